@@ -38,12 +38,25 @@ func CheckReason(reason string) error {
 
 // Query selects rules. Zero values select everything.
 type Query struct {
-	Text string // part of name, description, route or host, any case
+	// Text has words, each of which is part of the name, description, route or host, in any order and case. See Words.
+	Text string
 	// Equal selects by field values, by name, among them those of Filters; "" selects everything.
 	Equal    map[string]string
 	Active   *bool
 	PageSize int   // 1 to 500; 0 means 50
 	AfterID  int64 // rules with a greater id, in order of id
+}
+
+// maxWords is the largest number of words of a Query.
+const maxWords = 8
+
+// Words are the words of Text, at most eight: the last one is the rest, with its spaces.
+func (q *Query) Words() []string {
+	words := strings.Fields(q.Text)
+	if len(words) > maxWords {
+		words = append(words[:maxWords-1:maxWords-1], strings.Join(words[maxWords-1:], " "))
+	}
+	return words
 }
 
 // Selects reports whether a rule matches q, regardless of its page.
@@ -68,14 +81,26 @@ func (q *Query) Selects(r *Rule) bool {
 			return false
 		}
 	}
+	return q.hasWords(r)
+}
+
+func (q *Query) hasWords(r *Rule) bool {
+	words := q.Words()
+	if words == nil {
+		return true
+	}
 	text := r.Name + "\n" + r.Description
 	if r.Route != nil {
 		text += "\n" + *r.Route
 	}
-	if strings.Contains(strings.ToLower(text), strings.ToLower(q.Text)) {
-		return true
+	text = strings.ToLower(text)
+	for _, w := range words {
+		if !strings.Contains(text, strings.ToLower(w)) &&
+			(r.Host == nil || !strings.Contains(*r.Host, strings.ToLower(NormalHost(w)))) {
+			return false
+		}
 	}
-	return r.Host != nil && strings.Contains(*r.Host, strings.ToLower(NormalHost(q.Text)))
+	return true
 }
 
 // Page is one page of rules in order of id.

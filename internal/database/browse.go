@@ -42,10 +42,11 @@ func (d *DB) BrowseRules(ctx context.Context, b rules.Browse) (rules.Listing, er
 		}
 		var rows []ruleRow
 		var err error
-		if b.Text != "" {
+		searching := len(b.Words()) > 0
+		if searching {
 			rows, list.Total, err = searched(tx, page())
 		}
-		if err == nil && len(rows) == 0 && (b.Text == "" || b.Offset > 0) {
+		if err == nil && len(rows) == 0 && (!searching || b.Offset > 0) {
 			rows, list.Total, err = counted(where(), page())
 		}
 		if err != nil {

@@ -55,6 +55,12 @@ func TestListRules_FiltersAndPages(t *testing.T) {
 			{rules.Query{Text: "/V1"}, "four"},
 			{rules.Query{Text: "'"}, ""},
 			{rules.Query{Text: "o"}, "one two four"},
+			{rules.Query{Text: "everything ONE  50%"}, "one"},
+			{rules.Query{Text: "% _b"}, "one"},
+			{rules.Query{Text: "% axb"}, ""},
+			{rules.Query{Text: " \t "}, "one two three four"},
+			{rules.Query{Text: "o o o o o o o v1 four"}, ""},
+			{rules.Query{Text: strings.Repeat("o ", 7) + "V1"}, "four"},
 			{rules.Query{Text: "\x00"}, ""},
 			{rules.Query{Equal: map[string]string{"scope": "\xff"}}, ""},
 			{rules.Query{Text: strings.Repeat("%", 100_000)}, ""},
@@ -76,6 +82,9 @@ func TestListRules_FiltersAndPages(t *testing.T) {
 			var got []string
 			for _, r := range page.Rules {
 				got = append(got, r.Name)
+				if !tt.q.Selects(&r) {
+					t.Errorf("%.80v: the catalog does not select %s", fmt.Sprintf("%+v", tt.q), r.Name)
+				}
 			}
 			if page.More {
 				got = append(got, "+")

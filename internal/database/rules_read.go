@@ -42,9 +42,9 @@ func (d *DB) ListRules(ctx context.Context, q rules.Query) (rules.Page, error) {
 
 // filtered adds a query's conditions.
 func filtered(tx *gorm.DB, q rules.Query) *gorm.DB {
-	if q.Text != "" {
-		like := "%" + likeEscaper.Replace(q.Text) + "%"
-		host := "%" + likeEscaper.Replace(rules.NormalHost(q.Text)) + "%"
+	for _, word := range q.Words() {
+		like := "%" + likeEscaper.Replace(word) + "%"
+		host := "%" + likeEscaper.Replace(rules.NormalHost(word)) + "%"
 		tx = tx.Where(textCondition(tx), like, like, like, host)
 	}
 	for name, value := range q.Equal {
@@ -70,7 +70,7 @@ func filtered(tx *gorm.DB, q rules.Query) *gorm.DB {
 	return tx
 }
 
-// textCondition searches a text in what people read of a rule, in any case. Names and hosts are in lower
+// textCondition searches a word in what people read of a rule, in any case. Names and hosts are in lower
 // case. It takes most of a search's time. SQLite's LIKE ignores the case of ASCII letters, so
 // lower() would be useless there.
 func textCondition(tx *gorm.DB) string {
