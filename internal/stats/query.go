@@ -134,6 +134,9 @@ func (q *Query) Validate() error {
 	if q.By != "" && !slices.Contains(Pivots, q.By) {
 		add("by", "must be one of "+strings.Join(Pivots, ", "))
 	}
+	if q.By == ByNode && q.Rule != "" {
+		add("by", "node counts all requests and cannot be combined with a rule")
+	}
 	if StepName(q.Step) == "" {
 		add("step", "must be second, minute, hour or day")
 	}

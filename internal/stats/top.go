@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// sketchKeys is the number of keys that a Sketch counts, topKeys the number of those that are kept.
+	// sketchKeys is the number of keys that are counted, topKeys the number of those that are posted.
 	sketchKeys = 48
 	topKeys    = 20
 	// maxKeyBytes is the longest key that is counted; longer ones are cut.
@@ -105,19 +105,19 @@ func (s *Sketches) Tops() Tops {
 		if len(entries) >= sketchKeys {
 			t.Rest = leastOf(entries).total()
 		}
-		out[by] = t.cut()
+		out[by] = t.cut(topKeys)
 	}
 	return out
 }
 
 // cut keeps the most active entries.
-func (t Top) cut() Top {
+func (t Top) cut(most int) Top {
 	slices.SortFunc(t.Entries, func(a, b TopEntry) int {
 		return cmp.Or(cmp.Compare(b.total(), a.total()), cmp.Compare(a.Key, b.Key))
 	})
-	if len(t.Entries) > topKeys {
-		t.Rest = max(t.Rest, t.Entries[topKeys].total())
-		t.Entries = t.Entries[:topKeys:topKeys]
+	if len(t.Entries) > most {
+		t.Rest = max(t.Rest, t.Entries[most].total())
+		t.Entries = t.Entries[:most:most]
 	}
 	return t
 }
@@ -146,7 +146,7 @@ func mergeTop(parts []Top) Top {
 		s.Over += rest
 		out.Entries = append(out.Entries, *s)
 	}
-	return out.cut()
+	return out.cut(topKeys)
 }
 
 // MergeTops adds up the tops of a rule of several nodes or periods.

@@ -1,0 +1,145 @@
+package stats
+
+import (
+	"encoding/binary"
+	"math"
+	"slices"
+
+	"sluice/internal/wire"
+)
+
+// slot are the figures of one period within a row.
+type slot struct {
+	Figures
+	// Peak is that of a Point.
+	Peak int64
+}
+
+func (s *slot) add(o slot) {
+	s.Add(o.Figures)
+	s.Peak = max(s.Peak, o.Peak)
+}
+
+// raise makes every figure at least that of o: a period is written again when late figures come, and what was written
+// stays if the counters have lost theirs.
+func (s *slot) raise(o slot) {
+	a, b := s.Array(), o.Array()
+	for i := range a {
+		a[i] = max(a[i], b[i])
+	}
+	s.Figures, s.Peak = FiguresOf(a), max(s.Peak, o.Peak)
+}
+
+// slots are the periods of a row that are known, by their number in it.
+type slots map[int]slot
+
+func (s slots) sum() (sum slot) {
+	sum.Peak = -1
+	for _, one := range s {
+		sum.add(one)
+	}
+	return sum
+}
+
+const (
+	// packedSlots and packedTops are the first bytes of rows.
+	packedSlots = 1
+	packedTops  = 2
+	// maxSlots is the largest number of periods in a row.
+	maxSlots = 64
+)
+
+// pack writes the slots of a row: for each its number, which of its figures are not 0, and those. The peak is the first
+// of them, plus 1.
+func (s slots) pack() []byte {
+	out := []byte{packedSlots}
+	var order []int
+	for i := range s {
+		order = append(order, i)
+	}
+	slices.Sort(order)
+	for _, i := range order {
+		one := s[i]
+		figures := one.Array()
+		values := append([]int64{one.Peak + 1}, figures[:]...)
+		var which uint64
+		for bit, v := range values {
+			if v > 0 {
+				which |= 1 << bit
+			}
+		}
+		out = binary.AppendUvarint(append(out, byte(i)), which)
+		for _, v := range values {
+			if v > 0 {
+				out = binary.AppendUvarint(out, uint64(v))
+			}
+		}
+	}
+	return out
+}
+
+// unpackSlots reads what pack wrote. A row that cannot be read is empty: what it had is unknown.
+func unpackSlots(data []byte) slots {
+	in, out := wire.Read(data), slots{}
+	if in.Byte() != packedSlots {
+		return slots{}
+	}
+	for in.Len() > 0 {
+		i := in.Byte()
+		which := in.Number(1<<(NumFigures+1) - 1)
+		var values [NumFigures + 1]int64
+		for bit := range values {
+			if which&(1<<bit) != 0 {
+				values[bit] = in.Number(math.MaxInt64)
+			}
+		}
+		if in.Failed() || i >= maxSlots {
+			return slots{}
+		}
+		out[int(i)] = slot{FiguresOf([NumFigures]int64(values[1:])), values[0] - 1}
+	}
+	return out
+}
+
+// keptKeys is the number of keys, routes and tenants of a stored row each.
+const keptKeys = 10
+
+// packTops writes the most active keys, routes and tenants.
+func packTops(t Tops) []byte {
+	out := []byte{packedTops}
+	for _, by := range counted {
+		top := t[by].cut(keptKeys)
+		out = binary.AppendUvarint(out, uint64(top.Rest))
+		out = binary.AppendUvarint(out, uint64(len(top.Entries)))
+		for _, e := range top.Entries {
+			out = wire.AppendText(out, e.Key)
+			for _, v := range []int64{e.Allowed, e.Denied, e.Over, e.Variance} {
+				out = binary.AppendUvarint(out, uint64(max(0, v)))
+			}
+		}
+	}
+	return out
+}
+
+// unpackTops reads what packTops wrote, nil if it cannot.
+func unpackTops(data []byte) Tops {
+	in, out := wire.Read(data), Tops{}
+	if in.Byte() != packedTops {
+		return nil
+	}
+	for _, by := range counted {
+		top := Top{Rest: in.Number(math.MaxInt64)}
+		for range in.Count(5) {
+			e := TopEntry{Key: in.Text(maxKeyBytes)}
+			for _, v := range []*int64{&e.Allowed, &e.Denied, &e.Over, &e.Variance} {
+				*v = in.Number(math.MaxInt64)
+			}
+			top.Entries = append(top.Entries, e)
+		}
+		out[by] = top
+	}
+	if !in.Done() {
+		return nil
+	}
+	return out
+}

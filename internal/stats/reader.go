@@ -1,0 +1,342 @@
+package stats
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"sluice/rules"
+)
+
+// lag is the age from which a second is complete.
+const lag = 2 * time.Second
+
+// lines is the number of parts of Row.Line, at most.
+const lines = 30
+
+// ReaderOptions configure a Reader.
+type ReaderOptions struct {
+	// Recent has what is not in Store yet.
+	Recent Recent
+	Store  Store
+	// Exists reports whether a rule of that name is in force. Rules that are not may have figures all the same.
+	Exists func(rule string) bool
+	// Keep is how long hours and days are kept.
+	Keep time.Duration
+	Now  func() time.Time
+}
+
+// Reader answers queries from the counters and from the rule database. It is safe for concurrent use.
+type Reader struct {
+	opt ReaderOptions
+
+	mu      sync.Mutex
+	written time.Time // as of asked
+	asked   time.Time
+}
+
+var _ Source = (*Reader)(nil)
+
+// NewReader creates a Reader.
+func NewReader(opt ReaderOptions) *Reader { return &Reader{opt: opt} }
+
+// Stats implements Source.
+func (r *Reader) Stats(ctx context.Context, q Query) (Result, error) {
+	if err := q.Validate(); err != nil {
+		return Result{}, err
+	}
+	l := loader{Reader: r, now: r.opt.Now().UTC(), rule: q.Rule}
+	l.written, l.storeErr = r.writtenUntil(ctx, l.now)
+	from, to := q.From.UTC().Truncate(q.Step), wholeSteps(q.To.UTC(), q.Step)
+	out := Result{From: from, To: to, Step: q.Step, CompleteUntil: l.complete(q.Step)}
+	switch {
+	case q.Series && q.Rule == "" && q.By == ByRule:
+		out.Top = l.rows(ctx, &q)
+		for i := range min(len(out.Top), MaxSeries) {
+			out.Series = append(out.Series, Series{out.Top[i].Key, l.points(ctx, out.Top[i].Key, from, to, q.Step)})
+		}
+	default:
+		out.Series = []Series{{q.Rule, l.points(ctx, q.Rule, from, to, q.Step)}}
+		if q.By != "" {
+			out.Top = l.rows(ctx, &q)
+		}
+	}
+	if q.Rule != "" && !l.seen && l.err() == nil && !r.opt.Exists(q.Rule) {
+		return Result{}, fmt.Errorf("rule %q: %w", q.Rule, rules.ErrNotFound)
+	}
+	out.Top = out.Top[:min(len(out.Top), cmp.Or(q.Rows, MaxRows))]
+	out.Partial = l.err()
+	return out, ctx.Err()
+}
+
+// wholeSteps is the end of the step that contains the last instant before t.
+func wholeSteps(t time.Time, step time.Duration) time.Time {
+	if whole := t.Truncate(step); whole.Before(t) {
+		return whole.Add(step)
+	}
+	return t
+}
+
+// writtenUntil is the instant until which figures are in the store, at most a second old.
+func (r *Reader) writtenUntil(ctx context.Context, now time.Time) (time.Time, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if age := now.Sub(r.asked); age >= 0 && age < time.Second {
+		return r.written, nil
+	}
+	written, err := r.opt.Store.WrittenStats(ctx)
+	if err == nil {
+		r.written, r.asked = written, now
+	}
+	return r.written, err
+}
+
+// loader reads the figures for one query. It remembers what it could not read.
+type loader struct {
+	*Reader
+	now     time.Time
+	written time.Time
+	rule    string
+	// seen: there are figures of rule.
+	seen bool
+	// storeErr and recentErr are the first errors of each source.
+	storeErr, recentErr error
+}
+
+// err says what is missing, for people.
+func (l *loader) err() error {
+	var missing []error
+	if l.storeErr != nil {
+		missing = append(missing, errors.New("the rule database is unavailable, so older figures are missing"))
+	}
+	if l.recentErr != nil {
+		missing = append(missing, errors.New("the counters are unavailable, so recent figures are those of this node"))
+	}
+	return errors.Join(missing...)
+}
+
+// complete is the instant until which figures of a step no longer change.
+func (l *loader) complete(step time.Duration) time.Time {
+	if step == Second {
+		return l.now.Add(-lag).Truncate(step)
+	}
+	if l.written.IsZero() {
+		return time.Time{}
+	}
+	return l.written.Add(-late * time.Minute).Truncate(step)
+}
+
+// visit receives the figures of a rule in the period of width that begins at at.
+type visit func(rule string, at time.Time, width time.Duration, s slot)
+
+// points returns the series of a rule.
+func (l *loader) points(ctx context.Context, rule string, from, to time.Time, step time.Duration) []Point {
+	if step == Second {
+		return l.seconds(ctx, rule, from, to)
+	}
+	out := make([]Point, 0, to.Sub(from)/step)
+	for at := from; at.Before(to); at = at.Add(step) {
+		out = append(out, Point{At: at, Peak: -1})
+	}
+	names := []string{rule}
+	if rule != "" {
+		names = append(names, "") // says what is known
+	}
+	l.collect(ctx, names, from, to, step, func(name string, at time.Time, _ time.Duration, s slot) {
+		p := &out[at.Sub(from)/step]
+		p.Known = true
+		if name == rule {
+			l.seen = l.seen || rule == l.rule
+			p.Add(s.Figures)
+			p.Peak = max(p.Peak, s.Peak)
+		}
+	})
+	return out
+}
+
+// seconds returns the series of a rule by second, of which the last ten minutes are known.
+func (l *loader) seconds(ctx context.Context, rule string, from, to time.Time) []Point {
+	out := make([]Point, 0, to.Sub(from)/Second)
+	for at := from.Unix(); at < to.Unix(); at++ {
+		out = append(out, PointAt(at))
+	}
+	first := max(from.Unix(), l.now.Add(-SecondsKept).Unix())
+	last := min(to.Unix(), l.now.Add(-lag).Unix()+1) - 1
+	if first > last {
+		return out
+	}
+	found, err := l.opt.Recent.Seconds(ctx, rule, first, last)
+	l.recentErr = cmp.Or(l.recentErr, err)
+	copy(out[first-from.Unix():], found)
+	for i := range found {
+		l.seen = l.seen || found[i].Figures != (Figures{})
+	}
+	return out
+}
+
+// collect visits the figures of named rules, or of all if names is nil, in a range of whole steps: in days as far as
+// they are finished and the step allows, then in hours, then in minutes.
+func (l *loader) collect(ctx context.Context, names []string, from, to time.Time, step time.Duration, see visit) {
+	if step >= Day {
+		days := minTime(to, l.written.Truncate(Day))
+		from = l.stored(ctx, KindDays, names, from, days, Day, see)
+	}
+	if step >= Hour {
+		hours := minTime(to, l.written.Truncate(Hour))
+		from = l.stored(ctx, KindHours, names, from, hours, Hour, see)
+	}
+	if oldest := l.now.Add(-MinutesKept).Truncate(Hour); from.Before(oldest) {
+		from = oldest
+	}
+	written := l.stored(ctx, KindMinutes, names, from, minTime(to, l.written.Add(-late*time.Minute)), Minute, see)
+	l.minutes(ctx, names, maxTime(from, written), minTime(to, l.now.Truncate(Minute).Add(Minute)), see)
+}
+
+// stored visits what the store has of a kind, and returns where it ends.
+func (l *loader) stored(ctx context.Context, kind Kind, names []string, from, to time.Time, width time.Duration,
+	see visit) time.Time {
+	if !from.Before(to) || l.storeErr != nil {
+		return from
+	}
+	period := map[Kind]time.Duration{KindMinutes: Hour, KindHours: Day, KindDays: daysABlock * Day}[kind]
+	rows, err := l.opt.Store.ReadStats(ctx, kind, names, from.Unix()/int64(period/Second),
+		(to.Unix()-1)/int64(period/Second))
+	if err != nil {
+		l.storeErr = err
+		return from
+	}
+	for i := range rows {
+		start := time.Unix(rows[i].Period*int64(period/Second), 0).UTC()
+		for n, s := range unpackSlots(rows[i].Data) {
+			if at := start.Add(time.Duration(n) * width); !at.Before(from) && at.Before(to) {
+				see(rows[i].Rule, at, width, s)
+			}
+		}
+	}
+	return to
+}
+
+// minutes visits what is with the counters, and the store's part of it where that has more.
+func (l *loader) minutes(ctx context.Context, names []string, from, to time.Time, see visit) {
+	if oldest := l.now.Add(-kept * time.Minute).Truncate(Minute); from.Before(oldest) {
+		from = oldest
+	}
+	if !from.Before(to) {
+		return
+	}
+	type place struct {
+		rule   string
+		minute int64
+	}
+	found := map[place]slot{}
+	l.stored(ctx, KindMinutes, names, from, to, Minute, func(rule string, at time.Time, _ time.Duration, s slot) {
+		found[place{rule, at.Unix() / 60}] = s
+	})
+	recent, err := l.opt.Recent.Minutes(ctx, from.Unix()/60, to.Unix()/60-1)
+	l.recentErr = cmp.Or(l.recentErr, err)
+	for i := range recent {
+		if !recent[i].Known {
+			continue
+		}
+		for rule, f := range recent[i].Rules {
+			if names != nil && !slices.Contains(names, rule) {
+				continue
+			}
+			s := slot{f, -1}
+			s.raise(found[place{rule, recent[i].Minute}])
+			found[place{rule, recent[i].Minute}] = s
+		}
+	}
+	for p, s := range found {
+		see(p.rule, time.Unix(p.minute*60, 0).UTC(), Minute, s)
+	}
+}
+
+func minTime(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+func maxTime(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+// rows returns the rows of a query, the most denied first.
+func (l *loader) rows(ctx context.Context, q *Query) []Row {
+	from, to := q.From.UTC(), q.To.UTC()
+	step := Minute
+	switch span := to.Sub(from); {
+	case span > 8*Day:
+		step = Day
+	case span > 6*Hour:
+		step = Hour
+	}
+	from, to = from.Truncate(step), wholeSteps(to, step)
+	table := newTable(from, to)
+	switch q.By {
+	case ByRule, ByNode:
+		var names []string
+		if q.By == ByRule && q.Rule != "" {
+			names = []string{q.Rule}
+		}
+		l.collect(ctx, names, from, to, step, func(rule string, at time.Time, _ time.Duration, s slot) {
+			node, isNode := strings.CutPrefix(rule, NodePrefix)
+			if rule != "" && isNode == (q.By == ByNode) {
+				table.add(node, at, s)
+			}
+		})
+	default:
+		l.tops(ctx, q, from, to, table)
+	}
+	return table.rows()
+}
+
+// tops adds the most active keys, routes or tenants of the hours or days that a range touches.
+func (l *loader) tops(ctx context.Context, q *Query, from, to time.Time, table *table) {
+	kind, width := KindHourTops, Hour
+	if to.Sub(from) > 8*Day || l.now.Sub(from) > MinutesKept {
+		kind, width = KindDayTops, Day
+	}
+	// The counters have more of the hours that are not finished in the store.
+	open := maxTime(l.written.Truncate(Hour), l.now.Add(-kept*time.Minute).Truncate(Hour))
+	number := func(t time.Time) int64 { return t.Unix() / int64(width/Second) }
+	var parts []Top
+	add := func(at time.Time, t Tops) {
+		top := t[q.By]
+		parts = append(parts, top)
+		for _, e := range top.Entries {
+			table.line(e.Key, at, e.Allowed+e.Denied)
+		}
+	}
+	if l.storeErr == nil {
+		stored, err := l.opt.Store.ReadStats(ctx, kind, []string{q.Rule}, number(from), number(to.Add(-1)))
+		l.storeErr = err
+		for i := range stored {
+			at := time.Unix(stored[i].Period*int64(width/Second), 0).UTC()
+			if kind == KindDayTops || at.Before(open) {
+				add(maxTime(from, at), unpackTops(stored[i].Data))
+			}
+		}
+	}
+	for hour := maxTime(open, from.Truncate(Hour)); hour.Before(minTime(to, l.now.Add(1))); hour = hour.Add(Hour) {
+		found, err := l.opt.Recent.Tops(ctx, hour.Unix()/3600, []string{q.Rule})
+		l.recentErr = cmp.Or(l.recentErr, err)
+		if t, ok := found[q.Rule]; ok {
+			add(maxTime(from, hour), t)
+		}
+	}
+	merged := mergeTop(parts)
+	for _, e := range merged.Entries {
+		table.count(e)
+	}
+}
