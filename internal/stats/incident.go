@@ -1,0 +1,171 @@
+package stats
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"sluice/rules"
+)
+
+// Kinds of incidents.
+const (
+	// IncidentBreaker: the circuit breaker of at least one Redis server was open.
+	IncidentBreaker = "breaker"
+	// IncidentTimeouts: fail modes decided requests while every circuit breaker was closed.
+	IncidentTimeouts = "timeouts"
+	// IncidentDatabase: the rule database was unavailable. Checks were decided as usual.
+	IncidentDatabase = "database"
+)
+
+const (
+	// IncidentsKept is how long incidents are kept.
+	IncidentsKept = 30 * Day
+	// MaxIncidents is the largest number of incidents of an answer: the newest.
+	MaxIncidents = 500
+	// MaxIncidentRules is the largest number of rules of an incident; the rest are counted as OtherRules.
+	MaxIncidentRules = 1000
+	// OtherRules is the name under which the rules beyond a bound are counted.
+	OtherRules = "(other)"
+	// IncidentLost is how long after its last update a running incident counts as lost: its node reports no more.
+	IncidentLost = time.Minute
+)
+
+// Incident is a time in which a node could not use Redis or the rule database. Breakers that are open at the same time
+// on a node are one incident, and so are openings less than 30 s apart.
+type Incident struct {
+	// ID is unique and does not change while the incident is updated.
+	ID   string `json:"id"`
+	Kind string `json:"kind"`
+	// Begin is when a breaker opened, or a fail mode decided the first request. End is when the last breaker closed, or
+	// when a fail mode decided the last request; it is zero while the incident lasts, and for one that is Lost.
+	Begin time.Time `json:"begin"`
+	End   time.Time `json:"end,omitzero"`
+	// Updated is when the node last reported the incident.
+	Updated time.Time `json:"updated"`
+	// Lost: the node stopped reporting before the end, so that the end is not known and the figures are those until
+	// Updated. Only a source sets it.
+	Lost bool `json:"-"`
+	// Node is the address of the node that had the incident, NodeID names its process.
+	Node   string `json:"node"`
+	NodeID string `json:"node_id"`
+	// Server lists the Redis servers with an open breaker, separated by ", ", "" for other kinds.
+	Server string `json:"server,omitempty"`
+	// Cause says why, in words for people, as in "connection refused". It contains no key and no password.
+	Cause string `json:"cause"`
+	// Opened is how often a breaker opened.
+	Opened int64 `json:"opened,omitempty"`
+	// Total counts requests as a whole, each once under the strongest fail mode: closed, local, open. Its Rule is "".
+	Total IncidentRule `json:"total"`
+	// Rules counts by rule, the most decided first.
+	Rules []IncidentRule `json:"rules,omitempty"`
+	// Merged is how many other incidents are counted in this one, because the rule database was unavailable for so long
+	// that the node could not keep them apart.
+	Merged int64 `json:"merged,omitempty"`
+}
+
+// IncidentRule are the requests that fail modes decided.
+type IncidentRule struct {
+	Rule string `json:"rule,omitempty"`
+	// Open, Local and Closed are decisions by each fail mode.
+	Open   int64 `json:"open"`
+	Local  int64 `json:"local"`
+	Closed int64 `json:"closed"`
+	// Denied is how many of them were denied: all of Closed, and those of Local over the node's share.
+	Denied int64 `json:"denied"`
+}
+
+// Decided is the number of decisions.
+func (r *IncidentRule) Decided() int64 { return r.Open + r.Local + r.Closed }
+
+// Add adds the counts of o.
+func (r *IncidentRule) Add(o IncidentRule) {
+	r.Open += o.Open
+	r.Local += o.Local
+	r.Closed += o.Closed
+	r.Denied += o.Denied
+}
+
+// Running reports whether the incident lasts.
+func (i *Incident) Running() bool { return i.End.IsZero() && !i.Lost }
+
+// Rule returns the counts of a rule, false if fail modes decided nothing by it.
+func (i *Incident) Rule(name string) (IncidentRule, bool) {
+	for _, r := range i.Rules {
+		if r.Rule == name {
+			return r, true
+		}
+	}
+	return IncidentRule{Rule: name}, false
+}
+
+// IncidentQuery selects incidents.
+type IncidentQuery struct {
+	// From and To bound the time; an incident counts that overlaps it. To is excluded. Zero means IncidentsKept ago, and
+	// now.
+	From, To time.Time
+	// Node is the address of a node, Rule the name of a rule by which fail modes decided requests; "" selects all.
+	Node, Rule string
+}
+
+// Validate returns a *rules.ValidationError that names what is wrong with a query.
+func (q *IncidentQuery) Validate() error {
+	var bad []rules.FieldError
+	add := func(field, message string) { bad = append(bad, rules.FieldError{Field: field, Message: message}) }
+	if !q.From.IsZero() && (q.From.Unix() < 0 || q.From.Year() > 9999) {
+		add("from", "must be a time since 1970")
+	}
+	switch {
+	case !q.To.IsZero() && (q.To.Unix() < 0 || q.To.Year() > 9999):
+		add("to", "must be a time up to the year 9999")
+	case !q.To.IsZero() && !q.From.Before(q.To):
+		add("to", "must be after from")
+	}
+	if bad != nil {
+		return &rules.ValidationError{Fields: bad}
+	}
+	return nil
+}
+
+// Match reports whether a query selects an incident.
+func (q *IncidentQuery) Match(i *Incident) bool {
+	end := i.End
+	if i.Lost {
+		end = i.Updated
+	}
+	if !q.To.IsZero() && !i.Begin.Before(q.To) || !end.IsZero() && end.Before(q.From) || q.Node != "" && i.Node != q.Node {
+		return false
+	}
+	if q.Rule == "" {
+		return true
+	}
+	_, counted := i.Rule(q.Rule)
+	return counted
+}
+
+// IncidentSource finds incidents: running ones first, then the newest first, at most MaxIncidents. Errors are a
+// *rules.ValidationError or wrap rules.ErrUnavailable; with the latter come the incidents that this node knows.
+type IncidentSource interface {
+	Incidents(ctx context.Context, q IncidentQuery) ([]Incident, error)
+}
+
+// SortIncidents puts running incidents first, then the newest, and keeps MaxIncidents.
+func SortIncidents(all []Incident) []Incident {
+	slices.SortFunc(all, func(a, b Incident) int {
+		if a.Running() != b.Running() {
+			if a.Running() {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Or(b.Begin.Compare(a.Begin), strings.Compare(a.Node, b.Node), strings.Compare(a.ID, b.ID))
+	})
+	return all[:min(len(all), MaxIncidents)]
+}
+
+// Incidents implements IncidentSource.
+func (Unknown) Incidents(_ context.Context, q IncidentQuery) ([]Incident, error) {
+	return nil, q.Validate()
+}
