@@ -75,9 +75,10 @@ type Result struct {
 	CompleteUntil time.Time
 	// Series is the series of Query.Rule, or of all requests; with Query.Series one for each rule.
 	Series []Series
-	// Top are the rows, the most denied first, then the most active. They cover the whole hours that the range touches,
-	// unless By is ByRule or ByNode.
-	Top []Row
+	// Top are the rows, the most denied first, then the most active. They cover the time from TopFrom to TopTo, which is
+	// the range, widened to the whole minutes, hours or days by which such rows are counted.
+	Top            []Row
+	TopFrom, TopTo time.Time
 	// Partial says why something is missing that is normally there, nil if nothing is: the counters or the rule
 	// database are unavailable. It is safe to show.
 	Partial error

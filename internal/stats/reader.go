@@ -56,14 +56,14 @@ func (r *Reader) Stats(ctx context.Context, q Query) (Result, error) {
 	out := Result{From: from, To: to, Step: q.Step, CompleteUntil: l.complete(q.Step)}
 	switch {
 	case q.Series && q.Rule == "" && q.By == ByRule:
-		out.Top = l.rows(ctx, &q)
+		l.rows(ctx, &q, &out)
 		for i := range min(len(out.Top), MaxSeries) {
 			out.Series = append(out.Series, Series{out.Top[i].Key, l.points(ctx, out.Top[i].Key, from, to, q.Step)})
 		}
 	default:
 		out.Series = []Series{{q.Rule, l.points(ctx, q.Rule, from, to, q.Step)}}
 		if q.By != "" {
-			out.Top = l.rows(ctx, &q)
+			l.rows(ctx, &q, &out)
 		}
 	}
 	if q.Rule != "" && !l.seen && l.err() == nil && !r.opt.Exists(q.Rule) {
@@ -271,8 +271,8 @@ func maxTime(a, b time.Time) time.Time {
 	return a
 }
 
-// rows returns the rows of a query, the most denied first.
-func (l *loader) rows(ctx context.Context, q *Query) []Row {
+// rows fills in the rows of a query, the most denied first, and the time that they cover.
+func (l *loader) rows(ctx context.Context, q *Query, out *Result) {
 	from, to := q.From.UTC(), q.To.UTC()
 	step := Minute
 	switch span := to.Sub(from); {
@@ -282,6 +282,7 @@ func (l *loader) rows(ctx context.Context, q *Query) []Row {
 		step = Hour
 	}
 	from, to = from.Truncate(step), wholeSteps(to, step)
+	out.TopFrom, out.TopTo = from, to
 	table := newTable(from, to)
 	switch q.By {
 	case ByRule, ByNode:
@@ -296,13 +297,15 @@ func (l *loader) rows(ctx context.Context, q *Query) []Row {
 			}
 		})
 	default:
-		l.tops(ctx, q, from, to, table)
+		width := l.tops(ctx, q, from, to, table)
+		out.TopFrom, out.TopTo = from.Truncate(width), wholeSteps(to, width)
 	}
-	return table.rows()
+	out.Top = table.rows()
 }
 
-// tops adds the most active keys, routes or tenants of the hours or days that a range touches.
-func (l *loader) tops(ctx context.Context, q *Query, from, to time.Time, table *table) {
+// tops adds the most active keys, routes or tenants of the hours or days that a range touches, and returns which of
+// both.
+func (l *loader) tops(ctx context.Context, q *Query, from, to time.Time, table *table) time.Duration {
 	kind, width := KindHourTops, Hour
 	if to.Sub(from) > 8*Day || l.now.Sub(from) > MinutesKept {
 		kind, width = KindDayTops, Day
@@ -339,4 +342,5 @@ func (l *loader) tops(ctx context.Context, q *Query, from, to time.Time, table *
 	for _, e := range merged.Entries {
 		table.count(e)
 	}
+	return width
 }

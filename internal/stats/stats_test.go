@@ -284,6 +284,28 @@ func TestStats_WhatIsNotKnownIsNotZero(t *testing.T) {
 	}
 }
 
+// TestStats_RowsSayWhichTimeTheyCover: rows are counted by longer steps than points.
+func TestStats_RowsSayWhichTimeTheyCover(t *testing.T) {
+	at := time.Date(2026, 11, 20, 10, 30, 30, 0, time.UTC)
+	w := newWorld(t, at)
+	for _, tt := range []struct {
+		by       string
+		back     time.Duration
+		from, to time.Time
+	}{
+		{stats.ByRule, 5 * time.Minute, at.Truncate(time.Minute).Add(-5 * time.Minute), at.Truncate(time.Minute).Add(time.Minute)},
+		{stats.ByNode, 7 * time.Hour, at.Truncate(time.Hour).Add(-7 * time.Hour), at.Truncate(time.Hour).Add(time.Hour)},
+		{stats.ByKey, 5 * time.Minute, at.Truncate(time.Hour), at.Truncate(time.Hour).Add(time.Hour)},
+		{stats.ByRoute, 9 * stats.Day, at.Truncate(stats.Day).Add(-9 * stats.Day), at.Truncate(stats.Day).Add(stats.Day)},
+		{"", time.Hour, time.Time{}, time.Time{}},
+	} {
+		got := w.ask(stats.Query{By: tt.by, From: at.Add(-tt.back), To: at, Step: stats.Hour})
+		if !got.TopFrom.Equal(tt.from) || !got.TopTo.Equal(tt.to) {
+			t.Errorf("by %q of the last %v: %v to %v, want %v to %v", tt.by, tt.back, got.TopFrom, got.TopTo, tt.from, tt.to)
+		}
+	}
+}
+
 // TestStats_ADeadNodeLosesAtMostItsLastSecond: what was posted by second counts, although the minute was not posted.
 func TestStats_ADeadNodeLosesAtMostItsLastSecond(t *testing.T) {
 	begin := time.Date(2026, 11, 20, 10, 0, 30, 0, time.UTC)

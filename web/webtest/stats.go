@@ -62,6 +62,13 @@ func (f *Stats) Stats(_ context.Context, q stats.Query) (stats.Result, error) {
 	from, to := q.From.Truncate(q.Step), q.To.Add(q.Step-1).Truncate(q.Step)
 	out := stats.Result{From: from, To: to, Step: q.Step, CompleteUntil: f.now().Add(-time.Minute).Truncate(q.Step),
 		Partial: f.Partial}
+	if q.By != "" {
+		width := time.Minute
+		if q.By != stats.ByRule && q.By != stats.ByNode {
+			width = time.Hour
+		}
+		out.TopFrom, out.TopTo = q.From.Truncate(width), q.To.Add(width-1).Truncate(width)
+	}
 	names := []string{q.Rule}
 	if q.Series && q.Rule == "" && q.By == stats.ByRule {
 		names = f.names()
