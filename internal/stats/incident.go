@@ -34,7 +34,7 @@ const (
 )
 
 // Incident is a time in which a node could not use Redis or the rule database. Breakers that are open at the same time
-// on a node are one incident, and so are openings less than 30 s apart.
+// on a node are one incident, and so are openings less than 10 s apart.
 type Incident struct {
 	// ID is unique and does not change while the incident is updated.
 	ID   string `json:"id"`
@@ -48,6 +48,8 @@ type Incident struct {
 	// Lost: the node stopped reporting before the end, so that the end is not known and the figures are those until
 	// Updated. Only a source sets it.
 	Lost bool `json:"-"`
+	// Stopped: the incident ended because the node stopped.
+	Stopped bool `json:"stopped,omitempty"`
 	// Node is the address of the node that had the incident, NodeID names its process.
 	Node   string `json:"node"`
 	NodeID string `json:"node_id"`
