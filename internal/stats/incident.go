@@ -151,6 +151,8 @@ func (q *IncidentQuery) Match(i *Incident) bool {
 // *rules.ValidationError or wrap rules.ErrUnavailable; with the latter come the incidents that this node knows.
 type IncidentSource interface {
 	Incidents(ctx context.Context, q IncidentQuery) ([]Incident, error)
+	// Running are those that last, at most a second old. Callers must not change them.
+	Running(ctx context.Context) ([]Incident, error)
 }
 
 // SortIncidents puts running incidents first, then the newest, and keeps MaxIncidents.

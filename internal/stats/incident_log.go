@@ -1,0 +1,462 @@
+package stats
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+const (
+	// resumeWithin is how long after its end an incident continues if the same happens again, and how long decisions
+	// that were under way count to it.
+	resumeWithin = 10 * time.Second
+	// timeoutsQuiet is how long after its last decision an incident of timeouts has ended, timeoutsApart how long after
+	// it the next such decision is a new incident, and timeoutsMost how long one lasts at most.
+	timeoutsQuiet = 10 * time.Second
+	timeoutsApart = 5 * time.Minute
+	timeoutsMost  = time.Hour
+	// opensWithin: timeouts that began this long before a breaker opened are the begin of its incident.
+	opensWithin = time.Minute
+	// maxBegun is the largest number of incidents of a kind that a node begins in an hour. Beyond it the last one
+	// continues.
+	maxBegun = 20
+	// maxWaiting is the largest number of events that wait for the rule database.
+	maxWaiting = 300
+	// maxCauses is the largest number of causes that an incident names.
+	maxCauses = 3
+)
+
+// ByFailMode is what a fail mode decided: a request, or one limit of it.
+type ByFailMode struct {
+	// Rule is the name of the limit's rule, "" for a request.
+	Rule, Mode string
+	Denied     bool
+}
+
+func (d *ByFailMode) counts() IncidentRule {
+	r := IncidentRule{Rule: d.Rule}
+	switch d.Mode {
+	case "open":
+		r.Open = 1
+	case "local":
+		r.Local = 1
+	case "closed":
+		r.Closed = 1
+	}
+	if d.Denied {
+		r.Denied = 1
+	}
+	return r
+}
+
+// IncidentLog notes the incidents of this node, in bounded memory, until an EventWriter has written them to the rule
+// database. It owns no goroutine and is safe for concurrent use. Nothing is noted while all is well.
+type IncidentLog struct {
+	id  string
+	now func() time.Time
+	// wake holds a token if something is to be written soon.
+	wake chan struct{}
+
+	mu      sync.Mutex
+	address string
+	events  int64
+	open    map[string]bool // servers with a breaker that is not closed
+	// redis and database are the present incidents, nil without any; either may have ended and still continue.
+	redis, database *running
+	// last are the incidents that ended last, by kind, begun when incidents began in the last hour.
+	last    map[string]*running
+	begun   map[string][]time.Time
+	waiting []Event // oldest first
+}
+
+// running is an incident that may still change.
+type running struct {
+	Incident
+	rules   map[string]*IncidentRule
+	causes  []string
+	servers []string
+	decided time.Time // the last decision
+	closed  time.Time // when the last breaker closed
+	changed bool      // since it was last written
+}
+
+// NewIncidentLog creates the log of the process id, which is unique.
+func NewIncidentLog(id string, now func() time.Time) *IncidentLog {
+	return &IncidentLog{id: id, now: now, wake: make(chan struct{}, 1), open: map[string]bool{}, last: map[string]*running{},
+		begun: map[string][]time.Time{}}
+}
+
+// Started notes that the node has started and listens at an address.
+func (l *IncidentLog) Started(address string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.address = address
+	l.wait(l.event(EventNodeStarted, l.now()))
+	l.hurry()
+}
+
+// Stopped notes that the node stops. Its incidents end with it.
+func (l *IncidentLog) Stopped() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.now()
+	for _, r := range []*running{l.redis, l.database} {
+		if r != nil && r.End.IsZero() {
+			r.End, r.Stopped, r.changed = now, true, true
+		}
+	}
+	l.finish(&l.redis)
+	l.finish(&l.database)
+	if l.address != "" {
+		l.wait(l.event(EventNodeStopped, now))
+	}
+}
+
+// Breaker notes that the breaker of a Redis server opened, or, if open is false, closed.
+func (l *IncidentLog) Breaker(server string, open bool, cause string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	defer l.hurry()
+	now := l.now()
+	l.settle(now)
+	if !open {
+		delete(l.open, server)
+		if r := l.redis; r != nil && len(l.open) == 0 {
+			r.End, r.closed, r.changed = now, now, true
+		}
+		return
+	}
+	l.open[server] = true
+	r := l.redis
+	if r != nil && r.Kind == IncidentTimeouts && now.Sub(r.Begin) > opensWithin {
+		l.finish(&l.redis)
+		r = nil
+	}
+	if r == nil {
+		r = l.begin(&l.redis, IncidentBreaker, now)
+	}
+	r.Kind, r.End, r.changed = IncidentBreaker, time.Time{}, true
+	r.Opened++
+	r.because(cause)
+	if !slices.Contains(r.servers, server) {
+		r.servers = append(r.servers, server)
+		slices.Sort(r.servers)
+		r.Server = strings.Join(r.servers, ", ")
+	}
+}
+
+// Failed notes that Redis could not decide a limit, so that a fail mode does.
+func (l *IncidentLog) Failed(cause string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.now()
+	l.settle(now)
+	if l.redis == nil {
+		l.begin(&l.redis, IncidentTimeouts, now).because(cause)
+		l.hurry()
+	}
+	l.again(now)
+}
+
+// Decided notes a request that fail modes decided, and its limits that they decided. Failed came before it.
+func (l *IncidentLog) Decided(request ByFailMode, limits []ByFailMode) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r := l.redis
+	if r == nil {
+		return // its client left
+	}
+	l.again(l.now())
+	r.Total.Add(request.counts())
+	for i := range limits {
+		r.count(limits[i].counts())
+	}
+}
+
+// again notes that a fail mode decides now.
+func (l *IncidentLog) again(now time.Time) {
+	r := l.redis
+	r.decided, r.changed = now, true
+	switch {
+	case r.End.IsZero():
+	case r.Kind == IncidentTimeouts:
+		r.End = time.Time{}
+	default: // the decision was under way
+		r.End = now
+	}
+}
+
+// Database notes whether the rule database answers, and if not, why.
+func (l *IncidentLog) Database(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.now()
+	l.settle(now)
+	r := l.database
+	switch {
+	case err == nil:
+		if r != nil && r.End.IsZero() {
+			r.End, r.closed, r.changed = now, now, true
+			l.hurry()
+		}
+	case r == nil:
+		l.begin(&l.database, IncidentDatabase, now).because(ErrorWords(err))
+	case !r.End.IsZero():
+		r.End, r.changed = time.Time{}, true
+	}
+}
+
+// settle ends what has ended for good, so that what happens next is an incident of its own.
+func (l *IncidentLog) settle(now time.Time) {
+	if r := l.redis; r != nil && r.Kind == IncidentTimeouts {
+		quiet := now.Sub(r.decided)
+		if quiet >= timeoutsQuiet && r.End.IsZero() {
+			r.End, r.changed = r.decided, true
+		}
+		if quiet >= timeoutsApart || now.Sub(r.Begin) >= timeoutsMost {
+			l.finish(&l.redis)
+		}
+	} else if r != nil && len(l.open) == 0 && now.Sub(r.closed) >= resumeWithin {
+		l.finish(&l.redis)
+	}
+	if r := l.database; r != nil && !r.End.IsZero() && now.Sub(r.closed) >= resumeWithin {
+		l.finish(&l.database)
+	}
+}
+
+// begin begins an incident, or continues the last one if there were many within an hour.
+func (l *IncidentLog) begin(at **running, kind string, now time.Time) *running {
+	begun := slices.DeleteFunc(l.begun[kind], func(t time.Time) bool { return now.Sub(t) > time.Hour })
+	if last := l.last[kind]; last != nil && len(begun) >= maxBegun {
+		l.begun[kind] = begun
+		last.End, last.changed = time.Time{}, true
+		last.Merged++
+		*at = last
+		return last
+	}
+	l.begun[kind] = append(begun, now)
+	*at = &running{
+		Incident: Incident{ID: l.nextID(), Kind: kind, Begin: now, NodeID: l.id}, rules: map[string]*IncidentRule{},
+		decided: now, changed: true,
+	}
+	return *at
+}
+
+// finish ends an incident for good.
+func (l *IncidentLog) finish(at **running) {
+	r := *at
+	if r == nil {
+		return
+	}
+	*at = nil
+	if r.End.IsZero() {
+		r.End, r.changed = r.decided, true
+	}
+	l.last[r.Kind] = r
+	if r.changed {
+		l.wait(l.incidentEvent(r))
+	}
+}
+
+func (r *running) because(cause string) {
+	if cause != "" && !slices.Contains(r.causes, cause) && len(r.causes) < maxCauses {
+		r.causes = append(r.causes, cause)
+		r.Cause = strings.Join(r.causes, ", ")
+	}
+}
+
+func (r *running) count(c IncidentRule) {
+	of := r.rules[c.Rule]
+	if of == nil {
+		if len(r.rules) >= MaxIncidentRules {
+			c.Rule = OtherRules
+			of = r.rules[c.Rule]
+		}
+		if of == nil {
+			of = &IncidentRule{Rule: c.Rule}
+			r.rules[c.Rule] = of
+		}
+	}
+	of.Add(c)
+}
+
+// snapshot is the incident as it is now.
+func (l *IncidentLog) snapshot(r *running) Incident {
+	i := r.Incident
+	i.Node, i.Updated = l.address, l.now()
+	for _, c := range r.rules {
+		i.Rules = append(i.Rules, *c)
+	}
+	sortRules(i.Rules)
+	return i
+}
+
+func sortRules(all []IncidentRule) {
+	slices.SortFunc(all, func(a, b IncidentRule) int {
+		return cmp.Or(cmp.Compare(b.Decided(), a.Decided()), cmp.Compare(a.Rule, b.Rule))
+	})
+}
+
+// Own are the incidents of this node that may not be in the rule database yet.
+func (l *IncidentLog) Own() []Incident {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.settle(l.now())
+	var out []Incident
+	for i := range l.waiting {
+		if in, ok := l.waiting[i].incident(); ok {
+			in.Node = l.address
+			out = append(out, in)
+		}
+	}
+	for _, r := range []*running{l.redis, l.database} {
+		if r != nil {
+			out = append(out, l.snapshot(r))
+		}
+	}
+	return out
+}
+
+func (l *IncidentLog) nextID() string {
+	l.events++
+	return fmt.Sprintf("%s-%d", l.id, l.events)
+}
+
+// hurry asks for a write soon.
+func (l *IncidentLog) hurry() {
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (l *IncidentLog) event(kind string, at time.Time) Event {
+	return Event{ID: l.nextID(), Kind: kind, At: at, End: at, Node: l.address}
+}
+
+func (l *IncidentLog) incidentEvent(r *running) Event {
+	i := l.snapshot(r)
+	r.changed = false
+	data, _ := json.Marshal(i) // it has strings, numbers and times
+	return Event{ID: i.ID, Kind: EventIncident, At: i.Begin, End: i.End, Node: i.Node, Data: data}
+}
+
+// wait appends an event to those that wait, in place of an older state of it. Without room, the two oldest incidents of
+// a kind become one, or else the oldest event is lost.
+func (l *IncidentLog) wait(e Event) {
+	if i := slices.IndexFunc(l.waiting, func(w Event) bool { return w.ID == e.ID }); i >= 0 {
+		l.waiting[i] = e
+		return
+	}
+	l.waiting = append(l.waiting, e)
+	if len(l.waiting) <= maxWaiting {
+		return
+	}
+	first := map[string]int{}
+	for i := range l.waiting {
+		in, ok := l.waiting[i].incident()
+		if !ok {
+			continue
+		}
+		if j, found := first[in.Kind]; found {
+			older, _ := l.waiting[j].incident()
+			in = older.plus(in)
+			l.waiting[j].End = in.End
+			l.waiting[j].Data, _ = json.Marshal(in)
+			l.waiting = slices.Delete(l.waiting, i, i+1)
+			return
+		}
+		first[in.Kind] = i
+	}
+	l.waiting = slices.Delete(l.waiting, 0, 1)
+}
+
+// plus is one incident in place of two, of which next is the later one.
+func (i Incident) plus(next Incident) Incident {
+	i.End, i.Updated, i.Stopped = next.End, next.Updated, next.Stopped
+	i.Opened += next.Opened
+	i.Merged += next.Merged + 1
+	i.Total.Add(next.Total)
+	r := &running{rules: map[string]*IncidentRule{}}
+	for _, c := range slices.Concat(i.Rules, next.Rules) {
+		r.count(c)
+	}
+	i.Rules = nil
+	for _, c := range r.rules {
+		i.Rules = append(i.Rules, *c)
+	}
+	sortRules(i.Rules)
+	return i
+}
+
+// take returns what is to be written, all of what lasts if whole is set, and forgets it.
+func (l *IncidentLog) take(whole bool) []Event {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.settle(l.now())
+	if l.address == "" {
+		return nil // the node has not started yet
+	}
+	out := l.waiting
+	l.waiting = nil
+	for _, r := range []*running{l.redis, l.database} {
+		if r != nil && (r.changed || whole && r.End.IsZero()) {
+			out = append(out, l.incidentEvent(r))
+		}
+	}
+	for i := range out {
+		out[i].Node = l.address
+	}
+	return out
+}
+
+// giveBack returns what could not be written.
+func (l *IncidentLog) giveBack(events []Event) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	later := l.waiting
+	l.waiting = nil
+	for _, e := range events {
+		if r := l.present(e.ID); r != nil {
+			r.changed = true
+			continue
+		}
+		l.wait(e)
+	}
+	for _, e := range later {
+		l.wait(e)
+	}
+}
+
+// present is the present incident of an id, nil if there is none.
+func (l *IncidentLog) present(id string) *running {
+	for _, r := range []*running{l.redis, l.database} {
+		if r != nil && r.ID == id {
+			return r
+		}
+	}
+	return nil
+}
+
+// ErrorWords says in a few words for people why a server could not be reached. It contains no address and no password.
+func ErrorWords(err error) string {
+	var timeout interface{ Timeout() bool }
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "connection refused"
+	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+		return "connection reset"
+	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
+		return "no route to it"
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
+		return "timeout"
+	}
+	return "unavailable"
+}
