@@ -48,7 +48,7 @@ func openConsole(ctx context.Context, cfg *config.Serve, host *Host, oidc *secre
 	d.Rules, d.Overrides, d.Users, d.Sessions, d.Passwords = db, db, db, db, access.NewHasher()
 	d.Guard, d.GuardLocal = f.counters.store, f.counters.local
 	d.Fleet, d.Denials = f.reader, f.reader
-	d.Stats, d.Marks = stats.Unknown{}, stats.Unknown{}
+	d.Marks = stats.Unknown{}
 	d.Settings = func() []web.SettingGroup { return shownSettings(cfg) }
 	d.Node = func() web.Node { return consoleNode(cfg, f) }
 	d.TLS = cfg.TLS()

@@ -10,6 +10,7 @@ import (
 
 	"sluice/api/decide"
 	"sluice/api/reply"
+	"sluice/internal/config"
 	"sluice/internal/fleet"
 	"sluice/internal/stats"
 	"sluice/limiter"
@@ -37,11 +38,11 @@ type fleetReporter struct {
 	own    *fleet.Memory
 }
 
-func newFleetReporter(now func() time.Time, version string, ready *readiness, c *counters) *fleetReporter {
+func newFleetReporter(now func() time.Time, tenant, version string, ready *readiness, c *counters) *fleetReporter {
 	var id [6]byte
 	_, _ = rand.Read(id[:]) // never returns an error
 	f := &fleetReporter{
-		recorder: fleet.NewRecorder(), now: now, node: hex.EncodeToString(id[:]), version: version,
+		recorder: fleet.NewRecorder(), now: now, tenant: tenant, node: hex.EncodeToString(id[:]), version: version,
 		started: now(), ready: ready, counters: c, reader: fleet.NewReader(c.board, now),
 	}
 	if c.kind == "redis" {
@@ -186,6 +187,22 @@ func (f *fleetReporter) publish(board fleet.Board, log *slog.Logger, stops *stop
 	p := fleet.NewPublisher(fleet.PublisherOptions{Recorder: f.recorder, Board: board, Own: f.own, Status: f.status,
 		Hot: f.hot(), Now: f.now, Log: log})
 	stops.add("fleet metrics", task(p.Run))
+}
+
+// keep moves the figures of all nodes to the rules database while this node is the one that does, and returns what reads
+// them from both places.
+func (f *fleetReporter) keep(cfg *config.Stats, store stats.Store, log *slog.Logger, stops *stops) stats.Source {
+	days := time.Duration(cfg.StatsDays) * stats.Day
+	// The figures of one node would replace those of all, so the writer reads from the board only.
+	shared := fleet.NewReader(f.counters.board, f.now)
+	w := stats.NewWriter(stats.WriterOptions{Recent: shared, Store: store, Node: f.node, Keep: days, Now: f.now, Log: log})
+	stops.add("figures", task(w.Run))
+	return stats.NewReader(stats.ReaderOptions{Recent: f.reader, Store: store, Keep: days, Now: f.now, Exists: f.exists})
+}
+
+// exists reports whether a rule of that name is in force.
+func (f *fleetReporter) exists(rule string) bool {
+	return rule == rules.DirectRule || f.ready.sets.Load().Named(rule) != nil
 }
 
 var _ decide.Observer = (*fleetReporter)(nil)

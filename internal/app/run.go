@@ -151,8 +151,9 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 		return err
 	}
 
-	figures := newFleetReporter(host.Now, build.Version, ready, buckets)
+	figures := newFleetReporter(host.Now, cfg.TenantAttribute, build.Version, ready, buckets)
 	figures.publish(buckets.board, host.Log, stops)
+	history := figures.keep(&cfg.Stats, db, host.Log, stops)
 	deferred, err := openQueue(&cfg, &host, files.redis, sets, metrics, stops)
 	if err != nil {
 		return err
@@ -184,6 +185,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 		Profiles: db.Profiles(),
 		People:   web.People{People: db, Tokens: db, Audit: db, TokensChanged: reload.changedTokens}, Transfer: db,
 	}
+	deps.Stats = history
 	deps.Sets, deps.Changed, deps.FailDefaults = sets, reload.changed, failDefaults
 	pages, err := openConsole(ctx, &cfg, &host, files.oidc, deps, db, figures, stops)
 	if err != nil {

@@ -76,6 +76,12 @@ type NewRules struct {
 	FailDefaults string `name:"fail-defaults" env:"SLUICE_FAIL_DEFAULTS" placeholder:"LIST" help:"Fail modes of new rules that leave fail_mode out, as in POST,PUT,DELETE=closed;/payments*=closed. The first entry that matches the rule's method or route counts, and open if none does. The node that takes the write applies it; rules that exist keep theirs. Empty: open."`
 }
 
+// Stats says what figures are kept.
+type Stats struct {
+	StatsDays       int    `name:"stats-days" env:"SLUICE_STATS_DAYS" default:"90" placeholder:"DAYS" help:"Days for which the rules database keeps figures by hour. Figures by minute are kept for three days. 1 to 3650."`
+	TenantAttribute string `name:"tenant-attribute" env:"SLUICE_TENANT_ATTRIBUTE" default:"tenant" placeholder:"NAME" help:"Attribute that names the tenant of a request, for figures and pages by tenant."`
+}
+
 // Log says what is logged and how.
 type Log struct {
 	LogLevel  string `name:"log-level" env:"SLUICE_LOG_LEVEL" default:"info" placeholder:"LEVEL" help:"Lowest level that is logged. debug, info, warn or error."`
@@ -91,6 +97,7 @@ type Serve struct {
 	Near     `group:"Deny cache and hot keys"`
 	Matching `group:"Matching"`
 	NewRules `group:"New rules"`
+	Stats    `group:"Figures"`
 	Console  `group:"Console"`
 	SignOn   `group:"Single sign-on"`
 	Log      `group:"Logging"`

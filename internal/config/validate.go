@@ -15,6 +15,7 @@ import (
 
 	"sluice/internal/access"
 	"sluice/rules"
+	"sluice/rules/chars"
 )
 
 // checker collects the problems of a configuration. Each names its setting.
@@ -76,6 +77,7 @@ func (s *Serve) Validate() error {
 		c.fail("fail-defaults", "SLUICE_FAIL_DEFAULTS", "%s", err)
 	}
 	c.within("poll-interval", "SLUICE_POLL_INTERVAL", s.PollInterval, 100*time.Millisecond, time.Minute)
+	s.Stats.check(&c)
 	s.Console.check(&c)
 	s.SignOn.check(&c, s.ConsoleURL)
 	c.oneOf("log-level", "SLUICE_LOG_LEVEL", s.LogLevel, "debug", "info", "warn", "error")
@@ -133,6 +135,13 @@ func (k *Console) check(c *checker) {
 	}
 	c.within("session-idle", "SLUICE_SESSION_IDLE", k.SessionIdle, time.Minute, 720*time.Hour)
 	c.within("session-life", "SLUICE_SESSION_LIFE", k.SessionLife, 5*time.Minute, 2160*time.Hour)
+}
+
+func (s *Stats) check(c *checker) {
+	c.between("stats-days", "SLUICE_STATS_DAYS", s.StatsDays, 1, 3650)
+	if !chars.IsName(s.TenantAttribute) {
+		c.fail("tenant-attribute", "SLUICE_TENANT_ATTRIBUTE", "must have 1 to 64 letters, digits, _, . or -")
+	}
 }
 
 func (n *Near) check(c *checker) {

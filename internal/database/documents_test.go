@@ -72,7 +72,7 @@ func insertKinds(t *testing.T, d *DB) {
 }
 
 // newest is the step that this build reads and writes.
-const newest = stepShed
+const newest = stepStats
 
 // toStep brings the schema to a step, without setting anything aside.
 func toStep(t *testing.T, d *DB, step int64) {

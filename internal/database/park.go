@@ -29,6 +29,7 @@ const (
 	stepOwners    = 9
 	stepProfiles  = 10
 	stepShed      = 11
+	stepStats     = 12 // has figures, which an older schema does without
 )
 
 // shedPools are the pools that shed. Their copy has a name of its own, which builds that do not know the member leave

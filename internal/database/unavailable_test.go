@@ -13,6 +13,7 @@ import (
 
 	"sluice/internal/access"
 	"sluice/internal/audit"
+	"sluice/internal/stats"
 	"sluice/internal/testenv"
 	"sluice/rules"
 )
@@ -36,6 +37,12 @@ func everyCall(ctx context.Context, d *DB) map[string]error {
 	_, errs["create token"] = d.CreateToken(ctx, ada, tok)
 	errs["revoke token"] = d.RevokeToken(ctx, ada, 1)
 	_, _, errs["load tokens"] = d.LoadTokens(ctx)
+	_, _, errs["claim the figures"] = d.ClaimStats(ctx, "a", time.Minute)
+	_, errs["write figures"] = d.WriteStats(ctx, "a", nil, time.Now())
+	_, errs["read figures"] = d.ReadStats(ctx, stats.KindDays, nil, 0, 1)
+	_, errs["when figures were written"] = d.WrittenStats(ctx)
+	errs["save events"] = d.SaveEvents(ctx, []stats.Event{{ID: "x"}})
+	_, errs["events"] = d.Events(ctx, time.Now(), time.Now(), 1)
 	errs["migrate"] = d.Migrate(ctx)
 	return errs
 }

@@ -1,0 +1,118 @@
+package database
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"sluice/internal/stats"
+)
+
+func TestStats_OneNodeWrites(t *testing.T) {
+	onEach(t, func(t *testing.T, d *DB) {
+		ctx := t.Context()
+		held, written, err := d.ClaimStats(ctx, "a", time.Minute)
+		if err != nil || !held || !written.IsZero() {
+			t.Fatalf("the first claim: %v, %s, %v", held, written, err)
+		}
+		at := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
+		rows := []stats.StoredRow{{Kind: stats.KindMinutes, Rule: "", Period: 7, Data: []byte{1}},
+			{Kind: stats.KindMinutes, Rule: "charges", Period: 7, Data: []byte{2}}}
+		if held, err := d.WriteStats(ctx, "a", rows, at); err != nil || !held {
+			t.Fatalf("write: %v, %v", held, err)
+		}
+		if held, written, err := d.ClaimStats(ctx, "b", time.Minute); err != nil || held || !written.Equal(at) {
+			t.Errorf("b claims the lease of a: %v, %s, %v", held, written, err)
+		}
+		rows[1].Data = []byte{3}
+		if held, err := d.WriteStats(ctx, "b", rows[1:], at.Add(time.Minute)); err != nil || held {
+			t.Errorf("b writes: %v, %v", held, err)
+		}
+		if held, _, err := d.ClaimStats(ctx, "a", -time.Minute); err != nil || !held {
+			t.Errorf("a claims again: %v, %v", held, err)
+		}
+		if held, _, err := d.ClaimStats(ctx, "b", time.Minute); err != nil || !held {
+			t.Errorf("b claims a lease that has ended: %v, %v", held, err)
+		}
+		if held, err := d.WriteStats(ctx, "a", rows[1:], at); err != nil || held {
+			t.Errorf("a writes without the lease: %v, %v", held, err)
+		}
+		if held, err := d.WriteStats(ctx, "b", rows[1:], at.Add(time.Minute)); err != nil || !held {
+			t.Errorf("b writes: %v, %v", held, err)
+		}
+		if written, err := d.WrittenStats(ctx); err != nil || !written.Equal(at.Add(time.Minute)) {
+			t.Errorf("written until %s, %v", written, err)
+		}
+		got, err := d.ReadStats(ctx, stats.KindMinutes, nil, 7, 7)
+		if diff := cmp.Diff(rows, got); err != nil || diff != "" {
+			t.Errorf("rows (-want +got):\n%s%v", diff, err)
+		}
+	})
+}
+
+func TestStats_RowsAreFoundAndCleaned(t *testing.T) {
+	onEach(t, func(t *testing.T, d *DB) {
+		ctx := t.Context()
+		if _, _, err := d.ClaimStats(ctx, "a", time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		var rows []stats.StoredRow
+		for rule := range 30 {
+			for period := range int64(100) {
+				rows = append(rows, stats.StoredRow{Kind: stats.KindHours, Rule: fmt.Sprintf("rule-%02d", rule), Period: period,
+					Data: []byte(fmt.Sprint(rule, period))})
+			}
+		}
+		if held, err := d.WriteStats(ctx, "a", rows, time.Now()); err != nil || !held { // more than one transaction
+			t.Fatalf("write: %v, %v", held, err)
+		}
+		got, err := d.ReadStats(ctx, stats.KindHours, []string{"rule-07", "rule-03", "none"}, 98, 120)
+		want := []stats.StoredRow{rows[398], rows[399], rows[798], rows[799]}
+		if diff := cmp.Diff(want, got); err != nil || diff != "" {
+			t.Errorf("rows (-want +got):\n%s%v", diff, err)
+		}
+		if got, err := d.ReadStats(ctx, stats.KindDays, nil, 0, 200); err != nil || len(got) != 0 {
+			t.Errorf("of another kind: %v, %v", got, err)
+		}
+		if n, err := d.CleanStats(ctx, stats.KindHours, 99, 100); err != nil || n != 100 {
+			t.Errorf("cleaned %d, %v; want 100", n, err)
+		}
+		if n, err := d.CleanStats(ctx, stats.KindHours, 99, 100_000); err != nil || n != 30*99-100 {
+			t.Errorf("cleaned %d, %v; want the rest", n, err)
+		}
+		if got, err := d.ReadStats(ctx, stats.KindHours, nil, 0, 200); err != nil || len(got) != 30 {
+			t.Errorf("%d rows are left, %v; want 30", len(got), err)
+		}
+	})
+}
+
+func TestEvents_AreReplacedFoundAndCleaned(t *testing.T) {
+	onEach(t, func(t *testing.T, d *DB) {
+		ctx := t.Context()
+		at := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
+		one := stats.Event{ID: "a-1", At: at, Node: "a", Kind: "node", Data: []byte(`{"n":1}`)}
+		two := stats.Event{ID: "a-2", At: at.Add(time.Second), Node: "a", Kind: "breaker", Data: []byte(`{}`)}
+		again := one
+		again.Data = []byte(`{"n":2}`)
+		for _, batch := range [][]stats.Event{nil, {one, two}, {again}} {
+			if err := d.SaveEvents(ctx, batch); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got, err := d.Events(ctx, at, at.Add(time.Minute), 10)
+		if diff := cmp.Diff([]stats.Event{again, two}, got); err != nil || diff != "" {
+			t.Errorf("events (-want +got):\n%s%v", diff, err)
+		}
+		if got, err := d.Events(ctx, at, at.Add(time.Minute), 1); err != nil || len(got) != 1 || got[0].ID != "a-2" {
+			t.Errorf("the newest is %v, %v", got, err)
+		}
+		if got, err := d.Events(ctx, at, at.Add(time.Second), 10); err != nil || len(got) != 1 {
+			t.Errorf("in the first second %v, %v", got, err)
+		}
+		if n, err := d.CleanEvents(ctx, at.Add(time.Second), 10); err != nil || n != 1 {
+			t.Errorf("cleaned %d, %v", n, err)
+		}
+	})
+}

@@ -1,0 +1,35 @@
+-- +goose Up
+-- What was decided, in packed rows: by kind (see internal/stats), rule and period. Rows of the present hour are written
+-- once a minute, so pages keep room for that.
+CREATE TABLE stats (
+    kind   SMALLINT NOT NULL,
+    rule   TEXT     NOT NULL,
+    period BIGINT   NOT NULL,
+    data   BYTEA    NOT NULL,
+    PRIMARY KEY (kind, rule, period)
+) WITH (fillfactor = 80);
+CREATE INDEX stats_kind_period ON stats (kind, period);
+
+-- Which node writes them, until when unless it renews that, and until when figures are written; ms since 1970.
+CREATE TABLE stats_writer (
+    id         SMALLINT PRIMARY KEY CHECK (id = 1),
+    holder     TEXT     NOT NULL,
+    held_until BIGINT   NOT NULL,
+    written    BIGINT   NOT NULL
+);
+INSERT INTO stats_writer (id, holder, held_until, written) VALUES (1, '', 0, 0);
+
+-- What happened to nodes: breakers, starts. at is in ms since 1970.
+CREATE TABLE events (
+    id   TEXT   PRIMARY KEY,
+    at   BIGINT NOT NULL,
+    node TEXT   NOT NULL,
+    kind TEXT   NOT NULL,
+    data TEXT   NOT NULL
+);
+CREATE INDEX events_at ON events (at);
+
+-- +goose Down
+DROP TABLE events;
+DROP TABLE stats_writer;
+DROP TABLE stats;
