@@ -10,24 +10,29 @@ import (
 	"sluice/internal/stats"
 )
 
-// eventRow is a row of events.
+// eventRow is a row of events. Times are in ms since the epoch; Ended is 0 while it lasts.
 type eventRow struct {
-	ID   string `gorm:"column:id;primaryKey"`
-	At   int64  `gorm:"column:at"`
-	Node string `gorm:"column:node"`
-	Kind string `gorm:"column:kind"`
-	Data string `gorm:"column:data"`
+	ID    string `gorm:"column:id;primaryKey"`
+	Kind  string `gorm:"column:kind"`
+	At    int64  `gorm:"column:at"`
+	Ended int64  `gorm:"column:ended"`
+	Node  string `gorm:"column:node"`
+	Data  string `gorm:"column:data"`
 }
 
 // TableName implements gorm's Tabler.
 func (eventRow) TableName() string { return "events" }
 
-// SaveEvents stores events in one transaction. An event replaces an earlier one with the same id, so that repeating a
-// call changes nothing.
-func (d *DB) SaveEvents(ctx context.Context, events []stats.Event) error {
+var _ stats.EventStore = (*DB)(nil)
+
+// AddEvents implements stats.EventStore.
+func (d *DB) AddEvents(ctx context.Context, events []stats.Event) error {
 	rows := make([]eventRow, len(events))
 	for i, e := range events {
-		rows[i] = eventRow{e.ID, e.At.UnixMilli(), e.Node, e.Kind, string(e.Data)}
+		rows[i] = eventRow{ID: e.ID, Kind: e.Kind, At: e.At.UnixMilli(), Node: e.Node, Data: string(e.Data)}
+		if !e.End.IsZero() {
+			rows[i].Ended = e.End.UnixMilli()
+		}
 	}
 	if len(rows) == 0 {
 		return nil
@@ -37,20 +42,25 @@ func (d *DB) SaveEvents(ctx context.Context, events []stats.Event) error {
 	})
 }
 
-// Events returns up to limit events from from to before to: the newest, oldest first.
-func (d *DB) Events(ctx context.Context, from, to time.Time, limit int) ([]stats.Event, error) {
+// Events implements stats.EventStore.
+func (d *DB) Events(ctx context.Context, kinds []string, from, to time.Time, limit int) ([]stats.Event, error) {
 	var rows []eventRow
 	err := d.readIn(ctx, d.callTimeout, func(tx *gorm.DB) error {
-		return tx.Where("at >= ? AND at < ?", from.UnixMilli(), to.UnixMilli()).Order("at DESC, id DESC").Limit(limit).
-			Find(&rows).Error
+		return tx.Where("kind IN ? AND at < ? AND (ended = 0 OR ended >= ?)", kinds, to.UnixMilli(), from.UnixMilli()).
+			Order("at DESC, id DESC").Limit(limit).Find(&rows).Error
 	})
 	if err != nil {
 		return nil, err
 	}
 	out := make([]stats.Event, len(rows))
 	for i, r := range rows {
-		out[len(rows)-1-i] = stats.Event{ID: r.ID, At: time.UnixMilli(r.At).UTC(), Node: r.Node, Kind: r.Kind,
-			Data: []byte(r.Data)}
+		out[i] = stats.Event{ID: r.ID, Kind: r.Kind, At: time.UnixMilli(r.At).UTC(), Node: r.Node}
+		if r.Ended > 0 {
+			out[i].End = time.UnixMilli(r.Ended).UTC()
+		}
+		if r.Data != "" {
+			out[i].Data = []byte(r.Data)
+		}
 	}
 	return out, nil
 }

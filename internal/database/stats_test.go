@@ -92,26 +92,44 @@ func TestEvents_AreReplacedFoundAndCleaned(t *testing.T) {
 	onEach(t, func(t *testing.T, d *DB) {
 		ctx := t.Context()
 		at := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
-		one := stats.Event{ID: "a-1", At: at, Node: "a", Kind: "node", Data: []byte(`{"n":1}`)}
-		two := stats.Event{ID: "a-2", At: at.Add(time.Second), Node: "a", Kind: "breaker", Data: []byte(`{}`)}
+		one := stats.Event{ID: "a-1", Kind: stats.EventIncident, At: at, Node: "a", Data: []byte(`{"n":1}`)}
+		two := stats.Event{ID: "a-2", Kind: stats.EventNodeStarted, At: at.Add(time.Second), End: at.Add(time.Second),
+			Node: "a"}
 		again := one
-		again.Data = []byte(`{"n":2}`)
+		again.Data, again.End = []byte(`{"n":2}`), at.Add(time.Minute)
 		for _, batch := range [][]stats.Event{nil, {one, two}, {again}} {
-			if err := d.SaveEvents(ctx, batch); err != nil {
+			if err := d.AddEvents(ctx, batch); err != nil {
 				t.Fatal(err)
 			}
 		}
-		got, err := d.Events(ctx, at, at.Add(time.Minute), 10)
-		if diff := cmp.Diff([]stats.Event{again, two}, got); err != nil || diff != "" {
-			t.Errorf("events (-want +got):\n%s%v", diff, err)
+		both := []string{stats.EventIncident, stats.EventNodeStarted}
+		for name, tt := range map[string]struct {
+			kinds    []string
+			from, to time.Time
+			limit    int
+			want     []stats.Event
+		}{
+			"both":         {both, at, at.Add(time.Hour), 10, []stats.Event{two, again}},
+			"newest":       {both, at, at.Add(time.Hour), 1, []stats.Event{two}},
+			"first second": {both, at, at.Add(time.Second), 10, []stats.Event{again}},
+			"still lasted": {both, at.Add(30 * time.Second), at.Add(time.Hour), 10, []stats.Event{again}},
+			"over":         {both, at.Add(2 * time.Minute), at.Add(time.Hour), 10, []stats.Event{}},
+			"of a kind":    {both[1:], at, at.Add(time.Hour), 10, []stats.Event{two}},
+		} {
+			got, err := d.Events(ctx, tt.kinds, tt.from, tt.to, tt.limit)
+			if diff := cmp.Diff(tt.want, got); err != nil || diff != "" {
+				t.Errorf("%s (-want +got):\n%s%v", name, diff, err)
+			}
 		}
-		if got, err := d.Events(ctx, at, at.Add(time.Minute), 1); err != nil || len(got) != 1 || got[0].ID != "a-2" {
-			t.Errorf("the newest is %v, %v", got, err)
+		lasting := stats.Event{ID: "b-1", Kind: stats.EventIncident, At: at, Node: "b"}
+		if err := d.AddEvents(ctx, []stats.Event{lasting}); err != nil {
+			t.Fatal(err)
 		}
-		if got, err := d.Events(ctx, at, at.Add(time.Second), 10); err != nil || len(got) != 1 {
-			t.Errorf("in the first second %v, %v", got, err)
+		got, err := d.Events(ctx, both, at.Add(time.Hour), at.Add(2*time.Hour), 10)
+		if diff := cmp.Diff([]stats.Event{lasting}, got); err != nil || diff != "" {
+			t.Errorf("lasting (-want +got):\n%s%v", diff, err)
 		}
-		if n, err := d.CleanEvents(ctx, at.Add(time.Second), 10); err != nil || n != 1 {
+		if n, err := d.CleanEvents(ctx, at.Add(time.Second), 10); err != nil || n != 2 {
 			t.Errorf("cleaned %d, %v", n, err)
 		}
 	})

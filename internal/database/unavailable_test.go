@@ -41,8 +41,8 @@ func everyCall(ctx context.Context, d *DB) map[string]error {
 	_, errs["write figures"] = d.WriteStats(ctx, "a", nil, time.Now())
 	_, errs["read figures"] = d.ReadStats(ctx, stats.KindDays, nil, 0, 1)
 	_, errs["when figures were written"] = d.WrittenStats(ctx)
-	errs["save events"] = d.SaveEvents(ctx, []stats.Event{{ID: "x"}})
-	_, errs["events"] = d.Events(ctx, time.Now(), time.Now(), 1)
+	errs["add events"] = d.AddEvents(ctx, []stats.Event{{ID: "x"}})
+	_, errs["events"] = d.Events(ctx, []string{"x"}, time.Now(), time.Now(), 1)
 	errs["migrate"] = d.Migrate(ctx)
 	return errs
 }

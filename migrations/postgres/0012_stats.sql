@@ -19,13 +19,14 @@ CREATE TABLE stats_writer (
 );
 INSERT INTO stats_writer (id, holder, held_until, written) VALUES (1, '', 0, 0);
 
--- What happened to nodes: breakers, starts. at is in ms since 1970.
+-- What happened on nodes, in ms since 1970: at is when it began, ended when it ended, 0 while it lasts.
 CREATE TABLE events (
-    id   TEXT   PRIMARY KEY,
-    at   BIGINT NOT NULL,
-    node TEXT   NOT NULL,
-    kind TEXT   NOT NULL,
-    data TEXT   NOT NULL
+    id    TEXT PRIMARY KEY,
+    kind  TEXT NOT NULL,
+    at    BIGINT NOT NULL,
+    ended BIGINT NOT NULL,
+    node  TEXT NOT NULL,
+    data  TEXT NOT NULL
 );
 CREATE INDEX events_at ON events (at);
 
