@@ -15,6 +15,7 @@ import (
 	"sluice/web/profiles"
 	"sluice/web/rulepages"
 	"sluice/web/signin"
+	"sluice/web/traffic"
 	"sluice/web/transfer"
 )
 
@@ -28,6 +29,7 @@ type Server struct {
 	people    *people.Pages
 	profiles  *profiles.Pages
 	transfer  *transfer.Pages
+	traffic   *traffic.Pages
 }
 
 // New creates a Server. It fails only if something required is missing or the
@@ -49,6 +51,7 @@ func New(d Deps) (*Server, error) {
 		people:    &people.Pages{Kit: k, Deps: d.People},
 		profiles:  &profiles.Pages{Kit: k, Store: d.Profiles},
 		transfer:  &transfer.Pages{Kit: k, Store: d.Transfer},
+		traffic:   &traffic.Pages{Kit: k},
 	}, nil
 }
 
@@ -60,18 +63,21 @@ func Table() []Route { return (&Server{}).routes() }
 
 func (s *Server) routes() []Route {
 	return slices.Concat(s.signin.Routes(), s.overview.Routes(), s.rulepages.Routes(), s.inspect.Routes(),
-		s.people.Routes(), s.profiles.Routes(), s.transfer.Routes(), []Route{
+		s.people.Routes(), s.profiles.Routes(), s.transfer.Routes(), s.traffic.Routes(), []Route{
 			{Method: http.MethodPost, Path: "/console/theme", Offline: true, Handle: kit.Theme},
 			{Method: http.MethodGet, Path: "/console/events", Role: access.RoleViewer, Stream: true, Handle: s.events},
 		})
 }
 
 // events is the stream of live data of a page: the page of a rule if the parameter rule is set, the denials that the
-// parameters select if of is denials, else the overview.
+// parameters select if of is denials, the traffic that they select if it is traffic, else the overview.
 func (s *Server) events(v *kit.Visit) error {
 	return v.Events(func(v *kit.Visit) kit.Feed {
-		if v.QueryParam("of") == "denials" {
+		switch v.QueryParam("of") {
+		case "denials":
 			return s.inspect.Feed(v)
+		case "traffic":
+			return s.traffic.Feed(v)
 		}
 		if id, err := strconv.ParseInt(v.QueryParam("rule"), 10, 64); err == nil {
 			return s.rulepages.Feed(v, id)

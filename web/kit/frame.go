@@ -11,6 +11,7 @@ import (
 // entries are the entries of the navigation, in order.
 var entries = []view.NavItem{
 	{Path: PathHome, Label: "Overview", Icon: "layout-dashboard"},
+	{Path: PathTraffic, Label: "Traffic", Icon: "chart-line"},
 	{Path: PathRules, Label: "Rules", Icon: "list-filter"},
 	{Path: PathFailModes, Label: "Fail modes", Icon: "shield-alert"},
 	{Path: PathExplain, Label: "Explain", Icon: "search-code"},
@@ -67,6 +68,7 @@ func (v *Visit) banners(n *Node) []view.Banner {
 // Paths of pages that several areas link to.
 const (
 	PathHome      = "/console"
+	PathTraffic   = "/console/traffic"
 	PathSignIn    = "/console/sign-in"
 	PathRules     = "/console/rules"
 	PathFailModes = "/console/fail-modes"

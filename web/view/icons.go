@@ -5,6 +5,7 @@ package view
 var icons = map[string]string{
 	"arrow-up-down":      `<path d="m21 16-4 4-4-4"/><path d="M17 20V4"/><path d="m3 8 4-4 4 4"/><path d="M7 4v16"/>`,
 	"ban":                `<circle cx="12" cy="12" r="10"/><path d="M4.929 4.929 19.07 19.071"/>`,
+	"chart-line":         `<path d="M3 3v16a2 2 0 0 0 2 2h16"/><path d="m19 9-5 5-4-4-3 3"/>`,
 	"chevron-down":       `<path d="m6 9 6 6 6-6"/>`,
 	"chevron-left":       `<path d="m15 18-6-6 6-6"/>`,
 	"chevron-right":      `<path d="m9 18 6-6-6-6"/>`,

@@ -1,0 +1,242 @@
+package traffic
+
+import (
+	"cmp"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"sluice/internal/stats"
+	"sluice/rules"
+	"sluice/web/kit"
+	"sluice/web/view"
+)
+
+// Page is the page of traffic.
+type Page struct {
+	Query view.Query
+	period
+	// Rule is the rule that the page is filtered by, "" for all requests. RuleID is 0 if none in force has the name.
+	Rule   string
+	RuleID int64
+	// Problems are what is wrong with the address. The page shows what else it asks for.
+	Problems []rules.FieldError
+	// Failed says why there are no figures, "" if there are.
+	Failed string
+	// Series are the figures over time, Sum and Peak those of the range, unless it is not Known.
+	Series stats.Series
+	Sum    stats.Figures
+	Peak   int64
+	Known  bool
+	// KnownSince is the first known point if nothing is known before it in the range, else the zero time.
+	KnownSince time.Time
+	// Growing means that figures of the range may still grow: those after CompleteUntil, or all if that is the zero time.
+	Growing       bool
+	CompleteUntil time.Time
+	// Partial says what is missing, nil if nothing is.
+	Partial error
+	Table   Table
+	// Names are the rules to choose from.
+	Names []string
+}
+
+// show is the page. An address that asks for something impossible is answered with 422 and the page without it.
+func (p *Pages) show(v *kit.Visit) error {
+	m := p.model(v)
+	status := http.StatusOK
+	if len(m.Problems) > 0 {
+		status = http.StatusUnprocessableEntity
+	}
+	m.Names = p.RuleNames()
+	return v.Page(status, trafficPage(v.Frame("Traffic", kit.PathTraffic), m))
+}
+
+// model is the page that the address asks for.
+func (p *Pages) model(v *kit.Visit) Page {
+	m := p.ask(v)
+	if err := p.read(v, &m); err != nil {
+		m.refuse(err)
+		if m.Failed != "" {
+			p.Logger.Warn("the console could not read figures of traffic", "error", err)
+		}
+	}
+	return m
+}
+
+// ask reads the address.
+func (p *Pages) ask(v *kit.Visit) Page {
+	q := v.QueryParams()
+	m := Page{Query: view.NewQuery(kit.PathTraffic, q, kept...), Rule: q.Get("rule"), Peak: -1}
+	m.period, m.Problems = periodOf(q, p.Now())
+	m.Table.By = stats.ByRule
+	if by := q.Get("by"); pivots[by] != "" {
+		m.Table.By = by
+	} else if by != "" {
+		m.Problems = append(m.Problems, rules.FieldError{Field: "by",
+			Message: "must be one of " + strings.Join(stats.Pivots, ", ") + "; the table is by rule"})
+	}
+	m.RuleID = p.IDs(m.Rule)[m.Rule]
+	return m
+}
+
+// refuse notes why there are no figures.
+func (m *Page) refuse(err error) {
+	var invalid *rules.ValidationError
+	switch {
+	case errors.As(err, &invalid):
+		m.Problems = append(m.Problems, invalid.Fields...)
+		m.Failed = "The address of the page asks for something that does not exist. Choose another range, rule or table."
+	case errors.Is(err, rules.ErrNotFound):
+		m.Problems = append(m.Problems, rules.FieldError{Field: "rule", Message: "no rule has this name, and none had it " +
+			"while figures were kept"})
+		m.Failed = "There are no figures of a rule with this name."
+	default:
+		m.Failed = "The figures could not be read. Requests are still being rate-limited. Reload the page to try again."
+	}
+}
+
+// read fills in the figures.
+func (p *Pages) read(v *kit.Visit, m *Page) error {
+	t := &m.Table
+	q := stats.Query{Rule: m.Rule, By: t.By, From: m.From, To: m.To, Step: m.Step}
+	res, rest, err := p.answers(v, q, t.ofAll(m.Rule))
+	if err != nil {
+		return err
+	}
+	m.Partial = cmp.Or(res.Partial, rest.Partial)
+	if len(res.Series) > 0 {
+		m.Series = res.Series[0]
+	}
+	m.Sum, m.Peak = m.Series.Sum()
+	if i := slices.IndexFunc(m.Series.Points, knownPoint); i >= 0 {
+		m.Known = true
+		if i > 0 {
+			m.KnownSince = m.Series.Points[i].At
+		}
+	}
+	m.Growing, m.CompleteUntil = res.CompleteUntil.Before(res.To), res.CompleteUntil
+	t.From, t.To = rest.TopFrom, rest.TopTo
+	t.Wider = t.From.Before(rest.From) || t.To.After(rest.To)
+	if err := p.whole(v, t, &rest); err != nil {
+		return err
+	}
+	t.Bounded = len(rest.Top) >= stats.MaxRows
+	ids := p.IDs(keysOf(rest.Top)...)
+	for _, row := range rest.Top {
+		l := Line{Row: row}
+		m.lead(&l, ids)
+		t.Lines = append(t.Lines, l)
+	}
+	t.arrange(m.Query)
+	return nil
+}
+
+// answers are the series of a query and its rows, which come from another answer if they are those of all requests.
+func (p *Pages) answers(v *kit.Visit, q stats.Query, rowsOfAll bool) (series, rows stats.Result, err error) {
+	all := q
+	if rowsOfAll {
+		all.Rule, q.By = "", ""
+	}
+	if series, err = p.Stats.Stats(v.Ctx, q); err != nil || !rowsOfAll {
+		return series, series, err
+	}
+	rows, err = p.Stats.Stats(v.Ctx, all)
+	return series, rows, err
+}
+
+// whole finds what the rows of an answer are shares of. That is the sum of its series, unless the rows are counted by
+// longer steps.
+func (p *Pages) whole(v *kit.Visit, t *Table, res *stats.Result) error {
+	series := res.Series
+	if t.Wider {
+		q := stats.Query{From: t.From, To: t.To, Step: stats.Minute}
+		for _, step := range []time.Duration{stats.Hour, stats.Day} {
+			if t.From.Truncate(step).Equal(t.From) && t.To.Truncate(step).Equal(t.To) {
+				q.Step = step
+			}
+		}
+		if len(series) > 0 {
+			q.Rule = series[0].Rule
+		}
+		wider, err := p.Stats.Stats(v.Ctx, q)
+		if err != nil {
+			return err
+		}
+		series = wider.Series
+	}
+	if len(series) > 0 {
+		t.Of, _ = series[0].Sum()
+		t.Known = slices.ContainsFunc(series[0].Points, knownPoint)
+	}
+	return nil
+}
+
+func knownPoint(p stats.Point) bool { return p.Known }
+
+// lead sets the links of a row.
+func (m *Page) lead(l *Line, ids map[string]int64) {
+	denials := view.NewQuery(kit.PathDenials, nil).Set("rule", m.Rule)
+	switch m.Table.By {
+	case stats.ByRule:
+		page := Link{view.RuleLink(ids, l.Key), "Rule", "The rule " + l.Key}
+		if l.Link = m.Query.Set("rule", l.Key, "by", stats.ByKey, "q", "").URL(); l.Key == m.Rule {
+			l.Link = page.Path
+			return
+		}
+		l.More = append(l.More, page)
+	case stats.ByKey:
+		l.Link = denials.With("key", l.Key)
+		if m.Rule != "" {
+			l.Link = view.KeyLink(m.Rule, l.Key)
+			l.More = append(l.More, Link{denials.With("key", l.Key), "Denials", "Denials of " + l.Key})
+		}
+	case stats.ByRoute:
+		l.Link = denials.With("route", l.Key)
+	case stats.ByTenant:
+		l.Link = denials.With("key", l.Key)
+	case stats.ByNode:
+		l.Link = kit.PathHome + "#live-nodes"
+	}
+}
+
+func keysOf(rows []stats.Row) []string {
+	keys := make([]string, len(rows))
+	for i := range rows {
+		keys[i] = rows[i].Key
+	}
+	return keys
+}
+
+// kept are the parameters of the address with their values, without some.
+func (m *Page) kept(but ...string) (pairs [][2]string) {
+	for _, name := range kept {
+		if value := m.Query.Get(name); value != "" && !slices.Contains(but, name) {
+			pairs = append(pairs, [2]string{name, value})
+		}
+	}
+	return pairs
+}
+
+// everything is the page without the filter by rule.
+func (m *Page) everything() string {
+	return m.Query.Set("rule", "", "by", "", "q", "").URL()
+}
+
+// ruleLink is the address of the page of the rule.
+func (m *Page) ruleLink() string { return view.RuleLink(map[string]int64{m.Rule: m.RuleID}, m.Rule) }
+
+// stream is the address of the page's stream.
+func (m *Page) stream() string { return m.Query.At("/console/events").With("of", "traffic") }
+
+// file is the address of a CSV file: of the table, or of series.
+func (m *Page) file(of string) string { return m.Query.At(pathCSV).With("of", of) }
+
+// partOf writes which part of all decisions a number is, "" if there are none.
+func (m *Page) partOf(n int64) string {
+	if !m.Known || m.Sum.Total() == 0 {
+		return ""
+	}
+	return view.Percent(n, m.Sum.Total()) + " of all"
+}
