@@ -10,6 +10,7 @@ import (
 	"sluice/api/decide"
 	"sluice/internal/access"
 	"sluice/internal/fleet"
+	"sluice/internal/stats"
 	"sluice/limiter"
 	"sluice/rules"
 )
@@ -59,6 +60,8 @@ type Deps struct {
 	// HotEverywhere lists the busiest buckets of all nodes, the busiest first. Nil if
 	// there is only this node.
 	HotEverywhere func(ctx context.Context) ([]fleet.HotLive, error)
+	// Stats has the figures of what was decided. If nil, nothing is known of them.
+	Stats stats.Source
 	// RLS answers a call of Envoy's RateLimitService in the JSON form of proto3, with a status and a body. If nil, the
 	// route does not exist.
 	RLS func(ctx context.Context, body []byte) (status int, answer []byte, err error)

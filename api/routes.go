@@ -67,6 +67,7 @@ var table = []Route{
 	{http.MethodPost, "/ratelimit/deferred/:id/ack", access.ScopeDeferred, (*Server).ackDeferred},
 	{http.MethodPost, "/ratelimit/explain", access.ScopeRulesRead, (*Server).explain},
 	{http.MethodGet, "/ratelimit/hot", access.ScopeRulesRead, (*Server).hot},
+	{http.MethodGet, "/ratelimit/stats", access.ScopeRulesRead, (*Server).figures},
 
 	{http.MethodPut, "/ratelimit/pools/:name/load", access.ScopeCheck, (*Server).reportLoad},
 

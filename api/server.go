@@ -20,6 +20,7 @@ import (
 	"sluice"
 	"sluice/api/reply"
 	"sluice/internal/access"
+	"sluice/internal/stats"
 	"sluice/rules"
 )
 
@@ -54,6 +55,9 @@ func New(d Deps) (*Server, error) {
 	}
 	if d.Changed == nil {
 		d.Changed = func(context.Context) bool { return true }
+	}
+	if d.Stats == nil {
+		d.Stats = stats.Unknown{}
 	}
 	if d.Ready == nil {
 		d.Ready = func() error { return nil }

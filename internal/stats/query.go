@@ -39,8 +39,10 @@ var Pivots = []string{ByRule, ByKey, ByRoute, ByTenant, ByNode}
 const (
 	// MaxPoints is the largest number of points of a series.
 	MaxPoints = 5000
-	// MaxSeries is the largest number of series of an answer by rule: the most active ones.
+	// MaxSeries is the largest number of series of an answer by rule: those of the most denied, then most active rules.
 	MaxSeries = 100
+	// MaxAllPoints is the largest number of points of all series together. With more, there are fewer series.
+	MaxAllPoints = 100_000
 	// MaxRows is the largest number of rows of an answer.
 	MaxRows = 100
 	// SecondsKept and MinutesKept are how long figures are known by second and by minute. Hours are known for
@@ -119,6 +121,23 @@ func FitStep(from, to time.Time) time.Duration {
 	return 0
 }
 
+// UsualStep returns the step of a query that names none: the smallest of a minute, an hour and a day in which a range
+// has at most 1,500 points, or a day.
+func UsualStep(from, to time.Time) time.Duration {
+	for _, step := range []time.Duration{Minute, Hour} {
+		if points(from, to, step) <= usualPoints {
+			return step
+		}
+	}
+	return Day
+}
+
+// usualPoints is the largest number of points of a series whose step nobody chose.
+const usualPoints = 1500
+
+// mostSeries is the largest number of series with that many points each.
+func mostSeries(points int64) int { return int(min(MaxSeries, MaxAllPoints/max(1, points))) }
+
 // points is the number of whole steps that a range touches.
 func points(from, to time.Time, step time.Duration) int64 {
 	first, end := from.Truncate(step), to.Truncate(step)
@@ -144,7 +163,7 @@ func (q *Query) Validate() error {
 	switch {
 	case q.From.IsZero() || q.From.Unix() < 0 || q.From.Year() > 9999:
 		add("from", "must be a time since 1970")
-	case q.To.IsZero() || q.To.Year() > 9999:
+	case q.To.IsZero() || wholeSteps(q.To.UTC(), Day).Year() > 9999:
 		add("to", "must be a time up to the year 9999")
 	case !q.From.Before(q.To):
 		add("to", "must be after from")

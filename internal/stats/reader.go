@@ -57,7 +57,7 @@ func (r *Reader) Stats(ctx context.Context, q Query) (Result, error) {
 	switch {
 	case q.Series && q.Rule == "" && q.By == ByRule:
 		l.rows(ctx, &q, &out)
-		for i := range min(len(out.Top), MaxSeries) {
+		for i := range min(len(out.Top), mostSeries(int64(to.Sub(from)/q.Step))) {
 			out.Series = append(out.Series, Series{out.Top[i].Key, l.points(ctx, out.Top[i].Key, from, to, q.Step)})
 		}
 	default:

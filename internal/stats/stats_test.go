@@ -236,6 +236,28 @@ func TestStats_AddUpWhateverHappens(t *testing.T) {
 	}
 }
 
+// TestStats_SeriesAreBounded: with many rules, an answer has those with the most denied requests.
+func TestStats_SeriesAreBounded(t *testing.T) {
+	begin := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
+	w := newWorld(t, begin)
+	n := w.start()
+	for i := range stats.MaxSeries + 5 {
+		n.decide(fmt.Sprintf("rule-%03d", i), 1, i)
+	}
+	n.Post(t.Context())
+	w.add(time.Minute)
+	for points, want := range map[int]int{60: stats.MaxSeries, 1001: 99, stats.MaxPoints: 20} {
+		got := w.ask(stats.Query{By: stats.ByRule, Series: true, Step: stats.Minute, To: begin.Add(time.Minute),
+			From: begin.Add(time.Minute - time.Duration(points)*time.Minute)})
+		if len(got.Series) != want || len(got.Top) != stats.MaxRows || len(got.Series[0].Points) != points {
+			t.Errorf("%d points: %d series of %d, %d rows", points, len(got.Series), len(got.Series[0].Points), len(got.Top))
+		}
+		if sum, _ := got.Series[0].Sum(); sum.Denied != stats.MaxSeries+4 || got.Series[0].Rule != got.Top[0].Key {
+			t.Errorf("the first series is of %s with %+v", got.Series[0].Rule, sum)
+		}
+	}
+}
+
 // TestStats_WhatIsNotKnownIsNotZero: before the first node, while none runs, and in the future.
 func TestStats_WhatIsNotKnownIsNotZero(t *testing.T) {
 	begin := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
