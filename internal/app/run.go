@@ -16,7 +16,6 @@ import (
 	"sluice/internal/access"
 	"sluice/internal/config"
 	"sluice/internal/database"
-	"sluice/internal/stats"
 	"sluice/internal/telemetry"
 	"sluice/rules"
 	"sluice/web"
@@ -213,7 +212,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 		Changed: reload.changed, Ready: ready.ready, RuleState: ready.ruleState, Hot: buckets.hot,
 		HotEverywhere: figures.hotEverywhere, Metrics: metrics.Handler(), MetricsPublic: cfg.MetricsPublic,
 		ResetDelta: cfg.ResetHeader == "delta", TrustedProxies: trusted, Panicked: metrics.CountPanic, Logger: host.Log,
-		Checked: metrics.CountHTTPCheck, Now: host.Now, Stats: stats.Unknown{},
+		Checked: metrics.CountHTTPCheck, Now: host.Now, Stats: history,
 	}, pages, metrics.CountQuestion)
 	if err != nil {
 		return err
