@@ -5,7 +5,8 @@ package rules
 type Browse struct {
 	// Query filters; its AfterID is ignored.
 	Query
-	// Sort is one of SortColumns; any other value means name.
+	// Sort is one of SortColumns; any other value means name. By owner, rules without one are last, and rules of one owner
+	// are in order of name.
 	Sort string
 	// Desc reverses the order.
 	Desc bool
@@ -15,7 +16,7 @@ type Browse struct {
 
 // SortColumns lists the valid values of Browse.Sort.
 func SortColumns() []string {
-	return []string{"name", "scope", "route", "algorithm", "limit", "mode", "fail_mode", "updated_at"}
+	return []string{"name", "scope", "route", "algorithm", "limit", "mode", "fail_mode", "owner", "updated_at", "id"}
 }
 
 // Listing is the answer to a Browse.

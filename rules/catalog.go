@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -41,10 +42,12 @@ type Query struct {
 	// Text has words, each of which is part of the name, description, route or host, in any order and case. See Words.
 	Text string
 	// Equal selects by field values, by name, among them those of Filters; "" selects everything.
-	Equal    map[string]string
-	Active   *bool
-	PageSize int   // 1 to 500; 0 means 50
-	AfterID  int64 // rules with a greater id, in order of id
+	Equal  map[string]string
+	Active *bool
+	// IDs selects only these rules, nil any; Except selects all but these.
+	IDs, Except []int64
+	PageSize    int   // 1 to 500; 0 means 50
+	AfterID     int64 // rules with a greater id, in order of id
 }
 
 // maxWords is the largest number of words of a Query.
@@ -62,6 +65,9 @@ func (q *Query) Words() []string {
 // Selects reports whether a rule matches q, regardless of its page.
 func (q *Query) Selects(r *Rule) bool {
 	if q.Active != nil && r.IsActive != *q.Active {
+		return false
+	}
+	if q.IDs != nil && !slices.Contains(q.IDs, r.ID) || slices.Contains(q.Except, r.ID) {
 		return false
 	}
 	for name, value := range q.Equal {

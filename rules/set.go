@@ -137,6 +137,20 @@ func (s *Set) Get(id int64) *Compiled {
 	return nil
 }
 
+// ForRoute returns the active rules whose route and method match, whatever else they ask of a request: its host, facts
+// and conditions. They are in order of id. It looks at every rule.
+func (s *Set) ForRoute(method, path string) []*Compiled {
+	method, path = route.NormalizeMethod(method), route.Normalize(path)
+	var out []*Compiled
+	for c := range s.rules.all() {
+		if c.Rule.Descriptor == nil && (c.Rule.Method == nil || *c.Rule.Method == method) &&
+			(c.route == nil || c.route.Matches(path)) {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
 // Named returns the active rule with a name, nil if there is none.
 func (s *Set) Named(name string) *Compiled {
 	for c := range s.names.from(func(c *Compiled) bool { return c.Rule.Name < name }) {

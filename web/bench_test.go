@@ -22,6 +22,7 @@ func BenchmarkPages_TenThousandRules(b *testing.B) {
 		b.Fatal(err)
 	}
 	w.Sets.Store(set)
+	w.Fleet.Figures.Rules = webtest.ManyLive(w.Rules.List)
 	browser := w.As(access.RoleAdmin)
 	for _, bb := range []struct {
 		name, path string
@@ -32,6 +33,10 @@ func BenchmarkPages_TenThousandRules(b *testing.B) {
 		{"rules", "/console/rules", nil},
 		{"rules, page 100", "/console/rules?page=100", nil},
 		{"rules, searched", "/console/rules?q=logins", nil},
+		{"rules, words", "/console/rules?q=user+charges", nil},
+		{"rules, most denied", "/console/rules?sort=denied", nil},
+		{"rules, by owner", "/console/rules?group=owner", nil},
+		{"rules of a request", "/console/rules?q=POST+/v1/charges", nil},
 		{"a rule", "/console/rules/1", nil},
 		{"the editor", "/console/rules/1/edit", nil},
 		{"its preview", "/console/rules/preview",

@@ -131,7 +131,7 @@ var rooms = []room{
 	{path: "web/profiles", may: []string{"rules", "internal/access", "web/kit", "web/view"}, foreign: []string{templ}},
 	{path: "web/rulepages", may: []string{"internal/stats",
 		"limiter", "rules", "rules/chars", "rules/entries", "rules/rulefile",
-		"rules/words", "internal/access", "internal/fleet", "web/kit", "web/static", "web/view"}, foreign: []string{templ}},
+		"rules/route", "rules/words", "internal/access", "internal/fleet", "web/kit", "web/static", "web/view"}, foreign: []string{templ}},
 	{path: "web/inspect", may: []string{"internal/stats",
 		"limiter", "rules", "rules/chars", "rules/entries", "rules/facts",
 		"rules/redact", "internal/access", "internal/fleet", "web/kit", "web/view"}, foreign: []string{templ}},

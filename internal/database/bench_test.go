@@ -45,6 +45,8 @@ func BenchmarkManyRules(b *testing.B) {
 				{"browse, first page", rules.Browse{}},
 				{"browse, page 1,000", rules.Browse{Offset: 50_000}},
 				{"browse, last changed", rules.Browse{Sort: "updated_at", Desc: true}},
+				{"browse, all but 500", rules.Browse{Query: rules.Query{Except: manyIDs(500)}}},
+				{"browse, 500 of them", rules.Browse{Query: rules.Query{IDs: manyIDs(500), PageSize: 500}}},
 				{"browse, by text", rules.Browse{Query: rules.Query{Text: "rule-9"}}},
 			}
 			for _, bb := range pages {
@@ -91,4 +93,12 @@ func fill(b *testing.B, d *DB) {
 			b.Fatal(err)
 		}
 	}
+}
+
+func manyIDs(n int) []int64 {
+	ids := make([]int64, n)
+	for i := range ids {
+		ids[i] = int64(i*17 + 1)
+	}
+	return ids
 }

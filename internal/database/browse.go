@@ -14,6 +14,7 @@ import (
 var sortColumns = map[string]string{
 	"name": "name", "scope": "scope", "route": "route", "algorithm": "algorithm", "limit": "limit_count",
 	"mode": "mode", "fail_mode": "fail_mode", "updated_at": "updated_at",
+	"owner": "owner IS NULL, owner", "id": "id",
 }
 
 // BrowseRules returns one page of the rules that a query selects, in the requested order and by id
@@ -33,6 +34,9 @@ func (d *DB) BrowseRules(ctx context.Context, b rules.Browse) (rules.Listing, er
 	}
 	if b.Desc {
 		order += " DESC"
+	}
+	if b.Sort == "owner" {
+		order += ", name"
 	}
 	list := rules.Listing{Editors: map[int64]rules.Actor{}}
 	err := d.snapshot(ctx, d.callTimeout, func(tx *gorm.DB) error {

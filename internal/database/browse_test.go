@@ -14,6 +14,7 @@ func TestBrowseRules_SortsPagesCountsAndNamesEditors(t *testing.T) {
 			r := sample(name)
 			r.Limit = int64(10 - i)
 			r.FailMode = []string{"open", "closed"}[i%2]
+			r.Owner = []*string{nil, ptr("search"), ptr("billing"), ptr("search")}[i]
 			mustCreate(t, d, r)
 		}
 		tests := []struct {
@@ -26,6 +27,13 @@ func TestBrowseRules_SortsPagesCountsAndNamesEditors(t *testing.T) {
 			{"unknown order is by name", rules.Browse{Sort: "id; DROP TABLE rules"}, "a b c d", 4},
 			{"backwards", rules.Browse{Sort: "name", Desc: true}, "d c b a", 4},
 			{"by limit", rules.Browse{Sort: "limit"}, "c a d b", 4},
+			{"by owner", rules.Browse{Sort: "owner"}, "a c d b", 4},
+			{"by owner, backwards", rules.Browse{Sort: "owner", Desc: true}, "c d a b", 4},
+			{"by id", rules.Browse{Sort: "id"}, "b d a c", 4},
+			{"some", rules.Browse{Query: rules.Query{IDs: []int64{1, 3, 99}}}, "a b", 2},
+			{"none", rules.Browse{Query: rules.Query{IDs: []int64{}}}, "", 0},
+			{"all but some", rules.Browse{Query: rules.Query{Except: []int64{1, 3, 99}}}, "c d", 2},
+			{"text of some", rules.Browse{Query: rules.Query{IDs: []int64{1, 3}, Text: "b"}}, "b", 1},
 			{"second page", rules.Browse{Query: rules.Query{PageSize: 2}, Offset: 2}, "c d", 4},
 			{"past the end", rules.Browse{Offset: 99}, "", 4},
 			{"fail mode", rules.Browse{Query: rules.Query{Equal: map[string]string{"fail_mode": "closed"}}}, "c d", 2},

@@ -3,6 +3,7 @@ package database
 import (
 	"context"
 	"errors"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -67,7 +68,33 @@ func filtered(tx *gorm.DB, q rules.Query) *gorm.DB {
 	if q.Active != nil {
 		tx = tx.Where("is_active = ?", *q.Active)
 	}
+	if q.IDs != nil {
+		tx = tx.Where("id IN "+idList(tx), idArray(q.IDs))
+	}
+	if q.Except != nil {
+		tx = tx.Where("id NOT IN "+idList(tx), idArray(q.Except))
+	}
 	return tx
+}
+
+// idList is a list of ids from one parameter, because the number of parameters of a statement is bounded.
+func idList(tx *gorm.DB) string {
+	if dialect(tx.Name()) == dialectSQLite {
+		return "(SELECT value FROM json_each(?))"
+	}
+	return "(SELECT json_array_elements_text(?::json)::bigint)"
+}
+
+// idArray is a JSON array of ids.
+func idArray(ids []int64) string {
+	out := []byte{'['}
+	for i, id := range ids {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = strconv.AppendInt(out, id, 10)
+	}
+	return string(append(out, ']'))
 }
 
 // textCondition searches a word in what people read of a rule, in any case. Names and hosts are in lower

@@ -114,3 +114,51 @@ func TestLayout_ChartsShowTheirLastLabelWhole(t *testing.T) {
 		}
 	}
 }
+
+// TestLayout_ARuleIsALine: a page shows many rules at once, and on a phone each can be selected by a finger.
+func TestLayout_ARuleIsALine(t *testing.T) {
+	t.Parallel()
+	s := serve(t, webtest.Full, func(w *webtest.World) {
+		r := &w.Rules.List[8]
+		r.Description = strings.Repeat("a long description ", 20)
+		r.Owner = new("an owner with a long name")
+	})
+	tab := s.tab(t, "admin")
+	for _, path := range []string{"/console/rules", "/console/rules?group=owner", "/console/rules?sort=denied"} {
+		for _, width := range []int64{1024, 1280, 1920} {
+			try(t, tab.Show(width, 900, false))
+			try(t, tab.Go(s.url+path))
+			if got := value[float64](t, tab,
+				`Math.max(...[...document.querySelectorAll(".rules tbody tr")].map((e) => e.getBoundingClientRect().height))`); got > 44 {
+				t.Errorf("%s, %d wide: a row is %v high", path, width, got)
+			}
+			if wide := value[int](t, tab, `document.scrollingElement.scrollWidth`); wide > int(width) {
+				t.Errorf("%s: %d pixels wide on %d", path, wide, width)
+			}
+			if cut := value[string](t, tab, `[...document.querySelectorAll(".rules .badge, .rules svg")].filter((e) => {
+				const a = e.getBoundingClientRect(), b = e.closest("td, th").getBoundingClientRect();
+				return a.right > b.right + 1 || a.left < b.left - 1;
+			}).map((e) => e.textContent || e.outerHTML.slice(0, 40)).join(", ")`); cut != "" {
+				t.Errorf("%s, %d wide: cut: %s", path, width, cut)
+			}
+		}
+	}
+	try(t, tab.Show(390, 780, false))
+	try(t, tab.Go(s.url+"/console/rules"))
+	if small := value[string](t, tab, smallTargets); small != "" {
+		t.Errorf("on a phone: %s", small)
+	}
+	if wide := value[int](t, tab, `document.scrollingElement.scrollWidth`); wide > 390 {
+		t.Errorf("on a phone: %d pixels wide", wide)
+	}
+}
+
+// smallTargets are the controls that are less than 24 pixels high or wide, except links within text.
+const smallTargets = `[...document.querySelectorAll("main :is(a, button, input:not([type=hidden]), select, summary)")]
+	.filter((e) => e.checkVisibility() && !e.closest(".hidden"))
+	.filter((e) => !(e.matches("a") && getComputedStyle(e).display === "inline"))
+	.map((e) => [e, e.matches("[type=checkbox], [type=radio]") && e.closest("label") || e])
+	.map(([e, on]) => [e, on.getBoundingClientRect()])
+	.filter(([, r]) => r.width && (r.width < 23.9 || r.height < 23.9))
+	.map(([e, r]) => [e.getAttribute("aria-label") || e.name || e.textContent.trim(), r.width | 0, r.height | 0].join(" "))
+	.join(", ")`

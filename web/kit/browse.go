@@ -36,6 +36,11 @@ func browseSet(set *rules.Set, b rules.Browse) rules.Listing {
 	slices.SortStableFunc(out.Rules, func(x, y rules.Rule) int {
 		n := 0
 		switch {
+		case b.Sort == "owner":
+			n = compareOwners(x.Owner, y.Owner, b.Desc)
+			return cmp.Or(n, cmp.Compare(x.Name, y.Name))
+		case b.Sort == "id":
+			n = cmp.Compare(x.ID, y.ID)
 		case sortBy != nil:
 			n = compareValues(sortBy.Value(&x), sortBy.Value(&y))
 		case b.Sort == "updated_at":
@@ -50,6 +55,21 @@ func browseSet(set *rules.Set, b rules.Browse) rules.Listing {
 	from := min(b.Offset, len(out.Rules))
 	out.Rules = out.Rules[from:min(from+b.PageSize, len(out.Rules))]
 	return out
+}
+
+// compareOwners compares two owners; none comes last.
+func compareOwners(x, y *string, desc bool) int {
+	switch {
+	case x == nil && y == nil:
+		return 0
+	case x == nil:
+		return 1
+	case y == nil:
+		return -1
+	case desc:
+		return cmp.Compare(*y, *x)
+	}
+	return cmp.Compare(*x, *y)
 }
 
 // compareValues compares two texts or two numbers; nil is the empty text.

@@ -161,7 +161,7 @@ func (p *Pages) bulkConfirm(v *kit.Visit, form url.Values, back string) error {
 	if err != nil {
 		return err
 	}
-	b, q := browseOf(list.Query()), list.Query()
+	b, q := p.selection(list.Query()), list.Query()
 	b.Sort, b.Desc, b.PageSize = "name", false, bulkRead
 	act := bulkActs[form.Get("act")]
 	m := Bulk{Act: form.Get("act"), Ask: act.ask, Done: act.done, Back: back,
@@ -276,7 +276,9 @@ func (m *Bulk) ask() string { return fmt.Sprintf(m.Ask, view.Plural(m.Change, "r
 // filterWords describes the rules that the filters of the list select: "rules in mode shadow".
 func filterWords(q view.Query) string {
 	var out []string
-	if text := q.Get("q"); text != "" {
+	if method, path, ok := routeAsked(q.Get("q")); ok {
+		out = append(out, "that apply to "+method+" "+path)
+	} else if text := q.Get("q"); text != "" {
 		out = append(out, "with “"+text+"” in name, description, route or host")
 	}
 	switch q.Get("state") {

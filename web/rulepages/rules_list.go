@@ -5,6 +5,7 @@ import (
 	"net/url"
 
 	"sluice/internal/access"
+	"sluice/internal/fleet"
 	"sluice/rules"
 	"sluice/web/kit"
 	"sluice/web/view"
@@ -17,21 +18,44 @@ const rulesPerPage = 50
 // Invalid parameters are ignored.
 func (p *Pages) listRules(v *kit.Visit) error {
 	q := v.QueryParams()
-	b := browseOf(q)
+	b := p.selection(q)
 	page := kit.PageNumber(q)
 	b.Offset = (page - 1) * rulesPerPage
-	list, err := v.Browse(b)
+	live := p.Fleet.Live(v.Ctx)
+	list, err := p.listed(v, q, b, &live)
 	if err != nil {
 		return err
 	}
 	m := RuleTable{
-		Lines: p.withDenied(v, view.RuleLines(&list)), CanEdit: v.CanChange(access.RoleEditor),
-		Here: v.Request().URL.RequestURI(), Query: view.NewQuery(kit.PathRules, q, append(ruleFilters(), "sort", "desc")...),
+		Rows: withFigures(view.RuleLines(&list), &live), CanEdit: v.CanChange(access.RoleEditor),
+		Here:  v.Request().URL.RequestURI(),
+		Query: view.NewQuery(kit.PathRules, q, append(ruleFilters(), "sort", "desc", "group")...),
 		Pager: view.Pager{Page: page, Per: rulesPerPage, Total: list.Total},
+	}
+	m.Sorts, m.Grouped, m.Initial = m.Query, q.Get("group") == "owner", "name"
+	if m.Grouped {
+		m.Sorts, m.Initial = view.NewQuery(kit.PathRules, q, ruleFilters()...), ""
+	}
+	if m.Method, m.Path, m.Asked = routeAsked(q.Get("q")); m.Asked && !m.Grouped {
+		m.Initial = ""
 	}
 	m.Narrowed = m.Query.Filtered(ruleFilters()...)
 	return v.Page(http.StatusOK, rulesPage(v.Frame("Rules", kit.PathRules), m))
 }
+
+// listed is a page of the list.
+func (p *Pages) listed(v *kit.Visit, q url.Values, b rules.Browse, live *fleet.Live) (rules.Listing, error) {
+	switch {
+	case q.Get("group") == "owner":
+		b.Sort, b.Desc = "owner", false
+	case q.Get("sort") == sortDenied:
+		return browseDenied(v, b, mostDenied(p.Sets.Load(), live))
+	}
+	return v.Browse(b)
+}
+
+// sortDenied is the order by denials of the last minute, the most denied first.
+const sortDenied = "denied"
 
 // ruleFilters are the parameters that narrow the list of rules.
 func ruleFilters() []string { return []string{"q", "state", "mode", "fail_mode", "owner"} }
@@ -61,33 +85,52 @@ func browseOf(q url.Values) rules.Browse {
 	return b
 }
 
-// withDenied adds the denials of the last minute, if they are known: of all nodes, or of this one while the metrics of
-// others cannot be read.
-func (p *Pages) withDenied(v *kit.Visit, lines []view.RuleLine) []view.RuleLine {
-	live := p.Fleet.Live(v.Ctx)
-	if live.Err != nil && !live.Own {
-		return lines
-	}
-	denied := make(map[string]int64, len(live.Rules))
-	for i := range live.Rules {
-		denied[live.Rules[i].Name] = live.Rules[i].Minute.Denied
-	}
-	for i := range lines {
-		lines[i].Denied, lines[i].Known, lines[i].Own = denied[lines[i].Rule.Name], true, live.Own
-	}
-	return lines
-}
-
 // RuleTable is the list of rules.
 type RuleTable struct {
-	Lines []view.RuleLine
+	Rows  []RuleRow
 	Query view.Query
-	// Narrowed means that a search or a filter is set.
-	Narrowed bool
-	Pager    view.Pager
+	// Sorts is the query that the heads of columns change, Initial the column by which the table is sorted without one.
+	Sorts   view.Query
+	Initial string
+	// Narrowed means that a search or a filter is set, Grouped that the rules are grouped by owner.
+	Narrowed, Grouped bool
+	// Asked means that the search is for the rules of a request with Method and Path.
+	Asked        bool
+	Method, Path string
+	Pager        view.Pager
 	// CanEdit means that rules can be selected and changed. Here is the address to return to.
 	CanEdit bool
 	Here    string
+}
+
+// RuleGroup are the rows of one owner.
+type RuleGroup struct {
+	// Owner is "" for rules without one.
+	Owner string
+	Rows  []RuleRow
+}
+
+// groups divides the rows by owner. They are in order of owner if Grouped is set; otherwise there is one group.
+func (m *RuleTable) groups() []RuleGroup {
+	if !m.Grouped {
+		return []RuleGroup{{Rows: m.Rows}}
+	}
+	var out []RuleGroup
+	for i := range m.Rows {
+		owner := ownerOf(m.Rows[i].Rule)
+		if len(out) == 0 || out[len(out)-1].Owner != owner {
+			out = append(out, RuleGroup{Owner: owner})
+		}
+		out[len(out)-1].Rows = append(out[len(out)-1].Rows, m.Rows[i])
+	}
+	return out
+}
+
+func ownerOf(r *rules.Rule) string {
+	if r.Owner == nil {
+		return ""
+	}
+	return *r.Owner
 }
 
 // sampleRule is shown where there are no rules.

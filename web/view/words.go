@@ -28,6 +28,18 @@ func Window(ms int64) string { return rules.WindowWords(ms) }
 // LimitWords is words.Limit. The keys of a long descriptor are cut.
 func LimitWords(r *rules.Rule) string { return cutDescriptor(r, words.Limit(r)) }
 
+// shortPeriods are the units of LimitShort.
+var shortPeriods = strings.NewReplacer(" per second", "/s", " per minute", "/min", " per hour", "/h",
+	" per day", "/day", " seconds", " s", " minutes", " min", " hours", " h")
+
+// LimitShort is LimitWords with short units, for a narrow column: "100/min per user".
+func LimitShort(r *rules.Rule) string {
+	if r.Descriptor != nil {
+		return LimitWords(r)
+	}
+	return shortPeriods.Replace(LimitWords(r))
+}
+
 // MatchWords is words.Match. A long descriptor is cut.
 func MatchWords(r *rules.Rule) string { return cutDescriptor(r, words.Match(r)) }
 

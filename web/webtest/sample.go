@@ -62,6 +62,20 @@ func ManyRules(n int) []rules.Rule {
 	return list
 }
 
+// ManyLive are figures of the last ten minutes of every rule, the most denied first, as fleet.Live has them.
+func ManyLive(list []rules.Rule) []fleet.RuleLive {
+	out := make([]fleet.RuleLive, len(list))
+	for i := range list {
+		denied := int64(len(list) - i)
+		out[i] = fleet.RuleLive{Name: list[i].Name, Minute: stats.Figures{Allowed: 1000, Denied: denied}}
+		for ten := range 60 {
+			out[i].Tens = append(out[i].Tens, fleet.Point{At: Now.Add(time.Duration(ten-60) * 10 * time.Second),
+				Figures: stats.Figures{Allowed: int64(150 + ten), Denied: denied / 6}})
+		}
+	}
+	return out
+}
+
 // node is what this node says of itself.
 func node(set *rules.Set) fleet.Status {
 	return fleet.Status{

@@ -8,6 +8,7 @@
 package webtest
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"slices"
@@ -256,8 +257,7 @@ type Rules struct {
 	Err       error
 }
 
-// BrowseRules implements kit.RuleBrowser; of the orders it knows name and
-// updated_at.
+// BrowseRules implements kit.RuleBrowser; of the orders it knows name, updated_at, id and owner.
 func (f *Rules) BrowseRules(_ context.Context, b rules.Browse) (rules.Listing, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -272,8 +272,14 @@ func (f *Rules) BrowseRules(_ context.Context, b rules.Browse) (rules.Listing, e
 	}
 	slices.SortStableFunc(found, func(x, y *rules.Rule) int {
 		c := strings.Compare(x.Name, y.Name)
-		if b.Sort == "updated_at" {
+		switch b.Sort {
+		case "updated_at":
 			c = x.UpdatedAt.Compare(y.UpdatedAt)
+		case "id":
+			c = cmp.Compare(x.ID, y.ID)
+		case "owner":
+			return cmp.Or(cmp.Compare(btoi(x.Owner == nil), btoi(y.Owner == nil)),
+				strings.Compare(ownerOf(x), ownerOf(y)), c)
 		}
 		if b.Desc {
 			return -c
@@ -289,6 +295,20 @@ func (f *Rules) BrowseRules(_ context.Context, b rules.Browse) (rules.Listing, e
 		list.Editors[r.ID] = rules.Actor{Kind: "user", Name: []string{"ada", "edda"}[r.ID%2]}
 	}
 	return list, nil
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func ownerOf(r *rules.Rule) string {
+	if r.Owner == nil {
+		return ""
+	}
+	return *r.Owner
 }
 
 // Fleet has canned figures. Err, if not nil, is what reading denials fails with.

@@ -1,0 +1,209 @@
+package rulepages
+
+import (
+	"fmt"
+	"time"
+
+	"sluice/internal/fleet"
+	"sluice/internal/stats"
+	"sluice/rules"
+	"sluice/web/kit"
+	"sluice/web/view"
+)
+
+// RuleRow is a row of the list of rules.
+type RuleRow struct {
+	view.RuleLine
+	// Line are the requests of the last ten minutes, oldest first, nil if there were none.
+	Line []float64
+	// Sum are the figures of these ten minutes.
+	Sum stats.Figures
+	// Use is the part of the limit that is in use, in percent, -1 if it is not known; UseOf says of which bucket.
+	Use   int64
+	UseOf string
+}
+
+// denies reports whether the row has denials to show a share of.
+func (r *RuleRow) denies() bool { return r.Known && r.Sum.Total() > 0 }
+
+// maxDenying is how many rules that deny requests come first in the order of denials.
+const maxDenying = 500
+
+// mostDenied lists the rules in force that denied requests in the last minute, the most denied first.
+func mostDenied(set *rules.Set, live *fleet.Live) []int64 {
+	ids := []int64{}
+	if set == nil || live.Err != nil && !live.Own {
+		return ids
+	}
+	for i := range live.Rules { // these are in order already
+		if live.Rules[i].Minute.Denied == 0 || len(ids) == maxDenying {
+			break
+		}
+		if c := set.Named(live.Rules[i].Name); c != nil {
+			ids = append(ids, c.Rule.ID)
+		}
+	}
+	return ids
+}
+
+// browseDenied is a page in the order of denials: first the rules that deny, then all others by name.
+func browseDenied(v *kit.Visit, b rules.Browse, first []int64) (rules.Listing, error) {
+	denying, rest := b, b
+	denying.Sort, denying.Offset, denying.PageSize = "name", 0, maxDenying
+	denying.IDs = first
+	if b.IDs != nil {
+		denying.IDs = common(first, b.IDs)
+	}
+	top, err := v.Browse(denying)
+	if err != nil {
+		return rules.Listing{}, err
+	}
+	byID := make(map[int64]*rules.Rule, len(top.Rules))
+	for i := range top.Rules {
+		byID[top.Rules[i].ID] = &top.Rules[i]
+	}
+	out := rules.Listing{Editors: top.Editors}
+	place := 0
+	for _, id := range first {
+		r := byID[id]
+		if r == nil {
+			continue
+		}
+		if place >= b.Offset && place < b.Offset+b.PageSize {
+			out.Rules = append(out.Rules, *r)
+		}
+		place++
+	}
+	rest.Sort, rest.Desc, rest.Except = "name", false, first
+	rest.Offset = max(0, b.Offset-place)
+	others, err := v.Browse(rest)
+	if err != nil {
+		return rules.Listing{}, err
+	}
+	out.Total = int64(place) + others.Total
+	for i := range others.Rules[:min(len(others.Rules), b.PageSize-len(out.Rules))] {
+		r := &others.Rules[i]
+		out.Rules = append(out.Rules, *r)
+		if by, ok := others.Editors[r.ID]; ok {
+			if out.Editors == nil {
+				out.Editors = map[int64]rules.Actor{}
+			}
+			out.Editors[r.ID] = by
+		}
+	}
+	return out, nil
+}
+
+// common are the ids of a that b has too, in the order of a.
+func common(a, b []int64) []int64 {
+	has := make(map[int64]bool, len(b))
+	for _, id := range b {
+		has[id] = true
+	}
+	out := []int64{}
+	for _, id := range a {
+		if has[id] {
+			out = append(out, id)
+		}
+	}
+	return out
+}
+
+// withFigures adds what the rules of a page did in the last ten minutes, if that is known: on all nodes, or on this one
+// while the metrics of others cannot be read.
+func withFigures(lines []view.RuleLine, live *fleet.Live) []RuleRow {
+	rows := make([]RuleRow, len(lines))
+	byName := make(map[string]*RuleRow, len(lines))
+	for i := range lines {
+		rows[i] = RuleRow{RuleLine: lines[i], Use: -1}
+		byName[lines[i].Rule.Name] = &rows[i]
+	}
+	if live.Err != nil && !live.Own {
+		return rows
+	}
+	for i := range rows {
+		rows[i].Known, rows[i].Own = true, live.Own
+	}
+	for i := range live.Rules {
+		l := &live.Rules[i]
+		row := byName[l.Name]
+		if row == nil {
+			continue
+		}
+		row.Denied = l.Minute.Denied
+		for j := range l.Tens {
+			row.Sum.Add(l.Tens[j].Figures)
+			row.Line = append(row.Line, float64(l.Tens[j].Total()))
+		}
+		row.useOfOne(l.Tens)
+	}
+	for i := range rows {
+		rows[i].useOfHot(live.Hot)
+	}
+	return rows
+}
+
+// tenSeconds is the length of a point of fleet.RuleLive.
+const tenSeconds = int64(10 * time.Second / time.Millisecond)
+
+// countable reports whether the use of a rule's limit follows from numbers of requests: it has one limit, and each
+// request counts one unit for the length of its window.
+func countable(r *rules.Rule) bool {
+	return !r.Unlimited && r.Limit > 0 && r.WindowMS > 0 && r.WeightField == nil && !r.Traits().Slots &&
+		len(r.Tiers) == 0 && r.Schedule == nil && r.Calendar == nil
+}
+
+// useOfOne is the use of a rule with one bucket: what passed in the last window, up to ten minutes.
+func (r *RuleRow) useOfOne(tens []fleet.Point) {
+	rule := r.Rule
+	if rule.Scope != rules.ScopeGlobal || rule.Descriptor != nil || !countable(rule) || len(tens) < 2 {
+		return
+	}
+	n := (rule.WindowMS + tenSeconds - 1) / tenSeconds
+	if n >= int64(len(tens)) {
+		return
+	}
+	var passed int64
+	for i := range tens[len(tens)-1-int(n) : len(tens)-1] { // the last point is incomplete
+		passed += tens[len(tens)-1-int(n)+i].Allowed
+	}
+	r.Use = percentOf(float64(passed)*float64(rule.WindowMS)/float64(n*tenSeconds), rule.Limit)
+	r.UseOf = "of all requests"
+}
+
+// useOfHot is the use of the busiest bucket of a rule that has several, if nodes watch it.
+func (r *RuleRow) useOfHot(hot []fleet.HotLive) {
+	if r.Use >= 0 || !countable(r.Rule) {
+		return
+	}
+	for i := range hot { // the busiest is first
+		if k := &hot[i]; k.RuleID == r.Rule.ID {
+			r.Use = percentOf(float64(k.Rate)*float64(r.Rule.WindowMS)/1000, r.Rule.Limit)
+			r.UseOf = "by its busiest key, " + k.Key
+			return
+		}
+	}
+}
+
+func percentOf(n float64, limit int64) int64 { return min(999, int64(n/float64(limit)*100)) }
+
+// useKind is the color of a use.
+func useKind(percent int64) string {
+	switch {
+	case percent >= 100:
+		return "bad"
+	case percent >= 80:
+		return "warn"
+	}
+	return "info"
+}
+
+// lineWords describes the drawing of a row.
+func (r *RuleRow) lineWords() string {
+	return fmt.Sprintf("%s allowed, %s denied in ten minutes", view.Count(r.Sum.Allowed), view.Count(r.Sum.Denied))
+}
+
+// useWords describes the use of a row's limit.
+func (r *RuleRow) useWords() string {
+	return fmt.Sprintf("%d%% of the limit is in use %s", r.Use, r.UseOf)
+}
