@@ -21,7 +21,6 @@ import (
 	"sluice/internal/fleet"
 	"sluice/internal/secretfile"
 	"sluice/internal/sso"
-	"sluice/internal/stats"
 	"sluice/internal/tick"
 	"sluice/limiter"
 	"sluice/rules"
@@ -48,7 +47,7 @@ func openConsole(ctx context.Context, cfg *config.Serve, host *Host, oidc *secre
 	d.Rules, d.Overrides, d.Users, d.Sessions, d.Passwords = db, db, db, db, access.NewHasher()
 	d.Guard, d.GuardLocal = f.counters.store, f.counters.local
 	d.Fleet, d.Denials = f.reader, f.reader
-	d.Marks = stats.Unknown{}
+	d.Marks = &marks{changes: db, events: db, incidents: d.Incidents}
 	d.Settings = func() []web.SettingGroup { return shownSettings(cfg) }
 	d.Node = func() web.Node { return consoleNode(cfg, f) }
 	d.TLS = cfg.TLS()

@@ -19,6 +19,7 @@ import (
 	"sluice/internal/config"
 	"sluice/internal/fleet"
 	"sluice/internal/secretfile"
+	"sluice/internal/stats"
 	"sluice/internal/telemetry"
 	"sluice/internal/tick"
 	"sluice/limiter"
@@ -50,7 +51,7 @@ type counters struct {
 // memory with snapshots on disk. Redis need not be available yet. url is the file with
 // its URL, or nil.
 func openCounters(ctx context.Context, cfg *config.Serve, host *Host, url *secretfile.File, metrics *telemetry.Metrics,
-	stops *stops, fatal func(error)) (*counters, error) {
+	incidents *stats.IncidentLog, stops *stops, fatal func(error)) (*counters, error) {
 	most := keyLimit(int(cfg.MaxKeys), memoryLimits())
 	host.Log.Info("the number of in-memory counters is limited", "keys", most.keys, "because", most.because,
 		"record_bytes", int64(cfg.MaxRecordBytes))
@@ -69,19 +70,19 @@ func openCounters(ctx context.Context, cfg *config.Serve, host *Host, url *secre
 		return &counters{store: memory, loads: decide.NewLoads(nil, host.Now), board: fleet.NewMemory(host.Now),
 			kind: "memory", breakers: func() []fleet.Breaker { return nil }}, nil
 	}
-	return openRedis(ctx, cfg, host, url, memory, metrics, stops, fatal)
+	return openRedis(ctx, cfg, host, url, memory, metrics, incidents, stops, fatal)
 }
 
 // openRedis opens the shared counter store. memory decides for fail mode local.
 func openRedis(ctx context.Context, cfg *config.Serve, host *Host, url *secretfile.File, memory limiter.Store,
-	metrics *telemetry.Metrics, stops *stops, fatal func(error)) (*counters, error) {
+	metrics *telemetry.Metrics, incidents *stats.IncidentLog, stops *stops, fatal func(error)) (*counters, error) {
 	silenceRedis()
 	client, err := redisClient(cfg, url, redisstore.ClientOptions{})
 	if err != nil {
 		return nil, err // names REDIS_URL, never its password
 	}
 	stops.add("Redis client", func(context.Context) error { return client.Close() })
-	breakers := &breakerLog{log: host.Log, now: host.Now}
+	breakers := &breakerLog{log: host.Log, now: host.Now, incidents: incidents}
 	store, err := redisstore.New(redisstore.Options{
 		Client: client, Prefix: cfg.KeyPrefix, Clock: host.Clock, OnBreaker: breakers.changed, ProbeLimit: cfg.StoreTimeout,
 	})

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sluice/api/decide"
+	"sluice/internal/stats"
 	"sluice/limiter"
 	"sluice/limiter/redisstore"
 )
@@ -20,6 +21,8 @@ type outageLog struct {
 	decide.NopObserver
 	log *slog.Logger
 	now func() time.Time
+	// incidents is told of failures and of what fail modes decided.
+	incidents *stats.IncidentLog
 	// When the last line was written, ms: about each cause (limiter.Cause to *atomic.Int64), and about queues.
 	causes    sync.Map
 	lastQueue atomic.Int64
@@ -44,6 +47,9 @@ func (o *outageLog) ObserveDeferral(d decide.Deferral) {
 func (o *outageLog) ObserveDegraded(d decide.Degraded) {
 	if d.Cause == limiter.CauseCanceled {
 		return
+	}
+	if d.FailMode != "" {
+		o.incidents.Failed(causeWords(d.Cause))
 	}
 	last, known := o.causes.Load(d.Cause)
 	if !known {
@@ -78,8 +84,9 @@ var advice = map[limiter.Cause]string{
 // breakerLog logs when the circuit breaker of a Redis server opens and closes, for each
 // server at most one outage per outageLogInterval.
 type breakerLog struct {
-	log *slog.Logger
-	now func() time.Time
+	log       *slog.Logger
+	now       func() time.Time
+	incidents *stats.IncidentLog
 
 	mu    sync.Mutex
 	nodes map[string]*loggedOutage
@@ -93,6 +100,7 @@ type loggedOutage struct {
 
 // changed is called for every change of a breaker.
 func (b *breakerLog) changed(c redisstore.BreakerChange) {
+	b.note(&c)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.nodes == nil {

@@ -8,13 +8,14 @@ import (
 	"time"
 
 	"sluice/api/decide"
+	"sluice/internal/stats"
 	"sluice/limiter"
 )
 
 func TestOutage_IsLoggedNowAndThenNotPerRequest(t *testing.T) {
 	log, at := &buffer{}, time.UnixMilli(1_000_000)
 	now := func() time.Time { return at }
-	o := &outageLog{log: slog.New(slog.NewTextHandler(log, nil)), now: now}
+	o := &outageLog{log: slog.New(slog.NewTextHandler(log, nil)), now: now, incidents: stats.NewIncidentLog("n", now)}
 	lines := func() int { return strings.Count(log.String(), "could not decide") }
 	o.ObserveDegraded(decide.Degraded{FailMode: "open", Cause: limiter.CauseCanceled})
 	if lines() != 0 {

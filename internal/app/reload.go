@@ -57,6 +57,8 @@ type reloader struct {
 	checkTokens func(*access.Keyring) error
 	// fatal is called with an error that a retry cannot resolve.
 	fatal func(error)
+	// answers, if not nil, is called in each pass with why the database is unavailable, or with nil.
+	answers func(error)
 	// overrideDatabase loads overrides and overrideCopies saves and loads the local copy
 	// of them; both are nil without overrides.
 	overrideDatabase overrideDatabase
@@ -108,6 +110,9 @@ type writer struct {
 
 func newReloader(r *reloader) *reloader {
 	r.notified, r.ended = make(chan struct{}, 1), make(chan struct{})
+	if r.answers == nil {
+		r.answers = func(error) {}
+	}
 	r.forget()
 	return r
 }
@@ -228,6 +233,7 @@ func (r *reloader) pass(ctx context.Context) error {
 		r.databaseUnavailable(ctx, err)
 		return nil
 	}
+	r.answers(nil)
 	if r.unavailable {
 		r.unavailable = false
 		r.log.Info("the rules database is available again")
@@ -363,6 +369,7 @@ func (r *reloader) databaseUnavailable(ctx context.Context, err error) {
 		return
 	}
 	r.metrics.ReloadFailed("database")
+	r.answers(err)
 	r.startWithCopy()
 	known := r.unavailable && (err.Error() == r.reason || r.now().Sub(r.reasonLogged) < outageLogInterval)
 	if !known {

@@ -16,6 +16,7 @@ import (
 	"sluice/internal/access"
 	"sluice/internal/config"
 	"sluice/internal/database"
+	"sluice/internal/stats"
 	"sluice/internal/telemetry"
 	"sluice/rules"
 	"sluice/web"
@@ -103,7 +104,8 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	}
 	removeLeftovers(&cfg, cfg.NeedsDataDir(), host.Now(), host.Log)
 
-	buckets, err := openCounters(ctx, &cfg, &host, files.redis, metrics, stops, fatal)
+	incidents := newIncidentLog(&host)
+	buckets, err := openCounters(ctx, &cfg, &host, files.redis, metrics, incidents, stops, fatal)
 	if err != nil {
 		return err
 	}
@@ -116,6 +118,9 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	}
 	metrics.Disk(db.DiskFailing)
 	stops.add("rules database", func(context.Context) error { return db.Close() })
+
+	events := stats.NewEventWriter(incidents, db, host.Log)
+	stops.add("incidents", task(events.Run))
 
 	identity, err := db.Identity()
 	if err != nil {
@@ -136,8 +141,8 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 		options: rules.Options{IPv4Prefix: cfg.IPv4Prefix, IPv6Prefix: cfg.IPv6Prefix,
 			ConditionFailed: metrics.ConditionFailed, ConditionTook: metrics.ConditionTook, Now: host.Now},
 		checkTokens: func(k *access.Keyring) error { return checkTokens(&cfg, k, host.Now()) },
-		fatal:       fatal,
-		saveCopy:    copies.save, loadCopy: copies.load, overrideDatabase: db, overrideCopies: overrideCopies,
+		fatal:       fatal, answers: incidents.Database,
+		saveCopy: copies.save, loadCopy: copies.load, overrideDatabase: db, overrideCopies: overrideCopies,
 	})
 	if err := reload.first(ctx, copies.exists()); err != nil {
 		if ctx.Err() != nil {
@@ -167,7 +172,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 		Deferred: deferred, Secrets: secrets, Loads: buckets.loads,
 		Sets: sets, Store: buckets.store, Local: buckets.local, Ledger: buckets.ledger, Timeout: cfg.StoreTimeout,
 		Now:     host.Now,
-		Observe: decide.Observers{metrics, &outageLog{log: host.Log, now: host.Now}, figures},
+		Observe: decide.Observers{metrics, &outageLog{log: host.Log, now: host.Now, incidents: incidents}, figures},
 	})
 	if err != nil {
 		return err
@@ -186,6 +191,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 		People:   web.People{People: db, Tokens: db, Audit: db, TokensChanged: reload.changedTokens}, Transfer: db,
 	}
 	deps.Stats = history
+	deps.Incidents = stats.NewIncidentReader(incidents, db, host.Now)
 	deps.Sets, deps.Changed, deps.FailDefaults = sets, reload.changed, failDefaults
 	pages, err := openConsole(ctx, &cfg, &host, files.oidc, deps, db, figures, stops)
 	if err != nil {
@@ -240,6 +246,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	open.closes = append(open.closes, server.close)
 	publishTLS(metrics, certificates, append(grpcListener, server.listener)...)
 	figures.address.Store(addr.String())
+	incidents.Started(addr.String())
 	if host.Traffic != nil {
 		stops.add("traffic", task(func(ctx context.Context) { host.Traffic(ctx, checker) }))
 	}

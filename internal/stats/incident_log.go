@@ -396,21 +396,22 @@ func (i Incident) plus(next Incident) Incident {
 	return i
 }
 
-// take returns what is to be written, all of what lasts if whole is set, and forgets it.
-func (l *IncidentLog) take(whole bool) []Event {
+// take returns what is to be written and forgets it. An incident that lasts is always among it, so that others see that
+// the node lives.
+func (l *IncidentLog) take() []Event {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.settle(l.now())
 	if l.address == "" {
 		return nil // the node has not started yet
 	}
-	out := l.waiting
-	l.waiting = nil
 	for _, r := range []*running{l.redis, l.database} {
-		if r != nil && (r.changed || whole && r.End.IsZero()) {
-			out = append(out, l.incidentEvent(r))
+		if r != nil && (r.changed || r.End.IsZero()) {
+			l.wait(l.incidentEvent(r))
 		}
 	}
+	out := l.waiting
+	l.waiting = nil
 	for i := range out {
 		out[i].Node = l.address
 	}
@@ -445,6 +446,9 @@ func (l *IncidentLog) present(id string) *running {
 	return nil
 }
 
+// NoWords is what ErrorWords says about any other error.
+const NoWords = "unavailable"
+
 // ErrorWords says in a few words for people why a server could not be reached. It contains no address and no password.
 func ErrorWords(err error) string {
 	var timeout interface{ Timeout() bool }
@@ -458,5 +462,5 @@ func ErrorWords(err error) string {
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
 		return "timeout"
 	}
-	return "unavailable"
+	return NoWords
 }

@@ -67,7 +67,7 @@ func (w *EventWriter) Run(ctx context.Context) {
 
 // Write writes what there is to write. What cannot be written waits.
 func (w *EventWriter) Write(ctx context.Context) {
-	events := w.log.take(true)
+	events := w.log.take()
 	if len(events) == 0 {
 		return
 	}

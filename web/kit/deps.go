@@ -48,6 +48,8 @@ type Deps struct {
 	// Stats has the figures of what was decided, Marks what happened meanwhile.
 	Stats stats.Source
 	Marks stats.MarkSource
+	// Incidents are the times in which a node could not use Redis or the rule database.
+	Incidents stats.IncidentSource
 	// PublicURL is where people reach the console, as in
 	// https://sluice.example.com; "" if nobody said. With https, cookies are only
 	// sent over TLS.

@@ -65,6 +65,8 @@ type World struct {
 	Fleet     *Fleet
 	// Stats has the figures that last, and marks.
 	Stats *Stats
+	// Incidents has what went wrong.
+	Incidents *Incidents
 	// Figures, Overrides and Pools are what the pages of rules show.
 	Figures   *Figures
 	Overrides *Overrides
@@ -117,7 +119,7 @@ func New(kind Kind) (*World, error) {
 		w.Provider = &Provider{world: w}
 	}
 	w.Rules.remember()
-	w.Stats = newStats(w.Rules, w.Clock.Now)
+	w.Stats, w.Incidents = newStats(w.Rules, w.Clock.Now), newIncidents()
 	w.Figures, w.Overrides, w.Pools = newFigures(), sampleOverrides(w.Rules), &Objects[rules.Pool]{kind: rules.PoolKind}
 	w.Profiles = &Objects[rules.Profile]{kind: rules.ProfileKind}
 	if full {
@@ -187,7 +189,7 @@ func (w *World) Deps(welcome *web.Welcome) web.Deps {
 	d.Rules, d.Sets, d.Overrides, d.Changed = w.Rules, w.Sets, w.Overrides, w.changed
 	d.Users, d.Sessions, d.Passwords, d.Guard, d.SSO = w.Users, w.Sessions, w.Passwords, w.Guard, w.signOn()
 	d.Node, d.Fleet, d.Denials, d.Now = func() web.Node { return w.Node }, w.Fleet, w.Fleet, w.Clock.Now
-	d.Stats, d.Marks = w.Stats, w.Stats
+	d.Stats, d.Marks, d.Incidents = w.Stats, w.Stats, w.Incidents
 	return d
 }
 

@@ -1,0 +1,173 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"sluice/internal/audit"
+	"sluice/internal/stats"
+	"sluice/rules"
+)
+
+const (
+	// auditPage is how many audit entries are read at once, auditPages how often: a large import of overrides does not
+	// hide the changes of rules before it.
+	auditPage, auditPages = 500, 4
+	// maxMarkFields is how many changed fields a mark names with their values.
+	maxMarkFields = 3
+	// maxMarkValue is the longest value that a mark shows, in characters.
+	maxMarkValue = 40
+)
+
+// changeLog is where the marks of rule changes come from.
+type changeLog interface {
+	ListAudit(ctx context.Context, q audit.Query) ([]audit.Entry, error)
+	GetRuleByName(ctx context.Context, name string) (rules.Rule, error)
+}
+
+// marks finds what happened in a time, for charts. It is safe for concurrent use.
+type marks struct {
+	changes   changeLog
+	events    stats.EventStore
+	incidents stats.IncidentSource
+}
+
+// Marks implements stats.MarkSource.
+func (m *marks) Marks(ctx context.Context, rule string, from, to time.Time) ([]stats.Mark, error) {
+	out, err := m.ofChanges(ctx, rule, from, to)
+	incidents, err2 := m.incidents.Incidents(ctx, stats.IncidentQuery{From: from, To: to})
+	for i := range incidents {
+		out = append(out, incidentMarks(&incidents[i])...)
+	}
+	kinds := []string{stats.EventNodeStarted, stats.EventNodeStopped}
+	nodes, err3 := m.events.Events(ctx, kinds, from, to, stats.MaxMarks)
+	for _, e := range nodes {
+		out = append(out, stats.Mark{At: e.At, Kind: stats.MarkNode, Node: e.Node,
+			Text: "node " + e.Node + " " + strings.TrimPrefix(e.Kind, "node_")})
+	}
+	out = slices.DeleteFunc(out, func(mark stats.Mark) bool { return mark.At.Before(from) || !mark.At.Before(to) })
+	slices.SortStableFunc(out, func(a, b stats.Mark) int { return a.At.Compare(b.At) })
+	return out[max(0, len(out)-stats.MaxMarks):], errors.Join(err, err2, err3)
+}
+
+// incidentMarks are the begin and the end of an incident.
+func incidentMarks(i *stats.Incident) []stats.Mark {
+	begin := stats.Mark{At: i.Begin, Kind: stats.MarkBreaker, Node: i.Node}
+	end := stats.Mark{At: i.End, Kind: stats.MarkBreaker, Node: i.Node}
+	switch i.Kind {
+	case stats.IncidentBreaker:
+		begin.Text, end.Text = "breaker of "+i.Server+" opened", "breaker of "+i.Server+" closed"
+	case stats.IncidentDatabase:
+		begin.Text, end.Text = "rule database unavailable", "rule database available"
+	default:
+		begin.Text, end.Text = "fail modes decide some requests", "fail modes decide no requests any more"
+	}
+	if i.Cause != "" {
+		begin.Text += ": " + i.Cause
+	}
+	if i.End.IsZero() || i.Stopped { // the node's own mark says so
+		return []stats.Mark{begin}
+	}
+	return []stats.Mark{begin, end}
+}
+
+// ofChanges are the marks of changes of a rule, or of all rules, newest first.
+func (m *marks) ofChanges(ctx context.Context, rule string, from, to time.Time) (out []stats.Mark, err error) {
+	q := audit.Query{SubjectKind: "rule", Since: from, Until: to, Limit: auditPage}
+	if rule != "" {
+		switch r, err := m.changes.GetRuleByName(ctx, rule); {
+		case err == nil:
+			q.SubjectID = r.ID // changes under an earlier name count
+		case errors.Is(err, rules.ErrNotFound):
+			q.Subject = rule
+		default:
+			return nil, err
+		}
+	}
+	for range auditPages {
+		page, err := m.changes.ListAudit(ctx, q)
+		if err != nil {
+			return out, err
+		}
+		for i := range page {
+			e := &page[i]
+			if q.Subject != "" && e.SubjectName != rule || strings.HasPrefix(e.Action, "override_") || e.Action == "reset" {
+				continue
+			}
+			out = append(out, changeMark(e))
+		}
+		if len(page) < auditPage || len(out) >= stats.MaxMarks {
+			break
+		}
+		q.BeforeID = page[len(page)-1].ID
+	}
+	return out, nil
+}
+
+// changeMark is the mark of a change of a rule.
+func changeMark(e *audit.Entry) stats.Mark {
+	var details struct {
+		Version int64 `json:"version"`
+	}
+	_ = json.Unmarshal(e.Details, &details) // entries about several rows have no version
+	mark := stats.Mark{At: e.At, Kind: stats.MarkChange, Rule: e.SubjectName, RuleID: e.SubjectID, Version: details.Version,
+		Who: e.Actor.Name, Why: e.Reason()}
+	changes := e.Changes()
+	i := slices.IndexFunc(changes, func(c rules.Change) bool { return c.Field == "fail_mode" })
+	if i >= 0 && e.Action != "create" && e.Action != "delete" {
+		mark.Kind = stats.MarkFailMode
+		changes = append([]rules.Change{changes[i]}, slices.Delete(slices.Clone(changes), i, i+1)...)
+	}
+	mark.Text = changeText(e.Action, changes)
+	if details.Version > 0 {
+		mark.Text = fmt.Sprintf("version %d: %s", details.Version, mark.Text)
+	}
+	return mark
+}
+
+// changeText says in a line what a change did.
+func changeText(action string, changes []rules.Change) string {
+	switch action {
+	case "create":
+		return "created"
+	case "delete":
+		return "deleted"
+	}
+	var parts []string
+	for i, c := range changes {
+		if i == maxMarkFields {
+			parts = append(parts, fmt.Sprintf("%d more", len(changes)-i))
+			break
+		}
+		parts = append(parts, strings.ReplaceAll(c.Field, "_", " ")+" "+valueText(c.Old)+" to "+valueText(c.New))
+	}
+	text := strings.Join(parts, ", ")
+	switch {
+	case action == "update" && text != "":
+		return text
+	case text == "":
+		return strings.ReplaceAll(action, "_", " ")
+	}
+	return strings.ReplaceAll(action, "_", " ") + ": " + text
+}
+
+func valueText(v any) string {
+	text := rules.JSONText(v)
+	switch v := v.(type) {
+	case nil:
+		return "none"
+	case string:
+		text = v
+	}
+	if all := []rune(text); len(all) > maxMarkValue {
+		return string(all[:maxMarkValue]) + "…"
+	}
+	return text
+}
+
+var _ stats.MarkSource = (*marks)(nil)

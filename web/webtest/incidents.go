@@ -1,0 +1,87 @@
+package webtest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"sluice/internal/stats"
+	"sluice/rules"
+)
+
+// Incidents has canned incidents. It is safe for concurrent use.
+type Incidents struct {
+	mu sync.Mutex
+	// Err is what every call fails with, together with what List has.
+	Err  error
+	List []stats.Incident
+}
+
+// Change changes the incidents while pages are looked at.
+func (f *Incidents) Change(how func(*Incidents)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	how(f)
+}
+
+func newIncidents() *Incidents {
+	return &Incidents{List: []stats.Incident{
+		{
+			ID: "n1-4", Kind: stats.IncidentBreaker, Begin: Now.Add(-50 * time.Minute), End: Now.Add(-49*time.Minute + 4*time.Second),
+			Updated: Now.Add(-49*time.Minute + 4*time.Second), Node: "10.0.0.1:8080", NodeID: "n1", Server: "10.0.0.9:6379",
+			Cause: "connection refused", Opened: 1, Total: stats.IncidentRule{Open: 212, Local: 620, Closed: 14, Denied: 21},
+			Rules: []stats.IncidentRule{
+				{Rule: "charges-per-user", Local: 620, Denied: 7}, {Rule: "search-per-ip", Open: 212},
+				{Rule: "logins-per-ip", Closed: 14, Denied: 14},
+			},
+		},
+		{
+			ID: "n2-2", Kind: stats.IncidentDatabase, Begin: Now.Add(-31 * time.Hour), End: Now.Add(-31*time.Hour + 90*time.Second),
+			Updated: Now.Add(-31*time.Hour + 90*time.Second), Node: "10.0.0.2:8080", NodeID: "n2", Cause: "timeout",
+		},
+		{
+			ID: "n3-1", Kind: stats.IncidentTimeouts, Begin: Now.Add(-4 * stats.Day), Updated: Now.Add(-4*stats.Day + time.Minute),
+			Lost: true, Node: "10.0.0.3:8080", NodeID: "n3", Cause: "timeout", Total: stats.IncidentRule{Open: 3},
+			Rules: []stats.IncidentRule{{Rule: "search-per-ip", Open: 3}},
+		},
+	}}
+}
+
+// RunningIncident is an incident that lasts.
+func RunningIncident() stats.Incident {
+	return stats.Incident{
+		ID: "n1-9", Kind: stats.IncidentBreaker, Begin: Now.Add(-95 * time.Second), Updated: Now, Node: "10.0.0.1:8080", NodeID: "n1",
+		Server: "10.0.0.9:6379", Cause: "connection refused", Opened: 2,
+		Total: stats.IncidentRule{Local: 1204, Closed: 36, Denied: 50},
+		Rules: []stats.IncidentRule{
+			{Rule: "charges-per-user", Local: 1204, Denied: 14}, {Rule: "logins-per-ip", Closed: 36, Denied: 36},
+		},
+	}
+}
+
+// Incidents implements stats.IncidentSource.
+func (f *Incidents) Incidents(_ context.Context, q stats.IncidentQuery) ([]stats.Incident, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := q.Validate(); err != nil {
+		return nil, err
+	}
+	out := slices.DeleteFunc(slices.Clone(f.List), func(i stats.Incident) bool { return !q.Match(&i) })
+	return stats.SortIncidents(out), f.failure()
+}
+
+// Running implements stats.IncidentSource.
+func (f *Incidents) Running(context.Context) ([]stats.Incident, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(f.List), func(i stats.Incident) bool { return !i.Running() }), f.failure()
+}
+
+func (f *Incidents) failure() error {
+	if f.Err == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", rules.ErrUnavailable, f.Err)
+}
