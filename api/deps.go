@@ -62,6 +62,8 @@ type Deps struct {
 	HotEverywhere func(ctx context.Context) ([]fleet.HotLive, error)
 	// Stats has the figures of what was decided. If nil, nothing is known of them.
 	Stats stats.Source
+	// Incidents has those of all nodes. If nil, there are none.
+	Incidents IncidentLister
 	// RLS answers a call of Envoy's RateLimitService in the JSON form of proto3, with a status and a body. If nil, the
 	// route does not exist.
 	RLS func(ctx context.Context, body []byte) (status int, answer []byte, err error)
@@ -83,6 +85,11 @@ type Deps struct {
 	Logger *slog.Logger
 	// Now is the wall clock, for the expiry of tokens.
 	Now func() time.Time
+}
+
+// IncidentLister finds incidents, as stats.IncidentSource does.
+type IncidentLister interface {
+	Incidents(ctx context.Context, q stats.IncidentQuery) ([]stats.Incident, error)
 }
 
 // RuleReader reads rules. Errors wrap rules.ErrNotFound or rules.ErrUnavailable.

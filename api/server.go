@@ -59,6 +59,9 @@ func New(d Deps) (*Server, error) {
 	if d.Stats == nil {
 		d.Stats = stats.Unknown{}
 	}
+	if d.Incidents == nil {
+		d.Incidents = stats.Unknown{}
+	}
 	if d.Ready == nil {
 		d.Ready = func() error { return nil }
 	}

@@ -107,7 +107,8 @@ func TestStats_CSV(t *testing.T) {
 	if d := cmp.Diff(want, got); d != "" || err != nil {
 		t.Error(d, err)
 	}
-	if a.header.Get("Sluice-Partial") != "one; two" || !strings.Contains(a.header.Get("Content-Disposition"), "stats.csv") {
+	if a.header.Get("Sluice-Partial") != "one; two" ||
+		!strings.Contains(a.header.Get("Content-Disposition"), "stats.csv") {
 		t.Errorf("got %v", a.header)
 	}
 	if a := f.do(http.MethodHead, "/ratelimit/stats?format=csv", "").want(http.StatusOK); a.body != "" {

@@ -189,8 +189,8 @@ func (f *fleetReporter) publish(board fleet.Board, log *slog.Logger, stops *stop
 	stops.add("fleet metrics", task(p.Run))
 }
 
-// keep moves the figures of all nodes to the rules database while this node is the one that does, and returns what reads
-// them from both places.
+// keep moves the figures of all nodes to the rules database while this node is the one that does, and returns what
+// reads them from both places.
 func (f *fleetReporter) keep(cfg *config.Stats, store stats.Store, log *slog.Logger, stops *stops) stats.Source {
 	days := time.Duration(cfg.StatsDays) * stats.Day
 	// The figures of one node would replace those of all, so the writer reads from the board only.
@@ -202,7 +202,8 @@ func (f *fleetReporter) keep(cfg *config.Stats, store stats.Store, log *slog.Log
 
 // exists reports whether a rule of that name is in force.
 func (f *fleetReporter) exists(rule string) bool {
-	return rule == rules.DirectRule || f.ready.sets.Load().Named(rule) != nil
+	set := f.ready.sets.Load()
+	return rule == rules.DirectRule || set != nil && set.Named(rule) != nil
 }
 
 var _ decide.Observer = (*fleetReporter)(nil)

@@ -147,7 +147,7 @@ func OverrideRecord(o *rules.Override) []string {
 		case nil:
 		case string:
 			if _, written := fields[i].At(o).(*string); written {
-				v = cover(v)
+				v = Cover(v)
 			}
 			cells[i] = v
 		default:
@@ -164,14 +164,16 @@ func isFormula(s string) bool {
 	return s != "" && strings.ContainsRune("=+-@\t\r\n|%", rune(s[0]))
 }
 
-func cover(s string) string {
+// Cover returns a text for a cell of a CSV file: one that a spreadsheet would run as a formula gets an apostrophe
+// before it.
+func Cover(s string) string {
 	if isFormula(s) {
 		return "'" + s
 	}
 	return s
 }
 
-// uncover reverts cover.
+// uncover reverts Cover.
 func uncover(s string) string {
 	if strings.HasPrefix(s, "'") && isFormula(s) {
 		return s[1:]
