@@ -38,19 +38,77 @@ func (d *DB) EditRules(ctx context.Context, actor rules.Actor, seen []rules.Seen
 	return out, nil
 }
 
-// editSome edits as many rules as one query may name.
-func (c *change) editSome(seen []rules.SeenVersion, edit func(*rules.Rule), out *rules.BulkResult) error {
+// DeleteRules deletes many rules in one transaction, with their overrides, each with its own revision and audit
+// entry. A rule that changed since it was seen is skipped and reported. Errors: ErrUnavailable; then nothing was deleted.
+func (d *DB) DeleteRules(ctx context.Context, actor rules.Actor, seen []rules.SeenVersion) (rules.BulkResult, error) {
+	var out rules.BulkResult
+	timeout := d.callTimeout + time.Duration(len(seen)/planRate)*time.Second
+	err := d.change(ctx, actor, areaRules, timeout, func(c *change) error {
+		out = rules.BulkResult{}
+		for some := range slices.Chunk(seen, insertBatch) {
+			if err := c.deleteSome(some, &out); err != nil {
+				return err
+			}
+		}
+		if out.Changed == 0 {
+			return errNothing
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, errNothing) {
+		return rules.BulkResult{}, err
+	}
+	return out, nil
+}
+
+// deleteSome deletes as many rules as one query may name.
+func (c *change) deleteSome(seen []rules.SeenVersion, out *rules.BulkResult) error {
+	byID, err := c.rowsOf(seen)
+	if err != nil {
+		return err
+	}
+	var gone []rules.Rule
+	for _, s := range seen {
+		row := byID[s.ID]
+		switch {
+		case row == nil:
+			out.Skipped = append(out.Skipped, rules.SkippedRule{ID: s.ID, Err: rules.ErrNotFound})
+		case row.Version != s.Version:
+			out.Skipped = append(out.Skipped, rules.SkippedRule{ID: s.ID, Name: row.Name, Err: rules.ErrStale})
+		default:
+			gone = append(gone, row.rule())
+			delete(byID, s.ID) // once, even if it is named twice
+		}
+	}
+	out.Changed += len(gone)
+	if gone == nil {
+		return nil
+	}
+	return c.removeRules(gone)
+}
+
+// rowsOf reads rules by id.
+func (c *change) rowsOf(seen []rules.SeenVersion) (map[int64]*ruleRow, error) {
 	ids := make([]int64, len(seen))
 	for i := range seen {
 		ids[i] = seen[i].ID
 	}
 	var rows []ruleRow
 	if err := c.tx.Where("id IN ?", ids).Find(&rows).Error; err != nil {
-		return err
+		return nil, err
 	}
 	byID := make(map[int64]*ruleRow, len(rows))
 	for i := range rows {
 		byID[rows[i].ID] = &rows[i]
+	}
+	return byID, nil
+}
+
+// editSome edits as many rules as one query may name.
+func (c *change) editSome(seen []rules.SeenVersion, edit func(*rules.Rule), out *rules.BulkResult) error {
+	byID, err := c.rowsOf(seen)
+	if err != nil {
+		return err
 	}
 	var edits edits
 	for _, s := range seen {

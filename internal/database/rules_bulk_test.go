@@ -119,3 +119,63 @@ func TestReason_IsKeptWithTheVersionAndInTheAuditLog(t *testing.T) {
 		}
 	})
 }
+
+func TestDeleteRules_DeletesWhatIsAsSeenAndSaysWhatIsNot(t *testing.T) {
+	onEach(t, func(t *testing.T, d *DB) {
+		var seen []rules.SeenVersion
+		many := make([]rules.Rule, 620)
+		for i := range many {
+			many[i] = sample(fmt.Sprintf("rule-%03d", i))
+		}
+		if err := d.ApplyPlan(t.Context(), ada, rules.MakePlan(nil, many, false)); err != nil {
+			t.Fatal(err)
+		}
+		for len(seen) < len(many) {
+			list, err := d.BrowseRules(t.Context(), rules.Browse{Query: rules.Query{PageSize: 500}, Offset: len(seen)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, r := range list.Rules {
+				seen = append(seen, rules.SeenVersion{ID: r.ID, Version: r.Version})
+			}
+		}
+		changed, err := d.GetRule(t.Context(), seen[1].ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		changed.Limit = 77
+		if _, err := d.UpdateRule(t.Context(), ada, changed, 0); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.DeleteRule(t.Context(), ada, seen[2].ID, 0); err != nil {
+			t.Fatal(err)
+		}
+		grace := rules.Actor{Kind: "user", Name: "grace", Reason: "unused"}
+		got, err := d.DeleteRules(t.Context(), grace, append(seen[:610:610], seen[0]))
+		if err != nil || got.Changed != 608 || len(got.Skipped) != 3 {
+			t.Fatalf("%d, skipped %+v, %v", got.Changed, got.Skipped, err)
+		}
+		if l := got.Skipped; !errors.Is(l[0].Err, rules.ErrStale) || l[0].Name != "rule-001" ||
+			!errors.Is(l[1].Err, rules.ErrNotFound) || !errors.Is(l[2].Err, rules.ErrNotFound) {
+			t.Errorf("skipped: %+v", l)
+		}
+		list, err := d.BrowseRules(t.Context(), rules.Browse{})
+		if err != nil || list.Total != 11 {
+			t.Errorf("%d rules are left, %v", list.Total, err)
+		}
+		past, err := d.RuleHistory(t.Context(), seen[0].ID, 1, 0)
+		if err != nil || past[0].Action != "delete" || past[0].Actor.Name != "grace" || past[0].Reason != "unused" {
+			t.Errorf("history: %+v, %v", past, err)
+		}
+		before, err := d.Versions(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := d.DeleteRules(t.Context(), grace, seen[:3]); err != nil || got.Changed != 0 || len(got.Skipped) != 3 {
+			t.Errorf("again: %+v, %v", got, err)
+		}
+		if after, err := d.Versions(t.Context()); err != nil || after != before {
+			t.Errorf("nothing was deleted, but the version is %+v after %+v, %v", after, before, err)
+		}
+	})
+}

@@ -143,6 +143,12 @@ func TestLayout_ARuleIsALine(t *testing.T) {
 			}
 		}
 	}
+	try(t, tab.Show(1280, 400, false))
+	try(t, tab.Go(s.url+"/console/rules"))
+	if top := value[float64](t, tab, `scrollTo({ top: 1e6, behavior: "instant" }),
+		document.querySelector(".bulk").getBoundingClientRect().top`); top < 0 || top > 2 {
+		t.Errorf("the bar of actions is at %v when the list is scrolled", top)
+	}
 	try(t, tab.Show(390, 780, false))
 	try(t, tab.Go(s.url+"/console/rules"))
 	if small := value[string](t, tab, smallTargets); small != "" {

@@ -40,6 +40,8 @@ type Store interface {
 	// EditRules edits many rules. It skips those that have changed since they were seen.
 	EditRules(ctx context.Context, actor rules.Actor, seen []rules.SeenVersion,
 		edit func(*rules.Rule)) (rules.BulkResult, error)
+	// DeleteRules deletes many rules. It skips those that have changed since they were seen.
+	DeleteRules(ctx context.Context, actor rules.Actor, seen []rules.SeenVersion) (rules.BulkResult, error)
 	// RuleHistory returns the versions of a rule before a version (0 for all), newest first.
 	RuleHistory(ctx context.Context, id int64, limit int, before int64) ([]rules.Revision, error)
 	// RollbackRule makes an earlier version of a rule the current one. PromoteRule enforces its candidate or, for a
@@ -77,6 +79,9 @@ func (p *Pages) Routes() []kit.Route {
 		{Method: http.MethodPost, Path: kit.PathRules, Role: editor, Handle: p.createRule},
 		{Method: http.MethodPost, Path: kit.PathRules + "/preview", Role: editor, Handle: p.previewRule},
 		{Method: http.MethodPost, Path: kit.PathRules + "/bulk", Role: editor, Handle: kit.Posted(p.bulkRules)},
+
+		{Method: http.MethodPost, Path: kit.PathRules + "/delete", Role: editor, Reauth: true,
+			Handle: kit.Posted(p.deleteRules)},
 
 		{Method: http.MethodGet, Path: pathRule, Role: viewer, Handle: p.rulePage},
 		{Method: http.MethodPost, Path: pathRule, Role: editor, Handle: p.updateRule},

@@ -10,20 +10,10 @@ import (
 	"time"
 
 	"sluice/rules"
+	"sluice/rules/rulefile"
 	"sluice/web/kit"
 	"sluice/web/view"
 )
-
-// bulkActs are the actions for several rules at once.
-var bulkActs = map[string]struct {
-	done, ask string
-	edit      func(*rules.Rule)
-}{
-	"on":      {"enabled", "Enable %s", func(r *rules.Rule) { r.IsActive = true }},
-	"off":     {"disabled", "Disable %s", func(r *rules.Rule) { r.IsActive = false }},
-	"enforce": {"enforced", "Enforce %s", func(r *rules.Rule) { r.Mode = rules.ModeEnforce }},
-	"shadow":  {"in shadow mode", "Switch %s to shadow mode", func(r *rules.Rule) { r.Mode = rules.ModeShadow }},
-}
 
 // bulkRules applies an action to the selected rules. Each is a separate edit with its own audit entry. A rule that
 // cannot be changed is skipped and listed on the next page.
@@ -32,25 +22,25 @@ func (p *Pages) bulkRules(v *kit.Visit, form url.Values) error {
 	if back == kit.PathHome {
 		back = kit.PathRules
 	}
-	act, known := bulkActs[form.Get("act")]
-	switch {
-	case known && form.Get("seen") != "":
-		return p.bulkSeen(v, form, back)
-	case known && form.Get("all") != "":
-		return p.bulkConfirm(v, form, back)
+	act, err := bulkActOf(form)
+	if err != nil {
+		return err
 	}
-	ticked := form["rule"]
-	if !known || len(ticked) == 0 {
+	ticked, all := tickedIDs(form), form.Get("all") != ""
+	switch {
+	case form.Get("act") == actExport && (all || len(ticked) > 0):
+		return p.bulkExport(v, back, ticked, all)
+	case act != nil && act.edit != nil && form.Get("seen") != "":
+		return p.bulkSeen(v, form, act, back)
+	case act != nil && (all || act.edit == nil && len(ticked) > 0):
+		return p.bulkConfirm(v, act, back, ticked, all)
+	case act == nil || len(ticked) == 0:
 		v.Flash("Nothing was changed. Select rules first, then choose an action.")
 		return v.SeeOther(back)
 	}
 	var changed, same int
 	var left []string
-	for _, text := range ticked[:min(len(ticked), rulesPerPage)] {
-		id, err := strconv.ParseInt(text, 10, 64)
-		if err != nil {
-			continue
-		}
+	for _, id := range ticked {
 		name, did, err := p.bulkOne(v, id, act.edit)
 		switch {
 		case err != nil && (kit.ProblemOf(err) == nil || changed == 0 && errors.Is(err, rules.ErrUnavailable)):
@@ -71,6 +61,17 @@ func (p *Pages) bulkRules(v *kit.Visit, form url.Values) error {
 	}
 	v.Flash("%s", bulkWords(changed, same, left, act.done))
 	return v.SeeOther(back)
+}
+
+// tickedIDs are the rules that were selected on a page of the list.
+func tickedIDs(form url.Values) []int64 {
+	var ids []int64
+	for _, text := range form["rule"][:min(len(form["rule"]), rulesPerPage)] {
+		if id, err := strconv.ParseInt(text, 10, 64); err == nil {
+			ids = append(ids, id)
+		}
+	}
+	return ids
 }
 
 // bulkOne edits the current version of a rule, so that nothing else of it changes.
@@ -154,44 +155,32 @@ const (
 	bulkTime = 30 * time.Second
 )
 
-// bulkConfirm asks for confirmation before all rules that match the filters are edited. The page carries the versions
-// of the rules that would change, so that rules that someone else changes before are skipped.
-func (p *Pages) bulkConfirm(v *kit.Visit, form url.Values, back string) error {
-	list, err := url.Parse(back)
+// bulkConfirm asks for confirmation before rules are deleted, or all rules that match the filters are edited. The page
+// carries the versions of the rules that would change, so that rules that someone else changes before are skipped.
+func (p *Pages) bulkConfirm(v *kit.Visit, act *bulkAct, back string, ticked []int64, all bool) error {
+	m := Bulk{Act: act, Back: back, Most: rules.MaxBulk}
+	b, q, err := p.bulkSelection(back, ticked, all)
 	if err != nil {
 		return err
 	}
-	b, q := p.selection(list.Query()), list.Query()
-	b.Sort, b.Desc, b.PageSize = "name", false, bulkRead
-	act := bulkActs[form.Get("act")]
-	m := Bulk{Act: form.Get("act"), Ask: act.ask, Done: act.done, Back: back,
-		Query: view.NewQuery(kit.PathRules, q, ruleFilters()...), Most: rules.MaxBulk}
+	m.Query, m.Ticked = q, !all
 	var seen []string
-	known := map[int64]bool{}
-	for ; ; b.Offset += bulkRead {
-		found, err := p.Rules.BrowseRules(v.Ctx, b)
-		if err != nil {
-			return err
+	m.Total, err = p.eachSelected(v, b, func(l view.RuleLine) {
+		r := l.Rule
+		edited := r.Clone()
+		if act.edit != nil {
+			act.edit(&edited)
 		}
-		if m.Total = found.Total; m.Total > rules.MaxBulk {
-			break
+		if act.edit != nil && len(rules.Diff(r, &edited)) == 0 {
+			return
 		}
-		lines := view.RuleLines(&found)
-		for i := range lines {
-			r := lines[i].Rule
-			edited := r.Clone()
-			if act.edit(&edited); known[r.ID] || len(rules.Diff(r, &edited)) == 0 {
-				continue
-			}
-			known[r.ID] = true
-			seen = append(seen, fmt.Sprintf("%d.%d", r.ID, r.Version))
-			if len(m.Sample) < bulkSample {
-				m.Sample = append(m.Sample, lines[i])
-			}
+		seen = append(seen, fmt.Sprintf("%d.%d", r.ID, r.Version))
+		if len(m.Sample) < bulkSample {
+			m.Sample = append(m.Sample, l)
 		}
-		if len(found.Rules) < bulkRead {
-			break
-		}
+	})
+	if err != nil {
+		return err
 	}
 	m.Change, m.Seen = int64(len(seen)), strings.Join(seen, " ")
 	status := http.StatusOK
@@ -201,9 +190,69 @@ func (p *Pages) bulkConfirm(v *kit.Visit, form url.Values, back string) error {
 	return v.Page(status, bulkPage(v.Frame("Change many rules", kit.PathRules), m))
 }
 
+// bulkSelection are the ticked rules, or all rules of the list at back.
+func (p *Pages) bulkSelection(back string, ticked []int64, all bool) (rules.Browse, view.Query, error) {
+	list, err := url.Parse(back)
+	if err != nil {
+		return rules.Browse{}, view.Query{}, err
+	}
+	q := list.Query()
+	b := p.selection(q)
+	if !all {
+		b = rules.Browse{Query: rules.Query{IDs: ticked}}
+	}
+	b.Sort, b.Desc, b.PageSize = "name", false, bulkRead
+	return b, view.NewQuery(kit.PathRules, q, ruleFilters()...), nil
+}
+
+// eachSelected calls do for each selected rule and returns their number. It stops if that is above rules.MaxBulk.
+func (p *Pages) eachSelected(v *kit.Visit, b rules.Browse, do func(view.RuleLine)) (total int64, err error) {
+	known := map[int64]bool{}
+	for ; ; b.Offset += bulkRead {
+		found, err := p.Rules.BrowseRules(v.Ctx, b)
+		if err != nil {
+			return 0, err
+		}
+		if total = found.Total; total > rules.MaxBulk {
+			return total, nil
+		}
+		for _, l := range view.RuleLines(&found) {
+			if !known[l.Rule.ID] {
+				known[l.Rule.ID] = true
+				do(l)
+			}
+		}
+		if len(found.Rules) < bulkRead {
+			return total, nil
+		}
+	}
+}
+
 // bulkSeen edits the rules of the confirmation page that have not changed since.
-func (p *Pages) bulkSeen(v *kit.Visit, form url.Values, back string) error {
-	act := bulkActs[form.Get("act")]
+func (p *Pages) bulkSeen(v *kit.Visit, form url.Values, act *bulkAct, back string) error {
+	return p.bulkDone(v, form, act, back, func(seen []rules.SeenVersion) (rules.BulkResult, error) {
+		return p.Store.EditRules(v.Ctx, v.ActorWithReason(form), seen, act.edit)
+	})
+}
+
+// deleteRules deletes the rules of the confirmation page that have not changed since.
+func (p *Pages) deleteRules(v *kit.Visit, form url.Values) error {
+	back := kit.Local(form.Get("back"))
+	if back == kit.PathHome {
+		back = kit.PathRules
+	}
+	act, err := bulkActOf(url.Values{"act": {actDelete}})
+	if err != nil {
+		return err
+	}
+	return p.bulkDone(v, form, act, back, func(seen []rules.SeenVersion) (rules.BulkResult, error) {
+		return p.Store.DeleteRules(v.Ctx, v.ActorWithReason(form), seen)
+	})
+}
+
+// bulkDone changes the rules that a confirmation page showed, and says what was done.
+func (p *Pages) bulkDone(v *kit.Visit, form url.Values, act *bulkAct, back string,
+	change func([]rules.SeenVersion) (rules.BulkResult, error)) error {
 	seen, ok := readSeen(form.Get("seen"))
 	if !ok {
 		return &kit.Problem{Status: http.StatusBadRequest, Title: "Invalid form",
@@ -211,7 +260,7 @@ func (p *Pages) bulkSeen(v *kit.Visit, form url.Values, back string) error {
 	}
 	_ = http.NewResponseController(v.Response()).SetWriteDeadline(
 		time.Now().Add(bulkTime)) //nolint:forbidigo // sockets go by the machine's clock; tests have none
-	done, err := p.Store.EditRules(v.Ctx, v.ActorWithReason(form), seen, act.edit)
+	done, err := change(seen)
 	if err != nil {
 		return err // also an invalid reason, the only field there
 	}
@@ -228,6 +277,43 @@ func (p *Pages) bulkSeen(v *kit.Visit, form url.Values, back string) error {
 	}
 	v.Flash("%s", bulkWords(done.Changed, done.Same, left, act.done))
 	return v.SeeOther(back)
+}
+
+// bulkExport sends the selected rules as a rules file, with the pools that they use.
+func (p *Pages) bulkExport(v *kit.Visit, back string, ticked []int64, all bool) error {
+	b, q, err := p.bulkSelection(back, ticked, all)
+	if err != nil {
+		return err
+	}
+	var file rules.File
+	pools := map[string]bool{}
+	set := p.Sets.Load()
+	total, err := p.eachSelected(v, b, func(l view.RuleLine) {
+		file.Rules = append(file.Rules, *l.Rule)
+		if l.Rule.Pool == nil || set == nil || pools[*l.Rule.Pool] {
+			return
+		}
+		pools[*l.Rule.Pool] = true
+		if pool := set.Pool(*l.Rule.Pool); pool != nil {
+			file.Pools = append(file.Pools, pool.Pool)
+		}
+	})
+	switch {
+	case err != nil:
+		return err
+	case total > rules.MaxBulk:
+		m := Bulk{Back: back, Total: total, Most: rules.MaxBulk, Query: q}
+		return v.Page(http.StatusUnprocessableEntity, bulkPage(v.Frame("Export rules", kit.PathRules), m))
+	}
+	text, err := rulefile.Format(file)
+	if err != nil {
+		return err
+	}
+	if err := v.Save(); err != nil {
+		return err
+	}
+	v.Response().Header().Set("Content-Disposition", `attachment; filename="rules.yaml"`)
+	return v.Blob(http.StatusOK, "application/yaml", text)
 }
 
 // leftReason is why a rule was skipped, in a few words.
@@ -259,11 +345,12 @@ func readSeen(text string) ([]rules.SeenVersion, bool) {
 
 // Bulk is the page that asks for confirmation before many rules are changed.
 type Bulk struct {
-	// Act is the action, Ask the question with a place for the rules, Done the state of a rule afterwards.
-	Act, Ask, Done string
-	// Total rules match Query, of which Change would change. Most is how many may match.
+	Act *bulkAct
+	// Total rules are selected, of which Change would change. Most is how many may be selected.
 	Total, Change, Most int64
-	Query               view.Query
+	// Ticked means that the rules were selected one by one; otherwise they are those that match Query.
+	Ticked bool
+	Query  view.Query
 	// Sample are some of the rules that would change.
 	Sample []view.RuleLine
 	// Seen has the versions of the rules that would change, Back is the address of the list.
@@ -271,7 +358,25 @@ type Bulk struct {
 }
 
 // ask is the question, as in "Enable 3 rules".
-func (m *Bulk) ask() string { return fmt.Sprintf(m.Ask, view.Plural(m.Change, "rule")) }
+func (m *Bulk) ask() string { return fmt.Sprintf(m.Act.ask, view.Plural(m.Change, "rule")) }
+
+// about says which rules are selected.
+func (m *Bulk) about() string {
+	if m.Ticked {
+		return "The rules that you selected."
+	}
+	return "All " + filterWords(m.Query) + "."
+}
+
+// action is where the confirmation goes.
+func (m *Bulk) action() string {
+	if m.deletes() {
+		return kit.PathRules + "/delete"
+	}
+	return kit.PathRules + "/bulk"
+}
+
+func (m *Bulk) deletes() bool { return m.Act != nil && m.Act.edit == nil }
 
 // filterWords describes the rules that the filters of the list select: "rules in mode shadow".
 func filterWords(q view.Query) string {

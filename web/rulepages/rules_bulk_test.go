@@ -9,6 +9,7 @@ import (
 
 	"sluice/internal/access"
 	"sluice/rules"
+	"sluice/rules/rulefile"
 	"sluice/web/webtest"
 )
 
@@ -172,5 +173,112 @@ func TestBulkAll_IsBoundedAndRefusesNonsense(t *testing.T) {
 	}
 	if w.Changes != 0 {
 		t.Error("something was changed")
+	}
+}
+
+func TestBulk_SetsFailModeAndOwner(t *testing.T) {
+	w := webtest.Start(t, webtest.Full)
+	b := w.As(access.RoleEditor)
+	const owner = `50% <team> & "co"`
+	for _, form := range []url.Values{
+		{"act": {"fail_mode"}, "to_fail_mode": {"closed"}, "to_owner": {"ignored"}},
+		{"act": {"owner"}, "to_owner": {" " + owner + " "}, "to_fail_mode": {"open"}},
+	} {
+		form["rule"] = []string{"1", "2", "x"}
+		if page := b.Post("/console/rules/bulk", form); page.Code != http.StatusSeeOther {
+			t.Fatalf("%v: %d", form, page.Code)
+		}
+	}
+	for _, id := range []int64{1, 2} {
+		r, err := w.Rules.GetRule(t.Context(), id)
+		if err != nil || r.FailMode != rules.FailClosed || r.Owner == nil || *r.Owner != owner {
+			t.Errorf("rule %d: %s, %v, %v", id, r.FailMode, r.Owner, err)
+		}
+	}
+	page := b.Post("/console/rules/bulk", url.Values{"act": {"owner"}, "to_owner": {owner}, "all": {"1"},
+		"back": {"/console/rules?q=per"}})
+	if !page.Has("Set the owner of", " to 50% &lt;team&gt; &amp; ") || page.Has("%!") {
+		t.Errorf("the question: %s", page.Body)
+	}
+	page = b.Post("/console/rules/bulk", url.Values{"act": {"owner"}, "to_owner": {page.Field("to_owner")},
+		"seen": {page.Field("seen")}})
+	if page.Code != http.StatusSeeOther || *w.Rules.Named("logins-per-address").Owner != owner {
+		t.Errorf("the owner of all: %d", page.Code)
+	}
+	b.Post("/console/rules/bulk", url.Values{"act": {"owner"}, "to_owner": {"  "}, "rule": {"1"}})
+	if r, err := w.Rules.GetRule(t.Context(), 1); err != nil || r.Owner != nil {
+		t.Errorf("without an owner: %v, %v", r.Owner, err)
+	}
+	for want, form := range map[string]url.Values{
+		"Fail mode: choose one of": {"act": {"fail_mode"}, "to_fail_mode": {"ajar"}, "rule": {"1"}},
+		"Owner: must":              {"act": {"owner"}, "to_owner": {strings.Repeat("o", 101)}, "all": {"1"}},
+	} {
+		if page := b.Post("/console/rules/bulk", form); page.Code != http.StatusUnprocessableEntity || !page.Has(want) {
+			t.Errorf("%s: %d", want, page.Code)
+		}
+	}
+}
+
+func TestBulk_DeletesOnlyWhatWasConfirmed(t *testing.T) {
+	w := webtest.Start(t, webtest.Full)
+	b := w.As(access.RoleEditor)
+	count := len(w.Rules.List)
+	page := b.Post("/console/rules/bulk", url.Values{"act": {"delete"}, "rule": {"1", "2", "999"},
+		"back": {"/console/rules?q=per"}})
+	if page.Code != http.StatusOK || !page.Has("Delete 2 rules?", "charges-per-user", "overrides are deleted too",
+		`action="/console/rules/delete"`) || len(w.Rules.List) != count {
+		t.Fatalf("%d, %d rules are left", page.Code, len(w.Rules.List))
+	}
+	seen := page.Field("seen")
+	again := b.Post("/console/rules/bulk", url.Values{"act": {"delete"}, "seen": {seen}})
+	if again.Code == http.StatusOK || len(w.Rules.List) != count {
+		t.Errorf("the route of edits deletes: %d", again.Code)
+	}
+	meanwhile := w.Rules.List[1].Clone()
+	meanwhile.Limit = 4711
+	if _, err := w.Rules.UpdateRule(t.Context(), rules.Actor{Kind: "user", Name: "ada"}, meanwhile, 0); err != nil {
+		t.Fatal(err)
+	}
+	page = b.Post("/console/rules/delete", url.Values{"seen": {seen}, "back": {"/console/rules?q=per"}, "reason": {"old"}})
+	if page.Code != http.StatusSeeOther || page.Header.Get("Location") != "/console/rules?q=per" {
+		t.Fatalf("%d to %s", page.Code, page.Header.Get("Location"))
+	}
+	if page := b.Get("/console/rules"); !page.Has("1 rule is now deleted.",
+		"Skipped: "+meanwhile.Name+" (changed by someone else)") {
+		t.Error("the flash says otherwise")
+	}
+	if len(w.Rules.List) != count-1 || w.Rules.Named("charges-per-user") != nil {
+		t.Errorf("%d rules are left of %d", len(w.Rules.List), count)
+	}
+	if page := b.Post("/console/rules/delete", url.Values{"seen": {"nonsense"}}); page.Code != http.StatusBadRequest {
+		t.Errorf("nonsense: %d", page.Code)
+	}
+	w.Rules.Err = rules.ErrUnavailable
+	if page := b.Post("/console/rules/delete", url.Values{"seen": {"3.1"}}); page.Code != http.StatusServiceUnavailable {
+		t.Errorf("without the database: %d", page.Code)
+	}
+}
+
+func TestBulk_ExportsWhatIsSelectedAsAFile(t *testing.T) {
+	w := webtest.Start(t, webtest.Full)
+	b := w.As(access.RoleEditor)
+	for want, form := range map[int]url.Values{
+		2: {"rule": {"1", "3"}}, 4: {"all": {"1"}, "back": {"/console/rules?q=POST+/v1/charges"}},
+	} {
+		form["act"] = []string{"export"}
+		page := b.Post("/console/rules/bulk", form)
+		file, err := rulefile.Parse([]byte(page.Body))
+		if page.Code != http.StatusOK || err != nil || len(file.Rules) != want ||
+			!strings.Contains(page.Header.Get("Content-Disposition"), "rules.yaml") {
+			t.Errorf("%d, %d rules, %v", page.Code, len(file.Rules), err)
+		}
+	}
+	if page := b.Post("/console/rules/bulk", url.Values{"act": {"export"}}); page.Code != http.StatusSeeOther {
+		t.Errorf("nothing is selected: %d", page.Code)
+	}
+	w.Rules.List = webtest.ManyRules(rules.MaxBulk + 1)
+	page := b.Post("/console/rules/bulk", url.Values{"act": {"export"}, "all": {"1"}, "back": {"/console/rules"}})
+	if page.Code != http.StatusUnprocessableEntity || !page.Has("Too many rules at once") {
+		t.Errorf("too many: %d", page.Code)
 	}
 }

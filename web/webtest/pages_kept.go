@@ -11,6 +11,8 @@ func keptPages() []Shown {
 	return []Shown{
 		{Name: "rules-bulk", About: "Disable many rules", Role: access.RoleEditor, Path: "/console/rules/bulk",
 			Form: url.Values{"act": {"off"}, "all": {"1"}, "back": {"/console/rules?fail_mode=open"}}},
+		{Name: "rules-bulk-delete", About: "Delete rules", Role: access.RoleEditor, Path: "/console/rules/bulk",
+			Form: url.Values{"act": {"delete"}, "rule": {"1", "2"}, "back": {"/console/rules"}}},
 		{Name: "rules-bulk-too-many", About: "Too many rules at once", Role: access.RoleEditor, Path: "/console/rules/bulk",
 			Form: url.Values{"act": {"off"}, "all": {"1"}}, Prepare: func(w *World) { w.Rules.List = ManyRules(10_000) }},
 		{Name: "overview-hot", About: "Overview with hot keys", Role: access.RoleViewer, Path: "/console", Prepare: HeatUp},

@@ -188,6 +188,27 @@ func headers(rule string, l limiter.Limit, d limiter.Decision, _ int64) []web.He
 	return []web.Header{{Name: "Retry-After", Value: strconv.FormatInt((d.RetryAfter+999)/1000, 10)}, policy}
 }
 
+// DeleteRules implements rulepages.Store.
+func (f *Rules) DeleteRules(ctx context.Context, actor rules.Actor,
+	seen []rules.SeenVersion) (rules.BulkResult, error) {
+	var out rules.BulkResult
+	if f.Err != nil {
+		return out, f.Err
+	}
+	for _, s := range seen {
+		r, err := f.GetRule(ctx, s.ID)
+		if err == nil {
+			err = f.DeleteRule(ctx, actor, s.ID, s.Version)
+		}
+		if err != nil {
+			out.Skipped = append(out.Skipped, rules.SkippedRule{ID: s.ID, Name: r.Name, Err: err})
+			continue
+		}
+		out.Changed++
+	}
+	return out, nil
+}
+
 // EditRules implements rulepages.Store.
 func (f *Rules) EditRules(ctx context.Context, actor rules.Actor, seen []rules.SeenVersion,
 	edit func(*rules.Rule)) (rules.BulkResult, error) {
