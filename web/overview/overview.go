@@ -34,7 +34,11 @@ func (p *Pages) live(v *kit.Visit) Overview {
 	for _, of := range rates {
 		m.Rates[of.name] = rateOf(m.Live.Seconds, of.count)
 	}
-	m.Traffic = view.Traffic{Points: fiveSeconds(m.Live.Seconds), Span: "3m"}
+	m.Query = view.NewQuery(kit.PathHome, v.QueryParams(), view.RangeParams...)
+	var err error
+	if m.Timeline, _, err = v.Timeline("", "", view.ParseRange(v.QueryParams(), p.Now(), "5m"), m.Query); err != nil {
+		p.Logger.Warn("the console could not read figures of traffic", "error", err)
+	}
 	for i := range m.Live.Nodes {
 		if n := &m.Live.Nodes[i]; !n.Unknown {
 			m.Newest = max(m.Newest, n.SetVersion)
@@ -115,22 +119,6 @@ func lineOf(points []fleet.Point, of func(stats.Figures) int64) []float64 {
 	return out
 }
 
-// fiveSeconds adds up points of one second to complete steps of five seconds.
-func fiveSeconds(seconds []fleet.Point) []fleet.Point {
-	var out []fleet.Point
-	for i := range seconds {
-		at := seconds[i].At.Truncate(5 * time.Second)
-		if n := len(out); n == 0 || !out[n-1].At.Equal(at) {
-			if i+5 > len(seconds) || n == 0 && !seconds[i].At.Equal(at) {
-				continue // not complete
-			}
-			out = append(out, fleet.Point{At: at})
-		}
-		out[len(out)-1].Add(seconds[i].Figures)
-	}
-	return out
-}
-
 // rates are the rates per second on the overview.
 var rates = []struct {
 	name  string
@@ -165,8 +153,9 @@ type Overview struct {
 	Node fleet.Status
 	Live fleet.Live
 	// Rates are allowed, denied and degraded.
-	Rates   map[string]Rate
-	Traffic view.Traffic
+	Rates    map[string]Rate
+	Query    view.Query
+	Timeline view.Timeline
 	// Denied and Busy are the rules that deny most, and decide most.
 	Denied, Busy []RuleRate
 	// Latest are the most recent denials, LatestIDs their rules in force by name. LatestUnavailable means that they

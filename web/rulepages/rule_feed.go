@@ -3,12 +3,12 @@ package rulepages
 import (
 	"errors"
 	"strconv"
-	"time"
 
 	"github.com/a-h/templ"
 
 	"sluice/rules"
 	"sluice/web/kit"
+	"sluice/web/view"
 )
 
 // trialRetry is after how many messages a stream looks for the start of a trial again, if the history could not be
@@ -30,8 +30,6 @@ type ruleFeed struct {
 	of      []int64
 	trialOf int64
 	wait    int
-	// first is the start of the chart on the page.
-	first time.Time
 }
 
 // Feed returns the live parts of the page of a rule.
@@ -49,7 +47,8 @@ func (p *Pages) Feed(v *kit.Visit, id int64) kit.Feed {
 
 func (f *ruleFeed) parts() templ.Component {
 	f.look()
-	m := RulePage{Rule: f.rule, Live: f.pages.Fleet.Live(f.visit.Ctx)}
+	m := RulePage{Rule: f.rule, Live: f.pages.Fleet.Live(f.visit.Ctx),
+		Query: view.NewQuery(view.RulePath(f.id), f.visit.QueryParams(), view.RangeParams...)}
 	m.Changed = f.gone || f.shown > 0 && f.rule.Version > f.shown
 	if m.Rule.Name == "" && !m.Changed {
 		return templ.NopComponent
@@ -58,12 +57,7 @@ func (f *ruleFeed) parts() templ.Component {
 		return RuleNotes(m)
 	}
 	_ = f.pages.ruleFigures(f.visit, &m, f.findTrial) // the page says what is missing
-	same := len(m.Traffic.Points) > 0 && m.Traffic.Points[0].At.Equal(f.first)
-	f.first = time.Time{}
-	if len(m.Traffic.Points) > 0 {
-		f.first = m.Traffic.Points[0].At
-	}
-	return ruleParts(m, same)
+	return ruleParts(m)
 }
 
 // look loads the current state of the rule.

@@ -3,9 +3,7 @@ package rulepages
 import (
 	"errors"
 	"net/http"
-	"net/url"
 	"strconv"
-	"time"
 
 	"sluice/internal/fleet"
 	"sluice/internal/stats"
@@ -22,12 +20,6 @@ const (
 	shownRevision = 10
 	fewOverrides  = 5
 )
-
-// spans of a rule's chart; the first one is the default.
-var spans = []struct {
-	name string
-	span time.Duration
-}{{"1h", time.Hour}, {"3h", 3 * time.Hour}, {"day", fleet.Day}, {"week", fleet.Week}}
 
 // rulePage shows a rule: its limit, its decisions, its most denied keys, its overrides and its history. Metrics that
 // cannot be read are missing, and the page says so.
@@ -46,7 +38,7 @@ func (p *Pages) rulePage(v *kit.Visit) error {
 	if err != nil {
 		return err
 	}
-	m := RulePage{Rule: r, Set: p.Sets.Load(), Query: view.NewQuery(view.RulePath(id), v.QueryParams(), "span")}
+	m := RulePage{Rule: r, Set: p.Sets.Load(), Query: view.NewQuery(view.RulePath(id), v.QueryParams(), view.RangeParams...)}
 	before, _ := strconv.ParseInt(v.QueryParam("before"), 10, 64)
 	if m.History, err = p.Store.RuleHistory(v.Ctx, id, shownRevision, max(0, before)); err != nil {
 		return err
@@ -69,7 +61,7 @@ func (p *Pages) ruleInForce(v *kit.Visit, id int64) error {
 		return kit.ErrUnavailable // it may be disabled
 	}
 	m := RulePage{
-		Rule: set.Get(id).Rule, Set: set, Query: view.NewQuery(view.RulePath(id), v.QueryParams(), "span"),
+		Rule: set.Get(id).Rule, Set: set, Query: view.NewQuery(view.RulePath(id), v.QueryParams(), view.RangeParams...),
 		StoredUnavailable: true,
 	}
 	p.logFigures(&m.Rule, p.ruleFigures(v, &m, p.findTrial))
@@ -78,26 +70,21 @@ func (p *Pages) ruleInForce(v *kit.Visit, id int64) error {
 
 // ruleFigures fills in the metrics of a rule. With an error some are missing, and m says which.
 func (p *Pages) ruleFigures(v *kit.Visit, m *RulePage, find trialFinder) error {
-	span := spans[0]
-	for _, sp := range spans {
-		if sp.name == v.QueryParam("span") {
-			span = sp
-		}
-	}
-	m.Traffic = view.Traffic{Span: span.name, Trial: m.Rule.OnTrial()}
-	for _, sp := range spans {
-		m.Traffic.Spans = append(m.Traffic.Spans, sp.name)
-	}
 	var err, trialErr error
-	m.Traffic.Points, err = p.Figures.Rule(v.Ctx, m.Rule.Name, span.span)
-	m.Traffic.Unreadable = kit.Unreadable(err)
-	if !kit.Unreadable(err) {
-		m.Denied, err = p.Figures.TopDenied(v.Ctx, m.Rule.Name, topDenied)
+	var answer stats.Result
+	m.Timeline, answer, err = v.Timeline(m.Rule.Name, stats.ByKey, view.ParseRange(v.QueryParams(), p.Now(), "1h"),
+		m.Query)
+	m.Timeline.Trial = m.Rule.OnTrial()
+	m.Partial = answer.Partial
+	for _, row := range answer.Top {
+		if row.Denied > 0 && len(m.Denied) < topDenied {
+			m.Denied = append(m.Denied, row)
+		}
 	}
 	if m.Rule.OnTrial() {
 		m.Trial, trialErr = p.trialOf(v, &m.Rule, find)
 	}
-	m.NoFigures = kit.Unreadable(err)
+	m.NoFigures = err != nil
 	m.Live = p.Fleet.Live(v.Ctx)
 	for i := range m.Live.Rules {
 		if m.Live.Rules[i].Name == m.Rule.Name {
@@ -109,9 +96,6 @@ func (p *Pages) ruleFigures(v *kit.Visit, m *RulePage, find trialFinder) error {
 		if k.RuleID == m.Rule.ID && len(m.Hot) < topHot {
 			m.Hot = append(m.Hot, view.HotLineOf(p.Sets.Load(), &k))
 		}
-	}
-	if !m.NoFigures {
-		err = nil // m.Live says that they are of this node only
 	}
 	return errors.Join(err, trialErr)
 }
@@ -126,9 +110,12 @@ type RulePage struct {
 	Minute stats.Figures
 	Live   fleet.Live
 	// Trial is nil unless the rule is in shadow mode or has a candidate.
-	Trial   *Trial
-	Traffic view.Traffic
-	Denied  []fleet.KeyCount
+	Trial    *Trial
+	Timeline view.Timeline
+	// Partial says what is missing of the timeline, nil if nothing is.
+	Partial error
+	// Denied are the most denied keys of the range.
+	Denied []stats.Row
 	// NoFigures means that some metrics could not be read.
 	NoFigures bool
 	// Changed means that the page shows an old version of the rule, or a deleted one.
@@ -162,10 +149,8 @@ func (m *RulePage) settings() []rules.Change {
 
 // stream is the address of the page's stream.
 func (m *RulePage) stream() string {
-	return "/console/events?" + url.Values{
-		"rule": {strconv.FormatInt(m.Rule.ID, 10)}, "version": {strconv.FormatInt(m.Rule.Version, 10)},
-		"span": {m.Traffic.Span},
-	}.Encode()
+	return m.Query.At("/console/events").Set(append(m.Timeline.Range.Params(), "rule", strconv.FormatInt(m.Rule.ID, 10),
+		"version", strconv.FormatInt(m.Rule.Version, 10))...).URL()
 }
 
 // busy reports whether the list of denied keys will probably grow while the page is open.

@@ -1,91 +1,83 @@
-// Charts with readable points: draws <figure data-chart="id"> with uPlot from the table with that id, and again when the
-// table changes. Labels and colors are those of the legend.
+// Charts with readable points: in <figure data-chart>, the point under the pointer is told in words from the table behind
+// the chart. A click shows the requests of that moment (data-moments), a drag zooms (data-zoom): both are addresses with
+// from and to, which are replaced.
 (() => {
   "use strict";
 
-  // As the server writes them: a comma between thousands.
-  const number = { format: (n) => String(n).replace(/\B(?=(\d{3})+$)/g, ",") };
-  const digits = (text) => Number(text.replace(/[^\d-]/g, ""));
+  const cells = (figure) => figure.querySelector("[data-rows]").rows;
 
-  const hour = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
-  const second = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
-  const day = new Intl.DateTimeFormat(undefined, { weekday: "short", day: "numeric" });
-
-  function times(u, at, axis, space, step) {
-    return at.map((t) => {
-      const d = new Date(t * 1000);
-      if (step >= 86400 || step >= 3600 && d.getHours() === 0) return day.format(d);
-      return (step < 60 ? second : hour).format(d);
-    });
+  // The address with other instants, in ms.
+  function between(address, from, to) {
+    const url = new URL(address, location.href);
+    url.searchParams.set("from", new Date(from).toISOString());
+    url.searchParams.set("to", new Date(to).toISOString());
+    return url;
   }
 
-  function read(table, keys) {
-    const rows = [...table.tBodies[0].rows];
-    return [rows.map((r) => Number(r.dataset.at)), ...keys.map((k, n) => rows.map((r) => digits(r.cells[n + 1]?.textContent ?? "0")))];
+  // Which point is at a place of the plot.
+  function at(figure, plot, x) {
+    const box = plot.getBoundingClientRect();
+    const n = cells(figure).length;
+    return Math.max(0, Math.min(n - 1, Math.floor((x - box.left) / box.width * n)));
   }
 
-  const drawn = new Map(); // functions that remove each chart
-
-  function draw(figure) {
-    const table = document.getElementById(figure.dataset.chart);
-    const plot = figure.querySelector(".graph");
-    if (!table || !plot) return;
-    drawn.get(figure)?.();
-    const keys = [...figure.querySelectorAll("[data-line]")];
-    const muted = getComputedStyle(figure.querySelector(".legend .muted")).color;
-    const grid = getComputedStyle(plot).borderTopColor;
-    const font = "11px " + getComputedStyle(document.body).fontFamily;
-    const axis = { stroke: muted, font, grid: { stroke: grid, width: 1 }, ticks: { show: false } };
-    const box = document.createElement("div");
-    box.className = "uplot-box";
-    const chart = new uPlot({
-      width: plot.clientWidth, height: plot.clientHeight, legend: { show: false }, padding: [8, 30, 0, 0],
-      cursor: { y: false, drag: { x: false, y: false }, points: { size: 6 } },
-      scales: { y: { range: (u, min, max) => [0, Math.max(1, max * 1.05)] } },
-      axes: [{ ...axis, space: 64, size: 30, values: times }, { ...axis, size: 56, space: 34, values: (u, all) => all.map((v) => (v % 1 ? "" : number.format(v))) }],
-      series: [{}, ...keys.map((k) => {
-        const ink = getComputedStyle(k, "::before").backgroundColor;
-        return { label: k.textContent, stroke: ink, width: 1.5, points: { show: false }, fill: k.matches(".good") ? ink.replace(/^rgb\(([^)]*)\)$/, "rgba($1, .1)") : undefined };
-      })],
-      hooks: { setCursor: [(u) => tell(u)] },
-    }, read(table, keys), box);
-    const sum = figure.querySelector(".graph-sum > :not([data-point])");
+  function tell(figure, i) {
+    const sum = figure.querySelector("[data-sum]");
     const point = figure.querySelector("[data-point]");
-    function tell(u) {
-      const i = u.cursor.idx;
-      const row = i == null ? undefined : table.tBodies[0].rows[i];
-      sum.hidden = row !== undefined;
-      point.hidden = !sum.hidden;
-      if (row) {
-        point.textContent = row.cells[0].textContent.trim() + ": " +
-          keys.map((k, n) => number.format(u.data[n + 1][i]) + " " + k.textContent.toLowerCase()).join(", ");
-      }
-    }
-    plot.querySelector("svg").hidden = true;
-    plot.querySelector("svg").classList.add("gone");
-    plot.querySelector(".graph-top")?.remove();
-    plot.append(box);
-    const size = new ResizeObserver(() => chart.setSize({ width: plot.clientWidth, height: plot.clientHeight }));
-    size.observe(plot);
-    let due = 0;
-    const figures = new MutationObserver(() => {
-      cancelAnimationFrame(due);
-      due = requestAnimationFrame(() => {
-        chart.setData(read(table, keys));
-        tell(chart);
-      });
-    });
-    figures.observe(table.tBodies[0], { childList: true, subtree: true, characterData: true });
-    drawn.set(figure, () => {
-      size.disconnect();
-      figures.disconnect();
-      cancelAnimationFrame(due);
-      chart.destroy();
-      box.remove();
-    });
+    const row = i == null ? undefined : cells(figure)[i];
+    sum.hidden = row !== undefined;
+    point.hidden = !sum.hidden;
+    if (!row) return;
+    const [start, ...rest] = row.cells;
+    point.textContent = start.textContent.trim() + ": " +
+      rest.map((c) => c.textContent.trim() + " " + c.dataset.label.toLowerCase()).join(", ");
   }
 
-  function all() { document.querySelectorAll("figure[data-chart]").forEach(draw); }
-  all();
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", all);
+  function follow(figure) {
+    const plot = figure.querySelector("[data-plot]");
+    const brush = plot.querySelector(".brush");
+    const rect = brush.firstElementChild;
+    let from = null;
+
+    function paint(to) {
+      const n = cells(figure).length;
+      const [a, b] = [Math.min(from, to), Math.max(from, to)];
+      rect.setAttribute("x", 100 * a / n + "%");
+      rect.setAttribute("width", 100 * (b - a + 1) / n + "%");
+      brush.toggleAttribute("hidden", a === b);
+    }
+
+    function stop() {
+      from = null;
+      brush.setAttribute("hidden", "");
+    }
+
+    plot.addEventListener("pointermove", (e) => {
+      const i = at(figure, plot, e.clientX);
+      tell(figure, i);
+      if (from !== null) paint(i);
+    });
+    plot.addEventListener("pointerleave", () => tell(figure, null));
+    plot.addEventListener("pointerdown", (e) => {
+      if (e.button !== 0 || e.pointerType === "touch" || cells(figure).length === 0) return;
+      from = at(figure, plot, e.clientX);
+      plot.setPointerCapture(e.pointerId);
+      e.preventDefault();
+    });
+    plot.addEventListener("pointercancel", stop);
+    plot.addEventListener("pointerup", (e) => {
+      if (from === null) return;
+      const to = at(figure, plot, e.clientX);
+      const rows = cells(figure);
+      const [a, b] = [Math.min(from, to), Math.max(from, to)];
+      const start = Number(rows[a].dataset.at);
+      const end = Number(rows[b].dataset.at) + Number(figure.dataset.width);
+      stop();
+      if (a !== b) location.assign(between(figure.dataset.zoom, start, end));
+      else if (figure.dataset.moments) location.assign(between(figure.dataset.moments, start, end));
+    });
+    document.addEventListener("keydown", (e) => { if (e.key === "Escape") stop(); });
+  }
+
+  document.querySelectorAll("figure[data-chart]").forEach(follow);
 })();

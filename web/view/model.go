@@ -1,7 +1,9 @@
 package view
 
 import (
+	"maps"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -85,6 +87,16 @@ func NewQuery(path string, from url.Values, keep ...string) Query {
 
 // Get is one parameter.
 func (q Query) Get(name string) string { return q.values.Get(name) }
+
+// others are the parameters besides the named ones, as name and value, in order of name.
+func (q Query) others(but ...string) (pairs [][2]string) {
+	for _, name := range slices.Sorted(maps.Keys(q.values)) {
+		if value := q.values.Get(name); value != "" && !slices.Contains(but, name) {
+			pairs = append(pairs, [2]string{name, value})
+		}
+	}
+	return pairs
+}
 
 // Path is the page's path without a query.
 func (q Query) Path() string { return q.path }

@@ -1,0 +1,29 @@
+package kit
+
+import (
+	"sluice/internal/stats"
+	"sluice/web/view"
+)
+
+// Timeline is the chart of a rule ("" for all requests) over a range, with its marks, and the answer that it shows. by
+// is that of a stats.Query. page is the address of the page. With an error, the chart says that it could not be read.
+func (v *Visit) Timeline(rule, by string, r view.Range, page view.Query) (view.Timeline, stats.Result, error) {
+	t := view.Timeline{ID: "timeline", Range: r, Page: page,
+		Moment: view.NewQuery(PathDenials, nil).Set("rule", rule)}
+	q := r.Query(rule)
+	q.By = by
+	answer, err := v.kit.Stats.Stats(v.Ctx, q)
+	if err != nil {
+		t.Unreadable = true
+		t.Points = r.Widen(nil)
+		return t, answer, err
+	}
+	t.Points = r.Widen(answer.Series[0].Points)
+	if e, ok := r.Earlier(); ok {
+		if before, err := v.kit.Stats.Stats(v.Ctx, e.Query(rule)); err == nil {
+			t.Earlier = e.Widen(before.Series[0].Points)
+		}
+	}
+	t.Marks, _ = v.kit.Marks.Marks(v.Ctx, rule, r.From, r.To) // those that are known
+	return t, answer, nil
+}

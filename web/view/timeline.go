@@ -1,0 +1,260 @@
+package view
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"sluice/internal/stats"
+)
+
+// Timeline is a chart of decisions over a range, with the table behind it.
+type Timeline struct {
+	// ID begins the IDs of its elements, which are unique on the page.
+	ID    string
+	Range Range
+	// Points are the figures, each of the width of the range. Earlier are those of the range that it is compared with,
+	// nil if there is none.
+	Points, Earlier []stats.Point
+	// Marks are what happened in the range.
+	Marks []stats.Mark
+	// Trial shows requests that would be denied.
+	Trial bool
+	// Page is the address of the page, which zooming changes. Moment is that of the requests of a moment, "" for none.
+	Page   Query
+	Moment Query
+	// Unreadable means that the figures could not be read.
+	Unreadable bool
+}
+
+// Sizes of the drawn chart, in its own units.
+const (
+	chartWidth  = 600
+	chartHeight = 160
+)
+
+// layer is a part of the bars of a chart: what it counts, and what is below it.
+type layer struct {
+	kind, label string
+	count, base func(f *stats.Figures) int64
+}
+
+var (
+	layerAllowed = layer{"good", "Allowed", func(f *stats.Figures) int64 { return f.Allowed - f.WouldDeny },
+		func(*stats.Figures) int64 { return 0 }}
+	layerWould = layer{"info", "Would deny", func(f *stats.Figures) int64 { return f.WouldDeny },
+		func(f *stats.Figures) int64 { return f.Allowed - f.WouldDeny }}
+	layerDenied = layer{"bad", "Denied", func(f *stats.Figures) int64 { return f.Denied },
+		func(f *stats.Figures) int64 { return f.Allowed }}
+	layerDegraded = layer{"warn", "By fail modes", func(f *stats.Figures) int64 { return f.Degraded },
+		func(*stats.Figures) int64 { return 0 }}
+)
+
+// layers are the parts of the bars, the lowest first. Decisions of fail modes are allowed or denied too, so they are
+// drawn over the others.
+func (t *Timeline) layers() []layer {
+	list := []layer{layerAllowed}
+	if sum := t.Sum(); t.Trial || sum.WouldDeny > 0 {
+		list = append(list, layerWould)
+	}
+	return append(list, layerDenied, layerDegraded)
+}
+
+// Sum are the known figures of the range.
+func (t *Timeline) Sum() stats.Figures {
+	s := stats.Series{Points: t.Points}
+	sum, _ := s.Sum()
+	return sum
+}
+
+// top is the largest number of decisions in a point, at least 1.
+func (t *Timeline) top() int64 {
+	top := int64(1)
+	for _, list := range [][]stats.Point{t.Points, t.Earlier} {
+		for i := range list {
+			top = max(top, list[i].Total())
+		}
+	}
+	return top
+}
+
+func (t *Timeline) known() bool {
+	for i := range t.Points {
+		if t.Points[i].Known {
+			return true
+		}
+	}
+	return false
+}
+
+// bars draws a layer.
+func (t *Timeline) bars(l layer) string {
+	var b strings.Builder
+	top, width := float64(t.top()), float64(chartWidth)/float64(max(1, len(t.Points)))
+	gap := min(1, width/5)
+	for i := range t.Points {
+		f := &t.Points[i].Figures
+		n := l.count(f)
+		if !t.Points[i].Known || n <= 0 {
+			continue
+		}
+		height := float64(n) / top * (chartHeight - 4)
+		bottom := chartHeight - float64(l.base(f))/top*(chartHeight-4)
+		fmt.Fprintf(&b, "M%s %sh%sv-%sh-%sz", Tenths(float64(i)*width+gap/2), Tenths(bottom), Tenths(width-gap),
+			Tenths(max(height, .5)), Tenths(width-gap))
+	}
+	return b.String()
+}
+
+// gaps draws where nothing is known.
+func (t *Timeline) gaps() string {
+	var b strings.Builder
+	width := float64(chartWidth) / float64(max(1, len(t.Points)))
+	for i := 0; i < len(t.Points); i++ {
+		from := i
+		for i < len(t.Points) && !t.Points[i].Known {
+			i++
+		}
+		if i > from {
+			fmt.Fprintf(&b, "M%s 0h%sv%dh-%sz", Tenths(float64(from)*width), Tenths(float64(i-from)*width), chartHeight,
+				Tenths(float64(i-from)*width))
+		}
+	}
+	return b.String()
+}
+
+// before draws the decisions of the earlier range as a line.
+func (t *Timeline) before() string {
+	var b strings.Builder
+	top, width := float64(t.top()), float64(chartWidth)/float64(max(1, len(t.Earlier)))
+	draw := "M"
+	for i := range t.Earlier {
+		if !t.Earlier[i].Known {
+			draw = "M"
+			continue
+		}
+		b.WriteString(draw + Tenths((float64(i)+.5)*width) + " " +
+			Tenths(chartHeight-float64(t.Earlier[i].Total())/top*(chartHeight-4)))
+		draw = "L"
+	}
+	return b.String()
+}
+
+// place is where an instant is in the chart, in percent.
+func (t *Timeline) place(at time.Time) string {
+	whole := t.Range.To.Sub(t.Range.From)
+	return Tenths(100*float64(at.Sub(t.Range.From))/float64(max(1, whole))) + "%"
+}
+
+// ticks are the instants below the chart.
+func (t *Timeline) ticks() []time.Time {
+	var out []time.Time
+	for i := range 5 {
+		out = append(out, t.Range.From.Add(t.Range.To.Sub(t.Range.From)*time.Duration(i)/5).Truncate(t.Range.Width))
+	}
+	return out
+}
+
+// step is the length of a point, as in "per minute".
+func (t *Timeline) step() string {
+	w := t.Range.Width
+	for _, u := range []struct {
+		name   string
+		length time.Duration
+	}{{"day", stats.Day}, {"hour", time.Hour}, {"minute", time.Minute}, {"second", time.Second}} {
+		if n := w / u.length; n > 1 && w%u.length == 0 {
+			return strconv.Itoa(int(n)) + " " + u.name + "s"
+		} else if n == 1 {
+			return u.name
+		}
+	}
+	return w.String()
+}
+
+// totals describes the chart in words.
+func (t *Timeline) totals() string {
+	f := t.Sum()
+	s := Count(f.Allowed) + " allowed, " + Count(f.Denied) + " denied"
+	if t.Trial || f.WouldDeny > 0 {
+		s += ", " + Count(f.WouldDeny) + " that would be denied"
+	}
+	if f.Degraded > 0 {
+		s += ", " + Count(f.Degraded) + " by fail modes"
+	}
+	return s + " in " + t.Range.Words()
+}
+
+// earlierTotals describes the range that this one is compared with.
+func (t *Timeline) earlierTotals() string {
+	s := stats.Series{Points: t.Earlier}
+	f, _ := s.Sum()
+	words := "the period before"
+	if t.Range.Compare == "yesterday" {
+		words = "a day earlier"
+	}
+	return Count(f.Allowed) + " allowed, " + Count(f.Denied) + " denied " + words
+}
+
+// zoom is the page with the range of a brush, which the script fills in.
+func (t *Timeline) zoom() string {
+	return t.Page.Set(append(between(t.Range.From, t.Range.To), "compare", t.Range.Compare)...).URL()
+}
+
+// moment is the address of the requests of a point.
+func (t *Timeline) moment(at time.Time) string {
+	return t.Moment.Set(between(at, at.Add(t.Range.Width))...).URL()
+}
+
+// markLink leads to the version of a change, "" for other marks.
+func markLink(m *stats.Mark) string {
+	if m.RuleID == 0 {
+		return ""
+	}
+	return string(RuleURL(m.RuleID, "#history"))
+}
+
+// markKind is the color of a mark.
+func markKind(m *stats.Mark) string {
+	if m.Kind == stats.MarkBreaker {
+		return "bad"
+	}
+	return "info"
+}
+
+// who says who made a change, and why.
+func who(m *stats.Mark) string {
+	s := ""
+	if m.Who != "" {
+		s = " by " + m.Who
+	}
+	if m.Why != "" {
+		s += ": " + m.Why
+	}
+	return s
+}
+
+// countOf is a figure of a point for people.
+func countOf(p stats.Point, l layer) string {
+	if !p.Known {
+		return "–"
+	}
+	return Count(l.count(&p.Figures))
+}
+
+// heat is the level of a cell of a HeatStrip: none without decisions, then by the part that was denied.
+func heat(p stats.Point) string {
+	switch total := p.Total(); {
+	case total == 0:
+		return "heat-none"
+	case p.Denied == 0:
+		return "heat-0"
+	case p.Denied*100 < total:
+		return "heat-1"
+	case p.Denied*10 < total:
+		return "heat-2"
+	case p.Denied*2 < total:
+		return "heat-3"
+	}
+	return "heat-4"
+}
