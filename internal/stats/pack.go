@@ -3,6 +3,7 @@ package stats
 import (
 	"encoding/binary"
 	"math"
+	"math/bits"
 	"slices"
 
 	"sluice/internal/wire"
@@ -78,25 +79,42 @@ func (s slots) pack() []byte {
 	return out
 }
 
-// unpackSlots reads what pack wrote. A row that cannot be read is empty: what it had is unknown.
-func unpackSlots(data []byte) slots {
-	in, out := wire.Read(data), slots{}
-	if in.Byte() != packedSlots {
-		return slots{}
+// row are the slots of a row in order. It can be used again, so that reading many rows allocates nothing.
+type row struct {
+	n       int
+	numbers [maxSlots]byte
+	slots   [maxSlots]slot
+}
+
+// unpack reads what pack wrote. A row that cannot be read is empty: what it had is unknown.
+func (r *row) unpack(data []byte) {
+	in := wire.Read(data)
+	if r.n = 0; in.Byte() != packedSlots {
+		return
 	}
+	n := 0
 	for in.Len() > 0 {
 		i := in.Byte()
-		which := in.Number(1<<(NumFigures+1) - 1)
 		var values [NumFigures + 1]int64
-		for bit := range values {
-			if which&(1<<bit) != 0 {
-				values[bit] = in.Number(math.MaxInt64)
-			}
+		for which := uint64(in.Number(1<<len(values) - 1)); which != 0; which &= which - 1 {
+			values[bits.TrailingZeros64(which)] = in.Number(math.MaxInt64)
 		}
-		if in.Failed() || i >= maxSlots {
-			return slots{}
+		if in.Failed() || i >= maxSlots || n == maxSlots {
+			return
 		}
-		out[int(i)] = slot{FiguresOf([NumFigures]int64(values[1:])), values[0] - 1}
+		r.numbers[n], r.slots[n] = i, slot{FiguresOf([NumFigures]int64(values[1:])), values[0] - 1}
+		n++
+	}
+	r.n = n
+}
+
+// unpackSlots reads what pack wrote, as row.unpack does.
+func unpackSlots(data []byte) slots {
+	var r row
+	r.unpack(data)
+	out := make(slots, r.n)
+	for i := range r.n {
+		out[int(r.numbers[i])] = r.slots[i]
 	}
 	return out
 }

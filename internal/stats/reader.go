@@ -210,11 +210,13 @@ func (l *loader) stored(ctx context.Context, kind Kind, names []string, from, to
 		l.storeErr = err
 		return from
 	}
+	var r row
 	for i := range rows {
 		start := time.Unix(rows[i].Period*int64(period/Second), 0).UTC()
-		for n, s := range unpackSlots(rows[i].Data) {
-			if at := start.Add(time.Duration(n) * width); !at.Before(from) && at.Before(to) {
-				see(rows[i].Rule, at, width, s)
+		r.unpack(rows[i].Data)
+		for n := range r.n {
+			if at := start.Add(time.Duration(r.numbers[n]) * width); !at.Before(from) && at.Before(to) {
+				see(rows[i].Rule, at, width, r.slots[n])
 			}
 		}
 	}

@@ -12,6 +12,8 @@ type table struct {
 	part  time.Duration
 	parts int
 	byKey map[string]*Row
+	// last is the row that was asked for last: figures of one key often follow each other.
+	last *Row
 }
 
 // newTable creates a table of a range, whose small charts have up to lines parts.
@@ -21,11 +23,15 @@ func newTable(from, to time.Time) *table {
 }
 
 func (t *table) row(key string) *Row {
+	if t.last != nil && t.last.Key == key {
+		return t.last
+	}
 	r := t.byKey[key]
 	if r == nil {
 		r = &Row{Key: key, Peak: -1, Line: make([]int64, t.parts)}
 		t.byKey[key] = r
 	}
+	t.last = r
 	return r
 }
 
