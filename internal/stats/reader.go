@@ -38,6 +38,7 @@ type Reader struct {
 	mu      sync.Mutex
 	written time.Time // as of asked
 	asked   time.Time
+	tables  map[tableKey]*keptTable
 }
 
 var _ Source = (*Reader)(nil)
@@ -285,24 +286,35 @@ func (l *loader) rows(ctx context.Context, q *Query, out *Result) {
 	}
 	from, to = from.Truncate(step), wholeSteps(to, step)
 	out.TopFrom, out.TopTo = from, to
-	table := newTable(from, to)
-	switch q.By {
-	case ByRule, ByNode:
-		var names []string
-		if q.By == ByRule && q.Rule != "" {
-			names = []string{q.Rule}
-		}
-		l.collect(ctx, names, from, to, step, func(rule string, at time.Time, _ time.Duration, s slot) {
-			node, isNode := strings.CutPrefix(rule, NodePrefix)
-			if rule != "" && isNode == (q.By == ByNode) {
-				table.add(node, at, s)
-			}
-		})
-	default:
-		width := l.tops(ctx, q, from, to, table)
-		out.TopFrom, out.TopTo = from.Truncate(width), wholeSteps(to, width)
+	if q.Rule == "" && (q.By == ByRule || q.By == ByNode) {
+		key := tableKey{q.By, from.Unix(), to.Unix(), step}
+		out.Top = l.keptRows(key, func() []Row { return l.counted(ctx, q, from, to, step) })
+		return
 	}
+	if q.By == ByRule {
+		out.Top = l.counted(ctx, q, from, to, step)
+		return
+	}
+	table := newTable(from, to)
+	width := l.tops(ctx, q, from, to, table)
+	out.TopFrom, out.TopTo = from.Truncate(width), wholeSteps(to, width)
 	out.Top = table.rows()
+}
+
+// counted are the rows of rules or nodes, which are counted exactly.
+func (l *loader) counted(ctx context.Context, q *Query, from, to time.Time, step time.Duration) []Row {
+	var names []string
+	if q.Rule != "" {
+		names = []string{q.Rule}
+	}
+	table := newTable(from, to)
+	l.collect(ctx, names, from, to, step, func(rule string, at time.Time, _ time.Duration, s slot) {
+		node, isNode := strings.CutPrefix(rule, NodePrefix)
+		if rule != "" && isNode == (q.By == ByNode) {
+			table.add(node, at, s)
+		}
+	})
+	return table.rows()
 }
 
 // tops adds the most active keys, routes or tenants of the hours or days that a range touches, and returns which of

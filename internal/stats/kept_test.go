@@ -1,0 +1,57 @@
+package stats_test
+
+import (
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"sluice/internal/stats"
+)
+
+// TestStats_TablesOfAllRulesAreKeptForAMoment: many pages ask for the same table, which takes long with many rules.
+func TestStats_TablesOfAllRulesAreKeptForAMoment(t *testing.T) {
+	w := newWorld(t, time.Date(2026, 11, 20, 10, 30, 30, 0, time.UTC))
+	n := w.start()
+	denied := func() int64 {
+		got, err := w.reader.Stats(t.Context(), stats.Query{By: stats.ByRule, From: w.now().Add(-5 * time.Minute),
+			To: w.now(), Step: stats.Minute})
+		if err != nil || len(got.Top) != 1 {
+			t.Errorf("rows %+v (%v)", got.Top, err)
+			return 0
+		}
+		sum := got.Top[0].Denied
+		got.Top[0].Denied = -1 // what a caller does to it stays with the caller
+		return sum
+	}
+	n.decide("charges", 0, 3)
+	n.Post(t.Context())
+	w.add(2 * time.Second)
+	if got := denied(); got != 3 {
+		t.Fatalf("%d denied, want 3", got)
+	}
+	n.decide("charges", 0, 4)
+	n.Post(t.Context())
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			if got := denied(); got != 3 {
+				t.Errorf("%d denied in the same instant, want the 3 that are kept", got)
+			}
+		})
+	}
+	all.Wait()
+	w.add(2 * time.Second)
+	if got := denied(); got != 7 {
+		t.Errorf("%d denied after a moment, want 7", got)
+	}
+	n.decide("charges", 0, 1)
+	n.Post(t.Context())
+	w.add(2 * time.Second)
+	w.store.err = errors.New("gone")
+	first := denied()
+	w.store.err = nil
+	if got := denied(); got != 8 {
+		t.Errorf("%d denied, then %d: what is not whole was kept", first, got)
+	}
+}
