@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
@@ -83,7 +84,7 @@ func TestJourney_AClickAnywhereInARowFiltersThePage(t *testing.T) {
 	steps(t, tab, chromedp.Navigate(url+"/console/traffic?q=charges-per-user"), chromedp.WaitReady(".traffic"))
 	steps(t, tab, chromedp.Click(`.traffic td[data-label="Peak/s"]`))
 	there(t, tab, "rule=charges-per-user")
-	const take = `fetch(document.querySelector("a[download]").href).then((r) => r.text())`
+	const take = `fetch(document.querySelector("#by a[download]").href).then((r) => r.text())`
 	text, err := chromedp.Run(tab.Ctx, chromedp.Evaluate[string](take, chromedp.EvalAwaitPromise))
 	if err != nil || !strings.HasPrefix(text, "key,allowed,denied") || !strings.Contains(text, "user:acme-batch,45000") {
 		t.Errorf("the file is %q (%v)", text, err)
@@ -113,14 +114,50 @@ func TestJourney_TrafficWithoutScripts(t *testing.T) {
 	press(".pivots a[href*='by=tenant']")
 	press(".traffic a[href*='sort=allowed']")
 	steps(t, tab, chromedp.SendKeys("[name=q]", "acm"))
-	press(".toolbar form button")
+	press("form:has([name=q]) button")
 	if got := value[string](t, tab, rowNames); got != "acme" ||
-		value[string](t, tab, `location.search`) != "?by=tenant&sort=allowed&desc=1&q=acm" {
+		value[string](t, tab, `location.search`) != "?by=tenant&desc=1&sort=allowed&q=acm" {
 		t.Errorf("at %s: %s", value[string](t, tab, `location.search`), got)
 	}
 	press("[data-live-state] a")
 	if got := value[string](t, tab, rowNames); got != "acme" {
 		t.Errorf("after a reload: %s", got)
+	}
+}
+
+// TestJourney_FromARangeToAMoment chooses a range, looks closer, and goes on to the requests of one point.
+func TestJourney_FromARangeToAMoment(t *testing.T) {
+	t.Parallel()
+	w := world(t, webtest.Full)
+	url := serve(t, w)
+	tab := signedIn(t, w, url, access.RoleViewer)
+	steps(t, tab, chromedp.Navigate(url+"/console/traffic?by=key&rule=charges-per-user&sort=name"),
+		chromedp.WaitReady(".traffic"), chromedp.Click(`.range a[title="The last 24 hours"]`))
+	there(t, tab, "range=24h")
+	place := value[[]float64](t, tab, `(r => [r.left, r.top + r.height / 2, r.width])(document.querySelector("[data-plot]").getBoundingClientRect())`)
+	mouse := func(kind input.DispatchMouseEventType, part float64) chromedp.Action[chromedp.Void] {
+		return chromedp.MouseEvent(kind, place[0]+place[2]*part, place[1], chromedp.ButtonLeft)
+	}
+	steps(t, tab, mouse(input.DispatchMouseEventTypeMousePressed, .25), mouse(input.DispatchMouseEventTypeMouseMoved, .3),
+		mouse(input.DispatchMouseEventTypeMouseMoved, .5), mouse(input.DispatchMouseEventTypeMouseReleased, .5))
+	there(t, tab, "from=")
+	const kept = `(q => [q.get("by"), q.get("rule"), q.get("sort"), q.get("range")].join(" "))(new URLSearchParams(location.search))`
+	if got := value[string](t, tab, kept); got != "key charges-per-user name " {
+		t.Errorf("the zoom keeps %q", got)
+	}
+	hours := value[float64](t, tab, `(q => (new Date(q.get("to")) - new Date(q.get("from"))) / 3600000)(new URLSearchParams(location.search))`)
+	if hours < 5.5 || hours > 6.5 || value[bool](t, tab, `document.querySelector("[data-live]") !== null`) {
+		t.Errorf("a quarter of the day has %v hours", hours)
+	}
+	steps(t, tab, chromedp.Click("figure details:last-of-type > summary"), chromedp.Focus("[data-moment-link]"),
+		chromedp.KeyEvent(kb.Enter))
+	until(t, tab, `location.pathname !== "/console/traffic" && location.search.includes("rule=charges-per-user")`)
+	steps(t, tab, chromedp.Navigate(url+"/console/traffic?by=node&from=2026-11-21T12:00&to=2026-11-21T11:00"),
+		chromedp.WaitReady("[aria-invalid=true]"))
+	tab.Forgive() // the browser notes the 422
+	if got := shownText(t, tab, "main"); !strings.Contains(got, "ust be after the start") ||
+		!strings.Contains(got, "10.0.0.2:8080") || value[string](t, tab, `document.getElementById("f-to").value`) == "" {
+		t.Errorf("a reversed range: %s", got)
 	}
 }
 

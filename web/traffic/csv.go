@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/csv"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -15,8 +16,8 @@ import (
 // cell.
 func (p *Pages) download(v *kit.Visit) error {
 	m := p.ask(v)
-	if len(m.Problems) > 0 {
-		return &rules.ValidationError{Fields: m.Problems}
+	if problems := slices.Concat(m.Range.Problems, m.Problems); len(problems) > 0 {
+		return &rules.ValidationError{Fields: problems}
 	}
 	if err := p.read(v, &m); err != nil {
 		return err
@@ -59,11 +60,11 @@ func (m *Page) seriesCSV() [][]string {
 		"would_allow", "peak_per_second", "complete"}}
 	for i := range m.Series.Points {
 		p := &m.Series.Points[i]
-		row := []string{moment(p.At), number(int64(m.Step / time.Second))}
+		row := []string{moment(p.At), number(int64(m.Range.Step / time.Second))}
 		for _, n := range p.Array() {
 			row = append(row, unless(!p.Known, n))
 		}
-		grows := m.Growing && p.At.Add(m.Step).After(m.CompleteUntil)
+		grows := m.Growing && p.At.Add(m.Range.Step).After(m.CompleteUntil)
 		complete := strconv.FormatBool(p.Known && !grows)
 		out = append(out, append(row, unless(!p.Known || p.Peak < 0, p.Peak), complete))
 	}

@@ -40,7 +40,7 @@ func freshFor(step time.Duration) time.Duration {
 func (f *feed) parts() templ.Component {
 	now := f.pages.Now()
 	m := f.pages.ask(f.visit)
-	if age := now.Sub(f.at); f.text == "" || age < 0 || age >= freshFor(m.Step) {
+	if age := now.Sub(f.at); f.text == "" || age < 0 || age >= freshFor(m.Range.Step) {
 		m = f.pages.model(f.visit)
 		var b strings.Builder
 		if err := parts(m).Render(f.visit.Ctx, &b); err != nil {

@@ -17,11 +17,13 @@ import (
 // Page is the page of traffic.
 type Page struct {
 	Query view.Query
-	period
+	Range view.Range
+	// Timeline is the chart of the range.
+	Timeline view.Timeline
 	// Rule is the rule that the page is filtered by, "" for all requests. RuleID is 0 if none in force has the name.
 	Rule   string
 	RuleID int64
-	// Problems are what is wrong with the address. The page shows what else it asks for.
+	// Problems are what is wrong with the address, besides its range. The page shows what else it asks for.
 	Problems []rules.FieldError
 	// Failed says why there are no figures, "" if there are.
 	Failed string
@@ -42,11 +44,17 @@ type Page struct {
 	Names []string
 }
 
+// usualRange is the range of the page without one in its address.
+const usualRange = "1h"
+
+// kept are the parameters of the address.
+var kept = append([]string{"by", "rule", "q", "sort", "desc"}, view.RangeParams...)
+
 // show is the page. An address that asks for something impossible is answered with 422 and the page without it.
 func (p *Pages) show(v *kit.Visit) error {
 	m := p.model(v)
 	status := http.StatusOK
-	if len(m.Problems) > 0 {
+	if len(m.Problems)+len(m.Range.Problems) > 0 {
 		status = http.StatusUnprocessableEntity
 	}
 	m.Names = p.RuleNames()
@@ -68,8 +76,8 @@ func (p *Pages) model(v *kit.Visit) Page {
 // ask reads the address.
 func (p *Pages) ask(v *kit.Visit) Page {
 	q := v.QueryParams()
-	m := Page{Query: view.NewQuery(kit.PathTraffic, q, kept...), Rule: q.Get("rule"), Peak: -1}
-	m.period, m.Problems = periodOf(q, p.Now())
+	m := Page{Query: view.NewQuery(kit.PathTraffic, q, kept...), Rule: q.Get("rule"), Peak: -1,
+		Range: view.ParseRange(q, p.Now(), usualRange)}
 	m.Table.By = stats.ByRule
 	if by := q.Get("by"); pivots[by] != "" {
 		m.Table.By = by
@@ -100,8 +108,7 @@ func (m *Page) refuse(err error) {
 // read fills in the figures.
 func (p *Pages) read(v *kit.Visit, m *Page) error {
 	t := &m.Table
-	q := stats.Query{Rule: m.Rule, By: t.By, From: m.From, To: m.To, Step: m.Step}
-	res, rest, err := p.answers(v, q, t.ofAll(m.Rule))
+	res, rest, err := p.answers(v, m)
 	if err != nil {
 		return err
 	}
@@ -133,16 +140,19 @@ func (p *Pages) read(v *kit.Visit, m *Page) error {
 	return nil
 }
 
-// answers are the series of a query and its rows, which come from another answer if they are those of all requests.
-func (p *Pages) answers(v *kit.Visit, q stats.Query, rowsOfAll bool) (series, rows stats.Result, err error) {
-	all := q
-	if rowsOfAll {
-		all.Rule, q.By = "", ""
+// answers are the figures of the chart, and the rows, which come from another answer if they are those of all requests.
+func (p *Pages) answers(v *kit.Visit, m *Page) (series, rows stats.Result, err error) {
+	by := m.Table.By
+	if m.Table.ofAll(m.Rule) {
+		by = ""
 	}
-	if series, err = p.Stats.Stats(v.Ctx, q); err != nil || !rowsOfAll {
+	m.Timeline, series, err = v.Timeline(m.Rule, by, m.Range, m.Query)
+	if err != nil || by != "" {
 		return series, series, err
 	}
-	rows, err = p.Stats.Stats(v.Ctx, all)
+	q := m.Range.Query("")
+	q.By = m.Table.By
+	rows, err = p.Stats.Stats(v.Ctx, q)
 	return series, rows, err
 }
 
@@ -207,16 +217,6 @@ func keysOf(rows []stats.Row) []string {
 		keys[i] = rows[i].Key
 	}
 	return keys
-}
-
-// kept are the parameters of the address with their values, without some.
-func (m *Page) kept(but ...string) (pairs [][2]string) {
-	for _, name := range kept {
-		if value := m.Query.Get(name); value != "" && !slices.Contains(but, name) {
-			pairs = append(pairs, [2]string{name, value})
-		}
-	}
-	return pairs
 }
 
 // everything is the page without the filter by rule.

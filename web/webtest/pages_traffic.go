@@ -16,7 +16,7 @@ func trafficPages() []Shown {
 		{Name: "traffic-tenants", About: "Traffic by tenant, filtered", Role: viewer,
 			Path: "/console/traffic?by=tenant&q=acme"},
 		{Name: "traffic-many", About: "Traffic of 10,000 rules, 90 days", Role: viewer,
-			Path:    "/console/traffic?range=2160h",
+			Path:    "/console/traffic?range=90d",
 			Prepare: func(w *World) { w.Rules.List = ManyRules(10_000) }},
 		{Name: "traffic-partial", About: "Traffic, the counters unreachable", Role: viewer, Path: "/console/traffic?by=node",
 			Prepare: func(w *World) { w.Stats.Partial = errors.New("the counters are unreachable") }},
@@ -25,6 +25,6 @@ func trafficPages() []Shown {
 		{Name: "traffic-quiet", About: "Traffic without requests", Role: viewer, Path: "/console/traffic?by=route",
 			Prepare: func(w *World) { w.Stats.Quiet = true }},
 		{Name: "traffic-wrong", About: "Traffic, invalid address", Role: viewer,
-			Path: "/console/traffic?by=planet&range=never"},
+			Path: "/console/traffic?by=planet&from=2026-11-21T12:00&to=2026-11-21T11:00"},
 	}
 }
