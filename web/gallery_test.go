@@ -16,6 +16,7 @@ var notPages = map[string]string{
 	"GET /console/events":         "a stream, which a page listens to",
 	"GET /console/export":         "a file, YAML",
 	"GET /console/traffic.csv":    "a file, CSV",
+	"GET /console/incidents.csv":  "a file, CSV",
 	"GET /console/sso/callback":   "takes the provider's answer and leads on",
 	"GET /console/sso/go":         "leads to the provider",
 }

@@ -70,7 +70,7 @@ func (s *Server) routes() []Route {
 }
 
 // events is the stream of live data of a page: the page of a rule if the parameter rule is set, the denials that the
-// parameters select if of is denials, the traffic that they select if it is traffic, else the overview.
+// parameters select if of is denials, the traffic or the incidents that they select if it is traffic or incidents, else the overview.
 func (s *Server) events(v *kit.Visit) error {
 	return v.Events(func(v *kit.Visit) kit.Feed {
 		switch v.QueryParam("of") {
@@ -78,6 +78,8 @@ func (s *Server) events(v *kit.Visit) error {
 			return s.inspect.Feed(v)
 		case "traffic":
 			return s.traffic.Feed(v)
+		case "incidents":
+			return s.overview.IncidentFeed(v)
 		}
 		if id, err := strconv.ParseInt(v.QueryParam("rule"), 10, 64); err == nil {
 			return s.rulepages.Feed(v, id)

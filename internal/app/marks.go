@@ -63,7 +63,7 @@ func incidentMarks(i *stats.Incident) []stats.Mark {
 	case stats.IncidentBreaker:
 		begin.Text, end.Text = "breaker of "+i.Server+" opened", "breaker of "+i.Server+" closed"
 	case stats.IncidentDatabase:
-		begin.Text, end.Text = "rule database unavailable", "rule database available"
+		begin.Text, end.Text = "rules database unavailable", "rules database available"
 	default:
 		begin.Text, end.Text = "fail modes decide some requests", "fail modes decide no requests any more"
 	}

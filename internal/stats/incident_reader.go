@@ -79,9 +79,9 @@ func (w *EventWriter) Write(ctx context.Context) {
 	}
 	switch {
 	case err != nil && !w.away:
-		w.logger.Warn("incidents cannot be written to the rule database; they wait in memory", "error", err)
+		w.logger.Warn("incidents cannot be written to the rules database; they wait in memory", "error", err)
 	case err == nil && w.away:
-		w.logger.Info("incidents are written to the rule database again")
+		w.logger.Info("incidents are written to the rules database again")
 	}
 	w.away = err != nil
 }

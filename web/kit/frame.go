@@ -16,6 +16,7 @@ var entries = []view.NavItem{
 	{Path: PathFailModes, Label: "Fail modes", Icon: "shield-alert"},
 	{Path: PathExplain, Label: "Explain", Icon: "search-code"},
 	{Path: PathDenials, Label: "Denials", Icon: "ban"},
+	{Path: PathIncidents, Label: "Incidents", Icon: "siren"},
 	{Path: PathHotKeys, Label: "Hot keys", Icon: "flame"},
 	{Path: PathPools, Label: "Pools", Icon: "droplets"},
 	{Path: PathProfiles, Label: "Profiles", Icon: "waypoints"},
@@ -74,6 +75,7 @@ const (
 	PathFailModes = "/console/fail-modes"
 	PathExplain   = "/console/explain"
 	PathDenials   = "/console/denials"
+	PathIncidents = "/console/incidents"
 	PathHotKeys   = "/console/hot-keys"
 	PathPools     = "/console/pools"
 	PathProfiles  = "/console/profiles"

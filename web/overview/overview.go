@@ -46,6 +46,7 @@ func (p *Pages) live(v *kit.Visit) Overview {
 	}
 	latest, err := p.Denials.Denials(v.Ctx, fleet.Filter{Mode: rules.ModeEnforce}, maxLatest)
 	m.Latest, m.LatestIDs, m.LatestUnavailable = latest, p.RuleIDs(latest), kit.Unreadable(err)
+	m.Incidents, _ = p.Incidents.Running(v.Ctx) // with an error come those of this node
 	set := p.Sets.Load()
 	m.HotKeys, m.Hot = m.Live.HotKeys(), hotLines(set, m.Live.Hot, true)
 	m.Denied, m.Busy = p.topRules(m.Live.Rules, set)
@@ -163,6 +164,8 @@ type Overview struct {
 	Latest            []fleet.Denial
 	LatestIDs         map[string]int64
 	LatestUnavailable bool
+	// Incidents are those that last.
+	Incidents []stats.Incident
 	// Newest is the newest rules version of any node. HotKeys counts the hot keys of all nodes, Hot lists some of them.
 	Newest                          int64
 	HotKeys                         int

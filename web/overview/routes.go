@@ -1,4 +1,4 @@
-// Package overview shows the state of the fleet: the home page, hot keys, and the settings of this node.
+// Package overview shows the state of the fleet: the home page, incidents, hot keys, and the settings of this node.
 package overview
 
 import (
@@ -24,6 +24,8 @@ func (p *Pages) Routes() []kit.Route {
 	return []kit.Route{
 		{Method: http.MethodGet, Path: kit.PathHome, Role: access.RoleViewer, Handle: p.overview},
 		{Method: http.MethodGet, Path: kit.PathHotKeys, Role: access.RoleViewer, Handle: p.hotKeys},
+		{Method: http.MethodGet, Path: kit.PathIncidents, Role: access.RoleViewer, Handle: p.incidents},
+		{Method: http.MethodGet, Path: pathIncidentsCSV, Role: access.RoleViewer, Handle: p.incidentsCSV},
 		{Method: http.MethodGet, Path: kit.PathSettings, Role: access.RoleViewer, Handle: p.settings},
 	}
 }

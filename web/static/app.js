@@ -1,6 +1,7 @@
 // Behavior of the console beyond plain HTML. Every page works without it. It is bound to data attributes:
 //   <time datetime [data-ago]>   written in the viewer's zone, or as an age
 //   <time datetime data-when>    the same in lists: of today only the time, of this year no year, the age in the title
+//   <time datetime data-exact>   the same to the second
 //   data-search                  the field that "/" goes to
 //   data-submit                  a filter that is applied on selection
 //   data-first                   the main form of its page, which gets the focus
@@ -31,7 +32,7 @@
       const when = t.hasAttribute("data-when");
       const now = new Date();
       const list = at.toDateString() === now.toDateString() ? clock : at.getFullYear() === now.getFullYear() ? sameYear : brief;
-      const text = when ? list.format(at) : t.hasAttribute("data-ago") ? age(at) : t.hasAttribute("data-clock") ? clock.format(at) : brief.format(at);
+      const text = when ? list.format(at) : t.hasAttribute("data-ago") ? age(at) : t.hasAttribute("data-clock") ? clock.format(at) : t.hasAttribute("data-exact") ? full.format(at) : brief.format(at);
       if (t.textContent !== text) t.textContent = text;
       const whole = when ? full.format(at) + ", " + age(at) : full.format(at);
       if (t.title !== whole) t.title = whole;

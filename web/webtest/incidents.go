@@ -29,22 +29,23 @@ func (f *Incidents) Change(how func(*Incidents)) {
 func newIncidents() *Incidents {
 	return &Incidents{List: []stats.Incident{
 		{
-			ID: "n1-4", Kind: stats.IncidentBreaker, Begin: Now.Add(-50 * time.Minute), End: Now.Add(-49*time.Minute + 4*time.Second),
-			Updated: Now.Add(-49*time.Minute + 4*time.Second), Node: "10.0.0.1:8080", NodeID: "n1", Server: "10.0.0.9:6379",
+			ID: "n1-4", Kind: stats.IncidentBreaker, Begin: Now.Add(-50 * time.Minute),
+			End: Now.Add(-48*time.Minute - 56*time.Second), Updated: Now.Add(-48*time.Minute - 56*time.Second), Node: "10.0.0.1:8080", NodeID: "n1", Server: "10.0.0.9:6379",
 			Cause: "connection refused", Opened: 1, Total: stats.IncidentRule{Open: 212, Local: 620, Closed: 14, Denied: 21},
 			Rules: []stats.IncidentRule{
-				{Rule: "charges-per-user", Local: 620, Denied: 7}, {Rule: "search-per-ip", Open: 212},
-				{Rule: "logins-per-ip", Closed: 14, Denied: 14},
+				{Rule: "charges-per-user", Local: 620, Denied: 7}, {Rule: "search-per-user", Open: 212},
+				{Rule: "logins-per-address", Closed: 14, Denied: 14},
 			},
 		},
 		{
-			ID: "n2-2", Kind: stats.IncidentDatabase, Begin: Now.Add(-31 * time.Hour), End: Now.Add(-31*time.Hour + 90*time.Second),
-			Updated: Now.Add(-31*time.Hour + 90*time.Second), Node: "10.0.0.2:8080", NodeID: "n2", Cause: "timeout",
+			ID: "n2-2", Kind: stats.IncidentDatabase, Begin: Now.Add(-31 * time.Hour),
+			End: Now.Add(-31*time.Hour + 90*time.Second), Updated: Now.Add(-31*time.Hour + 90*time.Second), Node: "10.0.0.2:8080", NodeID: "n2", Cause: "timeout",
 		},
 		{
-			ID: "n3-1", Kind: stats.IncidentTimeouts, Begin: Now.Add(-4 * stats.Day), Updated: Now.Add(-4*stats.Day + time.Minute),
-			Lost: true, Node: "10.0.0.3:8080", NodeID: "n3", Cause: "timeout", Total: stats.IncidentRule{Open: 3},
-			Rules: []stats.IncidentRule{{Rule: "search-per-ip", Open: 3}},
+			ID: "n3-1", Kind: stats.IncidentTimeouts, Begin: Now.Add(-4 * stats.Day),
+			Updated: Now.Add(-4*stats.Day + time.Minute),
+			Lost:    true, Node: "10.0.0.3:8080", NodeID: "n3", Cause: "timeout", Total: stats.IncidentRule{Open: 3},
+			Rules: []stats.IncidentRule{{Rule: "search-per-user", Open: 3}},
 		},
 	}}
 }
@@ -52,11 +53,11 @@ func newIncidents() *Incidents {
 // RunningIncident is an incident that lasts.
 func RunningIncident() stats.Incident {
 	return stats.Incident{
-		ID: "n1-9", Kind: stats.IncidentBreaker, Begin: Now.Add(-95 * time.Second), Updated: Now, Node: "10.0.0.1:8080", NodeID: "n1",
-		Server: "10.0.0.9:6379", Cause: "connection refused", Opened: 2,
+		ID: "n1-9", Kind: stats.IncidentBreaker, Begin: Now.Add(-95 * time.Second), Updated: Now,
+		Node: "10.0.0.1:8080", NodeID: "n1", Server: "10.0.0.9:6379", Cause: "connection refused", Opened: 2,
 		Total: stats.IncidentRule{Local: 1204, Closed: 36, Denied: 50},
 		Rules: []stats.IncidentRule{
-			{Rule: "charges-per-user", Local: 1204, Denied: 14}, {Rule: "logins-per-ip", Closed: 36, Denied: 36},
+			{Rule: "charges-per-user", Local: 1204, Denied: 14}, {Rule: "logins-per-address", Closed: 36, Denied: 36},
 		},
 	}
 }
