@@ -194,8 +194,7 @@ func (l *loader) collect(ctx context.Context, names []string, from, to time.Time
 	if oldest := l.now.Add(-MinutesKept).Truncate(Hour); from.Before(oldest) {
 		from = oldest
 	}
-	written := l.stored(ctx, KindMinutes, names, from, minTime(to, l.written.Add(-late*time.Minute)), Minute, see)
-	l.minutes(ctx, names, maxTime(from, written), minTime(to, l.now.Truncate(Minute).Add(Minute)), see)
+	l.minutes(ctx, names, from, to, see)
 }
 
 // stored visits what the store has of a kind, and returns where it ends.
@@ -224,35 +223,41 @@ func (l *loader) stored(ctx context.Context, kind Kind, names []string, from, to
 	return to
 }
 
-// minutes visits what is with the counters, and the store's part of it where that has more.
+// minutes visits the minutes of the store, and those that are still with the counters. Of a minute that both have, each
+// figure is the larger one.
 func (l *loader) minutes(ctx context.Context, names []string, from, to time.Time, see visit) {
-	if oldest := l.now.Add(-kept * time.Minute).Truncate(Minute); from.Before(oldest) {
-		from = oldest
-	}
-	if !from.Before(to) {
-		return
-	}
 	type place struct {
 		rule   string
 		minute int64
 	}
+	open := maxTime(from, l.written.Add(-late*time.Minute))
 	found := map[place]slot{}
-	l.stored(ctx, KindMinutes, names, from, to, Minute, func(rule string, at time.Time, _ time.Duration, s slot) {
-		found[place{rule, at.Unix() / 60}] = s
-	})
-	recent, err := l.opt.Recent.Minutes(ctx, from.Unix()/60, to.Unix()/60-1)
-	l.recentErr = cmp.Or(l.recentErr, err)
-	for i := range recent {
-		if !recent[i].Known {
-			continue
+	if l.stored(ctx, KindMinutes, names, from, to, Minute, func(rule string, at time.Time, w time.Duration, s slot) {
+		if at.Before(open) {
+			see(rule, at, w, s)
+		} else {
+			found[place{rule, at.Unix() / 60}] = s
 		}
-		for rule, f := range recent[i].Rules {
-			if names != nil && !slices.Contains(names, rule) {
+	}).Equal(from) {
+		open = from // the store could not be read
+	}
+	open = maxTime(open, l.now.Add(-kept*time.Minute).Truncate(Minute))
+	to = minTime(to, l.now.Truncate(Minute).Add(Minute))
+	if open.Before(to) {
+		recent, err := l.opt.Recent.Minutes(ctx, open.Unix()/60, to.Unix()/60-1)
+		l.recentErr = cmp.Or(l.recentErr, err)
+		for i := range recent {
+			if !recent[i].Known {
 				continue
 			}
-			s := slot{f, -1}
-			s.raise(found[place{rule, recent[i].Minute}])
-			found[place{rule, recent[i].Minute}] = s
+			for rule, f := range recent[i].Rules {
+				if names != nil && !slices.Contains(names, rule) {
+					continue
+				}
+				s := slot{f, -1}
+				s.raise(found[place{rule, recent[i].Minute}])
+				found[place{rule, recent[i].Minute}] = s
+			}
 		}
 	}
 	for p, s := range found {
