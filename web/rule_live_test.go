@@ -8,6 +8,7 @@ import (
 
 	"sluice/internal/access"
 	"sluice/internal/fleet"
+	"sluice/internal/stats"
 	"sluice/web/webtest"
 )
 
@@ -16,21 +17,23 @@ import (
 func TestRuleStream_SendsWhatChangedAndNoMore(t *testing.T) {
 	t.Parallel()
 	w := world(t, webtest.Full)
-	lines := listen(t, w, "/console/events?rule=7&version=3&span=1h", w.As(access.RoleViewer))
+	lines := listen(t, w, "/console/events?rule=7&version=3&range=1h", w.As(access.RoleViewer))
 	first, ok := message(lines)
 	for _, want := range []string{
 		`hx-target="#minute-allowed .figure"`, `hx-target="#trial-denied .figure"`, "of 7,399 requests",
-		`hx-target="#traffic-rows"`,
-		`hx-target="#traffic-sum"`, `hx-target="#live-denied-keys"`, "user:acme-batch", `hx-target="#live-hot"`,
+		`hx-target="#timeline-rows"`,
+		`hx-target="#timeline-sum"`, `hx-target="#live-denied-keys"`, "user:acme-batch", `hx-target="#live-hot"`,
 	} {
 		if !ok || !strings.Contains(first, want) {
 			t.Errorf("the first message lacks %s", want)
 		}
 	}
-	w.Figures.Change(func(f *webtest.Figures) {
-		f.Keys[0].Key, f.Keys[0].Count = `user:<img src=x onerror=alert(1)>`, 4321
-		f.Trials[fleet.Trial{Rule: 7, Version: 3}] = fleet.TrialCounts{Seen: 8000, Denied: 4}
+	w.Stats.Change(func(f *webtest.Stats) {
+		f.Keys[0].Key, f.Keys[0].Denied = `user:<img src=x onerror=alert(1)>`, 4321
 		f.Last.Allowed = 987654
+	})
+	w.Figures.Change(func(f *webtest.Figures) {
+		f.Trials[fleet.Trial{Rule: 7, Version: 3}] = fleet.TrialCounts{Seen: 8000, Denied: 4}
 	})
 	next := ""
 	for !strings.Contains(next, "4,321") {
@@ -39,17 +42,17 @@ func TestRuleStream_SendsWhatChangedAndNoMore(t *testing.T) {
 		}
 	}
 	for _, want := range []string{"of 8,000 requests", "988,653", "&lt;img src=x onerror=alert(1)&gt;",
-		`#traffic-rows &gt; [data-at=`} {
+		`#timeline-rows &gt; [data-at=`} {
 		if !strings.Contains(next, want) {
 			t.Errorf("the message lacks %s:\n%s", want, next)
 		}
 	}
-	for _, not := range []string{"<img", "#minute-", "#live-hot", `hx-target="#traffic-rows"`} {
+	for _, not := range []string{"<img", "#minute-", "#live-hot", `hx-target="#timeline-rows"`} {
 		if strings.Contains(next, not) {
 			t.Errorf("the message has %s", not)
 		}
 	}
-	if n := strings.Count(next, "data-label=\"Allowed\""); n > 2 {
+	if n := strings.Count(next, "data-label=\"Allowed\""); n > 3 {
 		t.Errorf("%d rows of the chart were sent, want those that may grow", n)
 	}
 }
@@ -60,14 +63,14 @@ func TestRuleStream_ToldOfAnotherVersionSendsNoFigures(t *testing.T) {
 	w := world(t, webtest.Full)
 	b := w.As(access.RoleViewer)
 	if page := b.Get("/console/events?rule=7&version=3"); page.Has("was changed or deleted") ||
-		!page.Has("#traffic-rows") {
+		!page.Has("#timeline-rows") {
 		t.Error("the version that is in force")
 	}
 	if page := b.Get("/console/events?rule=7&version=2"); !page.Has("was changed or deleted", "Reload") ||
-		page.Has("#traffic-rows") {
+		page.Has("#timeline-rows") {
 		t.Error("a rule that changed")
 	}
-	if page := b.Get("/console/events?rule=7&version=4"); page.Has("was changed or deleted") || page.Has("#traffic-rows") {
+	if page := b.Get("/console/events?rule=7&version=4"); page.Has("was changed or deleted") || page.Has("#timeline-rows") {
 		t.Error("a node that is behind")
 	}
 	if page := b.Get("/console/events?rule=99&version=1"); !page.Has("was changed or deleted") {
@@ -79,7 +82,7 @@ func TestRuleStream_ToldOfAnotherVersionSendsNoFigures(t *testing.T) {
 		t.Fatal(err)
 	}
 	if page := b.Get("/console/events?rule=1&version=1"); page.Has("was changed or deleted") ||
-		!page.Has("#traffic-rows") {
+		!page.Has("#timeline-rows") {
 		t.Error("a rule that is off")
 	}
 }
@@ -89,36 +92,36 @@ func TestRuleStream_ToldOfAnotherVersionSendsNoFigures(t *testing.T) {
 func TestJourney_TheRulePageMoves(t *testing.T) {
 	t.Parallel()
 	w := world(t, webtest.Full)
-	w.Figures.Change(func(f *webtest.Figures) { f.Keys = f.Keys[:3] })
+	w.Stats.Change(func(f *webtest.Stats) { f.Keys = f.Keys[:3] })
 	url := serve(t, w)
 	tab := signedIn(t, w, url, access.RoleViewer)
 	for _, width := range []int64{390, 1280} {
 		if err := tab.Show(width, 800, false); err != nil {
 			t.Fatal(err)
 		}
-		steps(t, tab, chromedp.Navigate(url+"/console/rules/7"), chromedp.WaitReady(".uplot-box canvas"))
+		steps(t, tab, chromedp.Navigate(url+"/console/rules/7"), chromedp.WaitReady("#timeline-drawn"))
 		until(t, tab, live)
 		_ = value[bool](t, tab, `{
 			window.shift = 0;
-			window.drawn = 0;
-			window.before = document.querySelector("#traffic-rows tr:last-child").textContent;
+			window.drawn = document.querySelector("#timeline-drawn .bars.good").getAttribute("d");
+			window.before = document.querySelector("#timeline-rows tr:last-child").textContent;
 			document.querySelector("#live-denied-keys").scrollIntoView();
 			new PerformanceObserver((all) => {
 				for (const e of all.getEntries()) window.shift += e.value;
 			}).observe({ type: "layout-shift" });
-			const stroke = CanvasRenderingContext2D.prototype.stroke;
-			CanvasRenderingContext2D.prototype.stroke = function () { window.drawn++; return stroke.apply(this, arguments); };
 		} true`)
-		w.Figures.Change(func(f *webtest.Figures) {
+		w.Stats.Change(func(f *webtest.Stats) {
 			f.Last.Allowed += 987654
-			f.Keys = append(f.Keys, fleet.KeyCount{Key: "user:late", Count: width})
+			f.Keys = append(f.Keys, stats.Row{Key: "user:late", Denied: width})
+		})
+		w.Figures.Change(func(f *webtest.Figures) {
 			f.Trials[fleet.Trial{Rule: 7, Version: 3}] = fleet.TrialCounts{Seen: 8000 + width/10, Denied: width}
 		})
-		until(t, tab, `document.querySelector("#traffic-rows tr:last-child").textContent !== window.before`)
+		until(t, tab, `document.querySelector("#timeline-rows tr:last-child").textContent !== window.before`)
 		until(t, tab, `document.querySelector("#live-denied-keys").textContent.includes("user:late")`)
 		until(t, tab, `document.querySelector("#trial-denied .note").textContent.includes("of 8,")`)
-		until(t, tab, `/\d,\d+,\d+ allowed/.test(document.querySelector("#traffic-sum").textContent)`)
-		until(t, tab, `window.drawn > 0`)
+		until(t, tab, `/\d,\d+,\d+ allowed/.test(document.querySelector("#timeline-sum").textContent)`)
+		until(t, tab, `document.querySelector("#timeline-drawn .bars.good").getAttribute("d") !== window.drawn`)
 		const frames = `new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))`
 		if _, err := chromedp.Run(tab.Ctx, chromedp.Evaluate[bool](frames, chromedp.EvalAwaitPromise)); err != nil {
 			t.Fatal(err)

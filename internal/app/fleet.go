@@ -85,8 +85,7 @@ func (f *fleetReporter) ObserveDecision(d *decide.Decision) {
 		if la.Decision.Allowed {
 			continue
 		}
-		key := la.Display()
-		f.recorder.Denied(name, key, func() fleet.Denial { return f.sample(q, a, la, key) })
+		f.recorder.Denied(name, func() fleet.Denial { return f.sample(q, a, la, la.Display()) })
 	}
 	whole.WouldAllow = rescued && len(a.Limits) > 0
 	f.recorder.Request(whole)

@@ -51,43 +51,6 @@ type Denial struct {
 // Time is the time of the decision.
 func (d *Denial) Time() time.Time { return time.UnixMilli(d.At) }
 
-// KeyCount is the number of denials of a key. Among many keys, the count of a key
-// with few denials can be too high by the smallest count.
-type KeyCount struct {
-	Key   string
-	Count int64
-}
-
-// TopDenied returns up to n keys that a rule denied most in the current hour and
-// the one before. With an *OwnError they are those of this node only.
-func (r *Reader) TopDenied(ctx context.Context, rule string, n int) ([]KeyCount, error) {
-	hour := r.now().Unix() / 3600
-	read, err := r.tables(ctx, []string{keysTable(hour-1, rule), keysTable(hour, rule)})
-	if err != nil && read == nil {
-		return nil, fmt.Errorf("read the most denied keys of %s: %w", rule, err)
-	}
-	sum := map[string]int64{}
-	for _, fields := range read {
-		for _, text := range fields {
-			var keys map[string]int64
-			if json.Unmarshal([]byte(text), &keys) != nil {
-				continue
-			}
-			for k, c := range keys {
-				sum[k] += c
-			}
-		}
-	}
-	out := make([]KeyCount, 0, len(sum))
-	for k, c := range sum {
-		out = append(out, KeyCount{k, c})
-	}
-	slices.SortFunc(out, func(a, b KeyCount) int {
-		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Key, b.Key))
-	})
-	return out[:min(n, len(out))], err
-}
-
 // Filter selects denials. Zero fields match everything.
 type Filter struct {
 	// Rule and Mode must be equal; Key and Route must be contained, and with

@@ -11,9 +11,6 @@
 //	t:176400741  ten seconds node-1:4  -> {"charges-per-user":[812,14,0,0,0,0,0,0,0]}   in the fifth of them
 //	M:29400123   one minute  node-1    -> {"a":"10.0.0.1:8080","u":1764007383,"r":{"":[…],"charges-per-user":[…]}}
 //	y:490002:charges-per-user    an hour,     node-1    -> the most active keys, routes and tenants
-//	m:490002:charges-per-user    an hour,     node-1:41 -> "…" minute 41
-//	q:20416:charges-per-user     a day,       node-1:95 -> "…" quarter 95
-//	k:490002:charges-per-user    an hour,     node-1    -> {"user:42":119}
 //	x:17:4                       30 days,     node-1:7  -> "7399 12 1764201600000"  trial of rule 17 in version 4
 //	nodes                                      node-1    -> {"set_version":7,…}
 //	hot                        15 seconds    node-1    -> {"keys":[{"key":"user:42","rate":4200,…}]}

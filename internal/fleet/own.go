@@ -9,7 +9,7 @@ import (
 
 // ownTTL is how long a node keeps its own figures for times at which the shared board
 // is unavailable.
-const ownTTL = minutesTTL
+const ownTTL = 5 * time.Hour
 
 // OwnError says that the shared board is unavailable and that the result covers this
 // node only.

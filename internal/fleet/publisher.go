@@ -19,20 +19,16 @@ import (
 const (
 	secondsTTL = 15 * time.Minute
 	// minuteTTL is how long minutes wait for a rule database that is unavailable: a day, and time to write them.
-	minuteTTL   = 25 * time.Hour
-	topsTTL     = 26 * time.Hour
-	minutesTTL  = 5 * time.Hour
-	quartersTTL = 8 * 24 * time.Hour
-	keysTTL     = 3 * time.Hour
-	nodesTTL    = 24 * time.Hour
-	// maxPosted is the largest number of rules with figures of their own in a post:
-	// the most active ones.
+	minuteTTL = 25 * time.Hour
+	topsTTL   = 26 * time.Hour
+	nodesTTL  = 24 * time.Hour
+	// maxPosted is the largest number of rules whose keys, and of trials, that are in a post.
 	maxPosted = 200
-	// maxPostedSecond is the same for the figures of a second. Minutes have all rules.
+	// maxPostedSecond is the largest number of rules with figures of a second: the most active ones. Minutes have all.
 	maxPostedSecond = 1000
 	// postTimeout bounds one post.
 	postTimeout = 800 * time.Millisecond
-	// slowEvery is the interval of posts of minutes, quarters and most denied keys.
+	// slowEvery is the interval of posts of minutes, keys and trials.
 	slowEvery = 5 * time.Second
 	// backlog is how long figures wait for an unavailable board.
 	backlog = 5 * time.Minute
@@ -69,7 +65,6 @@ type Publisher struct {
 	seconds  map[int64]stats.Figures            // of requests
 	rules    map[int64]map[string]stats.Figures // of rules, by second
 	minutes  map[int64]map[string]stats.Figures // of rules, and of requests under ""
-	quarters map[int64]map[string]stats.Figures
 	dirty    map[slot]struct{}
 	latest   int64   // the last second with figures
 	lastTops []Entry // of the last hour, not posted yet
@@ -95,8 +90,8 @@ func NewPublisher(opt PublisherOptions) *Publisher {
 	return &Publisher{
 		opt: opt, node: opt.Status().ID, hour: opt.Now().Unix() / 3600,
 		seconds: map[int64]stats.Figures{}, rules: map[int64]map[string]stats.Figures{},
-		minutes: map[int64]map[string]stats.Figures{}, quarters: map[int64]map[string]stats.Figures{},
-		dirty: map[slot]struct{}{}, trials: map[Trial]*trialSum{}, cold: true,
+		minutes: map[int64]map[string]stats.Figures{},
+		dirty:   map[slot]struct{}{}, trials: map[Trial]*trialSum{}, cold: true,
 	}
 }
 
@@ -202,8 +197,8 @@ type ruleTable struct {
 	width int64
 }
 
-func (p *Publisher) ruleTables() [3]ruleTable {
-	return [...]ruleTable{{'t', p.rules, 1}, {'m', p.minutes, 60}, {'q', p.quarters, 900}}
+func (p *Publisher) ruleTables() [2]ruleTable {
+	return [...]ruleTable{{'t', p.rules, 1}, {'m', p.minutes, 60}}
 }
 
 func add[K comparable](m map[K]stats.Figures, k K, c stats.Figures) {
@@ -228,7 +223,7 @@ func (p *Publisher) entries(now time.Time) (o outgoing) {
 	o.entries = p.appendHot(o.entries, now, st.Address)
 	slow := now.Sub(p.slowAt) >= slowEvery || now.Unix()/60 != p.slowAt.Unix()/60
 	for s := range p.dirty {
-		if (s.kind == 'm' || s.kind == 'q') && !slow {
+		if s.kind == 'm' && !slow {
 			continue
 		}
 		o.slots = append(o.slots, s)
@@ -237,7 +232,6 @@ func (p *Publisher) entries(now time.Time) (o outgoing) {
 	if slow {
 		p.slowAt = now
 		p.appendTops(&o, now)
-		o.entries = p.appendKeys(o.entries, now)
 		o.entries, o.trials = p.appendTrials(o.entries)
 	}
 	return o
@@ -261,18 +255,6 @@ func (p *Publisher) appendSlot(out []Entry, s slot, address string) []Entry {
 			m.Rules[rule] = post(f)
 		}
 		out = append(out, Entry{Table: minuteTable(s.at), Field: p.node, Value: jsonOf(m), TTL: minuteTTL})
-		for _, rule := range heaviest(p.minutes[s.at], maxPosted) {
-			out = append(out, Entry{
-				Table: minutesTable(s.at/60, rule), Field: p.field(s.at % 60), Value: pack(p.minutes[s.at][rule]), TTL: minutesTTL,
-			})
-		}
-	default:
-		for _, rule := range heaviest(p.quarters[s.at], maxPosted) {
-			out = append(out, Entry{
-				Table: quartersTable(s.at/96, rule), Field: p.field(s.at % 96),
-				Value: pack(p.quarters[s.at][rule]), TTL: quartersTTL,
-			})
-		}
 	}
 	return out
 }
@@ -292,19 +274,9 @@ func (p *Publisher) appendTops(o *outgoing, now time.Time) {
 	}
 	if over {
 		p.lastTops, tops = tops, nil
+		p.hour = now.Unix() / 3600
 	}
 	o.entries = append(append(o.entries, p.lastTops...), tops...)
-}
-
-// appendKeys writes the most denied keys, for the last time when their hour has
-// ended.
-func (p *Publisher) appendKeys(out []Entry, now time.Time) []Entry {
-	hour := now.Unix() / 3600
-	for rule, keys := range p.opt.Recorder.topKeys(hour != p.hour) {
-		out = append(out, Entry{Table: keysTable(p.hour, rule), Field: p.node, Value: jsonOf(keys), TTL: keysTTL})
-	}
-	p.hour = hour
-	return out
 }
 
 // heaviest returns the names of the most active rules, at most most.
@@ -370,8 +342,3 @@ func minuteTable(minute int64) string  { return fmt.Sprintf("M:%d", minute) }
 func topsTable(hour int64, rule string) string {
 	return fmt.Sprintf("y:%d:%s", hour, rule)
 }
-func minutesTable(hour int64, rule string) string {
-	return fmt.Sprintf("m:%d:%s", hour, rule)
-}
-func quartersTable(day int64, rule string) string { return fmt.Sprintf("q:%d:%s", day, rule) }
-func keysTable(hour int64, rule string) string    { return fmt.Sprintf("k:%d:%s", hour, rule) }

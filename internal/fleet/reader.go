@@ -264,50 +264,6 @@ func rulesOf(tens map[int64]map[string]stats.Figures, last int64) []RuleLive {
 	return out
 }
 
-// Spans of a rule's chart.
-const (
-	// minutesSpan is the longest span in minutes; above it, a point is a quarter of
-	// an hour.
-	minutesSpan = 3 * time.Hour
-	// Day and Week are in quarters of an hour. Week is the longest span.
-	Day  = 24 * time.Hour
-	Week = 7 * 24 * time.Hour
-)
-
-// Rule returns the figures of one rule over the last span, from one minute to Week,
-// without gaps, oldest first. The last point is incomplete. With an *OwnError they
-// are those of this node only.
-func (r *Reader) Rule(ctx context.Context, rule string, span time.Duration) ([]Point, error) {
-	width, perTable, name := int64(60), int64(60), minutesTable
-	if span > minutesSpan {
-		width, perTable, name = 900, 96, quartersTable
-	}
-	last := r.now().Unix() / width
-	first := last - int64(min(span, Week)/time.Second)/width + 1
-	var tables []string
-	for t := first / perTable; t <= last/perTable; t++ {
-		tables = append(tables, name(t, rule))
-	}
-	read, err := r.tables(ctx, tables)
-	if err != nil && read == nil {
-		return nil, fmt.Errorf("read the figures of %s: %w", rule, err)
-	}
-	out := make([]Point, last-first+1)
-	for i := range out {
-		out[i].At = time.Unix((first+int64(i))*width, 0)
-	}
-	for i, fields := range read {
-		start := (first/perTable + int64(i)) * perTable
-		for field, text := range fields {
-			n, ok := afterColon(field)
-			if at := start + n; ok && at >= first && at <= last {
-				out[at-first].Add(unpack(text))
-			}
-		}
-	}
-	return out, err
-}
-
 // tables reads tables through from: with an *OwnError they are those of this node.
 // A read is shared for a second, so that many viewers of a rule cost as much as
 // one. Callers must not change it.

@@ -1,7 +1,6 @@
 package fleet
 
 import (
-	"maps"
 	"sync"
 	"sync/atomic"
 
@@ -14,10 +13,6 @@ const (
 	maxRules = 20_000
 	// Other collects the rules that are not counted separately.
 	Other = "(other)"
-	// maxTopRules and maxTopKeys bound the keys that are counted separately in an
-	// hour.
-	maxTopRules = 200
-	maxTopKeys  = 64
 	// maxSamples is the number of denials that a node keeps per second,
 	// maxSamplesRule that of one rule.
 	maxSamples     = 20
@@ -41,7 +36,6 @@ type Recorder struct {
 	sampleMu sync.Mutex
 	samples  []Denial
 	ofRule   map[string]int
-	top      map[string]map[string]int64
 }
 
 // Decided says how a request, or one limit of it, was decided. The fields are those of stats.Figures.
@@ -87,7 +81,7 @@ func (t *tally) take() stats.Figures {
 
 // NewRecorder creates an empty recorder.
 func NewRecorder() *Recorder {
-	r := &Recorder{ofRule: map[string]int{}, top: map[string]map[string]int64{}}
+	r := &Recorder{ofRule: map[string]int{}}
 	r.tops.stride.Store(1)
 	return r
 }
@@ -110,42 +104,15 @@ func (r *Recorder) Limit(rule string, d Decided) {
 	t.count(d)
 }
 
-// Denied counts the key of a denial for its rule, and keeps the denial as a sample
-// if this second has room. It calls make only then.
-func (r *Recorder) Denied(rule, key string, sample func() Denial) {
+// Denied keeps a denial of a rule as a sample if this second has room. It calls sample only then.
+func (r *Recorder) Denied(rule string, sample func() Denial) {
 	r.sampleMu.Lock()
 	defer r.sampleMu.Unlock()
-	r.countKey(rule, key)
 	if len(r.samples) >= maxSamples || r.ofRule[rule] >= maxSamplesRule {
 		return
 	}
 	r.ofRule[rule]++
 	r.samples = append(r.samples, sample())
-}
-
-// countKey is Space-Saving (Metwally, Agrawal, El Abbadi 2005): without room, a key
-// replaces the one with the smallest count and takes over that count.
-func (r *Recorder) countKey(rule, key string) {
-	keys := r.top[rule]
-	if keys == nil {
-		if len(r.top) >= maxTopRules {
-			return
-		}
-		keys = map[string]int64{}
-		r.top[rule] = keys
-	}
-	if _, ok := keys[key]; ok || len(keys) < maxTopKeys {
-		keys[key]++
-		return
-	}
-	least, count := "", int64(0)
-	for k, n := range keys {
-		if least == "" || n < count {
-			least, count = k, n
-		}
-	}
-	delete(keys, least)
-	keys[key] = count + 1
 }
 
 // gathered is what a recorder counted since it was last emptied.
@@ -177,21 +144,4 @@ func (r *Recorder) gather() gathered {
 	g.samples, r.samples = r.samples, nil
 	clear(r.ofRule)
 	return g
-}
-
-// topKeys returns the most denied keys of each rule since the last reset. forget
-// resets them.
-func (r *Recorder) topKeys(forget bool) map[string]map[string]int64 {
-	r.sampleMu.Lock()
-	defer r.sampleMu.Unlock()
-	if forget {
-		top := r.top
-		r.top = map[string]map[string]int64{}
-		return top
-	}
-	top := make(map[string]map[string]int64, len(r.top))
-	for rule, keys := range r.top {
-		top[rule] = maps.Clone(keys)
-	}
-	return top
 }

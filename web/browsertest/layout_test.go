@@ -3,7 +3,6 @@ package browsertest_test
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
@@ -73,44 +72,6 @@ func TestLayout_NoPageScrollsSidewaysAt400Percent(t *testing.T) {
 			.map((e) => e.className + " " + e.scrollWidth + " in " + e.clientWidth).join(", ")`)
 		if inner != "" {
 			t.Errorf("%s: a table scrolls: %s", path, inner)
-		}
-	}
-}
-
-// TestLayout_ChartsShowTheirLastLabelWhole moves the figures of the overview so that the
-// last one is where a label stands, and reads off what the chart draws.
-func TestLayout_ChartsShowTheirLastLabelWhole(t *testing.T) {
-	t.Parallel()
-	s := serve(t, webtest.Full, func(w *webtest.World) {
-		w.Fleet.Change(func(l *fleet.Live) {
-			for i := range l.Seconds {
-				l.Seconds[i].At = l.Seconds[i].At.Add(5 * time.Second)
-			}
-		})
-	})
-	tab := s.tab(t, "viewer")
-	try(t, tab.Zone("UTC"))
-	const listen = `{
-		window.labels = [];
-		const draw = CanvasRenderingContext2D.prototype.fillText;
-		CanvasRenderingContext2D.prototype.fillText = function (text, x, y) {
-			const after = this.textAlign === "center" ? .5 : this.textAlign === "right" ? 0 : 1;
-			labels.push({ text, end: x + this.measureText(text).width * after, width: this.canvas.width });
-			return draw.apply(this, arguments);
-		};
-	}`
-	_, err := chromedp.Call(tab.Ctx, page.AddScriptToEvaluateOnNewDocument,
-		page.AddScriptToEvaluateOnNewDocumentParams{Source: listen})
-	try(t, err)
-	for _, width := range []int64{390, 1280} {
-		try(t, tab.Show(width, 800, false))
-		try(t, tab.Go(s.url+"/console"))
-		if _, err := chromedp.Run(tab.Ctx, chromedp.Poll[bool](
-			`labels.some((l) => l.text.startsWith("12:00"))`)); err != nil {
-			t.Fatal("no label at the end: ", err)
-		}
-		if cut := value[string](t, tab, `labels.filter((l) => l.end > l.width).map((l) => l.text).join(", ")`); cut != "" {
-			t.Errorf("%d pixels wide: the chart cuts off %s", width, strings.TrimSpace(cut))
 		}
 	}
 }

@@ -34,8 +34,7 @@ const maxPicture = 150_000
 // loadedAndLive is true when a page has loaded and, if it is live, has its first update.
 const loadedAndLive = `(() => {
 	const live = document.querySelector("[data-live]");
-	return document.readyState === "complete" && (!live || live.dataset.state === "live")
-		&& (!document.querySelector("figure[data-chart]") || !!document.querySelector(".uplot-box canvas"));
+	return document.readyState === "complete" && (!live || live.dataset.state === "live");
 })()`
 
 // height is the full height of a page, with its navigation.

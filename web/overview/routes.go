@@ -3,6 +3,7 @@ package overview
 
 import (
 	"net/http"
+	"time"
 
 	"github.com/a-h/templ"
 
@@ -32,5 +33,10 @@ func (p *Pages) Routes() []kit.Route {
 
 // Feed returns the live parts of the home page.
 func (p *Pages) Feed(v *kit.Visit) kit.Feed {
-	return func() templ.Component { return overviewParts(p.live(v)) }
+	var first time.Time // the start of the chart on the page
+	return func() templ.Component {
+		m, before := p.live(v), first
+		first = m.Timeline.Range.From
+		return overviewParts(m, before)
+	}
 }

@@ -6,7 +6,6 @@ import (
 	"context"
 	"net/http"
 	"net/url"
-	"time"
 
 	"sluice/internal/access"
 	"sluice/internal/fleet"
@@ -52,10 +51,8 @@ type Store interface {
 
 // Figures returns metrics of single rules.
 type Figures interface {
-	Rule(ctx context.Context, rule string, span time.Duration) ([]fleet.Point, error)
 	// Trial adds up the counts of a trial over several versions of a rule.
 	Trial(ctx context.Context, rule int64, versions []int64) (fleet.TrialCounts, error)
-	TopDenied(ctx context.Context, rule string, n int) ([]fleet.KeyCount, error)
 }
 
 // HeadersOf returns the response headers for a decision of a limit, at a time in ms since the epoch.

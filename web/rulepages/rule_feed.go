@@ -3,6 +3,7 @@ package rulepages
 import (
 	"errors"
 	"strconv"
+	"time"
 
 	"github.com/a-h/templ"
 
@@ -30,6 +31,8 @@ type ruleFeed struct {
 	of      []int64
 	trialOf int64
 	wait    int
+	// first is the start of the chart on the page.
+	first time.Time
 }
 
 // Feed returns the live parts of the page of a rule.
@@ -57,7 +60,9 @@ func (f *ruleFeed) parts() templ.Component {
 		return RuleNotes(m)
 	}
 	_ = f.pages.ruleFigures(f.visit, &m, f.findTrial) // the page says what is missing
-	return ruleParts(m)
+	first := f.first
+	f.first = m.Timeline.Range.From
+	return ruleParts(m, first)
 }
 
 // look loads the current state of the rule.

@@ -74,7 +74,6 @@ func (p *Pages) ruleFigures(v *kit.Visit, m *RulePage, find trialFinder) error {
 	var answer stats.Result
 	m.Timeline, answer, err = v.Timeline(m.Rule.Name, stats.ByKey, view.ParseRange(v.QueryParams(), p.Now(), "1h"),
 		m.Query)
-	m.Timeline.Trial = m.Rule.OnTrial()
 	m.Partial = answer.Partial
 	for _, row := range answer.Top {
 		if row.Denied > 0 && len(m.Denied) < topDenied {

@@ -649,8 +649,8 @@ func movingTile(id, label, figure, note string) templ.Component {
 	})
 }
 
-// ruleParts is a message of the stream of a rule.
-func ruleParts(m RulePage) templ.Component {
+// ruleParts is a message of the stream of a rule, to a page whose chart starts at first.
+func ruleParts(m RulePage, first time.Time) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -734,7 +734,7 @@ func ruleParts(m RulePage) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		}
-		templ_7745c5c3_Err = view.TimelineParts(m.Timeline).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = view.TimelineParts(m.Timeline, first).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

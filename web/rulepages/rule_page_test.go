@@ -9,6 +9,7 @@ import (
 
 	"sluice/internal/access"
 	"sluice/internal/fleet"
+	"sluice/internal/stats"
 	"sluice/rules"
 	"sluice/web/webtest"
 )
@@ -67,7 +68,7 @@ func TestRulePage_SaysThatAProfileReadsTheDomain(t *testing.T) {
 
 func TestRulePage_StandsWithoutItsFigures(t *testing.T) {
 	w := webtest.Start(t, webtest.Full)
-	w.Figures.Err = errors.New("the board is away")
+	w.Stats.Err = errors.New("the board is away")
 	if page := w.As(access.RoleViewer).Get("/console/rules/7"); page.Code != http.StatusOK ||
 		!page.Has("metrics could not be loaded", "tighter-charges", "Version 3") {
 		t.Errorf("got %d", page.Code)
@@ -82,7 +83,7 @@ func TestRulePage_StandsWithoutItsFigures(t *testing.T) {
 func TestRulePage_CallersTextIsShownNotRun(t *testing.T) {
 	w := webtest.Start(t, webtest.Full)
 	const evil = `user:<img src=x onerror=alert(1)>"'&`
-	w.Figures.Keys = []fleet.KeyCount{{Key: evil, Count: 3}}
+	w.Stats.Keys = []stats.Row{{Key: evil, Denied: 3}}
 	w.Rules.List[0].Description = "<script>alert(1)</script>"
 	w.Overrides.List[0].Key = evil
 	page := w.As(access.RoleEditor).Get("/console/rules/1")

@@ -19,8 +19,6 @@ type Timeline struct {
 	Points, Earlier []stats.Point
 	// Marks are what happened in the range.
 	Marks []stats.Mark
-	// Trial shows requests that would be denied.
-	Trial bool
 	// Page is the address of the page, which zooming changes. Moment is that of the requests of a moment, "" for none.
 	Page   Query
 	Moment Query
@@ -40,25 +38,17 @@ type layer struct {
 	count, base func(f *stats.Figures) int64
 }
 
-var (
-	layerAllowed = layer{"good", "Allowed", func(f *stats.Figures) int64 { return f.Allowed - f.WouldDeny },
-		func(*stats.Figures) int64 { return 0 }}
-	layerWould = layer{"info", "Would deny", func(f *stats.Figures) int64 { return f.WouldDeny },
-		func(f *stats.Figures) int64 { return f.Allowed - f.WouldDeny }}
-	layerDenied = layer{"bad", "Denied", func(f *stats.Figures) int64 { return f.Denied },
-		func(f *stats.Figures) int64 { return f.Allowed }}
-	layerDegraded = layer{"warn", "By fail modes", func(f *stats.Figures) int64 { return f.Degraded },
-		func(*stats.Figures) int64 { return 0 }}
-)
-
 // layers are the parts of the bars, the lowest first. Decisions of fail modes are allowed or denied too, so they are
 // drawn over the others.
-func (t *Timeline) layers() []layer {
-	list := []layer{layerAllowed}
-	if sum := t.Sum(); t.Trial || sum.WouldDeny > 0 {
-		list = append(list, layerWould)
-	}
-	return append(list, layerDenied, layerDegraded)
+var layers = []layer{
+	{"good", "Allowed", func(f *stats.Figures) int64 { return f.Allowed - f.WouldDeny },
+		func(*stats.Figures) int64 { return 0 }},
+	{"info", "Would deny", func(f *stats.Figures) int64 { return f.WouldDeny },
+		func(f *stats.Figures) int64 { return f.Allowed - f.WouldDeny }},
+	{"bad", "Denied", func(f *stats.Figures) int64 { return f.Denied },
+		func(f *stats.Figures) int64 { return f.Allowed }},
+	{"warn", "By fail modes", func(f *stats.Figures) int64 { return f.Degraded },
+		func(*stats.Figures) int64 { return 0 }},
 }
 
 // Sum are the known figures of the range.
@@ -176,7 +166,7 @@ func (t *Timeline) step() string {
 func (t *Timeline) totals() string {
 	f := t.Sum()
 	s := Count(f.Allowed) + " allowed, " + Count(f.Denied) + " denied"
-	if t.Trial || f.WouldDeny > 0 {
+	if f.WouldDeny > 0 {
 		s += ", " + Count(f.WouldDeny) + " that would be denied"
 	}
 	if f.Degraded > 0 {

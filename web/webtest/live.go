@@ -3,14 +3,11 @@ package webtest
 import (
 	"context"
 	"fmt"
-	"math"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"sluice/internal/fleet"
-	"sluice/internal/stats"
 	"sluice/limiter"
 	"sluice/rules"
 )
@@ -89,14 +86,9 @@ func (f *Rules) turn(ctx context.Context, actor rules.Actor, action string, r ru
 // call fails with. Fields are changed by Change once there is a stream.
 type Figures struct {
 	mu sync.Mutex
-	// Keys are the most denied of every rule, Quiet leaves everything empty.
-	Keys  []fleet.KeyCount
-	Quiet bool
 	// Trials is what each trial counted.
 	Trials map[fleet.Trial]fleet.TrialCounts
-	// Last is added to the last point of every rule.
-	Last stats.Figures
-	Err  error
+	Err    error
 }
 
 // Change changes the figures.
@@ -107,43 +99,7 @@ func (f *Figures) Change(how func(*Figures)) {
 }
 
 func newFigures() *Figures {
-	return &Figures{Trials: map[fleet.Trial]fleet.TrialCounts{{Rule: 7, Version: 3}: {Seen: 7399, Denied: 96}},
-		Keys: []fleet.KeyCount{
-			{Key: "user:42", Count: 1183}, {Key: "user:acme-batch", Count: 640}, {Key: "user:90133", Count: 221},
-			{Key: "user:sha256:1f4a90c2b7de", Count: 87},
-			{Key: "user:7", Count: 12},
-		}}
-}
-
-// Rule implements rulepages.Figures.
-func (f *Figures) Rule(_ context.Context, rule string, span time.Duration) ([]fleet.Point, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	width := time.Minute
-	if span > 3*time.Hour {
-		width = 15 * time.Minute
-	}
-	n := int(span / width)
-	out := make([]fleet.Point, n)
-	for i := range out {
-		out[i].At = Now.Truncate(width).Add(time.Duration(i-n+1) * width)
-		if f.Quiet {
-			continue
-		}
-		trial := strings.HasPrefix(rule, "tighter")
-		wave := 1 + .5*math.Sin(float64(i)/9+float64(len(rule))) + .12*math.Sin(float64(i)*1.9)
-		out[i].Figures = stats.Figures{
-			Allowed: int64(900 * width.Minutes() * wave), Denied: int64(60 * width.Minutes() * wave * wave),
-			WouldDeny: int64(110 * width.Minutes() * wave),
-		}
-		if trial {
-			out[i].Denied = 0
-		} else {
-			out[i].WouldDeny = 0
-		}
-	}
-	out[n-1].Add(f.Last)
-	return out, f.Err
+	return &Figures{Trials: map[fleet.Trial]fleet.TrialCounts{{Rule: 7, Version: 3}: {Seen: 7399, Denied: 96}}}
 }
 
 // Trial implements rulepages.Figures.
@@ -156,16 +112,6 @@ func (f *Figures) Trial(_ context.Context, rule int64, versions []int64) (fleet.
 		sum.Seen, sum.Denied = sum.Seen+c.Seen, sum.Denied+c.Denied
 	}
 	return sum, f.Err
-}
-
-// TopDenied implements rulepages.Figures.
-func (f *Figures) TopDenied(_ context.Context, _ string, n int) ([]fleet.KeyCount, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.Quiet {
-		return nil, f.Err
-	}
-	return slices.Clone(f.Keys[:min(n, len(f.Keys))]), f.Err
 }
 
 // hotKeys are the fleet's busiest buckets.

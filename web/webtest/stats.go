@@ -20,7 +20,10 @@ type Stats struct {
 	Err, Partial error
 	Quiet        bool
 	Since        time.Time
-	Marked       []stats.Mark
+	// Last is added to the last known point of every rule, Keys are the rows by key.
+	Last   stats.Figures
+	Keys   []stats.Row
+	Marked []stats.Mark
 
 	rules *Rules
 	now   func() time.Time
@@ -36,6 +39,12 @@ func (f *Stats) Change(how func(*Stats)) {
 func newStats(list *Rules, now func() time.Time) *Stats {
 	return &Stats{
 		rules: list, now: now, Since: Now.Add(-90 * stats.Day),
+		Keys: []stats.Row{
+			{Key: "user:42", Allowed: 90_000, Denied: 1183}, {Key: "user:acme-batch", Allowed: 45_000, Denied: 640, Error: 10},
+			{Key: "user:90133", Allowed: 30_000, Denied: 221, Error: 20},
+			{Key: "user:sha256:1f4a90c2b7de", Allowed: 22_500, Denied: 87, Error: 30},
+			{Key: "user:7", Allowed: 18_000, Denied: 12, Error: 40},
+		},
 		Marked: []stats.Mark{
 			{At: Now.Add(-26 * time.Hour), Kind: stats.MarkChange, Text: "limit 120 to 100", Rule: "charges-per-user", RuleID: 1,
 				Version: 3, Who: "edda", Why: "The card processor asked for it."},
@@ -77,12 +86,17 @@ func (f *Stats) Stats(_ context.Context, q stats.Query) (stats.Result, error) {
 		out.Series = append(out.Series, stats.Series{Rule: name, Points: f.points(name, from, to, q.Step)})
 	}
 	for i, key := range f.keys(q.By) {
+		if f.Quiet {
+			break
+		}
 		row := stats.Row{Key: key, Peak: -1}
 		if q.By == stats.ByRule {
 			s := stats.Series{Points: f.points(key, from, to, q.Step)}
 			sum, peak := s.Sum()
 			row.Allowed, row.Denied, row.Peak = sum.Allowed, sum.Denied, peak
-		} else if !f.Quiet {
+		} else if q.By == stats.ByKey {
+			row.Allowed, row.Denied, row.Error = f.Keys[i].Allowed, f.Keys[i].Denied, f.Keys[i].Error
+		} else {
 			row.Allowed, row.Denied, row.Error = int64(90_000/(i+1)), int64(4_000/(i*i+1)), int64(10*i)
 		}
 		for n := range 24 {
@@ -108,7 +122,11 @@ func (f *Stats) keys(by string) []string {
 	case stats.ByRule:
 		return f.names()
 	case stats.ByKey:
-		return []string{"user:42", "user:acme-batch", "user:90133", "user:sha256:1f4a90c2b7de", "user:7"}
+		keys := make([]string, len(f.Keys))
+		for i := range f.Keys {
+			keys[i] = f.Keys[i].Key
+		}
+		return keys
 	case stats.ByRoute:
 		return []string{"POST /v1/charges", "GET /v1/charges", "POST /login", "GET /v1/customers/{id}"}
 	case stats.ByTenant:
@@ -121,6 +139,7 @@ func (f *Stats) keys(by string) []string {
 
 func (f *Stats) points(rule string, from, to time.Time, step time.Duration) []stats.Point {
 	var out []stats.Point
+	last := -1
 	seed := float64(len(rule)%7 + 1)
 	for at := from; at.Before(to); at = at.Add(step) {
 		p := stats.Point{At: at, Known: !at.Before(f.Since) && !at.After(f.now()), Peak: -1}
@@ -133,6 +152,12 @@ func (f *Stats) points(rule string, from, to time.Time, step time.Duration) []st
 			p.Peak = int64(wave * 140 / seed)
 		}
 		out = append(out, p)
+		if p.Known {
+			last = len(out) - 1
+		}
+	}
+	if last >= 0 {
+		out[last].Add(f.Last)
 	}
 	return out
 }
