@@ -41,7 +41,7 @@ func TestRuleStream_SendsWhatChangedAndNoMore(t *testing.T) {
 			t.Fatal("the stream ended")
 		}
 	}
-	for _, want := range []string{"of 8,000 requests", "988,653", "&lt;img src=x onerror=alert(1)&gt;",
+	for _, want := range []string{"of 8,000 requests", "1,033,957 allowed", "&lt;img src=x onerror=alert(1)&gt;",
 		`#timeline-rows &gt; [data-at=`} {
 		if !strings.Contains(next, want) {
 			t.Errorf("the message lacks %s:\n%s", want, next)
@@ -103,7 +103,7 @@ func TestJourney_TheRulePageMoves(t *testing.T) {
 		until(t, tab, live)
 		_ = value[bool](t, tab, `{
 			window.shift = 0;
-			window.drawn = document.querySelector("#timeline-drawn .bars.good").getAttribute("d");
+			window.drawn = document.querySelector("#timeline-drawn .plot").getAttribute("aria-label");
 			window.before = document.querySelector("#timeline-rows tr:last-child").textContent;
 			document.querySelector("#live-denied-keys").scrollIntoView();
 			new PerformanceObserver((all) => {
@@ -121,7 +121,7 @@ func TestJourney_TheRulePageMoves(t *testing.T) {
 		until(t, tab, `document.querySelector("#live-denied-keys").textContent.includes("user:late")`)
 		until(t, tab, `document.querySelector("#trial-denied .note").textContent.includes("of 8,")`)
 		until(t, tab, `/\d,\d+,\d+ allowed/.test(document.querySelector("#timeline-sum").textContent)`)
-		until(t, tab, `document.querySelector("#timeline-drawn .bars.good").getAttribute("d") !== window.drawn`)
+		until(t, tab, `document.querySelector("#timeline-drawn .plot").getAttribute("aria-label") !== window.drawn`)
 		const frames = `new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))`
 		if _, err := chromedp.Run(tab.Ctx, chromedp.Evaluate[bool](frames, chromedp.EvalAwaitPromise)); err != nil {
 			t.Fatal(err)

@@ -4,10 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/chromedp/cdproto/page"
-	"github.com/chromedp/chromedp"
-
-	"sluice/internal/fleet"
 	"sluice/web/webtest"
 )
 
