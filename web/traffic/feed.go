@@ -15,9 +15,10 @@ import (
 type feed struct {
 	pages *Pages
 	visit *kit.Visit
-	// text are the parts of the last reading, at.
-	text string
-	at   time.Time
+	// text are the parts of the last reading, at, of a chart that starts at first.
+	text  string
+	at    time.Time
+	first time.Time
 }
 
 // Feed returns the live parts of the page of traffic.
@@ -43,11 +44,11 @@ func (f *feed) parts() templ.Component {
 	if age := now.Sub(f.at); f.text == "" || age < 0 || age >= freshFor(m.Range.Step) {
 		m = f.pages.model(f.visit)
 		var b strings.Builder
-		if err := parts(m).Render(f.visit.Ctx, &b); err != nil {
+		if err := parts(m, f.first).Render(f.visit.Ctx, &b); err != nil {
 			f.pages.Logger.Error("the live parts of the page of traffic failed", "error", err)
 			return templ.NopComponent
 		}
-		f.text, f.at = b.String(), now
+		f.text, f.at, f.first = b.String(), now, m.Timeline.Range.From
 	}
 	return templ.Raw(f.text)
 }
