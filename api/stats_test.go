@@ -65,7 +65,7 @@ type statsReply struct {
 
 func TestStats_ExactAnswer(t *testing.T) {
 	s := &told{result: stats.Result{
-		From: instantOf("2026-11-23T09:00:00Z"), To: instantOf("2026-11-23T09:02:00Z"), Step: stats.Minute,
+		From: instantOf("2026-11-23T09:00:00Z"), To: instantOf("2026-11-23T09:02:00Z"), Step: time.Minute,
 		CompleteUntil: instantOf("2026-11-23T09:01:00Z"),
 		Series: []stats.Series{{Rule: "r", Points: []stats.Point{
 			{At: instantOf("2026-11-23T09:00:00Z"), Known: true, Peak: 7, Figures: stats.Figures{Allowed: 1, Denied: 2, Soft: 3,
@@ -134,22 +134,22 @@ func TestStats_Queries(t *testing.T) {
 		query string
 		want  stats.Query
 	}{
-		{"", stats.Query{By: "rule", From: now.Add(-time.Hour), To: now, Step: stats.Minute, Series: true}},
-		{"rule=&by=&from=&to=&step=", stats.Query{By: "rule", From: now.Add(-time.Hour), To: now, Step: stats.Minute,
+		{"", stats.Query{By: "rule", From: now.Add(-time.Hour), To: now, Step: time.Minute, Series: true}},
+		{"rule=&by=&from=&to=&step=", stats.Query{By: "rule", From: now.Add(-time.Hour), To: now, Step: time.Minute,
 			Series: true}},
-		{"rule=r", stats.Query{Rule: "r", From: now.Add(-time.Hour), To: now, Step: stats.Minute}},
+		{"rule=r", stats.Query{Rule: "r", From: now.Add(-time.Hour), To: now, Step: time.Minute}},
 		{"rule=(other)&by=rule", stats.Query{Rule: "(other)", By: "rule", From: now.Add(-time.Hour), To: now,
-			Step: stats.Minute}},
-		{"by=key&step=second", stats.Query{By: "key", From: now.Add(-time.Hour), To: now, Step: stats.Second}},
-		{"by=node", stats.Query{By: "node", From: now.Add(-time.Hour), To: now, Step: stats.Minute}},
-		{"rule=r&by=tenant&from=" + text(day), stats.Query{Rule: "r", By: "tenant", From: day, To: now, Step: stats.Minute}},
-		{"by=route&to=" + text(day), stats.Query{By: "route", From: day.Add(-time.Hour), To: day, Step: stats.Minute}},
+			Step: time.Minute}},
+		{"by=key&step=second", stats.Query{By: "key", From: now.Add(-time.Hour), To: now, Step: time.Second}},
+		{"by=node", stats.Query{By: "node", From: now.Add(-time.Hour), To: now, Step: time.Minute}},
+		{"rule=r&by=tenant&from=" + text(day), stats.Query{Rule: "r", By: "tenant", From: day, To: now, Step: time.Minute}},
+		{"by=route&to=" + text(day), stats.Query{By: "route", From: day.Add(-time.Hour), To: day, Step: time.Minute}},
 		{"rule=r&from=" + text(now.Add(-25*time.Hour-time.Second)), stats.Query{Rule: "r",
-			From: now.Add(-25*time.Hour - time.Second), To: now, Step: stats.Hour}},
+			From: now.Add(-25*time.Hour - time.Second), To: now, Step: time.Hour}},
 		{"rule=r&from=" + text(now.Add(-90*24*time.Hour)), stats.Query{Rule: "r", From: now.Add(-90 * 24 * time.Hour),
 			To: now, Step: stats.Day}},
 		{"rule=r&from=2026-11-21T10:00:00%2B02:00&to=2026-11-21T09:00:00Z", stats.Query{Rule: "r",
-			From: instantOf("2026-11-21T08:00:00Z"), To: instantOf("2026-11-21T09:00:00Z"), Step: stats.Minute}},
+			From: instantOf("2026-11-21T08:00:00Z"), To: instantOf("2026-11-21T09:00:00Z"), Step: time.Minute}},
 	} {
 		s := &told{}
 		withStats(t, s).do(http.MethodGet, "/ratelimit/stats?"+c.query, "").want(http.StatusOK)

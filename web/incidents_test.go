@@ -12,7 +12,6 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"sluice/internal/access"
-	"sluice/internal/stats"
 	"sluice/web/webtest"
 )
 
@@ -40,7 +39,8 @@ func TestIncidents_ThoseThatLastComeFirstAndFiltersSelect(t *testing.T) {
 		last += 1 + at
 	}
 	for path, want := range map[string]int{
-		"?rule=logins-per-address": 2, "?node=10.0.0.2:8080": 1, "?range=1h": 2, "?range=24h": 2, "?range=7d": 4, "?range=3h": 2, "?rule=none": 0,
+		"?rule=logins-per-address": 2, "?node=10.0.0.2:8080": 1, "?range=1h": 2, "?range=24h": 2, "?range=7d": 4,
+		"?range=3h": 2, "?rule=none": 0,
 		"?to=" + webtest.Now.Add(-2*time.Hour).Format(time.RFC3339): 2,
 	} {
 		if got := strings.Count(b.Get("/console/incidents"+path).Body, "data-incident="); got != want {
@@ -150,7 +150,7 @@ func TestJourney_AnIncidentIsSeenWhileItLasts(t *testing.T) {
 		in.Total.Local = 5432
 	})
 	until(t, tab, `document.querySelector("#live-running").textContent.includes("5,432 by local")`)
-	w.Incidents.Change(func(f *webtest.Incidents) { f.List[len(f.List)-1].End = webtest.Now.Add(stats.Second) })
+	w.Incidents.Change(func(f *webtest.Incidents) { f.List[len(f.List)-1].End = webtest.Now.Add(time.Second) })
 	until(t, tab, `document.querySelector("#live-running [data-incident]") === null &&
 		document.querySelector("#live-past").textContent.includes("5,432 by local")`)
 }

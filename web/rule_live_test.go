@@ -70,7 +70,8 @@ func TestRuleStream_ToldOfAnotherVersionSendsNoFigures(t *testing.T) {
 		page.Has("#timeline-rows") {
 		t.Error("a rule that changed")
 	}
-	if page := b.Get("/console/events?rule=7&version=4"); page.Has("was changed or deleted") || page.Has("#timeline-rows") {
+	page := b.Get("/console/events?rule=7&version=4")
+	if page.Has("was changed or deleted") || page.Has("#timeline-rows") {
 		t.Error("a node that is behind")
 	}
 	if page := b.Get("/console/events?rule=99&version=1"); !page.Has("was changed or deleted") {

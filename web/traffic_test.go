@@ -146,11 +146,11 @@ func TestTraffic_WhatIsNotKnownIsNotZero(t *testing.T) {
 func TestTraffic_SharesOfHoursAreOfTheWholeHours(t *testing.T) {
 	b := withFigures(t, func(q stats.Query) (stats.Result, error) {
 		r := answer(q, hourOf(q, 0, stats.Figures{Allowed: 50, Denied: 50}), stats.Row{Key: "user:1", Denied: 150, Peak: -1})
-		if q.Step == stats.Hour {
+		if q.Step == time.Hour {
 			r.Series = []stats.Series{hourOf(q, 0, stats.Figures{Allowed: 200, Denied: 300})}
 		}
 		if q.By != "" {
-			r.TopFrom, r.TopTo = q.From.Truncate(stats.Hour), q.To.Add(stats.Hour-1).Truncate(stats.Hour)
+			r.TopFrom, r.TopTo = q.From.Truncate(time.Hour), q.To.Add(time.Hour-1).Truncate(time.Hour)
 		}
 		return r, nil
 	})

@@ -70,7 +70,8 @@ func (s *Server) routes() []Route {
 }
 
 // events is the stream of live data of a page: the page of a rule if the parameter rule is set, the denials that the
-// parameters select if of is denials, the traffic or the incidents that they select if it is traffic or incidents, else the overview.
+// parameters select if of is denials, the traffic
+// or the incidents that they select if it is traffic or incidents, else the overview.
 func (s *Server) events(v *kit.Visit) error {
 	return v.Events(func(v *kit.Visit) kit.Feed {
 		switch v.QueryParam("of") {

@@ -115,8 +115,8 @@ func changeMark(e *audit.Entry) stats.Mark {
 		Version int64 `json:"version"`
 	}
 	_ = json.Unmarshal(e.Details, &details) // entries about several rows have no version
-	mark := stats.Mark{At: e.At, Kind: stats.MarkChange, Rule: e.SubjectName, RuleID: e.SubjectID, Version: details.Version,
-		Who: e.Actor.Name, Why: e.Reason()}
+	mark := stats.Mark{At: e.At, Kind: stats.MarkChange, Rule: e.SubjectName, RuleID: e.SubjectID,
+		Version: details.Version, Who: e.Actor.Name, Why: e.Reason()}
 	changes := e.Changes()
 	i := slices.IndexFunc(changes, func(c rules.Change) bool { return c.Field == "fail_mode" })
 	if i >= 0 && e.Action != "create" && e.Action != "delete" {

@@ -263,8 +263,8 @@ func (p *Publisher) field(n int64) string { return fieldOf(p.node, n) }
 
 func fieldOf(node string, n int64) string { return node + ":" + strconv.FormatInt(n, 10) }
 
-// appendTops writes the most active keys, routes and tenants of rules with new counts. When an hour has ended, it writes
-// those of all such rules, and keeps them until a post succeeds.
+// appendTops writes the most active keys, routes and tenants of rules with new counts. When an hour has ended, it
+// writes those of all such rules, and keeps them until a post succeeds.
 func (p *Publisher) appendTops(o *outgoing, now time.Time) {
 	over := now.Unix()/3600 != p.hour
 	o.tops = p.opt.Recorder.tops.take(maxPosted, over)

@@ -2,8 +2,8 @@ package stats
 
 import "time"
 
-// Figures are the counts of a period, in requests. For a rule they count what its limit decided, without a rule what was
-// decided on requests as a whole.
+// Figures are the counts of a period, in requests. For a rule they count what its limit decided, without a rule what
+// was decided on requests as a whole.
 type Figures struct {
 	// Allowed and Denied were enforced; Denied includes Shed.
 	Allowed, Denied int64

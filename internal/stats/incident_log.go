@@ -89,8 +89,8 @@ type running struct {
 
 // NewIncidentLog creates the log of the process id, which is unique.
 func NewIncidentLog(id string, now func() time.Time) *IncidentLog {
-	return &IncidentLog{id: id, now: now, wake: make(chan struct{}, 1), open: map[string]bool{}, last: map[string]*running{},
-		begun: map[string][]time.Time{}}
+	return &IncidentLog{id: id, now: now, wake: make(chan struct{}, 1), open: map[string]bool{},
+		last: map[string]*running{}, begun: map[string][]time.Time{}}
 }
 
 // Started notes that the node has started and listens at an address.

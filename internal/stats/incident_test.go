@@ -62,7 +62,8 @@ type noted struct {
 
 func newNoted(t *testing.T) *noted {
 	t.Helper()
-	n := &noted{clock: &clock{t: time.Date(2026, 11, 23, 0, 5, 52, 0, time.UTC)}, store: &events{rows: map[string]stats.Event{}}}
+	n := &noted{clock: &clock{t: time.Date(2026, 11, 23, 0, 5, 52, 0, time.UTC)},
+		store: &events{rows: map[string]stats.Event{}}}
 	n.log = stats.NewIncidentLog("n1", n.now)
 	n.writer = stats.NewEventWriter(n.log, n.store, slog.New(slog.DiscardHandler))
 	n.reader = stats.NewIncidentReader(n.log, n.store, n.now)
@@ -85,7 +86,8 @@ func (n *noted) elsewhere(t *testing.T) []stats.Incident {
 // decide lets a fail mode decide a request of one rule.
 func (n *noted) decide(rule, mode string, denied bool) {
 	n.log.Failed("timeout")
-	n.log.Decided(stats.ByFailMode{Mode: mode, Denied: denied}, []stats.ByFailMode{{Rule: rule, Mode: mode, Denied: denied}})
+	n.log.Decided(stats.ByFailMode{Mode: mode, Denied: denied},
+		[]stats.ByFailMode{{Rule: rule, Mode: mode, Denied: denied}})
 }
 
 func TestIncident_ABreakerThatOpensAndClosesIsOne(t *testing.T) {

@@ -19,9 +19,9 @@ type tableKey struct {
 // freshFor is how long a table with a step is kept.
 func (k *tableKey) freshFor() time.Duration {
 	switch k.step {
-	case Minute:
+	case time.Minute:
 		return 2 * time.Second
-	case Hour:
+	case time.Hour:
 		return 20 * time.Second
 	}
 	return time.Minute
@@ -34,8 +34,8 @@ type keptTable struct {
 	rows []Row
 }
 
-// keptRows are the rows of a table, which are read again when they are no longer fresh. Of concurrent callers one reads.
-// Rows with something missing are not kept.
+// keptRows are the rows of a table, which are read again when they are no longer fresh. Of concurrent callers one
+// reads. Rows with something missing are not kept.
 func (l *loader) keptRows(key tableKey, read func() []Row) []Row {
 	l.mu.Lock()
 	t := l.tables[key]

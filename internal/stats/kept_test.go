@@ -15,7 +15,7 @@ func TestStats_TablesOfAllRulesAreKeptForAMoment(t *testing.T) {
 	n := w.start()
 	denied := func() int64 {
 		got, err := w.reader.Stats(t.Context(), stats.Query{By: stats.ByRule, From: w.now().Add(-5 * time.Minute),
-			To: w.now(), Step: stats.Minute})
+			To: w.now(), Step: time.Minute})
 		if err != nil || len(got.Top) != 1 {
 			t.Errorf("rows %+v (%v)", got.Top, err)
 			return 0

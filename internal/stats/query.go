@@ -10,19 +10,14 @@ import (
 	"sluice/rules"
 )
 
-// Steps of a series.
-const (
-	Second = time.Second
-	Minute = time.Minute
-	Hour   = time.Hour
-	Day    = 24 * time.Hour
-)
+// Day is the longest step of a series.
+const Day = 24 * time.Hour
 
 // steps are the names of the steps, shortest first.
 var steps = []struct {
 	name string
 	step time.Duration
-}{{"second", Second}, {"minute", Minute}, {"hour", Hour}, {"day", Day}}
+}{{"second", time.Second}, {"minute", time.Minute}, {"hour", time.Hour}, {"day", Day}}
 
 // What rows are counted by.
 const (
@@ -45,9 +40,9 @@ const (
 	MaxAllPoints = 100_000
 	// MaxRows is the largest number of rows of an answer.
 	MaxRows = 100
-	// SecondsKept and MinutesKept are how long figures are known by second and by minute. Hours are known for
-	// SLUICE_STATS_DAYS.
+	// SecondsKept is how long figures are known by second.
 	SecondsKept = 10 * time.Minute
+	// MinutesKept is how long figures are known by minute. Hours are known for SLUICE_STATS_DAYS.
 	MinutesKept = 3 * 24 * time.Hour
 )
 
@@ -59,7 +54,7 @@ type Query struct {
 	By string
 	// From and To bound the time; To is excluded. They are widened to whole steps.
 	From, To time.Time
-	// Step is Second, Minute, Hour or Day (of UTC).
+	// Step is a second, a minute, an hour or Day (of UTC).
 	Step time.Duration
 	// Series asks for a series of each of the most active rules, if Rule is "" and By is ByRule, instead of one of all
 	// requests.
@@ -124,7 +119,7 @@ func FitStep(from, to time.Time) time.Duration {
 // UsualStep returns the step of a query that names none: the smallest of a minute, an hour and a day in which a range
 // has at most 1,500 points, or a day.
 func UsualStep(from, to time.Time) time.Duration {
-	for _, step := range []time.Duration{Minute, Hour} {
+	for _, step := range []time.Duration{time.Minute, time.Hour} {
 		if points(from, to, step) <= usualPoints {
 			return step
 		}

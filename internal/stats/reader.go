@@ -123,7 +123,7 @@ func (l *loader) err() error {
 
 // complete is the instant until which figures of a step no longer change.
 func (l *loader) complete(step time.Duration) time.Time {
-	if step == Second {
+	if step == time.Second {
 		return l.now.Add(-lag).Truncate(step)
 	}
 	if l.written.IsZero() {
@@ -137,7 +137,7 @@ type visit func(rule string, at time.Time, width time.Duration, s slot)
 
 // points returns the series of a rule.
 func (l *loader) points(ctx context.Context, rule string, from, to time.Time, step time.Duration) []Point {
-	if step == Second {
+	if step == time.Second {
 		return l.seconds(ctx, rule, from, to)
 	}
 	out := make([]Point, 0, to.Sub(from)/step)
@@ -162,7 +162,7 @@ func (l *loader) points(ctx context.Context, rule string, from, to time.Time, st
 
 // seconds returns the series of a rule by second, of which the last ten minutes are known.
 func (l *loader) seconds(ctx context.Context, rule string, from, to time.Time) []Point {
-	out := make([]Point, 0, to.Sub(from)/Second)
+	out := make([]Point, 0, to.Sub(from)/time.Second)
 	for at := from.Unix(); at < to.Unix(); at++ {
 		out = append(out, PointAt(at))
 	}
@@ -187,11 +187,11 @@ func (l *loader) collect(ctx context.Context, names []string, from, to time.Time
 		days := minTime(to, l.written.Truncate(Day))
 		from = l.stored(ctx, KindDays, names, from, days, Day, see)
 	}
-	if step >= Hour {
-		hours := minTime(to, l.written.Truncate(Hour))
-		from = l.stored(ctx, KindHours, names, from, hours, Hour, see)
+	if step >= time.Hour {
+		hours := minTime(to, l.written.Truncate(time.Hour))
+		from = l.stored(ctx, KindHours, names, from, hours, time.Hour, see)
 	}
-	if oldest := l.now.Add(-MinutesKept).Truncate(Hour); from.Before(oldest) {
+	if oldest := l.now.Add(-MinutesKept).Truncate(time.Hour); from.Before(oldest) {
 		from = oldest
 	}
 	l.minutes(ctx, names, from, to, see)
@@ -203,16 +203,16 @@ func (l *loader) stored(ctx context.Context, kind Kind, names []string, from, to
 	if !from.Before(to) || l.storeErr != nil {
 		return from
 	}
-	period := map[Kind]time.Duration{KindMinutes: Hour, KindHours: Day, KindDays: daysABlock * Day}[kind]
-	rows, err := l.opt.Store.ReadStats(ctx, kind, names, from.Unix()/int64(period/Second),
-		(to.Unix()-1)/int64(period/Second))
+	period := map[Kind]time.Duration{KindMinutes: time.Hour, KindHours: Day, KindDays: daysABlock * Day}[kind]
+	rows, err := l.opt.Store.ReadStats(ctx, kind, names, from.Unix()/int64(period/time.Second),
+		(to.Unix()-1)/int64(period/time.Second))
 	if err != nil {
 		l.storeErr = err
 		return from
 	}
 	var r row
 	for i := range rows {
-		start := time.Unix(rows[i].Period*int64(period/Second), 0).UTC()
+		start := time.Unix(rows[i].Period*int64(period/time.Second), 0).UTC()
 		r.unpack(rows[i].Data)
 		for n := range r.n {
 			if at := start.Add(time.Duration(r.numbers[n]) * width); !at.Before(from) && at.Before(to) {
@@ -232,7 +232,7 @@ func (l *loader) minutes(ctx context.Context, names []string, from, to time.Time
 	}
 	open := maxTime(from, l.written.Add(-late*time.Minute))
 	found := map[place]slot{}
-	if l.stored(ctx, KindMinutes, names, from, to, Minute, func(rule string, at time.Time, w time.Duration, s slot) {
+	if l.stored(ctx, KindMinutes, names, from, to, time.Minute, func(rule string, at time.Time, w time.Duration, s slot) {
 		if at.Before(open) {
 			see(rule, at, w, s)
 		} else {
@@ -241,8 +241,8 @@ func (l *loader) minutes(ctx context.Context, names []string, from, to time.Time
 	}).Equal(from) {
 		open = from // the store could not be read
 	}
-	open = maxTime(open, l.now.Add(-kept*time.Minute).Truncate(Minute))
-	to = minTime(to, l.now.Truncate(Minute).Add(Minute))
+	open = maxTime(open, l.now.Add(-kept*time.Minute).Truncate(time.Minute))
+	to = minTime(to, l.now.Truncate(time.Minute).Add(time.Minute))
 	if open.Before(to) {
 		recent, err := l.opt.Recent.Minutes(ctx, open.Unix()/60, to.Unix()/60-1)
 		l.recentErr = cmp.Or(l.recentErr, err)
@@ -261,7 +261,7 @@ func (l *loader) minutes(ctx context.Context, names []string, from, to time.Time
 		}
 	}
 	for p, s := range found {
-		see(p.rule, time.Unix(p.minute*60, 0).UTC(), Minute, s)
+		see(p.rule, time.Unix(p.minute*60, 0).UTC(), time.Minute, s)
 	}
 }
 
@@ -282,12 +282,12 @@ func maxTime(a, b time.Time) time.Time {
 // rows fills in the rows of a query, the most denied first, and the time that they cover.
 func (l *loader) rows(ctx context.Context, q *Query, out *Result) {
 	from, to := q.From.UTC(), q.To.UTC()
-	step := Minute
+	step := time.Minute
 	switch span := to.Sub(from); {
 	case span > 8*Day:
 		step = Day
-	case span > 6*Hour:
-		step = Hour
+	case span > 6*time.Hour:
+		step = time.Hour
 	}
 	from, to = from.Truncate(step), wholeSteps(to, step)
 	out.TopFrom, out.TopTo = from, to
@@ -325,13 +325,13 @@ func (l *loader) counted(ctx context.Context, q *Query, from, to time.Time, step
 // tops adds the most active keys, routes or tenants of the hours or days that a range touches, and returns which of
 // both.
 func (l *loader) tops(ctx context.Context, q *Query, from, to time.Time, table *table) time.Duration {
-	kind, width := KindHourTops, Hour
+	kind, width := KindHourTops, time.Hour
 	if to.Sub(from) > 8*Day || l.now.Sub(from) > MinutesKept {
 		kind, width = KindDayTops, Day
 	}
 	// The counters have more of the hours that are not finished in the store.
-	open := maxTime(l.written.Truncate(Hour), l.now.Add(-kept*time.Minute).Truncate(Hour))
-	number := func(t time.Time) int64 { return t.Unix() / int64(width/Second) }
+	open := maxTime(l.written.Truncate(time.Hour), l.now.Add(-kept*time.Minute).Truncate(time.Hour))
+	number := func(t time.Time) int64 { return t.Unix() / int64(width/time.Second) }
 	var parts []Top
 	add := func(at time.Time, t Tops) {
 		top := t[q.By]
@@ -344,13 +344,14 @@ func (l *loader) tops(ctx context.Context, q *Query, from, to time.Time, table *
 		stored, err := l.opt.Store.ReadStats(ctx, kind, []string{q.Rule}, number(from), number(to.Add(-1)))
 		l.storeErr = err
 		for i := range stored {
-			at := time.Unix(stored[i].Period*int64(width/Second), 0).UTC()
+			at := time.Unix(stored[i].Period*int64(width/time.Second), 0).UTC()
 			if kind == KindDayTops || at.Before(open) {
 				add(maxTime(from, at), unpackTops(stored[i].Data))
 			}
 		}
 	}
-	for hour := maxTime(open, from.Truncate(Hour)); hour.Before(minTime(to, l.now.Add(1))); hour = hour.Add(Hour) {
+	hour, end := maxTime(open, from.Truncate(time.Hour)), minTime(to, l.now.Add(1))
+	for ; hour.Before(end); hour = hour.Add(time.Hour) {
 		found, err := l.opt.Recent.Tops(ctx, hour.Unix()/3600, []string{q.Rule})
 		l.recentErr = cmp.Or(l.recentErr, err)
 		if t, ok := found[q.Rule]; ok {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Recent is where figures are before a Writer has moved them to the rule database. Numbers of seconds, minutes and hours
-// are those since 1970. Where an error comes with a result, the result is what this node alone knows.
+// Recent is where figures are before a Writer has moved them to the rule database. Numbers of seconds, minutes and
+// hours are those since 1970. Where an error comes with a result, the result is what this node alone knows.
 type Recent interface {
 	// Seconds returns a point for each second from first to last: of a rule, or of all requests ("").
 	Seconds(ctx context.Context, rule string, first, last int64) ([]Point, error)

@@ -195,7 +195,7 @@ func TestStats_AddUpWhateverHappens(t *testing.T) {
 	}
 	w.add(3 * time.Second)
 	for rule, minutes := range truth {
-		for _, step := range []time.Duration{stats.Minute, stats.Hour, stats.Day} {
+		for _, step := range []time.Duration{time.Minute, time.Hour, stats.Day} {
 			from, to := begin.Truncate(step), w.now()
 			got := w.ask(stats.Query{Rule: rule, From: from, To: to, Step: step})
 			want := map[int64]int64{}
@@ -209,7 +209,7 @@ func TestStats_AddUpWhateverHappens(t *testing.T) {
 			}
 		}
 	}
-	rows := w.ask(stats.Query{By: stats.ByRule, From: begin, To: w.now(), Step: stats.Hour, Series: true})
+	rows := w.ask(stats.Query{By: stats.ByRule, From: begin, To: w.now(), Step: time.Hour, Series: true})
 	var sum int64
 	for i, row := range rows.Top {
 		sum += row.Allowed + row.Denied
@@ -225,7 +225,7 @@ func TestStats_AddUpWhateverHappens(t *testing.T) {
 		t.Errorf("rows %+v add up to %d, want %d", rows.Top, sum, want)
 	}
 	sum = 0
-	for _, row := range w.ask(stats.Query{By: stats.ByNode, From: begin, To: w.now(), Step: stats.Hour}).Top {
+	for _, row := range w.ask(stats.Query{By: stats.ByNode, From: begin, To: w.now(), Step: time.Hour}).Top {
 		sum += row.Allowed + row.Denied
 		if !strings.HasPrefix(row.Key, "node-") {
 			t.Errorf("node %q", row.Key)
@@ -247,7 +247,7 @@ func TestStats_SeriesAreBounded(t *testing.T) {
 	n.Post(t.Context())
 	w.add(time.Minute)
 	for points, want := range map[int]int{60: stats.MaxSeries, 1001: 99, stats.MaxPoints: 20} {
-		got := w.ask(stats.Query{By: stats.ByRule, Series: true, Step: stats.Minute, To: begin.Add(time.Minute),
+		got := w.ask(stats.Query{By: stats.ByRule, Series: true, Step: time.Minute, To: begin.Add(time.Minute),
 			From: begin.Add(time.Minute - time.Duration(points)*time.Minute)})
 		if len(got.Series) != want || len(got.Top) != stats.MaxRows || len(got.Series[0].Points) != points {
 			t.Errorf("%d points: %d series of %d, %d rows", points, len(got.Series), len(got.Series[0].Points), len(got.Top))
@@ -272,7 +272,7 @@ func TestStats_WhatIsNotKnownIsNotZero(t *testing.T) {
 	w.add(4 * time.Second)
 	for _, written := range []bool{false, true} {
 		got := w.ask(stats.Query{Rule: "charges", From: begin.Add(-2 * time.Minute), To: begin.Add(8 * time.Minute),
-			Step: stats.Minute})
+			Step: time.Minute})
 		var known []int64
 		for _, p := range got.Series[0].Points {
 			if p.Known {
@@ -287,7 +287,7 @@ func TestStats_WhatIsNotKnownIsNotZero(t *testing.T) {
 		w.add(time.Minute)
 		n.writer.Round(t.Context())
 	}
-	seconds := w.ask(stats.Query{From: w.now().Add(-20 * time.Minute), To: w.now().Add(time.Minute), Step: stats.Second})
+	seconds := w.ask(stats.Query{From: w.now().Add(-20 * time.Minute), To: w.now().Add(time.Minute), Step: time.Second})
 	var known int
 	for _, p := range seconds.Series[0].Points {
 		if p.Known {
@@ -297,10 +297,10 @@ func TestStats_WhatIsNotKnownIsNotZero(t *testing.T) {
 	if known != 2 {
 		t.Errorf("%d seconds are known, want the two with a post", known)
 	}
-	if got := w.ask(stats.Query{Rule: "quiet", From: begin, To: w.now(), Step: stats.Hour}); sumOf(got).Total() != 0 {
+	if got := w.ask(stats.Query{Rule: "quiet", From: begin, To: w.now(), Step: time.Hour}); sumOf(got).Total() != 0 {
 		t.Errorf("a rule without requests has %+v", got)
 	}
-	_, err := w.reader.Stats(t.Context(), stats.Query{Rule: "nobody", From: begin, To: w.now(), Step: stats.Hour})
+	_, err := w.reader.Stats(t.Context(), stats.Query{Rule: "nobody", From: begin, To: w.now(), Step: time.Hour})
 	if !errors.Is(err, rules.ErrNotFound) {
 		t.Errorf("a rule that never was: %v", err)
 	}
@@ -315,13 +315,14 @@ func TestStats_RowsSayWhichTimeTheyCover(t *testing.T) {
 		back     time.Duration
 		from, to time.Time
 	}{
-		{stats.ByRule, 5 * time.Minute, at.Truncate(time.Minute).Add(-5 * time.Minute), at.Truncate(time.Minute).Add(time.Minute)},
+		{stats.ByRule, 5 * time.Minute, at.Truncate(time.Minute).Add(-5 * time.Minute),
+			at.Truncate(time.Minute).Add(time.Minute)},
 		{stats.ByNode, 7 * time.Hour, at.Truncate(time.Hour).Add(-7 * time.Hour), at.Truncate(time.Hour).Add(time.Hour)},
 		{stats.ByKey, 5 * time.Minute, at.Truncate(time.Hour), at.Truncate(time.Hour).Add(time.Hour)},
 		{stats.ByRoute, 9 * stats.Day, at.Truncate(stats.Day).Add(-9 * stats.Day), at.Truncate(stats.Day).Add(stats.Day)},
 		{"", time.Hour, time.Time{}, time.Time{}},
 	} {
-		got := w.ask(stats.Query{By: tt.by, From: at.Add(-tt.back), To: at, Step: stats.Hour})
+		got := w.ask(stats.Query{By: tt.by, From: at.Add(-tt.back), To: at, Step: time.Hour})
 		if !got.TopFrom.Equal(tt.from) || !got.TopTo.Equal(tt.to) {
 			t.Errorf("by %q of the last %v: %v to %v, want %v to %v", tt.by, tt.back, got.TopFrom, got.TopTo, tt.from, tt.to)
 		}
@@ -344,7 +345,7 @@ func TestStats_ADeadNodeLosesAtMostItsLastSecond(t *testing.T) {
 	}
 	check := func(when string) {
 		t.Helper()
-		for _, step := range []time.Duration{stats.Second, stats.Minute} {
+		for _, step := range []time.Duration{time.Second, time.Minute} {
 			got := w.ask(stats.Query{Rule: "charges", From: begin, To: w.now(), Step: step})
 			if s := sumOf(got); s.Allowed != 24 || s.Denied != 12 {
 				t.Errorf("%s by %s: %+v, want 24 and 12", when, stats.StepName(step), s)
@@ -354,7 +355,7 @@ func TestStats_ADeadNodeLosesAtMostItsLastSecond(t *testing.T) {
 	check("before it is written")
 	other.writer.Round(t.Context())
 	check("after")
-	got := w.ask(stats.Query{Rule: "charges", From: begin, To: w.now(), Step: stats.Minute})
+	got := w.ask(stats.Query{Rule: "charges", From: begin, To: w.now(), Step: time.Minute})
 	if _, peak := got.Series[0].Sum(); peak != 3 {
 		t.Errorf("peak %d a second, want 3", peak)
 	}
@@ -377,7 +378,7 @@ func TestStats_MoreThanADayWithoutAWriter(t *testing.T) {
 	n.writer.Round(t.Context())
 	w.add(20 * 24 * time.Hour)
 	n.writer.Round(t.Context())
-	for _, step := range []time.Duration{stats.Hour, stats.Day} {
+	for _, step := range []time.Duration{time.Hour, stats.Day} {
 		got := w.ask(stats.Query{Rule: "charges", From: begin.Add(-time.Hour), To: w.now(), Step: step})
 		if s := sumOf(got); s.Allowed != 6 {
 			t.Errorf("by %s: %+v, want 6 allowed", stats.StepName(step), s)
@@ -409,7 +410,7 @@ func TestTop_BoundsItsErrorAndFindsTheBusiest(t *testing.T) {
 			n.writer.Round(t.Context())
 		}
 	}
-	got := w.ask(stats.Query{Rule: "charges", By: stats.ByKey, From: begin, To: w.now(), Step: stats.Hour})
+	got := w.ask(stats.Query{Rule: "charges", By: stats.ByKey, From: begin, To: w.now(), Step: time.Hour})
 	if len(got.Top) < 8 {
 		t.Fatalf("%d keys", len(got.Top))
 	}

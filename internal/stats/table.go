@@ -18,7 +18,7 @@ type table struct {
 
 // newTable creates a table of a range, whose small charts have up to lines parts.
 func newTable(from, to time.Time) *table {
-	part := max(Minute, (to.Sub(from)+lines-1)/lines)
+	part := max(time.Minute, (to.Sub(from)+lines-1)/lines)
 	return &table{from: from, part: part, parts: int((to.Sub(from) + part - 1) / part), byKey: map[string]*Row{}}
 }
 

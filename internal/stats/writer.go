@@ -205,7 +205,9 @@ func (w *Writer) minute(ctx context.Context, m *RecentMinute, rows map[string]sl
 }
 
 // hourOver adds up an hour that has ended, and the day if it has.
-func (w *Writer) hourOver(ctx context.Context, hour int64, rows map[string]slots, out []StoredRow) ([]StoredRow, error) {
+func (w *Writer) hourOver(
+	ctx context.Context, hour int64, rows map[string]slots, out []StoredRow,
+) ([]StoredRow, error) {
 	day := hour / hoursADay
 	days, err := w.addUp(ctx, KindHours, day, int(hour%hoursADay), rows)
 	if err != nil {
@@ -262,7 +264,9 @@ func (w *Writer) addUp(ctx context.Context, kind Kind, period int64, i int, rows
 }
 
 // tops writes the most active keys of an hour, and adds up those of the day when the hour is over.
-func (w *Writer) tops(ctx context.Context, hour int64, rules []string, over bool, out []StoredRow) ([]StoredRow, error) {
+func (w *Writer) tops(
+	ctx context.Context, hour int64, rules []string, over bool, out []StoredRow,
+) ([]StoredRow, error) {
 	day := hour / hoursADay
 	for some := range slices.Chunk(rules, someRules) {
 		found, err := w.opt.Recent.Tops(ctx, hour, some)
@@ -294,7 +298,7 @@ func (w *Writer) clean(ctx context.Context, now time.Time) error {
 	hour, day := now.Unix()/3600, now.Unix()/86400
 	days := int64(w.opt.Keep / Day)
 	for kind, before := range map[Kind]int64{
-		KindMinutes: hour - int64(MinutesKept/Hour), KindHourTops: hour - int64(MinutesKept/Hour),
+		KindMinutes: hour - int64(MinutesKept/time.Hour), KindHourTops: hour - int64(MinutesKept/time.Hour),
 		KindHours: day - days, KindDayTops: day - days, KindDays: (day - days) / daysABlock,
 	} {
 		if _, err := w.opt.Store.CleanStats(ctx, kind, before, cleanRows); err != nil {

@@ -56,8 +56,8 @@ func incidentRows(i *stats.Incident, rule string) [][]string {
 		}
 		return t.UTC().Format(time.RFC3339Nano)
 	}
-	same := []string{kit.Cell(i.ID), i.Kind, stateOf(i), moment(i.Begin), moment(i.End), moment(i.Updated), kit.Cell(i.Node),
-		kit.Cell(i.NodeID), kit.Cell(i.Server), kit.Cell(i.Cause), number(i.Opened), number(i.Merged)}
+	same := []string{kit.Cell(i.ID), i.Kind, stateOf(i), moment(i.Begin), moment(i.End), moment(i.Updated),
+		kit.Cell(i.Node), kit.Cell(i.NodeID), kit.Cell(i.Server), kit.Cell(i.Cause), number(i.Opened), number(i.Merged)}
 	line := func(r *stats.IncidentRule) []string {
 		return append(same[:len(same):len(same)], kit.Cell(r.Rule), number(r.Open), number(r.Local), number(r.Closed),
 			number(r.Denied))

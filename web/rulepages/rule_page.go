@@ -38,7 +38,8 @@ func (p *Pages) rulePage(v *kit.Visit) error {
 	if err != nil {
 		return err
 	}
-	m := RulePage{Rule: r, Set: p.Sets.Load(), Query: view.NewQuery(view.RulePath(id), v.QueryParams(), view.RangeParams...)}
+	m := RulePage{Rule: r, Set: p.Sets.Load(),
+		Query: view.NewQuery(view.RulePath(id), v.QueryParams(), view.RangeParams...)}
 	before, _ := strconv.ParseInt(v.QueryParam("before"), 10, 64)
 	if m.History, err = p.Store.RuleHistory(v.Ctx, id, shownRevision, max(0, before)); err != nil {
 		return err

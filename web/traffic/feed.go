@@ -6,7 +6,6 @@ import (
 
 	"github.com/a-h/templ"
 
-	"sluice/internal/stats"
 	"sluice/web/kit"
 )
 
@@ -30,9 +29,9 @@ func (p *Pages) Feed(v *kit.Visit) kit.Feed {
 // freshFor is how long figures with a step are shown until they are read again.
 func freshFor(step time.Duration) time.Duration {
 	switch {
-	case step <= stats.Second:
+	case step <= time.Second:
 		return 2 * time.Second
-	case step <= stats.Minute:
+	case step <= time.Minute:
 		return 10 * time.Second
 	}
 	return time.Minute

@@ -161,8 +161,8 @@ func (p *Pages) answers(v *kit.Visit, m *Page) (series, rows stats.Result, err e
 func (p *Pages) whole(v *kit.Visit, t *Table, res *stats.Result) error {
 	series := res.Series
 	if t.Wider {
-		q := stats.Query{From: t.From, To: t.To, Step: stats.Minute}
-		for _, step := range []time.Duration{stats.Hour, stats.Day} {
+		q := stats.Query{From: t.From, To: t.To, Step: time.Minute}
+		for _, step := range []time.Duration{time.Hour, stats.Day} {
 			if t.From.Truncate(step).Equal(t.From) && t.To.Truncate(step).Equal(t.To) {
 				q.Step = step
 			}

@@ -37,9 +37,9 @@ var rangeLengths = []struct {
 
 // widths are the steps and points of ranges up to a length.
 var widths = []struct{ length, step, width time.Duration }{
-	{stats.SecondsKept, stats.Second, 5 * time.Second}, {3 * time.Hour, stats.Minute, time.Minute},
-	{25 * time.Hour, stats.Minute, 10 * time.Minute}, {8 * stats.Day, stats.Hour, time.Hour},
-	{32 * stats.Day, stats.Hour, 6 * time.Hour}, {200 * stats.Day, stats.Day, stats.Day},
+	{stats.SecondsKept, time.Second, 5 * time.Second}, {3 * time.Hour, time.Minute, time.Minute},
+	{25 * time.Hour, time.Minute, 10 * time.Minute}, {8 * stats.Day, time.Hour, time.Hour},
+	{32 * stats.Day, time.Hour, 6 * time.Hour}, {200 * stats.Day, stats.Day, stats.Day},
 	{stats.MaxPoints * stats.Day, stats.Day, 14 * stats.Day},
 }
 
@@ -132,8 +132,8 @@ func (r *Range) between(q url.Values, now time.Time) {
 func (r *Range) measure(now time.Time) {
 	length := r.To.Sub(r.From)
 	for _, w := range widths {
-		fresh := w.step == stats.Second && r.From.Before(now.Add(-stats.SecondsKept-time.Second)) ||
-			w.step == stats.Minute && r.From.Before(now.Add(-stats.MinutesKept))
+		fresh := w.step == time.Second && r.From.Before(now.Add(-stats.SecondsKept-time.Second)) ||
+			w.step == time.Minute && r.From.Before(now.Add(-stats.MinutesKept))
 		if r.Step, r.Width = w.step, w.width; length <= w.length && !fresh {
 			break
 		}

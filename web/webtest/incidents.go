@@ -30,7 +30,8 @@ func newIncidents() *Incidents {
 	return &Incidents{List: []stats.Incident{
 		{
 			ID: "n1-4", Kind: stats.IncidentBreaker, Begin: Now.Add(-50 * time.Minute),
-			End: Now.Add(-48*time.Minute - 56*time.Second), Updated: Now.Add(-48*time.Minute - 56*time.Second), Node: "10.0.0.1:8080", NodeID: "n1", Server: "10.0.0.9:6379",
+			End: Now.Add(-48*time.Minute - 56*time.Second), Updated: Now.Add(-48*time.Minute - 56*time.Second),
+			Node: "10.0.0.1:8080", NodeID: "n1", Server: "10.0.0.9:6379",
 			Cause: "connection refused", Opened: 1, Total: stats.IncidentRule{Open: 212, Local: 620, Closed: 14, Denied: 21},
 			Rules: []stats.IncidentRule{
 				{Rule: "charges-per-user", Local: 620, Denied: 7}, {Rule: "search-per-user", Open: 212},
@@ -39,7 +40,8 @@ func newIncidents() *Incidents {
 		},
 		{
 			ID: "n2-2", Kind: stats.IncidentDatabase, Begin: Now.Add(-31 * time.Hour),
-			End: Now.Add(-31*time.Hour + 90*time.Second), Updated: Now.Add(-31*time.Hour + 90*time.Second), Node: "10.0.0.2:8080", NodeID: "n2", Cause: "timeout",
+			End: Now.Add(-31*time.Hour + 90*time.Second), Updated: Now.Add(-31*time.Hour + 90*time.Second),
+			Node: "10.0.0.2:8080", NodeID: "n2", Cause: "timeout",
 		},
 		{
 			ID: "n3-1", Kind: stats.IncidentTimeouts, Begin: Now.Add(-4 * stats.Day),

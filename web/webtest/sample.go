@@ -125,22 +125,25 @@ func traffic(list []rules.Rule) fleet.Live {
 	live := fleet.Live{At: Now}
 	for i := range 180 {
 		wave := 1 + .35*math.Sin(float64(i)/17) + .1*math.Sin(float64(i)*1.7)
-		live.Seconds = append(live.Seconds, fleet.Point{At: Now.Add(time.Duration(i-180) * time.Second), Figures: stats.Figures{
-			Allowed: int64(1240 * wave), Denied: int64(38 * wave * wave), WouldDeny: int64(9 * wave),
-		}})
+		live.Seconds = append(live.Seconds, fleet.Point{At: Now.Add(time.Duration(i-180) * time.Second),
+			Figures: stats.Figures{
+				Allowed: int64(1240 * wave), Denied: int64(38 * wave * wave), WouldDeny: int64(9 * wave),
+			}})
 	}
 	for n, r := range list[:6] {
 		rule := fleet.RuleLive{Name: r.Name,
 			Minute: stats.Figures{Allowed: int64(9000 / (n + 1)), Denied: int64(700 / (n*n + 1))}}
 		for i := range 60 {
-			rule.Tens = append(rule.Tens, fleet.Point{At: Now.Add(time.Duration(i-60) * 10 * time.Second), Figures: stats.Figures{
-				Allowed: int64(1500 / (n + 1)), Denied: int64(float64(110/(n*n+1)) * (1 + math.Sin(float64(i)/7+float64(n)))),
-			}})
+			rule.Tens = append(rule.Tens, fleet.Point{At: Now.Add(time.Duration(i-60) * 10 * time.Second),
+				Figures: stats.Figures{
+					Allowed: int64(1500 / (n + 1)), Denied: int64(float64(110/(n*n+1)) * (1 + math.Sin(float64(i)/7+float64(n)))),
+				}})
 		}
 		live.Rules = append(live.Rules, rule)
 	}
 	if len(list) > 6 { // the one being tested
-		live.Rules = append(live.Rules, fleet.RuleLive{Name: list[6].Name, Minute: stats.Figures{Allowed: 812, WouldDeny: 96}})
+		live.Rules = append(live.Rules, fleet.RuleLive{Name: list[6].Name,
+			Minute: stats.Figures{Allowed: 812, WouldDeny: 96}})
 	}
 	return live
 }

@@ -90,13 +90,14 @@ func (f *Stats) Stats(_ context.Context, q stats.Query) (stats.Result, error) {
 			break
 		}
 		row := stats.Row{Key: key, Peak: -1}
-		if q.By == stats.ByRule {
+		switch q.By {
+		case stats.ByRule:
 			s := stats.Series{Points: f.points(key, from, to, q.Step)}
 			sum, peak := s.Sum()
 			row.Allowed, row.Denied, row.Peak = sum.Allowed, sum.Denied, peak
-		} else if q.By == stats.ByKey {
+		case stats.ByKey:
 			row.Allowed, row.Denied, row.Error = f.Keys[i].Allowed, f.Keys[i].Denied, f.Keys[i].Error
-		} else {
+		default:
 			row.Allowed, row.Denied, row.Error = int64(90_000/(i+1)), int64(4_000/(i*i+1)), int64(10*i)
 		}
 		for n := range 24 {
