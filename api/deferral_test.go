@@ -188,6 +188,10 @@ func (awayQueue) Finish(context.Context, int64, []string, []string) (int, error)
 	return 0, decide.ErrQueueUnavailable
 }
 
+func (awayQueue) Drop(context.Context, int64, int64) (int, error) {
+	return 0, decide.ErrQueueUnavailable
+}
+
 func (awayQueue) Rules(context.Context, int) ([]int64, error) { return nil, decide.ErrQueueUnavailable }
 
 func (awayQueue) Status(context.Context, int64) (decide.QueueStatus, error) {

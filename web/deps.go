@@ -68,6 +68,8 @@ type (
 	AskedCall = inspect.AskedCall
 	// ExplainedDescriptor is one descriptor of such a call.
 	ExplainedDescriptor = inspect.ExplainedDescriptor
+	// DeferredQueue is the queue of deferred requests of one rule.
+	DeferredQueue = inspect.DeferredQueue
 	// BucketFigures are the numbers of a bucket.
 	BucketFigures = inspect.BucketFigures
 	// PoolShare is the part of a pool that a rule may use.

@@ -35,6 +35,7 @@ const (
 const (
 	DroppedExpired    = "expired"    // older than the rule's max_age_ms
 	DroppedUnreadable = "unreadable" // in a form that this version does not read
+	DroppedByHand     = "by_hand"    // by a person
 )
 
 func (c *Checker) observeDeferral(rule, what, reason string, n int) {

@@ -32,6 +32,9 @@ type Queue interface {
 	// to their places, as if they had not been leased. It ignores tickets of items that are
 	// not leased. It returns the number of removed items.
 	Finish(ctx context.Context, rule int64, done, back []string) (int, error)
+	// Drop removes up to MaxQueueLease of the oldest items, leased or not, that were added no later than until, in ms
+	// since the epoch on the queue's clock. It returns their number. Their tickets are worthless then.
+	Drop(ctx context.Context, rule, until int64) (int, error)
 	// Rules returns the ids of up to most rules whose queues are not empty, in ascending
 	// order. A queue outlives its rule.
 	Rules(ctx context.Context, most int) ([]int64, error)
@@ -106,6 +109,11 @@ type QueueStatus struct {
 	Depth int64
 	// Age is how long the oldest item has waited, 0 if there is none.
 	Age time.Duration
+	// Repeated is the number of items that were leased more than once and not returned, which a receiver failed to
+	// acknowledge: all of them, or those among the thousand oldest that were leased.
+	Repeated int64
+	// At is the time of the queue's clock, in ms since the epoch.
+	At int64
 }
 
 // QueueDropped is called by a queue with the number of items of a rule that became too old. It

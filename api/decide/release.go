@@ -183,6 +183,24 @@ func (c *Checker) Acknowledge(ctx context.Context, rule int64, name string, tick
 	return n, err
 }
 
+// DropDeferred drops the items of a rule's queue that were added no later than until, in ms since the epoch on the
+// queue's clock, and returns their number. name is the rule's, "" if it is not in force. If it fails half way, the
+// number is that of the items that are gone. The context bounds it.
+func (c *Checker) DropDeferred(ctx context.Context, rule int64, name string, until int64) (int, error) {
+	if c.opt.Deferred == nil {
+		return 0, nil
+	}
+	total := 0
+	for {
+		n, err := c.opt.Deferred.Drop(ctx, rule, until)
+		total += n
+		if err != nil || n < MaxQueueLease {
+			c.observeDeferral(name, DeferralDropped, DroppedByHand, total)
+			return total, err
+		}
+	}
+}
+
 // Waiting returns the status of a rule's queue.
 func (c *Checker) Waiting(ctx context.Context, rule int64) (QueueStatus, error) {
 	if c.opt.Deferred == nil {

@@ -167,7 +167,7 @@ func inspectDeps(checker *decide.Checker, db *database.DB) web.Inspect {
 		ExplainCall: func(ctx context.Context, call *web.AskedCall) (web.Explanation, error) {
 			return explainCall(ctx, checker, call)
 		},
-		Buckets: checker.Buckets, Resets: db,
+		Buckets: checker.Buckets, Resets: db, Deferrals: deferrals{checker, db},
 	}
 }
 

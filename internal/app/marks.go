@@ -96,7 +96,8 @@ func (m *marks) ofChanges(ctx context.Context, rule string, from, to time.Time) 
 		}
 		for i := range page {
 			e := &page[i]
-			if q.Subject != "" && e.SubjectName != rule || strings.HasPrefix(e.Action, "override_") || e.Action == "reset" {
+			if q.Subject != "" && e.SubjectName != rule || strings.HasPrefix(e.Action, "override_") ||
+				e.Action == "reset" || e.Action == "drop" {
 				continue
 			}
 			out = append(out, changeMark(e))

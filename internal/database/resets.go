@@ -9,6 +9,33 @@ import (
 // actionReset is the action of an audit entry about a reset bucket; its subject is the rule.
 const actionReset = "reset"
 
+// actionDrop is the action of an audit entry about deferred requests that were dropped; its subject is the rule.
+const actionDrop = "drop"
+
+// NoteDrop records in the audit log that an actor drops the deferred requests of a rule, which may be deleted, and
+// calls drop, which does it. requests is how many were waiting. drop is called only after the entry is written, and the entry
+// stays only if drop succeeds. The error is drop's own or ErrUnavailable.
+func (d *DB) NoteDrop(ctx context.Context, actor rules.Actor, ruleID int64, name string, requests int64,
+	drop func(context.Context) error) error {
+	var failed error
+	err := d.change(ctx, actor, areaOverrides, d.callTimeout, func(c *change) error {
+		details := map[string]int64{"requests": requests}
+		if err := c.record(actionDrop, subjectRule, ruleID, name, details); err != nil {
+			return err
+		}
+		if err := c.flush(); err != nil {
+			return err
+		}
+		c.entries = nil
+		failed = drop(ctx)
+		return failed
+	})
+	if failed != nil {
+		return failed
+	}
+	return err
+}
+
 // resetDetails holds the details of such an entry.
 type resetDetails struct {
 	Key string `json:"key"`

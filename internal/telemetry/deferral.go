@@ -22,7 +22,7 @@ func newDeferral() deferral {
 			"acked": counters("sluice_deferred_acked_total", "Deferred requests that were acknowledged, by rule.", "rule"),
 		},
 		dropped: counters("sluice_deferred_dropped_total",
-			"Deferred requests that were dropped, by rule and reason (expired, unreadable).", "rule", "reason"),
+			"Deferred requests that were dropped, by rule and reason (expired, unreadable, by_hand).", "rule", "reason"),
 		refused: counters("sluice_deferred_refused_total",
 			"Requests that were denied because their queue could not accept them, by rule and reason (full, unavailable).",
 			"rule", "reason"),

@@ -25,6 +25,8 @@ type Deps struct {
 	Buckets func(ctx context.Context, rule *rules.Compiled, op limiter.Op, asks []limiter.Ask, res *limiter.Result) error
 	// Resets logs resets.
 	Resets Resets
+	// Deferrals lists and drops deferred requests.
+	Deferrals Deferrals
 }
 
 // Resets writes an audit entry for a reset of a key, or only of its ban (only is ban, else ""), and calls reset before
@@ -55,6 +57,9 @@ func (p *Pages) Routes() []kit.Route {
 			Handle: kit.Posted(p.resetKey)},
 		{Method: http.MethodPost, Path: pathKeys + "/unban", Role: access.RoleEditor, Handle: kit.Posted(p.liftBan)},
 		{Method: http.MethodPost, Path: pathKeys + "/override", Role: access.RoleEditor, Handle: kit.Posted(p.overrideKey)},
+		{Method: http.MethodGet, Path: kit.PathDeferred, Role: access.RoleViewer, Handle: p.deferredPage},
+		{Method: http.MethodPost, Path: kit.PathDeferred + "/:id/drop", Role: access.RoleEditor, Reauth: true,
+			Handle: kit.Posted(p.dropDeferred)},
 		{Method: http.MethodPost, Path: pathKeys + "/lift", Role: access.RoleEditor, Handle: kit.Posted(p.deleteOverride)},
 	}
 }

@@ -18,6 +18,7 @@ var entries = []view.NavItem{
 	{Path: PathDenials, Label: "Denials", Icon: "ban"},
 	{Path: PathIncidents, Label: "Incidents", Icon: "siren"},
 	{Path: PathHotKeys, Label: "Hot keys", Icon: "flame"},
+	{Path: PathDeferred, Label: "Deferred", Icon: "inbox"},
 	{Path: PathPools, Label: "Pools", Icon: "droplets"},
 	{Path: PathProfiles, Label: "Profiles", Icon: "waypoints"},
 	{Path: PathPeople, Label: "People & tokens", Icon: "users"},
@@ -77,6 +78,7 @@ const (
 	PathDenials   = "/console/denials"
 	PathIncidents = "/console/incidents"
 	PathHotKeys   = "/console/hot-keys"
+	PathDeferred  = "/console/deferred"
 	PathPools     = "/console/pools"
 	PathProfiles  = "/console/profiles"
 	PathPeople    = "/console/people"

@@ -88,7 +88,7 @@ func auditChoices(first string, names []string) []view.Choice {
 
 func actionKind(action string) string {
 	switch action {
-	case "delete", "revoke", "disable", "override_delete":
+	case "delete", "revoke", "disable", "drop", "override_delete":
 		return "bad"
 	case "create", "enable", "override_create":
 		return "good"

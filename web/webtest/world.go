@@ -80,6 +80,8 @@ type World struct {
 	Changes int
 	// NotYetInForce has the node answer that what was saved is not in force yet.
 	NotYetInForce bool
+	// Deferrals are the queues of deferred requests.
+	Deferrals *Deferrals
 	// Counters are the buckets.
 	Counters *Counters
 	// Tokens, Log, Book and Settings are for the pages of administration.
@@ -105,7 +107,7 @@ func New(kind Kind) (*World, error) {
 	}
 	w.Guard = memstore.New(memstore.Options{Clock: func() int64 { return w.Clock.Now().UnixMilli() }})
 	w.Sessions.clock = w.Clock
-	w.Counters = &Counters{world: w}
+	w.Counters, w.Deferrals = &Counters{world: w}, &Deferrals{}
 	w.Tokens, w.Log, w.Book, w.Settings = &Tokens{}, &Log{}, &Book{w: w, Version: 41}, settings()
 	if kind != Fresh {
 		w.Users.list = people()
@@ -177,7 +179,7 @@ func (w *World) Deps(welcome *web.Welcome) web.Deps {
 			Pools: w.Pools.Store(), PoolState: w.poolState, Watching: true,
 		},
 		Inspect: web.Inspect{Explain: w.Counters.Explain, ExplainCall: w.Counters.ExplainCall,
-			Buckets: w.Counters.Buckets, Resets: w.Counters},
+			Buckets: w.Counters.Buckets, Resets: w.Counters, Deferrals: w.Deferrals},
 		Profiles: w.Profiles.Store(),
 		People:   web.People{People: &People{w}, Tokens: w.Tokens, Audit: w.Log, TokensChanged: w.changed},
 		Transfer: struct {

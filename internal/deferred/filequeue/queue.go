@@ -303,20 +303,56 @@ func (q *Queue) Finish(_ context.Context, rule int64, done, back []string) (int,
 	return n, nil
 }
 
+// Drop implements decide.Queue.
+func (q *Queue) Drop(_ context.Context, rule, until int64) (int, error) {
+	if until < 0 {
+		return 0, decide.ErrQueueInvalid
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	l, err := q.existing(rule)
+	if l == nil || err != nil {
+		return 0, err
+	}
+	n := 0
+	for _, e := range slices.Clone(l.entries) {
+		switch {
+		case n == decide.MaxQueueLease:
+			return n, nil
+		case e.gone || e.at > until:
+			continue
+		}
+		if err := l.remove(e); err != nil {
+			return n, fmt.Errorf("%w: %w", decide.ErrQueueUnavailable, err)
+		}
+		n++
+	}
+	l.tidy()
+	return n, nil
+}
+
 // Status implements decide.Queue.
 func (q *Queue) Status(_ context.Context, rule int64) (decide.QueueStatus, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	l, err := q.existing(rule)
+	s := decide.QueueStatus{At: q.opt.Now().UnixMilli()}
 	if l == nil || err != nil {
-		return decide.QueueStatus{}, err
+		return s, err
 	}
 	q.sweep(rule, l)
-	s := decide.QueueStatus{Depth: int64(len(l.byTicket))}
+	s.Depth = int64(len(l.byTicket))
+	oldest := true
 	for _, e := range l.entries {
-		if !e.gone {
-			s.Age = max(0, time.Duration(q.opt.Now().UnixMilli()-e.at)*time.Millisecond)
-			break
+		if e.gone {
+			continue
+		}
+		if oldest {
+			s.Age = max(0, time.Duration(s.At-e.at)*time.Millisecond)
+			oldest = false
+		}
+		if e.deliveries > 1 {
+			s.Repeated++
 		}
 	}
 	return s, nil

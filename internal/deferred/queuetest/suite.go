@@ -42,6 +42,7 @@ func Run(t *testing.T, h Harness) {
 		{"ListsTheRulesForWhichSomethingWaits", (*suite).lists},
 		{"PassesOverForeignTickets", (*suite).foreign},
 		{"RefusesWhatIsOutOfBounds", (*suite).bounds},
+		{"DropsWhatAPersonSawAndNothingLater", (*suite).byHand},
 		{"TwoRunnersShareTheWork", (*suite).runners},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -435,4 +436,62 @@ func (s *suite) runners() {
 		s.Errorf("%d items, want %d", len(seen), items)
 	}
 	s.depth(1, 0)
+}
+
+// byHand drops what was there at an instant, leased or not. Items that come later stay, and tickets of dropped ones are
+// of no use.
+func (s *suite) byHand() {
+	s.put(2, "of another rule")
+	s.put(1, "leased twice")
+	s.lease(1, 1, time.Millisecond)
+	var leased []decide.QueueItem
+	s.eventually(func() bool {
+		leased = s.lease(1, 1, time.Hour)
+		return len(leased) == 1
+	})
+	s.put(1, "leased once")
+	leased = append(leased, s.lease(1, 1, time.Hour)...)
+	s.put(1, "waits", func(it *decide.QueueItem) { it.ID = "mine" })
+	st, err := s.q.Status(s.ctx, 1)
+	if err != nil || st.Depth != 3 || st.Repeated != 1 || st.At == 0 {
+		s.Fatalf("got %+v, %v, want 3 items, one of them leased more than once", st, err)
+	}
+	s.eventually(func() bool { now, err := s.q.Status(s.ctx, 1); return err == nil && now.At > st.At })
+	later := s.put(1, "later")
+	if n, err := s.q.Drop(s.ctx, 1, st.At); err != nil || n != 3 {
+		s.Fatalf("dropped %d, %v, want 3", n, err)
+	}
+	s.depth(1, 1)
+	s.depth(2, 1)
+	if n := s.finish(1, []string{leased[0].Ticket, leased[1].Ticket}, nil); n != 0 {
+		s.Errorf("%d dropped items were acknowledged", n)
+	}
+	if again := s.put(1, "mine again", func(it *decide.QueueItem) { it.ID = "mine" }); again == later {
+		s.Error("an item with the id of a dropped one is taken for another")
+	}
+	if got := s.lease(1, 9, time.Hour); len(got) != 2 || string(got[0].Body) != "later" {
+		s.Errorf("what is left: %+v", got)
+	}
+	if n, err := s.q.Drop(s.ctx, 99, st.At); err != nil || n != 0 {
+		s.Errorf("of a rule without a queue: %d, %v", n, err)
+	}
+	if _, err := s.q.Drop(s.ctx, 1, -1); !errors.Is(err, decide.ErrQueueInvalid) {
+		s.Errorf("before the epoch: %v", err)
+	}
+	if s.drops(1) != 0 {
+		s.Error("items that a person dropped are reported as too old")
+	}
+	many := decide.MaxQueueLease + 7
+	for i := range many {
+		if _, err := s.q.Put(s.ctx, 3, decide.QueueItem{Body: []byte(strconv.Itoa(i))},
+			decide.QueueBounds{Items: 5000, Age: time.Hour}); err != nil {
+			s.Fatal(err)
+		}
+	}
+	for _, want := range []int{decide.MaxQueueLease, 7, 0} {
+		if n, err := s.q.Drop(s.ctx, 3, 1<<52); err != nil || n != want {
+			s.Fatalf("of %d: dropped %d, %v, want %d", many, n, err, want)
+		}
+	}
+	s.depth(3, 0)
 }

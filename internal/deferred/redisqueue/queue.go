@@ -37,6 +37,8 @@ var (
 	finishLua string
 	//go:embed status.lua
 	statusLua string
+	//go:embed drop.lua
+	dropLua string
 )
 
 // Options configure a Queue. Client is required.
@@ -53,8 +55,8 @@ type Options struct {
 
 // Queue is a decide.Queue in Redis. It owns no goroutine and nothing to close.
 type Queue struct {
-	opt                       Options
-	put, lease, finish, state *redis.Script
+	opt                             Options
+	put, lease, finish, state, drop *redis.Script
 	// noted has, for each rule, the time at which this process last added it to the index.
 	noted sync.Map
 }
@@ -77,7 +79,7 @@ func New(opt Options) (*Queue, error) {
 	}
 	script := func(lua string) *redis.Script { return redis.NewScript("#!lua\n" + commonLua + "\n" + lua) }
 	return &Queue{opt: opt, put: script(putLua), lease: script(leaseLua), finish: script(finishLua),
-		state: script(statusLua)}, nil
+		state: script(statusLua), drop: script(dropLua)}, nil
 }
 
 // keys returns the keys of one rule. They differ from the keys of buckets, which have a brace
@@ -344,13 +346,25 @@ func (q *Queue) Finish(ctx context.Context, rule int64, done, back []string) (in
 	return n, nil
 }
 
+// Drop implements decide.Queue.
+func (q *Queue) Drop(ctx context.Context, rule, until int64) (int, error) {
+	if until < 0 {
+		return 0, decide.ErrQueueInvalid
+	}
+	n, err := q.drop.Run(ctx, q.opt.Client, q.keys(rule), until, decide.MaxQueueLease).Int()
+	if err != nil {
+		return 0, fmt.Errorf("%w: %w", decide.ErrQueueUnavailable, err)
+	}
+	return n, nil
+}
+
 // Status implements decide.Queue.
 func (q *Queue) Status(ctx context.Context, rule int64) (decide.QueueStatus, error) {
 	list, err := q.run(ctx, q.state, rule)
 	if err != nil {
 		return decide.QueueStatus{}, err
 	}
-	var n [3]int64
+	var n [5]int64
 	if len(list) != len(n) {
 		return decide.QueueStatus{}, unexpected(list)
 	}
@@ -362,5 +376,5 @@ func (q *Queue) Status(ctx context.Context, rule int64) (decide.QueueStatus, err
 		n[i] = v
 	}
 	q.dropped(rule, n[0])
-	return decide.QueueStatus{Depth: n[1], Age: time.Duration(n[2]) * time.Millisecond}, nil
+	return decide.QueueStatus{Depth: n[1], Age: time.Duration(n[2]) * time.Millisecond, Repeated: n[3], At: n[4]}, nil
 }
