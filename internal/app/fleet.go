@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"log/slog"
 	"maps"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -70,7 +71,7 @@ func (f *fleetReporter) ObserveDecision(d *decide.Decision) {
 		name := la.Series()
 		if la.Shadow && la.Known {
 			if id, ok := rules.RuleID(la.Key); ok {
-				f.recorder.Trial(fleet.Trial{Rule: id, Version: la.Version}, la.Decision.Allowed)
+				f.recorder.Trial(fleet.Trial{Rule: id, Version: la.Version}, tried(a, i), la.Display)
 			}
 		}
 		if !la.Candidate { // the enforced limit counts the request
@@ -112,6 +113,25 @@ func decided(a *decide.Answer, i int) fleet.Decided {
 		}
 	}
 	return d
+}
+
+// tried is how the limit on trial at i of an answer decided, and how its rule did as it stands.
+func tried(a *decide.Answer, i int) fleet.Tried {
+	la := &a.Limits[i]
+	t := fleet.Tried{Allowed: la.Decision.Allowed}
+	if !la.Candidate { // a shadow rule denies nothing
+		t.Was, t.Compared = true, true
+		return t
+	}
+	facts, _, _ := strings.Cut(string(la.Key), "|")
+	for j := range i {
+		now := &a.Limits[j]
+		if of, _, _ := strings.Cut(string(now.Key), "|"); now.Rule == la.Rule && !now.Shadow && of == facts {
+			t.Was, t.Compared = now.Decision.Allowed, now.Known && !now.Returned
+			break
+		}
+	}
+	return t
 }
 
 // countTop counts a decision by its key, route and tenant, without credentials.

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"fmt"
 	"net/netip"
 	"strings"
 	"testing"
@@ -67,6 +68,51 @@ func TestFigures_OfATrialBeginWithItsVersion(t *testing.T) {
 		second, err2 := r.Trial(t.Context(), 1, []int64{3})
 		return err1 == nil && err2 == nil && first.Seen == 5 && first.Denied == 4 && second.Seen == 2 && second.Denied == 0
 	})
+}
+
+// TestFigures_OfACandidateSayWhatWouldChange: a candidate is compared with its rule, request by request.
+func TestFigures_OfACandidateSayWhatWouldChange(t *testing.T) {
+	cfg := sharedSettings(t)
+	n := start(t, cfg)
+	n.create(`{"name":"less","scope":"user","route":"/v1/x","limit":3,"window_ms":86400000,"candidate":{"limit":1}}`)
+	n.create(`{"name":"more","scope":"apikey","route":"/v1/y","limit":1,"window_ms":86400000,"candidate":{"limit":4}}`)
+	const secret = "sk_live_4eC39HqLyjWDarjtT1zdp7dc"
+	for range 5 {
+		n.check(`{"user":"u","route":"/v1/x"}`)
+		n.check(`{"api_key":"` + secret + `","route":"/v1/y"}`)
+	}
+	r := fleet.NewReader(fleet.NewRedis(redisOf(t, &cfg), cfg.KeyPrefix), time.Now)
+	eventually(t, "both candidates are compared", func() bool {
+		less, err1 := r.Trial(t.Context(), 1, []int64{1})
+		more, err2 := r.Trial(t.Context(), 2, []int64{1})
+		if strings.Contains(fmt.Sprint(less, more), secret) {
+			t.Fatal("a credential is shown")
+		}
+		return err1 == nil && err2 == nil &&
+			less.Seen == 5 && less.Compared == 5 && less.NewlyDenied == 2 && less.NewlyAllowed == 0 && less.Denied == 4 &&
+			more.Seen == 5 && more.Compared == 5 && more.NewlyDenied == 0 && more.NewlyAllowed == 3 && more.Denied == 1 &&
+			len(less.Keys.Entries) == 1 && less.Keys.Entries[0].Key == "user:u" && less.Keys.Entries[0].Denied == 2 &&
+			len(more.Keys.Entries) == 1 && more.Keys.Entries[0].Allowed == 3
+	})
+}
+
+// TestTried_ComparesWithTheSameKey: a call of descriptors can use a rule for several keys.
+func TestTried_ComparesWithTheSameKey(t *testing.T) {
+	limit := func(key limiter.Key, allowed, candidate, known bool) decide.LimitAnswer {
+		return decide.LimitAnswer{Rule: "r", Key: key, Known: known, Candidate: candidate, Shadow: candidate,
+			Decision: limiter.Decision{Allowed: allowed}}
+	}
+	a := &decide.Answer{Limits: []decide.LimitAnswer{
+		limit("{u:1}|1|fw", true, false, true), limit("{u:2}|1|fw", false, false, true),
+		limit("{u:3}|1|fw", true, false, false),
+		limit("{u:1}|1|fw|c", false, true, true), limit("{u:2}|1|fw|c", false, true, true),
+		limit("{u:3}|1|fw|c", false, true, true), limit("{u:4}|1|fw|c", false, true, true),
+	}}
+	for i, want := range map[int]fleet.Tried{3: {Was: true, Compared: true}, 4: {Compared: true}, 5: {Was: true}, 6: {}} {
+		if got := tried(a, i); got != want {
+			t.Errorf("limit %d: %+v, want %+v", i, got, want)
+		}
+	}
 }
 
 // TestFigures_SamplesHideCredentials: what a caller sent is shown to everyone

@@ -2,11 +2,15 @@ package fleet
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
+
+	"sluice/internal/stats"
 )
 
 const (
@@ -24,20 +28,45 @@ type Trial struct{ Rule, Version int64 }
 type TrialCounts struct {
 	// Seen counts all of them, Denied those that it would have denied.
 	Seen, Denied int64
+	// Compared are those of Seen of which the decision of the rule as it stands is known too. It is less if that was
+	// left to a fail mode, or if nodes of an older version counted.
+	Compared int64
+	// NewlyDenied were allowed by the rule, NewlyAllowed were denied by it, and the trial decided otherwise.
+	NewlyDenied, NewlyAllowed int64
+	// Keys are those of the requests that would change, in the form of samples of denials: Denied of an entry are newly
+	// denied, Allowed newly allowed.
+	Keys stats.Top
 	// First is the time of the first one, zero without any.
 	First time.Time
 }
 
-func (c *TrialCounts) add(o TrialCounts) {
+// Changes is the number of requests that would change.
+func (c *TrialCounts) Changes() int64 { return c.NewlyDenied + c.NewlyAllowed }
+
+// Add adds o.
+func (c *TrialCounts) Add(o TrialCounts) {
 	c.Seen += o.Seen
 	c.Denied += o.Denied
+	c.Compared += o.Compared
+	c.NewlyDenied += o.NewlyDenied
+	c.NewlyAllowed += o.NewlyAllowed
+	if len(o.Keys.Entries) > 0 {
+		c.Keys = stats.MergeTops([]stats.Tops{{stats.ByKey: c.Keys}, {stats.ByKey: o.Keys}})[stats.ByKey]
+	}
 	if c.First.IsZero() || !o.First.IsZero() && o.First.Before(c.First) {
 		c.First = o.First
 	}
 }
 
-// Trial counts one request that a limit on trial decided.
-func (r *Recorder) Trial(t Trial, allowed bool) {
+// Tried says how a limit on trial decided a request.
+type Tried struct {
+	Allowed bool
+	// Was is how the rule as it stands decided. It has a meaning if Compared is set.
+	Was, Compared bool
+}
+
+// Trial counts one request that a limit on trial decided. It calls key if the request would change.
+func (r *Recorder) Trial(t Trial, d Tried, key func() string) {
 	c, ok := r.trials.Load(t)
 	if !ok {
 		if r.knownTrials.Load() >= maxTrials {
@@ -49,12 +78,52 @@ func (r *Recorder) Trial(t Trial, allowed bool) {
 	}
 	f, _ := c.(*trialFigures) // the map holds nothing else
 	f.seen.Add(1)
-	if !allowed {
+	if !d.Allowed {
 		f.denied.Add(1)
+	}
+	if !d.Compared {
+		return
+	}
+	f.compared.Add(1)
+	if d.Allowed != d.Was {
+		f.change(key(), d.Allowed)
 	}
 }
 
-type trialFigures struct{ seen, denied atomic.Int64 }
+type trialFigures struct {
+	seen, denied, compared atomic.Int64
+
+	mu                        sync.Mutex
+	newlyDenied, newlyAllowed int64
+	keys                      *stats.Sketches // nil until a request would change
+}
+
+// change counts a request that would change.
+func (f *trialFigures) change(key string, allowed bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.keys == nil {
+		f.keys = stats.NewSketches()
+	}
+	f.keys.Add(stats.ByKey, key, allowed, 1)
+	if allowed {
+		f.newlyAllowed++
+	} else {
+		f.newlyDenied++
+	}
+}
+
+// take returns the counts since the last call.
+func (f *trialFigures) take() TrialCounts {
+	c := TrialCounts{Seen: f.seen.Swap(0), Denied: f.denied.Swap(0), Compared: f.compared.Swap(0)}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.keys != nil {
+		c.NewlyDenied, c.NewlyAllowed, c.Keys = f.newlyDenied, f.newlyAllowed, f.keys.Tops()[stats.ByKey]
+		f.newlyDenied, f.newlyAllowed, f.keys = 0, 0, nil
+	}
+	return c
+}
 
 // gatherTrials returns the counts since the last call.
 func (r *Recorder) gatherTrials() map[Trial]TrialCounts {
@@ -62,7 +131,7 @@ func (r *Recorder) gatherTrials() map[Trial]TrialCounts {
 	r.trials.Range(func(k, v any) bool {
 		t, _ := k.(Trial)
 		f, _ := v.(*trialFigures)
-		if c := (TrialCounts{Seen: f.seen.Swap(0), Denied: f.denied.Swap(0)}); c.Seen > 0 {
+		if c := f.take(); c.Seen > 0 || c.Compared > 0 || c.Changes() > 0 { // a request may be counted in two parts
 			out[t] = c
 		}
 		return true
@@ -97,7 +166,7 @@ func (p *Publisher) takeTrials(now time.Time) {
 			p.trials[t] = sum
 		}
 		c.First = now
-		sum.add(c)
+		sum.Add(c)
 		sum.last, sum.dirty = now, true
 	}
 }
@@ -124,8 +193,7 @@ func (p *Publisher) appendTrials(out []Entry) ([]Entry, []*trialSum) {
 			continue
 		}
 		posted = append(posted, sum)
-		value := fmt.Sprintf("%d %d %d", sum.Seen, sum.Denied, sum.First.UnixMilli())
-		out = append(out, Entry{Table: trialTable(t), Field: sum.field, Value: value, TTL: trialsTTL})
+		out = append(out, Entry{Table: trialTable(t), Field: sum.field, Value: packTrial(&sum.TrialCounts), TTL: trialsTTL})
 	}
 	return out, posted
 }
@@ -146,24 +214,38 @@ func (r *Reader) Trial(ctx context.Context, rule int64, versions []int64) (Trial
 	var sum TrialCounts
 	for _, fields := range read {
 		for _, text := range fields {
-			sum.add(unpackTrial(text))
+			sum.Add(unpackTrial(text))
 		}
 	}
 	return sum, nil
 }
 
-// unpackTrial reads what appendTrials wrote. Anything else counts as zero.
+// packTrial writes seen, denied, the time of the first request, compared, newly denied and newly allowed, and the keys as
+// JSON, with a space between each. A node of a version before the last four reads the first three and ignores the rest.
+func packTrial(c *TrialCounts) string {
+	return fmt.Sprintf("%d %d %d %d %d %d %s", c.Seen, c.Denied, c.First.UnixMilli(), c.Compared, c.NewlyDenied,
+		c.NewlyAllowed, jsonOf(c.Keys))
+}
+
+// unpackTrial reads what packTrial wrote, and the first three numbers alone. Anything else counts as zero.
 func unpackTrial(text string) TrialCounts {
-	var n [3]int64
-	words := strings.Fields(text)
-	if len(words) < len(n) {
+	var n [6]int64
+	words := strings.SplitN(text, " ", len(n)+1)
+	if len(words) < 3 {
 		return TrialCounts{}
 	}
-	for i := range n {
+	for i := range min(len(n), len(words)) {
 		var err error
 		if n[i], err = strconv.ParseInt(words[i], 10, 64); err != nil || n[i] < 0 {
 			return TrialCounts{}
 		}
 	}
-	return TrialCounts{Seen: n[0], Denied: n[1], First: time.UnixMilli(n[2])}
+	c := TrialCounts{Seen: n[0], Denied: n[1], First: time.UnixMilli(n[2])}
+	if len(words) > len(n) {
+		c.Compared, c.NewlyDenied, c.NewlyAllowed = n[3], n[4], n[5]
+		if json.Unmarshal([]byte(words[len(n)]), &c.Keys) != nil {
+			c.Keys = stats.Top{}
+		}
+	}
+	return c
 }

@@ -1,11 +1,22 @@
 package fleet_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"sluice/internal/fleet"
+	"sluice/internal/stats"
 )
+
+// try lets a shadow rule of id 17 decide.
+func try(n node, version int64, allowed bool) {
+	n.Trial(fleet.Trial{Rule: 17, Version: version}, fleet.Tried{Allowed: allowed, Was: true, Compared: true},
+		func() string { return "user:42" })
+}
 
 // TestTrial_CountsByVersionOnAllNodes: what a trial counted before an edit stays
 // with the version of before, and nothing is counted twice.
@@ -18,7 +29,7 @@ func TestTrial_CountsByVersionOnAllNodes(t *testing.T) {
 			a, b := newNode("a", board, c), newNode("b", board, c)
 			see := func(n node, version int64, seen, denied int) {
 				for i := range seen {
-					n.Trial(fleet.Trial{Rule: 17, Version: version}, i >= denied)
+					try(n, version, i >= denied)
 				}
 			}
 			first := c.now()
@@ -62,13 +73,13 @@ func TestTrial_AreBounded(t *testing.T) {
 	board := &flaky{Board: fleet.NewMemory(c.now)}
 	n, r := newNode("a", board, c), fleet.NewReader(board, c.now)
 	for v := range int64(5000) {
-		n.Trial(fleet.Trial{Rule: 1, Version: v}, true)
+		n.Trial(fleet.Trial{Rule: 1, Version: v}, fleet.Tried{Allowed: true}, nil)
 	}
 	for range 10 {
 		n.Post(t.Context())
 		c.add(10 * time.Second)
 	}
-	n.Trial(fleet.Trial{Rule: 1, Version: 7000}, false)
+	n.Trial(fleet.Trial{Rule: 1, Version: 7000}, fleet.Tried{}, nil)
 	n.Post(t.Context())
 	if got, err := r.Trial(t.Context(), 1, []int64{7000}); err != nil || got.Denied != 1 {
 		t.Errorf("a new trial after many: %+v (%v), want it counted", got, err)
@@ -83,5 +94,109 @@ func TestTrial_AreBounded(t *testing.T) {
 	}
 	if seen != 1000 {
 		t.Errorf("%d trials counted, want the bound of 1000", seen)
+	}
+}
+
+// TestTrial_SaysWhatWouldChangeAndByWhichKeys: of a candidate, the requests that it decides otherwise than its rule are
+// counted both ways, on all nodes.
+func TestTrial_SaysWhatWouldChangeAndByWhichKeys(t *testing.T) {
+	c := newClock()
+	for name, board := range boards(t, c) {
+		t.Run(name, func(t *testing.T) {
+			c.reset()
+			ctx, r := t.Context(), fleet.NewReader(board, c.now)
+			a, b := newNode("a", board, c), newNode("b", board, c)
+			see := func(n node, times int, key string, was, allowed bool) {
+				for range times {
+					n.Trial(fleet.Trial{Rule: 3, Version: 2}, fleet.Tried{Allowed: allowed, Was: was, Compared: true},
+						func() string { return key })
+				}
+			}
+			see(a, 100, "user:a b", true, true)
+			see(a, 30, "user:a b", true, false)
+			see(a, 5, "user:2", false, false)
+			a.Post(ctx)
+			c.add(10 * time.Second)
+			see(a, 3, "user:2", false, true)
+			see(b, 8, "user:2", true, false)
+			a.Trial(fleet.Trial{Rule: 3, Version: 2}, fleet.Tried{}, nil) // its rule was left to a fail mode
+			a.Post(ctx)
+			b.Post(ctx)
+			got, err := r.Trial(ctx, 3, []int64{2})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got.First = time.Time{}
+			want := fleet.TrialCounts{Seen: 147, Denied: 44, Compared: 146, NewlyDenied: 38, NewlyAllowed: 3,
+				Keys: stats.Top{Entries: []stats.TopEntry{{Key: "user:a b", Denied: 30}, {Key: "user:2", Denied: 8, Allowed: 3}}}}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("want -, got +\n%s", diff)
+			}
+			if got.Changes() != 41 {
+				t.Errorf("%d would change, want 41", got.Changes())
+			}
+		})
+	}
+}
+
+// TestTrial_KeysAreBounded: however many keys would change, a few of them are posted, and a frequent one is among them.
+func TestTrial_KeysAreBounded(t *testing.T) {
+	c := newClock()
+	board := fleet.NewMemory(c.now)
+	n, r := newNode("a", board, c), fleet.NewReader(board, c.now)
+	for second := range 20 {
+		for i := range 300 {
+			key := fmt.Sprintf("user:%d-%d", second, i)
+			if i%3 == 0 {
+				key = "user:often"
+			}
+			n.Trial(fleet.Trial{Rule: 3, Version: 2}, fleet.Tried{Was: true, Compared: true}, func() string { return key })
+		}
+		n.Post(t.Context())
+		c.add(5 * time.Second)
+	}
+	got, err := r.Trial(t.Context(), 3, []int64{2})
+	if err != nil || len(got.Keys.Entries) > 20 || got.NewlyDenied != 6000 {
+		t.Fatalf("%d keys of %d requests, %v; want 20 of 6000", len(got.Keys.Entries), got.NewlyDenied, err)
+	}
+	if first := got.Keys.Entries[0]; first.Key != "user:often" || first.Denied > 2000 ||
+		first.Denied+first.Error() < 2000 {
+		t.Errorf("the first key is %+v, want user:often with 2000 in its range", first)
+	}
+}
+
+// TestTrial_IsReadAcrossVersions: a node of the version before posts three numbers, and reads no more than those.
+func TestTrial_IsReadAcrossVersions(t *testing.T) {
+	c := newClock()
+	board := fleet.NewMemory(c.now)
+	ctx, r := t.Context(), fleet.NewReader(board, c.now)
+	post := func(field, value string) {
+		t.Helper()
+		if err := board.Post(ctx, []fleet.Entry{{Table: "x:17:4", Field: field, Value: value, TTL: time.Hour}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	post("old:1", "10 3 1764000000000")
+	post("bad:1", "10 3 1764000000000 7 x 1 {}")
+	post("bad:2", "-1 3 1764000000000")
+	n := newNode("new", board, c)
+	try(n, 4, false)
+	n.Post(ctx)
+	got, err := r.Trial(ctx, 17, []int64{4})
+	if err != nil || got.Seen != 11 || got.Denied != 4 || got.Compared != 1 || got.NewlyDenied != 1 ||
+		len(got.Keys.Entries) != 1 {
+		t.Errorf("got %+v (%v), want the ten of before and one more, which is compared", got, err)
+	}
+	fields, err := board.Read(ctx, []string{"x:17:4"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for field, value := range fields[0] {
+		var seen, denied, first int64
+		if words := strings.Fields(value); strings.HasPrefix(field, "new") {
+			if _, err := fmt.Sscan(strings.Join(words[:3], " "), &seen, &denied, &first); err != nil || seen != 1 || denied != 1 {
+				t.Errorf("an old node reads %d seen, %d denied of %q (%v)", seen, denied, value, err)
+			}
+		}
 	}
 }
