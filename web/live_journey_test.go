@@ -69,9 +69,21 @@ func TestJourney_RollsBackAndPromotes(t *testing.T) {
 	if r, err := w.Rules.GetRule(t.Context(), 7); err != nil || r.Limit != 90 || r.Version != 4 {
 		t.Fatalf("rolled back to limit %d, version %d (%v)", r.Limit, r.Version, err)
 	}
+	// The limit of the rolled-back version has seen no request yet, so the promotion is confirmed twice.
 	steps(t, tab, chromedp.Click(`a[href$="/turn?to=promote"]`), chromedp.WaitVisible(`form[action$="/promote"]`),
-		chromedp.Click(`form[action$="/promote"] .button.primary`), chromedp.WaitNotPresent(`a[href$="/turn?to=promote"]`),
-		chromedp.WaitVisible("[data-flash]"))
+		chromedp.SendKeys("#f-reason", "the sale"), chromedp.Click(`form[action$="/promote"] .button.primary`),
+		chromedp.WaitVisible("p.error#f-little_evidence-hint"))
+	until(t, tab, `[...document.querySelectorAll(".notice.warn")].some(p =>
+		p.textContent.includes("Too little evidence: no request has been seen yet."))`)
+	if r, err := w.Rules.GetRule(t.Context(), 7); err != nil || r.Mode != rules.ModeShadow {
+		t.Errorf("promoted without confirmation: mode %s (%v)", r.Mode, err)
+	}
+	tab.Forgive() // the browser notes the 422
+	steps(t, tab, chromedp.Click("#f-little_evidence"), chromedp.Click(`form[action$="/promote"] .button.primary`),
+		chromedp.WaitNotPresent(`a[href$="/turn?to=promote"]`), chromedp.WaitVisible("[data-flash]"))
+	if page := w.As(access.RoleViewer).Get("/console/rules/7"); !page.Has("“the sale”") {
+		t.Error("the reason is lost")
+	}
 	if r, err := w.Rules.GetRule(t.Context(), 7); err != nil || r.Mode != rules.ModeEnforce {
 		t.Errorf("promoted to mode %s (%v)", r.Mode, err)
 	}

@@ -41,7 +41,8 @@ func TestReason_GoesWithEveryChangeOfARule(t *testing.T) {
 	told("rolling back", id, b.Post(path+"/rollback", url.Values{"to": {"1"}, "version": {version(id)}, "reason": {why}}))
 	told("changing many", id, b.Post("/console/rules/bulk",
 		url.Values{"act": {"shadow"}, "seen": {number(id) + "." + version(id)}, "reason": {why}}))
-	told("promoting", id, b.Post(path+"/promote", url.Values{"version": {version(id)}, "reason": {why}}))
+	told("promoting", id, b.Post(path+"/promote",
+		url.Values{"version": {version(id)}, "reason": {why}, "little_evidence": {"on"}}))
 	if page := b.Get(path); !page.Has("“the &lt;b&gt;sale&lt;/b&gt;”") || page.Has("<b>sale") {
 		t.Error("the history does not tell")
 	}

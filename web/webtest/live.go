@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"sluice/internal/fleet"
+	"sluice/internal/stats"
 	"sluice/limiter"
 	"sluice/rules"
 )
@@ -99,7 +100,18 @@ func (f *Figures) Change(how func(*Figures)) {
 }
 
 func newFigures() *Figures {
-	return &Figures{Trials: map[fleet.Trial]fleet.TrialCounts{{Rule: 7, Version: 3}: {Seen: 7399, Denied: 96}}}
+	return &Figures{Trials: map[fleet.Trial]fleet.TrialCounts{{Rule: 7, Version: 3}: {Seen: 7399, Denied: 96,
+		Compared: 7399, NewlyDenied: 96, First: Now.Add(-42 * time.Hour), Keys: stats.Top{Entries: []stats.TopEntry{
+			{Key: "user:42", Denied: 38}, {Key: "user:acme-batch", Denied: 31},
+			{Key: "user:sha256:1f4a90c2b7de", Denied: 14, Over: 3}, {Key: "user:7", Denied: 6}}}}}}
+}
+
+// tryCandidate gives the first rule a candidate that has not seen much.
+func tryCandidate(w *World) {
+	w.Rules.List[0].Candidate = &rules.Candidate{Limit: new(int64(80))}
+	w.Figures.Trials[fleet.Trial{Rule: 1, Version: w.Rules.List[0].Version}] = fleet.TrialCounts{Seen: 900, Denied: 77,
+		Compared: 900, NewlyDenied: 38, NewlyAllowed: 3, First: Now.Add(-5 * time.Hour),
+		Keys: stats.Top{Entries: []stats.TopEntry{{Key: "user:42", Denied: 24, Allowed: 3}, {Key: "user:7", Denied: 14}}}}
 }
 
 // Trial implements rulepages.Figures.
@@ -108,8 +120,7 @@ func (f *Figures) Trial(_ context.Context, rule int64, versions []int64) (fleet.
 	defer f.mu.Unlock()
 	var sum fleet.TrialCounts
 	for _, v := range versions {
-		c := f.Trials[fleet.Trial{Rule: rule, Version: v}]
-		sum.Seen, sum.Denied = sum.Seen+c.Seen, sum.Denied+c.Denied
+		sum.Add(f.Trials[fleet.Trial{Rule: rule, Version: v}])
 	}
 	return sum, f.Err
 }
