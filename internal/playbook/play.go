@@ -120,6 +120,7 @@ func serve(t *testing.T, redis *testenv.RedisServer) *World {
 			MaxRecordBytes: 64 << 20, SnapshotInterval: time.Hour},
 		Matching: config.Matching{IPv4Prefix: 32, IPv6Prefix: 64, PollInterval: 100 * time.Millisecond},
 		Near:     config.Near{DenyCache: "off", HotKeyRate: 1000},
+		Stats:    config.Stats{StatsDays: 90, TenantAttribute: "tenant"},
 		Log:      config.Log{LogLevel: "info", LogFormat: "text"},
 	}
 	if redis != nil {
