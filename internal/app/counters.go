@@ -67,7 +67,9 @@ func openCounters(ctx context.Context, cfg *config.Serve, host *Host, url *secre
 			host.Log.Warn("REDIS_URL is not set: this node counts alone, and each of several nodes allows the full limit")
 		}
 		startSnapshots(cfg, memory, host.Log, metrics, stops)
-		return &counters{store: memory, loads: decide.NewLoads(nil, host.Now), board: fleet.NewMemory(host.Now),
+		board := fleet.OpenJournal(cfg.FiguresFile(), host.Now, host.Log)
+		stops.add("figures of the last minutes", func(context.Context) error { return board.Close() })
+		return &counters{store: memory, loads: decide.NewLoads(nil, host.Now), board: board,
 			kind: "memory", breakers: func() []fleet.Breaker { return nil }}, nil
 	}
 	return openRedis(ctx, cfg, host, url, memory, metrics, incidents, stops, fatal)

@@ -54,7 +54,8 @@ const leftoverAge = time.Hour
 func removeLeftovers(cfg *config.Serve, exclusive bool, now time.Time, log *slog.Logger) {
 	for _, pattern := range []string{
 		atomicfile.Pattern(cfg.SnapshotFile()), atomicfile.Pattern(cfg.CopyFile()), atomicfile.Pattern(cfg.OverridesFile()),
-		atomicfile.Pattern(cfg.NodesFile()), atomicfile.Pattern(secretFile(cfg)), filepath.Join(queueDir(cfg), "*.new"),
+		atomicfile.Pattern(cfg.NodesFile()), atomicfile.Pattern(cfg.FiguresFile()), atomicfile.Pattern(secretFile(cfg)),
+		filepath.Join(queueDir(cfg), "*.new"),
 	} {
 		found, err := filepath.Glob(pattern)
 		if err != nil { // the name of the directory contains a bracket; nothing is removed

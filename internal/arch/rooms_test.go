@@ -75,7 +75,7 @@ var rooms = []room{
 	{path: "internal/stats", may: []string{"rules", "internal/tick", "internal/wire"},
 		inTests: []string{"internal/fleet"}},
 	{path: "internal/fleet", may: []string{"limiter", "limiter/redisstore", "rules", "internal/stats",
-		"internal/tick",
+		"internal/atomicfile", "internal/tick",
 		"internal/wire"},
 		foreign: []string{redis}},
 	{path: "internal/config", may: []string{"limiter", "rules", "rules/chars", "internal/access"},

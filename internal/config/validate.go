@@ -195,6 +195,9 @@ func (s *Serve) NodesFile() string { return filepath.Join(s.DataDir, "nodes.coun
 // SnapshotFile is the file with the counters of this process.
 func (s *Serve) SnapshotFile() string { return filepath.Join(s.DataDir, "counters.snapshot") }
 
+// FiguresFile is the file with the figures of the last minutes, without Redis.
+func (s *Serve) FiguresFile() string { return filepath.Join(s.DataDir, "figures.journal") }
+
 // hostOf returns the host of an address, which must have a port too.
 func hostOf(address string) (string, error) {
 	host, p, err := net.SplitHostPort(address)

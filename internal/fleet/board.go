@@ -31,7 +31,7 @@ type Board interface {
 	Recent(ctx context.Context, n int) ([]string, error)
 }
 
-// Memory is a Board in this process, for a node without Redis. A restart loses it.
+// Memory is a Board in this process, for a node without Redis. A restart loses it; see Journal.
 type Memory struct {
 	now func() time.Time
 
@@ -45,6 +45,8 @@ type table struct {
 	expires time.Time
 	fields  map[string]string
 }
+
+func newTable() *table { return &table{fields: map[string]string{}} }
 
 var _ Board = (*Memory)(nil)
 
@@ -72,7 +74,7 @@ func (m *Memory) Post(_ context.Context, entries []Entry) error {
 	for _, e := range entries {
 		t := m.tables[e.Table]
 		if t == nil || !now.Before(t.expires) {
-			t = &table{fields: map[string]string{}}
+			t = newTable()
 			m.tables[e.Table] = t
 		}
 		t.fields[e.Field], t.expires = e.Value, now.Add(e.TTL)
