@@ -13,8 +13,8 @@ const actionReset = "reset"
 const actionDrop = "drop"
 
 // NoteDrop records in the audit log that an actor drops the deferred requests of a rule, which may be deleted, and
-// calls drop, which does it. requests is how many were waiting. drop is called only after the entry is written, and the entry
-// stays only if drop succeeds. The error is drop's own or ErrUnavailable.
+// calls drop, which does it. requests is how many were waiting. drop is called only after the entry is written, and the
+// entry stays only if drop succeeds. The error is drop's own or ErrUnavailable.
 func (d *DB) NoteDrop(ctx context.Context, actor rules.Actor, ruleID int64, name string, requests int64,
 	drop func(context.Context) error) error {
 	var failed error

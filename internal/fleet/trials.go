@@ -220,8 +220,9 @@ func (r *Reader) Trial(ctx context.Context, rule int64, versions []int64) (Trial
 	return sum, nil
 }
 
-// packTrial writes seen, denied, the time of the first request, compared, newly denied and newly allowed, and the keys as
-// JSON, with a space between each. A node of a version before the last four reads the first three and ignores the rest.
+// packTrial writes seen, denied, the time of the first request, compared, newly denied and newly allowed, and the keys
+// as JSON, with a space between each. A node of a version before the last four reads the first three and ignores the
+// rest.
 func packTrial(c *TrialCounts) string {
 	return fmt.Sprintf("%d %d %d %d %d %d %s", c.Seen, c.Denied, c.First.UnixMilli(), c.Compared, c.NewlyDenied,
 		c.NewlyAllowed, jsonOf(c.Keys))

@@ -194,7 +194,8 @@ func TestTrial_IsReadAcrossVersions(t *testing.T) {
 	for field, value := range fields[0] {
 		var seen, denied, first int64
 		if words := strings.Fields(value); strings.HasPrefix(field, "new") {
-			if _, err := fmt.Sscan(strings.Join(words[:3], " "), &seen, &denied, &first); err != nil || seen != 1 || denied != 1 {
+			_, err := fmt.Sscan(strings.Join(words[:3], " "), &seen, &denied, &first)
+			if err != nil || seen != 1 || denied != 1 {
 				t.Errorf("an old node reads %d seen, %d denied of %q (%v)", seen, denied, value, err)
 			}
 		}

@@ -35,7 +35,8 @@ func (p *Pages) switchRule(v *kit.Visit, id int64, form url.Values) error {
 	return p.afterChange(v, id, form, err, "Rule %q %s.", r.Name, done)
 }
 
-// promoteRule enforces a shadow rule, or makes a candidate the rule's limit. With too little evidence, it asks once more.
+// promoteRule enforces a shadow rule, or makes a candidate the rule's limit. With too little evidence, it asks once
+// more.
 func (p *Pages) promoteRule(v *kit.Visit, id int64, form url.Values) error {
 	if asked, err := p.askAgain(v, id, form); asked || err != nil {
 		return err
