@@ -91,7 +91,7 @@ func TestEvents_RepeatNothing(t *testing.T) {
 	if second, ok := message(lines); !ok || second != "data:\n" {
 		t.Errorf("without news the message is %q", second)
 	}
-	w.Fleet.Deny(fleet.Denial{ID: "new", Rule: "charges-per-user", Mode: "enforce"})
+	w.Fleet.Deny(fleet.Request{ID: "new", Rule: "charges-per-user", Mode: "enforce"})
 	for {
 		next, ok := message(lines)
 		if !ok {

@@ -4,13 +4,11 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"log/slog"
-	"maps"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"sluice/api/decide"
-	"sluice/api/reply"
 	"sluice/internal/config"
 	"sluice/internal/fleet"
 	"sluice/internal/stats"
@@ -62,7 +60,7 @@ func (f *fleetReporter) ObserveDecision(d *decide.Decision) {
 	whole := fleet.Decided{Allowed: a.Allowed(), Soft: a.Soft, Elastic: a.Elastic, Shed: a.Verdict == decide.Shed,
 		Degraded: a.Degraded != ""}
 	rescued := !whole.Allowed // every limit that denied has a candidate that allows
-	weight := f.recorder.Weight()
+	weight, denied := f.recorder.Weight(), false
 	for i := range a.Limits {
 		la := &a.Limits[i]
 		if la.Returned {
@@ -86,7 +84,11 @@ func (f *fleetReporter) ObserveDecision(d *decide.Decision) {
 		if la.Decision.Allowed {
 			continue
 		}
-		f.recorder.Denied(name, func() fleet.Denial { return f.sample(q, a, la, la.Display()) })
+		denied = true
+		f.recorder.Denied(name, func() fleet.Request { return f.sample(q, a, la, la.Display()) })
+	}
+	if whole.Allowed && !denied && f.recorder.SampleAllowed() {
+		f.recorder.KeepAllowed(f.sampleAllowed(q, a))
 	}
 	whole.WouldAllow = rescued && len(a.Limits) > 0
 	f.recorder.Request(whole)
@@ -152,36 +154,6 @@ func (f *fleetReporter) countTop(q *decide.Question, rule, key string, allowed b
 	if tenant := q.Descriptor.Attributes[f.tenant]; tenant != "" {
 		f.recorder.Top(rule, stats.ByTenant, redact.Text(tenant), allowed, weight)
 	}
-}
-
-// sample describes one denial for display, without API keys and values that look
-// like credentials. q is nil for descriptors, of which the key shows everything.
-func (f *fleetReporter) sample(q *decide.Question, a *decide.Answer, la *decide.LimitAnswer, key string) fleet.Denial {
-	limit, _, _ := la.Decision.InForce(la.Limit.Algorithm)
-	d := fleet.Denial{
-		At: f.now().UnixMilli(), Rule: la.Series(), Key: key, Mode: la.Mode(), Status: reply.Status(a),
-		Limit: limit, Weight: la.Weight, RetryAfter: la.Decision.RetryAfter, Degraded: la.Degraded,
-		Shed: la.Shed, Banned: la.Ban > 0,
-	}
-	if q == nil { // descriptors
-		d.Bucket = rules.BucketName(la.Key)
-		return d
-	}
-	if d.Weight = q.Weight; q.IsDirect {
-		return d
-	}
-	from := &q.Descriptor
-	d.Bucket = rules.BucketName(la.Key)
-	d.Method, d.Route, d.Host = from.Method, redact.Path(from.Route), redact.Text(from.Host)
-	d.User, d.Tier = redact.Text(from.User), redact.Text(from.Tier)
-	if from.IP.IsValid() {
-		d.IP = from.IP.String()
-	}
-	d.Attributes = maps.Clone(from.Attributes)
-	for name, v := range d.Attributes {
-		d.Attributes[name] = redact.Text(v)
-	}
-	return d
 }
 
 // status is the status of this node.

@@ -131,7 +131,7 @@ func TestFigures_SamplesHideCredentials(t *testing.T) {
 	p := fleet.NewPublisher(fleet.PublisherOptions{Recorder: f.recorder, Board: board, Now: time.Now,
 		Status: func() fleet.Status { return fleet.Status{ID: "n"} }})
 	p.Post(t.Context())
-	lines, err := board.Recent(t.Context(), 10)
+	lines, err := board.Recent(t.Context(), "recent", 0, 10)
 	if err != nil || len(lines) != 1 {
 		t.Fatalf("samples = %q, %v; want one", lines, err)
 	}
@@ -145,6 +145,59 @@ func TestFigures_SamplesHideCredentials(t *testing.T) {
 	}
 	if q.Descriptor.Attributes["a"] != secret {
 		t.Error("the question was changed")
+	}
+}
+
+// TestFigures_AllowedRequestsAreSampledWithoutCredentials: they are shown like denials, so they hide as much.
+func TestFigures_AllowedRequestsAreSampledWithoutCredentials(t *testing.T) {
+	secret := "sk_live_4eC39HqLyjWDarjtT1zdp7dc"
+	f := &fleetReporter{recorder: fleet.NewRecorder(), now: time.Now}
+	q := &decide.Question{Op: limiter.OpTake, Weight: 1, Descriptor: rules.Descriptor{
+		Method: secret, Route: "/v1/" + secret + "?k=" + secret, Host: secret, User: secret, APIKey: secret, Tier: secret,
+		Attributes: map[string]string{secret: secret, "tenant": "acme"},
+	}}
+	a := &decide.Answer{Op: limiter.OpTake, Verdict: decide.Allowed, Strictest: 1, Limits: []decide.LimitAnswer{
+		{Rule: "wide", Key: "{global}|2|sc", Known: true, Decision: limiter.Decision{Allowed: true}},
+		{Rule: "r", Key: "{user:42}|1|sc", Known: true, Decision: limiter.Decision{Allowed: true, Remaining: 7}},
+		{Rule: "r", Key: "{user:42}|1c|sc", Known: true, Candidate: true, Decision: limiter.Decision{Allowed: true}},
+	}}
+	f.ObserveDecision(&decide.Decision{Question: q, Answer: a})
+	f.ObserveDecision(&decide.Decision{Question: q, Answer: &decide.Answer{Op: limiter.OpRefund}}) // no decision
+	a.Limits[2].Decision.Allowed = false                                                           // a sample of the candidate, and so none as allowed
+	f.ObserveDecision(&decide.Decision{Question: q, Answer: a})
+	board := fleet.NewMemory(time.Now)
+	p := fleet.NewPublisher(fleet.PublisherOptions{Recorder: f.recorder, Board: board, Now: time.Now,
+		Status: func() fleet.Status { return fleet.Status{ID: "n"} }})
+	p.Post(t.Context())
+	lines, err := board.Recent(t.Context(), "allowed", 0, 10)
+	if err != nil || len(lines) != 1 {
+		t.Fatalf("samples = %q, %v; want one", lines, err)
+	}
+	if strings.Contains(lines[0], secret) {
+		t.Errorf("the sample shows the credential: %s", lines[0])
+	}
+	for _, want := range []string{`"user:42"`, `"acme"`, `"allowed":true`, `"also":["wide"]`, `"remaining":7`} {
+		if !strings.Contains(lines[0], want) {
+			t.Errorf("the sample lacks %s: %s", want, lines[0])
+		}
+	}
+	list, err := fleet.NewReader(board, time.Now).Requests(t.Context(), fleet.Filter{}, 10)
+	if err != nil || len(list) != 2 {
+		t.Errorf("%d requests, %v; want that, and what the candidate would deny", len(list), err)
+	}
+}
+
+// TestFigures_OnlyASampledRequestCostsAnAllocation: most requests are allowed and not sampled.
+func TestFigures_OnlyASampledRequestCostsAnAllocation(t *testing.T) {
+	f := &fleetReporter{recorder: fleet.NewRecorder(), now: time.Now}
+	d := &decide.Decision{Question: &decide.Question{Op: limiter.OpTake, Weight: 1}, Answer: &decide.Answer{
+		Op: limiter.OpTake, Verdict: decide.Allowed, Limits: []decide.LimitAnswer{{Rule: "r", Key: "{user:42}|1|sc", Known: true,
+			Decision: limiter.Decision{Allowed: true}}}}}
+	for range 2000 { // what else is counted of single requests begins to be drawn
+		f.ObserveDecision(d)
+	}
+	if got := testing.AllocsPerRun(1000, func() { f.ObserveDecision(d) }); got > 0 {
+		t.Errorf("%g allocations for a request, want none", got)
 	}
 }
 
@@ -173,7 +226,7 @@ func TestFigures_OfDescriptors(t *testing.T) {
 	p := fleet.NewPublisher(fleet.PublisherOptions{Recorder: f.recorder, Board: board, Now: time.Now,
 		Status: func() fleet.Status { return fleet.Status{ID: "n"} }})
 	p.Post(t.Context())
-	lines, err := board.Recent(t.Context(), 10)
+	lines, err := board.Recent(t.Context(), "recent", 0, 10)
 	if err != nil || len(lines) != 1 {
 		t.Fatalf("samples = %q, %v; want one", lines, err)
 	}

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 )
@@ -25,10 +26,10 @@ type Board interface {
 	Drop(ctx context.Context, table string, fields []string) error
 	// Forget removes tables.
 	Forget(ctx context.Context, tables []string) error
-	// Append adds lines to the list of recent lines and keeps the newest.
-	Append(ctx context.Context, lines []string, keep int) error
-	// Recent returns up to n lines, newest first.
-	Recent(ctx context.Context, n int) ([]string, error)
+	// Append adds lines to a list and keeps the newest.
+	Append(ctx context.Context, list string, lines []string, keep int) error
+	// Recent returns up to n lines of a list, newest first, without the first skip.
+	Recent(ctx context.Context, list string, skip, n int) ([]string, error)
 }
 
 // Memory is a Board in this process, for a node without Redis. A restart loses it; see Journal.
@@ -37,7 +38,7 @@ type Memory struct {
 
 	mu     sync.Mutex
 	tables map[string]*table
-	lines  []string // oldest first
+	lists  map[string][]string // oldest first
 	swept  time.Time
 }
 
@@ -52,7 +53,7 @@ var _ Board = (*Memory)(nil)
 
 // NewMemory creates an empty board. Tables expire by now.
 func NewMemory(now func() time.Time) *Memory {
-	return &Memory{now: now, tables: map[string]*table{}, swept: now()}
+	return &Memory{now: now, tables: map[string]*table{}, lists: map[string][]string{}, swept: now()}
 }
 
 // sweepEvery is how often expired tables are removed.
@@ -122,23 +123,24 @@ func (m *Memory) Forget(_ context.Context, tables []string) error {
 }
 
 // Append implements Board.
-func (m *Memory) Append(_ context.Context, lines []string, keep int) error {
+func (m *Memory) Append(_ context.Context, list string, lines []string, keep int) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.lines = append(m.lines, lines...)
-	if over := len(m.lines) - keep; over > 0 {
-		m.lines = append([]string(nil), m.lines[over:]...)
+	m.lists[list] = append(m.lists[list], lines...)
+	// Lines are dropped many at a time, so that an append rarely moves those that stay.
+	if all := m.lists[list]; len(all) > keep+keep/4 {
+		m.lists[list] = slices.Clone(all[len(all)-keep:])
 	}
 	return nil
 }
 
 // Recent implements Board.
-func (m *Memory) Recent(_ context.Context, n int) ([]string, error) {
+func (m *Memory) Recent(_ context.Context, list string, skip, n int) ([]string, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	out := make([]string, 0, min(n, len(m.lines)))
-	for i := len(m.lines) - 1; i >= 0 && len(out) < n; i-- {
-		out = append(out, m.lines[i])
-	}
+	lines := m.lists[list]
+	lines = lines[:max(0, len(lines)-skip)]
+	out := slices.Clone(lines[max(0, len(lines)-n):])
+	slices.Reverse(out)
 	return out, nil
 }

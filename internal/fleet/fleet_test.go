@@ -78,8 +78,8 @@ func (n node) decide(rule string, allowed, denied int) {
 		n.Request(fleet.Decided{})
 		n.Limit(rule, fleet.Decided{})
 		key := fmt.Sprintf("user:%d", i%3)
-		n.Denied(rule, func() fleet.Denial {
-			return fleet.Denial{Rule: rule, Key: key, Mode: "enforce", Route: "/v1/x"}
+		n.Denied(rule, func() fleet.Request {
+			return fleet.Request{Rule: rule, Key: key, Mode: "enforce", Route: "/v1/x"}
 		})
 	}
 }
@@ -151,9 +151,9 @@ func TestDenials_AreSampledFilteredAndCountedByKey(t *testing.T) {
 			if whole, err := r.Denials(ctx, fleet.Filter{Key: "user:", WholeKey: true}, 100); err != nil || len(whole) != 0 {
 				t.Errorf("part of a key was taken for all of it: %+v, %v", whole, err)
 			}
-			one, ok, err := r.Denial(ctx, all[3].ID)
+			one, ok, err := r.Request(ctx, all[3].ID)
 			if err != nil || !ok || one.ID != all[3].ID {
-				t.Errorf("Denial(%s) = %+v, %t, %v", all[3].ID, one, ok, err)
+				t.Errorf("Request(%s) = %+v, %t, %v", all[3].ID, one, ok, err)
 			}
 		})
 	}
@@ -222,7 +222,7 @@ func TestRecorder_IsBounded(t *testing.T) {
 	n := newNode("a", board, c)
 	for i := range 30_000 {
 		n.Limit(fmt.Sprintf("rule-%d", i), fleet.Decided{Allowed: true})
-		n.Denied("flood", func() fleet.Denial { return fleet.Denial{Rule: "flood"} })
+		n.Denied("flood", func() fleet.Request { return fleet.Request{Rule: "flood"} })
 	}
 	n.Post(t.Context())
 	c.add(10 * time.Second)

@@ -17,7 +17,7 @@ const (
 	maxHot = 50
 )
 
-// HotKey is one of the busiest buckets of a node. Like a Denial, everyone who can
+// HotKey is one of the busiest buckets of a node. Like a Request, everyone who can
 // read rules may see it.
 type HotKey struct {
 	// Key is the bucket's display name. Bucket is the name by which it can be found

@@ -25,8 +25,8 @@ func (e *OwnError) Error() string { return e.Err.Error() }
 // Unwrap returns that error.
 func (e *OwnError) Unwrap() error { return e.Err }
 
-// postOwn stores the entries and new denials of a post in Own as well.
-func (p *Publisher) postOwn(ctx context.Context, entries []Entry, denials []string) {
+// postOwn stores the entries and new samples of a post in Own as well.
+func (p *Publisher) postOwn(ctx context.Context, entries []Entry, samples lines) {
 	if p.opt.Own == nil {
 		return
 	}
@@ -36,7 +36,9 @@ func (p *Publisher) postOwn(ctx context.Context, entries []Entry, denials []stri
 		mine[i] = e
 	}
 	_ = p.opt.Own.Post(ctx, mine) // memory never fails
-	_ = p.opt.Own.Append(ctx, denials, keptDenials)
+	for list, fresh := range samples {
+		_ = p.opt.Own.Append(ctx, list, fresh, sampleLists[list])
+	}
 }
 
 // FallBackOn makes the reader use this node's own figures while its board is

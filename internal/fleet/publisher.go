@@ -32,9 +32,7 @@ const (
 	slowEvery = 5 * time.Second
 	// backlog is how long figures wait for an unavailable board.
 	backlog = 5 * time.Minute
-	// keptDenials is the number of recent denials on the board.
-	keptDenials = 2000
-	// maxWaiting is the largest number of denials that wait for an unavailable board.
+	// maxWaiting is the largest number of samples of a list that wait for an unavailable board.
 	maxWaiting = 500
 )
 
@@ -69,8 +67,8 @@ type Publisher struct {
 	latest   int64   // the last second with figures
 	lastTops []Entry // of the last hour, not posted yet
 	trials   map[Trial]*trialSum
-	denials  []string // wait for the board
-	fresh    []string // those of the last second
+	waiting  lines // for the board
+	fresh    lines // of the last second
 	hour     int64
 	slowAt   time.Time
 	serial   int64
@@ -92,6 +90,7 @@ func NewPublisher(opt PublisherOptions) *Publisher {
 		seconds: map[int64]stats.Figures{}, rules: map[int64]map[string]stats.Figures{},
 		minutes: map[int64]map[string]stats.Figures{},
 		dirty:   map[slot]struct{}{}, trials: map[Trial]*trialSum{}, cold: true,
+		waiting: lines{}, fresh: lines{},
 	}
 }
 
@@ -131,11 +130,9 @@ func (p *Publisher) Post(ctx context.Context) {
 			t.dirty = false
 		}
 		p.lastTops = nil
-		err = p.opt.Board.Append(ctx, p.denials, keptDenials)
+		err = p.postSamples(ctx)
 	}
-	if err == nil {
-		p.denials = p.denials[:0]
-	} else {
+	if err != nil {
 		p.opt.Recorder.tops.again(out.tops)
 	}
 	if (err != nil) != p.away {
@@ -153,7 +150,6 @@ func (p *Publisher) Post(ctx context.Context) {
 func (p *Publisher) take(now time.Time) {
 	g := p.opt.Recorder.gather()
 	p.opt.Recorder.tops.pace()
-	p.fresh = p.fresh[:0]
 	sec := now.Unix()
 	p.latest = max(p.latest, sec)
 	add(p.seconds, sec, g.total)
@@ -175,19 +171,7 @@ func (p *Publisher) take(now time.Time) {
 		p.dirty[slot{t.kind, at}] = struct{}{}
 	}
 	p.takeTrials(now)
-	for i := range g.samples {
-		d := &g.samples[i]
-		p.serial++
-		d.Node, d.ID = p.node, p.node+"-"+strconv.FormatInt(p.serial, 36)
-		text, err := json.Marshal(d)
-		if err != nil {
-			continue
-		}
-		p.fresh = append(p.fresh, string(text))
-		if len(p.denials) < maxWaiting {
-			p.denials = append(p.denials, string(text))
-		}
-	}
+	p.takeSamples(g.denied, g.allowed)
 }
 
 // ruleTable are the figures of rules by periods of width seconds.

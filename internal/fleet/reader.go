@@ -93,10 +93,7 @@ type Reader struct {
 	sharedMu sync.Mutex
 	shared   map[string]sharedTables
 
-	recentMu    sync.Mutex
-	recent      []Denial // not to be changed
-	recentErr   error
-	recentAsked time.Time
+	denied, allowed sampleList
 }
 
 // fresh is how long a read of the board is shared.
@@ -104,7 +101,8 @@ const fresh = time.Second
 
 // NewReader creates a reader of board.
 func NewReader(board Board, now func() time.Time) *Reader {
-	return &Reader{board: board, now: now, tens: map[int64]map[string]stats.Figures{}, shared: map[string]sharedTables{}}
+	return &Reader{board: board, now: now, tens: map[int64]map[string]stats.Figures{}, shared: map[string]sharedTables{},
+		denied: sampleList{name: deniedList}, allowed: sampleList{name: allowedList}}
 }
 
 // Live returns the state of the fleet, at most a second old. It never fails: if the

@@ -24,12 +24,12 @@ func (b *asked) Read(ctx context.Context, tables []string) ([]map[string]string,
 	return b.Board.Read(ctx, tables)
 }
 
-func (b *asked) Recent(ctx context.Context, n int) ([]string, error) {
+func (b *asked) Recent(ctx context.Context, list string, skip, n int) ([]string, error) {
 	b.times++
 	if b.err != nil {
 		return nil, b.err
 	}
-	return b.Board.Recent(ctx, n)
+	return b.Board.Recent(ctx, list, skip, n)
 }
 
 // TestReader_AsksOnceASecondForEveryone: many people look at the same figures, and

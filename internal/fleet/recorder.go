@@ -13,8 +13,8 @@ const (
 	maxRules = 20_000
 	// Other collects the rules that are not counted separately.
 	Other = "(other)"
-	// maxSamples is the number of denials that a node keeps per second,
-	// maxSamplesRule that of one rule.
+	// maxSamples is the number of requests that a node keeps per second,
+	// maxSamplesRule the number of denials of one rule among them.
 	maxSamples     = 20
 	maxSamplesRule = 5
 )
@@ -31,10 +31,11 @@ type Recorder struct {
 	trials      sync.Map // of Trial, *trialFigures
 	knownTrials atomic.Int64
 
-	tops tops
+	tops    tops
+	allowed allowed
 
 	sampleMu sync.Mutex
-	samples  []Denial
+	samples  []Request
 	ofRule   map[string]int
 }
 
@@ -83,6 +84,7 @@ func (t *tally) take() stats.Figures {
 func NewRecorder() *Recorder {
 	r := &Recorder{ofRule: map[string]int{}}
 	r.tops.stride.Store(1)
+	r.allowed.stride.Store(1)
 	return r
 }
 
@@ -105,7 +107,7 @@ func (r *Recorder) Limit(rule string, d Decided) {
 }
 
 // Denied keeps a denial of a rule as a sample if this second has room. It calls sample only then.
-func (r *Recorder) Denied(rule string, sample func() Denial) {
+func (r *Recorder) Denied(rule string, sample func() Request) {
 	r.sampleMu.Lock()
 	defer r.sampleMu.Unlock()
 	if len(r.samples) >= maxSamples || r.ofRule[rule] >= maxSamplesRule {
@@ -119,7 +121,8 @@ func (r *Recorder) Denied(rule string, sample func() Denial) {
 type gathered struct {
 	total   stats.Figures
 	rules   map[string]stats.Figures
-	samples []Denial
+	denied  []Request
+	allowed []Request
 }
 
 // gather empties the recorder, but for the keys.
@@ -141,7 +144,8 @@ func (r *Recorder) gather() gathered {
 	}
 	r.sampleMu.Lock()
 	defer r.sampleMu.Unlock()
-	g.samples, r.samples = r.samples, nil
+	g.denied, r.samples = r.samples, nil
 	clear(r.ofRule)
+	g.allowed = r.allowed.take(maxSamples - len(g.denied))
 	return g
 }

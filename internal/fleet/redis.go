@@ -8,7 +8,7 @@ import (
 )
 
 // Redis is a Board that all nodes with the same servers and key prefix share. Its
-// tables are hashes and its list is a list, all under the prefix and with an expiry.
+// tables are hashes and its lists are lists, all under the prefix and with an expiry.
 type Redis struct {
 	client redis.UniversalClient
 	prefix string
@@ -16,7 +16,7 @@ type Redis struct {
 
 var _ Board = (*Redis)(nil)
 
-// boardTTL is how long the list of recent lines is kept after its last line.
+// boardTTL is how long a list is kept after its last line.
 const boardTTL = 24 * time.Hour
 
 // NewRedis creates a board on client under a prefix such as "sl:". It does not
@@ -98,7 +98,7 @@ func (r *Redis) Forget(ctx context.Context, tables []string) error {
 }
 
 // Append implements Board.
-func (r *Redis) Append(ctx context.Context, lines []string, keep int) error {
+func (r *Redis) Append(ctx context.Context, list string, lines []string, keep int) error {
 	if len(lines) == 0 {
 		return nil
 	}
@@ -106,7 +106,7 @@ func (r *Redis) Append(ctx context.Context, lines []string, keep int) error {
 	for i, l := range lines {
 		values[i] = l
 	}
-	key := r.prefix + "recent"
+	key := r.prefix + list
 	_, err := r.client.Pipelined(ctx, func(p redis.Pipeliner) error {
 		p.LPush(ctx, key, values...)
 		p.LTrim(ctx, key, 0, int64(keep)-1)
@@ -117,6 +117,6 @@ func (r *Redis) Append(ctx context.Context, lines []string, keep int) error {
 }
 
 // Recent implements Board.
-func (r *Redis) Recent(ctx context.Context, n int) ([]string, error) {
-	return r.client.LRange(ctx, r.prefix+"recent", 0, int64(n)-1).Result()
+func (r *Redis) Recent(ctx context.Context, list string, skip, n int) ([]string, error) {
+	return r.client.LRange(ctx, r.prefix+list, int64(skip), int64(skip+n)-1).Result()
 }

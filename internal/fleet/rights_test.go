@@ -27,13 +27,13 @@ func TestRights_ThoseDocumentedAreEnoughForEverything(t *testing.T) {
 	}
 	secrets(t, newSecret(t, url, newClock()), false)
 	b := fleet.NewRedis(client(t, url), "sl:")
-	if err := b.Append(t.Context(), []string{"a line"}, 1); err != nil {
+	if err := b.Append(t.Context(), "recent", []string{"a line"}, 1); err != nil {
 		t.Error(err)
 	}
 	if err := b.Post(t.Context(), []fleet.Entry{{Table: "t", Field: "f", Value: "v", TTL: time.Minute}}); err != nil {
 		t.Error(err)
 	}
-	if _, err := b.Recent(t.Context(), 1); err != nil {
+	if _, err := b.Recent(t.Context(), "recent", 0, 1); err != nil {
 		t.Error(err)
 	}
 	if got, err := b.Read(t.Context(), []string{"t"}); err != nil || got[0]["f"] != "v" {

@@ -86,7 +86,7 @@ func (p *Pages) inForce(name string) *rules.Compiled {
 
 // Denials is the page of recent denials.
 type Denials struct {
-	Lines []fleet.Denial
+	Lines []fleet.Request
 	Query view.Query
 	// Older is the address of the denials before the last line, "" if there are none.
 	Older string
@@ -110,7 +110,7 @@ func (m *Denials) Stream() string {
 func sortedNames[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
 // fromWords describes who sent a denied request.
-func fromWords(d *fleet.Denial) string {
+func fromWords(d *fleet.Request) string {
 	var parts []string
 	for _, p := range []struct{ name, value, key string }{{"user ", d.User, "user:"}, {"from ", d.IP, "ip:"},
 		{"host ", d.Host, "host:"}, {"tier ", d.Tier, "tier:"}} {

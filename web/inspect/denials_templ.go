@@ -421,7 +421,7 @@ func denialList(m Denials) templ.Component {
 }
 
 // denialTable lists denials, with the rule's name if rule is set.
-func denialTable(lines []fleet.Denial, ids map[string]int64, rule bool) templ.Component {
+func denialTable(lines []fleet.Request, ids map[string]int64, rule bool) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -470,7 +470,7 @@ func denialTable(lines []fleet.Denial, ids map[string]int64, rule bool) templ.Co
 	})
 }
 
-func denialRow(d *fleet.Denial, ids map[string]int64, rule bool) templ.Component {
+func denialRow(d *fleet.Request, ids map[string]int64, rule bool) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -733,7 +733,7 @@ func denialRow(d *fleet.Denial, ids map[string]int64, rule bool) templ.Component
 	})
 }
 
-func denialBadge(d *fleet.Denial) templ.Component {
+func denialBadge(d *fleet.Request) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {

@@ -31,7 +31,7 @@ func (p *Pages) explainForm(v *kit.Visit) error {
 		p.fillCall(v.QueryParam("rule"), &m)
 		return v.Page(http.StatusOK, p.explainPage(v, m))
 	}
-	d, found, err := p.Denials.Denial(v.Ctx, id)
+	d, found, err := p.Denials.Request(v.Ctx, id)
 	switch {
 	case err != nil:
 		return p.countersUnavailable(err)
@@ -105,7 +105,7 @@ func tooLong(form url.Values) (errs []rules.FieldError) {
 }
 
 // fromDenial fills in the form from a sampled denial, as far as the denial was stored.
-func fromDenial(d *fleet.Denial) (url.Values, []string) {
+func fromDenial(d *fleet.Request) (url.Values, []string) {
 	form := url.Values{
 		"method": {d.Method}, "route": {d.Route}, "host": {d.Host}, "ip": {d.IP}, "user": {d.User}, "tier": {d.Tier},
 		"weight":     {strconv.FormatInt(d.Weight, 10)},
@@ -257,7 +257,7 @@ type Explain struct {
 	// Notes say what was left out of the pasted request or the denial.
 	Notes []string
 	// Denial is the denial that the form was filled in from, nil for none.
-	Denial *fleet.Denial
+	Denial *fleet.Request
 	// Asked is the call of Envoy that Result is about, nil for a request.
 	Asked *AskedCall
 	// Rule is the name of the rule for which the call of the form was filled in, "" for none.

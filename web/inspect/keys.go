@@ -265,7 +265,7 @@ type KeyPage struct {
 	OverrideUnknown bool
 	// Recent are denials of the key. RecentUnreadable means that they cannot be read, RecentOwn that they are of this
 	// node only since RecentSince.
-	Recent                      []fleet.Denial
+	Recent                      []fleet.Request
 	RecentUnreadable, RecentOwn bool
 	RecentSince                 time.Time
 	// Edit is the form of an override.

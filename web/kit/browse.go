@@ -84,7 +84,7 @@ func compareValues(x, y any) int {
 }
 
 // RuleIDs maps the rule names of denials to the IDs of the rules in force, 0 for others.
-func (k *Kit) RuleIDs(lines []fleet.Denial) map[string]int64 {
+func (k *Kit) RuleIDs(lines []fleet.Request) map[string]int64 {
 	names := make([]string, len(lines))
 	for i := range lines {
 		names[i] = lines[i].Rule

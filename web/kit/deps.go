@@ -42,7 +42,7 @@ type Deps struct {
 	GuardLocal limiter.Store
 	// Node returns the state of this node. Every page calls it, so it must answer from memory.
 	Node func() Node
-	// Fleet returns metrics of all nodes, Denials sampled denials.
+	// Fleet returns metrics of all nodes, Denials sampled requests.
 	Fleet   Fleet
 	Denials DenialLog
 	// Stats has the figures of what was decided, Marks what happened meanwhile.
@@ -122,11 +122,13 @@ type Fleet interface {
 	Live(ctx context.Context) fleet.Live
 }
 
-// DenialLog returns sampled denials of all nodes, newest first.
+// DenialLog returns sampled requests of all nodes, newest first.
 type DenialLog interface {
-	Denials(ctx context.Context, f fleet.Filter, n int) ([]fleet.Denial, error)
-	// Denial returns a denial that is still stored.
-	Denial(ctx context.Context, id string) (fleet.Denial, bool, error)
+	Requests(ctx context.Context, f fleet.Filter, n int) ([]fleet.Request, error)
+	// Denials is Requests without allowed ones, of which more time is stored.
+	Denials(ctx context.Context, f fleet.Filter, n int) ([]fleet.Request, error)
+	// Request returns a request that is still stored.
+	Request(ctx context.Context, id string) (fleet.Request, bool, error)
 }
 
 // Overrides stores overrides. opt are the settings by which addresses

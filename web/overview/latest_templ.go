@@ -72,7 +72,7 @@ func latestDenials(m Overview) templ.Component {
 	})
 }
 
-func latestRow(d *fleet.Denial, ids map[string]int64) templ.Component {
+func latestRow(d *fleet.Request, ids map[string]int64) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {

@@ -161,7 +161,7 @@ type Overview struct {
 	Denied, Busy []RuleRate
 	// Latest are the most recent denials, LatestIDs their rules in force by name. LatestUnavailable means that they
 	// cannot be read.
-	Latest            []fleet.Denial
+	Latest            []fleet.Request
 	LatestIDs         map[string]int64
 	LatestUnavailable bool
 	// Incidents are those that last.

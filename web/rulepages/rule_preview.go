@@ -224,7 +224,7 @@ type RulePreview struct {
 	Silent bool
 	Jitter int64
 	// Denials are the recent denials that the rule matches, out of Looked.
-	Denials []fleet.Denial
+	Denials []fleet.Request
 	Looked  int
 	// DenialsUnavailable means that they cannot be read. Unmatched is the reason why none were tested.
 	DenialsUnavailable bool
@@ -234,7 +234,7 @@ type RulePreview struct {
 // shownDenials is how many denials the preview shows.
 const shownDenials = 5
 
-func firstDenials(all []fleet.Denial) []fleet.Denial { return all[:min(len(all), shownDenials)] }
+func firstDenials(all []fleet.Request) []fleet.Request { return all[:min(len(all), shownDenials)] }
 
 func listIntro(n int) string {
 	if n > shownDenials {
@@ -244,7 +244,7 @@ func listIntro(n int) string {
 }
 
 // denialWords describes the request and the rule of a denial.
-func denialWords(d *fleet.Denial) string {
+func denialWords(d *fleet.Request) string {
 	s := d.Route
 	if d.Method != "" {
 		s = d.Method + " " + s

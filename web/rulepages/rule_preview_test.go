@@ -102,9 +102,9 @@ const oddMethod = "rules:\n  - {name: odd, scope: user, method: PSOT, limit: 1, 
 
 func TestPreview_SaysWhatTheRuleDoes(t *testing.T) {
 	w := webtest.Start(t, webtest.Full)
-	w.Fleet.Denied = make([]fleet.Denial, 12)
+	w.Fleet.Denied = make([]fleet.Request, 12)
 	for i := range w.Fleet.Denied {
-		w.Fleet.Denied[i] = fleet.Denial{ID: strconv.Itoa(i), At: webtest.Now.UnixMilli(), Rule: "charges-per-user",
+		w.Fleet.Denied[i] = fleet.Request{ID: strconv.Itoa(i), At: webtest.Now.UnixMilli(), Rule: "charges-per-user",
 			Key: "user:40", User: "40", Method: "POST", Route: "/v1/charges", Host: "a.example.com",
 			Weight: 1}
 	}
@@ -153,7 +153,7 @@ func TestPreview_SaysWhatTheRuleDoes(t *testing.T) {
 			t.Errorf("%s: %d %s", name, page.Code, page.Body)
 		}
 	}
-	w.Fleet.Denied = []fleet.Denial{{ID: "1", Rule: `"><b>`, Key: "user:<script>", Route: "/v1/exports", Method: "POST",
+	w.Fleet.Denied = []fleet.Request{{ID: "1", Rule: `"><b>`, Key: "user:<script>", Route: "/v1/exports", Method: "POST",
 		User: "u"}}
 	if page := b.Post("/console/rules/preview", webtest.RuleForm()); !page.Has("user:&lt;script&gt;") ||
 		page.Has("<script>") || page.Has("<b>") {

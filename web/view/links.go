@@ -23,7 +23,7 @@ func KeyLink(rule, key string) string {
 }
 
 // denialKey is the address of the page of a denial's key.
-func denialKey(d *fleet.Denial) string {
+func denialKey(d *fleet.Request) string {
 	if d.Bucket != "" {
 		return KeyLink(d.Rule, d.Bucket)
 	}

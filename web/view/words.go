@@ -137,7 +137,7 @@ func BreakerWords(state string) string {
 }
 
 // RequestWords is a denied request in a few words.
-func RequestWords(d *fleet.Denial) string {
+func RequestWords(d *fleet.Request) string {
 	words := strings.TrimSpace(d.Method + " " + d.Route)
 	if words == "" {
 		return "–"

@@ -13,9 +13,9 @@ import (
 const evil = `"><script>alert(1)</script><img src=x onerror=alert(2)>`
 
 // SampleDenials are a few of every sort after those of charges-per-user.
-func SampleDenials() []fleet.Denial {
+func SampleDenials() []fleet.Request {
 	hash := string(limiter.AppendHashed(nil, "sk_live_example"))[len("%h"):]
-	list := []fleet.Denial{
+	list := []fleet.Request{
 		{Rule: "logins-per-address", Key: "ip:203.0.113.66", Bucket: "ip:203.0.113.66", Limit: 5, RetryAfter: 184_000,
 			Method: "POST", Route: "/v1/login", IP: "203.0.113.66"},
 		{Rule: "tighter-charges", Key: "user:42", Bucket: "user:42", Mode: rules.ModeShadow, Status: 200, Limit: 60,
@@ -42,6 +42,26 @@ func SampleDenials() []fleet.Denial {
 			d.Status = 429
 		}
 		d.Weight = max(d.Weight, 1)
+	}
+	return list
+}
+
+// sampleAllowed are a few requests that were allowed, one of them by a fail mode, and one that no rule is about.
+func sampleAllowed() []fleet.Request {
+	list := []fleet.Request{
+		{Rule: "search-per-user", Key: "user:42", Bucket: "user:42", Limit: 30, Remaining: 12, Method: "GET",
+			Route: "/v1/search", User: "42", Tier: "free", Also: []string{"charges-per-user"}},
+		{Rule: "charges-per-user", Key: "user:" + longName, Bucket: "user:" + longName, Limit: 100, Remaining: 61,
+			Method: "POST", Route: "/v1/charges/" + longName + "/confirmations/2026-11-21", User: longName,
+			Attributes: map[string]string{"tenant": longName, "region": "eu-central-1"}},
+		{Method: "GET", Route: "/healthz", IP: "203.0.113.9"},
+		{Rule: "search-per-user", Key: "user:7", Bucket: "user:7", Limit: 30, Remaining: 29, Degraded: "local",
+			Method: "GET", Route: "/v1/search", User: "7"},
+	}
+	for i := range list {
+		d := &list[i]
+		d.ID, d.At, d.Node = fmt.Sprintf("a%d", i), Now.UnixMilli()-2_000-int64(i)*3_000, "d4e5f6"
+		d.Allowed, d.Mode, d.Status, d.Weight = true, rules.ModeEnforce, 200, 1
 	}
 	return list
 }

@@ -3,6 +3,7 @@ package webtest
 import (
 	"context"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 
@@ -142,16 +143,16 @@ func (f *Overrides) apply(set *rules.Set) *rules.Set {
 	return set.WithOverrides(edit.Done(1, Now.UnixMilli()))
 }
 
-// Denial implements kit.DenialLog.
-func (f *Fleet) Denial(_ context.Context, id string) (fleet.Denial, bool, error) {
+// Request implements kit.DenialLog.
+func (f *Fleet) Request(_ context.Context, id string) (fleet.Request, bool, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, d := range f.Denied {
+	for _, d := range slices.Concat(f.Denied, f.Allowed) {
 		if d.ID == id && f.Err == nil {
 			return d, true, nil
 		}
 	}
-	return fleet.Denial{}, false, f.Err
+	return fleet.Request{}, false, f.Err
 }
 
 // spendSome empties the buckets of some users.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"slices"
 	"strconv"
-	"strings"
 
 	"sluice/internal/fleet"
 	"sluice/limiter"
@@ -149,25 +148,35 @@ func (f *Rules) RuleHistory(_ context.Context, id int64, limit int, before int64
 }
 
 // Denials implements kit.DenialLog.
-func (f *Fleet) Denials(_ context.Context, by fleet.Filter, n int) ([]fleet.Denial, error) {
+func (f *Fleet) Denials(_ context.Context, by fleet.Filter, n int) ([]fleet.Request, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	var out []fleet.Denial
-	for _, d := range f.Denied {
-		if (by.Rule == "" || d.Rule == by.Rule) && (d.Key == by.Key || !by.WholeKey && strings.Contains(d.Key, by.Key)) &&
-			strings.Contains(d.Route, by.Route) &&
-			(by.Mode == "" || d.Mode == by.Mode) && !d.Time().Before(by.From) && (by.To.IsZero() || d.Time().Before(by.To)) {
-			out = append(out, d)
+	return firstOf(f.Denied, &by, n), f.Err
+}
+
+// Requests implements kit.DenialLog.
+func (f *Fleet) Requests(_ context.Context, by fleet.Filter, n int) ([]fleet.Request, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	all := slices.Concat(f.Denied, f.Allowed)
+	slices.SortStableFunc(all, func(a, b fleet.Request) int { return cmp.Compare(b.At, a.At) })
+	return firstOf(all, &by, n), f.Err
+}
+
+func firstOf(all []fleet.Request, by *fleet.Filter, n int) (out []fleet.Request) {
+	for i := range all {
+		if by.Match(&all[i]) {
+			out = append(out, all[i])
 		}
 	}
-	return out[:min(n, len(out))], f.Err
+	return out[:min(n, len(out))]
 }
 
 // denials are a few that the sample rules made.
-func denials() []fleet.Denial {
-	var out []fleet.Denial
+func denials() []fleet.Request {
+	var out []fleet.Request
 	for i := range int64(12) {
-		out = append(out, fleet.Denial{
+		out = append(out, fleet.Request{
 			ID: strconv.FormatInt(i, 10), Bucket: "user:" + strconv.FormatInt(40+i%5, 10), At: Now.UnixMilli() - i*4000,
 			Node: "a1b2c3", Rule: "charges-per-user", Key: "user:" + strconv.FormatInt(40+i%5, 10),
 			Mode: "enforce", Status: 429, Limit: 100, Weight: 1, RetryAfter: 11_800, Method: "POST", Route: "/v1/charges",

@@ -116,6 +116,7 @@ func New(kind Kind) (*World, error) {
 	if full {
 		w.Rules.List = SampleRules()
 		w.Fleet.Figures, w.Fleet.Denied = traffic(w.Rules.List), append(denials(), SampleDenials()...)
+		w.Fleet.Allowed = sampleAllowed()
 	}
 	if kind == SignOn {
 		w.Provider = &Provider{world: w}
@@ -319,7 +320,8 @@ func ownerOf(r *rules.Rule) string {
 type Fleet struct {
 	mu      sync.Mutex
 	Figures fleet.Live
-	Denied  []fleet.Denial
+	Denied  []fleet.Request
+	Allowed []fleet.Request
 	Err     error
 }
 
@@ -340,10 +342,10 @@ func (f *Fleet) SetErr(err error) {
 }
 
 // Deny adds a denial while pages are looked at.
-func (f *Fleet) Deny(d fleet.Denial) {
+func (f *Fleet) Deny(d fleet.Request) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.Denied = append([]fleet.Denial{d}, f.Denied...)
+	f.Denied = append([]fleet.Request{d}, f.Denied...)
 }
 
 // Change edits the figures of rules while pages are looked at.
