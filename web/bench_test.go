@@ -44,6 +44,7 @@ func BenchmarkPages_TenThousandRules(b *testing.B) {
 		{"fail modes", "/console/fail-modes", nil},
 		{"fail modes, page 100", "/console/fail-modes?page=100", nil},
 		{"denials", "/console/denials", nil},
+		{"requests", "/console/requests", nil},
 		{"explain", "/console/explain?denial=s0", nil},
 		{"a key", "/console/keys?rule=charges-per-user-09996&key=user%3A42", nil},
 		{"hot keys", "/console/hot-keys", nil},

@@ -37,7 +37,7 @@ func spend(t *testing.T, w *webtest.World, user string) {
 
 func TestJourney_FromADenialToItsExplanation(t *testing.T) {
 	t.Parallel()
-	for page, list := range map[string]string{"/console": "#live-latest", "/console/denials": "#live-denials"} {
+	for page, list := range map[string]string{"/console": "#live-latest", "/console/denials": "#live-samples"} {
 		t.Run(list, func(t *testing.T) {
 			t.Parallel()
 			w := world(t, webtest.Full)
@@ -145,8 +145,8 @@ func TestJourney_AKeyIsResetBlockedAndLetGo(t *testing.T) {
 	w.Clock.Add(11 * time.Minute) // the password was given too long ago for what cannot be undone
 	spend(t, w, "43")
 	steps(t, tab,
-		chromedp.Navigate(url+"/console/denials?key=user%3A43"), chromedp.WaitVisible("#live-denials"),
-		chromedp.Click(`#live-denials a[href*="key=user%3A43"]`), chromedp.WaitVisible(`form[action="/console/keys/reset"]`),
+		chromedp.Navigate(url+"/console/denials?key=user%3A43"), chromedp.WaitVisible("#live-samples"),
+		chromedp.Click(`#live-samples a[href*="key=user%3A43"]`), chromedp.WaitVisible(`form[action="/console/keys/reset"]`),
 	)
 	if got := shownText(t, tab, "main"); !strings.Contains(got, "0 of 100") || !strings.Contains(got, "denied") {
 		t.Fatalf("the bucket:\n%s", got)

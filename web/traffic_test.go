@@ -197,10 +197,10 @@ func TestTraffic_ARowLeadsOn(t *testing.T) {
 	b := w.As(access.RoleViewer)
 	for path, links := range map[string][]string{
 		"":        {"/console/traffic?by=key&amp;rule=charges-per-user", "/console/rules/1"},
-		"?by=key": {"/console/denials?key=user%3A42"},
+		"?by=key": {"/console/requests?key=user%3A42"},
 		"?by=key&rule=charges-per-user": {"/console/keys?key=user%3A42&amp;rule=charges-per-user",
-			"/console/denials?key=user%3A42&amp;rule=charges-per-user", "/console/rules/1"},
-		"?by=route":                        {"/console/denials?route=POST+%2Fv1%2Fcharges"},
+			"/console/requests?key=user%3A42&amp;rule=charges-per-user", "/console/rules/1"},
+		"?by=route":                        {"/console/requests?route=POST+%2Fv1%2Fcharges"},
 		"?by=node":                         {"/console#live-nodes"},
 		"?by=rule&rule=charges-per-user":   {`class="whole-row" href="/console/rules/1"`},
 		"?by=node&rule=charges-per-user":   {"Nodes are counted for all rules together"},

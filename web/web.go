@@ -69,14 +69,13 @@ func (s *Server) routes() []Route {
 		})
 }
 
-// events is the stream of live data of a page: the page of a rule if the parameter rule is set, the denials that the
-// parameters select if of is denials, the traffic
-// or the incidents that they select if it is traffic or incidents, else the overview.
+// events is the stream of live data of a page: what the other parameters select if the parameter of is denials,
+// requests, traffic or incidents; else the page of a rule if the parameter rule is set; else the overview.
 func (s *Server) events(v *kit.Visit) error {
 	return v.Events(func(v *kit.Visit) kit.Feed {
 		switch v.QueryParam("of") {
-		case "denials":
-			return s.inspect.Feed(v)
+		case "denials", "requests":
+			return s.inspect.Feed(v, v.QueryParam("of") == "requests")
 		case "traffic":
 			return s.traffic.Feed(v)
 		case "incidents":

@@ -27,7 +27,7 @@ var looks = []struct {
 	{"wide and light", 1280, false, nil, nil},
 	{"wide and dark", 1280, true, []string{"color-contrast", "link-in-text-block"}, nil},
 	{"on a dark phone", 390, true, []string{"color-contrast", "link-in-text-block"},
-		[]string{"overview", "rules", "denials", "sign-in", "rule-edit"}},
+		[]string{"overview", "rules", "requests", "sign-in", "rule-edit"}},
 	{"on a phone", 390, false, nil, nil},
 }
 

@@ -294,7 +294,7 @@ func keyBucketPage(f view.Frame, m KeyPage) templ.Component {
 					return templ_7745c5c3_Err
 				}
 			} else if len(m.Recent) > 0 {
-				templ_7745c5c3_Err = denialTable(m.Recent, map[string]int64{r.Name: r.ID}, false).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = sampleTable(m.Recent, map[string]int64{r.Name: r.ID}, false).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}

@@ -1,4 +1,4 @@
-// Package inspect shows single requests and keys: recent denials, why a request is denied, and what remains of a quota.
+// Package inspect shows single requests and keys: samples of recent ones, why a request is denied, and what remains of a quota.
 package inspect
 
 import (
@@ -47,7 +47,8 @@ const pathKeys = "/console/keys"
 // Routes are the area's.
 func (p *Pages) Routes() []kit.Route {
 	return []kit.Route{
-		{Method: http.MethodGet, Path: kit.PathDenials, Role: access.RoleViewer, Handle: p.listDenials},
+		{Method: http.MethodGet, Path: kit.PathDenials, Role: access.RoleViewer, Handle: p.listSamples},
+		{Method: http.MethodGet, Path: kit.PathRequests, Role: access.RoleViewer, Handle: p.listSamples},
 		{Method: http.MethodGet, Path: kit.PathExplain, Role: access.RoleViewer, Handle: p.explainForm},
 		{Method: http.MethodPost, Path: kit.PathExplain, Role: access.RoleViewer, Offline: true,
 			Handle: kit.Posted(p.explain)},
@@ -64,10 +65,10 @@ func (p *Pages) Routes() []kit.Route {
 	}
 }
 
-// Feed returns the live parts of the page of denials.
-func (p *Pages) Feed(v *kit.Visit) kit.Feed {
+// Feed returns the live parts of the page of denials or, if all is set, of the page of requests.
+func (p *Pages) Feed(v *kit.Visit, all bool) kit.Feed {
 	return func() templ.Component {
-		m, err := p.denialsOf(v)
-		return denialParts(m, kit.Unreadable(err))
+		m, err := p.samplesOf(v, all)
+		return sampleParts(m, kit.Unreadable(err))
 	}
 }

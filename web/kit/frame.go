@@ -76,6 +76,7 @@ const (
 	PathFailModes = "/console/fail-modes"
 	PathExplain   = "/console/explain"
 	PathDenials   = "/console/denials"
+	PathRequests  = "/console/requests"
 	PathIncidents = "/console/incidents"
 	PathHotKeys   = "/console/hot-keys"
 	PathDeferred  = "/console/deferred"

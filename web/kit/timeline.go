@@ -9,7 +9,7 @@ import (
 // is that of a stats.Query. page is the address of the page. With an error, the chart says that it could not be read.
 func (v *Visit) Timeline(rule, by string, r view.Range, page view.Query) (view.Timeline, stats.Result, error) {
 	t := view.Timeline{ID: "timeline", Range: r, Page: page,
-		Moment: view.NewQuery(PathDenials, nil).Set("rule", rule)}
+		Moment: view.NewQuery(PathRequests, nil).Set("rule", rule)}
 	q := r.Query(rule)
 	q.By = by
 	answer, err := v.kit.Stats.Stats(v.Ctx, q)

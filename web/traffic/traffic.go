@@ -187,7 +187,7 @@ func knownPoint(p stats.Point) bool { return p.Known }
 
 // lead sets the links of a row.
 func (m *Page) lead(l *Line, ids map[string]int64) {
-	denials := view.NewQuery(kit.PathDenials, nil).Set("rule", m.Rule)
+	requests := view.NewQuery(kit.PathRequests, nil).Set("rule", m.Rule)
 	switch m.Table.By {
 	case stats.ByRule:
 		page := Link{view.RuleLink(ids, l.Key), "Rule", "The rule " + l.Key}
@@ -197,15 +197,15 @@ func (m *Page) lead(l *Line, ids map[string]int64) {
 		}
 		l.More = append(l.More, page)
 	case stats.ByKey:
-		l.Link = denials.With("key", l.Key)
+		l.Link = requests.With("key", l.Key)
 		if m.Rule != "" {
 			l.Link = view.KeyLink(m.Rule, l.Key)
-			l.More = append(l.More, Link{denials.With("key", l.Key), "Denials", "Denials of " + l.Key})
+			l.More = append(l.More, Link{requests.With("key", l.Key), "Requests", "Requests of " + l.Key})
 		}
 	case stats.ByRoute:
-		l.Link = denials.With("route", l.Key)
+		l.Link = requests.With("route", l.Key)
 	case stats.ByTenant:
-		l.Link = denials.With("key", l.Key)
+		l.Link = requests.With("tenant", l.Key)
 	case stats.ByNode:
 		l.Link = kit.PathHome + "#live-nodes"
 	}

@@ -5,12 +5,14 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"sluice/internal/access"
+	"sluice/web/view"
 	"sluice/web/webtest"
 )
 
-func TestDenials_AreFilteredByWhatTheAddressSays(t *testing.T) {
+func TestSamples_AreFilteredByWhatTheAddressSays(t *testing.T) {
 	b := webtest.Start(t, webtest.Full).As(access.RoleViewer)
 	tests := []struct {
 		query string
@@ -22,9 +24,14 @@ func TestDenials_AreFilteredByWhatTheAddressSays(t *testing.T) {
 		{"?rule=logins-per-address", []string{"ip:203.0.113.66"}, "charges-per-user</a>"},
 		{"?key=user%3Aada", []string{"uploads-in-bytes</a>"}, "exports-at-a-time</a>"},
 		{"?route=/v1/exp", []string{"exports-at-a-time</a>"}, "charges-per-user</a>"},
-		{"?mode=shadow", []string{"tighter-charges</a>", "badge info"}, "badge bad"},
+		{"?outcome=shadow", []string{"tighter-charges</a>", "badge info"}, "badge bad"},
 		{"?since=1m", []string{"charges-per-user</a>"}, "gone-rule"},
-		{"?to=1763726280000&mode=nonsense", []string{"No matching denials", "Show all denials"}, "charges-per-user</a>"},
+		{"?outcome=would_deny", []string{"tighter-charges</a>"}, "charges-per-user</a>"},
+		{"?outcome=degraded", []string{"signups-in-all</a>", "fail mode closed"}, "charges-per-user</a>"},
+		{"?tenant=acme", []string{"uploads-in-bytes</a>", "All tenants"}, "logins-per-address</a>"},
+		{"?node=elsewhere", []string{"No matching denials"}, "charges-per-user</a>"},
+		{"?to=2026-11-21T00:00:00Z", []string{"No matching denials", "Show all denials", "All times", "Newest"},
+			"charges-per-user</a>"},
 		{"?key=%3Cscript%3E", []string{"&lt;script&gt;"}, "<script>alert"},
 	}
 	for _, tt := range tests {
@@ -34,6 +41,46 @@ func TestDenials_AreFilteredByWhatTheAddressSays(t *testing.T) {
 		}
 		if tt.not != "" && strings.Contains(page.Body, tt.not) {
 			t.Errorf("%q: shows %q", tt.query, tt.not)
+		}
+	}
+}
+
+func TestSamples_OfAllowedRequestsAreOnAPageOfTheirOwn(t *testing.T) {
+	b := webtest.Start(t, webtest.Full).As(access.RoleViewer)
+	const requests, denials = "/console/requests", "/console/denials"
+	if page := b.Get(denials); page.Has("/v1/search") || page.Has("Allowed") {
+		t.Error("an allowed request is among the denials")
+	}
+	page := b.Get(requests)
+	for _, want := range []string{"GET /v1/search", "12 left", "also counted by charges-per-user", "no rule", "/healthz",
+		"200, fail mode local", "429", "of=requests"} {
+		if !page.Has(want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+	if page := b.Get(requests + "?outcome=allowed&rule=charges-per-user"); !page.Has("GET /v1/search") ||
+		page.Has("badge bad") {
+		t.Error("the allowed requests that a rule counted")
+	}
+	at := webtest.Now.Add(-3 * time.Second)
+	moment := b.Get(requests + "?from=" + view.Stamp(at) + "&to=" + view.Stamp(at.Add(2*time.Second)))
+	if !moment.Has("GET /v1/search") || moment.Has("healthz") || !moment.Has("All times") {
+		t.Error("the requests of a moment")
+	}
+}
+
+func TestSamples_SayWhatIsWrongWithTheAddress(t *testing.T) {
+	b := webtest.Start(t, webtest.Full).As(access.RoleViewer)
+	for query, want := range map[string]string{
+		"from=yesterday":      "from: must be a date and time",
+		"to=%3Cb%3E":          "to: must be a date and time",
+		"outcome=nonsense":    "outcome: does not exist",
+		"outcome=allowed&x=1": "outcome: does not exist", // of denials
+		"from=2026-11-21T12:00&to=2026-11-21T12:00": "to: must be after the start",
+	} {
+		page := b.Get("/console/denials?key=kept&" + query)
+		if page.Code != http.StatusUnprocessableEntity || !page.Has(want, `value="kept"`) {
+			t.Errorf("%s: %d, lacks %q or the key", query, page.Code, want)
 		}
 	}
 }
@@ -68,7 +115,7 @@ func TestDenials_LeadFromPageToPage(t *testing.T) {
 		w.Fleet.Denied = append(w.Fleet.Denied, sample)
 	}
 	b := w.As(access.RoleViewer)
-	if page := b.Get("/console/denials?rule=charges-per-user"); !page.Has(`rel="next"`, "rule=charges-per-user&amp;to=",
+	if page := b.Get("/console/denials?rule=charges-per-user"); !page.Has(`rel="next"`, "before=",
 		"100 denials shown") {
 		t.Error("the first page does not lead on")
 	}
