@@ -149,9 +149,9 @@ func TestJourney_FromARangeToAMoment(t *testing.T) {
 	if hours < 5.5 || hours > 6.5 || value[bool](t, tab, `document.querySelector("[data-live]") !== null`) {
 		t.Errorf("a quarter of the day has %v hours", hours)
 	}
-	steps(t, tab, chromedp.Click("figure details:last-of-type > summary"), chromedp.Focus("[data-moment-link]"),
+	steps(t, tab, chromedp.Click("figure details:last-of-type > summary"), chromedp.Focus("[data-rows] a"),
 		chromedp.KeyEvent(kb.Enter))
-	until(t, tab, `location.pathname !== "/console/traffic" && location.search.includes("rule=charges-per-user")`)
+	until(t, tab, `location.pathname === "/console/requests" && location.search.includes("rule=charges-per-user")`)
 	steps(t, tab, chromedp.Navigate(url+"/console/traffic?by=node&from=2026-11-21T12:00&to=2026-11-21T11:00"),
 		chromedp.WaitReady("[aria-invalid=true]"))
 	tab.Forgive() // the browser notes the 422
