@@ -36,3 +36,13 @@ func ParseClientNetwork(s string) (netip.Prefix, error) {
 	}
 	return p, nil
 }
+
+// addressUnder returns an address of a network of ParseClientNetwork that is its own normal address.
+func addressUnder(p netip.Prefix) netip.Addr {
+	if !nat64.Contains(p.Addr()) {
+		return p.Addr()
+	}
+	b := p.Addr().As16()
+	b[nat64.Bits()/8-1] |= 1 // beside the NAT64 addresses, and in p, which is larger than them
+	return netip.AddrFrom16(b)
+}

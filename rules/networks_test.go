@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -119,6 +120,25 @@ func TestNetworks_FollowTheSizeByWhichAddressesAreCounted(t *testing.T) {
 	m := matchOne(compile(t, r).WithOverrides(o), d, overrideNow)
 	if m == nil || m.Override.ID != 0 {
 		t.Errorf("of another scope: got %+v", m)
+	}
+}
+
+// The addresses beside the NAT64 addresses, whose first address is one of them, are counted as IPv6.
+func TestNetworks_TheNetworkAroundNAT64IsOneBucket(t *testing.T) {
+	s := withOverrides(t, perIP("ip"), Override{Key: "ip:64:ff9b::/64", Blocked: true})
+	for ip, want := range map[string]int64{"64:ff9b::1:a05:505": 1, "0.0.0.0": 0, "64:ff9b::a05:505": 0} {
+		m := matchOne(s, Descriptor{IP: netip.MustParseAddr(ip)}, overrideNow)
+		if m == nil || m.Override.ID != want {
+			t.Errorf("%s: got %+v, want override %d", ip, m, want)
+		}
+	}
+	if b, err := s.FindBucket(s.At(0), "ip:64:ff9b::/64", overrideNow); err != nil || b.Override.ID != 1 ||
+		b.Name != "ip:64:ff9b::/64" {
+		t.Errorf("the page of the key shows %+v, %v", b, err)
+	}
+	_, err := ParseOverrideKey("ip", Options{}, "64:ff9b::/80")
+	if err == nil || !strings.HasSuffix(err.Error(), "; write 64:ff9b::/64") {
+		t.Errorf("got %v", err)
 	}
 }
 

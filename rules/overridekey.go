@@ -241,9 +241,9 @@ func (p *overrideParser) address(v string) (ip netip.Addr, network netip.Prefix,
 	switch {
 	case network.Bits() > bits:
 		return ip, network, fmt.Errorf("cannot match, because addresses are counted by /%d networks; write %s", bits,
-			p.set.countedUnder(ip))
+			netip.PrefixFrom(ip, bits).Masked())
 	case network.Bits() == bits:
-		return ip, netip.Prefix{}, nil
+		return addressUnder(network), netip.Prefix{}, nil
 	case p.single:
 		return ip, network, errors.New("must name one bucket; a network has many, so write an address in it")
 	case p.prefix:
