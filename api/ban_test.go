@@ -211,6 +211,16 @@ func TestBan_ResetEndsItWithTheBucketOrAlone(t *testing.T) {
 				t.Errorf("%s: fields %v", path, got)
 			}
 		}
+		// What is meant to end a ban never resets the bucket.
+		f.check(`{"user":"42"}`)
+		for _, query := range []string{"?Only=ban", "?only=ban%", "?only=ban;", "?onlyban"} {
+			if a := f.do(http.MethodPost, "/ratelimit/reset"+query, `{"user":"42"}`); a.status != 422 && a.status != 400 {
+				t.Errorf("%s: %d %s", query, a.status, a.body)
+			}
+		}
+		if a := f.check(`{"user":"42","weight":0}`); *a.Limits[0].Remaining != 0 {
+			t.Errorf("the bucket was reset: %+v", a)
+		}
 	})
 }
 

@@ -70,22 +70,17 @@ func single(op limiter.Op) func(*Server, echo.Context) error {
 	}
 }
 
-// onlyBans reads the parameter only of a reset.
+// onlyBans reads the parameter only of a reset. A misspelt one must not reset more than was meant.
 func onlyBans(c echo.Context, q *decide.Question) error {
-	values, given := c.QueryParams()["only"]
-	q.OnlyBans = len(values) == 1 && values[0] == "ban"
-	message := ""
-	switch {
-	case !given:
-	case !q.OnlyBans:
-		message = "must be ban, or be left out"
-	case q.IsDirect:
-		message = "does not apply to direct limits; only rules have bans"
+	params, err := parseQuery(c, "only")
+	if err != nil {
+		return err
 	}
-	if message != "" {
-		return &rules.ValidationError{Fields: []rules.FieldError{{Field: "only", Message: message}}}
+	q.OnlyBans = params.oneOf("only", "ban") != ""
+	if q.OnlyBans && q.IsDirect {
+		params.wrong("only", "does not apply to direct limits; only rules have bans")
 	}
-	return nil
+	return params.err()
 }
 
 // answer decides the question of x and appends the answer to dst.
