@@ -1,6 +1,10 @@
 package redact
 
-import "strings"
+import (
+	"strings"
+
+	"sluice/rules/chars"
+)
 
 // Hidden replaces a value that must not be shown.
 const Hidden = "(hidden)"
@@ -14,16 +18,19 @@ func Text(v string) string {
 	return v
 }
 
-// Path is Text for each segment of a path, without query and fragment.
+// Path is Text for each segment of a path, without query and fragment. A segment is hidden as well if it is a credential
+// once its escapes are decoded.
 func Path(path string) string {
 	path, _, _ = strings.Cut(path, "?")
 	path, _, _ = strings.Cut(path, "#")
-	if !SecretPath(path) {
+	if !SecretPath(path) && !strings.Contains(path, "%") {
 		return path
 	}
 	parts := strings.Split(path, "/")
 	for i := range parts {
-		parts[i] = Text(parts[i])
+		if parts[i] = Text(parts[i]); SecretPath(chars.Unescape(parts[i])) {
+			parts[i] = Hidden
+		}
 	}
 	return strings.Join(parts, "/")
 }

@@ -23,6 +23,8 @@ func TestPath_HidesTheSegmentAlone(t *testing.T) {
 		{"/v1/keys/sk_live_abcdef/rotate", "/v1/keys/" + Hidden + "/rotate"},
 		{"/v1/charges?token=sk_live_abcdef", "/v1/charges"},
 		{"/v1/a#sk_live_abcdef", "/v1/a"},
+		{"/v1/%73k%5Flive_abcdef", "/v1/" + Hidden},
+		{"/v1/a%2Fsk_live_abcdef/Bearer%20abcdef/100%25", "/v1/" + Hidden + "/" + Hidden + "/100%25"},
 	}
 	for _, tt := range tests {
 		if got := Path(tt.in); got != tt.want {
