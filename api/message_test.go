@@ -45,6 +45,16 @@ func TestMessage_HasNoCredentials(t *testing.T) {
 	}
 }
 
+func TestMessage_IsBoundedWithItsValues(t *testing.T) {
+	f := newFixture(t, []rules.Rule{messaged("r", 0, strings.Repeat("{route}", 42))})
+	for length, own := range map[int]bool{90: true, 1000: false} {
+		a := f.check(`{"user":"42","route":"/` + strings.Repeat("x", length-1) + `"}`)
+		if got, _ := a.Body["message"].(string); strings.HasPrefix(got, "/xxx") != own {
+			t.Errorf("route of %d bytes: got %d bytes, %.40q", length, len(got), got)
+		}
+	}
+}
+
 func TestMessage_IsNotThatOfAFailMode(t *testing.T) {
 	r := messaged("r", 5, "own")
 	r.FailMode = rules.FailClosed

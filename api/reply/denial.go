@@ -24,6 +24,10 @@ func AppendDenial(b []byte, a *decide.Answer) []byte { return appendDenial(b, a,
 // maxPolicyNames bounds the names of limits in a short denial, in bytes.
 const maxPolicyNames = 400
 
+// maxMessage bounds the message of a rule with its values, in bytes. A placeholder that stands in a message often would
+// multiply what a caller sent, for each check of a batch.
+const maxMessage = 4 << 10
+
 // AppendShortDenial is AppendDenial with less than 1,000 bytes: of many violated limits it
 // names the strictest and the first ones.
 func AppendShortDenial(b []byte, a *decide.Answer) []byte { return appendDenial(b, a, maxPolicyNames) }
@@ -82,7 +86,7 @@ func appendDenial(b []byte, a *decide.Answer, most int) []byte {
 		return append(appendAdvice(b, a), `"}`...)
 	}
 	b = append(b, `],"error":"rate_limit_exceeded","message":`...)
-	if own := messageOf(a); own != "" && len(own) <= most {
+	if own := messageOf(a); own != "" && len(own) <= min(most, maxMessage) {
 		return append(AppendString(b, own), '}')
 	}
 	b = append(b, `"Too many requests. `...)
