@@ -103,8 +103,8 @@ func TestJourney_AListStandsStillUnderThePointer(t *testing.T) {
 	steps(t, tab, chromedp.MouseEvent(input.DispatchMouseEventTypeMouseMoved, place[0], place[1]))
 	until(t, tab, `document.querySelector("[data-live-state]").textContent.startsWith("Paused while")`)
 	_ = value[bool](t, tab, `document.addEventListener("htmx:sse:before:message", e => { if (e.detail.message.data.includes("user:late")) window.came = true; }), true`)
-	w.Fleet.Deny(fleet.Request{ID: "late", Rule: "charges-per-user", Key: "user:late", Mode: rules.ModeEnforce, Status: 429,
-		At: webtest.Now.UnixMilli()})
+	w.Fleet.Deny(fleet.Request{ID: "late", Rule: "charges-per-user", Key: "user:late", Mode: rules.ModeEnforce,
+		Status: 429, At: webtest.Now.UnixMilli()})
 	until(t, tab, `window.came`)
 	if value[bool](t, tab, `document.querySelector("[data-denial='late']") !== null`) {
 		t.Error("the list moved under the pointer")

@@ -163,7 +163,7 @@ func TestFigures_AllowedRequestsAreSampledWithoutCredentials(t *testing.T) {
 	}}
 	f.ObserveDecision(&decide.Decision{Question: q, Answer: a})
 	f.ObserveDecision(&decide.Decision{Question: q, Answer: &decide.Answer{Op: limiter.OpRefund}}) // no decision
-	a.Limits[2].Decision.Allowed = false                                                           // a sample of the candidate, and so none as allowed
+	a.Limits[2].Decision.Allowed = false // a sample of the candidate, and so none as allowed
 	f.ObserveDecision(&decide.Decision{Question: q, Answer: a})
 	board := fleet.NewMemory(time.Now)
 	p := fleet.NewPublisher(fleet.PublisherOptions{Recorder: f.recorder, Board: board, Now: time.Now,
@@ -191,8 +191,8 @@ func TestFigures_AllowedRequestsAreSampledWithoutCredentials(t *testing.T) {
 func TestFigures_OnlyASampledRequestCostsAnAllocation(t *testing.T) {
 	f := &fleetReporter{recorder: fleet.NewRecorder(), now: time.Now}
 	d := &decide.Decision{Question: &decide.Question{Op: limiter.OpTake, Weight: 1}, Answer: &decide.Answer{
-		Op: limiter.OpTake, Verdict: decide.Allowed, Limits: []decide.LimitAnswer{{Rule: "r", Key: "{user:42}|1|sc", Known: true,
-			Decision: limiter.Decision{Allowed: true}}}}}
+		Op: limiter.OpTake, Verdict: decide.Allowed, Limits: []decide.LimitAnswer{{Rule: "r", Key: "{user:42}|1|sc",
+			Known: true, Decision: limiter.Decision{Allowed: true}}}}}
 	for range 2000 { // what else is counted of single requests begins to be drawn
 		f.ObserveDecision(d)
 	}

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// Request is one sampled request. Everyone who can read rules may see it: its creator has left out values that look like
-// credentials. Samples are for looking at; no figure is computed from them.
+// Request is one sampled request. Everyone who can read rules may see it: its creator has left out values that look
+// like credentials. Samples are for looking at; no figure is computed from them.
 type Request struct {
 	// ID is unique.
 	ID string `json:"id"`

@@ -154,7 +154,8 @@ func TestRequests_OfARuleHaveThoseThatItAllowedBesideAnother(t *testing.T) {
 		f               fleet.Filter
 		allowed, denied bool
 	}{
-		{fleet.Filter{Rule: "a"}, true, true}, {fleet.Filter{Rule: "b"}, true, false}, {fleet.Filter{Rule: "c"}, false, false},
+		{fleet.Filter{Rule: "a"}, true, true}, {fleet.Filter{Rule: "b"}, true, false},
+		{fleet.Filter{Rule: "c"}, false, false},
 		{fleet.Filter{Outcome: fleet.Degraded}, true, false}, {fleet.Filter{Outcome: fleet.Allowed}, true, false},
 		{fleet.Filter{Outcome: fleet.Denied}, false, true}, {fleet.Filter{Node: "n"}, true, false},
 	} {

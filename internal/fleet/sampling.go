@@ -23,7 +23,7 @@ func (r *Recorder) SampleAllowed() bool {
 }
 
 // KeepAllowed keeps an allowed request as a sample.
-func (r *Recorder) KeepAllowed(d Request) { //nolint:gocritic // a sample is rare
+func (r *Recorder) KeepAllowed(d Request) {
 	r.allowed.mu.Lock()
 	defer r.allowed.mu.Unlock()
 	if len(r.allowed.list) < maxSamples {
