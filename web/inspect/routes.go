@@ -1,5 +1,5 @@
-// Package inspect shows single requests and keys: samples of recent ones, why a request is denied, and what remains of a
-// quota.
+// Package inspect shows single requests and keys: samples of recent ones, why a request is denied, and what remains of
+// a quota.
 package inspect
 
 import (
