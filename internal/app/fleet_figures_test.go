@@ -163,7 +163,8 @@ func TestFigures_AllowedRequestsAreSampledWithoutCredentials(t *testing.T) {
 	}}
 	f.ObserveDecision(&decide.Decision{Question: q, Answer: a})
 	f.ObserveDecision(&decide.Decision{Question: q, Answer: &decide.Answer{Op: limiter.OpRefund}}) // no decision
-	a.Limits[2].Decision.Allowed = false                                                           // a sample of the candidate, and so none as allowed
+	// a sample of the candidate, and so none as allowed
+	a.Limits[2].Decision.Allowed = false
 	f.ObserveDecision(&decide.Decision{Question: q, Answer: a})
 	board := fleet.NewMemory(time.Now)
 	p := fleet.NewPublisher(fleet.PublisherOptions{Recorder: f.recorder, Board: board, Now: time.Now,

@@ -18,8 +18,8 @@ func Text(v string) string {
 	return v
 }
 
-// Path is Text for each segment of a path, without query and fragment. A segment is hidden as well if it is a credential
-// once its escapes are decoded.
+// Path is Text for each segment of a path, without query and fragment. A segment is hidden as well if it is a
+// credential once its escapes are decoded.
 func Path(path string) string {
 	path, _, _ = strings.Cut(path, "?")
 	path, _, _ = strings.Cut(path, "#")
