@@ -163,7 +163,7 @@ func TestJourney_AKeyIsResetBlockedAndLetGo(t *testing.T) {
 	}
 	steps(t, tab,
 		chromedp.SetValue("#f-reason", "Ticket 9: card testing."), chromedp.SetValue("#f-hours", "1"),
-		chromedp.Click(`form[action="/console/keys/override"] button`),
+		chromedp.Click(`form.stack[action="/console/keys/override"] button`),
 		chromedp.WaitVisible(`form[action="/console/keys/lift"]`),
 	)
 	if got := shownText(t, tab, "main"); !strings.Contains(got, "Ticket 9: card testing.") ||
@@ -171,7 +171,7 @@ func TestJourney_AKeyIsResetBlockedAndLetGo(t *testing.T) {
 		t.Errorf("blocked:\n%s", got)
 	}
 	steps(t, tab, chromedp.Click(`form[action="/console/keys/lift"] button`),
-		chromedp.WaitVisible(`form[action="/console/keys/override"]`))
+		chromedp.WaitVisible(`form.stack[action="/console/keys/override"]`))
 	if got := shownText(t, tab, "main"); !strings.Contains(got, "100 of 100") {
 		t.Errorf("let go:\n%s", got)
 	}

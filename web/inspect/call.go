@@ -103,7 +103,7 @@ func (p *Pages) explainByFacts(v *kit.Visit, form url.Values, call *AskedCall, p
 		m.Notes = []string{name + "denies this call, because the fact " + read.Denied + " is missing."}
 	default:
 		m.Notes = []string{name + "reads the descriptors as one request, with the fields below."}
-		return p.explained(v, filled, m)
+		return p.showExplained(v, filled, m)
 	}
 	m.Form = view.NewForm(filled, nil)
 	return v.Page(http.StatusOK, p.explainPage(v, m))

@@ -18,7 +18,7 @@ import (
 // maxFact bounds each field of the form, in bytes, as the API bounds its members.
 const maxFact = 8 << 10
 
-// explainForm is the form for a request. For a sampled denial it is filled in and explained at once.
+// explainForm is the form for a request. For a sampled request it is filled in and explained at once.
 func (p *Pages) explainForm(v *kit.Visit) error {
 	m := Explain{Form: view.NewForm(url.Values{"weight": {"1"}}, nil)}
 	id := v.QueryParam("denial")
@@ -36,12 +36,12 @@ func (p *Pages) explainForm(v *kit.Visit) error {
 	case err != nil:
 		return p.countersUnavailable(err)
 	case !found:
-		m.Notes = []string{"This denial is no longer stored. Describe the request below."}
+		m.Notes = []string{"This request is no longer stored. Describe the request below."}
 		return v.Page(http.StatusNotFound, p.explainPage(v, m))
 	}
-	form, notes := fromDenial(&d)
-	m.Denial, m.Notes = &d, notes
-	return p.explained(v, form, m)
+	form, notes := fromSample(&d)
+	m.Sample, m.Notes = &explained{d}, notes
+	return p.showExplained(v, form, m)
 }
 
 // explainPage renders the page, with the profiles in force.
@@ -75,11 +75,11 @@ func (p *Pages) explain(v *kit.Visit, form url.Values) error {
 		}
 		form, m.Notes = filled, notes
 	}
-	return p.explained(v, form, m)
+	return p.showExplained(v, form, m)
 }
 
-// explained shows the form with the explanation.
-func (p *Pages) explained(v *kit.Visit, form url.Values, m Explain) error {
+// showExplained shows the form with the explanation.
+func (p *Pages) showExplained(v *kit.Visit, form url.Values, m Explain) error {
 	d, weight, errs := descriptorOf(form)
 	errs = append(errs, tooLong(form)...)
 	m.Form = view.NewForm(form, errs)
@@ -104,8 +104,8 @@ func tooLong(form url.Values) (errs []rules.FieldError) {
 	return errs
 }
 
-// fromDenial fills in the form from a sampled denial, as far as the denial was stored.
-func fromDenial(d *fleet.Request) (url.Values, []string) {
+// fromSample fills in the form from a sampled request, as far as it was stored.
+func fromSample(d *fleet.Request) (url.Values, []string) {
 	form := url.Values{
 		"method": {d.Method}, "route": {d.Route}, "host": {d.Host}, "ip": {d.IP}, "user": {d.User}, "tier": {d.Tier},
 		"weight":     {strconv.FormatInt(d.Weight, 10)},
@@ -256,8 +256,8 @@ type Explain struct {
 	Form view.Form
 	// Notes say what was left out of the pasted request or the denial.
 	Notes []string
-	// Denial is the denial that the form was filled in from, nil for none.
-	Denial *fleet.Request
+	// Sample is the sampled request that the form was filled in from, nil for none.
+	Sample *explained
 	// Asked is the call of Envoy that Result is about, nil for a request.
 	Asked *AskedCall
 	// Rule is the name of the rule for which the call of the form was filled in, "" for none.
@@ -282,4 +282,55 @@ func appliesWords(n, active int) string {
 		return "1 of " + view.Plural(int64(active), "active rule") + " applies."
 	}
 	return view.Count(int64(n)) + " of " + view.Plural(int64(active), "active rule") + " apply."
+}
+
+// actsOn are the actions on the key of a rule that applies.
+func actsOn(f view.Frame, c *ConsideredRule) Acts {
+	if c.Key == "" {
+		return Acts{}
+	}
+	b := rules.Bucket{Rule: c.Rule, Name: rules.BucketName(c.Key), Key: c.Key, Limit: c.Limit, Override: c.Override}
+	if c.Rule.Rule.Scope != rules.ScopeGlobal {
+		b.Exception = c.Display
+	}
+	return actsOf(f, &b)
+}
+
+// explained is a sampled request that Explain is about.
+type explained struct{ fleet.Request }
+
+// outcome says how the request ended.
+func (d *explained) outcome() string {
+	switch d.Outcome() {
+	case fleet.Allowed:
+		return "allowed"
+	case fleet.Denied:
+		return "denied"
+	}
+	return "allowed, and would have been denied"
+}
+
+// by names the rule that denied the request, or would have denied it.
+func (d *explained) by() string {
+	if d.Allowed {
+		return ""
+	}
+	return " by " + d.Rule
+}
+
+// noun is what the request is called in its list.
+func (d *explained) noun() string {
+	if d.Allowed {
+		return "request"
+	}
+	return "denial"
+}
+
+// link is the address of the request in its list, with those before it.
+func (d *explained) link() string {
+	path := kit.PathDenials
+	if d.Allowed {
+		path = kit.PathRequests
+	}
+	return view.NewQuery(path, nil).With("before", strconv.FormatInt(d.At+1, 10)) + "#request-" + url.PathEscape(d.ID)
 }

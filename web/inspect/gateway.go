@@ -27,7 +27,7 @@ func (p *Pages) explainGateway(v *kit.Visit, form url.Values) error {
 		m.Form = view.NewForm(filled, nil)
 		return v.Page(http.StatusOK, p.explainPage(v, m))
 	}
-	return p.explained(v, filled, m)
+	return p.showExplained(v, filled, m)
 }
 
 // readByProfile returns the facts as the form's fields. decided means that the profile decides by itself; the notes of

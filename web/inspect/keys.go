@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -16,14 +17,18 @@ import (
 	"sluice/web/view"
 )
 
-// recentOfKey is how many denials the page of a key shows.
+// recentOfKey is how many requests the page of a key shows.
 const recentOfKey = 10
 
-// keyPage shows a key: its remaining quota, its override, and recent denials. Without rule and key it asks for them.
+// keyPage shows a key: what all rules decided on it, its remaining quota, its override, and recent requests. Without a
+// rule it leads to the most denied one that counts the key, and without a key it asks for them.
 func (p *Pages) keyPage(v *kit.Visit) error {
 	q := v.QueryParams()
-	if q.Get("rule") == "" {
+	if q.Get("rule") == "" && q.Get("key") == "" {
 		return p.lookup(v, http.StatusOK, q, nil)
+	}
+	if q.Get("rule") == "" {
+		return p.findKey(v, q)
 	}
 	b, errs := p.bucketOf(q)
 	if errs != nil {
@@ -35,6 +40,13 @@ func (p *Pages) keyPage(v *kit.Visit) error {
 // findKey redirects to the page of a key. It is a POST, so that a typed credential is not in an address: that of the
 // page has its hash.
 func (p *Pages) findKey(v *kit.Visit, form url.Values) error {
+	if key := strings.TrimSpace(form.Get("key")); strings.TrimSpace(form.Get("rule")) == "" && key != "" {
+		if b := p.rulesFor(v.Ctx, key); b != nil {
+			return v.SeeOther(view.KeyLink(b.Rule.Rule.Name, b.Name))
+		}
+		return p.lookup(v, http.StatusUnprocessableEntity, form, []rules.FieldError{{Field: "key",
+			Message: "no active rule counts such a key; write what it is, as in user:42, or name a rule"}})
+	}
 	b, errs := p.bucketOf(form)
 	if errs != nil {
 		return p.lookup(v, http.StatusUnprocessableEntity, form, errs)
@@ -63,18 +75,14 @@ func (p *Pages) bucketOf(form url.Values) (*rules.Bucket, []rules.FieldError) {
 // bucket shows a bucket, with the form for an override of it.
 func (p *Pages) bucket(v *kit.Visit, status int, b *rules.Bucket, form url.Values, errs []rules.FieldError) error {
 	m := KeyPage{Bucket: b, Edit: view.NewForm(form, errs), Now: p.Now()}
-	name := b.Exception
-	if name == "" {
-		name = b.Name
-	}
-	recent, err := p.Denials.Denials(v.Ctx, fleet.Filter{Rule: b.Rule.Rule.Name, Key: name, WholeKey: true}, recentOfKey)
-	m.Recent, m.RecentUnreadable = recent, kit.Unreadable(err)
+	recent, err := p.lastRequests(v.Ctx, b)
+	m.Recent, m.RecentUnreadable, m.IDs = recent, kit.Unreadable(err), p.RuleIDs(recent)
 	if own := (*fleet.OwnError)(nil); errors.As(err, &own) {
 		m.RecentOwn, m.RecentSince = true, own.Since
 	}
-	if b.Key == "" { // a recent denial may have the full hash
+	if b.Key == "" { // a recent request may have the full hash
 		for i := range m.Recent {
-			if whole, errs := p.bucketOf(url.Values{"rule": {m.Recent[i].Rule}, "key": {m.Recent[i].Bucket}}); errs == nil &&
+			if whole, errs := p.bucketOf(url.Values{"rule": {b.Rule.Rule.Name}, "key": {m.Recent[i].Bucket}}); errs == nil &&
 				whole.Exception == b.Exception && whole.Key != "" {
 				b, m.Bucket = whole, whole
 				break
@@ -92,7 +100,22 @@ func (p *Pages) bucket(v *kit.Visit, status int, b *rules.Bucket, form url.Value
 			m.OverrideUnknown = true
 		}
 	}
-	return v.Page(status, keyBucketPage(v.Frame("Inspect a key", kit.PathDenials), m))
+	p.investigate(v, &m)
+	f := v.Frame("Inspect a key", kit.PathDenials)
+	m.Acts = actsOf(f, b)
+	return v.Page(status, keyBucketPage(f, m))
+}
+
+// investigate reads what all rules know about the key of m.
+func (p *Pages) investigate(v *kit.Visit, m *KeyPage) {
+	b, live := m.Bucket, p.Fleet.Live(v.Ctx)
+	name := cmp.Or(b.Exception, b.Name)
+	m.Link = v.Base() + view.KeyLink(b.Rule.Rule.Name, b.Name)
+	m.Counting, m.CountingAll = p.rulesThatCount(b, &live)
+	m.Nodes, m.NodesKnown = partsOf(b, &live)
+	p.fill(v.Ctx, m)
+	p.dayOf(v, name, m)
+	m.Seen = p.seen(v, name, m)
 }
 
 // peek reads a bucket.
@@ -263,20 +286,36 @@ type KeyPage struct {
 	Override *rules.Override
 	// OverrideUnknown means that the key has an override that cannot be read.
 	OverrideUnknown bool
-	// Recent are denials of the key. RecentUnreadable means that they cannot be read, RecentOwn that they are of this
-	// node only since RecentSince.
+	// Counting are the rules that count the key, that of Bucket first, and CountingAll is how many there are.
+	Counting    []KeyRule
+	CountingAll int
+	// Day is what they decided, Seen when.
+	Day  KeyDay
+	Seen Seen
+	// Nodes are those that report the key among their busiest ones. NodesKnown is false if that cannot be read.
+	Nodes      []fleet.HotNode
+	NodesKnown bool
+	// Acts are the actions offered. Link is the address of the page for others; a credential in it is a hash.
+	Acts Acts
+	Link string
+	// Recent are sampled requests of the key by all rules, whose IDs are IDs. RecentUnreadable means that they cannot be
+	// read, RecentOwn that they are of this node only since RecentSince.
 	Recent                      []fleet.Request
 	RecentUnreadable, RecentOwn bool
 	RecentSince                 time.Time
+	IDs                         map[string]int64
 	// Edit is the form of an override.
 	Edit view.Form
 	Now  time.Time
 }
 
-// banWords says when the ban ends, or when one would begin.
-func banWords(d *limiter.Decision) string {
+// banWords says when the ban ends, or when one would begin. What an override decides does not count towards one.
+func banWords(d *limiter.Decision, b *rules.Bucket) string {
 	if !d.Allowed {
 		return "ends " + waitWords(d.RetryAfter)
+	}
+	if b.Override.Blocked || b.Override.Unlimited {
+		return "none"
 	}
 	return "none; " + view.Plural(d.Remaining, "more denial") + " would begin one"
 }
@@ -287,4 +326,13 @@ func (p *KeyPage) shownName() string {
 		return p.Bucket.Name
 	}
 	return p.Bucket.Exception
+}
+
+// requests is the address of all sampled requests of the key.
+func (p *KeyPage) requests() string {
+	q := view.NewQuery(kit.PathRequests, nil)
+	if p.Bucket.Exception == "" {
+		return q.With("rule", p.Bucket.Rule.Rule.Name)
+	}
+	return q.With("key", p.Bucket.Exception)
 }

@@ -159,12 +159,12 @@ func TestKey_DuringAnOutageNoDenialIsDenied(t *testing.T) {
 	b := w.As(access.RoleViewer)
 	w.Fleet.Err = &fleet.OwnError{Since: webtest.Now, Err: http.ErrHandlerTimeout}
 	const path = "/console/keys?rule=charges-per-user&key=user%3A42"
-	if page := b.Get(path); !page.Has("denials of this node", "unknown since", "POST /v1/charges") ||
-		page.Has("No recent denials") {
+	if page := b.Get(path); !page.Has("requests of this node", "unknown since", "POST /v1/charges") ||
+		page.Has("No recent requests") {
 		t.Error("what this node denied is not shown")
 	}
 	w.Fleet.Err = http.ErrHandlerTimeout
-	if page := b.Get(path); !page.Has("Recent denials are unavailable") || page.Has("No recent denials") {
+	if page := b.Get(path); !page.Has("Recent requests are unavailable") || page.Has("No recent requests") {
 		t.Error("what cannot be read is shown as none")
 	}
 }

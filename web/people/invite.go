@@ -7,10 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"net/netip"
 	"net/url"
-	"slices"
-	"strings"
 	"time"
 
 	"sluice/internal/access"
@@ -56,29 +53,9 @@ func (p *Pages) showInvite(v *kit.Visit, u access.User) error {
 		return err
 	}
 	p.Logger.Info("made a link to choose a password", "user", u.Name, "by", v.User.Name)
-	link := p.base(v) + pathInvite + "?" + url.Values{"token": {secret}}.Encode()
+	link := v.Base() + pathInvite + "?" + url.Values{"token": {secret}}.Encode()
 	return v.Page(http.StatusOK, invitePage(v.Frame("Invite link for "+u.Name, kit.PathPeople),
 		Invite{User: &u, Link: link, Expires: expires, Guessed: p.PublicURL == ""}))
-}
-
-// base is the address of the console. Without a public URL it is a guess: the Host of the request with the scheme of
-// its connection. Only a trusted proxy may say that the browser's connection is encrypted.
-func (p *Pages) base(v *kit.Visit) string {
-	if p.PublicURL != "" {
-		return p.PublicURL
-	}
-	r, scheme := v.Request(), "http"
-	if r.TLS != nil || p.trusts(r.RemoteAddr) && strings.EqualFold(r.Header.Get("X-Forwarded-Proto"), "https") {
-		scheme = "https"
-	}
-	return scheme + "://" + r.Host
-}
-
-// trusts reports whether a connection comes from a trusted proxy.
-func (p *Pages) trusts(remote string) bool {
-	from, err := netip.ParseAddrPort(remote)
-	return err == nil && slices.ContainsFunc(p.TrustedProxies,
-		func(p netip.Prefix) bool { return p.Contains(from.Addr().Unmap()) })
 }
 
 // invited finds the account of an invite link. It does not use up the link, so that programs that prefetch links do not

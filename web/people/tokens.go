@@ -93,7 +93,7 @@ func (p *Pages) createToken(v *kit.Visit, form url.Values) error {
 	}
 	p.Logger.Info("made an API token", "token", t, "by", v.User.Name)
 	return v.Page(http.StatusOK, tokenMadePage(v.Frame("Token "+t.Name, kit.PathPeople),
-		TokenMade{Token: &t, Secret: secret, Base: p.base(v)}))
+		TokenMade{Token: &t, Secret: secret, Base: v.Base()}))
 }
 
 // TokenMade shows the secret of a new token, once. Base is where the API is.

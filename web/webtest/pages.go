@@ -103,7 +103,7 @@ func Gallery() []Shown {
 			Prepare: func(w *World) { w.Deferrals.List = SampleDeferrals() }},
 		{Name: "deferred-none", About: "No deferred requests", Role: access.RoleViewer, Path: "/console/deferred"},
 		{Name: "explain", About: "Explain a request", Role: access.RoleViewer, Path: "/console/explain"},
-		{Name: "explain-denial", About: "Explain a denial", Role: access.RoleViewer, Path: "/console/explain?denial=2",
+		{Name: "explain-denial", About: "Explain a denial", Role: access.RoleEditor, Path: "/console/explain?denial=2",
 			Prepare: spendSome},
 		{Name: "explain-errors", About: "Explain, invalid request", Role: access.RoleViewer, Path: "/console/explain",
 			Form: url.Values{"ip": {"nowhere"}, "route": {"v1"}, "weight": {"-1"}, "attributes": {"tenant"},

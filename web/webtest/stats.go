@@ -20,7 +20,7 @@ type Stats struct {
 	Err, Partial error
 	Quiet        bool
 	Since        time.Time
-	// Last is added to the last known point of every rule, Keys are the rows by key.
+	// Last is added to the last known point of every rule, Keys are the rows by key. Those without a Line get one.
 	Last   stats.Figures
 	Keys   []stats.Row
 	Marked []stats.Mark
@@ -99,6 +99,11 @@ func (f *Stats) Stats(_ context.Context, q stats.Query) (stats.Result, error) {
 			row.Allowed, row.Denied, row.Error = f.Keys[i].Allowed, f.Keys[i].Denied, f.Keys[i].Error
 		default:
 			row.Allowed, row.Denied, row.Error = int64(90_000/(i+1)), int64(4_000/(i*i+1)), int64(10*i)
+		}
+		if q.By == stats.ByKey && f.Keys[i].Line != nil {
+			row.Line = f.Keys[i].Line
+			out.Top = append(out.Top, row)
+			continue
 		}
 		for n := range 24 {
 			row.Line = append(row.Line, row.Allowed/24+int64((n*7+i*3)%11)*row.Allowed/240)

@@ -1,0 +1,274 @@
+package inspect
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"sluice/internal/stats"
+	"sluice/rules"
+	"sluice/web/kit"
+	"sluice/web/view"
+)
+
+// hoursOfDay is the number of hours that KeyDay shows.
+const hoursOfDay = 24
+
+// KeyDay are the decisions on a key in 24 hours, by the rules that made them. Keys are counted in bounded sketches, so
+// only the hours are known in which the key was among the most active ones of a rule.
+type KeyDay struct {
+	From, To time.Time
+	// Layers are the rules with the most decisions, the most active first. The last one may stand for the rest.
+	Layers []KeyLayer
+	// Unreadable means that the figures of some rule could not be read. Partial says what else is missing, nil if nothing.
+	Unreadable bool
+	Partial    error
+}
+
+// KeyLayer is a part of the bars of a KeyDay.
+type KeyLayer struct {
+	// Rule is the name of a rule, or words for the rest.
+	Rule string
+	// Hours are decisions, -1 for the hours that are not known.
+	Hours []int64
+}
+
+// mostLayers is how many rules have a color of their own.
+const mostLayers = 5
+
+// dayOf reads what the rules of m decided on the key called name.
+func (p *Pages) dayOf(v *kit.Visit, name string, m *KeyPage) {
+	end := p.Now().UTC().Truncate(time.Hour).Add(time.Hour)
+	m.Day = KeyDay{From: end.Add(-hoursOfDay * time.Hour), To: end}
+	for i := range m.Counting {
+		r := &m.Counting[i]
+		row, partial, err := p.readRow(v.Ctx, stats.Query{Rule: r.Bucket.Rule.Rule.Name, By: stats.ByKey,
+			From: m.Day.From, To: m.Day.To, Step: time.Hour}, name)
+		r.Day, r.Hours = row, partsKnown(row, m.Day.From, m.Day.To, time.Hour)
+		m.Day.Partial = cmp.Or(m.Day.Partial, partial)
+		if err != nil { // neither could the others be read
+			m.Day.Unreadable = true
+			break
+		}
+	}
+	m.Day.stack(m.Counting)
+}
+
+// rowOf is readRow without what is missing.
+func (p *Pages) rowOf(ctx context.Context, q stats.Query, name string) (*stats.Row, error) {
+	row, _, err := p.readRow(ctx, q, name)
+	return row, err
+}
+
+// readRow is the row of a name in an answer, nil if it is not among its rows. partial says what the answer misses.
+func (p *Pages) readRow(ctx context.Context, q stats.Query, name string) (row *stats.Row, partial, err error) {
+	res, err := p.Stats.Stats(ctx, q)
+	if err != nil {
+		p.Logger.Warn("the console could not read figures of a key", "error", err)
+		return nil, nil, err
+	}
+	for i := range res.Top {
+		if res.Top[i].Key == name {
+			return &res.Top[i], res.Partial, nil
+		}
+	}
+	return nil, res.Partial, nil
+}
+
+// partsKnown are the decisions of each step of a range, -1 for those that are not known: a sketch has no key without
+// decisions. The decisions of a step are in the part of the row in which the step begins, and a part is at most a step
+// long.
+func partsKnown(row *stats.Row, from, to time.Time, step time.Duration) []int64 {
+	out := make([]int64, to.Sub(from)/step)
+	for i := range out {
+		out[i] = -1
+		if row == nil || len(row.Line) < len(out) {
+			continue
+		}
+		sum := int64(0)
+		for _, n := range row.Line[i*len(row.Line)/len(out) : (i+1)*len(row.Line)/len(out)] {
+			sum += n
+		}
+		if sum > 0 {
+			out[i] = sum
+		}
+	}
+	return out
+}
+
+// stack makes the layers of the rules with known decisions.
+func (d *KeyDay) stack(list []KeyRule) {
+	active := slices.Clone(list)
+	active = slices.DeleteFunc(active, func(r KeyRule) bool { return r.Day == nil })
+	slices.SortStableFunc(active, func(a, b KeyRule) int {
+		return cmp.Compare(b.Day.Allowed+b.Day.Denied, a.Day.Allowed+a.Day.Denied)
+	})
+	for i := range active {
+		r := &active[i]
+		if i < mostLayers || len(active) == mostLayers+1 {
+			d.Layers = append(d.Layers, KeyLayer{r.Bucket.Rule.Rule.Name, slices.Clone(r.Hours)})
+			continue
+		}
+		if i == mostLayers {
+			others := view.Plural(int64(len(active)-mostLayers), "other rule")
+			d.Layers = append(d.Layers, KeyLayer{others, slices.Clone(r.Hours)})
+			continue
+		}
+		rest := d.Layers[mostLayers].Hours
+		for h, n := range r.Hours {
+			if n >= 0 {
+				rest[h] = max(0, rest[h]) + n
+			}
+		}
+	}
+}
+
+// total is what is known of an hour, -1 if nothing is.
+func (d *KeyDay) total(hour int) int64 {
+	sum := int64(-1)
+	for i := range d.Layers {
+		if n := d.Layers[i].Hours[hour]; n >= 0 {
+			sum = max(0, sum) + n
+		}
+	}
+	return sum
+}
+
+// top is the largest number of decisions in an hour, at least 1.
+func (d *KeyDay) top() int64 {
+	top := int64(1)
+	for i := range hoursOfDay {
+		top = max(top, d.total(i))
+	}
+	return top
+}
+
+// Sizes of the drawn chart, in its own units.
+const (
+	dayWidth  = 600.0
+	dayHeight = 160.0
+)
+
+// bars draws a layer.
+func (d *KeyDay) bars(layer int) string {
+	var b strings.Builder
+	const width = dayWidth / hoursOfDay
+	scale := (dayHeight - 4) / float64(d.top())
+	for h, n := range d.Layers[layer].Hours {
+		if n <= 0 {
+			continue
+		}
+		below := int64(0)
+		for i := range layer {
+			below += max(0, d.Layers[i].Hours[h])
+		}
+		fmt.Fprintf(&b, "M%s %sh%sv-%sh-%sz", view.Tenths(float64(h)*width+.5), view.Tenths(dayHeight-float64(below)*scale),
+			view.Tenths(width-1), view.Tenths(max(float64(n)*scale, .5)), view.Tenths(width-1))
+	}
+	return b.String()
+}
+
+// gaps draws the hours of which nothing is known.
+func (d *KeyDay) gaps() string {
+	var b strings.Builder
+	const width = dayWidth / hoursOfDay
+	for h := range hoursOfDay {
+		if d.total(h) < 0 {
+			fmt.Fprintf(&b, "M%s 0h%sv%sh-%sz", view.Tenths(float64(h)*width), view.Tenths(width), view.Tenths(dayHeight),
+				view.Tenths(width))
+		}
+	}
+	return b.String()
+}
+
+// at is the start of an hour.
+func (d *KeyDay) at(hour int) time.Time { return d.From.Add(time.Duration(hour) * time.Hour) }
+
+// words describes the chart.
+func (d *KeyDay) words() string {
+	known := 0
+	for h := range hoursOfDay {
+		if d.total(h) >= 0 {
+			known++
+		}
+	}
+	if known == 0 {
+		return "Nothing is known of the last 24 hours."
+	}
+	var parts []string
+	for i := range d.Layers {
+		sum := int64(0)
+		for _, n := range d.Layers[i].Hours {
+			sum += max(0, n)
+		}
+		parts = append(parts, d.Layers[i].Rule+" "+view.Count(sum))
+	}
+	return "Decisions in " + view.Plural(int64(known), "known hour") + " of the last 24: " +
+		strings.Join(parts, ", ") + "."
+}
+
+// layerClass is the color of a layer.
+func layerClass(i int) string { return "layer-" + strconv.Itoa(i+1) }
+
+// partialWords is an error of several lines as part of a sentence.
+func partialWords(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
+
+// used is the part of a limit that is in use, in percent.
+func (b *BucketFigures) used() int64 {
+	limit := b.Limit
+	if b.Burst != nil {
+		limit = *b.Burst
+	}
+	if limit <= 0 {
+		return 100
+	}
+	return min(100, max(0, 100-int64(float64(b.Before)/float64(limit)*100)))
+}
+
+func (b *BucketFigures) usedWords() string { return strconv.FormatInt(b.used(), 10) + "%" }
+
+// overridesLink is the address of the override of a bucket.
+func overridesLink(r *KeyRule) string {
+	return view.RulePath(r.Bucket.Rule.Rule.ID) + "/overrides?" + url.Values{"q": {r.Bucket.Exception}}.Encode()
+}
+
+// countWords writes a number, "–" if it is not known.
+func countWords(n int64) string {
+	if n < 0 {
+		return "–"
+	}
+	return view.Count(n)
+}
+
+// rowWords writes a figure of a row with its error, "not known" without a row.
+func rowWords(row *stats.Row, figure func(*stats.Row) int64) string {
+	if row == nil {
+		return "not known"
+	}
+	s := view.Count(figure(row))
+	if row.Error > 0 {
+		s += " ± " + view.Count(row.Error)
+	}
+	return s
+}
+
+func allowedOf(r *stats.Row) int64 { return r.Allowed }
+func deniedOf(r *stats.Row) int64  { return r.Denied }
+
+// effectWords says what the override of a bucket does, "" if it has none.
+func effectWords(b *rules.Bucket) string {
+	switch {
+	case b.Override.ID == 0:
+		return ""
+	case b.Override.Blocked:
+		return "blocked"
+	case b.Override.Unlimited:
+		return "unlimited"
+	}
+	return "limit " + view.Count(b.Limit.Count)
+}

@@ -1,0 +1,226 @@
+package inspect
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"sluice/internal/fleet"
+	"sluice/internal/stats"
+	"sluice/limiter"
+	"sluice/rules"
+	"sluice/web/kit"
+	"sluice/web/view"
+)
+
+// rulesOfKey is the largest number of rules that the page of a key shows.
+const rulesOfKey = 20
+
+// KeyRule is a rule that counts a key.
+type KeyRule struct {
+	Bucket rules.Bucket
+	// Figures are the numbers of the bucket, nil if they are unknown.
+	Figures *BucketFigures
+	// Day are the decisions on the key in the range of KeyDay, nil if the key was never among the most active ones.
+	Day *stats.Row
+	// Hours are the decisions of each hour of KeyDay, -1 for those that are not known.
+	Hours []int64
+}
+
+// rulesThatCount are the rules in force that count a key, that of b first, then the most denied ones, and how many
+// there are. Those that count it together with something else have other keys and are not among them.
+func (p *Pages) rulesThatCount(b *rules.Bucket, live *fleet.Live) (list []KeyRule, all int) {
+	set := p.Sets.Load()
+	rank := map[string]int{}
+	for i := range live.Rules {
+		rank[live.Rules[i].Name] = i - len(live.Rules)
+	}
+	var same []*rules.Compiled
+	for i := range set.Len() {
+		c := set.At(i)
+		if c != b.Rule && c.Rule.Descriptor == nil && b.Rule.Rule.Descriptor == nil && b.Exception != "" &&
+			sameFacts(c.Rule.Scope, b.Rule.Rule.Scope) {
+			same = append(same, c)
+		}
+	}
+	slices.SortStableFunc(same, func(x, y *rules.Compiled) int {
+		return cmp.Or(cmp.Compare(rank[x.Rule.Name], rank[y.Rule.Name]), cmp.Compare(x.Rule.Name, y.Rule.Name))
+	})
+	list = []KeyRule{{Bucket: *b}}
+	for _, c := range same[:min(len(same), rulesOfKey-1)] {
+		if other, err := set.FindBucket(c, b.Name, p.Now()); err == nil {
+			list = append(list, KeyRule{Bucket: other})
+		}
+	}
+	return list, len(same) + 1
+}
+
+// sameFacts reports whether two scopes name the same facts.
+func sameFacts(x, y string) bool {
+	if x == y {
+		return true
+	}
+	a, b := strings.Split(x, "+"), strings.Split(y, "+")
+	slices.Sort(a)
+	slices.Sort(b)
+	return slices.Equal(a, b)
+}
+
+// fill reads the buckets of a key. Those that cannot be read stay unknown.
+func (p *Pages) fill(ctx context.Context, m *KeyPage) {
+	for i := range m.Counting {
+		r := &m.Counting[i]
+		if i == 0 {
+			r.Figures = m.Figures
+			continue
+		}
+		if r.Bucket.Key == "" || m.CountersDown {
+			continue
+		}
+		var res limiter.Result
+		asks := append([]limiter.Ask{{Key: r.Bucket.Key, Limit: r.Bucket.Limit, Weight: 1}}, bansOf(&r.Bucket)...)
+		if err := p.Buckets(ctx, r.Bucket.Rule, limiter.OpPeek, asks, &res); err != nil {
+			p.Logger.Warn("the console could not look at a bucket", "error", err)
+			return
+		}
+		r.Figures = FiguresOf(asks[0].Limit, res.Limits[0])
+		if len(res.Limits) > 1 {
+			r.Figures = FiguresOf(asks[0].Limit, res.Limits[0].WithBan(res.Limits[1]))
+		}
+	}
+}
+
+// rulesFor finds the rule in force for the page of a key that was asked for without a rule: the most denied one of
+// those that count it. The key must say what it is, as in user:42. It is nil if none counts it.
+func (p *Pages) rulesFor(ctx context.Context, key string) *rules.Bucket {
+	set := p.Sets.Load()
+	if set == nil {
+		return nil
+	}
+	live := p.Fleet.Live(ctx)
+	rank := map[string]int{}
+	for i := range live.Rules {
+		rank[live.Rules[i].Name] = i - len(live.Rules)
+	}
+	var found *rules.Bucket
+	best := math.MaxInt
+	for i := range set.Len() {
+		c := set.At(i)
+		if n := rank[c.Rule.Name]; n < best && labelled(c.Rule.Scope, key) {
+			if b, err := set.FindBucket(c, key, p.Now()); err == nil {
+				found, best = &b, n
+			}
+		}
+	}
+	return found
+}
+
+// labelled reports whether a key says that it is of a scope.
+func labelled(scope, key string) bool {
+	first, _, _ := strings.Cut(key, ":")
+	if first == "attr" {
+		return strings.HasPrefix(scope, "attr:")
+	}
+	return scope != rules.ScopeGlobal && slices.Contains(strings.Split(scope, "+"), first)
+}
+
+// lastRequests are the last requests of a key that are stored, newest first. Of a key that stands for all requests they
+// are those of its rule.
+func (p *Pages) lastRequests(ctx context.Context, b *rules.Bucket) ([]fleet.Request, error) {
+	f := fleet.Filter{Key: cmp.Or(b.Exception, b.Name), WholeKey: true}
+	if b.Exception == "" {
+		f.Rule = b.Rule.Rule.Name
+	}
+	return p.Denials.Requests(ctx, f, recentOfKey)
+}
+
+// partsOf are the nodes that report a key among their busiest ones. known is false if that cannot be read.
+func partsOf(b *rules.Bucket, live *fleet.Live) (nodes []fleet.HotNode, known bool) {
+	for i := range live.Hot {
+		if h := &live.Hot[i]; h.RuleID == b.Rule.Rule.ID && h.Bucket == b.Name {
+			nodes = h.Nodes
+		}
+	}
+	return nodes, live.Err == nil && !live.Own
+}
+
+// Acts are the actions on a key that a page offers.
+type Acts struct {
+	Rule, Key string
+	// Raised is the limit for an hour, 0 if the key cannot have a higher one.
+	Raised int64
+	// Block and Reset are offered.
+	Block, Reset bool
+}
+
+// about names the key and the rule to screen readers, which meet several buttons of a kind.
+func (a Acts) about() string { return a.Key + " at " + a.Rule }
+
+// actsOf are the actions on a bucket.
+func actsOf(f view.Frame, b *rules.Bucket) Acts {
+	a := Acts{Rule: b.Rule.Rule.Name, Key: b.Name}
+	if !f.CanEdit {
+		return a
+	}
+	a.Reset = b.Key != ""
+	if own := b.Override.ID > 0 && !b.Override.Several(); b.Exception == "" || own {
+		return a
+	}
+	a.Block = true
+	if limit := max(b.Limit.Count, b.Rule.Rule.Limit); !b.Override.Unlimited && limit <= math.MaxInt64/2 {
+		a.Raised = 2 * limit
+	}
+	return a
+}
+
+// Seen is when a key was decided about, as far as that is known.
+type Seen struct {
+	// First is the start of the first known day, Last the last known decision; the zero time if none is known. LastHour
+	// means that it was in the hour that begins then.
+	First, Last time.Time
+	LastHour    bool
+	// Unreadable means that the figures could not be read.
+	Unreadable bool
+}
+
+// daysSeen is how far Seen.First goes back.
+const daysSeen = 24
+
+// seen finds when a key of a rule was decided about. day are its decisions of the last hours.
+func (p *Pages) seen(v *kit.Visit, name string, m *KeyPage) Seen {
+	var s Seen
+	today := p.Now().UTC().Truncate(stats.Day)
+	from, to := today.Add(-(daysSeen-1)*stats.Day), today.Add(stats.Day)
+	row, err := p.rowOf(v.Ctx, stats.Query{Rule: m.Bucket.Rule.Rule.Name, By: stats.ByKey, From: from, To: to,
+		Step: stats.Day}, name)
+	s.Unreadable = err != nil || m.Day.Unreadable
+	for i, n := range partsKnown(row, from, to, stats.Day) {
+		if n > 0 {
+			s.First = from.Add(time.Duration(i) * stats.Day)
+			break
+		}
+	}
+	if len(m.Counting) > 0 {
+		for i, n := range m.Counting[0].Hours {
+			if n > 0 {
+				s.Last, s.LastHour = m.Day.From.Add(time.Duration(i)*time.Hour), true
+			}
+		}
+	}
+	for i := range m.Recent {
+		d := &m.Recent[i]
+		if d.Rule != m.Bucket.Rule.Rule.Name {
+			continue
+		}
+		if at := d.Time(); !s.LastHour && at.After(s.Last) || s.LastHour && !at.Before(s.Last) {
+			s.Last, s.LastHour = at, false
+		}
+		if at := d.Time().UTC().Truncate(stats.Day); s.First.IsZero() || at.Before(s.First) {
+			s.First = at
+		}
+	}
+	return s
+}
