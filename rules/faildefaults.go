@@ -59,6 +59,14 @@ func parseFailDefault(entry string) (d failDefault, problem string) {
 	d = failDefault{text: what + "=" + mode, mode: mode}
 	if strings.HasPrefix(what, "/") {
 		d.route, d.below = strings.CutSuffix(what, "*")
+		rest := ""
+		if d.below {
+			rest = "x" // what a star stands for
+		}
+		if normal := route.Normalize(d.route + rest); normal != d.route+rest {
+			return d, fmt.Sprintf("must have a route as rules have it; write %s%s", strings.TrimSuffix(normal, rest),
+				what[len(d.route):])
+		}
 		return d, ""
 	}
 	for _, m := range strings.Split(what, ",") {

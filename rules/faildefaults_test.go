@@ -72,11 +72,17 @@ func TestParseFailDefaults_RefusesAndNamesTheEntry(t *testing.T) {
 		"=closed":              "entry 1",
 		"POST,,PUT=closed":     "entry 1",
 		"PO ST=closed":         "entry 1",
+		"/payments/=closed":    "write /payments",
+		"/pay//ments*=closed":  "write /pay/ments*",
+		"/a?b=closed":          "write /a",
 		strings.Repeat("A=open;", MaxFailDefaults+1): "at most",
 	} {
 		if _, err := ParseFailDefaults(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.40q: %v", text, err)
 		}
+	}
+	if _, err := ParseFailDefaults("/=open;/*=open;/a/*=open;/a/{id}=open;/a.=open;/a/.*=open"); err != nil {
+		t.Error(err)
 	}
 	if d, err := ParseFailDefaults(" ; "); err != nil || len(d) != 0 {
 		t.Errorf("%v, %v", d, err)
