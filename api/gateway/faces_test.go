@@ -150,7 +150,8 @@ func TestFaces_RulesOfHostsApplyToTheClientsHost(t *testing.T) {
 	}
 	for host, want := range map[string]int{
 		"a.b.shop.example": http.StatusTooManyRequests, "shop.example": http.StatusOK, "": http.StatusOK,
-		"not a host": http.StatusOK,
+		"not a host": http.StatusOK, "evil.example, a.shop.example": http.StatusTooManyRequests,
+		"a.shop.example,evil.example": http.StatusOK,
 	} {
 		if got := ask("http://x.shop.example/ratelimit/forward/shop", host); got != want {
 			t.Errorf("%q: got %d, want %d", host, got, want)
