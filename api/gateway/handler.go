@@ -256,7 +256,7 @@ func (x *buffers) describe(p *profile, path string, r *http.Request) (missing st
 		}
 	} else {
 		x.request.Method, x.request.Target = last(r.Header["X-Forwarded-Method"]), last(r.Header["X-Forwarded-Uri"])
-		host := last(r.Header["X-Forwarded-Host"]) // absent if an HTTP/1.0 client sent none
+		host := last(r.Header["X-Forwarded-Host"])                                    // absent if an HTTP/1.0 client sent none
 		x.request.Host = strings.TrimSpace(host[strings.LastIndexByte(host, ',')+1:]) // Apache adds to the client's line
 		switch {
 		case x.request.Method == "":
