@@ -256,8 +256,9 @@ func (x *buffers) describe(p *profile, path string, r *http.Request) (missing st
 		}
 	} else {
 		x.request.Method, x.request.Target = last(r.Header["X-Forwarded-Method"]), last(r.Header["X-Forwarded-Uri"])
-		host := last(r.Header["X-Forwarded-Host"])                                    // absent if an HTTP/1.0 client sent none
-		x.request.Host = strings.TrimSpace(host[strings.LastIndexByte(host, ',')+1:]) // Apache adds to the client's line
+		host := last(r.Header["X-Forwarded-Host"]) // absent if an HTTP/1.0 client sent none
+		// Apache adds its host to the client's line.
+		x.request.Host = strings.TrimSpace(host[strings.LastIndexByte(host, ',')+1:])
 		switch {
 		case x.request.Method == "":
 			return "X-Forwarded-Method"
