@@ -120,7 +120,10 @@ func (p *Pages) rulesFor(ctx context.Context, key string) *rules.Bucket {
 
 // labelled reports whether a key says that it is of a scope.
 func labelled(scope, key string) bool {
-	first, _, _ := strings.Cut(key, ":")
+	first, _, named := strings.Cut(key, ":")
+	if !named {
+		return false
+	}
 	if first == "attr" {
 		return strings.HasPrefix(scope, "attr:")
 	}

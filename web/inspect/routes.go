@@ -1,5 +1,5 @@
-// Package inspect shows single requests and keys: samples of recent ones, why a request is denied, and what remains of
-// a quota.
+// Package inspect shows single requests and keys: samples of recent ones, why a request is denied, what remains of a
+// quota, and the search for everything.
 package inspect
 
 import (
@@ -50,6 +50,9 @@ func (p *Pages) Routes() []kit.Route {
 	return []kit.Route{
 		{Method: http.MethodGet, Path: kit.PathDenials, Role: access.RoleViewer, Handle: p.listSamples},
 		{Method: http.MethodGet, Path: kit.PathRequests, Role: access.RoleViewer, Handle: p.listSamples},
+		{Method: http.MethodGet, Path: kit.PathSearch, Role: access.RoleViewer, Handle: p.searchPage},
+		{Method: http.MethodPost, Path: kit.PathSearch, Role: access.RoleViewer, Offline: true,
+			Handle: kit.Posted(p.searchFor)},
 		{Method: http.MethodGet, Path: kit.PathExplain, Role: access.RoleViewer, Handle: p.explainForm},
 		{Method: http.MethodPost, Path: kit.PathExplain, Role: access.RoleViewer, Offline: true,
 			Handle: kit.Posted(p.explain)},

@@ -77,6 +77,7 @@ const (
 	PathExplain   = "/console/explain"
 	PathDenials   = "/console/denials"
 	PathRequests  = "/console/requests"
+	PathSearch    = "/console/search"
 	PathIncidents = "/console/incidents"
 	PathHotKeys   = "/console/hot-keys"
 	PathDeferred  = "/console/deferred"

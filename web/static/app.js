@@ -6,6 +6,7 @@
 //   data-submit                  a filter that is applied on selection
 //   data-first                   the main form of its page, which gets the focus
 //   data-copy="id"               a button that copies the text of an element
+//   data-open="search"           a link to the search, which opens as a dialog instead; Ctrl K does the same
 (() => {
   "use strict";
 
@@ -43,11 +44,24 @@
     return e.target.closest("input, select, textarea, [contenteditable]") || e.ctrlKey || e.metaKey || e.altKey;
   }
 
+  // Shortcuts of a single key can be turned off, because speech input and slips of the hand set them off.
+  let single = localStorage.getItem("shortcuts") !== "off";
+  const choice = document.querySelector("[data-shortcuts]");
+  if (choice) {
+    const box = choice.querySelector("input");
+    choice.hidden = false;
+    box.checked = single;
+    box.addEventListener("change", () => {
+      single = box.checked;
+      single ? localStorage.removeItem("shortcuts") : localStorage.setItem("shortcuts", "off");
+    });
+  }
+
   let last = "";
   document.addEventListener("keydown", (e) => {
     const search = document.querySelector("[data-search]");
     if (e.key === "Escape" && e.target === search) search.blur();
-    if (typing(e)) return;
+    if (typing(e) || !single) return;
     const before = last;
     last = e.key;
     if (e.key === "/" && search) {
@@ -59,6 +73,46 @@
     } else if (before === "g") {
       const to = { o: "/console", r: "/console/rules" }[e.key];
       if (to && document.getElementById("side")) location.assign(to);
+    }
+  });
+
+  // The search opens as a dialog, which is read once. Where it is the page, it gets the focus.
+  async function search() {
+    const box = document.getElementById("search");
+    const field = () => document.getElementById("search-text");
+    if (!box) return;
+    if (!box.matches(":popover-open") && !document.querySelector("main #search-text")) {
+      if (!field()) {
+        const answer = await fetch("/console/search", { headers: { "HX-Request": "true" } }).catch(() => null);
+        if (!answer?.ok || answer.headers.has("HX-Redirect")) return location.assign("/console/search");
+        box.innerHTML = await answer.text();
+        htmx.process(box);
+      }
+      document.getElementById("side").matches(":popover-open") && document.getElementById("side").hidePopover();
+      box.showPopover();
+    }
+    field().focus();
+    field().select();
+  }
+
+  document.addEventListener("click", (e) => {
+    if (!e.target.closest("[data-open=search]") || e.ctrlKey || e.metaKey || e.shiftKey) return;
+    e.preventDefault();
+    search();
+  });
+
+  document.addEventListener("keydown", (e) => {
+    if ((e.ctrlKey || e.metaKey) && !e.altKey && !e.shiftKey && e.key.toLowerCase() === "k" && document.getElementById("search")) {
+      e.preventDefault();
+      return search();
+    }
+    if (!e.target.closest?.("#search-form, #search-results")) return;
+    const hits = [...document.querySelectorAll("#search-results a")];
+    const at = hits.indexOf(document.activeElement);
+    if (e.key === "ArrowDown" || e.key === "ArrowUp") {
+      e.preventDefault();
+      const next = e.key === "ArrowDown" ? at + 1 : at - 1;
+      (hits[next] ?? (next < 0 ? document.getElementById("search-text") : hits.at(-1)))?.focus();
     }
   });
 

@@ -22,8 +22,8 @@ func KeyLink(rule, key string) string {
 	return "/console/keys?" + url.Values{"rule": {rule}, "key": {key}}.Encode()
 }
 
-// denialKey is the address of the page of a denial's key.
-func denialKey(d *fleet.Request) string {
+// KeyOfRequest is the address of the page of a sampled request's key.
+func KeyOfRequest(d *fleet.Request) string {
 	if d.Bucket != "" {
 		return KeyLink(d.Rule, d.Bucket)
 	}

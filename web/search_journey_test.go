@@ -1,0 +1,70 @@
+package web_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"sluice/internal/access"
+	"sluice/web/webtest"
+)
+
+// TestJourney_EverythingIsFoundFromAnywhere opens the search with the keyboard on a page, inside one of its fields,
+// and goes to a key, a rule and a page.
+func TestJourney_EverythingIsFoundFromAnywhere(t *testing.T) {
+	t.Parallel()
+	w := world(t, webtest.Full)
+	url := serve(t, w)
+	tab := signedIn(t, w, url, access.RoleEditor)
+	open := chromedp.KeyEvent("k", chromedp.KeyModifiers(chromedp.ModifierCtrl))
+	const focused = `document.activeElement.id === "search-text"`
+	find := func(from, text, hit, want string) {
+		t.Helper()
+		steps(t, tab, chromedp.Navigate(url+from), chromedp.WaitReady("#search"))
+		if from == "/console/rules" {
+			steps(t, tab, chromedp.Focus("[data-search]"))
+		}
+		steps(t, tab, open)
+		until(t, tab, focused)
+		steps(t, tab, chromedp.KeyEvent(text))
+		until(t, tab, `[...document.querySelectorAll("#search-results a")].some(a => a.innerText.startsWith("`+hit+`")) &&
+			!document.querySelector("#search-results [role=status]").innerText.startsWith("Type")`)
+		for range 20 {
+			steps(t, tab, chromedp.KeyEvent(kb.ArrowDown))
+			if value[bool](t, tab, `document.activeElement.innerText.startsWith("`+hit+`")`) {
+				break
+			}
+		}
+		steps(t, tab, chromedp.KeyEvent(kb.Enter))
+		until(t, tab, `(location.pathname + location.search).startsWith("`+want+`")`)
+	}
+	find("/console", "user:42", "user:42", "/console/keys?key=user%3A42&rule=")
+	find("/console/rules", "user charges", "charges-per-user", "/console/rules/1")
+	find("/console/incidents", "audit", "Audit log", "/console/audit")
+
+	steps(t, tab, chromedp.Navigate(url+"/console"), chromedp.WaitReady("#search"), open)
+	until(t, tab, focused)
+	steps(t, tab, chromedp.KeyEvent(kb.Escape))
+	until(t, tab, `!document.querySelector("#search").matches(":popover-open")`)
+
+	// Shortcuts of a single key can be turned off; this one stays.
+	steps(t, tab, chromedp.KeyEvent("?"), chromedp.WaitVisible("#help [data-shortcuts] input"),
+		chromedp.Focus("#help [data-shortcuts] input"), chromedp.KeyEvent(" "), chromedp.KeyEvent(kb.Escape),
+		chromedp.Navigate(url+"/console/rules"), chromedp.WaitReady("[data-search]"), chromedp.KeyEvent("?/"))
+	if value[bool](t, tab, `document.querySelector("#help").matches(":popover-open") ||
+		document.activeElement === document.querySelector("[data-search]")`) {
+		t.Error("a shortcut that was turned off acts")
+	}
+
+	// Without a script, the link leads to a page, whose form is a page as well.
+	steps(t, tab, chromedp.Navigate(url+"/console/search"), chromedp.WaitReady("main #search-text"), open)
+	until(t, tab, focused)
+	steps(t, tab, chromedp.KeyEvent("apikey:sk_live_secret"+kb.Enter))
+	until(t, tab, `document.readyState === "complete" && document.querySelector("main #search-results a")?.innerText.includes("sha256")`)
+	here := value[string](t, tab, `location.href + " " + [...document.querySelectorAll("main a")].map(a => a.href).join(" ")`)
+	if strings.Contains(here, "sk_live") {
+		t.Errorf("the credential is in an address: %s", here)
+	}
+}
