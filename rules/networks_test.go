@@ -174,6 +174,9 @@ func TestNetworksAround_NamesEveryNetworkThatHasTheAddress(t *testing.T) {
 		if len(got) != want {
 			t.Errorf("%q: got %d, want %d", text, len(got), want)
 		}
+		if want == 33 && !slices.Contains(got, "{ip:10.1.2.3}") {
+			t.Errorf("%q: the override for exactly the address is missing", text)
+		}
 		if want == 33 && (!slices.Contains(got, "{ip:10.0.0.0/8}") || !slices.Contains(got, "{ip:0.0.0.0/0}")) {
 			t.Errorf("%q: got %v", text, got)
 		}

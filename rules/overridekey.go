@@ -252,8 +252,8 @@ func (p *overrideParser) address(v string) (ip netip.Addr, network netip.Prefix,
 	return ip, network, nil
 }
 
-// NetworksAround returns the Match of each override of a scope ip whose key names a network around an address, nil if
-// text is no address.
+// NetworksAround returns the Match of each override of a scope ip whose key names an address or a network around it, nil
+// if text is no address.
 func NetworksAround(text string) []string {
 	ip, err := netip.ParseAddr(strings.TrimPrefix(strings.TrimSpace(text), factNames[factIP]+":"))
 	if err != nil {
@@ -261,10 +261,10 @@ func NetworksAround(text string) []string {
 	}
 	ip = NormalAddr(ip)
 	keys := make([]string, 0, ip.BitLen()+1)
-	for bits := range ip.BitLen() + 1 {
+	for bits := range ip.BitLen() {
 		keys = append(keys, "{ip:"+netip.PrefixFrom(ip, bits).Masked().String()+"}")
 	}
-	return keys
+	return append(keys, "{ip:"+ip.String()+"}")
 }
 
 // appendOpen appends the beginning of a value.
