@@ -252,8 +252,8 @@ func (p *overrideParser) address(v string) (ip netip.Addr, network netip.Prefix,
 	return ip, network, nil
 }
 
-// NetworksAround returns the Match of each override of a scope ip whose key names an address or a network around it, nil
-// if text is no address.
+// NetworksAround returns the Match of each override of a scope ip whose key names an address or a network around it,
+// nil if text is no address.
 func NetworksAround(text string) []string {
 	ip, err := netip.ParseAddr(strings.TrimPrefix(strings.TrimSpace(text), factNames[factIP]+":"))
 	if err != nil {
