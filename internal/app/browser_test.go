@@ -119,7 +119,7 @@ func denialSeenAndHealed(t *testing.T, b *browsertest.Browser, at, gateway *node
 	w.until(`document.querySelector("[data-live]").dataset.state === "live"`)
 	list := openWindow(t, b)
 	list.sameSession(w, at.url)
-	list.do(chromedp.Navigate(at.url+"/console/denials"), chromedp.WaitVisible("#live-denials .empty"))
+	list.do(chromedp.Navigate(at.url+"/console/denials"), chromedp.WaitVisible("#live-samples .empty"))
 	for _, w := range []*window{w, list} {
 		w.is(`(window.loadedOnce = true)`)
 	}
@@ -135,7 +135,7 @@ func denialSeenAndHealed(t *testing.T, b *browsertest.Browser, at, gateway *node
 		}
 	}
 	for _, w := range []*window{w, list} {
-		w.until(`[...document.querySelectorAll("#live-latest tbody tr, #live-denials tbody tr")].some(e => e.innerText.includes("user:ops-42"))`)
+		w.until(`[...document.querySelectorAll("#live-latest tbody tr, #live-samples tbody tr")].some(e => e.innerText.includes("user:ops-42"))`)
 		if !w.is(`window.loadedOnce === true`) {
 			t.Error("the page was loaded again")
 		}

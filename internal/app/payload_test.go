@@ -136,12 +136,12 @@ func TestPayloads_StayText(t *testing.T) {
 		w.Forgive()
 	}
 	show("/console/denials?route=%2F")
-	w.until(fmt.Sprintf(`document.querySelectorAll('#live-denials a[href^="/console/explain"]').length >= %d && document.body.innerText.includes("facts-%d")`, parts, parts-1))
+	w.until(fmt.Sprintf(`document.querySelectorAll('#live-samples a[href^="/console/explain"]').length >= %d && document.body.innerText.includes("facts-%d")`, parts, parts-1))
 	shown := w.shown(sent)
 	if shown < 200 {
 		t.Errorf("%d payloads stand on the page of denials as they were sent, want 200", shown)
 	}
-	for _, path := range unique(w.links(`#live-denials a[href^="/console/explain"], #live-denials td[data-label="Key"] a`),
+	for _, path := range unique(w.links(`#live-samples a[href^="/console/explain"], #live-samples td[data-label="Key"] a`),
 		40) {
 		show(path)
 	}
