@@ -26,6 +26,18 @@
     return brief.format(then);
   }
 
+  // Which of two equal times of the clock an instant is, as in " GMT+2": clocks go back soon after the first one.
+  const zone = new Intl.DateTimeFormat(undefined, { timeZoneName: "shortOffset" });
+  function twice(at) {
+    const off = (ms) => new Date(at.getTime() + ms).getTimezoneOffset();
+    const same = (ms) => { // whether clocks show the same again before or after
+      const back = Math.abs(off(ms) - off(0)) * 60000 * Math.sign(ms);
+      return back !== 0 && (off(back) - off(0)) * 60000 === back;
+    };
+    if (!same(3600000) && !same(-3600000)) return "";
+    return " " + zone.formatToParts(at).find((p) => p.type === "timeZoneName").value;
+  }
+
   function write(root) {
     for (const t of root.querySelectorAll("time[datetime]")) {
       const at = new Date(t.dateTime);
@@ -33,9 +45,10 @@
       const when = t.hasAttribute("data-when");
       const now = new Date();
       const list = at.toDateString() === now.toDateString() ? clock : at.getFullYear() === now.getFullYear() ? sameYear : brief;
-      const text = when ? list.format(at) : t.hasAttribute("data-ago") ? age(at) : t.hasAttribute("data-clock") ? clock.format(at) : t.hasAttribute("data-exact") ? full.format(at) : brief.format(at);
+      const format = when ? list : t.hasAttribute("data-clock") ? clock : t.hasAttribute("data-exact") ? full : brief;
+      const text = t.hasAttribute("data-ago") && !when ? age(at) : format.format(at) + twice(at);
       if (t.textContent !== text) t.textContent = text;
-      const whole = when ? full.format(at) + ", " + age(at) : full.format(at);
+      const whole = full.format(at) + twice(at) + (when ? ", " + age(at) : "");
       if (t.title !== whole) t.title = whole;
     }
   }

@@ -1,6 +1,7 @@
-// Charts with readable points: in <figure data-chart>, the point under the pointer is told in words from the table behind
-// the chart. A click shows the requests of that moment (data-moments), a drag zooms (data-zoom): both are addresses with
-// from and to, which are replaced.
+// Charts with readable points: in <figure data-chart>, the point under the pointer is told in words from the table
+// behind the chart, with what happened in it. A click shows the requests of that moment (data-moments), a drag zooms
+// (data-zoom): both are addresses with from and to, which are replaced. By keyboard the plot is a slider: arrow keys
+// choose a point, with Shift a range, and Enter does what a click or a drag does.
 (() => {
   "use strict";
 
@@ -21,16 +22,29 @@
     return Math.max(0, Math.min(n - 1, Math.floor((x - box.left) / box.width * n)));
   }
 
-  function tell(figure, i) {
+  // What happened in a point.
+  function marks(figure, row) {
+    const start = Number(row.dataset.at), end = start + Number(figure.dataset.width);
+    return [...figure.querySelectorAll("[data-mark]")]
+      .filter((m) => Number(m.dataset.mark) >= start && Number(m.dataset.mark) < end)
+      .map((m) => "; " + m.querySelector("[data-mark-text]").textContent).join("");
+  }
+
+  const startOf = (row) => row.cells[0].textContent.trim();
+
+  function words(figure, i) {
+    const row = cells(figure)[i];
+    if (!row) return "";
+    const figures = [...row.cells].slice(1).map((c) => c.textContent.trim() + " " + c.dataset.label.toLowerCase());
+    return startOf(row) + ": " + figures.join(", ") + marks(figure, row);
+  }
+
+  function tell(figure, text) {
     const sum = figure.querySelector("[data-sum]");
     const point = figure.querySelector("[data-point]");
-    const row = i == null ? undefined : cells(figure)[i];
-    sum.hidden = row !== undefined;
+    sum.hidden = text !== "";
     point.hidden = !sum.hidden;
-    if (!row) return;
-    const [start, ...rest] = row.cells;
-    point.textContent = start.textContent.trim() + ": " +
-      rest.map((c) => c.textContent.trim() + " " + c.dataset.label.toLowerCase()).join(", ");
+    point.textContent = text;
   }
 
   function follow(figure) {
@@ -39,12 +53,12 @@
     const rect = brush.firstElementChild;
     let from = null;
 
-    function paint(to) {
+    function paint(a, b, always) {
       const n = cells(figure).length;
-      const [a, b] = [Math.min(from, to), Math.max(from, to)];
+      [a, b] = [Math.min(a, b), Math.max(a, b)];
       rect.setAttribute("x", 100 * a / n + "%");
       rect.setAttribute("width", 100 * (b - a + 1) / n + "%");
-      brush.toggleAttribute("hidden", a === b);
+      brush.toggleAttribute("hidden", a === b && !always);
     }
 
     function stop() {
@@ -52,12 +66,22 @@
       brush.setAttribute("hidden", "");
     }
 
+    // A range of points zooms, a single one leads to its requests.
+    function go(a, b) {
+      const rows = cells(figure);
+      [a, b] = [Math.min(a, b), Math.max(a, b)];
+      const start = Number(rows[a].dataset.at);
+      const end = Number(rows[b].dataset.at) + Number(figure.dataset.width);
+      if (a !== b) location.assign(between(figure.dataset.zoom, start, end));
+      else if (figure.dataset.moments) location.assign(between(figure.dataset.moments, start, end));
+    }
+
     plot.addEventListener("pointermove", (e) => {
       const i = at(figure, plot, e.clientX);
-      tell(figure, i);
-      if (from !== null) paint(i);
+      tell(figure, words(figure, i));
+      if (from !== null) paint(from, i);
     });
-    plot.addEventListener("pointerleave", () => tell(figure, null));
+    plot.addEventListener("pointerleave", () => tell(figure, ""));
     plot.addEventListener("pointerdown", (e) => {
       if (e.button !== 0 || e.pointerType === "touch" || cells(figure).length === 0) return;
       from = at(figure, plot, e.clientX);
@@ -67,16 +91,74 @@
     plot.addEventListener("pointercancel", stop);
     plot.addEventListener("pointerup", (e) => {
       if (from === null) return;
-      const to = at(figure, plot, e.clientX);
-      const rows = cells(figure);
-      const [a, b] = [Math.min(from, to), Math.max(from, to)];
-      const start = Number(rows[a].dataset.at);
-      const end = Number(rows[b].dataset.at) + Number(figure.dataset.width);
+      const a = from;
       stop();
-      if (a !== b) location.assign(between(figure.dataset.zoom, start, end));
-      else if (figure.dataset.moments) location.assign(between(figure.dataset.moments, start, end));
+      go(a, at(figure, plot, e.clientX));
     });
     document.addEventListener("keydown", (e) => { if (e.key === "Escape") stop(); });
+    byKeyboard(figure, plot, { paint, stop, go });
+  }
+
+  // The points that are chosen by keyboard are known by their start, because a live chart moves on.
+  function byKeyboard(figure, plot, { paint, stop, go }) {
+    const hint = figure.querySelector("[data-keys]");
+    let here = null, other = null;
+
+    const find = (start) => [...cells(figure)].findIndex((row) => Number(row.dataset.at) >= start);
+    const instant = (i) => Number(cells(figure)[i].dataset.at);
+    const last = () => cells(figure).length - 1;
+    const place = (start) => { const i = start === null ? -1 : find(start); return i < 0 ? last() : i; };
+
+    function show() {
+      const [a, b] = [place(other ?? here), place(here)];
+      const rows = cells(figure);
+      const text = a === b ? words(figure, b) : "From " + startOf(rows[Math.min(a, b)]) + " to the end of " +
+        startOf(rows[Math.max(a, b)]);
+      paint(a, b, true);
+      tell(figure, text);
+      hint.hidden = false;
+      plot.setAttribute("aria-valuemax", last() + 1);
+      plot.setAttribute("aria-valuenow", b + 1);
+      plot.setAttribute("aria-valuetext", text);
+    }
+
+    plot.tabIndex = 0;
+    plot.setAttribute("role", "slider");
+    plot.setAttribute("aria-label", "Point of the chart");
+    plot.setAttribute("aria-valuemin", "1");
+    plot.setAttribute("aria-valuemax", last() + 1);
+    plot.setAttribute("aria-valuenow", last() + 1);
+    plot.setAttribute("aria-valuetext", words(figure, last()));
+    hint.id = figure.id + "-keys";
+    plot.setAttribute("aria-describedby", hint.id);
+
+    plot.addEventListener("focus", () => { if (plot.matches(":focus-visible") && last() >= 0) show(); });
+    plot.addEventListener("blur", () => {
+      other = null;
+      hint.hidden = true;
+      stop();
+      tell(figure, "");
+    });
+    plot.addEventListener("keydown", (e) => {
+      if (e.ctrlKey || e.metaKey || e.altKey || last() < 0) return;
+      const i = place(here), page = Math.max(1, Math.round(last() / 10));
+      const to = { ArrowLeft: i - 1, ArrowDown: i - 1, ArrowRight: i + 1, ArrowUp: i + 1, PageDown: i - page,
+        PageUp: i + page, Home: 0, End: last() }[e.key];
+      if (to !== undefined) {
+        other = e.shiftKey ? other ?? instant(i) : null;
+        here = instant(Math.max(0, Math.min(last(), to)));
+        show();
+      } else if (e.key === "Enter") {
+        go(place(other ?? here), i);
+      } else if (e.key === "Escape") {
+        other = null;
+        show();
+        e.stopPropagation();
+      } else {
+        return;
+      }
+      e.preventDefault();
+    });
   }
 
   document.querySelectorAll("figure[data-chart]").forEach(follow);

@@ -30,7 +30,7 @@ var rangeLengths = []struct {
 	name, words string
 	length      time.Duration
 }{
-	{"5m", "5 minutes", 5 * time.Minute}, {"15m", "15 minutes", 15 * time.Minute}, {"1h", "1 hour", time.Hour},
+	{"5m", "5 minutes", 5 * time.Minute}, {"15m", "15 minutes", 15 * time.Minute}, {"1h", "hour", time.Hour},
 	{"3h", "3 hours", 3 * time.Hour}, {"24h", "24 hours", 24 * time.Hour}, {"7d", "7 days", 7 * stats.Day},
 	{"30d", "30 days", 30 * stats.Day}, {"90d", "90 days", 90 * stats.Day},
 }

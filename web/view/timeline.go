@@ -2,6 +2,7 @@ package view
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -69,13 +70,10 @@ func (t *Timeline) top() int64 {
 	return top
 }
 
-func (t *Timeline) known() bool {
-	for i := range t.Points {
-		if t.Points[i].Known {
-			return true
-		}
-	}
-	return false
+func (t *Timeline) known() bool { return anyKnown(t.Points) }
+
+func anyKnown(points []stats.Point) bool {
+	return slices.ContainsFunc(points, func(p stats.Point) bool { return p.Known })
 }
 
 // bars draws a layer.
@@ -148,22 +146,31 @@ func (t *Timeline) ticks() []time.Time {
 
 // step is the length of a point, as in "per minute".
 func (t *Timeline) step() string {
-	w := t.Range.Width
+	w, of := t.Range.Width, ""
+	if w >= stats.Day {
+		of = " of UTC"
+	}
 	for _, u := range []struct {
 		name   string
 		length time.Duration
 	}{{"day", stats.Day}, {"hour", time.Hour}, {"minute", time.Minute}, {"second", time.Second}} {
 		if n := w / u.length; n > 1 && w%u.length == 0 {
-			return strconv.Itoa(int(n)) + " " + u.name + "s"
+			return strconv.Itoa(int(n)) + " " + u.name + "s" + of
 		} else if n == 1 {
-			return u.name
+			return u.name + of
 		}
 	}
 	return w.String()
 }
 
+// day is a day of UTC, by which days are counted.
+func day(at time.Time) string { return at.UTC().Format("2006-01-02") }
+
 // totals describes the chart in words.
 func (t *Timeline) totals() string {
+	if !t.known() {
+		return "Nothing is known of " + t.Range.Words()
+	}
 	f := t.Sum()
 	s := Count(f.Allowed) + " allowed, " + Count(f.Denied) + " denied"
 	if f.WouldDeny > 0 {
@@ -182,6 +189,9 @@ func (t *Timeline) earlierTotals() string {
 	words := "the period before"
 	if t.Range.Compare == "yesterday" {
 		words = "a day earlier"
+	}
+	if !anyKnown(t.Earlier) {
+		return "nothing is known of " + strings.Replace(words, "a day", "the time a day", 1)
 	}
 	return Count(f.Allowed) + " allowed, " + Count(f.Denied) + " denied " + words
 }
@@ -202,6 +212,14 @@ func markLink(m *stats.Mark) string {
 		return ""
 	}
 	return string(RuleURL(m.RuleID, "#history"))
+}
+
+// rollbackLink leads to what a rollback to the version before a change would do, "" for other marks.
+func rollbackLink(m *stats.Mark) string {
+	if m.RuleID == 0 || m.Version < 2 {
+		return ""
+	}
+	return string(RuleURL(m.RuleID, "/rollback?to="+strconv.FormatInt(m.Version-1, 10)))
 }
 
 // markKind is the color of a mark.

@@ -46,8 +46,8 @@ func newStats(list *Rules, now func() time.Time) *Stats {
 			{Key: "user:7", Allowed: 18_000, Denied: 12, Error: 40},
 		},
 		Marked: []stats.Mark{
-			{At: Now.Add(-26 * time.Hour), Kind: stats.MarkChange, Text: "limit 120 to 100", Rule: "charges-per-user", RuleID: 1,
-				Version: 3, Who: "edda", Why: "The card processor asked for it."},
+			{At: Now.Add(-26 * time.Hour), Kind: stats.MarkChange, Text: "version 3: limit 120 to 100",
+				Rule: "charges-per-user", RuleID: 1, Version: 3, Who: "edda", Why: "The card processor asked for it."},
 			{At: Now.Add(-50 * time.Minute), Kind: stats.MarkBreaker,
 				Text: "breaker of 10.0.0.9:6379 opened: connection refused",
 				Node: "10.0.0.1:8080"},
