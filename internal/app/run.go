@@ -219,6 +219,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 		HotEverywhere: figures.hotEverywhere, Metrics: metrics.Handler(), MetricsPublic: cfg.MetricsPublic,
 		ResetDelta: cfg.ResetHeader == "delta", TrustedProxies: trusted, Panicked: metrics.CountPanic, Logger: host.Log,
 		Checked: metrics.CountHTTPCheck, Now: host.Now, Stats: history,
+		Incidents: deps.Incidents,
 	}, pages, metrics.CountQuestion)
 	if err != nil {
 		return err
