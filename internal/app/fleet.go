@@ -176,7 +176,7 @@ func (f *fleetReporter) status() fleet.Status {
 // publish publishes the figures of this node on board until it is stopped.
 func (f *fleetReporter) publish(board fleet.Board, log *slog.Logger, stops *stops) {
 	p := fleet.NewPublisher(fleet.PublisherOptions{Recorder: f.recorder, Board: board, Own: f.own, Status: f.status,
-		Hot: f.hot(), Now: f.now, Log: log})
+		Behind: f.reader.Behind, Hot: f.hot(), Now: f.now, Log: log})
 	stops.add("fleet metrics", task(p.Run))
 }
 

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"sluice/internal/stats"
@@ -45,10 +46,23 @@ func (p *Publisher) postOwn(ctx context.Context, entries []Entry, samples lines)
 // unavailable. Call it before the first read.
 func (r *Reader) FallBackOn(own *Memory) { r.own = own }
 
+// Behind notes whether the board lacks figures of this node, because the last post failed. Until it has them, the reader
+// leaves the board alone: a Redis that comes back may be empty, and would say that nobody asked for anything.
+func (r *Reader) Behind(behind bool) { r.behind.Store(behind) }
+
+// errBehind means that the board lacks figures of this node.
+var errBehind = errors.New("the figures of this node could not be shared yet")
+
 // from calls read with the shared board, or, if that fails, with this node's own and
 // returns an *OwnError. After a failure it leaves the shared board alone for a
 // second, so that a page waits for it once.
 func (r *Reader) from(ctx context.Context, read func(ctx context.Context, b Board) error) error {
+	if r.own != nil && r.behind.Load() {
+		if err := read(ctx, r.own); err != nil {
+			return err
+		}
+		return &OwnError{Since: r.lastGood(), Err: errBehind}
+	}
 	now := r.now()
 	failed := r.failed.Load()
 	if age := now.UnixNano() - failedAt(failed); failed == nil || r.own == nil || age < 0 || age >= int64(fresh) {

@@ -36,13 +36,15 @@ const (
 	maxWaiting = 500
 )
 
-// PublisherOptions configure a Publisher. Own, Hot and Log are optional.
+// PublisherOptions configure a Publisher. Own, Behind, Hot and Log are optional.
 type PublisherOptions struct {
 	Recorder *Recorder
 	Board    Board
 	// Own stores the figures of this node for times at which Board is unavailable;
 	// nil if Board is in this process.
 	Own *Memory
+	// Behind, if not nil, is called after each post with whether Board lacks figures of this node.
+	Behind func(bool)
 	// Status describes this node. Its ID must be unique among the nodes and contain
 	// neither space nor colon. At is filled in.
 	Status func() Status
@@ -134,6 +136,10 @@ func (p *Publisher) Post(ctx context.Context) {
 	}
 	if err != nil {
 		p.opt.Recorder.tops.again(out.tops)
+		p.slowAt = time.Time{} // the next post has everything
+	}
+	if p.opt.Behind != nil {
+		p.opt.Behind(err != nil)
 	}
 	if (err != nil) != p.away {
 		p.away = err != nil

@@ -82,6 +82,8 @@ type Reader struct {
 	// last read if that failed.
 	good   atomic.Int64
 	failed atomic.Pointer[failure]
+	// behind: the board lacks figures of this node.
+	behind atomic.Bool
 
 	mu   sync.Mutex
 	live Live
@@ -118,7 +120,11 @@ func (r *Reader) Live(ctx context.Context) Live {
 	r.asked = now
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTimeout) // it is for others too
 	defer cancel()
-	live, err := r.read(ctx, r.board, now, r.tens)
+	var live Live
+	err := errBehind
+	if r.own == nil || !r.behind.Load() {
+		live, err = r.read(ctx, r.board, now, r.tens)
+	}
 	if err != nil {
 		err = fmt.Errorf("read the figures of the fleet: %w", err)
 		if r.own == nil {

@@ -255,7 +255,9 @@ func (l *loader) minutes(ctx context.Context, names []string, from, to time.Time
 					continue
 				}
 				s := slot{f, -1}
-				s.raise(found[place{rule, recent[i].Minute}])
+				if stored, ok := found[place{rule, recent[i].Minute}]; ok {
+					s.raise(stored)
+				}
 				found[place{rule, recent[i].Minute}] = s
 			}
 		}
