@@ -17,8 +17,10 @@ import (
 const rowsOfChart = `[...document.querySelectorAll("[data-rows] tr")].map((r) => r.cells[0].textContent.trim())`
 
 // sumsOfChart are the numbers below the chart, and the sums of its table: allowed, would be denied, denied.
-const sumsOfChart = `(n => [...document.querySelector("[data-sum]").textContent.matchAll(/([\d,]+) (allowed|denied)/g)].map((m) => n(m[1]))
-	.concat([1, 2, 3].map((c) => [...document.querySelectorAll("[data-rows] tr")].reduce((sum, r) => sum + (n(r.cells[c].textContent) || 0), 0))))
+const sumsOfChart = `(n => [...document.querySelector("[data-sum]").textContent.matchAll(/([\d,]+) (allowed|denied)/g)]
+	.map((m) => n(m[1]))
+	.concat([1, 2, 3].map((c) => [...document.querySelectorAll("[data-rows] tr")]
+		.reduce((sum, r) => sum + (n(r.cells[c].textContent) || 0), 0))))
 	((text) => Number(text.replaceAll(",", "")))`
 
 // TestJourney_ARangeAcrossAChangeOfClocks: a day of the viewer has 25 hours in autumn and 23 in spring, and each of them
@@ -99,7 +101,8 @@ func TestJourney_AChartIsReadAndZoomedByKeyboardAlone(t *testing.T) {
 			steps(t, tab, chromedp.KeyEvent(k))
 		}
 	}
-	const says = `(p => p.getAttribute("aria-valuetext") + "|" + document.querySelector("[data-point]").textContent)(document.querySelector("[data-plot]"))`
+	const says = `(p => p.getAttribute("aria-valuetext") + "|" +
+		document.querySelector("[data-point]").textContent)(document.querySelector("[data-plot]"))`
 	tabTo(t, tab, "[data-plot]")
 	press(kb.End, kb.ArrowLeft, kb.ArrowLeft, kb.ArrowLeft, kb.ArrowLeft)
 	told, shown, _ := strings.Cut(value[string](t, tab, says), "|")
@@ -111,7 +114,8 @@ func TestJourney_AChartIsReadAndZoomedByKeyboardAlone(t *testing.T) {
 		chromedp.KeyEvent(kb.ArrowRight, chromedp.KeyModifiers(chromedp.ModifierShift)))
 	press(kb.Enter)
 	there(t, tab, "from=")
-	const asked = `(q => [(new Date(q.get("to")) - new Date(q.get("from"))) / 3600000, q.get("rule")].join(" "))(new URLSearchParams(location.search))`
+	const asked = `(q => [(new Date(q.get("to")) - new Date(q.get("from"))) / 3600000, q.get("rule")].join(" "))
+		(new URLSearchParams(location.search))`
 	if got := value[string](t, tab, asked); got != "18 charges-per-user" {
 		t.Errorf("three points of six hours lead to %s", got)
 	}

@@ -184,7 +184,8 @@ func rulesOf(in map[string]any) map[string]stats.IncidentRule {
 		r, _ := one.(map[string]any)
 		n := func(name string) int64 { v, _ := r[name].(float64); return int64(v) }
 		rule, _ := r["rule"].(string)
-		out[rule] = stats.IncidentRule{Rule: rule, Open: n("open"), Local: n("local"), Closed: n("closed"), Denied: n("denied")}
+		out[rule] = stats.IncidentRule{Rule: rule, Open: n("open"), Local: n("local"), Closed: n("closed"),
+			Denied: n("denied")}
 	}
 	return out
 }

@@ -46,8 +46,8 @@ func (p *Publisher) postOwn(ctx context.Context, entries []Entry, samples lines)
 // unavailable. Call it before the first read.
 func (r *Reader) FallBackOn(own *Memory) { r.own = own }
 
-// Behind notes whether the board lacks figures of this node, because the last post failed. Until it has them, the reader
-// leaves the board alone: a Redis that comes back may be empty, and would say that nobody asked for anything.
+// Behind notes whether the board lacks figures of this node, because the last post failed. Until it has them, the
+// reader leaves the board alone: a Redis that comes back may be empty, and would say that nobody asked for anything.
 func (r *Reader) Behind(behind bool) { r.behind.Store(behind) }
 
 // errBehind means that the board lacks figures of this node.
