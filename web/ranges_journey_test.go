@@ -23,8 +23,8 @@ const sumsOfChart = `(n => [...document.querySelector("[data-sum]").textContent.
 		.reduce((sum, r) => sum + (n(r.cells[c].textContent) || 0), 0))))
 	((text) => Number(text.replaceAll(",", "")))`
 
-// TestJourney_ARangeAcrossAChangeOfClocks: a day of the viewer has 25 hours in autumn and 23 in spring, and each of them
-// is told from the others.
+// TestJourney_ARangeAcrossAChangeOfClocks: a day of the viewer has 25 hours in autumn and 23 in spring, and each of
+// them is told from the others.
 func TestJourney_ARangeAcrossAChangeOfClocks(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -94,7 +94,8 @@ func TestJourney_AChartIsReadAndZoomedByKeyboardAlone(t *testing.T) {
 	w := world(t, webtest.Full)
 	site := serve(t, w)
 	tab := signedIn(t, w, site, access.RoleEditor)
-	steps(t, tab, chromedp.Navigate(site+"/console/traffic?range=30d&rule=charges-per-user"), chromedp.WaitReady(".traffic"))
+	steps(t, tab, chromedp.Navigate(site+"/console/traffic?range=30d&rule=charges-per-user"),
+		chromedp.WaitReady(".traffic"))
 	press := func(keys ...string) {
 		t.Helper()
 		for _, k := range keys {
