@@ -264,6 +264,22 @@ func TestReserve_HoldsToTheLimitsOfItsMoment(t *testing.T) {
 	})
 }
 
+func TestSettle_ShowsTheKeysOfARuleThatIsGone(t *testing.T) {
+	users, keys := aMinute("users", 10), aMinute("keys", 10)
+	keys.Scope = "apikey"
+	reserving(t, nil, []rules.Rule{users, keys}, func(t *testing.T, f *fixture) {
+		reserved := f.reserve(`{"user":"a{b}","api_key":"sk_live_0123456789abcdef","weight":2}`)
+		f.book.stored = nil
+		f.reload()
+		got := f.settle(reserved.Reservation, `"weight":1`)
+		for i, l := range got.Limits {
+			if l.Key != reserved.Limits[i].Key || l.Rule != nil {
+				t.Errorf("got %+v, want the key %s", l, reserved.Limits[i].Key)
+			}
+		}
+	})
+}
+
 func TestReserve_ShadowAndCandidateAreSettledToo(t *testing.T) {
 	shadow := aMinute("shadow", 100)
 	shadow.Mode = "shadow"

@@ -195,10 +195,11 @@ func DisplayKey(key limiter.Key) string {
 // hash.
 func DisplayDirectKey(key limiter.Key) string {
 	facts, _, _ := strings.Cut(string(key), "|")
-	if isEntries(facts) {
-		return DisplayKey(key) // of a limit that came with a descriptor
+	v, own := strings.CutPrefix(facts, "{key:")
+	if !own {
+		return DisplayKey(key) // of a limit that came with a descriptor, or of a rule that is gone
 	}
-	v := strings.TrimSuffix(strings.TrimPrefix(facts, "{key:"), "}")
+	v = strings.TrimSuffix(v, "}")
 	if hash, ok := strings.CutPrefix(v, "%h"); ok {
 		return hashWord + hash[:min(len(hash), shownHash)]
 	}
