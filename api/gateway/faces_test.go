@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"sluice/limiter"
 	"sluice/rules"
 )
 
@@ -345,6 +346,17 @@ func TestFaces_DenialStaysUnderAKilobyte(t *testing.T) {
 	f.store.fault = gone
 	if a := f.forwarded("forward", "GET", "/", "X-User", "1"); len(a.body) >= 1000 {
 		t.Errorf("%d bytes: %s", len(a.body), a.body)
+	}
+	quotes := strings.Repeat(`"`, rules.MaxMessage) // twice as long in JSON
+	rs = rs[:2]
+	for i := range rs {
+		rs[i].Limit, rs[i].Message = 1, &quotes
+		rs[i].Ban = &rules.Ban{After: 1, WithinMS: 1000, ForMS: limiter.MaxWindow}
+	}
+	f = newFixture(t, rs)
+	f.forwarded("forward", "GET", "/", "X-User", "1")
+	if a := f.forwarded("forward", "GET", "/", "X-User", "1"); len(a.body) >= 1000 || a.status != http.StatusTooManyRequests {
+		t.Errorf("%d, %d bytes: %s", a.status, len(a.body), a.body)
 	}
 }
 

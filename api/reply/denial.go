@@ -86,8 +86,12 @@ func appendDenial(b []byte, a *decide.Answer, most int) []byte {
 		return append(appendAdvice(b, a), `"}`...)
 	}
 	b = append(b, `],"error":"rate_limit_exceeded","message":`...)
-	if own := messageOf(a); own != "" && len(own) <= min(most, maxMessage) {
-		return append(AppendString(b, own), '}')
+	if own := messageOf(a); own != "" && len(own) <= maxMessage {
+		before := len(b)
+		if b = AppendString(b, own); len(b)-before <= most {
+			return append(b, '}')
+		}
+		b = b[:before]
 	}
 	b = append(b, `"Too many requests. `...)
 	b = appendAdvice(b, a)
