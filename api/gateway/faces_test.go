@@ -355,7 +355,8 @@ func TestFaces_DenialStaysUnderAKilobyte(t *testing.T) {
 	}
 	f = newFixture(t, rs)
 	f.forwarded("forward", "GET", "/", "X-User", "1")
-	if a := f.forwarded("forward", "GET", "/", "X-User", "1"); len(a.body) >= 1000 || a.status != http.StatusTooManyRequests {
+	a := f.forwarded("forward", "GET", "/", "X-User", "1")
+	if len(a.body) >= 1000 || a.status != http.StatusTooManyRequests {
 		t.Errorf("%d, %d bytes: %s", a.status, len(a.body), a.body)
 	}
 }
