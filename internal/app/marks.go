@@ -124,6 +124,9 @@ func changeMark(e *audit.Entry) stats.Mark {
 		mark.Kind = stats.MarkFailMode
 		changes = append([]rules.Change{changes[i]}, slices.Delete(slices.Clone(changes), i, i+1)...)
 	}
+	if e.Action == "delete" {
+		mark.RuleID = 0 // it has no page any more
+	}
 	mark.Text = changeText(e.Action, changes)
 	if details.Version > 0 {
 		mark.Text = fmt.Sprintf("version %d: %s", details.Version, mark.Text)

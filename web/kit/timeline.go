@@ -1,6 +1,7 @@
 package kit
 
 import (
+	"sluice/internal/access"
 	"sluice/internal/stats"
 	"sluice/web/view"
 )
@@ -24,6 +25,7 @@ func (v *Visit) Timeline(rule, by string, r view.Range, page view.Query) (view.T
 			t.Earlier = e.Widen(before.Series[0].Points)
 		}
 	}
-	t.Marks, _ = v.kit.Marks.Marks(v.Ctx, rule, r.From, r.To) // those that are known
+	t.Marks, err = v.kit.Marks.Marks(v.Ctx, rule, r.From, r.To)
+	t.FewMarks, t.CanEdit = err != nil, v.CanChange(access.RoleEditor)
 	return t, answer, nil
 }

@@ -2,7 +2,6 @@ package overview
 
 import (
 	"cmp"
-	"net/http"
 	"slices"
 	"time"
 
@@ -21,7 +20,7 @@ func (p *Pages) overview(v *kit.Visit) error {
 		return err
 	}
 	m.Stored, m.Recent = recent.Total, view.RuleLines(&recent)
-	return v.Page(http.StatusOK, overviewPage(v.Frame("Overview", kit.PathHome), m))
+	return v.Page(m.Timeline.Range.Status(), overviewPage(v.Frame("Overview", kit.PathHome), m))
 }
 
 // live is the model of the live parts of the overview.

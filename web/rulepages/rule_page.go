@@ -2,7 +2,6 @@ package rulepages
 
 import (
 	"errors"
-	"net/http"
 	"strconv"
 
 	"sluice/internal/fleet"
@@ -51,7 +50,7 @@ func (p *Pages) rulePage(v *kit.Visit) error {
 	}
 	m.Overrides, m.MoreOverrides = list.Overrides, list.More
 	p.logFigures(&m.Rule, p.ruleFigures(v, &m, p.findTrial))
-	return v.Page(http.StatusOK, rulePageOf(v.Frame(r.Name, kit.PathRules), m))
+	return v.Page(m.Timeline.Range.Status(), rulePageOf(v.Frame(r.Name, kit.PathRules), m))
 }
 
 // ruleInForce is rulePage from the set in force, while the database is unreachable.
@@ -66,7 +65,7 @@ func (p *Pages) ruleInForce(v *kit.Visit, id int64) error {
 		StoredUnavailable: true,
 	}
 	p.logFigures(&m.Rule, p.ruleFigures(v, &m, p.findTrial))
-	return v.Page(http.StatusOK, rulePageOf(v.Frame(m.Rule.Name, kit.PathRules), m))
+	return v.Page(m.Timeline.Range.Status(), rulePageOf(v.Frame(m.Rule.Name, kit.PathRules), m))
 }
 
 // ruleFigures fills in the metrics of a rule. With an error some are missing, and m says which.

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"net/http"
 	"net/url"
 	"strings"
 	"time"
@@ -117,8 +118,10 @@ func (r *Range) between(q url.Values, now time.Time) {
 	case len(r.Problems) > 0:
 	case !from.Before(to):
 		r.wrong("to", "must be after the start")
-	case from.Unix() < 0 || to.Year() > 9999:
+	case from.Unix() < 0:
 		r.wrong("from", "must be since 1970")
+	case to.Year() >= 9999:
+		r.wrong("to", "must be before the year 9999")
 	case to.Sub(from) < time.Second:
 		r.wrong("to", "must be at least a second after the start")
 	case to.Sub(from) > widths[len(widths)-1].length:
@@ -138,7 +141,9 @@ func (r *Range) measure(now time.Time) {
 			break
 		}
 	}
-	r.From = r.From.Truncate(r.Width)
+	if r.From = r.From.Truncate(r.Width); r.From.Unix() < 0 {
+		r.From = time.Unix(0, 0).UTC()
+	}
 	if whole := r.To.Truncate(r.Width); whole.Before(r.To) {
 		r.To = whole.Add(r.Width)
 	}
@@ -151,6 +156,14 @@ func lengthOf(name string) time.Duration {
 		}
 	}
 	return 0
+}
+
+// Status is that of a page with the range: 422 if its address asks for one that does not exist, else 200.
+func (r *Range) Status() int {
+	if len(r.Problems) > 0 {
+		return http.StatusUnprocessableEntity
+	}
+	return http.StatusOK
 }
 
 // Live reports whether the range ends now, so that a page can follow it.
@@ -192,6 +205,9 @@ func (r *Range) Earlier() (Range, bool) {
 		return Range{}, false
 	case "yesterday":
 		back = max(stats.Day, r.Width)
+	}
+	if r.From.Add(-back).Unix() < 0 {
+		return Range{}, false
 	}
 	e := *r
 	e.From, e.To, e.Name, e.Compare = r.From.Add(-back), r.To.Add(-back), "", ""

@@ -20,6 +20,8 @@ type Timeline struct {
 	Points, Earlier []stats.Point
 	// Marks are what happened in the range.
 	Marks []stats.Mark
+	// FewMarks means that some could not be read. CanEdit offers to roll back changes.
+	FewMarks, CanEdit bool
 	// Page is the address of the page, which zooming changes. Moment is that of the requests of a moment, "" for none.
 	Page   Query
 	Moment Query
@@ -215,8 +217,8 @@ func markLink(m *stats.Mark) string {
 }
 
 // rollbackLink leads to what a rollback to the version before a change would do, "" for other marks.
-func rollbackLink(m *stats.Mark) string {
-	if m.RuleID == 0 || m.Version < 2 {
+func (t *Timeline) rollbackLink(m *stats.Mark) string {
+	if !t.CanEdit || m.RuleID == 0 || m.Version < 2 {
 		return ""
 	}
 	return string(RuleURL(m.RuleID, "/rollback?to="+strconv.FormatInt(m.Version-1, 10)))
