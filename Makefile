@@ -109,6 +109,14 @@ bench: deps ## measure it beside its peers and write docs/benchmarks.md (about t
 	$(GO) test -run '^$$' -bench . -benchmem ./limiter/... ./rules/... ./api
 	cd bench && $(GO) run ./load -out ../docs/benchmarks.md
 
+# FROM is a commit before this one. It is built outside this tree.
+.PHONY: bench-beside
+bench-beside: deps ## compare the CPU of a check with that of an earlier version (FROM=commit), in turn (ten minutes)
+	@: $${FROM:?say which commit, as in FROM=41660d5}; dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; \
+	git archive "$$FROM" | tar -x -C "$$dir"; (cd "$$dir" && CGO_ENABLED=0 $(GO) build -o sluice-before ./cmd/sluice); \
+	cd bench && $(GO) run ./load -before "$$dir/sluice-before" -rounds 12 \
+	-only "sluice on Redis, a rule alone;sluice on Redis, three;sluice embedded"
+
 .PHONY: bench-gateways
 bench-gateways: deps ## measure what the question of a gateway adds to a request, for docs/gateways.md (about a minute)
 	$(GO) test -count=1 -tags measure -v -run '^TestMeasure$$' ./deploy/gateways

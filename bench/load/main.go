@@ -28,6 +28,7 @@ type settings struct {
 	only    string
 	out     string
 	edits   bool
+	before  string
 }
 
 func main() {
@@ -43,6 +44,8 @@ func main() {
 	flag.StringVar(&s.out, "out", "",
 		"page to write the tables into, between its marks; pictures go into the folder of the same name")
 	flag.BoolVar(&s.edits, "edits", false, "measure only edits of one rule among many on three nodes")
+	flag.StringVar(&s.before, "before", "",
+		"program of an earlier version: compare the CPU of a check in the scenarios of sluice, in turn with this version")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	err := run(ctx, s)
@@ -70,6 +73,9 @@ func run(ctx context.Context, s settings) error {
 	defer os.RemoveAll(dir)
 	if s.edits {
 		return editsOnly(ctx, s, dir)
+	}
+	if s.before != "" {
+		return beside(ctx, s, chosen, dir)
 	}
 	built, err := buildAll(ctx, dir, kinds(chosen))
 	if err != nil {

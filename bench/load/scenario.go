@@ -339,7 +339,7 @@ func measure(ctx context.Context, s settings, sc scenario, bin, dir string) (mea
 		return m, err
 	}
 	m.degraded = (without - without0) / float64(n*max(1, len(sc.rules)))
-	if !sc.openLoop() {
+	if s.before != "" || !sc.openLoop() {
 		return m, nil // a rate of requests is not comparable here
 	}
 	if lat, err = openLoop(ctx, to, callers, s.rate, length); err != nil {
