@@ -109,6 +109,14 @@ bench: deps ## measure it beside its peers and write docs/benchmarks.md (about t
 	$(GO) test -run '^$$' -bench . -benchmem ./limiter/... ./rules/... ./api
 	cd bench && $(GO) run ./load -out ../docs/benchmarks.md
 
+.PHONY: measure-stats
+measure-stats: deps ## measure what the figures of 1,000 rules take on disk after 90 days (half an hour)
+	$(GO) test -count=1 -tags measure -timeout 120m -v -run '^TestMeasureStats$$' ./internal/database
+
+.PHONY: measure-console
+measure-console: deps ## measure how long the server takes over pages of 10,000 rules and 90 days (a quarter of an hour)
+	$(GO) test -count=1 -tags measure -timeout 120m -run '^$$' -bench Console_Figures -benchtime 15x ./internal/app
+
 # FROM is a commit before this one. It is built outside this tree.
 .PHONY: bench-beside
 bench-beside: deps ## compare the CPU of a check with that of an earlier version (FROM=commit), in turn (ten minutes)

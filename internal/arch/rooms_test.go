@@ -74,6 +74,7 @@ var rooms = []room{
 		"internal/fleet"}, foreign: []string{prometheus, otel}},
 	{path: "internal/stats", may: []string{"rules", "internal/tick", "internal/wire"},
 		inTests: []string{"internal/fleet"}},
+	{path: "internal/stats/statstest", may: []string{"internal/stats"}},
 	{path: "internal/fleet", may: []string{"limiter", "limiter/redisstore", "rules", "internal/stats",
 		"internal/atomicfile", "internal/tick",
 		"internal/wire"},
@@ -203,7 +204,7 @@ var rooms = []room{
 // stores, the conformance suite. Tests may import any foreign module except those of notInTests.
 var forTests = []string{"", "limiter", "rules/override", "rules/rulefile", "limiter/memstore", "limiter/redisstore",
 	"limiter/storetest", "internal/testenv", "internal/deferred/filequeue", "internal/deferred/queuetest", "internal/sso",
-	"internal/sso/ssotest", "web/browsertest", "web/webtest"}
+	"internal/sso/ssotest", "internal/stats/statstest", "web/browsertest", "web/webtest"}
 
 var stores = []string{"limiter/memstore", "limiter/nearstore", "limiter/redisstore"}
 
