@@ -95,6 +95,8 @@ type Reader struct {
 	sharedMu sync.Mutex
 	shared   map[string]sharedTables
 
+	minutes summedMinutes
+
 	denied, allowed sampleList
 }
 
@@ -225,11 +227,7 @@ func secondsOf(tables []map[string]string, first, last int64) []Point {
 func tensOf(fields map[string]string) map[string]stats.Figures {
 	sum := map[string]stats.Figures{}
 	for _, text := range fields {
-		var packed map[string]posted
-		if json.Unmarshal([]byte(text), &packed) != nil {
-			continue
-		}
-		for rule, f := range packed {
+		for rule, f := range rulesPosted(text) {
 			add(sum, rule, f.figures())
 		}
 	}

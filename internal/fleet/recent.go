@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strings"
 
 	"sluice/internal/stats"
@@ -65,13 +66,7 @@ func (r *Reader) Seconds(ctx context.Context, rule string, first, last int64) ([
 	return out, err
 }
 
-func rulesPosted(text string) map[string]posted {
-	var of map[string]posted
-	_ = json.Unmarshal([]byte(text), &of) // anything else counts as nothing
-	return of
-}
-
-// Minutes implements stats.Recent.
+// Minutes implements stats.Recent. Callers must not change the figures.
 func (r *Reader) Minutes(ctx context.Context, first, last int64) ([]stats.RecentMinute, error) {
 	var tables []string
 	for m := first; m <= last; m++ {
@@ -84,19 +79,12 @@ func (r *Reader) Minutes(ctx context.Context, first, last int64) ([]stats.Recent
 	out := make([]stats.RecentMinute, len(read))
 	var gaps []gap
 	for i, fields := range read {
-		out[i] = stats.RecentMinute{Minute: first + int64(i), Rules: map[string]stats.Figures{}}
-		for node, text := range fields {
-			var m postedMinute
-			if json.Unmarshal([]byte(text), &m) != nil {
-				continue
-			}
-			out[i].Known = true
-			for rule, p := range m.Rules {
-				add(out[i].Rules, rule, p.figures())
-			}
-			add(out[i].Rules, stats.NodePrefix+m.Address, m.Rules[""].figures())
-			if end := (out[i].Minute + 1) * 60; m.Until < end {
-				gaps = append(gaps, gap{&out[i], node, m.Address, m.Until, end})
+		minute := first + int64(i)
+		m := r.minutes.sum(minute, fields)
+		out[i] = stats.RecentMinute{Minute: minute, Known: len(m.nodes) > 0, Rules: m.rules}
+		for _, n := range m.nodes {
+			if end := (minute + 1) * 60; n.until < end {
+				gaps = append(gaps, gap{&out[i], n.node, n.address, n.until, end})
 			}
 		}
 	}
@@ -137,7 +125,11 @@ func (r *Reader) fill(ctx context.Context, gaps []gap) error {
 	if read == nil {
 		return fmt.Errorf("read the figures of the last seconds: %w", err)
 	}
+	copied := map[*stats.RecentMinute]bool{}
 	for _, g := range gaps {
+		if !copied[g.minute] { // others have the same map
+			copied[g.minute], g.minute.Rules = true, maps.Clone(g.minute.Rules)
+		}
 		for sec := g.from; sec < g.to; sec++ {
 			if text, ok := read[wanted[secondsTable(sec/60)]][fieldOf(g.node, sec%60)]; ok {
 				f := unpack(text)

@@ -5,7 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
+	"iter"
+	"maps"
 	"strings"
 	"sync"
 	"time"
@@ -250,20 +251,33 @@ func (l *loader) minutes(ctx context.Context, names []string, from, to time.Time
 			if !recent[i].Known {
 				continue
 			}
-			for rule, f := range recent[i].Rules {
-				if names != nil && !slices.Contains(names, rule) {
-					continue
-				}
-				s := slot{f, -1}
-				if stored, ok := found[place{rule, recent[i].Minute}]; ok {
+			at := time.Unix(recent[i].Minute*60, 0).UTC()
+			for rule, f := range only(recent[i].Rules, names) {
+				s, p := slot{f, -1}, place{rule, recent[i].Minute}
+				if stored, there := found[p]; there {
 					s.raise(stored)
+					delete(found, p)
 				}
-				found[place{rule, recent[i].Minute}] = s
+				see(rule, at, time.Minute, s)
 			}
 		}
 	}
 	for p, s := range found {
 		see(p.rule, time.Unix(p.minute*60, 0).UTC(), time.Minute, s)
+	}
+}
+
+// only are the figures of some rules, or of all if names is nil.
+func only(figures map[string]Figures, names []string) iter.Seq2[string, Figures] {
+	if names == nil {
+		return maps.All(figures)
+	}
+	return func(yield func(string, Figures) bool) {
+		for _, name := range names {
+			if f, there := figures[name]; there && !yield(name, f) {
+				return
+			}
+		}
 	}
 }
 
