@@ -27,7 +27,7 @@ const (
 //
 //	make measure-stats
 func TestMeasureStats(t *testing.T) {
-	fmt.Fprintln(os.Stdout, "| database | MB in all | table | indexes | rows | dead or free | MB at most in the last hours |\n"+
+	fmt.Fprintln(os.Stdout, "| database | MB in all | table | indexes | rows | dead or free | MB at most |\n"+
 		"|---|---|---|---|---|---|---|")
 	onEach(t, func(t *testing.T, d *DB) {
 		end := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
@@ -129,7 +129,8 @@ func sizeOf(t *testing.T, d *DB) (s size) {
 				s.all += info.Size()
 			}
 		}
-		s.unused = fmt.Sprintf("%.0f MB free pages", float64(one("SELECT freelist_count FROM pragma_freelist_count")*page)/1e6)
+		free := one("SELECT freelist_count FROM pragma_freelist_count") * page
+		s.unused = fmt.Sprintf("%.0f MB free pages", float64(free)/1e6)
 		s.table = s.all
 		return s
 	}

@@ -102,9 +102,8 @@ func rulesPosted(text string) map[string]posted {
 	return of
 }
 
-// cutRules reads the figures of rules at the beginning of a text, as jsonOf writes them, and returns what follows. That
-// is all of the text, and no figures, if it begins with anything else, even if that is JSON as well: encoding/json reads
-// it, in eight times the time.
+// cutRules reads the figures of rules at the beginning of a text, as jsonOf writes them, and returns what follows. If
+// the text begins with anything else, even with other JSON, it returns nil and the text, for encoding/json to read.
 func cutRules(text string) (of map[string]posted, rest string) {
 	s, ok := strings.CutPrefix(text, "{")
 	if !ok {

@@ -39,8 +39,8 @@ func TestCutRules_ReadsWhatJSONReads(t *testing.T) {
 	}
 }
 
-// TestSummedMinutes_FollowThePosts: a post that comes late, or replaces another, counts; and the sums of a reader do not
-// grow with the minutes that it has read.
+// TestSummedMinutes_FollowThePosts: a post that comes late, or replaces another, counts; and the sums do not
+// grow with the minutes that were read.
 func TestSummedMinutes_FollowThePosts(t *testing.T) {
 	post := func(n int64) string {
 		return jsonOf(postedMinute{Address: "x", Until: 60, Rules: map[string]posted{"": {n}, "charges": {n}}})
