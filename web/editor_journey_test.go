@@ -150,7 +150,8 @@ func TestJourney_AMethodThatIsNotRegisteredIsWarnedOfAndSaved(t *testing.T) {
 	url := serve(t, w)
 	tab := signedIn(t, w, url, access.RoleEditor)
 	beside := `document.getElementById("f-method-warning")`
-	steps(t, tab, chromedp.Navigate(url+"/console/rules/new?sample=1"), chromedp.WaitVisible("#f-method"))
+	steps(t, tab, chromedp.Navigate(url+"/console/rules/new?template=payments-per-user"),
+		chromedp.WaitVisible("#f-method"))
 	if value[bool](t, tab, beside+`.checkVisibility()`) {
 		t.Error("POST is warned of")
 	}

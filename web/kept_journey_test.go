@@ -16,7 +16,7 @@ func TestJourney_WhatWasTypedOutlivesTheSession(t *testing.T) {
 	url := serve(t, w)
 	tab := signedIn(t, w, url, access.RoleEditor)
 	steps(t, tab,
-		chromedp.Navigate(url+"/console/rules/new?sample=1"), chromedp.WaitVisible("#f-name"),
+		chromedp.Navigate(url+"/console/rules/new?template=payments-per-user"), chromedp.WaitVisible("#f-name"),
 		chromedp.SetValue("#f-name", "typed-all-day"), chromedp.SetValue("#f-description", "two \"quoted\" & <words>"),
 	)
 	const away = 10 * 24 * time.Hour

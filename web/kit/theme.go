@@ -1,7 +1,6 @@
 package kit
 
 import (
-	"net/http"
 	"slices"
 )
 
@@ -16,10 +15,7 @@ func Theme(v *Visit) error {
 		return err
 	}
 	if want := form.Get("theme"); slices.Contains(themes, want) {
-		v.SetCookie(&http.Cookie{
-			Name: themeCookie, Value: want, Path: PathHome, MaxAge: 365 * 24 * 3600,
-			HttpOnly: true, Secure: v.kit.encrypted(v.Request()), SameSite: http.SameSiteLaxMode,
-		})
+		v.remember(themeCookie, want)
 	}
 	return v.SeeOther(Local(form.Get("back")))
 }

@@ -50,9 +50,11 @@ func (p *Pages) live(v *kit.Visit) Overview {
 	m.HotKeys, m.Hot = m.Live.HotKeys(), hotLines(set, m.Live.Hot, true)
 	m.Denied, m.Busy = p.topRules(m.Live.Rules, set)
 	if set == nil {
+		m.Begin = p.begin(v, &m)
 		return m
 	}
 	m.Active = set.Len()
+	m.Begin = p.begin(v, &m)
 	for i := range set.Len() {
 		c := set.At(i)
 		if c.Shadow {
@@ -156,6 +158,7 @@ type Overview struct {
 	Rates    map[string]Rate
 	Query    view.Query
 	Timeline view.Timeline
+	Begin    Begin
 	// Denied and Busy are the rules that deny most, and decide most.
 	Denied, Busy []RuleRate
 	// Latest are the most recent denials, LatestIDs their rules in force by name. LatestUnavailable means that they

@@ -2,6 +2,7 @@
 package overview
 
 import (
+	"context"
 	"net/http"
 	"time"
 
@@ -16,6 +17,8 @@ type Pages struct {
 	*kit.Kit
 	// Settings returns the settings of this node, without secrets.
 	Settings func() []SettingGroup
+	// Tokens lists API tokens.
+	Tokens func(ctx context.Context) ([]access.Token, error)
 	// Watching means that this node detects hot keys.
 	Watching bool
 }
@@ -24,6 +27,7 @@ type Pages struct {
 func (p *Pages) Routes() []kit.Route {
 	return []kit.Route{
 		{Method: http.MethodGet, Path: kit.PathHome, Role: access.RoleViewer, Handle: p.overview},
+		{Method: http.MethodPost, Path: "/console/begin", Role: access.RoleViewer, Offline: true, Handle: kit.HideBegin},
 		{Method: http.MethodGet, Path: kit.PathHotKeys, Role: access.RoleViewer, Handle: p.hotKeys},
 		{Method: http.MethodGet, Path: kit.PathIncidents, Role: access.RoleViewer, Handle: p.incidents},
 		{Method: http.MethodGet, Path: pathIncidentsCSV, Role: access.RoleViewer, Handle: p.incidentsCSV},
@@ -37,6 +41,6 @@ func (p *Pages) Feed(v *kit.Visit) kit.Feed {
 	return func() templ.Component {
 		m, before := p.live(v), first
 		first = m.Timeline.Range.From
-		return overviewParts(m, before)
+		return overviewParts(v.Frame("", ""), m, before)
 	}
 }

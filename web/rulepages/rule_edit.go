@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 
+	"sluice/deploy"
 	"sluice/internal/access"
 	"sluice/limiter"
 	"sluice/rules"
@@ -15,7 +16,7 @@ import (
 	"sluice/web/view"
 )
 
-// newRule shows the editor with the defaults of a new rule, or with an example for sample=1.
+// newRule shows the editor with the defaults of a new rule, or with those of a template.
 func (p *Pages) newRule(v *kit.Visit) error {
 	form := url.Values{
 		kindField: {kindFacts}, "is_active": {"on"}, "window_ms": {"1"}, "window_ms" + unitSuffix: {"minute"},
@@ -25,13 +26,41 @@ func (p *Pages) newRule(v *kit.Visit) error {
 	if len(p.FailDefaults) > 0 {
 		form.Del("fail_mode")
 	}
-	if v.QueryParam("sample") == "1" {
-		for name, value := range map[string]string{"name": "charges-per-user", "scope": "user", "method": "POST",
-			"route": "/v1/charges", "limit": "100"} {
-			form.Set(name, value)
+	if name := v.QueryParam("template"); name != "" {
+		r, err := template(name)
+		if err != nil {
+			return err
+		}
+		form.Del("window_ms") // a rule with a calendar has none
+		for field, values := range valuesOf(&r) {
+			if len(values) > 0 && values[0] != "" {
+				form[field] = values
+			}
 		}
 	}
 	return p.editor(v, http.StatusOK, &draft{form: form})
+}
+
+// template is the rule of a view.Template, without the pool that its recipe may have.
+func template(name string) (rules.Rule, error) {
+	i := slices.IndexFunc(view.Templates, func(t view.Template) bool { return t.Rule == name })
+	if i < 0 {
+		return rules.Rule{}, kit.ErrMissing
+	}
+	text, err := deploy.Recipes.ReadFile("recipes/" + view.Templates[i].File)
+	if err != nil {
+		return rules.Rule{}, err
+	}
+	file, err := rulefile.Parse(text)
+	if err != nil {
+		return rules.Rule{}, err
+	}
+	for i := range file.Rules {
+		if r := &file.Rules[i]; r.Name == name {
+			return *r, nil
+		}
+	}
+	return rules.Rule{}, fmt.Errorf("the recipe has no rule %s", name)
 }
 
 // editRule shows the editor with a stored rule.

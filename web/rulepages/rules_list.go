@@ -132,12 +132,3 @@ func ownerOf(r *rules.Rule) string {
 	}
 	return *r.Owner
 }
-
-// sampleRule is shown where there are no rules.
-const sampleRule = `rules:
-  - name: charges-per-user
-    scope: user
-    route: /v1/charges
-    method: POST
-    limit: 100
-    window_ms: 60000`

@@ -123,6 +123,7 @@ func New(kind Kind) (*World, error) {
 	}
 	w.Rules.remember()
 	w.Stats, w.Incidents = newStats(w.Rules, w.Clock.Now), newIncidents()
+	w.Stats.Quiet = !full
 	w.Figures, w.Overrides, w.Pools = newFigures(), sampleOverrides(w.Rules), &Objects[rules.Pool]{kind: rules.PoolKind}
 	w.Profiles = &Objects[rules.Profile]{kind: rules.ProfileKind}
 	if full {

@@ -1,0 +1,109 @@
+package overview
+
+import (
+	"slices"
+
+	"sluice/deploy"
+	"sluice/internal/access"
+	"sluice/internal/fleet"
+	"sluice/rules"
+	"sluice/web/kit"
+	"sluice/web/view"
+)
+
+// begunRules is the number of rules from which on nobody needs the checklist.
+const begunRules = 4
+
+// Begin is the checklist of an installation that has just begun.
+type Begin struct {
+	// Shown is false if everything is done or the checklist is hidden; then nothing else is known.
+	Shown bool
+	Steps []Step
+}
+
+// Step is something to do.
+type Step struct {
+	Title, About string
+	Done         bool
+	// Path is where it is done, "" if that is not in the console. Role is who can do it.
+	Path, Link string
+	Role       access.Role
+}
+
+// begin looks at what has been done. What cannot be read counts as not done.
+func (p *Pages) begin(v *kit.Visit, m *Overview) Begin {
+	if m.Active >= begunRules || v.BeginHidden() {
+		return Begin{}
+	}
+	listing, err := v.Browse(rules.Browse{Query: rules.Query{PageSize: 1}})
+	stored := err == nil && listing.Total > 0
+	if err == nil && listing.Total >= begunRules {
+		return Begin{}
+	}
+	b := Begin{Steps: []Step{
+		{Title: "Write the first rule", About: "Until then all requests pass.", Done: stored, Role: access.RoleEditor,
+			Path: "/console/rules/new", Link: "New rule"},
+		{Title: "Make a token for the gateway", Done: p.hasToken(v),
+			About: "With the scope check. It proves that a question comes from the gateway.",
+			Role:  access.RoleAdmin, Path: "/console/tokens/new", Link: "New token"},
+		{Title: "Send the first request", About: "Waiting for a gateway to ask.", Done: p.wasAsked(v, m),
+			Role: access.RoleViewer},
+		{Title: "Invite a colleague", About: "So that somebody else can sign in when you cannot.", Done: p.hasColleague(v),
+			Role: access.RoleAdmin, Path: "/console/people/new", Link: "New account"},
+	}}
+	b.Shown = slices.ContainsFunc(b.Steps, func(s Step) bool { return !s.Done })
+	return b
+}
+
+// hasToken reports whether a gateway has a token.
+func (p *Pages) hasToken(v *kit.Visit) bool {
+	all, _ := p.Tokens(v.Ctx) // unknown is not done
+	return slices.ContainsFunc(all, func(t access.Token) bool {
+		return t.InForce(p.Now()) == nil && t.Permits(access.ScopeCheck)
+	})
+}
+
+// hasColleague reports whether there is more than one account.
+func (p *Pages) hasColleague(v *kit.Visit) bool {
+	n, _ := p.Users.CountUsers(v.Ctx) // unknown is not done
+	return n > 1
+}
+
+// wasAsked reports whether a request was decided in the range of the chart, or is among the samples.
+func (p *Pages) wasAsked(v *kit.Visit, m *Overview) bool {
+	for _, s := range m.Live.Seconds {
+		if s.Total() > 0 {
+			return true
+		}
+	}
+	for i := range m.Timeline.Points {
+		if f := m.Timeline.Points[i]; f.Known && f.Total() > 0 {
+			return true
+		}
+	}
+	asked, _ := p.Denials.Requests(v.Ctx, fleet.Filter{}, 1) // unknown is not done
+	return len(asked) > 0
+}
+
+// gateways are those that the checklist has a configuration for, with its file in deploy/gateways.
+var gateways = [][2]string{
+	{"nginx", "nginx/nginx.conf"}, {"Envoy", "envoy/envoy.yaml"}, {"Traefik", "traefik/dynamic.yaml"},
+	{"HAProxy", "haproxy/haproxy.cfg"}, {"Caddy", "caddy/Caddyfile"}, {"Kong", "kong/kong.yaml"},
+	{"APISIX", "apisix/apisix.yaml"},
+}
+
+// configuration is the example of a gateway.
+func configuration(file string) string {
+	text, err := deploy.Gateways.ReadFile("gateways/" + file)
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
+}
+
+func snippetID(i int) string { return "gateway-" + gateways[i][0] }
+
+// mayDo reports whether the person of a page has a role.
+func mayDo(f view.Frame, role access.Role) bool {
+	return role == access.RoleViewer || role == access.RoleEditor && f.CanEdit || f.CanAdmin
+}
