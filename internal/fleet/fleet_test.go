@@ -261,3 +261,28 @@ func BenchmarkRecorder(b *testing.B) {
 		}
 	})
 }
+
+// A minute ends two seconds ago, so that a page never says that nobody asked while its list of denials grows.
+func TestFigures_TheLastMinuteIsToTheSecond(t *testing.T) {
+	c := newClock()
+	for name, board := range boards(t, c) {
+		t.Run(name, func(t *testing.T) {
+			c.reset()
+			a := newNode("a", board, c)
+			for _, c2 := range []struct {
+				after   time.Duration
+				allowed int64
+			}{{2 * time.Second, 1}, {60 * time.Second, 1}, {61 * time.Second, 1}, {62 * time.Second, 0}} {
+				c.reset()
+				a.decide("charges", 1, 0)
+				a.Post(t.Context())
+				c.add(c2.after)
+				live := fleet.NewReader(board, c.now).Live(t.Context())
+				if len(live.Rules) != 1 || live.Rules[0].Minute.Allowed != c2.allowed {
+					t.Errorf("after %s: %+v, want %d allowed", c2.after, live.Rules, c2.allowed)
+				}
+				a = newNode("a", board, c) // posts the same second again, with one request
+			}
+		})
+	}
+}

@@ -46,7 +46,7 @@ type Live struct {
 // RuleLive is one rule in the last ten minutes.
 type RuleLive struct {
 	Name string
-	// Minute is the last whole minute, in steps of ten seconds.
+	// Minute are the last 60 seconds that count as complete.
 	Minute stats.Figures
 	// Tens are 60 points of ten seconds, oldest first.
 	Tens []Point
@@ -169,8 +169,10 @@ func (r *Reader) read(
 	live.Nodes, live.Hot = nodesOf(read[0], now), hotOf(read[1], now)
 	live.Seconds = secondsOf(read[2:plain], first, last)
 	fresh := map[int64]map[string]stats.Figures{}
+	minute := map[string]stats.Figures{}
 	for i, ten := range tens {
 		fresh[ten] = tensOf(read[plain+i])
+		addSeconds(minute, read[plain+i], ten*10, last-59, last)
 		if now.Sub(time.Unix((ten+1)*10, 0)) > backlog {
 			known[ten] = fresh[ten] // no node posts to it any more
 		}
@@ -182,7 +184,7 @@ func (r *Reader) read(
 		}
 		fresh[ten] = known[ten]
 	}
-	live.Rules = rulesOf(fresh, lastTen)
+	live.Rules = rulesOf(fresh, lastTen, minute)
 	return live, nil
 }
 
@@ -234,23 +236,37 @@ func tensOf(fields map[string]string) map[string]stats.Figures {
 	return sum
 }
 
-func rulesOf(tens map[int64]map[string]stats.Figures, last int64) []RuleLive {
+// addSeconds adds what a period of ten seconds, which begins at start, has of the seconds from first to last. A node of
+// an earlier version posts the period as a whole, which counts if it is over.
+func addSeconds(sum map[string]stats.Figures, fields map[string]string, start, first, last int64) {
+	if start > last || start+10 <= first {
+		return
+	}
+	for field, text := range fields {
+		n, ok := afterColon(field)
+		if sec := start + n; ok && (sec < first || sec > last) || !ok && (start < first || start+9 > last) {
+			continue
+		}
+		for rule, p := range rulesPosted(text) {
+			add(sum, rule, p.figures())
+		}
+	}
+}
+
+func rulesOf(tens map[int64]map[string]stats.Figures, last int64, minute map[string]stats.Figures) []RuleLive {
 	byName := map[string]*RuleLive{}
 	for ten, ruleCounts := range tens {
 		i := int(ten - last + liveTens - 1)
 		for name, c := range ruleCounts {
 			rl := byName[name]
 			if rl == nil {
-				rl = &RuleLive{Name: name, Tens: make([]Point, liveTens)}
+				rl = &RuleLive{Name: name, Tens: make([]Point, liveTens), Minute: minute[name]}
 				for j := range rl.Tens {
 					rl.Tens[j].At = time.Unix((last-liveTens+1+int64(j))*10, 0)
 				}
 				byName[name] = rl
 			}
 			rl.Tens[i].Add(c)
-			if i >= liveTens-7 && i < liveTens-1 { // the present period is incomplete
-				rl.Minute.Add(c)
-			}
 		}
 	}
 	out := make([]RuleLive, 0, len(byName))
