@@ -119,8 +119,32 @@ func (p *Publisher) leave(ctx context.Context) {
 func (p *Publisher) Post(ctx context.Context) {
 	now := p.opt.Now()
 	p.take(now)
+	err := p.post(ctx, now)
+	if err == nil && p.away { // the board may have come back empty
+		p.slowAt = time.Time{}
+		err = p.post(ctx, now)
+	}
+	if p.opt.Behind != nil {
+		p.opt.Behind(err != nil)
+	}
+	if (err != nil) != p.away {
+		p.away = err != nil
+		if p.away {
+			p.opt.Log.Warn("figures for the console cannot be shared; retrying", "error", err)
+		} else {
+			p.opt.Log.Info("figures for the console are shared again")
+		}
+	}
+	p.trim(now)
+}
+
+// post posts what waits; minutes and keys only if it is their time.
+func (p *Publisher) post(ctx context.Context, now time.Time) error {
 	out := p.entries(now)
 	p.postOwn(ctx, out.entries, p.fresh)
+	for list := range p.fresh {
+		p.fresh[list] = p.fresh[list][:0]
+	}
 	ctx, cancel := context.WithTimeout(ctx, postTimeout)
 	defer cancel()
 	err := p.opt.Board.Post(ctx, out.entries)
@@ -136,20 +160,8 @@ func (p *Publisher) Post(ctx context.Context) {
 	}
 	if err != nil {
 		p.opt.Recorder.tops.again(out.tops)
-		p.slowAt = time.Time{} // the next post has everything
 	}
-	if p.opt.Behind != nil {
-		p.opt.Behind(err != nil)
-	}
-	if (err != nil) != p.away {
-		p.away = err != nil
-		if p.away {
-			p.opt.Log.Warn("figures for the console cannot be shared; retrying", "error", err)
-		} else {
-			p.opt.Log.Info("figures for the console are shared again")
-		}
-	}
-	p.trim(now)
+	return err
 }
 
 // take moves the counts of the recorder to their periods.
