@@ -19,7 +19,7 @@ import (
 // documented are the pages in docs/console.md, by their names in the gallery.
 var documented = []string{
 	"overview-fleet", "rules", "rule-edit", "rule-conflict", "rule-shadow", "fail-modes-failing", "explain-denial",
-	"denials", "key", "people", "audit", "import-plan", "overrides",
+	"denials", "key", "people", "traffic", "incidents", "search-key", "audit", "import-plan", "overrides",
 }
 
 // pictureWidth is how wide the pages of the documentation are, in pixels.
