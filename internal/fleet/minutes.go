@@ -16,12 +16,28 @@ import (
 // the rule database while that is well.
 const maxSummed = 10
 
+var hashSeed = maphash.MakeSeed()
+
+// hashOf is a hash of fields and their values, in any order.
+func hashOf(fields map[string]string) uint64 {
+	hash := uint64(len(fields))
+	for field, value := range fields {
+		hash += maphash.Comparable(hashSeed, [2]uint64{maphash.String(hashSeed, field), maphash.String(hashSeed, value)})
+	}
+	return hash
+}
+
+// summedTen is what the nodes posted of ten seconds. It is not changed.
+type summedTen struct {
+	hash  uint64 // of the posts
+	rules map[string]stats.Figures
+}
+
 // summedMinutes remembers the sums of minutes over the nodes. With 10,000 rules, adding them up takes longer than
 // everything else that a page does, and a minute that is over rarely changes. The zero value is ready. It is safe for
 // concurrent use.
 type summedMinutes struct {
 	mu   sync.Mutex
-	seed maphash.Seed
 	kept map[int64]*summedMinute
 }
 
@@ -43,12 +59,9 @@ func (s *summedMinutes) sum(minute int64, posts map[string]string) *summedMinute
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.kept == nil {
-		s.seed, s.kept = maphash.MakeSeed(), map[int64]*summedMinute{}
+		s.kept = map[int64]*summedMinute{}
 	}
-	hash := uint64(len(posts))
-	for node, text := range posts { // in any order
-		hash += maphash.Comparable(s.seed, [2]uint64{maphash.String(s.seed, node), maphash.String(s.seed, text)})
-	}
+	hash := hashOf(posts)
 	if known := s.kept[minute]; known != nil && known.hash == hash {
 		return known
 	}
