@@ -5,9 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
-	"maps"
-	"strings"
 	"sync"
 	"time"
 
@@ -40,6 +37,7 @@ type Reader struct {
 	written time.Time // as of asked
 	asked   time.Time
 	tables  map[tableKey]*keptTable
+	begun   []*begunTable
 }
 
 var _ Source = (*Reader)(nil)
@@ -192,10 +190,7 @@ func (l *loader) collect(ctx context.Context, names []string, from, to time.Time
 		hours := minTime(to, l.written.Truncate(time.Hour))
 		from = l.stored(ctx, KindHours, names, from, hours, time.Hour, see)
 	}
-	if oldest := l.now.Add(-MinutesKept).Truncate(time.Hour); from.Before(oldest) {
-		from = oldest
-	}
-	l.minutes(ctx, names, from, to, see)
+	l.minutes(ctx, names, l.minutesFrom(from), to, see)
 }
 
 // stored visits what the store has of a kind, and returns where it ends.
@@ -222,63 +217,6 @@ func (l *loader) stored(ctx context.Context, kind Kind, names []string, from, to
 		}
 	}
 	return to
-}
-
-// minutes visits the minutes of the store, and those that are still with the counters. Of a minute that both have, each
-// figure is the larger one.
-func (l *loader) minutes(ctx context.Context, names []string, from, to time.Time, see visit) {
-	type place struct {
-		rule   string
-		minute int64
-	}
-	open := maxTime(from, l.written.Add(-late*time.Minute))
-	found := map[place]slot{}
-	if l.stored(ctx, KindMinutes, names, from, to, time.Minute, func(rule string, at time.Time, w time.Duration, s slot) {
-		if at.Before(open) {
-			see(rule, at, w, s)
-		} else {
-			found[place{rule, at.Unix() / 60}] = s
-		}
-	}).Equal(from) {
-		open = from // the store could not be read
-	}
-	open = maxTime(open, l.now.Add(-kept*time.Minute).Truncate(time.Minute))
-	to = minTime(to, l.now.Truncate(time.Minute).Add(time.Minute))
-	if open.Before(to) {
-		recent, err := l.opt.Recent.Minutes(ctx, open.Unix()/60, to.Unix()/60-1)
-		l.recentErr = cmp.Or(l.recentErr, err)
-		for i := range recent {
-			if !recent[i].Known {
-				continue
-			}
-			at := time.Unix(recent[i].Minute*60, 0).UTC()
-			for rule, f := range only(recent[i].Rules, names) {
-				s, p := slot{f, -1}, place{rule, recent[i].Minute}
-				if stored, there := found[p]; there {
-					s.raise(stored)
-					delete(found, p)
-				}
-				see(rule, at, time.Minute, s)
-			}
-		}
-	}
-	for p, s := range found {
-		see(p.rule, time.Unix(p.minute*60, 0).UTC(), time.Minute, s)
-	}
-}
-
-// only are the figures of some rules, or of all if names is nil.
-func only(figures map[string]Figures, names []string) iter.Seq2[string, Figures] {
-	if names == nil {
-		return maps.All(figures)
-	}
-	return func(yield func(string, Figures) bool) {
-		for _, name := range names {
-			if f, there := figures[name]; there && !yield(name, f) {
-				return
-			}
-		}
-	}
 }
 
 func minTime(a, b time.Time) time.Time {
@@ -328,13 +266,11 @@ func (l *loader) counted(ctx context.Context, q *Query, from, to time.Time, step
 	if q.Rule != "" {
 		names = []string{q.Rule}
 	}
+	if q.Rule == "" && step == time.Minute {
+		return l.countedMinutes(ctx, q.By, from, to).rows()
+	}
 	table := newTable(from, to)
-	l.collect(ctx, names, from, to, step, func(rule string, at time.Time, _ time.Duration, s slot) {
-		node, isNode := strings.CutPrefix(rule, NodePrefix)
-		if rule != "" && isNode == (q.By == ByNode) {
-			table.add(node, at, s)
-		}
-	})
+	l.collect(ctx, names, from, to, step, table.counter(q.By))
 	return table.rows()
 }
 

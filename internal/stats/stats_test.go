@@ -42,6 +42,8 @@ type store struct {
 	until   time.Time
 	written time.Time
 	now     func() time.Time
+	// reads, if not nil, is told of every read.
+	reads func(stats.Kind)
 }
 
 func newStore(now func() time.Time) *store {
@@ -72,6 +74,9 @@ func (s *store) WriteStats(_ context.Context, node string, rows []stats.StoredRo
 
 func (s *store) ReadStats(_ context.Context, kind stats.Kind, names []string, first, last int64) ([]stats.StoredRow,
 	error) {
+	if s.reads != nil {
+		s.reads(kind)
+	}
 	var out []stats.StoredRow
 	for _, r := range s.rows {
 		if r.Kind == kind && r.Period >= first && r.Period <= last && (names == nil || slices.Contains(names, r.Rule)) {

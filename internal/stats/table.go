@@ -3,6 +3,7 @@ package stats
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -42,6 +43,30 @@ func (t *table) add(key string, at time.Time, s slot) {
 	r.Denied += s.Denied
 	r.Peak = max(r.Peak, s.Peak)
 	t.line(key, at, s.Total())
+}
+
+// counter adds the figures that it visits: of rules, or of nodes if by is ByNode.
+func (t *table) counter(by string) visit {
+	return func(rule string, at time.Time, _ time.Duration, s slot) {
+		node, isNode := strings.CutPrefix(rule, NodePrefix)
+		if rule != "" && isNode == (by == ByNode) {
+			t.add(node, at, s)
+		}
+	}
+}
+
+// clone copies a table.
+func (t *table) clone() *table {
+	c := *t
+	c.last, c.byKey = nil, make(map[string]*Row, len(t.byKey))
+	rows, lines := make([]Row, 0, len(t.byKey)), make([]int64, 0, len(t.byKey)*t.parts)
+	for key, r := range t.byKey {
+		lines = append(lines, r.Line...)
+		rows = append(rows, *r)
+		rows[len(rows)-1].Line = lines[len(lines)-t.parts : len(lines) : len(lines)]
+		c.byKey[key] = &rows[len(rows)-1]
+	}
+	return &c
 }
 
 // line adds decisions to the small chart of a key.
