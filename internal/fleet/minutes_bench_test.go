@@ -38,8 +38,8 @@ func BenchmarkReader_Minutes(b *testing.B) {
 	run("8 minutes, a second after another read", first, time.Second)
 }
 
-// BenchmarkReader_Live reads the last ten minutes, of two nodes that decide by 10,000 rules every second, a second after
-// another read.
+// BenchmarkReader_Live reads the last ten minutes, of two nodes that decide by 10,000 rules every second, a second
+// after another read.
 func BenchmarkReader_Live(b *testing.B) {
 	c := newClock()
 	board := fleet.NewMemory(c.now)

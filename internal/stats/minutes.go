@@ -92,8 +92,8 @@ func only(figures map[string]Figures, names []string) iter.Seq2[string, Figures]
 // maxBegunTables is the largest number of begun tables that a Reader keeps.
 const maxBegunTables = 4
 
-// begunTable is a table of all rules or nodes with the minutes of the store that can no longer change. The store has the
-// same ones until more is written. With 10,000 rules, adding them up is most of the work. It is not changed.
+// begunTable is a table of all rules or nodes with the minutes of the store that can no longer change. The store has
+// the same ones until more is written. With 10,000 rules, adding them up is most of the work. It is not changed.
 type begunTable struct {
 	by                string
 	from, to, written int64
