@@ -30,7 +30,7 @@ func TestJourney_AKeyIsRaisedForAnHourFromItsDenial(t *testing.T) {
 	steps(t, tab,
 		chromedp.Focus(`#request-3 a[href*="/console/explain"]`), chromedp.KeyEvent(kb.Enter),
 		chromedp.WaitVisible(".acts-row"),
-		chromedp.Focus(`.acts-row button[aria-label*="charges-per-user to 200 for an hour"]`), chromedp.KeyEvent(kb.Enter),
+		chromedp.Focus(`.acts-row button[aria-label*="Raise to 200 for an hour"][aria-label$="charges-per-user"]`), chromedp.KeyEvent(kb.Enter),
 		chromedp.WaitVisible(`form[action="/console/keys/lift"]`),
 	)
 	got := shownText(t, tab, "main")

@@ -72,6 +72,27 @@ func TestLayout_NoPageScrollsSidewaysAt400Percent(t *testing.T) {
 	}
 }
 
+// TestLayout_ADenialIsShortOnAPhone: a page of denials is a list, not a scroll of thousands of lines.
+func TestLayout_ADenialIsShortOnAPhone(t *testing.T) {
+	t.Parallel()
+	s := serve(t, webtest.Full, nil)
+	tab := s.tab(t, "viewer")
+	for _, path := range []string{"/console", "/console/denials", "/console/keys?rule=charges-per-user&key=user:42"} {
+		try(t, tab.Show(390, 780, false))
+		try(t, tab.Go(s.url+path))
+		if high := value[float64](t, tab, `Math.max(0, ...[...document.querySelectorAll(".denials tbody tr")]
+			.map((e) => e.getBoundingClientRect().height))`); high == 0 || high > 136 {
+			t.Errorf("%s: a denial is %v pixels high", path, high)
+		}
+		if out := value[string](t, tab, `[...document.querySelectorAll(".denials tbody :is(td, th) > *")].filter((e) => {
+			const a = e.getBoundingClientRect(), b = e.closest("tr").getBoundingClientRect();
+			return a.top < b.top - 1 || a.bottom > b.bottom + 1;
+		}).map((e) => e.textContent).join(", ")`); out != "" {
+			t.Errorf("%s: outside its row: %s", path, out)
+		}
+	}
+}
+
 // TestLayout_ARuleIsALine: a page shows many rules at once, and on a phone each can be selected by a finger.
 func TestLayout_ARuleIsALine(t *testing.T) {
 	t.Parallel()
@@ -116,10 +137,12 @@ func TestLayout_ARuleIsALine(t *testing.T) {
 	}
 }
 
-// smallTargets are the controls that are less than 24 pixels high or wide, except links within text.
+// smallTargets are the controls that are less than 24 pixels high or wide, except links within text. A link that is alone
+// in a cell or at the start of a row is not within text.
 const smallTargets = `[...document.querySelectorAll("main :is(a, button, input:not([type=hidden]), select, summary)")]
 	.filter((e) => e.checkVisibility() && !e.closest(".hidden"))
-	.filter((e) => !(e.matches("a") && getComputedStyle(e).display === "inline"))
+	.filter((e) => !e.closest("thead"))
+	.filter((e) => e.matches("td > a:only-child, tbody th > a") || !(e.matches("a") && getComputedStyle(e).display === "inline"))
 	.map((e) => [e, e.matches("[type=checkbox], [type=radio]") && e.closest("label") || e])
 	.map(([e, on]) => [e, on.getBoundingClientRect()])
 	.filter(([, r]) => r.width && (r.width < 23.9 || r.height < 23.9))

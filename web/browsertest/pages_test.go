@@ -28,8 +28,11 @@ var looks = []struct {
 	{"wide and dark", 1280, true, []string{"color-contrast", "link-in-text-block"}, nil},
 	{"on a dark phone", 390, true, []string{"color-contrast", "link-in-text-block"},
 		[]string{"overview", "rules", "requests", "sign-in", "rule-edit"}},
-	{"on a phone", 390, false, nil, nil},
+	{phone, 390, false, nil, nil},
 }
+
+// phone is the look in which every target must be 24 pixels high and wide.
+const phone = "on a phone"
 
 // TestPages_AreAccessibleLightAndSpeakTheViewersTime holds every page of the
 // gallery to what every page promises. The gallery has every page, see
@@ -59,6 +62,11 @@ func TestPages_AreAccessibleLightAndSpeakTheViewersTime(t *testing.T) {
 				}
 				try(t, tab.Show(look.width, 800, look.dark))
 				check(t, tab, look.name, look.rules)
+				if look.name == phone {
+					if small := value[string](t, tab, smallTargets); small != "" {
+						t.Errorf("%s: targets below 24 pixels: %s", phone, small)
+					}
+				}
 			}
 			stray := tab.Stray()
 			tab.Forgive()

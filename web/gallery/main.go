@@ -98,6 +98,7 @@ var looks = []struct {
 	dark          bool
 }{
 	{"light", 1280, 800, false}, {"dark", 1280, 800, true}, {"phone", 390, 780, false},
+	{"wide", 1920, 1080, false}, {"phone-dark", 390, 780, true},
 }
 
 func picture(said io.Writer, out, pictures string, shown []webtest.Shown) error {

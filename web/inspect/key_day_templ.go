@@ -942,9 +942,9 @@ func keyActs(a Acts) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			var templ_7745c5c3_Var45 string
-			templ_7745c5c3_Var45, templ_7745c5c3_Err = templ.JoinStringErrs("Raise the limit of " + a.about() + " to " + view.Count(a.Raised) + " for an hour")
+			templ_7745c5c3_Var45, templ_7745c5c3_Err = templ.JoinStringErrs("Raise to " + view.Count(a.Raised) + " for an hour, " + a.about())
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `inspect/key_day.templ`, Line: 224, Col: 99}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `inspect/key_day.templ`, Line: 224, Col: 82}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var45))
 			if templ_7745c5c3_Err != nil {
