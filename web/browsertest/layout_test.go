@@ -84,7 +84,7 @@ func TestLayout_ADenialIsShortOnAPhone(t *testing.T) {
 			.map((e) => e.getBoundingClientRect().height))`); high == 0 || high > 136 {
 			t.Errorf("%s: a denial is %v pixels high", path, high)
 		}
-		if out := value[string](t, tab, `[...document.querySelectorAll(".denials tbody :is(td, th) > *")].filter((e) => {
+		if out := value[string](t, tab, `[...document.querySelectorAll(".denials tbody :is(td, th) > *")].filter((e) => e.checkVisibility()).filter((e) => {
 			const a = e.getBoundingClientRect(), b = e.closest("tr").getBoundingClientRect();
 			return a.top < b.top - 1 || a.bottom > b.bottom + 1;
 		}).map((e) => e.textContent).join(", ")`); out != "" {

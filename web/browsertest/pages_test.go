@@ -99,9 +99,11 @@ const foreignTimes = `[...document.querySelectorAll("time")].filter(e => {
 	const at = new Date(e.dateTime);
 	if (isNaN(at)) return true;
 	const day = (d) => new Intl.DateTimeFormat("en", {dateStyle: "short", timeZone: "Asia/Kathmandu"}).format(d);
-	const clock = e.hasAttribute("data-clock") || e.hasAttribute("data-when") && day(at) === day(new Date());
-	const style = clock ? {timeStyle: "medium"}
-		: e.hasAttribute("data-when") ? {month: "short", day: "numeric", hour: "2-digit", minute: "2-digit"}
+	const tick = e.hasAttribute("data-tick"), short = tick || e.hasAttribute("data-when");
+	const clock = e.hasAttribute("data-clock") || short && day(at) === day(new Date());
+	const style = clock ? {timeStyle: tick ? "short" : "medium"}
+		: e.hasAttribute("data-exact") ? {dateStyle: "medium", timeStyle: "medium"}
+		: short ? {month: "short", day: "numeric", hour: "2-digit", minute: "2-digit"}
 		: {dateStyle: "medium", timeStyle: "short"};
 	const here = new Intl.DateTimeFormat(undefined, {...style, timeZone: "Asia/Kathmandu"});
 	return !e.hasAttribute("data-ago") && e.textContent !== here.format(at) || e.textContent.includes("UTC") || !e.title;
