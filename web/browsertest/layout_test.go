@@ -142,7 +142,8 @@ func TestLayout_ARuleIsALine(t *testing.T) {
 const smallTargets = `[...document.querySelectorAll("main :is(a, button, input:not([type=hidden]), select, summary)")]
 	.filter((e) => e.checkVisibility() && !e.closest(".hidden"))
 	.filter((e) => !e.closest("thead"))
-	.filter((e) => e.matches("td > a:only-child, tbody th > a") || !(e.matches("a") && getComputedStyle(e).display === "inline"))
+	.filter((e) => e.matches("td > a:only-child, tbody th > a") ||
+		!(e.matches("a") && getComputedStyle(e).display === "inline"))
 	.map((e) => [e, e.matches("[type=checkbox], [type=radio]") && e.closest("label") || e])
 	.map(([e, on]) => [e, on.getBoundingClientRect()])
 	.filter(([, r]) => r.width && (r.width < 23.9 || r.height < 23.9))
