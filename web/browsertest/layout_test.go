@@ -137,8 +137,8 @@ func TestLayout_ARuleIsALine(t *testing.T) {
 	}
 }
 
-// smallTargets are the controls that are less than 24 pixels high or wide, except links within text. A link that is alone
-// in a cell or at the start of a row is not within text.
+// smallTargets are the controls that are less than 24 pixels high or wide, except links within text. A link that is
+// alone in a cell or at the start of a row is not within text.
 const smallTargets = `[...document.querySelectorAll("main :is(a, button, input:not([type=hidden]), select, summary)")]
 	.filter((e) => e.checkVisibility() && !e.closest(".hidden"))
 	.filter((e) => !e.closest("thead"))
