@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"sluice/internal/stats"
 )
@@ -39,6 +40,34 @@ type summedTen struct {
 type summedMinutes struct {
 	mu   sync.Mutex
 	kept map[int64]*summedMinute
+	// read is when the posts of all nodes were last read.
+	read map[int64]time.Time
+}
+
+// A minute that every node has posted whole is read again after settledFor, for a node that comes late, if it ended
+// settledAfter ago: with many rules, reading posts costs more than anything else that a page does.
+const (
+	settledAfter = 15 * time.Second
+	settledFor   = 10 * time.Second
+)
+
+// settled returns the sum of a minute that need not be read again, nil if it must be.
+func (s *summedMinutes) settled(minute int64, now time.Time) *summedMinute {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m := s.kept[minute]
+	if m == nil || len(m.nodes) == 0 || now.Sub(time.Unix((minute+1)*60, 0)) < settledAfter {
+		return nil
+	}
+	if age := now.Sub(s.read[minute]); age < 0 || age >= settledFor {
+		return nil
+	}
+	for _, n := range m.nodes {
+		if n.until < (minute+1)*60 {
+			return nil
+		}
+	}
+	return m
 }
 
 // summedMinute is what the nodes posted of a minute. It is not changed.
@@ -54,13 +83,15 @@ type minuteNode struct {
 	until         int64
 }
 
-// sum adds up the posts of a minute, by node, unless they are those of the last call.
-func (s *summedMinutes) sum(minute int64, posts map[string]string) *summedMinute {
+// sum adds up the posts of a minute, by node, unless they are those of the last call. read is when they were read, the
+// zero Time if they are not those of all nodes.
+func (s *summedMinutes) sum(minute int64, posts map[string]string, read time.Time) *summedMinute {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.kept == nil {
-		s.kept = map[int64]*summedMinute{}
+		s.kept, s.read = map[int64]*summedMinute{}, map[int64]time.Time{}
 	}
+	s.read[minute] = read
 	hash := hashOf(posts)
 	if known := s.kept[minute]; known != nil && known.hash == hash {
 		return known
@@ -69,7 +100,9 @@ func (s *summedMinutes) sum(minute int64, posts map[string]string) *summedMinute
 	m.hash = hash
 	s.kept[minute] = m
 	if len(s.kept) > maxSummed {
-		delete(s.kept, slices.Min(slices.Collect(maps.Keys(s.kept))))
+		first := slices.Min(slices.Collect(maps.Keys(s.kept)))
+		delete(s.kept, first)
+		delete(s.read, first)
 	}
 	return m
 }

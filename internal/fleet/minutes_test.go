@@ -5,6 +5,7 @@ import (
 	"maps"
 	"strings"
 	"testing"
+	"time"
 
 	"sluice/internal/stats"
 )
@@ -47,26 +48,56 @@ func TestSummedMinutes_FollowThePosts(t *testing.T) {
 	}
 	var s summedMinutes
 	posts := map[string]string{"a": post(1)}
-	first := s.sum(1, posts)
-	if again := s.sum(1, maps.Clone(posts)); again != first {
+	first := s.sum(1, posts, time.Time{})
+	if again := s.sum(1, maps.Clone(posts), time.Time{}); again != first {
 		t.Error("the same posts were added up again")
 	}
 	posts["b"] = post(2)
-	if got := s.sum(1, posts).rules["charges"]; got != (stats.Figures{Allowed: 3}) {
+	if got := s.sum(1, posts, time.Time{}).rules["charges"]; got != (stats.Figures{Allowed: 3}) {
 		t.Errorf("with a late post %v, want 3", got)
 	}
 	posts["a"], posts["b"] = posts["b"], posts["a"]
 	posts["a"] = post(5)
-	if got := s.sum(1, posts).rules["charges"]; got != (stats.Figures{Allowed: 6}) {
+	if got := s.sum(1, posts, time.Time{}).rules["charges"]; got != (stats.Figures{Allowed: 6}) {
 		t.Errorf("after another post %v, want 6", got)
 	}
 	if got := first.rules["charges"]; got != (stats.Figures{Allowed: 1}) {
 		t.Errorf("what a caller has became %v", got)
 	}
 	for m := range int64(100) {
-		s.sum(m, posts)
+		s.sum(m, posts, time.Time{})
 	}
-	if len(s.kept) != maxSummed {
-		t.Errorf("%d minutes are remembered, want %d", len(s.kept), maxSummed)
+	if len(s.kept) != maxSummed || len(s.read) != maxSummed {
+		t.Errorf("%d and %d minutes are remembered, want %d", len(s.kept), len(s.read), maxSummed)
+	}
+}
+
+// A minute is not read again for a while only if every node has posted all of it, some time has passed, and it was read
+// from all nodes.
+func TestSummedMinutes_AreSettledOnceEveryNodeHasPosted(t *testing.T) {
+	post := func(until int64) map[string]string {
+		return map[string]string{"a": jsonOf(postedMinute{Address: "x", Until: until, Rules: map[string]posted{"": {1}}})}
+	}
+	end := time.Unix(120, 0)
+	later := end.Add(settledAfter)
+	for name, c := range map[string]struct {
+		posts     map[string]string
+		read, now time.Time
+		want      bool
+	}{
+		"whole":             {post(120), later, later, true},
+		"still fresh":       {post(120), later, later.Add(settledFor - 1), true},
+		"read long ago":     {post(120), later, later.Add(settledFor), false},
+		"just over":         {post(120), end, later.Add(-1), false},
+		"a part":            {post(119), later, later, false},
+		"nobody":            {nil, later, later, false},
+		"of one node alone": {post(120), time.Time{}, later, false},
+		"clock set back":    {post(120), later.Add(1), later, false},
+	} {
+		var s summedMinutes
+		want := s.sum(1, c.posts, c.read)
+		if got := s.settled(1, c.now); (got == want) != c.want || got != nil && !c.want {
+			t.Errorf("%s: settled is %v", name, got)
+		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"strings"
+	"time"
 
 	"sluice/internal/stats"
 )
@@ -68,19 +69,33 @@ func (r *Reader) Seconds(ctx context.Context, rule string, first, last int64) ([
 
 // Minutes implements stats.Recent. Callers must not change the figures.
 func (r *Reader) Minutes(ctx context.Context, first, last int64) ([]stats.RecentMinute, error) {
+	now := r.now()
+	sums := make([]*summedMinute, max(0, last-first+1))
 	var tables []string
-	for m := first; m <= last; m++ {
-		tables = append(tables, minuteTable(m))
+	for i := range sums {
+		if sums[i] = r.minutes.settled(first+int64(i), now); sums[i] == nil {
+			tables = append(tables, minuteTable(first+int64(i)))
+		}
 	}
-	read, err := r.tables(ctx, tables)
-	if read == nil {
-		return nil, fmt.Errorf("read the figures of the last minutes: %w", err)
+	var read []map[string]string
+	var err error
+	if tables != nil {
+		if read, err = r.tables(ctx, tables); read == nil {
+			return nil, fmt.Errorf("read the figures of the last minutes: %w", err)
+		}
 	}
-	out := make([]stats.RecentMinute, len(read))
+	var whole time.Time
+	if err == nil {
+		whole = now
+	}
+	out := make([]stats.RecentMinute, len(sums))
 	var gaps []gap
-	for i, fields := range read {
+	for i, m := range sums {
 		minute := first + int64(i)
-		m := r.minutes.sum(minute, fields)
+		if m == nil {
+			m = r.minutes.sum(minute, read[0], whole)
+			read = read[1:]
+		}
 		out[i] = stats.RecentMinute{Minute: minute, Known: len(m.nodes) > 0, Rules: m.rules}
 		for _, n := range m.nodes {
 			if end := (minute + 1) * 60; n.until < end {

@@ -9,10 +9,16 @@ import (
 	"time"
 )
 
-// place is a minute of a rule.
-type place struct {
-	rule   string
-	minute int64
+// foundMinutes are minutes of the store by rule.
+type foundMinutes map[int64]map[string]slot
+
+func (f foundMinutes) add(minute int64, rule string, s slot) {
+	of := f[minute]
+	if of == nil {
+		of = map[string]slot{}
+		f[minute] = of
+	}
+	of[rule] = s
 }
 
 // minutesFrom is the first of the minutes from an instant on that are stored.
@@ -28,15 +34,15 @@ func (l *loader) minutes(ctx context.Context, names []string, from, to time.Time
 
 // storedMinutes visits the minutes of the store that can no longer change. It returns the other ones, and where they
 // begin.
-func (l *loader) storedMinutes(ctx context.Context, names []string, from, to time.Time, see visit) (map[place]slot,
+func (l *loader) storedMinutes(ctx context.Context, names []string, from, to time.Time, see visit) (foundMinutes,
 	time.Time) {
 	open := maxTime(from, l.written.Add(-late*time.Minute))
-	found := map[place]slot{}
+	found := foundMinutes{}
 	if l.stored(ctx, KindMinutes, names, from, to, time.Minute, func(rule string, at time.Time, w time.Duration, s slot) {
 		if at.Before(open) {
 			see(rule, at, w, s)
 		} else {
-			found[place{rule, at.Unix() / 60}] = s
+			found.add(at.Unix()/60, rule, s)
 		}
 	}).Equal(from) {
 		open = from // the store could not be read
@@ -46,10 +52,10 @@ func (l *loader) storedMinutes(ctx context.Context, names []string, from, to tim
 
 // openMinutes visits the minutes from open on: found are those of the store, the counters have more. Of a minute that
 // both have, each figure is the larger one.
-func (l *loader) openMinutes(ctx context.Context, names []string, open, to time.Time, found map[place]slot, see visit) {
+func (l *loader) openMinutes(ctx context.Context, names []string, open, to time.Time, found foundMinutes, see visit) {
 	open = maxTime(open, l.now.Add(-kept*time.Minute).Truncate(time.Minute))
 	to = minTime(to, l.now.Truncate(time.Minute).Add(time.Minute))
-	both := map[int64]map[string]Figures{}
+	both, seen := map[int64]map[string]Figures{}, map[int64]bool{} // seen: the counters have every rule of the store
 	if open.Before(to) {
 		recent, err := l.opt.Recent.Minutes(ctx, open.Unix()/60, to.Unix()/60-1)
 		l.recentErr = cmp.Or(l.recentErr, err)
@@ -57,20 +63,29 @@ func (l *loader) openMinutes(ctx context.Context, names []string, open, to time.
 			if !recent[i].Known {
 				continue
 			}
-			both[recent[i].Minute] = recent[i].Rules
 			at := time.Unix(recent[i].Minute*60, 0).UTC()
+			stored, raised := found[recent[i].Minute], 0
 			for rule, f := range only(recent[i].Rules, names) {
 				s := slot{f, -1}
-				if stored, there := found[place{rule, recent[i].Minute}]; there {
-					s.raise(stored)
+				if of, there := stored[rule]; there {
+					s.raise(of)
+					raised++
 				}
 				see(rule, at, time.Minute, s)
 			}
+			if both[recent[i].Minute] = recent[i].Rules; raised == len(stored) {
+				seen[recent[i].Minute] = true
+			}
 		}
 	}
-	for p, s := range found {
-		if _, seen := both[p.minute][p.rule]; !seen {
-			see(p.rule, time.Unix(p.minute*60, 0).UTC(), time.Minute, s)
+	for minute, of := range found {
+		if seen[minute] {
+			continue
+		}
+		for rule, s := range of {
+			if _, there := both[minute][rule]; !there {
+				see(rule, time.Unix(minute*60, 0).UTC(), time.Minute, s)
+			}
 		}
 	}
 }
@@ -98,7 +113,7 @@ type begunTable struct {
 	by                string
 	from, to, written int64
 	table             *table
-	found             map[place]slot
+	found             foundMinutes
 	open              time.Time
 }
 
