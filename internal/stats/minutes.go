@@ -3,8 +3,8 @@ package stats
 import (
 	"cmp"
 	"context"
-	"iter"
 	"maps"
+	"reflect"
 	"slices"
 	"time"
 )
@@ -55,53 +55,98 @@ func (l *loader) storedMinutes(ctx context.Context, names []string, from, to tim
 func (l *loader) openMinutes(ctx context.Context, names []string, open, to time.Time, found foundMinutes, see visit) {
 	open = maxTime(open, l.now.Add(-kept*time.Minute).Truncate(time.Minute))
 	to = minTime(to, l.now.Truncate(time.Minute).Add(time.Minute))
-	both, seen := map[int64]map[string]Figures{}, map[int64]bool{} // seen: the counters have every rule of the store
+	merged := map[int64]bool{}
 	if open.Before(to) {
 		recent, err := l.opt.Recent.Minutes(ctx, open.Unix()/60, to.Unix()/60-1)
 		l.recentErr = cmp.Or(l.recentErr, err)
 		for i := range recent {
-			if !recent[i].Known {
+			m := &recent[i]
+			if !m.Known {
 				continue
 			}
-			at := time.Unix(recent[i].Minute*60, 0).UTC()
-			stored, raised := found[recent[i].Minute], 0
-			for rule, f := range only(recent[i].Rules, names) {
-				s := slot{f, -1}
-				if of, there := stored[rule]; there {
-					s.raise(of)
-					raised++
+			merged[m.Minute] = true
+			at := time.Unix(m.Minute*60, 0).UTC()
+			if names == nil {
+				for _, of := range l.merge(m, found[m.Minute]) {
+					see(of.rule, at, time.Minute, of.slot)
 				}
-				see(rule, at, time.Minute, s)
+				continue
 			}
-			if both[recent[i].Minute] = recent[i].Rules; raised == len(stored) {
-				seen[recent[i].Minute] = true
+			for _, name := range names {
+				f, counted := m.Rules[name]
+				s, stored := found[m.Minute][name]
+				if counted || stored {
+					see(name, at, time.Minute, both(f, s, stored))
+				}
 			}
 		}
 	}
 	for minute, of := range found {
-		if seen[minute] {
-			continue
-		}
-		for rule, s := range of {
-			if _, there := both[minute][rule]; !there {
+		if !merged[minute] {
+			for rule, s := range of {
 				see(rule, time.Unix(minute*60, 0).UTC(), time.Minute, s)
 			}
 		}
 	}
 }
 
-// only are the figures of some rules, or of all if names is nil.
-func only(figures map[string]Figures, names []string) iter.Seq2[string, Figures] {
-	if names == nil {
-		return maps.All(figures)
+// both are the figures of a minute that the counters have, and perhaps the store.
+func both(f Figures, s slot, stored bool) slot {
+	out := slot{f, -1}
+	if stored {
+		out.raise(s)
 	}
-	return func(yield func(string, Figures) bool) {
-		for _, name := range names {
-			if f, there := figures[name]; there && !yield(name, f) {
-				return
-			}
+	return out
+}
+
+// mergedMinute is what the counters and the store have of a minute, by rule. It is not changed.
+type mergedMinute struct {
+	counted map[string]Figures
+	stored  map[string]slot
+	all     []ruleSlot
+}
+
+type ruleSlot struct {
+	rule string
+	slot
+}
+
+// maxMerged is the largest number of merged minutes that a Reader keeps: those that wait for the store while it is well.
+const maxMerged = 10
+
+// merge merges a minute, unless both have what they had at the last call: with 10,000 rules, that is most of the work.
+func (l *loader) merge(m *RecentMinute, stored map[string]slot) []ruleSlot {
+	l.mu.Lock()
+	known := l.merged[m.Minute]
+	l.mu.Unlock()
+	if known != nil && sameMap(known.counted, m.Rules) && sameMap(known.stored, stored) {
+		return known.all
+	}
+	known = &mergedMinute{counted: m.Rules, stored: stored, all: make([]ruleSlot, 0, len(m.Rules))}
+	for rule, f := range m.Rules {
+		s, there := stored[rule]
+		known.all = append(known.all, ruleSlot{rule, both(f, s, there)})
+	}
+	for rule, s := range stored {
+		if _, there := m.Rules[rule]; !there {
+			known.all = append(known.all, ruleSlot{rule, s})
 		}
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.merged == nil {
+		l.merged = map[int64]*mergedMinute{}
+	}
+	l.merged[m.Minute] = known
+	if len(l.merged) > maxMerged {
+		delete(l.merged, slices.Min(slices.Collect(maps.Keys(l.merged))))
+	}
+	return known.all
+}
+
+// sameMap reports whether a and b are one map, not only equal.
+func sameMap[V any](a, b map[string]V) bool {
+	return reflect.ValueOf(a).Pointer() == reflect.ValueOf(b).Pointer()
 }
 
 // maxBegunTables is the largest number of begun tables that a Reader keeps.

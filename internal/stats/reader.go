@@ -38,6 +38,7 @@ type Reader struct {
 	asked   time.Time
 	tables  map[tableKey]*keptTable
 	begun   []*begunTable
+	merged  map[int64]*mergedMinute
 }
 
 var _ Source = (*Reader)(nil)
