@@ -111,7 +111,7 @@ type ruleSlot struct {
 	slot
 }
 
-// maxMerged is the largest number of merged minutes that a Reader keeps: those that wait for the store while it is well.
+// maxMerged is the largest number of merged minutes that a Reader keeps: those that wait for the store.
 const maxMerged = 10
 
 // merge merges a minute, unless both have what they had at the last call: with 10,000 rules, that is most of the work.
