@@ -74,6 +74,7 @@ func (f *fleetReporter) ObserveDecision(d *decide.Decision) {
 		}
 		if !la.Candidate { // the enforced limit counts the request
 			one := decided(a, i)
+			one.Use = useOf(la)
 			f.recorder.Limit(name, one)
 			whole.WouldDeny = whole.WouldDeny || whole.Allowed && one.WouldDeny
 			rescued = rescued && (one.Allowed || one.WouldAllow)
@@ -115,6 +116,18 @@ func decided(a *decide.Answer, i int) fleet.Decided {
 		}
 	}
 	return d
+}
+
+// useOf is the use of a limit after a decision. A weight that was denied counts as used.
+func useOf(la *decide.LimitAnswer) int64 {
+	if !la.Known {
+		return 0
+	}
+	used := la.Decision.Limit - la.Decision.Remaining
+	if !la.Decision.Allowed {
+		used += la.Weight
+	}
+	return stats.UseOf(used, la.Decision.Limit)
 }
 
 // tried is how the limit on trial at i of an answer decided, and how its rule did as it stands.

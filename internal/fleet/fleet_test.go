@@ -94,7 +94,9 @@ func TestFigures_OfAllNodesAddUp(t *testing.T) {
 			a.decide("charges", 5, 2)
 			b.decide("charges", 10, 1)
 			b.Limit("trial", fleet.Decided{Allowed: true, WouldDeny: true})
-			b.Limit("charges", fleet.Decided{Allowed: true, WouldDeny: true, Degraded: true})
+			b.Limit("charges", fleet.Decided{Allowed: true, WouldDeny: true, Degraded: true, Use: stats.UseOf(6, 10)})
+			a.Limit("charges", fleet.Decided{Allowed: true, Use: stats.UseOf(9, 10)})
+			a.Limit("charges", fleet.Decided{Allowed: true, Use: stats.UseOf(1, 10)})
 			at := c.now()
 			a.Post(ctx)
 			b.Post(ctx)
@@ -115,7 +117,7 @@ func TestFigures_OfAllNodesAddUp(t *testing.T) {
 			if want := (stats.Figures{Allowed: 15, Denied: 3}); sum != want {
 				t.Errorf("seconds add up to %+v, want %+v", sum, want)
 			}
-			want := stats.Figures{Allowed: 16, Denied: 3, WouldDeny: 1, Degraded: 1}
+			want := stats.Figures{Allowed: 18, Denied: 3, WouldDeny: 1, Degraded: 1, Use: stats.UseOf(9, 10)}
 			if len(live.Rules) != 2 || live.Rules[0].Name != "charges" || live.Rules[0].Minute != want {
 				t.Errorf("rules = %+v, want charges first with %+v", live.Rules, want)
 			}
@@ -254,7 +256,7 @@ func BenchmarkRecorder(b *testing.B) {
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
 			r.Request(fleet.Decided{Allowed: true})
-			r.Limit("charges", fleet.Decided{Allowed: true})
+			r.Limit("charges", fleet.Decided{Allowed: true, Use: 40})
 			if weight := r.Weight(); weight > 0 {
 				r.Top("charges", stats.ByKey, "user:42", true, weight)
 			}

@@ -42,11 +42,17 @@ type Recorder struct {
 // Decided says how a request, or one limit of it, was decided. The fields are those of stats.Figures.
 type Decided struct {
 	Allowed, Soft, Elastic, Shed, Degraded, WouldDeny, WouldAllow bool
+	// Use is stats.UseOf the limit, 0 if it is not known.
+	Use int64
 }
 
 // tally counts decisions.
 type tally struct {
 	allowed, denied, soft, elastic, shed, degraded, wouldDeny, wouldAllow atomic.Int64
+
+	_   [64]byte     // a cache line of its own, because it is read by each decision and rarely written
+	use atomic.Int64 // the highest
+	_   [56]byte
 }
 
 func (t *tally) count(d Decided) {
@@ -55,7 +61,9 @@ func (t *tally) count(d Decided) {
 	} else {
 		t.denied.Add(1)
 	}
-	if d == (Decided{Allowed: d.Allowed}) {
+	for was := t.use.Load(); d.Use > was && !t.use.CompareAndSwap(was, d.Use); was = t.use.Load() {
+	}
+	if d == (Decided{Allowed: d.Allowed, Use: d.Use}) {
 		return // most are nothing else
 	}
 	for _, also := range []struct {
@@ -76,7 +84,7 @@ func (t *tally) take() stats.Figures {
 	return stats.Figures{
 		Allowed: t.allowed.Swap(0), Denied: t.denied.Swap(0), Soft: t.soft.Swap(0), Elastic: t.elastic.Swap(0),
 		Shed: t.shed.Swap(0), Degraded: t.degraded.Swap(0), WouldDeny: t.wouldDeny.Swap(0),
-		WouldAllow: t.wouldAllow.Swap(0),
+		WouldAllow: t.wouldAllow.Swap(0), Use: t.use.Swap(0),
 	}
 }
 

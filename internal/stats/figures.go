@@ -17,12 +17,30 @@ type Figures struct {
 	WouldDeny int64
 	// WouldAllow were denied by the rule, and its candidate allows them.
 	WouldAllow int64
+	// Use is the highest use of the limit by one key, as UseOf returns it; 0 if it is not known, as it is of requests as
+	// a whole.
+	Use int64
 }
 
-// NumFigures is the number of figures.
+// maxUse bounds a use, in percent.
+const maxUse = 999
+
+// UseOf is the use of a limit of so many units: 1 more than that of the largest weight ever admitted in percent, so that
+// 0 is an unknown one. A limit of 0 is always used up.
+func UseOf(used, limit int64) int64 {
+	if limit <= 0 {
+		return 100 + 1
+	}
+	return min(max(0, used)*100/limit, maxUse) + 1 // used is at most twice limiter.MaxExact
+}
+
+// UsePercent is the use in percent, 0 to 999, -1 if it is not known.
+func (f *Figures) UsePercent() int64 { return f.Use - 1 }
+
+// NumFigures is the number of counts.
 const NumFigures = 8
 
-// Array returns the figures in the order of the points of GET /ratelimit/stats.
+// Array returns the counts in the order of the points of GET /ratelimit/stats.
 func (f *Figures) Array() [NumFigures]int64 {
 	return [...]int64{f.Allowed, f.Denied, f.Soft, f.Elastic, f.Shed, f.Degraded, f.WouldDeny, f.WouldAllow}
 }
@@ -33,7 +51,7 @@ func FiguresOf(a [NumFigures]int64) Figures {
 		WouldAllow: a[7]}
 }
 
-// Add adds o.
+// Add adds o. The use is the higher one.
 func (f *Figures) Add(o Figures) {
 	f.Allowed += o.Allowed
 	f.Denied += o.Denied
@@ -43,6 +61,7 @@ func (f *Figures) Add(o Figures) {
 	f.Degraded += o.Degraded
 	f.WouldDeny += o.WouldDeny
 	f.WouldAllow += o.WouldAllow
+	f.Use = max(f.Use, o.Use)
 }
 
 // Total is the number of enforced decisions.

@@ -28,7 +28,9 @@ func (s *slot) raise(o slot) {
 	for i := range a {
 		a[i] = max(a[i], b[i])
 	}
+	use := max(s.Use, o.Use)
 	s.Figures, s.Peak = FiguresOf(a), max(s.Peak, o.Peak)
+	s.Use = use
 }
 
 // slots are the periods of a row that are known, by their number in it.
@@ -51,7 +53,7 @@ const (
 )
 
 // pack writes the slots of a row: for each its number, which of its figures are not 0, and those. The peak is the first
-// of them, plus 1.
+// of them, plus 1, and the use the last.
 func (s slots) pack() []byte {
 	out := []byte{packedSlots}
 	var order []int
@@ -62,7 +64,7 @@ func (s slots) pack() []byte {
 	for _, i := range order {
 		one := s[i]
 		figures := one.Array()
-		values := append([]int64{one.Peak + 1}, figures[:]...)
+		values := append(append([]int64{one.Peak + 1}, figures[:]...), one.Use)
 		var which uint64
 		for bit, v := range values {
 			if v > 0 {
@@ -95,14 +97,16 @@ func (r *row) unpack(data []byte) {
 	n := 0
 	for in.Len() > 0 {
 		i := in.Byte()
-		var values [NumFigures + 1]int64
+		var values [NumFigures + 2]int64
 		for which := uint64(in.Number(1<<len(values) - 1)); which != 0; which &= which - 1 {
 			values[bits.TrailingZeros64(which)] = in.Number(math.MaxInt64)
 		}
 		if in.Failed() || i >= maxSlots || n == maxSlots {
 			return
 		}
-		r.numbers[n], r.slots[n] = i, slot{FiguresOf([NumFigures]int64(values[1:])), values[0] - 1}
+		f := FiguresOf([NumFigures]int64(values[1:]))
+		f.Use = values[NumFigures+1]
+		r.numbers[n], r.slots[n] = i, slot{f, values[0] - 1}
 		n++
 	}
 	r.n = n

@@ -2,7 +2,6 @@ package rulepages
 
 import (
 	"fmt"
-	"time"
 
 	"sluice/internal/fleet"
 	"sluice/internal/stats"
@@ -18,9 +17,8 @@ type RuleRow struct {
 	Line []float64
 	// Sum are the figures of these ten minutes.
 	Sum stats.Figures
-	// Use is the part of the limit that is in use, in percent, -1 if it is not known; UseOf says of which bucket.
-	Use   int64
-	UseOf string
+	// Uses are the highest uses of the limit by one key in parts of the ten minutes, oldest first; see view.UsesOf.
+	Uses []int64
 }
 
 // denies reports whether the row has denials to show a share of.
@@ -109,13 +107,16 @@ func common(a, b []int64) []int64 {
 	return out
 }
 
+// tensAUse is how many periods of ten seconds a cell of the strip of uses has.
+const tensAUse = 3
+
 // withFigures adds what the rules of a page did in the last ten minutes, if that is known: on all nodes, or on this one
 // while the metrics of others cannot be read.
 func withFigures(lines []view.RuleLine, live *fleet.Live) []RuleRow {
 	rows := make([]RuleRow, len(lines))
 	byName := make(map[string]*RuleRow, len(lines))
 	for i := range lines {
-		rows[i] = RuleRow{RuleLine: lines[i], Use: -1}
+		rows[i] = RuleRow{RuleLine: lines[i]}
 		byName[lines[i].Rule.Name] = &rows[i]
 	}
 	if live.Err != nil && !live.Own {
@@ -131,79 +132,20 @@ func withFigures(lines []view.RuleLine, live *fleet.Live) []RuleRow {
 			continue
 		}
 		row.Denied = l.Minute.Denied
+		var part stats.Figures
 		for j := range l.Tens {
 			row.Sum.Add(l.Tens[j].Figures)
 			row.Line = append(row.Line, float64(l.Tens[j].Total()))
+			if part.Add(l.Tens[j].Figures); (j+1)%tensAUse == 0 {
+				row.Uses = append(row.Uses, view.UseOf(&part))
+				part = stats.Figures{}
+			}
 		}
-		row.useOfOne(l.Tens)
-	}
-	for i := range rows {
-		rows[i].useOfHot(live.Hot)
 	}
 	return rows
-}
-
-// tenSeconds is the length of a point of fleet.RuleLive.
-const tenSeconds = int64(10 * time.Second / time.Millisecond)
-
-// countable reports whether the use of a rule's limit follows from numbers of requests: it has one limit, and each
-// request counts one unit for the length of its window.
-func countable(r *rules.Rule) bool {
-	return !r.Unlimited && r.Limit > 0 && r.WindowMS > 0 && r.WeightField == nil && !r.Traits().Slots &&
-		len(r.Tiers) == 0 && r.Schedule == nil && r.Calendar == nil
-}
-
-// useOfOne is the use of a rule with one bucket: what passed in the last window, up to ten minutes.
-func (r *RuleRow) useOfOne(tens []fleet.Point) {
-	rule := r.Rule
-	if rule.Scope != rules.ScopeGlobal || rule.Descriptor != nil || !countable(rule) || len(tens) < 2 {
-		return
-	}
-	n := (rule.WindowMS + tenSeconds - 1) / tenSeconds
-	if n >= int64(len(tens)) {
-		return
-	}
-	var passed int64
-	for i := range tens[len(tens)-1-int(n) : len(tens)-1] { // the last point is incomplete
-		passed += tens[len(tens)-1-int(n)+i].Allowed
-	}
-	r.Use = percentOf(float64(passed)*float64(rule.WindowMS)/float64(n*tenSeconds), rule.Limit)
-	r.UseOf = "of all requests"
-}
-
-// useOfHot is the use of the busiest bucket of a rule that has several, if nodes watch it.
-func (r *RuleRow) useOfHot(hot []fleet.HotLive) {
-	if r.Use >= 0 || !countable(r.Rule) {
-		return
-	}
-	for i := range hot { // the busiest is first
-		if k := &hot[i]; k.RuleID == r.Rule.ID {
-			r.Use = percentOf(float64(k.Rate)*float64(r.Rule.WindowMS)/1000, r.Rule.Limit)
-			r.UseOf = "by its busiest key, " + k.Key
-			return
-		}
-	}
-}
-
-func percentOf(n float64, limit int64) int64 { return min(999, int64(n/float64(limit)*100)) }
-
-// useKind is the color of a use.
-func useKind(percent int64) string {
-	switch {
-	case percent >= 100:
-		return "bad"
-	case percent >= 80:
-		return "warn"
-	}
-	return "info"
 }
 
 // lineWords describes the drawing of a row.
 func (r *RuleRow) lineWords() string {
 	return fmt.Sprintf("%s allowed, %s denied in ten minutes", view.Count(r.Sum.Allowed), view.Count(r.Sum.Denied))
-}
-
-// useWords describes the use of a row's limit.
-func (r *RuleRow) useWords() string {
-	return fmt.Sprintf("%d%% of the limit is in use %s", r.Use, r.UseOf)
 }

@@ -128,29 +128,21 @@ func TestRules_AreGroupedByOwner(t *testing.T) {
 
 func TestRules_ShowTheUseOfALimitWhereItIsKnown(t *testing.T) {
 	w := webtest.Start(t, webtest.Full)
-	global := &w.Rules.List[0]
-	global.Scope, global.Limit, global.WindowMS = "global", 1000, 60_000
-	recompile(t, w)
 	tens := make([]fleet.Point, 60)
 	for i := range tens {
-		tens[i].Allowed = 100 // 600 a minute
+		tens[i].Allowed, tens[i].Use = 100, stats.UseOf(int64(i), 100)
 	}
-	tens[59].Allowed = 0 // incomplete
-	w.Fleet.Change(func(l *fleet.Live) {
-		l.Rules, l.Hot = []fleet.RuleLive{{Name: global.Name, Tens: tens}}, l.Hot[:0]
-	})
+	w.Fleet.Change(func(l *fleet.Live) { l.Rules = []fleet.RuleLive{{Name: w.Rules.List[0].Name, Tens: tens}} })
 	b := w.As(access.RoleViewer)
-	if page := b.Get("/console/rules"); !page.Has("60% of the limit is in use of all requests") {
-		t.Error("the use of a limit with one bucket")
+	page := b.Get("/console/rules")
+	const cells = 60 / 3
+	if n := strings.Count(page.Body, `class="heat-`); n != cells || !page.Has("Use of the limit: up to 59% by one key") {
+		t.Errorf("%d cells, want %d with the highest use", n, cells)
 	}
-	hot := fleet.HotLive{}
-	hot.RuleID, hot.Key, hot.Rate = 2, "user:42", 3
-	w.Fleet.Change(func(l *fleet.Live) { l.Hot = []fleet.HotLive{hot} })
-	if page := b.Get("/console/rules"); !page.Has("300% of the limit is in use by its busiest key, user:42") {
-		t.Error("the use by the busiest key")
+	for i := range tens { // as of nodes that do not count uses
+		tens[i].Use = 0
 	}
-	global.WindowMS = 86_400_000
-	if page := b.Get("/console/rules"); page.Has("of the limit is in use of all requests") {
-		t.Error("the use of a day is told from ten minutes")
+	if page := b.Get("/console/rules"); page.Has(`class="heat-`) || !page.Has("Use of the limit: not known") {
+		t.Error("an unknown use is drawn")
 	}
 }

@@ -6,17 +6,23 @@ import (
 	"sluice/internal/stats"
 )
 
-func TestHeatWords_NameTheWorstPart(t *testing.T) {
-	at := func(allowed, denied int64) stats.Point {
-		return stats.Point{Known: true, Figures: stats.Figures{Allowed: allowed, Denied: denied}}
+func TestUseWords_NameTheHighestUse(t *testing.T) {
+	at := func(allowed, use int64) stats.Point {
+		return stats.Point{Known: true, Figures: stats.Figures{Allowed: allowed, Use: use}}
 	}
 	for want, points := range map[string][]stats.Point{
-		"Denied share: not known":           {{}, {}},
-		"Denied share: none was denied":     {{}, at(9, 0)},
-		"Denied share: at most 50% at once": {at(900, 100), at(3, 3), {}, at(7, 1)},
+		"Use of the limit: not known":                                     {{}, {}},
+		"Use of the limit: no requests":                                   {{}, at(0, 0)},
+		"Use of the limit: up to 84% by one key":                          {at(9, 85), at(3, 41), {}, at(0, 0)},
+		"Use of the limit: up to 100% by one key":                         {at(9, 101)},
+		"Use of the limit: more than all of it, by a key that was denied": {at(9, 85), at(1, 102)},
 	} {
-		if got := heatWords(points); got != want {
+		if got := UseWords(UsesOf(points)); got != want {
 			t.Errorf("%v: %s, want %s", points, got, want)
 		}
+	}
+	// Figures of a node that did not count uses say nothing of them.
+	if got := UsesOf([]stats.Point{at(9, 0)})[0]; got != UseUnknown {
+		t.Errorf("requests without a use: %d", got)
 	}
 }

@@ -251,39 +251,3 @@ func countOf(p stats.Point, l layer) string {
 	}
 	return Count(l.count(&p.Figures))
 }
-
-// heatWords say the largest part that was denied.
-func heatWords(points []stats.Point) string {
-	var worst stats.Point
-	known := false
-	for _, p := range points {
-		known = known || p.Known
-		if p.Known && p.Denied*max(1, worst.Total()) > worst.Denied*p.Total() {
-			worst = p
-		}
-	}
-	switch {
-	case !known:
-		return "Denied share: not known"
-	case worst.Denied == 0:
-		return "Denied share: none was denied"
-	}
-	return "Denied share: at most " + Percent(worst.Denied, worst.Total()) + " at once"
-}
-
-// heat is the level of a cell of a HeatStrip: none without decisions, then by the part that was denied.
-func heat(p stats.Point) string {
-	switch total := p.Total(); {
-	case total == 0:
-		return "heat-none"
-	case p.Denied == 0:
-		return "heat-0"
-	case p.Denied*100 < total:
-		return "heat-1"
-	case p.Denied*10 < total:
-		return "heat-2"
-	case p.Denied*2 < total:
-		return "heat-3"
-	}
-	return "heat-4"
-}

@@ -70,7 +70,7 @@ func ManyLive(list []rules.Rule) []fleet.RuleLive {
 		out[i] = fleet.RuleLive{Name: list[i].Name, Minute: stats.Figures{Allowed: 1000, Denied: denied}}
 		for ten := range 60 {
 			out[i].Tens = append(out[i].Tens, fleet.Point{At: Now.Add(time.Duration(ten-60) * 10 * time.Second),
-				Figures: stats.Figures{Allowed: int64(150 + ten), Denied: denied / 6}})
+				Figures: stats.Figures{Allowed: int64(150 + ten), Denied: denied / 6, Use: int64(40 + ten + i%7*5)}})
 		}
 	}
 	return out
@@ -137,6 +137,7 @@ func traffic(list []rules.Rule) fleet.Live {
 			rule.Tens = append(rule.Tens, fleet.Point{At: Now.Add(time.Duration(i-60) * 10 * time.Second),
 				Figures: stats.Figures{
 					Allowed: int64(1500 / (n + 1)), Denied: int64(float64(110/(n*n+1)) * (1 + math.Sin(float64(i)/7+float64(n)))),
+					Use: int64(70 - 9*n + int(40*math.Sin(float64(i)/7+float64(n)))),
 				}})
 		}
 		live.Rules = append(live.Rules, rule)

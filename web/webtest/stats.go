@@ -156,6 +156,7 @@ func (f *Stats) points(rule string, from, to time.Time, step time.Duration) []st
 			p.Allowed, p.Denied = int64(n), int64(n*wave*wave/20)
 			p.WouldDeny = int64(n / 80)
 			p.Peak = int64(wave * 140 / seed)
+			p.Use = 1 + min(999, int64(70*wave))
 		}
 		out = append(out, p)
 		if p.Known {
