@@ -25,8 +25,8 @@ type Figures struct {
 // maxUse bounds a use, in percent.
 const maxUse = 999
 
-// UseOf is the use of a limit of so many units: 1 more than that of the largest weight ever admitted in percent, so that
-// 0 is an unknown one. A limit of 0 is always used up.
+// UseOf is the use of a limit of so many units, in percent of it, plus 1, so that 0 is an unknown one. A limit of 0 is
+// always used up.
 func UseOf(used, limit int64) int64 {
 	if limit <= 0 {
 		return 100 + 1
