@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 
 	"sluice/internal/access"
@@ -64,6 +65,11 @@ func (p Page) Has(texts ...string) bool {
 		}
 	}
 	return true
+}
+
+// HasAny reports whether the page contains one of the texts.
+func (p Page) HasAny(texts ...string) bool {
+	return slices.ContainsFunc(texts, func(t string) bool { return strings.Contains(p.Body, t) })
 }
 
 // Get asks for a page.
