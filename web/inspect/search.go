@@ -71,22 +71,21 @@ func (p *Pages) searchFor(v *kit.Visit, form url.Values) error {
 func (p *Pages) search(v *kit.Visit, text string) Search {
 	text = strings.TrimSpace(text)
 	m := Search{Text: text}
-	f := v.Frame("", "")
 	add := func(name string, hits []Hit) {
 		if len(hits) > 0 {
 			m.Groups = append(m.Groups, HitGroup{name, hits})
 		}
 	}
 	if text == "" || len(text) > maxSearched {
-		add("Pages", places(&f, ""))
+		add("Pages", places(""))
 		return m
 	}
 	key := p.namedKey(v, text)
 	add("Keys", key)
 	add("Requests", requestHits(text))
 	add("Rules", p.ruleHits(v, &m))
-	add("Pages", places(&f, text))
-	add("Actions", actions(&f, text))
+	add("Pages", places(text))
+	add("Actions", actions(v, text))
 	if len(key) == 0 {
 		add("Keys", p.likelyKeys(v, &m))
 	}
@@ -105,8 +104,8 @@ func fits(words, text string) bool {
 }
 
 // places are the pages of the navigation that fit.
-func places(f *view.Frame, words string) (hits []Hit) {
-	for _, n := range f.Nav {
+func places(words string) (hits []Hit) {
+	for _, n := range kit.Navigation("") {
 		if fits(words, n.Label) {
 			hits = append(hits, Hit{Label: n.Label, Path: n.Path, Icon: n.Icon})
 		}
@@ -115,7 +114,7 @@ func places(f *view.Frame, words string) (hits []Hit) {
 }
 
 // actions are what the person may begin.
-func actions(f *view.Frame, words string) (hits []Hit) {
+func actions(v *kit.Visit, words string) (hits []Hit) {
 	for _, a := range []struct {
 		role  access.Role
 		also  string // other words for it
@@ -132,8 +131,7 @@ func actions(f *view.Frame, words string) (hits []Hit) {
 		{access.RoleAdmin, "invite colleague user create", "New account", "/console/people/new", "plus"},
 		{access.RoleViewer, "password sign out sessions", "Your account", "/console/account", "users"},
 	} {
-		allowed := a.role == access.RoleViewer || a.role == access.RoleEditor && f.CanEdit || f.CanAdmin
-		if allowed && fits(words, a.label+" "+a.also) {
+		if v.Offers(a.role) && fits(words, a.label+" "+a.also) {
 			hits = append(hits, Hit{Label: a.label, Path: a.path, Icon: a.icon})
 		}
 	}

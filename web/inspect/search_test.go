@@ -40,8 +40,22 @@ func TestSearch_FindsPagesRulesKeysRequestsAndActions(t *testing.T) {
 
 func TestSearch_LeadsNobodyToWhatTheyMayNotDo(t *testing.T) {
 	page := webtest.Start(t, webtest.Full).As(access.RoleViewer).Post("/console/search", url.Values{"q": {"new"}})
-	if page.Has("/console/rules/new", "New rule") || page.Has("/console/people/new") {
+	if page.HasAny("/console/rules/new", "New rule", "/console/people/new") {
 		t.Error("a viewer is offered to make something")
+	}
+}
+
+// The message about the last action waits for the page that follows it.
+func TestSearch_KeepsTheMessageForThePage(t *testing.T) {
+	b := webtest.Start(t, webtest.Full).As(access.RoleEditor)
+	b.Post("/console/keys/reset", url.Values{"rule": {"charges-per-user"}, "key": {"user:42"}})
+	b.Header.Set("HX-Request", "true")
+	if page := b.Post("/console/search", url.Values{"q": {"charges"}}); page.Has("Usage reset") {
+		t.Error("the results in the dialog have the message")
+	}
+	b.Header.Del("HX-Request")
+	if page := b.Post("/console/search", url.Values{"q": {"charges"}}); !page.Has("Usage reset") {
+		t.Error("the page of the search lost the message")
 	}
 }
 

@@ -27,8 +27,8 @@ var entries = []view.NavItem{
 	{Path: PathSettings, Label: "Settings", Icon: "sliders-horizontal"},
 }
 
-// navigation marks the entry of the current page.
-func navigation(here string) []view.NavItem {
+// Navigation are the entries of the navigation. The one whose path is here is marked as current.
+func Navigation(here string) []view.NavItem {
 	out := slices.Clone(entries)
 	for i := range out {
 		out[i].Current = out[i].Path == here

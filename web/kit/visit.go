@@ -136,9 +136,12 @@ func (v *Visit) CanChange(role access.Role) bool {
 	return v.User.Role.Includes(role) && !v.DatabaseDown
 }
 
+// Offers reports whether a page offers what needs a role: anyone may look, and change what CanChange permits.
+func (v *Visit) Offers(role access.Role) bool { return role == access.RoleViewer || v.CanChange(role) }
+
 // Frame is the frame of a page. nav is the path of the page's entry in the navigation.
 func (v *Visit) Frame(title, nav string) view.Frame {
-	f := view.Frame{Title: title, Here: v.Request().URL.RequestURI(), Theme: v.currentTheme(), Nav: navigation(nav)}
+	f := view.Frame{Title: title, Here: v.Request().URL.RequestURI(), Theme: v.currentTheme(), Nav: Navigation(nav)}
 	if v.Request().Method != http.MethodGet {
 		f.Here = PathHome
 	}

@@ -8,7 +8,6 @@ import (
 	"sluice/internal/fleet"
 	"sluice/rules"
 	"sluice/web/kit"
-	"sluice/web/view"
 )
 
 // begunRules is the number of rules from which on nobody needs the checklist.
@@ -16,8 +15,9 @@ const begunRules = 4
 
 // Begin is the checklist of an installation that has just begun.
 type Begin struct {
-	// Shown is false if everything is done or the checklist is hidden; then nothing else is known.
+	// Shown is false if everything is done, or nobody needs the checklist.
 	Shown bool
+	// Steps are nil if nobody needs the checklist, or this browser hides it.
 	Steps []Step
 }
 
@@ -28,6 +28,8 @@ type Step struct {
 	// Path is where it is done, "" if that is not in the console. Role is who can do it.
 	Path, Link string
 	Role       access.Role
+	// Offered means that the viewer of the page can do it now.
+	Offered bool
 }
 
 // begin looks at what has been done. What cannot be read counts as not done.
@@ -51,6 +53,9 @@ func (p *Pages) begin(v *kit.Visit, m *Overview) Begin {
 		{Title: "Invite a colleague", About: "So that somebody else can sign in when you cannot.", Done: p.hasColleague(v),
 			Role: access.RoleAdmin, Path: "/console/people/new", Link: "New account"},
 	}}
+	for i := range b.Steps {
+		b.Steps[i].Offered = v.Offers(b.Steps[i].Role)
+	}
 	b.Shown = slices.ContainsFunc(b.Steps, func(s Step) bool { return !s.Done })
 	return b
 }
@@ -102,8 +107,3 @@ func configuration(file string) string {
 }
 
 func snippetID(i int) string { return "gateway-" + gateways[i][0] }
-
-// mayDo reports whether the person of a page has a role.
-func mayDo(f view.Frame, role access.Role) bool {
-	return role == access.RoleViewer || role == access.RoleEditor && f.CanEdit || f.CanAdmin
-}

@@ -38,7 +38,7 @@ func beginCard(f view.Frame, b Begin) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = beginSteps(f, b).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = beginSteps(b).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -197,7 +197,7 @@ func snippet(i int) templ.Component {
 	})
 }
 
-func beginSteps(f view.Frame, b Begin) templ.Component {
+func beginSteps(b Begin) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -298,7 +298,7 @@ func beginSteps(f view.Frame, b Begin) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			if !s.Done && s.Path != "" {
-				if mayDo(f, s.Role) {
+				if s.Offered {
 					templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 25, "<a class=\"button\" href=\"")
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err

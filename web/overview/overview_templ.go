@@ -1353,7 +1353,7 @@ func failLine(mode, about string, n, of int64) templ.Component {
 }
 
 // overviewParts is a message of the stream of the overview, to a page whose chart starts at first.
-func overviewParts(f view.Frame, m Overview, first time.Time) templ.Component {
+func overviewParts(m Overview, first time.Time) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -1409,7 +1409,7 @@ func overviewParts(f view.Frame, m Overview, first time.Time) templ.Component {
 					}()
 				}
 				ctx = templ.InitializeContext(ctx)
-				templ_7745c5c3_Err = beginSteps(f, m.Begin).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = beginSteps(m.Begin).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}

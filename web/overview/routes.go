@@ -41,6 +41,6 @@ func (p *Pages) Feed(v *kit.Visit) kit.Feed {
 	return func() templ.Component {
 		m, before := p.live(v), first
 		first = m.Timeline.Range.From
-		return overviewParts(v.Frame("", ""), m, before)
+		return overviewParts(m, before)
 	}
 }
