@@ -215,9 +215,6 @@ func (d *KeyDay) words() string {
 // layerClass is the color of a layer.
 func layerClass(i int) string { return "layer-" + strconv.Itoa(i+1) }
 
-// partialWords is an error of several lines as part of a sentence.
-func partialWords(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
-
 // used is the part of a limit that is in use, in percent.
 func (b *BucketFigures) used() int64 {
 	limit := b.Limit

@@ -22,6 +22,11 @@ func Plural(n int64, noun string) string {
 	return Count(n) + " " + noun + "s"
 }
 
+// MissingWords says what is missing, for an error with one line for each thing, such as stats.Result.Partial.
+func MissingWords(err error) string {
+	return "Some figures are missing: " + strings.ReplaceAll(err.Error(), "\n", "; ") + "."
+}
+
 // Window is rules.WindowWords.
 func Window(ms int64) string { return rules.WindowWords(ms) }
 
