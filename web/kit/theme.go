@@ -1,6 +1,7 @@
 package kit
 
 import (
+	"net/http"
 	"slices"
 )
 
@@ -15,7 +16,7 @@ func Theme(v *Visit) error {
 		return err
 	}
 	if want := form.Get("theme"); slices.Contains(themes, want) {
-		v.remember(themeCookie, want)
+		v.Remember(themeCookie, want)
 	}
 	return v.SeeOther(Local(form.Get("back")))
 }
@@ -26,4 +27,12 @@ func (v *Visit) currentTheme() string {
 		return "system"
 	}
 	return c.Value
+}
+
+// Remember keeps a choice in a cookie of this browser for a year.
+func (v *Visit) Remember(name, value string) {
+	v.SetCookie(&http.Cookie{
+		Name: name, Value: value, Path: PathHome, MaxAge: 365 * 24 * 3600,
+		HttpOnly: true, Secure: v.kit.encrypted(v.Request()), SameSite: http.SameSiteLaxMode,
+	})
 }

@@ -13,6 +13,21 @@ import (
 // begunRules is the number of rules from which on nobody needs the checklist.
 const begunRules = 4
 
+// beginCookie hides the checklist in a browser.
+const beginCookie = "sluice_begun"
+
+// hideBegin hides the checklist in this browser.
+func hideBegin(v *kit.Visit) error {
+	v.Remember(beginCookie, "1")
+	return v.SeeOther(kit.PathHome)
+}
+
+// beginHidden reports whether this browser hides the checklist.
+func beginHidden(v *kit.Visit) bool {
+	c, err := v.Request().Cookie(beginCookie)
+	return err == nil && c.Value == "1"
+}
+
 // Begin is the checklist of an installation that has just begun.
 type Begin struct {
 	// Shown is false if everything is done, or nobody needs the checklist.
@@ -34,7 +49,7 @@ type Step struct {
 
 // begin looks at what has been done. What cannot be read counts as not done.
 func (p *Pages) begin(v *kit.Visit, m *Overview) Begin {
-	if m.Active >= begunRules || v.BeginHidden() {
+	if m.Active >= begunRules || beginHidden(v) {
 		return Begin{}
 	}
 	listing, err := v.Browse(rules.Browse{Query: rules.Query{PageSize: 1}})
