@@ -10,7 +10,6 @@ import (
 
 	"sluice/internal/fleet"
 	"sluice/internal/stats"
-	"sluice/limiter"
 	"sluice/rules"
 	"sluice/web/kit"
 	"sluice/web/view"
@@ -33,11 +32,7 @@ type KeyRule struct {
 // rulesThatCount are the rules in force that count a key, that of b first, then the most denied ones, and how many
 // there are. Those that count it together with something else have other keys and are not among them.
 func (p *Pages) rulesThatCount(b *rules.Bucket, live *fleet.Live) (list []KeyRule, all int) {
-	set := p.Sets.Load()
-	rank := map[string]int{}
-	for i := range live.Rules {
-		rank[live.Rules[i].Name] = i - len(live.Rules)
-	}
+	set, rank := p.Sets.Load(), rankOf(live)
 	var same []*rules.Compiled
 	for i := range set.Len() {
 		c := set.At(i)
@@ -56,6 +51,15 @@ func (p *Pages) rulesThatCount(b *rules.Bucket, live *fleet.Live) (list []KeyRul
 		}
 	}
 	return list, len(same) + 1
+}
+
+// rankOf orders rules by their denials: the most denied one has the lowest rank, rules without figures have 0.
+func rankOf(live *fleet.Live) map[string]int {
+	rank := make(map[string]int, len(live.Rules))
+	for i := range live.Rules {
+		rank[live.Rules[i].Name] = i - len(live.Rules)
+	}
+	return rank
 }
 
 // sameFacts reports whether two scopes name the same facts.
@@ -80,16 +84,11 @@ func (p *Pages) fill(ctx context.Context, m *KeyPage) {
 		if r.Bucket.Key == "" || m.CountersDown {
 			continue
 		}
-		var res limiter.Result
-		asks := append([]limiter.Ask{{Key: r.Bucket.Key, Limit: r.Bucket.Limit, Weight: 1}}, bansOf(&r.Bucket)...)
-		if err := p.Buckets(ctx, r.Bucket.Rule, limiter.OpPeek, asks, &res); err != nil {
-			p.Logger.Warn("the console could not look at a bucket", "error", err)
+		peeked, err := p.peek(ctx, &r.Bucket)
+		if err != nil {
 			return
 		}
-		r.Figures = FiguresOf(asks[0].Limit, res.Limits[0])
-		if len(res.Limits) > 1 {
-			r.Figures = FiguresOf(asks[0].Limit, res.Limits[0].WithBan(res.Limits[1]))
-		}
+		r.Figures = peeked.Figures
 	}
 }
 
@@ -101,10 +100,7 @@ func (p *Pages) rulesFor(ctx context.Context, key string) *rules.Bucket {
 		return nil
 	}
 	live := p.Fleet.Live(ctx)
-	rank := map[string]int{}
-	for i := range live.Rules {
-		rank[live.Rules[i].Name] = i - len(live.Rules)
-	}
+	rank := rankOf(&live)
 	var found *rules.Bucket
 	best := math.MaxInt
 	for i := range set.Len() {

@@ -89,7 +89,10 @@ func (p *Pages) bucket(v *kit.Visit, status int, b *rules.Bucket, form url.Value
 			}
 		}
 	}
-	p.peek(v.Ctx, b, &m)
+	if b.Key != "" {
+		peeked, err := p.peek(v.Ctx, b)
+		m.Peeked, m.CountersDown = peeked, err != nil
+	}
 	if id := b.Override.ID; id > 0 {
 		o, err := p.Overrides.GetOverride(v.Ctx, b.Rule.Rule.ID, id)
 		switch {
@@ -118,17 +121,21 @@ func (p *Pages) investigate(v *kit.Visit, m *KeyPage) {
 	m.Seen = p.seen(v, name, m)
 }
 
-// peek reads a bucket.
-func (p *Pages) peek(ctx context.Context, b *rules.Bucket, m *KeyPage) {
-	if b.Key == "" {
-		return
-	}
+// Peeked is what is in a bucket, its ban, and its candidate's bucket.
+type Peeked struct {
+	// Figures and Candidate are the numbers of the buckets, nil if unknown.
+	Figures, Candidate *BucketFigures
+	// Ban is the decision of the ban, nil if it is unknown or the rule has none.
+	Ban *limiter.Decision
+}
+
+// peek reads a bucket whose key is known.
+func (p *Pages) peek(ctx context.Context, b *rules.Bucket) (m Peeked, err error) {
 	asks := asksOf(b)
 	var res limiter.Result
 	if err := p.Buckets(ctx, b.Rule, limiter.OpPeek, asks, &res); err != nil {
 		p.Logger.Warn("the console could not look at a bucket", "error", err)
-		m.CountersDown = true
-		return
+		return m, err
 	}
 	for i, d := range res.Limits {
 		switch {
@@ -141,6 +148,7 @@ func (p *Pages) peek(ctx context.Context, b *rules.Bucket, m *KeyPage) {
 			m.Candidate = FiguresOf(asks[i].Limit, d)
 		}
 	}
+	return m, nil
 }
 
 // asksOf are the asks for a rule's bucket, its ban, and its candidate's bucket.
@@ -276,10 +284,7 @@ type KeyPage struct {
 	Rules  []string
 	// Bucket is nil until one is found.
 	Bucket *rules.Bucket
-	// Figures and Candidate are the numbers of the buckets, nil if unknown.
-	Figures, Candidate *BucketFigures
-	// Ban is the decision of the ban, nil if it is unknown or the rule has none.
-	Ban *limiter.Decision
+	Peeked
 	// CountersDown means that the counter store is unreachable.
 	CountersDown bool
 	// Override is the override of the key, nil for none or if OverrideUnknown.
