@@ -2,6 +2,7 @@ package stats_test
 
 import (
 	"errors"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -54,5 +55,33 @@ func TestStats_TablesOfAllRulesAreKeptForAMoment(t *testing.T) {
 	w.store.err = nil
 	if got := denied(); got != 8 {
 		t.Errorf("%d denied, then %d: what is not whole was kept", first, got)
+	}
+}
+
+// TestStats_AStoreThatFailsIsLeftAloneForASecond: the page of a key asks for the figures of twenty rules, and each read
+// of a database that hangs takes until its timeout.
+func TestStats_AStoreThatFailsIsLeftAloneForASecond(t *testing.T) {
+	w := newWorld(t, time.Date(2026, 11, 20, 10, 30, 30, 0, time.UTC))
+	ask := func() error {
+		t.Helper()
+		got, err := w.reader.Stats(t.Context(), stats.Query{From: w.now().Add(-time.Hour), To: w.now(), Step: time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got.Partial
+	}
+	w.store.err = errors.New("dial tcp 10.0.0.7:5432: i/o timeout")
+	for range 3 {
+		if err := ask(); err == nil || strings.Contains(err.Error(), "10.0.0.7") {
+			t.Errorf("what is missing: %v, want words without the address", err)
+		}
+	}
+	if w.store.asked != 1 {
+		t.Errorf("the store was asked %d times within a second", w.store.asked)
+	}
+	w.store.err = nil
+	w.add(time.Second)
+	if err := ask(); err != nil {
+		t.Errorf("a second after the store is back: %v", err)
 	}
 }

@@ -33,12 +33,15 @@ type ReaderOptions struct {
 type Reader struct {
 	opt ReaderOptions
 
-	mu      sync.Mutex
-	written time.Time // as of asked
-	asked   time.Time
-	tables  map[tableKey]*keptTable
-	begun   []*begunTable
-	merged  map[int64]*mergedMinute
+	askMu sync.Mutex // held while the store is asked
+	// written is the instant until which figures were in the store at the time asked, failed the error of that read.
+	written, asked time.Time
+	failed         error
+
+	mu     sync.Mutex
+	tables map[tableKey]*keptTable
+	begun  []*begunTable
+	merged map[int64]*mergedMinute
 }
 
 var _ Source = (*Reader)(nil)
@@ -52,7 +55,7 @@ func (r *Reader) Stats(ctx context.Context, q Query) (Result, error) {
 		return Result{}, err
 	}
 	l := loader{Reader: r, now: r.opt.Now().UTC(), rule: q.Rule}
-	l.written, l.storeErr = r.writtenUntil(ctx, l.now)
+	l.written, l.storeErr = r.writtenUntil(ctx)
 	from, to := q.From.UTC().Truncate(q.Step), wholeSteps(q.To.UTC(), q.Step)
 	out := Result{From: from, To: to, Step: q.Step, CompleteUntil: l.complete(q.Step)}
 	switch {
@@ -83,16 +86,20 @@ func wholeSteps(t time.Time, step time.Duration) time.Time {
 	return t
 }
 
-// writtenUntil is the instant until which figures are in the store, at most a second old.
-func (r *Reader) writtenUntil(ctx context.Context, now time.Time) (time.Time, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if age := now.Sub(r.asked); age >= 0 && age < time.Second {
-		return r.written, nil
+// writtenUntil is the instant until which figures are in the store, at most a second old. A failure counts for a second
+// too: a store that hangs then delays a page once, not each of its queries.
+func (r *Reader) writtenUntil(ctx context.Context) (time.Time, error) {
+	r.askMu.Lock()
+	defer r.askMu.Unlock()
+	if age := r.opt.Now().Sub(r.asked); age >= 0 && age < time.Second {
+		return r.written, r.failed
 	}
 	written, err := r.opt.Store.WrittenStats(ctx)
 	if err == nil {
-		r.written, r.asked = written, now
+		r.written = written
+	}
+	if ctx.Err() == nil { // else it says nothing about the store
+		r.asked, r.failed = r.opt.Now(), err
 	}
 	return r.written, err
 }

@@ -42,8 +42,9 @@ type store struct {
 	until   time.Time
 	written time.Time
 	now     func() time.Time
-	// reads, if not nil, is told of every read.
+	// reads, if not nil, is told of every read. asked counts calls of WrittenStats.
 	reads func(stats.Kind)
+	asked int
 }
 
 func newStore(now func() time.Time) *store {
@@ -86,7 +87,10 @@ func (s *store) ReadStats(_ context.Context, kind stats.Kind, names []string, fi
 	return out, s.err
 }
 
-func (s *store) WrittenStats(context.Context) (time.Time, error) { return s.written, s.err }
+func (s *store) WrittenStats(context.Context) (time.Time, error) {
+	s.asked++
+	return s.written, s.err
+}
 
 func (s *store) CleanStats(_ context.Context, kind stats.Kind, before int64, _ int) (int64, error) {
 	var n int64

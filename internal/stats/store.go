@@ -34,9 +34,9 @@ type StoredRow struct {
 
 // Store keeps packed rows in the rule database. Errors wrap rules.ErrUnavailable. It is safe for concurrent use.
 type Store interface {
-	// ClaimStats takes or keeps the lease of the writer for a node until an instant, if no other node holds it at now.
-	// written is the instant until which figures have been written, the zero time if none were. now is the node's
-	// clock; the lease is compared by the clock of the database.
+	// ClaimStats takes or keeps the lease of the writer for a node for a lifetime from now on, unless another node holds
+	// it. Its time is that of the database. written is the instant until which figures have been written, the zero time
+	// if none were.
 	ClaimStats(ctx context.Context, node string, lifetime time.Duration) (held bool, written time.Time, err error)
 	// WriteStats replaces rows and notes until when figures are written, in one transaction, if node still holds the
 	// lease; held is false, and nothing is written, if it does not.
