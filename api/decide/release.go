@@ -194,6 +194,9 @@ func (c *Checker) DropDeferred(ctx context.Context, rule int64, name string, unt
 	for {
 		n, err := c.opt.Deferred.Drop(ctx, rule, until)
 		total += n
+		if err == nil && n == MaxQueueLease {
+			err = ctx.Err() // there may be more
+		}
 		if err != nil || n < MaxQueueLease {
 			c.observeDeferral(name, DeferralDropped, DroppedByHand, total)
 			return total, err

@@ -50,9 +50,6 @@ func (d deferrals) Deferred(ctx context.Context, most int) ([]web.DeferredQueue,
 	return out, nil
 }
 
-// dropTimeout bounds the dropping of one queue.
-const dropTimeout = 10 * time.Second
-
 // DropDeferred implements inspect.Deferrals.
 func (d deferrals) DropDeferred(ctx context.Context, actor rules.Actor, ruleID, until int64) (dropped int, err error) {
 	st, err := d.checker.Waiting(ctx, ruleID)
@@ -69,15 +66,13 @@ func (d deferrals) DropDeferred(ctx context.Context, actor rules.Actor, ruleID, 
 			inForce = r.Rule.Name
 		}
 	}
+	var failed error
 	err = d.db.NoteDrop(ctx, actor, ruleID, name, st.Depth, func(ctx context.Context) error {
-		ctx, cancel := context.WithTimeout(ctx, dropTimeout)
-		defer cancel()
-		var failed error
 		dropped, failed = d.checker.DropDeferred(ctx, ruleID, inForce, until)
 		if dropped > 0 {
 			return nil // what is gone must be recorded
 		}
 		return failed
 	})
-	return dropped, err
+	return dropped, cmp.Or(err, failed)
 }

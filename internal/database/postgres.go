@@ -2,6 +2,7 @@ package database
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -65,9 +66,11 @@ func (d *DB) useCurrentCredentials(_ context.Context, cfg *pgx.ConnConfig) error
 	return nil
 }
 
-// prepareSession lets the server end a transaction whose node stopped in the middle. Otherwise it
-// would hold the row of versions and block every other writer.
+// idleTransaction is how long a transaction may wait for its node. The server ends one whose node stopped in the
+// middle, which would hold the row of versions and block every other writer.
+const idleTransaction = 10 * time.Second
+
 func prepareSession(ctx context.Context, conn *pgx.Conn) error {
-	_, err := conn.Exec(ctx, "SET idle_in_transaction_session_timeout = '10s'")
+	_, err := conn.Exec(ctx, fmt.Sprintf("SET idle_in_transaction_session_timeout = %d", idleTransaction.Milliseconds()))
 	return err
 }

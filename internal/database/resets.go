@@ -14,9 +14,12 @@ const actionDrop = "drop"
 
 // NoteDrop records in the audit log that an actor drops the deferred requests of a rule, which may be deleted, and
 // calls drop, which does it. requests is how many were waiting. drop is called only after the entry is written, and the
-// entry stays only if drop succeeds. The error is drop's own or ErrUnavailable.
+// entry stays only if drop succeeds. The context of drop ends early enough for the entry to be committed. The error is
+// drop's own or ErrUnavailable.
 func (d *DB) NoteDrop(ctx context.Context, actor rules.Actor, ruleID int64, name string, requests int64,
 	drop func(context.Context) error) error {
+	limited, cancel := context.WithTimeout(ctx, min(d.callTimeout, idleTransaction)/2)
+	defer cancel()
 	var failed error
 	err := d.change(ctx, actor, areaOverrides, d.callTimeout, func(c *change) error {
 		details := map[string]int64{"requests": requests}
@@ -27,7 +30,7 @@ func (d *DB) NoteDrop(ctx context.Context, actor rules.Actor, ruleID int64, name
 			return err
 		}
 		c.entries = nil
-		failed = drop(ctx)
+		failed = drop(limited)
 		return failed
 	})
 	if failed != nil {

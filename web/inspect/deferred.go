@@ -20,7 +20,7 @@ type Deferrals interface {
 	// of the rules' ids.
 	Deferred(ctx context.Context, most int) ([]DeferredQueue, error)
 	// DropDeferred drops the requests of a rule that were deferred no later than until, in ms since the epoch on the
-	// queue's clock, records it, and returns their number.
+	// queue's clock, records it, and returns their number. With an error that is how many are gone all the same.
 	DropDeferred(ctx context.Context, actor rules.Actor, ruleID, until int64) (int, error)
 }
 
@@ -74,7 +74,8 @@ func (p *Pages) dropDeferred(v *kit.Visit, form url.Values) error {
 	case err != nil:
 		p.Logger.Warn("the console could not drop deferred requests", "error", err, "dropped", n)
 		return &kit.Problem{Status: http.StatusServiceUnavailable, Title: "The queue is unreachable",
-			Detail: view.Plural(int64(n), "request") + " dropped before the queue stopped answering. Try again later."}
+			Detail: view.Plural(int64(n), "request") + " dropped before the queue stopped answering " +
+				"or the time was over. Try again."}
 	}
 	v.Flash("%s dropped.", view.Plural(int64(n), "deferred request"))
 	return v.SeeOther(kit.PathDeferred)
