@@ -107,7 +107,33 @@ func (m *marks) ofChanges(ctx context.Context, rule string, from, to time.Time) 
 		}
 		q.BeforeID = page[len(page)-1].ID
 	}
-	return out, nil
+	return out, m.unlinkDeleted(ctx, out)
+}
+
+// unlinkDeleted takes the id from marks of rules that are deleted by now: they have no page.
+func (m *marks) unlinkDeleted(ctx context.Context, out []stats.Mark) error {
+	if len(out) == 0 {
+		return nil
+	}
+	q := audit.Query{SubjectKind: "rule", Action: "delete", Since: out[len(out)-1].At, Limit: auditPage}
+	for range auditPages {
+		page, err := m.changes.ListAudit(ctx, q)
+		if err != nil {
+			return err
+		}
+		for i := range page {
+			for j := range out {
+				if out[j].RuleID == page[i].SubjectID {
+					out[j].RuleID = 0
+				}
+			}
+		}
+		if len(page) < auditPage {
+			break
+		}
+		q.BeforeID = page[len(page)-1].ID
+	}
+	return nil
 }
 
 // changeMark is the mark of a change of a rule.
@@ -123,9 +149,6 @@ func changeMark(e *audit.Entry) stats.Mark {
 	if i >= 0 && e.Action != "create" && e.Action != "delete" {
 		mark.Kind = stats.MarkFailMode
 		changes = append([]rules.Change{changes[i]}, slices.Delete(slices.Clone(changes), i, i+1)...)
-	}
-	if e.Action == "delete" {
-		mark.RuleID = 0 // it has no page any more
 	}
 	mark.Text = changeText(e.Action, changes)
 	if details.Version > 0 {

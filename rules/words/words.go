@@ -136,8 +136,8 @@ func list(parts []string) string {
 	return strings.Join(parts[:len(parts)-1], ", ") + " and " + parts[len(parts)-1]
 }
 
-// duration is rules.WindowWords that always has a number: "1 minute".
-func duration(ms int64) string {
+// Duration is rules.WindowWords that always has a number: "1 minute".
+func Duration(ms int64) string {
 	w := rules.WindowWords(ms)
 	if !strings.Contains(w, " ") {
 		return "1 " + w
@@ -264,7 +264,7 @@ func excess(r *rules.Rule) string {
 		rest += "would be denied, but the rule is in shadow mode: it counts and denies nothing"
 	case r.OverLimit == rules.OverLimitDefer && r.Defer != nil:
 		rest += "wait in a queue of up to " + rules.CountWords(r.Defer.MaxItems) + " requests" +
-			" for up to " + duration(r.Defer.MaxAgeMS)
+			" for up to " + Duration(r.Defer.MaxAgeMS)
 	case r.OverLimit == rules.OverLimitDefer:
 		rest += "wait in a queue"
 	default:
@@ -277,11 +277,11 @@ func excess(r *rules.Rule) string {
 func details(r *rules.Rule) []string {
 	var s []string
 	if r.Traits().Slots {
-		s = append(s, "A request that is not released stops counting after "+duration(r.WindowMS)+".")
+		s = append(s, "A request that is not released stops counting after "+Duration(r.WindowMS)+".")
 	}
 	denies := r.Mode != rules.ModeShadow && r.OverLimit != rules.OverLimitDefer
 	if denies && r.RetryJitterMS != nil && *r.RetryJitterMS > 0 {
-		s = append(s, "Denied clients are told to wait up to "+duration(*r.RetryJitterMS)+" longer, at random.")
+		s = append(s, "Denied clients are told to wait up to "+Duration(*r.RetryJitterMS)+" longer, at random.")
 	}
 	if r.Pool != nil && r.Throttle != rules.ThrottleElastic {
 		s = append(s, "These requests also count against the pool "+*r.Pool+".")
@@ -307,11 +307,11 @@ func ban(b *rules.Ban) []string {
 	if b.After == 1 {
 		times = "once"
 	}
-	s := []string{"A key that is denied " + times + " within " + duration(b.WithinMS) + " is banned for " +
-		duration(b.ForMS) + "."}
+	s := []string{"A key that is denied " + times + " within " + Duration(b.WithinMS) + " is banned for " +
+		Duration(b.ForMS) + "."}
 	if b.Grow > 1 && b.MostMS > b.ForMS {
-		s = append(s, "A ban that begins within "+duration(b.MostMS)+" after the last one is "+rules.CountWords(b.Grow)+
-			" times as long, up to "+duration(b.MostMS)+".")
+		s = append(s, "A ban that begins within "+Duration(b.MostMS)+" after the last one is "+rules.CountWords(b.Grow)+
+			" times as long, up to "+Duration(b.MostMS)+".")
 	}
 	return s
 }

@@ -3,6 +3,7 @@
 //   <time datetime data-when>    the same in lists: of today only the time, of this year no year, the age in the title
 //   <time datetime data-exact>   the same to the second
 //   <time datetime data-tick>    below a chart: of today only the time, without seconds
+//   data-own-zone                names the viewer's zone
 //   data-search                  the field that "/" goes to
 //   data-submit                  a filter that is applied on selection
 //   data-first                   the main form of its page, which gets the focus
@@ -165,6 +166,7 @@
   }
   if (document.activeElement === document.body && !location.hash) begin();
 
+  for (const p of document.querySelectorAll("[data-own-zone]")) p.textContent = "Times in " + full.resolvedOptions().timeZone;
   write(document);
   setInterval(() => write(document), 15000);
   // Live updates bring new times, and reset others to the server's text. Changes arrive here together, before they are

@@ -1,7 +1,10 @@
 package view
 
 import (
+	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -111,7 +114,28 @@ func DiffText(v any) string {
 			return Count(int64(v))
 		}
 	}
+	if text := numberWords(v); text != "" {
+		return text
+	}
 	return visible(rules.JSONText(v))
+}
+
+// numberWords writes an object of numbers, such as a ban, "" for other values: "after 20, for 10 minutes, grow 1".
+func numberWords(v any) string {
+	var object map[string]float64
+	if json.Unmarshal([]byte(rules.JSONText(v)), &object) != nil {
+		return ""
+	}
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(object)) {
+		n := int64(object[name])
+		if short, ok := strings.CutSuffix(name, "_ms"); ok && n > 0 {
+			out = append(out, short+" "+words.Duration(n))
+		} else {
+			out = append(out, strings.ReplaceAll(name, "_", " ")+" "+strconv.FormatFloat(object[name], 'f', -1, 64))
+		}
+	}
+	return visible(strings.Join(out, ", "))
 }
 
 // PerSecond writes a rate: "1,240/s", "0.3/s".
