@@ -111,7 +111,8 @@ func (c *Checker) Do(ctx context.Context, q *Question, a *Answer) error {
 	if err := c.answer(ctx, w, p, a); err != nil {
 		return err
 	}
-	w.decision = Decision{Question: q, Answer: a, Took: c.opt.Now().Sub(start), Outcome: p.outcome, By: p.by}
+	w.decision = Decision{Question: q, Answer: a, Took: c.opt.Now().Sub(start), Outcome: p.outcome, By: p.by,
+		ID: p.id, Origin: q.Origin}
 	c.opt.Observe.ObserveDecision(&w.decision)
 	return nil
 }
@@ -141,7 +142,8 @@ func (c *Checker) DoAll(ctx context.Context, qs []Question, as []Answer) error {
 	took := c.opt.Now().Sub(start)
 	for i := range as {
 		p := &w.plans[i]
-		w.decision = Decision{Question: p.q, Answer: &as[i], Took: took, Outcome: p.outcome, By: p.by}
+		w.decision = Decision{Question: p.q, Answer: &as[i], Took: took, Outcome: p.outcome, By: p.by,
+			ID: p.id, Origin: p.q.Origin}
 		c.opt.Observe.ObserveDecision(&w.decision)
 	}
 	return nil

@@ -20,6 +20,8 @@ type DescriptorQuestion struct {
 	Descriptors []AskedDescriptor
 	// Look: nothing is spent, charged, refunded or released.
 	Look bool
+	// Origin is for records only.
+	Origin Origin
 }
 
 // AskedDescriptor is one descriptor of a call.
@@ -114,7 +116,8 @@ func (c *Checker) DoDescriptors(ctx context.Context, q *DescriptorQuestion, a *D
 	c.decide(ctx, w)
 	p := &w.plans[0]
 	c.answerDescriptors(ctx, w, p, q, a)
-	w.decision = Decision{Answer: &a.Answer, Took: c.opt.Now().Sub(start), Outcome: p.outcome, By: p.by}
+	w.decision = Decision{Answer: &a.Answer, Took: c.opt.Now().Sub(start), Outcome: p.outcome, By: p.by,
+		Origin: q.Origin}
 	c.opt.Observe.ObserveDecision(&w.decision)
 	return nil
 }

@@ -111,14 +111,16 @@ func (c *Checker) Lease(ctx context.Context, op limiter.Op, token string, a *Ans
 	}
 	*a = Answer{Op: op, Verdict: Allowed, Strictest: -1, Limits: a.Limits[:0]}
 	set := c.opt.Sets.Load()
+	var id string
 	for _, call := range append(shared, local...) {
+		id = call.Request.ID
 		if call.Err != nil {
 			c.observeFailure(call.Err)
 			return call.Err
 		}
 		a.leases(set, &call)
 	}
-	c.opt.Observe.ObserveDecision(&Decision{Answer: a, Took: c.opt.Now().Sub(start)})
+	c.opt.Observe.ObserveDecision(&Decision{Answer: a, Took: c.opt.Now().Sub(start), ID: id})
 	return nil
 }
 

@@ -44,6 +44,9 @@ type Decision struct {
 	// Outcome is the result of a take or charge to which an enforced limit applied
 	// (OutcomeAdmitted and so on), and By what decided it. Otherwise both are "".
 	Outcome, By string
+	// ID is the id under which the store has the operation, "" if it has none.
+	ID     string
+	Origin Origin
 }
 
 // Units are units of one limit, more than 0. It contains nothing that the caller sent.

@@ -50,6 +50,7 @@ type plan struct {
 	forReports  bool       // a charge or refund of the limits that are charged by report
 	op          limiter.Op // of a call of descriptors as a whole
 	outcome, by string
+	id          string // that of the store's records, "" for none
 }
 
 // plannedLimit is one limit of a question.
@@ -194,6 +195,7 @@ func (w *work) add(ctx context.Context, q *Question, set *rules.Set, now time.Ti
 	if p.forReports && id != "" {
 		id = reportID(id)
 	}
+	p.id = id
 	if p.enforced > 0 {
 		w.addCall(q.Op, id, w.limits[p.first:p.first+p.enforced], w.pools[p.pools:p.poolsEnd])
 	}

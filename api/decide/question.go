@@ -32,10 +32,20 @@ type Question struct {
 	// opaque, is then stored with a deferred request and returned when it is released.
 	Deferrable bool
 	Payload    string
+	// Origin is for records only.
+	Origin Origin
 
 	strict  bool   // no fail mode decides
 	reserve int64  // the lifetime of the reservation to create, ms; 0 for none
 	secret  []byte // seals the reservation; nil while it is unavailable
+}
+
+// Origin says where a question came from. It decides nothing.
+type Origin struct {
+	// Face is where it came in: http, grpc, or that of a gateway. It is not what the caller sent.
+	Face string
+	// UserAgent is that of the client's request, and TraceID the id of its trace; "" if unknown.
+	UserAgent, TraceID string
 }
 
 // MaxDirect is the largest number of direct limits in one question.

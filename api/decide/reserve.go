@@ -277,7 +277,11 @@ func (c *Checker) answerSettlement(ctx context.Context, r *reservation, calls []
 		}
 	}
 	c.opt.Ledger.mirrorLeases(r.leases)
-	c.opt.Observe.ObserveDecision(&Decision{Answer: a, Took: c.opt.Now().Sub(start)})
+	d := Decision{Answer: a, Took: c.opt.Now().Sub(start)}
+	if len(r.calls) > 0 {
+		d.ID = r.calls[0].id
+	}
+	c.opt.Observe.ObserveDecision(&d)
 	return nil
 }
 

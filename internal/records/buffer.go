@@ -1,0 +1,90 @@
+package records
+
+import (
+	"encoding/binary"
+	"sync"
+)
+
+// maxBuffered bounds the raw events that wait for the goroutine of a Log, in bytes. That is some 16,000 of them. The
+// goroutine works on as many at the same time.
+const maxBuffered = 8 << 20
+
+// buffer is a bounded queue of raw events, each behind its length. Many goroutines add and one takes. It is safe for
+// concurrent use.
+type buffer struct {
+	// filled receives a value once events wait.
+	filled chan struct{}
+
+	mu      sync.Mutex
+	waiting []byte
+	since   int64 // when the first of them was added, ms since the epoch
+	closed  bool
+}
+
+func newBuffer() *buffer { return &buffer{filled: make(chan struct{}, 1)} }
+
+// What became of an event that was added.
+type added uint8
+
+const (
+	isAdded added = iota
+	isFull
+	isClosed
+)
+
+// add adds one event that write appends. now is in ms since the epoch.
+func (b *buffer) add(now int64, write func([]byte) []byte) added {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	from := len(b.waiting)
+	switch {
+	case b.closed:
+		return isClosed
+	case from >= maxBuffered:
+		return isFull
+	}
+	const length = 4
+	b.waiting = write(append(b.waiting, make([]byte, length)...))
+	if len(b.waiting) > maxBuffered {
+		b.waiting = b.waiting[:from]
+		return isFull
+	}
+	binary.LittleEndian.PutUint32(b.waiting[from:], uint32(len(b.waiting)-from-length)) //nolint:gosec // at most 8 MiB
+	if from == 0 {
+		b.since = now
+		select {
+		case b.filled <- struct{}{}:
+		default: // the goroutine has not taken the last one yet
+		}
+	}
+	return isAdded
+}
+
+// take returns what waits, and waits in spare from now on.
+func (b *buffer) take(spare []byte) []byte {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	took := b.waiting
+	b.waiting, b.since = spare[:0], 0
+	return took
+}
+
+// oldest is when the event that has waited longest was added, ms since the epoch, 0 if none waits.
+func (b *buffer) oldest() int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.since
+}
+
+// close makes add refuse.
+func (b *buffer) close() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.closed = true
+}
+
+// cut returns the first event of took, and the rest.
+func cut(took []byte) (raw, rest []byte) {
+	n := 4 + int(binary.LittleEndian.Uint32(took))
+	return took[4:n], took[n:]
+}

@@ -1,0 +1,213 @@
+package records
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"sluice/rules/chars"
+	"sluice/rules/redact"
+)
+
+// What client_ip shows.
+const (
+	AddressWhole  = "whole"
+	AddressPrefix = "prefix"
+	AddressHash   = "hash"
+	AddressNone   = "none"
+)
+
+// Addresses are the values of SLUICE_DECISION_LOG_CLIENT_IP.
+func Addresses() []string { return []string{AddressPrefix, AddressWhole, AddressHash, AddressNone} }
+
+// The networks that AddressPrefix shows, in bits. They are those that web analytics keep of an address.
+const (
+	shownBits4 = 24
+	shownBits6 = 48
+)
+
+// hashWord begins a value that is the keyed hash of another.
+const hashWord = "hash:"
+
+// shownHash is the number of bytes of a keyed hash that are written: 96 bits.
+const shownHash = 12
+
+// conceal hides what the log must not show. It is used by one goroutine.
+type conceal struct {
+	// secret returns the key of hashes, which is the same on every node; nil while it is unknown.
+	secret  func() []byte
+	address string
+	omit    map[string]bool
+}
+
+// hash replaces a value such that equal values stay equal. While the key is unknown it hides the value.
+func (c *conceal) hash(v string) string {
+	key := c.secret()
+	if key == nil {
+		return redact.Hidden
+	}
+	h := hmac.New(sha256.New, key)
+	_, _ = h.Write([]byte(v)) // never fails
+	return hashWord + hex.EncodeToString(h.Sum(nil)[:shownHash])
+}
+
+// text returns a value as the log shows it: itself, or its hash if it looks like a credential or like a hash.
+func (c *conceal) text(v string) string {
+	if redact.Secret(v) || redact.Secret(chars.Unescape(v)) || strings.HasPrefix(v, hashWord) {
+		return c.hash(v)
+	}
+	return v
+}
+
+// path is text for each segment of a path, without its query.
+func (c *conceal) path(path string) string {
+	path, _, _ = strings.Cut(path, "?")
+	path, _, _ = strings.Cut(path, "#")
+	if !redact.SecretPath(path) && !strings.Contains(path, "%") {
+		return path
+	}
+	return c.parts(path, "/")
+}
+
+// words is text for each word of a sentence, such as a user agent.
+func (c *conceal) words(s string) string {
+	if !strings.ContainsAny(s, " ;,()=/") {
+		return c.text(s)
+	}
+	const between = " ;,()=/"
+	var b strings.Builder
+	for s != "" {
+		n := strings.IndexAny(s, between)
+		if n < 0 {
+			b.WriteString(c.text(s))
+			break
+		}
+		b.WriteString(c.text(s[:n]))
+		b.WriteByte(s[n])
+		s = s[n+1:]
+	}
+	return b.String()
+}
+
+func (c *conceal) parts(s, between string) string {
+	parts := strings.Split(s, between)
+	for i := range parts {
+		parts[i] = c.segment(parts[i])
+	}
+	return strings.Join(parts, between)
+}
+
+// segment hides a segment of a path that is, or has once its escapes are decoded, a credential.
+func (c *conceal) segment(s string) string {
+	if redact.Secret(s) || redact.SecretPath(chars.Unescape(s)) {
+		return c.hash(s)
+	}
+	return s
+}
+
+// trace returns the id of a trace, which looks random by its nature.
+func (c *conceal) trace(id string) string {
+	if !slices.ContainsFunc([]byte(id), func(b byte) bool { return !chars.IsHex(b) && b != '-' }) {
+		return id
+	}
+	return c.text(id)
+}
+
+// clientIP is the member client_ip.
+func (c *conceal) clientIP(ip netip.Addr) string {
+	if !ip.IsValid() || c.omit["ip"] {
+		return ""
+	}
+	switch c.address {
+	case AddressWhole:
+		return ip.String()
+	case AddressPrefix:
+		bits := shownBits6
+		if ip.Is4() {
+			bits = shownBits4
+		}
+		p, err := ip.Prefix(bits)
+		if err != nil {
+			return "" // impossible: both are in range
+		}
+		return p.String()
+	case AddressHash:
+		return c.hash(ip.String())
+	}
+	return ""
+}
+
+// factIP is the address among the facts. It is a hash unless addresses are shown whole, so that a limit by address
+// can be replayed.
+func (c *conceal) factIP(ip netip.Addr) string {
+	switch {
+	case !ip.IsValid() || c.omit["ip"] || c.address == AddressNone:
+		return ""
+	case c.address == AddressWhole:
+		return ip.String()
+	}
+	return c.hash(ip.String())
+}
+
+// key hides in the name of a bucket what the log must not show: addresses unless they are shown whole, and facts that
+// are never recorded.
+func (c *conceal) key(display string) string {
+	if c.address == AddressWhole && len(c.omit) == 0 {
+		return display
+	}
+	if !strings.ContainsAny(display, "+,;|@ ") {
+		return c.keyPart(display)
+	}
+	const between = "+,;|@ "
+	var b strings.Builder
+	for {
+		n := strings.IndexAny(display, between)
+		if n < 0 {
+			b.WriteString(c.keyPart(display))
+			return b.String()
+		}
+		b.WriteString(c.keyPart(display[:n]))
+		b.WriteByte(display[n])
+		display = display[n+1:]
+	}
+}
+
+// keyPart hides one fact of a key, such as ip:203.0.113.7, user:42 or remote_address=203.0.113.7.
+func (c *conceal) keyPart(part string) string {
+	if c.address != AddressWhole && isAddress(part) {
+		return c.hash(part)
+	}
+	n := strings.IndexAny(part, ":=")
+	if n < 0 {
+		return part
+	}
+	label, v := part[:n], part[n+1:]
+	if label == "attr" {
+		if name, value, ok := strings.Cut(v, ":"); ok {
+			label, v, n = "attr:"+name, value, len("attr:")+len(name)
+		}
+	}
+	if c.omit[label] || c.address != AddressWhole && isAddress(v) {
+		return part[:n+1] + c.hash(v)
+	}
+	return part
+}
+
+// isAddress reports an address or a network, also with the escapes of names of buckets.
+func isAddress(v string) bool {
+	if len(v) < 2 || !strings.ContainsAny(v, ".:%") {
+		return false
+	}
+	v = strings.Trim(chars.Unescape(v), "[]")
+	if _, err := netip.ParseAddr(v); err == nil {
+		return true
+	}
+	if _, err := netip.ParsePrefix(v); err == nil {
+		return true
+	}
+	_, err := netip.ParseAddrPort(v)
+	return err == nil
+}

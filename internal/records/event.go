@@ -1,0 +1,101 @@
+package records
+
+// Schema is the number of the present form of an event. It changes when a member changes its meaning or goes.
+const Schema = 1
+
+// Event is one line of the decision log: one operation and its answer, or several equal denials of one bucket. Its
+// key, rule, limit and used are those of the strictest limit, and "" and 0 if no limit applied.
+type Event struct {
+	// Schema is Schema.
+	Schema int `json:"schema"`
+	// TS is the time of the decision by the clock of the counter store, ms since the epoch. If the store did not
+	// decide, it is the clock of the node.
+	TS int64 `json:"ts"`
+	// Key is the bucket's name for people.
+	Key         string `json:"key"`
+	Rule        string `json:"rule"`
+	RuleVersion int64  `json:"rule_version"`
+	// Limit is the capacity of the limit in units. Used is Limit less what remained after the decision, plus the
+	// weight if the limit denied it.
+	Limit   int64 `json:"limit"`
+	Used    int64 `json:"used"`
+	Allowed bool  `json:"allowed"`
+	// Weight is in units; it counts for every limit unless the limit has its own.
+	Weight int64 `json:"weight"`
+	// Status is the status for the client: 200, 202, 429 or 503.
+	Status    int    `json:"status"`
+	ClientIP  string `json:"client_ip"`
+	UserAgent string `json:"user_agent"`
+	TraceID   string `json:"trace_id"`
+	RequestID string `json:"request_id"`
+	Route     string `json:"route"`
+	Method    string `json:"method"`
+	// Op is one of Ops.
+	Op string `json:"op"`
+	// Face is where the question came in: http, grpc, or that of a gateway.
+	Face string `json:"face"`
+	Node string `json:"node"`
+	// Mode is that of the strictest limit: enforce, shadow or candidate.
+	Mode string `json:"mode"`
+	// Degraded is the fail mode that decided, "" for the store.
+	Degraded string `json:"degraded"`
+	// RetryAfterMS is 0 if allowed, and -1 for never.
+	RetryAfterMS int64 `json:"retry_after_ms"`
+	// Rate is the percentage of entities whose allowed requests are recorded, and Drawn says whether this one's are.
+	Rate  float64 `json:"rate"`
+	Drawn bool    `json:"drawn"`
+	// Folded is how many more denials this event stands for.
+	Folded int64 `json:"folded"`
+	// Facts is what the rules saw, null if they saw none: direct limits, and operations by a token.
+	Facts *Facts `json:"facts"`
+	// Limits has each limit that applied, enforced ones first.
+	Limits []Limit `json:"limits"`
+	// Shortened names the members that were cut or left out because the event was too long.
+	Shortened []string `json:"shortened,omitempty"`
+}
+
+// Facts is what rules see of a request. Absent facts are absent.
+type Facts struct {
+	Method     string            `json:"method,omitempty"`
+	Route      string            `json:"route,omitempty"`
+	Host       string            `json:"host,omitempty"`
+	IP         string            `json:"ip,omitempty"`
+	User       string            `json:"user,omitempty"`
+	APIKey     string            `json:"api_key,omitempty"`
+	Tier       string            `json:"tier,omitempty"`
+	Attributes map[string]string `json:"attributes,omitempty"`
+	Fields     map[string]int64  `json:"fields,omitempty"`
+}
+
+// Limit is one limit of an event.
+type Limit struct {
+	Key          string `json:"key"`
+	Rule         string `json:"rule"`
+	RuleVersion  int64  `json:"rule_version"`
+	Mode         string `json:"mode"`
+	Limit        int64  `json:"limit"`
+	Used         int64  `json:"used"`
+	Allowed      bool   `json:"allowed"`
+	Weight       int64  `json:"weight"`
+	RetryAfterMS int64  `json:"retry_after_ms"`
+	// Degraded is the fail mode that decided this limit, "" for the store.
+	Degraded string `json:"degraded,omitempty"`
+	// Direct is the limit itself if the caller sent it, else nil: then the rule has it.
+	Direct *Direct `json:"direct,omitempty"`
+}
+
+// Direct is a limit that the caller sent; the members are those of POST /ratelimit/check.
+type Direct struct {
+	Algorithm string `json:"algorithm"`
+	Limit     int64  `json:"limit"`
+	WindowMS  int64  `json:"window_ms"`
+	Burst     int64  `json:"burst,omitempty"`
+	Align     string `json:"align,omitempty"`
+	AnchorMS  int64  `json:"anchor_ms,omitempty"`
+	Buckets   int64  `json:"buckets,omitempty"`
+}
+
+// Ops are the operations of events, by the words of the API.
+func Ops() []string {
+	return []string{"check", "charge", "refund", "release", "renew", "settle", "reset"}
+}

@@ -1,0 +1,261 @@
+package records
+
+import (
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"sluice/internal/atomicfile"
+)
+
+// The files of a log: the one that is written, and the earlier ones with the time in UTC at which they ended, which
+// sort by age. An earlier file is compressed into one with gzipEnd.
+const (
+	currentFile = "decisions.jsonl"
+	earlierName = "decisions-20060102T150405.000000000Z"
+	plainEnd    = ".jsonl"
+	gzipEnd     = ".jsonl.gz"
+	tempEnd     = ".tmp"
+)
+
+const (
+	// parts is into how many files the space of a log is divided, at least.
+	parts = 8
+	// maxAge is the age at which a file is ended.
+	maxAge = 24 * time.Hour
+)
+
+// FileOptions configure a FileSink. All are required.
+type FileOptions struct {
+	// Dir is the directory, which only this process writes to.
+	Dir string
+	// MaxBytes bounds the bytes of all files together, at least 1 MiB: the oldest are removed.
+	MaxBytes int64
+	Account  *Account
+	Now      func() time.Time
+	Log      *slog.Logger
+}
+
+// FileSink writes events as lines to files, which it rotates by size and age, compresses and removes. It owns a
+// goroutine while it compresses a file; Close waits for it.
+type FileSink struct {
+	opt     FileOptions
+	file    *os.File
+	size    int64
+	began   time.Time
+	failing bool
+
+	compressing sync.WaitGroup
+	text        []byte
+}
+
+// OpenFiles opens the log of a directory, which it creates, and finishes what an earlier process left half done.
+func OpenFiles(opt FileOptions) (*FileSink, error) {
+	if err := os.MkdirAll(opt.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("decision log: %w", err)
+	}
+	s := &FileSink{opt: opt}
+	if err := s.open(); err != nil {
+		return nil, fmt.Errorf("decision log: %w", err)
+	}
+	s.tidy()
+	return s, nil
+}
+
+// open opens the current file. If its last line is torn, the next event begins a line of its own.
+func (s *FileSink) open() error {
+	f, err := os.OpenFile(filepath.Join(s.opt.Dir, currentFile), os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	info, err := f.Stat()
+	if err == nil && info.Size() > 0 {
+		last := make([]byte, 1)
+		if _, err = f.ReadAt(last, info.Size()-1); err == nil && last[0] != '\n' {
+			_, err = f.WriteString("\n")
+		}
+	}
+	if err != nil {
+		return errors.Join(err, f.Close())
+	}
+	s.file, s.size, s.began = f, info.Size(), s.opt.Now()
+	if s.size > 0 {
+		s.began = info.ModTime()
+	}
+	return nil
+}
+
+// Write implements Sink. Lines that cannot be written are dropped as Refused; the next batch tries again.
+func (s *FileSink) Write(b Batch) {
+	for lines := b.Lines; len(lines) > 0; {
+		if s.due() {
+			s.rotate()
+		}
+		// As many as fit into the file, at least one.
+		n, size := 0, int64(0)
+		for s.text = s.text[:0]; n < len(lines) && (n == 0 || s.size+size+int64(len(lines[n])) <= s.fileBytes()); n++ {
+			s.text = append(s.text, lines[n]...)
+			size += int64(len(lines[n]))
+		}
+		s.account(n, s.append())
+		lines = lines[n:]
+	}
+}
+
+// append writes s.text. If only a part could be written, it is cut off again.
+func (s *FileSink) append() error {
+	if s.file == nil {
+		if err := s.open(); err != nil {
+			return err
+		}
+	}
+	n, err := s.file.Write(s.text)
+	if err != nil && n > 0 {
+		if cutErr := s.file.Truncate(s.size); cutErr != nil {
+			s.size += int64(n)
+			err = errors.Join(err, cutErr)
+		}
+		return err
+	}
+	s.size += int64(n)
+	return err
+}
+
+// account counts n lines and logs the first failure and its end.
+func (s *FileSink) account(n int, err error) {
+	if err == nil {
+		s.opt.Account.Deliver(n)
+	} else {
+		s.opt.Account.Drop(Refused, n)
+	}
+	switch {
+	case err != nil && !s.failing:
+		s.opt.Log.Error("the decision log cannot be written; its events are dropped and counted in "+
+			"sluice_decision_log_dropped_total until it can", "dir", s.opt.Dir, "error", err)
+	case err == nil && s.failing:
+		s.opt.Log.Info("the decision log is written again", "dir", s.opt.Dir)
+	}
+	s.failing = err != nil
+}
+
+// fileBytes is the size at which a file is ended.
+func (s *FileSink) fileBytes() int64 { return s.opt.MaxBytes / parts }
+
+func (s *FileSink) due() bool {
+	return s.size > 0 && (s.size >= s.fileBytes() || s.opt.Now().Sub(s.began) >= maxAge)
+}
+
+// rotate ends the current file. After every step that a crash leaves half done, tidy can go on.
+func (s *FileSink) rotate() {
+	now := s.opt.Now()
+	err := s.file.Close()
+	s.file, s.size = nil, 0
+	to := filepath.Join(s.opt.Dir, now.UTC().Format(earlierName)+plainEnd)
+	if err = errors.Join(err, os.Rename(filepath.Join(s.opt.Dir, currentFile), to)); err != nil {
+		s.opt.Log.Error("the decision log cannot begin a new file and goes on with the old one", "dir", s.opt.Dir,
+			"error", err)
+	}
+	if err = s.open(); err != nil {
+		return // append tries again and reports it
+	}
+	s.tidy()
+}
+
+// tidy compresses earlier files and removes the oldest ones, in a goroutine, one at a time.
+func (s *FileSink) tidy() {
+	s.compressing.Wait()
+	s.compressing.Go(func() {
+		// One part is the current file, one is for the compressed copy that is being made.
+		if err := errors.Join(removeOldest(s.opt.Dir, s.opt.MaxBytes-2*s.fileBytes()), compressAll(s.opt.Dir)); err != nil {
+			s.opt.Log.Error("earlier files of the decision log cannot be compressed or removed", "dir", s.opt.Dir,
+				"error", err)
+		}
+	})
+}
+
+// Close implements Sink. Everything was written before.
+func (s *FileSink) Close(context.Context) error {
+	s.compressing.Wait()
+	if s.file == nil {
+		return nil
+	}
+	return errors.Join(s.file.Sync(), s.file.Close())
+}
+
+// compressAll compresses the earlier files that are not, and removes what was left half done.
+func compressAll(dir string) error {
+	names, err := earlier(dir)
+	for _, name := range names {
+		path := filepath.Join(dir, name)
+		switch {
+		case strings.HasSuffix(name, tempEnd):
+			err = errors.Join(err, os.Remove(path))
+		case strings.HasSuffix(name, plainEnd):
+			err = errors.Join(err, compress(path))
+		}
+	}
+	return err
+}
+
+// compress replaces a file by its compressed form, which appears whole or not at all.
+func compress(path string) error {
+	from, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = from.Close() }() // it was only read
+	err = atomicfile.Write(strings.TrimSuffix(path, plainEnd)+gzipEnd, func(f *os.File) error {
+		z := gzip.NewWriter(f)
+		_, err := io.Copy(z, from)
+		return errors.Join(err, z.Close())
+	})
+	if err != nil {
+		return err
+	}
+	return os.Remove(path)
+}
+
+// removeOldest removes the oldest earlier files until the rest has at most so many bytes.
+func removeOldest(dir string, most int64) error {
+	names, err := earlier(dir)
+	slices.Reverse(names) // newest first
+	var sum int64
+	for _, name := range names {
+		info, statErr := os.Stat(filepath.Join(dir, name))
+		if statErr != nil {
+			err = errors.Join(err, statErr)
+			continue
+		}
+		if sum += info.Size(); sum > most {
+			err = errors.Join(err, os.Remove(filepath.Join(dir, name)))
+		}
+	}
+	return err
+}
+
+// earlier returns the names of the earlier files and of their unfinished copies, oldest first.
+func earlier(dir string) ([]string, error) {
+	entries, err := os.ReadDir(dir) // sorted
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	var names []string
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), "decisions-") && e.Type().IsRegular() {
+			names = append(names, e.Name())
+		}
+	}
+	return names, nil
+}
+
+var _ Sink = (*FileSink)(nil)

@@ -1,0 +1,205 @@
+package records
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"sluice/api/decide"
+)
+
+// Sink takes the encoded events of a Log, one call at a time.
+type Sink interface {
+	// Write takes events in order. It says of each, at once or later, what became of it, by exactly one call of the
+	// account of its Log. It may block: the Log drops events meanwhile. It keeps nothing of b after it returns.
+	Write(b Batch)
+	// Close delivers what the sink still has until ctx ends, and says of the rest what became of it.
+	Close(ctx context.Context) error
+}
+
+// Batch is a number of encoded events.
+type Batch struct {
+	// Lines are the events, each with a line end.
+	Lines [][]byte
+	// Keys are their keys: events with the same key belong to one bucket and keep their order.
+	Keys []string
+}
+
+// batchBytes is the size at which a batch is given to the sink.
+const batchBytes = 256 << 10
+
+// Options configure a Log. Sink, Account, Secret, Now and Log are required.
+type Options struct {
+	Sink    Sink
+	Account *Account
+	// Rate is the percentage of entities whose allowed requests are recorded, 0 to 100.
+	Rate float64
+	// Address is one of Addresses.
+	Address string
+	// Omit are facts that are never recorded: user, api_key, ip, route, method, host, tier, user_agent, attr:NAME and
+	// field:NAME.
+	Omit []string
+	// Secret returns the key of the hashes of credentials, which is the same on every node, nil while it is unknown.
+	Secret func() []byte
+	Node   string
+	// Now is the wall clock.
+	Now func() time.Time
+}
+
+// Log is the decision log of a node with one sink. It observes decisions without blocking and without fail: what does
+// not fit into its buffer is dropped and counted. It is safe for concurrent use and owns one goroutine, Run.
+type Log struct {
+	decide.NopObserver
+	opt     Options
+	buffer  *buffer
+	folds   *folds
+	conceal conceal
+
+	stop  chan struct{}
+	ended chan struct{}
+	once  sync.Once
+	err   error           // of the sink's Close
+	wait  context.Context //nolint:containedctx // of Close, for the sink
+
+	raw   rawEvent
+	spare []byte
+	text  []byte
+	batch Batch
+}
+
+// New creates a Log and starts its goroutine, which Close stops.
+func New(opt Options) (*Log, error) {
+	if opt.Sink == nil || opt.Account == nil || opt.Secret == nil || opt.Now == nil {
+		return nil, errors.New("decision log: Sink, Account, Secret and Now are required")
+	}
+	l := &Log{opt: opt, buffer: newBuffer(), folds: newFolds(), stop: make(chan struct{}), ended: make(chan struct{})}
+	l.conceal = conceal{secret: opt.Secret, address: opt.Address, omit: map[string]bool{}}
+	for _, name := range opt.Omit {
+		l.conceal.omit[name] = true
+	}
+	go l.run()
+	return l, nil
+}
+
+// ObserveDecision implements decide.Observer. Denials are always recorded, and what is allowed if its entity is drawn.
+func (l *Log) ObserveDecision(d *decide.Decision) {
+	if !recorded(d.Answer.Op) {
+		return
+	}
+	by := drawn{rate: l.opt.Rate, drawn: draw(d, l.opt.Rate)}
+	denied := !d.Answer.Allowed()
+	if !by.drawn && !denied {
+		return
+	}
+	by.now = l.opt.Now().UnixMilli()
+	write := func(b []byte) []byte { return appendRaw(b, by, d) }
+	if denied {
+		if held, first := l.folds.hold(d, write); held {
+			if !first {
+				l.opt.Account.folded.Add(1)
+			}
+			return
+		}
+	}
+	l.add(by.now, write)
+}
+
+// add produces one event.
+func (l *Log) add(now int64, write func([]byte) []byte) {
+	l.opt.Account.produced.Add(1)
+	switch l.buffer.add(now, write) {
+	case isFull:
+		l.opt.Account.Drop(RingFull, 1)
+	case isClosed:
+		l.opt.Account.Drop(Shutdown, 1)
+	}
+}
+
+// Oldest is when the oldest event was decided that waits for the sink; the zero Time if none waits.
+func (l *Log) Oldest() time.Time {
+	if at := l.buffer.oldest(); at > 0 {
+		return time.UnixMilli(at)
+	}
+	return time.Time{}
+}
+
+// Close writes what waits and closes the sink, within ctx. Decisions after it are dropped.
+func (l *Log) Close(ctx context.Context) error {
+	l.once.Do(func() {
+		l.wait = ctx
+		close(l.stop)
+	})
+	<-l.ended
+	return l.err
+}
+
+// run gives events to the sink until Close.
+func (l *Log) run() {
+	defer close(l.ended)
+	second := time.NewTicker(time.Second)
+	defer second.Stop()
+	for {
+		select {
+		case <-l.buffer.filled:
+			l.drain(context.Background())
+		case <-second.C:
+			l.endFolds()
+		case <-l.stop:
+			l.endFolds()
+			l.buffer.close()
+			l.drain(l.wait)
+			l.err = l.opt.Sink.Close(l.wait)
+			return
+		}
+	}
+}
+
+// endFolds produces the events that stand for the denials of the last second.
+func (l *Log) endFolds() {
+	now := l.opt.Now().UnixMilli()
+	l.folds.end(func(raw []byte) {
+		l.add(now, func(b []byte) []byte { return append(b, raw...) })
+	})
+}
+
+// drain gives to the sink what waits in the buffer. What is left when ctx ends is dropped.
+func (l *Log) drain(ctx context.Context) {
+	took := l.buffer.take(l.spare)
+	l.spare = took
+	for len(took) > 0 {
+		if ctx.Err() != nil {
+			n := 0
+			for ; len(took) > 0; n++ {
+				_, took = cut(took)
+			}
+			l.opt.Account.Drop(Shutdown, n)
+			return
+		}
+		took = l.write(took)
+	}
+}
+
+// write gives one batch to the sink and returns the rest.
+func (l *Log) write(took []byte) []byte {
+	l.text, l.batch.Lines, l.batch.Keys = l.text[:0], l.batch.Lines[:0], l.batch.Keys[:0]
+	var ends []int
+	for len(took) > 0 && len(l.text) < batchBytes {
+		var raw []byte
+		raw, took = cut(took)
+		l.raw.readRaw(raw)
+		e := l.conceal.event(&l.raw, l.opt.Node)
+		l.text = append(appendShort(l.text, &e), '\n')
+		ends = append(ends, len(l.text))
+		l.batch.Keys = append(l.batch.Keys, e.Key)
+	}
+	from := 0
+	for _, end := range ends {
+		l.batch.Lines = append(l.batch.Lines, l.text[from:end])
+		from = end
+	}
+	l.opt.Sink.Write(l.batch)
+	return took
+}
+
+var _ decide.Observer = (*Log)(nil)

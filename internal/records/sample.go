@@ -1,0 +1,67 @@
+package records
+
+import (
+	"strings"
+
+	"sluice/api/decide"
+	"sluice/limiter"
+)
+
+// Allowed requests are drawn by entity, not by request: either all events of a user are recorded or none, because a
+// rate per key cannot be seen in one request of a hundred. The entity is the user, else the API key, else the address,
+// else the bucket. Every node draws alike, and who is drawn at 1 % is drawn at 10 % too.
+
+// draw reports whether the entity of a decision belongs to the given percentage of all of them.
+func draw(d *decide.Decision, percent float64) bool {
+	switch {
+	case percent >= 100:
+		return true
+	case percent <= 0:
+		return false
+	}
+	return float64(entity(d)>>11)/(1<<53)*100 < percent
+}
+
+// entity returns a number that is uniformly distributed over the entities of decisions.
+func entity(d *decide.Decision) uint64 {
+	if q := d.Question; q != nil && !q.IsDirect {
+		switch from := &q.Descriptor; {
+		case from.User != "":
+			return hash("user", from.User)
+		case from.APIKey != "":
+			return hash("api_key", from.APIKey)
+		case from.IP.IsValid():
+			ip := from.IP.Unmap().As16()
+			return hash("ip", string(ip[:]))
+		}
+	}
+	if len(d.Answer.Limits) == 0 {
+		return 0
+	}
+	// The part before the rule's number: all algorithms of a caller's key are one entity.
+	facts, _, _ := strings.Cut(string(d.Answer.Limits[max(0, d.Answer.Strictest)].Key), "|")
+	if user, ok := strings.CutPrefix(facts, "{user:"); ok {
+		return hash("user", strings.TrimSuffix(user, "}")) // that of the checks before it
+	}
+	return hash("bucket", facts)
+}
+
+// hash is FNV-1a of 64 bits (http://www.isthe.com/chongo/tech/comp/fnv/), with the finalizer of MurmurHash3, because
+// draw uses the upper bits.
+func hash(kind, value string) uint64 {
+	const prime = 1099511628211
+	h := uint64(14695981039346656037)
+	for i := range len(kind) {
+		h = (h ^ uint64(kind[i])) * prime
+	}
+	h *= prime // a byte of 0 between the two
+	for i := range len(value) {
+		h = (h ^ uint64(value[i])) * prime
+	}
+	h = (h ^ h>>33) * 0xff51afd7ed558ccd
+	h = (h ^ h>>33) * 0xc4ceb9fe1a85ec53
+	return h ^ h>>33
+}
+
+// recorded reports whether an operation has an event: those that look only have none.
+func recorded(op limiter.Op) bool { return op != limiter.OpPeek }
