@@ -69,35 +69,33 @@ func (c *conceal) path(path string) string {
 	if !redact.SecretPath(path) && !strings.Contains(path, "%") {
 		return path
 	}
-	return c.parts(path, "/")
+	return split(path, "/", c.segment)
 }
 
-// words is text for each word of a sentence, such as a user agent.
+// words is text for each word of a sentence, such as a user agent, and for each part of a word such as tool/1.0.
 func (c *conceal) words(s string) string {
-	if !strings.ContainsAny(s, " ;,()=/") {
-		return c.text(s)
-	}
-	const between = " ;,()=/"
-	var b strings.Builder
-	for s != "" {
-		n := strings.IndexAny(s, between)
-		if n < 0 {
-			b.WriteString(c.text(s))
-			break
+	return split(s, " ;,()=", func(word string) string {
+		if shown := c.text(word); shown != word {
+			return shown
 		}
-		b.WriteString(c.text(s[:n]))
+		return split(word, "/", c.text)
+	})
+}
+
+// split applies show to what stands between the separators of s.
+func split(s, separators string, show func(string) string) string {
+	n := strings.IndexAny(s, separators)
+	if n < 0 {
+		return show(s)
+	}
+	var b strings.Builder
+	for ; n >= 0; n = strings.IndexAny(s, separators) {
+		b.WriteString(show(s[:n]))
 		b.WriteByte(s[n])
 		s = s[n+1:]
 	}
+	b.WriteString(show(s))
 	return b.String()
-}
-
-func (c *conceal) parts(s, between string) string {
-	parts := strings.Split(s, between)
-	for i := range parts {
-		parts[i] = c.segment(parts[i])
-	}
-	return strings.Join(parts, between)
 }
 
 // segment hides a segment of a path that is, or has once its escapes are decoded, a credential.
@@ -158,21 +156,7 @@ func (c *conceal) key(display string) string {
 	if c.address == AddressWhole && len(c.omit) == 0 {
 		return display
 	}
-	if !strings.ContainsAny(display, "+,;|@ ") {
-		return c.keyPart(display)
-	}
-	const between = "+,;|@ "
-	var b strings.Builder
-	for {
-		n := strings.IndexAny(display, between)
-		if n < 0 {
-			b.WriteString(c.keyPart(display))
-			return b.String()
-		}
-		b.WriteString(c.keyPart(display[:n]))
-		b.WriteByte(display[n])
-		display = display[n+1:]
-	}
+	return split(display, "+,;|@ ", c.keyPart)
 }
 
 // keyPart hides one fact of a key, such as ip:203.0.113.7, user:42 or remote_address=203.0.113.7.

@@ -84,7 +84,7 @@ func (c *conceal) limit(from *rawLimit) Limit {
 	l := Limit{Rule: c.text(from.rule), RuleVersion: from.version, Mode: from.mode, Limit: from.limit,
 		Allowed: from.allowed, Weight: from.weight, RetryAfterMS: from.retry, Degraded: from.degraded}
 	if from.direct {
-		l.Key = rules.DisplayDirectKey(limiter.Key(from.key))
+		l.Key = split(rules.DisplayDirectKey(limiter.Key(from.key)), ":|,;@", c.text)
 		l.Direct = direct(from.spec)
 	} else {
 		l.Key = rules.DisplayKey(limiter.Key(from.key))

@@ -1,0 +1,370 @@
+package records
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"sluice/api/decide"
+	"sluice/limiter"
+	"sluice/rules"
+)
+
+func TestEvent_SaysWhatWasDecidedAndWhatTheRulesSaw(t *testing.T) {
+	shadow := perUser("trial", 1)
+	shadow.Mode = rules.ModeShadow
+	f := newFixture(t, []rules.Rule{perUser("strict", 2), perUser("wide", 100), shadow}, nil)
+	q := user("42")
+	q.RequestID, q.Weight = "r-1", 2
+	q.Origin = decide.Origin{Face: "http", UserAgent: "shop/1.0", TraceID: "4bf92f3577b34da6a3ce929d0e0e4736"}
+	q.Descriptor.Attributes = map[string]string{"plan": "gold"}
+	q.Descriptor.Fields = map[string]int64{"tokens": 7}
+	f.ask(q)
+	f.now.Add(1500)
+	q.RequestID, q.Weight = "", 1
+	f.ask(q)
+	events := f.events()
+	if len(events) != 2 {
+		t.Fatalf("%d events", len(events))
+	}
+	first := Event{
+		Schema: 1, TS: epoch, Key: "user:42", Rule: "strict", RuleVersion: 10, Limit: 2, Used: 2, Allowed: true, Weight: 2,
+		Status: 200, ClientIP: "203.0.113.7", UserAgent: "shop/1.0", TraceID: "4bf92f3577b34da6a3ce929d0e0e4736",
+		RequestID: "r-1", Route: "/v1/charges", Method: "POST", Op: "check", Face: "http", Node: "n1", Mode: "enforce",
+		Rate: 100, Drawn: true,
+		Facts: &Facts{Method: "POST", Route: "/v1/charges", IP: "203.0.113.7", User: "42",
+			Attributes: map[string]string{"plan": "gold"}, Fields: map[string]int64{"tokens": 7}},
+		Limits: []Limit{
+			{Key: "user:42", Rule: "strict", RuleVersion: 10, Mode: "enforce", Limit: 2, Used: 2, Allowed: true, Weight: 2},
+			{Key: "user:42", Rule: "wide", RuleVersion: 11, Mode: "enforce", Limit: 100, Used: 2, Allowed: true, Weight: 2},
+			{Key: "user:42", Rule: "trial", RuleVersion: 12, Mode: "shadow", Limit: 1, Used: 2, Weight: 2, RetryAfterMS: -1},
+		},
+	}
+	if !reflect.DeepEqual(events[0], first) {
+		t.Errorf("got  %+v\nwant %+v", events[0], first)
+	}
+	second := events[1]
+	if second.Allowed || second.Used != 3 || second.Limit != 2 || second.Status != 429 || second.TS != epoch+1500 ||
+		second.RetryAfterMS != 58_500 {
+		t.Errorf("a denial says %+v", second)
+	}
+}
+
+func TestEvent_HasDirectLimitsWhole(t *testing.T) {
+	f := newFixture(t, nil, nil)
+	l := limiter.Limit{Algorithm: limiter.TokenBucket, Count: 5, Window: 1000, Burst: 9}
+	f.ask(decide.Question{IsDirect: true, Weight: 1, Direct: decide.Direct{Key: "job:7", Limit: l}})
+	f.ask(decide.Question{IsDirect: true, Op: limiter.OpPeek, Direct: decide.Direct{Key: "job:7", Limit: l}})
+	f.ask(decide.Question{IsDirect: true, Op: limiter.OpReset, Direct: decide.Direct{Key: "job:7", Limit: l}})
+	events := f.events()
+	if len(events) != 2 || events[0].Op != "check" || events[1].Op != "reset" {
+		t.Fatalf("a check, a peek and a reset are %+v", events)
+	}
+	e := events[0]
+	want := Direct{Algorithm: "token_bucket", Limit: 5, WindowMS: 1000, Burst: 9}
+	if e.Facts != nil || e.Key != "job:7" || e.Limit != 9 || e.Used != 1 || *e.Limits[0].Direct != want {
+		t.Errorf("the event is %+v with %+v", e, e.Limits[0].Direct)
+	}
+}
+
+func TestLog_DrawsByEntity(t *testing.T) {
+	f := newFixture(t, []rules.Rule{perUser("r", 1000)}, func(o *Options) { o.Rate = 10 })
+	const users, each = 2000, 3
+	for range each {
+		for i := range users {
+			f.ask(user(fmt.Sprintf("u%d", i)))
+		}
+	}
+	of := map[string]int{}
+	for _, e := range f.events() {
+		if of[e.Key]++; !e.Drawn || e.Rate != 10 {
+			t.Fatalf("%s: rate %v, drawn %v", e.Key, e.Rate, e.Drawn)
+		}
+	}
+	for key, n := range of {
+		if n != each {
+			t.Errorf("%d of %d events of %s", n, each, key)
+		}
+	}
+	// 200 of 2,000 are expected; the standard deviation is 13.4.
+	if len(of) < 140 || len(of) > 260 {
+		t.Errorf("%d of %d users are drawn at 10 %%", len(of), users)
+	}
+	for i := range users {
+		q := user(fmt.Sprintf("u%d", i))
+		d := &decide.Decision{Question: &q, Answer: &decide.Answer{}}
+		if draw(d, 1) && !draw(d, 10) {
+			t.Fatalf("u%d is drawn at 1 %% and not at 10 %%", i)
+		}
+	}
+}
+
+func TestLog_RecordsDenialsOfEverybody(t *testing.T) {
+	f := newFixture(t, []rules.Rule{perUser("r", 0)}, func(o *Options) { o.Rate = 0 })
+	for i := range 50 {
+		f.ask(user(fmt.Sprintf("u%d", i)))
+	}
+	events := f.events()
+	if len(events) != 50 || events[0].Drawn || events[0].Allowed {
+		t.Fatalf("%d of 50 denials, the first %+v", len(events), events[0])
+	}
+}
+
+func TestLog_FoldsAFloodOfOneBucket(t *testing.T) {
+	f := newFixture(t, []rules.Rule{perUser("r", 0)}, nil)
+	const flood = 20_000
+	for range flood {
+		f.ask(user("bad"))
+	}
+	for range 3 {
+		f.ask(user("other"))
+	}
+	total, bad := int64(0), 0
+	for _, e := range f.events() {
+		if total += 1 + e.Folded; e.Key == "user:bad" {
+			bad++
+		}
+	}
+	// The flood takes less than a second or more; each second has foldAbove events and one for the rest.
+	if total != flood+3 || bad < foldAbove+1 {
+		t.Fatalf("%d denials in %d events", total, bad)
+	}
+	if got := f.account.Totals(); got.Folded != flood-int64(bad) {
+		t.Errorf("the account says %+v for %d events of the flood", got, bad)
+	}
+}
+
+func TestFolds_EndASecondWithOneEvent(t *testing.T) {
+	f := newFolds()
+	d := &decide.Decision{Answer: &decide.Answer{Verdict: decide.Denied,
+		Limits: []decide.LimitAnswer{{Key: "{user:1}|1|fw", Weight: 1}}}}
+	write := func(b []byte) []byte { return appendRaw(b, drawn{}, d) }
+	for second := range 3 {
+		single, held := 0, 0
+		for range 100 {
+			if is, _ := f.hold(d, write); is {
+				held++
+			} else {
+				single++
+			}
+		}
+		var raw []byte
+		f.end(func(r []byte) { raw = append(raw, r...) })
+		var e rawEvent
+		e.readRaw(raw)
+		if single != foldAbove || held != 90 || e.folded != 89 {
+			t.Errorf("second %d: %d alone, %d held, folded %d", second, single, held, e.folded)
+		}
+	}
+	// What differs is not folded together.
+	for i := range int64(100) {
+		d.Answer.Limits[0].Weight = i
+		if is, _ := f.hold(d, write); is {
+			t.Fatal("denials of different weights are folded")
+		}
+	}
+}
+
+func TestLog_DropsWhatDoesNotFitAndCountsIt(t *testing.T) {
+	f := newFixture(t, []rules.Rule{perUser("r", 1_000_000)}, nil)
+	f.sink.hold = make(chan struct{})
+	q := user("42")
+	q.Descriptor.Attributes = map[string]string{"text": strings.Repeat("x", 900)}
+	f.ask(q)
+	<-f.sink.entered // the sink hangs
+	const more = 2 * maxBuffered / 1000
+	for range more {
+		f.ask(q)
+	}
+	got := f.account.Totals()
+	if got.Produced != more+1 || got.Dropped[RingFull.String()] == 0 || got.Delivered != 0 {
+		t.Errorf("with a sink that hangs: %+v", got)
+	}
+	if f.log.Oldest().UnixMilli() != epoch {
+		t.Errorf("the oldest is of %v", f.log.Oldest())
+	}
+	close(f.sink.hold)
+	f.events()
+	f.ask(q)
+	if got := f.account.Totals(); got.Dropped[Shutdown.String()] != 1 {
+		t.Errorf("after Close: %+v", got)
+	}
+}
+
+// Whatever is decided by however many: produced is what was delivered and dropped, and the events stand for every
+// recorded decision.
+func TestLog_TotalsAreThoseOfTheWriters(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		f := newFixture(t, []rules.Rule{perUser("r", rapid.Int64Range(0, 30).Draw(rt, "limit"))}, nil)
+		plans := rapid.SliceOfN(rapid.SliceOfN(rapid.IntRange(0, 3), 0, 60), 1, 4).Draw(rt, "users")
+		var all sync.WaitGroup
+		var mu sync.Mutex
+		want := map[string]int64{}
+		for _, plan := range plans {
+			all.Go(func() {
+				for _, u := range plan {
+					name := fmt.Sprintf("u%d", u)
+					a := f.ask(user(name))
+					mu.Lock()
+					want[fmt.Sprintf("user:%s %v", name, a.Allowed())]++
+					mu.Unlock()
+				}
+			})
+		}
+		all.Wait()
+		got := map[string]int64{}
+		for _, e := range f.events() {
+			got[fmt.Sprintf("%s %v", e.Key, e.Allowed)] += 1 + e.Folded
+		}
+		if !reflect.DeepEqual(got, want) {
+			rt.Fatalf("the log has %v, decided were %v", got, want)
+		}
+	})
+}
+
+func TestAppend_IsWhatEncodingJSONWrites(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		e := Event{
+			Schema: Schema, TS: rapid.Int64().Draw(rt, "ts"), Key: rapid.String().Draw(rt, "key"),
+			Used: rapid.Int64().Draw(rt, "used"), Allowed: rapid.Bool().Draw(rt, "allowed"),
+			UserAgent: rapid.String().Draw(rt, "agent"), Rate: rapid.Float64Range(0, 100).Draw(rt, "rate"),
+			Shortened: rapid.SliceOf(rapid.String()).Draw(rt, "shortened"),
+			Limits:    []Limit{},
+		}
+		if rapid.Bool().Draw(rt, "with facts") {
+			e.Facts = &Facts{User: rapid.String().Draw(rt, "user"),
+				Attributes: rapid.MapOf(rapid.String(), rapid.String()).Draw(rt, "attributes"),
+				Fields:     rapid.MapOf(rapid.String(), rapid.Int64()).Draw(rt, "fields")}
+		}
+		for range rapid.IntRange(0, 3).Draw(rt, "limits") {
+			l := Limit{Key: rapid.String().Draw(rt, "limit key"), Degraded: rapid.StringMatching("(local)?").Draw(rt, "by")}
+			if rapid.Bool().Draw(rt, "direct") {
+				l.Direct = &Direct{Algorithm: "gcra", Burst: rapid.Int64().Draw(rt, "burst"),
+					Align: rapid.StringMatching("(first_hit)?").Draw(rt, "align")}
+			}
+			e.Limits = append(e.Limits, l)
+		}
+		ours := e.Append(nil)
+		theirs, err := json.Marshal(&e)
+		if err != nil {
+			rt.Fatal(err)
+		}
+		var a, b any
+		if err := json.Unmarshal(ours, &a); err != nil {
+			rt.Fatalf("%s: %v", ours, err)
+		}
+		if err := json.Unmarshal(theirs, &b); err != nil {
+			rt.Fatal(err)
+		}
+		if !reflect.DeepEqual(a, b) {
+			rt.Fatalf("ours   %s\ntheirs %s", ours, theirs)
+		}
+	})
+}
+
+func TestEvent_IsShortenedFieldByField(t *testing.T) {
+	f := newFixture(t, []rules.Rule{perUser("r", 10)}, nil)
+	q := user("42")
+	q.Origin.UserAgent = strings.Repeat("a", 5000)
+	q.Descriptor.Attributes = map[string]string{"short": "kept"}
+	for i := range 30 {
+		q.Descriptor.Attributes[fmt.Sprintf("long%d", i)] = strings.Repeat("x", 900)
+	}
+	f.ask(q)
+	lines := f.close()
+	if len(lines[0]) > MaxEvent+1 {
+		t.Errorf("an event of %d bytes", len(lines[0]))
+	}
+	var e Event
+	if err := json.Unmarshal(lines[0], &e); err != nil {
+		t.Fatal(err)
+	}
+	if e.Facts == nil || e.Facts.Attributes["short"] != "kept" || len(e.Facts.Attributes) != 1 {
+		t.Errorf("the facts are %+v", e.Facts)
+	}
+	if want := []string{"user_agent", "facts.attributes"}; !reflect.DeepEqual(e.Shortened, want) {
+		t.Errorf("shortened says %v", e.Shortened)
+	}
+	q.Descriptor.Attributes = nil
+	if f.log.conceal.event(&rawEvent{agent: q.Origin.UserAgent}, "").UserAgent != strings.Repeat("a", maxAgent) {
+		t.Error("a user agent is not cut to its bound")
+	}
+}
+
+func TestEvent_HasNoSecret(t *testing.T) {
+	secrets := []string{"sk_live_4eC39HqLyjWDarjtT1zdp7dc", "ghp_16C7e42F292c6912E7710c838347Ae178B4a", "xoxb-123-456",
+		"9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY1"}
+	for _, address := range Addresses() {
+		rs := []rules.Rule{perUser("users", 3), perUser("keys", 3), perUser("tenants", 3), perUser("routes", 3)}
+		rs[1].Scope, rs[2].Scope, rs[3].Scope = "apikey", "attr:tenant", "route"
+		f := newFixture(t, rs, func(o *Options) { o.Address = address })
+		plain := "not-by-its-look"
+		for _, s := range append(secrets, plain) {
+			q := decide.Question{Weight: 1, RequestID: "r", Origin: decide.Origin{Face: "http"},
+				Descriptor: rules.Descriptor{APIKey: s, IP: netip.MustParseAddr("198.51.100.23")}}
+			if s != plain { // only the member says that this one is a key
+				d := &q.Descriptor
+				d.User, d.Tier, d.Host = s, s, "example.com"
+				d.Route = "/v1/" + strings.ReplaceAll(s, "/", "-") + "/x?token=" + s // a slash would be a part of the path
+				d.Attributes = map[string]string{"tenant": s, s: "1"}
+				d.Fields = map[string]int64{s: 1}
+				q.Origin.UserAgent, q.Origin.TraceID = "tool/1 (Bearer "+s+")", s
+				if len(s) <= 64 {
+					q.RequestID = s
+				}
+			}
+			for range 4 { // the last one is denied
+				f.ask(q)
+			}
+			f.ask(decide.Question{IsDirect: true, Weight: 1, Direct: decide.Direct{Key: "k:" + s, Name: "n",
+				Limit: limiter.Limit{Algorithm: limiter.FixedWindow, Count: 1, Window: 1000}}})
+		}
+		all := bytes.Join(f.close(), nil)
+		for _, s := range secrets[:3] {
+			if bytes.Contains(all, []byte(s)) {
+				t.Errorf("addresses %s: the log has %s", address, s)
+			}
+		}
+		hashed := bytes.ReplaceAll(all, []byte(`"trace_id":"`+secrets[3]+`"`), nil) // has the form of an id
+		for _, s := range secrets[3:] {
+			if bytes.Contains(hashed, []byte(s)) {
+				t.Errorf("addresses %s: the log has %s", address, s)
+			}
+		}
+		if address != AddressWhole && bytes.Contains(all, []byte("198.51.100.23")) {
+			t.Errorf("addresses %s: the log has an address", address)
+		}
+	}
+}
+
+func TestConceal_KeepsEqualValuesEqual(t *testing.T) {
+	c := conceal{secret: func() []byte { return []byte("k") }, address: AddressPrefix, omit: map[string]bool{"user": true}}
+	for in, want := range map[string]string{
+		"user:42+ip:203.0.113.7": "user:" + c.hash("42") + "+ip:" + c.hash("203.0.113.7"),
+		"ip:2001:db8::/64":       "ip:" + c.hash("2001:db8::/64"),
+		"203.0.113.7":            c.hash("203.0.113.7"),
+		"attr:tenant:acme":       "attr:tenant:acme",
+		"global":                 "global",
+		"remote_address=::1":     "remote_address=" + c.hash("::1"),
+	} {
+		if got := c.key(in); got != want {
+			t.Errorf("%s is %s, want %s", in, got, want)
+		}
+	}
+	if a, b := c.text("sk_live_a1"), c.text("sk_live_a1"); a != b || a == c.text("sk_live_a2") {
+		t.Error("equal credentials have different hashes")
+	}
+	if got := c.clientIP(netip.MustParseAddr("2001:db8:1:2::3")); got != "2001:db8:1::/48" {
+		t.Errorf("by prefix: %s", got)
+	}
+	if c.secret = func() []byte { return nil }; c.text("sk_live_a1") != "(hidden)" {
+		t.Error("without the key a credential is shown")
+	}
+}
