@@ -157,11 +157,9 @@ func (s *FileSink) due() bool {
 
 // rotate ends the current file. After every step that a crash leaves half done, tidy can go on.
 func (s *FileSink) rotate() {
-	now := s.opt.Now()
 	err := s.file.Close()
 	s.file, s.size = nil, 0
-	to := filepath.Join(s.opt.Dir, now.UTC().Format(earlierName)+plainEnd)
-	if err = errors.Join(err, os.Rename(filepath.Join(s.opt.Dir, currentFile), to)); err != nil {
+	if err = errors.Join(err, os.Rename(filepath.Join(s.opt.Dir, currentFile), s.unused())); err != nil {
 		s.opt.Log.Error("the decision log cannot begin a new file and goes on with the old one", "dir", s.opt.Dir,
 			"error", err)
 	}
@@ -169,6 +167,18 @@ func (s *FileSink) rotate() {
 		return // append tries again and reports it
 	}
 	s.tidy()
+}
+
+// unused is the path of the file that ends now. Another may have ended at the same time by the clock.
+func (s *FileSink) unused() string {
+	for at := s.opt.Now().UTC(); ; at = at.Add(1) {
+		path := filepath.Join(s.opt.Dir, at.Format(earlierName))
+		_, plain := os.Lstat(path + plainEnd)
+		_, compressed := os.Lstat(path + gzipEnd)
+		if plain != nil && compressed != nil { // errors: neither is there
+			return path + plainEnd
+		}
+	}
 }
 
 // tidy compresses earlier files and removes the oldest ones, in a goroutine, one at a time.
