@@ -29,14 +29,19 @@ func createDataDir(dir string) error {
 // lockDataDir keeps other servers from using dir until unlock is called or the process
 // ends. Commands that only use the rules database do not lock it.
 func lockDataDir(dir string) (unlock func() error, err error) {
+	return lockDir(dir, "--data-dir (SLUICE_DATA_DIR)", errDataDirInUse)
+}
+
+// lockDir is lockDataDir for the directory of a setting, with the error of a directory that is in use.
+func lockDir(dir, setting string, inUse error) (unlock func() error, err error) {
 	f, err := os.OpenFile(filepath.Join(dir, "serve.lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("--data-dir (SLUICE_DATA_DIR): %w", err)
+		return nil, fmt.Errorf("%s: %w", setting, err)
 	}
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		err = errors.Join(err, f.Close())
 		if errors.Is(err, syscall.EWOULDBLOCK) {
-			return nil, fmt.Errorf("%s: %w", dir, errDataDirInUse)
+			return nil, fmt.Errorf("%s: %w", dir, inUse)
 		}
 		return nil, fmt.Errorf("lock %s: %w", dir, err)
 	}

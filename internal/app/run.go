@@ -168,11 +168,18 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 		return err
 	}
 	followPoolLoads(buckets.loads, sets, stops)
+	observers := decide.Observers{metrics, &outageLog{log: host.Log, now: host.Now, incidents: incidents}, figures}
+	if cfg.RecordsToFile() {
+		records, err := openDecisionLog(&cfg, &host, db, metrics, figures.node, stops)
+		if err != nil {
+			return err
+		}
+		observers = append(observers, records)
+	}
 	checker, err := decide.NewChecker(decide.CheckerOptions{
 		Deferred: deferred, Secrets: secrets, Loads: buckets.loads,
 		Sets: sets, Store: buckets.store, Local: buckets.local, Ledger: buckets.ledger, Timeout: cfg.StoreTimeout,
-		Now:     host.Now,
-		Observe: decide.Observers{metrics, &outageLog{log: host.Log, now: host.Now, incidents: incidents}, figures},
+		Now: host.Now, Observe: observers,
 	})
 	if err != nil {
 		return err

@@ -116,12 +116,12 @@ func (l *Log) add(now int64, write func([]byte) []byte) {
 	}
 }
 
-// Oldest is when the oldest event was decided that waits for the sink; the zero Time if none waits.
-func (l *Log) Oldest() time.Time {
+// Age is the age of the oldest event that waits for the sink, 0 if none does.
+func (l *Log) Age() time.Duration {
 	if at := l.buffer.oldest(); at > 0 {
-		return time.UnixMilli(at)
+		return max(0, l.opt.Now().Sub(time.UnixMilli(at)))
 	}
-	return time.Time{}
+	return 0
 }
 
 // Close writes what waits and closes the sink, within ctx. Decisions after it are dropped.

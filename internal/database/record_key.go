@@ -1,0 +1,38 @@
+package database
+
+import (
+	"context"
+	"crypto/rand"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+)
+
+// recordKeyBytes is the length of the key of records: that of the hash it is used with.
+const recordKeyBytes = 32
+
+// recordKeyRow is the row of record_key.
+type recordKeyRow struct {
+	ID  int    `gorm:"column:id;primaryKey"`
+	Key []byte `gorm:"column:key"`
+}
+
+// TableName implements gorm's Tabler.
+func (recordKeyRow) TableName() string { return "record_key" }
+
+// RecordKey returns the key with which all nodes of this database hash credentials in the decision log. The first
+// call creates it.
+func (d *DB) RecordKey(ctx context.Context) ([]byte, error) {
+	row := recordKeyRow{ID: 1, Key: make([]byte, recordKeyBytes)}
+	_, _ = rand.Read(row.Key) // never fails: it ends the process instead
+	err := d.writeIn(ctx, func(tx *gorm.DB) error {
+		if err := tx.Clauses(clause.OnConflict{DoNothing: true}).Create(&row).Error; err != nil {
+			return err
+		}
+		return tx.Take(&row, 1).Error
+	})
+	if err != nil {
+		return nil, err
+	}
+	return row.Key, nil
+}
