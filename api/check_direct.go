@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 
+	"sluice/api/decide"
 	"sluice/api/reply"
 	"sluice/internal/access"
 	"sluice/limiter"
@@ -23,12 +24,12 @@ var checkScopes = func() []access.Scope {
 	return []access.Scope{access.ScopeAdmin}
 }()
 
-// Check answers one POST /ratelimit/check that was read without net/http: call describes its sender, body is its whole
+// Check answers one POST /ratelimit/check that was read without net/http: call describes its sender, traceparent is that header or nil, body is its whole
 // body, which is JSON by its content type and not larger than MaxCheck. It appends the body of the response to dst. If
 // problem is not nil, the body is the JSON of the problem; otherwise the status is 200 and the body JSON. It does what
 // the route does, by the same functions. It is safe for concurrent use.
-func (s *Server) Check(ctx context.Context, call access.Call, client net.Addr, body, dst []byte) (out []byte,
-	problem *reply.Problem) {
+func (s *Server) Check(ctx context.Context, call access.Call, client net.Addr, traceparent, body, dst []byte) (
+	out []byte, problem *reply.Problem) {
 	refuse := func(p *reply.Problem) { out, problem = s.appendProblem(dst, p), p }
 	x, _ := s.buffers.Get().(*buffers)
 	defer s.putBack(x)
@@ -37,7 +38,7 @@ func (s *Server) Check(ctx context.Context, call access.Call, client net.Addr, b
 			refuse(s.recovered(checkPath, v))
 		}
 	}()
-	out, err := s.check(ctx, call, body, x, dst)
+	out, err := s.check(ctx, call, traceparent, body, x, dst)
 	if err != nil {
 		refuse(s.problem(err, checkPath, http.MethodPost, func() string { return host(client) }))
 	}
@@ -53,12 +54,16 @@ func host(addr net.Addr) string {
 	return name
 }
 
-func (s *Server) check(ctx context.Context, call access.Call, body []byte, x *buffers, dst []byte) ([]byte, error) {
+func (s *Server) check(ctx context.Context, call access.Call, traceparent, body []byte, x *buffers, dst []byte) (
+	[]byte, error) {
 	if _, err := s.gate.Admit(call, checkScopes...); err != nil {
 		return dst, err
 	}
 	if err := decodeCheck(body, limiter.OpTake, &x.q); err != nil {
 		return dst, err
+	}
+	if x.q.Origin.TraceID == "" && len(traceparent) > 0 {
+		x.q.Origin.TraceID = decide.TraceOf(string(traceparent))
 	}
 	return s.answer(ctx, x, dst)
 }

@@ -19,7 +19,8 @@ import (
 func (f *fixture) direct(r *http.Request, body string) (status int, header http.Header, answer string) {
 	f.t.Helper()
 	client := &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 1234} // that of httptest
-	out, problem := f.server.Check(r.Context(), callOf(r), client, []byte(body), []byte("before"))
+	out, problem := f.server.Check(r.Context(), callOf(r), client, []byte(r.Header.Get("Traceparent")),
+		[]byte(body), []byte("before"))
 	answer, found := strings.CutPrefix(string(out), "before")
 	if !found {
 		f.t.Fatalf("Check overwrote what was there: %s", out)

@@ -10,6 +10,9 @@ import (
 	"sluice/rules"
 )
 
+// faceHTTP is where the questions of this package come in.
+const faceHTTP = "http"
+
 // Limits of a check, also in openapi.yaml.
 const (
 	maxText      = decide.MaxText // bytes of a key or any other string
@@ -23,7 +26,7 @@ const (
 var checkMembers = [...]string{
 	"name", "key", "limit", "window_ms", "algorithm", "burst", "align", "anchor_ms", "buckets", "fail_mode",
 	"limits", "method", "route", "host", "ip", "user", "api_key", "tier", "attributes", "fields",
-	"weight", "request_id", "payload", "ttl_ms",
+	"weight", "request_id", "payload", "ttl_ms", "user_agent", "trace_id",
 }
 
 const (
@@ -51,6 +54,8 @@ const (
 	inRequestID
 	inPayload
 	inTTL
+	inUserAgent
+	inTraceID
 )
 
 // checkInput is a check as it was sent, or one of its limits: its members, their values, and
@@ -163,6 +168,8 @@ func (in *checkInput) read(s *scanner, depth int) error {
 				most = maxRequestID
 			case inPayload:
 				most = decide.MaxPayload
+			case inUserAgent, inTraceID: // cut where they are recorded: a client must not fail checks by its own
+				most = maxBody
 			}
 			if in.before != nil {
 				in.text[i] = in.before[i]
@@ -315,7 +322,8 @@ func (in *checkInput) readFields(s *scanner, depth int) error {
 
 // question validates the check and converts it to a Question.
 func (in *checkInput) question(op limiter.Op, q *decide.Question) {
-	*q = decide.Question{Op: op, Weight: 1, RequestID: in.text[inRequestID]}
+	*q = decide.Question{Op: op, Weight: 1, RequestID: in.text[inRequestID],
+		Origin: decide.Origin{Face: faceHTTP, UserAgent: in.text[inUserAgent], TraceID: in.text[inTraceID]}}
 	if in.given(inWeight) {
 		q.Weight = in.number[inWeight]
 	}

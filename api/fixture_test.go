@@ -373,6 +373,7 @@ type observed struct {
 	bans     []string
 	requests int
 	panics   int
+	origins  []decide.Origin
 	// deferrals are what became of deferred requests.
 	deferrals []string
 }
@@ -388,6 +389,7 @@ func (o *observed) ObserveDecision(d *decide.Decision) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.requests++
+	o.origins = append(o.origins, d.Origin)
 	a := d.Answer
 	for i := range a.Limits {
 		la := &a.Limits[i]

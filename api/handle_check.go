@@ -53,6 +53,7 @@ func single(op limiter.Op) func(*Server, echo.Context) error {
 		if err := decodeCheck(x.body, op, &x.q); err != nil {
 			return err
 		}
+		traced(c.Request(), &x.q)
 		if op == limiter.OpReset {
 			if err := onlyBans(c, &x.q); err != nil {
 				return err
@@ -67,6 +68,13 @@ func single(op limiter.Op) func(*Server, echo.Context) error {
 			return err
 		}
 		return write(c, http.StatusOK, jsonType, x.out)
+	}
+}
+
+// traced takes the trace of a request that names none in its body.
+func traced(r *http.Request, q *decide.Question) {
+	if q.Origin.TraceID == "" {
+		q.Origin.TraceID = decide.TraceOf(r.Header.Get("Traceparent"))
 	}
 }
 
@@ -137,6 +145,9 @@ func (s *Server) checkBatch(c echo.Context) error {
 	}
 	if x.qs, err = decodeBatch(x.body, x.qs[:0]); err != nil {
 		return err
+	}
+	for i := range x.qs {
+		traced(c.Request(), &x.qs[i]) // the trace of the batch
 	}
 	if n := len(x.qs); n <= cap(x.as) {
 		x.as = x.as[:n]

@@ -26,6 +26,7 @@ func (s *Server) reserve(c echo.Context) error {
 	if err != nil {
 		return err
 	}
+	traced(c.Request(), &x.q)
 	if err := s.deps.Checker.Reserve(c.Request().Context(), &x.q, ttl, &x.a); err != nil {
 		return err
 	}

@@ -36,9 +36,9 @@ func newWire(t testing.TB, f *fixture, plainChecks bool) *wire {
 	w := &wire{t: t, fixture: f, conns: make(chan net.Conn), closed: make(chan struct{}), counts: map[string]int{}}
 	if plainChecks {
 		var err error
-		w.plain, err = plain.New(plain.Deps{Check: func(_ context.Context, call access.Call, client net.Addr, body,
+		w.plain, err = plain.New(plain.Deps{Check: func(_ context.Context, call access.Call, client net.Addr, trace, body,
 			dst []byte) ([]byte, *reply.Problem) {
-			return f.server.Check(t.Context(), call, client, body, dst)
+			return f.server.Check(t.Context(), call, client, trace, body, dst)
 		}, MaxBody: MaxCheck, Idle: time.Minute, Write: time.Minute, Checked: func() { w.count("plain") },
 			HandedOver: w.count, Panicked: f.seen.panicked})
 		if err != nil {

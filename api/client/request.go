@@ -37,6 +37,10 @@ type Check struct {
 	// RequestID, up to 64 bytes, identifies the request: a repeat within a minute gets the stored answer and is not
 	// charged again. It also identifies the charge to refund and the lease to release.
 	RequestID string `json:"request_id,omitempty"`
+	// UserAgent and TraceID are those of the client's request, for the decision log; they decide nothing. The first 512
+	// and 64 bytes are recorded.
+	UserAgent string `json:"user_agent,omitempty"`
+	TraceID   string `json:"trace_id,omitempty"`
 	// Payload is stored with a request that a rule defers, up to 16 KiB; it may be empty. Without one a request is never
 	// deferred. Only Check accepts it, and sends such a check by itself.
 	Payload *string `json:"payload,omitempty"`

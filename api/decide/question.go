@@ -40,14 +40,6 @@ type Question struct {
 	secret  []byte // seals the reservation; nil while it is unavailable
 }
 
-// Origin says where a question came from. It decides nothing.
-type Origin struct {
-	// Face is where it came in: http, grpc, or that of a gateway. It is not what the caller sent.
-	Face string
-	// UserAgent is that of the client's request, and TraceID the id of its trace; "" if unknown.
-	UserAgent, TraceID string
-}
-
 // MaxDirect is the largest number of direct limits in one question.
 const MaxDirect = 16
 

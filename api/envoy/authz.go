@@ -84,7 +84,9 @@ func (s *Server) authorization(ctx context.Context, x *buffers) error {
 		x.out.deny(nil, s.style, http.StatusForbidden, missingFact(x.facts.Denied))
 		return nil
 	}
-	x.single = decide.Question{Op: limiter.OpTake, Descriptor: x.facts.Descriptor, Weight: x.facts.Weight}
+	x.single = decide.Question{Op: limiter.OpTake, Descriptor: x.facts.Descriptor, Weight: x.facts.Weight,
+		Origin: decide.Origin{Face: origins[x.face], UserAgent: c.header("user-agent"),
+			TraceID: decide.TraceOf(c.header("traceparent"))}}
 	a := &x.a.Answer
 	if err := s.deps.Checker.Do(ctx, &x.single, a); err != nil {
 		return err

@@ -146,6 +146,16 @@ func decodeHeader(text string) (name, value string, err error) {
 	return name, value, f.err
 }
 
+// header is the first header of a name, in small letters, "" if there is none.
+func (c *checkCall) header(name string) string {
+	for i := range c.headers {
+		if strings.EqualFold(c.headers[i].name, name) {
+			return c.headers[i].value
+		}
+	}
+	return ""
+}
+
 // headersFor writes the headers that a profile reads to a map with their canonical names.
 func (c *checkCall) headersFor(p *profile, to map[string][]string) {
 	for i := range c.headers {

@@ -38,6 +38,7 @@ func (s *Server) answerLimit(ctx context.Context, x *buffers) error {
 	if err := x.question(); err != nil {
 		return invalid{err}
 	}
+	x.q.Origin.Face = origins[x.face]
 	if err := s.deps.Checker.DoDescriptors(ctx, &x.q, &x.a); err != nil {
 		return err
 	}
@@ -130,7 +131,8 @@ func (s *Server) byFacts(ctx context.Context, x *buffers, p *profile) error {
 		x.result = resultMissingFact
 		*a = decide.Answer{Verdict: decide.Denied, Strictest: -1, Limits: a.Limits[:0]}
 	default:
-		x.single = decide.Question{Op: limiter.OpTake, Descriptor: x.facts.Descriptor, Weight: weight}
+		x.single = decide.Question{Op: limiter.OpTake, Descriptor: x.facts.Descriptor, Weight: weight,
+			Origin: decide.Origin{Face: origins[x.face]}}
 		ask := s.deps.Checker.Do
 		if negative {
 			ask = s.giveBack

@@ -20,7 +20,7 @@ import (
 // a closed fail mode denied. The caller is authorised. Errors are those that reply.ProblemOf knows.
 func (s *Server) RLS(ctx context.Context, body []byte) (status int, answer []byte, err error) {
 	x, _ := s.buffers.Get().(*buffers)
-	x.result = resultError
+	x.face, x.result = rls, resultError
 	defer func() {
 		if v := recover(); v != nil {
 			s.deps.Observe.CountCall(faceNames[rls], resultError)

@@ -80,6 +80,9 @@ const (
 
 var faceNames = [faceCount]string{"ratelimit", "ext_authz", "rls"}
 
+// origins are the faces in records, beside those of gateways.
+var origins = [faceCount]string{"envoy_ratelimit", "envoy_ext_authz", "envoy_rls"}
+
 // Faces are the values of the label face.
 func Faces() []string { return faceNames[:] }
 
@@ -144,6 +147,7 @@ func New(d Deps) (*Server, error) {
 
 // buffers is the pooled memory of one call.
 type buffers struct {
+	face    face
 	in      inbound
 	call    *ratelimitv3.RateLimitRequest
 	check   checkCall
@@ -192,7 +196,7 @@ func (s *Server) putBack(x *buffers) {
 // serve answers one call.
 func (s *Server) serve(ctx context.Context, f face, read func(any) error, answer answerer) (out any, err error) {
 	x, _ := s.buffers.Get().(*buffers)
-	x.result = resultError
+	x.face, x.result = f, resultError
 	defer func() {
 		if v := recover(); v != nil {
 			s.recovered(f, v) // x may be in use

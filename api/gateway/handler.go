@@ -238,7 +238,9 @@ func (h *Handler) decide(x *buffers, p *profile, r *http.Request) {
 		out.denyMissing(x.facts.Denied)
 		return
 	}
-	x.q = decide.Question{Op: limiter.OpTake, Descriptor: x.facts.Descriptor, Weight: x.facts.Weight}
+	x.q = decide.Question{Op: limiter.OpTake, Descriptor: x.facts.Descriptor, Weight: x.facts.Weight,
+		Origin: decide.Origin{Face: faceNames[out.face], UserAgent: r.UserAgent(),
+			TraceID: decide.TraceOf(r.Header.Get("Traceparent"))}}
 	if err := h.deps.Checker.Do(r.Context(), &x.q, &x.a); err != nil {
 		out.refuse(resultError, err)
 		return

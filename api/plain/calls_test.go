@@ -18,7 +18,7 @@ import (
 // Each request of a connection has its own credentials and host.
 func TestServe_NothingOfACallIsThatOfThePreviousOne(t *testing.T) {
 	var got []string
-	s, err := New(Deps{Check: func(_ context.Context, call access.Call, _ net.Addr, _, dst []byte) ([]byte,
+	s, err := New(Deps{Check: func(_ context.Context, call access.Call, _ net.Addr, _, _, dst []byte) ([]byte,
 		*reply.Problem) {
 		got = append(got, fmt.Sprintf("%s %q", call.Host, call.Authorization))
 		return dst, nil
@@ -69,7 +69,7 @@ func TestServer_DatesAreThoseOfTheMachine(t *testing.T) {
 func TestServe_ACallHasTheCertificateOfItsConnection(t *testing.T) {
 	want := [][]*x509.Certificate{{{}}}
 	var got []access.Call
-	s, err := New(Deps{Check: func(_ context.Context, call access.Call, _ net.Addr, _, dst []byte) ([]byte,
+	s, err := New(Deps{Check: func(_ context.Context, call access.Call, _ net.Addr, _, _, dst []byte) ([]byte,
 		*reply.Problem) {
 		got = append(got, call)
 		return dst, nil

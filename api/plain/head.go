@@ -40,6 +40,7 @@ type head struct {
 	authorization []byte
 	authorized    bool // there is an Authorization header, which may be empty
 	forwarded     bool // a proxy forwarded the request
+	traceparent   []byte
 }
 
 // read reads the head of the request with which b begins. It reports whether the head is complete. why is the reason
@@ -103,6 +104,8 @@ func (h *head) take(kind headerKind, value []byte, maxBody int) (why string) {
 		h.authorization, h.authorized = value, true
 	case forwarding:
 		h.forwarded = true
+	case traceparent:
+		h.traceparent = value
 	case contentLength:
 		h.body = length(value)
 		if ok = h.body >= 0; h.body > maxBody {
@@ -127,6 +130,7 @@ const (
 	connection
 	authorization
 	forwarding
+	traceparent
 	kindCount
 )
 
@@ -148,6 +152,7 @@ var headerKinds = func() (t [18][]struct {
 	add(contentLength, "Content-Length")
 	add(connection, "Connection")
 	add(authorization, "Authorization")
+	add(traceparent, "Traceparent")
 	add(forwarding, access.ForwardingHeaders()...)
 	add(unusual, "Transfer-Encoding", "Trailer", "TE", "Expect", "Upgrade", "HTTP2-Settings", "Content-Encoding",
 		"Origin", "Sec-Fetch-Site")

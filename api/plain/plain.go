@@ -20,8 +20,8 @@ import (
 
 // Deps are the dependencies of a Server. Check, MaxBody, Idle and Write are required.
 type Deps struct {
-	// Check answers one check, as api.Server.Check does. It keeps no part of body.
-	Check func(ctx context.Context, call access.Call, client net.Addr, body, dst []byte) (out []byte,
+	// Check answers one check, as api.Server.Check does. It keeps no part of traceparent and body.
+	Check func(ctx context.Context, call access.Call, client net.Addr, traceparent, body, dst []byte) (out []byte,
 		problem *reply.Problem)
 	// MaxBody is the size of the largest body that Check takes.
 	MaxBody int
@@ -227,7 +227,7 @@ func (c *conn) answer() bool {
 	end := h.size + h.body
 	out, _ := s.outs.Get().(*[]byte)
 	began := s.begin(c, len(c.in) > end)
-	text, problem := s.d.Check(c.ctx, c.call(), c.RemoteAddr(), c.in[h.size:end], (*out)[:headRoom])
+	text, problem := s.d.Check(c.ctx, c.call(), c.RemoteAddr(), h.traceparent, c.in[h.size:end], (*out)[:headRoom])
 	s.d.Checked()
 	closing := c.closing(end)
 	_, err := c.Write(s.frame(text, problem, closing))

@@ -48,7 +48,7 @@ func startPlain(t *testing.T, secure *tls.Config, write time.Duration) *plainNod
 	t.Helper()
 	p := &plainNode{checks: make(chan string), finish: make(chan string), left: make(chan error, 1)}
 	checks, err := plain.New(plain.Deps{
-		Check: func(ctx context.Context, _ access.Call, _ net.Addr, body, dst []byte) ([]byte, *reply.Problem) {
+		Check: func(ctx context.Context, _ access.Call, _ net.Addr, _, body, dst []byte) ([]byte, *reply.Problem) {
 			switch string(body) {
 			case "bug":
 				panic("a bug")
