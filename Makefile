@@ -62,6 +62,11 @@ test-valkey: ## run the tests of the counters with another program in place of r
 	ln -s "$$VALKEY" "$$dir/redis-server"; PATH="$$dir:$$PATH" $(GO) test -count=1 ./limiter/... ./internal/fleet \
 	./internal/deferred/... ./internal/playbook ./api/... ./internal/app
 
+.PHONY: test-kafka
+test-kafka: deps ## run the suite of the Kafka sink against a cluster of yours (BROKERS=host:port,host:port)
+	@: $${BROKERS:?say which brokers, as in BROKERS=127.0.0.1:9092}; SLUICE_KAFKA_TEST_BROKERS="$$BROKERS" \
+	$(GO) test -count=1 -v -run '^TestCluster_' ./internal/records/kafkasink
+
 .PHONY: oracle
 oracle: deps ## compare 100,000 configurations with envoyproxy/ratelimit's own matching (part of test: 1,000)
 	cd bench && $(GO) test -count=1 -timeout 120m -v -run '^TestConfigs_' ./oracle -configs 100000

@@ -40,7 +40,8 @@ func (a *Account) Deliver(n int) { a.delivered.Add(int64(n)) }
 // Drop counts n events that the sink certainly does not have.
 func (a *Account) Drop(r Reason, n int) { a.dropped[r].Add(int64(n)) }
 
-// Doubt counts n events that were sent when a forced stop came, and of which nobody knows whether they arrived.
+// Doubt counts n events that were sent and given up, at a forced stop or after the sink's time for delivery, and of
+// which no answer says whether they arrived.
 func (a *Account) Doubt(n int) { a.doubtful.Add(int64(n)) }
 
 // Totals are the counts of an account since the start of the node. Produced is the sum of the others but for Folded,

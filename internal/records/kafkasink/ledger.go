@@ -1,0 +1,231 @@
+package kafkasink
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"sluice/internal/records"
+)
+
+// event is one event until it is known what became of it.
+type event struct {
+	id     uint64
+	size   int // bytes of key and value
+	since  time.Time
+	record kgo.Record
+	header [1]kgo.RecordHeader
+
+	// The ledger's lock guards the rest.
+	next, prev *event
+	batch      uint64 // the batch it was encoded in last
+	waiting    int    // requests with it that are on the wire
+	lost       int    // requests with it whose answer did not come or did not say whether it was taken
+	failed     bool   // the client gave it up
+	reason     records.Reason
+	settled    bool
+}
+
+// verdict is what an answer says about a batch.
+type verdict uint8
+
+const (
+	taken   verdict = iota // it is in the topic
+	refused                // it is not in the topic
+	unsure                 // nobody knows
+)
+
+// ledger has the events that the client has, and counts each of them in the account once. It is safe for concurrent
+// use.
+type ledger struct {
+	account *records.Account
+	// delivered is called when events were delivered, and noticed with the codes of other answers, without a lock.
+	delivered func()
+	noticed   func(error)
+
+	mu     sync.Mutex
+	last   uint64
+	size   int // of all events
+	events map[uint64]*event
+	// head is a ring of all events by age: head.next is the oldest.
+	head event
+	// encoded are batches that were encoded and not yet written, by the hash of their bytes.
+	encoded map[uint64][]*event
+	shut    bool
+	// idle, if it is not nil, is closed when there are no events.
+	idle chan struct{}
+}
+
+func newLedger(account *records.Account) *ledger {
+	l := &ledger{account: account, events: map[uint64]*event{}, encoded: map[uint64][]*event{}}
+	l.head.next, l.head.prev = &l.head, &l.head
+	return l
+}
+
+// add takes an event of size bytes in. It is nil if there is no room.
+func (l *ledger) add(size int, now time.Time) *event {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.events) >= maxEvents || l.size+size > maxBytes {
+		return nil
+	}
+	e := &event{size: size, since: now}
+	l.size += size
+	l.last++
+	e.id = l.last
+	l.events[e.id] = e
+	e.prev, e.next = l.head.prev, &l.head
+	e.prev.next, e.next.prev = e, e
+	return e
+}
+
+// oldest is when the oldest event came, and zero if there is none.
+func (l *ledger) oldest() time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.head.next.since
+}
+
+// encode notes that a batch with this hash has these events.
+func (l *ledger) encode(batch uint64, ids []uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	events := make([]*event, 0, len(ids))
+	for _, id := range ids {
+		e := l.events[id]
+		if e == nil { // then write refuses the batch
+			return
+		}
+		delete(l.encoded, e.batch)
+		e.batch = batch
+		events = append(events, e)
+	}
+	l.encoded[batch] = events
+}
+
+// write returns the events of a batch, which is about to be written. It is false if it must not be written, because
+// the account already says of one of its events that it was not.
+func (l *ledger) write(batch uint64) ([]*event, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	events, ok := l.encoded[batch]
+	delete(l.encoded, batch)
+	if l.shut || !ok {
+		return nil, false
+	}
+	for _, e := range events {
+		if e.settled || e.failed {
+			return nil, false
+		}
+	}
+	for _, e := range events {
+		e.waiting++
+	}
+	return events, true
+}
+
+// answer notes what became of a batch that was written.
+func (l *ledger) answer(events []*event, v verdict) {
+	if v == taken && len(events) > 0 {
+		defer l.delivered()
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, e := range events {
+		e.waiting--
+		switch {
+		case e.settled:
+			continue
+		case v == taken:
+			l.settle(e)
+			l.account.Deliver(1)
+			continue
+		case v == unsure:
+			e.lost++
+		}
+		l.giveUp(e)
+	}
+}
+
+// deliver notes that the client says an event is in the topic.
+func (l *ledger) deliver(e *event) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !e.settled {
+		l.settle(e)
+		l.account.Deliver(1)
+	}
+}
+
+// fail notes that the client gave an event up. If it is on the wire, the account waits for the answer.
+func (l *ledger) fail(e *event, r records.Reason) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !e.settled {
+		e.failed, e.reason = true, r
+		l.giveUp(e)
+	}
+}
+
+// giveUp counts an event that the client gave up, unless an answer may still come.
+func (l *ledger) giveUp(e *event) {
+	if !e.failed || e.waiting > 0 {
+		return
+	}
+	l.settle(e)
+	if e.lost > 0 {
+		l.account.Doubt(1)
+	} else {
+		l.account.Drop(e.reason, 1)
+	}
+}
+
+// close counts all events that are left. After it nothing is written.
+func (l *ledger) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.shut = true
+	for e := l.head.next; e != &l.head; e = l.head.next {
+		if !e.failed {
+			e.failed, e.reason = true, records.Shutdown
+		}
+		e.lost, e.waiting = e.lost+e.waiting, 0
+		l.giveUp(e)
+	}
+}
+
+// wait waits until it is known of all events what became of them.
+func (l *ledger) wait(ctx context.Context) error {
+	l.mu.Lock()
+	if len(l.events) == 0 {
+		l.mu.Unlock()
+		return nil
+	}
+	if l.idle == nil {
+		l.idle = make(chan struct{})
+	}
+	idle := l.idle
+	l.mu.Unlock()
+	select {
+	case <-idle:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// settle takes an event out.
+func (l *ledger) settle(e *event) {
+	e.settled = true
+	l.size -= e.size
+	delete(l.events, e.id)
+	delete(l.encoded, e.batch)
+	e.prev.next, e.next.prev = e.next, e.prev
+	e.prev, e.next = nil, nil
+	if len(l.events) == 0 && l.idle != nil {
+		close(l.idle)
+		l.idle = nil
+	}
+}

@@ -1,0 +1,170 @@
+package kafkasink
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"sluice/internal/records"
+)
+
+// status logs once that Kafka does not take events, and once that it does again. It is safe for concurrent use.
+type status struct {
+	log    *slog.Logger
+	oldest func() time.Time
+	now    func() time.Time
+
+	mu      sync.Mutex
+	failing bool
+	last    error // why the last connection or question failed
+	worked  time.Time
+}
+
+// patience is how long an event waits before a failure is logged that may pass by itself: a broker that restarts
+// while the others take its partitions.
+const patience = 5 * time.Second
+
+// fail logs the beginning of a failure.
+func (s *status) fail(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.failing {
+		s.failing = true
+		s.log.Error("Kafka does not take the events of the decision log: they wait, and those it does not take in time "+
+			"are dropped and counted in sluice_decision_log_dropped_total", "error", err)
+	}
+}
+
+// works logs the end of a failure.
+func (s *status) works() {
+	now := s.now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.worked = now
+	if s.failing {
+		s.failing = false
+		s.log.Info("Kafka takes the events of the decision log again")
+	}
+}
+
+func (s *status) isFailing() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.failing
+}
+
+// noticed logs a failure that may pass, if events have waited.
+func (s *status) noticed(err error) {
+	if err == nil || errors.Is(err, kgo.ErrClientClosed) || errors.Is(err, context.Canceled) {
+		return
+	}
+	s.mu.Lock()
+	if errors.Is(s.last, err) {
+		err = s.last // which says more
+	}
+	s.last = err
+	s.mu.Unlock()
+	if at := s.oldest(); !at.IsZero() && s.now().Sub(at) > patience {
+		s.fail(err)
+	}
+}
+
+// gaveUp logs why the client gave an event up. A full buffer has another cause, which is logged, and after a failure
+// the client gives old events up although it can deliver new ones.
+func (s *status) gaveUp(err error) {
+	switch reasonOf(err) {
+	case records.ClientFull:
+		return
+	case records.TooOld:
+		s.mu.Lock()
+		works := !s.worked.IsZero() && s.now().Sub(s.worked) <= patience
+		s.mu.Unlock()
+		if works {
+			return
+		}
+	}
+	if !errors.Is(err, kgo.ErrClientClosed) {
+		s.fail(err)
+	}
+}
+
+// checked logs what the first question to Kafka found out.
+func (s *status) checked(ctx context.Context, resp *kmsg.MetadataResponse, err error) {
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return // by Close
+	}
+	if err != nil {
+		s.mu.Lock()
+		if s.last != nil { // err often says only that the time is over
+			err = s.last
+		}
+		s.mu.Unlock()
+		s.fail(err)
+		return
+	}
+	for i := range resp.Topics {
+		if err := kerr.ErrorForCode(resp.Topics[i].ErrorCode); err != nil && !kerr.IsRetriable(err) ||
+			errors.Is(err, kerr.UnknownTopicOrPartition) {
+			s.fail(err)
+		}
+	}
+}
+
+// OnBrokerConnect implements kgo.HookBrokerConnect.
+func (s *status) OnBrokerConnect(_ kgo.BrokerMetadata, _ time.Duration, _ net.Conn, err error) {
+	s.noticed(err)
+}
+
+// OnBrokerE2E implements kgo.HookBrokerE2E.
+func (s *status) OnBrokerE2E(_ kgo.BrokerMetadata, key int16, e kgo.BrokerE2E) {
+	err := e.Err()
+	if err != nil && (key == int16(kmsg.SASLHandshake) || key == int16(kmsg.SASLAuthenticate)) {
+		// Some brokers close the connection and say nothing.
+		err = fmt.Errorf("while the node authenticated: %w", err)
+	}
+	s.noticed(err)
+}
+
+var (
+	_ kgo.HookBrokerConnect = (*status)(nil)
+	_ kgo.HookBrokerE2E     = (*status)(nil)
+)
+
+// reasonOf is the reason for which an event is dropped that the client gave up with err.
+func reasonOf(err error) records.Reason {
+	switch {
+	case errors.Is(err, kgo.ErrMaxBuffered):
+		return records.ClientFull
+	case errors.Is(err, kgo.ErrRecordTimeout):
+		return records.TooOld
+	case errors.Is(err, kerr.UnknownTopicOrPartition), errors.Is(err, kerr.CorruptMessage):
+		return records.Refused
+	}
+	// What is left at Close is in the account before the client closes. Otherwise the client was replaced.
+	if errors.Is(err, kgo.ErrClientClosed) {
+		return records.Refused
+	}
+	if code, ok := errors.AsType[*kerr.Error](err); ok && !code.Retriable {
+		return records.Refused
+	}
+	return records.TooOld // after the last of many failures that might have passed
+}
+
+// final is whether the client can produce no more after err.
+func final(err error) bool {
+	for _, code := range []*kerr.Error{kerr.ClusterAuthorizationFailed, kerr.OutOfOrderSequenceNumber,
+		kerr.UnknownProducerID, kerr.InvalidProducerIDMapping, kerr.InvalidProducerEpoch} {
+		if errors.Is(err, code) {
+			return true
+		}
+	}
+	return false
+}
