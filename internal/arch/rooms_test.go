@@ -73,7 +73,7 @@ var rooms = []room{
 	{path: "internal/records", may: []string{"api/decide", "api/reply", "internal/atomicfile", "limiter", "rules",
 		"rules/chars", "rules/redact"}, inTests: []string{"limiter/memstore"}},
 	{path: "internal/records/kafkasink", may: []string{"internal/records"},
-		foreign: []string{"github.com/twmb/franz-go"}},
+		foreign: []string{"github.com/twmb/franz-go", "github.com/klauspost/compress/zstd"}},
 	{path: "internal/telemetry", may: []string{"api/decide", "limiter", "limiter/nearstore", "limiter/redisstore", "rules",
 		"internal/fleet", "internal/records"}, foreign: []string{prometheus, otel}},
 	{path: "internal/stats", may: []string{"rules", "internal/tick", "internal/wire"},

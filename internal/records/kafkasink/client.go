@@ -28,7 +28,7 @@ const (
 
 // open creates the client. The producer is idempotent by default, and waits for all replicas that are in sync.
 func (s *Sink) open() error {
-	inner, err := kgo.DefaultCompressor(kgo.ZstdCompression())
+	zstd, err := newCompressor(s.ledger)
 	if err != nil {
 		return err
 	}
@@ -43,7 +43,7 @@ func (s *Sink) open() error {
 		kgo.RetryBackoffFn(func(n int) time.Duration { return min(100*time.Millisecond<<min(n, 8), retryMost) }),
 		kgo.MetadataMinAge(metadataPause),
 		kgo.MetadataMaxAge(time.Minute),
-		kgo.WithCompressor(compressor{inner: inner, ledger: s.ledger}),
+		kgo.WithCompressor(zstd),
 		kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil)),
 		kgo.ProducerLinger(linger),
 		kgo.ProducerBatchMaxBytes(512 << 10),

@@ -6,9 +6,11 @@ import (
 	"errors"
 	"hash/maphash"
 	"net"
+	"slices"
 	"strconv"
 	"sync"
 
+	"github.com/klauspost/compress/zstd"
 	"github.com/twmb/franz-go/pkg/kbin"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -24,19 +26,30 @@ const (
 // seed is that of the hashes of batches.
 var seed = maphash.MakeSeed()
 
-// compressor notes which events are in a batch, before it compresses the batch with inner.
+// compressor notes which events are in a batch, and compresses it. Unlike the client's own it keeps its encoders, of
+// which each has a megabyte, between collections of garbage.
 type compressor struct {
-	inner  kgo.Compressor
+	zstd   *zstd.Encoder
 	ledger *ledger
+}
+
+func newCompressor(l *ledger) (compressor, error) {
+	z, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithWindowSize(64<<10),
+		zstd.WithEncoderConcurrency(2))
+	return compressor{zstd: z, ledger: l}, err
 }
 
 // Compress implements kgo.Compressor. The client calls it just before it writes a batch, and holds the lock that keeps
 // the batch's events from being given up meanwhile.
 func (c compressor) Compress(dst *bytes.Buffer, src []byte, flags ...kgo.CompressFlag,
 ) ([]byte, kgo.CompressionCodecType) {
-	out, codec := c.inner.Compress(dst, src, flags...)
-	if out == nil || len(out) >= len(src) { // then the client would write src
-		out, codec = src, kgo.CodecNone
+	out, codec := src, kgo.CodecNone
+	if !slices.Contains(flags, kgo.CompressDisableZstd) {
+		dst.Grow(len(src) / 4)
+		// The client writes src if that is not longer.
+		if z := c.zstd.EncodeAll(src, dst.AvailableBuffer()); len(z) < len(src) {
+			out, codec = z, kgo.CodecZstd
+		}
 	}
 	c.ledger.encode(maphash.Bytes(seed, out), numbers(src))
 	return out, codec
