@@ -40,6 +40,7 @@ func TestAnswers(t *testing.T) {
 		{kerr.OutOfOrderSequenceNumber, false, "refused"},
 	} {
 		t.Run(tt.err.Message, func(t *testing.T) {
+			t.Parallel()
 			c := fake(t)
 			f := newSink(t, c.ListenAddrs(), Options{})
 			c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: topicName, Err: tt.err, Count: 3})

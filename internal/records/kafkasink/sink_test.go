@@ -111,7 +111,7 @@ func (f *fixture) onWire() int {
 func TestCluster_StopsAtAnyMoment(t *testing.T) {
 	brokers, topic := brokersOf(t)
 	var sums records.Totals
-	for i := range 30 {
+	for i := range 20 {
 		random := rand.New(rand.NewPCG(3, uint64(i)))
 		breaks := rand.New(rand.NewPCG(4, uint64(i)))
 		w := newWires(func(n int) int {
