@@ -116,11 +116,6 @@ func (l *ledger) write(batch uint64) ([]*event, bool) {
 		return nil, false
 	}
 	for _, e := range events {
-		if e.settled || e.failed {
-			return nil, false
-		}
-	}
-	for _, e := range events {
 		e.waiting++
 	}
 	return events, true
@@ -216,7 +211,7 @@ func (l *ledger) wait(ctx context.Context) error {
 	}
 }
 
-// settle takes an event out.
+// settle takes an event out. A batch that was encoded with it can then not be written.
 func (l *ledger) settle(e *event) {
 	e.settled = true
 	l.size -= e.size
