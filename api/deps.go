@@ -10,6 +10,7 @@ import (
 	"sluice/api/decide"
 	"sluice/internal/access"
 	"sluice/internal/fleet"
+	"sluice/internal/records"
 	"sluice/internal/stats"
 	"sluice/limiter"
 	"sluice/rules"
@@ -62,6 +63,8 @@ type Deps struct {
 	HotEverywhere func(ctx context.Context) ([]fleet.HotLive, error)
 	// Stats has the figures of what was decided. If nil, nothing is known of them.
 	Stats stats.Source
+	// DecisionLogs are the accounts of the decision logs of this node, by sink. If nil, it has none.
+	DecisionLogs map[string]func() records.Totals
 	// Incidents has those of all nodes. If nil, there are none.
 	Incidents IncidentLister
 	// RLS answers a call of Envoy's RateLimitService in the JSON form of proto3, with a status and a body. If nil, the

@@ -185,7 +185,7 @@ func (s *Server) lease(c echo.Context, op limiter.Op) error {
 		return err
 	}
 	if ok {
-		err = s.deps.Checker.Lease(c.Request().Context(), op, token, &x.a)
+		err = s.deps.Checker.Lease(c.Request().Context(), op, token, decide.Origin{Face: faceHTTP}, &x.a)
 	} else if err = decodeCheck(body, op, &x.q); err == nil {
 		err = s.deps.Checker.Do(c.Request().Context(), &x.q, &x.a)
 	}

@@ -122,7 +122,7 @@ func decodeSettlement(body []byte) (*decide.Settlement, error) {
 		}
 		return n
 	}
-	s := &decide.Settlement{Weight: -1}
+	s := &decide.Settlement{Weight: -1, Origin: decide.Origin{Face: faceHTTP}}
 	for i := range v.Members {
 		name, m := v.Members[i].Name, &v.Members[i].Value
 		switch name {

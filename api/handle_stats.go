@@ -3,6 +3,7 @@ package api
 import (
 	"encoding/csv"
 	"errors"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -12,6 +13,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"sluice/api/reply"
+	"sluice/internal/records"
 	"sluice/internal/stats"
 	"sluice/rules"
 )
@@ -46,7 +48,7 @@ func (s *Server) figures(c echo.Context) error {
 	if format == "csv" {
 		return sendCSV(c, "stats.csv", r.Partial, statsHeader, statsRecords(&r))
 	}
-	return write(c, http.StatusOK, jsonType, appendStats(nil, &r))
+	return write(c, http.StatusOK, jsonType, appendStats(nil, &r, s.deps.DecisionLogs))
 }
 
 // figures reads what GET /ratelimit/stats asks for. Empty parameters are the same as absent ones.
@@ -127,8 +129,8 @@ func (q *query) add(err error) {
 	}
 }
 
-// appendStats writes a result as the schema Stats of openapi.yaml.
-func appendStats(b []byte, r *stats.Result) []byte {
+// appendStats writes a result and the accounts of decision logs as the schema Stats of openapi.yaml.
+func appendStats(b []byte, r *stats.Result, logs map[string]func() records.Totals) []byte {
 	b = append(b, `{"from":`...)
 	b = appendTime(b, r.From)
 	b = append(b, `,"to":`...)
@@ -160,7 +162,19 @@ func appendStats(b []byte, r *stats.Result) []byte {
 		b = appendMember(b, "error", row.Error)
 		b = append(b, '}')
 	}
-	return append(b, "]}\n"...)
+	b = append(b, ']')
+	if len(logs) > 0 {
+		b = append(b, `,"decision_log":{`...)
+		for i, sink := range slices.Sorted(maps.Keys(logs)) {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = append(reply.AppendString(b, sink), ':')
+			b = append(b, rules.JSONText(logs[sink]())...)
+		}
+		b = append(b, '}')
+	}
+	return append(b, "}\n"...)
 }
 
 // appendSeries writes a series; an unknown point has null for every figure.

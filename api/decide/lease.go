@@ -87,8 +87,8 @@ func leaseToken(w *work, p *plan, a *Answer) string {
 
 // Lease releases (OpRelease) or renews (OpRenew) the leases of a token. To release leases that
 // have ended is no error and gives back nothing; to renew them is not allowed. The error is
-// ErrBadLease or the store's.
-func (c *Checker) Lease(ctx context.Context, op limiter.Op, token string, a *Answer) error {
+// ErrBadLease or the store's. from is for records only.
+func (c *Checker) Lease(ctx context.Context, op limiter.Op, token string, from Origin, a *Answer) error {
 	shared, local, err := parseLease(token, op)
 	if err != nil {
 		return err
@@ -120,7 +120,7 @@ func (c *Checker) Lease(ctx context.Context, op limiter.Op, token string, a *Ans
 		}
 		a.leases(set, &call)
 	}
-	c.opt.Observe.ObserveDecision(&Decision{Answer: a, Took: c.opt.Now().Sub(start), ID: id})
+	c.opt.Observe.ObserveDecision(&Decision{Answer: a, Took: c.opt.Now().Sub(start), ID: id, Origin: from})
 	return nil
 }
 

@@ -109,7 +109,7 @@ func TestLedger_LeasesHeldThereCountHere(t *testing.T) {
 	f, l := withLedger(t, &nodes{n: 1}, r)
 	kept, released := f.take(), f.take()
 	var a Answer
-	if err := f.Lease(t.Context(), limiter.OpRelease, released.Lease, &a); err != nil {
+	if err := f.Lease(t.Context(), limiter.OpRelease, released.Lease, Origin{}, &a); err != nil {
 		t.Fatal(err)
 	}
 	f.store.fail(errAway)

@@ -53,7 +53,7 @@ func TestObserver_HearsOfEveryOperationOnce(t *testing.T) {
 	lease := f.take().Lease
 	var a Answer
 	for _, op := range []limiter.Op{limiter.OpRenew, limiter.OpRelease} {
-		if err := f.Lease(t.Context(), op, lease, &a); err != nil {
+		if err := f.Lease(t.Context(), op, lease, Origin{}, &a); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -163,6 +163,8 @@ type Settlement struct {
 	Weight int64
 	// Fields are the weights for rules with a weight_field. Missing ones stay as estimated.
 	Fields map[string]int64
+	// Origin is for records only.
+	Origin Origin
 }
 
 // SettleReservation corrects what a reservation charged to the actual weight. For every limit
@@ -189,7 +191,7 @@ func (c *Checker) SettleReservation(ctx context.Context, s *Settlement, a *Answe
 	calls = append(calls, r.leases...)
 	c.opt.Store.DoAll(ctx, calls)
 	calls, r.leases = calls[:len(r.calls)], calls[len(r.calls):]
-	return c.answerSettlement(ctx, r, calls, start, a)
+	return c.answerSettlement(ctx, r, calls, start, s.Origin, a)
 }
 
 // open reads a token. It reads the secrets anew if none of the known ones matches.
@@ -253,7 +255,7 @@ func (a *reservedAsk) weigh(s *Settlement) int64 {
 
 // answerSettlement writes the answer of a settlement, with the enforced limits only.
 func (c *Checker) answerSettlement(ctx context.Context, r *reservation, calls []limiter.Call, start time.Time,
-	a *Answer) error {
+	from Origin, a *Answer) error {
 	*a = Answer{Op: limiter.OpSettle, Verdict: Allowed, Strictest: -1, Limits: a.Limits[:0]}
 	set := c.opt.Sets.Load()
 	for i := range calls {
@@ -277,7 +279,7 @@ func (c *Checker) answerSettlement(ctx context.Context, r *reservation, calls []
 		}
 	}
 	c.opt.Ledger.mirrorLeases(r.leases)
-	d := Decision{Answer: a, Took: c.opt.Now().Sub(start)}
+	d := Decision{Answer: a, Took: c.opt.Now().Sub(start), Origin: from}
 	if len(r.calls) > 0 {
 		d.ID = r.calls[0].id
 	}

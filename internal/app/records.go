@@ -2,6 +2,8 @@ package app
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -12,6 +14,8 @@ import (
 	"sluice/internal/config"
 	"sluice/internal/database"
 	"sluice/internal/records"
+	"sluice/internal/records/kafkasink"
+	"sluice/internal/secretfile"
 	"sluice/internal/telemetry"
 )
 
@@ -19,9 +23,66 @@ import (
 var errRecordsInUse = errors.New("another sluice serve writes its decision log here; choose another directory with " +
 	"--decision-log-dir (SLUICE_DECISION_LOG_DIR)")
 
-// openDecisionLog opens the decision log of this node in files.
-func openDecisionLog(cfg *config.Serve, host *Host, db *database.DB, metrics *telemetry.Metrics, node string,
-	stops *stops) (*records.Log, error) {
+// decisionLog is the log of a sink.
+type decisionLog struct {
+	*records.Log
+	sink    string
+	account *records.Account
+}
+
+// openDecisionLogs opens the decision logs of this node: in files, in Kafka, both or none. Each has its own buffer and
+// account, so that one sink that stands still takes nothing from the other.
+func openDecisionLogs(cfg *config.Serve, host *Host, db *database.DB, password *secretfile.File,
+	metrics *telemetry.Metrics, node string, stops *stops) (logs []decisionLog, err error) {
+	key := &recordKey{}
+	open := func(name string, sink func(*records.Account) (records.Sink, error)) error {
+		account := &records.Account{}
+		to, err := sink(account)
+		if err != nil {
+			return err
+		}
+		log, err := records.New(records.Options{Sink: to, Account: account, Rate: cfg.LogRate, Address: cfg.LogClientIP,
+			Omit: cfg.LogOmit, Secret: key.get, Node: node, Now: host.Now})
+		if err != nil {
+			return errors.Join(err, to.Close(context.Background()))
+		}
+		stops.add("decision log in "+name, log.Close)
+		metrics.DecisionLog(name, account.Totals, log.Age)
+		logs = append(logs, decisionLog{log, name, account})
+		return nil
+	}
+	if cfg.RecordsToFile() {
+		if err := open(config.DecisionLogFile, func(account *records.Account) (records.Sink, error) {
+			return openRecordFiles(cfg, host, account, stops)
+		}); err != nil {
+			return nil, err
+		}
+	}
+	if cfg.RecordsToKafka() {
+		if err := open(config.DecisionLogKafka, func(account *records.Account) (records.Sink, error) {
+			return openKafka(&cfg.Kafka, host, password, account)
+		}); err != nil {
+			return nil, err
+		}
+	}
+	if len(logs) > 0 {
+		stops.add("key of the decision log",
+			task(func(ctx context.Context) { key.find(ctx, db, cfg.PollInterval, host.Log) }))
+	}
+	return logs, nil
+}
+
+// accountsOf are the accounts of logs, by sink.
+func accountsOf(logs []decisionLog) map[string]func() records.Totals {
+	out := map[string]func() records.Totals{}
+	for _, log := range logs {
+		out[log.sink] = log.account.Totals
+	}
+	return out
+}
+
+// openRecordFiles opens the files of the decision log, which no other process writes.
+func openRecordFiles(cfg *config.Serve, host *Host, account *records.Account, stops *stops) (records.Sink, error) {
 	const setting = "--decision-log-dir (SLUICE_DECISION_LOG_DIR)"
 	dir := cfg.RecordsDir()
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -32,22 +93,37 @@ func openDecisionLog(cfg *config.Serve, host *Host, db *database.DB, metrics *te
 		return nil, err
 	}
 	stops.add("decision log lock", func(context.Context) error { return unlock() })
-	account := &records.Account{}
 	files, err := records.OpenFiles(records.FileOptions{Dir: dir, MaxBytes: int64(cfg.MaxLogBytes), Account: account,
 		Now: host.Now, Log: host.Log})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", setting, err)
 	}
-	key := &recordKey{}
-	stops.add("key of the decision log", task(func(ctx context.Context) { key.find(ctx, db, cfg.PollInterval, host.Log) }))
-	log, err := records.New(records.Options{Sink: files, Account: account, Rate: cfg.LogRate, Address: cfg.LogClientIP,
-		Omit: cfg.LogOmit, Secret: key.get, Node: node, Now: host.Now})
-	if err != nil {
-		return nil, errors.Join(err, files.Close(context.Background()))
+	return files, nil
+}
+
+// openKafka opens the topic of the decision log. It does not wait for a broker.
+func openKafka(cfg *config.Kafka, host *Host, password *secretfile.File, account *records.Account) (records.Sink,
+	error) {
+	opt := kafkasink.Options{Brokers: cfg.KafkaBrokers, Topic: cfg.KafkaTopic, SASL: cfg.KafkaSASL, User: cfg.KafkaUser,
+		Password: func() string { return cfg.KafkaPassword }, Account: account, Log: host.Log, Now: host.Now}
+	if password != nil {
+		opt.Password = password.Value
 	}
-	stops.add("decision log", log.Close)
-	metrics.DecisionLog(config.DecisionLogFile, account.Totals, log.Age)
-	return log, nil
+	if cfg.KafkaTLS {
+		opt.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
+	}
+	if cfg.KafkaCAFile != "" {
+		const setting = "--kafka-ca-file (SLUICE_KAFKA_CA_FILE)"
+		pem, err := os.ReadFile(cfg.KafkaCAFile)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", setting, err)
+		}
+		opt.TLS.RootCAs = x509.NewCertPool()
+		if !opt.TLS.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("%s: %s has no certificate in PEM form", setting, cfg.KafkaCAFile)
+		}
+	}
+	return kafkasink.Open(opt)
 }
 
 // recordKey is the key of the hashes of the decision log, once it is known. It is safe for concurrent use.

@@ -169,12 +169,13 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	}
 	followPoolLoads(buckets.loads, sets, stops)
 	observers := decide.Observers{metrics, &outageLog{log: host.Log, now: host.Now, incidents: incidents}, figures}
-	if cfg.RecordsToFile() {
-		records, err := openDecisionLog(&cfg, &host, db, metrics, figures.node, stops)
-		if err != nil {
-			return err
-		}
-		observers = append(observers, records)
+	recorded, err := openDecisionLogs(&cfg, &host, db, files.kafka, metrics, figures.node, stops)
+	if err != nil {
+		return err
+	}
+	accounts := accountsOf(recorded)
+	for _, log := range recorded {
+		observers = append(observers, log)
 	}
 	checker, err := decide.NewChecker(decide.CheckerOptions{
 		Deferred: deferred, Secrets: secrets, Loads: buckets.loads,
@@ -225,7 +226,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 		Changed: reload.changed, Ready: ready.ready, RuleState: ready.ruleState, Hot: buckets.hot,
 		HotEverywhere: figures.hotEverywhere, Metrics: metrics.Handler(), MetricsPublic: cfg.MetricsPublic,
 		ResetDelta: cfg.ResetHeader == "delta", TrustedProxies: trusted, Panicked: metrics.CountPanic, Logger: host.Log,
-		Checked: metrics.CountHTTPCheck, Now: host.Now, Stats: history,
+		Checked: metrics.CountHTTPCheck, Now: host.Now, Stats: history, DecisionLogs: accounts,
 		Incidents: deps.Incidents,
 	}, pages, metrics.CountQuestion)
 	if err != nil {

@@ -108,7 +108,7 @@ var rooms = []room{
 		inTests: []string{"internal/playbook"}},
 	{path: "api/reply", may: []string{"api/decide", "limiter", "rules", "rules/redact", "internal/access"}},
 	{
-		path: "api", may: []string{"internal/stats",
+		path: "api", may: []string{"internal/stats", "internal/records",
 			"", "api/decide", "api/reply", "limiter", "rules", "rules/entries", "rules/envoyfile",
 			"rules/facts", "rules/rulefile", "rules/tree", "internal/access", "internal/fleet", "internal/heap"},
 		foreign: []string{echo},
@@ -173,7 +173,7 @@ var rooms = []room{
 			"limiter/redisstore", "migrations",
 			"rules", "rules/override", "rules/redact",
 			"internal/access", "internal/atomicfile", "internal/audit", "internal/certificate", "internal/config",
-			"internal/database", "internal/fleet", "internal/records", "internal/rulecopy",
+			"internal/database", "internal/fleet", "internal/records", "internal/records/kafkasink", "internal/rulecopy",
 			"internal/secretfile", "internal/sso",
 			"internal/telemetry", "internal/tick",
 			"internal/deferred/filequeue", "internal/deferred/redisqueue",

@@ -82,16 +82,6 @@ type Stats struct {
 	TenantAttribute string `name:"tenant-attribute" env:"SLUICE_TENANT_ATTRIBUTE" default:"tenant" placeholder:"NAME" help:"Attribute that names the tenant of a request, for figures and pages by tenant."`
 }
 
-// Records says which decisions are recorded, and where.
-type Records struct {
-	DecisionLog    string   `name:"decision-log" env:"SLUICE_DECISION_LOG" placeholder:"WHERE" help:"Where decisions are recorded, one event for each. off, or file. Empty: file if rules and counters are embedded, else off."`
-	DecisionLogDir string   `name:"decision-log-dir" env:"SLUICE_DECISION_LOG_DIR" placeholder:"DIR" help:"Directory of the files of the decision log. One process writes to it. Empty: decisions in the data directory."`
-	MaxLogBytes    Bytes    `name:"decision-log-max-bytes" env:"SLUICE_DECISION_LOG_MAX_BYTES" default:"64MiB" placeholder:"SIZE" help:"Space for the files of the decision log. Beyond it, the oldest are removed. 1MiB to 1024GiB."`
-	LogRate        float64  `name:"decision-log-rate" env:"SLUICE_DECISION_LOG_RATE" default:"1" placeholder:"PERCENT" help:"Percentage of entities (users, else API keys, else addresses) whose allowed requests are recorded. Denials always are. 0 to 100."`
-	LogClientIP    string   `name:"decision-log-client-ip" env:"SLUICE_DECISION_LOG_CLIENT_IP" default:"prefix" placeholder:"HOW" help:"How addresses of clients are recorded. prefix: the first 24 bits of an IPv4 address and 48 of an IPv6 address, and a keyed hash where limits by address need one. whole: as they are. hash: as a keyed hash. none: as little as the keys of limits by address allow, a keyed hash."`
-	LogOmit        []string `name:"decision-log-omit" env:"SLUICE_DECISION_LOG_OMIT" placeholder:"FACTS" help:"Facts that are never recorded, as in user_agent,attr:email,field:amount. Of a fact that names a bucket, the key has a keyed hash. user, api_key, ip, host, route, method, tier, user_agent, attr:NAME and field:NAME."`
-}
-
 // Log says what is logged and how.
 type Log struct {
 	LogLevel  string `name:"log-level" env:"SLUICE_LOG_LEVEL" default:"info" placeholder:"LEVEL" help:"Lowest level that is logged. debug, info, warn or error."`
@@ -109,6 +99,7 @@ type Serve struct {
 	NewRules `group:"New rules"`
 	Stats    `group:"Figures"`
 	Records  `group:"Decision log"`
+	Kafka    `group:"Kafka"`
 	Console  `group:"Console"`
 	SignOn   `group:"Single sign-on"`
 	Log      `group:"Logging"`

@@ -133,7 +133,7 @@ func TestBadValues_NameTheSetting(t *testing.T) {
 func TestSecretFiles_ReplaceTheirSettings(t *testing.T) {
 	for _, tt := range []struct{ env, value string }{
 		{"DATABASE_URL", "postgres://u:hunter2@h/d"}, {"REDIS_URL", "redis://:hunter2@h"},
-		{"SLUICE_OIDC_CLIENT_SECRET", "hunter2"},
+		{"SLUICE_OIDC_CLIENT_SECRET", "hunter2"}, {"SLUICE_KAFKA_PASSWORD", "hunter2"},
 	} {
 		clearEnvironment(t)
 		t.Setenv(tt.env, tt.value)

@@ -79,6 +79,7 @@ func (s *Serve) Validate() error {
 	c.within("poll-interval", "SLUICE_POLL_INTERVAL", s.PollInterval, 100*time.Millisecond, time.Minute)
 	s.Stats.check(&c)
 	s.Records.check(&c)
+	s.Kafka.check(&c, s.RecordsToKafka())
 	s.Console.check(&c)
 	s.SignOn.check(&c, s.ConsoleURL)
 	c.oneOf("log-level", "SLUICE_LOG_LEVEL", s.LogLevel, "debug", "info", "warn", "error")
@@ -143,53 +144,6 @@ func (s *Stats) check(c *checker) {
 	if !chars.IsName(s.TenantAttribute) {
 		c.fail("tenant-attribute", "SLUICE_TENANT_ATTRIBUTE", "must have 1 to 64 letters, digits, _, . or -")
 	}
-}
-
-// The values of DecisionLog.
-const (
-	DecisionLogOff  = "off"
-	DecisionLogFile = "file"
-)
-
-// logFacts are the facts of LogOmit without a name of their own.
-var logFacts = []string{"user", "api_key", "ip", "host", "route", "method", "tier", "user_agent"}
-
-func (r *Records) check(c *checker) {
-	if r.DecisionLog != "" {
-		c.oneOf("decision-log", "SLUICE_DECISION_LOG", r.DecisionLog, DecisionLogOff, DecisionLogFile)
-	}
-	if r.DecisionLog == DecisionLogOff {
-		return
-	}
-	if r.MaxLogBytes < 1<<20 || r.MaxLogBytes > 1<<40 {
-		c.fail("decision-log-max-bytes", "SLUICE_DECISION_LOG_MAX_BYTES", "must be between 1MiB and 1024GiB, not %s",
-			r.MaxLogBytes)
-	}
-	if !(r.LogRate >= 0 && r.LogRate <= 100) { // also not a number
-		c.fail("decision-log-rate", "SLUICE_DECISION_LOG_RATE", "must be between 0 and 100, not %v", r.LogRate)
-	}
-	c.oneOf("decision-log-client-ip", "SLUICE_DECISION_LOG_CLIENT_IP", r.LogClientIP, "prefix", "whole", "hash", "none")
-	for _, name := range r.LogOmit {
-		of, own, named := strings.Cut(name, ":")
-		if named && (of == "attr" || of == "field") && own != "" || slices.Contains(logFacts, name) {
-			continue
-		}
-		c.fail("decision-log-omit", "SLUICE_DECISION_LOG_OMIT", "must be a list of %s, attr:NAME and field:NAME, not %q",
-			strings.Join(logFacts, ", "), name)
-	}
-}
-
-// RecordsToFile reports whether decisions are recorded in files.
-func (s *Serve) RecordsToFile() bool {
-	return s.DecisionLog == DecisionLogFile || s.DecisionLog == "" && !s.Postgres() && !s.Redis()
-}
-
-// RecordsDir is the directory of the files of the decision log.
-func (s *Serve) RecordsDir() string {
-	if s.DecisionLogDir != "" {
-		return s.DecisionLogDir
-	}
-	return filepath.Join(s.DataDir, "decisions")
 }
 
 func (n *Near) check(c *checker) {

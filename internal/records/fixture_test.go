@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/santhosh-tekuri/jsonschema/v6"
 	"go.uber.org/goleak"
 
 	"sluice/api/decide"
@@ -124,6 +125,7 @@ func (f *fixture) events() []Event {
 	f.closes()
 	out := make([]Event, len(lines))
 	for i, line := range lines {
+		conforms(f.t, line)
 		d := json.NewDecoder(bytes.NewReader(line))
 		d.DisallowUnknownFields()
 		if err := d.Decode(&out[i]); err != nil {
@@ -131,6 +133,27 @@ func (f *fixture) events() []Event {
 		}
 	}
 	return out
+}
+
+// schema is docs/records.schema.json.
+var schema = sync.OnceValues(func() (*jsonschema.Schema, error) {
+	return jsonschema.NewCompiler().Compile("../../docs/records.schema.json")
+})
+
+// conforms checks that a line is what the documentation says of events.
+func conforms(t testing.TB, line []byte) {
+	t.Helper()
+	form, err := schema()
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(line))
+	if err == nil {
+		err = form.Validate(v)
+	}
+	if err != nil {
+		t.Fatalf("%s: %v", line, err)
+	}
 }
 
 // closes checks that every event is accounted for, and that the sink has those that were delivered.

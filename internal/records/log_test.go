@@ -281,6 +281,7 @@ func TestEvent_IsShortenedFieldByField(t *testing.T) {
 	}
 	f.ask(q)
 	lines := f.close()
+	conforms(t, lines[0])
 	if len(lines[0]) > MaxEvent+1 {
 		t.Errorf("an event of %d bytes", len(lines[0]))
 	}

@@ -197,7 +197,7 @@ func (c *client) token(op limiter.Op, token string) error {
 	n.begin()
 	c.w.say("node %d: %s by token", n.id, op)
 	var a decide.Answer
-	err := n.checker.Lease(context.Background(), op, token, &a)
+	err := n.checker.Lease(context.Background(), op, token, decide.Origin{}, &a)
 	if c.w.failed != nil {
 		return c.w.failed
 	}

@@ -15,6 +15,7 @@ import (
 
 	"sluice/api/decide"
 	"sluice/internal/fleet"
+	"sluice/internal/records"
 	"sluice/limiter"
 	"sluice/limiter/nearstore"
 	"sluice/limiter/redisstore"
@@ -60,6 +61,9 @@ func used(t *testing.T) *Metrics {
 	at := time.UnixMilli(1_000_000)
 	m := New(Build{Version: "v1", Revision: "abc", Go: "go1"}, func() time.Time { return at.Add(90 * time.Second) })
 	m.MemoryStore(memoryFigures{})
+	log := &records.Account{}
+	log.Drop(records.RingFull, 2)
+	m.DecisionLog("file", log.Totals, func() time.Duration { return 3 * time.Second })
 	m.Disk(func() bool { return true })
 	m.CountQuestion("forward", "denied")
 	m.CountPlainCheck()
