@@ -54,7 +54,8 @@ const oneCheck = requestLine + "Host: x\r\nContent-Type: application/json\r\nCon
 func newServer(t *testing.T, draining func() bool) (s *Server, checks *int) {
 	t.Helper()
 	checks = new(int)
-	s, err := New(Deps{Check: func(_ context.Context, _ access.Call, _ net.Addr, _, _, dst []byte) ([]byte, *reply.Problem) {
+	s, err := New(Deps{Check: func(_ context.Context, _ access.Call, _ net.Addr, _, _, dst []byte) ([]byte,
+		*reply.Problem) {
 		return dst, nil
 	}, MaxBody: 1, Idle: time.Minute, Write: time.Minute, Draining: draining, Checked: func() { *checks++ }})
 	if err != nil {
@@ -179,7 +180,8 @@ func TestWatch_TheLimitBeginsWithEachRequest(t *testing.T) {
 // A buffer grows with what a client has sent, not with what it announces.
 func TestServe_KeepsNoMoreThanTwiceWhatWasSent(t *testing.T) {
 	for _, sent := range []int{512, 2 << 10, 4 << 10, 20 << 10, 60 << 10} {
-		s, err := New(Deps{Check: func(_ context.Context, _ access.Call, _ net.Addr, _, _, dst []byte) ([]byte, *reply.Problem) {
+		s, err := New(Deps{Check: func(_ context.Context, _ access.Call, _ net.Addr, _, _, dst []byte) ([]byte,
+			*reply.Problem) {
 			return dst, nil
 		}, MaxBody: 64 << 10, Idle: time.Minute, Write: time.Minute})
 		if err != nil {

@@ -67,7 +67,8 @@ func checkAda(t *testing.T, events []records.Event) {
 		t.Fatalf("%d events of ada, want 2: %+v", len(events), events)
 	}
 	first, second := events[0], events[1]
-	if !first.Allowed || first.Used != 1 || first.Status != 200 || second.Allowed || second.Used != 2 || second.Status != 429 {
+	if !first.Allowed || first.Used != 1 || first.Status != 200 ||
+		second.Allowed || second.Used != 2 || second.Status != 429 {
 		t.Errorf("%+v\n%+v", first, second)
 	}
 	for _, e := range events {
@@ -104,14 +105,13 @@ func linesIn(t *testing.T, dir string) (out [][]byte) {
 		t.Fatalf("no files in %s (%v)", dir, err)
 	}
 	for _, name := range files {
-		f, err := os.Open(name)
+		whole, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer f.Close()
-		var from io.Reader = f
+		var from io.Reader = bytes.NewReader(whole)
 		if strings.HasSuffix(name, ".gz") {
-			if from, err = gzip.NewReader(f); err != nil {
+			if from, err = gzip.NewReader(from); err != nil {
 				t.Fatal(err)
 			}
 		}

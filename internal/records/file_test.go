@@ -133,7 +133,8 @@ func TestFiles_AreRotatedByAge(t *testing.T) {
 	}
 }
 
-// A process that was killed leaves what stands between two steps of a rotation. The next one loses no line but a torn one.
+// A process that was killed leaves what stands between two steps of a rotation. The next one loses no line but a torn
+// one.
 func TestFiles_SurviveAKillBetweenTheStepsOfARotation(t *testing.T) {
 	gz := func(text string) string {
 		var b bytes.Buffer
@@ -147,10 +148,11 @@ func TestFiles_SurviveAKillBetweenTheStepsOfARotation(t *testing.T) {
 		files map[string]string
 		want  []string
 	}{
-		"a torn line":        {map[string]string{currentFile: "1\n2\n3"}, []string{"1", "2", "3", "new"}},
-		"renamed":            {map[string]string{old + plainEnd: "1\n2\n"}, []string{"1", "2", "new"}},
-		"a new file":         {map[string]string{old + plainEnd: "1\n", currentFile: ""}, []string{"1", "new"}},
-		"half compressed":    {map[string]string{old + plainEnd: "1\n", old + gzipEnd + ".7.tmp": "\x1f\x8b"}, []string{"1", "new"}},
+		"a torn line": {map[string]string{currentFile: "1\n2\n3"}, []string{"1", "2", "3", "new"}},
+		"renamed":     {map[string]string{old + plainEnd: "1\n2\n"}, []string{"1", "2", "new"}},
+		"a new file":  {map[string]string{old + plainEnd: "1\n", currentFile: ""}, []string{"1", "new"}},
+		"half compressed": {map[string]string{old + plainEnd: "1\n", old + gzipEnd + ".7.tmp": "\x1f\x8b"},
+			[]string{"1", "new"}},
 		"compressed":         {map[string]string{old + plainEnd: "1\n", old + gzipEnd: gz("1\n")}, []string{"1", "new"}},
 		"removed":            {map[string]string{old + gzipEnd: gz("1\n")}, []string{"1", "new"}},
 		"a file of somebody": {map[string]string{"notes.txt": "x", currentFile: "1\n"}, []string{"1", "new"}},

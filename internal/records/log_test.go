@@ -296,7 +296,8 @@ func TestEvent_IsShortenedFieldByField(t *testing.T) {
 		t.Errorf("shortened says %v", e.Shortened)
 	}
 	q.Descriptor.Attributes = nil
-	if f.log.conceal.event(&rawEvent{agent: q.Origin.UserAgent}, "").UserAgent != strings.Repeat("a", decide.MaxUserAgent) {
+	cut := f.log.conceal.event(&rawEvent{agent: q.Origin.UserAgent}, "").UserAgent
+	if cut != strings.Repeat("a", decide.MaxUserAgent) {
 		t.Error("a user agent is not cut to its bound")
 	}
 }
