@@ -24,10 +24,10 @@ var checkScopes = func() []access.Scope {
 	return []access.Scope{access.ScopeAdmin}
 }()
 
-// Check answers one POST /ratelimit/check that was read without net/http: call describes its sender, traceparent is that
-// header or nil, body is its whole body, which is JSON by its content type and not larger than MaxCheck. It appends the
-// body of the response to dst. If problem is not nil, the body is the JSON of the problem; otherwise the status is 200
-// and the body JSON. It does what the route does, by the same functions. It is safe for concurrent use.
+// Check answers one POST /ratelimit/check that was read without net/http: call describes its sender, traceparent is
+// that header or nil, body is its whole body, which is JSON by its content type and not larger than MaxCheck. It
+// appends the body of the response to dst. If problem is not nil, the body is the JSON of the problem; otherwise the
+// status is 200 and the body JSON. It does what the route does, by the same functions. It is safe for concurrent use.
 func (s *Server) Check(ctx context.Context, call access.Call, client net.Addr, traceparent, body, dst []byte) (
 	out []byte, problem *reply.Problem) {
 	refuse := func(p *reply.Problem) { out, problem = s.appendProblem(dst, p), p }
