@@ -30,8 +30,13 @@ const (
 	postTimeout = 800 * time.Millisecond
 	// slowEvery is the interval of posts of minutes, keys and trials.
 	slowEvery = 5 * time.Second
-	// backlog is how long figures wait for an unavailable board.
-	backlog = 5 * time.Minute
+	// backlog is how long figures wait for an unavailable board, minuteBacklog how long those of minutes do, of which
+	// there are at most maxWaitingRules of rules: the oldest minutes go.
+	backlog         = 5 * time.Minute
+	minuteBacklog   = time.Hour
+	maxWaitingRules = 100_000
+	// lateMinutes is the largest number of earlier minutes in a post.
+	lateMinutes = 10
 	// maxWaiting is the largest number of samples of a list that wait for an unavailable board.
 	maxWaiting = 500
 )
@@ -224,9 +229,15 @@ func (p *Publisher) entries(now time.Time) (o outgoing) {
 	o.entries = []Entry{{Table: "nodes", Field: p.node, Value: jsonOf(st), TTL: nodesTTL}}
 	o.entries = p.appendHot(o.entries, now, st.Address)
 	slow := now.Sub(p.slowAt) >= slowEvery || now.Unix()/60 != p.slowAt.Unix()/60
+	late := 0
 	for s := range p.dirty {
-		if s.kind == 'm' && !slow {
-			continue
+		if s.kind == 'm' {
+			if s.at < now.Unix()/60-1 {
+				late++
+			}
+			if !slow || late > lateMinutes && s.at < now.Unix()/60-1 {
+				continue
+			}
 		}
 		o.slots = append(o.slots, s)
 		o.entries = p.appendSlot(o.entries, s, st.Address)
@@ -307,6 +318,13 @@ func (p *Publisher) trim(now time.Time) {
 			}
 		}
 	}
+	waiting := 0
+	for _, at := range slices.Backward(slices.Sorted(maps.Keys(p.minutes))) {
+		if waiting += len(p.minutes[at]); waiting > maxWaitingRules && at < now.Unix()/60 {
+			delete(p.minutes, at)
+			delete(p.dirty, slot{'m', at})
+		}
+	}
 	for at := range p.seconds {
 		_, waits := p.dirty[slot{'s', at}]
 		if p.done(now, at, 1, waits) {
@@ -317,8 +335,11 @@ func (p *Publisher) trim(now time.Time) {
 }
 
 func (p *Publisher) done(now time.Time, at, width int64, waits bool) bool {
-	over := now.Sub(time.Unix((at+1)*width, 0))
-	return over > backlog || over >= time.Second && !waits
+	over, most := now.Sub(time.Unix((at+1)*width, 0)), backlog
+	if width == 60 {
+		most = minuteBacklog
+	}
+	return over > most || over >= time.Second && !waits
 }
 
 func jsonOf(v any) string {

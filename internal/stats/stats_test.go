@@ -103,11 +103,33 @@ func (s *store) CleanStats(_ context.Context, kind stats.Kind, before int64, _ i
 	return n, s.err
 }
 
+// counters is a board that can be away.
+type counters struct {
+	*fleet.Memory
+	away bool
+}
+
+func (c *counters) Post(ctx context.Context, e []fleet.Entry) error {
+	if c.away {
+		return errAway
+	}
+	return c.Memory.Post(ctx, e)
+}
+
+func (c *counters) Read(ctx context.Context, tables []string) ([]map[string]string, error) {
+	if c.away {
+		return nil, errAway
+	}
+	return c.Memory.Read(ctx, tables)
+}
+
+var errAway = errors.New("away")
+
 // world are nodes that share a board and a store.
 type world struct {
 	t *testing.T
 	*clock
-	board  *fleet.Memory
+	board  *counters
 	store  *store
 	reader *stats.Reader
 	nodes  []*node
@@ -122,7 +144,7 @@ type node struct {
 
 func newWorld(t *testing.T, at time.Time) *world {
 	w := &world{t: t, clock: &clock{t: at}}
-	w.board, w.store = fleet.NewMemory(w.now), newStore(w.now)
+	w.board, w.store = &counters{Memory: fleet.NewMemory(w.now)}, newStore(w.now)
 	w.reader = stats.NewReader(stats.ReaderOptions{Recent: fleet.NewReader(w.board, w.now), Store: w.store, Now: w.now,
 		Keep: 90 * stats.Day, Exists: func(rule string) bool { return rule == "quiet" }})
 	return w
@@ -370,6 +392,51 @@ func TestStats_ADeadNodeLosesAtMostItsLastSecond(t *testing.T) {
 	}
 }
 
+// TestStats_AnOutageOfTheCountersLosesNoMinute: nodes keep what they decide, and the writer waits until all posted it.
+func TestStats_AnOutageOfTheCountersLosesNoMinute(t *testing.T) {
+	begin := time.Date(2026, 11, 20, 23, 20, 0, 0, time.UTC) // a day ends meanwhile
+	w := newWorld(t, begin)
+	early, late := w.start(), w.start()
+	want := map[int64]int64{}
+	run := func(length time.Duration, posts ...*node) {
+		for range length / (5 * time.Second) {
+			for i, n := range []*node{early, late} {
+				n.decide("charges", i+1, 0)
+				want[w.now().Unix()/60] += int64(i + 1)
+				if len(posts) == 0 || slices.Contains(posts, n) {
+					n.Post(t.Context())
+				}
+				if w.now().Unix()%60 == 30 {
+					n.writer.Round(t.Context())
+				}
+			}
+			w.add(5 * time.Second)
+		}
+	}
+	run(10 * time.Minute)
+	w.board.away = true
+	run(50 * time.Minute)
+	w.board.away = false
+	got := w.ask(stats.Query{Rule: "charges", From: begin, To: w.now(), Step: time.Minute})
+	if got.CompleteUntil.After(begin.Add(10 * time.Minute)) {
+		t.Errorf("complete until %s, before the nodes have posted", got.CompleteUntil)
+	}
+	run(15*time.Second, early) // the other one comes back later
+	run(10 * time.Minute)
+	for _, step := range []time.Duration{time.Minute, time.Hour, stats.Day} {
+		got := w.ask(stats.Query{Rule: "charges", From: begin.Truncate(step), To: begin.Add(time.Hour), Step: step})
+		sums := map[int64]int64{}
+		for m, n := range want {
+			sums[m*60/int64(step/time.Second)] += n
+		}
+		for _, p := range got.Series[0].Points {
+			if n := sums[p.At.Unix()/int64(step/time.Second)]; p.Allowed != n {
+				t.Errorf("by %s at %s: %d allowed, want %d", stats.StepName(step), p.At, p.Allowed, n)
+			}
+		}
+	}
+}
+
 // TestStats_MoreThanADayWithoutAWriter: the hour and the day in which it stopped count all the same.
 func TestStats_MoreThanADayWithoutAWriter(t *testing.T) {
 	begin := time.Date(2026, 11, 20, 18, 20, 0, 0, time.UTC)
@@ -383,10 +450,15 @@ func TestStats_MoreThanADayWithoutAWriter(t *testing.T) {
 	n = w.start()
 	n.decide("charges", 1, 0)
 	n.Post(t.Context())
-	w.add(2 * time.Minute)
-	n.writer.Round(t.Context())
+	for range 2 {
+		w.add(2 * time.Minute)
+		n.writer.Round(t.Context())
+	}
 	w.add(20 * 24 * time.Hour)
-	n.writer.Round(t.Context())
+	for range 2 {
+		w.add(time.Minute)
+		n.writer.Round(t.Context())
+	}
 	for _, step := range []time.Duration{time.Hour, stats.Day} {
 		got := w.ask(stats.Query{Rule: "charges", From: begin.Add(-time.Hour), To: w.now(), Step: step})
 		if s := sumOf(got); s.Allowed != 6 {

@@ -16,6 +16,9 @@ const (
 	// late is how long figures may come after their minute, because a node could not reach the counters. Minutes are
 	// written again for that long.
 	late = 6
+	// catchUp is how long after an outage of the counters nothing is written, while the nodes post what waited. An
+	// outage is seen by minutes that are late by more than late.
+	catchUp = 45 * time.Second
 	// kept is how many minutes figures wait with the counters for a rule database that is unavailable.
 	kept = 24 * 60
 	// spare is how many minutes stay with the counters after they were written.
@@ -57,6 +60,8 @@ type WriterOptions struct {
 type Writer struct {
 	opt  WriterOptions
 	away bool
+	// reached is since when the counters answer.
+	reached time.Time
 }
 
 // NewWriter creates a Writer.
@@ -97,6 +102,18 @@ func (w *Writer) round(ctx context.Context) error {
 	now := w.opt.Now()
 	end := now.Add(-settle).Unix() / 60
 	done := written.Unix() / 60
+	if done > 0 && end-done > late {
+		if _, err := w.opt.Recent.Minutes(ctx, end-1, end-1); err != nil {
+			w.reached = time.Time{}
+			return err
+		}
+		if w.reached.IsZero() {
+			w.reached = now
+		}
+		if now.Sub(w.reached) < catchUp {
+			return nil
+		}
+	}
 	first := max(end-kept, done-late)
 	starts := []int64{first}
 	if done > 0 && done-late < first { // nobody wrote for more than a day: the hour and the day in between end
