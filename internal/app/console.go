@@ -159,7 +159,7 @@ func shownPool(s decide.PoolState) web.PoolState {
 }
 
 // inspectDeps returns what the pages about requests and keys depend on.
-func inspectDeps(checker *decide.Checker, db *database.DB) web.Inspect {
+func inspectDeps(cfg *config.Serve, checker *decide.Checker, db *database.DB) web.Inspect {
 	return web.Inspect{
 		Explain: func(ctx context.Context, d *rules.Descriptor, weight int64) (web.Explanation, error) {
 			return explain(ctx, checker, d, weight)
@@ -168,6 +168,7 @@ func inspectDeps(checker *decide.Checker, db *database.DB) web.Inspect {
 			return explainCall(ctx, checker, call)
 		},
 		Buckets: checker.Buckets, Resets: db, Deferrals: deferrals{checker, db},
+		TenantAttribute: cfg.TenantAttribute,
 	}
 }
 

@@ -194,7 +194,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 		return err
 	}
 	deps := web.Deps{
-		RulePages: rulePages(&cfg, db, buckets, checker, figures.reader), Inspect: inspectDeps(checker, db),
+		RulePages: rulePages(&cfg, db, buckets, checker, figures.reader), Inspect: inspectDeps(&cfg, checker, db),
 		Profiles: db.Profiles(),
 		People:   web.People{People: db, Tokens: db, Audit: db, TokensChanged: reload.changedTokens}, Transfer: db,
 	}

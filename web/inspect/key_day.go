@@ -12,15 +12,14 @@ import (
 
 	"sluice/internal/stats"
 	"sluice/rules"
-	"sluice/web/kit"
 	"sluice/web/view"
 )
 
 // hoursOfDay is the number of hours that KeyDay shows.
 const hoursOfDay = 24
 
-// KeyDay are the decisions on a key in 24 hours, by the rules that made them. Keys are counted in bounded sketches, so
-// only the hours are known in which the key was among the most active ones of a rule.
+// KeyDay are the decisions on a key or a tenant in 24 hours, by the rules that made them. Keys are counted in bounded
+// sketches, so only the hours are known in which the key was among the most active ones of a rule.
 type KeyDay struct {
 	From, To time.Time
 	// Layers are the rules with the most decisions, the most active first. The last one may stand for the rest.
@@ -41,22 +40,30 @@ type KeyLayer struct {
 // mostLayers is how many rules have a color of their own.
 const mostLayers = 5
 
-// dayOf reads what the rules of m decided on the key called name.
-func (p *Pages) dayOf(v *kit.Visit, name string, m *KeyPage) {
+// RuleDay is what a rule decided on a key or a tenant in the range of a KeyDay.
+type RuleDay struct {
+	Rule string
+	// Day are the decisions, nil if it was never among the most active ones.
+	Day *stats.Row
+	// Hours are the decisions of each hour, -1 for those that are not known.
+	Hours []int64
+}
+
+// dayOf reads what rules decided on the key or the tenant (by) called name, into list.
+func (p *Pages) dayOf(ctx context.Context, by, name string, list []*RuleDay) KeyDay {
 	end := p.Now().UTC().Truncate(time.Hour).Add(time.Hour)
-	m.Day = KeyDay{From: end.Add(-hoursOfDay * time.Hour), To: end}
-	for i := range m.Counting {
-		r := &m.Counting[i]
-		row, partial, err := p.readRow(v.Ctx, stats.Query{Rule: r.Bucket.Rule.Rule.Name, By: stats.ByKey,
-			From: m.Day.From, To: m.Day.To, Step: time.Hour}, name)
-		r.Day, r.Hours = row, partsKnown(row, m.Day.From, m.Day.To, time.Hour)
-		m.Day.Partial = cmp.Or(m.Day.Partial, partial)
+	d := KeyDay{From: end.Add(-hoursOfDay * time.Hour), To: end}
+	for _, r := range list {
+		row, partial, err := p.readRow(ctx, stats.Query{Rule: r.Rule, By: by, From: d.From, To: d.To, Step: time.Hour}, name)
+		r.Day, r.Hours = row, partsKnown(row, d.From, d.To, time.Hour)
+		d.Partial = cmp.Or(d.Partial, partial)
 		if err != nil { // neither could the others be read
-			m.Day.Unreadable = true
+			d.Unreadable = true
 			break
 		}
 	}
-	m.Day.stack(m.Counting)
+	d.stack(list)
+	return d
 }
 
 // rowOf is readRow without what is missing.
@@ -102,16 +109,15 @@ func partsKnown(row *stats.Row, from, to time.Time, step time.Duration) []int64 
 }
 
 // stack makes the layers of the rules with known decisions.
-func (d *KeyDay) stack(list []KeyRule) {
+func (d *KeyDay) stack(list []*RuleDay) {
 	active := slices.Clone(list)
-	active = slices.DeleteFunc(active, func(r KeyRule) bool { return r.Day == nil })
-	slices.SortStableFunc(active, func(a, b KeyRule) int {
+	active = slices.DeleteFunc(active, func(r *RuleDay) bool { return r.Day == nil })
+	slices.SortStableFunc(active, func(a, b *RuleDay) int {
 		return cmp.Compare(b.Day.Allowed+b.Day.Denied, a.Day.Allowed+a.Day.Denied)
 	})
-	for i := range active {
-		r := &active[i]
+	for i, r := range active {
 		if i < mostLayers || len(active) == mostLayers+1 {
-			d.Layers = append(d.Layers, KeyLayer{r.Bucket.Rule.Rule.Name, slices.Clone(r.Hours)})
+			d.Layers = append(d.Layers, KeyLayer{r.Rule, slices.Clone(r.Hours)})
 			continue
 		}
 		if i == mostLayers {

@@ -23,10 +23,7 @@ type KeyRule struct {
 	Bucket rules.Bucket
 	// Figures are the numbers of the bucket, nil if they are unknown.
 	Figures *BucketFigures
-	// Day are the decisions on the key in the range of KeyDay, nil if the key was never among the most active ones.
-	Day *stats.Row
-	// Hours are the decisions of each hour of KeyDay, -1 for those that are not known.
-	Hours []int64
+	RuleDay
 }
 
 // rulesThatCount are the rules in force that count a key, that of b first, then the most denied ones, and how many

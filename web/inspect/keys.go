@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"sluice/internal/fleet"
+	"sluice/internal/stats"
 	"sluice/limiter"
 	"sluice/rules"
 	"sluice/web/kit"
@@ -117,7 +118,12 @@ func (p *Pages) investigate(v *kit.Visit, m *KeyPage) {
 	m.Counting, m.CountingAll = p.rulesThatCount(b, &live)
 	m.Nodes, m.NodesKnown = partsOf(b, &live)
 	p.fill(v.Ctx, m)
-	p.dayOf(v, name, m)
+	list := make([]*RuleDay, len(m.Counting))
+	for i := range m.Counting {
+		list[i] = &m.Counting[i].RuleDay
+		list[i].Rule = m.Counting[i].Bucket.Rule.Rule.Name
+	}
+	m.Day = p.dayOf(v.Ctx, stats.ByKey, name, list)
 	m.Seen = p.seen(v, name, m)
 }
 

@@ -12,6 +12,7 @@ import (
 	"sluice/limiter"
 	"sluice/rules"
 	"sluice/web/kit"
+	"sluice/web/view"
 )
 
 // Deps is what the area needs besides the kit. Every field is required.
@@ -28,6 +29,8 @@ type Deps struct {
 	Resets Resets
 	// Deferrals lists and drops deferred requests.
 	Deferrals Deferrals
+	// TenantAttribute is the attribute that names the tenant of a request.
+	TenantAttribute string
 }
 
 // Resets writes an audit entry for a reset of a key, or only of its ban (only is ban, else ""), and calls reset before
@@ -62,6 +65,7 @@ func (p *Pages) Routes() []kit.Route {
 			Handle: kit.Posted(p.resetKey)},
 		{Method: http.MethodPost, Path: pathKeys + "/unban", Role: access.RoleEditor, Handle: kit.Posted(p.liftBan)},
 		{Method: http.MethodPost, Path: pathKeys + "/override", Role: access.RoleEditor, Handle: kit.Posted(p.overrideKey)},
+		{Method: http.MethodGet, Path: view.PathTenants, Role: access.RoleViewer, Handle: p.tenantPage},
 		{Method: http.MethodGet, Path: kit.PathDeferred, Role: access.RoleViewer, Handle: p.deferredPage},
 		{Method: http.MethodPost, Path: kit.PathDeferred + "/:id/drop", Role: access.RoleEditor, Reauth: true,
 			Handle: kit.Posted(p.dropDeferred)},

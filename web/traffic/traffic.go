@@ -205,7 +205,8 @@ func (m *Page) lead(l *Line, ids map[string]int64) {
 	case stats.ByRoute:
 		l.Link = requests.With("route", l.Key)
 	case stats.ByTenant:
-		l.Link = requests.With("tenant", l.Key)
+		l.Link = view.TenantLink(l.Key)
+		l.More = append(l.More, Link{requests.With("tenant", l.Key), "Requests", "Requests of " + l.Key})
 	case stats.ByNode:
 		l.Link = kit.PathHome + "#live-nodes"
 	}

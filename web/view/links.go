@@ -22,6 +22,14 @@ func KeyLink(rule, key string) string {
 	return "/console/keys?" + url.Values{"rule": {rule}, "key": {key}}.Encode()
 }
 
+// PathTenants is the path of the page of a tenant.
+const PathTenants = "/console/tenants"
+
+// TenantLink is the address of the page of a tenant.
+func TenantLink(tenant string) string {
+	return PathTenants + "?" + url.Values{"tenant": {tenant}}.Encode()
+}
+
 // KeyOfRequest is the address of the page of a sampled request's key.
 func KeyOfRequest(d *fleet.Request) string {
 	if d.Bucket != "" {

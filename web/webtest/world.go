@@ -181,7 +181,8 @@ func (w *World) Deps(welcome *web.Welcome) web.Deps {
 			Pools: w.Pools.Store(), PoolState: w.poolState, Watching: true,
 		},
 		Inspect: web.Inspect{Explain: w.Counters.Explain, ExplainCall: w.Counters.ExplainCall,
-			Buckets: w.Counters.Buckets, Resets: w.Counters, Deferrals: w.Deferrals},
+			Buckets: w.Counters.Buckets, Resets: w.Counters, Deferrals: w.Deferrals,
+			TenantAttribute: "tenant"},
 		Profiles: w.Profiles.Store(),
 		People:   web.People{People: &People{w}, Tokens: w.Tokens, Audit: w.Log, TokensChanged: w.changed},
 		Transfer: struct {
