@@ -66,9 +66,9 @@ func (r *Reader) from(ctx context.Context, read func(ctx context.Context, b Boar
 	now := r.now()
 	failed := r.failed.Load()
 	if age := now.UnixNano() - failedAt(failed); failed == nil || r.own == nil || age < 0 || age >= int64(fresh) {
-		limited, cancel := context.WithTimeout(ctx, readTimeout)
+		limited, cancel := context.WithTimeout(ctx, wholeTimeout)
 		defer cancel()
-		err := read(limited, r.board)
+		err := read(limited, timed{r.board})
 		if err == nil {
 			r.good.Store(now.UnixNano())
 			r.failed.Store(nil)
@@ -84,6 +84,21 @@ func (r *Reader) from(ctx context.Context, read func(ctx context.Context, b Boar
 		return err
 	}
 	return &OwnError{Since: r.lastGood(), Err: failed.err}
+}
+
+// timed bounds each read of a board, so that one that does not answer at all is noticed soon.
+type timed struct{ Board }
+
+func (t timed) Read(ctx context.Context, tables []string) ([]map[string]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	return t.Board.Read(ctx, tables)
+}
+
+func (t timed) Recent(ctx context.Context, list string, skip, n int) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	return t.Board.Recent(ctx, list, skip, n)
 }
 
 // failure is a failed read of the shared board.

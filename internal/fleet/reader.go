@@ -69,7 +69,9 @@ const (
 	// silentAfter and goneAfter are times without a post.
 	silentAfter = 5 * time.Second
 	goneAfter   = time.Minute
-	readTimeout = 800 * time.Millisecond
+	// readTimeout bounds a read, wholeTimeout one in several parts.
+	readTimeout  = 800 * time.Millisecond
+	wholeTimeout = 3 * time.Second
 )
 
 // Reader reads a Board. It is safe for concurrent use. Concurrent readers share one
