@@ -86,14 +86,14 @@ func copyStats(t *testing.T, d *DB) {
 	}
 }
 
-// vacuum does what autovacuum does, which the servers of tests do not have: it looks every minute, and cleans when a
-// fifth of the rows is dead.
+// vacuum does what autovacuum does, which the servers of tests do not have: it looks every ten minutes, and cleans when
+// as many rows are dead as the migrations say.
 func vacuum(t *testing.T, d *DB) {
 	if d.dialect == dialectSQLite {
 		return
 	}
 	var due bool
-	if err := d.write.Raw("SELECT n_dead_tup > 50 + 0.2 * greatest(reltuples, 0) FROM pg_stat_user_tables s " +
+	if err := d.write.Raw("SELECT n_dead_tup > 1000 + 0.02 * greatest(reltuples, 0) FROM pg_stat_user_tables s " +
 		"JOIN pg_class c ON c.oid = s.relid WHERE s.relname = 'stats'").Scan(&due).Error; err != nil {
 		t.Fatal(err)
 	}
