@@ -27,6 +27,8 @@ type KeyDay struct {
 	// Unreadable means that the figures of some rule could not be read. Partial says what else is missing, nil if nothing.
 	Unreadable bool
 	Partial    error
+	// Marks are what happened meanwhile.
+	Marks view.Marks
 }
 
 // KeyLayer is a part of the bars of a KeyDay.

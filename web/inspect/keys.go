@@ -124,6 +124,7 @@ func (p *Pages) investigate(v *kit.Visit, m *KeyPage) {
 		list[i].Rule = m.Counting[i].Bucket.Rule.Rule.Name
 	}
 	m.Day = p.dayOf(v.Ctx, stats.ByKey, name, list)
+	m.Day.Marks = v.Marks(b.Rule.Rule.Name, m.Day.From, m.Day.To)
 	m.Seen = p.seen(v, name, m)
 }
 

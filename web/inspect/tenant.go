@@ -61,6 +61,7 @@ func (p *Pages) tenantPage(v *kit.Visit) error {
 	live := p.Fleet.Live(v.Ctx)
 	list := p.rulesToAsk(&live, &m)
 	m.Day = p.dayOf(v.Ctx, stats.ByTenant, name, list)
+	m.Day.Marks = v.Marks("", m.Day.From, m.Day.To)
 	if !m.Day.Unreadable {
 		m.All, err = p.rowOf(v.Ctx, stats.Query{By: stats.ByTenant, From: m.Day.From, To: m.Day.To, Step: time.Hour}, name)
 		m.Day.Unreadable = err != nil

@@ -17,7 +17,7 @@ func TestTenant_ShowsWhatIsKnown(t *testing.T) {
 	const path = "/console/tenants?tenant="
 	page := b.Get(path + "acme")
 	if page.Code != http.StatusOK || !page.Has("Limits of this tenant", `key=attr%3Atenant%3Aacme`, "Rules that decided",
-		"/console/requests?tenant=acme", "Decisions in 24 hours, by rule") {
+		"/console/requests?tenant=acme", "Decisions in 24 hours, by rule", "What happened: ") {
 		t.Errorf("%d %s", page.Code, page.Body)
 	}
 	page = b.Get(path + "%3Cscript%3E%22nobody")

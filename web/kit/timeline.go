@@ -1,6 +1,8 @@
 package kit
 
 import (
+	"time"
+
 	"sluice/internal/access"
 	"sluice/internal/stats"
 	"sluice/web/view"
@@ -25,7 +27,12 @@ func (v *Visit) Timeline(rule, by string, r view.Range, page view.Query) (view.T
 			t.Earlier = e.Widen(before.Series[0].Points)
 		}
 	}
-	t.Marks, err = v.kit.Marks.Marks(v.Ctx, rule, r.From, r.To)
-	t.FewMarks, t.CanEdit = err != nil, v.CanChange(access.RoleEditor)
+	t.Marks = v.Marks(rule, r.From, r.To)
 	return t, answer, nil
+}
+
+// Marks are those of a rule, or of all if rule is "", for a chart.
+func (v *Visit) Marks(rule string, from, to time.Time) view.Marks {
+	list, err := v.kit.Marks.Marks(v.Ctx, rule, from, to)
+	return view.Marks{From: from, To: to, List: list, Few: err != nil, CanEdit: v.CanChange(access.RoleEditor)}
 }

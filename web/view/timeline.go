@@ -19,9 +19,7 @@ type Timeline struct {
 	// nil if there is none.
 	Points, Earlier []stats.Point
 	// Marks are what happened in the range.
-	Marks []stats.Mark
-	// FewMarks means that some could not be read. CanEdit offers to roll back changes.
-	FewMarks, CanEdit bool
+	Marks Marks
 	// Page is the address of the page, which zooming changes. Moment is that of the requests of a moment, "" for none.
 	Page   Query
 	Moment Query
@@ -131,12 +129,6 @@ func (t *Timeline) before() string {
 	return b.String()
 }
 
-// place is where an instant is in the chart, in percent.
-func (t *Timeline) place(at time.Time) string {
-	whole := t.Range.To.Sub(t.Range.From)
-	return Tenths(100*float64(at.Sub(t.Range.From))/float64(max(1, whole))) + "%"
-}
-
 // ticks are the instants below the chart.
 func (t *Timeline) ticks() []time.Time {
 	var out []time.Time
@@ -206,42 +198,6 @@ func (t *Timeline) zoom() string {
 // moment is the address of the requests of a point.
 func (t *Timeline) moment(at time.Time) string {
 	return t.Moment.Set(between(at, at.Add(t.Range.Width))...).URL()
-}
-
-// markLink leads to the version of a change, "" for other marks.
-func markLink(m *stats.Mark) string {
-	if m.RuleID == 0 {
-		return ""
-	}
-	return string(RuleURL(m.RuleID, "#history"))
-}
-
-// rollbackLink leads to what a rollback to the version before a change would do, "" for other marks.
-func (t *Timeline) rollbackLink(m *stats.Mark) string {
-	if !t.CanEdit || m.RuleID == 0 || m.Version < 2 {
-		return ""
-	}
-	return string(RuleURL(m.RuleID, "/rollback?to="+strconv.FormatInt(m.Version-1, 10)))
-}
-
-// markKind is the color of a mark.
-func markKind(m *stats.Mark) string {
-	if m.Kind == stats.MarkBreaker {
-		return "bad"
-	}
-	return "info"
-}
-
-// who says who made a change, and why.
-func who(m *stats.Mark) string {
-	s := ""
-	if m.Who != "" {
-		s = " by " + m.Who
-	}
-	if m.Why != "" {
-		s += ": " + m.Why
-	}
-	return s
 }
 
 // countOf is a figure of a point for people.
