@@ -68,6 +68,7 @@ var table = []Route{
 	{http.MethodPost, "/ratelimit/explain", access.ScopeRulesRead, (*Server).explain},
 	{http.MethodGet, "/ratelimit/hot", access.ScopeRulesRead, (*Server).hot},
 	{http.MethodGet, "/ratelimit/stats", access.ScopeRulesRead, (*Server).figures},
+	{http.MethodGet, "/ratelimit/doctor", access.ScopeRulesRead, (*Server).examine},
 	{http.MethodGet, "/ratelimit/incidents", access.ScopeRulesRead, (*Server).listIncidents},
 
 	{http.MethodPut, "/ratelimit/pools/:name/load", access.ScopeCheck, (*Server).reportLoad},

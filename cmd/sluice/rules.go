@@ -19,6 +19,7 @@ type rulesCmd struct {
 	Plan     rulesPlanCmd     `cmd:"" help:"Show what applying a rules file would change on a server."`
 	Apply    rulesApplyCmd    `cmd:"" help:"Apply a rules file to a server, all or nothing."`
 	Export   rulesExportCmd   `cmd:"" help:"Export a server's rules to a file."`
+	Doctor   rulesDoctorCmd   `cmd:"" help:"Show rules that do not do what they are for, by the figures of a server."`
 
 	ImportEnvoy rulesImportEnvoyCmd `cmd:"" name:"import-envoy" help:"Import the configuration of envoyproxy/ratelimit, all or nothing."`
 }

@@ -79,6 +79,7 @@ var rooms = []room{
 	{path: "internal/stats", may: []string{"rules", "internal/tick", "internal/wire"},
 		inTests: []string{"internal/fleet"}},
 	{path: "internal/stats/statstest", may: []string{"internal/stats"}},
+	{path: "internal/doctor", may: []string{"internal/stats", "limiter", "rules"}},
 	{path: "internal/fleet", may: []string{"limiter", "limiter/redisstore", "rules", "internal/stats",
 		"internal/atomicfile", "internal/tick",
 		"internal/wire"},
@@ -108,7 +109,7 @@ var rooms = []room{
 		inTests: []string{"internal/playbook"}},
 	{path: "api/reply", may: []string{"api/decide", "limiter", "rules", "rules/redact", "internal/access"}},
 	{
-		path: "api", may: []string{"internal/stats", "internal/records",
+		path: "api", may: []string{"internal/doctor", "internal/stats", "internal/records",
 			"", "api/decide", "api/reply", "limiter", "rules", "rules/entries", "rules/envoyfile",
 			"rules/facts", "rules/rulefile", "rules/tree", "internal/access", "internal/fleet", "internal/heap"},
 		foreign: []string{echo},

@@ -76,6 +76,8 @@ type Result struct {
 	// the range, widened to the whole minutes, hours or days by which such rows are counted.
 	Top            []Row
 	TopFrom, TopTo time.Time
+	// TopRest is the largest number of decisions that a key, route or tenant which is not among the rows may have had.
+	TopRest int64
 	// Partial says why something is missing that is normally there, nil if nothing is: the counters or the rule
 	// database are unavailable. It is safe to show.
 	Partial error

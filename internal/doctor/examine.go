@@ -1,0 +1,317 @@
+package doctor
+
+import (
+	"cmp"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"sluice/internal/stats"
+	"sluice/limiter"
+	"sluice/rules"
+)
+
+// Examine returns the findings about a rule, the gravest first. It is pure.
+func Examine(f *Facts) []Finding {
+	if !f.Rule.IsActive {
+		return nil
+	}
+	var out []Finding
+	for _, find := range []func(*Facts) *Finding{denies, abuse, strict, boundary, burst, shadowed, idle, far, overrides,
+		trial} {
+		if found := find(f); found != nil {
+			found.Rule = f.Rule.Name
+			out = append(out, *found)
+		}
+	}
+	return out
+}
+
+// page is the path of a page below that of the rule.
+func (f *Facts) page(rest string) string {
+	return "/console/rules/" + strconv.FormatInt(f.Rule.ID, 10) + rest
+}
+
+// traffic is the path of the traffic of the rule in the last day.
+func (f *Facts) traffic() string {
+	return "/console/traffic?" + url.Values{"rule": {f.Rule.Name}, "by": {stats.ByKey}, "range": {"24h"}}.Encode()
+}
+
+// enforced reports whether the rule denies anything, so that figures of denials say something.
+func (f *Facts) enforced() bool {
+	return f.Rule.Mode != rules.ModeShadow && !f.Rule.Unlimited
+}
+
+// steady reports whether the rule has one limit all the time and for every key, and charges it when it decides.
+func steady(r *rules.Rule) bool {
+	return len(r.Tiers) == 0 && r.Schedule == nil && r.Calendar == nil && r.ChargeOn != rules.ChargeOnReport &&
+		!r.Unlimited && r.HotRaisePercent == nil
+}
+
+func idle(f *Facts) *Finding {
+	of, since, ok := f.wholeWeek()
+	if !ok || of.Total() > 0 {
+		return nil
+	}
+	return &Finding{Finding: MatchesNothing, Since: since, Link: f.page("/edit"),
+		Numbers: map[string]int64{"requests": 0, "hours": int64(week / time.Hour)},
+		Text:    "The rule matched no request for a week."}
+}
+
+func denies(f *Facts) *Finding {
+	of, since, ok := f.lastDay()
+	if !ok || !f.enforced() || f.Rule.Limit == 0 || of.Total() < enoughInADay {
+		return nil
+	}
+	denied := max(0, of.Denied-of.Degraded) // what fail modes denied is not of the limit
+	if denied*100 < mostDenied*of.Total() {
+		return nil
+	}
+	return &Finding{Finding: DeniesMost, Since: since, Link: f.traffic(),
+		Numbers: map[string]int64{"requests": of.Total(), "denied": denied, "denied_percent": denied * 100 / of.Total()},
+		Text:    fmt.Sprintf("The rule denied %d of %d requests.", denied, of.Total())}
+}
+
+// surelyDenied are the keys that were denied, the most denied first, with as many denials as are sure.
+func (f *Facts) surelyDenied() []stats.Row {
+	var out []stats.Row
+	for _, row := range f.Keys.Rows {
+		if row.Denied -= row.Error; row.Denied > 0 {
+			out = append(out, row)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b stats.Row) int { return cmp.Compare(b.Denied, a.Denied) })
+	return out
+}
+
+func abuse(f *Facts) *Finding {
+	of, since, ok := f.lastDay()
+	if !ok || !f.enforced() || of.Denied < enoughInADay || len(f.Keys.Rows) < manyKeys {
+		return nil
+	}
+	var few int64
+	keys := f.surelyDenied()
+	keys = keys[:min(fewKeys, len(keys))]
+	for i := range keys {
+		few += keys[i].Denied
+	}
+	if few*100 < abuseShare*of.Denied {
+		return nil
+	}
+	few = min(few, of.Denied)
+	return &Finding{Finding: Abuse, Since: since, Link: f.traffic(),
+		Numbers: map[string]int64{"denied": of.Denied, "keys": int64(len(keys)), "denied_of_keys": few,
+			"denied_of_keys_percent": few * 100 / of.Denied},
+		Text: fmt.Sprintf("%s made %d of %d denials.", plural(int64(len(keys)), "key"), few, of.Denied)}
+}
+
+func strict(f *Facts) *Finding {
+	_, since, ok := f.lastDay()
+	keys := f.surelyDenied()
+	if !ok || !f.enforced() || len(keys) < manyKeys {
+		return nil
+	}
+	var little, minutes, passed int64
+	for i := range keys {
+		k := &keys[i]
+		if most := k.Denied + 2*k.Error; most*100 <= littleDenied*(most+max(0, k.Allowed-k.Error)) {
+			little++
+		}
+	}
+	for i := range f.Minutes {
+		m := &f.Minutes[i]
+		if m.Denied == 0 {
+			continue
+		}
+		minutes++
+		if m.Allowed > m.Denied || i+1 < len(f.Minutes) && f.Minutes[i+1].Known && f.Minutes[i+1].Allowed > m.Denied {
+			passed++
+		}
+	}
+	if little*100 < nearlyAll*int64(len(keys)) || minutes == 0 || passed*100 < nearlyAll*minutes {
+		return nil
+	}
+	return &Finding{Finding: TooStrict, Since: since, Link: f.traffic(),
+		Numbers: map[string]int64{"keys": int64(len(keys)), "keys_little_above": little, "minutes": minutes,
+			"minutes_passed": passed},
+		Text: fmt.Sprintf("At least %d keys were denied, %d of them only a little above the limit and let through soon "+
+			"after.", len(keys), little)}
+}
+
+// surelyPassed is how many requests of a period surely passed within the limit.
+func surelyPassed(f *stats.Figures) int64 {
+	return max(0, f.Allowed-f.Soft-f.Elastic-f.Degraded)
+}
+
+// bursts reports whether what passes at once can be compared with the limit.
+func (f *Facts) bursts() bool {
+	return f.enforced() && steady(&f.Rule) && len(f.Overrides) == 0 && f.Rule.WeightField == nil && f.Rule.Limit > 0 &&
+		f.Rule.WindowMS > 0
+}
+
+func burst(f *Facts) *Finding {
+	t := f.Rule.Traits()
+	of, since, ok := f.lastDay()
+	if !ok || !f.bursts() || t.Slots || t.Decay == limiter.DecayDrain {
+		return nil
+	}
+	keys := f.Keys.count(&f.Rule, of)
+	if keys == 0 {
+		return nil
+	}
+	var most int64
+	for i := range f.Minutes {
+		if m := &f.Minutes[i]; m.Known { // the peak counts denials too, at most all of the minute
+			most = max(most, m.Peak-m.Denied-m.Soft-m.Elastic-m.Degraded)
+		}
+	}
+	passed := (most + keys - 1) / keys // of at least one key
+	times := passed * f.Rule.WindowMS / 1000 / f.Rule.Limit
+	if passed < burstLeast || times < burstTimes || passed*100 < burstShare*f.Rule.Limit {
+		return nil
+	}
+	return &Finding{Finding: UselessInBursts, Since: since, Link: f.page("/edit"),
+		Numbers: map[string]int64{"passed": passed, "limit": f.Rule.Limit, "times": times, "keys": keys},
+		Text: fmt.Sprintf("%d requests of a key passed in one second, %d times limit/window. A bucket with a burst would "+
+			"spread them.", passed, times)}
+}
+
+func boundary(f *Facts) *Finding {
+	if !f.bursts() || f.Rule.Traits().Decay != limiter.DecayAtOnce {
+		return nil
+	}
+	of, _, ok := f.lastDay()
+	keys := f.Keys.count(&f.Rule, of)
+	points, step := f.Minutes, time.Minute
+	window := time.Duration(f.Rule.WindowMS) * time.Millisecond
+	if window < secondsUpTo {
+		points, step = f.Seconds, time.Second
+	}
+	if f.Rule.Scope != rules.ScopeGlobal && (!ok || keys == 0 || step == time.Second) {
+		return nil // the keys of the last seconds are not known
+	}
+	n := int((window+step-1)/step) - 1 // points that are shorter than a window
+	var inSpan, most int64
+	var since time.Time
+	for i := range points {
+		inSpan += surelyPassed(&points[i].Figures)
+		if i >= n {
+			inSpan -= surelyPassed(&points[i-n].Figures)
+		}
+		if inSpan > most {
+			most, since = inSpan, points[max(0, i-n+1)].At
+		}
+	}
+	passed := (most + max(1, keys) - 1) / max(1, keys)
+	if n < 1 || passed*100 < boundaryShare*f.Rule.Limit {
+		return nil
+	}
+	return &Finding{Finding: WindowBoundary, Since: since, Link: f.page("/edit"),
+		Numbers: map[string]int64{"passed": passed, "limit": f.Rule.Limit, "passed_percent": passed * 100 / f.Rule.Limit},
+		Text: fmt.Sprintf("%d requests of a key passed in less than a window of %d, across its boundary. A sliding window "+
+			"has none.", passed, f.Rule.Limit)}
+}
+
+// secondsUpTo is the window from which the boundary shows in minutes.
+const secondsUpTo = 3 * time.Minute
+
+func shadowed(f *Facts) *Finding {
+	of, since, ok := f.wholeWeek()
+	if !ok || !f.enforced() || of.Denied > 0 || of.Total() < enoughInAWeek {
+		return nil
+	}
+	for _, by := range f.Stricter {
+		if by.Denied > 0 {
+			return &Finding{Finding: Shadowed, Since: since, Link: f.page(""),
+				Numbers: map[string]int64{"requests": of.Total(), "denied": 0, "denied_by_stricter": by.Denied},
+				Text: fmt.Sprintf("The stricter rule %s applies to every request of this rule and denied %d. This one "+
+					"denied none of %d.", by.Rule, by.Denied, of.Total())}
+		}
+	}
+	return nil
+}
+
+func far(f *Facts) *Finding {
+	of, since, ok := f.wholeWeek()
+	if !ok || !f.enforced() || of.Total() < enoughInAWeek || of.Use == 0 || of.UsePercent() > littleUsed || of.Denied > 0 {
+		return nil
+	}
+	for i := range f.Hours {
+		if h := &f.Hours[i]; h.Total() > 0 && h.Use == 0 || h.Degraded > 0 {
+			return nil // the use is not known
+		}
+	}
+	return &Finding{Finding: FarAboveUse, Since: since, Link: f.page("/edit"),
+		Numbers: map[string]int64{"requests": of.Total(), "limit": f.Rule.Limit, "use_percent": of.UsePercent()},
+		Text:    fmt.Sprintf("No key used more than %d %% of the limit in %d requests.", of.UsePercent(), of.Total())}
+}
+
+// shownOverrides is how many overrides a text names.
+const shownOverrides = 3
+
+func overrides(f *Facts) *Finding {
+	if len(f.Overrides) == 0 {
+		return nil
+	}
+	of, since, ok := f.wholeWeek()
+	nothing := ok && of.Total() == 0
+	used := map[string]bool{}
+	if !nothing {
+		if of, ok = sum(f.Days); !ok || f.DayKeys.count(&f.Rule, of) == 0 {
+			return nil
+		}
+		if since = f.Days[0].At; !f.sameSince(since) {
+			return nil
+		}
+		for _, row := range slices.Concat(f.DayKeys.Rows, f.Keys.Rows) {
+			key, err := f.Rule.OverrideKey(f.Options, row.Key)
+			if err != nil {
+				return nil // nobody can say which override applies to this key
+			}
+			used[key.Match] = true
+		}
+	}
+	var unused []string
+	for i := range f.Overrides {
+		o := &f.Overrides[i]
+		several := o.Prefix || strings.Contains(o.Key, "/") // a wildcard or a network, perhaps a route
+		if !o.UpdatedAt.After(since) && !used[o.Match] && (nothing || !several) {
+			unused = append(unused, o.Key)
+		}
+	}
+	if unused == nil {
+		return nil
+	}
+	shown := strings.Join(unused[:min(shownOverrides, len(unused))], ", ")
+	if len(unused) > shownOverrides {
+		shown += ", …"
+	}
+	return &Finding{Finding: UnusedOverride, Since: since, Link: f.page("/overrides"),
+		Numbers: map[string]int64{"overrides": int64(len(unused)), "requests": of.Total()},
+		Text:    fmt.Sprintf("No request had the key of %s: %s.", plural(int64(len(unused)), "override"), shown)}
+}
+
+func trial(f *Facts) *Finding {
+	of, since, ok := f.wholeWeek()
+	if !ok || !f.Rule.OnTrial() || of.Total() < enoughInAWeek || of.WouldDeny+of.WouldAllow > 0 {
+		return nil
+	}
+	what := "shadow rule"
+	if f.Rule.Candidate != nil {
+		what = "candidate"
+	}
+	return &Finding{Finding: QuietTrial, Since: since, Link: f.page("/turn?to=promote"),
+		Numbers: map[string]int64{"requests": of.Total(), "changed": 0},
+		Text:    fmt.Sprintf("The %s would have changed none of %d requests. Promote it?", what, of.Total())}
+}
+
+// plural is "1 key" or "2 keys".
+func plural(n int64, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return strconv.FormatInt(n, 10) + " " + noun + "s"
+}

@@ -1,0 +1,120 @@
+package doctor
+
+import (
+	"time"
+
+	"sluice/internal/stats"
+	"sluice/rules"
+)
+
+// Facts are the figures of a rule. Times are of UTC.
+type Facts struct {
+	Rule rules.Rule
+	// Now is the time of the examination.
+	Now time.Time
+	// Hours are those that WeekOf returns, oldest first.
+	Hours []stats.Point
+	// Minutes and Keys are of the time that DayOf returns; both are empty if that is.
+	Minutes []stats.Point
+	Keys    Keys
+	// Seconds are the last seconds; empty if nobody asked for them.
+	Seconds []stats.Point
+	// Days are seven whole days, with DayKeys; both are empty if nobody asked for them.
+	Days    []stats.Point
+	DayKeys Keys
+	// Overrides are those of the rule, with Match and Prefix. Options are those of the set in force.
+	Overrides []rules.Override
+	Options   rules.Options
+	// Stricter are rules that are stricter and apply wherever this one does, with what they denied in the week.
+	Stricter []Denials
+}
+
+// Keys are the most active keys of a time.
+type Keys struct {
+	Rows []stats.Row
+	// Rest is the largest number of decisions that any other key may have had.
+	Rest int64
+}
+
+// Denials are those of a rule.
+type Denials struct {
+	Rule   string
+	Denied int64
+}
+
+// WeekOf is a week of whole hours, and the hour that has begun.
+func WeekOf(now time.Time) (from, to time.Time) {
+	return now.UTC().Truncate(time.Hour).Add(-week), now.UTC()
+}
+
+// DayOf is the last day of whole hours in which a rule was as it is. It is empty if to is not after from.
+func DayOf(r *rules.Rule, now time.Time) (from, to time.Time) {
+	to = now.UTC().Truncate(time.Hour)
+	from = to.Add(-day)
+	if changed := r.UpdatedAt.UTC().Add(time.Hour - 1).Truncate(time.Hour); changed.After(from) {
+		from = changed
+	}
+	return from, to
+}
+
+// sum adds up what is known. known is false if anything is not, or if there is nothing.
+func sum(points []stats.Point) (of stats.Figures, known bool) {
+	known = len(points) > 0
+	for i := range points {
+		if points[i].Known {
+			of.Add(points[i].Figures)
+		} else {
+			known = false
+		}
+	}
+	return of, known
+}
+
+// wholeWeek are the figures of a week. ok is false if any hour is unknown, or if the rule changed meanwhile.
+func (f *Facts) wholeWeek() (of stats.Figures, since time.Time, ok bool) {
+	const whole = int(week / time.Hour)
+	if len(f.Hours) < whole || !f.sameSince(f.Hours[0].At) {
+		return of, since, false
+	}
+	of, ok = sum(f.Hours[:whole])
+	since = f.Hours[0].At
+	rest, _ := sum(f.Hours[whole:])
+	of.Add(rest)
+	return of, since, ok
+}
+
+// sameSince reports whether the rule is in force as it is since an instant.
+func (f *Facts) sameSince(at time.Time) bool {
+	r := &f.Rule
+	return !r.UpdatedAt.After(at) && (r.ActiveFrom == nil || !r.ActiveFrom.After(at)) &&
+		(r.ActiveUntil == nil || r.ActiveUntil.After(f.Now))
+}
+
+// lastDay are the figures of the last day, as far as they are known, and since when that is. ok is false if nothing is.
+func (f *Facts) lastDay() (of stats.Figures, since time.Time, ok bool) {
+	for i := range f.Minutes {
+		if f.Minutes[i].Known {
+			of, _ = sum(f.Minutes)
+			return of, f.Minutes[i].At, true
+		}
+	}
+	return of, since, false
+}
+
+// count is the number of keys that made some figures, 0 if it is not known: then keys may be missing.
+func (k *Keys) count(r *rules.Rule, of stats.Figures) int64 {
+	if r.Scope == rules.ScopeGlobal {
+		return 1
+	}
+	var seen int64
+	for i := range k.Rows {
+		if k.Rows[i].Error > 0 {
+			return 0
+		}
+		seen += k.Rows[i].Allowed + k.Rows[i].Denied
+	}
+	if k.Rest > 0 || seen != of.Total() {
+		return 0
+	}
+	return int64(len(k.Rows))
+}

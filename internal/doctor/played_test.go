@@ -1,0 +1,104 @@
+package doctor_test
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"sluice/internal/doctor"
+	"sluice/internal/stats"
+	"sluice/rules"
+)
+
+// now is the time of every examination. The last day of whole hours ends at its hour.
+var now = time.Date(2026, 11, 23, 10, 20, 30, 0, time.UTC)
+
+// played is a stats.Source of traffic that a test plays, of which figures are known since a time. It is an
+// OverrideLister too.
+type played struct {
+	known     time.Time
+	decisions []decision
+	// rest is that of keys, error that of rows.
+	rest, error int64
+	partial     error
+	overrides   []rules.Override
+}
+
+type decision struct {
+	rule, key string
+	at        time.Time
+	stats.Figures
+}
+
+func (p *played) play(rule, key string, at time.Time, times int64, one stats.Figures) {
+	d := decision{rule: rule, key: key, at: at}
+	counts := one.Array()
+	for i := range counts {
+		counts[i] *= times
+	}
+	d.Figures = stats.FiguresOf(counts)
+	d.Use = one.Use
+	p.decisions = append(p.decisions, d)
+}
+
+func (p *played) allow(key string, at time.Time, times int64) {
+	p.play("r", key, at, times, stats.Figures{Allowed: 1})
+}
+
+func (p *played) deny(key string, at time.Time, times int64) {
+	p.play("r", key, at, times, stats.Figures{Denied: 1})
+}
+
+// Stats implements stats.Source.
+func (p *played) Stats(_ context.Context, q stats.Query) (stats.Result, error) {
+	if err := q.Validate(); err != nil {
+		return stats.Result{}, err
+	}
+	out := stats.Result{From: q.From, To: q.To, Step: q.Step, TopRest: p.rest, Partial: p.partial}
+	var points []stats.Point
+	for at := q.From; at.Before(q.To); at = at.Add(q.Step) {
+		points = append(points, stats.Point{At: at, Known: !at.Before(p.known), Peak: -1})
+	}
+	rows, seconds := map[string]*stats.Row{}, map[time.Time]int64{}
+	for _, d := range p.decisions {
+		if d.rule != q.Rule || d.at.Before(q.From) || !d.at.Before(q.To) || d.at.Before(p.known) {
+			continue
+		}
+		point := &points[d.at.Sub(q.From)/q.Step]
+		point.Add(d.Figures)
+		second := d.at.Truncate(time.Second)
+		seconds[second] += d.Total()
+		point.Peak = max(point.Peak, seconds[second])
+		row := rows[d.key]
+		if row == nil {
+			row = &stats.Row{Key: d.key, Error: p.error}
+			rows[d.key] = row
+		}
+		row.Allowed += d.Allowed
+		row.Denied += d.Denied
+	}
+	out.Series = []stats.Series{{Rule: q.Rule, Points: points}}
+	if q.By != "" {
+		for _, row := range rows {
+			out.Top = append(out.Top, *row)
+		}
+		slices.SortFunc(out.Top, func(a, b stats.Row) int {
+			return cmp.Or(cmp.Compare(b.Denied, a.Denied), cmp.Compare(a.Key, b.Key))
+		})
+	}
+	return out, nil
+}
+
+// ListOverrides implements doctor.OverrideLister.
+func (p *played) ListOverrides(_ context.Context, q rules.OverrideQuery) (rules.OverridePage, error) {
+	var out rules.OverridePage
+	for _, o := range p.overrides {
+		if o.RuleID == q.RuleID {
+			out.Overrides = append(out.Overrides, o)
+		}
+	}
+	return out, nil
+}
+
+var _ doctor.OverrideLister = (*played)(nil)
