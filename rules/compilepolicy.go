@@ -49,6 +49,7 @@ func (c *Compiled) compilePolicy(p *parts, pools map[string]*CompiledPool) error
 		}
 		c.Message.route = valueOf(r.Route)
 	}
+	c.LogPercent = r.LogPercent
 	c.RetryJitter, c.HotRaise = valueOf(r.RetryJitterMS), valueOf(r.HotRaisePercent)
 	switch r.HotKeys {
 	case HotKeysLeased:

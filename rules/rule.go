@@ -79,6 +79,9 @@ type Rule struct {
 	Ban *Ban `json:"ban"`
 	// RetryJitterMS is the most by which a denial's retry-after increases at random.
 	RetryJitterMS *int64 `json:"retry_jitter_ms"`
+	// LogPercent is the percentage, 0 to 100, of entities whose allowed requests the decision log records; nil for that
+	// of the server.
+	LogPercent *int64 `json:"log_percent"`
 	// Message replaces the message in the body of a denial: up to MaxMessage characters with the placeholders of
 	// ParseMessage; nil for the usual one.
 	Message *string `json:"message"`
@@ -175,6 +178,7 @@ var ruleFields = []Field[Rule]{
 		Name: "retry_jitter_ms", At: func(r *Rule) any { return &r.RetryJitterMS }, Policy: true,
 		Most: MaxRetryJitter, Millis: true,
 	},
+	{Name: "log_percent", At: func(r *Rule) any { return &r.LogPercent }, Policy: true, Label: true, Most: 100},
 	{Name: "message", At: func(r *Rule) any { return &r.Message }, Policy: true, Characters: MaxMessage},
 	{
 		Name: "hot_keys", At: func(r *Rule) any { return &r.HotKeys }, Policy: true,

@@ -57,6 +57,8 @@ type Compiled struct {
 	Ban *limiter.Limit
 	// Message is the text for denied clients, nil for the usual one.
 	Message *Message
+	// LogPercent is the percentage of entities that the decision log records, nil for that of the server.
+	LogPercent *int64
 	// RetryJitter is the most by which retry-after grows, in ms.
 	RetryJitter int64
 	// HotRaise is the percentage by which the limit of a hot bucket is raised.

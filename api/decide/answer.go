@@ -188,7 +188,9 @@ type LimitAnswer struct {
 	Direct  bool
 	// Message is the rule's text for denied clients, nil for the usual one.
 	Message *rules.Message
-	Key     limiter.Key
+	// LogPercent is the rule's percentage of entities that the decision log records, nil for that of the server.
+	LogPercent *int64
+	Key        limiter.Key
 	// Limit is the limit that was applied.
 	Limit limiter.Limit
 	// Weight is in units. Returned: they were given back, so that nothing was decided.

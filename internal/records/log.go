@@ -87,7 +87,8 @@ func (l *Log) ObserveDecision(d *decide.Decision) {
 	if !recorded(d.Answer.Op) {
 		return
 	}
-	by := drawn{rate: l.opt.Rate, drawn: draw(d, l.opt.Rate)}
+	by := drawn{rate: rateOf(d, l.opt.Rate)}
+	by.drawn = draw(d, by.rate)
 	denied := !d.Answer.Allowed()
 	if !by.drawn && !denied {
 		return

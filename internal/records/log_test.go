@@ -107,6 +107,37 @@ func TestLog_DrawsByEntity(t *testing.T) {
 	}
 }
 
+// The largest percentage that a rule of a request names replaces the usual one, 0 too.
+func TestLog_DrawsAtTheRatesOfRules(t *testing.T) {
+	named := func(name string, percent *int64) rules.Rule {
+		r := perUser(name, 1000)
+		r.LogPercent = percent
+		return r
+	}
+	zero, whole := int64(0), int64(100)
+	for _, tt := range []struct {
+		rules []rules.Rule
+		want  int
+	}{
+		{[]rules.Rule{named("a", nil)}, 0},
+		{[]rules.Rule{named("a", &whole)}, 20},
+		{[]rules.Rule{named("a", &zero), named("b", &whole), named("c", nil)}, 20},
+	} {
+		f := newFixture(t, tt.rules, func(o *Options) { o.Rate = 0 })
+		for i := range 20 {
+			f.ask(user(fmt.Sprintf("u%d", i)))
+		}
+		if events := f.events(); len(events) != tt.want || tt.want > 0 && (events[0].Rate != 100 || !events[0].Drawn) {
+			t.Errorf("%d rules: %d events, want %d", len(tt.rules), len(events), tt.want)
+		}
+	}
+	f := newFixture(t, []rules.Rule{named("a", &zero)}, func(o *Options) { o.Rate = 100 })
+	f.ask(user("1"))
+	if events := f.events(); len(events) != 0 {
+		t.Errorf("%d events of a rule with log_percent 0", len(events))
+	}
+}
+
 func TestLog_RecordsDenialsOfEverybody(t *testing.T) {
 	f := newFixture(t, []rules.Rule{perUser("r", 0)}, func(o *Options) { o.Rate = 0 })
 	for i := range 50 {

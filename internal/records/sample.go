@@ -11,6 +11,21 @@ import (
 // rate per key cannot be seen in one request of a hundred. The entity is the user, else the API key, else the address,
 // else the bucket. Every node draws alike, and who is drawn at 1 % is drawn at 10 % too.
 
+// rateOf is the percentage of entities whose allowed requests are recorded: the largest of those that the rules of a
+// decision name, else the usual one.
+func rateOf(d *decide.Decision, usual float64) float64 {
+	named := int64(-1)
+	for i := range d.Answer.Limits {
+		if p := d.Answer.Limits[i].LogPercent; p != nil {
+			named = max(named, *p)
+		}
+	}
+	if named >= 0 {
+		return float64(named)
+	}
+	return usual
+}
+
 // draw reports whether the entity of a decision belongs to the given percentage of all of them.
 func draw(d *decide.Decision, percent float64) bool {
 	switch {

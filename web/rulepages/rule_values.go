@@ -131,7 +131,7 @@ var formOrder = []string{
 	"unlimited", "addend", "quota", "share_threshold", "replaces", "metadata",
 	"tiers", "schedule", "calendar", "active_", "throttle", "soft_percent", "elastic_percent", "pool", "priority",
 	"retry_jitter_ms", "message", "ban", "candidate",
-	"align", "anchor_ms", "buckets", "weight_field", "charge_on", "hot_",
+	"align", "anchor_ms", "buckets", "weight_field", "charge_on", "hot_", "log_percent",
 }
 
 func orderOf(field string) int {
