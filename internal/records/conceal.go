@@ -182,8 +182,8 @@ func (c *conceal) keyPart(part string) string {
 
 // isAddress reports an address or a network, also with the escapes of names of buckets.
 func isAddress(v string) bool {
-	if len(v) < 2 || !strings.ContainsAny(v, ".:%") {
-		return false
+	if len(v) < 2 || !strings.ContainsAny(v, ".:%") || !strings.ContainsRune("0123456789abcdefABCDEF:[%", rune(v[0])) {
+		return false // without the work of parsing
 	}
 	v = strings.Trim(chars.Unescape(v), "[]")
 	if _, err := netip.ParseAddr(v); err == nil {

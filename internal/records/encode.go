@@ -1,7 +1,6 @@
 package records
 
 import (
-	"maps"
 	"slices"
 	"strconv"
 
@@ -81,7 +80,8 @@ func (f *Facts) append(w *object) {
 	if len(f.Attributes) > 0 {
 		w.name("attributes")
 		w.open()
-		for _, name := range slices.Sorted(maps.Keys(f.Attributes)) {
+		var some [8]string
+		for _, name := range sorted(some[:0], f.Attributes) {
 			w.text(name, f.Attributes[name])
 		}
 		w.b = append(w.b, '}')
@@ -89,13 +89,23 @@ func (f *Facts) append(w *object) {
 	if len(f.Fields) > 0 {
 		w.name("fields")
 		w.open()
-		for _, name := range slices.Sorted(maps.Keys(f.Fields)) {
+		var some [8]string
+		for _, name := range sorted(some[:0], f.Fields) {
 			w.int(name, f.Fields[name])
 		}
 		w.b = append(w.b, '}')
 	}
 	w.b = append(w.b, '}')
 	w.first = false
+}
+
+// sorted appends the keys of m in order.
+func sorted[V any](keys []string, m map[string]V) []string {
+	for name := range m {
+		keys = append(keys, name)
+	}
+	slices.Sort(keys)
+	return keys
 }
 
 func (l *Limit) append(w *object) {
