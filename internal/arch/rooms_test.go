@@ -136,7 +136,7 @@ var rooms = []room{
 		"rules", "internal/access", "internal/fleet", "web/kit", "web/static",
 		"web/view"}, foreign: []string{templ}},
 	{path: "web/profiles", may: []string{"rules", "internal/access", "web/kit", "web/view"}, foreign: []string{templ}},
-	{path: "web/rulepages", may: []string{"deploy", "internal/stats",
+	{path: "web/rulepages", may: []string{"deploy", "internal/doctor", "internal/stats",
 		"limiter", "rules", "rules/chars", "rules/entries", "rules/rulefile",
 		"rules/route", "rules/words", "internal/access", "internal/fleet", "web/kit", "web/static", "web/view"},
 		foreign: []string{templ}},

@@ -51,31 +51,51 @@ const (
 
 // Kind describes a finding.
 type Kind struct {
-	// Name is one of the constants. When says when it is found.
-	Name, When string
+	// Name is one of the constants, Title what people read. When says when it is found.
+	Name, Title, When string
 }
 
 // Kinds are the findings, with their thresholds.
 var Kinds = []Kind{
-	{MatchesNothing, "the rule decided no request for a week"},
-	{DeniesMost, fmt.Sprintf("in the last day, at least %d %% of at least %d requests were denied", mostDenied,
-		enoughInADay)},
-	{TooStrict, fmt.Sprintf("in the last day, at least %d keys were denied; %d %% of them had at most %d %% of their "+
-		"requests denied; and in %d %% of the minutes with denials, or in the minute after, more passed than was denied",
-		manyKeys, nearlyAll, littleDenied, nearlyAll)},
-	{Abuse, fmt.Sprintf("in the last day, at most %d of at least %d keys made at least %d %% of at least %d denials",
-		fewKeys, manyKeys, abuseShare, enoughInADay)},
-	{UselessInBursts, fmt.Sprintf("in the worst second of the last day, a key passed at least %d times, which is at "+
-		"least %d times limit/window and at least %d %% of the limit", burstLeast, burstTimes, burstShare)},
-	{WindowBoundary, fmt.Sprintf("in less than a fixed window, a key passed at least %d %% of the limit", boundaryShare)},
-	{Shadowed, fmt.Sprintf("in a week, the rule denied none of at least %d requests, and a stricter rule that applies to "+
-		"all of them denied some", enoughInAWeek)},
-	{FarAboveUse, fmt.Sprintf("in a week of at least %d requests, no key used more than %d %% of the limit",
-		enoughInAWeek, littleUsed)},
-	{UnusedOverride, "every key of seven days is known, and no request had the key of the override; or the rule decided " +
-		"no request for a week"},
-	{QuietTrial, fmt.Sprintf("in a week of at least %d requests, the shadow rule or the candidate would have changed none",
-		enoughInAWeek)},
+	{MatchesNothing, "Matches nothing",
+		"the rule decided no request for a week"},
+	{DeniesMost, "Denies nearly everything",
+		fmt.Sprintf("in the last day, at least %d %% of at least %d requests were denied",
+			mostDenied, enoughInADay)},
+	{TooStrict, "Too strict",
+		fmt.Sprintf("in the last day, at least %d keys were denied; %d %% of them had at most %d %% of their "+
+			"requests denied; and in %d %% of the minutes with denials, or in the minute after, more "+
+			"passed than was denied", manyKeys, nearlyAll, littleDenied, nearlyAll)},
+	{Abuse, "Few keys make most denials",
+		fmt.Sprintf("in the last day, at most %d of at least %d keys made at least %d %% of at least %d "+
+			"denials", fewKeys, manyKeys, abuseShare, enoughInADay)},
+	{UselessInBursts, "Useless in bursts",
+		fmt.Sprintf("in the worst second of the last day, a key passed at least %d times, which is at least "+
+			"%d times limit/window and at least %d %% of the limit", burstLeast, burstTimes, burstShare)},
+	{WindowBoundary, "The boundary of the window shows",
+		fmt.Sprintf("in less than a fixed window, a key passed at least %d %% of the limit", boundaryShare)},
+	{Shadowed, "A stricter rule decides first",
+		fmt.Sprintf("in a week, the rule denied none of at least %d requests, and a stricter rule that "+
+			"applies to all of them denied some", enoughInAWeek)},
+	{FarAboveUse, "Far above real use",
+		fmt.Sprintf("in a week of at least %d requests, no key used more than %d %% of the limit",
+			enoughInAWeek, littleUsed)},
+	{UnusedOverride, "An override that nobody uses",
+		"every key of seven days is known, and no request had the key of the override; or the " +
+			"rule decided no request for a week"},
+	{QuietTrial, "Quiet for a week",
+		fmt.Sprintf("in a week of at least %d requests, the shadow rule or the candidate would have changed "+
+			"none", enoughInAWeek)},
+}
+
+// Title is what people read for a finding.
+func Title(finding string) string {
+	for i := range Kinds {
+		if Kinds[i].Name == finding {
+			return Kinds[i].Title
+		}
+	}
+	return finding
 }
 
 // Finding is what is remarkable about a rule.

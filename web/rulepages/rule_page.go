@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strconv"
 
+	"sluice/internal/doctor"
 	"sluice/internal/fleet"
 	"sluice/internal/stats"
 	"sluice/rules"
@@ -50,6 +51,7 @@ func (p *Pages) rulePage(v *kit.Visit) error {
 	}
 	m.Overrides, m.MoreOverrides = list.Overrides, list.More
 	p.logFigures(&m.Rule, p.ruleFigures(v, &m, p.findTrial))
+	m.Doctor = p.examine(v, &m)
 	return v.Page(m.Timeline.Range.Status(), rulePageOf(v.Frame(r.Name, kit.PathRules), m))
 }
 
@@ -111,6 +113,8 @@ type RulePage struct {
 	// Trial is nil unless the rule is in shadow mode or has a candidate.
 	Trial    *Trial
 	Timeline view.Timeline
+	// Doctor is the report about the rule, nil if there is none.
+	Doctor *doctor.Report
 	// Partial says what is missing of the timeline, nil if nothing is.
 	Partial error
 	// Denied are the most denied keys of the range.

@@ -289,3 +289,24 @@ func TestRule_ItsPageAndTheListSayThatItBans(t *testing.T) {
 		t.Errorf("the list: %d\n%s", page.Code, page.Body)
 	}
 }
+
+// TestRulePage_ShowsWhatTheDoctorFinds: of a rule whose requests are nearly all denied, and of one without figures.
+func TestRulePage_ShowsWhatTheDoctorFinds(t *testing.T) {
+	w := webtest.Start(t, webtest.Full)
+	w.Rules.List[0].UpdatedAt = webtest.Now.Add(-2 * stats.Day)
+	w.Stats.Change(func(s *webtest.Stats) { s.Last.Denied = 100_000_000 })
+	page := w.As(access.RoleViewer).Get("/console/rules/1")
+	if !page.Has("Denies nearly everything", "Traffic by key",
+		"/console/traffic?by=key&amp;range=24h&amp;rule=charges-per-user") {
+		t.Errorf("the finding is not shown: %d", page.Code)
+	}
+	w.Stats.Change(func(s *webtest.Stats) { s.Since = webtest.Now })
+	if page := w.As(access.RoleViewer).Get("/console/rules/1"); !page.Has("There are no figures of the last week yet.") ||
+		page.Has("Denies nearly everything") {
+		t.Errorf("without figures: %d", page.Code)
+	}
+	w.Stats.Change(func(s *webtest.Stats) { s.Since, s.Partial = webtest.Now.Add(-stats.Day), errors.New("the counters") })
+	if page := w.As(access.RoleViewer).Get("/console/rules/1"); !page.Has("so the rule was not examined") {
+		t.Errorf("with missing figures: %d", page.Code)
+	}
+}

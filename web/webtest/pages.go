@@ -10,6 +10,7 @@ import (
 	"unicode"
 
 	"sluice/internal/access"
+	"sluice/internal/stats"
 	"sluice/rules"
 )
 
@@ -81,6 +82,11 @@ func Gallery() []Shown {
 		{Name: "rule", About: "Rule", Role: access.RoleEditor, Path: "/console/rules/1"},
 		{Name: "rule-shadow", About: "Shadow rule, one week", Role: access.RoleEditor,
 			Path: "/console/rules/7?range=7d&compare=previous"},
+		{Name: "rule-findings", About: "Rule with findings", Role: access.RoleEditor, Path: "/console/rules/1",
+			Prepare: func(w *World) {
+				w.Rules.List[0].UpdatedAt = Now.Add(-2 * stats.Day)
+				w.Stats.Last.Denied = 100_000_000
+			}},
 		{Name: "rule-quiet", About: "Rule without data", Role: access.RoleViewer, Path: "/console/rules/11",
 			Prepare: func(w *World) { w.Stats.Quiet = true }},
 		{Name: "rule-failing", About: "Rule, metrics unavailable", Kind: Failing, Role: access.RoleEditor,
