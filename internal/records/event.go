@@ -46,7 +46,7 @@ type Event struct {
 	Drawn bool    `json:"drawn"`
 	// Folded is how many more denials this event stands for.
 	Folded int64 `json:"folded"`
-	// Facts is what the rules saw, null if they saw none: direct limits, and operations by a token.
+	// Facts is what the rules saw, null if they saw none: direct limits, operations by a token, and descriptors.
 	Facts *Facts `json:"facts"`
 	// Limits has each limit that applied, enforced ones first.
 	Limits []Limit `json:"limits"`
