@@ -87,6 +87,7 @@ func openRedis(ctx context.Context, cfg *config.Serve, host *Host, url *secretfi
 	breakers := &breakerLog{log: host.Log, now: host.Now, incidents: incidents}
 	store, err := redisstore.New(redisstore.Options{
 		Client: client, Prefix: cfg.KeyPrefix, Clock: host.Clock, OnBreaker: breakers.changed, ProbeLimit: cfg.StoreTimeout,
+		Timings: metrics.Timings(),
 	})
 	if err != nil {
 		return nil, err

@@ -15,7 +15,7 @@ const (
 	echo       = "github.com/labstack/echo/v4"
 	redis      = "github.com/redis/go-redis/v9"
 	pgx        = "github.com/jackc/pgx/v5"
-	prometheus = "github.com/prometheus/client_golang"
+	prometheus = "github.com/prometheus"
 	yaml       = "github.com/goccy/go-yaml"
 	kong       = "github.com/alecthomas/kong"
 	otel       = "go.opentelemetry.io"

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"sluice/internal/tick"
@@ -62,6 +63,18 @@ type Writer struct {
 	away bool
 	// reached is since when the counters answer.
 	reached time.Time
+	// written is the end of the newest minute in the store, in minutes since the epoch, at most 0 if there is none.
+	written atomic.Int64
+}
+
+// Lag is the age of the newest minute in the rule database, whichever node wrote it; 0 before the first one is
+// known. It is safe for concurrent use.
+func (w *Writer) Lag() time.Duration {
+	minute := w.written.Load()
+	if minute <= 0 {
+		return 0
+	}
+	return max(0, w.opt.Now().Sub(time.Unix(minute*60, 0)))
 }
 
 // NewWriter creates a Writer.
@@ -96,6 +109,9 @@ func (w *Writer) Round(ctx context.Context) {
 
 func (w *Writer) round(ctx context.Context) error {
 	held, written, err := w.opt.Store.ClaimStats(ctx, w.opt.Node, leaseLife)
+	if err == nil {
+		w.written.Store(written.Unix() / 60)
+	}
 	if err != nil || !held {
 		return err
 	}
@@ -178,6 +194,9 @@ func (w *Writer) hour(ctx context.Context, first, end, done int64) (held bool, e
 		}
 	}
 	held, err = w.opt.Store.WriteStats(ctx, w.opt.Node, out, time.Unix(done*60, 0).UTC())
+	if err == nil && held {
+		w.written.Store(done)
+	}
 	if err == nil && held && over {
 		err = w.opt.Recent.Forget(ctx, 0, 0, hour-1, slices.Collect(maps.Keys(rows)))
 	}

@@ -30,7 +30,8 @@ type Metrics struct {
 	above     *prometheus.CounterVec
 	bans      *prometheus.CounterVec
 	shed      *prometheus.CounterVec
-	duration  *prometheus.HistogramVec
+	timings   timings
+	objective objective
 	panics    prometheus.Counter
 	questions *prometheus.CounterVec
 	plain     plainChecks
@@ -69,11 +70,7 @@ func New(build Build, now func() time.Time) *Metrics {
 		bans: counters("sluice_bans_total", "Bans that began, by rule.", "rule"),
 		shed: counters("sluice_shed_total", "Requests that a shedding pool denied within their limits, by pool and priority.",
 			"pool", "priority"),
-		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name:    "sluice_check_duration_seconds",
-			Help:    "Time from a decoded request to its decision, by operation and outcome.",
-			Buckets: []float64{.00001, .000025, .00005, .0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, 1},
-		}, []string{"op", "outcome"}),
+		objective: newObjective(),
 		panics: prometheus.NewCounter(prometheus.CounterOpts{Name: "sluice_panics_total",
 			Help: "Requests that ended in a panic. Each one is a bug."}),
 		questions: counters("sluice_gateway_questions_total",
@@ -118,9 +115,8 @@ func New(build Build, now func() time.Time) *Metrics {
 	m.registry.MustRegister(m.envoy.collectors()...)
 	m.registry.MustRegister(m.plain.checks, m.plain.handedOver)
 	m.registry.MustRegister(m.questions, m.above, m.bans, m.shed, m.account.requests, m.account.units, m.account.doubt)
-	m.registry.MustRegister(m.decisions, m.degraded, m.duration, m.panics, m.conditions, m.condition, m.setVersion,
-		m.setRules, m.setSwaps,
-		m.reloads, m.ready, m.snapshots, age, info, collectors.NewGoCollector(),
+	m.registry.MustRegister(m.decisions, m.degraded, &m.timings, m.objective.checks, m.panics, m.conditions, m.condition,
+		m.setVersion, m.setRules, m.setSwaps, m.reloads, m.ready, m.snapshots, age, info, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	for _, what := range []string{"rules", "tokens", "database"} {
 		m.reloads.WithLabelValues(what)

@@ -55,9 +55,10 @@ func newAccount() account {
 // charges, each of its limits.
 func (m *Metrics) ObserveDecision(d *decide.Decision) {
 	a := d.Answer
-	m.series.durations.get(durationKey{a.Op, a.Verdict == decide.Allowed}, func(k durationKey) prometheus.Observer {
-		return m.duration.WithLabelValues(k.op.String(), outcome(k.allowed))
-	}).Observe(d.Took.Seconds())
+	m.timings.checks.get(durationKey{a.Op, a.Verdict == decide.Allowed}, func(durationKey) *latency {
+		return new(latency)
+	}).observe(d.Took, 1)
+	m.objective.observe(d)
 	if d.Outcome != "" {
 		m.series.requests.get(requestKey{d.Outcome, d.By}, func(k requestKey) prometheus.Counter {
 			return m.account.requests.WithLabelValues(k.outcome, k.by)
@@ -210,7 +211,6 @@ type questionKey struct{ face, result string }
 // series caches the series that every check counts in.
 type series struct {
 	decisions handles[limitKey, prometheus.Counter]
-	durations handles[durationKey, prometheus.Observer]
 	requests  handles[requestKey, prometheus.Counter]
 	units     handles[unitsKey, prometheus.Counter]
 	questions handles[questionKey, prometheus.Counter]

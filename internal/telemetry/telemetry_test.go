@@ -65,6 +65,8 @@ func used(t *testing.T) *Metrics {
 	log.Drop(records.RingFull, 2)
 	m.DecisionLog("file", log.Totals, func() time.Duration { return 3 * time.Second })
 	m.Disk(func() bool { return true })
+	m.StatsLag(func() time.Duration { return time.Minute })
+	m.Timings().Called(time.Millisecond, 2)
 	m.CountQuestion("forward", "denied")
 	m.CountPlainCheck()
 	m.CountHTTPCheck()

@@ -41,6 +41,7 @@ import (
 // not all at the same moment as the deadlines.
 type dispatcher struct {
 	maxBatch, maxQueue int
+	timings            Timings // may be nil
 
 	mu      sync.Mutex
 	wake    sync.Cond
@@ -174,6 +175,9 @@ func (d *dispatcher) claim(b *batch, start time.Time) (call int, ok bool, err er
 		return 0, false, d.enqueue(b)
 	}
 	b.sent, b.watched = true, false // the call ends with the caller's deadline
+	if d.timings != nil {
+		d.timings.Queued(0, len(b.requests))
+	}
 	call = d.begin(len(b.requests), start)
 	d.calls[call].batches = append(d.calls[call].batches, b)
 	return call, true, nil
@@ -240,6 +244,9 @@ func (d *dispatcher) dequeue(into []*batch, now time.Time) (batches []*batch, re
 		}
 		requests += len(b.requests)
 		b.sent = true
+		if d.timings != nil && b.within > 0 {
+			d.timings.Queued(now.Sub(b.deadline.Add(-b.within)), len(b.requests))
+		}
 		into = append(into, b)
 		n++
 	}
@@ -295,7 +302,8 @@ func (d *dispatcher) finish(call int, batches []*batch) {
 	now := wallTime()
 	d.mu.Lock()
 	c := &d.calls[call]
-	d.took = d.average(now.Sub(c.began))
+	took, requests := now.Sub(c.began), c.requests
+	d.took = d.average(took)
 	d.running--
 	d.carried -= c.requests
 	clear(c.batches)
@@ -304,6 +312,9 @@ func (d *dispatcher) finish(call int, batches []*batch) {
 		d.wake.Broadcast()
 	}
 	d.mu.Unlock()
+	if d.timings != nil {
+		d.timings.Called(took, requests)
+	}
 	for _, b := range batches {
 		if b.outcome != expired {
 			b.done <- struct{}{}

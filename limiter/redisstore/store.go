@@ -41,6 +41,19 @@ type Options struct {
 	// ProbeLimit is how quick a server must answer a probe to be let back in:
 	// the time that a check may take. 25 ms if 0.
 	ProbeLimit time.Duration
+	// Timings, if not nil, is told how long requests wait and how long calls take.
+	Timings Timings
+}
+
+// Timings counts the stages of requests. Its methods are called during checks, by many goroutines,
+// and must not block.
+type Timings interface {
+	// Queued is called with the time from the start of a check to the script call that carries
+	// requests of it. What was not sent, and what has no bound that tells its start, is left out.
+	Queued(d time.Duration, requests int)
+	// Called is called with the length of a script call and the requests that it carried, whether
+	// or not it succeeded.
+	Called(d time.Duration, requests int)
 }
 
 const (
@@ -119,6 +132,7 @@ func New(opt Options) (*Store, error) {
 	s.names = script.Names{Prefix: opt.Prefix, Bucket: s.naming.bucket}
 	for range dispatchers {
 		d := newDispatcher(opt.MaxBatch, opt.MaxQueue)
+		d.timings = opt.Timings
 		s.dispatchers = append(s.dispatchers, d)
 		for range inFlight {
 			s.wg.Go(func() { s.work(d) })

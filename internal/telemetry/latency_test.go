@@ -1,0 +1,120 @@
+package telemetry
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+	"pgregory.net/rapid"
+
+	"sluice/api/decide"
+	"sluice/limiter"
+)
+
+// written returns what a scrape sees of l.
+func written(t interface{ Fatal(...any) }, l *latency) *dto.Histogram {
+	var out dto.Metric
+	if err := l.metric(stageDuration, "queue").Write(&out); err != nil {
+		t.Fatal(err)
+	}
+	return out.GetHistogram()
+}
+
+// client_golang's own histogram of the same schema and bounds says the same of any durations.
+func TestLatency_SaysWhatTheClientDoes(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := new(latency)
+		want := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "x", Help: "x", Buckets: latencyBounds[:],
+			NativeHistogramBucketFactor: 1.1, NativeHistogramZeroThreshold: math.Exp2(minOctave)})
+		edges := rapid.SampledFrom([]time.Duration{0, 953, 954, 10_000, 10_001, 25_000_000, 25_000_001, time.Second})
+		all := rapid.Int64Range(0, int64(30*time.Second))
+		small := rapid.Int64Range(0, int64(100*time.Microsecond))
+		for range rapid.IntRange(0, 200).Draw(t, "n") {
+			d := rapid.OneOf(edges, rapid.Map(all, toDuration), rapid.Map(small, toDuration)).Draw(t, "d")
+			l.observe(d, 1)
+			want.Observe(d.Seconds())
+		}
+		var out dto.Metric
+		if err := want.Write(&out); err != nil {
+			t.Fatal(err)
+		}
+		g, w := written(t, l), out.GetHistogram()
+		if math.Abs(g.GetSampleSum()-w.GetSampleSum()) > 1e-6 {
+			t.Fatalf("sum %v, want %v", g.GetSampleSum(), w.GetSampleSum())
+		}
+		show := func(h *dto.Histogram) string {
+			return fmt.Sprint(h.GetSampleCount(), h.GetSchema(), h.GetZeroThreshold(), h.GetZeroCount(), h.PositiveSpan,
+				h.PositiveDelta, h.Bucket)
+		}
+		if len(w.PositiveSpan) > 0 && show(g) != show(w) {
+			t.Fatalf("got\n%s\nwant\n%s", show(g), show(w))
+		}
+	})
+}
+
+func toDuration(ns int64) time.Duration { return time.Duration(ns) }
+
+func TestLatency_KeepsWhatIsOutside(t *testing.T) {
+	l := new(latency)
+	l.observe(-time.Second, 1)
+	l.observe(time.Hour, 2)
+	if h := written(t, l); h.GetSampleCount() != 3 || h.GetZeroCount() != 1 || h.GetSampleSum() != 7200 ||
+		h.Bucket[len(h.Bucket)-1].GetCumulativeCount() != 1 {
+		t.Errorf("%v", h)
+	}
+}
+
+func TestLatency_AllocatesNothing(t *testing.T) {
+	l := new(latency)
+	if n := testing.AllocsPerRun(1000, func() { l.observe(3*time.Millisecond, 1) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func TestObjective_CountsTakesOnce(t *testing.T) {
+	m := New(Build{}, time.Now)
+	observe := func(change func(d *decide.Decision)) {
+		d := taken("a")
+		d.Outcome, d.By = decide.OutcomeAdmitted, decide.ByStore
+		change(d)
+		m.ObserveDecision(d)
+	}
+	observe(func(d *decide.Decision) { d.Took = objectiveTime })
+	observe(func(d *decide.Decision) { d.Took = objectiveTime + 1 })
+	observe(func(d *decide.Decision) { d.Answer.Degraded = "open" })
+	observe(func(d *decide.Decision) { d.Answer.Verdict = decide.Unavailable })
+	observe(func(d *decide.Decision) { d.Outcome = "" })
+	observe(func(d *decide.Decision) { d.Answer.Op = limiter.OpCharge })
+	got := scrape(t, m)
+	for _, want := range []string{`{result="met"} 1`, `{result="late"} 1`, `{result="fail_mode"} 2`} {
+		if !strings.Contains(got, "sluice_objective_checks_total"+want+"\n") {
+			t.Errorf("no %s in\n%s", want, got)
+		}
+	}
+}
+
+func BenchmarkLatency(b *testing.B) {
+	l := new(latency)
+	b.ReportAllocs()
+	b.RunParallel(func(p *testing.PB) {
+		for d := time.Duration(900_000); p.Next(); d += 100 {
+			l.observe(d, 1)
+		}
+	})
+}
+
+// BenchmarkLatencyOfClient is the histogram that latency replaces.
+func BenchmarkLatencyOfClient(b *testing.B) {
+	l := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "x", Help: "x", Buckets: latencyBounds[:],
+		NativeHistogramBucketFactor: 1.1})
+	b.ReportAllocs()
+	b.RunParallel(func(p *testing.PB) {
+		for d := time.Duration(900_000); p.Next(); d += 100 {
+			l.Observe(d.Seconds())
+		}
+	})
+}
