@@ -2,6 +2,7 @@ package deploy_test
 
 import (
 	"os"
+	"os/exec"
 	"regexp"
 	"strings"
 	"testing"
@@ -14,6 +15,7 @@ type alerting struct {
 	Groups []struct {
 		Name  string `yaml:"name"`
 		Rules []struct {
+			Record      string            `yaml:"record"`
 			Alert       string            `yaml:"alert"`
 			Expr        string            `yaml:"expr"`
 			For         string            `yaml:"for"`
@@ -36,19 +38,30 @@ func TestAlerts_AskForMetricsThatThereAre(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	seen := map[string]bool{}
+	playbook, err := os.ReadFile("../docs/playbook.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen, recorded := map[string]bool{}, map[string]bool{}
 	for _, g := range f.Groups {
 		for _, r := range g.Rules {
-			if r.Alert == "" || seen[r.Alert] || r.Annotations["summary"] == "" || r.Labels["severity"] == "" {
+			if r.Record != "" {
+				recorded[r.Record] = true
+			} else if want := "docs/playbook.md#" + strings.ToLower(r.Alert); r.Annotations["playbook"] != want ||
+				!strings.Contains(string(playbook), "\n## "+r.Alert+"\n") {
+				t.Errorf("%s has no section in the playbook, or does not link to it", r.Alert)
+			}
+			if r.Record == "" && (r.Alert == "" || seen[r.Alert] ||
+				r.Annotations["summary"] == "" || r.Labels["severity"] == "") {
 				t.Errorf("alert %q is there twice, or lacks a summary or a severity", r.Alert)
 			}
 			seen[r.Alert] = true
-			metrics := regexp.MustCompile(`sluice_\w+`).FindAllString(r.Expr, -1)
+			metrics := regexp.MustCompile(`sluice[_:][\w:]+`).FindAllString(r.Expr, -1)
 			if len(metrics) == 0 {
 				t.Errorf("%s asks for nothing: %s", r.Alert, r.Expr)
 			}
 			for _, m := range metrics {
-				if !strings.Contains(string(docs), "`"+m) {
+				if !recorded[m] && !strings.Contains(string(docs), "`"+m) {
 					t.Errorf("%s asks for %s, which docs/metrics.md does not have", r.Alert, m)
 				}
 			}
@@ -56,5 +69,20 @@ func TestAlerts_AskForMetricsThatThereAre(t *testing.T) {
 	}
 	if !seen["SluiceHotKey"] {
 		t.Error("nothing tells of hot keys")
+	}
+	for _, section := range regexp.MustCompile(`(?m)^## (Sluice\w+)$`).FindAllStringSubmatch(string(playbook), -1) {
+		if !seen[section[1]] {
+			t.Errorf("the playbook has %s, which is no alert", section[1])
+		}
+	}
+}
+
+// Prometheus itself reads the rules, and its cases come true.
+func TestAlerts_HoldTheirCases(t *testing.T) {
+	for _, args := range [][]string{{"check", "rules", "alerts.yaml"}, {"test", "rules", "alerts_cases.yaml"}} {
+		//nolint:gosec // the arguments are constants
+		if out, err := exec.CommandContext(t.Context(), "promtool", args...).CombinedOutput(); err != nil {
+			t.Errorf("promtool %v: %v\n%s", args, err, out)
+		}
 	}
 }
