@@ -1,0 +1,72 @@
+package deploy_test
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/goccy/go-yaml"
+)
+
+// Every expression of the dashboard parses, and asks for series that docs/metrics.md lists, which a test compares with
+// the registry, or that alerts.yaml records.
+func TestDashboard_AsksForMetricsThatThereAre(t *testing.T) {
+	read := func(name string) string {
+		text, err := os.ReadFile(name) //nolint:gosec // the names are constants
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	var board struct {
+		Panels []struct {
+			Title   string
+			Targets []struct{ Expr string }
+		}
+	}
+	if err := json.Unmarshal([]byte(read("dashboard.json")), &board); err != nil {
+		t.Fatal(err)
+	}
+	docs, recorded := read("../docs/metrics.md"), read("alerts.yaml")
+	type rule struct {
+		Record string `yaml:"record"`
+		Expr   string `yaml:"expr"`
+	}
+	var rules []rule
+	for _, p := range board.Panels {
+		if len(p.Targets) == 0 {
+			t.Errorf("%s asks for nothing", p.Title)
+		}
+		for _, target := range p.Targets {
+			expr := strings.NewReplacer("$__rate_interval", "5m", "$job", ".+").Replace(target.Expr)
+			rules = append(rules, rule{"a:b:c" + string(rune('a'+len(rules))), expr})
+			series := regexp.MustCompile(`sluice[_:][\w:]+`).FindAllString(expr, -1)
+			if len(series) == 0 {
+				t.Errorf("%s: %s asks for no series", p.Title, expr)
+			}
+			for _, s := range series {
+				s = strings.TrimSuffix(s, "_bucket")
+				if !strings.Contains(docs, "| `"+s+"`") && !strings.Contains(docs, "| `"+s+"{") &&
+					!strings.Contains(recorded, "record: "+s+"\n") {
+					t.Errorf("%s asks for %s, which does not exist", p.Title, s)
+				}
+			}
+		}
+	}
+	text, err := yaml.Marshal(map[string]any{"groups": []any{map[string]any{"name": "dashboard", "rules": rules}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "rules.yaml")
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	//nolint:gosec // a file of this test
+	if out, err := exec.CommandContext(t.Context(), "promtool", "check", "rules", file).CombinedOutput(); err != nil {
+		t.Errorf("promtool: %v\n%s", err, out)
+	}
+}
