@@ -163,6 +163,12 @@ func appendStats(b []byte, r *stats.Result, logs map[string]func() records.Total
 		b = append(b, '}')
 	}
 	b = append(b, ']')
+	if n, mayDiffer, known := r.Denied.Estimate(); known {
+		b = appendMember(b, "keys_denied", n)
+		b = appendMember(b, "keys_denied_error", mayDiffer)
+	} else {
+		b = append(b, `,"keys_denied":null,"keys_denied_error":null`...)
+	}
 	if len(logs) > 0 {
 		b = append(b, `,"decision_log":{`...)
 		for i, sink := range slices.Sorted(maps.Keys(logs)) {

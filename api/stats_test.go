@@ -78,9 +78,14 @@ func TestStats_ExactAnswer(t *testing.T) {
 	body := `{"from":"2026-11-23T09:00:00Z","to":"2026-11-23T09:02:00Z","step_ms":60000,` +
 		`"complete_until":"2026-11-23T09:01:00Z","series":[{"rule":"r","points":[[1795424400000,1,2,3,4,5,6,7,8],` +
 		`[1795424460000,null,null,null,null,null,null,null,null]]}],` +
-		`"top":[{"key":"a\"b","allowed":1,"denied":2,"error":3}]}` + "\n"
+		`"top":[{"key":"a\"b","allowed":1,"denied":2,"error":3}],"keys_denied":null,"keys_denied_error":null}` + "\n"
 	if a := f.do(http.MethodGet, "/ratelimit/stats", "").want(http.StatusOK); a.body != body {
 		t.Errorf("%s", cmp.Diff(body, a.body))
+	}
+	s.result.Denied = stats.Distinct{0}
+	if a := f.do(http.MethodGet, "/ratelimit/stats", "").want(http.StatusOK); !strings.HasSuffix(a.body,
+		`"keys_denied":0,"keys_denied_error":0}`+"\n") {
+		t.Errorf("no key was denied: %s", a.body)
 	}
 	s.result.CompleteUntil = time.Time{}
 	s.result.Partial = errors.Join(errors.New("one"), errors.New("two"))

@@ -82,6 +82,9 @@ func (f *fleetReporter) ObserveDecision(d *decide.Decision) {
 			if weight > 0 {
 				f.countTop(q, name, la.Display(), one.Allowed, weight)
 			}
+			if !one.Allowed {
+				f.recorder.DeniedKey(name, factsOf(la))
+			}
 		}
 		if la.Decision.Allowed {
 			continue
@@ -94,6 +97,9 @@ func (f *fleetReporter) ObserveDecision(d *decide.Decision) {
 	}
 	whole.WouldAllow = rescued && len(a.Limits) > 0
 	f.recorder.Request(whole)
+	if !whole.Allowed && a.Strictest >= 0 && a.Strictest < len(a.Limits) {
+		f.recorder.DeniedKey("", factsOf(&a.Limits[a.Strictest]))
+	}
 	if weight > 0 {
 		key := ""
 		if a.Strictest >= 0 && a.Strictest < len(a.Limits) {
@@ -131,6 +137,12 @@ func useOf(la *decide.LimitAnswer) int64 {
 	return stats.UseOf(used, la.Decision.Limit)
 }
 
+// factsOf is the part of a limit's key that says whose it is, the same for every rule.
+func factsOf(la *decide.LimitAnswer) string {
+	facts, _, _ := strings.Cut(string(la.Key), "|")
+	return facts
+}
+
 // tried is how the limit on trial at i of an answer decided, and how its rule did as it stands.
 func tried(a *decide.Answer, i int) fleet.Tried {
 	la := &a.Limits[i]
@@ -139,10 +151,10 @@ func tried(a *decide.Answer, i int) fleet.Tried {
 		t.Was, t.Compared = true, true
 		return t
 	}
-	facts, _, _ := strings.Cut(string(la.Key), "|")
+	facts := factsOf(la)
 	for j := range i {
 		now := &a.Limits[j]
-		if of, _, _ := strings.Cut(string(now.Key), "|"); now.Rule == la.Rule && !now.Shadow && of == facts {
+		if now.Rule == la.Rule && !now.Shadow && factsOf(now) == facts {
 			t.Was, t.Compared = now.Decision.Allowed, now.Known && !now.Returned
 			break
 		}

@@ -83,7 +83,9 @@ type figuresOverTime struct {
 		Key                    string
 		Allowed, Denied, Error int64
 	}
-	Partial string
+	KeysDenied      *int64 `json:"keys_denied"`
+	KeysDeniedError *int64 `json:"keys_denied_error"`
+	Partial         string
 }
 
 // figures asks for figures.
@@ -216,6 +218,15 @@ func TestStats_AddUpToTheAnswers(t *testing.T) {
 			return allowed == want.Allowed && denied == want.Denied && len(top) == rows
 		})
 	}
+
+	var deniedKeys int64
+	for _, key := range sent.keys {
+		deniedKeys += min(1, key.Denied)
+	}
+	eventually(t, fmt.Sprintf("%d distinct keys were denied", deniedKeys), func() bool {
+		h := b.figures(url.Values{"by": {"key"}})
+		return h.KeysDenied != nil && max(*h.KeysDenied-deniedKeys, deniedKeys-*h.KeysDenied) <= *h.KeysDeniedError
+	})
 
 	a.stop()
 	b.stop()

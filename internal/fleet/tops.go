@@ -52,7 +52,16 @@ func (t *tops) pace() {
 // Top counts a decision of a rule ("" for the request as a whole) by a key, route or tenant, as stats.ByKey says.
 // weight is that of Weight.
 func (r *Recorder) Top(rule, by, value string, allowed bool, weight int64) {
-	t := &r.tops
+	r.tops.count(rule, func(s *stats.Sketches) { s.Add(by, value, allowed, weight) })
+}
+
+// DeniedKey counts a key that a rule denied ("" for the request as a whole) among the distinct ones.
+func (r *Recorder) DeniedKey(rule, key string) {
+	r.tops.count(rule, func(s *stats.Sketches) { s.Denied(key) })
+}
+
+// count counts something in the sketches of a rule.
+func (t *tops) count(rule string, add func(*stats.Sketches)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s := t.rules[rule]
@@ -66,7 +75,7 @@ func (r *Recorder) Top(rule, by, value string, allowed bool, weight int64) {
 		s = stats.NewSketches()
 		t.rules[rule] = s
 	}
-	s.Add(by, value, allowed, weight)
+	add(s)
 	t.changed[rule] = true
 }
 

@@ -45,9 +45,10 @@ func (s slots) sum() (sum slot) {
 }
 
 const (
-	// packedSlots and packedTops are the first bytes of rows.
-	packedSlots = 1
-	packedTops  = 2
+	// packedSlots and packedTops are the first bytes of rows. packedOldTops have no Top.Denied.
+	packedSlots   = 1
+	packedOldTops = 2
+	packedTops    = 3
 	// maxSlots is the largest number of periods in a row.
 	maxSlots = 64
 )
@@ -140,13 +141,15 @@ func packTops(t Tops) []byte {
 			}
 		}
 	}
-	return out
+	denied := t[ByKey].Denied
+	return append(binary.AppendUvarint(out, uint64(len(denied))), denied...)
 }
 
 // unpackTops reads what packTops wrote, nil if it cannot.
 func unpackTops(data []byte) Tops {
 	in, out := wire.Read(data), Tops{}
-	if in.Byte() != packedTops {
+	version := in.Byte()
+	if version != packedTops && version != packedOldTops {
 		return nil
 	}
 	for _, by := range counted {
@@ -159,6 +162,11 @@ func unpackTops(data []byte) Tops {
 			top.Entries = append(top.Entries, e)
 		}
 		out[by] = top
+	}
+	if version == packedTops {
+		of := out[ByKey]
+		of.Denied = slices.Clone(in.Bytes(in.Number(distinctRegisters)))
+		out[ByKey] = of
 	}
 	if !in.Done() {
 		return nil

@@ -78,6 +78,8 @@ type Result struct {
 	TopFrom, TopTo time.Time
 	// TopRest is the largest number of decisions that a key, route or tenant which is not among the rows may have had.
 	TopRest int64
+	// Denied are the distinct keys that were denied in that time; nil without rows by key.
+	Denied Distinct
 	// Partial says why something is missing that is normally there, nil if nothing is: the counters or the rule
 	// database are unavailable. It is safe to show.
 	Partial error

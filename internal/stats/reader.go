@@ -263,8 +263,8 @@ func (l *loader) rows(ctx context.Context, q *Query, out *Result) {
 		return
 	}
 	table := newTable(from, to)
-	width, rest := l.tops(ctx, q, from, to, table)
-	out.TopRest = rest
+	width, merged := l.tops(ctx, q, from, to, table)
+	out.TopRest, out.Denied = merged.Rest, merged.Denied
 	out.TopFrom, out.TopTo = from.Truncate(width), wholeSteps(to, width)
 	out.Top = table.rows()
 }
@@ -284,8 +284,8 @@ func (l *loader) counted(ctx context.Context, q *Query, from, to time.Time, step
 }
 
 // tops adds the most active keys, routes or tenants of the hours or days that a range touches, and returns which of
-// both, and the largest number of decisions that any other one may have had.
-func (l *loader) tops(ctx context.Context, q *Query, from, to time.Time, table *table) (time.Duration, int64) {
+// both, and their sum.
+func (l *loader) tops(ctx context.Context, q *Query, from, to time.Time, table *table) (time.Duration, Top) {
 	kind, width := KindHourTops, time.Hour
 	if to.Sub(from) > 8*Day || l.now.Sub(from) > MinutesKept {
 		kind, width = KindDayTops, Day
@@ -323,5 +323,5 @@ func (l *loader) tops(ctx context.Context, q *Query, from, to time.Time, table *
 	for _, e := range merged.Entries {
 		table.count(e)
 	}
-	return width, merged.Rest
+	return width, merged
 }

@@ -38,6 +38,8 @@ type Top struct {
 	Entries []TopEntry `json:"e"`
 	// Rest is the largest number of decisions that a key may have that is not among them.
 	Rest int64 `json:"r,omitempty"`
+	// Denied are the distinct keys that were denied, in the Top by ByKey alone.
+	Denied Distinct `json:"h,omitempty"`
 }
 
 // Tops are the most active keys, routes and tenants of a rule, by ByKey, ByRoute and ByTenant.
@@ -48,11 +50,17 @@ var counted = []string{ByKey, ByRoute, ByTenant}
 
 // Sketches count keys, routes and tenants of one rule in bounded memory. They are not safe for concurrent use.
 type Sketches struct {
-	by map[string]map[string]*TopEntry
+	by     map[string]map[string]*TopEntry
+	denied Distinct
 }
 
 // NewSketches creates empty ones.
-func NewSketches() *Sketches { return &Sketches{by: map[string]map[string]*TopEntry{}} }
+func NewSketches() *Sketches {
+	return &Sketches{by: map[string]map[string]*TopEntry{}, denied: noKeys()}
+}
+
+// Denied counts a key that was denied. Every denial is counted, not a sample.
+func (s *Sketches) Denied(key string) { s.denied = s.denied.add(key) }
 
 // Add counts weight decisions for a value. With weight above 1, the caller counts one decision in weight. It is
 // Space-Saving (Metwally, Agrawal, El Abbadi 2005): without room, a new value takes the place of the least active one,
@@ -107,6 +115,9 @@ func (s *Sketches) Tops() Tops {
 		}
 		out[by] = t.cut(topKeys)
 	}
+	of := out[ByKey]
+	of.Denied = slices.Clone(s.denied)
+	out[ByKey] = of
 	return out
 }
 
@@ -127,8 +138,12 @@ func (t Top) cut(most int) Top {
 func mergeTop(parts []Top) Top {
 	sum := map[string]*TopEntry{}
 	var rest int64
-	for _, p := range parts {
-		rest += p.Rest
+	var denied Distinct
+	for i, p := range parts {
+		if rest += p.Rest; i == 0 {
+			denied = p.Denied
+		}
+		denied = denied.merge(p.Denied)
 		for _, e := range p.Entries {
 			s := sum[e.Key]
 			if s == nil {
@@ -141,7 +156,7 @@ func mergeTop(parts []Top) Top {
 			s.Variance += e.Variance
 		}
 	}
-	out := Top{Rest: rest}
+	out := Top{Rest: rest, Denied: denied}
 	for _, s := range sum {
 		s.Over += rest
 		out.Entries = append(out.Entries, *s)
