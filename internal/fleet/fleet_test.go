@@ -264,6 +264,16 @@ func BenchmarkRecorder(b *testing.B) {
 	})
 }
 
+// BenchmarkRecorder_DeniedKey is a flood of denials of few keys.
+func BenchmarkRecorder_DeniedKey(b *testing.B) {
+	r := fleet.NewRecorder()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			r.DeniedKey("charges", "{user:42}")
+		}
+	})
+}
+
 // A minute ends two seconds ago, so that a page never says that nobody asked while its list of denials grows.
 func TestFigures_TheLastMinuteIsToTheSecond(t *testing.T) {
 	c := newClock()

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"hash/maphash"
 	"sync"
 	"sync/atomic"
 
@@ -92,6 +93,7 @@ func (t *tally) take() stats.Figures {
 func NewRecorder() *Recorder {
 	r := &Recorder{ofRule: map[string]int{}}
 	r.tops.stride.Store(1)
+	r.tops.seed = maphash.MakeSeed()
 	r.allowed.stride.Store(1)
 	return r
 }

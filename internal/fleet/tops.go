@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"hash/maphash"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -21,6 +22,12 @@ type tops struct {
 	// A decision is counted with the probability 1/stride, a power of two, and counts that often. drawn are those that
 	// were counted in this second.
 	stride, drawn atomic.Int64
+
+	// counted are hashes of the last denied keys that were counted, so that a flood of denials costs no lock. seed is
+	// that of the hashes, and hour a number that changes when the counts begin anew.
+	counted [1024]atomic.Uint64
+	seed    maphash.Seed
+	hour    atomic.Uint64
 
 	mu    sync.Mutex
 	rules map[string]*stats.Sketches
@@ -57,7 +64,14 @@ func (r *Recorder) Top(rule, by, value string, allowed bool, weight int64) {
 
 // DeniedKey counts a key that a rule denied ("" for the request as a whole) among the distinct ones.
 func (r *Recorder) DeniedKey(rule, key string) {
-	r.tops.count(rule, func(s *stats.Sketches) { s.Denied(key) })
+	t := &r.tops
+	h := maphash.String(t.seed, key) + 3*maphash.String(t.seed, rule) + t.hour.Load()
+	of := &t.counted[h%uint64(len(t.counted))]
+	if of.Load() == h {
+		return
+	}
+	of.Store(h)
+	t.count(rule, func(s *stats.Sketches) { s.Denied(key) })
 }
 
 // count counts something in the sketches of a rule.
@@ -93,6 +107,7 @@ func (t *tops) take(most int, forget bool) map[string]stats.Tops {
 	}
 	if forget {
 		t.rules = nil
+		t.hour.Add(1)
 	}
 	return out
 }
