@@ -17,9 +17,9 @@ func TestDeniedKeys_CountOnceAnHour(t *testing.T) {
 	for range 2 {
 		hour := c.now().Unix() / 3600
 		for range 3 {
-			n.Recorder.DeniedKey("charges", "{user:1}")
-			n.Recorder.DeniedKey("charges", "{user:2}")
-			n.Recorder.DeniedKey("search", "{user:1}")
+			n.DeniedKey("charges", "{user:1}")
+			n.DeniedKey("charges", "{user:2}")
+			n.DeniedKey("search", "{user:1}")
 		}
 		n.Post(t.Context())
 		c.add(time.Minute) // the first time, an hour ends
