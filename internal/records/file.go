@@ -54,8 +54,12 @@ type FileSink struct {
 	size    int64
 	began   time.Time
 	failing bool
+	// stuck is when the file could not be ended, and zero if it could.
+	stuck time.Time
 
 	compressing sync.WaitGroup
+	stop        context.CancelFunc // of the goroutine
+	stopped     context.Context    //nolint:containedctx // for the goroutine
 	text        []byte
 }
 
@@ -65,6 +69,7 @@ func OpenFiles(opt FileOptions) (*FileSink, error) {
 		return nil, fmt.Errorf("decision log: %w", err)
 	}
 	s := &FileSink{opt: opt}
+	s.stopped, s.stop = context.WithCancel(context.Background())
 	if err := s.open(); err != nil {
 		return nil, fmt.Errorf("decision log: %w", err)
 	}
@@ -97,13 +102,21 @@ func (s *FileSink) open() error {
 
 // Write implements Sink. Lines that cannot be written are dropped as Refused; the next batch tries again.
 func (s *FileSink) Write(b Batch) {
+	s.find()
 	for lines := b.Lines; len(lines) > 0; {
+		most := s.fileBytes()
 		if s.due() {
-			s.rotate()
+			if err := s.rotate(); err != nil {
+				// The file may also have the part that is for compressing it.
+				if most = 2 * s.fileBytes(); s.size >= most {
+					s.account(len(lines), err)
+					return
+				}
+			}
 		}
 		// As many as fit into the file, at least one.
 		n, size := 0, int64(0)
-		for s.text = s.text[:0]; n < len(lines) && (n == 0 || s.size+size+int64(len(lines[n])) <= s.fileBytes()); n++ {
+		for s.text = s.text[:0]; n < len(lines) && (n == 0 || s.size+size+int64(len(lines[n])) <= most); n++ {
 			s.text = append(s.text, lines[n]...)
 			size += int64(len(lines[n]))
 		}
@@ -112,9 +125,37 @@ func (s *FileSink) Write(b Batch) {
 	}
 }
 
+// find makes sure that the open file is the one in the directory. A file that was removed or moved away would take
+// events that nobody can read.
+func (s *FileSink) find() {
+	if s.file == nil {
+		return
+	}
+	there, err := os.Lstat(filepath.Join(s.opt.Dir, currentFile))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return // unknown; writing says more
+	}
+	ours, ourErr := s.file.Stat()
+	if err == nil && ourErr == nil && os.SameFile(there, ours) {
+		return
+	}
+	s.opt.Log.Warn("another program removed or replaced the file of the decision log; events go to a new one",
+		"dir", s.opt.Dir)
+	s.drop()
+}
+
+// drop closes the file, so that the next event opens it.
+func (s *FileSink) drop() {
+	_ = s.file.Close() // what was written is not in memory of this process
+	s.file, s.size = nil, 0
+}
+
 // append writes s.text. If only a part could be written, it is cut off again.
 func (s *FileSink) append() error {
 	if s.file == nil {
+		if err := os.MkdirAll(s.opt.Dir, 0o700); err != nil {
+			return err
+		}
 		if err := s.open(); err != nil {
 			return err
 		}
@@ -122,8 +163,8 @@ func (s *FileSink) append() error {
 	n, err := s.file.Write(s.text)
 	if err != nil && n > 0 {
 		if cutErr := s.file.Truncate(s.size); cutErr != nil {
-			s.size += int64(n)
 			err = errors.Join(err, cutErr)
+			s.drop() // open ends the torn line
 		}
 		return err
 	}
@@ -151,34 +192,57 @@ func (s *FileSink) account(n int, err error) {
 // fileBytes is the size at which a file is ended.
 func (s *FileSink) fileBytes() int64 { return s.opt.MaxBytes / parts }
 
+// due reports whether the file is to be ended. Its age is also that of a clock that was set back.
 func (s *FileSink) due() bool {
-	return s.size > 0 && (s.size >= s.fileBytes() || s.opt.Now().Sub(s.began) >= maxAge)
+	return s.size > 0 && (s.size >= s.fileBytes() || s.opt.Now().Sub(s.began).Abs() >= maxAge)
 }
 
-// rotate ends the current file. After every step that a crash leaves half done, tidy can go on.
-func (s *FileSink) rotate() {
-	err := s.file.Close()
-	s.file, s.size = nil, 0
-	if err = errors.Join(err, os.Rename(filepath.Join(s.opt.Dir, currentFile), s.unused())); err != nil {
-		s.opt.Log.Error("the decision log cannot begin a new file and goes on with the old one", "dir", s.opt.Dir,
-			"error", err)
+// rotateAgain is how long after a failure it is tried again to end a file.
+const rotateAgain = time.Second
+
+// errStuck is the error of a file that is full and that could not be ended a moment ago.
+var errStuck = errors.New("the file is full and cannot be renamed")
+
+// rotate ends the current file. After every step that a crash leaves half done, tidy can go on. After an error the
+// file is still the current one; the first error is logged.
+func (s *FileSink) rotate() error {
+	now := s.opt.Now()
+	if !s.stuck.IsZero() && now.Sub(s.stuck).Abs() < rotateAgain {
+		return errStuck
 	}
-	if err = s.open(); err != nil {
-		return // append tries again and reports it
+	path, err := s.unused(now)
+	if err == nil {
+		err = os.Rename(filepath.Join(s.opt.Dir, currentFile), path)
 	}
-	s.tidy()
+	if err != nil {
+		if s.stuck.IsZero() {
+			s.opt.Log.Error("the decision log cannot begin a new file and goes on with the old one until that has a "+
+				"quarter of SLUICE_DECISION_LOG_MAX_BYTES", "dir", s.opt.Dir, "error", err)
+		}
+		s.stuck = now
+		return err
+	}
+	s.stuck = time.Time{}
+	s.drop()
+	if s.open() == nil { // else append tries again and reports it
+		s.tidy()
+	}
+	return nil
 }
 
-// unused is the path of the file that ends now. Another may have ended at the same time by the clock.
-func (s *FileSink) unused() string {
-	for at := s.opt.Now().UTC(); ; at = at.Add(1) {
-		path := filepath.Join(s.opt.Dir, at.Format(earlierName))
-		_, plain := os.Lstat(path + plainEnd)
-		_, compressed := os.Lstat(path + gzipEnd)
-		if plain != nil && compressed != nil { // errors: neither is there
-			return path + plainEnd
+// unused is the path of the file that ends now. It sorts after all earlier ones, also if the clock was set back.
+func (s *FileSink) unused(now time.Time) (string, error) {
+	names, err := earlier(s.opt.Dir)
+	at := now.UTC()
+	for _, name := range names {
+		if len(name) < len(earlierName) {
+			continue
+		}
+		if ended, parseErr := time.Parse(earlierName, name[:len(earlierName)]); parseErr == nil && !at.After(ended) {
+			at = ended.Add(1)
 		}
 	}
+	return filepath.Join(s.opt.Dir, at.Format(earlierName)+plainEnd), err
 }
 
 // tidy compresses earlier files and removes the oldest ones, in a goroutine, one at a time.
@@ -186,24 +250,32 @@ func (s *FileSink) tidy() {
 	s.compressing.Wait()
 	s.compressing.Go(func() {
 		// One part is the current file, one is for the compressed copy that is being made.
-		if err := errors.Join(removeOldest(s.opt.Dir, s.opt.MaxBytes-2*s.fileBytes()), compressAll(s.opt.Dir)); err != nil {
+		err := errors.Join(removeOldest(s.opt.Dir, s.opt.MaxBytes-2*s.fileBytes()), compressAll(s.stopped, s.opt.Dir))
+		if err != nil && s.stopped.Err() == nil {
 			s.opt.Log.Error("earlier files of the decision log cannot be compressed or removed", "dir", s.opt.Dir,
 				"error", err)
 		}
 	})
 }
 
-// Close implements Sink. Everything was written before.
-func (s *FileSink) Close(context.Context) error {
+// Oldest implements Sink: nothing waits here.
+func (s *FileSink) Oldest() time.Time { return time.Time{} }
+
+// Close implements Sink. Everything was written before. A file that is not compressed when ctx ends is left to the
+// next start.
+func (s *FileSink) Close(ctx context.Context) error {
+	end := context.AfterFunc(ctx, s.stop)
 	s.compressing.Wait()
+	end()
+	s.stop()
 	if s.file == nil {
 		return nil
 	}
 	return errors.Join(s.file.Sync(), s.file.Close())
 }
 
-// compressAll compresses the earlier files that are not, and removes what was left half done.
-func compressAll(dir string) error {
+// compressAll compresses the earlier files that are not, and removes what was left half done, until ctx ends.
+func compressAll(ctx context.Context, dir string) error {
 	names, err := earlier(dir)
 	for _, name := range names {
 		path := filepath.Join(dir, name)
@@ -211,14 +283,14 @@ func compressAll(dir string) error {
 		case strings.HasSuffix(name, tempEnd):
 			err = errors.Join(err, os.Remove(path))
 		case strings.HasSuffix(name, plainEnd):
-			err = errors.Join(err, compress(path))
+			err = errors.Join(err, compress(ctx, path))
 		}
 	}
 	return err
 }
 
 // compress replaces a file by its compressed form, which appears whole or not at all.
-func compress(path string) error {
+func compress(ctx context.Context, path string) error {
 	from, err := os.Open(path)
 	if err != nil {
 		return err
@@ -226,13 +298,27 @@ func compress(path string) error {
 	defer func() { _ = from.Close() }() // it was only read
 	err = atomicfile.Write(strings.TrimSuffix(path, plainEnd)+gzipEnd, func(f *os.File) error {
 		z := gzip.NewWriter(f)
-		_, err := io.Copy(z, from)
+		_, err := io.Copy(z, while{ctx, from})
 		return errors.Join(err, z.Close())
 	})
 	if err != nil {
 		return err
 	}
 	return os.Remove(path)
+}
+
+// while reads until its context ends.
+type while struct {
+	ctx  context.Context //nolint:containedctx // of one call of io.Copy
+	from io.Reader
+}
+
+// Read implements io.Reader.
+func (w while) Read(b []byte) (int, error) {
+	if err := w.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return w.from.Read(b)
 }
 
 // removeOldest removes the oldest earlier files until the rest has at most so many bytes.
