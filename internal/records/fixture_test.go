@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"sluice/api/decide"
+	"sluice/limiter"
 	"sluice/limiter/memstore"
 	"sluice/rules"
 )
@@ -58,6 +59,7 @@ type fixture struct {
 	t       testing.TB
 	now     atomic.Int64 // ms
 	checker *decide.Checker
+	store   *breakable
 	log     *Log
 	sink    *sinkOf
 	account *Account
@@ -80,6 +82,7 @@ func newFixture(t testing.TB, rs []rules.Rule, edit func(*Options)) *fixture {
 	sets.Store(set)
 	store := memstore.New(memstore.Options{Clock: f.now.Load})
 	t.Cleanup(func() { store.Close() })
+	f.store = &breakable{Store: store}
 	opt := Options{Sink: f.sink, Account: f.account, Rate: 100, Address: AddressWhole, Node: "n1",
 		Secret: func() []byte { return []byte("the key of every node") },
 		Now:    func() time.Time { return time.UnixMilli(f.now.Load()) }}
@@ -90,11 +93,34 @@ func newFixture(t testing.TB, rs []rules.Rule, edit func(*Options)) *fixture {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { f.close() })
-	if f.checker, err = decide.NewChecker(decide.CheckerOptions{Sets: &sets, Store: store, Timeout: time.Second,
+	if f.checker, err = decide.NewChecker(decide.CheckerOptions{Sets: &sets, Store: f.store, Timeout: time.Second,
 		Now: opt.Now, Observe: f.log, Rand: func(int64) int64 { return 0 }}); err != nil {
 		t.Fatal(err)
 	}
 	return f
+}
+
+// breakable is a store that can be unavailable.
+type breakable struct {
+	limiter.Store
+	broken atomic.Bool
+}
+
+func (b *breakable) Do(ctx context.Context, req *limiter.Request, res *limiter.Result) error {
+	if b.broken.Load() {
+		return &limiter.StoreError{Cause: limiter.CauseConnection}
+	}
+	return b.Store.Do(ctx, req, res)
+}
+
+func (b *breakable) DoAll(ctx context.Context, calls []limiter.Call) {
+	if !b.broken.Load() {
+		b.Store.DoAll(ctx, calls)
+		return
+	}
+	for i := range calls {
+		calls[i].Err = &limiter.StoreError{Cause: limiter.CauseConnection}
+	}
 }
 
 // ask decides a question, which must have an answer.

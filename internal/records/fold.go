@@ -20,9 +20,10 @@ const (
 // folds are the denials of the present second. Those of one bucket above foldAbove become one event. It is safe for
 // concurrent use.
 type folds struct {
-	mu    sync.Mutex
-	of    map[foldKey]*fold
-	bytes int
+	mu     sync.Mutex
+	of     map[foldKey]*fold
+	bytes  int
+	closed bool
 }
 
 // foldKey says which denials are equal: an event can stand for several only if they are.
@@ -31,7 +32,8 @@ type foldKey struct {
 	weight   int64
 	version  int64
 	degraded string
-	charge   bool
+	op       limiter.Op
+	verdict  decide.Verdict
 }
 
 // fold are equal denials.
@@ -46,13 +48,16 @@ func newFolds() *folds { return &folds{of: map[foldKey]*fold{}} }
 // first is true for that other one: the fold keeps what write appends until the second ends.
 func (f *folds) hold(d *decide.Decision, write func([]byte) []byte) (held, first bool) {
 	a := d.Answer
-	if a.Strictest < 0 {
+	if len(a.Limits) == 0 {
 		return false, false
 	}
-	la := &a.Limits[a.Strictest]
-	k := foldKey{la.Key, la.Weight, la.Version, a.Degraded, a.Op == limiter.OpCharge}
+	la := &a.Limits[max(0, a.Strictest)] // the one that the event has; a fail mode that denies leaves no strictest
+	k := foldKey{la.Key, la.Weight, la.Version, a.Degraded, a.Op, a.Verdict}
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.closed {
+		return false, false
+	}
 	of := f.of[k]
 	if of == nil {
 		if len(f.of) < maxFolds {
@@ -75,10 +80,11 @@ func (f *folds) hold(d *decide.Decision, write func([]byte) []byte) (held, first
 	return true, true
 }
 
-// end ends the second: it gives each held event to add and forgets the denials.
-func (f *folds) end(add func(raw []byte)) {
+// end ends the second: it gives each held event to add and forgets the denials. After the last one nothing is held.
+func (f *folds) end(last bool, add func(raw []byte)) {
 	f.mu.Lock()
 	of := f.of
+	f.closed = f.closed || last
 	f.of, f.bytes = map[foldKey]*fold{}, 0
 	f.mu.Unlock()
 	for _, one := range of {

@@ -145,9 +145,9 @@ func (l *Log) run() {
 		case <-l.buffer.filled:
 			l.drain(context.Background())
 		case <-second.C:
-			l.endFolds()
+			l.endFolds(false)
 		case <-l.stop:
-			l.endFolds()
+			l.endFolds(true)
 			l.buffer.close()
 			l.drain(l.wait)
 			l.err = l.opt.Sink.Close(l.wait)
@@ -156,10 +156,10 @@ func (l *Log) run() {
 	}
 }
 
-// endFolds produces the events that stand for the denials of the last second.
-func (l *Log) endFolds() {
+// endFolds produces the events that stand for the denials of the last second. last is at the end of the log.
+func (l *Log) endFolds(last bool) {
 	now := l.opt.Now().UnixMilli()
-	l.folds.end(func(raw []byte) {
+	l.folds.end(last, func(raw []byte) {
 		l.add(now, func(b []byte) []byte { return append(b, raw...) })
 	})
 }

@@ -188,14 +188,23 @@ func TestFolds_EndASecondWithOneEvent(t *testing.T) {
 			}
 		}
 		var raw []byte
-		f.end(func(r []byte) { raw = append(raw, r...) })
+		f.end(false, func(r []byte) { raw = append(raw, r...) })
 		var e rawEvent
 		e.readRaw(raw)
 		if single != foldAbove || held != 90 || e.folded != 89 {
 			t.Errorf("second %d: %d alone, %d held, folded %d", second, single, held, e.folded)
 		}
 	}
-	// What differs is not folded together.
+	// What differs is not folded together: an event has one operation and one status.
+	for i := range 100 {
+		d.Answer.Op = []limiter.Op{limiter.OpTake, limiter.OpCharge, limiter.OpRenew}[i%3]
+		d.Answer.Verdict = []decide.Verdict{decide.Denied, decide.Shed}[i%2]
+		if is, _ := f.hold(d, write); is != (i >= 6*foldAbove) {
+			t.Fatalf("denial %d of %v, %v: folded is %v", i, d.Answer.Op, d.Answer.Verdict, is)
+		}
+	}
+	d.Answer.Op, d.Answer.Verdict = limiter.OpTake, decide.Denied
+	f.end(false, func([]byte) {})
 	for i := range int64(100) {
 		d.Answer.Limits[0].Weight = i
 		if is, _ := f.hold(d, write); is {
@@ -401,5 +410,44 @@ func TestConceal_KeepsEqualValuesEqual(t *testing.T) {
 	}
 	if c.secret = func() []byte { return nil }; c.text("sk_live_a1") != "(hidden)" {
 		t.Error("without the key a credential is shown")
+	}
+}
+
+// While the counter store is unavailable, a rule that then denies can deny a flood.
+func TestLog_FoldsWhatAFailModeDenies(t *testing.T) {
+	r := perUser("strict", 2)
+	r.FailMode = rules.FailClosed
+	f := newFixture(t, []rules.Rule{r}, nil)
+	f.store.broken.Store(true)
+	const n = 1000
+	for range n {
+		if f.ask(user("42")).Allowed() {
+			t.Fatal("allowed")
+		}
+	}
+	events, sum := f.events(), int64(0)
+	for _, e := range events {
+		sum += 1 + e.Folded
+		if e.Degraded != rules.FailClosed || e.Status != 503 || e.Key != "user:42" {
+			t.Fatalf("%+v", e)
+		}
+	}
+	if sum != n || len(events) > 30 {
+		t.Errorf("%d events stand for %d denials, want at most 30 for %d", len(events), sum, n)
+	}
+}
+
+// A denial that comes while the log closes is in the account: none waits for the end of a second that never comes.
+func TestLog_CountsFloodsThatOutliveIt(t *testing.T) {
+	f := newFixture(t, []rules.Rule{perUser("strict", 1)}, nil)
+	f.ask(user("42"))
+	f.close()
+	const after = 50
+	for range after {
+		f.ask(user("42"))
+	}
+	got := f.account.Totals()
+	if got.Dropped[Shutdown.String()] != after || got.Produced != after+1 || got.Folded != 0 {
+		t.Errorf("of %d denials after the end the account says %+v", after, got)
 	}
 }
