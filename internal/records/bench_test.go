@@ -15,6 +15,7 @@ type discard struct{ account *Account }
 
 func (s discard) Write(b Batch)               { s.account.Deliver(len(b.Lines)) }
 func (s discard) Close(context.Context) error { return nil }
+func (s discard) Oldest() time.Time           { return time.Time{} }
 
 // BenchmarkLog measures what a check pays for the decision log. Its goroutine encodes meanwhile, and what does not fit
 // into the buffer is dropped, which costs less; drop-% says how much. BenchmarkLog_Encode is what that goroutine pays.

@@ -18,6 +18,7 @@ type buffer struct {
 	mu      sync.Mutex
 	waiting []byte
 	since   int64 // when the first of them was added, ms since the epoch
+	taken   int64 // when the first of those was added that are taken and not done
 	closed  bool
 }
 
@@ -60,19 +61,30 @@ func (b *buffer) add(now int64, write func([]byte) []byte) added {
 	return isAdded
 }
 
-// take returns what waits, and waits in spare from now on.
+// take returns what waits, and waits in spare from now on. Call done once the sink has it.
 func (b *buffer) take(spare []byte) []byte {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	took := b.waiting
-	b.waiting, b.since = spare[:0], 0
+	b.waiting, b.since, b.taken = spare[:0], 0, b.since
 	return took
 }
 
-// oldest is when the event that has waited longest was added, ms since the epoch, 0 if none waits.
+// done says that the sink has what was taken.
+func (b *buffer) done() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.taken = 0
+}
+
+// oldest is when the event was added that has waited longest for the sink to take it, ms since the epoch, 0 if none
+// waits.
 func (b *buffer) oldest() int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.taken > 0 {
+		return b.taken
+	}
 	return b.since
 }
 

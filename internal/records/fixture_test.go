@@ -29,6 +29,7 @@ type sinkOf struct {
 	account *Account
 	hold    chan struct{} // if not nil, Write waits until it is closed
 	entered chan struct{}
+	oldest  atomic.Int64 // ms
 
 	mu    sync.Mutex
 	lines [][]byte
@@ -50,6 +51,13 @@ func (s *sinkOf) Write(b Batch) {
 		s.keys = append(s.keys, b.Keys[i])
 	}
 	s.account.Deliver(len(b.Lines))
+}
+
+func (s *sinkOf) Oldest() time.Time {
+	if at := s.oldest.Load(); at > 0 {
+		return time.UnixMilli(at)
+	}
+	return time.Time{}
 }
 
 func (s *sinkOf) Close(context.Context) error { return nil }

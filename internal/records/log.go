@@ -14,6 +14,9 @@ type Sink interface {
 	// Write takes events in order. It says of each, at once or later, what became of it, by exactly one call of the
 	// account of its Log. It may block: the Log drops events meanwhile. It keeps nothing of b after it returns.
 	Write(b Batch)
+	// Oldest is when the oldest event came of which it is not known yet what became of it, and zero if there is none.
+	// It is safe for concurrent use.
+	Oldest() time.Time
 	// Close delivers what the sink still has until ctx ends, and says of the rest what became of it.
 	Close(ctx context.Context) error
 }
@@ -117,12 +120,16 @@ func (l *Log) add(now int64, write func([]byte) []byte) {
 	}
 }
 
-// Age is the age of the oldest event that waits for the sink, 0 if none does.
+// Age is the age of the oldest event of which it is not known yet what became of it, 0 if there is none.
 func (l *Log) Age() time.Duration {
-	if at := l.buffer.oldest(); at > 0 {
-		return max(0, l.opt.Now().Sub(time.UnixMilli(at)))
+	oldest := l.opt.Sink.Oldest()
+	if at := l.buffer.oldest(); at > 0 && (oldest.IsZero() || time.UnixMilli(at).Before(oldest)) {
+		oldest = time.UnixMilli(at)
 	}
-	return 0
+	if oldest.IsZero() {
+		return 0
+	}
+	return max(0, l.opt.Now().Sub(oldest))
 }
 
 // Close writes what waits and closes the sink, within ctx. Decisions after it are dropped.
@@ -167,6 +174,7 @@ func (l *Log) endFolds(last bool) {
 // drain gives to the sink what waits in the buffer. What is left when ctx ends is dropped.
 func (l *Log) drain(ctx context.Context) {
 	took := l.buffer.take(l.spare)
+	defer l.buffer.done()
 	l.spare = took
 	for len(took) > 0 {
 		if ctx.Err() != nil {

@@ -220,6 +220,10 @@ func TestLog_DropsWhatDoesNotFitAndCountsIt(t *testing.T) {
 	q.Descriptor.Attributes = map[string]string{"text": strings.Repeat("x", 900)}
 	f.ask(q)
 	<-f.sink.entered // the sink hangs
+	f.now.Add(500)
+	if age := f.log.Age(); age != 500*time.Millisecond {
+		t.Errorf("the event that the sink hangs with is of %s ago", age)
+	}
 	const more = 2 * maxBuffered / 1000
 	for range more {
 		f.ask(q)
@@ -229,11 +233,19 @@ func TestLog_DropsWhatDoesNotFitAndCountsIt(t *testing.T) {
 		t.Errorf("with a sink that hangs: %+v", got)
 	}
 	f.now.Add(1500)
-	if age := f.log.Age(); age != 1500*time.Millisecond {
+	if age := f.log.Age(); age != 2000*time.Millisecond {
 		t.Errorf("the oldest is of %s ago", age)
 	}
+	f.sink.oldest.Store(epoch - 60_000) // taken by the sink a minute before, and still not delivered
+	if age := f.log.Age(); age != 62000*time.Millisecond {
+		t.Errorf("the oldest is of %s ago", age)
+	}
+	f.sink.oldest.Store(0)
 	close(f.sink.hold)
 	f.events()
+	if age := f.log.Age(); age != 0 {
+		t.Errorf("nothing waits since %s", age)
+	}
 	f.ask(q)
 	if got := f.account.Totals(); got.Dropped[Shutdown.String()] != 1 {
 		t.Errorf("after Close: %+v", got)

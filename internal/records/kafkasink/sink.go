@@ -151,7 +151,7 @@ func (s *Sink) reopen() {
 	s.old.Go(before.Close)
 }
 
-// Oldest is when the oldest event came of which it is not known what became of it, and zero if there is none.
+// Oldest implements records.Sink.
 func (s *Sink) Oldest() time.Time { return s.ledger.oldest() }
 
 // Failing is whether Kafka does not take events, as far as is known.
