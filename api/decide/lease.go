@@ -113,7 +113,9 @@ func (c *Checker) Lease(ctx context.Context, op limiter.Op, token string, from O
 	set := c.opt.Sets.Load()
 	var id string
 	for _, call := range append(shared, local...) {
-		id = call.Request.ID
+		if id == "" { // that of the enforced limits, which come first
+			id = call.Request.ID
+		}
 		if call.Err != nil {
 			c.observeFailure(call.Err)
 			return call.Err

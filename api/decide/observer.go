@@ -47,6 +47,8 @@ type Decision struct {
 	// ID is the id under which the store has the operation, "" if it has none.
 	ID     string
 	Origin Origin
+	// Settled is what a settle asked for, nil for other operations.
+	Settled *Settlement
 }
 
 // Units are units of one limit, more than 0. It contains nothing that the caller sent.

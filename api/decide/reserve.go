@@ -191,7 +191,7 @@ func (c *Checker) SettleReservation(ctx context.Context, s *Settlement, a *Answe
 	calls = append(calls, r.leases...)
 	c.opt.Store.DoAll(ctx, calls)
 	calls, r.leases = calls[:len(r.calls)], calls[len(r.calls):]
-	return c.answerSettlement(ctx, r, calls, start, s.Origin, a)
+	return c.answerSettlement(ctx, r, calls, start, s, a)
 }
 
 // open reads a token. It reads the secrets anew if none of the known ones matches.
@@ -255,7 +255,7 @@ func (a *reservedAsk) weigh(s *Settlement) int64 {
 
 // answerSettlement writes the answer of a settlement, with the enforced limits only.
 func (c *Checker) answerSettlement(ctx context.Context, r *reservation, calls []limiter.Call, start time.Time,
-	from Origin, a *Answer) error {
+	s *Settlement, a *Answer) error {
 	*a = Answer{Op: limiter.OpSettle, Verdict: Allowed, Strictest: -1, Limits: a.Limits[:0]}
 	set := c.opt.Sets.Load()
 	for i := range calls {
@@ -279,7 +279,7 @@ func (c *Checker) answerSettlement(ctx context.Context, r *reservation, calls []
 		}
 	}
 	c.opt.Ledger.mirrorLeases(r.leases)
-	d := Decision{Answer: a, Took: c.opt.Now().Sub(start), Origin: from}
+	d := Decision{Answer: a, Took: c.opt.Now().Sub(start), Origin: s.Origin, Settled: s}
 	if len(r.calls) > 0 {
 		d.ID = r.calls[0].id
 	}
@@ -313,7 +313,7 @@ func (a *Answer) applySettlement(set *rules.Set, r *reservedCall, call *limiter.
 			continue
 		}
 		la := LimitAnswer{Key: call.Request.Asks[i].Key, Limit: call.Request.Asks[i].Limit, Decision: call.Result.Limits[i],
-			Known: true}
+			Weight: call.Request.Asks[i].Weight, Known: true}
 		la.Decision = la.Decision.Within(r.asks[i].spare)
 		if rule := ruleOfKey(set, la.Key); rule != nil {
 			la.Rule = rule.Rule.Name

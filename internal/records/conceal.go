@@ -41,6 +41,7 @@ type conceal struct {
 	secret  func() []byte
 	address string
 	omit    map[string]bool
+	omitted []string // the facts that no event has, in order
 }
 
 // hash replaces a value such that equal values stay equal. While the key is unknown it hides the value.

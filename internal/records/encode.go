@@ -29,6 +29,12 @@ func (e *Event) Append(b []byte) []byte {
 	w.text("route", e.Route)
 	w.text("method", e.Method)
 	w.text("op", e.Op)
+	if e.Only != "" {
+		w.text("only", e.Only)
+	}
+	if e.ReserveMS != 0 {
+		w.int("reserve_ms", e.ReserveMS)
+	}
 	w.text("face", e.Face)
 	w.text("node", e.Node)
 	w.text("mode", e.Mode)
@@ -44,6 +50,7 @@ func (e *Event) Append(b []byte) []byte {
 	} else {
 		e.Facts.append(&w)
 	}
+	w.texts("omitted", e.Omitted)
 	w.name("limits")
 	w.b = append(w.b, '[')
 	for i := range e.Limits {
@@ -53,17 +60,7 @@ func (e *Event) Append(b []byte) []byte {
 		e.Limits[i].append(&w)
 	}
 	w.b = append(w.b, ']')
-	if len(e.Shortened) > 0 {
-		w.name("shortened")
-		w.b = append(w.b, '[')
-		for i, s := range e.Shortened {
-			if i > 0 {
-				w.b = append(w.b, ',')
-			}
-			w.b = reply.AppendString(w.b, s)
-		}
-		w.b = append(w.b, ']')
-	}
+	w.texts("shortened", e.Shortened)
 	return append(w.b, '}')
 }
 
@@ -165,6 +162,22 @@ func (w *object) name(name string) {
 func (w *object) text(name, v string) {
 	w.name(name)
 	w.b = reply.AppendString(w.b, v)
+}
+
+// texts writes a list unless it is empty.
+func (w *object) texts(name string, list []string) {
+	if len(list) == 0 {
+		return
+	}
+	w.name(name)
+	w.b = append(w.b, '[')
+	for i, s := range list {
+		if i > 0 {
+			w.b = append(w.b, ',')
+		}
+		w.b = reply.AppendString(w.b, s)
+	}
+	w.b = append(w.b, ']')
 }
 
 func (w *object) int(name string, n int64) {

@@ -20,7 +20,8 @@ type Event struct {
 	Limit   int64 `json:"limit"`
 	Used    int64 `json:"used"`
 	Allowed bool  `json:"allowed"`
-	// Weight is in units; it counts for every limit unless the limit has its own.
+	// Weight is in units; it counts for every limit unless the limit has its own. For a settle it is the actual weight, -1
+	// for as estimated.
 	Weight int64 `json:"weight"`
 	// Status is the status for the client: 200, 202, 429 or 503.
 	Status    int    `json:"status"`
@@ -32,6 +33,10 @@ type Event struct {
 	Method    string `json:"method"`
 	// Op is one of Ops.
 	Op string `json:"op"`
+	// Only is bans if a reset ended bans and reset nothing else.
+	Only string `json:"only,omitempty"`
+	// ReserveMS is the lifetime of the reservation that the check got, in ms.
+	ReserveMS int64 `json:"reserve_ms,omitempty"`
 	// Face is where the question came in: http, grpc, or that of a gateway.
 	Face string `json:"face"`
 	Node string `json:"node"`
@@ -46,8 +51,11 @@ type Event struct {
 	Drawn bool    `json:"drawn"`
 	// Folded is how many more denials this event stands for.
 	Folded int64 `json:"folded"`
-	// Facts is what the rules saw, null if they saw none: direct limits, operations by a token, and descriptors.
+	// Facts is what the rules saw, null if they saw none: direct limits, operations by a token, and descriptors. Those of a
+	// settle are the actual weights by field.
 	Facts *Facts `json:"facts"`
+	// Omitted names the facts that this log never has.
+	Omitted []string `json:"omitted,omitempty"`
 	// Limits has each limit that applied, enforced ones first.
 	Limits []Limit `json:"limits"`
 	// Shortened names the members that were cut or left out because the event was too long.
@@ -94,6 +102,9 @@ type Direct struct {
 	AnchorMS  int64  `json:"anchor_ms,omitempty"`
 	Buckets   int64  `json:"buckets,omitempty"`
 }
+
+// OnlyBans is the value of Event.Only.
+const OnlyBans = "bans"
 
 // Ops are the operations of events, by the words of the API.
 func Ops() []string {

@@ -16,10 +16,14 @@ func (c *conceal) event(from *rawEvent, node string) Event {
 		TraceID:   c.trace(bounded(from.trace, decide.MaxTraceID)),
 		RequestID: c.text(from.id), Op: opName(from.op), Face: from.face, Node: node, Mode: rules.ModeEnforce,
 		Degraded: from.degraded, RetryAfterMS: from.retry, Rate: from.by.rate, Drawn: from.by.drawn, Folded: from.folded,
+		ReserveMS: from.reserve, Omitted: c.omitted,
 		Limits: make([]Limit, len(from.limits)),
 	}
 	if c.omit["user_agent"] {
 		e.UserAgent = ""
+	}
+	if from.onlyBans {
+		e.Only = OnlyBans
 	}
 	for i := range from.limits {
 		e.Limits[i] = c.limit(&from.limits[i])

@@ -3,6 +3,8 @@ package records
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -81,6 +83,10 @@ func New(opt Options) (*Log, error) {
 	for _, name := range opt.Omit {
 		l.conceal.omit[name] = true
 	}
+	if opt.Address == AddressNone {
+		l.conceal.omit["ip"] = true
+	}
+	l.conceal.omitted = slices.Sorted(maps.Keys(l.conceal.omit))
 	go l.run()
 	return l, nil
 }

@@ -45,6 +45,8 @@ type rawEvent struct {
 	status              int
 	degraded            string
 	weight, retry       int64
+	reserve             int64
+	onlyBans            bool
 	strictest           int
 	id                  string
 	face, agent, trace  string
@@ -79,23 +81,29 @@ func appendRaw(b []byte, by drawn, d *decide.Decision) []byte {
 	}
 	b = appendInt(b, at)
 	b = binary.LittleEndian.AppendUint64(b, math.Float64bits(by.rate))
-	b = appendBools(b, by.drawn, a.Allowed(), q != nil && !q.IsDirect)
+	settled := d.Settled != nil && len(d.Settled.Fields) > 0
+	b = appendBools(b, by.drawn, a.Allowed(), q != nil && !q.IsDirect || settled, q != nil && q.OnlyBans)
 	b = append(b, byte(a.Op))
 	b = appendInt(b, int64(reply.Status(a)))
 	b = appendText(b, a.Degraded)
 	b = appendInt(b, retry)
+	b = appendInt(b, a.ExpiresIn)
 	b = appendText(b, d.ID)
 	b = appendText(appendText(appendText(b, d.Origin.Face), d.Origin.UserAgent), d.Origin.TraceID)
 	var weight int64
 	switch {
 	case q != nil:
 		weight = q.Weight
+	case d.Settled != nil:
+		weight = max(-1, d.Settled.Weight)
 	case a.Strictest >= 0:
 		weight = a.Limits[a.Strictest].Weight
 	}
 	b = appendInt(b, weight)
 	if q != nil && !q.IsDirect {
 		b = appendFacts(b, &q.Descriptor)
+	} else if settled {
+		b = appendFacts(b, &rules.Descriptor{Fields: d.Settled.Fields})
 	}
 	return appendLimits(b, a)
 }
@@ -181,10 +189,12 @@ func (e *rawEvent) readRaw(raw []byte) {
 	e.by.rate = math.Float64frombits(r.fixed())
 	flags := r.byte()
 	e.by.drawn, e.allowed, e.hasFacts = flags&1 != 0, flags&2 != 0, flags&4 != 0
+	e.onlyBans = flags&8 != 0
 	e.op = limiter.Op(r.byte())
 	e.status = int(r.int())
 	e.degraded = r.string()
 	e.retry = r.int()
+	e.reserve = r.int()
 	e.id = r.string()
 	e.face, e.agent, e.trace = r.string(), r.string(), r.string()
 	e.weight = r.int()
