@@ -34,7 +34,7 @@ type Batch struct {
 // batchBytes is the size at which a batch is given to the sink.
 const batchBytes = 256 << 10
 
-// Options configure a Log. Sink, Account, Secret, Now and Log are required.
+// Options configure a Log. Sink, Account, Secret and Now are required.
 type Options struct {
 	Sink    Sink
 	Account *Account

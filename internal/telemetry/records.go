@@ -24,13 +24,14 @@ var (
 		"Events that the sink does not have, by reason (ring_full, client_full, too_old, refused, shutdown).",
 		[]string{"sink", "reason"}, nil)
 	decisionLogDoubtful = prometheus.NewDesc("sluice_decision_log_doubtful_total",
-		"Events that were on the wire without an answer when a forced stop came.", []string{"sink"}, nil)
+		"Events that were sent and given up, and of which no answer said whether they arrived.", []string{"sink"}, nil)
 	decisionLogFolded = prometheus.NewDesc("sluice_decision_log_folded_total",
 		"Denials of floods for which the event of another stands.", []string{"sink"}, nil)
 	decisionLogBuffered = prometheus.NewDesc("sluice_decision_log_buffered",
-		"Events that wait for the sink.", []string{"sink"}, nil)
+		"Events of which it is not known yet what becomes of them: in the node, or on their way to Kafka.",
+		[]string{"sink"}, nil)
 	decisionLogOldest = prometheus.NewDesc("sluice_decision_log_oldest_seconds",
-		"Age of the oldest event that waits for the sink, 0 if none does.", []string{"sink"}, nil)
+		"Age of the oldest buffered event, 0 if there is none.", []string{"sink"}, nil)
 )
 
 // DecisionLog publishes the account of the decision log with a sink. Call it at most once for a sink.

@@ -72,7 +72,7 @@ func TestWrite_ReplacesAClientThatCanProduceNoMore(t *testing.T) {
 	f.flush()
 	f.want(0, map[string]int64{"refused": 100}, 0)
 	f.log.want(t, "CLUSTER_AUTHORIZATION_FAILED")
-	if !f.Failing() {
+	if !f.status.isFailing() {
 		t.Error("Failing is false")
 	}
 	refusals.Remove()
@@ -82,7 +82,7 @@ func TestWrite_ReplacesAClientThatCanProduceNoMore(t *testing.T) {
 	f.want(100, map[string]int64{"refused": 100}, 0)
 	f.proves(f.readBack())
 	f.log.want(t, "CLUSTER_AUTHORIZATION_FAILED", "again")
-	if f.Failing() {
+	if f.status.isFailing() {
 		t.Error("Failing is true")
 	}
 }
@@ -161,7 +161,7 @@ func TestBrokerAbsent_IsOneLineAndSoIsItsReturn(t *testing.T) {
 	f.write(100)
 	f.log.wait(t, 1)
 	f.log.want(t, "connection refused")
-	if !f.Failing() || f.Oldest().IsZero() {
+	if !f.status.isFailing() || f.Oldest().IsZero() {
 		t.Error("the sink does not say that it waits")
 	}
 	fake(t, kfake.NumBrokers(1), kfake.Ports(n))

@@ -47,7 +47,7 @@ type Options struct {
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 }
 
-// Sink writes events to a topic. It implements records.Sink. Oldest and Failing are safe for concurrent use.
+// Sink writes events to a topic. It implements records.Sink.
 type Sink struct {
 	opt    Options
 	ledger *ledger
@@ -153,9 +153,6 @@ func (s *Sink) reopen() {
 
 // Oldest implements records.Sink.
 func (s *Sink) Oldest() time.Time { return s.ledger.oldest() }
-
-// Failing is whether Kafka does not take events, as far as is known.
-func (s *Sink) Failing() bool { return s.status.isFailing() }
 
 // flush waits until it is known of all events what became of them. The client's own Flush sends at once what lingers,
 // but does not wait for answers about events that it gave up.
