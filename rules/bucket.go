@@ -35,9 +35,9 @@ type Bucket struct {
 func BucketName(key limiter.Key) string {
 	facts, _, _ := strings.Cut(string(key), "|")
 	if isEntries(facts) {
-		return displayEntries(facts)
+		return displayEntries(facts, nil)
 	}
-	return displayFacts(facts, strings.Contains(facts, "+"))
+	return displayFacts(facts, strings.Contains(facts, "+"), nil)
 }
 
 // FindBucket finds a bucket of a rule of this set by its name: the result of BucketName, a
@@ -69,8 +69,8 @@ func (s *Set) FindBucket(c *Compiled, text string, now time.Time) (Bucket, error
 		return Bucket{}, err
 	}
 	several := len(c.facts) > 1
-	b.Name = displayFacts(string(full), several)
-	b.Exception = displayFacts(string(short), several)
+	b.Name = displayFacts(string(full), several, nil)
+	b.Exception = displayFacts(string(short), several, nil)
 	if !p.cut {
 		b.Key = limiter.Key(string(full) + c.suffix)
 	}

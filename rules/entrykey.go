@@ -134,19 +134,20 @@ func isEntries(facts string) bool {
 }
 
 // displayEntries writes the facts of a key for people, or those of a wildcard as far as they go.
-func displayEntries(facts string) string {
+func displayEntries(facts string, show Show) string {
 	domain, list, _ := strings.Cut(strings.TrimSuffix(facts[1:], "}"), ":")
 	out := append(displayPart(nil, domain, ":"), ':')
 	if !strings.Contains(list, "=") {
-		return string(displayPart(out, list, ""))
+		return string(show.replace(displayPart(out, list, ""), len(out), len(out)))
 	}
 	for i, entry := range strings.Split(list, "+") {
 		if i > 0 {
 			out = append(out, '+')
 		}
 		key, value, _ := strings.Cut(entry, "=")
+		label := len(out)
 		out = append(displayPart(out, key, "+="), '=')
-		out = displayPart(out, value, "+")
+		out = show.replace(displayPart(out, value, "+"), label, len(out))
 	}
 	return string(out)
 }

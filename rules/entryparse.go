@@ -172,7 +172,7 @@ func (p *entryParser) form() string {
 			facts = append(facts, "<value>"...)
 		}
 	}
-	return displayEntries(string(appendShort(nil, facts)))
+	return displayEntries(string(appendShort(nil, facts)), nil)
 }
 
 func (p *entryParser) formError() error { return fmt.Errorf("must have the form %s", p.form()) }
@@ -193,7 +193,7 @@ func (r *Rule) OverrideKey(opt Options, text string) (OverrideKey, error) {
 		return OverrideKey{}, err
 	}
 	facts := string(appendShort(nil, p.facts))
-	k := OverrideKey{Text: displayEntries(facts), Match: facts, Prefix: p.prefix}
+	k := OverrideKey{Text: displayEntries(facts, nil), Match: facts, Prefix: p.prefix}
 	if p.prefix {
 		k.Text += "*"
 	} else {
@@ -213,7 +213,8 @@ func (s *Set) findEntries(c *Compiled, text string, now int64) (Bucket, error) {
 	}
 	full := slices.Concat(p.facts, []byte("}"))
 	short := appendShort(nil, full)
-	b := Bucket{Rule: c, Limit: c.base(now), Name: displayEntries(string(full)), Exception: displayEntries(string(short))}
+	b := Bucket{Rule: c, Limit: c.base(now), Name: displayEntries(string(full), nil),
+		Exception: displayEntries(string(short), nil)}
 	if !p.cut {
 		b.Key = limiter.Key(string(full) + c.suffix)
 	}

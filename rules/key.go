@@ -175,7 +175,7 @@ func DirectKey(key string, a limiter.Algorithm) limiter.Key {
 func DisplayKey(key limiter.Key) string {
 	facts, _, _ := strings.Cut(string(key), "|")
 	if isEntries(facts) {
-		return displayEntries(string(appendShort(nil, []byte(facts))))
+		return DisplayKeyWith(key, nil)
 	}
 	// Most keys have one fact that needs no escape: it is shown as it stands.
 	if n := len(facts) - 1; n > 0 && facts[0] == '{' && facts[n] == '}' && !strings.ContainsAny(facts[1:n], "{}%*+") {
@@ -187,7 +187,29 @@ func DisplayKey(key limiter.Key) string {
 			return facts[1:n]
 		}
 	}
-	return displayFacts(string(appendShort(nil, []byte(facts))), strings.Contains(facts, "+"))
+	return DisplayKeyWith(key, nil)
+}
+
+// DisplayKeyWith is DisplayKey with each value as show returns it. show gets the value as DisplayKey
+// writes it, and what stands before it: user:, attr:tenant: or, of descriptors, path= and the like.
+func DisplayKeyWith(key limiter.Key, show Show) string {
+	facts, _, _ := strings.Cut(string(key), "|")
+	facts = string(appendShort(nil, []byte(facts)))
+	if isEntries(facts) {
+		return displayEntries(facts, show)
+	}
+	return displayFacts(facts, strings.Contains(facts, "+"), show)
+}
+
+// Show replaces a value in the name of a bucket. A nil Show leaves all as they are.
+type Show func(label, value string) string
+
+// replace replaces the end of a name: its last label begins at label, the value at value.
+func (show Show) replace(name []byte, label, value int) []byte {
+	if show == nil {
+		return name
+	}
+	return append(name[:value], show(string(name[label:value]), string(name[value:]))...)
 }
 
 // DisplayDirectKey returns the key of a caller who sent the limit, as that caller wrote it, with
@@ -211,14 +233,16 @@ func DisplayDirectKey(key limiter.Key) string {
 
 // displayFacts writes the facts of a key, or of a wildcard as far as it goes. several reports that
 // the scope has more than one fact.
-func displayFacts(facts string, several bool) string {
+func displayFacts(facts string, several bool, show Show) string {
 	out := make([]byte, 0, len(facts)+8)
 	for i, part := range strings.Split(facts, "+") {
 		if i > 0 {
 			out = append(out, '+')
 		}
 		part = strings.TrimSuffix(strings.TrimPrefix(part, "{"), "}")
-		out = displayFact(out, part, several)
+		label, _, _ := cutLabel(part)
+		from := len(out)
+		out = show.replace(displayFact(out, part, several), from, from+len(label))
 	}
 	return string(out)
 }

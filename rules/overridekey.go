@@ -87,7 +87,7 @@ func ParseOverrideKey(scope string, opt Options, text string) (OverrideKey, erro
 		}
 	}
 	k := OverrideKey{Match: string(match), Prefix: p.prefix}
-	k.Text = displayFacts(k.Match, len(facts) > 1)
+	k.Text = displayFacts(k.Match, len(facts) > 1, nil)
 	if k.Prefix {
 		k.Text += "*"
 	}

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"sluice/limiter"
+	"sluice/rules"
 	"sluice/rules/chars"
 	"sluice/rules/redact"
 )
@@ -117,7 +119,7 @@ func (c *conceal) trace(id string) string {
 
 // clientIP is the member client_ip.
 func (c *conceal) clientIP(ip netip.Addr) string {
-	if !ip.IsValid() || c.omit["ip"] {
+	if !ip.IsValid() {
 		return ""
 	}
 	switch c.address {
@@ -143,7 +145,7 @@ func (c *conceal) clientIP(ip netip.Addr) string {
 // can be replayed.
 func (c *conceal) factIP(ip netip.Addr) string {
 	switch {
-	case !ip.IsValid() || c.omit["ip"] || c.address == AddressNone:
+	case !ip.IsValid() || c.address == AddressNone:
 		return ""
 	case c.address == AddressWhole:
 		return ip.String()
@@ -151,34 +153,61 @@ func (c *conceal) factIP(ip netip.Addr) string {
 	return c.hash(ip.String())
 }
 
-// key hides in the name of a bucket what the log must not show: addresses unless they are shown whole, and facts that
-// are never recorded.
-func (c *conceal) key(display string) string {
-	if c.address == AddressWhole && len(c.omit) == 0 {
-		return display
+// hashOfKey begins a value in the name of a bucket that the rules hashed without a key. A list of values could be
+// compared with it.
+const hashOfKey = "sha256:"
+
+// key is the name of a bucket of a rule, without what the log must not show.
+func (c *conceal) key(key limiter.Key) string { return rules.DisplayKeyWith(key, c.keyValue) }
+
+// keyValue hides a value in the name of a bucket: addresses unless they are shown whole, facts that are never recorded,
+// and hashes. label is what stands before it, such as user:, attr:tenant: or remote_address=.
+func (c *conceal) keyValue(label, v string) string {
+	switch {
+	case v == "":
+		return v
+	case strings.HasPrefix(v, hashOfKey), label != "" && c.omit[label[:len(label)-1]]:
+		return c.hash(v)
+	case c.address == AddressWhole:
+		return v
 	}
-	return split(display, "+,;|@ ", c.keyPart)
+	return c.addresses(v)
 }
 
-// keyPart hides one fact of a key, such as ip:203.0.113.7, user:42 or remote_address=203.0.113.7.
-func (c *conceal) keyPart(part string) string {
-	if c.address != AddressWhole && isAddress(part) {
-		return c.hash(part)
-	}
-	n := strings.IndexAny(part, ":=")
-	if n < 0 {
-		return part
-	}
-	label, v := part[:n], part[n+1:]
-	if label == "attr" {
-		if name, value, ok := strings.Cut(v, ":"); ok {
-			label, v, n = "attr:"+name, value, len("attr:")+len(name)
+// addresses hides the addresses of a text, such as 203.0.113.7, login:203.0.113.7 or ip:2001:db8::1.
+func (c *conceal) addresses(text string) string {
+	hide := func(s string) string {
+		if isAddress(s) {
+			return c.hash(s)
 		}
+		return s
 	}
-	if c.omit[label] || c.address != AddressWhole && isAddress(v) {
-		return part[:n+1] + c.hash(v)
-	}
-	return part
+	return split(text, "+,;|@= ", func(part string) string {
+		for n := 0; ; { // the end of the part first: an address of IPv6 has colons of its own
+			if isAddress(part[n:]) {
+				return part[:n] + c.hash(part[n:])
+			}
+			next := strings.IndexByte(part[n:], ':')
+			if next < 0 {
+				return split(part, ":", hide)
+			}
+			n += next + 1
+		}
+	})
+}
+
+// directKey is the name of a bucket that the caller named in a way of its own, such as user:42 or job:7|ip:203.0.113.7.
+func (c *conceal) directKey(display string) string {
+	return split(display, "+,;|", func(part string) string {
+		if strings.HasPrefix(part, hashOfKey) || isAddress(part) {
+			return c.keyValue("", part)
+		}
+		n := 1 + strings.IndexAny(part, ":=")
+		if part[:n] == "attr:" {
+			n += 1 + strings.IndexByte(part[n:], ':')
+		}
+		return part[:n] + c.keyValue(part[:n], split(part[n:], ":@ ", c.text))
+	})
 }
 
 // isAddress reports an address or a network, also with the escapes of names of buckets.

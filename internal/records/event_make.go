@@ -84,12 +84,11 @@ func (c *conceal) limit(from *rawLimit) Limit {
 	l := Limit{Rule: c.text(from.rule), RuleVersion: from.version, Mode: from.mode, Limit: from.limit,
 		Allowed: from.allowed, Weight: from.weight, RetryAfterMS: from.retry, Degraded: from.degraded}
 	if from.direct {
-		l.Key = split(rules.DisplayDirectKey(limiter.Key(from.key)), ":|,;@", c.text)
+		l.Key = c.directKey(rules.DisplayDirectKey(limiter.Key(from.key)))
 		l.Direct = direct(from.spec)
 	} else {
-		l.Key = rules.DisplayKey(limiter.Key(from.key))
+		l.Key = c.key(limiter.Key(from.key))
 	}
-	l.Key = c.key(l.Key)
 	if from.known && !from.returned {
 		if l.Used = from.limit - from.remaining; !from.allowed {
 			l.Used += from.weight

@@ -83,8 +83,8 @@ func New(opt Options) (*Log, error) {
 	for _, name := range opt.Omit {
 		l.conceal.omit[name] = true
 	}
-	if opt.Address == AddressNone {
-		l.conceal.omit["ip"] = true
+	if opt.Address == AddressNone || l.conceal.omit["ip"] {
+		l.conceal.address, l.conceal.omit["ip"] = AddressNone, true
 	}
 	l.conceal.omitted = slices.Sorted(maps.Keys(l.conceal.omit))
 	go l.run()

@@ -394,24 +394,74 @@ func TestEvent_HasNoSecret(t *testing.T) {
 				t.Errorf("addresses %s: the log has %s", address, s)
 			}
 		}
+		if bytes.Contains(all, []byte("sha256:")) {
+			t.Errorf("addresses %s: the log has a hash without a key, which a list of keys can be compared with", address)
+		}
 		if address != AddressWhole && bytes.Contains(all, []byte("198.51.100.23")) {
 			t.Errorf("addresses %s: the log has an address", address)
 		}
 	}
 }
 
+// A fact that is never recorded is nowhere in an event, however it is written: not in the names of buckets either.
+func TestEvent_HasNoOmittedFact(t *testing.T) {
+	rs := []rules.Rule{perUser("a", 3), perUser("b", 3), perUser("c", 3), perUser("d", 3)}
+	rs[1].Scope, rs[2].Scope, rs[3].Scope = "user+attr:email", "attr:email", "ip+route"
+	f := newFixture(t, rs, func(o *Options) {
+		o.Omit = []string{"user", "attr:email", "ip", "route"} // and addresses are shown whole
+	})
+	const user, email, route = "Ann Planted+x@planted.example, 1;2|3", "planted+ip:7@planted.example", "/planted/a+b,c;d@planted"
+	f.ask(decide.Question{Weight: 1, Descriptor: rules.Descriptor{User: user, Route: route, Method: "GET",
+		IP: netip.MustParseAddr("198.51.100.23"), Attributes: map[string]string{"email": email}}})
+	f.ask(decide.Question{IsDirect: true, Weight: 1, Direct: decide.Direct{Key: "user:ann@planted.example", Name: "n",
+		Limit: limiter.Limit{Algorithm: limiter.FixedWindow, Count: 1, Window: 1000}}})
+	lines := f.close()
+	if len(lines) != 2 || !bytes.Contains(lines[0], []byte(`"key":"user:hash:`)) ||
+		!bytes.Contains(lines[0], []byte(`attr:email:hash:`)) || !bytes.Contains(lines[0], []byte(`"ip:hash:`)) ||
+		!bytes.Contains(lines[1], []byte(`"key":"user:hash:`)) {
+		t.Errorf("the events are %s", lines)
+	}
+	for _, line := range lines {
+		for _, part := range []string{"lanted", "Ann", "198.51", "+x", ";2"} {
+			if bytes.Contains(line, []byte(part)) {
+				t.Errorf("an event has %q: %s", part, line)
+			}
+		}
+	}
+}
+
 func TestConceal_KeepsEqualValuesEqual(t *testing.T) {
 	c := conceal{secret: func() []byte { return []byte("k") }, address: AddressPrefix, omit: map[string]bool{"user": true}}
-	for in, want := range map[string]string{
-		"user:42+ip:203.0.113.7": "user:" + c.hash("42") + "+ip:" + c.hash("203.0.113.7"),
-		"ip:2001:db8::/64":       "ip:" + c.hash("2001:db8::/64"),
-		"203.0.113.7":            c.hash("203.0.113.7"),
-		"attr:tenant:acme":       "attr:tenant:acme",
-		"global":                 "global",
-		"remote_address=::1":     "remote_address=" + c.hash("::1"),
+	whole := conceal{secret: c.secret, address: AddressWhole}
+	const hashed = "%hAZaz09-_AZaz"
+	shown := c.hash("sha256:AZaz09-_AZaz")
+	for in, want := range map[limiter.Key][2]string{ // by prefix and without users, and whole
+		"{user:42+ip:203.0.113.7}|1|fw": {"user:" + c.hash("42") + "+ip:" + c.hash("203.0.113.7"), "user:42+ip:203.0.113.7"},
+		"{user:a@b.c}|1|fw":             {"user:" + c.hash("a@b.c"), "user:a@b.c"},
+		"{ip:2001:db8::/64}|1|fw":       {"ip:" + c.hash("2001:db8::/64"), "ip:2001:db8::/64"},
+		"{attr:tenant:acme}|1|fw":       {"attr:tenant:acme", "attr:tenant:acme"},
+		"{global}|1|fw":                 {"global", "global"},
+		"{apikey:" + hashed + "}|1|fw":  {"apikey:" + shown, "apikey:" + shown},
+		"{attr:t:" + hashed + "}|1|fw":  {"attr:t:" + shown, "attr:t:" + shown},
+		"{edge:remote_address=%3A%3A1+user=7}|1|fw": {"edge:remote_address=" + c.hash("::1") + "+user=" + c.hash("7"),
+			"edge:remote_address=::1+user=7"},
 	} {
-		if got := c.key(in); got != want {
+		if got := [2]string{c.key(in), whole.key(in)}; got != want {
 			t.Errorf("%s is %s, want %s", in, got, want)
+		}
+	}
+	for in, want := range map[string][2]string{
+		"203.0.113.7":                {c.hash("203.0.113.7"), "203.0.113.7"},
+		"::1":                        {c.hash("::1"), "::1"},
+		"limit:ip:203.0.113.7:login": {"limit:ip:" + c.hash("203.0.113.7") + ":login", "limit:ip:203.0.113.7:login"},
+		"limit:ip:2001:db8::1":       {"limit:ip:" + c.hash("2001:db8::1"), "limit:ip:2001:db8::1"},
+		"job:7|user:ann@b.c|ip:1.2.3.4": {"job:7|user:" + c.hash("ann@b.c") + "|ip:" + c.hash("1.2.3.4"),
+			"job:7|user:ann@b.c|ip:1.2.3.4"},
+		"sha256:AZaz09-_AZaz": {shown, shown},
+		"at 12:30":            {"at 12:30", "at 12:30"},
+	} {
+		if got := [2]string{c.directKey(in), whole.directKey(in)}; got != want {
+			t.Errorf("the caller's key %s is %s, want %s", in, got, want)
 		}
 	}
 	if a, b := c.text("sk_live_a1"), c.text("sk_live_a1"); a != b || a == c.text("sk_live_a2") {
