@@ -46,7 +46,9 @@ func openDecisionLogs(cfg *config.Serve, host *Host, db *database.DB, password *
 		if err != nil {
 			return errors.Join(err, to.Close(context.Background()))
 		}
-		stops.add("decision log in "+name, log.Close)
+		stops.add("decision log in "+name, func(ctx context.Context) error {
+			return closeDecisionLog(ctx, log, name, account, host.Log)
+		})
 		metrics.DecisionLog(name, account.Totals, log.Age)
 		logs = append(logs, decisionLog{log, name, account})
 		return nil
@@ -70,6 +72,30 @@ func openDecisionLogs(cfg *config.Serve, host *Host, db *database.DB, password *
 			task(func(ctx context.Context) { key.find(ctx, db, cfg.PollInterval, host.Log) }))
 	}
 	return logs, nil
+}
+
+// leastFlush is how long a decision log may write what waits when requests took the whole drain timeout.
+const leastFlush = time.Second
+
+// closeDecisionLog writes what waits until the drain timeout ends, and logs what became of the events: nobody can ask
+// the node any more. What is stopped after it, such as the last snapshot of the counters, needs the rest of wait.
+func closeDecisionLog(wait context.Context, log *records.Log, sink string, account *records.Account, to *slog.Logger,
+) error {
+	ctx := wait
+	if end, ok := wait.Deadline(); ok {
+		drained := end.Add(-stopTimeout)
+		if least := time.Now().Add(leastFlush); drained.Before(least) { // deadlines are by the clock of the machine
+			drained = least
+		}
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(wait, drained)
+		defer cancel()
+	}
+	err := log.Close(ctx)
+	t := account.Totals()
+	to.Info("the decision log is closed", "sink", sink, "produced", t.Produced, "delivered", t.Delivered,
+		"dropped", t.Dropped, "doubtful", t.Doubtful)
+	return err
 }
 
 // accountsOf are the accounts of logs, by sink.

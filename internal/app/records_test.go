@@ -5,7 +5,9 @@ import (
 	"compress/gzip"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -152,6 +154,34 @@ func TestRecords_InKafka(t *testing.T) {
 	}
 	checkAda(t, ofAda(t, linesOf(t, produced, kgo.SeedBrokers(cluster.ListenAddrs()...), kgo.ConsumeTopics(topic),
 		kgo.SASL(scram.Auth{User: user, Pass: password}.AsSha256Mechanism()))))
+}
+
+// A Kafka that is connected and silent takes the drain timeout and no more: what is stopped after the decision log has
+// its time, and the log of the process says what became of every event.
+func TestRecords_AFrozenKafkaTakesNoTimeFromTheRestOfTheStop(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	cfg := recording(t, config.DecisionLogKafka)
+	cfg.DrainTimeout = time.Second
+	cfg.Kafka = config.Kafka{KafkaBrokers: []string{silent.Addr().String()}, KafkaTopic: "decisions"}
+	n := start(t, cfg)
+	n.askTwice()
+	produced := n.metric(`sluice_decision_log_produced_total{sink="kafka"}`)
+	if age := n.metric(`sluice_decision_log_oldest_seconds{sink="kafka"}`); age <= 0 {
+		t.Errorf("events wait for Kafka, and the oldest is %v s old", age)
+	}
+	n.cancel()
+	err = <-n.done
+	if err == nil || !strings.HasPrefix(err.Error(), "stop decision log in kafka: ") || strings.Contains(err.Error(), "\n") {
+		t.Errorf("the stop says %v, want that only the decision log has something left", err)
+	}
+	want := fmt.Sprintf("produced=%v delivered=0 dropped=", produced)
+	if text := n.log.String(); !strings.Contains(text, want) || !strings.Contains(text, fmt.Sprintf("shutdown:%v", produced)) {
+		t.Errorf("the log has no %q: %s", want, text)
+	}
 }
 
 // linesOf are the first records of a topic.
