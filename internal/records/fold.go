@@ -17,8 +17,8 @@ const (
 	maxFoldBytes = 4 << 20
 )
 
-// folds are the denials of the present second. Those of one bucket above foldAbove become one event. It is safe for
-// concurrent use.
+// folds are the denials of the present second. Equal ones above foldAbove become one event. It is safe for concurrent
+// use.
 type folds struct {
 	mu     sync.Mutex
 	of     map[foldKey]*fold
@@ -34,25 +34,34 @@ type foldKey struct {
 	degraded string
 	op       limiter.Op
 	verdict  decide.Verdict
+	rate     float64
 }
 
-// fold are equal denials.
+// fold are equal denials of one second.
 type fold struct {
-	count int64
-	raw   []byte // of the first above foldAbove
+	alone int // recorded one by one, at most foldAbove
+	// others and drawn are those above: of entities that are not drawn and of those that are. An event cannot stand for
+	// both, because a drawn one stands for the entities that are not.
+	others, drawn held
+}
+
+// held are denials for which one event stands.
+type held struct {
+	raw  []byte // of the first
+	more int64
 }
 
 func newFolds() *folds { return &folds{of: map[foldKey]*fold{}} }
 
-// hold reports whether a denial need not be recorded, because the event of another will stand for it.
-// first is true for that other one: the fold keeps what write appends until the second ends.
-func (f *folds) hold(d *decide.Decision, write func([]byte) []byte) (held, first bool) {
+// hold reports whether a denial need not be recorded now, because an event at the end of the second stands for it.
+// first is true if it is the denial of that event, which is what write appends.
+func (f *folds) hold(d *decide.Decision, by drawn, write func([]byte) []byte) (held, first bool) {
 	a := d.Answer
 	if len(a.Limits) == 0 {
 		return false, false
 	}
 	la := &a.Limits[max(0, a.Strictest)] // the one that the event has; a fail mode that denies leaves no strictest
-	k := foldKey{la.Key, la.Weight, la.Version, a.Degraded, a.Op, a.Verdict}
+	k := foldKey{la.Key, la.Weight, la.Version, a.Degraded, a.Op, a.Verdict, by.rate}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.closed {
@@ -62,21 +71,27 @@ func (f *folds) hold(d *decide.Decision, write func([]byte) []byte) (held, first
 	if of == nil {
 		if len(f.of) < maxFolds {
 			k.key = limiter.Key(strings.Clone(string(k.key))) // the caller reuses its memory
-			f.of[k] = &fold{count: 1}
+			f.of[k] = &fold{alone: 1}
 		}
 		return false, false
 	}
-	of.count++
-	switch {
-	case of.count <= foldAbove:
+	if of.alone < foldAbove {
+		of.alone++
 		return false, false
-	case of.raw != nil:
+	}
+	one := &of.others
+	if by.drawn {
+		one = &of.drawn
+	}
+	switch {
+	case one.raw != nil:
+		one.more++
 		return true, false
 	case f.bytes >= maxFoldBytes:
 		return false, false
 	}
-	of.raw = write(nil)
-	f.bytes += len(of.raw)
+	one.raw = write(nil)
+	f.bytes += len(one.raw)
 	return true, true
 }
 
@@ -87,10 +102,12 @@ func (f *folds) end(last bool, add func(raw []byte)) {
 	f.closed = f.closed || last
 	f.of, f.bytes = map[foldKey]*fold{}, 0
 	f.mu.Unlock()
-	for _, one := range of {
-		if one.raw != nil {
-			setFolded(one.raw, one.count-foldAbove-1)
-			add(one.raw)
+	for _, equal := range of {
+		for _, one := range [...]held{equal.others, equal.drawn} {
+			if one.raw != nil {
+				setFolded(one.raw, one.more)
+				add(one.raw)
+			}
 		}
 	}
 }

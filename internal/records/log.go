@@ -105,7 +105,7 @@ func (l *Log) ObserveDecision(d *decide.Decision) {
 	by.now = l.opt.Now().UnixMilli()
 	write := func(b []byte) []byte { return appendRaw(b, by, d) }
 	if denied {
-		if held, first := l.folds.hold(d, write); held {
+		if held, first := l.folds.hold(d, by, write); held {
 			if !first {
 				l.opt.Account.folded.Add(1)
 			}

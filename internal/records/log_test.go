@@ -173,6 +173,31 @@ func TestLog_FoldsAFloodOfOneBucket(t *testing.T) {
 	}
 }
 
+// The entities of a bucket may be many, of which some are drawn. Denials of those that are and of those that are not
+// stand for different numbers of requests, so no event stands for both.
+func TestLog_FoldsDrawnAndOtherDenialsApart(t *testing.T) {
+	r := perUser("all", 0)
+	r.Scope = rules.ScopeGlobal
+	f := newFixture(t, []rules.Rule{r}, func(o *Options) { o.Rate = 50 })
+	const users, each = 40, 25
+	want := map[bool]int64{}
+	for range each {
+		for i := range users {
+			q := user(fmt.Sprintf("u%d", i))
+			f.ask(q)
+			want[draw(&decide.Decision{Question: &q, Answer: &decide.Answer{}}, 50)]++
+		}
+	}
+	got, folded := map[bool]int64{}, map[bool]bool{}
+	for _, e := range f.events() {
+		got[e.Drawn] += 1 + e.Folded
+		folded[e.Drawn] = folded[e.Drawn] || e.Folded > 0
+	}
+	if !reflect.DeepEqual(got, want) || len(want) != 2 || len(folded) != 2 || !folded[true] || !folded[false] {
+		t.Errorf("the events stand for %v denials by whether they are drawn, want %v; folded %v", got, want, folded)
+	}
+}
+
 func TestFolds_EndASecondWithOneEvent(t *testing.T) {
 	f := newFolds()
 	d := &decide.Decision{Answer: &decide.Answer{Verdict: decide.Denied,
@@ -181,7 +206,7 @@ func TestFolds_EndASecondWithOneEvent(t *testing.T) {
 	for second := range 3 {
 		single, held := 0, 0
 		for range 100 {
-			if is, _ := f.hold(d, write); is {
+			if is, _ := f.hold(d, drawn{}, write); is {
 				held++
 			} else {
 				single++
@@ -199,7 +224,7 @@ func TestFolds_EndASecondWithOneEvent(t *testing.T) {
 	for i := range 100 {
 		d.Answer.Op = []limiter.Op{limiter.OpTake, limiter.OpCharge, limiter.OpRenew}[i%3]
 		d.Answer.Verdict = []decide.Verdict{decide.Denied, decide.Shed}[i%2]
-		if is, _ := f.hold(d, write); is != (i >= 6*foldAbove) {
+		if is, _ := f.hold(d, drawn{}, write); is != (i >= 6*foldAbove) {
 			t.Fatalf("denial %d of %v, %v: folded is %v", i, d.Answer.Op, d.Answer.Verdict, is)
 		}
 	}
@@ -207,7 +232,7 @@ func TestFolds_EndASecondWithOneEvent(t *testing.T) {
 	f.end(false, func([]byte) {})
 	for i := range int64(100) {
 		d.Answer.Limits[0].Weight = i
-		if is, _ := f.hold(d, write); is {
+		if is, _ := f.hold(d, drawn{}, write); is {
 			t.Fatal("denials of different weights are folded")
 		}
 	}
