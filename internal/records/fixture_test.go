@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/netip"
+	"os"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -169,10 +170,65 @@ func (f *fixture) events() []Event {
 	return out
 }
 
-// schema is docs/records.schema.json.
+// schema is docs/records.schema.json. Readers accept members that it does not have; here it accepts none.
 var schema = sync.OnceValues(func() (*jsonschema.Schema, error) {
-	return jsonschema.NewCompiler().Compile("../../docs/records.schema.json")
+	text, err := os.ReadFile("../../docs/records.schema.json")
+	if err != nil {
+		return nil, err
+	}
+	form, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil {
+		return nil, err
+	}
+	closeObjects(form)
+	c := jsonschema.NewCompiler()
+	if err := c.AddResource("records.json", form); err != nil {
+		return nil, err
+	}
+	return c.Compile("records.json")
 })
+
+// closeObjects makes every object of a schema refuse members that it does not describe.
+func closeObjects(form any) {
+	switch form := form.(type) {
+	case map[string]any:
+		for _, below := range form {
+			closeObjects(below)
+		}
+		if _, has := form["properties"].(map[string]any); has {
+			form["additionalProperties"] = false
+		}
+	case []any:
+		for _, below := range form {
+			closeObjects(below)
+		}
+	}
+}
+
+// A reader that checks events with the schema of its time reads those of a later version too.
+func TestSchema_AcceptsNewMembersOfLaterVersions(t *testing.T) {
+	later, err := jsonschema.NewCompiler().Compile("../../docs/records.schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := newFixture(t, []rules.Rule{perUser("r", 2)}, nil)
+	f.ask(user("42"))
+	line := bytes.ReplaceAll(f.close()[0], []byte(`{"`), []byte(`{"new":{},"`))
+	event, err := jsonschema.UnmarshalJSON(bytes.NewReader(line))
+	if err == nil {
+		err = later.Validate(event)
+	}
+	if err != nil {
+		t.Errorf("%s: %v", line, err)
+	}
+	strict, err := schema()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strict.Validate(event) == nil {
+		t.Error("the tests of this package accept a member that the schema does not have")
+	}
+}
 
 // conforms checks that a line is what the documentation says of events.
 func conforms(t testing.TB, line []byte) {
