@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"sluice/internal/alerts"
 	"sluice/rules"
 )
 
@@ -22,9 +23,11 @@ type book struct {
 	pools        map[string]rules.Pool
 	edits        int64 // of pools and profiles
 	profiles     map[string]rules.Profile
-	lookUps      int    // of names of rules
-	err          error  // answered by everything while set
-	beforeUpd    func() // called once, before the next change looks at versions
+	webhooks     map[string]alerts.Webhook
+	deliveries   []alerts.Delivery // oldest first
+	lookUps      int               // of names of rules
+	err          error             // answered by everything while set
+	beforeUpd    func()            // called once, before the next change looks at versions
 }
 
 var (

@@ -9,6 +9,7 @@ import (
 
 	"sluice/api/decide"
 	"sluice/internal/access"
+	"sluice/internal/alerts"
 	"sluice/internal/fleet"
 	"sluice/internal/records"
 	"sluice/internal/stats"
@@ -67,6 +68,8 @@ type Deps struct {
 	DecisionLogs map[string]func() records.Totals
 	// Incidents has those of all nodes. If nil, there are none.
 	Incidents IncidentLister
+	// Webhooks are where alerts are sent. If nil, the routes of webhooks do not exist.
+	Webhooks Webhooks
 	// RLS answers a call of Envoy's RateLimitService in the JSON form of proto3, with a status and a body. If nil, the
 	// route does not exist.
 	RLS func(ctx context.Context, body []byte) (status int, answer []byte, err error)
@@ -93,6 +96,16 @@ type Deps struct {
 // IncidentLister finds incidents, as stats.IncidentSource does.
 type IncidentLister interface {
 	Incidents(ctx context.Context, q stats.IncidentQuery) ([]stats.Incident, error)
+}
+
+// Webhooks reads, writes and tries webhooks. What Create and Rotate return has the secret; nothing else has.
+type Webhooks interface {
+	rules.Store[alerts.Webhook]
+	Rotate(ctx context.Context, actor rules.Actor, name string, ifVersion int64) (alerts.Webhook, error)
+	// Test sends a message now and returns what became of it.
+	Test(ctx context.Context, name string) (alerts.Delivery, error)
+	// Deliveries returns up to limit deliveries of a webhook before an id (0: from the newest), newest first.
+	Deliveries(ctx context.Context, name string, before int64, limit int) ([]alerts.Delivery, error)
 }
 
 // RuleReader reads rules. Errors wrap rules.ErrNotFound or rules.ErrUnavailable.

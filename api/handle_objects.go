@@ -18,6 +18,8 @@ type objects[T any] struct {
 	// live returns an object with its state, which GET shows instead of the object alone. It is nil
 	// for objects without a state.
 	live func(*Server, echo.Context, *T) any
+	// apart: they are no part of the rules, so that a change is not followed by a new set.
+	apart bool
 }
 
 var pools = objects[rules.Pool]{
@@ -81,7 +83,12 @@ func (o *objects[T]) create(s *Server, c echo.Context) error {
 	if t, err = o.store(&s.deps).Create(c.Request().Context(), actor(c), t); err != nil {
 		return err
 	}
-	return s.created(c, "/ratelimit/"+o.kind.Plural()+"/"+o.kind.Name(&t), &t, o.kind.Version(&t))
+	path := "/ratelimit/" + o.kind.Plural() + "/" + o.kind.Name(&t)
+	if o.apart {
+		c.Response().Header().Set("Location", path)
+		return writeVersion(c, http.StatusCreated, &t, o.kind.Version(&t))
+	}
+	return s.created(c, path, &t, o.kind.Version(&t))
 }
 
 func (o *objects[T]) put(s *Server, c echo.Context) error {
@@ -94,6 +101,9 @@ func (o *objects[T]) put(s *Server, c echo.Context) error {
 		return err
 	}
 	t, err = o.store(&s.deps).Update(c.Request().Context(), actor(c), t, version)
+	if o.apart && err == nil {
+		return writeVersion(c, http.StatusOK, &t, o.kind.Version(&t))
+	}
 	return s.wrote(c, &t, o.kind.Version(&t), err)
 }
 
@@ -102,7 +112,11 @@ func (o *objects[T]) delete(s *Server, c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	return s.deleted(c, o.store(&s.deps).Delete(c.Request().Context(), actor(c), c.Param("name"), version))
+	err = o.store(&s.deps).Delete(c.Request().Context(), actor(c), c.Param("name"), version)
+	if o.apart && err == nil {
+		return c.NoContent(http.StatusNoContent)
+	}
+	return s.deleted(c, err)
 }
 
 func (o *objects[T]) checkVersion(s *Server, c echo.Context) (int64, error) {

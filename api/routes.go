@@ -25,6 +25,8 @@ type Route struct {
 const (
 	// overridesPath is the path of the overrides of a rule.
 	overridesPath = "/ratelimit/rules/:id/overrides"
+	// webhooksPath is the path of the webhooks that get alerts.
+	webhooksPath = "/ratelimit/webhooks"
 	// checkPath is the path of a check.
 	checkPath = "/ratelimit/check"
 	// refundPath is the one route whose scope depends on the body; see requireScope.
@@ -97,6 +99,15 @@ var table = []Route{
 	{http.MethodPut, "/ratelimit/profiles/:name", access.ScopeRulesWrite, profiles.put},
 	{http.MethodDelete, "/ratelimit/profiles/:name", access.ScopeRulesWrite, profiles.delete},
 
+	{http.MethodGet, webhooksPath, access.ScopeAdmin, webhooks.list},
+	{http.MethodPost, webhooksPath, access.ScopeAdmin, webhooks.create},
+	{http.MethodGet, webhooksPath + "/:name", access.ScopeAdmin, webhooks.get},
+	{http.MethodPut, webhooksPath + "/:name", access.ScopeAdmin, webhooks.put},
+	{http.MethodDelete, webhooksPath + "/:name", access.ScopeAdmin, webhooks.delete},
+	{http.MethodPost, webhooksPath + "/:name/rotate", access.ScopeAdmin, (*Server).rotateWebhook},
+	{http.MethodPost, webhooksPath + "/:name/test", access.ScopeAdmin, (*Server).testWebhook},
+	{http.MethodGet, webhooksPath + "/:name/deliveries", access.ScopeAdmin, (*Server).listDeliveries},
+
 	{http.MethodGet, overridesPath, access.ScopeRulesRead, (*Server).listOverrides},
 	{http.MethodPost, overridesPath, access.ScopeRulesWrite, (*Server).createOverride},
 	{http.MethodGet, overridesPath + "/export", access.ScopeRulesRead, (*Server).exportOverrides},
@@ -123,6 +134,9 @@ func (s *Server) Routes(e *echo.Echo) {
 			continue
 		}
 		if strings.HasPrefix(r.Path, overridesPath) && (s.deps.Overrides == nil || s.deps.OverrideWriter == nil) {
+			continue
+		}
+		if strings.HasPrefix(r.Path, webhooksPath) && s.deps.Webhooks == nil {
 			continue
 		}
 		h := s.wrap(r)

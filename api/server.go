@@ -120,7 +120,7 @@ func (s *Server) authorize(c echo.Context, r *Route, want []access.Scope) error 
 	if err != nil {
 		return err
 	}
-	if r.Scope == access.ScopeRulesWrite {
+	if r.Scope == access.ScopeRulesWrite || r.Scope == access.ScopeAdmin {
 		by := rules.Actor{Kind: "token", Name: token.Name, Reason: req.Header.Get(headerReason)}
 		switch {
 		case token.Certificate:

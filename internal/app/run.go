@@ -41,20 +41,24 @@ type Host struct {
 	Listening func(net.Addr)
 	// ListeningGRPC, if not nil, is called before Listening if the gRPC services are served.
 	ListeningGRPC func(net.Addr)
+	// Alerts says where alerts may be sent.
+	Alerts config.Alerts
 	// Traffic, if not nil, runs until the server stops. sluice demo sends its requests
 	// with it.
 	Traffic func(context.Context, *decide.Checker)
 }
 
 // errNoCredentials is the error of a server on a network address without tokens.
-var errNoCredentials = errors.New(`--listen (SLUICE_LISTEN) is not a loopback address and there is no valid API token, so anyone could use and edit everything. Create a token first:
+var errNoCredentials = errors.New("--listen (SLUICE_LISTEN) is not a loopback address and there is no valid " +
+	`API token, so anyone could use and edit everything. Create a token first:
 
   sluice token create first-admin --scopes admin
 
 with the same SLUICE_DATA_DIR or DATABASE_URL as this server, or listen on 127.0.0.1`)
 
 // errNoGRPCCredentials is the same for gRPC.
-var errNoGRPCCredentials = errors.New(`--grpc-listen (SLUICE_GRPC_LISTEN) is not a loopback address and there is no valid API token, so anyone could spend every limit. Create a token first:
+var errNoGRPCCredentials = errors.New("--grpc-listen (SLUICE_GRPC_LISTEN) is not a loopback address and there is no " +
+	`valid API token, so anyone could spend every limit. Create a token first:
 
   sluice token create envoy --scopes check
 
@@ -219,6 +223,10 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	if err != nil {
 		return err
 	}
+	hooks, err := openWebhooks(&host, db, build.Version)
+	if err != nil {
+		return err
+	}
 	handler, direct, err := newHandler(api.Deps{
 		Checker: checker, Rules: db, Writer: db, History: db, Pools: db.Pools(), Profiles: db.Profiles(), Overrides: db,
 		OverrideWriter: db, FailDefaults: failDefaults, Access: keyring, RLS: calls.RLS,
@@ -227,7 +235,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 		HotEverywhere: figures.hotEverywhere, Metrics: metrics.Handler(), MetricsPublic: cfg.MetricsPublic,
 		ResetDelta: cfg.ResetHeader == "delta", TrustedProxies: trusted, Panicked: metrics.CountPanic, Logger: host.Log,
 		Checked: metrics.CountHTTPCheck, Now: host.Now, Stats: history, DecisionLogs: accounts,
-		Incidents: deps.Incidents,
+		Incidents: deps.Incidents, Webhooks: hooks,
 	}, pages, metrics.CountQuestion)
 	if err != nil {
 		return err

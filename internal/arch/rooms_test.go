@@ -86,6 +86,9 @@ var rooms = []room{
 		foreign: []string{redis}},
 	{path: "internal/config", may: []string{"limiter", "rules", "rules/chars", "internal/access"},
 		foreign: []string{kong}},
+	{path: "internal/alerts", may: []string{"rules"}},
+	{path: "internal/alerts/deliver", may: []string{"internal/alerts", "internal/tick", "rules"},
+		foreign: []string{"github.com/standard-webhooks"}},
 	{path: "internal/heap"},
 	{path: "internal/audit", may: []string{"rules", "internal/access"}},
 	{path: "internal/sso", may: []string{"internal/access"},
@@ -93,7 +96,7 @@ var rooms = []room{
 	{path: "internal/sso/ssotest"},
 	{path: "migrations"},
 	{
-		path: "internal/database", may: []string{"internal/stats",
+		path: "internal/database", may: []string{"internal/alerts", "internal/stats",
 			"limiter", "rules", "rules/override", "migrations", "internal/access",
 			"internal/audit"},
 		inTests: []string{"rules/entries"},
@@ -109,7 +112,7 @@ var rooms = []room{
 		inTests: []string{"internal/playbook"}},
 	{path: "api/reply", may: []string{"api/decide", "limiter", "rules", "rules/redact", "internal/access"}},
 	{
-		path: "api", may: []string{"internal/doctor", "internal/stats", "internal/records",
+		path: "api", may: []string{"internal/alerts", "internal/doctor", "internal/stats", "internal/records",
 			"", "api/decide", "api/reply", "limiter", "rules", "rules/entries", "rules/envoyfile",
 			"rules/facts", "rules/rulefile", "rules/tree", "internal/access", "internal/fleet", "internal/heap"},
 		foreign: []string{echo},
@@ -168,7 +171,7 @@ var rooms = []room{
 		foreign: []string{"github.com/chromedp"}},
 
 	{
-		path: "internal/app", may: []string{"internal/stats",
+		path: "internal/app", may: []string{"internal/alerts", "internal/alerts/deliver", "internal/stats",
 			"", "api", "api/decide", "api/envoy", "api/gateway", "api/plain", "api/reply", "web", "limiter", "limiter/memstore",
 			"limiter/nearstore",
 			"limiter/redisstore", "migrations",

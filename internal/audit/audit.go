@@ -46,13 +46,13 @@ type Query struct {
 // Actions are what entries can say was done. Readers must expect others.
 func Actions() []string {
 	return []string{
-		"create", "update", "delete", "rollback", "promote", "import", "revoke", "reset", "drop", "disable", "enable",
+		"create", "update", "delete", "rollback", "promote", "rotate", "import", "revoke", "reset", "drop", "disable", "enable",
 		"sign_out", "override_create", "override_update", "override_delete", "override_import",
 	}
 }
 
 // Subjects are what entries can be about. Readers must expect others.
-func Subjects() []string { return []string{"rule", "pool", "profile", "token", "user"} }
+func Subjects() []string { return []string{"rule", "pool", "profile", "webhook", "token", "user"} }
 
 // Changes are the fields that an entry's details say were changed, nil where
 // they say nothing of the kind.

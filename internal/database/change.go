@@ -17,6 +17,7 @@ const (
 	areaRules     = "rules"
 	areaTokens    = "tokens"
 	areaOverrides = "overrides"
+	areaWebhooks  = "webhooks"
 )
 
 // floorOverrides is the row of versions with the last change of overrides whose tombstones were
@@ -38,6 +39,7 @@ const (
 	actionImport   = "import"
 	actionRevoke   = "revoke"
 	actionPromote  = "promote"
+	actionRotate   = "rotate"
 )
 
 // channel is the Postgres channel for notifying the other nodes of a change.

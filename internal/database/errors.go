@@ -81,7 +81,8 @@ func classifyPostgres(pg *pgconn.PgError, err error) error {
 	switch pg.Code {
 	case "23505": // unique_violation
 		if pg.ConstraintName == "rules_name_key" || pg.ConstraintName == "pools_name_key" ||
-			pg.ConstraintName == "profiles_name_key" || pg.ConstraintName == "tokens_live_name" ||
+			pg.ConstraintName == "profiles_name_key" || pg.ConstraintName == "webhooks_name_key" ||
+			pg.ConstraintName == "tokens_live_name" ||
 			pg.ConstraintName == "users_name_key" {
 			return rules.ErrNameTaken
 		}
@@ -127,7 +128,8 @@ func classifySQLite(lite *gosqlite.Error, err error) error {
 	switch code := lite.Code(); code {
 	case sqliteConstraintUnique:
 		if strings.Contains(lite.Error(), "rules.name") || strings.Contains(lite.Error(), "pools.name") ||
-			strings.Contains(lite.Error(), "profiles.name") || strings.Contains(lite.Error(), "tokens.name") ||
+			strings.Contains(lite.Error(), "profiles.name") || strings.Contains(lite.Error(), "webhooks.name") ||
+			strings.Contains(lite.Error(), "tokens.name") ||
 			strings.Contains(lite.Error(), "users.name") {
 			return rules.ErrNameTaken
 		}

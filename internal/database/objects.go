@@ -20,10 +20,11 @@ type Head struct {
 }
 
 // objects reads and writes the objects of type T, which people know by name, in rows of type R.
-// Their changes count as changes of the rules.
 type objects[R, T any] struct {
 	// kind describes them; its noun is the subject in the audit log.
 	kind *rules.Kind[T]
+	// area is the one in which their changes count.
+	area string
 	head func(*R) *Head
 	// object converts a row, put copies the fields that people write into one.
 	object func(*R) T
@@ -101,7 +102,7 @@ func (o stored[R, T]) write(ctx context.Context, actor rules.Actor, t T,
 		return written, err
 	}
 	var none T
-	err = o.d.change(ctx, actor, areaRules, o.d.callTimeout, func(c *change) error {
+	err = o.d.change(ctx, actor, o.area, o.d.callTimeout, func(c *change) error {
 		var err error
 		if written, err = write(c); err != nil {
 			return err
@@ -131,7 +132,7 @@ func (o stored[R, T]) Delete(ctx context.Context, actor rules.Actor, name string
 	if !storable(name) {
 		return rules.ErrNotFound
 	}
-	return o.d.change(ctx, actor, areaRules, o.d.callTimeout, func(c *change) error {
+	return o.d.change(ctx, actor, o.area, o.d.callTimeout, func(c *change) error {
 		return o.remove(c, name, ifVersion)
 	})
 }

@@ -30,6 +30,7 @@ const (
 	stepProfiles  = 10
 	stepShed      = 11
 	stepStats     = 12 // has figures, which an older schema does without
+	stepAlerts    = 15 // alerts themselves are not kept
 )
 
 // shedPools are the pools that shed. Their copy has a name of its own, which builds that do not know the member leave
@@ -46,6 +47,7 @@ var parkedTables = []struct {
 	{"pools", stepPolicies, everything},
 	{shedPools, stepShed, func(int64) string { return "shed" }},
 	{"profiles", stepProfiles, everything},
+	{"webhooks", stepAlerts, everything},
 	{"rule_overrides", stepOverrides, everything},
 	{"users", stepSignOn, func(version int64) string {
 		if version < stepUsers {
@@ -340,7 +342,8 @@ func (c *change) restoreRows(table string, dialect dialect) error {
 	}
 	// Raise the version first: Postgres treats any other change as made by hand.
 	var seq int64
-	if area := map[string]string{"rule_overrides": areaOverrides, "users": areaUsers}[table]; area != "" {
+	if area := map[string]string{"rule_overrides": areaOverrides, "users": areaUsers,
+		"webhooks": areaWebhooks}[table]; area != "" {
 		if seq, err = bump(c.tx, area); err != nil {
 			return err
 		}

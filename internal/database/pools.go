@@ -20,7 +20,7 @@ type poolRow struct {
 func (poolRow) TableName() string { return "pools" }
 
 var pools = objects[poolRow, rules.Pool]{
-	kind: rules.PoolKind,
+	kind: rules.PoolKind, area: areaRules,
 	head: func(row *poolRow) *Head { return &row.Head },
 	object: func(row *poolRow) rules.Pool {
 		return rules.Pool{

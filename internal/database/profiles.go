@@ -17,7 +17,7 @@ type profileRow struct {
 func (profileRow) TableName() string { return "profiles" }
 
 var profiles = objects[profileRow, rules.Profile]{
-	kind: rules.ProfileKind,
+	kind: rules.ProfileKind, area: areaRules,
 	head: func(row *profileRow) *Head { return &row.Head },
 	object: func(row *profileRow) rules.Profile {
 		p := rules.Profile{

@@ -1,0 +1,153 @@
+package deliver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"syscall"
+
+	"sluice/rules"
+)
+
+// Guard says which addresses may be reached. Public addresses may, over https. Others may if the host is listed, or the
+// address lies in a listed network; then also over http.
+type Guard struct {
+	hosts    []string
+	networks []netip.Prefix
+	// lookup finds the addresses of a host.
+	lookup func(ctx context.Context, host string) ([]netip.Addr, error)
+}
+
+// NewGuard reads what is allowed besides public addresses: names of hosts, addresses and networks.
+func NewGuard(allow []string) (*Guard, error) {
+	g := &Guard{lookup: func(ctx context.Context, host string) ([]netip.Addr, error) {
+		return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+	}}
+	for _, entry := range allow {
+		if p, err := netip.ParsePrefix(entry); err == nil {
+			g.networks = append(g.networks, p.Masked())
+			continue
+		}
+		if a, err := netip.ParseAddr(entry); err == nil && a.Zone() == "" {
+			g.networks = append(g.networks, netip.PrefixFrom(a.Unmap(), a.Unmap().BitLen()))
+			continue
+		}
+		host := canonicalHost(entry)
+		if host == "" || strings.ContainsAny(host, " /:@[]*%") {
+			return nil, fmt.Errorf("%q is neither the name of a host nor an address or network", entry)
+		}
+		g.hosts = append(g.hosts, host)
+	}
+	return g, nil
+}
+
+// canonicalHost is the name of a host as it is compared.
+func canonicalHost(host string) string { return strings.TrimSuffix(strings.ToLower(host), ".") }
+
+// refused are the networks that are not public: this host, private, shared (CGNAT), link-local with the metadata
+// service of clouds, reserved for protocols, documentation and benchmarks, multicast, and those of IPv6 that embed an
+// IPv4 address (NAT64, 6to4, Teredo, IPv4-compatible).
+var refused = prefixes("0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12",
+	"192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24",
+	"203.0.113.0/24", "224.0.0.0/3",
+	"::/96", "::ffff:0:0:0/96", "64:ff9b::/96", "64:ff9b:1::/48", "100::/64", "2001::/23", "2001:db8::/32", "2002::/16",
+	"3fff::/20", "5f00::/16", "fc00::/7", "fe80::/10", "fec0::/10", "ff00::/8")
+
+func prefixes(list ...string) []netip.Prefix {
+	out := make([]netip.Prefix, len(list))
+	for i, text := range list {
+		out[i] = netip.MustParsePrefix(text)
+	}
+	return out
+}
+
+// errRefused means that an address must not be reached.
+var errRefused = errors.New("the address is not allowed")
+
+// allows reports whether an address of a host may be reached, in the clear or over TLS.
+func (g *Guard) allows(host string, addr netip.Addr, open bool) bool {
+	addr = addr.Unmap().WithZone("")
+	if slices.Contains(g.hosts, canonicalHost(host)) {
+		return true
+	}
+	within := func(p netip.Prefix) bool { return p.Contains(addr) }
+	if slices.ContainsFunc(g.networks, within) {
+		return true
+	}
+	return !open && addr.IsValid() && !slices.ContainsFunc(refused, within)
+}
+
+// Check refuses a URL that must not be reached now; the error is a *rules.ValidationError about url. A host without
+// addresses passes, because names may be known later; so does every URL while names cannot be looked up.
+func (g *Guard) Check(ctx context.Context, text string) error {
+	u, err := url.Parse(text)
+	if err != nil {
+		return nil //nolint:nilerr // the validation of webhooks says so
+	}
+	host, open := u.Hostname(), u.Scheme != "https"
+	addrs, err := g.addresses(ctx, host)
+	if err != nil {
+		addrs = nil
+	}
+	for _, addr := range addrs {
+		if g.allows(host, addr, open) {
+			continue
+		}
+		if open && g.allows(host, addr, false) {
+			return wrongURL("must begin with https://, unless SLUICE_WEBHOOK_ALLOW lists the host")
+		}
+		return wrongURL("leads to an address that is not public; SLUICE_WEBHOOK_ALLOW lists the hosts and networks that " +
+			"are reachable besides")
+	}
+	if open && len(addrs) == 0 && !slices.Contains(g.hosts, canonicalHost(host)) {
+		return wrongURL("must begin with https://, unless SLUICE_WEBHOOK_ALLOW lists the host")
+	}
+	return nil
+}
+
+func wrongURL(message string) error {
+	return &rules.ValidationError{Fields: []rules.FieldError{{Field: "url", Message: message}}}
+}
+
+// addresses are those of a host, which may be an address itself.
+func (g *Guard) addresses(ctx context.Context, host string) ([]netip.Addr, error) {
+	if addr, err := netip.ParseAddr(host); err == nil {
+		return []netip.Addr{addr}, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
+	defer cancel()
+	return g.lookup(ctx, host)
+}
+
+// dial connects to one of the addresses of a host that are allowed at this moment.
+func (g *Guard) dial(ctx context.Context, network, address string, open bool) (net.Conn, error) {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	addrs, err := g.addresses(ctx, host)
+	if err != nil {
+		return nil, err
+	}
+	d := net.Dialer{Control: func(_, target string, _ syscall.RawConn) error {
+		at, err := netip.ParseAddrPort(target)
+		if err != nil || !g.allows(host, at.Addr(), open) {
+			return errRefused
+		}
+		return nil
+	}}
+	failed := error(&net.DNSError{Err: "no addresses", Name: host, IsNotFound: true})
+	for _, addr := range addrs {
+		conn, err := d.DialContext(ctx, network, net.JoinHostPort(addr.Unmap().String(), port))
+		if err == nil {
+			return conn, nil
+		}
+		failed = err
+	}
+	return nil, failed
+}

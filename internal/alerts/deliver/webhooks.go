@@ -1,0 +1,97 @@
+package deliver
+
+import (
+	"context"
+	"time"
+
+	"sluice/internal/alerts"
+	"sluice/rules"
+)
+
+// Store has webhooks, their secrets, and what was sent to them. Errors are those of rules.Store.
+type Store interface {
+	Webhooks() rules.Store[alerts.Webhook]
+	RotateWebhook(ctx context.Context, actor rules.Actor, name, secret string, ifVersion int64) (alerts.Webhook, error)
+	// WebhookSecrets returns the secrets that sign messages now, the newest first.
+	WebhookSecrets(ctx context.Context, id int64) ([]string, error)
+	// AddAttempted stores a message that was sent once and is not sent again.
+	AddAttempted(ctx context.Context, m alerts.Message, a alerts.Attempt) (alerts.Delivery, error)
+	// ListDeliveries returns up to limit deliveries of a webhook before an id (0: from the newest), newest first.
+	ListDeliveries(ctx context.Context, webhook, before int64, limit int) ([]alerts.Delivery, error)
+}
+
+// Webhooks is what people do with webhooks, in the API and in the console alike. It is a rules.Store that also checks
+// the addresses, and is safe for concurrent use.
+type Webhooks struct {
+	rules.Store[alerts.Webhook]
+	store  Store
+	guard  *Guard
+	sender *Sender
+	now    func() time.Time
+}
+
+// NewWebhooks creates a Webhooks.
+func NewWebhooks(store Store, guard *Guard, sender *Sender, now func() time.Time) *Webhooks {
+	return &Webhooks{Store: store.Webhooks(), store: store, guard: guard, sender: sender, now: now}
+}
+
+// Create stores a new webhook with a new secret. Only the returned one has it.
+func (s *Webhooks) Create(ctx context.Context, actor rules.Actor, w alerts.Webhook) (alerts.Webhook, error) {
+	if err := s.guard.Check(ctx, w.URL); err != nil {
+		return alerts.Webhook{}, err
+	}
+	secret := alerts.NewSecret()
+	w.Secret = secret
+	stored, err := s.Store.Create(ctx, actor, w)
+	if err != nil {
+		return alerts.Webhook{}, err
+	}
+	stored.Secret = secret
+	return stored, nil
+}
+
+// Update implements rules.Store. The secret stays.
+func (s *Webhooks) Update(ctx context.Context, actor rules.Actor, w alerts.Webhook, ifVersion int64) (alerts.Webhook,
+	error) {
+	if err := s.guard.Check(ctx, w.URL); err != nil {
+		return alerts.Webhook{}, err
+	}
+	w.Secret = ""
+	return s.Store.Update(ctx, actor, w, ifVersion)
+}
+
+// Rotate gives a webhook a new secret, which only the returned one has. Messages are signed with the one before too,
+// for a day. Errors are those of Update.
+func (s *Webhooks) Rotate(ctx context.Context, actor rules.Actor, name string, ifVersion int64) (alerts.Webhook,
+	error) {
+	secret := alerts.NewSecret()
+	w, err := s.store.RotateWebhook(ctx, actor, name, secret, ifVersion)
+	if err != nil {
+		return alerts.Webhook{}, err
+	}
+	w.Secret = secret
+	return w, nil
+}
+
+// Test sends a message of the type test now, once, also to a webhook that is not active.
+func (s *Webhooks) Test(ctx context.Context, name string) (alerts.Delivery, error) {
+	w, err := s.Get(ctx, name)
+	if err != nil {
+		return alerts.Delivery{}, err
+	}
+	secrets, err := s.store.WebhookSecrets(ctx, w.ID)
+	if err != nil {
+		return alerts.Delivery{}, err
+	}
+	m := alerts.TestMessage(&w, s.now())
+	return s.store.AddAttempted(ctx, m, s.sender.Send(ctx, w.URL, secrets, &m))
+}
+
+// Deliveries returns up to limit deliveries of a webhook before an id (0: from the newest), newest first.
+func (s *Webhooks) Deliveries(ctx context.Context, name string, before int64, limit int) ([]alerts.Delivery, error) {
+	w, err := s.Get(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return s.store.ListDeliveries(ctx, w.ID, before, limit)
+}

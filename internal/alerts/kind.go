@@ -1,0 +1,47 @@
+package alerts
+
+// Kind says what an alert is about. It is the type of the message.
+type Kind string
+
+// The kinds of alerts.
+const (
+	// KindRuleDenials: a rule denies more than a share of its requests, or more than so many a second.
+	KindRuleDenials Kind = "rule_denials"
+	// KindKeyUsage: a key has used up a percentage of a rule that asks for it with notify_percent.
+	KindKeyUsage Kind = "key_usage"
+	// KindKeyHot: a key is asked for so often that nodes treat it as hot.
+	KindKeyHot Kind = "key_hot"
+	// KindFailModeEngaged and KindFailModeEnded: fail modes decide requests, because the counter store cannot.
+	KindFailModeEngaged Kind = "failmode_engaged"
+	KindFailModeEnded   Kind = "failmode_ended"
+	// KindRuleIdle: a rule matched no request for a week.
+	KindRuleIdle Kind = "rule_idle"
+	// KindSetRefused: the stored rules do not compile, so that nodes keep the previous ones.
+	KindSetRefused Kind = "set_refused"
+	// KindSetOld: a node decides by rules that the rule database has not confirmed for long.
+	KindSetOld Kind = "set_old"
+	// KindLogDropping: the decision log loses events.
+	KindLogDropping Kind = "decision_log_dropping"
+)
+
+// Types of messages that are about no single alert.
+const (
+	// TypeSummary has several alerts of one kind.
+	TypeSummary = "summary"
+	// TypeTest is what the test of a webhook sends.
+	TypeTest = "test"
+)
+
+// Kinds returns all kinds, in the order in which people read them.
+func Kinds() []string {
+	return []string{string(KindRuleDenials), string(KindKeyUsage), string(KindKeyHot), string(KindFailModeEngaged),
+		string(KindFailModeEnded), string(KindRuleIdle), string(KindSetRefused), string(KindSetOld), string(KindLogDropping)}
+}
+
+// States of an alert.
+const (
+	// On: what the kind says has begun.
+	On = "on"
+	// Off: it is over.
+	Off = "off"
+)

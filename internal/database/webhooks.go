@@ -1,0 +1,123 @@
+package database
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"gorm.io/gorm"
+
+	"sluice/internal/alerts"
+	"sluice/rules"
+)
+
+// webhookRow is a row of webhooks.
+type webhookRow struct {
+	Head
+	// Settings is what people write but the name and the description.
+	Settings  document `gorm:"column:settings"`
+	Secret    string   `gorm:"column:secret"`
+	OldSecret string   `gorm:"column:old_secret"`
+	// OldUntil is in ms since the epoch.
+	OldUntil int64 `gorm:"column:old_until"`
+}
+
+// TableName implements gorm's Tabler.
+func (webhookRow) TableName() string { return "webhooks" }
+
+// oldSecretLife is how long the secret of before a rotation signs messages too.
+const oldSecretLife = 24 * time.Hour
+
+var webhooks = objects[webhookRow, alerts.Webhook]{
+	kind: alerts.WebhookKind, area: areaWebhooks,
+	head: func(row *webhookRow) *Head { return &row.Head },
+	object: func(row *webhookRow) alerts.Webhook {
+		w := alerts.NewWebhook()
+		_ = json.Unmarshal([]byte(row.Settings), &w) // validation says what is wrong
+		w.ID, w.Name, w.Description, w.Secret = row.ID, row.Name, row.Description, ""
+		w.Version, w.CreatedAt, w.UpdatedAt = row.Version, row.CreatedAt.Time, row.UpdatedAt.Time
+		w.Normalize()
+		return w
+	},
+	put: func(row *webhookRow, w *alerts.Webhook) error {
+		settings := map[string]any{}
+		for i := range alerts.WebhookKind.Fields {
+			f := &alerts.WebhookKind.Fields[i]
+			if f.Name != "name" && f.Name != "description" {
+				settings[f.Name] = f.Value(w)
+			}
+		}
+		text, err := json.Marshal(settings)
+		row.Name, row.Description, row.Settings = w.Name, w.Description, document(text)
+		if w.Secret != "" {
+			row.Secret = w.Secret
+		}
+		return err
+	},
+	creating: func(c *change) error {
+		var n int64
+		if err := c.tx.Model(&webhookRow{}).Count(&n).Error; err != nil {
+			return err
+		}
+		if n >= alerts.MaxWebhooks {
+			return &rules.ValidationError{Fields: []rules.FieldError{{Field: "name",
+				Message: fmt.Sprintf("cannot be added: there are already %d webhooks; delete one", n)}}}
+		}
+		return nil
+	},
+	deleting: func(c *change, webhook *Head) error {
+		return c.tx.Where("webhook_id = ?", webhook.ID).Delete(&deliveryRow{}).Error
+	},
+}
+
+// Webhooks stores webhooks. A new one keeps the secret that it comes with; no method returns it.
+func (d *DB) Webhooks() rules.Store[alerts.Webhook] {
+	return stored[webhookRow, alerts.Webhook]{&webhooks, d}
+}
+
+// RotateWebhook gives a webhook a new secret. The one before signs messages too for a day. Errors are those of Update.
+func (d *DB) RotateWebhook(ctx context.Context, actor rules.Actor, name, secret string,
+	ifVersion int64) (alerts.Webhook, error) {
+	var w alerts.Webhook
+	if !storable(name) {
+		return w, rules.ErrNotFound
+	}
+	err := d.change(ctx, actor, areaWebhooks, d.callTimeout, func(c *change) error {
+		row, err := webhooks.locked(c, name, ifVersion)
+		if err != nil {
+			return err
+		}
+		row.Version++
+		row.UpdatedAt = c.at
+		err = c.tx.Model(&webhookRow{}).Where("id = ?", row.ID).UpdateColumns(map[string]any{
+			"old_secret": row.Secret, "old_until": c.at.Add(oldSecretLife).UnixMilli(), "secret": secret,
+			"version": row.Version, "updated_at": row.UpdatedAt,
+		}).Error
+		if err != nil {
+			return err
+		}
+		w = webhooks.object(&row)
+		return c.record(actionRotate, alerts.WebhookKind.Noun, row.ID, row.Name, ruleDetails{Version: row.Version,
+			Changes: []rules.Change{}, Reason: c.actor.Reason})
+	})
+	if err != nil {
+		return alerts.Webhook{}, err
+	}
+	return w, nil
+}
+
+// WebhookSecrets returns the secrets that sign the messages of a webhook now, the newest first. Errors wrap
+// rules.ErrNotFound or rules.ErrUnavailable.
+func (d *DB) WebhookSecrets(ctx context.Context, id int64) ([]string, error) {
+	var row webhookRow
+	err := d.readIn(ctx, d.callTimeout, func(tx *gorm.DB) error { return tx.Take(&row, id).Error })
+	if err != nil {
+		return nil, err
+	}
+	out := []string{row.Secret}
+	if row.OldSecret != "" && d.now().UnixMilli() < row.OldUntil {
+		out = append(out, row.OldSecret)
+	}
+	return out, nil
+}
