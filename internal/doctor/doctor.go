@@ -78,7 +78,9 @@ func (d *Doctor) Rule(ctx context.Context, r *rules.Rule) (Report, error) {
 			f.Days, f.DayKeys = read(stats.Query{Rule: r.Name, By: stats.ByKey, From: to.Add(-week), To: to, Step: stats.Day})
 		}
 		if r.Traits().Decay == limiter.DecayAtOnce && r.WindowMS < secondsUpTo.Milliseconds() {
-			f.Seconds, _ = read(stats.Query{Rule: r.Name, From: d.Now.Add(-stats.SecondsKept), To: d.Now, Step: time.Second})
+			if from, to = secondsOf(r, d.Now); from.Before(to) {
+				f.Seconds, _ = read(stats.Query{Rule: r.Name, From: from, To: to, Step: time.Second})
+			}
 		}
 		if of.Denied == 0 && of.Total() >= enoughInAWeek {
 			if err := d.stricter(ctx, &f, read); err != nil {

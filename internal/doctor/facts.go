@@ -17,7 +17,7 @@ type Facts struct {
 	// Minutes and Keys are of the time that DayOf returns; both are empty if that is.
 	Minutes []stats.Point
 	Keys    Keys
-	// Seconds are the last seconds; empty if nobody asked for them.
+	// Seconds are of the time that secondsOf returns; empty if nobody asked for them.
 	Seconds []stats.Point
 	// Days are seven whole days, with DayKeys; both are empty if nobody asked for them.
 	Days    []stats.Point
@@ -50,11 +50,22 @@ func WeekOf(now time.Time) (from, to time.Time) {
 // DayOf is the last day of whole hours in which a rule was as it is. It is empty if to is not after from.
 func DayOf(r *rules.Rule, now time.Time) (from, to time.Time) {
 	to = now.UTC().Truncate(time.Hour)
-	from = to.Add(-day)
-	if changed := r.UpdatedAt.UTC().Add(time.Hour - 1).Truncate(time.Hour); changed.After(from) {
-		from = changed
+	return unchanged(r, to.Add(-day), time.Hour), to
+}
+
+// secondsOf is the time of which seconds are known and in which a rule was as it is. It is empty if to is not after
+// from.
+func secondsOf(r *rules.Rule, now time.Time) (from, to time.Time) {
+	to = now.UTC()
+	return unchanged(r, to.Add(-stats.SecondsKept), time.Second), to
+}
+
+// unchanged is the first whole step from an instant on in which a rule is as it is.
+func unchanged(r *rules.Rule, from time.Time, step time.Duration) time.Time {
+	if changed := r.UpdatedAt.UTC().Add(step - 1).Truncate(step); changed.After(from) {
+		return changed
 	}
-	return from, to
+	return from
 }
 
 // sum adds up what is known. known is false if anything is not, or if there is nothing.
