@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -91,8 +90,8 @@ type Filter struct {
 	// WholeKey Key must be equal. Rule also selects allowed requests that the rule counted.
 	Rule, Mode, Node, Key, Route string
 	WholeKey                     bool
-	// Attribute must be the value of an attribute.
-	Attribute string
+	// Value must be that of the attribute called Attribute.
+	Attribute, Value string
 	// From and To bound the time; To is excluded.
 	From, To time.Time
 }
@@ -104,7 +103,7 @@ func (f *Filter) Match(r *Request) bool {
 		(f.Mode == "" || r.Mode == f.Mode) && (f.Node == "" || r.Node == f.Node) &&
 		(r.Key == f.Key || !f.WholeKey && strings.Contains(r.Key, f.Key)) && strings.Contains(r.Route, f.Route) &&
 		(f.From.IsZero() || !at.Before(f.From)) && (f.To.IsZero() || at.Before(f.To)) &&
-		(f.Attribute == "" || slices.Contains(slices.Collect(maps.Values(r.Attributes)), f.Attribute)) &&
+		(f.Value == "" || r.Attributes[f.Attribute] == f.Value) &&
 		(f.Outcome == "" || f.Outcome == r.Outcome() || f.Outcome == Degraded && r.Degraded != "")
 }
 

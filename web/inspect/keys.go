@@ -62,11 +62,14 @@ func (p *Pages) lookup(v *kit.Visit, status int, form url.Values, errs []rules.F
 
 // bucketOf finds the bucket of the rule and key in a form or an address.
 func (p *Pages) bucketOf(form url.Values) (*rules.Bucket, []rules.FieldError) {
-	c := p.inForce(strings.TrimSpace(form.Get("rule")))
+	set, c := p.Sets.Load(), (*rules.Compiled)(nil)
+	if set != nil {
+		c = set.Named(strings.TrimSpace(form.Get("rule")))
+	}
 	if c == nil {
 		return nil, []rules.FieldError{{Field: "rule", Message: "must be the name of an active rule"}}
 	}
-	b, err := p.Sets.Load().FindBucket(c, form.Get("key"), p.Now())
+	b, err := set.FindBucket(c, form.Get("key"), p.Now())
 	if err != nil {
 		return nil, []rules.FieldError{{Field: "key", Message: err.Error()}}
 	}

@@ -64,6 +64,7 @@ func (p *Pages) samplesOf(v *kit.Visit, all bool) (Samples, error) {
 	}
 	m.Query = view.NewQuery(path, q, sampleFilters...)
 	f := m.filter()
+	f.Attribute = p.TenantAttribute
 	read := p.Denials.Denials
 	if all {
 		read = p.Denials.Requests
@@ -81,11 +82,11 @@ func (p *Pages) samplesOf(v *kit.Visit, all bool) (Samples, error) {
 	return m, err
 }
 
-// filter reads the address. It sets From and To, and notes what is wrong.
+// filter reads the address, but for the name of the attribute of a tenant. It sets From and To, and notes what is wrong.
 func (m *Samples) filter() fleet.Filter {
 	q := m.Query
 	f := fleet.Filter{Rule: q.Get("rule"), Key: q.Get("key"), Route: q.Get("route"), Node: q.Get("node"),
-		Attribute: q.Get("tenant")}
+		Value: q.Get("tenant")}
 	switch outcome := q.Get("outcome"); {
 	case !slices.ContainsFunc(m.Choices, func(c view.Choice) bool { return c.Value() == outcome }) &&
 		outcome != fleet.WouldDeny:
@@ -150,20 +151,6 @@ func (p *Pages) countersUnavailable(err error) error {
 		Detail: "Denials and remaining quota are stored in Redis, which is unreachable right now. Nothing was changed. " +
 			"Try again later.",
 	}
-}
-
-// inForce finds a rule in force by its name, nil if there is none.
-func (p *Pages) inForce(name string) *rules.Compiled {
-	set := p.Sets.Load()
-	if set == nil {
-		return nil
-	}
-	for i := range set.Len() {
-		if set.At(i).Rule.Name == name {
-			return set.At(i)
-		}
-	}
-	return nil
 }
 
 // Samples is the page of sampled requests.

@@ -53,7 +53,7 @@ func (p *Pages) tenantPage(v *kit.Visit) error {
 		return v.SeeOther(kit.PathTraffic + "?by=" + stats.ByTenant)
 	}
 	m := TenantPage{Name: name}
-	recent, err := p.Denials.Requests(v.Ctx, fleet.Filter{Attribute: name}, recentOfKey)
+	recent, err := p.Denials.Requests(v.Ctx, fleet.Filter{Attribute: p.TenantAttribute, Value: name}, recentOfKey)
 	m.Recent, m.RecentUnreadable = recent, kit.Unreadable(err)
 	if own := (*fleet.OwnError)(nil); errors.As(err, &own) {
 		m.RecentOwn, m.RecentSince = true, own.Since

@@ -25,6 +25,14 @@ func TestTenant_ShowsWhatIsKnown(t *testing.T) {
 		strings.Contains(page.Body, "<script>\"") {
 		t.Errorf("a tenant without requests: %d %s", page.Code, page.Body)
 	}
+	// Another attribute of a sampled request has this value.
+	if page = b.Get(path + "eu-central-1"); page.Code != http.StatusOK || !page.Has("None among the sampled requests") {
+		t.Errorf("a region is taken for a tenant: %d %s", page.Code, page.Body)
+	}
+	page = b.Get("/console/requests?tenant=eu-central-1")
+	if page.Code != http.StatusOK || !page.Has("No stored request matches these filters") {
+		t.Errorf("requests of a region are those of a tenant: %d %s", page.Code, page.Body)
+	}
 	for _, none := range []string{"", strings.Repeat("x", 1025)} {
 		if page := b.Get(path + none); page.Code != http.StatusSeeOther {
 			t.Errorf("a name of %d bytes: %d", len(none), page.Code)
