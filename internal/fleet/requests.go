@@ -62,9 +62,6 @@ const (
 	Degraded  = "degraded"
 )
 
-// Outcomes are all of them.
-func Outcomes() []string { return []string{Allowed, Denied, WouldDeny, Degraded} }
-
 // enforced is rules.ModeEnforce.
 const enforced = "enforce"
 
@@ -84,7 +81,7 @@ func (r *Request) Outcome() string {
 
 // Filter selects requests. Zero fields match everything.
 type Filter struct {
-	// Outcome is one of Outcomes.
+	// Outcome is Allowed, Denied, WouldDeny or Degraded.
 	Outcome string
 	// Rule, Mode and Node must be equal; Key and Route must be contained, and with
 	// WholeKey Key must be equal. Rule also selects allowed requests that the rule counted.

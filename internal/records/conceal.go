@@ -14,16 +14,13 @@ import (
 	"sluice/rules/redact"
 )
 
-// What client_ip shows.
+// What client_ip shows: the values of SLUICE_DECISION_LOG_CLIENT_IP.
 const (
 	AddressWhole  = "whole"
 	AddressPrefix = "prefix"
 	AddressHash   = "hash"
 	AddressNone   = "none"
 )
-
-// Addresses are the values of SLUICE_DECISION_LOG_CLIENT_IP.
-func Addresses() []string { return []string{AddressPrefix, AddressWhole, AddressHash, AddressNone} }
 
 // The networks that AddressPrefix shows, in bits. They are those that web analytics keep of an address.
 const (

@@ -40,7 +40,7 @@ type Options struct {
 	Account *Account
 	// Rate is the percentage of entities whose allowed requests are recorded, 0 to 100.
 	Rate float64
-	// Address is one of Addresses.
+	// Address is AddressPrefix, AddressWhole, AddressHash or AddressNone.
 	Address string
 	// Omit are facts that are never recorded: user, api_key, ip, route, method, host, tier, user_agent, attr:NAME and
 	// field:NAME.

@@ -135,9 +135,9 @@ func (r *Range) between(q url.Values, now time.Time) {
 func (r *Range) measure(now time.Time) {
 	length := r.To.Sub(r.From)
 	for _, w := range widths {
-		fresh := w.step == time.Second && r.From.Before(now.Add(-stats.SecondsKept-time.Second)) ||
+		gone := w.step == time.Second && r.From.Before(now.Add(-stats.SecondsKept-time.Second)) ||
 			w.step == time.Minute && r.From.Before(now.Add(-stats.MinutesKept))
-		if r.Step, r.Width = w.step, w.width; length <= w.length && !fresh {
+		if r.Step, r.Width = w.step, w.width; length <= w.length && !gone {
 			break
 		}
 	}
