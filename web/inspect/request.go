@@ -29,6 +29,8 @@ type pastedRequest struct {
 	Weight     *int64            `json:"weight"`
 	// Other members of a check, which do not matter here.
 	RequestID json.RawMessage `json:"request_id"`
+	UserAgent json.RawMessage `json:"user_agent"`
+	TraceID   json.RawMessage `json:"trace_id"`
 	Payload   json.RawMessage `json:"payload"`
 	TTL       json.RawMessage `json:"ttl_ms"`
 }
@@ -68,7 +70,7 @@ func fromJSON(text string) (url.Values, error) {
 	case errors.As(err, &wrong):
 		return nil, errors.New("has a member of the wrong type: " + wrong.Field)
 	case err != nil && strings.Contains(err.Error(), "unknown field"):
-		return nil, errors.New("has an unknown member; allowed are method, route, ip, user, api_key, tier, attributes, " +
+		return nil, errors.New("has an unknown member; allowed are method, route, host, ip, user, api_key, tier, attributes, " +
 			"fields and weight")
 	case err != nil:
 		return nil, errors.New("must be one JSON object")
