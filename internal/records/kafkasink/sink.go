@@ -136,8 +136,8 @@ func (s *Sink) breaks() {
 	}
 }
 
-// reopen replaces a client that can produce no more: it was refused a producer id, or Kafka has lost what it knew of
-// the client's last events.
+// reopen replaces a client that can produce no more: it was refused a producer id, Kafka has lost what it knew of the
+// client's last events, or the topic was deleted and created again.
 func (s *Sink) reopen() {
 	if s.opt.Now().Sub(s.opened) < reopenAfter {
 		s.breaks() // a later Write tries again

@@ -145,7 +145,8 @@ func reasonOf(err error) records.Reason {
 		return records.ClientFull
 	case errors.Is(err, kgo.ErrRecordTimeout):
 		return records.TooOld
-	case errors.Is(err, kerr.UnknownTopicOrPartition), errors.Is(err, kerr.CorruptMessage):
+	case errors.Is(err, kerr.UnknownTopicOrPartition), errors.Is(err, kerr.UnknownTopicID),
+		errors.Is(err, kerr.CorruptMessage):
 		return records.Refused
 	}
 	// What is left at Close is in the account before the client closes. Otherwise the client was replaced.
@@ -158,10 +159,11 @@ func reasonOf(err error) records.Reason {
 	return records.TooOld // after the last of many failures that might have passed
 }
 
-// final is whether the client can produce no more after err.
+// final is whether the client can produce no more after err. With UNKNOWN_TOPIC_ID the topic was deleted and created
+// again, and the client never produces to the new one.
 func final(err error) bool {
 	for _, code := range []*kerr.Error{kerr.ClusterAuthorizationFailed, kerr.OutOfOrderSequenceNumber,
-		kerr.UnknownProducerID, kerr.InvalidProducerIDMapping, kerr.InvalidProducerEpoch} {
+		kerr.UnknownProducerID, kerr.InvalidProducerIDMapping, kerr.InvalidProducerEpoch, kerr.UnknownTopicID} {
 		if errors.Is(err, code) {
 			return true
 		}
