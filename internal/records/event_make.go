@@ -12,8 +12,8 @@ import (
 func (c *conceal) event(from *rawEvent, node string) Event {
 	e := Event{
 		Schema: Schema, TS: from.at, Allowed: from.allowed, Weight: from.weight, Status: from.status,
-		UserAgent: c.words(bounded(from.agent, decide.MaxUserAgent)),
-		TraceID:   c.trace(bounded(from.trace, decide.MaxTraceID)),
+		UserAgent: bounded(c.words(from.agent), decide.MaxUserAgent),
+		TraceID:   bounded(c.trace(from.trace), decide.MaxTraceID),
 		RequestID: c.text(from.id), Op: opName(from.op), Face: from.face, Node: node, Mode: rules.ModeEnforce,
 		Degraded: from.degraded, RetryAfterMS: from.retry, Rate: from.by.rate, Drawn: from.by.drawn, Folded: from.folded,
 		ReserveMS: from.reserve, Omitted: c.omitted,
