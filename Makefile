@@ -134,6 +134,11 @@ bench-beside: deps ## compare the CPU of a check with that of an earlier version
 bench-gateways: deps ## measure what the question of a gateway adds to a request, for docs/gateways.md (about a minute)
 	$(GO) test -count=1 -tags measure -v -run '^TestMeasure$$' ./deploy/gateways
 
+.PHONY: bench-records
+bench-records: deps ## measure what the decision log costs, and an outage of its Kafka, for docs/records.md (ten minutes)
+	cd bench && $(GO) run ./load -only "decision log" -rounds 7 -seconds 4 -gogc ""
+	cd bench && $(GO) run ./load -outage 60s -gogc ""
+
 .PHONY: soak
 soak: deps ## break parts at random under load for MINUTES (default 5) and close the account
 	cd bench && $(GO) run ./soak -minutes $(MINUTES)

@@ -29,6 +29,7 @@ type settings struct {
 	out     string
 	edits   bool
 	before  string
+	outage  time.Duration
 }
 
 func main() {
@@ -46,6 +47,7 @@ func main() {
 	flag.BoolVar(&s.edits, "edits", false, "measure only edits of one rule among many on three nodes")
 	flag.StringVar(&s.before, "before", "",
 		"program of an earlier version: compare the CPU of a check in the scenarios of sluice, in turn with this version")
+	flag.DurationVar(&s.outage, "outage", 0, "measure only an outage of the decision log's Kafka of that length, up to 10m")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	err := run(ctx, s)
@@ -73,6 +75,9 @@ func run(ctx context.Context, s settings) error {
 	defer os.RemoveAll(dir)
 	if s.edits {
 		return editsOnly(ctx, s, dir)
+	}
+	if s.outage > 0 {
+		return outageOnly(ctx, s, dir)
 	}
 	if s.before != "" {
 		return beside(ctx, s, chosen, dir)

@@ -41,6 +41,7 @@ func median[T int64 | float64 | time.Duration](r result, figure func(measurement
 
 func perSecond(m measurement) float64          { return m.perSecond }
 func serverCPU(m measurement) time.Duration    { return m.serverCPU }
+func openCPU(m measurement) time.Duration      { return m.openCPU }
 func redisCPU(m measurement) time.Duration     { return m.redisCPU }
 func openMedian(m measurement) time.Duration   { return m.open.p50 }
 func openTail(m measurement) time.Duration     { return m.open.p99 }
@@ -83,22 +84,22 @@ func table(w io.Writer, s settings, results []result) {
 		"answer. A full client of gRPC would use as much CPU as the servers.\n\n",
 		runtime.NumCPU(), runtime.Version(), s.conns, s.keys, gc, s.rounds, s.seconds, grpcCallers, grpcConns)
 	fmt.Fprintf(w, "| scenario | checks/s | server CPU µs | Redis CPU µs | p50 ms | p99 ms | p50 ms at %[1]d/s | "+
-		"p99 ms at %[1]d/s |\n|---|---|---|---|---|---|---|---|\n", s.rate)
+		"p99 ms at %[1]d/s | server CPU µs at %[1]d/s |\n|---|---|---|---|---|---|---|---|---|\n", s.rate)
 	for _, r := range results {
-		redis, p50, p99 := "–", "–", "–"
+		redis, p50, p99, cpu := "–", "–", "–", "–"
 		if r.scenario.needsRedis() {
 			redis = us(median(r, redisCPU))
 		}
 		if r.scenario.openLoop() {
-			p50, p99 = ms(median(r, openMedian)), ms(median(r, openTail))
+			p50, p99, cpu = ms(median(r, openMedian)), ms(median(r, openTail)), us(median(r, openCPU))
 		}
 		name := r.scenario.name
 		if share := median(r, withoutStore); share >= 0.001 {
 			name += fmt.Sprintf(" (%.1f %% by a fail mode)", share*100)
 		}
-		fmt.Fprintf(w, "| %s | %.0f | %s | %s | %s | %s | %s | %s |\n", name, median(r, perSecond), us(median(r, serverCPU)),
+		fmt.Fprintf(w, "| %s | %.0f | %s | %s | %s | %s | %s | %s | %s |\n", name, median(r, perSecond), us(median(r, serverCPU)),
 			redis,
-			ms(median(r, closedMedian)), ms(median(r, closedTail)), p50, p99)
+			ms(median(r, closedMedian)), ms(median(r, closedTail)), p50, p99, cpu)
 	}
 }
 
@@ -150,6 +151,12 @@ func ratios(w io.Writer, results []result) {
 		{"Redis CPU, a pool that sheds to the same that does not", ruleShed, rulePool, "at most 1.25", redisFigure},
 		{"server CPU, a pool that sheds to none", ruleShed, ruleAlone, "–", cpuFigure},
 		{"Redis CPU, a pool that sheds to none", ruleShed, ruleAlone, "–", redisFigure},
+		{"server CPU, decision log of everything in Kafka to none", logAllKafka, logOff, "–", cpuFigure},
+		{"p99 at a fixed rate, decision log of everything in Kafka to none", logAllKafka, logOff, "at most 1.15", tailFigure},
+		{"server CPU, decision log of 1 % in Kafka to none", logSomeKafka, logOff, "at most 1.03", cpuFigure},
+		{"p99 at a fixed rate, decision log of 1 % in Kafka to none", logSomeKafka, logOff, "–", tailFigure},
+		{"server CPU, decision log of everything in files to none", logAllFile, logOff, "–", cpuFigure},
+		{"p99 at a fixed rate, decision log of everything in files to none", logAllFile, logOff, "–", tailFigure},
 		{"server CPU, 10,000 networks to none", perNetwork, perAddress, "at most 1.15", cpuFigure},
 		{"Redis CPU, 10,000 networks to none", perNetwork, perAddress, "at most 1.25", redisFigure},
 		{"server CPU, shared Go client to a client each", goShared, goAlone, "–", cpuFigure},
@@ -172,6 +179,7 @@ func ratios(w io.Writer, results []result) {
 }
 
 func cpuFigure(m measurement) float64   { return m.serverCPU.Seconds() }
+func tailFigure(m measurement) float64  { return m.open.p99.Seconds() }
 func redisFigure(m measurement) float64 { return m.redisCPU.Seconds() }
 
 // splice replaces the text between two marks in a page.

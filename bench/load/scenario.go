@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -24,6 +25,8 @@ type scenario struct {
 	// pool and profile, of kind sluice, are created first.
 	pool, profile string
 	env           []string // of kind sluice: settings
+	// kafka, of kind sluice, starts a broker for the decision log, which keeps nothing.
+	kafka bool
 	// networks is the number of overrides of networks that the first rule has.
 	networks int
 	// path and body return those of request number n. checks is the number of checks in each
@@ -202,6 +205,13 @@ var scenarios = []scenario{
 		pool: with(pool, `"shed":true`)},
 	{name: perAddress, kind: sluice, redis: true, path: check, body: addressed, rules: byAddress},
 	{name: perNetwork, kind: sluice, redis: true, path: check, body: addressed, rules: byAddress, networks: 10_000},
+	{name: logOff, kind: sluice, redis: true, path: check, body: described, rules: oneRule},
+	{name: logAllKafka, kind: sluice, redis: true, path: check, body: described, rules: oneRule, kafka: true,
+		env: []string{"SLUICE_DECISION_LOG=kafka", "SLUICE_DECISION_LOG_RATE=100"}},
+	{name: logSomeKafka, kind: sluice, redis: true, path: check, body: described, rules: oneRule, kafka: true,
+		env: []string{"SLUICE_DECISION_LOG=kafka", "SLUICE_DECISION_LOG_RATE=1"}},
+	{name: logAllFile, kind: sluice, redis: true, path: check, body: described, rules: oneRule,
+		env: []string{"SLUICE_DECISION_LOG=file", "SLUICE_DECISION_LOG_RATE=100"}},
 	{name: "sluice embedded, one rule", kind: sluice, path: check, body: described, rules: oneRule},
 	{name: "sluice embedded, three rules", kind: sluice, path: check, body: described, rules: threeRule},
 	{name: goShared, kind: sluice, redis: true, path: check, body: described, rules: oneRule, callers: 64},
@@ -223,10 +233,15 @@ const (
 	withTLS      = "sluice on Redis, one rule, TLS"
 	withoutPlain = "sluice on Redis, one rule, without plain checks"
 	// The same as one rule, once more beside the rows that are compared to it.
-	ruleAlone    = "sluice on Redis, a rule alone"
-	ruleBan      = "sluice on Redis, a rule with a ban"
-	rulePool     = "sluice on Redis, a rule in a pool"
-	ruleShed     = "sluice on Redis, a rule in a pool that sheds"
+	ruleAlone = "sluice on Redis, a rule alone"
+	ruleBan   = "sluice on Redis, a rule with a ban"
+	rulePool  = "sluice on Redis, a rule in a pool"
+	ruleShed  = "sluice on Redis, a rule in a pool that sheds"
+	// The same as one rule, once more, and with a decision log.
+	logOff       = "sluice on Redis, no decision log"
+	logAllKafka  = "sluice on Redis, decision log of everything in Kafka"
+	logSomeKafka = "sluice on Redis, decision log of 1 % in Kafka"
+	logAllFile   = "sluice on Redis, decision log of everything in files"
 	perAddress   = "sluice on Redis, one rule by address"
 	perNetwork   = "sluice on Redis, one rule by address, 10,000 networks"
 	forwardFace  = "sluice on Redis, one rule, asked by forward"
@@ -248,6 +263,7 @@ const (
 type measurement struct {
 	perSecond float64
 	serverCPU time.Duration
+	openCPU   time.Duration // of the server in the open loop
 	redisCPU  time.Duration // 0 without Redis
 	degraded  float64       // the part of the checks that sluice decided without its store
 	closed    latencies     // of a request
@@ -272,6 +288,14 @@ func measure(ctx context.Context, s settings, sc scenario, bin, dir string) (mea
 			return m, err
 		}
 		defer redis.stop()
+	}
+	if sc.kafka {
+		kafka, addr, err := startKafka(ctx, dir, "-discard")
+		if err != nil {
+			return m, err
+		}
+		defer kafka.stop()
+		sc.env = append(slices.Clip(sc.env), "SLUICE_KAFKA_BROKERS="+addr)
 	}
 	srv, err := startServer(ctx, bin, sc, dir, redisAddr, s.gogc)
 	if err != nil {
@@ -342,9 +366,11 @@ func measure(ctx context.Context, s settings, sc scenario, bin, dir string) (mea
 	if s.before != "" || !sc.openLoop() {
 		return m, nil // a rate of requests is not comparable here
 	}
+	cpu0 = srv.cpu()
 	if lat, err = openLoop(ctx, to, callers, s.rate, length); err != nil {
 		return m, err
 	}
+	m.openCPU = (srv.cpu() - cpu0) / time.Duration(max(1, len(lat)))
 	m.open, m.openLat = summarize(lat), lat
 	return m, nil
 }

@@ -181,6 +181,41 @@ func startRedis(ctx context.Context, dir string) (*process, string, error) {
 	return p, addr, err
 }
 
+// startKafka builds and starts the broker of the folder kafka.
+func startKafka(ctx context.Context, dir string, args ...string) (*process, string, error) {
+	bin := filepath.Join(dir, "kafka.bin")
+	if _, err := os.Stat(bin); err != nil {
+		if out, err := exec.CommandContext(ctx, "go", "build", "-o", bin, "./kafka").CombinedOutput(); err != nil {
+			return nil, "", fmt.Errorf("go build ./kafka: %w\n%s", err, out)
+		}
+	}
+	addrs, err := freeAddrs(ctx, 1)
+	if err != nil {
+		return nil, "", err
+	}
+	p, err := runKafka(ctx, bin, addrs[0], args...)
+	return p, addrs[0], err
+}
+
+// runKafka starts a broker that is built, and waits until it accepts connections.
+func runKafka(ctx context.Context, bin, addr string, args ...string) (*process, error) {
+	_, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, err
+	}
+	p, err := start(ctx, bin+".log", nil, bin, append([]string{"-ports", port}, args...)...)
+	if err != nil {
+		return nil, err
+	}
+	return p, until(ctx, p, func() error {
+		c, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "tcp", addr)
+		if err == nil {
+			c.Close()
+		}
+		return err
+	})
+}
+
 // freeAddrs returns n loopback addresses whose ports are free now.
 func freeAddrs(ctx context.Context, n int) (addrs []string, err error) {
 	for range n {
