@@ -186,7 +186,7 @@ func (l *Limiter) read(r *http.Request, f *facts.Facts) error {
 func (l *Limiter) check(r *http.Request, route string, f *facts.Facts) client.Check {
 	d := &f.Descriptor
 	q := client.Check{Method: d.Method, Route: cmp.Or(route, d.Route), Host: d.Host, User: d.User, APIKey: d.APIKey,
-		Tier: d.Tier, Attributes: d.Attributes, Fields: d.Fields}
+		Tier: d.Tier, Attributes: d.Attributes, Fields: d.Fields, UserAgent: userAgent(r), TraceID: traceID(r)}
 	if d.IP.IsValid() {
 		q.IP = d.IP.String()
 	}
@@ -197,6 +197,22 @@ func (l *Limiter) check(r *http.Request, route string, f *facts.Facts) client.Ch
 		l.opt.Describe(r, &q)
 	}
 	return q
+}
+
+// userAgent is as much of the user agent as the decision log has.
+func userAgent(r *http.Request) string {
+	const most = 512
+	agent := r.UserAgent()
+	return strings.ToValidUTF8(agent[:min(len(agent), most)], "")
+}
+
+// traceID is that of the header traceparent (https://www.w3.org/TR/trace-context/), "" if it has none.
+func traceID(r *http.Request) string {
+	const length = 32
+	if parts := strings.SplitN(r.Header.Get("Traceparent"), "-", 4); len(parts) == 4 && len(parts[1]) == length {
+		return parts[1]
+	}
+	return ""
 }
 
 // ask returns the answer to a check, nil if the request's context has ended.

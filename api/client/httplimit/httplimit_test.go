@@ -409,6 +409,28 @@ func TestNew_NamesWhatIsWrong(t *testing.T) {
 }
 
 // A client cannot make a check invalid by its path, which the fail mode would then decide.
+// The decision log has the user agent and the trace of a request. Headers of any length and form leave it checked.
+func TestHandler_TellsWhoAskedForTheDecisionLog(t *testing.T) {
+	s, l := newSeen(t, httplimit.Options{OnError: func(_ *http.Request, err error) { t.Error(err) }})
+	const trace = "4bf92f3577b34da6a3ce929d0e0e4736"
+	long := strings.Repeat("é", 300)
+	for _, tt := range []struct{ agent, traceparent, wantAgent, wantTrace string }{
+		{"shop/2.1", "00-" + trace + "-00f067aa0ba902b7-01", "shop/2.1", trace},
+		{"", "00-" + trace, "", ""},
+		{long, "-", strings.Repeat("é", 256), ""},
+		{"a" + long, "00-" + strings.Repeat("f", 100_000) + "-0-0", "a" + strings.Repeat("é", 255), ""},
+		{"\xff/1", "", "/1", ""},
+	} {
+		r := request(t, "GET", "/a", "User-Agent", tt.agent, "Traceparent", tt.traceparent)
+		if got := status(t, l.Handler(ok), r); got != 200 {
+			t.Fatalf("status %d", got)
+		}
+		if q := s.last(t); q.UserAgent != tt.wantAgent || q.TraceID != tt.wantTrace {
+			t.Errorf("%.20q, %.40q: sends %q, %q", tt.agent, tt.traceparent, q.UserAgent, q.TraceID)
+		}
+	}
+}
+
 func TestHandler_ChecksPathsThatAreNotUTF8(t *testing.T) {
 	s, l := newSeen(t, httplimit.Options{OnError: func(_ *http.Request, err error) { t.Error(err) }})
 	for _, path := range []string{"/a%ff", "/a%c3%28/b", "/" + strings.Repeat("%fe", 2000)} {
