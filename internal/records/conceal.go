@@ -110,7 +110,7 @@ func (c *conceal) path(path string) string {
 
 // words is text for each word of a sentence, such as a user agent, and for each part of a word such as tool/1.0.
 func (c *conceal) words(s string) string {
-	return split(s, " ;,()=", func(word string) string {
+	return split(s, " ;,()={}:\"'", func(word string) string {
 		if shown := c.text(word); shown != word {
 			return shown
 		}

@@ -396,7 +396,7 @@ func TestEvent_HasNoSecret(t *testing.T) {
 				d.Route = "/v1/" + strings.ReplaceAll(s, "/", "-") + "/x?token=" + s // a slash would be a part of the path
 				d.Attributes = map[string]string{"tenant": s, s: "1"}
 				d.Fields = map[string]int64{s: 1}
-				q.Origin.UserAgent, q.Origin.TraceID = "tool/1 (Bearer "+s+")", s
+				q.Origin.UserAgent, q.Origin.TraceID = "tool/1 (Bearer "+s+`) key:`+s+` {"token":"`+s+`"}`, s
 				if len(s) <= 64 {
 					q.RequestID = s
 				}
