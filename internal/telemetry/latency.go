@@ -2,7 +2,9 @@ package telemetry
 
 import (
 	"math"
+	"math/bits"
 	"math/rand/v2"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -16,7 +18,7 @@ import (
 // doubling, from 1 µs to 32 s) and with the classic buckets of latencyBounds. Both are sums of the
 // same cells. Observing does not allocate and takes no lock. It is safe for concurrent use.
 //
-// client_golang's own native histogram costs twice as much on one processor: see BenchmarkLatency.
+// client_golang's own native histogram costs several times as much: see BenchmarkLatency.
 type latency struct {
 	stripes [latencyStripes]latencyStripe
 }
@@ -28,6 +30,9 @@ const (
 	// the last bucket.
 	minOctave, maxOctave = -20, 5
 	nativeBuckets        = (maxOctave - minOctave) * perOctave
+	// latencyCells is the number of cells: one for each native bucket, the zero bucket among them,
+	// and one more for each classic bound within a bucket. ¼ s and 1 s are bounds of both.
+	latencyCells = nativeBuckets + 1 + len(latencyBounds) - 2
 	// latencyStripes is how many copies of the cells there are, so that processors seldom write to
 	// the same cache line.
 	latencyStripes = 4
@@ -38,91 +43,181 @@ const (
 var latencyBounds = [...]float64{.00001, .000025, .00005, .0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1,
 	.25, 1}
 
-// latencyStripe has two cells for each native bucket, the zero bucket first: what is up to the
-// classic bound within it, and what is above. Without such a bound the second stays 0.
+// latencyStripe has the cells of latencyUpTo.
 type latencyStripe struct {
 	ns    atomic.Int64 // the sum
 	_     [cacheLine - 8]byte
-	cells [2 * (nativeBuckets + 1)]atomic.Int64
-	_     [cacheLine - 16]byte
+	cells [latencyCells]atomic.Int64
+	_     [cacheLine]byte
 }
 
-// octaveBounds are the upper bounds of the native buckets of an octave, as fractions from ½ to 1.
-var octaveBounds = func() (bounds [perOctave]float64) {
-	for i := range bounds {
-		bounds[i] = math.Exp2(float64(i)/perOctave - 1)
-	}
-	return bounds
+// latencyUpTo are the largest durations in each cell, in ns, ascending.
+var latencyUpTo = func() (upTo [latencyCells]int64) {
+	all := append(nativeUpTo[:], classicUpTo[:]...)
+	slices.Sort(all)
+	copy(upTo[:], slices.Compact(all))
+	return upTo
 }()
 
-// splits are the classic bounds within each native bucket, +Inf where there is none.
-var splits = func() (bounds [nativeBuckets + 1]float64) {
-	for i := range bounds {
-		bounds[i] = math.Inf(1)
+// nativeUpTo are the largest durations in each native bucket, in ns, the zero bucket first.
+var nativeUpTo = func() (upTo [nativeBuckets + 1]int64) {
+	for i := range nativeBuckets {
+		fraction := math.Exp2(float64(i%perOctave)/perOctave - 1)
+		upTo[i] = nanoseconds(math.Ldexp(fraction, i/perOctave+1+minOctave))
 	}
-	for _, b := range latencyBounds {
-		bounds[nativeBucket(b)] = b
-	}
-	return bounds
+	upTo[nativeBuckets] = math.MaxInt64
+	return upTo
 }()
 
-// nativeBucket returns the place of a duration: 0 is the zero bucket.
-func nativeBucket(seconds float64) int {
-	if seconds == 0 {
+// classicUpTo are the largest durations in each classic bucket, in ns.
+var classicUpTo = func() (upTo [len(latencyBounds)]int64) {
+	for i, b := range latencyBounds {
+		upTo[i] = nanoseconds(b)
+	}
+	return upTo
+}()
+
+// nanoseconds returns the longest duration that is not longer than a number of seconds.
+func nanoseconds(seconds float64) int64 {
+	d := time.Duration(seconds*1e9) + 1
+	for d.Seconds() > seconds {
+		d--
+	}
+	return int64(d)
+}
+
+// The table of cellOf has a row for each number of bits that a duration in ns may have, from
+// leastBits, and in each row 2^rowBits entries, by the bits that follow the first.
+const (
+	rowBits             = 5
+	leastBits, mostBits = 10, 36 // 512 ns to 68 s
+)
+
+// latencyTable has the first cell that a duration with the bits of the entry may be in.
+var latencyTable = func() (table [(mostBits - leastBits + 1) << rowBits]uint8) {
+	for i := range table {
+		least := int64(1<<rowBits|i&(1<<rowBits-1)) << (i>>rowBits + leastBits - rowBits - 1)
+		cell, _ := slices.BinarySearch(latencyUpTo[:], least)
+		table[i] = uint8(cell) //nolint:gosec // latencyCells is less than 256
+	}
+	return table
+}()
+
+// cellOf returns the cell of a duration in ns, at least 0.
+func cellOf(ns int64) int {
+	n := bits.Len64(uint64(ns)) //nolint:gosec // not negative
+	if n < leastBits {
 		return 0
 	}
-	frac, exp := math.Frexp(seconds)
-	i := 0
-	for i < perOctave && octaveBounds[i] < frac {
-		i++
+	if n > mostBits {
+		return latencyCells - 1
 	}
-	return min(max((exp-1-minOctave)*perOctave+i, 0), nativeBuckets)
+	cell := int(latencyTable[(n-leastBits)<<rowBits|int(ns>>(n-rowBits-1))&(1<<rowBits-1)])
+	for ns > latencyUpTo[cell] {
+		cell++
+	}
+	return cell
 }
 
 // observe counts n durations of d. A negative d counts as 0.
 func (l *latency) observe(d time.Duration, n int64) {
 	d = max(d, 0)
-	seconds := d.Seconds()
-	bucket := nativeBucket(seconds)
-	cell := 2 * bucket
-	if seconds > splits[bucket] {
-		cell++
+	s := l.stripe()
+	s.cells[cellOf(int64(d))].Add(n)
+	if d > 0 {
+		s.ns.Add(int64(d) * n)
 	}
-	s := &l.stripes[rand.Uint32()%latencyStripes] //nolint:gosec // spreads writes
-	s.cells[cell].Add(n)
-	s.ns.Add(int64(d) * n)
 }
 
-// metric returns what was observed until now.
-func (l *latency) metric(desc *prometheus.Desc, labels ...string) prometheus.Metric {
+// observeAll counts the waits of one call. Those in a row that are about as long are counted at once.
+func (l *latency) observeAll(waits []redisstore.Wait) {
+	s := l.stripe()
+	var ns, n int64
+	cell := 0
+	for _, w := range waits {
+		d := int64(max(w.Time, 0))
+		if c := cellOf(d); c != cell {
+			if n > 0 {
+				s.cells[cell].Add(n)
+			}
+			cell, n = c, 0
+		}
+		n += int64(w.Requests)
+		ns += d * int64(w.Requests)
+	}
+	if n > 0 {
+		s.cells[cell].Add(n)
+	}
+	if ns > 0 {
+		s.ns.Add(ns)
+	}
+}
+
+// stripe returns one of the stripes.
+func (l *latency) stripe() *latencyStripe {
+	return &l.stripes[rand.Uint32()%latencyStripes] //nolint:gosec // spreads writes
+}
+
+// durations are what a latency, or several, had observed at an instant.
+type durations struct {
+	cells [latencyCells]int64
+	ns    int64
+}
+
+// add adds what was observed by l until now.
+func (d *durations) add(l *latency) {
+	for s := range l.stripes {
+		for i := range d.cells {
+			d.cells[i] += l.stripes[s].cells[i].Load()
+		}
+		d.ns += l.stripes[s].ns.Load()
+	}
+}
+
+// join adds what others had observed.
+func (d *durations) join(others *durations) {
+	for i, n := range others.cells {
+		d.cells[i] += n
+	}
+	d.ns += others.ns
+}
+
+// count returns how many durations there are, and how many of them are at most limit, the bound of a cell.
+func (d *durations) count(limit time.Duration) (all, within int64) {
+	for i, n := range d.cells {
+		all += n
+		if latencyUpTo[i] <= int64(limit) {
+			within += n
+		}
+	}
+	return all, within
+}
+
+// metric returns the histogram.
+func (d *durations) metric(desc *prometheus.Desc, labels ...string) prometheus.Metric {
 	var m latencyMetric
 	native := map[int]int64{}
-	var zero, count uint64
-	var ns int64
-	next := 0 // of latencyBounds
-	for i := range nativeBuckets + 1 {
-		var low, high int64
-		for s := range l.stripes {
-			low += l.stripes[s].cells[2*i].Load()
-			high += l.stripes[s].cells[2*i+1].Load()
-		}
-		if !math.IsInf(splits[i], 1) {
-			m.classic[next] = count + uint64(low) //nolint:gosec // never negative
-			next++
-		}
-		count += uint64(low + high) //nolint:gosec // never negative
-		switch n := low + high; {
-		case i == 0:
-			zero = uint64(n) //nolint:gosec // never negative
+	var count, zero int64
+	bucket, classic := 0, 0
+	for i, n := range d.cells {
+		count += n
+		switch {
+		case bucket == 0:
+			zero += n
 		case n > 0:
-			native[minOctave*perOctave+i] = n
+			native[minOctave*perOctave+bucket] += n
+		}
+		if upTo := latencyUpTo[i]; classic < len(classicUpTo) && upTo == classicUpTo[classic] {
+			m.classic[classic] = uint64(count) //nolint:gosec // never negative
+			classic++
+		}
+		if latencyUpTo[i] == nativeUpTo[bucket] {
+			bucket++
 		}
 	}
-	for s := range l.stripes {
-		ns += l.stripes[s].ns.Load()
-	}
-	m.Metric = prometheus.MustNewConstNativeHistogram(desc, count, time.Duration(ns).Seconds(), native, nil, zero,
-		latencySchema, math.Exp2(minOctave), time.Time{}, labels...)
+	//nolint:gosec // never negative
+	m.Metric = prometheus.MustNewConstNativeHistogram(desc, uint64(count), time.Duration(d.ns).Seconds(), native, nil,
+		uint64(zero), latencySchema, math.Exp2(minOctave), time.Time{}, labels...)
 	return m
 }
 
@@ -146,49 +241,47 @@ func (m latencyMetric) Write(out *dto.Metric) error {
 	return nil
 }
 
-// Describe implements prometheus.Collector.
-func (t *timings) Describe(out chan<- *prometheus.Desc) {
-	out <- checkDuration
-	out <- stageDuration
-}
-
-// Collect implements prometheus.Collector.
-func (t *timings) Collect(out chan<- prometheus.Metric) {
-	if seen := t.checks.seen.Load(); seen != nil {
-		for k, l := range *seen {
-			out <- l.metric(checkDuration, k.op.String(), outcome(k.allowed))
-		}
-	}
-	if t.hasStages.Load() {
-		out <- t.queue.metric(stageDuration, "queue")
-		out <- t.store.metric(stageDuration, "store")
-	}
-}
-
-// timings is how long checks take. It implements redisstore.Timings.
-type timings struct {
-	checks       handles[durationKey, *latency]
-	hasStages    atomic.Bool
+// stages is how long the parts of checks take that a counter store decides. It implements
+// redisstore.Timings.
+type stages struct {
+	exist        atomic.Bool
 	queue, store latency
 }
 
-var (
-	checkDuration = prometheus.NewDesc("sluice_check_duration_seconds",
-		"Time from a decoded request to its decision, by operation and outcome.", []string{"op", "outcome"}, nil)
-	stageDuration = prometheus.NewDesc("sluice_check_stage_duration_seconds",
-		"Parts of the time of a check, by stage: queue (from its start to the script call that carried it) and store "+
-			"(that call).", []string{"stage"}, nil)
-)
+var stageDuration = prometheus.NewDesc("sluice_check_stage_duration_seconds",
+	"Parts of the time of a check, by stage: queue (from its start to the script call that carried it) and store "+
+		"(that call).", []string{"stage"}, nil)
 
-// Queued implements redisstore.Timings.
-func (t *timings) Queued(d time.Duration, requests int) { t.queue.observe(d, int64(requests)) }
+// Describe implements prometheus.Collector.
+func (s *stages) Describe(out chan<- *prometheus.Desc) { out <- stageDuration }
+
+// Collect implements prometheus.Collector.
+func (s *stages) Collect(out chan<- prometheus.Metric) {
+	if !s.exist.Load() {
+		return
+	}
+	var queue, store durations
+	queue.add(&s.queue)
+	store.add(&s.store)
+	out <- queue.metric(stageDuration, "queue")
+	out <- store.metric(stageDuration, "store")
+}
 
 // Called implements redisstore.Timings.
-func (t *timings) Called(d time.Duration, requests int) { t.store.observe(d, int64(requests)) }
+func (s *stages) Called(took time.Duration, requests int, waits []redisstore.Wait) {
+	s.store.observe(took, int64(requests))
+	s.queue.observeAll(waits)
+}
+
+// CalledAtOnce implements redisstore.Timings.
+func (s *stages) CalledAtOnce(took time.Duration) {
+	s.store.observe(took, 1)
+	s.queue.observe(0, 1)
+}
 
 // Timings returns what counts the stages of checks that a counter store decides, whose series exist
 // from then on.
 func (m *Metrics) Timings() redisstore.Timings {
-	m.timings.hasStages.Store(true)
-	return &m.timings
+	m.stages.exist.Store(true)
+	return &m.stages
 }

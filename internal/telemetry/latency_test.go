@@ -3,6 +3,7 @@ package telemetry
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,12 +14,15 @@ import (
 
 	"sluice/api/decide"
 	"sluice/limiter"
+	"sluice/limiter/redisstore"
 )
 
 // written returns what a scrape sees of l.
 func written(t interface{ Fatal(...any) }, l *latency) *dto.Histogram {
 	var out dto.Metric
-	if err := l.metric(stageDuration, "queue").Write(&out); err != nil {
+	var now durations
+	now.add(l)
+	if err := now.metric(stageDuration, "queue").Write(&out); err != nil {
 		t.Fatal(err)
 	}
 	return out.GetHistogram()
@@ -27,7 +31,8 @@ func written(t interface{ Fatal(...any) }, l *latency) *dto.Histogram {
 // client_golang's own histogram of the same schema and bounds says the same of any durations.
 func TestLatency_SaysWhatTheClientDoes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		l := new(latency)
+		l, together := new(latency), new(latency)
+		var waits []redisstore.Wait
 		want := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "x", Help: "x", Buckets: latencyBounds[:],
 			NativeHistogramBucketFactor: 1.1, NativeHistogramZeroThreshold: math.Exp2(minOctave)})
 		edges := rapid.SampledFrom([]time.Duration{0, 953, 954, 10_000, 10_001, 25_000_000, 25_000_001, time.Second})
@@ -36,13 +41,18 @@ func TestLatency_SaysWhatTheClientDoes(t *testing.T) {
 		for range rapid.IntRange(0, 200).Draw(t, "n") {
 			d := rapid.OneOf(edges, rapid.Map(all, toDuration), rapid.Map(small, toDuration)).Draw(t, "d")
 			l.observe(d, 1)
+			waits = append(waits, redisstore.Wait{Time: d, Requests: 1})
 			want.Observe(d.Seconds())
 		}
 		var out dto.Metric
 		if err := want.Write(&out); err != nil {
 			t.Fatal(err)
 		}
+		together.observeAll(waits)
 		g, w := written(t, l), out.GetHistogram()
+		if all := written(t, together); all.String() != g.String() {
+			t.Fatalf("one by one\n%v\ntogether\n%v", g, all)
+		}
 		if math.Abs(g.GetSampleSum()-w.GetSampleSum()) > 1e-6 {
 			t.Fatalf("sum %v, want %v", g.GetSampleSum(), w.GetSampleSum())
 		}
@@ -54,6 +64,25 @@ func TestLatency_SaysWhatTheClientDoes(t *testing.T) {
 			t.Fatalf("got\n%s\nwant\n%s", show(g), show(w))
 		}
 	})
+}
+
+// The bounds themselves, and 1 ns on either side, are where the client puts them.
+func TestLatency_BoundsAreExact(t *testing.T) {
+	for i, upTo := range latencyUpTo {
+		if got := cellOf(upTo); got != i {
+			t.Errorf("%d ns is in cell %d, want %d", upTo, got, i)
+		}
+		if upTo == math.MaxInt64 {
+			break
+		}
+		if got := cellOf(upTo + 1); got != i+1 {
+			t.Errorf("%d ns is in cell %d, want %d", upTo+1, got, i+1)
+		}
+	}
+	if !slices.IsSorted(latencyUpTo[:]) || latencyUpTo[latencyCells-1] != math.MaxInt64 ||
+		!slices.Contains(latencyUpTo[:], int64(objectiveTime)) {
+		t.Errorf("%v", latencyUpTo)
+	}
 }
 
 func toDuration(ns int64) time.Duration { return time.Duration(ns) }

@@ -30,8 +30,8 @@ type Metrics struct {
 	above     *prometheus.CounterVec
 	bans      *prometheus.CounterVec
 	shed      *prometheus.CounterVec
-	timings   timings
-	objective objective
+	checks    checks
+	stages    stages
 	panics    prometheus.Counter
 	questions *prometheus.CounterVec
 	plain     plainChecks
@@ -70,7 +70,6 @@ func New(build Build, now func() time.Time) *Metrics {
 		bans: counters("sluice_bans_total", "Bans that began, by rule.", "rule"),
 		shed: counters("sluice_shed_total", "Requests that a shedding pool denied within their limits, by pool and priority.",
 			"pool", "priority"),
-		objective: newObjective(),
 		panics: prometheus.NewCounter(prometheus.CounterOpts{Name: "sluice_panics_total",
 			Help: "Requests that ended in a panic. Each one is a bug."}),
 		questions: counters("sluice_gateway_questions_total",
@@ -114,8 +113,8 @@ func New(build Build, now func() time.Time) *Metrics {
 	m.registry.MustRegister(m.deferral.collectors()...)
 	m.registry.MustRegister(m.envoy.collectors()...)
 	m.registry.MustRegister(m.plain.checks, m.plain.handedOver)
-	m.registry.MustRegister(m.questions, m.above, m.bans, m.shed, m.account.requests, m.account.units, m.account.doubt)
-	m.registry.MustRegister(m.decisions, m.degraded, &m.timings, m.objective.checks, m.panics, m.conditions, m.condition,
+	m.registry.MustRegister(m.questions, m.above, m.bans, m.shed, m.account.units, m.account.doubt)
+	m.registry.MustRegister(m.decisions, m.degraded, &m.checks, &m.stages, m.panics, m.conditions, m.condition,
 		m.setVersion, m.setRules, m.setSwaps, m.reloads, m.ready, m.snapshots, age, info, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	for _, what := range []string{"rules", "tokens", "database"} {

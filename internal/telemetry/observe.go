@@ -12,12 +12,11 @@ import (
 	"sluice/limiter"
 )
 
-// account counts what was admitted and denied, and what decided. docs/metrics.md explains
-// how its figures add up.
+// account counts the units that were admitted and denied, and what decided; checks counts the
+// requests. docs/metrics.md explains how the figures add up.
 type account struct {
-	requests *prometheus.CounterVec
-	units    *prometheus.CounterVec
-	doubt    *prometheus.CounterVec
+	units *prometheus.CounterVec
+	doubt *prometheus.CounterVec
 }
 
 // verdicts are the possible pairs of outcome and decider of a request. They are served
@@ -30,9 +29,6 @@ var verdicts = [][2]string{
 
 func newAccount() account {
 	a := account{
-		requests: counters("sluice_account_requests_total",
-			"Takes and charges with at least one enforced limit, by outcome (admitted, denied, replayed) and by what decided "+
-				"(store, limit, or the fail mode).", "outcome", "by"),
 		units: counters("sluice_account_units_total",
 			"Units of takes and charges, counted for each limit, by mode (enforce, shadow), outcome (admitted, denied, "+
 				"replayed, refunded) and by what decided.", "mode", "outcome", "by"),
@@ -40,7 +36,6 @@ func newAccount() account {
 			"Units that the counter store may have spent although its response was lost, by mode.", "mode"),
 	}
 	for _, v := range verdicts {
-		a.requests.WithLabelValues(v[0], v[1])
 		a.units.WithLabelValues("enforce", v[0], v[1])
 	}
 	a.units.WithLabelValues("enforce", "refunded", "store")
@@ -55,15 +50,7 @@ func newAccount() account {
 // charges, each of its limits.
 func (m *Metrics) ObserveDecision(d *decide.Decision) {
 	a := d.Answer
-	m.timings.checks.get(durationKey{a.Op, a.Verdict == decide.Allowed}, func(durationKey) *latency {
-		return new(latency)
-	}).observe(d.Took, 1)
-	m.objective.observe(d)
-	if d.Outcome != "" {
-		m.series.requests.get(requestKey{d.Outcome, d.By}, func(k requestKey) prometheus.Counter {
-			return m.account.requests.WithLabelValues(k.outcome, k.by)
-		}).Inc()
-	}
+	m.checks.observe(d)
 	if a.Op != limiter.OpTake && a.Op != limiter.OpCharge { // peeks and corrections decide nothing
 		return
 	}
@@ -196,22 +183,12 @@ type limitKey struct {
 // unitsKey is the labels of sluice_account_units_total.
 type unitsKey struct{ mode, outcome, by string }
 
-// requestKey is the labels of sluice_account_requests_total.
-type requestKey struct{ outcome, by string }
-
-// durationKey is the labels of sluice_check_duration_seconds.
-type durationKey struct {
-	op      limiter.Op
-	allowed bool
-}
-
 // questionKey is the labels of sluice_gateway_questions_total.
 type questionKey struct{ face, result string }
 
 // series caches the series that every check counts in.
 type series struct {
 	decisions handles[limitKey, prometheus.Counter]
-	requests  handles[requestKey, prometheus.Counter]
 	units     handles[unitsKey, prometheus.Counter]
 	questions handles[questionKey, prometheus.Counter]
 }

@@ -66,7 +66,7 @@ func used(t *testing.T) *Metrics {
 	m.DecisionLog("file", log.Totals, func() time.Duration { return 3 * time.Second })
 	m.Disk(func() bool { return true })
 	m.StatsLag(func() time.Duration { return time.Minute })
-	m.Timings().Called(time.Millisecond, 2)
+	m.Timings().CalledAtOnce(time.Millisecond)
 	m.CountQuestion("forward", "denied")
 	m.CountPlainCheck()
 	m.CountHTTPCheck()
@@ -317,8 +317,11 @@ func TestLog_KeepsItsLevel(t *testing.T) {
 
 func BenchmarkObserve(b *testing.B) {
 	m, d := New(Build{}, time.Now), taken("charges-per-user")
+	d.Outcome, d.By, d.Took = decide.OutcomeAdmitted, decide.ByStore, time.Millisecond
 	b.ReportAllocs()
-	for b.Loop() {
-		m.ObserveDecision(d)
-	}
+	b.RunParallel(func(p *testing.PB) {
+		for p.Next() {
+			m.ObserveDecision(d)
+		}
+	})
 }

@@ -175,9 +175,6 @@ func (d *dispatcher) claim(b *batch, start time.Time) (call int, ok bool, err er
 		return 0, false, d.enqueue(b)
 	}
 	b.sent, b.watched = true, false // the call ends with the caller's deadline
-	if d.timings != nil {
-		d.timings.Queued(0, len(b.requests))
-	}
 	call = d.begin(len(b.requests), start)
 	d.calls[call].batches = append(d.calls[call].batches, b)
 	return call, true, nil
@@ -244,9 +241,6 @@ func (d *dispatcher) dequeue(into []*batch, now time.Time) (batches []*batch, re
 		}
 		requests += len(b.requests)
 		b.sent = true
-		if d.timings != nil && b.within > 0 {
-			d.timings.Queued(now.Sub(b.deadline.Add(-b.within)), len(b.requests))
-		}
 		into = append(into, b)
 		n++
 	}
@@ -297,8 +291,8 @@ func (d *dispatcher) longest(now time.Time) (t time.Duration) {
 }
 
 // finish ends a call and answers its batches: none for a caller who made its own call.
-// An expired batch was answered before.
-func (d *dispatcher) finish(call int, batches []*batch) {
+// An expired batch was answered before. waits are those of the batches.
+func (d *dispatcher) finish(call int, batches []*batch, waits []Wait) {
 	now := wallTime()
 	d.mu.Lock()
 	c := &d.calls[call]
@@ -312,8 +306,12 @@ func (d *dispatcher) finish(call int, batches []*batch) {
 		d.wake.Broadcast()
 	}
 	d.mu.Unlock()
-	if d.timings != nil {
-		d.timings.Called(took, requests)
+	switch {
+	case d.timings == nil:
+	case len(batches) == 0:
+		d.timings.CalledAtOnce(took)
+	default:
+		d.timings.Called(took, requests, waits)
 	}
 	for _, b := range batches {
 		if b.outcome != expired {

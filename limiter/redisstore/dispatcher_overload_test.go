@@ -87,7 +87,7 @@ func TestDispatcher_OfferedTooMuchStillDoesItsBest(t *testing.T) {
 					n += len(b.requests)
 				}
 				<-time.After(call + time.Duration(n)*each)
-				d.finish(slot, batches)
+				d.finish(slot, batches, nil)
 			}
 		})
 		var mu sync.Mutex
@@ -163,7 +163,7 @@ func TestDispatcher_AnswersWhoWaitsForAServerThatDoesNotAnswer(t *testing.T) {
 		if d.queued != 0 || len(d.queue) != 0 {
 			t.Errorf("%d requests are still in the queue", d.queued)
 		}
-		d.finish(call, batches)
+		d.finish(call, batches, nil)
 		d.close()
 		d.drain()
 	})
@@ -190,7 +190,7 @@ func TestDispatcher_WhoWaitsForASlowServerIsSentWhileItIsWorthwhile(t *testing.T
 				}
 			}
 			<-time.After(tt.returns)
-			d.finish(0, []*batch{first})
+			d.finish(0, []*batch{first}, nil)
 			d.close()
 			got, _, _ := d.next(nil)
 			if sent := len(got) == 1 && got[0] == waiting; sent != tt.sent {

@@ -33,7 +33,7 @@ func TestDispatcher_TakesWholeBatchesInOrderUpToABatch(t *testing.T) {
 		if len(got) != len(want) || got[0] != want[0] {
 			t.Fatalf("batch %d has %d batches, want %d", i, len(got), len(want))
 		}
-		d.finish(slot, got)
+		d.finish(slot, got, nil)
 	}
 	if d.queued != 0 || len(d.queue) != 0 {
 		t.Errorf("%d requests and %d batches are left", d.queued, len(d.queue))
@@ -108,7 +108,7 @@ func TestDispatcher_SecondCallWaitsForHalfOfWhatTheFirstCarries(t *testing.T) {
 	if d.mayStart(d.queued) {
 		t.Error("a fourth call sets off")
 	}
-	d.finish(slot, first)
+	d.finish(slot, first, nil)
 	if !d.mayStart(d.queued) {
 		t.Error("nothing sets off when a call has returned")
 	}
@@ -137,7 +137,7 @@ func TestDispatcher_CalmOneLetsTheCallerMakeTheCall(t *testing.T) {
 	if _, ok, err := d.claim(other, wallTime()); err != nil || ok {
 		t.Fatal("one caller more makes its call beside the others", err)
 	}
-	d.finish(slots[0], nil)
+	d.finish(slots[0], nil, nil)
 	if _, ok, err := d.claim(one(), wallTime()); err != nil || ok {
 		t.Fatal("a caller goes past one who waits", err)
 	}
@@ -147,7 +147,7 @@ func TestDispatcher_CalmOneLetsTheCallerMakeTheCall(t *testing.T) {
 	lone := d.calls[slots[1]].batches[0]
 	lone.deadline = wallTime()
 	d.expire()
-	d.finish(slots[1], nil)
+	d.finish(slots[1], nil, nil)
 	if len(lone.done) != 0 {
 		t.Error("who makes its own call is also signalled")
 	}
@@ -216,7 +216,7 @@ func TestDispatcher_KeepsEachDeadlineOfWhatItHolds(t *testing.T) {
 	if wallTime().Before(sent.deadline) {
 		t.Error("the deadline was cut short")
 	}
-	d.finish(slot, batches) // must not answer the expired batch a second time
+	d.finish(slot, batches, nil) // must not answer the expired batch a second time
 	if len(sent.done) != 0 {
 		t.Error("an expired batch was answered again")
 	}

@@ -45,15 +45,21 @@ type Options struct {
 	Timings Timings
 }
 
-// Timings counts the stages of requests. Its methods are called during checks, by many goroutines,
-// and must not block.
+// Timings counts the stages of requests. Its methods are called after each script call, whether or
+// not it succeeded, by many goroutines. They must not block.
 type Timings interface {
-	// Queued is called with the time from the start of a check to the script call that carries
-	// requests of it. What was not sent, and what has no bound that tells its start, is left out.
-	Queued(d time.Duration, requests int)
-	// Called is called with the length of a script call and the requests that it carried, whether
-	// or not it succeeded.
-	Called(d time.Duration, requests int)
+	// CalledAtOnce is called with the length of a script call of one request that did not wait.
+	CalledAtOnce(took time.Duration)
+	// Called is called with the length of another script call, the number of requests that it
+	// carried, and how long they had waited. The waits are not to be kept.
+	Called(took time.Duration, requests int, waits []Wait)
+}
+
+// Wait is the time from the start of the check of one or more requests to the script call that
+// carried them. Requests without a bound that tells their start have none.
+type Wait struct {
+	Time     time.Duration
+	Requests int
 }
 
 const (
@@ -240,7 +246,7 @@ func (s *Store) send(ctx context.Context, d *dispatcher, b *batch) error {
 	case !ok:
 		return d.wait(ctx, b.canceled, b)
 	}
-	defer d.finish(call, nil) // even if the call panics: the dispatcher goes on
+	defer d.finish(call, nil, nil) // even if the call panics: the dispatcher goes on
 	b.alone[0] = &b.requests[0]
 	s.call(bound.Start, bound.Deadline, b.alone[:])
 	return nil
@@ -296,6 +302,7 @@ func fail(requests []*script.Request, err error) {
 func (s *Store) work(d *dispatcher) {
 	var batches []*batch
 	var requests []*script.Request
+	var waits []Wait
 	for {
 		var call int
 		var now time.Time
@@ -303,14 +310,17 @@ func (s *Store) work(d *dispatcher) {
 		if len(batches) == 0 {
 			return
 		}
-		requests = requests[:0]
+		requests, waits = requests[:0], waits[:0]
 		for _, b := range batches {
+			if b.within > 0 && d.timings != nil {
+				waits = append(waits, Wait{now.Sub(b.deadline.Add(-b.within)), len(b.requests)})
+			}
 			for i := range b.requests {
 				requests = append(requests, &b.requests[i])
 			}
 		}
 		s.call(now, latest(batches), requests)
-		d.finish(call, batches)
+		d.finish(call, batches, waits)
 		clear(batches)
 		clear(requests)
 	}

@@ -16,9 +16,17 @@ type timed struct {
 	queued, called, negative atomic.Int64
 }
 
-func (t *timed) Queued(d time.Duration, requests int) { t.add(&t.queued, d, requests) }
+func (t *timed) CalledAtOnce(took time.Duration) {
+	t.add(&t.called, took, 1)
+	t.add(&t.queued, 0, 1)
+}
 
-func (t *timed) Called(d time.Duration, requests int) { t.add(&t.called, d, requests) }
+func (t *timed) Called(took time.Duration, requests int, waits []redisstore.Wait) {
+	t.add(&t.called, took, requests)
+	for _, w := range waits {
+		t.add(&t.queued, w.Time, w.Requests)
+	}
+}
 
 func (t *timed) add(to *atomic.Int64, d time.Duration, requests int) {
 	to.Add(int64(requests))
@@ -35,6 +43,8 @@ type bound struct {
 
 func (b bound) Bound() limiter.Bound { return b.of }
 
+func (b bound) Deadline() (time.Time, bool) { return b.of.Deadline, true }
+
 func TestStore_TellsOfEachRequestOnce(t *testing.T) {
 	told := new(timed)
 	s := open(t, client(t, testenv.SharedRedis(t).URL()), redisstore.Options{Timings: told})
@@ -48,6 +58,11 @@ func TestStore_TellsOfEachRequestOnce(t *testing.T) {
 		calls[i].Request = one
 	}
 	s.DoAll(within(time.Minute), calls)
+	for i := range calls {
+		if calls[i].Err != nil {
+			t.Fatal(calls[i].Err)
+		}
+	}
 	var res limiter.Result
 	for _, d := range []time.Duration{90 * time.Millisecond, time.Minute} { // by the caller itself, and by a dispatcher
 		if err := s.Do(within(d), &one, &res); err != nil {
