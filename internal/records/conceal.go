@@ -63,8 +63,8 @@ func (c *conceal) text(v string) string {
 	return v
 }
 
-// hasSecret reports whether a value looks like a credential, or a word of it does, as in token:sk_live_… and "sk_live_…",
-// also with the escapes of URLs and of names of buckets.
+// hasSecret reports whether a value looks like a credential, or a word of it does, as in token:sk_live_… and
+// "sk_live_…", also with the escapes of URLs and of names of buckets.
 func hasSecret(v string) bool {
 	const escaped = 3 // times at most, such as a URL in a URL whose escapes the name of a bucket escapes
 	for range escaped {
@@ -194,7 +194,7 @@ const hashOfKey = "sha256:"
 func (c *conceal) key(key limiter.Key) string { return rules.DisplayKeyWith(key, c.keyValue) }
 
 // keyValue hides a value in the name of a bucket: addresses unless they are shown whole, facts that are never recorded,
-// and hashes. label is what stands before it, such as user:, attr:tenant: or remote_address=.
+// credentials and hashes. label is what stands before it, such as user:, attr:tenant: or remote_address=.
 func (c *conceal) keyValue(label, v string) string {
 	switch {
 	case v == "":

@@ -51,8 +51,8 @@ type Event struct {
 	Drawn bool    `json:"drawn"`
 	// Folded is how many more denials this event stands for.
 	Folded int64 `json:"folded"`
-	// Facts is what the rules saw, null if they saw none: direct limits, operations by a token, and descriptors. Those of a
-	// settle are the actual weights by field.
+	// Facts is what the rules saw, null if they saw none: direct limits, operations by a token, and descriptors. Those of
+	// a settle are the actual weights by field.
 	Facts *Facts `json:"facts"`
 	// Omitted names the facts that this log never has.
 	Omitted []string `json:"omitted,omitempty"`

@@ -435,7 +435,8 @@ func TestEvent_HasNoOmittedFact(t *testing.T) {
 	f := newFixture(t, rs, func(o *Options) {
 		o.Omit = []string{"user", "attr:email", "ip", "route"} // and addresses are shown whole
 	})
-	const user, email, route = "Ann Planted+x@planted.example, 1;2|3", "planted+ip:7@planted.example", "/planted/a+b,c;d@planted"
+	const user, email = "Ann Planted+x@planted.example, 1;2|3", "planted+ip:7@planted.example"
+	const route = "/planted/a+b,c;d@planted"
 	f.ask(decide.Question{Weight: 1, Descriptor: rules.Descriptor{User: user, Route: route, Method: "GET",
 		IP: netip.MustParseAddr("198.51.100.23"), Attributes: map[string]string{"email": email}}})
 	f.ask(decide.Question{IsDirect: true, Weight: 1, Direct: decide.Direct{Key: "user:ann@planted.example", Name: "n",

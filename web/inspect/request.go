@@ -70,8 +70,8 @@ func fromJSON(text string) (url.Values, error) {
 	case errors.As(err, &wrong):
 		return nil, errors.New("has a member of the wrong type: " + wrong.Field)
 	case err != nil && strings.Contains(err.Error(), "unknown field"):
-		return nil, errors.New("has an unknown member; allowed are method, route, host, ip, user, api_key, tier, attributes, " +
-			"fields and weight")
+		return nil, errors.New("has an unknown member; allowed are method, route, host, ip, user, api_key, tier, " +
+			"attributes, fields and weight")
 	case err != nil:
 		return nil, errors.New("must be one JSON object")
 	}

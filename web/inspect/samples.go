@@ -82,7 +82,8 @@ func (p *Pages) samplesOf(v *kit.Visit, all bool) (Samples, error) {
 	return m, err
 }
 
-// filter reads the address, but for the name of the attribute of a tenant. It sets From and To, and notes what is wrong.
+// filter reads the address, but for the name of the attribute of a tenant. It sets From and To, and notes what is
+// wrong.
 func (m *Samples) filter() fleet.Filter {
 	q := m.Query
 	f := fleet.Filter{Rule: q.Get("rule"), Key: q.Get("key"), Route: q.Get("route"), Node: q.Get("node"),
