@@ -174,26 +174,36 @@ func DirectKey(key string, a limiter.Algorithm) limiter.Key {
 // Buckets of different rules may have the same name.
 func DisplayKey(key limiter.Key) string {
 	facts, _, _ := strings.Cut(string(key), "|")
-	if isEntries(facts) {
-		return DisplayKeyWith(key, nil)
-	}
-	// Most keys have one fact that needs no escape: it is shown as it stands.
-	if n := len(facts) - 1; n > 0 && facts[0] == '{' && facts[n] == '}' && !strings.ContainsAny(facts[1:n], "{}%*+") {
-		colons := 1
-		if strings.HasPrefix(facts[1:], "attr:") {
-			colons = 2
-		}
-		if strings.Count(facts, ":") == colons {
-			return facts[1:n]
-		}
+	if fact, ok := plainFact(facts); ok {
+		return fact
 	}
 	return DisplayKeyWith(key, nil)
+}
+
+// plainFact returns the fact of a key of one that needs no escape, as most have: it is shown as it stands.
+func plainFact(facts string) (fact string, ok bool) {
+	n := len(facts) - 1
+	if n <= 0 || facts[0] != '{' || facts[n] != '}' || strings.ContainsAny(facts[1:n], "{}%*+") || isEntries(facts) {
+		return "", false
+	}
+	colons := 1
+	if strings.HasPrefix(facts[1:], "attr:") {
+		colons = 2
+	}
+	return facts[1:n], strings.Count(facts, ":") == colons
 }
 
 // DisplayKeyWith is DisplayKey with each value as show returns it. show gets the value as DisplayKey
 // writes it, and what stands before it: user:, attr:tenant: or, of descriptors, path= and the like.
 func DisplayKeyWith(key limiter.Key, show Show) string {
 	facts, _, _ := strings.Cut(string(key), "|")
+	if fact, ok := plainFact(facts); ok && show != nil {
+		label, value, _ := cutLabel(fact)
+		if shown := show(label, value); shown != value {
+			return label + shown
+		}
+		return fact
+	}
 	facts = string(appendShort(nil, []byte(facts)))
 	if isEntries(facts) {
 		return displayEntries(facts, show)
