@@ -178,7 +178,7 @@ func failModesPage(f view.Frame, m FailModes) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			if len(m.Lines) > 0 {
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 15, "<div class=\"table\"><table><thead><tr><th scope=\"col\">Route</th><th scope=\"col\">Rule</th><th scope=\"col\">Mode</th><th scope=\"col\" class=\"number\">Degraded in 10 min</th><th scope=\"col\">If Redis fails</th></tr></thead> <tbody>")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 15, "<div class=\"table\"><table class=\"modes\"><thead><tr><th scope=\"col\">Route</th><th scope=\"col\">Rule</th><th scope=\"col\">Mode</th><th scope=\"col\" class=\"number\">Degraded in 10 min</th><th scope=\"col\">If Redis fails</th></tr></thead> <tbody>")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
