@@ -63,6 +63,7 @@ type condition struct {
 	former   bool // it has only the names of FormerEnv
 	newer    bool // it has host or cidr
 	patterns PatternSize
+	names    []string // of conditionEnv, those that it uses, in order
 }
 
 // compileCondition compiles a condition. The error says what is wrong and where.
@@ -101,6 +102,7 @@ func compileCondition(source string) (*condition, error) {
 	}
 	return &condition{
 		program: program, ip: v.ip, former: v.former, newer: v.newer, patterns: SizePatterns(&source),
+		names: slices.Compact(slices.Sorted(slices.Values(v.names))),
 	}, nil
 }
 
@@ -120,6 +122,7 @@ func clipText(s string) string {
 type whenVisitor struct {
 	source            string
 	ip, former, newer bool // as in condition
+	names             []string
 	err               error
 	root              ast.Node // visited last
 }
@@ -135,6 +138,7 @@ func (v *whenVisitor) Visit(node *ast.Node) {
 	case *ast.PredicateNode:
 		v.refuse(n, "predicates are not available")
 	case *ast.IdentifierNode:
+		v.names = append(v.names, n.Value)
 		v.ip = v.ip || n.Value == "ip"
 		v.newer = v.newer || !v.former && (n.Value == nameHost || n.Value == nameCIDR)
 	case *ast.VariableDeclaratorNode:
@@ -219,4 +223,13 @@ func (k *keyer) holds(c *Compiled, weight int64) bool {
 		return true
 	}
 	return holds
+}
+
+// ConditionNames returns the names that the rule's condition uses, in order: facts, functions, and variables of its own;
+// nil if it has none.
+func (c *Compiled) ConditionNames() []string {
+	if c.when == nil {
+		return nil
+	}
+	return c.when.names
 }

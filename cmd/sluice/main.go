@@ -45,6 +45,7 @@ type cli struct {
 	Check       checkCmd       `cmd:"" help:"Check one request on a running server. Exits with 0 if allowed, 1 if denied."`
 	Rules       rulesCmd       `cmd:"" help:"Validate, plan, apply and export rules files."`
 	Overrides   overridesCmd   `cmd:"" help:"List, set, delete, import and export overrides: exceptions from a rule for certain keys."`
+	Backtest    backtestCmd    `cmd:"" help:"Try rules on recorded traffic: replay a decision log, and show what would change."`
 	Deferred    deferredCmd    `cmd:"" help:"Deliver deferred requests (of rules with over_limit: defer)."`
 	Plan        planCmd        `cmd:"" help:"Estimate capacity: nodes, Redis shards, memory, cost."`
 	Key         keyCmd         `cmd:"" help:"Translate names of buckets in Redis to rules and keys, and back."`

@@ -130,26 +130,40 @@ func openRecordFiles(cfg *config.Serve, host *Host, account *records.Account, st
 // openKafka opens the topic of the decision log. It does not wait for a broker.
 func openKafka(cfg *config.Kafka, host *Host, password *secretfile.File, account *records.Account) (records.Sink,
 	error) {
-	opt := kafkasink.Options{Brokers: cfg.KafkaBrokers, Topic: cfg.KafkaTopic, SASL: cfg.KafkaSASL, User: cfg.KafkaUser,
-		Password: func() string { return cfg.KafkaPassword }, Account: account, Log: host.Log, Now: host.Now}
-	if password != nil {
-		opt.Password = password.Value
+	connection, err := KafkaConnection(&cfg.KafkaConnection)
+	if err != nil {
+		return nil, err
 	}
+	connection.Brokers, connection.Topic = cfg.KafkaBrokers, cfg.KafkaTopic
+	if password != nil {
+		connection.Password = password.Value
+	}
+	return kafkasink.Open(kafkasink.Options{Connection: connection, Account: account, Log: host.Log, Now: host.Now})
+}
+
+// KafkaConnection is the connection that settings describe, without its brokers and its topic. A file with a password is
+// read once.
+func KafkaConnection(cfg *config.KafkaConnection) (kafkasink.Connection, error) {
+	password := cfg.KafkaPassword
+	out := kafkasink.Connection{SASL: cfg.KafkaSASL, User: cfg.KafkaUser, Password: func() string { return password }}
 	if cfg.KafkaTLS {
-		opt.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
+		out.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
 	}
 	if cfg.KafkaCAFile != "" {
 		const setting = "--kafka-ca-file (SLUICE_KAFKA_CA_FILE)"
+		if !cfg.KafkaTLS {
+			return out, errors.New(setting + " requires --kafka-tls (SLUICE_KAFKA_TLS)")
+		}
 		pem, err := os.ReadFile(cfg.KafkaCAFile)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", setting, err)
+			return out, fmt.Errorf("%s: %w", setting, err)
 		}
-		opt.TLS.RootCAs = x509.NewCertPool()
-		if !opt.TLS.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("%s: %s has no certificate in PEM form", setting, cfg.KafkaCAFile)
+		out.TLS.RootCAs = x509.NewCertPool()
+		if !out.TLS.RootCAs.AppendCertsFromPEM(pem) {
+			return out, fmt.Errorf("%s: %s has no certificate in PEM form", setting, cfg.KafkaCAFile)
 		}
 	}
-	return kafkasink.Open(opt)
+	return out, nil
 }
 
 // recordKey is the key of the hashes of the decision log, once it is known. It is safe for concurrent use.

@@ -139,8 +139,8 @@ func TestRecords_InKafka(t *testing.T) {
 	if err := os.WriteFile(file, []byte(password+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cfg.Kafka = config.Kafka{KafkaBrokers: cluster.ListenAddrs(), KafkaTopic: topic, KafkaSASL: "scram-sha-256",
-		KafkaUser: user, KafkaPasswordFile: file}
+	cfg.Kafka = config.Kafka{KafkaBrokers: cluster.ListenAddrs(), KafkaTopic: topic,
+		KafkaConnection: config.KafkaConnection{KafkaSASL: "scram-sha-256", KafkaUser: user, KafkaPasswordFile: file}}
 	n := start(t, cfg)
 	n.askTwice()
 	eventually(t, "Kafka has every event", func() bool {

@@ -75,6 +75,8 @@ var rooms = []room{
 		foreign: []string{"github.com/klauspost/compress/gzip"}},
 	{path: "internal/records/kafkasink", may: []string{"internal/records"},
 		foreign: []string{"github.com/twmb/franz-go", "github.com/klauspost/compress/zstd"}},
+	{path: "internal/backtest", may: []string{"api/decide", "internal/records", "limiter", "limiter/memstore", "rules"},
+		inTests: []string{"rules/rulefile", "rules/override"}},
 	{path: "internal/telemetry", may: []string{"api/decide", "limiter", "limiter/nearstore", "limiter/redisstore", "rules",
 		"internal/fleet", "internal/records"}, foreign: []string{prometheus, otel}},
 	{path: "internal/stats", may: []string{"rules", "internal/tick", "internal/wire"},
@@ -193,7 +195,7 @@ var rooms = []room{
 		path: "cmd/sluice", may: []string{
 			"api/client", "internal/app", "internal/capacity", "internal/config", "internal/access", "internal/database",
 			"internal/deferred/runner", "internal/secretfile", "internal/telemetry", "internal/tick", "limiter",
-			"limiter/redisstore", "rules",
+			"limiter/redisstore", "rules", "internal/backtest", "internal/records/kafkasink",
 			"rules/envoyfile", "rules/facts", "rules/rulefile",
 		},
 		foreign: []string{kong},

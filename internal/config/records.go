@@ -20,14 +20,19 @@ type Records struct {
 
 // Kafka says to which topic of which cluster decisions go.
 type Kafka struct {
-	KafkaBrokers      []string `name:"kafka-brokers" env:"SLUICE_KAFKA_BROKERS" placeholder:"LIST" help:"Some brokers, as in kafka-1:9092,kafka-2:9092. The others are learned from them."`
-	KafkaTopic        string   `name:"kafka-topic" env:"SLUICE_KAFKA_TOPIC" default:"sluice.decisions" placeholder:"NAME" help:"Topic of the decision log. It must exist."`
-	KafkaTLS          bool     `name:"kafka-tls" env:"SLUICE_KAFKA_TLS" help:"Connect to the brokers with TLS."`
-	KafkaCAFile       string   `name:"kafka-ca-file" env:"SLUICE_KAFKA_CA_FILE" placeholder:"FILE" help:"Authorities that the certificates of the brokers are checked against, in PEM form. Empty: those of the system."`
-	KafkaSASL         string   `name:"kafka-sasl" env:"SLUICE_KAFKA_SASL" placeholder:"MECHANISM" help:"How the node authenticates. plain, scram-sha-256 or scram-sha-512. Empty: not at all."`
-	KafkaUser         string   `name:"kafka-user" env:"SLUICE_KAFKA_USER" placeholder:"NAME" help:"User for SASL."`
-	KafkaPassword     string   `name:"kafka-password" env:"SLUICE_KAFKA_PASSWORD" secret:"true" placeholder:"SECRET" help:"Password for SASL. Set it in the environment to keep it out of process listings."`
-	KafkaPasswordFile string   `name:"kafka-password-file" env:"SLUICE_KAFKA_PASSWORD_FILE" placeholder:"FILE" help:"File with the value of --kafka-password. New connections use a changed password within 10s. Not together with --kafka-password."`
+	KafkaBrokers    []string `name:"kafka-brokers" env:"SLUICE_KAFKA_BROKERS" placeholder:"LIST" help:"Some brokers, as in kafka-1:9092,kafka-2:9092. The others are learned from them."`
+	KafkaTopic      string   `name:"kafka-topic" env:"SLUICE_KAFKA_TOPIC" default:"sluice.decisions" placeholder:"NAME" help:"Topic of the decision log. It must exist."`
+	KafkaConnection `embed:""`
+}
+
+// KafkaConnection says how to connect to brokers.
+type KafkaConnection struct {
+	KafkaTLS          bool   `name:"kafka-tls" env:"SLUICE_KAFKA_TLS" help:"Connect to the brokers with TLS."`
+	KafkaCAFile       string `name:"kafka-ca-file" env:"SLUICE_KAFKA_CA_FILE" placeholder:"FILE" help:"Authorities that the certificates of the brokers are checked against, in PEM form. Empty: those of the system."`
+	KafkaSASL         string `name:"kafka-sasl" env:"SLUICE_KAFKA_SASL" placeholder:"MECHANISM" help:"How the node authenticates. plain, scram-sha-256 or scram-sha-512. Empty: not at all."`
+	KafkaUser         string `name:"kafka-user" env:"SLUICE_KAFKA_USER" placeholder:"NAME" help:"User for SASL."`
+	KafkaPassword     string `name:"kafka-password" env:"SLUICE_KAFKA_PASSWORD" secret:"true" placeholder:"SECRET" help:"Password for SASL. Set it in the environment to keep it out of process listings."`
+	KafkaPasswordFile string `name:"kafka-password-file" env:"SLUICE_KAFKA_PASSWORD_FILE" placeholder:"FILE" help:"File with the value of --kafka-password. New connections use a changed password within 10s. Not together with --kafka-password."`
 }
 
 // The values of DecisionLog.
@@ -108,6 +113,10 @@ func (k *Kafka) check(c *checker, used bool) {
 	if !topicName.MatchString(k.KafkaTopic) {
 		c.fail("kafka-topic", "SLUICE_KAFKA_TOPIC", "must be 1 to 249 letters, digits and ._-")
 	}
+	k.KafkaConnection.check(c)
+}
+
+func (k *KafkaConnection) check(c *checker) {
 	if k.KafkaCAFile != "" && !k.KafkaTLS {
 		c.fail("kafka-ca-file", "SLUICE_KAFKA_CA_FILE", "requires --kafka-tls (SLUICE_KAFKA_TLS)")
 	}

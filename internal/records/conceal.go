@@ -261,3 +261,9 @@ func isAddress(v string) bool {
 	_, err := netip.ParseAddrPort(v)
 	return err == nil
 }
+
+// Concealed reports whether a value of an event stands for another: its keyed hash, which is the same for equal
+// values, or a word that says nothing. equal is true for a hash.
+func Concealed(v string) (concealed, equal bool) {
+	return strings.HasPrefix(v, hashWord) || v == redact.Hidden, v != redact.Hidden
+}

@@ -9,7 +9,7 @@ type Event struct {
 	// Schema is Schema.
 	Schema int `json:"schema"`
 	// TS is the time of the decision by the clock of the counter store, ms since the epoch. If the store did not
-	// decide, it is the clock of the node.
+	// decide, or gave the stored answer to a repeat, it is by the clock of the node.
 	TS int64 `json:"ts"`
 	// Key is the bucket's name for people.
 	Key         string `json:"key"`

@@ -72,7 +72,7 @@ func appendRaw(b []byte, by drawn, d *decide.Decision) []byte {
 	a, q := d.Answer, d.Question
 	b = append(b, 0, 0, 0, 0, 0, 0, 0, 0)
 	at := a.At
-	if at == 0 {
+	if at == 0 || a.Replayed { // the stored answer to a repeat has the time of the first request
 		at = by.now
 	}
 	retry, _ := a.RetryAfter()

@@ -96,7 +96,7 @@ func (s *Store) deadline(needed int64, at instant) int64 {
 // recordDeadline is when a record that is kept for that many ms may be dropped. It
 // gets no slack, unlike a bucket.
 func (s *Store) recordDeadline(keep int64, at instant) int64 {
-	if s.clock != nil {
+	if s.clock != nil && !s.steady {
 		keep = max(keep, keepWithClock)
 	}
 	return at.mono + keep

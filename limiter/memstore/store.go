@@ -24,6 +24,9 @@ type Options struct {
 	// With a Clock (in tests) all state is kept for at least a minute of real time,
 	// because such a clock may stand still or step back.
 	Clock func() int64
+	// Steady: Clock never steps back and never stands still for good, so that expiry follows it too. For replays, in
+	// which it runs faster than the wall clock.
+	Steady bool
 	// MaxKeys is the largest number of buckets; 0 means 5 million (about 1 GB of
 	// plain counters). At the limit a new bucket evicts the one of a small random
 	// sample that expires first.
@@ -38,6 +41,7 @@ type Options struct {
 // one; Close stops its sweeper.
 type Store struct {
 	clock          func() int64
+	steady         bool
 	start          time.Time
 	seed           maphash.Seed
 	maxKeys        int64
@@ -76,6 +80,7 @@ type shard struct {
 func New(o Options) *Store {
 	s := &Store{
 		clock:          o.Clock,
+		steady:         o.Steady && o.Clock != nil,
 		start:          wallTime(),
 		seed:           maphash.MakeSeed(),
 		maxKeys:        defaultMaxKeys,
@@ -140,14 +145,23 @@ type bucketSlot = slot[bucketKey, limiter.State]
 type instant struct {
 	// now is the time of decisions, ms since the epoch.
 	now int64
-	// mono is the time of expiry, ms since the store's start; it never steps.
+	// mono is the time of expiry in ms, since the store's start unless Options.Steady is set; it never steps.
 	mono int64
 }
 
 // mono is the time of expiry.
-func (s *Store) mono() int64 { return wallTime().Sub(s.start).Milliseconds() }
+func (s *Store) mono() int64 {
+	if s.steady {
+		return s.clock()
+	}
+	return wallTime().Sub(s.start).Milliseconds()
+}
 
 func (s *Store) instant() instant {
+	if s.steady {
+		now := s.clock()
+		return instant{now: now, mono: now}
+	}
 	t := wallTime()
 	at := instant{mono: t.Sub(s.start).Milliseconds()}
 	if s.clock != nil {

@@ -56,7 +56,7 @@ func (s *Sink) open() error {
 		kgo.WithHooks(s.status),
 	}
 	if s.opt.SASL != "" {
-		mechanism, err := s.mechanism()
+		mechanism, err := s.opt.mechanism()
 		if err != nil {
 			return err
 		}
@@ -70,52 +70,58 @@ func (s *Sink) open() error {
 	return nil
 }
 
-// mechanism is the SASL mechanism of the options.
-func (s *Sink) mechanism() (sasl.Mechanism, error) {
-	if s.opt.User == "" || s.opt.Password == nil {
-		return nil, fmt.Errorf("%s needs a user and a password", s.opt.SASL)
+// mechanism is the SASL mechanism of a connection.
+func (c *Connection) mechanism() (sasl.Mechanism, error) {
+	if c.User == "" || c.Password == nil {
+		return nil, fmt.Errorf("%s needs a user and a password", c.SASL)
 	}
 	scramAuth := func(context.Context) (scram.Auth, error) {
-		return scram.Auth{User: s.opt.User, Pass: s.opt.Password()}, nil
+		return scram.Auth{User: c.User, Pass: c.Password()}, nil
 	}
-	switch s.opt.SASL {
+	switch c.SASL {
 	case "plain":
 		return plain.Plain(func(context.Context) (plain.Auth, error) {
-			return plain.Auth{User: s.opt.User, Pass: s.opt.Password()}, nil
+			return plain.Auth{User: c.User, Pass: c.Password()}, nil
 		}), nil
 	case "scram-sha-256":
 		return scram.Sha256(scramAuth), nil
 	case "scram-sha-512":
 		return scram.Sha512(scramAuth), nil
 	}
-	return nil, fmt.Errorf("unknown SASL mechanism %q: use plain, scram-sha-256 or scram-sha-512", s.opt.SASL)
+	return nil, fmt.Errorf("unknown SASL mechanism %q: use plain, scram-sha-256 or scram-sha-512", c.SASL)
 }
 
 // dial opens a connection that the ledger watches.
 func (s *Sink) dial(ctx context.Context, network, addr string) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
-	defer cancel()
-	dial := s.opt.Dial
-	if dial == nil {
-		dial = new(net.Dialer).DialContext
-	}
-	c, err := dial(ctx, network, addr)
+	c, err := s.opt.dial(ctx, network, addr)
 	if err != nil {
 		return nil, err
 	}
-	if s.opt.TLS != nil {
-		config := s.opt.TLS.Clone()
-		if config.ServerName == "" {
-			config.ServerName, _, _ = net.SplitHostPort(addr)
-		}
-		secure := tls.Client(c, config)
-		if err := secure.HandshakeContext(ctx); err != nil {
-			c.Close()
-			return nil, err
-		}
-		c = secure
-	}
 	return newConn(c, s.ledger), nil
+}
+
+// dial opens a connection, with TLS if it is to be secure.
+func (c *Connection) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	dial := c.Dial
+	if dial == nil {
+		dial = new(net.Dialer).DialContext
+	}
+	conn, err := dial(ctx, network, addr)
+	if err != nil || c.TLS == nil {
+		return conn, err
+	}
+	config := c.TLS.Clone()
+	if config.ServerName == "" {
+		config.ServerName, _, _ = net.SplitHostPort(addr)
+	}
+	secure := tls.Client(conn, config)
+	if err := secure.HandshakeContext(ctx); err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return secure, nil
 }
 
 // checkFor is how long the first question to Kafka may take before it is logged that there is no answer.

@@ -89,7 +89,7 @@ func TestWrite_ReplacesAClientThatCanProduceNoMore(t *testing.T) {
 
 func TestTopicMissing_IsRefusedAndLoggedOnce(t *testing.T) {
 	c := fake(t)
-	f := newSink(t, c.ListenAddrs(), Options{Topic: "other"})
+	f := newSink(t, c.ListenAddrs(), Options{Connection: Connection{Topic: "other"}})
 	f.log.wait(t, 1) // at the start, before there are events
 	f.write(500)
 	f.flush()
@@ -179,15 +179,15 @@ func TestTLS(t *testing.T) {
 	}
 	c := fake(t, kfake.TLS(&tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}))
 
-	f := newSink(t, c.ListenAddrs(), Options{TLS: ca.Client(t, "")})
+	f := newSink(t, c.ListenAddrs(), Options{Connection: Connection{TLS: ca.Client(t, "")}})
 	f.write(1000)
 	f.close()
 	f.want(1000, nil, 0)
 	f.proves(f.readBack(kgo.DialTLSConfig(ca.Client(t, ""))))
 	f.log.want(t)
 
-	for name, opt := range map[string]Options{"authority": {TLS: other.Client(t, "")}, "TLS": {}} {
-		f = newSink(t, c.ListenAddrs(), opt)
+	for name, opt := range map[string]Connection{"authority": {TLS: other.Client(t, "")}, "TLS": {}} {
+		f = newSink(t, c.ListenAddrs(), Options{Connection: opt})
 		f.write(100)
 		f.log.wait(t, 1)
 		f.log.want(t, name)
@@ -204,8 +204,8 @@ func TestSASL(t *testing.T) {
 				kfake.Superuser("PLAIN", "reader", "r"))
 			var password atomic.Value
 			password.Store("an old password")
-			f := newSink(t, c.ListenAddrs(), Options{SASL: mechanism, User: "sluice",
-				Password: func() string { return password.Load().(string) }})
+			f := newSink(t, c.ListenAddrs(), Options{Connection: Connection{SASL: mechanism, User: "sluice",
+				Password: func() string { return password.Load().(string) }}})
 			f.write(100)
 			f.pass(patience + time.Second)
 			f.log.wait(t, 1)
@@ -216,10 +216,9 @@ func TestSASL(t *testing.T) {
 			f.log.want(t, "while the node authenticated", "again")
 		})
 	}
-	for _, opt := range []Options{{SASL: "gssapi", User: "u", Password: func() string { return "p" }}, {SASL: "plain"}} {
-		opt.Brokers, opt.Topic, opt.Account, opt.Log, opt.Now = []string{"127.0.0.1:1"}, topicName, &records.Account{},
-			slog.New(slog.DiscardHandler),
-			time.Now
+	for _, to := range []Connection{{SASL: "gssapi", User: "u", Password: func() string { return "p" }}, {SASL: "plain"}} {
+		to.Brokers, to.Topic = []string{"127.0.0.1:1"}, topicName
+		opt := Options{Connection: to, Account: &records.Account{}, Log: slog.New(slog.DiscardHandler), Now: time.Now}
 		if _, err := Open(opt); err == nil {
 			t.Errorf("%s with user %q: opened", opt.SASL, opt.User)
 		}

@@ -36,7 +36,7 @@ const mostHeap = 48 << 20
 func outage(t *testing.T, fault kfake.Fault, rate, seconds int) {
 	network := &kfake.VirtualNetwork{}
 	c := fake(t, kfake.ListenFn(network.Listen), kfake.Ports(9092, 9093, 9094))
-	f := newSink(t, c.ListenAddrs(), Options{Dial: network.DialContext})
+	f := newSink(t, c.ListenAddrs(), Options{Connection: Connection{Dial: network.DialContext}})
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	pass := func(seconds int) {

@@ -25,8 +25,8 @@ const (
 	maxBytes  = 16 << 20
 )
 
-// Options configure a Sink. Brokers, Topic, Account, Log and Now are required.
-type Options struct {
+// Connection says how to reach a topic. Brokers and Topic are required.
+type Connection struct {
 	// Brokers are host:port of some brokers, from which the others are learned.
 	Brokers []string
 	// Topic must exist: it is not created.
@@ -38,13 +38,17 @@ type Options struct {
 	User string
 	// Password is asked for each time a connection authenticates, so that it may change.
 	Password func() string
+	// Dial opens a connection to host:port, before TLS. The zero value dials TCP.
+	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
+}
+
+// Options configure a Sink. Account, Log and Now are required.
+type Options struct {
+	Connection
 
 	Account *records.Account
 	Log     *slog.Logger
 	Now     func() time.Time
-
-	// Dial opens a connection to host:port, before TLS. The zero value dials TCP.
-	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 }
 
 // Sink writes events to a topic. It implements records.Sink.

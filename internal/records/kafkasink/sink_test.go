@@ -15,7 +15,7 @@ import (
 
 func TestCluster_DeliversEachEventOnce(t *testing.T) {
 	brokers, topic := brokersOf(t)
-	f := newSink(t, brokers, Options{Topic: topic})
+	f := newSink(t, brokers, Options{Connection: Connection{Topic: topic}})
 	f.write(5000)
 	f.close()
 	f.want(5000, nil, 0)
@@ -26,7 +26,7 @@ func TestCluster_DeliversEachEventOnce(t *testing.T) {
 // kcat is built on librdkafka, another implementation.
 func TestCluster_KcatReadsTheTopic(t *testing.T) {
 	brokers, topic := brokersOf(t)
-	f := newSink(t, brokers, Options{Topic: topic})
+	f := newSink(t, brokers, Options{Connection: Connection{Topic: topic}})
 	f.write(3000)
 	f.close()
 	f.want(3000, nil, 0)
@@ -61,7 +61,7 @@ func TestCluster_LostConnections(t *testing.T) {
 		lost++
 		return random.IntN(2) * n / (1 + random.IntN(2)) // nothing, a half, or all of it but without an answer
 	})
-	f := newSink(t, brokers, Options{Topic: topic, Dial: w.dial})
+	f := newSink(t, brokers, Options{Connection: Connection{Topic: topic, Dial: w.dial}})
 	for range 30 {
 		f.write(200)
 		f.flush()
@@ -77,7 +77,7 @@ func TestCluster_LostConnections(t *testing.T) {
 func TestCluster_ForcedStop_DoubtsOnlyWhatWasOnTheWire(t *testing.T) {
 	brokers, topic := brokersOf(t)
 	w := newWires(nil)
-	f := newSink(t, brokers, Options{Topic: topic, Dial: w.dial})
+	f := newSink(t, brokers, Options{Connection: Connection{Topic: topic, Dial: w.dial}})
 	f.write(1000)
 	f.flush()
 
@@ -120,7 +120,7 @@ func TestCluster_StopsAtAnyMoment(t *testing.T) {
 			}
 			return breaks.IntN(2) * n / (1 + breaks.IntN(2))
 		})
-		f := newSink(t, brokers, Options{Topic: topic, Dial: w.dial})
+		f := newSink(t, brokers, Options{Connection: Connection{Topic: topic, Dial: w.dial}})
 		f.first, f.next = i*1_000_000, i*1_000_000
 		for range random.IntN(5) {
 			f.write(100 + random.IntN(800))

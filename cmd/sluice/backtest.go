@@ -1,0 +1,245 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"sluice/internal/app"
+	"sluice/internal/backtest"
+	"sluice/internal/config"
+	"sluice/internal/records/kafkasink"
+	"sluice/rules"
+	"sluice/rules/rulefile"
+)
+
+type backtestCmd struct {
+	Rules string   `name:"rules" required:"" placeholder:"FILE" help:"The rules to try: a rules file, YAML or JSON; - reads standard input."`
+	Today string   `name:"today" placeholder:"FILE" help:"The rules to compare with. Without it, what the log says was decided."`
+	Log   []string `name:"log" placeholder:"FILE" help:"Decision log: a file, compressed or not, or a directory of them. May be repeated."`
+	From  string   `name:"from" placeholder:"TIME" help:"Leave out earlier events, such as 2026-11-21T08:00:00Z."`
+	Until string   `name:"until" placeholder:"TIME" help:"Leave out later events."`
+	SVG   string   `name:"svg" placeholder:"FILE" help:"Write a picture of demand against limit over time."`
+	JSON  bool     `name:"json" help:"Print the report as JSON."`
+
+	Suggest  string   `name:"suggest" placeholder:"RULE" help:"Instead of a comparison, suggest limits for this rule of --rules by the peak of each key."`
+	Windows  []string `name:"windows" default:"1s,1m,1h" placeholder:"LIST" help:"Windows for --suggest."`
+	Headroom float64  `name:"headroom" default:"1.2" placeholder:"X" help:"Factor by which suggested limits are above the peaks; 1 to 100."`
+
+	IPv4Prefix int `name:"ipv4-prefix" env:"SLUICE_IPV4_PREFIX" default:"32" placeholder:"BITS" help:"Leading bits of an IPv4 address that name its bucket, as on the server. 1 to 32."`
+	IPv6Prefix int `name:"ipv6-prefix" env:"SLUICE_IPV6_PREFIX" default:"64" placeholder:"BITS" help:"Leading bits of an IPv6 address that name its bucket, as on the server. 1 to 128."`
+
+	Kafka                  string   `name:"kafka" placeholder:"TOPIC" help:"Decision log in a topic of Kafka, instead of --log."`
+	Brokers                []string `name:"brokers" placeholder:"LIST" help:"Some brokers for --kafka, as in kafka-1:9092,kafka-2:9092."`
+	config.KafkaConnection `embed:""`
+}
+
+// Run replays a log and prints what would change.
+func (c *backtestCmd) Run(p *process) (err error) {
+	from, until, err := c.times()
+	if err != nil {
+		return err
+	}
+	if c.IPv4Prefix < 1 || c.IPv4Prefix > 32 || c.IPv6Prefix < 1 || c.IPv6Prefix > 128 {
+		return errors.New("--ipv4-prefix must be between 1 and 32, and --ipv6-prefix between 1 and 128")
+	}
+	proposed, err := c.compile(p, c.Rules)
+	if err != nil {
+		return err
+	}
+	var today *rules.Set
+	if c.Today != "" {
+		if today, err = c.compile(p, c.Today); err != nil {
+			return err
+		}
+	}
+	log, closeLog, err := c.open(p.ctx, from)
+	if err != nil {
+		return err
+	}
+	defer closeLog()
+	if c.Suggest != "" {
+		return c.suggest(p, log, proposed, from, until)
+	}
+	report, err := backtest.Run(p.ctx, backtest.Options{Log: log, Today: today, Proposed: proposed, From: from,
+		Until: until})
+	if err != nil {
+		return err
+	}
+	if c.SVG != "" {
+		if err := writeTo(c.SVG, report.WriteSVG); err != nil {
+			return err
+		}
+	}
+	if c.JSON {
+		return printJSON(p, report)
+	}
+	_, err = fmt.Fprint(p.out, report)
+	return err
+}
+
+// suggest prints suggested limits.
+func (c *backtestCmd) suggest(p *process, log *backtest.Log, set *rules.Set, from, until int64) error {
+	var windows []time.Duration
+	for _, text := range c.Windows {
+		w, err := time.ParseDuration(text)
+		if err != nil {
+			return fmt.Errorf("--windows: %q is not a duration such as 10s, 1m or 24h", text)
+		}
+		windows = append(windows, w)
+	}
+	s, err := backtest.Suggest(p.ctx, backtest.SuggestOptions{Log: log, Rules: set, Rule: c.Suggest, Windows: windows,
+		Headroom: c.Headroom, From: from, Until: until})
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(p, s)
+	}
+	_, err = fmt.Fprint(p.out, s)
+	return err
+}
+
+// times reads --from and --until as ms since the epoch, 0 for none.
+func (c *backtestCmd) times() (from, until int64, err error) {
+	for _, t := range []struct {
+		flag, text string
+		to         *int64
+	}{{"--from", c.From, &from}, {"--until", c.Until, &until}} {
+		if t.text == "" {
+			continue
+		}
+		at, err := time.Parse(time.RFC3339, t.text)
+		if err != nil {
+			return 0, 0, fmt.Errorf("%s: %q is not a time such as 2026-11-21T08:00:00Z", t.flag, t.text)
+		}
+		*t.to = at.UnixMilli()
+	}
+	return from, until, nil
+}
+
+// compile reads a rules file and compiles it as a server would.
+func (c *backtestCmd) compile(p *process, name string) (*rules.Set, error) {
+	data, err := readFile(p, name)
+	if err != nil {
+		return nil, err
+	}
+	file, err := rulefile.Parse(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	for i := range file.Rules {
+		file.Rules[i].ID = int64(i + 1)
+	}
+	set, err := rules.CompileSource(rules.Source{Rules: file.Rules, Pools: poolsFor(&file),
+		Profiles: file.Profiles, Version: 1},
+		rules.Options{IPv4Prefix: c.IPv4Prefix, IPv6Prefix: c.IPv6Prefix})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return set, nil
+}
+
+// open opens the log: files, directories of files, or a topic.
+func (c *backtestCmd) open(ctx context.Context, from int64) (*backtest.Log, func(), error) {
+	switch {
+	case (len(c.Log) > 0) == (c.Kafka != ""):
+		return nil, nil, errors.New("set either --log or --kafka: which events shall be replayed?")
+	case c.Kafka != "":
+		return c.openKafka(ctx, from)
+	}
+	var files []*os.File
+	closeAll := func() {
+		for _, f := range files {
+			_ = f.Close() // it was only read
+		}
+	}
+	names, err := logFiles(c.Log)
+	if err != nil {
+		return nil, nil, err
+	}
+	var places []backtest.Lines
+	for _, name := range names {
+		f, err := os.Open(name) //nolint:gosec // the user names it
+		if err != nil {
+			closeAll()
+			return nil, nil, err
+		}
+		files = append(files, f)
+		lines, err := backtest.NewLines(name, f)
+		if err != nil {
+			closeAll()
+			return nil, nil, err
+		}
+		places = append(places, lines)
+	}
+	return backtest.NewLog(places...), closeAll, nil
+}
+
+// openKafka opens the topic, from an instant to what is in it now.
+func (c *backtestCmd) openKafka(ctx context.Context, from int64) (*backtest.Log, func(), error) {
+	if len(c.Brokers) == 0 {
+		return nil, nil, errors.New("--kafka needs --brokers, as in --brokers kafka-1:9092")
+	}
+	connection, err := app.KafkaConnection(&c.KafkaConnection)
+	if err != nil {
+		return nil, nil, err
+	}
+	connection.Brokers, connection.Topic = c.Brokers, c.Kafka
+	r, err := kafkasink.OpenReader(ctx, connection, from)
+	if err != nil {
+		return nil, nil, err
+	}
+	var places []backtest.Lines
+	for _, p := range r.Partitions() {
+		places = append(places, p)
+	}
+	return backtest.NewLog(places...), r.Close, nil
+}
+
+// logFiles replaces directories by the logs in them.
+func logFiles(named []string) ([]string, error) {
+	const most = 256
+	var names []string
+	for _, name := range named {
+		info, err := os.Stat(name)
+		if err != nil {
+			return nil, err
+		}
+		if !info.IsDir() {
+			names = append(names, name)
+			continue
+		}
+		entries, err := os.ReadDir(name)
+		if err != nil {
+			return nil, err
+		}
+		found := false
+		for _, e := range entries {
+			if strings.HasSuffix(e.Name(), ".jsonl") || strings.HasSuffix(e.Name(), ".jsonl.gz") {
+				names, found = append(names, filepath.Join(name, e.Name())), true
+			}
+		}
+		if !found {
+			return nil, fmt.Errorf("%s has no files that end in .jsonl or .jsonl.gz", name)
+		}
+	}
+	if len(names) > most {
+		return nil, fmt.Errorf("--log names %d files, and at most %d are read at once", len(names), most)
+	}
+	return names, nil
+}
+
+// writeTo writes a file.
+func writeTo(name string, write func(io.Writer) error) error {
+	f, err := os.Create(name) //nolint:gosec // the user names it
+	if err != nil {
+		return err
+	}
+	return errors.Join(write(f), f.Close())
+}

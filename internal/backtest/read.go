@@ -1,0 +1,294 @@
+package backtest
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"container/heap"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"sluice/internal/records"
+	"sluice/limiter"
+)
+
+const (
+	// maxLine bounds a line of a log, in bytes. An event has at most records.MaxEvent, but other programs may have
+	// rewritten it.
+	maxLine = 256 << 10
+	// orderMS and maxOrder bound how long events wait for earlier ones, in ms and in number.
+	orderMS  = 60_000
+	maxOrder = 16_384
+	// maxFolded bounds the requests that one event stands for.
+	maxFolded = 1_000_000
+	// maxProblems bounds the problems of a log that are named; all are counted.
+	maxProblems = 10
+	// foldSpan is the time over which the requests of a folded event are spread, in ms: denials are folded by the second.
+	foldSpan = 1000
+)
+
+// Lines are the events of one place, such as a file, in encoded form.
+type Lines interface {
+	// Name names the place.
+	Name() string
+	// Next returns the next line, which is valid until the next call, and its number. The error is io.EOF at the end, and
+	// wraps ErrCut if the rest is missing. Other errors end the reading.
+	Next(ctx context.Context) (line []byte, number int64, err error)
+}
+
+// ErrCut means that a place ends in the middle: what came before holds.
+var ErrCut = errors.New("ends before its end")
+
+// fileLines are the lines of a file, compressed or not.
+type fileLines struct {
+	name   string
+	from   *bufio.Reader
+	number int64
+}
+
+// NewLines returns the lines of a file, which may be compressed with gzip. It closes nothing.
+func NewLines(name string, file io.Reader) (Lines, error) {
+	from := bufio.NewReaderSize(file, maxLine)
+	if head, _ := from.Peek(2); bytes.Equal(head, []byte{0x1f, 0x8b}) {
+		unzipped, err := gzip.NewReader(from)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		from = bufio.NewReaderSize(unzipped, maxLine)
+	}
+	return &fileLines{name: name, from: from}, nil
+}
+
+// Name implements Lines.
+func (l *fileLines) Name() string { return l.name }
+
+// Next implements Lines.
+func (l *fileLines) Next(context.Context) ([]byte, int64, error) {
+	line, err := l.from.ReadSlice('\n')
+	l.number++
+	switch {
+	case errors.Is(err, bufio.ErrBufferFull):
+		for errors.Is(err, bufio.ErrBufferFull) {
+			_, err = l.from.ReadSlice('\n')
+		}
+		return []byte("(too long)"), l.number, nil // which is no event
+	case errors.Is(err, io.EOF) && len(line) > 0:
+		return line, l.number, nil
+	case err == nil, errors.Is(err, io.EOF):
+		return line, l.number, err
+	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, gzip.ErrChecksum), errors.Is(err, gzip.ErrHeader):
+		return nil, l.number, fmt.Errorf("%w: %w", ErrCut, err)
+	}
+	return nil, l.number, err
+}
+
+// Problem is something in a log that cannot be read.
+type Problem struct {
+	File string `json:"file"`
+	Line int64  `json:"line"`
+	Text string `json:"text"`
+}
+
+// Entry is an event at the time at which it is replayed.
+type Entry struct {
+	Event *records.Event
+	// TS is the time in ms since the epoch. It is the event's, later for the repeats of a folded event and for events
+	// that came too late to be sorted.
+	TS   int64
+	File string
+	Line int64
+
+	repeat, sequence int64
+}
+
+// Log reads events from several places in order of time. Those that are out of order by up to a minute are sorted.
+// It belongs to one goroutine.
+type Log struct {
+	places   []Lines
+	heads    []*Entry // the next of each place, nil at its end
+	waiting  entryHeap
+	newest   int64
+	last     int64
+	sequence int64
+	begun    bool
+
+	// Lines are the lines that were read, Corrupt those that are no events, Late the events that were replayed later than
+	// they happened because they came too late to be sorted.
+	Lines, Corrupt, Late int64
+	// Problems are the first problems.
+	Problems []Problem
+}
+
+// NewLog returns a log of the events of some places.
+func NewLog(places ...Lines) *Log { return &Log{places: places, heads: make([]*Entry, len(places))} }
+
+// Next returns the next event, io.EOF at the end. An event that stands for several denials comes again, spread over a
+// second.
+func (l *Log) Next(ctx context.Context) (*Entry, error) {
+	if !l.begun {
+		l.begun = true
+		for i := range l.places {
+			if err := l.advance(ctx, i); err != nil {
+				return nil, err
+			}
+		}
+	}
+	for len(l.waiting) < maxOrder && (len(l.waiting) == 0 || l.newest-l.waiting[0].TS < orderMS) {
+		first := -1
+		for i, e := range l.heads {
+			if e != nil && (first < 0 || e.TS < l.heads[first].TS) {
+				first = i
+			}
+		}
+		if first < 0 {
+			break
+		}
+		e := l.heads[first]
+		l.newest = max(l.newest, e.TS)
+		heap.Push(&l.waiting, e)
+		if err := l.advance(ctx, first); err != nil {
+			return nil, err
+		}
+	}
+	if len(l.waiting) == 0 {
+		return nil, io.EOF
+	}
+	e, _ := heap.Pop(&l.waiting).(*Entry)
+	if e.repeat < e.Event.Folded {
+		again := *e
+		again.repeat++
+		again.TS = e.TS - foldSpan*e.repeat/(e.Event.Folded+1) + foldSpan*again.repeat/(e.Event.Folded+1)
+		l.newest = max(l.newest, again.TS)
+		heap.Push(&l.waiting, &again)
+	}
+	if e.TS < l.last {
+		l.Late++
+		e.TS = l.last
+	}
+	l.last = e.TS
+	return e, nil
+}
+
+// advance reads the next event of a place.
+func (l *Log) advance(ctx context.Context, i int) error {
+	l.heads[i] = nil
+	for {
+		line, number, err := l.places[i].Next(ctx)
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case errors.Is(err, ErrCut):
+			l.problem(i, number, err.Error()+"; what stands before it was read")
+			return nil
+		case err != nil:
+			return fmt.Errorf("%s: %w", l.places[i].Name(), err)
+		case ctx.Err() != nil:
+			return ctx.Err()
+		}
+		if line = bytes.TrimSpace(line); len(line) == 0 {
+			continue
+		}
+		l.Lines++
+		e, err := parse(line)
+		if schema, ok := errors.AsType[*SchemaError](err); ok {
+			schema.File, schema.Line = l.places[i].Name(), number
+			return schema
+		}
+		if err != nil {
+			l.Corrupt++
+			l.problem(i, number, err.Error())
+			continue
+		}
+		l.sequence++
+		l.heads[i] = &Entry{Event: e, TS: e.TS, File: l.places[i].Name(), Line: number, sequence: l.sequence}
+		return nil
+	}
+}
+
+func (l *Log) problem(i int, line int64, text string) {
+	if len(l.Problems) < maxProblems {
+		l.Problems = append(l.Problems, Problem{File: l.places[i].Name(), Line: line, Text: text})
+	}
+}
+
+// SchemaError means that a log has events of another schema.
+type SchemaError struct {
+	File   string
+	Line   int64
+	Schema int
+}
+
+// Error implements error.
+func (e *SchemaError) Error() string {
+	return fmt.Sprintf("%s, line %d: the event has schema %d, and this version of Sluice reads schema %d: "+
+		"use the version of Sluice that wrote the log, or leave these events out", e.File, e.Line, e.Schema, records.Schema)
+}
+
+// parse reads one event.
+func parse(line []byte) (*records.Event, error) {
+	var e records.Event
+	if err := json.Unmarshal(line, &e); err != nil {
+		var schema struct{ Schema int }
+		if json.Unmarshal(line, &schema) == nil && schema.Schema > records.Schema {
+			return nil, &SchemaError{Schema: schema.Schema}
+		}
+		return nil, fmt.Errorf("is no event: %w", err)
+	}
+	switch {
+	case e.Schema == 0:
+		return nil, errors.New("is no event: it has no member schema")
+	case e.Schema != records.Schema:
+		return nil, &SchemaError{Schema: e.Schema}
+	case e.TS <= 0 || e.TS > limiter.MaxExact:
+		return nil, fmt.Errorf("has the time %d", e.TS)
+	case !slices.Contains(records.Ops(), e.Op):
+		return nil, fmt.Errorf("has the operation %q, which is unknown", clip(e.Op))
+	case e.Folded < 0 || e.Folded > maxFolded:
+		return nil, fmt.Errorf("stands for %d other requests", e.Folded)
+	case e.Rate < 0 || e.Rate > 100 || e.Drawn && e.Rate == 0:
+		return nil, fmt.Errorf("has the rate %g", e.Rate)
+	case e.Weight < -1 || e.Weight > limiter.MaxExact || e.Weight < 0 && e.Op != "settle":
+		return nil, fmt.Errorf("has the weight %d", e.Weight)
+	}
+	return &e, nil
+}
+
+// clip shortens a text of a log for a message.
+func clip(s string) string {
+	const most = 40
+	if len(s) > most {
+		return s[:most] + "…"
+	}
+	return s
+}
+
+// entryHeap has the earliest entry first, and of those of one time the one that was read first.
+type entryHeap []*Entry
+
+func (h entryHeap) Len() int      { return len(h) }
+func (h entryHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+func (h entryHeap) Less(i, j int) bool {
+	if h[i].TS != h[j].TS {
+		return h[i].TS < h[j].TS
+	}
+	return h[i].sequence < h[j].sequence
+}
+
+// Push implements heap.Interface.
+func (h *entryHeap) Push(x any) {
+	e, _ := x.(*Entry)
+	*h = append(*h, e)
+}
+
+// Pop implements heap.Interface.
+func (h *entryHeap) Pop() any {
+	n := len(*h) - 1
+	e := (*h)[n]
+	(*h)[n] = nil
+	*h = (*h)[:n]
+	return e
+}

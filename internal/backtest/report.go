@@ -1,0 +1,284 @@
+package backtest
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+)
+
+// What a report compares the proposed rules with.
+const (
+	// ComparedLog: what the log says was decided.
+	ComparedLog = "log"
+	// ComparedRules: today's rules, replayed too.
+	ComparedRules = "rules"
+)
+
+// Reasons of Left that concern what was replayed.
+const (
+	leftFailMode = "fail_mode"
+	leftEvicted  = "evicted"
+)
+
+// Report is the result of a replay. Counts of requests say what the events stand for: an event that was drawn at 1 %
+// counts as 100.
+type Report struct {
+	// Compared is ComparedLog or ComparedRules.
+	Compared string `json:"compared"`
+	// From and Until are the times of the first and the last event, ms since the epoch.
+	From  int64 `json:"from"`
+	Until int64 `json:"until"`
+	// Events were read, Replayed of them were decided again. Cut: the log goes on after the last one.
+	Events   int64     `json:"events"`
+	Replayed int64     `json:"replayed"`
+	Cut      bool      `json:"cut"`
+	Log      LogReport `json:"log"`
+
+	Checks       float64 `json:"checks"`
+	DeniedBefore float64 `json:"denied_before"`
+	DeniedAfter  float64 `json:"denied_after"`
+	NewlyDenied  float64 `json:"newly_denied"`
+	NewlyAllowed float64 `json:"newly_allowed"`
+
+	Rules []RuleChange `json:"rules"`
+	// Keys are those with the most changes, ChangedKeys is how many have some. MoreKeys: there are more.
+	Keys        []KeyChange  `json:"keys"`
+	ChangedKeys int          `json:"changed_keys"`
+	MoreKeys    bool         `json:"more_keys"`
+	First       []Difference `json:"first"`
+	// Left is what was not replayed, or not as it was.
+	Left    []Left   `json:"not_replayed"`
+	Traffic Traffic  `json:"traffic"`
+	Demand  []Demand `json:"demand"`
+}
+
+// LogReport says how well a log could be read.
+type LogReport struct {
+	Lines    int64     `json:"lines"`
+	Corrupt  int64     `json:"corrupt"`
+	Late     int64     `json:"late"`
+	Problems []Problem `json:"problems"`
+}
+
+// RuleChange counts the requests that a rule denies. A request that two rules deny counts for both.
+type RuleChange struct {
+	Rule         string  `json:"rule"`
+	DeniedBefore float64 `json:"denied_before"`
+	DeniedAfter  float64 `json:"denied_after"`
+	NewlyDenied  float64 `json:"newly_denied"`
+	NewlyAllowed float64 `json:"newly_allowed"`
+}
+
+func (c *RuleChange) changed() float64 { return c.NewlyAllowed + c.NewlyDenied }
+
+// KeyChange counts the requests of a bucket that would be answered otherwise.
+type KeyChange struct {
+	Rule         string  `json:"rule"`
+	Key          string  `json:"key"`
+	NewlyDenied  float64 `json:"newly_denied"`
+	NewlyAllowed float64 `json:"newly_allowed"`
+}
+
+func (c *KeyChange) changed() float64 { return c.NewlyAllowed + c.NewlyDenied }
+
+// Difference is a request that would be answered otherwise.
+type Difference struct {
+	File   string  `json:"file"`
+	Line   int64   `json:"line"`
+	TS     int64   `json:"ts"`
+	Method string  `json:"method"`
+	Route  string  `json:"route"`
+	Weight int64   `json:"weight"`
+	Before Outcome `json:"before"`
+	After  Outcome `json:"after"`
+}
+
+// Outcome is an answer to a check.
+type Outcome struct {
+	Allowed bool `json:"allowed"`
+	// Degraded is the fail mode that decided, "" for the store.
+	Degraded string `json:"degraded,omitempty"`
+	// Strictest is the strictest limit, nil if none applied. Limits are those that denied.
+	Strictest *OutcomeLimit  `json:"strictest"`
+	Limits    []OutcomeLimit `json:"denied_by,omitempty"`
+}
+
+// OutcomeLimit is a limit of an answer, with the units as in an event.
+type OutcomeLimit struct {
+	Rule         string `json:"rule"`
+	Key          string `json:"key"`
+	Limit        int64  `json:"limit"`
+	Used         int64  `json:"used"`
+	RetryAfterMS int64  `json:"retry_after_ms"`
+}
+
+// String explains the answer in a sentence.
+func (o Outcome) String() string {
+	word := "denied"
+	if o.Allowed {
+		word = "allowed"
+	}
+	if o.Degraded != "" {
+		return word + " by fail mode " + o.Degraded
+	}
+	list := o.Limits
+	if len(list) == 0 && o.Strictest != nil {
+		list = []OutcomeLimit{*o.Strictest}
+	}
+	if len(list) == 0 {
+		return word + ": no limit applied"
+	}
+	parts := make([]string, len(list))
+	for i, l := range list {
+		parts[i] = fmt.Sprintf("%s (%s): %d of %d", l.Rule, l.Key, l.Used, l.Limit)
+		if !o.Allowed && l.RetryAfterMS > 0 {
+			parts[i] += ", again after " + (time.Duration(l.RetryAfterMS) * time.Millisecond).String()
+		}
+	}
+	if o.Allowed {
+		return word + "; " + parts[0]
+	}
+	return word + " by " + strings.Join(parts, "; ")
+}
+
+// Left is something that was not replayed.
+type Left struct {
+	Reason string `json:"reason"`
+	// Rule is the rule or the pool that was not judged, Facts what it needs.
+	Rule   string `json:"rule,omitempty"`
+	Facts  string `json:"facts,omitempty"`
+	Events int64  `json:"events"`
+	// Text says it in a sentence.
+	Text string `json:"text"`
+}
+
+func (l *Left) text() string {
+	n := Count(float64(l.Events))
+	switch l.Reason {
+	case leftDescriptors:
+		return "events of descriptors, whose facts are not in the log: " + n
+	case leftNotDrawn:
+		return "denials of entities that the sampling did not draw, so that what was allowed to them is not in the log: " + n
+	case leftHidden:
+		return "events with values that were hidden without a hash: " + n
+	case leftShortened:
+		return "events that were too long for the log and lost facts: " + n
+	case leftToken:
+		return "releases, renewals and settlements whose check is not in this part of the log: " + n
+	case leftInvalid:
+		return "events that no check can have: " + n
+	case partShared:
+		return l.Rule + " counts several entities together, and the log has only a part of them, so it was not " +
+			"judged; events: " + n
+	case partHashed:
+		return l.Rule + " compares the value of " + l.Facts + ", of which the log has hashes, so it was not " +
+			"judged; events: " + n
+	case partAbsent:
+		return l.Rule + " needs " + l.Facts + ", which this log leaves out, so it does not apply as it would; events: " + n
+	case leftFailMode:
+		return "events that a fail mode decided, which the replay decides by the limits: " + n
+	case leftEvicted:
+		return "buckets that were dropped because there were too many at once: " + n
+	}
+	return l.Reason + ": " + n
+}
+
+// Traffic is all requests over time, in columns of StepMS from From on, ms since the epoch.
+type Traffic struct {
+	From         int64     `json:"from"`
+	StepMS       int64     `json:"step_ms"`
+	Checks       []float64 `json:"checks"`
+	DeniedBefore []float64 `json:"denied_before"`
+	DeniedAfter  []float64 `json:"denied_after"`
+}
+
+// Demand is what the busiest bucket of a rule asked for, beside its limit: in each column the most units that one
+// bucket asked for in one window of the clock.
+type Demand struct {
+	Rule     string  `json:"rule"`
+	WindowMS int64   `json:"window_ms"`
+	From     int64   `json:"from"`
+	StepMS   int64   `json:"step_ms"`
+	Demand   []int64 `json:"demand"`
+	Limit    []int64 `json:"limit"`
+	// Partial: some windows had more keys than are added up.
+	Partial bool `json:"partial,omitempty"`
+}
+
+// Count writes a number of requests for people.
+func Count(n float64) string {
+	text := fmt.Sprintf("%d", int64(math.Round(n)))
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
+}
+
+// String writes the report for people.
+func (r *Report) String() string {
+	var b strings.Builder
+	day := func(ts int64) string { return time.UnixMilli(ts).UTC().Format("2006-01-02 15:04:05") }
+	fmt.Fprintf(&b, "%s to %s UTC: %s events, %s replayed\n", day(r.From), day(r.Until), Count(float64(r.Events)),
+		Count(float64(r.Replayed)))
+	if r.Cut {
+		b.WriteString("The log goes on: only its first events were replayed.\n")
+	}
+	before := "by the log"
+	if r.Compared == ComparedRules {
+		before = "by today's rules"
+	}
+	fmt.Fprintf(&b, "\n%s checks, denied: %s %s, %s by the proposed rules\n", Count(r.Checks),
+		Count(r.DeniedBefore), before,
+		Count(r.DeniedAfter))
+	fmt.Fprintf(&b, "newly denied: %s, newly allowed: %s\n", Count(r.NewlyDenied), Count(r.NewlyAllowed))
+	if len(r.Rules) > 0 {
+		fmt.Fprintf(&b, "\n%-40s %14s %14s %14s %14s\n", "RULE", "DENIED BEFORE", "AFTER", "NEWLY DENIED", "NEWLY ALLOWED")
+		for _, c := range r.Rules {
+			fmt.Fprintf(&b, "%-40s %14s %14s %14s %14s\n", c.Rule, Count(c.DeniedBefore), Count(c.DeniedAfter),
+				Count(c.NewlyDenied), Count(c.NewlyAllowed))
+		}
+	}
+	if len(r.Keys) > 0 {
+		fmt.Fprintf(&b, "\nKeys with changes: %s", Count(float64(r.ChangedKeys)))
+		if r.MoreKeys {
+			b.WriteString(" and more")
+		}
+		b.WriteString("\n")
+		for _, k := range r.Keys {
+			fmt.Fprintf(&b, "%-40s %-29s %14s %14s\n", k.Key, k.Rule, Count(k.NewlyDenied), Count(k.NewlyAllowed))
+		}
+	}
+	for i, d := range r.First {
+		if i == 0 {
+			b.WriteString("\nFirst differences\n")
+		}
+		fmt.Fprintf(&b, "%s %s %s (%s, line %d)\n  before: %s\n  after:  %s\n", day(d.TS), d.Method, d.Route, d.File, d.Line,
+			d.Before, d.After)
+	}
+	r.writeDoubts(&b)
+	return b.String()
+}
+
+// writeDoubts writes what could not be read or replayed.
+func (r *Report) writeDoubts(b *strings.Builder) {
+	for i, l := range r.Left {
+		if i == 0 {
+			b.WriteString("\nNot replayed, or not as it was\n")
+		}
+		b.WriteString("  " + l.Text + "\n")
+	}
+	if r.Log.Late > 0 {
+		fmt.Fprintf(b, "\nEvents that came too late to be sorted, replayed at the time of the one before: %s\n",
+			Count(float64(r.Log.Late)))
+	}
+	for i, p := range r.Log.Problems {
+		if i == 0 {
+			fmt.Fprintf(b, "\nLines that are no events: %s\n", Count(float64(r.Log.Corrupt)))
+		}
+		fmt.Fprintf(b, "  %s, line %d: %s\n", p.File, p.Line, p.Text)
+	}
+}
+
+func order[T cmp.Ordered](a, b T) int { return cmp.Compare(a, b) }

@@ -1,0 +1,333 @@
+package backtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"sluice/api/decide"
+	"sluice/limiter"
+	"sluice/rules"
+)
+
+// Bounds of suggestions.
+const (
+	// MaxWindows is the largest number of windows at once.
+	MaxWindows = 8
+	// MaxHeadroom is the largest headroom factor; the least is 1.
+	MaxHeadroom = 100
+	// maxPeaks bounds the keys whose peaks are kept for each window.
+	maxPeaks = 1_000_000
+)
+
+// SuggestOptions configure Suggest. Log, Rules, Rule and Windows are required.
+type SuggestOptions struct {
+	Log   *Log
+	Rules *rules.Set
+	// Rule is the name of the rule that says which requests count, by which key and with which weight.
+	Rule string
+	// Windows are 1 to MaxWindows windows of 1 ms to limiter.MaxWindow.
+	Windows []time.Duration
+	// Headroom is the factor between a peak and the suggested limit, 1 to MaxHeadroom.
+	Headroom float64
+	// MaxEvents, From, Until and Progress are those of Options.
+	MaxEvents   int64
+	From, Until int64
+	Progress    func(events int64)
+}
+
+// Suggestions are limits for one rule by the peaks of its keys.
+type Suggestions struct {
+	Rule     string  `json:"rule"`
+	From     int64   `json:"from"`
+	Until    int64   `json:"until"`
+	Events   int64   `json:"events"`
+	Cut      bool    `json:"cut"`
+	Headroom float64 `json:"headroom"`
+	// Requests and Keys are those that the rule counts, as what the events stand for.
+	Requests float64            `json:"requests"`
+	Keys     float64            `json:"keys"`
+	Windows  []WindowSuggestion `json:"windows"`
+	// Left is what could not be counted.
+	Left []Left    `json:"not_counted"`
+	Log  LogReport `json:"log"`
+}
+
+// WindowSuggestion has the suggestions for one window. Windows are those of the clock, as fixed_window counts them.
+type WindowSuggestion struct {
+	WindowMS int64        `json:"window_ms"`
+	Limits   []Suggestion `json:"limits"`
+}
+
+// Suggestion is one limit: the peak in a window of the given percentage of keys is Peak or less, and Limit is that
+// times the headroom. A limit of Limit would have denied Denied percent of the requests, of DeniedKeys keys.
+type Suggestion struct {
+	Percentile float64 `json:"percentile"`
+	Peak       int64   `json:"peak"`
+	Limit      int64   `json:"limit"`
+	Denied     float64 `json:"denied_percent"`
+	DeniedKeys float64 `json:"denied_keys"`
+}
+
+// percentiles of the peaks of keys; 100 is the most.
+var percentiles = []float64{50, 95, 99, 99.9, 100}
+
+// UnknownRuleError means that the rules have no such rule.
+type UnknownRuleError struct{ Rule string }
+
+// Error implements error.
+func (e *UnknownRuleError) Error() string {
+	return fmt.Sprintf("the rules have no active rule %q", e.Rule)
+}
+
+// counted are the units of one key in one window of the clock, and its peak.
+type counted struct {
+	from, units, peak int64
+	times             float64 // how many keys it stands for
+	requests          int64   // in this window
+}
+
+// window collects the counts of one window.
+type window struct {
+	ms      int64
+	keys    map[limiter.Key]*counted
+	ended   map[int64]ended // by units
+	partial int64
+}
+
+// ended are the windows of keys that had the same number of units.
+type ended struct{ windows, requests float64 }
+
+// Suggest counts the requests of a rule by key and window and suggests limits. The memory grows with the number of
+// keys, which is bounded.
+func Suggest(ctx context.Context, opt SuggestOptions) (*Suggestions, error) {
+	if opt.Headroom < 1 || opt.Headroom > MaxHeadroom || math.IsNaN(opt.Headroom) {
+		return nil, fmt.Errorf("the headroom must be between 1 and %d, not %g", MaxHeadroom, opt.Headroom)
+	}
+	if len(opt.Windows) == 0 || len(opt.Windows) > MaxWindows {
+		return nil, fmt.Errorf("there must be 1 to %d windows, not %d", MaxWindows, len(opt.Windows))
+	}
+	rule := opt.Rules.Named(opt.Rule)
+	if rule == nil {
+		return nil, &UnknownRuleError{opt.Rule}
+	}
+	s := &suggesting{opt: opt, rule: rule, needs: needsOf(opt.Rules, rule), left: map[string]int64{}}
+	for _, w := range opt.Windows {
+		if w < time.Millisecond || w.Milliseconds() > limiter.MaxWindow {
+			return nil, fmt.Errorf("a window must be between 1ms and %s, not %s",
+				time.Duration(limiter.MaxWindow)*time.Millisecond, w)
+		}
+		s.windows = append(s.windows, &window{ms: w.Milliseconds(), keys: map[limiter.Key]*counted{},
+			ended: map[int64]ended{}})
+	}
+	for n := int64(0); opt.MaxEvents == 0 || n < opt.MaxEvents; n++ {
+		e, err := opt.Log.Next(ctx)
+		switch {
+		case errors.Is(err, io.EOF):
+			return s.end(), nil
+		case err != nil:
+			return nil, err
+		case opt.Until > 0 && e.TS > opt.Until:
+			return s.end(), nil
+		case e.TS < opt.From:
+			continue
+		}
+		if opt.Progress != nil && n%progressEvery == 0 {
+			opt.Progress(n)
+		}
+		if err := s.event(ctx, e); err != nil {
+			return nil, err
+		}
+	}
+	s.out.Cut = true
+	return s.end(), nil
+}
+
+type suggesting struct {
+	opt     SuggestOptions
+	rule    *rules.Compiled
+	needs   needs
+	windows []*window
+	matches []rules.Match
+	out     Suggestions
+	left    map[string]int64
+	q       decide.Question
+}
+
+// event counts one event.
+func (s *suggesting) event(ctx context.Context, e *Entry) error {
+	from := e.Event
+	s.out.Events++
+	if s.out.From == 0 {
+		s.out.From = e.TS
+	}
+	s.out.Until = e.TS
+	if from.Op != "check" && from.Op != "charge" || from.Facts == nil {
+		return nil
+	}
+	if from.Rate < 100 && !from.Drawn {
+		s.left[leftNotDrawn]++
+		return nil
+	}
+	if err := question(from, &s.q); err != nil {
+		s.left[err.Error()]++
+		return nil
+	}
+	var err error
+	s.matches, err = s.opt.Rules.MatchContext(ctx, &s.q.Descriptor, s.q.Weight, time.UnixMilli(e.TS), s.matches[:0])
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(s.matches, func(m rules.Match) bool { return m.Rule == s.rule })
+	hashed, _ := concealed(from.Facts)
+	if hashed&s.needs.values & ^s.needs.scope != 0 {
+		s.left[partHashed]++
+		return nil
+	}
+	if i < 0 {
+		return nil
+	}
+	times := 1.0
+	if from.Rate < 100 {
+		if s.needs.scope&entity(from.Facts) == 0 {
+			s.left[partShared]++
+			return nil
+		}
+		times = 100 / from.Rate
+	}
+	m := &s.matches[i]
+	s.out.Requests += times
+	for _, w := range s.windows {
+		w.add(e.TS, m.Key, m.Weight, times)
+	}
+	return nil
+}
+
+// add adds one request.
+func (w *window) add(ts int64, key limiter.Key, units int64, times float64) {
+	c := w.keys[key]
+	if c == nil {
+		if len(w.keys) >= maxPeaks {
+			w.partial++
+			return
+		}
+		c = &counted{times: times}
+		w.keys[limiter.Key(strings.Clone(string(key)))] = c
+	}
+	if from := ts - ts%w.ms; from != c.from {
+		w.endWindow(c)
+		c.from = from
+	}
+	c.units = min(c.units+units, limiter.MaxExact)
+	c.requests++
+	c.peak = max(c.peak, c.units)
+}
+
+// endWindow remembers the counts of a window of a key.
+func (w *window) endWindow(c *counted) {
+	if c.requests > 0 {
+		at := w.ended[c.units]
+		at.windows += c.times
+		at.requests += c.times * float64(c.requests)
+		w.ended[c.units] = at
+	}
+	c.units, c.requests = 0, 0
+}
+
+// end makes the suggestions.
+func (s *suggesting) end() *Suggestions {
+	out, log := &s.out, s.opt.Log
+	out.Rule, out.Headroom = s.opt.Rule, s.opt.Headroom
+	out.Log = LogReport{Lines: log.Lines, Corrupt: log.Corrupt, Late: log.Late, Problems: log.Problems}
+	out.Left = []Left{}
+	for reason, n := range s.left {
+		l := Left{Reason: reason, Events: n}
+		if reason == partHashed || reason == partShared {
+			l.Rule, l.Facts = s.opt.Rule, s.needs.values.String()
+		}
+		l.Text = l.text()
+		out.Left = append(out.Left, l)
+	}
+	slices.SortFunc(out.Left, func(a, b Left) int { return order(a.Reason, b.Reason) })
+	out.Windows = []WindowSuggestion{}
+	for i, w := range s.windows {
+		ws, keys := w.suggest(s.opt.Headroom, out.Requests)
+		if i == 0 {
+			out.Keys = keys
+		}
+		out.Windows = append(out.Windows, ws)
+	}
+	return out
+}
+
+// suggest makes the suggestions of one window and returns how many keys there were.
+func (w *window) suggest(headroom, requests float64) (WindowSuggestion, float64) {
+	type one struct {
+		peak  int64
+		times float64
+	}
+	var peaks []one
+	keys := 0.0
+	for _, c := range w.keys {
+		w.endWindow(c)
+		peaks = append(peaks, one{c.peak, c.times})
+		keys += c.times
+	}
+	slices.SortFunc(peaks, func(a, b one) int { return order(a.peak, b.peak) })
+	out := WindowSuggestion{WindowMS: w.ms, Limits: []Suggestion{}}
+	for _, p := range percentiles {
+		if len(peaks) == 0 {
+			break
+		}
+		// The nearest rank: the least peak such that p percent of the keys have it or less.
+		need, sum, peak := p/100*keys, 0.0, peaks[len(peaks)-1].peak
+		for _, o := range peaks {
+			if sum += o.times; sum >= need {
+				peak = o.peak
+				break
+			}
+		}
+		s := Suggestion{Percentile: p, Peak: peak,
+			Limit: int64(min(math.Ceil(float64(peak)*headroom), float64(limiter.MaxExact)))}
+		for units, e := range w.ended {
+			if units > s.Limit {
+				// The units above the limit, as a part of the requests of these windows.
+				s.Denied += e.requests * float64(units-s.Limit) / float64(units)
+			}
+		}
+		if requests > 0 {
+			s.Denied = s.Denied / requests * 100
+		}
+		for _, o := range peaks {
+			if o.peak > s.Limit {
+				s.DeniedKeys += o.times
+			}
+		}
+		out.Limits = append(out.Limits, s)
+	}
+	return out, keys
+}
+
+// String writes the suggestions for people.
+func (s *Suggestions) String() string {
+	var b strings.Builder
+	day := func(ts int64) string { return time.UnixMilli(ts).UTC().Format("2006-01-02 15:04:05") }
+	fmt.Fprintf(&b, "%s, %s to %s UTC: %s requests of %s keys\n", s.Rule, day(s.From), day(s.Until), Count(s.Requests),
+		Count(s.Keys))
+	for _, w := range s.Windows {
+		fmt.Fprintf(&b, "\nin a window of %s, with a headroom of %g\n%12s %14s %14s  %s\n",
+			time.Duration(w.WindowMS)*time.Millisecond, s.Headroom, "KEYS BELOW", "PEAK", "LIMIT", "WOULD HAVE DENIED")
+		for _, l := range w.Limits {
+			fmt.Fprintf(&b, "%10g %% %14s %14s  %.3g %% of the requests, of %s keys\n", l.Percentile, Count(float64(l.Peak)),
+				Count(float64(l.Limit)), l.Denied, Count(l.DeniedKeys))
+		}
+	}
+	r := Report{Left: s.Left, Log: s.Log}
+	r.writeDoubts(&b)
+	return b.String()
+}
