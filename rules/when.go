@@ -225,8 +225,8 @@ func (k *keyer) holds(c *Compiled, weight int64) bool {
 	return holds
 }
 
-// ConditionNames returns the names that the rule's condition uses, in order: facts, functions, and variables of its own;
-// nil if it has none.
+// ConditionNames returns the names that the rule's condition uses, in order: facts, functions, and variables of its
+// own; nil if it has none.
 func (c *Compiled) ConditionNames() []string {
 	if c.when == nil {
 		return nil

@@ -141,8 +141,8 @@ func openKafka(cfg *config.Kafka, host *Host, password *secretfile.File, account
 	return kafkasink.Open(kafkasink.Options{Connection: connection, Account: account, Log: host.Log, Now: host.Now})
 }
 
-// KafkaConnection is the connection that settings describe, without its brokers and its topic. A file with a password is
-// read once.
+// KafkaConnection is the connection that settings describe, without its brokers and its topic. A file with a password
+// is read once.
 func KafkaConnection(cfg *config.KafkaConnection) (kafkasink.Connection, error) {
 	password := cfg.KafkaPassword
 	out := kafkasink.Connection{SASL: cfg.KafkaSASL, User: cfg.KafkaUser, Password: func() string { return password }}

@@ -159,7 +159,7 @@ func TestRecords_InKafka(t *testing.T) {
 // A Kafka that is connected and silent takes the drain timeout and no more: what is stopped after the decision log has
 // its time, and the log of the process says what became of every event.
 func TestRecords_AFrozenKafkaTakesNoTimeFromTheRestOfTheStop(t *testing.T) {
-	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	silent, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,11 +175,13 @@ func TestRecords_AFrozenKafkaTakesNoTimeFromTheRestOfTheStop(t *testing.T) {
 	}
 	n.cancel()
 	err = <-n.done
-	if err == nil || !strings.HasPrefix(err.Error(), "stop decision log in kafka: ") || strings.Contains(err.Error(), "\n") {
+	if err == nil || !strings.HasPrefix(err.Error(),
+		"stop decision log in kafka: ") || strings.Contains(err.Error(), "\n") {
 		t.Errorf("the stop says %v, want that only the decision log has something left", err)
 	}
 	want := fmt.Sprintf("produced=%v delivered=0 dropped=", produced)
-	if text := n.log.String(); !strings.Contains(text, want) || !strings.Contains(text, fmt.Sprintf("shutdown:%v", produced)) {
+	if text := n.log.String(); !strings.Contains(text, want) || !strings.Contains(text, fmt.Sprintf("shutdown:%v",
+		produced)) {
 		t.Errorf("the log has no %q: %s", want, text)
 	}
 }

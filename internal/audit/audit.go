@@ -46,7 +46,8 @@ type Query struct {
 // Actions are what entries can say was done. Readers must expect others.
 func Actions() []string {
 	return []string{
-		"create", "update", "delete", "rollback", "promote", "rotate", "import", "revoke", "reset", "drop", "disable", "enable",
+		"create", "update", "delete", "rollback", "promote", "rotate", "import", "revoke", "reset", "drop",
+			"disable", "enable",
 		"sign_out", "override_create", "override_update", "override_delete", "override_import",
 	}
 }
