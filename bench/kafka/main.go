@@ -25,8 +25,9 @@ func main() {
 	dir := flag.String("dir", "", "directory in which topics outlive a restart; empty keeps them in memory")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, *ports, *topic, *partitions, *discard, *dir); err != nil {
+	err := run(ctx, *ports, *topic, *partitions, *discard, *dir)
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "kafka:", err)
 		os.Exit(1)
 	}

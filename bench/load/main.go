@@ -47,7 +47,8 @@ func main() {
 	flag.BoolVar(&s.edits, "edits", false, "measure only edits of one rule among many on three nodes")
 	flag.StringVar(&s.before, "before", "",
 		"program of an earlier version: compare the CPU of a check in the scenarios of sluice, in turn with this version")
-	flag.DurationVar(&s.outage, "outage", 0, "measure only an outage of the decision log's Kafka of that length, up to 10m")
+	flag.DurationVar(&s.outage, "outage", 0,
+		"measure only an outage of the decision log's Kafka of that length, up to 10m")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	err := run(ctx, s)

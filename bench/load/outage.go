@@ -94,7 +94,7 @@ func outageOnly(ctx context.Context, s settings, dir string) error {
 	}
 	fmt.Printf("\nFirst event after the outage: %.1f s after the broker accepted connections.\n", (<-first).Seconds())
 	srv.end(15)
-	log, err := os.ReadFile(srv.cmd.Stderr.(*os.File).Name())
+	log, err := os.ReadFile(srv.log)
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 // process is a server that this command started and will stop by pid.
 type process struct {
 	cmd  *exec.Cmd
+	log  string // file with its output
 	done chan struct{}
 }
 
@@ -37,7 +38,7 @@ func startAs(ctx context.Context, cred *syscall.Credential, logFile string, env 
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start %s: %w (is it installed? try make deps)", name, err)
 	}
-	p := &process{cmd: cmd, done: make(chan struct{})}
+	p := &process{cmd: cmd, log: logFile, done: make(chan struct{})}
 	go func() {
 		defer close(p.done)
 		_ = cmd.Wait() // the exit status of a stopped server has no meaning

@@ -97,9 +97,8 @@ func table(w io.Writer, s settings, results []result) {
 		if share := median(r, withoutStore); share >= 0.001 {
 			name += fmt.Sprintf(" (%.1f %% by a fail mode)", share*100)
 		}
-		fmt.Fprintf(w, "| %s | %.0f | %s | %s | %s | %s | %s | %s | %s |\n", name, median(r, perSecond), us(median(r, serverCPU)),
-			redis,
-			ms(median(r, closedMedian)), ms(median(r, closedTail)), p50, p99, cpu)
+		fmt.Fprintf(w, "| %s | %.0f | %s | %s | %s | %s | %s | %s | %s |\n", name, median(r, perSecond),
+			us(median(r, serverCPU)), redis, ms(median(r, closedMedian)), ms(median(r, closedTail)), p50, p99, cpu)
 	}
 }
 
