@@ -1,7 +1,6 @@
 package deploy_test
 
 import (
-	"os"
 	"os/exec"
 	"regexp"
 	"strings"
@@ -10,67 +9,62 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// alerting is a file of rules for Prometheus.
-type alerting struct {
-	Groups []struct {
-		Name  string `yaml:"name"`
-		Rules []struct {
-			Record      string            `yaml:"record"`
-			Alert       string            `yaml:"alert"`
-			Expr        string            `yaml:"expr"`
-			For         string            `yaml:"for"`
-			Labels      map[string]string `yaml:"labels"`
-			Annotations map[string]string `yaml:"annotations"`
-		} `yaml:"rules"`
-	} `yaml:"groups"`
+// alertRule is an alert or a recording rule of alerts.yaml.
+type alertRule struct {
+	Record      string            `yaml:"record"`
+	Alert       string            `yaml:"alert"`
+	Expr        string            `yaml:"expr"`
+	For         string            `yaml:"for"`
+	Labels      map[string]string `yaml:"labels"`
+	Annotations map[string]string `yaml:"annotations"`
+}
+
+func readAlerts(t *testing.T) (all []alertRule) {
+	t.Helper()
+	var f struct {
+		Groups []struct {
+			Name  string      `yaml:"name"`
+			Rules []alertRule `yaml:"rules"`
+		} `yaml:"groups"`
+	}
+	if err := yaml.UnmarshalWithOptions([]byte(read(t, "alerts.yaml")), &f, yaml.Strict()); err != nil {
+		t.Fatal(err)
+	}
+	for _, g := range f.Groups {
+		all = append(all, g.Rules...)
+	}
+	return all
 }
 
 func TestAlerts_AskForMetricsThatThereAre(t *testing.T) {
-	text, err := os.ReadFile("alerts.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var f alerting
-	if err := yaml.UnmarshalWithOptions(text, &f, yaml.Strict()); err != nil {
-		t.Fatal(err)
-	}
-	docs, err := os.ReadFile("../docs/metrics.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	playbook, err := os.ReadFile("../docs/playbook.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	docs, playbook := read(t, "../docs/metrics.md"), read(t, "../docs/playbook.md")
 	seen, recorded := map[string]bool{}, map[string]bool{}
-	for _, g := range f.Groups {
-		for _, r := range g.Rules {
-			if r.Record != "" {
-				recorded[r.Record] = true
-			} else if want := "docs/playbook.md#" + strings.ToLower(r.Alert); r.Annotations["playbook"] != want ||
-				!strings.Contains(string(playbook), "\n## "+r.Alert+"\n") {
-				t.Errorf("%s has no section in the playbook, or does not link to it", r.Alert)
-			}
-			if r.Record == "" && (r.Alert == "" || seen[r.Alert] ||
-				r.Annotations["summary"] == "" || r.Labels["severity"] == "") {
-				t.Errorf("alert %q is there twice, or lacks a summary or a severity", r.Alert)
-			}
-			seen[r.Alert] = true
-			metrics := regexp.MustCompile(`sluice[_:][\w:]+`).FindAllString(r.Expr, -1)
-			if len(metrics) == 0 {
-				t.Errorf("%s asks for nothing: %s", r.Alert, r.Expr)
-			}
-			for _, m := range metrics {
-				if !recorded[m] && !strings.Contains(string(docs), "`"+m) {
-					t.Errorf("%s asks for %s, which docs/metrics.md does not have", r.Alert, m)
-				}
+	for _, r := range readAlerts(t) {
+		if r.Record != "" {
+			recorded[r.Record] = true
+		} else if want := "docs/playbook.md#" + strings.ToLower(r.Alert); r.Annotations["playbook"] != want ||
+			!strings.Contains(playbook, "\n## "+r.Alert+"\n") {
+			t.Errorf("%s has no section in the playbook, or does not link to it", r.Alert)
+		}
+		if r.Record == "" && (r.Alert == "" || seen[r.Alert] ||
+			r.Annotations["summary"] == "" || r.Labels["severity"] == "") {
+			t.Errorf("alert %q is there twice, or lacks a summary or a severity", r.Alert)
+		}
+		seen[r.Alert] = true
+		metrics := regexp.MustCompile(`sluice[_:][\w:]+`).FindAllString(r.Expr, -1)
+		if len(metrics) == 0 {
+			t.Errorf("%s asks for nothing: %s", r.Alert, r.Expr)
+		}
+		for _, m := range metrics {
+			if !recorded[m] && !strings.Contains(docs, "`"+m) {
+				t.Errorf("%s asks for %s, which docs/metrics.md does not have", r.Alert, m)
 			}
 		}
 	}
 	if !seen["SluiceHotKey"] {
 		t.Error("nothing tells of hot keys")
 	}
-	for _, section := range regexp.MustCompile(`(?m)^## (Sluice\w+)$`).FindAllStringSubmatch(string(playbook), -1) {
+	for _, section := range regexp.MustCompile(`(?m)^## (Sluice\w+)$`).FindAllStringSubmatch(playbook, -1) {
 		if !seen[section[1]] {
 			t.Errorf("the playbook has %s, which is no alert", section[1])
 		}

@@ -12,32 +12,40 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
+// panel is one of the dashboard.
+type panel struct {
+	Title   string
+	Targets []struct{ Expr string }
+}
+
+func readDashboard(t *testing.T) []panel {
+	t.Helper()
+	var board struct{ Panels []panel }
+	if err := json.Unmarshal([]byte(read(t, "dashboard.json")), &board); err != nil {
+		t.Fatal(err)
+	}
+	return board.Panels
+}
+
+func read(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(name) //nolint:gosec // the names are constants
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
 // Every expression of the dashboard parses, and asks for series that docs/metrics.md lists, which a test compares with
 // the registry, or that alerts.yaml records.
 func TestDashboard_AsksForMetricsThatThereAre(t *testing.T) {
-	read := func(name string) string {
-		text, err := os.ReadFile(name) //nolint:gosec // the names are constants
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(text)
-	}
-	var board struct {
-		Panels []struct {
-			Title   string
-			Targets []struct{ Expr string }
-		}
-	}
-	if err := json.Unmarshal([]byte(read("dashboard.json")), &board); err != nil {
-		t.Fatal(err)
-	}
-	docs, recorded := read("../docs/metrics.md"), read("alerts.yaml")
+	docs, recorded := read(t, "../docs/metrics.md"), read(t, "alerts.yaml")
 	type rule struct {
 		Record string `yaml:"record"`
 		Expr   string `yaml:"expr"`
 	}
 	var rules []rule
-	for _, p := range board.Panels {
+	for _, p := range readDashboard(t) {
 		if len(p.Targets) == 0 {
 			t.Errorf("%s asks for nothing", p.Title)
 		}
