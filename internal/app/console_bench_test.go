@@ -307,7 +307,7 @@ func count(r *fleet.Recorder, rule *rules.Rule) {
 			func() string { return "user:42" })
 	}
 	d := fleet.Decided{Allowed: rule.ID%7 != 0}
-	r.Request(d)
-	r.Limit(rule.Name, d)
+	r.Request(&d)
+	r.Limit(rule.Name, &d)
 	r.Top(rule.Name, stats.ByKey, "user:42", d.Allowed, 1)
 }

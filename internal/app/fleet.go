@@ -74,9 +74,9 @@ func (f *fleetReporter) ObserveDecision(d *decide.Decision) {
 			}
 		}
 		if !la.Candidate { // the enforced limit counts the request
-			one := decided(a, i)
-			one.Use = useOf(la)
-			f.recorder.Limit(name, one)
+			one := fleet.Decided{Use: useOf(la)}
+			decided(a, i, &one)
+			f.recorder.Limit(name, &one)
 			whole.WouldDeny = whole.WouldDeny || whole.Allowed && one.WouldDeny
 			rescued = rescued && (one.Allowed || one.WouldAllow)
 			if weight > 0 {
@@ -96,7 +96,7 @@ func (f *fleetReporter) ObserveDecision(d *decide.Decision) {
 		f.recorder.KeepAllowed(f.sampleAllowed(q, a))
 	}
 	whole.WouldAllow = rescued && len(a.Limits) > 0
-	f.recorder.Request(whole)
+	f.recorder.Request(&whole)
 	if !whole.Allowed && a.Strictest >= 0 && a.Strictest < len(a.Limits) {
 		f.recorder.DeniedKey("", factsOf(&a.Limits[a.Strictest]))
 	}
@@ -109,11 +109,12 @@ func (f *fleetReporter) ObserveDecision(d *decide.Decision) {
 	}
 }
 
-// decided is how the limit at i of an answer was decided, which is not a candidate, and how its candidate would have.
-func decided(a *decide.Answer, i int) fleet.Decided {
+// decided says in d how the limit at i of an answer was decided, which is not a candidate, and how its candidate would
+// have. It returns nothing, because copying what was just written in parts makes a processor wait.
+func decided(a *decide.Answer, i int, d *fleet.Decided) {
 	la := &a.Limits[i]
-	d := fleet.Decided{Allowed: la.Decision.Allowed || la.Shadow, Soft: la.Soft && !la.Shadow,
-		Elastic: la.Elastic && !la.Shadow, Degraded: la.Degraded != ""}
+	d.Allowed, d.Degraded = la.Decision.Allowed || la.Shadow, la.Degraded != ""
+	d.Soft, d.Elastic = la.Soft && !la.Shadow, la.Elastic && !la.Shadow
 	d.Shed = !d.Allowed && la.Shed != ""
 	d.WouldDeny = la.Shadow && !la.Decision.Allowed
 	for j := i + 1; j < len(a.Limits); j++ {
@@ -122,7 +123,6 @@ func decided(a *decide.Answer, i int) fleet.Decided {
 			d.WouldAllow = !d.Allowed && c.Decision.Allowed
 		}
 	}
-	return d
 }
 
 // useOf is the use of a limit after a decision. A weight that was denied counts as used.

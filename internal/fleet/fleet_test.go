@@ -71,12 +71,12 @@ func newNode(id string, b fleet.Board, c *clock) node {
 // decide lets a node allow and deny by one rule.
 func (n node) decide(rule string, allowed, denied int) {
 	for range allowed {
-		n.Request(fleet.Decided{Allowed: true})
-		n.Limit(rule, fleet.Decided{Allowed: true})
+		n.Request(&fleet.Decided{Allowed: true})
+		n.Limit(rule, &fleet.Decided{Allowed: true})
 	}
 	for i := range denied {
-		n.Request(fleet.Decided{})
-		n.Limit(rule, fleet.Decided{})
+		n.Request(&fleet.Decided{})
+		n.Limit(rule, &fleet.Decided{})
 		key := fmt.Sprintf("user:%d", i%3)
 		n.Denied(rule, func() fleet.Request {
 			return fleet.Request{Rule: rule, Key: key, Mode: "enforce", Route: "/v1/x"}
@@ -93,10 +93,10 @@ func TestFigures_OfAllNodesAddUp(t *testing.T) {
 			a, b := newNode("a", board, c), newNode("b", board, c)
 			a.decide("charges", 5, 2)
 			b.decide("charges", 10, 1)
-			b.Limit("trial", fleet.Decided{Allowed: true, WouldDeny: true})
-			b.Limit("charges", fleet.Decided{Allowed: true, WouldDeny: true, Degraded: true, Use: stats.UseOf(6, 10)})
-			a.Limit("charges", fleet.Decided{Allowed: true, Use: stats.UseOf(9, 10)})
-			a.Limit("charges", fleet.Decided{Allowed: true, Use: stats.UseOf(1, 10)})
+			b.Limit("trial", &fleet.Decided{Allowed: true, WouldDeny: true})
+			b.Limit("charges", &fleet.Decided{Allowed: true, WouldDeny: true, Degraded: true, Use: stats.UseOf(6, 10)})
+			a.Limit("charges", &fleet.Decided{Allowed: true, Use: stats.UseOf(9, 10)})
+			a.Limit("charges", &fleet.Decided{Allowed: true, Use: stats.UseOf(1, 10)})
 			at := c.now()
 			a.Post(ctx)
 			b.Post(ctx)
@@ -223,7 +223,7 @@ func TestRecorder_IsBounded(t *testing.T) {
 	board := fleet.NewMemory(c.now)
 	n := newNode("a", board, c)
 	for i := range 30_000 {
-		n.Limit(fmt.Sprintf("rule-%d", i), fleet.Decided{Allowed: true})
+		n.Limit(fmt.Sprintf("rule-%d", i), &fleet.Decided{Allowed: true})
 		n.Denied("flood", func() fleet.Request { return fleet.Request{Rule: "flood"} })
 	}
 	n.Post(t.Context())
@@ -255,8 +255,8 @@ func BenchmarkRecorder(b *testing.B) {
 	r := fleet.NewRecorder()
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
-			r.Request(fleet.Decided{Allowed: true})
-			r.Limit("charges", fleet.Decided{Allowed: true, Use: 40})
+			r.Request(&fleet.Decided{Allowed: true})
+			r.Limit("charges", &fleet.Decided{Allowed: true, Use: 40})
 			if weight := r.Weight(); weight > 0 {
 				r.Top("charges", stats.ByKey, "user:42", true, weight)
 			}

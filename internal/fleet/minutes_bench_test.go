@@ -62,9 +62,9 @@ func postRules(b *testing.B, board fleet.Board, c *clock, rules, times int, ever
 	for range times {
 		for _, n := range nodes {
 			for i := range rules {
-				n.Limit(fmt.Sprintf("charges-per-user-%05d", i), fleet.Decided{Allowed: i%7 != 0})
+				n.Limit(fmt.Sprintf("charges-per-user-%05d", i), &fleet.Decided{Allowed: i%7 != 0})
 			}
-			n.Request(fleet.Decided{Allowed: true})
+			n.Request(&fleet.Decided{Allowed: true})
 			n.Post(b.Context())
 		}
 		c.add(every)

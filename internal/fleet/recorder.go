@@ -56,7 +56,7 @@ type tally struct {
 	_   [56]byte
 }
 
-func (t *tally) count(d Decided) {
+func (t *tally) count(d *Decided) {
 	if d.Allowed {
 		t.allowed.Add(1)
 	} else {
@@ -64,7 +64,7 @@ func (t *tally) count(d Decided) {
 	}
 	for was := t.use.Load(); d.Use > was && !t.use.CompareAndSwap(was, d.Use); was = t.use.Load() {
 	}
-	if d == (Decided{Allowed: d.Allowed, Use: d.Use}) {
+	if !d.Soft && !d.Elastic && !d.Shed && !d.Degraded && !d.WouldDeny && !d.WouldAllow {
 		return // most are nothing else
 	}
 	for _, also := range []struct {
@@ -98,11 +98,11 @@ func NewRecorder() *Recorder {
 	return r
 }
 
-// Request counts one request as a whole.
-func (r *Recorder) Request(d Decided) { r.all.count(d) }
+// Request counts one request as a whole. It keeps nothing of d.
+func (r *Recorder) Request(d *Decided) { r.all.count(d) }
 
-// Limit counts one limit of a request under the name of its rule.
-func (r *Recorder) Limit(rule string, d Decided) {
+// Limit counts one limit of a request under the name of its rule. It keeps nothing of d.
+func (r *Recorder) Limit(rule string, d *Decided) {
 	entry, known := r.rules.Load(rule)
 	if !known {
 		if r.known.Load() >= maxRules {

@@ -165,8 +165,8 @@ func (w *world) start() *node {
 func (n *node) decide(rule string, allowed, denied int) {
 	for i := range allowed + denied {
 		d := fleet.Decided{Allowed: i < allowed}
-		n.Request(d)
-		n.Limit(rule, d)
+		n.Request(&d)
+		n.Limit(rule, &d)
 	}
 }
 

@@ -1,8 +1,6 @@
 package telemetry
 
 import (
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -18,14 +16,7 @@ const objectiveTime = 25 * time.Millisecond
 // checks counts operations and their times, once each: all that is served about requests as a whole
 // is a sum of the same histograms. It is safe for concurrent use.
 type checks struct {
-	mu   sync.Mutex
-	seen atomic.Pointer[[]checkSeries]
-}
-
-// checkSeries are the times of the operations of a kind.
-type checkSeries struct {
-	kind  checkKind
-	times *latency
+	times fewHandles[checkKind, *latency]
 }
 
 // checkKind is what is told apart. Its values are from bounded lists. The fields that differ most
@@ -41,40 +32,9 @@ type checkKind struct {
 // observe counts one operation.
 func (c *checks) observe(d *decide.Decision) {
 	a := d.Answer
-	c.times(checkKind{op: a.Op, allowed: a.Verdict == decide.Allowed,
-		failMode: a.Degraded != "" || a.Verdict == decide.Unavailable, outcome: d.Outcome, by: d.By}).observe(d.Took, 1)
-}
-
-// times returns the histogram of a kind. A node sees few kinds, and the usual ones first, so that
-// this is quicker than a map. Reading takes no lock.
-func (c *checks) times(kind checkKind) *latency {
-	if seen := c.seen.Load(); seen != nil {
-		if l := find(*seen, kind); l != nil {
-			return l
-		}
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	var next []checkSeries
-	if seen := c.seen.Load(); seen != nil {
-		if l := find(*seen, kind); l != nil {
-			return l
-		}
-		next = append(next, *seen...)
-	}
-	l := new(latency)
-	next = append(next, checkSeries{kind, l})
-	c.seen.Store(&next)
-	return l
-}
-
-func find(seen []checkSeries, kind checkKind) *latency {
-	for i := range seen {
-		if seen[i].kind == kind {
-			return seen[i].times
-		}
-	}
-	return nil
+	kind := checkKind{op: a.Op, allowed: a.Verdict == decide.Allowed,
+		failMode: a.Degraded != "" || a.Verdict == decide.Unavailable, outcome: d.Outcome, by: d.By}
+	c.times.get(kind, func(checkKind) *latency { return new(latency) }).observe(d.Took, 1)
 }
 
 var (
@@ -107,26 +67,23 @@ func (c *checks) Collect(out chan<- prometheus.Metric) {
 		requests[v] = 0
 	}
 	var met, late, failMode int64
-	seen := c.seen.Load()
-	if seen == nil {
-		seen = new([]checkSeries)
-	}
-	for _, s := range *seen {
+	for _, s := range c.times.all() {
+		kind := s.key
 		var now durations
-		now.add(s.times)
-		of := label{s.kind.op, s.kind.allowed}
+		now.add(s.of)
+		of := label{kind.op, kind.allowed}
 		if times[of] == nil {
 			times[of] = new(durations)
 		}
 		times[of].join(&now)
-		if s.kind.outcome == "" {
+		if kind.outcome == "" {
 			continue
 		}
 		all, within := now.count(objectiveTime)
-		requests[[2]string{s.kind.outcome, s.kind.by}] += all
+		requests[[2]string{kind.outcome, kind.by}] += all
 		switch {
-		case s.kind.op != limiter.OpTake:
-		case s.kind.failMode:
+		case kind.op != limiter.OpTake:
+		case kind.failMode:
 			failMode += all
 		default:
 			met, late = met+within, late+all-within

@@ -11,7 +11,7 @@ type envoy struct {
 	calls, domains, refused *prometheus.CounterVec
 
 	names        names // of domains
-	callSeries   handles[questionKey, prometheus.Counter]
+	callSeries   fewHandles[questionKey, prometheus.Counter]
 	domainSeries handles[domainKey, prometheus.Counter]
 }
 

@@ -146,13 +146,15 @@ func (m *Metrics) Swapped(set *rules.Set) {
 	for _, pool := range m.poolNames.remove(func(name string) bool { return set.Pool(name) == nil }) {
 		m.shed.DeletePartialMatch(prometheus.Labels{"pool": pool})
 	}
-	removed := m.ruleNames.remove(func(name string) bool {
+	gone := func(name string) bool {
 		return name != "" && name != rules.DirectRule && set.Named(name) == nil
-	})
-	if len(removed) == 0 {
-		return
 	}
-	m.series.decisions.forget(func(k limitKey) bool { return slices.Contains(removed, k.rule) })
+	removed := m.ruleNames.remove(gone)
+	for _, name := range m.series.rules.forget(gone) {
+		if name != otherNames && !slices.Contains(removed, name) {
+			removed = append(removed, name)
+		}
+	}
 	for _, name := range removed {
 		label := prometheus.Labels{"rule": name}
 		m.decisions.DeletePartialMatch(label)

@@ -59,9 +59,10 @@ func (m *Metrics) ObserveDecision(d *decide.Decision) {
 		if la.Returned {
 			continue
 		}
-		name := m.ruleNames.label(la.Series())
-		m.series.decisions.get(limitKey{name, la.Mode(), la.Decision.Allowed}, func(k limitKey) prometheus.Counter {
-			return m.decisions.WithLabelValues(k.rule, k.mode, outcome(k.allowed))
+		of := m.ofRule(la.Series())
+		name := of.label
+		of.decisions.get(limitKey{la.Mode(), la.Decision.Allowed}, func(k limitKey) prometheus.Counter {
+			return m.decisions.WithLabelValues(name, k.mode, outcome(k.allowed))
 		}).Inc()
 		if (la.Soft || la.Elastic) && !la.Shadow {
 			m.above.WithLabelValues(name, la.Throttle()).Inc()
@@ -133,51 +134,24 @@ func outcome(allowed bool) string {
 	return "denied"
 }
 
-// handles caches the series of a vector by their labels, which are the key K. Without it,
-// finding a series would cost a hash of all label values, a lock and a comparison, four
-// times a check. Reading takes no lock. Keys must come from bounded lists.
-type handles[K comparable, S any] struct {
-	mu   sync.Mutex
-	seen atomic.Pointer[map[K]S]
+// ruleSeries are the series of a rule that every check counts in.
+type ruleSeries struct {
+	label     string
+	decisions fewHandles[limitKey, prometheus.Counter]
 }
 
-// get returns the series of a key. It calls find the first time.
-func (h *handles[K, S]) get(key K, find func(K) S) S {
-	if seen := h.seen.Load(); seen != nil {
-		if s, ok := (*seen)[key]; ok {
-			return s
-		}
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	next := map[K]S{}
-	if seen := h.seen.Load(); seen != nil {
-		if s, ok := (*seen)[key]; ok {
-			return s
-		}
-		next = maps.Clone(*seen)
-	}
-	s := find(key)
-	next[key] = s
-	h.seen.Store(&next)
-	return s
-}
-
-// forget drops the series of the keys that deleted selects.
-func (h *handles[K, S]) forget(deleted func(K) bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if seen := h.seen.Load(); seen != nil {
-		next := maps.Clone(*seen)
-		maps.DeleteFunc(next, func(k K, _ S) bool { return deleted(k) })
-		h.seen.Store(&next)
-	}
-}
-
-// limitKey is the labels of sluice_decisions_total. rule is the label, not the name.
+// limitKey is the labels of sluice_decisions_total, without the rule.
 type limitKey struct {
-	rule, mode string
-	allowed    bool
+	mode    string
+	allowed bool
+}
+
+// ofRule returns the series of a rule. All rules beyond the bound on names share those of otherNames.
+func (m *Metrics) ofRule(name string) *ruleSeries {
+	if of, ok := m.series.rules.find(name); ok {
+		return of
+	}
+	return m.series.rules.get(m.ruleNames.label(name), func(label string) *ruleSeries { return &ruleSeries{label: label} })
 }
 
 // unitsKey is the labels of sluice_account_units_total.
@@ -188,9 +162,9 @@ type questionKey struct{ face, result string }
 
 // series caches the series that every check counts in.
 type series struct {
-	decisions handles[limitKey, prometheus.Counter]
-	units     handles[unitsKey, prometheus.Counter]
-	questions handles[questionKey, prometheus.Counter]
+	rules     handles[string, *ruleSeries]
+	units     fewHandles[unitsKey, prometheus.Counter]
+	questions fewHandles[questionKey, prometheus.Counter]
 }
 
 // maxRuleLabels bounds the names of rules that become label values, so that a large
