@@ -52,7 +52,7 @@ func (d *Doctor) Rule(ctx context.Context, r *rules.Rule) (Report, error) {
 			return nil, Keys{}
 		}
 		out.Partial = answer.Partial
-		return answer.Series[0].Points, Keys{answer.Top, answer.TopRest}
+		return answer.Series[0].Points, Keys{answer.Top, answer.TopRest, answer.Denied}
 	}
 	from, to := WeekOf(d.Now)
 	f.Hours, _ = read(stats.Query{Rule: r.Name, From: from, To: to, Step: time.Hour})

@@ -136,6 +136,28 @@ var sides = []struct {
 		},
 	},
 	{
+		name: "share of many keys together", finding: doctor.TooStrict, not: 36, found: 16,
+		play: func(p *played, n int64) { // around 100/4, by what the estimate of 200 keys may differ
+			p.blurred = true
+			for i := range 200 {
+				p.allow(fmt.Sprintf("user:%d", i), hour, 150)
+				p.deny(fmt.Sprintf("user:%d", i), hour, n)
+			}
+		},
+	},
+	{
+		name: "many keys, of which few are denied", finding: doctor.TooStrict, not: 5, found: 40,
+		play: func(p *played, n int64) {
+			p.blurred = true
+			for i := range int64(200) {
+				p.allow(fmt.Sprintf("user:%d", i), hour, 150)
+				if i < n {
+					p.deny(fmt.Sprintf("user:%d", i), hour, 10)
+				}
+			}
+		},
+	},
+	{
 		name: "minutes in which as much passed", finding: doctor.TooStrict, not: 2, found: 1,
 		play: func(p *played, n int64) { // ten minutes with denials, of which n have nothing else
 			strictDay(p, 10, 1)

@@ -109,18 +109,15 @@ func abuse(f *Facts) *Finding {
 }
 
 func strict(f *Facts) *Finding {
-	_, since, ok := f.lastDay()
-	keys := f.surelyDenied()
-	if !ok || !f.enforced() || len(keys) < manyKeys {
+	of, since, ok := f.lastDay()
+	if !ok || !f.enforced() {
 		return nil
 	}
-	var little, minutes, passed int64
-	for i := range keys {
-		k := &keys[i]
-		if most := k.Denied + 2*k.Error; most*100 <= littleDenied*(most+max(0, k.Allowed-k.Error)) {
-			little++
-		}
+	found := f.littleDenied()
+	if found == nil {
+		found = f.littleDeniedTogether(of)
 	}
+	var minutes, passed int64
 	for i := range f.Minutes {
 		m := &f.Minutes[i]
 		if m.Denied == 0 {
@@ -131,14 +128,52 @@ func strict(f *Facts) *Finding {
 			passed++
 		}
 	}
-	if little*100 < nearlyAll*int64(len(keys)) || minutes == 0 || passed*100 < nearlyAll*minutes {
+	if found == nil || minutes == 0 || passed*100 < nearlyAll*minutes {
 		return nil
 	}
-	return &Finding{Finding: TooStrict, Since: since, Link: f.traffic(),
-		Numbers: map[string]int64{"keys": int64(len(keys)), "keys_little_above": little, "minutes": minutes,
-			"minutes_passed": passed},
-		Text: fmt.Sprintf("At least %d keys were denied, %d of them only a little above the limit and let through soon "+
-			"after.", len(keys), little)}
+	found.Finding, found.Since, found.Link = TooStrict, since, f.traffic()
+	found.Text += " and let through soon after."
+	found.Numbers["minutes"], found.Numbers["minutes_passed"] = minutes, passed
+	return found
+}
+
+// littleDenied begins a finding if many keys were denied, nearly all of them a little. It knows the most active keys.
+func (f *Facts) littleDenied() *Finding {
+	keys, little := f.surelyDenied(), int64(0)
+	for i := range keys {
+		k := &keys[i]
+		if most := k.Denied + 2*k.Error; most*100 <= littleDenied*(most+max(0, k.Allowed-k.Error)) {
+			little++
+		}
+	}
+	if len(keys) < manyKeys || little*100 < nearlyAll*int64(len(keys)) {
+		return nil
+	}
+	return &Finding{Numbers: map[string]int64{"keys": int64(len(keys)), "keys_little_above": little},
+		Text: fmt.Sprintf("At least %d keys were denied, %d of them only a little above the limit", len(keys), little)}
+}
+
+// littleDeniedTogether begins a finding if many keys were denied, and together a little: too many keys for the counts
+// of the most active ones to say something. Each key that was denied passed its limit at least once before.
+func (f *Facts) littleDeniedTogether(of stats.Figures) *Finding {
+	n, mayDiffer, known := f.Keys.Denied.Estimate()
+	keys := n - mayDiffer
+	l, err := f.Rule.LimiterLimit()
+	if !known || err != nil || keys < manyKeys || f.Keys.Rest == 0 || !f.bursts() || f.Rule.Traits().Slots ||
+		of.Degraded > 0 || of.Shed > 0 {
+		return nil
+	}
+	each := l.Count
+	if l.Burst > 0 {
+		each = min(each, l.Burst)
+	}
+	passed := min(keys*each, of.Allowed)
+	if of.Denied*100 > littleDenied*(of.Denied+passed) {
+		return nil
+	}
+	return &Finding{Numbers: map[string]int64{"keys": keys, "denied": of.Denied, "passed_of_keys": passed},
+		Text: fmt.Sprintf("At least %d keys were denied, together at most %d %% of their requests", keys,
+			(of.Denied*100+of.Denied+passed-1)/(of.Denied+passed))}
 }
 
 // surelyPassed is how many requests of a period surely passed within the limit.

@@ -34,6 +34,8 @@ type Keys struct {
 	Rows []stats.Row
 	// Rest is the largest number of decisions that any other key may have had.
 	Rest int64
+	// Denied are the distinct keys that were denied.
+	Denied stats.Distinct
 }
 
 // Denials are those of a rule.

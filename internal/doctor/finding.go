@@ -64,8 +64,9 @@ var Kinds = []Kind{
 			mostDenied, enoughInADay)},
 	{TooStrict, "Too strict",
 		fmt.Sprintf("in the last day, at least %d keys were denied; %d %% of them had at most %d %% of their "+
-			"requests denied; and in %d %% of the minutes with denials, or in the minute after, more "+
-			"passed than was denied", manyKeys, nearlyAll, littleDenied, nearlyAll)},
+			"requests denied, or all of them together, if they are too many to be known one by one; and in %d %% "+
+			"of the minutes with denials, or in the minute after, more passed than was denied", manyKeys, nearlyAll,
+			littleDenied, nearlyAll)},
 	{Abuse, "Few keys make most denials",
 		fmt.Sprintf("in the last day, at most %d of at least %d keys made at least %d %% of at least %d "+
 			"denials", fewKeys, manyKeys, abuseShare, enoughInADay)},

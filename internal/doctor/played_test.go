@@ -21,6 +21,8 @@ type played struct {
 	decisions []decision
 	// rest is that of keys, error that of rows.
 	rest, error int64
+	// blurred is whether the keys are too many for the counts of the most active ones to be sure.
+	blurred bool
 	partial     error
 	overrides   []rules.Override
 }
@@ -61,6 +63,7 @@ func (p *played) Stats(_ context.Context, q stats.Query) (stats.Result, error) {
 		points = append(points, stats.Point{At: at, Known: !at.Before(p.known), Peak: -1})
 	}
 	rows, seconds := map[string]*stats.Row{}, map[time.Time]int64{}
+	sketches := stats.NewSketches()
 	for _, d := range p.decisions {
 		if d.rule != q.Rule || d.at.Before(q.From) || !d.at.Before(q.To) || d.at.Before(p.known) {
 			continue
@@ -77,9 +80,17 @@ func (p *played) Stats(_ context.Context, q stats.Query) (stats.Result, error) {
 		}
 		row.Allowed += d.Allowed
 		row.Denied += d.Denied
+		if d.Denied > 0 {
+			sketches.Denied(d.key)
+		}
+		if p.blurred {
+			row.Error += d.Total()
+			out.TopRest = max(out.TopRest, row.Error)
+		}
 	}
 	out.Series = []stats.Series{{Rule: q.Rule, Points: points}}
 	if q.By != "" {
+		out.Denied = sketches.Tops()[stats.ByKey].Denied
 		for _, row := range rows {
 			out.Top = append(out.Top, *row)
 		}

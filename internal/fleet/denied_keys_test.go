@@ -1,6 +1,7 @@
 package fleet_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -32,6 +33,44 @@ func TestDeniedKeys_CountOnceAnHour(t *testing.T) {
 			if got, _, known := found[rule][stats.ByKey].Denied.Estimate(); got != want || !known {
 				t.Errorf("%s: %d keys were denied (known %v), want %d", rule, got, known, want)
 			}
+		}
+	}
+}
+
+// A node counts the keys of a bounded number of rules. Of the others it says that it does not know them, so that the
+// count of another node is not taken for the count of all.
+func TestDeniedKeys_OfRulesBeyondTheBoundAreUnknown(t *testing.T) {
+	c := newClock()
+	board := fleet.NewMemory(c.now)
+	full, other := newNode("full", board, c), newNode("other", board, c)
+	read := fleet.NewReader(board, c.now)
+	for hour := range 2 {
+		for i := range 1000 {
+			full.DeniedKey(fmt.Sprintf("rule-%d", i), "{user:1}")
+		}
+		for range 3 {
+			full.Top("beyond", stats.ByKey, "user:1", false, 4)
+			full.DeniedKey("beyond", "{user:1}")
+		}
+		other.Top("beyond", stats.ByKey, "user:2", false, 1)
+		other.DeniedKey("beyond", "{user:2}")
+		other.DeniedKey("rule-999", "{user:2}")
+		at := c.now().Unix() / 3600
+		for range 10 { // a node posts some rules at a time; the first time, an hour ends meanwhile
+			full.Post(t.Context())
+			other.Post(t.Context())
+			c.add(time.Minute)
+		}
+		found, err := read.Tops(t.Context(), at, []string{"beyond", "rule-999"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		top := found["beyond"][stats.ByKey]
+		if n, _, known := top.Denied.Estimate(); known || top.Rest != 12 {
+			t.Errorf("hour %d: %d keys were denied (known %v), any other had at most %d decisions", hour, n, known, top.Rest)
+		}
+		if n, _, known := found["rule-999"][stats.ByKey].Denied.Estimate(); n != 2 || !known {
+			t.Errorf("hour %d: %d keys of a rule within the bound were denied (known %v)", hour, n, known)
 		}
 	}
 }

@@ -31,7 +31,9 @@ type tops struct {
 
 	mu    sync.Mutex
 	rules map[string]*stats.Sketches
-	// changed are the rules with new counts since they were last posted.
+	// beyond are the rules above maxTops, at most maxRules, with how many of their decisions were not counted.
+	beyond map[string]int64
+	// changed are the rules with new counts since they were last posted; of beyond, those that were not posted yet.
 	changed map[string]bool
 }
 
@@ -59,7 +61,7 @@ func (t *tops) pace() {
 // Top counts a decision of a rule ("" for the request as a whole) by a key, route or tenant, as stats.ByKey says.
 // weight is that of Weight.
 func (r *Recorder) Top(rule, by, value string, allowed bool, weight int64) {
-	r.tops.count(rule, func(s *stats.Sketches) { s.Add(by, value, allowed, weight) })
+	r.tops.count(rule, weight, func(s *stats.Sketches) { s.Add(by, value, allowed, weight) })
 }
 
 // DeniedKey counts a key that a rule denied ("" for the request as a whole) among the distinct ones.
@@ -71,21 +73,25 @@ func (r *Recorder) DeniedKey(rule, key string) {
 		return
 	}
 	of.Store(h)
-	t.count(rule, func(s *stats.Sketches) { s.Denied(key) })
+	t.count(rule, 0, func(s *stats.Sketches) { s.Denied(key) })
 }
 
-// count counts something in the sketches of a rule.
-func (t *tops) count(rule string, add func(*stats.Sketches)) {
+// count counts something of so many decisions in the sketches of a rule.
+func (t *tops) count(rule string, decisions int64, add func(*stats.Sketches)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.rules == nil {
+		t.rules, t.beyond, t.changed = map[string]*stats.Sketches{}, map[string]int64{}, map[string]bool{}
+	}
 	s := t.rules[rule]
+	if s == nil && len(t.rules) >= maxTops {
+		if before, known := t.beyond[rule]; known || len(t.beyond) < maxRules {
+			t.beyond[rule] = before + decisions
+			t.changed[rule] = t.changed[rule] || !known
+		}
+		return
+	}
 	if s == nil {
-		if len(t.rules) >= maxTops {
-			return
-		}
-		if t.rules == nil {
-			t.rules, t.changed = map[string]*stats.Sketches{}, map[string]bool{}
-		}
 		s = stats.NewSketches()
 		t.rules[rule] = s
 	}
@@ -94,19 +100,29 @@ func (t *tops) count(rule string, add func(*stats.Sketches)) {
 }
 
 // take returns the tops of up to most rules with new counts. forget returns those of all such rules, and begins anew.
+// Those of a rule beyond maxTops say that its keys are unknown.
 func (t *tops) take(most int, forget bool) map[string]stats.Tops {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if forget {
+		for rule := range t.beyond {
+			t.changed[rule] = true
+		}
+	}
 	out := map[string]stats.Tops{}
-	for rule := range t.changed {
+	for rule, changed := range t.changed {
 		if len(out) == most && !forget {
 			break
 		}
-		out[rule] = t.rules[rule].Tops()
+		if s := t.rules[rule]; s != nil {
+			out[rule] = s.Tops()
+		} else if changed {
+			out[rule] = stats.UnknownTops(t.beyond[rule])
+		}
 		delete(t.changed, rule)
 	}
 	if forget {
-		t.rules = nil
+		t.rules, t.beyond = nil, nil
 		t.hour.Add(1)
 	}
 	return out
@@ -117,7 +133,8 @@ func (t *tops) again(rules map[string]stats.Tops) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for rule := range rules {
-		if t.rules[rule] != nil {
+		_, beyond := t.beyond[rule]
+		if t.rules[rule] != nil || beyond {
 			t.changed[rule] = true
 		}
 	}

@@ -121,6 +121,15 @@ func (s *Sketches) Tops() Tops {
 	return out
 }
 
+// UnknownTops are those of a rule of which nobody counted the keys, routes and tenants of so many decisions.
+func UnknownTops(decisions int64) Tops {
+	out := Tops{}
+	for _, by := range counted {
+		out[by] = Top{Rest: decisions}
+	}
+	return out
+}
+
 // cut keeps the most active entries.
 func (t Top) cut(most int) Top {
 	slices.SortFunc(t.Entries, func(a, b TopEntry) int {
