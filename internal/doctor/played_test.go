@@ -22,9 +22,9 @@ type played struct {
 	// rest is that of keys, error that of rows.
 	rest, error int64
 	// blurred is whether the keys are too many for the counts of the most active ones to be sure.
-	blurred bool
-	partial     error
-	overrides   []rules.Override
+	blurred   bool
+	partial   error
+	overrides []rules.Override
 }
 
 type decision struct {

@@ -7,7 +7,6 @@ import (
 	"net/netip"
 	"reflect"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -275,37 +274,6 @@ func TestLog_DropsWhatDoesNotFitAndCountsIt(t *testing.T) {
 	if got := f.account.Totals(); got.Dropped[Shutdown.String()] != 1 {
 		t.Errorf("after Close: %+v", got)
 	}
-}
-
-// Whatever is decided by however many: produced is what was delivered and dropped, and the events stand for every
-// recorded decision.
-func TestLog_TotalsAreThoseOfTheWriters(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
-		f := newFixture(t, []rules.Rule{perUser("r", rapid.Int64Range(0, 30).Draw(rt, "limit"))}, nil)
-		plans := rapid.SliceOfN(rapid.SliceOfN(rapid.IntRange(0, 3), 0, 60), 1, 4).Draw(rt, "users")
-		var all sync.WaitGroup
-		var mu sync.Mutex
-		want := map[string]int64{}
-		for _, plan := range plans {
-			all.Go(func() {
-				for _, u := range plan {
-					name := fmt.Sprintf("u%d", u)
-					a := f.ask(user(name))
-					mu.Lock()
-					want[fmt.Sprintf("user:%s %v", name, a.Allowed())]++
-					mu.Unlock()
-				}
-			})
-		}
-		all.Wait()
-		got := map[string]int64{}
-		for _, e := range f.events() {
-			got[fmt.Sprintf("%s %v", e.Key, e.Allowed)] += 1 + e.Folded
-		}
-		if !reflect.DeepEqual(got, want) {
-			rt.Fatalf("the log has %v, decided were %v", got, want)
-		}
-	})
 }
 
 func TestAppend_IsWhatEncodingJSONWrites(t *testing.T) {
