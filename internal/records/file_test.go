@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -114,6 +115,30 @@ func TestFiles_AreRotatedCompressedAndRemovedBySize(t *testing.T) {
 	}
 	if info, err := os.Stat(filepath.Join(dir, currentFile)); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the file is for others too: %v, %v", info.Mode(), err)
+	}
+}
+
+// Also files that hardly become smaller stay within their size while they are compressed.
+func TestFiles_StayWithinTheirSizeWithoutHelpOfCompression(t *testing.T) {
+	dir, now := t.TempDir(), time.UnixMilli(epoch)
+	const most = 1 << 20
+	s, _ := filesOf(t, dir, most, &now)
+	random := rand.NewChaCha8([32]byte{1})
+	for range 400 { // 3 MB
+		line := make([]byte, 8<<10)
+		_, _ = random.Read(line) // never fails
+		s.Write(Batch{Lines: [][]byte{line}, Keys: []string{""}})
+		now = now.Add(time.Second)
+		s.compressing.Wait() // so that there is as much as can be
+		if bytes, _ := size(t, dir); bytes > most {
+			t.Fatalf("the files have %d bytes", bytes)
+		}
+	}
+	if err := s.Close(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if bytes, _ := size(t, dir); bytes < most/2 {
+		t.Errorf("the files keep only %d bytes", bytes)
 	}
 }
 

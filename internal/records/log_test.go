@@ -57,6 +57,20 @@ func TestEvent_SaysWhatWasDecidedAndWhatTheRulesSaw(t *testing.T) {
 	}
 }
 
+// A repeat gets the answer of the first request, and has an event at its own time.
+func TestEvent_OfARepeatHasItsOwnTime(t *testing.T) {
+	f := newFixture(t, []rules.Rule{perUser("r", 2)}, nil)
+	q := user("42")
+	q.RequestID = "r-1"
+	f.ask(q)
+	f.now.Add(1500)
+	f.ask(q)
+	events := f.events()
+	if len(events) != 2 || events[0].TS != epoch || events[1].TS != epoch+1500 || events[1].Used != events[0].Used {
+		t.Errorf("%+v", events)
+	}
+}
+
 func TestEvent_HasDirectLimitsWhole(t *testing.T) {
 	f := newFixture(t, nil, nil)
 	l := limiter.Limit{Algorithm: limiter.TokenBucket, Count: 5, Window: 1000, Burst: 9}
@@ -121,6 +135,7 @@ func TestLog_DrawsAtTheRatesOfRules(t *testing.T) {
 		{[]rules.Rule{named("a", nil)}, 0},
 		{[]rules.Rule{named("a", &whole)}, 20},
 		{[]rules.Rule{named("a", &zero), named("b", &whole), named("c", nil)}, 20},
+		{[]rules.Rule{named("a", &whole), named("b", &zero)}, 20},
 	} {
 		f := newFixture(t, tt.rules, func(o *Options) { o.Rate = 0 })
 		for i := range 20 {
@@ -252,6 +267,9 @@ func TestLog_DropsWhatDoesNotFitAndCountsIt(t *testing.T) {
 	for range more {
 		f.ask(q)
 	}
+	if n := len(f.log.buffer.waiting); n > maxBuffered {
+		t.Errorf("%d bytes wait", n)
+	}
 	got := f.account.Totals()
 	if got.Produced != more+1 || got.Dropped[RingFull.String()] == 0 || got.Delivered != 0 {
 		t.Errorf("with a sink that hangs: %+v", got)
@@ -278,25 +296,10 @@ func TestLog_DropsWhatDoesNotFitAndCountsIt(t *testing.T) {
 
 func TestAppend_IsWhatEncodingJSONWrites(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		e := Event{
-			Schema: Schema, TS: rapid.Int64().Draw(rt, "ts"), Key: rapid.String().Draw(rt, "key"),
-			Used: rapid.Int64().Draw(rt, "used"), Allowed: rapid.Bool().Draw(rt, "allowed"),
-			UserAgent: rapid.String().Draw(rt, "agent"), Rate: rapid.Float64Range(0, 100).Draw(rt, "rate"),
-			Shortened: rapid.SliceOf(rapid.String()).Draw(rt, "shortened"),
-			Limits:    []Limit{},
-		}
-		if rapid.Bool().Draw(rt, "with facts") {
-			e.Facts = &Facts{User: rapid.String().Draw(rt, "user"),
-				Attributes: rapid.MapOf(rapid.String(), rapid.String()).Draw(rt, "attributes"),
-				Fields:     rapid.MapOf(rapid.String(), rapid.Int64()).Draw(rt, "fields")}
-		}
-		for range rapid.IntRange(0, 3).Draw(rt, "limits") {
-			l := Limit{Key: rapid.String().Draw(rt, "limit key"), Degraded: rapid.StringMatching("(local)?").Draw(rt, "by")}
-			if rapid.Bool().Draw(rt, "direct") {
-				l.Direct = &Direct{Algorithm: "gcra", Burst: rapid.Int64().Draw(rt, "burst"),
-					Align: rapid.StringMatching("(first_hit)?").Draw(rt, "align")}
-			}
-			e.Limits = append(e.Limits, l)
+		e := rapid.Make[Event]().Draw(rt, "event") // every member
+		e.Rate = rapid.Float64Range(0, 100).Draw(rt, "rate")
+		if e.Limits == nil {
+			e.Limits = []Limit{}
 		}
 		ours := e.Append(nil)
 		theirs, err := json.Marshal(&e)
@@ -461,8 +464,10 @@ func TestConceal_KeepsEqualValuesEqual(t *testing.T) {
 	if a, b := c.text("sk_live_a1"), c.text("sk_live_a1"); a != b || a == c.text("sk_live_a2") {
 		t.Error("equal credentials have different hashes")
 	}
-	if got := c.clientIP(netip.MustParseAddr("2001:db8:1:2::3")); got != "2001:db8:1::/48" {
-		t.Errorf("by prefix: %s", got)
+	for ip, want := range map[string]string{"2001:db8:1:2::3": "2001:db8:1::/48", "203.0.113.255": "203.0.113.0/24"} {
+		if got := c.clientIP(netip.MustParseAddr(ip)); got != want {
+			t.Errorf("by prefix: %s", got)
+		}
 	}
 	if c.secret = func() []byte { return nil }; c.text("sk_live_a1") != "(hidden)" {
 		t.Error("without the key a credential is shown")
