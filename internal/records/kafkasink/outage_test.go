@@ -77,6 +77,42 @@ func outage(t *testing.T, fault kfake.Fault, rate, seconds int) {
 	f.log.want(t, fault.Err.Message, "again")
 }
 
+// Kafka answers slowly for two minutes, in virtual time: sooner than the client gives a connection up, and later.
+func TestSlowAnswers(t *testing.T) {
+	for name, takes := range map[string]time.Duration{"slow": 5 * time.Second, "too slow": time.Minute} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				network := &kfake.VirtualNetwork{}
+				c := fake(t, kfake.ListenFn(network.Listen), kfake.Ports(9092, 9093, 9094))
+				f := newSink(t, c.ListenAddrs(), Options{Connection: Connection{Dial: network.DialContext}})
+				until, slowed := time.Now().Add(2*time.Minute), 0
+				c.ControlKey(int16(kmsg.Produce), func(kmsg.Request) (kmsg.Response, error, bool) {
+					c.KeepControl()
+					if time.Now().Before(until) {
+						slowed++
+						c.SleepControl(func() { time.Sleep(takes) })
+					}
+					return nil, nil, false
+				})
+				for range 3 * 60 {
+					f.write(20)
+					time.Sleep(time.Second)
+				}
+				f.close()
+				if slowed == 0 {
+					t.Error("no answer was slow")
+				}
+				if name == "slow" {
+					f.want(3*60*20, nil, 0)
+				} else if got := f.totals(); got.Delivered == 0 || got.Dropped["too_old"] == 0 {
+					t.Errorf("%+v", got)
+				}
+				f.proves(f.readBack())
+			})
+		})
+	}
+}
+
 func heap() uint64 {
 	runtime.GC()
 	var m runtime.MemStats
