@@ -1,6 +1,8 @@
 package alerts
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"strings"
 	"time"
@@ -16,13 +18,24 @@ type Subject struct {
 	Level string `json:"level,omitempty"`
 }
 
-// String is the name of a subject. No two subjects have the same.
+// maxSubject bounds the name of a subject in bytes: a row of an index on Postgres holds less than 2,700.
+const maxSubject = 512
+
+// String is the name of a subject. No two subjects have the same. It is valid UTF-8 without control characters and has
+// at most maxSubject bytes: of a longer key it has the beginning and a hash.
 func (s Subject) String() string {
-	return fmt.Sprintf("%s|%s|%s|%s", s.Kind, s.Rule, s.Level, s.Key)
+	name := fmt.Sprintf("%s|%s|%s|%q", s.Kind, s.Rule, s.Level, s.Key)
+	if len(name) <= maxSubject {
+		return name
+	}
+	hash := sha256.Sum256([]byte(name))
+	return strings.ToValidUTF8(name[:maxSubject-2*len(hash)-1], "") + "~" + hex.EncodeToString(hash[:])
 }
 
 // Event is one alert: a subject that came into a state, or left it.
 type Event struct {
+	// ID is that of the row; 0 before it is stored. A later event has a larger one.
+	ID int64 `json:"-"`
 	// UID is unique and names the event in every place.
 	UID     string    `json:"uid"`
 	At      time.Time `json:"at"`

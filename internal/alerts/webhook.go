@@ -54,6 +54,8 @@ type Webhook struct {
 	DeniedPerSecond int64 `json:"denied_per_second"`
 	// IsActive: messages are sent. Those that wait are kept for a day while it is false.
 	IsActive bool `json:"is_active"`
+	// DisabledReason says why Sluice made the webhook inactive by itself, "" if it did not. A store ignores it.
+	DisabledReason string `json:"disabled_reason"`
 	// Version starts at 1 and grows by 1 with every edit; it is the ETag.
 	Version   int64     `json:"version"`
 	CreatedAt time.Time `json:"created_at"`

@@ -63,14 +63,14 @@ func (r *deliveryRow) delivery() alerts.Delivery {
 	case rowFailed:
 		d.State = alerts.DeliveryFailed
 	default:
-		d.Next = instant(r.NextAt)
+		d.Next = instant(max(r.NextAt, r.Created))
 	}
 	return d
 }
 
 func rowOfMessage(m *alerts.Message) deliveryRow {
 	return deliveryRow{Message: m.ID, WebhookID: m.Webhook, Subject: m.Subject, Kind: m.Type, Body: string(m.Body),
-		Created: m.At.UnixMilli(), NextAt: m.At.UnixMilli()}
+		Created: m.At.UnixMilli()}
 }
 
 // ListDeliveries returns up to limit deliveries of a webhook before an id (0: from the newest), newest first.
@@ -96,17 +96,17 @@ func (d *DB) ListDeliveries(ctx context.Context, webhook, before int64, limit in
 // AddAttempted stores a message that was sent once and is not sent again, and returns it.
 func (d *DB) AddAttempted(ctx context.Context, m alerts.Message, a alerts.Attempt) (alerts.Delivery, error) {
 	row := rowOfMessage(&m)
-	row.note(&a)
-	row.State, row.Ended = rowFailed, row.Tried
-	if a.Delivered() {
-		row.State = rowDelivered
-	}
+	row.Attempts, row.Status, row.Error = 1, a.Status, a.Error
+	row.TookMS, row.Tried = a.Took.Milliseconds(), milliseconds(a.At)
+	row.State, row.Ended = endState(&a), row.Tried
 	err := d.writeIn(ctx, func(tx *gorm.DB) error { return tx.Create(&row).Error })
 	return row.delivery(), err
 }
 
-// note counts an attempt.
-func (r *deliveryRow) note(a *alerts.Attempt) {
-	r.Attempts++
-	r.Status, r.Error, r.TookMS, r.Tried = a.Status, a.Error, a.Took.Milliseconds(), milliseconds(a.At)
+// endState is the state of a message after its last attempt.
+func endState(a *alerts.Attempt) int16 {
+	if a.Delivered() {
+		return rowDelivered
+	}
+	return rowFailed
 }

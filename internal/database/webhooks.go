@@ -3,6 +3,7 @@ package database
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -21,6 +22,8 @@ type webhookRow struct {
 	OldSecret string   `gorm:"column:old_secret"`
 	// OldUntil is in ms since the epoch.
 	OldUntil int64 `gorm:"column:old_until"`
+	// Disabled is why Sluice made the webhook inactive.
+	Disabled string `gorm:"column:disabled"`
 }
 
 // TableName implements gorm's Tabler.
@@ -37,6 +40,7 @@ var webhooks = objects[webhookRow, alerts.Webhook]{
 		_ = json.Unmarshal([]byte(row.Settings), &w) // validation says what is wrong
 		w.ID, w.Name, w.Description, w.Secret = row.ID, row.Name, row.Description, ""
 		w.Version, w.CreatedAt, w.UpdatedAt = row.Version, row.CreatedAt.Time, row.UpdatedAt.Time
+		w.DisabledReason = row.Disabled
 		w.Normalize()
 		return w
 	},
@@ -52,6 +56,9 @@ var webhooks = objects[webhookRow, alerts.Webhook]{
 		row.Name, row.Description, row.Settings = w.Name, w.Description, document(text)
 		if w.Secret != "" {
 			row.Secret = w.Secret
+		}
+		if w.IsActive {
+			row.Disabled = ""
 		}
 		return err
 	},
@@ -115,9 +122,38 @@ func (d *DB) WebhookSecrets(ctx context.Context, id int64) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := []string{row.Secret}
-	if row.OldSecret != "" && d.now().UnixMilli() < row.OldUntil {
-		out = append(out, row.OldSecret)
+	return row.secrets(d.now()), nil
+}
+
+// secrets are those that sign messages at an instant.
+func (r *webhookRow) secrets(now time.Time) []string {
+	out := []string{r.Secret}
+	if r.OldSecret != "" && now.UnixMilli() < r.OldUntil {
+		out = append(out, r.OldSecret)
 	}
-	return out, nil
+	return out
+}
+
+// DisableWebhook makes a webhook inactive for a reason, unless it has changed since the version or is inactive already.
+func (d *DB) DisableWebhook(ctx context.Context, id, version int64, reason string) error {
+	actor := rules.Actor{Kind: "system", Name: "sluice", Reason: reason}
+	err := d.change(ctx, actor, areaWebhooks, d.callTimeout, func(c *change) error {
+		var row webhookRow
+		if err := c.tx.Where("id = ? AND version = ?", id, version).Take(&row).Error; err != nil {
+			return err
+		}
+		w := webhooks.object(&row)
+		if !w.IsActive {
+			return errUnchanged
+		}
+		w.IsActive = false
+		if _, err := webhooks.replace(c, actionUpdate, &w, version); err != nil {
+			return err
+		}
+		return c.tx.Model(&webhookRow{}).Where("id = ?", id).UpdateColumn("disabled", reason).Error
+	})
+	if errors.Is(err, rules.ErrNotFound) || errors.Is(err, errUnchanged) {
+		return nil
+	}
+	return err
 }

@@ -1,0 +1,63 @@
+package alerts
+
+import (
+	"errors"
+	"time"
+)
+
+// ErrLeaseLost means that another node evaluates alerts, or may.
+var ErrLeaseLost = errors.New("this node does not hold the lease of alerts")
+
+// Report is what one node has seen and the evaluating node has not read yet.
+type Report struct {
+	// ID is that of the row; 0 before it is stored.
+	ID int64
+	// UID keeps a report from counting twice when a node stores it again.
+	UID string
+	// Data is JSON of package evaluate.
+	Data []byte
+}
+
+// State is what the evaluator remembers of a subject between two evaluations.
+type State struct {
+	Subject string
+	// Data is JSON of package evaluate. Nil in Changes deletes the state.
+	Data []byte
+}
+
+// Changes is the result of one evaluation. It is stored whole or not at all, and storing it twice is like storing it
+// once.
+type Changes struct {
+	Events []Event
+	// Messages are sent in this order, as far as they have the webhook and the subject in common.
+	Messages []Message
+	States   []State
+	// Read are the ids of the reports that went into the evaluation.
+	Read []int64
+}
+
+// DueDelivery is a message to be sent now, and what sending it takes.
+type DueDelivery struct {
+	Delivery
+	URL string
+	// Secrets sign the message, the newest first.
+	Secrets []string
+	// Version is that of the webhook.
+	Version int64
+}
+
+// Backlog is what waits to be sent.
+type Backlog struct {
+	Waiting int64
+	// Oldest is the age of the oldest message that waits, 0 if none does.
+	Oldest time.Duration
+}
+
+// GivenUp counts messages that were given up without a last attempt, by the reason.
+type GivenUp struct {
+	// TooOld waited for a day, TooMany were the oldest of more than MaxWaiting.
+	TooOld, TooMany int64
+}
+
+// MaxWaiting is how many messages to one webhook wait at most.
+const MaxWaiting = 10_000
