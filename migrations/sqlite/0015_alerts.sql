@@ -28,8 +28,8 @@ CREATE TABLE alert_lease (
 ) STRICT;
 INSERT INTO alert_lease (id, holder, held_until) VALUES (1, '', 0);
 
--- What single nodes have seen, for the node that evaluates. uid keeps a repeated write from counting twice, so that a row
--- stays for a while after it was read; read_at is when, in ms since 1970, and 0 before that.
+-- What single nodes have seen, for the node that evaluates. uid keeps a repeated write from counting twice, so that a
+-- row stays for a while after it was read; read_at is when, in ms since 1970, and 0 before that.
 CREATE TABLE alert_reports (
     id      INTEGER PRIMARY KEY AUTOINCREMENT,
     uid     TEXT NOT NULL CONSTRAINT alert_reports_uid UNIQUE,
@@ -53,9 +53,9 @@ CREATE TABLE alert_events (
     data TEXT NOT NULL
 ) STRICT;
 
--- Messages to webhooks. state is 0 while a message waits, 1 when it was delivered, 2 when it was given up. Times are in ms
--- since 1970; next_at is when it is sent again, 0 before the first attempt; ended is when it left state 0. The messages
--- about a subject are sent in order.
+-- Messages to webhooks. state is 0 while a message waits, 1 when it was delivered, 2 when it was given up. Times are in
+-- ms since 1970; next_at is when it is sent again, 0 before the first attempt; ended is when it left state 0. The
+-- messages about a subject are sent in order.
 CREATE TABLE alert_deliveries (
     id         INTEGER PRIMARY KEY AUTOINCREMENT,
     message    TEXT NOT NULL,
