@@ -123,6 +123,8 @@ type Attempt struct {
 	Error string
 	// Gone: the receiver said that it wants no more messages (410).
 	Gone bool
+	// Refused: nothing was sent, because the address is not allowed.
+	Refused bool
 }
 
 // Delivered reports whether the receiver has the message.

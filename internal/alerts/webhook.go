@@ -4,8 +4,10 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"fmt"
+	"net/netip"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -131,19 +133,34 @@ func Validate(w *Webhook) error {
 // checkURL says what is wrong with a URL, "" if nothing is.
 func checkURL(text string) string {
 	u, err := url.Parse(text)
-	switch {
-	case text == "" || err != nil:
+	if text == "" || err != nil {
 		return "must be a URL such as https://hooks.example.com/sluice"
+	}
+	addr, err := netip.ParseAddr(u.Hostname())
+	named := err != nil
+	switch {
 	case u.Scheme != "https" && u.Scheme != "http":
 		return "must begin with https://"
 	case u.Hostname() == "" || u.Opaque != "":
 		return "must have a host, as in https://hooks.example.com/sluice"
+	case named && !validHost(CanonicalHost(u.Hostname())):
+		return "must have the name of a host or a whole IP address, as in https://192.0.2.1/ or https://[2001:db8::1]/"
+	case !named && addr.Zone() != "":
+		return "must not have an address with a zone"
+	case !validPort(u.Port()):
+		return "must have a port between 1 and 65535"
 	case u.User != nil:
 		return "must not have a user or password; use the secret that signs the messages"
 	case u.Fragment != "":
 		return "must not have a fragment"
 	}
 	return ""
+}
+
+// validPort reports whether a port can be dialled; "" is that of the scheme.
+func validPort(port string) bool {
+	n, err := strconv.ParseUint(port, 10, 16)
+	return port == "" || err == nil && n > 0
 }
 
 // diff is the Diff of webhooks, for the audit log: of a URL it shows the host, because the rest is often a secret.

@@ -41,8 +41,6 @@ type Host struct {
 	Listening func(net.Addr)
 	// ListeningGRPC, if not nil, is called before Listening if the gRPC services are served.
 	ListeningGRPC func(net.Addr)
-	// Alerts says where alerts may be sent.
-	Alerts config.Alerts
 	// Traffic, if not nil, runs until the server stops. sluice demo sends its requests
 	// with it.
 	Traffic func(context.Context, *decide.Checker)
@@ -223,7 +221,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	if err != nil {
 		return err
 	}
-	hooks, err := openWebhooks(&host, db, build.Version)
+	hooks, _, err := openWebhooks(&cfg.Alerts, &host, db, build.Version)
 	if err != nil {
 		return err
 	}

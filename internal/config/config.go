@@ -100,6 +100,7 @@ type Serve struct {
 	Stats    `group:"Figures"`
 	Records  `group:"Decision log"`
 	Kafka    `group:"Kafka"`
+	Alerts   `group:"Alerts"`
 	Console  `group:"Console"`
 	SignOn   `group:"Single sign-on"`
 	Log      `group:"Logging"`

@@ -80,6 +80,7 @@ func (s *Serve) Validate() error {
 	s.Stats.check(&c)
 	s.Records.check(&c)
 	s.Kafka.check(&c, s.RecordsToKafka())
+	s.Alerts.check(&c)
 	s.Console.check(&c)
 	s.SignOn.check(&c, s.ConsoleURL)
 	c.oneOf("log-level", "SLUICE_LOG_LEVEL", s.LogLevel, "debug", "info", "warn", "error")

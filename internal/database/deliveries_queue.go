@@ -110,8 +110,8 @@ func (d *DB) AlertBacklog(ctx context.Context) (alerts.Backlog, error) {
 	return alerts.Backlog{Waiting: row.Waiting, Oldest: time.Duration(max(0, row.Oldest)) * time.Millisecond}, err
 }
 
-// CleanAlerts gives up messages that have waited for a day, and the oldest of more than alerts.MaxWaiting to a webhook. It
-// deletes what is no longer shown: old messages, those of deleted webhooks, old events, and reports that were read.
+// CleanAlerts gives up messages that have waited for a day, and the oldest of more than alerts.MaxWaiting to a webhook.
+// It deletes what is no longer shown: old messages, those of deleted webhooks, old events, and reports that were read.
 func (d *DB) CleanAlerts(ctx context.Context) (given alerts.GivenUp, err error) {
 	err = d.writeIn(ctx, func(tx *gorm.DB) error {
 		given = alerts.GivenUp{}

@@ -149,7 +149,7 @@ func TestDeliveries_WaitForADayWhileTheWebhookIsDisabled(t *testing.T) {
 		}
 		entries, err := d.ListAudit(ctx, audit.Query{SubjectKind: "webhook"})
 		if err != nil || len(entries) != 2 || entries[0].Actor.Name != "sluice" || entries[0].Actor.Kind != "system" ||
-			!strings.Contains(fmt.Sprintf("%s", entries[0].Details), "answered 410") {
+			!strings.Contains(string(entries[0].Details), "answered 410") {
 			t.Errorf("entries %+v, %v", entries, err)
 		}
 		if _, due := mustDue(t, d, 10); due != nil {

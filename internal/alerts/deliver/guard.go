@@ -3,59 +3,39 @@ package deliver
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"net/netip"
 	"net/url"
 	"slices"
-	"strings"
 	"syscall"
+	"time"
 
+	"sluice/internal/alerts"
 	"sluice/rules"
 )
 
 // Guard says which addresses may be reached. Public addresses may, over https. Others may if the host is listed, or the
 // address lies in a listed network; then also over http.
 type Guard struct {
-	hosts    []string
-	networks []netip.Prefix
+	allowed alerts.Allowed
 	// lookup finds the addresses of a host.
 	lookup func(ctx context.Context, host string) ([]netip.Addr, error)
 }
 
-// NewGuard reads what is allowed besides public addresses: names of hosts, addresses and networks.
-func NewGuard(allow []string) (*Guard, error) {
-	g := &Guard{lookup: func(ctx context.Context, host string) ([]netip.Addr, error) {
+// NewGuard creates a Guard.
+func NewGuard(allowed alerts.Allowed) *Guard {
+	return &Guard{allowed: allowed, lookup: func(ctx context.Context, host string) ([]netip.Addr, error) {
 		return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
 	}}
-	for _, entry := range allow {
-		if p, err := netip.ParsePrefix(entry); err == nil {
-			g.networks = append(g.networks, p.Masked())
-			continue
-		}
-		if a, err := netip.ParseAddr(entry); err == nil && a.Zone() == "" {
-			g.networks = append(g.networks, netip.PrefixFrom(a.Unmap(), a.Unmap().BitLen()))
-			continue
-		}
-		host := canonicalHost(entry)
-		if host == "" || strings.ContainsAny(host, " /:@[]*%") {
-			return nil, fmt.Errorf("%q is neither the name of a host nor an address or network", entry)
-		}
-		g.hosts = append(g.hosts, host)
-	}
-	return g, nil
 }
-
-// canonicalHost is the name of a host as it is compared.
-func canonicalHost(host string) string { return strings.TrimSuffix(strings.ToLower(host), ".") }
 
 // refused are the networks that are not public: this host, private, shared (CGNAT), link-local with the metadata
 // service of clouds, reserved for protocols, documentation and benchmarks, multicast, and those of IPv6 that embed an
-// IPv4 address (NAT64, 6to4, Teredo, IPv4-compatible).
+// IPv4 address (local NAT64, 6to4, Teredo, IPv4-compatible). An address behind NAT64 counts as the IPv4 address in it.
 var refused = prefixes("0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12",
 	"192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24",
 	"203.0.113.0/24", "224.0.0.0/3",
-	"::/96", "::ffff:0:0:0/96", "64:ff9b::/96", "64:ff9b:1::/48", "100::/64", "2001::/23", "2001:db8::/32", "2002::/16",
+	"::/96", "::ffff:0:0:0/96", "64:ff9b:1::/48", "100::/64", "2001::/23", "2001:db8::/32", "2002::/16",
 	"3fff::/20", "5f00::/16", "fc00::/7", "fe80::/10", "fec0::/10", "ff00::/8")
 
 func prefixes(list ...string) []netip.Prefix {
@@ -69,17 +49,26 @@ func prefixes(list ...string) []netip.Prefix {
 // errRefused means that an address must not be reached.
 var errRefused = errors.New("the address is not allowed")
 
+// nat64 are the addresses under which networks without IPv4 reach all of it. Their resolvers make them up.
+var nat64 = netip.MustParsePrefix("64:ff9b::/96")
+
+// reached is the address that a connection to another one reaches: IPv4 in IPv6 becomes IPv4.
+func reached(addr netip.Addr) netip.Addr {
+	addr = addr.Unmap().WithZone("")
+	if nat64.Contains(addr) {
+		whole := addr.As16()
+		return netip.AddrFrom4([4]byte(whole[12:]))
+	}
+	return addr
+}
+
 // allows reports whether an address of a host may be reached, in the clear or over TLS.
 func (g *Guard) allows(host string, addr netip.Addr, open bool) bool {
-	addr = addr.Unmap().WithZone("")
-	if slices.Contains(g.hosts, canonicalHost(host)) {
+	at := reached(addr)
+	if g.allowed.Host(host) || g.allowed.Addr(at) {
 		return true
 	}
-	within := func(p netip.Prefix) bool { return p.Contains(addr) }
-	if slices.ContainsFunc(g.networks, within) {
-		return true
-	}
-	return !open && addr.IsValid() && !slices.ContainsFunc(refused, within)
+	return !open && at.IsValid() && !slices.ContainsFunc(refused, func(p netip.Prefix) bool { return p.Contains(at) })
 }
 
 // Check refuses a URL that must not be reached now; the error is a *rules.ValidationError about url. A host without
@@ -89,7 +78,7 @@ func (g *Guard) Check(ctx context.Context, text string) error {
 	if err != nil {
 		return nil //nolint:nilerr // the validation of webhooks says so
 	}
-	host, open := u.Hostname(), u.Scheme != "https"
+	host, open := alerts.CanonicalHost(u.Hostname()), u.Scheme != "https"
 	addrs, err := g.addresses(ctx, host)
 	if err != nil {
 		addrs = nil
@@ -104,7 +93,7 @@ func (g *Guard) Check(ctx context.Context, text string) error {
 		return wrongURL("leads to an address that is not public; SLUICE_WEBHOOK_ALLOW lists the hosts and networks that " +
 			"are reachable besides")
 	}
-	if open && len(addrs) == 0 && !slices.Contains(g.hosts, canonicalHost(host)) {
+	if open && len(addrs) == 0 && !g.allowed.Host(host) {
 		return wrongURL("must begin with https://, unless SLUICE_WEBHOOK_ALLOW lists the host")
 	}
 	return nil
@@ -124,8 +113,14 @@ func (g *Guard) addresses(ctx context.Context, host string) ([]netip.Addr, error
 	return g.lookup(ctx, host)
 }
 
-// dial connects to one of the addresses of a host that are allowed at this moment.
+// maxAddresses is how many addresses of a host are tried.
+const maxAddresses = 4
+
+// dial connects to one of the addresses of a host that are allowed at this moment. It takes up to sendTimeout, also if
+// whoever asked has given up: net/http leaves a dial running then.
 func (g *Guard) dial(ctx context.Context, network, address string, open bool) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
+	defer cancel()
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
 		return nil, err
@@ -134,6 +129,7 @@ func (g *Guard) dial(ctx context.Context, network, address string, open bool) (n
 	if err != nil {
 		return nil, err
 	}
+	// The address is checked where the socket connects, so that nothing comes between the check and its use.
 	d := net.Dialer{Control: func(_, target string, _ syscall.RawConn) error {
 		at, err := netip.ParseAddrPort(target)
 		if err != nil || !g.allows(host, at.Addr(), open) {
@@ -142,7 +138,10 @@ func (g *Guard) dial(ctx context.Context, network, address string, open bool) (n
 		return nil
 	}}
 	failed := error(&net.DNSError{Err: "no addresses", Name: host, IsNotFound: true})
+	addrs = addrs[:min(len(addrs), maxAddresses)]
 	for _, addr := range addrs {
+		// An address that does not answer leaves time for the others.
+		d.Timeout = sendTimeout / time.Duration(len(addrs))
 		conn, err := d.DialContext(ctx, network, net.JoinHostPort(addr.Unmap().String(), port))
 		if err == nil {
 			return conn, nil

@@ -90,7 +90,7 @@ func (s *Sender) Send(ctx context.Context, url string, secrets []string, m *aler
 	case status < 200 || status >= 300:
 		a.Error = fmt.Sprintf("answered %d", status)
 	}
-	a.Gone = status == http.StatusGone
+	a.Gone, a.Refused = status == http.StatusGone, errors.Is(err, errRefused)
 	return a
 }
 
@@ -118,6 +118,7 @@ func words(err error) string {
 	var name *net.DNSError
 	var network net.Error
 	var certificate *tls.CertificateVerificationError
+	var record tls.RecordHeaderError
 	switch {
 	case errors.Is(err, errRefused):
 		return "the address is not allowed: it is not public, or not https, and SLUICE_WEBHOOK_ALLOW does not list it"
@@ -125,6 +126,8 @@ func words(err error) string {
 		return "the name of the host could not be resolved"
 	case errors.As(err, &certificate):
 		return "the certificate of the host is not valid"
+	case errors.As(err, &record):
+		return "the host does not speak TLS"
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "connection refused"
 	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, io.EOF), errors.Is(err, syscall.EPIPE),
