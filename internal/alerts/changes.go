@@ -46,17 +46,25 @@ type DueDelivery struct {
 	Version int64
 }
 
-// Backlog is what waits to be sent.
+// Backlog is what waits to be sent to active webhooks.
 type Backlog struct {
 	Waiting int64
 	// Oldest is the age of the oldest message that waits, 0 if none does.
 	Oldest time.Duration
 }
 
-// GivenUp counts messages that were given up without a last attempt, by the reason.
+// GivenUp counts messages that were given up, by the reason.
 type GivenUp struct {
-	// TooOld waited for a day, TooMany were the oldest of more than MaxWaiting.
+	// TooOld were not delivered within a day, TooMany were the oldest of more than MaxWaiting.
 	TooOld, TooMany int64
+}
+
+// DeliveryTotals is what became of messages since the start of a node.
+type DeliveryTotals struct {
+	// Attempts counts them by their result. Tests by people are not among them.
+	Attempts map[Result]int64
+	GivenUp
+	Backlog
 }
 
 // MaxWaiting is how many messages to one webhook wait at most.

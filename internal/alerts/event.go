@@ -130,6 +130,40 @@ type Attempt struct {
 // Delivered reports whether the receiver has the message.
 func (a *Attempt) Delivered() bool { return a.Error == "" }
 
+// Result says in a word what became of an attempt, for metrics.
+type Result string
+
+// The results of attempts.
+const (
+	ResultDelivered Result = "delivered"
+	// ResultStatus: another status than 2xx and 410. ResultGone: 410.
+	ResultStatus Result = "status"
+	ResultGone   Result = "gone"
+	// ResultNoAnswer: no connection, or no answer in time. ResultRefused: the address is not allowed.
+	ResultNoAnswer Result = "no_answer"
+	ResultRefused  Result = "refused"
+)
+
+// Results returns all results.
+func Results() []Result {
+	return []Result{ResultDelivered, ResultStatus, ResultGone, ResultNoAnswer, ResultRefused}
+}
+
+// Result returns the result of an attempt.
+func (a *Attempt) Result() Result {
+	switch {
+	case a.Delivered():
+		return ResultDelivered
+	case a.Gone:
+		return ResultGone
+	case a.Refused:
+		return ResultRefused
+	case a.Status != 0:
+		return ResultStatus
+	}
+	return ResultNoAnswer
+}
+
 // plural is a number with its noun.
 func plural(n int64, noun string) string {
 	if n == 1 {

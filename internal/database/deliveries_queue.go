@@ -100,14 +100,31 @@ func (d *DB) noteAttempt(ctx context.Context, id int64, states []int16, set map[
 	})
 }
 
-// AlertBacklog counts the messages that wait, also those to webhooks that are not active.
-func (d *DB) AlertBacklog(ctx context.Context) (alerts.Backlog, error) {
-	var row struct{ Waiting, Oldest int64 }
-	err := d.readIn(ctx, d.callTimeout, func(tx *gorm.DB) error {
-		return tx.Raw("SELECT count(*) AS waiting, COALESCE(" + d.nowMS() + " - min(created), 0) AS oldest " +
-			"FROM alert_deliveries WHERE state = 0").Scan(&row).Error
+// AlertBacklog counts the messages that wait for active webhooks.
+func (d *DB) AlertBacklog(ctx context.Context) (out alerts.Backlog, err error) {
+	var rows []struct{ WebhookID, Waiting, Age int64 }
+	var hooks []webhookRow
+	err = d.readIn(ctx, d.callTimeout, func(tx *gorm.DB) error {
+		if err := tx.Find(&hooks).Error; err != nil {
+			return err
+		}
+		return tx.Raw("SELECT webhook_id, count(*) AS waiting, " + d.nowMS() + " - min(created) AS age " +
+			"FROM alert_deliveries WHERE state = 0 GROUP BY webhook_id").Scan(&rows).Error
 	})
-	return alerts.Backlog{Waiting: row.Waiting, Oldest: time.Duration(max(0, row.Oldest)) * time.Millisecond}, err
+	if err != nil {
+		return alerts.Backlog{}, err
+	}
+	active := map[int64]bool{}
+	for i := range hooks {
+		active[hooks[i].ID] = webhooks.object(&hooks[i]).IsActive
+	}
+	for _, row := range rows {
+		if active[row.WebhookID] {
+			out.Waiting += row.Waiting
+			out.Oldest = max(out.Oldest, time.Duration(row.Age)*time.Millisecond)
+		}
+	}
+	return out, nil
 }
 
 // CleanAlerts gives up messages that have waited for a day, and the oldest of more than alerts.MaxWaiting to a webhook.

@@ -155,6 +155,9 @@ func TestDeliveries_WaitForADayWhileTheWebhookIsDisabled(t *testing.T) {
 		if _, due := mustDue(t, d, 10); due != nil {
 			t.Errorf("due to a disabled webhook: %v", due)
 		}
+		if backlog, err := d.AlertBacklog(ctx); err != nil || backlog != (alerts.Backlog{}) {
+			t.Errorf("backlog of a disabled webhook: %+v, %v", backlog, err)
+		}
 		given, err := d.CleanAlerts(ctx)
 		if err != nil || given != (alerts.GivenUp{TooOld: 2}) {
 			t.Errorf("given up: %+v, %v", given, err)

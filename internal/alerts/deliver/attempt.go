@@ -1,0 +1,79 @@
+package deliver
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"sluice/internal/alerts"
+)
+
+const (
+	// firstRetry and lastRetry are the shortest and the longest time between two attempts.
+	firstRetry, lastRetry = 5 * time.Second, time.Hour
+	// retrySpread is by how much of it a time is made longer at random, so that messages do not come all at once.
+	retrySpread = 0.2
+	// retryFor is the age at which a message is given up.
+	retryFor = 24 * time.Hour
+	// noteTimeout bounds noting an attempt; noteAgain is the time until that is tried again.
+	noteTimeout, noteAgain = 3 * time.Second, time.Second
+	// goneReason is why a webhook is disabled.
+	goneReason = "The receiver answered 410: it wants no more messages."
+)
+
+// deliver sends a message once and notes that. What ctx cuts short is not noted: who has the lease next sends it again.
+func (w *Worker) deliver(ctx context.Context, m *alerts.DueDelivery) alerts.Attempt {
+	a := w.opt.Send(ctx, m.URL, m.Secrets, &m.Message)
+	if ctx.Err() != nil && !a.Delivered() {
+		return a
+	}
+	after := retryAfter(m.Attempts, rand.Float64()) //nolint:gosec // it spreads load and keeps no secret
+	last := w.opt.Now().Add(after).Sub(m.Message.At) > retryFor
+	w.count(func(t *alerts.DeliveryTotals) {
+		t.Attempts[a.Result()]++
+		if last && !a.Delivered() {
+			t.TooOld++
+		}
+	})
+	// The message stays under way until the note is stored, so that it is not sent again meanwhile.
+	for away := false; ; away = true {
+		err := w.note(ctx, m, a, last, after)
+		if err == nil {
+			return a
+		}
+		if !away {
+			w.opt.Log.Warn("the rules database does not take what became of a message to a webhook", "message", m.Message.ID,
+				"error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return a
+		case <-time.After(noteAgain):
+		}
+	}
+}
+
+// note stores what became of a message, also if ctx has just ended. Doing so again changes nothing but the number of
+// attempts.
+func (w *Worker) note(ctx context.Context, m *alerts.DueDelivery, a alerts.Attempt, last bool,
+	after time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTimeout)
+	defer cancel()
+	if a.Gone {
+		if err := w.opt.Queue.DisableWebhook(ctx, m.Message.Webhook, m.Version, goneReason); err != nil {
+			return err
+		}
+	}
+	if a.Delivered() || last {
+		return w.opt.Queue.EndDelivery(ctx, m.ID, a)
+	}
+	return w.opt.Queue.RetryDelivery(ctx, m.ID, a, after)
+}
+
+// retryAfter is the time until the next attempt after some that failed before the last one: 5 s, 10 s, 20 s and so on to
+// 50 minutes, made longer by a part of a fifth.
+func retryAfter(before int64, part float64) time.Duration {
+	most := float64(lastRetry) / (1 + retrySpread)
+	base := min(float64(firstRetry)*float64(int64(1)<<min(max(before, 0), 20)), most)
+	return time.Duration(base * (1 + retrySpread*part))
+}

@@ -1,0 +1,204 @@
+package deliver
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"sluice/internal/alerts"
+	"sluice/internal/tick"
+)
+
+const (
+	// perWebhook is how many messages are sent to one webhook at once, and maxParallel how many in all: a receiver that
+	// does not answer holds up nobody else.
+	perWebhook, maxParallel = 2, alerts.MaxWebhooks * perWebhook
+	// pollEvery is how often the queue is asked for messages that are to be sent again.
+	pollEvery = time.Second
+	// countEvery and cleanEvery are how often what waits is counted, and what is old removed.
+	countEvery, cleanEvery = 10 * time.Second, time.Minute
+)
+
+// Queue has the messages that wait. Errors wrap rules.ErrUnavailable.
+type Queue interface {
+	// DueDeliveries returns up to limit messages of each active webhook that are to be sent now: of each subject the
+	// oldest that waits. The error is alerts.ErrLeaseLost unless holder has the lease.
+	DueDeliveries(ctx context.Context, holder string, limit int) ([]alerts.DueDelivery, error)
+	// EndDelivery notes the last attempt to send a message: it was delivered, or is given up.
+	EndDelivery(ctx context.Context, id int64, a alerts.Attempt) error
+	// RetryDelivery notes a failed attempt to send a message, which is sent again after a while.
+	RetryDelivery(ctx context.Context, id int64, a alerts.Attempt, after time.Duration) error
+	// DisableWebhook makes a webhook inactive for a reason, unless it has changed since the version.
+	DisableWebhook(ctx context.Context, id, version int64, reason string) error
+	// AlertBacklog counts what waits for active webhooks.
+	AlertBacklog(ctx context.Context) (alerts.Backlog, error)
+	// CleanAlerts gives up what has waited for too long, and deletes what is no longer shown.
+	CleanAlerts(ctx context.Context) (alerts.GivenUp, error)
+}
+
+// WorkerOptions configure a Worker. All are required.
+type WorkerOptions struct {
+	Queue Queue
+	// Send posts a message once, as Sender.Send does.
+	Send func(ctx context.Context, url string, secrets []string, m *alerts.Message) alerts.Attempt
+	Now  func() time.Time
+	Log  *slog.Logger
+}
+
+// Worker sends the messages of a queue. Wake and Totals are safe for concurrent use; one Run is under way at a time.
+type Worker struct {
+	opt  WorkerOptions
+	wake chan struct{}
+
+	mu     sync.Mutex
+	totals alerts.DeliveryTotals
+}
+
+// NewWorker creates a Worker.
+func NewWorker(opt WorkerOptions) *Worker {
+	return &Worker{opt: opt, wake: make(chan struct{}, 1),
+		totals: alerts.DeliveryTotals{Attempts: map[alerts.Result]int64{}}}
+}
+
+// Wake says that there are new messages. It never blocks.
+func (w *Worker) Wake() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Run sends messages while holder has the lease of alerts. It returns nil when ctx ends and alerts.ErrLeaseLost when the
+// lease is lost, and has no message under way then. One that was sent but not answered stays in the queue.
+func (w *Worker) Run(ctx context.Context, holder string) error {
+	ctx, stop := context.WithCancel(ctx)
+	var tasks sync.WaitGroup
+	defer tasks.Wait()
+	defer stop()
+	tasks.Go(func() { w.tidy(ctx) })
+	r := flights{busy: map[line]bool{}, each: map[int64]int{}, failing: map[int64]bool{},
+		landed: make(chan flight, maxParallel)}
+	poll := time.NewTicker(pollEvery)
+	defer poll.Stop()
+	away := false
+	for {
+		due, err := w.opt.Queue.DueDeliveries(ctx, holder, 2*perWebhook) // as many again as are under way
+		switch {
+		case errors.Is(err, alerts.ErrLeaseLost):
+			return err
+		case err != nil && !away && ctx.Err() == nil:
+			w.opt.Log.Warn("messages to webhooks cannot be read from the rules database; they are sent when it is back",
+				"error", err)
+		}
+		away = err != nil
+		for i := range due {
+			m := &due[i]
+			if r.begin(m) {
+				tasks.Go(func() { r.landed <- flight{m, w.deliver(ctx, m)} })
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case f := <-r.landed:
+			r.end(f, w.opt.Log)
+		case <-w.wake:
+		case <-poll.C:
+		}
+	}
+}
+
+// line is where messages wait for each other.
+type line struct {
+	webhook int64
+	subject string
+}
+
+// flight is a message that was sent, and what became of it.
+type flight struct {
+	m *alerts.DueDelivery
+	a alerts.Attempt
+}
+
+// flights are the messages under way. One goroutine uses them.
+type flights struct {
+	busy    map[line]bool
+	each    map[int64]int
+	failing map[int64]bool
+	landed  chan flight
+}
+
+// begin reports whether a message may be sent now, and counts it.
+func (r *flights) begin(m *alerts.DueDelivery) bool {
+	of := line{m.Message.Webhook, m.Message.Subject}
+	if r.busy[of] || r.each[of.webhook] >= perWebhook || len(r.busy) >= maxParallel {
+		return false
+	}
+	r.busy[of] = true
+	r.each[of.webhook]++
+	return true
+}
+
+// end makes room for the next message, and logs that a webhook began to fail or to work.
+func (r *flights) end(f flight, log *slog.Logger) {
+	webhook := f.m.Message.Webhook
+	delete(r.busy, line{webhook, f.m.Message.Subject})
+	if r.each[webhook]--; r.each[webhook] == 0 {
+		delete(r.each, webhook)
+	}
+	switch {
+	case f.a.Delivered() && r.failing[webhook]:
+		delete(r.failing, webhook)
+		log.Info("a webhook takes messages again", "url", alerts.HostOf(f.m.URL))
+	case !f.a.Delivered() && !r.failing[webhook] && len(r.failing) < maxParallel:
+		r.failing[webhook] = true
+		log.Warn("a message to a webhook failed and is sent again later", "url", alerts.HostOf(f.m.URL), "message",
+			f.m.Message.ID, "error", f.a.Error)
+	}
+}
+
+// tidy counts what waits and removes what is old, until ctx ends.
+func (w *Worker) tidy(ctx context.Context) {
+	defer w.count(func(t *alerts.DeliveryTotals) { t.Backlog = alerts.Backlog{} })
+	turn := func(n int) {
+		if n%int(cleanEvery/countEvery) == 0 {
+			given, err := w.opt.Queue.CleanAlerts(ctx)
+			if err != nil {
+				w.opt.Log.Debug("cleaning the messages to webhooks failed", "error", err)
+			}
+			w.count(func(t *alerts.DeliveryTotals) {
+				t.TooOld += given.TooOld
+				t.TooMany += given.TooMany
+			})
+		}
+		if backlog, err := w.opt.Queue.AlertBacklog(ctx); err == nil {
+			w.count(func(t *alerts.DeliveryTotals) { t.Backlog = backlog })
+		}
+	}
+	turn(0)
+	n := 0
+	for range tick.Every(ctx, countEvery) {
+		n++
+		turn(n)
+	}
+}
+
+func (w *Worker) count(fn func(*alerts.DeliveryTotals)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	fn(&w.totals)
+}
+
+// Totals returns what became of messages since the start. The backlog is 0 while the worker does not run.
+func (w *Worker) Totals() alerts.DeliveryTotals {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	out := w.totals
+	out.Attempts = make(map[alerts.Result]int64, len(w.totals.Attempts))
+	for result, n := range w.totals.Attempts {
+		out.Attempts[result] = n
+	}
+	return out
+}
