@@ -18,6 +18,8 @@ type objects[T any] struct {
 	// live returns an object with its state, which GET shows instead of the object alone. It is nil
 	// for objects without a state.
 	live func(*Server, echo.Context, *T) any
+	// shows are members that only responses have. A whole object may contain them.
+	shows []string
 	// apart: they are no part of the rules, so that a change is not followed by a new set.
 	apart bool
 }
@@ -149,7 +151,7 @@ func (o *objects[T]) decode(body []byte, name string) (T, error) {
 			in.wrong(f.Name, "is required")
 		}
 	}
-	if err := decodeMembers(&in, v, &t, o.kind.Field); err != nil {
+	if err := decodeMembers(&in, v, &t, o.kind.Field, o.shows...); err != nil {
 		return t, err
 	}
 	if name != "" && *own != name && rules.ValidName(*own) {

@@ -2,18 +2,21 @@ package api
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/labstack/echo/v4"
 
+	"sluice/api/reply"
 	"sluice/internal/alerts"
 	"sluice/rules"
 )
 
 var webhooks = objects[alerts.Webhook]{
 	kind: alerts.WebhookKind, store: func(d *Deps) rules.Store[alerts.Webhook] { return d.Webhooks }, apart: true,
-	keeps: "the deliveries and the audit log refer to it",
+	keeps: "the deliveries and the audit log refer to it", shows: []string{"disabled_reason"},
 }
 
 // testTime is how long the test of a webhook may take, with its answer.
@@ -85,6 +88,10 @@ func (s *Server) testWebhook(c echo.Context) error {
 	// If a new deadline cannot be set, a slow receiver may cost the answer.
 	_ = http.NewResponseController(c.Response()).SetWriteDeadline(s.deps.Now().Add(testTime))
 	d, err := s.deps.Webhooks.Test(c.Request().Context(), c.Param("name"))
+	if errors.Is(err, alerts.ErrTestTooSoon) {
+		return reply.TooSoon.Problem("Another test of this webhook is under way or has just ended.").
+			With("Retry-After", strconv.Itoa(int(alerts.TestPause/time.Second)))
+	}
 	if err != nil {
 		return err
 	}

@@ -46,6 +46,9 @@ func (f webhookShelf) Test(ctx context.Context, name string) (alerts.Delivery, e
 	if err != nil {
 		return alerts.Delivery{}, err
 	}
+	if w.Description == "is tested by somebody else" {
+		return alerts.Delivery{}, alerts.ErrTestTooSoon
+	}
 	d := alerts.Delivery{ID: int64(len(f.deliveries) + 1), Message: alerts.TestMessage(&w, f.now()),
 		State: alerts.DeliveryFailed, Attempts: 1, Status: 500, Error: "answered 500", Tried: f.now(), Ended: f.now(),
 		Took: 12 * time.Millisecond}
@@ -74,7 +77,7 @@ func TestWebhooks_CreateReadReplaceRotateDelete(t *testing.T) {
 		t.Errorf("created: %v %s", a.header, a.body)
 	}
 	const whole = `{"name":"pager","description":"","url":"https://hooks.example.com/x","format":"standard","kinds":[],` +
-		`"rules":[],"denied_percent":50,"denied_per_second":0,"is_active":true,"version":1,"created_at":`
+		`"rules":[],"denied_percent":50,"denied_per_second":0,"is_active":true,"disabled_reason":"","version":1,"created_at":`
 	read := f.do(http.MethodGet, path, "").want(http.StatusOK)
 	if !strings.HasPrefix(read.body, whole) || strings.Contains(read.body, "secret") {
 		t.Errorf("got %s\nwant %s…", read.body, whole)
@@ -180,6 +183,16 @@ func TestWebhooks_DeliveriesArePagedNewestFirst(t *testing.T) {
 	}
 	f.do(http.MethodGet, path+"/deliveries?page_size=0", "").want(http.StatusUnprocessableEntity)
 	f.do(http.MethodGet, path+"/deliveries?state=failed", "").want(http.StatusUnprocessableEntity)
+}
+
+func TestWebhooks_ATestTooSoonSaysWhenToTryAgain(t *testing.T) {
+	f := newFixture(t, nil)
+	f.do(http.MethodPost, webhooksPath, `{"name":"pager","url":"https://x.example/",`+
+		`"description":"is tested by somebody else"}`).want(http.StatusCreated)
+	a := f.do(http.MethodPost, webhooksPath+"/pager/test", "").want(http.StatusTooManyRequests)
+	if a.header.Get("Retry-After") != "2" || !strings.Contains(a.body, "/problems/too-soon") {
+		t.Errorf("got %v %s", a.header, a.body)
+	}
 }
 
 // Webhooks can send what the rules decide anywhere, so editing rules is not enough.

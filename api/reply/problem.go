@@ -53,6 +53,7 @@ var (
 	TooLarge            = Kind{"too-large", 413, "Request body too large"}
 	MediaType           = Kind{"unsupported-media-type", 415, "Unsupported content type"}
 	Invalid             = Kind{"invalid", 422, "Invalid fields"}
+	TooSoon             = Kind{"too-soon", 429, "Too soon"}
 	Internal            = Kind{"internal", 500, "Internal error"}
 	StoreUnavailable    = Kind{"store-unavailable", 503, "Counter store unavailable"}
 	QueueUnavailable    = Kind{"queue-unavailable", 503, "Deferred queue unavailable"}

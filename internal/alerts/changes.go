@@ -8,6 +8,12 @@ import (
 // ErrLeaseLost means that another node evaluates alerts, or may.
 var ErrLeaseLost = errors.New("this node does not hold the lease of alerts")
 
+// TestPause is the least time from the beginning of a test of a webhook to that of the next one.
+const TestPause = 2 * time.Second
+
+// ErrTestTooSoon means that another test of a webhook is under way, or began less than TestPause ago.
+var ErrTestTooSoon = errors.New("another test of the webhook is under way or has just ended")
+
 // Report is what one node has seen and the evaluating node has not read yet.
 type Report struct {
 	// ID is that of the row; 0 before it is stored.

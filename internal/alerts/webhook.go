@@ -108,7 +108,7 @@ func Validate(w *Webhook) error {
 	if !rules.ValidName(w.Name) {
 		wrong("name", "must be %s", rules.NameHelp)
 	}
-	if message := checkURL(w.URL); message != "" {
+	if message := checkURL(w.URL); message != "" && len(w.URL) <= maxURL {
 		wrong("url", "%s", message)
 	}
 	for i, kind := range w.Kinds {

@@ -5,16 +5,19 @@ import (
 	"sluice/internal/alerts/deliver"
 	"sluice/internal/config"
 	"sluice/internal/database"
+	"sluice/internal/telemetry"
 )
 
-// openWebhooks prepares what people do with webhooks, and the sender of messages to them.
-func openWebhooks(cfg *config.Alerts, host *Host, db *database.DB, version string) (*deliver.Webhooks, *deliver.Sender,
-	error) {
+// openWebhooks prepares what people do with webhooks, and the worker that sends messages to them.
+func openWebhooks(cfg *config.Alerts, host *Host, db *database.DB, version string,
+	metrics *telemetry.Metrics) (*deliver.Webhooks, *deliver.Worker, error) {
 	allowed, err := alerts.ParseAllowed(cfg.WebhookAllow)
 	if err != nil {
 		return nil, nil, err
 	}
 	guard := deliver.NewGuard(allowed)
 	sender := deliver.NewSender(deliver.SenderOptions{Guard: guard, Now: host.Now, Version: version})
-	return deliver.NewWebhooks(db, guard, sender, host.Now), sender, nil
+	worker := deliver.NewWorker(deliver.WorkerOptions{Queue: db, Send: sender.Send, Now: host.Now, Log: host.Log})
+	metrics.Webhooks(worker.Totals)
+	return deliver.NewWebhooks(db, guard, sender, host.Now), worker, nil
 }

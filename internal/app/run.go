@@ -221,7 +221,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	if err != nil {
 		return err
 	}
-	hooks, _, err := openWebhooks(&cfg.Alerts, &host, db, build.Version)
+	hooks, _, err := openWebhooks(&cfg.Alerts, &host, db, build.Version, metrics)
 	if err != nil {
 		return err
 	}

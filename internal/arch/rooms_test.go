@@ -77,7 +77,7 @@ var rooms = []room{
 		foreign: []string{"github.com/twmb/franz-go", "github.com/klauspost/compress/zstd"}},
 	{path: "internal/backtest", may: []string{"api/decide", "internal/records", "limiter", "limiter/memstore", "rules"},
 		inTests: []string{"rules/rulefile", "rules/override"}},
-	{path: "internal/telemetry", may: []string{"api/decide", "limiter", "limiter/nearstore", "limiter/redisstore", "rules",
+	{path: "internal/telemetry", may: []string{"api/decide", "internal/alerts", "limiter", "limiter/nearstore", "limiter/redisstore", "rules",
 		"internal/fleet", "internal/records"}, foreign: []string{prometheus, otel}},
 	{path: "internal/stats", may: []string{"rules", "internal/tick", "internal/wire"},
 		inTests: []string{"internal/fleet"}},

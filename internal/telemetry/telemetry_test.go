@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"sluice/api/decide"
+	"sluice/internal/alerts"
 	"sluice/internal/fleet"
 	"sluice/internal/records"
 	"sluice/limiter"
@@ -64,6 +65,10 @@ func used(t *testing.T) *Metrics {
 	log := &records.Account{}
 	log.Drop(records.RingFull, 2)
 	m.DecisionLog("file", log.Totals, func() time.Duration { return 3 * time.Second })
+	m.Webhooks(func() alerts.DeliveryTotals {
+		return alerts.DeliveryTotals{Attempts: map[alerts.Result]int64{alerts.ResultGone: 2},
+			GivenUp: alerts.GivenUp{TooOld: 3}, Backlog: alerts.Backlog{Waiting: 4, Oldest: 5 * time.Second}}
+	})
 	m.Disk(func() bool { return true })
 	m.StatsLag(func() time.Duration { return time.Minute })
 	m.Timings().CalledAtOnce(time.Millisecond)
@@ -148,6 +153,8 @@ func TestMetrics_CountWhatHappened(t *testing.T) {
 		`sluice_set_source{source="copy"} 1`, `sluice_set_source{source="database"} 0`, `sluice_set_refused 1`,
 		`sluice_secret_file_failing{setting="DATABASE_URL_FILE"} 1`, `sluice_secret_file_failing{setting="REDIS_URL_FILE"} 0`,
 		`sluice_rules_disk_failing 1`, `sluice_settings_differ 2`,
+		`sluice_webhook_attempts_total{result="gone"} 2`, `sluice_webhook_attempts_total{result="delivered"} 0`,
+		`sluice_webhook_given_up_total{reason="too_old"} 3`, `sluice_webhook_waiting 4`, `sluice_webhook_oldest_seconds 5`,
 		`sluice_rule_copies_total{outcome="restored"} 1`, `sluice_rule_copies_total{outcome="saved"} 0`,
 		`sluice_breaker_state{node="redis:6379"} 2`, `sluice_breaker_opened_total{node="redis:6379"} 4`,
 		`sluice_breaker_refused_total{node="redis:6379"} 5`, `sluice_live_nodes 3`,

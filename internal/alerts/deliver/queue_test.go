@@ -201,13 +201,17 @@ func newWorker(q Queue, r *receiver) *Worker {
 	return NewWorker(WorkerOptions{Queue: q, Send: r.send, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
 }
 
-// start runs a worker as holder a. stop ends it and returns its error.
-func start(t *testing.T, w *Worker) (stop func() error) {
+// start runs a worker as holder a until stop is called.
+func start(t *testing.T, w *Worker) (stop func()) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- w.Run(ctx, "a") }()
-	return sync.OnceValue(func() error {
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		w.Run(ctx, "a")
+	}()
+	return func() {
 		cancel()
-		return <-ended
-	})
+		<-ended
+	}
 }

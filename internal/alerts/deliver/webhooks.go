@@ -2,6 +2,7 @@ package deliver
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"sluice/internal/alerts"
@@ -28,11 +29,22 @@ type Webhooks struct {
 	guard  *Guard
 	sender *Sender
 	now    func() time.Time
+
+	mu sync.Mutex
+	// tests are the webhooks that are tested now, or were less than alerts.TestPause ago.
+	tests map[int64]*test
+}
+
+// test is one of a webhook.
+type test struct {
+	began time.Time
+	ended bool
 }
 
 // NewWebhooks creates a Webhooks.
 func NewWebhooks(store Store, guard *Guard, sender *Sender, now func() time.Time) *Webhooks {
-	return &Webhooks{Store: store.Webhooks(), store: store, guard: guard, sender: sender, now: now}
+	return &Webhooks{Store: store.Webhooks(), store: store, guard: guard, sender: sender, now: now,
+		tests: map[int64]*test{}}
 }
 
 // Create stores a new webhook with a new secret. Only the returned one has it.
@@ -50,11 +62,14 @@ func (s *Webhooks) Create(ctx context.Context, actor rules.Actor, w alerts.Webho
 	return stored, nil
 }
 
-// Update implements rules.Store. The secret stays.
+// Update implements rules.Store. The secret stays. The address of a webhook that is not active is not checked, so that
+// people can disable one that leads astray by now.
 func (s *Webhooks) Update(ctx context.Context, actor rules.Actor, w alerts.Webhook, ifVersion int64) (alerts.Webhook,
 	error) {
-	if err := s.guard.Check(ctx, w.URL); err != nil {
-		return alerts.Webhook{}, err
+	if w.IsActive {
+		if err := s.guard.Check(ctx, w.URL); err != nil {
+			return alerts.Webhook{}, err
+		}
 	}
 	w.Secret = ""
 	return s.Store.Update(ctx, actor, w, ifVersion)
@@ -73,18 +88,46 @@ func (s *Webhooks) Rotate(ctx context.Context, actor rules.Actor, name string, i
 	return w, nil
 }
 
-// Test sends a message of the type test now, once, also to a webhook that is not active.
+// Test sends a message of the type test now, once, also to a webhook that is not active. The error is
+// alerts.ErrTestTooSoon while another test of it is under way on this node, or has just ended.
 func (s *Webhooks) Test(ctx context.Context, name string) (alerts.Delivery, error) {
 	w, err := s.Get(ctx, name)
 	if err != nil {
 		return alerts.Delivery{}, err
 	}
+	end, free := s.beginTest(w.ID)
+	if !free {
+		return alerts.Delivery{}, alerts.ErrTestTooSoon
+	}
+	defer end()
 	secrets, err := s.store.WebhookSecrets(ctx, w.ID)
 	if err != nil {
 		return alerts.Delivery{}, err
 	}
 	m := alerts.TestMessage(&w, s.now())
 	return s.store.AddAttempted(ctx, m, s.sender.Send(ctx, w.URL, secrets, &m))
+}
+
+// beginTest reports whether a webhook may be tested now. If so, end must be called.
+func (s *Webhooks) beginTest(id int64) (end func(), free bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.now()
+	for other, t := range s.tests {
+		if t.ended && now.Sub(t.began).Abs() >= alerts.TestPause {
+			delete(s.tests, other)
+		}
+	}
+	if s.tests[id] != nil {
+		return nil, false
+	}
+	t := &test{began: now}
+	s.tests[id] = t
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		t.ended = true
+	}, true
 }
 
 // Deliveries returns up to limit deliveries of a webhook before an id (0: from the newest), newest first.

@@ -70,16 +70,24 @@ func (w *Worker) Wake() {
 	}
 }
 
-// Run sends messages while holder has the lease of alerts. It returns nil when ctx ends and alerts.ErrLeaseLost when the
-// lease is lost, and has no message under way then. One that was sent but not answered stays in the queue.
-func (w *Worker) Run(ctx context.Context, holder string) error {
+// Run sends messages while holder has the lease of alerts, until ctx ends, and has none under way then. What was sent but
+// not answered stays in the queue.
+func (w *Worker) Run(ctx context.Context, holder string) {
+	w.shift(ctx, holder)
+	for range tick.Every(ctx, pollEvery) { // the lease was lost, perhaps for a moment
+		w.shift(ctx, holder)
+	}
+}
+
+// shift sends messages until ctx ends or the lease is lost.
+func (w *Worker) shift(ctx context.Context, holder string) {
 	ctx, stop := context.WithCancel(ctx)
 	var tasks sync.WaitGroup
 	defer tasks.Wait()
 	defer stop()
-	tasks.Go(func() { w.tidy(ctx) })
 	r := flights{busy: map[line]bool{}, each: map[int64]int{}, failing: map[int64]bool{},
 		landed: make(chan flight, maxParallel)}
+	tidying := false
 	poll := time.NewTicker(pollEvery)
 	defer poll.Stop()
 	away := false
@@ -87,12 +95,16 @@ func (w *Worker) Run(ctx context.Context, holder string) error {
 		due, err := w.opt.Queue.DueDeliveries(ctx, holder, 2*perWebhook) // as many again as are under way
 		switch {
 		case errors.Is(err, alerts.ErrLeaseLost):
-			return err
+			return
 		case err != nil && !away && ctx.Err() == nil:
 			w.opt.Log.Warn("messages to webhooks cannot be read from the rules database; they are sent when it is back",
 				"error", err)
 		}
 		away = err != nil
+		if !away && !tidying {
+			tidying = true
+			tasks.Go(func() { w.tidy(ctx) })
+		}
 		for i := range due {
 			m := &due[i]
 			if r.begin(m) {
@@ -101,7 +113,7 @@ func (w *Worker) Run(ctx context.Context, holder string) error {
 		}
 		select {
 		case <-ctx.Done():
-			return nil
+			return
 		case f := <-r.landed:
 			r.end(f, w.opt.Log)
 		case <-w.wake:

@@ -2,7 +2,6 @@ package deliver
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -24,9 +23,7 @@ func inBubble(t *testing.T, test func(t *testing.T, q *queue, r *receiver, w *Wo
 		stop := start(t, w)
 		synctest.Wait()
 		test(t, q, r, w)
-		if err := stop(); err != nil {
-			t.Errorf("the worker ended with %v", err)
-		}
+		stop()
 	})
 }
 
@@ -182,9 +179,7 @@ func TestWorker_StopsWithoutNotingWhatItCutShort(t *testing.T) {
 		w := newWorker(q, r)
 		stop := start(t, w)
 		synctest.Wait()
-		if err := stop(); err != nil {
-			t.Error(err)
-		}
+		stop()
 		if got := r.all(); !slices.Equal(got, []string{"1/s/0"}) || q.rows[0].Attempts != 0 {
 			t.Errorf("sent %v, noted %+v", got, q.rows[0])
 		}
@@ -193,29 +188,30 @@ func TestWorker_StopsWithoutNotingWhatItCutShort(t *testing.T) {
 		}
 		stop = start(t, newWorker(q, r)) // on another node
 		time.Sleep(3 * time.Second)
-		if err := stop(); err != nil {
-			t.Error(err)
-		}
+		stop()
 		if got := r.all(); !slices.Equal(got, []string{"1/s/0", "1/s/0", "1/s/1"}) {
 			t.Errorf("sent %v", got)
 		}
 	})
 }
 
-func TestWorker_EndsWhenItsLeaseIsLost(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q, r := newQueue(t), &receiver{answer: answers(time.Hour, 200)}
+func TestWorker_SendsOnlyWithTheLease(t *testing.T) {
+	inBubble(t, func(t *testing.T, q *queue, r *receiver, w *Worker) {
+		r.answer = answers(time.Minute, 200)
 		q.add(1, "s", 1)
-		ended := make(chan error, 1)
-		go func() { ended <- newWorker(q, r).Run(t.Context(), "a") }()
+		w.Wake()
 		synctest.Wait()
 		q.set(func() { q.holder = "b" })
-		began := time.Now()
-		if err := <-ended; !errors.Is(err, alerts.ErrLeaseLost) || time.Since(began) > pollEvery {
-			t.Errorf("ended with %v after %s", err, time.Since(began))
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if got := r.all(); len(got) != 1 || q.states()["1/s/0"] != alerts.DeliveryWaiting || w.Totals().Waiting != 0 {
+			t.Errorf("sent %v, states %v, totals %+v", got, q.states(), w.Totals())
 		}
-		if q.rows[0].State != alerts.DeliveryWaiting {
-			t.Errorf("the message it sent is %s", q.rows[0].State)
+		q.set(func() { q.holder = "a" }) // it was only late
+		time.Sleep(pollEvery + time.Minute)
+		synctest.Wait()
+		if q.states()["1/s/0"] != alerts.DeliveryDelivered {
+			t.Errorf("states %v", q.states())
 		}
 	})
 }
