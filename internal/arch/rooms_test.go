@@ -102,8 +102,9 @@ var rooms = []room{
 		path: "internal/database", may: []string{"internal/alerts", "internal/stats",
 			"limiter", "rules", "rules/override", "migrations", "internal/access",
 			"internal/audit"},
-		inTests: []string{"rules/entries"},
-		foreign: []string{"gorm.io", pgx, "github.com/glebarez", "github.com/pressly/goose/v3"},
+		inTests: []string{"rules/entries", "internal/alerts/deliver"},
+		foreign: []string{"gorm.io", pgx, "github.com/glebarez", "github.com/pressly/goose/v3",
+			"github.com/standard-webhooks"},
 	},
 
 	{path: "api/decide", may: []string{"limiter", "rules", "rules/entries", "internal/tick", "internal/wire"},

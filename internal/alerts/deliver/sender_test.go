@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
@@ -137,6 +138,20 @@ func TestSend_SaysWhatWentWrong(t *testing.T) {
 			}
 		}), want: "no answer within"},
 		"closed": {url: closed.URL, want: "connection refused"},
+		"half an answer": {url: serve(func(w http.ResponseWriter, _ *http.Request) {
+			conn, out, err := http.NewResponseController(w).Hijack()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			_, _ = out.WriteString("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n")
+			_ = out.Flush()
+			_ = conn.Close()
+		}), want: "closed before an answer came"},
+		"headers a byte at a time": {url: serve(dripping("HTTP/1.1 200 OK\r\nX: ", stop)), want: "no answer within"},
+		"interim answers": {url: serve(dripping("HTTP/1.1 103 Early Hints\r\n\r\n", stop)), want: "no answer within"},
+		"no HTTP":         {url: serve(dripping("SSH-2.0-OpenSSH_9.2\r\n", stop)), want: "the request failed"},
+		"plain for TLS":   {url: strings.Replace(closed.URL, "http:", "https:", 1), want: "connection refused"},
 		"long headers": {url: serve(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("X", strings.Repeat("x", 1<<20))
 		}), want: "the request failed"},
@@ -151,6 +166,88 @@ func TestSend_SaysWhatWentWrong(t *testing.T) {
 	}
 	if redirected.Load() != 0 {
 		t.Error("a redirect was followed")
+	}
+}
+
+// dripping answers with a text, and then forever with its last letters.
+func dripping(text string, stop <-chan struct{}) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		conn, out, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		for {
+			if _, err := out.WriteString(text); err != nil || out.Flush() != nil {
+				return
+			}
+			select {
+			case <-stop:
+				return
+			case <-time.After(5 * time.Millisecond): // slow is what it is to be
+			}
+			if len(text) > 8 && !strings.HasSuffix(text, "\n") {
+				text = text[len(text)-1:]
+			}
+		}
+	}
+}
+
+// A receiver that answers 200 has the message, however slow the rest of its answer is.
+func TestSend_DoesNotWaitForTheEndOfAnAnswer(t *testing.T) {
+	over := make(chan struct{})
+	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		w.WriteHeader(http.StatusOK)
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done() // until the sender has had enough
+		close(over)
+	}))
+	defer receiver.Close()
+	s := newSender(t, "127.0.0.1")
+	s.client.Timeout = 200 * time.Millisecond
+	if a := s.Send(t.Context(), receiver.URL, nil, testMessage("x")); !a.Delivered() || a.Status != 200 {
+		t.Errorf("attempt %+v", a)
+	}
+	<-over
+}
+
+// A name server that does not answer, or an address that does not, cannot keep a dial for longer than an attempt.
+func TestGuard_DialsForABoundedTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGuard(t)
+		g.lookup = func(ctx context.Context, _ string) ([]netip.Addr, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		began := time.Now()
+		conn, err := g.dial(context.Background(), "tcp", "slow.example:443", false)
+		if err == nil {
+			_ = conn.Close()
+		}
+		if err == nil || time.Since(began) > lookupTimeout {
+			t.Errorf("dialled for %s: %v", time.Since(began), err)
+		}
+	})
+}
+
+// A proxy of the environment would connect wherever it likes.
+func TestSend_UsesNoProxy(t *testing.T) {
+	proxied := false
+	proxy := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { proxied = true }))
+	defer proxy.Close()
+	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy", "ALL_PROXY"} {
+		t.Setenv(name, proxy.URL)
+	}
+	s := newSender(t, "127.0.0.1")
+	s.opt.Guard.lookup = func(context.Context, string) ([]netip.Addr, error) {
+		return nil, &net.DNSError{IsNotFound: true}
+	}
+	for _, scheme := range []string{"http", "https"} {
+		a := s.Send(t.Context(), scheme+"://hooks.example/", nil, testMessage("x"))
+		if !strings.Contains(a.Error, "could not be resolved") || proxied {
+			t.Errorf("%s: %+v, by the proxy: %v", scheme, a, proxied)
+		}
 	}
 }
 
