@@ -19,6 +19,7 @@ import (
 
 	"sluice/internal/alerts"
 	"sluice/internal/alerts/deliver"
+	"sluice/rules"
 )
 
 // mortal is the database of a node that dies between sending a message and noting that: the note number dies ends the
@@ -166,5 +167,103 @@ func TestDeliveries_ArriveAtLeastOnceInOrderWhenNodesDie(t *testing.T) {
 		if list[i].State != alerts.DeliveryDelivered {
 			t.Errorf("%s is %s", list[i].Message.ID, list[i].State)
 		}
+	}
+}
+
+// A test of a webhook is no flood: one at a time, and at least alerts.TestPause apart.
+func TestWebhooks_AreTestedOneAfterTheOther(t *testing.T) {
+	d := open(t, backends[1].dsn(t))
+	came, release := make(chan struct{}), make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		came <- struct{}{}
+		<-release
+	}))
+	defer server.Close()
+	allowed, err := alerts.ParseAllowed([]string{"127.0.0.1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var passed atomic.Int64
+	began := time.Now()
+	now := func() time.Time { return began.Add(time.Duration(passed.Load())) }
+	guard := deliver.NewGuard(allowed)
+	hooks := deliver.NewWebhooks(d, guard, deliver.NewSender(deliver.SenderOptions{Guard: guard, Now: now}), now)
+	for _, name := range []string{"one", "two"} {
+		w := sampleWebhook(name)
+		w.URL, w.Secret = server.URL, ""
+		if w, err = hooks.Create(t.Context(), ada, w); err != nil || alerts.KeyOf(w.Secret) == nil {
+			t.Fatal(w, err)
+		}
+	}
+	test := func(name string) <-chan error {
+		out := make(chan error, 1)
+		go func() {
+			got, err := hooks.Test(t.Context(), name)
+			if err == nil && got.State != alerts.DeliveryDelivered {
+				err = fmt.Errorf("the test is %+v", got)
+			}
+			out <- err
+		}()
+		return out
+	}
+	tooSoon := func(when string) {
+		t.Helper()
+		if err := <-test("one"); !errors.Is(err, alerts.ErrTestTooSoon) {
+			t.Errorf("%s: %v", when, err)
+		}
+	}
+	first := test("one")
+	<-came
+	passed.Store(int64(time.Minute))
+	tooSoon("while another runs")
+	second := test("two") // another webhook
+	<-came
+	release <- struct{}{}
+	release <- struct{}{}
+	if err := errors.Join(<-first, <-second); err != nil {
+		t.Error(err)
+	}
+	first = test("one")
+	<-came
+	release <- struct{}{}
+	if err := <-first; err != nil {
+		t.Error(err)
+	}
+	tooSoon("just after another")
+	passed.Add(int64(alerts.TestPause))
+	first = test("one")
+	<-came
+	release <- struct{}{}
+	if err := <-first; err != nil {
+		t.Error(err)
+	}
+	if err := <-test("none"); !errors.Is(err, rules.ErrNotFound) {
+		t.Errorf("an unknown one: %v", err)
+	}
+}
+
+// A webhook that may no longer be reached can be disabled, but not enabled again.
+func TestWebhooks_ThatLeadAstrayCanBeDisabled(t *testing.T) {
+	d := open(t, backends[1].dsn(t))
+	w := sampleWebhook("pager")
+	w.URL = "https://127.0.0.1/" // it was allowed before a restart
+	w, err := d.Webhooks().Create(t.Context(), ada, w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	guard := deliver.NewGuard(alerts.Allowed{})
+	hooks := deliver.NewWebhooks(d, guard, deliver.NewSender(deliver.SenderOptions{Guard: guard, Now: time.Now}), time.Now)
+	w.IsActive = false
+	if w, err = hooks.Update(t.Context(), ada, w, 1); err != nil || w.IsActive {
+		t.Fatal(w, err)
+	}
+	w.IsActive = true
+	var invalid *rules.ValidationError
+	if _, err := hooks.Update(t.Context(), ada, w, 2); !errors.As(err, &invalid) || invalid.Fields[0].Field != "url" {
+		t.Errorf("enabled again: %v", err)
+	}
+	got, err := hooks.Test(t.Context(), "pager")
+	if err != nil || got.State != alerts.DeliveryFailed || !strings.Contains(got.Error, "SLUICE_WEBHOOK_ALLOW") {
+		t.Errorf("tested: %+v, %v", got, err)
 	}
 }

@@ -70,8 +70,8 @@ func (w *Worker) note(ctx context.Context, m *alerts.DueDelivery, a alerts.Attem
 	return w.opt.Queue.RetryDelivery(ctx, m.ID, a, after)
 }
 
-// retryAfter is the time until the next attempt after some that failed before the last one: 5 s, 10 s, 20 s and so on to
-// 50 minutes, made longer by a part of a fifth.
+// retryAfter is the time until the next attempt after some that failed before the last one: 5 s, 10 s, 20 s and so on
+// to 50 minutes, made longer by a part of a fifth.
 func retryAfter(before int64, part float64) time.Duration {
 	most := float64(lastRetry) / (1 + retrySpread)
 	base := min(float64(firstRetry)*float64(int64(1)<<min(max(before, 0), 20)), most)

@@ -149,9 +149,10 @@ func TestSend_SaysWhatWentWrong(t *testing.T) {
 			_ = conn.Close()
 		}), want: "closed before an answer came"},
 		"headers a byte at a time": {url: serve(dripping("HTTP/1.1 200 OK\r\nX: ", stop)), want: "no answer within"},
-		"interim answers": {url: serve(dripping("HTTP/1.1 103 Early Hints\r\n\r\n", stop)), want: "no answer within"},
-		"no HTTP":         {url: serve(dripping("SSH-2.0-OpenSSH_9.2\r\n", stop)), want: "the request failed"},
-		"plain for TLS":   {url: strings.Replace(closed.URL, "http:", "https:", 1), want: "connection refused"},
+		"interim answers": {url: serve(dripping("HTTP/1.1 103 Early Hints\r\n\r\n", stop)),
+			want: "no answer within"},
+		"no HTTP":       {url: serve(dripping("SSH-2.0-OpenSSH_9.2\r\n", stop)), want: "the request failed"},
+		"plain for TLS": {url: strings.Replace(closed.URL, "http:", "https:", 1), want: "connection refused"},
 		"long headers": {url: serve(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("X", strings.Repeat("x", 1<<20))
 		}), want: "the request failed"},

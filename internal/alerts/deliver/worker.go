@@ -70,8 +70,8 @@ func (w *Worker) Wake() {
 	}
 }
 
-// Run sends messages while holder has the lease of alerts, until ctx ends, and has none under way then. What was sent but
-// not answered stays in the queue.
+// Run sends messages while holder has the lease of alerts, until ctx ends, and has none under way then. What was sent
+// but not answered stays in the queue.
 func (w *Worker) Run(ctx context.Context, holder string) {
 	w.shift(ctx, holder)
 	for range tick.Every(ctx, pollEvery) { // the lease was lost, perhaps for a moment

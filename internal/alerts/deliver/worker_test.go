@@ -27,6 +27,9 @@ func inBubble(t *testing.T, test func(t *testing.T, q *queue, r *receiver, w *Wo
 	})
 }
 
+// pass lets virtual time pass.
+func pass(d time.Duration) { time.Sleep(d) } //nolint:forbidigo // virtual time
+
 func TestWorker_SendsANewMessageAtOnce(t *testing.T) {
 	inBubble(t, func(t *testing.T, q *queue, r *receiver, w *Worker) {
 		q.add(1, "s", 3)
@@ -36,7 +39,7 @@ func TestWorker_SendsANewMessageAtOnce(t *testing.T) {
 			t.Errorf("sent %v", got)
 		}
 		q.add(1, "s", 1) // nobody says so
-		time.Sleep(pollEvery)
+		pass(pollEvery)
 		synctest.Wait()
 		if n := len(r.all()); n != 4 {
 			t.Errorf("sent %d messages", n)
@@ -76,7 +79,7 @@ func TestWorker_ASlowReceiverHoldsUpNobody(t *testing.T) {
 			t.Errorf("%d at once to one webhook, %d in all, %d delivered", r.most, len(r.all()), delivered)
 		}
 		q.set(func() { q.disabled[0] = "to make room" })
-		time.Sleep(sendTimeout)
+		pass(sendTimeout)
 		synctest.Wait()
 		if q.states()[fmt.Sprint(alerts.MaxWebhooks, "/s/1")] != alerts.DeliveryDelivered {
 			t.Error("a quick receiver waits for slow ones")
@@ -99,7 +102,7 @@ func TestWorker_KeepsTheOrderOfASubject(t *testing.T) {
 		q.add(1, "t", 2)
 		q.add(2, "t", 1)
 		w.Wake()
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		synctest.Wait()
 		want := map[string][]string{"1/s": {"1/s/0", "1/s/0", "1/s/0", "1/s/0", "1/s/1"}, "1/t": {"1/t/0", "1/t/1"},
 			"2/t": {"2/t/0"}}
@@ -122,11 +125,11 @@ func TestWorker_RetriesForADay(t *testing.T) {
 		r.answer = answers(0, 503)
 		q.add(1, "s", 1)
 		w.Wake()
-		time.Sleep(20 * time.Second)
+		pass(20 * time.Second)
 		if n := len(r.all()); n < 2 || n > 3 {
 			t.Errorf("%d attempts in 20 s", n)
 		}
-		time.Sleep(25 * time.Hour)
+		pass(25 * time.Hour)
 		synctest.Wait()
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -156,14 +159,14 @@ func TestWorker_ALostDatabaseRepeatsNothing(t *testing.T) {
 		q.add(1, "s", 2)
 		q.add(1, "t", 1)
 		w.Wake()
-		time.Sleep(time.Hour)
+		pass(time.Hour)
 		if got := r.all(); len(got) != 2 {
 			t.Errorf("sent %v", got)
 		}
 		q.set(func() { q.away = true })
-		time.Sleep(time.Hour)
+		pass(time.Hour)
 		q.set(func() { q.away, q.unnoted = false, false })
-		time.Sleep(2 * noteAgain)
+		pass(2 * noteAgain)
 		synctest.Wait()
 		want := map[string]string{"1/s/0": "delivered", "1/s/1": "delivered", "1/t/0": "delivered"}
 		if diff := cmp.Diff(want, q.states()); diff != "" || len(r.all()) != 3 {
@@ -187,7 +190,7 @@ func TestWorker_StopsWithoutNotingWhatItCutShort(t *testing.T) {
 			t.Errorf("a worker that was stopped has the backlog %+v", b)
 		}
 		stop = start(t, newWorker(q, r)) // on another node
-		time.Sleep(3 * time.Second)
+		pass(3 * time.Second)
 		stop()
 		if got := r.all(); !slices.Equal(got, []string{"1/s/0", "1/s/0", "1/s/1"}) {
 			t.Errorf("sent %v", got)
@@ -202,13 +205,13 @@ func TestWorker_SendsOnlyWithTheLease(t *testing.T) {
 		w.Wake()
 		synctest.Wait()
 		q.set(func() { q.holder = "b" })
-		time.Sleep(time.Hour)
+		pass(time.Hour)
 		synctest.Wait()
 		if got := r.all(); len(got) != 1 || q.states()["1/s/0"] != alerts.DeliveryWaiting || w.Totals().Waiting != 0 {
 			t.Errorf("sent %v, states %v, totals %+v", got, q.states(), w.Totals())
 		}
 		q.set(func() { q.holder = "a" }) // it was only late
-		time.Sleep(pollEvery + time.Minute)
+		pass(pollEvery + time.Minute)
 		synctest.Wait()
 		if q.states()["1/s/0"] != alerts.DeliveryDelivered {
 			t.Errorf("states %v", q.states())
@@ -223,7 +226,7 @@ func TestWorker_410DisablesTheWebhook(t *testing.T) {
 		q.add(1, "t", 1)
 		q.add(1, "u", 1)
 		w.Wake()
-		time.Sleep(time.Hour)
+		pass(time.Hour)
 		synctest.Wait()
 		if got := r.all(); len(got) > perWebhook || q.disabled[1] != goneReason {
 			t.Errorf("sent %v, disabled: %q", got, q.disabled[1])
@@ -243,7 +246,7 @@ func TestWorker_CountsAndCleans(t *testing.T) {
 	inBubble(t, func(t *testing.T, q *queue, r *receiver, w *Worker) {
 		r.answer = answers(0, 500)
 		q.add(1, "s", 3)
-		time.Sleep(2*cleanEvery + countEvery)
+		pass(2*cleanEvery + countEvery)
 		synctest.Wait()
 		total := w.Totals()
 		if total.Waiting != 3 || total.Oldest < 2*cleanEvery || q.cleaned != 3 || total.TooMany != 3 {
