@@ -77,7 +77,8 @@ func TestRecords_HaveNoSecretFromAnyFace(t *testing.T) {
 			}
 		}
 	}
-	for _, face := range []string{"http", "forward", "nginx", "ext_authz", "envoy_ratelimit", "envoy_rls", "envoy_ext_authz"} {
+	for _, face := range []string{"http", "forward", "nginx", "ext_authz", "envoy_ratelimit", "envoy_rls",
+		"envoy_ext_authz"} {
 		if faces[face] == 0 {
 			t.Errorf("no event of the face %s, but of %v", face, faces)
 		}

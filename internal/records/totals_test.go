@@ -84,7 +84,7 @@ func TestLog_AFloodOfOneKeyIsFewEvents(t *testing.T) {
 			denied.At = time.Now().UnixMilli()
 			l.ObserveDecision(&decide.Decision{Question: &q, Answer: &denied})
 			if i%(rate/100) == 0 {
-				time.Sleep(slice)
+				<-time.After(slice)
 			}
 		}
 		if err := l.Close(t.Context()); err != nil {

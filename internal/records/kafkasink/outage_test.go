@@ -90,13 +90,13 @@ func TestSlowAnswers(t *testing.T) {
 					c.KeepControl()
 					if time.Now().Before(until) {
 						slowed++
-						c.SleepControl(func() { time.Sleep(takes) })
+						c.SleepControl(func() { <-time.After(takes) })
 					}
 					return nil, nil, false
 				})
 				for range 3 * 60 {
 					f.write(20)
-					time.Sleep(time.Second)
+					<-time.After(time.Second)
 				}
 				f.close()
 				if slowed == 0 {
