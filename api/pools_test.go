@@ -158,6 +158,8 @@ func TestRules_CompositeMembersRefuseBadValues(t *testing.T) {
 		{`"defer":{"max_items":0},"over_limit":"defer"`, "defer.max_items"}, {`"defer":[]`, "defer"},
 		{`"candidate":{}`, "candidate.limit"},
 		{`"candidate":{"limit":1,"name":"x"}`, "candidate.name"}, {`"retry_jitter_ms":-1`, "retry_jitter_ms"},
+		{`"notify_percent":80`, "notify_percent"}, {`"notify_percent":["80"]`, "notify_percent[0]"},
+		{`"notify_percent":[80,80.5]`, "notify_percent[1]"}, {`"notify_percent":[80,80]`, "notify_percent[1]"},
 		{`"hot_keys":"warm"`, "hot_keys"},
 		{`"priority":"high","pool":"shop"`, "priority"}, {`"charge_on":"never"`, "charge_on"},
 		{`"elastic_percent":0,"throttle":"elastic","pool":"p"`, "elastic_percent"},

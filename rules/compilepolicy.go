@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"slices"
 
 	"sluice/limiter"
 )
@@ -49,7 +50,7 @@ func (c *Compiled) compilePolicy(p *parts, pools map[string]*CompiledPool) error
 		}
 		c.Message.route = valueOf(r.Route)
 	}
-	c.LogPercent = r.LogPercent
+	c.LogPercent, c.Notify = r.LogPercent, slices.Sorted(slices.Values(r.NotifyPercent))
 	c.RetryJitter, c.HotRaise = valueOf(r.RetryJitterMS), valueOf(r.HotRaisePercent)
 	switch r.HotKeys {
 	case HotKeysLeased:

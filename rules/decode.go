@@ -96,6 +96,8 @@ func decodeField[T any](d *decoder, f *Field[T], t *T, at string, v *tree.Value,
 		d.windows(at, v, p)
 	case *[]string:
 		decodeTexts(d, f, at, v, p)
+	case *[]int64:
+		decodeNumbers(d, f, at, v, p, how)
 	case **Calendar:
 		decodePart(d, calendarFields, at, v, p)
 	case **Defer:
@@ -243,6 +245,22 @@ func decodeTexts[T any](d *decoder, f *Field[T], at string, v *tree.Value, dst *
 		set(d, path(at, i), text, &texts[i], func() (string, error) { return readText(f, text, FromFile) })
 	}
 	*dst = texts
+}
+
+func decodeNumbers[T any](d *decoder, f *Field[T], at string, v *tree.Value, dst *[]int64, how Reading) {
+	*dst = nil
+	switch v.Kind {
+	case tree.Null:
+	case tree.List:
+		numbers := make([]int64, len(v.List))
+		for i := range v.List {
+			number := &v.List[i]
+			set(d, path(at, i), number, &numbers[i], func() (int64, error) { return readWhole(f, number, how) })
+		}
+		*dst = numbers
+	default:
+		d.wrong(at, v, "must be a list of %s", f.Noun)
+	}
 }
 
 func readText[T any](f *Field[T], v *tree.Value, how Reading) (string, error) {

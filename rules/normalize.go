@@ -36,6 +36,9 @@ func (r *Rule) Normalize() {
 	if len(r.Replaces) == 0 {
 		r.Replaces = nil
 	}
+	if len(r.NotifyPercent) == 0 {
+		r.NotifyPercent = nil
+	}
 	if len(r.Metadata) == 0 {
 		r.Metadata = nil
 	}

@@ -124,6 +124,8 @@ func damage(at any) {
 		*at = &RuleDescriptor{}
 	case *map[string]string:
 		*at = map[string]string{"": ""}
+	case *[]int64:
+		*at = []int64{-1}
 	case *[]string:
 		*at = []string{"?"}
 	case **WeightSource:

@@ -31,7 +31,7 @@ func everyPolicy() Rule {
 		ChargeOn: "report", OverLimit: "defer", Defer: &Defer{MaxItems: 5, MaxAgeMS: 1000},
 		Candidate:     &Candidate{Algorithm: "gcra", Limit: new(int64(0)), WindowMS: new(int64(500)), Align: new("calendar")},
 		Ban:           &Ban{After: 3, WithinMS: 1000, ForMS: 60_000, Grow: 2, MostMS: 3_600_000},
-		RetryJitterMS: new(int64(0)), LogPercent: new(int64(0)),
+		RetryJitterMS: new(int64(0)), LogPercent: new(int64(0)), NotifyPercent: []int64{80, 100},
 		Message: new("{key} <é> \"{{\""), HotKeys: "leased", HotRaisePercent: new(int64(10)),
 		Descriptor: &RuleDescriptor{Domain: "shop", Entries: []entries.Element{
 			{Key: "path", Value: "/pay"}, {Key: "file", Pattern: "a*", Shared: true}, {Key: "é"},

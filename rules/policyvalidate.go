@@ -35,6 +35,7 @@ func validatePolicy(r *Rule, base limiter.Limit, ps *problems) policy {
 	validateBan(r, ps)
 	validateHot(r, ps)
 	validateLife(r, ps)
+	validateNotify(r, ps)
 	var p policy
 	p.tiers = validateTiers(r, base, ps)
 	p.schedule = validateSchedule(r, base, p.tiers, ps)
@@ -47,6 +48,18 @@ func validatePolicy(r *Rule, base limiter.Limit, ps *problems) policy {
 		}
 	}
 	return p
+}
+
+// MaxNotify is the largest number of percentages of Rule.NotifyPercent.
+const MaxNotify = 4
+
+func validateNotify(r *Rule, ps *problems) {
+	for i, percent := range r.NotifyPercent {
+		at := fmt.Sprintf("notify_percent[%d]", i)
+		if ps.between(at, &percent, 1, 100); slices.Contains(r.NotifyPercent[:i], percent) {
+			ps.add(at, "must not be repeated")
+		}
+	}
 }
 
 // between requires an integer in a range.

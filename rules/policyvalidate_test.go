@@ -51,6 +51,7 @@ func TestValidatePolicy_AcceptsWhatBelongsTogether(t *testing.T) {
 			r.ChargeOn, r.FailMode = "report", "local"
 		},
 		"jitter": func(r *Rule) { r.RetryJitterMS = n(0) },
+		"notify": func(r *Rule) { r.NotifyPercent = []int64{100, 1, 80, 99} },
 		"hot":    func(r *Rule) { r.HotKeys, r.HotRaisePercent = "sharded", n(400) },
 		"foreign candidate": func(r *Rule) {
 			r.Algorithm, r.Burst, r.Candidate = "gcra", n(7), &Candidate{Limit: n(1), Algorithm: "fixed_window"}
@@ -229,6 +230,10 @@ func TestValidatePolicy_NamesTheFieldAtFault(t *testing.T) {
 		"ban of a quota":   {"ban", banned(someBan, describe, func(r *Rule) { r.Quota = true })},
 		"ban of nothing":   {"ban", banned(someBan, describe, func(r *Rule) { r.Unlimited, r.Limit = true, 0 })},
 		"jitter too long":  {"retry_jitter_ms", func(r *Rule) { r.RetryJitterMS = n(3_600_001) }},
+		"notify at 0":      {"notify_percent[0]", func(r *Rule) { r.NotifyPercent = []int64{0} }},
+		"notify above":     {"notify_percent[1]", func(r *Rule) { r.NotifyPercent = []int64{80, 101} }},
+		"notify twice":     {"notify_percent[2]", func(r *Rule) { r.NotifyPercent = []int64{80, 90, 80} }},
+		"notify often":     {"notify_percent", func(r *Rule) { r.NotifyPercent = []int64{1, 2, 3, 4, 5} }},
 		"unknown hot_keys": {"hot_keys", func(r *Rule) { r.HotKeys = "warm" }},
 		"hot log": {"hot_keys", func(r *Rule) {
 			r.Algorithm, r.HotKeys = "sliding_window_log",

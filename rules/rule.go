@@ -82,6 +82,9 @@ type Rule struct {
 	// LogPercent is the percentage, 0 to 100, of entities whose allowed requests the decision log records; nil for that
 	// of the server.
 	LogPercent *int64 `json:"log_percent"`
+	// NotifyPercent are up to MaxNotify distinct percentages, 1 to 100, of the limit: a key that has used so much is an
+	// alert. Nil for none.
+	NotifyPercent []int64 `json:"notify_percent"`
 	// Message replaces the message in the body of a denial: up to MaxMessage characters with the placeholders of
 	// ParseMessage; nil for the usual one.
 	Message *string `json:"message"`
@@ -179,6 +182,10 @@ var ruleFields = []Field[Rule]{
 		Most: MaxRetryJitter, Millis: true,
 	},
 	{Name: "log_percent", At: func(r *Rule) any { return &r.LogPercent }, Policy: true, Label: true, Most: 100},
+	{
+		Name: "notify_percent", At: func(r *Rule) any { return &r.NotifyPercent }, Policy: true, Label: true,
+		Noun: "percentages", Most: MaxNotify,
+	},
 	{Name: "message", At: func(r *Rule) any { return &r.Message }, Policy: true, Characters: MaxMessage},
 	{
 		Name: "hot_keys", At: func(r *Rule) any { return &r.HotKeys }, Policy: true,

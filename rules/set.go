@@ -59,6 +59,8 @@ type Compiled struct {
 	Message *Message
 	// LogPercent is the percentage of entities that the decision log records, nil for that of the server.
 	LogPercent *int64
+	// Notify are the percentages of the limit at which a key is an alert, in ascending order; nil for none.
+	Notify []int64
 	// RetryJitter is the most by which retry-after grows, in ms.
 	RetryJitter int64
 	// HotRaise is the percentage by which the limit of a hot bucket is raised.

@@ -190,7 +190,9 @@ type LimitAnswer struct {
 	Message *rules.Message
 	// LogPercent is the rule's percentage of entities that the decision log records, nil for that of the server.
 	LogPercent *int64
-	Key        limiter.Key
+	// Notify are the percentages of the limit at which the key is an alert, ascending; nil for none. Do not change them.
+	Notify []int64
+	Key    limiter.Key
 	// Limit is the limit that was applied.
 	Limit limiter.Limit
 	// Weight is in units. Returned: they were given back, so that nothing was decided.

@@ -120,7 +120,7 @@ func (p *plannedLimit) answer() LimitAnswer {
 	la := LimitAnswer{Rule: p.name, Key: p.key, Limit: p.limit, Weight: p.weight, Candidate: p.candidate,
 		Direct: p.rule == nil}
 	if p.rule != nil {
-		la.Message, la.LogPercent = p.rule.Message, p.rule.LogPercent
+		la.Message, la.LogPercent, la.Notify = p.rule.Message, p.rule.LogPercent, p.rule.Notify
 		la.Rule, la.Version = p.rule.Rule.Name, p.rule.Rule.Version
 	}
 	return la

@@ -289,6 +289,9 @@ func details(r *rules.Rule) []string {
 	if r.ChargeOn == rules.ChargeOnReport {
 		s = append(s, "A check uses up nothing; only reported usage counts.")
 	}
+	if len(r.NotifyPercent) > 0 && r.Mode == rules.ModeEnforce {
+		s = append(s, "A key that has used "+percentages(r.NotifyPercent)+" of its limit is an alert.")
+	}
 	if b := r.Ban; b != nil && denies {
 		s = append(s, ban(b)...)
 	}
@@ -299,6 +302,15 @@ func details(r *rules.Rule) []string {
 		s = append(s, "Very busy keys are split into shards.")
 	}
 	return s
+}
+
+// percentages are numbers such as 80% or 100%.
+func percentages(numbers []int64) string {
+	var texts []string
+	for _, n := range slices.Sorted(slices.Values(numbers)) {
+		texts = append(texts, strconv.FormatInt(n, 10)+"%")
+	}
+	return strings.Join(texts, " or ")
 }
 
 // ban are sentences about keys that are denied too often.

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"sluice/rules"
 )
@@ -73,6 +74,8 @@ func readFields[T any](rd *ruleReader, under string, fields []rules.Field[T], t 
 			*p = rd.instant(name, rd.zone)
 		case *[]string:
 			*p = slices.Clone(rd.form[name])
+		case *[]int64:
+			*p = rd.numbers(name)
 		}
 	}
 }
@@ -111,6 +114,19 @@ func (rd *ruleReader) whole(name string) *int64 {
 		return nil
 	}
 	return &n
+}
+
+// numbers reads whole numbers with commas or blanks between them, nil if the field is empty.
+func (rd *ruleReader) numbers(name string) (out []int64) {
+	for _, text := range strings.FieldsFunc(rd.text(name), func(r rune) bool { return r == ',' || unicode.IsSpace(r) }) {
+		n, err := strconv.ParseInt(strings.TrimSuffix(text, "%"), 10, 64)
+		if err != nil {
+			rd.wrong(name, "must be whole numbers such as 80, 100")
+			return nil
+		}
+		out = append(out, n)
+	}
+	return out
 }
 
 func (rd *ruleReader) tiers() map[string]rules.TierLimit {
@@ -287,6 +303,9 @@ func toFormNames(form url.Values, errs []rules.FieldError) []rules.FieldError {
 	var out []rules.FieldError
 	for _, e := range errs {
 		e = toDescriptorField(e)
+		if rules.TopField(e.Field) == "notify_percent" {
+			e.Field = "notify_percent"
+		}
 		for i := range rowCount(form, "tiers", rules.MaxTiers) {
 			name, at := strings.TrimSpace(form.Get(element("tiers", i)+".name")), element("tiers", i)
 			for _, path := range []string{"tiers." + name, fmt.Sprintf("tiers.%.40q", name)} {

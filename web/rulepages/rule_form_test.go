@@ -21,7 +21,7 @@ func policies() []rules.Rule {
 	until := from.Add(time.Hour)
 	return []rules.Rule{
 		{Name: "soft", Scope: "user+ip", Limit: 7, WindowMS: 1500, Throttle: rules.ThrottleSoft, SoftPercent: n(20),
-			RetryJitterMS: n(2500), When: text(`tier == "a"`), ActiveFrom: &from, ActiveUntil: &until},
+			RetryJitterMS: n(2500), NotifyPercent: []int64{80, 100}, When: text(`tier == "a"`), ActiveFrom: &from, ActiveUntil: &until},
 		{Name: "hosts", Scope: "user+host", Limit: 7, WindowMS: 1500, Host: text("*.example.com"),
 			When: text(`cidr(ip, "10.0.0.0/8") && host != "a.example.com"`)},
 		{Name: "elastic", Scope: "apikey", Limit: 7, WindowMS: 60_000, Throttle: rules.ThrottleElastic,
@@ -122,6 +122,8 @@ func TestRuleForm_NamesTheLineOfADescriptor(t *testing.T) {
 			"beginning with a letter or digit"},
 		{"metadata", "team", "metadata", "must have one name=value per line, each name once"},
 		{"metadata", "a=b\na=c", "metadata", "must have one name=value per line, each name once"},
+		{"notify_percent", "80, 0", "notify_percent", "must be between 1 and 100"},
+		{"notify_percent", "80, many", "notify_percent", "must be whole numbers such as 80, 100"},
 		{"limit", "", "limit", "is required"},
 	} {
 		r := rules.Rule{Name: "a", Limit: 1, WindowMS: 1000,

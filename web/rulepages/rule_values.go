@@ -38,6 +38,9 @@ func putFields[T any](form url.Values, under string, fields []rules.Field[T], t 
 				form[name] = slices.Clone(*p)
 			}
 			continue
+		case *[]int64:
+			put(form, name, listOf(*p))
+			continue
 		}
 		switch v := f.Value(t).(type) {
 		case string:
@@ -54,6 +57,15 @@ func putFields[T any](form url.Values, under string, fields []rules.Field[T], t 
 			}
 		}
 	}
+}
+
+// listOf writes numbers as the method numbers reads them.
+func listOf(numbers []int64) string {
+	texts := make([]string, len(numbers))
+	for i, n := range numbers {
+		texts[i] = strconv.FormatInt(n, 10)
+	}
+	return strings.Join(texts, ", ")
 }
 
 func putComposites(f url.Values, r *rules.Rule) {
@@ -131,7 +143,7 @@ var formOrder = []string{
 	"unlimited", "addend", "quota", "share_threshold", "replaces", "metadata",
 	"tiers", "schedule", "calendar", "active_", "throttle", "soft_percent", "elastic_percent", "pool", "priority",
 	"retry_jitter_ms", "message", "ban", "candidate",
-	"align", "anchor_ms", "buckets", "weight_field", "charge_on", "hot_", "log_percent",
+	"align", "anchor_ms", "buckets", "weight_field", "charge_on", "hot_", "log_percent", "notify_percent",
 }
 
 func orderOf(field string) int {
