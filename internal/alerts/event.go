@@ -71,8 +71,8 @@ type Data struct {
 	Alerts []Data `json:"alerts,omitempty"`
 }
 
-// thresholds are those of rule_denials as a level of a subject.
-func (w *Webhook) thresholds() string { return levelOf(w.DeniedPercent, w.DeniedPerSecond) }
+// Thresholds are those of rule_denials as a level of a subject.
+func (w *Webhook) Thresholds() string { return levelOf(w.DeniedPercent, w.DeniedPerSecond) }
 
 func levelOf(percent, perSecond int64) string { return fmt.Sprintf("%d%%,%d/s", percent, perSecond) }
 

@@ -194,7 +194,7 @@ func (w *Webhook) Wants(e *Event) bool {
 	switch {
 	case !w.IsActive || len(w.Kinds) > 0 && !slices.Contains(w.Kinds, string(e.Kind)):
 		return false
-	case e.Kind == KindRuleDenials && e.Subject.Level != w.thresholds():
+	case e.Kind == KindRuleDenials && e.Subject.Level != w.Thresholds():
 		return false
 	}
 	return e.Subject.Rule == "" || len(w.Rules) == 0 || slices.Contains(w.Rules, e.Subject.Rule)

@@ -100,6 +100,7 @@ func emptySettings(t *testing.T) config.Serve {
 		Near:     config.Near{DenyCache: "on", HotKeyRate: 1000},
 		Matching: config.Matching{IPv4Prefix: 32, IPv6Prefix: 64, PollInterval: 100 * time.Millisecond},
 		Stats:    config.Stats{StatsDays: 90, TenantAttribute: "tenant"},
+		Alerts:   config.Alerts{AlertQuiet: 15 * time.Minute},
 		Records:  config.Records{DecisionLog: []string{config.DecisionLogOff}},
 		Log:      config.Log{LogLevel: "info", LogFormat: "text"},
 	}

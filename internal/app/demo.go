@@ -40,6 +40,7 @@ func Demo(ctx context.Context, door config.Listener, log config.Log, host Host) 
 		Near:     config.Near{DenyCache: "on", HotKeyRate: 1000},
 		Matching: config.Matching{IPv4Prefix: 32, IPv6Prefix: 64, PollInterval: time.Second},
 		Stats:    config.Stats{StatsDays: 90, TenantAttribute: "tenant"},
+		Alerts:   config.Alerts{AlertQuiet: 15 * time.Minute},
 		Records:  config.Records{DecisionLog: []string{config.DecisionLogOff}},
 		Console:  config.Console{Console: true, SessionIdle: 12 * time.Hour, SessionLife: 24 * time.Hour},
 		Log:      log,

@@ -179,6 +179,8 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	for _, log := range recorded {
 		observers = append(observers, log)
 	}
+	sensor := openSensor(&host, db, ready, figures, accounts, stops)
+	observers = append(observers, sensor)
 	checker, err := decide.NewChecker(decide.CheckerOptions{
 		Deferred: deferred, Secrets: secrets, Loads: buckets.loads,
 		Sets: sets, Store: buckets.store, Local: buckets.local, Ledger: buckets.ledger, Timeout: cfg.StoreTimeout,
@@ -225,6 +227,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	if err != nil {
 		return err
 	}
+	openAlerts(&cfg, &host, db, sets, figures, history, sensor, metrics, stops)
 	handler, direct, err := newHandler(api.Deps{
 		Checker: checker, Rules: db, Writer: db, History: db, Pools: db.Pools(), Profiles: db.Profiles(), Overrides: db,
 		OverrideWriter: db, FailDefaults: failDefaults, Access: keyring, RLS: calls.RLS,

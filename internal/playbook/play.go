@@ -121,6 +121,7 @@ func serve(t *testing.T, redis *testenv.RedisServer) *World {
 		Matching: config.Matching{IPv4Prefix: 32, IPv6Prefix: 64, PollInterval: 100 * time.Millisecond},
 		Near:     config.Near{DenyCache: "off", HotKeyRate: 1000},
 		Stats:    config.Stats{StatsDays: 90, TenantAttribute: "tenant"},
+		Alerts:   config.Alerts{AlertQuiet: 15 * time.Minute},
 		Records:  config.Records{DecisionLog: []string{config.DecisionLogOff}},
 		Log:      config.Log{LogLevel: "info", LogFormat: "text"},
 	}

@@ -1,0 +1,100 @@
+package evaluate
+
+import (
+	"context"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"sluice/internal/alerts"
+	"sluice/internal/tick"
+)
+
+const (
+	// boardEvery is how often a Board is read.
+	boardEvery = 3 * time.Second
+	// maxActive is how many conditions a Board has: the newest.
+	maxActive = 1000
+)
+
+// Board is what a node knows of the conditions that are met. It is kept while the rule database is unavailable. It is
+// safe for concurrent use.
+type Board struct {
+	store interface {
+		AlertStates(ctx context.Context) ([]alerts.State, error)
+	}
+	now  func() time.Time
+	log  *slog.Logger
+	read atomic.Pointer[boardRead]
+}
+
+// boardRead is what was read at once. It is not changed.
+type boardRead struct {
+	at     time.Time
+	active []alerts.Event
+	kinds  map[alerts.Kind]int
+}
+
+// NewBoard creates a Board. It knows nothing until Run has read.
+func NewBoard(store interface {
+	AlertStates(ctx context.Context) ([]alerts.State, error)
+}, now func() time.Time, log *slog.Logger) *Board {
+	return &Board{store: store, now: now, log: log}
+}
+
+// Run reads every few seconds until ctx ends.
+func (b *Board) Run(ctx context.Context) {
+	away := false
+	read := func() {
+		limited, cancel := context.WithTimeout(ctx, callTimeout)
+		stored, err := b.store.AlertStates(limited)
+		cancel()
+		switch {
+		case err == nil:
+			b.set(stored)
+		case !away && ctx.Err() == nil:
+			b.log.Warn("the alerts that are on cannot be read; the console shows the last known ones", "error", err)
+		}
+		away = err != nil
+	}
+	read()
+	for range tick.Every(ctx, boardEvery) {
+		read()
+	}
+}
+
+func (b *Board) set(stored []alerts.State) {
+	now := b.now()
+	states := LoadStates(stored, now)
+	out := &boardRead{at: now, active: states.active(maxActive), kinds: map[alerts.Kind]int{}}
+	for _, s := range states.subjects {
+		if s.On {
+			out.kinds[s.Subject.Kind]++
+		}
+	}
+	b.read.Store(out)
+}
+
+// Active returns the conditions that are met, newest first, at most 1,000. It does no I/O; do not change the result.
+func (b *Board) Active() []alerts.Event {
+	if r := b.read.Load(); r != nil {
+		return r.active
+	}
+	return nil
+}
+
+// Since is when Active was read from the rule database, the zero time if it never was.
+func (b *Board) Since() time.Time {
+	if r := b.read.Load(); r != nil {
+		return r.at
+	}
+	return time.Time{}
+}
+
+// ActiveOf is the number of conditions of a kind that are met.
+func (b *Board) ActiveOf(kind alerts.Kind) int {
+	if r := b.read.Load(); r != nil {
+		return r.kinds[kind]
+	}
+	return 0
+}

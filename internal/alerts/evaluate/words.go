@@ -1,0 +1,87 @@
+package evaluate
+
+import (
+	"fmt"
+	"strconv"
+
+	"sluice/internal/alerts"
+)
+
+// textOf says in a sentence what is on, or over.
+func textOf(s *alerts.Subject, state string, d *Details) string {
+	on, n := state == alerts.On, d.Numbers
+	switch s.Kind {
+	case alerts.KindKeyUsage:
+		if on {
+			return fmt.Sprintf("The key %s has used %s %% of its limit of the rule %s: %d of %d.", s.Key, s.Level, s.Rule,
+				n["used"], n["limit"])
+		}
+		return fmt.Sprintf("The key %s is below %s %% of its limit of the rule %s again.", s.Key, s.Level, s.Rule)
+	case alerts.KindRuleDenials:
+		if on {
+			return fmt.Sprintf("The rule %s denied %d of %d requests (%d %%) in the last minute.", s.Rule, n["denied"],
+				n["requests"], n["denied_percent"])
+		}
+		return fmt.Sprintf("The rule %s denies fewer requests again.", s.Rule)
+	case alerts.KindKeyHot:
+		if on {
+			return fmt.Sprintf("The key %s of the rule %s is hot: %d requests a second.", s.Key, s.Rule, n["per_second"])
+		}
+		return fmt.Sprintf("The key %s of the rule %s is no longer hot.", s.Key, s.Rule)
+	case alerts.KindFailModeEngaged, alerts.KindFailModeEnded:
+		switch {
+		case on && d.Cause != "":
+			return "Fail modes decide requests, because the counter store cannot: " + d.Cause + "."
+		case on:
+			return "Fail modes decide requests, because the counter store cannot."
+		}
+		return "The counter store decides requests again; fail modes no longer do."
+	case alerts.KindRuleIdle:
+		if on {
+			return fmt.Sprintf("The rule %s matched no request for a week.", s.Rule)
+		}
+		return fmt.Sprintf("The rule %s matches requests again, or was edited.", s.Rule)
+	case alerts.KindSetRefused:
+		if on {
+			return fmt.Sprintf("The stored rules do not compile (version %d). Nodes keep the previous ones.", n["version"])
+		}
+		return "The stored rules compile again."
+	case alerts.KindSetOld:
+		if on {
+			return fmt.Sprintf("A node decides by rules that the rule database has not confirmed for %d seconds.", n["age_s"])
+		}
+		return "The rule database confirms the rules of every node again."
+	case alerts.KindLogDropping:
+		if on {
+			return fmt.Sprintf("The decision log (%s) loses events: %d so far.", s.Level, n["dropped"])
+		}
+		return fmt.Sprintf("The decision log (%s) loses no more events.", s.Level)
+	}
+	return string(s.Kind) + " is " + state + "."
+}
+
+// pathOf is the page of the console that shows a subject.
+func pathOf(s *alerts.Subject, d *Details) string {
+	rule := "/console/rules/" + strconv.FormatInt(d.RuleID, 10)
+	switch s.Kind {
+	case alerts.KindKeyUsage, alerts.KindKeyHot, alerts.KindRuleDenials, alerts.KindRuleIdle:
+		if d.RuleID > 0 {
+			return rule
+		}
+		return "/console/rules"
+	case alerts.KindFailModeEngaged, alerts.KindFailModeEnded:
+		return "/console/incidents"
+	case alerts.KindLogDropping:
+		return "/console/settings"
+	}
+	return "/console"
+}
+
+// summaryText says how many alerts a summary has.
+func summaryText(kind alerts.Kind, n int64) string {
+	noun := "alerts"
+	if n == 1 {
+		noun = "alert"
+	}
+	return fmt.Sprintf("%d %s of the kind %s.", n, noun, kind)
+}

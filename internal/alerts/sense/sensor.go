@@ -1,0 +1,125 @@
+package sense
+
+import (
+	"context"
+	"log/slog"
+	"strconv"
+	"time"
+
+	"sluice/api/decide"
+	"sluice/internal/alerts"
+	"sluice/internal/tick"
+	"sluice/limiter"
+)
+
+const (
+	// flushEvery is how often reports are stored, and conditions looked at.
+	flushEvery = time.Second
+	// flushTimeout bounds storing them.
+	flushTimeout = 3 * time.Second
+)
+
+// Options configure a Sensor.
+type Options struct {
+	Store interface {
+		// AddAlertReports stores reports. One whose UID is known is ignored.
+		AddAlertReports(ctx context.Context, reports []alerts.Report) error
+	}
+	// Node names this process, Address is where it listens ("" before it does).
+	Node    string
+	Address func() string
+	// Conditions are those that are met on this node now. It is called once a second and must not block.
+	Conditions func() []Condition
+	// Cause is, in words, why the counter store could not decide.
+	Cause func(limiter.Cause) string
+	Now   func() time.Time
+	Log   *slog.Logger
+}
+
+// Sensor observes decisions and reports what is worth an alert. Its methods but Run are safe for concurrent use.
+type Sensor struct {
+	decide.NopObserver
+	opt    Options
+	usage  *usage
+	fails  fails
+	buffer buffer
+	counts counts
+	met    map[alerts.Subject]*metCondition
+	away   bool
+}
+
+// New creates a Sensor.
+func New(opt Options) *Sensor {
+	return &Sensor{opt: opt, usage: newUsage(), met: map[alerts.Subject]*metCondition{}}
+}
+
+// ObserveDecision sees the use of the limits that ask for it, and what fail modes decide.
+func (s *Sensor) ObserveDecision(d *decide.Decision) {
+	a := d.Answer
+	if a.Op != limiter.OpTake && a.Op != limiter.OpCharge {
+		return
+	}
+	if a.Degraded != "" {
+		s.fails.decided(a.Degraded)
+	}
+	for i := range a.Limits {
+		if la := &a.Limits[i]; la.Notify != nil {
+			s.observe(la)
+		}
+	}
+}
+
+// ObserveDegraded notes why fail modes decide.
+func (s *Sensor) ObserveDegraded(d decide.Degraded) { s.fails.failed(&d) }
+
+// Run reports once a second until ctx ends, and then what there is to say before the node stops.
+func (s *Sensor) Run(ctx context.Context) {
+	for range tick.Every(ctx, flushEvery) {
+		s.Tick(ctx)
+	}
+	now := s.opt.Now()
+	s.leaveConditions(now)
+	s.leaveUsage(now)
+	s.flush(context.WithoutCancel(ctx))
+}
+
+// Tick looks at the conditions and stores the reports. Run calls it once a second.
+func (s *Sensor) Tick(ctx context.Context) {
+	now := s.opt.Now()
+	s.watch(now)
+	s.sweepUsage(now)
+	s.flush(ctx)
+}
+
+// flush stores what waits. What cannot be stored waits for the next time, under the same UIDs.
+func (s *Sensor) flush(ctx context.Context) {
+	waiting := s.buffer.take()
+	if len(waiting) == 0 {
+		return
+	}
+	reports := make([]alerts.Report, len(waiting))
+	for i := range waiting {
+		reports[i] = waiting[i].Report(s.opt.Node + "-" + strconv.FormatInt(waiting[i].Seq, 10))
+	}
+	limited, cancel := context.WithTimeout(ctx, flushTimeout)
+	defer cancel()
+	err := s.opt.Store.AddAlertReports(limited, reports)
+	switch {
+	case err != nil:
+		if !s.away && ctx.Err() == nil {
+			s.opt.Log.Warn("alerts of this node cannot be reported to the rules database; they wait in memory",
+				"error", err, "waiting", len(waiting))
+		}
+		s.away = true
+		return
+	case s.away:
+		s.opt.Log.Info("alerts of this node are reported to the rules database again")
+	}
+	s.away = false
+	for i := range waiting {
+		s.counts.store(waiting[i].Subject.Kind, 1)
+	}
+	s.buffer.done()
+}
+
+var _ decide.Observer = (*Sensor)(nil)

@@ -1,0 +1,42 @@
+package app
+
+import (
+	"context"
+	"time"
+
+	"sluice/internal/alerts/evaluate"
+	"sluice/internal/alerts/sense"
+	"sluice/internal/config"
+	"sluice/internal/database"
+	"sluice/internal/stats"
+	"sluice/internal/telemetry"
+	"sluice/rules"
+)
+
+const (
+	// alertLease is how long a node evaluates alerts without renewing its lease, and so how long they wait when it dies.
+	// The embedded database has one node, whose successor has the same name: nobody waits for the end of its lease, and
+	// it is written rarely.
+	alertLease, embeddedLease = 5 * time.Second, time.Minute
+	embeddedHolder            = "embedded"
+)
+
+// openAlerts starts what evaluates alerts on one of the nodes, and returns what every node knows of them.
+func openAlerts(cfg *config.Serve, host *Host, db *database.DB, sets *rules.Current, figures *fleetReporter,
+	history stats.Source, sensor *sense.Sensor, metrics *telemetry.Metrics, stops *stops) *evaluate.Board {
+	holder, lease := figures.node, alertLease
+	if !cfg.Postgres() {
+		holder, lease = embeddedHolder, embeddedLease
+	}
+	facts := &alertFacts{webhooks: db.Webhooks(), sets: sets, live: figures.reader.Live, stats: history, now: host.Now}
+	runner := evaluate.NewRunner(evaluate.RunnerOptions{Store: db, Holder: holder, Lease: lease, Facts: facts.gather,
+		Deliver: func(ctx context.Context) { <-ctx.Done() }, Quiet: cfg.AlertQuiet, Now: host.Now, Log: host.Log})
+	board := evaluate.NewBoard(db, host.Now, host.Log)
+	metrics.Alerts(func() telemetry.Alerts {
+		reports, waiting := sensor.Counts()
+		return telemetry.Alerts{Reports: reports, Waiting: waiting, Runner: runner.Stats(), Active: board.ActiveOf}
+	})
+	stops.add("alerts that are on", task(board.Run))
+	stops.add("alerts", task(runner.Run))
+	return board
+}

@@ -1,0 +1,74 @@
+package app
+
+import (
+	"time"
+
+	"sluice/internal/alerts"
+	"sluice/internal/alerts/evaluate"
+	"sluice/internal/alerts/sense"
+	"sluice/internal/database"
+	"sluice/internal/records"
+)
+
+const (
+	// oldSet is the age from which rules that the rule database has not confirmed are an alert.
+	oldSet = 2 * time.Minute
+	// How long a condition must not be met until its alert is over.
+	setLinger  = 10 * time.Second
+	logLinger  = 5 * time.Minute
+	hotLinger  = time.Minute
+	nodeLinger = 30 * time.Second
+)
+
+// openSensor starts what this node sees of alerts by itself.
+func openSensor(host *Host, db *database.DB, ready *readiness, figures *fleetReporter,
+	accounts map[string]func() records.Totals, stops *stops) *sense.Sensor {
+	own := &ownConditions{ready: ready, accounts: accounts, now: host.Now, dropped: map[string]int64{}}
+	sensor := sense.New(sense.Options{Store: db, Node: figures.node, Address: figures.listensAt, Conditions: own.met,
+		Cause: causeWords, Now: host.Now, Log: host.Log})
+	stops.add("alerts of this node", task(sensor.Run))
+	return sensor
+}
+
+// listensAt is the address at which this node listens, "" before it does.
+func (f *fleetReporter) listensAt() string {
+	address, _ := f.address.Load().(string)
+	return address
+}
+
+// ownConditions are those of this node that only it knows. One goroutine uses it.
+type ownConditions struct {
+	ready    *readiness
+	accounts map[string]func() records.Totals
+	now      func() time.Time
+	// dropped are the events that each decision log had lost when it was last looked at.
+	dropped map[string]int64
+}
+
+// met returns the conditions that are met now.
+func (o *ownConditions) met() []sense.Condition {
+	var out []sense.Condition
+	if s := o.ready.rules.Load(); s != nil {
+		if s.refused >= 0 {
+			out = append(out, sense.Condition{Subject: alerts.Subject{Kind: alerts.KindSetRefused}, Linger: setLinger,
+				Details: evaluate.Details{Numbers: map[string]int64{"version": s.refused, "in_force": s.version}}})
+		}
+		if age := o.now().Sub(s.confirmed); age >= oldSet {
+			out = append(out, sense.Condition{Subject: alerts.Subject{Kind: alerts.KindSetOld}, Linger: setLinger,
+				Details: evaluate.Details{Numbers: map[string]int64{"age_s": int64(age / time.Second)}}})
+		}
+	}
+	for sink, totals := range o.accounts {
+		t, dropped := totals(), int64(0)
+		for _, n := range t.Dropped {
+			dropped += n
+		}
+		if dropped > o.dropped[sink] {
+			out = append(out, sense.Condition{Subject: alerts.Subject{Kind: alerts.KindLogDropping, Level: sink},
+				Linger:  logLinger,
+				Details: evaluate.Details{Numbers: map[string]int64{"dropped": dropped, "produced": t.Produced}}})
+		}
+		o.dropped[sink] = dropped
+	}
+	return out
+}
