@@ -130,10 +130,10 @@ func (s *Sensor) observe(la *decide.LimitAnswer) {
 func (k *keyUse) enter(s *Sensor, percent int64, now time.Time) {
 	free := -1
 	for i := range k.levels {
-		switch k.levels[i].percent {
-		case percent:
+		switch l := k.levels[i].percent; {
+		case l == percent:
 			return
-		case 0:
+		case l == 0 && free < 0:
 			free = i
 		}
 	}
