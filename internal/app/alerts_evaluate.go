@@ -1,9 +1,9 @@
 package app
 
 import (
-	"context"
 	"time"
 
+	"sluice/internal/alerts/deliver"
 	"sluice/internal/alerts/evaluate"
 	"sluice/internal/alerts/sense"
 	"sluice/internal/config"
@@ -23,14 +23,15 @@ const (
 
 // openAlerts starts what evaluates alerts on one of the nodes, and returns what every node knows of them.
 func openAlerts(cfg *config.Serve, host *Host, db *database.DB, sets *rules.Current, figures *fleetReporter,
-	history stats.Source, sensor *sense.Sensor, metrics *telemetry.Metrics, stops *stops) *evaluate.Board {
+	history stats.Source, sensor *sense.Sensor, worker *deliver.Worker, metrics *telemetry.Metrics, stops *stops,
+) *evaluate.Board {
 	holder, lease := figures.node, alertLease
 	if !cfg.Postgres() {
 		holder, lease = embeddedHolder, embeddedLease
 	}
 	facts := &alertFacts{webhooks: db.Webhooks(), sets: sets, live: figures.reader.Live, stats: history, now: host.Now}
 	runner := evaluate.NewRunner(evaluate.RunnerOptions{Store: db, Holder: holder, Lease: lease, Facts: facts.gather,
-		Deliver: func(ctx context.Context) { <-ctx.Done() }, Quiet: cfg.AlertQuiet, Now: host.Now, Log: host.Log})
+		Deliver: worker, Quiet: cfg.AlertQuiet, Now: host.Now, Log: host.Log})
 	board := evaluate.NewBoard(db, host.Now, host.Log)
 	metrics.Alerts(func() telemetry.Alerts {
 		reports, waiting := sensor.Counts()

@@ -223,11 +223,11 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	if err != nil {
 		return err
 	}
-	hooks, _, err := openWebhooks(&cfg.Alerts, &host, db, build.Version, metrics)
+	hooks, worker, err := openWebhooks(&cfg.Alerts, &host, db, build.Version, metrics)
 	if err != nil {
 		return err
 	}
-	openAlerts(&cfg, &host, db, sets, figures, history, sensor, metrics, stops)
+	openAlerts(&cfg, &host, db, sets, figures, history, sensor, worker, metrics, stops)
 	handler, direct, err := newHandler(api.Deps{
 		Checker: checker, Rules: db, Writer: db, History: db, Pools: db.Pools(), Profiles: db.Profiles(), Overrides: db,
 		OverrideWriter: db, FailDefaults: failDefaults, Access: keyring, RLS: calls.RLS,

@@ -50,8 +50,8 @@ type Result struct {
 // figuresNode is the place that sees conditions of shared figures.
 const figuresNode = "figures"
 
-// goneAfter is how long the condition of a rule is kept that is not in force: this node may hear of a new rule later
-// than the one that reports.
+// goneAfter is how long the condition of a rule is kept that a node reports and that is not in force: this node may hear
+// of a new rule later than the other one.
 const goneAfter = 15 * time.Second
 
 // Evaluate decides what is told. It is pure and changes neither of its arguments.
@@ -271,10 +271,11 @@ func (e *evaluation) forgetOld(name string) {
 		return
 	}
 	_, known := e.Rules[s.Subject.Rule]
-	gone := s.Subject.Rule != "" && e.Rules != nil && !known && e.Now.Sub(time.UnixMilli(s.Since)) >= goneAfter
+	gone := s.Subject.Rule != "" && e.Rules != nil && !known
+	heard := e.Now.Sub(time.UnixMilli(s.Since)) >= goneAfter
 	var over []string
 	for node, at := range s.Seen {
-		if gone || at.LifeMS > 0 && e.Now.Sub(at.last) > life(at.LifeMS) {
+		if gone && (heard || node == figuresNode) || at.LifeMS > 0 && e.Now.Sub(at.last) > life(at.LifeMS) {
 			over = append(over, node)
 		}
 	}

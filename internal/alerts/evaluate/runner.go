@@ -25,6 +25,14 @@ type Store interface {
 	SaveAlerts(ctx context.Context, holder string, c *alerts.Changes) error
 }
 
+// Deliverer sends messages that are stored.
+type Deliverer interface {
+	// Run sends until ctx ends, or until holder has lost the lease.
+	Run(ctx context.Context, holder string) error
+	// Wake says that there are new messages. It never blocks.
+	Wake()
+}
+
 const (
 	// evaluateEvery is how often alerts are evaluated.
 	evaluateEvery = time.Second
@@ -46,8 +54,8 @@ type RunnerOptions struct {
 	Lease time.Duration
 	// Facts gathers facts but for Now, Quiet and Reports. Nothing is evaluated after an error.
 	Facts func(context.Context) (Facts, error)
-	// Deliver sends messages until its context ends. It runs while the node holds the lease.
-	Deliver func(context.Context)
+	// Deliver sends the messages while the node holds the lease.
+	Deliver Deliverer
 	// Quiet is how long after an alert further ones about its subject are only counted.
 	Quiet time.Duration
 	Now   func() time.Time
@@ -148,12 +156,27 @@ func (r *Runner) begin(ctx context.Context) {
 	under, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup
 	running.Go(func() { r.lead(under) })
-	running.Go(func() { r.opt.Deliver(under) })
+	running.Go(func() { r.deliver(under) })
 	r.evaluated.Store(r.opt.Now().UnixMilli())
 	r.held.Store(true)
 	r.stop = func() {
 		cancel()
 		running.Wait()
+	}
+}
+
+// deliver sends messages until ctx ends. A lease that was lost for a moment and taken again ends nothing.
+func (r *Runner) deliver(ctx context.Context) {
+	for {
+		err := r.opt.Deliver.Run(ctx, r.opt.Holder)
+		if err != nil && ctx.Err() == nil && !errors.Is(err, alerts.ErrLeaseLost) {
+			r.opt.Log.Error("messages to webhooks are not sent for a moment", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(evaluateEvery):
+		}
 	}
 }
 
@@ -256,6 +279,9 @@ func (r *Runner) evaluate(ctx context.Context, states **States) (err error) {
 	*states, r.saved = result.States, result.States
 	r.evaluated.Store(facts.Now.UnixMilli())
 	r.counts.add(&result)
+	if len(result.Changes.Messages) > 0 {
+		r.opt.Deliver.Wake()
+	}
 	return nil
 }
 

@@ -141,9 +141,28 @@ func (d *desk) told() (events, messages int) {
 // office is a node that evaluates, if it holds the lease.
 type office struct {
 	*Runner
-	delivers atomic.Bool
-	stop     func()
+	postman
+	stop func()
 }
+
+// postman is a worker that sends nothing.
+type postman struct {
+	delivers, fails atomic.Bool
+	wakes           atomic.Int64
+}
+
+// Run is that of the worker.
+func (p *postman) Run(ctx context.Context, _ string) error {
+	p.delivers.Store(true)
+	defer p.delivers.Store(false)
+	if p.fails.Swap(false) {
+		return alerts.ErrLeaseLost
+	}
+	<-ctx.Done()
+	return nil
+}
+
+func (p *postman) Wake() { p.wakes.Add(1) }
 
 func open(d *desk, name string) *office {
 	o := &office{}
@@ -159,17 +178,13 @@ func open(d *desk, name string) *office {
 			d.mu.Unlock()
 			return Facts{Webhooks: []alerts.Webhook{w}, Rules: map[string]int64{"charges": 7}}, nil
 		},
-		Deliver: func(ctx context.Context) {
-			o.delivers.Store(true)
-			<-ctx.Done()
-			o.delivers.Store(false)
-		},
+		Deliver: &o.postman,
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		o.Run(ctx)
+		o.Runner.Run(ctx)
 	}()
 	o.stop = func() {
 		cancel()
@@ -211,6 +226,9 @@ func TestRunner_OneNodeEvaluatesAndAnotherTakesOver(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		if a.Stats().Held || !b.holds(t) {
 			t.Fatal("node b did not take over")
+		}
+		if a.wakes.Load() != 1 || b.wakes.Load() != 1 {
+			t.Errorf("the workers were woken %d and %d times, want once each", a.wakes.Load(), b.wakes.Load())
 		}
 		if events, messages := d.told(); events != 2 || messages != 2 {
 			t.Fatalf("%d events, %d messages after the change", events, messages)
@@ -287,7 +305,9 @@ func TestRunner_ADatabaseThatCameBackOlder(t *testing.T) {
 		for i := range int64(4) {
 			d.report(i+1, alerts.On, "user:"+string(rune('a'+i)))
 		}
+		d.mu.Lock()
 		old := slices.Clone(d.reports)
+		d.mu.Unlock()
 		time.Sleep(3 * time.Second)
 		if events, messages := d.told(); events != 4 || messages != 4 {
 			t.Fatalf("%d events, %d messages", events, messages)
@@ -307,6 +327,22 @@ func TestRunner_ADatabaseThatCameBackOlder(t *testing.T) {
 			t.Errorf("%d states, %d reports", len(d.states), len(d.reports))
 		}
 		d.mu.Unlock()
+	})
+}
+
+func TestRunner_AWorkerThatEndedRunsAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := open(&desk{states: map[string]alerts.State{}}, "a")
+		defer a.stop()
+		a.fails.Store(true)
+		synctest.Wait()
+		if a.fails.Load() || a.delivers.Load() {
+			t.Fatal("the worker did not end")
+		}
+		time.Sleep(evaluateEvery)
+		if !a.holds(t) {
+			t.Error("the worker does not run again")
+		}
 	})
 }
 

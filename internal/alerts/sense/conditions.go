@@ -15,11 +15,11 @@ const (
 	// conditionAgain is how often a condition of a node is reported while it lasts, slack how much later a report may be.
 	conditionAgain = time.Minute
 	slack          = 30 * time.Second
-	// failSpan is the time in which fail modes are watched. They are engaged if they decided failMany requests in it, or
-	// any in failSeconds different seconds of it: a single slow answer is no alert.
+	// failSpan is the time in seconds in which fail modes are watched. They are engaged if they decided failMany requests
+	// in it, or any in failSeconds different seconds of it: a single slow answer is no alert. They stay engaged until they
+	// decided nothing in it, and for failLinger.
 	failSpan, failMany, failSeconds = 10, 10, 3
-	// failLinger is how long no fail mode must decide until it is over.
-	failLinger = 15 * time.Second
+	failLinger                      = 5 * time.Second
 )
 
 // Condition is one that is met on this node now.
@@ -84,8 +84,10 @@ func (s *Sensor) leaveConditions(now time.Time) {
 type fails struct {
 	open, local, closed atomic.Int64
 	cause               atomic.Pointer[limiter.Cause]
-	// was are the counts at the last seconds, the oldest first. Only watch uses it.
+	// was are the counts at the last seconds, the oldest first, and on whether fail modes were engaged. Only watch uses
+	// them.
 	was [failSpan + 1]failCounts
+	on  bool
 }
 
 type failCounts struct{ open, local, closed int64 }
@@ -125,7 +127,8 @@ func (f *fails) engaged(words func(limiter.Cause) string) (Condition, bool) {
 			inSeconds++
 		}
 	}
-	if n := last.sum() - first.sum(); n < failMany && inSeconds < failSeconds {
+	f.on = inSeconds > 0 && (f.on || last.sum()-first.sum() >= failMany || inSeconds >= failSeconds)
+	if !f.on {
 		return Condition{}, false
 	}
 	c := Condition{Subject: alerts.Subject{Kind: alerts.KindFailModeEngaged}, Linger: failLinger}
