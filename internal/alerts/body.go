@@ -34,12 +34,15 @@ type slackText struct {
 	Text string `json:"text"`
 }
 
+// unmarked keeps text of callers from being links and mentions in Slack, which reads the field text as markup.
+var unmarked = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
+
 // BodyOf is the body of a message in a format.
 func BodyOf(format, kind string, at time.Time, d *Data) []byte {
 	var body any = payload{Type: kind, Timestamp: at.UTC().Truncate(time.Millisecond), Data: *d}
 	if format == FormatSlack {
 		text := lines(d)
-		body = slack{Text: oneLine(d.Text, maxText),
+		body = slack{Text: unmarked.Replace(oneLine(d.Text, maxText)),
 			Blocks: []slackBlock{{Type: "section", Text: slackText{Type: "plain_text", Text: text}}}}
 	}
 	out, err := json.Marshal(body)

@@ -91,7 +91,9 @@ func (r *receiver) hook(n *node, kinds string) {
 }
 
 // evaluates reports whether a node holds the lease of alerts.
-func evaluates(metrics string) bool { return strings.Contains(metrics, "\nsluice_alerts_evaluating 1\n") }
+func evaluates(metrics string) bool {
+	return strings.Contains(metrics, "\nsluice_alerts_evaluating 1\n")
+}
 
 // The 80th of 100 requests over three nodes is one message, and so is the 100th.
 func TestAlerts_OneMessageForALevelOverThreeNodes(t *testing.T) {

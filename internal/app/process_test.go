@@ -26,6 +26,7 @@ func TestProcess(t *testing.T) {
 		"a rolling restart fails no gRPC call":                 rollingCalls,
 		"a stream of fresh connections loses no request":       freshConnections,
 		"a killed node takes only what was in flight with it":  killedNode,
+		"alerts outlive the node that evaluates them":          killedEvaluator,
 		"without descriptors it goes on for those it serves":   noDescriptors,
 		"without a place to write it goes on, and says so":     nowhereToWrite,
 		"a flood of keys stays within its memory":              floodOfKeys,
