@@ -27,8 +27,8 @@ type Store interface {
 
 // Deliverer sends messages that are stored.
 type Deliverer interface {
-	// Run sends until ctx ends, or until holder has lost the lease.
-	Run(ctx context.Context, holder string) error
+	// Run sends what is due while holder has the lease, until ctx ends.
+	Run(ctx context.Context, holder string)
 	// Wake says that there are new messages. It never blocks.
 	Wake()
 }
@@ -156,27 +156,12 @@ func (r *Runner) begin(ctx context.Context) {
 	under, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup
 	running.Go(func() { r.lead(under) })
-	running.Go(func() { r.deliver(under) })
+	running.Go(func() { r.opt.Deliver.Run(under, r.opt.Holder) })
 	r.evaluated.Store(r.opt.Now().UnixMilli())
 	r.held.Store(true)
 	r.stop = func() {
 		cancel()
 		running.Wait()
-	}
-}
-
-// deliver sends messages until ctx ends. A lease that was lost for a moment and taken again ends nothing.
-func (r *Runner) deliver(ctx context.Context) {
-	for {
-		err := r.opt.Deliver.Run(ctx, r.opt.Holder)
-		if err != nil && ctx.Err() == nil && !errors.Is(err, alerts.ErrLeaseLost) {
-			r.opt.Log.Error("messages to webhooks are not sent for a moment", "error", err)
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(evaluateEvery):
-		}
 	}
 }
 

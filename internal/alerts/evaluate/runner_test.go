@@ -147,19 +147,15 @@ type office struct {
 
 // postman is a worker that sends nothing.
 type postman struct {
-	delivers, fails atomic.Bool
-	wakes           atomic.Int64
+	delivers atomic.Bool
+	wakes    atomic.Int64
 }
 
 // Run is that of the worker.
-func (p *postman) Run(ctx context.Context, _ string) error {
+func (p *postman) Run(ctx context.Context, _ string) {
 	p.delivers.Store(true)
-	defer p.delivers.Store(false)
-	if p.fails.Swap(false) {
-		return alerts.ErrLeaseLost
-	}
 	<-ctx.Done()
-	return nil
+	p.delivers.Store(false)
 }
 
 func (p *postman) Wake() { p.wakes.Add(1) }
@@ -327,22 +323,6 @@ func TestRunner_ADatabaseThatCameBackOlder(t *testing.T) {
 			t.Errorf("%d states, %d reports", len(d.states), len(d.reports))
 		}
 		d.mu.Unlock()
-	})
-}
-
-func TestRunner_AWorkerThatEndedRunsAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a := open(&desk{states: map[string]alerts.State{}}, "a")
-		defer a.stop()
-		a.fails.Store(true)
-		synctest.Wait()
-		if a.fails.Load() || a.delivers.Load() {
-			t.Fatal("the worker did not end")
-		}
-		time.Sleep(evaluateEvery)
-		if !a.holds(t) {
-			t.Error("the worker does not run again")
-		}
 	})
 }
 
