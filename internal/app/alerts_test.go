@@ -173,7 +173,8 @@ func TestAlerts_DenialsOfARule(t *testing.T) {
 		n.check(`{"user": "ada"}`)
 	}
 	eventually(t, "the denials are told", func() bool { return len(r.alerts(t)) == 1 })
-	if a := r.alerts(t)[0]; a.Type != "rule_denials" || a.Data.Numbers["denied"] != 39 || a.Data.Numbers["requests"] != 40 {
+	a := r.alerts(t)[0]
+	if a.Type != "rule_denials" || a.Data.Numbers["denied"] != 39 || a.Data.Numbers["requests"] != 40 {
 		t.Errorf("received %+v", a)
 	}
 	if status, _ := n.send("DELETE", fmt.Sprintf("/ratelimit/rules/%v", rule["id"]), ""); status != http.StatusNoContent {

@@ -23,8 +23,8 @@ type alertCollector struct{ read func() Alerts }
 
 var (
 	alertReports = prometheus.NewDesc("sluice_alert_reports_total",
-		"Reports of this node by kind of alert: stored, dropped (too many waited), or ignored by the evaluation on this node "+
-			"(too many subjects).", []string{"kind", "result"}, nil)
+		"Reports of this node by kind of alert: stored, dropped (too many waited), or ignored by the evaluation on this "+
+			"node (too many subjects).", []string{"kind", "result"}, nil)
 	alertReportsWaiting = prometheus.NewDesc("sluice_alert_reports_waiting",
 		"Reports of this node that are not stored in the rules database yet.", nil, nil)
 	alertsActive = prometheus.NewDesc("sluice_alerts_active",

@@ -41,7 +41,8 @@ func (e *evaluation) thresholds() map[string]threshold {
 		}
 	}
 	for i := range e.Webhooks {
-		if w := &e.Webhooks[i]; w.IsActive && (len(w.Kinds) == 0 || slices.Contains(w.Kinds, string(alerts.KindRuleDenials))) {
+		w := &e.Webhooks[i]
+		if w.IsActive && (len(w.Kinds) == 0 || slices.Contains(w.Kinds, string(alerts.KindRuleDenials))) {
 			add(w)
 		}
 	}

@@ -6,6 +6,6 @@
 //
 // An example with a quiet time of 15 minutes. At 12:00:00 node A reports that user:42 reached 80 % of charges-per-user:
 // an event and a message to each webhook. Node B reports it too: nothing new. At 12:00:40 both say that it fell below
-// 72 %: an event that it is over. Until 12:15:00 the key comes and goes 13 more times, which is only counted. At 12:15:00
-// it is above again: an event that says "13 more in between".
+// 72 %: an event that it is over. Until 12:15:00 the key comes and goes 13 more times, which is only counted. At
+// 12:15:00 it is above again: an event that says that 13 were not sent.
 package evaluate

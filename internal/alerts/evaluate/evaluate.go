@@ -50,8 +50,8 @@ type Result struct {
 // figuresNode is the place that sees conditions of shared figures.
 const figuresNode = "figures"
 
-// goneAfter is how long the condition of a rule is kept that a node reports and that is not in force: this node may hear
-// of a new rule later than the other one.
+// goneAfter is how long the condition of a rule is kept that a node reports and that is not in force: this node may
+// hear of a new rule later than the other one.
 const goneAfter = 15 * time.Second
 
 // Evaluate decides what is told. It is pure and changes neither of its arguments.
@@ -226,8 +226,8 @@ func (e *evaluation) quiet(s *subject) bool {
 // tell makes an event of what a subject came to.
 func (e *evaluation) tell(name, state string) {
 	s := e.edit(name)
-	event := alerts.Event{UID: s.uid(state), At: e.Now.UTC().Truncate(time.Millisecond), Kind: s.Subject.Kind, State: state,
-		Subject: s.Subject, Data: s.Data}
+	event := alerts.Event{UID: s.uid(state), At: e.Now.UTC().Truncate(time.Millisecond), Kind: s.Subject.Kind,
+		State: state, Subject: s.Subject, Data: s.Data}
 	s.Told = state
 	if state == alerts.On {
 		event.Data.Suppressed = s.Counted

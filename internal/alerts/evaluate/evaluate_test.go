@@ -32,8 +32,9 @@ type table struct {
 func newTable(t testing.TB) *table {
 	w := alerts.NewWebhook()
 	w.ID, w.Name = 1, "pager"
-	return &table{t: t, life: 30 * time.Minute, states: &States{}, stored: map[string]alerts.State{}, facts: Facts{Now: noon, Quiet: quiet,
-		Webhooks: []alerts.Webhook{w}, Rules: map[string]int64{"charges": 7, "search": 8}}}
+	return &table{t: t, life: 30 * time.Minute, states: &States{}, stored: map[string]alerts.State{},
+		facts: Facts{Now: noon, Quiet: quiet, Webhooks: []alerts.Webhook{w},
+			Rules: map[string]int64{"charges": 7, "search": 8}}}
 }
 
 // evaluate evaluates after a while, keeps the result, and forgets the facts of the moment.
@@ -124,7 +125,7 @@ func TestEvaluate_TellsABeginningAndAnEndOnce(t *testing.T) {
 	}
 	m := &r.Changes.Messages[0]
 	b := body(t, m)
-	const text = "The key user:42 has used 80 % of its limit of the rule charges: 80 of 100."
+	const text = "The key user:42 has reached 80 % of its limit of the rule charges: 80 of 100."
 	if m.Type != "key_usage" || b.Data.Text != text || b.Data.Path != "/console/rules/7" || b.Data.State != "on" {
 		t.Errorf("a message of the type %s: %+v", m.Type, b.Data)
 	}
@@ -356,10 +357,10 @@ func TestEvaluate_IdleRules(t *testing.T) {
 
 func TestEvaluate_TheConditionsOfARuleEndWithIt(t *testing.T) {
 	tb := newTable(t)
-	new := usageOf("user:1")
-	new.Rule = "new"
+	fresh := usageOf("user:1")
+	fresh.Rule = "new"
 	tb.report("a", alerts.On, usageOf("user:42"), used)
-	tb.report("a", alerts.On, new, used) // a rule that this node has not heard of yet
+	tb.report("a", alerts.On, fresh, used) // a rule that this node has not heard of yet
 	tb.evaluate(0)
 	tb.facts.Rules = map[string]int64{"new": 9}
 	if got := stateOf(tb.evaluate(goneAfter).Changes.Events); !slices.Equal(got, []string{"key_usage off"}) {

@@ -13,7 +13,7 @@ func textOf(s *alerts.Subject, state string, d *Details) string {
 	switch s.Kind {
 	case alerts.KindKeyUsage:
 		if on {
-			return fmt.Sprintf("The key %s has used %s %% of its limit of the rule %s: %d of %d.", s.Key, s.Level, s.Rule,
+			return fmt.Sprintf("The key %s has reached %s %% of its limit of the rule %s: %d of %d.", s.Key, s.Level, s.Rule,
 				n["used"], n["limit"])
 		}
 		return fmt.Sprintf("The key %s is below %s %% of its limit of the rule %s again.", s.Key, s.Level, s.Rule)

@@ -24,6 +24,9 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// pass lets virtual time pass.
+func pass(d time.Duration) { time.Sleep(d) } //nolint:forbidigo // virtual time
+
 // shelf is a store of reports.
 type shelf struct {
 	mu   sync.Mutex
@@ -57,7 +60,8 @@ func (s *shelf) told() (out []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, r := range s.got {
-		out = append(out, strings.TrimSpace(fmt.Sprintf("%s %s %s %s", r.Subject.Kind, r.Subject.Key, r.Subject.Level, r.State)))
+		sub := r.Subject
+		out = append(out, strings.TrimSpace(fmt.Sprintf("%s %s %s %s", sub.Kind, sub.Key, sub.Level, r.State)))
 	}
 	s.got = nil
 	return out
@@ -72,8 +76,9 @@ type fixture struct {
 func newFixture() *fixture {
 	f := &fixture{shelf: &shelf{uids: map[string]bool{}}}
 	f.Sensor = New(Options{Store: f.shelf, Node: "n1", Address: func() string { return "10.0.0.1:8080" },
-		Conditions: func() []Condition { return f.met }, Cause: func(c limiter.Cause) string { return "because of " + string(c) },
-		Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+		Conditions: func() []Condition { return f.met },
+		Cause:      func(c limiter.Cause) string { return "because of " + string(c) },
+		Now:        time.Now, Log: slog.New(slog.DiscardHandler)})
 	return f
 }
 
@@ -136,15 +141,15 @@ func TestUsage_AFloodIsReportedOnceAndAgainAfterAWhile(t *testing.T) {
 			}
 			f.Tick(t.Context())
 			got = append(got, f.shelf.told()...)
-			time.Sleep(time.Second)
+			pass(time.Second)
 		}
 		if want := []string{"key_usage user:42 80 on", "key_usage user:42 100 on"}; !slices.Equal(got, want) {
 			t.Fatalf("reported %q, want %q", got, want)
 		}
 		f.use("42", 101)
-		time.Sleep(2 * time.Second)
+		pass(2 * time.Second)
 		f.expect(t, "key_usage user:42 80 on", "key_usage user:42 100 on") // it lasts
-		time.Sleep(59 * time.Second)
+		pass(59 * time.Second)
 		f.expect(t, "key_usage user:42 80 off", "key_usage user:42 100 off") // no request for a window
 		if n := f.usage.keys.Load(); n != 0 {
 			t.Errorf("%d keys are known", n)
@@ -225,19 +230,19 @@ func TestConditions_BeginLastAndEnd(t *testing.T) {
 		f.met = []Condition{refused}
 		f.expect(t, "set_refused   on")
 		for range 59 {
-			time.Sleep(time.Second)
+			pass(time.Second)
 			f.expect(t)
 		}
-		time.Sleep(time.Second)
+		pass(time.Second)
 		f.expect(t, "set_refused   on")
 		f.met = nil
 		for range 9 {
-			time.Sleep(time.Second)
+			pass(time.Second)
 			f.expect(t)
 		}
-		time.Sleep(time.Second)
+		pass(time.Second)
 		f.expect(t, "set_refused   off")
-		time.Sleep(time.Hour)
+		pass(time.Hour)
 		f.expect(t)
 	})
 }
@@ -252,7 +257,7 @@ func TestFailModes_ManyOrLongAndNotOne(t *testing.T) {
 				f.ObserveDecision(&decide.Decision{Answer: &decide.Answer{Op: limiter.OpTake, Degraded: rules.FailOpen}})
 			}
 			f.Tick(t.Context())
-			time.Sleep(time.Second)
+			pass(time.Second)
 		}
 		second(0)
 		second(1)
@@ -296,7 +301,7 @@ func TestRun_SaysWhatIsOverBeforeItStops(t *testing.T) {
 			f.Run(ctx)
 		}()
 		f.use("42", 85)
-		time.Sleep(1500 * time.Millisecond)
+		pass(1500 * time.Millisecond)
 		if got := f.shelf.told(); len(got) != 2 {
 			t.Fatalf("reported %q", got)
 		}
@@ -322,8 +327,8 @@ func TestObserve_AllocatesNothing(t *testing.T) {
 }
 
 func BenchmarkObserve(b *testing.B) {
-	for name, d := range map[string]*decide.Decision{"without_levels": decision("42", 50), "below": decision("42", 50, 80, 100),
-		"above": decision("42", 90, 80, 100)} {
+	for name, d := range map[string]*decide.Decision{"without_levels": decision("42", 50),
+		"below": decision("42", 50, 80, 100), "above": decision("42", 90, 80, 100)} {
 		b.Run(name, func(b *testing.B) {
 			f := newFixture()
 			b.ReportAllocs()

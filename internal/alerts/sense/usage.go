@@ -65,8 +65,8 @@ func newUsage() *usage {
 	return u
 }
 
-// reached reports whether a use is at a level, left whether it is clearly below. used is at most limit, and limit at most
-// limiter.MaxExact, so that nothing overflows.
+// reached reports whether a use is at a level, left whether it is clearly below. used is at most limit, and limit at
+// most limiter.MaxExact, so that nothing overflows.
 func reached(used, limit, percent int64) bool { return used*100 >= percent*limit }
 func left(used, limit, percent int64) bool    { return used*1000 < percent*(offShare/10)*limit }
 
