@@ -1,0 +1,162 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"sluice/internal/alerts"
+	"sluice/internal/fleet"
+	"sluice/internal/records"
+	"sluice/internal/stats"
+	"sluice/limiter"
+	"sluice/rules"
+)
+
+// noHooks is a store without webhooks.
+type noHooks struct{}
+
+func (noHooks) List(context.Context) ([]alerts.Webhook, error) { return nil, nil }
+
+// weeks answers with a week of hours, of which a rule has so many requests in each.
+type weeks struct {
+	requests map[string]int64
+	asked    []string
+	err      error
+}
+
+func (w *weeks) Stats(_ context.Context, q stats.Query) (stats.Result, error) {
+	if w.err != nil {
+		return stats.Result{}, w.err
+	}
+	w.asked = append(w.asked, q.Rule)
+	var points []stats.Point
+	for at := q.From; at.Before(q.To); at = at.Add(q.Step) {
+		points = append(points, stats.Point{At: at, Known: true, Figures: stats.Figures{Allowed: w.requests[q.Rule]}})
+	}
+	return stats.Result{Series: []stats.Series{{Rule: q.Rule, Points: points}}}, nil
+}
+
+// gathering is an alertFacts with some rules, and what it reads.
+func gathering(t *testing.T, names ...string) (*alertFacts, *weeks, *fleet.Live, *time.Time) {
+	t.Helper()
+	list := make([]rules.Rule, len(names))
+	for i, name := range names {
+		list[i] = goodRule(int64(i+1), name)
+	}
+	set, err := rules.Compile(list, 1, rules.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, live := &weeks{requests: map[string]int64{}}, &fleet.Live{}
+	now := time.Date(2026, 11, 24, 12, 30, 0, 0, time.UTC)
+	f := &alertFacts{webhooks: noHooks{}, sets: &rules.Current{}, stats: w, now: func() time.Time { return now },
+		live: func(context.Context) fleet.Live { return *live }}
+	f.sets.Store(set)
+	return f, w, live, &now
+}
+
+func TestAlertFacts_FiguresOfTheFleet(t *testing.T) {
+	f, _, live, now := gathering(t, "a", "b")
+	at := now.UnixMilli()
+	hot := limiter.Heat{Rate: 900, Hot: true, Since: at - 5000}
+	live.Rules = []fleet.RuleLive{{Name: "a", Minute: stats.Figures{Allowed: 10, Denied: 30, Degraded: 5}}}
+	live.Hot = []fleet.HotLive{
+		{HotKey: fleet.HotKey{Key: "user:1", RuleID: 2, Heat: hot}, Nodes: []fleet.HotNode{{Address: "n1", Heat: hot},
+			{Address: "n2", Heat: limiter.Heat{Rate: 3}}}},
+		{HotKey: fleet.HotKey{Key: "user:2", RuleID: 2}}, {HotKey: fleet.HotKey{Key: "sent", Heat: hot}},
+	}
+	old := at - (oldSet + time.Second).Milliseconds()
+	live.Nodes = []fleet.NodeLive{
+		{Status: fleet.Status{ID: "i1", Address: "n1", At: at, Confirmed: old}},
+		{Status: fleet.Status{ID: "i2", Address: "n2", At: at, Confirmed: at - 1000}},
+		{Status: fleet.Status{ID: "i3", Address: "n3", At: at, Confirmed: old}, Silent: true},
+	}
+	got, err := f.gather(t.Context())
+	if err != nil || got.Minute["a"].Requests != 40 || got.Minute["a"].Denied != 25 || got.Rules["b"] != 2 {
+		t.Errorf("%v: figures %v, rules %v", err, got.Minute, got.Rules)
+	}
+	var seen []string
+	for _, s := range got.Sightings {
+		seen = append(seen, fmt.Sprint(s.Subject.Kind, " ", s.Subject.Rule, " ", s.Subject.Key, " ", s.Address))
+	}
+	if want := []string{"key_hot b user:1 n1", "set_old   n1"}; !slices.Equal(seen, want) {
+		t.Errorf("seen %q, want %q", seen, want)
+	}
+	live.Own = true // the figures of this node alone say nothing about the fleet
+	if got, _ := f.gather(t.Context()); got.Minute != nil || got.Sightings != nil {
+		t.Errorf("without the fleet: %v, %v", got.Minute, got.Sightings)
+	}
+}
+
+func TestAlertFacts_ExaminesAFewRulesAtATime(t *testing.T) {
+	f, w, _, now := gathering(t, "r1", "r2", "r3", "r4", "r5", "r6", "r7")
+	for i := range 6 {
+		w.requests[fmt.Sprint("r", i+1)] = 1
+	}
+	examined := func() []string {
+		got, err := f.gather(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out []string
+		for _, name := range slices.Sorted(maps.Keys(got.Idle)) {
+			out = append(out, fmt.Sprint(name, " ", got.Idle[name]))
+		}
+		return out
+	}
+	first := examined()
+	if len(first) != idleRules || first[0] != "r1 false" {
+		t.Errorf("examined %q", first)
+	}
+	w.err = rules.ErrUnavailable
+	if got := examined(); got != nil {
+		t.Errorf("without figures: %q", got)
+	}
+	w.err = nil
+	if got := examined(); !slices.Equal(got, []string{"r6 false", "r7 true"}) {
+		t.Errorf("then %q", got)
+	}
+	if got := examined(); got != nil {
+		t.Errorf("the pass is over, and it examined %q", got)
+	}
+	*now = now.Add(idlePass)
+	if got := examined(); !slices.Equal(got, first) {
+		t.Errorf("an hour later %q, want %q", got, first)
+	}
+}
+
+func TestOwnConditions(t *testing.T) {
+	now := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
+	account := &records.Account{}
+	ready := &readiness{}
+	o := &ownConditions{ready: ready, accounts: map[string]func() records.Totals{"kafka": account.Totals},
+		now: func() time.Time { return now }, dropped: map[string]int64{}}
+	met := func() (out []string) {
+		for _, c := range o.met() {
+			out = append(out, fmt.Sprint(c.Subject.Kind, " ", c.Subject.Level, " ", c.Numbers))
+		}
+		return out
+	}
+	if got := met(); got != nil {
+		t.Errorf("before the first rules: %q", got)
+	}
+	ready.rules.Store(&ruleState{version: 3, confirmed: now, refused: -1})
+	if got := met(); got != nil {
+		t.Errorf("all is well: %q", got)
+	}
+	now = now.Add(oldSet)
+	account.Drop(records.RingFull, 4)
+	ready.rules.Store(&ruleState{version: 3, confirmed: now.Add(-oldSet), refused: 4})
+	want := []string{"set_refused  map[in_force:3 version:4]", "set_old  map[age_s:120]",
+		"decision_log_dropping kafka map[dropped:4 produced:0]"}
+	if got := met(); !slices.Equal(got, want) {
+		t.Errorf("met %q, want %q", got, want)
+	}
+	if got := met(); len(got) != 2 {
+		t.Errorf("the log loses no more, and %q", got)
+	}
+}
