@@ -1576,8 +1576,8 @@ func countingPart(m Editor) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = view.Input(m.Form, "notify_percent", "Alert when a key has used percent of the limit", "text",
-				"Up to four percentages, such as 80, 100. Empty means never.", "off", false).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = view.Input(m.Form, "notify_percent", "Alert at percent of the limit", "text",
+				"An alert when a key has used so much. Up to four numbers, such as 80, 100. Empty means none.", "off", false).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
