@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"sluice/limiter"
+	"sluice/web/alerts"
 	"sluice/web/inspect"
 	"sluice/web/kit"
 	"sluice/web/overview"
@@ -28,11 +29,12 @@ type Deps struct {
 	People    People
 	Profiles  Profiles
 	Transfer  Transfer
+	Alerts    Alerts
 }
 
 func (d *Deps) check() error {
 	return errors.Join(kit.RequireFields(*d, "Welcome"), kit.RequireFields(d.RulePages), kit.RequireFields(d.Inspect),
-		kit.RequireFields(d.People))
+		kit.RequireFields(d.People), kit.RequireFields(d.Alerts))
 }
 
 type (
@@ -46,6 +48,8 @@ type (
 	Profiles = profiles.Store
 	// Transfer is the store of import and export.
 	Transfer = transfer.Store
+	// Alerts are the dependencies of the area of alerts and webhooks.
+	Alerts = alerts.Deps
 	// SSO is a single sign-on provider.
 	SSO = kit.SSO
 	// Welcome is the one-time link that creates the first account.

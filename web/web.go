@@ -8,6 +8,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"sluice/internal/access"
+	"sluice/web/alerts"
 	"sluice/web/inspect"
 	"sluice/web/kit"
 	"sluice/web/overview"
@@ -30,6 +31,7 @@ type Server struct {
 	profiles  *profiles.Pages
 	transfer  *transfer.Pages
 	traffic   *traffic.Pages
+	alerts    *alerts.Pages
 }
 
 // New creates a Server. It fails only if something required is missing or the
@@ -38,6 +40,7 @@ func New(d Deps) (*Server, error) {
 	if err := d.check(); err != nil {
 		return nil, err
 	}
+	d.ActiveAlerts = func() (int, bool) { return len(d.Alerts.Board.Active()), !d.Alerts.Board.Since().IsZero() }
 	k, err := kit.New(d.Deps)
 	if err != nil {
 		return nil, err
@@ -53,6 +56,7 @@ func New(d Deps) (*Server, error) {
 		profiles:  &profiles.Pages{Kit: k, Store: d.Profiles},
 		transfer:  &transfer.Pages{Kit: k, Store: d.Transfer},
 		traffic:   &traffic.Pages{Kit: k},
+		alerts:    &alerts.Pages{Kit: k, Deps: d.Alerts},
 	}, nil
 }
 
@@ -64,14 +68,15 @@ func Table() []Route { return (&Server{}).routes() }
 
 func (s *Server) routes() []Route {
 	return slices.Concat(s.signin.Routes(), s.overview.Routes(), s.rulepages.Routes(), s.inspect.Routes(),
-		s.people.Routes(), s.profiles.Routes(), s.transfer.Routes(), s.traffic.Routes(), []Route{
+		s.people.Routes(), s.profiles.Routes(), s.transfer.Routes(), s.traffic.Routes(),
+		s.alerts.Routes(), []Route{
 			{Method: http.MethodPost, Path: "/console/theme", Offline: true, Handle: kit.Theme},
 			{Method: http.MethodGet, Path: "/console/events", Role: access.RoleViewer, Stream: true, Handle: s.events},
 		})
 }
 
 // events is the stream of live data of a page: what the other parameters select if the parameter of is denials,
-// requests, traffic or incidents; else the page of a rule if the parameter rule is set; else the overview.
+// requests, traffic, incidents or alerts; else the page of a rule if the parameter rule is set; else the overview.
 func (s *Server) events(v *kit.Visit) error {
 	return v.Events(func(v *kit.Visit) kit.Feed {
 		switch v.QueryParam("of") {
@@ -81,6 +86,8 @@ func (s *Server) events(v *kit.Visit) error {
 			return s.traffic.Feed(v)
 		case "incidents":
 			return s.overview.IncidentFeed(v)
+		case "alerts":
+			return s.alerts.Feed(v)
 		}
 		if id, err := strconv.ParseInt(v.QueryParam("rule"), 10, 64); err == nil {
 			return s.rulepages.Feed(v, id)

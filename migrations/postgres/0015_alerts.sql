@@ -75,6 +75,7 @@ CREATE TABLE alert_deliveries (
     CONSTRAINT alert_deliveries_message UNIQUE (webhook_id, message)
 );
 CREATE INDEX alert_deliveries_webhook ON alert_deliveries (webhook_id, id);
+CREATE INDEX alert_deliveries_tried ON alert_deliveries (webhook_id, tried);
 CREATE INDEX alert_deliveries_waiting ON alert_deliveries (webhook_id, subject, id) WHERE state = 0;
 CREATE INDEX alert_deliveries_due ON alert_deliveries (webhook_id, next_at, id) WHERE state = 0;
 

@@ -128,6 +128,8 @@ func actions(v *kit.Visit, words string) (hits []Hit) {
 		{access.RoleViewer, "allowed sample recent", "Sampled requests", kit.PathRequests, "list-filter"},
 		{access.RoleViewer, "yaml csv backup download upload", "Import or export rules", kit.PathImport, "arrow-up-down"},
 		{access.RoleViewer, "gateway secret api credential create", "API tokens", "/console/tokens", "users"},
+		{access.RoleAdmin, "webhook slack pager notify send alert secret", "Webhooks", kit.PathAlerts + "/webhooks", "send"},
+		{access.RoleAdmin, "webhook slack pager notify create", "New webhook", kit.PathAlerts + "/webhooks/new", "plus"},
 		{access.RoleAdmin, "invite colleague user create", "New account", "/console/people/new", "plus"},
 		{access.RoleViewer, "password sign out sessions", "Your account", "/console/account", "users"},
 	} {

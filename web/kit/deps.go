@@ -48,6 +48,9 @@ type Deps struct {
 	// Stats has the figures of what was decided, Marks what happened meanwhile.
 	Stats stats.Source
 	Marks stats.MarkSource
+	// ActiveAlerts returns how many alerts are active; known is false until that was read once. Every page calls it, so it
+	// must answer from memory. Package web sets it.
+	ActiveAlerts func() (n int, known bool)
 	// Incidents are the times in which a node could not use Redis or the rule database.
 	Incidents stats.IncidentSource
 	// PublicURL is where people reach the console, as in

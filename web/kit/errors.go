@@ -107,7 +107,7 @@ func (v *Visit) fail(err error) {
 	h.Del("Content-Length")
 	f := view.Frame{Title: p.Title, Here: PathHome, Theme: v.currentTheme()}
 	if v.User.ID != 0 {
-		f.Nav, f.User, f.Role = Navigation(""), v.User.Name, string(v.User.Role)
+		f.Nav, f.User, f.Role, f.Alerts = Navigation(""), v.User.Name, string(v.User.Role), v.kit.bell()
 		if node := v.kit.Node(); v.Ctx != nil {
 			f.Banners = v.banners(&node)
 		}

@@ -16,6 +16,7 @@ var entries = []view.NavItem{
 	{Path: PathFailModes, Label: "Fail modes", Icon: "shield-alert"},
 	{Path: PathExplain, Label: "Explain", Icon: "search-code"},
 	{Path: PathDenials, Label: "Denials", Icon: "ban"},
+	{Path: PathAlerts, Label: "Alerts", Icon: "bell"},
 	{Path: PathIncidents, Label: "Incidents", Icon: "siren"},
 	{Path: PathHotKeys, Label: "Hot keys", Icon: "flame"},
 	{Path: PathDeferred, Label: "Deferred", Icon: "inbox"},
@@ -38,6 +39,12 @@ func Navigation(here string) []view.NavItem {
 
 // staleAfter is how old the last confirmation by the database may be before every page shows a banner.
 const staleAfter = 15 * time.Second
+
+// bell is the number of active alerts, which every page shows.
+func (k *Kit) bell() view.Bell {
+	n, known := k.ActiveAlerts()
+	return view.Bell{Active: n, Known: known}
+}
 
 // banners are the warnings at the top of every page.
 func (v *Visit) banners(n *Node) []view.Banner {
@@ -78,6 +85,7 @@ const (
 	PathDenials   = "/console/denials"
 	PathRequests  = "/console/requests"
 	PathSearch    = "/console/search"
+	PathAlerts    = "/console/alerts"
 	PathIncidents = "/console/incidents"
 	PathHotKeys   = "/console/hot-keys"
 	PathDeferred  = "/console/deferred"

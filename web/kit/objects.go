@@ -1,6 +1,7 @@
 package kit
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"net/url"
@@ -19,9 +20,9 @@ type Objects[T any] struct {
 	*Kit
 	Kind  *rules.Kind[T]
 	Store rules.Store[T]
-	// List is the path of the list. Page is the form of one object.
-	List string
-	Page func(view.Frame, ObjectForm) templ.Component
+	// List is the path of the list, Nav that of the entry of the navigation; "" means List. Page is the form of one object.
+	List, Nav string
+	Page      func(view.Frame, ObjectForm) templ.Component
 	// New is the start of a new object. Values fills in the form, Read reads it and validates the object.
 	New    func() T
 	Values func(*T) url.Values
@@ -30,6 +31,10 @@ type Objects[T any] struct {
 	Differ func(theirs, ours *T) []rules.Change
 	// Saved is the path after an object was saved.
 	Saved func(name string) string
+	// Created answers after an object was created; nil means a redirect to Saved.
+	Created func(*Visit, *T) error
+	// Apart: the objects are no part of the rules, so that a change of them is in force at once.
+	Apart bool
 }
 
 // ObjectForm is the form of an object.
@@ -45,23 +50,22 @@ type ObjectForm struct {
 // title is the noun at the beginning of a sentence.
 func (o *Objects[T]) title() string { return strings.ToUpper(o.Kind.Noun[:1]) + o.Kind.Noun[1:] }
 
-// ObjectRoutes are the routes of the form, of saving and of deleting below the path of a list. They call objects for
-// each request.
-func ObjectRoutes[T any](list string, objects func() *Objects[T]) []Route {
+// ObjectRoutes are the routes of the form, of saving and of deleting below the path of a list, for people with a role.
+// They call objects for each request. Administrators confirm each change.
+func ObjectRoutes[T any](list string, role access.Role, objects func() *Objects[T]) []Route {
 	show := func(act func(*Objects[T], *Visit) error) func(*Visit) error {
 		return func(v *Visit) error { return act(objects(), v) }
 	}
 	posted := func(act func(*Objects[T], *Visit, url.Values) error) func(*Visit) error {
 		return Posted(func(v *Visit, form url.Values) error { return act(objects(), v, form) })
 	}
-	const editor = access.RoleEditor
-	one, save := list+"/:name", posted((*Objects[T]).save)
+	one, save, confirm := list+"/:name", posted((*Objects[T]).save), role == access.RoleAdmin
 	return []Route{
-		{Method: http.MethodGet, Path: list + "/new", Role: editor, Handle: show((*Objects[T]).create)},
-		{Method: http.MethodPost, Path: list, Role: editor, Handle: save},
-		{Method: http.MethodGet, Path: one + "/edit", Role: editor, Handle: show((*Objects[T]).edit)},
-		{Method: http.MethodPost, Path: one, Role: editor, Handle: save},
-		{Method: http.MethodPost, Path: one + "/delete", Role: editor, Reauth: true, Handle: posted((*Objects[T]).delete)},
+		{Method: http.MethodGet, Path: list + "/new", Role: role, Handle: show((*Objects[T]).create)},
+		{Method: http.MethodPost, Path: list, Role: role, Reauth: confirm, Handle: save},
+		{Method: http.MethodGet, Path: one + "/edit", Role: role, Handle: show((*Objects[T]).edit)},
+		{Method: http.MethodPost, Path: one, Role: role, Reauth: confirm, Handle: save},
+		{Method: http.MethodPost, Path: one + "/delete", Role: role, Reauth: true, Handle: posted((*Objects[T]).delete)},
 	}
 }
 
@@ -85,7 +89,7 @@ func (o *Objects[T]) show(v *Visit, status int, m ObjectForm) error {
 	if m.Name != "" {
 		title = o.title() + " " + m.Name
 	}
-	return v.Page(status, o.Page(v.Frame(title, o.List), m))
+	return v.Page(status, o.Page(v.Frame(title, cmp.Or(o.Nav, o.List)), m))
 }
 
 // save creates an object or updates the one in the path.
@@ -98,8 +102,9 @@ func (o *Objects[T]) save(v *Visit, form url.Values) error {
 	status := http.StatusUnprocessableEntity
 	if len(fields) == 0 {
 		var err error
+		stored := t
 		if m.Name == "" {
-			_, err = o.Store.Create(v.Ctx, v.Actor(), t)
+			stored, err = o.Store.Create(v.Ctx, v.Actor(), t)
 		} else {
 			_, err = o.Store.Update(v.Ctx, v.Actor(), t, Version(form))
 		}
@@ -110,8 +115,11 @@ func (o *Objects[T]) save(v *Visit, form url.Values) error {
 			}
 		}
 		switch {
+		case err == nil && m.Name == "" && o.Created != nil:
+			o.wait(v)
+			return o.Created(v, &stored)
 		case err == nil:
-			v.WaitInForce(o.Changed)
+			o.wait(v)
 			v.Flash("%s %s saved.", o.title(), o.Kind.Name(&t))
 			return v.SeeOther(o.Saved(o.Kind.Name(&t)))
 		case errors.Is(err, rules.ErrNameTaken):
@@ -156,7 +164,14 @@ func (o *Objects[T]) delete(v *Visit, form url.Values) error {
 	if err != nil {
 		return err
 	}
-	v.WaitInForce(o.Changed)
+	o.wait(v)
 	v.Flash("%s %s deleted.", o.title(), name)
 	return v.SeeOther(o.List)
+}
+
+// wait waits until a change is in force on this node, if it changed the rules.
+func (o *Objects[T]) wait(v *Visit) {
+	if !o.Apart {
+		v.WaitInForce(o.Changed)
+	}
 }

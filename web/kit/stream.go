@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/a-h/templ"
+
+	"sluice/web/view"
 )
 
 // Bounds of the streams of live data.
@@ -34,8 +36,14 @@ type Feed func() templ.Component
 
 // Events serves the stream of live data of a page. It ends with the session and when the node drains. A request that
 // does not ask for a stream, or has the parameter once, gets one message as a part of a page.
-func (v *Visit) Events(feed func(*Visit) Feed) error {
+//
+// Every message also has the number of active alerts.
+func (v *Visit) Events(parts func(*Visit) Feed) error {
 	k := v.kit
+	feed := func(v *Visit) Feed {
+		next := parts(v)
+		return func() templ.Component { return templ.Join(next(), view.BellParts(k.bell())) }
+	}
 	if !v.streaming() || v.QueryParams().Has("once") {
 		return v.Page(http.StatusOK, feed(v)())
 	}

@@ -152,7 +152,7 @@ func (v *Visit) Frame(title, nav string) view.Frame {
 	node := v.kit.Node()
 	f.User, f.Role, f.Version = v.User.Name, string(v.User.Role), node.Version
 	f.CanEdit, f.CanAdmin = v.CanChange(access.RoleEditor), v.CanChange(access.RoleAdmin)
-	f.Banners = v.banners(&node)
+	f.Banners, f.Alerts = v.banners(&node), v.kit.bell()
 	if v.Offline {
 		return f
 	}

@@ -92,7 +92,7 @@ func actionKind(action string) string {
 		return "bad"
 	case "create", "enable", "override_create":
 		return "good"
-	case "rollback", "promote", "reset", "sign_out":
+	case "rollback", "promote", "reset", "rotate", "sign_out":
 		return "warn"
 	}
 	return "info"
@@ -109,6 +109,8 @@ func subjectLink(e *audit.Entry) string {
 		return fmt.Sprintf("/console/rules/%d", e.SubjectID)
 	case e.SubjectKind == "profile" && e.Action != "delete":
 		return kit.PathProfiles + "/" + url.PathEscape(e.SubjectName)
+	case e.SubjectKind == "webhook" && e.Action != "delete":
+		return kit.PathAlerts + "/webhooks/" + url.PathEscape(e.SubjectName)
 	case e.SubjectKind == "token":
 		return "/console/tokens"
 	}

@@ -540,7 +540,7 @@ func tokenMadePage(f view.Frame, m TokenMade) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = secretBox("secret", m.Secret).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = view.SecretBox("secret", m.Secret).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -20,7 +20,7 @@ type Pages struct {
 
 // Routes are the area's.
 func (p *Pages) Routes() []kit.Route {
-	return append(kit.ObjectRoutes(kit.PathProfiles, p.objects),
+	return append(kit.ObjectRoutes(kit.PathProfiles, access.RoleEditor, p.objects),
 		kit.Route{Method: http.MethodGet, Path: kit.PathProfiles, Role: access.RoleViewer, Handle: p.list},
 		kit.Route{Method: http.MethodGet, Path: kit.PathProfiles + "/:name", Role: access.RoleViewer, Handle: p.show})
 }

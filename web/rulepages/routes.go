@@ -70,7 +70,7 @@ const pathRule = kit.PathRules + "/:id"
 // Routes are the area's.
 func (p *Pages) Routes() []kit.Route {
 	const viewer, editor = access.RoleViewer, access.RoleEditor
-	return append(kit.ObjectRoutes(kit.PathPools, p.editPools), []kit.Route{
+	return append(kit.ObjectRoutes(kit.PathPools, editor, p.editPools), []kit.Route{
 		{Method: http.MethodGet, Path: kit.PathRules, Role: viewer, Handle: p.listRules},
 		{Method: http.MethodGet, Path: kit.PathRules + "/new", Role: editor, Handle: p.newRule},
 		{Method: http.MethodPost, Path: kit.PathRules, Role: editor, Handle: p.createRule},

@@ -27,6 +27,32 @@ type Frame struct {
 	// Flash is a message about the last action, shown once.
 	Flash   string
 	Banners []Banner
+	Alerts  Bell
+}
+
+// Bell is the number of active alerts, unless that is unknown.
+type Bell struct {
+	Active int
+	Known  bool
+}
+
+// words are the name of the link: "Alerts: 3 active".
+func (b Bell) words() string {
+	switch {
+	case !b.Known:
+		return "Alerts"
+	case b.Active == 0:
+		return "Alerts: none active"
+	}
+	return "Alerts: " + Count(int64(b.Active)) + " active"
+}
+
+// figure is the number as it fits on the bell.
+func (b Bell) figure() string {
+	if b.Active > 99 {
+		return "99+"
+	}
+	return strconv.Itoa(b.Active)
 }
 
 // NavItem is an entry of the navigation.

@@ -73,6 +73,9 @@ type World struct {
 	Pools     *Objects[rules.Pool]
 	// Profiles are the profiles of gateways.
 	Profiles *Objects[rules.Profile]
+	// Alerts has what ops are told, Webhooks where it is sent.
+	Alerts   *Alerts
+	Webhooks *Webhooks
 	Sets     *rules.Current
 	Node     web.Node
 	Clock    *Clock
@@ -126,7 +129,9 @@ func New(kind Kind) (*World, error) {
 	w.Stats.Quiet = !full
 	w.Figures, w.Overrides, w.Pools = newFigures(), sampleOverrides(w.Rules), &Objects[rules.Pool]{kind: rules.PoolKind}
 	w.Profiles = &Objects[rules.Profile]{kind: rules.ProfileKind}
+	w.Alerts, w.Webhooks = &Alerts{ReadAt: Now}, newWebhooks()
 	if full {
+		w.Alerts, w.Webhooks = sampleAlerts(), sampleWebhooks()
 		w.Pools, w.Profiles = samplePools(), sampleProfiles()
 		w.Tokens.List, w.Log.List = tokens(), entries(120)
 	}
@@ -183,8 +188,8 @@ func (w *World) Deps(welcome *web.Welcome) web.Deps {
 		Inspect: web.Inspect{Explain: w.Counters.Explain, ExplainCall: w.Counters.ExplainCall,
 			Buckets: w.Counters.Buckets, Resets: w.Counters, Deferrals: w.Deferrals,
 			TenantAttribute: "tenant"},
-		Profiles: w.Profiles.Store(),
-		People:   web.People{People: &People{w}, Tokens: w.Tokens, Audit: w.Log, TokensChanged: w.changed},
+		Profiles: w.Profiles.Store(), Alerts: web.Alerts{Board: w.Alerts, Events: w.Alerts, Webhooks: w.Webhooks},
+		People: web.People{People: &People{w}, Tokens: w.Tokens, Audit: w.Log, TokensChanged: w.changed},
 		Transfer: struct {
 			*Book
 			*Rules

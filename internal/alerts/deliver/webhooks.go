@@ -19,6 +19,8 @@ type Store interface {
 	AddAttempted(ctx context.Context, m alerts.Message, a alerts.Attempt) (alerts.Delivery, error)
 	// ListDeliveries returns up to limit deliveries of a webhook before an id (0: from the newest), newest first.
 	ListDeliveries(ctx context.Context, webhook, before int64, limit int) ([]alerts.Delivery, error)
+	// WebhookStatuses returns how the deliveries of each webhook go, by its id, without webhooks that have none.
+	WebhookStatuses(ctx context.Context) (map[int64]alerts.WebhookStatus, error)
 }
 
 // Webhooks is what people do with webhooks, in the API and in the console alike. It is a rules.Store that also checks
@@ -137,4 +139,9 @@ func (s *Webhooks) Deliveries(ctx context.Context, name string, before int64, li
 		return nil, err
 	}
 	return s.store.ListDeliveries(ctx, w.ID, before, limit)
+}
+
+// Statuses returns how the deliveries of each webhook go, by its id, without webhooks that have none.
+func (s *Webhooks) Statuses(ctx context.Context) (map[int64]alerts.WebhookStatus, error) {
+	return s.store.WebhookStatuses(ctx)
 }

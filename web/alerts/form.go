@@ -1,0 +1,85 @@
+package alerts
+
+import (
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"sluice/internal/alerts"
+	"sluice/rules"
+	"sluice/web/kit"
+)
+
+// labels are the inputs of the form by the names of the webhook's fields.
+var labels = map[string]string{
+	"name": "Name", "description": "Description", "url": "URL", "format": "Format", "kinds": "Kinds", "rules": "Rules",
+	"denied_percent": "Share denied", "denied_per_second": "Denials per second", "is_active": "Active",
+}
+
+// objects are the form of a webhook, saving and deleting.
+func (p *Pages) objects() *kit.Objects[alerts.Webhook] {
+	return &kit.Objects[alerts.Webhook]{
+		Kit: p.Kit, Kind: alerts.WebhookKind, Store: p.Webhooks, List: pathWebhooks, Nav: kit.PathAlerts, Page: formPage,
+		New: alerts.NewWebhook, Values: values, Read: read, Differ: differences, Saved: webhookPath, Apart: true,
+		Created: func(v *kit.Visit, w *alerts.Webhook) error { return p.showSecret(v, w, false) },
+	}
+}
+
+func webhookPath(name string) string { return pathWebhooks + "/" + url.PathEscape(name) }
+
+// values fills in the form of a webhook.
+func values(w *alerts.Webhook) url.Values {
+	form := url.Values{
+		"name": {w.Name}, "description": {w.Description}, "url": {w.URL}, "format": {w.Format},
+		"kinds": slices.Clone(w.Kinds), "rules": {strings.Join(w.Rules, "\n")},
+		"denied_percent":    {strconv.FormatInt(w.DeniedPercent, 10)},
+		"denied_per_second": {strconv.FormatInt(w.DeniedPerSecond, 10)},
+		"version":           {strconv.FormatInt(w.Version, 10)},
+	}
+	if w.IsActive {
+		form.Set("is_active", "on")
+	}
+	return form
+}
+
+// read reads the form and validates the webhook. Errors are named after the inputs.
+func read(form url.Values) (alerts.Webhook, []rules.FieldError) {
+	w := alerts.NewWebhook()
+	var bad []rules.FieldError
+	number := func(name string, into *int64) {
+		text := strings.NewReplacer(",", "", " ", "").Replace(form.Get(name))
+		n, err := strconv.ParseInt(text, 10, 64)
+		if *into = n; text != "" && err != nil {
+			bad = append(bad, rules.FieldError{Field: name, Message: "must be a whole number"})
+		}
+	}
+	w.Name, w.Description, w.URL = form.Get("name"), form.Get("description"), strings.TrimSpace(form.Get("url"))
+	w.Format, w.Kinds, w.Rules = form.Get("format"), slices.Clone(form["kinds"]), strings.Fields(form.Get("rules"))
+	number("denied_percent", &w.DeniedPercent)
+	number("denied_per_second", &w.DeniedPerSecond)
+	w.IsActive = form.Get("is_active") == "on"
+	w.Normalize()
+	for _, f := range kit.FieldsOf(alerts.Validate(&w)) {
+		name, at, list := strings.Cut(f.Field, "[")
+		if i, err := strconv.Atoi(strings.TrimSuffix(at, "]")); list && err == nil && name == "rules" && i < len(w.Rules) {
+			f.Message = strconv.Quote(w.Rules[i]) + " " + f.Message
+		}
+		f.Field = name
+		if !slices.ContainsFunc(bad, func(b rules.FieldError) bool { return b.Field == name }) {
+			bad = append(bad, f)
+		}
+	}
+	return w, bad
+}
+
+// differences lists the inputs in which two webhooks differ. Of a URL it shows all, because the form has it too.
+func differences(theirs, ours *alerts.Webhook) (changes []rules.Change) {
+	for _, c := range rules.DiffFields(alerts.WebhookKind.Fields, theirs, ours) {
+		if c.Field != "name" {
+			c.Field = labels[c.Field]
+			changes = append(changes, c)
+		}
+	}
+	return changes
+}

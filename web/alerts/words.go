@@ -1,0 +1,137 @@
+package alerts
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"sluice/internal/alerts"
+	"sluice/web/view"
+)
+
+// kindWords are the titles of kinds, and when there is an alert of the kind.
+var kindWords = map[alerts.Kind]struct{ title, about string }{
+	alerts.KindRuleDenials:     {"High denials", "A rule denies more than the thresholds below."},
+	alerts.KindKeyUsage:        {"Key near its limit", "A key reached a percentage that its rule lists in notify_percent."},
+	alerts.KindKeyHot:          {"Hot key", "A key has so many checks that nodes treat it as hot."},
+	alerts.KindFailModeEngaged: {"Fail mode engaged", "Redis is unreachable, and fail modes decide requests."},
+	alerts.KindFailModeEnded:   {"Fail mode ended", "Redis answers again."},
+	alerts.KindRuleIdle:        {"Idle rule", "A rule matched no request for a week."},
+	alerts.KindSetRefused:      {"Rules refused", "The stored rules do not compile, so the previous ones stay in force."},
+	alerts.KindSetOld:          {"Outdated rules", "A node has not been able to confirm its rules for long."},
+	alerts.KindLogDropping:     {"Decision log dropping", "The decision log loses events."},
+	alerts.TypeSummary:         {title: "Summary"},
+	alerts.TypeTest:            {title: "Test"},
+}
+
+// kindTitle is the title of a kind or of a type of messages.
+func kindTitle(kind string) string {
+	if w, ok := kindWords[alerts.Kind(kind)]; ok {
+		return w.title
+	}
+	return kind
+}
+
+// titles are the titles of kinds, "all" for none.
+func titles(kinds []string) string {
+	if len(kinds) == 0 {
+		return "All kinds"
+	}
+	out := make([]string, len(kinds))
+	for i, k := range kinds {
+		out[i] = kindTitle(k)
+	}
+	return strings.Join(out, ", ")
+}
+
+// thresholdWords are the thresholds of a webhook: "50% of a rule's requests, or 20 per second".
+func thresholdWords(w *alerts.Webhook) string {
+	var parts []string
+	if w.DeniedPercent > 0 {
+		parts = append(parts, view.Count(w.DeniedPercent)+"% of a rule's requests")
+	}
+	if w.DeniedPerSecond > 0 {
+		parts = append(parts, view.Count(w.DeniedPerSecond)+" denials per second")
+	}
+	return strings.Join(parts, ", or ")
+}
+
+// formatTitle is the name of a format.
+func formatTitle(format string) string {
+	if format == alerts.FormatSlack {
+		return "Slack"
+	}
+	return "Standard Webhooks"
+}
+
+// stateKind is the color of a delivery, stateWords its state.
+func stateKind(d *alerts.Delivery) string {
+	switch {
+	case d.State == alerts.DeliveryDelivered:
+		return "good"
+	case d.State == alerts.DeliveryFailed:
+		return "bad"
+	case d.Error != "":
+		return "warn"
+	}
+	return "plain"
+}
+
+func stateWords(d *alerts.Delivery) string {
+	if d.State == alerts.DeliveryWaiting && d.Attempts > 0 {
+		return "retrying"
+	}
+	return d.State
+}
+
+// outcome says what became of a test: "the receiver answered 200 after 34 ms".
+func outcome(d *alerts.Delivery) string {
+	took := fmt.Sprintf("after %s ms", view.Count(d.Took.Milliseconds()))
+	switch {
+	case d.State == alerts.DeliveryDelivered:
+		return fmt.Sprintf("Test delivered: the receiver answered %d %s.", d.Status, took)
+	case d.Status != 0:
+		return fmt.Sprintf("Test failed %s: the receiver %s.", took, d.Error)
+	}
+	return fmt.Sprintf("Test failed %s: %s.", took, d.Error)
+}
+
+// textOf is the text of a message, of either format.
+func textOf(body []byte) string {
+	var m struct {
+		Text string `json:"text"`
+		Data struct {
+			Text string `json:"text"`
+		} `json:"data"`
+	}
+	if json.Unmarshal(body, &m) != nil {
+		return ""
+	}
+	if m.Text == "" {
+		return m.Data.Text
+	}
+	return m.Text
+}
+
+// maxBody is how much of a body is shown, in bytes.
+const maxBody = 4096
+
+// shownBody is a body with a line for each field, shortened to maxBody.
+func shownBody(body []byte) string {
+	var b bytes.Buffer
+	if json.Indent(&b, body, "", "  ") != nil {
+		b.Reset()
+		b.WriteString(strings.ToValidUTF8(string(body), "�"))
+	}
+	text := b.String()
+	if len(text) <= maxBody {
+		return text
+	}
+	end := maxBody
+	for !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end] + "\n… shortened, " + view.Count(int64(len(body))) + " bytes in total"
+}
