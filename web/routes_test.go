@@ -136,8 +136,10 @@ var forViewers = []string{
 // row: editors change rules, admins look after people and tokens, and what cannot
 // be undone takes the password.
 func TestRoutes_TakeWhatTheirActDeserves(t *testing.T) {
+	const hooks = "/console/alerts/webhooks"
 	admins := func(path string) bool {
-		return strings.HasPrefix(path, "/console/people") || strings.HasPrefix(path, "/console/tokens")
+		return strings.HasPrefix(path, "/console/people") || strings.HasPrefix(path, "/console/tokens") ||
+			strings.HasPrefix(path, hooks) && path != hooks+"/:name/test"
 	}
 	for _, r := range web.Table() {
 		if r.Method != http.MethodPost {
@@ -149,6 +151,8 @@ func TestRoutes_TakeWhatTheirActDeserves(t *testing.T) {
 			if r.Role != access.RoleAdmin || !r.Reauth {
 				t.Errorf("%s is for %q, password %v; want admins who have just given it", r.Path, r.Role, r.Reauth)
 			}
+		case strings.HasPrefix(r.Path, hooks) && r.Role != access.RoleAdmin:
+			t.Errorf("%s is for %q", r.Path, r.Role)
 		case !r.Role.Includes(access.RoleEditor):
 			t.Errorf("%s is for %q", r.Path, r.Role)
 		}

@@ -197,7 +197,13 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	if err != nil {
 		return err
 	}
+	hooks, worker, err := openWebhooks(&cfg.Alerts, &host, db, build.Version, metrics)
+	if err != nil {
+		return err
+	}
+	board := openAlerts(&cfg, &host, db, sets, figures, history, sensor, worker, metrics, stops)
 	deps := web.Deps{
+		Alerts:    web.Alerts{Board: board, Events: db, Webhooks: hooks},
 		RulePages: rulePages(&cfg, db, buckets, checker, figures.reader), Inspect: inspectDeps(&cfg, checker, db),
 		Profiles: db.Profiles(),
 		People:   web.People{People: db, Tokens: db, Audit: db, TokensChanged: reload.changedTokens}, Transfer: db,
@@ -223,11 +229,6 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	if err != nil {
 		return err
 	}
-	hooks, worker, err := openWebhooks(&cfg.Alerts, &host, db, build.Version, metrics)
-	if err != nil {
-		return err
-	}
-	openAlerts(&cfg, &host, db, sets, figures, history, sensor, worker, metrics, stops)
 	handler, direct, err := newHandler(api.Deps{
 		Checker: checker, Rules: db, Writer: db, History: db, Pools: db.Pools(), Profiles: db.Profiles(), Overrides: db,
 		OverrideWriter: db, FailDefaults: failDefaults, Access: keyring, RLS: calls.RLS,

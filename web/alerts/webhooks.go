@@ -104,11 +104,6 @@ func (p *Pages) showSecret(v *kit.Visit, w *alerts.Webhook, rotated bool) error 
 	return v.Page(http.StatusOK, secretPage(v.Frame("Webhook "+w.Name, kit.PathAlerts), w, rotated))
 }
 
-// gone reports whether a webhook is disabled since its receiver asked for no more messages.
-func (l *WebhookLine) gone() bool {
-	return !l.Webhook.IsActive && l.Status.Last.Status == http.StatusGone
-}
-
 // rulesWords names the rules of a webhook, shortened.
 func rulesWords(w *alerts.Webhook) string {
 	const most = 3

@@ -2,6 +2,7 @@ package alerts
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -34,7 +35,7 @@ func kindTitle(kind string) string {
 	return kind
 }
 
-// titles are the titles of kinds, "all" for none.
+// titles are the titles of kinds. No kinds means all.
 func titles(kinds []string) string {
 	if len(kinds) == 0 {
 		return "All kinds"
@@ -98,7 +99,7 @@ func outcome(d *alerts.Delivery) string {
 	return fmt.Sprintf("Test failed %s: %s.", took, d.Error)
 }
 
-// textOf is the text of a message, of either format.
+// textOf is the text of a message, of either format, shortened.
 func textOf(body []byte) string {
 	var m struct {
 		Text string `json:"text"`
@@ -109,10 +110,12 @@ func textOf(body []byte) string {
 	if json.Unmarshal(body, &m) != nil {
 		return ""
 	}
-	if m.Text == "" {
-		return m.Data.Text
+	const most = 240
+	text := []rune(cmp.Or(m.Text, m.Data.Text))
+	if len(text) > most {
+		return string(text[:most]) + "…"
 	}
-	return m.Text
+	return string(text)
 }
 
 // maxBody is how much of a body is shown, in bytes.

@@ -247,7 +247,9 @@ func sampleWebhooks() *Webhooks {
 		w.Kinds = []string{string(alerts.KindRuleDenials), string(alerts.KindKeyUsage)}
 		w.Rules = []string{"charges-per-user"}
 	})
-	add("old", "https://old.example/hook", func(w *alerts.Webhook) { w.IsActive = false })
+	add("old", "https://old.example/hook", func(w *alerts.Webhook) {
+		w.IsActive, w.DisabledReason = false, "the receiver answered 410"
+	})
 	add("pager", "https://pager.example/v1/planted-secret", func(w *alerts.Webhook) {
 		w.Description, w.DeniedPerSecond = "Wakes whoever is on call.", 200
 	})

@@ -6,6 +6,7 @@ import (
 
 	"sluice/internal/access"
 	"sluice/internal/alerts"
+	"sluice/rules"
 )
 
 // alertPages are the pages of alerts and webhooks.
@@ -22,7 +23,7 @@ func alertPages() []Shown {
 			}},
 		{Name: "alerts-search", About: "Alerts, no match", Role: viewer, Path: "/console/alerts?kind=set_old&rule=none"},
 		{Name: "alerts-failing", About: "Alerts, database unreachable", Kind: Failing, Role: viewer,
-			Path: "/console/alerts", Prepare: func(w *World) { w.Alerts.Err = errAway }},
+			Path: "/console/alerts", Prepare: func(w *World) { w.Alerts.Err = rules.ErrUnavailable }},
 		{Name: "webhooks", About: "Webhooks", Role: admin, Path: hooks},
 		{Name: "webhooks-none", About: "No webhooks", Kind: Empty, Role: admin, Path: hooks},
 		{Name: "webhooks-viewer", About: "Webhooks, as a viewer", Role: viewer, Path: hooks},
