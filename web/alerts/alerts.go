@@ -67,8 +67,8 @@ func (p *Pages) active(v *kit.Visit) Alerts {
 	return m
 }
 
-// history adds the events that the address selects. It reads them in batches, because most can be of other rules. A page
-// that looked at scanned events ends there, and the next one goes on.
+// history adds the events that the address selects. It reads them in batches, because most can be of other rules. A
+// page that looked at scanned events ends there, and the next one goes on.
 func (p *Pages) history(v *kit.Visit, m *Alerts) error {
 	kind, rule := m.Query.Get("kind"), strings.TrimSpace(m.Query.Get("rule"))
 	before, _ := strconv.ParseInt(v.QueryParam("before"), 10, 64)
@@ -120,8 +120,8 @@ func (p *Pages) ruleIDs(list []alerts.Event) map[string]int64 {
 	return p.IDs(names...)
 }
 
-// Feed returns the live parts of the page of alerts. Active ones come from memory. What happened is read again when they
-// change, and from time to time.
+// Feed returns the live parts of the page of alerts. Active ones come from memory. What happened is read again when
+// they change, and from time to time.
 func (p *Pages) Feed(v *kit.Visit) kit.Feed {
 	var past Alerts
 	var read time.Time
@@ -153,12 +153,6 @@ func (m *Alerts) stream() string { return m.Query.At("/console/events").With("of
 
 // older is the address of the next page.
 func (m *Alerts) older() string { return m.Query.With("before", strconv.FormatInt(m.Older, 10)) }
-
-// nothing reports whether there is neither an active nor a past alert to show, and no filter.
-func (m *Alerts) nothing() bool {
-	return len(m.Active) == 0 && len(m.Events) == 0 && m.Older == 0 && m.Newest && !m.Unavailable && !m.Since.IsZero() &&
-		!m.Query.Filtered("kind", "rule")
-}
 
 // kindChoices are the choices of the filter by kind.
 func (m *Alerts) kindChoices() []view.Choice {

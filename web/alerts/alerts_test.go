@@ -52,7 +52,7 @@ func TestAlerts_WithoutTheDatabaseTheActiveOnesStay(t *testing.T) {
 	w := webtest.Start(t, webtest.Full)
 	w.Alerts.Err = rules.ErrUnavailable
 	page := w.As(access.RoleViewer).Get(path)
-	if page.Code != http.StatusOK || !page.Has("Active now: 3", "The rules database is unreachable", "Active alerts are as of",
+	if page.Code != http.StatusOK || !page.Has("Active now: 3", "The rules database is unreachable", "Active alerts as of",
 		"Alerts: 3 active") || page.Has("No alerts in the last 30 days") {
 		t.Errorf("%d\n%s", page.Code, page.Body)
 	}
@@ -62,7 +62,7 @@ func TestAlerts_WithoutTheDatabaseTheActiveOnesStay(t *testing.T) {
 	}
 }
 
-// Pages follow one another without gaps or repetitions, and a filter that matches little does not read everything at once.
+// Pages follow one another without gaps or repetitions. A filter that matches little does not read everything at once.
 func TestAlerts_ArePagedAndAFilterReadsWithinBounds(t *testing.T) {
 	w := webtest.Start(t, webtest.Full)
 	for i := range 12_000 {
@@ -135,7 +135,8 @@ func TestAlerts_HostileTextsAreText(t *testing.T) {
 	w.Webhooks.Sent[1][1].Message.Body = []byte(evil + "\xff")
 	w.Webhooks.Objects.List[0].Description = evil
 	b := w.As(access.RoleAdmin)
-	for _, from := range []string{path, hooks, hooks + "/chat", hooks + "/chat/edit", path + "?kind=" + url.QueryEscape(evil)} {
+	for _, from := range []string{path, hooks, hooks + "/chat", hooks + "/chat/edit",
+		path + "?kind=" + url.QueryEscape(evil)} {
 		page := b.Get(from)
 		if page.Code != http.StatusOK || !page.Has("&lt;script&gt;") || page.Has("<script>alert") ||
 			page.Has("evil.example") || page.Has("javascript:alert") {

@@ -1,6 +1,7 @@
 package alerts
 
 import (
+	"cmp"
 	"net/url"
 	"slices"
 	"strconv"
@@ -76,10 +77,21 @@ func read(form url.Values) (alerts.Webhook, []rules.FieldError) {
 // differences lists the inputs in which two webhooks differ. Of a URL it shows all, because the form has it too.
 func differences(theirs, ours *alerts.Webhook) (changes []rules.Change) {
 	for _, c := range rules.DiffFields(alerts.WebhookKind.Fields, theirs, ours) {
-		if c.Field != "name" {
-			c.Field = labels[c.Field]
-			changes = append(changes, c)
+		switch c.Field {
+		case "name":
+			continue
+		case "kinds":
+			c.Old, c.New = titles(theirs.Kinds), titles(ours.Kinds)
+		case "rules":
+			c.Old, c.New = ruleNames(theirs), ruleNames(ours)
+		case "format":
+			c.Old, c.New = formatTitle(theirs.Format), formatTitle(ours.Format)
 		}
+		c.Field = labels[c.Field]
+		changes = append(changes, c)
 	}
 	return changes
 }
+
+// ruleNames are the names of a webhook's rules.
+func ruleNames(w *alerts.Webhook) string { return cmp.Or(strings.Join(w.Rules, ", "), "All rules") }

@@ -14,8 +14,8 @@ import (
 )
 
 func opsForm(more ...string) url.Values {
-	form := url.Values{"name": {"ops"}, "url": {"https://hooks.example.com/x"}, "format": {"standard"}, "is_active": {"on"},
-		"kinds": {"key_usage", "set_old"}, "rules": {"charges-per-user\r\nsearch-per-user\r\n"},
+	form := url.Values{"name": {"ops"}, "url": {"https://hooks.example.com/x"}, "format": {"standard"},
+		"is_active": {"on"}, "kinds": {"key_usage", "set_old"}, "rules": {"charges-per-user\r\nsearch-per-user\r\n"},
 		"denied_percent": {"50"}, "denied_per_second": {"1,000"}}
 	for i := 0; i < len(more); i += 2 {
 		form.Set(more[i], more[i+1])
@@ -61,7 +61,7 @@ func TestWebhooks_AreListedCreatedEditedAndDeleted(t *testing.T) {
 	}
 	page = b.Post(hooks+"/ops", opsForm("version", "1", "url", "https://other.example/x"))
 	if page.Code != http.StatusConflict || !page.Has("Someone else changed this webhook in the meantime",
-		"<del>slack</del>", "<ins>https://other.example/x</ins>", `name="version" value="2"`) ||
+		"<del>Slack</del>", "<ins>https://other.example/x</ins>", `name="version" value="2"`) ||
 		w.Webhooks.Objects.List[3].Version != 2 {
 		t.Errorf("a stale edit: %d\n%s", page.Code, page.Body)
 	}
@@ -106,7 +106,8 @@ func TestWebhooks_AreForAdministrators(t *testing.T) {
 	}
 	b := w.As(access.RoleAdmin)
 	b.Header = http.Header{"Origin": {"https://evil.example"}}
-	if page := b.Post(hooks+"/chat/test", url.Values{}); page.Code != http.StatusForbidden || len(w.Webhooks.Sent[1]) != 4 {
+	if page := b.Post(hooks+"/chat/test", url.Values{}); page.Code != http.StatusForbidden ||
+		len(w.Webhooks.Sent[1]) != 4 {
 		t.Errorf("from another site: %d", page.Code)
 	}
 	b.Header = nil
@@ -129,7 +130,8 @@ func TestWebhooks_ATestSaysWhatBecameOfIt(t *testing.T) {
 		{alerts.Attempt{Took: 34 * time.Millisecond, Status: 204}, "Test delivered: the receiver answered 204 after 34 ms."},
 		{alerts.Attempt{Took: time.Second, Status: 500, Error: "answered 500"},
 			"Test failed after 1,000 ms: the receiver answered 500."},
-		{alerts.Attempt{Took: 5 * time.Second, Error: "no answer within 5s"}, "Test failed after 5,000 ms: no answer within 5s."},
+		{alerts.Attempt{Took: 5 * time.Second, Error: "no answer within 5s"},
+			"Test failed after 5,000 ms: no answer within 5s."},
 	} {
 		w.Webhooks.Answer = c.answer
 		page := b.Post(hooks+"/chat/test", url.Values{})

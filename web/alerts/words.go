@@ -15,7 +15,7 @@ import (
 // kindWords are the titles of kinds, and when there is an alert of the kind.
 var kindWords = map[alerts.Kind]struct{ title, about string }{
 	alerts.KindRuleDenials:     {"High denials", "A rule denies more than the thresholds below."},
-	alerts.KindKeyUsage:        {"Key near its limit", "A key reached a percentage that its rule lists in notify_percent."},
+	alerts.KindKeyUsage:        {"Key near its limit", "A key reached a percentage of its rule's notify_percent."},
 	alerts.KindKeyHot:          {"Hot key", "A key has so many checks that nodes treat it as hot."},
 	alerts.KindFailModeEngaged: {"Fail mode engaged", "Redis is unreachable, and fail modes decide requests."},
 	alerts.KindFailModeEnded:   {"Fail mode ended", "Redis answers again."},

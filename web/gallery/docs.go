@@ -20,6 +20,7 @@ import (
 var documented = []string{
 	"overview-fleet", "rules", "rule-edit", "rule-conflict", "rule-shadow", "fail-modes-failing", "explain-denial",
 	"denials", "key", "people", "traffic", "incidents", "search-key", "audit", "import-plan", "overrides",
+	"alerts", "webhook",
 }
 
 // pictureWidth is how wide the pages of the documentation are, in pixels.

@@ -162,7 +162,8 @@ func (f *Webhooks) Create(ctx context.Context, actor rules.Actor, w alerts.Webho
 }
 
 // Rotate implements alerts.Webhooks.
-func (f *Webhooks) Rotate(ctx context.Context, actor rules.Actor, name string, ifVersion int64) (alerts.Webhook, error) {
+func (f *Webhooks) Rotate(ctx context.Context, actor rules.Actor, name string, ifVersion int64) (alerts.Webhook,
+	error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	w, err := f.Get(ctx, name)
@@ -272,7 +273,8 @@ func sampleWebhooks() *Webhooks {
 }
 
 // delivery is a message of an age that was delivered at the first attempt, unless edit says otherwise.
-func delivery(id int64, age time.Duration, state string, kind alerts.Kind, edit func(*alerts.Delivery)) alerts.Delivery {
+func delivery(id int64, age time.Duration, state string, kind alerts.Kind,
+	edit func(*alerts.Delivery)) alerts.Delivery {
 	at := Now.Add(-age)
 	data := alerts.Data{State: alerts.On, Text: "Key user:42 has used 83 of 100 of the rule charges-per-user (80%).",
 		Rule: "charges-per-user", Key: "user:42", Numbers: map[string]int64{"limit": 100, "used": 83}, Since: &at}
