@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"sluice/internal/records"
 	"sluice/limiter"
 	"sluice/web/alerts"
 	"sluice/web/inspect"
@@ -23,13 +24,15 @@ type Deps struct {
 	// Welcome is the one-time link of the first start; nil if there is none.
 	Welcome *Welcome
 	// Settings returns the settings of this node, without secrets.
-	Settings  func() []SettingGroup
-	RulePages RulePages
-	Inspect   Inspect
-	People    People
-	Profiles  Profiles
-	Transfer  Transfer
-	Alerts    Alerts
+	Settings func() []SettingGroup
+	// DecisionLogs are the accounts of the decision logs of this node, by sink; nil if there are none.
+	DecisionLogs map[string]func() records.Totals
+	RulePages    RulePages
+	Inspect      Inspect
+	People       People
+	Profiles     Profiles
+	Transfer     Transfer
+	Alerts       Alerts
 }
 
 func (d *Deps) check() error {

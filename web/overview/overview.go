@@ -28,7 +28,7 @@ func (p *Pages) live(v *kit.Visit) Overview {
 	node := p.Node()
 	m := Overview{
 		Node: node.Status, Embedded: node.Embedded, Degraded: node.Degraded(),
-		Live: p.Fleet.Live(v.Ctx), Rates: map[string]Rate{},
+		Live: p.Fleet.Live(v.Ctx), Rates: map[string]Rate{}, Logs: p.logLines(),
 	}
 	for _, of := range rates {
 		m.Rates[of.name] = rateOf(m.Live.Seconds, of.count)
@@ -151,6 +151,8 @@ func rateOf(seconds []fleet.Point, count func(stats.Figures) int64) Rate {
 
 // Overview is the home page.
 type Overview struct {
+	// Logs are the decision logs of this node; none if they are off.
+	Logs []LogLine
 	// Node is this node, Live the whole fleet.
 	Node fleet.Status
 	Live fleet.Live

@@ -9,16 +9,19 @@ import (
 	"github.com/a-h/templ"
 
 	"sluice/internal/access"
+	"sluice/internal/records"
 	"sluice/web/kit"
 )
 
-// Pages are the pages of the area. Every field is required.
+// Pages are the pages of the area. Fields are required unless noted.
 type Pages struct {
 	*kit.Kit
 	// Settings returns the settings of this node, without secrets.
 	Settings func() []SettingGroup
 	// Tokens lists API tokens.
 	Tokens func(ctx context.Context) ([]access.Token, error)
+	// DecisionLogs are the accounts of the decision logs of this node, by sink; nil if there are none.
+	DecisionLogs map[string]func() records.Totals
 	// Watching means that this node detects hot keys.
 	Watching bool
 }

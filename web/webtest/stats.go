@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"sluice/internal/records"
 	"sluice/internal/stats"
 	"sluice/rules"
 )
@@ -179,4 +180,13 @@ func (f *Stats) Marks(_ context.Context, rule string, from, to time.Time) ([]sta
 	return slices.DeleteFunc(slices.Clone(f.Marked), func(m stats.Mark) bool {
 		return m.At.Before(from) || !m.At.Before(to) || rule != "" && m.Rule != "" && m.Rule != rule
 	}), nil
+}
+
+// sampleLogs are a log in files that has everything and one in Kafka that loses some.
+func sampleLogs() map[string]records.Totals {
+	return map[string]records.Totals{
+		"file": {Produced: 120_400, Delivered: 120_388, Buffered: 12, Dropped: map[string]int64{"ring_full": 0}},
+		"kafka": {Produced: 120_400, Delivered: 118_000, Buffered: 1_900, Doubtful: 120,
+			Dropped: map[string]int64{"client_full": 250, "too_old": 130}},
+	}
 }

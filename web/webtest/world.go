@@ -21,6 +21,7 @@ import (
 
 	"sluice/internal/access"
 	"sluice/internal/fleet"
+	"sluice/internal/records"
 	"sluice/limiter/memstore"
 	"sluice/rules"
 	"sluice/web"
@@ -76,9 +77,11 @@ type World struct {
 	// Alerts has what ops are told, Webhooks where it is sent.
 	Alerts   *Alerts
 	Webhooks *Webhooks
-	Sets     *rules.Current
-	Node     web.Node
-	Clock    *Clock
+	// Logs are the accounts of the decision logs.
+	Logs  map[string]records.Totals
+	Sets  *rules.Current
+	Node  web.Node
+	Clock *Clock
 	// Changes counts the changes that the console told of.
 	Changes int
 	// NotYetInForce has the node answer that what was saved is not in force yet.
@@ -131,7 +134,7 @@ func New(kind Kind) (*World, error) {
 	w.Profiles = &Objects[rules.Profile]{kind: rules.ProfileKind}
 	w.Alerts, w.Webhooks = &Alerts{ReadAt: Now}, newWebhooks()
 	if full {
-		w.Alerts, w.Webhooks = sampleAlerts(), sampleWebhooks()
+		w.Alerts, w.Webhooks, w.Logs = sampleAlerts(), sampleWebhooks(), sampleLogs()
 		w.Pools, w.Profiles = samplePools(), sampleProfiles()
 		w.Tokens.List, w.Log.List = tokens(), entries(120)
 	}
@@ -199,6 +202,10 @@ func (w *World) Deps(welcome *web.Welcome) web.Deps {
 	d.Rules, d.Sets, d.Overrides, d.Changed = w.Rules, w.Sets, w.Overrides, w.changed
 	d.Users, d.Sessions, d.Passwords, d.Guard, d.SSO = w.Users, w.Sessions, w.Passwords, w.Guard, w.signOn()
 	d.Node, d.Fleet, d.Denials, d.Now = func() web.Node { return w.Node }, w.Fleet, w.Fleet, w.Clock.Now
+	d.DecisionLogs = map[string]func() records.Totals{}
+	for sink, totals := range w.Logs {
+		d.DecisionLogs[sink] = func() records.Totals { return totals }
+	}
 	d.Stats, d.Marks, d.Incidents = w.Stats, w.Stats, w.Incidents
 	return d
 }
