@@ -89,9 +89,9 @@ func decisionLogs(logs []LogLine) templ.Component {
 					return templ_7745c5c3_Err
 				}
 				var templ_7745c5c3_Var4 string
-				templ_7745c5c3_Var4, templ_7745c5c3_Err = templ.JoinStringErrs(" " + view.Plural(logs[i].Produced, "event") + ", " + view.Count(logs[i].Delivered) + " delivered")
+				templ_7745c5c3_Var4, templ_7745c5c3_Err = templ.JoinStringErrs(" " + view.Plural(logs[i].Produced, "event"))
 				if templ_7745c5c3_Err != nil {
-					return templ.Error{Err: templ_7745c5c3_Err, FileName: `overview/decision_log.templ`, Line: 21, Col: 103}
+					return templ.Error{Err: templ_7745c5c3_Err, FileName: `overview/decision_log.templ`, Line: 21, Col: 49}
 				}
 				_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var4))
 				if templ_7745c5c3_Err != nil {
@@ -102,10 +102,10 @@ func decisionLogs(logs []LogLine) templ.Component {
 					return templ_7745c5c3_Err
 				}
 				var templ_7745c5c3_Var5 string
-				templ_7745c5c3_Var5, templ_7745c5c3_Err = templ.JoinStringErrs(view.Count(logs[i].Buffered) + " buffered, " + view.Count(logs[i].dropped()) + " dropped, " +
-					view.Count(logs[i].Doubtful) + " doubtful")
+				templ_7745c5c3_Var5, templ_7745c5c3_Err = templ.JoinStringErrs(view.Count(logs[i].Delivered) + " delivered, " + view.Count(logs[i].Buffered) + " buffered, " +
+					view.Count(logs[i].dropped()) + " dropped, " + view.Count(logs[i].Doubtful) + " doubtful")
 				if templ_7745c5c3_Err != nil {
-					return templ.Error{Err: templ_7745c5c3_Err, FileName: `overview/decision_log.templ`, Line: 24, Col: 46}
+					return templ.Error{Err: templ_7745c5c3_Err, FileName: `overview/decision_log.templ`, Line: 24, Col: 93}
 				}
 				_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var5))
 				if templ_7745c5c3_Err != nil {
