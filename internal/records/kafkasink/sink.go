@@ -3,6 +3,8 @@ package kafkasink
 import (
 	"context"
 	"crypto/tls"
+	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -110,7 +112,9 @@ func (s *Sink) Write(b records.Batch) {
 func (s *Sink) fill(e *event, key string, line []byte) {
 	b := make([]byte, 0, len(key)+len(line)+digits)
 	b = append(append(b, key...), line...)
-	b = fmt.Appendf(b, "%0*x", digits, e.id)
+	var number [digits / 2]byte
+	binary.BigEndian.PutUint64(number[:], e.id)
+	b = hex.AppendEncode(b, number[:])
 	value := len(key) + len(line)
 	e.header[0] = kgo.RecordHeader{Key: headerName, Value: b[value:]}
 	e.record = kgo.Record{Topic: s.opt.Topic, Value: b[len(key):value:value], Headers: e.header[:]}
