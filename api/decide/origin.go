@@ -17,15 +17,27 @@ type Origin struct {
 	UserAgent, TraceID string
 }
 
-// TraceOf returns the trace id of a traceparent header (https://www.w3.org/TR/trace-context/), "" if it has none.
+// TraceOf returns the trace id of a traceparent header (https://www.w3.org/TR/trace-context/), "" if it is not valid.
 func TraceOf(traceparent string) string {
-	const version, id = len("00-"), 32
-	if len(traceparent) < version+id+1 || traceparent[version-1] != '-' || traceparent[version+id] != '-' {
+	const idAt, parentAt, flagsAt, end = 3, 36, 53, 55 // of version-id-parent-flags, which are 2, 32, 16 and 2 digits
+	if len(traceparent) < end || traceparent[idAt-1] != '-' || traceparent[parentAt-1] != '-' ||
+		traceparent[flagsAt-1] != '-' {
 		return ""
 	}
-	trace := traceparent[version : version+id]
-	if strings.Trim(trace, "0123456789abcdef") != "" || strings.Trim(trace, "0") == "" {
+	version, id := traceparent[:idAt-1], traceparent[idAt:parentAt-1]
+	parent, flags := traceparent[parentAt:flagsAt-1], traceparent[flagsAt:end]
+	rest := traceparent[end:] // of later versions only
+	switch {
+	case !isHex(version) || !isHex(id) || !isHex(parent) || !isHex(flags) || isZero(id) || isZero(parent):
+		return ""
+	case version == "ff" || rest != "" && rest[0] != '-':
+		return ""
+	case version == "00" && (rest != "" || flags > "03"): // as OpenTelemetry does, so that spans have the same trace
 		return ""
 	}
-	return trace
+	return id
 }
+
+func isHex(s string) bool { return strings.Trim(s, "0123456789abcdef") == "" }
+
+func isZero(s string) bool { return strings.Trim(s, "0") == "" }
