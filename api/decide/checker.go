@@ -51,6 +51,8 @@ type CheckerOptions struct {
 	Now func() time.Time
 	// Observe is told of every decision. It may be nil.
 	Observe Observer
+	// Trace records decisions as spans. If nil, nothing is recorded.
+	Trace Tracer
 	// Loads holds the fleet's reports about pools. If nil, reports are kept in this Checker
 	// only.
 	Loads *Loads
@@ -99,7 +101,12 @@ func (c *Checker) work() *work {
 // Do answers one question. A take or a peek always gets an answer, whatever the store does,
 // unless it needs rules and none were ever loaded (ErrNoSet). Only the store carries out the
 // other operations; if it fails, the error is the store's, a *limiter.StoreError.
-func (c *Checker) Do(ctx context.Context, q *Question, a *Answer) error {
+func (c *Checker) Do(ctx context.Context, q *Question, a *Answer) (err error) {
+	if c.opt.Trace != nil {
+		var span Span
+		ctx, span = c.trace(ctx, &q.Origin)
+		defer func() { endSpan(span, a, err) }()
+	}
 	w := c.work()
 	defer w.release()
 	start := c.opt.Now()
@@ -120,7 +127,12 @@ func (c *Checker) Do(ctx context.Context, q *Question, a *Answer) error {
 // DoAll answers many takes or peeks, each by itself, with one call of the store. as has the
 // length of qs. All of them see the same set. The error is ErrNoSet, or that of ctx if the
 // caller left before the store was called; then nothing is spent.
-func (c *Checker) DoAll(ctx context.Context, qs []Question, as []Answer) error {
+func (c *Checker) DoAll(ctx context.Context, qs []Question, as []Answer) (err error) {
+	if c.opt.Trace != nil {
+		var span Span
+		ctx, span = c.traceAll(ctx, qs)
+		defer func() { endSpanOfAll(span, as, err) }()
+	}
 	w := c.work()
 	defer w.release()
 	start := c.opt.Now()

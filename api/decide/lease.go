@@ -88,7 +88,12 @@ func leaseToken(w *work, p *plan, a *Answer) string {
 // Lease releases (OpRelease) or renews (OpRenew) the leases of a token. To release leases that
 // have ended is no error and gives back nothing; to renew them is not allowed. The error is
 // ErrBadLease or the store's. from is for records only.
-func (c *Checker) Lease(ctx context.Context, op limiter.Op, token string, from Origin, a *Answer) error {
+func (c *Checker) Lease(ctx context.Context, op limiter.Op, token string, from Origin, a *Answer) (err error) {
+	if c.opt.Trace != nil {
+		var span Span
+		ctx, span = c.trace(ctx, &from)
+		defer func() { endSpan(span, a, err) }()
+	}
 	shared, local, err := parseLease(token, op)
 	if err != nil {
 		return err

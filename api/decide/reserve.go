@@ -173,7 +173,12 @@ type Settlement struct {
 // same answer and changes nothing. Leases of the reserve are released. Errors are
 // ErrBadReservation, ErrReservationEnded, or the store's; after an error of the store the
 // settlement can be repeated.
-func (c *Checker) SettleReservation(ctx context.Context, s *Settlement, a *Answer) error {
+func (c *Checker) SettleReservation(ctx context.Context, s *Settlement, a *Answer) (err error) {
+	if c.opt.Trace != nil {
+		var span Span
+		ctx, span = c.trace(ctx, &s.Origin)
+		defer func() { endSpan(span, a, err) }()
+	}
 	start := c.opt.Now()
 	ctx, cancel := c.limited(ctx)
 	defer cancel()
