@@ -93,6 +93,9 @@ func (c *cluster) gather(requests []*crossSlot) map[*dispatcher]*batch {
 // for it, must not cut it off.
 func (c *cluster) await(ctx context.Context, batches map[*dispatcher]*batch) (pending []*batch) {
 	for d, b := range batches {
+		if c.store.opt.Trace != nil {
+			c.store.trace(ctx, b)
+		}
 		if !b.isUndo {
 			b.deadline, b.bounded = ctx.Deadline()
 		}

@@ -87,6 +87,8 @@ type batch struct {
 	canceled <-chan struct{} // closed when the caller leaves; may be nil
 	watched  bool            // the dispatcher watches the deadline; otherwise the caller does
 	isUndo   bool            // undoes what a request across slots has taken: no deadline ends it
+	traced   Traced          // nil if it is not recorded
+	arrived  time.Time       // when it was, if it is recorded
 
 	// The dispatcher's own until done.
 	sent    bool
@@ -110,6 +112,7 @@ func newBatch(n int) *batch {
 // reset empties b for reuse; its requests keep their buffers.
 func (b *batch) reset() {
 	b.requests, b.sent, b.watched, b.within, b.canceled = b.requests[:0], false, false, 0, nil
+	b.traced = nil
 }
 
 // add returns the next free request.

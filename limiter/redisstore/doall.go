@@ -111,6 +111,9 @@ func (s *Store) sendAll(ctx context.Context, batches map[*dispatcher]*batch) map
 	}
 	bounded, _ := ctx.(limiter.Bounded)
 	for d, b := range batches {
+		if s.opt.Trace != nil {
+			s.trace(ctx, b)
+		}
 		b.deadline, b.bounded = ctx.Deadline()
 		if bounded == nil {
 			b.canceled = ctx.Done()

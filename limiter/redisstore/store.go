@@ -43,6 +43,8 @@ type Options struct {
 	ProbeLimit time.Duration
 	// Timings, if not nil, is told how long requests wait and how long calls take.
 	Timings Timings
+	// Trace, if not nil, records script calls.
+	Trace Tracer
 }
 
 // Timings counts the stages of requests. Its methods are called after each script call, whether or
@@ -213,6 +215,9 @@ func (s *Store) do(ctx context.Context, req *limiter.Request, res *limiter.Resul
 // send gets the answer of b, a batch of one request. After an error b may still be in use.
 func (s *Store) send(ctx context.Context, d *dispatcher, b *batch) error {
 	b.sent, b.watched, b.within = false, false, 0
+	if s.opt.Trace != nil {
+		s.trace(ctx, b)
+	}
 	bounded, ok := ctx.(limiter.Bounded)
 	if !ok {
 		if ctx.Err() != nil {
@@ -249,6 +254,9 @@ func (s *Store) send(ctx context.Context, d *dispatcher, b *batch) error {
 	defer d.finish(call, nil, nil) // even if the call panics: the dispatcher goes on
 	b.alone[0] = &b.requests[0]
 	s.call(bound.Start, bound.Deadline, b.alone[:])
+	if b.traced != nil {
+		s.traceCall(bound.Start, b)
+	}
 	return nil
 }
 
@@ -320,6 +328,9 @@ func (s *Store) work(d *dispatcher) {
 			}
 		}
 		s.call(now, latest(batches), requests)
+		if s.opt.Trace != nil {
+			s.traceCall(now, batches...)
+		}
 		d.finish(call, batches, waits)
 		clear(batches)
 		clear(requests)

@@ -1,0 +1,70 @@
+package redisstore
+
+import (
+	"context"
+	"time"
+
+	"sluice/limiter"
+)
+
+// Tracer records script calls that carry requests which are recorded. It is safe for concurrent use and must not block.
+type Tracer interface {
+	// Traced returns what stands for the request of ctx, nil if it is not recorded.
+	Traced(ctx context.Context) Traced
+	// Called is told of a script call that carried such requests, after its end and before they are answered. It keeps
+	// nothing of c.
+	Called(c *TracedCall)
+}
+
+// Traced stands for a request in a Tracer, or for several that arrived together.
+type Traced any
+
+// TracedCall is a script call. On a cluster it is one for each of several hash slots, sent together.
+type TracedCall struct {
+	Began, Ended time.Time
+	// Requests is how many it carried. Failed is how many of them it did not decide, and Cause why it did not decide the
+	// first of those.
+	Requests, Failed int
+	Cause            limiter.Cause
+	// Carried has those that are recorded, at least one.
+	Carried []TracedWait
+}
+
+// TracedWait is a request, or several that arrived together, and how long they waited for their call.
+type TracedWait struct {
+	Traced Traced
+	Wait   time.Duration
+}
+
+// trace makes the Tracer hear of the call that will carry b for the request of ctx. There must be a Tracer.
+func (s *Store) trace(ctx context.Context, b *batch) {
+	if b.traced = s.opt.Trace.Traced(ctx); b.traced != nil {
+		b.arrived = wallTime()
+	}
+}
+
+// traceCall tells the Tracer of a call that carried batches and has ended, unless none of them is recorded.
+func (s *Store) traceCall(began time.Time, batches ...*batch) {
+	c := TracedCall{Began: began}
+	for _, b := range batches {
+		if b.traced != nil {
+			c.Carried = append(c.Carried, TracedWait{b.traced, max(0, began.Sub(b.arrived))})
+		}
+	}
+	if len(c.Carried) == 0 {
+		return
+	}
+	for _, b := range batches {
+		c.Requests += len(b.requests)
+		for i := range b.requests {
+			if err := b.requests[i].Err; err != nil {
+				if c.Failed == 0 {
+					c.Cause = limiter.CauseOf(err)
+				}
+				c.Failed++
+			}
+		}
+	}
+	c.Ended = wallTime()
+	s.opt.Trace.Called(&c)
+}
