@@ -93,7 +93,12 @@ type change struct {
 // If the connection is lost during the commit, the error is rules.ErrUnavailable although the
 // change may have happened; the version tells.
 func (d *DB) change(ctx context.Context, actor rules.Actor, area string, timeout time.Duration,
-	fn func(*change) error) error {
+	fn func(*change) error) (err error) {
+	if d.trace != nil {
+		var end func(error)
+		ctx, end = d.trace(ctx, "change "+area)
+		defer func() { end(err) }()
+	}
 	if actor.Kind == "" || actor.Name == "" {
 		return ErrNoActor
 	}
@@ -111,7 +116,7 @@ func (d *DB) change(ctx context.Context, actor rules.Actor, area string, timeout
 	// waits reports that another change is in the way if the time ends now. On Postgres that is
 	// known only once the server has answered BEGIN.
 	waits := d.dialect == dialectSQLite
-	err := d.classify(ctx, d.write.WithContext(limited).Transaction(func(tx *gorm.DB) error {
+	err = d.classify(ctx, d.write.WithContext(limited).Transaction(func(tx *gorm.DB) error {
 		waits = true
 		version, err := bump(tx, area)
 		if err != nil {

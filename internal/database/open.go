@@ -52,6 +52,8 @@ type Options struct {
 	SignOnIssuer string
 	// Log receives background events, such as a lost LISTEN connection; nil disables logging.
 	Log *slog.Logger
+	// Trace makes spans of changes and statements; nil makes none.
+	Trace Trace
 }
 
 // DB is the rules database. It is safe for concurrent use. Call Close at the end.
@@ -68,8 +70,9 @@ type DB struct {
 	// writers bounds the concurrent changes. One writes and the others wait for it, each with a
 	// connection; some connections must remain for reads.
 	writers chan struct{}
-	// signOnIssuer is as in Options.
+	// signOnIssuer and trace are as in Options.
 	signOnIssuer string
+	trace        Trace
 
 	// stop ends the listeners, which listeners counts; mu prevents a new one from starting while
 	// Close waits.
@@ -95,7 +98,7 @@ const (
 // opened immediately.
 func Open(ctx context.Context, opt Options) (*DB, error) {
 	d := &DB{dialect: dialectSQLite, dsn: opt.DSN, now: opt.Now, log: opt.Log, callTimeout: opt.CallTimeout,
-		currentDSN: opt.CurrentDSN, signOnIssuer: opt.SignOnIssuer}
+		currentDSN: opt.CurrentDSN, signOnIssuer: opt.SignOnIssuer, trace: opt.Trace}
 	if d.callTimeout <= 0 {
 		d.callTimeout = defaultCallTimeout
 	}
@@ -122,6 +125,9 @@ func Open(ctx context.Context, opt Options) (*DB, error) {
 		err = d.openSQLite(ctx, d.dsn)
 	default:
 		err = errors.New("no database is configured")
+	}
+	if err == nil {
+		err = d.traceStatements()
 	}
 	if err != nil {
 		d.stop()
