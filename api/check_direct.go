@@ -14,6 +14,9 @@ import (
 // MaxCheck is the size of the largest body of a check, in bytes.
 const MaxCheck = maxBody
 
+// CheckPath is the path of a check.
+const CheckPath = checkPath
+
 // checkScopes are the scopes of POST /ratelimit/check.
 var checkScopes = func() []access.Scope {
 	for i := range table {

@@ -79,6 +79,9 @@ func (s *Server) newGRPC() *grpc.Server {
 	if s.deps.Certificates != nil {
 		options = append(options, grpc.Creds(handshaken{insecure.NewCredentials()}))
 	}
+	if s.deps.Trace != nil {
+		options = append(options, grpc.StatsHandler(s.deps.Trace))
+	}
 	g := grpc.NewServer(options...)
 	g.RegisterService(&rateLimitService, s)
 	g.RegisterService(&authService, s)

@@ -12,6 +12,7 @@ import (
 	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/stats"
 	"google.golang.org/grpc/status"
 
 	"sluice/api/decide"
@@ -46,6 +47,8 @@ type Deps struct {
 	MaxAge time.Duration
 	// Observe hears of every call. It may be nil.
 	Observe Observer
+	// Trace makes the spans of calls; nil makes none.
+	Trace stats.Handler
 	// Panicked is called after a panic; it may be nil.
 	Panicked func()
 	// Logger receives errors for operators; nil discards them.

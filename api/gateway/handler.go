@@ -87,6 +87,22 @@ func Paths() []string {
 
 const prefix = "/ratelimit/"
 
+// Route returns the element of Paths that matches a question, "" for every other request.
+func Route(r *http.Request) string {
+	if f, _, ok := faceOf(target(r)); ok {
+		return Paths()[f]
+	}
+	return ""
+}
+
+// target is the path and the query of a request, as they were sent.
+func target(r *http.Request) string {
+	if strings.HasPrefix(r.RequestURI, "/") {
+		return r.RequestURI
+	}
+	return r.URL.RequestURI() // it was a whole URL
+}
+
 // Handler answers the questions of gateways. It is safe for concurrent use and starts no goroutine.
 type Handler struct {
 	deps    Deps
@@ -144,11 +160,7 @@ func (h *Handler) putBack(x *buffers) {
 // ServeHTTP answers a question, or passes the request to Next. It reads neither the body nor the
 // query: gateways pass on the client's query.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	target := r.RequestURI
-	if !strings.HasPrefix(target, "/") { // a whole URL
-		target = r.URL.RequestURI()
-	}
-	f, rest, ok := faceOf(target)
+	f, rest, ok := faceOf(target(r))
 	if !ok {
 		h.deps.Next.ServeHTTP(w, r)
 		return
