@@ -22,6 +22,7 @@ import (
 	"sluice/internal/stats"
 	"sluice/internal/telemetry"
 	"sluice/internal/tick"
+	"sluice/internal/traces"
 	"sluice/limiter"
 	"sluice/limiter/memstore"
 	"sluice/limiter/redisstore"
@@ -51,7 +52,7 @@ type counters struct {
 // memory with snapshots on disk. Redis need not be available yet. url is the file with
 // its URL, or nil.
 func openCounters(ctx context.Context, cfg *config.Serve, host *Host, url *secretfile.File, metrics *telemetry.Metrics,
-	incidents *stats.IncidentLog, stops *stops, fatal func(error)) (*counters, error) {
+	spans *traces.Traces, incidents *stats.IncidentLog, stops *stops, fatal func(error)) (*counters, error) {
 	most := keyLimit(int(cfg.MaxKeys), memoryLimits())
 	host.Log.Info("the number of in-memory counters is limited", "keys", most.keys, "because", most.because,
 		"record_bytes", int64(cfg.MaxRecordBytes))
@@ -72,12 +73,13 @@ func openCounters(ctx context.Context, cfg *config.Serve, host *Host, url *secre
 		return &counters{store: memory, loads: decide.NewLoads(nil, host.Now), board: board,
 			kind: "memory", breakers: func() []fleet.Breaker { return nil }}, nil
 	}
-	return openRedis(ctx, cfg, host, url, memory, metrics, incidents, stops, fatal)
+	return openRedis(ctx, cfg, host, url, memory, metrics, spans, incidents, stops, fatal)
 }
 
 // openRedis opens the shared counter store. memory decides for fail mode local.
 func openRedis(ctx context.Context, cfg *config.Serve, host *Host, url *secretfile.File, memory limiter.Store,
-	metrics *telemetry.Metrics, incidents *stats.IncidentLog, stops *stops, fatal func(error)) (*counters, error) {
+	metrics *telemetry.Metrics, spans *traces.Traces, incidents *stats.IncidentLog, stops *stops, fatal func(error)) (
+	*counters, error) {
 	silenceRedis()
 	client, err := redisClient(cfg, url, redisstore.ClientOptions{})
 	if err != nil {
@@ -87,7 +89,7 @@ func openRedis(ctx context.Context, cfg *config.Serve, host *Host, url *secretfi
 	breakers := &breakerLog{log: host.Log, now: host.Now, incidents: incidents}
 	store, err := redisstore.New(redisstore.Options{
 		Client: client, Prefix: cfg.KeyPrefix, Clock: host.Clock, OnBreaker: breakers.changed, ProbeLimit: cfg.StoreTimeout,
-		Timings: metrics.Timings(),
+		Timings: metrics.Timings(), Trace: spans.Calls(),
 	})
 	if err != nil {
 		return nil, err

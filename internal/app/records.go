@@ -74,23 +74,28 @@ func openDecisionLogs(cfg *config.Serve, host *Host, db *database.DB, password *
 	return logs, nil
 }
 
-// leastFlush is how long a decision log may write what waits when requests took the whole drain timeout.
+// leastFlush is how long what waits may be written when requests took the whole drain timeout.
 const leastFlush = time.Second
+
+// untilDrained returns a context that ends with the drain timeout, if wait is that of the shutdown.
+func untilDrained(wait context.Context) (context.Context, context.CancelFunc) {
+	end, ok := wait.Deadline()
+	if !ok {
+		return context.WithCancel(wait)
+	}
+	drained := end.Add(-stopTimeout)
+	if least := time.Now().Add(leastFlush); drained.Before(least) { // deadlines are by the clock of the machine
+		drained = least
+	}
+	return context.WithDeadline(wait, drained)
+}
 
 // closeDecisionLog writes what waits until the drain timeout ends, and logs what became of the events: nobody can ask
 // the node any more. What is stopped after it, such as the last snapshot of the counters, needs the rest of wait.
 func closeDecisionLog(wait context.Context, log *records.Log, sink string, account *records.Account, to *slog.Logger,
 ) error {
-	ctx := wait
-	if end, ok := wait.Deadline(); ok {
-		drained := end.Add(-stopTimeout)
-		if least := time.Now().Add(leastFlush); drained.Before(least) { // deadlines are by the clock of the machine
-			drained = least
-		}
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(wait, drained)
-		defer cancel()
-	}
+	ctx, cancel := untilDrained(wait)
+	defer cancel()
 	err := log.Close(ctx)
 	t := account.Totals()
 	to.Info("the decision log is closed", "sink", sink, "produced", t.Produced, "delivered", t.Delivered,

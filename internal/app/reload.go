@@ -57,6 +57,8 @@ type reloader struct {
 	checkTokens func(*access.Keyring) error
 	// fatal is called with an error that a retry cannot resolve.
 	fatal func(error)
+	// trace, if not nil, begins the span of a load.
+	trace func(ctx context.Context, what string) (inner context.Context, end func(error))
 	// answers, if not nil, is called in each pass with why the database is unavailable, or with nil.
 	answers func(error)
 	// overrideDatabase loads overrides and overrideCopies saves and loads the local copy
@@ -110,6 +112,9 @@ type writer struct {
 
 func newReloader(r *reloader) *reloader {
 	r.notified, r.ended = make(chan struct{}, 1), make(chan struct{})
+	if r.trace == nil {
+		r.trace = func(ctx context.Context, _ string) (context.Context, func(error)) { return ctx, func(error) {} }
+	}
 	if r.answers == nil {
 		r.answers = func(error) {}
 	}
@@ -246,13 +251,13 @@ func (r *reloader) pass(ctx context.Context) error {
 		r.server = v.Server
 	}
 	if v.Tokens != r.loadedTokens {
-		if err := r.loadTokens(ctx); err != nil {
+		if err := r.traced(ctx, "reload tokens", r.loadTokens); err != nil {
 			return err
 		}
 	}
 	known := r.followOverrides(ctx, v.Overrides)
 	if known && v.Rules != r.loadedRules && v.Rules != r.refused {
-		if err := r.loadRules(ctx); err != nil {
+		if err := r.traced(ctx, "reload rules", r.loadRules); err != nil {
 			r.failed("rules", err)
 		}
 	}
@@ -269,6 +274,14 @@ func (r *reloader) pass(ctx context.Context) error {
 	r.startWithCopy()
 	r.save(current)
 	return nil
+}
+
+// traced calls load in a span of its own.
+func (r *reloader) traced(ctx context.Context, what string, load func(context.Context) error) error {
+	ctx, end := r.trace(ctx, what)
+	err := load(ctx)
+	end(err)
+	return err
 }
 
 func (r *reloader) versions(ctx context.Context) (database.Versions, error) {

@@ -26,7 +26,7 @@ func (r *reloader) followOverrides(ctx context.Context, version database.Version
 	if r.overrideDatabase == nil || version == r.loadedOverrides {
 		return true
 	}
-	if err := r.loadOverrides(ctx); err != nil {
+	if err := r.traced(ctx, "reload overrides", r.loadOverrides); err != nil {
 		r.failed("overrides", err)
 		return r.overrides != nil
 	}

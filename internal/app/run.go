@@ -84,6 +84,10 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	stops.add("memory budget", applyMemoryBudget(garbageBudget))
 	build := telemetry.ReadBuild()
 	metrics := telemetry.New(build, host.Now)
+	spans, err := openTraces(&host, build, metrics, stops)
+	if err != nil {
+		return err
+	}
 
 	certificates, err := openCertificates(&cfg, &host, stops)
 	if err != nil {
@@ -107,13 +111,14 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	removeLeftovers(&cfg, cfg.NeedsDataDir(), host.Now(), host.Log)
 
 	incidents := newIncidentLog(&host)
-	buckets, err := openCounters(ctx, &cfg, &host, files.redis, metrics, incidents, stops, fatal)
+	buckets, err := openCounters(ctx, &cfg, &host, files.redis, metrics, spans, incidents, stops, fatal)
 	if err != nil {
 		return err
 	}
 
 	where := databaseOptions(&cfg.Storage, files.database)
 	where.SignOnIssuer, where.Now, where.Log = cfg.OIDCIssuer, host.Now, host.Log
+	where.Trace = spans.Database()
 	db, err := database.Open(ctx, where)
 	if err != nil {
 		return err
@@ -143,7 +148,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 		options: rules.Options{IPv4Prefix: cfg.IPv4Prefix, IPv6Prefix: cfg.IPv6Prefix,
 			ConditionFailed: metrics.ConditionFailed, ConditionTook: metrics.ConditionTook, Now: host.Now},
 		checkTokens: func(k *access.Keyring) error { return checkTokens(&cfg, k, host.Now()) },
-		fatal:       fatal, answers: incidents.Database,
+		fatal:       fatal, answers: incidents.Database, trace: spans.Root(),
 		saveCopy: copies.save, loadCopy: copies.load, overrideDatabase: db, overrideCopies: overrideCopies,
 	})
 	if err := reload.first(ctx, copies.exists()); err != nil {
@@ -183,8 +188,8 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	observers = append(observers, sensor)
 	checker, err := decide.NewChecker(decide.CheckerOptions{
 		Deferred: deferred, Secrets: secrets, Loads: buckets.loads,
-		Sets: sets, Store: buckets.store, Local: buckets.local, Ledger: buckets.ledger, Timeout: cfg.StoreTimeout,
-		Now: host.Now, Observe: observers,
+		Sets: sets, Store: spans.Store(buckets.store), Local: buckets.local, Ledger: buckets.ledger,
+		Timeout: cfg.StoreTimeout, Now: host.Now, Observe: observers, Trace: spans.Decisions(),
 	})
 	if err != nil {
 		return err
@@ -224,7 +229,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	calls, err := envoy.New(envoy.Deps{
 		Checker: checker, Access: keyring, OpenMode: cfg.GRPCLoopback(), Certificates: clients, Ready: ready.ready,
 		Now: host.Now, ResetDelta: cfg.ResetHeader == "delta", LimitHeaders: cfg.GRPCLimitHeaders, MaxAge: cfg.GRPCMaxAge,
-		Observe: metrics, Panicked: metrics.CountPanic, Logger: host.Log,
+		Observe: metrics, Trace: spans.GRPC(envoy.Services()...), Panicked: metrics.CountPanic, Logger: host.Log,
 	})
 	if err != nil {
 		return err
@@ -238,11 +243,11 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 		ResetDelta: cfg.ResetHeader == "delta", TrustedProxies: trusted, Panicked: metrics.CountPanic, Logger: host.Log,
 		Checked: metrics.CountHTTPCheck, Now: host.Now, Stats: history, DecisionLogs: accounts,
 		Incidents: deps.Incidents, Webhooks: hooks,
-	}, pages, metrics.CountQuestion)
+	}, pages, metrics.CountQuestion, spans)
 	if err != nil {
 		return err
 	}
-	checks, err := openPlain(&cfg, direct, ready, metrics, &host, stops)
+	checks, err := openPlain(&cfg, direct, ready, metrics, spans, &host, stops)
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 	"sluice/api"
 	"sluice/api/gateway"
 	"sluice/api/plain"
+	"sluice/internal/traces"
 )
 
 // Limits of the HTTP server, which protect it against slow and oversized clients.
@@ -146,7 +147,8 @@ GET  /livez, /readyz           health checks
 
 // newHandler returns the handler of every request: the faces for gateways, and behind them a router
 // for the API and the console. It also returns the API, which answers plain checks without the handler.
-func newHandler(d api.Deps, c *console, asked func(face, result string)) (http.Handler, *api.Server, error) {
+func newHandler(d api.Deps, c *console, asked func(face, result string), spans *traces.Traces) (http.Handler,
+	*api.Server, error) {
 	server, err := api.New(d)
 	if err != nil {
 		return nil, nil, err
@@ -154,10 +156,11 @@ func newHandler(d api.Deps, c *console, asked func(face, result string)) (http.H
 	e := echo.New()
 	server.Routes(e)
 	c.mount(e)
+	traceRoutes(e, spans)
 	h, err := gateway.New(gateway.Deps{
 		Checker: d.Checker, Access: d.Access, Certificates: d.Certificates, Now: d.Now, ResetDelta: d.ResetDelta,
 		Asked: asked, Panicked: d.Panicked,
 		Logger: d.Logger, Next: e,
 	})
-	return h, server, err
+	return spans.Handler(h, gateway.Route), server, err
 }
