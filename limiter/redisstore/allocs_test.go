@@ -48,3 +48,19 @@ func TestStoreDoAll_AllocationsOfABatchAreBounded(t *testing.T) {
 		t.Errorf("%v allocations, want at most %v", got, most)
 	}
 }
+
+func TestStoreDo_TracesAllocateNothingUnlessRecorded(t *testing.T) {
+	measure := func(trace redisstore.Tracer) float64 {
+		s := open(t, client(t, testenv.SharedRedis(t).URL()), redisstore.Options{Trace: trace})
+		req := limiter.Request{Asks: []limiter.Ask{ask(entity(), 1, limits(month)[1])}}
+		var res limiter.Result
+		return testing.AllocsPerRun(500, func() {
+			if err := s.Do(context.Background(), &req, &res); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+	if off, on := measure(nil), measure(&recorder{}); off != on {
+		t.Errorf("%v allocations without traces, %v with traces that do not record the request", off, on)
+	}
+}

@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"sluice/limiter"
@@ -45,14 +46,14 @@ func (s *Store) trace(ctx context.Context, b *batch) {
 
 // traceCall tells the Tracer of a call that carried batches and has ended, unless none of them is recorded.
 func (s *Store) traceCall(began time.Time, batches ...*batch) {
-	c := TracedCall{Began: began}
+	if !slices.ContainsFunc(batches, func(b *batch) bool { return b.traced != nil }) {
+		return
+	}
+	c := TracedCall{Began: began, Ended: wallTime()}
 	for _, b := range batches {
 		if b.traced != nil {
 			c.Carried = append(c.Carried, TracedWait{b.traced, max(0, began.Sub(b.arrived))})
 		}
-	}
-	if len(c.Carried) == 0 {
-		return
 	}
 	for _, b := range batches {
 		c.Requests += len(b.requests)
@@ -65,6 +66,5 @@ func (s *Store) traceCall(began time.Time, batches ...*batch) {
 			}
 		}
 	}
-	c.Ended = wallTime()
 	s.opt.Trace.Called(&c)
 }
