@@ -3,6 +3,7 @@
 package api
 
 import (
+	"context"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -107,5 +108,28 @@ func TestBatchHTTP_AllocatesAtMostThreeTimesACheck(t *testing.T) {
 	})
 	if got > 3*size {
 		t.Errorf("%v allocations a batch of %d, want at most 3 a check", got, size)
+	}
+}
+
+// unrecorded is a tracer of requests none of which is sampled.
+type unrecorded struct{}
+
+func (unrecorded) Decide(ctx context.Context, _ int) (context.Context, decide.Span) { return ctx, nil }
+
+func TestCheckerDo_TracesAllocateNothingUnlessRecorded(t *testing.T) {
+	measure := func(trace decide.Tracer) float64 {
+		f := newFixture(t, []rules.Rule{perUser("r", 1_000_000_000)}, func(o *decide.CheckerOptions, _ *Deps) {
+			o.Store, o.Observe, o.Trace = o.Store.(*faultStore).Store, nil, trace
+		})
+		q := decide.Question{Op: limiter.OpTake, Descriptor: rules.Descriptor{User: "42"}, Weight: 1}
+		var a decide.Answer
+		return testing.AllocsPerRun(1000, func() {
+			if err := f.checker.Do(t.Context(), &q, &a); err != nil || !a.Allowed() {
+				t.Fatal(err, a)
+			}
+		})
+	}
+	if off, on := measure(nil), measure(unrecorded{}); off != on || off > 2 {
+		t.Errorf("%v allocations a check without traces, %v with traces that do not record it, want at most 2", off, on)
 	}
 }
