@@ -101,12 +101,14 @@ func (c *Checker) work() *work {
 // Do answers one question. A take or a peek always gets an answer, whatever the store does,
 // unless it needs rules and none were ever loaded (ErrNoSet). Only the store carries out the
 // other operations; if it fails, the error is the store's, a *limiter.StoreError.
-func (c *Checker) Do(ctx context.Context, q *Question, a *Answer) (err error) {
-	if c.opt.Trace != nil {
-		var span Span
-		ctx, span = c.trace(ctx, &q.Origin)
-		defer func() { endSpan(span, a, err) }()
+func (c *Checker) Do(ctx context.Context, q *Question, a *Answer) error {
+	if c.opt.Trace == nil {
+		return c.do(ctx, q, a)
 	}
+	return c.traced(ctx, &q.Origin, a, func(ctx context.Context) error { return c.do(ctx, q, a) })
+}
+
+func (c *Checker) do(ctx context.Context, q *Question, a *Answer) error {
 	w := c.work()
 	defer w.release()
 	start := c.opt.Now()
@@ -127,12 +129,14 @@ func (c *Checker) Do(ctx context.Context, q *Question, a *Answer) (err error) {
 // DoAll answers many takes or peeks, each by itself, with one call of the store. as has the
 // length of qs. All of them see the same set. The error is ErrNoSet, or that of ctx if the
 // caller left before the store was called; then nothing is spent.
-func (c *Checker) DoAll(ctx context.Context, qs []Question, as []Answer) (err error) {
-	if c.opt.Trace != nil {
-		var span Span
-		ctx, span = c.traceAll(ctx, qs)
-		defer func() { endSpanOfAll(span, as, err) }()
+func (c *Checker) DoAll(ctx context.Context, qs []Question, as []Answer) error {
+	if c.opt.Trace == nil {
+		return c.doAll(ctx, qs, as)
 	}
+	return c.doAllTraced(ctx, qs, as)
+}
+
+func (c *Checker) doAll(ctx context.Context, qs []Question, as []Answer) error {
 	w := c.work()
 	defer w.release()
 	start := c.opt.Now()

@@ -104,12 +104,14 @@ const (
 //   - Quotas are taken by themselves where there is room, after the takes and only if these
 //     were allowed. They are over their limits if all quotas of the call are; then the takes are undone.
 //   - Shadow rules and candidates are decided by themselves and are never over a limit.
-func (c *Checker) DoDescriptors(ctx context.Context, q *DescriptorQuestion, a *DescriptorAnswer) (err error) {
-	if c.opt.Trace != nil {
-		var span Span
-		ctx, span = c.trace(ctx, &q.Origin)
-		defer func() { endSpan(span, &a.Answer, err) }()
+func (c *Checker) DoDescriptors(ctx context.Context, q *DescriptorQuestion, a *DescriptorAnswer) error {
+	if c.opt.Trace == nil {
+		return c.doDescriptors(ctx, q, a)
 	}
+	return c.traced(ctx, &q.Origin, &a.Answer, func(ctx context.Context) error { return c.doDescriptors(ctx, q, a) })
+}
+
+func (c *Checker) doDescriptors(ctx context.Context, q *DescriptorQuestion, a *DescriptorAnswer) error {
 	w := c.work()
 	defer w.release()
 	start := c.opt.Now()

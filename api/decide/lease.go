@@ -88,12 +88,14 @@ func leaseToken(w *work, p *plan, a *Answer) string {
 // Lease releases (OpRelease) or renews (OpRenew) the leases of a token. To release leases that
 // have ended is no error and gives back nothing; to renew them is not allowed. The error is
 // ErrBadLease or the store's. from is for records only.
-func (c *Checker) Lease(ctx context.Context, op limiter.Op, token string, from Origin, a *Answer) (err error) {
-	if c.opt.Trace != nil {
-		var span Span
-		ctx, span = c.trace(ctx, &from)
-		defer func() { endSpan(span, a, err) }()
+func (c *Checker) Lease(ctx context.Context, op limiter.Op, token string, from Origin, a *Answer) error {
+	if c.opt.Trace == nil {
+		return c.lease(ctx, op, token, &from, a)
 	}
+	return c.traced(ctx, &from, a, func(ctx context.Context) error { return c.lease(ctx, op, token, &from, a) })
+}
+
+func (c *Checker) lease(ctx context.Context, op limiter.Op, token string, from *Origin, a *Answer) error {
 	shared, local, err := parseLease(token, op)
 	if err != nil {
 		return err
@@ -127,7 +129,7 @@ func (c *Checker) Lease(ctx context.Context, op limiter.Op, token string, from O
 		}
 		a.leases(set, &call)
 	}
-	c.opt.Observe.ObserveDecision(&Decision{Answer: a, Took: c.opt.Now().Sub(start), ID: id, Origin: from})
+	c.opt.Observe.ObserveDecision(&Decision{Answer: a, Took: c.opt.Now().Sub(start), ID: id, Origin: *from})
 	return nil
 }
 

@@ -173,12 +173,14 @@ type Settlement struct {
 // same answer and changes nothing. Leases of the reserve are released. Errors are
 // ErrBadReservation, ErrReservationEnded, or the store's; after an error of the store the
 // settlement can be repeated.
-func (c *Checker) SettleReservation(ctx context.Context, s *Settlement, a *Answer) (err error) {
-	if c.opt.Trace != nil {
-		var span Span
-		ctx, span = c.trace(ctx, &s.Origin)
-		defer func() { endSpan(span, a, err) }()
+func (c *Checker) SettleReservation(ctx context.Context, s *Settlement, a *Answer) error {
+	if c.opt.Trace == nil {
+		return c.settle(ctx, s, a)
 	}
+	return c.traced(ctx, &s.Origin, a, func(ctx context.Context) error { return c.settle(ctx, s, a) })
+}
+
+func (c *Checker) settle(ctx context.Context, s *Settlement, a *Answer) error {
 	start := c.opt.Now()
 	ctx, cancel := c.limited(ctx)
 	defer cancel()

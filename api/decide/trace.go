@@ -19,49 +19,41 @@ type Span interface {
 	End(err error)
 }
 
-// trace begins the span of a decision whose caller is from. A caller that names no trace is recorded with that of the
-// span. Trace is not nil.
-func (c *Checker) trace(ctx context.Context, from *Origin) (context.Context, Span) {
+// traced calls decide in the span of a decision, if the request of ctx is recorded. from is its caller: one that names no
+// trace is recorded with that of the span.
+func (c *Checker) traced(ctx context.Context, from *Origin, a *Answer, decide func(context.Context) error) (err error) {
 	ctx, span := c.opt.Trace.Decide(ctx, 1)
-	if span != nil && from.TraceID == "" {
+	if span == nil {
+		return decide(ctx)
+	}
+	defer func() { span.End(err) }()
+	if from.TraceID == "" {
 		from.TraceID = span.TraceID()
 	}
-	return ctx, span
+	if err = decide(ctx); err == nil {
+		span.Decided(a)
+	}
+	return err
 }
 
-// traceAll begins the span of the decisions on several questions. Trace is not nil.
-func (c *Checker) traceAll(ctx context.Context, qs []Question) (context.Context, Span) {
+// doAllTraced is doAll in one span, if the request of ctx is recorded.
+func (c *Checker) doAllTraced(ctx context.Context, qs []Question, as []Answer) (err error) {
 	ctx, span := c.opt.Trace.Decide(ctx, len(qs))
 	if span == nil {
-		return ctx, nil
+		return c.doAll(ctx, qs, as)
 	}
+	defer func() { span.End(err) }()
 	id := span.TraceID()
 	for i := range qs {
 		if qs[i].Origin.TraceID == "" {
 			qs[i].Origin.TraceID = id
 		}
 	}
-	return ctx, span
-}
-
-// endSpan ends the span of one decision. The span may be nil.
-func endSpan(span Span, a *Answer, err error) {
-	if span == nil {
-		return
+	if err = c.doAll(ctx, qs, as); err != nil {
+		return err
 	}
-	if err == nil {
-		span.Decided(a)
-	}
-	span.End(err)
-}
-
-// endSpanOfAll ends the span of several decisions. The span may be nil.
-func endSpanOfAll(span Span, as []Answer, err error) {
-	if span == nil {
-		return
-	}
-	for i := 0; i < len(as) && err == nil; i++ {
+	for i := range as {
 		span.Decided(&as[i])
 	}
-	span.End(err)
+	return nil
 }
