@@ -81,6 +81,7 @@ var rooms = []room{
 		"internal/alerts", "internal/alerts/evaluate", "internal/alerts/sense", "internal/fleet", "internal/records"},
 		foreign: []string{prometheus}},
 	{path: "internal/traces", may: []string{"api/decide", "limiter", "limiter/redisstore", "rules"},
+		inTests: []string{"internal/traces/collector"},
 		foreign: []string{otel, "github.com/go-logr/logr", "google.golang.org/grpc"}},
 	{path: "internal/traces/collector", foreign: []string{otel, "google.golang.org/grpc", "google.golang.org/protobuf"}},
 	{path: "internal/stats", may: []string{"rules", "internal/tick", "internal/wire"},

@@ -77,6 +77,7 @@ func used(t *testing.T) *Metrics {
 			Runner: evaluate.RunnerStats{Held: true, Age: time.Second, Events: 6}, Active: func(alerts.Kind) int { return 7 }}
 	})
 	m.StatsLag(func() time.Duration { return time.Minute })
+	m.Traces(func() (exported, dropped int64) { return 3, 1 })
 	m.Timings().CalledAtOnce(time.Millisecond)
 	m.CountQuestion("forward", "denied")
 	m.CountPlainCheck()
