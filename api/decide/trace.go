@@ -19,8 +19,8 @@ type Span interface {
 	End(err error)
 }
 
-// traced calls decide in the span of a decision, if the request of ctx is recorded. from is its caller: one that names no
-// trace is recorded with that of the span.
+// traced calls decide in the span of a decision, if the request of ctx is recorded. from is its caller: one that names
+// no trace is recorded with that of the span.
 func (c *Checker) traced(ctx context.Context, from *Origin, a *Answer, decide func(context.Context) error) (err error) {
 	ctx, span := c.opt.Trace.Decide(ctx, 1)
 	if span == nil {
@@ -49,11 +49,9 @@ func (c *Checker) doAllTraced(ctx context.Context, qs []Question, as []Answer) (
 			qs[i].Origin.TraceID = id
 		}
 	}
-	if err = c.doAll(ctx, qs, as); err != nil {
-		return err
-	}
-	for i := range as {
+	err = c.doAll(ctx, qs, as)
+	for i := 0; i < len(as) && err == nil; i++ {
 		span.Decided(&as[i])
 	}
-	return nil
+	return err
 }

@@ -81,16 +81,20 @@ func attributes(a *decide.Answer) []attribute.KeyValue {
 	return out
 }
 
-// decisive is the rule of the strictest limit. If a fail mode denied, there are no figures to compare, and it is the
-// first rule that denies.
-func decisive(a *decide.Answer) string {
+// decisive is the rule of the strictest limit. If fail modes decided, there are no figures to compare, and it is the
+// first rule that denies, or else the first.
+func decisive(a *decide.Answer) (rule string) {
 	if a.Strictest >= 0 {
 		return a.Limits[a.Strictest].Series()
 	}
 	for i := range a.Limits {
-		if la := &a.Limits[i]; !la.Shadow && !la.Decision.Allowed && !a.Allowed() {
+		switch la := &a.Limits[i]; {
+		case la.Shadow:
+		case !a.Allowed() && !la.Decision.Allowed:
 			return la.Series()
+		case rule == "":
+			rule = la.Series()
 		}
 	}
-	return ""
+	return rule
 }
