@@ -45,7 +45,9 @@ type Changes struct {
 // DueDelivery is a message to be sent now, and what sending it takes.
 type DueDelivery struct {
 	Delivery
-	URL string
+	// Name is that of the webhook.
+	Name string
+	URL  string
 	// Secrets sign the message, the newest first.
 	Secrets []string
 	// Version is that of the webhook.

@@ -57,8 +57,8 @@ func (d *DB) DueDeliveries(ctx context.Context, holder string, limit int) (due [
 			}
 			secrets := hooks[i].secrets(d.now())
 			for j := range rows {
-				due = append(due, alerts.DueDelivery{Delivery: rows[j].delivery(), URL: w.URL, Secrets: secrets,
-					Version: w.Version})
+				due = append(due, alerts.DueDelivery{Delivery: rows[j].delivery(), Name: w.Name, URL: w.URL,
+					Secrets: secrets, Version: w.Version})
 			}
 		}
 		return nil

@@ -60,7 +60,8 @@ func TestDeliveries_AreDueInTheOrderOfTheirSubject(t *testing.T) {
 		}
 		due(2, "1s1", "1t1", "2s1")
 		list := due(10, "1s1", "1t1", "1u1", "2s1")
-		if m := list[0]; m.URL != one.URL || m.Version != 1 || len(m.Secrets) != 1 || alerts.KeyOf(m.Secrets[0]) == nil ||
+		if m := list[0]; m.URL != one.URL || m.Name != "one" || m.Version != 1 || len(m.Secrets) != 1 ||
+			alerts.KeyOf(m.Secrets[0]) == nil ||
 			string(m.Message.Body) != `{"id":"1s1"}` || m.Attempts != 0 || m.Message.Webhook != one.ID {
 			t.Errorf("due %+v", m)
 		}

@@ -163,10 +163,12 @@ func (r *flights) end(f flight, log *slog.Logger) {
 	switch {
 	case f.a.Delivered() && r.failing[webhook]:
 		delete(r.failing, webhook)
-		log.Info("a webhook takes messages again", "url", alerts.HostOf(f.m.URL))
+		log.Info("a webhook takes messages again", "webhook", f.m.Name)
+	case f.a.Gone:
+		log.Warn("the receiver of a webhook answered 410; the webhook is disabled", "webhook", f.m.Name)
 	case !f.a.Delivered() && !r.failing[webhook] && len(r.failing) < maxParallel:
 		r.failing[webhook] = true
-		log.Warn("a message to a webhook failed and is sent again later", "url", alerts.HostOf(f.m.URL), "message",
+		log.Warn("a message to a webhook failed; it is sent again for a day", "webhook", f.m.Name, "message",
 			f.m.Message.ID, "error", f.a.Error)
 	}
 }
