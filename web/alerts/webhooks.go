@@ -1,6 +1,7 @@
 package alerts
 
 import (
+	"errors"
 	"net/http"
 	"net/url"
 	"slices"
@@ -77,12 +78,18 @@ func (p *Pages) webhook(v *kit.Visit) error {
 	return v.Page(http.StatusOK, webhookPage(v.Frame("Webhook "+w.Name, kit.PathAlerts), &m))
 }
 
+var errTooSoon = &kit.Problem{Status: http.StatusTooManyRequests, Title: "Another test was just sent",
+	Detail: "A test of this webhook is under way or has just ended, so none was sent. Go back and try again."}
+
 // test sends a message to a webhook now. The page that it leads to shows what became of it.
 func (p *Pages) test(v *kit.Visit) error {
 	// If a new deadline cannot be set, a slow receiver may cost the page.
 	_ = http.NewResponseController(v.Response()).SetWriteDeadline(time.Now().Add(testTime)) //nolint:forbidigo // sockets
 	d, err := p.Webhooks.Test(v.Ctx, v.Param("name"))
-	if err != nil {
+	switch {
+	case errors.Is(err, alerts.ErrTestTooSoon):
+		return errTooSoon
+	case err != nil:
 		return err
 	}
 	return v.SeeOther(webhookPath(v.Param("name")) + "?test=" + strconv.FormatInt(d.ID, 10))

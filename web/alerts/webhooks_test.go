@@ -145,6 +145,11 @@ func TestWebhooks_ATestSaysWhatBecameOfIt(t *testing.T) {
 	if page := b.Get(hooks + "/chat?test=3"); page.Has("data-test") {
 		t.Error("a delivery that was no test is shown as one")
 	}
+	w.Webhooks.TestErr = alerts.ErrTestTooSoon
+	if page := b.Post(hooks+"/chat/test", url.Values{}); page.Code != http.StatusTooManyRequests ||
+		!page.Has("Another test was just sent") {
+		t.Errorf("too soon: %d", page.Code)
+	}
 	if page := b.Post(hooks+"/nobody/test", url.Values{}); page.Code != http.StatusNotFound {
 		t.Errorf("of none: %d", page.Code)
 	}
