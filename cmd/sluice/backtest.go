@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
-	"strings"
 	"time"
 
 	"sluice/internal/app"
@@ -63,11 +61,11 @@ func (c *backtestCmd) Run(p *process) (err error) {
 		return err
 	}
 	defer closeLog()
+	span := backtest.Span{Log: log, From: from, Until: until}
 	if c.Suggest != "" {
-		return c.suggest(p, log, proposed, from, until)
+		return c.suggest(p, span, proposed)
 	}
-	report, err := backtest.Run(p.ctx, backtest.Options{Log: log, Today: today, Proposed: proposed, From: from,
-		Until: until})
+	report, err := backtest.Run(p.ctx, backtest.Options{Span: span, Today: today, Proposed: proposed})
 	if err != nil {
 		return err
 	}
@@ -84,7 +82,7 @@ func (c *backtestCmd) Run(p *process) (err error) {
 }
 
 // suggest prints suggested limits.
-func (c *backtestCmd) suggest(p *process, log *backtest.Log, set *rules.Set, from, until int64) error {
+func (c *backtestCmd) suggest(p *process, span backtest.Span, set *rules.Set) error {
 	var windows []time.Duration
 	for _, text := range c.Windows {
 		w, err := time.ParseDuration(text)
@@ -93,8 +91,8 @@ func (c *backtestCmd) suggest(p *process, log *backtest.Log, set *rules.Set, fro
 		}
 		windows = append(windows, w)
 	}
-	s, err := backtest.Suggest(p.ctx, backtest.SuggestOptions{Log: log, Rules: set, Rule: c.Suggest, Windows: windows,
-		Headroom: c.Headroom, From: from, Until: until})
+	s, err := backtest.Suggest(p.ctx, backtest.SuggestOptions{Span: span, Rules: set, Rule: c.Suggest, Windows: windows,
+		Headroom: c.Headroom})
 	if err != nil {
 		return err
 	}
@@ -153,32 +151,7 @@ func (c *backtestCmd) open(ctx context.Context, from int64) (*backtest.Log, func
 	case c.Kafka != "":
 		return c.openKafka(ctx, from)
 	}
-	var files []*os.File
-	closeAll := func() {
-		for _, f := range files {
-			_ = f.Close() // it was only read
-		}
-	}
-	names, err := logFiles(c.Log)
-	if err != nil {
-		return nil, nil, err
-	}
-	var places []backtest.Lines
-	for _, name := range names {
-		f, err := os.Open(name) //nolint:gosec // the user names it
-		if err != nil {
-			closeAll()
-			return nil, nil, err
-		}
-		files = append(files, f)
-		lines, err := backtest.NewLines(name, f)
-		if err != nil {
-			closeAll()
-			return nil, nil, err
-		}
-		places = append(places, lines)
-	}
-	return backtest.NewLog(places...), closeAll, nil
+	return backtest.OpenFiles(c.Log, 0)
 }
 
 // openKafka opens the topic, from an instant to what is in it now.
@@ -200,39 +173,6 @@ func (c *backtestCmd) openKafka(ctx context.Context, from int64) (*backtest.Log,
 		places = append(places, p)
 	}
 	return backtest.NewLog(places...), r.Close, nil
-}
-
-// logFiles replaces directories by the logs in them.
-func logFiles(named []string) ([]string, error) {
-	const most = 256
-	var names []string
-	for _, name := range named {
-		info, err := os.Stat(name)
-		if err != nil {
-			return nil, err
-		}
-		if !info.IsDir() {
-			names = append(names, name)
-			continue
-		}
-		entries, err := os.ReadDir(name)
-		if err != nil {
-			return nil, err
-		}
-		found := false
-		for _, e := range entries {
-			if strings.HasSuffix(e.Name(), ".jsonl") || strings.HasSuffix(e.Name(), ".jsonl.gz") {
-				names, found = append(names, filepath.Join(name, e.Name())), true
-			}
-		}
-		if !found {
-			return nil, fmt.Errorf("%s has no files that end in .jsonl or .jsonl.gz", name)
-		}
-	}
-	if len(names) > most {
-		return nil, fmt.Errorf("--log names %d files, and at most %d are read at once", len(names), most)
-	}
-	return names, nil
 }
 
 // writeTo writes a file.

@@ -76,7 +76,7 @@ var rooms = []room{
 	{path: "internal/records/kafkasink", may: []string{"internal/records"},
 		foreign: []string{"github.com/twmb/franz-go", "github.com/klauspost/compress/zstd"}},
 	{path: "internal/backtest", may: []string{"api/decide", "internal/records", "limiter", "limiter/memstore", "rules"},
-		inTests: []string{"rules/rulefile", "rules/override"}},
+		inTests: []string{"rules/rulefile", "rules/override"}, foreign: []string{"github.com/klauspost/compress/gzip"}},
 	{path: "internal/telemetry", may: []string{"api/decide", "limiter", "limiter/nearstore", "limiter/redisstore", "rules",
 		"internal/alerts", "internal/alerts/evaluate", "internal/alerts/sense", "internal/fleet", "internal/records"},
 		foreign: []string{prometheus}},

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// maxKeys bounds the buckets of a replay. Beyond them those that expire first are dropped, and counted.
+	// maxKeys bounds the buckets of a replay unless Options say otherwise.
 	maxKeys = 500_000
 	// maxTokens bounds the leases and reservations that a replay remembers.
 	maxTokens = 200_000
@@ -46,8 +46,8 @@ func (secret) Secrets(context.Context, bool) ([][]byte, error) {
 	return [][]byte{[]byte("reservations of a replay, unseen")}, nil
 }
 
-// newEngine returns an engine; close ends it.
-func newEngine(set *rules.Set) (*engine, error) {
+// newEngine returns an engine with at most so many buckets; close ends it.
+func newEngine(set *rules.Set, maxKeys int) (*engine, error) {
 	e := &engine{sets: &rules.Current{}, tokens: map[string]token{}}
 	e.store = memstore.New(memstore.Options{Clock: e.now.Load, Steady: true, MaxKeys: maxKeys})
 	e.part = &partial{inner: e.store, engine: e}

@@ -3,14 +3,15 @@ package backtest
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net/netip"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -67,43 +68,43 @@ func compiled(t testing.TB, text string) *rules.Set {
 	return set
 }
 
-// memory is a sink that keeps what it gets.
-type memory struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-	of   *records.Account
+// copier is a sink that copies what it gets.
+type copier struct {
+	to io.Writer
+	of *records.Account
+	t  *testing.T
 }
 
-func (m *memory) Write(b records.Batch) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+func (c *copier) Write(b records.Batch) {
 	for _, line := range b.Lines {
-		m.text.Write(line)
+		if _, err := c.to.Write(line); err != nil {
+			c.t.Error(err)
+		}
 	}
-	m.of.Deliver(len(b.Lines))
+	c.of.Deliver(len(b.Lines))
 }
 
-func (m *memory) Close(context.Context) error { return nil }
+func (c *copier) Close(context.Context) error { return nil }
 
-func (m *memory) Oldest() time.Time { return time.Time{} }
+func (c *copier) Oldest() time.Time { return time.Time{} }
 
-// recorded is a node whose decisions are recorded whole: nothing is sampled.
+// recorded is a node whose decisions are recorded.
 type recorded struct {
 	sets    rules.Current
 	store   *memstore.Store
 	checker *decide.Checker
 	log     *records.Log
-	sink    *memory
+	account records.Account
 }
 
-func newRecorded(t *testing.T, set *rules.Set) *recorded {
+func newRecorded(t *testing.T, set *rules.Set, into io.Writer, rate float64) *recorded {
 	t.Helper()
-	account := &records.Account{}
-	r := &recorded{sink: &memory{of: account}, store: memstore.New(memstore.Options{})}
+	r := &recorded{store: memstore.New(memstore.Options{})}
 	r.sets.Store(set)
 	var err error
-	if r.log, err = records.New(records.Options{Sink: r.sink, Account: account, Rate: 100, Address: records.AddressWhole,
-		Secret: func() []byte { return []byte("secret") }, Node: "n1", Now: time.Now}); err != nil {
+	if r.log, err = records.New(records.Options{Sink: &copier{into, &r.account, t}, Account: &r.account, Rate: rate,
+		Address: records.AddressWhole,
+		Secret:  func() []byte { return []byte("secret") }, Node: "n1", Now: time.Now}); err != nil {
 		t.Fatal(err)
 	}
 	r.checker, err = decide.NewChecker(decide.CheckerOptions{Sets: &r.sets, Store: r.store, Timeout: -1, Now: time.Now,
@@ -112,6 +113,17 @@ func newRecorded(t *testing.T, set *rules.Set) *recorded {
 		t.Fatal(err)
 	}
 	return r
+}
+
+// close ends the log. Every event must be in it.
+func (r *recorded) close(t *testing.T) {
+	t.Helper()
+	if err := errors.Join(r.log.Close(t.Context()), r.store.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.account.Totals(); got.Delivered != got.Produced {
+		t.Errorf("account %+v", got)
+	}
 }
 
 // edit is a set of rules and the time at which it came into force.
@@ -127,7 +139,8 @@ func play(t *testing.T, n int, seed uint64) (string, []edit) {
 	sets := []*rules.Set{compiled(t, everyRule()),
 		compiled(t, strings.NewReplacer("limit: 5,", "limit: 9,", "limit: 30,", "limit: 12,").Replace(everyRule()))}
 	sets = append(sets, overridden(t, sets[0]))
-	r := newRecorded(t, sets[0])
+	var text bytes.Buffer
+	r := newRecorded(t, sets[0], &text, 100)
 	edits := []edit{{0, sets[0]}}
 	type open struct{ id, lease, reservation string }
 	var held []open
@@ -207,13 +220,8 @@ func play(t *testing.T, n int, seed uint64) (string, []edit) {
 			t.Fatalf("operation %d: %v", i, err)
 		}
 	}
-	if err := r.log.Close(ctx); err != nil {
-		t.Fatal(err)
-	}
-	if err := r.store.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return r.sink.text.String(), edits
+	r.close(t)
+	return text.String(), edits
 }
 
 // overridden returns a set with overrides of a user and of an address.
@@ -235,12 +243,8 @@ func overridden(t *testing.T, set *rules.Set) *rules.Set {
 // often each operation was among them.
 func replayed(t *testing.T, text string, edits []edit) (int, map[string]int) {
 	t.Helper()
-	lines, err := NewLines("log", strings.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	log := NewLog(lines)
-	e, err := newEngine(edits[0].set)
+	log := NewLog(NewLines("log", strings.NewReader(text)))
+	e, err := newEngine(edits[0].set, maxKeys)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,9 +1,7 @@
 package backtest
 
 import (
-	"bufio"
 	"bytes"
-	"compress/gzip"
 	"container/heap"
 	"context"
 	"encoding/json"
@@ -17,9 +15,6 @@ import (
 )
 
 const (
-	// maxLine bounds a line of a log, in bytes. An event has at most records.MaxEvent, but other programs may have
-	// rewritten it.
-	maxLine = 256 << 10
 	// orderMS and maxOrder bound how long events wait for earlier ones, in ms and in number.
 	orderMS  = 60_000
 	maxOrder = 16_384
@@ -31,66 +26,19 @@ const (
 	foldSpan = 1000
 )
 
-// Lines are the events of one place, such as a file, in encoded form.
-type Lines interface {
-	// Name names the place.
-	Name() string
-	// Next returns the next line, which is valid until the next call, and its number. The error is io.EOF at the end, and
-	// wraps ErrCut if the rest is missing. Other errors end the reading.
-	Next(ctx context.Context) (line []byte, number int64, err error)
-}
-
-// ErrCut means that a place ends in the middle: what came before holds.
-var ErrCut = errors.New("ends before its end")
-
-// fileLines are the lines of a file, compressed or not.
-type fileLines struct {
-	name   string
-	from   *bufio.Reader
-	number int64
-}
-
-// NewLines returns the lines of a file, which may be compressed with gzip. It closes nothing.
-func NewLines(name string, file io.Reader) (Lines, error) {
-	from := bufio.NewReaderSize(file, maxLine)
-	if head, _ := from.Peek(2); bytes.Equal(head, []byte{0x1f, 0x8b}) {
-		unzipped, err := gzip.NewReader(from)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
-		}
-		from = bufio.NewReaderSize(unzipped, maxLine)
-	}
-	return &fileLines{name: name, from: from}, nil
-}
-
-// Name implements Lines.
-func (l *fileLines) Name() string { return l.name }
-
-// Next implements Lines.
-func (l *fileLines) Next(context.Context) ([]byte, int64, error) {
-	line, err := l.from.ReadSlice('\n')
-	l.number++
-	switch {
-	case errors.Is(err, bufio.ErrBufferFull):
-		for errors.Is(err, bufio.ErrBufferFull) {
-			_, err = l.from.ReadSlice('\n')
-		}
-		return []byte("(too long)"), l.number, nil // which is no event
-	case errors.Is(err, io.EOF) && len(line) > 0:
-		return line, l.number, nil
-	case err == nil, errors.Is(err, io.EOF):
-		return line, l.number, err
-	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, gzip.ErrChecksum), errors.Is(err, gzip.ErrHeader):
-		return nil, l.number, fmt.Errorf("%w: %w", ErrCut, err)
-	}
-	return nil, l.number, err
-}
-
-// Problem is something in a log that cannot be read.
+// Problem is something in a log that cannot be read. Line is 0 for a whole file.
 type Problem struct {
 	File string `json:"file"`
 	Line int64  `json:"line"`
 	Text string `json:"text"`
+}
+
+// String says it in a line.
+func (p Problem) String() string {
+	if p.Line == 0 {
+		return p.File + ": " + p.Text
+	}
+	return fmt.Sprintf("%s, line %d: %s", p.File, p.Line, p.Text)
 }
 
 // Entry is an event at the time at which it is replayed.
@@ -115,6 +63,7 @@ type Log struct {
 	last     int64
 	sequence int64
 	begun    bool
+	decoder  records.Decoder
 
 	// Lines are the lines that were read, Corrupt those that are no events, Late the events that were replayed later than
 	// they happened because they came too late to be sorted.
@@ -193,7 +142,7 @@ func (l *Log) advance(ctx context.Context, i int) error {
 			continue
 		}
 		l.Lines++
-		e, err := parse(line)
+		e, err := parse(&l.decoder, line)
 		if schema, ok := errors.AsType[*SchemaError](err); ok {
 			schema.File, schema.Line = l.places[i].Name(), number
 			return schema
@@ -229,9 +178,9 @@ func (e *SchemaError) Error() string {
 }
 
 // parse reads one event.
-func parse(line []byte) (*records.Event, error) {
-	var e records.Event
-	if err := json.Unmarshal(line, &e); err != nil {
+func parse(decoder *records.Decoder, line []byte) (*records.Event, error) {
+	e, err := decoder.Decode(line)
+	if err != nil {
 		var schema struct{ Schema int }
 		if json.Unmarshal(line, &schema) == nil && schema.Schema > records.Schema {
 			return nil, &SchemaError{Schema: schema.Schema}
@@ -254,7 +203,7 @@ func parse(line []byte) (*records.Event, error) {
 	case e.Weight < -1 || e.Weight > limiter.MaxExact || e.Weight < 0 && e.Op != "settle":
 		return nil, fmt.Errorf("has the weight %d", e.Weight)
 	}
-	return &e, nil
+	return e, nil
 }
 
 // clip shortens a text of a log for a message.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -20,6 +21,7 @@ const (
 const (
 	leftFailMode = "fail_mode"
 	leftEvicted  = "evicted"
+	leftKeys     = "too_many_keys"
 )
 
 // Report is the result of a replay. Counts of requests say what the events stand for: an event that was drawn at 1 %
@@ -34,6 +36,7 @@ type Report struct {
 	Events   int64     `json:"events"`
 	Replayed int64     `json:"replayed"`
 	Cut      bool      `json:"cut"`
+	Scaled   Scaled    `json:"scaled"`
 	Log      LogReport `json:"log"`
 
 	Checks       float64 `json:"checks"`
@@ -43,7 +46,8 @@ type Report struct {
 	NewlyAllowed float64 `json:"newly_allowed"`
 
 	Rules []RuleChange `json:"rules"`
-	// Keys are those with the most changes, ChangedKeys is how many have some. MoreKeys: there are more.
+	// Keys are those with the most changes, and then with the most denials. ChangedKeys is how many have changes.
+	// MoreKeys: there are more.
 	Keys        []KeyChange  `json:"keys"`
 	ChangedKeys int          `json:"changed_keys"`
 	MoreKeys    bool         `json:"more_keys"`
@@ -52,6 +56,29 @@ type Report struct {
 	Left    []Left   `json:"not_replayed"`
 	Traffic Traffic  `json:"traffic"`
 	Demand  []Demand `json:"demand"`
+}
+
+// Scaled says how many replayed checks stand for others too, because the log has only some entities. Rate is the least
+// percentage of them.
+type Scaled struct {
+	Checks int64   `json:"checks"`
+	Rate   float64 `json:"rate"`
+}
+
+// add counts a check of a log of rate percent.
+func (s *Scaled) add(rate float64) {
+	if s.Checks++; s.Rate == 0 || rate < s.Rate {
+		s.Rate = rate
+	}
+}
+
+// String says it in a sentence, "" if nothing was scaled.
+func (s Scaled) String() string {
+	if s.Checks == 0 {
+		return ""
+	}
+	return fmt.Sprintf("Of %s checks, the log has those of %g %% of the users: each counts as %s.",
+		Count(float64(s.Checks)), s.Rate, strconv.FormatFloat(100/s.Rate, 'g', 4, 64))
 }
 
 // LogReport says how well a log could be read.
@@ -73,10 +100,12 @@ type RuleChange struct {
 
 func (c *RuleChange) changed() float64 { return c.NewlyAllowed + c.NewlyDenied }
 
-// KeyChange counts the requests of a bucket that would be answered otherwise.
+// KeyChange counts the requests that a bucket denies.
 type KeyChange struct {
 	Rule         string  `json:"rule"`
 	Key          string  `json:"key"`
+	DeniedBefore float64 `json:"denied_before"`
+	DeniedAfter  float64 `json:"denied_after"`
 	NewlyDenied  float64 `json:"newly_denied"`
 	NewlyAllowed float64 `json:"newly_allowed"`
 }
@@ -181,6 +210,8 @@ func (l *Left) text() string {
 		return "events that a fail mode decided, which the replay decides by the limits: " + n
 	case leftEvicted:
 		return "buckets that were dropped because there were too many at once: " + n
+	case leftKeys:
+		return "requests of keys beyond those that can be counted at once: " + n
 	}
 	return l.Reason + ": " + n
 }
@@ -225,6 +256,9 @@ func (r *Report) String() string {
 	if r.Cut {
 		b.WriteString("The log goes on: only its first events were replayed.\n")
 	}
+	if r.Scaled.Checks > 0 {
+		b.WriteString(r.Scaled.String() + "\n")
+	}
 	before := "by the log"
 	if r.Compared == ComparedRules {
 		before = "by today's rules"
@@ -241,14 +275,16 @@ func (r *Report) String() string {
 		}
 	}
 	if len(r.Keys) > 0 {
-		fmt.Fprintf(&b, "\nKeys with changes: %s", Count(float64(r.ChangedKeys)))
+		fmt.Fprintf(&b, "\n%-40s %14s %14s %14s %14s\n", "KEY", "DENIED BEFORE", "AFTER", "NEWLY DENIED", "NEWLY ALLOWED")
+		for _, k := range r.Keys {
+			fmt.Fprintf(&b, "%-40s %14s %14s %14s %14s  %s\n", k.Key, Count(k.DeniedBefore), Count(k.DeniedAfter),
+				Count(k.NewlyDenied), Count(k.NewlyAllowed), k.Rule)
+		}
+		fmt.Fprintf(&b, "keys with changes: %s", Count(float64(r.ChangedKeys)))
 		if r.MoreKeys {
 			b.WriteString(" and more")
 		}
 		b.WriteString("\n")
-		for _, k := range r.Keys {
-			fmt.Fprintf(&b, "%-40s %-29s %14s %14s\n", k.Key, k.Rule, Count(k.NewlyDenied), Count(k.NewlyAllowed))
-		}
 	}
 	for i, d := range r.First {
 		if i == 0 {
@@ -275,9 +311,9 @@ func (r *Report) writeDoubts(b *strings.Builder) {
 	}
 	for i, p := range r.Log.Problems {
 		if i == 0 {
-			fmt.Fprintf(b, "\nLines that are no events: %s\n", Count(float64(r.Log.Corrupt)))
+			fmt.Fprintf(b, "\nProblems of the log (lines that are no events: %s)\n", Count(float64(r.Log.Corrupt)))
 		}
-		fmt.Fprintf(b, "  %s, line %d: %s\n", p.File, p.Line, p.Text)
+		b.WriteString("  " + p.String() + "\n")
 	}
 }
 

@@ -1,9 +1,9 @@
 package backtest
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"io"
 	"maps"
 	"slices"
 
@@ -20,23 +20,18 @@ const (
 	maxPictures = 20
 	// maxChanged bounds the keys whose differences are counted by key.
 	maxChanged = 100_000
-	// progressEvery is the number of events between two calls of Options.Progress.
-	progressEvery = 5_000
 )
 
 // Options configure Run. Log and Proposed are required.
 type Options struct {
-	Log *Log
+	Span
 	// Today are the rules to compare with. If nil, it is what the log says was decided.
 	Today *rules.Set
 	// Proposed are the rules to try.
 	Proposed *rules.Set
-	// MaxEvents ends the replay after so many events, 0 for no bound. Until does so at an instant, ms since the epoch, 0
-	// for none. Events before From are skipped.
-	MaxEvents   int64
-	From, Until int64
-	// Progress is called now and then with the number of events so far. It may be nil.
-	Progress func(events int64)
+	// MaxKeys bounds the buckets of each set of rules; 0 means 500,000, which take about 100 MB. Beyond it, those that
+	// expire first are dropped, and counted.
+	MaxKeys int
 }
 
 // run is the state of one replay.
@@ -50,6 +45,7 @@ type run struct {
 	otherKeys     bool
 	traffic       series[traffic]
 	demands       map[*rules.Compiled]*demand
+	room          int // for further keys of demands
 	left          map[string]int64
 	absent        factSet
 	absentEvents  map[factSet]int64
@@ -64,43 +60,27 @@ func Run(ctx context.Context, opt Options) (_ *Report, err error) {
 	if opt.Log == nil || opt.Proposed == nil {
 		return nil, errors.New("backtest: Log and Proposed are required")
 	}
-	r := &run{opt: opt, rules: map[string]*RuleChange{}, keys: map[ruleKey]*KeyChange{}, left: map[string]int64{},
-		demands: map[*rules.Compiled]*demand{}, absentEvents: map[factSet]int64{},
+	r := &run{opt: opt, room: maxPeakKeys, rules: map[string]*RuleChange{}, keys: map[ruleKey]*KeyChange{},
+		left: map[string]int64{}, demands: map[*rules.Compiled]*demand{}, absentEvents: map[factSet]int64{},
 		traffic: series[traffic]{width: firstColumn, merge: addTraffic}}
-	if r.next, err = newEngine(opt.Proposed); err != nil {
+	maxKeys := cmp.Or(opt.MaxKeys, maxKeys)
+	if r.next, err = newEngine(opt.Proposed, maxKeys); err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, r.next.close()) }()
 	r.report.Compared = ComparedLog
 	if opt.Today != nil {
 		r.report.Compared = ComparedRules
-		if r.today, err = newEngine(opt.Today); err != nil {
+		if r.today, err = newEngine(opt.Today, maxKeys); err != nil {
 			return nil, err
 		}
 		defer func() { err = errors.Join(err, r.today.close()) }()
 	}
-	for n := int64(0); opt.MaxEvents == 0 || n < opt.MaxEvents; n++ {
-		e, err := opt.Log.Next(ctx)
-		switch {
-		case errors.Is(err, io.EOF):
-			return r.end(), nil
-		case err != nil:
-			return nil, err
-		case ctx.Err() != nil:
-			return nil, ctx.Err()
-		case opt.Until > 0 && e.TS > opt.Until:
-			return r.end(), nil
-		case e.TS < opt.From:
-			continue
-		}
-		if opt.Progress != nil && n%progressEvery == 0 {
-			opt.Progress(n)
-		}
-		if err := r.event(ctx, e); err != nil {
-			return nil, err
-		}
+	cut, err := opt.read(ctx, func(e *Entry) error { return r.event(ctx, e) })
+	if err != nil {
+		return nil, err
 	}
-	r.report.Cut = true
+	r.report.Cut = cut
 	return r.end(), nil
 }
 
@@ -143,6 +123,7 @@ func (r *run) compare(e *Entry) {
 	from, times := e.Event, 1.0
 	if from.Rate < 100 {
 		times = 100 / from.Rate
+		r.report.Scaled.add(from.Rate)
 	}
 	if from.Degraded != "" {
 		r.failModes++
@@ -161,6 +142,7 @@ func (r *run) compare(e *Entry) {
 		col.before += times
 		for i := range before.Limits {
 			r.rule(before.Limits[i].Rule, times, 0)
+			r.key(&before.Limits[i]).DeniedBefore += times
 		}
 	}
 	if !after.Allowed {
@@ -168,6 +150,7 @@ func (r *run) compare(e *Entry) {
 		col.after += times
 		for i := range after.Limits {
 			r.rule(after.Limits[i].Rule, 0, times)
+			r.key(&after.Limits[i]).DeniedAfter += times
 		}
 	}
 	r.demand(e)
@@ -244,7 +227,7 @@ func (r *run) demand(e *Entry) {
 			if len(r.demands) >= maxPictures {
 				continue
 			}
-			d = newDemand(la.Rule, max(1, c.Limit.Window))
+			d = newDemand(la.Rule, max(1, c.Limit.Window), &r.room)
 			r.demands[c] = d
 		}
 		d.add(e.TS, la.Key, la.Weight, la.Limit.Capacity())
@@ -315,15 +298,16 @@ func (r *run) end() *Report {
 	slices.SortStableFunc(out.Rules, func(a, b RuleChange) int { return order(b.changed(), a.changed()) })
 	out.Keys = []KeyChange{}
 	for _, k := range r.keys {
+		if k.changed() > 0 {
+			out.ChangedKeys++
+		}
 		out.Keys = append(out.Keys, *k)
 	}
 	slices.SortFunc(out.Keys, func(a, b KeyChange) int {
-		if n := order(b.changed(), a.changed()); n != 0 {
-			return n
-		}
-		return order(a.Rule+"\x00"+a.Key, b.Rule+"\x00"+b.Key)
+		return cmp.Or(order(b.changed(), a.changed()), order(b.DeniedAfter, a.DeniedAfter), order(a.Rule, b.Rule),
+			order(a.Key, b.Key))
 	})
-	out.ChangedKeys, out.MoreKeys = len(out.Keys), r.otherKeys
+	out.MoreKeys = r.otherKeys
 	out.Keys = out.Keys[:min(len(out.Keys), maxTop)]
 	r.endTraffic()
 	r.endDemands()

@@ -36,11 +36,7 @@ func logOf(t *testing.T, texts ...string) *Log {
 	t.Helper()
 	var places []Lines
 	for i, text := range texts {
-		lines, err := NewLines(fmt.Sprintf("log %d", i+1), strings.NewReader(text))
-		if err != nil {
-			t.Fatal(err)
-		}
-		places = append(places, lines)
+		places = append(places, NewLines(fmt.Sprintf("log %d", i+1), strings.NewReader(text)))
 	}
 	return NewLog(places...)
 }
@@ -62,7 +58,7 @@ func TestRun_SaysWhatWouldChange(t *testing.T) {
 	for i := range int64(120) {
 		events = append(events, check(noon+i*400, "42"))
 	}
-	r := run1(t, Options{Log: logOf(t, text(events...)), Proposed: compiled(t, fmt.Sprintf(perUser, 100))})
+	r := run1(t, Options{Span: Span{Log: logOf(t, text(events...))}, Proposed: compiled(t, fmt.Sprintf(perUser, 100))})
 	if r.Checks != 120 || r.DeniedBefore != 0 || r.DeniedAfter != 20 || r.NewlyDenied != 20 || r.NewlyAllowed != 0 {
 		t.Errorf("checks %v, denied %v and %v, newly denied %v, allowed %v", r.Checks, r.DeniedBefore, r.DeniedAfter,
 			r.NewlyDenied, r.NewlyAllowed)
@@ -70,7 +66,7 @@ func TestRun_SaysWhatWouldChange(t *testing.T) {
 	if len(r.Rules) != 1 || r.Rules[0] != (RuleChange{"per-user", 0, 20, 20, 0}) {
 		t.Errorf("rules %+v", r.Rules)
 	}
-	if len(r.Keys) != 1 || r.Keys[0] != (KeyChange{"per-user", "user:42", 20, 0}) {
+	if len(r.Keys) != 1 || r.Keys[0] != (KeyChange{"per-user", "user:42", 0, 20, 20, 0}) {
 		t.Errorf("keys %+v", r.Keys)
 	}
 	if len(r.First) != maxFirst || r.First[0].Line != 101 || r.First[0].Before.String() != "allowed: no limit applied" ||
@@ -100,7 +96,7 @@ func TestRun_ComparesTwoSetsOfRules(t *testing.T) {
 	for i := range int64(30) {
 		events = append(events, check(noon+i, "42"))
 	}
-	r := run1(t, Options{Log: logOf(t, text(events...)), Today: compiled(t, fmt.Sprintf(perUser, 10)),
+	r := run1(t, Options{Span: Span{Log: logOf(t, text(events...))}, Today: compiled(t, fmt.Sprintf(perUser, 10)),
 		Proposed: compiled(t, fmt.Sprintf(perUser, 25))})
 	if r.DeniedBefore != 20 || r.DeniedAfter != 5 || r.NewlyAllowed != 15 || r.NewlyDenied != 0 {
 		t.Errorf("denied %v and %v, newly allowed %v, denied %v", r.DeniedBefore, r.DeniedAfter, r.NewlyAllowed,
@@ -113,7 +109,7 @@ func TestRun_CountsWhatEventsStandFor(t *testing.T) {
 	flood := check(noon, "42")
 	flood.Allowed, flood.Status, flood.Folded = false, 429, 499
 	flood.Limits = []records.Limit{{Key: "user:42", Rule: "old", Mode: "enforce", Limit: 1, Used: 2, Weight: 1}}
-	r := run1(t, Options{Log: logOf(t, text(flood)), Proposed: compiled(t, fmt.Sprintf(perUser, 100))})
+	r := run1(t, Options{Span: Span{Log: logOf(t, text(flood))}, Proposed: compiled(t, fmt.Sprintf(perUser, 100))})
 	if r.Checks != 500 || r.DeniedBefore != 500 || r.DeniedAfter != 400 || r.NewlyAllowed != 100 {
 		t.Errorf("folded: checks %v, denied %v and %v", r.Checks, r.DeniedBefore, r.DeniedAfter)
 	}
@@ -126,7 +122,7 @@ func TestRun_CountsWhatEventsStandFor(t *testing.T) {
 	}
 	lone := check(noon+20, "43")
 	lone.Rate, lone.Drawn, lone.Allowed = 10, false, false
-	r = run1(t, Options{Log: logOf(t, text(append(events, lone)...)), Proposed: compiled(t, fmt.Sprintf(perUser, 10)+
+	r = run1(t, Options{Span: Span{Log: logOf(t, text(append(events, lone)...))}, Proposed: compiled(t, fmt.Sprintf(perUser, 10)+
 		"  - {name: all, scope: global, algorithm: fixed_window, limit: 1, window_ms: 60000}\n")})
 	if r.Checks != 120 || r.DeniedAfter != 20 {
 		t.Errorf("sampled: checks %v, denied %v", r.Checks, r.DeniedAfter)
@@ -167,7 +163,7 @@ func TestRun_NamesWhatCannotBeReplayed(t *testing.T) {
 	short.Shortened = []string{"facts.attributes"}
 	without := check(noon+5, "42")
 	without.Omitted = []string{"api_key"}
-	r := run1(t, Options{Log: logOf(t, text(hashed, hashed, descriptors, release, hidden, short, without)), Proposed: compiled(t, `rules:
+	r := run1(t, Options{Span: Span{Log: logOf(t, text(hashed, hashed, descriptors, release, hidden, short, without))}, Proposed: compiled(t, `rules:
   - {name: named, scope: user, algorithm: fixed_window, limit: 1, window_ms: 60000, when: 'ip != "203.0.113.7"'}
   - {name: counted, scope: ip, algorithm: fixed_window, limit: 1, window_ms: 60000}
   - {name: keys, scope: apikey, algorithm: fixed_window, limit: 1, window_ms: 60000}
@@ -186,8 +182,8 @@ func TestRun_NamesWhatCannotBeReplayed(t *testing.T) {
 
 func TestLog_CountsAndNamesWhatIsCorrupt(t *testing.T) {
 	good := text(check(noon, "1"))
-	r := run1(t, Options{Log: logOf(t, good+"{\"schema\":1,\"ts\":\n"+good+"no\n"+strings.Repeat("x",
-		2*maxLine)+"\n\n"+good),
+	r := run1(t, Options{Span: Span{Log: logOf(t, good+"{\"schema\":1,\"ts\":\n"+good+"no\n"+strings.Repeat("x",
+		2*maxLine)+"\n\n"+good)},
 		Proposed: compiled(t, fmt.Sprintf(perUser, 2))})
 	if r.Replayed != 3 || r.DeniedAfter != 1 || r.Log.Corrupt != 3 || len(r.Log.Problems) != 3 ||
 		r.Log.Problems[0].Line != 2 || r.Log.Problems[1].Line != 4 || r.Log.Problems[2].Line != 5 {
@@ -200,7 +196,7 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte(text(check(noon, "1"))))
 	f.Add([]byte(`{"schema":1,"ts":1,"op":"settle","weight":-1,"folded":1000000,"rate":1e300}`))
 	f.Fuzz(func(t *testing.T, line []byte) {
-		e, err := parse(line)
+		e, err := parse(&records.Decoder{}, line)
 		if err == nil && (e.Folded > maxFolded || e.TS <= 0) {
 			t.Errorf("%+v", e)
 		}
@@ -220,7 +216,7 @@ func TestLog_ReadsATruncatedFileToWhereItHolds(t *testing.T) {
 	if err := z.Close(); err != nil {
 		t.Fatal(err)
 	}
-	r := run1(t, Options{Log: logOf(t, b.String()[:b.Len()/2]), Proposed: compiled(t, fmt.Sprintf(perUser, 2))})
+	r := run1(t, Options{Span: Span{Log: logOf(t, b.String()[:b.Len()/2])}, Proposed: compiled(t, fmt.Sprintf(perUser, 2))})
 	if r.Replayed == 0 || r.Replayed >= 2000 || len(r.Log.Problems) != 1 ||
 		!strings.Contains(r.Log.Problems[0].Text, "what stands before it was read") {
 		t.Errorf("replayed %d, %+v", r.Replayed, r.Log)
@@ -228,7 +224,7 @@ func TestLog_ReadsATruncatedFileToWhereItHolds(t *testing.T) {
 }
 
 func TestLog_RefusesAnotherSchema(t *testing.T) {
-	_, err := Run(t.Context(), Options{Log: logOf(t, text(check(noon, "1"))+`{"schema":2,"ts":{"new":1}}`),
+	_, err := Run(t.Context(), Options{Span: Span{Log: logOf(t, text(check(noon, "1"))+`{"schema":2,"ts":{"new":1}}`)},
 		Proposed: compiled(t, fmt.Sprintf(perUser, 2))})
 	schema, ok := errors.AsType[*SchemaError](err)
 	if !ok || schema.Line != 2 || schema.Schema != 2 || !strings.Contains(err.Error(), "use the version of Sluice") {
@@ -271,14 +267,30 @@ func TestRun_StopsWithItsContext(t *testing.T) {
 		events = append(events, check(noon+i, "42"))
 	}
 	n := int64(0)
-	_, err := Run(ctx, Options{Log: logOf(t, text(events...)), Proposed: compiled(t, fmt.Sprintf(perUser, 2)),
-		Progress: func(events int64) {
-			if n = events; n > 0 {
-				cancel()
-			}
-		}})
-	if err == nil || n == 0 || n > 2*progressEvery {
+	_, err := Run(ctx, Options{Span: Span{Log: logOf(t, text(events...)), Each: func(events, _ int64) bool {
+		if n = events; n == 5000 {
+			cancel()
+		}
+		return true
+	}}, Proposed: compiled(t, fmt.Sprintf(perUser, 2))})
+	if !errors.Is(err, context.Canceled) || n != 5000 {
 		t.Errorf("error %v after %d events", err, n)
+	}
+}
+
+// A replay that is ended early reports on what it has read, and says so.
+func TestRun_EndsEarly(t *testing.T) {
+	var events []records.Event
+	for i := range int64(100) {
+		events = append(events, check(noon+i, "42"))
+	}
+	var last int64
+	r := run1(t, Options{Span: Span{Log: logOf(t, text(events...)), Each: func(events, ts int64) bool {
+		last = ts
+		return events < 60
+	}}, Proposed: compiled(t, fmt.Sprintf(perUser, 2))})
+	if !r.Cut || r.Events != 60 || r.Until != noon+59 || last != noon+59 {
+		t.Errorf("cut %t after %d events at %d, last %d", r.Cut, r.Events, r.Until, last)
 	}
 }
 
@@ -292,7 +304,7 @@ func TestSuggest_FollowsThePeaks(t *testing.T) {
 		events = append(events, check(noon+200_000+u, fmt.Sprint(u+1)))
 	}
 	set := compiled(t, fmt.Sprintf(perUser, 2))
-	s, err := Suggest(t.Context(), SuggestOptions{Log: logOf(t, text(events...)), Rules: set, Rule: "per-user",
+	s, err := Suggest(t.Context(), SuggestOptions{Span: Span{Log: logOf(t, text(events...))}, Rules: set, Rule: "per-user",
 		Windows: []time.Duration{time.Second}, Headroom: 1})
 	if err != nil {
 		t.Fatal(err)
@@ -313,7 +325,7 @@ func TestSuggest_FollowsThePeaks(t *testing.T) {
 		}
 	}
 	// The very limit that is suggested denies just what is said.
-	r := run1(t, Options{Log: logOf(t, text(events...)), Proposed: compiled(t,
+	r := run1(t, Options{Span: Span{Log: logOf(t, text(events...))}, Proposed: compiled(t,
 		"rules:\n  - {name: per-user, scope: user, algorithm: fixed_window, limit: 50, window_ms: 1000}\n")})
 	if want := s.Windows[0].Limits[0].Denied / 100 * s.Requests; r.DeniedAfter != want || r.ChangedKeys != 50 {
 		t.Errorf("a limit of 50 denies %v of %d keys, suggested %v", r.DeniedAfter, r.ChangedKeys, want)
@@ -322,7 +334,7 @@ func TestSuggest_FollowsThePeaks(t *testing.T) {
 		t.Error(err)
 	}
 	var unknown *UnknownRuleError
-	if _, err := Suggest(t.Context(), SuggestOptions{Log: logOf(t), Rules: set, Rule: "none",
+	if _, err := Suggest(t.Context(), SuggestOptions{Span: Span{Log: logOf(t)}, Rules: set, Rule: "none",
 		Windows: []time.Duration{time.Second}, Headroom: 1}); !errors.As(err, &unknown) {
 		t.Errorf("error %v", err)
 	}

@@ -7,7 +7,7 @@ const (
 	maxColumns = 240
 	// firstColumn is the width of the columns of the traffic at first, in ms.
 	firstColumn = 1000
-	// maxPeakKeys bounds the keys of a window whose demand is added up.
+	// maxPeakKeys bounds the keys whose demand is added up at once, those of all rules together.
 	maxPeakKeys = 200_000
 )
 
@@ -66,14 +66,15 @@ type demand struct {
 	window  int64
 	from    int64
 	units   map[limiter.Key]int64
+	room    *int // for further keys, shared by all rules
 	top     peak
 	peaks   series[peak]
 	partial bool // not all keys of a window fitted
 }
 
-func newDemand(rule string, window int64) *demand {
-	return &demand{rule: rule, window: window, units: map[limiter.Key]int64{}, peaks: series[peak]{width: window,
-		merge: higher}}
+func newDemand(rule string, window int64, room *int) *demand {
+	return &demand{rule: rule, window: window, units: map[limiter.Key]int64{}, room: room,
+		peaks: series[peak]{width: window, merge: higher}}
 }
 
 // add adds the units of one request.
@@ -83,9 +84,12 @@ func (d *demand) add(ts int64, key limiter.Key, units, capacity int64) {
 		d.from = from
 	}
 	sum, known := d.units[key]
-	if !known && len(d.units) >= maxPeakKeys {
-		d.partial = true
-		return
+	if !known {
+		if *d.room <= 0 {
+			d.partial = true
+			return
+		}
+		*d.room--
 	}
 	sum = min(sum+units, limiter.MaxExact)
 	d.units[key] = sum
@@ -100,6 +104,7 @@ func (d *demand) flush() {
 		c := d.peaks.at(d.from)
 		*c = higher(*c, d.top)
 	}
+	*d.room += len(d.units)
 	clear(d.units)
 	d.top = peak{}
 }

@@ -1,10 +1,9 @@
 package backtest
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"math"
 	"slices"
 	"strings"
@@ -21,13 +20,13 @@ const (
 	MaxWindows = 8
 	// MaxHeadroom is the largest headroom factor; the least is 1.
 	MaxHeadroom = 100
-	// maxPeaks bounds the keys whose peaks are kept for each window.
+	// maxPeaks bounds the keys whose peaks are kept for each window unless SuggestOptions say otherwise.
 	maxPeaks = 1_000_000
 )
 
 // SuggestOptions configure Suggest. Log, Rules, Rule and Windows are required.
 type SuggestOptions struct {
-	Log   *Log
+	Span
 	Rules *rules.Set
 	// Rule is the name of the rule that says which requests count, by which key and with which weight.
 	Rule string
@@ -35,10 +34,8 @@ type SuggestOptions struct {
 	Windows []time.Duration
 	// Headroom is the factor between a peak and the suggested limit, 1 to MaxHeadroom.
 	Headroom float64
-	// MaxEvents, From, Until and Progress are those of Options.
-	MaxEvents   int64
-	From, Until int64
-	Progress    func(events int64)
+	// MaxKeys bounds the keys that are counted in each window; 0 means a million, which take about 200 MB.
+	MaxKeys int
 }
 
 // Suggestions are limits for one rule by the peaks of its keys.
@@ -54,8 +51,9 @@ type Suggestions struct {
 	Keys     float64            `json:"keys"`
 	Windows  []WindowSuggestion `json:"windows"`
 	// Left is what could not be counted.
-	Left []Left    `json:"not_counted"`
-	Log  LogReport `json:"log"`
+	Left   []Left    `json:"not_counted"`
+	Scaled Scaled    `json:"scaled"`
+	Log    LogReport `json:"log"`
 }
 
 // WindowSuggestion has the suggestions for one window. Windows are those of the clock, as fixed_window counts them.
@@ -94,10 +92,11 @@ type counted struct {
 
 // window collects the counts of one window.
 type window struct {
-	ms      int64
-	keys    map[limiter.Key]*counted
-	ended   map[int64]ended // by units
-	partial int64
+	ms    int64
+	keys  map[limiter.Key]*counted
+	ended map[int64]ended // by units
+	most  int             // keys
+	lost  int64           // requests of further keys
 }
 
 // ended are the windows of keys that had the same number of units.
@@ -123,28 +122,13 @@ func Suggest(ctx context.Context, opt SuggestOptions) (*Suggestions, error) {
 				time.Duration(limiter.MaxWindow)*time.Millisecond, w)
 		}
 		s.windows = append(s.windows, &window{ms: w.Milliseconds(), keys: map[limiter.Key]*counted{},
-			ended: map[int64]ended{}})
+			ended: map[int64]ended{}, most: cmp.Or(opt.MaxKeys, maxPeaks)})
 	}
-	for n := int64(0); opt.MaxEvents == 0 || n < opt.MaxEvents; n++ {
-		e, err := opt.Log.Next(ctx)
-		switch {
-		case errors.Is(err, io.EOF):
-			return s.end(), nil
-		case err != nil:
-			return nil, err
-		case opt.Until > 0 && e.TS > opt.Until:
-			return s.end(), nil
-		case e.TS < opt.From:
-			continue
-		}
-		if opt.Progress != nil && n%progressEvery == 0 {
-			opt.Progress(n)
-		}
-		if err := s.event(ctx, e); err != nil {
-			return nil, err
-		}
+	cut, err := opt.read(ctx, func(e *Entry) error { return s.event(ctx, e) })
+	if err != nil {
+		return nil, err
 	}
-	s.out.Cut = true
+	s.out.Cut = cut
 	return s.end(), nil
 }
 
@@ -199,6 +183,7 @@ func (s *suggesting) event(ctx context.Context, e *Entry) error {
 			return nil
 		}
 		times = 100 / from.Rate
+		s.out.Scaled.add(from.Rate)
 	}
 	m := &s.matches[i]
 	s.out.Requests += times
@@ -212,8 +197,8 @@ func (s *suggesting) event(ctx context.Context, e *Entry) error {
 func (w *window) add(ts int64, key limiter.Key, units int64, times float64) {
 	c := w.keys[key]
 	if c == nil {
-		if len(w.keys) >= maxPeaks {
-			w.partial++
+		if len(w.keys) >= w.most {
+			w.lost++
 			return
 		}
 		c = &counted{times: times}
@@ -245,6 +230,9 @@ func (s *suggesting) end() *Suggestions {
 	out.Rule, out.Headroom = s.opt.Rule, s.opt.Headroom
 	out.Log = LogReport{Lines: log.Lines, Corrupt: log.Corrupt, Late: log.Late, Problems: log.Problems}
 	out.Left = []Left{}
+	if lost := s.windows[0].lost; lost > 0 {
+		s.left[leftKeys] = lost
+	}
 	for reason, n := range s.left {
 		l := Left{Reason: reason, Events: n}
 		if reason == partHashed || reason == partShared {
@@ -319,6 +307,12 @@ func (s *Suggestions) String() string {
 	day := func(ts int64) string { return time.UnixMilli(ts).UTC().Format("2006-01-02 15:04:05") }
 	fmt.Fprintf(&b, "%s, %s to %s UTC: %s requests of %s keys\n", s.Rule, day(s.From), day(s.Until), Count(s.Requests),
 		Count(s.Keys))
+	if s.Cut {
+		b.WriteString("The log goes on: only its first events were counted.\n")
+	}
+	if s.Scaled.Checks > 0 {
+		b.WriteString(s.Scaled.String() + "\n")
+	}
 	for _, w := range s.Windows {
 		fmt.Fprintf(&b, "\nin a window of %s, with a headroom of %g\n%12s %14s %14s  %s\n",
 			time.Duration(w.WindowMS)*time.Millisecond, s.Headroom, "KEYS BELOW", "PEAK", "LIMIT", "WOULD HAVE DENIED")

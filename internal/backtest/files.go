@@ -1,0 +1,180 @@
+package backtest
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+const (
+	// The ends of the names of logs, and the file that a node writes.
+	plainEnd    = ".jsonl"
+	gzipEnd     = ".jsonl.gz"
+	currentFile = "decisions.jsonl"
+
+	// maxFiles bounds the files that are open at once.
+	maxFiles = 256
+	// snapshots is how often a directory is read again because its files were rotated meanwhile.
+	snapshots = 3
+	// modified is how much earlier than its last event a file may have been modified, by the clock of its disk.
+	modified = time.Hour
+)
+
+// ErrNoFiles means that a directory has no logs.
+var ErrNoFiles = errors.New("has no files that end in " + plainEnd + " or " + gzipEnd)
+
+// files are the opened files of a log.
+type files struct {
+	from     int64
+	open     []*os.File
+	places   []Lines
+	problems []Problem
+}
+
+// OpenFiles opens logs: files, compressed or not, and directories of them, which a node may be writing to. Of the file
+// that grows it reads what is there now. Files of a directory that were last modified long before from, in ms since the
+// epoch, are left out; those that cannot be read are problems of the log. Close the files when the log is no longer
+// used. The error wraps ErrNoFiles for a directory without logs.
+func OpenFiles(names []string, from int64) (log *Log, closeFiles func(), err error) {
+	f := &files{from: from}
+	for _, name := range names {
+		info, err := os.Stat(name)
+		switch {
+		case err != nil:
+		case info.IsDir():
+			err = f.directory(name)
+		default:
+			err = f.file(name)
+		}
+		if err == nil && len(f.open) > maxFiles {
+			err = fmt.Errorf("there are more than %d files, and no more are read at once", maxFiles)
+		}
+		if err != nil {
+			f.close(0)
+			return nil, nil, err
+		}
+	}
+	log = NewLog(f.places...)
+	log.Problems = f.problems
+	return log, func() { f.close(0) }, nil
+}
+
+// close closes the files that were opened after the first n.
+func (f *files) close(n int) {
+	for _, file := range f.open[n:] {
+		_ = file.Close() // it was only read
+	}
+	f.open = f.open[:n]
+}
+
+// file opens one file.
+func (f *files) file(name string) error {
+	file, err := os.Open(name) //nolint:gosec // the user names it
+	if err != nil {
+		return err
+	}
+	return f.add(name, file)
+}
+
+// add adds an open file as it is now.
+func (f *files) add(name string, file *os.File) error {
+	f.open = append(f.open, file)
+	info, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	if info.IsDir() {
+		return errors.New("is a directory")
+	}
+	var from io.Reader = file
+	if info.Mode().IsRegular() {
+		from = io.LimitReader(file, info.Size())
+	}
+	f.places = append(f.places, NewLines(name, from))
+	return nil
+}
+
+// directory opens the logs of a directory as they are at one moment: a rotation meanwhile would hide the file that was
+// renamed.
+func (f *files) directory(dir string) error {
+	open, places, problems := len(f.open), len(f.places), len(f.problems)
+	for try := 1; ; try++ {
+		same, err := f.once(dir)
+		if err != nil || same || try == snapshots {
+			return err
+		}
+		f.close(open)
+		f.places, f.problems = f.places[:places], f.problems[:problems]
+	}
+}
+
+// once is directory without the second look. same is false if the current file was replaced meanwhile.
+func (f *files) once(dir string) (same bool, err error) {
+	path := filepath.Join(dir, currentFile)
+	current, err := os.Open(path) //nolint:gosec // the user names its directory
+	if err == nil {
+		err = f.add(path, current)
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		f.problem(path, err)
+		err = nil
+	}
+	if err != nil {
+		return false, err
+	}
+	entries, err := os.ReadDir(dir) // sorted
+	if err != nil {
+		return false, err
+	}
+	found := current != nil
+	for i, e := range entries {
+		name := e.Name()
+		plain := strings.HasSuffix(name, plainEnd)
+		switch {
+		case name == currentFile, !plain && !strings.HasSuffix(name, gzipEnd),
+			e.Type()&^fs.ModeSymlink != 0:
+			continue
+		case !plain && slices.ContainsFunc(entries[:i], func(other fs.DirEntry) bool { return other.Name()+".gz" == name }):
+			continue // a copy that is being made
+		}
+		found = true
+		if info, err := e.Info(); err == nil && info.ModTime().Add(modified).UnixMilli() < f.from {
+			continue
+		}
+		if len(f.open) > maxFiles {
+			return true, nil
+		}
+		path := filepath.Join(dir, name)
+		err := f.file(path)
+		if plain && errors.Is(err, fs.ErrNotExist) {
+			path += ".gz"
+			err = f.file(path) // it was compressed meanwhile
+		}
+		if err != nil {
+			f.problem(path, err)
+		}
+	}
+	if !found && len(f.problems) == 0 {
+		return true, fmt.Errorf("%s %w", dir, ErrNoFiles)
+	}
+	if current == nil {
+		_, err := os.Lstat(path)
+		return err != nil, nil
+	}
+	opened, err := current.Stat()
+	there, thereErr := os.Lstat(path)
+	return err == nil && thereErr == nil && os.SameFile(opened, there), nil
+}
+
+// problem notes a file that cannot be opened.
+func (f *files) problem(path string, err error) {
+	if pathErr, ok := errors.AsType[*fs.PathError](err); ok {
+		err = pathErr.Err
+	}
+	f.problems = append(f.problems, Problem{File: path, Text: "cannot be opened: " + err.Error()})
+}
