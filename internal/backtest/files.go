@@ -21,7 +21,7 @@ const (
 	// maxFiles bounds the files that are open at once.
 	maxFiles = 256
 	// snapshots is how often a directory is read again because its files were rotated meanwhile.
-	snapshots = 3
+	snapshots = 5
 	// modified is how much earlier than its last event a file may have been modified, by the clock of its disk.
 	modified = time.Hour
 )
@@ -106,8 +106,13 @@ func (f *files) directory(dir string) error {
 	open, places, problems := len(f.open), len(f.places), len(f.problems)
 	for try := 1; ; try++ {
 		same, err := f.once(dir)
-		if err != nil || same || try == snapshots {
+		if err != nil || same {
 			return err
+		}
+		if try == snapshots {
+			f.problems = append(f.problems, Problem{File: dir,
+				Text: "its files were rotated again and again while they were opened: some events may be missing"})
+			return nil
 		}
 		f.close(open)
 		f.places, f.problems = f.places[:places], f.problems[:problems]
@@ -117,15 +122,12 @@ func (f *files) directory(dir string) error {
 // once is directory without the second look. same is false if the current file was replaced meanwhile.
 func (f *files) once(dir string) (same bool, err error) {
 	path := filepath.Join(dir, currentFile)
-	current, err := os.Open(path) //nolint:gosec // the user names its directory
-	if err == nil {
-		err = f.add(path, current)
-	} else if !errors.Is(err, fs.ErrNotExist) {
-		f.problem(path, err)
-		err = nil
-	}
-	if err != nil {
-		return false, err
+	current, currentErr := os.Open(path) //nolint:gosec // the user names its directory
+	if currentErr == nil {
+		// It is read last: of events of the same time, those of earlier files come first.
+		defer func() { err = errors.Join(err, f.add(path, current)) }()
+	} else if !errors.Is(currentErr, fs.ErrNotExist) {
+		f.problem(path, currentErr)
 	}
 	entries, err := os.ReadDir(dir) // sorted
 	if err != nil {

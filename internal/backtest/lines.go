@@ -18,7 +18,7 @@ const (
 	// A log shrinks to about a tenth when it is compressed. A file that grows to more than maxGrowth times its size, and
 	// to more than freeGrowth bytes, is no log.
 	maxGrowth  = 200
-	freeGrowth = 64 << 20
+	freeGrowth = 8 << 20
 	// readAhead is the size of a buffer of a file. There are two for each compressed one.
 	readAhead = 32 << 10
 )

@@ -2,6 +2,7 @@ package backtest
 
 import (
 	"bytes"
+	"cmp"
 	"container/heap"
 	"context"
 	"encoding/json"
@@ -50,7 +51,7 @@ type Entry struct {
 	File string
 	Line int64
 
-	repeat, sequence int64
+	repeat, place, sequence int64
 }
 
 // Log reads events from several places in order of time. Those that are out of order by up to a minute are sorted.
@@ -72,7 +73,7 @@ type Log struct {
 	Problems []Problem
 }
 
-// NewLog returns a log of the events of some places.
+// NewLog returns a log of the events of some places. Of events of the same time, those of the first place come first.
 func NewLog(places ...Lines) *Log { return &Log{places: places, heads: make([]*Entry, len(places))} }
 
 // Next returns the next event, io.EOF at the end. An event that stands for several denials comes again, spread over a
@@ -153,7 +154,8 @@ func (l *Log) advance(ctx context.Context, i int) error {
 			continue
 		}
 		l.sequence++
-		l.heads[i] = &Entry{Event: e, TS: e.TS, File: l.places[i].Name(), Line: number, sequence: l.sequence}
+		l.heads[i] = &Entry{Event: e, TS: e.TS, File: l.places[i].Name(), Line: number,
+			place: int64(i), sequence: l.sequence}
 		return nil
 	}
 }
@@ -215,7 +217,7 @@ func clip(s string) string {
 	return s
 }
 
-// entryHeap has the earliest entry first, and of those of one time the one that was read first.
+// entryHeap has the earliest entry first, and of those of one time the one of the first place, as it was read.
 type entryHeap []*Entry
 
 func (h entryHeap) Len() int      { return len(h) }
@@ -224,7 +226,7 @@ func (h entryHeap) Less(i, j int) bool {
 	if h[i].TS != h[j].TS {
 		return h[i].TS < h[j].TS
 	}
-	return h[i].sequence < h[j].sequence
+	return cmp.Or(cmp.Compare(h[i].place, h[j].place), cmp.Compare(h[i].sequence, h[j].sequence)) < 0
 }
 
 // Push implements heap.Interface.

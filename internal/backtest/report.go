@@ -251,6 +251,11 @@ func Count(n float64) string {
 func (r *Report) String() string {
 	var b strings.Builder
 	day := func(ts int64) string { return time.UnixMilli(ts).UTC().Format("2006-01-02 15:04:05") }
+	if r.Events == 0 {
+		b.WriteString("The log has no events in this range.\n")
+		r.writeDoubts(&b)
+		return b.String()
+	}
 	fmt.Fprintf(&b, "%s to %s UTC: %s events, %s replayed\n", day(r.From), day(r.Until), Count(float64(r.Events)),
 		Count(float64(r.Replayed)))
 	if r.Cut {

@@ -305,6 +305,9 @@ func (w *window) suggest(headroom, requests float64) (WindowSuggestion, float64)
 func (s *Suggestions) String() string {
 	var b strings.Builder
 	day := func(ts int64) string { return time.UnixMilli(ts).UTC().Format("2006-01-02 15:04:05") }
+	if s.Events == 0 {
+		return s.Rule + ": the log has no events in this range.\n"
+	}
 	fmt.Fprintf(&b, "%s, %s to %s UTC: %s requests of %s keys\n", s.Rule, day(s.From), day(s.Until), Count(s.Requests),
 		Count(s.Keys))
 	if s.Cut {
