@@ -11,7 +11,6 @@ import (
 	"sluice/internal/app"
 	"sluice/internal/backtest"
 	"sluice/internal/config"
-	"sluice/internal/records/kafkasink"
 	"sluice/rules"
 	"sluice/rules/rulefile"
 )
@@ -164,15 +163,7 @@ func (c *backtestCmd) openKafka(ctx context.Context, from int64) (*backtest.Log,
 		return nil, nil, err
 	}
 	connection.Brokers, connection.Topic = c.Brokers, c.Kafka
-	r, err := kafkasink.OpenReader(ctx, connection, from)
-	if err != nil {
-		return nil, nil, err
-	}
-	var places []backtest.Lines
-	for _, p := range r.Partitions() {
-		places = append(places, p)
-	}
-	return backtest.NewLog(places...), r.Close, nil
+	return app.OpenKafkaLog(ctx, connection, from)
 }
 
 // writeTo writes a file.

@@ -135,15 +135,21 @@ func openRecordFiles(cfg *config.Serve, host *Host, account *records.Account, st
 // openKafka opens the topic of the decision log. It does not wait for a broker.
 func openKafka(cfg *config.Kafka, host *Host, password *secretfile.File, account *records.Account) (records.Sink,
 	error) {
-	connection, err := KafkaConnection(&cfg.KafkaConnection)
+	connection, err := kafkaConnection(cfg, password)
 	if err != nil {
 		return nil, err
 	}
+	return kafkasink.Open(kafkasink.Options{Connection: connection, Account: account, Log: host.Log, Now: host.Now})
+}
+
+// kafkaConnection is the connection to the topic of the decision log.
+func kafkaConnection(cfg *config.Kafka, password *secretfile.File) (kafkasink.Connection, error) {
+	connection, err := KafkaConnection(&cfg.KafkaConnection)
 	connection.Brokers, connection.Topic = cfg.KafkaBrokers, cfg.KafkaTopic
 	if password != nil {
 		connection.Password = password.Value
 	}
-	return kafkasink.Open(kafkasink.Options{Connection: connection, Account: account, Log: host.Log, Now: host.Now})
+	return connection, err
 }
 
 // KafkaConnection is the connection that settings describe, without its brokers and its topic. A file with a password

@@ -213,6 +213,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 		Profiles: db.Profiles(),
 		People:   web.People{People: db, Tokens: db, Audit: db, TokensChanged: reload.changedTokens}, Transfer: db,
 	}
+	deps.RulePages.Replays = openReplays(&cfg, &host, files.kafka, stops)
 	deps.Stats, deps.DecisionLogs = history, accounts
 	deps.Incidents = stats.NewIncidentReader(incidents, db, host.Now)
 	deps.Sets, deps.Changed, deps.FailDefaults = sets, reload.changed, failDefaults

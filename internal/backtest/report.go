@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -77,7 +78,7 @@ func (s Scaled) String() string {
 	if s.Checks == 0 {
 		return ""
 	}
-	return fmt.Sprintf("Of %s checks, the log has those of %g %% of the users: each counts as %s.",
+	return fmt.Sprintf("Of %s checks, the log has those of %g%% of the users: each counts as %s.",
 		Count(float64(s.Checks)), s.Rate, strconv.FormatFloat(100/s.Rate, 'g', 4, 64))
 }
 
@@ -237,6 +238,12 @@ type Demand struct {
 	// Partial: some windows had more keys than are added up.
 	Partial bool `json:"partial,omitempty"`
 }
+
+// Most is the largest demand.
+func (d *Demand) Most() int64 { return slices.Max(append(slices.Clone(d.Demand), 0)) }
+
+// Until is the end of the last column, ms since the epoch.
+func (d *Demand) Until() int64 { return d.From + int64(len(d.Demand))*d.StepMS }
 
 // Count writes a number of requests for people.
 func Count(n float64) string {

@@ -48,7 +48,7 @@ func serve(t *testing.T, kind webtest.Kind, prepare func(*webtest.World)) *site 
 	t.Cleanup(func() {
 		s.CloseClientConnections() // streams never end by themselves
 		s.Close()
-		if err := w.Guard.Close(); err != nil {
+		if err := w.Close(); err != nil {
 			t.Error(err)
 		}
 	})

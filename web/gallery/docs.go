@@ -84,7 +84,7 @@ func pictureOf(browser *browsertest.Browser, shown *webtest.Shown) ([]byte, erro
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = w.Guard.Close() }()
+	defer func() { _ = w.Close() }()
 	if shown.Prepare != nil {
 		shown.Prepare(w)
 	}

@@ -94,3 +94,6 @@ func (v *Visit) Unstash(name string) error {
 	}
 	return v.Save()
 }
+
+// SessionID identifies the visitor's session without revealing its hash.
+func (v *Visit) SessionID() string { return shortID(presentedIn(v.Ctx).token) }

@@ -8,6 +8,7 @@ import (
 	"net/url"
 
 	"sluice/internal/access"
+	"sluice/internal/backtest"
 	"sluice/internal/fleet"
 	"sluice/limiter"
 	"sluice/rules"
@@ -26,6 +27,8 @@ type Deps struct {
 	PoolState func(ctx context.Context, p *rules.CompiledPool) PoolState
 	// Watching means that this node detects hot keys.
 	Watching bool
+	// Replays reads the decision log.
+	Replays *backtest.Jobs
 }
 
 // Store stores rules. ifVersion is the version that the page showed, 0 for any.
@@ -76,6 +79,14 @@ func (p *Pages) Routes() []kit.Route {
 		{Method: http.MethodPost, Path: kit.PathRules, Role: editor, Handle: p.createRule},
 		{Method: http.MethodPost, Path: kit.PathRules + "/preview", Role: editor, Handle: p.previewRule},
 		{Method: http.MethodPost, Path: kit.PathRules + "/bulk", Role: editor, Handle: kit.Posted(p.bulkRules)},
+
+		{Method: http.MethodPost, Path: pathReplay, Role: editor, Offline: true, Handle: p.startReplay},
+		{Method: http.MethodGet, Path: pathReplay, Role: editor, Handle: p.replayPage},
+		{Method: http.MethodPost, Path: pathReplay + "/cancel", Role: editor, Offline: true,
+			Handle: kit.Posted(p.cancelReplay)},
+		{Method: http.MethodGet, Path: pathRule + "/suggest", Role: editor, Handle: p.withRule(p.suggestPage)},
+		{Method: http.MethodPost, Path: pathRule + "/suggest", Role: editor, Handle: p.withRule(p.startSuggest)},
+		{Method: http.MethodPost, Path: pathRule + "/candidate", Role: editor, Handle: onRule(p.makeCandidate)},
 
 		{Method: http.MethodPost, Path: kit.PathRules + "/delete", Role: editor, Reauth: true,
 			Handle: kit.Posted(p.deleteRules)},

@@ -94,7 +94,7 @@ func draftOf(v *kit.Visit) (*draft, error) {
 
 // keep copies the fields that are not part of the rule to another form.
 func (d *draft) keep(form url.Values) url.Values {
-	for _, name := range []string{"preview.shape", "preview.load", "reason"} {
+	for _, name := range []string{"preview.shape", "preview.load", rangeField, "reason"} {
 		put(form, name, d.form.Get(name))
 	}
 	return form
@@ -162,6 +162,7 @@ func (p *Pages) editor(v *kit.Visit, status int, d *draft) error {
 		TierRows: rows(d, "tiers", rules.MaxTiers), WindowRows: rows(d, "schedule.windows", rules.MaxScheduleWindows),
 		Preview: p.preview(v, d),
 	}
+	m.LogSource, m.HasLog = p.Replays.Source()
 	m.FailDefault = d.id == 0 && len(p.FailDefaults) > 0
 	if m.Name == "" {
 		m.Name = "this rule"
@@ -203,6 +204,9 @@ type Editor struct {
 	// TierRows and WindowRows are how many rows the lists have.
 	TierRows, WindowRows int
 	Preview              RulePreview
+	// HasLog means that this node has a decision log, which LogSource describes.
+	HasLog    bool
+	LogSource string
 	// CanEdit means that the viewer may save the form.
 	CanEdit bool
 }

@@ -33,6 +33,7 @@ func (w *World) Browser() *Browser {
 // It panics if that fails, for then nothing else will work.
 func (w *World) As(role access.Role) *Browser {
 	b := w.Browser()
+	w.last = b
 	switch {
 	case role == "":
 		w.Provider.arrive(b)

@@ -32,7 +32,7 @@ type Shown struct {
 // Gallery lists every page in every relevant state. Add new pages here: the gallery, the screenshots and the checks of
 // web/browsertest use this list, and TestGallery_HasEveryPage fails if a page is missing.
 func Gallery() []Shown {
-	return slices.Concat(adminPages(), keptPages(), descriptorPages(), trafficPages(), incidentPages(), []Shown{
+	return slices.Concat(adminPages(), keptPages(), descriptorPages(), trafficPages(), incidentPages(), replayPages(), []Shown{
 		{Name: "sign-in", About: "Sign in", Path: "/console/sign-in"},
 		{Name: "sign-in-wrong", About: "Sign in, wrong password", Path: "/console/sign-in",
 			Form: url.Values{"name": {"ada"}, "password": {"guess"}}},
@@ -172,7 +172,7 @@ func (s *Shown) Visit() (Page, error) {
 	if err != nil {
 		return Page{}, err
 	}
-	defer func() { _ = w.Guard.Close() }()
+	defer func() { _ = w.Close() }()
 	if s.Prepare != nil {
 		s.Prepare(w)
 	}
@@ -190,7 +190,7 @@ func (s *Shown) Visit() (Page, error) {
 
 // Fill puts the secret of the first start where $WELCOME stands in a path or
 // value, that of a new link to choose a password where $INVITE stands, and the way
-// back of who is arriving from the provider where $ARRIVE stands.
+// back of who is arriving from the provider where $ARRIVE stands. A path of a job is that of fillJob.
 func (w *World) Fill(text string) string {
 	text = strings.ReplaceAll(text, "$WELCOME", w.WelcomeSecret)
 	if strings.Contains(text, "$INVITE") {
@@ -199,7 +199,7 @@ func (w *World) Fill(text string) string {
 	if strings.Contains(text, "$ARRIVE") {
 		text = strings.ReplaceAll(text, "$ARRIVE", w.Provider.Answer(*w.Provider.Arriving))
 	}
-	return text
+	return w.fillJob(text)
 }
 
 // invite lets the admin make a link for the viewer and gives its secret. It panics

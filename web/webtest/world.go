@@ -10,6 +10,7 @@ package webtest
 import (
 	"cmp"
 	"context"
+	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -20,6 +21,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"sluice/internal/access"
+	"sluice/internal/backtest"
 	"sluice/internal/fleet"
 	"sluice/internal/records"
 	"sluice/limiter/memstore"
@@ -97,6 +99,11 @@ type World struct {
 	Settings []web.SettingGroup
 	// WelcomeSecret opens the link of the first start.
 	WelcomeSecret string
+	// Replays reads the decision log, which OpenLog opens if it is set, else SampleLog.
+	Replays *backtest.Jobs
+	OpenLog func(ctx context.Context, from int64) (*backtest.Log, func(), error)
+	// last is the browser in which someone signed in last.
+	last *Browser
 	// Guard counts attempts to sign in.
 	Guard  *memstore.Store
 	Server *web.Server
@@ -104,7 +111,7 @@ type World struct {
 	Handler http.Handler
 }
 
-// New creates a world. Close its Guard in the end.
+// New creates a world. Close it in the end.
 func New(kind Kind) (*World, error) {
 	w := &World{
 		Rules: &Rules{}, Users: &Users{}, Passwords: &Passwords{Hasher: access.NewHasher()},
@@ -113,6 +120,7 @@ func New(kind Kind) (*World, error) {
 	}
 	w.Guard = memstore.New(memstore.Options{Clock: func() int64 { return w.Clock.Now().UnixMilli() }})
 	w.Sessions.clock = w.Clock
+	w.Replays = newReplays(w)
 	w.Counters, w.Deferrals = &Counters{world: w}, &Deferrals{}
 	w.Tokens, w.Log, w.Book, w.Settings = &Tokens{}, &Log{}, &Book{w: w, Version: 41}, settings()
 	if kind != Fresh {
@@ -173,11 +181,16 @@ func Start(t testing.TB, kind Kind) *World {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := w.Guard.Close(); err != nil {
+		if err := w.Close(); err != nil {
 			t.Error(err)
 		}
 	})
 	return w
+}
+
+// Close ends what runs in the world.
+func (w *World) Close() error {
+	return errors.Join(w.Replays.Close(context.Background()), w.Guard.Close())
 }
 
 // Deps are what the console of this world gets.
@@ -187,6 +200,7 @@ func (w *World) Deps(welcome *web.Welcome) web.Deps {
 		RulePages: web.RulePages{
 			Store: w.Rules, Figures: w.Figures, Headers: headers,
 			Pools: w.Pools.Store(), PoolState: w.poolState, Watching: true,
+			Replays: w.Replays,
 		},
 		Inspect: web.Inspect{Explain: w.Counters.Explain, ExplainCall: w.Counters.ExplainCall,
 			Buckets: w.Counters.Buckets, Resets: w.Counters, Deferrals: w.Deferrals,

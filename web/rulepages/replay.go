@@ -1,0 +1,309 @@
+package rulepages
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"time"
+
+	"sluice/internal/backtest"
+	"sluice/rules"
+	"sluice/web/kit"
+	"sluice/web/view"
+)
+
+// The paths of the replay of an edited rule, and the field of its range.
+const (
+	pathReplay  = kit.PathRules + "/replay"
+	rangeField  = "replay.range"
+	jobParam    = "job"
+	fewPictures = 2
+)
+
+// replayRanges are how much of the decision log can be read.
+var replayRanges = []view.Choice{{"hour", "The last hour"}, {"day", "The last day"}, {"all", "All there is"}}
+
+// since is the beginning of a range, in ms since the epoch, 0 for all; false if there is no such range.
+func (p *Pages) since(name string) (int64, bool) {
+	switch name {
+	case "hour":
+		return p.Now().Add(-time.Hour).UnixMilli(), true
+	case "day":
+		return p.Now().Add(-24 * time.Hour).UnixMilli(), true
+	case "all":
+		return 0, true
+	}
+	return 0, false
+}
+
+// rangeWords describes a range.
+func rangeWords(name string) string {
+	switch name {
+	case "hour":
+		return "the last hour"
+	case "day":
+		return "the last day"
+	}
+	return "all that the log has"
+}
+
+// startReplay tries the rule in the editor on recent traffic. Nothing is saved.
+func (p *Pages) startReplay(v *kit.Visit) error {
+	d, err := draftOf(v)
+	if err != nil {
+		return err
+	}
+	r := d.rule()
+	if r == nil {
+		return p.editor(v, http.StatusUnprocessableEntity, d)
+	}
+	p.FailDefaults.Fill(r)
+	set := p.Sets.Load()
+	if set == nil {
+		return kit.ErrUnavailable
+	}
+	r.ID = d.id
+	proposed, err := replaySet(set, r)
+	if err != nil {
+		return p.notSaved(v, d, err)
+	}
+	from, ok := p.since(d.form.Get(rangeField))
+	if !ok {
+		d.errs = []rules.FieldError{{Field: rangeField, Message: "must be hour, day or all"}}
+		return p.editor(v, http.StatusUnprocessableEntity, d)
+	}
+	id, err := p.Replays.Start(v.SessionID(), from, &replayed{draft: *d, name: r.Name},
+		func(ctx context.Context, s backtest.Span) (any, error) {
+			today, err := replaySet(set, nil)
+			if err != nil {
+				return nil, err
+			}
+			return backtest.Run(ctx, backtest.Options{Span: s, Today: today, Proposed: proposed, MaxKeys: backtest.JobKeys})
+		})
+	if err != nil {
+		d.problem = notStarted(err)
+		return p.editor(v, http.StatusConflict, d)
+	}
+	return v.SeeOther(jobLink(pathReplay, id))
+}
+
+// replaySet compiles the rules in force for a replay, with a rule in place of the one with its ID or, if that is 0, as a
+// new one; nil changes nothing. The figures of conditions are only of live requests.
+func replaySet(set *rules.Set, edited *rules.Rule) (*rules.Set, error) {
+	src := rules.Source{Profiles: set.Profiles(), Version: set.Version()}
+	last := int64(0)
+	for i := range set.Len() {
+		r := set.At(i).Rule
+		if last = max(last, r.ID); edited == nil || r.ID != edited.ID {
+			src.Rules = append(src.Rules, r)
+		}
+	}
+	for _, pool := range set.Pools() {
+		src.Pools = append(src.Pools, pool.Pool)
+	}
+	if edited != nil && edited.IsActive {
+		r := edited.Clone()
+		if r.ID == 0 {
+			r.ID = last + 1
+		}
+		src.Rules = append(src.Rules, r)
+	}
+	opt := set.Options()
+	out, err := rules.CompileSource(src, rules.Options{IPv4Prefix: opt.IPv4Prefix, IPv6Prefix: opt.IPv6Prefix})
+	if err != nil {
+		return nil, err
+	}
+	return out.WithOverrides(set.Overrides()), nil
+}
+
+// notStarted describes why a job did not start.
+func notStarted(err error) string {
+	if errors.Is(err, backtest.ErrNoLog) {
+		return "This node keeps no decision log, so there is no traffic to replay."
+	}
+	return fmt.Sprintf("This node is reading its decision log for %d other people. Try again in a minute.", backtest.MaxJobs)
+}
+
+func jobLink(path, id string) string { return path + "?" + url.Values{jobParam: {id}}.Encode() }
+
+// replayed is the subject of a replay: the draft that is tried, and its name.
+type replayed struct {
+	draft draft
+	name  string
+}
+
+// replayPage shows how far a replay is, or its result. A script asks for the former and is led to the latter.
+func (p *Pages) replayPage(v *kit.Visit) error {
+	m := Replay{Job: p.findJob(v)}
+	of, ok := m.Job.Subject.(*replayed)
+	switch {
+	case !ok:
+		m.Job = JobView{}
+	case v.HTMX() && m.Job.Running():
+		return v.Page(http.StatusOK, jobProgress(m.Job))
+	case v.HTMX():
+		return v.SeeOther(jobLink(pathReplay, m.Job.ID))
+	default:
+		m.Name, m.RuleID, m.Range = of.name, of.draft.id, rangeWords(of.draft.form.Get(rangeField))
+		m.Draft = hidden(&of.draft)
+		m.Report, _ = m.Job.Result.(*backtest.Report)
+		m.arrange()
+	}
+	m.Nodes = len(p.Fleet.Live(v.Ctx).Nodes)
+	title := "Replay"
+	if m.Name != "" {
+		title = "Try " + m.Name + " on recent traffic"
+	}
+	return v.Page(http.StatusOK, replayPageOf(v.Frame(title, kit.PathRules), m))
+}
+
+// cancelReplay ends a job and shows its page.
+func (p *Pages) cancelReplay(v *kit.Visit, form url.Values) error {
+	id := form.Get(jobParam)
+	p.Replays.Cancel(v.SessionID(), id)
+	if job, ok := p.Replays.Find(v.SessionID(), id, false); ok {
+		if of, is := job.Subject.(*suggested); is {
+			return v.SeeOther(jobLink(view.RulePath(of.rule)+"/suggest", id))
+		}
+	}
+	return v.SeeOther(jobLink(pathReplay, id))
+}
+
+// findJob is the job that the page is about, without a subject if this node has none.
+func (p *Pages) findJob(v *kit.Visit) JobView {
+	job, _ := p.Replays.Find(v.SessionID(), v.QueryParam(jobParam), v.HTMX())
+	source, _ := p.Replays.Source()
+	return JobView{Job: job, Source: source, Now: p.Now(), Path: v.Request().URL.Path}
+}
+
+// JobView is a job on a page.
+type JobView struct {
+	backtest.Job
+	Source string
+	Now    time.Time
+	// Path is the path of the page.
+	Path string
+}
+
+// Running reports whether the job still reads.
+func (j *JobView) Running() bool { return j.State == backtest.JobRunning }
+
+// link is the address of the page.
+func (j *JobView) link() string { return jobLink(j.Path, j.ID) }
+
+// percent is how much of the time range was read, 0 to 100. Traffic is not equal at all times, so it is an estimate.
+func (j *JobView) percent() int64 {
+	span := j.Now.UnixMilli() - j.First
+	if j.First == 0 || span <= 0 {
+		return 0
+	}
+	return min(max(0, 100*(j.At-j.First)/span), 100)
+}
+
+// fieldValue is one field of a form.
+type fieldValue struct{ Name, Value string }
+
+// hidden are the fields of a draft for a form that leads back to the editor.
+func hidden(d *draft) (out []fieldValue) {
+	for name, values := range d.form {
+		if name == "do" {
+			continue
+		}
+		for _, value := range values {
+			out = append(out, fieldValue{name, value})
+		}
+	}
+	slices.SortStableFunc(out, func(a, b fieldValue) int { return orderOf(a.Name) - orderOf(b.Name) })
+	return out
+}
+
+// Replay is the page of a replay.
+type Replay struct {
+	Job JobView
+	// Name and RuleID are of the tried rule, 0 for a new one; Range is what of the log was read.
+	Name   string
+	RuleID int64
+	Range  string
+	// Draft is the form of the editor.
+	Draft []fieldValue
+	// Report is the result, nil if there is none.
+	Report *backtest.Report
+	// Pictures are the pictures, that of the tried rule first.
+	Pictures []backtest.Demand
+	// Nodes is the number of nodes that decide.
+	Nodes int
+}
+
+// arrange puts the tried rule first.
+func (m *Replay) arrange() {
+	if m.Report == nil {
+		return
+	}
+	m.Pictures = slices.Clone(m.Report.Demand)
+	slices.SortStableFunc(m.Pictures, func(a, b backtest.Demand) int { return rank(a.Rule == m.Name) - rank(b.Rule == m.Name) })
+}
+
+func rank(first bool) int {
+	if first {
+		return 0
+	}
+	return 1
+}
+
+// applied reports whether the tried rule applied to a request that was replayed.
+func (m *Replay) applied() bool { return len(m.Pictures) > 0 && m.Pictures[0].Rule == m.Name }
+
+// sentence says what would change.
+func (m *Replay) sentence() string {
+	r := m.Report
+	if r.NewlyDenied == 0 && r.NewlyAllowed == 0 {
+		return "Nothing would change: the rules as edited answer every replayed request as today's do."
+	}
+	return fmt.Sprintf("Of %s requests, %s would be newly denied and %s newly allowed.", backtest.Count(r.Checks),
+		backtest.Count(r.NewlyDenied), backtest.Count(r.NewlyAllowed))
+}
+
+// share is a part of the checks, as in "1.3% of the requests".
+func (m *Replay) share(n float64) string {
+	return view.Percent(int64(n), int64(m.Report.Checks)) + " of the requests"
+}
+
+// changeRow is a row of a table of denials before and after.
+type changeRow struct {
+	Name, Note                               string
+	Before, After, NewlyDenied, NewlyAllowed float64
+}
+
+func ruleRows(r *backtest.Report) (out []changeRow) {
+	for _, c := range r.Rules {
+		out = append(out, changeRow{c.Rule, "", c.DeniedBefore, c.DeniedAfter, c.NewlyDenied, c.NewlyAllowed})
+	}
+	return out
+}
+
+func keyRows(r *backtest.Report) (out []changeRow) {
+	for _, c := range r.Keys {
+		out = append(out, changeRow{c.Key, c.Rule, c.DeniedBefore, c.DeniedAfter, c.NewlyDenied, c.NewlyAllowed})
+	}
+	return out
+}
+
+// usedWords says how many of the events were used, if not all.
+func usedWords(events, used int64) string {
+	if used == events {
+		return ""
+	}
+	return ", of which " + view.Count(used) + " were used"
+}
+
+// keyWords says how many keys have changes.
+func keyWords(r *backtest.Report) string {
+	text := view.Plural(int64(r.ChangedKeys), "key") + " with changes"
+	if r.MoreKeys {
+		text += ", and more"
+	}
+	return text
+}
