@@ -31,7 +31,7 @@ const (
 	maxKept  = 16
 	// A job works and rests by turns, for turn each, so that it takes at most half of one processor.
 	turn = 5 * time.Millisecond
-	// lookEvery is the number of events between two looks at the clock.
+	// lookEvery is the number of lines between two looks at the clock.
 	lookEvery = 16
 )
 
@@ -171,11 +171,11 @@ func (j *Jobs) do(ctx context.Context, jb *job, from int64, work Work) (result a
 }
 
 // pace returns the Each of a job: it lets everything else of the node go first, notes how far the job is, and ends it.
-func (j *Jobs) pace(ctx context.Context, jb *job) func(events, ts int64) bool {
-	rested := j.opt.Now()
-	return func(events, ts int64) bool {
+func (j *Jobs) pace(ctx context.Context, jb *job) func(lines, ts int64) bool {
+	rested, calls := j.opt.Now(), 0
+	return func(lines, ts int64) bool {
 		runtime.Gosched()
-		if events%lookEvery > 0 {
+		if calls++; calls%lookEvery > 0 {
 			return true
 		}
 		now := j.opt.Now()
@@ -190,7 +190,7 @@ func (j *Jobs) pace(ctx context.Context, jb *job) func(events, ts int64) bool {
 		}
 		j.mu.Lock()
 		defer j.mu.Unlock()
-		if jb.Events, jb.At = events, ts; jb.First == 0 {
+		if jb.Events, jb.At = lines, ts; jb.First == 0 {
 			jb.First = ts
 		}
 		if !jb.watched.IsZero() && now.Sub(jb.watched) >= unwatched {

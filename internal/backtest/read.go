@@ -65,6 +65,7 @@ type Log struct {
 	sequence int64
 	begun    bool
 	decoder  records.Decoder
+	more     func() bool // whether to read another line; nil for all
 
 	// Lines are the lines that were read, Corrupt those that are no events, Late the events that were replayed later than
 	// they happened because they came too late to be sorted.
@@ -126,7 +127,7 @@ func (l *Log) Next(ctx context.Context) (*Entry, error) {
 // advance reads the next event of a place.
 func (l *Log) advance(ctx context.Context, i int) error {
 	l.heads[i] = nil
-	for {
+	for l.more == nil || l.more() {
 		line, number, err := l.places[i].Next(ctx)
 		switch {
 		case errors.Is(err, io.EOF):
@@ -158,6 +159,7 @@ func (l *Log) advance(ctx context.Context, i int) error {
 			place: int64(i), sequence: l.sequence}
 		return nil
 	}
+	return nil
 }
 
 func (l *Log) problem(i int, line int64, text string) {

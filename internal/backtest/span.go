@@ -12,22 +12,26 @@ type Span struct {
 	Log *Log
 	// Events before From are skipped, and Until ends the reading, both in ms since the epoch; 0 for no bound.
 	From, Until int64
-	// Each is called before each event, also those that are skipped, with the number and the time of the last one. If it
-	// returns false, the reading ends there, and the result says that it was cut. It may be nil.
-	Each func(events, ts int64) (more bool)
+	// Each is called before each line, and for each request of a folded event, with the number of lines so far and the time of the last
+	// event. If it returns false, no more lines are read, and the result says that it was cut. It may be nil.
+	Each func(lines, ts int64) (more bool)
 }
 
 // read calls do for each event. cut is true if the log goes on.
 func (s *Span) read(ctx context.Context, do func(*Entry) error) (cut bool, err error) {
 	last := int64(0)
-	for n := int64(0); ; n++ {
-		if s.Each != nil && !s.Each(n, last) {
-			return true, ctx.Err()
+	more := func() bool {
+		if s.Each != nil && !s.Each(s.Log.Lines, last) {
+			cut = true
 		}
+		return !cut
+	}
+	s.Log.more = more
+	for {
 		e, err := s.Log.Next(ctx)
 		switch {
 		case errors.Is(err, io.EOF):
-			return false, nil
+			return cut, nil
 		case err != nil:
 			return false, err
 		case ctx.Err() != nil:
@@ -35,7 +39,10 @@ func (s *Span) read(ctx context.Context, do func(*Entry) error) (cut bool, err e
 		case s.Until > 0 && e.TS > s.Until:
 			return false, nil
 		}
-		if last = e.TS; e.TS < s.From {
+		if last = e.TS; !cut && e.repeat > 0 && !more() {
+			return true, nil // one event may stand for a million
+		}
+		if e.TS < s.From {
 			continue
 		}
 		if err := do(e); err != nil {

@@ -68,7 +68,11 @@ func (p *Pages) startReplay(v *kit.Visit) error {
 	r.ID = d.id
 	proposed, err := replaySet(set, r)
 	if err != nil {
-		return p.notSaved(v, d, err)
+		d.errs = toFormNames(d.form, kit.FieldsOf(err))
+		if len(d.errs) == 0 {
+			d.problem = "With this rule the rules in force do not compile: " + err.Error() + "."
+		}
+		return p.editor(v, http.StatusUnprocessableEntity, d)
 	}
 	from, ok := p.since(d.form.Get(rangeField))
 	if !ok {

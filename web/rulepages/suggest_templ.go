@@ -636,9 +636,9 @@ func candidateForm(m Suggest, window, limit int64) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		var templ_7745c5c3_Var26 string
-		templ_7745c5c3_Var26, templ_7745c5c3_Err = templ.JoinStringErrs("Make " + view.Count(limit) + " per " + view.Window(window) + " the candidate")
+		templ_7745c5c3_Var26, templ_7745c5c3_Err = templ.JoinStringErrs("Make candidate: " + view.Count(limit) + " per " + view.Window(window))
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `rulepages/suggest.templ`, Line: 144, Col: 116}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `rulepages/suggest.templ`, Line: 144, Col: 108}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var26))
 		if templ_7745c5c3_Err != nil {
