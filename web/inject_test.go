@@ -258,7 +258,7 @@ func (e *entry) store(t *testing.T, fields []string, payloads []batch) {
 			return false
 		}
 		harmless(t, class, b.Get(page.Header.Get("Location")))
-		form = e.again(t, b)
+		form = e.again(t, w, b)
 		return true
 	}
 	for n := range payloads {
@@ -281,16 +281,17 @@ func (e *entry) store(t *testing.T, fields []string, payloads []batch) {
 	admin := w.As(access.RoleAdmin)
 	for _, s := range webtest.Gallery() {
 		if s.Form == nil && s.Role != "" {
-			harmless(t, e.form.action+" on "+s.Name, admin.Get(s.Path))
+			harmless(t, e.form.action+" on "+s.Name, admin.Get(pathOf(w, &s)))
 		}
 	}
 }
 
 // again is what a browser sends after loading the form's page once more, for a
 // form carries the version that it was made for.
-func (e *entry) again(t *testing.T, b *webtest.Browser) url.Values {
+func (e *entry) again(t *testing.T, w *webtest.World, b *webtest.Browser) url.Values {
 	t.Helper()
-	for _, f := range formsOf(t, b.Get(e.shown.Path).Body, e.shown.Path) {
+	path := pathOf(w, &e.shown)
+	for _, f := range formsOf(t, b.Get(path).Body, path) {
 		for _, by := range f.pressed() {
 			if by.action == e.form.action && len(by.controls) == len(e.form.controls) {
 				return by.values()
@@ -298,4 +299,12 @@ func (e *entry) again(t *testing.T, b *webtest.Browser) url.Values {
 		}
 	}
 	return e.form.values()
+}
+
+// pathOf is the path of a page, for which a job may have to run first.
+func pathOf(w *webtest.World, s *webtest.Shown) string {
+	if strings.HasPrefix(s.Path, "$") {
+		return w.Fill(s.Path)
+	}
+	return s.Path
 }
