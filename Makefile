@@ -139,6 +139,19 @@ bench-records: deps ## measure what the decision log costs, and an outage of its
 	cd bench && $(GO) run ./load -only "decision log" -rounds 7 -seconds 4 -gogc ""
 	cd bench && $(GO) run ./load -outage 60s -gogc ""
 
+.PHONY: backtest-sample
+backtest-sample: ## make the decision log of docs/backtest.md anew
+	$(GO) test -count=1 -run '^TestSample$$' ./internal/backtest -write ../../docs/backtest/decisions.jsonl.gz
+
+# One line of the log is one request: 24 hours of a shop, of which nothing is sampled.
+.PHONY: measure-backtest
+measure-backtest: deps ## measure a backtest of a million events on one core, for docs/backtest.md (two minutes)
+	@dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; \
+	$(GO) test -count=1 -run '^TestSample$$' ./internal/backtest -write "$$dir/million.jsonl.gz" -requests 1010000 \
+	-hours 24 -rate 100; CGO_ENABLED=0 $(GO) build -o "$$dir/sluice" ./cmd/sluice; GOMAXPROCS=1 /usr/bin/time -v \
+	"$$dir/sluice" backtest --today docs/backtest/today.yaml --rules docs/backtest/proposed.yaml \
+	--log "$$dir/million.jsonl.gz"
+
 .PHONY: soak
 soak: deps ## break parts at random under load for MINUTES (default 5) and close the account
 	cd bench && $(GO) run ./soak -minutes $(MINUTES)

@@ -23,7 +23,9 @@ func TestReplays_TryAnEditOnWhatWasDecided(t *testing.T) {
 		t.Run(to, func(t *testing.T) {
 			cfg := recording(t, to)
 			cfg.Console = withConsole(t).Console
-			cfg.KafkaBrokers, cfg.KafkaTopic = broker.ListenAddrs(), "decisions"
+			if to == config.DecisionLogKafka {
+				cfg.KafkaBrokers, cfg.KafkaTopic = broker.ListenAddrs(), "decisions"
+			}
 			n := start(t, cfg)
 			p := newPerson(t, n)
 			link := welcomeLink.FindStringSubmatch(n.out.String())
