@@ -165,7 +165,7 @@ func TestLog_SkipsALineOf100MB(t *testing.T) {
 	if got := users(t, log); len(got) != 2 || log.Corrupt != 1 || log.Problems[0].Line != 2 {
 		t.Errorf("%v, %+v", got, log)
 	}
-	if kept := cap(lines.(*fileLines).long); kept > 2*maxLine { //nolint:errcheck,forcetypeassert // as made
+	if kept := cap(lines.(*fileLines).long); kept > 2*maxLine {
 		t.Errorf("%d bytes are kept", kept)
 	}
 }

@@ -185,7 +185,8 @@ func TestJobs_APanicFailsTheJob(t *testing.T) {
 		t.Fatal(err)
 	}
 	jobs.Wait()
-	if got := state(t, jobs, "edda", id); got.State != JobFailed || got.Err == nil || strings.Contains(got.Err.Error(), "bug") ||
+	if got := state(t, jobs, "edda", id); got.State != JobFailed || got.Err == nil ||
+		strings.Contains(got.Err.Error(), "bug") ||
 		!strings.Contains(logged.String(), "a bug") {
 		t.Errorf("%+v, log %s", got, logged)
 	}

@@ -122,8 +122,9 @@ func TestRun_CountsWhatEventsStandFor(t *testing.T) {
 	}
 	lone := check(noon+20, "43")
 	lone.Rate, lone.Drawn, lone.Allowed = 10, false, false
-	r = run1(t, Options{Span: Span{Log: logOf(t, text(append(events, lone)...))}, Proposed: compiled(t, fmt.Sprintf(perUser, 10)+
-		"  - {name: all, scope: global, algorithm: fixed_window, limit: 1, window_ms: 60000}\n")})
+	r = run1(t, Options{Span: Span{Log: logOf(t, text(append(events, lone)...))}, Proposed: compiled(t,
+		fmt.Sprintf(perUser, 10)+
+			"  - {name: all, scope: global, algorithm: fixed_window, limit: 1, window_ms: 60000}\n")})
 	if r.Checks != 120 || r.DeniedAfter != 20 {
 		t.Errorf("sampled: checks %v, denied %v", r.Checks, r.DeniedAfter)
 	}
@@ -216,7 +217,8 @@ func TestLog_ReadsATruncatedFileToWhereItHolds(t *testing.T) {
 	if err := z.Close(); err != nil {
 		t.Fatal(err)
 	}
-	r := run1(t, Options{Span: Span{Log: logOf(t, b.String()[:b.Len()/2])}, Proposed: compiled(t, fmt.Sprintf(perUser, 2))})
+	r := run1(t, Options{Span: Span{Log: logOf(t, b.String()[:b.Len()/2])},
+		Proposed: compiled(t, fmt.Sprintf(perUser, 2))})
 	if r.Replayed == 0 || r.Replayed >= 2000 || len(r.Log.Problems) != 1 ||
 		!strings.Contains(r.Log.Problems[0].Text, "what stands before it was read") {
 		t.Errorf("replayed %d, %+v", r.Replayed, r.Log)

@@ -58,8 +58,9 @@ func TestDecoder_ReadsWhatAppendWrites(t *testing.T) {
 
 // Whatever the bytes are, a Decoder says what encoding/json says.
 func FuzzDecoder(f *testing.F) {
-	e := Event{Schema: 1, TS: 5, Key: "user:42", Rate: 12.5, Facts: &Facts{User: "42", Attributes: map[string]string{"a": "b"},
-		Fields: map[string]int64{"n": 7}}, Limits: []Limit{{Key: "k", Direct: &Direct{Algorithm: "gcra", Limit: 5}}}}
+	e := Event{Schema: 1, TS: 5, Key: "user:42", Rate: 12.5,
+		Facts: &Facts{User: "42", Attributes: map[string]string{"a": "b"},
+			Fields: map[string]int64{"n": 7}}, Limits: []Limit{{Key: "k", Direct: &Direct{Algorithm: "gcra", Limit: 5}}}}
 	f.Add(e.Append(nil))
 	for _, line := range []string{`{}`, `null`, ` {"ts" : 1}`, `{"ts":1,"ts":2}`, `{"TS":1}`, `{"ts":01}`, `{"ts":1.5}`,
 		`{"ts":1e3}`, `{"ts":-0}`, `{"ts":-}`, `{"ts":99999999999999999999}`, `{"rate":00.5}`, `{"rate":.5}`, `{"rate":1.}`,

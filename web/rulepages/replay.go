@@ -94,8 +94,8 @@ func (p *Pages) startReplay(v *kit.Visit) error {
 	return v.SeeOther(jobLink(pathReplay, id))
 }
 
-// replaySet compiles the rules in force for a replay, with a rule in place of the one with its ID or, if that is 0, as a
-// new one; nil changes nothing. The figures of conditions are only of live requests.
+// replaySet compiles the rules in force for a replay, with a rule in place of the one with its ID or, if that is 0, as
+// a new one; nil changes nothing. The figures of conditions are only of live requests.
 func replaySet(set *rules.Set, edited *rules.Rule) (*rules.Set, error) {
 	src := rules.Source{Profiles: set.Profiles(), Version: set.Version()}
 	last := int64(0)
@@ -128,7 +128,8 @@ func notStarted(err error) string {
 	if errors.Is(err, backtest.ErrNoLog) {
 		return "This node keeps no decision log, so there is no traffic to replay."
 	}
-	return fmt.Sprintf("This node is reading its decision log for %d other people. Try again in a minute.", backtest.MaxJobs)
+	return fmt.Sprintf("This node is reading its decision log for %d other people. Try again in a minute.",
+		backtest.MaxJobs)
 }
 
 func jobLink(path, id string) string { return path + "?" + url.Values{jobParam: {id}}.Encode() }
@@ -247,14 +248,9 @@ func (m *Replay) arrange() {
 		return
 	}
 	m.Pictures = slices.Clone(m.Report.Demand)
-	slices.SortStableFunc(m.Pictures, func(a, b backtest.Demand) int { return rank(a.Rule == m.Name) - rank(b.Rule == m.Name) })
-}
-
-func rank(first bool) int {
-	if first {
-		return 0
-	}
-	return 1
+	slices.SortStableFunc(m.Pictures, func(a, b backtest.Demand) int {
+		return btoi(b.Rule == m.Name) - btoi(a.Rule == m.Name)
+	})
 }
 
 // applied reports whether the tried rule applied to a request that was replayed.

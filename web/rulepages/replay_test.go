@@ -21,7 +21,8 @@ func TestReplay_SaysWhatTheEditWouldChange(t *testing.T) {
 	w.Replays.Wait()
 	page := b.Get(path)
 	if page.Code != http.StatusOK || !page.Has("Try charges-per-user on recent traffic", "would be newly denied",
-		"user:47", "user:44", "First differences", "Of 5,538 checks, the log has those of 10% of the users: each counts as 10.",
+		"user:47", "user:44", "First differences",
+		"Of 5,538 checks, the log has those of 10% of the users: each counts as 10.",
 		"denials of entities that the sampling did not draw", "decisions.jsonl, line 1583", `class="demand-over"`) {
 		t.Fatalf("%d: %s", page.Code, page.Body)
 	}
@@ -29,7 +30,8 @@ func TestReplay_SaysWhatTheEditWouldChange(t *testing.T) {
 		MatchString(page.Body) {
 		t.Error("the picture has no text")
 	}
-	if r := w.Rules.Named("charges-per-user"); r.Limit != 100 || w.Changes > 0 || w.Sets.Load().Named(r.Name).Rule.Limit != 100 {
+	if r := w.Rules.Named("charges-per-user"); r.Limit != 100 || w.Changes > 0 ||
+		w.Sets.Load().Named(r.Name).Rule.Limit != 100 {
 		t.Errorf("the rule was changed: %d, %d changes", r.Limit, w.Changes)
 	}
 	if other := w.As(access.RoleEditor).Get(path); !other.Has("This node has no such result") || other.Has("user:47") {
@@ -57,8 +59,8 @@ func TestReplay_OfANewRuleAndOfADisabledOne(t *testing.T) {
 	if page = b.Get(page.Header.Get("Location")); !page.Has("Try new-one on recent traffic", "<code>new-one</code>") {
 		t.Errorf("%d: %s", page.Code, page.Body)
 	}
-	off := url.Values{"id": {"1"}, "name": {"charges-per-user"}, "method": {"POST"}, "route": {"/v1/charges"}, "scope": {"user"},
-		"limit": {"100"}, "window_ms": {"1"}, "window_ms.unit": {"minute"}, "replay.range": {"day"}, "fail_mode": {"open"}}
+	off := url.Values{"id": {"1"}, "name": {"charges-per-user"}, "method": {"POST"}, "route": {"/v1/charges"},
+		"scope": {"user"}, "limit": {"100"}, "window_ms": {"1"}, "window_ms.unit": {"minute"}, "replay.range": {"day"}, "fail_mode": {"open"}}
 	page = b.Post("/console/rules/replay", off)
 	w.Replays.Wait()
 	if page = b.Get(page.Header.Get("Location")); !page.Has("0 would be newly denied and 7,290 newly allowed",
@@ -71,7 +73,8 @@ func TestReplay_RefusesWhatItCannotTry(t *testing.T) {
 	w := webtest.Start(t, webtest.Full)
 	b := w.As(access.RoleEditor)
 	good := url.Values{"id": {"1"}, "version": {"1"}, "name": {"charges-per-user"}, "scope": {"user"}, "limit": {"60"},
-		"window_ms": {"1"}, "window_ms.unit": {"minute"}, "is_active": {"on"}, "replay.range": {"hour"}, "fail_mode": {"open"}}
+		"window_ms": {"1"}, "window_ms.unit": {"minute"}, "is_active": {"on"}, "replay.range": {"hour"},
+		"fail_mode": {"open"}}
 	for _, tt := range []struct{ field, value, want string }{
 		{"limit", "many", "must be"}, {"replay.range", "year", "must be hour, day or all"}, {"pool", "nowhere", "pool"},
 		{"name", "search-per-user", "search-per-user"},
@@ -107,7 +110,8 @@ func TestReplay_RefusesWhatItCannotTry(t *testing.T) {
 	}
 	webtest.NoLog(w)
 	b = w.As(access.RoleEditor)
-	if page := b.Post("/console/rules/replay", good); page.Code != http.StatusConflict || !page.Has("SLUICE_DECISION_LOG=file") {
+	if page := b.Post("/console/rules/replay", good); page.Code != http.StatusConflict ||
+		!page.Has("SLUICE_DECISION_LOG=file") {
 		t.Errorf("without a log: %d", page.Code)
 	}
 	if page := b.Get("/console/rules/1/suggest"); page.Code != http.StatusOK || !page.Has("SLUICE_DECISION_LOG=file") {
@@ -182,7 +186,8 @@ func TestSuggest_MakesACandidate(t *testing.T) {
 	if r := w.Rules.Named("charges-per-user"); *r.Candidate.Limit != 27 || *r.Candidate.WindowMS != 10_000 {
 		t.Errorf("candidate %+v", r.Candidate)
 	}
-	for _, form := range [][2]string{{"0", "1000"}, {"many", "1000"}, {"5", ""}, {"5", "-1"}, {"99999999999999999", "1000"}} {
+	for _, form := range [][2]string{{"0", "1000"}, {"many", "1000"}, {"5", ""}, {"5", "-1"},
+		{"99999999999999999", "1000"}} {
 		if page := candidate("3", form[0], form[1]); page.Code != http.StatusUnprocessableEntity ||
 			!page.Has("Nothing was saved") {
 			t.Errorf("%v: %d", form, page.Code)

@@ -107,7 +107,8 @@ func (p *Pages) startSuggest(v *kit.Visit, r rules.Rule) error {
 	counted.IsActive = true // also one that is disabled has requests
 	now, err := replaySet(set, &counted)
 	if err != nil {
-		return p.suggest(v, http.StatusUnprocessableEntity, r, form, nil, "The rules do not compile with this rule: "+err.Error())
+		return p.suggest(v, http.StatusUnprocessableEntity, r, form, nil,
+			"The rules do not compile with this rule: "+err.Error())
 	}
 	id, err := p.Replays.Start(v.SessionID(), from, &suggested{r.ID, form},
 		func(ctx context.Context, s backtest.Span) (any, error) {

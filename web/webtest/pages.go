@@ -32,7 +32,7 @@ type Shown struct {
 // Gallery lists every page in every relevant state. Add new pages here: the gallery, the screenshots and the checks of
 // web/browsertest use this list, and TestGallery_HasEveryPage fails if a page is missing.
 func Gallery() []Shown {
-	return slices.Concat(adminPages(), keptPages(), descriptorPages(), trafficPages(), incidentPages(), replayPages(), []Shown{
+	return slices.Concat(adminPages(), keptPages(), descriptorPages(), trafficPages(), incidentPages(), []Shown{
 		{Name: "sign-in", About: "Sign in", Path: "/console/sign-in"},
 		{Name: "sign-in-wrong", About: "Sign in, wrong password", Path: "/console/sign-in",
 			Form: url.Values{"name": {"ada"}, "password": {"guess"}}},
@@ -163,7 +163,7 @@ func Gallery() []Shown {
 			Prepare: BanSome},
 		{Name: "key-lookup", About: "Inspect a key", Role: access.RoleViewer, Path: "/console/keys"},
 		{Name: "missing", About: "404", Role: access.RoleViewer, Path: "/console/no-such-page"},
-	}, errorPages(), alertPages())
+	}, errorPages(), alertPages(), replayPages())
 }
 
 // Visit creates the world of a page and requests the page.

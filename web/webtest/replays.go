@@ -47,8 +47,8 @@ func NeverRead(w *World) {
 func SampleLog() string {
 	var b []byte
 	add := func(at time.Time, user string, drawn, allowed bool) {
-		e := records.Event{Schema: records.Schema, TS: at.UnixMilli(), Key: "user:" + user, Rule: "charges-per-user", Limit: 100,
-			Used: 1, Allowed: allowed, Weight: 1, Status: http.StatusOK, Op: "check", Face: "http", Node: "n1", Mode: "enforce",
+		e := records.Event{Schema: records.Schema, TS: at.UnixMilli(), Key: "user:" + user, Rule: "charges-per-user",
+			Limit: 100, Used: 1, Allowed: allowed, Weight: 1, Status: http.StatusOK, Op: "check", Face: "http", Node: "n1", Mode: "enforce",
 			Rate: 10, Drawn: drawn, Route: "/v1/charges", Method: http.MethodPost,
 			Facts: &records.Facts{Method: http.MethodPost, Route: "/v1/charges", User: user}}
 		b = append(e.Append(b), '\n')
@@ -85,7 +85,8 @@ func (b *Browser) Try(limit string) string {
 
 // Suggest starts to suggest limits of that rule, and returns the path of its page.
 func (b *Browser) Suggest() string {
-	return b.start("/console/rules/1/suggest", url.Values{"windows": {"10s, 1m"}, "headroom": {"1.2"}, "replay.range": {"day"}})
+	return b.start("/console/rules/1/suggest", url.Values{"windows": {"10s, 1m"}, "headroom": {"1.2"},
+		"replay.range": {"day"}})
 }
 
 // start returns path if the job does not start.
