@@ -101,10 +101,11 @@ type evaluation struct {
 // correctClock corrects times after this evaluation, which another node's clock left behind: nobody waits for them.
 func (e *evaluation) correctClock() {
 	now := e.Now.UnixMilli()
+	soon := now + time.Second.Milliseconds() // Since may be a little later than it was
 	for name, s := range e.states.subjects {
-		if s.ToldAt > now || s.Since > now {
+		if s.ToldAt > now || s.Since > soon {
 			s = e.edit(name)
-			s.ToldAt, s.Since = min(s.ToldAt, now), min(s.Since, now)
+			s.ToldAt, s.Since = min(s.ToldAt, now), min(s.Since, soon)
 		}
 	}
 	for name, b := range e.states.budgets {
@@ -195,11 +196,12 @@ func (e *evaluation) settle(name string, by *Sighting) {
 	switch {
 	case on && !s.On:
 		s = e.edit(name)
-		now := e.Now.UnixMilli()
+		before, now := s.Since, e.Now.UnixMilli()
 		s.On, s.Since = true, now
 		if by.At > 0 && by.At < now && now-by.At < keptCounted.Milliseconds() {
 			s.Since = by.At
 		}
+		s.Since = max(s.Since, before+1) // it is part of the id, and two changes may have one time
 		s.Data = dataOf(s, alerts.On, &by.Details)
 		if !e.quiet(s) {
 			e.tell(name, alerts.On)
