@@ -36,6 +36,9 @@ type Deliverer interface {
 const (
 	// evaluateEvery is how often alerts are evaluated.
 	evaluateEvery = time.Second
+	// compareEvery is how often the states are compared with those of the store, which may be another database since the
+	// last evaluation, as it was some time ago.
+	compareEvery = 5 * time.Second
 	// callTimeout bounds a call of the store, factsTimeout gathering the facts.
 	callTimeout  = 3 * time.Second
 	factsTimeout = 4 * time.Second
@@ -75,6 +78,8 @@ type Runner struct {
 	// evaluated is when an evaluation was last stored, ms since the epoch; 0 for never under this lease.
 	evaluated atomic.Int64
 	counts    runnerCounts
+	// compared is when the states were last read from the store.
+	compared time.Time
 	// saved are the states that this node stored last, nil once another node may have changed them.
 	saved *States
 }
@@ -225,19 +230,24 @@ func (r *Runner) evaluate(ctx context.Context, states **States) (err error) {
 		defer cancel()
 		return f(limited)
 	}
-	if *states == nil {
-		err := call(func(ctx context.Context) error {
-			stored, err := r.opt.Store.AlertStates(ctx)
-			if err == nil {
-				*states = LoadStates(stored, r.opt.Now())
-			}
+	if now := r.opt.Now(); *states == nil || now.Sub(r.compared) >= compareEvery {
+		r.compared = now
+		var stored []alerts.State
+		if err := call(func(ctx context.Context) error {
+			stored, err = r.opt.Store.AlertStates(ctx)
 			return err
-		})
-		if err != nil {
+		}); err != nil {
 			return err
 		}
-		if r.saved != nil {
-			(*states).adopt(r.saved)
+		database := LoadStates(stored, now)
+		switch {
+		case *states != nil:
+			(*states).compare(database)
+		case r.saved != nil:
+			database.adopt(r.saved)
+			fallthrough
+		default:
+			*states = database
 		}
 	}
 	limited, cancel := context.WithTimeout(ctx, factsTimeout)

@@ -295,38 +295,41 @@ func TestRunner_ALostAnswerTellsNothingTwice(t *testing.T) {
 	})
 }
 
-// The database comes back as it was before an alert was told: the node that told it does not do so again.
+// The database comes back as it was before an alert was told, after an outage or unnoticed: the node that told it does
+// not do so again, and stores again what it knows.
 func TestRunner_ADatabaseThatCameBackOlder(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := &desk{states: map[string]alerts.State{}}
-		a := open(d, "a")
-		defer a.stop()
-		for i := range int64(4) {
-			d.report(i+1, alerts.On, "user:"+string(rune('a'+i)))
-		}
-		d.mu.Lock()
-		old := slices.Clone(d.reports)
-		d.mu.Unlock()
-		pass(3 * time.Second)
-		if events, messages := d.told(); events != 4 || messages != 4 {
-			t.Fatalf("%d events, %d messages", events, messages)
-		}
-		d.is(true)
-		pass(30 * time.Second)
-		d.mu.Lock()
-		d.states, d.events, d.sent, d.reports = map[string]alerts.State{}, nil, nil, old
-		d.holder, d.until = "", time.Time{}
-		d.mu.Unlock()
-		d.is(false)
-		pass(5 * time.Second)
-		if events, messages := d.told(); events != 0 || messages != 0 {
-			t.Errorf("%d events and %d messages were told again", events, messages)
-		}
-		if d.mu.Lock(); len(d.states) < 4 || len(d.reports) != 0 {
-			t.Errorf("%d states, %d reports", len(d.states), len(d.reports))
-		}
-		d.mu.Unlock()
-	})
+	for _, outage := range []time.Duration{0, 30 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			d := &desk{states: map[string]alerts.State{}}
+			a := open(d, "a")
+			defer a.stop()
+			for i := range int64(4) {
+				d.report(i+1, alerts.On, "user:"+string(rune('a'+i)))
+			}
+			d.mu.Lock()
+			old := slices.Clone(d.reports)
+			d.mu.Unlock()
+			pass(3 * time.Second)
+			if events, messages := d.told(); events != 4 || messages != 4 {
+				t.Fatalf("%d events, %d messages", events, messages)
+			}
+			d.is(outage > 0)
+			pass(outage)
+			d.mu.Lock()
+			d.states, d.events, d.sent, d.reports = map[string]alerts.State{}, nil, nil, old
+			d.holder, d.until = "", time.Time{}
+			d.mu.Unlock()
+			d.is(false)
+			pass(2*compareEvery + time.Second)
+			if events, messages := d.told(); events != 0 || messages != 0 {
+				t.Errorf("%d events and %d messages were told again", events, messages)
+			}
+			if d.mu.Lock(); len(d.states) < 4 || len(d.reports) != 0 {
+				t.Errorf("after an outage of %s: %d states, %d reports", outage, len(d.states), len(d.reports))
+			}
+			d.mu.Unlock()
+		})
+	}
 }
 
 func TestBoard_KeepsWhatItKnew(t *testing.T) {

@@ -139,6 +139,22 @@ func (st *States) adopt(newer *States) {
 	}
 }
 
+// compare notes what the database does not have in this form, although it was stored there. The next evaluation stores it
+// again.
+func (st *States) compare(database *States) {
+	st.unsaved = map[string]bool{}
+	for name, s := range st.subjects {
+		if has := database.subjects[name]; has == nil || has.Changed < s.Changed {
+			st.unsaved[name] = true
+		}
+	}
+	for name, b := range st.budgets {
+		if has := database.budgets[name]; has == nil || has.Changed < b.Changed {
+			st.unsaved[name] = true
+		}
+	}
+}
+
 // clone is a copy to which an evaluation may add. What it contains is shared.
 func (st *States) clone() *States {
 	out := &States{subjects: maps.Clone(st.subjects), budgets: maps.Clone(st.budgets), ofKind: maps.Clone(st.ofKind)}
