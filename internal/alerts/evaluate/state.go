@@ -139,8 +139,8 @@ func (st *States) adopt(newer *States) {
 	}
 }
 
-// compare notes what the database does not have in this form, although it was stored there. The next evaluation stores it
-// again.
+// compare notes what the database does not have in this form, although it was stored there. The next evaluation stores
+// it again.
 func (st *States) compare(database *States) {
 	st.unsaved = map[string]bool{}
 	for name, s := range st.subjects {
