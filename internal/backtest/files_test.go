@@ -102,7 +102,8 @@ func TestOpenFiles_ReadsADirectory(t *testing.T) {
 }
 
 func TestOpenFiles_LeavesOutWhatIsOlder(t *testing.T) {
-	dir := put(t, map[string]string{"decisions-0.jsonl": text(check(noon, "old")), "decisions.jsonl": text(check(noon, "new"))})
+	dir := put(t, map[string]string{"decisions-0.jsonl": text(check(noon, "old")),
+		"decisions.jsonl": text(check(noon, "new"))})
 	old := time.UnixMilli(noon).Add(-2 * modified)
 	if err := os.Chtimes(filepath.Join(dir, "decisions-0.jsonl"), old, old); err != nil {
 		t.Fatal(err)
@@ -119,7 +120,8 @@ func TestOpenFiles_RefusesWhatHasNoLog(t *testing.T) {
 	if _, _, err := OpenFiles([]string{put(t, map[string]string{"notes.txt": ""})}, 0); !errors.Is(err, ErrNoFiles) {
 		t.Errorf("error %v", err)
 	}
-	if _, _, err := OpenFiles([]string{filepath.Join(t.TempDir(), "decisions.jsonl")}, 0); !errors.Is(err, os.ErrNotExist) {
+	if _, _, err := OpenFiles([]string{filepath.Join(t.TempDir(), "decisions.jsonl")}, 0); !errors.Is(err,
+		os.ErrNotExist) {
 		t.Errorf("error %v", err)
 	}
 	many := map[string]string{}

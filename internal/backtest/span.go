@@ -13,7 +13,8 @@ type Span struct {
 	// Events before From are skipped, and Until ends the reading, both in ms since the epoch; 0 for no bound.
 	From, Until int64
 	// Each is called before each line, and for each request of a folded event, with the number of lines so far and the
-	// time of the last event. If it returns false, no more lines are read, and the result says that it was cut. It may be nil.
+	// time of the last event. If it returns false, no more lines are read, and the result says that it was cut. It may be
+	// nil.
 	Each func(lines, ts int64) (more bool)
 }
 

@@ -60,7 +60,8 @@ func TestReplay_OfANewRuleAndOfADisabledOne(t *testing.T) {
 		t.Errorf("%d: %s", page.Code, page.Body)
 	}
 	off := url.Values{"id": {"1"}, "name": {"charges-per-user"}, "method": {"POST"}, "route": {"/v1/charges"},
-		"scope": {"user"}, "limit": {"100"}, "window_ms": {"1"}, "window_ms.unit": {"minute"}, "replay.range": {"day"}, "fail_mode": {"open"}}
+		"scope": {"user"}, "limit": {"100"}, "window_ms": {"1"}, "window_ms.unit": {"minute"},
+		"replay.range": {"day"}, "fail_mode": {"open"}}
 	page = b.Post("/console/rules/replay", off)
 	w.Replays.Wait()
 	if page = b.Get(page.Header.Get("Location")); !page.Has("0 would be newly denied and 7,290 newly allowed",

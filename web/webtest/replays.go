@@ -48,7 +48,8 @@ func SampleLog() string {
 	var b []byte
 	add := func(at time.Time, user string, drawn, allowed bool) {
 		e := records.Event{Schema: records.Schema, TS: at.UnixMilli(), Key: "user:" + user, Rule: "charges-per-user",
-			Limit: 100, Used: 1, Allowed: allowed, Weight: 1, Status: http.StatusOK, Op: "check", Face: "http", Node: "n1", Mode: "enforce",
+			Limit: 100, Used: 1, Allowed: allowed, Weight: 1, Status: http.StatusOK, Op: "check", Face: "http",
+			Node: "n1", Mode: "enforce",
 			Rate: 10, Drawn: drawn, Route: "/v1/charges", Method: http.MethodPost,
 			Facts: &records.Facts{Method: http.MethodPost, Route: "/v1/charges", User: user}}
 		b = append(e.Append(b), '\n')
