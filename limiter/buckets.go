@@ -1,5 +1,10 @@
 package limiter
 
+import (
+	"cmp"
+	"slices"
+)
+
 // bucketsKernel counts units in n sub-windows of W/n ms and lets the oldest
 // fade linearly. Sub-window k covers the times t with k*W <= t*n < (k+1)*W, so
 // W need not be a multiple of n. At time t in sub-window k the level is
@@ -113,6 +118,18 @@ func (k bucketsKernel) spend(l Limit, s *State, now, w int64, _ string) int64 {
 	}
 	s.At = v.t
 	return v.t
+}
+
+// backdate books w in the sub-window of an earlier time.
+func (k bucketsKernel) backdate(l Limit, s *State, earlier, now, w int64) {
+	v, j := k.view(l, s, now), k.index(l, earlier)
+	s.Scale, s.Prev, s.At = l.Window, l.Buckets, v.t
+	s.dropOlder(v.k - l.Buckets - 1)
+	i, found := slices.BinarySearchFunc(s.Entries, j, func(e Entry, j int64) int { return cmp.Compare(e.At, j) })
+	if !found {
+		s.Entries = slices.Insert(s.Entries, i, Entry{At: j})
+	}
+	s.Entries[i].Weight = addExact(s.Entries[i].Weight, w)
 }
 
 func (k bucketsKernel) refund(l Limit, s *State, now int64, c Charged) (int64, bool) {

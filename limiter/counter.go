@@ -58,6 +58,12 @@ func (k counterKernel) spend(l Limit, s *State, now, w int64, _ string) int64 {
 	return s.At
 }
 
+// backdate books w in the window before that of now.
+func (k counterKernel) backdate(l Limit, s *State, now, w int64) {
+	cur, prev, start, e := k.window(l, s, now)
+	s.Used, s.Prev, s.At = cur, addExact(prev, w), start+e
+}
+
 func (k counterKernel) refund(l Limit, s *State, now int64, c Charged) (int64, bool) {
 	cur, prev, start, e := k.window(l, s, now)
 	var give int64

@@ -37,9 +37,14 @@ const (
 	// Without such a record Allowed is false and nothing changes. Slots, asks that
 	// look and limits that are not in the record do not change.
 	OpSettle
+	// OpApply books in the one ask's bucket, which spans regions, what the region named by
+	// ID spent in it: Request.Sums, of which only the difference to those applied before
+	// counts; see Apply. Replayed says that they told nothing new. Allowed is false if they
+	// contradict those before (Shrunk); then nothing changed.
+	OpApply
 )
 
-var opNames = [...]string{"take", "peek", "charge", "refund", "reset", "release", "renew", "settle"}
+var opNames = [...]string{"take", "peek", "charge", "refund", "reset", "release", "renew", "settle", "apply"}
 
 // String returns the lower-case word of the glossary.
 func (o Op) String() string {
@@ -63,6 +68,9 @@ type Ask struct {
 	// the others are taken all or nothing. If it denies, all are denied. Other
 	// operations ignore it.
 	Look bool
+	// Spans: the limit spans regions. The bucket keeps Sums of what is spent in it, for
+	// other regions to apply. Only where Traits.Spans.
+	Spans bool
 	// Hot says how this bucket may be served while it is hot. Stores that keep
 	// buckets ignore it; see package nearstore.
 	Hot HotMode
@@ -100,6 +108,8 @@ type Request struct {
 	// that it can be settled or refunded until then. In ms, 0 to RecordKeepMax; 0
 	// leaves it to RecordTTL.
 	Keep int64
+	// Sums are those of OpApply, not changed by it.
+	Sums *Sums
 	// Asks are 1 to MaxLimits limits with distinct keys.
 	Asks []Ask
 }
@@ -200,7 +210,7 @@ func (r *Request) Check() error {
 	if len(r.Asks) == 0 || len(r.Asks) > MaxLimits {
 		return fmt.Errorf("%w: a request must have 1 to %d limits, not %d", ErrInvalid, MaxLimits, len(r.Asks))
 	}
-	if r.Op > OpSettle {
+	if r.Op > OpApply {
 		return fmt.Errorf("%w: unknown operation %s", ErrInvalid, r.Op)
 	}
 	if len(r.ID) > 64 {
@@ -227,12 +237,31 @@ func (r *Request) Check() error {
 			return fmt.Errorf("%w: concurrency needs an id for the slot", ErrInvalid)
 		case !slots && (r.Op == OpRelease || r.Op == OpRenew):
 			return fmt.Errorf("%w: %s applies to concurrency only", ErrInvalid, r.Op)
+		case a.Spans && !a.Limit.Algorithm.Traits().Spans():
+			return fmt.Errorf("%w: %s cannot span regions", ErrInvalid, a.Limit.Algorithm)
 		}
+	}
+	if r.Op == OpApply {
+		return r.checkApply()
 	}
 	if len(r.Asks) == 1 {
 		return nil
 	}
 	return r.checkKeys()
+}
+
+// checkApply returns the first problem of an OpApply.
+func (r *Request) checkApply() error {
+	switch {
+	case len(r.Asks) != 1 || !r.Asks[0].Spans:
+		return fmt.Errorf("%w: %s needs one limit, and that it spans regions", ErrInvalid, r.Op)
+	case r.ID == "" || r.Sums == nil:
+		return fmt.Errorf("%w: %s needs a region and its sums", ErrInvalid, r.Op)
+	}
+	if err := r.Sums.Check(); err != nil {
+		return fmt.Errorf("%w: sums: %w", ErrInvalid, err)
+	}
+	return nil
 }
 
 // fewAsks is the number of keys up to which they are compared pairwise.

@@ -17,7 +17,7 @@ const (
 	keepWithClock int64 = 60_000
 )
 
-// doOne decides a request with one limit and no record, without allocating.
+// doOne decides a request with one limit of one region and no record, without allocating.
 func (s *Store) doOne(req *limiter.Request, res *limiter.Result) {
 	a := &req.Asks[0]
 	hash := s.hash(a.Key)
@@ -28,7 +28,7 @@ func (s *Store) doOne(req *limiter.Request, res *limiter.Result) {
 	res.Limits = append(res.Limits[:0], limiter.Decision{})
 	res.Replayed, res.At = false, at.now
 	old := sh.load(hash, a, &sh.scratch)
-	decideAll(req, nil, sh.states[:], at.now, sh.changed[:], sh.charged[:], res)
+	decideAll(req, nil, sh.states[:], sh.noSums[:], at.now, sh.changed[:], sh.charged[:], res)
 	s.store(sh, hash, a, old, req.Op, &sh.scratch, sh.changed[0], at)
 	sh.scratch.Entries = nil
 }
@@ -54,7 +54,7 @@ func (sh *shard) load(hash uint64, a *limiter.Ask, st *limiter.State) *bucketSlo
 func (s *Store) store(
 	sh *shard, hash uint64, a *limiter.Ask, old *bucketSlot, op limiter.Op, st *limiter.State, changed bool, at instant,
 ) {
-	if op == limiter.OpReset {
+	if op == limiter.OpReset || op == limiter.OpApply && changed && !st.Exists {
 		if old != nil {
 			sh.buckets.remove(hash, newBucketKey(a.Key))
 			s.keys.Add(-1)
@@ -104,14 +104,21 @@ func (s *Store) recordDeadline(keep int64, at instant) int64 {
 
 // decideAll runs the operation on the loaded states and fills res.Allowed and
 // res.Limits, which already has its length. rec is the record of a refund
-// or settlement, nil if there is none.
+// or settlement, nil if there is none. sums has nil for an ask that does not span
+// regions.
 func decideAll(
-	req *limiter.Request, rec *record, states []*limiter.State, now int64,
+	req *limiter.Request, rec *record, states []*limiter.State, sums []*regional, now int64,
 	changed []bool, charged []limiter.Charged, res *limiter.Result,
 ) {
 	switch req.Op {
 	case limiter.OpTake, limiter.OpPeek, limiter.OpCharge:
 		res.Allowed = limiter.Decide(req.Op, req.Asks, ownID(req), states, now, changed, res.Limits, charged)
+		for i := range sums {
+			sums[i].spend(req.Asks[i].Limit, states[i], now, charged[i])
+		}
+		return
+	case limiter.OpApply:
+		changed[0] = sums[0].apply(req, states[0], now, res)
 		return
 	}
 	res.Allowed = true
@@ -121,18 +128,19 @@ func decideAll(
 		switch {
 		case req.Op == limiter.OpReset:
 			*states[i] = limiter.State{}
+			sums[i].reset(now)
 			*d, changed[i] = limiter.RefundNow(a.Limit, states[i], now, 0)
 		case req.Op == limiter.OpSettle:
-			*d, changed[i] = rec.settle(a, states[i], now)
+			*d, changed[i] = rec.settle(a, states[i], sums[i], now)
 		case req.Op == limiter.OpRenew:
 			*d, changed[i] = limiter.Renew(a.Limit, states[i], now, ownID(req))
 		case req.Op == limiter.OpRelease, req.ID != "" && a.Limit.Algorithm.Traits().Slots:
 			rec.refund(a.Key)
 			*d, changed[i] = limiter.Release(a.Limit, states[i], now, req.ID)
 		case req.ID != "":
-			*d, changed[i] = limiter.Refund(a.Limit, states[i], now, rec.refund(a.Key))
+			*d, changed[i] = sums[i].refund(a.Limit, states[i], now, rec.refund(a.Key))
 		default:
-			*d, changed[i] = limiter.RefundNow(a.Limit, states[i], now, a.Weight)
+			*d, changed[i] = sums[i].refundNow(a.Limit, states[i], now, a.Weight)
 		}
 		res.Allowed = res.Allowed && d.Allowed
 	}
@@ -152,6 +160,7 @@ func ownID(req *limiter.Request) string {
 type work struct {
 	values  []limiter.State
 	states  []*limiter.State
+	sums    []*regional
 	changed []bool
 	charged []limiter.Charged
 	hashes  []uint64
@@ -165,7 +174,7 @@ func newWork(n int) *work {
 	if !ok || len(w.values) < n {
 		w = &work{
 			values: make([]limiter.State, n), states: make([]*limiter.State, n),
-			changed: make([]bool, n),
+			sums: make([]*regional, n), changed: make([]bool, n),
 			charged: make([]limiter.Charged, n), hashes: make([]uint64, n), order: make([]int, 0, n),
 		}
 		for i := range w.values {
@@ -177,6 +186,7 @@ func newWork(n int) *work {
 
 func (w *work) free() {
 	clear(w.values)
+	clear(w.sums)
 	workPool.Put(w)
 }
 
@@ -201,15 +211,18 @@ func (s *Store) doMany(req *limiter.Request, res *limiter.Result, w *work, rec *
 	for i := range req.Asks {
 		res.Limits = append(res.Limits, limiter.Decision{})
 		w.changed[i], w.charged[i] = false, limiter.Charged{}
-		s.shards[shardOf(w.hashes[i])].load(w.hashes[i], &req.Asks[i], &w.values[i])
+		sh := &s.shards[shardOf(w.hashes[i])]
+		sh.load(w.hashes[i], &req.Asks[i], &w.values[i])
+		w.sums[i] = sh.loadSums(w.hashes[i], &req.Asks[i])
 	}
 	res.Replayed, res.At = false, at.now
-	decideAll(req, rec, w.states[:n], at.now, w.changed[:n], w.charged[:n], res)
+	decideAll(req, rec, w.states[:n], w.sums[:n], at.now, w.changed[:n], w.charged[:n], res)
 	for i := range req.Asks {
 		a := &req.Asks[i]
 		sh := &s.shards[shardOf(w.hashes[i])]
 		// Search again: storing another key may have moved it.
 		s.store(sh, w.hashes[i], a, sh.buckets.find(w.hashes[i], newBucketKey(a.Key)), req.Op, &w.values[i], w.changed[i], at)
+		s.storeSums(sh, w.hashes[i], a, w.sums[i], at)
 		if w.charged[i].Weight > 0 {
 			needed = max(needed, limiter.Expires(a.Limit, &w.values[i])-at.now)
 		}

@@ -64,7 +64,7 @@ func (r *record) refund(key limiter.Key) limiter.Charged {
 
 // settle changes the charge at a.Key to a.Weight, or returns the decision of the
 // first time. The receiver may be nil: then there is nothing to settle.
-func (r *record) settle(a *limiter.Ask, s *limiter.State, now int64) (d limiter.Decision, changed bool) {
+func (r *record) settle(a *limiter.Ask, s *limiter.State, sums *regional, now int64) (d limiter.Decision, changed bool) {
 	i := -1
 	if r != nil {
 		i = slices.Index(r.keys, a.Key)
@@ -81,7 +81,7 @@ func (r *record) settle(a *limiter.Ask, s *limiter.State, now int64) (d limiter.
 	case i < 0 || a.Look || a.Limit.Algorithm.Traits().Slots:
 		return limiter.RefundNow(a.Limit, s, now, 0)
 	}
-	d, changed = limiter.Settle(a.Limit, s, now, r.charged[i], a.Weight)
+	d, changed = sums.settle(a.Limit, s, now, r.charged[i], a.Weight)
 	r.charged[i].Weight = min(r.charged[i].Weight, a.Weight)
 	return d, changed
 }

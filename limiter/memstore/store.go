@@ -56,6 +56,7 @@ type Store struct {
 	closed                                 atomic.Bool
 	// buffer is reused by snapshots, nil during one.
 	buffer atomic.Pointer[[]byte]
+	leases leases
 
 	stop    chan struct{}
 	stopped chan struct{}
@@ -69,11 +70,15 @@ var _ limiter.Store = (*Store)(nil)
 type shard struct {
 	mu      sync.Mutex
 	buckets table[bucketKey, limiter.State]
+	sums    table[bucketKey, *regional]
+	// changedSums are the buckets whose sums were not exported since they changed.
+	changedSums []bucketKey
 
 	scratch limiter.State
 	states  [1]*limiter.State
 	changed [1]bool
 	charged [1]limiter.Charged
+	noSums  [1]*regional
 }
 
 // New returns an empty store and starts its sweeper.
@@ -192,7 +197,7 @@ func (s *Store) Do(ctx context.Context, req *limiter.Request, res *limiter.Resul
 	switch {
 	case usesRecord(req):
 		s.doRecorded(req, res)
-	case len(req.Asks) == 1:
+	case len(req.Asks) == 1 && !req.Asks[0].Spans:
 		s.doOne(req, res)
 	default:
 		w := newWork(len(req.Asks))

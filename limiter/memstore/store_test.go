@@ -196,3 +196,11 @@ func TestStore_ClosedRefusesButCanBeSaved(t *testing.T) {
 		t.Errorf("remaining %d after save and load, want 3", d.Remaining)
 	}
 }
+
+func TestStore_RegionsConform(t *testing.T) {
+	storetest.Regions(t, storetest.RegionHarness{New: func(t *testing.T, clock func() int64) limiter.Exporter {
+		s := memstore.New(memstore.Options{Clock: clock})
+		t.Cleanup(func() { _ = s.Close() })
+		return s
+	}})
+}

@@ -37,6 +37,9 @@ func (s *Store) sweepShard(i int) {
 		s.keys.Add(int64(-dropped))
 	}
 	for done := false; !done; {
+		done = s.sweepSums(i)
+	}
+	for done := false; !done; {
 		done = s.sweepRecords(i)
 	}
 }
@@ -46,6 +49,14 @@ func (s *Store) sweepBuckets(i int) (dropped int, done bool) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	return sh.buckets.sweep(s.mono(), sweepStep, nil)
+}
+
+func (s *Store) sweepSums(i int) (done bool) {
+	sh := &s.shards[i]
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	_, done = sh.sums.sweep(s.mono(), sweepStep, nil)
+	return done
 }
 
 func (s *Store) sweepRecords(i int) (done bool) {

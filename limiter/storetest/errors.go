@@ -36,6 +36,9 @@ func malformed(t *testing.T, h Harness) {
 		many[i] = limiter.Ask{Key: who.key(i, threeADay.Algorithm), Limit: threeADay, Weight: 1}
 	}
 	lease := who.asks(1, twoAtOnce)
+	spans := with(func(a *limiter.Ask) { a.Key, a.Spans = "{x}|1|fw", true })
+	queue := who.asks(1, limiter.Limit{Algorithm: limiter.LeakyQueue, Count: 1, Window: 1000, Burst: 1})
+	queue[0].Spans = true
 	tests := map[string]limiter.Request{
 		"no limits":            {},
 		"too many limits":      {Asks: many},
@@ -50,7 +53,13 @@ func malformed(t *testing.T, h Harness) {
 		"settle without id":    {Op: limiter.OpSettle, Asks: who.asks(1, threeADay)},
 		"kept too long":        {ID: "a", Keep: limiter.RecordKeepMax + 1, Asks: who.asks(1, threeADay)},
 		"kept negatively":      {ID: "a", Keep: -1, Asks: who.asks(1, threeADay)},
-		"unknown operation":    {Op: limiter.OpSettle + 1, ID: "a", Asks: who.asks(1, threeADay)},
+		"unknown operation":    {Op: limiter.OpApply + 1, ID: "a", Asks: who.asks(1, threeADay)},
+		"queue of regions":     {Asks: queue},
+		"apply to one region":  {Op: limiter.OpApply, ID: "eu", Asks: []limiter.Ask{good}, Sums: &limiter.Sums{}},
+		"apply of two limits":  {Op: limiter.OpApply, ID: "eu", Asks: spans, Sums: &limiter.Sums{}},
+		"apply of no sums":     {Op: limiter.OpApply, ID: "eu", Asks: spans[1:]},
+		"apply of no region":   {Op: limiter.OpApply, Asks: spans[1:], Sums: &limiter.Sums{}},
+		"apply of bad sums":    {Op: limiter.OpApply, ID: "eu", Asks: spans[1:], Sums: &limiter.Sums{Given: 1}},
 	}
 	for name, req := range tests {
 		t.Run(name, func(t *testing.T) {

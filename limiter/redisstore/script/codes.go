@@ -12,11 +12,11 @@ import (
 // Operations that only parts of a request that spans slots know.
 const (
 	// OpUndo reverts what a part has booked, exactly.
-	OpUndo = limiter.OpSettle + 1
+	OpUndo = limiter.OpApply + 1
 	// OpCommit takes, or confirms a stored answer so that nobody undoes it.
-	OpCommit = limiter.OpSettle + 2
+	OpCommit = limiter.OpApply + 2
 	// OpCount lets bans, the only asks of such a request, count one denial each.
-	OpCount = limiter.OpSettle + 3
+	OpCount = limiter.OpApply + 3
 )
 
 // operations names the codes of operations, which are those of limiter.Op.
@@ -29,6 +29,7 @@ var operations = [...]string{
 	limiter.OpRelease: "RELEASE",
 	limiter.OpRenew:   "RENEW",
 	limiter.OpSettle:  "SETTLE",
+	limiter.OpApply:   "APPLY",
 	OpUndo:            "UNDO",
 	OpCommit:          "COMMIT",
 	OpCount:           "COUNT",

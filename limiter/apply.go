@@ -1,0 +1,166 @@
+package limiter
+
+import "slices"
+
+// Heard is what was applied to one bucket from other regions, the latest from each.
+type Heard []HeardFrom
+
+// HeardFrom is a region and its sums.
+type HeardFrom struct {
+	Region string
+	Sums   Sums
+}
+
+// of returns the sums of a region, which it adds if there are none.
+func (h *Heard) of(region string) *Sums {
+	i := slices.IndexFunc(*h, func(f HeardFrom) bool { return f.Region == region })
+	if i < 0 {
+		i = len(*h)
+		*h = append(*h, HeardFrom{Region: region})
+	}
+	return &(*h)[i].Sums
+}
+
+// Outcome says what became of sums that a region received. The zero value is Applied.
+type Outcome uint8
+
+const (
+	// Applied: they told something new.
+	Applied Outcome = iota
+	// Repeated: they are no newer than what was applied before: a repetition, a late message, or one of an
+	// incarnation that is over.
+	Repeated
+	// Shrunk: one of the two sums has grown and the other has shrunk, which no region that works does.
+	// Nothing changed.
+	Shrunk
+)
+
+// Apply books in the bucket s what another region spent since the sums that were last applied from it,
+// and remembers m in heard, at time now (ms). own are this region's own sums. It returns whether any of
+// them changed.
+//
+// Sums may be lost, repeated and reordered: in the end every region has the sum of what all have spent. A
+// unit counts in the window in which it was spent, by the clock of the region that spent it: units of a
+// window that is over are dropped, or counted in the previous window where that still counts. A bucket that
+// drains and a log book them at now; units that are two windows old (or times in which the bucket drains)
+// have ceased to count. If the clock of the other region is ahead, the bucket moves on to its window.
+//
+// A later Reset in m empties the bucket of everything that was born before it.
+func Apply(l Limit, s *State, own *Sums, heard *Heard, region string, m *Sums, now int64) (Outcome, bool) {
+	changed := s.Exists && l.Algorithm.Traits().kernel.rebase(l, s, now)
+	if m.Reset > own.Reset {
+		rebuild(l, s, own, heard, m.Reset, now)
+		changed = true
+	}
+	last := heard.of(region)
+	switch {
+	case m.Born < own.Reset, m.Born < last.Born:
+		return Repeated, changed
+	case m.Born > last.Born:
+		*last = Sums{Born: m.Born}
+	}
+	switch {
+	case m.Taken <= last.Taken && m.Given <= last.Given:
+		return Repeated, changed
+	case m.Taken < last.Taken, m.Given < last.Given:
+		return Shrunk, changed
+	}
+	bookWindows(l, s, m, last, now)
+	windows := append(last.Windows[:0], m.Windows...)
+	*last = *m
+	last.Windows = windows
+	return Applied, true
+}
+
+// rebuild makes void what was born before reset: it empties the bucket and books again what counts.
+func rebuild(l Limit, s *State, own *Sums, heard *Heard, reset, now int64) {
+	*s = State{}
+	if own.Born > 0 && own.Born < reset {
+		*own = Sums{Born: max(now, reset, own.Born+1)}
+	}
+	own.Reset = reset
+	bookWindows(l, s, own, &Sums{}, now)
+	*heard = slices.DeleteFunc(*heard, func(f HeardFrom) bool { return f.Sums.Born < reset })
+	for i := range *heard {
+		bookWindows(l, s, &(*heard)[i].Sums, &Sums{}, now)
+	}
+}
+
+// bookWindows books the difference between two sums of a region, the oldest window first.
+func bookWindows(l Limit, s *State, m, last *Sums, now int64) {
+	for _, w := range slices.Backward(m.Windows) {
+		units := w.Units
+		if i := slices.IndexFunc(last.Windows, func(o WindowUnits) bool { return o.Number == w.Number }); i >= 0 {
+			units -= last.Windows[i].Units
+		}
+		if units != 0 {
+			book(l, s, m.Shape, w.Number, units, now)
+		}
+	}
+}
+
+// book books units that were spent in a window elsewhere, or takes them back if they are negative.
+func book(l Limit, s *State, shape, number, units, now int64) {
+	g := gridOf(l)
+	if g.firstHit && shape == g.shape() {
+		bookFirstHit(l, s, number, units, now)
+		return
+	}
+	at := now
+	if g.dated && s.Exists {
+		at = max(now, s.At)
+	}
+	ahead := number - g.number(at)
+	switch {
+	case shape != g.shape(), ahead > g.parts: // another limit, or clocks too far apart
+		bookAt(l, s, now, units)
+	case ahead <= -g.kept: // it no longer counts
+	case !g.dated:
+		bookAt(l, s, now, units)
+	case ahead < 0:
+		bookEarlier(l, s, g.start(number), at, units)
+	case ahead == 0:
+		bookAt(l, s, at, units)
+	default:
+		bookAt(l, s, g.start(number), units)
+	}
+}
+
+// bookFirstHit books units of the window that began at start elsewhere. They count in the window that is open
+// here; if there is none, theirs is opened.
+func bookFirstHit(l Limit, s *State, start, units, now int64) {
+	at := max(now, start)
+	switch {
+	case start-now > l.Window: // clocks too far apart
+		at = now
+	case at-start >= l.Window: // it is over
+		return
+	case units > 0 && (!s.Exists || at-s.At >= l.Window):
+		*s = State{Exists: true, At: start}
+	}
+	bookAt(l, s, at, units)
+}
+
+// bookAt books units at a time, or takes back those that were spent last.
+func bookAt(l Limit, s *State, at, units int64) {
+	if units > 0 {
+		l.Algorithm.Traits().kernel.spend(l, s, at, units, "")
+		s.Exists = true
+		return
+	}
+	RefundNow(l, s, at, -units)
+}
+
+// bookEarlier books units of a window that is over and still counts, at time now.
+func bookEarlier(l Limit, s *State, start, now, units int64) {
+	switch {
+	case units < 0:
+		l.Algorithm.Traits().kernel.refund(l, s, now, Charged{At: start, Weight: -units})
+		return
+	case l.Algorithm.Traits().Setting == SettingBuckets:
+		bucketsKernel{}.backdate(l, s, start, now, units)
+	default:
+		counterKernel{}.backdate(l, s, now, units)
+	}
+	s.Exists = true
+}

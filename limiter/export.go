@@ -1,0 +1,26 @@
+package limiter
+
+import (
+	"context"
+	"time"
+)
+
+// Exported is the sums of one bucket, as they were when they were exported.
+type Exported struct {
+	Key  Key
+	Sums Sums
+	// Lease names the export, for Confirm.
+	Lease int64
+}
+
+// Exporter is a Store that keeps the sums of asks that span regions, and hands them out. It is safe for
+// concurrent use.
+type Exporter interface {
+	Store
+	// Export returns the sums of up to most buckets that have changed since they were last exported. Until
+	// Confirm they are leased: after lease without it they are exported again, by whoever asks next. So
+	// what a caller had and lost, because it died or because no region could be reached, is not lost.
+	Export(ctx context.Context, most int, lease time.Duration) ([]Exported, error)
+	// Confirm says that every region has what was exported, as far as it ever needs to.
+	Confirm(ctx context.Context, sums []Exported) error
+}

@@ -1,0 +1,198 @@
+package memstore
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"sluice/limiter"
+)
+
+var _ limiter.Exporter = (*Store)(nil)
+
+// regional is what is kept beside a bucket that spans regions. The lock of the bucket's shard guards it.
+type regional struct {
+	own   limiter.Sums
+	heard limiter.Heard
+	// listed: the bucket is among the shard's changed ones.
+	listed bool
+	// touched: the request under way has changed own or heard.
+	touched bool
+}
+
+// spend counts what was booked.
+func (r *regional) spend(l limiter.Limit, s *limiter.State, now int64, c limiter.Charged) {
+	if r != nil && c.Weight > 0 {
+		r.own.Spend(l, s, now, c.Weight)
+		r.touched = true
+	}
+}
+
+// refund is limiter.Refund.
+func (r *regional) refund(l limiter.Limit, s *limiter.State, now int64, c limiter.Charged) (limiter.Decision, bool) {
+	if r == nil {
+		return limiter.Refund(l, s, now, c)
+	}
+	r.touched = true
+	return r.own.Refund(l, s, now, c)
+}
+
+// refundNow is limiter.RefundNow.
+func (r *regional) refundNow(l limiter.Limit, s *limiter.State, now, w int64) (limiter.Decision, bool) {
+	if r == nil || w == 0 {
+		return limiter.RefundNow(l, s, now, w)
+	}
+	r.touched = true
+	return r.own.RefundNow(l, s, now, w)
+}
+
+// settle is limiter.Settle.
+func (r *regional) settle(
+	l limiter.Limit, s *limiter.State, now int64, c limiter.Charged, actual int64,
+) (limiter.Decision, bool) {
+	if r == nil {
+		return limiter.Settle(l, s, now, c, actual)
+	}
+	r.touched = true
+	return r.own.Settle(l, s, now, c, actual)
+}
+
+// reset begins an incarnation.
+func (r *regional) reset(now int64) {
+	if r != nil {
+		r.own.ResetAt(now, r.heard)
+		r.heard, r.touched = nil, true
+	}
+}
+
+// apply books what another region spent.
+func (r *regional) apply(req *limiter.Request, s *limiter.State, now int64, res *limiter.Result) (changed bool) {
+	a := &req.Asks[0]
+	reset := r.own.Reset
+	outcome, changed := limiter.Apply(a.Limit, s, &r.own, &r.heard, req.ID, req.Sums, now)
+	// A reset that was heard of is passed on.
+	r.touched = r.own.Reset != reset
+	res.Limits[0], _ = limiter.RefundNow(a.Limit, s, now, 0)
+	res.Limits[0].Allowed = outcome != limiter.Shrunk
+	res.Allowed, res.Replayed = res.Limits[0].Allowed, outcome == limiter.Repeated
+	return changed
+}
+
+// loadSums returns what is kept beside the bucket of an ask that spans regions, nil for others.
+func (sh *shard) loadSums(hash uint64, a *limiter.Ask) *regional {
+	if !a.Spans {
+		return nil
+	}
+	if old := sh.sums.find(hash, newBucketKey(a.Key)); old != nil {
+		old.value.touched = false
+		return old.value
+	}
+	return &regional{}
+}
+
+// storeSums keeps r for as long as its units can count anywhere, and lists the bucket for the export if its
+// own sums have changed.
+func (s *Store) storeSums(sh *shard, hash uint64, a *limiter.Ask, r *regional, at instant) {
+	if r == nil || r.own.Born == 0 && r.own.Reset == 0 && len(r.heard) == 0 {
+		return
+	}
+	key := newBucketKey(a.Key)
+	slot := sh.sums.find(hash, key)
+	if slot == nil {
+		sh.sums.add(slotOfSums{hash: hash, key: key.owned(), value: r})
+		slot = sh.sums.find(hash, key)
+	}
+	slot.deadline = max(slot.deadline, s.recordDeadline(limiter.SumsLife(a.Limit), at))
+	if r.touched && !r.listed {
+		r.listed = true
+		sh.changedSums = append(sh.changedSums, slot.key)
+	}
+}
+
+type slotOfSums = slot[bucketKey, *regional]
+
+// leases are the exports that were not confirmed yet.
+type leases struct {
+	mu     sync.Mutex
+	last   int64
+	leased map[bucketKey]lease
+}
+
+type lease struct{ number, until int64 }
+
+// Export implements limiter.Exporter.
+func (s *Store) Export(ctx context.Context, most int, term time.Duration) ([]limiter.Exported, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, storeError(err)
+	}
+	s.leases.mu.Lock()
+	defer s.leases.mu.Unlock()
+	s.leases.last++
+	now := s.mono()
+	given := lease{number: s.leases.last, until: now + term.Milliseconds()}
+	if s.leases.leased == nil {
+		s.leases.leased = map[bucketKey]lease{}
+	}
+	var out []limiter.Exported
+	for key, l := range s.leases.leased {
+		if l.until <= now && len(out) < most {
+			delete(s.leases.leased, key)
+			hash := s.hash(limiter.Key(key.appendTo(nil)))
+			out = s.exportOf(&s.shards[shardOf(hash)], hash, key, given, out)
+		}
+	}
+	for i := range s.shards {
+		if len(out) >= most {
+			break
+		}
+		out = s.exportChanged(&s.shards[i], most, given, out)
+	}
+	return out, nil
+}
+
+// exportChanged appends the changed sums of a shard, up to most in all.
+func (s *Store) exportChanged(sh *shard, most int, given lease, out []limiter.Exported) []limiter.Exported {
+	sh.mu.Lock()
+	n := min(most-len(out), len(sh.changedSums))
+	keys := slices.Clone(sh.changedSums[:n])
+	sh.changedSums = slices.Delete(sh.changedSums, 0, n)
+	sh.mu.Unlock()
+	for _, key := range keys {
+		out = s.exportOf(sh, s.hash(limiter.Key(key.appendTo(nil))), key, given, out)
+	}
+	return out
+}
+
+// exportOf appends the sums of a bucket, if there are any.
+func (s *Store) exportOf(
+	sh *shard, hash uint64, key bucketKey, given lease, out []limiter.Exported,
+) []limiter.Exported {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	slot := sh.sums.find(hash, key)
+	if slot == nil {
+		return out
+	}
+	slot.value.listed = false
+	sums := slot.value.own
+	sums.Windows = slices.Clone(sums.Windows)
+	s.leases.leased[key] = given
+	return append(out, limiter.Exported{Key: limiter.Key(key.appendTo(nil)), Sums: sums, Lease: given.number})
+}
+
+// Confirm implements limiter.Exporter.
+func (s *Store) Confirm(ctx context.Context, sums []limiter.Exported) error {
+	if err := ctx.Err(); err != nil {
+		return storeError(err)
+	}
+	s.leases.mu.Lock()
+	defer s.leases.mu.Unlock()
+	for i := range sums {
+		key := newBucketKey(sums[i].Key)
+		if s.leases.leased[key].number == sums[i].Lease {
+			delete(s.leases.leased, key)
+		}
+	}
+	return nil
+}
