@@ -25,13 +25,13 @@ func (h *Heard) of(region string) *Sums {
 type Outcome uint8
 
 const (
-	// Applied: they told something new.
+	// Applied means that they told something new.
 	Applied Outcome = iota
-	// Repeated: they are no newer than what was applied before: a repetition, a late message, or one of an
-	// incarnation that is over.
+	// Repeated means that they are no newer than what was applied before: a repetition, a late message, or
+	// one of an incarnation that is over.
 	Repeated
-	// Shrunk: one of the two sums has grown and the other has shrunk, which no region that works does.
-	// Nothing changed.
+	// Shrunk means that one of the two sums has grown and the other has shrunk, which no region that works
+	// sends. Nothing changed.
 	Shrunk
 )
 
@@ -66,9 +66,8 @@ func Apply(l Limit, s *State, own *Sums, heard *Heard, region string, m *Sums, n
 		return Shrunk, changed
 	}
 	bookWindows(l, s, m, last, now)
-	windows := append(last.Windows[:0], m.Windows...)
 	*last = *m
-	last.Windows = windows
+	last.Windows = slices.Clone(m.Windows)
 	return Applied, true
 }
 
@@ -88,23 +87,31 @@ func rebuild(l Limit, s *State, own *Sums, heard *Heard, reset, now int64) {
 
 // bookWindows books the difference between two sums of a region, the oldest window first.
 func bookWindows(l Limit, s *State, m, last *Sums, now int64) {
+	var arrived int64
 	for _, w := range slices.Backward(m.Windows) {
 		units := w.Units
 		if i := slices.IndexFunc(last.Windows, func(o WindowUnits) bool { return o.Number == w.Number }); i >= 0 {
 			units -= last.Windows[i].Units
 		}
 		if units != 0 {
-			book(l, s, m.Shape, w.Number, units, now)
+			arrived += book(l, s, m.Shape, w.Number, units, now)
 		}
+	}
+	if arrived > 0 {
+		l.Algorithm.Traits().kernel.spend(l, s, now, arrived, "")
+		s.Exists = true
+	} else if arrived < 0 {
+		RefundNow(l, s, now, -arrived)
 	}
 }
 
-// book books units that were spent in a window elsewhere, or takes them back if they are negative.
-func book(l Limit, s *State, shape, number, units, now int64) {
+// book books units that were spent in a window elsewhere, or takes them back if they are negative. It returns
+// those that are to be booked now instead.
+func book(l Limit, s *State, shape, number, units, now int64) (arrived int64) {
 	g := gridOf(l)
 	if g.firstHit && shape == g.shape() {
 		bookFirstHit(l, s, number, units, now)
-		return
+		return 0
 	}
 	at := now
 	if g.dated && s.Exists {
@@ -113,10 +120,10 @@ func book(l Limit, s *State, shape, number, units, now int64) {
 	ahead := number - g.number(at)
 	switch {
 	case shape != g.shape(), ahead > g.parts: // another limit, or clocks too far apart
-		bookAt(l, s, now, units)
+		return units
 	case ahead <= -g.kept: // it no longer counts
 	case !g.dated:
-		bookAt(l, s, now, units)
+		return units
 	case ahead < 0:
 		bookEarlier(l, s, g.start(number), at, units)
 	case ahead == 0:
@@ -124,6 +131,7 @@ func book(l Limit, s *State, shape, number, units, now int64) {
 	default:
 		bookAt(l, s, g.start(number), units)
 	}
+	return 0
 }
 
 // bookFirstHit books units of the window that began at start elsewhere. They count in the window that is open
@@ -141,14 +149,14 @@ func bookFirstHit(l Limit, s *State, start, units, now int64) {
 	bookAt(l, s, at, units)
 }
 
-// bookAt books units at a time, or takes back those that were spent last.
+// bookAt books units in the window of a time, or takes them back.
 func bookAt(l Limit, s *State, at, units int64) {
 	if units > 0 {
 		l.Algorithm.Traits().kernel.spend(l, s, at, units, "")
 		s.Exists = true
 		return
 	}
-	RefundNow(l, s, at, -units)
+	l.Algorithm.Traits().kernel.refund(l, s, at, Charged{At: at, Weight: -units})
 }
 
 // bookEarlier books units of a window that is over and still counts, at time now.

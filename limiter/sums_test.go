@@ -7,7 +7,7 @@ import (
 var tenASecond = Limit{Algorithm: SlidingWindowCounter, Count: 10, Window: 1000}
 
 func TestSums_CheckRefusesWhatNoRegionSends(t *testing.T) {
-	good := Sums{Born: 5, Shape: 1, Taken: 9, Given: 2, Windows: []WindowUnits{{Number: 4, Units: 3}, {Number: 2, Units: 4}}}
+	good := Sums{Born: 5, Shape: 1, Taken: 9, Given: 2, Windows: []WindowUnits{{4, 3}, {2, 4}}}
 	if err := good.Check(); err != nil {
 		t.Fatal(err)
 	}

@@ -64,7 +64,9 @@ func (r *record) refund(key limiter.Key) limiter.Charged {
 
 // settle changes the charge at a.Key to a.Weight, or returns the decision of the
 // first time. The receiver may be nil: then there is nothing to settle.
-func (r *record) settle(a *limiter.Ask, s *limiter.State, sums *regional, now int64) (d limiter.Decision, changed bool) {
+func (r *record) settle(
+	a *limiter.Ask, s *limiter.State, sums *regional, now int64,
+) (d limiter.Decision, changed bool) {
 	i := -1
 	if r != nil {
 		i = slices.Index(r.keys, a.Key)

@@ -22,7 +22,7 @@ const hops = 4
 type slotCall struct {
 	requests []*script.Request
 	keys     []string
-	arg      []byte
+	args     []any
 	cmd      *redis.Cmd
 
 	node   *redis.Client // where to send it; nil: to the primary of the slot in view
@@ -34,7 +34,8 @@ type slotCall struct {
 
 func (c *cluster) slotCall(requests []*script.Request) *slotCall {
 	sc := &slotCall{requests: requests}
-	sc.keys, sc.arg = script.Encode(requests, c.store.opt.Clock)
+	keys, arg := script.Encode(requests, c.store.opt.Clock)
+	sc.keys, sc.args = keys, c.store.arguments(requests, arg)
 	return sc
 }
 
@@ -154,7 +155,7 @@ func (c *cluster) sendTo(ctx context.Context, node *redis.Client, calls []*slotC
 	s := &c.store.script
 	c.pipeline(ctx, node, calls, func(p redis.Pipeliner,
 		sc *slotCall) *redis.Cmd {
-		return p.EvalSha(ctx, s.SHA, sc.keys, sc.arg)
+		return p.EvalSha(ctx, s.SHA, sc.keys, sc.args...)
 	})
 	var unknown []*slotCall
 	for _, sc := range calls {
@@ -165,7 +166,7 @@ func (c *cluster) sendTo(ctx context.Context, node *redis.Client, calls []*slotC
 	if len(unknown) > 0 {
 		c.pipeline(ctx, node, unknown, func(p redis.Pipeliner,
 			sc *slotCall) *redis.Cmd {
-			return p.Eval(ctx, s.Source, sc.keys, sc.arg)
+			return p.Eval(ctx, s.Source, sc.keys, sc.args...)
 		})
 	}
 }

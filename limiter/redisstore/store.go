@@ -88,8 +88,9 @@ type Store struct {
 	script      script.Script
 	dispatchers []*dispatcher
 	servers     *servers
-	server      *server   // the only one; nil on a cluster
-	cluster     *cluster  // nil on a single server
+	server      *server  // the only one; nil on a cluster
+	cluster     *cluster // nil on a single server
+	changes     changes
 	singles     sync.Pool // *batch of one request, which is there already
 	batches     sync.Pool // *batch of up to MaxBatch requests
 	wg          sync.WaitGroup
@@ -278,7 +279,7 @@ func (s *Store) call(now, until time.Time, requests []*script.Request) {
 		return
 	}
 	keys, arg := script.Encode(requests, s.opt.Clock)
-	reply, err := run(ctx, s.opt.Client, &s.script, keys, arg)
+	reply, err := run(ctx, s.opt.Client, &s.script, keys, s.arguments(requests, arg)...)
 	if err != nil {
 		s.server.judge(now, err)
 		fail(requests, err)
@@ -290,10 +291,10 @@ func (s *Store) call(now, until time.Time, requests []*script.Request) {
 
 // run calls the script on one server. A server that does not know it (a restart,
 // a failover, SCRIPT FLUSH) has not run it either, so it is sent in full at once.
-func run(ctx context.Context, c redis.Scripter, s *script.Script, keys []string, arg []byte) (string, error) {
-	reply, err := c.EvalSha(ctx, s.SHA, keys, arg).Text()
+func run(ctx context.Context, c redis.Scripter, s *script.Script, keys []string, args ...any) (string, error) {
+	reply, err := c.EvalSha(ctx, s.SHA, keys, args...).Text()
 	if err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") {
-		return c.Eval(ctx, s.Source, keys, arg).Text()
+		return c.Eval(ctx, s.Source, keys, args...).Text()
 	}
 	return reply, err
 }

@@ -1,6 +1,7 @@
 package redisstore_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -53,3 +54,16 @@ var harness = storetest.Harness{
 func TestStore_Conforms(t *testing.T) { storetest.Run(t, harness) }
 
 func TestVectors(t *testing.T) { storetest.Vectors(t, harness) }
+
+// regionHarness gives every store buckets of its own on one server or cluster.
+func regionHarness(url func(t testing.TB) string) storetest.RegionHarness {
+	regions := 0
+	return storetest.RegionHarness{New: func(t *testing.T, clock func() int64) limiter.Exporter {
+		regions++
+		return open(t, client(t, url(t)), redisstore.Options{Clock: clock, Prefix: fmt.Sprintf("region%d:", regions)})
+	}}
+}
+
+func TestStore_RegionsConform(t *testing.T) {
+	storetest.Regions(t, regionHarness(func(t testing.TB) string { return testenv.SharedRedis(t).URL() }))
+}

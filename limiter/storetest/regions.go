@@ -28,9 +28,15 @@ func Regions(t *testing.T, h RegionHarness) {
 			t.Run("EndAsOne/"+a.String(), func(t *testing.T) { regionsEndAsOne(t, h, a) })
 		}
 	}
+	RegionCases(t, h)
+}
+
+// RegionCases checks worked cases of two regions.
+func RegionCases(t *testing.T, h RegionHarness) {
 	clock := NewClock(1_795_000_000_000)
 	two := func(t *testing.T) *regions {
-		return &regions{clock: clock, all: []limiter.Exporter{h.New(t, clock.Now), h.New(t, clock.Now)}, told: [][]told{nil, nil}}
+		all := []limiter.Exporter{h.New(t, clock.Now), h.New(t, clock.Now)}
+		return &regions{clock: clock, all: all, told: make([][]told, 2)}
 	}
 	for name, test := range map[string]func(*testing.T, *regions){
 		"LateMessageOfAnEarlierIncarnation": lateAfterReset,
@@ -95,9 +101,7 @@ func (r *regions) export(t failer, at int, lease time.Duration) []told {
 // apply delivers one message to a region.
 func (r *regions) apply(t failer, to int, m told) limiter.Result {
 	t.Helper()
-	req := limiter.Request{
-		Op: limiter.OpApply, ID: fmt.Sprintf("region %d", m.from), Asks: []limiter.Ask{r.as(0)}, Sums: &m.what.Sums,
-	}
+	req := r.application(&m)
 	var res limiter.Result
 	if err := r.all[to].Do(context.Background(), &req, &res); err != nil {
 		t.Fatalf("apply %+v: %v", m.what.Sums, err)
@@ -132,12 +136,27 @@ func (r *regions) flush(t *rapid.T) {
 	for i := range ms {
 		j := rapid.IntRange(i, len(ms)-1).Draw(t, "next")
 		ms[i], ms[j] = ms[j], ms[i]
-		m := ms[i]
-		for to := range r.all {
-			if to != m.from {
-				r.apply(t, to, m)
+	}
+	for to, store := range r.all {
+		var calls []limiter.Call
+		for i := range ms {
+			if ms[i].from != to {
+				calls = append(calls, limiter.Call{Request: r.application(&ms[i])})
 			}
 		}
+		store.DoAll(context.Background(), calls)
+		for i := range calls {
+			if calls[i].Err != nil {
+				t.Fatalf("apply %+v: %v", calls[i].Request.Sums, calls[i].Err)
+			}
+		}
+	}
+}
+
+// application is the request that applies a message.
+func (r *regions) application(m *told) limiter.Request {
+	return limiter.Request{
+		Op: limiter.OpApply, ID: fmt.Sprintf("region %d", m.from), Asks: []limiter.Ask{r.as(0)}, Sums: &m.what.Sums,
 	}
 }
 

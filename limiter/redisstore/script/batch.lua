@@ -17,9 +17,13 @@
 --              request that spans slots the name of the attempt or '', and the asks
 --          An ask is: algorithm (plus LOOKS if it has its say about the weight
 --          and spends nothing), count, window (ms), extra (burst, sub-windows, or
---          anchor in ms), weight. The record is 0 for none, 1 for one; for a part of
---          a request that spans slots the name of the whole, or '' for none. An UNDO
---          has the key of its name as its last of KEYS.
+--          anchor in ms), weight. SPANS is added to the algorithm if the limit spans
+--          regions. Behind the ask of an APPLY (its id is the region) come the sums of
+--          that region: born, reset, shape, taken, given, the number of windows, and for
+--          each its number and units; its last of KEYS is what was heard. The record is
+--          0 for none, 1 for one; for a part of a request that spans slots the name of
+--          the whole, or '' for none. An UNDO has the key of its name as its last of KEYS.
+-- ARGV[2]  where an ask spans regions: the set of the buckets that have changed
 -- Returns  cmsgpack of a flat array: the time of the call (ms), and for each
 --          request either
 --            0, 1 or 3 (1: a stored answer; 3: one that is committed), time of
@@ -48,6 +52,9 @@
 --   remaining, reset (ms) and, of a leaky queue only, delay (ms); of the state as it
 --              is to be stored
 --   booked, base   the time that w is booked at, and the level before it
+-- With how = APPLY the kernels of sliding windows book w in the earlier window of the time booked. Limits that
+-- span regions have kernels of their own (spans.lua), which also know how = RESET, and put the bucket into the set
+-- of changed ones when they spend or give back, even if then another limit denies.
 -- A ban (ban.lua) is the ask behind the one whose denials it counts; its weight is a setting, and it
 -- spends nothing. It is asked to count by how = COUNT, which is also the operation of bans alone.
 -- Kernels of lists (log.lua, slots.lua) read what is stored themselves, return a

@@ -41,6 +41,21 @@ func scriptTime(b *testing.B, c *redis.Client, command string) float64 {
 	return v
 }
 
+// cpuTime returns the CPU time that Redis's main thread has used, µs.
+func cpuTime(b *testing.B, c *redis.Client) (total float64) {
+	for line := range strings.Lines(c.Info(context.Background(), "cpu").Val()) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		if name == "used_cpu_user_main_thread" || name == "used_cpu_sys_main_thread" {
+			v, err := strconv.ParseFloat(value, 64)
+			if err != nil {
+				b.Fatal(err)
+			}
+			total += v * 1e6
+		}
+	}
+	return total
+}
+
 // BenchmarkScript_AsScriptAndAsLibrary reports what Redis takes for a call of so
 // many plain takes of so many limits each, µs, over fifty entities: by EVALSHA, and
 // as a Redis Function whose functions are made once. Decision 21 uses it.
@@ -91,6 +106,49 @@ func BenchmarkScript_AsScriptAndAsLibrary(b *testing.B) {
 				}
 				b.ReportMetric((scriptTime(b, c, command)-before)/float64(max(n-1, 1)), "redis-µs/call")
 			})
+		}
+	}
+}
+
+// BenchmarkScript_SpansRegions reports the CPU time of Redis for a check in a call of so many plain takes of one
+// limit each, over fifty entities: of a limit of one region, and of one that spans regions. Decision 31 uses it.
+func BenchmarkScript_SpansRegions(b *testing.B) {
+	c := redis.NewClient(&redis.Options{Addr: testenv.Redis(b).Addr, MaxRetries: -1, DisableIdentity: true})
+	b.Cleanup(func() { _ = c.Close() })
+	s, ctx := New(), context.Background()
+	if err := c.ScriptLoad(ctx, s.Source).Err(); err != nil {
+		b.Fatal(err)
+	}
+	names := Names{Prefix: "sl:", Bucket: func(k limiter.Key) string { return "sl:" + string(k) }}
+	for _, l := range []limiter.Limit{
+		{Algorithm: limiter.FixedWindow, Count: 1_000_000, Window: 60_000},
+		{Algorithm: limiter.SlidingWindowCounter, Count: 1_000_000, Window: 60_000},
+		{Algorithm: limiter.SlidingWindowBuckets, Count: 1_000_000, Window: 60_000, Buckets: 60},
+		{Algorithm: limiter.TokenBucket, Count: 1_000_000, Window: 60_000, Burst: 1_000_000},
+		{Algorithm: limiter.SlidingWindowLog, Count: 1_000_000, Window: 10},
+	} {
+		for _, requests := range []int{1, 50} {
+			for _, spans := range []bool{false, true} {
+				b.Run(fmt.Sprintf("%s/%d/spans=%v", l.Algorithm, requests, spans), func(b *testing.B) {
+					n, before := 0, 0.0
+					for b.Loop() {
+						rs := make([]*Request, requests)
+						for i := range rs {
+							key := limiter.Key(fmt.Sprintf("{user:%d}|7|%s", (n+i)%50, l.Algorithm.Kind()))
+							rs[i] = &Request{}
+							rs[i].Encode(&names, &limiter.Request{Asks: []limiter.Ask{{Key: key, Limit: l, Weight: 1, Spans: spans}}})
+						}
+						keys, arg := Encode(rs, nil)
+						if err := c.EvalSha(ctx, s.SHA, keys, arg, "sl:changed").Err(); err != nil {
+							b.Fatal(err)
+						}
+						if n++; n == 100 {
+							before = cpuTime(b, c)
+						}
+					}
+					b.ReportMetric((cpuTime(b, c)-before)/float64(max(n-100, 1))/float64(requests), "redis-cpu-µs/check")
+				})
+			}
 		}
 	}
 }

@@ -20,8 +20,6 @@ local function rescale(used, from, to)
   return out > MAX - more and MAX or out + more
 end
 
-local ONE_OFF = 31622400000 -- 366 days: how long a quota that never drains is kept
-
 return function(v, now, count, window, burst, w, code, _, how, booked, base)
   local gcra = code == GCRA
   if gcra and count == 0 then burst = 0 end

@@ -152,6 +152,18 @@ return function(v, now, count, window, n, w, _, _, how, booked)
       len, value = #entries, write(t, window, n, entries)
     end
   end
+  if how == APPLY then
+    local list, index, at = listed(entries, step, first, from), (booked * n - booked * n % window) / window, 1
+    while list[at] and list[at] < index do at = at + 2 end
+    if list[at] == index then
+      list[at + 1] = list[at + 1] > MAX - w and MAX or list[at + 1] + w
+    else
+      table.insert(list, at, w)
+      table.insert(list, at, index)
+    end
+    entries, step, first, from, last = listed(list, 2, 0, 1), 2, 0, 1, t
+    len, value = #entries, write(t, window, n, entries)
+  end
   local held, sum, start, newest = 0, 0, k, nil
   for i = from + step - 1, len, step do
     local units = entries[i]
@@ -165,7 +177,7 @@ return function(v, now, count, window, n, w, _, _, how, booked)
     if start == oldest then faded = entries[from + step - 1] end
   end
   local full, level = count * window, (sum - faded) * window + faded * fade
-  if how ~= REFUND and how ~= UNDO then
+  if how ~= REFUND and how ~= UNDO and how ~= APPLY then
     if w > count then
       result = NEVER
     elseif level + w * window > full then

@@ -61,6 +61,7 @@ var algorithms = [...]struct {
 
 // Marks that are added to a code.
 const (
+	spans = 32 // to an algorithm: the limit spans regions
 	looks = 64 // to an algorithm: the ask looks in a take
 	keeps = 16 // to an operation: the time to keep its record follows
 	plain = 32 // to the number of asks of a plain take, instead of an operation
@@ -68,10 +69,21 @@ const (
 
 // These do not compile once a code reaches a mark.
 var (
-	_ [looks - len(algorithms)]struct{}
+	_ [spans - len(algorithms)]struct{}
+	_ [looks - 2*spans]struct{}
 	_ [keeps - len(operations)]struct{}
 	_ [plain - keeps - len(operations)]struct{}
 )
+
+// The layout of sums; see sums.lua.
+const (
+	sumsLeast = 51 // bytes without windows that are over
+	sumsHot   = 16 // the last of them
+	noWindow  = -limiter.MaxExact
+)
+
+// oneOff is how long a quota that never drains is kept, ms: 366 days.
+const oneOff = 31_622_400_000
 
 // codes gives the code of each algorithm and align; 0, which the script refuses,
 // for what algorithms does not list.
@@ -87,6 +99,9 @@ var codes = func() (of [256][2]uint8) {
 // numbers are the names that the Lua files use without defining them.
 var numbers = func() map[string]int64 {
 	n := map[string]int64{
+		"SPANS": spans, "SUMS_LEAST": sumsLeast, "SUMS_HOT": sumsHot, "NO_WINDOW": noWindow,
+		"SUMS_MARGIN": limiter.SumsMargin, "SHAPES": limiter.MaxBuckets + 1, "LONGEST": limiter.MaxWindow, "ONE_OFF": oneOff,
+		"APPLIED": int64(limiter.Applied), "REPEATED": int64(limiter.Repeated), "SHRUNK": int64(limiter.Shrunk),
 		"MAX": limiter.MaxExact, "NEVER": limiter.Never, "LOOKS": looks, "KEEPS": keeps, "PLAIN": plain,
 		"ANSWERED": kindAnswered, "STORED": kindStored, "REFUSED": kindRefused, "STORED_COMMITTED": kindCommitted,
 		"ANSWERED_PLAIN": kindPlain, "ANSWERED_DELAYED": kindDelayed,
@@ -114,12 +129,15 @@ var sets = map[string]func(code int) bool{
 func traits(code int) *limiter.Traits { return algorithms[code].algorithm.Traits() }
 
 // condition is true in Lua if the expression is the code of an algorithm that in
-// accepts.
+// accepts, with or without the mark of limits that span regions.
 func condition(expression string, in func(code int) bool) string {
 	var tests []string
 	for code, a := range algorithms {
 		if a.name != "" && in(code) {
 			tests = append(tests, fmt.Sprintf("%s == %d", expression, code))
+			if a.algorithm.Traits().Spans() {
+				tests = append(tests, fmt.Sprintf("%s == %d", expression, spans+code))
+			}
 		}
 	}
 	return "(" + strings.Join(tests, " or ") + ")"
@@ -136,6 +154,9 @@ var (
 func withNumbers(lua string) string {
 	lua = member.ReplaceAllStringFunc(lua, func(text string) string {
 		parts := member.FindStringSubmatch(text)
+		if parts[1] == "SPANS_REGIONS" {
+			return fmt.Sprintf("(%s > %d)", parts[2], spans)
+		}
 		if in, ok := sets[parts[1]]; ok {
 			return condition(parts[2], in)
 		}

@@ -36,6 +36,9 @@ return function(v, now, count, window, _, w, _, _, how, booked)
       prev, result = prev - older, result + older
     end
     if result > 0 then value, last = encode(t, cur, prev), t end
+  elseif how == APPLY then
+    prev = prev > MAX - w and MAX or prev + w
+    value, last = encode(t, cur, prev), t
   else
     local full, level = count * window, prev * (window - e) + cur * window
     if w > count then

@@ -29,6 +29,7 @@ type Request struct {
 	count    int    // how many
 	most     []most // of each ask
 	part     bool   // of a request that spans slots: its answer says what it booked
+	spans    bool   // one of its limits spans regions
 	plain    bool   // described by its asks alone; see encodePlain
 }
 
@@ -39,6 +40,17 @@ type Names struct {
 	// Bucket is the name of a key's bucket.
 	Bucket func(limiter.Key) string
 }
+
+// Of is the name of an ask's bucket. One that spans regions has a name of its own, since its value also holds sums.
+func (n *Names) Of(a *limiter.Ask) string {
+	if a.Spans {
+		return n.Bucket(a.Key) + spansSuffix
+	}
+	return n.Bucket(a.Key)
+}
+
+// Spans reports whether a limit of the request spans regions, so that its call needs the set of changed buckets.
+func (r *Request) Spans() bool { return r.spans }
 
 // most is Limit and Rate of a decision, and whether it is that of a ban.
 type most struct {
@@ -60,7 +72,7 @@ type Booking struct {
 
 // Encode fills r from req, which is valid (limiter.Request.Check).
 func (r *Request) Encode(names *Names, req *limiter.Request) {
-	r.part = false
+	r.part, r.spans = false, false
 	if r.plain = r.encodePlain(names, req); r.plain {
 		return
 	}
@@ -76,7 +88,7 @@ func (r *Request) Encode(names *Names, req *limiter.Request) {
 // request in the part's record, "" if it has none. name is what the part books
 // under, or is undone by; "" if it does neither.
 func (r *Request) EncodePart(names *Names, req *limiter.Request, whole, name string) {
-	r.part, r.plain = true, false
+	r.part, r.plain, r.spans = true, false, false
 	r.encode(names, req, appendString(nil, whole), whole != "", name)
 	if req.Op == OpUndo {
 		r.Keys = append(r.Keys, names.Prefix+"{"+req.Asks[0].Key.Tag()+"}:g:"+name)
@@ -96,8 +108,8 @@ func (r *Request) encodePlain(names *Names, req *limiter.Request) bool {
 		if a.Look || a.Limit.Algorithm.Traits().Slots {
 			return false
 		}
-		b = appendInt(appendLimit(b, &a.Limit, 0), weightOf(a))
-		r.Keys = append(r.Keys, names.Bucket(a.Key))
+		b = appendInt(appendLimit(b, &a.Limit, r.spanMark(a)), weightOf(a))
+		r.Keys = append(r.Keys, names.Of(a))
 		r.most = append(r.most, mostOf(&a.Limit))
 	}
 	r.elements, r.count = b, 1+5*len(req.Asks)
@@ -147,9 +159,9 @@ func (r *Request) encode(names *Names, req *limiter.Request, mark []byte, record
 		if a.Look && (req.Op == limiter.OpTake || req.Op == limiter.OpSettle || req.Op == OpCommit) {
 			mark = looks
 		}
-		b = appendLimit(b, &a.Limit, mark)
+		b = appendLimit(b, &a.Limit, mark+r.spanMark(a))
 		b = appendInt(b, weightOf(a))
-		key := names.Bucket(a.Key)
+		key := names.Of(a)
 		r.Keys = append(r.Keys, key)
 		if a.Limit.Algorithm.Traits().Slots {
 			r.Keys = append(r.Keys, key+":w")
@@ -159,13 +171,28 @@ func (r *Request) encode(names *Names, req *limiter.Request, mark []byte, record
 	if recorded {
 		r.Keys = append(r.Keys, recordKey(names.Prefix, req))
 	}
-	r.elements, r.count = b, 4+5*len(req.Asks)
+	r.count = 4 + 5*len(req.Asks)
+	if req.Op == limiter.OpApply {
+		b = appendSums(b, req.Sums)
+		r.Keys = append(r.Keys, r.Keys[0]+":h")
+		r.count += 6 + 2*len(req.Sums.Windows)
+	}
+	r.elements = b
 	if keep {
 		r.count++
 	}
 	if r.part {
 		r.count++
 	}
+}
+
+// spanMark returns the mark of an ask that spans regions, 0 for others.
+func (r *Request) spanMark(a *limiter.Ask) int64 {
+	if !a.Spans {
+		return 0
+	}
+	r.spans = true
+	return spans
 }
 
 // weightOf returns the weight of an ask for the script. That of a ban, which has none, is the most that it

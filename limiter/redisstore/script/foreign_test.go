@@ -30,25 +30,28 @@ func TestScript_AForeignValueFailsAlone(t *testing.T) {
 	if err := c.ScriptLoad(ctx, s.Source).Err(); err != nil {
 		t.Fatal(err)
 	}
+	spans := false
 	take := func(key string, l limiter.Limit) *Request {
 		out := &Request{}
-		out.Encode(&names, &limiter.Request{Asks: []limiter.Ask{{Key: limiter.Key(key), Limit: l, Weight: 1}}})
+		a := limiter.Ask{Key: limiter.Key(key), Limit: l, Weight: 1, Spans: spans}
+		out.Encode(&names, &limiter.Request{Asks: []limiter.Ask{a}})
 		return out
 	}
 	now := int64(1_760_000_000_000)
 	send := func(requests []*Request) {
 		keys, arg := Encode(requests, func() int64 { return now })
-		reply, err := c.EvalSha(ctx, s.SHA, keys, arg).Text()
+		reply, err := c.EvalSha(ctx, s.SHA, keys, arg, "sl:changed").Text()
 		if err != nil {
 			t.Fatal(err)
 		}
 		Decode(reply, requests)
 	}
-	for round := range 200 {
+	for round := range 400 {
 		now += 7000
+		spans = round%2 == 1
 		for i, l := range limits {
 			key := fmt.Sprintf("{a}|%d", i)
-			name := "sl:" + key
+			name := take(key, l).Keys[0]
 			v := []byte(c.Get(ctx, name).Val())
 			for range 1 + r.IntN(2) {
 				switch at := r.IntN(len(v) + 1); {

@@ -217,12 +217,57 @@ local function reset(asks, n, now)
   for i = 1, n do
     local a = asks[i]
     a.v, a.allowed = false, 1
-    decide(a, now, 0, PEEK, nil, nil, '')
+    if SPANS_REGIONS(a.algorithm) then
+      load(a)
+      decide(a, now, 0, RESET)
+    else
+      decide(a, now, 0, PEEK, nil, nil, '')
+    end
   end
   for i = 1, n do
-    call('DEL', asks[i].key)
-    if asks[i].side then call('DEL', asks[i].side) end
+    local a = asks[i]
+    if SPANS_REGIONS(a.algorithm) then
+      local failed = save(a.key, a.v, a.value, a.needed)
+      if failed then error(failed, 0) end
+      call('DEL', a.key .. ':h')
+    else
+      call('DEL', a.key)
+      if a.side then call('DEL', a.side) end
+    end
   end
+end
+
+-- apply books what a region has spent (see sums.lua) and returns the time of the answer and ANSWERED, or STORED
+-- if that was known.
+local function apply(region, a, now, came, heard)
+  kernels[SPANS] = kernels[SPANS] or make(SPANS)
+  local lib, code, v, state, s = kernels[SPANS], a.algorithm - SPANS, nil, nil, nil
+  kernels[code] = kernels[code] or make(code)
+  v, state, s = lib.read(code, a.key)
+  local outcome, value, own, new, void, emptied, needed, remaining, reset = lib.apply(kernels[code], code, state, s,
+    now, a.count, a.window, a.extra, a.key, region, came, call('HGETALL', heard))
+  if outcome == APPLIED or emptied or value then
+    local write = value
+    if not LIST(code) then
+      value = (value or not emptied and state or '') .. own
+    else
+      value = function(life)
+        if emptied then call('DEL', a.key) end
+        if write then write(life) end
+        call('SET', a.key .. ':t', own, 'PX', life)
+      end
+    end
+  end
+  local failed = save(a.key, v, value, most(needed, SUMS_MARGIN))
+  if failed then error(failed, 0) end
+  for i = 1, #void do call('HDEL', heard, void[i]) end
+  if new then call('HSET', heard, region, new) end
+  if new or outcome == REPEATED then
+    call('PEXPIRE', heard, text(most(lib.life(code, a.count, a.window, a.extra), test_life)))
+  end
+  a.allowed, a.remaining, a.reset = outcome == SHRUNK and 0 or 1, remaining, reset
+  a.capacity, a.rate = capacity_of(a.algorithm, a.count, a.extra), rate_of(a.algorithm, a.count)
+  return now, outcome == REPEATED and STORED or ANSWERED
 end
 
 -- change_slots releases or renews slots of concurrency.
@@ -248,9 +293,10 @@ local function count_denials(asks, n, now)
   store(asks, n)
 end
 
-local function run(op, id, asks, n, now, record, whole, keep, name)
+local function run(op, id, asks, n, now, record, whole, keep, name, came)
   if op <= CHARGE or op == COMMIT then return take(op, id, asks, n, now, record, whole, keep, name) end
   if op == SETTLE then return settle(asks, n, now, record) end
+  if op == APPLY then return apply(id, asks[1], now, came, record) end
   if op == UNDO then
     undo(id, asks, n, now, record, whole, name)
   elseif op == REFUND then
@@ -268,7 +314,8 @@ end
 local long = {}
 
 -- The request that is under way: what read has found and finish carries out.
-local job = {asks = {}, op = TAKE, id = '', n = 0, record = nil, whole = 0, keep = 0, name = false}
+local job = {asks = {}, op = TAKE, id = '', n = 0, record = nil, whole = 0, keep = 0, name = false,
+  came = false}
 
 -- plain prepares the plain take of the n asks at m[pos]; their keys come behind
 -- keys[k].
@@ -299,6 +346,14 @@ function long.read(m, pos, keys, k)
     end
     asks[i], pos = a, pos + 5
   end
+  if op == APPLY then
+    local windows = m[pos + 5]
+    job.came = {born = m[pos], reset = m[pos + 1], shape = m[pos + 2], taken = m[pos + 3], given = m[pos + 4],
+      listed = 0, w = {}}
+    for i = 1, 2 * windows do job.came.w[i] = m[pos + 5 + i] end
+    pos, k = pos + 6 + 2 * windows, k + 1
+    job.record = keys[k]
+  end
   if whole ~= 0 and whole ~= '' then
     k = k + 1
     job.record = keys[k]
@@ -317,7 +372,8 @@ end
 -- where that ends.
 function long.finish(now, out, o)
   local asks, n, part = job.asks, job.n, type(job.whole) == 'string'
-  local at, kind = run(job.op, job.id, asks, n, now, job.record, job.whole, job.keep, job.name)
+  local at, kind = run(job.op, job.id, asks, n, now, job.record, job.whole, job.keep, job.name,
+    job.came)
   out[o + 1], out[o + 2] = kind, at
   o = o + 2
   for i = 1, n do

@@ -31,6 +31,8 @@ func NewLongWay() Script { return assemble(false) }
 //	codec.lua                        the main chunk and all kernels use it
 //	function make(code)              makes what a call needs on demand:
 //	  fixed.lua, counter.lua, ...    the kernel of the algorithm with that code
+//	  sums.lua, spans.lua            if code is SPANS, the functions of sums; if it is
+//	                                 more, the kernel of a limit that spans regions
 //	  record.lua, operations.lua     if code is 0, the functions of the long way
 //	batch.lua                        the main chunk
 //
@@ -44,10 +46,19 @@ func assemble(plainWay bool) Script {
 	b.WriteString("#!lua\n" + lua("codec.lua"))
 	b.WriteString("local kernels, make = {}, nil\nfunction make(code)\n")
 	b.WriteString(kernels(false) + lua("common.lua") + kernels(true))
+	fmt.Fprintf(&b, "if code == %d then\n%send\n", spans, lua("sums.lua"))
+	fmt.Fprintf(&b, "if code > %d and code < %d then\n%send\n", spans, looks, lua("spans.lua"))
 	b.WriteString("if code ~= 0 then return nil end\n" + lua("record.lua", "operations.lua") + "end\n")
 	b.WriteString(strings.ReplaceAll(lua("batch.lua"), "PLAIN_WAY", fmt.Sprint(plainWay)))
-	sum := sha1.Sum([]byte(b.String())) //nolint:gosec // not a secret
-	return Script{Source: b.String(), SHA: hex.EncodeToString(sum[:])}
+	return named(b.String())
+}
+
+// alone is a script of one file.
+func alone(name string) Script { return named(lua(name)) }
+
+func named(source string) Script {
+	sum := sha1.Sum([]byte(source)) //nolint:gosec // not a secret
+	return Script{Source: source, SHA: hex.EncodeToString(sum[:])}
 }
 
 // kernels is the part of make that returns the kernels of lists, or of strings.
@@ -59,8 +70,13 @@ func kernels(list bool) string {
 			continue
 		}
 		made[a.kernel] = true
-		its := condition("code", func(code int) bool { return algorithms[code].kernel == a.kernel })
-		fmt.Fprintf(&b, "if %s then\n%send\n", its, lua(a.kernel))
+		var its []string
+		for code := range algorithms {
+			if algorithms[code].kernel == a.kernel {
+				its = append(its, fmt.Sprintf("code == %d", code))
+			}
+		}
+		fmt.Fprintf(&b, "if %s then\n%send\n", strings.Join(its, " or "), lua(a.kernel))
 	}
 	return b.String()
 }

@@ -19,9 +19,9 @@ func TestScript_ACallThatIsNoneOfOursEnds(t *testing.T) {
 	t.Cleanup(func() { _ = c.Close() })
 	s := New()
 	for name, elements := range map[string][]int64{
-		"an unknown algorithm":       {0, 99, 10, 1000, 0, 1},
+		"an unknown algorithm":       {0, 57, 10, 1000, 0, 1},
 		"a request that is cut off":  {0, 0},
-		"an unknown plain algorithm": {33, 99, 10, 1000, 0, 1},
+		"an unknown plain algorithm": {33, 57, 10, 1000, 0, 1},
 		"a likeness of nothing":      {-4000},
 	} {
 		blob := []byte{0xdd, 0, 0, 0, 0, 0, 0}

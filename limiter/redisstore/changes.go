@@ -1,0 +1,220 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"sluice/limiter"
+	"sluice/limiter/redisstore/script"
+)
+
+var _ limiter.Exporter = (*Store)(nil)
+
+// changes finds the buckets that span regions and have changed. The server knows them itself (see
+// script/export.lua), in one set on a single server, and in one a hash slot on a cluster. There the store
+// remembers the slots to which it has sent such requests. Those of other nodes, and those of nodes that died,
+// it finds by and by, because every export also asks a few more slots.
+type changes struct {
+	slots [slots / 64]atomic.Uint64
+	sweep atomic.Uint32 // the next slot to ask in any case
+}
+
+// sweepSlots is how many slots an export asks in any case: all within a minute at five exports a second.
+const sweepSlots = 64
+
+// hint remembers that buckets of a slot may change.
+func (c *changes) hint(slot int) { c.slots[slot/64].Or(1 << (slot % 64)) }
+
+// next returns the slots to ask, and forgets them.
+func (c *changes) next() (found []int) {
+	first := int(c.sweep.Add(sweepSlots) % slots)
+	for i := range sweepSlots {
+		c.hint((first + i) % slots)
+	}
+	for word := range c.slots {
+		bits := c.slots[word].Swap(0)
+		for bit := range 64 {
+			if bits&(1<<bit) != 0 {
+				found = append(found, 64*word+bit)
+			}
+		}
+	}
+	return found
+}
+
+// changedKeys are the names of the set of changed buckets and of the sorted set of those that are leased.
+func (s *Store) changedKeys(slot int) [2]string {
+	tag := ""
+	if s.cluster != nil {
+		tag = "{" + slotTags()[slot] + "}:"
+	}
+	return [2]string{s.opt.Prefix + tag + "changed", s.opt.Prefix + tag + "leased"}
+}
+
+// slotTags has for each hash slot a text that falls into it.
+var slotTags = sync.OnceValue(func() *[slots]string {
+	var tags [slots]string
+	for n, missing := uint64(0), slots; missing > 0; n++ {
+		tag := strconv.FormatUint(n, 36)
+		if slot := slotOf(tag); tags[slot] == "" {
+			tags[slot] = tag
+			missing--
+		}
+	}
+	return &tags
+})
+
+// arguments are those of the script call of some requests, on a cluster of one slot.
+func (s *Store) arguments(requests []*script.Request, arg []byte) []any {
+	for _, r := range requests {
+		if r.Spans() {
+			if s.cluster != nil {
+				s.changes.hint(r.Slot)
+			}
+			return []any{arg, s.changedKeys(r.Slot)[0]}
+		}
+	}
+	return []any{arg}
+}
+
+// Export implements limiter.Exporter. On a cluster an error may come with sums: those of the slots that could
+// be asked.
+func (s *Store) Export(ctx context.Context, most int, lease time.Duration) ([]limiter.Exported, error) {
+	if s.cluster == nil {
+		keys := s.changedKeys(0)
+		reply, err := run(ctx, s.opt.Client, &exporting, keys[:], most, lease.Milliseconds())
+		if err != nil {
+			return nil, fmt.Errorf("export sums: %w", Classify(err))
+		}
+		return s.exported(reply)
+	}
+	var out []limiter.Exported
+	var failed error
+	slots := s.changes.next()
+	for len(slots) > 0 {
+		n := min(len(slots), slotsAtOnce)
+		each := (most - len(out)) / n
+		if each == 0 || ctx.Err() != nil {
+			break
+		}
+		calls := make([]*slotScript, n)
+		for i, slot := range slots[:n] {
+			keys := s.changedKeys(slot)
+			calls[i] = &slotScript{slot: slot, keys: keys[:], args: []any{each, lease.Milliseconds()}}
+		}
+		s.cluster.runScript(ctx, &exporting, calls)
+		for _, c := range calls {
+			sums, err := s.exported(c.reply)
+			if err = errors.Join(c.err, err); err != nil {
+				failed = fmt.Errorf("export sums: %w", Classify(err))
+			}
+			if err != nil || len(sums) > 0 { // there may be more, or a lease that ends soon
+				s.changes.hint(c.slot)
+			}
+			out = append(out, sums...)
+		}
+		slots = slots[n:]
+	}
+	for _, slot := range slots {
+		s.changes.hint(slot)
+	}
+	return out, failed
+}
+
+// slotsAtOnce is how many slots are asked in one pipeline to each node.
+const slotsAtOnce = 64
+
+var exporting, confirming = script.Exporting(), script.Confirming()
+
+// slotScript is a call of a script in one slot.
+type slotScript struct {
+	slot  int
+	keys  []string
+	args  []any
+	reply string
+	err   error
+}
+
+// runScript runs a script in several slots, in one pipeline to each of their primaries. A node that does not know it
+// is sent it in full, once.
+func (c *cluster) runScript(ctx context.Context, sc *script.Script, calls []*slotScript) {
+	byNode := map[*redis.Client][]*slotScript{}
+	for _, call := range calls {
+		node, err := c.view.client.MasterForKey(ctx, call.keys[0])
+		if call.err = err; err == nil {
+			byNode[node] = append(byNode[node], call)
+		}
+	}
+	for node, calls := range byNode {
+		p := node.Pipeline()
+		cmds := make([]*redis.Cmd, len(calls))
+		for i, call := range calls {
+			cmds[i] = p.EvalSha(ctx, sc.SHA, call.keys, call.args...)
+		}
+		_, _ = p.Exec(ctx) // each command has its error
+		for i, call := range calls {
+			call.reply, call.err = cmds[i].Text()
+			if call.err != nil && redis.HasErrorPrefix(call.err, "NOSCRIPT") {
+				call.reply, call.err = run(ctx, node, sc, call.keys, call.args...)
+			}
+			if call.err != nil && !errors.Is(call.err, redis.Nil) {
+				c.view.doubt(ctx, call.err)
+			}
+		}
+	}
+}
+
+// exported reads the answer of the script that exports, and translates names back to keys.
+func (s *Store) exported(reply string) ([]limiter.Exported, error) {
+	if reply == "" {
+		return nil, nil
+	}
+	members, err := script.DecodeExport(reply)
+	out := make([]limiter.Exported, 0, len(members))
+	for _, m := range members {
+		if key, ok := KeyOf(s.opt.Prefix, m.Name); ok {
+			out = append(out, limiter.Exported{Key: key, Sums: m.Sums, Lease: m.Lease})
+		}
+	}
+	return out, err
+}
+
+// Confirm implements limiter.Exporter.
+func (s *Store) Confirm(ctx context.Context, sums []limiter.Exported) error {
+	if len(sums) == 0 {
+		return nil
+	}
+	bySlot := map[int][]script.Member{}
+	for i := range sums {
+		name, slot := s.naming.bucket(sums[i].Key), 0
+		if s.cluster != nil {
+			slot = slotOf(name)
+		}
+		isLog := strings.HasSuffix(string(sums[i].Key), "|"+limiter.SlidingWindowLog.Kind())
+		bySlot[slot] = append(bySlot[slot], script.Member{Name: name, Log: isLog, Lease: sums[i].Lease})
+	}
+	var calls []*slotScript
+	for slot, members := range bySlot {
+		keys := s.changedKeys(slot)
+		calls = append(calls, &slotScript{keys: keys[1:], args: []any{script.EncodeConfirm(members)}})
+	}
+	if s.cluster == nil {
+		_, calls[0].err = run(ctx, s.opt.Client, &confirming, calls[0].keys, calls[0].args...)
+	} else {
+		s.cluster.runScript(ctx, &confirming, calls)
+	}
+	for _, c := range calls {
+		if c.err != nil && !errors.Is(c.err, redis.Nil) { // the script returns nothing
+			return fmt.Errorf("confirm exported sums: %w", Classify(c.err))
+		}
+	}
+	return nil
+}

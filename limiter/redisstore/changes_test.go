@@ -1,0 +1,102 @@
+package redisstore_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"sluice/internal/testenv"
+	"sluice/limiter"
+	"sluice/limiter/redisstore"
+	"sluice/limiter/storetest"
+)
+
+func TestStore_RegionsConformOnACluster(t *testing.T) {
+	cluster := testenv.Cluster(t)
+	storetest.RegionCases(t, regionHarness(func(testing.TB) string { return cluster.URL() }))
+}
+
+// exportAll exports until nothing new comes for a whole round of slots.
+func exportAll(t *testing.T, s *redisstore.Store, rounds int) map[limiter.Key]int64 {
+	t.Helper()
+	taken := map[limiter.Key]int64{}
+	for range rounds {
+		sums, err := s.Export(context.Background(), 10_000, time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range sums {
+			taken[e.Key] = e.Sums.Taken
+		}
+	}
+	return taken
+}
+
+// A node that dies takes with it what it knew of changed slots, not what changed.
+func TestStore_AnotherNodeExportsWhatADeadOneHasChanged(t *testing.T) {
+	cluster := testenv.Cluster(t)
+	spent := map[limiter.Key]int64{}
+	dead := open(t, client(t, cluster.URL()), redisstore.Options{})
+	for i, l := range limits(month) {
+		if !l.Algorithm.Traits().Spans() {
+			continue
+		}
+		for n := range int64(20) {
+			a := ask(entity(), i, l)
+			a.Spans, a.Weight = true, 1+n%3
+			do(t, dead, limiter.OpCharge, "", a)
+			spent[a.Key] = a.Weight
+		}
+	}
+	other := open(t, client(t, cluster.URL()), redisstore.Options{})
+	got := exportAll(t, other, 256)
+	for key, units := range spent {
+		if got[key] != units {
+			t.Errorf("%s: %d taken, want %d", key, got[key], units)
+		}
+	}
+	if again := exportAll(t, dead, 256); len(again) != 0 {
+		t.Errorf("%d buckets are exported although they are leased", len(again))
+	}
+}
+
+func TestStore_ExportsTheKeysThatItWasGiven(t *testing.T) {
+	for name, plain := range map[string]bool{"packed": false, "plain": true} {
+		s := open(t, client(t, testenv.Redis(t).URL()), redisstore.Options{PlainKeys: plain})
+		for _, l := range limits(month) {
+			if !l.Algorithm.Traits().Spans() {
+				continue
+			}
+			for _, facts := range []string{"{user:42}|7|", "{ip:203.0.113.7}|200|", "{user:with%20blank}+route:x|9|"} {
+				a := limiter.Ask{Key: limiter.Key(facts + l.Algorithm.Kind()), Limit: l, Weight: 3, Spans: true}
+				do(t, s, limiter.OpReset, "", a)
+				do(t, s, limiter.OpCharge, "", a)
+				sums, err := s.Export(context.Background(), 10, 0)
+				if err != nil || len(sums) != 1 || sums[0].Key != a.Key || sums[0].Sums.Taken != 3 {
+					t.Fatalf("%s, %s: %+v, %v", name, a.Key, sums, err)
+				}
+				if err := s.Confirm(context.Background(), sums); err != nil {
+					t.Fatal(err)
+				}
+				if sums, err := s.Export(context.Background(), 10, 0); err != nil || len(sums) > 0 {
+					t.Fatalf("%s, %s: %+v, %v after it was confirmed", name, a.Key, sums, err)
+				}
+			}
+		}
+	}
+}
+
+func TestStore_ExportGoesOnAfterARestartOfTheServer(t *testing.T) {
+	srv := testenv.Redis(t)
+	s := open(t, client(t, srv.URL()), redisstore.Options{})
+	a := ask(entity(), 1, shop)
+	a.Spans = true
+	do(t, s, limiter.OpTake, "", a)
+	if err := direct(t, srv).ScriptFlush(context.Background()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	do(t, s, limiter.OpTake, "", a)
+	if got := exportAll(t, s, 1)[a.Key]; got != 2*a.Weight {
+		t.Errorf("%d taken, want %d", got, 2*a.Weight)
+	}
+}

@@ -1,0 +1,41 @@
+#!lua
+-- export.lua: which buckets that span regions have changed, and their sums.
+--
+-- KEYS     the set of changed buckets; the sorted set of those that are leased
+-- ARGV     the most to return; for how long to lease them, ms
+-- Returns  cmsgpack of a flat array: for each bucket its member of the set, its sums (see sums.lua) and the
+--          instant at which its lease ends (µs), which confirm.lua takes
+--
+-- A bucket is in the set once, from the first change after it was exported. It leaves the set and is leased here, and
+-- the mark in its sums is taken off, so that its next change lists it again. Leases that have ended come first: their
+-- exporter has not confirmed them.
+
+local t = redis.call('TIME')
+local now, most, out = t[1] * 1000000 + t[2], tonumber(ARGV[1]), {}
+local ends = now + tonumber(ARGV[2]) * 1000
+
+local members = redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', ('%d'):format(now), 'LIMIT', 0, most)
+if #members < most then
+  local changed = redis.call('SPOP', KEYS[1], most - #members)
+  for i = 1, #changed do members[#members + 1] = changed[i] end
+end
+for i = 1, #members do
+  local member = members[i]
+  local v = redis.pcall('GET', member)
+  local n = type(v) == 'string' and #v or 0
+  local mark = n >= SUMS_LEAST and struct.unpack('>I2', v, n - 1) or 0
+  local size = (mark - mark % 2) / 2
+  if size < SUMS_LEAST or size > n then
+    redis.call('ZREM', KEYS[2], member) -- it has expired: nothing of it counts any more
+  else
+    if mark % 2 == 1 then
+      v = v:sub(1, n - 2) .. struct.pack('>I2', mark - 1)
+      redis.call('SET', member, v, 'KEEPTTL')
+    end
+    local before, lease = redis.call('ZSCORE', KEYS[2], member), ends
+    if before and tonumber(before) >= lease then lease = tonumber(before) + 1 end
+    redis.call('ZADD', KEYS[2], ('%d'):format(lease), member)
+    out[#out + 1], out[#out + 2], out[#out + 3] = member, v:sub(n - size + 1), lease
+  end
+end
+return cmsgpack.pack(out)

@@ -1,0 +1,111 @@
+package script
+
+import (
+	"encoding/binary"
+	"errors"
+	"strings"
+
+	"sluice/limiter"
+)
+
+// spansSuffix is behind the name of a bucket that spans regions, sumsSuffix behind that where the sums have a
+// key of their own.
+const spansSuffix, sumsSuffix = ":s", ":t"
+
+// nameOfMember returns the name of the bucket, as Names.Bucket gives it, that stands for a member of the set of
+// changed buckets, or false for what is no member.
+func nameOfMember(member string) (string, bool) {
+	return strings.CutSuffix(strings.TrimSuffix(member, sumsSuffix), spansSuffix)
+}
+
+// Exporting is the script that hands out changed sums, and Confirming the one that ends leases of them.
+func Exporting() Script { return alone("export.lua") }
+
+// Confirming is the script that ends leases of exported sums.
+func Confirming() Script { return alone("confirm.lua") }
+
+// Member is a bucket that changed, as the script that exports knows it.
+type Member struct {
+	Name  string // of the bucket, as Names.Bucket gives it
+	Log   bool   // the bucket is a log; not set by DecodeExport
+	Sums  limiter.Sums
+	Lease int64
+}
+
+// DecodeExport reads the answer of the script that exports. Sums that cannot be read are left out.
+func DecodeExport(reply string) (members []Member, err error) {
+	in := reader{s: reply}
+	n := in.length()
+	for i := 0; i+2 < n; i += 3 {
+		member, stored, lease := in.text(), in.text(), in.integer()
+		if in.bad {
+			return members, errReply
+		}
+		name, ok := nameOfMember(member)
+		sums, err := DecodeSums(stored)
+		if ok && err == nil {
+			members = append(members, Member{Name: name, Sums: sums, Lease: lease})
+		}
+	}
+	return members, nil
+}
+
+// EncodeConfirm returns the argument of the script that confirms.
+func EncodeConfirm(members []Member) []byte {
+	b := binary.BigEndian.AppendUint32([]byte{0xdd}, uint32(2*len(members))) //nolint:gosec // few
+	for _, m := range members {
+		name := m.Name + spansSuffix
+		if m.Log {
+			name += sumsSuffix
+		}
+		b = appendInt(appendText(b, name), m.Lease)
+	}
+	return b
+}
+
+// appendText appends s, of at most 65,535 bytes, in MessagePack.
+func appendText(b []byte, s string) []byte {
+	if len(s) < 256 {
+		return appendString(b, s)
+	}
+	return append(binary.BigEndian.AppendUint16(append(b, 0xda), uint16(len(s))), s...) //nolint:gosec // see above
+}
+
+// appendSums appends the sums of an OpApply.
+func appendSums(b []byte, m *limiter.Sums) []byte {
+	for _, n := range [...]int64{m.Born, m.Reset, m.Shape, m.Taken, m.Given, int64(len(m.Windows))} {
+		b = appendInt(b, n)
+	}
+	for _, w := range m.Windows {
+		b = appendInt(appendInt(b, w.Number), w.Units)
+	}
+	return b
+}
+
+var errSums = errors.New("malformed sums of a bucket")
+
+// DecodeSums reads the sums of a bucket as they are stored; see sums.lua.
+func DecodeSums(s string) (m limiter.Sums, err error) {
+	if len(s) < sumsLeast || (len(s)-sumsLeast)%14 != 0 {
+		return m, errSums
+	}
+	at := 0
+	next := func() int64 {
+		var b [8]byte
+		copy(b[1:], s[at:at+7])
+		at += 7
+		return int64(binary.BigEndian.Uint64(b[:])<<8) >> 8 //nolint:gosec // seven bytes with a sign
+	}
+	m.Born, m.Reset, m.Given, m.Shape, m.Taken = next(), next(), next(), next(), next()
+	var over []limiter.WindowUnits
+	for at < len(s)-sumsHot {
+		over = append(over, limiter.WindowUnits{Number: next(), Units: next()})
+	}
+	newest := limiter.WindowUnits{Number: next()}
+	newest.Units = next()
+	m.Taken += newest.Units
+	if newest.Number != noWindow {
+		m.Windows = append(append(make([]limiter.WindowUnits, 0, 1+len(over)), newest), over...)
+	}
+	return m, m.Check()
+}
