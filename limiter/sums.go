@@ -212,6 +212,28 @@ func (m *Sums) give(g grid, at, units int64) {
 	}
 }
 
+// drained is the level of a bucket that drains, in 1/Window units; 0 of others.
+func drained(l Limit, s *State, now int64) (level int64) {
+	switch t := l.Algorithm.Traits(); {
+	case t.Decay != DecayDrain:
+	case t.Instant:
+		level = gcraKernel{}.level(l, s, now)
+	default:
+		level, _ = levelKernel{}.level(l, s, now)
+	}
+	return level
+}
+
+// giveAs counts what a refund has given back, of units booked at time at. Of a bucket that drains, whose level
+// was before it, that need not be whole units; sums have the nearest whole number.
+func (m *Sums) giveAs(l Limit, s *State, now, at, before, units int64) {
+	g := gridOf(l)
+	if l.Algorithm.Traits().Decay == DecayDrain {
+		units = min((before-drained(l, s, now)+l.Window/2)/l.Window, m.held(g, at, now))
+	}
+	m.give(g, at, units)
+}
+
 // Refund is as the function Refund, and counts what is given back. It gives back no unit that another
 // region spent.
 func (m *Sums) Refund(l Limit, s *State, now int64, c Charged) (Decision, bool) {
@@ -220,8 +242,14 @@ func (m *Sums) Refund(l Limit, s *State, now int64, c Charged) (Decision, bool) 
 		c.Weight = 0
 	}
 	c.Weight = min(c.Weight, m.held(g, c.At, now))
-	d, changed := Refund(l, s, now, c)
-	m.give(g, c.At, d.Refunded)
+	d, changed := RefundNow(l, s, now, 0) // moves the clock of the bucket, if it must
+	before := drained(l, s, now)
+	if c.Weight > 0 {
+		var did bool
+		d, did = Refund(l, s, now, c)
+		changed = changed || did
+		m.giveAs(l, s, now, c.At, before, d.Refunded)
+	}
 	return d, changed
 }
 
@@ -233,9 +261,11 @@ func (m *Sums) RefundNow(l Limit, s *State, now, w int64) (d Decision, changed b
 		return RefundNow(l, s, now, 0)
 	}
 	if !g.dated {
-		d, changed = RefundNow(l, s, now, min(w, m.held(g, now, now)))
-		m.give(g, now, d.Refunded)
-		return d, changed
+		_, changed = RefundNow(l, s, now, 0) // moves the clock of the bucket, if it must
+		before := drained(l, s, now)
+		d, did := RefundNow(l, s, now, min(w, m.held(g, now, now)))
+		m.giveAs(l, s, now, now, before, d.Refunded)
+		return d, changed || did
 	}
 	var units int64
 	for _, window := range slices.Clone(m.Windows) {
@@ -260,11 +290,13 @@ func (m *Sums) Settle(l Limit, s *State, now int64, c Charged, actual int64) (De
 			held = m.held(g, c.At, now)
 		}
 		c.Weight = actual + min(-missing, held)
-		if c.Weight == actual {
-			return RefundNow(l, s, now, 0)
+		d, changed := RefundNow(l, s, now, 0) // moves the clock of the bucket, if it must
+		if before := drained(l, s, now); c.Weight > actual {
+			var did bool
+			d, did = Settle(l, s, now, c, actual)
+			changed = changed || did
+			m.giveAs(l, s, now, c.At, before, d.Refunded)
 		}
-		d, changed := Settle(l, s, now, c, actual)
-		m.give(g, c.At, d.Refunded)
 		return d, changed
 	}
 	d, changed := Settle(l, s, now, c, actual)

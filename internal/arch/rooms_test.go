@@ -75,6 +75,8 @@ var rooms = []room{
 		foreign: []string{"github.com/klauspost/compress/gzip"}},
 	{path: "internal/records/kafkasink", may: []string{"internal/records"},
 		foreign: []string{"github.com/twmb/franz-go", "github.com/klauspost/compress/zstd"}},
+	{path: "internal/region", may: []string{"limiter", "internal/wire"},
+		foreign: []string{"github.com/klauspost/compress/zstd"}},
 	{path: "internal/backtest", may: []string{"api/decide", "internal/records", "limiter", "limiter/memstore", "rules"},
 		inTests: []string{"rules/rulefile", "rules/override"}, foreign: []string{"github.com/klauspost/compress/gzip"}},
 	{path: "internal/telemetry", may: []string{"api/decide", "limiter", "limiter/nearstore", "limiter/redisstore", "rules",

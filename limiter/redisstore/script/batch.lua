@@ -50,7 +50,8 @@
 --   result     0 if w fits, else the wait, ms, or NEVER; of REFUND and UNDO what was
 --              given back
 --   remaining, reset (ms) and, of a leaky queue only, delay (ms); of the state as it
---              is to be stored
+--              is to be stored. Of REFUND and UNDO of a bucket that drains, delay is what
+--              was given back, in 1/window
 --   booked, base   the time that w is booked at, and the level before it
 -- With how = APPLY the kernels of sliding windows book w in the earlier window of the time booked. Limits that
 -- span regions have kernels of their own (spans.lua), which also know how = RESET, and put the bucket into the set

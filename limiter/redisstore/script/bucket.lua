@@ -66,7 +66,7 @@ return function(v, now, count, window, burst, w, code, _, how, booked, base)
     if give > level then give = level end
     if give > 0 then
       level, result = level - give, (give - give % window) / window
-      value = true
+      value, delay = true, give -- for sums, which round otherwise
     end
   else
     -- For w up to the burst the difference lies in [-MAX, 0] and level in [0, MAX]:

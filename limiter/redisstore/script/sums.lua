@@ -165,13 +165,20 @@ function sums.refund(kernel, code, state, s, now, count, window, extra, w, key, 
   if not m then bad_state() end
   local value, needed, result, remaining, reset = false, 0, 0, 0, 0
   local function once(at, units)
-    local changed, given
-    changed, needed, given, remaining, reset = kernel(state, now, count, window, extra, units, code, key,
+    local changed, given, scaled
+    changed, needed, given, remaining, reset, scaled = kernel(state, now, count, window, extra, units, code, key,
       units > 0 and how or PEEK, at, base)
     if changed == nil then bad_state() end
     if units > 0 then
-      if given > 0 then give(m, g, at or now, given) end
       result = result + given
+      if DRAINS(code) then -- the nearest whole number
+        scaled = (scaled or 0) + (window - window % 2) / 2
+        given = least((scaled - scaled % window) / window, held(m, g, at or now, now))
+      end
+      if given > 0 then
+        give(m, g, at or now, given)
+        list(m, member)
+      end
     end
     if changed then
       value = changed
@@ -188,7 +195,6 @@ function sums.refund(kernel, code, state, s, now, count, window, extra, w, key, 
     end
     once(nil, 0)
   end
-  if result > 0 then list(m, member) end
   return value, needed, result, remaining, reset, close(m)
 end
 

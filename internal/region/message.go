@@ -1,0 +1,232 @@
+package region
+
+import (
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/klauspost/compress/zstd"
+
+	"sluice/internal/wire"
+	"sluice/limiter"
+)
+
+const (
+	// Version is the first byte of a message. Another version is refused.
+	Version = 1
+	// MaxMessage is the longest message, in bytes, compressed or not.
+	MaxMessage = 1 << 20
+	// MaxBuckets is the largest number of buckets in a message.
+	MaxBuckets = 100_000
+	// maxName and maxKey bound the name of a region and a key, in bytes.
+	maxName, maxKey = 64, 2048
+	// enough is the length at which the body of a message ends: a bucket more always fits.
+	enough = MaxMessage - (maxKey + 64 + 20*limiter.MaxSumWindows)
+)
+
+// Message is what one region tells another: the sums of buckets, each once.
+type Message struct {
+	// Region is the name of the region that sends, 1 to 64 bytes.
+	Region string
+	// At is its time of sending, ms since the epoch on its own clock.
+	At      int64
+	Buckets []Bucket
+}
+
+// Bucket is the sums of one bucket.
+type Bucket struct {
+	Key  limiter.Key
+	Sums limiter.Sums
+}
+
+// ErrMessage wraps every refusal of a message.
+var ErrMessage = errors.New("not a message of a region")
+
+// A message is its version and a zstd frame of
+//
+//	region   text
+//	at       varint
+//	count    uvarint
+//	buckets  in the order of their keys, each compared with the one before it (at first with nothing):
+//	           how many bytes of the key are the same, uvarint; the rest of it, text
+//	           born less that of the one before (at first less at), varint; reset, 0 or born-reset+1, varint
+//	           shape less that before, varint; taken less the units of the windows and given, uvarint; given, uvarint
+//	           number of windows, uvarint; the number of the first less that before, varint, and its units, uvarint;
+//	           of each further one how much older it is than the one before it, and its units, uvarint
+
+var (
+	packer, _   = zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest))
+	unpacker, _ = zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecoderMaxMemory(MaxMessage))
+)
+
+// Encode returns the messages that tell of some buckets, as many as their bounds need; none for none.
+// It changes the order of buckets.
+func Encode(region string, at int64, buckets []Bucket) [][]byte {
+	slices.SortFunc(buckets, func(a, b Bucket) int { return cmp.Compare(a.Key, b.Key) })
+	var messages [][]byte
+	for len(buckets) > 0 {
+		var e encoder
+		n := 0
+		for n < len(buckets) && n < MaxBuckets && len(e.b) < enough {
+			e.bucket(&buckets[n], at)
+			n++
+		}
+		body := binary.AppendVarint(wire.AppendText(nil, region), at)
+		body = append(binary.AppendUvarint(body, uint64(n)), e.b...) //nolint:gosec // not negative
+		messages = append(messages, packer.EncodeAll(body, []byte{Version}))
+		buckets = buckets[n:]
+	}
+	return messages
+}
+
+// encoder has the buckets so far, and the last of them.
+type encoder struct {
+	b    []byte
+	last Bucket
+}
+
+func (e *encoder) bucket(b *Bucket, at int64) {
+	m, last := &b.Sums, &e.last.Sums
+	if e.last.Key == "" {
+		last.Born = at
+	}
+	same := 0
+	for same < min(len(b.Key), len(e.last.Key)) && b.Key[same] == e.last.Key[same] {
+		same++
+	}
+	e.uvarint(int64(same))
+	e.b = wire.AppendText(e.b, string(b.Key[same:]))
+	e.varint(m.Born - last.Born)
+	if m.Reset == 0 {
+		e.varint(0)
+	} else {
+		e.varint(pastZero(m.Born - m.Reset))
+	}
+	e.varint(m.Shape - last.Shape)
+	e.uvarint(m.Taken - m.Given - held(m))
+	e.uvarint(m.Given)
+	e.uvarint(int64(len(m.Windows)))
+	for i, w := range m.Windows {
+		if i == 0 {
+			e.varint(w.Number - first(last))
+		} else {
+			e.uvarint(m.Windows[i-1].Number - w.Number)
+		}
+		e.uvarint(w.Units)
+	}
+	e.last = Bucket{Key: b.Key, Sums: *m}
+}
+
+func (e *encoder) varint(n int64)  { e.b = binary.AppendVarint(e.b, n) }
+func (e *encoder) uvarint(n int64) { e.b = binary.AppendUvarint(e.b, uint64(n)) } //nolint:gosec // not negative
+
+// pastZero keeps 0 free for "none": 0 and more become 1 and more.
+func pastZero(n int64) int64 {
+	if n >= 0 {
+		return n + 1
+	}
+	return n
+}
+
+// first is the number of the newest window, 0 without one.
+func first(m *limiter.Sums) int64 {
+	if len(m.Windows) == 0 {
+		return 0
+	}
+	return m.Windows[0].Number
+}
+
+// held is the units in the windows.
+func held(m *limiter.Sums) (units int64) {
+	for _, w := range m.Windows {
+		units += w.Units
+	}
+	return units
+}
+
+// Decode reads a message. It refuses whatever Encode would not write.
+func Decode(b []byte) (*Message, error) {
+	if len(b) == 0 || len(b) > MaxMessage {
+		return nil, fmt.Errorf("%w: %d bytes, must be 1 to %d", ErrMessage, len(b), MaxMessage)
+	}
+	if b[0] != Version {
+		return nil, fmt.Errorf("%w: version %d, this node reads %d", ErrMessage, b[0], Version)
+	}
+	body, err := unpacker.DecodeAll(b[1:], nil)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrMessage, err)
+	}
+	d := decoder{Reader: wire.Read(body)}
+	m := &Message{Region: d.Text(maxName), At: d.Varint()}
+	n := d.Number(MaxBuckets)
+	if m.Region == "" || m.At < 0 || m.At > limiter.MaxExact || n > int64(d.Len()) {
+		d.Fail()
+	}
+	m.Buckets = make([]Bucket, 0, min(n, int64(d.Len())/9+1))
+	for i := int64(0); i < n && !d.Failed(); i++ {
+		m.Buckets = append(m.Buckets, d.bucket(m.At))
+	}
+	if !d.Done() {
+		return nil, ErrMessage
+	}
+	return m, nil
+}
+
+type decoder struct {
+	wire.Reader
+	last Bucket
+}
+
+// bucket reads what encoder.bucket wrote.
+func (d *decoder) bucket(at int64) Bucket {
+	last := &d.last.Sums
+	if d.last.Key == "" {
+		last.Born = at
+	}
+	same := d.Number(int64(len(d.last.Key)))
+	var key strings.Builder
+	key.WriteString(string(d.last.Key[:same]))
+	key.WriteString(d.Text(maxKey - same))
+	b := Bucket{Key: limiter.Key(key.String())}
+	m := &b.Sums
+	m.Born = last.Born + d.exact()
+	switch reset := d.exact(); {
+	case reset > 0:
+		m.Reset = m.Born - (reset - 1)
+	case reset < 0:
+		m.Reset = m.Born - reset
+	}
+	m.Shape = last.Shape + d.exact()
+	m.Taken, m.Given = d.Number(limiter.MaxExact), d.Number(limiter.MaxExact)
+	m.Taken += m.Given
+	n := d.Number(int64(min(d.Len()/2, limiter.MaxSumWindows)))
+	for i := range n {
+		w := limiter.WindowUnits{}
+		if i == 0 {
+			w.Number = first(last) + d.exact()
+		} else {
+			w.Number = m.Windows[i-1].Number - d.Number(limiter.MaxExact)
+		}
+		w.Units = d.Number(limiter.MaxExact)
+		m.Taken = min(m.Taken+w.Units, limiter.MaxExact+1) // Check refuses more
+		m.Windows = append(m.Windows, w)
+	}
+	if b.Key <= d.last.Key || m.Check() != nil {
+		d.Fail()
+	}
+	d.last = b
+	return b
+}
+
+// exact reads a number within MaxExact.
+func (d *decoder) exact() int64 {
+	n := d.Varint()
+	if n > limiter.MaxExact || n < -limiter.MaxExact {
+		d.Fail()
+		return 0
+	}
+	return n
+}

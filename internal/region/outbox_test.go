@@ -1,0 +1,109 @@
+package region
+
+import (
+	"testing"
+
+	"sluice/limiter"
+)
+
+func exported(key string, taken, lease int64) limiter.Exported {
+	return limiter.Exported{Key: limiter.Key(key), Sums: limiter.Sums{Born: 1, Taken: taken}, Lease: lease}
+}
+
+// keys are the keys of some sums, and what was taken.
+func taken(sums []limiter.Exported) map[limiter.Key]int64 {
+	out := map[limiter.Key]int64{}
+	for _, s := range sums {
+		out[s.Key] = s.Sums.Taken
+	}
+	return out
+}
+
+func TestOutbox_ConfirmsWhatEveryPeerHas(t *testing.T) {
+	o := NewOutbox(10, "us", "ap")
+	o.Add([]limiter.Exported{exported("a", 1, 1), exported("b", 2, 1)})
+	o.Told("us", o.Next("us", 10))
+	if got := o.Confirmed(); len(got) != 0 || len(o.Next("us", 10)) != 0 {
+		t.Errorf("%+v is confirmed though one peer lacks it", got)
+	}
+	o.Told("ap", o.Next("ap", 1))
+	if got := taken(o.Confirmed()); len(got) != 1 || got["a"] != 1 || o.Len() != 1 {
+		t.Errorf("%v, want a", got)
+	}
+	if got := taken(o.Next("ap", 10)); got["b"] != 2 || len(got) != 1 {
+		t.Errorf("%v, want b", got)
+	}
+}
+
+func TestOutbox_WhatChangedSinceIsToldAgain(t *testing.T) {
+	o := NewOutbox(10, "us")
+	o.Add([]limiter.Exported{exported("a", 1, 1)})
+	news := o.Next("us", 10)
+	o.Add([]limiter.Exported{exported("a", 5, 2)})
+	o.Told("us", news)
+	if got := taken(o.Next("us", 10)); got["a"] != 5 || len(o.Confirmed()) != 0 {
+		t.Errorf("%v, want the 5 units of a", got)
+	}
+}
+
+func TestOutbox_TellsOfABucketOnceInAMessage(t *testing.T) {
+	o := NewOutbox(10, "us", "ap")
+	for lease := range int64(3) {
+		o.Add([]limiter.Exported{exported("a", lease, lease), exported("b", lease, lease)})
+		o.Told("us", o.Next("us", 10))
+		o.Told("ap", []limiter.Exported{exported("a", lease, lease)})
+	}
+	o.Add([]limiter.Exported{exported("a", 9, 9)})
+	if news := o.Next("ap", 10); len(news) != 2 {
+		t.Errorf("%+v, want a and b", news)
+	}
+}
+
+// A lease that is shorter than an answer takes must not make a region tell the same for ever.
+func TestOutbox_TheSameUnderAnotherLeaseIsNotNews(t *testing.T) {
+	o := NewOutbox(10, "us", "ap")
+	o.Add([]limiter.Exported{exported("a", 1, 1)})
+	news := o.Next("us", 10)
+	o.Told("ap", news)
+	o.Add([]limiter.Exported{exported("a", 1, 2)})
+	o.Told("us", news)
+	if got := o.Confirmed(); len(got) != 1 || got[0].Lease != 2 {
+		t.Errorf("%+v, want the latest lease of a", got)
+	}
+}
+
+func TestOutbox_IsBounded(t *testing.T) {
+	o := NewOutbox(2, "us")
+	if n := o.Add([]limiter.Exported{exported("a", 1, 1), exported("b", 1, 1), exported("c", 1, 1)}); n != 1 {
+		t.Errorf("%d refused, want 1", n)
+	}
+	if n := o.Add([]limiter.Exported{exported("a", 2, 2)}); n != 0 || o.Len() != 2 {
+		t.Errorf("%d refused, %d waiting, want none and 2", n, o.Len())
+	}
+}
+
+func TestOutbox_WithoutPeersConfirmsAtOnce(t *testing.T) {
+	o := NewOutbox(2)
+	o.Add([]limiter.Exported{exported("a", 1, 1)})
+	o.Skip(exported("b", 1, 1))
+	if got := taken(o.Confirmed()); len(got) != 2 || len(o.Confirmed()) != 0 {
+		t.Errorf("%v, want both, once", got)
+	}
+}
+
+func TestWorth_LeavesOutSmallCounts(t *testing.T) {
+	l := limiter.Limit{Algorithm: limiter.FixedWindow, Count: 3000, Window: 60_000}
+	of := func(units int64) *limiter.Sums {
+		return &limiter.Sums{Taken: 5000, Windows: []limiter.WindowUnits{{Number: 5, Units: units}}}
+	}
+	given := of(1)
+	given.Given = 1
+	for _, c := range []struct {
+		sums *limiter.Sums
+		want bool
+	}{{of(10), false}, {of(11), true}, {given, true}, {&limiter.Sums{Born: 5, Reset: 5}, true}, {&limiter.Sums{}, false}} {
+		if got := Worth(l, c.sums, 3); got != c.want {
+			t.Errorf("%+v: %v", c.sums, got)
+		}
+	}
+}

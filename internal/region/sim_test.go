@@ -1,0 +1,167 @@
+package region
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	"sluice/limiter"
+)
+
+// defaultSeeds is the number of seeds that every test run simulates.
+const defaultSeeds = 300
+
+// draw draws the plan of a seed.
+func draw(seed uint64) plan {
+	r := rand.New(rand.NewPCG(seed, 11)) //nolint:gosec // a simulation
+	count := []int64{30, 200, 1000}[r.IntN(3)]
+	p := plan{
+		regions: 2 + r.IntN(5), interval: 100 + 100*r.Int64N(4), delay: 20 + r.Int64N(140),
+		demand: []float64{0.5, 1.2, 2, 4, 10}[r.IntN(5)], even: r.IntN(2) == 0,
+		guarded: r.IntN(2) == 0, cold: Cold(r.IntN(2)), length: 10_000, //nolint:gosec // 0 or 1
+		leaseOfAnExport: time.Duration(1+r.IntN(5)) * time.Second,
+	}
+	if r.IntN(10) == 0 {
+		p.regions, p.length, p.leaseOfAnExport = 7+r.IntN(44), 3000, time.Second
+		p.interval = max(p.interval, 200)
+	}
+	switch r.IntN(5) {
+	case 0:
+		p.limit = limiter.Limit{Algorithm: limiter.SlidingWindowCounter, Count: count, Window: 600_000}
+	case 1:
+		p.limit = limiter.Limit{Algorithm: limiter.SlidingWindowBuckets, Count: count, Window: 600_000, Buckets: 10}
+	case 2: // drains a unit an hour
+		p.limit = limiter.Limit{Algorithm: limiter.LeakyBucket, Count: 1, Window: 3_600_000, Burst: count}
+	case 3:
+		p.limit = limiter.Limit{Algorithm: limiter.SlidingWindowLog, Count: count, Window: 600_000}
+	default:
+		p.limit = limiter.Limit{Algorithm: limiter.FixedWindow, Count: count, Window: 600_000}
+	}
+	switch seed % 4 {
+	case 1: // everything goes wrong
+		p.jitter, p.loss, p.faults, p.skew = r.Int64N(500), 0.3*r.Float64(), true, r.IntN(2) == 0
+		p.charges = r.IntN(2) == 0
+	case 2: // late messages, and windows that end meanwhile
+		p.jitter, p.loss = r.Int64N(500), 0.3*r.Float64()
+		if p.limit.Algorithm.Traits().Decay == limiter.DecayAtOnce || p.limit.Algorithm.Traits().Decay == limiter.DecaySliding {
+			p.limit.Window, p.charges = []int64{1000, 7000}[r.IntN(2)], true
+		}
+	}
+	if p.limit.Algorithm == limiter.SlidingWindowLog {
+		p.charges = false // a log that holds more than its limit joins entries, which then cannot be given back
+	}
+	return p
+}
+
+// lossless reports whether the plan keeps the conditions of the published bound.
+func (p *plan) lossless() bool { return p.loss == 0 && !p.faults }
+
+// bound is the most that may be admitted beyond the limit. Every region may have one request under way more than its
+// rate says, and with an uneven load the others may have nearly all of it.
+func (p *plan) bound(nodes []*node) int64 {
+	total, least := int64(0), int64(1)<<60
+	for _, n := range nodes {
+		rate := int64(1e6)/n.every + 1
+		total, least = total+rate, min(least, rate)
+	}
+	slack := int64(p.regions)
+	if p.even {
+		return Bound(total, p.delay+p.jitter, p.interval, p.regions) + slack
+	}
+	return (total-least)*(p.delay+p.jitter+p.interval)/1000 + slack
+}
+
+// life runs one seed.
+func life(seed uint64) (w *world, err error) {
+	p := draw(seed)
+	w = newWorld(p, seed)
+	defer w.close()
+	if err := w.run(w.now + p.length); err != nil {
+		return w, err
+	}
+	over := w.most - p.limit.Capacity()
+	if p.lossless() && w.sameWindow() && over > p.bound(w.nodes) {
+		return w, fmt.Errorf("%d units over the limit, the bound is %d", over, p.bound(w.nodes))
+	}
+	offered := p.demand * float64(p.limit.Capacity()) * float64(p.length) / 10_000
+	if p.lossless() && w.sameWindow() && offered > 1.5*float64(p.limit.Capacity()) && over < 0 && p.even &&
+		p.limit.Capacity() >= int64(4*p.regions) {
+		return w, fmt.Errorf("%d units under the limit though %.0f were asked for", -over, offered)
+	}
+	if err := w.settle(); err != nil {
+		return w, err
+	}
+	return w, w.agree()
+}
+
+func number(t *testing.T, name string) (uint64, bool) {
+	t.Helper()
+	v := os.Getenv(name)
+	if v == "" {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(v, 10, 64)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return n, true
+}
+
+// After every step, what was applied only grows, a repetition changes nothing, and every unit counts once. After
+// quiescence every region has what one region would have, and the published bound was kept.
+func TestSeeds_EveryRegionEndsAsOneWithinTheBound(t *testing.T) {
+	first, seeds := uint64(0), uint64(defaultSeeds)
+	if n, ok := number(t, "SLUICE_SIM_SEEDS"); ok {
+		seeds = n
+	}
+	if n, ok := number(t, "SLUICE_SIM_SEED"); ok {
+		first, seeds = n, 1
+	}
+	var applied, repeated, dropped, over int
+	for seed := first; seed < first+seeds; seed++ {
+		w, err := life(seed)
+		if err != nil {
+			t.Fatalf("seed %d: %v\n%+v", seed, err, w.plan)
+		}
+		applied, repeated, dropped = applied+w.applied, repeated+w.repeated, dropped+w.dropped
+		if w.most > w.limit.Capacity() {
+			over++
+		}
+	}
+	t.Logf("%d seeds: %d applied, %d repeated, %d lost, over the limit in %d", seeds, applied, repeated, dropped, over)
+	if seeds > 100 && (applied == 0 || repeated == 0 || dropped == 0 || over == 0) {
+		t.Error("the faults do not bite")
+	}
+}
+
+// The figures of the issue: three regions, a delay of 100 ms, news every 200 ms, ten seconds.
+func TestGuard_LessIsAdmittedBeyondTheLimit(t *testing.T) {
+	for _, demand := range []float64{1.2, 2, 4, 10} {
+		var over [2]float64
+		for i, guarded := range []bool{false, true} {
+			const runs = 4
+			for seed := range uint64(runs) {
+				w := newWorld(plan{
+					regions: 3, interval: 200, delay: 100, demand: demand, even: true, guarded: guarded, length: 10_000,
+					limit: limiter.Limit{Algorithm: limiter.FixedWindow, Count: 1000, Window: 600_000}, leaseOfAnExport: time.Second,
+				}, seed)
+				if err := w.run(w.now + w.length); err != nil {
+					t.Fatal(err)
+				}
+				w.close()
+				if w.most < 1000 {
+					t.Errorf("demand %.1f, guarded %v: %d of 1000 admitted", demand, guarded, w.most)
+				}
+				over[i] += float64(w.most-1000) / 10 / runs
+			}
+		}
+		bound := float64(Bound(int64(demand*100), 100, 200, 3)) / 10
+		t.Logf("demand %4.1f: %4.1f %% over, guarded %4.1f %%, bound %4.1f %%", demand, over[0], over[1], bound)
+		if over[1] > over[0] || over[0] > bound+0.3 {
+			t.Errorf("demand %.1f: %.1f %% over, guarded %.1f %%, bound %.1f %%", demand, over[0], over[1], bound)
+		}
+	}
+}

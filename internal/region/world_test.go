@@ -1,0 +1,449 @@
+package region
+
+import (
+	"container/heap"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"sluice/limiter"
+	"sluice/limiter/memstore"
+)
+
+// world is some regions in virtual time, with everything that goes wrong between them, from one seed. It runs on
+// one goroutine.
+type world struct {
+	plan
+	r      *rand.Rand
+	now    int64
+	events events
+	seq    int
+	nodes  []*node
+	one    *memstore.Store // one region that has all units
+	key    limiter.Key
+	cut    map[[2]int]bool // from, to
+	quiet  bool            // no load and no faults any more
+
+	// admitted is the units of takes less refunds, over all regions; most is the most there were at once.
+	admitted, most             int64
+	applied, repeated, dropped int
+}
+
+// plan is what a seed decides.
+type plan struct {
+	regions         int
+	limit           limiter.Limit
+	interval        int64
+	delay, jitter   int64
+	loss            float64 // of messages and answers
+	faults          bool    // cuts, and regions that go and come back
+	skew            bool
+	charges         bool // charges and refunds too, not takes alone
+	guarded         bool
+	cold            Cold
+	demand          float64 // in limits, within ten seconds
+	even            bool
+	length          int64
+	leaseOfAnExport time.Duration
+}
+
+// node is a region.
+type node struct {
+	at       int
+	name     string
+	store    *memstore.Store
+	skew     int64
+	box      *Outbox
+	down     bool
+	every    int64 // ms between its requests, times 1000
+	due      int64 // of the next, times 1000
+	taken    int64
+	asked    int64 // in this interval
+	names    int
+	guard    Guard
+	exports  []*snapshot
+	heard    []int64 // Taken of each region, as applied
+	grew     []int64 // by how much in the last message
+	lastName string
+}
+
+// snapshot is what a region had when it exported, and who has not heard of it.
+type snapshot struct {
+	taken, lease int64
+	lacks        []int
+	demands      []int64
+}
+
+type event struct {
+	at  int64
+	seq int
+	do  func() error
+}
+
+type events []event
+
+func (e events) Len() int { return len(e) }
+func (e events) Less(i, j int) bool {
+	return e[i].at < e[j].at || e[i].at == e[j].at && e[i].seq < e[j].seq
+}
+func (e events) Swap(i, j int) { e[i], e[j] = e[j], e[i] }
+func (e *events) Push(x any)   { *e = append(*e, x.(event)) } //nolint:forcetypeassert // only events are pushed
+func (e *events) Pop() any {
+	old := *e
+	x := old[len(old)-1]
+	*e = old[:len(old)-1]
+	return x
+}
+
+// origin is the middle of a window of ten minutes.
+const origin = 1_795_000_500_000
+
+func newWorld(p plan, seed uint64) *world {
+	w := &world{
+		plan: p, r: rand.New(rand.NewPCG(seed, 7)), now: origin, cut: map[[2]int]bool{}, //nolint:gosec // a simulation
+		key: limiter.Key("{user:1}|1|" + p.limit.Algorithm.Kind()),
+	}
+	if p.limit.Window < 600_000 { // begin with a window
+		w.now -= w.now % p.limit.Window
+	}
+	w.one = memstore.New(memstore.Options{Clock: func() int64 { return w.now }, Steady: true})
+	shares := make([]float64, p.regions)
+	sum := 0.0
+	for i := range shares {
+		if shares[i] = 1; !p.even {
+			shares[i] = 0.05 + w.r.Float64()
+		}
+		sum += shares[i]
+	}
+	for i := range p.regions {
+		n := &node{
+			at: i, name: fmt.Sprintf("r%d", i), guard: ColdGuard(p.cold, p.limit.Capacity(), p.regions),
+			heard: make([]int64, p.regions), grew: make([]int64, p.regions),
+		}
+		if p.skew {
+			n.skew = w.r.Int64N(10_001) - 5000
+		}
+		n.store = memstore.New(memstore.Options{Clock: func() int64 { return w.now + n.skew }, Steady: true})
+		var peers []string
+		for j := range p.regions {
+			if j != i {
+				peers = append(peers, fmt.Sprintf("r%d", j))
+			}
+		}
+		n.box = NewOutbox(1000, peers...)
+		perSecond := p.demand * float64(p.limit.Capacity()) / 10 * shares[i] / sum
+		n.every = max(1000, int64(1e6/perSecond))
+		n.due = 1000*w.now + w.r.Int64N(n.every)
+		w.nodes = append(w.nodes, n)
+		w.after((n.due+999)/1000-w.now, func() error { return w.request(n) })
+		w.after(w.r.Int64N(p.interval), func() error { return w.exchange(n) })
+	}
+	if p.faults {
+		w.after(w.r.Int64N(1000), w.fault)
+	}
+	return w
+}
+
+func (w *world) close() {
+	_ = w.one.Close()
+	for _, n := range w.nodes {
+		_ = n.store.Close()
+	}
+}
+
+func (w *world) after(ms int64, do func() error) {
+	w.seq++
+	heap.Push(&w.events, event{w.now + ms, w.seq, do})
+}
+
+// run runs until a time.
+func (w *world) run(until int64) error {
+	for len(w.events) > 0 && w.events[0].at <= until {
+		e := heap.Pop(&w.events).(event) //nolint:forcetypeassert // only events are pushed
+		w.now = max(w.now, e.at)
+		if err := e.do(); err != nil {
+			return fmt.Errorf("at %d ms: %w", w.now-origin, err)
+		}
+	}
+	w.now = until
+	return nil
+}
+
+// do runs one request in a store.
+func (w *world) do(s *memstore.Store, op limiter.Op, id string, units int64, l limiter.Limit) (limiter.Result, error) {
+	a := limiter.Ask{Key: w.key, Limit: l, Weight: units, Spans: s != w.one}
+	var res limiter.Result
+	err := s.Do(context.Background(), &limiter.Request{Op: op, ID: id, Asks: []limiter.Ask{a}}, &res)
+	return res, err
+}
+
+// used is the units in a bucket, also above the limit.
+func (w *world) used(s *memstore.Store) (int64, error) {
+	big := w.limit
+	most := min(big.MaxCapacity(), 1_000_000)
+	if big.Algorithm.Bucketed() {
+		big.Burst = most
+	} else {
+		big.Count = most
+	}
+	res, err := w.do(s, limiter.OpPeek, "", 0, big)
+	if err != nil {
+		return 0, err
+	}
+	return most - res.Limits[0].Remaining, nil
+}
+
+// request is one request of a region: mostly a take of a unit.
+func (w *world) request(n *node) error {
+	if w.quiet {
+		return nil
+	}
+	n.due += n.every
+	w.after(max(0, n.due/1000-w.now), func() error { return w.request(n) })
+	if n.down {
+		return nil
+	}
+	n.asked++
+	n.names++
+	op, id := limiter.OpTake, fmt.Sprintf("%s-%d", n.name, n.names)
+	if w.charges {
+		switch w.r.IntN(20) {
+		case 0:
+			op = limiter.OpCharge
+		case 1:
+			return w.refund(n)
+		}
+	} else {
+		id = ""
+	}
+	if w.guarded && op == limiter.OpTake && n.guard.Room(n.taken) == 0 {
+		return nil
+	}
+	res, err := w.do(n.store, op, id, 1, w.limit)
+	if err != nil || op == limiter.OpTake && !res.Allowed {
+		return err
+	}
+	n.taken++
+	n.lastName = id
+	if op == limiter.OpTake {
+		w.admitted++
+		w.most = max(w.most, w.admitted)
+	}
+	_, err = w.do(w.one, limiter.OpCharge, id, 1, w.limit)
+	return err
+}
+
+// refund gives the last unit of a region back.
+func (w *world) refund(n *node) error {
+	if n.lastName == "" {
+		return nil
+	}
+	_, err := w.do(n.store, limiter.OpRefund, n.lastName, 0, w.limit)
+	if err == nil {
+		_, err = w.do(w.one, limiter.OpRefund, n.lastName, 0, w.limit)
+	}
+	n.lastName = ""
+	return err
+}
+
+// exchange exports, and tells every peer what it lacks.
+func (w *world) exchange(n *node) error {
+	w.after(w.interval, func() error { return w.exchange(n) })
+	if n.down {
+		return nil
+	}
+	sums, err := n.store.Export(context.Background(), 1000, w.leaseOfAnExport)
+	if err != nil {
+		return err
+	}
+	n.box.Add(sums)
+	for _, s := range sums {
+		w.snapshot(n, s)
+	}
+	n.asked = 0
+	for _, p := range w.nodes {
+		if p == n {
+			continue
+		}
+		news := n.box.Next(p.name, 1000)
+		buckets := make([]Bucket, len(news))
+		for i, s := range news {
+			buckets[i] = Bucket{s.Key, s.Sums}
+		}
+		for _, m := range Encode(n.name, w.now+n.skew, buckets) {
+			w.send(n, p, func() error { return w.receive(n, p, m, news) })
+		}
+	}
+	return n.store.Confirm(context.Background(), n.box.Confirmed())
+}
+
+// snapshot remembers what a region had when it exported, for its guard.
+func (w *world) snapshot(n *node, s limiter.Exported) {
+	snap := &snapshot{taken: s.Sums.Taken, lease: s.Lease, demands: slices.Clone(n.grew)}
+	snap.demands[n.at] = n.asked
+	for j := range w.nodes {
+		if j != n.at {
+			snap.lacks = append(snap.lacks, j)
+		}
+	}
+	n.exports = append(n.exports, snap)
+	if len(n.exports) > 50 {
+		n.exports = n.exports[1:]
+	}
+}
+
+// send lets something travel: it may be lost, repeated, late.
+func (w *world) send(from, to *node, arrive func() error) {
+	link := [2]int{from.at, to.at}
+	if w.cut[link] || !w.quiet && w.r.Float64() < w.loss {
+		w.dropped++
+		return
+	}
+	times := 1
+	if w.loss > 0 && w.r.IntN(10) == 0 {
+		times = 2
+	}
+	for range times {
+		late := w.delay
+		if w.jitter > 0 {
+			late += w.r.Int64N(w.jitter + 1)
+		}
+		w.after(late, func() error {
+			if to.down || w.cut[link] {
+				w.dropped++
+				return nil
+			}
+			return arrive()
+		})
+	}
+}
+
+// receive applies a message and answers.
+func (w *world) receive(from, to *node, b []byte, news []limiter.Exported) error {
+	m, err := Decode(b)
+	if err != nil {
+		return fmt.Errorf("%w: %+v", err, news)
+	}
+	for i := range m.Buckets {
+		sums := &m.Buckets[i].Sums
+		before, err := w.used(to.store)
+		if err != nil {
+			return err
+		}
+		a := limiter.Ask{Key: m.Buckets[i].Key, Limit: w.limit, Spans: true}
+		req := limiter.Request{Op: limiter.OpApply, ID: m.Region, Asks: []limiter.Ask{a}, Sums: sums}
+		var res limiter.Result
+		if err := to.store.Do(context.Background(), &req, &res); err != nil {
+			return err
+		}
+		after, err := w.used(to.store)
+		switch known := to.heard[from.at]; {
+		case err != nil:
+			return err
+		case !res.Allowed:
+			return fmt.Errorf("%s: the sums of %s have shrunk: %+v", to.name, from.name, sums)
+		case res.Replayed && after != before:
+			return fmt.Errorf("%s: a repetition of %s changed %d to %d", to.name, from.name, before, after)
+		case res.Replayed:
+			w.repeated++
+		case sums.Taken < known:
+			return fmt.Errorf("%s: applied %d of %s after %d", to.name, sums.Taken, from.name, known)
+		case !w.charges && w.sameWindow() && after-before != sums.Taken-known:
+			return fmt.Errorf("%s: %d units of %s counted as %d: %+v", to.name, sums.Taken-known, from.name, after-before, sums)
+		default:
+			w.applied++
+			to.grew[from.at] = sums.Taken - known
+			to.heard[from.at] = sums.Taken
+		}
+	}
+	w.send(to, from, func() error { return w.answered(from, to, news) })
+	return nil
+}
+
+// sameWindow reports whether all units so far are in one window, or never drain.
+func (w *world) sameWindow() bool { return w.limit.Window >= 600_000 }
+
+// answered says that a peer has some news.
+func (w *world) answered(n, peer *node, news []limiter.Exported) error {
+	n.box.Told(peer.name, news)
+	for _, s := range news {
+		for i, snap := range n.exports {
+			if snap.lease > s.Lease {
+				continue
+			}
+			snap.lacks = slices.DeleteFunc(snap.lacks, func(j int) bool { return j == peer.at })
+			if snap.lease == s.Lease && len(snap.lacks) == 0 {
+				used, err := w.used(n.store)
+				if err != nil {
+					return err
+				}
+				n.guard = NewGuard(w.limit.Capacity(), used, n.taken, snap.taken, snap.demands, n.at)
+				n.exports = n.exports[i+1:]
+				break
+			}
+		}
+	}
+	return n.store.Confirm(context.Background(), n.box.Confirmed())
+}
+
+// fault cuts or heals a link, one way or both, or lets a region go or come back.
+func (w *world) fault() error {
+	if w.quiet {
+		return nil
+	}
+	w.after(100+w.r.Int64N(1500), w.fault)
+	a, b := w.r.IntN(w.regions), w.r.IntN(w.regions)
+	switch w.r.IntN(6) {
+	case 0, 1:
+		w.cut[[2]int{a, b}] = a != b
+		if w.r.IntN(2) == 0 {
+			w.cut[[2]int{b, a}] = a != b
+		}
+	case 2: // a partition
+		for i := range w.regions {
+			for j := range w.regions {
+				w.cut[[2]int{i, j}] = (i <= a) != (j <= a)
+			}
+		}
+	case 3:
+		w.nodes[a].down = true
+	case 4:
+		w.nodes[a].down = false
+	default:
+		clear(w.cut)
+	}
+	return nil
+}
+
+// settle ends load and faults, and lets everything arrive.
+func (w *world) settle() error {
+	w.quiet = true
+	clear(w.cut)
+	for _, n := range w.nodes {
+		n.down = false
+	}
+	return w.run(w.now + w.leaseOfAnExport.Milliseconds() + 5*w.interval + 4*(w.delay+w.jitter))
+}
+
+// agree checks that every region has what one region would have.
+func (w *world) agree() error {
+	want, err := w.used(w.one)
+	if err != nil {
+		return err
+	}
+	for _, n := range w.nodes {
+		got, err := w.used(n.store)
+		if err != nil {
+			return err
+		}
+		if got != want {
+			return fmt.Errorf("%s of %d has %d units, one region has %d", n.name, w.regions, got, want)
+		}
+		if n.box.Len() > 0 {
+			return fmt.Errorf("%s still has %d buckets to tell of", n.name, n.box.Len())
+		}
+	}
+	return nil
+}
