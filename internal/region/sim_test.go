@@ -46,7 +46,7 @@ func draw(seed uint64) plan {
 		p.charges = r.IntN(2) == 0
 	case 2: // late messages, and windows that end meanwhile
 		p.jitter, p.loss = r.Int64N(500), 0.3*r.Float64()
-		if p.limit.Algorithm.Traits().Decay == limiter.DecayAtOnce || p.limit.Algorithm.Traits().Decay == limiter.DecaySliding {
+		if decay := p.limit.Algorithm.Traits().Decay; decay == limiter.DecayAtOnce || decay == limiter.DecaySliding {
 			p.limit.Window, p.charges = []int64{1000, 7000}[r.IntN(2)], true
 		}
 	}

@@ -176,8 +176,8 @@ func (h *hotKey) endLease(now int64) (endedLease, bool) {
 		return endedLease{}, false
 	}
 	b := endedLease{
-		id: held.id, ask: limiter.Ask{Key: h.key, Limit: held.limit, Weight: held.total - held.left}, left: held.left,
-		drains: held.leaks,
+		id: held.id, left: held.left, drains: held.leaks,
+		ask: limiter.Ask{Key: h.key, Limit: held.limit, Weight: held.total - held.left, Spans: held.spans},
 	}
 	if now >= held.until && held.limit.Algorithm.Traits().Decay == limiter.DecayAtOnce {
 		b.left = 0 // the units no longer count
@@ -201,7 +201,8 @@ func (s *Store) refill(ctx context.Context, h *hotKey, a *limiter.Ask, extra int
 		h.mu.Unlock()
 		close(done)
 	}()
-	req := limiter.Request{ID: newID(), Asks: []limiter.Ask{{Key: h.key, Limit: a.Limit, Weight: a.Weight + extra}}}
+	whole := limiter.Ask{Key: h.key, Limit: a.Limit, Weight: a.Weight + extra, Spans: a.Spans}
+	req := limiter.Request{ID: newID(), Asks: []limiter.Ask{whole}}
 	var res limiter.Result
 	sent := s.tick()
 	err := s.inner.Do(ctx, &req, &res)
@@ -213,7 +214,8 @@ func (s *Store) refill(ctx context.Context, h *hotKey, a *limiter.Ask, extra int
 		h.mu.Unlock()
 		var se *limiter.StoreError
 		if errors.As(err, &se) && se.Unknown {
-			s.returnLater(endedLease{id: req.ID, ask: limiter.Ask{Key: h.key, Limit: a.Limit}, left: a.Weight + extra})
+			whole.Weight = 0
+			s.returnLater(endedLease{id: req.ID, ask: whole, left: a.Weight + extra})
 		}
 		return false
 	}
@@ -229,7 +231,7 @@ func (s *Store) refill(ctx context.Context, h *hotKey, a *limiter.Ask, extra int
 		h.mu.Unlock()
 	}
 	next = lease{
-		id: req.ID, limit: a.Limit, d: d, at: res.At, total: a.Weight + extra, units: extra, left: extra,
+		id: req.ID, limit: a.Limit, spans: a.Spans, d: d, at: res.At, total: a.Weight + extra, units: extra, left: extra,
 		sent: sent, got: got, until: sent + (wait-1)*ms, leaks: leaks,
 	}
 	s.count.leased.Add(extra)
@@ -253,6 +255,7 @@ func (h *hotKey) recordRemaining(a *limiter.Ask, d *limiter.Decision) {
 type lease struct {
 	id    string // of its record in the store; "" for no lease
 	limit limiter.Limit
+	spans bool             // Ask.Spans
 	d     limiter.Decision // of the store, when it was taken
 	at    int64            // the store's time then, ms
 	total int64            // units charged

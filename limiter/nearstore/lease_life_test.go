@@ -154,3 +154,34 @@ func BenchmarkNear(b *testing.B) {
 		})
 	}
 }
+
+// What a node leases of a limit that spans regions counts in its sums when it is leased, and what comes back is
+// given back.
+func TestLease_CountsInTheSumsOfItsRegion(t *testing.T) {
+	l := limiter.Limit{Algorithm: limiter.SlidingWindowCounter, Count: 10_000, Window: 60_000}
+	v := newVirtual(t, 1, Options{HotRate: 1})
+	a := limiter.Ask{Key: bucket(l), Limit: l, Weight: 1, Hot: limiter.HotLeased, Spans: true}
+	const takes = 20
+	for range takes {
+		take(t, v.nodes[0], a)
+	}
+	inner, _ := v.inner.Store.(*memstore.Store)
+	sums := func() limiter.Sums {
+		t.Helper()
+		all, err := inner.Export(context.Background(), 10, time.Hour)
+		if err != nil || len(all) != 1 {
+			t.Fatalf("%+v, %v", all, err)
+		}
+		return all[0].Sums
+	}
+	if got := sums(); got.Taken <= takes || v.inner.n.Load() >= takes {
+		t.Errorf("%+v after %d requests to the store, want a lease", got, v.inner.n.Load())
+	}
+	send(t, v.nodes[0], limiter.OpRefund, "nobody", a) // recalls the lease
+	v.tidy()
+	v.clock.Advance(60_000)
+	v.tidy()
+	if got := sums(); got.Taken-got.Given != takes {
+		t.Errorf("%+v, want %d taken and not given back", got, takes)
+	}
+}

@@ -79,6 +79,37 @@ func TestUndo_ByNameHappensOnceHoweverOftenItIsSent(t *testing.T) {
 	}
 }
 
+// What is undone of a limit that spans regions is given back in its sums.
+func TestUndo_IsToldToOtherRegions(t *testing.T) {
+	s := newParts(t)
+	for _, l := range []limiter.Limit{
+		s.ask.Limit,
+		{Algorithm: limiter.GCRA, Count: 10, Window: 3_600_000, Burst: 10},
+		{Algorithm: limiter.FixedWindow, Count: 10, Window: 3_600_000},
+		{Algorithm: limiter.FixedWindow, Count: 10, Window: 3_600_000, Align: limiter.AlignFirstHit},
+		{Algorithm: limiter.SlidingWindowCounter, Count: 10, Window: 3_600_000},
+		{Algorithm: limiter.SlidingWindowBuckets, Count: 10, Window: 3_600_000, Buckets: 60},
+		{Algorithm: limiter.SlidingWindowLog, Count: 10, Window: 3_600_000},
+	} {
+		s.ask = limiter.Ask{
+			Key: limiter.Key("{user:" + l.Align.String() + "}|1|" + l.Algorithm.Kind()), Limit: l, Weight: 3, Spans: true,
+		}
+		s.do(limiter.OpTake, "", "", "one")
+		s.do(limiter.OpTake, "", "", "two")
+		s.do(script.OpUndo, "", "", "two")
+		s.do(script.OpUndo, "", "", "two")
+		s.holds(3)
+		sums, err := s.Export(context.Background(), 10, time.Hour)
+		if err != nil || len(sums) != 1 {
+			t.Fatalf("%s: %+v, %v", l.Algorithm, sums, err)
+		}
+		if m := sums[0].Sums; m.Taken != 6 || m.Given != 3 || m.Windows[0].Units != 3 {
+			t.Errorf("%s: %+v, want 6 taken and 3 given back", l.Algorithm, m)
+		}
+		s.client.FlushAll(context.Background())
+	}
+}
+
 // A take whose answer was lost may be carried out after its give-back.
 func TestUndo_ATakeThatComesLaterIsRefused(t *testing.T) {
 	s := newParts(t)

@@ -23,13 +23,13 @@ for i = 1, #members do
   local member = members[i]
   local v = redis.pcall('GET', member)
   local n = type(v) == 'string' and #v or 0
-  local mark = n >= SUMS_LEAST and struct.unpack('>I2', v, n - 1) or 0
+  local mark = n >= SUMS_LEAST and struct.unpack('<I2', v, n - 1) or 0
   local size = (mark - mark % 2) / 2
   if size < SUMS_LEAST or size > n then
     redis.call('ZREM', KEYS[2], member) -- it has expired: nothing of it counts any more
   else
     if mark % 2 == 1 then
-      v = v:sub(1, n - 2) .. struct.pack('>I2', mark - 1)
+      v = v:sub(1, n - 2) .. struct.pack('<I2', mark - 1)
       redis.call('SET', member, v, 'KEEPTTL')
     end
     local before, lease = redis.call('ZSCORE', KEYS[2], member), ends

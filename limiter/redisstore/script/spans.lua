@@ -20,7 +20,7 @@ return function(v, now, count, window, extra, w, _, key, how, booked, base, id, 
   if s then
     n = #s
     if n < SUMS_LEAST then return nil end
-    number, units, mark = unpack_bytes('>i7I7I2', s, n - SUMS_HOT + 1)
+    number, units, mark = unpack_bytes('<ddI2', s, n - SUMS_HOT + 1)
     size = (mark - mark % 2) / 2
     if size > n or size < SUMS_LEAST then return nil end
     if not LIST(inner) then
@@ -60,7 +60,7 @@ return function(v, now, count, window, extra, w, _, key, how, booked, base, id, 
         k = (now - now % period) / period
       end
       if k == number and mark % 2 == 1 and units <= MAX - w then
-        kept, s = sub(s, n - size + 1, n - SUMS_HOT), pack('>i7I7I2', k, units + w, mark)
+        kept, s = sub(s, n - size + 1, n - SUMS_HOT), pack('<ddI2', k, units + w, mark)
       else
         kernels[SPANS] = kernels[SPANS] or make(SPANS)
         s = kernels[SPANS].counted(s and sub(s, n - size + 1), inner, count, window, extra, k, now, w, member)

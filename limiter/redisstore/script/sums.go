@@ -3,6 +3,7 @@ package script
 import (
 	"encoding/binary"
 	"errors"
+	"math"
 	"strings"
 
 	"sluice/limiter"
@@ -84,6 +85,15 @@ func appendSums(b []byte, m *limiter.Sums) []byte {
 
 var errSums = errors.New("malformed sums of a bucket")
 
+// whole reads a double that is a whole number, or returns one that no sums have.
+func whole(b []byte) int64 {
+	f := math.Float64frombits(binary.LittleEndian.Uint64(b))
+	if n := int64(f); float64(n) == f {
+		return n
+	}
+	return -limiter.MaxExact - 1
+}
+
 // DecodeSums reads the sums of a bucket as they are stored; see sums.lua.
 func DecodeSums(s string) (m limiter.Sums, err error) {
 	if len(s) < sumsLeast || (len(s)-sumsLeast)%14 != 0 {
@@ -101,8 +111,8 @@ func DecodeSums(s string) (m limiter.Sums, err error) {
 	for at < len(s)-sumsHot {
 		over = append(over, limiter.WindowUnits{Number: next(), Units: next()})
 	}
-	newest := limiter.WindowUnits{Number: next()}
-	newest.Units = next()
+	hot := []byte(s[at:])
+	newest := limiter.WindowUnits{Number: whole(hot[:8]), Units: whole(hot[8:16])}
 	m.Taken += newest.Units
 	if newest.Number != noWindow {
 		m.Windows = append(append(make([]limiter.WindowUnits, 0, 1+len(over)), newest), over...)

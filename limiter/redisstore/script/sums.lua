@@ -5,9 +5,9 @@
 -- list, at a key of its own (":t" behind the bucket's name):
 --   born, reset, given, shape, rest     7 bytes each; rest: what was taken less the units of the newest window
 --   windows that are over               14 bytes each, newest first: number (signed), units
---   number, units                       7 bytes each: the newest window
---   mark                                2 bytes: twice the size of all this, and 1 if the bucket is in the set of
---                                       changed ones
+--   number, units                       the newest window, as doubles, which cost the least to read and to write
+--   mark                                2 bytes, little-endian as the doubles: twice the size of all this, and 1 if
+--                                       the bucket is in the set of changed ones
 -- Without a window the number is NO_WINDOW and shape 0. The commonest take (the window is that of the take
 -- before it, and the bucket is listed) changes units alone (spans.lua).
 --
@@ -25,7 +25,7 @@ local function open(s)
   if not s then return m end
   local n = #s
   if n < SUMS_LEAST or (n - SUMS_LEAST) % 14 ~= 0 then return nil end
-  local number, units, mark = unpack_bytes('>i7I7I2', s, n - SUMS_HOT + 1)
+  local number, units, mark = unpack_bytes('<ddI2', s, n - SUMS_HOT + 1)
   m.born, m.reset, m.given, m.shape, m.taken = unpack_bytes('>I7I7I7I7I7', s)
   m.listed = mark % 2
   if number == NO_WINDOW then return m end
@@ -42,7 +42,7 @@ local function close(m)
   local out = {pack('>I7I7I7I7I7', m.born, m.reset, m.given, m.shape, m.taken - units)}
   for i = 3, #w, 2 do out[#out + 1] = pack('>i7I7', w[i], w[i + 1]) end
   local size = SUMS_LEAST + (#out - 1) * 14
-  out[#out + 1] = pack('>i7I7I2', w[1] or NO_WINDOW, units, 2 * size + m.listed)
+  out[#out + 1] = pack('<ddI2', w[1] or NO_WINDOW, units, 2 * size + m.listed)
   return table.concat(out)
 end
 
@@ -114,7 +114,7 @@ local function member_of(code, key) return LIST(code) and key .. ':t' or key end
 function sums.read(code, key)
   local v = call('GET', member_of(code, key))
   local n = v and #v or 0
-  local size = n >= SUMS_LEAST and unpack_bytes('>I2', v, n - 1) or 0
+  local size = n >= SUMS_LEAST and unpack_bytes('<I2', v, n - 1) or 0
   size = (size - size % 2) / 2
   if v and (size < SUMS_LEAST or size > n) then bad_state() end
   if LIST(code) then return true, true, v end
