@@ -70,7 +70,7 @@ func busy(n int) []Bucket {
 }
 
 func TestMessage_KeepsItsBoundsAndIsSmall(t *testing.T) {
-	const n = 120_000
+	const n = 60_000
 	seen, size := 0, 0
 	for _, b := range Encode("eu", 1_795_000_000_000, busy(n)) {
 		if len(b) > MaxMessage {

@@ -12,7 +12,7 @@ import (
 )
 
 // defaultSeeds is the number of seeds that every test run simulates.
-const defaultSeeds = 300
+const defaultSeeds = 200
 
 // draw draws the plan of a seed.
 func draw(seed uint64) plan {
@@ -24,7 +24,7 @@ func draw(seed uint64) plan {
 		guarded: r.IntN(2) == 0, cold: Cold(r.IntN(2)), length: 10_000, //nolint:gosec // 0 or 1
 		leaseOfAnExport: time.Duration(1+r.IntN(5)) * time.Second,
 	}
-	if r.IntN(10) == 0 {
+	if r.IntN(20) == 0 {
 		p.regions, p.length, p.leaseOfAnExport = 7+r.IntN(44), 3000, time.Second
 		p.interval = max(p.interval, 200)
 	}
@@ -142,7 +142,7 @@ func TestGuard_LessIsAdmittedBeyondTheLimit(t *testing.T) {
 	for _, demand := range []float64{1.2, 2, 4, 10} {
 		var over [2]float64
 		for i, guarded := range []bool{false, true} {
-			const runs = 4
+			const runs = 2
 			for seed := range uint64(runs) {
 				w := newWorld(plan{
 					regions: 3, interval: 200, delay: 100, demand: demand, even: true, guarded: guarded, length: 10_000,

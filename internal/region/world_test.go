@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"sluice/limiter"
@@ -18,6 +19,7 @@ type world struct {
 	plan
 	r      *rand.Rand
 	now    int64
+	clock  atomic.Int64 // now, for the stores, whose sweepers also read it
 	events events
 	seq    int
 	nodes  []*node
@@ -108,7 +110,8 @@ func newWorld(p plan, seed uint64) *world {
 	if p.limit.Window < 600_000 { // begin with a window
 		w.now -= w.now % p.limit.Window
 	}
-	w.one = memstore.New(memstore.Options{Clock: func() int64 { return w.now }, Steady: true})
+	w.clock.Store(w.now)
+	w.one = memstore.New(memstore.Options{Clock: w.clock.Load, Steady: true})
 	shares := make([]float64, p.regions)
 	sum := 0.0
 	for i := range shares {
@@ -125,7 +128,7 @@ func newWorld(p plan, seed uint64) *world {
 		if p.skew {
 			n.skew = w.r.Int64N(10_001) - 5000
 		}
-		n.store = memstore.New(memstore.Options{Clock: func() int64 { return w.now + n.skew }, Steady: true})
+		n.store = memstore.New(memstore.Options{Clock: func() int64 { return w.clock.Load() + n.skew }, Steady: true})
 		var peers []string
 		for j := range p.regions {
 			if j != i {
@@ -163,11 +166,13 @@ func (w *world) run(until int64) error {
 	for len(w.events) > 0 && w.events[0].at <= until {
 		e := heap.Pop(&w.events).(event) //nolint:forcetypeassert // only events are pushed
 		w.now = max(w.now, e.at)
+		w.clock.Store(w.now)
 		if err := e.do(); err != nil {
 			return fmt.Errorf("at %d ms: %w", w.now-origin, err)
 		}
 	}
 	w.now = until
+	w.clock.Store(w.now)
 	return nil
 }
 
