@@ -40,7 +40,7 @@ const (
 // Snapshot writes all buckets and records that have not expired. It holds the lock
 // of one shard at a time, so decisions continue: each bucket is consistent, but a
 // request that is decided during the snapshot may be in some of its buckets and not
-// in others. Records follow their buckets.
+// in others. Records follow their buckets. Sums of limits that span regions are not in a snapshot.
 func (s *Store) Snapshot(w io.Writer) error {
 	sum := sha256.New()
 	out := &chunkWriter{w: io.MultiWriter(w, sum), buf: s.borrowBuffer()}

@@ -197,6 +197,22 @@ func TestStore_ClosedRefusesButCanBeSaved(t *testing.T) {
 	}
 }
 
+func TestStore_SumsAreDroppedWithTheirBuckets(t *testing.T) {
+	s := memstore.New(memstore.Options{MaxKeys: 100})
+	defer s.Close()
+	for i := range 20_000 {
+		var res limiter.Result
+		a := limiter.Ask{Key: limiter.DirectKey(fmt.Sprint(i), fiveAnHour.Algorithm), Limit: fiveAnHour, Weight: 1, Spans: true}
+		if err := s.Do(context.Background(), &limiter.Request{Asks: []limiter.Ask{a}}, &res); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sums, err := s.Export(context.Background(), 100_000, time.Hour)
+	if err != nil || len(sums) != 100 {
+		t.Errorf("%d buckets exported, %v, want the 100 that are left", len(sums), err)
+	}
+}
+
 func TestStore_RegionsConform(t *testing.T) {
 	storetest.Regions(t, storetest.RegionHarness{New: func(t *testing.T, clock func() int64) limiter.Exporter {
 		s := memstore.New(memstore.Options{Clock: clock})

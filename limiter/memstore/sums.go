@@ -107,6 +107,21 @@ func (s *Store) storeSums(sh *shard, hash uint64, a *limiter.Ask, r *regional, a
 	if r.touched && !r.listed {
 		r.listed = true
 		sh.changedSums = append(sh.changedSums, slot.key)
+		sh.forgetDropped()
+	}
+}
+
+// forgetDropped takes buckets that were dropped off the list of changed ones, once they may be more than half of
+// it, so that it does not grow while nobody exports.
+func (sh *shard) forgetDropped() {
+	if len(sh.changedSums) <= 2*len(sh.sums.slots)+64 {
+		return
+	}
+	sh.changedSums = sh.changedSums[:0]
+	for i := range sh.sums.slots {
+		if sh.sums.slots[i].value.listed {
+			sh.changedSums = append(sh.changedSums, sh.sums.slots[i].key)
+		}
 	}
 }
 

@@ -97,7 +97,8 @@ func (s *Store) evictBucket() {
 	sh := &s.shards[i]
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if sh.buckets.evict() {
+	if gone, ok := sh.buckets.evict(); ok {
+		sh.sums.remove(gone.hash, gone.key)
 		s.keys.Add(-1)
 		s.evicted.Add(1)
 	}

@@ -191,12 +191,13 @@ func (t *table[K, V]) soonest() (i int, deadline int64, ok bool) {
 	return i, t.slots[i].deadline, true
 }
 
-// evict drops the element of a random sample that expires first. It returns false if
-// the table is empty.
-func (t *table[K, V]) evict() bool {
+// evict drops the element of a random sample that expires first, and returns it. It returns false if the
+// table is empty.
+func (t *table[K, V]) evict() (gone slot[K, V], ok bool) {
 	i, _, ok := t.soonest()
 	if ok {
+		gone = t.slots[i]
 		t.removeAt(i)
 	}
-	return ok
+	return gone, ok
 }
