@@ -202,7 +202,8 @@ func TestStore_SumsAreDroppedWithTheirBuckets(t *testing.T) {
 	defer s.Close()
 	for i := range 20_000 {
 		var res limiter.Result
-		a := limiter.Ask{Key: limiter.DirectKey(fmt.Sprint(i), fiveAnHour.Algorithm), Limit: fiveAnHour, Weight: 1, Spans: true}
+		key := limiter.DirectKey(fmt.Sprint(i), fiveAnHour.Algorithm)
+		a := limiter.Ask{Key: key, Limit: fiveAnHour, Weight: 1, Spans: true}
 		if err := s.Do(context.Background(), &limiter.Request{Asks: []limiter.Ask{a}}, &res); err != nil {
 			t.Fatal(err)
 		}
