@@ -9,8 +9,8 @@ import (
 	"sluice/internal/secretfile"
 )
 
-// openReplays returns what reads the decision log of this node for the console: its files or, if it has none, the topic,
-// which has the events of all nodes.
+// openReplays returns what reads the decision log of this node for the console: its files or, if it has none, the
+// topic, which has the events of all nodes.
 func openReplays(cfg *config.Serve, host *Host, password *secretfile.File, stops *stops) *backtest.Jobs {
 	opt := backtest.JobOptions{Now: host.Now, Logger: host.Log}
 	switch {

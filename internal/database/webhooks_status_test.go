@@ -51,7 +51,8 @@ func TestWebhookStatuses_OfTenThousandDeliveries(t *testing.T) {
 			t.Fatalf("got %+v, %v", got, err)
 		}
 		if s := got[ids[0]]; s.Waiting != n/2 || !s.Oldest.Equal(start.Add(n/2*time.Second)) ||
-			s.Last.Message.ID != "msg_5000" || s.Last.State != alerts.DeliveryWaiting || s.Last.Error != "answered 503" || len(s.Last.Message.Body) != 0 {
+			s.Last.Message.ID != "msg_5000" || s.Last.State != alerts.DeliveryWaiting || s.Last.Error != "answered 503" ||
+			len(s.Last.Message.Body) != 0 {
 			t.Errorf("of the busy one: %+v", s)
 		}
 		if s := got[ids[1]]; s.Waiting != 0 || !s.Oldest.IsZero() || s.Last.Status != 204 {
