@@ -328,11 +328,13 @@ func (w while) Read(b []byte) (int, error) {
 	return w.from.Read(b)
 }
 
-// removeOldest removes the oldest earlier files until the rest has at most so many bytes.
+// removeOldest removes the oldest earlier files until the rest has at most so many bytes. It begins with the oldest, so
+// that who reads meanwhile finds no gap.
 func removeOldest(dir string, most int64) error {
 	names, err := earlier(dir)
 	slices.Reverse(names) // newest first
 	var sum int64
+	var old []string
 	for _, name := range names {
 		info, statErr := os.Stat(filepath.Join(dir, name))
 		if statErr != nil {
@@ -340,8 +342,11 @@ func removeOldest(dir string, most int64) error {
 			continue
 		}
 		if sum += info.Size(); sum > most {
-			err = errors.Join(err, os.Remove(filepath.Join(dir, name)))
+			old = append(old, name)
 		}
+	}
+	for _, name := range slices.Backward(old) {
+		err = errors.Join(err, os.Remove(filepath.Join(dir, name)))
 	}
 	return err
 }
