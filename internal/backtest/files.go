@@ -129,7 +129,7 @@ func (f *files) once(dir string) (same bool, err error) {
 	} else if !errors.Is(currentErr, fs.ErrNotExist) {
 		f.problem(path, currentErr)
 	}
-	entries, err := os.ReadDir(dir) // sorted
+	entries, err := logsOf(dir)
 	if err != nil {
 		return false, err
 	}
@@ -138,8 +138,7 @@ func (f *files) once(dir string) (same bool, err error) {
 		name := e.Name()
 		plain := strings.HasSuffix(name, plainEnd)
 		switch {
-		case name == currentFile, !plain && !strings.HasSuffix(name, gzipEnd),
-			e.Type()&^fs.ModeSymlink != 0:
+		case name == currentFile:
 			continue
 		case !plain && slices.ContainsFunc(entries[:i], func(other fs.DirEntry) bool { return other.Name()+".gz" == name }):
 			continue // a copy that is being made
@@ -164,13 +163,26 @@ func (f *files) once(dir string) (same bool, err error) {
 	if !found && len(f.problems) == 0 {
 		return true, fmt.Errorf("%s %w", dir, ErrNoFiles)
 	}
+	// A directory that changes while it is listed may show neither the old nor the new name of a file.
+	again, err := logsOf(dir)
+	if err != nil || !slices.EqualFunc(entries, again, func(a, b fs.DirEntry) bool { return a.Name() == b.Name() }) {
+		return false, err
+	}
 	if current == nil {
-		_, err := os.Lstat(path)
-		return err != nil, nil
+		return true, nil
 	}
 	opened, err := current.Stat()
 	there, thereErr := os.Lstat(path)
 	return err == nil && thereErr == nil && os.SameFile(opened, there), nil
+}
+
+// logsOf lists the logs of a directory by name.
+func logsOf(dir string) ([]fs.DirEntry, error) {
+	entries, err := os.ReadDir(dir) // sorted
+	return slices.DeleteFunc(entries, func(e fs.DirEntry) bool {
+		name := e.Name()
+		return e.Type()&^fs.ModeSymlink != 0 || !strings.HasSuffix(name, plainEnd) && !strings.HasSuffix(name, gzipEnd)
+	}), err
 }
 
 // problem notes a file that cannot be opened.

@@ -270,7 +270,7 @@ func TestOpenFiles_OfALogThatIsWritten(t *testing.T) {
 		for i := 1; i < len(got); i++ {
 			before, _ := strconv.Atoi(got[i-1])
 			if after, _ := strconv.Atoi(got[i]); after != before+1 {
-				t.Fatalf("event %d follows %d: %v", after, before, log.Problems)
+				t.Fatalf("event %d follows %d in %s to %s: %v", after, before, got[0], got[len(got)-1], log.Problems)
 			}
 		}
 		if len(got) < 300 || log.Corrupt > 1 || log.Late > 0 {
