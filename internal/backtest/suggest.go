@@ -253,6 +253,15 @@ func (s *suggesting) end() *Suggestions {
 	return out
 }
 
+// rounding is more, as a part of a figure, than floating point adds to it: 1.1 times 100 is 110 and not more.
+const rounding = 1e-12
+
+// withHeadroom is a peak times the headroom, rounded up, at most limiter.MaxExact.
+func withHeadroom(peak int64, headroom float64) int64 {
+	limit := float64(peak) * headroom
+	return int64(min(max(float64(peak), math.Ceil(limit-rounding*limit)), float64(limiter.MaxExact)))
+}
+
 // suggest makes the suggestions of one window and returns how many keys there were.
 func (w *window) suggest(headroom, requests float64) (WindowSuggestion, float64) {
 	type one struct {
@@ -273,15 +282,15 @@ func (w *window) suggest(headroom, requests float64) (WindowSuggestion, float64)
 			break
 		}
 		// The nearest rank: the least peak such that p percent of the keys have it or less.
-		need, sum, peak := p/100*keys, 0.0, peaks[len(peaks)-1].peak
+		need, sum, peak := p*keys, 0.0, peaks[len(peaks)-1].peak
 		for _, o := range peaks {
-			if sum += o.times; sum >= need {
+			if sum += o.times; sum*100 >= need-rounding*need {
 				peak = o.peak
 				break
 			}
 		}
 		s := Suggestion{Percentile: p, Peak: peak,
-			Limit: int64(min(math.Ceil(float64(peak)*headroom), float64(limiter.MaxExact)))}
+			Limit: withHeadroom(peak, headroom)}
 		for units, e := range w.ended {
 			if units > s.Limit {
 				// The units above the limit, as a part of the requests of these windows.
