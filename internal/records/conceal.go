@@ -7,7 +7,6 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"sluice/limiter"
 	"sluice/rules"
@@ -57,52 +56,17 @@ func (c *conceal) hash(v string) string {
 
 // text returns a value as the log shows it: itself, or its hash if it has a credential in it or looks like a hash.
 func (c *conceal) text(v string) string {
-	if hasSecret(v) || strings.HasPrefix(v, hashWord) {
+	if redact.Within(v) || strings.HasPrefix(v, hashWord) {
 		return c.hash(v)
 	}
 	return v
-}
-
-// hasSecret reports whether a value looks like a credential, or a word of it does, as in token:sk_live_… and
-// "sk_live_…", also with the escapes of URLs and of names of buckets.
-func hasSecret(v string) bool {
-	const escaped = 3 // times at most, such as a URL in a URL whose escapes the name of a bucket escapes
-	for range escaped {
-		if redact.Secret(v) || secretWord(v, false) || secretWord(v, true) {
-			return true
-		}
-		if !strings.Contains(v, "%") {
-			return false
-		}
-		v = chars.Unescape(v)
-	}
-	return secretWord(v, true)
-}
-
-// secretWord reports whether a part of a value looks like a credential, where letters, digits, _ and - make a part, and
-// dots if it says so: those of a JWT are within, others are not.
-func secretWord(v string, dots bool) bool {
-	from := 0
-	for i := 0; i <= len(v); i++ {
-		if i < len(v) {
-			if c := v[i]; c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '-' ||
-				c == '.' && dots || c >= utf8.RuneSelf {
-				continue
-			}
-		}
-		if i-from < len(v) && redact.Secret(v[from:i]) {
-			return true
-		}
-		from = i + 1
-	}
-	return false
 }
 
 // path is text for each segment of a path, without its query.
 func (c *conceal) path(path string) string {
 	path, _, _ = strings.Cut(path, "?")
 	path, _, _ = strings.Cut(path, "#")
-	if !redact.SecretPath(path) && !hasSecret(path) {
+	if !redact.SecretPath(path) && !redact.Within(path) {
 		return path
 	}
 	return split(path, "/", c.segment)
@@ -136,7 +100,7 @@ func split(s, separators string, show func(string) string) string {
 
 // segment hides a segment of a path that is, or has once its escapes are decoded, a credential.
 func (c *conceal) segment(s string) string {
-	if hasSecret(s) || redact.SecretPath(chars.Unescape(s)) {
+	if redact.Within(s) || redact.SecretPath(chars.Unescape(s)) {
 		return c.hash(s)
 	}
 	return s
@@ -199,7 +163,7 @@ func (c *conceal) keyValue(label, v string) string {
 	switch {
 	case v == "":
 		return v
-	case strings.HasPrefix(v, hashOfKey), label != "" && c.omit[label[:len(label)-1]], hasSecret(v):
+	case strings.HasPrefix(v, hashOfKey), label != "" && c.omit[label[:len(label)-1]], redact.Within(v):
 		return c.hash(v)
 	case c.address == AddressWhole:
 		return v
@@ -239,7 +203,7 @@ func (c *conceal) directKey(display string) string {
 		if part[:n] == "attr:" {
 			n += 1 + strings.IndexByte(part[n:], ':')
 		}
-		if shown := part[:n] + c.keyValue(part[:n], split(part[n:], ":@ ", c.text)); !hasSecret(part[:n]) {
+		if shown := part[:n] + c.keyValue(part[:n], split(part[n:], ":@ ", c.text)); !redact.Within(part[:n]) {
 			return shown
 		}
 		return c.hash(part)

@@ -105,6 +105,20 @@ func (f *fixture) expect(t *testing.T, want ...string) {
 	}
 }
 
+// A user such as token:sk_live_… is no credential as a whole, but has one in it.
+func TestUsage_TheKeyHasNoCredentialWithinIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture()
+		f.use("token%3Ask_live_4eC39HqLyjWDarjtT1zdp7dc", 80)
+		f.use("token:sk_live_4eC39HqLyjWDarjtT1zdp7dd", 80)
+		f.Tick(t.Context())
+		told := f.shelf.told()
+		if len(told) != 2 || told[0] == told[1] || strings.Contains(strings.Join(told, " "), "sk_live_") {
+			t.Errorf("reported %q", told)
+		}
+	})
+}
+
 func TestUsage_ReportsEachLevelOnceUntilItIsLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture()

@@ -103,7 +103,7 @@ func (s *Sensor) observe(la *decide.LimitAnswer) {
 			s.counts.drop(alerts.KindKeyUsage, 1)
 			return
 		}
-		k = &keyUse{rule: la.Rule, shown: la.Display()}
+		k = &keyUse{rule: la.Rule, shown: alerts.ShownKey(la.Key)}
 		k.id, _ = rules.RuleID(la.Key)
 		shard.keys[limiter.Key(strings.Clone(string(la.Key)))] = k
 	}
