@@ -16,10 +16,16 @@ const shownHash = 12
 // token:sk_live_…, are a hash, so that different keys stay different.
 func ShownKey(key limiter.Key) string {
 	return rules.DisplayKeyWith(key, func(_, v string) string {
-		if !redact.Within(v) {
-			return v
-		}
-		hash := sha256.Sum256([]byte(v))
-		return "sha256:" + base64.RawURLEncoding.EncodeToString(hash[:])[:shownHash]
+		return ShownText(v)
 	})
+}
+
+// ShownText is a text as messages have it, such as the name of a bucket of which the key is not known: a hash if there is
+// a credential in it.
+func ShownText(v string) string {
+	if !redact.Within(v) {
+		return v
+	}
+	hash := sha256.Sum256([]byte(v))
+	return "sha256:" + base64.RawURLEncoding.EncodeToString(hash[:])[:shownHash]
 }

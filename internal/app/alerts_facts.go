@@ -86,8 +86,9 @@ func (a *alertFacts) hot(live *fleet.Live) (out []evaluate.Sighting) {
 		for _, n := range h.Nodes {
 			if n.Hot {
 				out = append(out, evaluate.Sighting{
-					Subject: alerts.Subject{Kind: alerts.KindKeyHot, Rule: name, Key: h.Key}, State: alerts.On,
-					Node: "fleet/" + n.Address, At: n.Since, LifeMS: hotLinger.Milliseconds(),
+					Subject: alerts.Subject{Kind: alerts.KindKeyHot, Rule: name, Key: alerts.ShownText(h.Key)},
+					State:   alerts.On,
+					Node:    "fleet/" + n.Address, At: n.Since, LifeMS: hotLinger.Milliseconds(),
 					Details: evaluate.Details{Address: n.Address, RuleID: h.RuleID,
 						Numbers: map[string]int64{"per_second": h.Rate}},
 				})

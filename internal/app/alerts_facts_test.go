@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -158,5 +159,20 @@ func TestOwnConditions(t *testing.T) {
 	}
 	if got := met(); len(got) != 2 {
 		t.Errorf("the log loses no more, and %q", got)
+	}
+}
+
+func TestAlertFacts_AHotKeyHasNoCredential(t *testing.T) {
+	f, _, live, now := gathering(t, "a")
+	hot := limiter.Heat{Rate: 900, Hot: true, Since: now.UnixMilli()}
+	const secret = "sk_live_4eC39HqLyjWDarjtT1zdp7dc"
+	live.Hot = []fleet.HotLive{{HotKey: fleet.HotKey{Key: "user:token:" + secret, RuleID: 1, Heat: hot},
+		Nodes: []fleet.HotNode{{Address: "n1", Heat: hot}}}}
+	got, err := f.gather(t.Context())
+	if err != nil || len(got.Sightings) != 1 {
+		t.Fatalf("%d sightings, %v", len(got.Sightings), err)
+	}
+	if key := got.Sightings[0].Subject.Key; strings.Contains(key, secret) || key == "" {
+		t.Errorf("the key of the alert is %q", key)
 	}
 }

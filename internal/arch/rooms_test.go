@@ -96,7 +96,7 @@ var rooms = []room{
 		foreign: []string{redis}},
 	{path: "internal/config", may: []string{"limiter", "rules", "rules/chars", "internal/access", "internal/alerts"},
 		foreign: []string{kong}},
-	{path: "internal/alerts", may: []string{"rules"}, foreign: []string{"golang.org/x/net/idna"}},
+	{path: "internal/alerts", may: []string{"limiter", "rules", "rules/redact"}, foreign: []string{"golang.org/x/net/idna"}},
 	{path: "internal/alerts/evaluate", may: []string{"internal/alerts", "internal/tick"}},
 	{path: "internal/alerts/sense", may: []string{"internal/alerts", "internal/alerts/evaluate", "internal/tick",
 		"api/decide", "limiter", "rules"}},
