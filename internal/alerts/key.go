@@ -20,8 +20,8 @@ func ShownKey(key limiter.Key) string {
 	})
 }
 
-// ShownText is a text as messages have it, such as the name of a bucket of which the key is not known: a hash if there is
-// a credential in it.
+// ShownText is a text as messages have it, such as the name of a bucket of which the key is not known: a hash if there
+// is a credential in it.
 func ShownText(v string) string {
 	if !redact.Within(v) {
 		return v

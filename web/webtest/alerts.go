@@ -179,7 +179,7 @@ func (f *Webhooks) Rotate(ctx context.Context, actor rules.Actor, name string, i
 // Test implements alerts.Webhooks.
 func (f *Webhooks) Test(ctx context.Context, name string) (alerts.Delivery, error) {
 	w, err := f.Get(ctx, name)
-	if err = cmp.Or(err, f.TestErr); err != nil {
+	if err := cmp.Or(err, f.TestErr); err != nil {
 		return alerts.Delivery{}, err
 	}
 	f.mu.Lock()
