@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -39,18 +40,31 @@ func readBody(c echo.Context, most int, dst []byte) ([]byte, error) {
 		n, err := r.Body.Read(dst[len(dst):min(cap(dst), most+1)])
 		dst = dst[:len(dst)+n]
 		if len(dst) > most {
-			return dst, tooLarge(most)
+			// Without the header, net/http reads what is left of the body before it answers.
+			return dst, tooLarge(most).With("Connection", "close")
 		}
 		switch {
 		case err == nil:
 		case errors.Is(err, io.EOF):
 			return dst, nil
 		case errors.Is(err, os.ErrDeadlineExceeded):
+			extendWrite(c)
 			return dst, reply.Timeout.Problem("The body did not arrive in time.").With("Connection", "close")
 		default:
 			return dst, reply.Malformed.Problem("The body is incomplete.").With("Connection", "close")
 		}
 	}
+}
+
+// lateAnswer is the time to send an answer after the time to read the request has passed.
+const lateAnswer = time.Second
+
+// extendWrite lets an answer be sent after the request did not arrive in time: the server's time to write ends
+// microseconds after its time to read.
+func extendWrite(c echo.Context) {
+	now := time.Now() //nolint:forbidigo // socket deadlines use the clock of the machine
+	// Tests have no connection with deadlines.
+	_ = http.NewResponseController(c.Response()).SetWriteDeadline(now.Add(lateAnswer))
 }
 
 func tooLarge(most int) *reply.Problem {

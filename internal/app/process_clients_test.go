@@ -27,6 +27,8 @@ func slowClients(t *testing.T, bin string) {
 		{"says nothing and leaves", "", true, ""}, // one that stays may do so for as long as between requests: see patient
 		{"never ends its headers", head, false, ""},
 		{"never ends its body", head + "Content-Length: 100\r\n\r\n{", false, "HTTP/1.1 408"},
+		{"never ends the body of a charge", strings.Replace(head, "check", "charge", 1) + "Content-Length: 100\r\n\r\n{",
+			false, "HTTP/1.1 408"},
 		{"sends more headers than fit", head + strings.Repeat("X-Filler: "+strings.Repeat("x", 1000)+"\r\n", 40) + "\r\n",
 			false, "HTTP/1.1 431"},
 		{"announces a huge body", head + "Content-Length: 1000000000\r\n\r\n", false, "HTTP/1.1 413"},
@@ -34,10 +36,11 @@ func slowClients(t *testing.T, bin string) {
 			"\r\n", false, "HTTP/1.1 413"},
 		{"breaks off within its body", head + "Content-Length: 100\r\n\r\n{", true, ""},
 	}
+	const clients = 20 // of each kind
 	var wg sync.WaitGroup
 	told := make([]atomic.Int64, len(bad))
 	for i, b := range bad {
-		for range 20 {
+		for range clients {
 			wg.Go(func() {
 				got, err := misbehave(t, addr, b.sent, b.breakOff)
 				switch {
@@ -63,9 +66,9 @@ func slowClients(t *testing.T, bin string) {
 		}
 	}
 	for i, b := range bad {
-		// An answer can be lost to the reset that follows it, but not each time.
-		if b.want != "" && told[i].Load() == 0 {
-			t.Errorf("no client that %s was told %s", b.name, b.want)
+		// An answer can be lost to the reset that follows it, but not most times.
+		if n := told[i].Load(); b.want != "" && n < clients/2 {
+			t.Errorf("%d of %d clients were told %s, of those of which each %s", n, clients, b.want, b.name)
 		}
 	}
 	const budget = 64 // MiB that garbage may fill
