@@ -164,7 +164,7 @@ func (o Outcome) String() string {
 	for i, l := range list {
 		parts[i] = fmt.Sprintf("%s (%s): %d of %d", l.Rule, l.Key, l.Used, l.Limit)
 		if !o.Allowed && l.RetryAfterMS > 0 {
-			parts[i] += ", again after " + (time.Duration(l.RetryAfterMS) * time.Millisecond).String()
+			parts[i] += ", again after " + wait(l.RetryAfterMS)
 		}
 	}
 	if o.Allowed {
@@ -327,6 +327,18 @@ func (r *Report) writeDoubts(b *strings.Builder) {
 		}
 		b.WriteString("  " + p.String() + "\n")
 	}
+}
+
+// wait writes a time in ms for people: to a tenth of a second below a minute, else to a second.
+func wait(ms int64) string {
+	d := time.Duration(ms) * time.Millisecond
+	switch {
+	case d < time.Second:
+		return d.String()
+	case d < time.Minute:
+		return d.Round(time.Second / 10).String()
+	}
+	return d.Round(time.Second).String()
 }
 
 func order[T cmp.Ordered](a, b T) int { return cmp.Compare(a, b) }

@@ -63,7 +63,7 @@ type WindowSuggestion struct {
 }
 
 // Suggestion is one limit: the peak in a window of the given percentage of keys is Peak or less, and Limit is that
-// times the headroom. A limit of Limit would have denied Denied percent of the requests, of DeniedKeys keys.
+// times the headroom. A limit of Limit would have denied Denied percent of the requests of the counted keys, and some of DeniedKeys keys.
 type Suggestion struct {
 	Percentile float64 `json:"percentile"`
 	Peak       int64   `json:"peak"`
@@ -97,6 +97,8 @@ type window struct {
 	ended map[int64]ended // by units
 	most  int             // keys
 	lost  int64           // requests of further keys
+	// requests are those of the counted keys, as what they stand for.
+	requests float64
 }
 
 // ended are the windows of keys that had the same number of units.
@@ -210,6 +212,7 @@ func (w *window) add(ts int64, key limiter.Key, units int64, times float64) {
 	}
 	c.units = min(c.units+units, limiter.MaxExact)
 	c.requests++
+	w.requests += times
 	c.peak = max(c.peak, c.units)
 }
 
@@ -244,7 +247,7 @@ func (s *suggesting) end() *Suggestions {
 	slices.SortFunc(out.Left, func(a, b Left) int { return order(a.Reason, b.Reason) })
 	out.Windows = []WindowSuggestion{}
 	for i, w := range s.windows {
-		ws, keys := w.suggest(s.opt.Headroom, out.Requests)
+		ws, keys := w.suggest(s.opt.Headroom)
 		if i == 0 {
 			out.Keys = keys
 		}
@@ -263,7 +266,7 @@ func withHeadroom(peak int64, headroom float64) int64 {
 }
 
 // suggest makes the suggestions of one window and returns how many keys there were.
-func (w *window) suggest(headroom, requests float64) (WindowSuggestion, float64) {
+func (w *window) suggest(headroom float64) (WindowSuggestion, float64) {
 	type one struct {
 		peak  int64
 		times float64
@@ -297,8 +300,8 @@ func (w *window) suggest(headroom, requests float64) (WindowSuggestion, float64)
 				s.Denied += e.requests * float64(units-s.Limit) / float64(units)
 			}
 		}
-		if requests > 0 {
-			s.Denied = s.Denied / requests * 100
+		if w.requests > 0 {
+			s.Denied = s.Denied / w.requests * 100
 		}
 		for _, o := range peaks {
 			if o.peak > s.Limit {

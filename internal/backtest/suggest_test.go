@@ -18,7 +18,7 @@ func TestWindow_SuggestsExactRanksAndLimits(t *testing.T) {
 		}
 		w.add(1_000_000, limiter.Key(fmt.Sprint(i)), units, 1)
 	}
-	out, keys := w.suggest(1.1, 1000)
+	out, keys := w.suggest(1.1)
 	if keys != 1000 {
 		t.Fatalf("%g keys", keys)
 	}
@@ -33,5 +33,27 @@ func TestWindow_SuggestsExactRanksAndLimits(t *testing.T) {
 	}
 	if got := withHeadroom(limiter.MaxExact, 1); got != limiter.MaxExact {
 		t.Errorf("without headroom the limit is %d", got)
+	}
+}
+
+// Requests of keys that are not counted are no part of the share that would have been denied.
+func TestWindow_SharesAreOfTheCountedKeys(t *testing.T) {
+	w := &window{ms: 1000, keys: map[limiter.Key]*counted{}, ended: map[int64]ended{}, most: 2}
+	for key, units := range []int64{10, 30, 60} {
+		for range units {
+			w.add(1_000_000, limiter.Key(fmt.Sprint(key)), 1, 1)
+		}
+	}
+	out, keys := w.suggest(1)
+	if got := out.Limits[0]; keys != 2 || w.lost != 60 || got.Limit != 10 || got.Denied != 50 {
+		t.Errorf("of %g keys and %d requests beyond, a limit of %d denies %g %%", keys, w.lost, got.Limit, got.Denied)
+	}
+}
+
+func TestWait_IsForPeople(t *testing.T) {
+	for ms, want := range map[int64]string{200: "200ms", 9572: "9.6s", 60_572: "1m1s", 3_600_000: "1h0m0s"} {
+		if got := wait(ms); got != want {
+			t.Errorf("%d ms are %s, want %s", ms, got, want)
+		}
 	}
 }

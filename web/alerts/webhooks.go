@@ -51,8 +51,12 @@ type WebhookPage struct {
 	Deliveries []alerts.Delivery
 	// Tested is the delivery of the test that was just sent, nil for none.
 	Tested *alerts.Delivery
-	IDs    map[string]int64
+	// IDs are the rules in force by name, nil if they are not known.
+	IDs map[string]int64
 }
+
+// missing reports whether no active rule has a name. Alerts come about rules that are active only.
+func (m *WebhookPage) missing(rule string) bool { return m.IDs != nil && m.IDs[rule] == 0 }
 
 // webhook shows one webhook with its last deliveries.
 func (p *Pages) webhook(v *kit.Visit) error {
@@ -60,7 +64,10 @@ func (p *Pages) webhook(v *kit.Visit) error {
 	if err != nil {
 		return err
 	}
-	m := WebhookPage{WebhookLine: WebhookLine{Webhook: w}, IDs: p.IDs(w.Rules...)}
+	m := WebhookPage{WebhookLine: WebhookLine{Webhook: w}}
+	if p.Sets.Load() != nil {
+		m.IDs = p.IDs(w.Rules...)
+	}
 	if m.Deliveries, err = p.Webhooks.Deliveries(v.Ctx, w.Name, 0, shownDeliveries); err != nil {
 		return err
 	}

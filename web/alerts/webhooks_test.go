@@ -52,23 +52,28 @@ func TestWebhooks_AreListedCreatedEditedAndDeleted(t *testing.T) {
 		`name="version" value="1"`, "charges-per-user\nsearch-per-user</textarea>") {
 		t.Errorf("the form: %d\n%s", page.Code, page.Body)
 	}
+	b.Post(hooks+"/ops", opsForm("version", "1", "rules", "charges-per-user no-such"))
+	if page := b.Get(hooks + "/ops"); strings.Count(page.Body, "no active rule") != 1 ||
+		!page.Has("<code>no-such</code>", ">charges-per-user</a>") {
+		t.Errorf("a name of no rule: %d\n%s", page.Code, page.Body)
+	}
 	if page := b.Post(hooks, opsForm()); page.Code != http.StatusConflict || !page.Has("another webhook") {
 		t.Errorf("twice: %d", page.Code)
 	}
-	page = b.Post(hooks+"/ops", opsForm("version", "1", "format", "slack"))
+	page = b.Post(hooks+"/ops", opsForm("version", "2", "format", "slack"))
 	if page.Header.Get("Location") != hooks+"/ops" || w.Webhooks.Objects.List[3].Format != "slack" {
 		t.Errorf("editing: %d\n%s", page.Code, page.Body)
 	}
-	page = b.Post(hooks+"/ops", opsForm("version", "1", "url", "https://other.example/x"))
+	page = b.Post(hooks+"/ops", opsForm("version", "2", "url", "https://other.example/x"))
 	if page.Code != http.StatusConflict || !page.Has("Someone else changed this webhook in the meantime",
-		"<del>Slack</del>", "<ins>https://other.example/x</ins>", `name="version" value="2"`) ||
-		w.Webhooks.Objects.List[3].Version != 2 {
+		"<del>Slack</del>", "<ins>https://other.example/x</ins>", `name="version" value="3"`) ||
+		w.Webhooks.Objects.List[3].Version != 3 {
 		t.Errorf("a stale edit: %d\n%s", page.Code, page.Body)
 	}
 	if page := b.Post(hooks+"/ops/delete", url.Values{"version": {"1"}}); page.Code != http.StatusConflict {
 		t.Errorf("a stale delete: %d", page.Code)
 	}
-	page = b.Post(hooks+"/ops/delete", url.Values{"version": {"2"}})
+	page = b.Post(hooks+"/ops/delete", url.Values{"version": {"3"}})
 	if page.Header.Get("Location") != hooks || len(w.Webhooks.Objects.List) != 3 {
 		t.Errorf("deleting: %d", page.Code)
 	}
@@ -130,8 +135,8 @@ func TestWebhooks_ATestSaysWhatBecameOfIt(t *testing.T) {
 		{alerts.Attempt{Took: 34 * time.Millisecond, Status: 204}, "Test delivered: the receiver answered 204 after 34 ms."},
 		{alerts.Attempt{Took: time.Second, Status: 500, Error: "answered 500"},
 			"Test failed after 1,000 ms: the receiver answered 500."},
-		{alerts.Attempt{Took: 5 * time.Second, Error: "no answer within 5s"},
-			"Test failed after 5,000 ms: no answer within 5s."},
+		{alerts.Attempt{Took: 5 * time.Second, Error: "no answer within 5 s"},
+			"Test failed after 5,000 ms: no answer within 5 s."},
 	} {
 		w.Webhooks.Answer = c.answer
 		page := b.Post(hooks+"/chat/test", url.Values{})

@@ -299,11 +299,11 @@ func usedWords(events, used int64) string {
 	return ", of which " + view.Count(used) + " were used"
 }
 
-// keyWords says how many keys have changes.
+// keyWords says which keys the table has, and how many keys have changes.
 func keyWords(r *backtest.Report) string {
 	text := view.Plural(int64(r.ChangedKeys), "key") + " with changes"
 	if r.MoreKeys {
 		text += ", and more"
 	}
-	return text
+	return text + ". The most changed are listed first, then the most denied."
 }

@@ -263,7 +263,7 @@ func sampleWebhooks() *Webhooks {
 		delivery(4, 2*time.Minute, alerts.DeliveryWaiting, alerts.KindRuleDenials, func(d *alerts.Delivery) { d.Next = Now }),
 		delivery(3, 3*time.Hour, alerts.DeliveryDelivered, alerts.KindKeyUsage, func(*alerts.Delivery) {}),
 		delivery(2, 26*time.Hour, alerts.DeliveryFailed, alerts.KindKeyUsage, func(d *alerts.Delivery) {
-			d.Attempts, d.Status, d.Error, d.Took = 31, 0, "no answer within 5s", 5*time.Second
+			d.Attempts, d.Status, d.Error, d.Took = 31, 0, "no answer within 5 s", 5*time.Second
 		}),
 	}
 	f.Sent[2] = []alerts.Delivery{delivery(6, 50*time.Hour, alerts.DeliveryFailed, alerts.KindKeyHot,

@@ -188,7 +188,7 @@ func answers(after time.Duration, status int) func(context.Context, *alerts.Mess
 		}
 		switch {
 		case status == 0:
-			a.Error = "no answer within 5s"
+			a.Error = "no answer within 5 s"
 		case status >= 300:
 			a.Error = fmt.Sprint("answered ", status)
 		}

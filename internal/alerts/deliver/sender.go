@@ -136,7 +136,7 @@ func words(err error) string {
 	case errors.Is(err, context.Canceled):
 		return "stopped before an answer came"
 	case errors.As(err, &network) && network.Timeout(), errors.Is(err, context.DeadlineExceeded):
-		return fmt.Sprintf("no answer within %s", sendTimeout)
+		return fmt.Sprintf("no answer within %d s", sendTimeout/time.Second)
 	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
 		return "the host is unreachable"
 	}

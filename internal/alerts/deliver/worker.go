@@ -99,6 +99,8 @@ func (w *Worker) shift(ctx context.Context, holder string) {
 		case err != nil && !away && ctx.Err() == nil:
 			w.opt.Log.Warn("messages to webhooks cannot be read from the rules database; they are sent when it is back",
 				"error", err)
+		case err == nil && away:
+			w.opt.Log.Info("messages to webhooks can be read from the rules database again")
 		}
 		away = err != nil
 		if !away && !tidying {

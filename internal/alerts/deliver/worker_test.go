@@ -1,8 +1,10 @@
 package deliver
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -155,6 +157,8 @@ func TestWorker_RetriesForADay(t *testing.T) {
 // What was sent but cannot be noted is not sent again, and is noted when the database is back.
 func TestWorker_ALostDatabaseRepeatsNothing(t *testing.T) {
 	inBubble(t, func(t *testing.T, q *queue, r *receiver, w *Worker) {
+		var log bytes.Buffer // read while the worker waits
+		w.opt.Log = slog.New(slog.NewTextHandler(&log, nil))
 		q.set(func() { q.unnoted = true })
 		q.add(1, "s", 2)
 		q.add(1, "t", 1)
@@ -171,6 +175,11 @@ func TestWorker_ALostDatabaseRepeatsNothing(t *testing.T) {
 		want := map[string]string{"1/s/0": "delivered", "1/s/1": "delivered", "1/t/0": "delivered"}
 		if diff := cmp.Diff(want, q.states()); diff != "" || len(r.all()) != 3 {
 			t.Errorf("sent %v, states (-want +got):\n%s", r.all(), diff)
+		}
+		for _, text := range []string{"cannot be read from the rules database", "can be read from the rules database again"} {
+			if n := strings.Count(log.String(), text); n != 1 {
+				t.Errorf("%d lines have %q:\n%s", n, text, log.String())
+			}
 		}
 	})
 }
