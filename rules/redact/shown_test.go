@@ -9,6 +9,8 @@ func TestText_HidesCredentialsOnly(t *testing.T) {
 		{"alice@example.com", "alice@example.com"},
 		{"sk_live_abcdef", Hidden},
 		{"Bearer abcdef", Hidden},
+		{"token:sk_live_abcdef", Hidden},
+		{"a%20b%3Dsk_live_abcdef", Hidden},
 	}
 	for _, tt := range tests {
 		if got := Text(tt.in); got != tt.want {
@@ -21,6 +23,7 @@ func TestPath_HidesTheSegmentAlone(t *testing.T) {
 	tests := []struct{ in, want string }{
 		{"/v1/charges", "/v1/charges"},
 		{"/v1/keys/sk_live_abcdef/rotate", "/v1/keys/" + Hidden + "/rotate"},
+		{"/v1/key=sk_live_abcdef/rotate", "/v1/" + Hidden + "/rotate"},
 		{"/v1/charges?token=sk_live_abcdef", "/v1/charges"},
 		{"/v1/a#sk_live_abcdef", "/v1/a"},
 		{"/v1/%73k%5Flive_abcdef", "/v1/" + Hidden},
