@@ -29,13 +29,11 @@ type Options struct {
 	Now           func() time.Time
 }
 
+const defaultIPv4Prefix, defaultIPv6Prefix = 32, 64
+
 func (o Options) withDefaults() (Options, error) {
-	if o.IPv4Prefix == 0 {
-		o.IPv4Prefix = 32
-	}
-	if o.IPv6Prefix == 0 {
-		o.IPv6Prefix = 64
-	}
+	o.IPv4Prefix = cmp.Or(o.IPv4Prefix, defaultIPv4Prefix)
+	o.IPv6Prefix = cmp.Or(o.IPv6Prefix, defaultIPv6Prefix)
 	if o.IPv4Prefix < 1 || o.IPv4Prefix > 32 {
 		return o, fmt.Errorf("ipv4 prefix must be between 1 and 32, not %d", o.IPv4Prefix)
 	}

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -117,22 +118,26 @@ func (s *Set) appendIP(dst []byte, ip netip.Addr) []byte {
 	return p.AppendTo(dst)
 }
 
-// countedUnder returns the network that an address is counted under: that of its normal address with the set's prefix.
-func (s *Set) countedUnder(ip netip.Addr) netip.Prefix {
+// countedUnder returns the network that an address is counted under.
+func (s *Set) countedUnder(ip netip.Addr) netip.Prefix { return s.opt.Network(ip) }
+
+// Network returns the network that an address is counted under: that of its normal address with the prefix of its kind.
+// A prefix that is out of range counts as the whole address.
+func (o Options) Network(ip netip.Addr) netip.Prefix {
 	ip = NormalAddr(ip)
-	p, err := ip.Prefix(s.countedBits(ip))
-	if err != nil { // impossible: Compile checked the range
+	p, err := ip.Prefix(o.countedBits(ip))
+	if err != nil {
 		return netip.PrefixFrom(ip, ip.BitLen())
 	}
 	return p
 }
 
 // countedBits returns the number of leading bits of a normal address by which it is counted.
-func (s *Set) countedBits(ip netip.Addr) int {
+func (o Options) countedBits(ip netip.Addr) int {
 	if ip.Is4() {
-		return s.opt.IPv4Prefix
+		return cmp.Or(o.IPv4Prefix, defaultIPv4Prefix)
 	}
-	return s.opt.IPv6Prefix
+	return cmp.Or(o.IPv6Prefix, defaultIPv6Prefix)
 }
 
 // keySuffix is the part of a rule's keys after the facts.

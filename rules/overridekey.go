@@ -237,7 +237,7 @@ func (p *overrideParser) address(v string) (ip netip.Addr, network netip.Prefix,
 		return ip, network, err
 	}
 	ip = network.Addr()
-	bits := p.set.countedBits(ip)
+	bits := p.set.opt.countedBits(ip)
 	switch {
 	case network.Bits() > bits:
 		return ip, network, fmt.Errorf("cannot match, because addresses are counted by /%d networks; write %s", bits,

@@ -97,13 +97,13 @@ type recorded struct {
 	account records.Account
 }
 
-func newRecorded(t *testing.T, set *rules.Set, into io.Writer, rate float64) *recorded {
+func newRecorded(t *testing.T, set *rules.Set, into io.Writer, rate float64, address string) *recorded {
 	t.Helper()
 	r := &recorded{store: memstore.New(memstore.Options{})}
 	r.sets.Store(set)
 	var err error
 	if r.log, err = records.New(records.Options{Sink: &copier{into, &r.account, t}, Account: &r.account, Rate: rate,
-		Address: records.AddressWhole,
+		Address: address,
 		Secret:  func() []byte { return []byte("secret") }, Node: "n1", Now: time.Now}); err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +140,7 @@ func play(t *testing.T, n int, seed uint64) (string, []edit) {
 		compiled(t, strings.NewReplacer("limit: 5,", "limit: 9,", "limit: 30,", "limit: 12,").Replace(everyRule()))}
 	sets = append(sets, overridden(t, sets[0]))
 	var text bytes.Buffer
-	r := newRecorded(t, sets[0], &text, 100)
+	r := newRecorded(t, sets[0], &text, 100, records.AddressWhole)
 	edits := []edit{{0, sets[0]}}
 	type open struct{ id, lease, reservation string }
 	var held []open

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"sluice/api/decide"
+	"sluice/internal/records"
 	"sluice/limiter"
 	"sluice/rules"
 )
@@ -76,7 +77,7 @@ func sample(t *testing.T, into io.Writer) {
 		// Half a millisecond beside the ticks of the log, so that their order is always the same.
 		start := time.Date(2026, 11, 23, 9, 0, 0, 500_000, time.UTC)
 		time.Sleep(time.Until(start)) //nolint:forbidigo // virtual time
-		r := newRecorded(t, compiled(t, string(text)), into, *sampleRate)
+		r := newRecorded(t, compiled(t, string(text)), into, *sampleRate, records.AddressWhole)
 		shop(t, r, *sampleCount)
 		r.close(t)
 	})

@@ -39,6 +39,8 @@ type conceal struct {
 	// secret returns the key of hashes, which is the same on every node; nil while it is unknown.
 	secret  func() []byte
 	address string
+	// network is what an address is counted under.
+	network func(netip.Addr) netip.Prefix
 	omit    map[string]bool
 	omitted []string // the facts that no event has, in order
 }
@@ -138,8 +140,8 @@ func (c *conceal) clientIP(ip netip.Addr) string {
 	return ""
 }
 
-// factIP is the address among the facts. It is a hash unless addresses are shown whole, so that a limit by address
-// can be replayed.
+// factIP is the address among the facts. Unless addresses are shown whole it is the hash of what it is counted under,
+// as in the names of buckets, so that a limit by address can be replayed.
 func (c *conceal) factIP(ip netip.Addr) string {
 	switch {
 	case !ip.IsValid() || c.address == AddressNone:
@@ -147,7 +149,11 @@ func (c *conceal) factIP(ip netip.Addr) string {
 	case c.address == AddressWhole:
 		return ip.String()
 	}
-	return c.hash(ip.String())
+	p := c.network(ip)
+	if p.IsSingleIP() {
+		return c.hash(p.Addr().String())
+	}
+	return c.hash(p.String())
 }
 
 // hashOfKey begins a value in the name of a bucket that the rules hashed without a key. A list of values could be

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"net/netip"
 	"slices"
 	"sync"
 	"time"
 
 	"sluice/api/decide"
+	"sluice/rules"
 )
 
 // Sink takes the encoded events of a Log, one call at a time.
@@ -42,6 +44,9 @@ type Options struct {
 	Rate float64
 	// Address is AddressPrefix, AddressWhole, AddressHash or AddressNone.
 	Address string
+	// IPv4Prefix and IPv6Prefix are those of rules.Options: addresses that rules count together are one entity, and have
+	// one hash among the facts.
+	IPv4Prefix, IPv6Prefix int
 	// Omit are facts that are never recorded: user, api_key, ip, route, method, host, tier, user_agent, attr:NAME and
 	// field:NAME.
 	Omit []string
@@ -60,6 +65,7 @@ type Log struct {
 	buffer  *buffer
 	folds   *folds
 	conceal conceal
+	network func(netip.Addr) netip.Prefix // that an address is counted under
 
 	stop  chan struct{}
 	ended chan struct{}
@@ -79,7 +85,8 @@ func New(opt Options) (*Log, error) {
 		return nil, errors.New("decision log: Sink, Account, Secret and Now are required")
 	}
 	l := &Log{opt: opt, buffer: newBuffer(), folds: newFolds(), stop: make(chan struct{}), ended: make(chan struct{})}
-	l.conceal = conceal{secret: opt.Secret, address: opt.Address, omit: map[string]bool{}}
+	l.network = rules.Options{IPv4Prefix: opt.IPv4Prefix, IPv6Prefix: opt.IPv6Prefix}.Network
+	l.conceal = conceal{secret: opt.Secret, address: opt.Address, network: l.network, omit: map[string]bool{}}
 	for _, name := range opt.Omit {
 		l.conceal.omit[name] = true
 	}
@@ -97,7 +104,7 @@ func (l *Log) ObserveDecision(d *decide.Decision) {
 		return
 	}
 	by := drawn{rate: rateOf(d, l.opt.Rate)}
-	by.drawn = draw(d, by.rate)
+	by.drawn = draw(d, by.rate, l.network)
 	denied := !d.Answer.Allowed()
 	if !by.drawn && !denied {
 		return

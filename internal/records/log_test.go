@@ -114,7 +114,7 @@ func TestLog_DrawsByEntity(t *testing.T) {
 	for i := range users {
 		q := user(fmt.Sprintf("u%d", i))
 		d := &decide.Decision{Question: &q, Answer: &decide.Answer{}}
-		if draw(d, 1) && !draw(d, 10) {
+		if draw(d, 1, rules.Options{}.Network) && !draw(d, 10, rules.Options{}.Network) {
 			t.Fatalf("u%d is drawn at 1 %% and not at 10 %%", i)
 		}
 	}
@@ -199,7 +199,7 @@ func TestLog_FoldsDrawnAndOtherDenialsApart(t *testing.T) {
 		for i := range users {
 			q := user(fmt.Sprintf("u%d", i))
 			f.ask(q)
-			want[draw(&decide.Decision{Question: &q, Answer: &decide.Answer{}}, 50)]++
+			want[draw(&decide.Decision{Question: &q, Answer: &decide.Answer{}}, 50, rules.Options{}.Network)]++
 		}
 	}
 	got, folded := map[bool]int64{}, map[bool]bool{}
@@ -428,7 +428,8 @@ func TestEvent_HasNoOmittedFact(t *testing.T) {
 }
 
 func TestConceal_KeepsEqualValuesEqual(t *testing.T) {
-	c := conceal{secret: func() []byte { return []byte("k") }, address: AddressPrefix, omit: map[string]bool{"user": true}}
+	c := conceal{secret: func() []byte { return []byte("k") }, address: AddressPrefix,
+		network: rules.Options{}.Network, omit: map[string]bool{"user": true}}
 	whole := conceal{secret: c.secret, address: AddressWhole}
 	const hashed = "%hAZaz09-_AZaz"
 	shown := c.hash("sha256:AZaz09-_AZaz")

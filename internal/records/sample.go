@@ -1,6 +1,7 @@
 package records
 
 import (
+	"net/netip"
 	"strings"
 
 	"sluice/api/decide"
@@ -8,8 +9,9 @@ import (
 )
 
 // Allowed requests are drawn by entity, not by request: either all events of a user are recorded or none, because a
-// rate per key cannot be seen in one request of a hundred. The entity is the user, else the API key, else the address,
-// else the bucket. Every node draws alike, and who is drawn at 1 % is drawn at 10 % too.
+// rate per key cannot be seen in one request of a hundred. The entity is the user, else the API key, else the network
+// that the address is counted under, else the bucket. Every node draws alike, and who is drawn at 1 % is drawn at 10 %
+// too.
 
 // rateOf is the percentage of entities whose allowed requests are recorded: the largest of those that the rules of a
 // decision name, else the usual one.
@@ -27,18 +29,19 @@ func rateOf(d *decide.Decision, usual float64) float64 {
 }
 
 // draw reports whether the entity of a decision belongs to the given percentage of all of them.
-func draw(d *decide.Decision, percent float64) bool {
+// network is what an address is counted under.
+func draw(d *decide.Decision, percent float64, network func(netip.Addr) netip.Prefix) bool {
 	switch {
 	case percent >= 100:
 		return true
 	case percent <= 0:
 		return false
 	}
-	return float64(entity(d)>>11)/(1<<53)*100 < percent
+	return float64(entity(d, network)>>11)/(1<<53)*100 < percent
 }
 
 // entity returns a number that is uniformly distributed over the entities of decisions.
-func entity(d *decide.Decision) uint64 {
+func entity(d *decide.Decision, network func(netip.Addr) netip.Prefix) uint64 {
 	if q := d.Question; q != nil && !q.IsDirect {
 		switch from := &q.Descriptor; {
 		case from.User != "":
@@ -46,7 +49,7 @@ func entity(d *decide.Decision) uint64 {
 		case from.APIKey != "":
 			return hash("api_key", from.APIKey)
 		case from.IP.IsValid():
-			ip := from.IP.Unmap().As16()
+			ip := network(from.IP).Addr().As16()
 			return hash("ip", string(ip[:]))
 		}
 	}

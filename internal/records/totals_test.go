@@ -43,7 +43,7 @@ func TestLog_TotalsAreThoseOfTheWriters(t *testing.T) {
 					q := user(fmt.Sprintf("u%d", s.user))
 					q.Weight = int64(s.weight)
 					a := f.ask(q)
-					isDrawn := draw(&decide.Decision{Question: &q, Answer: a}, percent)
+					isDrawn := draw(&decide.Decision{Question: &q, Answer: a}, percent, rules.Options{}.Network)
 					if a.Allowed() && !isDrawn {
 						continue
 					}
