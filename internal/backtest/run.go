@@ -130,9 +130,9 @@ func (r *run) compare(e *Entry) {
 	}
 	before := fromEvent(from)
 	if r.today != nil {
-		before = fromAnswer(&r.before)
+		before = fromAnswer(&r.before, from)
 	}
-	after := fromAnswer(&r.after)
+	after := fromAnswer(&r.after, from)
 
 	r.report.Checks += times
 	col := r.traffic.at(e.TS)
@@ -258,15 +258,15 @@ func fromEvent(e *records.Event) Outcome {
 	return o
 }
 
-// fromAnswer is what an engine says of a check.
-func fromAnswer(a *decide.Answer) Outcome {
+// fromAnswer is what an engine says of the check of an event.
+func fromAnswer(a *decide.Answer, from *records.Event) Outcome {
 	o := Outcome{Allowed: a.Allowed()}
 	for i := range a.Limits {
 		la := &a.Limits[i]
 		if la.Shadow || i != a.Strictest && (o.Allowed || la.Decision.Allowed) {
 			continue
 		}
-		l := OutcomeLimit{Rule: la.Name(), Key: la.Display(), Limit: la.Decision.Limit,
+		l := OutcomeLimit{Rule: la.Name(), Key: nameOf(la, from), Limit: la.Decision.Limit,
 			Used: la.Decision.Limit - la.Decision.Remaining, RetryAfterMS: la.Decision.RetryAfter}
 		if !la.Decision.Allowed {
 			l.Used += la.Weight

@@ -1,0 +1,49 @@
+package backtest
+
+import (
+	"strings"
+
+	"sluice/api/decide"
+	"sluice/internal/records"
+	"sluice/rules"
+)
+
+// nameOf returns the name of a bucket for people. Of values that the log has as hashes it has what the log has: the
+// bucket of the replay is named after what stands for them here, which nobody has seen.
+func nameOf(la *decide.LimitAnswer, from *records.Event) string {
+	f := from.Facts
+	if la.Direct || f == nil {
+		return la.Display()
+	}
+	if hashed, _ := concealed(f); hashed == 0 {
+		return la.Display()
+	}
+	var labels []string
+	name := rules.DisplayKeyWith(la.Key, func(label, v string) string {
+		labels = append(labels, label)
+		for _, fact := range [...]struct{ label, v string }{{"user:", f.User}, {"apikey:", f.APIKey}, {"ip:", f.IP}} {
+			if is, _ := records.Concealed(fact.v); is && label == fact.label {
+				return fact.v
+			}
+		}
+		return v
+	})
+	for i := range from.Limits {
+		if l := &from.Limits[i]; l.Rule == la.Name() && hasLabels(l.Key, labels) {
+			return l.Key // the same bucket, if the rule counts by the same facts
+		}
+	}
+	return name
+}
+
+// hasLabels reports whether the facts of a bucket's name have just these labels, such as user: and ip:.
+func hasLabels(name string, labels []string) bool {
+	for i, label := range labels {
+		fact, rest, more := strings.Cut(name, "+")
+		if !strings.HasPrefix(fact, label) || more != (i < len(labels)-1) {
+			return false
+		}
+		name = rest
+	}
+	return len(labels) > 0
+}
