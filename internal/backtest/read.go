@@ -111,7 +111,11 @@ func (l *Log) Next(ctx context.Context) (*Entry, error) {
 	e, _ := heap.Pop(&l.waiting).(*Entry)
 	if e.repeat < e.Event.Folded {
 		again := *e
-		again.repeat++
+		if again.repeat++; e.Event.RequestID != "" { // it is that of the first request alone
+			event := *e.Event
+			event.RequestID = ""
+			again.Event = &event
+		}
 		again.TS = e.TS - foldSpan*e.repeat/(e.Event.Folded+1) + foldSpan*again.repeat/(e.Event.Folded+1)
 		l.newest = max(l.newest, again.TS)
 		heap.Push(&l.waiting, &again)

@@ -114,6 +114,12 @@ func TestRun_CountsWhatEventsStandFor(t *testing.T) {
 		t.Errorf("folded: checks %v, denied %v and %v", r.Checks, r.DeniedBefore, r.DeniedAfter)
 	}
 
+	flood.RequestID = "first" // of the first request, and none is a repeat of it
+	r = run1(t, Options{Span: Span{Log: logOf(t, text(flood))}, Proposed: compiled(t, fmt.Sprintf(perUser, 100))})
+	if r.Checks != 500 || r.DeniedAfter != 400 || r.NewlyAllowed != 100 {
+		t.Errorf("folded, with an id: checks %v, denied %v", r.Checks, r.DeniedAfter)
+	}
+
 	var events []records.Event
 	for i := range int64(12) {
 		e := check(noon+i, "42")
