@@ -142,6 +142,7 @@ type suggesting struct {
 	matches []rules.Match
 	out     Suggestions
 	left    map[string]int64
+	absent  factSet // that the rule needs and the log leaves out
 	q       decide.Question
 }
 
@@ -163,6 +164,10 @@ func (s *suggesting) event(ctx context.Context, e *Entry) error {
 	if err := question(from, &s.q); err != nil {
 		s.left[err.Error()]++
 		return nil
+	}
+	if lacks := omitted(from) & s.needs.any; lacks != 0 {
+		s.absent |= lacks
+		s.left[partAbsent]++
 	}
 	var err error
 	s.matches, err = s.opt.Rules.MatchContext(ctx, &s.q.Descriptor, s.q.Weight, time.UnixMilli(e.TS), s.matches[:0])
@@ -238,8 +243,11 @@ func (s *suggesting) end() *Suggestions {
 	}
 	for reason, n := range s.left {
 		l := Left{Reason: reason, Events: n}
-		if reason == partHashed || reason == partShared {
+		switch reason {
+		case partHashed, partShared:
 			l.Rule, l.Facts = s.opt.Rule, s.needs.values.String()
+		case partAbsent:
+			l.Rule, l.Facts = s.opt.Rule, s.absent.String()
 		}
 		l.Text = l.text()
 		out.Left = append(out.Left, l)

@@ -3,6 +3,7 @@ package backtest
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"sluice/limiter"
 )
@@ -54,6 +55,29 @@ func TestWait_IsForPeople(t *testing.T) {
 	for ms, want := range map[int64]string{200: "200ms", 9572: "9.6s", 60_572: "1m1s", 3_600_000: "1h0m0s"} {
 		if got := wait(ms); got != want {
 			t.Errorf("%d ms are %s, want %s", ms, got, want)
+		}
+	}
+}
+
+// A rule that needs a fact which the log leaves out is named, as in a replay.
+func TestSuggest_NamesFactsThatAreNotRecorded(t *testing.T) {
+	e := check(noon, "42")
+	e.Omitted = []string{"attr:tenant"}
+	for rule, want := range map[string]int64{"when: 'attributes.tenant != \"acme\"'": 1, "route: /v1/x": 0} {
+		set := compiled(t, "rules:\n  - {name: r, scope: user, limit: 10, window_ms: 60000, "+rule+"}\n")
+		s, err := Suggest(t.Context(), SuggestOptions{Span: Span{Log: logOf(t, text(e))}, Rules: set, Rule: "r",
+			Windows: []time.Duration{time.Minute}, Headroom: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got int64
+		for _, l := range s.Left {
+			if l.Reason == partAbsent && l.Rule == "r" && l.Facts == "attributes" {
+				got = l.Events
+			}
+		}
+		if got != want {
+			t.Errorf("%s: %d events without the fact, want %d: %+v", rule, got, want, s.Left)
 		}
 	}
 }
