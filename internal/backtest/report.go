@@ -184,6 +184,16 @@ type Left struct {
 	Text string `json:"text"`
 }
 
+// NotJudged is how many events there are for which the limit of a rule was not judged.
+func (r *Report) NotJudged(rule string) (events int64) {
+	for i := range r.Left {
+		if l := &r.Left[i]; l.Rule == rule && (l.Reason == partShared || l.Reason == partHashed) {
+			events += l.Events
+		}
+	}
+	return events
+}
+
 func (l *Left) text() string {
 	n := Count(float64(l.Events))
 	switch l.Reason {

@@ -253,13 +253,20 @@ func (m *Replay) arrange() {
 	})
 }
 
-// applied reports whether the tried rule applied to a request that was replayed.
-func (m *Replay) applied() bool { return len(m.Pictures) > 0 && m.Pictures[0].Rule == m.Name }
+// matched reports whether the tried rule applied to a request that was replayed.
+func (m *Replay) matched() bool {
+	return len(m.Pictures) > 0 && m.Pictures[0].Rule == m.Name || m.Report.NotJudged(m.Name) > 0
+}
 
 // sentence says what would change.
 func (m *Replay) sentence() string {
 	r := m.Report
-	if r.NewlyDenied == 0 && r.NewlyAllowed == 0 {
+	switch unknown := r.NotJudged(m.Name); {
+	case r.Checks == 0:
+		return "No request of the log could be replayed, so nothing is known about the change."
+	case r.NewlyDenied == 0 && r.NewlyAllowed == 0 && unknown > 0:
+		return fmt.Sprintf("No change was found, but %s could not be tried on %s.", m.Name, view.Plural(unknown, "event"))
+	case r.NewlyDenied == 0 && r.NewlyAllowed == 0:
 		return "Nothing would change: the rules as edited answer every replayed request as today's do."
 	}
 	return fmt.Sprintf("Of %s requests, %s would be newly denied and %s newly allowed.", backtest.Count(r.Checks),
