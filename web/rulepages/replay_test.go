@@ -78,7 +78,8 @@ func TestReplay_OfARuleThatCannotBeJudged(t *testing.T) {
 		"window_ms": {"1"}, "window_ms.unit": {"minute"}, "is_active": {"on"}, "replay.range": {"all"}, "fail_mode": {"open"}})
 	w.Replays.Wait()
 	if page = b.Get(page.Header.Get("Location")); !page.Has("No change was found, but all-users could not be tried on ",
-		"all-users counts several entities together") || page.Has("Nothing would change") || page.Has("applied to no request") {
+		"all-users counts several entities together") || page.Has("Nothing would change") ||
+		page.Has("applied to no request") {
 		t.Errorf("%d: %s", page.Code, page.Body)
 	}
 }

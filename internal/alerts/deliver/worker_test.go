@@ -263,3 +263,36 @@ func TestWorker_CountsAndCleans(t *testing.T) {
 		}
 	})
 }
+
+// Each time that a webhook begins to fail, or takes messages again, is one line in the log.
+func TestWorker_LogsWhenAWebhookBeginsToFail(t *testing.T) {
+	inBubble(t, func(t *testing.T, q *queue, r *receiver, w *Worker) {
+		var log bytes.Buffer // read while the worker waits
+		w.opt.Log = slog.New(slog.NewTextHandler(&log, nil))
+		status := 500
+		r.answer = func(ctx context.Context, m *alerts.Message) alerts.Attempt { return answers(0, status)(ctx, m) }
+		const failed, again, gone = "a message to a webhook failed", "a webhook takes messages again", "is disabled"
+		for _, step := range []struct {
+			status int
+			want   map[string]int // lines so far
+		}{
+			{500, map[string]int{failed: 1}},
+			{200, map[string]int{failed: 1, again: 1}},
+			{200, map[string]int{failed: 1, again: 1}},
+			{503, map[string]int{failed: 2, again: 1}},
+			{200, map[string]int{failed: 2, again: 2}},
+			{410, map[string]int{failed: 2, again: 2, gone: 1}},
+		} {
+			q.set(func() { status = step.status })
+			q.add(1, "s", 2)
+			w.Wake()
+			pass(5 * time.Minute)
+			synctest.Wait()
+			for _, text := range []string{failed, again, gone} {
+				if n := strings.Count(log.String(), text); n != step.want[text] {
+					t.Errorf("after %d: %d lines have %q, want %d:\n%s", step.status, n, text, step.want[text], log.String())
+				}
+			}
+		}
+	})
+}
