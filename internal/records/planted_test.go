@@ -19,7 +19,8 @@ func TestEvent_HasNoSecretWithinOtherText(t *testing.T) {
 		"eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9PlFUP0THsR8U"}
 	forms := []string{"%s", "Bearer %s", "token=%s", "token:%s", `"%s"`, "'%s'", "[%s]", "<%s>", "{%s}",
 		`{"token":"%s"}`, "a,%s", "a|%s", "a&%s", "x/%s/y", "%s@host", "user %s", "a\t%s", "%%22%s", "%%2522%s", "a+%s",
-		"a;%s", "a#%s", "a?%s", "a!%s", "a*%s", `a\%s`, "ü %s"}
+		"a;%s", "a#%s", "a?%s", "a!%s", "a*%s", `a\%s`, "ü %s",
+		"a\u200b%s", "a\u00a0%s", "a：%s", "a\x00%s", "acme-%s", "t_%s", "acme_eu-%s-1"}
 	rs := []rules.Rule{perUser("users", 1e6), perUser("tenants", 1e6), perUser("routes", 1e6), perUser("hosts", 1e6)}
 	rs[1].Scope, rs[2].Scope, rs[3].Scope = "attr:tenant", "route", "host"
 	for _, address := range []string{AddressWhole, AddressPrefix} {

@@ -2,6 +2,7 @@ package redact
 
 import (
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"sluice/rules/chars"
@@ -23,21 +24,46 @@ func Within(v string) bool {
 	return secretWord(v, true)
 }
 
-// secretWord reports whether a part of a value looks like a credential, where letters, digits, _ and - make a part, and
+// secretWord reports whether a word of a value looks like a credential, where letters, digits, _ and - make a word, and
 // dots if it says so: those of a JWT are within, others are not.
 func secretWord(v string, dots bool) bool {
 	from := 0
-	for i := 0; i <= len(v); i++ {
-		if i < len(v) {
-			if c := v[i]; c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '-' ||
-				c == '.' && dots || c >= utf8.RuneSelf {
-				continue
-			}
+	for i := 0; i <= len(v); {
+		c, size := utf8.DecodeRuneInString(v[i:])
+		if i < len(v) && (isWord(c) || c == '.' && dots) {
+			i += size
+			continue
 		}
-		if i-from < len(v) && Secret(v[from:i]) {
+		if i-from < len(v) && Secret(v[from:i]) || secretPart(v[from:i]) {
 			return true
 		}
-		from = i + 1
+		i += max(size, 1)
+		from = i
 	}
 	return false
+}
+
+func isWord(c rune) bool {
+	return c == '_' || c == '-' || unicode.IsLetter(c) || unicode.IsDigit(c) || unicode.IsMark(c)
+}
+
+// minPart is the shortest part of a word that can be a credential, the length of a key of AWS. Shorter ones, as in
+// en-sk-users and user_pk_17, are harmless.
+const minPart = 20
+
+// secretPart reports whether what follows a - or _ in a word looks like a credential, as in acme-AKIA… and key_9f86….
+func secretPart(word string) bool {
+	for {
+		n := strings.IndexAny(word, "-_")
+		if n < 0 || len(word)-n-1 < minPart {
+			return false
+		}
+		word = word[n+1:]
+		first, _, _ := strings.Cut(word, "-")
+		first, _, _ = strings.Cut(first, "_")
+		known := (hasSecretPrefix(word) || isJWT(word)) && strings.ContainsAny(word, "0123456789")
+		if known || looksRandom(first) {
+			return true
+		}
+	}
 }
