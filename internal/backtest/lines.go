@@ -38,8 +38,11 @@ var ErrCut = errors.New("ends before its end")
 // errGrowth is the error of a compressed file that would fill the memory or the time of its reader.
 var errGrowth = fmt.Errorf("it grows to more than %d times its size, which no log does", maxGrowth)
 
-// tooLong stands for a line above maxLine. It is no event.
-var tooLong = []byte("(too long)")
+// tooLong stands for a line above maxLine, and errTooLong says so.
+var (
+	tooLong    = []byte("(too long)")
+	errTooLong = fmt.Errorf("is longer than %d KiB", maxLine>>10)
+)
 
 // fileLines are the lines of a file, compressed or not.
 type fileLines struct {

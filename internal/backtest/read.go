@@ -23,6 +23,11 @@ const (
 	maxFolded = 1_000_000
 	// maxProblems bounds the problems of a log that are named; all are counted.
 	maxProblems = 10
+	// maxTS is the last ms of the year 9999.
+	maxTS = 253_402_300_799_999
+	// leastRate is the least percentage at which entities are drawn: one of 100 million. The counts of a report, in
+	// which each event stands for 100 / rate, stay within 64 bits.
+	leastRate = 1e-6
 	// foldSpan is the time over which the requests of a folded event are spread, in ms: denials are folded by the second.
 	foldSpan = 1000
 )
@@ -148,7 +153,10 @@ func (l *Log) advance(ctx context.Context, i int) error {
 			continue
 		}
 		l.Lines++
-		e, err := parse(&l.decoder, line)
+		var e *records.Event
+		if err = errTooLong; !bytes.Equal(line, tooLong) {
+			e, err = parse(&l.decoder, line)
+		}
 		if schema, ok := errors.AsType[*SchemaError](err); ok {
 			schema.File, schema.Line = l.places[i].Name(), number
 			return schema
@@ -200,13 +208,13 @@ func parse(decoder *records.Decoder, line []byte) (*records.Event, error) {
 		return nil, errors.New("is no event: it has no member schema")
 	case e.Schema != records.Schema:
 		return nil, &SchemaError{Schema: e.Schema}
-	case e.TS <= 0 || e.TS > limiter.MaxExact:
+	case e.TS <= 0 || e.TS > maxTS:
 		return nil, fmt.Errorf("has the time %d", e.TS)
 	case !slices.Contains(records.Ops(), e.Op):
 		return nil, fmt.Errorf("has the operation %q, which is unknown", clip(e.Op))
 	case e.Folded < 0 || e.Folded > maxFolded:
 		return nil, fmt.Errorf("stands for %d other requests", e.Folded)
-	case e.Rate < 0 || e.Rate > 100 || e.Drawn && e.Rate == 0:
+	case e.Rate < 0 || e.Rate > 100 || e.Drawn && e.Rate < leastRate:
 		return nil, fmt.Errorf("has the rate %g", e.Rate)
 	case e.Weight < -1 || e.Weight > limiter.MaxExact || e.Weight < 0 && e.Op != "settle":
 		return nil, fmt.Errorf("has the weight %d", e.Weight)
