@@ -245,9 +245,9 @@ func TestTraces_BadSettingsStopTheStart(t *testing.T) {
 		{"OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf", "OTEL_EXPORTER_OTLP_PROTOCOL"},
 		{"OTEL_TRACES_EXPORTER", "planted", "OTEL_TRACES_EXPORTER"},
 		{"OTEL_BSP_MAX_QUEUE_SIZE", "0", "OTEL_BSP_MAX_QUEUE_SIZE"},
-		{"OTEL_EXPORTER_OTLP_HEADERS", "planted", "parse headers"},
-		{"OTEL_EXPORTER_OTLP_HEADERS", "authorization=planted%zz", "escape header value"},
-		{"OTEL_EXPORTER_OTLP_CERTIFICATE", "/planted", "read tls ca cert file"},
+		{"OTEL_EXPORTER_OTLP_HEADERS", "planted", "OTEL_EXPORTER_OTLP_HEADERS"},
+		{"OTEL_EXPORTER_OTLP_HEADERS", "authorization=planted%zz", "OTEL_EXPORTER_OTLP_HEADERS"},
+		{"OTEL_EXPORTER_OTLP_CERTIFICATE", "/planted", "OTEL_EXPORTER_OTLP_CERTIFICATE"},
 		{"OTEL_TRACES_SAMPLER", "sometimes", "unsupported sampler"},
 		{"OTEL_RESOURCE_ATTRIBUTES", "planted", "OTEL_RESOURCE_ATTRIBUTES"},
 	} {

@@ -39,7 +39,7 @@ func check(getenv func(string) string) (room int64, err error) {
 	var errs []error
 	for _, name := range envEndpoint {
 		u, err := url.Parse(setting(name))
-		if setting(name) != "" && (err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "") {
+		if setting(name) != "" && (err != nil || u.Scheme != "http" && u.Scheme != "https" || !dialable(u)) {
 			errs = append(errs, fmt.Errorf("%s: must be a URL such as http://127.0.0.1:4317", name))
 		}
 	}
@@ -54,13 +54,16 @@ func check(getenv func(string) string) (room int64, err error) {
 			break
 		}
 	}
-	room = sdk.DefaultMaxQueueSize
-	if text := setting(envQueueSize); text != "" {
-		if room, err = strconv.ParseInt(text, 10, 32); err != nil || room < 1 {
-			errs = append(errs, errors.New(envQueueSize+": must be a number of spans, 1 or more"))
-		}
+	if room, err = strconv.ParseInt(setting(envQueueSize), 10, 32); err != nil {
+		room = sdk.DefaultMaxQueueSize
 	}
-	return room, errors.Join(errs...)
+	return room, errors.Join(append(errs, checkValues(setting))...)
+}
+
+// dialable reports whether a URL names a host that can be dialled, and nothing that would be ignored, such as a user.
+func dialable(u *url.URL) bool {
+	port, err := strconv.ParseUint(u.Port(), 10, 16)
+	return u.Hostname() != "" && u.User == nil && (u.Port() == "" || err == nil && port > 0)
 }
 
 // problems are what the SDK reports while it reads the settings.
