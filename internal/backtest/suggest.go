@@ -63,7 +63,8 @@ type WindowSuggestion struct {
 }
 
 // Suggestion is one limit: the peak in a window of the given percentage of keys is Peak or less, and Limit is that
-// times the headroom. A limit of Limit would have denied Denied percent of the requests of the counted keys, and some of DeniedKeys keys.
+// times the headroom. A limit of Limit would have denied Denied percent of the requests of the counted keys, of
+// DeniedKeys keys.
 type Suggestion struct {
 	Percentile float64 `json:"percentile"`
 	Peak       int64   `json:"peak"`

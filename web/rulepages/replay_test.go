@@ -75,7 +75,8 @@ func TestReplay_OfARuleThatCannotBeJudged(t *testing.T) {
 	w := webtest.Start(t, webtest.Full)
 	b := w.As(access.RoleEditor)
 	page := b.Post("/console/rules/replay", url.Values{"name": {"all-users"}, "scope": {"global"}, "limit": {"1"},
-		"window_ms": {"1"}, "window_ms.unit": {"minute"}, "is_active": {"on"}, "replay.range": {"all"}, "fail_mode": {"open"}})
+		"window_ms": {"1"}, "window_ms.unit": {"minute"}, "is_active": {"on"}, "replay.range": {"all"},
+		"fail_mode": {"open"}})
 	w.Replays.Wait()
 	if page = b.Get(page.Header.Get("Location")); !page.Has("No change was found, but all-users could not be tried on ",
 		"all-users counts several entities together") || page.Has("Nothing would change") ||
