@@ -67,6 +67,7 @@ type Report struct {
 type Scaled struct {
 	Checks int64   `json:"checks"`
 	Rate   float64 `json:"rate"`
+	most   float64 // the largest percentage
 }
 
 // add counts a check of a log of rate percent.
@@ -74,6 +75,7 @@ func (s *Scaled) add(rate float64) {
 	if s.Checks++; s.Rate == 0 || rate < s.Rate {
 		s.Rate = rate
 	}
+	s.most = max(s.most, rate)
 }
 
 // shown is a text of a log for a terminal: what is not visible there, or would control it, is written as %XX.
@@ -102,8 +104,13 @@ func (s Scaled) String() string {
 	if s.Checks == 0 {
 		return ""
 	}
+	times := func(rate float64) string { return strconv.FormatFloat(100/rate, 'g', 4, 64) }
+	if s.most > s.Rate {
+		return fmt.Sprintf("Of %s checks, the log has those of %g%% to %g%% of the users: each counts as %s to %s.",
+			Count(float64(s.Checks)), s.Rate, s.most, times(s.most), times(s.Rate))
+	}
 	return fmt.Sprintf("Of %s checks, the log has those of %g%% of the users: each counts as %s.",
-		Count(float64(s.Checks)), s.Rate, strconv.FormatFloat(100/s.Rate, 'g', 4, 64))
+		Count(float64(s.Checks)), s.Rate, times(s.Rate))
 }
 
 // LogReport says how well a log could be read.

@@ -247,7 +247,7 @@ func fromEvent(e *records.Event) Outcome {
 	for i := range e.Limits {
 		l := &e.Limits[i]
 		o.Strictest = stricter(o.Strictest, OutcomeLimit{l.Rule, l.Key, l.Limit, l.Used, l.RetryAfterMS}, l.Rule == e.Rule &&
-			l.Key == e.Key)
+			l.Key == e.Key && l.Mode == e.Mode)
 		if !l.Allowed && l.Mode == rules.ModeEnforce {
 			o.Limits = append(o.Limits, OutcomeLimit{l.Rule, l.Key, l.Limit, l.Used, l.RetryAfterMS})
 		}
