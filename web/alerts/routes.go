@@ -21,7 +21,8 @@ type Deps struct {
 
 // Board knows the active alerts from memory.
 type Board interface {
-	// Active returns the alerts that are on, newest first. Callers must not change them.
+	// Active returns the alerts that are on: first those of all nodes, then those of rules, then those of keys, each
+	// newest first. Callers must not change them.
 	Active() []alerts.Event
 	// Since is when they were last read from the rules database, zero for never.
 	Since() time.Time

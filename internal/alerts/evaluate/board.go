@@ -13,7 +13,7 @@ import (
 const (
 	// boardEvery is how often a Board is read.
 	boardEvery = 3 * time.Second
-	// maxActive is how many conditions a Board has: the newest.
+	// maxActive is how many conditions a Board has.
 	maxActive = 1000
 )
 
@@ -75,7 +75,8 @@ func (b *Board) set(stored []alerts.State) {
 	b.read.Store(out)
 }
 
-// Active returns the conditions that are met, newest first, at most 1,000. It does no I/O; do not change the result.
+// Active returns the conditions that are met, at most 1,000: first those of all nodes, then those of rules, then those of
+// keys, each newest first. It does no I/O; do not change the result.
 func (b *Board) Active() []alerts.Event {
 	if r := b.read.Load(); r != nil {
 		return r.active

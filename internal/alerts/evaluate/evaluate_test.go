@@ -246,6 +246,9 @@ func TestEvaluate_ManyAreOneSummary(t *testing.T) {
 	if b.Type != "summary" || b.Data.Count != 12 || len(b.Data.Alerts) != shownAlerts || b.Data.Kind != "key_usage" {
 		t.Errorf("the summary is %+v", b)
 	}
+	if want := "12 alerts of the kind key_usage began."; b.Data.Text != want {
+		t.Errorf("its text is %q, want %q", b.Data.Text, want)
+	}
 	// Those that follow in the same minute wait for its end.
 	tb.report("a", alerts.On, usageOf("user:20"), used)
 	if r := tb.evaluate(10 * time.Second); len(r.Changes.Events) != 1 || len(r.Changes.Messages) != 0 {
@@ -429,6 +432,49 @@ func TestEvaluate_WhatItDoesNotUnderstandIsCountedAndRead(t *testing.T) {
 	tb.facts.Now = noon
 	if r := Evaluate(st, &tb.facts); len(st.subjects) != 1 || len(r.States.active(10)) > 0 {
 		t.Errorf("read %v, on is %v", st.subjects, r.States.active(10))
+	}
+}
+
+// A summary of ends does not read like new alerts.
+func TestEvaluate_ASummarySaysWhatEnded(t *testing.T) {
+	tb := newTable(t)
+	told := func(after time.Duration, state string, keys ...int) string {
+		for _, i := range keys {
+			tb.report("a", state, usageOf(fmt.Sprintf("user:%d", i)), used)
+		}
+		if state == alerts.Off {
+			tb.report("a", alerts.On, usageOf("user:99"), used)
+		}
+		r := tb.evaluate(after)
+		if len(r.Changes.Messages) != 1 {
+			t.Fatalf("messages %+v", r.Changes.Messages)
+		}
+		return body(t, &r.Changes.Messages[0]).Data.Text
+	}
+	if got, want := told(0, alerts.On, 1, 2, 3, 4, 5, 6, 7), "7 alerts of the kind key_usage began."; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	want := "7 alerts of the kind key_usage: 1 began, 6 ended."
+	if got := told(2*time.Minute, alerts.Off, 1, 2, 3, 4, 5, 6); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got, want := summaryText(alerts.KindKeyUsage, 6, 6), "6 alerts of the kind key_usage ended."; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// Keys are many, and do not hide what all nodes have.
+func TestStates_ActiveBeginsWithWhatIsAboutAllNodes(t *testing.T) {
+	tb := newTable(t)
+	tb.report("a", alerts.On, alerts.Subject{Kind: alerts.KindFailModeEngaged}, Details{Cause: "timeout"})
+	tb.evaluate(0)
+	for i := range 12 {
+		tb.report("a", alerts.On, usageOf(fmt.Sprintf("user:%d", i)), used)
+	}
+	r := tb.evaluate(time.Second)
+	active := r.States.active(10)
+	if len(active) != 10 || active[0].Kind != alerts.KindFailModeEngaged || active[1].Kind != alerts.KindKeyUsage {
+		t.Errorf("%d are on, the first is %+v", len(active), active[0])
 	}
 }
 

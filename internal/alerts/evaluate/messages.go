@@ -1,6 +1,7 @@
 package evaluate
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -83,7 +84,7 @@ func (e *evaluation) spend(name string, w *alerts.Webhook, kind alerts.Kind, pla
 		b = budget{Began: now, Sent: oneByOne}
 		e.wait(&b, places)
 		out = append(out, outgoing{e.summary(w, kind, &b), places[0]})
-		b.Counted, b.First, b.UID = 0, nil, ""
+		b.Counted, b.Ended, b.First, b.UID = 0, 0, nil, ""
 	case b.Sent+len(places) <= oneByOne:
 		if !began {
 			b.Began = now
@@ -121,6 +122,9 @@ func (e *evaluation) wait(b *budget, places []int) {
 		if b.Counted++; b.Counted == 1 {
 			b.UID = e.events[place].UID
 		}
+		if e.events[place].State == alerts.Off {
+			b.Ended++
+		}
 		if len(b.First) < shownAlerts {
 			b.First = append(b.First, e.events[place].Data)
 		}
@@ -135,7 +139,7 @@ func message(w *alerts.Webhook, ev *alerts.Event) alerts.Message {
 
 // summary is a message about the events that wait.
 func (e *evaluation) summary(w *alerts.Webhook, kind alerts.Kind, b *budget) alerts.Message {
-	data := alerts.Data{Text: summaryText(kind, b.Counted), Kind: kind, Count: b.Counted, Alerts: b.First,
+	data := alerts.Data{Text: summaryText(kind, b.Counted, b.Ended), Kind: kind, Count: b.Counted, Alerts: b.First,
 		Path: "/console/alerts"}
 	at := e.Now.UTC().Truncate(time.Millisecond)
 	return alerts.Message{ID: messageID(w, b.UID, fmt.Sprint(b.Counted)), Webhook: w.ID, Type: alerts.TypeSummary, At: at,
@@ -147,7 +151,8 @@ func messageID(w *alerts.Webhook, of ...string) string {
 	return "msg_" + digest(append([]string{strconv.FormatInt(w.ID, 10)}, of...)...)
 }
 
-// active are the conditions that are met, newest first, at most most.
+// active are the conditions that are met, at most most: first those of all nodes, then those of rules, then those of
+// keys, each newest first. Keys can be many, and must not hide that fail modes decide.
 func (st *States) active(most int) []alerts.Event {
 	var out []alerts.Event
 	for _, name := range slices.Sorted(maps.Keys(st.subjects)) {
@@ -155,6 +160,19 @@ func (st *States) active(most int) []alerts.Event {
 			out = append(out, s.active())
 		}
 	}
-	slices.SortStableFunc(out, func(a, b alerts.Event) int { return b.At.Compare(a.At) })
+	slices.SortStableFunc(out, func(a, b alerts.Event) int {
+		return cmp.Or(cmp.Compare(reach(&a.Subject), reach(&b.Subject)), b.At.Compare(a.At))
+	})
 	return out[:min(most, len(out))]
+}
+
+// reach is 0 for a subject that is about all nodes, 1 for a rule, 2 for a key.
+func reach(s *alerts.Subject) int {
+	switch {
+	case s.Key != "":
+		return 2
+	case s.Rule != "":
+		return 1
+	}
+	return 0
 }

@@ -59,11 +59,12 @@ type seen struct {
 }
 
 // budget bounds the messages of a kind to a webhook: in the minute from Began (ms) on, Sent were told one by one. The
-// Counted other alerts wait for a summary, with the first of them.
+// Counted other alerts wait for a summary, with the first of them. Ended of them are ends.
 type budget struct {
 	Began   int64         `json:"began"`
 	Sent    int           `json:"sent"`
 	Counted int64         `json:"counted,omitempty"`
+	Ended   int64         `json:"ended,omitempty"`
 	First   []alerts.Data `json:"first,omitempty"`
 	// UID is that of the first event that waits.
 	UID     string `json:"uid,omitempty"`

@@ -48,9 +48,9 @@ func textOf(s *alerts.Subject, state string, d *Details) string {
 		return "The stored rules compile again."
 	case alerts.KindSetOld:
 		if on {
-			return fmt.Sprintf("A node decides by rules that the rule database has not confirmed for %d seconds.", n["age_s"])
+			return fmt.Sprintf("A node decides by rules that the rules database has not confirmed for %d seconds.", n["age_s"])
 		}
-		return "The rule database confirms the rules of every node again."
+		return "The rules database confirms the rules of every node again."
 	case alerts.KindLogDropping:
 		if on {
 			return fmt.Sprintf("The decision log (%s) loses events: %d so far.", s.Level, n["dropped"])
@@ -77,11 +77,17 @@ func pathOf(s *alerts.Subject, d *Details) string {
 	return "/console"
 }
 
-// summaryText says how many alerts a summary has.
-func summaryText(kind alerts.Kind, n int64) string {
+// summaryText says how many alerts a summary has, and how many of them ended: a reader must not take ends for alerts.
+func summaryText(kind alerts.Kind, n, ended int64) string {
 	noun := "alerts"
 	if n == 1 {
 		noun = "alert"
 	}
-	return fmt.Sprintf("%d %s of the kind %s.", n, noun, kind)
+	switch ended {
+	case 0:
+		return fmt.Sprintf("%d %s of the kind %s began.", n, noun, kind)
+	case n:
+		return fmt.Sprintf("%d %s of the kind %s ended.", n, noun, kind)
+	}
+	return fmt.Sprintf("%d alerts of the kind %s: %d began, %d ended.", n, kind, n-ended, ended)
 }
