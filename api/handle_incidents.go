@@ -18,7 +18,7 @@ const shownRules = 100
 
 // errNoIncidentsElsewhere says what is missing while the rule database is unavailable.
 var errNoIncidentsElsewhere = errors.New(
-	"the rule database is unavailable, so only incidents that this node remembers are listed")
+	"the rules database is unavailable, so only incidents that this node remembers are listed")
 
 // incidentPage is the response to GET /ratelimit/incidents.
 type incidentPage struct {

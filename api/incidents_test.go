@@ -61,7 +61,7 @@ func TestIncidents_ExactAnswer(t *testing.T) {
 	}
 	s.all, s.err = nil, fmt.Errorf("reading: %w", rules.ErrUnavailable)
 	got := f.do(http.MethodGet, "/ratelimit/incidents", "").want(http.StatusOK)
-	if want := `{"incidents":[],"partial":"the rule database is unavailable`; !strings.HasPrefix(got.body, want) {
+	if want := `{"incidents":[],"partial":"the rules database is unavailable`; !strings.HasPrefix(got.body, want) {
 		t.Errorf("got %s", got.body)
 	}
 	if got := f.do(http.MethodGet, "/ratelimit/incidents?format=csv", ""); got.header.Get("Sluice-Partial") == "" {

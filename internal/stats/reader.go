@@ -120,7 +120,7 @@ type loader struct {
 func (l *loader) err() error {
 	var missing []error
 	if l.storeErr != nil {
-		missing = append(missing, errors.New("the rule database is unavailable, so older figures are missing"))
+		missing = append(missing, errors.New("the rules database is unavailable, so older figures are missing"))
 	}
 	if l.recentErr != nil {
 		missing = append(missing, errors.New("the counters are unavailable, so recent figures are those of this node"))

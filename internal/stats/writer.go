@@ -100,9 +100,9 @@ func (w *Writer) Round(ctx context.Context) {
 	if ctx.Err() == nil && (err != nil) != w.away {
 		w.away = err != nil
 		if w.away {
-			w.opt.Log.Warn("figures cannot be moved to the rule database; retrying", "error", err)
+			w.opt.Log.Warn("figures cannot be moved to the rules database; retrying", "error", err)
 		} else {
-			w.opt.Log.Info("figures are moved to the rule database again")
+			w.opt.Log.Info("figures are moved to the rules database again")
 		}
 	}
 }

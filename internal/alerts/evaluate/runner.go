@@ -137,7 +137,7 @@ func (r *Runner) hold(ctx context.Context) {
 		}
 		r.away = true
 		if r.stop != nil && !r.opt.Now().Before(r.until) {
-			r.lose("the rule database does not answer")
+			r.lose("the rules database does not answer")
 		}
 		return
 	case !held:
