@@ -30,7 +30,8 @@ const (
 
 // Alerts is the page of alerts.
 type Alerts struct {
-	// Active are the alerts that are on, in the order of the Board, as they were Since; zero means that they were never read.
+	// Active are the alerts that are on, in the order of the Board, as they were Since; zero means that they were never
+	// read.
 	Active []alerts.Event
 	Since  time.Time
 	// Events are what happened, newest first.

@@ -75,7 +75,7 @@ func (b *Board) set(stored []alerts.State) {
 	b.read.Store(out)
 }
 
-// Active returns the conditions that are met, at most 1,000: first those of all nodes, then those of rules, then those of
+// Active returns the conditions that are met, at most 1,000: first those of all nodes, then those of rules, then of
 // keys, each newest first. It does no I/O; do not change the result.
 func (b *Board) Active() []alerts.Event {
 	if r := b.read.Load(); r != nil {
