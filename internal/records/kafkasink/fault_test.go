@@ -1,6 +1,7 @@
 package kafkasink
 
 import (
+	"context"
 	"crypto/tls"
 	"log/slog"
 	"net"
@@ -223,4 +224,50 @@ func TestSASL(t *testing.T) {
 			t.Errorf("%s with user %q: opened", opt.SASL, opt.User)
 		}
 	}
+}
+
+// An answer out of turn, about a batch that was sent behind one that failed, says something to the ledger and nothing
+// to the client, which sends that batch again.
+func TestAnswerOutOfTurn_IsSentAgain(t *testing.T) {
+	c := fake(t, kfake.NumBrokers(1), kfake.SeedTopics(1, "one"))
+	sent := make(chan struct{}, 100)
+	dial := func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := new(net.Dialer).DialContext(ctx, network, addr)
+		return producing{conn, sent}, err
+	}
+	f := newSink(t, c.ListenAddrs(), Options{Connection: Connection{Topic: "one", Dial: dial}})
+	f.write(10)
+	f.flush() // the client sends one request at a time until the first answer
+	<-sent
+	goOn := make(chan struct{})
+	c.ControlKey(int16(kmsg.Produce), func(kmsg.Request) (kmsg.Response, error, bool) {
+		c.SleepControl(func() { <-goOn })
+		return nil, nil, false
+	})
+	c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "one", Err: kerr.RequestTimedOut})
+	f.write(10)
+	<-sent
+	f.write(10)
+	<-sent // behind the first, which has no answer yet
+	close(goOn)
+	f.flush()
+	f.write(10)
+	f.close()
+	f.want(40, nil, 0)
+	f.proves(f.readBack())
+}
+
+// producing is a connection that says when a produce request was written.
+type producing struct {
+	net.Conn
+	sent chan<- struct{}
+}
+
+// Write implements net.Conn. The client writes one whole request at a time, and the key is behind its length.
+func (c producing) Write(b []byte) (int, error) {
+	n, err := c.Conn.Write(b)
+	if len(b) > 6 && b[4] == 0 && b[5] == byte(kmsg.Produce) {
+		c.sent <- struct{}{}
+	}
+	return n, err
 }

@@ -25,7 +25,8 @@ type event struct {
 	lost       int    // requests with it whose answer did not come or did not say whether it was taken
 	failed     bool   // the client gave it up
 	reason     records.Reason
-	settled    bool
+	settled    bool // it is in the account
+	finished   bool // the client has nothing more to do with it
 }
 
 // verdict is what an answer says about a batch.
@@ -45,11 +46,14 @@ type ledger struct {
 	delivered func()
 	noticed   func(error)
 
-	mu     sync.Mutex
-	last   uint64
-	size   int // of all events
+	mu   sync.Mutex
+	last uint64
+	// open is how many events are not in the account yet, and size their bytes.
+	open, size int
+	// events are these, and those which an answer said are in the topic and which the client may still send again: it
+	// ignores an answer that comes out of turn. Kafka knows them by their sequence and takes them once.
 	events map[uint64]*event
-	// head is a ring of all events by age: head.next is the oldest.
+	// head is a ring of the open events by age: head.next is the oldest.
 	head event
 	// encoded are batches that were encoded and not yet written, by the hash of their bytes.
 	encoded map[uint64][]*event
@@ -68,11 +72,11 @@ func newLedger(account *records.Account) *ledger {
 func (l *ledger) add(size int, now time.Time) *event {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.events) >= maxEvents || l.size+size > maxBytes {
+	if l.open >= maxEvents || l.size+size > maxBytes {
 		return nil
 	}
 	e := &event{size: size, since: now}
-	l.size += size
+	l.open, l.size = l.open+1, l.size+size
 	l.last++
 	e.id = l.last
 	l.events[e.id] = e
@@ -148,20 +152,26 @@ func (l *ledger) answer(events []*event, v verdict) {
 func (l *ledger) deliver(e *event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !e.settled {
-		l.settle(e)
-		l.account.Deliver(1)
+	e.finished = true
+	if e.settled {
+		l.forget(e)
+		return
 	}
+	l.settle(e)
+	l.account.Deliver(1)
 }
 
 // fail notes that the client gave an event up. If it is on the wire, the account waits for the answer.
 func (l *ledger) fail(e *event, r records.Reason) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !e.settled {
-		e.failed, e.reason = true, r
-		l.giveUp(e)
+	e.finished = true
+	if e.settled {
+		l.forget(e)
+		return
 	}
+	e.failed, e.reason = true, r
+	l.giveUp(e)
 }
 
 // giveUp counts an event that the client gave up, unless an answer may still come.
@@ -194,7 +204,7 @@ func (l *ledger) close() {
 // wait waits until it is known of all events what became of them.
 func (l *ledger) wait(ctx context.Context) error {
 	l.mu.Lock()
-	if len(l.events) == 0 {
+	if l.open == 0 {
 		l.mu.Unlock()
 		return nil
 	}
@@ -211,16 +221,23 @@ func (l *ledger) wait(ctx context.Context) error {
 	}
 }
 
-// settle takes an event out. A batch that was encoded with it can then not be written.
+// settle notes that an event is in the account.
 func (l *ledger) settle(e *event) {
 	e.settled = true
-	l.size -= e.size
-	delete(l.events, e.id)
-	delete(l.encoded, e.batch)
+	l.open, l.size = l.open-1, l.size-e.size
 	e.prev.next, e.next.prev = e.next, e.prev
 	e.prev, e.next = nil, nil
-	if len(l.events) == 0 && l.idle != nil {
+	if e.finished || l.shut {
+		l.forget(e)
+	}
+	if l.open == 0 && l.idle != nil {
 		close(l.idle)
 		l.idle = nil
 	}
+}
+
+// forget takes an event out. A batch that was encoded with it can then not be written.
+func (l *ledger) forget(e *event) {
+	delete(l.events, e.id)
+	delete(l.encoded, e.batch)
 }

@@ -30,6 +30,19 @@ func TestLedger(t *testing.T) {
 			l.answer(send(l, e), taken)
 			l.deliver(e)
 		}, "delivered"},
+		"taken, sent again": {func(l *ledger, e *event) { // the client ignored the answer
+			l.answer(send(l, e), taken)
+			l.answer(send(l, e), taken)
+			l.deliver(e)
+		}, "delivered"},
+		"encoded again, then taken": {func(l *ledger, e *event) {
+			sent := send(l, e)
+			l.encode(7, []uint64{e.id})
+			l.answer(sent, taken)
+			if _, ok := l.write(7); !ok {
+				t.Error("a delivered event is not sent again")
+			}
+		}, "delivered"},
 		"refused, given up": {func(l *ledger, e *event) {
 			l.answer(send(l, e), refused)
 			l.fail(e, records.Refused)
@@ -104,7 +117,11 @@ func TestLedger(t *testing.T) {
 			if diff := cmp.Diff(map[string]int64{tt.want: 1}, got); diff != "" {
 				t.Error(diff)
 			}
-			if len(l.events)+len(l.encoded)+l.size > 0 || !l.oldest().IsZero() {
+			l.fail(e, records.ClientFull) // the client has no more to say of what is in the account
+			if got := account.Totals(); !cmp.Equal(got, total) {
+				t.Errorf("the account became %+v", got)
+			}
+			if len(l.events)+len(l.encoded)+l.size+l.open > 0 || !l.oldest().IsZero() {
 				t.Error("the ledger is not empty")
 			}
 		})
@@ -121,7 +138,7 @@ func TestLedger_HasBounds(t *testing.T) {
 	l.close()
 	for l.add(1, time.Now()) != nil {
 	}
-	if len(l.events) != maxEvents {
+	if l.open != maxEvents {
 		t.Errorf("%d events", len(l.events))
 	}
 }
