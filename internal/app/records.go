@@ -108,7 +108,7 @@ func closeDecisionLog(wait context.Context, log *records.Log, sink string, accou
 func accountsOf(logs []decisionLog) map[string]func() records.Totals {
 	out := map[string]func() records.Totals{}
 	for _, log := range logs {
-		out[log.sink] = log.account.Totals
+		out[log.sink] = log.Totals
 	}
 	return out
 }

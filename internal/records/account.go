@@ -1,6 +1,9 @@
 package records
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+	"time"
+)
 
 // Reason is why an event was dropped. It is a label of metrics.
 type Reason uint8
@@ -13,7 +16,7 @@ const (
 	ClientFull
 	// TooOld: Kafka did not take the event in time.
 	TooOld
-	// Refused: the sink took the event for good no: a disk that is full, a topic that does not exist.
+	// Refused: the sink said no for good: a disk that is full, a topic that does not exist.
 	Refused
 	// Shutdown: the node stopped before the event was delivered.
 	Shutdown
@@ -55,6 +58,8 @@ type Totals struct {
 	Buffered int64 `json:"buffered"`
 	// Folded is the number of denials that events of others stand for.
 	Folded int64 `json:"folded"`
+	// Age is that of the oldest buffered event, 0 if there is none or if nobody asked the Log.
+	Age time.Duration `json:"-"`
 }
 
 // Totals returns the counts.

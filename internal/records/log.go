@@ -145,6 +145,13 @@ func (l *Log) Age() time.Duration {
 	return max(0, l.opt.Now().Sub(oldest))
 }
 
+// Totals are those of the account, with the age of the oldest buffered event.
+func (l *Log) Totals() Totals {
+	t := l.opt.Account.Totals()
+	t.Age = l.Age()
+	return t
+}
+
 // Close writes what waits and closes the sink, within ctx. Decisions after it are dropped.
 func (l *Log) Close(ctx context.Context) error {
 	l.once.Do(func() {

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"sluice/internal/records"
 	"sluice/web/view"
@@ -32,6 +33,12 @@ func (l *LogLine) dropped() (n int64) {
 	}
 	return n
 }
+
+// longWait is the age of a buffered event from which on something is wrong: events wait for less than a second.
+const longWait = 10 * time.Second
+
+// waits reports whether the log does not take events now.
+func (l *LogLine) waits() bool { return l.Buffered > 0 && l.Age >= longWait }
 
 // reasons says why events were dropped: "ring full 12, too old 3".
 func (l *LogLine) reasons() string {

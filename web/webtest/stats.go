@@ -186,7 +186,7 @@ func (f *Stats) Marks(_ context.Context, rule string, from, to time.Time) ([]sta
 func sampleLogs() map[string]records.Totals {
 	return map[string]records.Totals{
 		"file": {Produced: 120_400, Delivered: 120_388, Buffered: 12, Dropped: map[string]int64{"ring_full": 0}},
-		"kafka": {Produced: 120_400, Delivered: 118_000, Buffered: 1_900, Doubtful: 120,
+		"kafka": {Produced: 120_400, Delivered: 118_000, Buffered: 1_900, Doubtful: 120, Age: 40 * time.Second,
 			Dropped: map[string]int64{"client_full": 250, "too_old": 130}},
 	}
 }

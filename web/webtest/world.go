@@ -217,8 +217,8 @@ func (w *World) Deps(welcome *web.Welcome) web.Deps {
 	d.Users, d.Sessions, d.Passwords, d.Guard, d.SSO = w.Users, w.Sessions, w.Passwords, w.Guard, w.signOn()
 	d.Node, d.Fleet, d.Denials, d.Now = func() web.Node { return w.Node }, w.Fleet, w.Fleet, w.Clock.Now
 	d.DecisionLogs = map[string]func() records.Totals{}
-	for sink, totals := range w.Logs {
-		d.DecisionLogs[sink] = func() records.Totals { return totals }
+	for sink := range w.Logs {
+		d.DecisionLogs[sink] = func() records.Totals { return w.Logs[sink] }
 	}
 	d.Stats, d.Marks, d.Incidents = w.Stats, w.Stats, w.Incidents
 	return d
