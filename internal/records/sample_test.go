@@ -1,10 +1,12 @@
 package records
 
 import (
+	"fmt"
 	"net/netip"
 	"testing"
 
 	"sluice/api/decide"
+	"sluice/limiter"
 	"sluice/rules"
 )
 
@@ -29,5 +31,45 @@ func TestSample_AddressesThatAreCountedTogether(t *testing.T) {
 	}
 	if drawnAt(netip.MustParseAddr("2001:db8::1")) == drawnAt(netip.MustParseAddr("2001:db8:0:100::1")) {
 		t.Error("two networks are one entity")
+	}
+}
+
+// What is kept of denials until the end of a second is bounded: beyond it each has its event.
+func TestFolds_AreBounded(t *testing.T) {
+	f := newFolds()
+	denial := func(key string) *decide.Decision {
+		return &decide.Decision{Answer: &decide.Answer{Verdict: decide.Denied,
+			Limits: []decide.LimitAnswer{{Key: limiter.Key(key), Weight: 1}}}}
+	}
+	large := func(b []byte) []byte { return append(b, make([]byte, maxFoldBytes/4)...) }
+	held := func(key string, n int) (held int) {
+		for range n {
+			if is, _ := f.hold(denial(key), drawn{}, large); is {
+				held++
+			}
+		}
+		return held
+	}
+	for second := range 2 {
+		for i := range 6 {
+			want := 5
+			if i >= 4 { // the space is full
+				want = 0
+			}
+			if got := held(fmt.Sprint("bytes ", i), foldAbove+5); got != want {
+				t.Errorf("second %d, bucket %d: %d denials wait, want %d", second, i, got, want)
+			}
+		}
+		f.end(false, func([]byte) {})
+	}
+	for i := range maxFolds {
+		held(fmt.Sprint("bucket ", i), 1)
+	}
+	if got := held("one more", foldAbove+5); got != 0 || len(f.of) != maxFolds {
+		t.Errorf("%d denials of one bucket more wait, of %d buckets", got, len(f.of))
+	}
+	f.end(true, func([]byte) {})
+	if got := held("after the end", foldAbove+5); got != 0 {
+		t.Errorf("%d denials wait after the end", got)
 	}
 }
