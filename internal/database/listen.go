@@ -49,17 +49,27 @@ func (d *DB) Listen(ctx context.Context, fn func()) error {
 
 // listenUntilDone reconnects until ctx ends.
 func (d *DB) listenUntilDone(ctx context.Context, cfg *pgx.ConnConfig, fn func()) {
-	wait := listenFirstTry
+	wait, away := listenFirstTry, false
+	again := func() {
+		if away {
+			d.log.LogAttrs(ctx, slog.LevelInfo, "listening for rule changes again")
+		}
+		away = false
+		fn()
+	}
 	for {
-		connected, err := d.listenOnce(ctx, cfg, fn)
+		connected, err := d.listenOnce(ctx, cfg, again)
 		if ctx.Err() != nil {
 			return
 		}
 		if connected {
 			wait = listenFirstTry
 		}
-		d.log.LogAttrs(ctx, slog.LevelWarn, "listening for rule changes was interrupted; polling continues",
-			slog.Any("error", err), slog.Duration("retry_in", wait))
+		if !away {
+			d.log.LogAttrs(ctx, slog.LevelWarn, "listening for rule changes was interrupted; polling continues",
+				slog.Any("error", err))
+		}
+		away = true
 		timer := time.NewTimer(wait)
 		select {
 		case <-ctx.Done():

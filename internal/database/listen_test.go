@@ -1,7 +1,14 @@
 package database
 
 import (
+	"bytes"
 	"context"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -89,6 +96,43 @@ func TestListen_ReconnectsAndCallsAgain(t *testing.T) {
 		await(t, "the reconnection", called)
 		mustCreate(t, there, sample("a"+time.Duration(mustVersions(t, there).Rules).String()))
 		await(t, "a change after it", called)
+	}
+}
+
+// The first attempts find no server. The log says so once, and once that it is over.
+func TestListen_LogsAnInterruptionOnce(t *testing.T) {
+	var log bytes.Buffer // read after Close
+	d, err := Open(t.Context(), Options{DSN: backends[0].dsn(t), Log: slog.New(slog.NewTextHandler(&log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg, err := d.postgresConfig()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const refused = 3
+	var dials atomic.Int64
+	direct := cfg.DialFunc
+	cfg.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		if dials.Add(1) <= refused {
+			return nil, syscall.ECONNREFUSED
+		}
+		return direct(ctx, network, addr)
+	}
+	fn, called := calls()
+	ctx, stop := context.WithCancel(t.Context())
+	var listening sync.WaitGroup
+	listening.Go(func() { d.listenUntilDone(ctx, cfg, fn) })
+	await(t, "the connection", called)
+	stop()
+	listening.Wait()
+	if err := d.Close(); err != nil {
+		t.Error(err)
+	}
+	for _, text := range []string{"listening for rule changes was interrupted", "listening for rule changes again"} {
+		if n := strings.Count(log.String(), text); n != 1 {
+			t.Errorf("%d lines say %q:\n%s", n, text, log.String())
+		}
 	}
 }
 

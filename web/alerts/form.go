@@ -49,8 +49,8 @@ func read(form url.Values) (alerts.Webhook, []rules.FieldError) {
 	w := alerts.NewWebhook()
 	var bad []rules.FieldError
 	number := func(name string, into *int64) {
-		text := strings.NewReplacer(",", "", " ", "").Replace(form.Get(name))
-		n, err := strconv.ParseInt(text, 10, 64)
+		text := strings.TrimSpace(form.Get(name))
+		n, err := kit.ParseWhole(text)
 		if *into = n; text != "" && err != nil {
 			bad = append(bad, rules.FieldError{Field: name, Message: "must be a whole number"})
 		}

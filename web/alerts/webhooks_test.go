@@ -87,7 +87,7 @@ func TestWebhooks_AreListedCreatedEditedAndDeleted(t *testing.T) {
 func TestWebhooks_ErrorsAreAtTheirInputs(t *testing.T) {
 	w := webtest.Start(t, webtest.Full)
 	page := w.As(access.RoleAdmin).Post(hooks, url.Values{"name": {"No Good"}, "url": {"ftp://x"}, "kinds": {"none"},
-		"rules": {"fine B@d"}, "denied_percent": {"101"}, "denied_per_second": {"many"}, "format": {"fax"}})
+		"rules": {"fine B@d"}, "denied_percent": {"101"}, "denied_per_second": {"1,0"}, "format": {"fax"}})
 	if page.Code != http.StatusUnprocessableEntity || !page.Has("must begin with https://", "must be one of rule_denials",
 		"&#34;B@d&#34; must be the name of a rule", "must be a whole number", `id="f-denied_percent-hint">must be`,
 		`id="f-format-hint">must be`, "must be 1 to 63") || len(w.Webhooks.Objects.List) != 3 {

@@ -164,7 +164,7 @@ func readOverride(form url.Values) (rules.Override, []rules.FieldError) {
 		if text == "" {
 			return nil
 		}
-		n, err := parseWhole(text)
+		n, err := kit.ParseWhole(text)
 		if err != nil {
 			fields = append(fields, rules.FieldError{Field: field, Message: "must be a whole number"})
 		}

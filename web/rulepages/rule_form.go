@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"net/url"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	"unicode"
 
 	"sluice/rules"
+	"sluice/web/kit"
 )
 
 // Fields of the form of a rule have the JSON names of the rule's fields, with the path of composite ones, such as
@@ -90,25 +90,13 @@ func (rd *ruleReader) text(name string) string { return strings.TrimSpace(rd.for
 
 func (rd *ruleReader) ticked(name string) bool { return rd.form.Get(name) != "" }
 
-// withCommas matches a number with commas between thousands, as the console writes it.
-var withCommas = regexp.MustCompile(`^-?\d{1,3}(,\d{3})+$`)
-
-// parseWhole reads a whole number as people write it: with blanks or commas between thousands, or without.
-func parseWhole(text string) (int64, error) {
-	text = strings.NewReplacer(" ", "", "\u00a0", "", "\u202f", "").Replace(text)
-	if withCommas.MatchString(text) {
-		text = strings.ReplaceAll(text, ",", "")
-	}
-	return strconv.ParseInt(text, 10, 64)
-}
-
 // whole reads a whole number, nil if the field is empty.
 func (rd *ruleReader) whole(name string) *int64 {
 	s := rd.text(name)
 	if s == "" {
 		return nil
 	}
-	n, err := parseWhole(s)
+	n, err := kit.ParseWhole(s)
 	if err != nil {
 		rd.wrong(name, "must be a whole number")
 		return nil

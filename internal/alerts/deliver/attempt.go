@@ -18,7 +18,7 @@ const (
 	// noteTimeout bounds noting an attempt; noteAgain is the time until that is tried again.
 	noteTimeout, noteAgain = 3 * time.Second, time.Second
 	// goneReason is why a webhook is disabled.
-	goneReason = "The receiver answered 410: it wants no more messages."
+	goneReason = "the receiver answered 410: it wants no more messages"
 )
 
 // deliver sends a message once and notes that. What ctx cuts short is not noted: who has the lease next sends it again.

@@ -72,7 +72,7 @@ func pathOf(s *alerts.Subject, d *Details) string {
 	case alerts.KindFailModeEngaged, alerts.KindFailModeEnded:
 		return "/console/incidents"
 	case alerts.KindLogDropping:
-		return "/console/settings"
+		return "/console#live-logs"
 	}
 	return "/console"
 }
