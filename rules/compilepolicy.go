@@ -58,6 +58,7 @@ func (c *Compiled) compilePolicy(p *parts, pools map[string]*CompiledPool) error
 	case HotKeysSharded:
 		c.Hot = limiter.HotSharded
 	}
+	c.Global = r.Span == SpanGlobal
 	c.from, c.until = lifeSpan(r)
 	c.tiers, c.when = p.tiers, p.when
 	if p.schedule != nil || p.calendar != nil {

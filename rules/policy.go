@@ -19,6 +19,16 @@ const (
 	HotKeysLeased  = "leased"
 	HotKeysSharded = "sharded"
 
+	SpanRegion = "region"
+	SpanGlobal = "global"
+
+	ColdOpen  = "open"
+	ColdShare = "share"
+
+	CutOffShare  = "share"
+	CutOffAlone  = "alone"
+	CutOffClosed = "closed"
+
 	EveryDay   = "day"
 	EveryWeek  = "week"
 	EveryMonth = "month"
@@ -46,6 +56,10 @@ const (
 	MaxRetryJitter int64 = 3_600_000
 	// MaxHotRaisePercent is the most by which a hot key's limit may be raised.
 	MaxHotRaisePercent int64 = 400
+	// MinGlobalWindow is the shortest window, in ms, of a limit that spans regions, and DefaultMaxOver the over-admission
+	// in percent from which it is an alert.
+	MinGlobalWindow int64 = 10_000
+	DefaultMaxOver  int64 = 2
 	// Bounds and defaults of a deferred queue.
 	MaxDeferItems        int64 = 1_000_000
 	DefaultDeferItems    int64 = 10_000

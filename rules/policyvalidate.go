@@ -34,6 +34,7 @@ func validatePolicy(r *Rule, base limiter.Limit, ps *problems) policy {
 	validateOutcome(r, ps)
 	validateBan(r, ps)
 	validateHot(r, ps)
+	validateSpan(r, ps)
 	validateLife(r, ps)
 	validateNotify(r, ps)
 	var p policy
@@ -144,6 +145,30 @@ func validateHot(r *Rule, ps *problems) {
 		ps.add("hot_keys", "must be exact for %s", r.Algorithm)
 	}
 	ps.belongs("hot_raise_percent", r.HotRaisePercent != nil, !exact, false, "hot_keys leased or sharded")
+}
+
+// validateSpan checks the span and what belongs to it. A limit that spans regions counts units, in one bucket a key, and
+// its window is long beside the time in which regions hear from each other.
+func validateSpan(r *Rule, ps *problems) {
+	global := r.Span == SpanGlobal
+	ps.belongs("max_over_percent", r.MaxOverPercent != nil, global, false, "span global")
+	ps.belongs("cold", r.Cold != nil, global, false, "span global")
+	ps.belongs("cut_off", r.CutOff != nil, global, false, "span global")
+	if !global {
+		return
+	}
+	t := r.Traits()
+	switch {
+	case t.Name != "" && !t.Spans():
+		ps.add("span", "must be region for %s, which does not count units", r.Algorithm)
+	case r.Unlimited:
+		ps.add("span", "must be region for an unlimited rule, which counts nothing")
+	case r.HotKeys == HotKeysSharded:
+		ps.add("hot_keys", "must be exact or leased with span global")
+	}
+	if r.WindowMS > 0 && r.WindowMS < MinGlobalWindow {
+		ps.add("window_ms", "must be at least %d with span global; a shorter window can only have span region", MinGlobalWindow)
+	}
 }
 
 func validateLife(r *Rule, ps *problems) {

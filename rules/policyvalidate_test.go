@@ -52,7 +52,11 @@ func TestValidatePolicy_AcceptsWhatBelongsTogether(t *testing.T) {
 		},
 		"jitter": func(r *Rule) { r.RetryJitterMS = n(0) },
 		"notify": func(r *Rule) { r.NotifyPercent = []int64{100, 1, 80, 99} },
-		"hot":    func(r *Rule) { r.HotKeys, r.HotRaisePercent = "sharded", n(400) },
+		"global": func(r *Rule) {
+			r.Span, r.WindowMS, r.MaxOverPercent, r.Cold, r.CutOff = "global", 10_000, n(100), new("share"), new("closed")
+		},
+		"global and leased": func(r *Rule) { r.Span, r.WindowMS, r.HotKeys = "global", 60_000, "leased" },
+		"hot":               func(r *Rule) { r.HotKeys, r.HotRaisePercent = "sharded", n(400) },
 		"foreign candidate": func(r *Rule) {
 			r.Algorithm, r.Burst, r.Candidate = "gcra", n(7), &Candidate{Limit: n(1), Algorithm: "fixed_window"}
 		},
@@ -226,15 +230,26 @@ func TestValidatePolicy_NamesTheFieldAtFault(t *testing.T) {
 		"ban and elastic": {"ban", banned(someBan, func(r *Rule) {
 			r.Throttle, r.ElasticPercent, r.Pool = "elastic", n(10), ptr("p")
 		})},
-		"ban and queue":    {"ban", banned(someBan, func(r *Rule) { r.OverLimit = "defer" })},
-		"ban of a quota":   {"ban", banned(someBan, describe, func(r *Rule) { r.Quota = true })},
-		"ban of nothing":   {"ban", banned(someBan, describe, func(r *Rule) { r.Unlimited, r.Limit = true, 0 })},
-		"jitter too long":  {"retry_jitter_ms", func(r *Rule) { r.RetryJitterMS = n(3_600_001) }},
-		"notify at 0":      {"notify_percent[0]", func(r *Rule) { r.NotifyPercent = []int64{0} }},
-		"notify above":     {"notify_percent[1]", func(r *Rule) { r.NotifyPercent = []int64{80, 101} }},
-		"notify twice":     {"notify_percent[2]", func(r *Rule) { r.NotifyPercent = []int64{80, 90, 80} }},
-		"notify often":     {"notify_percent", func(r *Rule) { r.NotifyPercent = []int64{1, 2, 3, 4, 5} }},
-		"unknown hot_keys": {"hot_keys", func(r *Rule) { r.HotKeys = "warm" }},
+		"ban and queue":       {"ban", banned(someBan, func(r *Rule) { r.OverLimit = "defer" })},
+		"ban of a quota":      {"ban", banned(someBan, describe, func(r *Rule) { r.Quota = true })},
+		"ban of nothing":      {"ban", banned(someBan, describe, func(r *Rule) { r.Unlimited, r.Limit = true, 0 })},
+		"jitter too long":     {"retry_jitter_ms", func(r *Rule) { r.RetryJitterMS = n(3_600_001) }},
+		"notify at 0":         {"notify_percent[0]", func(r *Rule) { r.NotifyPercent = []int64{0} }},
+		"notify above":        {"notify_percent[1]", func(r *Rule) { r.NotifyPercent = []int64{80, 101} }},
+		"notify twice":        {"notify_percent[2]", func(r *Rule) { r.NotifyPercent = []int64{80, 90, 80} }},
+		"notify often":        {"notify_percent", func(r *Rule) { r.NotifyPercent = []int64{1, 2, 3, 4, 5} }},
+		"unknown span":        {"span", func(r *Rule) { r.Span = "global_exact" }},
+		"global slots":        {"span", func(r *Rule) { r.Algorithm, r.Span, r.WindowMS = "concurrency", "global", 60_000 }},
+		"global queue":        {"span", func(r *Rule) { r.Algorithm, r.Span, r.WindowMS = "leaky_queue", "global", 60_000 }},
+		"global and sharded":  {"hot_keys", func(r *Rule) { r.Span, r.WindowMS, r.HotKeys = "global", 60_000, "sharded" }},
+		"global and short":    {"window_ms", func(r *Rule) { r.Span, r.WindowMS = "global", 9999 }},
+		"over of a region":    {"max_over_percent", func(r *Rule) { r.MaxOverPercent = n(2) }},
+		"over 0":              {"max_over_percent", func(r *Rule) { r.Span, r.WindowMS, r.MaxOverPercent = "global", 60_000, n(0) }},
+		"cold region":         {"cold", func(r *Rule) { r.Cold = new("open") }},
+		"unknown cold":        {"cold", func(r *Rule) { r.Span, r.WindowMS, r.Cold = "global", 60_000, new("shut") }},
+		"cut off of a region": {"cut_off", func(r *Rule) { r.CutOff = new("share") }},
+		"unknown cut off":     {"cut_off", func(r *Rule) { r.Span, r.WindowMS, r.CutOff = "global", 60_000, new("open") }},
+		"unknown hot_keys":    {"hot_keys", func(r *Rule) { r.HotKeys = "warm" }},
 		"hot log": {"hot_keys", func(r *Rule) {
 			r.Algorithm, r.HotKeys = "sliding_window_log",
 				"leased"

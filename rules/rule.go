@@ -92,6 +92,14 @@ type Rule struct {
 	// two, raises the limit of a hot key.
 	HotKeys         string `json:"hot_keys"`
 	HotRaisePercent *int64 `json:"hot_raise_percent"`
+	// Span is region or global: how far the limit reaches. The other three belong to global: the over-admission, in percent
+	// of the limit, from which an estimate of it is an alert (nil is DefaultMaxOver); what a region may spend of a key
+	// before it has heard from the others (open or share; nil is open); and while it hears from one of them no more
+	// (share, alone or closed; nil is share).
+	Span           string  `json:"span"`
+	MaxOverPercent *int64  `json:"max_over_percent"`
+	Cold           *string `json:"cold"`
+	CutOff         *string `json:"cut_off"`
 
 	// The members from Addend to Metadata belong to rules with Descriptor.
 
@@ -194,6 +202,21 @@ var ruleFields = []Field[Rule]{
 	{
 		Name: "hot_raise_percent", At: func(r *Rule) any { return &r.HotRaisePercent }, Policy: true,
 		Least: 1, Most: MaxHotRaisePercent,
+	},
+	{
+		Name: "span", At: func(r *Rule) any { return &r.Span }, Policy: true,
+		Default: SpanRegion, OneOf: []string{SpanRegion, SpanGlobal},
+	},
+	{
+		Name: "max_over_percent", At: func(r *Rule) any { return &r.MaxOverPercent }, Policy: true, Label: true,
+		Least: 1, Most: 100,
+	},
+	{
+		Name: "cold", At: func(r *Rule) any { return &r.Cold }, Policy: true, OneOf: []string{ColdOpen, ColdShare},
+	},
+	{
+		Name: "cut_off", At: func(r *Rule) any { return &r.CutOff }, Policy: true,
+		OneOf: []string{CutOffShare, CutOffAlone, CutOffClosed},
 	},
 	{
 		Name: "addend", At: func(r *Rule) any { return &r.Addend }, Policy: true,

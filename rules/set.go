@@ -79,6 +79,8 @@ type Compiled struct {
 	Replaces []string
 	// Shadow: the rule is decided and counted but never denies.
 	Shadow bool
+	// Global: the limit spans regions. Rule says how.
+	Global bool
 	// Hot says how hot buckets may be served.
 	Hot limiter.HotMode
 

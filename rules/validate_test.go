@@ -167,7 +167,7 @@ func TestNormalize_FillsDefaultsOnceAndLeavesPointersAlone(t *testing.T) {
 	want := Rule{
 		Name: "a", Scope: "user", Method: ptr("POST"), Algorithm: "sliding_window_counter",
 		Throttle: "hard", Mode: "enforce", FailMode: "open", ChargeOn: "request", OverLimit: "deny", HotKeys: "exact",
-		Addend: "take", FailFrom: FailLeftOut,
+		Span: "region", Addend: "take", FailFrom: FailLeftOut,
 	}
 	if d := cmp.Diff(want, r); d != "" {
 		t.Error(d)

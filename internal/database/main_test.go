@@ -110,7 +110,7 @@ func sample(name string) rules.Rule {
 		Name: name, Description: "what it is for", Scope: "user", Route: ptr("/v1/charges"), Method: ptr("POST"),
 		Algorithm: "token_bucket", Limit: 5, WindowMS: 1000, Burst: ptr[int64](9), WeightField: ptr("bytes"),
 		Throttle: "hard", Mode: "enforce", FailMode: "closed", IsActive: true,
-		ChargeOn: "request", OverLimit: "deny", HotKeys: "exact", Addend: "take",
+		ChargeOn: "request", OverLimit: "deny", HotKeys: "exact", Span: "region", Addend: "take",
 	}
 }
 

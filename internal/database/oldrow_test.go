@@ -102,7 +102,7 @@ func (row *oldRow) rule() rules.Rule {
 		ElasticPercent: row.ElasticPercent, Pool: row.Pool, Priority: row.Priority, ActiveFrom: row.ActiveFrom.optional(),
 		ActiveUntil: row.ActiveUntil.optional(), When: row.When, ChargeOn: row.ChargeOn, OverLimit: row.OverLimit,
 		RetryJitterMS: row.RetryJitterMS, HotKeys: row.HotKeys, HotRaisePercent: row.HotRaisePercent,
-		Addend: rules.AddendTake, Mode: row.Mode, FailMode: row.FailMode, IsActive: row.IsActive,
+		Span: rules.SpanRegion, Addend: rules.AddendTake, Mode: row.Mode, FailMode: row.FailMode, IsActive: row.IsActive,
 		Version: row.Version, CreatedAt: row.CreatedAt.Time, UpdatedAt: row.UpdatedAt.Time,
 	}
 	if tiers := oldJSON(row.Tiers, map[string]rules.TierLimit{"": {}}); tiers != nil {

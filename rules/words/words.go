@@ -301,7 +301,29 @@ func details(r *rules.Rule) []string {
 	case rules.HotKeysSharded:
 		s = append(s, "Very busy keys are split into shards.")
 	}
+	if r.Span == rules.SpanGlobal {
+		s = append(s, span(r))
+	}
 	return s
+}
+
+// span says that the limit spans regions.
+func span(r *rules.Rule) string {
+	s := "All regions have the limit together; "
+	if r.Cold != nil && *r.Cold == rules.ColdShare {
+		s = "All regions have the limit together, and each begins with an equal part; "
+	}
+	cutOff := rules.CutOffShare
+	if r.CutOff != nil {
+		cutOff = *r.CutOff
+	}
+	switch cutOff {
+	case rules.CutOffAlone:
+		return s + "one that is cut off has all of it."
+	case rules.CutOffClosed:
+		return s + "one that is cut off denies."
+	}
+	return s + "one that is cut off has its share of it."
 }
 
 // percentages are numbers such as 80% or 100%.

@@ -143,7 +143,8 @@ var formOrder = []string{
 	"unlimited", "addend", "quota", "share_threshold", "replaces", "metadata",
 	"tiers", "schedule", "calendar", "active_", "throttle", "soft_percent", "elastic_percent", "pool", "priority",
 	"retry_jitter_ms", "message", "ban", "candidate",
-	"align", "anchor_ms", "buckets", "weight_field", "charge_on", "hot_", "log_percent", "notify_percent",
+	"align", "anchor_ms", "buckets", "weight_field", "charge_on", "hot_",
+	"span", "max_over_percent", "cold", "cut_off", "log_percent", "notify_percent",
 }
 
 func orderOf(field string) int {
