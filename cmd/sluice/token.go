@@ -19,7 +19,7 @@ type tokenCmd struct {
 type tokenCreateCmd struct {
 	config.Storage `embed:""`
 	Name           string        `arg:"" help:"Name of the token, such as gateway-eu."`
-	Scopes         string        `name:"scopes" default:"check" placeholder:"SCOPE,..." help:"Scopes: check, counters (reset, and refund without a request_id), deferred (release deferred requests), rules:read, rules:write (includes rules:read), admin (includes all)."`
+	Scopes         string        `name:"scopes" default:"check" placeholder:"SCOPE,..." help:"Scopes: check, counters (reset, and refund without a request_id), deferred (release deferred requests), regions (what other regions need), rules:read, rules:write (includes rules:read), admin (includes all)."`
 	Expires        time.Duration `name:"expires" placeholder:"TIME" help:"Lifetime, such as 720h; unlimited if not set."`
 	JSON           bool          `name:"json" help:"Print JSON."`
 }

@@ -22,11 +22,12 @@ type Scope string
 // The scopes. Admin includes every other; rules:write includes rules:read.
 // Counters is separate from check because it allows changes to any bucket: resets, and
 // refunds without a request_id. Deferred is separate from check because released
-// requests contain the payloads of other clients.
+// requests contain the payloads of other clients. Regions is what other regions use to tell what they have spent.
 const (
 	ScopeCheck      Scope = "check"
 	ScopeCounters   Scope = "counters"
 	ScopeDeferred   Scope = "deferred"
+	ScopeRegions    Scope = "regions"
 	ScopeRulesRead  Scope = "rules:read"
 	ScopeRulesWrite Scope = "rules:write"
 	ScopeAdmin      Scope = "admin"
@@ -34,7 +35,7 @@ const (
 
 // Scopes lists every scope, from the narrowest to the widest.
 func Scopes() []Scope {
-	return []Scope{ScopeCheck, ScopeCounters, ScopeDeferred, ScopeRulesRead, ScopeRulesWrite, ScopeAdmin}
+	return []Scope{ScopeCheck, ScopeCounters, ScopeDeferred, ScopeRegions, ScopeRulesRead, ScopeRulesWrite, ScopeAdmin}
 }
 
 // Token is an API token as stored: the secret itself is shown once, at creation.

@@ -24,10 +24,11 @@ func TestPermits_WiderScopesIncludeNarrower(t *testing.T) {
 		{[]Scope{ScopeCheck}, map[Scope]bool{ScopeCheck: true}},
 		{[]Scope{ScopeCounters}, map[Scope]bool{ScopeCounters: true}},
 		{[]Scope{ScopeDeferred}, map[Scope]bool{ScopeDeferred: true}},
+		{[]Scope{ScopeRegions}, map[Scope]bool{ScopeRegions: true}},
 		{[]Scope{ScopeRulesRead}, map[Scope]bool{ScopeRulesRead: true}},
 		{[]Scope{ScopeRulesWrite}, map[Scope]bool{ScopeRulesRead: true, ScopeRulesWrite: true}},
-		{[]Scope{ScopeAdmin}, map[Scope]bool{ScopeCheck: true, ScopeCounters: true, ScopeDeferred: true, ScopeRulesRead: true,
-			ScopeRulesWrite: true, ScopeAdmin: true}},
+		{[]Scope{ScopeAdmin}, map[Scope]bool{ScopeCheck: true, ScopeCounters: true, ScopeDeferred: true, ScopeRegions: true,
+			ScopeRulesRead: true, ScopeRulesWrite: true, ScopeAdmin: true}},
 		{[]Scope{ScopeCheck, ScopeRulesRead}, map[Scope]bool{ScopeCheck: true, ScopeRulesRead: true}},
 		{nil, nil},
 	}
@@ -49,9 +50,9 @@ func TestParseScopes(t *testing.T) {
 		{"check", []Scope{ScopeCheck}, ""},
 		{"check,rules:read", []Scope{ScopeCheck, ScopeRulesRead}, ""},
 		{" rules:write  check, check ", []Scope{ScopeRulesWrite, ScopeCheck}, ""},
-		{"", nil, "allowed: check, counters, deferred, rules:read, rules:write, admin"},
+		{"", nil, "allowed: check, counters, deferred, regions, rules:read, rules:write, admin"},
 		{" , ", nil, "at least one scope is required"},
-		{"check,Admin", nil, `unknown scope "Admin"; allowed: check, counters, deferred, rules:read, rules:write, admin`},
+		{"check,Admin", nil, `unknown scope "Admin"; allowed: check, counters, deferred, regions, rules:read, rules:write, admin`},
 	}
 	for _, tt := range tests {
 		got, err := ParseScopes(tt.text)

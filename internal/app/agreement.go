@@ -26,6 +26,7 @@ const (
 // The forms of key names, as Redis stores them beside the settings.
 const (
 	namesField  = "names"
+	regionField = "region" // absent without regions
 	namesPacked = "packed"
 	namesPlain  = "plain"
 )
@@ -53,6 +54,14 @@ type agreement struct {
 
 type agreedSetting struct{ field, flag, env, value string }
 
+// command stores the setting of this node in Redis.
+func (s *agreedSetting) command(key string) string {
+	if s.value == "" {
+		return "HDEL " + key + " " + s.field
+	}
+	return "HSET " + key + " " + s.field + " " + s.value
+}
+
 // errDiffers: this node must not count beside the others.
 var errDiffers = errors.New("settings differ from those of the nodes that share the counters")
 
@@ -61,6 +70,7 @@ func newAgreement(cfg *config.Serve, client redis.UniversalClient, usePlain func
 		{"ipv4_prefix", "ipv4-prefix", "SLUICE_IPV4_PREFIX", strconv.Itoa(cfg.IPv4Prefix)},
 		{"ipv6_prefix", "ipv6-prefix", "SLUICE_IPV6_PREFIX", strconv.Itoa(cfg.IPv6Prefix)},
 	}}
+	a.own = append(a.own, agreedSetting{regionField, "region", "SLUICE_REGION", cfg.Region})
 	if _, clustered := client.(*redis.ClusterClient); clustered {
 		a.usePlain = nil
 	}
@@ -109,7 +119,9 @@ func (a *agreement) run(ctx context.Context, fatal func(error)) {
 func (a *agreement) compare(ctx context.Context) error {
 	own := map[string]string{}
 	for _, s := range a.own {
-		own[s.field] = s.value
+		if s.value != "" { // without regions there is nothing to store
+			own[s.field] = s.value
+		}
 	}
 	if a.usePlain != nil {
 		own[namesField] = namesPacked
@@ -126,9 +138,9 @@ func (a *agreement) compare(ctx context.Context) error {
 	for _, s := range a.own {
 		if stored[s.field] != s.value {
 			differing = append(differing, fmt.Errorf(
-				"--%s (%s) is %s, but the nodes that share these counters use %q: set it to that. "+
-					"To change it on every node, run 'HSET %s %s %s' in Redis first",
-				s.flag, s.env, s.value, stored[s.field], fleet.SettingsKey(a.prefix), s.field, s.value))
+				"--%s (%s) is %q, but the nodes that share these counters use %q: set it to that. "+
+					"To change it on every node, run '%s' in Redis first",
+				s.flag, s.env, s.value, stored[s.field], s.command(fleet.SettingsKey(a.prefix))))
 		}
 	}
 	if a.usePlain != nil {

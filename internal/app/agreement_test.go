@@ -53,6 +53,33 @@ func TestAgreement_ANodeThatDiffersIsRefusedUntilTheFleetChanges(t *testing.T) {
 	}
 }
 
+func TestAgreement_ARedisBelongsToOneRegion(t *testing.T) {
+	url := testenv.Redis(t).URL()
+	of := func(region string) *agreement {
+		a, _ := follower(t, url, func(cfg *config.Serve) { cfg.Region = region })
+		return a
+	}
+	alone := of("")
+	if err := alone.compare(t.Context()); err != nil {
+		t.Fatalf("a node without regions: %v", err)
+	}
+	if err := of("eu").compare(t.Context()); err != nil {
+		t.Fatalf("the first node of a region: %v", err)
+	}
+	err := of("us").compare(t.Context())
+	if !errors.Is(err, errDiffers) || !strings.Contains(err.Error(), `--region (SLUICE_REGION) is "us"`) ||
+		!strings.Contains(err.Error(), `use "eu"`) || !strings.Contains(err.Error(), "HSET sl:settings region us") {
+		t.Errorf("a node of another region: %v", err)
+	}
+	err = of("").compare(t.Context())
+	if !errors.Is(err, errDiffers) || !strings.Contains(err.Error(), "HDEL sl:settings region") {
+		t.Errorf("a node without regions beside one with: %v", err)
+	}
+	if err := of("eu").compare(t.Context()); err != nil {
+		t.Errorf("the second node of the region: %v", err)
+	}
+}
+
 func TestAgreement_ANodeOfTheVersionBeforeLeavesNothingToDifferFrom(t *testing.T) {
 	cfg := sharedSettings(t)
 	cfg.IPv6Prefix = 56 // as in its environment

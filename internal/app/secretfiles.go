@@ -15,7 +15,7 @@ import (
 
 // secretFiles are the files of a node with secrets. Those that are not set are nil.
 type secretFiles struct {
-	database, redis, oidc, kafka *secretfile.File
+	database, redis, oidc, kafka, region *secretfile.File
 }
 
 // openSecretFiles reads all files with secrets. The error is about the first that is not
@@ -38,6 +38,12 @@ func openSecretFiles(cfg *config.Serve, host *Host) (f secretFiles, err error) {
 	f.kafka, err = openSecretFile(secretfile.Options{
 		Setting: "--kafka-password-file (SLUICE_KAFKA_PASSWORD_FILE)", Path: cfg.KafkaPasswordFile,
 		Log: host.Log, Now: host.Now})
+	if err != nil {
+		return f, err
+	}
+	f.region, err = openSecretFile(secretfile.Options{
+		Setting: "--region-token-file (SLUICE_REGION_TOKEN_FILE)", Path: cfg.RegionTokenFile,
+		Log: host.Log, Now: host.Now})
 	return f, err
 }
 
@@ -57,7 +63,8 @@ func openSecretFile(opt secretfile.Options) (*secretfile.File, error) {
 // publish adds a series for each file.
 func (f *secretFiles) publish(metrics *telemetry.Metrics) {
 	for setting, file := range map[string]*secretfile.File{"DATABASE_URL_FILE": f.database, "REDIS_URL_FILE": f.redis,
-		"SLUICE_OIDC_CLIENT_SECRET_FILE": f.oidc, "SLUICE_KAFKA_PASSWORD_FILE": f.kafka} {
+		"SLUICE_OIDC_CLIENT_SECRET_FILE": f.oidc, "SLUICE_KAFKA_PASSWORD_FILE": f.kafka,
+		"SLUICE_REGION_TOKEN_FILE": f.region} {
 		if file != nil {
 			metrics.SecretFile(setting, file.Failing)
 		}

@@ -95,6 +95,7 @@ type Serve struct {
 	Storage  `group:"Rules and tokens"`
 	Counters `group:"Counters"`
 	Near     `group:"Deny cache and hot keys"`
+	Regions  `group:"Regions"`
 	Matching `group:"Matching"`
 	NewRules `group:"New rules"`
 	Stats    `group:"Figures"`

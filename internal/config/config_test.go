@@ -134,6 +134,7 @@ func TestSecretFiles_ReplaceTheirSettings(t *testing.T) {
 	for _, tt := range []struct{ env, value string }{
 		{"DATABASE_URL", "postgres://u:hunter2@h/d"}, {"REDIS_URL", "redis://:hunter2@h"},
 		{"SLUICE_OIDC_CLIENT_SECRET", "hunter2"}, {"SLUICE_KAFKA_PASSWORD", "hunter2"},
+		{"SLUICE_REGION_TOKEN", "hunter2"},
 	} {
 		clearEnvironment(t)
 		t.Setenv(tt.env, tt.value)

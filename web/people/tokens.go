@@ -113,6 +113,8 @@ func scopeAbout(s access.Scope) string {
 		return "Reset usage, and refund without naming a request."
 	case access.ScopeDeferred:
 		return "Release and acknowledge deferred requests, with their payloads."
+	case access.ScopeRegions:
+		return "Tell what another region has spent. Only servers of other regions need it."
 	case access.ScopeRulesRead:
 		return "Read rules, overrides, pools and metrics; explain requests."
 	case access.ScopeRulesWrite:

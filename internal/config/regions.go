@@ -1,0 +1,108 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Regions says which regions have limits together, and how they exchange what they spend. There are none without
+// SLUICE_REGIONS.
+type Regions struct {
+	Region         string        `name:"region" env:"SLUICE_REGION" placeholder:"NAME" help:"Name of the region of this node, one of those of --regions. Its Redis remembers it and refuses nodes of another region."`
+	Regions        string        `name:"regions" env:"SLUICE_REGIONS" placeholder:"LIST" help:"All regions and the addresses of their nodes, the same on every node, as in eu=https://a:8080|https://b:8080,us=https://c:8080. Rules with span global then count over all of them. Requires --redis-url. 2 to 50 regions. Empty: no regions."`
+	RegionInterval time.Duration `name:"region-interval" env:"SLUICE_REGION_INTERVAL" default:"200ms" placeholder:"TIME" help:"Interval at which a region tells the others what it has spent. The same on every node. 100ms to 1s."`
+	RegionToken    string        `name:"region-token" env:"SLUICE_REGION_TOKEN" secret:"true" placeholder:"SECRET" help:"API token with the scope regions that is sent to the other regions. Set it in the environment to keep it out of process listings."`
+
+	RegionTokenFile string `name:"region-token-file" env:"SLUICE_REGION_TOKEN_FILE" placeholder:"FILE" help:"File with the value of --region-token. A changed token is used within 10s. Not together with --region-token."`
+}
+
+const (
+	// MaxRegions is the largest number of regions.
+	MaxRegions = 50
+	// maxRegionAddresses is the largest number of addresses of a region.
+	maxRegionAddresses = 64
+)
+
+var regionName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,31}$`)
+
+// RegionAddresses is one region and the URLs of its nodes.
+type RegionAddresses struct {
+	Name      string
+	Addresses []string
+}
+
+// HasRegions reports whether limits can span regions.
+func (r *Regions) HasRegions() bool { return r.Regions != "" }
+
+// RegionList parses Regions; nil if it is empty. The error repeats no address.
+func (r *Regions) RegionList() ([]RegionAddresses, error) {
+	if r.Regions == "" {
+		return nil, nil
+	}
+	var out []RegionAddresses
+	for i, entry := range strings.Split(r.Regions, ",") {
+		name, addresses, ok := strings.Cut(strings.TrimSpace(entry), "=")
+		if !ok || !regionName.MatchString(name) {
+			return nil, fmt.Errorf("must be regions such as eu=https://a:8080|https://b:8080, separated by commas; entry %d "+
+				"has no name of 1 to 32 of a-z, 0-9 and '-' before a =", i+1)
+		}
+		if slices.ContainsFunc(out, func(o RegionAddresses) bool { return o.Name == name }) {
+			return nil, fmt.Errorf("must not name the region %s twice", name)
+		}
+		region := RegionAddresses{Name: name}
+		for address := range strings.SplitSeq(addresses, "|") {
+			u, err := url.Parse(strings.TrimSpace(address))
+			if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil ||
+				strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" {
+				return nil, fmt.Errorf("must have addresses of a scheme and a host, as in https://a:8080; one of %s has not", name)
+			}
+			region.Addresses = append(region.Addresses, u.Scheme+"://"+u.Host)
+		}
+		if len(region.Addresses) > maxRegionAddresses {
+			return nil, fmt.Errorf("must have at most %d addresses for a region; %s has more", maxRegionAddresses, name)
+		}
+		out = append(out, region)
+	}
+	if len(out) < 2 || len(out) > MaxRegions {
+		return nil, fmt.Errorf("must have 2 to %d regions, not %d", MaxRegions, len(out))
+	}
+	return out, nil
+}
+
+func (r *Regions) check(c *checker, redis bool) {
+	const region, regions = "SLUICE_REGION", "SLUICE_REGIONS"
+	c.notBoth("region-token", "SLUICE_REGION_TOKEN", r.RegionToken, r.RegionTokenFile)
+	if r.HasRegions() || r.RegionInterval != 0 {
+		c.within("region-interval", "SLUICE_REGION_INTERVAL", r.RegionInterval, 100*time.Millisecond, time.Second)
+	}
+	if !r.HasRegions() {
+		if r.Region != "" || r.RegionToken != "" || r.RegionTokenFile != "" {
+			c.fail("regions", regions, "is required: other settings of regions are set")
+		}
+		return
+	}
+	list, err := r.RegionList()
+	if err != nil {
+		c.fail("regions", regions, "%s", err)
+	}
+	names := func(o RegionAddresses) bool { return o.Name == r.Region }
+	switch {
+	case r.Region == "":
+		c.fail("region", region, "is required with --regions (%s): it says which of them is that of this node", regions)
+	case err == nil && !slices.ContainsFunc(list, names):
+		c.fail("region", region, "must be one of the regions of --regions (%s), not %q", regions, r.Region)
+	}
+	if r.RegionToken == "" && r.RegionTokenFile == "" {
+		c.fail("region-token", "SLUICE_REGION_TOKEN", "is required with --regions (%s): create one with "+
+			"'sluice token create regions --scopes regions'", regions)
+	}
+	if !redis {
+		c.errs = append(c.errs, errors.New("--regions (SLUICE_REGIONS) requires --redis-url (REDIS_URL): an embedded server "+
+			"counts in its own memory, and what it has not yet told the other regions would be lost when it stops"))
+	}
+}
