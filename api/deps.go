@@ -70,6 +70,8 @@ type Deps struct {
 	Incidents IncidentLister
 	// Webhooks are where alerts are sent. If nil, the routes of webhooks do not exist.
 	Webhooks Webhooks
+	// Regions takes part in the exchange between regions. If nil, there are none, and its route does not exist.
+	Regions Regions
 	// RLS answers a call of Envoy's RateLimitService in the JSON form of proto3, with a status and a body. If nil, the
 	// route does not exist.
 	RLS func(ctx context.Context, body []byte) (status int, answer []byte, err error)

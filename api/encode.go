@@ -112,7 +112,7 @@ func (e *encoder) append(b []byte, a *decide.Answer) []byte {
 // with fail mode closed if it denied.
 func degradedRule(a *decide.Answer) string {
 	for i := range a.Limits {
-		if la := &a.Limits[i]; !la.Shadow && (a.Allowed() || la.Degraded == rules.FailClosed) {
+		if la := &a.Limits[i]; !la.Shadow && (a.Allowed() || la.Degraded == rules.FailClosed || !la.Known && !la.Decision.Allowed) {
 			return la.Rule
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"sluice/internal/access"
+	"sluice/internal/region/exchange"
 	"sluice/limiter"
 )
 
@@ -69,6 +70,8 @@ var table = []Route{
 	{http.MethodPost, "/ratelimit/deferred/:id/ack", access.ScopeDeferred, (*Server).ackDeferred},
 	{http.MethodPost, "/ratelimit/explain", access.ScopeRulesRead, (*Server).explain},
 	{http.MethodGet, "/ratelimit/hot", access.ScopeRulesRead, (*Server).hot},
+	{http.MethodPost, exchange.Path, access.ScopeRegions, (*Server).exchangeRegions},
+	{http.MethodGet, "/ratelimit/regions", access.ScopeRulesRead, (*Server).regions},
 	{http.MethodGet, "/ratelimit/stats", access.ScopeRulesRead, (*Server).figures},
 	{http.MethodGet, "/ratelimit/doctor", access.ScopeRulesRead, (*Server).examine},
 	{http.MethodGet, "/ratelimit/incidents", access.ScopeRulesRead, (*Server).listIncidents},
@@ -128,6 +131,9 @@ func (s *Server) Routes(e *echo.Echo) {
 	e.IPExtractor = ipExtractor(s.deps.TrustedProxies)
 	for _, r := range table {
 		if r.Path == "/metrics" && s.deps.Metrics == nil {
+			continue
+		}
+		if r.Path == exchange.Path && s.deps.Regions == nil {
 			continue
 		}
 		if r.Path == rlsPath && s.deps.RLS == nil {

@@ -20,6 +20,8 @@ type Options struct {
 	// IPv6Prefix is the same for IPv6, 1 to 128; 0 means 64, because one subscriber usually has a
 	// whole /64.
 	IPv6Prefix int
+	// Regions is the number of regions. Below 2 no limit spans regions, whatever the rule says.
+	Regions int
 	// ConditionFailed is called, during a match, for a rule whose condition could not be evaluated
 	// and therefore counted as true. Nil disables it.
 	ConditionFailed func(*Rule)
@@ -133,7 +135,7 @@ func (s *Set) compileRule(r *Rule) (*Compiled, error) {
 	c.Shadow = c.Rule.Mode == ModeShadow
 	c.FailMode = c.Rule.FailMode
 	c.suffix = keySuffix(r.ID, c.Limit.Algorithm)
-	if err := c.compilePolicy(&p, s.pools); err != nil {
+	if err := c.compilePolicy(&p, s.pools, s.opt.Regions); err != nil {
 		return fail(err)
 	}
 	if len(c.facts) == 0 && c.Rule.Descriptor == nil {

@@ -25,7 +25,7 @@ func (s *Set) compilePools(pools []Pool) error {
 }
 
 // compilePolicy fills in the policy fields.
-func (c *Compiled) compilePolicy(p *parts, pools map[string]*CompiledPool) error {
+func (c *Compiled) compilePolicy(p *parts, pools map[string]*CompiledPool, regions int) error {
 	r := &c.Rule
 	c.Throttle = r.Throttle
 	c.SoftPercent, c.ElasticPercent = valueOf(r.SoftPercent), valueOf(r.ElasticPercent)
@@ -58,7 +58,7 @@ func (c *Compiled) compilePolicy(p *parts, pools map[string]*CompiledPool) error
 	case HotKeysSharded:
 		c.Hot = limiter.HotSharded
 	}
-	c.Global = r.Span == SpanGlobal
+	c.Global = r.Span == SpanGlobal && regions > 1
 	c.from, c.until = lifeSpan(r)
 	c.tiers, c.when = p.tiers, p.when
 	if p.schedule != nil || p.calendar != nil {

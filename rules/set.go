@@ -79,7 +79,7 @@ type Compiled struct {
 	Replaces []string
 	// Shadow: the rule is decided and counted but never denies.
 	Shadow bool
-	// Global: the limit spans regions. Rule says how.
+	// Global: the limit spans regions, and there are several. Rule says how.
 	Global bool
 	// Hot says how hot buckets may be served.
 	Hot limiter.HotMode

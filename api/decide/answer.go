@@ -50,7 +50,7 @@ type Answer struct {
 	// unavailable.
 	Ticket, NotDeferred string
 	// Degraded is the fail mode that decided at least one enforced limit (closed before local
-	// before open), "" if the store decided all of them.
+	// before open), else DegradedRegion if one spans regions and another region is not heard of, else "".
 	Degraded string
 	// Replayed: the stored answer to an earlier request with the same id.
 	Replayed bool
@@ -85,7 +85,7 @@ func (a *Answer) Forget() {
 // apply applies the store's decisions on the enforced limits of a plan to the answer. The
 // strictest limit provides the answer's figures. pools are those that the call counts into.
 func (a *Answer) apply(p *plan, limits []plannedLimit, pools []plannedPool, call *limiter.Call) {
-	res := &call.Result
+	res, shut := &call.Result, false
 	a.At, a.Replayed = res.At, res.Replayed
 	for i := range limits {
 		l, la := &limits[i], limits[i].answer()
@@ -102,6 +102,9 @@ func (a *Answer) apply(p *plan, limits []plannedLimit, pools []plannedPool, call
 		if !res.Allowed {
 			l.addShed(&la, pools, p.pools, res.Limits)
 		}
+		shut = shut || l.shut
+		l.shutOff(&la)
+		a.Degraded = stronger(a.Degraded, la.Degraded)
 		a.Limits = append(a.Limits, la)
 		if !la.Known {
 			continue
@@ -115,6 +118,9 @@ func (a *Answer) apply(p *plan, limits []plannedLimit, pools []plannedPool, call
 		if a.onlyShed() {
 			a.Verdict = Shed
 		}
+	}
+	if shut {
+		a.Verdict, a.Strictest = Unavailable, -1
 	}
 }
 
@@ -215,7 +221,8 @@ type LimitAnswer struct {
 	// Shed is the pool that had no room for the request, "" if the limit itself denies or the pool does not.
 	// Priority is then that of the limit's rule.
 	Shed, Priority string
-	// Degraded is the fail mode that decided this limit, "" for the store.
+	// Degraded is the fail mode that decided this limit, "" for the store, and DegradedRegion for the store while another
+	// region is not heard of.
 	Degraded string
 }
 

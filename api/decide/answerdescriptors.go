@@ -68,6 +68,7 @@ func (c *Checker) applyAlone(ctx context.Context, a *Answer, limits []plannedLim
 		la.Decision, la.Known = call.Result.Limits[0], true
 		l.subtractSpare(&la, op, call.Result.Allowed, nil)
 		l.addBan(&la, call.Result.Limits)
+		l.shutOff(&la)
 		c.opt.Ledger.mirror(limits, call)
 		if a.At == 0 {
 			a.At = call.Result.At
@@ -112,7 +113,7 @@ func (a *Answer) decideAlone(p *plan, alone []plannedLimit) {
 		}
 		switch {
 		case la.Decision.Allowed:
-		case la.Degraded == rules.FailClosed:
+		case la.Degraded == rules.FailClosed, alone[i].shut:
 			a.Verdict = Unavailable
 		case a.Verdict == Allowed:
 			a.Verdict = Denied

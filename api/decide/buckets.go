@@ -3,6 +3,7 @@ package decide
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"sluice/limiter"
 	"sluice/rules"
@@ -20,6 +21,10 @@ func (c *Checker) Buckets(ctx context.Context, rule *rules.Compiled, op limiter.
 		b := within(ctx, c.opt.Timeout)
 		defer b.release()
 		ctx = b
+	}
+	asks = slices.Clone(asks)
+	for i := range asks {
+		asks[i].Spans = rule.Spans(asks[i].Key)
 	}
 	call := limiter.Call{Request: limiter.Request{Op: op, Asks: asks}}
 	if err := c.opt.Store.Do(ctx, &call.Request, &call.Result); err != nil {

@@ -56,6 +56,8 @@ type CheckerOptions struct {
 	// Loads holds the fleet's reports about pools. If nil, reports are kept in this Checker
 	// only.
 	Loads *Loads
+	// Regions says whether other regions are heard of, for limits that span regions. Nil without regions.
+	Regions Regions
 	// Rand returns a uniformly random number from 0 to n-1, for the jitter of retry-after. It
 	// must be safe for concurrent use. If nil, the runtime's random source is used.
 	Rand func(n int64) int64
@@ -94,7 +96,7 @@ func NewChecker(opt CheckerOptions) (*Checker, error) {
 // work returns cleared memory for one call.
 func (c *Checker) work() *work {
 	w, _ := workPool.Get().(*work)
-	w.loads = c.opt.Loads
+	w.loads, w.regions = c.opt.Loads, c.opt.Regions
 	return w
 }
 
@@ -229,7 +231,7 @@ func (c *Checker) answer(ctx context.Context, w *work, p *plan, a *Answer) error
 	if q.Op == limiter.OpTake && a.Allowed() && p.hasLeases {
 		a.Lease = leaseToken(w, p, a)
 	}
-	if q.secret != nil && a.Allowed() && a.Degraded == "" {
+	if q.secret != nil && a.Allowed() && !ByFailMode(a.Degraded) {
 		a.Reservation = c.reserved(w, p, a)
 	}
 	if q.Deferrable && !a.Allowed() {

@@ -71,7 +71,7 @@ func (c *Checker) postpone(ctx context.Context, q *Question, limits []plannedLim
 
 // deferring returns the rule whose queue takes a denied request, nil if it stays denied.
 func deferring(limits []plannedLimit, a *Answer) *rules.Compiled {
-	if a.Verdict != Denied || a.Degraded != "" || a.Strictest < 0 || a.Strictest >= len(limits) {
+	if a.Verdict != Denied || ByFailMode(a.Degraded) || a.Strictest < 0 || a.Strictest >= len(limits) {
 		return nil
 	}
 	for i := range limits {

@@ -69,6 +69,7 @@ func (c *Checker) decideLocally(ctx context.Context, a *Answer, limits []planned
 		if la := &a.Limits[i]; la.Degraded == rules.FailLocal {
 			ask := failed.Request.Asks[limits[i].ask]
 			la.Limit, ask.Limit = c.opt.Ledger.share(la.Limit), c.opt.Ledger.share(ask.Limit)
+			ask.Spans = false // nobody exports what this node counts
 			req.Asks = append(req.Asks, ask)
 		}
 	}
@@ -145,10 +146,12 @@ func stronger(a, b string) string {
 	rank := func(m string) int {
 		switch m {
 		case rules.FailClosed:
-			return 3
+			return 4
 		case rules.FailLocal:
-			return 2
+			return 3
 		case rules.FailOpen:
+			return 2
+		case DegradedRegion:
 			return 1
 		}
 		return 0

@@ -71,6 +71,7 @@ type debt struct {
 	key   limiter.Key
 	limit limiter.Limit // as the counter store enforces it
 	share limiter.Limit
+	spans bool // limiter.Ask.Spans
 	state limiter.State
 	units int64 // ever added
 
@@ -186,7 +187,7 @@ func (l *Ledger) owe(ask, share limiter.Ask, now int64, unknown bool) {
 		d = &debt{key: ask.Key}
 		l.debts[ask.Key] = d
 	}
-	d.limit, d.share = ask.Limit, share.Limit
+	d.limit, d.share, d.spans = ask.Limit, share.Limit, ask.Spans
 	d.add(ask.Weight, now)
 	l.stats.Pending += ask.Weight
 	select {

@@ -189,11 +189,11 @@ func (a *Answer) outcome() (outcome, by string) {
 		return OutcomeReplayed, ByStore
 	case denied && a.Verdict == Unavailable:
 		return OutcomeDenied, rules.FailClosed
-	case denied && a.Degraded != "":
+	case denied && ByFailMode(a.Degraded):
 		return OutcomeDenied, rules.FailLocal
 	case denied:
 		return OutcomeDenied, ByLimit
-	case a.Degraded != "":
+	case ByFailMode(a.Degraded):
 		return OutcomeAdmitted, a.Degraded
 	}
 	return OutcomeAdmitted, ByStore
@@ -205,7 +205,7 @@ func (c *Checker) accountTogether(a *Answer, limits []plannedLimit, call *limite
 		c.observeDoubt(rules.ModeEnforce, call.Request.Op, limits, call.Err)
 	}
 	for i := range limits {
-		if outcome == OutcomeAdmitted && a.Limits[i].Degraded != "" {
+		if outcome == OutcomeAdmitted && ByFailMode(a.Limits[i].Degraded) {
 			by = a.Limits[i].Degraded
 		}
 		c.observeUnits(rules.ModeEnforce, outcome, by, limits[i].spends(call.Request.Op))

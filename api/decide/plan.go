@@ -23,7 +23,8 @@ type work struct {
 	hasElastic bool // some plan may need a second attempt
 	hasQuotas  bool // quotas are decided after the other limits, see takeQuotas
 	decision   Decision
-	loads      *Loads // the checker's
+	loads      *Loads  // the checker's
+	regions    Regions // the checker's; nil without regions
 }
 
 // plan holds the limits of one question and the calls of the store that decide it. The
@@ -82,6 +83,9 @@ type plannedLimit struct {
 	candidate bool
 	blocked   bool // an override denies the key, even if the store cannot decide
 	sent      bool // the limit came with a descriptor and replaces the rule's
+	spans     bool // the limit spans regions
+	cutOff    bool // another region is not heard of, and the rule's cut_off decides what this one may spend
+	shut      bool // cut off, and the rule says that nothing may be spent
 	quota     bool // it denies only if all quotas of the call do
 	full      bool // such a quota that has no room and does not deny
 	// after is used while statuses are written: the units of the later descriptors of the bucket.
@@ -90,7 +94,10 @@ type plannedLimit struct {
 
 // storeLimit returns the limit that the store enforces at the first attempt.
 func (p *plannedLimit) storeLimit() limiter.Limit {
-	if p.spare == 0 || p.elastic {
+	switch {
+	case p.shut:
+		return shutLimit(p.limit)
+	case p.spare == 0 || p.elastic:
 		return p.limit
 	}
 	return p.limit.Widen(p.spare)
@@ -120,6 +127,9 @@ func (p *plannedLimit) answer() LimitAnswer {
 	la := LimitAnswer{Rule: p.name, Key: p.key, Limit: p.limit, Weight: p.weight, Candidate: p.candidate,
 		Direct: p.rule == nil}
 	if p.rule != nil {
+		if p.cutOff {
+			la.Degraded = DegradedRegion
+		}
 		la.Message, la.LogPercent, la.Notify = p.rule.Message, p.rule.LogPercent, p.rule.Notify
 		la.Rule, la.Version = p.rule.Rule.Name, p.rule.Rule.Version
 	}
@@ -142,7 +152,7 @@ func (w *work) release() {
 	clear(w.limits)
 	clear(w.pools)
 	clear(w.matches)
-	w.decision, w.hasQuotas, w.loads = Decision{}, false, nil
+	w.decision, w.hasQuotas, w.loads, w.regions = Decision{}, false, nil, nil
 	if w.hasElastic {
 		clear(w.again[:cap(w.again)])
 		w.again, w.retried, w.hasElastic = w.again[:0], w.retried[:0], false
@@ -266,6 +276,9 @@ func (w *work) planMatches(p *plan) {
 					blocked: m.Override.Blocked, ban: banOf(m, op), lifts: p.q.OnlyBans,
 					banLooks: p.q.strict,
 				})
+				if m.Rule.Global {
+					w.span(&w.limits[len(w.limits)-1], op)
+				}
 				if m.Rule.SoftPercent > 0 || m.Rule.Pool != nil {
 					w.throttle(p, m.Rule)
 				}
@@ -334,7 +347,7 @@ func (w *work) addCall(op limiter.Op, id string, limits []plannedLimit, pools []
 			c.Request.Asks = append(c.Request.Asks, l.banAsk())
 			continue
 		}
-		ask := limiter.Ask{Key: l.key, Limit: l.storeLimit(), Weight: l.weight, Look: l.look}
+		ask := limiter.Ask{Key: l.key, Limit: l.storeLimit(), Weight: l.weight, Look: l.look, Spans: l.spans}
 		if l.rule != nil {
 			ask.Hot, ask.HotRaise = l.rule.Hot, l.rule.HotRaise
 		}

@@ -133,6 +133,9 @@ func (w *work) planGroup(p *plan, q *DescriptorQuestion, a *DescriptorAnswer, gr
 			if !l.sent {
 				l.ban = banOf(m, op)
 			}
+			if m.Rule.Global && !l.sent {
+				w.span(&l, op)
+			}
 		}
 		w.limits = append(w.limits, l)
 		if m.Rule != nil && m.Rule.SoftPercent > 0 && !l.sent {

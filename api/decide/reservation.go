@@ -15,7 +15,7 @@ import (
 // A reservation token lists what one allowed answer charged by an estimate, so that it can be
 // settled without the descriptor. It is base64url of
 //
-//	version (1; 2 with names of limits), expiry in ms since the epoch, calls, leases, seal (16)
+//	version (1; 2 with names of limits; 3 with limits that span regions), expiry in ms since the epoch, calls, leases, seal (16)
 //	calls: number; each: kind, id, asks
 //	asks: number; each: flags, source, pool, key, weight, limit
 //	limit: algorithm, align, count, window_ms, burst, buckets, spare, anchor_ms
@@ -28,6 +28,8 @@ const (
 	reservationVersion = 1
 	// reservationNames is that of a token with names of limits, which older nodes refuse.
 	reservationNames = 2
+	// reservationSpans is that of a token with limits that span regions, which nodes older still refuse.
+	reservationSpans = 3
 	sealSize         = 16
 	// maxReservation bounds a token, in bytes; a settlement's body holds one.
 	maxReservation = 56 << 10
@@ -82,15 +84,20 @@ const (
 	askLook = 1 << iota
 	askPool
 	askNamed
+	askSpans
 )
 
 func (r *reservation) version() byte {
+	version := byte(reservationVersion)
 	for i := range r.calls {
+		if slices.ContainsFunc(r.calls[i].asks, func(a reservedAsk) bool { return a.Spans }) {
+			return reservationSpans
+		}
 		if slices.ContainsFunc(r.calls[i].asks, func(a reservedAsk) bool { return a.isNamed }) {
-			return reservationNames
+			version = reservationNames
 		}
 	}
-	return reservationVersion
+	return version
 }
 
 // seal writes a token.
@@ -136,6 +143,9 @@ func (a *reservedAsk) append(b []byte) []byte {
 	if a.isNamed {
 		flags |= askNamed
 	}
+	if a.Spans {
+		flags |= askSpans
+	}
 	b = wire.AppendText(append(b, flags), a.source)
 	b = binary.AppendUvarint(b, uint64(a.pool))
 	b = wire.AppendText(b, string(a.Key))
@@ -159,7 +169,7 @@ func openReservation(token string, secrets [][]byte) (*reservation, error) {
 	for _, s := range secrets {
 		genuine = genuine || hmac.Equal(seal, sealOf(s, b))
 	}
-	if !genuine || b[0] != reservationVersion && b[0] != reservationNames {
+	if !genuine || b[0] < reservationVersion || b[0] > reservationSpans {
 		return nil, ErrBadReservation
 	}
 	r := wire.Read(b[1:])
@@ -190,7 +200,7 @@ func openReservation(token string, secrets [][]byte) (*reservation, error) {
 // readAsk reads what reservedAsk.append wrote.
 func readAsk(r *wire.Reader) (a reservedAsk) {
 	flags := r.Byte()
-	a.Look, a.isPool, a.isNamed = flags&askLook != 0, flags&askPool != 0, flags&askNamed != 0
+	a.Look, a.isPool, a.isNamed, a.Spans = flags&askLook != 0, flags&askPool != 0, flags&askNamed != 0, flags&askSpans != 0
 	a.source = r.Text(MaxText)
 	a.pool = r.Number(limiter.MaxLimits)
 	a.Key = limiter.Key(r.Text(maxLeaseKey))

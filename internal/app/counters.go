@@ -46,6 +46,10 @@ type counters struct {
 	breakers func() []fleet.Breaker
 	// hot lists the busiest keys of this node; nil without hot-key detection.
 	hot func(most int) []limiter.HotKey
+	// sums has what this region has spent of limits that span regions, and news what its nodes know of other regions.
+	// Both are nil without Redis.
+	sums limiter.Exporter
+	news *fleet.RegionNews
 }
 
 // openCounters opens the counter store: Redis, with memory for fail mode local, or
@@ -127,6 +131,7 @@ func openRedis(ctx context.Context, cfg *config.Serve, host *Host, url *secretfi
 		store: near, hot: hot, local: memory, ledger: ledger, loads: decide.NewLoads(loadBoard, host.Now),
 		board: fleet.NewRedis(client, cfg.KeyPrefix), kind: "redis",
 		breakers: func() []fleet.Breaker { return shownBreakers(store.Breakers()) },
+		sums:     store, news: fleet.NewRegionNews(client, cfg.KeyPrefix),
 	}, nil
 }
 

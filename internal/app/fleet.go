@@ -59,7 +59,7 @@ func (f *fleetReporter) ObserveDecision(d *decide.Decision) {
 		return
 	}
 	whole := fleet.Decided{Allowed: a.Allowed(), Soft: a.Soft, Elastic: a.Elastic, Shed: a.Verdict == decide.Shed,
-		Degraded: a.Degraded != ""}
+		Degraded: decide.ByFailMode(a.Degraded)}
 	rescued := !whole.Allowed // every limit that denied has a candidate that allows
 	weight, denied := f.recorder.Weight(), false
 	for i := range a.Limits {
@@ -113,7 +113,7 @@ func (f *fleetReporter) ObserveDecision(d *decide.Decision) {
 // have. It returns nothing, because copying what was just written in parts makes a processor wait.
 func decided(a *decide.Answer, i int, d *fleet.Decided) {
 	la := &a.Limits[i]
-	d.Allowed, d.Degraded = la.Decision.Allowed || la.Shadow, la.Degraded != ""
+	d.Allowed, d.Degraded = la.Decision.Allowed || la.Shadow, decide.ByFailMode(la.Degraded)
 	d.Soft, d.Elastic = la.Soft && !la.Shadow, la.Elastic && !la.Shadow
 	d.Shed = !d.Allowed && la.Shed != ""
 	d.WouldDeny = la.Shadow && !la.Decision.Allowed

@@ -17,7 +17,7 @@ func newIncidentLog(host *Host) *stats.IncidentLog {
 
 // ObserveDecision notes what fail modes decided. Like the figures, it counts only takes.
 func (o *outageLog) ObserveDecision(d *decide.Decision) {
-	if a := d.Answer; a.Degraded != "" && a.Op == limiter.OpTake {
+	if a := d.Answer; decide.ByFailMode(a.Degraded) && a.Op == limiter.OpTake {
 		o.noteDecision(a)
 	}
 }
@@ -26,7 +26,7 @@ func (o *outageLog) noteDecision(a *decide.Answer) {
 	var few [8]stats.ByFailMode
 	limits := few[:0]
 	for i := range a.Limits {
-		if la := &a.Limits[i]; la.Degraded != "" && !la.Shadow && !la.Returned {
+		if la := &a.Limits[i]; decide.ByFailMode(la.Degraded) && !la.Shadow && !la.Returned {
 			limits = append(limits, stats.ByFailMode{Rule: la.Series(), Mode: la.Degraded, Denied: !la.Decision.Allowed})
 		}
 	}

@@ -45,7 +45,7 @@ func noDescriptors(t *testing.T, bin string) {
 	closeIdle()
 	fresh := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	eventually(t, "new connections are served again", func() bool {
-		status, _, err := exchange(t.Context(), fresh, "GET", c.url+"/readyz", "")
+		status, _, err := requestOnce(t.Context(), fresh, "GET", c.url+"/readyz", "")
 		return err == nil && status == http.StatusOK
 	})
 }

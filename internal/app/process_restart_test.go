@@ -105,7 +105,7 @@ func newBalancer(t *testing.T, nodes ...*child) *balancer {
 					return
 				case <-tick.C:
 					n := p.Load()
-					status, _, err := exchange(context.Background(), n.client, "GET", n.url+"/readyz", "")
+					status, _, err := requestOnce(context.Background(), n.client, "GET", n.url+"/readyz", "")
 					n.ready.Store(err == nil && status == http.StatusOK)
 				}
 			}
@@ -167,7 +167,7 @@ func (l *traffic) one() {
 	if n == nil {
 		return // none is ready; the next round looks again
 	}
-	status, doc, err := exchange(context.Background(), n.client, "POST", n.url+"/ratelimit/check", spending+"}")
+	status, doc, err := requestOnce(context.Background(), n.client, "POST", n.url+"/ratelimit/check", spending+"}")
 	switch {
 	case err == nil && status == http.StatusOK && strings.HasPrefix(doc, `{"allowed":true`):
 		l.admitted.Add(1)
@@ -195,8 +195,8 @@ func (l *traffic) stop() {
 	l.wg.Wait()
 }
 
-// exchange makes one request. The client does not repeat it.
-func exchange(ctx context.Context, client *http.Client, method, url, body string) (int, string, error) {
+// requestOnce makes one request. The client does not repeat it.
+func requestOnce(ctx context.Context, client *http.Client, method, url, body string) (int, string, error) {
 	req, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
 	if err != nil {
 		return 0, "", err

@@ -136,7 +136,7 @@ func (c *child) end() error {
 
 // ask makes one request and returns its status and body.
 func (c *child) ask(method, path, body string) (int, string, error) {
-	return exchange(c.t.Context(), c.client, method, c.url+path, body)
+	return requestOnce(c.t.Context(), c.client, method, c.url+path, body)
 }
 
 // check asks for one decision and returns the answer, which must be one.

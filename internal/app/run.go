@@ -145,7 +145,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	reload := newReloader(&reloader{
 		database: db, sets: sets, access: keyring, metrics: metrics, source: source, readiness: ready, log: host.Log,
 		now: host.Now,
-		options: rules.Options{IPv4Prefix: cfg.IPv4Prefix, IPv6Prefix: cfg.IPv6Prefix,
+		options: rules.Options{IPv4Prefix: cfg.IPv4Prefix, IPv6Prefix: cfg.IPv6Prefix, Regions: regionCount(&cfg),
 			ConditionFailed: metrics.ConditionFailed, ConditionTook: metrics.ConditionTook, Now: host.Now},
 		checkTokens: func(k *access.Keyring) error { return checkTokens(&cfg, k, host.Now()) },
 		fatal:       fatal, answers: incidents.Database, trace: spans.Root(),
@@ -186,10 +186,15 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	}
 	sensor := openSensor(&host, db, ready, figures, accounts, stops)
 	observers = append(observers, sensor)
+	regions, err := openRegions(&cfg, &host, files.region, buckets, sets, stops)
+	if err != nil {
+		return err
+	}
 	checker, err := decide.NewChecker(decide.CheckerOptions{
 		Deferred: deferred, Secrets: secrets, Loads: buckets.loads,
 		Sets: sets, Store: spans.Store(buckets.store), Local: buckets.local, Ledger: buckets.ledger,
 		Timeout: cfg.StoreTimeout, Now: host.Now, Observe: observers, Trace: spans.Decisions(),
+		Regions: regions.decides(),
 	})
 	if err != nil {
 		return err
@@ -243,7 +248,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 		HotEverywhere: figures.hotEverywhere, Metrics: metrics.Handler(), MetricsPublic: cfg.MetricsPublic,
 		ResetDelta: cfg.ResetHeader == "delta", TrustedProxies: trusted, Panicked: metrics.CountPanic, Logger: host.Log,
 		Checked: metrics.CountHTTPCheck, Now: host.Now, Stats: history, DecisionLogs: accounts,
-		Incidents: deps.Incidents, Webhooks: hooks,
+		Incidents: deps.Incidents, Webhooks: hooks, Regions: regions.api(),
 	}, pages, metrics.CountQuestion, spans)
 	if err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"sluice/api/decide"
 	"sluice/rules/chars"
 )
 
@@ -181,7 +182,7 @@ func (o Outcome) String() string {
 	if o.Allowed {
 		word = "allowed"
 	}
-	if o.Degraded != "" {
+	if decide.ByFailMode(o.Degraded) {
 		return word + " by fail mode " + shown(o.Degraded)
 	}
 	list := o.Limits

@@ -125,7 +125,7 @@ func (r *run) compare(e *Entry) {
 		times = 100 / from.Rate
 		r.report.Scaled.add(from.Rate)
 	}
-	if from.Degraded != "" {
+	if decide.ByFailMode(from.Degraded) {
 		r.failModes++
 	}
 	before := fromEvent(from)

@@ -9,7 +9,7 @@
 //	sums, err := store.Export(ctx, 10_000, lease)         // limiter.Exporter
 //	box.Add(sums)                                          // one Outbox
 //	news := box.Next("us", 10_000)                         // what "us" lacks
-//	for _, m := range Encode("eu", now, news) { … }        // messages, each bounded
+//	for _, m := range Encode(&head, news) { … }            // messages, each bounded
 //	box.Told("us", news)                                   // it has answered
 //	err = store.Confirm(ctx, box.Confirmed())
 //

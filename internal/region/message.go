@@ -24,15 +24,25 @@ const (
 	// maxName and maxKey bound the name of a region and a key, in bytes.
 	maxName, maxKey = 64, 2048
 	// enough is the length at which the body of a message ends: a bucket more always fits.
-	enough = MaxMessage - (maxKey + 64 + 20*limiter.MaxSumWindows)
+	enough = MaxMessage - (maxKey + 3*maxName + 64 + 20*limiter.MaxSumWindows)
 )
 
-// Message is what one region tells another: the sums of buckets, each once.
+// Head says who sends a message, to whom, and when.
+type Head struct {
+	// From and To are the names of the regions, each of 1 to 64 bytes.
+	From, To string
+	// Prefix is that of the keys in the Redis of the sender, 1 to 64 bytes. It is the same in all regions.
+	Prefix string
+	// At is the time of sending, ms since the epoch on the sender's clock.
+	At int64
+	// Set is the version of its rules.
+	Set int64
+}
+
+// Message is what one region tells another: the sums of buckets, each once. One without buckets says that the sender
+// is there.
 type Message struct {
-	// Region is the name of the region that sends, 1 to 64 bytes.
-	Region string
-	// At is its time of sending, ms since the epoch on its own clock.
-	At      int64
+	Head
 	Buckets []Bucket
 }
 
@@ -47,8 +57,8 @@ var ErrMessage = errors.New("not a message of a region")
 
 // A message is its version and a zstd frame of
 //
-//	region   text
-//	at       varint
+//	from, to, prefix   texts
+//	at, set  varints
 //	count    uvarint
 //	buckets  in the order of their keys, each compared with the one before it (at first with nothing):
 //	           how many bytes of the key are the same, uvarint; the rest of it, text
@@ -62,19 +72,20 @@ var (
 	unpacker, _ = zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecoderMaxMemory(MaxMessage))
 )
 
-// Encode returns the messages that tell of some buckets, as many as their bounds need; none for none.
-// It changes the order of buckets.
-func Encode(region string, at int64, buckets []Bucket) [][]byte {
+// Encode returns the messages that tell of some buckets, as many as their bounds need, and at least one. It changes the
+// order of buckets.
+func Encode(head *Head, buckets []Bucket) [][]byte {
 	slices.SortFunc(buckets, func(a, b Bucket) int { return cmp.Compare(a.Key, b.Key) })
 	var messages [][]byte
-	for len(buckets) > 0 {
+	for len(buckets) > 0 || messages == nil {
 		var e encoder
 		n := 0
 		for n < len(buckets) && n < MaxBuckets && len(e.b) < enough {
-			e.bucket(&buckets[n], at)
+			e.bucket(&buckets[n], head.At)
 			n++
 		}
-		body := binary.AppendVarint(wire.AppendText(nil, region), at)
+		body := wire.AppendText(wire.AppendText(wire.AppendText(nil, head.From), head.To), head.Prefix)
+		body = binary.AppendVarint(binary.AppendVarint(body, head.At), head.Set)
 		body = append(binary.AppendUvarint(body, uint64(n)), e.b...) //nolint:gosec // not negative
 		messages = append(messages, packer.EncodeAll(body, []byte{Version}))
 		buckets = buckets[n:]
@@ -160,9 +171,11 @@ func Decode(b []byte) (*Message, error) {
 		return nil, fmt.Errorf("%w: %w", ErrMessage, err)
 	}
 	d := decoder{Reader: wire.Read(body)}
-	m := &Message{Region: d.Text(maxName), At: d.Varint()}
+	m := &Message{Head: Head{From: d.Text(maxName), To: d.Text(maxName), Prefix: d.Text(maxName), At: d.Varint(),
+		Set: d.Varint()}}
 	n := d.Number(MaxBuckets)
-	if m.Region == "" || m.At < 0 || m.At > limiter.MaxExact || n > int64(d.Len()) {
+	if m.From == "" || m.To == "" || m.Prefix == "" || m.At < 0 || m.At > limiter.MaxExact || m.Set < 0 ||
+		n > int64(d.Len()) {
 		d.Fail()
 	}
 	m.Buckets = make([]Bucket, 0, min(n, int64(d.Len())/9+1))

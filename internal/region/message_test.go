@@ -16,6 +16,9 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// headAt is the head of a message from eu to us.
+func headAt(at int64) *Head { return &Head{From: "eu", To: "us", Prefix: "sl:", At: at, Set: 7} }
+
 // drawSums draws sums that pass their check.
 func drawSums(t *rapid.T) (m limiter.Sums) {
 	large := rapid.SampledFrom([]int64{10, 1_000_000, limiter.MaxExact / 8}).Draw(t, "large")
@@ -41,7 +44,7 @@ func TestMessage_IsReadAsItWasWritten(t *testing.T) {
 		for _, k := range keys {
 			want = append(want, Bucket{limiter.Key(k), drawSums(t)})
 		}
-		messages := Encode("eu", 1_795_000_000_000, want) // sorts them
+		messages := Encode(headAt(1_795_000_000_000), want) // sorts them
 		if len(messages) != 1 {
 			t.Fatalf("%d messages, want 1", len(messages))
 		}
@@ -49,7 +52,7 @@ func TestMessage_IsReadAsItWasWritten(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(&Message{"eu", 1_795_000_000_000, want}, got); diff != "" {
+		if diff := cmp.Diff(&Message{*headAt(1_795_000_000_000), want}, got); diff != "" {
 			t.Fatal(diff)
 		}
 	})
@@ -72,7 +75,7 @@ func busy(n int) []Bucket {
 func TestMessage_KeepsItsBoundsAndIsSmall(t *testing.T) {
 	const n = 60_000
 	seen, size := 0, 0
-	for _, b := range Encode("eu", 1_795_000_000_000, busy(n)) {
+	for _, b := range Encode(headAt(1_795_000_000_000), busy(n)) {
 		if len(b) > MaxMessage {
 			t.Errorf("a message of %d bytes", len(b))
 		}
@@ -88,19 +91,30 @@ func TestMessage_KeepsItsBoundsAndIsSmall(t *testing.T) {
 	}
 }
 
+func TestMessage_WithoutBucketsSaysWhoIsThere(t *testing.T) {
+	messages := Encode(headAt(5), nil)
+	if len(messages) != 1 {
+		t.Fatalf("%d messages", len(messages))
+	}
+	m, err := Decode(messages[0])
+	if err != nil || m.Head != *headAt(5) || len(m.Buckets) > 0 {
+		t.Errorf("%+v, %v", m, err)
+	}
+}
+
 func TestMessage_ALongBucketFits(t *testing.T) {
 	long := Bucket{Key: limiter.Key(bytes.Repeat([]byte("k"), maxKey))}
 	for i := range limiter.MaxSumWindows {
 		long.Sums.Windows = append(long.Sums.Windows, limiter.WindowUnits{Number: int64(-i) * (1 << 40), Units: 1 << 40})
 		long.Sums.Taken += 1 << 40
 	}
-	if m, err := Decode(Encode("eu", 5, []Bucket{long})[0]); err != nil || len(m.Buckets) != 1 {
+	if m, err := Decode(Encode(headAt(5), []Bucket{long})[0]); err != nil || len(m.Buckets) != 1 {
 		t.Errorf("%v", err)
 	}
 }
 
 func TestDecode_RefusesWhatEncodeWouldNotWrite(t *testing.T) {
-	good := Encode("eu", 5000, busy(3))[0]
+	good := Encode(headAt(5000), busy(3))[0]
 	twice := busy(1)
 	twice = append(twice, twice[0])
 	wrong := busy(1)
@@ -111,10 +125,12 @@ func TestDecode_RefusesWhatEncodeWouldNotWrite(t *testing.T) {
 		"no frame":                 {Version, 1, 2, 3},
 		"too long":                 make([]byte, MaxMessage+1),
 		"cut off":                  good[:len(good)-1],
-		"no region":                Encode("", 5000, busy(1))[0],
-		"a key twice":              Encode("eu", 5000, twice)[0],
-		"sums that are none":       Encode("eu", 5000, wrong)[0],
-		"a time before 1970":       Encode("eu", -1, busy(1))[0],
+		"no region":                Encode(&Head{To: "us", Prefix: "sl:", At: 5000}, busy(1))[0],
+		"no receiver":              Encode(&Head{From: "eu", Prefix: "sl:", At: 5000}, busy(1))[0],
+		"no prefix":                Encode(&Head{From: "eu", To: "us", At: 5000}, busy(1))[0],
+		"a key twice":              Encode(headAt(5000), twice)[0],
+		"sums that are none":       Encode(headAt(5000), wrong)[0],
+		"a time before 1970":       Encode(headAt(-1), busy(1))[0],
 		"something behind the end": packer.EncodeAll(append(mustUnpack(t, good), 0), []byte{Version}),
 		"more than it may unpack":  packer.EncodeAll(make([]byte, 4*MaxMessage), []byte{Version}),
 	} {
@@ -134,7 +150,7 @@ func mustUnpack(t testing.TB, b []byte) []byte {
 }
 
 func FuzzDecode(f *testing.F) {
-	f.Add(mustUnpack(f, Encode("eu", 5000, busy(4))[0]))
+	f.Add(mustUnpack(f, Encode(headAt(5000), busy(4))[0]))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		m, err := Decode(packer.EncodeAll(body, []byte{Version}))
 		if err != nil {
@@ -152,7 +168,7 @@ func BenchmarkMessage(b *testing.B) {
 	buckets := busy(10_000)
 	size := 0
 	for b.Loop() {
-		for _, m := range Encode("eu", 1_795_000_000_000, buckets) {
+		for _, m := range Encode(headAt(1_795_000_000_000), buckets) {
 			size += len(m)
 			if _, err := Decode(m); err != nil {
 				b.Fatal(err)

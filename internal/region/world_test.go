@@ -273,11 +273,14 @@ func (w *world) exchange(n *node) error {
 			continue
 		}
 		news := n.box.Next(p.name, 1000)
+		if len(news) == 0 {
+			continue
+		}
 		buckets := make([]Bucket, len(news))
 		for i, s := range news {
 			buckets[i] = Bucket{s.Key, s.Sums}
 		}
-		for _, m := range Encode(n.name, w.now+n.skew, buckets) {
+		for _, m := range Encode(&Head{From: n.name, To: p.name, Prefix: "sl:", At: w.now + n.skew}, buckets) {
 			w.send(n, p, func() error { return w.receive(n, p, m, news) })
 		}
 	}
@@ -338,7 +341,7 @@ func (w *world) receive(from, to *node, b []byte, news []limiter.Exported) error
 			return err
 		}
 		a := limiter.Ask{Key: m.Buckets[i].Key, Limit: w.limit, Spans: true}
-		req := limiter.Request{Op: limiter.OpApply, ID: m.Region, Asks: []limiter.Ask{a}, Sums: sums}
+		req := limiter.Request{Op: limiter.OpApply, ID: m.From, Asks: []limiter.Ask{a}, Sums: sums}
 		var res limiter.Result
 		if err := to.store.Do(context.Background(), &req, &res); err != nil {
 			return err

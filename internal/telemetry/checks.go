@@ -33,7 +33,7 @@ type checkKind struct {
 func (c *checks) observe(d *decide.Decision) {
 	a := d.Answer
 	kind := checkKind{op: a.Op, allowed: a.Verdict == decide.Allowed,
-		failMode: a.Degraded != "" || a.Verdict == decide.Unavailable, outcome: d.Outcome, by: d.By}
+		failMode: decide.ByFailMode(a.Degraded) || a.Verdict == decide.Unavailable, outcome: d.Outcome, by: d.By}
 	c.times.get(kind, func(checkKind) *latency { return new(latency) }).observe(d.Took, 1)
 }
 

@@ -131,7 +131,7 @@ func (s *Store) doInOrder(ctx context.Context, calls []limiter.Call) {
 	}
 	s.inner.DoAll(ctx, calls)
 	for i := range calls {
-		s.dropDenials(&calls[i].Request)
+		s.dropDenials(&calls[i].Request, &calls[i].Result)
 	}
 }
 
@@ -144,7 +144,7 @@ func (s *Store) doNonTake(ctx context.Context, req *limiter.Request, res *limite
 	} else {
 		err = s.inner.Do(ctx, req, res)
 	}
-	s.dropDenials(req)
+	s.dropDenials(req, res)
 	return err
 }
 
@@ -165,10 +165,17 @@ func (s *Store) returnLeases(ctx context.Context, req *limiter.Request) {
 
 // dropDenials drops the cached denials of buckets that have changed, here and, if there is
 // more room than before, on other nodes.
-func (s *Store) dropDenials(req *limiter.Request) {
+func (s *Store) dropDenials(req *limiter.Request, res *limiter.Result) {
 	if req.Op == limiter.OpPeek || req.Op == limiter.OpRenew {
 		if s.deny != nil {
 			s.deny.looked(req.Asks, s.tick())
+		}
+		return
+	}
+	if req.Op == limiter.OpApply {
+		// What another region has spent makes no room, unless it has given something back.
+		if !res.Replayed && (req.Sums.Given > 0 || req.Sums.Reset > 0) {
+			s.changed(req.Asks[0].Key, true, false)
 		}
 		return
 	}

@@ -334,3 +334,11 @@ func (d *explained) link() string {
 	}
 	return view.NewQuery(path, nil).With("before", strconv.FormatInt(d.At+1, 10)) + "#request-" + url.PathEscape(d.ID)
 }
+
+// degradedWords says in a few words why an answer is degraded.
+func degradedWords(degraded string) string {
+	if degraded == "region" {
+		return "degraded: another region is cut off"
+	}
+	return "degraded: fail mode " + degraded
+}

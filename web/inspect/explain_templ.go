@@ -380,7 +380,7 @@ func explainResult(f view.Frame, m Explain) templ.Component {
 			}
 		}
 		if e.Degraded != "" {
-			templ_7745c5c3_Err = view.Badge("warn", "degraded: fail mode "+e.Degraded).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = view.Badge("warn", degradedWords(e.Degraded)).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

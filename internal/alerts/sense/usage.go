@@ -73,7 +73,7 @@ func left(used, limit, percent int64) bool    { return used*1000 < percent*(offS
 // useOf is the use of a limit after a decision, false if nobody knows it. What was denied counts as used up.
 func useOf(la *decide.LimitAnswer) (used, limit int64, known bool) {
 	limit = la.Decision.Limit
-	if !la.Known || la.Shadow || la.Returned || la.Degraded != "" || limit <= 0 {
+	if !la.Known || la.Shadow || la.Returned || decide.ByFailMode(la.Degraded) || limit <= 0 {
 		return 0, 0, false
 	}
 	if !la.Decision.Allowed {

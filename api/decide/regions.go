@@ -1,0 +1,54 @@
+package decide
+
+import (
+	"sluice/limiter"
+	"sluice/rules"
+)
+
+// Regions says what a check of a limit that spans regions must know of the other regions. It must not block.
+type Regions interface {
+	// CutOff reports whether a region is not heard of any more.
+	CutOff() bool
+	// Regions is the number of regions, with this one.
+	Regions() int
+}
+
+// DegradedRegion is what answers say of a limit that spans regions while another region is not heard of. Unlike a fail
+// mode it says nothing about the counter store, which has decided.
+const DegradedRegion = "region"
+
+// ByFailMode reports whether Degraded of an answer or a limit is a fail mode of the counter store.
+func ByFailMode(degraded string) bool { return degraded != "" && degraded != DegradedRegion }
+
+// span makes a planned limit one that spans regions. While another region is not heard of, the rule's cut_off says what
+// this one may spend: an equal part of the limit, so that all regions together stay within it; all of it; or nothing.
+func (w *work) span(l *plannedLimit, op limiter.Op) {
+	l.spans = true
+	if w.regions == nil || !w.regions.CutOff() {
+		return
+	}
+	l.cutOff = true
+	cutOff := rules.CutOffShare
+	if r := &l.rule.Rule; r.CutOff != nil {
+		cutOff = *r.CutOff
+	}
+	switch cutOff {
+	case rules.CutOffShare:
+		l.limit = l.limit.Share(int64(w.regions.Regions()))
+	case rules.CutOffClosed:
+		l.shut = l.weight > 0 && (op == limiter.OpTake || op == limiter.OpPeek)
+	}
+}
+
+// shutLimit is the limit that the store enforces where nothing may be spent.
+func shutLimit(l limiter.Limit) limiter.Limit {
+	l.Count, l.Burst = 0, 0
+	return l
+}
+
+// shutOff turns the decision on a limit that nothing may be spent of into that of a closed fail mode: without figures.
+func (p *plannedLimit) shutOff(la *LimitAnswer) {
+	if p.shut {
+		la.Decision, la.Known = limiter.Decision{Limit: la.Limit.Capacity(), Rate: la.Limit.Rate()}, false
+	}
+}

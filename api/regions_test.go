@@ -1,0 +1,89 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"sluice/api/decide"
+	"sluice/internal/region"
+	"sluice/internal/region/exchange"
+	"sluice/limiter"
+)
+
+// elsewhere is an exchange between regions that a test makes up.
+type elsewhere struct {
+	err   error
+	shown exchange.Overview
+}
+
+func (e *elsewhere) Receive(context.Context, []byte) (*exchange.Answer, error) {
+	return &exchange.Answer{From: "eu", At: epoch, Set: 7, Applied: 2}, e.err
+}
+
+func (e *elsewhere) Overview() exchange.Overview { return e.shown }
+
+func withRegions(e *elsewhere) func(*decide.CheckerOptions, *Deps) {
+	return func(_ *decide.CheckerOptions, d *Deps) { d.Regions = e }
+}
+
+func TestRegions_AMessageIsAppliedOrRefusedWithAReason(t *testing.T) {
+	e := &elsewhere{}
+	f := newFixture(t, nil, withRegions(e))
+	for _, tt := range []struct {
+		err    error
+		status int
+		says   string
+	}{
+		{nil, http.StatusOK, `"applied":2`},
+		{fmt.Errorf("%w: version 9, this node reads 1", region.ErrMessage), http.StatusBadRequest, "version 9"},
+		{&exchange.RefusedError{Field: "to", Message: `is "us"`}, http.StatusUnprocessableEntity, `"field":"to"`},
+		{exchange.ErrBusy, http.StatusServiceUnavailable, "Send the message again"},
+		{&limiter.StoreError{Cause: limiter.CauseTimeout}, http.StatusServiceUnavailable, "(timeout)"},
+	} {
+		e.err = tt.err
+		r := f.do(http.MethodPost, exchange.Path, "\x01…", "Content-Type", exchange.MediaType)
+		if r.status != tt.status || !strings.Contains(r.body, tt.says) {
+			t.Errorf("%v: %d %s", tt.err, r.status, r.body)
+		}
+	}
+	e.err = nil
+	if r := f.do(http.MethodPost, exchange.Path, "{}", "Content-Type", mediaJSON); r.status != http.StatusUnsupportedMediaType {
+		t.Errorf("JSON: %d %s", r.status, r.body)
+	}
+	large := strings.Repeat("x", region.MaxMessage+1)
+	if r := f.do(http.MethodPost, exchange.Path, large, "Content-Type", exchange.MediaType); r.status != http.StatusRequestEntityTooLarge {
+		t.Errorf("a large message: %d %s", r.status, r.body)
+	}
+}
+
+func TestRegions_AreShownAsThisNodeSeesThem(t *testing.T) {
+	e := &elsewhere{shown: exchange.Overview{
+		Self: "eu", Interval: 200 * time.Millisecond, Exported: 9, Rules: []exchange.Estimate{{Rule: "r", OverPercent: 1.5, MaxOverPercent: 2}},
+		Peers: []exchange.Status{
+			{Name: "us", Lags: 3, LagNow: 300 * time.Millisecond, LagP99: 410 * time.Millisecond, SkewKnown: true,
+				Skew: -3 * time.Second, LastNews: time.UnixMilli(epoch), Set: 7, Here: exchange.Answer{Applied: 4, Shrunk: 1}},
+			{Name: "asia", CutOff: true, CutFor: time.Minute, Failure: "no route"},
+		},
+	}}
+	f := newFixture(t, nil, withRegions(e))
+	got := f.do(http.MethodGet, "/ratelimit/regions", "").want(http.StatusOK).body
+	for _, want := range []string{
+		`"enabled":true,"region":"eu","interval_ms":200,"cut_off":true`, `"lag_ms":300,"lag_p99_ms":410,"clock_ahead_ms":-3000`,
+		`"clocks_apart":true`, `"applied":4`, `"name":"asia","cut_off":true,"cut_off_ms":60000`, `"failure":"no route"`,
+		`"last_news":null`, `{"rule":"r","over_percent":1.5,"max_over_percent":2}`,
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%s\nlacks %s", got, want)
+		}
+	}
+	f.do(http.MethodGet, "/ratelimit/regions?x=1", "").want(http.StatusUnprocessableEntity)
+	alone := newFixture(t, nil, func(_ *decide.CheckerOptions, d *Deps) { d.Regions = nil })
+	if got := alone.do(http.MethodGet, "/ratelimit/regions", "").want(http.StatusOK).body; !strings.HasPrefix(got,
+		`{"enabled":false,"region":null`) {
+		t.Errorf("without regions: %s", got)
+	}
+}

@@ -1,0 +1,62 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"sluice/limiter/redisstore"
+)
+
+// RegionNews is what the nodes of one region tell each other, in their Redis, about other regions: from which ones news
+// has arrived at any of them, and which node tells the others that this region is there. It is safe for concurrent use
+// and owns no goroutine.
+type RegionNews struct {
+	client redis.UniversalClient
+	prefix string
+}
+
+// NewRegionNews uses a client, which it does not close, under a prefix such as "sl:".
+func NewRegionNews(client redis.UniversalClient, prefix string) *RegionNews {
+	return &RegionNews{client: client, prefix: prefix + "region:"} // keys of buckets have braces
+}
+
+// Arrived says that news has arrived from a region. It counts for ttl. what is kept with it.
+func (n *RegionNews) Arrived(ctx context.Context, region, what string, ttl time.Duration) error {
+	if err := n.client.Set(ctx, n.prefix+"from:"+region, what, ttl).Err(); err != nil {
+		return redisstore.Classify(err)
+	}
+	return nil
+}
+
+// Heard returns what was kept with the last news from each of the regions whose news still counts.
+func (n *RegionNews) Heard(ctx context.Context, regions []string) (map[string]string, error) {
+	values := make([]*redis.StringCmd, len(regions))
+	_, _ = n.client.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for i, region := range regions {
+			values[i] = p.Get(ctx, n.prefix+"from:"+region)
+		}
+		return nil
+	}) // each command has its error
+	out := map[string]string{}
+	for i, v := range values {
+		switch err := v.Err(); {
+		case err == nil:
+			out[regions[i]] = v.Val()
+		case !errors.Is(err, redis.Nil):
+			return nil, redisstore.Classify(err)
+		}
+	}
+	return out, nil
+}
+
+// Beat reports whether this node is the one that says, for an interval, that its region is there.
+func (n *RegionNews) Beat(ctx context.Context, interval time.Duration) (bool, error) {
+	first, err := n.client.SetNX(ctx, n.prefix+"beat", 1, interval).Result()
+	if err != nil {
+		return false, redisstore.Classify(err)
+	}
+	return first, nil
+}

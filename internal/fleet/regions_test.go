@@ -1,0 +1,34 @@
+package fleet_test
+
+import (
+	"testing"
+	"time"
+
+	"sluice/internal/fleet"
+	"sluice/internal/testenv"
+)
+
+func TestRegionNews_CountsForATime(t *testing.T) {
+	server := testenv.Redis(t)
+	url := server.DocumentedUser(t)
+	n := fleet.NewRegionNews(client(t, url), "sl:")
+	for region, ttl := range map[string]time.Duration{"us": time.Minute, "asia": time.Millisecond} {
+		if err := n.Arrived(t.Context(), region, "7 "+region, ttl); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "the news from asia counts no more", func() bool {
+		got, err := n.Heard(t.Context(), []string{"us", "asia", "eu"})
+		return err == nil && len(got) == 1 && got["us"] == "7 us"
+	})
+	if first, err := n.Beat(t.Context(), time.Minute); err != nil || !first {
+		t.Errorf("the first node: %v, %v", first, err)
+	}
+	if second, err := n.Beat(t.Context(), time.Minute); err != nil || second {
+		t.Errorf("the second node: %v, %v", second, err)
+	}
+	server.Kill()
+	if _, err := n.Heard(t.Context(), []string{"us"}); err == nil {
+		t.Error("without Redis nothing was heard, and no error says why")
+	}
+}

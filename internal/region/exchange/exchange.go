@@ -1,0 +1,187 @@
+package exchange
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"sluice/internal/region"
+	"sluice/internal/tick"
+	"sluice/limiter"
+	"sluice/rules"
+)
+
+const (
+	// mostExported is how many buckets a node exports in an interval, and mostWaiting how many it remembers that some
+	// region lacks; further ones stay in the store.
+	mostExported, mostWaiting = 10_000, 100_000
+	// missed is after how many intervals without news a region is cut off.
+	missed = 3
+	// exportWait bounds an export, newsWait what nodes tell each other.
+	exportWait, newsWait = 2 * time.Second, time.Second
+)
+
+// Peer is another region.
+type Peer struct {
+	Name string
+	// Addresses are the URLs of its nodes, without a path. They are used in turn.
+	Addresses []string
+}
+
+// News is what the nodes of a region tell each other; see fleet.RegionNews.
+type News interface {
+	Arrived(ctx context.Context, region, what string, ttl time.Duration) error
+	Heard(ctx context.Context, regions []string) (map[string]string, error)
+	Beat(ctx context.Context, interval time.Duration) (bool, error)
+}
+
+// Options configure an Exchange. All are required.
+type Options struct {
+	Self  string
+	Peers []Peer
+	// Interval is the time between two exports.
+	Interval time.Duration
+	// Prefix is that of the keys in Redis. It is the same in all regions.
+	Prefix string
+	// Token returns the credential that is sent to the others.
+	Token func() string
+	// Store has the sums of this region. Apply is where what others spent is applied: the same, or one in front of it.
+	Store limiter.Exporter
+	Apply limiter.Store
+	// News is shared by the nodes of this region.
+	News News
+	Sets *rules.Current
+	// Client sends messages.
+	Client *http.Client
+	Now    func() time.Time
+	Log    *slog.Logger
+}
+
+// Exchange is a node's part in the exchange. It is safe for concurrent use. Run owns its goroutines.
+type Exchange struct {
+	opt   Options
+	peers []*peer
+	names []string
+
+	mu        sync.Mutex
+	box       *region.Outbox
+	exported  time.Time // when the last export began
+	estimates estimates
+
+	cut      atomic.Int64 // regions that are cut off
+	applying chan struct{}
+	counts   counts
+	failing  atomic.Bool // the last export, confirmation or news failed
+}
+
+// New returns an Exchange that does nothing before Run.
+func New(opt Options) (*Exchange, error) {
+	if opt.Store == nil || opt.Apply == nil || opt.News == nil || opt.Sets == nil || opt.Client == nil || opt.Now == nil ||
+		opt.Log == nil || opt.Token == nil || opt.Self == "" || len(opt.Peers) == 0 || opt.Interval <= 0 {
+		return nil, errors.New("exchange: all options are required")
+	}
+	x := &Exchange{opt: opt, applying: make(chan struct{}, mostApplying), exported: opt.Now()}
+	for _, p := range opt.Peers {
+		x.names = append(x.names, p.Name)
+		x.peers = append(x.peers, &peer{Peer: p, wake: make(chan struct{}, 1)})
+	}
+	x.box = region.NewOutbox(mostWaiting, x.names...)
+	x.estimates.init()
+	return x, nil
+}
+
+// Run exports and sends at every interval until ctx ends. What it has exported by then and not told is exported again by
+// another node.
+func (x *Exchange) Run(ctx context.Context) {
+	var senders sync.WaitGroup
+	defer senders.Wait()
+	for _, p := range x.peers {
+		senders.Go(func() { x.sendTo(ctx, p) })
+	}
+	began := x.opt.Now()
+	for range tick.Every(ctx, x.opt.Interval) {
+		err := errors.Join(x.export(ctx), x.hear(ctx, began))
+		if failed := err != nil && ctx.Err() == nil; failed != x.failing.Swap(failed) {
+			if failed {
+				x.opt.Log.Warn("what this region spends cannot be told to the others", "error", err)
+			} else {
+				x.opt.Log.Info("what this region spends can be told to the others again")
+			}
+		}
+	}
+}
+
+// export takes what has changed, and confirms what every region has.
+func (x *Exchange) export(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, exportWait)
+	defer cancel()
+	now := x.opt.Now()
+	set := x.opt.Sets.Load()
+	if set == nil {
+		return nil
+	}
+	lease := max(5*x.opt.Interval, exportWait)
+	sums, err := x.opt.Store.Export(ctx, mostExported, lease)
+	x.mu.Lock()
+	since := x.exported // what was exported was spent after that
+	x.exported = now
+	worth := sums[:0:0]
+	lag := x.lag()
+	for _, s := range sums {
+		rule, limit, ok := set.Spanning(s.Key, now)
+		if !ok || !region.Worth(limit, &s.Sums, len(x.peers)+1) {
+			x.box.Skip(s)
+			continue
+		}
+		x.estimates.add(rule, limit, &s, now, lag, len(x.peers)+1)
+		worth = append(worth, s)
+	}
+	x.counts.refused.Add(int64(x.box.Add(worth)))
+	x.counts.exported.Add(int64(len(worth)))
+	x.mu.Unlock()
+	beat, beatErr := x.opt.News.Beat(ctx, x.opt.Interval*9/10)
+	for _, p := range x.peers {
+		p.nudge(since, len(worth) > 0, beat)
+	}
+	return errors.Join(err, beatErr, x.confirm(ctx))
+}
+
+// confirm tells the store what every region has.
+func (x *Exchange) confirm(ctx context.Context) error {
+	x.mu.Lock()
+	sums := x.box.Confirmed()
+	x.mu.Unlock()
+	return x.opt.Store.Confirm(ctx, sums) // what is not confirmed is exported again
+}
+
+// hear looks which regions are cut off. A node that has just started has heard of nobody yet.
+func (x *Exchange) hear(ctx context.Context, began time.Time) error {
+	ctx, cancel := context.WithTimeout(ctx, newsWait)
+	defer cancel()
+	heard, err := x.opt.News.Heard(ctx, x.names)
+	if err != nil {
+		return err
+	}
+	now, cut := x.opt.Now(), int64(0)
+	for _, p := range x.peers {
+		what, ok := heard[p.Name]
+		if p.heard(what, ok, now, now.Sub(began) > (missed+1)*x.opt.Interval) {
+			cut++
+		}
+	}
+	x.cut.Store(cut)
+	return nil
+}
+
+// newsLife is for how long news counts: three intervals and the time that a message may be late.
+func (x *Exchange) newsLife() time.Duration { return missed*x.opt.Interval + x.opt.Interval/2 }
+
+// CutOff reports whether a region was not heard of for three intervals.
+func (x *Exchange) CutOff() bool { return x.cut.Load() > 0 }
+
+// Regions is the number of regions, with this one.
+func (x *Exchange) Regions() int { return len(x.peers) + 1 }

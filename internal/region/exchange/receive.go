@@ -1,0 +1,149 @@
+package exchange
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"sluice/internal/region"
+	"sluice/limiter"
+)
+
+const (
+	// mostApplying is how many messages are applied at once; further ones are refused and sent again.
+	mostApplying = 4
+	// applyAtOnce is how many buckets are applied in one call of the store, so that checks do not wait long behind it.
+	applyAtOnce = 100
+)
+
+// Answer says what became of a message.
+type Answer struct {
+	// From is the region that answers, At its time, ms since the epoch, and Set the version of its rules.
+	From string `json:"from"`
+	At   int64  `json:"at"`
+	Set  int64  `json:"set"`
+	// Applied buckets told something new, and Repeated ones did not. Shrunk contradict what was applied before. Unknown
+	// are of no rule that spans regions here.
+	Applied  int `json:"applied"`
+	Repeated int `json:"repeated"`
+	Shrunk   int `json:"shrunk"`
+	Unknown  int `json:"unknown"`
+}
+
+// RefusedError says why a message that is well-formed is not for this region.
+type RefusedError struct{ Field, Message string }
+
+func (e *RefusedError) Error() string { return e.Field + " " + e.Message }
+
+// ErrBusy means that other messages are being applied. It helps to send this one again.
+var ErrBusy = errors.New("other messages are being applied")
+
+// Receive applies a message of another region. The error wraps region.ErrMessage, ErrBusy or a *limiter.StoreError, or is
+// a *RefusedError. After an error some buckets may have been applied; to apply them again does no harm.
+func (x *Exchange) Receive(ctx context.Context, body []byte) (*Answer, error) {
+	select {
+	case x.applying <- struct{}{}:
+		defer func() { <-x.applying }()
+	default:
+		return nil, ErrBusy
+	}
+	m, err := region.Decode(body)
+	if err != nil {
+		x.counts.invalid.Add(1)
+		return nil, err
+	}
+	p, refused := x.sender(m)
+	if refused != nil {
+		x.counts.invalid.Add(1)
+		if p != nil {
+			p.refuse(refused.Error(), x.opt.Now())
+		}
+		return nil, refused
+	}
+	now := x.opt.Now()
+	a := &Answer{From: x.opt.Self, At: now.UnixMilli()}
+	if set := x.opt.Sets.Load(); set != nil {
+		a.Set = set.Version()
+	}
+	if err := x.apply(ctx, m, a, now); err != nil {
+		return nil, err
+	}
+	p.received(a, len(body))
+	ctx, cancel := context.WithTimeout(ctx, newsWait)
+	defer cancel()
+	return a, x.opt.News.Arrived(ctx, m.From, newsOf(m, now), x.newsLife())
+}
+
+// sender returns the region that has sent a message, and why the message is not for this one.
+func (x *Exchange) sender(m *region.Message) (*peer, *RefusedError) {
+	i := slices.Index(x.names, m.From)
+	switch {
+	case m.From == x.opt.Self:
+		return nil, &RefusedError{"from", fmt.Sprintf("is %q, which is this region: two regions have one name, or an "+
+			"address of SLUICE_REGIONS is that of the sender", m.From)}
+	case i < 0:
+		return nil, &RefusedError{"from", fmt.Sprintf("is %q, which is not in the SLUICE_REGIONS of %s", m.From, x.opt.Self)}
+	case m.To != x.opt.Self:
+		return x.peers[i], &RefusedError{"to", fmt.Sprintf("is %q, but this is %s: an address of SLUICE_REGIONS is that of "+
+			"another region", m.To, x.opt.Self)}
+	case m.Prefix != x.opt.Prefix:
+		return x.peers[i], &RefusedError{"prefix", fmt.Sprintf("is %q, but SLUICE_KEY_PREFIX of %s is %q", m.Prefix,
+			x.opt.Self, x.opt.Prefix)}
+	}
+	return x.peers[i], nil
+}
+
+// apply books the sums of all buckets, some at a time.
+func (x *Exchange) apply(ctx context.Context, m *region.Message, a *Answer, now time.Time) error {
+	set := x.opt.Sets.Load()
+	var calls []limiter.Call
+	flush := func() error {
+		x.opt.Apply.DoAll(ctx, calls)
+		for i := range calls {
+			switch c := &calls[i]; {
+			case c.Err != nil:
+				return fmt.Errorf("apply what %s spent: %w", m.From, c.Err)
+			case c.Result.Replayed:
+				a.Repeated++
+			case !c.Result.Allowed:
+				a.Shrunk++
+			default:
+				a.Applied++
+			}
+		}
+		calls = calls[:0]
+		return nil
+	}
+	for i := range m.Buckets {
+		b := &m.Buckets[i]
+		if set == nil {
+			a.Unknown++
+			continue
+		}
+		_, limit, ok := set.Spanning(b.Key, now)
+		if !ok {
+			a.Unknown++
+			continue
+		}
+		calls = append(calls, limiter.Call{Request: limiter.Request{Op: limiter.OpApply, ID: m.From, Sums: &b.Sums,
+			Asks: []limiter.Ask{{Key: b.Key, Limit: limit, Spans: true}}}})
+		if len(calls) == applyAtOnce {
+			if err := flush(); err != nil {
+				return err
+			}
+		}
+	}
+	if len(calls) == 0 {
+		return nil
+	}
+	return flush()
+}
+
+// newsOf is what the nodes of this region keep of a message: the version of the sender's rules, and how far its clock is
+// ahead of that of this node, in ms, less the time that the message has travelled.
+func newsOf(m *region.Message, now time.Time) string {
+	return strconv.FormatInt(m.Set, 10) + " " + strconv.FormatInt(m.At-now.UnixMilli(), 10)
+}

@@ -1,0 +1,173 @@
+package exchange
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	"sluice/internal/region"
+	"sluice/limiter"
+)
+
+const (
+	// Path is where a region takes messages, and MediaType what they are.
+	Path      = "/ratelimit/regions/exchange"
+	MediaType = "application/vnd.sluice.regions"
+	// sendWait bounds one message. A link on which nothing arrives is given up then.
+	sendWait = 2 * time.Second
+	// mostAnswer bounds an answer, in bytes, mostReason what is shown of an error.
+	mostAnswer, mostReason = 64 << 10, 300
+	// mostAtOnce is how many buckets are sent in one message.
+	mostAtOnce = 10_000
+)
+
+// peer is another region, as this node sees it.
+type peer struct {
+	Peer
+	wake chan struct{}
+
+	mu    sync.Mutex
+	since time.Time // what waits to be told was spent after that; zero for nothing
+	beat  bool      // it is to be told that this region is there
+	state peerState
+}
+
+// nudge wakes the goroutine that sends, if there may be something to send.
+func (p *peer) nudge(since time.Time, news, beat bool) {
+	p.mu.Lock()
+	if news && p.since.IsZero() {
+		p.since = since
+	}
+	p.beat = p.beat || beat
+	p.mu.Unlock()
+	select {
+	case p.wake <- struct{}{}:
+	default: // it is awake already
+	}
+}
+
+// lacks says that the peer still lacks what was spent after an instant, zero for nothing.
+func (p *peer) lacks(since time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !since.IsZero() && (p.since.IsZero() || since.Before(p.since)) {
+		p.since = since
+	}
+}
+
+// sendTo sends to a peer whatever it lacks, until ctx ends. After a failure it waits for the next interval and goes on
+// with the peer's next address.
+func (x *Exchange) sendTo(ctx context.Context, p *peer) {
+	at := 0
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-p.wake:
+		}
+		for x.tell(ctx, p, p.Addresses[at%len(p.Addresses)]) {
+			at++
+		}
+		at++
+	}
+}
+
+// tell sends what the peer lacks now and reports whether there may be more.
+func (x *Exchange) tell(ctx context.Context, p *peer, address string) (more bool) {
+	x.mu.Lock()
+	news := x.box.Next(p.Name, mostAtOnce)
+	x.mu.Unlock()
+	p.mu.Lock()
+	since, beat := p.since, p.beat
+	p.since, p.beat = time.Time{}, false
+	p.mu.Unlock()
+	if len(news) == 0 && !beat {
+		return false
+	}
+	head := region.Head{From: x.opt.Self, To: p.Name, Prefix: x.opt.Prefix, At: x.opt.Now().UnixMilli()}
+	if set := x.opt.Sets.Load(); set != nil {
+		head.Set = set.Version()
+	}
+	for _, body := range region.Encode(&head, bucketsOf(news)) {
+		start := x.opt.Now()
+		answer, err := x.post(ctx, address, body)
+		took := x.opt.Now().Sub(start)
+		if ctx.Err() != nil {
+			return false
+		}
+		p.sent(x.opt.Log, address, answer, err, start, took, int64(len(body)))
+		if err != nil || answer.Unknown > 0 && answer.Set < head.Set { // its rules will follow
+			p.lacks(since)
+			return false
+		}
+		if !since.IsZero() && len(news) > 0 {
+			p.lagged(start.Add(took / 2).Sub(since))
+		}
+	}
+	x.mu.Lock()
+	x.box.Told(p.Name, news)
+	x.mu.Unlock()
+	p.told(len(news))
+	return len(news) == mostAtOnce
+}
+
+func bucketsOf(news []limiter.Exported) []region.Bucket {
+	out := make([]region.Bucket, len(news))
+	for i, s := range news {
+		out[i] = region.Bucket{Key: s.Key, Sums: s.Sums}
+	}
+	return out
+}
+
+// post sends one message.
+func (x *Exchange) post(ctx context.Context, address string, body []byte) (*Answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, sendWait)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address+Path, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Content-Type", MediaType)
+	req.Header.Set("Authorization", "Bearer "+x.opt.Token())
+	res, err := x.opt.Client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = res.Body.Close() }() // it was read
+	text, err := io.ReadAll(io.LimitReader(res.Body, mostAnswer))
+	if err != nil {
+		return nil, fmt.Errorf("read the answer: %w", err)
+	}
+	if res.StatusCode != http.StatusOK {
+		return nil, refusalOf(res.StatusCode, text)
+	}
+	var a Answer
+	if err := json.Unmarshal(text, &a); err != nil {
+		return nil, fmt.Errorf("read the answer: %w", err)
+	}
+	return &a, nil
+}
+
+// refusalOf is the error of an answer with another status.
+func refusalOf(status int, text []byte) error {
+	var problem struct {
+		Detail string `json:"detail"`
+		Errors []struct {
+			Field, Message string
+		} `json:"errors"`
+	}
+	_ = json.Unmarshal(text, &problem) // without a reason the status says enough
+	reason := problem.Detail
+	for _, e := range problem.Errors {
+		reason += " " + e.Field + " " + e.Message
+	}
+	if len(reason) > mostReason {
+		reason = reason[:mostReason]
+	}
+	return fmt.Errorf("refused with status %d: %q", status, reason)
+}

@@ -1,0 +1,68 @@
+package rules
+
+import (
+	"strings"
+	"time"
+
+	"sluice/limiter"
+	"sluice/rules/override"
+)
+
+// Spanning returns the rule and the limit of a bucket that spans regions, of which another region tells. It returns false
+// if the bucket does not belong to a rule of this set whose limit does, by the algorithm that it has now.
+//
+// The limit is that of a request without a tier at an instant, with an override of the key. It is for counting what was
+// spent elsewhere, where only the window and, of a bucket that drains, the rate matter.
+func (s *Set) Spanning(key limiter.Key, now time.Time) (*Compiled, limiter.Limit, bool) {
+	id, ok := RuleID(key)
+	if !ok {
+		return nil, limiter.Limit{}, false
+	}
+	c := s.Get(id)
+	if c == nil || !c.Spans(key) {
+		return nil, limiter.Limit{}, false
+	}
+	at := now.UnixMilli()
+	limit := c.base(at)
+	if o := s.overrides.Of(id); o != nil && c.Rule.Descriptor == nil && len(c.facts) > 0 {
+		limit = s.overridden(o, c, key, limit, now)
+	}
+	if limit.Algorithm.Traits().Decay == limiter.DecayEach {
+		limit = c.widest(limit) // what does not fit a log is not booked
+	}
+	return c, limit, true
+}
+
+// Spans reports whether a bucket, which belongs to the rule, spans regions: that of the rule's own limit, not that of its
+// candidate or ban.
+func (c *Compiled) Spans(key limiter.Key) bool {
+	return c.Global && strings.HasSuffix(string(key), c.suffix)
+}
+
+// overridden returns the limit of a bucket of rule c after its override.
+func (s *Set) overridden(o *override.OfRule, c *Compiled, key limiter.Key, limit limiter.Limit,
+	now time.Time) limiter.Limit {
+	facts := []byte(key[:len(key)-len(c.suffix)])
+	if a, f := exactOverride(o, facts, now.UnixMilli()); f != nil {
+		if a.Unlimited {
+			return limit
+		}
+		return f.Apply(limit)
+	}
+	if o.HasNetworks() || o.HasWildcards() {
+		if b, err := s.FindBucket(c, BucketName(key), now); err == nil {
+			return b.Limit
+		}
+	}
+	return limit
+}
+
+// widest returns the largest of a limit and those of the rule's tiers.
+func (c *Compiled) widest(limit limiter.Limit) limiter.Limit {
+	for _, t := range c.tiers {
+		if !t.unlimited && t.limit.Count > limit.Count {
+			limit = t.limit
+		}
+	}
+	return limit
+}
