@@ -22,8 +22,7 @@ const (
 	SpanRegion = "region"
 	SpanGlobal = "global"
 
-	ColdOpen  = "open"
-	ColdShare = "share"
+	ColdOpen = "open" // the only one in this version
 
 	CutOffShare  = "share"
 	CutOffAlone  = "alone"

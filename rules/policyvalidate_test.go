@@ -53,7 +53,7 @@ func TestValidatePolicy_AcceptsWhatBelongsTogether(t *testing.T) {
 		"jitter": func(r *Rule) { r.RetryJitterMS = n(0) },
 		"notify": func(r *Rule) { r.NotifyPercent = []int64{100, 1, 80, 99} },
 		"global": func(r *Rule) {
-			r.Span, r.WindowMS, r.MaxOverPercent, r.Cold, r.CutOff = "global", 10_000, n(100), new("share"), new("closed")
+			r.Span, r.WindowMS, r.MaxOverPercent, r.Cold, r.CutOff = "global", 10_000, n(100), new("open"), new("closed")
 		},
 		"global and leased": func(r *Rule) { r.Span, r.WindowMS, r.HotKeys = "global", 60_000, "leased" },
 		"hot":               func(r *Rule) { r.HotKeys, r.HotRaisePercent = "sharded", n(400) },
@@ -246,6 +246,7 @@ func TestValidatePolicy_NamesTheFieldAtFault(t *testing.T) {
 		"over of a region":    {"max_over_percent", func(r *Rule) { r.MaxOverPercent = n(2) }},
 		"over 0":              {"max_over_percent", func(r *Rule) { r.Span, r.WindowMS, r.MaxOverPercent = "global", 60_000, n(0) }},
 		"cold region":         {"cold", func(r *Rule) { r.Cold = new("open") }},
+		"cold share":          {"cold", func(r *Rule) { r.Span, r.WindowMS, r.Cold = "global", 60_000, new("share") }},
 		"unknown cold":        {"cold", func(r *Rule) { r.Span, r.WindowMS, r.Cold = "global", 60_000, new("shut") }},
 		"cut off of a region": {"cut_off", func(r *Rule) { r.CutOff = new("share") }},
 		"unknown cut off":     {"cut_off", func(r *Rule) { r.Span, r.WindowMS, r.CutOff = "global", 60_000, new("open") }},

@@ -94,8 +94,8 @@ type Rule struct {
 	HotRaisePercent *int64 `json:"hot_raise_percent"`
 	// Span is region or global: how far the limit reaches. The other three belong to global: the over-admission, in percent
 	// of the limit, from which an estimate of it is an alert (nil is DefaultMaxOver); what a region may spend of a key
-	// before it has heard from the others (open or share; nil is open); and while it hears from one of them no more
-	// (share, alone or closed; nil is share).
+	// before it has heard from the others (open; share is not available yet; nil is open); and while it hears from one of
+	// them no more (share, an equal part; alone or closed; nil is share).
 	Span           string  `json:"span"`
 	MaxOverPercent *int64  `json:"max_over_percent"`
 	Cold           *string `json:"cold"`
@@ -212,7 +212,7 @@ var ruleFields = []Field[Rule]{
 		Least: 1, Most: 100,
 	},
 	{
-		Name: "cold", At: func(r *Rule) any { return &r.Cold }, Policy: true, OneOf: []string{ColdOpen, ColdShare},
+		Name: "cold", At: func(r *Rule) any { return &r.Cold }, Policy: true, OneOf: []string{ColdOpen},
 	},
 	{
 		Name: "cut_off", At: func(r *Rule) any { return &r.CutOff }, Policy: true,

@@ -11,6 +11,7 @@ import (
 	"sluice/internal/config"
 	"sluice/internal/region/exchange"
 	"sluice/internal/secretfile"
+	"sluice/internal/telemetry"
 	"sluice/rules"
 )
 
@@ -25,7 +26,7 @@ type regions struct{ exchange *exchange.Exchange }
 
 // openRegions starts the exchange. token is the file with the credential for the others, or nil.
 func openRegions(cfg *config.Serve, host *Host, token *secretfile.File, c *counters, sets *rules.Current,
-	stops *stops) (*regions, error) {
+	metrics *telemetry.Metrics, stops *stops) (*regions, error) {
 	list, err := cfg.RegionList()
 	if err != nil || len(list) == 0 {
 		return nil, err
@@ -47,6 +48,7 @@ func openRegions(cfg *config.Serve, host *Host, token *secretfile.File, c *count
 	if err != nil {
 		return nil, err
 	}
+	metrics.Regions(x.Overview)
 	stops.add("regions", task(x.Run))
 	host.Log.Info("limits can span regions", "region", cfg.Region, "regions", len(list), "interval", cfg.RegionInterval)
 	return &regions{exchange: x}, nil

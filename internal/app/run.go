@@ -186,7 +186,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	}
 	sensor := openSensor(&host, db, ready, figures, accounts, stops)
 	observers = append(observers, sensor)
-	regions, err := openRegions(&cfg, &host, files.region, buckets, sets, stops)
+	regions, err := openRegions(&cfg, &host, files.region, buckets, sets, metrics, stops)
 	if err != nil {
 		return err
 	}

@@ -19,6 +19,7 @@ import (
 	"sluice/internal/alerts/sense"
 	"sluice/internal/fleet"
 	"sluice/internal/records"
+	"sluice/internal/region/exchange"
 	"sluice/limiter"
 	"sluice/limiter/nearstore"
 	"sluice/limiter/redisstore"
@@ -86,6 +87,12 @@ func used(t *testing.T) *Metrics {
 	m.EnvoyCalls([]string{"rls"}, []string{"error"}, []string{"not_open"})
 	m.CountCall("ratelimit", "denied")
 	m.CountRefusal("lacks_scope")
+	m.Regions(func() exchange.Overview {
+		return exchange.Overview{Waiting: 21, Invalid: 22, Rules: []exchange.Estimate{{Rule: "r", OverPercent: 1.5, MaxOverPercent: 2}},
+			Peers: []exchange.Status{{Name: "us", CutOff: true, CutTotal: 90 * time.Second, Lags: 1, LagP99: 300 * time.Millisecond,
+				SkewKnown: true, Skew: -3 * time.Second, LastNews: at, Set: 7, Messages: 5, Failures: 2, Sent: 23, Received: 24,
+				Told: 25, Here: exchange.Answer{Applied: 26, Repeated: 27, Shrunk: 28, Unknown: 29}}}}
+	})
 	m.SettingsDiffer(func() int64 { return 2 })
 	m.SecretFile("DATABASE_URL_FILE", func() bool { return true })
 	m.SecretFile("REDIS_URL_FILE", func() bool { return false })
@@ -159,6 +166,14 @@ func TestMetrics_CountWhatHappened(t *testing.T) {
 		`sluice_set_version 7`, `sluice_set_rules 2`, `sluice_set_age_seconds 90`, `sluice_ready 1`,
 		`sluice_set_source{source="copy"} 1`, `sluice_set_source{source="database"} 0`, `sluice_set_refused 1`,
 		`sluice_secret_file_failing{setting="DATABASE_URL_FILE"} 1`, `sluice_secret_file_failing{setting="REDIS_URL_FILE"} 0`,
+		`sluice_region_cut_off{region="us"} 1`, `sluice_region_cut_off_seconds_total{region="us"} 90`,
+		`sluice_region_lag_seconds{region="us"} 0.3`, `sluice_region_clock_ahead_seconds{region="us"} -3`,
+		`sluice_region_set_version{region="us"} 7`, `sluice_region_messages_total{region="us",result="taken"} 3`,
+		`sluice_region_messages_total{region="us",result="failed"} 2`, `sluice_region_bytes_total{region="us",way="sent"} 23`,
+		`sluice_region_bytes_total{region="us",way="received"} 24`, `sluice_region_buckets_total{fate="sent",region="us"} 25`,
+		`sluice_region_buckets_total{fate="applied",region="us"} 26`, `sluice_region_buckets_total{fate="shrunk",region="us"} 28`,
+		`sluice_region_waiting_buckets 21`, `sluice_region_invalid_messages_total 22`, `sluice_region_over_percent{rule="r"} 1.5`,
+		`sluice_region_max_over_percent{rule="r"} 2`,
 		`sluice_rules_disk_failing 1`, `sluice_settings_differ 2`,
 		`sluice_webhook_attempts_total{result="gone"} 2`, `sluice_webhook_attempts_total{result="delivered"} 0`,
 		`sluice_webhook_given_up_total{reason="too_old"} 3`, `sluice_webhook_waiting 4`, `sluice_webhook_oldest_seconds 5`,

@@ -28,6 +28,21 @@ func TestRights_ThoseDocumentedAreEnoughForEverything(t *testing.T) {
 		}
 		do(t, s, limiter.OpReset, "", a)
 	}
+	spans := ask(entity(), 1, limits(month)[0])
+	spans.Spans = true
+	take(t, s, "", spans)
+	sums, err := s.Export(t.Context(), 10, time.Minute)
+	if err != nil || len(sums) != 1 {
+		t.Fatalf("exported %v, %v", sums, err)
+	}
+	if err := s.Confirm(t.Context(), sums); err != nil {
+		t.Error(err)
+	}
+	req := limiter.Request{Op: limiter.OpApply, ID: "us", Sums: &sums[0].Sums, Asks: []limiter.Ask{spans}}
+	if err := s.Do(t.Context(), &req, &limiter.Result{}); err != nil {
+		t.Error(err)
+	}
+	do(t, s, limiter.OpReset, "", spans)
 	if err := c.FlushAll(context.Background()).Err(); err == nil || !strings.HasPrefix(err.Error(), "NOPERM") {
 		t.Errorf("the user may do more than it needs: %v", err)
 	}

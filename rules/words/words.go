@@ -309,10 +309,7 @@ func details(r *rules.Rule) []string {
 
 // span says that the limit spans regions.
 func span(r *rules.Rule) string {
-	s := "All regions have the limit together; "
-	if r.Cold != nil && *r.Cold == rules.ColdShare {
-		s = "All regions have the limit together, and each begins with an equal part; "
-	}
+	const s = "All regions have the limit together; "
 	cutOff := rules.CutOffShare
 	if r.CutOff != nil {
 		cutOff = *r.CutOff
@@ -323,7 +320,7 @@ func span(r *rules.Rule) string {
 	case rules.CutOffClosed:
 		return s + "one that is cut off denies."
 	}
-	return s + "one that is cut off has its share of it."
+	return s + "one that is cut off has an equal part of it."
 }
 
 // percentages are numbers such as 80% or 100%.

@@ -169,11 +169,9 @@ func TestSummary_DescribesTheRule(t *testing.T) {
 		{"sharded", func(r *rules.Rule) { r.HotKeys = rules.HotKeysSharded },
 			plain + " Very busy keys are split into shards." + open},
 		{"global", func(r *rules.Rule) { r.Span = rules.SpanGlobal },
-			plain + " All regions have the limit together; one that is cut off has its share of it." + open},
-		{"global, cold and cut off", func(r *rules.Rule) {
-			r.Span, r.Cold, r.CutOff = rules.SpanGlobal, new(rules.ColdShare), new(rules.CutOffAlone)
-		}, plain + " All regions have the limit together, and each begins with an equal part; one that is cut off has all of it." +
-			open},
+			plain + " All regions have the limit together; one that is cut off has an equal part of it." + open},
+		{"global and alone", func(r *rules.Rule) { r.Span, r.CutOff = rules.SpanGlobal, new(rules.CutOffAlone) },
+			plain + " All regions have the limit together; one that is cut off has all of it." + open},
 		{"global and closed", func(r *rules.Rule) { r.Span, r.CutOff = rules.SpanGlobal, new(rules.CutOffClosed) },
 			plain + " All regions have the limit together; one that is cut off denies." + open},
 

@@ -1589,12 +1589,12 @@ func countingPart(m Editor) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			templ_7745c5c3_Err = view.Select(m.Form, "cold", "Before news of a key",
-				"", []view.Choice{{"", "Default: the whole limit"}, {"open", "The whole limit"}, {"share", "An equal part"}}).Render(ctx, templ_7745c5c3_Buffer)
+				"", []view.Choice{{"", "Default: the whole limit"}, {"open", "The whole limit"}}).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 			templ_7745c5c3_Err = view.Select(m.Form, "cut_off", "While a region is cut off", "",
-				[]view.Choice{{"", "Default: its share"}, {"share", "Its share by demand"}, {"alone", "The whole limit"},
+				[]view.Choice{{"", "Default: an equal part"}, {"share", "An equal part"}, {"alone", "The whole limit"},
 					{"closed", "Nothing"}}).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err

@@ -251,7 +251,7 @@ const (
 	// estimateTurn is half the time for which an estimate is remembered.
 	estimateTurn = 10 * time.Second
 	// mostEstimated bounds the buckets whose rate is measured, and mostRules the rules with an estimate.
-	mostEstimated, mostRules = 20_000, 10_000
+	mostEstimated, mostRules = 20_000, 1000
 )
 
 // estimates are those of the rules whose buckets this node exports.
