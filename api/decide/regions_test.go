@@ -1,0 +1,81 @@
+package decide
+
+import (
+	"testing"
+
+	"sluice/limiter"
+	"sluice/rules"
+)
+
+// planet is what a test says of the other regions.
+type planet struct {
+	cut     bool
+	regions int
+}
+
+func (p *planet) CutOff() bool { return p.cut }
+func (p *planet) Regions() int { return p.regions }
+
+// inRegions returns a fixture with one rule that spans three regions.
+func inRegions(t *testing.T, cutOff string) (*fixture, *planet) {
+	t.Helper()
+	r := perUser("everywhere", rules.FailOpen, 9)
+	r.WindowMS, r.Span, r.CutOff = 60_000, rules.SpanGlobal, &cutOff
+	r.ID, r.Version = 1, 1
+	p := &planet{regions: 3}
+	f := newFixture(t, nil, func(opt *CheckerOptions) {
+		set, err := rules.Compile([]rules.Rule{r}, 1, rules.Options{Regions: 3})
+		if err != nil {
+			t.Fatal(err)
+		}
+		opt.Sets = &rules.Current{}
+		opt.Sets.Store(set)
+		opt.Regions = p
+	})
+	return f, p
+}
+
+func TestCutOff_SaysWhatARegionMaySpend(t *testing.T) {
+	for cutOff, want := range map[string]int{rules.CutOffShare: 3, rules.CutOffAlone: 9, rules.CutOffClosed: 0} {
+		f, p := inRegions(t, cutOff)
+		p.cut = true
+		if got := f.admitted(12, "ada"); got != want {
+			t.Errorf("%s: %d admitted, want %d", cutOff, got, want)
+		}
+		a := f.asks(limiter.OpTake, Question{Weight: 1, Descriptor: rules.Descriptor{User: "ada"}})
+		verdict := Denied
+		if cutOff == rules.CutOffClosed {
+			verdict = Unavailable
+		}
+		if a.Verdict != verdict || a.Degraded != DegradedRegion || a.Limits[0].Degraded != DegradedRegion {
+			t.Errorf("%s: %s, degraded %q", cutOff, a.Verdict, a.Degraded)
+		}
+		p.cut = false
+		a = f.asks(limiter.OpTake, Question{Weight: 1, Descriptor: rules.Descriptor{User: "ada"}})
+		if a.Allowed() != (want < 9) || a.Degraded != "" {
+			t.Errorf("%s: after the heal allowed %v, degraded %q", cutOff, a.Allowed(), a.Degraded)
+		}
+	}
+}
+
+// A fail mode of the counter store counts before the cut.
+func TestCutOff_AFailModeCountsBeforeIt(t *testing.T) {
+	f, p := inRegions(t, rules.CutOffAlone)
+	p.cut = true
+	f.store.fail(&limiter.StoreError{Cause: limiter.CauseTimeout})
+	if a := f.take(); !a.Allowed() || a.Degraded != rules.FailOpen {
+		t.Errorf("allowed %v, degraded %q", a.Allowed(), a.Degraded)
+	}
+}
+
+// A reservation settles the bucket that it has charged, also if that spans regions.
+func TestReservation_OfALimitThatSpansRegions(t *testing.T) {
+	f, _ := inRegions(t, rules.CutOffShare)
+	w := &reservation{expires: 1, calls: []reservedCall{{id: "x", asks: []reservedAsk{{Ask: limiter.Ask{
+		Key: "{user:42}|1|fw", Limit: f.Set().Get(1).Limit, Weight: 3, Spans: true}}}}}}
+	secret := []byte("secret")
+	got, err := openReservation(w.seal(secret), [][]byte{secret})
+	if err != nil || !got.calls[0].asks[0].Spans || w.version() != reservationSpans {
+		t.Errorf("version %d, read %+v, %v", w.version(), got, err)
+	}
+}

@@ -1,0 +1,307 @@
+package exchange
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"sluice/internal/region"
+	"sluice/limiter"
+	"sluice/limiter/memstore"
+	"sluice/rules"
+)
+
+func TestMain(m *testing.M) {
+	// The first message makes channels, which must not belong to the bubble of a test.
+	_, _ = region.Decode(region.Encode(&region.Head{From: "a", To: "b", Prefix: "c"}, nil)[0])
+	goleak.VerifyTestMain(m)
+}
+
+// board is the news of one region.
+type board struct {
+	mu    sync.Mutex
+	until map[string]time.Time
+	what  map[string]string
+	beat  time.Time
+	err   error
+}
+
+func (b *board) Arrived(_ context.Context, region, what string, ttl time.Duration) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.until[region], b.what[region] = time.Now().Add(ttl), what
+	return b.err
+}
+
+func (b *board) Heard(_ context.Context, regions []string) (map[string]string, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	out := map[string]string{}
+	for _, r := range regions {
+		if time.Now().Before(b.until[r]) {
+			out[r] = b.what[r]
+		}
+	}
+	return out, b.err
+}
+
+func (b *board) Beat(_ context.Context, interval time.Duration) (bool, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if time.Now().Before(b.beat) {
+		return false, b.err
+	}
+	b.beat = time.Now().Add(interval)
+	return true, b.err
+}
+
+// region is a region of one node in virtual time.
+type place struct {
+	*Exchange
+	store *memstore.Store
+	board *board
+	log   *strings.Builder
+}
+
+// world carries messages between places, without a network.
+type world struct {
+	t      *testing.T
+	places map[string]*place
+	mu     sync.Mutex
+	cut    bool
+	sent   atomic.Int64
+}
+
+const interval = 200 * time.Millisecond
+
+// RoundTrip delivers a message to the place that is the host of its address, after 50 ms.
+func (w *world) RoundTrip(r *http.Request) (*http.Response, error) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	w.sent.Add(1)
+	time.Sleep(50 * time.Millisecond)
+	w.mu.Lock()
+	cut := w.cut
+	w.mu.Unlock()
+	if cut || r.Header.Get("Authorization") != "Bearer token" {
+		return nil, errors.New("no route")
+	}
+	a, err := w.places[r.URL.Host].Receive(r.Context(), body)
+	if err != nil {
+		return &http.Response{StatusCode: http.StatusUnprocessableEntity,
+			Body: io.NopCloser(strings.NewReader(fmt.Sprintf(`{"detail":%q}`, err)))}, nil
+	}
+	text := fmt.Sprintf(`{"from":%q,"at":%d,"set":%d,"applied":%d,"unknown":%d}`, a.From, a.At, a.Set, a.Applied, a.Unknown)
+	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(text))}, nil
+}
+
+// setOf is the rules of version v, of which the first spans three regions.
+func setOf(t *testing.T, v int64, names ...string) *rules.Set {
+	t.Helper()
+	var rs []rules.Rule
+	for i, name := range names {
+		rs = append(rs, rules.Rule{ID: int64(i + 1), Name: name, Scope: "user", Limit: 100, WindowMS: 3_600_000,
+			Algorithm: "fixed_window", Span: rules.SpanGlobal, IsActive: true})
+	}
+	set, err := rules.Compile(rs, v, rules.Options{Regions: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set
+}
+
+// newWorld makes two regions; a third is in their list and does not exist.
+func newWorld(t *testing.T, names ...string) *world {
+	t.Helper()
+	w := &world{t: t, places: map[string]*place{}}
+	for _, name := range names {
+		p := &place{store: memstore.New(memstore.Options{Steady: true}), log: &strings.Builder{},
+			board: &board{until: map[string]time.Time{}, what: map[string]string{}}}
+		sets := &rules.Current{}
+		sets.Store(setOf(t, 7, "r"))
+		opt := Options{Self: name, Interval: interval, Prefix: "sl:", Token: func() string { return "token" }, Store: p.store,
+			Apply: p.store, News: p.board, Sets: sets, Client: &http.Client{Transport: w}, Now: time.Now,
+			Log: slog.New(slog.NewTextHandler(p.log, nil))}
+		for _, to := range names {
+			if to != name {
+				opt.Peers = append(opt.Peers, Peer{Name: to, Addresses: []string{"http://" + to}})
+			}
+		}
+		var err error
+		if p.Exchange, err = New(opt); err != nil {
+			t.Fatal(err)
+		}
+		w.places[name] = p
+	}
+	return w
+}
+
+// run runs all places while do does something.
+func (w *world) run(do func()) {
+	ctx, cancel := context.WithCancel(w.t.Context())
+	var wg sync.WaitGroup
+	for _, p := range w.places {
+		wg.Go(func() { p.Run(ctx) })
+	}
+	do()
+	cancel()
+	wg.Wait()
+	for _, p := range w.places {
+		_ = p.store.Close()
+	}
+}
+
+func (w *world) setCut(cut bool) {
+	w.mu.Lock()
+	w.cut = cut
+	w.mu.Unlock()
+}
+
+const ada = limiter.Key("{user:ada}|1|fw")
+
+// spend takes units of ada and returns how many remain.
+func (p *place) spend(t *testing.T, key limiter.Key, units int64) int64 {
+	t.Helper()
+	var res limiter.Result
+	req := limiter.Request{Op: limiter.OpTake, Asks: []limiter.Ask{{Key: key, Spans: true, Weight: units,
+		Limit: limiter.Limit{Algorithm: limiter.FixedWindow, Count: 100, Window: 3_600_000}}}}
+	if err := p.store.Do(t.Context(), &req, &res); err != nil {
+		t.Fatal(err)
+	}
+	return res.Limits[0].Remaining
+}
+
+func TestExchange_TellsWhatWasSpentWithinAnInterval(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "eu", "us", "asia")
+		w.run(func() {
+			time.Sleep(interval / 2)
+			w.places["eu"].spend(t, ada, 30)
+			time.Sleep(interval + 100*time.Millisecond)
+			for name, p := range w.places {
+				if left := p.spend(t, ada, 0); left != 70 {
+					t.Errorf("%s has %d left, want 70", name, left)
+				}
+			}
+			time.Sleep(time.Second)
+			o := w.places["eu"].Overview()
+			if p := o.Peers[0]; p.LagNow != interval+25*time.Millisecond || p.Told != 1 || p.CutOff || p.Set != 7 || o.Waiting != 0 {
+				t.Errorf("%+v of %+v", p, o)
+			}
+			sent := w.sent.Load()
+			time.Sleep(10 * interval)
+			if n := w.sent.Load() - sent; n < 54 || n > 66 {
+				t.Errorf("%d messages in ten intervals without news, want one an interval and pair of regions", n)
+			}
+		})
+	})
+}
+
+func TestExchange_NoticesACutAfterThreeIntervalsAndHeals(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "eu", "us")
+		eu, us := w.places["eu"], w.places["us"]
+		w.run(func() {
+			time.Sleep(time.Second)
+			if eu.CutOff() || eu.Regions() != 2 {
+				t.Error("cut off without a cut")
+			}
+			w.setCut(true)
+			eu.spend(t, ada, 20)
+			us.spend(t, ada, 10)
+			time.Sleep(2 * interval)
+			if eu.CutOff() {
+				t.Error("cut off before three intervals")
+			}
+			time.Sleep(3 * interval)
+			if !eu.CutOff() || !us.CutOff() {
+				t.Error("not cut off after five intervals")
+			}
+			time.Sleep(20 * time.Second) // leases of exports end, and they are exported again
+			if p := eu.Overview().Peers[0]; p.Failure == "" || p.Failures < 10 || p.CutFor < 20*time.Second {
+				t.Errorf("%+v", p)
+			}
+			w.setCut(false)
+			time.Sleep(3 * interval)
+			for name, p := range w.places {
+				if left := p.spend(t, ada, 0); left != 70 || p.CutOff() {
+					t.Errorf("three intervals after the heal %s has %d left, want 70; cut off %v", name, left, p.CutOff())
+				}
+			}
+		})
+		if log := eu.log.String(); strings.Count(log, "does not take") != 1 || strings.Count(log, "takes what this one has spent again") != 1 {
+			t.Errorf("the log says\n%s", log)
+		}
+	})
+}
+
+// A bucket of a rule that the other region does not have yet is told again until it has it.
+func TestExchange_WaitsForTheRulesOfTheOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "eu", "us")
+		eu, us := w.places["eu"], w.places["us"]
+		eu.opt.Sets.Store(setOf(t, 8, "r", "new"))
+		w.run(func() {
+			eu.spend(t, "{user:ada}|2|fw", 40)
+			time.Sleep(5 * interval)
+			if us.spend(t, "{user:ada}|2|fw", 0) != 100 {
+				t.Error("a region has made a bucket of a rule that it does not have")
+			}
+			us.opt.Sets.Store(setOf(t, 8, "r", "new"))
+			time.Sleep(15 * interval)
+			if left := us.spend(t, "{user:ada}|2|fw", 0); left != 60 {
+				t.Errorf("with the rule %d are left, want 60", left)
+			}
+		})
+	})
+}
+
+func TestReceive_RefusesWhatIsNotForIt(t *testing.T) {
+	w := newWorld(t, "eu", "us")
+	eu := w.places["eu"]
+	defer func() {
+		for _, p := range w.places {
+			_ = p.store.Close()
+		}
+	}()
+	good := region.Head{From: "us", To: "eu", Prefix: "sl:", At: time.Now().UnixMilli()}
+	for field, edit := range map[string]func(*region.Head){
+		"from":   func(h *region.Head) { h.From = "mars" },
+		"from ":  func(h *region.Head) { h.From = "eu" },
+		"to":     func(h *region.Head) { h.To = "us" },
+		"prefix": func(h *region.Head) { h.Prefix = "x:" },
+	} {
+		h := good
+		edit(&h)
+		_, err := eu.Receive(t.Context(), region.Encode(&h, nil)[0])
+		var refused *RefusedError
+		if !errors.As(err, &refused) || refused.Field != strings.TrimSpace(field) {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+	if _, err := eu.Receive(t.Context(), []byte("nonsense")); !errors.Is(err, region.ErrMessage) {
+		t.Errorf("nonsense: %v", err)
+	}
+	if p := eu.Overview(); p.Invalid != 5 || p.Peers[0].Refusal == "" || p.Peers[0].RefusedAt.IsZero() {
+		t.Errorf("%+v", p)
+	}
+	for range mostApplying {
+		eu.applying <- struct{}{}
+	}
+	if _, err := eu.Receive(t.Context(), region.Encode(&good, nil)[0]); !errors.Is(err, ErrBusy) {
+		t.Errorf("while others are applied: %v", err)
+	}
+}
