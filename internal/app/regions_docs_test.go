@@ -1,0 +1,54 @@
+package app
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"sluice/internal/testenv"
+)
+
+// Every command of the page about regions does what the page says, in order, in one shell.
+func TestRegions_ThePageSetsUpTwoOnOneMachine(t *testing.T) {
+	page, err := os.ReadFile("../../docs/regions.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	buildProgram(t, filepath.Join(dir, "sluice"))
+	var script strings.Builder
+	script.WriteString("set -eu\n")
+	for _, block := range shellBlock.FindAllStringSubmatch(string(page), -1) {
+		script.WriteString(block[1])
+	}
+	pairs := []string{"postgres://sluice:secret@127.0.0.1:5432/sluice", `'` + testenv.Postgres(t) + `'`}
+	for _, port := range []string{"6381", "6382", "8081", "8082"} {
+		address := testenv.FreeAddr(t)
+		pairs = append(pairs, "127.0.0.1:"+port, address, "--port "+port, "--port "+address[strings.LastIndex(address, ":")+1:])
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "bash", "-c", strings.NewReplacer(pairs...).Replace(script.String()))
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "SLUICE_DECISION_LOG=off")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	out := &buffer{}
+	cmd.Stdout, cmd.Stderr = out, out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }) // servers in its group go on
+	if err := cmd.Wait(); err != nil {
+		t.Fatalf("the page ended with %v\n%s", err, out)
+	}
+	for _, want := range []string{`"remaining":6`, `"cut_off":false`, `"degraded":"region"`, `"remaining":1`} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the page lacks the answer %s:\n%s", want, out)
+		}
+	}
+}
