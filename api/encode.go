@@ -112,7 +112,9 @@ func (e *encoder) append(b []byte, a *decide.Answer) []byte {
 // with fail mode closed if it denied.
 func degradedRule(a *decide.Answer) string {
 	for i := range a.Limits {
-		if la := &a.Limits[i]; !la.Shadow && (a.Allowed() || la.Degraded == rules.FailClosed || !la.Known && !la.Decision.Allowed) {
+		la := &a.Limits[i]
+		denies := la.Degraded == rules.FailClosed || !la.Known && !la.Decision.Allowed // without figures
+		if !la.Shadow && (a.Allowed() || denies) {
 			return la.Rule
 		}
 	}

@@ -51,18 +51,15 @@ func TestRegions_AMessageIsAppliedOrRefusedWithAReason(t *testing.T) {
 		}
 	}
 	e.err = nil
-	if r := f.do(http.MethodPost, exchange.Path, "{}", "Content-Type", mediaJSON); r.status != http.StatusUnsupportedMediaType {
-		t.Errorf("JSON: %d %s", r.status, r.body)
-	}
+	f.do(http.MethodPost, exchange.Path, "{}", "Content-Type", mediaJSON).want(http.StatusUnsupportedMediaType)
 	large := strings.Repeat("x", region.MaxMessage+1)
-	if r := f.do(http.MethodPost, exchange.Path, large, "Content-Type", exchange.MediaType); r.status != http.StatusRequestEntityTooLarge {
-		t.Errorf("a large message: %d %s", r.status, r.body)
-	}
+	f.do(http.MethodPost, exchange.Path, large, "Content-Type", exchange.MediaType).want(http.StatusRequestEntityTooLarge)
 }
 
 func TestRegions_AreShownAsThisNodeSeesThem(t *testing.T) {
 	e := &elsewhere{shown: exchange.Overview{
-		Self: "eu", Interval: 200 * time.Millisecond, Exported: 9, Rules: []exchange.Estimate{{Rule: "r", OverPercent: 1.5, MaxOverPercent: 2}},
+		Self: "eu", Interval: 200 * time.Millisecond, Exported: 9,
+		Rules: []exchange.Estimate{{Rule: "r", OverPercent: 1.5, MaxOverPercent: 2}},
 		Peers: []exchange.Status{
 			{Name: "us", Lags: 3, LagNow: 300 * time.Millisecond, LagP99: 410 * time.Millisecond, SkewKnown: true,
 				Skew: -3 * time.Second, LastNews: time.UnixMilli(epoch), Set: 7, Here: exchange.Answer{Applied: 4, Shrunk: 1}},

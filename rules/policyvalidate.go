@@ -147,8 +147,8 @@ func validateHot(r *Rule, ps *problems) {
 	ps.belongs("hot_raise_percent", r.HotRaisePercent != nil, !exact, false, "hot_keys leased or sharded")
 }
 
-// validateSpan checks the span and what belongs to it. A limit that spans regions counts units, in one bucket a key, and
-// its window is long beside the time in which regions hear from each other.
+// validateSpan checks the span and what belongs to it. A limit that spans regions counts units, in one bucket a key,
+// and its window is long beside the time in which regions hear from each other.
 func validateSpan(r *Rule, ps *problems) {
 	global := r.Span == SpanGlobal
 	ps.belongs("max_over_percent", r.MaxOverPercent != nil, global, false, "span global")
@@ -167,7 +167,8 @@ func validateSpan(r *Rule, ps *problems) {
 		ps.add("hot_keys", "must be exact or leased with span global")
 	}
 	if r.WindowMS > 0 && r.WindowMS < MinGlobalWindow {
-		ps.add("window_ms", "must be at least %d with span global; a shorter window can only have span region", MinGlobalWindow)
+		ps.add("window_ms", "must be at least %d with span global; a shorter window can only have span region",
+			MinGlobalWindow)
 	}
 }
 

@@ -8,11 +8,11 @@ import (
 	"sluice/rules/override"
 )
 
-// Spanning returns the rule and the limit of a bucket that spans regions, of which another region tells. It returns false
-// if the bucket does not belong to a rule of this set whose limit does, by the algorithm that it has now.
+// Spanning returns the rule and the limit of a bucket that spans regions, of which another region tells. It returns
+// false if the bucket does not belong to a rule of this set whose limit does, by the algorithm that it has now.
 //
-// The limit is that of a request without a tier at an instant, with an override of the key. It is for counting what was
-// spent elsewhere, where only the window and, of a bucket that drains, the rate matter.
+// The limit is that of a request without a tier at an instant, with an override of the key. It is for counting what
+// was spent elsewhere, where only the window and, of a bucket that drains, the rate matter.
 func (s *Set) Spanning(key limiter.Key, now time.Time) (*Compiled, limiter.Limit, bool) {
 	id, ok := RuleID(key)
 	if !ok {
@@ -33,8 +33,8 @@ func (s *Set) Spanning(key limiter.Key, now time.Time) (*Compiled, limiter.Limit
 	return c, limit, true
 }
 
-// Spans reports whether a bucket, which belongs to the rule, spans regions: that of the rule's own limit, not that of its
-// candidate or ban.
+// Spans reports whether a bucket, which belongs to the rule, spans regions: that of the rule's own limit, not that of
+// its candidate or ban.
 func (c *Compiled) Spans(key limiter.Key) bool {
 	return c.Global && strings.HasSuffix(string(key), c.suffix)
 }

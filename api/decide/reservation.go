@@ -15,7 +15,8 @@ import (
 // A reservation token lists what one allowed answer charged by an estimate, so that it can be
 // settled without the descriptor. It is base64url of
 //
-//	version (1; 2 with names of limits; 3 with limits that span regions), expiry in ms since the epoch, calls, leases, seal (16)
+//	version (1; 2 with names of limits; 3 with limits that span regions), expiry in ms since the epoch, calls, leases,
+//	seal (16)
 //	calls: number; each: kind, id, asks
 //	asks: number; each: flags, source, pool, key, weight, limit
 //	limit: algorithm, align, count, window_ms, burst, buckets, spare, anchor_ms

@@ -29,7 +29,8 @@ func TestRegions_ThePageSetsUpTwoOnOneMachine(t *testing.T) {
 	pairs := []string{"postgres://sluice:secret@127.0.0.1:5432/sluice", `'` + testenv.Postgres(t) + `'`}
 	for _, port := range []string{"6381", "6382", "8081", "8082"} {
 		address := testenv.FreeAddr(t)
-		pairs = append(pairs, "127.0.0.1:"+port, address, "--port "+port, "--port "+address[strings.LastIndex(address, ":")+1:])
+		pairs = append(pairs, "127.0.0.1:"+port, address, "--port "+port,
+			"--port "+address[strings.LastIndex(address, ":")+1:])
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()

@@ -22,7 +22,8 @@ func TestRegions_NameTheirNodes(t *testing.T) {
 	}
 	list, err := s.RegionList()
 	want := []RegionAddresses{{"eu", []string{"https://a:8080", "https://b:8080"}}, {"us", []string{"http://[::1]:8080"}}}
-	if diff := cmp.Diff(want, list); err != nil || diff != "" || !s.HasRegions() || s.RegionInterval != 200*time.Millisecond {
+	if diff := cmp.Diff(want, list); err != nil || diff != "" || !s.HasRegions() ||
+		s.RegionInterval != 200*time.Millisecond {
 		t.Errorf("%v, every %s\n%s", err, s.RegionInterval, diff)
 	}
 	if s, err = parse(t); err != nil || s.HasRegions() {
@@ -41,23 +42,29 @@ func TestRegions_BadSettingsAreRefusedAndNamed(t *testing.T) {
 		args []string
 		want []string
 	}{
-		"no region":         {[]string{"--regions=" + good, "--region="}, []string{"SLUICE_REGION)", "required"}},
-		"unknown region":    {[]string{"--regions=" + good, "--region=asia"}, []string{"SLUICE_REGION)", `"asia"`}},
-		"region alone":      {[]string{"--regions="}, []string{"SLUICE_REGIONS)", "required"}},
-		"twice":             {[]string{"--regions=eu=https://a,eu=https://b"}, []string{"SLUICE_REGIONS)", "eu twice"}},
-		"one":               {[]string{"--regions=eu=https://a"}, []string{"SLUICE_REGIONS)", "2 to 50"}},
-		"many":              {[]string{"--regions=" + strings.Join(many, ",")}, []string{"SLUICE_REGIONS)", "2 to 50"}},
-		"no address":        {[]string{"--regions=eu=,us=https://a"}, []string{"SLUICE_REGIONS)", "one of eu"}},
-		"a path":            {[]string{"--regions=eu=https://a/x,us=https://a"}, []string{"SLUICE_REGIONS)", "one of eu"}},
-		"a password":        {[]string{"--regions=eu=https://u:hunter2@a,us=https://a"}, []string{"SLUICE_REGIONS)", "one of eu"}},
+		"no region":      {[]string{"--regions=" + good, "--region="}, []string{"SLUICE_REGION)", "required"}},
+		"unknown region": {[]string{"--regions=" + good, "--region=asia"}, []string{"SLUICE_REGION)", `"asia"`}},
+		"region alone":   {[]string{"--regions="}, []string{"SLUICE_REGIONS)", "required"}},
+		"twice":          {[]string{"--regions=eu=https://a,eu=https://b"}, []string{"SLUICE_REGIONS)", "eu twice"}},
+		"one":            {[]string{"--regions=eu=https://a"}, []string{"SLUICE_REGIONS)", "2 to 50"}},
+		"many":           {[]string{"--regions=" + strings.Join(many, ",")}, []string{"SLUICE_REGIONS)", "2 to 50"}},
+		"no address":     {[]string{"--regions=eu=,us=https://a"}, []string{"SLUICE_REGIONS)", "one of eu"}},
+		"a path":         {[]string{"--regions=eu=https://a/x,us=https://a"}, []string{"SLUICE_REGIONS)", "one of eu"}},
+		"a password": {[]string{"--regions=eu=https://u:hunter2@a,us=https://a"},
+			[]string{"SLUICE_REGIONS)", "one of eu"}},
 		"another scheme":    {[]string{"--regions=eu=https://b,us=redis://a"}, []string{"SLUICE_REGIONS)", "one of us"}},
 		"a name with blank": {[]string{"--regions=e u=https://b,us=https://a"}, []string{"SLUICE_REGIONS)", "entry 1"}},
 		"no name":           {[]string{"--regions=eu=https://b,https://a"}, []string{"SLUICE_REGIONS)", "entry 2"}},
-		"too fast":          {[]string{"--regions=" + good, "--region-interval=99ms"}, []string{"SLUICE_REGION_INTERVAL", "100ms"}},
-		"too slow":          {[]string{"--regions=" + good, "--region-interval=1001ms"}, []string{"SLUICE_REGION_INTERVAL", "1s"}},
-		"no token":          {[]string{"--regions=" + good, "--region-token="}, []string{"SLUICE_REGION_TOKEN)", "--scopes regions"}},
-		"two tokens":        {[]string{"--regions=" + good, "--region-token-file=x"}, []string{"(SLUICE_REGION_TOKEN_FILE)"}},
-		"embedded":          {[]string{"--regions=" + good, "--redis-url="}, []string{"SLUICE_REGIONS)", "REDIS_URL", "memory"}},
+		"too fast": {[]string{"--regions=" + good, "--region-interval=99ms"},
+			[]string{"SLUICE_REGION_INTERVAL", "100ms"}},
+		"too slow": {[]string{"--regions=" + good, "--region-interval=1001ms"},
+			[]string{"SLUICE_REGION_INTERVAL", "1s"}},
+		"no token": {[]string{"--regions=" + good, "--region-token="},
+			[]string{"SLUICE_REGION_TOKEN)", "--scopes regions"}},
+		"two tokens": {[]string{"--regions=" + good, "--region-token-file=x"},
+			[]string{"(SLUICE_REGION_TOKEN_FILE)"}},
+		"embedded": {[]string{"--regions=" + good, "--redis-url="},
+			[]string{"SLUICE_REGIONS)", "REDIS_URL", "memory"}},
 	} {
 		_, err := parse(t, slices.Concat(regionArgs(), tt.args)...)
 		if err == nil {

@@ -88,8 +88,10 @@ func used(t *testing.T) *Metrics {
 	m.CountCall("ratelimit", "denied")
 	m.CountRefusal("lacks_scope")
 	m.Regions(func() exchange.Overview {
-		return exchange.Overview{Waiting: 21, Invalid: 22, Rules: []exchange.Estimate{{Rule: "r", OverPercent: 1.5, MaxOverPercent: 2}},
-			Peers: []exchange.Status{{Name: "us", CutOff: true, CutTotal: 90 * time.Second, Lags: 1, LagP99: 300 * time.Millisecond,
+		return exchange.Overview{Waiting: 21, Invalid: 22,
+			Rules: []exchange.Estimate{{Rule: "r", OverPercent: 1.5, MaxOverPercent: 2}},
+			Peers: []exchange.Status{{Name: "us", CutOff: true, CutTotal: 90 * time.Second, Lags: 1,
+				LagP99:    300 * time.Millisecond,
 				SkewKnown: true, Skew: -3 * time.Second, LastNews: at, Set: 7, Messages: 5, Failures: 2, Sent: 23, Received: 24,
 				Told: 25, Here: exchange.Answer{Applied: 26, Repeated: 27, Shrunk: 28, Unknown: 29}}}}
 	})

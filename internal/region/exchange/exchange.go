@@ -94,8 +94,8 @@ func New(opt Options) (*Exchange, error) {
 	return x, nil
 }
 
-// Run exports and sends at every interval until ctx ends. What it has exported by then and not told is exported again by
-// another node.
+// Run exports and sends at every interval until ctx ends. What it has exported by then and not told is exported again
+// by another node.
 func (x *Exchange) Run(ctx context.Context) {
 	var senders sync.WaitGroup
 	defer senders.Wait()

@@ -92,7 +92,7 @@ func (w *world) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	w.sent.Add(1)
-	time.Sleep(50 * time.Millisecond)
+	pass(50 * time.Millisecond)
 	w.mu.Lock()
 	cut := w.cut
 	w.mu.Unlock()
@@ -170,6 +170,11 @@ func (w *world) setCut(cut bool) {
 	w.mu.Unlock()
 }
 
+// pass lets virtual time pass, and what is due in it happen.
+func pass(d time.Duration) {
+	time.Sleep(d) //nolint:forbidigo // the clock of a bubble
+}
+
 const ada = limiter.Key("{user:ada}|1|fw")
 
 // spend takes units of ada and returns how many remain.
@@ -188,21 +193,22 @@ func TestExchange_TellsWhatWasSpentWithinAnInterval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, "eu", "us", "asia")
 		w.run(func() {
-			time.Sleep(interval / 2)
+			pass(interval / 2)
 			w.places["eu"].spend(t, ada, 30)
-			time.Sleep(interval + 100*time.Millisecond)
+			pass(interval + 100*time.Millisecond)
 			for name, p := range w.places {
 				if left := p.spend(t, ada, 0); left != 70 {
 					t.Errorf("%s has %d left, want 70", name, left)
 				}
 			}
-			time.Sleep(time.Second)
+			pass(time.Second)
 			o := w.places["eu"].Overview()
-			if p := o.Peers[0]; p.LagNow != interval+25*time.Millisecond || p.Told != 1 || p.CutOff || p.Set != 7 || o.Waiting != 0 {
+			if p := o.Peers[0]; p.LagNow != interval+25*time.Millisecond || p.Told != 1 ||
+				p.CutOff || p.Set != 7 || o.Waiting != 0 {
 				t.Errorf("%+v of %+v", p, o)
 			}
 			sent := w.sent.Load()
-			time.Sleep(10 * interval)
+			pass(10 * interval)
 			if n := w.sent.Load() - sent; n < 54 || n > 66 {
 				t.Errorf("%d messages in ten intervals without news, want one an interval and pair of regions", n)
 			}
@@ -215,34 +221,35 @@ func TestExchange_NoticesACutAfterThreeIntervalsAndHeals(t *testing.T) {
 		w := newWorld(t, "eu", "us")
 		eu, us := w.places["eu"], w.places["us"]
 		w.run(func() {
-			time.Sleep(time.Second)
+			pass(time.Second)
 			if eu.CutOff() || eu.Regions() != 2 {
 				t.Error("cut off without a cut")
 			}
 			w.setCut(true)
 			eu.spend(t, ada, 20)
 			us.spend(t, ada, 10)
-			time.Sleep(2 * interval)
+			pass(2 * interval)
 			if eu.CutOff() {
 				t.Error("cut off before three intervals")
 			}
-			time.Sleep(3 * interval)
+			pass(3 * interval)
 			if !eu.CutOff() || !us.CutOff() {
 				t.Error("not cut off after five intervals")
 			}
-			time.Sleep(20 * time.Second) // leases of exports end, and they are exported again
+			pass(20 * time.Second) // leases of exports end, and they are exported again
 			if p := eu.Overview().Peers[0]; p.Failure == "" || p.Failures < 10 || p.CutFor < 20*time.Second {
 				t.Errorf("%+v", p)
 			}
 			w.setCut(false)
-			time.Sleep(3 * interval)
+			pass(3 * interval)
 			for name, p := range w.places {
 				if left := p.spend(t, ada, 0); left != 70 || p.CutOff() {
 					t.Errorf("three intervals after the heal %s has %d left, want 70; cut off %v", name, left, p.CutOff())
 				}
 			}
 		})
-		if log := eu.log.String(); strings.Count(log, "does not take") != 1 || strings.Count(log, "takes what this one has spent again") != 1 {
+		if log := eu.log.String(); strings.Count(log, "does not take") != 1 ||
+			strings.Count(log, "takes what this one has spent again") != 1 {
 			t.Errorf("the log says\n%s", log)
 		}
 	})
@@ -256,12 +263,12 @@ func TestExchange_WaitsForTheRulesOfTheOther(t *testing.T) {
 		eu.opt.Sets.Store(setOf(t, 8, "r", "new"))
 		w.run(func() {
 			eu.spend(t, "{user:ada}|2|fw", 40)
-			time.Sleep(5 * interval)
+			pass(5 * interval)
 			if us.spend(t, "{user:ada}|2|fw", 0) != 100 {
 				t.Error("a region has made a bucket of a rule that it does not have")
 			}
 			us.opt.Sets.Store(setOf(t, 8, "r", "new"))
-			time.Sleep(15 * interval)
+			pass(15 * interval)
 			if left := us.spend(t, "{user:ada}|2|fw", 0); left != 60 {
 				t.Errorf("with the rule %d are left, want 60", left)
 			}

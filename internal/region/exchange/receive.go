@@ -41,8 +41,8 @@ func (e *RefusedError) Error() string { return e.Field + " " + e.Message }
 // ErrBusy means that other messages are being applied. It helps to send this one again.
 var ErrBusy = errors.New("other messages are being applied")
 
-// Receive applies a message of another region. The error wraps region.ErrMessage, ErrBusy or a *limiter.StoreError, or is
-// a *RefusedError. After an error some buckets may have been applied; to apply them again does no harm.
+// Receive applies a message of another region. The error wraps region.ErrMessage, ErrBusy or a *limiter.StoreError,
+// or is a *RefusedError. After an error some buckets may have been applied; to apply them again does no harm.
 func (x *Exchange) Receive(ctx context.Context, body []byte) (*Answer, error) {
 	select {
 	case x.applying <- struct{}{}:
@@ -142,8 +142,8 @@ func (x *Exchange) apply(ctx context.Context, m *region.Message, a *Answer, now 
 	return flush()
 }
 
-// newsOf is what the nodes of this region keep of a message: the version of the sender's rules, and how far its clock is
-// ahead of that of this node, in ms, less the time that the message has travelled.
+// newsOf is what the nodes of this region keep of a message: the version of the sender's rules, and how far its clock
+// is ahead of that of this node, in ms, less the time that the message has travelled.
 func newsOf(m *region.Message, now time.Time) string {
 	return strconv.FormatInt(m.Set, 10) + " " + strconv.FormatInt(m.At-now.UnixMilli(), 10)
 }

@@ -15,8 +15,9 @@ import (
 )
 
 const (
-	// Path is where a region takes messages, and MediaType what they are.
-	Path      = "/ratelimit/regions/exchange"
+	// Path is where a region takes messages.
+	Path = "/ratelimit/regions/exchange"
+	// MediaType is that of messages.
 	MediaType = "application/vnd.sluice.regions"
 	// sendWait bounds one message. A link on which nothing arrives is given up then.
 	sendWait = 2 * time.Second

@@ -59,8 +59,8 @@ type Status struct {
 	LastNews time.Time
 	// Set is the version of its rules when it last sent something.
 	Set int64
-	// LagNow and LagP99 are the time from a unit spent here to the moment at which the other region decides with it, of the
-	// last message and of the last 256. Lags is how many there were.
+	// LagNow and LagP99 are the time from a unit spent here to the moment at which the other region decides with it, of
+	// the last message and of the last 256. Lags is how many there were.
 	LagNow, LagP99 time.Duration
 	Lags           int
 	// Skew is how far its clock is ahead of that of this node, if SkewKnown.
@@ -104,7 +104,8 @@ func (p *peer) heard(what string, ok bool, now time.Time, settled bool) (cut boo
 }
 
 // sent notes what became of a message.
-func (p *peer) sent(log *slog.Logger, address string, a *Answer, err error, start time.Time, took time.Duration, size int64) {
+func (p *peer) sent(log *slog.Logger, address string, a *Answer, err error, start time.Time, took time.Duration,
+	size int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := &p.state
@@ -271,7 +272,8 @@ func (e *estimates) init() {
 }
 
 // add measures the rate of a bucket since its last export here.
-func (e *estimates) add(r *rules.Compiled, l limiter.Limit, s *limiter.Exported, now time.Time, lag time.Duration, regions int) {
+func (e *estimates) add(r *rules.Compiled, l limiter.Limit, s *limiter.Exported, now time.Time, lag time.Duration,
+	regions int) {
 	e.turn(now)
 	last, ok := e.last[s.Key]
 	if !ok && len(e.last) >= mostEstimated {
