@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"sluice/internal/records"
+	"sluice/internal/region/exchange"
 	"sluice/limiter"
 	"sluice/web/alerts"
 	"sluice/web/inspect"
@@ -25,6 +26,8 @@ type Deps struct {
 	Welcome *Welcome
 	// Settings returns the settings of this node, without secrets.
 	Settings func() []SettingGroup
+	// Regions is what this node knows of other regions; nil without regions.
+	Regions func() exchange.Overview
 	// DecisionLogs are the accounts of the decision logs of this node, by sink; nil if there are none.
 	DecisionLogs map[string]func() records.Totals
 	RulePages    RulePages
@@ -36,7 +39,7 @@ type Deps struct {
 }
 
 func (d *Deps) check() error {
-	return errors.Join(kit.RequireFields(*d, "Welcome"), kit.RequireFields(d.RulePages), kit.RequireFields(d.Inspect),
+	return errors.Join(kit.RequireFields(*d, "Welcome", "Regions"), kit.RequireFields(d.RulePages), kit.RequireFields(d.Inspect),
 		kit.RequireFields(d.People), kit.RequireFields(d.Alerts))
 }
 

@@ -49,7 +49,7 @@ func New(d Deps) (*Server, error) {
 		kit:    k,
 		signin: &signin.Pages{Kit: k, Welcome: d.Welcome},
 		overview: &overview.Pages{Kit: k, Settings: d.Settings, Tokens: d.People.Tokens.ListTokens,
-			DecisionLogs: d.DecisionLogs, Watching: d.RulePages.Watching},
+			DecisionLogs: d.DecisionLogs, Regions: d.Regions, Watching: d.RulePages.Watching},
 		rulepages: &rulepages.Pages{Kit: k, Deps: d.RulePages},
 		inspect:   &inspect.Pages{Kit: k, Deps: d.Inspect},
 		people:    &people.Pages{Kit: k, Deps: d.People},

@@ -94,3 +94,11 @@ func (r *regions) api() api.Regions {
 	}
 	return r.exchange
 }
+
+// shown is what the console shows, nil without regions.
+func (r *regions) shown() func() exchange.Overview {
+	if r == nil {
+		return nil
+	}
+	return r.exchange.Overview
+}

@@ -219,7 +219,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 		People:   web.People{People: db, Tokens: db, Audit: db, TokensChanged: reload.changedTokens}, Transfer: db,
 	}
 	deps.RulePages.Replays = openReplays(&cfg, &host, files.kafka, stops)
-	deps.Stats, deps.DecisionLogs = history, accounts
+	deps.Stats, deps.DecisionLogs, deps.Regions = history, accounts, regions.shown()
 	deps.Incidents = stats.NewIncidentReader(incidents, db, host.Now)
 	deps.Sets, deps.Changed, deps.FailDefaults = sets, reload.changed, failDefaults
 	pages, err := openConsole(ctx, &cfg, &host, files.oidc, deps, db, figures, stops)

@@ -19,6 +19,7 @@ var entries = []view.NavItem{
 	{Path: PathAlerts, Label: "Alerts", Icon: "bell"},
 	{Path: PathIncidents, Label: "Incidents", Icon: "siren"},
 	{Path: PathHotKeys, Label: "Hot keys", Icon: "flame"},
+	{Path: PathRegions, Label: "Regions", Icon: "globe"},
 	{Path: PathDeferred, Label: "Deferred", Icon: "inbox"},
 	{Path: PathPools, Label: "Pools", Icon: "droplets"},
 	{Path: PathProfiles, Label: "Profiles", Icon: "waypoints"},
@@ -88,6 +89,7 @@ const (
 	PathAlerts    = "/console/alerts"
 	PathIncidents = "/console/incidents"
 	PathHotKeys   = "/console/hot-keys"
+	PathRegions   = "/console/regions"
 	PathDeferred  = "/console/deferred"
 	PathPools     = "/console/pools"
 	PathProfiles  = "/console/profiles"

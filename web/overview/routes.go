@@ -1,4 +1,4 @@
-// Package overview shows the state of the fleet: the home page, incidents, hot keys, and the settings of this node.
+// Package overview shows the state of the fleet: the home page, incidents, hot keys, regions, and the settings of this node.
 package overview
 
 import (
@@ -10,6 +10,7 @@ import (
 
 	"sluice/internal/access"
 	"sluice/internal/records"
+	"sluice/internal/region/exchange"
 	"sluice/web/kit"
 )
 
@@ -22,6 +23,8 @@ type Pages struct {
 	Tokens func(ctx context.Context) ([]access.Token, error)
 	// DecisionLogs are the accounts of the decision logs of this node, by sink; nil if there are none.
 	DecisionLogs map[string]func() records.Totals
+	// Regions is what this node knows of other regions; nil without regions.
+	Regions func() exchange.Overview
 	// Watching means that this node detects hot keys.
 	Watching bool
 }
@@ -32,6 +35,7 @@ func (p *Pages) Routes() []kit.Route {
 		{Method: http.MethodGet, Path: kit.PathHome, Role: access.RoleViewer, Handle: p.overview},
 		{Method: http.MethodPost, Path: "/console/begin", Role: access.RoleViewer, Offline: true, Handle: hideBegin},
 		{Method: http.MethodGet, Path: kit.PathHotKeys, Role: access.RoleViewer, Handle: p.hotKeys},
+		{Method: http.MethodGet, Path: kit.PathRegions, Role: access.RoleViewer, Handle: p.regions},
 		{Method: http.MethodGet, Path: kit.PathIncidents, Role: access.RoleViewer, Handle: p.incidents},
 		{Method: http.MethodGet, Path: pathIncidentsCSV, Role: access.RoleViewer, Handle: p.incidentsCSV},
 		{Method: http.MethodGet, Path: kit.PathSettings, Role: access.RoleViewer, Handle: p.settings},

@@ -150,6 +150,8 @@ func Gallery() []Shown {
 		{Name: "profile-new", About: "New profile", Role: access.RoleEditor, Path: "/console/profiles/new"},
 		{Name: "profile-edit", About: "Edit a profile", Role: access.RoleEditor, Path: "/console/profiles/shop/edit"},
 		{Name: "hot-keys", About: "Hot keys", Role: access.RoleViewer, Path: "/console/hot-keys", Prepare: HeatUp},
+		{Name: "regions", About: "Regions", Role: access.RoleViewer, Path: "/console/regions"},
+		{Name: "regions-none", About: "No regions", Kind: Empty, Role: access.RoleViewer, Path: "/console/regions"},
 		{Name: "fail-modes", About: "Fail modes", Role: access.RoleEditor, Path: "/console/fail-modes"},
 		{Name: "fail-modes-failing", About: "Fail modes, Redis unreachable", Kind: Failing, Role: access.RoleEditor,
 			Path: "/console/fail-modes"},

@@ -1,0 +1,31 @@
+package webtest
+
+import (
+	"time"
+
+	"sluice/internal/region/exchange"
+)
+
+// sampleRegions is a region that two others hear, of which one has been cut off for a while.
+func sampleRegions() exchange.Overview {
+	return exchange.Overview{
+		Self: "eu", Interval: 200 * time.Millisecond, Exported: 81_204, Waiting: 312,
+		Rules: []exchange.Estimate{
+			{Rule: "charges-per-user", OverPercent: 0.4, MaxOverPercent: 2},
+			{Rule: "search-per-user", OverPercent: 3.1, MaxOverPercent: 2},
+		},
+		Peers: []exchange.Status{
+			{
+				Name: "us", LastNews: time.UnixMilli(1_795_000_000_000), Set: 12, Lags: 256, LagNow: 284 * time.Millisecond,
+				LagP99: 412 * time.Millisecond, Skew: 3 * time.Millisecond, SkewKnown: true, Sent: 1_804_221, Received: 1_690_003,
+				Messages: 90_211, Told: 80_992, Here: exchange.Answer{Applied: 75_120, Repeated: 412},
+			},
+			{
+				Name: "asia", CutOff: true, CutFor: 94 * time.Second, CutTotal: 94 * time.Second, Set: 11,
+				LastNews: time.UnixMilli(1_795_000_000_000), Skew: -2600 * time.Millisecond, SkewKnown: true, Messages: 90_100,
+				Failures: 470, Failure: "dial tcp 203.0.113.7:8080: connect: connection refused",
+				Here: exchange.Answer{Applied: 20, Shrunk: 1, Unknown: 2},
+			},
+		},
+	}
+}
