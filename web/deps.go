@@ -39,7 +39,8 @@ type Deps struct {
 }
 
 func (d *Deps) check() error {
-	return errors.Join(kit.RequireFields(*d, "Welcome", "Regions"), kit.RequireFields(d.RulePages), kit.RequireFields(d.Inspect),
+	return errors.Join(kit.RequireFields(*d, "Welcome", "Regions"),
+		kit.RequireFields(d.RulePages), kit.RequireFields(d.Inspect),
 		kit.RequireFields(d.People), kit.RequireFields(d.Alerts))
 }
 

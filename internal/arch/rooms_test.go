@@ -148,7 +148,8 @@ var rooms = []room{
 			"github.com/envoyproxy/go-control-plane/envoy"},
 	},
 	{
-		path: "web", may: []string{"limiter", "internal/access", "internal/records", "internal/region/exchange", "web/alerts", "web/inspect", "web/kit",
+		path: "web", may: []string{"limiter", "internal/access", "internal/records",
+			"internal/region/exchange", "web/alerts", "web/inspect", "web/kit",
 			"web/overview", "web/people",
 			"web/profiles", "web/rulepages", "web/signin", "web/traffic", "web/transfer"},
 		foreign: []string{echo},

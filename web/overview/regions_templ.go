@@ -139,10 +139,10 @@ func regionsPage(f view.Frame, m RegionPage) templ.Component {
 					return templ_7745c5c3_Err
 				}
 				var templ_7745c5c3_Var5 string
-				templ_7745c5c3_Var5, templ_7745c5c3_Err = templ.JoinStringErrs("This is " + m.Self + ", with version " + strconv.FormatInt(m.SetVersion, 10) + " of the rules. It tells the others every " +
-					m.Interval.String() + "; " + view.Plural(m.Waiting, "bucket") + " wait.")
+				templ_7745c5c3_Var5, templ_7745c5c3_Err = templ.JoinStringErrs("This is " + m.Self + ", with version " + strconv.FormatInt(m.SetVersion, 10) + " of the rules. It tells the " +
+					"others every " + m.Interval.String() + ". Buckets that wait: " + view.Count(m.Waiting) + ".")
 				if templ_7745c5c3_Err != nil {
-					return templ.Error{Err: templ_7745c5c3_Err, FileName: `overview/regions.templ`, Line: 37, Col: 76}
+					return templ.Error{Err: templ_7745c5c3_Err, FileName: `overview/regions.templ`, Line: 37, Col: 97}
 				}
 				_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var5))
 				if templ_7745c5c3_Err != nil {

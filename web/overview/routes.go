@@ -1,4 +1,5 @@
-// Package overview shows the state of the fleet: the home page, incidents, hot keys, regions, and the settings of this node.
+// Package overview shows the state of the fleet: the home page, incidents, hot keys, regions, and the settings of this
+// node.
 package overview
 
 import (
