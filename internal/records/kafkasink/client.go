@@ -17,7 +17,7 @@ import (
 
 const (
 	// linger is how long a batch waits for more events.
-	linger = 250 * time.Millisecond
+	linger = 40 * time.Millisecond
 	// dialTimeout bounds the opening of a connection, with TLS.
 	dialTimeout = 5 * time.Second
 	// retryMost is the longest pause before Kafka is tried again, and metadataPause the least between two questions
