@@ -174,8 +174,11 @@ func (s *Store) dropDenials(req *limiter.Request, res *limiter.Result) {
 	}
 	if req.Op == limiter.OpApply {
 		// What another region has spent makes no room, unless it has given something back.
-		if !res.Replayed && (req.Sums.Given > 0 || req.Sums.Reset > 0) {
-			s.changed(req.Asks[0].Key, true, false)
+		if sums := req.Sums; sums == nil || res.Replayed || sums.Given == 0 && sums.Reset == 0 {
+			return
+		}
+		for i := range req.Asks {
+			s.changed(req.Asks[i].Key, true, false)
 		}
 		return
 	}

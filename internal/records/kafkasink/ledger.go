@@ -199,6 +199,8 @@ func (l *ledger) close() {
 		e.lost, e.waiting = e.lost+e.waiting, 0
 		l.giveUp(e)
 	}
+	clear(l.events)
+	clear(l.encoded)
 }
 
 // wait waits until it is known of all events what became of them.
