@@ -270,6 +270,41 @@ func TestDenyCache_DropsAtOnceWhatMayPassAgain(t *testing.T) {
 	}
 }
 
+// What another region has spent makes no room, and what it has given back may.
+func TestDenyCache_DropsWhatAnotherRegionGivesBack(t *testing.T) {
+	v := newVirtual(t, 1, Options{DenyCache: 1000})
+	s := v.nodes[0]
+	a := limiter.Ask{Key: bucket(oneAMinute), Limit: oneAMinute, Weight: 1, Spans: true}
+	fromMemory := func() bool {
+		before := s.deny.answered.Load()
+		take(t, s, a)
+		return s.deny.answered.Load() > before
+	}
+	apply := func(sums limiter.Sums) {
+		t.Helper()
+		sums.Born = v.clock.Now()
+		req := limiter.Request{Op: limiter.OpApply, ID: "us", Asks: []limiter.Ask{{Key: a.Key, Limit: a.Limit, Spans: true}},
+			Sums: &sums}
+		var res limiter.Result
+		if err := s.Do(t.Context(), &req, &res); err != nil {
+			t.Fatal(err)
+		}
+	}
+	take(t, s, a)
+	take(t, s, a) // denied by the store
+	if !fromMemory() {
+		t.Fatal("a denial is not remembered")
+	}
+	apply(limiter.Sums{Taken: 2})
+	if !fromMemory() {
+		t.Error("what another region spent drops a denial")
+	}
+	apply(limiter.Sums{Taken: 2, Given: 1})
+	if fromMemory() {
+		t.Error("what another region gave back does not drop a denial")
+	}
+}
+
 func TestDenyCache_LostMessageHealsWithinASecond(t *testing.T) {
 	v := newVirtual(t, 2, Options{DenyCache: 1000})
 	a := limiter.Ask{Key: bucket(oneAMinute), Limit: oneAMinute, Weight: 1}
