@@ -31,7 +31,7 @@ func (s *Server) exchangeRegions(c echo.Context) error {
 		return err
 	}
 	answer, err := s.deps.Regions.Receive(c.Request().Context(), body)
-	var refused *exchange.RefusedError
+	var refused *region.RefusedError
 	var store *limiter.StoreError
 	switch {
 	case err == nil:

@@ -40,7 +40,7 @@ func TestRegions_AMessageIsAppliedOrRefusedWithAReason(t *testing.T) {
 	}{
 		{nil, http.StatusOK, `"applied":2`},
 		{fmt.Errorf("%w: version 9, this node reads 1", region.ErrMessage), http.StatusBadRequest, "version 9"},
-		{&exchange.RefusedError{Field: "to", Message: `is "us"`}, http.StatusUnprocessableEntity, `"field":"to"`},
+		{&region.RefusedError{Field: "to", Message: `is "us"`}, http.StatusUnprocessableEntity, `"field":"to"`},
 		{exchange.ErrBusy, http.StatusServiceUnavailable, "Send the message again"},
 		{&limiter.StoreError{Cause: limiter.CauseTimeout}, http.StatusServiceUnavailable, "(timeout)"},
 	} {

@@ -27,18 +27,6 @@ const (
 	enough = MaxMessage - (maxKey + 3*maxName + 64 + 20*limiter.MaxSumWindows)
 )
 
-// Head says who sends a message, to whom, and when.
-type Head struct {
-	// From and To are the names of the regions, each of 1 to 64 bytes.
-	From, To string
-	// Prefix is that of the keys in the Redis of the sender, 1 to 64 bytes. It is the same in all regions.
-	Prefix string
-	// At is the time of sending, ms since the epoch on the sender's clock.
-	At int64
-	// Set is the version of its rules.
-	Set int64
-}
-
 // Message is what one region tells another: the sums of buckets, each once. One without buckets says that the sender
 // is there.
 type Message struct {
@@ -84,8 +72,7 @@ func Encode(head *Head, buckets []Bucket) [][]byte {
 			e.bucket(&buckets[n], head.At)
 			n++
 		}
-		body := wire.AppendText(wire.AppendText(wire.AppendText(nil, head.From), head.To), head.Prefix)
-		body = binary.AppendVarint(binary.AppendVarint(body, head.At), head.Set)
+		body := head.Append(nil)
 		body = append(binary.AppendUvarint(body, uint64(n)), e.b...) //nolint:gosec // not negative
 		messages = append(messages, packer.EncodeAll(body, []byte{Version}))
 		buckets = buckets[n:]
@@ -171,11 +158,9 @@ func Decode(b []byte) (*Message, error) {
 		return nil, fmt.Errorf("%w: %w", ErrMessage, err)
 	}
 	d := decoder{Reader: wire.Read(body)}
-	m := &Message{Head: Head{From: d.Text(maxName), To: d.Text(maxName), Prefix: d.Text(maxName), At: d.Varint(),
-		Set: d.Varint()}}
+	m := &Message{Head: ReadHead(&d.Reader)}
 	n := d.Number(MaxBuckets)
-	if m.From == "" || m.To == "" || m.Prefix == "" || m.At < 0 || m.At > limiter.MaxExact || m.Set < 0 ||
-		n > int64(d.Len()) {
+	if n > int64(d.Len()) {
 		d.Fail()
 	}
 	m.Buckets = make([]Bucket, 0, min(n, int64(d.Len())/9+1))

@@ -294,7 +294,7 @@ func TestReceive_RefusesWhatIsNotForIt(t *testing.T) {
 		h := good
 		edit(&h)
 		_, err := eu.Receive(t.Context(), region.Encode(&h, nil)[0])
-		var refused *RefusedError
+		var refused *region.RefusedError
 		if !errors.As(err, &refused) || refused.Field != strings.TrimSpace(field) {
 			t.Errorf("%s: %v", field, err)
 		}

@@ -33,16 +33,11 @@ type Answer struct {
 	Unknown  int `json:"unknown"`
 }
 
-// RefusedError says why a message that is well-formed is not for this region.
-type RefusedError struct{ Field, Message string }
-
-func (e *RefusedError) Error() string { return e.Field + " " + e.Message }
-
 // ErrBusy means that other messages are being applied. It helps to send this one again.
 var ErrBusy = errors.New("other messages are being applied")
 
 // Receive applies a message of another region. The error wraps region.ErrMessage, ErrBusy or a *limiter.StoreError,
-// or is a *RefusedError. After an error some buckets may have been applied; to apply them again does no harm.
+// or is a *region.RefusedError. After an error some buckets may have been applied; to apply them again does no harm.
 func (x *Exchange) Receive(ctx context.Context, body []byte) (*Answer, error) {
 	select {
 	case x.applying <- struct{}{}:
@@ -55,8 +50,11 @@ func (x *Exchange) Receive(ctx context.Context, body []byte) (*Answer, error) {
 		x.counts.invalid.Add(1)
 		return nil, err
 	}
-	p, refused := x.sender(m)
-	if refused != nil {
+	var p *peer
+	if i := slices.Index(x.names, m.From); i >= 0 {
+		p = x.peers[i]
+	}
+	if refused := m.Refuse(x.opt.Self, x.opt.Prefix, x.names); refused != nil {
 		x.counts.invalid.Add(1)
 		if p != nil {
 			p.refuse(refused.Error(), x.opt.Now())
@@ -75,25 +73,6 @@ func (x *Exchange) Receive(ctx context.Context, body []byte) (*Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, newsWait)
 	defer cancel()
 	return a, x.opt.News.Arrived(ctx, m.From, newsOf(m, now), x.newsLife())
-}
-
-// sender returns the region that has sent a message, and why the message is not for this one.
-func (x *Exchange) sender(m *region.Message) (*peer, *RefusedError) {
-	i := slices.Index(x.names, m.From)
-	switch {
-	case m.From == x.opt.Self:
-		return nil, &RefusedError{"from", fmt.Sprintf("is %q, which is this region: two regions have one name, or an "+
-			"address of SLUICE_REGIONS is that of the sender", m.From)}
-	case i < 0:
-		return nil, &RefusedError{"from", fmt.Sprintf("is %q, which is not in the SLUICE_REGIONS of %s", m.From, x.opt.Self)}
-	case m.To != x.opt.Self:
-		return x.peers[i], &RefusedError{"to", fmt.Sprintf("is %q, but this is %s: an address of SLUICE_REGIONS is that of "+
-			"another region", m.To, x.opt.Self)}
-	case m.Prefix != x.opt.Prefix:
-		return x.peers[i], &RefusedError{"prefix", fmt.Sprintf("is %q, but SLUICE_KEY_PREFIX of %s is %q", m.Prefix,
-			x.opt.Self, x.opt.Prefix)}
-	}
-	return x.peers[i], nil
 }
 
 // apply books the sums of all buckets, some at a time.

@@ -1,0 +1,60 @@
+package region
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"sluice/internal/wire"
+	"sluice/limiter"
+)
+
+// Head says who sends a message, to whom, and when. Messages of all kinds begin with it.
+type Head struct {
+	// From and To are the names of the regions, each of 1 to 64 bytes.
+	From, To string
+	// Prefix is that of the keys in the Redis of the sender, 1 to 64 bytes. It is the same in all regions.
+	Prefix string
+	// At is the time of sending, ms since the epoch on the sender's clock.
+	At int64
+	// Set is the version of its rules.
+	Set int64
+}
+
+// Append appends the head: from, to and prefix as texts, at and set as varints.
+func (h *Head) Append(b []byte) []byte {
+	b = wire.AppendText(wire.AppendText(wire.AppendText(b, h.From), h.To), h.Prefix)
+	return binary.AppendVarint(binary.AppendVarint(b, h.At), h.Set)
+}
+
+// ReadHead reads what Append wrote. A head that is not complete fails the reader.
+func ReadHead(r *wire.Reader) Head {
+	h := Head{From: r.Text(maxName), To: r.Text(maxName), Prefix: r.Text(maxName), At: r.Varint(), Set: r.Varint()}
+	if h.From == "" || h.To == "" || h.Prefix == "" || h.At < 0 || h.At > limiter.MaxExact || h.Set < 0 {
+		r.Fail()
+	}
+	return h
+}
+
+// RefusedError says why a message that is well-formed is not for this region.
+type RefusedError struct{ Field, Message string }
+
+func (e *RefusedError) Error() string { return e.Field + " " + e.Message }
+
+// Refuse returns why a message is not for the region self, whose keys have a prefix and which knows some others; nil if
+// it is.
+func (h *Head) Refuse(self, prefix string, others []string) *RefusedError {
+	switch {
+	case h.From == self:
+		return &RefusedError{"from", fmt.Sprintf("is %q, which is this region: two regions have one name, or an "+
+			"address of SLUICE_REGIONS is that of the sender", h.From)}
+	case !slices.Contains(others, h.From):
+		return &RefusedError{"from", fmt.Sprintf("is %q, which is not in the SLUICE_REGIONS of %s", h.From, self)}
+	case h.To != self:
+		return &RefusedError{"to", fmt.Sprintf("is %q, but this is %s: an address of SLUICE_REGIONS is that of "+
+			"another region", h.To, self)}
+	case h.Prefix != prefix:
+		return &RefusedError{"prefix", fmt.Sprintf("is %q, but SLUICE_KEY_PREFIX of %s is %q", h.Prefix, self, prefix)}
+	}
+	return nil
+}
