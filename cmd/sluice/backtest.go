@@ -17,14 +17,14 @@ import (
 
 type backtestCmd struct {
 	Rules string   `name:"rules" required:"" placeholder:"FILE" help:"The rules to try: a rules file, YAML or JSON; - reads standard input."`
-	Today string   `name:"today" placeholder:"FILE" help:"The rules to compare with. Without it, what the log says was decided."`
+	Today string   `name:"today" xor:"today" placeholder:"FILE" help:"The rules to compare with. Without it, what the log says was decided."`
 	Log   []string `name:"log" placeholder:"FILE" help:"Decision log: a file, compressed or not, or a directory of them. May be repeated."`
 	From  string   `name:"from" placeholder:"TIME" help:"Leave out earlier events, such as 2026-11-21T08:00:00Z."`
 	Until string   `name:"until" placeholder:"TIME" help:"Leave out later events."`
-	SVG   string   `name:"svg" placeholder:"FILE" help:"Write a picture of demand against limit over time."`
+	SVG   string   `name:"svg" xor:"svg" placeholder:"FILE" help:"Write a picture of demand against limit over time."`
 	JSON  bool     `name:"json" help:"Print the report as JSON."`
 
-	Suggest  string   `name:"suggest" placeholder:"RULE" help:"Instead of a comparison, suggest limits for this rule of --rules by the peak of each key."`
+	Suggest  string   `name:"suggest" xor:"today,svg" placeholder:"RULE" help:"Instead of a comparison, suggest limits for this rule of --rules by the peak of each key."`
 	Windows  []string `name:"windows" default:"1s,1m,1h" placeholder:"LIST" help:"Windows for --suggest."`
 	Headroom float64  `name:"headroom" default:"1.2" placeholder:"X" help:"Factor by which suggested limits are above the peaks; 1 to 100."`
 

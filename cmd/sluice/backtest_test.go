@@ -57,6 +57,8 @@ func TestBacktest_RefusesWhatItCannotRead(t *testing.T) {
 		want string
 	}{
 		{[]string{"--rules", rules}, "set either --log or --kafka"},
+		{[]string{"--rules", rules, "--log", newer, "--suggest", "r", "--today", rules}, "can't be used together"},
+		{[]string{"--rules", rules, "--log", newer, "--suggest", "r", "--svg", dir + "/x.svg"}, "can't be used together"},
 		{[]string{"--rules", rules, "--log", dir + "/none.jsonl"}, "no such file"},
 		{[]string{"--rules", rules, "--log", newer}, "use the version of Sluice that wrote the log"},
 		{[]string{"--rules", rules, "--log", newer, "--from", "noon"}, "--from"},
