@@ -1,6 +1,7 @@
 package exchange
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -80,6 +81,8 @@ type world struct {
 	places map[string]*place
 	mu     sync.Mutex
 	cut    bool
+	deaf   map[string]bool // places that nothing reaches
+	delay  time.Duration   // of a message and of its answer, 0 for 50 ms and none
 	sent   atomic.Int64
 }
 
@@ -92,14 +95,15 @@ func (w *world) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	w.sent.Add(1)
-	pass(50 * time.Millisecond)
+	pass(cmp.Or(w.delay, 50*time.Millisecond))
 	w.mu.Lock()
-	cut := w.cut
+	cut := w.cut || w.deaf[r.URL.Host]
 	w.mu.Unlock()
 	if cut || r.Header.Get("Authorization") != "Bearer token" {
 		return nil, errors.New("no route")
 	}
 	a, err := w.places[r.URL.Host].Receive(r.Context(), body)
+	pass(w.delay)
 	if err != nil {
 		return &http.Response{StatusCode: http.StatusUnprocessableEntity,
 			Body: io.NopCloser(strings.NewReader(fmt.Sprintf(`{"detail":%q}`, err)))}, nil
@@ -167,6 +171,12 @@ func (w *world) run(do func()) {
 func (w *world) setCut(cut bool) {
 	w.mu.Lock()
 	w.cut = cut
+	w.mu.Unlock()
+}
+
+func (w *world) setDeaf(place string, deaf bool) {
+	w.mu.Lock()
+	w.deaf = map[string]bool{place: deaf}
 	w.mu.Unlock()
 }
 
