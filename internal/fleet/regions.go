@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -31,18 +32,28 @@ func (n *RegionNews) Arrived(ctx context.Context, region, what string, ttl time.
 	return nil
 }
 
-// Heard returns what was kept with the last news from each of the regions whose news still counts.
+// Taken says that a region has taken what this one has told. It counts for ttl.
+func (n *RegionNews) Taken(ctx context.Context, region string, ttl time.Duration) error {
+	if err := n.client.Set(ctx, n.prefix+"to:"+region, 1, ttl).Err(); err != nil {
+		return redisstore.Classify(err)
+	}
+	return nil
+}
+
+// Heard returns what was kept with the last news from each of the regions whose news still counts, and that have taken
+// what this one has told.
 func (n *RegionNews) Heard(ctx context.Context, regions []string) (map[string]string, error) {
-	values := make([]*redis.StringCmd, len(regions))
+	values, taken := make([]*redis.StringCmd, len(regions)), make([]*redis.IntCmd, len(regions))
 	_, _ = n.client.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for i, region := range regions {
-			values[i] = p.Get(ctx, n.prefix+"from:"+region)
+			values[i], taken[i] = p.Get(ctx, n.prefix+"from:"+region), p.Exists(ctx, n.prefix+"to:"+region)
 		}
 		return nil
 	}) // each command has its error
 	out := map[string]string{}
 	for i, v := range values {
-		switch err := v.Err(); {
+		switch err := cmp.Or(v.Err(), taken[i].Err()); {
+		case err == nil && taken[i].Val() == 0:
 		case err == nil:
 			out[regions[i]] = v.Val()
 		case !errors.Is(err, redis.Nil):

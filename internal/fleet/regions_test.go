@@ -17,6 +17,14 @@ func TestRegionNews_CountsForATime(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if got, err := n.Heard(t.Context(), []string{"us"}); err != nil || len(got) != 0 {
+		t.Errorf("before us has taken anything: %v, %v", got, err)
+	}
+	for _, region := range []string{"us", "asia"} {
+		if err := n.Taken(t.Context(), region, time.Minute); err != nil {
+			t.Fatal(err)
+		}
+	}
 	eventually(t, "the news from asia counts no more", func() bool {
 		got, err := n.Heard(t.Context(), []string{"us", "asia", "eu"})
 		return err == nil && len(got) == 1 && got["us"] == "7 us"

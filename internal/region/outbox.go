@@ -24,8 +24,9 @@ func Worth(l limiter.Limit, m *limiter.Sums, regions int) bool {
 }
 
 // Outbox is what a region has exported and other regions do not have yet, the latest of each bucket. It
-// holds up to a number of buckets; further ones are refused, and come again when their lease in the store
-// has ended. It is not safe for concurrent use.
+// holds up to a number of buckets. For further ones it drops those that have waited longest, most likely for a
+// region that is lost; they come again when their lease in the store has ended. It is not safe for concurrent
+// use.
 type Outbox struct {
 	peers     []string
 	most      int
@@ -34,10 +35,10 @@ type Outbox struct {
 	confirmed []limiter.Exported
 }
 
-// item is one bucket, and which peers lack it.
+// item is one bucket, which peers lack it, and to which of those it is under way.
 type item struct {
-	sums  limiter.Exported
-	lacks []string
+	sums            limiter.Exported
+	lacks, underWay []string
 }
 
 // NewOutbox returns an empty outbox for some peers, for up to most buckets.
@@ -45,13 +46,13 @@ func NewOutbox(most int, peers ...string) *Outbox {
 	return &Outbox{peers: peers, most: most, waiting: map[limiter.Key]*item{}}
 }
 
-// Add takes what was exported and returns how many buckets had no room.
-func (o *Outbox) Add(sums []limiter.Exported) (refused int) {
+// Add takes what was exported and returns how many buckets it has dropped.
+func (o *Outbox) Add(sums []limiter.Exported) (dropped int) {
 	for _, s := range sums {
 		it := o.waiting[s.Key]
 		if it == nil && len(o.waiting) >= o.most {
-			refused++
-			continue
+			o.drop()
+			dropped++
 		}
 		if it == nil {
 			it = &item{}
@@ -59,14 +60,26 @@ func (o *Outbox) Add(sums []limiter.Exported) (refused int) {
 			o.order = append(o.order, it)
 		}
 		if it.lacks == nil || !same(&it.sums.Sums, &s.Sums) {
-			it.lacks = slices.Clone(o.peers)
+			it.lacks, it.underWay = slices.Clone(o.peers), nil
 		}
 		it.sums = s
 		if len(it.lacks) == 0 {
 			o.done(s)
 		}
 	}
-	return refused
+	return dropped
+}
+
+// drop forgets the bucket that has waited longest.
+func (o *Outbox) drop() {
+	for len(o.order) > 0 {
+		it := o.order[0]
+		o.order[0], o.order = nil, o.order[1:]
+		if o.waiting[it.sums.Key] == it {
+			delete(o.waiting, it.sums.Key)
+			return
+		}
+	}
 }
 
 // same reports whether two sums of a bucket tell the same.
@@ -77,7 +90,8 @@ func same(a, b *limiter.Sums) bool {
 // Skip confirms what is not worth telling.
 func (o *Outbox) Skip(s limiter.Exported) { o.confirmed = append(o.confirmed, s) }
 
-// Next returns up to n buckets that a peer lacks, those that came first.
+// Next returns up to n buckets that a peer lacks, those that came first. They are under way to it, and not returned
+// again, until Told, Lost, or a change.
 func (o *Outbox) Next(peer string, n int) (news []limiter.Exported) {
 	kept := o.order[:0]
 	for _, it := range o.order {
@@ -85,7 +99,8 @@ func (o *Outbox) Next(peer string, n int) (news []limiter.Exported) {
 			continue
 		}
 		kept = append(kept, it)
-		if len(news) < n && slices.Contains(it.lacks, peer) {
+		if len(news) < n && slices.Contains(it.lacks, peer) && !slices.Contains(it.underWay, peer) {
+			it.underWay = append(it.underWay, peer)
 			news = append(news, it.sums)
 		}
 	}
@@ -106,6 +121,26 @@ func (o *Outbox) Told(peer string, news []limiter.Exported) {
 			o.done(it.sums)
 		}
 	}
+}
+
+// Lost says that a peer may not have applied what Next returned. It is told again, after what else there is.
+func (o *Outbox) Lost(peer string, news []limiter.Exported) {
+	lost := make(map[*item]bool, len(news))
+	for _, s := range news {
+		if it := o.waiting[s.Key]; it != nil && same(&it.sums.Sums, &s.Sums) {
+			it.underWay = slices.DeleteFunc(it.underWay, func(p string) bool { return p == peer })
+			lost[it] = true
+		}
+	}
+	kept, last := make([]*item, 0, len(o.order)), make([]*item, 0, len(lost))
+	for _, it := range o.order {
+		if lost[it] {
+			last = append(last, it)
+		} else {
+			kept = append(kept, it)
+		}
+	}
+	o.order = append(kept, last...)
 }
 
 // done confirms a bucket.

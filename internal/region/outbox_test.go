@@ -75,10 +75,33 @@ func TestOutbox_TheSameUnderAnotherLeaseIsNotNews(t *testing.T) {
 func TestOutbox_IsBounded(t *testing.T) {
 	o := NewOutbox(2, "us")
 	if n := o.Add([]limiter.Exported{exported("a", 1, 1), exported("b", 1, 1), exported("c", 1, 1)}); n != 1 {
-		t.Errorf("%d refused, want 1", n)
+		t.Errorf("%d dropped, want 1", n)
 	}
-	if n := o.Add([]limiter.Exported{exported("a", 2, 2)}); n != 0 || o.Len() != 2 {
-		t.Errorf("%d refused, %d waiting, want none and 2", n, o.Len())
+	if n := o.Add([]limiter.Exported{exported("c", 2, 2)}); n != 0 || o.Len() != 2 {
+		t.Errorf("%d dropped, %d waiting, want none and 2", n, o.Len())
+	}
+	if got := taken(o.Next("us", 10)); got["b"] != 1 || got["c"] != 2 || len(got) != 2 {
+		t.Errorf("%v, want those that came last", got)
+	}
+}
+
+// What is under way is not sent again with each interval, and what was lost comes after what else there is.
+func TestOutbox_WhatIsUnderWayIsToldAgainOnceItIsLost(t *testing.T) {
+	o := NewOutbox(10, "us")
+	o.Add([]limiter.Exported{exported("a", 1, 1), exported("b", 1, 1)})
+	news := o.Next("us", 1)
+	if got := taken(o.Next("us", 10)); got["b"] != 1 || len(got) != 1 {
+		t.Errorf("%v while a is under way, want b", got)
+	}
+	o.Add([]limiter.Exported{exported("c", 1, 1)})
+	o.Lost("us", news)
+	if got := o.Next("us", 10); len(got) != 2 || got[0].Key != "c" || got[1].Key != "a" {
+		t.Errorf("%v, want c and a", got)
+	}
+	o.Add([]limiter.Exported{exported("a", 2, 2)})
+	o.Lost("us", news) // late: a newer message is to be sent in any case
+	if got := taken(o.Next("us", 10)); got["a"] != 2 || len(got) != 1 {
+		t.Errorf("%v, want the newer a", got)
 	}
 }
 

@@ -23,6 +23,8 @@ const (
 	missed = 3
 	// exportWait bounds an export, newsWait what nodes tell each other.
 	exportWait, newsWait = 2 * time.Second, time.Second
+	// cutLease is how long an export is leased while a region is cut off.
+	cutLease = 15 * time.Second
 )
 
 // Peer is another region.
@@ -35,6 +37,7 @@ type Peer struct {
 // News is what the nodes of a region tell each other; see fleet.RegionNews.
 type News interface {
 	Arrived(ctx context.Context, region, what string, ttl time.Duration) error
+	Taken(ctx context.Context, region string, ttl time.Duration) error
 	Heard(ctx context.Context, regions []string) (map[string]string, error)
 	Beat(ctx context.Context, interval time.Duration) (bool, error)
 }
@@ -87,8 +90,10 @@ func New(opt Options) (*Exchange, error) {
 	x := &Exchange{opt: opt, applying: make(chan struct{}, mostApplying), exported: opt.Now()}
 	for _, p := range opt.Peers {
 		x.names = append(x.names, p.Name)
-		x.peers = append(x.peers, &peer{Peer: p, wake: make(chan struct{}, 1)})
+		x.peers = append(x.peers, &peer{Peer: p, wake: make(chan struct{}, 1),
+			state: peerState{cut: true, cutSince: x.exported}})
 	}
+	x.cut.Store(int64(len(x.peers))) // until they are heard of
 	x.box = region.NewOutbox(mostWaiting, x.names...)
 	x.estimates.init()
 	return x, nil
@@ -102,9 +107,9 @@ func (x *Exchange) Run(ctx context.Context) {
 	for _, p := range x.peers {
 		senders.Go(func() { x.sendTo(ctx, p) })
 	}
-	began := x.opt.Now()
+	_ = x.hear(ctx) // an error comes again
 	for range tick.Every(ctx, x.opt.Interval) {
-		err := errors.Join(x.export(ctx), x.hear(ctx, began))
+		err := errors.Join(x.export(ctx), x.hear(ctx))
 		if failed := err != nil && ctx.Err() == nil; failed != x.failing.Swap(failed) {
 			if failed {
 				x.opt.Log.Warn("what this region spends cannot be told to the others", "error", err)
@@ -124,8 +129,7 @@ func (x *Exchange) export(ctx context.Context) error {
 	if set == nil {
 		return nil
 	}
-	lease := max(5*x.opt.Interval, exportWait)
-	sums, err := x.opt.Store.Export(ctx, mostExported, lease)
+	sums, err := x.opt.Store.Export(ctx, mostExported, x.lease())
 	x.mu.Lock()
 	since := x.exported // what was exported was spent after that
 	x.exported = now
@@ -150,6 +154,15 @@ func (x *Exchange) export(ctx context.Context) error {
 	return errors.Join(err, beatErr, x.confirm(ctx))
 }
 
+// lease is for how long an export is leased. While a region is cut off, what it lacks stays with the node that has
+// exported it.
+func (x *Exchange) lease() time.Duration {
+	if x.CutOff() {
+		return max(cutLease, 5*x.opt.Interval)
+	}
+	return max(5*x.opt.Interval, exportWait)
+}
+
 // confirm tells the store what every region has.
 func (x *Exchange) confirm(ctx context.Context) error {
 	x.mu.Lock()
@@ -158,8 +171,15 @@ func (x *Exchange) confirm(ctx context.Context) error {
 	return x.opt.Store.Confirm(ctx, sums) // what is not confirmed is exported again
 }
 
-// hear looks which regions are cut off. A node that has just started has heard of nobody yet.
-func (x *Exchange) hear(ctx context.Context, began time.Time) error {
+// taken notes that a region has taken what this one has told.
+func (x *Exchange) taken(ctx context.Context, p *peer) {
+	ctx, cancel := context.WithTimeout(ctx, newsWait)
+	defer cancel()
+	_ = x.opt.News.Taken(ctx, p.Name, x.newsLife()) // without Redis hear fails too
+}
+
+// hear looks which regions are cut off: those of which nothing is heard, and those that do not take what this one tells.
+func (x *Exchange) hear(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, newsWait)
 	defer cancel()
 	heard, err := x.opt.News.Heard(ctx, x.names)
@@ -169,7 +189,7 @@ func (x *Exchange) hear(ctx context.Context, began time.Time) error {
 	now, cut := x.opt.Now(), int64(0)
 	for _, p := range x.peers {
 		what, ok := heard[p.Name]
-		if p.heard(what, ok, now, now.Sub(began) > (missed+1)*x.opt.Interval) {
+		if p.heard(what, ok, now) {
 			cut++
 		}
 	}
@@ -180,7 +200,8 @@ func (x *Exchange) hear(ctx context.Context, began time.Time) error {
 // newsLife is for how long news counts: three intervals and the time that a message may be late.
 func (x *Exchange) newsLife() time.Duration { return missed*x.opt.Interval + x.opt.Interval/2 }
 
-// CutOff reports whether a region was not heard of for three intervals.
+// CutOff reports whether a region was not heard of for three intervals, or has not taken what this one has told. A node
+// that has just started is cut off until it knows better.
 func (x *Exchange) CutOff() bool { return x.cut.Load() > 0 }
 
 // Regions is the number of regions, with this one.

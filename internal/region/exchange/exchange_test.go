@@ -34,8 +34,16 @@ type board struct {
 	mu    sync.Mutex
 	until map[string]time.Time
 	what  map[string]string
+	taken map[string]time.Time
 	beat  time.Time
 	err   error
+}
+
+func (b *board) Taken(_ context.Context, region string, ttl time.Duration) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.taken[region] = time.Now().Add(ttl)
+	return b.err
 }
 
 func (b *board) Arrived(_ context.Context, region, what string, ttl time.Duration) error {
@@ -50,7 +58,7 @@ func (b *board) Heard(_ context.Context, regions []string) (map[string]string, e
 	defer b.mu.Unlock()
 	out := map[string]string{}
 	for _, r := range regions {
-		if time.Now().Before(b.until[r]) {
+		if time.Now().Before(b.until[r]) && time.Now().Before(b.taken[r]) {
 			out[r] = b.what[r]
 		}
 	}
@@ -133,7 +141,8 @@ func newWorld(t *testing.T, names ...string) *world {
 	w := &world{t: t, places: map[string]*place{}}
 	for _, name := range names {
 		p := &place{store: memstore.New(memstore.Options{Steady: true}), log: &strings.Builder{},
-			board: &board{until: map[string]time.Time{}, what: map[string]string{}}}
+			board: &board{until: map[string]time.Time{}, what: map[string]string{},
+				taken: map[string]time.Time{}}}
 		sets := &rules.Current{}
 		sets.Store(setOf(t, 7, "r"))
 		opt := Options{Self: name, Interval: interval, Prefix: "sl:", Token: func() string { return "token" }, Store: p.store,

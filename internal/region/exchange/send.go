@@ -23,8 +23,8 @@ const (
 	sendWait = 2 * time.Second
 	// mostAnswer bounds an answer, in bytes, mostReason what is shown of an error.
 	mostAnswer, mostReason = 64 << 10, 300
-	// mostAtOnce is how many buckets are sent in one message.
-	mostAtOnce = 10_000
+	// mostAtOnce is how many buckets are sent in one message, and mostUnderWay how many messages are not answered yet.
+	mostAtOnce, mostUnderWay = 10_000, 4
 )
 
 // peer is another region, as this node sees it.
@@ -61,20 +61,28 @@ func (p *peer) lacks(since time.Time) {
 	}
 }
 
-// sendTo sends to a peer whatever it lacks, until ctx ends. After a failure it waits for the next interval and goes on
-// with the peer's next address.
+// sendTo sends to a peer whatever it lacks, until ctx ends, to its addresses in turn. It does not wait for an answer
+// before the next interval's message, which may take longer than an interval.
 func (x *Exchange) sendTo(ctx context.Context, p *peer) {
-	at := 0
-	for {
+	var sending sync.WaitGroup
+	defer sending.Wait()
+	underWay := make(chan struct{}, mostUnderWay)
+	for at := 0; ; at++ {
 		select {
 		case <-ctx.Done():
 			return
 		case <-p.wake:
 		}
-		for x.tell(ctx, p, p.Addresses[at%len(p.Addresses)]) {
-			at++
+		select {
+		case <-ctx.Done():
+			return
+		case underWay <- struct{}{}:
 		}
-		at++
+		sending.Go(func() {
+			defer func() { <-underWay }()
+			for next := at; x.tell(ctx, p, p.Addresses[next%len(p.Addresses)]); next++ { //nolint:revive // tell sends
+			}
+		})
 	}
 }
 
@@ -104,8 +112,12 @@ func (x *Exchange) tell(ctx context.Context, p *peer, address string) (more bool
 		p.sent(x.opt.Log, address, answer, err, start, took, int64(len(body)))
 		if err != nil || answer.Unknown > 0 && answer.Set < head.Set { // its rules will follow
 			p.lacks(since)
+			x.mu.Lock()
+			x.box.Lost(p.Name, news)
+			x.mu.Unlock()
 			return false
 		}
+		x.taken(ctx, p)
 		if !since.IsZero() && len(news) > 0 {
 			p.lagged(start.Add(took / 2).Sub(since))
 		}

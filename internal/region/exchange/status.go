@@ -25,7 +25,6 @@ type counts struct {
 
 // peerState is what this node knows of another region.
 type peerState struct {
-	heard     bool
 	cut       bool
 	cutSince  time.Time
 	cutTotal  time.Duration
@@ -80,9 +79,8 @@ type Status struct {
 // ClocksApart reports whether the clock of the region and that of this node are too far apart.
 func (s *Status) ClocksApart() bool { return s.SkewKnown && s.Skew.Abs() > SkewLimit }
 
-// heard notes whether news of the peer counts, and returns whether it is cut off. settled: this node has run for long
-// enough to know.
-func (p *peer) heard(what string, ok bool, now time.Time, settled bool) (cut bool) {
+// heard notes whether news of the peer counts, and returns whether it is cut off.
+func (p *peer) heard(what string, ok bool, now time.Time) (cut bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := &p.state
@@ -91,9 +89,9 @@ func (p *peer) heard(what string, ok bool, now time.Time, settled bool) (cut boo
 		if n, _ := fmt.Sscanf(what, "%d %d", &set, &ahead); n == 2 {
 			s.set = set
 		}
-		s.lastNews, s.heard = now, true
+		s.lastNews = now
 	}
-	switch cut := !ok && (settled || s.heard); {
+	switch cut := !ok; {
 	case cut && !s.cut:
 		s.cut, s.cutSince = true, now
 	case !cut && s.cut:

@@ -7,14 +7,15 @@
 --          instant at which its lease ends (µs), which confirm.lua takes
 --
 -- A bucket is in the set once, from the first change after it was exported. It leaves the set and is leased here, and
--- the mark in its sums is taken off, so that its next change lists it again. Leases that have ended come first: their
--- exporter has not confirmed them.
+-- the mark in its sums is taken off, so that its next change lists it again. Leases that have ended come first, up to
+-- half of what is returned if there are changes: their exporter has not confirmed them.
 
 local t = redis.call('TIME')
 local now, most, out = t[1] * 1000000 + t[2], tonumber(ARGV[1]), {}
 local ends = now + tonumber(ARGV[2]) * 1000
 
-local members = redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', ('%d'):format(now), 'LIMIT', 0, most)
+local ended = math.max(most - redis.call('SCARD', KEYS[1]), math.floor(most / 2))
+local members = redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', ('%d'):format(now), 'LIMIT', 0, ended)
 if #members < most then
   local changed = redis.call('SPOP', KEYS[1], most - #members)
   for i = 1, #changed do members[#members + 1] = changed[i] end
