@@ -28,7 +28,7 @@ func draw(seed uint64) plan {
 		p.regions, p.length, p.leaseOfAnExport = 7+r.IntN(44), 3000, time.Second
 		p.interval = max(p.interval, 200)
 	}
-	switch r.IntN(5) {
+	switch r.IntN(6) {
 	case 0:
 		p.limit = limiter.Limit{Algorithm: limiter.SlidingWindowCounter, Count: count, Window: 600_000}
 	case 1:
@@ -37,21 +37,25 @@ func draw(seed uint64) plan {
 		p.limit = limiter.Limit{Algorithm: limiter.LeakyBucket, Count: 1, Window: 3_600_000, Burst: count}
 	case 3:
 		p.limit = limiter.Limit{Algorithm: limiter.SlidingWindowLog, Count: count, Window: 600_000}
+	case 4:
+		p.limit = limiter.Limit{Algorithm: limiter.GCRA, Count: 1, Window: 3_600_000, Burst: count}
 	default:
 		p.limit = limiter.Limit{Algorithm: limiter.FixedWindow, Count: count, Window: 600_000}
 	}
+	p.skew = r.IntN(2) == 0 // unless windows end meanwhile: regions would disagree about which
 	switch seed % 4 {
 	case 1: // everything goes wrong
-		p.jitter, p.loss, p.faults, p.skew = r.Int64N(500), 0.3*r.Float64(), true, r.IntN(2) == 0
+		p.jitter, p.loss, p.faults = r.Int64N(500), 0.3*r.Float64(), true
 		p.charges = r.IntN(2) == 0
 	case 2: // late messages, and windows that end meanwhile
 		p.jitter, p.loss = r.Int64N(500), 0.3*r.Float64()
 		if decay := p.limit.Algorithm.Traits().Decay; decay == limiter.DecayAtOnce || decay == limiter.DecaySliding {
-			p.limit.Window, p.charges = []int64{1000, 7000}[r.IntN(2)], true
+			p.limit.Window, p.charges, p.skew = []int64{1000, 7000}[r.IntN(2)], true, false
 		}
 	}
-	if p.limit.Algorithm == limiter.SlidingWindowLog {
-		p.charges = false // a log that holds more than its limit joins entries, which then cannot be given back
+	if a := p.limit.Algorithm; a == limiter.SlidingWindowLog || a == limiter.GCRA {
+		p.charges = false // a log that holds more than its limit joins entries, which then cannot be given back, and a GCRA
+		// never holds more than a burst
 	}
 	return p
 }
@@ -83,9 +87,6 @@ func life(seed uint64) (w *world, err error) {
 		return w, err
 	}
 	over := w.most - p.limit.Capacity()
-	if p.lossless() && w.sameWindow() && over > p.bound(w.nodes) {
-		return w, fmt.Errorf("%d units over the limit, the bound is %d", over, p.bound(w.nodes))
-	}
 	offered := p.demand * float64(p.limit.Capacity()) * float64(p.length) / 10_000
 	if p.lossless() && w.sameWindow() && offered > 1.5*float64(p.limit.Capacity()) && over < 0 && p.even &&
 		p.limit.Capacity() >= int64(4*p.regions) {
@@ -111,7 +112,8 @@ func number(t *testing.T, name string) (uint64, bool) {
 }
 
 // After every step, what was applied only grows, a repetition changes nothing, and every unit counts once. After
-// quiescence every region has what one region would have, and the published bound was kept.
+// quiescence every region has what one region would have. Where no message is lost, no region lacks at any step what
+// others spent longer ago than the delay and an interval, and what is over the limit is within the published bound.
 func TestSeeds_EveryRegionEndsAsOneWithinTheBound(t *testing.T) {
 	first, seeds := uint64(0), uint64(defaultSeeds)
 	if n, ok := number(t, "SLUICE_SIM_SEEDS"); ok {
@@ -120,19 +122,21 @@ func TestSeeds_EveryRegionEndsAsOneWithinTheBound(t *testing.T) {
 	if n, ok := number(t, "SLUICE_SIM_SEED"); ok {
 		first, seeds = n, 1
 	}
-	var applied, repeated, dropped, over int
+	var applied, repeated, dropped, over, most int
 	for seed := first; seed < first+seeds; seed++ {
 		w, err := life(seed)
 		if err != nil {
 			t.Fatalf("seed %d: %v\n%+v", seed, err, w.plan)
 		}
 		applied, repeated, dropped = applied+w.applied, repeated+w.repeated, dropped+w.dropped
+		most = max(most, w.regions)
 		if w.most > w.limit.Capacity() {
 			over++
 		}
 	}
-	t.Logf("%d seeds: %d applied, %d repeated, %d lost, over the limit in %d", seeds, applied, repeated, dropped, over)
-	if seeds > 100 && (applied == 0 || repeated == 0 || dropped == 0 || over == 0) {
+	t.Logf("%d seeds of up to %d regions: %d applied, %d repeated, %d lost, over the limit in %d", seeds, most, applied,
+		repeated, dropped, over)
+	if seeds > 100 && (applied == 0 || repeated == 0 || dropped == 0 || over == 0 || most < 20) {
 		t.Error("the faults do not bite")
 	}
 }

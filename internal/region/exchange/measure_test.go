@@ -1,0 +1,377 @@
+//go:build measure
+
+package exchange
+
+import (
+	"cmp"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"sluice/limiter"
+	"sluice/rules"
+)
+
+var (
+	writePage  = flag.String("write", "", "page whose parts matrix and curves are written anew")
+	writeCells = flag.String("cells", "", "file for the figures of all cells, for the comparison with real processes")
+)
+
+// mode is a span, as the matrix measures it.
+type mode struct {
+	name      string
+	exchanges bool          // regions tell each other what they spend
+	least     time.Duration // the shortest window
+	bounded   bool          // Bound holds
+}
+
+// A further span is one more line here, and what its store needs in newCell.
+var modes = []mode{
+	{name: rules.SpanRegion, least: time.Second},
+	{name: rules.SpanGlobal, exchanges: true, least: 10 * time.Second, bounded: true},
+}
+
+// cell is one place of the matrix.
+type cell struct {
+	Mode    string        `json:"mode"`
+	Window  time.Duration `json:"window"`
+	Demand  float64       `json:"demand"` // times the limit
+	Delay   time.Duration `json:"delay"`  // one way
+	Split   string        `json:"split"`
+	Regions int           `json:"regions"`
+	// Over, Under and Bound are percent of the limit, Over and Under the mean of all windows, Most the worst window.
+	Over  float64 `json:"over"`
+	Most  float64 `json:"most"`
+	Under float64 `json:"under"`
+	Bound float64 `json:"bound"`
+}
+
+const cellLimit = 1000
+
+// splits say which part of the demand each of n regions has.
+var splits = map[string]func(n int) []float64{
+	"even":       func(n int) []float64 { return slices.Repeat([]float64{1 / float64(n)}, n) },
+	"80/10/10":   func(n int) []float64 { return append([]float64{0.8}, slices.Repeat([]float64{0.2 / float64(n-1)}, n-1)...) },
+	"one region": func(n int) []float64 { return append([]float64{1}, slices.Repeat([]float64{0}, n-1)...) },
+}
+
+// measure runs a cell in virtual time.
+func measure(t *testing.T, c cell) cell {
+	m := modes[slices.IndexFunc(modes, func(m mode) bool { return m.name == c.Mode })]
+	rate := c.Demand * cellLimit / c.Window.Seconds() // a second
+	windows := max(1, int(2*time.Minute/c.Window))
+	windows = min(windows, 5)
+	length := time.Duration(windows) * c.Window
+	if c.Window > time.Minute { // after the limit nothing happens, and below it nothing either
+		length = min(length, time.Duration(float64(c.Window)*1.05/c.Demand), c.Window)
+		if c.Demand < 1 {
+			length = 5 * time.Minute
+		}
+	}
+	admitted := make([]int64, windows)
+	synctest.Test(t, func(t *testing.T) {
+		var names []string
+		for i := range c.Regions {
+			names = append(names, fmt.Sprintf("r%02d", i))
+		}
+		w := newWorld(t, names...)
+		w.delay = max(c.Delay, time.Nanosecond)
+		set, err := rules.Compile([]rules.Rule{{ID: 1, Name: "r", Scope: "user", Limit: cellLimit,
+			WindowMS: c.Window.Milliseconds(), Algorithm: "fixed_window", Span: c.Mode, IsActive: true}}, 1,
+			rules.Options{Regions: c.Regions})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range w.places {
+			p.opt.Sets.Store(set)
+		}
+		load := func() {
+			var wg sync.WaitGroup
+			var mu sync.Mutex
+			began := time.Now()
+			for i, part := range splits[c.Split](c.Regions) {
+				if part == 0 {
+					continue
+				}
+				every := time.Duration(float64(time.Second) / (rate * part))
+				wg.Go(func() {
+					r := rand.New(rand.NewPCG(uint64(i), 7)) //nolint:gosec // a load
+					for at := time.Duration(r.Int64N(int64(every))); at < length; at += every {
+						pass(at - time.Since(began))
+						if w.places[names[i]].take(t, c.Window, m.exchanges) {
+							mu.Lock()
+							admitted[at/c.Window]++
+							mu.Unlock()
+						}
+					}
+				})
+			}
+			wg.Wait()
+		}
+		if m.exchanges {
+			w.run(load)
+			return
+		}
+		load()
+		for _, p := range w.places {
+			_ = p.store.Close()
+		}
+	})
+	offered := rate * min(length, c.Window).Seconds()
+	for _, n := range admitted {
+		over := 100 * float64(n-cellLimit) / cellLimit
+		c.Over += max(0, over) / float64(windows)
+		c.Most = max(c.Most, over)
+		c.Under += 100 * max(0, min(offered-float64(c.Regions), cellLimit)-float64(n)) / cellLimit / float64(windows)
+	}
+	if m.bounded {
+		c.Bound = 100 * rate * (c.Delay + interval).Seconds() * float64(c.Regions-1) / float64(c.Regions) / cellLimit
+	}
+	return c
+}
+
+// take asks for a unit.
+func (p *place) take(t *testing.T, window time.Duration, spans bool) bool {
+	var res limiter.Result
+	req := limiter.Request{Op: limiter.OpTake, Asks: []limiter.Ask{{Key: ada, Spans: spans, Weight: 1,
+		Limit: limiter.Limit{Algorithm: limiter.FixedWindow, Count: cellLimit, Window: window.Milliseconds()}}}}
+	if err := p.store.Do(t.Context(), &req, &res); err != nil {
+		t.Fatal(err)
+	}
+	return res.Allowed
+}
+
+var (
+	allWindows = []time.Duration{time.Second, 10 * time.Second, time.Minute, time.Hour}
+	allDemands = []float64{0.5, 1.2, 4, 10}
+	allDelays  = []time.Duration{20 * time.Millisecond, 80 * time.Millisecond, 150 * time.Millisecond}
+	allSplits  = []string{"even", "80/10/10", "one region"}
+)
+
+// measureAll runs cells, two at a time.
+func measureAll(t *testing.T, cells []cell) []cell {
+	t.Helper()
+	var wg sync.WaitGroup
+	next := make(chan int)
+	for range 2 {
+		wg.Go(func() {
+			for i := range next {
+				cells[i] = measure(t, cells[i])
+			}
+		})
+	}
+	for i := range cells {
+		next <- i
+	}
+	close(next)
+	wg.Wait()
+	for _, c := range cells { // one request of each region may be under way
+		if slack := 100 * float64(c.Regions) / cellLimit; c.Bound > 0 && c.Most > c.Bound+slack {
+			t.Errorf("%+v exceeds its bound", c)
+		}
+	}
+	return cells
+}
+
+// The matrix of docs/regions.md, by the exchange itself in virtual time.
+func TestMeasure(t *testing.T) {
+	var cells []cell
+	for _, m := range modes {
+		for _, window := range allWindows {
+			for _, demand := range allDemands {
+				for _, delay := range allDelays {
+					for _, split := range allSplits {
+						if window >= m.least && (m.exchanges || delay == allDelays[0] && window <= time.Minute) {
+							cells = append(cells, cell{Mode: m.name, Window: window, Demand: demand, Delay: delay, Split: split,
+								Regions: 3})
+						}
+					}
+				}
+			}
+		}
+	}
+	cells = measureAll(t, cells)
+	for _, c := range cells {
+		long := c.Window >= time.Minute && c.Demand <= 4 && c.Mode == rules.SpanGlobal
+		if long && c.Most > 2 {
+			t.Errorf("%+v: more than 2 %% over", c)
+		}
+		if c.Under > 0.5 {
+			t.Errorf("%+v: under the limit", c)
+		}
+	}
+	var byDelay, byRegions []cell
+	for _, ms := range []int{10, 50, 100, 150, 200, 300, 400, 500} {
+		byDelay = append(byDelay, cell{Mode: rules.SpanGlobal, Window: 10 * time.Second, Demand: 4, Split: "even", Regions: 3,
+			Delay: time.Duration(ms) * time.Millisecond})
+	}
+	for _, n := range []int{2, 3, 5, 10, 20, 50} {
+		byRegions = append(byRegions, cell{Mode: rules.SpanGlobal, Window: 10 * time.Second, Demand: 4, Split: "even",
+			Regions: n, Delay: 80 * time.Millisecond})
+	}
+	byDelay, byRegions = measureAll(t, byDelay), measureAll(t, byRegions)
+	text := table(cells)
+	curves := curve("Over the limit by delay: 3 regions, 10 s window, demand 4 times the limit", "delay one way, ms", byDelay,
+		func(c cell) float64 { return float64(c.Delay.Milliseconds()) })
+	more := curve("Over the limit by regions: 80 ms of delay, 10 s window, demand 4 times the limit", "regions", byRegions,
+		func(c cell) float64 { return float64(c.Regions) })
+	if *writeCells != "" {
+		raw, err := json.Marshal(cells)
+		if err == nil {
+			err = os.WriteFile(*writeCells, raw, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if *writePage == "" {
+		t.Log("\n" + text)
+		return
+	}
+	folder := strings.TrimSuffix(*writePage, ".md")
+	text += fmt.Sprintf("\n![Over the limit by delay](%[1]s/over-by-delay.svg)\n\n![Over the limit by number of regions]"+
+		"(%[1]s/over-by-regions.svg)\n", filepath.Base(folder))
+	if err := os.MkdirAll(folder, 0o755); err != nil { //nolint:gosec // documentation
+		t.Fatal(err)
+	}
+	for name, picture := range map[string]string{"over-by-delay.svg": curves, "over-by-regions.svg": more} {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(picture), 0o644); err != nil { //nolint:gosec // documentation
+			t.Fatal(err)
+		}
+	}
+	splice(t, *writePage, "matrix", text)
+}
+
+// table shows all cells.
+func table(cells []cell) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Percent of the limit, which is %d; three regions; news every %d ms; in virtual time, by the exchange "+
+		"itself. In each cell what was let through too much, the mean of the windows, and in brackets the bound.\n", cellLimit,
+		interval.Milliseconds())
+	for _, m := range modes {
+		delays := allDelays
+		if !m.exchanges {
+			delays = delays[:1]
+		}
+		fmt.Fprintf(&b, "\n`%s`:\n\n| window | demand, times the limit |", m.name)
+		for _, split := range allSplits {
+			for _, d := range delays {
+				if m.exchanges {
+					fmt.Fprintf(&b, " %s, %d ms |", split, d.Milliseconds())
+				} else {
+					fmt.Fprintf(&b, " %s |", split)
+				}
+			}
+		}
+		b.WriteString(" under, at most |\n|---|---|" + strings.Repeat("---|", len(delays)*len(allSplits)+1) + "\n")
+		rows := map[[2]float64][]cell{}
+		for _, c := range cells {
+			if c.Mode == m.name {
+				at := [2]float64{c.Window.Seconds(), c.Demand}
+				rows[at] = append(rows[at], c)
+			}
+		}
+		for _, at := range slices.SortedFunc(maps.Keys(rows), func(a, b [2]float64) int { return slices.Compare(a[:], b[:]) }) {
+			row := rows[at]
+			slices.SortStableFunc(row, func(a, b cell) int {
+				return cmp.Or(slices.Index(allSplits, a.Split)-slices.Index(allSplits, b.Split), cmp.Compare(a.Delay, b.Delay))
+			})
+			fmt.Fprintf(&b, "| %s | %g |", shortly(row[0].Window), at[1])
+			under := 0.0
+			for _, c := range row {
+				under = max(under, c.Under)
+				if m.bounded {
+					fmt.Fprintf(&b, " %.1f (%.1f) |", c.Over, c.Bound)
+				} else {
+					fmt.Fprintf(&b, " %.1f |", c.Over)
+				}
+			}
+			fmt.Fprintf(&b, " %.1f |\n", under)
+		}
+	}
+	return b.String()
+}
+
+func shortly(d time.Duration) string {
+	switch {
+	case d >= time.Hour:
+		return fmt.Sprintf("%g h", d.Hours())
+	default:
+		return fmt.Sprintf("%g s", d.Seconds())
+	}
+}
+
+// curve draws what was measured and the bound.
+func curve(title, axis string, cells []cell, x func(cell) float64) string {
+	const width, height, left, right, top, bottom = 860, 320, 60, 840, 50, 270
+	most, last := 0.0, 0.0
+	for _, c := range cells {
+		most, last = max(most, c.Bound, c.Most), max(last, x(c))
+	}
+	px := func(v float64) float64 { return left + v/last*(right-left) }
+	py := func(v float64) float64 { return bottom - v/most*(bottom-top) }
+	var b strings.Builder
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" role="img" font-family="system-ui, sans-serif" font-size="12">`, width, height)
+	fmt.Fprintf(&b, `<title>%s</title><style>text{fill:#1f2937}.m{fill:#6b7280}line{stroke:#d1d5db}@media(prefers-color-scheme:dark){text{fill:#e5e7eb}.m{fill:#9ca3af}line{stroke:#374151}}</style>`, title)
+	fmt.Fprintf(&b, `<text x="8" y="20" font-size="14" font-weight="600">%s</text>`, title)
+	step := math.Pow(10, math.Floor(math.Log10(most)))
+	if most/step < 3 {
+		step /= 2
+	}
+	for v := 0.0; v <= most; v += step {
+		fmt.Fprintf(&b, `<line x1="%d" x2="%d" y1="%.1f" y2="%.1f"/><text x="%d" y="%.1f" text-anchor="end" class="m">%g %%</text>`, left, right, py(v), py(v), left-6, py(v)+4, v)
+	}
+	for _, c := range cells {
+		fmt.Fprintf(&b, `<text x="%.1f" y="%d" text-anchor="middle" class="m">%g</text>`, px(x(c)), bottom+18, x(c))
+	}
+	fmt.Fprintf(&b, `<text x="%d" y="%d" text-anchor="middle" class="m">%s</text>`, (left+right)/2, bottom+38, axis)
+	for i, line := range []struct {
+		name, colour string
+		y            func(cell) float64
+	}{
+		{"the bound", "#d97706", func(c cell) float64 { return c.Bound }},
+		{"measured, mean", "#2563eb", func(c cell) float64 { return c.Over }},
+		{"measured, worst window", "#059669", func(c cell) float64 { return c.Most }},
+	} {
+		var points []string
+		for _, c := range cells {
+			points = append(points, fmt.Sprintf("%.1f,%.1f", px(x(c)), py(line.y(c))))
+		}
+		fmt.Fprintf(&b, `<polyline fill="none" stroke="%s" stroke-width="2" points="%s"/>`, line.colour, strings.Join(points, " "))
+		fmt.Fprintf(&b, `<rect x="%d" y="%d" width="12" height="4" fill="%s"/><text x="%d" y="%d">%s</text>`, left+16, top+8+i*20,
+			line.colour, left+34, top+14+i*20, line.name)
+	}
+	b.WriteString("</svg>\n")
+	return b.String()
+}
+
+// splice replaces the text between two marks in a page.
+func splice(t *testing.T, page, part, text string) {
+	t.Helper()
+	begin := "<!-- written by make bench-regions: begin " + part + " -->"
+	end := "<!-- written by make bench-regions: end " + part + " -->"
+	old, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, rest, ok := strings.Cut(string(old), begin)
+	_, tail, ok2 := strings.Cut(rest, end)
+	if !ok || !ok2 {
+		t.Fatalf("%s lacks the marks %q and %q", page, begin, end)
+	}
+	text = head + begin + "\n\n" + text + "\n" + end + tail
+	if err := os.WriteFile(page, []byte(text), 0o644); err != nil { //nolint:gosec // documentation
+		t.Fatal(err)
+	}
+}
