@@ -18,7 +18,7 @@ import (
 const (
 	// Connections to other regions are kept for a while after their last message, and given up if they are not there soon.
 	regionIdle, regionDial = time.Minute, time.Second
-	regionConnections      = 4
+	regionConnections      = 8
 )
 
 // regions is the part of this node in the exchange between regions, nil without regions.

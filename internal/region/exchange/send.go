@@ -24,7 +24,7 @@ const (
 	// mostAnswer bounds an answer, in bytes, mostReason what is shown of an error.
 	mostAnswer, mostReason = 64 << 10, 300
 	// mostAtOnce is how many buckets are sent in one message, and mostUnderWay how many messages are not answered yet.
-	mostAtOnce, mostUnderWay = 10_000, 4
+	mostAtOnce, mostUnderWay = 10_000, 8
 )
 
 // peer is another region, as this node sees it.
