@@ -80,7 +80,7 @@ sweep: deps ## hold every page to accessibility, and type every payload into eve
 lint: tidy-check $(GOLANGCI) ## formatting, vet, golangci-lint, go.mod, words
 	@unformatted=$$(find . -name '*.go' -not -path './.*' -print0 | xargs -0 gofmt -l); \
 	if [ -n "$$unformatted" ]; then echo "not gofmt'd:" $$unformatted >&2; exit 1; fi
-	$(GO) vet -tags sweep,road,traefik,envoy,measure,beside ./...
+	$(GO) vet -tags sweep,road,traefik,envoy,measure,beside,regions ./...
 	$(GOLANGCI) run ./...
 	cd bench && $(GOLANGCI) run ./...
 	cd deploy/gateways/manifests && $(GOLANGCI) run ./...
@@ -150,6 +150,19 @@ measure-backtest: deps ## measure a backtest of a million events on one core, fo
 	-hours 24 -rate 100; CGO_ENABLED=0 $(GO) build -o "$$dir/sluice" ./cmd/sluice; GOMAXPROCS=1 /usr/bin/time -v \
 	"$$dir/sluice" backtest --today docs/backtest/today.yaml --rules docs/backtest/proposed.yaml \
 	--log "$$dir/million.jsonl.gz"
+
+.PHONY: test-regions
+test-regions: deps ## break links, nodes and Redis of three regions of real processes, and close the account (five minutes)
+	$(GO) test -count=1 -tags regions -timeout 30m -v -run '^TestGlobe' ./internal/app
+	SLUICE_SIM_SEEDS=20000 $(GO) test -count=1 -timeout 30m -v -run '^TestSeeds_' ./internal/region
+
+.PHONY: bench-regions
+bench-regions: deps ## measure what spans let through too much and cost, for docs/regions.md (a quarter of an hour)
+	@dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; \
+	$(GO) test -count=1 -tags measure -timeout 30m -v -run '^TestMeasure$$' ./internal/region/exchange -cells "$$dir/cells" \
+	-write "$(CURDIR)/docs/regions.md"; $(GO) test -count=1 -tags measure -timeout 30m -v -run '^TestMeasureRegion' \
+	./internal/app -regions-cells "$$dir/cells" -regions-page "$(CURDIR)/docs/regions.md"
+	$(GO) test -run '^$$' -bench Message -benchtime 2s ./internal/region
 
 .PHONY: soak
 soak: deps ## break parts at random under load for MINUTES (default 5) and close the account

@@ -22,7 +22,7 @@ func usersOf(scenario string) (users []string) {
 func (g *globe) lossy() (heal func()) {
 	g.set(everyLink, func(p *toxiproxy.Proxy) {
 		toxic(g.t, p, `{"name":"reset","type":"reset_peer","toxicity":0.2,"attributes":{"timeout":0}}`)
-		toxic(g.t, p, `{"name":"late","type":"latency","attributes":{"latency":20,"jitter":90}}`)
+		toxic(g.t, p, `{"name":"late","type":"latency","stream":"upstream","attributes":{"latency":20,"jitter":90}}`)
 	})
 	return func() {
 		g.set(everyLink, func(p *toxiproxy.Proxy) {

@@ -40,7 +40,7 @@ func linkFaults(g *globe) map[string]func() func() {
 // late makes links slow, each message by another time.
 func (g *globe) late() (heal func()) {
 	g.set(everyLink, func(p *toxiproxy.Proxy) {
-		toxic(g.t, p, `{"name":"late","type":"latency","attributes":{"latency":100,"jitter":50}}`)
+		toxic(g.t, p, `{"name":"late","type":"latency","stream":"upstream","attributes":{"latency":100,"jitter":50}}`)
 	})
 	return func() {
 		g.set(everyLink, func(p *toxiproxy.Proxy) {
@@ -105,12 +105,6 @@ func TestGlobeLong_LeasesAndNoDenyCache(t *testing.T) {
 		args: map[string]string{"fw": hot, "sw": hot}})
 	leased := closing{late: usual.late, leased: true}
 	g.all(leased, linkFaults(g))
-}
-
-// The clock of one region is 5 s ahead.
-func TestGlobeLong_AClockAhead(t *testing.T) {
-	g := newGlobe(t, globeOptions{ahead: "asia"})
-	g.all(usual, linkFaults(g))
 }
 
 // One region has a Redis Cluster.

@@ -52,7 +52,6 @@ type link struct {
 type globeOptions struct {
 	env     []string          // further settings of all nodes
 	cluster string            // this region has a Redis Cluster
-	ahead   string            // the clock of this region's Redis is 5 s ahead
 	args    map[string]string // members of rules by route, besides the usual ones
 }
 
@@ -135,15 +134,7 @@ func (g *globe) ownRedis(name string, opt globeOptions) string {
 	if opt.cluster == name {
 		return testenv.Cluster(g.t).URL()
 	}
-	if opt.ahead == name {
-		g.t.Setenv("LD_PRELOAD", "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1")
-		g.t.Setenv("FAKETIME", "+5s")
-	}
 	g.redis[name] = testenv.Redis(g.t)
-	if opt.ahead == name {
-		g.t.Setenv("LD_PRELOAD", "")
-		g.t.Setenv("FAKETIME", "")
-	}
 	g.toRedis[name] = bareProxy(g.t, g.redis[name].Addr)
 	return "redis://" + g.toRedis[name].Listen + "/0"
 }

@@ -77,7 +77,10 @@ func proxyOf(t *testing.T, address string) *toxiproxy.Proxy {
 		t.Fatal(err)
 	}
 	t.Cleanup(proxy.Stop)
-	toxic(t, proxy, `{"type":"latency","attributes":{"latency":20,"jitter":10}}`)
+	for _, stream := range []string{"upstream", "downstream"} {
+		toxic(t, proxy, fmt.Sprintf(`{"name":%[1]q,"stream":%[1]q,"type":"latency","attributes":{"latency":20,"jitter":10}}`,
+			stream))
+	}
 	return proxy
 }
 

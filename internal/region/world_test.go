@@ -399,7 +399,9 @@ func (w *world) receive(from, to *node, b []byte, news []limiter.Exported) error
 }
 
 // rounds reports whether refunds travel as the nearest whole number of units.
-func (w *world) rounds() bool { return w.charges && w.limit.Algorithm.Traits().Decay == limiter.DecayDrain }
+func (w *world) rounds() bool {
+	return w.charges && w.limit.Algorithm.Traits().Decay == limiter.DecayDrain
+}
 
 // full reports whether a bucket has as many units as it can hold.
 func (w *world) full(used int64) bool {

@@ -61,8 +61,10 @@ const cellLimit = 1000
 
 // splits say which part of the demand each of n regions has.
 var splits = map[string]func(n int) []float64{
-	"even":       func(n int) []float64 { return slices.Repeat([]float64{1 / float64(n)}, n) },
-	"80/10/10":   func(n int) []float64 { return append([]float64{0.8}, slices.Repeat([]float64{0.2 / float64(n-1)}, n-1)...) },
+	"even": func(n int) []float64 { return slices.Repeat([]float64{1 / float64(n)}, n) },
+	"80/10/10": func(n int) []float64 {
+		return append([]float64{0.8}, slices.Repeat([]float64{0.2 / float64(n-1)}, n-1)...)
+	},
 	"one region": func(n int) []float64 { return append([]float64{1}, slices.Repeat([]float64{0}, n-1)...) },
 }
 
