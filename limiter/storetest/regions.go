@@ -26,6 +26,9 @@ func Regions(t *testing.T, h RegionHarness) {
 	for _, a := range limiter.Algorithms() {
 		if a.Traits().Spans() {
 			t.Run("EndAsOne/"+a.String(), func(t *testing.T) { regionsEndAsOne(t, h, a) })
+			if decay := a.Traits().Decay; decay == limiter.DecayAtOnce || decay == limiter.DecaySliding {
+				t.Run("Agree/"+a.String(), func(t *testing.T) { regionsAgree(t, h, a) })
+			}
 		}
 	}
 	RegionCases(t, h)
