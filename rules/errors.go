@@ -28,6 +28,24 @@ var (
 	ErrBusy = errors.New("another change is being written")
 )
 
+// ReplicaError means that the rules database of this node is a read replica, which refuses changes. It is an
+// ErrUnavailable, and lasts until the replica is promoted.
+type ReplicaError struct {
+	// Primary is the URL at which changes are made, or empty.
+	Primary string
+}
+
+// Error implements error.
+func (e *ReplicaError) Error() string {
+	if e.Primary == "" {
+		return "the rules database is a read replica: make changes in the region of the primary"
+	}
+	return "the rules database is a read replica: make changes at " + e.Primary
+}
+
+// Unwrap returns ErrUnavailable.
+func (e *ReplicaError) Unwrap() error { return ErrUnavailable }
+
 // FieldError describes a problem of one field, by its JSON name (such as "window_ms", or
 // "rules[3].scope" in an import).
 type FieldError struct {

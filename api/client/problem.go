@@ -20,6 +20,8 @@ type Problem struct {
 	Status int          `json:"status"`
 	Detail string       `json:"detail,omitempty"`
 	Errors []FieldError `json:"errors,omitempty"`
+	// PrimaryURL is where a change can be made that this node refused because its rules database is a read replica.
+	PrimaryURL string `json:"primary_url,omitempty"`
 	// Body is the response as it was received, nil without one.
 	Body []byte `json:"-"`
 }

@@ -20,6 +20,8 @@ type Problem struct {
 	Detail string `json:"detail,omitempty"`
 	// Errors lists the errors of single fields.
 	Errors []rules.FieldError `json:"errors,omitempty"`
+	// PrimaryURL is where a change that was refused by a read replica can be made.
+	PrimaryURL string `json:"primary_url,omitempty"`
 
 	// Header has additional headers of the response.
 	Header map[string]string `json:"-"`
@@ -58,6 +60,7 @@ var (
 	StoreUnavailable    = Kind{"store-unavailable", 503, "Counter store unavailable"}
 	QueueUnavailable    = Kind{"queue-unavailable", 503, "Deferred queue unavailable"}
 	DatabaseUnavailable = Kind{"database-unavailable", 503, "Rules database unavailable"}
+	DatabaseReplica     = Kind{"database-replica", 503, "Rules database is a read replica"}
 	NotReady            = Kind{"not-ready", 503, "Node not ready"}
 )
 
@@ -84,6 +87,7 @@ func ProblemOf(err error) (*Problem, bool) {
 		taken   *rules.TakenError
 		store   *limiter.StoreError
 		refused *access.Refusal
+		replica *rules.ReplicaError
 	)
 	switch {
 	case errors.As(err, &p):
@@ -112,6 +116,8 @@ func ProblemOf(err error) (*Problem, bool) {
 		return p, true
 	case errors.Is(err, rules.ErrStale):
 		return Stale.Problem("Read the current version and repeat the change on it."), true
+	case errors.As(err, &replica):
+		return replicaProblem(replica), true
 	case errors.Is(err, rules.ErrUnavailable):
 		return DatabaseUnavailable.Problem(databaseDetail(err)).With("Retry-After", "2"), true
 	case errors.As(err, &store):
@@ -141,6 +147,17 @@ func databaseDetail(err error) string {
 		return "Another change, such as a large import, is in progress. Nothing was changed. Try again when it has finished."
 	}
 	return "Changes are disabled until the rules database is available again." + meanwhile
+}
+
+// replicaProblem says where to make the change. It has no Retry-After: the same request fails again.
+func replicaProblem(e *rules.ReplicaError) *Problem {
+	const reads = "This node reads its rules from a read replica, so it refuses changes. "
+	if e.Primary == "" {
+		return DatabaseReplica.Problem(reads + "Send them to a node in the region of the primary database.")
+	}
+	p := DatabaseReplica.Problem(reads + "Send them to " + e.Primary + ".")
+	p.PrimaryURL = e.Primary
+	return p
 }
 
 func storeDetail(e *limiter.StoreError) string {

@@ -49,7 +49,7 @@ func openConsole(ctx context.Context, cfg *config.Serve, host *Host, oidc *secre
 	d.Fleet, d.Denials = f.reader, f.reader
 	d.Marks = &marks{changes: db, events: db, incidents: d.Incidents}
 	d.Settings = func() []web.SettingGroup { return shownSettings(cfg) }
-	d.Node = func() web.Node { return consoleNode(cfg, f) }
+	d.Node = func() web.Node { return consoleNode(cfg, f, db) }
 	d.TLS = cfg.TLS()
 	d.PublicURL, d.SessionIdle, d.SessionLife = cfg.ConsoleURL, cfg.SessionIdle, cfg.SessionLife
 	var err error
@@ -69,9 +69,9 @@ func openConsole(ctx context.Context, cfg *config.Serve, host *Host, oidc *secre
 }
 
 // welcome creates the one-time sign-in link if there is no account. If the database is
-// unavailable, it creates none.
+// unavailable or a read replica, it creates none.
 func welcome(ctx context.Context, db *database.DB, host *Host) (path string, w *web.Welcome) {
-	if n, err := db.CountUsers(ctx); err != nil || n > 0 {
+	if n, err := db.CountUsers(ctx); err != nil || n > 0 || db.Replica() {
 		return "", nil
 	}
 	w, secret := web.NewWelcome(host.Now())
@@ -79,8 +79,9 @@ func welcome(ctx context.Context, db *database.DB, host *Host) (path string, w *
 }
 
 // consoleNode returns the status of this node for the console.
-func consoleNode(cfg *config.Serve, f *fleetReporter) web.Node {
-	n := web.Node{Status: f.status(), Embedded: !cfg.Postgres()}
+func consoleNode(cfg *config.Serve, f *fleetReporter, db *database.DB) web.Node {
+	n := web.Node{Status: f.status(), Embedded: !cfg.Postgres(), Replica: db.Replica(),
+		Primary: strings.TrimSuffix(cfg.PrimaryURL, "/")}
 	if s := f.ready.rules.Load(); s != nil && s.refused > 0 {
 		n.Refused = s.refused
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"strings"
 	"time"
 
 	"sluice/api"
@@ -118,12 +119,13 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 
 	where := databaseOptions(&cfg.Storage, files.database)
 	where.SignOnIssuer, where.Now, where.Log = cfg.OIDCIssuer, host.Now, host.Log
-	where.Trace = spans.Database()
+	where.Trace, where.PrimaryURL = spans.Database(), strings.TrimSuffix(cfg.PrimaryURL, "/")
 	db, err := database.Open(ctx, where)
 	if err != nil {
 		return err
 	}
 	metrics.Disk(db.DiskFailing)
+	metrics.Replica(db.Replica)
 	stops.add("rules database", func(context.Context) error { return db.Close() })
 
 	events := stats.NewEventWriter(incidents, db, host.Log)

@@ -19,6 +19,8 @@ type Regions struct {
 	RegionToken    string        `name:"region-token" env:"SLUICE_REGION_TOKEN" secret:"true" placeholder:"SECRET" help:"API token with the scope regions that is sent to the other regions. Set it in the environment to keep it out of process listings."`
 
 	RegionTokenFile string `name:"region-token-file" env:"SLUICE_REGION_TOKEN_FILE" placeholder:"FILE" help:"File with the value of --region-token. A changed token is used within 10s. Not together with --region-token."`
+
+	PrimaryURL string `name:"primary-url" env:"SLUICE_PRIMARY_URL" placeholder:"URL" help:"URL of the API and console of nodes on the primary database, as in https://sluice-eu.example.com. Nodes on a read replica of it refuse changes and name this URL."`
 }
 
 const (
@@ -76,6 +78,9 @@ func (r *Regions) RegionList() ([]RegionAddresses, error) {
 
 func (r *Regions) check(c *checker, redis bool) {
 	const region, regions = "SLUICE_REGION", "SLUICE_REGIONS"
+	if r.PrimaryURL != "" && !isOrigin(r.PrimaryURL) {
+		c.fail("primary-url", "SLUICE_PRIMARY_URL", "must be a scheme and a host, as in https://sluice-eu.example.com")
+	}
 	c.notBoth("region-token", "SLUICE_REGION_TOKEN", r.RegionToken, r.RegionTokenFile)
 	if r.HasRegions() || r.RegionInterval != 0 {
 		c.within("region-interval", "SLUICE_REGION_INTERVAL", r.RegionInterval, 100*time.Millisecond, time.Second)

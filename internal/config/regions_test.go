@@ -63,6 +63,9 @@ func TestRegions_BadSettingsAreRefusedAndNamed(t *testing.T) {
 			[]string{"SLUICE_REGION_TOKEN)", "--scopes regions"}},
 		"two tokens": {[]string{"--regions=" + good, "--region-token-file=x"},
 			[]string{"(SLUICE_REGION_TOKEN_FILE)"}},
+		"a path at the primary": {[]string{"--primary-url=https://a/console"}, []string{"SLUICE_PRIMARY_URL)", "a host"}},
+		"a password at the primary": {[]string{"--primary-url=https://u:hunter2@a"},
+			[]string{"SLUICE_PRIMARY_URL)", "a host"}},
 		"embedded": {[]string{"--regions=" + good, "--redis-url="},
 			[]string{"SLUICE_REGIONS)", "REDIS_URL", "memory"}},
 	} {

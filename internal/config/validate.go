@@ -126,13 +126,16 @@ func (k *Counters) check(c *checker) {
 	}
 }
 
+// isOrigin reports whether a text is an http or https URL of a host and nothing else.
+func isOrigin(text string) bool {
+	u, err := url.Parse(text)
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && u.User == nil &&
+		strings.Trim(u.Path, "/") == "" && u.RawQuery == "" && u.Fragment == ""
+}
+
 func (k *Console) check(c *checker) {
-	if k.ConsoleURL != "" {
-		u, err := url.Parse(k.ConsoleURL)
-		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil ||
-			strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" {
-			c.fail("console-url", "SLUICE_CONSOLE_URL", "must be a scheme and a host, as in https://sluice.example.com")
-		}
+	if k.ConsoleURL != "" && !isOrigin(k.ConsoleURL) {
+		c.fail("console-url", "SLUICE_CONSOLE_URL", "must be a scheme and a host, as in https://sluice.example.com")
 	}
 	if !k.Console {
 		return

@@ -52,8 +52,11 @@ const (
 )
 
 // HoldAlerts takes or renews the lease of alerts for a while, by the clock of the database, and reports whether holder
-// has it. It fails to if another holder has it.
+// has it. It fails to if another holder has it, and on a read replica.
 func (d *DB) HoldAlerts(ctx context.Context, holder string, length time.Duration) (held bool, err error) {
+	if d.Replica() {
+		return false, nil
+	}
 	err = d.writeIn(ctx, func(tx *gorm.DB) error {
 		now := d.nowMS()
 		res := tx.Table("alert_lease").

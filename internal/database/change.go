@@ -105,6 +105,9 @@ func (d *DB) change(ctx context.Context, actor rules.Actor, area string, timeout
 	if err := rules.CheckReason(actor.Reason); err != nil {
 		return err
 	}
+	if err := d.writable(); err != nil {
+		return err
+	}
 	limited, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	select {

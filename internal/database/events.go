@@ -67,6 +67,9 @@ func (d *DB) Events(ctx context.Context, kinds []string, from, to time.Time, lim
 
 // CleanEvents deletes up to limit events before an instant and returns how many.
 func (d *DB) CleanEvents(ctx context.Context, before time.Time, limit int) (n int64, err error) {
+	if d.Replica() {
+		return 0, nil
+	}
 	err = d.writeIn(ctx, func(tx *gorm.DB) error {
 		old := tx.Model(&eventRow{}).Select("id").Where("at < ?", before.UnixMilli()).Limit(limit)
 		res := tx.Where("id IN (?)", old).Delete(&eventRow{})

@@ -47,6 +47,9 @@ func (d *DB) Listen(ctx context.Context, fn func()) error {
 	return nil
 }
 
+// errListenReplica is why nobody listens on a read replica: Postgres refuses LISTEN there. Polling follows it.
+var errListenReplica = errors.New("the rules database is a read replica")
+
 // listenUntilDone reconnects until ctx ends.
 func (d *DB) listenUntilDone(ctx context.Context, cfg *pgx.ConnConfig, fn func()) {
 	wait, away := listenFirstTry, false
@@ -58,14 +61,17 @@ func (d *DB) listenUntilDone(ctx context.Context, cfg *pgx.ConnConfig, fn func()
 		fn()
 	}
 	for {
-		connected, err := d.listenOnce(ctx, cfg, again)
+		connected, err := false, errListenReplica
+		if !d.Replica() {
+			connected, err = d.listenOnce(ctx, cfg, again)
+		}
 		if ctx.Err() != nil {
 			return
 		}
 		if connected {
 			wait = listenFirstTry
 		}
-		if !away {
+		if !away && !d.Replica() {
 			d.log.LogAttrs(ctx, slog.LevelWarn, "listening for rule changes was interrupted; polling continues",
 				slog.Any("error", err))
 		}

@@ -33,9 +33,17 @@ type Migration struct {
 // Migrate brings the schema up to date. Any number of nodes may call it at once: on Postgres they
 // take turns under a session lock, on SQLite each step is one transaction and the second caller
 // finds it done. Errors: ErrUnavailable if the database is unavailable or busy, else a problem of
-// the schema. Migrate restores data that an earlier MigrateDown set aside.
+// the schema. Migrate restores data that an earlier MigrateDown set aside. On a read replica it changes nothing, and
+// the error is ErrUnavailable until the primary has migrated.
 func (d *DB) Migrate(ctx context.Context) error {
-	err := d.migrate(ctx, func(ctx context.Context, p *goose.Provider) error {
+	replica, err := d.findReplica(ctx)
+	if err != nil {
+		return err
+	}
+	if replica {
+		return d.checkSchema(ctx)
+	}
+	err = d.migrate(ctx, func(ctx context.Context, p *goose.Provider) error {
 		_, err := p.Up(ctx)
 		return err
 	})
@@ -49,6 +57,12 @@ func (d *DB) Migrate(ctx context.Context) error {
 // cannot hold, for the next Migrate, and disables and logs the rules that would apply to more
 // requests without it. Version 0 reverts everything and deletes all data.
 func (d *DB) MigrateDown(ctx context.Context, version int64) error {
+	if _, err := d.findReplica(ctx); err != nil {
+		return err
+	}
+	if err := d.writable(); err != nil {
+		return err
+	}
 	if version > 0 && version < stepShed {
 		// From the newest schema: only that can be read whole.
 		if err := d.Migrate(ctx); err != nil {

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"gorm.io/gorm"
@@ -47,6 +48,8 @@ type Options struct {
 	CallTimeout time.Duration
 	// Now is the wall clock for created_at and similar times; nil means time.Now.
 	Now func() time.Time
+	// PrimaryURL is where changes are made while the database is a read replica; empty if unknown.
+	PrimaryURL string
 	// SignOnIssuer is the provider of single sign-on, empty for none. Administrators of other
 	// providers do not count as able to sign in.
 	SignOnIssuer string
@@ -70,9 +73,11 @@ type DB struct {
 	// writers bounds the concurrent changes. One writes and the others wait for it, each with a
 	// connection; some connections must remain for reads.
 	writers chan struct{}
-	// signOnIssuer and trace are as in Options.
-	signOnIssuer string
-	trace        Trace
+	// signOnIssuer, primaryURL and trace are as in Options.
+	signOnIssuer, primaryURL string
+	trace                    Trace
+	// replica is what the database last said about itself.
+	replica atomic.Bool
 
 	// stop ends the listeners, which listeners counts; mu prevents a new one from starting while
 	// Close waits.
@@ -98,7 +103,7 @@ const (
 // opened immediately.
 func Open(ctx context.Context, opt Options) (*DB, error) {
 	d := &DB{dialect: dialectSQLite, dsn: opt.DSN, now: opt.Now, log: opt.Log, callTimeout: opt.CallTimeout,
-		currentDSN: opt.CurrentDSN, signOnIssuer: opt.SignOnIssuer, trace: opt.Trace}
+		currentDSN: opt.CurrentDSN, signOnIssuer: opt.SignOnIssuer, primaryURL: opt.PrimaryURL, trace: opt.Trace}
 	if d.callTimeout <= 0 {
 		d.callTimeout = defaultCallTimeout
 	}

@@ -48,6 +48,9 @@ const (
 // others. It changes nothing that is in force, so it has no actor. Any number of nodes may call
 // it.
 func (d *DB) CleanOverrides(ctx context.Context) (more bool, err error) {
+	if d.Replica() {
+		return false, nil
+	}
 	limited, cancel := context.WithTimeout(ctx, searchTimeout)
 	defer cancel()
 	err = d.write.WithContext(limited).Transaction(func(tx *gorm.DB) error {

@@ -3,9 +3,12 @@ package database
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
+
+	"sluice/rules"
 )
 
 // recordKeyBytes is the length of the key of records: that of the hash it is used with.
@@ -21,8 +24,16 @@ type recordKeyRow struct {
 func (recordKeyRow) TableName() string { return "record_key" }
 
 // RecordKey returns the key with which all nodes of this database hash credentials in the decision log. The first
-// call creates it.
+// call creates it; a read replica has it once the primary does.
 func (d *DB) RecordKey(ctx context.Context) ([]byte, error) {
+	if d.Replica() {
+		var row recordKeyRow
+		err := d.readIn(ctx, d.callTimeout, func(tx *gorm.DB) error { return tx.Take(&row, 1).Error })
+		if errors.Is(err, rules.ErrNotFound) {
+			err = d.writable()
+		}
+		return row.Key, err
+	}
 	row := recordKeyRow{ID: 1, Key: make([]byte, recordKeyBytes)}
 	_, _ = rand.Read(row.Key) // never fails: it ends the process instead
 	err := d.writeIn(ctx, func(tx *gorm.DB) error {

@@ -109,6 +109,9 @@ func (d *DB) DeleteSession(ctx context.Context, token string) error {
 
 // SweepSessions deletes the expired sessions and returns their number.
 func (d *DB) SweepSessions(ctx context.Context) (n int64, err error) {
+	if d.Replica() {
+		return 0, nil
+	}
 	err = d.writeSession(ctx, func(tx *gorm.DB) error {
 		res := tx.Where("expires_at <= ?", d.rowTimeNow()).Delete(&sessionRow{})
 		n = res.RowsAffected
@@ -118,6 +121,9 @@ func (d *DB) SweepSessions(ctx context.Context) (n int64, err error) {
 }
 
 func (d *DB) writeSession(ctx context.Context, fn func(tx *gorm.DB) error) error {
+	if err := d.writable(); err != nil {
+		return err
+	}
 	limited, cancel := context.WithTimeout(ctx, d.callTimeout)
 	defer cancel()
 	err := d.classify(ctx, fn(d.write.WithContext(limited)))

@@ -53,9 +53,13 @@ func (d *DB) nowMS() string {
 	return "CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT)"
 }
 
-// ClaimStats implements stats.Store.
+// ClaimStats implements stats.Store. No node holds the lease on a read replica.
 func (d *DB) ClaimStats(ctx context.Context, node string, lifetime time.Duration) (held bool, written time.Time,
 	err error) {
+	if d.Replica() {
+		written, err = d.WrittenStats(ctx)
+		return false, written, err
+	}
 	var row writerRow
 	err = d.writeIn(ctx, func(tx *gorm.DB) error {
 		res := tx.Model(&writerRow{}).Where("id = 1 AND (holder = ? OR held_until < "+d.nowMS()+")", node).
@@ -161,6 +165,9 @@ func (d *DB) CleanStats(ctx context.Context, kind stats.Kind, before int64, limi
 
 // writeIn runs fn in one transaction. It has no actor and changes no version: figures are not rules.
 func (d *DB) writeIn(ctx context.Context, fn func(tx *gorm.DB) error) error {
+	if err := d.writable(); err != nil {
+		return err
+	}
 	limited, cancel := context.WithTimeout(ctx, statsTimeout)
 	defer cancel()
 	err := d.classify(ctx, d.write.WithContext(limited).Transaction(fn))

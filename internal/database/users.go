@@ -222,6 +222,9 @@ func (d *DB) CountUsers(ctx context.Context) (int64, error) {
 
 // NoteLogin records when an account last signed in. The audit log does not contain it.
 func (d *DB) NoteLogin(ctx context.Context, id int64, at time.Time) error {
+	if err := d.writable(); err != nil {
+		return err
+	}
 	limited, cancel := context.WithTimeout(ctx, d.callTimeout)
 	defer cancel()
 	return d.classify(ctx, d.write.WithContext(limited).Model(&userRow{}).Where("id = ?", id).UpdateColumn("last_login",

@@ -22,6 +22,8 @@ type Versions struct {
 	Rules, Tokens, Overrides Version
 	// Server distinguishes the runs of database servers; empty on SQLite.
 	Server string
+	// Replica: the database is a read replica.
+	Replica bool
 
 	overridesFloor int64
 }
@@ -34,6 +36,9 @@ func (d *DB) Versions(ctx context.Context) (Versions, error) {
 		v, err = versionsIn(tx)
 		return err
 	})
+	if err == nil {
+		d.noteReplica(ctx, v.Replica)
+	}
 	return v, err
 }
 
@@ -41,15 +46,17 @@ func (d *DB) Versions(ctx context.Context) (Versions, error) {
 // of a server, and no two servers start within the same microsecond.
 func selectVersions(tx *gorm.DB) string {
 	if dialect(tx.Name()) == dialectPostgres {
-		return "SELECT name, version, stamp, pg_postmaster_start_time()::text AS server FROM versions"
+		return "SELECT name, version, stamp, pg_postmaster_start_time()::text AS server, pg_is_in_recovery() AS replica " +
+			"FROM versions"
 	}
-	return "SELECT name, version, stamp, '' AS server FROM versions"
+	return "SELECT name, version, stamp, '' AS server, false AS replica FROM versions"
 }
 
 func versionsIn(tx *gorm.DB) (Versions, error) {
 	var rows []struct {
 		Name, Stamp, Server string
 		Version             int64
+		Replica             bool
 	}
 	if err := tx.Raw(selectVersions(tx)).Scan(&rows).Error; err != nil {
 		return Versions{}, err
@@ -57,7 +64,7 @@ func versionsIn(tx *gorm.DB) (Versions, error) {
 	v := Versions{Rules: NoVersion, Tokens: NoVersion, Overrides: NoVersion}
 	areas := map[string]*Version{areaRules: &v.Rules, areaTokens: &v.Tokens, areaOverrides: &v.Overrides}
 	for _, row := range rows {
-		v.Server = row.Server
+		v.Server, v.Replica = row.Server, row.Replica
 		if area := areas[row.Name]; area != nil {
 			*area = Version{N: row.Version, Stamp: row.Stamp}
 		} else if row.Name == floorOverrides {
@@ -92,6 +99,9 @@ const keepVersions = 100_000
 // CleanHistory deletes changes that only nodes further behind need. Any number of nodes may call
 // it.
 func (d *DB) CleanHistory(ctx context.Context) error {
+	if d.Replica() {
+		return nil
+	}
 	limited, cancel := context.WithTimeout(ctx, searchTimeout)
 	defer cancel()
 	return d.classify(ctx, d.write.WithContext(limited).Transaction(func(tx *gorm.DB) error {

@@ -52,6 +52,18 @@ func (m *Metrics) Disk(failing func() bool) {
 	}))
 }
 
+// Replica publishes whether the rules database is a read replica. Call it at most once.
+func (m *Metrics) Replica(is func() bool) {
+	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "sluice_database_replica",
+		Help: "1 while the rules database is a read replica, so that this node refuses changes, else 0.",
+	}, func() float64 {
+		if is() {
+			return 1
+		}
+		return 0
+	}))
+}
+
 // SettingsDiffer publishes how many settings of this node differ from those that
 // are stored beside the counters, -1 if they could not be compared. Call it at most
 // once.

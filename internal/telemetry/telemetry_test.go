@@ -73,6 +73,7 @@ func used(t *testing.T) *Metrics {
 			GivenUp: alerts.GivenUp{TooOld: 3}, Backlog: alerts.Backlog{Waiting: 4, Oldest: 5 * time.Second}}
 	})
 	m.Disk(func() bool { return true })
+	m.Replica(func() bool { return true })
 	m.Alerts(func() Alerts {
 		return Alerts{Reports: map[string]sense.Count{"key_usage": {Stored: 3, Dropped: 4}}, Waiting: 5,
 			Runner: evaluate.RunnerStats{Held: true, Age: time.Second, Events: 6}, Active: func(alerts.Kind) int { return 7 }}

@@ -154,6 +154,10 @@ type Node struct {
 	Refused int64
 	// Embedded: the rules are in a file of this node, not in Postgres.
 	Embedded bool
+	// Replica: the rules database is a read replica, so nothing can be changed here. Primary is the URL of a console where
+	// it can, "" if unknown.
+	Replica bool
+	Primary string
 }
 
 // Degraded reports whether a circuit breaker is not closed, so that fail modes decide some requests.

@@ -28,6 +28,9 @@ var (
 	ErrUnavailable = &Problem{http.StatusServiceUnavailable, "The rules database is unreachable",
 		"Requests are still being rate-limited with the last loaded rules. Nothing was changed; changes are disabled " +
 			"until it is back."}
+	errReplica = &Problem{http.StatusServiceUnavailable, "This console is read-only",
+		"The rules database of this region is a read replica. Nothing was changed. Make changes in the console of the " +
+			"primary region."}
 	errChanging = &Problem{http.StatusServiceUnavailable, "Another change is in progress",
 		"Another change, such as a large import, is in progress. Nothing was changed. Try again when it is done."}
 	errDiskFull = &Problem{http.StatusServiceUnavailable, "The disk of the rules database is full",
@@ -62,9 +65,12 @@ func ProblemOf(err error) *Problem {
 	var p *Problem
 	var invalid *rules.ValidationError
 	var taken *rules.TakenError
+	var replica *rules.ReplicaError
 	switch {
 	case errors.As(err, &p):
 		return p
+	case errors.As(err, &replica):
+		return errReplica
 	case errors.Is(err, rules.ErrNotFound):
 		return ErrMissing
 	case errors.Is(err, rules.ErrDiskFull):
@@ -114,8 +120,11 @@ func (v *Visit) fail(err error) {
 	}
 	ctx := v.Ctx
 	v.Ctx = nil // the session is not saved
-	page := view.ErrorPage(f, view.Failure{Status: p.Status, Title: p.Title, Detail: p.Detail,
-		Resend: v.resend(p.Status, err)})
+	m := view.Failure{Status: p.Status, Title: p.Title, Detail: p.Detail, Resend: v.resend(p.Status, err)}
+	if replica := (*rules.ReplicaError)(nil); errors.As(err, &replica) {
+		m.Primary, m.Resend = replica.Primary, nil
+	}
+	page := view.ErrorPage(f, m)
 	if v.HTMX() { // only a part of the page was requested
 		page = view.Problem(p.Title + ". " + p.Detail)
 	}

@@ -58,6 +58,10 @@ func (v *Visit) banners(n *Node) []view.Banner {
 		out = append(out, view.Banner{Kind: "bad",
 			Text: fmt.Sprintf("Version %d of the rules does not compile. The previous version stays in force.", n.Refused)})
 	}
+	if r := v.Replica; r != nil {
+		out = append(out, view.Banner{Kind: "info", Primary: r.Primary,
+			Text: "This console is read-only: the rules database of this region is a read replica. "})
+	}
 	confirmed := time.UnixMilli(n.Confirmed)
 	switch {
 	case n.Source == "copy":

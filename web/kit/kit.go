@@ -93,6 +93,9 @@ func (k *Kit) serve(v *Visit) error {
 		return errCrossOrigin
 	}
 	r.Body = http.MaxBytesReader(v.Response(), r.Body, v.route.upload().Most)
+	if node := k.Node(); node.Replica {
+		v.Replica = &rules.ReplicaError{Primary: node.Primary}
+	}
 	if err := v.loadSession(); err != nil {
 		if v.route.Role != "" || !errors.Is(err, rules.ErrUnavailable) {
 			return err
@@ -153,12 +156,17 @@ func secure(h http.Header, encrypted bool) {
 	}
 }
 
-// readOnly rejects a change by a session that is only remembered.
+// readOnly rejects a change by a session that is only remembered, and every change while the rules database is a read
+// replica.
 func (v *Visit) readOnly() error {
-	if !v.Offline || v.Request().Method != http.MethodPost || v.route.Offline {
-		return nil
+	switch {
+	case v.Request().Method != http.MethodPost || v.route.Offline:
+	case v.Replica != nil:
+		return v.Replica
+	case v.Offline:
+		return ErrUnavailable
 	}
-	return ErrUnavailable
+	return nil
 }
 
 // Asset serves a file that browsers keep forever, because its name contains its hash.

@@ -81,7 +81,10 @@ func (v *Visit) loadSession() error {
 	case err != nil && !errors.Is(err, rules.ErrNotFound):
 		return err
 	case err != nil, u.Disabled, v.kit.wrongProvider(&u):
-		return m.Destroy(ctx)
+		if err = m.Destroy(ctx); errors.As(err, new(*rules.ReplicaError)) {
+			v.Ctx, err = m.Load(context.WithValue(v.Request().Context(), presentedKey{}, &presented{}), "")
+		}
+		return err
 	case u.Generation != m.GetInt64(ctx, sessionGeneration):
 		// The session is not deleted: a change of password in progress is about to give it the account's new generation.
 		v.kit.stored.recall.forgetIfKnown(p.token)
@@ -132,7 +135,7 @@ func (v *Visit) Save() error {
 // commit is Save, but returns errEnded if the session has ended.
 func (v *Visit) commit() error {
 	m := v.kit.sessions
-	if v.Ctx == nil || v.Offline {
+	if v.Ctx == nil || v.Offline || v.Replica != nil {
 		return nil
 	}
 	w := v.Response()

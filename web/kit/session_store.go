@@ -110,7 +110,7 @@ func (s *sessionStore) deleteEnded(ctx context.Context, tokens ...string) {
 		switch err := s.to.DeleteSession(ctx, token); {
 		case err == nil:
 			s.recall.forgetEnded(token)
-		case errors.Is(err, rules.ErrBusy): // the database answered, so this is no outage
+		case errors.Is(err, rules.ErrBusy), errors.As(err, new(*rules.ReplicaError)): // it answered, so this is no outage
 			s.recall.pauseDeletes(s.now())
 			return
 		case errors.Is(err, rules.ErrUnavailable):

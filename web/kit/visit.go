@@ -15,6 +15,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"sluice/internal/access"
+	"sluice/rules"
 	"sluice/web/view"
 )
 
@@ -32,6 +33,8 @@ type Visit struct {
 	// Offline means that the rules database is unreachable and the session is only remembered, so the visit may only
 	// read. DatabaseDown means that a part of the page could not be read from the database.
 	Offline, DatabaseDown bool
+	// Replica is set while the rules database is a read replica: the visit may only read, and the session is not saved.
+	Replica *rules.ReplicaError
 	// NotYetInForce means that a saved change is not in force on this node yet.
 	NotYetInForce bool
 }
@@ -131,9 +134,9 @@ func (v *Visit) ToSignIn() error {
 }
 
 // CanChange reports whether a page offers the changes that need a role. Nothing can be changed while the rules database
-// is unreachable.
+// is unreachable or a read replica.
 func (v *Visit) CanChange(role access.Role) bool {
-	return v.User.Role.Includes(role) && !v.DatabaseDown
+	return v.User.Role.Includes(role) && !v.DatabaseDown && v.Replica == nil
 }
 
 // Offers reports whether a page offers what needs a role: anyone may look, and change what CanChange permits.
@@ -153,7 +156,7 @@ func (v *Visit) Frame(title, nav string) view.Frame {
 	f.User, f.Role, f.Version = v.User.Name, string(v.User.Role), node.Version
 	f.CanEdit, f.CanAdmin = v.CanChange(access.RoleEditor), v.CanChange(access.RoleAdmin)
 	f.Banners, f.Alerts = v.banners(&node), v.kit.bell()
-	if v.Offline {
+	if v.Offline || v.Replica != nil {
 		return f
 	}
 	unmodified := v.kit.sessions.Status(v.Ctx) == scs.Unmodified

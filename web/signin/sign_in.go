@@ -20,6 +20,9 @@ func (p *Pages) signInForm(v *kit.Visit) error {
 	if v.User.ID != 0 {
 		return v.SeeOther(next)
 	}
+	if v.Replica != nil {
+		return p.elsewhere(v, http.StatusOK)
+	}
 	n, err := p.Users.CountUsers(v.Ctx)
 	if errors.Is(err, rules.ErrUnavailable) {
 		return v.Page(http.StatusServiceUnavailable,
@@ -31,8 +34,16 @@ func (p *Pages) signInForm(v *kit.Visit) error {
 	return v.Page(http.StatusOK, signInPage(v.Frame("Sign in", ""), SignIn{Next: next, Nobody: n == 0, SSO: p.SSOName()}))
 }
 
+// elsewhere says that nobody can sign in here: a read replica cannot store the session.
+func (p *Pages) elsewhere(v *kit.Visit, status int) error {
+	return v.Page(status, signInElsewherePage(v.Frame("Sign in", ""), v.Replica.Primary))
+}
+
 // signIn checks a name and a password.
 func (p *Pages) signIn(v *kit.Visit, form url.Values) error {
+	if v.Replica != nil {
+		return p.elsewhere(v, http.StatusServiceUnavailable)
+	}
 	name, next := form.Get("name"), kit.Local(form.Get("next"))
 	u, err := v.Authenticate(access.LaneStrangers, name, form.Get("password"))
 	if err != nil {
@@ -75,6 +86,9 @@ func (p *Pages) signOut(v *kit.Visit) error {
 		why := "The rules database is unreachable"
 		if errors.Is(err, rules.ErrBusy) {
 			why = "Another change, such as a large import, is in progress"
+		}
+		if v.Replica != nil {
+			why = "The rules database of this region is a read replica"
 		}
 		return &kit.Problem{
 			Status: http.StatusServiceUnavailable, Title: "Signed out in this browser",

@@ -24,6 +24,9 @@ func (p *Pages) ssoCallback(v *kit.Visit) error {
 	if p.SSO == nil {
 		return kit.ErrMissing
 	}
+	if v.Replica != nil {
+		return v.Replica
+	}
 	a, found, err := p.takeAttempt(v)
 	if err != nil {
 		return err

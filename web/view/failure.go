@@ -12,6 +12,8 @@ type Failure struct {
 	Title, Detail string
 	// Resend is the form to send again, nil for none.
 	Resend *Resend
+	// Primary is the URL of a console that can do what this one cannot; "" for none.
+	Primary string
 }
 
 // Resend is a form that was not processed.

@@ -66,6 +66,8 @@ type Banner struct {
 	Kind, Text string
 	// Since is shown if it is not zero.
 	Since time.Time
+	// Primary is the URL of a console that is not read-only, or "".
+	Primary string
 }
 
 // Form holds the values and errors of a form.

@@ -1,0 +1,84 @@
+package database
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"gorm.io/gorm"
+
+	"sluice/rules"
+)
+
+// Replica reports whether the database was a read replica (a Postgres standby) when it last answered Migrate or
+// Versions. Every change returns a *rules.ReplicaError then, Listen waits, and what nodes do in the background, such as
+// deleting expired rows, is left to the nodes of the primary. A replica that is promoted, or a primary that becomes a
+// replica, is noticed by the next Versions.
+func (d *DB) Replica() bool { return d.replica.Load() }
+
+// writable returns the error of a change while the database is a read replica.
+func (d *DB) writable() error {
+	if d.replica.Load() {
+		return &rules.ReplicaError{Primary: d.primaryURL}
+	}
+	return nil
+}
+
+// noteReplica notes what the database says about itself, and logs it if it is another thing than before.
+func (d *DB) noteReplica(ctx context.Context, replica bool) {
+	if d.replica.Swap(replica) == replica {
+		return
+	}
+	if replica {
+		d.log.LogAttrs(ctx, slog.LevelWarn, "the rules database is a read replica: this node follows it by polling and "+
+			"refuses changes", slog.String("write_at", d.primaryURL))
+		return
+	}
+	d.log.LogAttrs(ctx, slog.LevelInfo, "the rules database is a primary now: this node accepts changes")
+}
+
+// findReplica asks the database whether it is a read replica.
+func (d *DB) findReplica(ctx context.Context) (bool, error) {
+	if d.dialect != dialectPostgres {
+		return false, nil
+	}
+	var replica bool
+	err := d.readIn(ctx, d.callTimeout, func(tx *gorm.DB) error {
+		return tx.Raw("SELECT pg_is_in_recovery()").Scan(&replica).Error
+	})
+	if err == nil {
+		d.noteReplica(ctx, replica)
+	}
+	return replica, err
+}
+
+// errOldReplica means that a read replica cannot be read yet.
+var errOldReplica = errors.New("the rules database is a read replica with an older schema; run 'sluice migrate up' " +
+	"at the primary, or start a node there")
+
+// checkSchema returns an error unless a replica has the schema of this build. It asks for the newest step itself,
+// because the provider would first create the table of steps.
+func (d *DB) checkSchema(ctx context.Context) error {
+	p, err := d.provider()
+	if err != nil {
+		return err
+	}
+	var has int64
+	err = d.readIn(ctx, d.callTimeout, func(tx *gorm.DB) error {
+		var there bool
+		if err := tx.Raw("SELECT to_regclass('goose_db_version') IS NOT NULL").Scan(&there).Error; err != nil || !there {
+			return err
+		}
+		return tx.Raw("SELECT max(version_id) FROM goose_db_version WHERE is_applied").Scan(&has).Error
+	})
+	if err != nil {
+		return fmt.Errorf("check the schema: %w", err)
+	}
+	for _, source := range p.ListSources() {
+		if source.Version > has {
+			return unavailable(errOldReplica)
+		}
+	}
+	return nil
+}
