@@ -20,7 +20,7 @@ import (
 func withClientScopes(t *testing.T, s *secured) config.Serve {
 	t.Helper()
 	cfg := settings(t)
-	cfg.TLSCertFile, cfg.TLSKeyFile, cfg.TLSClientCAFile = s.files.Cert, s.files.Key, s.files.ClientCA
+	cfg.TLSCertFile, cfg.TLSKeyFile, cfg.TLSClientCAFile = s.files.Cert, s.files.Key, s.files.CA
 	cfg.TLSClientScopes = "gateway.test=check;ops.test=rules:write"
 	return cfg
 }

@@ -219,7 +219,7 @@ func TestGateways_OversizedAndOddQuestionsAreTheGatewaysMistake(t *testing.T) {
 
 func TestGateways_ClientCertificateIsAProof(t *testing.T) {
 	s, cfg := newSecured(t), settings(t)
-	cfg.TLSCertFile, cfg.TLSKeyFile, cfg.TLSClientCAFile = s.files.Cert, s.files.Key, s.files.ClientCA
+	cfg.TLSCertFile, cfg.TLSKeyFile, cfg.TLSClientCAFile = s.files.Cert, s.files.Key, s.files.CA
 	withProfile(t, cfg, func(p *rules.Profile) {
 		p.Proof = rules.Proof{Certificates: []string{"edge.test"}}
 	})

@@ -164,7 +164,7 @@ func TestGRPC_StartNamesTheSettingWhoseAddressIsInUse(t *testing.T) {
 
 func TestGRPC_TLSFollowsItsFiles(t *testing.T) {
 	s, cfg := newSecured(t), settings(t)
-	cfg.TLSCertFile, cfg.TLSKeyFile, cfg.TLSClientCAFile = s.files.Cert, s.files.Key, s.files.ClientCA
+	cfg.TLSCertFile, cfg.TLSKeyFile, cfg.TLSClientCAFile = s.files.Cert, s.files.Key, s.files.CA
 	n, addr := startGRPC(t, cfg)
 	n.client.Transport = &http.Transport{TLSClientConfig: s.authority.Client(t, ""), DisableKeepAlives: true}
 	// served is the name in the certificate of a new connection, from a client with a certificate or without.

@@ -22,7 +22,8 @@ func openCertificates(cfg *config.Serve, host *Host, stops *stops) (*certificate
 	if !cfg.TLS() {
 		return nil, nil //nolint:nilnil // no TLS is not an error
 	}
-	files := certificate.Files{Cert: cfg.TLSCertFile, Key: cfg.TLSKeyFile, ClientCA: cfg.TLSClientCAFile}
+	files := certificate.Files{Settings: certificate.Listener, Cert: cfg.TLSCertFile, Key: cfg.TLSKeyFile,
+		CA: cfg.TLSClientCAFile}
 	source, err := certificate.Open(files, host.Log, host.Now)
 	if err != nil {
 		return nil, err

@@ -30,7 +30,7 @@ type secured struct {
 func newSecured(t *testing.T) *secured {
 	t.Helper()
 	s := &secured{authority: testenv.NewAuthority(t)}
-	s.files.ClientCA = s.authority.File
+	s.files.CA = s.authority.File
 	s.files.Cert, s.files.Key = s.authority.Issue(t, t.TempDir(), "first.test", time.Now().Add(time.Hour))
 	source, err := certificate.Open(s.files, slog.New(slog.DiscardHandler), time.Now)
 	if err != nil {
@@ -195,7 +195,7 @@ func TestTLS_HandlersSeeTheClientCertificate(t *testing.T) {
 
 func TestTLS_NodeFollowsItsFiles(t *testing.T) {
 	s, cfg := newSecured(t), withConsole(t)
-	cfg.TLSCertFile, cfg.TLSKeyFile, cfg.TLSClientCAFile = s.files.Cert, s.files.Key, s.files.ClientCA
+	cfg.TLSCertFile, cfg.TLSKeyFile, cfg.TLSClientCAFile = s.files.Cert, s.files.Key, s.files.CA
 	n := start(t, cfg)
 	transport := &http.Transport{TLSClientConfig: s.authority.Client(t, ""), DisableKeepAlives: true}
 	n.url, n.client.Transport = "https"+strings.TrimPrefix(n.url, "http"), transport
@@ -274,7 +274,7 @@ func TestTLS_StartNamesTheSettingThatIsNotUsable(t *testing.T) {
 // A gateway may prove itself by a certificate instead of a token.
 func TestTLS_CertificateProvesAGateway(t *testing.T) {
 	s, cfg := newSecured(t), settings(t)
-	cfg.TLSCertFile, cfg.TLSKeyFile, cfg.TLSClientCAFile = s.files.Cert, s.files.Key, s.files.ClientCA
+	cfg.TLSCertFile, cfg.TLSKeyFile, cfg.TLSClientCAFile = s.files.Cert, s.files.Key, s.files.CA
 	n := start(t, cfg)
 	n.url = "https" + strings.TrimPrefix(n.url, "http")
 	ask := func(name string) int {

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"crypto/tls"
 	"net"
 	"net/http"
@@ -8,6 +9,7 @@ import (
 
 	"sluice/api"
 	"sluice/api/decide"
+	"sluice/internal/certificate"
 	"sluice/internal/config"
 	"sluice/internal/region/exchange"
 	"sluice/internal/secretfile"
@@ -31,9 +33,13 @@ func openRegions(cfg *config.Serve, host *Host, token *secretfile.File, c *count
 	if err != nil || len(list) == 0 {
 		return nil, err
 	}
+	dial, err := regionTLS(cfg, host, metrics, stops)
+	if err != nil {
+		return nil, err
+	}
 	opt := exchange.Options{
 		Self: cfg.Region, Interval: cfg.RegionInterval, Prefix: cfg.KeyPrefix, Store: c.sums, Apply: c.store, News: c.news,
-		Sets: sets, Client: regionClient(), Now: host.Now, Log: host.Log,
+		Sets: sets, Client: regionClient(dial), Now: host.Now, Log: host.Log,
 		Token: func() string { return cfg.RegionToken },
 	}
 	if token != nil {
@@ -54,16 +60,35 @@ func openRegions(cfg *config.Serve, host *Host, token *secretfile.File, c *count
 	return &regions{exchange: x}, nil
 }
 
+// regionTLS returns the TLS configuration of a new connection to another region, with the files as they are then.
+func regionTLS(cfg *config.Serve, host *Host, metrics *telemetry.Metrics, stops *stops) (func() *tls.Config, error) {
+	files := certificate.Files{Settings: certificate.Region, Cert: cfg.RegionCertFile, Key: cfg.RegionKeyFile,
+		CA: cfg.RegionCAFile}
+	if files.Cert == "" && files.CA == "" {
+		return func() *tls.Config { return &tls.Config{MinVersion: tls.VersionTLS12} }, nil
+	}
+	source, err := certificate.Open(files, host.Log, host.Now)
+	if err != nil {
+		return nil, err
+	}
+	metrics.SecretFile("SLUICE_REGION_CERT_FILE", source.Failing)
+	stops.add("TLS files of regions", task(source.Run))
+	return source.ClientConfig, nil
+}
+
 // regionClient returns the client for messages to other regions. It has no HTTP/2: a message that is not answered takes
 // its connection with it, so that the next one goes over another.
-func regionClient() *http.Client {
+func regionClient(config func() *tls.Config) *http.Client {
 	dialer := &net.Dialer{Timeout: regionDial}
 	return &http.Client{
 		Transport: &http.Transport{
-			DialContext: dialer.DialContext, TLSHandshakeTimeout: regionDial, IdleConnTimeout: regionIdle,
+			DialContext: dialer.DialContext, IdleConnTimeout: regionIdle,
+			DialTLSContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+				ctx, cancel := context.WithTimeout(ctx, 2*regionDial)
+				defer cancel()
+				return (&tls.Dialer{NetDialer: dialer, Config: config()}).DialContext(ctx, network, address)
+			},
 			MaxIdleConnsPerHost: regionConnections, MaxConnsPerHost: regionConnections, ForceAttemptHTTP2: false,
-			TLSNextProto:    map[string]func(string, *tls.Conn) http.RoundTripper{},
-			TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12},
 		},
 		// A redirect would send the token elsewhere.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },

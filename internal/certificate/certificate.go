@@ -1,5 +1,5 @@
-// Package certificate loads the TLS certificate of a listener from files, and loads it
-// again when the files change.
+// Package certificate loads a TLS certificate and authorities from files, for a listener or for the connections of a
+// client, and loads them again when the files change.
 //
 // A tool replaces the certificate and key of a running node. Within a second, Check
 // loads the pair and new connections get it. If the key does not match the certificate,
@@ -26,16 +26,22 @@ import (
 // modification times do not show every way to replace a file.
 const checkInterval = time.Second
 
-// The settings, as errors name them.
-const (
-	certSetting     = "--tls-cert-file (SLUICE_TLS_CERT_FILE)"
-	keySetting      = "--tls-key-file (SLUICE_TLS_KEY_FILE)"
-	clientCASetting = "--tls-client-ca-file (SLUICE_TLS_CLIENT_CA_FILE)"
+// Settings are the settings of files, as errors name them.
+type Settings struct{ Cert, Key, CA string }
+
+// The settings of the listeners, and those of connections to other regions.
+var (
+	Listener = Settings{"--tls-cert-file (SLUICE_TLS_CERT_FILE)", "--tls-key-file (SLUICE_TLS_KEY_FILE)",
+		"--tls-client-ca-file (SLUICE_TLS_CLIENT_CA_FILE)"}
+	Region = Settings{"--region-cert-file (SLUICE_REGION_CERT_FILE)", "--region-key-file (SLUICE_REGION_KEY_FILE)",
+		"--region-ca-file (SLUICE_REGION_CA_FILE)"}
 )
 
-// Files are the paths of PEM files. ClientCA may be empty.
+// Files are the paths of PEM files. CA, the authorities of the other side, may be empty. Cert and Key may be empty for a
+// client.
 type Files struct {
-	Cert, Key, ClientCA string
+	Settings      Settings
+	Cert, Key, CA string
 }
 
 // Source provides the certificate in force. It is safe for concurrent use, except that
@@ -50,16 +56,16 @@ type Source struct {
 }
 
 // contents are the bytes of the files.
-type contents struct{ cert, key, clientCA []byte }
+type contents struct{ cert, key, ca []byte }
 
 func (c *contents) equal(d *contents) bool {
-	return bytes.Equal(c.cert, d.cert) && bytes.Equal(c.key, d.key) && bytes.Equal(c.clientCA, d.clientCA)
+	return bytes.Equal(c.cert, d.cert) && bytes.Equal(c.key, d.key) && bytes.Equal(c.ca, d.ca)
 }
 
 // loaded is what the files say.
 type loaded struct {
-	pair      tls.Certificate
-	clientCAs *x509.CertPool // nil if no client certificates are requested
+	pair *tls.Certificate // nil if there is none
+	ca   *x509.CertPool   // nil if there are none: a listener requests no certificates, a client trusts the system's
 }
 
 // Open loads the files. An error names the setting whose file is not usable.
@@ -69,7 +75,7 @@ func Open(files Files, log *slog.Logger, now func() time.Time) (*Source, error) 
 	if s.seen, err = s.read(); err != nil {
 		return nil, err
 	}
-	l, err := load(&s.seen)
+	l, err := load(&s.files.Settings, &s.seen)
 	if err != nil {
 		return nil, err
 	}
@@ -79,21 +85,32 @@ func Open(files Files, log *slog.Logger, now func() time.Time) (*Source, error) 
 
 // Config returns the configuration of a listener that offers the given protocols
 // (ALPN). Each connection gets the certificate that is in force when it arrives. With a
-// ClientCA, clients may present a certificate; if they do, it must be valid.
+// CA, clients may present a certificate; if they do, it must be valid.
 func (s *Source) Config(protocols ...string) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12, NextProtos: protocols,
 		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
 			l := s.current.Load()
 			c := &tls.Config{
-				MinVersion: tls.VersionTLS12, NextProtos: protocols, Certificates: []tls.Certificate{l.pair},
+				MinVersion: tls.VersionTLS12, NextProtos: protocols, Certificates: []tls.Certificate{*l.pair},
 			}
-			if l.clientCAs != nil {
-				c.ClientAuth, c.ClientCAs = tls.VerifyClientCertIfGiven, l.clientCAs
+			if l.ca != nil {
+				c.ClientAuth, c.ClientCAs = tls.VerifyClientCertIfGiven, l.ca
 			}
 			return c, nil
 		},
 	}
+}
+
+// ClientConfig returns the configuration of a new connection to a server: with the certificate that is in force, if
+// there is one, and the authorities of the CA, or else those of the system.
+func (s *Source) ClientConfig() *tls.Config {
+	l := s.current.Load()
+	c := &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: l.ca}
+	if l.pair != nil {
+		c.Certificates = []tls.Certificate{*l.pair}
+	}
+	return c
 }
 
 // Run checks the files until ctx ends.
@@ -113,7 +130,7 @@ func (s *Source) Check() {
 	s.seen = c
 	var l *loaded
 	if err == nil {
-		l, err = load(&c)
+		l, err = load(&s.files.Settings, &c)
 	}
 	if err != nil {
 		s.failing.Store(true)
@@ -124,7 +141,7 @@ func (s *Source) Check() {
 	s.use(l)
 }
 
-// Expires is when the certificate in force expires.
+// Expires is when the certificate in force expires. Call it only if there is one.
 func (s *Source) Expires() time.Time { return s.current.Load().pair.Leaf.NotAfter }
 
 // Failing reports whether the last Check found files that are not usable.
@@ -132,25 +149,31 @@ func (s *Source) Failing() bool { return s.failing.Load() }
 
 func (s *Source) use(l *loaded) {
 	s.current.Store(l)
+	if l.pair == nil {
+		return
+	}
 	leaf := l.pair.Leaf
 	s.log.Info("TLS certificate loaded", "names", leaf.DNSNames, "addresses", leaf.IPAddresses, "expires", leaf.NotAfter)
 	if s.now().After(leaf.NotAfter) {
-		s.log.Warn("the TLS certificate has expired; clients will refuse it", "expired", leaf.NotAfter)
+		s.log.Warn("the TLS certificate has expired; the other side will refuse it", "expired", leaf.NotAfter)
 	}
 }
 
 // read reads the files. If one cannot be read, the others are still returned.
 func (s *Source) read() (c contents, err error) {
 	var errs [3]error
-	c.cert, errs[0] = readFile(certSetting, s.files.Cert)
-	c.key, errs[1] = readFile(keySetting, s.files.Key)
-	if s.files.ClientCA != "" {
-		c.clientCA, errs[2] = readFile(clientCASetting, s.files.ClientCA)
-	}
+	f := &s.files
+	c.cert, errs[0] = readFile(f.Settings.Cert, f.Cert)
+	c.key, errs[1] = readFile(f.Settings.Key, f.Key)
+	c.ca, errs[2] = readFile(f.Settings.CA, f.CA)
 	return c, errors.Join(errs[:]...)
 }
 
+// readFile returns nil without a path.
 func readFile(setting, path string) ([]byte, error) {
+	if path == "" {
+		return nil, nil
+	}
 	b, err := os.ReadFile(path)
 	if err == nil && len(bytes.TrimSpace(b)) == 0 {
 		err = fmt.Errorf("%s is empty", path)
@@ -161,16 +184,19 @@ func readFile(setting, path string) ([]byte, error) {
 	return b, nil
 }
 
-func load(c *contents) (*loaded, error) {
-	pair, err := tls.X509KeyPair(c.cert, c.key)
-	if err != nil {
-		return nil, fmt.Errorf("%s and %s: %w", certSetting, keySetting, err)
+func load(names *Settings, c *contents) (*loaded, error) {
+	l := &loaded{}
+	if c.cert != nil || c.key != nil {
+		pair, err := tls.X509KeyPair(c.cert, c.key)
+		if err != nil {
+			return nil, fmt.Errorf("%s and %s: %w", names.Cert, names.Key, err)
+		}
+		l.pair = &pair
 	}
-	l := &loaded{pair: pair}
-	if c.clientCA != nil {
-		l.clientCAs = x509.NewCertPool()
-		if !l.clientCAs.AppendCertsFromPEM(c.clientCA) {
-			return nil, fmt.Errorf("%s: the file has no certificate in PEM form", clientCASetting)
+	if c.ca != nil {
+		l.ca = x509.NewCertPool()
+		if !l.ca.AppendCertsFromPEM(c.ca) {
+			return nil, fmt.Errorf("%s: the file has no certificate in PEM form", names.CA)
 		}
 	}
 	return l, nil

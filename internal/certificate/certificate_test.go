@@ -27,7 +27,7 @@ type fixture struct {
 func open(t *testing.T) *fixture {
 	t.Helper()
 	f := &fixture{authority: testenv.NewAuthority(t)}
-	f.files.ClientCA = f.authority.File
+	f.files.Settings, f.files.CA = Listener, f.authority.File
 	f.files.Cert, f.files.Key = f.authority.Issue(t, t.TempDir(), "first.test", time.Now().Add(time.Hour))
 	var err error
 	f.source, err = Open(f.files, slog.New(slog.NewTextHandler(&f.log, nil)), time.Now)
@@ -100,7 +100,7 @@ func TestCheck_PutsChangedFilesInForce(t *testing.T) {
 		t.Errorf("with a key that does not match, clients see %v, %v", seen.PeerCertificates, err)
 	}
 	f.source.Check()
-	if n := strings.Count(f.log.String(), "not usable"); n != 1 || !strings.Contains(f.log.String(), keySetting) {
+	if n := strings.Count(f.log.String(), "not usable"); n != 1 || !strings.Contains(f.log.String(), Listener.Key) {
 		t.Errorf("%d log lines about one change: %s", n, &f.log)
 	}
 	copyFile(t, f.files.Key, key)
@@ -153,7 +153,7 @@ func TestConfig_ClientCertificatesAreOptionalAndVerified(t *testing.T) {
 	}
 	// Another authority takes over.
 	other := testenv.NewAuthority(t)
-	copyFile(t, f.files.ClientCA, other.File)
+	copyFile(t, f.files.CA, other.File)
 	f.source.Check()
 	if _, _, err := f.connect(t, stranger); err == nil {
 		t.Error("a certificate of a third authority is accepted")
@@ -177,7 +177,7 @@ func TestConfig_ResumedSessionsEndWithTheirAuthority(t *testing.T) {
 				t.Fatalf("%#x: resumed %v, want %v: %v, %v", version, said.DidResume, resumed, said.VerifiedChains, err)
 			}
 		}
-		copyFile(t, f.files.ClientCA, testenv.NewAuthority(t).File)
+		copyFile(t, f.files.CA, testenv.NewAuthority(t).File)
 		f.source.Check()
 		if _, said, err := f.connect(t, c); len(said.VerifiedChains) > 0 {
 			t.Errorf("%#x: the certificate of the previous authority is a proof; resumed %v, %v", version, said.DidResume, err)
@@ -210,13 +210,13 @@ func TestOpen_NamesTheSetting(t *testing.T) {
 		change func(*Files)
 		want   string
 	}{
-		{"no certificate file", func(f *Files) { f.Cert += ".missing" }, certSetting},
-		{"no key file", func(f *Files) { f.Key += ".missing" }, keySetting},
-		{"no authority file", func(f *Files) { f.ClientCA += ".missing" }, clientCASetting},
-		{"no certificate in the file", func(f *Files) { f.Cert = garbage }, certSetting},
-		{"no key in the file", func(f *Files) { f.Key = garbage }, keySetting},
-		{"no authority in the file", func(f *Files) { f.ClientCA = garbage }, clientCASetting},
-		{"the key of another certificate", func(f *Files) { f.Key = stranger }, keySetting},
+		{"no certificate file", func(f *Files) { f.Cert += ".missing" }, Listener.Cert},
+		{"no key file", func(f *Files) { f.Key += ".missing" }, Listener.Key},
+		{"no authority file", func(f *Files) { f.CA += ".missing" }, Listener.CA},
+		{"no certificate in the file", func(f *Files) { f.Cert = garbage }, Listener.Cert},
+		{"no key in the file", func(f *Files) { f.Key = garbage }, Listener.Key},
+		{"no authority in the file", func(f *Files) { f.CA = garbage }, Listener.CA},
+		{"the key of another certificate", func(f *Files) { f.Key = stranger }, Listener.Key},
 	}
 	for _, tt := range tests {
 		files := f.files
@@ -236,5 +236,45 @@ func TestOpen_ExpiredCertificateIsLogged(t *testing.T) {
 	}
 	if !strings.Contains(f.log.String(), "has expired") {
 		t.Errorf("log %s", &f.log)
+	}
+}
+
+func TestClientConfig_NewConnectionsUseTheFilesAsTheyAre(t *testing.T) {
+	server := open(t)
+	f := Files{Settings: Region, CA: server.authority.File}
+	dir := t.TempDir()
+	f.Cert, f.Key = server.authority.Issue(t, dir, "eu.test", time.Now().Add(time.Hour))
+	client, err := Open(f, slog.New(slog.DiscardHandler), time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := func(source *Source) string {
+		c := source.ClientConfig()
+		c.ServerName = "localhost"
+		_, seen, err := server.connect(t, c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(seen.PeerCertificates) == 0 {
+			return ""
+		}
+		return seen.PeerCertificates[0].Subject.CommonName
+	}
+	first := said(client)
+	cert, key := server.authority.Issue(t, dir, "us.test", time.Now().Add(time.Hour))
+	copyFile(t, f.Cert, cert)
+	copyFile(t, f.Key, key)
+	client.Check()
+	second := said(client)
+	onlyCA, err := Open(Files{Settings: Region, CA: f.CA}, slog.New(slog.DiscardHandler), time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if third := said(onlyCA); first != "eu.test" || second != "us.test" || third != "" {
+		t.Errorf("the server saw the certificates %q, %q and %q", first, second, third)
+	}
+	f.Key += ".missing"
+	if _, err := Open(f, slog.New(slog.DiscardHandler), time.Now); err == nil || !strings.Contains(err.Error(), Region.Key) {
+		t.Errorf("a missing key: %v, want an error that names %s", err, Region.Key)
 	}
 }

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/url"
@@ -19,6 +20,9 @@ type Regions struct {
 	RegionToken    string        `name:"region-token" env:"SLUICE_REGION_TOKEN" secret:"true" placeholder:"SECRET" help:"API token with the scope regions that is sent to the other regions. Set it in the environment to keep it out of process listings."`
 
 	RegionTokenFile string `name:"region-token-file" env:"SLUICE_REGION_TOKEN_FILE" placeholder:"FILE" help:"File with the value of --region-token. A changed token is used within 10s. Not together with --region-token."`
+	RegionCertFile  string `name:"region-cert-file" env:"SLUICE_REGION_CERT_FILE" placeholder:"FILE" help:"Client certificate for the other regions in PEM form, followed by its intermediates. With it --region-token is not needed. It is read again when it changes. Requires https addresses in --regions."`
+	RegionKeyFile   string `name:"region-key-file" env:"SLUICE_REGION_KEY_FILE" placeholder:"FILE" help:"Key of --region-cert-file in PEM form."`
+	RegionCAFile    string `name:"region-ca-file" env:"SLUICE_REGION_CA_FILE" placeholder:"FILE" help:"Authorities of the certificates of the other regions in PEM form. It is read again when it changes. Empty: those of the system."`
 
 	PrimaryURL string `name:"primary-url" env:"SLUICE_PRIMARY_URL" placeholder:"URL" help:"URL of the API and console of nodes on the primary database, as in https://sluice-eu.example.com. Nodes on a read replica of it refuse changes and name this URL."`
 }
@@ -86,7 +90,7 @@ func (r *Regions) check(c *checker, redis bool) {
 		c.within("region-interval", "SLUICE_REGION_INTERVAL", r.RegionInterval, 100*time.Millisecond, time.Second)
 	}
 	if !r.HasRegions() {
-		if r.Region != "" || r.RegionToken != "" || r.RegionTokenFile != "" {
+		if cmp.Or(r.Region, r.RegionToken, r.RegionTokenFile, r.RegionCertFile, r.RegionKeyFile, r.RegionCAFile) != "" {
 			c.fail("regions", regions, "is required: other settings of regions are set")
 		}
 		return
@@ -102,12 +106,32 @@ func (r *Regions) check(c *checker, redis bool) {
 	case err == nil && !slices.ContainsFunc(list, names):
 		c.fail("region", region, "must be one of the regions of --regions (%s), not %q", regions, r.Region)
 	}
-	if r.RegionToken == "" && r.RegionTokenFile == "" {
-		c.fail("region-token", "SLUICE_REGION_TOKEN", "is required with --regions (%s): create one with "+
-			"'sluice token create regions --scopes regions'", regions)
+	if r.RegionToken == "" && r.RegionTokenFile == "" && r.RegionCertFile == "" {
+		c.fail("region-token", "SLUICE_REGION_TOKEN", "or --region-cert-file (SLUICE_REGION_CERT_FILE) is required with "+
+			"--regions (%s): create one with 'sluice token create regions --scopes regions'", regions)
 	}
+	r.checkCertificates(c, list)
 	if !redis {
 		c.errs = append(c.errs, errors.New("--regions (SLUICE_REGIONS) requires --redis-url (REDIS_URL): an embedded server "+
 			"counts in its own memory, and what it has not yet told the other regions would be lost when it stops"))
+	}
+}
+
+// checkCertificates checks the files of connections to other regions.
+func (r *Regions) checkCertificates(c *checker, list []RegionAddresses) {
+	const setting = "SLUICE_REGION_CERT_FILE"
+	if (r.RegionCertFile == "") != (r.RegionKeyFile == "") {
+		c.fail("region-cert-file", setting, "is required with --region-key-file (SLUICE_REGION_KEY_FILE), and the other "+
+			"way round")
+	}
+	if r.RegionCertFile == "" {
+		return
+	}
+	for _, other := range list {
+		plain := slices.ContainsFunc(other.Addresses, func(a string) bool { return strings.HasPrefix(a, "http://") })
+		if plain && other.Name != r.Region {
+			c.fail("region-cert-file", setting, "requires https addresses in --regions (SLUICE_REGIONS); one of %s is not",
+				other.Name)
+		}
 	}
 }

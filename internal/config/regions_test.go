@@ -66,6 +66,12 @@ func TestRegions_BadSettingsAreRefusedAndNamed(t *testing.T) {
 		"a path at the primary": {[]string{"--primary-url=https://a/console"}, []string{"SLUICE_PRIMARY_URL)", "a host"}},
 		"a password at the primary": {[]string{"--primary-url=https://u:hunter2@a"},
 			[]string{"SLUICE_PRIMARY_URL)", "a host"}},
+		"a certificate without its key": {[]string{"--regions=" + good, "--region-cert-file=x"},
+			[]string{"SLUICE_REGION_CERT_FILE)", "SLUICE_REGION_KEY_FILE"}},
+		"a certificate without TLS": {[]string{"--region-token=", "--region-cert-file=x", "--region-key-file=y"},
+			[]string{"SLUICE_REGION_CERT_FILE)", "one of us"}},
+		"authorities alone": {[]string{"--regions=", "--region=", "--region-token=", "--region-ca-file=x"},
+			[]string{"SLUICE_REGIONS)", "required"}},
 		"embedded": {[]string{"--regions=" + good, "--redis-url="},
 			[]string{"SLUICE_REGIONS)", "REDIS_URL", "memory"}},
 	} {

@@ -146,7 +146,9 @@ func (x *Exchange) post(ctx context.Context, address string, body []byte) (*Answ
 		return nil, err
 	}
 	req.Header.Set("Content-Type", MediaType)
-	req.Header.Set("Authorization", "Bearer "+x.opt.Token())
+	if token := x.opt.Token(); token != "" { // else a client certificate says who this is
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
 	res, err := x.opt.Client.Do(req)
 	if err != nil {
 		return nil, err
