@@ -30,7 +30,7 @@ const (
 	// Repeated means that they are no newer than what was applied before: a repetition, a late message, or
 	// one of an incarnation that is over.
 	Repeated
-	// Shrunk means that one of the two sums has grown and the other has shrunk, which no region that works
+	// Shrunk means that one of the sums has grown and another has shrunk, which no region that works
 	// sends. Nothing changed.
 	Shrunk
 )
@@ -60,13 +60,14 @@ func Apply(l Limit, s *State, own *Sums, heard *Heard, region string, m *Sums, n
 		*last = Sums{Born: m.Born}
 	}
 	switch {
-	case m.Taken <= last.Taken && m.Given <= last.Given:
+	case m.Taken <= last.Taken && m.Given <= last.Given && m.Denied <= last.Denied:
 		return Repeated, changed
-	case m.Taken < last.Taken, m.Given < last.Given:
+	case m.Taken < last.Taken, m.Given < last.Given, m.Denied < last.Denied:
 		return Shrunk, changed
 	}
 	bookWindows(l, s, m, last, now)
 	*last = *m
+	last.Guard = Guard{}
 	last.Windows = slices.Clone(m.Windows)
 	return Applied, true
 }

@@ -46,6 +46,16 @@ type kernel interface {
 func Decide(
 	op Op, asks []Ask, id string, states []*State, now int64, changed []bool, out []Decision, charged []Charged,
 ) bool {
+	return DecideHeld(op, asks, id, states, now, changed, out, charged, nil)
+}
+
+// DecideHeld is Decide with something that may hold takes back. hold is called for each ask i whose weight fits, unless
+// op is OpCharge. It returns whether the ask is denied all the same, the wait to try again, and the weight that would
+// pass now.
+func DecideHeld(
+	op Op, asks []Ask, id string, states []*State, now int64, changed []bool, out []Decision, charged []Charged,
+	hold func(i int) (left, wait int64, held bool),
+) bool {
 	all := true
 	for i := range asks {
 		l, s := asks[i].Limit, states[i]
@@ -54,6 +64,12 @@ func Decide(
 		ok, retry := k.fits(l, s, now, asks[i].Weight, id)
 		out[i] = Decision{Allowed: ok, RetryAfter: retry, Limit: l.Capacity(), Rate: l.Rate()}
 		charged[i] = Charged{}
+		if ok && hold != nil && op != OpCharge {
+			if left, wait, held := hold(i); held {
+				ok = false
+				out[i].Allowed, out[i].Held, out[i].RetryAfter, out[i].Remaining = false, true, wait, left
+			}
+		}
 		out[i].Delay = delay(l, s, now, ok)
 		all = all && ok
 	}
@@ -71,7 +87,10 @@ func Decide(
 		countDenials(asks, states, now, changed, out)
 	}
 	for i := range asks {
-		out[i].Remaining, out[i].Reset = asks[i].Limit.Algorithm.Traits().kernel.figures(asks[i].Limit, states[i], now)
+		remaining, reset := asks[i].Limit.Algorithm.Traits().kernel.figures(asks[i].Limit, states[i], now)
+		if out[i].Reset = reset; !out[i].Held {
+			out[i].Remaining = remaining
+		}
 	}
 	return all
 }

@@ -11,6 +11,10 @@ type Exported struct {
 	Sums Sums
 	// Lease names the export, for Confirm.
 	Lease int64
+	// Heard is what was applied to the bucket from other regions by then. Without windows.
+	Heard Heard
+	// Guard is for Confirm: that of the region from now on. Without a Share there is none.
+	Guard Guard
 }
 
 // Exporter is a Store that keeps the sums of asks that span regions, and hands them out. It is safe for
@@ -21,6 +25,7 @@ type Exporter interface {
 	// Confirm they are leased: after lease without it they are exported again, by whoever asks next. So
 	// what a caller had and lost, because it died or because no region could be reached, is not lost.
 	Export(ctx context.Context, most int, lease time.Duration) ([]Exported, error)
-	// Confirm says that every region has what was exported, as far as it ever needs to.
+	// Confirm says that every region has what was exported, as far as it ever needs to, and sets the guard that
+	// comes with it. A lease that was renewed meanwhile stays.
 	Confirm(ctx context.Context, sums []Exported) error
 }

@@ -222,6 +222,9 @@ type Decision struct {
 	Refunded int64
 	// BanBegan: this decision, of a ban or of a limit with one, began it.
 	BanBegan bool
+	// Held: the limit has room, but the region has spent its part of it until the next news (see Guard). Remaining
+	// is what is left of that part.
+	Held bool
 }
 
 // InForce returns the limit for people and clients: units per window, and the burst if the

@@ -71,6 +71,8 @@ type Ask struct {
 	// Spans: the limit spans regions. The bucket keeps Sums of what is spent in it, for
 	// other regions to apply. Only where Traits.Spans.
 	Spans bool
+	// Guard says whether a take of a limit that spans regions is held to the region's part of it.
+	Guard GuardMode
 	// Hot says how this bucket may be served while it is hot. Stores that keep
 	// buckets ignore it; see package nearstore.
 	Hot HotMode

@@ -22,10 +22,15 @@ type Sums struct {
 	Shape int64
 	// Taken and Given are the units taken or charged, and those given back, since the incarnation began.
 	Taken, Given int64
+	// Denied are the units that the limit had room for and the region's guard held back since the incarnation began.
+	// Together with Taken they are what the region was asked for while there was room.
+	Denied int64
 	// Windows are the units taken less those given back, by the window in which they were taken, newest
 	// first: of a windowed bucket those windows (or sub-windows) that still count, of others the present
 	// period and the one before it.
 	Windows []WindowUnits
+	// Guard is that of the region itself. It does not travel.
+	Guard Guard
 }
 
 // WindowUnits is the number of a window and the units in it.
@@ -47,7 +52,7 @@ func (m *Sums) Check() error {
 	for _, f := range [...]struct {
 		name  string
 		value int64
-	}{{"born", m.Born}, {"reset", m.Reset}, {"shape", m.Shape}, {"taken", m.Taken}, {"given", m.Given}} {
+	}{{"born", m.Born}, {"reset", m.Reset}, {"shape", m.Shape}, {"taken", m.Taken}, {"given", m.Given}, {"denied", m.Denied}} {
 		if f.value < 0 || f.value > MaxExact {
 			return fmt.Errorf("%s must be between 0 and %d", f.name, MaxExact)
 		}
@@ -176,6 +181,7 @@ func (m *Sums) follow(g grid, number, now int64) {
 		}
 	}
 	m.Windows = slices.Insert(m.Windows, 0, WindowUnits{Number: number})
+	m.Guard.Told = 0
 	for n := len(m.Windows); n > 1 && (g.firstHit || number-m.Windows[n-1].Number >= g.kept); n-- {
 		m.Windows = m.Windows[:n-1]
 	}
@@ -185,7 +191,9 @@ func (m *Sums) follow(g grid, number, now int64) {
 func (m *Sums) begin(g grid, now int64) {
 	if m.Born == 0 || m.Taken > 0 {
 		m.Born = max(now, m.Born+1, m.Reset)
+		m.Denied, m.Guard = 0, Guard{}
 	}
+	m.Guard.Told = 0
 	m.Shape, m.Taken, m.Given, m.Windows = g.shape(), 0, 0, m.Windows[:0]
 }
 

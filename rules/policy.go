@@ -22,7 +22,8 @@ const (
 	SpanRegion = "region"
 	SpanGlobal = "global"
 
-	ColdOpen = "open" // the only one in this version
+	ColdOpen  = "open"
+	ColdShare = "share"
 
 	CutOffShare  = "share"
 	CutOffAlone  = "alone"

@@ -248,7 +248,6 @@ func TestValidatePolicy_NamesTheFieldAtFault(t *testing.T) {
 			r.Span, r.WindowMS, r.MaxOverPercent = "global", 60_000, n(0)
 		}},
 		"cold region":         {"cold", func(r *Rule) { r.Cold = new("open") }},
-		"cold share":          {"cold", func(r *Rule) { r.Span, r.WindowMS, r.Cold = "global", 60_000, new("share") }},
 		"unknown cold":        {"cold", func(r *Rule) { r.Span, r.WindowMS, r.Cold = "global", 60_000, new("shut") }},
 		"cut off of a region": {"cut_off", func(r *Rule) { r.CutOff = new("share") }},
 		"unknown cut off":     {"cut_off", func(r *Rule) { r.Span, r.WindowMS, r.CutOff = "global", 60_000, new("open") }},

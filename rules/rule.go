@@ -212,7 +212,7 @@ var ruleFields = []Field[Rule]{
 		Least: 1, Most: 100,
 	},
 	{
-		Name: "cold", At: func(r *Rule) any { return &r.Cold }, Policy: true, OneOf: []string{ColdOpen},
+		Name: "cold", At: func(r *Rule) any { return &r.Cold }, Policy: true, OneOf: []string{ColdOpen, ColdShare},
 	},
 	{
 		Name: "cut_off", At: func(r *Rule) any { return &r.CutOff }, Policy: true,

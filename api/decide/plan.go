@@ -84,6 +84,7 @@ type plannedLimit struct {
 	blocked   bool // an override denies the key, even if the store cannot decide
 	sent      bool // the limit came with a descriptor and replaces the rule's
 	spans     bool // the limit spans regions
+	guard     limiter.GuardMode
 	cutOff    bool // another region is not heard of, and the rule's cut_off decides what this one may spend
 	shut      bool // cut off, and the rule says that nothing may be spent
 	quota     bool // it denies only if all quotas of the call do
@@ -347,7 +348,7 @@ func (w *work) addCall(op limiter.Op, id string, limits []plannedLimit, pools []
 			c.Request.Asks = append(c.Request.Asks, l.banAsk())
 			continue
 		}
-		ask := limiter.Ask{Key: l.key, Limit: l.storeLimit(), Weight: l.weight, Look: l.look, Spans: l.spans}
+		ask := limiter.Ask{Key: l.key, Limit: l.storeLimit(), Weight: l.weight, Look: l.look, Spans: l.spans, Guard: l.guard}
 		if l.rule != nil {
 			ask.Hot, ask.HotRaise = l.rule.Hot, l.rule.HotRaise
 		}

@@ -20,11 +20,16 @@ const DegradedRegion = "region"
 // ByFailMode reports whether Degraded of an answer or a limit is a fail mode of the counter store.
 func ByFailMode(degraded string) bool { return degraded != "" && degraded != DegradedRegion }
 
-// span makes a planned limit one that spans regions. While another region is not heard of, the rule's cut_off says what
-// this one may spend: an equal part of the limit, so that all regions together stay within it; all of it; or nothing.
+// span makes a planned limit one that spans regions, and that holds the region to its share of what is left. While
+// another region is not heard of, the rule's cut_off says instead what this one may spend: an equal part of the limit, so
+// that all regions together stay within it; all of it; or nothing.
 func (w *work) span(l *plannedLimit, op limiter.Op) {
 	l.spans = true
 	if w.regions == nil || !w.regions.CutOff() {
+		l.guard = limiter.GuardOpen
+		if c := l.rule.Rule.Cold; c != nil && *c == rules.ColdShare {
+			l.guard = limiter.GuardShare
+		}
 		return
 	}
 	l.cutOff = true

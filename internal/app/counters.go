@@ -94,6 +94,7 @@ func openRedis(ctx context.Context, cfg *config.Serve, host *Host, url *secretfi
 	store, err := redisstore.New(redisstore.Options{
 		Client: client, Prefix: cfg.KeyPrefix, Clock: host.Clock, OnBreaker: breakers.changed, ProbeLimit: cfg.StoreTimeout,
 		Timings: metrics.Timings(), Trace: spans.Calls(),
+		Regions: limiter.Regions{Count: int64(regionCount(cfg)), Wait: cfg.RegionInterval.Milliseconds()},
 	})
 	if err != nil {
 		return nil, err

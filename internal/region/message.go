@@ -51,7 +51,7 @@ var ErrMessage = errors.New("not a message of a region")
 //	buckets  in the order of their keys, each compared with the one before it (at first with nothing):
 //	           how many bytes of the key are the same, uvarint; the rest of it, text
 //	           born less that of the one before (at first less at), varint; reset, 0 or born-reset+1, varint
-//	           shape less that before, varint; taken less the units of the windows and given, uvarint; given, uvarint
+//	           shape less that before, varint; taken less the units of the windows and given, uvarint; given, uvarint; denied, uvarint
 //	           number of windows, uvarint; the number of the first less that before, varint, and its units, uvarint;
 //	           of each further one how much older it is than the one before it, and its units, uvarint
 
@@ -106,6 +106,7 @@ func (e *encoder) bucket(b *Bucket, at int64) {
 	e.varint(m.Shape - last.Shape)
 	e.uvarint(m.Taken - m.Given - held(m))
 	e.uvarint(m.Given)
+	e.uvarint(m.Denied)
 	e.uvarint(int64(len(m.Windows)))
 	for i, w := range m.Windows {
 		if i == 0 {
@@ -199,7 +200,7 @@ func (d *decoder) bucket(at int64) Bucket {
 	}
 	m.Shape = last.Shape + d.exact()
 	m.Taken, m.Given = d.Number(limiter.MaxExact), d.Number(limiter.MaxExact)
-	m.Taken += m.Given
+	m.Taken, m.Denied = m.Taken+m.Given, d.Number(limiter.MaxExact)
 	n := d.Number(int64(min(d.Len()/2, limiter.MaxSumWindows)))
 	for i := range n {
 		w := limiter.WindowUnits{}

@@ -11,9 +11,9 @@ import (
 const finest = 100
 
 // Worth reports whether the sums of a bucket are worth telling: whether they hold more than 1/(100*regions)
-// of the limit, so that all that is not told adds up to 1 % at most, or tell of a reset or of units given back.
+// of the limit, so that all that is not told adds up to 1 % at most, or tell of a reset, or of units given back or held back.
 func Worth(l limiter.Limit, m *limiter.Sums, regions int) bool {
-	if m.Reset > 0 || m.Given > 0 {
+	if m.Reset > 0 || m.Given > 0 || m.Denied > 0 {
 		return true
 	}
 	var units int64
@@ -25,8 +25,8 @@ func Worth(l limiter.Limit, m *limiter.Sums, regions int) bool {
 
 // Outbox is what a region has exported and other regions do not have yet, the latest of each bucket. It
 // holds up to a number of buckets. For further ones it drops those that have waited longest, most likely for a
-// region that is lost; they come again when their lease in the store has ended. It is not safe for concurrent
-// use.
+// region that is lost; they come again when their lease in the store has ended. A later export of a bucket has a
+// greater lease. It is not safe for concurrent use.
 type Outbox struct {
 	peers     []string
 	most      int
@@ -35,10 +35,13 @@ type Outbox struct {
 	confirmed []limiter.Exported
 }
 
-// item is one bucket, which peers lack it, and to which of those it is under way.
+// item is one bucket: its latest export, which one each peer has, without a lease for none, and to which of them the
+// latest is under way. told is the lease of the latest that every peer has.
 type item struct {
-	sums            limiter.Exported
-	lacks, underWay []string
+	sums     limiter.Exported
+	has      []limiter.Exported
+	underWay []string
+	told     int64
 }
 
 // NewOutbox returns an empty outbox for some peers, for up to most buckets.
@@ -55,17 +58,20 @@ func (o *Outbox) Add(sums []limiter.Exported) (dropped int) {
 			dropped++
 		}
 		if it == nil {
-			it = &item{}
+			it = &item{has: make([]limiter.Exported, len(o.peers))}
 			o.waiting[s.Key] = it
 			o.order = append(o.order, it)
 		}
-		if it.lacks == nil || !same(&it.sums.Sums, &s.Sums) {
-			it.lacks, it.underWay = slices.Clone(o.peers), nil
+		if !same(&it.sums.Sums, &s.Sums) {
+			it.underWay = nil
 		}
 		it.sums = s
-		if len(it.lacks) == 0 {
-			o.done(s)
+		for i := range it.has { // what tells the same needs not be told again
+			if it.has[i].Lease != 0 && same(&it.has[i].Sums, &s.Sums) {
+				it.has[i] = s
+			}
 		}
+		o.check(it)
 	}
 	return dropped
 }
@@ -84,7 +90,7 @@ func (o *Outbox) drop() {
 
 // same reports whether two sums of a bucket tell the same.
 func same(a, b *limiter.Sums) bool {
-	return a.Born == b.Born && a.Reset == b.Reset && a.Taken == b.Taken && a.Given == b.Given
+	return a.Born == b.Born && a.Reset == b.Reset && a.Taken == b.Taken && a.Given == b.Given && a.Denied == b.Denied
 }
 
 // Skip confirms what is not worth telling.
@@ -93,13 +99,13 @@ func (o *Outbox) Skip(s limiter.Exported) { o.confirmed = append(o.confirmed, s)
 // Next returns up to n buckets that a peer lacks, those that came first. They are under way to it, and not returned
 // again, until Told, Lost, or a change.
 func (o *Outbox) Next(peer string, n int) (news []limiter.Exported) {
-	kept := o.order[:0]
+	kept, at := o.order[:0], slices.Index(o.peers, peer)
 	for _, it := range o.order {
 		if o.waiting[it.sums.Key] != it {
 			continue
 		}
 		kept = append(kept, it)
-		if len(news) < n && slices.Contains(it.lacks, peer) && !slices.Contains(it.underWay, peer) {
+		if len(news) < n && it.has[at].Lease != it.sums.Lease && !slices.Contains(it.underWay, peer) {
 			it.underWay = append(it.underWay, peer)
 			news = append(news, it.sums)
 		}
@@ -111,14 +117,13 @@ func (o *Outbox) Next(peer string, n int) (news []limiter.Exported) {
 
 // Told says that a peer has applied what Next returned. What has changed since is told again.
 func (o *Outbox) Told(peer string, news []limiter.Exported) {
+	at := slices.Index(o.peers, peer)
 	for _, s := range news {
-		it := o.waiting[s.Key]
-		if it == nil || !same(&it.sums.Sums, &s.Sums) {
-			continue
-		}
-		it.lacks = slices.DeleteFunc(it.lacks, func(p string) bool { return p == peer })
-		if len(it.lacks) == 0 {
-			o.done(it.sums)
+		if it := o.waiting[s.Key]; it != nil && s.Lease >= it.has[at].Lease {
+			if it.has[at] = s; same(&it.sums.Sums, &s.Sums) {
+				it.has[at] = it.sums
+			}
+			o.check(it)
 		}
 	}
 }
@@ -143,10 +148,22 @@ func (o *Outbox) Lost(peer string, news []limiter.Exported) {
 	o.order = append(kept, last...)
 }
 
-// done confirms a bucket.
-func (o *Outbox) done(s limiter.Exported) {
-	delete(o.waiting, s.Key)
-	o.confirmed = append(o.confirmed, s)
+// check confirms what every peer has of a bucket, if that is something new.
+func (o *Outbox) check(it *item) {
+	oldest := &it.sums
+	for i := range it.has {
+		if it.has[i].Lease < oldest.Lease {
+			oldest = &it.has[i]
+		}
+	}
+	if oldest.Lease <= it.told && oldest.Lease != it.sums.Lease {
+		return
+	}
+	it.told = oldest.Lease
+	o.confirmed = append(o.confirmed, *oldest)
+	if oldest.Lease == it.sums.Lease {
+		delete(o.waiting, it.sums.Key)
+	}
 }
 
 // Len is the number of buckets that a peer lacks.

@@ -41,14 +41,17 @@ func TestOutbox_WhatChangedSinceIsToldAgain(t *testing.T) {
 	news := o.Next("us", 10)
 	o.Add([]limiter.Exported{exported("a", 5, 2)})
 	o.Told("us", news)
-	if got := taken(o.Next("us", 10)); got["a"] != 5 || len(o.Confirmed()) != 0 {
+	if got := taken(o.Next("us", 10)); got["a"] != 5 || o.Len() != 1 {
 		t.Errorf("%v, want the 5 units of a", got)
+	}
+	if got := o.Confirmed(); len(got) != 1 || got[0].Lease != 1 {
+		t.Errorf("%+v, want the first export of a, which sets a guard", got)
 	}
 }
 
 func TestOutbox_TellsOfABucketOnceInAMessage(t *testing.T) {
 	o := NewOutbox(10, "us", "ap")
-	for lease := range int64(3) {
+	for lease := int64(1); lease < 4; lease++ {
 		o.Add([]limiter.Exported{exported("a", lease, lease), exported("b", lease, lease)})
 		o.Told("us", o.Next("us", 10))
 		o.Told("ap", []limiter.Exported{exported("a", lease, lease)})

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -31,6 +30,9 @@ type world struct {
 	// admitted is the units of takes less refunds, over all regions; most is the most there were at once.
 	admitted, most             int64
 	applied, repeated, dropped int
+	// ideal is one region to which all requests go, or nil.
+	ideal         *memstore.Store
+	idealAdmitted int64
 }
 
 // plan is what a seed decides.
@@ -43,10 +45,10 @@ type plan struct {
 	faults          bool    // cuts, and regions that go and come back
 	skew            bool
 	charges         bool // charges and refunds too, not takes alone
-	guarded         bool
-	cold            Cold
+	guard           limiter.GuardMode
 	demand          float64 // in limits, within ten seconds
 	even            bool
+	shares          []float64 // of the load, by region; nil draws them
 	length          int64
 	leaseOfAnExport time.Duration
 }
@@ -63,20 +65,10 @@ type node struct {
 	due      int64 // of the next, times 1000
 	taken    int64
 	took     []int64 // when, for as long as bounded needs it
-	asked    int64   // in this interval
 	names    int
-	guard    Guard
-	exports  []*snapshot
+	demands  *Demands
 	heard    []int64 // Taken of each region, as applied
-	grew     []int64 // by how much in the last message
 	lastName string
-}
-
-// snapshot is what a region had when it exported, and who has not heard of it.
-type snapshot struct {
-	taken, lease int64
-	lacks        []int
-	demands      []int64
 }
 
 type event struct {
@@ -119,26 +111,31 @@ func newWorld(p plan, seed uint64) *world {
 		if shares[i] = 1; !p.even {
 			shares[i] = 0.05 + w.r.Float64()
 		}
+		if p.shares != nil {
+			shares[i] = p.shares[i]
+		}
 		sum += shares[i]
 	}
 	for i := range p.regions {
 		n := &node{
-			at: i, name: fmt.Sprintf("r%d", i), guard: ColdGuard(p.cold, p.limit.Capacity(), p.regions),
-			heard: make([]int64, p.regions), grew: make([]int64, p.regions),
+			at: i, name: fmt.Sprintf("r%02d", i), heard: make([]int64, p.regions),
 		}
 		if p.skew {
 			n.skew = w.r.Int64N(10_001) - 5000
 		}
-		n.store = memstore.New(memstore.Options{Clock: func() int64 { return w.clock.Load() + n.skew }, Steady: true})
+		n.store = memstore.New(memstore.Options{
+			Clock: func() int64 { return w.clock.Load() + n.skew }, Steady: true,
+			Regions: limiter.Regions{Count: int64(p.regions), Wait: p.interval},
+		})
 		var peers []string
 		for j := range p.regions {
 			if j != i {
-				peers = append(peers, fmt.Sprintf("r%d", j))
+				peers = append(peers, fmt.Sprintf("r%02d", j))
 			}
 		}
-		n.box = NewOutbox(1000, peers...)
+		n.box, n.demands = NewOutbox(1000, peers...), NewDemands(1000, time.Duration(p.interval)*time.Millisecond, n.name, peers...)
 		perSecond := p.demand * float64(p.limit.Capacity()) / 10 * shares[i] / sum
-		n.every = max(1000, int64(1e6/perSecond))
+		n.every = max(1000, int64(1e6/max(perSecond, 1e-6)))
 		n.due = 1000*w.now + w.r.Int64N(n.every)
 		w.nodes = append(w.nodes, n)
 		w.after((n.due+999)/1000-w.now, func() error { return w.request(n) })
@@ -179,7 +176,10 @@ func (w *world) run(until int64) error {
 
 // do runs one request in a store.
 func (w *world) do(s *memstore.Store, op limiter.Op, id string, units int64, l limiter.Limit) (limiter.Result, error) {
-	a := limiter.Ask{Key: w.key, Limit: l, Weight: units, Spans: s != w.one}
+	a := limiter.Ask{Key: w.key, Limit: l, Weight: units, Spans: s != w.one && s != w.ideal}
+	if op == limiter.OpTake {
+		a.Guard = w.guard
+	}
 	var res limiter.Result
 	err := s.Do(context.Background(), &limiter.Request{Op: op, ID: id, Asks: []limiter.Ask{a}}, &res)
 	return res, err
@@ -211,7 +211,6 @@ func (w *world) request(n *node) error {
 	if n.down {
 		return nil
 	}
-	n.asked++
 	n.names++
 	op, id := limiter.OpTake, fmt.Sprintf("%s-%d", n.name, n.names)
 	if w.charges {
@@ -224,8 +223,12 @@ func (w *world) request(n *node) error {
 	} else {
 		id = ""
 	}
-	if w.guarded && op == limiter.OpTake && n.guard.Room(n.taken) == 0 {
-		return nil
+	if w.ideal != nil {
+		if res, err := w.do(w.ideal, op, id, 1, w.limit); err != nil {
+			return err
+		} else if res.Allowed {
+			w.idealAdmitted++
+		}
 	}
 	res, err := w.do(n.store, op, id, 1, w.limit)
 	if err != nil || op == limiter.OpTake && !res.Allowed {
@@ -290,11 +293,10 @@ func (w *world) exchange(n *node) error {
 	if err != nil {
 		return err
 	}
-	n.box.Add(sums)
-	for _, s := range sums {
-		w.snapshot(n, s)
+	for i := range sums {
+		sums[i].Guard = n.demands.Guard(&sums[i], time.UnixMilli(w.now))
 	}
-	n.asked = 0
+	n.box.Add(sums)
 	for _, p := range w.nodes {
 		if p == n {
 			continue
@@ -313,21 +315,6 @@ func (w *world) exchange(n *node) error {
 		w.after(2*(w.delay+w.jitter)+1, func() error { n.box.Lost(p.name, news); return nil }) // what was told is not
 	}
 	return n.store.Confirm(context.Background(), n.box.Confirmed())
-}
-
-// snapshot remembers what a region had when it exported, for its guard.
-func (w *world) snapshot(n *node, s limiter.Exported) {
-	snap := &snapshot{taken: s.Sums.Taken, lease: s.Lease, demands: slices.Clone(n.grew)}
-	snap.demands[n.at] = n.asked
-	for j := range w.nodes {
-		if j != n.at {
-			snap.lacks = append(snap.lacks, j)
-		}
-	}
-	n.exports = append(n.exports, snap)
-	if len(n.exports) > 50 {
-		n.exports = n.exports[1:]
-	}
 }
 
 // send lets something travel: it may be lost, repeated, late.
@@ -390,7 +377,6 @@ func (w *world) receive(from, to *node, b []byte, news []limiter.Exported) error
 			return fmt.Errorf("%s: %d units of %s counted as %d: %+v", to.name, sums.Taken-known, from.name, after-before, sums)
 		default:
 			w.applied++
-			to.grew[from.at] = sums.Taken - known
 			to.heard[from.at] = sums.Taken
 		}
 	}
@@ -414,23 +400,6 @@ func (w *world) sameWindow() bool { return w.limit.Window >= 600_000 }
 // answered says that a peer has some news.
 func (w *world) answered(n, peer *node, news []limiter.Exported) error {
 	n.box.Told(peer.name, news)
-	for _, s := range news {
-		for i, snap := range n.exports {
-			if snap.lease > s.Lease {
-				continue
-			}
-			snap.lacks = slices.DeleteFunc(snap.lacks, func(j int) bool { return j == peer.at })
-			if snap.lease == s.Lease && len(snap.lacks) == 0 {
-				used, err := w.used(n.store)
-				if err != nil {
-					return err
-				}
-				n.guard = NewGuard(w.limit.Capacity(), used, n.taken, snap.taken, snap.demands, n.at)
-				n.exports = n.exports[i+1:]
-				break
-			}
-		}
-	}
 	return n.store.Confirm(context.Background(), n.box.Confirmed())
 }
 

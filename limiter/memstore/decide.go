@@ -28,7 +28,7 @@ func (s *Store) doOne(req *limiter.Request, res *limiter.Result) {
 	res.Limits = append(res.Limits[:0], limiter.Decision{})
 	res.Replayed, res.At = false, at.now
 	old := sh.load(hash, a, &sh.scratch)
-	decideAll(req, nil, sh.states[:], sh.noSums[:], at.now, sh.changed[:], sh.charged[:], res)
+	s.decideAll(req, nil, sh.states[:], sh.noSums[:], at.now, sh.changed[:], sh.charged[:], res)
 	s.store(sh, hash, a, old, req.Op, &sh.scratch, sh.changed[0], at)
 	sh.scratch.Entries = nil
 }
@@ -106,13 +106,14 @@ func (s *Store) recordDeadline(keep int64, at instant) int64 {
 // res.Limits, which already has its length. rec is the record of a refund
 // or settlement, nil if there is none. sums has nil for an ask that does not span
 // regions.
-func decideAll(
+func (s *Store) decideAll(
 	req *limiter.Request, rec *record, states []*limiter.State, sums []*regional, now int64,
 	changed []bool, charged []limiter.Charged, res *limiter.Result,
 ) {
 	switch req.Op {
 	case limiter.OpTake, limiter.OpPeek, limiter.OpCharge:
-		res.Allowed = limiter.Decide(req.Op, req.Asks, ownID(req), states, now, changed, res.Limits, charged)
+		res.Allowed = limiter.DecideHeld(req.Op, req.Asks, ownID(req), states, now, changed, res.Limits, charged,
+			s.hold(req, states, sums, now))
 		for i := range sums {
 			sums[i].spend(req.Asks[i].Limit, states[i], now, charged[i])
 		}
@@ -216,7 +217,7 @@ func (s *Store) doMany(req *limiter.Request, res *limiter.Result, w *work, rec *
 		w.sums[i] = sh.loadSums(w.hashes[i], &req.Asks[i])
 	}
 	res.Replayed, res.At = false, at.now
-	decideAll(req, rec, w.states[:n], w.sums[:n], at.now, w.changed[:n], w.charged[:n], res)
+	s.decideAll(req, rec, w.states[:n], w.sums[:n], at.now, w.changed[:n], w.charged[:n], res)
 	for i := range req.Asks {
 		a := &req.Asks[i]
 		sh := &s.shards[shardOf(w.hashes[i])]

@@ -35,6 +35,8 @@ type Options struct {
 	// means 64 MiB. The IDs of one entity (limiter.Key.Tag) use up to an eighth of
 	// it. At the limit the oldest records are dropped.
 	MaxRecordBytes int64
+	// Regions are those that limits span; the zero value holds no take back.
+	Regions limiter.Regions
 }
 
 // Store is a limiter.Store in memory. It is safe for concurrent use. New creates
@@ -46,6 +48,7 @@ type Store struct {
 	seed           maphash.Seed
 	maxKeys        int64
 	maxRecordBytes int64
+	regions        limiter.Regions
 
 	shards  [shardCount]shard
 	records [shardCount]recordShard
@@ -90,6 +93,7 @@ func New(o Options) *Store {
 		seed:           maphash.MakeSeed(),
 		maxKeys:        defaultMaxKeys,
 		maxRecordBytes: defaultMaxRecordBytes,
+		regions:        o.Regions,
 		stop:           make(chan struct{}),
 		stopped:        make(chan struct{}),
 	}

@@ -29,6 +29,28 @@ func (r *regional) spend(l limiter.Limit, s *limiter.State, now int64, c limiter
 	}
 }
 
+// hold returns what holds back the takes of a request, nil if nothing does.
+func (s *Store) hold(
+	req *limiter.Request, states []*limiter.State, sums []*regional, now int64,
+) func(int) (int64, int64, bool) {
+	guarded := func(a limiter.Ask) bool { return a.Spans && a.Guard != limiter.GuardOff }
+	if !slices.ContainsFunc(req.Asks, guarded) {
+		return nil
+	}
+	return func(i int) (left, wait int64, held bool) {
+		a, r := &req.Asks[i], sums[i]
+		if r == nil || a.Guard == limiter.GuardOff {
+			return 0, 0, false
+		}
+		left, held = r.own.Held(a.Limit, states[i], now, a.Weight, a.Guard, s.regions)
+		if held && req.Op == limiter.OpTake && a.Spends(req.Op) {
+			r.own.Deny(now, a.Weight)
+			r.touched = true
+		}
+		return left, s.regions.Wait, held
+	}
+}
+
 // refund is limiter.Refund.
 func (r *regional) refund(l limiter.Limit, s *limiter.State, now int64, c limiter.Charged) (limiter.Decision, bool) {
 	if r == nil {
@@ -193,7 +215,13 @@ func (s *Store) exportOf(
 	sums := slot.value.own
 	sums.Windows = slices.Clone(sums.Windows)
 	s.leases.leased[key] = given
-	return append(out, limiter.Exported{Key: limiter.Key(key.appendTo(nil)), Sums: sums, Lease: given.number})
+	e := limiter.Exported{Key: limiter.Key(key.appendTo(nil)), Sums: sums, Lease: given.number}
+	for _, h := range slot.value.heard {
+		if h.Sums.Windows = nil; h.Sums.Taken > 0 || h.Sums.Denied > 0 {
+			e.Heard = append(e.Heard, h)
+		}
+	}
+	return append(out, e)
 }
 
 // Confirm implements limiter.Exporter.
@@ -208,6 +236,18 @@ func (s *Store) Confirm(ctx context.Context, sums []limiter.Exported) error {
 		if s.leases.leased[key].number == sums[i].Lease {
 			delete(s.leases.leased, key)
 		}
+		s.guard(key, &sums[i])
 	}
 	return nil
+}
+
+// guard sets the guard of a bucket.
+func (s *Store) guard(key bucketKey, told *limiter.Exported) {
+	hash := s.hash(told.Key)
+	sh := &s.shards[shardOf(hash)]
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if slot := sh.sums.find(hash, key); slot != nil {
+		slot.value.own.Told(told)
+	}
 }

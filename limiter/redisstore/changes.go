@@ -79,7 +79,8 @@ func (s *Store) arguments(requests []*script.Request, arg []byte) []any {
 			if s.cluster != nil {
 				s.changes.hint(r.Slot)
 			}
-			return []any{arg, s.changedKeys(r.Slot)[0]}
+			regions := s.opt.Regions
+			return []any{arg, s.changedKeys(r.Slot)[0], max(regions.Count, 1), regions.Wait}
 		}
 	}
 	return []any{arg}
@@ -181,7 +182,7 @@ func (s *Store) exported(reply string) ([]limiter.Exported, error) {
 	out := make([]limiter.Exported, 0, len(members))
 	for _, m := range members {
 		if key, ok := KeyOf(s.opt.Prefix, m.Name); ok {
-			out = append(out, limiter.Exported{Key: key, Sums: m.Sums, Lease: m.Lease})
+			out = append(out, limiter.Exported{Key: key, Sums: m.Sums, Lease: m.Lease, Heard: m.Heard})
 		}
 	}
 	return out, err
@@ -199,7 +200,8 @@ func (s *Store) Confirm(ctx context.Context, sums []limiter.Exported) error {
 			slot = slotOf(name)
 		}
 		isLog := strings.HasSuffix(string(sums[i].Key), "|"+limiter.SlidingWindowLog.Kind())
-		bySlot[slot] = append(bySlot[slot], script.Member{Name: name, Log: isLog, Lease: sums[i].Lease})
+		bySlot[slot] = append(bySlot[slot], script.Member{Name: name, Log: isLog, Sums: sums[i].Sums, Lease: sums[i].Lease,
+			Guard: sums[i].Guard})
 	}
 	var calls []*slotScript
 	for slot, members := range bySlot {

@@ -235,7 +235,7 @@ func (x *crossSlot) allowLooks() {
 		p.res.Allowed = true
 		for i := range p.res.Limits {
 			d := &p.res.Limits[i]
-			d.Allowed, d.RetryAfter, d.Delay = true, 0, max(d.Delay, 0)
+			d.Allowed, d.Held, d.RetryAfter, d.Delay = true, false, 0, max(d.Delay, 0)
 		}
 	}
 }
@@ -267,7 +267,8 @@ func (p *part) read() {
 func (p *part) denials() []int {
 	var denied []int
 	for _, i := range p.bans {
-		if p.res.Limits[i].Allowed && !p.res.Limits[i-1].Allowed && p.asks[i-1].Weight > 0 {
+		before := &p.res.Limits[i-1]
+		if p.res.Limits[i].Allowed && !before.Allowed && !before.Held && p.asks[i-1].Weight > 0 {
 			denied = append(denied, i)
 		}
 	}

@@ -41,6 +41,8 @@ type Options struct {
 	// ProbeLimit is how quick a server must answer a probe to be let back in:
 	// the time that a check may take. 25 ms if 0.
 	ProbeLimit time.Duration
+	// Regions are those that limits span; the zero value holds no take back.
+	Regions limiter.Regions
 	// Timings, if not nil, is told how long requests wait and how long calls take.
 	Timings Timings
 	// Trace, if not nil, records script calls.

@@ -60,7 +60,8 @@ func regionHarness(url func(t testing.TB) string) storetest.RegionHarness {
 	regions := 0
 	return storetest.RegionHarness{New: func(t *testing.T, clock func() int64) limiter.Exporter {
 		regions++
-		return open(t, client(t, url(t)), redisstore.Options{Clock: clock, Prefix: fmt.Sprintf("region%d:", regions)})
+		return open(t, client(t, url(t)), redisstore.Options{Clock: clock, Prefix: fmt.Sprintf("region%d:", regions),
+			Regions: storetest.TwoRegions})
 	}}
 }
 

@@ -182,3 +182,117 @@ func restartedPeer(t *testing.T, r *regions) {
 	answer(t, r.apply(t, 1, m), true, false)
 	r.remaining(t, 1, 4)
 }
+
+// guarded runs a take or peek that is held to the region's share.
+func (r *regions) guarded(t *testing.T, at int, op limiter.Op, mode limiter.GuardMode, w int64) limiter.Decision {
+	t.Helper()
+	a := r.as(w)
+	a.Guard = mode
+	return do(t, r.all[at], op, "", a).Limits[0]
+}
+
+// spend takes units one by one until it is denied, and returns how many there were.
+func (r *regions) spend(t *testing.T, at int, mode limiter.GuardMode) (units int64) {
+	t.Helper()
+	for r.guarded(t, at, limiter.OpTake, mode, 1).Allowed {
+		units++
+	}
+	return units
+}
+
+// tellAll exports, delivers and confirms, with a guard of so many sixteenths.
+func (r *regions) tellAll(t *testing.T, from, to int, sixteenths int64, lead bool) {
+	t.Helper()
+	m := r.only(t, from, time.Hour)
+	r.apply(t, to, m)
+	m.what.Guard = limiter.Guard{Share: sixteenths * limiter.FullShare / 16, Lead: lead}
+	if err := r.all[from].Confirm(t.Context(), []limiter.Exported{m.what}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// spanning are limits of a hundred units, one for each way in which units cease to count.
+var spanning = []limiter.Limit{
+	{Algorithm: limiter.FixedWindow, Count: 100, Window: 10_000},
+	{Algorithm: limiter.FixedWindow, Align: limiter.AlignFirstHit, Count: 100, Window: 10_000},
+	{Algorithm: limiter.SlidingWindowCounter, Count: 100, Window: 10_000},
+	{Algorithm: limiter.SlidingWindowBuckets, Count: 100, Window: 10_000, Buckets: 10},
+	{Algorithm: limiter.SlidingWindowLog, Count: 100, Window: 10_000},
+	{Algorithm: limiter.TokenBucket, Count: 1, Window: 100_000, Burst: 100},
+	{Algorithm: limiter.GCRA, Count: 1, Window: 100_000, Burst: 100},
+	{Algorithm: limiter.LeakyBucket, Count: 1, Window: 100_000, Burst: 100},
+}
+
+func guardedShare(t *testing.T, r *regions) {
+	for _, l := range spanning {
+		r.use(l)
+		for range 20 {
+			r.guarded(t, 0, limiter.OpTake, limiter.GuardOpen, 1)
+		}
+		r.tellAll(t, 0, 1, 4, false)
+		want := limiter.Decision{Limit: 100, RetryAfter: TwoRegions.Wait, Held: true}
+		for _, op := range []limiter.Op{limiter.OpPeek, limiter.OpTake} {
+			got := r.guarded(t, 0, op, limiter.GuardOpen, 21) // a quarter of 80 is left to this region
+			want.Rate, want.Reset, want.Remaining = got.Rate, got.Reset, 20
+			if got != want {
+				t.Errorf("%s, %s: %+v, want %+v", l.Algorithm, op, got, want)
+			}
+		}
+		if got := r.spend(t, 0, limiter.GuardOpen); got != 20 {
+			t.Errorf("%s: %d units, want a quarter of 80", l.Algorithm, got)
+		}
+		if got := r.guarded(t, 0, limiter.OpTake, limiter.GuardOff, 30); !got.Allowed || got.Remaining != 30 {
+			t.Errorf("%s: %+v without a guard", l.Algorithm, got)
+		}
+		r.tellAll(t, 0, 1, 5, true)
+		// 30 are left, and a region that leads rounds up what is its share.
+		if got := r.spend(t, 0, limiter.GuardOpen); got != 10 {
+			t.Errorf("%s: %d units, want 10 of 30", l.Algorithm, got)
+		}
+		r.tellAll(t, 0, 1, 16, true)
+		if got := r.spend(t, 0, limiter.GuardOpen); got != 20 {
+			t.Errorf("%s: %d units, want all 20 that are left", l.Algorithm, got)
+		}
+		r.remaining(t, 0, 0)
+	}
+}
+
+func coldShare(t *testing.T, r *regions) {
+	for _, l := range spanning {
+		r.use(l)
+		if d := r.guarded(t, 0, limiter.OpTake, limiter.GuardShare, 51); d.Allowed || !d.Held || d.Remaining != 50 {
+			t.Errorf("%s: %+v, want half of 100", l.Algorithm, d)
+		}
+		if got := r.spend(t, 0, limiter.GuardShare); got != 50 {
+			t.Errorf("%s: %d units, want half of 100", l.Algorithm, got)
+		}
+		if got := r.spend(t, 1, limiter.GuardOpen); got != 100 {
+			t.Errorf("%s: %d units, want all with cold open", l.Algorithm, got)
+		}
+	}
+	r.use(limiter.Limit{Algorithm: limiter.FixedWindow, Count: 1, Window: 10_000})
+	if got := r.spend(t, 0, limiter.GuardShare); got != 1 {
+		t.Errorf("%d units, want at least one", got)
+	}
+}
+
+func deniedTravels(t *testing.T, r *regions) {
+	r.use(tenInTen)
+	r.guarded(t, 0, limiter.OpTake, limiter.GuardShare, 6)
+	m := r.only(t, 0, time.Hour)
+	if m.what.Sums.Denied != 6 || m.what.Sums.Taken != 0 || m.what.Sums.Born == 0 {
+		t.Errorf("%+v, want 6 units denied", m.what.Sums)
+	}
+	answer(t, r.apply(t, 1, m), true, false)
+	answer(t, r.apply(t, 1, m), true, true)
+	r.do(t, 1, limiter.OpTake, "", 1)
+	heard := r.only(t, 1, time.Hour).what.Heard
+	if len(heard) != 1 || heard[0].Region != "region 0" || heard[0].Sums.Denied != 6 {
+		t.Errorf("%+v, want what was denied elsewhere", heard)
+	}
+	r.do(t, 0, limiter.OpReset, "", 0)
+	r.guarded(t, 0, limiter.OpTake, limiter.GuardShare, 7)
+	if m := r.only(t, 0, time.Hour); m.what.Sums.Denied != 7 {
+		t.Errorf("%+v, want 7 units denied since the reset", m.what.Sums)
+	}
+}

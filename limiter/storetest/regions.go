@@ -14,9 +14,12 @@ import (
 
 // RegionHarness creates the stores of regions.
 type RegionHarness struct {
-	// New returns a store with buckets of its own, whose time is clock, in ms.
+	// New returns a store with buckets of its own, one of TwoRegions, whose time is clock, in ms.
 	New func(t *testing.T, clock func() int64) limiter.Exporter
 }
+
+// TwoRegions are those of the worked cases.
+var TwoRegions = limiter.Regions{Count: 2, Wait: 200}
 
 // mostRegions is how many regions the suite has.
 const mostRegions = 4
@@ -51,6 +54,9 @@ func RegionCases(t *testing.T, h RegionHarness) {
 		"ClockAheadMovesTheWindowOn":        clockAhead,
 		"ResetReachesAnIdleRegion":          resetTravels,
 		"PeersRestartIsNoSecondCharge":      restartedPeer,
+		"AGuardHoldsARegionToItsShare":      guardedShare,
+		"ColdShareIsAnEqualPart":            coldShare,
+		"WhatWasAskedForIsTold":             deniedTravels,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, two(t)) })
 	}

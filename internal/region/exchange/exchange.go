@@ -19,6 +19,8 @@ const (
 	// mostExported is how many buckets a node exports in an interval, and mostWaiting how many it remembers that some
 	// region lacks; further ones stay in the store.
 	mostExported, mostWaiting = 10_000, 100_000
+	// mostMeasured is of how many buckets a node remembers what each region was asked for.
+	mostMeasured = 50_000
 	// missed is after how many intervals without news a region is cut off.
 	missed = 3
 	// exportWait bounds an export, newsWait what nodes tell each other.
@@ -72,6 +74,7 @@ type Exchange struct {
 
 	mu        sync.Mutex
 	box       *region.Outbox
+	demands   *region.Demands
 	exported  time.Time // when the last export began
 	estimates estimates
 
@@ -95,6 +98,7 @@ func New(opt Options) (*Exchange, error) {
 	}
 	x.cut.Store(int64(len(x.peers))) // until they are heard of
 	x.box = region.NewOutbox(mostWaiting, x.names...)
+	x.demands = region.NewDemands(mostMeasured, opt.Interval, opt.Self, x.names...)
 	x.estimates.init()
 	return x, nil
 }
@@ -142,6 +146,7 @@ func (x *Exchange) export(ctx context.Context) error {
 			continue
 		}
 		x.estimates.add(rule, limit, &s, now, lag, len(x.peers)+1)
+		s.Guard = x.demands.Guard(&s, now)
 		worth = append(worth, s)
 	}
 	x.counts.refused.Add(int64(x.box.Add(worth)))
@@ -168,6 +173,9 @@ func (x *Exchange) confirm(ctx context.Context) error {
 	x.mu.Lock()
 	sums := x.box.Confirmed()
 	x.mu.Unlock()
+	if len(sums) == 0 {
+		return nil
+	}
 	return x.opt.Store.Confirm(ctx, sums) // what is not confirmed is exported again
 }
 
@@ -176,6 +184,16 @@ func (x *Exchange) taken(ctx context.Context, p *peer) {
 	ctx, cancel := context.WithTimeout(ctx, newsWait)
 	defer cancel()
 	_ = x.opt.News.Taken(ctx, p.Name, x.newsLife()) // without Redis hear fails too
+}
+
+// confirmNow is confirm as soon as a region has answered, so that guards are by what was heard last. After an error the
+// buckets are exported and told again.
+func (x *Exchange) confirmNow(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, newsWait)
+	defer cancel()
+	if err := x.confirm(ctx); err != nil && ctx.Err() == nil {
+		x.opt.Log.Debug("what the other regions have heard cannot be confirmed", "error", err)
+	}
 }
 
 // hear looks which regions are cut off: those of which nothing is heard, and those that do not take what this one tells.

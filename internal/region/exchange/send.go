@@ -126,6 +126,7 @@ func (x *Exchange) tell(ctx context.Context, p *peer, address string) (more bool
 	x.box.Told(p.Name, news)
 	x.mu.Unlock()
 	p.told(len(news))
+	x.confirmNow(ctx)
 	return len(news) == mostAtOnce
 }
 

@@ -18,12 +18,14 @@
 --          An ask is: algorithm (plus LOOKS if it has its say about the weight
 --          and spends nothing), count, window (ms), extra (burst, sub-windows, or
 --          anchor in ms), weight. SPANS is added to the algorithm if the limit spans
---          regions. Behind the ask of an APPLY (its id is the region) come the sums of
---          that region: born, reset, shape, taken, given, the number of windows, and for
---          each its number and units; its last of KEYS is what was heard. The record is
---          0 for none, 1 for one; for a part of a request that spans slots the name of
+--          regions, and GUARD times how its takes are held back (spans.lua). Behind the
+--          ask of an APPLY (its id is the region) come the sums of that region: born,
+--          reset, shape, taken, given, denied, the number of windows, and for each its
+--          number and units; its last of KEYS is what was heard. The record is 0 for none, 1 for one; for a part of a request that spans slots the name of
 --          the whole, or '' for none. An UNDO has the key of its name as its last of KEYS.
 -- ARGV[2]  where an ask spans regions: the set of the buckets that have changed
+-- ARGV[3]  there: the number of regions
+-- ARGV[4]  there: the wait of a take that the region's guard holds back, ms
 -- Returns  cmsgpack of a flat array: the time of the call (ms), and for each
 --          request either
 --            0, 1 or 3 (1: a stored answer; 3: one that is committed), time of
@@ -128,7 +130,8 @@ while pos <= size do
         for i = 1, n do
           local fine, _ = true, nil
           if m[q] == BAN then
-            if i > 1 and out[to + 1] == 0 and out[to - 2] ~= 0 and m[q - 1] > 0 then -- the ask before it is denied
+            -- The ask before it is denied.
+            if i > 1 and out[to + 1] == 0 and out[to - 2] ~= 0 and delays[i - 1] ~= HELD and m[q - 1] > 0 then
               kernels[BAN] = kernels[BAN] or make(BAN)
               fine, values[i], needs[i], out[to + 1], out[to + 2], out[to + 3], delays[i] =
                 guard(kernels[BAN], stored[i], now, m[q + 1], m[q + 2], m[q + 3], m[q + 4], BAN, keys[first + i], COUNT)

@@ -111,7 +111,7 @@ func BenchmarkScript_AsScriptAndAsLibrary(b *testing.B) {
 }
 
 // BenchmarkScript_SpansRegions reports the CPU time of Redis for a check in a call of so many plain takes of one
-// limit each, over fifty entities: of a limit of one region, and of one that spans regions. Decision 31 uses it.
+// limit each, over fifty entities: of a limit of one region, and of one that spans regions under a guard. Decision 31 uses it.
 func BenchmarkScript_SpansRegions(b *testing.B) {
 	c := redis.NewClient(&redis.Options{Addr: testenv.Redis(b).Addr, MaxRetries: -1, DisableIdentity: true})
 	b.Cleanup(func() { _ = c.Close() })
@@ -136,10 +136,11 @@ func BenchmarkScript_SpansRegions(b *testing.B) {
 						for i := range rs {
 							key := limiter.Key(fmt.Sprintf("{user:%d}|7|%s", (n+i)%50, l.Algorithm.Kind()))
 							rs[i] = &Request{}
-							rs[i].Encode(&names, &limiter.Request{Asks: []limiter.Ask{{Key: key, Limit: l, Weight: 1, Spans: spans}}})
+							rs[i].Encode(&names, &limiter.Request{Asks: []limiter.Ask{{Key: key, Limit: l, Weight: 1, Spans: spans,
+								Guard: limiter.GuardShare}}})
 						}
 						keys, arg := Encode(rs, nil)
-						if err := c.EvalSha(ctx, s.SHA, keys, arg, "sl:changed").Err(); err != nil {
+						if err := c.EvalSha(ctx, s.SHA, keys, arg, "sl:changed", 3, 200).Err(); err != nil {
 							b.Fatal(err)
 						}
 						if n++; n == 100 {

@@ -61,25 +61,31 @@ var algorithms = [...]struct {
 
 // Marks that are added to a code.
 const (
-	spans = 32 // to an algorithm: the limit spans regions
-	looks = 64 // to an algorithm: the ask looks in a take
-	keeps = 16 // to an operation: the time to keep its record follows
-	plain = 32 // to the number of asks of a plain take, instead of an operation
+	guard = 16  // to an algorithm that spans regions, times limiter.GuardMode
+	spans = 32  // to an algorithm: the limit spans regions
+	looks = 128 // to an algorithm: the ask looks in a take
+	keeps = 16  // to an operation: the time to keep its record follows
+	plain = 32  // to the number of asks of a plain take, instead of an operation
 )
 
 // These do not compile once a code reaches a mark.
 var (
-	_ [spans - len(algorithms)]struct{}
-	_ [looks - 2*spans]struct{}
+	_ [guard - len(algorithms)]struct{}
+	_ [looks - spans - guard*(1+int(limiter.GuardShare))]struct{}
 	_ [keeps - len(operations)]struct{}
 	_ [plain - keeps - len(operations)]struct{}
 )
 
 // The layout of sums; see sums.lua.
 const (
-	sumsLeast = 53 // bytes without windows that are over
-	sumsHot   = 18 // the last of them
+	sumsLeast = 72 // bytes without windows that are over
+	sumsHot   = 30 // the last of them, from the guard on
+	sumsTail  = 18 // the last of those, which the commonest take writes
 	noWindow  = -limiter.MaxExact
+	// lead is added to the share of a guard.
+	lead = 2 * limiter.FullShare
+	// held stands for a delay in the answer of a take that a guard holds back.
+	held = -2
 )
 
 // oneOff is how long a quota that never drains is kept, ms: 366 days.
@@ -99,7 +105,9 @@ var codes = func() (of [256][2]uint8) {
 // numbers are the names that the Lua files use without defining them.
 var numbers = func() map[string]int64 {
 	n := map[string]int64{
-		"SPANS": spans, "SUMS_LEAST": sumsLeast, "SUMS_HOT": sumsHot, "NO_WINDOW": noWindow,
+		"SPANS": spans, "SUMS_LEAST": sumsLeast, "SUMS_HOT": sumsHot, "SUMS_TAIL": sumsTail,
+		"GUARD": guard, "GUARD_SHARE": int64(limiter.GuardShare), "FULL_SHARE": limiter.FullShare, "LEAD": lead, "HELD": held,
+		"NO_WINDOW":   noWindow,
 		"SUMS_MARGIN": limiter.SumsMargin, "SHAPES": limiter.MaxBuckets + 1, "LONGEST": limiter.MaxWindow, "ONE_OFF": oneOff,
 		"APPLIED": int64(limiter.Applied), "REPEATED": int64(limiter.Repeated), "SHRUNK": int64(limiter.Shrunk),
 		"MAX": limiter.MaxExact, "NEVER": limiter.Never, "LOOKS": looks, "KEEPS": keeps, "PLAIN": plain,
@@ -123,22 +131,27 @@ var sets = map[string]func(code int) bool{
 	"DRAINS":      func(code int) bool { return traits(code).Decay == limiter.DecayDrain },
 	"DECAYS_EACH": func(code int) bool { return traits(code).Decay == limiter.DecayEach },
 	"INSTANT":     func(code int) bool { return traits(code).Instant },
+	// Windows of different shapes may have one number.
+	"SHAPED":      func(code int) bool { return algorithms[code].name == "FIRST_HIT" || algorithms[code].name == "BUCKETS" },
 	"HOLDS_SLOTS": func(code int) bool { return traits(code).Slots },
 }
 
 func traits(code int) *limiter.Traits { return algorithms[code].algorithm.Traits() }
 
 // condition is true in Lua if the expression is the code of an algorithm that in
-// accepts, with or without the mark of limits that span regions.
+// accepts, with or without the marks of limits that span regions.
 func condition(expression string, in func(code int) bool) string {
-	var tests []string
+	var tests, spanning []string
 	for code, a := range algorithms {
 		if a.name != "" && in(code) {
 			tests = append(tests, fmt.Sprintf("%s == %d", expression, code))
 			if a.algorithm.Traits().Spans() {
-				tests = append(tests, fmt.Sprintf("%s == %d", expression, spans+code))
+				spanning = append(spanning, fmt.Sprintf("%s %% %d == %d", expression, guard, code))
 			}
 		}
+	}
+	if len(spanning) > 0 {
+		tests = append(tests, fmt.Sprintf("%s > %d and (%s)", expression, spans, strings.Join(spanning, " or ")))
 	}
 	return "(" + strings.Join(tests, " or ") + ")"
 }

@@ -108,7 +108,7 @@ func (r *Request) encodePlain(names *Names, req *limiter.Request) bool {
 		if a.Look || a.Limit.Algorithm.Traits().Slots {
 			return false
 		}
-		b = appendInt(appendLimit(b, &a.Limit, r.spanMark(a)), weightOf(a))
+		b = appendInt(appendLimit(b, &a.Limit, r.spanMark(a, req.Op)), weightOf(a))
 		r.Keys = append(r.Keys, names.Of(a))
 		r.most = append(r.most, mostOf(&a.Limit))
 	}
@@ -159,7 +159,7 @@ func (r *Request) encode(names *Names, req *limiter.Request, mark []byte, record
 		if a.Look && (req.Op == limiter.OpTake || req.Op == limiter.OpSettle || req.Op == OpCommit) {
 			mark = looks
 		}
-		b = appendLimit(b, &a.Limit, mark+r.spanMark(a))
+		b = appendLimit(b, &a.Limit, mark+r.spanMark(a, req.Op))
 		b = appendInt(b, weightOf(a))
 		key := names.Of(a)
 		r.Keys = append(r.Keys, key)
@@ -175,7 +175,7 @@ func (r *Request) encode(names *Names, req *limiter.Request, mark []byte, record
 	if req.Op == limiter.OpApply {
 		b = appendSums(b, req.Sums)
 		r.Keys = append(r.Keys, r.Keys[0]+":h")
-		r.count += 6 + 2*len(req.Sums.Windows)
+		r.count += 7 + 2*len(req.Sums.Windows)
 	}
 	r.elements = b
 	if keep {
@@ -186,12 +186,15 @@ func (r *Request) encode(names *Names, req *limiter.Request, mark []byte, record
 	}
 }
 
-// spanMark returns the mark of an ask that spans regions, 0 for others.
-func (r *Request) spanMark(a *limiter.Ask) int64 {
+// spanMark returns the mark of an ask that spans regions, 0 for others. Only what may be denied is held back.
+func (r *Request) spanMark(a *limiter.Ask, op limiter.Op) int64 {
 	if !a.Spans {
 		return 0
 	}
 	r.spans = true
+	if op == limiter.OpTake || op == limiter.OpPeek || op == OpCommit {
+		return spans + guard*int64(min(a.Guard, limiter.GuardShare))
+	}
 	return spans
 }
 

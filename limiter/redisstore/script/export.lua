@@ -3,8 +3,9 @@
 --
 -- KEYS     the set of changed buckets; the sorted set of those that are leased
 -- ARGV     the most to return; for how long to lease them, ms
--- Returns  cmsgpack of a flat array: for each bucket its member of the set, its sums (see sums.lua) and the
---          instant at which its lease ends (µs), which confirm.lua takes
+-- Returns  cmsgpack of a flat array: for each bucket its member of the set, its sums (see sums.lua), the instant
+--          at which its lease ends (µs), which confirm.lua takes, and what it has heard from other regions: how many,
+--          and of each its name and its sums
 --
 -- A bucket is in the set once, from the first change after it was exported. It leaves the set and is leased here, and
 -- the mark in its sums is taken off, so that its next change lists it again. Leases that have ended come first, up to
@@ -24,19 +25,22 @@ for i = 1, #members do
   local member = members[i]
   local v = redis.pcall('GET', member)
   local n = type(v) == 'string' and #v or 0
-  local mark = n >= SUMS_LEAST and struct.unpack('<I2', v, n - 1) or 0
+  local mark = n >= SUMS_LEAST and struct.unpack('<I2', v, n - 9) or 0
   local size = (mark - mark % 2) / 2
   if size < SUMS_LEAST or size > n then
     redis.call('ZREM', KEYS[2], member) -- it has expired: nothing of it counts any more
   else
     if mark % 2 == 1 then
-      v = v:sub(1, n - 2) .. struct.pack('<I2', mark - 1)
+      v = v:sub(1, n - 10) .. struct.pack('<I2', mark - 1) .. v:sub(n - 7)
       redis.call('SET', member, v, 'KEEPTTL')
     end
     local before, lease = redis.call('ZSCORE', KEYS[2], member), ends
     if before and tonumber(before) >= lease then lease = tonumber(before) + 1 end
     redis.call('ZADD', KEYS[2], ('%d'):format(lease), member)
-    out[#out + 1], out[#out + 2], out[#out + 3] = member, v:sub(n - size + 1), lease
+    local heard = redis.call('HGETALL', (member:sub(-2) == ':t' and member:sub(1, -3) or member) .. ':h')
+    local o = #out
+    out[o + 1], out[o + 2], out[o + 3], out[o + 4] = member, v:sub(n - size + 1), lease, #heard / 2
+    for j = 1, #heard do out[o + 4 + j] = heard[j] end
   end
 end
 return cmsgpack.pack(out)

@@ -116,7 +116,7 @@ local function take(op, id, asks, n, now, record, whole, keep, name)
       local a = asks[i]
       local before = asks[i - 1]
       if a.algorithm == BAN then
-        if a.counts and a.retry == 0 and before and before.retry ~= 0 and before.weight > 0 then
+        if a.counts and a.retry == 0 and before and before.retry ~= 0 and before.delay ~= HELD and before.weight > 0 then
           a.retry, a.delay = decide(a, now, a.weight, COUNT)
           a.allowed = a.retry == 0 and 1 or 0
         end
@@ -241,7 +241,7 @@ end
 -- if that was known.
 local function apply(region, a, now, came, heard)
   kernels[SPANS] = kernels[SPANS] or make(SPANS)
-  local lib, code, v, state, s = kernels[SPANS], a.algorithm - SPANS, nil, nil, nil
+  local lib, code, v, state, s = kernels[SPANS], a.algorithm % GUARD, nil, nil, nil
   kernels[code] = kernels[code] or make(code)
   v, state, s = lib.read(code, a.key)
   local outcome, value, own, new, void, emptied, needed, remaining, reset = lib.apply(kernels[code], code, state, s,
@@ -347,11 +347,11 @@ function long.read(m, pos, keys, k)
     asks[i], pos = a, pos + 5
   end
   if op == APPLY then
-    local windows = m[pos + 5]
+    local windows = m[pos + 6]
     job.came = {born = m[pos], reset = m[pos + 1], shape = m[pos + 2], taken = m[pos + 3], given = m[pos + 4],
-      listed = 0, w = {}}
-    for i = 1, 2 * windows do job.came.w[i] = m[pos + 5 + i] end
-    pos, k = pos + 6 + 2 * windows, k + 1
+      denied = m[pos + 5], share = 0, told = 0, listed = 0, w = {}}
+    for i = 1, 2 * windows do job.came.w[i] = m[pos + 6 + i] end
+    pos, k = pos + 7 + 2 * windows, k + 1
     job.record = keys[k]
   end
   if whole ~= 0 and whole ~= '' then

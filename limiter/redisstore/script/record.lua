@@ -104,7 +104,8 @@ local function save_record(key, asks, n, now, needed, whole, mark, keep)
     local at, a = RECORD_HEAD + (i - 1) * RECORD_FIELDS, asks[i]
     r[at + 1], r[at + 2], r[at + 3] = a.key, a.booked_at, a.booked
     r[at + 4], r[at + 5], r[at + 6], r[at + 7], r[at + 8] = a.allowed, a.remaining, a.retry, a.reset, a.delay
-    r[at + 9], r[at + 10], r[at + 11], r[at + 12] = a.algorithm, a.count, a.window, a.extra
+    r[at + 9] = SPANS_REGIONS(a.algorithm) and SPANS + a.algorithm % GUARD or a.algorithm
+    r[at + 10], r[at + 11], r[at + 12] = a.count, a.window, a.extra
   end
   call('SET', key, cmsgpack.pack(r), 'PX', text(most(life, test_life)))
 end

@@ -54,8 +54,11 @@ func (r *Request) decodeFull(in *reader, kind int64) {
 		d.Reset = in.integer()
 		d.Delay = in.integer()
 		d.Refunded = in.integer()
-		if m.ban {
+		switch {
+		case m.ban:
 			d.BanBegan, d.Delay = d.Delay == 1 && !stored, 0
+		case d.Delay == held:
+			d.Held, d.Delay = true, 0
 		}
 		if stored {
 			d.Limit, d.Rate = in.integer(), in.integer()
@@ -83,8 +86,11 @@ func (r *Request) decodePlain(in *reader, now int64, delayed bool) {
 	if delayed {
 		for i := range r.Result.Limits {
 			d := &r.Result.Limits[i]
-			if d.Delay = in.integer(); r.most[i].ban {
+			switch d.Delay = in.integer(); {
+			case r.most[i].ban:
 				d.BanBegan, d.Delay = d.Delay == 1, 0
+			case d.Delay == held:
+				d.Held, d.Delay = true, 0
 			}
 		}
 	}

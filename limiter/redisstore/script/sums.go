@@ -31,21 +31,33 @@ type Member struct {
 	Log   bool   // the bucket is a log; not set by DecodeExport
 	Sums  limiter.Sums
 	Lease int64
+	Heard limiter.Heard
+	Guard limiter.Guard // not set by DecodeExport
 }
 
 // DecodeExport reads the answer of the script that exports. Sums that cannot be read are left out.
 func DecodeExport(reply string) (members []Member, err error) {
 	in := reader{s: reply}
 	n := in.length()
-	for i := 0; i+2 < n; i += 3 {
+	for i := 0; i+3 < n; i += 4 {
 		member, stored, lease := in.text(), in.text(), in.integer()
+		regions := in.integer()
+		i += 2 * int(regions)
+		var heard limiter.Heard
+		for ; regions > 0 && !in.bad; regions-- {
+			h := limiter.HeardFrom{Region: in.text()}
+			if h.Sums, err = DecodeSums(in.text()); err == nil {
+				h.Sums.Windows = nil
+				heard = append(heard, h)
+			}
+		}
 		if in.bad {
 			return members, errReply
 		}
 		name, ok := nameOfMember(member)
 		sums, err := DecodeSums(stored)
 		if ok && err == nil {
-			members = append(members, Member{Name: name, Sums: sums, Lease: lease})
+			members = append(members, Member{Name: name, Sums: sums, Lease: lease, Heard: heard})
 		}
 	}
 	return members, nil
@@ -53,14 +65,28 @@ func DecodeExport(reply string) (members []Member, err error) {
 
 // EncodeConfirm returns the argument of the script that confirms.
 func EncodeConfirm(members []Member) []byte {
-	b := binary.BigEndian.AppendUint32([]byte{0xdd}, uint32(2*len(members))) //nolint:gosec // few
+	b, n := []byte{0xdd, 0, 0, 0, 0}, 0
 	for _, m := range members {
 		name := m.Name + spansSuffix
 		if m.Log {
 			name += sumsSuffix
 		}
-		b = appendInt(appendText(b, name), m.Lease)
+		share := m.Guard.Share
+		if m.Guard.Lead && share > 0 {
+			share += lead
+		}
+		b = appendInt(appendInt(appendText(b, name), m.Lease), share)
+		n += 3
+		if share > 0 {
+			newest := limiter.WindowUnits{Number: noWindow}
+			if len(m.Sums.Windows) > 0 {
+				newest = m.Sums.Windows[0]
+			}
+			b = appendInt(appendInt(appendInt(b, m.Sums.Born), newest.Number), newest.Units)
+			n += 3
+		}
 	}
+	binary.BigEndian.PutUint32(b[1:], uint32(n)) //nolint:gosec // few
 	return b
 }
 
@@ -74,7 +100,9 @@ func appendText(b []byte, s string) []byte {
 
 // appendSums appends the sums of an OpApply.
 func appendSums(b []byte, m *limiter.Sums) []byte {
-	for _, n := range [...]int64{m.Born, m.Reset, m.Shape, m.Taken, m.Given, int64(len(m.Windows))} {
+	for _, n := range [...]int64{
+		m.Born, m.Reset, m.Shape, m.Taken, m.Given, m.Denied, int64(len(m.Windows)),
+	} {
 		b = appendInt(b, n)
 	}
 	for _, w := range m.Windows {
@@ -106,13 +134,13 @@ func DecodeSums(s string) (m limiter.Sums, err error) {
 		at += 7
 		return int64(binary.BigEndian.Uint64(b[:])<<8) >> 8 //nolint:gosec // seven bytes with a sign
 	}
-	m.Born, m.Reset, m.Given, m.Shape, m.Taken = next(), next(), next(), next(), next()
+	m.Born, m.Reset, m.Given, m.Shape, m.Denied, m.Taken = next(), next(), next(), next(), next(), next()
 	var over []limiter.WindowUnits
 	for at < len(s)-sumsHot {
 		over = append(over, limiter.WindowUnits{Number: next(), Units: next()})
 	}
-	hot := []byte(s[at:])
-	newest := limiter.WindowUnits{Number: whole(hot[:8]), Units: whole(hot[8:16])}
+	hot := []byte(s[len(s)-sumsTail:])
+	newest := limiter.WindowUnits{Number: whole(hot[:8]), Units: whole(hot[10:])}
 	m.Taken += newest.Units
 	if newest.Number != noWindow {
 		m.Windows = append(append(make([]limiter.WindowUnits, 0, 1+len(over)), newest), over...)

@@ -3,11 +3,14 @@
 --
 -- Sums are one string, which stands behind the state in the bucket's value, and for a log, whose state is a
 -- list, at a key of its own (":t" behind the bucket's name):
---   born, reset, given, shape, rest     7 bytes each; rest: what was taken less the units of the newest window
+--   born, reset, given, shape, denied, rest   7 bytes each; rest: what was taken less the units of the newest window
 --   windows that are over               14 bytes each, newest first: number (signed), units
---   number, units                       the newest window, as doubles, which cost the least to read and to write
+--   share                               4 bytes: the guard's, plus LEAD if the region leads; 0 for none
+--   told                                a double: the units of the newest window that the others have heard of
+--   number                              of the newest window, a double, which costs the least to read and to write
 --   mark                                2 bytes, little-endian as the doubles: twice the size of all this, and 1 if
 --                                       the bucket is in the set of changed ones
+--   units                               of the newest window, a double
 -- Without a window the number is NO_WINDOW and shape 0. The commonest take (the window is that of the take
 -- before it, and the bucket is listed) changes units alone (spans.lua).
 --
@@ -21,12 +24,13 @@ local sums = {}
 
 -- open reads sums, or makes empty ones. It returns nil if s is none of ours.
 local function open(s)
-  local m = {born = 0, reset = 0, given = 0, shape = 0, taken = 0, listed = 0, w = {}}
+  local m = {born = 0, reset = 0, given = 0, shape = 0, denied = 0, taken = 0, share = 0, told = 0, listed = 0, w = {}}
   if not s then return m end
   local n = #s
   if n < SUMS_LEAST or (n - SUMS_LEAST) % 14 ~= 0 then return nil end
-  local number, units, mark = unpack_bytes('<ddI2', s, n - SUMS_HOT + 1)
-  m.born, m.reset, m.given, m.shape, m.taken = unpack_bytes('>I7I7I7I7I7', s)
+  local share, told, number, mark, units = unpack_bytes('<I4ddI2d', s, n - SUMS_HOT + 1)
+  m.born, m.reset, m.given, m.shape, m.denied, m.taken = unpack_bytes('>I7I7I7I7I7I7', s)
+  m.share, m.told = share, told
   m.listed = mark % 2
   if number == NO_WINDOW then return m end
   m.taken, m.w[1], m.w[2] = m.taken + units, number, units
@@ -39,10 +43,10 @@ end
 local function close(m)
   local w = m.w
   local units = w[2] or 0
-  local out = {pack('>I7I7I7I7I7', m.born, m.reset, m.given, m.shape, m.taken - units)}
+  local out = {pack('>I7I7I7I7I7I7', m.born, m.reset, m.given, m.shape, m.denied, m.taken - units)}
   for i = 3, #w, 2 do out[#out + 1] = pack('>i7I7', w[i], w[i + 1]) end
   local size = SUMS_LEAST + (#out - 1) * 14
-  out[#out + 1] = pack('<ddI2', w[1] or NO_WINDOW, units, 2 * size + m.listed)
+  out[#out + 1] = pack('<I4ddI2d', m.share, m.told, w[1] or NO_WINDOW, 2 * size + m.listed, units)
   return table.concat(out)
 end
 
@@ -79,8 +83,11 @@ end
 
 -- begin begins an incarnation, unless nothing was counted in the present one.
 local function begin(m, g, now)
-  if m.born == 0 or m.taken > 0 then m.born = most(most(now, m.born + 1), m.reset) end
-  m.shape, m.taken, m.given, m.w = g.shape, 0, 0, {}
+  if m.born == 0 or m.taken > 0 then
+    m.born = most(most(now, m.born + 1), m.reset)
+    m.denied, m.share = 0, 0
+  end
+  m.told, m.shape, m.taken, m.given, m.w = 0, g.shape, 0, 0, {}
 end
 
 -- follow makes the window with that number the newest.
@@ -95,7 +102,7 @@ local function follow(m, g, number, now)
   for i = 1, #m.w, 2 do
     if not g.first_hit and number - m.w[i] < g.kept then w[#w + 1], w[#w + 2] = m.w[i], m.w[i + 1] end
   end
-  m.w = w
+  m.w, m.told = w, 0
 end
 
 -- list puts the bucket into the set of changed ones, once. Where that is refused (a slot that moves), the next
@@ -114,7 +121,7 @@ local function member_of(code, key) return LIST(code) and key .. ':t' or key end
 function sums.read(code, key)
   local v = call('GET', member_of(code, key))
   local n = v and #v or 0
-  local size = n >= SUMS_LEAST and unpack_bytes('<I2', v, n - 1) or 0
+  local size = n >= SUMS_LEAST and unpack_bytes('<I2', v, n - 9) or 0
   size = (size - size % 2) / 2
   if v and (size < SUMS_LEAST or size > n) then bad_state() end
   if LIST(code) then return true, true, v end
@@ -133,6 +140,25 @@ function sums.counted(s, code, count, window, extra, number, now, w, member)
   m.taken, m.w[2] = m.taken + w, m.w[2] + w
   list(m, member)
   return close(m)
+end
+
+-- held is a take of w units that the guard holds back, or looks whether it would (how = PEEK). It counts what was asked
+-- for, and returns what a kernel does but for the result: value, needed, reset and the sums.
+function sums.held(kernel, code, state, s, now, count, window, extra, w, key, how, member)
+  local value, needed, _, _, reset = kernel(state, now, count, window, extra, w, code, key, PEEK)
+  if how == PEEK then return value, needed, reset, s end
+  local m = open(s)
+  if m.born == 0 then m.born = most(most(now, 1), m.reset) end
+  m.denied = m.denied > MAX - w and MAX or m.denied + w
+  list(m, member)
+  s = close(m)
+  if LIST(code) then
+    save(member, false, s, most(needed, SUMS_MARGIN))
+  else
+    save(key, false, (value or state or '') .. s, most(needed, SUMS_MARGIN))
+    value = false
+  end
+  return value, needed, reset, s
 end
 
 -- give counts units as given back, of those booked at a time.
@@ -314,9 +340,10 @@ function sums.apply(kernel, code, state, s, now, count, window, extra, key, regi
     last = open(nil)
     last.born = came.born
   end
-  if came.born < own.reset or came.born < last.born or came.taken <= last.taken and came.given <= last.given then
+  if came.born < own.reset or came.born < last.born or came.taken <= last.taken and came.given <= last.given
+    and came.denied <= last.denied then
     outcome = REPEATED
-  elseif came.taken < last.taken or came.given < last.given then
+  elseif came.taken < last.taken or came.given < last.given or came.denied < last.denied then
     outcome = SHRUNK
   else
     book_all(came, last.w)
