@@ -59,6 +59,9 @@ func (c *Compiled) compilePolicy(p *parts, pools map[string]*CompiledPool, regio
 		c.Hot = limiter.HotSharded
 	}
 	c.Global = r.Span == SpanGlobal && regions > 1
+	if c.Exact = r.Span == SpanGlobalExact && regions > 1; c.Exact {
+		c.banSuffix = string(limiter.BanKey(limiter.Key(c.suffix)))
+	}
 	c.from, c.until = lifeSpan(r)
 	c.tiers, c.when = p.tiers, p.when
 	if p.schedule != nil || p.calendar != nil {

@@ -19,8 +19,9 @@ const (
 	HotKeysLeased  = "leased"
 	HotKeysSharded = "sharded"
 
-	SpanRegion = "region"
-	SpanGlobal = "global"
+	SpanRegion      = "region"
+	SpanGlobal      = "global"
+	SpanGlobalExact = "global_exact"
 
 	ColdOpen  = "open"
 	ColdShare = "share"

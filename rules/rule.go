@@ -205,7 +205,7 @@ var ruleFields = []Field[Rule]{
 	},
 	{
 		Name: "span", At: func(r *Rule) any { return &r.Span }, Policy: true,
-		Default: SpanRegion, OneOf: []string{SpanRegion, SpanGlobal},
+		Default: SpanRegion, OneOf: []string{SpanRegion, SpanGlobal, SpanGlobalExact},
 	},
 	{
 		Name: "max_over_percent", At: func(r *Rule) any { return &r.MaxOverPercent }, Policy: true, Label: true,

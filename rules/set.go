@@ -81,6 +81,8 @@ type Compiled struct {
 	Shadow bool
 	// Global: the limit spans regions, and there are several. Rule says how.
 	Global bool
+	// Exact: the limit is decided in the home region of each key (SpanGlobalExact), and there are several.
+	Exact bool
 	// Hot says how hot buckets may be served.
 	Hot limiter.HotMode
 
@@ -89,6 +91,7 @@ type Compiled struct {
 	route     *route.Pattern // nil for every route
 	host      string         // as parseHostPattern returns it, "" for every host
 	suffix    string         // "|17|sc"
+	banSuffix string         // "|17|bn", only if Exact
 	globalKey limiter.Key    // the key when there are no facts
 
 	candidate   *candidate // what Candidate does not say

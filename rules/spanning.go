@@ -39,6 +39,20 @@ func (c *Compiled) Spans(key limiter.Key) bool {
 	return c.Global && strings.HasSuffix(string(key), c.suffix)
 }
 
+// Exact returns the rule of a bucket that has a home region (SpanGlobalExact), nil for any other: a bucket of such a rule's
+// own limit or of its ban, not that of its candidate.
+func (s *Set) Exact(key limiter.Key) *Compiled {
+	id, ok := RuleID(key)
+	if !ok {
+		return nil
+	}
+	c := s.Get(id)
+	if c == nil || !c.Exact || !strings.HasSuffix(string(key), c.suffix) && !strings.HasSuffix(string(key), c.banSuffix) {
+		return nil
+	}
+	return c
+}
+
 // overridden returns the limit of a bucket of rule c after its override.
 func (s *Set) overridden(o *override.OfRule, c *Compiled, key limiter.Key, limit limiter.Limit,
 	now time.Time) limiter.Limit {

@@ -17,16 +17,16 @@ func (c *Checker) Buckets(ctx context.Context, rule *rules.Compiled, op limiter.
 	if op != limiter.OpPeek && op != limiter.OpReset {
 		return fmt.Errorf("%w: %s is not for single buckets", limiter.ErrInvalid, op)
 	}
-	if c.opt.Timeout > 0 {
-		b := within(ctx, c.opt.Timeout)
-		defer b.release()
-		ctx = b
-	}
 	asks = slices.Clone(asks)
 	for i := range asks {
 		asks[i].Spans = rule.Spans(asks[i].Key)
 	}
 	call := limiter.Call{Request: limiter.Request{Op: op, Asks: asks}}
+	if timeout := c.timeout([]limiter.Call{call}); timeout > 0 {
+		b := within(ctx, timeout)
+		defer b.release()
+		ctx = b
+	}
 	if err := c.opt.Store.Do(ctx, &call.Request, &call.Result); err != nil {
 		return err
 	}

@@ -58,6 +58,8 @@ type CheckerOptions struct {
 	Loads *Loads
 	// Regions says whether other regions are heard of, for limits that span regions. Nil without regions.
 	Regions Regions
+	// Homes says which buckets are decided in another region. Nil without regions.
+	Homes Homes
 	// Rand returns a uniformly random number from 0 to n-1, for the jitter of retry-after. It
 	// must be safe for concurrent use. If nil, the runtime's random source is used.
 	Rand func(n int64) int64
@@ -171,8 +173,8 @@ func (c *Checker) doAll(ctx context.Context, qs []Question, as []Answer) error {
 // may allow after all, or for quotas beside other limits.
 func (c *Checker) decide(ctx context.Context, w *work) {
 	calls := w.calls
-	if c.opt.Timeout > 0 && len(calls) > 0 {
-		b := within(ctx, c.opt.Timeout)
+	if timeout := c.timeout(calls); timeout > 0 && len(calls) > 0 {
+		b := within(ctx, timeout)
 		defer b.release()
 		ctx = b
 	}

@@ -157,7 +157,7 @@ func (c *Checker) takeQuotas(ctx context.Context, w *work) {
 func (c *Checker) undo(ctx context.Context, a *Answer, limits []plannedLimit, taken *limiter.Call) {
 	until, bounded := ctx.Deadline()
 	ctx = context.WithoutCancel(ctx)
-	if timeout := c.opt.Timeout; timeout > 0 {
+	if timeout := c.timeout([]limiter.Call{*taken}); timeout > 0 {
 		if bounded {
 			timeout = min(timeout, time.Until(until)) //nolint:forbidigo // see within
 		}

@@ -68,7 +68,7 @@ func (c *Checker) decideLocally(ctx context.Context, a *Answer, limits []planned
 	for i := range a.Limits {
 		if la := &a.Limits[i]; la.Degraded == rules.FailLocal {
 			ask := failed.Request.Asks[limits[i].ask]
-			la.Limit, ask.Limit = c.opt.Ledger.share(la.Limit), c.opt.Ledger.share(ask.Limit)
+			la.Limit, ask.Limit = c.localShare(&limits[i], la.Limit), c.localShare(&limits[i], ask.Limit)
 			ask.Spans = false // nobody exports what this node counts
 			req.Asks = append(req.Asks, ask)
 		}

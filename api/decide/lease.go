@@ -103,9 +103,9 @@ func (c *Checker) lease(ctx context.Context, op limiter.Op, token string, from *
 	if c.opt.Local == nil {
 		shared, local = append(shared, local...), nil
 	}
-	if c.opt.Timeout > 0 {
+	if timeout := c.timeout(shared); timeout > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, c.opt.Timeout)
+		ctx, cancel = context.WithTimeout(ctx, timeout)
 		defer cancel()
 	}
 	start := c.opt.Now()

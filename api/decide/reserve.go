@@ -182,9 +182,9 @@ func (c *Checker) SettleReservation(ctx context.Context, s *Settlement, a *Answe
 
 func (c *Checker) settle(ctx context.Context, s *Settlement, a *Answer) error {
 	start := c.opt.Now()
-	ctx, cancel := c.limited(ctx)
+	opening, cancel := c.limited(ctx)
 	defer cancel()
-	r, err := c.open(ctx, s.Reservation)
+	r, err := c.open(opening, s.Reservation)
 	if err != nil {
 		return err
 	}
@@ -196,6 +196,11 @@ func (c *Checker) settle(ctx context.Context, s *Settlement, a *Answer) error {
 		calls = append(calls, r.calls[i].settle(s))
 	}
 	calls = append(calls, r.leases...)
+	if timeout := c.timeout(calls); timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, timeout)
+		defer cancel()
+	}
 	c.opt.Store.DoAll(ctx, calls)
 	calls, r.leases = calls[:len(r.calls)], calls[len(r.calls):]
 	return c.answerSettlement(ctx, r, calls, start, s, a)

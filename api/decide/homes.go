@@ -1,0 +1,51 @@
+package decide
+
+import (
+	"time"
+
+	"sluice/limiter"
+)
+
+// Homes says which buckets are decided in another region (rules.SpanGlobalExact). It must not block.
+type Homes interface {
+	// Away reports whether a bucket is at home in another region.
+	Away(key limiter.Key) bool
+	// Timeout is the time for a request with such a bucket.
+	Timeout() time.Duration
+	// Regions is the number of regions, with this one.
+	Regions() int
+}
+
+// timeout returns the time for calls: longer if any of them goes to another region. It is 0 for no bound.
+func (c *Checker) timeout(calls []limiter.Call) time.Duration {
+	if c.opt.Timeout <= 0 {
+		return 0
+	}
+	if c.opt.Homes != nil {
+		for i := range calls {
+			if c.away(calls[i].Request.Asks) {
+				return max(c.opt.Timeout, c.opt.Homes.Timeout())
+			}
+		}
+	}
+	return c.opt.Timeout
+}
+
+func (c *Checker) away(asks []limiter.Ask) bool {
+	for i := range asks {
+		if c.opt.Homes.Away(asks[i].Key) {
+			return true
+		}
+	}
+	return false
+}
+
+// localShare returns the part of a limit that this node enforces while the store cannot decide. One with a home has none
+// for any region then, so it is divided among all.
+func (c *Checker) localShare(l *plannedLimit, limit limiter.Limit) limiter.Limit {
+	limit = c.opt.Ledger.share(limit)
+	if l.rule != nil && l.rule.Exact && c.opt.Homes != nil {
+		limit = limit.Share(int64(c.opt.Homes.Regions()))
+	}
+	return limit
+}

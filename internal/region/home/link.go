@@ -1,0 +1,339 @@
+package home
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptrace"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"sluice/internal/region"
+	"sluice/limiter"
+)
+
+const (
+	// maxMessages is how many messages are under way to one region. Calls that come meanwhile wait and go together.
+	maxMessages = 32
+	// maxWaiting bounds the calls that wait for that; more are refused.
+	maxWaiting = 10_000
+	// maxTogether is how many calls go in one message unless one batch has more, and enough the length in bytes from which
+	// a message has no further batch.
+	maxTogether, enough = 256, 64 << 10
+	// maxReason bounds what is kept of an error.
+	maxReason = 300
+)
+
+// Reasons why calls that were sent to another region have failed; see Options.Observe.
+const (
+	ReasonCutOff     = "cut_off"    // the region is cut off: not sent
+	ReasonBusy       = "busy"       // too many calls wait, here or there: not sent, or not carried out
+	ReasonTimeout    = "timeout"    // no answer in time
+	ReasonConnection = "connection" // no connection, or it broke
+	ReasonRefused    = "refused"    // the region does not take messages of this one: token, settings, version
+	ReasonAnswer     = "answer"     // the answer was not one
+	ReasonStore      = "store"      // the counter store of the region could not decide
+	ReasonRule       = "rule"       // the region does not have the rule, or has it with another span or algorithm
+)
+
+// Reasons returns all of them.
+func Reasons() []string {
+	return []string{ReasonCutOff, ReasonBusy, ReasonTimeout, ReasonConnection, ReasonRefused, ReasonAnswer, ReasonStore,
+		ReasonRule}
+}
+
+// batch is some calls of one caller on their way. It has its own memory.
+type batch struct {
+	body  []byte // of all its calls
+	asks  []int  // of each
+	until time.Time
+	calls []limiter.Call // the answers
+	done  chan struct{}
+	// taken: a message has it. dropped: its caller has left before. Both belong to link.mu.
+	taken, dropped bool
+}
+
+// link is the way to another region. It is safe for concurrent use.
+type link struct {
+	Peer
+	store *Store
+	at    atomic.Uint32 // the address in use: at the next one after a failure
+	fails atomic.Bool   // the last calls got no answer
+
+	mu       sync.Mutex
+	waiting  []*batch
+	calls    int // in waiting
+	messages int // under way
+	closed   bool
+}
+
+// do carries out calls in the other region and sets Result and Err of each.
+func (l *link) do(ctx context.Context, calls []limiter.Call) {
+	for len(calls) > maxCalls { // a batch of checks has fewer
+		l.do(ctx, calls[:maxCalls])
+		calls = calls[maxCalls:]
+	}
+	start := l.store.opt.Now()
+	err, reason := l.send(ctx, calls)
+	took := l.store.opt.Now().Sub(start)
+	switch {
+	case err != nil && err.Cause == limiter.CauseCanceled:
+	case err != nil && !l.fails.Swap(true):
+		l.store.opt.Log.Warn("a region does not decide keys that are at home there; fail modes decide", "region", l.Name,
+			"reason", reason, "error", err)
+	case err == nil && l.fails.Swap(false):
+		l.store.opt.Log.Info("a region decides keys that are at home there again", "region", l.Name)
+	}
+	for i := range calls {
+		if err != nil {
+			se := *err
+			se.Unknown = se.Unknown && calls[i].Request.Op != limiter.OpPeek
+			calls[i].Err = &se
+		}
+		why := reason
+		if err == nil && calls[i].Err != nil {
+			why = ReasonStore
+			if errors.Is(calls[i].Err, errForeign) {
+				why = ReasonRule
+			}
+		}
+		l.store.opt.Observe(l.Name, why, took)
+	}
+}
+
+// send sends calls and waits for their answers. The error is that of all calls.
+func (l *link) send(ctx context.Context, calls []limiter.Call) (*limiter.StoreError, string) {
+	if err := ctx.Err(); err != nil {
+		return l.left(err, false)
+	}
+	if l.store.opt.CutOff(l.Name) {
+		return &limiter.StoreError{Cause: limiter.CauseConnection,
+			Err: fmt.Errorf("the home region %s is cut off", l.Name)}, ReasonCutOff
+	}
+	b := &batch{done: make(chan struct{}), calls: make([]limiter.Call, len(calls)), asks: make([]int, len(calls))}
+	for i := range calls {
+		b.body = appendCall(b.body, &calls[i].Request)
+		b.asks[i] = len(calls[i].Request.Asks)
+	}
+	b.until, _ = ctx.Deadline()
+	if most := time.Now().Add(l.store.opt.Timeout); b.until.IsZero() || most.Before(b.until) { //nolint:forbidigo // a deadline of sockets
+		b.until = most
+	}
+	if len(b.body) > maxBody-1024 {
+		return &limiter.StoreError{Cause: limiter.CauseBusy, Err: errors.New("the request is too large for a message")},
+			ReasonBusy
+	}
+	if !l.submit(b) {
+		return &limiter.StoreError{Cause: limiter.CauseBusy,
+			Err: fmt.Errorf("too many calls wait for the home region %s", l.Name)}, ReasonBusy
+	}
+	ctx, cancel := context.WithDeadline(ctx, b.until)
+	defer cancel()
+	select {
+	case <-b.done:
+	case <-ctx.Done():
+		return l.left(ctx.Err(), l.drop(b))
+	}
+	for i := range calls {
+		calls[i].Result, calls[i].Err = b.calls[i].Result, b.calls[i].Err
+	}
+	var failure *messageError
+	if errors.As(b.calls[0].Err, &failure) {
+		return &failure.StoreError, failure.reason
+	}
+	return nil, ""
+}
+
+// left is the error of calls whose caller does not wait any more.
+func (l *link) left(err error, sent bool) (*limiter.StoreError, string) {
+	cause := limiter.CauseTimeout
+	if errors.Is(err, context.Canceled) {
+		cause = limiter.CauseCanceled
+	}
+	return &limiter.StoreError{Cause: cause, Unknown: sent,
+		Err: fmt.Errorf("waiting for the home region %s: %w", l.Name, err)}, ReasonTimeout
+}
+
+// submit queues a batch and makes sure that somebody sends it. It reports whether there is room.
+func (l *link) submit(b *batch) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed || l.calls+len(b.asks) > maxWaiting {
+		return false
+	}
+	l.waiting, l.calls = append(l.waiting, b), l.calls+len(b.asks)
+	if l.messages < maxMessages {
+		l.messages++
+		l.store.wg.Go(l.work)
+	}
+	return true
+}
+
+// drop takes back a batch whose caller has left, and reports whether it may have been sent.
+func (l *link) drop(b *batch) (sent bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	b.dropped = true
+	return b.taken
+}
+
+// work sends messages until nothing waits.
+func (l *link) work() {
+	for {
+		together := l.next()
+		if len(together) == 0 {
+			return
+		}
+		l.post(together)
+		for _, b := range together {
+			close(b.done)
+		}
+	}
+}
+
+// next takes the batches of the next message, none if there are none.
+func (l *link) next() (together []*batch) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	calls, size := 0, 0
+	for len(l.waiting) > 0 {
+		b := l.waiting[0]
+		if len(together) > 0 && (calls+len(b.asks) > maxTogether || size+len(b.body) > enough) {
+			break
+		}
+		l.waiting[0] = nil
+		l.waiting, l.calls = l.waiting[1:], l.calls-len(b.asks)
+		if !b.dropped {
+			b.taken = true
+			together, calls, size = append(together, b), calls+len(b.asks), size+len(b.body)
+		}
+	}
+	if len(together) == 0 {
+		l.messages--
+		l.waiting = nil
+	}
+	return together
+}
+
+// messageError is why a whole message has no answers.
+type messageError struct {
+	limiter.StoreError
+
+	reason string
+}
+
+// As lets a messageError be a *limiter.StoreError.
+func (e *messageError) Error() string { return e.StoreError.Error() }
+
+// post sends one message and fills the answers of its batches.
+func (l *link) post(together []*batch) {
+	var until time.Time
+	var asks []int
+	for _, b := range together {
+		asks = append(asks, b.asks...)
+		if b.until.After(until) {
+			until = b.until
+		}
+	}
+	ctx, cancel := context.WithDeadline(l.store.ctx, until)
+	defer cancel()
+	head := region.Head{From: l.store.opt.Self, To: l.Name, Prefix: l.store.opt.Prefix, At: l.store.opt.Now().UnixMilli()}
+	if set := l.store.opt.Sets.Load(); set != nil {
+		head.Set = set.Version()
+	}
+	body := appendStart(nil, &head, time.Until(until), len(asks)) //nolint:forbidigo // a deadline of sockets
+	for _, b := range together {
+		body = append(body, b.body...)
+	}
+	calls := make([]limiter.Call, len(asks))
+	failure := l.tryAddresses(ctx, body, asks, calls)
+	for _, b := range together {
+		n := copy(b.calls, calls)
+		if calls = calls[n:]; failure != nil {
+			for i := range b.calls {
+				b.calls[i].Err = failure
+			}
+		}
+	}
+}
+
+// tryAddresses sends a message to the address in use, and to the next one as long as it has certainly not arrived: that
+// repeats nothing.
+func (l *link) tryAddresses(ctx context.Context, body []byte, asks []int, calls []limiter.Call) *messageError {
+	for tries := 1; ; tries++ {
+		at := l.at.Load()
+		failure := l.exchange(ctx, l.Addresses[int(at)%len(l.Addresses)], body, asks, calls)
+		if failure == nil {
+			return nil
+		}
+		if failure.reason != ReasonBusy && failure.reason != ReasonRefused {
+			l.at.CompareAndSwap(at, at+1)
+		}
+		if failure.Unknown || failure.reason != ReasonConnection || tries >= len(l.Addresses) || ctx.Err() != nil {
+			return failure
+		}
+	}
+}
+
+// exchange sends a message to one address and reads the answers.
+func (l *link) exchange(ctx context.Context, address string, body []byte, asks []int, calls []limiter.Call) *messageError {
+	sent := atomic.Bool{}
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { sent.Store(true) }})
+	fail := func(cause limiter.Cause, reason string, unknown bool, err error) *messageError {
+		return &messageError{limiter.StoreError{Cause: cause, Unknown: unknown,
+			Err: fmt.Errorf("the home region %s: %w", l.Name, err)}, reason}
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address+l.store.opt.Path, bytes.NewReader(body))
+	if err != nil {
+		return fail(limiter.CauseInternal, ReasonRefused, false, errors.New("its address is not one"))
+	}
+	req.Header.Set("Content-Type", MediaType)
+	req.Header.Set("Authorization", "Bearer "+l.store.opt.Token())
+	res, err := l.store.opt.Client.Do(req)
+	if err != nil {
+		if ctx.Err() != nil {
+			return fail(limiter.CauseTimeout, ReasonTimeout, sent.Load(), ctx.Err())
+		}
+		return fail(limiter.CauseConnection, ReasonConnection, sent.Load(), err)
+	}
+	defer func() { _ = res.Body.Close() }() // it was read
+	text, err := io.ReadAll(io.LimitReader(res.Body, maxBody+1))
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return fail(limiter.CauseTimeout, ReasonTimeout, true, ctx.Err())
+	case err != nil:
+		return fail(limiter.CauseConnection, ReasonConnection, true, err)
+	case res.StatusCode != http.StatusOK:
+		return l.refusal(res.StatusCode, text, fail)
+	case !decodeAnswers(text, asks, calls):
+		return fail(limiter.CauseInternal, ReasonAnswer, true, errors.New("its answer is not one"))
+	}
+	return nil
+}
+
+// refusal is the error of an answer with another status. Of those of a proxy in between it is not known whether the
+// message has arrived.
+func (*link) refusal(status int, text []byte,
+	fail func(limiter.Cause, string, bool, error) *messageError) *messageError {
+	err := fmt.Errorf("status %d: %q", status, text[:min(len(text), maxReason)])
+	switch status {
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return fail(limiter.CauseAuth, ReasonRefused, false, err)
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
+		return fail(limiter.CauseBusy, ReasonBusy, false, err)
+	case http.StatusInternalServerError, http.StatusBadGateway, http.StatusGatewayTimeout:
+		return fail(limiter.CauseInternal, ReasonAnswer, true, err)
+	}
+	return fail(limiter.CauseInternal, ReasonRefused, false, err)
+}
+
+// close refuses further batches.
+func (l *link) close() {
+	l.mu.Lock()
+	l.closed = true
+	l.mu.Unlock()
+}

@@ -1,0 +1,126 @@
+package home
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"sluice/internal/testenv"
+	"sluice/limiter"
+	"sluice/limiter/redisstore"
+	"sluice/rules"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(testenv.Wrap(m)) }
+
+// place is a region of one node: its store, and what other regions ask it.
+type place struct {
+	*Store
+	receiver *Receiver
+	inner    limiter.Store
+	server   *httptest.Server
+	sets     *rules.Current
+	mu       sync.Mutex
+	cut      map[string]bool
+	reasons  map[string]int
+	messages int
+}
+
+func (p *place) isCut(region string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.cut[region]
+}
+
+func (p *place) observe(_, reason string, _ time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.reasons[reason]++
+}
+
+func (p *place) count(reason string) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.reasons[reason]
+}
+
+// ServeHTTP takes a message as the API does.
+func (p *place) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	p.mu.Lock()
+	p.messages++
+	p.mu.Unlock()
+	body, err := io.ReadAll(r.Body)
+	if err != nil || r.Header.Get("Authorization") != "Bearer token" || r.Header.Get("Content-Type") != MediaType {
+		w.WriteHeader(http.StatusUnauthorized)
+		return
+	}
+	answer, err := p.receiver.Receive(r.Context(), body)
+	if err != nil {
+		w.WriteHeader(http.StatusUnprocessableEntity)
+		_, _ = io.WriteString(w, err.Error())
+		return
+	}
+	_, _ = w.Write(answer)
+}
+
+// world makes regions over stores of their own. All keys have homes.
+func world(t testing.TB, timeout time.Duration, stores map[string]limiter.Store) map[string]*place {
+	t.Helper()
+	places := map[string]*place{}
+	for name, inner := range stores {
+		p := &place{inner: inner, sets: &rules.Current{}, cut: map[string]bool{}, reasons: map[string]int{}}
+		p.server = httptest.NewServer(p)
+		t.Cleanup(p.server.Close)
+		places[name] = p
+	}
+	for name, p := range places {
+		client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: maxMessages}}
+		t.Cleanup(client.CloseIdleConnections)
+		opt := Options{Self: name, Prefix: "sl:", Path: "/exchange", Store: p.inner, Sets: p.sets, Client: client,
+			Token: func() string { return "token" }, CutOff: p.isCut, Timeout: timeout, Local: timeout, Observe: p.observe,
+			Now: time.Now, Log: slog.New(slog.DiscardHandler)}
+		var others []string
+		for to, q := range places {
+			if to != name {
+				opt.Peers = append(opt.Peers, Peer{Name: to, Addresses: []string{q.server.URL}})
+				others = append(others, to)
+			}
+		}
+		var err error
+		if p.Store, err = New(opt); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = p.Close(context.Background()) })
+		if p.receiver, err = NewReceiver(ReceiverOptions{Self: name, Others: others, Prefix: "sl:", Store: p.Store,
+			Sets: p.sets, Timeout: timeout}); err != nil {
+			t.Fatal(err)
+		}
+		p.exact = func(*rules.Set, limiter.Key) bool { return true }
+		p.receiver.check = func(_ *rules.Set, req *limiter.Request) error { return req.Check() }
+	}
+	return places
+}
+
+// onRedis is a store on a Redis, on the given clock.
+func onRedis(t testing.TB, server *testenv.RedisServer, clock func() int64) limiter.Store {
+	t.Helper()
+	client, err := redisstore.NewClient(server.URL(),
+		redisstore.ClientOptions{DialTimeout: 10 * time.Second, Timeout: 10 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	s, err := redisstore.New(redisstore.Options{Client: client, Clock: clock, MaxWait: 10 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}

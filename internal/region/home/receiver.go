@@ -1,0 +1,149 @@
+package home
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"sluice/limiter"
+	"sluice/rules"
+)
+
+// maxAnswering is how many messages are answered at once; further ones are refused.
+const maxAnswering = 128
+
+// ErrBusy means that too many other messages are being answered. Nothing of this one was carried out.
+var ErrBusy = errors.New("too many messages of other regions are being answered")
+
+// ReceiverOptions configure a Receiver. All are required.
+type ReceiverOptions struct {
+	Self   string
+	Others []string
+	Prefix string
+	// Store has the buckets of this region. It may have a Store of this package in it.
+	Store limiter.Store
+	Sets  *rules.Current
+	// Timeout bounds the calls of the store.
+	Timeout time.Duration
+}
+
+// Receiver answers what other regions ask about keys that are at home here. It is safe for concurrent use.
+type Receiver struct {
+	opt       ReceiverOptions
+	answering chan struct{}
+	// check returns why a call is not carried out here, nil if it is.
+	check func(set *rules.Set, req *limiter.Request) error
+
+	decided, failed, foreign, invalid atomic.Int64
+}
+
+// NewReceiver returns a Receiver. It fails only if an option is missing.
+func NewReceiver(opt ReceiverOptions) (*Receiver, error) {
+	if opt.Self == "" || len(opt.Others) == 0 || opt.Prefix == "" || opt.Store == nil || opt.Sets == nil || opt.Timeout <= 0 {
+		return nil, errors.New("home: all options are required")
+	}
+	return &Receiver{opt: opt, answering: make(chan struct{}, maxAnswering), check: checkCall}, nil
+}
+
+// Receive carries out the calls of a message and returns the answer to it. The error is ErrBusy, a
+// *region.RefusedError, or wraps region.ErrMessage; nothing was carried out then.
+func (r *Receiver) Receive(ctx context.Context, body []byte) ([]byte, error) {
+	select {
+	case r.answering <- struct{}{}:
+		defer func() { <-r.answering }()
+	default:
+		return nil, ErrBusy
+	}
+	m, err := decode(body)
+	if err != nil {
+		r.invalid.Add(1)
+		return nil, err
+	}
+	if refused := m.Refuse(r.opt.Self, r.opt.Prefix, r.opt.Others); refused != nil {
+		r.invalid.Add(1)
+		return nil, refused
+	}
+	calls := make([]limiter.Call, len(m.Calls))
+	set := r.opt.Sets.Load()
+	var known []int
+	for i := range m.Calls {
+		calls[i].Request = m.Calls[i]
+		if calls[i].Err = r.check(set, &m.Calls[i]); calls[i].Err == nil {
+			known = append(known, i)
+		}
+	}
+	ctx, cancel := context.WithTimeout(Here(ctx), min(r.opt.Timeout, m.Wait))
+	defer cancel()
+	r.do(ctx, calls, known)
+	answer := appendNumbers([]byte{Version}, int64(len(calls)))
+	for i := range calls {
+		r.count(calls[i].Err)
+		answer = appendAnswer(answer, &calls[i])
+	}
+	return answer, nil
+}
+
+// do carries out the calls whose buckets are at home here.
+func (r *Receiver) do(ctx context.Context, calls []limiter.Call, known []int) {
+	if len(known) == len(calls) {
+		r.opt.Store.DoAll(ctx, calls)
+		return
+	}
+	some := make([]limiter.Call, len(known))
+	for n, i := range known {
+		some[n].Request = calls[i].Request
+	}
+	if len(some) > 0 {
+		r.opt.Store.DoAll(ctx, some)
+	}
+	for n, i := range known {
+		calls[i].Result, calls[i].Err = some[n].Result, some[n].Err
+	}
+}
+
+// checkCall refuses buckets that have no home by the rules of this region, and malformed requests.
+func checkCall(set *rules.Set, req *limiter.Request) error {
+	for i := range req.Asks {
+		a := &req.Asks[i]
+		if set == nil {
+			return errForeign
+		}
+		c := set.Exact(a.Key)
+		switch {
+		case c == nil:
+			return errForeign
+		case limiter.IsBanKey(a.Key):
+			if a.Limit.Algorithm != limiter.Ban || c.Ban == nil {
+				return errForeign
+			}
+		case a.Limit.Algorithm != c.Limit.Algorithm || a.Limit.Validate() != nil:
+			return errForeign
+		}
+	}
+	return req.Check()
+}
+
+func (r *Receiver) count(err error) {
+	switch {
+	case err == nil:
+		r.decided.Add(1)
+	case errors.Is(err, errForeign):
+		r.foreign.Add(1)
+	default:
+		r.failed.Add(1)
+	}
+}
+
+// Answered counts what a Receiver has answered since its start, in calls; Invalid ones are messages.
+type Answered struct {
+	// Decided were carried out, Failed were not because the store could not, and Foreign are of buckets that are not at home
+	// here: no such rule, another span or algorithm. Invalid messages were refused as a whole.
+	Decided, Failed, Foreign, Invalid int64
+}
+
+// Answered returns the counters.
+func (r *Receiver) Answered() Answered {
+	return Answered{Decided: r.decided.Load(), Failed: r.failed.Load(), Foreign: r.foreign.Load(),
+		Invalid: r.invalid.Load()}
+}

@@ -1,0 +1,308 @@
+package home
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"sluice/limiter"
+	"sluice/rules"
+)
+
+// Peer is another region.
+type Peer struct {
+	Name string
+	// Addresses are the URLs of its nodes, without a path, at least one. One is used until it fails.
+	Addresses []string
+}
+
+// Options configure a Store. All are required.
+type Options struct {
+	Self  string
+	Peers []Peer
+	// Prefix is that of the keys in Redis. It is the same in all regions.
+	Prefix string
+	// Path is where the other regions take messages.
+	Path string
+	// Store has the buckets of this region. It is not closed with this one.
+	Store limiter.Store
+	Sets  *rules.Current
+	// Client sends messages, and Token is the credential that goes with them.
+	Client *http.Client
+	Token  func() string
+	// CutOff reports whether a region is not heard of any more: nothing is sent there then. It must not block.
+	CutOff func(region string) bool
+	// Timeout bounds the calls of a request that go to another region, and Local those beside them that stay here.
+	Timeout, Local time.Duration
+	// Observe is told of every call that was to go to another region: why it has failed, "" if it has not, and how long it
+	// took. It must not block.
+	Observe func(region, reason string, took time.Duration)
+	Now     func() time.Time
+	Log     *slog.Logger
+}
+
+// Store decides limits with span global_exact at the home of their keys, and all others in this region. It is safe for
+// concurrent use and owns goroutines, which Close stops.
+type Store struct {
+	opt   Options
+	names []string // all regions
+	// exact reports whether a bucket has a home: whether its rule has span global_exact.
+	exact func(set *rules.Set, key limiter.Key) bool
+	links map[string]*link
+
+	ctx    context.Context //nolint:containedctx // that of the goroutines: it ends with Close
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+	undos  undos
+	closed bool // belongs to undos.mu
+	undone atomic.Int64
+}
+
+var _ limiter.Store = (*Store)(nil)
+
+// New starts a Store. It fails only if an option is missing.
+func New(opt Options) (*Store, error) {
+	if opt.Self == "" || len(opt.Peers) == 0 || opt.Store == nil || opt.Sets == nil || opt.Client == nil ||
+		opt.Token == nil || opt.CutOff == nil || opt.Observe == nil || opt.Now == nil || opt.Log == nil || opt.Path == "" ||
+		opt.Timeout <= 0 || opt.Local <= 0 || opt.Prefix == "" {
+		return nil, errors.New("home: all options are required")
+	}
+	s := &Store{opt: opt, names: []string{opt.Self}, links: map[string]*link{}, exact: hasHome}
+	for _, p := range opt.Peers {
+		if len(p.Addresses) == 0 {
+			return nil, errors.New("home: a region without an address")
+		}
+		l := &link{Peer: p, store: s}
+		l.at.Store(rand.Uint32N(uint32(len(p.Addresses)))) //nolint:gosec // spreads the nodes, not a secret; few addresses
+		s.links[p.Name], s.names = l, append(s.names, p.Name)
+	}
+	s.undos.wake = make(chan struct{}, 1)
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s.wg.Go(s.repeatUndos)
+	return s, nil
+}
+
+// Close stops the goroutines. What could not be given back yet is tried a last time. It may be called twice.
+func (s *Store) Close(context.Context) error {
+	s.undos.mu.Lock()
+	first := !s.closed
+	s.closed = true
+	left := s.undos.list
+	s.undos.list = nil
+	s.undos.mu.Unlock()
+	if first {
+		s.carryOut(left)
+	}
+	for _, l := range s.links {
+		l.close()
+	}
+	s.cancel()
+	s.wg.Wait()
+	return nil
+}
+
+// Stats counts since the start.
+type Stats struct {
+	// Undone are takes that were given back after their requests were denied or failed elsewhere. Pending ones are still to
+	// be given back, and Lost ones were given up, so that their units may stay charged.
+	Undone, Pending, Lost int64
+}
+
+// Stats returns the counters. It may be called at any time.
+func (s *Store) Stats() Stats {
+	s.undos.mu.Lock()
+	defer s.undos.mu.Unlock()
+	return Stats{Undone: s.undone.Load(), Pending: int64(len(s.undos.list)), Lost: s.undos.lost}
+}
+
+// here marks the context of calls that another region has sent: they are not sent on, even if the regions do not agree
+// about the home of a key because their lists differ.
+type here struct{}
+
+// Here returns a context whose calls are decided in this region.
+func Here(ctx context.Context) context.Context { return context.WithValue(ctx, here{}, true) }
+
+// Away reports whether a bucket is at home in another region.
+func (s *Store) Away(key limiter.Key) bool { return s.home(s.opt.Sets.Load(), key) != "" }
+
+// home returns the other region where a bucket is at home, "" for this one.
+func (s *Store) home(set *rules.Set, key limiter.Key) string {
+	if !s.exact(set, key) {
+		return ""
+	}
+	if name := Of(key, s.names); name != s.opt.Self {
+		return name
+	}
+	return ""
+}
+
+func hasHome(set *rules.Set, key limiter.Key) bool { return set != nil && set.Exact(key) != nil }
+
+// Do decides one request within the deadline of ctx.
+func (s *Store) Do(ctx context.Context, req *limiter.Request, res *limiter.Result) error {
+	set := s.opt.Sets.Load()
+	if !s.leaves(ctx, set, req) {
+		return s.opt.Store.Do(ctx, req, res)
+	}
+	calls := []limiter.Call{{Request: *req, Result: *res}}
+	s.spread(ctx, set, calls)
+	if calls[0].Err == nil {
+		*res = calls[0].Result
+	}
+	return calls[0].Err
+}
+
+// DoAll decides each call by itself. Those of one place are in order.
+func (s *Store) DoAll(ctx context.Context, calls []limiter.Call) {
+	set := s.opt.Sets.Load()
+	for i := range calls {
+		if s.leaves(ctx, set, &calls[i].Request) {
+			s.spread(ctx, set, calls)
+			return
+		}
+	}
+	s.opt.Store.DoAll(ctx, calls)
+}
+
+// leaves reports whether a request has a bucket that is at home elsewhere.
+func (s *Store) leaves(ctx context.Context, set *rules.Set, req *limiter.Request) bool {
+	for i := range req.Asks {
+		if s.home(set, req.Asks[i].Key) != "" {
+			return ctx.Value(here{}) == nil
+		}
+	}
+	return false
+}
+
+// spread decides calls of which some leave this region, in rounds: each round makes one call of this region's store and
+// sends one message to each other region.
+func (s *Store) spread(ctx context.Context, set *rules.Set, calls []limiter.Call) {
+	divided := make([]*divided, 0, len(calls))
+	for i := range calls {
+		if d := s.divide(set, &calls[i]); d != nil {
+			divided = append(divided, d)
+		}
+	}
+	for {
+		var round []*part
+		for _, d := range divided {
+			round = append(round, d.next()...)
+		}
+		if len(round) == 0 {
+			break
+		}
+		s.carry(ctx, round)
+		for _, d := range divided {
+			d.learn()
+		}
+	}
+	s.giveBack(ctx, divided)
+	for _, d := range divided {
+		d.answer()
+	}
+}
+
+// carry makes the calls of one round, those of each place together.
+func (s *Store) carry(ctx context.Context, round []*part) {
+	byPlace := map[string][]*part{}
+	for _, p := range round {
+		byPlace[p.to] = append(byPlace[p.to], p)
+	}
+	do := func(to string, parts []*part) {
+		calls := make([]limiter.Call, len(parts))
+		for i, p := range parts {
+			calls[i].Request = p.req
+		}
+		s.at(ctx, to, calls)
+		for i, p := range parts {
+			p.res, p.err, p.asked = calls[i].Result, calls[i].Err, true
+		}
+	}
+	if len(byPlace) == 1 {
+		do(round[0].to, round)
+		return
+	}
+	var wg sync.WaitGroup
+	for to, parts := range byPlace {
+		wg.Go(func() { do(to, parts) })
+	}
+	wg.Wait()
+}
+
+// at makes calls at one place.
+func (s *Store) at(ctx context.Context, to string, calls []limiter.Call) {
+	if to != "" {
+		s.links[to].do(ctx, calls)
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.opt.Local)
+	defer cancel()
+	s.opt.Store.DoAll(ctx, calls)
+}
+
+// giveBack undoes what was taken for requests that were denied or failed elsewhere: in this region at once, even if the
+// caller has left, and in others later.
+func (s *Store) giveBack(ctx context.Context, all []*divided) {
+	var parts []*part
+	for _, d := range all {
+		for _, p := range d.toUndo() {
+			if p.to == "" {
+				parts = append(parts, p)
+				continue
+			}
+			s.undoLater(p.to, &p.req, p.err != nil)
+			p.lessTaken()
+		}
+	}
+	if len(parts) == 0 {
+		return
+	}
+	calls := make([]limiter.Call, len(parts))
+	for i, p := range parts {
+		calls[i].Request = refundOf(&p.req)
+	}
+	s.at(context.WithoutCancel(ctx), "", calls)
+	for i, p := range parts {
+		if calls[i].Err != nil {
+			s.undoLater("", &p.req, p.err != nil)
+			p.lessTaken()
+			continue
+		}
+		s.undone.Add(1)
+		for k := range min(len(p.res.Limits), len(calls[i].Result.Limits)) {
+			d, now := &p.res.Limits[k], &calls[i].Result.Limits[k]
+			d.Remaining, d.Reset = now.Remaining, now.Reset
+		}
+	}
+}
+
+// randomID is that of a take without one. With it a take whose answer is lost can be given back, and a message that
+// arrives twice counts once.
+func randomID() string {
+	return "home:" + strconv.FormatUint(rand.Uint64(), 36) + strconv.FormatUint(rand.Uint64(), 36) //nolint:gosec // unique
+}
+
+// places returns the places of the asks of a request, this region first.
+func (s *Store) places(set *rules.Set, req *limiter.Request) []string {
+	var out []string
+	for i := range req.Asks {
+		if to := s.home(set, req.Asks[i].Key); !slices.Contains(out, to) {
+			out = append(out, to)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// Timeout is the time for a request with a bucket that is at home in another region.
+func (s *Store) Timeout() time.Duration { return s.opt.Timeout }
+
+// Regions is the number of regions, with this one.
+func (s *Store) Regions() int { return len(s.names) }
