@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -11,6 +12,7 @@ import (
 	"sluice/api/reply"
 	"sluice/internal/region"
 	"sluice/internal/region/exchange"
+	"sluice/internal/region/home"
 	"sluice/limiter"
 	"sluice/rules"
 )
@@ -21,11 +23,19 @@ type Regions interface {
 	Overview() exchange.Overview
 }
 
-// exchangeRegions applies what another region has spent.
+// exchangeRegions takes the messages of other regions. The media type says of which kind one is.
 func (s *Server) exchangeRegions(c echo.Context) error {
-	if err := contentType(c, exchange.MediaType); err != nil {
+	if err := contentType(c, exchange.MediaType, home.MediaType); err != nil {
 		return err
 	}
+	if strings.HasPrefix(c.Request().Header.Get("Content-Type"), home.MediaType) {
+		return s.answerRegion(c)
+	}
+	return s.applySums(c)
+}
+
+// applySums applies what another region has spent.
+func (s *Server) applySums(c echo.Context) error {
 	body, err := readBody(c, region.MaxMessage, nil)
 	if err != nil {
 		return err

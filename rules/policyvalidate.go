@@ -150,6 +150,9 @@ func validateHot(r *Rule, ps *problems) {
 // validateSpan checks the span and what belongs to it. A limit that spans regions counts units, in one bucket a key,
 // and its window is long beside the time in which regions hear from each other.
 func validateSpan(r *Rule, ps *problems) {
+	if r.Span == SpanGlobalExact {
+		validateExact(r, ps)
+	}
 	global := r.Span == SpanGlobal
 	ps.belongs("max_over_percent", r.MaxOverPercent != nil, global, false, "span global")
 	ps.belongs("cold", r.Cold != nil, global, false, "span global")
@@ -160,15 +163,25 @@ func validateSpan(r *Rule, ps *problems) {
 	t := r.Traits()
 	switch {
 	case t.Name != "" && !t.Spans():
-		ps.add("span", "must be region for %s, which does not count units", r.Algorithm)
+		ps.add("span", "must be region or global_exact for %s, which does not count units", r.Algorithm)
 	case r.Unlimited:
 		ps.add("span", "must be region for an unlimited rule, which counts nothing")
 	case r.HotKeys == HotKeysSharded:
 		ps.add("hot_keys", "must be exact or leased with span global")
 	}
 	if r.WindowMS > 0 && r.WindowMS < MinGlobalWindow {
-		ps.add("window_ms", "must be at least %d with span global; a shorter window can only have span region",
+		ps.add("window_ms", "must be at least %d with span global; a shorter window can only have span region or global_exact",
 			MinGlobalWindow)
+	}
+}
+
+// validateExact checks what does not go with a limit that the home region of each key decides.
+func validateExact(r *Rule, ps *problems) {
+	if r.Unlimited {
+		ps.add("span", "must be region for an unlimited rule, which counts nothing")
+	}
+	if r.HotKeys != HotKeysExact {
+		ps.add("hot_keys", "must be exact with span global_exact, because the home region of a key decides every request")
 	}
 }
 

@@ -18,7 +18,6 @@ import (
 	"sluice/internal/atomicfile"
 	"sluice/internal/config"
 	"sluice/internal/fleet"
-	"sluice/internal/secretfile"
 	"sluice/internal/stats"
 	"sluice/internal/telemetry"
 	"sluice/internal/tick"
@@ -49,14 +48,16 @@ type counters struct {
 	// sums has what this region has spent of limits that span regions, and news what its nodes know of other regions.
 	// Both are nil without Redis.
 	sums limiter.Exporter
+	// home decides keys that are at home in other regions; nil without regions.
+	home *homeStore
 	news *fleet.RegionNews
 }
 
 // openCounters opens the counter store: Redis, with memory for fail mode local, or
-// memory with snapshots on disk. Redis need not be available yet. url is the file with
-// its URL, or nil.
-func openCounters(ctx context.Context, cfg *config.Serve, host *Host, url *secretfile.File, metrics *telemetry.Metrics,
-	spans *traces.Traces, incidents *stats.IncidentLog, stops *stops, fatal func(error)) (*counters, error) {
+// memory with snapshots on disk. Redis need not be available yet.
+func openCounters(ctx context.Context, cfg *config.Serve, host *Host, files *secretFiles, sets *rules.Current,
+	metrics *telemetry.Metrics, spans *traces.Traces, incidents *stats.IncidentLog, stops *stops, fatal func(error)) (
+	*counters, error) {
 	most := keyLimit(int(cfg.MaxKeys), memoryLimits())
 	host.Log.Info("the number of in-memory counters is limited", "keys", most.keys, "because", most.because,
 		"record_bytes", int64(cfg.MaxRecordBytes))
@@ -77,15 +78,15 @@ func openCounters(ctx context.Context, cfg *config.Serve, host *Host, url *secre
 		return &counters{store: memory, loads: decide.NewLoads(nil, host.Now), board: board,
 			kind: "memory", breakers: func() []fleet.Breaker { return nil }}, nil
 	}
-	return openRedis(ctx, cfg, host, url, memory, metrics, spans, incidents, stops, fatal)
+	return openRedis(ctx, cfg, host, files, sets, memory, metrics, spans, incidents, stops, fatal)
 }
 
 // openRedis opens the shared counter store. memory decides for fail mode local.
-func openRedis(ctx context.Context, cfg *config.Serve, host *Host, url *secretfile.File, memory limiter.Store,
-	metrics *telemetry.Metrics, spans *traces.Traces, incidents *stats.IncidentLog, stops *stops, fatal func(error)) (
+func openRedis(ctx context.Context, cfg *config.Serve, host *Host, files *secretFiles, sets *rules.Current,
+	memory limiter.Store, metrics *telemetry.Metrics, spans *traces.Traces, incidents *stats.IncidentLog, stops *stops, fatal func(error)) (
 	*counters, error) {
 	silenceRedis()
-	client, err := redisClient(cfg, url, redisstore.ClientOptions{})
+	client, err := redisClient(cfg, files.redis, redisstore.ClientOptions{})
 	if err != nil {
 		return nil, err // names REDIS_URL, never its password
 	}
@@ -117,14 +118,22 @@ func openRedis(ctx context.Context, cfg *config.Serve, host *Host, url *secretfi
 	if err != nil {
 		return nil, err
 	}
-	stops.add("reconciliation of local decisions", task(func(ctx context.Context) { ledger.Reconcile(ctx, store) }))
+	shared := limiter.Store(store)
+	homes, err := openHome(cfg, host, files.region, sets, store, metrics, stops)
+	if err != nil {
+		return nil, err
+	}
+	if homes != nil {
+		shared = homes
+	}
+	stops.add("reconciliation of local decisions", task(func(ctx context.Context) { ledger.Reconcile(ctx, shared) }))
 	metrics.CounterStore(telemetry.CounterStore{Breakers: store.Breakers, Nodes: presence.Live, Units: ledger.Stats,
 		Slots: store.Stats})
 	loadBoard, err := fleet.NewLoadBoard(client, cfg.KeyPrefix)
 	if err != nil {
 		return nil, err
 	}
-	near, hot, err := openNearStore(cfg, host, metrics, client, store, presence.Live, stops)
+	near, hot, err := openNearStore(cfg, host, metrics, client, shared, presence.Live, stops)
 	if err != nil {
 		return nil, err
 	}
@@ -132,7 +141,7 @@ func openRedis(ctx context.Context, cfg *config.Serve, host *Host, url *secretfi
 		store: near, hot: hot, local: memory, ledger: ledger, loads: decide.NewLoads(loadBoard, host.Now),
 		board: fleet.NewRedis(client, cfg.KeyPrefix), kind: "redis",
 		breakers: func() []fleet.Breaker { return shownBreakers(store.Breakers()) },
-		sums:     store, news: fleet.NewRegionNews(client, cfg.KeyPrefix),
+		home:     homes, sums: store, news: fleet.NewRegionNews(client, cfg.KeyPrefix),
 	}, nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"sluice/internal/certificate"
 	"sluice/internal/config"
 	"sluice/internal/region/exchange"
+	"sluice/internal/region/home"
 	"sluice/internal/secretfile"
 	"sluice/internal/telemetry"
 	"sluice/rules"
@@ -24,7 +25,10 @@ const (
 )
 
 // regions is the part of this node in the exchange between regions, nil without regions.
-type regions struct{ exchange *exchange.Exchange }
+type regions struct {
+	exchange *exchange.Exchange
+	receiver *home.Receiver
+}
 
 // openRegions starts the exchange. token is the file with the credential for the others, or nil.
 func openRegions(cfg *config.Serve, host *Host, token *secretfile.File, c *counters, sets *rules.Current,
@@ -33,17 +37,10 @@ func openRegions(cfg *config.Serve, host *Host, token *secretfile.File, c *count
 	if err != nil || len(list) == 0 {
 		return nil, err
 	}
-	dial, err := regionTLS(cfg, host, metrics, stops)
-	if err != nil {
-		return nil, err
-	}
 	opt := exchange.Options{
 		Self: cfg.Region, Interval: cfg.RegionInterval, Prefix: cfg.KeyPrefix, Store: c.sums, Apply: c.store, News: c.news,
-		Sets: sets, Client: regionClient(dial), Now: host.Now, Log: host.Log,
-		Token: func() string { return cfg.RegionToken },
-	}
-	if token != nil {
-		opt.Token = token.Value
+		Sets: sets, Client: regionClient(c.home.dial, regionConnections), Now: host.Now, Log: host.Log,
+		Token: regionToken(cfg, token),
 	}
 	for _, r := range list {
 		if r.Name != cfg.Region {
@@ -54,10 +51,15 @@ func openRegions(cfg *config.Serve, host *Host, token *secretfile.File, c *count
 	if err != nil {
 		return nil, err
 	}
+	c.home.exchange.Store(x)
+	receiver, err := openReceiver(cfg, c, sets, metrics)
+	if err != nil {
+		return nil, err
+	}
 	metrics.Regions(x.Overview)
 	stops.add("regions", task(x.Run))
 	host.Log.Info("limits can span regions", "region", cfg.Region, "regions", len(list), "interval", cfg.RegionInterval)
-	return &regions{exchange: x}, nil
+	return &regions{exchange: x, receiver: receiver}, nil
 }
 
 // regionTLS returns the TLS configuration of a new connection to another region, with the files as they are then.
@@ -78,7 +80,7 @@ func regionTLS(cfg *config.Serve, host *Host, metrics *telemetry.Metrics, stops 
 
 // regionClient returns the client for messages to other regions. It has no HTTP/2: a message that is not answered takes
 // its connection with it, so that the next one goes over another.
-func regionClient(config func() *tls.Config) *http.Client {
+func regionClient(config func() *tls.Config, connections int) *http.Client {
 	dialer := &net.Dialer{Timeout: regionDial}
 	return &http.Client{
 		Transport: &http.Transport{
@@ -88,7 +90,7 @@ func regionClient(config func() *tls.Config) *http.Client {
 				defer cancel()
 				return (&tls.Dialer{NetDialer: dialer, Config: config()}).DialContext(ctx, network, address)
 			},
-			MaxIdleConnsPerHost: regionConnections, MaxConnsPerHost: regionConnections, ForceAttemptHTTP2: false,
+			MaxIdleConnsPerHost: connections, MaxConnsPerHost: connections, ForceAttemptHTTP2: false,
 		},
 		// A redirect would send the token elsewhere.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },

@@ -112,7 +112,8 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	removeLeftovers(&cfg, cfg.NeedsDataDir(), host.Now(), host.Log)
 
 	incidents := newIncidentLog(&host)
-	buckets, err := openCounters(ctx, &cfg, &host, files.redis, metrics, spans, incidents, stops, fatal)
+	sets := &rules.Current{}
+	buckets, err := openCounters(ctx, &cfg, &host, &files, sets, metrics, spans, incidents, stops, fatal)
 	if err != nil {
 		return err
 	}
@@ -142,7 +143,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	overrideCopies := newOverrideCopies(cfg.OverridesFile(), identity, host.Log, source, host.Now)
 	stops.add("copy of the overrides", task(overrideCopies.run))
 
-	sets, keyring := &rules.Current{}, &access.Current{}
+	keyring := &access.Current{}
 	ready := &readiness{sets: sets, access: keyring, metrics: metrics, now: host.Now}
 	reload := newReloader(&reloader{
 		database: db, sets: sets, access: keyring, metrics: metrics, source: source, readiness: ready, log: host.Log,
@@ -196,7 +197,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 		Deferred: deferred, Secrets: secrets, Loads: buckets.loads,
 		Sets: sets, Store: spans.Store(buckets.store), Local: buckets.local, Ledger: buckets.ledger,
 		Timeout: cfg.StoreTimeout, Now: host.Now, Observe: observers, Trace: spans.Decisions(),
-		Regions: regions.decides(),
+		Regions: regions.decides(), Homes: buckets.homes(),
 	})
 	if err != nil {
 		return err
@@ -250,7 +251,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 		HotEverywhere: figures.hotEverywhere, Metrics: metrics.Handler(), MetricsPublic: cfg.MetricsPublic,
 		ResetDelta: cfg.ResetHeader == "delta", TrustedProxies: trusted, Panicked: metrics.CountPanic, Logger: host.Log,
 		Checked: metrics.CountHTTPCheck, Now: host.Now, Stats: history, DecisionLogs: accounts,
-		Incidents: deps.Incidents, Webhooks: hooks, Regions: regions.api(),
+		Incidents: deps.Incidents, Webhooks: hooks, Regions: regions.api(), RegionAsks: regions.asks(),
 	}, pages, metrics.CountQuestion, spans)
 	if err != nil {
 		return err

@@ -15,8 +15,9 @@ import (
 // SLUICE_REGIONS.
 type Regions struct {
 	Region         string        `name:"region" env:"SLUICE_REGION" placeholder:"NAME" help:"Name of the region of this node, one of those of --regions. Its Redis remembers it and refuses nodes of another region."`
-	Regions        string        `name:"regions" env:"SLUICE_REGIONS" placeholder:"LIST" help:"All regions and the addresses of their nodes, the same on every node, as in eu=https://a:8080|https://b:8080,us=https://c:8080. Rules with span global then count over all of them. Requires --redis-url. 2 to 50 regions. Empty: no regions."`
+	Regions        string        `name:"regions" env:"SLUICE_REGIONS" placeholder:"LIST" help:"All regions and the addresses of their nodes, the same on every node, as in eu=https://a:8080|https://b:8080,us=https://c:8080. Rules with span global or global_exact then count over all of them. Requires --redis-url. 2 to 50 regions. Empty: no regions."`
 	RegionInterval time.Duration `name:"region-interval" env:"SLUICE_REGION_INTERVAL" default:"200ms" placeholder:"TIME" help:"Interval at which a region tells the others what it has spent. The same on every node. 100ms to 1s."`
+	RegionTimeout  time.Duration `name:"region-timeout" env:"SLUICE_REGION_TIMEOUT" default:"500ms" placeholder:"TIME" help:"Time for a check of a rule with span global_exact whose key is at home in another region. The fail mode decides if that region has not answered by then. At least the round trip to the farthest region. 10ms to 5s."`
 	RegionToken    string        `name:"region-token" env:"SLUICE_REGION_TOKEN" secret:"true" placeholder:"SECRET" help:"API token with the scope regions that is sent to the other regions. Set it in the environment to keep it out of process listings."`
 
 	RegionTokenFile string `name:"region-token-file" env:"SLUICE_REGION_TOKEN_FILE" placeholder:"FILE" help:"File with the value of --region-token. A changed token is used within 10s. Not together with --region-token."`
@@ -88,6 +89,7 @@ func (r *Regions) check(c *checker, redis bool) {
 	c.notBoth("region-token", "SLUICE_REGION_TOKEN", r.RegionToken, r.RegionTokenFile)
 	if r.HasRegions() || r.RegionInterval != 0 {
 		c.within("region-interval", "SLUICE_REGION_INTERVAL", r.RegionInterval, 100*time.Millisecond, time.Second)
+		c.within("region-timeout", "SLUICE_REGION_TIMEOUT", r.RegionTimeout, 10*time.Millisecond, 5*time.Second)
 	}
 	if !r.HasRegions() {
 		if cmp.Or(r.Region, r.RegionToken, r.RegionTokenFile, r.RegionCertFile, r.RegionKeyFile, r.RegionCAFile) != "" {

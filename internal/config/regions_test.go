@@ -23,7 +23,7 @@ func TestRegions_NameTheirNodes(t *testing.T) {
 	list, err := s.RegionList()
 	want := []RegionAddresses{{"eu", []string{"https://a:8080", "https://b:8080"}}, {"us", []string{"http://[::1]:8080"}}}
 	if diff := cmp.Diff(want, list); err != nil || diff != "" || !s.HasRegions() ||
-		s.RegionInterval != 200*time.Millisecond {
+		s.RegionInterval != 200*time.Millisecond || s.RegionTimeout != 500*time.Millisecond {
 		t.Errorf("%v, every %s\n%s", err, s.RegionInterval, diff)
 	}
 	if s, err = parse(t); err != nil || s.HasRegions() {
@@ -59,6 +59,10 @@ func TestRegions_BadSettingsAreRefusedAndNamed(t *testing.T) {
 			[]string{"SLUICE_REGION_INTERVAL", "100ms"}},
 		"too slow": {[]string{"--regions=" + good, "--region-interval=1001ms"},
 			[]string{"SLUICE_REGION_INTERVAL", "1s"}},
+		"too hasty": {[]string{"--regions=" + good, "--region-timeout=9ms"},
+			[]string{"SLUICE_REGION_TIMEOUT)", "10ms"}},
+		"too patient": {[]string{"--regions=" + good, "--region-timeout=5001ms"},
+			[]string{"SLUICE_REGION_TIMEOUT)", "5s"}},
 		"no token": {[]string{"--regions=" + good, "--region-token="},
 			[]string{"SLUICE_REGION_TOKEN)", "--scopes regions"}},
 		"two tokens": {[]string{"--regions=" + good, "--region-token-file=x"},

@@ -304,6 +304,9 @@ func details(r *rules.Rule) []string {
 	if r.Span == rules.SpanGlobal {
 		s = append(s, span(r))
 	}
+	if r.Span == rules.SpanGlobalExact {
+		s = append(s, "All regions have the limit together; the home region of each key decides.")
+	}
 	return s
 }
 

@@ -1,0 +1,108 @@
+package app
+
+import (
+	"crypto/tls"
+	"sync/atomic"
+
+	"sluice/api"
+	"sluice/api/decide"
+	"sluice/internal/config"
+	"sluice/internal/region/exchange"
+	"sluice/internal/region/home"
+	"sluice/internal/secretfile"
+	"sluice/internal/telemetry"
+	"sluice/limiter"
+	"sluice/rules"
+)
+
+// homeConnections is the number of connections to a node of another region for keys that are at home there.
+const homeConnections = 32
+
+// homeStore is the store that asks other regions, and the exchange, which begins after it and knows who is cut off.
+type homeStore struct {
+	*home.Store
+
+	exchange atomic.Pointer[exchange.Exchange]
+	dial     func() *tls.Config // of a new connection to another region
+}
+
+// openHome returns the store in front of the region's own, nil without regions. token is the file with the credential for
+// the others, or nil.
+func openHome(cfg *config.Serve, host *Host, token *secretfile.File, sets *rules.Current, store limiter.Store,
+	metrics *telemetry.Metrics, stops *stops) (*homeStore, error) {
+	list, err := cfg.RegionList()
+	if err != nil || len(list) == 0 {
+		return nil, err
+	}
+	h := &homeStore{}
+	if h.dial, err = regionTLS(cfg, host, metrics, stops); err != nil {
+		return nil, err
+	}
+	opt := home.Options{
+		Self: cfg.Region, Prefix: cfg.KeyPrefix, Path: exchange.Path, Store: store, Sets: sets,
+		Client: regionClient(h.dial, homeConnections), Token: regionToken(cfg, token), Timeout: cfg.RegionTimeout,
+		Local: cfg.StoreTimeout, Now: host.Now, Log: host.Log,
+		CutOff: func(region string) bool {
+			x := h.exchange.Load()
+			return x != nil && x.CutOffFrom(region)
+		},
+	}
+	var names []string
+	for _, r := range list {
+		if r.Name != cfg.Region {
+			opt.Peers, names = append(opt.Peers, home.Peer{Name: r.Name, Addresses: r.Addresses}), append(names, r.Name)
+		}
+	}
+	opt.Observe = metrics.RegionCalls(names)
+	if h.Store, err = home.New(opt); err != nil {
+		return nil, err
+	}
+	metrics.RegionGiveBacks(h.Stats)
+	stops.add("calls to other regions", h.Close)
+	return h, nil
+}
+
+// openReceiver returns what answers other regions about keys that are at home here.
+func openReceiver(cfg *config.Serve, c *counters, sets *rules.Current, metrics *telemetry.Metrics) (*home.Receiver, error) {
+	list, err := cfg.RegionList()
+	if err != nil {
+		return nil, err
+	}
+	opt := home.ReceiverOptions{Self: cfg.Region, Prefix: cfg.KeyPrefix, Store: c.store, Sets: sets,
+		Timeout: cfg.StoreTimeout}
+	for _, r := range list {
+		if r.Name != cfg.Region {
+			opt.Others = append(opt.Others, r.Name)
+		}
+	}
+	r, err := home.NewReceiver(opt)
+	if err != nil {
+		return nil, err
+	}
+	metrics.RegionAnswers(r.Answered)
+	return r, nil
+}
+
+// regionToken returns the credential for other regions.
+func regionToken(cfg *config.Serve, file *secretfile.File) func() string {
+	if file != nil {
+		return file.Value
+	}
+	return func() string { return cfg.RegionToken }
+}
+
+// homes is what checks ask, nil without regions.
+func (c *counters) homes() decide.Homes {
+	if c.home == nil {
+		return nil
+	}
+	return c.home
+}
+
+// asks is what answers other regions about keys that are at home here, nil without regions.
+func (r *regions) asks() api.RegionAsks {
+	if r == nil {
+		return nil
+	}
+	return r.receiver
+}
