@@ -24,6 +24,9 @@ const (
 	// maxTogether is how many calls go in one message unless one batch has more, and enough the length in bytes from which
 	// a message has no further batch.
 	maxTogether, enough = 256, 64 << 10
+	// trusted is for how long an answer shows that a region which is not heard of is there nevertheless, and the least time
+	// between two calls that try it while it has not answered.
+	trusted = time.Second
 	// maxReason bounds what is kept of an error.
 	maxReason = 300
 )
@@ -63,6 +66,9 @@ type link struct {
 	store *Store
 	at    atomic.Uint32 // the address in use: at the next one after a failure
 	fails atomic.Bool   // the last calls got no answer
+	// good is when the region has last answered, and tried when a call last tried whether it is there, in ns since the start
+	// of the store.
+	good, tried atomic.Int64
 
 	mu       sync.Mutex
 	waiting  []*batch
@@ -110,7 +116,7 @@ func (l *link) send(ctx context.Context, calls []limiter.Call) (*limiter.StoreEr
 	if err := ctx.Err(); err != nil {
 		return l.left(err, false)
 	}
-	if l.store.opt.CutOff(l.Name) {
+	if l.isCutOff() {
 		return &limiter.StoreError{Cause: limiter.CauseConnection,
 			Err: fmt.Errorf("the home region %s is cut off", l.Name)}, ReasonCutOff
 	}
@@ -146,6 +152,19 @@ func (l *link) send(ctx context.Context, calls []limiter.Call) (*limiter.StoreEr
 		return &failure.StoreError, failure.reason
 	}
 	return nil, ""
+}
+
+// isCutOff reports whether to send nothing, because the region is not heard of and does not answer. Now and then a call
+// is sent nevertheless: news may be late, or lost one way only.
+func (l *link) isCutOff() bool {
+	if !l.store.opt.CutOff(l.Name) {
+		return false
+	}
+	now, good, tried := l.store.since(), l.good.Load(), l.tried.Load()
+	if good > 0 && now-good < int64(trusted) {
+		return false
+	}
+	return tried > 0 && now-tried < int64(trusted) || !l.tried.CompareAndSwap(tried, now)
 }
 
 // left is the error of calls whose caller does not wait any more.
@@ -251,6 +270,11 @@ func (l *link) post(together []*batch) {
 	}
 	calls := make([]limiter.Call, len(asks))
 	failure := l.tryAddresses(ctx, body, asks, calls)
+	if failure == nil {
+		l.good.Store(l.store.since())
+	} else {
+		l.good.Store(0)
+	}
 	for _, b := range together {
 		n := copy(b.calls, calls)
 		if calls = calls[n:]; failure != nil {

@@ -56,6 +56,7 @@ type Store struct {
 	// exact reports whether a bucket has a home: whether its rule has span global_exact.
 	exact func(set *rules.Set, key limiter.Key) bool
 	links map[string]*link
+	start time.Time
 
 	ctx    context.Context //nolint:containedctx // that of the goroutines: it ends with Close
 	cancel context.CancelFunc
@@ -74,7 +75,7 @@ func New(opt Options) (*Store, error) {
 		opt.Timeout <= 0 || opt.Local <= 0 || opt.Prefix == "" {
 		return nil, errors.New("home: all options are required")
 	}
-	s := &Store{opt: opt, names: []string{opt.Self}, links: map[string]*link{}, exact: hasHome}
+	s := &Store{opt: opt, names: []string{opt.Self}, links: map[string]*link{}, exact: hasHome, start: opt.Now()}
 	for _, p := range opt.Peers {
 		if len(p.Addresses) == 0 {
 			return nil, errors.New("home: a region without an address")
@@ -300,6 +301,9 @@ func (s *Store) places(set *rules.Set, req *limiter.Request) []string {
 	slices.Sort(out)
 	return out
 }
+
+// since is the time since the start, in ns, at least 1.
+func (s *Store) since() int64 { return max(1, int64(s.opt.Now().Sub(s.start))) }
 
 // Timeout is the time for a request with a bucket that is at home in another region.
 func (s *Store) Timeout() time.Duration { return s.opt.Timeout }
