@@ -11,6 +11,7 @@ import (
 	"sluice/api/decide"
 	"sluice/internal/region"
 	"sluice/internal/region/exchange"
+	"sluice/internal/region/home"
 	"sluice/limiter"
 )
 
@@ -83,4 +84,34 @@ func TestRegions_AreShownAsThisNodeSeesThem(t *testing.T) {
 		`{"enabled":false,"region":null`) {
 		t.Errorf("without regions: %s", got)
 	}
+}
+
+// asked answers other regions as a test says.
+type asked struct{ err error }
+
+func (a *asked) Receive(_ context.Context, body []byte) ([]byte, error) {
+	return append([]byte("to "), body...), a.err
+}
+
+func TestRegions_AsksAreAnsweredOrRefusedWithAReason(t *testing.T) {
+	a := &asked{}
+	f := newFixture(t, nil, func(_ *decide.CheckerOptions, d *Deps) { d.RegionAsks = a })
+	for _, tt := range []struct {
+		err    error
+		status int
+		says   string
+	}{
+		{nil, http.StatusOK, "to ask"},
+		{fmt.Errorf("%w: version 9, this node reads 1", region.ErrMessage), http.StatusBadRequest, "version 9"},
+		{&region.RefusedError{Field: "prefix", Message: `is "x"`}, http.StatusUnprocessableEntity, `"field":"prefix"`},
+		{home.ErrBusy, http.StatusServiceUnavailable, "Nothing was carried out"},
+	} {
+		a.err = tt.err
+		r := f.do(http.MethodPost, exchange.Path, "ask", "Content-Type", home.MediaType)
+		if r.status != tt.status || !strings.Contains(r.body, tt.says) {
+			t.Errorf("%v: %d %s", tt.err, r.status, r.body)
+		}
+	}
+	large := strings.Repeat("x", region.MaxMessage+1)
+	f.do(http.MethodPost, exchange.Path, large, "Content-Type", home.MediaType).want(http.StatusRequestEntityTooLarge)
 }

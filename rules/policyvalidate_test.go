@@ -230,15 +230,24 @@ func TestValidatePolicy_NamesTheFieldAtFault(t *testing.T) {
 		"ban and elastic": {"ban", banned(someBan, func(r *Rule) {
 			r.Throttle, r.ElasticPercent, r.Pool = "elastic", n(10), ptr("p")
 		})},
-		"ban and queue":      {"ban", banned(someBan, func(r *Rule) { r.OverLimit = "defer" })},
-		"ban of a quota":     {"ban", banned(someBan, describe, func(r *Rule) { r.Quota = true })},
-		"ban of nothing":     {"ban", banned(someBan, describe, func(r *Rule) { r.Unlimited, r.Limit = true, 0 })},
-		"jitter too long":    {"retry_jitter_ms", func(r *Rule) { r.RetryJitterMS = n(3_600_001) }},
-		"notify at 0":        {"notify_percent[0]", func(r *Rule) { r.NotifyPercent = []int64{0} }},
-		"notify above":       {"notify_percent[1]", func(r *Rule) { r.NotifyPercent = []int64{80, 101} }},
-		"notify twice":       {"notify_percent[2]", func(r *Rule) { r.NotifyPercent = []int64{80, 90, 80} }},
-		"notify often":       {"notify_percent", func(r *Rule) { r.NotifyPercent = []int64{1, 2, 3, 4, 5} }},
-		"unknown span":       {"span", func(r *Rule) { r.Span = "global_exact" }},
+		"ban and queue":     {"ban", banned(someBan, func(r *Rule) { r.OverLimit = "defer" })},
+		"ban of a quota":    {"ban", banned(someBan, describe, func(r *Rule) { r.Quota = true })},
+		"ban of nothing":    {"ban", banned(someBan, describe, func(r *Rule) { r.Unlimited, r.Limit = true, 0 })},
+		"jitter too long":   {"retry_jitter_ms", func(r *Rule) { r.RetryJitterMS = n(3_600_001) }},
+		"notify at 0":       {"notify_percent[0]", func(r *Rule) { r.NotifyPercent = []int64{0} }},
+		"notify above":      {"notify_percent[1]", func(r *Rule) { r.NotifyPercent = []int64{80, 101} }},
+		"notify twice":      {"notify_percent[2]", func(r *Rule) { r.NotifyPercent = []int64{80, 90, 80} }},
+		"notify often":      {"notify_percent", func(r *Rule) { r.NotifyPercent = []int64{1, 2, 3, 4, 5} }},
+		"unknown span":      {"span", func(r *Rule) { r.Span = "planet" }},
+		"exact and leased":  {"hot_keys", func(r *Rule) { r.Span, r.HotKeys = "global_exact", "leased" }},
+		"exact and sharded": {"hot_keys", func(r *Rule) { r.Span, r.HotKeys = "global_exact", "sharded" }},
+		"exact of nothing": {"span", func(r *Rule) {
+			describe(r)
+			r.Span, r.Unlimited, r.Limit = "global_exact", true, 0
+		}},
+		"exact and cold":     {"cold", func(r *Rule) { r.Span, r.Cold = "global_exact", new("open") }},
+		"exact and cut off":  {"cut_off", func(r *Rule) { r.Span, r.CutOff = "global_exact", new("alone") }},
+		"exact and over":     {"max_over_percent", func(r *Rule) { r.Span, r.MaxOverPercent = "global_exact", n(2) }},
 		"global slots":       {"span", func(r *Rule) { r.Algorithm, r.Span, r.WindowMS = "concurrency", "global", 60_000 }},
 		"global queue":       {"span", func(r *Rule) { r.Algorithm, r.Span, r.WindowMS = "leaky_queue", "global", 60_000 }},
 		"global and sharded": {"hot_keys", func(r *Rule) { r.Span, r.WindowMS, r.HotKeys = "global", 60_000, "sharded" }},

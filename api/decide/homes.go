@@ -40,8 +40,8 @@ func (c *Checker) away(asks []limiter.Ask) bool {
 	return false
 }
 
-// localShare returns the part of a limit that this node enforces while the store cannot decide. One with a home has none
-// for any region then, so it is divided among all.
+// localShare returns the part of a limit that this node enforces while the store cannot decide. One that has a home is
+// divided among all regions first, because each of them decides by itself then.
 func (c *Checker) localShare(l *plannedLimit, limit limiter.Limit) limiter.Limit {
 	limit = c.opt.Ledger.share(limit)
 	if l.rule != nil && l.rule.Exact && c.opt.Homes != nil {

@@ -20,6 +20,7 @@ import (
 	"sluice/internal/fleet"
 	"sluice/internal/records"
 	"sluice/internal/region/exchange"
+	"sluice/internal/region/home"
 	"sluice/limiter"
 	"sluice/limiter/nearstore"
 	"sluice/limiter/redisstore"
@@ -88,6 +89,9 @@ func used(t *testing.T) *Metrics {
 	m.EnvoyCalls([]string{"rls"}, []string{"error"}, []string{"not_open"})
 	m.CountCall("ratelimit", "denied")
 	m.CountRefusal("lacks_scope")
+	m.RegionCalls([]string{"us"})("us", "", 80*time.Millisecond)
+	m.RegionGiveBacks(func() home.Stats { return home.Stats{Undone: 31, Pending: 32, Lost: 33} })
+	m.RegionAnswers(func() home.Answered { return home.Answered{Decided: 34, Failed: 35, Foreign: 36, Invalid: 37} })
 	m.Regions(func() exchange.Overview {
 		return exchange.Overview{Waiting: 21, Invalid: 22,
 			Rules: []exchange.Estimate{{Rule: "r", OverPercent: 1.5, MaxOverPercent: 2}},

@@ -1576,7 +1576,8 @@ func countingPart(m Editor) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			templ_7745c5c3_Err = view.Select(m.Form, "span", "Reach of the limit", "Regions count together only if the server has SLUICE_REGIONS.",
-				[]view.Choice{{"region", "Each region by itself"}, {"global", "All regions together"}}).Render(ctx, templ_7745c5c3_Buffer)
+				[]view.Choice{{"region", "Each region by itself"}, {"global", "All regions together"},
+					{"global_exact", "All regions together, exactly: the home region of each key decides"}}).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -7,7 +7,7 @@ import (
 	"sluice/rules"
 )
 
-// part is what one place decides of a request. It has the requests's memory.
+// part is what one place decides of a request. It has the request's memory.
 type part struct {
 	to    string // the region, "" for this one
 	req   limiter.Request
@@ -71,7 +71,7 @@ func (s *Store) divide(set *rules.Set, call *limiter.Call) *divided {
 	req := &call.Request
 	places := s.places(set, req)
 	id := req.ID
-	if id == "" && d.takes() && !(len(places) == 1 && places[0] == "") {
+	if elsewhere := len(places) > 1 || places[0] != ""; id == "" && d.takes() && elsewhere {
 		id, d.own = randomID(), true
 	}
 	for _, to := range places {

@@ -24,8 +24,8 @@ const (
 	// maxTogether is how many calls go in one message unless one batch has more, and enough the length in bytes from which
 	// a message has no further batch.
 	maxTogether, enough = 256, 64 << 10
-	// trusted is for how long an answer shows that a region which is not heard of is there nevertheless, and the least time
-	// between two calls that try it while it has not answered.
+	// trusted is for how long an answer shows that a region which is not heard of is there nevertheless, and the least
+	// time between two calls that try it while it has not answered.
 	trusted = time.Second
 	// maxReason bounds what is kept of an error.
 	maxReason = 300
@@ -66,8 +66,8 @@ type link struct {
 	store *Store
 	at    atomic.Uint32 // the address in use: at the next one after a failure
 	fails atomic.Bool   // the last calls got no answer
-	// good is when the region has last answered, and tried when a call last tried whether it is there, in ns since the start
-	// of the store.
+	// good is when the region has last answered, and tried when a call last tried whether it is there, in ns since the
+	// start of the store.
 	good, tried atomic.Int64
 
 	mu       sync.Mutex
@@ -125,9 +125,9 @@ func (l *link) send(ctx context.Context, calls []limiter.Call) (*limiter.StoreEr
 		b.body = appendCall(b.body, &calls[i].Request)
 		b.asks[i] = len(calls[i].Request.Asks)
 	}
-	b.until, _ = ctx.Deadline()
-	if most := time.Now().Add(l.store.opt.Timeout); b.until.IsZero() || most.Before(b.until) { //nolint:forbidigo // a deadline of sockets
-		b.until = most
+	b.until = time.Now().Add(l.store.opt.Timeout) //nolint:forbidigo // a deadline of sockets
+	if own, ok := ctx.Deadline(); ok && own.Before(b.until) {
+		b.until = own
 	}
 	if len(b.body) > maxBody-1024 {
 		return &limiter.StoreError{Cause: limiter.CauseBusy, Err: errors.New("the request is too large for a message")},
@@ -245,7 +245,7 @@ type messageError struct {
 	reason string
 }
 
-// As lets a messageError be a *limiter.StoreError.
+// Error returns that of the store's error.
 func (e *messageError) Error() string { return e.StoreError.Error() }
 
 // post sends one message and fills the answers of its batches.
@@ -264,7 +264,7 @@ func (l *link) post(together []*batch) {
 	if set := l.store.opt.Sets.Load(); set != nil {
 		head.Set = set.Version()
 	}
-	body := appendStart(nil, &head, time.Until(until), len(asks)) //nolint:forbidigo // a deadline of sockets
+	body := appendStart(&head, time.Until(until), len(asks)) //nolint:forbidigo // a deadline of sockets
 	for _, b := range together {
 		body = append(body, b.body...)
 	}
@@ -304,7 +304,8 @@ func (l *link) tryAddresses(ctx context.Context, body []byte, asks []int, calls 
 }
 
 // exchange sends a message to one address and reads the answers.
-func (l *link) exchange(ctx context.Context, address string, body []byte, asks []int, calls []limiter.Call) *messageError {
+func (l *link) exchange(ctx context.Context, address string, body []byte, asks []int,
+	calls []limiter.Call) *messageError {
 	sent := atomic.Bool{}
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { sent.Store(true) }})
 	fail := func(cause limiter.Cause, reason string, unknown bool, err error) *messageError {

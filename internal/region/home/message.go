@@ -76,9 +76,9 @@ func appendCall(b []byte, req *limiter.Request) []byte {
 	return b
 }
 
-// appendStart appends what comes before the calls.
-func appendStart(b []byte, head *region.Head, wait time.Duration, calls int) []byte {
-	return appendNumbers(head.Append(append(b, Version)), min(max(wait.Milliseconds(), 1), maxWait), int64(calls))
+// appendStart begins a message: what comes before the calls.
+func appendStart(head *region.Head, wait time.Duration, calls int) []byte {
+	return appendNumbers(head.Append([]byte{Version}), min(max(wait.Milliseconds(), 1), maxWait), int64(calls))
 }
 
 func appendNumbers(b []byte, ns ...int64) []byte {

@@ -29,7 +29,7 @@ func someCalls() []limiter.Request {
 }
 
 func encoded(calls []limiter.Request) []byte {
-	b := appendStart(nil, headOf("eu", "us", "sl:"), 250*time.Millisecond, len(calls))
+	b := appendStart(headOf("eu", "us", "sl:"), 250*time.Millisecond, len(calls))
 	for i := range calls {
 		b = appendCall(b, &calls[i])
 	}
@@ -78,7 +78,8 @@ func TestMessage_ArrivesAsItWasSent(t *testing.T) {
 			t.Errorf("%d bytes of %d are read as answers", n, len(b))
 		}
 	}
-	if decodeAnswers(b, []int{2, 1, 1}, make([]limiter.Call, 3)) || decodeAnswers(b, []int{1, 1, 1, 1}, make([]limiter.Call, 4)) {
+	if decodeAnswers(b, []int{2, 1, 1}, make([]limiter.Call, 3)) ||
+		decodeAnswers(b, []int{1, 1, 1, 1}, make([]limiter.Call, 4)) {
 		t.Error("answers to other calls are read")
 	}
 }
@@ -91,7 +92,7 @@ func TestDecode_RefusesWhatNoSenderWrites(t *testing.T) {
 		"nothing": nil, "too long": make([]byte, maxBody+1), "another version": append([]byte{Version + 1}, good[1:]...),
 		"more behind it": append(append([]byte(nil), good...), 0), "no calls": encoded(nil), "applied sums": encoded(apply),
 		"no asks": encoded([]limiter.Request{{}}), "no key": encoded([]limiter.Request{{Asks: make([]limiter.Ask, 1)}}),
-		"too many calls": appendStart(nil, headOf("eu", "us", "sl:"), time.Second, maxCalls+1),
+		"too many calls": appendStart(headOf("eu", "us", "sl:"), time.Second, maxCalls+1),
 	} {
 		if _, err := decode(b); !errors.Is(err, region.ErrMessage) {
 			t.Errorf("%s: %v", name, err)
@@ -117,7 +118,7 @@ func FuzzDecode(f *testing.F) {
 				t.Fatal("a call without an ask")
 			}
 		}
-		again := appendStart(nil, &m.Head, m.Wait, len(m.Calls))
+		again := appendStart(&m.Head, m.Wait, len(m.Calls))
 		for i := range m.Calls {
 			again = appendCall(again, &m.Calls[i])
 		}

@@ -40,7 +40,8 @@ type Receiver struct {
 
 // NewReceiver returns a Receiver. It fails only if an option is missing.
 func NewReceiver(opt ReceiverOptions) (*Receiver, error) {
-	if opt.Self == "" || len(opt.Others) == 0 || opt.Prefix == "" || opt.Store == nil || opt.Sets == nil || opt.Timeout <= 0 {
+	if opt.Self == "" || len(opt.Others) == 0 || opt.Prefix == "" || opt.Store == nil || opt.Sets == nil ||
+		opt.Timeout <= 0 {
 		return nil, errors.New("home: all options are required")
 	}
 	return &Receiver{opt: opt, answering: make(chan struct{}, maxAnswering), check: checkCall}, nil
@@ -137,8 +138,8 @@ func (r *Receiver) count(err error) {
 
 // Answered counts what a Receiver has answered since its start, in calls; Invalid ones are messages.
 type Answered struct {
-	// Decided were carried out, Failed were not because the store could not, and Foreign are of buckets that are not at home
-	// here: no such rule, another span or algorithm. Invalid messages were refused as a whole.
+	// Decided were carried out, Failed were not because the store could not, and Foreign are of buckets that are not at
+	// home here: no such rule, another span or algorithm. Invalid messages were refused as a whole.
 	Decided, Failed, Foreign, Invalid int64
 }
 

@@ -111,8 +111,8 @@ func (s *Store) Close(context.Context) error {
 
 // Stats counts since the start.
 type Stats struct {
-	// Undone are takes that were given back after their requests were denied or failed elsewhere. Pending ones are still to
-	// be given back, and Lost ones were given up, so that their units may stay charged.
+	// Undone are takes that were given back after their requests were denied or failed elsewhere. Pending ones are still
+	// to be given back, and Lost ones were given up, so that their units may stay charged.
 	Undone, Pending, Lost int64
 }
 

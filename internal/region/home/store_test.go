@@ -282,7 +282,7 @@ func TestReceiver_RefusesWhatIsNotAtHome(t *testing.T) {
 			if sets.Store(nil); loaded {
 				sets.Store(set)
 			}
-			body := appendCall(appendStart(nil, headOf("eu", "us", "sl:"), time.Second, 1),
+			body := appendCall(appendStart(headOf("eu", "us", "sl:"), time.Second, 1),
 				&limiter.Request{Asks: []limiter.Ask{c.ask}})
 			answer, err := r.Receive(t.Context(), body)
 			calls := make([]limiter.Call, 1)
@@ -299,7 +299,8 @@ func TestReceiver_RefusesWhatIsNotAtHome(t *testing.T) {
 	}
 	for name, h := range map[string][3]string{"itself": {"us", "us", "sl:"}, "an unknown one": {"asia", "us", "sl:"},
 		"for another": {"eu", "asia", "sl:"}, "another prefix": {"eu", "us", "x:"}} {
-		body := appendCall(appendStart(nil, headOf(h[0], h[1], h[2]), time.Second, 1), &limiter.Request{Asks: []limiter.Ask{good}})
+		body := appendCall(appendStart(headOf(h[0], h[1], h[2]), time.Second, 1),
+			&limiter.Request{Asks: []limiter.Ask{good}})
 		if _, err := r.Receive(t.Context(), body); err == nil {
 			t.Errorf("a message of %s is taken", name)
 		}
@@ -320,7 +321,9 @@ func TestStore_AStatusSaysWhatMayHaveHappened(t *testing.T) {
 		http.StatusOK: {limiter.CauseInternal, true}, // its body is not an answer
 	} {
 		w := onMemory(t, "eu", "us")
-		w["us"].server.Config.Handler = http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(status) })
+		w["us"].server.Config.Handler = http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
+			rw.WriteHeader(status)
+		})
 		var res limiter.Result
 		var se *limiter.StoreError
 		err := w["eu"].Do(t.Context(), &limiter.Request{ID: "x", Asks: []limiter.Ask{ask(inUS, 1, 1)}}, &res)
