@@ -170,8 +170,8 @@ func validateSpan(r *Rule, ps *problems) {
 		ps.add("hot_keys", "must be exact or leased with span global")
 	}
 	if r.WindowMS > 0 && r.WindowMS < MinGlobalWindow {
-		ps.add("window_ms", "must be at least %d with span global; a shorter window can only have span region or global_exact",
-			MinGlobalWindow)
+		ps.add("window_ms", "must be at least %d with span global; a shorter window can only have span region or "+
+			"global_exact", MinGlobalWindow)
 	}
 }
 

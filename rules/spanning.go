@@ -39,8 +39,8 @@ func (c *Compiled) Spans(key limiter.Key) bool {
 	return c.Global && strings.HasSuffix(string(key), c.suffix)
 }
 
-// Exact returns the rule of a bucket that has a home region (SpanGlobalExact), nil for any other: a bucket of such a rule's
-// own limit or of its ban, not that of its candidate.
+// Exact returns the rule of a bucket that has a home region (SpanGlobalExact), nil for any other: a bucket of such a
+// rule's own limit or of its ban, not that of its candidate.
 func (s *Set) Exact(key limiter.Key) *Compiled {
 	id, ok := RuleID(key)
 	if !ok {

@@ -12,16 +12,23 @@ import (
 // fail modes, because the store could not. Open allows, closed denies with status 503, and local
 // lets this node's own store decide, by the node's share of the limit if there is a Ledger. If any
 // limit is closed, the request is denied. Otherwise the local limits decide, all or nothing. An
-// override that blocks always denies, because that needs no store.
+// override that blocks always denies, because that needs no store. If another region could not decide, this is only about
+// the limits that are at home there.
 func (c *Checker) degrade(ctx context.Context, a *Answer, limits []plannedLimit, failed *limiter.Call) {
 	cause := limiter.CauseOf(failed.Err)
 	closed, blocked := false, -1
+	here := c.decidePartly(ctx, limits, failed)
 	for i := range limits {
 		la := limits[i].answer()
 		if limits[i].blocked && limits[i].weight > 0 {
 			la.Decision = limiter.Decision{RetryAfter: -1}
 			la.Known = true
 			blocked = i
+			a.Limits = append(a.Limits, la)
+			continue
+		}
+		if here.held[i] {
+			here.answer(&limits[i], &la)
 			a.Limits = append(a.Limits, la)
 			continue
 		}
@@ -40,7 +47,8 @@ func (c *Checker) degrade(ctx context.Context, a *Answer, limits []plannedLimit,
 			Rate: la.Limit.Rate()}
 		a.Limits = append(a.Limits, la)
 	}
-	c.decideLocally(ctx, a, limits, failed, closed || blocked >= 0)
+	c.decideLocally(ctx, a, limits, failed, closed || blocked >= 0 || here.denies())
+	c.finishPartly(ctx, &here, a)
 	if blocked >= 0 {
 		a.Verdict, a.Strictest = Denied, blocked
 	}
@@ -48,7 +56,7 @@ func (c *Checker) degrade(ctx context.Context, a *Answer, limits []plannedLimit,
 		a.Verdict, a.Strictest = Unavailable, -1
 	}
 	for i := range a.Limits {
-		if limits[i].blocked && limits[i].weight > 0 {
+		if limits[i].blocked && limits[i].weight > 0 || here.held[i] {
 			continue
 		}
 		c.opt.Observe.ObserveDegraded(Degraded{FailMode: a.Limits[i].Degraded, Cause: cause})

@@ -1,0 +1,75 @@
+package decide
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"sluice/limiter"
+	"sluice/rules"
+)
+
+// farAway is a home region that does not answer: rule 1 is at home there.
+type farAway struct{ limiter.Store }
+
+func (farAway) Timeout() time.Duration { return time.Second }
+func (farAway) Regions() int           { return 3 }
+
+func (farAway) Away(key limiter.Key) bool {
+	id, _ := rules.RuleID(key)
+	return id == 1
+}
+
+func (f farAway) Do(ctx context.Context, req *limiter.Request, res *limiter.Result) error {
+	for i := range req.Asks {
+		if f.Away(req.Asks[i].Key) {
+			return &limiter.StoreError{Cause: limiter.CauseConnection, Err: errors.New("no answer")}
+		}
+	}
+	return f.Store.Do(ctx, req, res)
+}
+
+func (f farAway) DoAll(ctx context.Context, calls []limiter.Call) {
+	for i := range calls {
+		calls[i].Err = f.Do(ctx, &calls[i].Request, &calls[i].Result)
+	}
+}
+
+// The loss of a home decides nothing about the limits that are not at home there.
+func TestDegrade_WithoutAHomeOtherLimitsAreDecidedAsAlways(t *testing.T) {
+	for mode, want := range map[string]struct {
+		admitted int
+		left     int64
+		verdict  Verdict
+	}{
+		rules.FailOpen:   {4, 0, Denied},      // the limit beside it denies
+		rules.FailClosed: {0, 4, Unavailable}, // and nothing is charged beside it
+		rules.FailLocal:  {3, 1, Denied},      // a third of 9
+	} {
+		far, near := perUser("far", mode, 9), perUser("near", rules.FailOpen, 4)
+		far.ID, near.ID, far.Version, near.Version = 1, 2, 1, 1
+		far.Span = rules.SpanGlobalExact
+		f := newFixture(t, nil, func(opt *CheckerOptions) {
+			set, err := rules.Compile([]rules.Rule{far, near}, 1, rules.Options{Regions: 3})
+			if err != nil {
+				t.Fatal(err)
+			}
+			opt.Sets = &rules.Current{}
+			opt.Sets.Store(set)
+			store := farAway{opt.Store}
+			opt.Store, opt.Homes = store, store
+		})
+		if got := f.admitted(12, "ada"); got != want.admitted {
+			t.Errorf("%s: %d admitted, want %d", mode, got, want.admitted)
+		}
+		a := f.asks(limiter.OpTake, Question{Weight: 1, Descriptor: rules.Descriptor{User: "ada"}})
+		if a.Verdict != want.verdict || a.Degraded != mode || a.Limits[0].Degraded != mode || a.Limits[1].Degraded != "" ||
+			!a.Limits[1].Known {
+			t.Errorf("%s: %s, degraded %q, %+v", mode, a.Verdict, a.Degraded, a.Limits)
+		}
+		if got := a.Limits[1].Decision.Remaining; got != want.left {
+			t.Errorf("%s: %d left beside it, want %d", mode, got, want.left)
+		}
+	}
+}
