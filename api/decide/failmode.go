@@ -12,8 +12,8 @@ import (
 // fail modes, because the store could not. Open allows, closed denies with status 503, and local
 // lets this node's own store decide, by the node's share of the limit if there is a Ledger. If any
 // limit is closed, the request is denied. Otherwise the local limits decide, all or nothing. An
-// override that blocks always denies, because that needs no store. If another region could not decide, this is only about
-// the limits that are at home there.
+// override that blocks always denies, because that needs no store. If another region could not decide, this is only
+// about the limits that are at home there.
 func (c *Checker) degrade(ctx context.Context, a *Answer, limits []plannedLimit, failed *limiter.Call) {
 	cause := limiter.CauseOf(failed.Err)
 	closed, blocked := false, -1

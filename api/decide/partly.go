@@ -7,8 +7,8 @@ import (
 	"sluice/rules"
 )
 
-// partly is what this region has decided of a take or peek that another region could not decide: the limits that are not
-// at home there. The zero value is nothing.
+// partly is what this region has decided of a take or peek that another region could not decide: the limits that are
+// not at home there. The zero value is nothing.
 type partly struct {
 	call limiter.Call // of the limits that are decided here
 	// said has their decisions at the places of their asks in the call that failed.
@@ -59,7 +59,8 @@ func (c *Checker) decidePartly(ctx context.Context, limits []plannedLimit, faile
 	return p
 }
 
-// doBriefly makes a call of this region's store within the time of a check here, whether or not that of the check is over.
+// doBriefly makes a call of this region's store within the time of a check here, whether or not that of the check is
+// over.
 func (c *Checker) doBriefly(ctx context.Context, call *limiter.Call) error {
 	ctx = context.WithoutCancel(ctx)
 	if c.opt.Timeout > 0 {

@@ -83,8 +83,8 @@ func openCounters(ctx context.Context, cfg *config.Serve, host *Host, files *sec
 
 // openRedis opens the shared counter store. memory decides for fail mode local.
 func openRedis(ctx context.Context, cfg *config.Serve, host *Host, files *secretFiles, sets *rules.Current,
-	memory limiter.Store, metrics *telemetry.Metrics, spans *traces.Traces, incidents *stats.IncidentLog, stops *stops, fatal func(error)) (
-	*counters, error) {
+	memory limiter.Store, metrics *telemetry.Metrics, spans *traces.Traces, incidents *stats.IncidentLog, stops *stops,
+	fatal func(error)) (*counters, error) {
 	silenceRedis()
 	client, err := redisClient(cfg, files.redis, redisstore.ClientOptions{})
 	if err != nil {

@@ -26,8 +26,8 @@ type homeStore struct {
 	dial     func() *tls.Config // of a new connection to another region
 }
 
-// openHome returns the store in front of the region's own, nil without regions. token is the file with the credential for
-// the others, or nil.
+// openHome returns the store in front of the region's own, nil without regions. token is the file with the credential
+// for the others, or nil.
 func openHome(cfg *config.Serve, host *Host, token *secretfile.File, sets *rules.Current, store limiter.Store,
 	metrics *telemetry.Metrics, stops *stops) (*homeStore, error) {
 	list, err := cfg.RegionList()
@@ -63,7 +63,8 @@ func openHome(cfg *config.Serve, host *Host, token *secretfile.File, sets *rules
 }
 
 // openReceiver returns what answers other regions about keys that are at home here.
-func openReceiver(cfg *config.Serve, c *counters, sets *rules.Current, metrics *telemetry.Metrics) (*home.Receiver, error) {
+func openReceiver(cfg *config.Serve, c *counters, sets *rules.Current, metrics *telemetry.Metrics) (*home.Receiver,
+	error) {
 	list, err := cfg.RegionList()
 	if err != nil {
 		return nil, err

@@ -55,8 +55,8 @@ func (m *Metrics) RegionGiveBacks(read func() home.Stats) {
 // RegionAnswers publishes what this node has answered other regions. Call it at most once.
 func (m *Metrics) RegionAnswers(read func() home.Answered) {
 	const name, help = "sluice_region_answers_total", "Calls of other regions for keys that are at home here, by " +
-		"result: decided, failed (the counter store could not) or foreign (no such rule here, or another span or algorithm); and " +
-		"invalid messages."
+		"result: decided, failed (the counter store could not) or foreign (no such rule here, or another span or " +
+		"algorithm); and invalid messages."
 	for result, of := range map[string]func(home.Answered) int64{
 		resultDecided: func(a home.Answered) int64 { return a.Decided },
 		"failed":      func(a home.Answered) int64 { return a.Failed },
