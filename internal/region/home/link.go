@@ -317,7 +317,9 @@ func (l *link) exchange(ctx context.Context, address string, body []byte, asks [
 		return fail(limiter.CauseInternal, ReasonRefused, false, errors.New("its address is not one"))
 	}
 	req.Header.Set("Content-Type", MediaType)
-	req.Header.Set("Authorization", "Bearer "+l.store.opt.Token())
+	if token := l.store.opt.Token(); token != "" { // else a client certificate says who this is
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
 	res, err := l.store.opt.Client.Do(req)
 	if err != nil {
 		if ctx.Err() != nil {

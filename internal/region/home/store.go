@@ -34,7 +34,7 @@ type Options struct {
 	// Store has the buckets of this region. It is not closed with this one.
 	Store limiter.Store
 	Sets  *rules.Current
-	// Client sends messages, and Token is the credential that goes with them.
+	// Client sends messages, and Token is the credential that goes with them, "" for none.
 	Client *http.Client
 	Token  func() string
 	// CutOff reports whether a region is not heard of any more: nothing is sent there then. It must not block.
