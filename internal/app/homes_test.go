@@ -237,9 +237,11 @@ func TestHomes_AStoppedHomeComesBack(t *testing.T) {
 		}
 	}
 	p.nodes["asia"] = startWith(t, p.cfg["asia"], p.cfg["asia"].RegionToken)
-	eventually(t, "the home decides again", func() bool {
-		return p.nodes["eu"].check(fmt.Sprintf(`{"user":%q,"route":"/fw","weight":0}`, user))["remaining"] == 9.0
-	})
+	for _, name := range p.names {
+		eventually(t, "the home decides again for "+name, func() bool {
+			return p.nodes[name].check(fmt.Sprintf(`{"user":%q,"route":"/fw","weight":0}`, user))["remaining"] == 9.0
+		})
+	}
 	if got := p.storm(user, "/fw", 12); got != 9 {
 		t.Errorf("%d of 36 admitted, want the 9 that were left", got)
 	}
