@@ -7,11 +7,11 @@ import "math"
 type GuardMode uint8
 
 const (
-	// GuardOff: the region may spend whatever is left.
+	// GuardOff lets the region spend whatever is left.
 	GuardOff GuardMode = iota
-	// GuardOpen: its part, and all of it until the others have its first sums.
+	// GuardOpen lets it spend its part, and all of it until the others have its first sums.
 	GuardOpen
-	// GuardShare: its part, and an equal one, rounded up, until the others have its first sums.
+	// GuardShare lets it spend its part, and an equal one, rounded up, until the others have its first sums.
 	GuardShare
 )
 

@@ -52,7 +52,10 @@ func (m *Sums) Check() error {
 	for _, f := range [...]struct {
 		name  string
 		value int64
-	}{{"born", m.Born}, {"reset", m.Reset}, {"shape", m.Shape}, {"taken", m.Taken}, {"given", m.Given}, {"denied", m.Denied}} {
+	}{
+		{"born", m.Born}, {"reset", m.Reset}, {"shape", m.Shape}, {"taken", m.Taken}, {"given", m.Given},
+		{"denied", m.Denied},
+	} {
 		if f.value < 0 || f.value > MaxExact {
 			return fmt.Errorf("%s must be between 0 and %d", f.name, MaxExact)
 		}

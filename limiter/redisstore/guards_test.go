@@ -23,7 +23,6 @@ type region struct {
 	key     limiter.Key
 	told    [2][]limiter.Exported
 	peer    limiter.Sums // what another region has spent
-	limits  []limiter.Limit
 	family  []limiter.Algorithm
 	traffic *traffic
 }

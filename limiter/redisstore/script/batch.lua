@@ -21,8 +21,9 @@
 --          regions, and GUARD times how its takes are held back (spans.lua). Behind the
 --          ask of an APPLY (its id is the region) come the sums of that region: born,
 --          reset, shape, taken, given, denied, the number of windows, and for each its
---          number and units; its last of KEYS is what was heard. The record is 0 for none, 1 for one; for a part of a request that spans slots the name of
---          the whole, or '' for none. An UNDO has the key of its name as its last of KEYS.
+--          number and units; its last of KEYS is what was heard. The record is 0 for
+--          none, 1 for one; for a part of a request that spans slots the name of the
+--          whole, or '' for none. An UNDO has the key of its name as its last of KEYS.
 -- ARGV[2]  where an ask spans regions: the set of the buckets that have changed
 -- ARGV[3]  there: the number of regions
 -- ARGV[4]  there: the wait of a take that the region's guard holds back, ms

@@ -132,7 +132,10 @@ var sets = map[string]func(code int) bool{
 	"DECAYS_EACH": func(code int) bool { return traits(code).Decay == limiter.DecayEach },
 	"INSTANT":     func(code int) bool { return traits(code).Instant },
 	// Windows of different shapes may have one number.
-	"SHAPED":      func(code int) bool { return algorithms[code].name == "FIRST_HIT" || algorithms[code].name == "BUCKETS" },
+	"SHAPED": func(code int) bool {
+		a := &algorithms[code]
+		return a.algorithm == limiter.SlidingWindowBuckets || a.align == limiter.AlignFirstHit
+	},
 	"HOLDS_SLOTS": func(code int) bool { return traits(code).Slots },
 }
 

@@ -2,9 +2,9 @@
 -- confirm.lua: ends leases of export.lua, and sets the guards of the buckets.
 --
 -- KEYS     the sorted set of the buckets that are leased
--- ARGV     cmsgpack of a flat array: for each bucket its member of the set, the instant at which its lease ends, and the
---          share of its guard, 0 for none; if there is one, what all regions have heard of it: born, and the number and
---          units of its newest window. A bucket that was leased anew stays leased.
+-- ARGV     cmsgpack of a flat array: for each bucket its member of the set, the instant at which its lease ends, and
+--          the share of its guard, 0 for none; if there is one, what all regions have heard of it: born, and the number
+--          and units of its newest window. A bucket that was leased anew stays leased.
 -- Returns  nothing
 
 local m, i = cmsgpack.unpack(ARGV[1]), 1
@@ -21,8 +21,8 @@ while i <= #m do
       local size = (mark - mark % 2) / 2
       if size >= SUMS_LEAST and size <= n and struct.unpack('>I7', v, n - size + 1) == m[i] then
         if number == m[i + 1] then told = m[i + 2] end
-        redis.call('SET', member, v:sub(1, n - SUMS_HOT) .. struct.pack('<I4d', share, told) .. v:sub(n - SUMS_TAIL + 1),
-          'KEEPTTL')
+        v = v:sub(1, n - SUMS_HOT) .. struct.pack('<I4d', share, told) .. v:sub(n - SUMS_TAIL + 1)
+        redis.call('SET', member, v, 'KEEPTTL')
       end
     end
     i = i + 3

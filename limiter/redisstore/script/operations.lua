@@ -116,7 +116,8 @@ local function take(op, id, asks, n, now, record, whole, keep, name)
       local a = asks[i]
       local before = asks[i - 1]
       if a.algorithm == BAN then
-        if a.counts and a.retry == 0 and before and before.retry ~= 0 and before.delay ~= HELD and before.weight > 0 then
+        local denied = before and before.retry ~= 0 and before.delay ~= HELD and before.weight > 0
+        if a.counts and a.retry == 0 and denied then
           a.retry, a.delay = decide(a, now, a.weight, COUNT)
           a.allowed = a.retry == 0 and 1 or 0
         end

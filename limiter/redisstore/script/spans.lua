@@ -94,8 +94,9 @@ return function(v, now, count, window, extra, w, _, key, how, booked, base, id, 
           local passes = held_back(share, left, mine, w, drains and extra or count)
           if passes then
             kernels[SPANS] = kernels[SPANS] or make(SPANS)
-            value, needed, reset, s = kernels[SPANS].held(kernel, inner, state, s and sub(s, n - size + 1), now, count, window,
-              extra, w, key, how, member)
+            s = s and sub(s, n - size + 1)
+            value, needed, reset, s = kernels[SPANS].held(kernel, inner, state, s, now, count, window, extra, w, key, how,
+              member)
             result, delay, remaining = tonumber(ARGV[4]), HELD, passes
           end
         end
