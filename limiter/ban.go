@@ -139,7 +139,8 @@ func (k banKernel) count(l Limit, s *State, now int64) int64 {
 // countDenials lets the bans among the asks of a denied take count.
 func countDenials(asks []Ask, states []*State, now int64, changed []bool, out []Decision) {
 	for i := 1; i < len(asks); i++ {
-		if asks[i].Limit.Algorithm != Ban || asks[i].Look || !out[i].Allowed || out[i-1].Allowed || out[i-1].Held || asks[i-1].Weight < 1 {
+		denied := !out[i-1].Allowed && !out[i-1].Held && asks[i-1].Weight > 0
+		if asks[i].Limit.Algorithm != Ban || asks[i].Look || !out[i].Allowed || !denied {
 			continue
 		}
 		length := banKernel{}.count(asks[i].Limit, states[i], now)

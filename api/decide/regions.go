@@ -21,8 +21,8 @@ const DegradedRegion = "region"
 func ByFailMode(degraded string) bool { return degraded != "" && degraded != DegradedRegion }
 
 // span makes a planned limit one that spans regions, and that holds the region to its share of what is left. While
-// another region is not heard of, the rule's cut_off says instead what this one may spend: an equal part of the limit, so
-// that all regions together stay within it; all of it; or nothing.
+// another region is not heard of, the rule's cut_off says instead what this one may spend: an equal part of the limit,
+// so that all regions together stay within it; all of it; or nothing.
 func (w *work) span(l *plannedLimit, op limiter.Op) {
 	l.spans = true
 	if w.regions == nil || !w.regions.CutOff() {

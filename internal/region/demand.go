@@ -10,8 +10,8 @@ import (
 // floorParts is the part of an equal share that a region keeps that asks for nothing, so that it can begin at once.
 const floorParts = 4
 
-// Demands measures what each region asks for, and computes guards by it. It remembers up to a number of buckets and then
-// forgets all, after which demand counts from the beginning of the sums. It is not safe for concurrent use.
+// Demands measures what each region asks for, and computes guards by it. It remembers up to a number of buckets and
+// then forgets all, after which demand counts from the beginning of the sums. It is not safe for concurrent use.
 type Demands struct {
 	regions  []string // in order, so that every region finds the same one to lead
 	self     int
@@ -45,7 +45,8 @@ func NewDemands(most int, interval time.Duration, self string, peers ...string) 
 // If nothing was taken though something was asked for, the parts are too small for what is asked: then the region that
 // was asked for the most may spend all. Of several with the same demand the first by name leads. Where all together ask
 // for less than a unit a region and interval every region leads: two rarely want the last unit at once. At the first
-// call a region that was not heard of yet counts as one that is asked for as much as this one: a storm begins everywhere.
+// call a region that was not heard of yet counts as one that is asked for as much as this one: a storm begins
+// everywhere.
 func (d *Demands) Guard(s *limiter.Exported, at time.Time) limiter.Guard {
 	now := make([]demand, len(d.regions))
 	for i, name := range d.regions {

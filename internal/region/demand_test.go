@@ -22,16 +22,32 @@ func TestDemands_SharesFollowWhatWasAskedForSince(t *testing.T) {
 		before, now *limiter.Exported
 		want        limiter.Guard
 	}{
-		"even":             {told(none, none, none), told([2]int64{50}, [2]int64{50}, [2]int64{50}), limiter.Guard{Share: full / 3}},
-		"alone":            {told(none, none, none), told([2]int64{50}, none, none), limiter.Guard{Share: full * 10 / 12, Lead: true}},
-		"silent":           {told(none, none, none), told(none, [2]int64{50}, [2]int64{50}), limiter.Guard{Share: full / 12}},
-		"denied counts":    {told(none, none, none), told([2]int64{10, 90}, [2]int64{100}, none), limiter.Guard{Share: 30037, Lead: true}},
-		"only since":       {told([2]int64{900}, none, none), told([2]int64{900}, [2]int64{50}, none), limiter.Guard{Share: full / 12}},
-		"nothing fits":     {told(none, none, none), told([2]int64{0, 60}, [2]int64{0, 50}, none), limiter.Guard{Share: full, Lead: true}},
-		"others lead":      {told(none, none, none), told([2]int64{0, 50}, [2]int64{0, 60}, none), limiter.Guard{Share: 1}},
-		"little":           {told(none, none, none), told(none, [2]int64{1}, [2]int64{1}), limiter.Guard{Share: full / 12, Lead: true}},
-		"nothing":          {told(none, none, none), told(none, none, none), limiter.Guard{Share: full / 3, Lead: true}},
-		"first, of storms": {nil, &limiter.Exported{Key: "a", Sums: limiter.Sums{Born: 1, Taken: 50}}, limiter.Guard{Share: full / 3}},
+		"even":  {told(none, none, none), told([2]int64{50}, [2]int64{50}, [2]int64{50}), limiter.Guard{Share: full / 3}},
+		"alone": {told(none, none, none), told([2]int64{50}, none, none), limiter.Guard{Share: full * 10 / 12, Lead: true}},
+		"silent": {
+			told(none, none, none), told(none, [2]int64{50}, [2]int64{50}), limiter.Guard{Share: full / 12},
+		},
+		"denied counts": {
+			told(none, none, none), told([2]int64{10, 90}, [2]int64{100}, none), limiter.Guard{Share: 30037, Lead: true},
+		},
+		"only since": {
+			told([2]int64{900}, none, none), told([2]int64{900}, [2]int64{50}, none), limiter.Guard{Share: full / 12},
+		},
+		"nothing fits": {
+			told(none, none, none), told([2]int64{0, 60}, [2]int64{0, 50}, none), limiter.Guard{Share: full, Lead: true},
+		},
+		"others lead": {
+			told(none, none, none), told([2]int64{0, 50}, [2]int64{0, 60}, none), limiter.Guard{Share: 1},
+		},
+		"little": {
+			told(none, none, none), told(none, [2]int64{1}, [2]int64{1}), limiter.Guard{Share: full / 12, Lead: true},
+		},
+		"nothing": {
+			told(none, none, none), told(none, none, none), limiter.Guard{Share: full / 3, Lead: true},
+		},
+		"first, of storms": {
+			nil, &limiter.Exported{Key: "a", Sums: limiter.Sums{Born: 1, Taken: 50}}, limiter.Guard{Share: full / 3},
+		},
 	} {
 		d := NewDemands(10, interval, "eu", "us", "asia")
 		at := time.UnixMilli(1_795_000_000_000)

@@ -51,7 +51,8 @@ var ErrMessage = errors.New("not a message of a region")
 //	buckets  in the order of their keys, each compared with the one before it (at first with nothing):
 //	           how many bytes of the key are the same, uvarint; the rest of it, text
 //	           born less that of the one before (at first less at), varint; reset, 0 or born-reset+1, varint
-//	           shape less that before, varint; taken less the units of the windows and given, uvarint; given, uvarint; denied, uvarint
+//	           shape less that before, varint; taken less the units of the windows and given, uvarint; given, uvarint;
+//	           denied, uvarint
 //	           number of windows, uvarint; the number of the first less that before, varint, and its units, uvarint;
 //	           of each further one how much older it is than the one before it, and its units, uvarint
 

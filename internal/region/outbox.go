@@ -11,7 +11,8 @@ import (
 const finest = 100
 
 // Worth reports whether the sums of a bucket are worth telling: whether they hold more than 1/(100*regions)
-// of the limit, so that all that is not told adds up to 1 % at most, or tell of a reset, or of units given back or held back.
+// of the limit, so that all that is not told adds up to 1 % at most, or tell of a reset, or of units given back or
+// held back.
 func Worth(l limiter.Limit, m *limiter.Sums, regions int) bool {
 	if m.Reset > 0 || m.Given > 0 || m.Denied > 0 {
 		return true

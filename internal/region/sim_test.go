@@ -163,11 +163,11 @@ func TestGuard_LessIsAdmittedBeyondTheLimit(t *testing.T) {
 			}
 		}
 		bound := float64(Bound(int64(demand*100), 100, 200, 3)) / 10
-		t.Logf("demand %4.1f: %4.1f %% over, with a guard %4.1f %%, cold share %4.1f %%, bound %4.1f %%", demand, over[0], over[1],
-			over[2], bound)
+		t.Logf("demand %4.1f: %4.1f %% over, with a guard %4.1f %%, cold share %4.1f %%, bound %4.1f %%", demand, over[0],
+			over[1], over[2], bound)
 		if over[1] > over[0] || over[2] > over[0] || over[0] > bound+0.3 {
-			t.Errorf("demand %.1f: %.1f %% over, with a guard %.1f and %.1f %%, bound %.1f %%", demand, over[0], over[1], over[2],
-				bound)
+			t.Errorf("demand %.1f: %.1f %% over, with a guard %.1f and %.1f %%, bound %.1f %%", demand, over[0], over[1],
+				over[2], bound)
 		}
 	}
 }

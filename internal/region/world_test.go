@@ -133,7 +133,8 @@ func newWorld(p plan, seed uint64) *world {
 				peers = append(peers, fmt.Sprintf("r%02d", j))
 			}
 		}
-		n.box, n.demands = NewOutbox(1000, peers...), NewDemands(1000, time.Duration(p.interval)*time.Millisecond, n.name, peers...)
+		n.box = NewOutbox(1000, peers...)
+		n.demands = NewDemands(1000, time.Duration(p.interval)*time.Millisecond, n.name, peers...)
 		perSecond := p.demand * float64(p.limit.Capacity()) / 10 * shares[i] / sum
 		n.every = max(1000, int64(1e6/max(perSecond, 1e-6)))
 		n.due = 1000*w.now + w.r.Int64N(n.every)

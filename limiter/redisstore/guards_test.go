@@ -31,7 +31,8 @@ type region struct {
 func TestScript_HoldsBackWhatMemoryHoldsBack(t *testing.T) {
 	clock := storetest.NewClock(0)
 	three := limiter.Regions{Count: 3, Wait: 250}
-	s := open(t, client(t, testenv.SharedRedis(t).URL()), redisstore.Options{Clock: clock.Now, Prefix: "guards:", Regions: three})
+	s := open(t, client(t, testenv.SharedRedis(t).URL()),
+		redisstore.Options{Clock: clock.Now, Prefix: "guards:", Regions: three})
 	memory := memstore.New(memstore.Options{Clock: clock.Now, Regions: three})
 	t.Cleanup(func() { _ = memory.Close() })
 	held := 0
@@ -73,7 +74,8 @@ func TestScript_HoldsBackWhatMemoryHoldsBack(t *testing.T) {
 // sub-windows of 1001 ms begin between two ms.
 func (r *region) limit(t *rapid.T) limiter.Limit {
 	for {
-		if l := r.traffic.limit(t, r.family); l.Algorithm.Traits().Spans() && l.Window >= 1000 && (l.Buckets == 0 || l.Window > 1001) {
+		l := r.traffic.limit(t, r.family)
+		if l.Algorithm.Traits().Spans() && l.Window >= 1000 && (l.Buckets == 0 || l.Window > 1001) {
 			return l
 		}
 	}
@@ -110,7 +112,8 @@ func (r *region) request(t *rapid.T, limit limiter.Limit) (held bool) {
 	return res[0].Limits[0].Held
 }
 
-// export compares what both stores tell, but for the guard. Each may also tell of a bucket in which nothing has changed.
+// export compares what both stores tell, but for the guard. Each may also tell of a bucket in which nothing has
+// changed.
 func (r *region) export(t *rapid.T) {
 	var told [2][]limiter.Exported
 	for i, s := range r.stores {
@@ -155,7 +158,8 @@ func (r *region) confirm(t *rapid.T) {
 		return
 	}
 	at := rapid.IntRange(0, len(r.told[0])-1).Draw(t, "export")
-	guard := limiter.Guard{Share: rapid.Int64Range(0, limiter.FullShare).Draw(t, "share"), Lead: rapid.Bool().Draw(t, "lead")}
+	guard := limiter.Guard{Share: rapid.Int64Range(0, limiter.FullShare).Draw(t, "share")}
+	guard.Lead = rapid.Bool().Draw(t, "lead")
 	for i, s := range r.stores {
 		e := r.told[i][at]
 		e.Guard = guard

@@ -95,8 +95,8 @@ return function(v, now, count, window, extra, w, _, key, how, booked, base, id, 
           if passes then
             kernels[SPANS] = kernels[SPANS] or make(SPANS)
             s = s and sub(s, n - size + 1)
-            value, needed, reset, s = kernels[SPANS].held(kernel, inner, state, s, now, count, window, extra, w, key, how,
-              member)
+            value, needed, reset, s = kernels[SPANS].held(kernel, inner, state, s, now, count, window, extra, w, key,
+              how, member)
             result, delay, remaining = tonumber(ARGV[4]), HELD, passes
           end
         end
