@@ -67,6 +67,14 @@ type bucketFigure struct {
 	RetryAfterMS int64  `json:"retry_after_ms"`
 	BanMS        int64  `json:"ban_ms,omitempty"`
 	Shed         bool   `json:"shed,omitempty"`
+	// Regions is what each region has spent, of a rule with span global.
+	Regions []regionUnits `json:"regions,omitempty"`
+}
+
+// regionUnits is what one region has spent of a limit.
+type regionUnits struct {
+	Region string `json:"region"`
+	Units  int64  `json:"units"`
 }
 
 func (s *Server) explain(c echo.Context) error {
@@ -131,6 +139,9 @@ func figureOf(l *decide.ConsideredLimit) *bucketFigure {
 	d := &l.Decision
 	figure := &bucketFigure{Allowed: d.Allowed, Remaining: d.Remaining, ResetMS: d.Reset, RetryAfterMS: d.RetryAfter,
 		BanMS: l.Ban, Shed: l.Shed != ""}
+	for _, r := range l.Regions {
+		figure.Regions = append(figure.Regions, regionUnits(r))
+	}
 	limit, burst, bucketed := d.InForce(l.Limit.Algorithm)
 	if figure.Limit = limit; bucketed {
 		figure.Burst = &burst

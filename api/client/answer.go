@@ -125,7 +125,15 @@ type Bucket struct {
 	Allowed bool `json:"allowed"`
 	// Shed: within the limit, and the pool has no room.
 	Shed bool `json:"shed,omitempty"`
+	// Regions is what each region has spent, of a rule with span global.
+	Regions []RegionUnits `json:"regions,omitempty"`
 	Figures
+}
+
+// RegionUnits is how many units one region has spent of a limit, less those it gave back, in windows that still count.
+type RegionUnits struct {
+	Region string `json:"region"`
+	Units  int64  `json:"units"`
 }
 
 // UsedOverride is the override that applied.

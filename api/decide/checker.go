@@ -60,6 +60,9 @@ type CheckerOptions struct {
 	Regions Regions
 	// Homes says which buckets are decided in another region. Nil without regions.
 	Homes Homes
+	// Spent reads what each region has spent, and Region is the name of this one. Nil without regions.
+	Spent  limiter.SpentReader
+	Region string
 	// Rand returns a uniformly random number from 0 to n-1, for the jitter of retry-after. It
 	// must be safe for concurrent use. If nil, the runtime's random source is used.
 	Rand func(n int64) int64

@@ -33,6 +33,8 @@ type ConsideredLimit struct {
 	*LimitAnswer
 	// After is the number of units that would remain after the request.
 	After int64
+	// Regions is what each region has spent, of a limit that spans regions; nil if that is unknown.
+	Regions []limiter.RegionUnits
 }
 
 // PoolShare is a pool from the point of view of one of its rules.
@@ -72,6 +74,9 @@ func (c *Checker) Explain(ctx context.Context, q *Question) (*Explanation, error
 		r := ConsideredRule{Considered: considered}
 		if r.Matched {
 			e.limits(&r)
+			if b := r.Bucket; b != nil && b.Known && r.Rule.Spans(b.Key) {
+				b.Regions = c.SpentByRegion(ctx, b.Key, b.Limit)
+			}
 			if p := r.Rule.Pool; p != nil {
 				state, known := pools[p]
 				if !known {
@@ -95,7 +100,7 @@ func (e *Explanation) limits(r *ConsideredRule) {
 		if la.Rule != r.Rule.Rule.Name {
 			continue
 		}
-		limit := &ConsideredLimit{la, la.Decision.Remaining}
+		limit := &ConsideredLimit{LimitAnswer: la, After: la.Decision.Remaining}
 		if (e.Answer.Allowed() || la.Shadow) && la.Decision.Allowed && !r.Rule.ChargeReport {
 			limit.After = max(0, limit.After-r.Weight)
 		}
@@ -144,7 +149,7 @@ func (c *Checker) ExplainDescriptors(ctx context.Context, q *DescriptorQuestion)
 		d := ExplainedDescriptor{Explained: set.ExplainEntries(q.Domain, q.Descriptors[i].Entries, now), State: st.State,
 			Over: st.Over, Full: st.Full}
 		if st.Limit >= 0 {
-			d.Bucket = &ConsideredLimit{&e.Answer.Limits[st.Limit], st.Remaining}
+			d.Bucket = &ConsideredLimit{LimitAnswer: &e.Answer.Limits[st.Limit], After: st.Remaining}
 			if e.Answer.Allowed() && !st.Over {
 				d.Bucket.After = max(0, st.Remaining-q.Descriptors[i].Addend)
 			}

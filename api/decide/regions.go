@@ -1,6 +1,10 @@
 package decide
 
 import (
+	"cmp"
+	"context"
+	"slices"
+
 	"sluice/limiter"
 	"sluice/rules"
 )
@@ -56,4 +60,28 @@ func (p *plannedLimit) shutOff(la *LimitAnswer) {
 	if p.shut {
 		la.Decision, la.Known = limiter.Decision{Limit: la.Limit.Capacity(), Rate: la.Limit.Rate()}, false
 	}
+}
+
+// SpentByRegion returns what each region has spent in a bucket that spans regions, by name: this one, and each other one
+// as far as it was heard of. It serves people. It returns nil without regions, and if the store does not answer.
+func (c *Checker) SpentByRegion(ctx context.Context, key limiter.Key, l limiter.Limit) []limiter.RegionUnits {
+	if c.opt.Regions == nil || c.opt.Spent == nil {
+		return nil
+	}
+	if c.opt.Timeout > 0 {
+		b := within(ctx, c.opt.Timeout)
+		defer b.release()
+		ctx = b
+	}
+	spent, err := c.opt.Spent.Spent(ctx, key)
+	if err != nil {
+		return nil
+	}
+	out := []limiter.RegionUnits{{Region: c.opt.Region, Units: spent.Own.Counting(l, spent.Now)}}
+	for i := range spent.Heard {
+		out = append(out, limiter.RegionUnits{Region: spent.Heard[i].Region,
+			Units: spent.Heard[i].Sums.Counting(l, spent.Now)})
+	}
+	slices.SortFunc(out, func(a, b limiter.RegionUnits) int { return cmp.Compare(a.Region, b.Region) })
+	return out
 }

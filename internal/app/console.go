@@ -168,7 +168,7 @@ func inspectDeps(cfg *config.Serve, checker *decide.Checker, db *database.DB) we
 		ExplainCall: func(ctx context.Context, call *web.AskedCall) (web.Explanation, error) {
 			return explainCall(ctx, checker, call)
 		},
-		Buckets: checker.Buckets, Resets: db, Deferrals: deferrals{checker, db},
+		Buckets: checker.Buckets, Spent: checker.SpentByRegion, Resets: db, Deferrals: deferrals{checker, db},
 		TenantAttribute: cfg.TenantAttribute,
 	}
 }
@@ -241,7 +241,7 @@ func figuresOf(l *decide.ConsideredLimit) *web.BucketFigures {
 	f := web.FiguresOf(l.Limit, l.Decision)
 	f.Banned = l.Ban > 0
 	f.After, f.Known, f.Soft, f.Elastic, f.Degraded = l.After, l.Known, l.Soft, l.Elastic, l.Degraded
-	f.Shed = l.Shed != ""
+	f.Shed, f.Regions = l.Shed != "", l.Regions
 	return f
 }
 

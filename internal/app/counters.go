@@ -47,7 +47,10 @@ type counters struct {
 	hot func(most int) []limiter.HotKey
 	// sums has what this region has spent of limits that span regions, and news what its nodes know of other regions.
 	// Both are nil without Redis.
-	sums limiter.Exporter
+	sums interface {
+		limiter.Exporter
+		limiter.SpentReader
+	}
 	// home decides keys that are at home in other regions; nil without regions.
 	home *homeStore
 	news *fleet.RegionNews

@@ -53,6 +53,11 @@ func TestRegions_ClientCertificatesStandForTheToken(t *testing.T) {
 	for _, name := range []string{"us", "asia", "africa"} {
 		eventually(t, name+" hears of it", func() bool { return remaining(name, `{"user":"ada","weight":0}`) == 6.0 })
 	}
+	status, body := places["us"].send(http.MethodPost, "/ratelimit/explain", `{"user":"ada"}`)
+	if want := `{"region":"eu","units":4}`; status != http.StatusOK || !strings.Contains(body, want) ||
+		!strings.Contains(body, `{"region":"us","units":0}`) {
+		t.Errorf("explain: %d %s, want what eu and us have spent", status, body)
+	}
 	for name, want := range map[string]string{"asia": "401", "africa": "unknown authority"} {
 		eventually(t, name+" says why nobody takes its messages", func() bool {
 			_, body := places[name].send(http.MethodGet, "/ratelimit/regions", "")

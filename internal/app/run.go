@@ -197,7 +197,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 		Deferred: deferred, Secrets: secrets, Loads: buckets.loads,
 		Sets: sets, Store: spans.Store(buckets.store), Local: buckets.local, Ledger: buckets.ledger,
 		Timeout: cfg.StoreTimeout, Now: host.Now, Observe: observers, Trace: spans.Decisions(),
-		Regions: regions.decides(), Homes: buckets.homes(),
+		Regions: regions.decides(), Homes: buckets.homes(), Region: cfg.Region, Spent: buckets.sums,
 	})
 	if err != nil {
 		return err

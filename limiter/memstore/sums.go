@@ -251,3 +251,28 @@ func (s *Store) guard(key bucketKey, told *limiter.Exported) {
 		slot.value.own.Told(told)
 	}
 }
+
+var _ limiter.SpentReader = (*Store)(nil)
+
+// Spent implements limiter.SpentReader.
+func (s *Store) Spent(ctx context.Context, key limiter.Key) (out limiter.Spent, err error) {
+	if err := ctx.Err(); err != nil {
+		return out, storeError(err)
+	}
+	hash := s.hash(key)
+	sh := &s.shards[shardOf(hash)]
+	out.Now = s.instant().now
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	slot := sh.sums.find(hash, newBucketKey(key))
+	if slot == nil {
+		return out, nil
+	}
+	out.Own = slot.value.own
+	out.Own.Windows = slices.Clone(out.Own.Windows)
+	for _, h := range slot.value.heard {
+		h.Sums.Windows = slices.Clone(h.Sums.Windows)
+		out.Heard = append(out.Heard, h)
+	}
+	return out, nil
+}

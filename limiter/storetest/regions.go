@@ -60,6 +60,11 @@ func RegionCases(t *testing.T, h RegionHarness) {
 	} {
 		t.Run(name, func(t *testing.T) { test(t, two(t)) })
 	}
+	for _, a := range limiter.Algorithms() {
+		if a.Traits().Spans() {
+			t.Run("SpentByRegion/"+a.String(), func(t *testing.T) { spentByRegion(t, two(t), a) })
+		}
+	}
 }
 
 // told is sums on their way.

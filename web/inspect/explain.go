@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 
 	"github.com/a-h/templ"
 
@@ -187,6 +188,17 @@ type BucketFigures struct {
 	Banned bool
 	// Shed: within the limit, and the pool has no room.
 	Shed bool
+	// Regions is what each region has spent, of a limit that spans regions; nil if that is unknown.
+	Regions []limiter.RegionUnits
+}
+
+// regionWords is what each region has spent, as in "eu 4, us 2".
+func (b *BucketFigures) regionWords() string {
+	var out []string
+	for _, r := range b.Regions {
+		out = append(out, r.Region+" "+view.Count(r.Units))
+	}
+	return strings.Join(out, ", ")
 }
 
 // FiguresOf are the numbers of a store's decision on a limit.

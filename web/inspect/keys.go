@@ -158,6 +158,9 @@ func (p *Pages) peek(ctx context.Context, b *rules.Bucket) (m Peeked, err error)
 			m.Candidate = FiguresOf(asks[i].Limit, d)
 		}
 	}
+	if m.Figures != nil && b.Rule.Spans(b.Key) {
+		m.Figures.Regions = p.Spent(ctx, b.Key, b.Limit)
+	}
 	return m, nil
 }
 

@@ -25,6 +25,8 @@ type Deps struct {
 	// Buckets peeks at buckets of a rule (limiter.OpPeek) or resets them (limiter.OpReset). res has a decision for each
 	// ask. The error is a *limiter.StoreError.
 	Buckets func(ctx context.Context, rule *rules.Compiled, op limiter.Op, asks []limiter.Ask, res *limiter.Result) error
+	// Spent returns what each region has spent in a bucket that spans regions, nil if that is unknown.
+	Spent func(ctx context.Context, key limiter.Key, l limiter.Limit) []limiter.RegionUnits
 	// Resets logs resets.
 	Resets Resets
 	// Deferrals lists and drops deferred requests.

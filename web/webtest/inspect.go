@@ -103,6 +103,11 @@ func (f *Counters) Buckets(ctx context.Context, _ *rules.Compiled, op limiter.Op
 	return f.world.Guard.Do(ctx, &limiter.Request{Op: op, Asks: asks}, res)
 }
 
+// Spent is Checker.SpentByRegion.
+func (f *Counters) Spent(context.Context, limiter.Key, limiter.Limit) []limiter.RegionUnits {
+	return []limiter.RegionUnits{{Region: "eu", Units: 412}, {Region: "us", Units: 96}}
+}
+
 // NoteReset implements inspect.Resets.
 func (f *Counters) NoteReset(ctx context.Context, actor rules.Actor, ruleID int64, key, only string,
 	reset func(context.Context) error) error {

@@ -207,7 +207,7 @@ func (w *World) Deps(welcome *web.Welcome) web.Deps {
 			Replays: w.Replays,
 		},
 		Inspect: web.Inspect{Explain: w.Counters.Explain, ExplainCall: w.Counters.ExplainCall,
-			Buckets: w.Counters.Buckets, Resets: w.Counters, Deferrals: w.Deferrals,
+			Buckets: w.Counters.Buckets, Spent: w.Counters.Spent, Resets: w.Counters, Deferrals: w.Deferrals,
 			TenantAttribute: "tenant"},
 		Profiles: w.Profiles.Store(), Alerts: web.Alerts{Board: w.Alerts, Events: w.Alerts, Webhooks: w.Webhooks},
 		People: web.People{People: &People{w}, Tokens: w.Tokens, Audit: w.Log, TokensChanged: w.changed},

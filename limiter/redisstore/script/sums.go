@@ -147,3 +147,31 @@ func DecodeSums(s string) (m limiter.Sums, err error) {
 	}
 	return m, m.Check()
 }
+
+// spentNames are the keys of what is stored of one bucket that spans regions.
+type spentNames struct{ Value, Heard string }
+
+// SpentNames returns the keys at which the sums of a bucket are: behind its value, and what was heard of other regions.
+// name is that of the bucket, as Names.Bucket gives it.
+func SpentNames(name string, isLog bool) (n spentNames) {
+	n.Value, n.Heard = name+spansSuffix, name+spansSuffix+heardSuffix
+	if isLog {
+		n.Value += sumsSuffix
+	}
+	return n
+}
+
+// heardSuffix is behind the key of a bucket that spans regions where what was applied is.
+const heardSuffix = ":h"
+
+// SumsOf reads the sums that stand behind the state in the value of a bucket; see sums.lua.
+func SumsOf(value string) (limiter.Sums, error) {
+	if len(value) < sumsLeast {
+		return limiter.Sums{}, errSums
+	}
+	size := int(binary.LittleEndian.Uint16([]byte(value[len(value)-2:]))) / 2
+	if size < sumsLeast || size > len(value) {
+		return limiter.Sums{}, errSums
+	}
+	return DecodeSums(value[len(value)-size:])
+}
