@@ -169,7 +169,8 @@ func SumsOf(value string) (limiter.Sums, error) {
 	if len(value) < sumsLeast {
 		return limiter.Sums{}, errSums
 	}
-	size := int(binary.LittleEndian.Uint16([]byte(value[len(value)-2:]))) / 2
+	// The mark is before the last double.
+	size := int(binary.LittleEndian.Uint16([]byte(value[len(value)-10:]))) / 2
 	if size < sumsLeast || size > len(value) {
 		return limiter.Sums{}, errSums
 	}
