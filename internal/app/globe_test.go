@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -40,6 +41,8 @@ type globe struct {
 	leftOut      string // a region that is not in the lists of the others
 	limits       map[string]int64
 	postgresName string
+	before       string
+	leftAtOld    map[string]bool // nodes of an earlier version
 }
 
 // link is the way of one region to one node of another.
@@ -50,9 +53,11 @@ type link struct {
 
 // globeOptions say how a globe differs from the usual one.
 type globeOptions struct {
-	env     []string          // further settings of all nodes
-	cluster string            // this region has a Redis Cluster
-	args    map[string]string // members of rules by route, besides the usual ones
+	env      []string          // further settings of all nodes
+	before   string            // another program
+	beforeAt map[string]bool   // the nodes that run it, as in eu0
+	cluster  string            // this region has a Redis Cluster
+	args     map[string]string // members of rules by route, besides the usual ones
 }
 
 // spent is one unit that was let through.
@@ -75,7 +80,7 @@ func newGlobe(t *testing.T, opt globeOptions) *globe {
 	g := &globe{t: t, names: []string{"eu", "us", "asia"}, redis: map[string]*testenv.RedisServer{},
 		toRedis: map[string]*toxiproxy.Proxy{}, toPostgres: map[string]*toxiproxy.Proxy{},
 		links: map[link]*toxiproxy.Proxy{}, listen: map[string][2]string{}, nodes: map[string][2]*child{},
-		limits: map[string]int64{}, bin: filepath.Join(t.TempDir(), "sluice")}
+		limits: map[string]int64{}, before: opt.before, leftAtOld: opt.beforeAt, bin: filepath.Join(t.TempDir(), "sluice")}
 	buildProgram(t, g.bin)
 	base := settings(t)
 	base.DatabaseURL = withSchema(t)
@@ -114,7 +119,7 @@ func newGlobe(t *testing.T, opt globeOptions) *globe {
 	for route, members := range map[string]string{
 		"fw": `"algorithm":"fixed_window","window_ms":86400000,"limit":120`,
 		"sw": `"algorithm":"sliding_window_counter","window_ms":86400000,"limit":120`,
-		"tb": `"algorithm":"token_bucket","window_ms":86400000,"limit":1,"burst":120`,
+		"tb": `"algorithm":"token_bucket","window_ms":2592000000,"limit":120,"burst":120`,
 		"gc": `"algorithm":"gcra","window_ms":86400000,"limit":1,"burst":120,"cut_off":"alone"`,
 	} {
 		g.rule("POST", "/ratelimit/rules", fmt.Sprintf(`{"name":%q,"route":"/%s","scope":"user","span":"global",
@@ -185,7 +190,11 @@ func (g *globe) start(name string, i int) {
 	u.Host = g.toPostgres[name].Listen
 	env := append(slices.Clone(g.env), "DATABASE_URL="+u.String(), "REDIS_URL="+redis, "SLUICE_REGION="+name,
 		"SLUICE_REGIONS="+strings.Join(list, ","), "SLUICE_LISTEN="+g.listen[name][i])
-	c := spawn(g.t, g.bin, "", env...)
+	bin := g.bin
+	if g.leftAtOld[name+strconv.Itoa(i)] {
+		bin = g.before
+	}
+	c := spawn(g.t, bin, "", env...)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	both := g.nodes[name]

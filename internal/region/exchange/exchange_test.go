@@ -81,6 +81,7 @@ type place struct {
 	store *memstore.Store
 	board *board
 	log   *strings.Builder
+	phase time.Duration // it begins so late
 }
 
 // world carries messages between places, without a network.
@@ -167,7 +168,7 @@ func (w *world) run(do func()) {
 	ctx, cancel := context.WithCancel(w.t.Context())
 	var wg sync.WaitGroup
 	for _, p := range w.places {
-		wg.Go(func() { p.Run(ctx) })
+		wg.Go(func() { pass(p.phase); p.Run(ctx) })
 	}
 	do()
 	cancel()
