@@ -1,0 +1,296 @@
+package share
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+
+	"sluice/limiter"
+)
+
+const (
+	// Version is that of messages. Another one is refused.
+	Version = 1
+	// MaxMessage is the longest message and the longest answer, in bytes.
+	MaxMessage = 1 << 20
+	mostName   = 64
+)
+
+// Message is what a region tells another one every interval: what it is asked for, what it holds of the other's
+// segment, and what it wants.
+type Message struct {
+	Version int `json:"version"`
+	// From, To and Prefix are as in region.Head, and Set is the version of the sender's rules.
+	From   string `json:"from"`
+	To     string `json:"to"`
+	Prefix string `json:"prefix"`
+	Set    int64  `json:"set"`
+	// Regions are those that the sender knows. Segments follow from them.
+	Regions []string `json:"regions"`
+	// Epoch is the sender's, and Yours that of the receiver as the sender knows it.
+	Epoch int64 `json:"epoch"`
+	Yours int64 `json:"yours"`
+	// Lost: the sender does not know what it has lent to the receiver.
+	Lost   bool            `json:"lost,omitempty"`
+	Demand map[int64]int64 `json:"demand,omitempty"`
+	Asks   []Ask           `json:"asks,omitempty"`
+}
+
+// Ask is about one rule: the number of the last grant of the receiver that the sender has, all that it holds under
+// it, and how many parts it wants.
+type Ask struct {
+	Rule   int64 `json:"rule"`
+	Number int64 `json:"number"`
+	Held   Spans `json:"held,omitempty"`
+	Want   int64 `json:"want,omitempty"`
+}
+
+// Answer answers a Message.
+type Answer struct {
+	// From is the region that answers, Epoch its epoch, and For that of the message.
+	From  string `json:"from"`
+	Epoch int64  `json:"epoch"`
+	For   int64  `json:"for"`
+	// Known is the sender's epoch as the receiver knows it. A greater one than For: the message was ignored.
+	Known int64 `json:"known"`
+	// Term is for how long, in ms from the sending of the message, the grants count.
+	Term   int64   `json:"term"`
+	Grants []Grant `json:"grants,omitempty"`
+	// Held is what the region that answers has of the sender's segment, if the sender has Lost it. It is in place of
+	// what the sender knows.
+	Told bool  `json:"told,omitempty"`
+	Held []Ask `json:"held,omitempty"`
+}
+
+// Grant is all that the receiver of a message has granted of a rule.
+type Grant struct {
+	Rule   int64 `json:"rule"`
+	Number int64 `json:"number"`
+	Spans  Spans `json:"spans,omitempty"`
+}
+
+// ErrMessage wraps every refusal of a message or an answer.
+var ErrMessage = errors.New("not a message about shares")
+
+// Decode reads a message. It refuses unknown members and whatever is out of range.
+func Decode(b []byte) (*Message, error) {
+	m := &Message{}
+	if err := decode(b, m); err != nil {
+		return nil, err
+	}
+	if m.Version != Version {
+		return nil, fmt.Errorf("%w: version %d, this node reads %d", ErrMessage, m.Version, Version)
+	}
+	names := append([]string{m.From, m.To, m.Prefix}, m.Regions...)
+	if slices.ContainsFunc(names, func(n string) bool { return n == "" || len(n) > mostName }) ||
+		!inRange(m.Set, m.Epoch, m.Yours) || len(m.Demand) > MostRules || !checked(m.Asks) ||
+		!inRange(slices.Collect(maps.Values(m.Demand))...) {
+		return nil, fmt.Errorf("%w: a member is out of range", ErrMessage)
+	}
+	return m, nil
+}
+
+// DecodeAnswer reads an answer, as Decode does.
+func DecodeAnswer(b []byte) (*Answer, error) {
+	a := &Answer{}
+	if err := decode(b, a); err != nil {
+		return nil, err
+	}
+	ok := inRange(a.Epoch, a.For, a.Known, a.Term) && checked(a.Held) && len(a.Grants) <= MostRules
+	for i := range a.Grants {
+		ok = ok && inRange(a.Grants[i].Number) && a.Grants[i].Spans.valid()
+	}
+	if !ok {
+		return nil, fmt.Errorf("%w: a member of the answer is out of range", ErrMessage)
+	}
+	return a, nil
+}
+
+func decode(b []byte, into any) error {
+	if len(b) == 0 || len(b) > MaxMessage {
+		return fmt.Errorf("%w: %d bytes, must be 1 to %d", ErrMessage, len(b), MaxMessage)
+	}
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	if err := d.Decode(into); err != nil {
+		return fmt.Errorf("%w: %w", ErrMessage, err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return fmt.Errorf("%w: something follows it", ErrMessage)
+	}
+	return nil
+}
+
+func inRange(ns ...int64) bool {
+	return !slices.ContainsFunc(ns, func(n int64) bool { return n < 0 || n > limiter.MaxExact })
+}
+
+func checked(asks []Ask) bool {
+	return len(asks) <= MostRules && !slices.ContainsFunc(asks, func(a Ask) bool {
+		return !inRange(a.Number) || a.Want < 0 || a.Want > Whole || !a.Held.valid()
+	})
+}
+
+// Message returns what this region has to tell another one.
+func (s *State) Message(c *Config, to string, specs map[int64]Spec, now int64) *Message {
+	m := &Message{Version: Version, From: c.Self, To: to, Prefix: c.Prefix, Regions: c.Regions, Epoch: s.Epoch,
+		Yours: s.Known[to],
+		Lost:  s.Lost != nil && !slices.Contains(s.Lost.Told, to), Demand: s.Demand}
+	for id, sp := range specs {
+		want := partsOf(s.plan(c, id, sp, now).borrows[to], sp.Units)
+		var b *Borrowed
+		if r := s.Rules[id]; r != nil {
+			b = r.Borrowed[to]
+		}
+		if b == nil && want == 0 || len(m.Asks) >= MostRules {
+			continue
+		}
+		a := Ask{Rule: id, Want: want}
+		if b != nil {
+			a.Number, a.Held = b.Number, b.held()
+		}
+		m.Asks = append(m.Asks, a)
+	}
+	return m
+}
+
+// Answer takes a message of another region and answers it. What it grants counts once the state is kept.
+func (s *State) Answer(c *Config, m *Message, specs map[int64]Spec, now int64) *Answer {
+	a := &Answer{From: c.Self, Epoch: s.Epoch, For: m.Epoch, Known: max(s.Known[m.From], m.Epoch), Term: c.Term}
+	if m.Epoch < a.Known {
+		return a
+	}
+	s.Known[m.From] = m.Epoch
+	s.Heard[m.From] = &Report{At: now, Demand: m.Demand}
+	if m.Lost {
+		a.Told = true
+		for id, r := range s.Rules {
+			if b := r.Borrowed[m.From]; b != nil {
+				a.Held = append(a.Held, Ask{Rule: id, Number: b.Number, Held: b.held()})
+			}
+		}
+	}
+	if m.Yours != s.Epoch {
+		return a // its numbers are of another epoch; it asks again with this one
+	}
+	for i := range m.Asks {
+		ask := &m.Asks[i]
+		sp, ok := specs[ask.Rule]
+		if !ok || s.unsure(c, sp, now) || s.Rules[ask.Rule] == nil && (ask.Number == 0 || len(s.Rules) >= MostRules) {
+			continue
+		}
+		a.Grants = append(a.Grants, s.grant(c, m.From, ask, sp, now))
+	}
+	return a
+}
+
+// grant renews and extends what a region has of a rule.
+func (s *State) grant(c *Config, to string, ask *Ask, sp Spec, now int64) Grant {
+	r := s.rule(c, ask.Rule)
+	l := r.Lent[to]
+	if l == nil {
+		l = &Lent{}
+		r.Lent[to] = l
+	}
+	changed := false
+	switch {
+	case ask.Number == l.Number: // what it does not hold any more, it has given back
+		for i := range l.Leases {
+			kept := l.Leases[i].Spans.And(ask.Held)
+			changed = changed || kept.Size() != l.Leases[i].Spans.Size()
+			l.Leases[i].Spans = kept
+		}
+	case ask.Number > l.Number: // a number of before a loss
+		l.Number, changed = ask.Number, true
+	}
+	own := c.own()[0]
+	granted := l.all().And(Spans{{r.Keep, own.To}}.Plus(nil)) // what is wanted here is not lent again
+	if lacks := ask.Want - granted.Size(); lacks > 0 {
+		more := r.lendable(c, sp, now).Last(lacks)
+		granted = granted.Plus(more)
+		r.Withheld = without(r.Withheld, more)
+	}
+	var leases []Lease
+	for _, old := range l.Leases {
+		if old.Spans = old.Spans.Minus(granted); len(old.Spans) > 0 {
+			leases = append(leases, old)
+		}
+	}
+	if len(granted) > 0 {
+		leases = append(leases, Lease{Spans: granted, Until: now + c.Term + c.Valid + c.Skew + sp.Life})
+	}
+	l.Leases = leases
+	if changed || !slices.Equal(granted, l.Granted) {
+		l.Number++
+	}
+	l.Granted = granted
+	return Grant{Rule: ask.Rule, Number: l.Number, Spans: granted}
+}
+
+// Accept takes the answer to a message that was sent at a time. An answer of another epoch changes nothing.
+func (s *State) Accept(c *Config, a *Answer, specs map[int64]Spec, sent, now int64) {
+	if a.For != s.Epoch || a.Epoch < s.Known[a.From] {
+		return
+	}
+	if a.Known > s.Epoch { // the other has heard of a later epoch: this state is an old one
+		*s = *New(c, s, now)
+		s.Epoch = max(s.Epoch, a.Known+1)
+		return
+	}
+	s.Known[a.From] = a.Epoch
+	if a.Told && s.Lost != nil && !slices.Contains(s.Lost.Told, a.From) {
+		s.told(c, a, specs, now)
+	}
+	for i := range a.Grants {
+		g := &a.Grants[i]
+		if sp, ok := specs[g.Rule]; ok && (s.Rules[g.Rule] != nil || len(s.Rules) < MostRules) {
+			s.take(c, a, g, sp, sent, now)
+		}
+	}
+}
+
+// told notes what a region holds of this one's segment.
+func (s *State) told(c *Config, a *Answer, specs map[int64]Spec, now int64) {
+	for i := range a.Held {
+		h := &a.Held[i]
+		sp := specs[h.Rule]
+		r := s.rule(c, h.Rule)
+		l := r.Lent[a.From]
+		if l == nil {
+			l = &Lent{}
+			r.Lent[a.From] = l
+		}
+		l.Number = max(l.Number, h.Number) + 1
+		if held := h.Held.And(c.own()); len(held) > 0 {
+			l.Leases = append(l.Leases, Lease{Spans: held, Until: now + c.Term + c.Valid + c.Skew + sp.Life})
+		}
+		l.Granted = l.all()
+	}
+	if s.Lost.Told = append(s.Lost.Told, a.From); len(s.Lost.Told) >= len(c.Regions)-1 {
+		s.Lost = nil
+	}
+}
+
+// take takes a grant.
+func (s *State) take(c *Config, a *Answer, g *Grant, sp Spec, sent, now int64) {
+	r := s.rule(c, g.Rule)
+	b := r.Borrowed[a.From]
+	if b == nil {
+		b = &Borrowed{}
+		r.Borrowed[a.From] = b
+	}
+	spans := g.Spans.And(c.segment(a.From))
+	until := sent + min(a.Term, c.Term)
+	switch {
+	case g.Number < b.Number:
+		return
+	case g.Number == b.Number:
+		spans, until = b.Granted.And(spans), max(b.Until, until)
+	}
+	b.leave(b.used().Minus(spans), sp, now)
+	b.Number, b.Granted, b.Until = g.Number, spans, until
+}

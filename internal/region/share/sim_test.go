@@ -1,0 +1,110 @@
+package share
+
+import (
+	"os"
+	"strconv"
+	"testing"
+
+	"sluice/limiter"
+	"sluice/limiter/memstore"
+)
+
+// seeds is how many seeds a simulation tries.
+func seeds(t *testing.T, n int) uint64 {
+	t.Helper()
+	if s := os.Getenv("SLUICE_SIM_SEEDS"); s != "" {
+		more, err := strconv.Atoi(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return uint64(more) //nolint:gosec // a number of seeds
+	}
+	return uint64(n) //nolint:gosec // as above
+}
+
+// windows counts what all regions have admitted in a window, by the number that the clock of each gives it.
+type windows struct{ units map[int64]int64 }
+
+func (a *windows) admit(w *world, r *simRegion, n int64) {
+	number := r.clock(w.now) / w.limit.Window
+	a.units[number] += n
+	if a.units[number] > w.limit.Count {
+		w.t.Fatalf("%d of %d units admitted in window %d", a.units[number], w.limit.Count, number)
+	}
+}
+
+// reference is one bucket in which all regions' units are counted. None of them is above the limit.
+type reference struct{ store *memstore.Store }
+
+func (a *reference) admit(w *world, _ *simRegion, n int64) {
+	var res limiter.Result
+	req := limiter.Request{Op: limiter.OpCharge, Asks: []limiter.Ask{{Key: "{k}|7|x", Weight: n, Limit: w.limit}}}
+	if err := a.store.Do(w.t.Context(), &req, &res); err != nil {
+		w.t.Fatal(err)
+	}
+	if !res.Allowed {
+		w.t.Fatalf("at %d more than the limit was admitted", w.now)
+	}
+}
+
+// The sum of what regions may spend, and of what they have admitted, is never above the limit, whatever goes wrong.
+func TestSimulation_NeverOverTheLimit(t *testing.T) {
+	for seed := range seeds(t, 200) {
+		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
+			kinds := []limiter.Limit{
+				{Algorithm: limiter.FixedWindow, Count: 100, Window: 40_000},
+				{Algorithm: limiter.FixedWindow, Count: 5, Window: 2000},
+				{Algorithm: limiter.SlidingWindowCounter, Count: 60, Window: 5000},
+				{Algorithm: limiter.TokenBucket, Count: 50, Burst: 20, Window: 5000},
+				{Algorithm: limiter.GCRA, Count: 40, Burst: 40, Window: 4000},
+			}
+			l := kinds[seed%uint64(len(kinds))]
+			n := 2 + int(seed)%4 //nolint:gosec // small
+			if seed%50 == 49 {
+				n = 50
+			}
+			w := newWorld(t, seed, l, n, 2000)
+			skewed := true
+			switch {
+			case w.r.IntN(3) == 0:
+				w.steps = true
+			case l.Algorithm == limiter.FixedWindow:
+				w.account = &windows{map[int64]int64{}}
+			default:
+				one := memstore.New(memstore.Options{Clock: func() int64 { return w.now }, Steady: true})
+				t.Cleanup(func() { _ = one.Close() })
+				w.account, skewed = &reference{one}, false
+			}
+			for _, r := range w.regions {
+				r.cfg.Skew = 0
+				if skewed {
+					r.skew, r.cfg.Skew = w.r.Int64N(10_001)-5000, 10_000
+				}
+				r.demand = w.r.Float64() * 20
+			}
+			w.faults = true
+			w.run(3000 / n)
+		})
+	}
+}
+
+// Where nothing goes wrong, the busy region gets what the others do not want, and nothing is left.
+func TestSimulation_TheBusyRegionGetsTheRest(t *testing.T) {
+	l := limiter.Limit{Algorithm: limiter.FixedWindow, Count: 300, Window: 10_000}
+	w := newWorld(t, 1, l, 3, 5000)
+	w.account = &windows{map[int64]int64{}}
+	w.regions[1].demand = 60
+	w.run(600)
+	w.asks, w.served = 0, 0
+	w.run(1000)
+	if most := w.limit.Count * 10; w.served < most*95/100 {
+		t.Errorf("%d of %d units admitted", w.served, most)
+	}
+	w.regions[1].demand, w.regions[0].demand = 0, 60
+	w.run(900)
+	w.asks, w.served = 0, 0
+	w.run(1000)
+	if most := w.limit.Count * 10; w.served < most*95/100 {
+		t.Errorf("after the move, %d of %d units admitted", w.served, most)
+	}
+}

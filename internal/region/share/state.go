@@ -1,0 +1,476 @@
+package share
+
+import (
+	"maps"
+	"slices"
+
+	"sluice/limiter"
+)
+
+const (
+	// MostRules is the number of rules whose shares move; further ones have the least part.
+	MostRules = 1000
+	// mostSpans bounds the spans of a loan in a message.
+	mostSpans = 100
+	// leastOf is the part of an equal part that a region never lends: a thirty-second, and a unit at least.
+	leastOf = 32
+	// steadyOf is the part of an equal part by which its use must change for a change of what a region lends.
+	steadyOf = 20
+	// missed is after how many intervals without a report a region is left out.
+	missed = 3
+)
+
+// Config says who a region is, and for how long things count, in ms.
+type Config struct {
+	// Self is one of Regions, which are all regions by name. Segments follow their order.
+	Self    string
+	Regions []string
+	// Prefix is that of the keys in Redis. It is the same in all regions.
+	Prefix string
+	// Interval is the time between two messages to a region, and Term that of a loan.
+	Interval, Term int64
+	// Valid is for how long a node uses what it has read: then every node knows of a change.
+	Valid int64
+	// Skew is by how much two clocks may differ, or one may step, while something is waited for.
+	Skew int64
+}
+
+// Spec is what must be known of the limit of a rule.
+type Spec struct {
+	// Units are those that are divided; see Units.
+	Units int64
+	// Life is that of the rule's limits, the longest; see Life.
+	Life int64
+}
+
+// State is what a region knows of the shares. All of its nodes have the same, in their Redis; each step begins with
+// the last, and is kept before anybody is told of it. Times are ms of the clock of that Redis. Use New.
+type State struct {
+	// Regions are those that the segments are of.
+	Regions []string `json:"regions"`
+	// Epoch grows whenever the region may have lost what it had lent.
+	Epoch int64 `json:"epoch"`
+	// Lost is not nil while that is not known again.
+	Lost *Lost `json:"lost,omitempty"`
+	// Known are the epochs of others.
+	Known map[string]int64 `json:"known,omitempty"`
+	// Demand is what this region is asked for, and Heard what the others have reported.
+	Demand map[int64]int64    `json:"demand,omitempty"`
+	Heard  map[string]*Report `json:"heard,omitempty"`
+	// Rules are those of which something was ever lent or borrowed in this epoch.
+	Rules map[int64]*Rule `json:"rules,omitempty"`
+}
+
+// Lost says since when it is not known what was lent, which regions have said what they hold, and what was this
+// region's segment before.
+type Lost struct {
+	Since  int64    `json:"since"`
+	Told   []string `json:"told,omitempty"`
+	Before Spans    `json:"before"`
+}
+
+// Report is what a region is asked for: of each rule, units of its limit within a window.
+type Report struct {
+	At     int64           `json:"at"`
+	Demand map[int64]int64 `json:"demand,omitempty"`
+}
+
+// Rule is what is lent and borrowed of the limit of a rule.
+type Rule struct {
+	// Keep is where the part ends that this region wants to spend itself.
+	Keep int64 `json:"keep"`
+	// Withheld are parts that it spends no more, to lend them.
+	Withheld []Hold               `json:"withheld,omitempty"`
+	Lent     map[string]*Lent     `json:"lent,omitempty"`
+	Borrowed map[string]*Borrowed `json:"borrowed,omitempty"`
+}
+
+// Hold is parts that are not spent any more, since when, and for how long what was spent before counts.
+type Hold struct {
+	Spans Spans `json:"spans"`
+	Since int64 `json:"since"`
+	Life  int64 `json:"life"`
+}
+
+// Lent is what one region has of this one's segment. Number is that of the last grant, and Granted are its spans.
+type Lent struct {
+	Number  int64   `json:"number"`
+	Granted Spans   `json:"granted,omitempty"`
+	Leases  []Lease `json:"leases,omitempty"`
+}
+
+// Lease is spans that are not to be used here until an instant.
+type Lease struct {
+	Spans Spans `json:"spans"`
+	Until int64 `json:"until"`
+}
+
+// Borrowed is what this region has of another one's segment: Granted until Until, less what is Leaving. What is
+// leaving is held until nothing that was spent under it counts.
+type Borrowed struct {
+	Number  int64  `json:"number"`
+	Granted Spans  `json:"granted,omitempty"`
+	Until   int64  `json:"until"`
+	Leaving []Hold `json:"leaving,omitempty"`
+}
+
+// New returns the state of a region that has none, or whose state may be an old one, at a time. before is the last
+// that is known of it, or nil. Until all others have said what they hold of its segment, or it is certain that their
+// loans have ended, the region spends the least part.
+func New(c *Config, before *State, now int64) *State {
+	s := &State{Regions: c.Regions, Epoch: max(now, 1), Known: map[string]int64{}, Rules: map[int64]*Rule{},
+		Heard: map[string]*Report{}, Demand: map[int64]int64{}, Lost: &Lost{Since: now, Before: c.own()}}
+	if before != nil {
+		s.Epoch = max(s.Epoch, before.Epoch+1)
+		if i := slices.Index(before.Regions, c.Self); i >= 0 {
+			s.Lost.Before = s.Lost.Before.And(Spans{Segment(i, len(before.Regions))})
+		}
+	}
+	return s
+}
+
+// init makes what JSON leaves out.
+func (s *State) init() {
+	if s.Known == nil {
+		s.Known = map[string]int64{}
+	}
+	if s.Heard == nil {
+		s.Heard = map[string]*Report{}
+	}
+	if s.Demand == nil {
+		s.Demand = map[int64]int64{}
+	}
+	if s.Rules == nil {
+		s.Rules = map[int64]*Rule{}
+	}
+}
+
+func (c *Config) segment(region string) Spans {
+	i := slices.Index(c.Regions, region)
+	if i < 0 {
+		return nil
+	}
+	return Spans{Segment(i, len(c.Regions))}
+}
+
+func (c *Config) own() Spans { return c.segment(c.Self) }
+
+// Least is what a region never lends of a limit of some units: nothing of one that is too small to be divided.
+func (c *Config) Least(units int64) Spans {
+	own := c.own()[0]
+	return Spans{{own.From, c.keeps(own, units, c.least(units))}}.Plus(nil)
+}
+
+// small reports whether a limit goes to the busiest region as a whole.
+func (c *Config) small(units int64) bool { return units < 4*int64(len(c.Regions)) }
+
+func (c *Config) least(units int64) int64 {
+	if c.small(units) {
+		return 0
+	}
+	return max(1, units/(leastOf*int64(len(c.Regions))))
+}
+
+// keeps is where the first units of a segment end.
+func (c *Config) keeps(segment Span, units, first int64) int64 {
+	if first <= 0 {
+		return segment.From
+	}
+	return min(segment.To, max(segment.From, position(before(segment.From, units)+first, units)))
+}
+
+// settled reports whether nothing counts any more that was spent under what is held.
+func (c *Config) settled(h *Hold, sp Spec, now int64) bool {
+	return now-h.Since >= c.Valid+c.Skew+max(h.Life, sp.Life)
+}
+
+// unsure reports whether parts of a rule may be lent that this region does not know of.
+func (s *State) unsure(c *Config, sp Spec, now int64) bool {
+	return s.Lost != nil && now-s.Lost.Since < c.Term+c.Skew+c.Valid+sp.Life
+}
+
+// rule returns what is known of a rule, and makes it.
+func (s *State) rule(c *Config, id int64) *Rule {
+	r := s.Rules[id]
+	if r == nil {
+		r = &Rule{Keep: c.own()[0].To}
+		s.Rules[id] = r
+	}
+	if r.Lent == nil {
+		r.Lent = map[string]*Lent{}
+	}
+	if r.Borrowed == nil {
+		r.Borrowed = map[string]*Borrowed{}
+	}
+	return r
+}
+
+// Use returns what this region may spend of a rule now, and until when: its own part less what it withholds and has
+// lent, and what it has borrowed.
+func (s *State) Use(c *Config, id int64, sp Spec, now int64) (use Spans, until int64) {
+	own, until := c.own(), limiter.MaxExact
+	if s.unsure(c, sp, now) {
+		own = c.Least(sp.Units).And(s.Lost.Before)
+	}
+	r := s.Rules[id]
+	if r == nil {
+		return own, until
+	}
+	use = own.Minus(r.lent()).Minus(spansOf(r.Withheld))
+	for _, b := range r.Borrowed {
+		if now < b.Until && len(b.Granted) > 0 {
+			use, until = use.Plus(b.used()), min(until, b.Until)
+		}
+	}
+	return use, until
+}
+
+func (b *Borrowed) used() Spans { return b.Granted.Minus(spansOf(b.Leaving)) }
+
+func (b *Borrowed) held() Spans { return b.Granted.Plus(spansOf(b.Leaving)) }
+
+// lent is all that is not to be used because another region has it.
+func (r *Rule) lent() (all Spans) {
+	for _, l := range r.Lent {
+		all = all.Plus(l.all())
+	}
+	return all
+}
+
+func (l *Lent) all() (all Spans) {
+	for i := range l.Leases {
+		all = all.Plus(l.Leases[i].Spans)
+	}
+	return all
+}
+
+func spansOf(holds []Hold) (all Spans) {
+	for i := range holds {
+		all = all.Plus(holds[i].Spans)
+	}
+	return all
+}
+
+// without takes spans out of some holds.
+func without(holds []Hold, gone Spans) []Hold {
+	var out []Hold
+	for _, h := range holds {
+		if h.Spans = h.Spans.Minus(gone); len(h.Spans) > 0 {
+			out = append(out, h)
+		}
+	}
+	return out
+}
+
+// Tick does what is due: it ends what has ended, and lends and returns by what regions are asked for. asked is what
+// this region is asked for since the last report, nil if no report is due.
+func (s *State) Tick(c *Config, specs map[int64]Spec, asked map[int64]int64, now int64) {
+	if asked != nil {
+		s.measure(asked)
+	}
+	for id, r := range s.Rules {
+		sp, known := specs[id]
+		s.end(c, r, sp, now)
+		if !known && r.idle() {
+			delete(s.Rules, id)
+		}
+	}
+	for id, sp := range specs {
+		if s.Rules[id] == nil && len(s.Rules) >= MostRules {
+			continue
+		}
+		plan := s.plan(c, id, sp, now)
+		if s.Rules[id] == nil && plan.lends == 0 && len(plan.borrows) == 0 {
+			continue
+		}
+		r := s.rule(c, id)
+		if !s.unsure(c, sp, now) {
+			s.withhold(c, r, sp, plan.lends, now)
+		}
+		r.leave(c, sp, &plan, now)
+	}
+}
+
+// measure takes a new demand: a greater one at once, a smaller one half way.
+func (s *State) measure(asked map[int64]int64) {
+	for id, was := range s.Demand {
+		if asked[id] < was {
+			asked[id] = (was + asked[id]) / 2
+		}
+	}
+	maps.DeleteFunc(asked, func(_, n int64) bool { return n <= 0 })
+	s.Demand = asked
+}
+
+// idle reports whether nothing is lent or borrowed.
+func (r *Rule) idle() bool {
+	for _, b := range r.Borrowed {
+		if len(b.held()) > 0 {
+			return false
+		}
+	}
+	return len(r.lent()) == 0
+}
+
+// end ends the loans and the borrowing that have ended.
+func (s *State) end(c *Config, r *Rule, sp Spec, now int64) {
+	for _, l := range r.Lent {
+		l.Leases = slices.DeleteFunc(l.Leases, func(l Lease) bool { return now >= l.Until })
+		l.Granted = l.Granted.And(l.all())
+	}
+	for _, b := range r.Borrowed {
+		if now >= b.Until { // it stays granted, because it can be renewed
+			b.leave(b.used(), sp, now)
+		}
+		for _, h := range b.Leaving {
+			if c.settled(&h, sp, now) {
+				b.Granted = b.Granted.Minus(h.Spans)
+				b.Leaving = without(b.Leaving, h.Spans)
+			}
+		}
+	}
+}
+
+// leave spends some spans no more.
+func (b *Borrowed) leave(spans Spans, sp Spec, now int64) {
+	if len(spans) > 0 {
+		b.Leaving = append(b.Leaving, Hold{Spans: spans, Since: now, Life: sp.Life})
+	}
+}
+
+// plan is what a region is to lend of a rule, and to borrow from each other one, in units.
+type plan struct {
+	lends   int64
+	borrows map[string]int64
+}
+
+// plan divides a limit among the regions that are heard. Each of them comes to the same if it has heard the same. If
+// it has not, somebody asks for what is not lent.
+func (s *State) plan(c *Config, id int64, sp Spec, now int64) plan {
+	var names []string
+	var demands, own []int64
+	total, self := int64(0), -1
+	for i, name := range c.Regions {
+		demand, ok := s.Demand[id], true
+		if name == c.Self {
+			self = len(names)
+		} else {
+			demand, ok = s.Asked(c, name, id, now)
+		}
+		if !ok {
+			continue
+		}
+		units := Spans{Segment(i, len(c.Regions))}.Units(sp.Units)
+		names, demands, own = append(names, name), append(demands, demand), append(own, units)
+		total += units
+	}
+	targets := divide(c, total, sp.Units, demands)
+	out := plan{borrows: map[string]int64{}}
+	// The first that has too much lends to the first that has too little, and so on.
+	lender, spare := -1, int64(0)
+	for borrower := range names {
+		for lacks := targets[borrower] - own[borrower]; lacks > 0; {
+			for spare == 0 && lender+1 < len(names) {
+				lender++
+				spare = max(0, own[lender]-max(targets[lender], c.least(sp.Units)))
+			}
+			if spare == 0 {
+				break
+			}
+			n := min(lacks, spare)
+			lacks, spare = lacks-n, spare-n
+			switch self {
+			case lender:
+				out.lends += n
+			case borrower:
+				out.borrows[names[lender]] += n
+			}
+		}
+	}
+	return out
+}
+
+// divide divides units by demand. What is left is divided like the rest, so that a region whose demand grows has
+// room.
+func divide(c *Config, total, units int64, demands []int64) []int64 {
+	if c.small(units) {
+		if slices.Max(demands) == 0 {
+			return make([]int64, len(demands)) // nobody wants it: all keep what they have
+		}
+		busiest := make([]int64, len(demands))
+		busiest[slices.Index(demands, slices.Max(demands))] = total
+		return busiest
+	}
+	targets := limiter.Divide(total, c.least(units), demands)
+	left, sum := total, int64(0)
+	for i, t := range targets {
+		left, sum = left-t, sum+demands[i]
+	}
+	if sum > 0 && left > 0 {
+		for i := range targets {
+			targets[i] += int64(float64(left) * (float64(demands[i]) / float64(sum)))
+		}
+	}
+	return targets
+}
+
+// Asked returns what a region is asked for, and whether it is heard.
+func (s *State) Asked(c *Config, region string, id, now int64) (int64, bool) {
+	h := s.Heard[region]
+	if h == nil || now-h.At > missed*c.Interval+c.Interval/2 || h.At-now > c.Skew {
+		return 0, false
+	}
+	return h.Demand[id], true
+}
+
+// withhold decides what this region keeps for itself.
+func (s *State) withhold(c *Config, r *Rule, sp Spec, lends, now int64) {
+	own := c.own()
+	keep := own[0].To
+	if lends > 0 {
+		keep = c.keeps(own[0], sp.Units, max(own.Units(sp.Units)-lends, c.least(sp.Units)))
+	}
+	change, steady := keep-r.Keep, own.Size()/steadyOf
+	if change > steady || change < -steady || keep == own[0].To || sp.Units < 2*steadyOf*int64(len(c.Regions)) {
+		r.Keep = keep
+	}
+	wanted := Spans{{r.Keep, own[0].To}}.Plus(nil).Minus(r.lent())
+	held := spansOf(r.Withheld)
+	r.Withheld = without(r.Withheld, held.Minus(wanted))
+	if more := wanted.Minus(held); len(more) > 0 {
+		r.Withheld = append(r.Withheld, Hold{Spans: more, Since: now, Life: sp.Life})
+	}
+}
+
+// lendable is what this region withholds and what nothing counts any more that was spent under it.
+func (r *Rule) lendable(c *Config, sp Spec, now int64) (all Spans) {
+	for i := range r.Withheld {
+		if c.settled(&r.Withheld[i], sp, now) {
+			all = all.Plus(r.Withheld[i].Spans)
+		}
+	}
+	return all
+}
+
+// leave gives back what this region does not want to borrow any more.
+func (r *Rule) leave(c *Config, sp Spec, p *plan, now int64) {
+	for name, b := range r.Borrowed {
+		want := partsOf(p.borrows[name], sp.Units)
+		back := without(b.Leaving, b.used().Plus(nil)) // what it could use again
+		switch used := b.used().Size(); {
+		case used-want > c.own().Size()/steadyOf || want == 0 && used > 0:
+			b.leave(b.used().Last(used-want), sp, now)
+		case used < want && len(back) > 0 && now < b.Until:
+			again := spansOf(back).And(b.Granted).Last(want - used)
+			b.Leaving = without(b.Leaving, again)
+		}
+	}
+}
+
+// partsOf is how many parts some units are, rounded up.
+func partsOf(n, units int64) int64 {
+	if n == 0 || units == 0 {
+		return 0
+	}
+	return min(Whole, position(n, units)+1)
+}

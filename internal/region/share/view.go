@@ -1,0 +1,80 @@
+package share
+
+import (
+	"encoding/json"
+	"slices"
+)
+
+// Parse reads a state that was kept as JSON, nil if it is none.
+func Parse(b []byte) *State {
+	s := &State{}
+	if json.Unmarshal(b, s) != nil || len(s.Regions) == 0 {
+		return nil
+	}
+	s.init()
+	return s
+}
+
+// Lacks reports whether it helps to ask a region before the interval is over: it has not said what it holds, or this
+// region wants more of it than it has.
+func (s *State) Lacks(c *Config, of string, specs map[int64]Spec, now int64) bool {
+	if s.Lost != nil && !slices.Contains(s.Lost.Told, of) {
+		return true
+	}
+	for id, sp := range specs {
+		want, has := partsOf(s.plan(c, id, sp, now).borrows[of], sp.Units), int64(0)
+		if r := s.Rules[id]; r != nil && r.Borrowed[of] != nil {
+			has = r.Borrowed[of].Granted.Size()
+		}
+		if want > has+1 {
+			return true
+		}
+	}
+	return false
+}
+
+// Kept is a state as it was read.
+type Kept struct {
+	// At is the time of Redis then, ms.
+	At int64
+	// Server identifies the process of Redis that has answered, Kept the one that the state was written to: others may
+	// have lost a later one. Kept is "" without a state.
+	Server, Kept string
+	// Version grows with each state.
+	Version int64
+	State   []byte
+}
+
+// Idle is what nobody may spend: what this region withholds, and what it does not spend any more of what others have
+// lent it. r may be nil.
+func (r *Rule) Idle() (idle Spans) {
+	if r == nil {
+		return nil
+	}
+	idle = spansOf(r.Withheld)
+	for _, b := range r.Borrowed {
+		idle = idle.Plus(spansOf(b.Leaving))
+	}
+	for _, l := range r.Lent {
+		idle = idle.Plus(l.all().Minus(l.Granted))
+	}
+	return idle
+}
+
+// With returns what a region has of this one's part, what this one may spend of that one's, and until when: 0 for
+// nothing. r may be nil.
+func (r *Rule) With(region string, now int64) (lent, borrowed Spans, until int64) {
+	if r == nil {
+		return nil, nil, 0
+	}
+	if l := r.Lent[region]; l != nil {
+		lent = l.all()
+		for i := range l.Leases {
+			until = max(until, l.Leases[i].Until)
+		}
+	}
+	if b := r.Borrowed[region]; b != nil && now < b.Until && len(b.used()) > 0 {
+		borrowed, until = b.used(), b.Until
+	}
+	return lent, borrowed, until
+}

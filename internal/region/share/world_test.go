@@ -1,0 +1,329 @@
+package share
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"sluice/limiter"
+	"sluice/limiter/memstore"
+)
+
+// world is some regions in virtual time, with everything that goes wrong within and between them, from one seed. Each
+// region has a counter store, which keeps its clock, and the state of its shares as JSON; its nodes read it from time
+// to time, and send requests that arrive late.
+type world struct {
+	t       *testing.T
+	r       *rand.Rand
+	now     int64 // true time, ms
+	limit   limiter.Limit
+	spec    Spec
+	faults  bool
+	steps   bool // clocks step; then nothing can be said about windows
+	regions []*simRegion
+	parcels []parcel
+	cut     map[[2]int]bool
+	account account
+	asks    int64 // units asked for and admitted since the load is steady
+	served  int64
+}
+
+type simRegion struct {
+	at       int
+	cfg      Config
+	kept     *State
+	old      *State // one of before
+	skew     int64
+	store    *memstore.Store
+	nodes    []*simNode
+	demand   float64 // units a second
+	owed     float64
+	asked    int64
+	reported int64 // true time
+	told     []int64
+}
+
+// simNode is what a node has read, until when it uses that, on the clock of its region's store.
+type simNode struct {
+	use    Spans
+	until  int64
+	frozen int64 // true time until which it does nothing
+}
+
+// parcel is something on its way.
+type parcel struct {
+	at int64
+	do func()
+}
+
+// account checks what was admitted.
+type account interface {
+	admit(w *world, r *simRegion, n int64)
+}
+
+const rule = 7
+
+func (r *simRegion) clock(now int64) int64 { return now + r.skew }
+
+// save keeps a state as the region's Redis does. Each time would take long.
+func (r *simRegion) save(w *world, s *State) {
+	if r.kept = s; w.r.IntN(20) == 0 {
+		r.kept = copied(w.t, s)
+	}
+}
+
+func copied(t *testing.T, s *State) *State {
+	t.Helper()
+	b, err := json.Marshal(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := &State{}
+	if err := json.Unmarshal(b, out); err != nil {
+		t.Fatal(err)
+	}
+	out.init()
+	return out
+}
+
+func newWorld(t *testing.T, seed uint64, l limiter.Limit, n int, interval int64) *world {
+	w := &world{t: t, r: rand.New(rand.NewPCG(seed, 3)), now: 1_795_000_000_000, limit: l, cut: map[[2]int]bool{}}
+	w.spec = Spec{Units: Units(l), Life: Life(l)}
+	var names []string
+	for i := range n {
+		names = append(names, fmt.Sprintf("r%02d", i))
+	}
+	for i, name := range names {
+		r := &simRegion{at: i, told: make([]int64, n), reported: w.now,
+			cfg: Config{Self: name, Prefix: "sl:", Regions: names, Interval: interval, Term: 3 * interval,
+				Valid: 1500, Skew: 10_000}}
+		r.store = memstore.New(memstore.Options{Clock: func() int64 { return r.clock(w.now) }, Steady: true})
+		t.Cleanup(func() { _ = r.store.Close() })
+		for range 1 + w.r.IntN(3) {
+			r.nodes = append(r.nodes, &simNode{})
+		}
+		r.save(w, New(&r.cfg, nil, r.clock(w.now)))
+		w.regions = append(w.regions, r)
+	}
+	return w
+}
+
+// step is a tenth of a second.
+const step = 100
+
+func (w *world) run(steps int) {
+	for range steps {
+		w.now += step
+		due := w.parcels
+		w.parcels = nil
+		slices.SortStableFunc(due, func(a, b parcel) int { return int(a.at - b.at) })
+		for _, p := range due {
+			if p.at <= w.now {
+				p.do()
+				w.check()
+			} else {
+				w.parcels = append(w.parcels, p)
+			}
+		}
+		if w.faults {
+			w.fault()
+		}
+		for _, i := range w.r.Perm(len(w.regions)) {
+			w.turn(w.regions[i])
+		}
+	}
+}
+
+// later does something after up to so many ms.
+func (w *world) later(most int64, do func()) {
+	w.parcels = append(w.parcels, parcel{w.now + w.r.Int64N(most+1), do})
+}
+
+// turn is what a region does in a step.
+func (w *world) turn(r *simRegion) {
+	now := r.clock(w.now)
+	for _, n := range r.nodes {
+		if n.frozen > w.now {
+			continue
+		}
+		if w.r.IntN(5) == 0 { // it reads the state, and acts as its region
+			s := r.kept
+			var asked map[int64]int64
+			if past := w.now - r.reported; past >= r.cfg.Interval {
+				asked = map[int64]int64{rule: r.asked * w.limit.Window / past}
+				r.asked, r.reported = 0, w.now
+			}
+			s.Tick(&r.cfg, map[int64]Spec{rule: w.spec}, asked, now)
+			r.save(w, s)
+			w.check()
+			n.read(r, s, w.spec, now)
+			w.check()
+			w.send(r, s)
+		}
+	}
+	r.owed += r.demand * step / 1000
+	for ; r.owed >= 1; r.owed-- {
+		r.asked++
+		w.asks++
+		n := r.nodes[w.r.IntN(len(r.nodes))]
+		use, until := n.use, n.until
+		if n.frozen > w.now {
+			continue
+		}
+		if now >= until {
+			use, until = r.cfg.Least(w.spec.Units), limiter.MaxExact
+		}
+		delay := int64(0)
+		if w.faults && w.r.IntN(50) == 0 {
+			delay = w.r.Int64N(30_000)
+		}
+		w.later(delay, func() { w.take(r, use, until) })
+	}
+}
+
+// read takes over what the state says.
+func (n *simNode) read(r *simRegion, s *State, sp Spec, now int64) {
+	use, until := s.Use(&r.cfg, rule, sp, now)
+	n.use, n.until = use, min(until, now+r.cfg.Valid)
+}
+
+// take is a request that reaches the store.
+func (w *world) take(r *simRegion, use Spans, until int64) {
+	if r.clock(w.now) >= until {
+		return
+	}
+	var res limiter.Result
+	req := limiter.Request{Asks: []limiter.Ask{{Key: "{k}|7|x", Weight: 1, Limit: Limit(w.limit, use)}}}
+	if err := r.store.Do(w.t.Context(), &req, &res); err != nil {
+		w.t.Fatal(err)
+	}
+	if res.Allowed {
+		w.served++
+		if w.account != nil {
+			w.account.admit(w, r, 1)
+		}
+	}
+}
+
+// send tells the others what is due.
+func (w *world) send(r *simRegion, s *State) {
+	for i, to := range w.regions {
+		if i == r.at || w.now-r.told[i] < r.cfg.Interval && (s.Lost == nil || w.now-r.told[i] < 1000) {
+			continue
+		}
+		r.told[i] = w.now
+		sent := r.clock(w.now)
+		b, err := json.Marshal(s.Message(&r.cfg, to.cfg.Self, map[int64]Spec{rule: w.spec}, sent))
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		m, err := Decode(b)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		deliver := func() {
+			if w.cut[[2]int{r.at, i}] {
+				return
+			}
+			ts := to.kept
+			a := ts.Answer(&to.cfg, m, map[int64]Spec{rule: w.spec}, to.clock(w.now))
+			to.save(w, ts)
+			w.check()
+			back := func() {
+				if w.cut[[2]int{i, r.at}] {
+					return
+				}
+				rs := r.kept
+				rs.Accept(&r.cfg, a, map[int64]Spec{rule: w.spec}, sent, r.clock(w.now))
+				r.save(w, rs)
+			}
+			w.carry(back)
+		}
+		w.carry(deliver)
+	}
+}
+
+// carry delivers something: late, twice or never.
+func (w *world) carry(do func()) {
+	if !w.faults {
+		w.later(200, do)
+		return
+	}
+	switch w.r.IntN(10) {
+	case 0: // lost
+	case 1:
+		w.later(300, do)
+		w.later(40_000, do)
+	case 2:
+		w.later(40_000, do)
+	default:
+		w.later(300, do)
+	}
+}
+
+// fault is what goes wrong.
+func (w *world) fault() {
+	if w.r.IntN(20) > 0 {
+		return
+	}
+	r := w.regions[w.r.IntN(len(w.regions))]
+	switch w.r.IntN(12) {
+	case 0, 1: // a link, one way
+		link := [2]int{r.at, w.r.IntN(len(w.regions))}
+		w.cut[link] = !w.cut[link]
+	case 2:
+		clear(w.cut)
+	case 3: // parts of the world
+		for i := range w.regions {
+			w.cut[[2]int{r.at, i}], w.cut[[2]int{i, r.at}] = true, true
+		}
+	case 4, 5:
+		r.nodes[w.r.IntN(len(r.nodes))].frozen = w.now + w.r.Int64N(60_000)
+	case 6: // its Redis is empty, or is one of before
+		old := r.old
+		if w.r.IntN(2) == 0 {
+			old = nil
+		}
+		r.save(w, New(&r.cfg, old, r.clock(w.now)))
+	case 7:
+		r.old = copied(w.t, r.kept)
+	case 8: // a clock steps, within what is allowed
+		if w.steps {
+			r.skew = w.r.Int64N(10_001) - 5000
+		}
+	case 9, 10, 11:
+		r.demand = []float64{0, 1, float64(Units(w.limit)) * 2000 / float64(w.limit.Window), 30}[w.r.IntN(4)]
+	}
+	w.check()
+}
+
+// check: what the regions may spend, and what their nodes still spend, do not overlap. So their units add up to the
+// limit at most.
+func (w *world) check() {
+	w.t.Helper()
+	sum := int64(0)
+	var all Spans
+	for _, r := range w.regions {
+		use, until := r.kept.Use(&r.cfg, rule, w.spec, r.clock(w.now))
+		if until <= r.clock(w.now) {
+			use = r.cfg.Least(w.spec.Units)
+		}
+		for _, n := range r.nodes {
+			if n.until > r.clock(w.now) {
+				use = use.Plus(n.use)
+			} else {
+				use = use.Plus(r.cfg.Least(w.spec.Units))
+			}
+		}
+		if twice := use.And(all); len(twice) > 0 {
+			w.t.Fatalf("at %d, %s and another region may spend %v", w.now, r.cfg.Self, twice)
+		}
+		all = all.Plus(use)
+		sum += use.Units(w.spec.Units)
+	}
+	if sum > w.spec.Units {
+		w.t.Fatalf("at %d the regions may spend %d of %d", w.now, sum, w.spec.Units)
+	}
+}
