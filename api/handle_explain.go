@@ -62,6 +62,7 @@ type bucketFigure struct {
 	Allowed      bool   `json:"allowed"`
 	Limit        int64  `json:"limit"`
 	Burst        *int64 `json:"burst,omitempty"`
+	WholeLimit   int64  `json:"whole_limit,omitempty"`
 	Remaining    int64  `json:"remaining"`
 	ResetMS      int64  `json:"reset_ms"`
 	RetryAfterMS int64  `json:"retry_after_ms"`
@@ -138,7 +139,7 @@ func figureOf(l *decide.ConsideredLimit) *bucketFigure {
 	}
 	d := &l.Decision
 	figure := &bucketFigure{Allowed: d.Allowed, Remaining: d.Remaining, ResetMS: d.Reset, RetryAfterMS: d.RetryAfter,
-		BanMS: l.Ban, Shed: l.Shed != ""}
+		BanMS: l.Ban, Shed: l.Shed != "", WholeLimit: l.Whole}
 	for _, r := range l.Regions {
 		figure.Regions = append(figure.Regions, regionUnits(r))
 	}

@@ -13,6 +13,7 @@ import (
 	"sluice/internal/region"
 	"sluice/internal/region/exchange"
 	"sluice/internal/region/home"
+	"sluice/internal/region/sharing"
 	"sluice/limiter"
 	"sluice/rules"
 )
@@ -25,11 +26,14 @@ type Regions interface {
 
 // exchangeRegions takes the messages of other regions. The media type says of which kind one is.
 func (s *Server) exchangeRegions(c echo.Context) error {
-	if err := contentType(c, exchange.MediaType, home.MediaType); err != nil {
+	if err := contentType(c, exchange.MediaType, home.MediaType, sharing.MediaType); err != nil {
 		return err
 	}
-	if strings.HasPrefix(c.Request().Header.Get("Content-Type"), home.MediaType) {
+	switch kind := c.Request().Header.Get("Content-Type"); {
+	case strings.HasPrefix(kind, home.MediaType):
 		return s.answerRegion(c)
+	case strings.HasPrefix(kind, sharing.MediaType):
+		return s.exchangeShares(c)
 	}
 	return s.applySums(c)
 }
@@ -74,6 +78,7 @@ type regionPage struct {
 	Invalid      int64         `json:"invalid"`
 	Regions      []regionState `json:"regions"`
 	Rules        []regionRule  `json:"rules"`
+	Shares       *regionShares `json:"shares"`
 }
 
 // regionState is another region, as this node sees it.
@@ -132,6 +137,7 @@ func (s *Server) regions(c echo.Context) error {
 	for _, r := range o.Rules {
 		page.Rules = append(page.Rules, regionRule(r))
 	}
+	page.Shares = s.regionSharesOf()
 	return writeJSON(c, http.StatusOK, page)
 }
 

@@ -161,7 +161,7 @@ func TestRules_CompositeMembersRefuseBadValues(t *testing.T) {
 		{`"notify_percent":80`, "notify_percent"}, {`"notify_percent":["80"]`, "notify_percent[0]"},
 		{`"notify_percent":[80,80.5]`, "notify_percent[1]"}, {`"notify_percent":[80,80]`, "notify_percent[1]"},
 		{`"hot_keys":"warm"`, "hot_keys"},
-		{`"span":"global_exact"`, "span"}, {`"max_over_percent":101,"span":"global","window_ms":60000`, "max_over_percent"},
+		{`"span":"planet"`, "span"}, {`"max_over_percent":101,"span":"global","window_ms":60000`, "max_over_percent"},
 		{`"cold":"shut","span":"global","window_ms":60000`, "cold"}, {`"cut_off":7`, "cut_off"},
 		{`"priority":"high","pool":"shop"`, "priority"}, {`"charge_on":"never"`, "charge_on"},
 		{`"elastic_percent":0,"throttle":"elastic","pool":"p"`, "elastic_percent"},

@@ -73,6 +73,10 @@ type Ask struct {
 	Spans bool
 	// Guard says whether a take of a limit that spans regions is held to the region's part of it.
 	Guard GuardMode
+	// NotAfter is until when, ms on the store's clock, the limit is known to be that of this
+	// bucket; 0 for always. A store that begins to decide later returns CauseTimeout.
+	// Stores in memory, which decide at once, ignore it.
+	NotAfter int64
 	// Hot says how this bucket may be served while it is hot. Stores that keep
 	// buckets ignore it; see package nearstore.
 	Hot HotMode

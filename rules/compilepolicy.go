@@ -58,7 +58,7 @@ func (c *Compiled) compilePolicy(p *parts, pools map[string]*CompiledPool, regio
 	case HotKeysSharded:
 		c.Hot = limiter.HotSharded
 	}
-	c.Global = r.Span == SpanGlobal && regions > 1
+	c.Global, c.Shares = r.Span == SpanGlobal && regions > 1, r.Span == SpanShares && regions > 1
 	if c.Exact = r.Span == SpanGlobalExact && regions > 1; c.Exact {
 		c.banSuffix = string(limiter.BanKey(limiter.Key(c.suffix)))
 	}

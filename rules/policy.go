@@ -19,8 +19,10 @@ const (
 	HotKeysLeased  = "leased"
 	HotKeysSharded = "sharded"
 
-	SpanRegion      = "region"
-	SpanGlobal      = "global"
+	SpanRegion = "region"
+	SpanGlobal = "global"
+	// SpanShares divides the limit among the regions.
+	SpanShares      = "local_then_global"
 	SpanGlobalExact = "global_exact"
 
 	ColdOpen  = "open"

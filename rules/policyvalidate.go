@@ -157,10 +157,21 @@ func validateSpan(r *Rule, ps *problems) {
 	ps.belongs("max_over_percent", r.MaxOverPercent != nil, global, false, "span global")
 	ps.belongs("cold", r.Cold != nil, global, false, "span global")
 	ps.belongs("cut_off", r.CutOff != nil, global, false, "span global")
+	t := r.Traits()
+	switch shares := r.Span == SpanShares; {
+	case shares && t.Slots:
+		ps.add("span", "must be region for %s: a slot that is renewed counts for as long as its holder wants, so that its "+
+			"part could never be lent", r.Algorithm)
+	case shares && r.Unlimited:
+		ps.add("span", "must be region for an unlimited rule, which counts nothing")
+	case shares && r.HotKeys == HotKeysSharded:
+		ps.add("hot_keys", "must be exact or leased with span %s", SpanShares)
+	case shares && len(r.Algorithm) > 0 && r.Limit == 0:
+		ps.add("span", "must be region for a limit of 0, of which nothing can be divided")
+	}
 	if !global {
 		return
 	}
-	t := r.Traits()
 	switch {
 	case t.Name != "" && !t.Spans():
 		ps.add("span", "must be region or global_exact for %s, which does not count units", r.Algorithm)

@@ -55,6 +55,8 @@ func TestValidatePolicy_AcceptsWhatBelongsTogether(t *testing.T) {
 		"global": func(r *Rule) {
 			r.Span, r.WindowMS, r.MaxOverPercent, r.Cold, r.CutOff = "global", 10_000, n(100), new("open"), new("closed")
 		},
+		"divided":           func(r *Rule) { r.Span, r.WindowMS = "local_then_global", 1 },
+		"divided queue":     func(r *Rule) { r.Algorithm, r.Span = "leaky_queue", "local_then_global" },
 		"global and leased": func(r *Rule) { r.Span, r.WindowMS, r.HotKeys = "global", 60_000, "leased" },
 		"hot":               func(r *Rule) { r.HotKeys, r.HotRaisePercent = "sharded", n(400) },
 		"foreign candidate": func(r *Rule) {
@@ -245,14 +247,18 @@ func TestValidatePolicy_NamesTheFieldAtFault(t *testing.T) {
 			describe(r)
 			r.Span, r.Unlimited, r.Limit = "global_exact", true, 0
 		}},
-		"exact and cold":     {"cold", func(r *Rule) { r.Span, r.Cold = "global_exact", new("open") }},
-		"exact and cut off":  {"cut_off", func(r *Rule) { r.Span, r.CutOff = "global_exact", new("alone") }},
-		"exact and over":     {"max_over_percent", func(r *Rule) { r.Span, r.MaxOverPercent = "global_exact", n(2) }},
-		"global slots":       {"span", func(r *Rule) { r.Algorithm, r.Span, r.WindowMS = "concurrency", "global", 60_000 }},
-		"global queue":       {"span", func(r *Rule) { r.Algorithm, r.Span, r.WindowMS = "leaky_queue", "global", 60_000 }},
-		"global and sharded": {"hot_keys", func(r *Rule) { r.Span, r.WindowMS, r.HotKeys = "global", 60_000, "sharded" }},
-		"global and short":   {"window_ms", func(r *Rule) { r.Span, r.WindowMS = "global", 9999 }},
-		"over of a region":   {"max_over_percent", func(r *Rule) { r.MaxOverPercent = n(2) }},
+		"exact and cold":      {"cold", func(r *Rule) { r.Span, r.Cold = "global_exact", new("open") }},
+		"exact and cut off":   {"cut_off", func(r *Rule) { r.Span, r.CutOff = "global_exact", new("alone") }},
+		"exact and over":      {"max_over_percent", func(r *Rule) { r.Span, r.MaxOverPercent = "global_exact", n(2) }},
+		"global slots":        {"span", func(r *Rule) { r.Algorithm, r.Span, r.WindowMS = "concurrency", "global", 60_000 }},
+		"global queue":        {"span", func(r *Rule) { r.Algorithm, r.Span, r.WindowMS = "leaky_queue", "global", 60_000 }},
+		"global and sharded":  {"hot_keys", func(r *Rule) { r.Span, r.WindowMS, r.HotKeys = "global", 60_000, "sharded" }},
+		"global and short":    {"window_ms", func(r *Rule) { r.Span, r.WindowMS = "global", 9999 }},
+		"over of a region":    {"max_over_percent", func(r *Rule) { r.MaxOverPercent = n(2) }},
+		"divided slots":       {"span", func(r *Rule) { r.Algorithm, r.Span = "concurrency", "local_then_global" }},
+		"divided nothing":     {"span", func(r *Rule) { r.Limit, r.Span = 0, "local_then_global" }},
+		"divided and sharded": {"hot_keys", func(r *Rule) { r.HotKeys, r.Span = "sharded", "local_then_global" }},
+		"divided and cut off": {"cut_off", func(r *Rule) { r.CutOff, r.Span = new("share"), "local_then_global" }},
 		"over 0": {"max_over_percent", func(r *Rule) {
 			r.Span, r.WindowMS, r.MaxOverPercent = "global", 60_000, n(0)
 		}},

@@ -92,7 +92,7 @@ type Rule struct {
 	// two, raises the limit of a hot key.
 	HotKeys         string `json:"hot_keys"`
 	HotRaisePercent *int64 `json:"hot_raise_percent"`
-	// Span is region or global: how far the limit reaches. The other three belong to global: the over-admission, in
+	// Span is region, global or local_then_global: how far the limit reaches. The other three belong to global: the over-admission, in
 	// percent of the limit, from which an estimate of it is an alert (nil is DefaultMaxOver); what a region may spend of
 	// a key before it has heard from the others (open; share is not available yet; nil is open); and while it hears from
 	// one of them no more (share, an equal part; alone or closed; nil is share).
@@ -205,7 +205,7 @@ var ruleFields = []Field[Rule]{
 	},
 	{
 		Name: "span", At: func(r *Rule) any { return &r.Span }, Policy: true,
-		Default: SpanRegion, OneOf: []string{SpanRegion, SpanGlobal, SpanGlobalExact},
+		Default: SpanRegion, OneOf: []string{SpanRegion, SpanGlobal, SpanShares, SpanGlobalExact},
 	},
 	{
 		Name: "max_over_percent", At: func(r *Rule) any { return &r.MaxOverPercent }, Policy: true, Label: true,

@@ -83,6 +83,8 @@ type Compiled struct {
 	Global bool
 	// Exact: the limit is decided in the home region of each key (SpanGlobalExact), and there are several.
 	Exact bool
+	// Shares: the limit is divided among the regions, and there are several.
+	Shares bool
 	// Hot says how hot buckets may be served.
 	Hot limiter.HotMode
 

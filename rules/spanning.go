@@ -53,6 +53,11 @@ func (s *Set) Exact(key limiter.Key) *Compiled {
 	return c
 }
 
+// Divides reports whether a bucket, which belongs to the rule, is that of a limit that is divided among regions.
+func (c *Compiled) Divides(key limiter.Key) bool {
+	return c.Shares && strings.HasSuffix(string(key), c.suffix)
+}
+
 // overridden returns the limit of a bucket of rule c after its override.
 func (s *Set) overridden(o *override.OfRule, c *Compiled, key limiter.Key, limit limiter.Limit,
 	now time.Time) limiter.Limit {
@@ -79,4 +84,21 @@ func (c *Compiled) widest(limit limiter.Limit) limiter.Limit {
 		}
 	}
 	return limit
+}
+
+// Divided calls yield with each rule whose limit is divided among regions and with its limits without overrides: its
+// own, and those of its tiers.
+func (s *Set) Divided(yield func(c *Compiled, limits []limiter.Limit)) {
+	for c := range s.rules.all() {
+		if !c.Shares {
+			continue
+		}
+		limits := []limiter.Limit{c.Limit}
+		for _, t := range c.tiers {
+			if !t.unlimited {
+				limits = append(limits, t.limit)
+			}
+		}
+		yield(c, limits)
+	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"sluice/internal/records"
 	"sluice/internal/region/exchange"
+	"sluice/internal/region/sharing"
 	"sluice/limiter"
 	"sluice/web/alerts"
 	"sluice/web/inspect"
@@ -28,6 +29,8 @@ type Deps struct {
 	Settings func() []SettingGroup
 	// Regions is what this node knows of other regions; nil without regions.
 	Regions func() exchange.Overview
+	// Shares is what this node knows of limits that are divided among regions; nil where Regions is.
+	Shares func() sharing.Overview
 	// DecisionLogs are the accounts of the decision logs of this node, by sink; nil if there are none.
 	DecisionLogs map[string]func() records.Totals
 	RulePages    RulePages
@@ -39,7 +42,7 @@ type Deps struct {
 }
 
 func (d *Deps) check() error {
-	return errors.Join(kit.RequireFields(*d, "Welcome", "Regions"),
+	return errors.Join(kit.RequireFields(*d, "Welcome", "Regions", "Shares"),
 		kit.RequireFields(d.RulePages), kit.RequireFields(d.Inspect),
 		kit.RequireFields(d.People), kit.RequireFields(d.Alerts))
 }

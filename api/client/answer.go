@@ -125,6 +125,8 @@ type Bucket struct {
 	Allowed bool `json:"allowed"`
 	// Shed: within the limit, and the pool has no room.
 	Shed bool `json:"shed,omitempty"`
+	// WholeLimit is the whole limit of a rule with span local_then_global, of which Limit is the part of this region.
+	WholeLimit *int64 `json:"whole_limit,omitempty"`
 	// Regions is what each region has spent, of a rule with span global.
 	Regions []RegionUnits `json:"regions,omitempty"`
 	Figures

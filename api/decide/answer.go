@@ -104,6 +104,7 @@ func (a *Answer) apply(p *plan, limits []plannedLimit, pools []plannedPool, call
 		}
 		shut = shut || l.shut
 		l.shutOff(&la)
+		l.patient(&la)
 		a.Degraded = stronger(a.Degraded, la.Degraded)
 		a.Limits = append(a.Limits, la)
 		if !la.Known {
@@ -199,8 +200,10 @@ type LimitAnswer struct {
 	// Notify are the percentages of the limit at which the key is an alert, ascending; nil for none. Do not change them.
 	Notify []int64
 	Key    limiter.Key
-	// Limit is the limit that was applied.
+	// Limit is the limit that was applied. Whole is the count of the whole limit, of which this is the part of a region
+	// (rules.SpanShares); 0 of others.
 	Limit limiter.Limit
+	Whole int64
 	// Weight is in units. Returned: they were given back, so that nothing was decided.
 	Weight   int64
 	Returned bool

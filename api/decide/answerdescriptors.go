@@ -69,6 +69,7 @@ func (c *Checker) applyAlone(ctx context.Context, a *Answer, limits []plannedLim
 		l.subtractSpare(&la, op, call.Result.Allowed, nil)
 		l.addBan(&la, call.Result.Limits)
 		l.shutOff(&la)
+		l.patient(&la)
 		c.opt.Ledger.mirror(limits, call)
 		if a.At == 0 {
 			a.At = call.Result.At

@@ -20,6 +20,9 @@ func (c *Checker) Buckets(ctx context.Context, rule *rules.Compiled, op limiter.
 	asks = slices.Clone(asks)
 	for i := range asks {
 		asks[i].Spans = rule.Spans(asks[i].Key)
+		if c.opt.Regions != nil && rule.Divides(asks[i].Key) {
+			asks[i].Limit, _ = c.opt.Regions.Share(rule.Rule.ID, asks[i].Key, asks[i].Limit, 0)
+		}
 	}
 	call := limiter.Call{Request: limiter.Request{Op: op, Asks: asks}}
 	if timeout := c.timeout([]limiter.Call{call}); timeout > 0 {

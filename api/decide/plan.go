@@ -86,9 +86,13 @@ type plannedLimit struct {
 	spans     bool // the limit spans regions
 	guard     limiter.GuardMode
 	cutOff    bool // another region is not heard of, and the rule's cut_off decides what this one may spend
-	shut      bool // cut off, and the rule says that nothing may be spent
-	quota     bool // it denies only if all quotas of the call do
-	full      bool // such a quota that has no room and does not deny
+	// Of a limit that is divided among regions: all of it, until when limit is the part of this one (0 for always), and
+	// after how long, ms, that may be more.
+	whole          limiter.Limit
+	notAfter, soon int64
+	shut           bool // cut off, and the rule says that nothing may be spent
+	quota          bool // it denies only if all quotas of the call do
+	full           bool // such a quota that has no room and does not deny
 	// after is used while statuses are written: the units of the later descriptors of the bucket.
 	after int64
 }
@@ -125,7 +129,7 @@ func (p *plannedLimit) mode() string {
 
 // answer returns the limit's part of an answer, without a decision.
 func (p *plannedLimit) answer() LimitAnswer {
-	la := LimitAnswer{Rule: p.name, Key: p.key, Limit: p.limit, Weight: p.weight, Candidate: p.candidate,
+	la := LimitAnswer{Rule: p.name, Key: p.key, Limit: p.limit, Whole: p.whole.Count, Weight: p.weight, Candidate: p.candidate,
 		Direct: p.rule == nil}
 	if p.rule != nil {
 		if p.cutOff {
@@ -280,6 +284,9 @@ func (w *work) planMatches(p *plan) {
 				if m.Rule.Global {
 					w.span(&w.limits[len(w.limits)-1], op)
 				}
+				if m.Rule.Shares {
+					w.divide(&w.limits[len(w.limits)-1], op)
+				}
 				if m.Rule.SoftPercent > 0 || m.Rule.Pool != nil {
 					w.throttle(p, m.Rule)
 				}
@@ -348,7 +355,8 @@ func (w *work) addCall(op limiter.Op, id string, limits []plannedLimit, pools []
 			c.Request.Asks = append(c.Request.Asks, l.banAsk())
 			continue
 		}
-		ask := limiter.Ask{Key: l.key, Limit: l.storeLimit(), Weight: l.weight, Look: l.look, Spans: l.spans, Guard: l.guard}
+		ask := limiter.Ask{Key: l.key, Limit: l.storeLimit(), Weight: l.weight, Look: l.look, Spans: l.spans, Guard: l.guard,
+			NotAfter: l.notAfter}
 		if l.rule != nil {
 			ask.Hot, ask.HotRaise = l.rule.Hot, l.rule.HotRaise
 		}

@@ -136,6 +136,9 @@ func (w *work) planGroup(p *plan, q *DescriptorQuestion, a *DescriptorAnswer, gr
 			if m.Rule.Global && !l.sent {
 				w.span(&l, op)
 			}
+			if m.Rule.Shares && !l.sent {
+				w.divide(&l, op)
+			}
 		}
 		w.limits = append(w.limits, l)
 		if m.Rule != nil && m.Rule.SoftPercent > 0 && !l.sent {

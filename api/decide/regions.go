@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"time"
 
 	"sluice/limiter"
 	"sluice/rules"
@@ -15,10 +16,15 @@ type Regions interface {
 	CutOff() bool
 	// Regions is the number of regions, with this one.
 	Regions() int
+	// Share returns the part of a limit that this region may spend by itself, and until when that is so, ms on the clock
+	// of the counter store, or 0 for always. units are what is asked for.
+	Share(rule int64, key limiter.Key, l limiter.Limit, units int64) (limiter.Limit, int64)
+	// ShareInterval is the time after which a region that is asked for more may have more.
+	ShareInterval() time.Duration
 }
 
-// DegradedRegion is what answers say of a limit that spans regions while another region is not heard of. Unlike a fail
-// mode it says nothing about the counter store, which has decided.
+// DegradedRegion is what answers say of a limit that spans regions while another region is not heard of. Unlike a
+// fail mode it says nothing about the counter store, which has decided.
 const DegradedRegion = "region"
 
 // ByFailMode reports whether Degraded of an answer or a limit is a fail mode of the counter store.
@@ -55,7 +61,8 @@ func shutLimit(l limiter.Limit) limiter.Limit {
 	return l
 }
 
-// shutOff turns the decision on a limit that nothing may be spent of into that of a closed fail mode: without figures.
+// shutOff turns the decision on a limit that nothing may be spent of into that of a closed fail mode: without
+// figures.
 func (p *plannedLimit) shutOff(la *LimitAnswer) {
 	if p.shut {
 		la.Decision, la.Known = limiter.Decision{Limit: la.Limit.Capacity(), Rate: la.Limit.Rate()}, false
@@ -84,4 +91,29 @@ func (c *Checker) SpentByRegion(ctx context.Context, key limiter.Key, l limiter.
 	}
 	slices.SortFunc(out, func(a, b limiter.RegionUnits) int { return cmp.Compare(a.Region, b.Region) })
 	return out
+}
+
+// divide makes a planned limit the part of it that this region may spend by itself. Units that are taken are not
+// taken once the part may be another one; what is given back always is.
+func (w *work) divide(l *plannedLimit, op limiter.Op) {
+	if w.regions == nil {
+		return
+	}
+	units, takes := int64(0), op == limiter.OpTake || op == limiter.OpPeek
+	if op == limiter.OpTake || op == limiter.OpCharge {
+		units = l.weight
+	}
+	l.whole, l.soon = l.limit, w.regions.ShareInterval().Milliseconds()
+	if l.limit, l.notAfter = w.regions.Share(l.rule.Rule.ID, l.key, l.limit, units); !takes {
+		l.notAfter = 0
+	}
+}
+
+// patient corrects the decision on a limit that is divided: what the part of this region will never admit can be
+// admitted when it has more.
+func (p *plannedLimit) patient(la *LimitAnswer) {
+	if d := &la.Decision; la.Known && p.soon > 0 && !d.Allowed && d.RetryAfter == limiter.Never &&
+		p.weight <= p.whole.Capacity() {
+		d.RetryAfter = p.soon
+	}
 }

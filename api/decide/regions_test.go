@@ -2,6 +2,7 @@ package decide
 
 import (
 	"testing"
+	"time"
 
 	"sluice/limiter"
 	"sluice/rules"
@@ -11,10 +12,21 @@ import (
 type planet struct {
 	cut     bool
 	regions int
+	share   int64 // of a limit that is divided
+	asked   int64 // units
 }
 
 func (p *planet) CutOff() bool { return p.cut }
 func (p *planet) Regions() int { return p.regions }
+
+// Share gives the region a third, or what the test says.
+func (p *planet) Share(_ int64, _ limiter.Key, l limiter.Limit, units int64) (limiter.Limit, int64) {
+	p.asked += units
+	l.Count = p.share
+	return l, 0
+}
+
+func (p *planet) ShareInterval() time.Duration { return time.Minute }
 
 // inRegions returns a fixture with one rule that spans three regions.
 func inRegions(t *testing.T, cutOff string) (*fixture, *planet) {
@@ -77,5 +89,39 @@ func TestReservation_OfALimitThatSpansRegions(t *testing.T) {
 	got, err := openReservation(w.seal(secret), [][]byte{secret})
 	if err != nil || !got.calls[0].asks[0].Spans || w.version() != reservationSpans {
 		t.Errorf("version %d, read %+v, %v", w.version(), got, err)
+	}
+}
+
+// A limit that is divided admits the part of this region. What it will not admit by itself can be admitted when its part
+// has grown.
+func TestShares_AreTheLimitOfACheck(t *testing.T) {
+	f, p := inRegions(t, rules.CutOffShare)
+	r := f.Set().Get(1).Rule
+	r.Span, r.CutOff = rules.SpanShares, nil
+	set, err := rules.Compile([]rules.Rule{r}, 2, rules.Options{Regions: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.opt.Sets.Store(set)
+	p.share = 3
+	if got := f.admitted(5, "ada"); got != 3 || p.asked != 5 {
+		t.Errorf("%d admitted, want 3; %d units asked for, want 5", got, p.asked)
+	}
+	four := Question{Weight: 4, Descriptor: rules.Descriptor{User: "bob"}}
+	if a := f.asks(limiter.OpTake, four); a.Allowed() || a.Limits[0].Decision.RetryAfter != 60_000 || a.Limits[0].Whole != 9 {
+		t.Errorf("4 units of a part of 3: %+v", a.Limits[0])
+	}
+	four.Weight = 10
+	if a := f.asks(limiter.OpTake, four); a.Limits[0].Decision.RetryAfter != limiter.Never {
+		t.Errorf("10 units of a limit of 9: %+v", a.Limits[0])
+	}
+	p.share = 0
+	if a := f.asks(limiter.OpTake, Question{Weight: 1, Descriptor: rules.Descriptor{User: "eve"}}); a.Allowed() ||
+		a.Limits[0].Decision.RetryAfter != 60_000 {
+		t.Errorf("a part of nothing: %+v", a.Limits[0])
+	}
+	p.share = 9
+	if got := f.admitted(12, "ada"); got != 6 {
+		t.Errorf("with all of the limit %d more were admitted, want 6", got)
 	}
 }

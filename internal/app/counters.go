@@ -54,6 +54,8 @@ type counters struct {
 	// home decides keys that are at home in other regions; nil without regions.
 	home *homeStore
 	news *fleet.RegionNews
+	// shares keeps the shares of limits that are divided among regions; nil without Redis.
+	shares *fleet.RegionShares
 }
 
 // openCounters opens the counter store: Redis, with memory for fail mode local, or
@@ -145,6 +147,7 @@ func openRedis(ctx context.Context, cfg *config.Serve, host *Host, files *secret
 		board: fleet.NewRedis(client, cfg.KeyPrefix), kind: "redis",
 		breakers: func() []fleet.Breaker { return shownBreakers(store.Breakers()) },
 		home:     homes, sums: store, news: fleet.NewRegionNews(client, cfg.KeyPrefix),
+		shares: fleet.NewRegionShares(client, cfg.KeyPrefix),
 	}, nil
 }
 

@@ -13,6 +13,7 @@ import (
 	"sluice/internal/config"
 	"sluice/internal/region/exchange"
 	"sluice/internal/region/home"
+	"sluice/internal/region/sharing"
 	"sluice/internal/secretfile"
 	"sluice/internal/telemetry"
 	"sluice/rules"
@@ -28,7 +29,11 @@ const (
 type regions struct {
 	exchange *exchange.Exchange
 	receiver *home.Receiver
+	shares   *sharing.Shares
 }
+
+// shareSkew is by how much the clocks of regions may differ, and that of a Redis may step, without a unit too much.
+var shareSkew = 10 * time.Second // shorter in tests
 
 // openRegions starts the exchange. token is the file with the credential for the others, or nil.
 func openRegions(cfg *config.Serve, host *Host, token *secretfile.File, c *counters, sets *rules.Current,
@@ -56,10 +61,19 @@ func openRegions(cfg *config.Serve, host *Host, token *secretfile.File, c *count
 	if err != nil {
 		return nil, err
 	}
+	shares, err := sharing.New(sharing.Options{
+		Self: opt.Self, Peers: opt.Peers, Prefix: opt.Prefix, Interval: cfg.RegionShareInterval, Skew: shareSkew,
+		Book: c.shares, Sets: sets, Token: opt.Token, Client: opt.Client, Now: opt.Now, Log: opt.Log,
+	})
+	if err != nil {
+		return nil, err
+	}
 	metrics.Regions(x.Overview)
+	metrics.RegionShares(shares.Overview)
 	stops.add("regions", task(x.Run))
+	stops.add("shares of regions", task(shares.Run))
 	host.Log.Info("limits can span regions", "region", cfg.Region, "regions", len(list), "interval", cfg.RegionInterval)
-	return &regions{exchange: x, receiver: receiver}, nil
+	return &regions{exchange: x, receiver: receiver, shares: shares}, nil
 }
 
 // regionTLS returns the TLS configuration of a new connection to another region, with the files as they are then.
@@ -111,7 +125,18 @@ func (r *regions) decides() decide.Regions {
 	if r == nil {
 		return nil
 	}
-	return r.exchange
+	return struct {
+		*exchange.Exchange
+		*sharing.Shares
+	}{r.exchange, r.shares}
+}
+
+// sharesAPI is what answers other regions about shares, nil without regions.
+func (r *regions) sharesAPI() api.Shares {
+	if r == nil {
+		return nil
+	}
+	return r.shares
 }
 
 // api is what serves other regions, nil without regions.
@@ -120,6 +145,14 @@ func (r *regions) api() api.Regions {
 		return nil
 	}
 	return r.exchange
+}
+
+// sharesShown is what the console shows of shares, nil without regions.
+func (r *regions) sharesShown() func() sharing.Overview {
+	if r == nil {
+		return nil
+	}
+	return r.shares.Overview
 }
 
 // shown is what the console shows, nil without regions.

@@ -35,7 +35,8 @@ func newPlanet(t *testing.T) *planet {
 	p := &planet{t: t, names: []string{"eu", "us", "asia"}, redis: map[string]*testenv.RedisServer{},
 		nodes: map[string]*node{}, links: map[[2]string]*toxiproxy.Proxy{}, cfg: map[string]config.Serve{}}
 	base := settings(t)
-	base.DatabaseURL, base.RegionInterval, base.RegionTimeout = withSchema(t), testInterval, 2*time.Second
+	base.DatabaseURL, base.RegionInterval, base.RegionShareInterval = withSchema(t), testInterval, time.Second
+	base.RegionTimeout = 2 * time.Second
 	_, secret, err := CreateToken(t.Context(), base.Storage,
 		NewToken{Name: "regions", Scopes: []access.Scope{access.ScopeAdmin}, By: "test"}, time.Now())
 	if err != nil {

@@ -223,6 +223,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	}
 	deps.RulePages.Replays = openReplays(&cfg, &host, files.kafka, stops)
 	deps.Stats, deps.DecisionLogs, deps.Regions = history, accounts, regions.shown()
+	deps.Shares = regions.sharesShown()
 	deps.Incidents = stats.NewIncidentReader(incidents, db, host.Now)
 	deps.Sets, deps.Changed, deps.FailDefaults = sets, reload.changed, failDefaults
 	pages, err := openConsole(ctx, &cfg, &host, files.oidc, deps, db, figures, stops)
@@ -252,6 +253,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 		ResetDelta: cfg.ResetHeader == "delta", TrustedProxies: trusted, Panicked: metrics.CountPanic, Logger: host.Log,
 		Checked: metrics.CountHTTPCheck, Now: host.Now, Stats: history, DecisionLogs: accounts,
 		Incidents: deps.Incidents, Webhooks: hooks, Regions: regions.api(), RegionAsks: regions.asks(),
+		Shares: regions.sharesAPI(),
 	}, pages, metrics.CountQuestion, spans)
 	if err != nil {
 		return err

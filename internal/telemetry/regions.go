@@ -4,6 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"sluice/internal/region/exchange"
+	"sluice/internal/region/sharing"
 )
 
 // regionCollector publishes the exchange between regions.
@@ -41,6 +42,13 @@ var (
 	regionOver = prometheus.NewDesc("sluice_region_over_percent",
 		"Estimate of what a rule lets through too much because of this region, in percent of its limit. Those of all "+
 			"regions add up.", []string{"rule"}, nil)
+	regionShare = prometheus.NewDesc("sluice_region_share_ratio",
+		"Part of the limit of a rule that this region may spend now.", []string{"rule"}, nil)
+	regionShareUnused = prometheus.NewDesc("sluice_region_share_unused_ratio",
+		"Part of the limit of a rule that no region may spend, because it waits here to be lent or to be given back. Those "+
+			"of all regions add up.", []string{"rule"}, nil)
+	regionShareLosses = prometheus.NewDesc("sluice_region_share_losses_total",
+		"How often this node did not know what its region had lent.", nil, nil)
 	regionMaxOver = prometheus.NewDesc("sluice_region_max_over_percent",
 		"max_over_percent of the rule.", []string{"rule"}, nil)
 )
@@ -99,5 +107,30 @@ func (c regionCollector) Collect(out chan<- prometheus.Metric) {
 	for _, r := range o.Rules {
 		gauge(regionOver, r.OverPercent, r.Rule)
 		gauge(regionMaxOver, float64(r.MaxOverPercent), r.Rule)
+	}
+}
+
+// RegionShares publishes the limits that are divided among regions. read is called at each scrape. Call it at most once.
+func (m *Metrics) RegionShares(read func() sharing.Overview) {
+	m.registry.MustRegister(shareCollector{read})
+}
+
+type shareCollector struct{ read func() sharing.Overview }
+
+// Describe implements prometheus.Collector.
+func (shareCollector) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{regionShare, regionShareUnused, regionShareLosses} {
+		out <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c shareCollector) Collect(out chan<- prometheus.Metric) {
+	o := c.read()
+	out <- prometheus.MustNewConstMetric(regionShareLosses, prometheus.CounterValue, float64(o.Losses))
+	for _, r := range o.Rules {
+		of := float64(max(r.Limit, 1))
+		out <- prometheus.MustNewConstMetric(regionShare, prometheus.GaugeValue, float64(r.Share)/of, r.Rule)
+		out <- prometheus.MustNewConstMetric(regionShareUnused, prometheus.GaugeValue, float64(r.Unused)/of, r.Rule)
 	}
 }

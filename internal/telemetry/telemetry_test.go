@@ -21,6 +21,7 @@ import (
 	"sluice/internal/records"
 	"sluice/internal/region/exchange"
 	"sluice/internal/region/home"
+	"sluice/internal/region/sharing"
 	"sluice/limiter"
 	"sluice/limiter/nearstore"
 	"sluice/limiter/redisstore"
@@ -92,6 +93,9 @@ func used(t *testing.T) *Metrics {
 	m.RegionCalls([]string{"us"})("us", "", 80*time.Millisecond)
 	m.RegionGiveBacks(func() home.Stats { return home.Stats{Undone: 31, Pending: 32, Lost: 33} })
 	m.RegionAnswers(func() home.Answered { return home.Answered{Decided: 34, Failed: 35, Foreign: 36, Invalid: 37} })
+	m.RegionShares(func() sharing.Overview {
+		return sharing.Overview{Rules: []sharing.RuleShares{{Rule: "r", Limit: 90, Share: 60, Unused: 9}}}
+	})
 	m.Regions(func() exchange.Overview {
 		return exchange.Overview{Waiting: 21, Invalid: 22,
 			Rules: []exchange.Estimate{{Rule: "r", OverPercent: 1.5, MaxOverPercent: 2}},

@@ -201,7 +201,8 @@ func (s *Store) refill(ctx context.Context, h *hotKey, a *limiter.Ask, extra int
 		h.mu.Unlock()
 		close(done)
 	}()
-	whole := limiter.Ask{Key: h.key, Limit: a.Limit, Weight: a.Weight + extra, Spans: a.Spans, Guard: a.Guard}
+	whole := limiter.Ask{Key: h.key, Limit: a.Limit, Weight: a.Weight + extra, Spans: a.Spans, Guard: a.Guard,
+		NotAfter: a.NotAfter}
 	req := limiter.Request{ID: newID(), Asks: []limiter.Ask{whole}}
 	var res limiter.Result
 	sent := s.tick()

@@ -74,16 +74,26 @@ var slotTags = sync.OnceValue(func() *[slots]string {
 
 // arguments are those of the script call of some requests, on a cluster of one slot.
 func (s *Store) arguments(requests []*script.Request, arg []byte) []any {
+	changed, notAfter := "", int64(0)
 	for _, r := range requests {
-		if r.Spans() {
+		if r.Spans() && changed == "" {
 			if s.cluster != nil {
 				s.changes.hint(r.Slot)
 			}
-			regions := s.opt.Regions
-			return []any{arg, s.changedKeys(r.Slot)[0], max(regions.Count, 1), regions.Wait}
+			changed = s.changedKeys(r.Slot)[0]
+		}
+		if t := r.NotAfter(); t > 0 && (notAfter == 0 || t < notAfter) {
+			notAfter = t
 		}
 	}
-	return []any{arg}
+	if changed == "" && notAfter == 0 {
+		return []any{arg}
+	}
+	args := []any{arg, changed, max(s.opt.Regions.Count, 1), s.opt.Regions.Wait}
+	if notAfter > 0 {
+		args = append(args, notAfter)
+	}
+	return args
 }
 
 // Export implements limiter.Exporter. On a cluster an error may come with sums: those of the slots that could

@@ -301,8 +301,11 @@ func details(r *rules.Rule) []string {
 	case rules.HotKeysSharded:
 		s = append(s, "Very busy keys are split into shards.")
 	}
-	if r.Span == rules.SpanGlobal {
+	switch r.Span {
+	case rules.SpanGlobal:
 		s = append(s, span(r))
+	case rules.SpanShares:
+		s = append(s, "All regions have the limit together: each spends its part of it, which follows demand.")
 	}
 	if r.Span == rules.SpanGlobalExact {
 		s = append(s, "All regions have the limit together; the home region of each key decides.")

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sluice/internal/region/exchange"
+	"sluice/internal/region/sharing"
 	"sluice/web/kit"
 	"sluice/web/view"
 )
@@ -18,6 +19,7 @@ type RegionPage struct {
 	// SetVersion is the version of the rules of this node.
 	SetVersion int64
 	exchange.Overview
+	Shares sharing.Overview
 }
 
 // regions shows how the exchange between regions goes, as this node sees it.
@@ -28,6 +30,9 @@ func (p *Pages) regions(v *kit.Visit) error {
 	}
 	if m.Enabled {
 		m.Overview = p.Regions()
+	}
+	if p.Shares != nil {
+		m.Shares = p.Shares()
 	}
 	return v.Page(http.StatusOK, regionsPage(v.Frame("Regions", kit.PathRegions), m))
 }
@@ -75,3 +80,11 @@ func bucketWords(s *exchange.Status) string {
 
 // secondsOf is a duration in whole seconds.
 func secondsOf(d time.Duration) string { return view.Count(int64(d/time.Second)) + " s" }
+
+// askedWords say what a region is asked for.
+func askedWords(s *sharing.RegionShare) string {
+	if !s.Heard {
+		return "not heard"
+	}
+	return view.Count(s.Asked)
+}

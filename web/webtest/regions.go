@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"sluice/internal/region/exchange"
+	"sluice/internal/region/sharing"
 )
 
 // sampleRegions is a region that two others hear, of which one has been cut off for a while.
@@ -28,4 +29,16 @@ func sampleRegions() exchange.Overview {
 			},
 		},
 	}
+}
+
+// sampleShares is a limit of which this region has lent most of its part.
+func sampleShares() sharing.Overview {
+	return sharing.Overview{Interval: time.Minute, Rules: []sharing.RuleShares{{
+		Rule: "signups-in-all", Limit: 300, Share: 40, Unused: 4,
+		Regions: []sharing.RegionShare{
+			{Region: "asia", Own: 100},
+			{Region: "eu", Own: 100, Asked: 30, Heard: true},
+			{Region: "us", Own: 100, Asked: 710, Heard: true, Lent: 56, Until: time.UnixMilli(1_795_000_000_000)},
+		},
+	}}}
 }

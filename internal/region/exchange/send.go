@@ -160,7 +160,7 @@ func (x *Exchange) post(ctx context.Context, address string, body []byte) (*Answ
 		return nil, fmt.Errorf("read the answer: %w", err)
 	}
 	if res.StatusCode != http.StatusOK {
-		return nil, refusalOf(res.StatusCode, text)
+		return nil, RefusalOf(res.StatusCode, text)
 	}
 	var a Answer
 	if err := json.Unmarshal(text, &a); err != nil {
@@ -169,8 +169,8 @@ func (x *Exchange) post(ctx context.Context, address string, body []byte) (*Answ
 	return &a, nil
 }
 
-// refusalOf is the error of an answer with another status.
-func refusalOf(status int, text []byte) error {
+// RefusalOf is the error of an answer with another status.
+func RefusalOf(status int, text []byte) error {
 	var problem struct {
 		Detail string `json:"detail"`
 		Errors []struct {

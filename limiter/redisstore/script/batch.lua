@@ -27,6 +27,7 @@
 -- ARGV[2]  where an ask spans regions: the set of the buckets that have changed
 -- ARGV[3]  there: the number of regions
 -- ARGV[4]  there: the wait of a take that the region's guard holds back, ms
+-- ARGV[5]  the time (ms) after which none of them is decided, where a limit holds only until then
 -- Returns  cmsgpack of a flat array: the time of the call (ms), and for each
 --          request either
 --            0, 1 or 3 (1: a stored answer; 3: one that is committed), time of
@@ -72,6 +73,7 @@ if m[1] == 0 then
 else
   test_life = 600000
 end
+if ARGV[5] and now > tonumber(ARGV[5]) then return {err = 'LATE the limits held until ' .. ARGV[5]} end
 
 -- Where the next request and its keys begin (at pos, behind k), and where the
 -- answers of those before it end (o).

@@ -30,6 +30,7 @@ var replyCauses = []struct {
 	{"MASTERDOWN", limiter.CauseCluster},
 	{"GIVENUP", limiter.CauseCanceled},  // the script's own: a late take
 	{"BADSTATE", limiter.CauseBadState}, // the script's own: a value that is not one of ours
+	{"LATE", limiter.CauseTimeout},      // the script's own: the limits held until then; see Ask.NotAfter
 	{"ERR max number of clients", limiter.CauseBusy},
 	{"ERR AUTH", limiter.CauseAuth},
 }

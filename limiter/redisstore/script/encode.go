@@ -30,6 +30,7 @@ type Request struct {
 	most     []most // of each ask
 	part     bool   // of a request that spans slots: its answer says what it booked
 	spans    bool   // one of its limits spans regions
+	notAfter int64  // the first of those of its asks, 0 for none
 	plain    bool   // described by its asks alone; see encodePlain
 }
 
@@ -52,6 +53,16 @@ func (n *Names) Of(a *limiter.Ask) string {
 // Spans reports whether a limit of the request spans regions, so that its call needs the set of changed buckets.
 func (r *Request) Spans() bool { return r.spans }
 
+// NotAfter is until when the request may be decided, ms on the clock of the server; 0 for always.
+func (r *Request) NotAfter() int64 { return r.notAfter }
+
+// hurry takes over Ask.NotAfter.
+func (r *Request) hurry(a *limiter.Ask) {
+	if a.NotAfter > 0 && (r.notAfter == 0 || a.NotAfter < r.notAfter) {
+		r.notAfter = a.NotAfter
+	}
+}
+
 // most is Limit and Rate of a decision, and whether it is that of a ban.
 type most struct {
 	limit, rate int64
@@ -72,7 +83,7 @@ type Booking struct {
 
 // Encode fills r from req, which is valid (limiter.Request.Check).
 func (r *Request) Encode(names *Names, req *limiter.Request) {
-	r.part, r.spans = false, false
+	r.part, r.spans, r.notAfter = false, false, 0
 	if r.plain = r.encodePlain(names, req); r.plain {
 		return
 	}
@@ -88,7 +99,7 @@ func (r *Request) Encode(names *Names, req *limiter.Request) {
 // request in the part's record, "" if it has none. name is what the part books
 // under, or is undone by; "" if it does neither.
 func (r *Request) EncodePart(names *Names, req *limiter.Request, whole, name string) {
-	r.part, r.plain, r.spans = true, false, false
+	r.part, r.plain, r.spans, r.notAfter = true, false, false, 0
 	r.encode(names, req, appendString(nil, whole), whole != "", name)
 	if req.Op == OpUndo {
 		r.Keys = append(r.Keys, names.Prefix+"{"+req.Asks[0].Key.Tag()+"}:g:"+name)
@@ -110,6 +121,7 @@ func (r *Request) encodePlain(names *Names, req *limiter.Request) bool {
 		}
 		b = appendInt(appendLimit(b, &a.Limit, r.spanMark(a, req.Op)), weightOf(a))
 		r.Keys = append(r.Keys, names.Of(a))
+		r.hurry(a)
 		r.most = append(r.most, mostOf(&a.Limit))
 	}
 	r.elements, r.count = b, 1+5*len(req.Asks)
@@ -163,6 +175,7 @@ func (r *Request) encode(names *Names, req *limiter.Request, mark []byte, record
 		b = appendInt(b, weightOf(a))
 		key := names.Of(a)
 		r.Keys = append(r.Keys, key)
+		r.hurry(a)
 		if a.Limit.Algorithm.Traits().Slots {
 			r.Keys = append(r.Keys, key+":w")
 		}

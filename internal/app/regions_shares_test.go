@@ -1,0 +1,90 @@
+package app
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// windowsOf counts what all regions have admitted of a fixed window, by the number of the window.
+type windowsOf struct {
+	t      *testing.T
+	limit  int64
+	window time.Duration
+	mu     sync.Mutex
+	units  map[int64]int64
+}
+
+// load asks a region for a user's units without a pause until stop is closed. A check counts in the window in which
+// it began if it ends in the same one, so that the account is never too high.
+func (w *windowsOf) load(n *node, user string, stop <-chan struct{}, admitted *atomic.Int64) {
+	for {
+		select {
+		case <-stop:
+			return
+		default:
+		}
+		began := time.Now().UnixMilli() / w.window.Milliseconds()
+		if !n.allowed(fmt.Sprintf(`{"user":%q}`, user)) {
+			continue
+		}
+		admitted.Add(1)
+		if ended := time.Now().UnixMilli() / w.window.Milliseconds(); began != ended {
+			continue
+		}
+		w.mu.Lock()
+		w.units[began]++
+		if w.units[began] > w.limit {
+			w.t.Errorf("%d of %d units admitted in a window", w.units[began], w.limit)
+		}
+		w.mu.Unlock()
+	}
+}
+
+// shareOf is the limit that a region enforces.
+func (p *planet) shareOf(at string) float64 {
+	p.t.Helper()
+	limits, _ := p.nodes[at].check(`{"user":"nobody","weight":0}`)["limits"].([]any)
+	if len(limits) != 1 {
+		return -1
+	}
+	first, _ := limits[0].(map[string]any)
+	n, _ := first["limit"].(float64)
+	return n
+}
+
+// A busy region gets what the others do not need, and loses it when it is cut off; a node that is killed loses
+// nothing. The account is never above the limit.
+func TestShares_FollowDemandAndNeverAddUpToMore(t *testing.T) {
+	was := shareSkew
+	shareSkew = 500 * time.Millisecond
+	t.Cleanup(func() { shareSkew = was })
+	p := newPlanet(t)
+	p.nodes["eu"].create(`{"name":"r","scope":"user","span":"local_then_global","limit":90,"window_ms":1000,
+		"algorithm":"fixed_window"}`)
+	for _, name := range p.names {
+		eventually(t, name+" has a third", func() bool { return p.shareOf(name) == 30 })
+	}
+	account := &windowsOf{t: t, limit: 90, window: time.Second, units: map[int64]int64{}}
+	var admitted atomic.Int64
+	stop := make(chan struct{})
+	var load sync.WaitGroup
+	load.Go(func() { account.load(p.nodes["us"], "ada", stop, &admitted) })
+	eventually(t, "us has what the others do not need", func() bool { return p.shareOf("us") >= 84 })
+	p.cut("asia", true)
+	eventually(t, "asia has its third again", func() bool { return p.shareOf("asia") == 30 })
+	load.Go(func() { account.load(p.nodes["asia"], "ada", stop, &admitted) })
+	eventually(t, "us has what eu does not need", func() bool { n := p.shareOf("us"); return n > 50 && n <= 60 })
+	p.cut("asia", false)
+	p.nodes["eu"].stop() // a lender
+	eventually(t, "the loans of eu have ended", func() bool { return p.shareOf("us") <= 60 })
+	p.nodes["eu"] = startWith(t, p.cfg["eu"], p.cfg["eu"].RegionToken)
+	eventually(t, "eu lends again", func() bool { return p.shareOf("us")+p.shareOf("asia") > 80 })
+	close(stop)
+	load.Wait()
+	if admitted.Load() == 0 {
+		t.Error("nothing was admitted")
+	}
+}

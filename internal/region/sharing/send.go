@@ -1,0 +1,130 @@
+package sharing
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+
+	"sluice/internal/region/exchange"
+	"sluice/internal/region/share"
+)
+
+// hurried is how many times an interval a region asks that lacks something.
+const hurried = 4
+
+// peer is another region, as this node sees it.
+type peer struct {
+	exchange.Peer
+	wake chan struct{}
+
+	mu      sync.Mutex
+	failure string
+}
+
+// nudge wakes the goroutine that sends.
+func (p *peer) nudge() {
+	select {
+	case p.wake <- struct{}{}:
+	default: // it is awake already
+	}
+}
+
+// sendTo tells a peer what is due until ctx ends. After a failure it goes on with the peer's next address.
+func (x *Shares) sendTo(ctx context.Context, p *peer) {
+	at := 0
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-p.wake:
+		}
+		err := x.tell(ctx, p, p.Addresses[at%len(p.Addresses)])
+		if ctx.Err() != nil {
+			return
+		}
+		p.mu.Lock()
+		was := p.failure
+		if p.failure = ""; err != nil {
+			p.failure = err.Error()
+			at++
+		}
+		p.mu.Unlock()
+		switch {
+		case err != nil && was == "":
+			x.opt.Log.Warn("a region cannot be told about shares; loans from it end", "region", p.Name, "error", err)
+		case err == nil && was != "":
+			x.opt.Log.Info("a region can be told about shares again", "region", p.Name)
+		}
+	}
+}
+
+// tell sends one message if one is due and no other node of this region sends it.
+func (x *Shares) tell(ctx context.Context, p *peer, address string) error {
+	ctx, cancel := context.WithTimeout(ctx, sendWait+2*bookWait)
+	defer cancel()
+	set := x.opt.Sets.Load()
+	t := x.inForce.Load()
+	if set == nil || t == nil {
+		return nil
+	}
+	specs := specsOf(set)
+	pause := x.opt.Interval * 95 / 100
+	now := t.at + x.opt.Now().Sub(t.read).Milliseconds()
+	if t.state.Lacks(&x.cfg, p.Name, specs, now) {
+		pause = max(pause/hurried, x.every)
+	}
+	due, err := x.opt.Book.Turn(ctx, "to:"+p.Name, pause)
+	if err != nil || !due {
+		return err
+	}
+	var m *share.Message
+	var sent int64
+	if err := x.step(ctx, specs, func(s *share.State, now int64) {
+		m, sent = s.Message(&x.cfg, p.Name, specs, now), now
+		m.Set = set.Version()
+	}); err != nil || m == nil {
+		return err
+	}
+	a, err := x.post(ctx, address, m)
+	if err != nil {
+		return err
+	}
+	return x.step(ctx, specs, func(s *share.State, now int64) { s.Accept(&x.cfg, a, specs, sent, now) })
+}
+
+// post sends one message.
+func (x *Shares) post(ctx context.Context, address string, m *share.Message) (*share.Answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, sendWait)
+	defer cancel()
+	body, err := json.Marshal(m)
+	if err != nil {
+		return nil, err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address+exchange.Path, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Content-Type", MediaType)
+	req.Header.Set("Authorization", "Bearer "+x.opt.Token())
+	res, err := x.opt.Client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = res.Body.Close() }() // it was read
+	text, err := io.ReadAll(io.LimitReader(res.Body, share.MaxMessage+1))
+	if err != nil {
+		return nil, fmt.Errorf("read the answer: %w", err)
+	}
+	if res.StatusCode != http.StatusOK {
+		return nil, exchange.RefusalOf(res.StatusCode, text)
+	}
+	a, err := share.DecodeAnswer(text)
+	if err == nil && a.From != m.To {
+		err = fmt.Errorf("%w: %q answers for %q", share.ErrMessage, a.From, m.To)
+	}
+	return a, err
+}

@@ -1,0 +1,217 @@
+package sharing
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"sluice/internal/region"
+	"sluice/internal/region/exchange"
+	"sluice/internal/region/share"
+	"sluice/limiter"
+	"sluice/rules"
+)
+
+// book is a region's Redis.
+type book struct {
+	share.Kept
+	first bool // another node comes first
+}
+
+func (b *book) Read(context.Context) (*share.Kept, error) {
+	k := b.Kept
+	return &k, nil
+}
+
+func (b *book) Write(_ context.Context, read *share.Kept, version int64, state []byte) (bool, error) {
+	if b.first || read.Version != b.Version {
+		return false, nil
+	}
+	b.Version, b.State, b.Kept.Kept = version, state, b.Server
+	return true, nil
+}
+
+func (b *book) Turn(context.Context, string, time.Duration) (bool, error) { return true, nil }
+func (b *book) Ask(context.Context, map[int64]int64) error                { return nil }
+func (b *book) Asked(context.Context) (map[int64]int64, error)            { return map[int64]int64{}, nil }
+
+// fixture is a node of eu, with a clock of its own.
+type fixture struct {
+	*Shares
+	book book
+	now  time.Time
+}
+
+var whole = limiter.Limit{Algorithm: limiter.FixedWindow, Count: 90, Window: 1000}
+
+func newFixture(t *testing.T) *fixture {
+	t.Helper()
+	f := &fixture{now: time.UnixMilli(1_795_000_000_000)}
+	f.book.At, f.book.Server = 1000, "a"
+	r := rules.Rule{ID: 7, Name: "r", Scope: "user", Limit: 90, WindowMS: 1000, Algorithm: "fixed_window",
+		Span: rules.SpanShares, IsActive: true, Version: 1}
+	set, err := rules.Compile([]rules.Rule{r}, 1, rules.Options{Regions: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sets := &rules.Current{}
+	sets.Store(set)
+	f.Shares, err = New(Options{
+		Self: "eu", Peers: []exchange.Peer{{Name: "asia", Addresses: []string{"http://asia"}}, {Name: "us",
+			Addresses: []string{"http://us"}}}, Prefix: "sl:", Interval: 10 * time.Second, Skew: 10 * time.Second,
+		Book: &f.book, Sets: sets, Token: func() string { return "secret" }, Client: http.DefaultClient,
+		Now: func() time.Time { return f.now }, Log: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// pass lets time pass, and the node read once.
+func (f *fixture) pass(t *testing.T, d time.Duration) {
+	t.Helper()
+	f.now, f.book.At = f.now.Add(d), f.book.At+d.Milliseconds()
+	if err := f.turn(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// share is what a check may spend.
+func (f *fixture) share() int64 {
+	l, _ := f.Share(7, "{user:ada}|7|fw", whole, 1)
+	return l.Count
+}
+
+// told says that the others hold nothing of this region.
+func (f *fixture) told(t *testing.T) {
+	t.Helper()
+	for _, from := range []string{"asia", "us"} {
+		specs := specsOf(f.opt.Sets.Load())
+		if err := f.step(t.Context(), specs, func(s *share.State, now int64) {
+			s.Accept(&f.cfg, &share.Answer{From: from, Epoch: 1, For: s.Epoch, Told: true}, specs, now, now)
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := f.share(); got != 30 {
+		t.Fatalf("with nothing lent it spends %d, want 30", got)
+	}
+}
+
+// A region that may have lost what it has lent spends the least part until the others have said it.
+func TestShares_AStateThatMayBeAnOldOneIsNotBelieved(t *testing.T) {
+	for name, lose := range map[string]func(f *fixture){
+		"an empty Redis":   func(f *fixture) { f.book.Version, f.book.State = 0, nil },
+		"another server":   func(f *fixture) { f.book.Server = "b" },
+		"an older version": func(f *fixture) { f.book.Version-- },
+		"a clock ahead":    func(f *fixture) { f.book.At += 6000 },
+		"a clock behind":   func(f *fixture) { f.book.At -= 6000 },
+		"other regions":    func(f *fixture) { f.first, f.cfg.Regions = true, []string{"asia", "eu", "us", "west"} },
+	} {
+		f := newFixture(t)
+		if got := f.share(); got != 1 {
+			t.Errorf("%s: before anything was read %d are spent, want 1", name, got)
+		}
+		f.pass(t, time.Second)
+		f.told(t)
+		f.pass(t, time.Second)
+		if got := f.share(); got != 30 {
+			t.Fatalf("%s: %d are spent, want 30", name, got)
+		}
+		lose(f)
+		f.pass(t, time.Second)
+		if got := f.share(); got > 1 || !f.Overview().Lost {
+			t.Errorf("%s: after the loss %d are spent, want 1 at most", name, got)
+		}
+	}
+}
+
+// A node that cannot read uses the least part, and a check carries until when its limit holds.
+func TestShares_CountForATime(t *testing.T) {
+	f := newFixture(t)
+	f.pass(t, time.Second)
+	f.told(t)
+	if _, until := f.Share(7, "k", whole, 1); until != f.book.At+f.cfg.Valid {
+		t.Errorf("it holds until %d, read at %d", until, f.book.At)
+	}
+	f.now = f.now.Add(4 * time.Second)
+	if l, until := f.Share(7, "k", whole, 1); l.Count != 1 || until != 0 {
+		t.Errorf("after its time: %d until %d", l.Count, until)
+	}
+	slow := limiter.Limit{Algorithm: limiter.TokenBucket, Count: 1, Burst: 90, Window: 1000}
+	f.pass(t, time.Second)
+	if l, _ := f.Share(7, "k", slow, 1); l.Count != 0 {
+		t.Errorf("a limit that counts for longer than the rule's has %d", l.Count)
+	}
+}
+
+func TestShares_RefuseWhatIsNotForThem(t *testing.T) {
+	f := newFixture(t)
+	good := share.Message{Version: 1, From: "us", To: "eu", Prefix: "sl:", Regions: []string{"asia", "eu", "us"}, Epoch: 1}
+	send := func(change func(m *share.Message)) (*share.Answer, error) {
+		m := good
+		change(&m)
+		b, err := json.Marshal(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f.Receive(t.Context(), b)
+	}
+	if a, err := send(func(*share.Message) {}); err != nil || a.From != "eu" || a.For != 1 {
+		t.Errorf("%+v, %v", a, err)
+	}
+	for field, change := range map[string]func(m *share.Message){
+		"from": func(m *share.Message) { m.From = "mars" }, "to": func(m *share.Message) { m.To = "asia" },
+		"prefix":  func(m *share.Message) { m.Prefix = "other:" },
+		"regions": func(m *share.Message) { m.Regions = m.Regions[:2] },
+	} {
+		var refused *region.RefusedError
+		if _, err := send(change); !errors.As(err, &refused) || refused.Field != field {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+	for name, change := range map[string]func(m *share.Message){
+		"another version": func(m *share.Message) { m.Version = 2 },
+		"spans too long": func(m *share.Message) {
+			m.Asks = []share.Ask{{Rule: 7, Held: share.Spans{{From: 0, To: share.Whole + 1}}}}
+		},
+		"a negative demand": func(m *share.Message) { m.Demand = map[int64]int64{7: -1} },
+	} {
+		if _, err := send(change); !errors.Is(err, share.ErrMessage) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := f.Receive(t.Context(), []byte(`{"version":1,"more":1}`)); !errors.Is(err, share.ErrMessage) {
+		t.Errorf("an unknown member: %v", err)
+	}
+	f.book.first = true
+	if _, err := send(func(*share.Message) {}); !errors.Is(err, ErrBusy) {
+		t.Errorf("other nodes come first: %v", err)
+	}
+}
+
+// Nobody is told of a state that was not kept, and answers of strangers are not taken.
+func TestShares_ASendersAnswerIsChecked(t *testing.T) {
+	f := newFixture(t)
+	f.pass(t, time.Second)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer secret" || r.Header.Get("Content-Type") != MediaType {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		_, _ = w.Write([]byte(`{"from":"asia","epoch":1,"for":1,"known":1,"term":30000}`))
+	}))
+	t.Cleanup(server.Close)
+	if err := f.tell(t.Context(), f.peers[1], server.URL); !errors.Is(err, share.ErrMessage) {
+		t.Errorf("asia answers for us: %v", err)
+	}
+	if err := f.tell(t.Context(), f.peers[0], server.URL); err != nil {
+		t.Errorf("asia answers: %v", err)
+	}
+}
