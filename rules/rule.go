@@ -92,10 +92,11 @@ type Rule struct {
 	// two, raises the limit of a hot key.
 	HotKeys         string `json:"hot_keys"`
 	HotRaisePercent *int64 `json:"hot_raise_percent"`
-	// Span is region, global or local_then_global: how far the limit reaches. The other three belong to global: the over-admission, in
-	// percent of the limit, from which an estimate of it is an alert (nil is DefaultMaxOver); what a region may spend of
-	// a key before it has heard from the others (open; share is not available yet; nil is open); and while it hears from
-	// one of them no more (share, an equal part; alone or closed; nil is share).
+	// Span is region, global, local_then_global or global_exact: how far the limit reaches. The other three belong to
+	// global: the over-admission, in percent of the limit, from which an estimate of it is an alert (nil is
+	// DefaultMaxOver); what a region may spend of a key before the others have heard of it (open, all; share, an equal
+	// part; nil is open); and while it hears from one of them no more (share, an equal part; alone or closed; nil is
+	// share).
 	Span           string  `json:"span"`
 	MaxOverPercent *int64  `json:"max_over_percent"`
 	Cold           *string `json:"cold"`

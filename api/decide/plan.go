@@ -129,8 +129,8 @@ func (p *plannedLimit) mode() string {
 
 // answer returns the limit's part of an answer, without a decision.
 func (p *plannedLimit) answer() LimitAnswer {
-	la := LimitAnswer{Rule: p.name, Key: p.key, Limit: p.limit, Whole: p.whole.Count, Weight: p.weight, Candidate: p.candidate,
-		Direct: p.rule == nil}
+	la := LimitAnswer{Rule: p.name, Key: p.key, Limit: p.limit, Whole: p.whole.Count, Weight: p.weight,
+		Candidate: p.candidate, Direct: p.rule == nil}
 	if p.rule != nil {
 		if p.cutOff {
 			la.Degraded = DegradedRegion

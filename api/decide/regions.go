@@ -69,8 +69,8 @@ func (p *plannedLimit) shutOff(la *LimitAnswer) {
 	}
 }
 
-// SpentByRegion returns what each region has spent in a bucket that spans regions, by name: this one, and each other one
-// as far as it was heard of. It serves people. It returns nil without regions, and if the store does not answer.
+// SpentByRegion returns what each region has spent in a bucket that spans regions, by name: this one, and each other
+// one as far as it was heard of. It serves people. It returns nil without regions, and if the store does not answer.
 func (c *Checker) SpentByRegion(ctx context.Context, key limiter.Key, l limiter.Limit) []limiter.RegionUnits {
 	if c.opt.Regions == nil || c.opt.Spent == nil {
 		return nil

@@ -92,8 +92,8 @@ func TestReservation_OfALimitThatSpansRegions(t *testing.T) {
 	}
 }
 
-// A limit that is divided admits the part of this region. What it will not admit by itself can be admitted when its part
-// has grown.
+// A limit that is divided admits the part of this region. What it will not admit by itself can be admitted when its
+// part has grown.
 func TestShares_AreTheLimitOfACheck(t *testing.T) {
 	f, p := inRegions(t, rules.CutOffShare)
 	r := f.Set().Get(1).Rule
@@ -108,7 +108,8 @@ func TestShares_AreTheLimitOfACheck(t *testing.T) {
 		t.Errorf("%d admitted, want 3; %d units asked for, want 5", got, p.asked)
 	}
 	four := Question{Weight: 4, Descriptor: rules.Descriptor{User: "bob"}}
-	if a := f.asks(limiter.OpTake, four); a.Allowed() || a.Limits[0].Decision.RetryAfter != 60_000 || a.Limits[0].Whole != 9 {
+	if a := f.asks(limiter.OpTake, four); a.Allowed() || a.Limits[0].Decision.RetryAfter != 60_000 ||
+		a.Limits[0].Whole != 9 {
 		t.Errorf("4 units of a part of 3: %+v", a.Limits[0])
 	}
 	four.Weight = 10

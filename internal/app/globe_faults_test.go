@@ -35,24 +35,6 @@ func (g *globe) lossy() (heal func()) {
 	}
 }
 
-// halfOpen lets nothing through of what reaches a region and comes from it, and closes nothing.
-func (g *globe) halfOpen(region string) (heal func()) {
-	which := func(l link) bool { return l.from == region || l.to == region }
-	g.set(which, func(p *toxiproxy.Proxy) {
-		toxic(g.t, p, `{"name":"down","type":"timeout","attributes":{"timeout":0}}`)
-		toxic(g.t, p, `{"name":"up","type":"timeout","stream":"upstream","attributes":{"timeout":0}}`)
-	})
-	return func() {
-		g.set(which, func(p *toxiproxy.Proxy) {
-			for _, name := range []string{"down", "up"} {
-				if err := p.Toxics.RemoveToxic(g.t.Context(), name); err != nil {
-					g.t.Error(err)
-				}
-			}
-		})
-	}
-}
-
 func everyLink(link) bool { return true }
 
 // all waits until every node says the same of the exchange: degraded or not.

@@ -127,7 +127,8 @@ func newGlobe(t *testing.T, opt globeOptions) *globe {
 		g.limits[route] = 120
 	}
 	for route := range g.limits {
-		g.everywhere("rule "+route, func(doc map[string]any) bool { return doc["degraded"] == nil && doc["remaining"] == 120. },
+		whole := func(doc map[string]any) bool { return doc["degraded"] == nil && doc["remaining"] == 120. }
+		g.everywhere("rule "+route, whole,
 			fmt.Sprintf(`{"user":"nobody","route":"/%s","weight":0}`, route))
 	}
 	return g

@@ -101,7 +101,8 @@ func TestReplica_NodesOnAReadReplicaFollowAndRefuseChanges(t *testing.T) {
 	if log := o.replica.Log(); strings.Contains(log, "cannot execute") {
 		t.Errorf("the replica refused a statement:\n%s", log)
 	}
-	if log := o.second.log.String(); strings.Count(log, "the rules database is a read replica: this node follows it") != 1 {
+	log := o.second.log.String()
+	if strings.Count(log, "the rules database is a read replica: this node follows it") != 1 {
 		t.Errorf("the log does not say once that the database is a read replica:\n%s", log)
 	}
 }

@@ -37,8 +37,8 @@ var (
 		"--region-ca-file (SLUICE_REGION_CA_FILE)"}
 )
 
-// Files are the paths of PEM files. CA, the authorities of the other side, may be empty. Cert and Key may be empty for a
-// client.
+// Files are the paths of PEM files. CA, the authorities of the other side, may be empty. Cert and Key may be empty for
+// a client.
 type Files struct {
 	Settings      Settings
 	Cert, Key, CA string

@@ -274,7 +274,8 @@ func TestClientConfig_NewConnectionsUseTheFilesAsTheyAre(t *testing.T) {
 		t.Errorf("the server saw the certificates %q, %q and %q", first, second, third)
 	}
 	f.Key += ".missing"
-	if _, err := Open(f, slog.New(slog.DiscardHandler), time.Now); err == nil || !strings.Contains(err.Error(), Region.Key) {
+	_, err = Open(f, slog.New(slog.DiscardHandler), time.Now)
+	if err == nil || !strings.Contains(err.Error(), Region.Key) {
 		t.Errorf("a missing key: %v, want an error that names %s", err, Region.Key)
 	}
 }

@@ -146,7 +146,7 @@ func (o *Outbox) Lost(peer string, news []limiter.Exported) {
 			kept = append(kept, it)
 		}
 	}
-	o.order = append(kept, last...)
+	o.order = slices.Concat(kept, last)
 }
 
 // check confirms what every peer has of a bucket, if that is something new.

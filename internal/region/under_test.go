@@ -8,8 +8,8 @@ import (
 	"sluice/limiter/memstore"
 )
 
-// What regions admit in some windows is what one region would admit, as far as a guard can see to that: at most 1 % less,
-// and no more than without a guard. A bucket so shallow that it drains within an interval is left to the bound.
+// What regions admit in some windows is what one region would admit, as far as a guard can see to that: at most 1 %
+// less, and no more than without a guard. A bucket so shallow that it drains within an interval is left to the bound.
 func TestGuard_NothingIsUnder(t *testing.T) {
 	for _, limit := range []limiter.Limit{
 		{Algorithm: limiter.FixedWindow, Count: 1000, Window: 10_000},

@@ -455,7 +455,7 @@ func (w *world) agree() error {
 		if err != nil {
 			return err
 		}
-		if off := max(got-want, want-got); off > 0 && !(w.rounds() && off == 1) {
+		if off := max(got-want, want-got); off > 0 && (off > 1 || !w.rounds()) {
 			return fmt.Errorf("%s of %d has %d units, one region has %d", n.name, w.regions, got, want)
 		}
 		if n.box.Len() > 0 {

@@ -110,7 +110,8 @@ func (c regionCollector) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// RegionShares publishes the limits that are divided among regions. read is called at each scrape. Call it at most once.
+// RegionShares publishes the limits that are divided among regions. read is called at each scrape. Call it at most
+// once.
 func (m *Metrics) RegionShares(read func() sharing.Overview) {
 	m.registry.MustRegister(shareCollector{read})
 }

@@ -16,9 +16,10 @@ var _ limiter.SpentReader = (*Store)(nil)
 // Spent implements limiter.SpentReader. Like Export it serves people and other regions, so the breaker does not count
 // its calls.
 func (s *Store) Spent(ctx context.Context, key limiter.Key) (out limiter.Spent, err error) {
-	names := script.SpentNames(s.naming.bucket(key), strings.HasSuffix(string(key), "|"+limiter.SlidingWindowLog.Kind()))
+	isLog := strings.HasSuffix(string(key), "|"+limiter.SlidingWindowLog.Kind())
+	own, from := script.SpentNames(s.naming.bucket(key), isLog)
 	p := s.opt.Client.Pipeline()
-	now, value, heard := p.Time(ctx), p.Get(ctx, names.Value), p.HGetAll(ctx, names.Heard)
+	now, value, heard := p.Time(ctx), p.Get(ctx, own), p.HGetAll(ctx, from)
 	if _, err := p.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
 		return out, Classify(err)
 	}

@@ -10,8 +10,8 @@ import (
 )
 
 // regionsAgree checks that regions agree once everything has arrived, whatever was spent, given back and reset anywhere
-// before others had heard of it, and in whatever order it arrives. What one region would have is not defined then: units
-// that are spent between a reset and hearing of it are forgotten.
+// before others had heard of it, and in whatever order it arrives. What one region would have is not defined then:
+// units that are spent between a reset and hearing of it are forgotten.
 func regionsAgree(t *testing.T, h RegionHarness, a limiter.Algorithm) {
 	clock := NewClock(clockMin)
 	var stores []limiter.Exporter

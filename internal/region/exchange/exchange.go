@@ -196,7 +196,8 @@ func (x *Exchange) confirmNow(ctx context.Context) {
 	}
 }
 
-// hear looks which regions are cut off: those of which nothing is heard, and those that do not take what this one tells.
+// hear looks which regions are cut off: those of which nothing is heard, and those that do not take what this one
+// tells.
 func (x *Exchange) hear(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, newsWait)
 	defer cancel()

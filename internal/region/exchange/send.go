@@ -80,7 +80,7 @@ func (x *Exchange) sendTo(ctx context.Context, p *peer) {
 		}
 		sending.Go(func() {
 			defer func() { <-underWay }()
-			for next := at; x.tell(ctx, p, p.Addresses[next%len(p.Addresses)]); next++ { //nolint:revive // tell sends
+			for next := at; x.tell(ctx, p, p.Addresses[next%len(p.Addresses)]); next++ {
 			}
 		})
 	}

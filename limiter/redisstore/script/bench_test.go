@@ -111,8 +111,8 @@ func BenchmarkScript_AsScriptAndAsLibrary(b *testing.B) {
 }
 
 // BenchmarkScript_SpansRegions reports the CPU time of Redis for a check in a call of so many plain takes of one
-// limit each, over fifty entities: of a limit of one region, and of one that spans regions under a guard. Decision 31 uses
-// it.
+// limit each, over fifty entities: of a limit of one region, and of one that spans regions under a guard. Decision 31
+// uses it.
 func BenchmarkScript_SpansRegions(b *testing.B) {
 	c := redis.NewClient(&redis.Options{Addr: testenv.Redis(b).Addr, MaxRetries: -1, DisableIdentity: true})
 	b.Cleanup(func() { _ = c.Close() })

@@ -148,17 +148,14 @@ func DecodeSums(s string) (m limiter.Sums, err error) {
 	return m, m.Check()
 }
 
-// spentNames are the keys of what is stored of one bucket that spans regions.
-type spentNames struct{ Value, Heard string }
-
 // SpentNames returns the keys at which the sums of a bucket are: behind its value, and what was heard of other regions.
 // name is that of the bucket, as Names.Bucket gives it.
-func SpentNames(name string, isLog bool) (n spentNames) {
-	n.Value, n.Heard = name+spansSuffix, name+spansSuffix+heardSuffix
+func SpentNames(name string, isLog bool) (value, heard string) {
+	value, heard = name+spansSuffix, name+spansSuffix+heardSuffix
 	if isLog {
-		n.Value += sumsSuffix
+		value += sumsSuffix
 	}
-	return n
+	return value, heard
 }
 
 // heardSuffix is behind the key of a bucket that spans regions where what was applied is.
