@@ -156,7 +156,11 @@ func oneWindow(t *testing.T, c *cell, m mode, rate float64, length time.Duration
 // take asks for a unit.
 func (p *place) take(t *testing.T, window time.Duration, spans bool) bool {
 	var res limiter.Result
-	req := limiter.Request{Op: limiter.OpTake, Asks: []limiter.Ask{{Key: ada, Spans: spans, Weight: 1,
+	guard := limiter.GuardOff
+	if spans {
+		guard = limiter.GuardOpen
+	}
+	req := limiter.Request{Op: limiter.OpTake, Asks: []limiter.Ask{{Key: ada, Spans: spans, Guard: guard, Weight: 1,
 		Limit: limiter.Limit{Algorithm: limiter.FixedWindow, Count: cellLimit, Window: window.Milliseconds()}}}}
 	if err := p.store.Do(t.Context(), &req, &res); err != nil {
 		t.Fatal(err)
