@@ -82,13 +82,13 @@ func TestConsole_ExplainsACallOfEnvoyWithoutCharging(t *testing.T) {
 		"descriptor":{"domain":"shop","entries":[{"key":"trial"}]}}`)
 	n.create(`{"name":"pay","limit":5,"window_ms":86400000,"algorithm":"fixed_window","replaces":["per-user"],
 		"descriptor":{"domain":"shop","entries":[{"key":"path","value":"/pay"}]}}`)
-	const figures = `class="number">3</td><td data-label="Remaining after" class="number">1<`
+	const before, after = `class="number">3</td>`, `data-label="Remaining after" class="number">1<`
 	for _, c := range []struct {
 		entries, addend string
 		want            []string
 	}{
-		{"user=a", "2", []string{">allowed<", "shop:user=a", figures}},
-		{"user=a", "2", []string{figures}}, // nothing was charged
+		{"user=a", "2", []string{">allowed<", "shop:user=a", before, after}},
+		{"user=a", "2", []string{before, after}}, // nothing was charged
 		{"user=a", "4", []string{"denied, 429", "<strong>per-user</strong>", ">denied<"}},
 		{"trial=a", "2", []string{">allowed<", "would deny"}},
 		{"path=/pay\n\nuser=a", "", []string{">replaced<", "The rule of another descriptor of the call replaces it."}},

@@ -114,6 +114,7 @@ func TestIncidents_PlayedInABrowser(t *testing.T) {
 			maps.Equal(rulesOf(ended[0]), s.rule)
 	})
 	open.do(chromedp.Navigate("about:blank"))
+	visits.do(chromedp.Navigate("about:blank")) // its last page would miss the server
 	n.stop() // the figures of the run, and of this stop, are those of the next
 	n = start(t, cfg)
 	visits.round(n, saying{

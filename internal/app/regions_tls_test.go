@@ -13,7 +13,8 @@ import (
 func TestRegions_ClientCertificatesStandForTheToken(t *testing.T) {
 	s := newSecured(t)
 	base := settings(t)
-	base.DatabaseURL, base.RegionInterval = withSchema(t), testInterval
+	base.DatabaseURL, base.RegionInterval, base.RegionShareInterval = withSchema(t), testInterval, time.Second
+	base.RegionTimeout = 2 * time.Second
 	base.TLSCertFile, base.TLSKeyFile, base.TLSClientCAFile = s.files.Cert, s.files.Key, s.files.CA
 	base.TLSClientScopes = "ops.test=admin;eu.test=regions;us.test=regions;africa.test=regions"
 	// asia has a certificate without scopes, and africa does not know the authority of the others.

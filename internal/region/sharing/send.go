@@ -42,9 +42,12 @@ func (x *Shares) sendTo(ctx context.Context, p *peer) {
 			return
 		case <-p.wake:
 		}
-		err := x.tell(ctx, p, p.Addresses[at%len(p.Addresses)])
+		told, err := x.tell(ctx, p, p.Addresses[at%len(p.Addresses)])
 		if ctx.Err() != nil {
 			return
+		}
+		if !told && err == nil {
+			continue // that says nothing about the peer
 		}
 		p.mu.Lock()
 		was := p.failure
@@ -62,14 +65,14 @@ func (x *Shares) sendTo(ctx context.Context, p *peer) {
 	}
 }
 
-// tell sends one message if one is due and no other node of this region sends it.
-func (x *Shares) tell(ctx context.Context, p *peer, address string) error {
+// tell sends one message if one is due and no other node of this region sends it, and reports whether it did.
+func (x *Shares) tell(ctx context.Context, p *peer, address string) (told bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, sendWait+2*bookWait)
 	defer cancel()
 	set := x.opt.Sets.Load()
 	t := x.inForce.Load()
 	if set == nil || t == nil {
-		return nil
+		return false, nil
 	}
 	specs := specsOf(set)
 	pause := x.opt.Interval * 95 / 100
@@ -79,7 +82,7 @@ func (x *Shares) tell(ctx context.Context, p *peer, address string) error {
 	}
 	due, err := x.opt.Book.Turn(ctx, "to:"+p.Name, pause)
 	if err != nil || !due {
-		return err
+		return false, err
 	}
 	var m *share.Message
 	var sent int64
@@ -87,13 +90,13 @@ func (x *Shares) tell(ctx context.Context, p *peer, address string) error {
 		m, sent = s.Message(&x.cfg, p.Name, specs, now), now
 		m.Set = set.Version()
 	}); err != nil || m == nil {
-		return err
+		return false, err
 	}
 	a, err := x.post(ctx, address, m)
 	if err != nil {
-		return err
+		return false, err
 	}
-	return x.step(ctx, specs, func(s *share.State, now int64) { s.Accept(&x.cfg, a, specs, sent, now) })
+	return true, x.step(ctx, specs, func(s *share.State, now int64) { s.Accept(&x.cfg, a, specs, sent, now) })
 }
 
 // post sends one message.
@@ -109,7 +112,9 @@ func (x *Shares) post(ctx context.Context, address string, m *share.Message) (*s
 		return nil, err
 	}
 	req.Header.Set("Content-Type", MediaType)
-	req.Header.Set("Authorization", "Bearer "+x.opt.Token())
+	if token := x.opt.Token(); token != "" { // else a client certificate says who this is
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
 	res, err := x.opt.Client.Do(req)
 	if err != nil {
 		return nil, err

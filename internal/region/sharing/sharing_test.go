@@ -208,10 +208,10 @@ func TestShares_ASendersAnswerIsChecked(t *testing.T) {
 		_, _ = w.Write([]byte(`{"from":"asia","epoch":1,"for":1,"known":1,"term":30000}`))
 	}))
 	t.Cleanup(server.Close)
-	if err := f.tell(t.Context(), f.peers[1], server.URL); !errors.Is(err, share.ErrMessage) {
+	if _, err := f.tell(t.Context(), f.peers[1], server.URL); !errors.Is(err, share.ErrMessage) {
 		t.Errorf("asia answers for us: %v", err)
 	}
-	if err := f.tell(t.Context(), f.peers[0], server.URL); err != nil {
+	if told, err := f.tell(t.Context(), f.peers[0], server.URL); err != nil || !told {
 		t.Errorf("asia answers: %v", err)
 	}
 }
