@@ -115,7 +115,7 @@ func TestIncidents_PlayedInABrowser(t *testing.T) {
 	})
 	open.do(chromedp.Navigate("about:blank"))
 	visits.do(chromedp.Navigate("about:blank")) // its last page would miss the server
-	n.stop() // the figures of the run, and of this stop, are those of the next
+	n.stop()                                    // the figures of the run, and of this stop, are those of the next
 	n = start(t, cfg)
 	visits.round(n, saying{
 		"":           `local.*Version GONE is unreachable, so|[Ii]ncidents? running`,
