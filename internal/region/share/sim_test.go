@@ -3,6 +3,7 @@ package share
 import (
 	"os"
 	"strconv"
+	"sync/atomic"
 	"testing"
 
 	"sluice/limiter"
@@ -34,11 +35,15 @@ func (a *windows) admit(w *world, r *simRegion, n int64) {
 }
 
 // reference is one bucket in which all regions' units are counted. None of them is above the limit.
-type reference struct{ store *memstore.Store }
+type reference struct {
+	store *memstore.Store
+	time  *atomic.Int64 // the store's clock; its sweeper reads it too
+}
 
 func (a *reference) admit(w *world, _ *simRegion, n int64) {
 	var res limiter.Result
 	req := limiter.Request{Op: limiter.OpCharge, Asks: []limiter.Ask{{Key: "{k}|7|x", Weight: n, Limit: w.limit}}}
+	a.time.Store(w.now)
 	if err := a.store.Do(w.t.Context(), &req, &res); err != nil {
 		w.t.Fatal(err)
 	}
@@ -71,9 +76,11 @@ func TestSimulation_NeverOverTheLimit(t *testing.T) {
 			case l.Algorithm == limiter.FixedWindow:
 				w.account = &windows{map[int64]int64{}}
 			default:
-				one := memstore.New(memstore.Options{Clock: func() int64 { return w.now }, Steady: true})
+				now := &atomic.Int64{}
+				now.Store(w.now)
+				one := memstore.New(memstore.Options{Clock: now.Load, Steady: true})
 				t.Cleanup(func() { _ = one.Close() })
-				w.account, skewed = &reference{one}, false
+				w.account, skewed = &reference{one, now}, false
 			}
 			for _, r := range w.regions {
 				r.cfg.Skew = 0

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync/atomic"
 	"testing"
 
 	"sluice/limiter"
@@ -37,6 +38,7 @@ type simRegion struct {
 	old      *State // one of before
 	skew     int64
 	store    *memstore.Store
+	time     atomic.Int64 // the store's clock; its sweeper reads it too
 	nodes    []*simNode
 	demand   float64 // units a second
 	owed     float64
@@ -99,7 +101,8 @@ func newWorld(t *testing.T, seed uint64, l limiter.Limit, n int, interval int64)
 		r := &simRegion{at: i, told: make([]int64, n), reported: w.now,
 			cfg: Config{Self: name, Prefix: "sl:", Regions: names, Interval: interval, Term: 3 * interval,
 				Valid: 1500, Skew: 10_000}}
-		r.store = memstore.New(memstore.Options{Clock: func() int64 { return r.clock(w.now) }, Steady: true})
+		r.time.Store(w.now)
+		r.store = memstore.New(memstore.Options{Clock: r.time.Load, Steady: true})
 		t.Cleanup(func() { _ = r.store.Close() })
 		for range 1 + w.r.IntN(3) {
 			r.nodes = append(r.nodes, &simNode{})
@@ -196,6 +199,7 @@ func (w *world) take(r *simRegion, use Spans, until int64) {
 	}
 	var res limiter.Result
 	req := limiter.Request{Asks: []limiter.Ask{{Key: "{k}|7|x", Weight: 1, Limit: Limit(w.limit, use)}}}
+	r.time.Store(r.clock(w.now))
 	if err := r.store.Do(w.t.Context(), &req, &res); err != nil {
 		w.t.Fatal(err)
 	}
