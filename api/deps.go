@@ -74,7 +74,7 @@ type Deps struct {
 	Regions Regions
 	// RegionAsks answers other regions about keys that are at home in this one. It is set together with Regions.
 	RegionAsks RegionAsks
-	// Shares answers other regions about limits that are divided. It is nil where Regions is.
+	// Shares answers other regions about limits that are divided. It is set together with Regions.
 	Shares Shares
 	// RLS answers a call of Envoy's RateLimitService in the JSON form of proto3, with a status and a body. If nil, the
 	// route does not exist.

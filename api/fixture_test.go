@@ -75,7 +75,7 @@ func newFixture(t testing.TB, rs []rules.Rule, edit ...func(*decide.CheckerOptio
 			f.reload()
 			return true
 		}, Now: f.book.now, Panicked: f.seen.panicked,
-		Regions: &elsewhere{}, RegionAsks: &asked{},
+		Regions: &elsewhere{}, RegionAsks: &asked{}, Shares: &dividing{},
 		RLS: func(context.Context, []byte) (int, []byte, error) {
 			return http.StatusOK, []byte(`{"overallCode":"OK"}`), nil
 		},

@@ -3,8 +3,8 @@ package api
 import (
 	"context"
 	"errors"
+	"mime"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -13,6 +13,7 @@ import (
 	"sluice/internal/region"
 	"sluice/internal/region/exchange"
 	"sluice/internal/region/home"
+	"sluice/internal/region/share"
 	"sluice/internal/region/sharing"
 	"sluice/limiter"
 	"sluice/rules"
@@ -24,41 +25,61 @@ type Regions interface {
 	Overview() exchange.Overview
 }
 
+// RegionAsks answers what other regions ask about keys that are at home in this one.
+type RegionAsks interface {
+	Receive(ctx context.Context, body []byte) ([]byte, error)
+}
+
 // exchangeRegions takes the messages of other regions. The media type says of which kind one is.
 func (s *Server) exchangeRegions(c echo.Context) error {
 	if err := contentType(c, exchange.MediaType, home.MediaType, sharing.MediaType); err != nil {
 		return err
 	}
-	switch kind := c.Request().Header.Get("Content-Type"); {
-	case strings.HasPrefix(kind, home.MediaType):
-		return s.answerRegion(c)
-	case strings.HasPrefix(kind, sharing.MediaType):
-		return s.exchangeShares(c)
+	kind, _, err := mime.ParseMediaType(c.Request().Header.Get("Content-Type"))
+	if err != nil {
+		return err // contentType has accepted it
 	}
-	return s.applySums(c)
-}
-
-// applySums applies what another region has spent.
-func (s *Server) applySums(c echo.Context) error {
 	body, err := readBody(c, region.MaxMessage, nil)
 	if err != nil {
 		return err
 	}
-	answer, err := s.deps.Regions.Receive(c.Request().Context(), body)
+	ctx := c.Request().Context()
+	switch kind {
+	case home.MediaType:
+		answer, err := s.deps.RegionAsks.Receive(ctx, body)
+		if err != nil {
+			return regionProblem(err)
+		}
+		return c.Blob(http.StatusOK, home.MediaType, answer)
+	case sharing.MediaType:
+		answer, err := s.deps.Shares.Receive(ctx, body)
+		if err != nil {
+			return regionProblem(err)
+		}
+		return writeJSON(c, http.StatusOK, answer)
+	}
+	answer, err := s.deps.Regions.Receive(ctx, body)
+	if err != nil {
+		return regionProblem(err)
+	}
+	return writeJSON(c, http.StatusOK, answer)
+}
+
+// regionProblem is the answer to a message that was not carried out, or not whole.
+func regionProblem(err error) error {
 	var refused *region.RefusedError
 	var store *limiter.StoreError
 	switch {
-	case err == nil:
-		return writeJSON(c, http.StatusOK, answer)
-	case errors.Is(err, region.ErrMessage):
+	case errors.Is(err, region.ErrMessage), errors.Is(err, share.ErrMessage):
 		return reply.Malformed.Problem("The body is " + err.Error() + ".")
 	case errors.As(err, &refused):
 		return &rules.ValidationError{Fields: []rules.FieldError{{Field: refused.Field, Message: refused.Message}}}
-	case errors.Is(err, exchange.ErrBusy):
-		return reply.StoreUnavailable.Problem("Send the message again: "+err.Error()+".").With("Retry-After", "1")
+	case errors.Is(err, exchange.ErrBusy), errors.Is(err, sharing.ErrBusy), errors.Is(err, home.ErrBusy):
+		return reply.StoreUnavailable.Problem("Nothing was carried out: "+err.Error()+". Send the message again.").
+			With("Retry-After", "1")
 	case errors.As(err, &store):
-		return reply.StoreUnavailable.Problem("Send the message again: some buckets may not have been applied ("+
-			string(store.Cause)+").").With("Retry-After", "1")
+		return reply.StoreUnavailable.Problem("Send the message again: the counter store of this region could not carry "+
+			"it out, or not whole ("+string(store.Cause)+").").With("Retry-After", "1")
 	}
 	return err
 }

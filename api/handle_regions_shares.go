@@ -2,18 +2,10 @@ package api
 
 import (
 	"context"
-	"errors"
-	"net/http"
 	"time"
 
-	"github.com/labstack/echo/v4"
-
-	"sluice/api/reply"
-	"sluice/internal/region"
 	"sluice/internal/region/share"
 	"sluice/internal/region/sharing"
-	"sluice/limiter"
-	"sluice/rules"
 )
 
 // Shares answers other regions about limits that are divided among them.
@@ -67,32 +59,4 @@ func (s *Server) regionSharesOf() *regionShares {
 		out.Rules = append(out.Rules, rule)
 	}
 	return out
-}
-
-// exchangeShares answers what another region is asked for and wants to borrow.
-func (s *Server) exchangeShares(c echo.Context) error {
-	body, err := readBody(c, share.MaxMessage, nil)
-	if err != nil {
-		return err
-	}
-	if s.deps.Shares == nil {
-		return reply.NotFound.Problem("This server has no shares of limits.")
-	}
-	answer, err := s.deps.Shares.Receive(c.Request().Context(), body)
-	var refused *region.RefusedError
-	var store *limiter.StoreError
-	switch {
-	case err == nil:
-		return writeJSON(c, http.StatusOK, answer)
-	case errors.Is(err, share.ErrMessage):
-		return reply.Malformed.Problem("The body is " + err.Error() + ".")
-	case errors.As(err, &refused):
-		return &rules.ValidationError{Fields: []rules.FieldError{{Field: refused.Field, Message: refused.Message}}}
-	case errors.Is(err, sharing.ErrBusy):
-		return reply.StoreUnavailable.Problem("Send the message again: "+err.Error()+".").With("Retry-After", "1")
-	case errors.As(err, &store):
-		return reply.StoreUnavailable.Problem("Send the message again: Redis of this region does not answer ("+
-			string(store.Cause)+").").With("Retry-After", "1")
-	}
-	return err
 }

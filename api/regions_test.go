@@ -12,6 +12,8 @@ import (
 	"sluice/internal/region"
 	"sluice/internal/region/exchange"
 	"sluice/internal/region/home"
+	"sluice/internal/region/share"
+	"sluice/internal/region/sharing"
 	"sluice/limiter"
 )
 
@@ -83,6 +85,38 @@ func TestRegions_AreShownAsThisNodeSeesThem(t *testing.T) {
 	if got := alone.do(http.MethodGet, "/ratelimit/regions", "").want(http.StatusOK).body; !strings.HasPrefix(got,
 		`{"enabled":false,"region":null`) {
 		t.Errorf("without regions: %s", got)
+	}
+}
+
+// dividing answers other regions as a test says.
+type dividing struct{ err error }
+
+func (d *dividing) Receive(context.Context, []byte) (*share.Answer, error) {
+	return &share.Answer{From: "eu"}, d.err
+}
+
+func (*dividing) Overview() sharing.Overview { return sharing.Overview{} }
+
+func TestRegions_SharesAreAnsweredOrRefusedWithAReason(t *testing.T) {
+	d := &dividing{}
+	f := newFixture(t, nil, func(_ *decide.CheckerOptions, deps *Deps) { deps.Shares = d })
+	for _, tt := range []struct {
+		err    error
+		status int
+		says   string
+	}{
+		{nil, http.StatusOK, `"from":"eu"`},
+		{fmt.Errorf("%w: truncated", share.ErrMessage), http.StatusBadRequest, "truncated"},
+		{&region.RefusedError{Field: "regions", Message: "are others"}, http.StatusUnprocessableEntity, `"field":"regions"`},
+		{sharing.ErrBusy, http.StatusServiceUnavailable, "Nothing was carried out"},
+		{&limiter.StoreError{Cause: limiter.CauseTimeout}, http.StatusServiceUnavailable, "timeout"},
+	} {
+		d.err = tt.err
+		// The media type says of which kind a message is, in whatever case.
+		r := f.do(http.MethodPost, exchange.Path, "{}", "Content-Type", "Application/VND.sluice.regions.shares")
+		if r.want(tt.status); !strings.Contains(r.body, tt.says) {
+			t.Errorf("%v: %s lacks %s", tt.err, r.body, tt.says)
+		}
 	}
 }
 

@@ -46,29 +46,3 @@ func Divide(limit, floor int64, demands []int64) []int64 {
 	}
 	return shares
 }
-
-// leastParts is how many times the number of regions a limit must be to be divided among them, and the part of an
-// equal share that a silent region keeps.
-const leastParts = 4
-
-// DivideAmongRegions divides limit units among regions by their demand: as Divide does, with a floor of a
-// quarter of an equal share. A limit below four units a region goes whole to the region with the greatest
-// demand, of several the first: parts of it would be too small to be of use.
-func DivideAmongRegions(limit int64, demands []int64) []int64 {
-	parts := leastParts * int64(len(demands))
-	if parts == 0 {
-		return nil
-	}
-	if limit >= parts {
-		return Divide(limit, limit/parts, demands)
-	}
-	shares := make([]int64, len(demands))
-	busiest := 0
-	for i, d := range demands {
-		if d > demands[busiest] {
-			busiest = i
-		}
-	}
-	shares[busiest] = max(limit, 0)
-	return shares
-}

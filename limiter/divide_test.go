@@ -83,22 +83,3 @@ func TestDivide_MoreDemandNeverMeansLess(t *testing.T) {
 		}
 	})
 }
-
-func TestDivideAmongRegions_GivesASmallLimitToTheBusiest(t *testing.T) {
-	for _, c := range []struct {
-		limit   int64
-		demands []int64
-		want    []int64
-	}{
-		{11, []int64{1, 7, 7}, []int64{0, 11, 0}},
-		{11, []int64{0, 0, 0}, []int64{11, 0, 0}},
-		{12, []int64{0, 7, 90}, []int64{1, 6, 5}},
-		{1200, []int64{0, 500, 5000}, []int64{100, 500, 600}},
-		{0, []int64{4, 5}, []int64{0, 0}},
-		{5, nil, nil},
-	} {
-		if got := DivideAmongRegions(c.limit, c.demands); !slices.Equal(got, c.want) {
-			t.Errorf("%d for %v: got %v, want %v", c.limit, c.demands, got, c.want)
-		}
-	}
-}

@@ -36,6 +36,19 @@ func (f farAway) DoAll(ctx context.Context, calls []limiter.Call) {
 	}
 }
 
+// A request with a bucket that is at home elsewhere has the longer time, and others have theirs.
+func TestTimeout_IsThatOfRegionsOnlyForWhatLeavesThisOne(t *testing.T) {
+	c := &Checker{opt: CheckerOptions{Timeout: 25 * time.Millisecond, Homes: farAway{}}}
+	near := limiter.Call{Request: limiter.Request{Asks: []limiter.Ask{{Key: "user:a|2|fw"}}}}
+	far := limiter.Call{Request: limiter.Request{Asks: []limiter.Ask{near.Request.Asks[0], {Key: "user:a|1|fw"}}}}
+	if got := c.timeout([]limiter.Call{near}); got != 25*time.Millisecond {
+		t.Errorf("a request that stays: %v", got)
+	}
+	if got := c.timeout([]limiter.Call{near, far}); got != time.Second {
+		t.Errorf("a request that leaves: %v", got)
+	}
+}
+
 // The loss of a home decides nothing about the limits that are not at home there.
 func TestDegrade_WithoutAHomeOtherLimitsAreDecidedAsAlways(t *testing.T) {
 	for mode, want := range map[string]struct {

@@ -82,7 +82,8 @@ func TestConsole_ExplainsACallOfEnvoyWithoutCharging(t *testing.T) {
 		"descriptor":{"domain":"shop","entries":[{"key":"trial"}]}}`)
 	n.create(`{"name":"pay","limit":5,"window_ms":86400000,"algorithm":"fixed_window","replaces":["per-user"],
 		"descriptor":{"domain":"shop","entries":[{"key":"path","value":"/pay"}]}}`)
-	const before, after = `class="number">3</td>`, `data-label="Remaining after" class="number">1<`
+	const before = `data-label="Remaining before" class="number">3`
+	const after = `data-label="Remaining after" class="number">1<`
 	for _, c := range []struct {
 		entries, addend string
 		want            []string

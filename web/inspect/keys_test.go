@@ -46,6 +46,26 @@ func TestKey_IsResetAndThatIsNoted(t *testing.T) {
 	}
 }
 
+// A key whose limit spans regions says what each has spent; one that is of this region alone does not.
+func TestKey_SaysWhatEachRegionHasSpent(t *testing.T) {
+	w := webtest.Start(t, webtest.Full)
+	b := w.As(access.RoleViewer)
+	if page := b.Get(key43); page.Code != http.StatusOK || page.Has("Spent by region") {
+		t.Errorf("a limit of one region: %d", page.Code)
+	}
+	for i := range w.Rules.List {
+		if r := &w.Rules.List[i]; r.Name == "charges-per-user" {
+			r.Span = rules.SpanGlobal
+		}
+	}
+	if err := w.Compile(); err != nil {
+		t.Fatal(err)
+	}
+	if page := b.Get(key43); !page.Has("Spent by region", "eu 412, us 96") {
+		t.Errorf("a limit that spans regions:\n%s", page.Body)
+	}
+}
+
 func TestKey_ShowsABanAndLiftsIt(t *testing.T) {
 	w := webtest.Start(t, webtest.Full)
 	for i := range w.Rules.List {

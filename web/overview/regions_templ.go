@@ -103,9 +103,9 @@ func regionsPage(f view.Frame, m RegionPage) templ.Component {
 						return templ_7745c5c3_Err
 					}
 					var templ_7745c5c3_Var4 string
-					templ_7745c5c3_Var4, templ_7745c5c3_Err = templ.JoinStringErrs("No news from " + cut + ". Rules that span regions are decided by their cut_off.")
+					templ_7745c5c3_Var4, templ_7745c5c3_Err = templ.JoinStringErrs("No news from " + cut + ". Rules with span global are decided by their cut_off until there is.")
 					if templ_7745c5c3_Err != nil {
-						return templ.Error{Err: templ_7745c5c3_Err, FileName: `overview/regions.templ`, Line: 26, Col: 94}
+						return templ.Error{Err: templ_7745c5c3_Err, FileName: `overview/regions.templ`, Line: 26, Col: 108}
 					}
 					_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var4))
 					if templ_7745c5c3_Err != nil {

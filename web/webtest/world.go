@@ -260,7 +260,7 @@ func (w *World) compile() error {
 	}
 	set, err := rules.CompileSource(rules.Source{Rules: active, Pools: w.Pools.List, Profiles: w.Profiles.List,
 		Version: 42},
-		rules.Options{IPv4Prefix: 32, IPv6Prefix: 64})
+		rules.Options{IPv4Prefix: 32, IPv6Prefix: 64, Regions: 3})
 	if err != nil {
 		return err
 	}

@@ -142,25 +142,9 @@ func bucketsOf(news []limiter.Exported) []region.Bucket {
 func (x *Exchange) post(ctx context.Context, address string, body []byte) (*Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, sendWait)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address+Path, bytes.NewReader(body))
+	text, err := Post(ctx, x.opt.Client, address, MediaType, x.opt.Token(), body, mostAnswer)
 	if err != nil {
 		return nil, err
-	}
-	req.Header.Set("Content-Type", MediaType)
-	if token := x.opt.Token(); token != "" { // else a client certificate says who this is
-		req.Header.Set("Authorization", "Bearer "+token)
-	}
-	res, err := x.opt.Client.Do(req)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = res.Body.Close() }() // it was read
-	text, err := io.ReadAll(io.LimitReader(res.Body, mostAnswer))
-	if err != nil {
-		return nil, fmt.Errorf("read the answer: %w", err)
-	}
-	if res.StatusCode != http.StatusOK {
-		return nil, RefusalOf(res.StatusCode, text)
 	}
 	var a Answer
 	if err := json.Unmarshal(text, &a); err != nil {
@@ -169,8 +153,35 @@ func (x *Exchange) post(ctx context.Context, address string, body []byte) (*Answ
 	return &a, nil
 }
 
-// RefusalOf is the error of an answer with another status.
-func RefusalOf(status int, text []byte) error {
+// Post sends a message of a media type to a node of another region and returns its answer, up to most bytes of it. An
+// answer with another status than 200 is an error. Without a token a client certificate says who sends it.
+func Post(ctx context.Context, client *http.Client, address, media, token string, body []byte, most int64) ([]byte,
+	error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address+Path, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Content-Type", media)
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	res, err := client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = res.Body.Close() }() // it was read
+	text, err := io.ReadAll(io.LimitReader(res.Body, most))
+	if err != nil {
+		return nil, fmt.Errorf("read the answer: %w", err)
+	}
+	if res.StatusCode != http.StatusOK {
+		return nil, refusalOf(res.StatusCode, text)
+	}
+	return text, nil
+}
+
+// refusalOf is the error of an answer with another status.
+func refusalOf(status int, text []byte) error {
 	var problem struct {
 		Detail string `json:"detail"`
 		Errors []struct {

@@ -1,12 +1,9 @@
 package sharing
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
-	"net/http"
 	"sync"
 
 	"sluice/internal/region/exchange"
@@ -107,25 +104,9 @@ func (x *Shares) post(ctx context.Context, address string, m *share.Message) (*s
 	if err != nil {
 		return nil, err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address+exchange.Path, bytes.NewReader(body))
+	text, err := exchange.Post(ctx, x.opt.Client, address, MediaType, x.opt.Token(), body, share.MaxMessage+1)
 	if err != nil {
 		return nil, err
-	}
-	req.Header.Set("Content-Type", MediaType)
-	if token := x.opt.Token(); token != "" { // else a client certificate says who this is
-		req.Header.Set("Authorization", "Bearer "+token)
-	}
-	res, err := x.opt.Client.Do(req)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = res.Body.Close() }() // it was read
-	text, err := io.ReadAll(io.LimitReader(res.Body, share.MaxMessage+1))
-	if err != nil {
-		return nil, fmt.Errorf("read the answer: %w", err)
-	}
-	if res.StatusCode != http.StatusOK {
-		return nil, exchange.RefusalOf(res.StatusCode, text)
 	}
 	a, err := share.DecodeAnswer(text)
 	if err == nil && a.From != m.To {
