@@ -102,9 +102,6 @@ func threeNodes(w *World) {
 	}
 }
 
-// readReplica makes the rule database of a world a read replica.
-func readReplica(w *World) { w.Node.Replica, w.Node.Primary = true, "https://eu.sluice.example" }
-
 var errAway = errors.New("the board is away")
 
 // fail takes Redis and the rule database away from a world of three nodes.

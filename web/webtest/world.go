@@ -57,6 +57,8 @@ const (
 	// Failing is Full while Redis is away and the rule database does not answer
 	// the nodes.
 	Failing
+	// Replica is Full, and the rule database is a read replica. As signs in at the primary.
+	Replica
 )
 
 // World is one console. Its fields may be changed between requests.
@@ -132,7 +134,7 @@ func New(kind Kind) (*World, error) {
 	if kind != Fresh {
 		w.Users.list = people()
 	}
-	full := kind == Full || kind == Failing || kind == SignOn
+	full := kind != Empty && kind != Fresh
 	if full {
 		w.Rules.List = SampleRules()
 		w.Fleet.Figures, w.Fleet.Denied = traffic(w.Rules.List), append(denials(), SampleDenials()...)
@@ -156,7 +158,8 @@ func New(kind Kind) (*World, error) {
 	if err := w.compile(); err != nil {
 		return nil, err
 	}
-	w.Node = web.Node{Status: node(w.Sets.Load()), Embedded: true}
+	w.Node = web.Node{Status: node(w.Sets.Load()), Embedded: true, Replica: kind == Replica,
+		Primary: "https://eu.sluice.example"}
 	w.Fleet.Figures.Hot = hotKeys(w.Sets.Load())
 	w.Fleet.Figures.Nodes = []fleet.NodeLive{{Status: w.Node.Status}}
 	if kind == Failing {
