@@ -18,6 +18,10 @@ const (
 	// MaxMessage is the longest message and the longest answer, in bytes.
 	MaxMessage = 1 << 20
 	mostName   = 64
+	// mostAhead is how far epochs and numbers may be ahead of the receiver's clock, in ms: a hundred years. Epochs are
+	// times, and numbers never come near one. Without a bound, one message with the greatest of them would leave none for
+	// later ones.
+	mostAhead = 100 * 365 * 24 * 3_600_000
 )
 
 // Message is what a region tells another one every interval: what it is asked for, what it holds of the other's
@@ -76,8 +80,8 @@ type Grant struct {
 // ErrMessage wraps every refusal of a message or an answer.
 var ErrMessage = errors.New("not a message about shares")
 
-// Decode reads a message. It refuses unknown members and whatever is out of range.
-func Decode(b []byte) (*Message, error) {
+// Decode reads a message that arrives at a time. It refuses unknown members and whatever is out of range.
+func Decode(b []byte, now int64) (*Message, error) {
 	m := &Message{}
 	if err := decode(b, m); err != nil {
 		return nil, err
@@ -87,22 +91,23 @@ func Decode(b []byte) (*Message, error) {
 	}
 	names := append([]string{m.From, m.To, m.Prefix}, m.Regions...)
 	if slices.ContainsFunc(names, func(n string) bool { return n == "" || len(n) > mostName }) ||
-		!inRange(m.Set, m.Epoch, m.Yours) || len(m.Demand) > MostRules || !checked(m.Asks) ||
-		!inRange(slices.Collect(maps.Values(m.Demand))...) {
+		!upTo(now+mostAhead, m.Epoch, m.Yours) || len(m.Demand) > MostRules || !checked(m.Asks, now) ||
+		!upTo(limiter.MaxExact, m.Set) || !upTo(limiter.MaxExact, slices.Collect(maps.Values(m.Demand))...) {
 		return nil, fmt.Errorf("%w: a member is out of range", ErrMessage)
 	}
 	return m, nil
 }
 
 // DecodeAnswer reads an answer, as Decode does.
-func DecodeAnswer(b []byte) (*Answer, error) {
+func DecodeAnswer(b []byte, now int64) (*Answer, error) {
 	a := &Answer{}
 	if err := decode(b, a); err != nil {
 		return nil, err
 	}
-	ok := inRange(a.Epoch, a.For, a.Known, a.Term) && checked(a.Held) && len(a.Grants) <= MostRules
+	ok := upTo(now+mostAhead, a.Epoch, a.For, a.Known) && upTo(limiter.MaxExact, a.Term) && checked(a.Held, now) &&
+		len(a.Grants) <= MostRules
 	for i := range a.Grants {
-		ok = ok && inRange(a.Grants[i].Number) && a.Grants[i].Spans.valid()
+		ok = ok && upTo(now+mostAhead, a.Grants[i].Number) && a.Grants[i].Spans.valid()
 	}
 	if !ok {
 		return nil, fmt.Errorf("%w: a member of the answer is out of range", ErrMessage)
@@ -125,13 +130,13 @@ func decode(b []byte, into any) error {
 	return nil
 }
 
-func inRange(ns ...int64) bool {
-	return !slices.ContainsFunc(ns, func(n int64) bool { return n < 0 || n > limiter.MaxExact })
+func upTo(most int64, ns ...int64) bool {
+	return !slices.ContainsFunc(ns, func(n int64) bool { return n < 0 || n > most })
 }
 
-func checked(asks []Ask) bool {
+func checked(asks []Ask, now int64) bool {
 	return len(asks) <= MostRules && !slices.ContainsFunc(asks, func(a Ask) bool {
-		return !inRange(a.Number) || a.Want < 0 || a.Want > Whole || !a.Held.valid()
+		return !upTo(now+mostAhead, a.Number) || a.Want < 0 || a.Want > Whole || !a.Held.valid()
 	})
 }
 

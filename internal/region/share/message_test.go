@@ -4,7 +4,56 @@ import (
 	"encoding/json"
 	"errors"
 	"testing"
+
+	"sluice/limiter"
 )
+
+// One message with the greatest epoch or number must not leave none for later: a region would send nothing any more
+// that others read.
+func TestMessage_TheGreatestNumberStopsNobody(t *testing.T) {
+	const now = 1_795_000_000_000
+	specs := map[int64]Spec{rule: {Units: 300, Life: 1000}}
+	for name, poison := range map[string]Message{
+		"an epoch": {Epoch: limiter.MaxExact},
+		"a number": {Epoch: now, Yours: now, Asks: []Ask{{Rule: rule, Number: limiter.MaxExact}}},
+	} {
+		eu := &Config{Self: "eu", Prefix: "sl:", Regions: []string{"eu", "us"}, Interval: 1000, Term: 3000, Valid: 1500,
+			Skew: 10_000}
+		us := *eu
+		us.Self = "us"
+		a, b := New(eu, nil, now), New(&us, nil, now)
+		a.Lost, b.Lost = nil, nil
+		b.Demand[rule] = 300
+		poison.Version, poison.From, poison.To, poison.Prefix, poison.Regions = Version, "us", "eu", "sl:", eu.Regions
+		if m, err := Decode(sent(t, &poison), now); err == nil {
+			a.Answer(eu, m, specs, now)
+		}
+		for i := range int64(3) {
+			at := now + i + 1
+			m, err := Decode(sent(t, b.Message(&us, "eu", specs, at)), at)
+			if err != nil {
+				t.Fatalf("%s: a later message is refused: %v", name, err)
+			}
+			answer, err := DecodeAnswer(sent(t, a.Answer(eu, m, specs, at)), at)
+			if err != nil {
+				t.Fatalf("%s: a later answer is refused: %v", name, err)
+			}
+			b.Accept(&us, answer, specs, at, at)
+		}
+		if b.Known["eu"] != a.Epoch || a.Known["us"] != b.Epoch {
+			t.Errorf("%s: eu knows epoch %d of us, which has %d", name, a.Known["us"], b.Epoch)
+		}
+	}
+}
+
+func sent(t *testing.T, m any) []byte {
+	t.Helper()
+	b, err := json.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
 
 // What another region sends is refused or taken without harm: no part of the limit is used and lent at once.
 func FuzzReceive(f *testing.F) {
@@ -28,13 +77,13 @@ func FuzzReceive(f *testing.F) {
 	f.Add(answer)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		s := New(cfg, nil, 1)
-		if m, err := Decode(b); err == nil {
+		if m, err := Decode(b, 1_000_000); err == nil {
 			m.From, m.To = "us", "eu"
 			s.Answer(cfg, m, specs, 1_000_000)
 		} else if !errors.Is(err, ErrMessage) {
 			t.Fatal(err)
 		}
-		if a, err := DecodeAnswer(b); err == nil {
+		if a, err := DecodeAnswer(b, 1_000_000); err == nil {
 			a.From = "us"
 			s.Accept(cfg, a, specs, 999_000, 1_000_000)
 		} else if !errors.Is(err, ErrMessage) {

@@ -223,7 +223,7 @@ func (w *world) send(r *simRegion, s *State) {
 		if err != nil {
 			w.t.Fatal(err)
 		}
-		m, err := Decode(b)
+		m, err := Decode(b, w.now)
 		if err != nil {
 			w.t.Fatal(err)
 		}

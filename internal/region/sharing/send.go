@@ -108,7 +108,7 @@ func (x *Shares) post(ctx context.Context, address string, m *share.Message) (*s
 	if err != nil {
 		return nil, err
 	}
-	a, err := share.DecodeAnswer(text)
+	a, err := share.DecodeAnswer(text, x.opt.Now().UnixMilli())
 	if err == nil && a.From != m.To {
 		err = fmt.Errorf("%w: %q answers for %q", share.ErrMessage, a.From, m.To)
 	}

@@ -360,7 +360,7 @@ func (x *Shares) Receive(ctx context.Context, body []byte) (*share.Answer, error
 	default:
 		return nil, ErrBusy
 	}
-	m, err := share.Decode(body)
+	m, err := share.Decode(body, x.opt.Now().UnixMilli())
 	if err != nil {
 		return nil, err
 	}
