@@ -23,6 +23,8 @@ const (
 	MaxBuckets = 100_000
 	// maxName and maxKey bound the name of a region and a key, in bytes.
 	maxName, maxKey = 64, 2048
+	// mostAhead is how far the times in a message may be ahead of the receiver's clock, in ms: a hundred years.
+	mostAhead = 100 * 365 * 24 * 3_600_000
 	// enough is the length at which the body of a message ends: a bucket more always fits.
 	enough = MaxMessage - (maxKey + 3*maxName + 64 + 20*limiter.MaxSumWindows)
 )
@@ -147,8 +149,10 @@ func held(m *limiter.Sums) (units int64) {
 	return units
 }
 
-// Decode reads a message. It refuses whatever Encode would not write.
-func Decode(b []byte) (*Message, error) {
+// Decode reads a message that arrives at a time, ms since the epoch. It refuses whatever Encode would not write, and
+// times that are far ahead: an incarnation that begins at the end of time leaves none for the next, so that this region
+// would tell what others refuse.
+func Decode(b []byte, now int64) (*Message, error) {
 	if len(b) == 0 || len(b) > MaxMessage {
 		return nil, fmt.Errorf("%w: %d bytes, must be 1 to %d", ErrMessage, len(b), MaxMessage)
 	}
@@ -167,7 +171,11 @@ func Decode(b []byte) (*Message, error) {
 	}
 	m.Buckets = make([]Bucket, 0, min(n, int64(d.Len())/9+1))
 	for i := int64(0); i < n && !d.Failed(); i++ {
-		m.Buckets = append(m.Buckets, d.bucket(m.At))
+		b := d.bucket(m.At)
+		if max(b.Sums.Born, b.Sums.Reset) > now+mostAhead {
+			d.Fail()
+		}
+		m.Buckets = append(m.Buckets, b)
 	}
 	if !d.Done() {
 		return nil, ErrMessage

@@ -16,6 +16,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+const testNow = 1_795_000_000_000
+
 // headAt is the head of a message from eu to us.
 func headAt(at int64) *Head { return &Head{From: "eu", To: "us", Prefix: "sl:", At: at, Set: 7} }
 
@@ -48,7 +50,7 @@ func TestMessage_IsReadAsItWasWritten(t *testing.T) {
 		if len(messages) != 1 {
 			t.Fatalf("%d messages, want 1", len(messages))
 		}
-		got, err := Decode(messages[0])
+		got, err := Decode(messages[0], testNow)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -79,7 +81,7 @@ func TestMessage_KeepsItsBoundsAndIsSmall(t *testing.T) {
 		if len(b) > MaxMessage {
 			t.Errorf("a message of %d bytes", len(b))
 		}
-		m, err := Decode(b)
+		m, err := Decode(b, testNow)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -96,7 +98,7 @@ func TestMessage_WithoutBucketsSaysWhoIsThere(t *testing.T) {
 	if len(messages) != 1 {
 		t.Fatalf("%d messages", len(messages))
 	}
-	m, err := Decode(messages[0])
+	m, err := Decode(messages[0], testNow)
 	if err != nil || m.Head != *headAt(5) || len(m.Buckets) > 0 {
 		t.Errorf("%+v, %v", m, err)
 	}
@@ -108,7 +110,7 @@ func TestMessage_ALongBucketFits(t *testing.T) {
 		long.Sums.Windows = append(long.Sums.Windows, limiter.WindowUnits{Number: int64(-i) * (1 << 40), Units: 1 << 40})
 		long.Sums.Taken += 1 << 40
 	}
-	if m, err := Decode(Encode(headAt(5), []Bucket{long})[0]); err != nil || len(m.Buckets) != 1 {
+	if m, err := Decode(Encode(headAt(5), []Bucket{long})[0], testNow); err != nil || len(m.Buckets) != 1 {
 		t.Errorf("%v", err)
 	}
 }
@@ -134,7 +136,7 @@ func TestDecode_RefusesWhatEncodeWouldNotWrite(t *testing.T) {
 		"something behind the end": packer.EncodeAll(append(mustUnpack(t, good), 0), []byte{Version}),
 		"more than it may unpack":  packer.EncodeAll(make([]byte, 4*MaxMessage), []byte{Version}),
 	} {
-		if m, err := Decode(b); !errors.Is(err, ErrMessage) {
+		if m, err := Decode(b, testNow); !errors.Is(err, ErrMessage) {
 			t.Errorf("%s: %v, %v", name, m, err)
 		}
 	}
@@ -152,7 +154,7 @@ func mustUnpack(t testing.TB, b []byte) []byte {
 func FuzzDecode(f *testing.F) {
 	f.Add(mustUnpack(f, Encode(headAt(5000), busy(4))[0]))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		m, err := Decode(packer.EncodeAll(body, []byte{Version}))
+		m, err := Decode(packer.EncodeAll(body, []byte{Version}), testNow)
 		if err != nil {
 			return
 		}
@@ -170,7 +172,7 @@ func BenchmarkMessage(b *testing.B) {
 	for b.Loop() {
 		for _, m := range Encode(headAt(1_795_000_000_000), buckets) {
 			size += len(m)
-			if _, err := Decode(m); err != nil {
+			if _, err := Decode(m, testNow); err != nil {
 				b.Fatal(err)
 			}
 		}

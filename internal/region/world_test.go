@@ -346,7 +346,7 @@ func (w *world) send(from, to *node, arrive func() error) {
 
 // receive applies a message and answers.
 func (w *world) receive(from, to *node, b []byte, news []limiter.Exported) error {
-	m, err := Decode(b)
+	m, err := Decode(b, w.now)
 	if err != nil {
 		return fmt.Errorf("%w: %+v", err, news)
 	}

@@ -25,7 +25,7 @@ import (
 
 func TestMain(m *testing.M) {
 	// The first message makes channels, which must not belong to the bubble of a test.
-	_, _ = region.Decode(region.Encode(&region.Head{From: "a", To: "b", Prefix: "c"}, nil)[0])
+	_, _ = region.Decode(region.Encode(&region.Head{From: "a", To: "b", Prefix: "c"}, nil)[0], 0)
 	goleak.VerifyTestMain(m)
 }
 
@@ -291,6 +291,39 @@ func TestExchange_WaitsForTheRulesOfTheOther(t *testing.T) {
 			pass(15 * interval)
 			if left := us.spend(t, "{user:ada}|2|fw", 0); left != 60 {
 				t.Errorf("with the rule %d are left, want 60", left)
+			}
+		})
+	})
+}
+
+// A bucket that claims to be born at the end of time leaves no later time for the next incarnation here. Nothing of it
+// may be kept, or what this region tells from then on is refused, with all other buckets.
+func TestReceive_ABucketFromTheEndOfTimeStopsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "eu", "us")
+		eu, us := w.places["eu"], w.places["us"]
+		w.run(func() {
+			pass(time.Second)
+			eu.spend(t, ada, 10)
+			for name, sums := range map[string]limiter.Sums{
+				"reset": {Born: limiter.MaxExact, Reset: limiter.MaxExact, Taken: 1},
+				"born":  {Born: limiter.MaxExact, Taken: 1},
+			} {
+				head := region.Head{From: "us", To: "eu", Prefix: "sl:", At: time.Now().UnixMilli()}
+				_, err := eu.Receive(t.Context(), region.Encode(&head, []region.Bucket{{Key: ada, Sums: sums}})[0])
+				if !errors.Is(err, region.ErrMessage) {
+					t.Errorf("%s at the end of time: %v", name, err)
+				}
+			}
+			req := limiter.Request{Op: limiter.OpReset, Asks: []limiter.Ask{{Key: ada, Spans: true,
+				Limit: limiter.Limit{Algorithm: limiter.FixedWindow, Count: 100, Window: 3_600_000}}}}
+			if err := eu.store.Do(t.Context(), &req, &limiter.Result{}); err != nil {
+				t.Fatal(err)
+			}
+			eu.spend(t, "{user:bob}|1|fw", 20)
+			pass(5 * interval)
+			if left := us.spend(t, "{user:bob}|1|fw", 0); left != 80 {
+				t.Errorf("after the reset us has %d left, want 80: %s", left, eu.Overview().Peers[0].Failure)
 			}
 		})
 	})

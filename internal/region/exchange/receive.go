@@ -45,7 +45,8 @@ func (x *Exchange) Receive(ctx context.Context, body []byte) (*Answer, error) {
 	default:
 		return nil, ErrBusy
 	}
-	m, err := region.Decode(body)
+	now := x.opt.Now()
+	m, err := region.Decode(body, now.UnixMilli())
 	if err != nil {
 		x.counts.invalid.Add(1)
 		return nil, err
@@ -57,11 +58,10 @@ func (x *Exchange) Receive(ctx context.Context, body []byte) (*Answer, error) {
 	if refused := m.Refuse(x.opt.Self, x.opt.Prefix, x.names); refused != nil {
 		x.counts.invalid.Add(1)
 		if p != nil {
-			p.refuse(refused.Error(), x.opt.Now())
+			p.refuse(refused.Error(), now)
 		}
 		return nil, refused
 	}
-	now := x.opt.Now()
 	a := &Answer{From: x.opt.Self, At: now.UnixMilli()}
 	if set := x.opt.Sets.Load(); set != nil {
 		a.Set = set.Version()
