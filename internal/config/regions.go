@@ -65,11 +65,16 @@ func (r *Regions) RegionList() ([]RegionAddresses, error) {
 		region := RegionAddresses{Name: name}
 		for address := range strings.SplitSeq(addresses, "|") {
 			u, err := url.Parse(strings.TrimSpace(address))
-			if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil ||
-				strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" {
+			if err != nil || !isOrigin(u.String()) {
 				return nil, fmt.Errorf("must have addresses of a scheme and a host, as in https://a:8080; one of %s has not", name)
 			}
-			region.Addresses = append(region.Addresses, u.Scheme+"://"+u.Host)
+			origin := u.Scheme + "://" + u.Host
+			if of := slices.IndexFunc(out, func(o RegionAddresses) bool {
+				return slices.Contains(o.Addresses, origin)
+			}); of >= 0 {
+				return nil, fmt.Errorf("must not have one address for two regions, as for %s and %s", out[of].Name, name)
+			}
+			region.Addresses = append(region.Addresses, origin)
 		}
 		if len(region.Addresses) > maxRegionAddresses {
 			return nil, fmt.Errorf("must have at most %d addresses for a region; %s has more", maxRegionAddresses, name)

@@ -2,6 +2,7 @@ package config
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -36,7 +37,7 @@ func TestRegions_BadSettingsAreRefusedAndNamed(t *testing.T) {
 	good := "eu=https://a:8080,us=https://c:8080"
 	many := make([]string, MaxRegions+1)
 	for i := range many {
-		many[i] = "r" + strings.Repeat("x", i%8) + string(rune('a'+i/8)) + "=https://a"
+		many[i] = "r" + strings.Repeat("x", i%8) + string(rune('a'+i/8)) + "=https://a" + strconv.Itoa(i)
 	}
 	for name, tt := range map[string]struct {
 		args []string
@@ -52,9 +53,16 @@ func TestRegions_BadSettingsAreRefusedAndNamed(t *testing.T) {
 		"a path":         {[]string{"--regions=eu=https://a/x,us=https://a"}, []string{"SLUICE_REGIONS)", "one of eu"}},
 		"a password": {[]string{"--regions=eu=https://u:hunter2@a,us=https://a"},
 			[]string{"SLUICE_REGIONS)", "one of eu"}},
-		"another scheme":    {[]string{"--regions=eu=https://b,us=redis://a"}, []string{"SLUICE_REGIONS)", "one of us"}},
-		"a name with blank": {[]string{"--regions=e u=https://b,us=https://a"}, []string{"SLUICE_REGIONS)", "entry 1"}},
-		"no name":           {[]string{"--regions=eu=https://b,https://a"}, []string{"SLUICE_REGIONS)", "entry 2"}},
+		"another scheme": {[]string{"--regions=eu=https://b,us=redis://a"}, []string{"SLUICE_REGIONS)", "one of us"}},
+		"no host":        {[]string{"--regions=eu=https://:8080,us=https://a"}, []string{"SLUICE_REGIONS)", "one of eu"}},
+		"a host and a :": {[]string{"--regions=eu=https://b:,us=https://a"}, []string{"SLUICE_REGIONS)", "one of eu"}},
+		"no such port":   {[]string{"--regions=eu=https://b:65536,us=https://a"}, []string{"SLUICE_REGIONS)", "one of eu"}},
+		"port 0":         {[]string{"--regions=eu=https://b:0,us=https://a"}, []string{"SLUICE_REGIONS)", "one of eu"}},
+		"one address for two regions": {[]string{"--regions=eu=https://b|https://a:8080,us=https://a:8080"},
+			[]string{"SLUICE_REGIONS)", "eu and us"}},
+		"no host at the primary": {[]string{"--primary-url=https://:8080"}, []string{"SLUICE_PRIMARY_URL)", "a host"}},
+		"a name with blank":      {[]string{"--regions=e u=https://b,us=https://a"}, []string{"SLUICE_REGIONS)", "entry 1"}},
+		"no name":                {[]string{"--regions=eu=https://b,https://a"}, []string{"SLUICE_REGIONS)", "entry 2"}},
 		"too fast": {[]string{"--regions=" + good, "--region-interval=99ms"},
 			[]string{"SLUICE_REGION_INTERVAL", "100ms"}},
 		"too slow": {[]string{"--regions=" + good, "--region-interval=1001ms"},

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -129,7 +130,11 @@ func (k *Counters) check(c *checker) {
 // isOrigin reports whether a text is an http or https URL of a host and nothing else.
 func isOrigin(text string) bool {
 	u, err := url.Parse(text)
-	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && u.User == nil &&
+	if err != nil || u.Hostname() == "" || strings.HasSuffix(u.Host, ":") {
+		return false
+	}
+	port, err := strconv.ParseUint(cmp.Or(u.Port(), "443"), 10, 16)
+	return err == nil && port > 0 && (u.Scheme == "http" || u.Scheme == "https") && u.User == nil &&
 		strings.Trim(u.Path, "/") == "" && u.RawQuery == "" && u.Fragment == ""
 }
 
