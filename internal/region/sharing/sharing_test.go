@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -53,14 +55,9 @@ func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	f := &fixture{now: time.UnixMilli(1_795_000_000_000)}
 	f.book.At, f.book.Server = 1000, "a"
-	r := rules.Rule{ID: 7, Name: "r", Scope: "user", Limit: 90, WindowMS: 1000, Algorithm: "fixed_window",
-		Span: rules.SpanShares, IsActive: true, Version: 1}
-	set, err := rules.Compile([]rules.Rule{r}, 1, rules.Options{Regions: 3})
-	if err != nil {
-		t.Fatal(err)
-	}
 	sets := &rules.Current{}
-	sets.Store(set)
+	sets.Store(setOf(t, 7))
+	var err error
 	f.Shares, err = New(Options{
 		Self: "eu", Peers: []exchange.Peer{{Name: "asia", Addresses: []string{"http://asia"}}, {Name: "us",
 			Addresses: []string{"http://us"}}}, Prefix: "sl:", Interval: 10 * time.Second, Skew: 10 * time.Second,
@@ -71,6 +68,21 @@ func newFixture(t *testing.T) *fixture {
 		t.Fatal(err)
 	}
 	return f
+}
+
+// setOf is a set of rules with these ids.
+func setOf(t *testing.T, ids ...int64) *rules.Set {
+	t.Helper()
+	var all []rules.Rule
+	for _, id := range ids {
+		all = append(all, rules.Rule{ID: id, Name: "r" + strconv.FormatInt(id, 10), Scope: "user", Limit: 90, WindowMS: 1000,
+			Algorithm: "fixed_window", Span: rules.SpanShares, IsActive: true, Version: 1})
+	}
+	set, err := rules.Compile(all, 1, rules.Options{Regions: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set
 }
 
 // pass lets time pass, and the node read once.
@@ -213,5 +225,30 @@ func TestShares_ASendersAnswerIsChecked(t *testing.T) {
 	}
 	if told, err := f.tell(t.Context(), f.peers[0], server.URL); err != nil || !told {
 		t.Errorf("asia answers: %v", err)
+	}
+}
+
+// Of more rules than an overview has, it always has the same ones: series of metrics neither come nor go.
+func TestOverview_HasTheSameRulesEachTime(t *testing.T) {
+	f := newFixture(t)
+	var ids, want []int64
+	for id := range int64(2 * mostShown) {
+		ids = append(ids, id+1)
+	}
+	want = ids[:mostShown]
+	f.opt.Sets.Store(setOf(t, ids...))
+	f.pass(t, time.Second)
+	for range 5 {
+		var got []int64
+		for _, r := range f.Overview().Rules {
+			id, err := strconv.ParseInt(r.Rule[1:], 10, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, id)
+		}
+		if slices.Sort(got); !slices.Equal(got, want) {
+			t.Fatalf("the overview has the rules %v, want %v", got, want)
+		}
 	}
 }

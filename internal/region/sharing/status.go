@@ -1,6 +1,7 @@
 package sharing
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -40,7 +41,7 @@ type RegionShare struct {
 	Until          time.Time
 }
 
-// mostShown is the number of rules in an overview.
+// mostShown is the number of rules in an overview: the oldest ones.
 const mostShown = 100
 
 // Overview returns what this node knows.
@@ -52,8 +53,9 @@ func (x *Shares) Overview() Overview {
 	}
 	o.Lost = t.state.Lost != nil
 	now := t.at + x.opt.Now().Sub(t.read).Milliseconds()
-	for id, sp := range specsOf(set) {
-		c := set.Get(id)
+	specs := specsOf(set)
+	for _, id := range slices.Sorted(maps.Keys(specs)) { // always the same ones, which metrics need
+		c, sp := set.Get(id), specs[id]
 		if c == nil || len(o.Rules) == mostShown {
 			continue
 		}
