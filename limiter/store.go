@@ -110,6 +110,9 @@ type Request struct {
 	// slot of concurrency. A take of such a slot and a renewal require it. At most 64
 	// bytes.
 	ID string
+	// Unrepeated: the ID was made for this request, and nobody repeats it after a failure. A store of several places
+	// then gives back what the request may have taken. Other stores ignore it.
+	Unrepeated bool
 	// Keep is the least time for which the record of a take or charge is kept, so
 	// that it can be settled or refunded until then. In ms, 0 to RecordKeepMax; 0
 	// leaves it to RecordTTL.

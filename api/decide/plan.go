@@ -203,9 +203,9 @@ func (w *work) add(ctx context.Context, q *Question, set *rules.Set, now time.Ti
 	p.hasElastic = len(w.pools) > p.pools
 	w.hasElastic = w.hasElastic || p.hasElastic
 
-	id := q.RequestID
+	id, unrepeated := q.RequestID, false
 	if id == "" && (p.hasLeases && q.Op == limiter.OpTake || q.reserve > 0) {
-		id = randomID()
+		id, unrepeated = randomID(), true
 	}
 	if p.forReports && id != "" {
 		id = reportID(id)
@@ -223,6 +223,9 @@ func (w *work) add(ctx context.Context, q *Question, set *rules.Set, now time.Ti
 		}
 	}
 	p.to = len(w.calls)
+	for i := p.from; i < p.to; i++ {
+		w.calls[i].Request.Unrepeated = unrepeated
+	}
 	w.plans = append(w.plans, p)
 	return nil
 }

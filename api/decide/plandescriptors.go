@@ -108,6 +108,9 @@ func (w *work) planDescriptors(q *DescriptorQuestion, a *DescriptorAnswer) {
 		w.planTrials(&p, q, a)
 	}
 	p.end, p.to = len(w.limits), len(w.calls)
+	for i := range w.calls {
+		w.calls[i].Request.Unrepeated = w.calls[i].Request.ID != ""
+	}
 	w.plans = append(w.plans, p)
 }
 

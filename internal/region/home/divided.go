@@ -56,7 +56,7 @@ func (p *part) lessTaken() {
 type divided struct {
 	call   *limiter.Call
 	parts  []*part // this region's first
-	own    bool    // its id was made here, so nobody repeats it
+	own    bool    // its id was made for it, so nobody repeats it
 	round  []*part // under way
 	denied bool
 	err    error
@@ -67,8 +67,8 @@ func (s *Store) divide(set *rules.Set, call *limiter.Call) *divided {
 	if call.Err = call.Request.Check(); call.Err != nil {
 		return nil
 	}
-	d := &divided{call: call}
 	req := &call.Request
+	d := &divided{call: call, own: req.Unrepeated && req.ID != ""}
 	places := s.places(set, req)
 	id := req.ID
 	if elsewhere := len(places) > 1 || places[0] != ""; id == "" && d.takes() && elsewhere {

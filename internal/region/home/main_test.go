@@ -31,6 +31,13 @@ type place struct {
 	cut      map[string]bool
 	reasons  map[string]int
 	messages int
+	loses    bool // it carries messages out and answers with an error of a proxy
+}
+
+func (p *place) loseAnswers(loses bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.loses = loses
 }
 
 func (p *place) isCut(region string) bool {
@@ -55,6 +62,7 @@ func (p *place) count(reason string) int {
 func (p *place) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.mu.Lock()
 	p.messages++
+	loses := p.loses
 	p.mu.Unlock()
 	body, err := io.ReadAll(r.Body)
 	if err != nil || r.Header.Get("Authorization") != "Bearer token" || r.Header.Get("Content-Type") != MediaType {
@@ -65,6 +73,10 @@ func (p *place) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		w.WriteHeader(http.StatusUnprocessableEntity)
 		_, _ = io.WriteString(w, err.Error())
+		return
+	}
+	if loses {
+		w.WriteHeader(http.StatusBadGateway)
 		return
 	}
 	_, _ = w.Write(answer)
