@@ -248,31 +248,47 @@ func (s *Store) at(ctx context.Context, to string, calls []limiter.Call) {
 	s.opt.Store.DoAll(ctx, calls)
 }
 
-// giveBack undoes what was taken for requests that were denied or failed elsewhere: in this region at once, even if the
-// caller has left, and in others later.
+// giveBack undoes what was taken for requests that were denied or failed elsewhere, before they are answered and even if
+// the caller has left: a repeat by the id must not find a charge that is about to be given back. What has not answered,
+// or has no time left, is undone later.
 func (s *Store) giveBack(ctx context.Context, all []*divided) {
-	var parts []*part
+	byPlace := map[string][]*part{}
 	for _, d := range all {
 		for _, p := range d.toUndo() {
-			if p.to == "" {
-				parts = append(parts, p)
+			if p.to != "" && p.err != nil {
+				s.undoLater(p.to, &p.req, true)
 				continue
 			}
-			s.undoLater(p.to, &p.req, p.err != nil)
-			p.lessTaken()
+			byPlace[p.to] = append(byPlace[p.to], p)
 		}
 	}
-	if len(parts) == 0 {
-		return
+	until, bounded := ctx.Deadline()
+	ctx = context.WithoutCancel(ctx)
+	var wg sync.WaitGroup
+	for to, parts := range byPlace {
+		wg.Go(func() {
+			ctx := ctx
+			if bounded && to != "" { // this region has a bound of its own
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithDeadline(ctx, until)
+				defer cancel()
+			}
+			s.giveBackAt(ctx, to, parts)
+		})
 	}
+	wg.Wait()
+}
+
+// giveBackAt undoes parts at one place.
+func (s *Store) giveBackAt(ctx context.Context, to string, parts []*part) {
 	calls := make([]limiter.Call, len(parts))
 	for i, p := range parts {
 		calls[i].Request = refundOf(&p.req)
 	}
-	s.at(context.WithoutCancel(ctx), "", calls)
+	s.at(ctx, to, calls)
 	for i, p := range parts {
 		if calls[i].Err != nil {
-			s.undoLater("", &p.req, p.err != nil)
+			s.undoLater(to, &p.req, p.err != nil)
 			p.lessTaken()
 			continue
 		}

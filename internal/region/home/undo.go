@@ -11,7 +11,8 @@ import (
 const (
 	// maxUndos bounds the takes that wait to be given back.
 	maxUndos = 10_000
-	// undoFirst is the pause before the first try, which doubles up to undoMost. undoLife is for how long it is tried.
+	// undoFirst is the pause after the first try, and before that of a take that may still be on its way. It doubles up to
+	// undoMost. undoLife is for how long it is tried.
 	undoFirst, undoMost = 500 * time.Millisecond, 8 * time.Second
 	undoLife            = time.Minute
 	// undoSure is how often a take that may still be on its way is given back although there was nothing to give back.
@@ -40,7 +41,10 @@ type undos struct {
 // undoLater keeps a take to be given back.
 func (s *Store) undoLater(to string, req *limiter.Request, unsure bool) {
 	now := s.opt.Now()
-	u := &undo{to: to, req: refundOf(req), since: now, due: now.Add(undoFirst), pause: undoFirst, unsure: unsure}
+	u := &undo{to: to, req: refundOf(req), since: now, due: now, pause: undoFirst, unsure: unsure}
+	if unsure {
+		u.due = now.Add(undoFirst)
+	}
 	s.undos.mu.Lock()
 	defer s.undos.mu.Unlock()
 	if s.closed || len(s.undos.list) >= maxUndos {

@@ -7,6 +7,25 @@ import (
 	"sluice/limiter"
 )
 
+// What a denied request took elsewhere is given back before the answer, so that a repeat by its id is charged anew and
+// does not rely on units that are about to be given back.
+func TestStore_ARepeatOfADeniedRequestIsChargedEverywhere(t *testing.T) {
+	w := onMemory(t, names...)
+	takes, denies := ask(at("asia", 0), 10, 1), ask(at("us", 0), 0, 1)
+	first := w["eu"].do(t, limiter.OpTake, "x", takes, denies)
+	if first.Allowed || left(t, w, takes) != 10 {
+		t.Errorf("allowed %v, %d left of 10 after a denial", first.Allowed, left(t, w, takes))
+	}
+	denies.Limit.Count = 1
+	if again := w["eu"].do(t, limiter.OpTake, "x", takes, denies); !again.Allowed || again.Replayed {
+		t.Fatalf("the repeat: %+v", again)
+	}
+	eventually(t, "nothing waits to be given back", func() bool { return w["eu"].Stats().Pending == 0 })
+	if left(t, w, takes) != 9 || left(t, w, denies) != 0 {
+		t.Errorf("%d of 10 and %d of 1 left after one unit of each", left(t, w, takes), left(t, w, denies))
+	}
+}
+
 // A request whose id was made for it is not repeated, so what it may have taken is given back, whoever made the id.
 func TestStore_ATakeThatNobodyRepeatsIsGivenBack(t *testing.T) {
 	w := onMemory(t, names...)
