@@ -285,8 +285,8 @@ func (l *link) post(together []*batch) {
 	}
 }
 
-// tryAddresses sends a message to the address in use, and to the next one as long as it has certainly not arrived: that
-// repeats nothing.
+// tryAddresses sends a message to the address in use, and to the next one as long as it has certainly not arrived or was
+// refused: that repeats nothing. A node may refuse what another takes, because its settings are those of before.
 func (l *link) tryAddresses(ctx context.Context, body []byte, asks []int, calls []limiter.Call) *messageError {
 	for tries := 1; ; tries++ {
 		at := l.at.Load()
@@ -294,10 +294,11 @@ func (l *link) tryAddresses(ctx context.Context, body []byte, asks []int, calls 
 		if failure == nil {
 			return nil
 		}
-		if failure.reason != ReasonBusy && failure.reason != ReasonRefused {
+		if failure.reason != ReasonBusy {
 			l.at.CompareAndSwap(at, at+1)
 		}
-		if failure.Unknown || failure.reason != ReasonConnection || tries >= len(l.Addresses) || ctx.Err() != nil {
+		again := failure.reason == ReasonConnection || failure.reason == ReasonRefused
+		if failure.Unknown || !again || tries >= len(l.Addresses) || ctx.Err() != nil {
 			return failure
 		}
 	}
