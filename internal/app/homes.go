@@ -63,14 +63,14 @@ func openHome(cfg *config.Serve, host *Host, token *secretfile.File, sets *rules
 }
 
 // openReceiver returns what answers other regions about keys that are at home here.
-func openReceiver(cfg *config.Serve, c *counters, sets *rules.Current, metrics *telemetry.Metrics) (*home.Receiver,
-	error) {
+func openReceiver(cfg *config.Serve, host *Host, c *counters, sets *rules.Current, metrics *telemetry.Metrics) (
+	*home.Receiver, error) {
 	list, err := cfg.RegionList()
 	if err != nil {
 		return nil, err
 	}
 	opt := home.ReceiverOptions{Self: cfg.Region, Prefix: cfg.KeyPrefix, Store: c.store, Sets: sets,
-		Timeout: cfg.StoreTimeout}
+		Timeout: cfg.StoreTimeout, Now: host.Now}
 	for _, r := range list {
 		if r.Name != cfg.Region {
 			opt.Others = append(opt.Others, r.Name)

@@ -57,7 +57,7 @@ func openRegions(cfg *config.Serve, host *Host, token *secretfile.File, c *count
 		return nil, err
 	}
 	c.home.exchange.Store(x)
-	receiver, err := openReceiver(cfg, c, sets, metrics)
+	receiver, err := openReceiver(cfg, host, c, sets, metrics)
 	if err != nil {
 		return nil, err
 	}

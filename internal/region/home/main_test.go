@@ -111,7 +111,7 @@ func world(t testing.TB, timeout time.Duration, stores map[string]limiter.Store)
 		}
 		t.Cleanup(func() { _ = p.Close(context.Background()) })
 		if p.receiver, err = NewReceiver(ReceiverOptions{Self: name, Others: others, Prefix: "sl:", Store: p.Store,
-			Sets: p.sets, Timeout: timeout}); err != nil {
+			Sets: p.sets, Timeout: timeout, Now: time.Now}); err != nil {
 			t.Fatal(err)
 		}
 		p.exact = func(*rules.Set, limiter.Key) bool { return true }

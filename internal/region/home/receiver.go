@@ -3,15 +3,21 @@ package home
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"time"
 
+	"sluice/internal/region"
 	"sluice/limiter"
 	"sluice/rules"
 )
 
 // maxAnswering is how many messages are answered at once; further ones are refused.
 const maxAnswering = 128
+
+// maxAge is the greatest age of a message that is carried out, by the clocks of both regions. A message that waited in a
+// node that was frozen comes later than that only after its takes were given back.
+const maxAge = 10 * time.Second
 
 // ErrBusy means that too many other messages are being answered. Nothing of this one was carried out.
 var ErrBusy = errors.New("too many messages of other regions are being answered")
@@ -26,6 +32,7 @@ type ReceiverOptions struct {
 	Sets  *rules.Current
 	// Timeout bounds the calls of the store.
 	Timeout time.Duration
+	Now     func() time.Time
 }
 
 // Receiver answers what other regions ask about keys that are at home here. It is safe for concurrent use.
@@ -41,7 +48,7 @@ type Receiver struct {
 // NewReceiver returns a Receiver. It fails only if an option is missing.
 func NewReceiver(opt ReceiverOptions) (*Receiver, error) {
 	if opt.Self == "" || len(opt.Others) == 0 || opt.Prefix == "" || opt.Store == nil || opt.Sets == nil ||
-		opt.Timeout <= 0 {
+		opt.Timeout <= 0 || opt.Now == nil {
 		return nil, errors.New("home: all options are required")
 	}
 	return &Receiver{opt: opt, answering: make(chan struct{}, maxAnswering), check: checkCall}, nil
@@ -64,6 +71,11 @@ func (r *Receiver) Receive(ctx context.Context, body []byte) ([]byte, error) {
 	if refused := m.Refuse(r.opt.Self, r.opt.Prefix, r.opt.Others); refused != nil {
 		r.invalid.Add(1)
 		return nil, refused
+	}
+	if age := r.opt.Now().UnixMilli() - m.At; age > maxAge.Milliseconds() {
+		r.invalid.Add(1)
+		return nil, &region.RefusedError{Field: "at", Message: fmt.Sprintf("is %d ms ago by the clock of %s, must be at "+
+			"most %d: the message is late, or the clocks differ", age, r.opt.Self, maxAge.Milliseconds())}
 	}
 	calls := make([]limiter.Call, len(m.Calls))
 	set := r.opt.Sets.Load()

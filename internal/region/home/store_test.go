@@ -262,7 +262,7 @@ func TestReceiver_RefusesWhatIsNotAtHome(t *testing.T) {
 		t.Fatal(err)
 	}
 	r, err := NewReceiver(ReceiverOptions{Self: "us", Others: []string{"eu"}, Prefix: "sl:", Store: m, Sets: sets,
-		Timeout: time.Second})
+		Timeout: time.Second, Now: func() time.Time { return time.UnixMilli(headOf("", "", "").At) }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -305,7 +305,16 @@ func TestReceiver_RefusesWhatIsNotAtHome(t *testing.T) {
 			t.Errorf("a message of %s is taken", name)
 		}
 	}
-	if a := r.Answered(); a.Decided != 1 || a.Foreign != 15 || a.Invalid != 4 || a.Failed != 0 {
+	for age, taken := range map[time.Duration]bool{maxAge: true, maxAge + time.Millisecond: false, -time.Hour: true} {
+		head := headOf("eu", "us", "sl:")
+		head.At -= age.Milliseconds()
+		_, err := r.Receive(t.Context(), appendCall(appendStart(head, time.Second, 1),
+			&limiter.Request{Asks: []limiter.Ask{ask("{user:ada}|3|fw", 10, 1)}}))
+		if (err == nil) != taken {
+			t.Errorf("a message that is %v old: %v", age, err)
+		}
+	}
+	if a := r.Answered(); a.Decided != 1 || a.Foreign != 17 || a.Invalid != 5 || a.Failed != 0 {
 		t.Errorf("%+v", a)
 	}
 }

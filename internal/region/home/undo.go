@@ -15,8 +15,9 @@ const (
 	// undoMost. undoLife is for how long it is tried.
 	undoFirst, undoMost = 500 * time.Millisecond, 8 * time.Second
 	undoLife            = time.Minute
-	// undoSure is how often a take that may still be on its way is given back although there was nothing to give back.
-	undoSure = 5
+	// undoSure is for how long a take that may still be on its way is given back again although there was nothing to give
+	// back. A region carries out no message that is older than maxAge; the difference is for clocks that differ.
+	undoSure = 20 * time.Second
 )
 
 // undo is a take that must not stay charged: its request was denied or failed elsewhere, or its answer was lost.
@@ -26,7 +27,6 @@ type undo struct {
 	since  time.Time
 	due    time.Time
 	pause  time.Duration
-	tries  int
 	unsure bool // it may not have been charged, or not yet
 }
 
@@ -133,18 +133,18 @@ func (s *Store) undoAt(to string, us []*undo) {
 	}
 	ctx, cancel := context.WithTimeout(s.ctx, s.opt.Timeout)
 	defer cancel()
+	asked := s.opt.Now()
 	s.at(ctx, to, calls)
 	now := s.opt.Now()
 	s.undos.mu.Lock()
 	defer s.undos.mu.Unlock()
 	for i, u := range us {
-		u.tries++
 		gave := false
 		for k := range calls[i].Result.Limits {
 			gave = gave || calls[i].Result.Limits[k].Refunded > 0
 		}
 		switch {
-		case calls[i].Err == nil && (gave || !u.unsure || u.tries >= undoSure):
+		case calls[i].Err == nil && (gave || !u.unsure || asked.Sub(u.since) >= undoSure):
 			s.undone.Add(1)
 			continue
 		case now.Sub(u.since) >= undoLife || s.closed:

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"time"
 
 	"sluice/limiter"
 )
@@ -46,6 +47,22 @@ func TestStore_ATakeThatNobodyRepeatsIsGivenBack(t *testing.T) {
 	}
 	w["us"].loseAnswers(false)
 	eventually(t, "one is given back", func() bool { return w["eu"].Stats().Undone == 1 && left(t, w, there) == 9 })
+}
+
+// A take that may still be on its way is given back again for longer than a home may carry it out, however often that
+// has failed, because a node that was frozen carries it out late.
+func TestStore_ATakeThatComesLateIsGivenBack(t *testing.T) {
+	w := onMemory(t, names...)
+	eu, there := w["eu"], ask(inUS, 10, 1)
+	req := limiter.Request{ID: "late", Asks: []limiter.Ask{there}}
+	for waited, sure := range map[time.Duration]bool{15 * time.Second: false, maxAge: false, undoSure: true} {
+		before := eu.Stats()
+		since := time.Now().Add(-waited)
+		eu.undoAt("us", []*undo{{to: "us", req: refundOf(&req), since: since, pause: undoMost, unsure: true}})
+		if after := eu.Stats(); (after.Undone > before.Undone) != sure || (after.Pending > before.Pending) == sure {
+			t.Errorf("nothing to give back after %v: %+v, before %+v", waited, after, before)
+		}
+	}
 }
 
 // A node that refuses messages, because its settings are those of before, does not stand for its region.
