@@ -181,6 +181,7 @@ const (
 	CauseClosed     Cause = "closed"     // the store was closed
 	CauseInternal   Cause = "internal"   // anything else
 	CauseBreaker    Cause = "breaker"    // the circuit breaker is open
+	CauseHome       Cause = "home"       // the home region of the key did not decide
 )
 
 // StoreError says why a store could not decide, and whether the request may have

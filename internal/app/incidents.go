@@ -68,6 +68,8 @@ func causeWords(cause limiter.Cause) string {
 		return "slot not served"
 	case limiter.CauseWrongType, limiter.CauseBadState:
 		return "keys of another program"
+	case limiter.CauseHome:
+		return "the home region did not decide"
 	case limiter.CauseBreaker:
 		return "" // the incident knows
 	}

@@ -66,8 +66,9 @@ func (o *outageLog) ObserveDegraded(d decide.Degraded) {
 var advice = map[limiter.Cause]string{
 	limiter.CauseTimeout: "check Redis's load (SLOWLOG, LATENCY DOCTOR) and the network; SLUICE_STORE_TIMEOUT is " +
 		"how long a check waits",
-	limiter.CauseConnection: "check that Redis is running and that REDIS_URL is correct; of keys at home in another " +
-		"region, see sluice_region_calls_total",
+	limiter.CauseConnection: "check that Redis is running and that REDIS_URL is correct",
+	limiter.CauseHome: "the home region of a key does not answer or decide; an earlier log line and " +
+		"sluice_region_calls_total say why",
 	limiter.CauseBusy: "a script of another client blocks Redis (see SCRIPT KILL), or more checks arrive than " +
 		"Redis can process",
 	limiter.CauseReadOnly: "this Redis server is a replica or refuses writes (a failed save, too few replicas); see " +

@@ -237,7 +237,7 @@ func incidentTitle(i *stats.Incident) string {
 	case stats.IncidentDatabase:
 		return "Rules database unreachable"
 	}
-	return "Redis did not answer some requests"
+	return "The counter store did not decide some requests"
 }
 
 // decidedWords are the decisions of fail modes: "620 by local, 14 by closed".

@@ -36,6 +36,7 @@ const (
 	ReasonCutOff     = "cut_off"    // the region is cut off: not sent
 	ReasonBusy       = "busy"       // too many calls wait, here or there: not sent, or not carried out
 	ReasonTimeout    = "timeout"    // no answer in time
+	ReasonLeft       = "left"       // the caller left before the answer
 	ReasonConnection = "connection" // no connection, or it broke
 	ReasonRefused    = "refused"    // the region does not take messages of this one: token, settings, version
 	ReasonAnswer     = "answer"     // the answer was not one
@@ -45,8 +46,8 @@ const (
 
 // Reasons returns all of them.
 func Reasons() []string {
-	return []string{ReasonCutOff, ReasonBusy, ReasonTimeout, ReasonConnection, ReasonRefused, ReasonAnswer, ReasonStore,
-		ReasonRule}
+	return []string{ReasonCutOff, ReasonBusy, ReasonTimeout, ReasonLeft, ReasonConnection, ReasonRefused, ReasonAnswer,
+		ReasonStore, ReasonRule}
 }
 
 // batch is some calls of one caller on their way. It has its own memory.
@@ -96,19 +97,32 @@ func (l *link) do(ctx context.Context, calls []limiter.Call) {
 	}
 	for i := range calls {
 		if err != nil {
-			se := *err
+			se := limiter.StoreError{Cause: homeCause(err.Cause), Unknown: err.Unknown, Err: err.Err}
 			se.Unknown = se.Unknown && calls[i].Request.Op != limiter.OpPeek
 			calls[i].Err = &se
 		}
 		why := reason
 		if err == nil && calls[i].Err != nil {
 			why = ReasonStore
+			var se *limiter.StoreError
+			if errors.As(calls[i].Err, &se) {
+				se.Cause = homeCause(se.Cause)
+			}
 			if errors.Is(calls[i].Err, errForeign) {
 				why = ReasonRule
 			}
 		}
 		l.store.opt.Observe(l.Name, why, took)
 	}
+}
+
+// homeCause is the cause of a failed call for this region: nothing is wrong with its own counter store. Callers that have
+// left stay what they are.
+func homeCause(c limiter.Cause) limiter.Cause {
+	if c == limiter.CauseCanceled {
+		return c
+	}
+	return limiter.CauseHome
 }
 
 // send sends calls and waits for their answers. The error is that of all calls.
@@ -169,12 +183,12 @@ func (l *link) isCutOff() bool {
 
 // left is the error of calls whose caller does not wait any more.
 func (l *link) left(err error, sent bool) (*limiter.StoreError, string) {
-	cause := limiter.CauseTimeout
+	cause, reason := limiter.CauseTimeout, ReasonTimeout
 	if errors.Is(err, context.Canceled) {
-		cause = limiter.CauseCanceled
+		cause, reason = limiter.CauseCanceled, ReasonLeft
 	}
 	return &limiter.StoreError{Cause: cause, Unknown: sent,
-		Err: fmt.Errorf("waiting for the home region %s: %w", l.Name, err)}, ReasonTimeout
+		Err: fmt.Errorf("waiting for the home region %s: %w", l.Name, err)}, reason
 }
 
 // submit queues a batch and makes sure that somebody sends it. It reports whether there is room.

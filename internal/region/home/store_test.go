@@ -157,7 +157,7 @@ func TestStore_AHomeThatDoesNotAnswerIsAStoreError(t *testing.T) {
 	w["us"].server.Close()
 	var res limiter.Result
 	var se *limiter.StoreError
-	if err := eu.Do(t.Context(), &mixed, &res); !errors.As(err, &se) || se.Unknown || se.Cause != limiter.CauseConnection {
+	if err := eu.Do(t.Context(), &mixed, &res); !errors.As(err, &se) || se.Unknown || se.Cause != limiter.CauseHome {
 		t.Errorf("no connection: %v", err)
 	}
 	if eu.count(ReasonConnection) != 1 || left(t, w, here) != 10 {
@@ -215,6 +215,26 @@ func (s *slow) DoAll(ctx context.Context, calls []limiter.Call) {
 	s.Store.DoAll(ctx, calls)
 }
 
+// A caller that leaves is no failure of the home region.
+func TestStore_ACallerThatLeavesIsCountedAsSuch(t *testing.T) {
+	m, other := memstore.New(memstore.Options{}), memstore.New(memstore.Options{})
+	defer func() { _, _ = m.Close(), other.Close() }()
+	frozen := &slow{Store: m, release: make(chan struct{}), came: make(chan struct{}, 10)}
+	w := world(t, time.Minute, map[string]limiter.Store{"eu": other, "us": frozen})
+	ctx, leave := context.WithCancel(t.Context())
+	go func() {
+		<-frozen.came
+		leave()
+	}()
+	var res limiter.Result
+	err := w["eu"].Do(ctx, &limiter.Request{ID: "x", Asks: []limiter.Ask{ask(inUS, 10, 1)}}, &res)
+	close(frozen.release)
+	if limiter.CauseOf(err) != limiter.CauseCanceled || w["eu"].count(ReasonLeft) != 1 ||
+		w["eu"].count(ReasonTimeout) != 0 {
+		t.Errorf("%v, %v", err, w["eu"].reasons)
+	}
+}
+
 // A take whose answer is lost is given back, unless the caller knows its id and may repeat it.
 func TestStore_ATakeWhoseAnswerIsLostIsGivenBack(t *testing.T) {
 	m, other := memstore.New(memstore.Options{}), memstore.New(memstore.Options{})
@@ -233,7 +253,7 @@ func TestStore_ATakeWhoseAnswerIsLostIsGivenBack(t *testing.T) {
 		var res limiter.Result
 		var se *limiter.StoreError
 		err := w["eu"].Do(t.Context(), &limiter.Request{ID: id, Asks: []limiter.Ask{there}}, &res)
-		if !errors.As(err, &se) || !se.Unknown || se.Cause != limiter.CauseTimeout {
+		if !errors.As(err, &se) || !se.Unknown || se.Cause != limiter.CauseHome {
 			t.Fatalf("id %q: %v", id, err)
 		}
 		<-frozen.came
@@ -322,12 +342,12 @@ func TestReceiver_RefusesWhatIsNotAtHome(t *testing.T) {
 // A status that is not an answer says whether the calls may have been carried out.
 func TestStore_AStatusSaysWhatMayHaveHappened(t *testing.T) {
 	for status, want := range map[int]struct {
-		cause   limiter.Cause
+		reason  string
 		unknown bool
 	}{
-		http.StatusForbidden: {limiter.CauseAuth, false}, http.StatusServiceUnavailable: {limiter.CauseBusy, false},
-		http.StatusUnprocessableEntity: {limiter.CauseInternal, false}, http.StatusBadGateway: {limiter.CauseInternal, true},
-		http.StatusOK: {limiter.CauseInternal, true}, // its body is not an answer
+		http.StatusForbidden: {ReasonRefused, false}, http.StatusServiceUnavailable: {ReasonBusy, false},
+		http.StatusUnprocessableEntity: {ReasonRefused, false}, http.StatusBadGateway: {ReasonAnswer, true},
+		http.StatusOK: {ReasonAnswer, true}, // its body is not an answer
 	} {
 		w := onMemory(t, "eu", "us")
 		w["us"].server.Config.Handler = http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
@@ -336,8 +356,9 @@ func TestStore_AStatusSaysWhatMayHaveHappened(t *testing.T) {
 		var res limiter.Result
 		var se *limiter.StoreError
 		err := w["eu"].Do(t.Context(), &limiter.Request{ID: "x", Asks: []limiter.Ask{ask(inUS, 1, 1)}}, &res)
-		if !errors.As(err, &se) || se.Cause != want.cause || se.Unknown != want.unknown {
-			t.Errorf("%d: %v", status, err)
+		if !errors.As(err, &se) || se.Cause != limiter.CauseHome || se.Unknown != want.unknown ||
+			w["eu"].count(want.reason) != 1 {
+			t.Errorf("%d: %v, %v", status, err, w["eu"].reasons)
 		}
 	}
 }
