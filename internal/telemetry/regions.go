@@ -49,6 +49,8 @@ var (
 			"of all regions add up.", []string{"rule"}, nil)
 	regionShareLosses = prometheus.NewDesc("sluice_region_share_losses_total",
 		"How often this node did not know what its region had lent.", nil, nil)
+	regionShareLost = prometheus.NewDesc("sluice_region_share_lost",
+		"1 while this node does not know what its region has lent, and spends the least part of divided limits.", nil, nil)
 	regionMaxOver = prometheus.NewDesc("sluice_region_max_over_percent",
 		"max_over_percent of the rule.", []string{"rule"}, nil)
 )
@@ -120,7 +122,7 @@ type shareCollector struct{ read func() sharing.Overview }
 
 // Describe implements prometheus.Collector.
 func (shareCollector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{regionShare, regionShareUnused, regionShareLosses} {
+	for _, d := range []*prometheus.Desc{regionShare, regionShareUnused, regionShareLosses, regionShareLost} {
 		out <- d
 	}
 }
@@ -129,6 +131,11 @@ func (shareCollector) Describe(out chan<- *prometheus.Desc) {
 func (c shareCollector) Collect(out chan<- prometheus.Metric) {
 	o := c.read()
 	out <- prometheus.MustNewConstMetric(regionShareLosses, prometheus.CounterValue, float64(o.Losses))
+	lost := 0.0
+	if o.Lost || o.Failing {
+		lost = 1
+	}
+	out <- prometheus.MustNewConstMetric(regionShareLost, prometheus.GaugeValue, lost)
 	for _, r := range o.Rules {
 		of := float64(max(r.Limit, 1))
 		out <- prometheus.MustNewConstMetric(regionShare, prometheus.GaugeValue, float64(r.Share)/of, r.Rule)
