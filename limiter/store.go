@@ -77,6 +77,9 @@ type Ask struct {
 	// bucket; 0 for always. A store that begins to decide later returns CauseTimeout.
 	// Stores in memory, which decide at once, ignore it.
 	NotAfter int64
+	// HighWater names the high-water mark that covers this bucket; nil for none. Stores write it in one step with what
+	// is spent.
+	HighWater *HighWater
 	// Hot says how this bucket may be served while it is hot. Stores that keep
 	// buckets ignore it; see package nearstore.
 	Hot HotMode

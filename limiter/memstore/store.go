@@ -60,6 +60,7 @@ type Store struct {
 	// buffer is reused by snapshots, nil during one.
 	buffer atomic.Pointer[[]byte]
 	leases leases
+	high   highWater
 
 	stop    chan struct{}
 	stopped chan struct{}
@@ -197,6 +198,11 @@ func (s *Store) Do(ctx context.Context, req *limiter.Request, res *limiter.Resul
 	}
 	if err := req.Check(); err != nil {
 		return err
+	}
+	if hasHighWater(req) {
+		s.high.mu.Lock()
+		defer s.high.mu.Unlock()
+		defer func() { s.high.note(req, res, res.At) }()
 	}
 	switch {
 	case usesRecord(req):

@@ -202,7 +202,7 @@ func (s *Store) refill(ctx context.Context, h *hotKey, a *limiter.Ask, extra int
 		close(done)
 	}()
 	whole := limiter.Ask{Key: h.key, Limit: a.Limit, Weight: a.Weight + extra, Spans: a.Spans, Guard: a.Guard,
-		NotAfter: a.NotAfter}
+		NotAfter: a.NotAfter, HighWater: a.HighWater}
 	req := limiter.Request{ID: newID(), Asks: []limiter.Ask{whole}}
 	var res limiter.Result
 	sent := s.tick()

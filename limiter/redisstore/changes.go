@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -86,11 +87,18 @@ func (s *Store) arguments(requests []*script.Request, arg []byte) []any {
 			notAfter = t
 		}
 	}
-	if changed == "" && notAfter == 0 {
+	var high []byte
+	if s.cluster == nil {
+		high = script.EncodeHigh(requests)
+	}
+	if changed == "" && notAfter == 0 && high == nil {
 		return []any{arg}
 	}
 	args := []any{arg, changed, max(s.opt.Regions.Count, 1), s.opt.Regions.Wait}
-	if notAfter > 0 {
+	switch {
+	case high != nil:
+		args = append(args, cmp.Or(notAfter, limiter.MaxExact), s.highWaterKey(), high)
+	case notAfter > 0:
 		args = append(args, notAfter)
 	}
 	return args

@@ -28,6 +28,7 @@
 -- ARGV[3]  there: the number of regions
 -- ARGV[4]  there: the wait of a take that the region's guard holds back, ms
 -- ARGV[5]  the time (ms) after which none of them is decided, where a limit holds only until then
+-- ARGV[6]  where high-water marks cover an ask: the hash of marks, and ARGV[7] which asks; see high.lua
 -- Returns  cmsgpack of a flat array: the time of the call (ms), and for each
 --          request either
 --            0, 1 or 3 (1: a stored answer; 3: one that is committed), time of
@@ -82,6 +83,8 @@ local out, pos, k, o = {now}, 3, 0, 1
 local stored, values, needs, delays = {}, {}, {}, {}
 local guard = pcall
 local long -- operations.lua's functions, once a request needs them
+local high = ARGV[6] and make(HIGH)
+kernels[HIGH] = high
 
 while pos <= size do
   local p, first, verb = pos, k, m[pos]
@@ -160,6 +163,12 @@ while pos <= size do
           failed = failed or reply
         end
         if delayed then out[to + i] = delays[i] end
+        local a = p + 5 * i - 5
+        if high and all and m[a + 4] > 0 and high.covers(first + i) then
+          local algorithm = m[a]
+          local capacity = DRAINS(algorithm) and m[a + 3] or m[a + 1]
+          high.note(first + i, now, capacity - out[o + 3 * i], out[o + 3 * i + 1])
+        end
       end
       if not failed then
         out[o + 1] = delayed and ANSWERED_DELAYED or ANSWERED_PLAIN
@@ -183,4 +192,5 @@ while pos <= size do
     o = o + 2
   end
 end
+if high then high.flush() end
 return cmsgpack.pack(out)

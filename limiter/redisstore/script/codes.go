@@ -65,6 +65,7 @@ const (
 	spans = 32  // to an algorithm: the limit spans regions
 	looks = 128 // to an algorithm: the ask looks in a take
 	keeps = 16  // to an operation: the time to keep its record follows
+	high  = -1  // no algorithm; the high-water marks
 	plain = 32  // to the number of asks of a plain take, instead of an operation
 )
 
@@ -105,7 +106,7 @@ var codes = func() (of [256][2]uint8) {
 // numbers are the names that the Lua files use without defining them.
 var numbers = func() map[string]int64 {
 	n := map[string]int64{
-		"SPANS": spans, "SUMS_LEAST": sumsLeast, "SUMS_HOT": sumsHot, "SUMS_TAIL": sumsTail,
+		"HIGH": high, "SPANS": spans, "SUMS_LEAST": sumsLeast, "SUMS_HOT": sumsHot, "SUMS_TAIL": sumsTail,
 		"GUARD": guard, "GUARD_SHARE": int64(limiter.GuardShare), "FULL_SHARE": limiter.FullShare, "LEAD": lead, "HELD": held,
 		"NO_WINDOW":   noWindow,
 		"SUMS_MARGIN": limiter.SumsMargin, "SHAPES": limiter.MaxBuckets + 1, "LONGEST": limiter.MaxWindow, "ONE_OFF": oneOff,

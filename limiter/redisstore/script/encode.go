@@ -31,7 +31,8 @@ type Request struct {
 	part     bool   // of a request that spans slots: its answer says what it booked
 	spans    bool   // one of its limits spans regions
 	notAfter int64  // the first of those of its asks, 0 for none
-	plain    bool   // described by its asks alone; see encodePlain
+	high     []covered
+	plain    bool // described by its asks alone; see encodePlain
 }
 
 // Names says how keys are called in Redis.
@@ -56,8 +57,17 @@ func (r *Request) Spans() bool { return r.spans }
 // NotAfter is until when the request may be decided, ms on the clock of the server; 0 for always.
 func (r *Request) NotAfter() int64 { return r.notAfter }
 
-// hurry takes over Ask.NotAfter.
+// covered is an ask that a high-water mark covers. key is the position of its bucket in Keys.
+type covered struct {
+	key  int
+	mark *limiter.HighWater
+}
+
+// hurry takes over Ask.NotAfter and Ask.HighWater. The ask's key is the last of Keys.
 func (r *Request) hurry(a *limiter.Ask) {
+	if a.HighWater != nil {
+		r.high = append(r.high, covered{len(r.Keys), a.HighWater})
+	}
 	if a.NotAfter > 0 && (r.notAfter == 0 || a.NotAfter < r.notAfter) {
 		r.notAfter = a.NotAfter
 	}
@@ -83,7 +93,7 @@ type Booking struct {
 
 // Encode fills r from req, which is valid (limiter.Request.Check).
 func (r *Request) Encode(names *Names, req *limiter.Request) {
-	r.part, r.spans, r.notAfter = false, false, 0
+	r.part, r.spans, r.notAfter, r.high = false, false, 0, r.high[:0]
 	if r.plain = r.encodePlain(names, req); r.plain {
 		return
 	}
@@ -148,7 +158,7 @@ func appendLimit(b []byte, l *limiter.Limit, mark int64) []byte {
 }
 
 func (r *Request) encode(names *Names, req *limiter.Request, mark []byte, recorded bool, name string) {
-	r.elements, r.Keys, r.most = r.elements[:0], r.Keys[:0], r.most[:0]
+	r.elements, r.Keys, r.most, r.high = r.elements[:0], r.Keys[:0], r.most[:0], r.high[:0]
 	r.Err = nil
 	keep := recorded && req.Keep > 0
 	verb := int64(req.Op)
@@ -289,6 +299,26 @@ func Encode(requests []*Request, clock func() int64) (keys []string, arg []byte)
 	}
 	binary.BigEndian.PutUint32(arg[1:], uint32(count)) //nolint:gosec // a call is far below 2^32 elements
 	return keys, arg
+}
+
+// EncodeHigh returns ARGV[7] of the script call that carries the requests, nil if no high-water mark covers them.
+func EncodeHigh(requests []*Request) []byte {
+	var b []byte
+	before, n := 0, 1
+	for _, r := range requests {
+		for _, c := range r.high {
+			if b == nil {
+				b = appendInt([]byte{0xdd, 0, 0, 0, 0}, c.mark.Margin)
+			}
+			b = appendInt(appendString(appendInt(b, int64(before+c.key)), c.mark.Name), c.mark.Life)
+			n += 3
+		}
+		before += len(r.Keys)
+	}
+	if b != nil {
+		binary.BigEndian.PutUint32(b[1:], uint32(n)) //nolint:gosec // a call is far below 2^32 elements
+	}
+	return b
 }
 
 // shapes remembers where the latest plain takes of a call stand that differ in

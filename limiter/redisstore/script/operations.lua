@@ -17,7 +17,7 @@ local function ask_of(i, m, pos, key)
     a = {
       algorithm = 0, kernel = false, count = 0, window = 0, extra = 0, weight = 0, looks = false, key = '', side = nil,
       v = false, value = false, needed = 0, allowed = 0, remaining = 0, retry = 0, reset = 0, delay = 0, refunded = 0,
-      counts = false, capacity = 0, rate = 0, booked = 0, booked_at = 0, base = 0, held = false, -- it need not grow
+      counts = false, capacity = 0, rate = 0, booked = 0, booked_at = 0, base = 0, held = false, place = 0,
     }
     pool[i] = a
   end
@@ -41,6 +41,14 @@ local function decide(a, now, w, how, booked, base, id)
   if value == nil then bad_state() end
   a.value, a.needed, a.remaining, a.reset = value, needed, remaining, reset
   return result, delay, booked_at, before, held
+end
+
+-- note raises the high-water mark that covers an ask which has spent something. exceeds: it need not have fitted.
+local function note(a, now, exceeds)
+  local high = kernels[HIGH]
+  if not high or not high.covers(a.place) then return end
+  local level = exceeds and a.remaining == 0 and MAX or capacity_of(a.algorithm, a.count, a.extra) - a.remaining
+  high.note(a.place, now, level, a.reset)
 end
 
 -- store writes what has changed and keeps the rest alive for as long as it counts.
@@ -127,6 +135,9 @@ local function take(op, id, asks, n, now, record, whole, keep, name)
       a.booked, a.booked_at, a.base, a.held = 0, 0, 0, false
     end
   end
+  for i = 1, n do
+    if asks[i].booked > 0 then note(asks[i], now, op == CHARGE) end
+  end
   if name and spent > 0 then write_booking(asks, n, name) end
   local longest = store(asks, n)
   if record and spent > 0 then
@@ -177,6 +188,7 @@ local function settle(asks, n, now, record)
       -- What a stored answer tells about stays as it is.
       if again and place(r, a.key) and answer_settled(r, a) then a.value = false end
     end
+    if r and not again and w > 0 and not a.looks then note(a, now, true) end
   end
   store(asks, n)
   if not r then return now, ANSWERED end
@@ -322,7 +334,10 @@ local job = {asks = {}, op = TAKE, id = '', n = 0, record = nil, whole = 0, keep
 -- keys[k].
 function long.plain(m, pos, n, keys, k)
   local asks = job.asks
-  for i = 1, n do asks[i] = ask_of(i, m, pos + 5 * i - 5, keys[k + i]) end
+  for i = 1, n do
+    asks[i] = ask_of(i, m, pos + 5 * i - 5, keys[k + i])
+    asks[i].place = k + i
+  end
   job.op, job.id, job.n, job.record, job.whole, job.keep, job.name = TAKE, '', n, nil, 0, 0, false
 end
 
@@ -341,6 +356,7 @@ function long.read(m, pos, keys, k)
   for i = 1, n do
     k = k + 1
     local a = ask_of(i, m, pos, keys[k])
+    a.place = k
     if HOLDS_SLOTS(a.algorithm) then
       k = k + 1
       a.side = keys[k]

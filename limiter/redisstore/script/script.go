@@ -33,6 +33,7 @@ func NewLongWay() Script { return assemble(false) }
 //	  fixed.lua, counter.lua, ...    the kernel of the algorithm with that code
 //	  sums.lua, spans.lua            if code is SPANS, the functions of sums; if it is
 //	                                 more, the kernel of a limit that spans regions
+//	  high.lua                       if code is HIGH, the functions of high-water marks
 //	  record.lua, operations.lua     if code is 0, the functions of the long way
 //	batch.lua                        the main chunk
 //
@@ -48,10 +49,14 @@ func assemble(plainWay bool) Script {
 	b.WriteString(kernels(false) + lua("common.lua") + kernels(true))
 	fmt.Fprintf(&b, "if code == %d then\n%send\n", spans, lua("sums.lua"))
 	fmt.Fprintf(&b, "if code > %d and code < %d then\n%send\n", spans, looks, lua("spans.lua"))
+	fmt.Fprintf(&b, "if code == %d then\n%send\n", high, lua("high.lua"))
 	b.WriteString("if code ~= 0 then return nil end\n" + lua("record.lua", "operations.lua") + "end\n")
 	b.WriteString(strings.ReplaceAll(lua("batch.lua"), "PLAIN_WAY", fmt.Sprint(plainWay)))
 	return named(b.String())
 }
+
+// HighWater is the script that reads high-water marks.
+func HighWater() Script { return alone("highwater.lua") }
 
 // alone is a script of one file.
 func alone(name string) Script { return named(lua(name)) }
