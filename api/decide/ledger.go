@@ -72,6 +72,7 @@ type debt struct {
 	limit limiter.Limit // as the counter store enforces it
 	share limiter.Limit
 	spans bool // limiter.Ask.Spans
+	high  *limiter.HighWater
 	state limiter.State
 	units int64 // ever added
 
@@ -187,7 +188,7 @@ func (l *Ledger) owe(ask, share limiter.Ask, now int64, unknown bool) {
 		d = &debt{key: ask.Key}
 		l.debts[ask.Key] = d
 	}
-	d.limit, d.share, d.spans = ask.Limit, share.Limit, ask.Spans
+	d.limit, d.share, d.spans, d.high = ask.Limit, share.Limit, ask.Spans, ask.HighWater
 	d.add(ask.Weight, now)
 	l.stats.Pending += ask.Weight
 	select {

@@ -88,7 +88,7 @@ func (l *Ledger) charge(ctx context.Context, store limiter.Store, debts []*debt)
 	calls := make([]limiter.Call, len(debts))
 	for i, d := range debts {
 		calls[i].Request = limiter.Request{Op: limiter.OpCharge, ID: d.id,
-			Asks: []limiter.Ask{{Key: d.key, Limit: d.limit, Weight: d.held, Spans: d.spans}}}
+			Asks: []limiter.Ask{{Key: d.key, Limit: d.limit, Weight: d.held, Spans: d.spans, HighWater: d.high}}}
 	}
 	store.DoAll(ctx, calls)
 	now := l.opt.Now()

@@ -90,6 +90,7 @@ type plannedLimit struct {
 	// after how long, ms, that may be more.
 	whole          limiter.Limit
 	notAfter, soon int64
+	highWater      *limiter.HighWater
 	shut           bool // cut off, and the rule says that nothing may be spent
 	quota          bool // it denies only if all quotas of the call do
 	full           bool // such a quota that has no room and does not deny
@@ -359,7 +360,7 @@ func (w *work) addCall(op limiter.Op, id string, limits []plannedLimit, pools []
 			continue
 		}
 		ask := limiter.Ask{Key: l.key, Limit: l.storeLimit(), Weight: l.weight, Look: l.look, Spans: l.spans, Guard: l.guard,
-			NotAfter: l.notAfter}
+			NotAfter: l.notAfter, HighWater: l.highWater}
 		if l.rule != nil {
 			ask.Hot, ask.HotRaise = l.rule.Hot, l.rule.HotRaise
 		}

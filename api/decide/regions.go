@@ -19,6 +19,8 @@ type Regions interface {
 	// Share returns the part of a limit that this region may spend by itself, and until when that is so, ms on the clock
 	// of the counter store, or 0 for always. units are what is asked for.
 	Share(rule int64, key limiter.Key, l limiter.Limit, units int64) (limiter.Limit, int64)
+	// HighWater is the high-water mark that covers the buckets of a rule with a limit.
+	HighWater(rule int64, l limiter.Limit) *limiter.HighWater
 	// ShareInterval is the time after which a region that is asked for more may have more.
 	ShareInterval() time.Duration
 }
@@ -104,6 +106,7 @@ func (w *work) divide(l *plannedLimit, op limiter.Op) {
 		units = l.weight
 	}
 	l.whole, l.soon = l.limit, w.regions.ShareInterval().Milliseconds()
+	l.highWater = w.regions.HighWater(l.rule.Rule.ID, l.limit)
 	if l.limit, l.notAfter = w.regions.Share(l.rule.Rule.ID, l.key, l.limit, units); !takes {
 		l.notAfter = 0
 	}

@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -24,6 +25,10 @@ func (p *planet) Share(_ int64, _ limiter.Key, l limiter.Limit, units int64) (li
 	p.asked += units
 	l.Count = p.share
 	return l, 0
+}
+
+func (p *planet) HighWater(rule int64, l limiter.Limit) *limiter.HighWater {
+	return &limiter.HighWater{Name: fmt.Sprintf("%d:%d", rule, l.Count)}
 }
 
 func (p *planet) ShareInterval() time.Duration { return time.Minute }

@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"errors"
-	"slices"
 
 	"sluice/internal/wire"
 	"sluice/limiter"
@@ -18,7 +17,8 @@ import (
 //	version (1; 2 with names of limits; 3 with limits that span regions), expiry in ms since the epoch, calls, leases,
 //	seal (16)
 //	calls: number; each: kind, id, asks
-//	asks: number; each: flags, source, pool, key, weight, limit
+//	asks: number; each: flags, source, pool, key, weight, limit; then, if a flag says so, name, life and margin of the
+//	high-water mark
 //	limit: algorithm, align, count, window_ms, burst, buckets, spare, anchor_ms
 //	leases: number; each: id, number of asks; each: key, count, window_ms
 //
@@ -31,6 +31,8 @@ const (
 	reservationNames = 2
 	// reservationSpans is that of a token with limits that span regions, which nodes older still refuse.
 	reservationSpans = 3
+	// reservationMarks is that of a token with limits that are divided among regions.
+	reservationMarks = 4
 	sealSize         = 16
 	// maxReservation bounds a token, in bytes; a settlement's body holds one.
 	maxReservation = 56 << 10
@@ -86,16 +88,21 @@ const (
 	askPool
 	askNamed
 	askSpans
+	askMarked
 )
 
 func (r *reservation) version() byte {
 	version := byte(reservationVersion)
 	for i := range r.calls {
-		if slices.ContainsFunc(r.calls[i].asks, func(a reservedAsk) bool { return a.Spans }) {
-			return reservationSpans
-		}
-		if slices.ContainsFunc(r.calls[i].asks, func(a reservedAsk) bool { return a.isNamed }) {
-			version = reservationNames
+		for k := range r.calls[i].asks {
+			switch a := &r.calls[i].asks[k]; {
+			case a.HighWater != nil:
+				return reservationMarks
+			case a.Spans:
+				version = reservationSpans
+			case a.isNamed:
+				version = max(version, reservationNames)
+			}
 		}
 	}
 	return version
@@ -147,6 +154,9 @@ func (a *reservedAsk) append(b []byte) []byte {
 	if a.Spans {
 		flags |= askSpans
 	}
+	if a.HighWater != nil {
+		flags |= askMarked
+	}
 	b = wire.AppendText(append(b, flags), a.source)
 	b = binary.AppendUvarint(b, uint64(a.pool))
 	b = wire.AppendText(b, string(a.Key))
@@ -156,7 +166,12 @@ func (a *reservedAsk) append(b []byte) []byte {
 	for _, v := range []int64{l.Count, l.Window, l.Burst, l.Buckets, a.spare} {
 		b = binary.AppendUvarint(b, uint64(v))
 	}
-	return binary.AppendVarint(b, l.Anchor)
+	b = binary.AppendVarint(b, l.Anchor)
+	if h := a.HighWater; h != nil {
+		b = wire.AppendText(b, h.Name)
+		b = binary.AppendUvarint(binary.AppendUvarint(b, uint64(h.Life)), uint64(h.Margin))
+	}
+	return b
 }
 
 // openReservation reads a token that was sealed with one of the secrets.
@@ -170,7 +185,7 @@ func openReservation(token string, secrets [][]byte) (*reservation, error) {
 	for _, s := range secrets {
 		genuine = genuine || hmac.Equal(seal, sealOf(s, b))
 	}
-	if !genuine || b[0] < reservationVersion || b[0] > reservationSpans {
+	if !genuine || b[0] < reservationVersion || b[0] > reservationMarks {
 		return nil, ErrBadReservation
 	}
 	r := wire.Read(b[1:])
@@ -211,5 +226,9 @@ func readAsk(r *wire.Reader) (a reservedAsk) {
 		*dst = r.Number(limiter.MaxExact)
 	}
 	a.Limit.Anchor = r.Varint()
+	if flags&askMarked != 0 {
+		a.HighWater = &limiter.HighWater{Name: r.Text(64), Life: r.Number(limiter.MaxExact),
+			Margin: r.Number(limiter.MaxExact)}
+	}
 	return a
 }

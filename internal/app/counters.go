@@ -45,11 +45,12 @@ type counters struct {
 	breakers func() []fleet.Breaker
 	// hot lists the busiest keys of this node; nil without hot-key detection.
 	hot func(most int) []limiter.HotKey
-	// sums has what this region has spent of limits that span regions, and news what its nodes know of other regions.
+	// sums has what this region has spent of limits that span regions and its high-water marks, and news what its nodes know of other regions.
 	// Both are nil without Redis.
 	sums interface {
 		limiter.Exporter
 		limiter.SpentReader
+		limiter.HighWaterReader
 	}
 	// home decides keys that are at home in other regions; nil without regions.
 	home *homeStore

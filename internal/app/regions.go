@@ -63,7 +63,7 @@ func openRegions(cfg *config.Serve, host *Host, token *secretfile.File, c *count
 	}
 	shares, err := sharing.New(sharing.Options{
 		Self: opt.Self, Peers: opt.Peers, Prefix: opt.Prefix, Interval: cfg.RegionShareInterval, Skew: shareSkew,
-		Book: c.shares, Sets: sets, Token: opt.Token, Client: opt.Client, Now: opt.Now, Log: opt.Log,
+		Book: c.shares, Marks: c.sums, Sets: sets, Token: opt.Token, Client: opt.Client, Now: opt.Now, Log: opt.Log,
 	})
 	if err != nil {
 		return nil, err

@@ -41,6 +41,10 @@ type Spec struct {
 	Units int64
 	// Life is that of the rule's limits, the longest; see Life.
 	Life int64
+	// Marked is since when all that is spent of the rule has been covered by Marks, where they were kept, in ms;
+	// limiter.MaxExact for never. New: nothing was spent before.
+	Marked int64
+	New    bool
 }
 
 // State is what a region knows of the shares. All of its nodes have the same, in their Redis; each step begins with
@@ -48,6 +52,8 @@ type Spec struct {
 type State struct {
 	// Regions are those that the segments are of.
 	Regions []string `json:"regions"`
+	// Began is since when nodes of the region keep Marks.
+	Began int64 `json:"began"`
 	// Epoch grows whenever the region may have lost what it had lent.
 	Epoch int64 `json:"epoch"`
 	// Lost is not nil while that is not known again.
@@ -85,11 +91,13 @@ type Rule struct {
 	Borrowed map[string]*Borrowed `json:"borrowed,omitempty"`
 }
 
-// Hold is parts that are not spent any more, since when, and for how long what was spent before counts.
+// Hold is parts that are not spent any more, since when, and for how long what was spent before counts. Free: no bucket
+// has used them.
 type Hold struct {
 	Spans Spans `json:"spans"`
 	Since int64 `json:"since"`
 	Life  int64 `json:"life"`
+	Free  bool  `json:"free,omitempty"`
 }
 
 // Lent is what one region has of this one's segment. Number is that of the last grant, and Granted are its spans.
@@ -118,10 +126,10 @@ type Borrowed struct {
 // that is known of it, or nil. Until all others have said what they hold of its segment, or it is certain that their
 // loans have ended, the region spends the least part.
 func New(c *Config, before *State, now int64) *State {
-	s := &State{Regions: c.Regions, Epoch: max(now, 1), Known: map[string]int64{}, Rules: map[int64]*Rule{},
+	s := &State{Regions: c.Regions, Began: now, Epoch: max(now, 1), Known: map[string]int64{}, Rules: map[int64]*Rule{},
 		Heard: map[string]*Report{}, Demand: map[int64]int64{}, Lost: &Lost{Since: now, Before: c.own()}}
 	if before != nil {
-		s.Epoch = max(s.Epoch, before.Epoch+1)
+		s.Epoch, s.Began = max(s.Epoch, before.Epoch+1), before.Began
 		if i := slices.Index(before.Regions, c.Self); i >= 0 {
 			s.Lost.Before = s.Lost.Before.And(Spans{Segment(i, len(before.Regions))})
 		}
@@ -181,7 +189,7 @@ func (c *Config) keeps(segment Span, units, first int64) int64 {
 
 // settled reports whether nothing counts any more that was spent under what is held.
 func (c *Config) settled(h *Hold, sp Spec, now int64) bool {
-	return now-h.Since >= c.Valid+c.Skew+max(h.Life, sp.Life)
+	return h.Free || now-h.Since >= c.Valid+c.Skew+max(h.Life, sp.Life)
 }
 
 // unsure reports whether parts of a rule may be lent that this region does not know of.
@@ -263,13 +271,16 @@ func without(holds []Hold, gone Spans) []Hold {
 }
 
 // Tick does what is due: it ends what has ended, and lends and returns by what regions are asked for. asked is what
-// this region is asked for since the last report, nil if no report is due.
-func (s *State) Tick(c *Config, specs map[int64]Spec, asked map[int64]int64, now int64) {
+// this region is asked for since the last report, nil if no report is due. marks are nil if they were not read.
+func (s *State) Tick(c *Config, specs map[int64]Spec, asked map[int64]int64, marks *Marks, now int64) {
 	if asked != nil {
 		s.measure(asked)
 	}
 	for id, r := range s.Rules {
 		sp, known := specs[id]
+		if known && marks != nil && !s.unsure(c, sp, now) && s.covers(c, sp, marks.At) {
+			s.free(c, r, marks.Rules[id], marks.At, now)
+		}
 		s.end(c, r, sp, now)
 		if !known && r.idle() {
 			delete(s.Rules, id)

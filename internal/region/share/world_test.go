@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"sluice/limiter"
 	"sluice/limiter/memstore"
@@ -92,7 +93,10 @@ func copied(t *testing.T, s *State) *State {
 
 func newWorld(t *testing.T, seed uint64, l limiter.Limit, n int, interval int64) *world {
 	w := &world{t: t, r: rand.New(rand.NewPCG(seed, 3)), now: 1_795_000_000_000, limit: l, cut: map[[2]int]bool{}}
-	w.spec = Spec{Units: Units(l), Life: Life(l)}
+	w.spec = Spec{Units: Units(l), Life: Life(l), New: true, Marked: w.now + time.Hour.Milliseconds()}
+	if !Markable(l) {
+		w.spec.New, w.spec.Marked = false, limiter.MaxExact
+	}
 	var names []string
 	for i := range n {
 		names = append(names, fmt.Sprintf("r%02d", i))
@@ -158,7 +162,7 @@ func (w *world) turn(r *simRegion) {
 				asked = map[int64]int64{rule: r.asked * w.limit.Window / past}
 				r.asked, r.reported = 0, w.now
 			}
-			s.Tick(&r.cfg, map[int64]Spec{rule: w.spec}, asked, now)
+			s.Tick(&r.cfg, map[int64]Spec{rule: w.spec}, asked, w.marks(r, now), now)
 			r.save(w, s)
 			w.check()
 			n.read(r, s, w.spec, now)
@@ -186,6 +190,16 @@ func (w *world) turn(r *simRegion) {
 	}
 }
 
+// marks are the high-water marks, which a node does not always read.
+func (w *world) marks(r *simRegion, now int64) *Marks {
+	r.time.Store(now)
+	levels, err := r.store.HighWater(w.t.Context())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return NewMarks(levels, now)
+}
+
 // read takes over what the state says.
 func (n *simNode) read(r *simRegion, s *State, sp Spec, now int64) {
 	use, until := s.Use(&r.cfg, rule, sp, now)
@@ -198,7 +212,8 @@ func (w *world) take(r *simRegion, use Spans, until int64) {
 		return
 	}
 	var res limiter.Result
-	req := limiter.Request{Asks: []limiter.Ask{{Key: "{k}|7|x", Weight: 1, Limit: Limit(w.limit, use)}}}
+	req := limiter.Request{Asks: []limiter.Ask{{Key: "{k}|7|x", Weight: 1, Limit: Limit(w.limit, use),
+		HighWater: MarkOf(&r.cfg, rule, w.limit)}}}
 	r.time.Store(r.clock(w.now))
 	if err := r.store.Do(w.t.Context(), &req, &res); err != nil {
 		w.t.Fatal(err)

@@ -2,6 +2,7 @@ package sharing
 
 import (
 	"hash/maphash"
+	"sync"
 	"sync/atomic"
 
 	"sluice/internal/region/share"
@@ -14,10 +15,12 @@ const cells = 256
 
 var seed = maphash.MakeSeed()
 
-// demand counts what this node is asked for of one rule. ask is safe for concurrent use.
+// demand counts what this node is asked for of one rule, and keeps what its checks need for an interval. ask is safe for
+// concurrent use, and so is marks.
 type demand struct {
 	cells [cells]atomic.Int64
 	told  int64
+	marks sync.Map // *limiter.HighWater by limiter.Limit
 }
 
 func (d *demand) ask(key limiter.Key, units int64) {

@@ -61,11 +61,13 @@ type Options struct {
 	// Interval is the time between two reports to a region, Skew by how much clocks may differ or step.
 	Interval, Skew time.Duration
 	Book           Book
-	Sets           *rules.Current
-	Token          func() string
-	Client         *http.Client
-	Now            func() time.Time
-	Log            *slog.Logger
+	// Marks are the high-water marks of the region's counters.
+	Marks  limiter.HighWaterReader
+	Sets   *rules.Current
+	Token  func() string
+	Client *http.Client
+	Now    func() time.Time
+	Log    *slog.Logger
 }
 
 // Shares is a node's part in the shares. It is safe for concurrent use. Run owns its goroutines.
@@ -83,6 +85,8 @@ type Shares struct {
 	ended  time.Time
 	demand map[int64]*demand // of this interval
 	since  time.Time         // when it began
+
+	readMarks time.Time // when this node may read them again; of Run alone
 
 	inForce   atomic.Pointer[table]
 	counting  atomic.Pointer[map[int64]*demand]
@@ -109,7 +113,7 @@ type part struct {
 
 // New returns Shares that do nothing before Run.
 func New(opt Options) (*Shares, error) {
-	if opt.Self == "" || len(opt.Peers) == 0 || opt.Interval <= 0 || opt.Book == nil || opt.Sets == nil ||
+	if opt.Self == "" || len(opt.Peers) == 0 || opt.Interval <= 0 || opt.Book == nil || opt.Marks == nil || opt.Sets == nil ||
 		opt.Token == nil || opt.Client == nil || opt.Now == nil || opt.Log == nil {
 		return nil, errors.New("sharing: all options are required")
 	}
@@ -183,8 +187,9 @@ func (x *Shares) turn(ctx context.Context) error {
 		}
 		asked = x.demandOf(set, asked)
 	}
+	marks := x.marks(ctx)
 	if err := x.step(ctx, specs, func(s *share.State, now int64) {
-		s.Tick(&x.cfg, specs, asked, now)
+		s.Tick(&x.cfg, specs, asked, marks, now)
 		asked = nil
 	}); err != nil {
 		return err
@@ -195,6 +200,24 @@ func (x *Shares) turn(ctx context.Context) error {
 	return nil
 }
 
+// restsAfterMarks is how many times as long as reading the marks took this node does not read them again.
+const restsAfterMarks = 10
+
+// marks reads the high-water marks, if they can end the waiting for something. Without them it only takes longer.
+func (x *Shares) marks(ctx context.Context) *share.Marks {
+	began, t := x.opt.Now(), x.inForce.Load()
+	if t == nil || !t.state.Waits() || began.Before(x.readMarks) {
+		return nil
+	}
+	levels, err := x.opt.Marks.HighWater(ctx)
+	ended := x.opt.Now()
+	x.readMarks = ended.Add(restsAfterMarks * ended.Sub(began))
+	if err != nil {
+		return nil
+	}
+	return share.NewMarks(levels, t.at)
+}
+
 // specsOf is what share must know of the rules of a set.
 func specsOf(set *rules.Set) map[int64]share.Spec {
 	specs := map[int64]share.Spec{}
@@ -202,6 +225,10 @@ func specsOf(set *rules.Set) map[int64]share.Spec {
 		sp := share.Spec{Units: share.Units(limits[0])}
 		for _, l := range limits {
 			sp.Life = max(sp.Life, share.Life(l))
+		}
+		sp.New, sp.Marked = c.Rule.Version == 1, c.Rule.UpdatedAt.UnixMilli()
+		if !share.Markable(c.Limit) {
+			sp.New, sp.Marked = false, limiter.MaxExact
 		}
 		if len(specs) < share.MostRules {
 			specs[c.Rule.ID] = sp
@@ -346,6 +373,20 @@ func (x *Shares) Share(rule int64, key limiter.Key, l limiter.Limit, units int64
 		}
 	}
 	return share.Limit(l, x.cfg.Least(share.Units(l))), 0
+}
+
+// HighWater returns the high-water mark that covers the buckets of a rule with a limit, which is whole.
+func (x *Shares) HighWater(rule int64, l limiter.Limit) *limiter.HighWater {
+	d := (*x.counting.Load())[rule]
+	if d == nil {
+		return share.MarkOf(&x.cfg, rule, l)
+	}
+	if h, ok := d.marks.Load(l); ok {
+		return h.(*limiter.HighWater) //nolint:forcetypeassert // nothing else is stored
+	}
+	h := share.MarkOf(&x.cfg, rule, l)
+	d.marks.Store(l, h)
+	return h
 }
 
 // ShareInterval is after how long at the latest a region with more demand gets more.

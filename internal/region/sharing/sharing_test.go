@@ -45,23 +45,29 @@ func (b *book) Asked(context.Context) (map[int64]int64, error)            { retu
 // fixture is a node of eu, with a clock of its own.
 type fixture struct {
 	*Shares
-	book book
-	now  time.Time
+	book  book
+	now   time.Time
+	marks marks
 }
+
+// marks are the high-water marks of the region.
+type marks map[string]int64
+
+func (m marks) HighWater(context.Context) (map[string]int64, error) { return m, nil }
 
 var whole = limiter.Limit{Algorithm: limiter.FixedWindow, Count: 90, Window: 1000}
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	f := &fixture{now: time.UnixMilli(1_795_000_000_000)}
+	f := &fixture{now: time.UnixMilli(1_795_000_000_000), marks: marks{}}
 	f.book.At, f.book.Server = 1000, "a"
 	sets := &rules.Current{}
-	sets.Store(setOf(t, 7))
+	sets.Store(setOf(t, nil, 7))
 	var err error
 	f.Shares, err = New(Options{
 		Self: "eu", Peers: []exchange.Peer{{Name: "asia", Addresses: []string{"http://asia"}}, {Name: "us",
 			Addresses: []string{"http://us"}}}, Prefix: "sl:", Interval: 10 * time.Second, Skew: 10 * time.Second,
-		Book: &f.book, Sets: sets, Token: func() string { return "secret" }, Client: http.DefaultClient,
+		Book: &f.book, Marks: f.marks, Sets: sets, Token: func() string { return "secret" }, Client: http.DefaultClient,
 		Now: func() time.Time { return f.now }, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
@@ -70,13 +76,17 @@ func newFixture(t *testing.T) *fixture {
 	return f
 }
 
-// setOf is a set of rules with these ids.
-func setOf(t *testing.T, ids ...int64) *rules.Set {
+// setOf is a set of rules with these ids, after a change if it is not nil.
+func setOf(t *testing.T, change func(r *rules.Rule), ids ...int64) *rules.Set {
 	t.Helper()
 	var all []rules.Rule
 	for _, id := range ids {
-		all = append(all, rules.Rule{ID: id, Name: "r" + strconv.FormatInt(id, 10), Scope: "user", Limit: 90, WindowMS: 1000,
-			Algorithm: "fixed_window", Span: rules.SpanShares, IsActive: true, Version: 1})
+		r := rules.Rule{ID: id, Name: "r" + strconv.FormatInt(id, 10), Scope: "user", Limit: 90, WindowMS: 1000,
+			Algorithm: "fixed_window", Span: rules.SpanShares, IsActive: true, Version: 1}
+		if change != nil {
+			change(&r)
+		}
+		all = append(all, r)
 	}
 	set, err := rules.Compile(all, 1, rules.Options{Regions: 3})
 	if err != nil {
@@ -236,7 +246,7 @@ func TestOverview_HasTheSameRulesEachTime(t *testing.T) {
 		ids = append(ids, id+1)
 	}
 	want = ids[:mostShown]
-	f.opt.Sets.Store(setOf(t, ids...))
+	f.opt.Sets.Store(setOf(t, nil, ids...))
 	f.pass(t, time.Second)
 	for range 5 {
 		var got []int64
@@ -250,5 +260,59 @@ func TestOverview_HasTheSameRulesEachTime(t *testing.T) {
 		if slices.Sort(got); !slices.Equal(got, want) {
 			t.Fatalf("the overview has the rules %v, want %v", got, want)
 		}
+	}
+}
+
+// What no bucket has used is lent as soon as all nodes know of it.
+func TestShares_WhatNoBucketHasUsedIsLentAtOnce(t *testing.T) {
+	hour := whole
+	hour.Window = time.Hour.Milliseconds()
+	for name, c := range map[string]struct {
+		used   int64
+		change func(r *rules.Rule)
+		want   int64 // units lent
+	}{
+		"nothing was used":    {used: 0, want: 29},
+		"some was used":       {used: 10, want: 20},
+		"all was used":        {used: 30, want: 0},
+		"it is not known":     {used: limiter.MaxExact, want: 0},
+		"the rule was edited": {change: func(r *rules.Rule) { r.Version = 2 }, want: 0},
+		"with GCRA":           {change: func(r *rules.Rule) { r.Algorithm = "gcra" }, want: 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			f.pass(t, time.Second)
+			f.told(t)
+			f.opt.Sets.Store(setOf(t, func(r *rules.Rule) {
+				r.WindowMS, r.UpdatedAt = hour.Window, time.UnixMilli(f.book.At+60_000)
+				if c.change != nil {
+					c.change(r)
+				}
+			}, 7))
+			if f.marks[f.Shares.HighWater(7, hour).Name] = c.used; c.used == 0 {
+				clear(f.marks)
+			}
+			m := share.Message{Version: 1, From: "us", To: "eu", Prefix: "sl:", Regions: f.cfg.Regions, Epoch: 1,
+				Yours: f.inForce.Load().state.Epoch, Demand: map[int64]int64{7: 1000},
+				Asks: []share.Ask{{Rule: 7, Want: share.Whole / 3}}}
+			b, err := json.Marshal(m)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var a *share.Answer
+			for range 16 { // three seconds until nodes know, and ten for clocks
+				if a, err = f.Receive(t.Context(), b); err != nil {
+					t.Fatal(err)
+				}
+				f.pass(t, time.Second)
+			}
+			got := int64(0)
+			for _, g := range a.Grants {
+				got += g.Spans.Units(90)
+			}
+			if got != c.want {
+				t.Errorf("%d units lent, want %d", got, c.want)
+			}
+		})
 	}
 }
