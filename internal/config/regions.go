@@ -68,7 +68,7 @@ func (r *Regions) RegionList() ([]RegionAddresses, error) {
 			if err != nil || !isOrigin(u.String()) {
 				return nil, fmt.Errorf("must have addresses of a scheme and a host, as in https://a:8080; one of %s has not", name)
 			}
-			origin := u.Scheme + "://" + u.Host
+			origin := (&url.URL{Scheme: u.Scheme, Host: u.Host}).String()
 			if of := slices.IndexFunc(out, func(o RegionAddresses) bool {
 				return slices.Contains(o.Addresses, origin)
 			}); of >= 0 {

@@ -27,6 +27,13 @@ func TestRegions_NameTheirNodes(t *testing.T) {
 		s.RegionInterval != 200*time.Millisecond || s.RegionTimeout != 500*time.Millisecond {
 		t.Errorf("%v, every %s\n%s", err, s.RegionInterval, diff)
 	}
+	zone := "http://[fe80::1%25eth0]:8080"
+	if s, err = parse(t, slices.Concat(regionArgs(), []string{"--regions=eu=" + zone + "/,us=https://c"})...); err != nil {
+		t.Fatal(err)
+	}
+	if list, err = s.RegionList(); err != nil || list[0].Addresses[0] != zone {
+		t.Errorf("an address with a zone: %v, %v", list, err)
+	}
 	if s, err = parse(t); err != nil || s.HasRegions() {
 		t.Errorf("without settings: %v", err)
 	}
