@@ -19,6 +19,10 @@ const maxAnswering = 128
 // node that was frozen comes later than that only after its takes were given back.
 const maxAge = 10 * time.Second
 
+// leastTime is what the store has for a message even if its sender waits for less. With less, calls of a healthy store
+// time out, its circuit breaker opens, and the checks of this region fail too.
+const leastTime = 25 * time.Millisecond
+
 // ErrBusy means that too many other messages are being answered. Nothing of this one was carried out.
 var ErrBusy = errors.New("too many messages of other regions are being answered")
 
@@ -86,7 +90,7 @@ func (r *Receiver) Receive(ctx context.Context, body []byte) ([]byte, error) {
 			known = append(known, i)
 		}
 	}
-	ctx, cancel := context.WithTimeout(Here(ctx), min(r.opt.Timeout, m.Wait))
+	ctx, cancel := context.WithTimeout(Here(ctx), min(r.opt.Timeout, max(m.Wait, leastTime)))
 	defer cancel()
 	r.do(ctx, calls, known)
 	answer := appendNumbers([]byte{Version}, int64(len(calls)))

@@ -267,6 +267,37 @@ func TestStore_ATakeWhoseAnswerIsLostIsGivenBack(t *testing.T) {
 	})
 }
 
+// timed is a store that keeps the deadline of its last call.
+type timed struct {
+	limiter.Store
+
+	until time.Time
+}
+
+func (s *timed) DoAll(ctx context.Context, calls []limiter.Call) {
+	s.until, _ = ctx.Deadline()
+	s.Store.DoAll(ctx, calls)
+}
+
+// A sender that has hardly any time left must not make the store of this region look as if it failed.
+func TestReceiver_TheStoreHasTimeWhateverTheSenderHas(t *testing.T) {
+	here, other := memstore.New(memstore.Options{}), memstore.New(memstore.Options{})
+	defer func() { _, _ = here.Close(), other.Close() }()
+	m := &timed{Store: here}
+	w := world(t, time.Second, map[string]limiter.Store{"eu": other, "us": m})
+	for _, wait := range []time.Duration{time.Millisecond, 10 * time.Second} {
+		start := time.Now()
+		body := appendCall(appendStart(headOf("eu", "us", "sl:"), wait, 1),
+			&limiter.Request{Asks: []limiter.Ask{ask(inUS, 10, 1)}})
+		if _, err := w["us"].receiver.Receive(t.Context(), body); err != nil {
+			t.Fatal(err)
+		}
+		if got := m.until.Sub(start); got < leastTime {
+			t.Errorf("a sender that waits %s leaves the store %s", wait, got)
+		}
+	}
+}
+
 // A message of a region with other rules changes nothing.
 func TestReceiver_RefusesWhatIsNotAtHome(t *testing.T) {
 	m := memstore.New(memstore.Options{})
