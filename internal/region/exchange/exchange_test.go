@@ -93,6 +93,7 @@ type world struct {
 	deaf   map[string]bool // places that nothing reaches
 	delay  time.Duration   // of a message and of its answer, 0 for 50 ms and none
 	sent   atomic.Int64
+	answer atomic.Pointer[string] // what something else answers in place of every region
 }
 
 const interval = 200 * time.Millisecond
@@ -104,6 +105,9 @@ func (w *world) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	w.sent.Add(1)
+	if a := w.answer.Load(); a != nil {
+		return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(*a))}, nil
+	}
 	pass(cmp.Or(w.delay, 50*time.Millisecond))
 	w.mu.Lock()
 	cut := w.cut || w.deaf[r.URL.Host]
@@ -273,6 +277,30 @@ func TestExchange_NoticesACutAfterThreeIntervalsAndHeals(t *testing.T) {
 			t.Errorf("the log says\n%s", log)
 		}
 	})
+}
+
+// Something that is no region of that name, and answers 200 nevertheless, has not taken anything.
+func TestExchange_WaitsForTheAnswerOfTheRegion(t *testing.T) {
+	for _, answer := range []string{`{}`, `{"status":"ok"}`, `{"from":"asia","set":7}`, `null`} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, "eu", "us")
+			eu, us := w.places["eu"], w.places["us"]
+			w.run(func() {
+				pass(time.Second)
+				w.answer.Store(&answer)
+				eu.spend(t, ada, 30)
+				pass(5 * interval)
+				if p := eu.Overview().Peers[0]; p.Failure == "" || p.Told > 0 {
+					t.Errorf("%s: told %d buckets, failure %q", answer, p.Told, p.Failure)
+				}
+				w.answer.Store(nil)
+				pass(3 * interval)
+				if left := us.spend(t, ada, 0); left != 70 {
+					t.Errorf("%s: us has %d left afterwards, want 70", answer, left)
+				}
+			})
+		})
+	}
 }
 
 // A bucket of a rule that the other region does not have yet is told again until it has it.

@@ -104,7 +104,7 @@ func (x *Exchange) tell(ctx context.Context, p *peer, address string) (more bool
 	}
 	for _, body := range region.Encode(&head, bucketsOf(news)) {
 		start := x.opt.Now()
-		answer, err := x.post(ctx, address, body)
+		answer, err := x.post(ctx, p.Name, address, body)
 		took := x.opt.Now().Sub(start)
 		if ctx.Err() != nil {
 			return false
@@ -138,8 +138,8 @@ func bucketsOf(news []limiter.Exported) []region.Bucket {
 	return out
 }
 
-// post sends one message.
-func (x *Exchange) post(ctx context.Context, address string, body []byte) (*Answer, error) {
+// post sends one message to a region.
+func (x *Exchange) post(ctx context.Context, to, address string, body []byte) (*Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, sendWait)
 	defer cancel()
 	text, err := Post(ctx, x.opt.Client, address, MediaType, x.opt.Token(), body, mostAnswer)
@@ -149,6 +149,9 @@ func (x *Exchange) post(ctx context.Context, address string, body []byte) (*Answ
 	var a Answer
 	if err := json.Unmarshal(text, &a); err != nil {
 		return nil, fmt.Errorf("read the answer: %w", err)
+	}
+	if a.From != to {
+		return nil, fmt.Errorf("the answer is from %q, not from that region", a.From)
 	}
 	return &a, nil
 }
