@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 )
 
 // Regions says which regions have limits together, and how they exchange what they spend. There are none without
@@ -120,6 +121,9 @@ func (r *Regions) check(c *checker, redis bool) {
 	if r.RegionToken == "" && r.RegionTokenFile == "" && r.RegionCertFile == "" {
 		c.fail("region-token", "SLUICE_REGION_TOKEN", "or --region-cert-file (SLUICE_REGION_CERT_FILE) is required with "+
 			"--regions (%s): create one with 'sluice token create regions --scopes regions'", regions)
+	}
+	if strings.ContainsFunc(r.RegionToken, unicode.IsControl) { // no header can have it
+		c.fail("region-token", "SLUICE_REGION_TOKEN", "must not have a line break or another control character")
 	}
 	r.checkCertificates(c, list)
 	if !redis {

@@ -80,6 +80,8 @@ func TestRegions_BadSettingsAreRefusedAndNamed(t *testing.T) {
 			[]string{"SLUICE_REGION_TIMEOUT)", "5s"}},
 		"no token": {[]string{"--regions=" + good, "--region-token="},
 			[]string{"SLUICE_REGION_TOKEN)", "--scopes regions"}},
+		"a token and a line break": {[]string{"--regions=" + good, "--region-token=hunter2\n"},
+			[]string{"SLUICE_REGION_TOKEN)", "line break"}},
 		"two tokens": {[]string{"--regions=" + good, "--region-token-file=x"},
 			[]string{"(SLUICE_REGION_TOKEN_FILE)"}},
 		"a path at the primary": {[]string{"--primary-url=https://a/console"}, []string{"SLUICE_PRIMARY_URL)", "a host"}},
