@@ -304,12 +304,12 @@ func (l *link) post(together []*batch) {
 func (l *link) tryAddresses(ctx context.Context, body []byte, asks []int, calls []limiter.Call) *messageError {
 	for tries := 1; ; tries++ {
 		at := l.at.Load()
-		failure := l.exchange(ctx, l.Addresses[int(at)%len(l.Addresses)], body, asks, calls)
+		stops, failure := l.exchange(ctx, l.Addresses[int(at)%len(l.Addresses)], body, asks, calls)
+		if stops || failure != nil && failure.reason != ReasonBusy {
+			l.at.CompareAndSwap(at, at+1)
+		}
 		if failure == nil {
 			return nil
-		}
-		if failure.reason != ReasonBusy {
-			l.at.CompareAndSwap(at, at+1)
 		}
 		again := failure.reason == ReasonConnection || failure.reason == ReasonRefused
 		if failure.Unknown || !again || tries >= len(l.Addresses) || ctx.Err() != nil {
@@ -318,9 +318,10 @@ func (l *link) tryAddresses(ctx context.Context, body []byte, asks []int, calls 
 	}
 }
 
-// exchange sends a message to one address and reads the answers.
+// exchange sends a message to one address and reads the answers. stops reports that the node closes the connection, as
+// one that is about to stop does: soon it accepts no new ones, and to wait for that would cost a check its time.
 func (l *link) exchange(ctx context.Context, address string, body []byte, asks []int,
-	calls []limiter.Call) *messageError {
+	calls []limiter.Call) (stops bool, failure *messageError) {
 	sent := atomic.Bool{}
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { sent.Store(true) }})
 	fail := func(cause limiter.Cause, reason string, unknown bool, err error) *messageError {
@@ -329,7 +330,7 @@ func (l *link) exchange(ctx context.Context, address string, body []byte, asks [
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address+l.store.opt.Path, bytes.NewReader(body))
 	if err != nil {
-		return fail(limiter.CauseInternal, ReasonRefused, false, errors.New("its address is not one"))
+		return false, fail(limiter.CauseInternal, ReasonRefused, false, errors.New("its address is not one"))
 	}
 	req.Header.Set("Content-Type", MediaType)
 	if token := l.store.opt.Token(); token != "" { // else a client certificate says who this is
@@ -338,23 +339,23 @@ func (l *link) exchange(ctx context.Context, address string, body []byte, asks [
 	res, err := l.store.opt.Client.Do(req)
 	if err != nil {
 		if ctx.Err() != nil {
-			return fail(limiter.CauseTimeout, ReasonTimeout, sent.Load(), ctx.Err())
+			return false, fail(limiter.CauseTimeout, ReasonTimeout, sent.Load(), ctx.Err())
 		}
-		return fail(limiter.CauseConnection, ReasonConnection, sent.Load(), err)
+		return false, fail(limiter.CauseConnection, ReasonConnection, sent.Load(), err)
 	}
 	defer func() { _ = res.Body.Close() }() // it was read
 	text, err := io.ReadAll(io.LimitReader(res.Body, maxBody+1))
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return fail(limiter.CauseTimeout, ReasonTimeout, true, ctx.Err())
+		return res.Close, fail(limiter.CauseTimeout, ReasonTimeout, true, ctx.Err())
 	case err != nil:
-		return fail(limiter.CauseConnection, ReasonConnection, true, err)
+		return res.Close, fail(limiter.CauseConnection, ReasonConnection, true, err)
 	case res.StatusCode != http.StatusOK:
-		return l.refusal(res.StatusCode, text, fail)
+		return res.Close, l.refusal(res.StatusCode, text, fail)
 	case !decodeAnswers(text, asks, calls):
-		return fail(limiter.CauseInternal, ReasonAnswer, true, errors.New("its answer is not one"))
+		return res.Close, fail(limiter.CauseInternal, ReasonAnswer, true, errors.New("its answer is not one"))
 	}
-	return nil
+	return res.Close, nil
 }
 
 // refusal is the error of an answer with another status. Of those of a proxy in between it is not known whether the

@@ -2,8 +2,6 @@ package home
 
 import (
 	"errors"
-	"net/http"
-	"net/http/httptest"
 	"testing"
 	"time"
 
@@ -62,23 +60,5 @@ func TestStore_ATakeThatComesLateIsGivenBack(t *testing.T) {
 		if after := eu.Stats(); (after.Undone > before.Undone) != sure || (after.Pending > before.Pending) == sure {
 			t.Errorf("nothing to give back after %v: %+v, before %+v", waited, after, before)
 		}
-	}
-}
-
-// A node that refuses messages, because its settings are those of before, does not stand for its region.
-func TestLink_AnotherNodeIsAskedAfterARefusal(t *testing.T) {
-	w := onMemory(t, "eu", "us")
-	refuses := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
-		rw.WriteHeader(http.StatusUnprocessableEntity)
-	}))
-	defer refuses.Close()
-	l := w["eu"].links["us"]
-	l.Addresses = []string{refuses.URL, w["us"].server.URL}
-	l.at.Store(0)
-	for range 3 {
-		w["eu"].do(t, limiter.OpTake, "", ask(inUS, 10, 1))
-	}
-	if left(t, w, ask(inUS, 10, 1)) != 7 || w["eu"].count("") != 3 {
-		t.Errorf("%d left of 10 after 3 takes, %v", left(t, w, ask(inUS, 10, 1)), w["eu"].reasons)
 	}
 }
