@@ -246,3 +246,48 @@ func TestHomes_AStoppedHomeComesBack(t *testing.T) {
 		t.Errorf("%d of 36 admitted, want the 9 that were left", got)
 	}
 }
+
+// Gateways, Envoy and deferred requests ask the home of a key as plain checks do: all of them together have one limit.
+func TestHomes_EveryFaceAsksTheHome(t *testing.T) {
+	p := newPlanet(t)
+	withProfile(t, p.cfg["eu"])
+	month := `"limit":4,"window_ms":2592000000,"algorithm":"sliding_window_log","fail_mode":"closed"`
+	p.exact("/face", month)
+	p.nodes["eu"].create(`{"name":"envoy","descriptor":{"domain":"shop","entries":[{"key":"user"}]},"span":"global_exact",` +
+		month + `}`)
+	rls := func(region, user string, hits int) int {
+		status, _ := p.nodes[region].send("POST", "/ratelimit/rls", fmt.Sprintf(
+			`{"domain":"shop","hits_addend":%d,"descriptors":[{"entries":[{"key":"user","value":%q}]}]}`, hits, user))
+		return status
+	}
+	for _, name := range p.names {
+		eventually(t, name+" has the profile and the rule for Envoy", func() bool {
+			status, header := p.nodes[name].ask("forward", "/face", "probe-"+name)
+			doc := p.nodes[name].metric(`sluice_envoy_calls_total{face="rls",result="allowed"}`)
+			return status == 200 && header.Get("RateLimit") != "" && rls(name, "probe-"+name, 1) == 200 && doc > 0
+		})
+	}
+	for _, home := range p.names {
+		user := p.userOf(home, "ada")
+		for i, name := range p.names {
+			face := []string{"forward", "nginx", "ext_authz"}[i]
+			if status, _ := p.nodes[name].ask(face, "/face", user); status != 200 {
+				t.Errorf("%s in %s, at home in %s: %d", face, name, home, status)
+			}
+			if status := rls(name, user, 1); status != 200 {
+				t.Errorf("rls in %s: %d", name, status)
+			}
+		}
+		if left := p.nodes["us"].check(fmt.Sprintf(`{"user":%q,"route":"/face","weight":0}`, user))["remaining"]; left != 1.0 {
+			t.Errorf("at home in %s: %v left of 4 after 3", home, left)
+		}
+		for i, name := range p.names {
+			if status := rls(name, user, 2); status != 429 {
+				t.Errorf("rls in %s, of 2 where 1 is left: %d", name, status)
+			}
+			if status, _ := p.nodes[name].ask("forward", "/face", user); status != map[bool]int{true: 200, false: 429}[i == 0] {
+				t.Errorf("forward in %s, where 1 is left for the first: %d", name, status)
+			}
+		}
+	}
+}
