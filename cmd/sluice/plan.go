@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"sluice/internal/capacity"
 )
@@ -24,6 +25,35 @@ type planCmd struct {
 	NodeHour  float64 `name:"node-hour" placeholder:"PRICE" help:"Price of a node per hour, in any currency."`
 	RedisHour float64 `name:"redis-hour" placeholder:"PRICE" help:"Price of a Redis server per hour."`
 	JSON      bool    `name:"json" help:"Print JSON."`
+
+	Regions             int           `name:"regions" default:"1" placeholder:"N" help:"Number of regions. Checks and keys are those of all together, divided evenly. Nodes and Redis are planned for each region, for when one is lost. 1 to 50."`
+	Span                string        `name:"span" default:"region" placeholder:"SPAN" help:"Span of the rules: region, global, local_then_global or global_exact. With --regions."`
+	Window              time.Duration `name:"window" default:"1m" placeholder:"TIME" help:"Window of the rules. With --regions."`
+	KeyRPS              float64       `name:"key-rps" placeholder:"N" help:"Checks per second of the busiest key in all regions together: what span global lets through beyond the limit depends on it. With --regions."`
+	RegionDelay         time.Duration `name:"region-delay" default:"80ms" placeholder:"TIME" help:"Time from one region to another, one way; 1ms to 5s. With --regions."`
+	RegionInterval      time.Duration `name:"region-interval" default:"200ms" placeholder:"TIME" help:"SLUICE_REGION_INTERVAL. With --regions."`
+	RegionShareInterval time.Duration `name:"region-share-interval" default:"1m" placeholder:"TIME" help:"SLUICE_REGION_SHARE_INTERVAL. With --regions."`
+}
+
+// regions returns how the load is spread over regions, nil for one region.
+func (c *planCmd) regions() (*capacity.Regions, error) {
+	switch {
+	case c.Regions < 1 || c.Regions > capacity.MaxRegions:
+		return nil, fmt.Errorf("--regions must be between 1 and %d, not %d", capacity.MaxRegions, c.Regions)
+	case c.Regions == 1 && c.Span != capacity.SpanRegion:
+		return nil, fmt.Errorf("--span %s requires --regions of at least 2", c.Span)
+	case c.Regions == 1 && c.KeyRPS != 0:
+		return nil, errors.New("--key-rps requires --regions of at least 2")
+	case c.Regions == 1:
+		return nil, nil
+	}
+	ms := func(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+	r := &capacity.Regions{Count: c.Regions, Span: c.Span, DelayMS: ms(c.RegionDelay), IntervalMS: ms(c.RegionInterval),
+		ShareIntervalMS: ms(c.RegionShareInterval), WindowMS: c.Window.Milliseconds(), KeyPerSecond: c.KeyRPS}
+	if c.Limit != nil {
+		r.Limit = *c.Limit
+	}
+	return r, nil
 }
 
 const secondsADay = 86400
@@ -43,9 +73,13 @@ func (c *planCmd) Run(p *process) error {
 	if entries == nil {
 		entries = c.Limit
 	}
+	regions, err := c.regions()
+	if err != nil {
+		return err
+	}
 	plan, err := capacity.Measured.Make(
 		capacity.Load{PerSecond: perSecond, Keys: c.Keys, Rules: c.Rules, Algorithm: c.Algorithm, Entries: entries,
-			Batch: c.Batch},
+			Batch: c.Batch, Regions: regions},
 		capacity.Sizing{Busy: c.Busy, NodeCores: c.NodeCores, ShardBytes: c.ShardGiB * (1 << 30), NodePrice: c.NodeHour,
 			ShardPrice: c.RedisHour},
 	)

@@ -81,7 +81,7 @@ var rooms = []room{
 	{path: "internal/region/sharing", may: []string{"internal/region", "internal/region/exchange",
 		"internal/region/share", "internal/tick", "limiter", "rules"}},
 	{path: "internal/region/exchange", may: []string{"internal/region", "internal/tick", "limiter", "rules"},
-		inTests: []string{"internal/fleet", "limiter/memstore", "limiter/redisstore"}},
+		inTests: []string{"internal/capacity", "internal/fleet", "limiter/memstore", "limiter/redisstore"}},
 	{path: "internal/region/home", may: []string{"internal/region", "internal/wire", "limiter", "rules"},
 		inTests: []string{"limiter/memstore", "limiter/redisstore"}, foreign: []string{"github.com/cespare/xxhash/v2"}},
 	{path: "internal/backtest", may: []string{"api/decide", "internal/records", "limiter", "limiter/memstore", "rules",
@@ -219,7 +219,7 @@ var rooms = []room{
 		},
 		foreign: []string{echo, redis, yaml, prometheus, "golang.org/x/sync", "golang.org/x/sys",
 			"github.com/KimMachineGun/automemlimit"},
-		inTests: []string{"api/client", "internal/traces/collector"},
+		inTests: []string{"api/client", "internal/capacity", "internal/traces/collector"},
 	},
 	{
 		// Besides serve, the commands use one edge each: token and migrate the database, rules a
@@ -240,7 +240,7 @@ var rooms = []room{
 	{path: "internal/sim", may: []string{"api/decide", "limiter", "limiter/memstore", "rules"}},
 	{path: "internal/road", may: []string{"internal/app", "internal/config"}, foreign: []string{kong}},
 	{path: "internal/playbook", may: []string{"internal/app", "internal/config", "internal/testenv"}},
-	{path: "internal/capacity"},
+	{path: "internal/capacity", may: []string{"limiter", "internal/region/share"}},
 	{path: "internal/testenv", foreign: []string{pgx}},
 }
 

@@ -29,6 +29,8 @@ type Load struct {
 	Entries *int64 `json:",omitempty"`
 	// Batch: checks come in batches of about a hundred.
 	Batch bool
+	// Regions is how it is spread over regions; nil for one region.
+	Regions *Regions `json:",omitempty"`
 }
 
 // Sizing is how generously, on what. Zero fields take the defaults.
@@ -84,6 +86,8 @@ type Plan struct {
 	NodeHours  float64 `json:"node_hours"`
 	ShardHours float64 `json:"redis_hours"`
 	Cost       float64 `json:"cost_per_month"`
+	// Regions is nil for one region.
+	Regions *RegionPlan `json:"regions,omitempty"`
 }
 
 // Algorithms are the names that figures exist for, in order.
@@ -107,24 +111,42 @@ func (f *Figures) Make(l Load, s Sizing) (Plan, error) {
 	if l.Batch {
 		p.Micros = f.BatchMicros + float64(l.Rules-1)*f.RuleMicros
 	}
-	p.BusyCores = l.PerSecond * p.Micros / 1e6
-	p.Cores = p.BusyCores / s.Busy
-	p.Nodes = int(math.Ceil(p.Cores/float64(s.NodeCores))) + 1
-
 	p.RedisMicros = float64(l.Rules) * f.RedisMicros[l.Algorithm]
 	p.KeyBytes = f.KeyBytes[l.Algorithm]
 	if l.Algorithm == logAlgorithm {
 		p.KeyBytes = f.LogBytes + float64(*l.Entries)*f.EntryBytes
 	}
-	p.BusyShards = l.PerSecond * p.RedisMicros / 1e6
+	perSecond, keys, regions := l.PerSecond, l.Keys, 1
+	if r := l.Regions; r != nil {
+		p.Regions = r.plan(&f.Regions, &l, p.Micros, &s)
+		perSecond, keys, regions = p.Regions.LeftPerSecond, p.Regions.Keys, r.Count
+		if r.Span == SpanGlobal {
+			p.RedisMicros *= f.Regions.GlobalTake
+			p.KeyBytes += f.Regions.SumsBytes[l.Algorithm].of(r.Count)
+		}
+		for _, w := range p.Regions.Work {
+			p.BusyCores += w.PerSecond * w.Micros / 1e6
+			p.BusyShards += w.PerSecond * w.RedisMicros / 1e6
+		}
+	}
+	p.BusyCores += perSecond * p.Micros / 1e6
+	p.Cores = p.BusyCores / s.Busy
+	p.Nodes = int(math.Ceil(p.Cores/float64(s.NodeCores))) + 1
+	if p.Regions != nil {
+		p.Nodes = max(p.Nodes, p.Regions.LeastNodes+1)
+	}
+	p.BusyShards += perSecond * p.RedisMicros / 1e6
 	p.ShardsForLoad = int(math.Ceil(p.BusyShards / s.Busy))
-	p.Memory = l.Keys * p.KeyBytes * s.Overhead
+	p.Memory = keys * p.KeyBytes * s.Overhead
+	if p.Regions != nil {
+		p.Memory += p.Regions.RecordBytes
+	}
 	p.ShardsForMemory = int(math.Ceil(p.Memory / s.ShardBytes))
 	p.Shards = max(p.ShardsForLoad, p.ShardsForMemory, 1)
 	p.RedisServers = 2 * p.Shards
 
-	p.NodeHours = float64(p.Nodes) * HoursAMonth
-	p.ShardHours = float64(p.RedisServers) * HoursAMonth
+	p.NodeHours = float64(regions*p.Nodes) * HoursAMonth
+	p.ShardHours = float64(regions*p.RedisServers) * HoursAMonth
 	p.Cost = p.NodeHours*s.NodePrice + p.ShardHours*s.ShardPrice
 	return p, nil
 }
@@ -145,13 +167,14 @@ func (s Sizing) withDefaults() Sizing {
 	return s
 }
 
-func (f *Figures) check(l *Load, s *Sizing) error {
-	between := func(what string, v, least, most float64) error {
-		if v >= least && v <= most { // false for NaN
-			return nil
-		}
-		return fmt.Errorf("%s must be between %g and %g, not %g", what, least, most, v)
+func between(what string, v, least, most float64) error {
+	if v >= least && v <= most { // false for NaN
+		return nil
 	}
+	return fmt.Errorf("%s must be between %.10g and %.10g, not %.10g", what, least, most, v)
+}
+
+func (f *Figures) check(l *Load, s *Sizing) error {
 	for _, err := range []error{
 		between("checks per second", l.PerSecond, 1, 1e9),
 		between("keys", l.Keys, 0, 1e12),
@@ -169,6 +192,11 @@ func (f *Figures) check(l *Load, s *Sizing) error {
 	}
 	if _, ok := f.KeyBytes[l.Algorithm]; !ok {
 		return fmt.Errorf("unknown algorithm %q; allowed: %v", l.Algorithm, f.Algorithms())
+	}
+	if l.Regions != nil {
+		if err := l.Regions.check(l.Algorithm); err != nil {
+			return err
+		}
 	}
 	if l.Algorithm != logAlgorithm {
 		l.Entries = nil

@@ -69,6 +69,13 @@ func TestMake_RefusesWhatIsOutOfRange(t *testing.T) {
 	}
 }
 
+// spread is three regions as the command has them, edited.
+func spread(span string, edit func(*capacity.Regions)) *capacity.Regions {
+	r := &capacity.Regions{Count: 3, Span: span, DelayMS: 80, IntervalMS: 200, ShareIntervalMS: 60_000, WindowMS: 60_000}
+	edit(r)
+	return r
+}
+
 // cases are those of docs/capacity.md.
 var cases = []struct {
 	command string
@@ -80,6 +87,15 @@ var cases = []struct {
 		capacity.Load{PerSecond: 50_000, Keys: 1e7, Rules: 1, Algorithm: "sliding_window_counter"}},
 	{"sluice plan --rps 500000 --keys 10000000 --rules 2",
 		capacity.Load{PerSecond: 500_000, Keys: 1e7, Rules: 2, Algorithm: "sliding_window_counter"}},
+	{"sluice plan --rps 50000 --keys 10000000 --regions 3 --span global --key-rps 1000 --limit 1000",
+		capacity.Load{PerSecond: 50_000, Keys: 1e7, Rules: 1, Algorithm: "sliding_window_counter",
+			Regions: spread(capacity.SpanGlobal, func(r *capacity.Regions) { r.KeyPerSecond, r.Limit = 1000, 1000 })}},
+	{"sluice plan --rps 50000 --keys 10000000 --regions 3 --span local_then_global",
+		capacity.Load{PerSecond: 50_000, Keys: 1e7, Rules: 1, Algorithm: "sliding_window_counter",
+			Regions: spread(capacity.SpanShares, func(*capacity.Regions) {})}},
+	{"sluice plan --rps 50000 --keys 10000000 --regions 3 --span global_exact",
+		capacity.Load{PerSecond: 50_000, Keys: 1e7, Rules: 1, Algorithm: "sliding_window_counter",
+			Regions: spread(capacity.SpanExact, func(*capacity.Regions) {})}},
 }
 
 var update = flag.Bool("update", false, "write the plans into docs/capacity.md")

@@ -15,19 +15,42 @@ func (p Plan) String() string {
 	row := func(what, result, how string, args ...any) {
 		fmt.Fprintf(w, "%s\t%s\t%s\n", what, result, fmt.Sprintf(how, args...))
 	}
-	row("node cores", fmt.Sprintf("%.1f", p.Cores), "%s checks/s × %.1f µs = %.2f cores busy, ÷ %.0f %%",
-		Number(l.PerSecond), p.Micros, p.BusyCores, s.Busy*100)
-	row("nodes", fmt.Sprint(p.Nodes), "%d cores each, including one spare node", s.NodeCores)
-	row("Redis shards for load", fmt.Sprint(p.ShardsForLoad), "%s checks/s × %.1f µs = %.2f threads busy, ÷ %.0f %%",
-		Number(l.PerSecond), p.RedisMicros, p.BusyShards, s.Busy*100)
-	logs := ""
-	if l.Entries != nil {
-		logs = fmt.Sprintf(" (a log of %s entries)", Number(float64(*l.Entries)))
+	perSecond, keys := l.PerSecond, l.Keys
+	each, ofAll, nodes, exchange := "", "", "", ""
+	r := p.Regions
+	if r != nil {
+		perSecond, keys, each, ofAll = r.LeftPerSecond, r.Keys, " in each region", " of all regions"
+		row("regions", fmt.Sprint(l.Regions.Count), "%s checks/s each, %s when one is lost", Number(r.PerSecond),
+			Number(r.LeftPerSecond))
+		for i := range r.Work {
+			work := &r.Work[i]
+			row(work.What, Number(work.PerSecond)+"/s", "at most in each region, %s", work.each())
+			exchange = " + the rows above"
+		}
+		if l.Regions.Span == SpanGlobal {
+			nodes = fmt.Sprintf(", at least %d to tell of the buckets", r.LeastNodes)
+		}
 	}
-	row("Redis memory", Bytes(p.Memory), "%s keys × %.0f bytes%s × %.2g", Number(l.Keys), p.KeyBytes, logs, s.Overhead)
+	row("node cores", fmt.Sprintf("%.1f", p.Cores), "%s checks/s × %.1f µs%s = %.2f cores busy, ÷ %.0f %%",
+		Number(perSecond), p.Micros, exchange, p.BusyCores, s.Busy*100)
+	row("nodes"+each, fmt.Sprint(p.Nodes), "%d cores each, including one spare node%s", s.NodeCores, nodes)
+	row("Redis shards for load", fmt.Sprint(p.ShardsForLoad), "%s checks/s × %.1f µs%s = %.2f threads busy, ÷ %.0f %%",
+		Number(perSecond), p.RedisMicros, exchange, p.BusyShards, s.Busy*100)
+	more := ""
+	if l.Entries != nil {
+		more = fmt.Sprintf(" (a log of %s entries)", Number(float64(*l.Entries)))
+	}
+	more += fmt.Sprintf(" × %.2g", s.Overhead)
+	if r != nil && r.RecordBytes > 0 {
+		more += fmt.Sprintf(" + %s of records", Bytes(r.RecordBytes))
+	}
+	row("Redis memory", Bytes(p.Memory), "%s keys × %.0f bytes%s", Number(keys), p.KeyBytes, more)
 	row("Redis shards for memory", fmt.Sprint(p.ShardsForMemory), "%s each", Bytes(s.ShardBytes))
-	row("Redis servers", fmt.Sprint(p.RedisServers), "shards: %d, each with a replica", p.Shards)
-	row("hours per month", Number(p.NodeHours+p.ShardHours), "%s for nodes and %s for Redis servers, %d hours per month",
+	row("Redis servers"+each, fmt.Sprint(p.RedisServers), "shards: %d, each with a replica", p.Shards)
+	if r != nil {
+		p.exchangeRows(row)
+	}
+	row("hours per month"+ofAll, Number(p.NodeHours+p.ShardHours), "%s for nodes and %s for Redis servers, %d hours per month",
 		Number(p.NodeHours), Number(p.ShardHours), HoursAMonth)
 	if p.Cost > 0 {
 		row("cost per month", fmt.Sprintf("%.2f", p.Cost), "%.4g per node hour, %.4g per Redis server hour", s.NodePrice,
@@ -35,6 +58,50 @@ func (p Plan) String() string {
 	}
 	_ = w.Flush() // a strings.Builder does not fail
 	return b.String()
+}
+
+// each is what one costs.
+func (w *Work) each() string {
+	if w.RedisMicros == 0 {
+		return fmt.Sprintf("%.1f µs of a node each", w.Micros)
+	}
+	return fmt.Sprintf("%.1f µs of a node and %.1f µs of Redis each", w.Micros, w.RedisMicros)
+}
+
+// exchangeRows are those of what regions send each other.
+func (p Plan) exchangeRows(row func(what, result, how string, args ...any)) {
+	r, in, f := p.Regions, p.Load.Regions, p.Regions.costs
+	others := in.Count - 1
+	switch in.Span {
+	case SpanRegion:
+		return
+	case SpanGlobal:
+		row("to each other region", Bytes(r.Bytes)+"/s", "%s buckets/s × %.0f bytes + %s messages/s × %.0f bytes, and as much from it",
+			Number(r.Work[0].PerSecond), f.BucketWire, Number(r.Messages), f.MessageWire)
+		over := fmt.Sprintf("(%g ms + %g ms) × %d/%d", in.DelayMS, in.IntervalMS, others, in.Count)
+		if in.KeyPerSecond == 0 {
+			row("over-admission", fmt.Sprintf("%.0f ms", r.OverMS), "of what a key is asked for, at most: %s", over)
+			break
+		}
+		if in.Limit > 0 {
+			over += fmt.Sprintf(", %.1f %% of the limit", r.OverPercent)
+		}
+		row("over-admission", Number(math.Ceil(r.OverUnits))+" units", "at most: %s/s of a key × %s",
+			Number(in.KeyPerSecond), over)
+	case SpanShares:
+		row("to each other region", fmt.Sprintf("%.3g/min", r.Messages*60),
+			"messages, up to four times as many while a share is missing")
+		row("until a share is lent", fmt.Sprintf("%g s", r.LendMS/1000),
+			"at most: 3 intervals of %g s, %g s for nodes and clocks, %g s in which spent units count",
+			in.ShareIntervalMS/1000, f.LendMS/1000, (r.LendMS-f.LendMS-3*in.ShareIntervalMS)/1000)
+	case SpanExact:
+		row("to each other region", Bytes(r.Bytes)+"/s", "%s calls/s × %.0f bytes + %s messages/s × %.0f bytes, and as much from it",
+			Number(r.Work[0].PerSecond/float64(others)), f.CallWire, Number(r.Messages), f.MessageWire)
+		row("added latency", fmt.Sprintf("%g ms", r.RoundTripMS), "a round trip, for %.0f %% of the checks", 100*r.Away)
+		row("decided by fail modes", fmt.Sprintf("%.0f %%", 100/float64(in.Count)),
+			"of the keys while a region is lost, until it is off the list")
+	}
+	row("connections of a node", fmt.Sprint(r.Connections), "at most, with one address for each other region")
 }
 
 // Number writes a count with commas between thousands.
