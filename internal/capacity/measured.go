@@ -34,8 +34,8 @@ type RegionFigures struct {
 	// LendMS is how long a part of a limit waits before it is lent, beside the time for which spent units count.
 	LendMS float64
 	// CallNode and MessageNode are the times of nodes for a call of span global_exact and for a message, those of the
-	// region that asks and of the one that answers together. NamedRedis is how much longer Redis takes for a take with an id. RecordBytes is the
-	// memory of what it leaves.
+	// region that asks and of the one that answers together. NamedRedis is how much longer Redis takes for a take with
+	// an id. RecordBytes is the memory of what it leaves.
 	CallNode, MessageNode, NamedRedis, RecordBytes float64
 }
 
@@ -50,9 +50,10 @@ func (b SumsBytes) of(regions int) float64 { return b.Own + b.First + float64(re
 const (
 	// ExportMost is how many buckets a node tells of in an interval.
 	ExportMost = 10_000
-	// ExchangeConnections and HomeConnections are the connections of a node to an address of another region, for
-	// messages and for calls of span global_exact. A message of calls takes one until it is answered.
-	ExchangeConnections, HomeConnections = 8, 32
+	// ExchangeConnections are the connections of a node to an address of another region, for messages.
+	ExchangeConnections = 8
+	// HomeConnections are those for calls of span global_exact. A message of calls takes one until it is answered.
+	HomeConnections = 32
 )
 
 // Measured are the figures of docs/benchmarks.md: two shared cores of an Intel

@@ -50,8 +50,8 @@ func (p Plan) String() string {
 	if r != nil {
 		p.exchangeRows(row)
 	}
-	row("hours per month"+ofAll, Number(p.NodeHours+p.ShardHours), "%s for nodes and %s for Redis servers, %d hours per month",
-		Number(p.NodeHours), Number(p.ShardHours), HoursAMonth)
+	row("hours per month"+ofAll, Number(p.NodeHours+p.ShardHours),
+		"%s for nodes and %s for Redis servers, %d hours per month", Number(p.NodeHours), Number(p.ShardHours), HoursAMonth)
 	if p.Cost > 0 {
 		row("cost per month", fmt.Sprintf("%.2f", p.Cost), "%.4g per node hour, %.4g per Redis server hour", s.NodePrice,
 			s.ShardPrice)
@@ -76,7 +76,8 @@ func (p Plan) exchangeRows(row func(what, result, how string, args ...any)) {
 	case SpanRegion:
 		return
 	case SpanGlobal:
-		row("to each other region", Bytes(r.Bytes)+"/s", "%s buckets/s × %.0f bytes + %s messages/s × %.0f bytes, and as much from it",
+		row("to each other region", Bytes(r.Bytes)+"/s",
+			"%s buckets/s × %.0f bytes + %s messages/s × %.0f bytes, and as much from it",
 			Number(r.Work[0].PerSecond), f.BucketWire, Number(r.Messages), f.MessageWire)
 		over := fmt.Sprintf("(%g ms + %g ms) × %d/%d", in.DelayMS, in.IntervalMS, others, in.Count)
 		if in.KeyPerSecond == 0 {
@@ -95,7 +96,8 @@ func (p Plan) exchangeRows(row func(what, result, how string, args ...any)) {
 			"at most: 3 intervals of %g s, %g s for nodes and clocks, %g s in which spent units count",
 			in.ShareIntervalMS/1000, f.LendMS/1000, (r.LendMS-f.LendMS-3*in.ShareIntervalMS)/1000)
 	case SpanExact:
-		row("to each other region", Bytes(r.Bytes)+"/s", "%s calls/s × %.0f bytes + %s messages/s × %.0f bytes, and as much from it",
+		row("to each other region", Bytes(r.Bytes)+"/s",
+			"%s calls/s × %.0f bytes + %s messages/s × %.0f bytes, and as much from it",
 			Number(r.Work[0].PerSecond/float64(others)), f.CallWire, Number(r.Messages), f.MessageWire)
 		row("added latency", fmt.Sprintf("%g ms", r.RoundTripMS), "a round trip, for %.0f %% of the checks", 100*r.Away)
 		row("decided by fail modes", fmt.Sprintf("%.0f %%", 100/float64(in.Count)),
