@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -104,18 +105,35 @@ func (s *Store) arguments(requests []*script.Request, arg []byte) []any {
 	return args
 }
 
-// Export implements limiter.Exporter. On a cluster an error may come with sums: those of the slots that could
-// be asked.
+// bucketsAtOnce is how many buckets are exported or confirmed in one call of a script, so that checks do not wait long
+// behind it.
+const bucketsAtOnce = 100
+
+// Export implements limiter.Exporter. An error may come with sums: those that could be exported before it, on a cluster
+// those of the slots that could be asked.
 func (s *Store) Export(ctx context.Context, most int, lease time.Duration) ([]limiter.Exported, error) {
+	var out []limiter.Exported
 	if s.cluster == nil {
 		keys := s.changedKeys(0)
-		reply, err := run(ctx, s.opt.Client, &exporting, keys[:], most, lease.Milliseconds())
-		if err != nil {
-			return nil, fmt.Errorf("export sums: %w", Classify(err))
+		for asked := 0; asked < most; asked += bucketsAtOnce {
+			n := min(most-asked, bucketsAtOnce)
+			reply, err := run(ctx, s.opt.Client, &exporting, keys[:], n, lease.Milliseconds())
+			if err != nil {
+				return out, fmt.Errorf("export sums: %w", Classify(err))
+			}
+			sums, err := s.exported(reply)
+			if out = append(out, sums...); err != nil {
+				return out, err
+			}
+			if len(sums) == n {
+				continue
+			}
+			if left, err := s.opt.Client.SCard(ctx, keys[0]).Result(); err != nil || left == 0 { // else some have expired
+				return out, err
+			}
 		}
-		return s.exported(reply)
+		return out, nil
 	}
-	var out []limiter.Exported
 	var failed error
 	slots := s.changes.next()
 	for len(slots) > 0 {
@@ -224,14 +242,17 @@ func (s *Store) Confirm(ctx context.Context, sums []limiter.Exported) error {
 	var calls []*slotScript
 	for slot, members := range bySlot {
 		keys := s.changedKeys(slot)
-		calls = append(calls, &slotScript{keys: keys[1:], args: []any{script.EncodeConfirm(members)}})
+		for some := range slices.Chunk(members, bucketsAtOnce) {
+			calls = append(calls, &slotScript{keys: keys[1:], args: []any{script.EncodeConfirm(some)}})
+		}
 	}
-	if s.cluster == nil {
-		_, calls[0].err = run(ctx, s.opt.Client, &confirming, calls[0].keys, calls[0].args...)
-	} else {
+	if s.cluster != nil {
 		s.cluster.runScript(ctx, &confirming, calls)
 	}
 	for _, c := range calls {
+		if s.cluster == nil {
+			_, c.err = run(ctx, s.opt.Client, &confirming, c.keys, c.args...)
+		}
 		if c.err != nil && !errors.Is(c.err, redis.Nil) { // the script returns nothing
 			return fmt.Errorf("confirm exported sums: %w", Classify(c.err))
 		}

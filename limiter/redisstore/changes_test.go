@@ -2,6 +2,8 @@ package redisstore_test
 
 import (
 	"context"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -98,5 +100,58 @@ func TestStore_ExportGoesOnAfterARestartOfTheServer(t *testing.T) {
 	do(t, s, limiter.OpTake, "", a)
 	if got := exportAll(t, s, 1)[a.Key]; got != 2*a.Weight {
 		t.Errorf("%d taken, want %d", got, 2*a.Weight)
+	}
+}
+
+// A call of a script stops the server. So many buckets are exported and confirmed in several calls, and those that have
+// expired meanwhile do not end it.
+func TestStore_ExportsManyBucketsInSeveralCalls(t *testing.T) {
+	srv := testenv.Redis(t)
+	c := direct(t, srv)
+	s := open(t, client(t, srv.URL()), redisstore.Options{})
+	const buckets = 450
+	for n := range buckets {
+		a := ask(entity(), n, shop)
+		a.Spans = true
+		do(t, s, limiter.OpCharge, "", a)
+	}
+	gone, err := c.Keys(t.Context(), "*:s").Result()
+	if err != nil || len(gone) != buckets {
+		t.Fatalf("%d buckets, %v", len(gone), err)
+	}
+	if err := c.Del(t.Context(), gone[:150]...).Err(); err != nil {
+		t.Fatal(err)
+	}
+	calls := func() int64 {
+		t.Helper()
+		info, err := c.Info(t.Context(), "commandstats").Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, rest, _ := strings.Cut(info, "cmdstat_evalsha:calls=")
+		text, _, _ := strings.Cut(rest, ",")
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	before := calls()
+	sums, err := s.Export(t.Context(), 10_000, time.Hour)
+	if err != nil || len(sums) != buckets-150 {
+		t.Fatalf("%d exported, %v", len(sums), err)
+	}
+	if n := calls() - before; n < buckets/100 {
+		t.Errorf("%d calls for %d buckets", n, buckets)
+	}
+	before = calls()
+	if err := s.Confirm(t.Context(), sums); err != nil {
+		t.Fatal(err)
+	}
+	if n := calls() - before; n < int64(len(sums))/100 {
+		t.Errorf("%d calls confirm %d buckets", n, len(sums))
+	}
+	if left, err := c.ZCard(t.Context(), "sl:leased").Result(); err != nil || left != 0 {
+		t.Errorf("%d buckets are still leased, %v", left, err)
 	}
 }
