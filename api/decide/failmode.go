@@ -134,15 +134,19 @@ func (c *Checker) releaseLocally(ctx context.Context, l *plannedLimit, failed *l
 	return res.Limits[0], true
 }
 
-// oweAll records in the Ledger what the local limits admitted without the counter store.
+// oweAll records in the Ledger what the local limits admitted without the counter store. What the store may have taken is
+// not charged again, unless it was sent to a home in another region, where it is given back.
 func (c *Checker) oweAll(a *Answer, limits []plannedLimit, failed *limiter.Call, shares []limiter.Ask, now int64) {
 	var se *limiter.StoreError
 	unknown := !errors.As(failed.Err, &se) || se.Unknown
+	undone := failed.Request.ID == "" || failed.Request.Unrepeated // at a home in another region
 	n := 0
 	for i := range a.Limits {
 		if a.Limits[i].Degraded == rules.FailLocal {
 			if !shares[n].Look {
-				c.opt.Ledger.owe(failed.Request.Asks[limits[i].ask], shares[n], now, unknown)
+				ask := failed.Request.Asks[limits[i].ask]
+				mayCount := unknown && !(undone && c.opt.Homes != nil && c.opt.Homes.Away(ask.Key))
+				c.opt.Ledger.owe(ask, shares[n], now, mayCount)
 			}
 			n++
 		}

@@ -11,7 +11,11 @@ import (
 )
 
 // farAway is a home region that does not answer: rule 1 is at home there.
-type farAway struct{ limiter.Store }
+type farAway struct {
+	limiter.Store
+
+	unknown bool // it may have taken what it was asked for
+}
 
 func (farAway) Timeout() time.Duration { return time.Second }
 func (farAway) Regions() int           { return 3 }
@@ -24,7 +28,7 @@ func (farAway) Away(key limiter.Key) bool {
 func (f farAway) Do(ctx context.Context, req *limiter.Request, res *limiter.Result) error {
 	for i := range req.Asks {
 		if f.Away(req.Asks[i].Key) {
-			return &limiter.StoreError{Cause: limiter.CauseConnection, Err: errors.New("no answer")}
+			return &limiter.StoreError{Cause: limiter.CauseConnection, Unknown: f.unknown, Err: errors.New("no answer")}
 		}
 	}
 	return f.Store.Do(ctx, req, res)
@@ -70,7 +74,7 @@ func TestDegrade_WithoutAHomeOtherLimitsAreDecidedAsAlways(t *testing.T) {
 			}
 			opt.Sets = &rules.Current{}
 			opt.Sets.Store(set)
-			store := farAway{opt.Store}
+			store := farAway{Store: opt.Store}
 			opt.Store, opt.Homes = store, store
 		})
 		if got := f.admitted(12, "ada"); got != want.admitted {
@@ -84,5 +88,34 @@ func TestDegrade_WithoutAHomeOtherLimitsAreDecidedAsAlways(t *testing.T) {
 		if got := a.Limits[1].Decision.Remaining; got != want.left {
 			t.Errorf("%s: %d left beside it, want %d", mode, got, want.left)
 		}
+	}
+}
+
+// What a home may have taken is given back there, unless the caller can repeat the request. So it is owed if fail mode
+// local has admitted it.
+func TestDegrade_WhatAHomeGivesBackIsOwed(t *testing.T) {
+	far := perUser("far", rules.FailLocal, 9)
+	far.ID, far.Version, far.Span, far.WindowMS = 1, 1, rules.SpanGlobalExact, 86_400_000
+	f := newFixture(t, nil, func(opt *CheckerOptions) {
+		set, err := rules.Compile([]rules.Rule{far}, 1, rules.Options{Regions: 3})
+		if err != nil {
+			t.Fatal(err)
+		}
+		opt.Sets = &rules.Current{}
+		opt.Sets.Store(set)
+		store := farAway{Store: opt.Store, unknown: true}
+		opt.Store, opt.Homes = store, store
+		opt.Ledger, err = NewLedger(LedgerOptions{Local: opt.Local, Nodes: func() int { return 1 }, Now: opt.Now})
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
+	for i, id := range []string{"", "", "x"} {
+		if a := f.asks(limiter.OpTake, Question{Weight: 1, RequestID: id}); !a.Allowed() || a.Degraded != rules.FailLocal {
+			t.Errorf("take %d: %s, degraded %q", i, a.Verdict, a.Degraded)
+		}
+	}
+	if s := f.opt.Ledger.Stats(); s.Spent != 3 || s.Pending != 2 || s.Doubtful != 1 {
+		t.Errorf("of 3 admitted, 2 are owed and 1 may be counted: %+v", s)
 	}
 }
