@@ -1,8 +1,10 @@
 package exchange
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -121,8 +123,8 @@ func (w *world) RoundTrip(r *http.Request) (*http.Response, error) {
 		return &http.Response{StatusCode: http.StatusUnprocessableEntity,
 			Body: io.NopCloser(strings.NewReader(fmt.Sprintf(`{"detail":%q}`, err)))}, nil
 	}
-	text := fmt.Sprintf(`{"from":%q,"at":%d,"set":%d,"applied":%d,"unknown":%d}`, a.From, a.At, a.Set, a.Applied, a.Unknown)
-	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(text))}, nil
+	text, err := json.Marshal(a)
+	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(bytes.NewReader(text))}, err
 }
 
 // setOf is the rules of version v, of which the first spans three regions.
@@ -311,9 +313,19 @@ func TestExchange_WaitsForTheRulesOfTheOther(t *testing.T) {
 		eu.opt.Sets.Store(setOf(t, 8, "r", "new"))
 		w.run(func() {
 			eu.spend(t, "{user:ada}|2|fw", 40)
+			eu.spend(t, ada, 10)
 			pass(5 * interval)
+			if left := us.spend(t, ada, 0); left != 90 {
+				t.Errorf("of the rule that both have %d are left, want 90", left)
+			}
+			if o := eu.Overview(); o.Waiting != 1 || o.Peers[0].Told != 1 {
+				t.Errorf("%d buckets wait, %d are told, want one of each", o.Waiting, o.Peers[0].Told)
+			}
 			if us.spend(t, "{user:ada}|2|fw", 0) != 100 {
 				t.Error("a region has made a bucket of a rule that it does not have")
+			}
+			if eu.CutOff() {
+				t.Error("a region whose rules are behind counts as cut off")
 			}
 			us.opt.Sets.Store(setOf(t, 8, "r", "new"))
 			pass(15 * interval)

@@ -4,17 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
 
 	"sluice/internal/region"
 	"sluice/limiter"
+	"sluice/rules"
 )
 
 const (
 	// mostApplying is how many messages are applied at once; further ones are refused and sent again.
 	mostApplying = 4
+	// mostUnknown is how many unknown rules an answer names; of further ones it says nothing.
+	mostUnknown = 1000
 	// applyAtOnce is how many buckets are applied in one call of the store, so that checks do not wait long behind it.
 	applyAtOnce = 100
 )
@@ -31,6 +35,8 @@ type Answer struct {
 	Repeated int `json:"repeated"`
 	Shrunk   int `json:"shrunk"`
 	Unknown  int `json:"unknown"`
+	// UnknownRules are the ids of the rules of unknown buckets, unless there are too many.
+	UnknownRules []int64 `json:"unknown_rules,omitempty"`
 }
 
 // ErrBusy means that other messages are being applied. It helps to send this one again.
@@ -96,15 +102,23 @@ func (x *Exchange) apply(ctx context.Context, m *region.Message, a *Answer, now 
 		calls = calls[:0]
 		return nil
 	}
+	unknown := map[int64]bool{}
+	defer func() {
+		if len(unknown) <= mostUnknown {
+			a.UnknownRules = slices.Sorted(maps.Keys(unknown))
+		}
+	}()
 	for i := range m.Buckets {
 		b := &m.Buckets[i]
-		if set == nil {
-			a.Unknown++
-			continue
+		var limit limiter.Limit
+		ok := false
+		if set != nil {
+			_, limit, ok = set.Spanning(b.Key, now)
 		}
-		_, limit, ok := set.Spanning(b.Key, now)
 		if !ok {
 			a.Unknown++
+			id, _ := rules.RuleID(b.Key)
+			unknown[id] = true
 			continue
 		}
 		calls = append(calls, limiter.Call{Request: limiter.Request{Op: limiter.OpApply, ID: m.From, Sums: &b.Sums,

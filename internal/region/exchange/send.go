@@ -7,11 +7,13 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
 	"sluice/internal/region"
 	"sluice/limiter"
+	"sluice/rules"
 )
 
 const (
@@ -102,6 +104,7 @@ func (x *Exchange) tell(ctx context.Context, p *peer, address string) (more bool
 	if set := x.opt.Sets.Load(); set != nil {
 		head.Set = set.Version()
 	}
+	lacking := func(limiter.Key) bool { return false }
 	for _, body := range region.Encode(&head, bucketsOf(news)) {
 		start := x.opt.Now()
 		answer, err := x.post(ctx, p.Name, address, body)
@@ -110,7 +113,7 @@ func (x *Exchange) tell(ctx context.Context, p *peer, address string) (more bool
 			return false
 		}
 		p.sent(x.opt.Log, address, answer, err, start, took, int64(len(body)))
-		if err != nil || answer.Unknown > 0 && answer.Set < head.Set { // its rules will follow
+		if err != nil {
 			p.lacks(since)
 			x.mu.Lock()
 			x.box.Lost(p.Name, news)
@@ -118,16 +121,46 @@ func (x *Exchange) tell(ctx context.Context, p *peer, address string) (more bool
 			return false
 		}
 		x.taken(ctx, p)
+		if answer.Unknown > 0 && answer.Set < head.Set { // its rules will follow
+			lacking = answer.lacks(lacking)
+			p.lacks(since)
+			since = time.Time{}
+		}
 		if !since.IsZero() && len(news) > 0 {
 			p.lagged(start.Add(took / 2).Sub(since))
 		}
 	}
+	told, lost := split(news, lacking)
 	x.mu.Lock()
-	x.box.Told(p.Name, news)
+	x.box.Told(p.Name, told)
+	if len(lost) > 0 {
+		x.box.Lost(p.Name, lost)
+	}
 	x.mu.Unlock()
-	p.told(len(news))
+	p.told(len(told))
 	x.confirmNow(ctx)
-	return len(news) == mostAtOnce
+	return len(told) == mostAtOnce
+}
+
+// lacks reports of a bucket whether the region that answers cannot have taken it, because it does not have the rule
+// yet, or before says so of an earlier message.
+func (a *Answer) lacks(before func(limiter.Key) bool) func(limiter.Key) bool {
+	return func(key limiter.Key) bool {
+		id, _ := rules.RuleID(key)
+		return before(key) || len(a.UnknownRules) == 0 || slices.Contains(a.UnknownRules, id)
+	}
+}
+
+// split divides news by whether it was taken.
+func split(news []limiter.Exported, lacking func(limiter.Key) bool) (told, lost []limiter.Exported) {
+	for _, s := range news {
+		if lacking(s.Key) {
+			lost = append(lost, s)
+		} else {
+			told = append(told, s)
+		}
+	}
+	return told, lost
 }
 
 func bucketsOf(news []limiter.Exported) []region.Bucket {
