@@ -22,6 +22,7 @@ type world struct {
 	now     int64 // true time, ms
 	limit   limiter.Limit
 	spec    Spec
+	specs   map[int64]Spec
 	faults  bool
 	steps   bool // clocks step; then nothing can be said about windows
 	regions []*simRegion
@@ -46,6 +47,8 @@ type simRegion struct {
 	asked    int64
 	reported int64 // true time
 	told     []int64
+	may      Spans  // what it and its nodes may spend, as it was checked last
+	marks    *Marks // as they were read last
 }
 
 // simNode is what a node has read, until when it uses that, on the clock of its region's store.
@@ -72,7 +75,7 @@ func (r *simRegion) clock(now int64) int64 { return now + r.skew }
 
 // save keeps a state as the region's Redis does. Each time would take long.
 func (r *simRegion) save(w *world, s *State) {
-	if r.kept = s; w.r.IntN(20) == 0 {
+	if r.kept = s; w.r.IntN(50) == 0 {
 		r.kept = copied(w.t, s)
 	}
 }
@@ -97,6 +100,7 @@ func newWorld(t *testing.T, seed uint64, l limiter.Limit, n int, interval int64)
 	if !Markable(l) {
 		w.spec.New, w.spec.Marked = false, limiter.MaxExact
 	}
+	w.specs = map[int64]Spec{rule: w.spec}
 	var names []string
 	for i := range n {
 		names = append(names, fmt.Sprintf("r%02d", i))
@@ -126,10 +130,10 @@ func (w *world) run(steps int) {
 		due := w.parcels
 		w.parcels = nil
 		slices.SortStableFunc(due, func(a, b parcel) int { return int(a.at - b.at) })
+		w.checkAll()
 		for _, p := range due {
 			if p.at <= w.now {
 				p.do()
-				w.check()
 			} else {
 				w.parcels = append(w.parcels, p)
 			}
@@ -162,11 +166,10 @@ func (w *world) turn(r *simRegion) {
 				asked = map[int64]int64{rule: r.asked * w.limit.Window / past}
 				r.asked, r.reported = 0, w.now
 			}
-			s.Tick(&r.cfg, map[int64]Spec{rule: w.spec}, asked, w.marks(r, now), now)
+			s.Tick(&r.cfg, w.specs, asked, w.marks(r, now), now)
 			r.save(w, s)
-			w.check()
 			n.read(r, s, w.spec, now)
-			w.check()
+			w.check(r)
 			w.send(r, s)
 		}
 	}
@@ -190,14 +193,24 @@ func (w *world) turn(r *simRegion) {
 	}
 }
 
-// marks are the high-water marks, which a node does not always read.
+// marks are the high-water marks of a region. They may have been read a while ago.
 func (w *world) marks(r *simRegion, now int64) *Marks {
-	r.time.Store(now)
-	levels, err := r.store.HighWater(w.t.Context())
-	if err != nil {
-		w.t.Fatal(err)
+	if !r.kept.Waits() {
+		return nil
 	}
-	return NewMarks(levels, now)
+	last := r.marks
+	if last == nil || w.r.IntN(3) > 0 {
+		r.time.Store(now)
+		levels, err := r.store.HighWater(w.t.Context())
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		r.marks = NewMarks(levels, now)
+	}
+	if last != nil && w.r.IntN(3) == 0 {
+		return last
+	}
+	return r.marks
 }
 
 // read takes over what the state says.
@@ -234,34 +247,44 @@ func (w *world) send(r *simRegion, s *State) {
 		}
 		r.told[i] = w.now
 		sent := r.clock(w.now)
-		b, err := json.Marshal(s.Message(&r.cfg, to.cfg.Self, map[int64]Spec{rule: w.spec}, sent))
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		m, err := Decode(b, w.now)
-		if err != nil {
-			w.t.Fatal(err)
-		}
+		m := w.wired(s.Message(&r.cfg, to.cfg.Self, w.specs, sent))
 		deliver := func() {
 			if w.cut[[2]int{r.at, i}] {
 				return
 			}
 			ts := to.kept
-			a := ts.Answer(&to.cfg, m, map[int64]Spec{rule: w.spec}, to.clock(w.now))
+			a := ts.Answer(&to.cfg, m, w.specs, to.clock(w.now))
 			to.save(w, ts)
-			w.check()
+			w.check(to)
 			back := func() {
 				if w.cut[[2]int{i, r.at}] {
 					return
 				}
 				rs := r.kept
-				rs.Accept(&r.cfg, a, map[int64]Spec{rule: w.spec}, sent, r.clock(w.now))
+				rs.Accept(&r.cfg, a, w.specs, sent, r.clock(w.now))
 				r.save(w, rs)
+				w.check(r)
 			}
 			w.carry(back)
 		}
 		w.carry(deliver)
 	}
+}
+
+// wired is a message as it arrives. To encode each would take long.
+func (w *world) wired(m *Message) *Message {
+	if w.r.IntN(20) > 0 {
+		return m
+	}
+	b, err := json.Marshal(m)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	out, err := Decode(b, w.now)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return out
 }
 
 // carry delivers something: late, twice or never.
@@ -315,34 +338,51 @@ func (w *world) fault() {
 	case 9, 10, 11:
 		r.demand = []float64{0, 1, float64(Units(w.limit)) * 2000 / float64(w.limit.Window), 30}[w.r.IntN(4)]
 	}
-	w.check()
+	w.checkAll()
 }
 
-// check: what the regions may spend, and what their nodes still spend, do not overlap. So their units add up to the
-// limit at most.
-func (w *world) check() {
+// maySpend is what a region and its nodes may spend.
+func (w *world) maySpend(r *simRegion) Spans {
+	now, least := r.clock(w.now), r.cfg.Least(w.spec.Units)
+	use, until := r.kept.Use(&r.cfg, rule, w.spec, now)
+	if until <= now {
+		use = least
+	}
+	for _, n := range r.nodes {
+		if n.until > now {
+			use = use.Plus(n.use)
+		} else {
+			use = use.Plus(least)
+		}
+	}
+	return use
+}
+
+// check: what a region and its nodes may spend, nobody else may.
+func (w *world) check(r *simRegion) {
+	w.t.Helper()
+	r.may = w.maySpend(r)
+	for _, other := range w.regions {
+		if other == r {
+			continue
+		}
+		if twice := r.may.And(other.may); len(twice) > 0 {
+			w.t.Fatalf("at %d, %s and %s may both spend %v", w.now, r.cfg.Self, other.cfg.Self, twice)
+		}
+	}
+}
+
+// checkAll: what the regions may spend does not overlap, so that its units add up to the limit at most.
+func (w *world) checkAll() {
 	w.t.Helper()
 	sum := int64(0)
 	var all Spans
 	for _, r := range w.regions {
-		use, until := r.kept.Use(&r.cfg, rule, w.spec, r.clock(w.now))
-		if until <= r.clock(w.now) {
-			use = r.cfg.Least(w.spec.Units)
-		}
-		for _, n := range r.nodes {
-			if n.until > r.clock(w.now) {
-				use = use.Plus(n.use)
-			} else {
-				use = use.Plus(r.cfg.Least(w.spec.Units))
-			}
-		}
-		if twice := use.And(all); len(twice) > 0 {
-			w.t.Fatalf("at %d, %s and another region may spend %v", w.now, r.cfg.Self, twice)
-		}
-		all = all.Plus(use)
-		sum += use.Units(w.spec.Units)
+		r.may = w.maySpend(r)
+		sum += r.may.Units(w.spec.Units)
+		all = append(all, r.may...)
 	}
-	if sum > w.spec.Units {
-		w.t.Fatalf("at %d the regions may spend %d of %d", w.now, sum, w.spec.Units)
+	if size := all.Size(); size != all.Plus(nil).Size() || sum > w.spec.Units {
+		w.t.Fatalf("at %d the regions may spend %d of %d, and %v", w.now, sum, w.spec.Units, all)
 	}
 }
