@@ -158,6 +158,35 @@ func TestAccept_EachRegionMustSayWhatItHolds(t *testing.T) {
 	}
 }
 
+// A region that has lost its state gives nothing back that it had before, because it does not know what it has spent.
+func TestAnswer_WhatWasLostIsNotGivenBack(t *testing.T) {
+	p := newPair()
+	now := p.lend(t)
+	before := p.lender.Rules[rule].Lent["us"].Leases
+	lent, until := spansOfLeases(before), before[0].Until
+	p.taker = New(&p.us, nil, now)
+	p.taker.Lost, p.taker.Heard["eu"] = nil, &Report{At: now}
+	p.taker.Demand[rule] = 1000
+	p.lender.Tick(&p.eu, p.specs, map[int64]int64{rule: 1000}, nil, now) // it wants its part itself
+	for range 4 {
+		p.tell(now)
+	}
+	if got := p.lender.Rules[rule].lent(); len(lent.Minus(got)) > 0 {
+		t.Errorf("of %v, which us may have spent, %v are lent", lent, got)
+	}
+	p.lender.Tick(&p.eu, p.specs, nil, nil, until)
+	if got := p.lender.Rules[rule].lent(); len(got) > 0 {
+		t.Errorf("after the loan %v are lent", got)
+	}
+}
+
+func spansOfLeases(leases []Lease) (all Spans) {
+	for _, l := range leases {
+		all = all.Plus(l.Spans)
+	}
+	return all
+}
+
 // What no bucket has used need not wait; everything else does.
 func TestTick_FreesWhatNoBucketHasUsed(t *testing.T) {
 	for name, c := range map[string]struct {

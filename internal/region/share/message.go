@@ -169,7 +169,7 @@ func (s *State) Answer(c *Config, m *Message, specs map[int64]Spec, now int64) *
 	if m.Epoch < a.Known {
 		return a
 	}
-	s.Known[m.From] = m.Epoch
+	s.hears(m.From, m.Epoch)
 	s.Heard[m.From] = &Report{At: now, Demand: m.Demand}
 	if m.Lost {
 		a.Told = true
@@ -205,6 +205,9 @@ func (s *State) grant(c *Config, to string, ask *Ask, sp Spec, now int64) Grant 
 	switch {
 	case ask.Number == l.Number: // what it does not hold any more, it has given back
 		for i := range l.Leases {
+			if l.Leases[i].Kept {
+				continue
+			}
 			kept := l.Leases[i].Spans.And(ask.Held)
 			changed = changed || kept.Size() != l.Leases[i].Spans.Size()
 			l.Leases[i].Spans = kept
@@ -246,7 +249,7 @@ func (s *State) Accept(c *Config, a *Answer, specs map[int64]Spec, sent, now int
 		s.Epoch = max(s.Epoch, a.Known+1)
 		return
 	}
-	s.Known[a.From] = a.Epoch
+	s.hears(a.From, a.Epoch)
 	if a.Told && s.Lost != nil && !slices.Contains(s.Lost.Told, a.From) {
 		s.told(c, a, specs, now)
 	}

@@ -107,10 +107,12 @@ type Lent struct {
 	Leases  []Lease `json:"leases,omitempty"`
 }
 
-// Lease is spans that are not to be used here until an instant.
+// Lease is spans that are not to be used here until an instant. Kept: the region that has them has lost its state since,
+// and does not know whether what it spent under them counts, so that it cannot give them back.
 type Lease struct {
 	Spans Spans `json:"spans"`
 	Until int64 `json:"until"`
+	Kept  bool  `json:"kept,omitempty"`
 }
 
 // Borrowed is what this region has of another one's segment: Granted until Until, less what is Leaving. What is
@@ -151,6 +153,20 @@ func (s *State) init() {
 	if s.Rules == nil {
 		s.Rules = map[int64]*Rule{}
 	}
+}
+
+// hears notes the epoch of a region. In a new one that has forgotten what it held before.
+func (s *State) hears(region string, epoch int64) {
+	if epoch > s.Known[region] {
+		for _, r := range s.Rules {
+			if l := r.Lent[region]; l != nil {
+				for i := range l.Leases {
+					l.Leases[i].Kept = true
+				}
+			}
+		}
+	}
+	s.Known[region] = epoch
 }
 
 func (c *Config) segment(region string) Spans {
