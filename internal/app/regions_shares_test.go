@@ -46,13 +46,53 @@ func (w *windowsOf) load(n *node, user string, stop <-chan struct{}, admitted *a
 // shareOf is the limit that a region enforces.
 func (p *planet) shareOf(at string) float64 {
 	p.t.Helper()
-	limits, _ := p.nodes[at].check(`{"user":"nobody","weight":0}`)["limits"].([]any)
+	return p.limitOf(at, `{"user":"nobody","weight":0}`)
+}
+
+// limitOf is the limit that a region enforces for a check of one limit.
+func (p *planet) limitOf(at, check string) float64 {
+	p.t.Helper()
+	limits, _ := p.nodes[at].check(check)["limits"].([]any)
 	if len(limits) != 1 {
 		return -1
 	}
 	first, _ := limits[0].(map[string]any)
 	n, _ := first["limit"].(float64)
 	return n
+}
+
+// lendsWhatNobodyHasUsed checks that with a window of an hour a region lends at once what no key has used there, and
+// nothing else.
+func (p *planet) lendsWhatNobodyHasUsed() {
+	p.t.Helper()
+	const hourly, looks = `{"api_key":"k"}`, `{"api_key":"nobody","weight":0}`
+	p.nodes["eu"].create(`{"name":"hourly","scope":"apikey","span":"local_then_global","limit":90,"window_ms":3600000,
+		"algorithm":"fixed_window"}`)
+	for _, name := range p.names {
+		eventually(p.t, name+" has a third of the hour", func() bool { return p.limitOf(name, looks) == 30 })
+	}
+	admitted := 0
+	take := func(at string) bool {
+		ok := p.nodes[at].allowed(hourly)
+		if ok {
+			admitted++
+		}
+		return ok
+	}
+	for range 10 {
+		take("eu")
+	}
+	eventually(p.t, "us has what nobody has used", func() bool {
+		take("us")
+		return p.limitOf("us", looks) >= 75
+	})
+	for _, name := range p.names {
+		for take(name) { //nolint:revive // until nothing is left
+		}
+	}
+	if admitted < 75 || admitted > 90 {
+		p.t.Errorf("%d of 90 units admitted", admitted)
+	}
 }
 
 // A busy region gets what the others do not need, and loses it when it is cut off; a node that is killed loses
@@ -67,6 +107,7 @@ func TestShares_FollowDemandAndNeverAddUpToMore(t *testing.T) {
 	for _, name := range p.names {
 		eventually(t, name+" has a third", func() bool { return p.shareOf(name) == 30 })
 	}
+	p.lendsWhatNobodyHasUsed()
 	account := &windowsOf{t: t, limit: 90, window: time.Second, units: map[int64]int64{}}
 	var admitted atomic.Int64
 	stop := make(chan struct{})

@@ -43,6 +43,12 @@ func TestRights_ThoseDocumentedAreEnoughForEverything(t *testing.T) {
 		t.Error(err)
 	}
 	do(t, s, limiter.OpReset, "", spans)
+	covered := ask(entity(), 1, limits(month)[0])
+	covered.HighWater = &limiter.HighWater{Name: "7:5"}
+	take(t, s, "", covered)
+	if marks, err := s.HighWater(t.Context()); err != nil || marks["7:5"] != 1 {
+		t.Errorf("the high-water marks are %v (%v)", marks, err)
+	}
 	if err := c.FlushAll(context.Background()).Err(); err == nil || !strings.HasPrefix(err.Error(), "NOPERM") {
 		t.Errorf("the user may do more than it needs: %v", err)
 	}

@@ -3,10 +3,10 @@
 // or a connection.
 //
 // A worked example. Three regions have a limit of 90 in a second, 30 each. us is asked for 200 a second, the others
-// for nothing. eu lowers its own limit to 1 and waits until its nodes know (Config.Valid) and until what they have
-// spent no longer counts (Life). us asks, and gets 29 for three intervals:
+// for nothing. eu lowers its own limit to 1 and waits until its nodes know (Config.Valid). What no key has used by then
+// (Marks) is free, the rest when what was spent no longer counts (Life). us asks, and gets 29 for three intervals:
 //
-//	s.Tick(&config, specs, asked, now)            // of eu: lends and returns by demand
+//	s.Tick(&config, specs, asked, marks, now)     // of eu: lends and returns by demand
 //	m := s.Message(&config, "eu", specs, now)     // of us, every interval
 //	a := s.Answer(&config, m, specs, now)         // of eu; counts once the state is kept
 //	s.Accept(&config, a, specs, sent, now)        // of us

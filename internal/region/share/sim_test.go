@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"sluice/limiter"
 	"sluice/limiter/memstore"
@@ -113,5 +114,39 @@ func TestSimulation_TheBusyRegionGetsTheRest(t *testing.T) {
 	w.run(1000)
 	if most := w.limit.Count * 10; w.served < most*95/100 {
 		t.Errorf("after the move, %d of %d units admitted", w.served, most)
+	}
+}
+
+// Two minutes after demand is steady, those who are asked have nearly all of a limit, however long its window is.
+func TestSimulation_UsedTwoMinutesAfterDemandIsSteady(t *testing.T) {
+	for _, window := range []time.Duration{time.Second, 10 * time.Second, time.Minute, time.Hour} {
+		for split, c := range map[string]struct {
+			asked []float64 // parts of the demand
+			least int64     // percent
+		}{"even": {[]float64{1, 1, 1}, 90}, "80/10/10": {[]float64{8, 1, 1}, 90}, "one region": {[]float64{0, 1, 0}, 95}} {
+			l := limiter.Limit{Algorithm: limiter.FixedWindow, Count: 300, Window: window.Milliseconds()}
+			w := newWorld(t, 1, l, 3, time.Minute.Milliseconds())
+			for _, r := range w.regions {
+				r.cfg.Valid = 3000
+			}
+			w.run(2 * 600) // nobody asks
+			sum := 0.0
+			for _, n := range c.asked {
+				sum += n
+			}
+			for i, r := range w.regions {
+				r.demand = 4 * float64(l.Count) / window.Seconds() * c.asked[i] / sum
+			}
+			w.run(2 * 600)
+			usable := int64(0)
+			for i, r := range w.regions {
+				// A region with a tenth of four times the limit needs no more than that.
+				usable += min(w.maySpend(r).Units(l.Count), int64(4*float64(l.Count)*c.asked[i]/sum))
+			}
+			t.Logf("window of %v, demand %s: %d %% of the limit is used", window, split, usable*100/l.Count)
+			if usable*100 < c.least*l.Count {
+				t.Errorf("window of %v, demand %s: %d of %d can be spent, want %d %%", window, split, usable, l.Count, c.least)
+			}
+		}
 	}
 }

@@ -242,7 +242,11 @@ func (w *world) take(r *simRegion, use Spans, until int64) {
 // send tells the others what is due.
 func (w *world) send(r *simRegion, s *State) {
 	for i, to := range w.regions {
-		if i == r.at || w.now-r.told[i] < r.cfg.Interval && (s.Lost == nil || w.now-r.told[i] < 1000) {
+		pause := r.cfg.Interval
+		if i != r.at && s.Lacks(&r.cfg, to.cfg.Self, w.specs, r.clock(w.now)) { // as package sharing does
+			pause = max(pause/4, 1000)
+		}
+		if i == r.at || w.now-r.told[i] < pause {
 			continue
 		}
 		r.told[i] = w.now

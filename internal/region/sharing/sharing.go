@@ -163,8 +163,8 @@ func (x *Shares) turn(ctx context.Context) error {
 		return nil
 	}
 	specs := specsOf(set)
-	if len(specs) == 0 && x.inForce.Load() == nil {
-		return nil // no rule has shares
+	if t := x.inForce.Load(); len(specs) == 0 && t != nil && len(t.state.Rules) == 0 {
+		return nil // no rule has shares; since when marks are kept stands in the state
 	}
 	err := x.opt.Book.Ask(ctx, x.count(specs))
 	mine, turnErr := x.opt.Book.Turn(ctx, "act", x.every*9/10)
