@@ -127,16 +127,19 @@ const step = 100
 func (w *world) run(steps int) {
 	for range steps {
 		w.now += step
-		due := w.parcels
-		w.parcels = nil
+		var due, later []parcel
+		for _, p := range w.parcels {
+			if p.at <= w.now {
+				due = append(due, p)
+			} else {
+				later = append(later, p)
+			}
+		}
+		w.parcels = later
 		slices.SortStableFunc(due, func(a, b parcel) int { return int(a.at - b.at) })
 		w.checkAll()
 		for _, p := range due {
-			if p.at <= w.now {
-				p.do()
-			} else {
-				w.parcels = append(w.parcels, p)
-			}
+			p.do()
 		}
 		if w.faults {
 			w.fault()

@@ -1,9 +1,9 @@
 -- high.lua: high-water marks. Mirrors limiter/highwater.go.
 --
 -- ARGV[6] is the hash of marks, ARGV[7] cmsgpack of a flat array: the margin (ms), and for each ask that a mark covers
--- the position of its key in KEYS, the name of the mark, and its life (ms). A mark is stored as level, until when it counts,
--- the level after that, and when that ends. What is not one of ours counts as an amount that is not known. The marks of a call are read once, and
--- written by flush, after its requests.
+-- the position of its key in KEYS, the name of the mark, and its life (ms). A mark is stored as level, until when it
+-- counts, the level after that, and when that ends. What is not one of ours counts as an amount that is not known. The
+-- marks of a call are read once, and written by flush, after its requests.
 
 local notes = cmsgpack.unpack(ARGV[7])
 local margin, at, marks = notes[1], {}, {}
