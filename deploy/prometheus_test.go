@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -91,16 +90,11 @@ func serve(t *testing.T) *server {
 	t.Helper()
 	dir := t.TempDir()
 	n := &server{t: t, addr: testenv.FreeAddr(t), redis: testenv.Redis(t)}
-	bin, address := filepath.Join(dir, "sluice"), filepath.Join(dir, "redis")
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", bin, "sluice/cmd/sluice")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
-	}
+	address := filepath.Join(dir, "redis")
 	if err := os.WriteFile(address, []byte(n.redis.URL()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	testenv.Start(t, &testenv.Program{Path: bin, Addr: n.addr, Env: []string{"SLUICE_DRAIN_DELAY=0s"},
+	testenv.Start(t, &testenv.Program{Path: testenv.Sluice(t), Addr: n.addr, Env: []string{"SLUICE_DRAIN_DELAY=0s"},
 		Args: []string{"serve", "--no-console", "--listen", n.addr, "--data-dir", filepath.Join(dir, "data"),
 			"--redis-url-file", address, "--decision-log", "file"}})
 	return n

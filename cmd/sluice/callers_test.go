@@ -41,7 +41,7 @@ func TestCallers_DecideAsSluiceDoes(t *testing.T) {
 		t.Fatal(errs)
 	}
 	compiled := filepath.Join(dir, "caller")
-	if code, out := runCaller(t, nil, "go", "build", "-o", compiled, callers+"/caller.go"); code != 0 {
+	if code, out := runCaller(t, []string{"CGO_ENABLED=0"}, "go", "build", "-o", compiled, callers+"/caller.go"); code != 0 {
 		t.Fatal(out)
 	}
 	var token atomic.Value

@@ -48,13 +48,7 @@ type product struct {
 // build builds the program and makes the data directory.
 func build(t *testing.T) *product {
 	t.Helper()
-	dir := t.TempDir()
-	p := &product{bin: filepath.Join(dir, "sluice"), data: filepath.Join(dir, "data")}
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", p.bin, "sluice/cmd/sluice")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
-	}
+	p := &product{bin: testenv.Sluice(t), data: filepath.Join(t.TempDir(), "data")}
 	p.token = p.run(t, "token", "create", "gateway", "--scopes", "check,rules:write", "--data-dir", p.data)
 	t.Run("prepare", func(t *testing.T) { // the node ends with it
 		n := p.serveOn(t, p.data, testenv.FreeAddr(t))

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -26,8 +25,7 @@ func TestBeside(t *testing.T) {
 	if old == "" {
 		t.Fatal("say which commit, as in make test-beside FROM=80d100e")
 	}
-	bin := filepath.Join(t.TempDir(), "sluice")
-	buildProgram(t, bin)
+	bin := testenv.Sluice(t)
 	t.Run("the earlier version starts first", func(t *testing.T) {
 		env := fleetEnv(t)
 		before := spawn(t, old, "", env...)

@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/url"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -80,8 +79,7 @@ func newGlobe(t *testing.T, opt globeOptions) *globe {
 	g := &globe{t: t, names: []string{"eu", "us", "asia"}, redis: map[string]*testenv.RedisServer{},
 		toRedis: map[string]*toxiproxy.Proxy{}, toPostgres: map[string]*toxiproxy.Proxy{},
 		links: map[link]*toxiproxy.Proxy{}, listen: map[string][2]string{}, nodes: map[string][2]*child{},
-		limits: map[string]int64{}, before: opt.before, leftAtOld: opt.beforeAt, bin: filepath.Join(t.TempDir(), "sluice")}
-	buildProgram(t, g.bin)
+		limits: map[string]int64{}, before: opt.before, leftAtOld: opt.beforeAt, bin: testenv.Sluice(t)}
 	base := settings(t)
 	base.DatabaseURL = withSchema(t)
 	for scope, secret := range map[access.Scope]*string{access.ScopeAdmin: &g.token, access.ScopeRegions: &g.regionToken} {

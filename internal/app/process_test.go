@@ -15,12 +15,13 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"sluice/internal/testenv"
 )
 
 // The service as operators meet it: the program itself, in processes of its own.
 func TestProcess(t *testing.T) {
-	bin := filepath.Join(t.TempDir(), "sluice")
-	buildProgram(t, bin)
+	bin := testenv.Sluice(t)
 	for name, promise := range map[string]func(*testing.T, string){
 		"a rolling restart fails no request":                   rollingRestart,
 		"a rolling restart fails no gRPC call":                 rollingCalls,
@@ -33,16 +34,6 @@ func TestProcess(t *testing.T) {
 		"slow, huge and broken off requests end on their time": slowClients,
 	} {
 		t.Run(name, func(t *testing.T) { promise(t, bin) })
-	}
-}
-
-// buildProgram builds the program as it is installed.
-func buildProgram(t *testing.T, bin string) {
-	t.Helper()
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", bin, "sluice/cmd/sluice")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
 	}
 }
 

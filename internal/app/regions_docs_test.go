@@ -20,7 +20,6 @@ func TestRegions_ThePageSetsUpTwoOnOneMachine(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	buildProgram(t, filepath.Join(dir, "sluice"))
 	var script strings.Builder
 	script.WriteString("set -eu\n")
 	for _, block := range shellBlock.FindAllStringSubmatch(string(page), -1) {
@@ -36,7 +35,7 @@ func TestRegions_ThePageSetsUpTwoOnOneMachine(t *testing.T) {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "bash", "-c", strings.NewReplacer(pairs...).Replace(script.String()))
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "SLUICE_DECISION_LOG=off")
+	cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(testenv.Sluice(t))+":"+os.Getenv("PATH"), "SLUICE_DECISION_LOG=off")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	out := &buffer{}
 	cmd.Stdout, cmd.Stderr = out, out
