@@ -30,7 +30,7 @@ func runCaller(t *testing.T, env []string, args ...string) (code int, out string
 // Each caller of docs/callers.md passes what Sluice admits, denies what it denies, and passes what it does not answer.
 func TestCallers_DecideAsSluiceDoes(t *testing.T) {
 	dir := t.TempDir()
-	r := launch(t, nil, serveArgs(filepath.Join(dir, "data"))...)
+	r := launch(t, nil, serveArgs(dataDir(t))...)
 	file := filepath.Join(dir, "rules.yaml")
 	rules := `{"rules": [{"name": "reports", "scope": "user", "route": "/reports", "method": "POST", "limit": 2,
 		"algorithm": "fixed_window", "align": "first_hit", "window_ms": 86400000}]}`

@@ -1,13 +1,12 @@
 package main
 
 import (
-	"path/filepath"
 	"strings"
 	"testing"
 )
 
 func TestCheck_AsEnvoyWithADescriptor(t *testing.T) {
-	r := launch(t, nil, serveArgs(filepath.Join(t.TempDir(), "data"))...)
+	r := launch(t, nil, serveArgs(dataDir(t))...)
 	defer r.terminate()
 	const file = `
 profiles:

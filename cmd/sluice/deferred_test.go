@@ -11,7 +11,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -83,7 +82,7 @@ func (r *receiver) heard() (got []string, tickets map[string]int) {
 // requests with the given payloads. The caller terminates it.
 func deferRequests(t *testing.T, payloads ...string) *running {
 	t.Helper()
-	srv := launch(t, nil, serveArgs(filepath.Join(t.TempDir(), "data"))...)
+	srv := launch(t, nil, serveArgs(dataDir(t))...)
 	c := clientOf(t, srv.url)
 	post := func(path string, doc map[string]any) map[string]any {
 		t.Helper()

@@ -5,7 +5,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -42,7 +41,7 @@ func TestRulesDoctor_PrintsTheFindingsOfEveryPage(t *testing.T) {
 }
 
 func TestRulesDoctor_OfAServer(t *testing.T) {
-	r := launch(t, nil, serveArgs(filepath.Join(t.TempDir(), "data"))...)
+	r := launch(t, nil, serveArgs(dataDir(t))...)
 	defer r.terminate()
 	sluice(t, "rules: [{name: a, scope: user, limit: 1, window_ms: 1000}]", "rules", "apply", "--server="+r.url, "-f", "-")
 	code, out, errs := sluice(t, "", "rules", "doctor", "--server="+r.url, "--json")

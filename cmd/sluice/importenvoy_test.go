@@ -32,7 +32,7 @@ func write(t *testing.T, dir, name, text string) string {
 }
 
 func TestImportEnvoy_PlansAppliesAndDeletes(t *testing.T) {
-	r := launch(t, nil, serveArgs(filepath.Join(t.TempDir(), "data"))...)
+	r := launch(t, nil, serveArgs(dataDir(t))...)
 	defer r.terminate()
 	dir := t.TempDir()
 	less, _, _ := strings.Cut(envoyShop, "- key: user")
@@ -139,7 +139,7 @@ func (l *lines) until(want string) {
 }
 
 func TestImportEnvoy_WatchFollowsKubernetesAndOutlivesBadFiles(t *testing.T) {
-	r := launch(t, nil, serveArgs(filepath.Join(t.TempDir(), "data"))...)
+	r := launch(t, nil, serveArgs(dataDir(t))...)
 	defer r.terminate()
 	f := folder{t: t, path: t.TempDir()}
 	f.swap(map[string]string{"shop.yaml": envoyShop})
@@ -194,7 +194,7 @@ func TestImportEnvoy_WatchWaitsForTheServer(t *testing.T) {
 	if w.pause != 2 || strings.Count(errs.String(), "\n") != 1 {
 		t.Errorf("pause %d: %s", w.pause, errs.String())
 	}
-	r := launch(t, nil, serveArgs(filepath.Join(t.TempDir(), "data"))...)
+	r := launch(t, nil, serveArgs(dataDir(t))...)
 	defer r.terminate()
 	w.server = clientOf(t, r.url)
 	defer w.server.Close()
@@ -216,7 +216,7 @@ func TestImportEnvoy_WatchWaitsForTheServer(t *testing.T) {
 
 // TestImportEnvoy_WatchOutlivesTheFolder: files that are being written or are not there change nothing.
 func TestImportEnvoy_WatchOutlivesTheFolder(t *testing.T) {
-	r := launch(t, nil, serveArgs(filepath.Join(t.TempDir(), "data"))...)
+	r := launch(t, nil, serveArgs(dataDir(t))...)
 	defer r.terminate()
 	dir := t.TempDir()
 	var out, errs strings.Builder

@@ -5,11 +5,14 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -98,6 +101,35 @@ func sluice(t *testing.T, stdin string, args ...string) (code int, stdout, stder
 	return code, out.String(), errs.String()
 }
 
+// schema is the file of a database with the schema in it: making one takes most of a start.
+var schema = sync.OnceValues(func() ([]byte, error) {
+	dir, err := os.MkdirTemp("", "sluice-schema-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	var out, errs bytes.Buffer
+	p := &process{ctx: context.Background(), in: strings.NewReader(""), out: &out, errs: &errs, now: time.Now}
+	if code := run(p, []string{"migrate", "up", "--data-dir=" + dir}); code != exitDone {
+		return nil, fmt.Errorf("migrate exits %d: %s", code, &errs)
+	}
+	return os.ReadFile(filepath.Join(dir, "sluice.db"))
+})
+
+// dataDir is a data directory with a database that has the schema and nothing else.
+func dataDir(t *testing.T) string {
+	t.Helper()
+	file, err := schema()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(t.TempDir(), "data")
+	if err := errors.Join(os.Mkdir(dir, 0o700), os.WriteFile(filepath.Join(dir, "sluice.db"), file, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
 func serveArgs(dir string) []string {
 	return []string{"serve", "--listen=127.0.0.1:0", "--data-dir=" + dir}
 }
@@ -118,7 +150,7 @@ func TestServe_EndsCleanlyOnSIGTERMAndKeepsItsCounters(t *testing.T) {
 }
 
 func TestServe_JSONLogsAreOneObjectALine(t *testing.T) {
-	r := launch(t, []string{"SLUICE_LOG_FORMAT=json"}, serveArgs(filepath.Join(t.TempDir(), "data"))...)
+	r := launch(t, []string{"SLUICE_LOG_FORMAT=json"}, serveArgs(dataDir(t))...)
 	r.terminate()
 	for line := range strings.Lines(r.errs.String()) {
 		var v map[string]any
@@ -129,7 +161,7 @@ func TestServe_JSONLogsAreOneObjectALine(t *testing.T) {
 }
 
 func TestRules_WarnOfMethodsThatAreNotRegistered(t *testing.T) {
-	r := launch(t, nil, serveArgs(filepath.Join(t.TempDir(), "data"))...)
+	r := launch(t, nil, serveArgs(dataDir(t))...)
 	defer r.terminate()
 	const file = "rules:\n- {name: a, scope: user, method: GET, limit: 1, window_ms: 1000}\n- {name: b, scope: user, " +
 		"method: PSOT, limit: 1, window_ms: 1000}\n"
@@ -177,7 +209,7 @@ func TestDemo_MakesTrafficAndLeavesNothingBehind(t *testing.T) {
 
 func TestRules_ValidatePlanApplyExport(t *testing.T) {
 	dir := t.TempDir()
-	r := launch(t, nil, serveArgs(filepath.Join(dir, "data"))...)
+	r := launch(t, nil, serveArgs(dataDir(t))...)
 	file := filepath.Join(dir, "rules.yaml")
 	text := "rules:\n  - name: charges-per-user\n    owner: payments\n    scope: user\n    limit: 1\n    window_ms: " +
 		"86400000\n"
@@ -226,7 +258,7 @@ func TestRules_ValidatePlanApplyExport(t *testing.T) {
 }
 
 func TestCheck_AsAGatewayWithAProfile(t *testing.T) {
-	r := launch(t, nil, serveArgs(filepath.Join(t.TempDir(), "data"))...)
+	r := launch(t, nil, serveArgs(dataDir(t))...)
 	defer r.terminate()
 	const file = `
 rules: [{name: users, scope: user, route: "/users/{id}", limit: 1, window_ms: 86400000}]

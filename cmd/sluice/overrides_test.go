@@ -9,7 +9,7 @@ import (
 
 func TestOverrides_SetListDeleteImportExport(t *testing.T) {
 	dir := t.TempDir()
-	r := launch(t, nil, serveArgs(filepath.Join(dir, "data"))...)
+	r := launch(t, nil, serveArgs(dataDir(t))...)
 	const rule = "rules:\n  - name: per-user\n    scope: user\n    limit: 1\n    window_ms: 86400000\n"
 	if code, _, errs := sluice(t, rule, "rules", "apply", "--server="+r.url, "-f", "-"); code != exitDone {
 		t.Fatal(errs)

@@ -58,7 +58,7 @@ func TestRecipes_AppliedOneAfterTheOtherAllStay(t *testing.T) {
 		"Postgres": func() []string { return []string{"DATABASE_URL=" + testenv.Postgres(t)} },
 	} {
 		t.Run(database, func(t *testing.T) {
-			r := launch(t, env(), serveArgs(filepath.Join(t.TempDir(), "data"))...)
+			r := launch(t, env(), serveArgs(dataDir(t))...)
 			defer r.terminate()
 			if code, _, errs := sluice(t, owned, "rules", "apply", "--server="+r.url, "-f", "-"); code != exitDone {
 				t.Fatalf("apply: %d, %s", code, errs)

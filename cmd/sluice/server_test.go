@@ -17,7 +17,7 @@ func TestCommands_CheckTheServersCertificate(t *testing.T) {
 	authority := testenv.NewAuthority(t)
 	dir := t.TempDir()
 	cert, key := authority.Issue(t, dir, "server.test", time.Now().Add(time.Hour))
-	r := launch(t, nil, append(serveArgs(dir+"/data"), "--tls-cert-file="+cert, "--tls-key-file="+key)...)
+	r := launch(t, nil, append(serveArgs(dataDir(t)), "--tls-cert-file="+cert, "--tls-key-file="+key)...)
 	for _, command := range [][]string{
 		{"healthcheck"}, {"check", "--key=k", "--limit=9", "--window=1h"}, {"rules", "export"},
 	} {
@@ -44,7 +44,7 @@ func TestCommands_PresentTheClientCertificate(t *testing.T) {
 	dir := t.TempDir()
 	cert, key := authority.Issue(t, dir, "server.test", time.Now().Add(time.Hour))
 	ops, opsKey := authority.Issue(t, dir, "ops.test", time.Now().Add(time.Hour))
-	r := launch(t, nil, append(serveArgs(dir+"/data"), "--tls-cert-file="+cert, "--tls-key-file="+key,
+	r := launch(t, nil, append(serveArgs(dataDir(t)), "--tls-cert-file="+cert, "--tls-key-file="+key,
 		"--tls-client-ca-file="+authority.File, "--tls-client-scopes=ops.test=rules:read")...)
 	export := []string{"rules", "export", "--server=" + r.url, "--ca=" + authority.File}
 	for _, tt := range []struct {
