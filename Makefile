@@ -4,6 +4,9 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
 GO ?= go
+# Nothing here uses C: only the race detector needs it. With one setting for all the rest, vet, the
+# linters, and the programs that tests build share what is compiled.
+export CGO_ENABLED := 0
 # How long one package's tests may take, and each fuzz test of `make fuzz`.
 TEST_TIMEOUT ?= 20m
 FUZZ_TIME ?= 10s
@@ -13,6 +16,11 @@ MINUTES ?= 5
 GOLANGCI_VERSION := v2.15.0
 VULNCHECK_VERSION := v1.8.0
 TOOLS := $(CURDIR)/.cache/bin
+# Vet is left to make lint, which knows every tag.
+TEST := $(GO) test -vet=off -timeout $(TEST_TIMEOUT)
+RACE := CGO_ENABLED=1 $(TEST) -race
+# Tags of tests that make test runs too.
+TAGS ?=
 GOLANGCI := $(TOOLS)/golangci-lint-$(GOLANGCI_VERSION)
 
 .PHONY: help
@@ -29,15 +37,15 @@ demo: ## run it on a temporary folder with sample rules and traffic
 
 .PHONY: build
 build: ## build bin/sluice, one static binary
-	CGO_ENABLED=0 $(GO) build -trimpath -o bin/sluice ./cmd/sluice
+	$(GO) build -trimpath -o bin/sluice ./cmd/sluice
 
 .PHONY: test
 test: deps ## run the tests, on real servers, with the race detector
 	$(MAKE) --no-print-directory generate-check
-	CGO_ENABLED=1 $(GO) test -race -shuffle=on -timeout $(TEST_TIMEOUT) ./...
-	cd bench && CGO_ENABLED=1 $(GO) test -race -timeout $(TEST_TIMEOUT) ./...
-	cd bench && $(GO) test -timeout $(TEST_TIMEOUT) ./oracle
-	cd deploy/gateways/manifests && $(GO) test ./...
+	$(RACE) -shuffle=on -tags '$(TAGS)' ./...
+	cd bench && $(RACE) ./...
+	cd bench && $(TEST) ./oracle
+	cd deploy/gateways/manifests && $(TEST) ./...
 
 .PHONY: test-gateways
 test-gateways: deps ## run the examples of gateways with real gateways (part of test)
@@ -70,11 +78,10 @@ test-kafka: deps ## run the suite of the Kafka sink against a cluster of yours (
 oracle: deps ## compare 100,000 configurations with envoyproxy/ratelimit's own matching (part of test: 1,000)
 	cd bench && $(GO) test -count=1 -timeout 120m -v -run '^TestConfigs_' ./oracle -configs 100000
 
-# The tests with the tag sweep: each looks at every page.
+# The tests with the tag sweep: each looks at every page. CI runs them with all others: make test TAGS=sweep.
 .PHONY: sweep
 sweep: deps ## hold every page to accessibility, and type every payload into every form, in Chromium
-	CGO_ENABLED=1 $(GO) test -race -tags sweep -timeout $(TEST_TIMEOUT) \
-		-run '^(TestPages_|TestCanary_|TestInject_NoForm|TestPayloads_)' ./web/browsertest ./internal/app
+	$(RACE) -tags sweep -run '^(TestPages_|TestCanary_|TestInject_NoForm|TestPayloads_)' ./web/browsertest ./internal/app
 
 .PHONY: lint
 lint: tidy-check $(GOLANGCI) ## formatting, vet, golangci-lint, go.mod, words
@@ -125,7 +132,7 @@ measure-console: deps ## measure how long the server takes over pages of 10,000 
 .PHONY: bench-beside
 bench-beside: deps ## compare the CPU of a check with that of an earlier version (FROM=commit), in turn (ten minutes)
 	@: $${FROM:?say which commit, as in FROM=41660d5}; dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; \
-	git archive "$$FROM" | tar -x -C "$$dir"; (cd "$$dir" && CGO_ENABLED=0 $(GO) build -o sluice-before ./cmd/sluice); \
+	git archive "$$FROM" | tar -x -C "$$dir"; (cd "$$dir" && $(GO) build -o sluice-before ./cmd/sluice); \
 	cd bench && $(GO) run ./load -before "$$dir/sluice-before" -rounds 12 \
 	-only "sluice on Redis, a rule alone;sluice on Redis, three;sluice embedded"
 
@@ -147,7 +154,7 @@ backtest-sample: ## make the decision log of docs/backtest.md anew
 measure-backtest: deps ## measure a backtest of a million events on one core, for docs/backtest.md (two minutes)
 	@dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; \
 	$(GO) test -count=1 -run '^TestSample$$' ./internal/backtest -write "$$dir/million.jsonl.gz" -requests 1010000 \
-	-hours 24 -rate 100; CGO_ENABLED=0 $(GO) build -o "$$dir/sluice" ./cmd/sluice; GOMAXPROCS=1 /usr/bin/time -v \
+	-hours 24 -rate 100; $(GO) build -o "$$dir/sluice" ./cmd/sluice; GOMAXPROCS=1 /usr/bin/time -v \
 	"$$dir/sluice" backtest --today docs/backtest/today.yaml --rules docs/backtest/proposed.yaml \
 	--log "$$dir/million.jsonl.gz"
 
@@ -193,21 +200,21 @@ screenshots: ## take the pictures of docs/console.md anew
 .PHONY: upgrade-fixtures
 upgrade-fixtures: deps ## make the data of an earlier version anew (FROM=commit), for the upgrade test
 	@: $${FROM:?say which commit, as in FROM=3a0215a}; dir=$$(mktemp -d); git archive "$$FROM" | tar -x -C "$$dir"; \
-	(cd "$$dir" && CGO_ENABLED=0 $(GO) build -o sluice-before ./cmd/sluice); \
+	(cd "$$dir" && $(GO) build -o sluice-before ./cmd/sluice); \
 	SLUICE_UPGRADE_FROM="$$dir/sluice-before" $(GO) test -count=1 -run 'TestUpgradeFixtures$$' ./internal/app; rm -rf "$$dir"
 
 # FROM is a commit before this one. It is built outside this tree.
 .PHONY: test-beside
 test-beside: deps ## run an earlier version (FROM=commit) beside this one on one Redis and one Postgres
 	@: $${FROM:?say which commit, as in FROM=80d100e}; dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; \
-	git archive "$$FROM" | tar -x -C "$$dir"; (cd "$$dir" && CGO_ENABLED=0 $(GO) build -o sluice-before ./cmd/sluice); \
+	git archive "$$FROM" | tar -x -C "$$dir"; (cd "$$dir" && $(GO) build -o sluice-before ./cmd/sluice); \
 	SLUICE_BESIDE="$$dir/sluice-before" $(GO) test -count=1 -tags beside -v -run '^TestBeside$$' ./internal/app
 
 # FROM is a commit before this one that has regions. It is built outside this tree.
 .PHONY: test-beside-regions
 test-beside-regions: deps ## run regions of an earlier version (FROM=commit) beside those of this one
 	@: $${FROM:?say which commit, as in FROM=2afa8346}; dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; \
-	git archive "$$FROM" | tar -x -C "$$dir"; (cd "$$dir" && CGO_ENABLED=0 $(GO) build -o sluice-before ./cmd/sluice); \
+	git archive "$$FROM" | tar -x -C "$$dir"; (cd "$$dir" && $(GO) build -o sluice-before ./cmd/sluice); \
 	SLUICE_BESIDE="$$dir/sluice-before" $(GO) test -count=1 -tags beside -v -run '^TestRegionsBeside$$' ./internal/app
 
 .PHONY: deps
@@ -222,5 +229,5 @@ clean: ## remove what was built (data folders stay)
 # Built once from the module proxy: about a minute on two cores.
 $(GOLANGCI):
 	@mkdir -p $(TOOLS)
-	GOBIN=$(TOOLS) CGO_ENABLED=0 $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)
+	GOBIN=$(TOOLS) $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)
 	@mv $(TOOLS)/golangci-lint $@
