@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"sluice/internal/region"
 	"sluice/limiter"
 )
 
@@ -88,9 +89,11 @@ func TestExchange_ALostRegionDoesNotStopTheOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, "eu", "us", "asia")
 		eu, us := w.places["eu"], w.places["us"]
+		const waiting = 2 * mostAtOnce // fewer than mostWaiting, and more than one message has
+		eu.box = region.NewOutbox(waiting, eu.names...)
 		w.run(func() {
 			w.setDeaf("asia", true)
-			for i := range 3 * mostWaiting / 2 {
+			for i := range 3 * waiting / 2 {
 				eu.spend(t, limiter.Key(fmt.Sprintf("{user:%d}|1|fw", i)), 20)
 				if i%5000 == 4999 {
 					pass(interval)
