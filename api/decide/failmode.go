@@ -134,8 +134,8 @@ func (c *Checker) releaseLocally(ctx context.Context, l *plannedLimit, failed *l
 	return res.Limits[0], true
 }
 
-// oweAll records in the Ledger what the local limits admitted without the counter store. What the store may have taken is
-// not charged again, unless it was sent to a home in another region, where it is given back.
+// oweAll records in the Ledger what the local limits admitted without the counter store. What the store may have taken
+// is not charged again, unless it was sent to a home in another region, where it is given back.
 func (c *Checker) oweAll(a *Answer, limits []plannedLimit, failed *limiter.Call, shares []limiter.Ask, now int64) {
 	var se *limiter.StoreError
 	unknown := !errors.As(failed.Err, &se) || se.Unknown
@@ -145,8 +145,8 @@ func (c *Checker) oweAll(a *Answer, limits []plannedLimit, failed *limiter.Call,
 		if a.Limits[i].Degraded == rules.FailLocal {
 			if !shares[n].Look {
 				ask := failed.Request.Asks[limits[i].ask]
-				mayCount := unknown && !(undone && c.opt.Homes != nil && c.opt.Homes.Away(ask.Key))
-				c.opt.Ledger.owe(ask, shares[n], now, mayCount)
+				givenBack := undone && c.opt.Homes != nil && c.opt.Homes.Away(ask.Key)
+				c.opt.Ledger.owe(ask, shares[n], now, unknown && !givenBack)
 			}
 			n++
 		}

@@ -41,16 +41,17 @@ func TestIDs_ThoseOfCallersMayBeRepeated(t *testing.T) {
 		store.Store = opt.Store
 		opt.Store, opt.Secrets = store, oneSecret{}
 	})
+	slot, take := rules.Descriptor{Route: "/slots"}, rules.Descriptor{Route: "/plain"}
 	for name, c := range map[string]struct {
 		q     Question
 		calls int
 		want  bool
 	}{
-		"a lease":                        {Question{Descriptor: rules.Descriptor{Route: "/slots"}}, 1, true},
-		"a lease with an id":             {Question{Descriptor: rules.Descriptor{Route: "/slots"}, RequestID: "x"}, 1, false},
-		"a reservation":                  {Question{Descriptor: rules.Descriptor{Route: "/plain"}, reserve: 1000}, 2, true},
-		"a reservation with an id":       {Question{Descriptor: rules.Descriptor{Route: "/plain"}, RequestID: "y", reserve: 1000}, 2, false},
-		"a take with an id, after those": {Question{Descriptor: rules.Descriptor{Route: "/plain"}, RequestID: "z"}, 2, false},
+		"a lease":                        {Question{Descriptor: slot}, 1, true},
+		"a lease with an id":             {Question{Descriptor: slot, RequestID: "x"}, 1, false},
+		"a reservation":                  {Question{Descriptor: take, reserve: 1000}, 2, true},
+		"a reservation with an id":       {Question{Descriptor: take, RequestID: "y", reserve: 1000}, 2, false},
+		"a take with an id, after those": {Question{Descriptor: take, RequestID: "z"}, 2, false},
 	} {
 		store.reqs, c.q.Weight = nil, 1
 		f.asks(limiter.OpTake, c.q)

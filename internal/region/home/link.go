@@ -299,8 +299,8 @@ func (l *link) post(together []*batch) {
 	}
 }
 
-// tryAddresses sends a message to the address in use, and to the next one as long as it has certainly not arrived or was
-// refused: that repeats nothing. A node may refuse what another takes, because its settings are those of before.
+// tryAddresses sends a message to the address in use, and to the next one as long as it has certainly not arrived or
+// was refused: that repeats nothing. A node may refuse what another takes, because its settings are those of before.
 func (l *link) tryAddresses(ctx context.Context, body []byte, asks []int, calls []limiter.Call) *messageError {
 	for tries := 1; ; tries++ {
 		at := l.at.Load()

@@ -15,8 +15,8 @@ import (
 // maxAnswering is how many messages are answered at once; further ones are refused.
 const maxAnswering = 128
 
-// maxAge is the greatest age of a message that is carried out, by the clocks of both regions. A message that waited in a
-// node that was frozen comes later than that only after its takes were given back.
+// maxAge is the greatest age of a message that is carried out, by the clocks of both regions. What an older one takes,
+// because it waited in a node that was frozen, may have been given back.
 const maxAge = 10 * time.Second
 
 // leastTime is what the store has for a message even if its sender waits for less. With less, calls of a healthy store

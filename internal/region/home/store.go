@@ -248,9 +248,9 @@ func (s *Store) at(ctx context.Context, to string, calls []limiter.Call) {
 	s.opt.Store.DoAll(ctx, calls)
 }
 
-// giveBack undoes what was taken for requests that were denied or failed elsewhere, before they are answered and even if
-// the caller has left: a repeat by the id must not find a charge that is about to be given back. What has not answered,
-// or has no time left, is undone later.
+// giveBack undoes what was taken for requests that were denied or failed elsewhere, before they are answered and even
+// if the caller has left: a repeat by the id must not find a charge that is about to be given back. What has not
+// answered, or has no time left, is undone later.
 func (s *Store) giveBack(ctx context.Context, all []*divided) {
 	byPlace := map[string][]*part{}
 	for _, d := range all {
