@@ -336,6 +336,43 @@ func TestExchange_WaitsForTheRulesOfTheOther(t *testing.T) {
 	})
 }
 
+// unreadable is a store in which one bucket is not readable.
+type unreadable struct {
+	limiter.Store
+
+	key limiter.Key
+}
+
+func (s *unreadable) DoAll(ctx context.Context, calls []limiter.Call) {
+	s.Store.DoAll(ctx, calls)
+	for i := range calls {
+		if calls[i].Request.Asks[0].Key == s.key {
+			calls[i].Err = &limiter.StoreError{Cause: limiter.CauseBadState, Err: errors.New("junk")}
+		}
+	}
+}
+
+// A bucket that the store cannot read is left out. The others are applied, and nobody is cut off.
+func TestReceive_ABucketThatIsNotReadableStopsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "eu", "us")
+		eu, us := w.places["eu"], w.places["us"]
+		us.opt.Apply = &unreadable{Store: us.store, key: ada}
+		w.run(func() {
+			pass(time.Second)
+			eu.spend(t, ada, 10)
+			eu.spend(t, "{user:bob}|1|fw", 20)
+			pass(5 * interval)
+			if left := us.spend(t, "{user:bob}|1|fw", 0); left != 80 || eu.CutOff() {
+				t.Errorf("us has %d left, want 80; cut off %v: %s", left, eu.CutOff(), eu.Overview().Peers[0].Failure)
+			}
+			if here := us.Overview().Peers[0].Here; here.Applied != 1 || here.Shrunk != 1 {
+				t.Errorf("%+v, want one bucket applied and one left out", here)
+			}
+		})
+	})
+}
+
 // A bucket that claims to be born at the end of time leaves no later time for the next incarnation here. Nothing of it
 // may be kept, or what this region tells from then on is refused, with all other buckets.
 func TestReceive_ABucketFromTheEndOfTimeStopsNothing(t *testing.T) {

@@ -29,8 +29,8 @@ type Answer struct {
 	From string `json:"from"`
 	At   int64  `json:"at"`
 	Set  int64  `json:"set"`
-	// Applied buckets told something new, and Repeated ones did not. Shrunk contradict what was applied before. Unknown
-	// are of no rule that spans regions here.
+	// Applied buckets told something new, and Repeated ones did not. Shrunk contradict what was applied before, or cannot
+	// be read in the store. Unknown are of no rule that spans regions here.
 	Applied  int `json:"applied"`
 	Repeated int `json:"repeated"`
 	Shrunk   int `json:"shrunk"`
@@ -89,6 +89,8 @@ func (x *Exchange) apply(ctx context.Context, m *region.Message, a *Answer, now 
 		x.opt.Apply.DoAll(ctx, calls)
 		for i := range calls {
 			switch c := &calls[i]; {
+			case broken(c.Err):
+				a.Shrunk++
 			case c.Err != nil:
 				return fmt.Errorf("apply what %s spent: %w", m.From, c.Err)
 			case c.Result.Replayed:
@@ -133,6 +135,13 @@ func (x *Exchange) apply(ctx context.Context, m *region.Message, a *Answer, now 
 		return nil
 	}
 	return flush()
+}
+
+// broken reports whether an error is about one bucket. To send that again does not help, and must not keep the others
+// back.
+func broken(err error) bool {
+	var se *limiter.StoreError
+	return errors.As(err, &se) && (se.Cause == limiter.CauseBadState || se.Cause == limiter.CauseWrongType)
 }
 
 // newsOf is what the nodes of this region keep of a message: the version of the sender's rules, and how far its clock
