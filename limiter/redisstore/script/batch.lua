@@ -51,7 +51,7 @@
 -- level of base. It changes nothing in Redis and returns
 --   value      what to store; false if nothing changes; nil, and no more, if v is
 --              none of ours
---   needed     for how long the state counts, ms
+--   needed     for how long the state counts, ms; KEEP_LIFE if what is stored lives for as long already
 --   result     0 if w fits, else the wait, ms, or NEVER; of REFUND and UNDO what was
 --              given back
 --   remaining, reset (ms) and, of a leaky queue only, delay (ms); of the state as it
@@ -157,6 +157,9 @@ while pos <= size do
         local value, life = values[i], lives[needs[i]]
         if value and life and stored[i] ~= true then -- the commonest write needs no call of save
           local reply = try('SET', keys[first + i], value, 'PX', life)
+          if reply.err then failed = failed or reply end
+        elseif value and needs[i] == KEEP_LIFE then
+          local reply = try('SET', keys[first + i], value, 'KEEPTTL')
           if reply.err then failed = failed or reply end
         elseif value or stored[i] then
           local _, reply = guard(save, keys[first + i], stored[i], value, needs[i])

@@ -77,16 +77,20 @@ var (
 	_ [plain - keeps - len(operations)]struct{}
 )
 
-// The layout of sums; see sums.lua.
+// The layout of sums; see layout.lua.
 const (
-	sumsLeast = 72 // bytes without windows that are over
-	sumsHot   = 30 // the last of them, from the guard on
-	sumsTail  = 18 // the last of those, which the commonest take writes
-	noWindow  = -limiter.MaxExact
+	sumsHot    = 22 // bytes of the hot part
+	sumsBefore = 72 // bytes, without windows that are over, of those that the version before wrote
+	// Marks, without the size of the rest.
+	sumsUnlisted = 1 << 23
+	sumsListed   = sumsUnlisted + 1<<22
+	noWindow     = -limiter.MaxExact
 	// lead is added to the share of a guard.
 	lead = 2 * limiter.FullShare
 	// held stands for a delay in the answer of a take that a guard holds back.
 	held = -2
+	// keepLife stands for how long a state counts that is stored for long enough already.
+	keepLife = -1
 )
 
 // oneOff is how long a quota that never drains is kept, ms: 366 days.
@@ -106,9 +110,11 @@ var codes = func() (of [256][2]uint8) {
 // numbers are the names that the Lua files use without defining them.
 var numbers = func() map[string]int64 {
 	n := map[string]int64{
-		"HIGH": high, "SPANS": spans, "SUMS_LEAST": sumsLeast, "SUMS_HOT": sumsHot, "SUMS_TAIL": sumsTail,
+		"HIGH": high, "SPANS": spans, "SUMS_HOT": sumsHot, "SUMS_BEFORE": sumsBefore,
+		"SUMS_LISTED": sumsListed, "SUMS_UNLISTED": sumsUnlisted,
 		"GUARD": guard, "GUARD_SHARE": int64(limiter.GuardShare), "FULL_SHARE": limiter.FullShare, "LEAD": lead, "HELD": held,
 		"NO_WINDOW":   noWindow,
+		"KEEP_LIFE":   keepLife,
 		"SUMS_MARGIN": limiter.SumsMargin, "SHAPES": limiter.MaxBuckets + 1, "LONGEST": limiter.MaxWindow, "ONE_OFF": oneOff,
 		"APPLIED": int64(limiter.Applied), "REPEATED": int64(limiter.Repeated), "SHRUNK": int64(limiter.Shrunk),
 		"MAX": limiter.MaxExact, "NEVER": limiter.Never, "LOOKS": looks, "KEEPS": keeps, "PLAIN": plain,

@@ -1,4 +1,3 @@
-#!lua
 -- confirm.lua: ends leases of export.lua, and sets the guards of the buckets.
 --
 -- KEYS     the sorted set of the buckets that are leased
@@ -15,15 +14,13 @@ while i <= #m do
   i = i + 3
   if share > 0 then
     local v = redis.pcall('GET', member)
-    local n = type(v) == 'string' and #v or 0
-    if n >= SUMS_LEAST then
-      local _, told, number, mark = struct.unpack('<I4ddI2', v, n - SUMS_HOT + 1)
-      local size = (mark - mark % 2) / 2
-      if size >= SUMS_LEAST and size <= n and struct.unpack('>I7', v, n - size + 1) == m[i] then
-        if number == m[i + 1] then told = m[i + 2] end
-        v = v:sub(1, n - SUMS_HOT) .. struct.pack('<I4d', share, told) .. v:sub(n - SUMS_TAIL + 1)
-        redis.call('SET', member, v, 'KEEPTTL')
-      end
+    local state, s, own = nil, nil, nil
+    if type(v) == 'string' then state, s = split(v) end
+    if s then own = open(s) end
+    if own and own.born == m[i] then
+      own.share = share
+      if own.w[1] == m[i + 1] then own.told = m[i + 2] end
+      redis.call('SET', member, join(state, close(own)), 'KEEPTTL')
     end
     i = i + 3
   end

@@ -1,9 +1,8 @@
-#!lua
 -- export.lua: which buckets that span regions have changed, and their sums.
 --
 -- KEYS     the set of changed buckets; the sorted set of those that are leased
 -- ARGV     the most to return; for how long to lease them, ms
--- Returns  cmsgpack of a flat array: for each bucket its member of the set, its sums (see sums.lua), the instant
+-- Returns  cmsgpack of a flat array: for each bucket its member of the set, its sums (see layout.lua), the instant
 --          at which its lease ends (µs), which confirm.lua takes, and what it has heard from other regions: how many,
 --          and of each its name and its sums
 --
@@ -24,22 +23,29 @@ end
 for i = 1, #members do
   local member = members[i]
   local v = redis.pcall('GET', member)
-  local n = type(v) == 'string' and #v or 0
-  local mark = n >= SUMS_LEAST and struct.unpack('<I2', v, n - 9) or 0
-  local size = (mark - mark % 2) / 2
-  if size < SUMS_LEAST or size > n then
+  local state, own = nil, nil
+  if type(v) == 'string' then state, own = split(v) end
+  if not own then
     redis.call('ZREM', KEYS[2], member) -- it has expired: nothing of it counts any more
   else
-    if mark % 2 == 1 then
-      v = v:sub(1, n - 10) .. struct.pack('<I2', mark - 1) .. v:sub(n - 7)
-      redis.call('SET', member, v, 'KEEPTTL')
+    local mark = struct.unpack('>I3', own)
+    if mark >= SUMS_LISTED then
+      own = struct.pack('>I3', mark - SUMS_LISTED + SUMS_UNLISTED) .. own:sub(4)
+      redis.call('SET', member, join(state, own), 'KEEPTTL')
+    elseif mark < SUMS_UNLISTED then -- of the version before
+      local m = open(own)
+      if m then
+        m.listed = 0
+        own = close(m)
+        redis.call('SET', member, join(state, own), 'KEEPTTL')
+      end
     end
     local before, lease = redis.call('ZSCORE', KEYS[2], member), ends
     if before and tonumber(before) >= lease then lease = tonumber(before) + 1 end
     redis.call('ZADD', KEYS[2], ('%d'):format(lease), member)
     local heard = redis.call('HGETALL', (member:sub(-2) == ':t' and member:sub(1, -3) or member) .. ':h')
     local o = #out
-    out[o + 1], out[o + 2], out[o + 3], out[o + 4] = member, v:sub(n - size + 1), lease, #heard / 2
+    out[o + 1], out[o + 2], out[o + 3], out[o + 4] = member, own, lease, #heard / 2
     for j = 1, #heard do out[o + 4 + j] = heard[j] end
   end
 end

@@ -262,7 +262,7 @@ local function apply(region, a, now, came, heard)
   if outcome == APPLIED or emptied or value then
     local write = value
     if not LIST(code) then
-      value = (value or not emptied and state or '') .. own
+      value = lib.join(value or not emptied and state, own)
     else
       value = function(life)
         if emptied then call('DEL', a.key) end
@@ -271,7 +271,7 @@ local function apply(region, a, now, came, heard)
       end
     end
   end
-  local failed = save(a.key, v, value, most(needed, SUMS_MARGIN))
+  local failed = save(a.key, v, value, lib.lasts(code, a.count, a.window, a.extra, needed))
   if failed then error(failed, 0) end
   for i = 1, #void do call('HDEL', heard, void[i]) end
   if new then call('HSET', heard, region, new) end

@@ -29,11 +29,12 @@ func NewLongWay() Script { return assemble(false) }
 // assemble puts the files together:
 //
 //	codec.lua                        the main chunk and all kernels use it
-//	function make(code)              makes what a call needs on demand:
+//	function make(code, ...)         makes what a call needs on demand, with other
+//	                                 functions than codec.lua's if they are given:
 //	  fixed.lua, counter.lua, ...    the kernel of the algorithm with that code
-//	  sums.lua, spans.lua            if code is SPANS, the functions of sums; if it is
-//	                                 more, the kernel of a limit that spans regions
-//	  high.lua                       if code is HIGH, the functions of high-water marks
+//	  spans.lua                      the kernel of a limit that spans regions, if code is more than SPANS
+//	  layout.lua, sums.lua           the functions of sums, if code is SPANS
+//	  high.lua                       the functions of high-water marks, if code is HIGH
 //	  record.lua, operations.lua     if code is 0, the functions of the long way
 //	batch.lua                        the main chunk
 //
@@ -45,21 +46,22 @@ func NewLongWay() Script { return assemble(false) }
 func assemble(plainWay bool) Script {
 	var b strings.Builder
 	b.WriteString("#!lua\n" + lua("codec.lua"))
-	b.WriteString("local kernels, make = {}, nil\nfunction make(code)\n")
-	b.WriteString(kernels(false) + lua("common.lua") + kernels(true))
-	fmt.Fprintf(&b, "if code == %d then\n%send\n", spans, lua("sums.lua"))
+	b.WriteString("local kernels, make = {}, nil\nfunction make(code, decode_state, encode_state)\n")
+	b.WriteString("local decode, encode = decode_state or decode, encode_state or encode\n")
 	fmt.Fprintf(&b, "if code > %d and code < %d then\n%send\n", spans, looks, lua("spans.lua"))
 	fmt.Fprintf(&b, "if code == %d then\n%send\n", high, lua("high.lua"))
+	b.WriteString(kernels(false) + lua("common.lua") + kernels(true))
+	fmt.Fprintf(&b, "if code == %d then\n%send\n", spans, lua("layout.lua", "sums.lua"))
 	b.WriteString("if code ~= 0 then return nil end\n" + lua("record.lua", "operations.lua") + "end\n")
 	b.WriteString(strings.ReplaceAll(lua("batch.lua"), "PLAIN_WAY", fmt.Sprint(plainWay)))
 	return named(b.String())
 }
 
 // HighWater is the script that reads high-water marks.
-func HighWater() Script { return alone("highwater.lua") }
+func HighWater() Script { return named("#!lua\n" + lua("highwater.lua")) }
 
-// alone is a script of one file.
-func alone(name string) Script { return named(lua(name)) }
+// withLayout is a script that knows sums, of one file.
+func withLayout(name string) Script { return named("#!lua\n" + lua("layout.lua", name)) }
 
 func named(source string) Script {
 	sum := sha1.Sum([]byte(source)) //nolint:gosec // not a secret

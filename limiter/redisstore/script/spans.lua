@@ -1,5 +1,5 @@
 -- spans.lua: the kernel of a limit that spans regions: that of its algorithm, and the sums beside the state
--- (sums.lua describes them). code is SPANS, GUARD times how takes are held back (0: not at all, 1: cold open, 2: cold
+-- (layout.lua describes them). code is SPANS, GUARD times how takes are held back (0: not at all, 1: cold open, 2: cold
 -- share), and the code of the algorithm.
 --
 -- A take that fits is held back if the region would then have spent more than its share of what was left when the
@@ -7,13 +7,14 @@
 -- is HELD. It is counted as denied in the sums, which are written at once.
 -- With how = REFUND or UNDO it gives back no unit that another region spent. With how = RESET it leaves sums
 -- alone.
+--
+-- The commonest takes are decided here: those in the window of the take before, of a bucket that is in the set of
+-- changed ones, which certainly pass the guard, and those that the limit denies. They leave the life of the bucket as
+-- it is, which the first take of the window has set for all of them (lasts in sums.lua). sums.lua decides all others.
 
-local sub, ceil = string.sub, math.ceil
+local sub = string.sub
 local inner = (code - SPANS) % GUARD
 local mode = (code - SPANS - inner) / GUARD
-local kernel = kernels[inner] or make(inner)
-if not kernel then return nil end
-kernels[inner] = kernel
 
 -- The share until the others have heard of the region.
 local cold = FULL_SHARE
@@ -21,108 +22,116 @@ if mode == GUARD_SHARE then
   cold = FULL_SHARE / tonumber(ARGV[3])
   cold = cold - cold % 1
 end
-cold = cold + LEAD
 
-local list, drains, shaped = LIST(inner), DRAINS(inner), SHAPED(inner)
+-- What is read of the sums of the bucket, the position of their rest, and the weight of the take.
+local mark, share, number, untold, rest, weight = 0, 0, 0, 0, 0, 0
 
--- held_back decides whether a take is to be held back of which mine exceeds the part, not rounded, of what is left.
--- What others have drained does not count. It returns nil, or what would pass.
-local function held_back(share, left, mine, w, capacity)
-  local spent = capacity - left
-  if mine > spent then mine = spent end
-  local part = share * (left + mine) / FULL_SHARE
-  if share >= LEAD then part = ceil((share - LEAD) * (left + mine) / FULL_SHARE) else part = part - part % 1 end
-  if mine <= part then return nil end
-  return part + w > mine and part - (mine - w) or 0
+local drains, kernel = DRAINS(inner), nil
+local packed = drains or inner == COUNTER
+if packed then
+  -- The state and the hot part of the sums are read, and written, in one. Else as decode and encode of codec.lua.
+  local both = {}
+
+  local function form_of_both(head)
+    local f = forms[head] or form_of(head)
+    if not f then return nil end
+    f = '>I3<I3dd' .. f
+    both[head] = f
+    return f
+  end
+
+  local function decode_both(v)
+    local head = byte(v, SUMS_HOT + 1)
+    if not head then return nil end
+    local minutes, _, at, a, b = head >= 128, nil, nil, nil, nil
+    if minutes then head = head - 128 end
+    local f, sizes, size = both[head] or form_of_both(head), head, SUMS_HOT + 6
+    if not f then return nil end
+    if head >= 64 then sizes, size = head - 64, SUMS_HOT + 8 end
+    local na = sizes % 8
+    size = size + na + (sizes - na) / 8
+    if #v < size then return nil end
+    mark, share, number, untold, _, at, a, b, rest = unpack_bytes(f, v)
+    if mark - SUMS_LISTED ~= #v - size then return nil end
+    if head < 64 then at = at + 1900000000000 elseif at > MAX or at < -MAX then return nil end
+    if minutes then b = b * 60000 end
+    if a > MAX or b > MAX then return nil end
+    return at, a, b
+  end
+
+  local function encode_both(at, a, b)
+    local minutes = 0
+    if b >= 60000 and b % 60000 == 0 then minutes, b = 128, b / 60000 end
+    local head, near, x = 9, at - 1900000000000, a
+    while x >= 256 do head, x = head + 1, x / 256 end
+    x = b
+    while x >= 256 do head, x = head + 8, x / 256 end
+    if near >= 549755813888 or near < -549755813888 then head, near = head + 64, at end -- 2^39 ms, 17 years
+    return pack(both[head] or form_of_both(head), mark, share, number, untold + weight, minutes + head, near, a, b)
+  end
+
+  kernel = make(inner, decode_both, encode_both)
+else
+  local of_state = kernels[inner] or make(inner)
+  if not of_state then return nil end
+  kernels[inner] = of_state
+
+  function kernel(v, now, count, window, extra, w)
+    if #v < SUMS_HOT then return nil end
+    mark, share, number, untold = unpack_bytes('>I3<I3dd', v)
+    rest = #v - mark + SUMS_LISTED + 1
+    if mark < SUMS_LISTED or rest <= SUMS_HOT + 1 then return nil end
+    return of_state(sub(v, SUMS_HOT + 1, rest - 1), now, count, window, extra, w, inner)
+  end
 end
 
 return function(v, now, count, window, extra, w, _, key, how, booked, base, id, side)
-  local state, s, n, member = v, v, 0, key
-  local share, told, number, units, mark, size, kept = 0, nil, nil, nil, nil, nil, nil
-  if list then
-    member = key .. ':t'
-    s = redis.call('GET', member)
-  end
-  if s then
-    n = #s
-    if n < SUMS_LEAST then return nil end
-    share, told, number, mark, units = unpack_bytes('<I4ddI2d', s, n - SUMS_HOT + 1)
-    size = (mark - mark % 2) / 2
-    if size > n or size < SUMS_LEAST then return nil end
-    if not list then
-      state = size < n and sub(s, 1, n - size)
+  if v and not how and inner ~= LOG then
+    weight = w
+    local value, needed, result, remaining, reset, _, at = kernel(v, now, count, window, extra, w, inner)
+    if value == false then
+      if needed < SUMS_MARGIN then needed = SUMS_MARGIN end
+      return false, needed, result, remaining, reset
     end
-  end
-  local value, needed, result, remaining, reset, delay, at, before
-  if how == REFUND or how == UNDO then
-    kernels[SPANS] = kernels[SPANS] or make(SPANS)
-    value, needed, result, remaining, reset, s = kernels[SPANS].refund(kernel, inner, state, s and sub(s, n - size + 1),
-      now, count, window, extra, w, key, how, booked, base, member)
-  elseif how == RESET then
-    kernels[SPANS] = kernels[SPANS] or make(SPANS)
-    value, needed, result, remaining, reset = kernel(false, now, count, window, extra, 0, inner, key, PEEK)
-    s = kernels[SPANS].reset(s and sub(s, n - size + 1), now, redis.call('HGETALL', key .. ':h'), member)
-    value, needed = '', kernels[SPANS].life(inner, count, window, extra)
-  else
-    value, needed, result, remaining, reset, delay, at, before =
-      kernel(state, now, count, window, extra, w, inner, key, how, booked, base, id, side)
-    if value == nil then return nil end
-    if w > 0 and (result == 0 or how == CHARGE) then
-      -- The number of the window in which the kernel books it.
-      local k
-      if inner == COUNTER then
-        k = (at - at % window) / window
-      elseif drains then
-        local period = count > 0 and ceil(extra * window / count) or ONE_OFF
-        if period > ONE_OFF then period = ONE_OFF elseif period < 1 then period = 1 end
-        k = (now - now % period) / period
+    if value and result == 0 then
+      local ago
+      if drains then
+        local period = ONE_OFF
+        if count > 0 then
+          local full = extra * window
+          period = (full + (count - full % count) % count) / count
+          if period > ONE_OFF then period = ONE_OFF elseif period < 1 then period = 1 end
+        end
+        ago = now - number * period
+        if ago >= period or needed > period then ago = -1 end
+      elseif inner == COUNTER then
+        ago = at - number * window
+        if ago >= window then ago = -1 end
       elseif inner == FIXED_WINDOW then
-        k = (at - extra - (at - extra) % window) / window
-      elseif inner == BUCKETS then
-        k = (at * extra - at * extra % window) / window
-      elseif inner == LOG then
-        k = (now - now % window) / window
-      else
-        k = (how ~= PEEK or reset > 0) and now + reset - window
-      end
-      if mode > 0 and how ~= CHARGE then
-        if share == 0 then share = cold end
-        local left, mine, part = how == PEEK and remaining - w or remaining, w, share
-        if part >= LEAD then part = part - LEAD end
-        if k == number and units > told then mine = mine + units - told end
-        if mine * FULL_SHARE > part * (left + mine) then
-          local passes = held_back(share, left, mine, w, drains and extra or count)
-          if passes then
-            kernels[SPANS] = kernels[SPANS] or make(SPANS)
-            s = s and sub(s, n - size + 1)
-            value, needed, reset, s = kernels[SPANS].held(kernel, inner, state, s, now, count, window, extra, w, key,
-              how, member)
-            result, delay, remaining = tonumber(ARGV[4]), HELD, passes
-          end
+        ago = at - extra - number * window
+        if ago >= window then ago = -1 end
+      else -- windows of other shapes may have the same number
+        local shape = unpack_bytes('>I7', v, rest)
+        if inner == BUCKETS then
+          ago = at * extra - number * window
+          if ago >= window or shape ~= window * SHAPES + extra then ago = -1 end
+        else
+          ago = now + reset - window - number
+          if ago > 0 or shape ~= window * SHAPES then ago = -1 end
         end
       end
-      if k == number and mark % 2 == 1 and how ~= PEEK and not delay and units <= MAX - w and (not shaped
-        or unpack_bytes('>I7', s, n - size + 22) == window * SHAPES + (inner == BUCKETS and extra or 0)) then
-        kept, s = sub(s, n - size + 1, n - 8), pack('<d', units + w)
-      elseif delay == HELD or how == PEEK then
-        if delay ~= HELD and value and s then s = sub(s, n - size + 1) end
-      else
-        kernels[SPANS] = kernels[SPANS] or make(SPANS)
-        s = kernels[SPANS].counted(s and sub(s, n - size + 1), inner, count, window, extra, k, now, w, member)
+      if ago >= 0 and untold <= MAX - w then
+        local mine, part = untold > 0 and untold + w or w, share
+        if mode == 0 or part == 0 then part = cold elseif part >= LEAD then part = part - LEAD end
+        if mine * FULL_SHARE <= part * (remaining + mine) then
+          if packed then return value .. sub(v, rest), KEEP_LIFE, 0, remaining, reset end
+          value = pack('>I3<I3dd', mark, share, number, untold + w) .. value .. sub(v, rest)
+          return value, KEEP_LIFE, 0, remaining, reset
+        end
       end
-    elseif value and s then
-      s = sub(s, n - size + 1)
     end
   end
-  if needed < SUMS_MARGIN then needed = SUMS_MARGIN end
-  if value and not list then
-    if kept then value = value .. kept .. s elseif s then value = value .. s end
-  elseif value then
-    local write, own = value, kept and kept .. s or s
-    value = function(life)
-      if write == '' then redis.call('DEL', key) else write(life) end
-      if own then redis.call('SET', member, own, 'PX', life) end
-    end
-  end
-  return value, needed, result, remaining, reset, delay, at, before
+  kernels[SPANS] = kernels[SPANS] or make(SPANS)
+  return kernels[SPANS].decide(inner, mode, cold + LEAD, v, now, count, window, extra, w, key, how, booked, base, id,
+    side)
 end

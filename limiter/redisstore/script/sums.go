@@ -20,10 +20,10 @@ func nameOfMember(member string) (string, bool) {
 }
 
 // Exporting is the script that hands out changed sums, and Confirming the one that ends leases of them.
-func Exporting() Script { return alone("export.lua") }
+func Exporting() Script { return withLayout("export.lua") }
 
 // Confirming is the script that ends leases of exported sums.
-func Confirming() Script { return alone("confirm.lua") }
+func Confirming() Script { return withLayout("confirm.lua") }
 
 // Member is a bucket that changed, as the script that exports knows it.
 type Member struct {
@@ -122,28 +122,51 @@ func whole(b []byte) int64 {
 	return -limiter.MaxExact - 1
 }
 
-// DecodeSums reads the sums of a bucket as they are stored; see sums.lua.
+// DecodeSums reads the sums of a bucket, without its state; see layout.lua.
 func DecodeSums(s string) (m limiter.Sums, err error) {
-	if len(s) < sumsLeast || (len(s)-sumsLeast)%14 != 0 {
+	if len(s) <= sumsHot+7 {
 		return m, errSums
 	}
-	at := 0
-	next := func() int64 {
-		var b [8]byte
-		copy(b[1:], s[at:at+7])
-		at += 7
-		return int64(binary.BigEndian.Uint64(b[:])<<8) >> 8 //nolint:gosec // seven bytes with a sign
+	if s[0] < sumsUnlisted>>16 {
+		return decodeSumsBefore(s)
 	}
-	m.Born, m.Reset, m.Given, m.Shape, m.Denied, m.Taken = next(), next(), next(), next(), next(), next()
-	var over []limiter.WindowUnits
-	for at < len(s)-sumsHot {
-		over = append(over, limiter.WindowUnits{Number: next(), Units: next()})
+	hot := []byte(s[:sumsHot])
+	r := reader{s: s[sumsHot:]}
+	m.Shape = int64(r.next(7)) //nolint:gosec // seven bytes
+	n := r.length()
+	if n < 6 || n%2 != 0 || n > len(r.s) {
+		return limiter.Sums{}, errSums
 	}
-	hot := []byte(s[len(s)-sumsTail:])
-	newest := limiter.WindowUnits{Number: whole(hot[:8]), Units: whole(hot[10:])}
-	m.Taken += newest.Units
+	m.Born, m.Reset, m.Given, m.Denied, m.Taken = r.integer(), r.integer(), r.integer(), r.integer(), r.integer()
+	newest := limiter.WindowUnits{Number: whole(hot[6:]), Units: r.integer() + whole(hot[14:])}
 	if newest.Number != noWindow {
-		m.Windows = append(append(make([]limiter.WindowUnits, 0, 1+len(over)), newest), over...)
+		m.Taken += newest.Units
+		m.Windows = append(make([]limiter.WindowUnits, 0, n/2-2), newest)
+	}
+	for i := 6; i < n; i += 2 {
+		m.Windows = append(m.Windows, limiter.WindowUnits{Number: newest.Number - r.integer(), Units: r.integer()})
+	}
+	if r.bad || r.s != "" {
+		return limiter.Sums{}, errSums
+	}
+	return m, m.Check()
+}
+
+// decodeSumsBefore reads sums that the version before has written.
+func decodeSumsBefore(s string) (m limiter.Sums, err error) {
+	if len(s) < sumsBefore || (len(s)-sumsBefore)%14 != 0 {
+		return m, errSums
+	}
+	r, hot := reader{s: s}, []byte(s[len(s)-18:])
+	next := func() int64 { return int64(r.next(7)<<8) >> 8 } //nolint:gosec // seven bytes with a sign
+	m.Born, m.Reset, m.Given, m.Shape, m.Denied, m.Taken = next(), next(), next(), next(), next(), next()
+	newest := limiter.WindowUnits{Number: whole(hot), Units: whole(hot[10:])}
+	if newest.Number != noWindow {
+		m.Taken += newest.Units
+		m.Windows = append(m.Windows, newest)
+	}
+	for range (len(s) - sumsBefore) / 14 {
+		m.Windows = append(m.Windows, limiter.WindowUnits{Number: next(), Units: next()})
 	}
 	return m, m.Check()
 }
@@ -161,15 +184,21 @@ func SpentNames(name string, isLog bool) (value, heard string) {
 // heardSuffix is behind the key of a bucket that spans regions where what was applied is.
 const heardSuffix = ":h"
 
-// SumsOf reads the sums that stand behind the state in the value of a bucket; see sums.lua.
+// SumsOf reads the sums that stand around the state in the value of a bucket; see layout.lua.
 func SumsOf(value string) (limiter.Sums, error) {
-	if len(value) < sumsLeast {
+	if len(value) < sumsHot {
 		return limiter.Sums{}, errSums
 	}
-	// The mark is before the last double.
-	size := int(binary.LittleEndian.Uint16([]byte(value[len(value)-10:]))) / 2
-	if size < sumsLeast || size > len(value) {
+	if head := int(value[0]) << 16; head != sumsUnlisted && head != sumsListed {
+		if len(value) < sumsBefore {
+			return limiter.Sums{}, errSums
+		}
+		size := int(binary.LittleEndian.Uint16([]byte(value[len(value)-10:]))) / 2
+		return DecodeSums(value[max(len(value)-size, 0):])
+	}
+	size := int(value[1])<<8 | int(value[2])
+	if sumsHot+size > len(value) {
 		return limiter.Sums{}, errSums
 	}
-	return DecodeSums(value[len(value)-size:])
+	return DecodeSums(value[:sumsHot] + value[len(value)-size:])
 }

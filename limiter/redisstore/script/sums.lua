@@ -1,54 +1,11 @@
--- sums.lua: what a region has spent in a bucket whose limit spans regions. Mirrors limiter/sums.go and
--- limiter/apply.go.
---
--- Sums are one string, which stands behind the state in the bucket's value, and for a log, whose state is a
--- list, at a key of its own (":t" behind the bucket's name):
---   born, reset, given, shape, denied, rest   7 bytes each; rest: what was taken less the units of the newest window
---   windows that are over               14 bytes each, newest first: number (signed), units
---   share                               4 bytes: the guard's, plus LEAD if the region leads; 0 for none
---   told                                a double: the units of the newest window that the others have heard of
---   number                              of the newest window, a double, which costs the least to read and to write
---   mark                                2 bytes, little-endian as the doubles: twice the size of all this, and 1 if
---                                       the bucket is in the set of changed ones
---   units                               of the newest window, a double
--- Without a window the number is NO_WINDOW and shape 0. The commonest take (the window is that of the take
--- before it, and the bucket is listed) changes units alone (spans.lua).
+-- sums.lua: what a region has spent in a bucket whose limit spans regions (layout.lua describes it), and the kernels of
+-- such limits for all but the commonest takes. Mirrors limiter/sums.go, limiter/guard.go and limiter/apply.go.
 --
 -- What was applied from other regions is a hash (":h" behind the bucket's name): by region, its sums.
---
--- In memory sums are a table: the fields, and in w the windows, newest first: number, units, number, units ...
 
 local sub, ceil = string.sub, math.ceil
 
-local sums = {}
-
--- open reads sums, or makes empty ones. It returns nil if s is none of ours.
-local function open(s)
-  local m = {born = 0, reset = 0, given = 0, shape = 0, denied = 0, taken = 0, share = 0, told = 0, listed = 0, w = {}}
-  if not s then return m end
-  local n = #s
-  if n < SUMS_LEAST or (n - SUMS_LEAST) % 14 ~= 0 then return nil end
-  local share, told, number, mark, units = unpack_bytes('<I4ddI2d', s, n - SUMS_HOT + 1)
-  m.born, m.reset, m.given, m.shape, m.denied, m.taken = unpack_bytes('>I7I7I7I7I7I7', s)
-  m.share, m.told = share, told
-  m.listed = mark % 2
-  if number == NO_WINDOW then return m end
-  m.taken, m.w[1], m.w[2] = m.taken + units, number, units
-  for at = SUMS_LEAST - SUMS_HOT + 1, n - SUMS_HOT, 14 do
-    m.w[#m.w + 1], m.w[#m.w + 2] = unpack_bytes('>i7I7', s, at)
-  end
-  return m
-end
-
-local function close(m)
-  local w = m.w
-  local units = w[2] or 0
-  local out = {pack('>I7I7I7I7I7I7', m.born, m.reset, m.given, m.shape, m.denied, m.taken - units)}
-  for i = 3, #w, 2 do out[#out + 1] = pack('>i7I7', w[i], w[i + 1]) end
-  local size = SUMS_LEAST + (#out - 1) * 14
-  out[#out + 1] = pack('<I4ddI2d', m.share, m.told, w[1] or NO_WINDOW, 2 * size + m.listed, units)
-  return table.concat(out)
-end
+local sums = {join = join}
 
 -- grid_of says how the windows of a limit are numbered.
 local function grid_of(code, count, window, extra)
@@ -117,45 +74,54 @@ end
 -- member_of is what stands for a bucket in the set of changed ones: the key that holds its sums.
 local function member_of(code, key) return LIST(code) and key .. ':t' or key end
 
+-- parts returns the state and the sums in what is stored of a bucket.
+local function parts(code, key, v)
+  local of_list = LIST(code) and v
+  if LIST(code) then v = call('GET', member_of(code, key)) end
+  if not v then return of_list or false, nil end
+  local state, s = split(v)
+  if state == nil then bad_state() end
+  return of_list or state, s
+end
+
 -- read returns what is stored of a bucket, its state and its sums.
 function sums.read(code, key)
-  local v = call('GET', member_of(code, key))
-  local n = v and #v or 0
-  local size = n >= SUMS_LEAST and unpack_bytes('<I2', v, n - 9) or 0
-  size = (size - size % 2) / 2
-  if v and (size < SUMS_LEAST or size > n) then bad_state() end
-  if LIST(code) then return true, true, v end
-  return v, size < n and sub(v, 1, n - size), v and sub(v, n - size + 1)
+  local v = LIST(code) or call('GET', key)
+  return v, parts(code, key, v)
 end
 
--- counted returns the sums of s after w units were booked in the window with that number.
-function sums.counted(s, code, count, window, extra, number, now, w, member)
-  local m, g = open(s), grid_of(code, count, window, extra)
-  if not m then bad_state() end
-  follow(m, g, number, now)
-  if m.taken > MAX - w then
-    begin(m, g, now)
-    m.w = {number, 0}
-  end
-  m.taken, m.w[2] = m.taken + w, m.w[2] + w
-  list(m, member)
-  return close(m)
+-- held_back decides whether a take is to be held back of which mine exceeds the part, not rounded, of what is left.
+-- What others have drained does not count. It returns nil, or what would pass.
+local function held_back(share, left, mine, w, capacity)
+  local spent = capacity - left
+  if mine > spent then mine = spent end
+  local part = share * (left + mine) / FULL_SHARE
+  if share >= LEAD then part = ceil((share - LEAD) * (left + mine) / FULL_SHARE) else part = part - part % 1 end
+  if mine <= part then return nil end
+  return part + w > mine and part - (mine - w) or 0
 end
 
--- held is a take of w units that the guard holds back, or looks whether it would (how = PEEK). It counts what was asked
--- for, and returns what a kernel does but for the result: value, needed, reset and the sums.
-function sums.held(kernel, code, state, s, now, count, window, extra, w, key, how, member)
+-- lasts is for how long a value is kept whose state counts for needed ms. Later takes of the present window keep it no
+-- longer (KEEP_LIFE in spans.lua): a window ends when it ends, and what they add drains within a period.
+local function lasts(code, count, window, extra, needed)
+  if DRAINS(code) then needed = most(needed, 2 * grid_of(code, count, window, extra).length) end
+  return most(needed, SUMS_MARGIN)
+end
+sums.lasts = lasts
+
+-- hold counts a take of w units that the guard holds back as denied, in Redis. It returns what a kernel does but for
+-- the result: value, needed, reset, and the sums.
+local function hold(kernel, code, state, m, now, count, window, extra, w, key)
   local value, needed, _, _, reset = kernel(state, now, count, window, extra, w, code, key, PEEK)
-  if how == PEEK then return value, needed, reset, s end
-  local m = open(s)
   if m.born == 0 then m.born = most(most(now, 1), m.reset) end
   m.denied = m.denied > MAX - w and MAX or m.denied + w
+  local member = member_of(code, key)
   list(m, member)
-  s = close(m)
+  local s = close(m)
   if LIST(code) then
-    save(member, false, s, most(needed, SUMS_MARGIN))
+    save(member, false, s, lasts(code, count, window, extra, needed))
   else
-    save(key, false, (value or state or '') .. s, most(needed, SUMS_MARGIN))
+    save(key, false, join(value or state, s), lasts(code, count, window, extra, needed))
     value = false
   end
   return value, needed, reset, s
@@ -186,7 +152,7 @@ end
 
 -- refund gives back up to w units that this region has spent, as kernel does, and returns what it returns,
 -- then the sums.
-function sums.refund(kernel, code, state, s, now, count, window, extra, w, key, how, booked, base, member)
+local function refund(kernel, code, state, s, now, count, window, extra, w, key, how, booked, base, member)
   local m, g = open(s), grid_of(code, count, window, extra)
   if not m then bad_state() end
   local value, needed, result, remaining, reset = false, 0, 0, 0, 0
@@ -225,7 +191,7 @@ function sums.refund(kernel, code, state, s, now, count, window, extra, w, key, 
 end
 
 -- reset returns the sums after a reset, which makes void what was born before it. heard is what HGETALL says.
-function sums.reset(s, now, heard, member)
+local function reset_sums(s, now, heard, member)
   local m = open(s) or open(nil)
   local at = most(now, most(m.born, m.reset) + 1)
   for i = 2, #heard, 2 do
@@ -242,6 +208,67 @@ end
 function sums.life(code, count, window, extra)
   local g = grid_of(code, count, window, extra)
   return least(ceil((g.kept + 1) * g.length / g.parts) + SUMS_MARGIN, LONGEST)
+end
+
+-- decide is the kernel of a limit that spans regions (spans.lua) in full. mode is how takes are held back, and cold the
+-- share until the others have heard of the region.
+function sums.decide(code, mode, cold, v, now, count, window, extra, w, key, how, booked, base, id, side)
+  kernels[code] = kernels[code] or make(code)
+  local kernel, member, state, s = kernels[code], member_of(code, key), parts(code, key, v)
+  local value, needed, result, remaining, reset, delay, at, before
+  if how == REFUND or how == UNDO then
+    value, needed, result, remaining, reset, s =
+      refund(kernel, code, state, s, now, count, window, extra, w, key, how, booked, base, member)
+  elseif how == RESET then
+    value, needed, result, remaining, reset = kernel(false, now, count, window, extra, 0, code, key, PEEK)
+    s = reset_sums(s, now, call('HGETALL', key .. ':h'), member)
+    value, needed = '', sums.life(code, count, window, extra)
+  else
+    value, needed, result, remaining, reset, delay, at, before =
+      kernel(state, now, count, window, extra, w, code, key, how, booked, base, id, side)
+    if value == nil then return nil end
+    if w > 0 and (result == 0 or how == CHARGE) then
+      local m, g, passes = open(s), grid_of(code, count, window, extra), nil
+      if not m then bad_state() end
+      -- The number of the window in which the kernel books it.
+      local number
+      if g.first_hit then
+        number = (how ~= PEEK or reset > 0) and now + reset - window
+      else
+        number = number_of(g, g.dated and at or now)
+      end
+      if mode > 0 and how ~= CHARGE then
+        local left, mine = how == PEEK and remaining - w or remaining, w
+        if number == m.w[1] then mine = w + most(m.w[2] - m.told, 0) end
+        passes = held_back(m.share > 0 and m.share or cold, left, mine, w, DRAINS(code) and extra or count)
+      end
+      if passes then
+        if how ~= PEEK then
+          value, needed, reset, s = hold(kernel, code, state, m, now, count, window, extra, w, key)
+        end
+        result, delay, remaining = tonumber(ARGV[4]), HELD, passes
+      elseif how ~= PEEK then
+        follow(m, g, number, now)
+        if m.taken > MAX - w then
+          begin(m, g, now)
+          m.w = {number, 0}
+        end
+        m.taken, m.w[2] = m.taken + w, m.w[2] + w
+        list(m, member)
+        s = close(m)
+      end
+    end
+  end
+  if value and not LIST(code) then
+    if s then value = join(value ~= '' and value, s) end
+  elseif value then
+    local write = value
+    value = function(life)
+      if write == '' then call('DEL', key) else write(life) end
+      if s then call('SET', member, s, 'PX', life) end
+    end
+  end
+  return value, lasts(code, count, window, extra, needed), result, remaining, reset, delay, at, before
 end
 
 -- apply books in a bucket what a region has spent since what was last applied from it (heard, the hash as
