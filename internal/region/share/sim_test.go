@@ -88,10 +88,10 @@ func TestSimulation_NeverOverTheLimit(t *testing.T) {
 				if skewed {
 					r.skew, r.cfg.Skew = w.r.Int64N(10_001)-5000, 10_000
 				}
-				r.demand = w.r.Float64() * 20
+				r.demand = w.r.Float64() * 8
 			}
 			w.faults = true
-			w.run(3000 / n)
+			w.run(1500 / n)
 		})
 	}
 }
@@ -102,16 +102,16 @@ func TestSimulation_TheBusyRegionGetsTheRest(t *testing.T) {
 	w := newWorld(t, 1, l, 3, 5000)
 	w.account = &windows{map[int64]int64{}}
 	w.regions[1].demand = 60
-	w.run(600)
+	w.run(300)
 	w.asks, w.served = 0, 0
-	w.run(1000)
+	w.run(500)
 	if most := w.limit.Count * 10; w.served < most*95/100 {
 		t.Errorf("%d of %d units admitted", w.served, most)
 	}
 	w.regions[1].demand, w.regions[0].demand = 0, 60
-	w.run(900)
+	w.run(450)
 	w.asks, w.served = 0, 0
-	w.run(1000)
+	w.run(500)
 	if most := w.limit.Count * 10; w.served < most*95/100 {
 		t.Errorf("after the move, %d of %d units admitted", w.served, most)
 	}
@@ -129,7 +129,7 @@ func TestSimulation_UsedTwoMinutesAfterDemandIsSteady(t *testing.T) {
 			for _, r := range w.regions {
 				r.cfg.Valid = 3000
 			}
-			w.run(2 * 600) // nobody asks
+			w.run(600) // nobody asks
 			sum := 0.0
 			for _, n := range c.asked {
 				sum += n
@@ -137,7 +137,7 @@ func TestSimulation_UsedTwoMinutesAfterDemandIsSteady(t *testing.T) {
 			for i, r := range w.regions {
 				r.demand = 4 * float64(l.Count) / window.Seconds() * c.asked[i] / sum
 			}
-			w.run(2 * 600)
+			w.run(600)
 			usable := int64(0)
 			for i, r := range w.regions {
 				// A region with a tenth of four times the limit needs no more than that.

@@ -49,6 +49,7 @@ type simRegion struct {
 	told     []int64
 	may      Spans  // what it and its nodes may spend, as it was checked last
 	marks    *Marks // as they were read last
+	mark     *limiter.HighWater
 }
 
 // simNode is what a node has read, until when it uses that, on the clock of its region's store.
@@ -121,8 +122,8 @@ func newWorld(t *testing.T, seed uint64, l limiter.Limit, n int, interval int64)
 	return w
 }
 
-// step is a tenth of a second.
-const step = 100
+// step is a fifth of a second.
+const step = 200
 
 func (w *world) run(steps int) {
 	for range steps {
@@ -162,7 +163,7 @@ func (w *world) turn(r *simRegion) {
 		if n.frozen > w.now {
 			continue
 		}
-		if w.r.IntN(5) == 0 { // it reads the state, and acts as its region
+		if w.r.IntN(3) == 0 { // it reads the state, and acts as its region
 			s := r.kept
 			var asked map[int64]int64
 			if past := w.now - r.reported; past >= r.cfg.Interval {
@@ -227,9 +228,12 @@ func (w *world) take(r *simRegion, use Spans, until int64) {
 	if r.clock(w.now) >= until {
 		return
 	}
+	if r.mark == nil {
+		r.mark = MarkOf(&r.cfg, rule, w.limit)
+	}
 	var res limiter.Result
 	req := limiter.Request{Asks: []limiter.Ask{{Key: "{k}|7|x", Weight: 1, Limit: Limit(w.limit, use),
-		HighWater: MarkOf(&r.cfg, rule, w.limit)}}}
+		HighWater: r.mark}}}
 	r.time.Store(r.clock(w.now))
 	if err := r.store.Do(w.t.Context(), &req, &res); err != nil {
 		w.t.Fatal(err)
@@ -314,7 +318,7 @@ func (w *world) carry(do func()) {
 
 // fault is what goes wrong.
 func (w *world) fault() {
-	if w.r.IntN(20) > 0 {
+	if w.r.IntN(10) > 0 {
 		return
 	}
 	r := w.regions[w.r.IntN(len(w.regions))]
@@ -343,7 +347,7 @@ func (w *world) fault() {
 			r.skew = w.r.Int64N(10_001) - 5000
 		}
 	case 9, 10, 11:
-		r.demand = []float64{0, 1, float64(Units(w.limit)) * 2000 / float64(w.limit.Window), 30}[w.r.IntN(4)]
+		r.demand = []float64{0, 1, float64(Units(w.limit)) * 2000 / float64(w.limit.Window), 12}[w.r.IntN(4)]
 	}
 	w.checkAll()
 }
