@@ -124,7 +124,7 @@ func TestSimulation_UsedTwoMinutesAfterDemandIsSteady(t *testing.T) {
 			asked []float64 // parts of the demand
 			least int64     // percent
 		}{"even": {[]float64{1, 1, 1}, 90}, "80/10/10": {[]float64{8, 1, 1}, 90}, "one region": {[]float64{0, 1, 0}, 95}} {
-			l := limiter.Limit{Algorithm: limiter.FixedWindow, Count: 300, Window: window.Milliseconds()}
+			l := limiter.Limit{Algorithm: limiter.FixedWindow, Count: 100, Window: window.Milliseconds()}
 			w := newWorld(t, 1, l, 3, time.Minute.Milliseconds())
 			for _, r := range w.regions {
 				r.cfg.Valid = 3000
