@@ -19,7 +19,11 @@ func (c *Checker) Buckets(ctx context.Context, rule *rules.Compiled, op limiter.
 	}
 	asks = slices.Clone(asks)
 	for i := range asks {
-		asks[i].Spans = rule.Spans(asks[i].Key)
+		if rule.Spans(asks[i].Key) {
+			limit := plannedLimit{rule: rule, limit: asks[i].Limit, weight: asks[i].Weight}
+			limit.span(c.opt.Regions, op)
+			asks[i].Limit, asks[i].Spans, asks[i].Guard = limit.storeLimit(), true, limit.guard
+		}
 		if c.opt.Regions != nil && rule.Divides(asks[i].Key) {
 			asks[i].Limit, _ = c.opt.Regions.Share(rule.Rule.ID, asks[i].Key, asks[i].Limit, 0)
 		}

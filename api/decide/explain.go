@@ -150,6 +150,9 @@ func (c *Checker) ExplainDescriptors(ctx context.Context, q *DescriptorQuestion)
 			Over: st.Over, Full: st.Full}
 		if st.Limit >= 0 {
 			d.Bucket = &ConsideredLimit{LimitAnswer: &e.Answer.Limits[st.Limit], After: st.Remaining}
+			if b := d.Bucket; b.Known && d.Rule != nil && d.Rule.Spans(b.Key) {
+				b.Regions = c.SpentByRegion(ctx, b.Key, b.Limit)
+			}
 			if e.Answer.Allowed() && !st.Over {
 				d.Bucket.After = max(0, st.Remaining-q.Descriptors[i].Addend)
 			}

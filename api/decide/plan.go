@@ -286,7 +286,7 @@ func (w *work) planMatches(p *plan) {
 					banLooks: p.q.strict,
 				})
 				if m.Rule.Global {
-					w.span(&w.limits[len(w.limits)-1], op)
+					w.limits[len(w.limits)-1].span(w.regions, op)
 				}
 				if m.Rule.Shares {
 					w.divide(&w.limits[len(w.limits)-1], op)

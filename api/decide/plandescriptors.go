@@ -137,7 +137,7 @@ func (w *work) planGroup(p *plan, q *DescriptorQuestion, a *DescriptorAnswer, gr
 				l.ban = banOf(m, op)
 			}
 			if m.Rule.Global && !l.sent {
-				w.span(&l, op)
+				l.span(w.regions, op)
 			}
 			if m.Rule.Shares && !l.sent {
 				w.divide(&l, op)

@@ -35,25 +35,25 @@ func ByFailMode(degraded string) bool { return degraded != "" && degraded != Deg
 // span makes a planned limit one that spans regions, and that holds the region to its share of what is left. While
 // another region is not heard of, the rule's cut_off says instead what this one may spend: an equal part of the limit,
 // so that all regions together stay within it; all of it; or nothing.
-func (w *work) span(l *plannedLimit, op limiter.Op) {
-	l.spans = true
-	if w.regions == nil || !w.regions.CutOff() {
-		l.guard = limiter.GuardOpen
-		if c := l.rule.Rule.Cold; c != nil && *c == rules.ColdShare {
-			l.guard = limiter.GuardShare
+func (p *plannedLimit) span(regions Regions, op limiter.Op) {
+	p.spans = true
+	if regions == nil || !regions.CutOff() {
+		p.guard = limiter.GuardOpen
+		if c := p.rule.Rule.Cold; c != nil && *c == rules.ColdShare {
+			p.guard = limiter.GuardShare
 		}
 		return
 	}
-	l.cutOff = true
+	p.cutOff = true
 	cutOff := rules.CutOffShare
-	if r := &l.rule.Rule; r.CutOff != nil {
+	if r := &p.rule.Rule; r.CutOff != nil {
 		cutOff = *r.CutOff
 	}
 	switch cutOff {
 	case rules.CutOffShare:
-		l.limit = l.limit.Share(int64(w.regions.Regions()))
+		p.limit = p.limit.Share(int64(regions.Regions()))
 	case rules.CutOffClosed:
-		l.shut = l.weight > 0 && (op == limiter.OpTake || op == limiter.OpPeek)
+		p.shut = p.weight > 0 && (op == limiter.OpTake || op == limiter.OpPeek)
 	}
 }
 

@@ -75,6 +75,34 @@ func TestCutOff_SaysWhatARegionMaySpend(t *testing.T) {
 	}
 }
 
+// What the page of a key shows of a limit that spans regions is what a check would get.
+func TestBuckets_OfALimitThatSpansRegionsAreThoseOfACheck(t *testing.T) {
+	f, p := inRegions(t, rules.CutOffShare)
+	rule := f.Set().Get(1)
+	var key limiter.Key
+	for _, m := range f.Set().Match(&rules.Descriptor{User: "ada"}, 1, f.opt.Now(), nil) {
+		key = m.Key
+	}
+	look := func() limiter.Decision {
+		var res limiter.Result
+		asks := []limiter.Ask{{Key: key, Limit: rule.Limit, Weight: 1}}
+		if err := f.Buckets(t.Context(), rule, limiter.OpPeek, asks, &res); err != nil {
+			t.Fatal(err)
+		}
+		return res.Limits[0]
+	}
+	if d := look(); d.Limit != 9 || !d.Allowed {
+		t.Errorf("while all are heard: %+v", d)
+	}
+	p.cut = true
+	if got := f.admitted(9, "ada"); got != 3 {
+		t.Fatalf("%d admitted in a cut, want 3", got)
+	}
+	if d := look(); d.Limit != 3 || d.Allowed || d.Remaining != 0 {
+		t.Errorf("in a cut: %+v, want a third, all of it spent", d)
+	}
+}
+
 // A fail mode of the counter store counts before the cut.
 func TestCutOff_AFailModeCountsBeforeIt(t *testing.T) {
 	f, p := inRegions(t, rules.CutOffAlone)
