@@ -68,6 +68,7 @@ type bucketFigure struct {
 	RetryAfterMS int64  `json:"retry_after_ms"`
 	BanMS        int64  `json:"ban_ms,omitempty"`
 	Shed         bool   `json:"shed,omitempty"`
+	Held         bool   `json:"held,omitempty"`
 	// Regions is what each region has spent, of a rule with span global.
 	Regions []regionUnits `json:"regions,omitempty"`
 }
@@ -139,7 +140,7 @@ func figureOf(l *decide.ConsideredLimit) *bucketFigure {
 	}
 	d := &l.Decision
 	figure := &bucketFigure{Allowed: d.Allowed, Remaining: d.Remaining, ResetMS: d.Reset, RetryAfterMS: d.RetryAfter,
-		BanMS: l.Ban, Shed: l.Shed != "", WholeLimit: l.Whole}
+		BanMS: l.Ban, Shed: l.Shed != "", Held: d.Held, WholeLimit: l.Whole}
 	for _, r := range l.Regions {
 		figure.Regions = append(figure.Regions, regionUnits(r))
 	}

@@ -119,6 +119,7 @@ type regionState struct {
 	Messages      int64      `json:"messages"`
 	Failures      int64      `json:"failures"`
 	Failure       *string    `json:"failure"`
+	FailingSince  *time.Time `json:"failing_since"`
 	Sent          int64      `json:"sent"`
 	Applied       int        `json:"applied"`
 	Repeated      int        `json:"repeated"`
@@ -126,6 +127,15 @@ type regionState struct {
 	Unknown       int        `json:"unknown"`
 	Refused       *string    `json:"refused"`
 	RefusedAt     *time.Time `json:"refused_at"`
+	Calls         callsState `json:"calls"`
+}
+
+// callsState is what became of the decisions that a region was asked for.
+type callsState struct {
+	Decided int64      `json:"decided"`
+	Failed  int64      `json:"failed"`
+	Failing *string    `json:"failing"`
+	Since   *time.Time `json:"since"`
 }
 
 type regionRule struct {
@@ -167,8 +177,10 @@ func regionStateOf(p *exchange.Status) regionState {
 		Name: p.Name, CutOff: p.CutOff, CutOffMS: p.CutFor.Milliseconds(), CutOffTotalMS: p.CutTotal.Milliseconds(),
 		LastNews: timeOrNull(p.LastNews), SetVersion: p.Set, SentBytes: p.Sent, ReceivedBytes: p.Received,
 		Messages: p.Messages, Failures: p.Failures, Failure: textOf(p.Failure), Sent: p.Told,
-		Applied: p.Here.Applied, Repeated: p.Here.Repeated, Shrunk: p.Here.Shrunk, Unknown: p.Here.Unknown,
+		FailingSince: timeOrNull(p.FailingSince),
+		Applied:      p.Here.Applied, Repeated: p.Here.Repeated, Shrunk: p.Here.Shrunk, Unknown: p.Here.Unknown,
 		Refused: textOf(p.Refusal), RefusedAt: timeOrNull(p.RefusedAt), ClocksApart: p.ClocksApart(),
+		Calls: callsState{p.Calls.Decided, p.Calls.Failed, textOf(p.Calls.Failing), timeOrNull(p.Calls.Since)},
 	}
 	if p.Lags > 0 {
 		s.LagMS, s.LagP99MS = new(p.LagNow.Milliseconds()), new(p.LagP99.Milliseconds())

@@ -66,14 +66,16 @@ func TestRegions_AreShownAsThisNodeSeesThem(t *testing.T) {
 		Peers: []exchange.Status{
 			{Name: "us", Lags: 3, LagNow: 300 * time.Millisecond, LagP99: 410 * time.Millisecond, SkewKnown: true,
 				Skew: -3 * time.Second, LastNews: time.UnixMilli(epoch), Set: 7, Here: exchange.Answer{Applied: 4, Shrunk: 1}},
-			{Name: "asia", CutOff: true, CutFor: time.Minute, Failure: "no route"},
+			{Name: "asia", CutOff: true, CutFor: time.Minute, Failure: "no route", FailingSince: time.UnixMilli(epoch),
+				Calls: region.Calls{Decided: 8, Failed: 2, Failing: "timeout", Since: time.UnixMilli(epoch)}},
 		},
 	}}
 	f := newFixture(t, nil, withRegions(e))
 	got := f.do(http.MethodGet, "/ratelimit/regions", "").want(http.StatusOK).body
 	for _, want := range []string{
 		`"enabled":true,"region":"eu","interval_ms":200,"cut_off":true`, `"lag_ms":300,"lag_p99_ms":410,"clock_ahead_ms":-3000`,
-		`"clocks_apart":true`, `"applied":4`, `"name":"asia","cut_off":true,"cut_off_ms":60000`, `"failure":"no route"`,
+		`"clocks_apart":true`, `"applied":4`, `"name":"asia","cut_off":true,"cut_off_ms":60000`, `"failure":"no route","failing_since":"20`,
+		`"calls":{"decided":8,"failed":2,"failing":"timeout","since":"20`,
 		`"last_news":null`, `{"rule":"r","over_percent":1.5,"max_over_percent":2}`,
 	} {
 		if !strings.Contains(got, want) {

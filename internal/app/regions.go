@@ -11,6 +11,7 @@ import (
 	"sluice/api/decide"
 	"sluice/internal/certificate"
 	"sluice/internal/config"
+	"sluice/internal/region"
 	"sluice/internal/region/exchange"
 	"sluice/internal/region/home"
 	"sluice/internal/region/sharing"
@@ -30,6 +31,22 @@ type regions struct {
 	exchange *exchange.Exchange
 	receiver *home.Receiver
 	shares   *sharing.Shares
+	// calls is what became of the decisions that another region was asked for.
+	calls func(to string) region.Calls
+}
+
+// Receive passes on what another region tells.
+func (r *regions) Receive(ctx context.Context, body []byte) (*exchange.Answer, error) {
+	return r.exchange.Receive(ctx, body)
+}
+
+// Overview is what people and the API are shown of the other regions.
+func (r *regions) Overview() exchange.Overview {
+	o := r.exchange.Overview()
+	for i := range o.Peers {
+		o.Peers[i].Calls = r.calls(o.Peers[i].Name)
+	}
+	return o
 }
 
 // shareSkew is by how much the clocks of regions may differ, and that of a Redis may step, without a unit too much.
@@ -73,7 +90,7 @@ func openRegions(cfg *config.Serve, host *Host, token *secretfile.File, c *count
 	stops.add("regions", task(x.Run))
 	stops.add("shares of regions", task(shares.Run))
 	host.Log.Info("limits can span regions", "region", cfg.Region, "regions", len(list), "interval", cfg.RegionInterval)
-	return &regions{exchange: x, receiver: receiver, shares: shares}, nil
+	return &regions{exchange: x, receiver: receiver, shares: shares, calls: c.home.Calls}, nil
 }
 
 // regionTLS returns the TLS configuration of a new connection to another region, with the files as they are then.
@@ -144,7 +161,7 @@ func (r *regions) api() api.Regions {
 	if r == nil {
 		return nil
 	}
-	return r.exchange
+	return r
 }
 
 // sharesShown is what the console shows of shares, nil without regions.
@@ -160,5 +177,5 @@ func (r *regions) shown() func() exchange.Overview {
 	if r == nil {
 		return nil
 	}
-	return r.exchange.Overview
+	return r.Overview
 }

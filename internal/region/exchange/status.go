@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"sluice/internal/region"
 	"sluice/limiter"
 	"sluice/rules"
 )
@@ -39,10 +40,10 @@ type peerState struct {
 	messages  int64
 	failures  int64
 	failure   string
-	failed    bool
-	answers   Answer // the totals of those it has sent
-	applied   Answer // the totals of those it was sent
-	received  int64  // bytes
+	failed    time.Time // when the first message failed after one that did not, zero if the last one did not
+	answers   Answer    // the totals of those it has sent
+	applied   Answer    // the totals of those it was sent
+	received  int64     // bytes
 	refusal   string
 	refusedAt time.Time
 }
@@ -67,8 +68,12 @@ type Status struct {
 	SkewKnown bool
 	// Sent and Received are bytes, Messages and Failures what this node has sent, Told the buckets in them.
 	Sent, Received, Messages, Failures, Told int64
-	// Failure is why the last message failed, "" if it did not.
-	Failure string
+	// Failure is why the last message failed, "" if it did not, and FailingSince when the first one did after one that did
+	// not.
+	Failure      string
+	FailingSince time.Time
+	// Calls are of keys that are at home there. The exchange does not know them: internal/app fills them in.
+	Calls region.Calls
 	// There and Here are the totals of what became of buckets: of those sent there, and of those received here.
 	There, Here Answer
 	// Refusal is why this node has last refused a message of that region, and RefusedAt when.
@@ -110,17 +115,17 @@ func (p *peer) sent(log *slog.Logger, address string, a *Answer, err error, star
 	s.messages++
 	if err != nil {
 		s.failures++
-		if s.failure = err.Error(); !s.failed {
+		if s.failure = err.Error(); s.failed.IsZero() {
+			s.failed = start
 			log.Warn("a region does not take what this one has spent; it is sent again", "region", p.Name, "address", address,
 				"error", err)
 		}
-		s.failed = true
 		return
 	}
-	if s.failed {
+	if !s.failed.IsZero() {
 		log.Info("a region takes what this one has spent again", "region", p.Name)
 	}
-	s.failed, s.failure = false, ""
+	s.failed, s.failure = time.Time{}, ""
 	s.bytes += size
 	s.answers.add(a)
 	s.skew, s.known = time.UnixMilli(a.At).Sub(start.Add(took/2)).Round(time.Millisecond), true
@@ -175,7 +180,7 @@ func (p *peer) status(now time.Time) Status {
 	out := Status{
 		Name: p.Name, CutOff: s.cut, CutTotal: s.cutTotal, LastNews: s.lastNews, Set: s.set, Lags: len(s.lags), Skew: s.skew,
 		SkewKnown: s.known, Sent: s.bytes, Received: s.received, Messages: s.messages, Failures: s.failures, Told: s.told,
-		Failure: s.failure, There: s.answers, Here: s.applied, Refusal: s.refusal, RefusedAt: s.refusedAt,
+		Failure: s.failure, FailingSince: s.failed, There: s.answers, Here: s.applied, Refusal: s.refusal, RefusedAt: s.refusedAt,
 	}
 	if s.cut {
 		out.CutFor = now.Sub(s.cutSince)

@@ -71,6 +71,11 @@ type link struct {
 	// start of the store.
 	good, tried atomic.Int64
 
+	told struct { // what is shown of the calls
+		sync.Mutex
+		region.Calls
+	}
+
 	mu       sync.Mutex
 	waiting  []*batch
 	calls    int // in waiting
@@ -112,8 +117,27 @@ func (l *link) do(ctx context.Context, calls []limiter.Call) {
 				why = ReasonRule
 			}
 		}
+		l.note(why)
 		l.store.opt.Observe(l.Name, why, took)
 	}
+}
+
+// note remembers what became of a call. A caller that left says nothing about the region.
+func (l *link) note(why string) {
+	l.told.Lock()
+	defer l.told.Unlock()
+	switch why {
+	case ReasonLeft:
+		return
+	case "":
+		l.told.Decided++
+		l.told.Since = time.Time{}
+	default:
+		if l.told.Failed++; l.told.Failing == "" {
+			l.told.Since = l.store.opt.Now()
+		}
+	}
+	l.told.Failing = why
 }
 
 // homeCause is the cause of a failed call for this region: nothing is wrong with its own counter store. Callers that have

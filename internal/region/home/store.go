@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"sluice/internal/region"
 	"sluice/limiter"
 	"sluice/rules"
 )
@@ -121,6 +122,17 @@ func (s *Store) Stats() Stats {
 	s.undos.mu.Lock()
 	defer s.undos.mu.Unlock()
 	return Stats{Undone: s.undone.Load(), Pending: int64(len(s.undos.list)), Lost: s.undos.lost}
+}
+
+// Calls returns what became of the calls to another region. It may be called at any time.
+func (s *Store) Calls(to string) region.Calls {
+	l := s.links[to]
+	if l == nil {
+		return region.Calls{}
+	}
+	l.told.Lock()
+	defer l.told.Unlock()
+	return l.told.Calls
 }
 
 // here marks the context of calls that another region has sent: they are not sent on, even if the regions do not agree

@@ -163,6 +163,9 @@ func TestStore_AHomeThatDoesNotAnswerIsAStoreError(t *testing.T) {
 	if eu.count(ReasonConnection) != 1 || left(t, w, here) != 10 {
 		t.Errorf("%v, %d left here", eu.reasons, left(t, w, here))
 	}
+	if c := eu.Calls("us"); c.Failed != 1 || c.Failing != ReasonConnection || c.Since.IsZero() {
+		t.Errorf("%+v", c)
+	}
 	eu.mu.Lock()
 	eu.cut["us"] = true
 	eu.mu.Unlock()
