@@ -40,8 +40,8 @@ func TestCallers_DecideAsSluiceDoes(t *testing.T) {
 	if code, _, errs := sluice(t, "", "rules", "apply", "--server="+r.url, "-f", file); code != 0 {
 		t.Fatal(errs)
 	}
-	compiled := filepath.Join(dir, "caller")
-	if code, out := runCaller(t, []string{"CGO_ENABLED=0"}, "go", "build", "-o", compiled, callers+"/caller.go"); code != 0 {
+	compiled, plain := filepath.Join(dir, "caller"), []string{"CGO_ENABLED=0"}
+	if code, out := runCaller(t, plain, "go", "build", "-o", compiled, callers+"/caller.go"); code != 0 {
 		t.Fatal(out)
 	}
 	var token atomic.Value
