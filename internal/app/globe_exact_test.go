@@ -5,7 +5,6 @@ package app
 import (
 	"context"
 	"fmt"
-	"maps"
 	"strings"
 	"sync"
 	"syscall"
@@ -136,7 +135,7 @@ func (g *globe) exactUnder(scenario string, number int, fault func() (heal func(
 		g.t.Errorf("%s: %s", scenario, wrong)
 	}
 	admitted := 0
-	for n := range maps.Values(a.admitted) {
+	for _, n := range a.admitted {
 		admitted += n
 	}
 	g.t.Logf("%-22s %5d asked, %4d admitted, %4d degraded", scenario, a.offered, admitted, a.degraded)
