@@ -31,3 +31,24 @@ func TestShare_OfAValidLimitIsValid(t *testing.T) {
 		}
 	}
 }
+
+func TestPart_AllTogetherAreTheLimit(t *testing.T) {
+	for _, whole := range []Limit{
+		{Count: 100, Burst: 7}, {Count: 2, Burst: 2}, {Count: 0, Burst: 5}, {Count: MaxExact, Burst: 3},
+		{Count: 12, Burst: 12},
+	} {
+		for n := range int64(14) {
+			var sum Limit
+			for rank := range max(n, 1) {
+				part := whole.Part(rank, n)
+				sum.Count, sum.Burst = sum.Count+part.Count, sum.Burst+part.Burst
+				if first := whole.Part(0, n); first.Count-part.Count > 1 || first.Burst-part.Burst > 1 {
+					t.Errorf("%v among %d: %v and %v", whole, n, first, part)
+				}
+			}
+			if sum != whole {
+				t.Errorf("%v among %d: the parts add up to %v", whole, n, sum)
+			}
+		}
+	}
+}

@@ -201,7 +201,7 @@ type LimitAnswer struct {
 	Notify []int64
 	Key    limiter.Key
 	// Limit is the limit that was applied. Whole is the count of the whole limit, of which this is the part of a region
-	// (rules.SpanShares); 0 of others.
+	// (rules.SpanShares, rules.CutOffShare); 0 of others.
 	Limit limiter.Limit
 	Whole int64
 	// Weight is in units. Returned: they were given back, so that nothing was decided.

@@ -20,7 +20,7 @@ func (c *Checker) Buckets(ctx context.Context, rule *rules.Compiled, op limiter.
 	asks = slices.Clone(asks)
 	for i := range asks {
 		if rule.Spans(asks[i].Key) {
-			limit := plannedLimit{rule: rule, limit: asks[i].Limit, weight: asks[i].Weight}
+			limit := plannedLimit{rule: rule, key: asks[i].Key, limit: asks[i].Limit, weight: asks[i].Weight}
 			limit.span(c.opt.Regions, op)
 			asks[i].Limit, asks[i].Spans, asks[i].Guard = limit.storeLimit(), true, limit.guard
 		}

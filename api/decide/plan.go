@@ -86,8 +86,8 @@ type plannedLimit struct {
 	spans     bool // the limit spans regions
 	guard     limiter.GuardMode
 	cutOff    bool // another region is not heard of, and the rule's cut_off decides what this one may spend
-	// Of a limit that is divided among regions: all of it, until when limit is the part of this one (0 for always), and
-	// after how long, ms, that may be more.
+	// Of a limit that is divided among regions, always or while this one is cut off: all of it, until when limit is the
+	// part of this one (0 for always), and after how long, ms, that may be more.
 	whole          limiter.Limit
 	notAfter, soon int64
 	highWater      *limiter.HighWater

@@ -14,8 +14,8 @@ import (
 type Regions interface {
 	// CutOff reports whether a region is not heard of any more.
 	CutOff() bool
-	// Regions is the number of regions, with this one.
-	Regions() int
+	// Part returns the part of a limit that this region has if every region has an equal one.
+	Part(key limiter.Key, l limiter.Limit) limiter.Limit
 	// Share returns the part of a limit that this region may spend by itself, and until when that is so, ms on the clock
 	// of the counter store, or 0 for always. units are what is asked for.
 	Share(rule int64, key limiter.Key, l limiter.Limit, units int64) (limiter.Limit, int64)
@@ -51,7 +51,8 @@ func (p *plannedLimit) span(regions Regions, op limiter.Op) {
 	}
 	switch cutOff {
 	case rules.CutOffShare:
-		p.limit = p.limit.Share(int64(regions.Regions()))
+		p.whole, p.soon = p.limit, regions.ShareInterval().Milliseconds()
+		p.limit = regions.Part(p.key, p.limit)
 	case rules.CutOffClosed:
 		p.shut = p.weight > 0 && (op == limiter.OpTake || op == limiter.OpPeek)
 	}
@@ -113,7 +114,7 @@ func (w *work) divide(l *plannedLimit, op limiter.Op) {
 }
 
 // patient corrects the decision on a limit that is divided: what the part of this region will never admit can be
-// admitted when it has more.
+// admitted when it has more, or is no longer cut off.
 func (p *plannedLimit) patient(la *LimitAnswer) {
 	if d := &la.Decision; la.Known && p.soon > 0 && !d.Allowed && d.RetryAfter == limiter.Never &&
 		p.weight <= p.whole.Capacity() {

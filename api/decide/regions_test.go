@@ -12,13 +12,15 @@ import (
 // planet is what a test says of the other regions.
 type planet struct {
 	cut     bool
-	regions int
+	regions int64
+	rank    int64 // of this one
 	share   int64 // of a limit that is divided
 	asked   int64 // units
 }
 
 func (p *planet) CutOff() bool { return p.cut }
-func (p *planet) Regions() int { return p.regions }
+
+func (p *planet) Part(_ limiter.Key, l limiter.Limit) limiter.Limit { return l.Part(p.rank, p.regions) }
 
 // Share gives the region a third, or what the test says.
 func (p *planet) Share(_ int64, _ limiter.Key, l limiter.Limit, units int64) (limiter.Limit, int64) {
@@ -100,6 +102,24 @@ func TestBuckets_OfALimitThatSpansRegionsAreThoseOfACheck(t *testing.T) {
 	}
 	if d := look(); d.Limit != 3 || d.Allowed || d.Remaining != 0 {
 		t.Errorf("in a cut: %+v, want a third, all of it spent", d)
+	}
+}
+
+// All regions that are cut off have the limit together, also one that is smaller than their number. What a region may
+// not spend can be spent once it is no longer cut off.
+func TestCutOff_PartsAddUpToTheLimit(t *testing.T) {
+	admitted := 0
+	for rank := range int64(11) {
+		f, p := inRegions(t, rules.CutOffShare)
+		p.cut, p.regions, p.rank = true, 11, rank
+		admitted += f.admitted(3, "ada")
+		a := f.asks(limiter.OpTake, Question{Weight: 2, Descriptor: rules.Descriptor{User: "ada"}})
+		if d := a.Limits[0].Decision; d.Allowed || d.RetryAfter != 60_000 {
+			t.Errorf("region %d of 11: 2 units of a part of at most 1: %+v", rank, d)
+		}
+	}
+	if admitted != 9 {
+		t.Errorf("11 regions admitted %d, want 9", admitted)
 	}
 }
 

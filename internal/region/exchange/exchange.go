@@ -223,5 +223,7 @@ func (x *Exchange) newsLife() time.Duration { return missed*x.opt.Interval + x.o
 // that has just started is cut off until it knows better.
 func (x *Exchange) CutOff() bool { return x.cut.Load() > 0 }
 
-// Regions is the number of regions, with this one.
-func (x *Exchange) Regions() int { return len(x.peers) + 1 }
+// Part returns the part of a limit of a key that this region has if every region has an equal one.
+func (x *Exchange) Part(key limiter.Key, l limiter.Limit) limiter.Limit {
+	return l.Part(int64(region.Rank(key, x.opt.Self, x.names)), int64(len(x.names)+1))
+}

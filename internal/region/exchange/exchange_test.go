@@ -248,8 +248,12 @@ func TestExchange_NoticesACutAfterThreeIntervalsAndHeals(t *testing.T) {
 		eu, us := w.places["eu"], w.places["us"]
 		w.run(func() {
 			pass(time.Second)
-			if eu.CutOff() || eu.Regions() != 2 {
+			if eu.CutOff() {
 				t.Error("cut off without a cut")
+			}
+			three := limiter.Limit{Count: 3}
+			if a, b := eu.Part(ada, three).Count, us.Part(ada, three).Count; a+b != 3 || min(a, b) != 1 {
+				t.Errorf("parts of 3 units: %d and %d", a, b)
 			}
 			w.setCut(true)
 			eu.spend(t, ada, 20)
