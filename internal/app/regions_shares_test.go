@@ -107,13 +107,13 @@ func TestShares_FollowDemandAndNeverAddUpToMore(t *testing.T) {
 	for _, name := range p.names {
 		eventually(t, name+" has a third", func() bool { return p.shareOf(name) == 30 })
 	}
-	p.lendsWhatNobodyHasUsed()
 	account := &windowsOf{t: t, limit: 90, window: time.Second, units: map[int64]int64{}}
 	var admitted atomic.Int64
 	stop := make(chan struct{})
 	var load sync.WaitGroup
 	load.Go(func() { account.load(p.nodes["us"], "ada", stop, &admitted) })
 	eventually(t, "us has what the others do not need", func() bool { return p.shareOf("us") >= 84 })
+	p.lendsWhatNobodyHasUsed() // of a rule that is certainly younger than the marks
 	p.cut("asia", true)
 	eventually(t, "asia has its third again", func() bool { return p.shareOf("asia") == 30 })
 	load.Go(func() { account.load(p.nodes["asia"], "ada", stop, &admitted) })
