@@ -186,6 +186,8 @@ type BucketFigures struct {
 	Degraded      string
 	// Banned: the key is banned.
 	Banned bool
+	// Held: within the limit, and the region has spent its share of what is left until the next news of the others.
+	Held bool
 	// Shed: within the limit, and the pool has no room.
 	Shed bool
 	// Regions is what each region has spent, of a limit that spans regions; nil if that is unknown.
@@ -205,6 +207,7 @@ func (b *BucketFigures) regionWords() string {
 func FiguresOf(l limiter.Limit, d limiter.Decision) *BucketFigures {
 	f := &BucketFigures{
 		Allowed: d.Allowed, Before: d.Remaining, After: d.Remaining, Known: true, Reset: d.Reset, RetryAfter: d.RetryAfter,
+		Held: d.Held,
 	}
 	limit, burst, bucketed := d.InForce(l.Algorithm)
 	if f.Limit = limit; bucketed {
@@ -353,4 +356,16 @@ func degradedWords(degraded string) string {
 		return "degraded: another region is cut off"
 	}
 	return "degraded: fail mode " + degraded
+}
+
+// heldWords say why a check is denied although the limit has room.
+const heldWords = "The limit has room, but this region has spent its share of what is left. The next news of the other " +
+	"regions brings a new share."
+
+// undecidedWords say why there are no figures.
+func undecidedWords(degraded string) string {
+	if degraded == "region" {
+		return "Another region is cut off, and the rule then allows nothing."
+	}
+	return "The counter store cannot decide; the fail mode does."
 }

@@ -142,7 +142,8 @@ func TestExplain_AFailModeIsNotTakenForNoRule(t *testing.T) {
 		t.Fatal(err)
 	}
 	page := w.As(access.RoleViewer).Post("/console/explain", url.Values{"user": {"42"}})
-	if !page.Has("degraded: fail mode open", "the fail mode decides") || page.Has("No rule limits this request") {
+	if !page.Has("degraded: fail mode open", "The counter store cannot decide; the fail mode does.") ||
+		page.Has("No rule limits this request") {
 		t.Errorf("%d\n%s", page.Code, page.Body)
 	}
 }

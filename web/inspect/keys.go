@@ -95,7 +95,7 @@ func (p *Pages) bucket(v *kit.Visit, status int, b *rules.Bucket, form url.Value
 	}
 	if b.Key != "" {
 		peeked, err := p.peek(v.Ctx, b)
-		m.Peeked, m.CountersDown = peeked, err != nil
+		m.Peeked, m.CountersDown, m.HomeDown = peeked, err != nil, limiter.CauseOf(err) == limiter.CauseHome
 	}
 	if id := b.Override.ID; id > 0 {
 		o, err := p.Overrides.GetOverride(v.Ctx, b.Rule.Rule.ID, id)
@@ -298,8 +298,8 @@ type KeyPage struct {
 	// Bucket is nil until one is found.
 	Bucket *rules.Bucket
 	Peeked
-	// CountersDown means that the counter store is unreachable.
-	CountersDown bool
+	// CountersDown means that the counter store is unreachable, or the home region of the key if HomeDown.
+	CountersDown, HomeDown bool
 	// Override is the override of the key, nil for none or if OverrideUnknown.
 	Override *rules.Override
 	// OverrideUnknown means that the key has an override that cannot be read.

@@ -1,6 +1,7 @@
 package inspect_test
 
 import (
+	"errors"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -236,5 +237,16 @@ func TestKey_SaysThatItsPoolMayShed(t *testing.T) {
 		if page.Has("while the pool shop has room") != shed {
 			t.Errorf("sheds %v: %d\n%s", shed, page.Code, page.Body)
 		}
+	}
+}
+
+// A key whose home region does not decide says so, and says nothing about the Redis of this region.
+func TestKey_SaysThatItsHomeDoesNotDecide(t *testing.T) {
+	w := webtest.Start(t, webtest.Full)
+	w.Counters.Err = &limiter.StoreError{Cause: limiter.CauseHome, Err: errors.New("the home region us is cut off")}
+	b := w.As(access.RoleEditor)
+	if page := b.Get(key43); page.Code != http.StatusOK || !page.Has("the home region of this key does not answer") ||
+		page.Has("Redis is unreachable") {
+		t.Errorf("the page of the key: %d\n%s", page.Code, page.Body)
 	}
 }

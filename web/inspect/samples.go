@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"sluice/internal/fleet"
+	"sluice/limiter"
 	"sluice/rules"
 	"sluice/web/kit"
 	"sluice/web/view"
@@ -147,6 +148,13 @@ func (p *Pages) nodeChoices(ctx context.Context) []view.Choice {
 // countersUnavailable is the error page while the counter store is unreachable.
 func (p *Pages) countersUnavailable(err error) error {
 	p.Logger.Warn("the console could not read the counters", "error", err)
+	if limiter.CauseOf(err) == limiter.CauseHome {
+		return &kit.Problem{
+			Status: http.StatusServiceUnavailable, Title: "The home region does not answer",
+			Detail: "The counters of this key are at home in another region, which does not answer or cannot decide. Nothing was " +
+				"changed. Try again later; the page Regions says more.",
+		}
+	}
 	return &kit.Problem{
 		Status: http.StatusServiceUnavailable, Title: "Redis is unreachable",
 		Detail: "Denials and remaining quota are stored in Redis, which is unreachable right now. Nothing was changed. " +

@@ -1,0 +1,26 @@
+package inspect
+
+import (
+	"strings"
+	"testing"
+)
+
+// What a cut or the region's share has denied is not said to be a fault of Redis.
+func TestBadges_SayThatARegionIsTheReason(t *testing.T) {
+	for want, b := range map[string]*BucketFigures{
+		"a region is cut off":       {Allowed: true, Degraded: "region"},
+		"fail mode closed":          {Degraded: "closed"},
+		"share of the region spent": {Known: true, Held: true},
+	} {
+		var out strings.Builder
+		if err := bucketBadges(b, false).Render(t.Context(), &out); err != nil || !strings.Contains(out.String(), want) ||
+			strings.Contains(out.String(), "fail mode region") {
+			t.Errorf("%+v: %s, %v", b, out.String(), err)
+		}
+	}
+	var out strings.Builder
+	if err := figureCells(&BucketFigures{Degraded: "region"}).Render(t.Context(), &out); err != nil ||
+		!strings.Contains(out.String(), "Another region is cut off, and the rule then allows nothing.") {
+		t.Errorf("without figures: %s, %v", out.String(), err)
+	}
+}
