@@ -1575,14 +1575,17 @@ func countingPart(m Editor) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = view.Select(m.Form, "span", "Reach of the limit", "Regions count together only if the server has SLUICE_REGIONS.",
+			templ_7745c5c3_Err = view.Select(m.Form, "span", "Reach of the limit",
+				"Together: a little too much can pass at the moment a key reaches its limit. With its part: never too much, and a "+
+					"region may have less than the limit for a while. Decided in one: exact, and checks elsewhere wait for a round "+
+					"trip. Regions count together only if the server has SLUICE_REGIONS.",
 				[]view.Choice{{"region", "Each region by itself"}, {"global", "All regions together"},
 					{"local_then_global", "All regions, each with its part"},
 					{"global_exact", "All regions, each key decided in one of them"}}).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 111, " <div class=\"trio\">")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 111, " <div class=\"trio of-global\">")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -1666,7 +1669,7 @@ func deleteRule(id, version int64, name, label string) templ.Component {
 		var templ_7745c5c3_Var43 string
 		templ_7745c5c3_Var43, templ_7745c5c3_Err = templ.JoinStringErrs(label)
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `rulepages/editor.templ`, Line: 425, Col: 9}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `rulepages/editor.templ`, Line: 428, Col: 9}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var43))
 		if templ_7745c5c3_Err != nil {
@@ -1679,7 +1682,7 @@ func deleteRule(id, version int64, name, label string) templ.Component {
 		var templ_7745c5c3_Var44 string
 		templ_7745c5c3_Var44, templ_7745c5c3_Err = templ.JoinStringErrs(name)
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `rulepages/editor.templ`, Line: 428, Col: 37}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `rulepages/editor.templ`, Line: 431, Col: 37}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var44))
 		if templ_7745c5c3_Err != nil {
@@ -1692,7 +1695,7 @@ func deleteRule(id, version int64, name, label string) templ.Component {
 		var templ_7745c5c3_Var45 templ.SafeURL
 		templ_7745c5c3_Var45, templ_7745c5c3_Err = templ.JoinURLErrs(templ.SafeURL(view.RulePath(id) + "/delete"))
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `rulepages/editor.templ`, Line: 430, Col: 89}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `rulepages/editor.templ`, Line: 433, Col: 89}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var45))
 		if templ_7745c5c3_Err != nil {
@@ -1705,7 +1708,7 @@ func deleteRule(id, version int64, name, label string) templ.Component {
 		var templ_7745c5c3_Var46 string
 		templ_7745c5c3_Var46, templ_7745c5c3_Err = templ.JoinStringErrs(number(version))
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `rulepages/editor.templ`, Line: 431, Col: 62}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `rulepages/editor.templ`, Line: 434, Col: 62}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var46))
 		if templ_7745c5c3_Err != nil {

@@ -201,3 +201,16 @@ func readerOf(r *rules.Rule, set *rules.Set) *rules.Profile {
 	}
 	return set.ProfileOf(r.Descriptor.Domain)
 }
+
+// reachWords say how far a limit reaches, "" for each region by itself.
+func reachWords(span string) string {
+	switch span {
+	case rules.SpanGlobal:
+		return "for all regions together"
+	case rules.SpanShares:
+		return "for all regions, each with its part"
+	case rules.SpanGlobalExact:
+		return "for all regions, each key decided in one of them"
+	}
+	return ""
+}
