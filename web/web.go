@@ -77,7 +77,7 @@ func (s *Server) routes() []Route {
 }
 
 // events is the stream of live data of a page: what the other parameters select if the parameter of is denials,
-// requests, traffic, incidents or alerts; else the page of a rule if the parameter rule is set; else the overview.
+// requests, traffic, incidents, alerts or regions; else the page of a rule if the parameter rule is set; else the overview.
 func (s *Server) events(v *kit.Visit) error {
 	return v.Events(func(v *kit.Visit) kit.Feed {
 		switch v.QueryParam("of") {
@@ -89,6 +89,8 @@ func (s *Server) events(v *kit.Visit) error {
 			return s.overview.IncidentFeed(v)
 		case "alerts":
 			return s.alerts.Feed(v)
+		case "regions":
+			return s.overview.RegionFeed(v)
 		}
 		if id, err := strconv.ParseInt(v.QueryParam("rule"), 10, 64); err == nil {
 			return s.rulepages.Feed(v, id)

@@ -19,6 +19,7 @@ import (
 	"sluice/internal/config"
 	"sluice/internal/database"
 	"sluice/internal/fleet"
+	"sluice/internal/region/exchange"
 	"sluice/internal/secretfile"
 	"sluice/internal/sso"
 	"sluice/internal/tick"
@@ -49,7 +50,7 @@ func openConsole(ctx context.Context, cfg *config.Serve, host *Host, oidc *secre
 	d.Fleet, d.Denials = f.reader, f.reader
 	d.Marks = &marks{changes: db, events: db, incidents: d.Incidents}
 	d.Settings = func() []web.SettingGroup { return shownSettings(cfg) }
-	d.Node = func() web.Node { return consoleNode(cfg, f, db) }
+	d.Node = func() web.Node { return consoleNode(cfg, f, db, d.Regions) }
 	d.TLS = cfg.TLS()
 	d.PublicURL, d.SessionIdle, d.SessionLife = cfg.ConsoleURL, cfg.SessionIdle, cfg.SessionLife
 	var err error
@@ -79,11 +80,20 @@ func welcome(ctx context.Context, db *database.DB, host *Host) (path string, w *
 }
 
 // consoleNode returns the status of this node for the console.
-func consoleNode(cfg *config.Serve, f *fleetReporter, db *database.DB) web.Node {
+func consoleNode(cfg *config.Serve, f *fleetReporter, db *database.DB,
+	regions func() exchange.Overview) web.Node {
 	n := web.Node{Status: f.status(), Embedded: !cfg.Postgres(), Replica: db.Replica(),
 		Primary: strings.TrimSuffix(cfg.PrimaryURL, "/")}
 	if s := f.ready.rules.Load(); s != nil && s.refused > 0 {
 		n.Refused = s.refused
+	}
+	if regions != nil {
+		peers := regions().Peers
+		for i := range peers {
+			if peers[i].CutOff {
+				n.CutOff = append(n.CutOff, peers[i].Name)
+			}
+		}
 	}
 	return n
 }

@@ -158,6 +158,8 @@ type Node struct {
 	// it can, "" if unknown.
 	Replica bool
 	Primary string
+	// CutOff are the regions that are cut off from this one.
+	CutOff []string
 }
 
 // Degraded reports whether a circuit breaker is not closed, so that fail modes decide some requests.

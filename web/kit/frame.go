@@ -3,6 +3,7 @@ package kit
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"sluice/web/view"
@@ -53,6 +54,10 @@ func (v *Visit) banners(n *Node) []view.Banner {
 	now := v.kit.Now()
 	if n.Degraded() {
 		out = append(out, view.Banner{Kind: "bad", Text: "Redis is unreachable. Rules are falling back to their fail modes."})
+	}
+	if len(n.CutOff) > 0 && v.Request().URL.Path != PathRegions {
+		out = append(out, view.Banner{Kind: "bad", Page: PathRegions, PageName: "Regions",
+			Text: "Cut off from this region: " + strings.Join(n.CutOff, ", ") + ". Rules that span regions go on without news. "})
 	}
 	if n.Refused > 0 {
 		out = append(out, view.Banner{Kind: "bad",

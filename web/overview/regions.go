@@ -1,12 +1,14 @@
 package overview
 
 import (
-	"fmt"
 	"net/http"
 	"strings"
 	"time"
 
+	"github.com/a-h/templ"
+
 	"sluice/internal/region/exchange"
+	"sluice/internal/region/home"
 	"sluice/internal/region/sharing"
 	"sluice/web/kit"
 	"sluice/web/view"
@@ -20,11 +22,23 @@ type RegionPage struct {
 	SetVersion int64
 	exchange.Overview
 	Shares sharing.Overview
+	// Now is when the page was made, IDs the rules in force by name.
+	Now time.Time
+	IDs map[string]int64
 }
 
 // regions shows how the exchange between regions goes, as this node sees it.
 func (p *Pages) regions(v *kit.Visit) error {
-	m := RegionPage{Enabled: p.Regions != nil}
+	return v.Page(http.StatusOK, regionsPage(v.Frame("Regions", kit.PathRegions), p.regionPage()))
+}
+
+// RegionFeed returns the live parts of the page of regions.
+func (p *Pages) RegionFeed(*kit.Visit) kit.Feed {
+	return func() templ.Component { return regionParts(p.regionPage()) }
+}
+
+func (p *Pages) regionPage() RegionPage {
+	m := RegionPage{Enabled: p.Regions != nil, Now: p.Now()}
 	if set := p.Sets.Load(); set != nil {
 		m.SetVersion = set.Version()
 	}
@@ -34,52 +48,107 @@ func (p *Pages) regions(v *kit.Visit) error {
 	if p.Shares != nil {
 		m.Shares = p.Shares()
 	}
-	return v.Page(http.StatusOK, regionsPage(v.Frame("Regions", kit.PathRegions), m))
-}
-
-// cut are the names of the regions that are cut off.
-func (m *RegionPage) cut() string {
 	var names []string
-	for i := range m.Peers {
-		if m.Peers[i].CutOff {
-			names = append(names, m.Peers[i].Name)
-		}
+	for _, r := range m.Rules {
+		names = append(names, r.Rule)
 	}
-	return strings.Join(names, ", ")
+	for i := range m.Shares.Rules {
+		names = append(names, m.Shares.Rules[i].Rule)
+	}
+	m.IDs = p.IDs(names...)
+	return m
 }
 
-// lagWords are a lag now and its 99th percentile.
-func lagWords(s *exchange.Status) string {
-	if s.Lags == 0 {
-		return "not measured"
+// cutSince is when the region was cut off.
+func (m *RegionPage) cutSince(s *exchange.Status) time.Time { return m.Now.Add(-s.CutFor) }
+
+// lagWords are a lag now and its 99th percentile. What was measured before a cut says nothing about now.
+func lagWords(s *exchange.Status) (now, p99 string) {
+	switch {
+	case s.CutOff:
+		return "cut off", ""
+	case s.Lags == 0:
+		return "not measured", ""
 	}
-	return fmt.Sprintf("%d ms, p99 %d ms", s.LagNow.Milliseconds(), s.LagP99.Milliseconds())
+	return waitWords(s.LagNow), "99% within " + waitWords(s.LagP99)
 }
 
-// clockWords say how far a clock is ahead.
+// clockWords say how far a clock is ahead or behind.
 func clockWords(s *exchange.Status) string {
-	if !s.SkewKnown {
+	switch {
+	case !s.SkewKnown:
 		return "not known"
+	case s.Skew >= time.Millisecond:
+		return waitWords(s.Skew) + " ahead"
+	case s.Skew <= -time.Millisecond:
+		return waitWords(-s.Skew) + " behind"
 	}
-	return fmt.Sprintf("%+d ms", s.Skew.Milliseconds())
+	return "the same"
 }
 
-// bucketWords say what became of buckets.
-func bucketWords(s *exchange.Status) string {
-	text := view.Count(s.Told) + " sent, " + view.Count(int64(s.Here.Applied)) + " applied"
+// waitWords are a duration: "216 ms", "2.6 s", "5 min".
+func waitWords(d time.Duration) string {
+	switch {
+	case d < time.Second:
+		return view.Count(max(1, d.Milliseconds())) + " ms"
+	case d < 2*time.Minute:
+		return view.Tenths(d.Seconds()) + " s"
+	}
+	return view.Count(int64(d/time.Minute)) + " min"
+}
+
+// versionWords say how the version of the rules there differs from the one here.
+func versionWords(there, here int64) string {
+	if there < here {
+		return "behind"
+	}
+	return "ahead"
+}
+
+// oddWords are buckets that were received and ignored, "" if there are none.
+func oddWords(s *exchange.Status) string {
+	var parts []string
 	for _, of := range []struct {
 		n    int
 		word string
 	}{{s.Here.Shrunk, "contradicted"}, {s.Here.Unknown, "of unknown rules"}} {
 		if of.n > 0 {
-			text += ", " + view.Count(int64(of.n)) + " " + of.word
+			parts = append(parts, view.Count(int64(of.n))+" "+of.word)
 		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// callWords say how many calls for keys at home there were decided, and how many failed.
+func callWords(s *exchange.Status) string {
+	text := view.Count(s.Calls.Decided) + " decided"
+	if s.Calls.Failed > 0 {
+		text += ", " + view.Count(s.Calls.Failed) + " failed"
 	}
 	return text
 }
 
-// secondsOf is a duration in whole seconds.
-func secondsOf(d time.Duration) string { return view.Count(int64(d/time.Second)) + " s" }
+// failingWords say why the home region of keys does not decide.
+func failingWords(s *exchange.Status) string {
+	if words, ok := map[string]string{
+		home.ReasonCutOff: "it is cut off", home.ReasonBusy: "it is busy", home.ReasonTimeout: "no answer in time",
+		home.ReasonConnection: "no connection", home.ReasonRefused: "it refuses messages of this region",
+		home.ReasonAnswer: "the answer is not one of Sluice", home.ReasonStore: "its counter store cannot decide",
+		home.ReasonRule: "it does not have the rule, or another version of it",
+	}[s.Calls.Failing]; ok {
+		return words
+	}
+	return s.Calls.Failing
+}
+
+// unitsWords are what this region may spend of a divided limit, and what nobody may.
+func unitsWords(r *sharing.RuleShares) string {
+	text := "This region may spend " + view.Count(r.Share) + " of " + view.Count(r.Limit) + " now."
+	if r.Unused > 0 {
+		text += " No region may spend " + view.Count(r.Unused) + " that wait here to be lent or given back."
+	}
+	return text
+}
 
 // askedWords say what a region is asked for.
 func askedWords(s *sharing.RegionShare) string {

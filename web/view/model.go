@@ -68,6 +68,8 @@ type Banner struct {
 	Since time.Time
 	// Primary is the URL of a console that is not read-only, or "".
 	Primary string
+	// Page is the path of the page that says more, and PageName its name; "" for none.
+	Page, PageName string
 }
 
 // Form holds the values and errors of a form.

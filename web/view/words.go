@@ -17,6 +17,21 @@ import (
 // Count writes a number with commas between thousands.
 func Count(n int64) string { return rules.CountWords(n) }
 
+// Bytes writes a number of bytes: "512 B", "42.5 kB", "1.8 MB".
+func Bytes(n int64) string {
+	f, unit := float64(n), "B"
+	for _, larger := range []string{"kB", "MB", "GB", "TB"} {
+		if f < 1000 {
+			break
+		}
+		f, unit = f/1000, larger
+	}
+	if unit == "B" {
+		return Count(n) + " B"
+	}
+	return Tenths(f) + " " + unit
+}
+
 // Plural is Count with its noun: "1 rule", "2 rules".
 func Plural(n int64, noun string) string {
 	if n == 1 {

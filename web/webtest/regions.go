@@ -3,6 +3,7 @@ package webtest
 import (
 	"time"
 
+	"sluice/internal/region"
 	"sluice/internal/region/exchange"
 	"sluice/internal/region/sharing"
 )
@@ -17,15 +18,18 @@ func sampleRegions() exchange.Overview {
 		},
 		Peers: []exchange.Status{
 			{
-				Name: "us", LastNews: time.UnixMilli(1_795_000_000_000), Set: 12, Lags: 256, LagNow: 284 * time.Millisecond,
+				Name: "us", LastNews: Now, Set: 42, Lags: 256, LagNow: 284 * time.Millisecond,
 				LagP99: 412 * time.Millisecond, Skew: 3 * time.Millisecond, SkewKnown: true, Sent: 1_804_221, Received: 1_690_003,
 				Messages: 90_211, Told: 80_992, Here: exchange.Answer{Applied: 75_120, Repeated: 412},
+				Calls: region.Calls{Decided: 4_212},
 			},
 			{
-				Name: "asia", CutOff: true, CutFor: 94 * time.Second, CutTotal: 94 * time.Second, Set: 11,
-				LastNews: time.UnixMilli(1_795_000_000_000), Skew: -2600 * time.Millisecond, SkewKnown: true, Messages: 90_100,
+				Name: "asia", CutOff: true, CutFor: 94 * time.Second, CutTotal: 94 * time.Second, Set: 41,
+				LastNews: Now.Add(-94 * time.Second), Skew: -2600 * time.Millisecond, SkewKnown: true, Messages: 90_100,
 				Failures: 470, Failure: "dial tcp 203.0.113.7:8080: connect: connection refused",
-				Here: exchange.Answer{Applied: 20, Shrunk: 1, Unknown: 2},
+				FailingSince: Now.Add(-95 * time.Second),
+				Calls:        region.Calls{Decided: 4_100, Failed: 210, Failing: "cut_off", Since: Now.Add(-94 * time.Second)},
+				Here:         exchange.Answer{Applied: 20, Shrunk: 1, Unknown: 2},
 			},
 		},
 	}
@@ -38,7 +42,7 @@ func sampleShares() sharing.Overview {
 		Regions: []sharing.RegionShare{
 			{Region: "asia", Own: 100},
 			{Region: "eu", Own: 100, Asked: 30, Heard: true},
-			{Region: "us", Own: 100, Asked: 710, Heard: true, Lent: 56, Until: time.UnixMilli(1_795_000_000_000)},
+			{Region: "us", Own: 100, Asked: 710, Heard: true, Lent: 56, Until: Now.Add(2 * time.Minute)},
 		},
 	}}}
 }
