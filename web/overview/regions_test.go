@@ -20,8 +20,8 @@ func TestFailingWords_EveryReasonHasThem(t *testing.T) {
 }
 
 func TestClockWords(t *testing.T) {
-	for skew, want := range map[time.Duration]string{-2600 * time.Millisecond: "2.6 s behind", 3 * time.Millisecond: "3 ms ahead",
-		0: "the same", 4 * time.Minute: "4 min ahead"} {
+	for skew, want := range map[time.Duration]string{-2600 * time.Millisecond: "2.6 s behind",
+		3 * time.Millisecond: "3 ms ahead", 0: "the same", 4 * time.Minute: "4 min ahead"} {
 		if got := clockWords(&exchange.Status{Skew: skew, SkewKnown: true}); got != want {
 			t.Errorf("%v: got %q, want %q", skew, got, want)
 		}
