@@ -51,8 +51,8 @@ func (m Water) Raise(level, until, now int64) Water {
 	return m
 }
 
-// waterGrains is into how many steps Life is divided. How long units count is rounded up to steps, so that a mark is not
-// written anew with each of them.
+// waterGrains is into how many steps Life is divided. How long units count is rounded up to steps, so that a mark is
+// not written anew with each of them.
 const waterGrains = 8
 
 // Note returns the mark after a request on a bucket of the group was decided at a time. d is the decision on a.

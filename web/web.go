@@ -77,7 +77,8 @@ func (s *Server) routes() []Route {
 }
 
 // events is the stream of live data of a page: what the other parameters select if the parameter of is denials,
-// requests, traffic, incidents, alerts or regions; else the page of a rule if the parameter rule is set; else the overview.
+// requests, traffic, incidents, alerts or regions; else the page of a rule if the parameter rule is set; else the
+// overview.
 func (s *Server) events(v *kit.Visit) error {
 	return v.Events(func(v *kit.Visit) kit.Feed {
 		switch v.QueryParam("of") {

@@ -45,8 +45,8 @@ type counters struct {
 	breakers func() []fleet.Breaker
 	// hot lists the busiest keys of this node; nil without hot-key detection.
 	hot func(most int) []limiter.HotKey
-	// sums has what this region has spent of limits that span regions and its high-water marks, and news what its nodes know of other regions.
-	// Both are nil without Redis.
+	// sums has what this region has spent of limits that span regions and its high-water marks, and news what its nodes
+	// know of other regions. Both are nil without Redis.
 	sums interface {
 		limiter.Exporter
 		limiter.SpentReader

@@ -35,7 +35,8 @@ func TestRegions_ThePageSetsUpTwoOnOneMachine(t *testing.T) {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "bash", "-c", strings.NewReplacer(pairs...).Replace(script.String()))
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(testenv.Sluice(t))+":"+os.Getenv("PATH"), "SLUICE_DECISION_LOG=off")
+	path := filepath.Dir(testenv.Sluice(t)) + ":" + os.Getenv("PATH")
+	cmd.Env = append(os.Environ(), "PATH="+path, "SLUICE_DECISION_LOG=off")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	out := &buffer{}
 	cmd.Stdout, cmd.Stderr = out, out

@@ -87,7 +87,7 @@ func (p *planet) lendsWhatNobodyHasUsed() {
 		return p.limitOf("us", looks) >= 75
 	})
 	for _, name := range p.names {
-		for take(name) { //nolint:revive // until nothing is left
+		for take(name) { // until nothing is left
 		}
 	}
 	if admitted < 75 || admitted > 90 {

@@ -359,8 +359,8 @@ func degradedWords(degraded string) string {
 }
 
 // heldWords say why a check is denied although the limit has room.
-const heldWords = "The limit has room, but this region has spent its share of what is left. The next news of the other " +
-	"regions brings a new share."
+const heldWords = "The limit has room, but this region has spent its share of what is left. The next news of the " +
+	"other regions brings a new share."
 
 // undecidedWords say why there are no figures.
 func undecidedWords(degraded string) string {

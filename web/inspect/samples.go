@@ -151,8 +151,8 @@ func (p *Pages) countersUnavailable(err error) error {
 	if limiter.CauseOf(err) == limiter.CauseHome {
 		return &kit.Problem{
 			Status: http.StatusServiceUnavailable, Title: "The home region does not answer",
-			Detail: "The counters of this key are at home in another region, which does not answer or cannot decide. Nothing was " +
-				"changed. Try again later; the page Regions says more.",
+			Detail: "The counters of this key are at home in another region, which does not answer or cannot decide. Nothing " +
+				"was changed. Try again later; the page Regions says more.",
 		}
 	}
 	return &kit.Problem{

@@ -57,7 +57,8 @@ func (v *Visit) banners(n *Node) []view.Banner {
 	}
 	if len(n.CutOff) > 0 && v.Request().URL.Path != PathRegions {
 		out = append(out, view.Banner{Kind: "bad", Page: PathRegions, PageName: "Regions",
-			Text: "Cut off from this region: " + strings.Join(n.CutOff, ", ") + ". Rules that span regions go on without news. "})
+			Text: "Cut off from this region: " + strings.Join(n.CutOff, ", ") +
+				". Rules that span regions go on without news. "})
 	}
 	if n.Refused > 0 {
 		out = append(out, view.Banner{Kind: "bad",

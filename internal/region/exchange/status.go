@@ -180,7 +180,8 @@ func (p *peer) status(now time.Time) Status {
 	out := Status{
 		Name: p.Name, CutOff: s.cut, CutTotal: s.cutTotal, LastNews: s.lastNews, Set: s.set, Lags: len(s.lags), Skew: s.skew,
 		SkewKnown: s.known, Sent: s.bytes, Received: s.received, Messages: s.messages, Failures: s.failures, Told: s.told,
-		Failure: s.failure, FailingSince: s.failed, There: s.answers, Here: s.applied, Refusal: s.refusal, RefusedAt: s.refusedAt,
+		Failure: s.failure, FailingSince: s.failed, There: s.answers, Here: s.applied, Refusal: s.refusal,
+		RefusedAt: s.refusedAt,
 	}
 	if s.cut {
 		out.CutFor = now.Sub(s.cutSince)

@@ -89,6 +89,12 @@ func (l *link) do(ctx context.Context, calls []limiter.Call) {
 		l.do(ctx, calls[:maxCalls])
 		calls = calls[maxCalls:]
 	}
+	if err := ctx.Err(); err != nil { // which says nothing about the region
+		for i := range calls {
+			calls[i].Err, _ = l.left(err, false)
+		}
+		return
+	}
 	start := l.store.opt.Now()
 	err, reason := l.send(ctx, calls)
 	took := l.store.opt.Now().Sub(start)
@@ -140,8 +146,8 @@ func (l *link) note(why string) {
 	l.told.Failing = why
 }
 
-// homeCause is the cause of a failed call for this region: nothing is wrong with its own counter store. Callers that have
-// left stay what they are.
+// homeCause is the cause of a failed call for this region: nothing is wrong with its own counter store. Callers that
+// have left stay what they are.
 func homeCause(c limiter.Cause) limiter.Cause {
 	if c == limiter.CauseCanceled {
 		return c
@@ -151,9 +157,6 @@ func homeCause(c limiter.Cause) limiter.Cause {
 
 // send sends calls and waits for their answers. The error is that of all calls.
 func (l *link) send(ctx context.Context, calls []limiter.Call) (*limiter.StoreError, string) {
-	if err := ctx.Err(); err != nil {
-		return l.left(err, false)
-	}
 	if l.isCutOff() {
 		return &limiter.StoreError{Cause: limiter.CauseConnection,
 			Err: fmt.Errorf("the home region %s is cut off", l.Name)}, ReasonCutOff

@@ -290,7 +290,9 @@ func TestReceiver_TheStoreHasTimeWhateverTheSenderHas(t *testing.T) {
 	w := world(t, time.Second, map[string]limiter.Store{"eu": other, "us": m})
 	for _, wait := range []time.Duration{time.Millisecond, 10 * time.Second} {
 		start := time.Now()
-		body := appendCall(appendStart(headOf("eu", "us", "sl:"), wait, 1),
+		head := headOf("eu", "us", "sl:")
+		head.At = start.UnixMilli()
+		body := appendCall(appendStart(head, wait, 1),
 			&limiter.Request{Asks: []limiter.Ask{ask(inUS, 10, 1)}})
 		if _, err := w["us"].receiver.Receive(t.Context(), body); err != nil {
 			t.Fatal(err)

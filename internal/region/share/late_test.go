@@ -281,7 +281,8 @@ func TestFree_NothingIsCountedTwice(t *testing.T) {
 		"beside a loan": {rule: Rule{Withheld: []Hold{hold(2, 64)}, Borrowed: map[string]*Borrowed{
 			"eu": {Granted: Spans{Segment(0, 2)}, Until: begins * 2}}}, level: 84, want: 44},
 		"beside what goes back": {rule: Rule{Withheld: []Hold{hold(34, 64)}, Borrowed: map[string]*Borrowed{
-			"eu": {Granted: Spans{Segment(0, 2)}, Until: begins * 2, Leaving: []Hold{{Spans: Spans{Segment(0, 2)}, Since: begins}}},
+			"eu": {Granted: Spans{Segment(0, 2)}, Until: begins * 2,
+				Leaving: []Hold{{Spans: Spans{Segment(0, 2)}, Since: begins}}},
 		}}, level: 50, want: 64 + 14},
 	} {
 		p := newPair()

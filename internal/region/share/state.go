@@ -107,8 +107,8 @@ type Lent struct {
 	Leases  []Lease `json:"leases,omitempty"`
 }
 
-// Lease is spans that are not to be used here until an instant. Kept: the region that has them has lost its state since,
-// and does not know whether what it spent under them counts, so that it cannot give them back.
+// Lease is spans that are not to be used here until an instant. Kept: the region that has them has lost its state
+// since, and does not know whether what it spent under them counts, so that it cannot give them back.
 type Lease struct {
 	Spans Spans `json:"spans"`
 	Until int64 `json:"until"`

@@ -15,8 +15,8 @@ const cells = 256
 
 var seed = maphash.MakeSeed()
 
-// demand counts what this node is asked for of one rule, and keeps what its checks need for an interval. ask is safe for
-// concurrent use, and so is marks.
+// demand counts what this node is asked for of one rule, and keeps what its checks need for an interval. ask is safe
+// for concurrent use, and so is marks.
 type demand struct {
 	cells [cells]atomic.Int64
 	told  int64

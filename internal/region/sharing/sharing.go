@@ -113,8 +113,8 @@ type part struct {
 
 // New returns Shares that do nothing before Run.
 func New(opt Options) (*Shares, error) {
-	if opt.Self == "" || len(opt.Peers) == 0 || opt.Interval <= 0 || opt.Book == nil || opt.Marks == nil || opt.Sets == nil ||
-		opt.Token == nil || opt.Client == nil || opt.Now == nil || opt.Log == nil {
+	if opt.Self == "" || len(opt.Peers) == 0 || opt.Interval <= 0 || opt.Book == nil || opt.Marks == nil ||
+		opt.Sets == nil || opt.Token == nil || opt.Client == nil || opt.Now == nil || opt.Log == nil {
 		return nil, errors.New("sharing: all options are required")
 	}
 	names := []string{opt.Self}
@@ -382,7 +382,7 @@ func (x *Shares) HighWater(rule int64, l limiter.Limit) *limiter.HighWater {
 		return share.MarkOf(&x.cfg, rule, l)
 	}
 	if h, ok := d.marks.Load(l); ok {
-		return h.(*limiter.HighWater) //nolint:forcetypeassert // nothing else is stored
+		return h.(*limiter.HighWater) //nolint:errcheck,forcetypeassert // nothing else is stored
 	}
 	h := share.MarkOf(&x.cfg, rule, l)
 	d.marks.Store(l, h)
