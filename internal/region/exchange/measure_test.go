@@ -25,6 +25,7 @@ import (
 
 var (
 	writePage  = flag.String("write", "", "page whose parts matrix and curves are written anew")
+	moreCells  = flag.String("more", "", "file with the cells of share.TestMeasureShares, for the table")
 	writeCells = flag.String("cells", "", "file for the figures of all cells, for the comparison with real processes")
 )
 
@@ -36,7 +37,9 @@ type mode struct {
 	bounded   bool          // Bound holds
 }
 
-// A further span is one more line here, and what its store needs in newCell.
+// elsewhere is the span that share.TestMeasureShares measures, where the code that divides limits is.
+var elsewhere = mode{name: rules.SpanShares, exchanges: true}
+
 var modes = []mode{
 	{name: rules.SpanRegion, least: time.Second},
 	{name: rules.SpanGlobal, exchanges: true, least: 10 * time.Second, bounded: true},
@@ -218,6 +221,10 @@ func TestMeasure(t *testing.T) {
 		}
 	}
 	cells = measureAll(t, cells)
+	shown, tabled := modes, cells
+	if *moreCells != "" {
+		shown, tabled = append(shown, elsewhere), append(tabled, readCells(t, *moreCells)...)
+	}
 	for _, c := range cells {
 		long := c.Window >= time.Minute && c.Demand <= 4 && c.Mode == rules.SpanGlobal
 		if long && c.Most > 2 {
@@ -237,7 +244,7 @@ func TestMeasure(t *testing.T) {
 			Regions: n, Delay: 80 * time.Millisecond})
 	}
 	byDelay, byRegions = measureAll(t, byDelay), measureAll(t, byRegions)
-	text := table(cells)
+	text := table(shown, tabled)
 	curves := curve("Over the limit by delay: 3 regions, 10 s window, demand 4 times the limit", "delay one way, ms", byDelay,
 		func(c cell) float64 { return float64(c.Delay.Milliseconds()) })
 	more := curve("Over the limit by regions: 80 ms of delay, 10 s window, demand 4 times the limit", "regions", byRegions,
@@ -269,8 +276,21 @@ func TestMeasure(t *testing.T) {
 	splice(t, *writePage, "matrix", text)
 }
 
+// readCells reads what another measurement has written.
+func readCells(t *testing.T, file string) (cells []cell) {
+	t.Helper()
+	raw, err := os.ReadFile(file)
+	if err == nil {
+		err = json.Unmarshal(raw, &cells)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cells
+}
+
 // table shows all cells.
-func table(cells []cell) string {
+func table(modes []mode, cells []cell) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Percent of the limit, which is %d; three regions; news every %d ms; in virtual time, by the exchange "+
 		"itself. In each cell what was let through too much, the mean of eight windows, and in brackets the bound.\n", cellLimit,
@@ -280,7 +300,11 @@ func table(cells []cell) string {
 		if !m.exchanges {
 			delays = delays[:1]
 		}
-		fmt.Fprintf(&b, "\n`%s`:\n\n| window | demand, times the limit |", m.name)
+		head := fmt.Sprintf("`%s`:", m.name)
+		if m.name == elsewhere.name {
+			head = fmt.Sprintf("`%s`, of windows that begin two minutes after demand is steady; shares each minute, the default:", m.name)
+		}
+		fmt.Fprintf(&b, "\n%s\n\n| window | demand, times the limit |", head)
 		for _, split := range allSplits {
 			for _, d := range delays {
 				if m.exchanges {

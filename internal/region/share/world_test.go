@@ -24,7 +24,8 @@ type world struct {
 	spec    Spec
 	specs   map[int64]Spec
 	faults  bool
-	steps   bool // clocks step; then nothing can be said about windows
+	steps   bool  // clocks step; then nothing can be said about windows
+	delay   int64 // of a message one way, if not 0 and without faults, ms
 	regions []*simRegion
 	parcels []parcel
 	cut     map[[2]int]bool
@@ -300,6 +301,10 @@ func (w *world) wired(m *Message) *Message {
 
 // carry delivers something: late, twice or never.
 func (w *world) carry(do func()) {
+	if !w.faults && w.delay > 0 {
+		w.parcels = append(w.parcels, parcel{w.now + w.delay, do})
+		return
+	}
 	if !w.faults {
 		w.later(200, do)
 		return
