@@ -78,10 +78,10 @@ func TestMeasureShares(t *testing.T) {
 	var cells []cell
 	for _, window := range []time.Duration{time.Second, 10 * time.Second, time.Minute, time.Hour} {
 		for _, demand := range []float64{0.5, 1.2, 4, 10} {
-			for _, delay := range []time.Duration{20, 80, 150} {
+			for _, delay := range []time.Duration{20 * time.Millisecond, 80 * time.Millisecond, 150 * time.Millisecond} {
 				for _, split := range []string{"even", "80/10/10", "one region"} {
-					cells = append(cells, cell{Mode: rules.SpanShares, Window: window, Demand: demand,
-						Delay: delay * time.Millisecond, Split: split, Regions: 3})
+					cells = append(cells, cell{Mode: rules.SpanShares, Window: window, Demand: demand, Delay: delay,
+						Split: split, Regions: 3})
 				}
 			}
 		}
