@@ -214,7 +214,7 @@ func shareRow(s *sharing.RegionShare, self string) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		} else {
-			templ_7745c5c3_Err = view.Ago(s.Until).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = view.Exactly(s.Until).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
