@@ -125,7 +125,10 @@ type Bucket struct {
 	Allowed bool `json:"allowed"`
 	// Shed: within the limit, and the pool has no room.
 	Shed bool `json:"shed,omitempty"`
-	// WholeLimit is the whole limit of a rule with span local_then_global, of which Limit is the part of this region.
+	// Held: within the limit, and this region has spent its share of what is left, of a rule with span global.
+	Held bool `json:"held,omitempty"`
+	// WholeLimit is the whole limit of which Limit is the part of this region: with span local_then_global, and while
+	// the region is cut off and cut_off is share.
 	WholeLimit *int64 `json:"whole_limit,omitempty"`
 	// Regions is what each region has spent, of a rule with span global.
 	Regions []RegionUnits `json:"regions,omitempty"`

@@ -75,15 +75,15 @@ var Measured = Figures{
 		"sliding_window_buckets": 192, "sliding_window_log": 624, "concurrency": 161,
 	},
 	Regions: RegionFigures{
-		GlobalTake: 1.33, TellRedis: 9.7, TellNode: 5, HearNode: 5,
+		GlobalTake: 1.19, TellRedis: 9.7, TellNode: 5, HearNode: 5,
 		HearRedis: map[string]float64{
 			"fixed_window": 22, "sliding_window_counter": 22, "token_bucket": 22, "gcra": 22, "leaky_bucket": 22,
 			"sliding_window_buckets": 28, "sliding_window_log": 43,
 		},
 		SumsBytes: map[string]SumsBytes{
-			"fixed_window": {75, 350, 120}, "sliding_window_counter": {59, 350, 120}, "token_bucket": {59, 350, 120},
-			"gcra": {59, 350, 120}, "leaky_bucket": {59, 350, 120}, "sliding_window_log": {215, 350, 120},
-			"sliding_window_buckets": {928, 1295, 1064},
+			"fixed_window": {63, 176, 48}, "sliding_window_counter": {31, 176, 48}, "token_bucket": {31, 176, 48},
+			"gcra": {31, 176, 48}, "leaky_bucket": {31, 176, 48}, "sliding_window_log": {160, 176, 48},
+			"sliding_window_buckets": {160, 424, 224},
 		},
 		BucketWire: 18, MessageWire: 600, CallWire: 92, LendMS: 13_000,
 		CallNode: 8, MessageNode: 150, NamedRedis: 7.4, RecordBytes: 215,
