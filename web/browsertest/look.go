@@ -80,14 +80,24 @@ func Script(script string) chromedp.Action[chromedp.Void] {
 
 // Leave does what leads to another page and waits until that has loaded. The
 // event that RunResponse waits for may be that of the page before, so the page
-// itself is asked too.
+// itself is asked too: the page before is marked, and never answers.
 func (t *Tab) Leave(step chromedp.Action[chromedp.Void]) error {
+	if _, err := chromedp.Run(t.Ctx, Script("window.isLeft = true")); err != nil {
+		return err
+	}
 	if _, err := chromedp.RunResponse(t.Ctx, step); err != nil {
 		return err
 	}
-	const loaded = `new Promise(done => document.readyState === "complete" ? done(true) : addEventListener("load", () => done(true)))`
-	_, err := chromedp.Run(t.Ctx, chromedp.Evaluate[bool](loaded, chromedp.EvalAwaitPromise))
-	return err
+	const loaded = `new Promise(done => {
+		if (window.isLeft) return;
+		document.readyState === "complete" ? done(true) : addEventListener("load", () => done(true));
+	})`
+	for {
+		_, err := chromedp.Run(t.Ctx, chromedp.Evaluate[bool](loaded, chromedp.EvalAwaitPromise))
+		if err == nil || t.Ctx.Err() != nil || !strings.Contains(err.Error(), "navigated") {
+			return err
+		}
+	}
 }
 
 // Status is the status of the page on show.
