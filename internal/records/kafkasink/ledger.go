@@ -138,8 +138,8 @@ func (l *ledger) answer(events []*event, v verdict) {
 		case e.settled:
 			continue
 		case v == taken:
-			l.settle(e)
 			l.account.Deliver(1)
+			l.settle(e)
 			continue
 		case v == unsure:
 			e.lost++
@@ -157,8 +157,8 @@ func (l *ledger) deliver(e *event) {
 		l.forget(e)
 		return
 	}
-	l.settle(e)
 	l.account.Deliver(1)
+	l.settle(e)
 }
 
 // fail notes that the client gave an event up. If it is on the wire, the account waits for the answer.
@@ -179,12 +179,12 @@ func (l *ledger) giveUp(e *event) {
 	if !e.failed || e.waiting > 0 {
 		return
 	}
-	l.settle(e)
 	if e.lost > 0 {
 		l.account.Doubt(1)
 	} else {
 		l.account.Drop(e.reason, 1)
 	}
+	l.settle(e)
 }
 
 // close counts all events that are left. After it nothing is written.
@@ -223,7 +223,7 @@ func (l *ledger) wait(ctx context.Context) error {
 	}
 }
 
-// settle notes that an event is in the account.
+// settle notes that an event is in the account. Who waits for the last one then finds it there.
 func (l *ledger) settle(e *event) {
 	e.settled = true
 	l.open, l.size = l.open-1, l.size-e.size

@@ -128,6 +128,22 @@ func TestLedger(t *testing.T) {
 	}
 }
 
+// Who waited for the last event finds it in the account.
+func TestLedger_CountsBeforeItIsIdle(t *testing.T) {
+	account := &records.Account{}
+	l := newLedger(account)
+	for n := range int64(20_000) {
+		e := l.add(100, time.Now())
+		go l.fail(e, records.TooOld)
+		if err := l.wait(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := account.Totals().Dropped["too_old"]; got != n+1 {
+			t.Fatalf("%d events are in the account, want %d", got, n+1)
+		}
+	}
+}
+
 func TestLedger_HasBounds(t *testing.T) {
 	l := newLedger(&records.Account{})
 	for l.add(maxBytes/8, time.Now()) != nil {
