@@ -40,6 +40,29 @@ func TestJourney_EverythingIsFoundFromAnywhere(t *testing.T) {
 		steps(t, tab, chromedp.KeyEvent(kb.Enter))
 		until(t, tab, `(location.pathname + location.search).startsWith("`+want+`")`)
 	}
+
+	// An answer that comes while a result has the focus leaves it there, and gives it back to the field if the result
+	// is gone.
+	steps(t, tab, chromedp.Navigate(url+"/console"), chromedp.WaitReady("#search"), open)
+	until(t, tab, focused)
+	steps(t, tab, chromedp.KeyEvent("user"))
+	until(t, tab, `document.querySelectorAll("#search-results a").length > 1`)
+	answer := func(text string) {
+		t.Helper()
+		value[bool](t, tab, `(() => { document.querySelector("#search-text").value = "`+text+`";
+			document.querySelector("#search-results [role=status]").innerText = "waiting";
+			htmx.trigger("#search-form", "input"); return true })()`)
+		until(t, tab, `document.querySelector("#search-results [role=status]").innerText !== "waiting"`)
+	}
+	steps(t, tab, chromedp.KeyEvent(kb.ArrowDown+kb.ArrowDown))
+	second := value[string](t, tab, `document.activeElement.href`)
+	answer("user")
+	if now := value[string](t, tab, `document.activeElement.href || document.activeElement.id`); now != second || second == "" {
+		t.Errorf("the focus went from %s to %s", second, now)
+	}
+	answer("nothing has this name")
+	until(t, tab, focused)
+
 	find("/console", "user:42", "user:42", "/console/keys?key=user%3A42&rule=")
 	find("/console/rules", "user charges", "charges-per-user", "/console/rules/1")
 	find("/console/incidents", "audit", "Audit log", "/console/audit")

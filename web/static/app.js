@@ -135,6 +135,15 @@
     }
   });
 
+  // An answer keeps the focus on its result. If that is found no more, the focus goes back to the field.
+  let result;
+  document.addEventListener("htmx:before:swap", () => {
+    result = document.activeElement.closest("#search-results a")?.id;
+  });
+  document.addEventListener("htmx:after:swap", () => {
+    if (result) (document.getElementById(result) ?? document.getElementById("search-text"))?.focus();
+  });
+
   document.addEventListener("change", (e) => {
     if (e.target.matches("[data-submit]")) e.target.form.requestSubmit();
   });

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 
 	"sluice/internal/access"
@@ -22,7 +23,7 @@ func newReplays(w *World) *backtest.Jobs {
 			if w.OpenLog != nil {
 				return w.OpenLog(ctx, from)
 			}
-			return backtest.NewLog(backtest.NewLines("decisions.jsonl", strings.NewReader(SampleLog()))), func() {}, nil
+			return backtest.NewLog(backtest.NewLines("decisions.jsonl", strings.NewReader(sampleLog()))), func() {}, nil
 		}})
 }
 
@@ -42,9 +43,9 @@ func NeverRead(w *World) {
 	}
 }
 
-// SampleLog is the decision log of the last 50 minutes: ten users who charge, two of them too much, and one that is not
+// sampleLog is the decision log of the last 50 minutes: ten users who charge, two of them too much, and one that is not
 // drawn, in a log of 10 % of the users. One line is corrupt.
-func SampleLog() string {
+var sampleLog = sync.OnceValue(func() string {
 	var b []byte
 	add := func(at time.Time, user string, drawn, allowed bool) {
 		e := records.Event{Schema: records.Schema, TS: at.UnixMilli(), Key: "user:" + user, Rule: "charges-per-user",
@@ -74,7 +75,7 @@ func SampleLog() string {
 		}
 	}
 	return string(b)
-}
+})
 
 // Try starts a replay of a rule of the sample, with a limit, from the editor, and returns the path of its page.
 func (b *Browser) Try(limit string) string {
