@@ -114,21 +114,19 @@ const bucketsAtOnce = 100
 func (s *Store) Export(ctx context.Context, most int, lease time.Duration) ([]limiter.Exported, error) {
 	var out []limiter.Exported
 	if s.cluster == nil {
+		// What changes meanwhile is left for the next time: under load there is always something.
 		keys := s.changedKeys(0)
-		for asked := 0; asked < most; asked += bucketsAtOnce {
-			n := min(most-asked, bucketsAtOnce)
-			reply, err := run(ctx, s.opt.Client, &exporting, keys[:], n, lease.Milliseconds())
+		due, err := s.due(ctx, keys)
+		if err != nil {
+			return nil, fmt.Errorf("count changed sums: %w", Classify(err))
+		}
+		for left := min(most, due); left > 0; left -= bucketsAtOnce {
+			reply, err := run(ctx, s.opt.Client, &exporting, keys[:], min(left, bucketsAtOnce), lease.Milliseconds())
 			if err != nil {
 				return out, fmt.Errorf("export sums: %w", Classify(err))
 			}
 			sums, err := s.exported(reply)
 			if out = append(out, sums...); err != nil {
-				return out, err
-			}
-			if len(sums) == n {
-				continue
-			}
-			if left, err := s.opt.Client.SCard(ctx, keys[0]).Result(); err != nil || left == 0 { // else some have expired
 				return out, err
 			}
 		}
@@ -164,6 +162,17 @@ func (s *Store) Export(ctx context.Context, most int, lease time.Duration) ([]li
 		s.changes.hint(slot)
 	}
 	return out, failed
+}
+
+// due is how many buckets have changed, and how many are leased and were not confirmed in time.
+func (s *Store) due(ctx context.Context, keys [2]string) (int, error) {
+	p := s.opt.Client.Pipeline()
+	now, changed := p.Time(ctx), p.SCard(ctx, keys[0])
+	if _, err := p.Exec(ctx); err != nil {
+		return 0, err
+	}
+	ended, err := s.opt.Client.ZCount(ctx, keys[1], "-inf", strconv.FormatInt(now.Val().UnixMicro(), 10)).Result()
+	return int(changed.Val() + ended), err
 }
 
 // slotsAtOnce is how many slots are asked in one pipeline to each node.

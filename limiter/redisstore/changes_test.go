@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"sluice/internal/testenv"
 	"sluice/limiter"
 	"sluice/limiter/redisstore"
@@ -100,6 +102,48 @@ func TestStore_ExportGoesOnAfterARestartOfTheServer(t *testing.T) {
 	do(t, s, limiter.OpTake, "", a)
 	if got := exportAll(t, s, 1)[a.Key]; got != 2*a.Weight {
 		t.Errorf("%d taken, want %d", got, 2*a.Weight)
+	}
+}
+
+// afterCalls calls a function after each call of a script.
+type afterCalls struct{ do func() }
+
+func (afterCalls) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (h afterCalls) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		if cmd.Name() == "evalsha" {
+			h.do()
+		}
+		return err
+	}
+}
+
+func (afterCalls) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook { return next }
+
+// Buckets that change again as soon as they are exported would keep an export busy for ever.
+func TestStore_ExportsEachBucketOnceUnderLoad(t *testing.T) {
+	srv := testenv.Redis(t)
+	busy := open(t, client(t, srv.URL()), redisstore.Options{})
+	const buckets = 150
+	var asks []limiter.Ask
+	for n := range buckets {
+		a := ask(entity(), n, shop)
+		a.Spans = true
+		asks = append(asks, a)
+	}
+	change := func() {
+		for _, a := range asks {
+			do(t, busy, limiter.OpCharge, "", a)
+		}
+	}
+	change()
+	c := client(t, srv.URL())
+	s := open(t, c, redisstore.Options{})
+	c.AddHook(afterCalls{change})
+	if sums, err := s.Export(t.Context(), 10_000, time.Hour); err != nil || len(sums) != buckets {
+		t.Errorf("%d exported of %d, %v", len(sums), buckets, err)
 	}
 }
 
