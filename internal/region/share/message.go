@@ -229,7 +229,7 @@ func (s *State) grant(c *Config, to string, ask *Ask, sp Spec, now int64) Grant 
 		}
 	}
 	if len(granted) > 0 {
-		leases = append(leases, Lease{Spans: granted, Until: now + c.Term + c.Valid + c.Skew + sp.Life})
+		leases = append(leases, c.lease(granted, sp.Life, now))
 	}
 	l.Leases = leases
 	if changed || !slices.Equal(granted, l.Granted) {
@@ -237,6 +237,11 @@ func (s *State) grant(c *Config, to string, ask *Ask, sp Spec, now int64) Grant 
 	}
 	l.Granted = granted
 	return Grant{Rule: ask.Rule, Number: l.Number, Spans: granted}
+}
+
+// lease is a lease that begins.
+func (c *Config) lease(spans Spans, life, now int64) Lease {
+	return Lease{Spans: spans, Until: now + c.Term + c.Valid + c.Skew + life, Life: life}
 }
 
 // Accept takes the answer to a message that was sent at a time. An answer of another epoch changes nothing.
@@ -265,7 +270,10 @@ func (s *State) Accept(c *Config, a *Answer, specs map[int64]Spec, sent, now int
 func (s *State) told(c *Config, a *Answer, specs map[int64]Spec, now int64) {
 	for i := range a.Held {
 		h := &a.Held[i]
-		sp := specs[h.Rule]
+		life := limiter.MaxWindow // of a rule that is not known here, for now
+		if sp, ok := specs[h.Rule]; ok {
+			life = sp.Life
+		}
 		r := s.rule(c, h.Rule)
 		l := r.Lent[a.From]
 		if l == nil {
@@ -274,7 +282,7 @@ func (s *State) told(c *Config, a *Answer, specs map[int64]Spec, now int64) {
 		}
 		l.Number = max(l.Number, h.Number) + 1
 		if held := h.Held.And(c.own()); len(held) > 0 {
-			l.Leases = append(l.Leases, Lease{Spans: held, Until: now + c.Term + c.Valid + c.Skew + sp.Life})
+			l.Leases = append(l.Leases, c.lease(held, life, now))
 		}
 		l.Granted = l.all()
 	}
@@ -300,5 +308,5 @@ func (s *State) take(c *Config, a *Answer, g *Grant, sp Spec, sent, now int64) {
 		spans, until = b.Granted.And(spans), max(b.Until, until)
 	}
 	b.leave(b.used().Minus(spans), sp, now)
-	b.Number, b.Granted, b.Until = g.Number, spans, until
+	b.Number, b.Granted, b.Until, b.Life = g.Number, spans, until, sp.Life
 }

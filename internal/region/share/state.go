@@ -107,20 +107,26 @@ type Lent struct {
 	Leases  []Lease `json:"leases,omitempty"`
 }
 
-// Lease is spans that are not to be used here until an instant. Kept: the region that has them has lost its state
-// since, and does not know whether what it spent under them counts, so that it cannot give them back.
+// Lease is spans that are not to be used here until an instant, if what is spent under them counts for Life at most.
+// Kept: the region that has them has lost its state since, and does not know whether what it spent under them counts,
+// so that it cannot give them back.
 type Lease struct {
 	Spans Spans `json:"spans"`
 	Until int64 `json:"until"`
+	Life  int64 `json:"life,omitempty"`
 	Kept  bool  `json:"kept,omitempty"`
 }
 
+// ends is until when the spans are not to be used. After an edit what is spent under them may count for longer.
+func (l *Lease) ends(sp Spec) int64 { return l.Until + max(0, sp.Life-l.Life) }
+
 // Borrowed is what this region has of another one's segment: Granted until Until, less what is Leaving. What is
-// leaving is held until nothing that was spent under it counts.
+// leaving is held until nothing that was spent under it counts. Life is for how long that is, as of the last grant.
 type Borrowed struct {
 	Number  int64  `json:"number"`
 	Granted Spans  `json:"granted,omitempty"`
 	Until   int64  `json:"until"`
+	Life    int64  `json:"life,omitempty"`
 	Leaving []Hold `json:"leaving,omitempty"`
 }
 
@@ -339,10 +345,10 @@ func (r *Rule) idle() bool {
 	return len(r.lent()) == 0
 }
 
-// end ends the loans and the borrowing that have ended.
+// end ends the loans and the borrowing that have ended. sp is the zero value while the rule is not known.
 func (s *State) end(c *Config, r *Rule, sp Spec, now int64) {
 	for _, l := range r.Lent {
-		l.Leases = slices.DeleteFunc(l.Leases, func(l Lease) bool { return now >= l.Until })
+		l.Leases = slices.DeleteFunc(l.Leases, func(l Lease) bool { return now >= l.ends(sp) })
 		l.Granted = l.Granted.And(l.all())
 	}
 	for _, b := range r.Borrowed {
@@ -361,7 +367,7 @@ func (s *State) end(c *Config, r *Rule, sp Spec, now int64) {
 // leave spends some spans no more.
 func (b *Borrowed) leave(spans Spans, sp Spec, now int64) {
 	if len(spans) > 0 {
-		b.Leaving = append(b.Leaving, Hold{Spans: spans, Since: now, Life: sp.Life})
+		b.Leaving = append(b.Leaving, Hold{Spans: spans, Since: now, Life: max(b.Life, sp.Life)})
 	}
 }
 
