@@ -365,14 +365,32 @@ func (x *Shares) Share(rule int64, key limiter.Key, l limiter.Limit, units int64
 			d.ask(key, units)
 		}
 	}
-	if t := x.inForce.Load(); t != nil {
-		now := t.at + x.opt.Now().Sub(t.read).Milliseconds() + 1
-		p, ok := t.rules[rule]
-		if until := min(t.until, p.until); ok && now < until && share.Life(l) <= p.life {
-			return share.Limit(l, p.use), until
-		}
+	t := x.inForce.Load()
+	if t == nil {
+		return share.Limit(l, x.least(rule)), 0
 	}
-	return share.Limit(l, x.cfg.Least(share.Units(l))), 0
+	now := t.at + x.opt.Now().Sub(t.read).Milliseconds() + 1
+	p, ok := t.rules[rule]
+	switch until := min(t.until, p.until); {
+	case !ok:
+		return share.Limit(l, x.least(rule)), 0
+	case now < until && share.Life(l) <= p.life:
+		return share.Limit(l, p.use), until
+	}
+	return share.Limit(l, x.least(rule).And(p.use)), 0
+}
+
+// least is what this region never lends of a rule: the same part of each of its limits.
+func (x *Shares) least(rule int64) share.Spans {
+	set := x.opt.Sets.Load()
+	if set == nil {
+		return nil
+	}
+	c := set.Get(rule)
+	if c == nil {
+		return nil
+	}
+	return x.cfg.Least(share.Units(c.Limit))
 }
 
 // HighWater returns the high-water mark that covers the buckets of a rule with a limit, which is whole.

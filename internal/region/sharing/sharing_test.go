@@ -173,6 +173,24 @@ func TestShares_CountForATime(t *testing.T) {
 	}
 }
 
+// What a node spends that knows of no share is not lent, of any limit of the rule: of small rules all is lent.
+func TestShares_TheLeastPartIsTheSameOfEachLimitOfARule(t *testing.T) {
+	for _, c := range []struct{ rule, limit int64 }{{5, 1000}, {11, 90}, {10_000, 20}, {1000, 90}, {90, 1000}} {
+		for _, self := range []string{"asia", "eu", "us"} {
+			f := newFixture(t)
+			f.cfg.Self = self
+			f.opt.Sets.Store(setOf(t, func(r *rules.Rule) { r.Limit = c.rule }, 7))
+			l := limiter.Limit{Algorithm: limiter.FixedWindow, Count: c.limit, Window: 1000}
+			got, until := f.Share(7, "k", l, 1)
+			others := share.Limit(l, share.Spans{{From: 0, To: share.Whole}}.Minus(f.cfg.Least(c.rule)))
+			if got.Count+others.Count > l.Count || until != 0 {
+				t.Errorf("a rule with %d units: of a limit of %d, %s spends %d while the others may have %d", c.rule, c.limit,
+					self, got.Count, others.Count)
+			}
+		}
+	}
+}
+
 func TestShares_RefuseWhatIsNotForThem(t *testing.T) {
 	f := newFixture(t)
 	good := share.Message{Version: 1, From: "us", To: "eu", Prefix: "sl:", Regions: []string{"asia", "eu", "us"}, Epoch: 1}
