@@ -213,7 +213,7 @@ test-beside: deps ## run an earlier version (FROM=commit) beside this one on one
 # FROM is a commit before this one that has regions. It is built outside this tree.
 .PHONY: test-beside-regions
 test-beside-regions: deps ## run regions of an earlier version (FROM=commit) beside those of this one
-	@: $${FROM:?say which commit, as in FROM=2afa8346}; dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; \
+	@: $${FROM:?say which commit, as in FROM=b5441723}; dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; \
 	git archive "$$FROM" | tar -x -C "$$dir"; (cd "$$dir" && $(GO) build -o sluice-before ./cmd/sluice); \
 	SLUICE_BESIDE="$$dir/sluice-before" $(GO) test -count=1 -tags beside -v -run '^TestRegionsBeside$$' ./internal/app
 

@@ -10,11 +10,11 @@ import (
 // TestRegionsBeside runs a region of an earlier version, which SLUICE_BESIDE names, beside two of this one, and upgrades
 // it:
 //
-//	make test-beside-regions FROM=2afa8346
+//	make test-beside-regions FROM=b5441723
 func TestRegionsBeside(t *testing.T) {
 	old := os.Getenv("SLUICE_BESIDE")
 	if old == "" {
-		t.Fatal("say which commit, as in make test-beside-regions FROM=2afa8346")
+		t.Fatal("say which commit, as in make test-beside-regions FROM=b5441723")
 	}
 	g := newGlobe(t, globeOptions{before: old, beforeAt: map[string]bool{"us0": true, "us1": true}})
 	g.under("beside", usual, func() func() { return func() {} })

@@ -79,8 +79,7 @@ var (
 
 // The layout of sums; see layout.lua.
 const (
-	sumsHot    = 22 // bytes of the hot part
-	sumsBefore = 72 // bytes, without windows that are over, of those that the version before wrote
+	sumsHot = 22 // bytes of the hot part
 	// Marks, without the size of the rest.
 	sumsUnlisted = 1 << 23
 	sumsListed   = sumsUnlisted + 1<<22
@@ -110,7 +109,7 @@ var codes = func() (of [256][2]uint8) {
 // numbers are the names that the Lua files use without defining them.
 var numbers = func() map[string]int64 {
 	n := map[string]int64{
-		"HIGH": high, "SPANS": spans, "SUMS_HOT": sumsHot, "SUMS_BEFORE": sumsBefore,
+		"HIGH": high, "SPANS": spans, "SUMS_HOT": sumsHot,
 		"SUMS_LISTED": sumsListed, "SUMS_UNLISTED": sumsUnlisted,
 		"GUARD": guard, "GUARD_SHARE": int64(limiter.GuardShare), "FULL_SHARE": limiter.FullShare, "LEAD": lead, "HELD": held,
 		"NO_WINDOW":   noWindow,

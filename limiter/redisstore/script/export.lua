@@ -32,13 +32,6 @@ for i = 1, #members do
     if mark >= SUMS_LISTED then
       own = struct.pack('>I3', mark - SUMS_LISTED + SUMS_UNLISTED) .. own:sub(4)
       redis.call('SET', member, join(state, own), 'KEEPTTL')
-    elseif mark < SUMS_UNLISTED then -- of the version before
-      local m = open(own)
-      if m then
-        m.listed = 0
-        own = close(m)
-        redis.call('SET', member, join(state, own), 'KEEPTTL')
-      end
     end
     local before, lease = redis.call('ZSCORE', KEYS[2], member), ends
     if before and tonumber(before) >= lease then lease = tonumber(before) + 1 end

@@ -18,11 +18,6 @@
 -- The commonest take (the window is that of the take before it, and the bucket is listed) changes untold alone. Doubles
 -- cost the least to read and to write.
 --
--- The version before wrote another form, behind the state. It is read, and never written:
---   born, reset, given, shape, denied, rest   7 bytes each, big-endian
---   windows that are over                     14 bytes each, big-endian: number (signed), units
---   share, told, number, mark, units          4, 8, 8, 2 and 8 bytes; mark is twice the size, and 1 if listed
---
 -- In memory sums are a table: the fields, and in w the windows, newest first: number, units, number, units ...
 
 -- split returns the state in what is stored of a bucket, false for none, and its sums; or nil if it is none of ours.
@@ -30,15 +25,8 @@ local function split(v)
   local n = #v
   if n < SUMS_HOT then return nil end
   local head, size = struct.unpack('>BI2', v)
-  if head == 128 or head == 192 then
-    if SUMS_HOT + size > n then return nil end
-    return SUMS_HOT + size < n and v:sub(SUMS_HOT + 1, n - size), v:sub(1, SUMS_HOT) .. v:sub(n - size + 1)
-  end
-  if n < SUMS_BEFORE then return nil end
-  size = struct.unpack('<I2', v, n - 9)
-  size = (size - size % 2) / 2
-  if size < SUMS_BEFORE or size > n then return nil end
-  return size < n and v:sub(1, n - size), v:sub(n - size + 1)
+  if head ~= 128 and head ~= 192 or SUMS_HOT + size > n then return nil end
+  return SUMS_HOT + size < n and v:sub(SUMS_HOT + 1, n - size), v:sub(1, SUMS_HOT) .. v:sub(n - size + 1)
 end
 
 -- join puts sums around a state, false for none.
@@ -51,29 +39,20 @@ end
 local function open(s)
   local m = {born = 0, reset = 0, given = 0, shape = 0, denied = 0, taken = 0, share = 0, told = 0, listed = 0, w = {}}
   if not s then return m end
-  local n, w, mark, number, units = #s, m.w, nil, nil, nil
-  if n < SUMS_HOT + 8 then return nil end
-  if s:byte() < 128 then
-    if n < SUMS_BEFORE or (n - SUMS_BEFORE) % 14 ~= 0 then return nil end
-    m.born, m.reset, m.given, m.shape, m.denied, m.taken = struct.unpack('>I7I7I7I7I7I7', s)
-    m.share, m.told, number, mark, units = struct.unpack('<I4ddI2d', s, n - 29)
-    m.listed = mark % 2
-    if number ~= NO_WINDOW then w[1], w[2] = number, units end
-    for at = 43, n - 30, 14 do w[#w + 1], w[#w + 2] = struct.unpack('>i7I7', s, at) end
-  else
-    mark, m.share, number, units, m.shape = struct.unpack('>I3<I3dd>I7', s)
-    local ok, rest = pcall(cmsgpack.unpack, s:sub(SUMS_HOT + 8))
-    if not ok or type(rest) ~= 'table' or #rest < 6 or #rest % 2 ~= 0 then return nil end
-    for i = 1, #rest do
-      local x = rest[i]
-      if type(x) ~= 'number' or x % 1 ~= 0 or x > MAX or x < -MAX then return nil end
-    end
-    m.born, m.reset, m.given, m.denied, m.taken, m.told = rest[1], rest[2], rest[3], rest[4], rest[5], rest[6]
-    m.listed, units = mark >= SUMS_LISTED and 1 or 0, m.told + units
-    if number ~= NO_WINDOW then w[1], w[2] = number, units end
-    for i = 7, #rest, 2 do w[#w + 1], w[#w + 2] = number - rest[i], rest[i + 1] end
+  if #s < SUMS_HOT + 8 then return nil end
+  local mark, share, number, units, shape = struct.unpack('>I3<I3dd>I7', s)
+  local ok, rest = pcall(cmsgpack.unpack, s:sub(SUMS_HOT + 8))
+  if not ok or type(rest) ~= 'table' or #rest < 6 or #rest % 2 ~= 0 then return nil end
+  for i = 1, #rest do
+    local x = rest[i]
+    if type(x) ~= 'number' or x % 1 ~= 0 or x > MAX or x < -MAX then return nil end
   end
-  if number ~= NO_WINDOW then m.taken = m.taken + units end
+  m.born, m.reset, m.given, m.denied, m.taken, m.told = rest[1], rest[2], rest[3], rest[4], rest[5], rest[6]
+  m.share, m.shape, m.listed, units = share, shape, mark >= SUMS_LISTED and 1 or 0, m.told + units
+  if number ~= NO_WINDOW then
+    m.taken, m.w[1], m.w[2] = m.taken + units, number, units
+  end
+  for i = 7, #rest, 2 do m.w[i - 4], m.w[i - 3] = number - rest[i], rest[i + 1] end
   return m
 end
 

@@ -124,11 +124,8 @@ func whole(b []byte) int64 {
 
 // DecodeSums reads the sums of a bucket, without its state; see layout.lua.
 func DecodeSums(s string) (m limiter.Sums, err error) {
-	if len(s) <= sumsHot+7 {
+	if len(s) <= sumsHot+7 || !isMark(s[0]) {
 		return m, errSums
-	}
-	if s[0] < sumsUnlisted>>16 {
-		return decodeSumsBefore(s)
 	}
 	hot := []byte(s[:sumsHot])
 	r := reader{s: s[sumsHot:]}
@@ -152,25 +149,6 @@ func DecodeSums(s string) (m limiter.Sums, err error) {
 	return m, m.Check()
 }
 
-// decodeSumsBefore reads sums that the version before has written.
-func decodeSumsBefore(s string) (m limiter.Sums, err error) {
-	if len(s) < sumsBefore || (len(s)-sumsBefore)%14 != 0 {
-		return m, errSums
-	}
-	r, hot := reader{s: s}, []byte(s[len(s)-18:])
-	next := func() int64 { return int64(r.next(7)<<8) >> 8 } //nolint:gosec // seven bytes with a sign
-	m.Born, m.Reset, m.Given, m.Shape, m.Denied, m.Taken = next(), next(), next(), next(), next(), next()
-	newest := limiter.WindowUnits{Number: whole(hot), Units: whole(hot[10:])}
-	if newest.Number != noWindow {
-		m.Taken += newest.Units
-		m.Windows = append(m.Windows, newest)
-	}
-	for range (len(s) - sumsBefore) / 14 {
-		m.Windows = append(m.Windows, limiter.WindowUnits{Number: next(), Units: next()})
-	}
-	return m, m.Check()
-}
-
 // SpentNames returns the keys at which the sums of a bucket are: behind its value, and what was heard of other regions.
 // name is that of the bucket, as Names.Bucket gives it.
 func SpentNames(name string, isLog bool) (value, heard string) {
@@ -186,15 +164,8 @@ const heardSuffix = ":h"
 
 // SumsOf reads the sums that stand around the state in the value of a bucket; see layout.lua.
 func SumsOf(value string) (limiter.Sums, error) {
-	if len(value) < sumsHot {
+	if len(value) < sumsHot || !isMark(value[0]) {
 		return limiter.Sums{}, errSums
-	}
-	if head := int(value[0]) << 16; head != sumsUnlisted && head != sumsListed {
-		if len(value) < sumsBefore {
-			return limiter.Sums{}, errSums
-		}
-		size := int(binary.LittleEndian.Uint16([]byte(value[len(value)-10:]))) / 2
-		return DecodeSums(value[max(len(value)-size, 0):])
 	}
 	size := int(value[1])<<8 | int(value[2])
 	if sumsHot+size > len(value) {
@@ -202,3 +173,6 @@ func SumsOf(value string) (limiter.Sums, error) {
 	}
 	return DecodeSums(value[:sumsHot] + value[len(value)-size:])
 }
+
+// isMark reports whether the mark of sums begins with a byte.
+func isMark(first byte) bool { return first == sumsUnlisted>>16 || first == sumsListed>>16 }
