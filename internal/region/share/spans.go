@@ -122,12 +122,15 @@ func (s Spans) valid() bool {
 }
 
 // Units is how many units of a limit are divided: those that it admits, or of a bucket the fewer of its count and its
-// burst, so that whoever has a unit has something of both.
+// burst, so that whoever has a unit has something of both. Of one that never drains they are its burst.
 func Units(l limiter.Limit) int64 {
-	if l.Algorithm.Traits().Setting == limiter.SettingBurst {
-		return min(l.Count, l.Burst)
+	switch {
+	case l.Algorithm.Traits().Setting != limiter.SettingBurst:
+		return l.Count
+	case l.Count == 0:
+		return l.Burst
 	}
-	return l.Count
+	return min(l.Count, l.Burst)
 }
 
 // Limit is the part of a limit that a region may spend by itself. Parts of it that do not overlap add up to the limit

@@ -42,20 +42,27 @@ func TestLimit_PartsAddUp(t *testing.T) {
 }
 
 func TestLimit_OfABucketDividesCountAndBurst(t *testing.T) {
-	l := limiter.Limit{Algorithm: limiter.TokenBucket, Count: 100, Burst: 10, Window: 1000}
-	count, burst := int64(0), int64(0)
-	for i := range 3 {
-		part := Limit(l, Spans{Segment(i, 3)})
-		if part.Count == 0 || part.Burst == 0 {
-			t.Errorf("region %d has %+v", i, part)
-		}
-		count, burst = count+part.Count, burst+part.Burst
-	}
-	if count != 100 || burst != 10 {
-		t.Errorf("the parts add up to %d and a burst of %d", count, burst)
-	}
-	if got := Limit(l, Spans{{0, Whole}}); got != l {
-		t.Errorf("the whole is %+v", got)
+	for name, l := range map[string]limiter.Limit{
+		"small burst":  {Algorithm: limiter.TokenBucket, Count: 100, Burst: 10, Window: 1000},
+		"large burst":  {Algorithm: limiter.TokenBucket, Count: 10, Burst: 100, Window: 1000},
+		"never drains": {Algorithm: limiter.TokenBucket, Burst: 10, Window: 1000},
+	} {
+		t.Run(name, func(t *testing.T) {
+			count, burst := int64(0), int64(0)
+			for i := range 3 {
+				part := Limit(l, Spans{Segment(i, 3)})
+				if part.Count == 0 && l.Count > 0 || part.Burst == 0 {
+					t.Errorf("region %d has %+v", i, part)
+				}
+				count, burst = count+part.Count, burst+part.Burst
+			}
+			if count != l.Count || burst != l.Burst {
+				t.Errorf("the parts add up to %d and a burst of %d, want %d and %d", count, burst, l.Count, l.Burst)
+			}
+			if got := Limit(l, Spans{{0, Whole}}); got != l {
+				t.Errorf("the whole is %+v", got)
+			}
+		})
 	}
 }
 
