@@ -30,8 +30,8 @@ type homeStore struct {
 // for the others, or nil.
 func openHome(cfg *config.Serve, host *Host, token *secretfile.File, sets *rules.Current, store limiter.Store,
 	metrics *telemetry.Metrics, stops *stops) (*homeStore, error) {
-	list, err := cfg.RegionList()
-	if err != nil || len(list) == 0 {
+	peers, names, err := otherRegions(cfg)
+	if err != nil || len(peers) == 0 {
 		return nil, err
 	}
 	h := &homeStore{}
@@ -39,19 +39,13 @@ func openHome(cfg *config.Serve, host *Host, token *secretfile.File, sets *rules
 		return nil, err
 	}
 	opt := home.Options{
-		Self: cfg.Region, Prefix: cfg.KeyPrefix, Path: exchange.Path, Store: store, Sets: sets,
+		Self: cfg.Region, Peers: peers, Prefix: cfg.KeyPrefix, Store: store, Sets: sets,
 		Client: regionClient(h.dial, homeConnections), Token: regionToken(cfg, token), Timeout: cfg.RegionTimeout,
 		Local: cfg.StoreTimeout, Now: host.Now, Log: host.Log,
 		CutOff: func(region string) bool {
 			x := h.exchange.Load()
 			return x != nil && x.CutOffFrom(region)
 		},
-	}
-	var names []string
-	for _, r := range list {
-		if r.Name != cfg.Region {
-			opt.Peers, names = append(opt.Peers, home.Peer{Name: r.Name, Addresses: r.Addresses}), append(names, r.Name)
-		}
 	}
 	opt.Observe = metrics.RegionCalls(names)
 	if h.Store, err = home.New(opt); err != nil {
@@ -65,23 +59,28 @@ func openHome(cfg *config.Serve, host *Host, token *secretfile.File, sets *rules
 // openReceiver returns what answers other regions about keys that are at home here.
 func openReceiver(cfg *config.Serve, host *Host, c *counters, sets *rules.Current, metrics *telemetry.Metrics) (
 	*home.Receiver, error) {
-	list, err := cfg.RegionList()
+	_, names, err := otherRegions(cfg)
 	if err != nil {
 		return nil, err
 	}
-	opt := home.ReceiverOptions{Self: cfg.Region, Prefix: cfg.KeyPrefix, Store: c.store, Sets: sets,
-		Timeout: cfg.StoreTimeout, Now: host.Now}
-	for _, r := range list {
-		if r.Name != cfg.Region {
-			opt.Others = append(opt.Others, r.Name)
-		}
-	}
-	r, err := home.NewReceiver(opt)
+	r, err := home.NewReceiver(home.ReceiverOptions{Self: cfg.Region, Others: names, Prefix: cfg.KeyPrefix, Store: c.store,
+		Sets: sets, Timeout: cfg.StoreTimeout, Now: host.Now})
 	if err != nil {
 		return nil, err
 	}
 	metrics.RegionAnswers(r.Answered)
 	return r, nil
+}
+
+// otherRegions returns all regions but this one, and their names.
+func otherRegions(cfg *config.Serve) (peers []exchange.Peer, names []string, err error) {
+	list, err := cfg.RegionList()
+	for _, r := range list {
+		if r.Name != cfg.Region {
+			peers, names = append(peers, exchange.Peer(r)), append(names, r.Name)
+		}
+	}
+	return peers, names, err
 }
 
 // regionToken returns the credential for other regions.

@@ -55,19 +55,14 @@ var shareSkew = 10 * time.Second // shorter in tests
 // openRegions starts the exchange. token is the file with the credential for the others, or nil.
 func openRegions(cfg *config.Serve, host *Host, token *secretfile.File, c *counters, sets *rules.Current,
 	metrics *telemetry.Metrics, stops *stops) (*regions, error) {
-	list, err := cfg.RegionList()
-	if err != nil || len(list) == 0 {
+	peers, _, err := otherRegions(cfg)
+	if err != nil || len(peers) == 0 {
 		return nil, err
 	}
 	opt := exchange.Options{
-		Self: cfg.Region, Interval: cfg.RegionInterval, Prefix: cfg.KeyPrefix, Store: c.sums, Apply: c.store, News: c.news,
-		Sets: sets, Client: regionClient(c.home.dial, regionConnections), Now: host.Now, Log: host.Log,
+		Self: cfg.Region, Peers: peers, Interval: cfg.RegionInterval, Prefix: cfg.KeyPrefix, Store: c.sums, Apply: c.store,
+		News: c.news, Sets: sets, Client: regionClient(c.home.dial, regionConnections), Now: host.Now, Log: host.Log,
 		Token: regionToken(cfg, token),
-	}
-	for _, r := range list {
-		if r.Name != cfg.Region {
-			opt.Peers = append(opt.Peers, exchange.Peer{Name: r.Name, Addresses: r.Addresses})
-		}
 	}
 	x, err := exchange.New(opt)
 	if err != nil {
@@ -89,7 +84,7 @@ func openRegions(cfg *config.Serve, host *Host, token *secretfile.File, c *count
 	metrics.RegionShares(shares.Overview)
 	stops.add("regions", task(x.Run))
 	stops.add("shares of regions", task(shares.Run))
-	host.Log.Info("limits can span regions", "region", cfg.Region, "regions", len(list), "interval", cfg.RegionInterval)
+	host.Log.Info("limits can span regions", "region", cfg.Region, "regions", len(peers)+1, "interval", cfg.RegionInterval)
 	return &regions{exchange: x, receiver: receiver, shares: shares, calls: c.home.Calls}, nil
 }
 

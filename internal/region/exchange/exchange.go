@@ -29,13 +29,6 @@ const (
 	cutLease = 15 * time.Second
 )
 
-// Peer is another region.
-type Peer struct {
-	Name string
-	// Addresses are the URLs of its nodes, without a path. They are used in turn.
-	Addresses []string
-}
-
 // News is what the nodes of a region tell each other; see fleet.RegionNews.
 type News interface {
 	Arrived(ctx context.Context, region, what string, ttl time.Duration) error

@@ -1,12 +1,9 @@
 package exchange
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
-	"net/http"
 	"slices"
 	"sync"
 	"time"
@@ -17,14 +14,12 @@ import (
 )
 
 const (
-	// Path is where a region takes messages.
-	Path = "/ratelimit/regions/exchange"
 	// MediaType is that of messages.
 	MediaType = "application/vnd.sluice.regions"
 	// sendWait bounds one message. A link on which nothing arrives is given up then.
 	sendWait = 2 * time.Second
-	// mostAnswer bounds an answer, in bytes, mostReason what is shown of an error.
-	mostAnswer, mostReason = 64 << 10, 300
+	// mostAnswer bounds an answer, in bytes.
+	mostAnswer = 64 << 10
 	// mostAtOnce is how many buckets are sent in one message, and mostUnderWay how many messages are not answered yet.
 	mostAtOnce, mostUnderWay = 10_000, 8
 )
@@ -175,62 +170,19 @@ func bucketsOf(news []limiter.Exported) []region.Bucket {
 func (x *Exchange) post(ctx context.Context, to, address string, body []byte) (*Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, sendWait)
 	defer cancel()
-	text, err := Post(ctx, x.opt.Client, address, MediaType, x.opt.Token(), body, mostAnswer)
+	reply, err := Post(ctx, x.opt.Client, address, MediaType, x.opt.Token(), body, mostAnswer)
+	if err == nil {
+		err = reply.Refusal()
+	}
 	if err != nil {
 		return nil, err
 	}
 	var a Answer
-	if err := json.Unmarshal(text, &a); err != nil {
+	if err := json.Unmarshal(reply.Body, &a); err != nil {
 		return nil, fmt.Errorf("read the answer: %w", err)
 	}
 	if a.From != to {
 		return nil, fmt.Errorf("the answer is from %q, not from that region", a.From)
 	}
 	return &a, nil
-}
-
-// Post sends a message of a media type to a node of another region and returns its answer, up to most bytes of it. An
-// answer with another status than 200 is an error. Without a token a client certificate says who sends it.
-func Post(ctx context.Context, client *http.Client, address, media, token string, body []byte, most int64) ([]byte,
-	error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address+Path, bytes.NewReader(body))
-	if err != nil {
-		return nil, err
-	}
-	req.Header.Set("Content-Type", media)
-	if token != "" {
-		req.Header.Set("Authorization", "Bearer "+token)
-	}
-	res, err := client.Do(req)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = res.Body.Close() }() // it was read
-	text, err := io.ReadAll(io.LimitReader(res.Body, most))
-	if err != nil {
-		return nil, fmt.Errorf("read the answer: %w", err)
-	}
-	if res.StatusCode != http.StatusOK {
-		return nil, refusalOf(res.StatusCode, text)
-	}
-	return text, nil
-}
-
-// refusalOf is the error of an answer with another status.
-func refusalOf(status int, text []byte) error {
-	var problem struct {
-		Detail string `json:"detail"`
-		Errors []struct {
-			Field, Message string
-		} `json:"errors"`
-	}
-	_ = json.Unmarshal(text, &problem) // without a reason the status says enough
-	reason := problem.Detail
-	for _, e := range problem.Errors {
-		reason += " " + e.Field + " " + e.Message
-	}
-	if len(reason) > mostReason {
-		reason = reason[:mostReason]
-	}
-	return fmt.Errorf("refused with status %d: %q", status, reason)
 }

@@ -1,11 +1,9 @@
 package home
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptrace"
 	"sync"
@@ -13,6 +11,7 @@ import (
 	"time"
 
 	"sluice/internal/region"
+	"sluice/internal/region/exchange"
 	"sluice/limiter"
 )
 
@@ -27,8 +26,6 @@ const (
 	// trusted is for how long an answer shows that a region which is not heard of is there nevertheless, and the least
 	// time between two calls that try it while it has not answered.
 	trusted = time.Second
-	// maxReason bounds what is kept of an error.
-	maxReason = 300
 )
 
 // Reasons why calls that were sent to another region have failed; see Options.Observe.
@@ -63,7 +60,7 @@ type batch struct {
 
 // link is the way to another region. It is safe for concurrent use.
 type link struct {
-	Peer
+	exchange.Peer
 	store *Store
 	at    atomic.Uint32 // the address in use: at the next one after a failure
 	fails atomic.Bool   // the last calls got no answer
@@ -355,42 +352,26 @@ func (l *link) exchange(ctx context.Context, address string, body []byte, asks [
 		return &messageError{limiter.StoreError{Cause: cause, Unknown: unknown,
 			Err: fmt.Errorf("the home region %s: %w", l.Name, err)}, reason}
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address+l.store.opt.Path, bytes.NewReader(body))
-	if err != nil {
-		return false, fail(limiter.CauseInternal, ReasonRefused, false, errors.New("its address is not one"))
-	}
-	req.Header.Set("Content-Type", MediaType)
-	if token := l.store.opt.Token(); token != "" { // else a client certificate says who this is
-		req.Header.Set("Authorization", "Bearer "+token)
-	}
-	res, err := l.store.opt.Client.Do(req)
-	if err != nil {
-		if ctx.Err() != nil {
-			return false, fail(limiter.CauseTimeout, ReasonTimeout, sent.Load(), ctx.Err())
-		}
-		return false, fail(limiter.CauseConnection, ReasonConnection, sent.Load(), err)
-	}
-	defer func() { _ = res.Body.Close() }() // it was read
-	text, err := io.ReadAll(io.LimitReader(res.Body, maxBody+1))
+	opt := &l.store.opt
+	reply, err := exchange.Post(ctx, opt.Client, address, MediaType, opt.Token(), body, maxBody+1)
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return res.Close, fail(limiter.CauseTimeout, ReasonTimeout, true, ctx.Err())
+		return false, fail(limiter.CauseTimeout, ReasonTimeout, sent.Load(), ctx.Err())
 	case err != nil:
-		return res.Close, fail(limiter.CauseConnection, ReasonConnection, true, err)
-	case res.StatusCode != http.StatusOK:
-		return res.Close, l.refusal(res.StatusCode, text, fail)
-	case !decodeAnswers(text, asks, calls):
-		return res.Close, fail(limiter.CauseInternal, ReasonAnswer, true, errors.New("its answer is not one"))
+		return false, fail(limiter.CauseConnection, ReasonConnection, sent.Load(), err)
+	case reply.Status != http.StatusOK:
+		return reply.Closes, refusal(&reply, fail)
+	case !decodeAnswers(reply.Body, asks, calls):
+		return reply.Closes, fail(limiter.CauseInternal, ReasonAnswer, true, errors.New("its answer is not one"))
 	}
-	return res.Close, nil
+	return reply.Closes, nil
 }
 
 // refusal is the error of an answer with another status. Of those of a proxy in between it is not known whether the
 // message has arrived.
-func (*link) refusal(status int, text []byte,
-	fail func(limiter.Cause, string, bool, error) *messageError) *messageError {
-	err := fmt.Errorf("status %d: %q", status, text[:min(len(text), maxReason)])
-	switch status {
+func refusal(reply *exchange.Reply, fail func(limiter.Cause, string, bool, error) *messageError) *messageError {
+	err := reply.Refusal()
+	switch reply.Status {
 	case http.StatusUnauthorized, http.StatusForbidden:
 		return fail(limiter.CauseAuth, ReasonRefused, false, err)
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable:

@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"sluice/internal/region/exchange"
 	"sluice/internal/testenv"
 	"sluice/limiter"
 	"sluice/limiter/redisstore"
@@ -95,13 +96,13 @@ func world(t testing.TB, timeout time.Duration, stores map[string]limiter.Store)
 	for name, p := range places {
 		client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: maxMessages}}
 		t.Cleanup(client.CloseIdleConnections)
-		opt := Options{Self: name, Prefix: "sl:", Path: "/exchange", Store: p.inner, Sets: p.sets, Client: client,
+		opt := Options{Self: name, Prefix: "sl:", Store: p.inner, Sets: p.sets, Client: client,
 			Token: func() string { return "token" }, CutOff: p.isCut, Timeout: timeout, Local: timeout, Observe: p.observe,
 			Now: time.Now, Log: slog.New(slog.DiscardHandler)}
 		var others []string
 		for to, q := range places {
 			if to != name {
-				opt.Peers = append(opt.Peers, Peer{Name: to, Addresses: []string{q.server.URL}})
+				opt.Peers = append(opt.Peers, exchange.Peer{Name: to, Addresses: []string{q.server.URL}})
 				others = append(others, to)
 			}
 		}

@@ -13,25 +13,18 @@ import (
 	"time"
 
 	"sluice/internal/region"
+	"sluice/internal/region/exchange"
 	"sluice/limiter"
 	"sluice/rules"
 )
 
-// Peer is another region.
-type Peer struct {
-	Name string
-	// Addresses are the URLs of its nodes, without a path, at least one. One is used until it fails.
-	Addresses []string
-}
-
 // Options configure a Store. All are required.
 type Options struct {
-	Self  string
-	Peers []Peer
+	Self string
+	// Peers are the other regions. One address of each is used until it fails.
+	Peers []exchange.Peer
 	// Prefix is that of the keys in Redis. It is the same in all regions.
 	Prefix string
-	// Path is where the other regions take messages.
-	Path string
 	// Store has the buckets of this region. It is not closed with this one.
 	Store limiter.Store
 	Sets  *rules.Current
@@ -72,7 +65,7 @@ var _ limiter.Store = (*Store)(nil)
 // New starts a Store. It fails only if an option is missing.
 func New(opt Options) (*Store, error) {
 	if opt.Self == "" || len(opt.Peers) == 0 || opt.Store == nil || opt.Sets == nil || opt.Client == nil ||
-		opt.Token == nil || opt.CutOff == nil || opt.Observe == nil || opt.Now == nil || opt.Log == nil || opt.Path == "" ||
+		opt.Token == nil || opt.CutOff == nil || opt.Observe == nil || opt.Now == nil || opt.Log == nil ||
 		opt.Timeout <= 0 || opt.Local <= 0 || opt.Prefix == "" {
 		return nil, errors.New("home: all options are required")
 	}

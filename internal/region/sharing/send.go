@@ -104,11 +104,14 @@ func (x *Shares) post(ctx context.Context, address string, m *share.Message) (*s
 	if err != nil {
 		return nil, err
 	}
-	text, err := exchange.Post(ctx, x.opt.Client, address, MediaType, x.opt.Token(), body, share.MaxMessage+1)
+	reply, err := exchange.Post(ctx, x.opt.Client, address, MediaType, x.opt.Token(), body, share.MaxMessage+1)
+	if err == nil {
+		err = reply.Refusal()
+	}
 	if err != nil {
 		return nil, err
 	}
-	a, err := share.DecodeAnswer(text, x.opt.Now().UnixMilli())
+	a, err := share.DecodeAnswer(reply.Body, x.opt.Now().UnixMilli())
 	if err == nil && a.From != m.To {
 		err = fmt.Errorf("%w: %q answers for %q", share.ErrMessage, a.From, m.To)
 	}

@@ -1,0 +1,78 @@
+package exchange
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+)
+
+const (
+	// Path is where a region takes messages.
+	Path = "/ratelimit/regions/exchange"
+	// mostReason bounds what is shown of a refusal.
+	mostReason = 300
+)
+
+// Peer is another region.
+type Peer struct {
+	Name string
+	// Addresses are the URLs of its nodes, without a path, at least one.
+	Addresses []string
+}
+
+// Reply is what a node of another region has answered.
+type Reply struct {
+	Status int
+	Body   []byte
+	// Closes: the node closes the connection, as one does that is about to stop.
+	Closes bool
+}
+
+// Post sends a message of a media type to a node of another region and returns its answer, up to most bytes of it.
+// Without a token a client certificate says who sends it.
+func Post(ctx context.Context, client *http.Client, address, media, token string, body []byte, most int64) (Reply,
+	error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address+Path, bytes.NewReader(body))
+	if err != nil {
+		return Reply{}, err
+	}
+	req.Header.Set("Content-Type", media)
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	res, err := client.Do(req)
+	if err != nil {
+		return Reply{}, err
+	}
+	defer func() { _ = res.Body.Close() }() // it was read
+	text, err := io.ReadAll(io.LimitReader(res.Body, most))
+	if err != nil {
+		return Reply{}, fmt.Errorf("read the answer: %w", err)
+	}
+	return Reply{Status: res.StatusCode, Body: text, Closes: res.Close}, nil
+}
+
+// Refusal is the error of an answer with another status than 200, else nil.
+func (r *Reply) Refusal() error {
+	if r.Status == http.StatusOK {
+		return nil
+	}
+	var problem struct {
+		Detail string `json:"detail"`
+		Errors []struct {
+			Field, Message string
+		} `json:"errors"`
+	}
+	_ = json.Unmarshal(r.Body, &problem) // without a reason the status says enough
+	reason := problem.Detail
+	for _, e := range problem.Errors {
+		reason += " " + e.Field + " " + e.Message
+	}
+	if len(reason) > mostReason {
+		reason = reason[:mostReason]
+	}
+	return fmt.Errorf("refused with status %d: %q", r.Status, reason)
+}
