@@ -160,29 +160,31 @@ func validateSpan(r *Rule, ps *problems) {
 	t := r.Traits()
 	switch shares := r.Span == SpanShares; {
 	case shares && t.Slots:
-		ps.add("span", "must be region for %s: a slot that is renewed counts for as long as its holder wants, so that its "+
-			"part could never be lent", r.Algorithm)
+		ps.add("span", "must be region or global_exact for %s: a slot that is renewed counts for as long as its holder "+
+			"wants, so that its part could never be lent", r.Algorithm)
 	case shares && r.Unlimited:
 		ps.add("span", "must be region for an unlimited rule, which counts nothing")
 	case shares && r.HotKeys == HotKeysSharded:
 		ps.add("hot_keys", "must be exact or leased with span %s", SpanShares)
 	case shares && len(r.Algorithm) > 0 && r.Limit == 0:
-		ps.add("span", "must be region for a limit of 0, of which nothing can be divided")
+		ps.add("span", "must not be local_then_global for a limit of 0, of which nothing can be divided")
 	}
 	if !global {
 		return
 	}
 	switch {
-	case t.Name != "" && !t.Spans():
+	case t.Slots:
 		ps.add("span", "must be region or global_exact for %s, which does not count units", r.Algorithm)
+	case t.Name != "" && !t.Spans():
+		ps.add("span", "must be region, local_then_global or global_exact for %s, whose places are not counts", r.Algorithm)
 	case r.Unlimited:
 		ps.add("span", "must be region for an unlimited rule, which counts nothing")
 	case r.HotKeys == HotKeysSharded:
 		ps.add("hot_keys", "must be exact or leased with span global")
 	}
 	if r.WindowMS > 0 && r.WindowMS < MinGlobalWindow {
-		ps.add("window_ms", "must be at least %d with span global; a shorter window can only have span region or "+
-			"global_exact", MinGlobalWindow)
+		ps.add("window_ms", "must be at least %d with span global; a shorter window can have span region, "+
+			"local_then_global or global_exact", MinGlobalWindow)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -288,6 +289,35 @@ func TestValidatePolicy_NamesTheFieldAtFault(t *testing.T) {
 				t.Errorf("got %v, want one error of %s", err, c.field)
 			}
 		})
+	}
+}
+
+// A refusal of a span names each span that the rule may have, and no other.
+func TestValidate_ARefusedSpanNamesTheOthers(t *testing.T) {
+	spans := []string{SpanRegion, SpanGlobal, SpanShares, SpanGlobalExact}
+	for name, edit := range map[string]func(*Rule){
+		"a short window": func(r *Rule) { r.Span, r.WindowMS = SpanGlobal, 1000 },
+		"a queue":        func(r *Rule) { r.Span, r.WindowMS, r.Algorithm = SpanGlobal, 60_000, "leaky_queue" },
+		"slots":          func(r *Rule) { r.Span, r.WindowMS, r.Algorithm = SpanGlobal, 60_000, "concurrency" },
+		"divided slots":  func(r *Rule) { r.Span, r.Algorithm = SpanShares, "concurrency" },
+	} {
+		r := rule(1, edit)
+		r.Normalize()
+		var ve *ValidationError
+		if err := Validate(&r); !errors.As(err, &ve) || len(ve.Fields) != 1 {
+			t.Fatalf("%s: got %v, want one error", name, err)
+		}
+		words := strings.FieldsFunc(ve.Fields[0].Message, func(c rune) bool { return strings.ContainsRune(" ,:", c) })
+		for _, span := range spans {
+			if span == r.Span {
+				continue
+			}
+			other := r
+			other.Span = span
+			if fits := Validate(&other) == nil; fits != slices.Contains(words, span) {
+				t.Errorf("%s: span %s fits: %v, but the refusal says %q", name, span, fits, ve.Fields[0].Message)
+			}
+		}
 	}
 }
 
