@@ -344,7 +344,17 @@ func validateCandidate(r *Rule, base limiter.Limit, ps *problems) *limiter.Limit
 		ps.add("candidate.algorithm", "must not be %s with throttle %s", t.Name, r.Throttle)
 		return nil
 	}
-	return &l
+	switch { // else it could not be promoted
+	case r.Span == SpanGlobal && !l.Algorithm.Traits().Spans():
+		ps.add("candidate.algorithm", "must not be %s with span global", l.Algorithm)
+	case r.Span == SpanGlobal && l.Window < MinGlobalWindow:
+		ps.add("candidate.window_ms", "must be at least %d with span global", MinGlobalWindow)
+	case r.Span == SpanShares && l.Count == 0:
+		ps.add("candidate.limit", "must not be 0 with span local_then_global")
+	default:
+		return &l
+	}
+	return nil
 }
 
 // Traits returns the traits of the rule's algorithm, empty ones if it names none.

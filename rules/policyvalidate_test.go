@@ -248,13 +248,22 @@ func TestValidatePolicy_NamesTheFieldAtFault(t *testing.T) {
 			describe(r)
 			r.Span, r.Unlimited, r.Limit = "global_exact", true, 0
 		}},
-		"exact and cold":      {"cold", func(r *Rule) { r.Span, r.Cold = "global_exact", new("open") }},
-		"exact and cut off":   {"cut_off", func(r *Rule) { r.Span, r.CutOff = "global_exact", new("alone") }},
-		"exact and over":      {"max_over_percent", func(r *Rule) { r.Span, r.MaxOverPercent = "global_exact", n(2) }},
-		"global slots":        {"span", func(r *Rule) { r.Algorithm, r.Span, r.WindowMS = "concurrency", "global", 60_000 }},
-		"global queue":        {"span", func(r *Rule) { r.Algorithm, r.Span, r.WindowMS = "leaky_queue", "global", 60_000 }},
-		"global and sharded":  {"hot_keys", func(r *Rule) { r.Span, r.WindowMS, r.HotKeys = "global", 60_000, "sharded" }},
-		"global and short":    {"window_ms", func(r *Rule) { r.Span, r.WindowMS = "global", 9999 }},
+		"exact and cold":     {"cold", func(r *Rule) { r.Span, r.Cold = "global_exact", new("open") }},
+		"exact and cut off":  {"cut_off", func(r *Rule) { r.Span, r.CutOff = "global_exact", new("alone") }},
+		"exact and over":     {"max_over_percent", func(r *Rule) { r.Span, r.MaxOverPercent = "global_exact", n(2) }},
+		"global slots":       {"span", func(r *Rule) { r.Algorithm, r.Span, r.WindowMS = "concurrency", "global", 60_000 }},
+		"global queue":       {"span", func(r *Rule) { r.Algorithm, r.Span, r.WindowMS = "leaky_queue", "global", 60_000 }},
+		"global and sharded": {"hot_keys", func(r *Rule) { r.Span, r.WindowMS, r.HotKeys = "global", 60_000, "sharded" }},
+		"global and short":   {"window_ms", func(r *Rule) { r.Span, r.WindowMS = "global", 9999 }},
+		"global and a queue on trial": {"candidate.algorithm", func(r *Rule) {
+			r.Span, r.WindowMS, r.Candidate = "global", 60_000, &Candidate{Algorithm: "leaky_queue", Limit: n(5)}
+		}},
+		"global and short on trial": {"candidate.window_ms", func(r *Rule) {
+			r.Span, r.WindowMS, r.Candidate = "global", 60_000, &Candidate{Limit: n(5), WindowMS: n(1000)}
+		}},
+		"divided and nothing on trial": {"candidate.limit", func(r *Rule) {
+			r.Span, r.Candidate = "local_then_global", &Candidate{Limit: n(0)}
+		}},
 		"over of a region":    {"max_over_percent", func(r *Rule) { r.MaxOverPercent = n(2) }},
 		"divided slots":       {"span", func(r *Rule) { r.Algorithm, r.Span = "concurrency", "local_then_global" }},
 		"divided nothing":     {"span", func(r *Rule) { r.Limit, r.Span = 0, "local_then_global" }},
