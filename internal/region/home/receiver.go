@@ -23,6 +23,10 @@ const maxAge = 10 * time.Second
 // time out, its circuit breaker opens, and the checks of this region fail too.
 const leastTime = 25 * time.Millisecond
 
+// maxAtOnce is how many limits are decided in one call of the store, unless one request has more, so that checks do not
+// wait long behind a message, and each call has time.
+const maxAtOnce = 100
+
 // ErrBusy means that too many other messages are being answered. Nothing of this one was carried out.
 var ErrBusy = errors.New("too many messages of other regions are being answered")
 
@@ -34,7 +38,7 @@ type ReceiverOptions struct {
 	// Store has the buckets of this region. It may have a Store of this package in it.
 	Store limiter.Store
 	Sets  *rules.Current
-	// Timeout bounds the calls of the store.
+	// Timeout bounds each call of the store.
 	Timeout time.Duration
 	Now     func() time.Time
 }
@@ -76,7 +80,8 @@ func (r *Receiver) Receive(ctx context.Context, body []byte) ([]byte, error) {
 		r.invalid.Add(1)
 		return nil, refused
 	}
-	if age := r.opt.Now().UnixMilli() - m.At; age > maxAge.Milliseconds() {
+	age := r.opt.Now().UnixMilli() - m.At
+	if age > maxAge.Milliseconds() {
 		r.invalid.Add(1)
 		return nil, &region.RefusedError{Field: "at", Message: fmt.Sprintf("is %d ms ago by the clock of %s, must be at "+
 			"most %d: the message is late, or the clocks differ", age, r.opt.Self, maxAge.Milliseconds())}
@@ -90,7 +95,8 @@ func (r *Receiver) Receive(ctx context.Context, body []byte) ([]byte, error) {
 			known = append(known, i)
 		}
 	}
-	ctx, cancel := context.WithTimeout(Here(ctx), min(r.opt.Timeout, max(m.Wait, leastTime)))
+	left := max(maxAge-time.Duration(age)*time.Millisecond, r.opt.Timeout)
+	ctx, cancel := context.WithTimeout(Here(ctx), min(left, max(m.Wait, leastTime)))
 	defer cancel()
 	r.do(ctx, calls, known)
 	answer := appendNumbers([]byte{Version}, int64(len(calls)))
@@ -101,21 +107,25 @@ func (r *Receiver) Receive(ctx context.Context, body []byte) ([]byte, error) {
 	return answer, nil
 }
 
-// do carries out the calls whose buckets are at home here.
+// do carries out the calls whose buckets are at home here, some at a time.
 func (r *Receiver) do(ctx context.Context, calls []limiter.Call, known []int) {
-	if len(known) == len(calls) {
-		r.opt.Store.DoAll(ctx, calls)
-		return
-	}
-	some := make([]limiter.Call, len(known))
-	for n, i := range known {
-		some[n].Request = calls[i].Request
-	}
-	if len(some) > 0 {
-		r.opt.Store.DoAll(ctx, some)
-	}
-	for n, i := range known {
-		calls[i].Result, calls[i].Err = some[n].Result, some[n].Err
+	for len(known) > 0 {
+		n, asks := 0, 0
+		for n < len(known) && (n == 0 || asks+len(calls[known[n]].Request.Asks) <= maxAtOnce) {
+			asks += len(calls[known[n]].Request.Asks)
+			n++
+		}
+		some := make([]limiter.Call, n)
+		for i, at := range known[:n] {
+			some[i].Request = calls[at].Request
+		}
+		bounded, cancel := context.WithTimeout(ctx, r.opt.Timeout)
+		r.opt.Store.DoAll(bounded, some)
+		cancel()
+		for i, at := range known[:n] {
+			calls[at].Result, calls[at].Err = some[i].Result, some[i].Err
+		}
+		known = known[n:]
 	}
 }
 

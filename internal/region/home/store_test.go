@@ -303,6 +303,58 @@ func TestReceiver_TheStoreHasTimeWhateverTheSenderHas(t *testing.T) {
 	}
 }
 
+// measured remembers until when each call of a store may last, and the most limits of one.
+type measured struct {
+	*memstore.Store
+	until []time.Time
+	most  int
+}
+
+func (s *measured) DoAll(ctx context.Context, calls []limiter.Call) {
+	asks := 0
+	for i := range calls {
+		asks += len(calls[i].Request.Asks)
+	}
+	until, _ := ctx.Deadline()
+	s.until, s.most = append(s.until, until), max(s.most, asks)
+	s.Store.DoAll(ctx, calls)
+}
+
+// The largest message must not make one long call of the store, and its later calls have as much time as the first.
+func TestReceiver_DecidesALargeMessageSomeAtATime(t *testing.T) {
+	here, other := memstore.New(memstore.Options{}), memstore.New(memstore.Options{})
+	defer func() { _, _ = here.Close(), other.Close() }()
+	m := &measured{Store: here}
+	w := world(t, time.Second, map[string]limiter.Store{"eu": other, "us": m})
+	head := headOf("eu", "us", "sl:")
+	head.At = time.Now().UnixMilli()
+	body := appendStart(head, 10*time.Second, maxCalls)
+	var asks []int
+	for i := range maxCalls {
+		req := &limiter.Request{Op: limiter.OpPeek}
+		for k := range 8 {
+			req.Asks = append(req.Asks, ask(keyOf(8*i+k), 10, 0))
+		}
+		body, asks = appendCall(body, req), append(asks, len(req.Asks))
+	}
+	answer, err := w["us"].receiver.Receive(t.Context(), body)
+	calls := make([]limiter.Call, maxCalls)
+	if err != nil || !decodeAnswers(answer, asks, calls) {
+		t.Fatalf("%v, %d bytes of answers", err, len(answer))
+	}
+	for i := range calls {
+		if calls[i].Err != nil {
+			t.Fatalf("call %d: %v", i, calls[i].Err)
+		}
+	}
+	if m.most > maxAtOnce {
+		t.Errorf("%d calls of the store, of up to %d limits, want at most %d", len(m.until), m.most, maxAtOnce)
+	}
+	if first, last := m.until[0], m.until[len(m.until)-1]; !last.After(first) {
+		t.Errorf("the last call may last until %v, the first until %v", last, first)
+	}
+}
+
 // A message of a region with other rules changes nothing.
 func TestReceiver_RefusesWhatIsNotAtHome(t *testing.T) {
 	m := memstore.New(memstore.Options{})
