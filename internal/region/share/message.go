@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 
@@ -80,7 +79,8 @@ type Grant struct {
 // ErrMessage wraps every refusal of a message or an answer.
 var ErrMessage = errors.New("not a message about shares")
 
-// Decode reads a message that arrives at a time. It refuses unknown members and whatever is out of range.
+// Decode reads a message that arrives at a time. It refuses whatever no region writes, such as members that are unknown
+// or there twice, and what is out of range.
 func Decode(b []byte, now int64) (*Message, error) {
 	m := &Message{}
 	if err := decode(b, m); err != nil {
@@ -119,13 +119,11 @@ func decode(b []byte, into any) error {
 	if len(b) == 0 || len(b) > MaxMessage {
 		return fmt.Errorf("%w: %d bytes, must be 1 to %d", ErrMessage, len(b), MaxMessage)
 	}
-	d := json.NewDecoder(bytes.NewReader(b))
-	d.DisallowUnknownFields()
-	if err := d.Decode(into); err != nil {
+	if err := json.Unmarshal(b, into); err != nil {
 		return fmt.Errorf("%w: %w", ErrMessage, err)
 	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return fmt.Errorf("%w: something follows it", ErrMessage)
+	if again, err := json.Marshal(into); err != nil || !bytes.Equal(again, bytes.TrimSuffix(b, []byte("\n"))) {
+		return fmt.Errorf("%w: no region writes it in this way", ErrMessage)
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package share
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"testing"
@@ -42,6 +43,46 @@ func TestMessage_TheGreatestNumberStopsNobody(t *testing.T) {
 		}
 		if b.Known["eu"] != a.Epoch || a.Known["us"] != b.Epoch {
 			t.Errorf("%s: eu knows epoch %d of us, which has %d", name, a.Known["us"], b.Epoch)
+		}
+	}
+}
+
+// JSON that can be read in two ways is refused, and so is whatever no region writes.
+func TestDecode_RefusesWhatNoRegionWrites(t *testing.T) {
+	const now = 1_795_000_000_000
+	good := sent(t, &Message{Version: Version, From: "us", To: "eu", Prefix: "sl:", Regions: []string{"eu", "us"},
+		Epoch: 5, Demand: map[int64]int64{1: 9}, Asks: []Ask{{Rule: 1, Number: 3, Held: Spans{{0, 9}}}}})
+	answer := sent(t, &Answer{From: "eu", Epoch: 5, For: 5, Term: 3000, Grants: []Grant{{Rule: 1, Spans: Spans{{0, 9}}}}})
+	if _, err := Decode(good, now); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := DecodeAnswer(append(answer, '\n'), now); err != nil { // as the API writes it
+		t.Fatal(err)
+	}
+	for name, edit := range map[string][2]string{
+		"a member twice":              {`"epoch":5`, `"epoch":4,"epoch":5`},
+		"a member in capitals":        {`"epoch":5`, `"epoch":5,"Epoch":5`},
+		"a rule twice":                {`{"1":9}`, `{"1":8,"1":9}`},
+		"a rule twice, as 01":         {`{"1":9}`, `{"01":8,"1":9}`},
+		"a member of an ask twice":    {`"number":3`, `"number":2,"number":3`},
+		"an unknown member":           {`"epoch":5`, `"epoch":5,"x":1`},
+		"something that follows":      {`]}`, `]} {}`},
+		"a member of a grant twice":   {`"grants":[{"rule":1`, `"grants":[{"rule":2,"rule":1`},
+		"a name that is no text":      {`"us"`, "\"\xff\""},
+		"a member that is not needed": {`"epoch":5`, `"epoch":5,"lost":false,"told":false`},
+	} {
+		for _, b := range [][]byte{good, answer} {
+			bad := bytes.Replace(b, []byte(edit[0]), []byte(edit[1]), 1)
+			if bytes.Equal(bad, b) {
+				continue
+			}
+			_, err := Decode(bad, now)
+			if bytes.HasPrefix(b, answer) {
+				_, err = DecodeAnswer(bad, now)
+			}
+			if !errors.Is(err, ErrMessage) {
+				t.Errorf("%s: %s: %v", name, bad, err)
+			}
 		}
 	}
 }
