@@ -104,5 +104,5 @@ func (r *regions) asks() api.RegionAsks {
 	if r == nil {
 		return nil
 	}
-	return r.receiver
+	return notedAsks{r.receiver, r}
 }

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"net"
 	"net/http"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"sluice/internal/region"
 	"sluice/internal/region/exchange"
 	"sluice/internal/region/home"
+	"sluice/internal/region/share"
 	"sluice/internal/region/sharing"
 	"sluice/internal/secretfile"
 	"sluice/internal/telemetry"
@@ -44,7 +46,11 @@ func (r *regions) Receive(ctx context.Context, body []byte) (*exchange.Answer, e
 func (r *regions) Overview() exchange.Overview {
 	o := r.exchange.Overview()
 	for i := range o.Peers {
-		o.Peers[i].Calls = r.calls(o.Peers[i].Name)
+		p := &o.Peers[i]
+		p.Calls = r.calls(p.Name)
+		if p.Failure == "" {
+			p.Failure, p.FailingSince = r.shares.Failure(p.Name)
+		}
 	}
 	return o
 }
@@ -148,7 +154,41 @@ func (r *regions) sharesAPI() api.Shares {
 	if r == nil {
 		return nil
 	}
-	return r.shares
+	return notedShares{r.shares, r}
+}
+
+// notedShares and notedAsks show the messages that they refuse with those that the exchange refuses.
+type (
+	notedShares struct {
+		*sharing.Shares
+		regions *regions
+	}
+	notedAsks struct {
+		*home.Receiver
+		regions *regions
+	}
+)
+
+// Receive passes a message on.
+func (n notedShares) Receive(ctx context.Context, body []byte) (*share.Answer, error) {
+	answer, err := n.Shares.Receive(ctx, body)
+	n.regions.note(err)
+	return answer, err
+}
+
+// Receive passes a message on.
+func (n notedAsks) Receive(ctx context.Context, body []byte) ([]byte, error) {
+	answer, err := n.Receiver.Receive(ctx, body)
+	n.regions.note(err)
+	return answer, err
+}
+
+// note notes an error with which a message was refused. Others say nothing about the message.
+func (r *regions) note(err error) {
+	var refused *region.RefusedError
+	if errors.As(err, &refused) || errors.Is(err, region.ErrMessage) || errors.Is(err, share.ErrMessage) {
+		r.exchange.Refused(err)
+	}
 }
 
 // api is what serves other regions, nil without regions.

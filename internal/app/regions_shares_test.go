@@ -2,6 +2,7 @@ package app
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -128,4 +129,30 @@ func TestShares_FollowDemandAndNeverAddUpToMore(t *testing.T) {
 	if admitted.Load() == 0 {
 		t.Error("nothing was admitted")
 	}
+}
+
+// A message about shares that is refused is shown by the region that has sent it and by the one that refuses it.
+func TestShares_ARefusalIsShownAtBothEnds(t *testing.T) {
+	p := newPlanet(t)
+	p.nodes["us"].create(`{"name":"r","scope":"user","span":"local_then_global","limit":90,"window_ms":1000}`)
+	p.nodes["eu"].stop()
+	other := p.cfg["eu"]
+	list := strings.Split(other.Regions.Regions, ",")
+	other.Regions.Regions = strings.Join(list[:2], ",") // asia is not on it
+	eu := startWith(t, other, other.RegionToken)
+	shows := func(n *node, region, member, what string) {
+		t.Helper()
+		eventually(t, region+": "+member+" has "+what, func() bool {
+			_, doc := n.send("GET", "/ratelimit/regions", "")
+			for _, r := range doc["regions"].([]any) { //nolint:errcheck,forcetypeassert // else the test fails
+				r := r.(map[string]any) //nolint:errcheck,forcetypeassert // else the test fails
+				if r["name"] == region && strings.Contains(fmt.Sprint(r[member]), what) {
+					return true
+				}
+			}
+			return false
+		})
+	}
+	shows(eu, "us", "failure", "regions are")
+	shows(p.nodes["us"], "eu", "refused", "regions are")
 }

@@ -36,8 +36,8 @@ func ReadHead(r *wire.Reader) Head {
 	return h
 }
 
-// RefusedError says why a message that is well-formed is not for this region.
-type RefusedError struct{ Field, Message string }
+// RefusedError says why a message that is well-formed is not for this region. From is who says to have sent it.
+type RefusedError struct{ From, Field, Message string }
 
 func (e *RefusedError) Error() string { return e.Field + " " + e.Message }
 
@@ -46,15 +46,15 @@ func (e *RefusedError) Error() string { return e.Field + " " + e.Message }
 func (h *Head) Refuse(self, prefix string, others []string) *RefusedError {
 	switch {
 	case h.From == self:
-		return &RefusedError{"from", fmt.Sprintf("is %q, which is this region: two regions have one name, or an "+
+		return &RefusedError{h.From, "from", fmt.Sprintf("is %q, which is this region: two regions have one name, or an "+
 			"address of SLUICE_REGIONS is that of the sender", h.From)}
 	case !slices.Contains(others, h.From):
-		return &RefusedError{"from", fmt.Sprintf("is %q, which is not in the SLUICE_REGIONS of %s", h.From, self)}
+		return &RefusedError{h.From, "from", fmt.Sprintf("is %q, which is not in the SLUICE_REGIONS of %s", h.From, self)}
 	case h.To != self:
-		return &RefusedError{"to", fmt.Sprintf("is %q, but this is %s: an address of SLUICE_REGIONS is that of "+
+		return &RefusedError{h.From, "to", fmt.Sprintf("is %q, but this is %s: an address of SLUICE_REGIONS is that of "+
 			"another region", h.To, self)}
 	case h.Prefix != prefix:
-		return &RefusedError{"prefix", fmt.Sprintf("is %q, but SLUICE_KEY_PREFIX of %s is %q", h.Prefix, self, prefix)}
+		return &RefusedError{h.From, "prefix", fmt.Sprintf("is %q, but SLUICE_KEY_PREFIX of %s is %q", h.Prefix, self, prefix)}
 	}
 	return nil
 }

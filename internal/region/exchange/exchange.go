@@ -68,7 +68,8 @@ type Exchange struct {
 	mu        sync.Mutex
 	box       *region.Outbox
 	demands   *region.Demands
-	exported  time.Time // when the last export began
+	exported  time.Time            // when the last export began
+	refusals  map[string]time.Time // of each other region, and of "" for all else, when the last one was logged
 	estimates estimates
 
 	cut      atomic.Int64 // regions that are cut off
@@ -83,7 +84,8 @@ func New(opt Options) (*Exchange, error) {
 		opt.Log == nil || opt.Token == nil || opt.Self == "" || len(opt.Peers) == 0 || opt.Interval <= 0 {
 		return nil, errors.New("exchange: all options are required")
 	}
-	x := &Exchange{opt: opt, applying: make(chan struct{}, mostApplying), exported: opt.Now()}
+	x := &Exchange{opt: opt, applying: make(chan struct{}, mostApplying), exported: opt.Now(),
+		refusals: map[string]time.Time{}}
 	for _, p := range opt.Peers {
 		x.names = append(x.names, p.Name)
 		x.peers = append(x.peers, &peer{Peer: p, wake: make(chan struct{}, 1),

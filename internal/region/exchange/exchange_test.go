@@ -410,6 +410,26 @@ func TestReceive_ABucketFromTheEndOfTimeStopsNothing(t *testing.T) {
 	})
 }
 
+// The log says once a minute for each region why its messages are refused.
+func TestRefused_IsLoggedOnceAMinute(t *testing.T) {
+	w := newWorld(t, "eu", "us", "asia")
+	for _, p := range w.places {
+		defer func() { _ = p.store.Close() }()
+	}
+	eu, now, lines := w.places["eu"], time.UnixMilli(1_795_000_000_000), &strings.Builder{}
+	eu.opt.Now = func() time.Time { return now }
+	eu.opt.Log = slog.New(slog.NewTextHandler(lines, nil))
+	for minute := range 2 {
+		for _, from := range []string{"us", "asia", "us", "mars", "us", "venus"} {
+			eu.Refused(&region.RefusedError{From: from, Field: "prefix", Message: "is wrong"})
+		}
+		if got := strings.Count(lines.String(), "because=\"prefix is wrong\""); got != 3*(minute+1) {
+			t.Errorf("after minute %d there are %d lines:\n%s", minute, got, lines)
+		}
+		now = now.Add(refusalPause)
+	}
+}
+
 func TestReceive_RefusesWhatIsNotForIt(t *testing.T) {
 	w := newWorld(t, "eu", "us")
 	eu := w.places["eu"]
@@ -438,6 +458,12 @@ func TestReceive_RefusesWhatIsNotForIt(t *testing.T) {
 	}
 	if p := eu.Overview(); p.Invalid != 5 || p.Peers[0].Refusal == "" || p.Peers[0].RefusedAt.IsZero() {
 		t.Errorf("%+v", p)
+	}
+	for _, why := range []*region.RefusedError{{From: "us", Field: "regions", Message: "are others"}, {From: "mars"}} {
+		eu.Refused(fmt.Errorf("shares: %w", why))
+	}
+	if p := eu.Overview(); p.Invalid != 7 || p.Peers[0].Refusal != "shares: regions are others" {
+		t.Errorf("after messages of other kinds: %+v", p)
 	}
 	for range mostApplying {
 		eu.applying <- struct{}{}

@@ -54,18 +54,11 @@ func (x *Exchange) Receive(ctx context.Context, body []byte) (*Answer, error) {
 	now := x.opt.Now()
 	m, err := region.Decode(body, now.UnixMilli())
 	if err != nil {
-		x.counts.invalid.Add(1)
+		x.Refused(err)
 		return nil, err
 	}
-	var p *peer
-	if i := slices.Index(x.names, m.From); i >= 0 {
-		p = x.peers[i]
-	}
 	if refused := m.Refuse(x.opt.Self, x.opt.Prefix, x.names); refused != nil {
-		x.counts.invalid.Add(1)
-		if p != nil {
-			p.refuse(refused.Error(), now)
-		}
+		x.Refused(refused)
 		return nil, refused
 	}
 	a := &Answer{From: x.opt.Self, At: now.UnixMilli()}
@@ -75,10 +68,44 @@ func (x *Exchange) Receive(ctx context.Context, body []byte) (*Answer, error) {
 	if err := x.apply(ctx, m, a, now); err != nil {
 		return nil, err
 	}
-	p.received(a, len(body))
+	x.peer(m.From).received(a, len(body))
 	ctx, cancel := context.WithTimeout(ctx, newsWait)
 	defer cancel()
 	return a, x.opt.News.Arrived(ctx, m.From, newsOf(m, now), x.newsLife())
+}
+
+// refusalPause is the time between two lines of the log about messages of a region that are refused.
+const refusalPause = time.Minute
+
+// Refused notes that this node has refused a message, of whatever kind, and why. A *region.RefusedError says who has sent
+// it.
+func (x *Exchange) Refused(why error) {
+	now, count := x.opt.Now(), x.counts.invalid.Add(1)
+	from := "" // a region that this one knows
+	var refused *region.RefusedError
+	if errors.As(why, &refused) {
+		if p := x.peer(refused.From); p != nil {
+			p.refuse(why.Error(), now)
+			from = p.Name
+		}
+	}
+	x.mu.Lock()
+	last, early := x.refusals[from]
+	if early = early && now.Sub(last) < refusalPause; !early {
+		x.refusals[from] = now
+	}
+	x.mu.Unlock()
+	if !early {
+		x.opt.Log.Warn("a message of another region was refused", "region", from, "because", why.Error(), "refused", count)
+	}
+}
+
+// peer is the region of a name, nil if there is none.
+func (x *Exchange) peer(name string) *peer {
+	if i := slices.Index(x.names, name); i >= 0 {
+		return x.peers[i]
+	}
+	return nil
 }
 
 // apply books the sums of all buckets, some at a time.

@@ -83,8 +83,8 @@ func (r *Receiver) Receive(ctx context.Context, body []byte) ([]byte, error) {
 	age := r.opt.Now().UnixMilli() - m.At
 	if age > maxAge.Milliseconds() {
 		r.invalid.Add(1)
-		return nil, &region.RefusedError{Field: "at", Message: fmt.Sprintf("is %d ms ago by the clock of %s, must be at "+
-			"most %d: the message is late, or the clocks differ", age, r.opt.Self, maxAge.Milliseconds())}
+		return nil, &region.RefusedError{From: m.From, Field: "at", Message: fmt.Sprintf("is %d ms ago by the clock of %s, "+
+			"must be at most %d: the message is late, or the clocks differ", age, r.opt.Self, maxAge.Milliseconds())}
 	}
 	calls := make([]limiter.Call, len(m.Calls))
 	set := r.opt.Sets.Load()

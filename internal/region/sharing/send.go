@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"sync"
+	"time"
 
 	"sluice/internal/region/exchange"
 	"sluice/internal/region/share"
@@ -19,7 +20,8 @@ type peer struct {
 	wake chan struct{}
 
 	mu      sync.Mutex
-	failure string
+	failure string    // why the last message was not taken, "" if it was
+	failing time.Time // since when
 }
 
 // nudge wakes the goroutine that sends.
@@ -51,6 +53,9 @@ func (x *Shares) sendTo(ctx context.Context, p *peer) {
 		if p.failure = ""; err != nil {
 			p.failure = err.Error()
 			at++
+		}
+		if was == "" {
+			p.failing = x.opt.Now()
 		}
 		p.mu.Unlock()
 		switch {

@@ -41,6 +41,18 @@ type RegionShare struct {
 	Until          time.Time
 }
 
+// Failure returns why a region has not taken the last message of this node, "" if it has, and since when that is so.
+func (x *Shares) Failure(region string) (why string, since time.Time) {
+	for _, p := range x.peers {
+		if p.Name == region {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			return p.failure, p.failing
+		}
+	}
+	return "", time.Time{}
+}
+
 // mostShown is the number of rules in an overview: the oldest ones.
 const mostShown = 100
 
