@@ -59,6 +59,15 @@ func (p *Pages) regionPage() RegionPage {
 	return m
 }
 
+// cutAdvice says where to look when a region is cut off.
+func cutAdvice(s *exchange.Status) string {
+	if s.Refuses {
+		return s.Name + " refuses the messages of this region: " + s.Failure + "."
+	}
+	return "Check that " + s.Name + " runs, and the network in both directions. Its page of regions says why this region does " +
+		"not take its messages, if that is so."
+}
+
 // cutSince is when the region was cut off.
 func (m *RegionPage) cutSince(s *exchange.Status) time.Time { return m.Now.Add(-s.CutFor) }
 

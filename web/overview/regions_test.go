@@ -1,6 +1,7 @@
 package overview
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -16,6 +17,18 @@ func TestFailingWords_EveryReasonHasThem(t *testing.T) {
 		if got := failingWords(&s); got == reason && reason != home.ReasonLeft {
 			t.Errorf("%s has no words", reason)
 		}
+	}
+}
+
+// A region whose token is refused is told so, and is not sent to look at the network.
+func TestCutAdvice_SaysThatMessagesAreRefused(t *testing.T) {
+	refused := exchange.Status{Name: "us", Refuses: true, Failure: "the token is refused"}
+	if got := cutAdvice(&refused); !strings.Contains(got, refused.Failure) || strings.Contains(got, "network") {
+		t.Errorf("refused: %q", got)
+	}
+	away := exchange.Status{Name: "us", Failure: "connection refused"}
+	if got := cutAdvice(&away); !strings.Contains(got, "network") {
+		t.Errorf("not reached: %q", got)
 	}
 }
 

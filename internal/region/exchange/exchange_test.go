@@ -410,6 +410,31 @@ func TestReceive_ABucketFromTheEndOfTimeStopsNothing(t *testing.T) {
 	})
 }
 
+// The sender shows that its token is refused, and whether a region answers at all.
+func TestStatus_SaysWhatTheOtherRefuses(t *testing.T) {
+	p, log, now := &peer{Peer: Peer{Name: "us"}}, slog.New(slog.DiscardHandler), time.UnixMilli(1_795_000_000_000)
+	refusal := func(status int, body string) error {
+		return (&Reply{Status: status, Body: []byte(body)}).Refusal()
+	}
+	for _, c := range []struct {
+		err     error
+		refuses bool
+		text    string
+	}{
+		{refusal(http.StatusUnauthorized, `{"detail":"The token is unknown."}`), true,
+			`the token or client certificate of this region is refused with status 401: "The token is unknown."`},
+		{errors.New("connection refused"), false, "connection refused"},
+		{refusal(http.StatusUnprocessableEntity, `{"errors":[{"field":"to","message":"is another"}]}`), true,
+			`refused with status 422: " to is another"`},
+		{nil, false, ""},
+	} {
+		p.sent(log, "http://us", &Answer{At: now.UnixMilli()}, c.err, now, 0, 1)
+		if s := p.status(now); s.Refuses != c.refuses || s.Failure != c.text {
+			t.Errorf("after %v: refuses %v, %s", c.err, s.Refuses, s.Failure)
+		}
+	}
+}
+
 // The log says once a minute for each region why its messages are refused.
 func TestRefused_IsLoggedOnceAMinute(t *testing.T) {
 	w := newWorld(t, "eu", "us", "asia")

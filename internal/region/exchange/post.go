@@ -74,5 +74,18 @@ func (r *Reply) Refusal() error {
 	if len(reason) > mostReason {
 		reason = reason[:mostReason]
 	}
-	return fmt.Errorf("refused with status %d: %q", r.Status, reason)
+	return &refusedError{r.Status, reason}
+}
+
+// refusedError is an answer with another status than 200.
+type refusedError struct {
+	status int
+	reason string
+}
+
+func (e *refusedError) Error() string {
+	if e.status == http.StatusUnauthorized || e.status == http.StatusForbidden {
+		return fmt.Sprintf("the token or client certificate of this region is refused with status %d: %q", e.status, e.reason)
+	}
+	return fmt.Sprintf("refused with status %d: %q", e.status, e.reason)
 }

@@ -1,6 +1,7 @@
 package exchange
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -40,6 +41,7 @@ type peerState struct {
 	messages  int64
 	failures  int64
 	failure   string
+	refuses   bool
 	failed    time.Time // when the first message failed after one that did not, zero if the last one did not
 	answers   Answer    // the totals of those it has sent
 	applied   Answer    // the totals of those it was sent
@@ -72,6 +74,8 @@ type Status struct {
 	// not.
 	Failure      string
 	FailingSince time.Time
+	// Refuses: the region answers and refuses the messages of this node. Failure says why.
+	Refuses bool
 	// Calls are of keys that are at home there. The exchange does not know them: internal/app fills them in.
 	Calls region.Calls
 	// There and Here are the totals of what became of buckets: of those sent there, and of those received here.
@@ -115,6 +119,8 @@ func (p *peer) sent(log *slog.Logger, address string, a *Answer, err error, star
 	s.messages++
 	if err != nil {
 		s.failures++
+		var refused *refusedError
+		s.refuses = errors.As(err, &refused)
 		if s.failure = err.Error(); s.failed.IsZero() {
 			s.failed = start
 			log.Warn("a region does not take what this one has spent; it is sent again", "region", p.Name, "address", address,
@@ -125,7 +131,7 @@ func (p *peer) sent(log *slog.Logger, address string, a *Answer, err error, star
 	if !s.failed.IsZero() {
 		log.Info("a region takes what this one has spent again", "region", p.Name)
 	}
-	s.failed, s.failure = time.Time{}, ""
+	s.failed, s.failure, s.refuses = time.Time{}, "", false
 	s.bytes += size
 	s.answers.add(a)
 	s.skew, s.known = time.UnixMilli(a.At).Sub(start.Add(took/2)).Round(time.Millisecond), true
@@ -180,7 +186,7 @@ func (p *peer) status(now time.Time) Status {
 	out := Status{
 		Name: p.Name, CutOff: s.cut, CutTotal: s.cutTotal, LastNews: s.lastNews, Set: s.set, Lags: len(s.lags), Skew: s.skew,
 		SkewKnown: s.known, Sent: s.bytes, Received: s.received, Messages: s.messages, Failures: s.failures, Told: s.told,
-		Failure: s.failure, FailingSince: s.failed, There: s.answers, Here: s.applied, Refusal: s.refusal,
+		Failure: s.failure, FailingSince: s.failed, Refuses: s.refuses, There: s.answers, Here: s.applied, Refusal: s.refusal,
 		RefusedAt: s.refusedAt,
 	}
 	if s.cut {
