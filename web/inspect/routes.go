@@ -62,7 +62,7 @@ func (p *Pages) Routes() []kit.Route {
 		{Method: http.MethodPost, Path: kit.PathExplain, Role: access.RoleViewer, Offline: true,
 			Handle: kit.Posted(p.explain)},
 		{Method: http.MethodGet, Path: pathKeys, Role: access.RoleViewer, Handle: p.keyPage},
-		{Method: http.MethodPost, Path: pathKeys, Role: access.RoleViewer, Handle: kit.Posted(p.findKey)},
+		{Method: http.MethodPost, Path: pathKeys, Role: access.RoleViewer, Offline: true, Handle: kit.Posted(p.findKey)},
 		{Method: http.MethodPost, Path: pathKeys + "/reset", Role: access.RoleEditor, Reauth: true,
 			Handle: kit.Posted(p.resetKey)},
 		{Method: http.MethodPost, Path: pathKeys + "/unban", Role: access.RoleEditor, Handle: kit.Posted(p.liftBan)},

@@ -21,7 +21,8 @@ func (p *Pages) accountPage(v *kit.Visit, status int, fields []rules.FieldError,
 	if err != nil {
 		return err
 	}
-	m := Account{User: &v.User, Sessions: all[v.User.ID], Form: view.NewForm(nil, fields), Problem: message}
+	m := Account{User: &v.User, Sessions: all[v.User.ID], Form: view.NewForm(nil, fields), Problem: message,
+		CanChange: v.CanChange(access.RoleViewer)}
 	return v.Page(status, accountPage(v.Frame("Your account", ""), m))
 }
 
@@ -66,6 +67,8 @@ type Account struct {
 	Sessions []kit.SessionLine
 	Form     view.Form
 	Problem  string
+	// CanChange means that the password and the sessions can be changed here now.
+	CanChange bool
 }
 
 // changePassword sets a new password after checking the current one. All other sessions of the account end.

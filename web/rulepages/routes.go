@@ -77,7 +77,7 @@ func (p *Pages) Routes() []kit.Route {
 		{Method: http.MethodGet, Path: kit.PathRules, Role: viewer, Handle: p.listRules},
 		{Method: http.MethodGet, Path: kit.PathRules + "/new", Role: editor, Handle: p.newRule},
 		{Method: http.MethodPost, Path: kit.PathRules, Role: editor, Handle: p.createRule},
-		{Method: http.MethodPost, Path: kit.PathRules + "/preview", Role: editor, Handle: p.previewRule},
+		{Method: http.MethodPost, Path: kit.PathRules + "/preview", Role: editor, Offline: true, Handle: p.previewRule},
 		{Method: http.MethodPost, Path: kit.PathRules + "/bulk", Role: editor, Handle: kit.Posted(p.bulkRules)},
 
 		{Method: http.MethodPost, Path: pathReplay, Role: editor, Offline: true, Handle: p.startReplay},
@@ -85,7 +85,8 @@ func (p *Pages) Routes() []kit.Route {
 		{Method: http.MethodPost, Path: pathReplay + "/cancel", Role: editor, Offline: true,
 			Handle: kit.Posted(p.cancelReplay)},
 		{Method: http.MethodGet, Path: pathRule + "/suggest", Role: editor, Handle: p.withRule(p.suggestPage)},
-		{Method: http.MethodPost, Path: pathRule + "/suggest", Role: editor, Handle: p.withRule(p.startSuggest)},
+		{Method: http.MethodPost, Path: pathRule + "/suggest", Role: editor, Offline: true,
+			Handle: p.withRule(p.startSuggest)},
 		{Method: http.MethodPost, Path: pathRule + "/candidate", Role: editor, Handle: onRule(p.makeCandidate)},
 
 		{Method: http.MethodPost, Path: kit.PathRules + "/delete", Role: editor, Reauth: true,
