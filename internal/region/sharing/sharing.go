@@ -292,6 +292,9 @@ func (x *Shares) judge(kept *share.Kept, began, ended time.Time) *reading {
 		}
 	}
 	x.at, x.began, x.ended = kept.At, began, ended
+	if before != nil && before.Began == 0 {
+		before.Began = kept.At // a node of a version without marks has written it
+	}
 	if r.state = before; why != "" {
 		r.lost, r.state = true, share.New(&x.cfg, before, kept.At)
 		x.lost.Add(1)

@@ -288,12 +288,14 @@ func TestShares_WhatNoBucketHasUsedIsLentAtOnce(t *testing.T) {
 	for name, c := range map[string]struct {
 		used   int64
 		change func(r *rules.Rule)
+		before bool  // a node of a version without marks has written the state
 		want   int64 // units lent
 	}{
 		"nothing was used":    {used: 0, want: 29},
 		"some was used":       {used: 10, want: 20},
 		"all was used":        {used: 30, want: 0},
 		"it is not known":     {used: limiter.MaxExact, want: 0},
+		"there were none yet": {before: true, want: 0},
 		"the rule was edited": {change: func(r *rules.Rule) { r.Version = 2 }, want: 0},
 		"with GCRA":           {change: func(r *rules.Rule) { r.Algorithm = "gcra" }, want: 0},
 	} {
@@ -301,8 +303,14 @@ func TestShares_WhatNoBucketHasUsedIsLentAtOnce(t *testing.T) {
 			f := newFixture(t)
 			f.pass(t, time.Second)
 			f.told(t)
+			made := f.book.At + 60_000
+			if c.before {
+				s := share.Parse(f.book.State)
+				s.Began, made = 0, f.cfg.Skew
+				f.book.State, _ = json.Marshal(s)
+			}
 			f.opt.Sets.Store(setOf(t, func(r *rules.Rule) {
-				r.WindowMS, r.UpdatedAt = hour.Window, time.UnixMilli(f.book.At+60_000)
+				r.WindowMS, r.UpdatedAt = hour.Window, time.UnixMilli(made)
 				if c.change != nil {
 					c.change(r)
 				}
