@@ -15,12 +15,12 @@ func Parse(b []byte) *State {
 	return s
 }
 
-// Lacks reports whether it helps to ask a region before the interval is over: it has not said what it holds, or this
-// region wants more of it than it has.
+// WaitsFor reports whether this region has lost what it had lent, and a region has not yet said what it holds.
+func (s *State) WaitsFor(region string) bool { return s.Lost != nil && !slices.Contains(s.Lost.Told, region) }
+
+// Lacks reports whether it helps to ask a region before the interval is over, because this one wants more of it than it
+// has.
 func (s *State) Lacks(c *Config, of string, specs map[int64]Spec, now int64) bool {
-	if s.Lost != nil && !slices.Contains(s.Lost.Told, of) {
-		return true
-	}
 	for id, sp := range specs {
 		want, has := partsOf(s.plan(c, id, sp, now).borrows[of], sp.Units), int64(0)
 		if r := s.Rules[id]; r != nil && r.Borrowed[of] != nil {

@@ -251,7 +251,11 @@ func (w *world) take(r *simRegion, use Spans, until int64) {
 func (w *world) send(r *simRegion, s *State) {
 	for i, to := range w.regions {
 		pause := r.cfg.Interval
-		if i != r.at && s.Lacks(&r.cfg, to.cfg.Self, w.specs, r.clock(w.now)) { // as package sharing does
+		switch { // as package sharing does
+		case i == r.at:
+		case s.WaitsFor(to.cfg.Self):
+			pause = 1000
+		case s.Lacks(&r.cfg, to.cfg.Self, w.specs, r.clock(w.now)):
 			pause = max(pause/4, 1000)
 		}
 		if i == r.at || w.now-r.told[i] < pause {

@@ -77,12 +77,15 @@ func (x *Shares) tell(ctx context.Context, p *peer, address string) (told bool, 
 		return false, nil
 	}
 	specs := specsOf(set)
-	pause := x.opt.Interval * 95 / 100
+	turn, pause := "to:", x.opt.Interval*95/100
 	now := t.at + x.opt.Now().Sub(t.read).Milliseconds()
-	if t.state.Lacks(&x.cfg, p.Name, specs, now) {
+	switch {
+	case t.state.WaitsFor(p.Name):
+		turn, pause = "ask:", x.every*95/100 // this region spends the least part until then
+	case t.state.Lacks(&x.cfg, p.Name, specs, now):
 		pause = max(pause/hurried, x.every)
 	}
-	due, err := x.opt.Book.Turn(ctx, "to:"+p.Name, pause)
+	due, err := x.opt.Book.Turn(ctx, turn+p.Name, pause)
 	if err != nil || !due {
 		return false, err
 	}

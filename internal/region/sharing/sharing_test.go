@@ -23,6 +23,7 @@ import (
 type book struct {
 	share.Kept
 	first bool // another node comes first
+	turns map[string]time.Duration
 }
 
 func (b *book) Read(context.Context) (*share.Kept, error) {
@@ -38,9 +39,12 @@ func (b *book) Write(_ context.Context, read *share.Kept, version int64, state [
 	return true, nil
 }
 
-func (b *book) Turn(context.Context, string, time.Duration) (bool, error) { return true, nil }
-func (b *book) Ask(context.Context, map[int64]int64) error                { return nil }
-func (b *book) Asked(context.Context) (map[int64]int64, error)            { return map[int64]int64{}, nil }
+func (b *book) Turn(_ context.Context, what string, ttl time.Duration) (bool, error) {
+	b.turns[what] = ttl
+	return true, nil
+}
+func (b *book) Ask(context.Context, map[int64]int64) error     { return nil }
+func (b *book) Asked(context.Context) (map[int64]int64, error) { return map[int64]int64{}, nil }
 
 // fixture is a node of eu, with a clock of its own.
 type fixture struct {
@@ -60,7 +64,7 @@ var whole = limiter.Limit{Algorithm: limiter.FixedWindow, Count: 90, Window: 100
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	f := &fixture{now: time.UnixMilli(1_795_000_000_000), marks: marks{}}
-	f.book.At, f.book.Server = 1000, "a"
+	f.book.At, f.book.Server, f.book.turns = 1000, "a", map[string]time.Duration{}
 	sets := &rules.Current{}
 	sets.Store(setOf(t, nil, 7))
 	var err error
@@ -233,6 +237,29 @@ func TestShares_RefuseWhatIsNotForThem(t *testing.T) {
 	f.book.first = true
 	if _, err := send(func(*share.Message) {}); !errors.Is(err, ErrBusy) {
 		t.Errorf("other nodes come first: %v", err)
+	}
+}
+
+// A region that spends the least part asks the others again at every reading, whether or not they could be asked
+// before, and not four times an interval: while the list of regions changes, others refuse its first messages.
+func TestShares_ARegionThatHasLostItsStateAsksAtEveryReading(t *testing.T) {
+	f := newFixture(t)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusUnprocessableEntity)
+	}))
+	t.Cleanup(server.Close)
+	f.pass(t, time.Second)
+	_, err := f.tell(t.Context(), f.peers[1], server.URL)
+	if pause := f.book.turns["ask:us"]; err == nil || pause == 0 || pause > f.every {
+		t.Errorf("%v, the next message may be sent after %s, want %s at most", err, pause, f.every)
+	}
+	if f.book.turns["to:us"] != 0 {
+		t.Error("it waits for the end of a turn that may have been taken before the loss")
+	}
+	f.told(t)
+	f.pass(t, time.Second)
+	if _, err := f.tell(t.Context(), f.peers[1], server.URL); err == nil || f.book.turns["to:us"] < f.opt.Interval/2 {
+		t.Errorf("%v, with nothing lost the next message may be sent after %s", err, f.book.turns["to:us"])
 	}
 }
 
