@@ -144,8 +144,8 @@ func TestShares_ARefusalIsShownAtBothEnds(t *testing.T) {
 		t.Helper()
 		eventually(t, region+": "+member+" has "+what, func() bool {
 			_, doc := n.send("GET", "/ratelimit/regions", "")
-			for _, r := range doc["regions"].([]any) { //nolint:errcheck,forcetypeassert // else the test fails
-				r := r.(map[string]any) //nolint:errcheck,forcetypeassert // else the test fails
+			for _, r := range doc["regions"].([]any) { //nolint:forcetypeassert // else the test fails
+				r := r.(map[string]any) //nolint:forcetypeassert // else the test fails
 				if r["name"] == region && strings.Contains(fmt.Sprint(r[member]), what) {
 					return true
 				}

@@ -54,7 +54,8 @@ func (h *Head) Refuse(self, prefix string, others []string) *RefusedError {
 		return &RefusedError{h.From, "to", fmt.Sprintf("is %q, but this is %s: an address of SLUICE_REGIONS is that of "+
 			"another region", h.To, self)}
 	case h.Prefix != prefix:
-		return &RefusedError{h.From, "prefix", fmt.Sprintf("is %q, but SLUICE_KEY_PREFIX of %s is %q", h.Prefix, self, prefix)}
+		return &RefusedError{h.From, "prefix", fmt.Sprintf("is %q, but SLUICE_KEY_PREFIX of %s is %q", h.Prefix, self,
+			prefix)}
 	}
 	return nil
 }

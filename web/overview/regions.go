@@ -64,8 +64,8 @@ func cutAdvice(s *exchange.Status) string {
 	if s.Refuses {
 		return s.Name + " refuses the messages of this region: " + s.Failure + "."
 	}
-	return "Check that " + s.Name + " runs, and the network in both directions. Its page of regions says why this region does " +
-		"not take its messages, if that is so."
+	return "Check that " + s.Name + " runs, and the network in both directions. Its page of regions says why this " +
+		"region does not take its messages, if that is so."
 }
 
 // cutSince is when the region was cut off.

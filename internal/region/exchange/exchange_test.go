@@ -438,9 +438,11 @@ func TestStatus_SaysWhatTheOtherRefuses(t *testing.T) {
 // The log says once a minute for each region why its messages are refused.
 func TestRefused_IsLoggedOnceAMinute(t *testing.T) {
 	w := newWorld(t, "eu", "us", "asia")
-	for _, p := range w.places {
-		defer func() { _ = p.store.Close() }()
-	}
+	defer func() {
+		for _, p := range w.places {
+			_ = p.store.Close()
+		}
+	}()
 	eu, now, lines := w.places["eu"], time.UnixMilli(1_795_000_000_000), &strings.Builder{}
 	eu.opt.Now = func() time.Time { return now }
 	eu.opt.Log = slog.New(slog.NewTextHandler(lines, nil))

@@ -77,8 +77,8 @@ func (x *Exchange) Receive(ctx context.Context, body []byte) (*Answer, error) {
 // refusalPause is the time between two lines of the log about messages of a region that are refused.
 const refusalPause = time.Minute
 
-// Refused notes that this node has refused a message, of whatever kind, and why. A *region.RefusedError says who has sent
-// it.
+// Refused notes that this node has refused a message, of whatever kind, and why. A *region.RefusedError says who has
+// sent it.
 func (x *Exchange) Refused(why error) {
 	now, count := x.opt.Now(), x.counts.invalid.Add(1)
 	from := "" // a region that this one knows

@@ -435,8 +435,8 @@ func (x *Shares) Receive(ctx context.Context, body []byte) (*share.Answer, error
 		return nil, refused
 	}
 	if !slices.Equal(m.Regions, x.cfg.Regions) {
-		return nil, &region.RefusedError{From: m.From, Field: "regions", Message: fmt.Sprintf("are %q, but SLUICE_REGIONS of %s "+
-			"has %q: parts of limits follow from the list, which must be the same everywhere", m.Regions, x.cfg.Self,
+		return nil, &region.RefusedError{From: m.From, Field: "regions", Message: fmt.Sprintf("are %q, but SLUICE_REGIONS "+
+			"of %s has %q: parts of limits follow from the list, which must be the same everywhere", m.Regions, x.cfg.Self,
 			x.cfg.Regions)}
 	}
 	set := x.opt.Sets.Load()

@@ -43,14 +43,14 @@ type RegionShare struct {
 
 // Failure returns why a region has not taken the last message of this node, "" if it has, and since when that is so.
 func (x *Shares) Failure(region string) (why string, since time.Time) {
-	for _, p := range x.peers {
-		if p.Name == region {
-			p.mu.Lock()
-			defer p.mu.Unlock()
-			return p.failure, p.failing
-		}
+	i := slices.IndexFunc(x.peers, func(p *peer) bool { return p.Name == region })
+	if i < 0 {
+		return "", time.Time{}
 	}
-	return "", time.Time{}
+	p := x.peers[i]
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.failure, p.failing
 }
 
 // mostShown is the number of rules in an overview: the oldest ones.
