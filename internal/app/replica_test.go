@@ -79,6 +79,13 @@ func TestReplica_NodesOnAReadReplicaFollowAndRefuseChanges(t *testing.T) {
 		t.Errorf("sluice_database_replica: %v more on the replica, want 1", got)
 	}
 
+	// A command says where to write, like a node.
+	if _, _, err := CreateToken(t.Context(), o.replicaCfg.Storage,
+		NewToken{Name: "late", Scopes: []access.Scope{access.ScopeCheck}, By: "test"}, time.Now()); err == nil ||
+		!strings.HasSuffix(err.Error(), "make changes at "+at) {
+		t.Errorf("a token at the replica: %v, want an error that names %s", err, at)
+	}
+
 	// A token that is revoked at the primary ends here too.
 	created, secret, err := CreateToken(t.Context(), o.firstCfg.Storage,
 		NewToken{Name: "caller", Scopes: []access.Scope{access.ScopeCheck}, By: "test"}, time.Now())

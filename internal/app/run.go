@@ -7,7 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"strings"
 	"time"
 
 	"sluice/api"
@@ -120,7 +119,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 
 	where := databaseOptions(&cfg.Storage, files.database)
 	where.SignOnIssuer, where.Now, where.Log = cfg.OIDCIssuer, host.Now, host.Log
-	where.Trace, where.PrimaryURL = spans.Database(), strings.TrimSuffix(cfg.PrimaryURL, "/")
+	where.Trace = spans.Database()
 	db, err := database.Open(ctx, where)
 	if err != nil {
 		return err

@@ -2,6 +2,7 @@ package app
 
 import (
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -74,10 +75,11 @@ func (f *secretFiles) publish(metrics *telemetry.Metrics) {
 // databaseOptions are the options of database.Open that say where the database is. file is that
 // of openDatabaseFile.
 func databaseOptions(cfg *config.Storage, file *secretfile.File) database.Options {
-	if file == nil {
-		return database.Options{DSN: cfg.Database()}
+	opt := database.Options{DSN: cfg.Database(), PrimaryURL: strings.TrimSuffix(cfg.PrimaryURL, "/")}
+	if file != nil {
+		opt.DSN, opt.CurrentDSN = file.Value(), file.Value
 	}
-	return database.Options{DSN: file.Value(), CurrentDSN: file.Value}
+	return opt
 }
 
 // redisClient creates a client of the Redis of a node. The error never contains the

@@ -12,6 +12,8 @@ type Storage struct {
 	DatabaseURL string `name:"database-url" env:"DATABASE_URL" placeholder:"URL" help:"Rules database, as in postgres://user:password@host:5432/sluice. Empty: an embedded SQLite file in the data directory."`
 
 	DatabaseURLFile string `name:"database-url-file" env:"DATABASE_URL_FILE" placeholder:"FILE" help:"File with the value of --database-url. New connections use a changed user or password within 10s. Not together with --database-url."`
+
+	PrimaryURL string `name:"primary-url" env:"SLUICE_PRIMARY_URL" placeholder:"URL" help:"URL of the API and console of nodes on the primary database, as in https://sluice-eu.example.com. Nodes and commands on a read replica of it refuse changes and name this URL."`
 }
 
 // Counters says where and how buckets are kept.

@@ -26,8 +26,6 @@ type Regions struct {
 	RegionCertFile  string `name:"region-cert-file" env:"SLUICE_REGION_CERT_FILE" placeholder:"FILE" help:"Client certificate for the other regions in PEM form, followed by its intermediates. With it --region-token is not needed. It is read again when it changes. Requires https addresses in --regions."`
 	RegionKeyFile   string `name:"region-key-file" env:"SLUICE_REGION_KEY_FILE" placeholder:"FILE" help:"Key of --region-cert-file in PEM form."`
 	RegionCAFile    string `name:"region-ca-file" env:"SLUICE_REGION_CA_FILE" placeholder:"FILE" help:"Authorities of the certificates of the other regions in PEM form. It is read again when it changes. Empty: those of the system."`
-
-	PrimaryURL string `name:"primary-url" env:"SLUICE_PRIMARY_URL" placeholder:"URL" help:"URL of the API and console of nodes on the primary database, as in https://sluice-eu.example.com. Nodes on a read replica of it refuse changes and name this URL."`
 }
 
 const (
@@ -90,9 +88,6 @@ func (r *Regions) RegionList() ([]RegionAddresses, error) {
 
 func (r *Regions) check(c *checker, redis bool) {
 	const region, regions = "SLUICE_REGION", "SLUICE_REGIONS"
-	if r.PrimaryURL != "" && !isOrigin(r.PrimaryURL) {
-		c.fail("primary-url", "SLUICE_PRIMARY_URL", "must be a scheme and a host, as in https://sluice-eu.example.com")
-	}
 	c.notBoth("region-token", "SLUICE_REGION_TOKEN", r.RegionToken, r.RegionTokenFile)
 	if r.HasRegions() || r.RegionInterval != 0 {
 		c.within("region-interval", "SLUICE_REGION_INTERVAL", r.RegionInterval, 100*time.Millisecond, time.Second)

@@ -172,6 +172,9 @@ func (s *Storage) Validate() error {
 		c.fail("database-url", "DATABASE_URL",
 			"must begin with postgres:// or postgresql://, or be empty for the embedded database")
 	}
+	if s.PrimaryURL != "" && !isOrigin(s.PrimaryURL) {
+		c.fail("primary-url", "SLUICE_PRIMARY_URL", "must be a scheme and a host, as in https://sluice-eu.example.com")
+	}
 	return errors.Join(c.errs...)
 }
 

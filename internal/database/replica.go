@@ -31,8 +31,12 @@ func (d *DB) noteReplica(ctx context.Context, replica bool) {
 		return
 	}
 	if replica {
+		var attrs []slog.Attr
+		if d.primaryURL != "" {
+			attrs = append(attrs, slog.String("write_at", d.primaryURL))
+		}
 		d.log.LogAttrs(ctx, slog.LevelWarn, "the rules database is a read replica: this node follows it by polling and "+
-			"refuses changes", slog.String("write_at", d.primaryURL))
+			"refuses changes", attrs...)
 		return
 	}
 	d.log.LogAttrs(ctx, slog.LevelInfo, "the rules database is a primary now: this node accepts changes")
