@@ -10,6 +10,7 @@ import (
 
 	"sluice/internal/fleet"
 	"sluice/internal/stats"
+	"sluice/limiter"
 	"sluice/rules"
 	"sluice/web/kit"
 	"sluice/web/view"
@@ -70,7 +71,8 @@ func sameFacts(x, y string) bool {
 	return slices.Equal(a, b)
 }
 
-// fill reads the buckets of a key. Those that cannot be read stay unknown.
+// fill reads the buckets of a key. Those that cannot be read stay unknown, and all if the counter store fails: a home
+// region that does not answer concerns the rules whose keys are at home there.
 func (p *Pages) fill(ctx context.Context, m *KeyPage) {
 	for i := range m.Counting {
 		r := &m.Counting[i]
@@ -78,11 +80,11 @@ func (p *Pages) fill(ctx context.Context, m *KeyPage) {
 			r.Figures = m.Figures
 			continue
 		}
-		if r.Bucket.Key == "" || m.CountersDown {
+		if r.Bucket.Key == "" || m.CountersDown && !m.HomeDown {
 			continue
 		}
 		peeked, err := p.peek(ctx, &r.Bucket)
-		if err != nil {
+		if err != nil && limiter.CauseOf(err) != limiter.CauseHome {
 			return
 		}
 		r.Figures = peeked.Figures

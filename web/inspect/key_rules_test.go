@@ -30,6 +30,20 @@ func TestKey_ShowsEveryRuleThatCountsIt(t *testing.T) {
 	}
 }
 
+// A home region that does not answer leaves only the rules unknown whose keys are at home there.
+func TestKey_ShowsOtherRulesWhileAHomeRegionIsLost(t *testing.T) {
+	w := webtest.Start(t, webtest.Full)
+	b := w.As(access.RoleViewer)
+	for _, lost := range []string{"search-per-user", "charges-per-user"} {
+		w.Counters.HomeDown = lost
+		page := b.Get(key42)
+		if !page.Has("60 of 60", "1,000,000,000 of 1,000,000,000") ||
+			page.Has("20 (limit 60, burst 20)") == (lost == "search-per-user") {
+			t.Errorf("the home of %s is lost, and others are unknown: %s", lost, page.Body)
+		}
+	}
+}
+
 // A key that no sketch has is unknown, not idle.
 func TestKey_SaysWhatIsNotKnown(t *testing.T) {
 	w := webtest.Start(t, webtest.Full)

@@ -21,6 +21,8 @@ type Counters struct {
 	world *World
 	// Err, if not nil, is what every call fails with.
 	Err error
+	// HomeDown is a rule whose keys are at home in a region that does not answer.
+	HomeDown string
 
 	mu sync.Mutex
 	// Notes are the resets, as "who rule key" or "who rule key ban".
@@ -95,10 +97,13 @@ func (f *Counters) ExplainCall(ctx context.Context, call *web.AskedCall) (web.Ex
 }
 
 // Buckets implements what web.Inspect asks for.
-func (f *Counters) Buckets(ctx context.Context, _ *rules.Compiled, op limiter.Op, asks []limiter.Ask,
+func (f *Counters) Buckets(ctx context.Context, rule *rules.Compiled, op limiter.Op, asks []limiter.Ask,
 	res *limiter.Result) error {
 	if f.Err != nil {
 		return f.Err
+	}
+	if rule.Rule.Name == f.HomeDown {
+		return &limiter.StoreError{Cause: limiter.CauseHome, Err: context.DeadlineExceeded}
 	}
 	return f.world.Guard.Do(ctx, &limiter.Request{Op: op, Asks: asks}, res)
 }
