@@ -96,6 +96,9 @@ func (p *Pages) bucket(v *kit.Visit, status int, b *rules.Bucket, form url.Value
 	if b.Key != "" {
 		peeked, err := p.peek(v.Ctx, b)
 		m.Peeked, m.CountersDown, m.HomeDown = peeked, err != nil, limiter.CauseOf(err) == limiter.CauseHome
+		if node := p.Node(); b.Rule.Spans(b.Key) {
+			m.CutOff = node.CutOff
+		}
 	}
 	if id := b.Override.ID; id > 0 {
 		o, err := p.Overrides.GetOverride(v.Ctx, b.Rule.Rule.ID, id)
@@ -290,6 +293,26 @@ func (p *Pages) deleteOverride(v *kit.Visit, form url.Values) error {
 	return v.SeeOther(view.KeyLink(b.Rule.Rule.Name, b.Name))
 }
 
+// shut reports whether the rule allows nothing, because a region is cut off.
+func (m *KeyPage) shut() bool {
+	closed := m.Bucket.Rule.Rule.CutOff
+	return len(m.CutOff) > 0 && closed != nil && *closed == rules.CutOffClosed
+}
+
+// cutWords say what this region may spend while others are cut off, and from which, "" if none is.
+func (m *KeyPage) cutWords() string {
+	if len(m.CutOff) == 0 {
+		return ""
+	}
+	may := "an equal part of the limit"
+	if cut := m.Bucket.Rule.Rule.CutOff; m.shut() {
+		may = "nothing"
+	} else if cut != nil && *cut == rules.CutOffAlone {
+		may = "the whole limit"
+	}
+	return "Cut off from " + strings.Join(m.CutOff, ", ") + ". Meanwhile this region may spend " + may + "."
+}
+
 // KeyPage is the page of one bucket.
 type KeyPage struct {
 	// Lookup is the form that finds a key; Rules are suggested names.
@@ -300,6 +323,8 @@ type KeyPage struct {
 	Peeked
 	// CountersDown means that the counter store is unreachable, or the home region of the key if HomeDown.
 	CountersDown, HomeDown bool
+	// CutOff are the regions that are cut off from this one, if the limit spans regions.
+	CutOff []string
 	// Override is the override of the key, nil for none or if OverrideUnknown.
 	Override *rules.Override
 	// OverrideUnknown means that the key has an override that cannot be read.

@@ -47,6 +47,40 @@ func TestKey_IsResetAndThatIsNoted(t *testing.T) {
 	}
 }
 
+// A limit that spans regions is a part of the rule's while a region is cut off, and the page says why.
+func TestKey_SaysThatARegionIsCutOff(t *testing.T) {
+	w := webtest.Start(t, webtest.Full)
+	b := w.As(access.RoleViewer)
+	w.Node.CutOff = []string{"asia"}
+	shows := func(name string, want, not string) {
+		t.Helper()
+		page := b.Get(key43)
+		if page.Code != http.StatusOK || !page.Has(want) || not != "" && page.Has(not) {
+			t.Errorf("%s: %d, want %q and not %q", name, page.Code, want, not)
+		}
+	}
+	const cut = "Cut off from asia. Meanwhile this region may spend "
+	for i := range w.Rules.List {
+		r := &w.Rules.List[i]
+		if r.Name != "charges-per-user" {
+			continue
+		}
+		shows("a limit of one region", "Remaining", cut)
+		for cutOff, want := range map[string]string{"": "an equal part of the limit.", rules.CutOffAlone: "the whole limit.",
+			rules.CutOffClosed: "nothing."} {
+			if r.Span, r.CutOff = rules.SpanGlobal, nil; cutOff != "" {
+				r.CutOff = &cutOff
+			}
+			if err := w.Compile(); err != nil {
+				t.Fatal(err)
+			}
+			shows("cut_off "+cutOff, cut+want, "")
+		}
+		w.Node.CutOff = nil
+		shows("after the heal", "Remaining", cut)
+	}
+}
+
 // A key whose limit spans regions says what each has spent; one that is of this region alone does not.
 func TestKey_SaysWhatEachRegionHasSpent(t *testing.T) {
 	w := webtest.Start(t, webtest.Full)
