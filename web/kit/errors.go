@@ -115,7 +115,7 @@ func (v *Visit) fail(err error) {
 	if v.User.ID != 0 {
 		f.Nav, f.User, f.Role, f.Alerts = Navigation(""), v.User.Name, string(v.User.Role), v.kit.bell()
 		if node := v.kit.Node(); v.Ctx != nil {
-			f.Banners = v.banners(&node)
+			f.Live, f.Banners = v.nodeBanners(&node), v.banners(&node)
 		}
 	}
 	ctx := v.Ctx

@@ -48,14 +48,14 @@ func (k *Kit) bell() view.Bell {
 	return view.Bell{Active: n, Known: known}
 }
 
-// banners are the warnings at the top of every page.
-func (v *Visit) banners(n *Node) []view.Banner {
+// nodeBanners are the warnings at the top of every page that come and go while it is open. The page of regions says
+// itself which are cut off.
+func (v *Visit) nodeBanners(n *Node) []view.Banner {
 	var out []view.Banner
-	now := v.kit.Now()
 	if n.Degraded() {
 		out = append(out, view.Banner{Kind: "bad", Text: "Redis is unreachable. Rules are falling back to their fail modes."})
 	}
-	if len(n.CutOff) > 0 && v.Request().URL.Path != PathRegions {
+	if len(n.CutOff) > 0 && v.Request().URL.Path != PathRegions && v.QueryParam("of") != "regions" {
 		out = append(out, view.Banner{Kind: "bad", Page: PathRegions, PageName: "Regions",
 			Text: "Cut off from this region: " + strings.Join(n.CutOff, ", ") +
 				". Rules that span regions go on without news. "})
@@ -64,6 +64,13 @@ func (v *Visit) banners(n *Node) []view.Banner {
 		out = append(out, view.Banner{Kind: "bad",
 			Text: fmt.Sprintf("Version %d of the rules does not compile. The previous version stays in force.", n.Refused)})
 	}
+	return out
+}
+
+// banners are the other warnings at the top of every page. They say what it does not offer, so they last as long as it.
+func (v *Visit) banners(n *Node) []view.Banner {
+	var out []view.Banner
+	now := v.kit.Now()
 	if r := v.Replica; r != nil {
 		out = append(out, view.Banner{Kind: "info", Primary: r.Primary,
 			Text: "This console is read-only: the rules database of this region is a read replica. "})

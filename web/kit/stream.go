@@ -37,12 +37,15 @@ type Feed func() templ.Component
 // Events serves the stream of live data of a page. It ends with the session and when the node drains. A request that
 // does not ask for a stream, or has the parameter once, gets one message as a part of a page.
 //
-// Every message also has the number of active alerts.
+// Every message also has the number of active alerts and the warnings about this node.
 func (v *Visit) Events(parts func(*Visit) Feed) error {
 	k := v.kit
 	feed := func(v *Visit) Feed {
 		next := parts(v)
-		return func() templ.Component { return templ.Join(next(), view.BellParts(k.bell())) }
+		return func() templ.Component {
+			node := k.Node()
+			return templ.Join(next(), view.BellParts(k.bell()), view.BannerParts(v.nodeBanners(&node)))
+		}
 	}
 	if !v.streaming() || v.QueryParams().Has("once") {
 		return v.Page(http.StatusOK, feed(v)())

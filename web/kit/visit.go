@@ -155,7 +155,7 @@ func (v *Visit) Frame(title, nav string) view.Frame {
 	node := v.kit.Node()
 	f.User, f.Role, f.Version = v.User.Name, string(v.User.Role), node.Version
 	f.CanEdit, f.CanAdmin = v.CanChange(access.RoleEditor), v.CanChange(access.RoleAdmin)
-	f.Banners, f.Alerts = v.banners(&node), v.kit.bell()
+	f.Live, f.Banners, f.Alerts = v.nodeBanners(&node), v.banners(&node), v.kit.bell()
 	if v.Offline || v.Replica != nil {
 		return f
 	}

@@ -25,9 +25,10 @@ type Frame struct {
 	// Version is the version of Sluice.
 	Version string
 	// Flash is a message about the last action, shown once.
-	Flash   string
-	Banners []Banner
-	Alerts  Bell
+	Flash string
+	// Banners are warnings. Live are those that come and go while the page is open.
+	Live, Banners []Banner
+	Alerts        Bell
 }
 
 // Bell is the number of active alerts, unless that is unknown.

@@ -91,6 +91,7 @@ type World struct {
 	Shares func() sharing.Overview
 	Sets   *rules.Current
 	Node   web.Node
+	nodeMu sync.Mutex
 	Clock  *Clock
 	// Changes counts the changes that the console told of.
 	Changes int
@@ -225,7 +226,7 @@ func (w *World) Deps(welcome *web.Welcome) web.Deps {
 	}
 	d.Rules, d.Sets, d.Overrides, d.Changed = w.Rules, w.Sets, w.Overrides, w.changed
 	d.Users, d.Sessions, d.Passwords, d.Guard, d.SSO = w.Users, w.Sessions, w.Passwords, w.Guard, w.signOn()
-	d.Node, d.Fleet, d.Denials, d.Now = func() web.Node { return w.Node }, w.Fleet, w.Fleet, w.Clock.Now
+	d.Node, d.Fleet, d.Denials, d.Now = w.node, w.Fleet, w.Fleet, w.Clock.Now
 	d.Regions, d.Shares = w.Regions, w.Shares
 	d.DecisionLogs = map[string]func() records.Totals{}
 	for sink := range w.Logs {
@@ -233,6 +234,19 @@ func (w *World) Deps(welcome *web.Welcome) web.Deps {
 	}
 	d.Stats, d.Marks, d.Incidents = w.Stats, w.Stats, w.Incidents
 	return d
+}
+
+func (w *World) node() web.Node {
+	w.nodeMu.Lock()
+	defer w.nodeMu.Unlock()
+	return w.Node
+}
+
+// ChangeNode changes the state of the node while pages are open.
+func (w *World) ChangeNode(change func(*web.Node)) {
+	w.nodeMu.Lock()
+	defer w.nodeMu.Unlock()
+	change(&w.Node)
 }
 
 // ServeHTTP answers as the console does.
