@@ -38,18 +38,24 @@ package limiter
 //     settles its own; Allowed is true if any slot had a record. After an error
 //     the same request settles the rest.
 //   - A record exists for as long as any of its charges can still count, but at
-//     least ReplayWindow and at most RecordTTLMax; Request.Keep prolongs that.
+//     least ReplayWindow and at most RecordTTLMax; Request.Keep prolongs that, and
+//     Request.Brief shortens it to RecordBrief.
 const (
 	// ReplayWindow is how long a repeat gets the stored answer, ms.
 	ReplayWindow int64 = 60_000
 	// RecordTTLMax is the longest that a charge can be refunded by its ID, ms.
 	RecordTTLMax int64 = 3_600_000
+	// RecordBrief is the longest that a record is kept of a Request that is Brief, ms.
+	RecordBrief int64 = 120_000
 	// RecordKeepMax is the longest Request.Keep, ms: a day.
 	RecordKeepMax int64 = 86_400_000
 )
 
-// RecordTTL is how long to keep a record, in ms, if its last bucket expires after
-// needed ms and Request.Keep is keep.
-func RecordTTL(needed, keep int64) int64 {
-	return max(min(max(needed, ReplayWindow), RecordTTLMax), min(keep, RecordKeepMax))
+// RecordTTL is how long to keep the record of a request, in ms, if its last bucket expires after needed ms.
+func (r *Request) RecordTTL(needed int64) int64 {
+	ttl := max(min(max(needed, ReplayWindow), RecordTTLMax), min(r.Keep, RecordKeepMax))
+	if r.Brief {
+		return min(ttl, RecordBrief)
+	}
+	return ttl
 }

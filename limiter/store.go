@@ -120,6 +120,8 @@ type Request struct {
 	// that it can be settled or refunded until then. In ms, 0 to RecordKeepMax; 0
 	// leaves it to RecordTTL.
 	Keep int64
+	// Brief: nobody needs the record of a take or charge after RecordBrief; Keep is 0.
+	Brief bool
 	// Sums are those of OpApply, not changed by it.
 	Sums *Sums
 	// Asks are 1 to MaxLimits limits with distinct keys.

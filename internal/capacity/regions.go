@@ -154,7 +154,7 @@ func (r *Regions) plan(f *RegionFigures, l *Load, nodeMicros float64, s *Sizing)
 		if a.Traits().Decay == limiter.DecaySliding {
 			needed *= 2
 		}
-		p.RecordMS = limiter.RecordTTL(needed, 0)
+		p.RecordMS = (&limiter.Request{Brief: true}).RecordTTL(needed)
 		p.RecordBytes = calls * float64(p.RecordMS) / 1000 * f.RecordBytes * s.Overhead
 	}
 	return p

@@ -174,7 +174,7 @@ func (s *Store) doRecorded(req *limiter.Request, res *limiter.Result) {
 	}
 	charged := w.charged[:len(req.Asks)]
 	if slices.ContainsFunc(charged, func(c limiter.Charged) bool { return c.Weight > 0 }) {
-		s.remember(sh, newRecord(req, res, charged), s.recordDeadline(limiter.RecordTTL(needed, req.Keep), at))
+		s.remember(sh, newRecord(req, res, charged), s.recordDeadline(req.RecordTTL(needed), at))
 	}
 }
 

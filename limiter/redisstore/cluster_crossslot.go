@@ -55,6 +55,7 @@ type crossSlot struct {
 	op    limiter.Op
 	id    string
 	keep  int64   // Request.Keep
+	brief bool    // Request.Brief
 	whole string  // names the request in the records of its parts, "" without
 	parts []*part // narrowest first
 	asks  int
@@ -85,7 +86,7 @@ const (
 
 // split makes the parts of a request, which is valid and is not kept.
 func split(prefix string, req *limiter.Request) *crossSlot {
-	x := &crossSlot{op: req.Op, id: req.ID, keep: req.Keep, asks: len(req.Asks)}
+	x := &crossSlot{op: req.Op, id: req.ID, keep: req.Keep, brief: req.Brief, asks: len(req.Asks)}
 	bySlot := make(map[int]*part, 4)
 	for i := range req.Asks {
 		a := req.Asks[i]
@@ -158,7 +159,7 @@ func (x *crossSlot) done() bool { return x.stage == stageDone }
 
 // encode fills o with what p does in the coming round.
 func (x *crossSlot) encode(names *script.Names, p *part, o *script.Request) {
-	req := limiter.Request{Op: p.what, ID: x.id, Keep: x.keep, Asks: p.asks}
+	req := limiter.Request{Op: p.what, ID: x.id, Keep: x.keep, Brief: x.brief, Asks: p.asks}
 	o.Slot, p.sent = p.slot, o
 	switch {
 	case x.op == limiter.OpRefund, x.op == limiter.OpSettle:

@@ -70,12 +70,12 @@ func (s *Store) divide(set *rules.Set, call *limiter.Call) *divided {
 	req := &call.Request
 	d := &divided{call: call, own: req.Unrepeated && req.ID != ""}
 	places := s.places(set, req)
-	id := req.ID
+	id, brief := req.ID, false
 	if elsewhere := len(places) > 1 || places[0] != ""; id == "" && d.takes() && elsewhere {
-		id, d.own = randomID(), true
+		id, d.own, brief = randomID(), true, true
 	}
 	for _, to := range places {
-		p := &part{to: to, req: limiter.Request{Op: req.Op, ID: id, Keep: req.Keep}}
+		p := &part{to: to, req: limiter.Request{Op: req.Op, ID: id, Keep: req.Keep, Brief: brief}}
 		for i := range req.Asks {
 			if s.home(set, req.Asks[i].Key) == to {
 				p.req.Asks, p.place = append(p.req.Asks, req.Asks[i]), append(p.place, i)

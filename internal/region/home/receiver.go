@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -91,6 +92,7 @@ func (r *Receiver) Receive(ctx context.Context, body []byte) ([]byte, error) {
 	var known []int
 	for i := range m.Calls {
 		calls[i].Request = m.Calls[i]
+		calls[i].Request.Brief = strings.HasPrefix(m.Calls[i].ID, madeHere)
 		if calls[i].Err = r.check(set, &m.Calls[i]); calls[i].Err == nil {
 			known = append(known, i)
 		}

@@ -305,10 +305,14 @@ func (s *Store) giveBackAt(ctx context.Context, to string, parts []*part) {
 	}
 }
 
+// madeHere is how the id of a take begins that had none. No id of a caller is like it, because those are text.
+const madeHere = "\xff"
+
 // randomID is that of a take without one. With it a take whose answer is lost can be given back, and a message that
-// arrives twice counts once.
+// arrives twice counts once. Nobody needs its record after that: it is brief.
 func randomID() string {
-	return "home:" + strconv.FormatUint(rand.Uint64(), 36) + strconv.FormatUint(rand.Uint64(), 36) //nolint:gosec // unique
+	first, second := rand.Uint64(), rand.Uint64() //nolint:gosec // unique
+	return madeHere + strconv.FormatUint(first, 36) + strconv.FormatUint(second, 36)
 }
 
 // places returns the places of the asks of a request, this region first.

@@ -2,9 +2,12 @@ package home
 
 import (
 	"errors"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
+	"sluice/internal/testenv"
 	"sluice/limiter"
 )
 
@@ -59,6 +62,34 @@ func TestStore_ATakeThatComesLateIsGivenBack(t *testing.T) {
 		eu.undoAt("us", []*undo{{to: "us", req: refundOf(&req), since: since, pause: undoMost, unsure: true}})
 		if after := eu.Stats(); (after.Undone > before.Undone) != sure || (after.Pending > before.Pending) == sure {
 			t.Errorf("nothing to give back after %v: %+v, before %+v", waited, after, before)
+		}
+	}
+}
+
+// The record of a take whose id was made here is kept for as long as it may be given back or come twice, and no longer;
+// that of a caller's take for as long as the take counts, up to an hour.
+func TestStore_ARecordOfATakeWithoutAnIDIsBrief(t *testing.T) {
+	if needed := undoLife + undoMost + undoSure + maxAge; needed.Milliseconds() > limiter.RecordBrief {
+		t.Errorf("a record is needed for %v and kept for %d ms", needed, limiter.RecordBrief)
+	}
+	servers, stores := map[string]*testenv.RedisServer{}, map[string]limiter.Store{}
+	for _, name := range names {
+		servers[name] = testenv.Redis(t)
+		stores[name] = onRedis(t, servers[name], nil)
+	}
+	w := world(t, 10*time.Second, stores)
+	asks := []limiter.Ask{ask(at("eu", 0), 10, 1), ask(at("us", 0), 10, 1)}
+	for id, kept := range map[string][2]int64{"": {60_000, limiter.RecordBrief}, "x": {3_000_000, limiter.RecordTTLMax}} {
+		if res := w["eu"].do(t, limiter.OpTake, id, asks...); !res.Allowed {
+			t.Fatalf("id %q: %+v", id, res)
+		}
+		for _, name := range []string{"eu", "us"} {
+			text, err := servers[name].Command(t.Context(), "EVAL", "local k = redis.call('KEYS', '*:r:*')[1] "+
+				"local n = redis.call('PTTL', k) redis.call('DEL', k) return n", "0")
+			ms, other := strconv.ParseInt(strings.TrimLeft(strings.TrimSpace(text), ":"), 10, 64)
+			if err != nil || other != nil || ms < kept[0] || ms > kept[1] {
+				t.Errorf("id %q: the record in %s is kept for %s ms, %v, want %v", id, name, text, err, kept)
+			}
 		}
 	}
 }

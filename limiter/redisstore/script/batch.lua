@@ -12,8 +12,8 @@
 --              minus the position in this array of an earlier plain take whose
 --              asks have the same limits and weights
 --            or
---              operation (plus KEEPS if the time to keep its record, ms, follows
---              the number of asks), id, record, number of asks, in a part of a
+--              operation (plus KEEPS if the time to keep its record, ms, at least, or
+--              less than 0 at most, follows the number of asks), id, record, number of asks, in a part of a
 --              request that spans slots the name of the attempt or '', and the asks
 --          An ask is: algorithm (plus LOOKS if it has its say about the weight
 --          and spends nothing), count, window (ms), extra (burst, sub-windows, or

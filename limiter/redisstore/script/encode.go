@@ -160,7 +160,7 @@ func appendLimit(b []byte, l *limiter.Limit, mark int64) []byte {
 func (r *Request) encode(names *Names, req *limiter.Request, mark []byte, recorded bool, name string) {
 	r.elements, r.Keys, r.most, r.high = r.elements[:0], r.Keys[:0], r.most[:0], r.high[:0]
 	r.Err = nil
-	keep := recorded && req.Keep > 0
+	keep := recorded && (req.Keep > 0 || req.Brief)
 	verb := int64(req.Op)
 	if keep {
 		verb += keeps
@@ -169,7 +169,10 @@ func (r *Request) encode(names *Names, req *limiter.Request, mark []byte, record
 	b = appendString(b, req.ID)
 	b = append(b, mark...)
 	b = appendInt(b, int64(len(req.Asks)))
-	if keep {
+	switch {
+	case keep && req.Brief:
+		b = appendInt(b, -limiter.RecordBrief)
+	case keep:
 		b = appendInt(b, req.Keep)
 	}
 	if r.part {

@@ -96,9 +96,10 @@ local function answer_from(r, asks, n)
   end
 end
 
--- save_record stores what was booked for asks at time now, for keep ms at least.
+-- save_record stores what was booked for asks at time now, for keep ms at least, or -keep at most.
 local function save_record(key, asks, n, now, needed, whole, mark, keep)
   local life = most(least(most(needed, REPLAY_WINDOW), RECORD_TTL_MAX), keep)
+  if keep < 0 then life = least(life, -keep) end
   local r = {now, mark, n, whole, false}
   for i = 1, n do
     local at, a = RECORD_HEAD + (i - 1) * RECORD_FIELDS, asks[i]
