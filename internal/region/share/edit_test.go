@@ -36,7 +36,8 @@ func TestTick_ARuleThatIsOffForAWhileGivesNothingBack(t *testing.T) {
 		p.tell(now)
 		p.lender.Tick(&p.eu, p.specs, nil, nil, now)
 		if got := p.lenderUse(now); got > 2 {
-			t.Fatalf("%d s after it ended eu may spend %d, but what us has spent of it counts for an hour", (now-spent)/1000, got)
+			t.Fatalf("%d s after it ended eu may spend %d, but what us has spent of it counts for an hour",
+				(now-spent)/1000, got)
 		}
 	}
 }
