@@ -2163,8 +2163,8 @@ func rollbackPage(f view.Frame, m Rollback) templ.Component {
 			}
 			ctx = templ.InitializeContext(ctx)
 			templ_7745c5c3_Err = view.PageHead("Roll back "+m.Rule.Name,
-				fmt.Sprintf("From version %d back to version %d. Counters are kept. Both versions stay in history.", m.Rule.Version,
-					m.To.Version)).Render(ctx, templ_7745c5c3_Buffer)
+				fmt.Sprintf("From version %d back to version %d. %s Both versions stay in history.", m.Rule.Version,
+					m.To.Version, m.counterWords())).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

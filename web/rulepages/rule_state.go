@@ -88,3 +88,15 @@ type Rollback struct {
 	To      rules.Revision
 	Changes []rules.Change
 }
+
+// counterWords say whether a rollback keeps what was counted: buckets are named by what they count and how, and those
+// that all regions have together are others than those of one region.
+func (m *Rollback) counterWords() string {
+	for _, c := range m.Changes {
+		switch c.Field {
+		case "scope", "descriptor", "algorithm", "span":
+			return "Counters may begin anew, because the " + c.Field + " changes."
+		}
+	}
+	return "Counters are kept."
+}
