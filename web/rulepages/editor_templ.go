@@ -1575,13 +1575,13 @@ func countingPart(m Editor) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = view.Select(m.Form, "span", "Reach of the limit",
-				"Together: a little too much can pass at the moment a key reaches its limit. With its part: never too much, and a "+
-					"region may have less than the limit for a while. Decided in one: exact, and checks elsewhere wait for a round "+
-					"trip. Regions count together only if the server has SLUICE_REGIONS.",
-				[]view.Choice{{"region", "Each region by itself"}, {"global", "All regions together"},
-					{"local_then_global", "All regions, each with its part"},
-					{"global_exact", "All regions, each key decided in one of them"}}).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = view.Select(m.Form, "span", "Span: reach of the limit",
+				"Global: a little too much can pass at the moment a key reaches its limit. Local then global: never too much, and a "+
+					"region may have less than the limit for a while. Global exact: checks in other regions wait for a "+
+					"round trip. Regions count together only if the server has SLUICE_REGIONS.",
+				[]view.Choice{{"region", "Region: each by itself"}, {"global", "Global: all regions together"},
+					{"local_then_global", "Local then global: all regions, each with its part"},
+					{"global_exact", "Global exact: all regions, each key decided in one of them"}}).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
