@@ -193,9 +193,13 @@ func explain(ctx context.Context, checker *decide.Checker, d *rules.Descriptor, 
 	e.SetVersion, e.Active = said.SetVersion, said.ActiveRules
 	for i := range said.Rules {
 		r := &said.Rules[i]
-		e.Rules = append(e.Rules, web.ConsideredRule{
+		out := web.ConsideredRule{
 			Considered: r.Considered, Bucket: figuresOf(r.Bucket), Candidate: figuresOf(r.Candidate), Pool: shareOf(r.Pool),
-		})
+		}
+		if out.Bucket != nil {
+			out.Bucket.Exact = r.Rule.Exact
+		}
+		e.Rules = append(e.Rules, out)
 	}
 	return e, nil
 }

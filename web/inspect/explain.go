@@ -184,6 +184,8 @@ type BucketFigures struct {
 	// Soft and Elastic mean allowed over the limit. Degraded is the fail mode that decided, if any.
 	Soft, Elastic bool
 	Degraded      string
+	// Exact: the home region of the key decides.
+	Exact bool
 	// Banned: the key is banned.
 	Banned bool
 	// Held: within the limit, and the region has spent its share of what is left until the next news of the others.
@@ -368,4 +370,12 @@ func undecidedWords(degraded string) string {
 		return "Another region is cut off, and the rule then allows nothing."
 	}
 	return "The counter store cannot decide; the fail mode does."
+}
+
+// undecidedWords say why a limit has no figures.
+func (b *BucketFigures) undecidedWords() string {
+	if b.Exact && b.Degraded != "region" {
+		return "The home region of the key does not answer or cannot decide; the fail mode does."
+	}
+	return undecidedWords(b.Degraded)
 }
