@@ -1576,8 +1576,8 @@ func countingPart(m Editor) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			templ_7745c5c3_Err = view.Select(m.Form, "span", "Span: reach of the limit",
-				"Global: a little too much can pass at the moment a key reaches its limit. Local then global: never too much, and a "+
-					"region may have less than the limit for a while. Global exact: checks in other regions wait for a "+
+				"Global: a little too much can pass at the moment a key reaches its limit. Local then global: never too much, and "+
+					"a region may have less than the limit for a while. Global exact: checks in other regions wait for a "+
 					"round trip. Regions count together only if the server has SLUICE_REGIONS.",
 				[]view.Choice{{"region", "Region: each by itself"}, {"global", "Global: all regions together"},
 					{"local_then_global", "Local then global: all regions, each with its part"},
