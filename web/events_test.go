@@ -111,8 +111,9 @@ func TestEvents_WithoutAStreamAreOnePieceOfAPage(t *testing.T) {
 		t.Errorf("got %d", page.Code)
 	}
 	if page := b.Get("/console/events?rule=99"); page.Code != http.StatusOK ||
-		strings.Count(page.Body, "<hx-partial") != 2 || !page.Has(`hx-target="#bell"`, `hx-target="#bell-top"`) {
-		t.Errorf("of no rule, only the bells: %d %q", page.Code, page.Body)
+		strings.Count(page.Body, "<hx-partial") != 3 ||
+		!page.Has(`hx-target="#bell"`, `hx-target="#bell-top"`, `hx-target="#banners"`) {
+		t.Errorf("of no rule, only the bells and the warnings: %d %q", page.Code, page.Body)
 	}
 	if page := w.Browser().Get("/console/events"); page.Code != http.StatusSeeOther {
 		t.Errorf("a stranger got %d", page.Code)
