@@ -5,14 +5,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -101,32 +99,16 @@ func sluice(t *testing.T, stdin string, args ...string) (code int, stdout, stder
 	return code, out.String(), errs.String()
 }
 
-// schema is the file of a database with the schema in it: making one takes most of a start.
-var schema = sync.OnceValues(func() ([]byte, error) {
-	dir, err := os.MkdirTemp("", "sluice-schema-")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(dir)
-	var out, errs bytes.Buffer
-	p := &process{ctx: context.Background(), in: strings.NewReader(""), out: &out, errs: &errs, now: time.Now}
-	if code := run(p, []string{"migrate", "up", "--data-dir=" + dir}); code != exitDone {
-		return nil, fmt.Errorf("migrate exits %d: %s", code, &errs)
-	}
-	return os.ReadFile(filepath.Join(dir, "sluice.db"))
-})
-
 // dataDir is a data directory with a database that has the schema and nothing else.
 func dataDir(t *testing.T) string {
 	t.Helper()
-	file, err := schema()
-	if err != nil {
-		t.Fatal(err)
-	}
 	dir := filepath.Join(t.TempDir(), "data")
-	if err := errors.Join(os.Mkdir(dir, 0o700), os.WriteFile(filepath.Join(dir, "sluice.db"), file, 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	testenv.SQLiteFrom(t, filepath.Join(dir, "sluice.db"), func(path string) error {
+		if code, _, errs := sluice(t, "", "migrate", "up", "--data-dir="+filepath.Dir(path)); code != exitDone {
+			return fmt.Errorf("migrate exits %d: %s", code, errs)
+		}
+		return nil
+	})
 	return dir
 }
 

@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -52,30 +51,9 @@ func (b *buffer) String() string {
 func settings(t *testing.T) config.Serve {
 	t.Helper()
 	cfg := emptySettings(t)
-	schema, err := sqliteSchema()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(os.Mkdir(cfg.DataDir, 0o700), os.WriteFile(cfg.Database(), schema, 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	testenv.SQLiteFrom(t, cfg.Database(), migrated)
 	return cfg
 }
-
-// sqliteSchema is the file of a database with the schema in it: making one takes
-// most of a start.
-var sqliteSchema = sync.OnceValues(func() ([]byte, error) {
-	dir, err := os.MkdirTemp("", "sluice-schema-")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(dir)
-	path := filepath.Join(dir, "sluice.db")
-	if err := migrated(path); err != nil {
-		return nil, err
-	}
-	return os.ReadFile(path)
-})
 
 // withSchema is a database of the common Postgres with the schema in it.
 func withSchema(t *testing.T) (dsn string) {

@@ -2,9 +2,7 @@ package database
 
 import (
 	"context"
-	"os"
 	"path/filepath"
-	"sync"
 	"testing"
 	"time"
 
@@ -27,36 +25,14 @@ type backend struct {
 
 var backends = []backend{
 	{"postgres", func(t testing.TB) string {
-		return testenv.PostgresFrom(t, "sluice_schema", func(dsn string) error {
-			return migrateDSN(dsn)
-		})
+		return testenv.PostgresFrom(t, "sluice_schema", migrateDSN)
 	}},
 	{"sqlite", func(t testing.TB) string {
-		schema, err := sqliteSchema()
-		if err != nil {
-			t.Fatal(err)
-		}
 		path := filepath.Join(t.TempDir(), "rules.db")
-		if err := os.WriteFile(path, schema, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testenv.SQLiteFrom(t, path, migrateDSN)
 		return path
 	}},
 }
-
-// sqliteSchema is the file of a database with the schema in it.
-var sqliteSchema = sync.OnceValues(func() ([]byte, error) {
-	dir, err := os.MkdirTemp("", "sluice-schema-")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(dir)
-	path := filepath.Join(dir, "rules.db")
-	if err := migrateDSN(path); err != nil {
-		return nil, err
-	}
-	return os.ReadFile(path)
-})
 
 func migrateDSN(dsn string) error {
 	ctx := context.Background()

@@ -1,0 +1,40 @@
+package testenv
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+)
+
+var sqlite struct {
+	sync.Mutex
+	file []byte
+}
+
+// SQLiteFrom writes the file of an embedded database with content, and makes its folder. The content is a copy of the
+// file that prepare makes the first time, at a path with the same name (run the migrations there): making one takes
+// most of a start. prepare must close it before it returns. There is one prepare within a test binary.
+func SQLiteFrom(t testing.TB, path string, prepare func(path string) error) {
+	t.Helper()
+	sqlite.Lock()
+	defer sqlite.Unlock()
+	if sqlite.file == nil {
+		dir, err := os.MkdirTemp("", "sluice-schema-")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer os.RemoveAll(dir)
+		first := filepath.Join(dir, filepath.Base(path))
+		if err := prepare(first); err != nil {
+			t.Fatalf("prepare an embedded database: %v", err)
+		}
+		if sqlite.file, err = os.ReadFile(first); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, sqlite.file, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+}
