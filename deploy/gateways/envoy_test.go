@@ -117,8 +117,8 @@ func envoyExample(t *testing.T, p *product, bin, file string) {
 	passes(t, g, a, 20)
 }
 
-// envoyRolls restarts two nodes, one after the other, under requests through Envoy. Fail-open would hide a lost call, so
-// it is taken out of the example. Nodes drain for longer than Envoy needs to notice.
+// envoyRolls restarts two nodes, one after the other, under requests through Envoy. Fail-open would hide a lost call,
+// so it is taken out of the example. Nodes drain for longer than Envoy needs to notice.
 func envoyRolls(t *testing.T, p *product, bin string) {
 	limits := filepath.Join(t.TempDir(), "limits.yaml")
 	if err := os.WriteFile(limits, []byte("domain: shop\ndescriptors:\n  - key: api_key\n"+

@@ -35,7 +35,8 @@ var unlimited = map[string]string{
 func TestMeasure(t *testing.T) {
 	p := build(t)
 	n, a := p.serve(t, freeAddr(t)), startApp(t)
-	fmt.Fprintln(os.Stdout, "| gateway | without: p50, p99 | with: p50, p99 | the question adds: p50, p99 |\n|---|---|---|---|")
+	fmt.Fprintln(os.Stdout, "| gateway | without: p50, p99 | with: p50, p99 | the question adds: p50, p99 |\n"+
+		"|---|---|---|---|")
 	for _, g := range []struct {
 		name          string
 		with, without func(t *testing.T, s *setup) *gateway

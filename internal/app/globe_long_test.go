@@ -140,7 +140,9 @@ func TestGlobeLong_RedisLosesWrites(t *testing.T) {
 		}
 		return out
 	}
-	eventually(t, "the replica follows", func() bool { return strings.Contains(command("INFO", "replication"), "master_link_status:up") })
+	eventually(t, "the replica follows", func() bool {
+		return strings.Contains(command("INFO", "replication"), "master_link_status:up")
+	})
 	g.under("failed-over", closing{lost: true}, func() func() {
 		command("REPLICAOF", "NO", "ONE")
 		pause(300 * time.Millisecond) // of writes that the replica lacks

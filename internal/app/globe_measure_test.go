@@ -77,9 +77,9 @@ func TestMeasureRegionCells(t *testing.T) {
 		wg.Wait()
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "Twelve cells on real processes: six nodes, three Redis, proxies that delay both ways; a limit of %d, the mean "+
-		"of %d windows of 10 s. Load of the machine at the end: %s.\n\n| demand | split | delay ms | virtual time %% | real "+
-		"processes %% | bound %% |\n|---|---|---|---|---|---|\n", limit, windows, loadOfMachine())
+	fmt.Fprintf(&b, "Twelve cells on real processes: six nodes, three Redis, proxies that delay both ways; a limit of %d, "+
+		"the mean of %d windows of 10 s. Load of the machine at the end: %s.\n\n| demand | split | delay ms | "+
+		"virtual time %% | real processes %% | bound %% |\n|---|---|---|---|---|---|\n", limit, windows, loadOfMachine())
 	for _, c := range measured {
 		fmt.Fprintf(&b, "| %g | %s | %d | %.1f | %.1f | %.1f |\n", c.Demand, c.Split, c.Delay.Milliseconds(), c.Over, c.real,
 			c.Bound)
@@ -216,8 +216,8 @@ func TestMeasureRegionPath(t *testing.T) {
 		fmt.Fprintf(&b, "| ratio, median of %d rounds | %.2f | %.2f | %.2f |\n", rounds, ratios[kind.name][0],
 			ratios[kind.name][1], ratios[kind.name][2])
 	}
-	text := fmt.Sprintf("One node, sixteen callers, one check a request, %d rounds of a second in turn; with the work of the "+
-		"exchange. Load of the machine at the end: %s.\n\n", rounds, loadOfMachine()) + b.String()
+	text := fmt.Sprintf("One node, sixteen callers, one check a request, %d rounds of a second in turn; with the work "+
+		"of the exchange. Load of the machine at the end: %s.\n\n", rounds, loadOfMachine()) + b.String()
 	t.Log("\n" + text)
 	writePart(t, *regionPage, "path", text)
 }
@@ -305,7 +305,8 @@ func writePart(t *testing.T, page, part, text string) {
 	if !ok || !ok2 {
 		t.Fatalf("%s lacks the marks of %q", page, part)
 	}
-	if err := os.WriteFile(page, []byte(head+begin+"\n\n"+text+"\n"+end+tail), 0o644); err != nil { //nolint:gosec // documentation
+	text = head + begin + "\n\n" + text + "\n" + end + tail
+	if err := os.WriteFile(page, []byte(text), 0o644); err != nil { //nolint:gosec // documentation
 		t.Fatal(err)
 	}
 }

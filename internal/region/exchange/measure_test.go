@@ -245,8 +245,8 @@ func TestMeasure(t *testing.T) {
 	}
 	byDelay, byRegions = measureAll(t, byDelay), measureAll(t, byRegions)
 	text := table(shown, tabled)
-	curves := curve("Over the limit by delay: 3 regions, 10 s window, demand 4 times the limit", "delay one way, ms", byDelay,
-		func(c cell) float64 { return float64(c.Delay.Milliseconds()) })
+	curves := curve("Over the limit by delay: 3 regions, 10 s window, demand 4 times the limit", "delay one way, ms",
+		byDelay, func(c cell) float64 { return float64(c.Delay.Milliseconds()) })
 	more := curve("Over the limit by regions: 80 ms of delay, 10 s window, demand 4 times the limit", "regions", byRegions,
 		func(c cell) float64 { return float64(c.Regions) })
 	if *writeCells != "" {
@@ -269,7 +269,8 @@ func TestMeasure(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, picture := range map[string]string{"over-by-delay.svg": curves, "over-by-regions.svg": more} {
-		if err := os.WriteFile(filepath.Join(folder, name), []byte(picture), 0o644); err != nil { //nolint:gosec // documentation
+		name = filepath.Join(folder, name)
+		if err := os.WriteFile(name, []byte(picture), 0o644); err != nil { //nolint:gosec // documentation
 			t.Fatal(err)
 		}
 	}
@@ -293,8 +294,8 @@ func readCells(t *testing.T, file string) (cells []cell) {
 func table(modes []mode, cells []cell) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Percent of the limit, which is %d; three regions; news every %d ms; in virtual time, by the exchange "+
-		"itself. In each cell what was let through too much, the mean of eight windows, and in brackets the bound.\n", cellLimit,
-		interval.Milliseconds())
+		"itself. In each cell what was let through too much, the mean of eight windows, and in brackets the bound.\n",
+		cellLimit, interval.Milliseconds())
 	for _, m := range modes {
 		delays := allDelays
 		if !m.exchanges {
@@ -322,7 +323,8 @@ func table(modes []mode, cells []cell) string {
 				rows[at] = append(rows[at], c)
 			}
 		}
-		for _, at := range slices.SortedFunc(maps.Keys(rows), func(a, b [2]float64) int { return slices.Compare(a[:], b[:]) }) {
+		byWindow := func(a, b [2]float64) int { return slices.Compare(a[:], b[:]) }
+		for _, at := range slices.SortedFunc(maps.Keys(rows), byWindow) {
 			row := rows[at]
 			slices.SortStableFunc(row, func(a, b cell) int {
 				return cmp.Or(slices.Index(allSplits, a.Split)-slices.Index(allSplits, b.Split), cmp.Compare(a.Delay, b.Delay))
