@@ -1,3 +1,5 @@
+//go:build !race
+
 package region
 
 import (
@@ -50,4 +52,35 @@ func admitted(t *testing.T, p plan) (regions, one int64) {
 		t.Fatal(err)
 	}
 	return w.admitted, w.idealAdmitted
+}
+
+// The figures of the issue: three regions, a delay of 100 ms, news every 200 ms, ten seconds.
+func TestGuard_LessIsAdmittedBeyondTheLimit(t *testing.T) {
+	for _, demand := range []float64{1.2, 2, 4, 10, 100} {
+		var over [3]float64
+		for _, mode := range []limiter.GuardMode{limiter.GuardOff, limiter.GuardOpen, limiter.GuardShare} {
+			const runs = 4
+			for seed := range uint64(runs) {
+				w := newWorld(plan{
+					regions: 3, interval: 200, delay: 100, demand: demand, even: true, guard: mode, length: 10_000,
+					limit: limiter.Limit{Algorithm: limiter.FixedWindow, Count: 1000, Window: 600_000}, leaseOfAnExport: time.Second,
+				}, seed)
+				if err := w.run(w.now + w.length); err != nil {
+					t.Fatal(err)
+				}
+				w.close()
+				if w.most < 1000 {
+					t.Errorf("demand %.1f, guard %v: %d of 1000 admitted", demand, mode, w.most)
+				}
+				over[mode] += float64(w.most-1000) / 10 / runs
+			}
+		}
+		bound := float64(Bound(int64(demand*100), 100, 200, 3)) / 10
+		t.Logf("demand %4.1f: %4.1f %% over, with a guard %4.1f %%, cold share %4.1f %%, bound %4.1f %%", demand, over[0],
+			over[1], over[2], bound)
+		if over[1] > over[0] || over[2] > over[0] || over[0] > bound+0.3 {
+			t.Errorf("demand %.1f: %.1f %% over, with a guard %.1f and %.1f %%, bound %.1f %%", demand, over[0], over[1],
+				over[2], bound)
+		}
+	}
 }

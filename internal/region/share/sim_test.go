@@ -11,8 +11,11 @@ import (
 	"sluice/limiter/memstore"
 )
 
+// defaultSeeds is the number of seeds that a test run simulates without the race detector.
+var defaultSeeds = 200
+
 // seeds is how many seeds a simulation tries.
-func seeds(t *testing.T, n int) uint64 {
+func seeds(t *testing.T) uint64 {
 	t.Helper()
 	if s := os.Getenv("SLUICE_SIM_SEEDS"); s != "" {
 		more, err := strconv.Atoi(s)
@@ -21,7 +24,7 @@ func seeds(t *testing.T, n int) uint64 {
 		}
 		return uint64(more) //nolint:gosec // a number of seeds
 	}
-	return uint64(n) //nolint:gosec // as above
+	return uint64(defaultSeeds) //nolint:gosec // as above
 }
 
 // windows counts what all regions have admitted in a window, by the number that the clock of each gives it.
@@ -55,7 +58,7 @@ func (a *reference) admit(w *world, _ *simRegion, n int64) {
 
 // The sum of what regions may spend, and of what they have admitted, is never above the limit, whatever goes wrong.
 func TestSimulation_NeverOverTheLimit(t *testing.T) {
-	for seed := range seeds(t, 200) {
+	for seed := range seeds(t) {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			kinds := []limiter.Limit{
 				{Algorithm: limiter.FixedWindow, Count: 100, Window: 40_000},
