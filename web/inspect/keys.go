@@ -294,23 +294,23 @@ func (p *Pages) deleteOverride(v *kit.Visit, form url.Values) error {
 }
 
 // shut reports whether the rule allows nothing, because a region is cut off.
-func (m *KeyPage) shut() bool {
-	closed := m.Bucket.Rule.Rule.CutOff
-	return len(m.CutOff) > 0 && closed != nil && *closed == rules.CutOffClosed
+func (p *KeyPage) shut() bool {
+	closed := p.Bucket.Rule.Rule.CutOff
+	return len(p.CutOff) > 0 && closed != nil && *closed == rules.CutOffClosed
 }
 
 // cutWords say what this region may spend while others are cut off, and from which, "" if none is.
-func (m *KeyPage) cutWords() string {
-	if len(m.CutOff) == 0 {
+func (p *KeyPage) cutWords() string {
+	if len(p.CutOff) == 0 {
 		return ""
 	}
 	may := "an equal part of the limit"
-	if cut := m.Bucket.Rule.Rule.CutOff; m.shut() {
+	if cut := p.Bucket.Rule.Rule.CutOff; p.shut() {
 		may = "nothing"
 	} else if cut != nil && *cut == rules.CutOffAlone {
 		may = "the whole limit"
 	}
-	return "Cut off from " + strings.Join(m.CutOff, ", ") + ". Meanwhile this region may spend " + may + "."
+	return "Cut off from " + strings.Join(p.CutOff, ", ") + ". Meanwhile this region may spend " + may + "."
 }
 
 // KeyPage is the page of one bucket.
