@@ -149,10 +149,10 @@ func unknown(err error) bool {
 	return errors.As(err, &se) && se.Unknown
 }
 
-// toUndo returns the parts that have taken what the request must not keep. One of which that is not known is among them
-// only if nobody repeats the request by its id.
+// toUndo returns the parts that have taken what the request must not keep. After a failure that is nothing if the caller
+// may repeat the request by its id, perhaps in another region at this moment: the repeat relies on what was taken.
 func (d *divided) toUndo() (parts []*part) {
-	if !d.takes() || d.err == nil && !d.denied {
+	if !d.takes() || d.err == nil && !d.denied || d.err != nil && !d.own {
 		return nil
 	}
 	for _, p := range d.parts {
