@@ -89,3 +89,18 @@ func TestAccept_WhatIsHeldOfAnUnknownRuleIsKept(t *testing.T) {
 		t.Errorf("after us has given all back eu may spend %d of 128", got)
 	}
 }
+
+// A loan is not ended by what the lender heard before, if the message that renews it says that it is needed.
+func TestAnswer_ALoanGoesByTheDemandOfTheMessage(t *testing.T) {
+	p := newPair()
+	now := p.lend(t)
+	p.lender.Heard["us"] = &Report{At: now} // us was asked for nothing for a while
+	p.lender.Tick(&p.eu, p.specs, map[int64]int64{rule: 20}, nil, now)
+	p.taker.Heard["eu"] = &Report{At: now, Demand: map[int64]int64{rule: 20}}
+	p.taker.Tick(&p.us, p.specs, map[int64]int64{rule: 1000}, nil, now)
+	before, _ := p.use(t, now)
+	p.tell(now)
+	if got, _ := p.use(t, now); before < 100 || got < 90 {
+		t.Errorf("us may spend %d, %d before its message: 64 is its own part", got, before)
+	}
+}

@@ -186,6 +186,8 @@ func (s *State) Answer(c *Config, m *Message, specs map[int64]Spec, now int64) *
 		if !ok || s.unsure(c, sp, now) || s.Rules[ask.Rule] == nil && (ask.Number == 0 || len(s.Rules) >= MostRules) {
 			continue
 		}
+		// What is kept here goes by the demand that came with the message: else a loan ends, and begins anew much later.
+		s.withhold(c, s.rule(c, ask.Rule), sp, s.plan(c, ask.Rule, sp, now).lends, now)
 		a.Grants = append(a.Grants, s.grant(c, m.From, ask, sp, now))
 	}
 	return a
