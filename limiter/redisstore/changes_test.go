@@ -120,7 +120,9 @@ func (h afterCalls) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-func (afterCalls) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook { return next }
+func (afterCalls) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
 
 // Buckets that change again as soon as they are exported would keep an export busy for ever.
 func TestStore_ExportsEachBucketOnceUnderLoad(t *testing.T) {
