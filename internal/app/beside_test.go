@@ -224,8 +224,8 @@ func besides(t *testing.T, before *child, now both, again func() *child) {
 	}
 }
 
-// bansBeside bans a user on this version. The earlier one applies the rule, with its ban if it knows bans, and its edits
-// leave the ban in place. It returns the rule's ID.
+// bansBeside bans a user on this version. The earlier one applies the rule, with its ban if it knows bans, and its
+// edits leave the ban in place. It returns the rule's ID.
 func bansBeside(t *testing.T, older, newer *node) any {
 	t.Helper()
 	rule := newer.create(`{"name":"banning","scope":"user","route":"/banning","algorithm":"fixed_window","limit":1,

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestRegionsBeside runs a region of an earlier version, which SLUICE_BESIDE names, beside two of this one, and upgrades
-// it:
+// TestRegionsBeside runs a region of an earlier version, which SLUICE_BESIDE names, beside two of this one, and
+// upgrades it:
 //
 //	make test-beside-regions FROM=b5441723
 func TestRegionsBeside(t *testing.T) {

@@ -118,8 +118,8 @@ func TestGlobeLong_ACluster(t *testing.T) {
 	g.all(usual, faults)
 }
 
-// A Redis comes back empty, and one fails over to a replica that lacks the last writes. What they have lost is lost, and
-// nothing else: afterwards new users have the exact sum everywhere.
+// A Redis comes back empty, and one fails over to a replica that lacks the last writes. What they have lost is lost,
+// and nothing else: afterwards new users have the exact sum everywhere.
 func TestGlobeLong_RedisLosesWrites(t *testing.T) {
 	g := newGlobe(t, globeOptions{})
 	g.under("restarted-empty", closing{lost: true}, func() func() {

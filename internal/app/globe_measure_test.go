@@ -77,8 +77,8 @@ func TestMeasureRegionCells(t *testing.T) {
 		wg.Wait()
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "Twelve cells on real processes: six nodes, three Redis, proxies that delay both ways; a limit of %d, "+
-		"the mean of %d windows of 10 s. Load of the machine at the end: %s.\n\n| demand | split | delay ms | "+
+	fmt.Fprintf(&b, "Twelve cells on real processes: six nodes, three Redis, proxies that delay both ways; a limit of "+
+		"%d, the mean of %d windows of 10 s. Load of the machine at the end: %s.\n\n| demand | split | delay ms | "+
 		"virtual time %% | real processes %% | bound %% |\n|---|---|---|---|---|---|\n", limit, windows, loadOfMachine())
 	for _, c := range measured {
 		fmt.Fprintf(&b, "| %g | %s | %d | %.1f | %.1f | %.1f |\n", c.Demand, c.Split, c.Delay.Milliseconds(), c.Over, c.real,

@@ -293,8 +293,9 @@ func readCells(t *testing.T, file string) (cells []cell) {
 // table shows all cells.
 func table(modes []mode, cells []cell) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Percent of the limit, which is %d; three regions; news every %d ms; in virtual time, by the exchange "+
-		"itself. In each cell what was let through too much, the mean of eight windows, and in brackets the bound.\n",
+	fmt.Fprintf(&b, "Percent of the limit, which is %d; three regions; news every %d ms; in virtual time, by the "+
+		"exchange itself. In each cell what was let through too much, the mean of eight windows, and in brackets the "+
+		"bound.\n",
 		cellLimit, interval.Milliseconds())
 	for _, m := range modes {
 		delays := allDelays

@@ -149,14 +149,15 @@ func unknown(err error) bool {
 	return errors.As(err, &se) && se.Unknown
 }
 
-// toUndo returns the parts that have taken what the request must not keep. After a failure that is nothing if the caller
-// may repeat the request by its id, perhaps in another region at this moment: the repeat relies on what was taken.
+// toUndo returns the parts that have taken what the request must not keep. After a failure that is nothing if the
+// caller may repeat the request by its id, perhaps in another region at this moment: the repeat relies on what was
+// taken.
 func (d *divided) toUndo() (parts []*part) {
 	if !d.takes() || d.err == nil && !d.denied || d.err != nil && !d.own {
 		return nil
 	}
 	for _, p := range d.parts {
-		if p.took() && (p.err == nil || d.own) {
+		if p.took() && (p.err == nil || d.own) { // an error beside a denial
 			parts = append(parts, p)
 		}
 	}
