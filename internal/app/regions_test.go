@@ -234,14 +234,16 @@ func TestRegions_CutOffAloneAndClosed(t *testing.T) {
 		"limit":20,"window_ms":86400000,"fail_mode":"open"}`)
 	p.nodes["eu"].create(`{"name":"alone","scope":"user","route":"/alone","span":"global","cut_off":"alone",
 		"limit":20,"window_ms":86400000,"algorithm":"token_bucket"}`)
+	us := p.nodes["us"]
+	cut := func() bool { return us.check(`{"user":"a","route":"/alone","weight":0}`)["degraded"] == "region" }
+	eventually(t, "us hears the others after its start", func() bool { return !cut() })
 	for link, proxy := range p.links {
 		if link[0] == "us" || link[1] == "us" {
 			toxic(t, proxy, `{"type":"timeout","attributes":{"timeout":0}}`)
 			toxic(t, proxy, `{"type":"timeout","stream":"upstream","attributes":{"timeout":0}}`)
 		}
 	}
-	us := p.nodes["us"]
-	eventually(t, "us notices", func() bool { return us.check(`{"user":"a","route":"/alone","weight":0}`)["degraded"] == "region" })
+	eventually(t, "us notices", cut)
 	for i := range 21 {
 		if got := us.allowed(`{"user":"ada","route":"/alone"}`); got != (i < 20) {
 			t.Errorf("request %d of 20, alone: %v", i+1, got)
