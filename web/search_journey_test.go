@@ -45,8 +45,6 @@ func TestJourney_EverythingIsFoundFromAnywhere(t *testing.T) {
 	// is gone.
 	steps(t, tab, chromedp.Navigate(url+"/console"), chromedp.WaitReady("#search"), open)
 	until(t, tab, focused)
-	steps(t, tab, chromedp.KeyEvent("user"))
-	until(t, tab, `document.querySelectorAll("#search-results a").length > 1`)
 	answer := func(text string) {
 		t.Helper()
 		value[bool](t, tab, `(() => { document.querySelector("#search-text").value = "`+text+`";
@@ -54,6 +52,7 @@ func TestJourney_EverythingIsFoundFromAnywhere(t *testing.T) {
 			htmx.trigger("#search-form", "input"); return true })()`)
 		until(t, tab, `document.querySelector("#search-results [role=status]").innerText !== "waiting"`)
 	}
+	answer("user") // set and not typed: each letter would have an answer of its own
 	steps(t, tab, chromedp.KeyEvent(kb.ArrowDown+kb.ArrowDown))
 	second := value[string](t, tab, `document.activeElement.href`)
 	answer("user")
