@@ -267,9 +267,7 @@ func (e *entry) store(t *testing.T, fields []string, payloads []batch) {
 		case page.Code == http.StatusNotFound || page.Code == http.StatusConflict: // it can be sent once
 			w, b = e.visitor(t)
 			form = e.form.values()
-			if page := e.send(b, values); page.Code != http.StatusSeeOther {
-				t.Errorf("in a new world: %d", page.Code)
-			}
+			harmless(t, class, e.send(b, values))
 		case half > 0:
 			send(fields[:half], in)
 			send(fields[half:], in)
