@@ -52,7 +52,7 @@ func (c *changes) next() (found []int) {
 	return found
 }
 
-// changedKeys are the names of the set of changed buckets and of the sorted set of those that are leased.
+// changedKeys are the names of the set of changed buckets and of the sorted set of batches that are leased.
 func (s *Store) changedKeys(slot int) [2]string {
 	tag := ""
 	if s.cluster != nil {
@@ -143,7 +143,7 @@ func (s *Store) Export(ctx context.Context, most int, lease time.Duration) ([]li
 		calls := make([]*slotScript, n)
 		for i, slot := range slots[:n] {
 			keys := s.changedKeys(slot)
-			calls[i] = &slotScript{slot: slot, keys: keys[:], args: []any{each, lease.Milliseconds()}}
+			calls[i] = &slotScript{slot: slot, keys: keys[:], args: []any{min(each, bucketsAtOnce), lease.Milliseconds()}}
 		}
 		s.cluster.runScript(ctx, &exporting, calls)
 		for _, c := range calls {
@@ -164,7 +164,7 @@ func (s *Store) Export(ctx context.Context, most int, lease time.Duration) ([]li
 	return out, failed
 }
 
-// due is how many buckets have changed, and how many are leased and were not confirmed in time.
+// due is how many buckets have changed, with those, at most, that are leased and were not confirmed in time.
 func (s *Store) due(ctx context.Context, keys [2]string) (int, error) {
 	p := s.opt.Client.Pipeline()
 	now, changed := p.Time(ctx), p.SCard(ctx, keys[0])
@@ -172,7 +172,7 @@ func (s *Store) due(ctx context.Context, keys [2]string) (int, error) {
 		return 0, err
 	}
 	ended, err := s.opt.Client.ZCount(ctx, keys[1], "-inf", strconv.FormatInt(now.Val().UnixMicro(), 10)).Result()
-	return int(changed.Val() + ended), err
+	return int(changed.Val() + bucketsAtOnce*ended), err
 }
 
 // slotsAtOnce is how many slots are asked in one pipeline to each node.
@@ -250,6 +250,7 @@ func (s *Store) Confirm(ctx context.Context, sums []limiter.Exported) error {
 	}
 	var calls []*slotScript
 	for slot, members := range bySlot {
+		slices.SortStableFunc(members, func(a, b script.Member) int { return cmp.Compare(a.Lease, b.Lease) })
 		keys := s.changedKeys(slot)
 		for some := range slices.Chunk(members, bucketsAtOnce) {
 			calls = append(calls, &slotScript{keys: keys[1:], args: []any{script.EncodeConfirm(some)}})

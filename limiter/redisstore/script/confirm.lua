@@ -1,27 +1,40 @@
 -- confirm.lua: ends leases of export.lua, and sets the guards of the buckets.
 --
--- KEYS     the sorted set of the buckets that are leased
--- ARGV     cmsgpack of a flat array: for each bucket its member of the set, the instant at which its lease ends, and
---          the share of its guard, 0 for none; if there is one, what all regions have heard of it: born, and the number
---          and units of its newest window. A bucket that was leased anew stays leased.
+-- KEYS     the sorted set of leased batches
+-- ARGV     cmsgpack of a flat array: for each batch its name, how many of its buckets follow, and for each of those its
+--          member of the set, and the share of its guard, 0 for none; if there is one, what all regions have heard of
+--          it: born, and the number and units of its newest window
 -- Returns  nothing
+
+-- guard sets the guard in the value v of a bucket if it is of the same incarnation.
+local function guard(member, v, share, born, number, units)
+  if not v or #v <= SUMS_HOT then return end
+  local head, size, _, _, newest = struct.unpack('>BI2<I3dd', v)
+  if head ~= 128 and head ~= 192 or SUMS_HOT + size > #v or size < 14 then return end
+  if struct.unpack('>I7', v, #v - size + 8) ~= born then return end
+  redis.call('SETRANGE', member, 3, newest == number and struct.pack('<I3d', share, units) or struct.pack('<I3', share))
+end
 
 local m, i = cmsgpack.unpack(ARGV[1]), 1
 while i <= #m do
-  local member, share = m[i], m[i + 2]
-  local lease = redis.call('ZSCORE', KEYS[1], member)
-  if lease and tonumber(lease) == m[i + 1] then redis.call('ZREM', KEYS[1], member) end
-  i = i + 3
-  if share > 0 then
-    local v = redis.pcall('GET', member)
-    local state, s, own = nil, nil, nil
-    if type(v) == 'string' then state, s = split(v) end
-    if s then own = open(s) end
-    if own and own.born == m[i] then
-      own.share = share
-      if own.w[1] == m[i + 1] then own.told = m[i + 2] end
-      redis.call('SET', member, join(state, close(own)), 'KEEPTTL')
+  local number, members, guarded, at = ('%d'):format(m[i]), {}, {}, {}
+  local count = m[i + 1]
+  i = i + 2
+  for n = 1, count do
+    members[n] = m[i]
+    if m[i + 1] > 0 then
+      guarded[#guarded + 1], at[#at + 1] = m[i], i
+      i = i + 3
     end
-    i = i + 3
+    i = i + 2
+  end
+  local batch = KEYS[1] .. ':' .. number
+  redis.call('SREM', batch, unpack(members))
+  if redis.call('EXISTS', batch) == 0 then redis.call('ZREM', KEYS[1], number) end
+  if #guarded > 0 then
+    local values = redis.pcall('MGET', unpack(guarded)) -- of a slot that moves it fails: then the next news sets them
+    for n = 1, values.err and 0 or #guarded do
+      guard(guarded[n], values[n], m[at[n] + 1], m[at[n] + 2], m[at[n] + 3], m[at[n] + 4])
+    end
   end
 end

@@ -1,45 +1,60 @@
--- export.lua: which buckets that span regions have changed, and their sums.
+-- export.lua: which buckets that span regions have changed, and what is stored of them.
 --
--- KEYS     the set of changed buckets; the sorted set of those that are leased
+-- KEYS     the set of changed buckets; the sorted set of leased batches, by the instant (µs) at which their lease ends
 -- ARGV     the most to return; for how long to lease them, ms
--- Returns  cmsgpack of a flat array: for each bucket its member of the set, its sums (see layout.lua), the instant
---          at which its lease ends (µs), which confirm.lua takes, and what it has heard from other regions: how many,
---          and of each its name and its sums
+-- Returns  cmsgpack of a flat array: the name of the batch, 0 for none, which confirm.lua takes, and for each bucket its
+--          member of the set, its value (see layout.lua), and what it has heard from other regions: how many, and of
+--          each its name and its sums
 --
--- A bucket is in the set once, from the first change after it was exported. It leaves the set and is leased here, and
--- the mark in its sums is taken off, so that its next change lists it again. Leases that have ended come first, up to
--- half of what is returned if there are changes: their exporter has not confirmed them.
+-- A bucket is in the set of changed ones once, from the first change after it was exported. It moves to the set of the
+-- batch here, and the mark in its sums is taken off, so that its next change lists it again. Batches whose lease has
+-- ended go back first: their exporter has not confirmed them.
 
-local t = redis.call('TIME')
-local now, most, out = t[1] * 1000000 + t[2], tonumber(ARGV[1]), {}
-local ends = now + tonumber(ARGV[2]) * 1000
+local t, most = redis.call('TIME'), tonumber(ARGV[1])
+local now = t[1] * 1000000 + t[2]
 
-local ended = math.max(most - redis.call('SCARD', KEYS[1]), math.floor(most / 2))
-local members = redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', ('%d'):format(now), 'LIMIT', 0, ended)
-if #members < most then
-  local changed = redis.call('SPOP', KEYS[1], most - #members)
-  for i = 1, #changed do members[#members + 1] = changed[i] end
+local ended = redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', ('%d'):format(now), 'LIMIT', 0, 2)
+for i = 1, #ended do
+  local batch = KEYS[2] .. ':' .. ended[i]
+  local members = redis.call('SMEMBERS', batch)
+  if #members > 0 then redis.call('SADD', KEYS[1], unpack(members)) end
+  redis.call('DEL', batch)
+  redis.call('ZREM', KEYS[2], ended[i])
 end
+
+-- Everything stays in the set of changed ones if it cannot be read or leased now: of a slot that moves no key may be
+-- read that has moved already, and none be added.
+local members = redis.call('SRANDMEMBER', KEYS[1], most)
+if #members == 0 then return cmsgpack.pack({0}) end
+local values = redis.pcall('MGET', unpack(members))
+if values.err then return cmsgpack.pack({0}) end
+local number, found = now, {}
 for i = 1, #members do
-  local member = members[i]
-  local v = redis.pcall('GET', member)
-  local state, own = nil, nil
-  if type(v) == 'string' then state, own = split(v) end
-  if not own then
-    redis.call('ZREM', KEYS[2], member) -- it has expired: nothing of it counts any more
-  else
-    local mark = struct.unpack('>I3', own)
-    if mark >= SUMS_LISTED then
-      own = struct.pack('>I3', mark - SUMS_LISTED + SUMS_UNLISTED) .. own:sub(4)
-      redis.call('SET', member, join(state, own), 'KEEPTTL')
-    end
-    local before, lease = redis.call('ZSCORE', KEYS[2], member), ends
-    if before and tonumber(before) >= lease then lease = tonumber(before) + 1 end
-    redis.call('ZADD', KEYS[2], ('%d'):format(lease), member)
+  local v = values[i]
+  if v and #v > SUMS_HOT then
+    local head, size = struct.unpack('>BI2', v)
+    if (head == 128 or head == 192) and SUMS_HOT + size <= #v then found[#found + 1] = members[i] end
+  end
+end
+if #found > 0 then
+  while redis.call('EXISTS', ('%s:%d'):format(KEYS[2], number)) == 1 do number = number + 1 end
+  local done = redis.pcall('SADD', ('%s:%d'):format(KEYS[2], number), unpack(found))
+  if type(done) ~= 'number' then return cmsgpack.pack({0}) end
+  redis.call('ZADD', KEYS[2], ('%d'):format(now + ARGV[2] * 1000), ('%d'):format(number))
+end
+redis.call('SREM', KEYS[1], unpack(members))
+
+local out, o, next = {number}, 1, 1
+for i = 1, #members do
+  local member, v = members[i], values[i]
+  if member == found[next] then
+    next = next + 1
+    if v:byte() == 192 then redis.call('SETRANGE', member, 0, '\128') end
     local heard = redis.call('HGETALL', (member:sub(-2) == ':t' and member:sub(1, -3) or member) .. ':h')
-    local o = #out
-    out[o + 1], out[o + 2], out[o + 3], out[o + 4] = member, own, lease, #heard / 2
-    for j = 1, #heard do out[o + 4 + j] = heard[j] end
+    out[o + 1], out[o + 2], out[o + 3] = member, v, #heard / 2
+    o = o + 3
+    for j = 1, #heard do out[o + j] = heard[j] end
+    o = o + #heard
   end
 end
 return cmsgpack.pack(out)

@@ -1,5 +1,5 @@
--- layout.lua: the stored form of sums. sums.lua, export.lua and confirm.lua use it; spans.lua reads and writes the
--- beginning of it itself.
+-- layout.lua: the stored form of sums. sums.lua uses it; spans.lua, export.lua and confirm.lua read and write the
+-- beginning of it themselves.
 --
 -- Sums are one string of two parts. In the bucket's value the state stands between them, so that one pack writes all
 -- that the commonest take changes. Of a log, whose state is a list, they stand alone at a key of their own (":t" behind
@@ -8,15 +8,16 @@
 --     mark    3 bytes, big-endian: SUMS_UNLISTED, or SUMS_LISTED if the bucket is in the set of changed ones, plus the
 --             size of the rest, at most 65,535. The first byte is 128 or 192, as of no state.
 --     share   3 bytes, little-endian: the guard's, plus LEAD if the region leads; 0 for none
+--     told    a double, little-endian: the units of the newest window that the others have heard of
 --     number  a double, little-endian: that of the newest window, NO_WINDOW for none
---     untold  a double, little-endian: the units of the newest window that the others have not heard of
+--     units   a double, little-endian: those of the newest window
 --   rest:
 --     shape   7 bytes, big-endian
---     cmsgpack of a flat array: born, reset, given, denied, what was taken less the units of the newest window, told
---             (the units of the newest window without untold), and for each window that is over, newest first, how
---             long before the newest, and its units
--- The commonest take (the window is that of the take before it, and the bucket is listed) changes untold alone. Doubles
--- cost the least to read and to write.
+--     born    7 bytes, big-endian
+--     cmsgpack of a flat array: reset, given, denied, what was taken less the units of the newest window, and for each
+--             window that is over, newest first, how long before the newest, and its units
+-- The commonest take (the window is that of the take before it) changes the mark and units alone, export.lua the mark,
+-- and confirm.lua share and told, in place. Doubles cost the least to read and to write.
 --
 -- In memory sums are a table: the fields, and in w the windows, newest first: number, units, number, units ...
 
@@ -39,29 +40,31 @@ end
 local function open(s)
   local m = {born = 0, reset = 0, given = 0, shape = 0, denied = 0, taken = 0, share = 0, told = 0, listed = 0, w = {}}
   if not s then return m end
-  if #s < SUMS_HOT + 8 then return nil end
-  local mark, share, number, units, shape = struct.unpack('>I3<I3dd>I7', s)
-  local ok, rest = pcall(cmsgpack.unpack, s:sub(SUMS_HOT + 8))
-  if not ok or type(rest) ~= 'table' or #rest < 6 or #rest % 2 ~= 0 then return nil end
-  for i = 1, #rest do
+  if #s < SUMS_HOT + 15 then return nil end
+  local mark, share, told, number, units, shape, born = struct.unpack('>I3<I3ddd>I7I7', s)
+  local ok, rest = pcall(cmsgpack.unpack, s:sub(SUMS_HOT + 15))
+  if not ok or type(rest) ~= 'table' or #rest < 4 or #rest % 2 ~= 0 then return nil end
+  local size = #rest
+  rest[size + 1], rest[size + 2], rest[size + 3] = told, number, units
+  for i = 1, size + 3 do
     local x = rest[i]
     if type(x) ~= 'number' or x % 1 ~= 0 or x > MAX or x < -MAX then return nil end
   end
-  m.born, m.reset, m.given, m.denied, m.taken, m.told = rest[1], rest[2], rest[3], rest[4], rest[5], rest[6]
-  m.share, m.shape, m.listed, units = share, shape, mark >= SUMS_LISTED and 1 or 0, m.told + units
+  m.reset, m.given, m.denied, m.taken = rest[1], rest[2], rest[3], rest[4]
+  m.share, m.told, m.shape, m.born, m.listed = share, told, shape, born, mark >= SUMS_LISTED and 1 or 0
   if number ~= NO_WINDOW then
     m.taken, m.w[1], m.w[2] = m.taken + units, number, units
   end
-  for i = 7, #rest, 2 do m.w[i - 4], m.w[i - 3] = number - rest[i], rest[i + 1] end
+  for i = 5, size, 2 do m.w[i - 2], m.w[i - 1] = number - rest[i], rest[i + 1] end
   return m
 end
 
 local function close(m)
   local w = m.w
   local number, units = w[1] or NO_WINDOW, w[2] or 0
-  local rest = {m.born, m.reset, m.given, m.denied, m.taken - units, m.told}
-  for i = 3, #w, 2 do rest[i + 4], rest[i + 5] = number - w[i], w[i + 1] end
+  local rest = {m.reset, m.given, m.denied, m.taken - units}
+  for i = 3, #w, 2 do rest[i + 2], rest[i + 3] = number - w[i], w[i + 1] end
   rest = cmsgpack.pack(rest)
-  return struct.pack('>I3<I3dd>I7', (m.listed == 1 and SUMS_LISTED or SUMS_UNLISTED) + 7 + #rest, m.share, number,
-    units - m.told, m.shape) .. rest
+  return struct.pack('>I3<I3ddd>I7I7', (m.listed == 1 and SUMS_LISTED or SUMS_UNLISTED) + 14 + #rest, m.share, m.told,
+    number, units, m.shape, m.born) .. rest
 end

@@ -58,10 +58,10 @@ func assemble(plainWay bool) Script {
 }
 
 // HighWater is the script that reads high-water marks.
-func HighWater() Script { return named("#!lua\n" + lua("highwater.lua")) }
+func HighWater() Script { return ofFile("highwater.lua") }
 
-// withLayout is a script that knows sums, of one file.
-func withLayout(name string) Script { return named("#!lua\n" + lua("layout.lua", name)) }
+// ofFile is a script of one file.
+func ofFile(name string) Script { return named("#!lua\n" + lua(name)) }
 
 func named(source string) Script {
 	sum := sha1.Sum([]byte(source)) //nolint:gosec // not a secret

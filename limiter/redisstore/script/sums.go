@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"math"
+	"slices"
 	"strings"
 
 	"sluice/limiter"
@@ -11,7 +12,7 @@ import (
 
 // spansSuffix is behind the name of a bucket that spans regions, sumsSuffix behind that where the sums have a
 // key of their own.
-const spansSuffix, sumsSuffix = ":s", ":t"
+const spansSuffix, sumsSuffix = ":z", ":t"
 
 // nameOfMember returns the name of the bucket, as Names.Bucket gives it, that stands for a member of the set of
 // changed buckets, or false for what is no member.
@@ -20,10 +21,10 @@ func nameOfMember(member string) (string, bool) {
 }
 
 // Exporting is the script that hands out changed sums, and Confirming the one that ends leases of them.
-func Exporting() Script { return withLayout("export.lua") }
+func Exporting() Script { return ofFile("export.lua") }
 
 // Confirming is the script that ends leases of exported sums.
-func Confirming() Script { return withLayout("confirm.lua") }
+func Confirming() Script { return ofFile("confirm.lua") }
 
 // Member is a bucket that changed, as the script that exports knows it.
 type Member struct {
@@ -39,9 +40,9 @@ type Member struct {
 func DecodeExport(reply string) (members []Member, err error) {
 	in := reader{s: reply}
 	n := in.length()
-	for i := 0; i+3 < n; i += 4 {
-		member, stored, lease := in.text(), in.text(), in.integer()
-		regions := in.integer()
+	lease := in.integer()
+	for i := 1; i+2 < n; i += 3 {
+		member, value, regions := in.text(), in.text(), in.integer()
 		i += 2 * int(regions)
 		var heard limiter.Heard
 		for ; regions > 0 && !in.bad; regions-- {
@@ -55,7 +56,7 @@ func DecodeExport(reply string) (members []Member, err error) {
 			return members, errReply
 		}
 		name, ok := nameOfMember(member)
-		sums, err := DecodeSums(stored)
+		sums, err := SumsOf(value)
 		if ok && err == nil {
 			members = append(members, Member{Name: name, Sums: sums, Lease: lease, Heard: heard})
 		}
@@ -63,31 +64,46 @@ func DecodeExport(reply string) (members []Member, err error) {
 	return members, nil
 }
 
-// EncodeConfirm returns the argument of the script that confirms.
+// EncodeConfirm returns the argument of the script that confirms, of members in the order of their leases.
 func EncodeConfirm(members []Member) []byte {
 	b, n := []byte{0xdd, 0, 0, 0, 0}, 0
-	for _, m := range members {
-		name := m.Name + spansSuffix
-		if m.Log {
-			name += sumsSuffix
+	for len(members) > 0 {
+		lease := members[0].Lease
+		count := slices.IndexFunc(members, func(m Member) bool { return m.Lease != lease })
+		if count < 0 {
+			count = len(members)
 		}
-		share := m.Guard.Share
-		if m.Guard.Lead && share > 0 {
-			share += lead
+		b = appendInt(appendInt(b, lease), int64(count))
+		n += 2
+		for i := range members[:count] {
+			fields := 0
+			b, fields = appendConfirmed(b, &members[i])
+			n += fields
 		}
-		b = appendInt(appendInt(appendText(b, name), m.Lease), share)
-		n += 3
-		if share > 0 {
-			newest := limiter.WindowUnits{Number: noWindow}
-			if len(m.Sums.Windows) > 0 {
-				newest = m.Sums.Windows[0]
-			}
-			b = appendInt(appendInt(appendInt(b, m.Sums.Born), newest.Number), newest.Units)
-			n += 3
-		}
+		members = members[count:]
 	}
 	binary.BigEndian.PutUint32(b[1:], uint32(n)) //nolint:gosec // few
 	return b
+}
+
+// appendConfirmed appends one bucket of EncodeConfirm, and returns how many elements it is.
+func appendConfirmed(b []byte, m *Member) ([]byte, int) {
+	name, share := m.Name+spansSuffix, m.Guard.Share
+	if m.Log {
+		name += sumsSuffix
+	}
+	if m.Guard.Lead && share > 0 {
+		share += lead
+	}
+	b = appendInt(appendText(b, name), share)
+	if share == 0 {
+		return b, 2
+	}
+	newest := limiter.WindowUnits{Number: noWindow}
+	if len(m.Sums.Windows) > 0 {
+		newest = m.Sums.Windows[0]
+	}
+	return appendInt(appendInt(appendInt(b, m.Sums.Born), newest.Number), newest.Units), 5
 }
 
 // appendText appends s, of at most 65,535 bytes, in MessagePack.
@@ -124,23 +140,23 @@ func whole(b []byte) int64 {
 
 // DecodeSums reads the sums of a bucket, without its state; see layout.lua.
 func DecodeSums(s string) (m limiter.Sums, err error) {
-	if len(s) <= sumsHot+7 || !isMark(s[0]) {
+	if len(s) <= sumsHot+14 || !isMark(s[0]) {
 		return m, errSums
 	}
 	hot := []byte(s[:sumsHot])
 	r := reader{s: s[sumsHot:]}
-	m.Shape = int64(r.next(7)) //nolint:gosec // seven bytes
+	m.Shape, m.Born = int64(r.next(7)), int64(r.next(7)) //nolint:gosec // seven bytes each
 	n := r.length()
-	if n < 6 || n%2 != 0 || n > len(r.s) {
+	if n < 4 || n%2 != 0 || n > len(r.s) {
 		return limiter.Sums{}, errSums
 	}
-	m.Born, m.Reset, m.Given, m.Denied, m.Taken = r.integer(), r.integer(), r.integer(), r.integer(), r.integer()
-	newest := limiter.WindowUnits{Number: whole(hot[6:]), Units: r.integer() + whole(hot[14:])}
+	m.Reset, m.Given, m.Denied, m.Taken = r.integer(), r.integer(), r.integer(), r.integer()
+	newest := limiter.WindowUnits{Number: whole(hot[14:]), Units: whole(hot[22:])}
 	if newest.Number != noWindow {
 		m.Taken += newest.Units
-		m.Windows = append(make([]limiter.WindowUnits, 0, n/2-2), newest)
+		m.Windows = append(make([]limiter.WindowUnits, 0, n/2-1), newest)
 	}
-	for i := 6; i < n; i += 2 {
+	for i := 4; i < n; i += 2 {
 		m.Windows = append(m.Windows, limiter.WindowUnits{Number: newest.Number - r.integer(), Units: r.integer()})
 	}
 	if r.bad || r.s != "" {
