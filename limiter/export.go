@@ -21,11 +21,14 @@ type Exported struct {
 // concurrent use.
 type Exporter interface {
 	Store
+	// Changed returns how many buckets have changed since they were last exported, or MaxExact where no caller could
+	// export all of them alone.
+	Changed(ctx context.Context) (int, error)
 	// Export returns the sums of up to most buckets that have changed since they were last exported. Until
 	// Confirm they are leased: after lease without it they are exported again, by whoever asks next. So
 	// what a caller had and lost, because it died or because no region could be reached, is not lost.
 	Export(ctx context.Context, most int, lease time.Duration) ([]Exported, error)
 	// Confirm says that every region has what was exported, as far as it ever needs to, and sets the guard that
-	// comes with it. A lease that was renewed meanwhile stays.
+	// comes with it, if it has one. A lease that was renewed meanwhile stays.
 	Confirm(ctx context.Context, sums []Exported) error
 }

@@ -12,8 +12,8 @@ import (
 )
 
 // RegionNews is what the nodes of one region tell each other, in their Redis, about other regions: from which ones news
-// has arrived at any of them, and which node tells the others that this region is there. It is safe for concurrent use
-// and owns no goroutine.
+// has arrived at any of them, and whose turn it is to tell the others what this region has spent. It is safe for
+// concurrent use and owns no goroutine.
 type RegionNews struct {
 	client redis.UniversalClient
 	prefix string
@@ -63,11 +63,23 @@ func (n *RegionNews) Heard(ctx context.Context, regions []string) (map[string]st
 	return out, nil
 }
 
-// Beat reports whether this node is the one that says, for an interval, that its region is there.
-func (n *RegionNews) Beat(ctx context.Context, interval time.Duration) (bool, error) {
-	first, err := n.client.SetNX(ctx, n.prefix+"beat", 1, interval).Result()
+// Turn reports whether this node is to tell the others, in this interval, what its region has spent, and that it is
+// there. One node is, but those that yield are all as long as they are alone: if no other node was for nearly two
+// intervals.
+func (n *RegionNews) Turn(ctx context.Context, interval time.Duration, yields bool) (bool, error) {
+	if yields {
+		others, err := n.client.Exists(ctx, n.prefix+"told").Result()
+		if err != nil {
+			return false, redisstore.Classify(err)
+		}
+		return others == 0, nil
+	}
+	mine, err := n.client.SetNX(ctx, n.prefix+"turn", 1, interval*9/10).Result()
+	if err == nil && mine {
+		err = n.client.Set(ctx, n.prefix+"told", 1, interval*19/10).Err()
+	}
 	if err != nil {
 		return false, redisstore.Classify(err)
 	}
-	return first, nil
+	return mine, nil
 }

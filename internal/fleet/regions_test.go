@@ -29,11 +29,17 @@ func TestRegionNews_CountsForATime(t *testing.T) {
 		got, err := n.Heard(t.Context(), []string{"us", "asia", "eu"})
 		return err == nil && len(got) == 1 && got["us"] == "7 us"
 	})
-	if first, err := n.Beat(t.Context(), time.Minute); err != nil || !first {
-		t.Errorf("the first node: %v, %v", first, err)
-	}
-	if second, err := n.Beat(t.Context(), time.Minute); err != nil || second {
-		t.Errorf("the second node: %v, %v", second, err)
+	for _, c := range []struct {
+		who    string
+		yields bool
+		want   bool
+	}{
+		{"one that yields", true, true}, {"one more", true, true}, {"the first that does not", false, true},
+		{"the second", false, false}, {"one that yields, behind another", true, false},
+	} {
+		if mine, err := n.Turn(t.Context(), time.Minute, c.yields); err != nil || mine != c.want {
+			t.Errorf("%s: %v, %v", c.who, mine, err)
+		}
 	}
 	server.Kill()
 	if _, err := n.Heard(t.Context(), []string{"us"}); err == nil {

@@ -26,21 +26,28 @@ func Worth(l limiter.Limit, m *limiter.Sums, regions int) bool {
 
 // Outbox is what a region has exported and other regions do not have yet, the latest of each bucket. It
 // holds up to a number of buckets. For further ones it drops those that have waited longest, most likely for a
-// region that is lost; they come again when their lease in the store has ended. A later export of a bucket has a
-// greater lease. It is not safe for concurrent use.
+// region that is lost; they come again when their lease in the store has ended. It is not safe for concurrent use.
 type Outbox struct {
 	peers     []string
 	most      int
+	last      int64 // the number of the latest export
 	waiting   map[limiter.Key]*item
 	order     []*item // of arrival; may have some that are no longer waiting
 	confirmed []limiter.Exported
 }
 
-// item is one bucket: its latest export, which one each peer has, without a lease for none, and to which of them the
-// latest is under way. told is the lease of the latest that every peer has.
+// News is one bucket as it was exported, for Told and Lost. A later export of a bucket has a greater number.
+type News struct {
+	limiter.Exported
+
+	number int64
+}
+
+// item is one bucket: its latest export, which one each peer has, without a number for none, and to which of them the
+// latest is under way. told is the number of the latest that every peer has.
 type item struct {
-	sums     limiter.Exported
-	has      []limiter.Exported
+	news     News
+	has      []News
 	underWay []string
 	told     int64
 }
@@ -54,22 +61,26 @@ func NewOutbox(most int, peers ...string) *Outbox {
 func (o *Outbox) Add(sums []limiter.Exported) (dropped int) {
 	for _, s := range sums {
 		it := o.waiting[s.Key]
-		if it == nil && len(o.waiting) >= o.most {
+		switch {
+		case it != nil: // the new lease is in place of the old one
+			o.confirmed = append(o.confirmed, limiter.Exported{Key: s.Key, Lease: it.news.Lease})
+		case len(o.waiting) >= o.most:
 			o.drop()
 			dropped++
 		}
 		if it == nil {
-			it = &item{has: make([]limiter.Exported, len(o.peers))}
+			it = &item{has: make([]News, len(o.peers))}
 			o.waiting[s.Key] = it
 			o.order = append(o.order, it)
 		}
-		if !same(&it.sums.Sums, &s.Sums) {
+		if !same(&it.news.Sums, &s.Sums) {
 			it.underWay = nil
 		}
-		it.sums = s
+		o.last++
+		it.news = News{s, o.last}
 		for i := range it.has { // what tells the same needs not be told again
-			if it.has[i].Lease != 0 && same(&it.has[i].Sums, &s.Sums) {
-				it.has[i] = s
+			if it.has[i].number != 0 && same(&it.has[i].Sums, &s.Sums) {
+				it.has[i] = it.news
 			}
 		}
 		o.check(it)
@@ -82,8 +93,8 @@ func (o *Outbox) drop() {
 	for len(o.order) > 0 {
 		it := o.order[0]
 		o.order[0], o.order = nil, o.order[1:]
-		if o.waiting[it.sums.Key] == it {
-			delete(o.waiting, it.sums.Key)
+		if o.waiting[it.news.Key] == it {
+			delete(o.waiting, it.news.Key)
 			return
 		}
 	}
@@ -99,16 +110,16 @@ func (o *Outbox) Skip(s limiter.Exported) { o.confirmed = append(o.confirmed, s)
 
 // Next returns up to n buckets that a peer lacks, those that came first. They are under way to it, and not returned
 // again, until Told, Lost, or a change.
-func (o *Outbox) Next(peer string, n int) (news []limiter.Exported) {
+func (o *Outbox) Next(peer string, n int) (news []News) {
 	kept, at := o.order[:0], slices.Index(o.peers, peer)
 	for _, it := range o.order {
-		if o.waiting[it.sums.Key] != it {
+		if o.waiting[it.news.Key] != it {
 			continue
 		}
 		kept = append(kept, it)
-		if len(news) < n && it.has[at].Lease != it.sums.Lease && !slices.Contains(it.underWay, peer) {
+		if len(news) < n && it.has[at].number != it.news.number && !slices.Contains(it.underWay, peer) {
 			it.underWay = append(it.underWay, peer)
-			news = append(news, it.sums)
+			news = append(news, it.news)
 		}
 	}
 	clear(o.order[len(kept):])
@@ -117,12 +128,12 @@ func (o *Outbox) Next(peer string, n int) (news []limiter.Exported) {
 }
 
 // Told says that a peer has applied what Next returned. What has changed since is told again.
-func (o *Outbox) Told(peer string, news []limiter.Exported) {
+func (o *Outbox) Told(peer string, news []News) {
 	at := slices.Index(o.peers, peer)
-	for _, s := range news {
-		if it := o.waiting[s.Key]; it != nil && s.Lease >= it.has[at].Lease {
-			if it.has[at] = s; same(&it.sums.Sums, &s.Sums) {
-				it.has[at] = it.sums
+	for _, n := range news {
+		if it := o.waiting[n.Key]; it != nil && n.number >= it.has[at].number {
+			if it.has[at] = n; same(&it.news.Sums, &n.Sums) {
+				it.has[at] = it.news
 			}
 			o.check(it)
 		}
@@ -130,10 +141,10 @@ func (o *Outbox) Told(peer string, news []limiter.Exported) {
 }
 
 // Lost says that a peer may not have applied what Next returned. It is told again, after what else there is.
-func (o *Outbox) Lost(peer string, news []limiter.Exported) {
+func (o *Outbox) Lost(peer string, news []News) {
 	lost := make(map[*item]bool, len(news))
-	for _, s := range news {
-		if it := o.waiting[s.Key]; it != nil && same(&it.sums.Sums, &s.Sums) {
+	for _, n := range news {
+		if it := o.waiting[n.Key]; it != nil && same(&it.news.Sums, &n.Sums) {
 			it.underWay = slices.DeleteFunc(it.underWay, func(p string) bool { return p == peer })
 			lost[it] = true
 		}
@@ -151,26 +162,27 @@ func (o *Outbox) Lost(peer string, news []limiter.Exported) {
 
 // check confirms what every peer has of a bucket, if that is something new.
 func (o *Outbox) check(it *item) {
-	oldest := &it.sums
+	oldest := &it.news
 	for i := range it.has {
-		if it.has[i].Lease < oldest.Lease {
+		if it.has[i].number < oldest.number {
 			oldest = &it.has[i]
 		}
 	}
-	if oldest.Lease <= it.told && oldest.Lease != it.sums.Lease {
+	if oldest.number <= it.told && oldest.number != it.news.number {
 		return
 	}
-	it.told = oldest.Lease
-	o.confirmed = append(o.confirmed, *oldest)
-	if oldest.Lease == it.sums.Lease {
-		delete(o.waiting, it.sums.Key)
+	it.told = oldest.number
+	o.confirmed = append(o.confirmed, oldest.Exported)
+	if oldest.number == it.news.number {
+		delete(o.waiting, it.news.Key)
 	}
 }
 
 // Len is the number of buckets that a peer lacks.
 func (o *Outbox) Len() int { return len(o.waiting) }
 
-// Confirmed returns what every peer has since the last call, for limiter.Exporter.Confirm.
+// Confirmed returns what every peer has since the last call, for limiter.Exporter.Confirm, and leases that later ones
+// have replaced, without a guard.
 func (o *Outbox) Confirmed() []limiter.Exported {
 	out := o.confirmed
 	o.confirmed = nil

@@ -7,7 +7,8 @@ import (
 )
 
 func exported(key string, taken, lease int64) limiter.Exported {
-	return limiter.Exported{Key: limiter.Key(key), Sums: limiter.Sums{Born: 1, Taken: taken}, Lease: lease}
+	return limiter.Exported{Key: limiter.Key(key), Sums: limiter.Sums{Born: 1, Taken: taken}, Lease: lease,
+		Guard: limiter.Guard{Share: 7}}
 }
 
 // keys are the keys of some sums, and what was taken.
@@ -17,6 +18,15 @@ func taken(sums []limiter.Exported) map[limiter.Key]int64 {
 		out[s.Key] = s.Sums.Taken
 	}
 	return out
+}
+
+// takenOf is taken of some news.
+func takenOf(news []News) map[limiter.Key]int64 {
+	var sums []limiter.Exported
+	for _, n := range news {
+		sums = append(sums, n.Exported)
+	}
+	return taken(sums)
 }
 
 func TestOutbox_ConfirmsWhatEveryPeerHas(t *testing.T) {
@@ -30,7 +40,7 @@ func TestOutbox_ConfirmsWhatEveryPeerHas(t *testing.T) {
 	if got := taken(o.Confirmed()); len(got) != 1 || got["a"] != 1 || o.Len() != 1 {
 		t.Errorf("%v, want a", got)
 	}
-	if got := taken(o.Next("ap", 10)); got["b"] != 2 || len(got) != 1 {
+	if got := takenOf(o.Next("ap", 10)); got["b"] != 2 || len(got) != 1 {
 		t.Errorf("%v, want b", got)
 	}
 }
@@ -40,11 +50,14 @@ func TestOutbox_WhatChangedSinceIsToldAgain(t *testing.T) {
 	o.Add([]limiter.Exported{exported("a", 1, 1)})
 	news := o.Next("us", 10)
 	o.Add([]limiter.Exported{exported("a", 5, 2)})
+	if got := o.Confirmed(); len(got) != 1 || got[0].Lease != 1 || got[0].Guard.Share != 0 {
+		t.Errorf("%+v, want the first lease of a, which the second one replaces, without its guard", got)
+	}
 	o.Told("us", news)
-	if got := taken(o.Next("us", 10)); got["a"] != 5 || o.Len() != 1 {
+	if got := takenOf(o.Next("us", 10)); got["a"] != 5 || o.Len() != 1 {
 		t.Errorf("%v, want the 5 units of a", got)
 	}
-	if got := o.Confirmed(); len(got) != 1 || got[0].Lease != 1 {
+	if got := o.Confirmed(); len(got) != 1 || got[0].Lease != 1 || got[0].Guard.Share != 7 {
 		t.Errorf("%+v, want the first export of a, which sets a guard", got)
 	}
 }
@@ -54,11 +67,26 @@ func TestOutbox_TellsOfABucketOnceInAMessage(t *testing.T) {
 	for lease := int64(1); lease < 4; lease++ {
 		o.Add([]limiter.Exported{exported("a", lease, lease), exported("b", lease, lease)})
 		o.Told("us", o.Next("us", 10))
-		o.Told("ap", []limiter.Exported{exported("a", lease, lease)})
+		o.Told("ap", o.Next("ap", 1))
 	}
 	o.Add([]limiter.Exported{exported("a", 9, 9)})
 	if news := o.Next("ap", 10); len(news) != 2 {
 		t.Errorf("%+v, want a and b", news)
+	}
+}
+
+// Where the clock of the store has stepped back, later leases have smaller names.
+func TestOutbox_ALaterExportIsNewerWhateverItsLease(t *testing.T) {
+	o := NewOutbox(10, "us")
+	o.Add([]limiter.Exported{exported("a", 1, 9)})
+	o.Told("us", o.Next("us", 10))
+	o.Add([]limiter.Exported{exported("b", 1, 9)})
+	news := o.Next("us", 10)
+	o.Add([]limiter.Exported{exported("b", 2, 5)})
+	o.Told("us", news)
+	o.Told("us", o.Next("us", 10))
+	if got := o.Confirmed(); o.Len() != 0 || got[len(got)-1].Lease != 5 {
+		t.Errorf("%d waiting, %+v, want the latest lease of b at the end", o.Len(), got)
 	}
 }
 
@@ -70,8 +98,8 @@ func TestOutbox_TheSameUnderAnotherLeaseIsNotNews(t *testing.T) {
 	o.Told("ap", news)
 	o.Add([]limiter.Exported{exported("a", 1, 2)})
 	o.Told("us", news)
-	if got := o.Confirmed(); len(got) != 1 || got[0].Lease != 2 {
-		t.Errorf("%+v, want the latest lease of a", got)
+	if got := o.Confirmed(); len(got) != 2 || got[1].Lease != 2 {
+		t.Errorf("%+v, want the latest lease of a at the end", got)
 	}
 }
 
@@ -83,7 +111,7 @@ func TestOutbox_IsBounded(t *testing.T) {
 	if n := o.Add([]limiter.Exported{exported("c", 2, 2)}); n != 0 || o.Len() != 2 {
 		t.Errorf("%d dropped, %d waiting, want none and 2", n, o.Len())
 	}
-	if got := taken(o.Next("us", 10)); got["b"] != 1 || got["c"] != 2 || len(got) != 2 {
+	if got := takenOf(o.Next("us", 10)); got["b"] != 1 || got["c"] != 2 || len(got) != 2 {
 		t.Errorf("%v, want those that came last", got)
 	}
 }
@@ -93,7 +121,7 @@ func TestOutbox_WhatIsUnderWayIsToldAgainOnceItIsLost(t *testing.T) {
 	o := NewOutbox(10, "us")
 	o.Add([]limiter.Exported{exported("a", 1, 1), exported("b", 1, 1)})
 	news := o.Next("us", 1)
-	if got := taken(o.Next("us", 10)); got["b"] != 1 || len(got) != 1 {
+	if got := takenOf(o.Next("us", 10)); got["b"] != 1 || len(got) != 1 {
 		t.Errorf("%v while a is under way, want b", got)
 	}
 	o.Add([]limiter.Exported{exported("c", 1, 1)})
@@ -103,7 +131,7 @@ func TestOutbox_WhatIsUnderWayIsToldAgainOnceItIsLost(t *testing.T) {
 	}
 	o.Add([]limiter.Exported{exported("a", 2, 2)})
 	o.Lost("us", news) // late: a newer message is to be sent in any case
-	if got := taken(o.Next("us", 10)); got["a"] != 2 || len(got) != 1 {
+	if got := takenOf(o.Next("us", 10)); got["a"] != 2 || len(got) != 1 {
 		t.Errorf("%v, want the newer a", got)
 	}
 }

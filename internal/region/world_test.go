@@ -345,7 +345,7 @@ func (w *world) send(from, to *node, arrive func() error) {
 }
 
 // receive applies a message and answers.
-func (w *world) receive(from, to *node, b []byte, news []limiter.Exported) error {
+func (w *world) receive(from, to *node, b []byte, news []News) error {
 	m, err := Decode(b, w.now)
 	if err != nil {
 		return fmt.Errorf("%w: %+v", err, news)
@@ -399,7 +399,7 @@ func (w *world) full(used int64) bool {
 func (w *world) sameWindow() bool { return w.limit.Window >= 600_000 }
 
 // answered says that a peer has some news.
-func (w *world) answered(n, peer *node, news []limiter.Exported) error {
+func (w *world) answered(n, peer *node, news []News) error {
 	n.box.Told(peer.name, news)
 	return n.store.Confirm(context.Background(), n.box.Confirmed())
 }

@@ -158,6 +158,20 @@ type leases struct {
 
 type lease struct{ number, until int64 }
 
+// Changed implements limiter.Exporter.
+func (s *Store) Changed(ctx context.Context) (changed int, err error) {
+	if err := ctx.Err(); err != nil {
+		return 0, storeError(err)
+	}
+	for i := range s.shards {
+		sh := &s.shards[i]
+		sh.mu.Lock()
+		changed += len(sh.changedSums)
+		sh.mu.Unlock()
+	}
+	return changed, nil
+}
+
 // Export implements limiter.Exporter.
 func (s *Store) Export(ctx context.Context, most int, term time.Duration) ([]limiter.Exported, error) {
 	if err := ctx.Err(); err != nil {

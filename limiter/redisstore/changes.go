@@ -109,6 +109,18 @@ func (s *Store) arguments(requests []*script.Request, arg []byte) []any {
 // behind it.
 const bucketsAtOnce = 100
 
+// Changed implements limiter.Exporter. On a cluster each node exports what is in the slots that it has used.
+func (s *Store) Changed(ctx context.Context) (int, error) {
+	if s.cluster != nil {
+		return int(limiter.MaxExact), nil
+	}
+	n, err := s.opt.Client.SCard(ctx, s.changedKeys(0)[0]).Result()
+	if err != nil {
+		return 0, fmt.Errorf("count changed sums: %w", Classify(err))
+	}
+	return int(n), nil
+}
+
 // Export implements limiter.Exporter. An error may come with sums: those that could be exported before it, on a cluster
 // those of the slots that could be asked.
 func (s *Store) Export(ctx context.Context, most int, lease time.Duration) ([]limiter.Exported, error) {

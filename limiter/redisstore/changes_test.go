@@ -2,6 +2,7 @@ package redisstore_test
 
 import (
 	"context"
+	"maps"
 	"strconv"
 	"strings"
 	"testing"
@@ -61,6 +62,41 @@ func TestStore_AnotherNodeExportsWhatADeadOneHasChanged(t *testing.T) {
 	}
 	if again := exportAll(t, dead, 256); len(again) != 0 {
 		t.Errorf("%d buckets are exported although they are leased", len(again))
+	}
+}
+
+// While a slot moves, a server cannot read the buckets that have gone already, nor keep a lease.
+func TestStore_ExportsWhatChangedInASlotThatMoves(t *testing.T) {
+	cluster := testenv.Cluster(t)
+	s := open(t, client(t, cluster.URL()), redisstore.Options{})
+	from, to := cluster.Nodes[0], cluster.Nodes[1]
+	e := entityOn(t, cluster, from)
+	spent := map[limiter.Key]int64{}
+	var name string
+	for n := range 12 {
+		a := ask(e, n, shop)
+		a.Spans, a.Weight = true, int64(1+n)
+		do(t, s, limiter.OpCharge, "", a)
+		spent[a.Key] = a.Weight
+		name = string(a.Key)
+	}
+	got := map[limiter.Key]int64{}
+	export := func() {
+		sums, err := s.Export(t.Context(), 10_000, time.Hour)
+		for _, e := range sums {
+			got[e.Key] = e.Sums.Taken
+		}
+		if err == nil {
+			err = s.Confirm(t.Context(), sums)
+		}
+		if err != nil {
+			t.Log(err) // of the slot that moves
+		}
+	}
+	moveSlot(t, cluster, slotOf(t, direct(t, from), name), from, to, export)
+	until(t, "the export of every bucket", func() bool { export(); return len(got) == len(spent) })
+	if !maps.Equal(got, spent) {
+		t.Errorf("%v, want %v", got, spent)
 	}
 }
 
@@ -181,6 +217,9 @@ func TestStore_ExportsManyBucketsInSeveralCalls(t *testing.T) {
 			t.Fatal(err)
 		}
 		return n
+	}
+	if n, err := s.Changed(t.Context()); err != nil || n != buckets {
+		t.Errorf("%d have changed, %v, want %d", n, err, buckets)
 	}
 	before := calls()
 	sums, err := s.Export(t.Context(), 10_000, time.Hour)

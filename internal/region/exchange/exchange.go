@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -34,7 +35,7 @@ type News interface {
 	Arrived(ctx context.Context, region, what string, ttl time.Duration) error
 	Taken(ctx context.Context, region string, ttl time.Duration) error
 	Heard(ctx context.Context, regions []string) (map[string]string, error)
-	Beat(ctx context.Context, interval time.Duration) (bool, error)
+	Turn(ctx context.Context, interval time.Duration, yields bool) (bool, error)
 }
 
 // Options configure an Exchange. All are required.
@@ -119,7 +120,8 @@ func (x *Exchange) Run(ctx context.Context) {
 	}
 }
 
-// export takes what has changed, and confirms what every region has.
+// export takes what has changed, and confirms what every region has. In each interval one node of the region does, and
+// another one only if there is more than one node exports.
 func (x *Exchange) export(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, exportWait)
 	defer cancel()
@@ -128,10 +130,27 @@ func (x *Exchange) export(ctx context.Context) error {
 	if set == nil {
 		return nil
 	}
-	sums, err := x.opt.Store.Export(ctx, mostExported, x.lease())
+	turn, err := x.opt.News.Turn(ctx, x.opt.Interval, x.yields())
+	if err != nil {
+		return err
+	}
+	var sums []limiter.Exported
+	due := turn
+	if !turn {
+		var changed int
+		changed, err = x.opt.Store.Changed(ctx)
+		due = changed > mostExported
+	}
+	if due {
+		sums, err = x.opt.Store.Export(ctx, mostExported, x.lease())
+	}
 	x.mu.Lock()
 	since := x.exported // what was exported was spent after that
-	x.exported = now
+	if due {
+		x.exported = now
+	} else if last := now.Add(-x.opt.Interval); last.After(since) {
+		x.exported = last // by another node
+	}
 	worth := sums[:0:0]
 	lag := x.lag()
 	for _, s := range sums {
@@ -147,12 +166,14 @@ func (x *Exchange) export(ctx context.Context) error {
 	x.counts.refused.Add(int64(x.box.Add(worth)))
 	x.counts.exported.Add(int64(len(worth)))
 	x.mu.Unlock()
-	beat, beatErr := x.opt.News.Beat(ctx, x.opt.Interval*9/10)
 	for _, p := range x.peers {
-		p.nudge(since, len(worth) > 0, beat)
+		p.nudge(since, len(worth) > 0, turn)
 	}
-	return errors.Join(err, beatErr, x.confirm(ctx))
+	return errors.Join(err, x.confirm(ctx))
 }
+
+// yields reports whether another node had better tell the others, because this one does not reach all of them.
+func (x *Exchange) yields() bool { return slices.ContainsFunc(x.peers, (*peer).fails) }
 
 // lease is for how long an export is leased. While a region is cut off, what it lacks stays with the node that has
 // exported it.

@@ -37,7 +37,7 @@ type board struct {
 	until map[string]time.Time
 	what  map[string]string
 	taken map[string]time.Time
-	beat  time.Time
+	told  time.Time
 	err   error
 }
 
@@ -67,13 +67,17 @@ func (b *board) Heard(_ context.Context, regions []string) (map[string]string, e
 	return out, b.err
 }
 
-func (b *board) Beat(_ context.Context, interval time.Duration) (bool, error) {
+func (b *board) Turn(_ context.Context, interval time.Duration, yields bool) (bool, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if time.Now().Before(b.beat) {
+	ago := time.Since(b.told)
+	if yields {
+		return ago >= interval*19/10, b.err
+	}
+	if ago < interval*9/10 {
 		return false, b.err
 	}
-	b.beat = time.Now().Add(interval)
+	b.told = time.Now()
 	return true, b.err
 }
 

@@ -147,7 +147,7 @@ func (a *Answer) lacks(before func(limiter.Key) bool) func(limiter.Key) bool {
 }
 
 // split divides news by whether it was taken.
-func split(news []limiter.Exported, lacking func(limiter.Key) bool) (told, lost []limiter.Exported) {
+func split(news []region.News, lacking func(limiter.Key) bool) (told, lost []region.News) {
 	for _, s := range news {
 		if lacking(s.Key) {
 			lost = append(lost, s)
@@ -158,7 +158,7 @@ func split(news []limiter.Exported, lacking func(limiter.Key) bool) (told, lost 
 	return told, lost
 }
 
-func bucketsOf(news []limiter.Exported) []region.Bucket {
+func bucketsOf(news []region.News) []region.Bucket {
 	out := make([]region.Bucket, len(news))
 	for i, s := range news {
 		out[i] = region.Bucket{Key: s.Key, Sums: s.Sums}

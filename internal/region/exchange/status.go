@@ -137,6 +137,13 @@ func (p *peer) sent(log *slog.Logger, address string, a *Answer, err error, star
 	s.skew, s.known = time.UnixMilli(a.At).Sub(start.Add(took/2)).Round(time.Millisecond), true
 }
 
+// fails reports whether the last message to the peer has failed.
+func (p *peer) fails() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !p.state.failed.IsZero()
+}
+
 // told notes how many buckets the peer has taken.
 func (p *peer) told(n int) {
 	p.mu.Lock()

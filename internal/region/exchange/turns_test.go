@@ -1,0 +1,91 @@
+package exchange
+
+import (
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// join adds a node to a region that has one. It sends with a client.
+func (w *world) join(region, name string, phase time.Duration, client *http.Client) *place {
+	w.t.Helper()
+	first := w.places[region]
+	opt := first.opt
+	opt.Client, opt.Log = client, slog.New(slog.NewTextHandler(io.Discard, nil))
+	x, err := New(opt)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	p := &place{Exchange: x, store: first.store, board: first.board, log: &strings.Builder{}, phase: phase}
+	w.places[name] = p
+	return p
+}
+
+// noRoute fails every request.
+type noRoute struct{}
+
+func (noRoute) RoundTrip(*http.Request) (*http.Response, error) { return nil, errors.New("no route") }
+
+func TestExchange_OneNodeOfARegionExportsInAnInterval(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "eu", "us")
+		eu := w.places["eu"]
+		other := w.join("eu", "eu2", interval/2, eu.opt.Client)
+		w.run(func() {
+			pass(2 * interval)
+			sent := w.sent.Load()
+			for range 20 {
+				eu.spend(t, ada, 1)
+				pass(interval / 2)
+			}
+			a, b := eu.Overview().Exported, other.Overview().Exported
+			if a+b < 9 || a+b > 11 || min(a, b) != 0 {
+				t.Errorf("%d and %d exports in ten intervals, want one each by one node", a, b)
+			}
+			if n := w.sent.Load() - sent; n < 18 || n > 22 {
+				t.Errorf("%d messages between two regions in ten intervals, want 20", n)
+			}
+		})
+	})
+}
+
+// A node that does not reach a region leaves the turn to one that does.
+func TestExchange_ANodeThatReachesTheOthersTells(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "eu", "us")
+		eu, us := w.places["eu"], w.places["us"]
+		lame := w.join("eu", "eu2", interval/4, &http.Client{Transport: noRoute{}})
+		eu.phase = interval / 2
+		w.run(func() {
+			pass(10 * interval)
+			for range 10 {
+				eu.spend(t, ada, 1)
+				pass(interval)
+				if us.CutOff() || eu.CutOff() || lame.CutOff() {
+					t.Error("cut off though one node reaches the other region")
+				}
+			}
+			pass(interval)
+			if left := us.spend(t, ada, 0); left != 90 {
+				t.Errorf("the other region has %d left, want 90", left)
+			}
+			if n := lame.Overview().Exported; n != 0 {
+				t.Errorf("the node that reaches nobody has exported %d buckets", n)
+			}
+			w.setCut(true) // then nobody is better than another
+			pass(10 * interval)
+			for range 10 {
+				eu.spend(t, ada, 1)
+				pass(interval)
+			}
+			if n := lame.Overview().Exported; n == 0 {
+				t.Error("the node never has its turn again")
+			}
+		})
+	})
+}
