@@ -1,11 +1,14 @@
 package redisstore_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -332,7 +335,7 @@ func TestCluster_BansOfASlotThatMovesAreExact(t *testing.T) {
 	}
 }
 
-// moveSlot moves a slot key by key; between is called between the keys.
+// moveSlot moves a slot key by key, what is no bucket last; between is called between the keys.
 func moveSlot(t testing.TB, cluster *testenv.RedisCluster, slot int, from, to *testenv.RedisServer, between func()) {
 	t.Helper()
 	ctx := context.Background()
@@ -356,14 +359,17 @@ func moveSlot(t testing.TB, cluster *testenv.RedisCluster, slot int, from, to *t
 		t.Fatal(err)
 	}
 	for {
-		keys, err := source.ClusterGetKeysInSlot(ctx, slot, 4).Result()
+		keys, err := source.ClusterGetKeysInSlot(ctx, slot, 1000).Result()
 		if err != nil {
 			t.Fatal(err)
 		}
 		if len(keys) == 0 {
 			break
 		}
-		for _, k := range keys {
+		slices.SortStableFunc(keys, func(a, b string) int {
+			return cmp.Compare(strings.Count(a, "}:"), strings.Count(b, "}:"))
+		})
+		for _, k := range keys[:min(4, len(keys))] {
 			must(source, "MIGRATE", host, p, k, 0, 5000)
 		}
 		between()
