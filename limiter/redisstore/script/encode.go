@@ -201,7 +201,7 @@ func (r *Request) encode(names *Names, req *limiter.Request, mark []byte, record
 	if req.Op == limiter.OpApply {
 		b = appendSums(b, req.Sums)
 		r.Keys = append(r.Keys, r.Keys[0]+":h")
-		r.count += 7 + 2*len(req.Sums.Windows)
+		r.count += 8 + 2*len(req.Sums.Windows)
 	}
 	r.elements = b
 	if keep {

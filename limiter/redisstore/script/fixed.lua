@@ -27,7 +27,7 @@ return function(v, now, count, window, anchor, w, code, _, how, booked)
   if v then
     local n, c = #v, byte(v)
     if n > 6 and n <= 19 and c >= 48 and c <= 57 then at, held = tonumber(sub(v, 1, n - 6)), tonumber(sub(v, n - 5)) end
-    if not at or not held then
+    if not at or not held or at % 1 ~= 0 or held % 1 ~= 0 or held < 0 then
       at, held = read(v)
       if not at then return nil end
     end

@@ -14,8 +14,9 @@
 --   rest:
 --     shape   7 bytes, big-endian
 --     born    7 bytes, big-endian
---     cmsgpack of a flat array: reset, given, denied, what was taken less the units of the newest window, and for each
---             window that is over, newest first, how long before the newest, and its units
+--     reset   7 bytes, big-endian
+--     cmsgpack of a flat array: given, denied, what was taken less the units of the newest window, and for each window
+--             that is over, newest first, how long before the newest, and its units
 -- The commonest take (the window is that of the take before it) changes the mark and units alone, export.lua the mark,
 -- and confirm.lua share and told, in place. Doubles cost the least to read and to write.
 --
@@ -40,31 +41,38 @@ end
 local function open(s)
   local m = {born = 0, reset = 0, given = 0, shape = 0, denied = 0, taken = 0, share = 0, told = 0, listed = 0, w = {}}
   if not s then return m end
-  if #s < SUMS_HOT + 15 then return nil end
-  local mark, share, told, number, units, shape, born = struct.unpack('>I3<I3ddd>I7I7', s)
-  local ok, rest = pcall(cmsgpack.unpack, s:sub(SUMS_HOT + 15))
-  if not ok or type(rest) ~= 'table' or #rest < 4 or #rest % 2 ~= 0 then return nil end
+  if #s < SUMS_HOT + 22 then return nil end
+  local mark, share, told, number, units, shape, born, reset = struct.unpack('>I3<I3ddd>I7I7I7', s)
+  local ok, rest = pcall(cmsgpack.unpack, s:sub(SUMS_HOT + 22))
+  if not ok or type(rest) ~= 'table' or #rest < 3 or #rest % 2 ~= 1 then return nil end
   local size = #rest
   rest[size + 1], rest[size + 2], rest[size + 3] = told, number, units
   for i = 1, size + 3 do
     local x = rest[i]
     if type(x) ~= 'number' or x % 1 ~= 0 or x > MAX or x < -MAX then return nil end
   end
-  m.reset, m.given, m.denied, m.taken = rest[1], rest[2], rest[3], rest[4]
-  m.share, m.told, m.shape, m.born, m.listed = share, told, shape, born, mark >= SUMS_LISTED and 1 or 0
+  m.given, m.denied, m.taken = rest[1], rest[2], rest[3]
+  m.share, m.told, m.shape, m.born, m.reset, m.listed = share, told, shape, born, reset, mark >= SUMS_LISTED and 1 or 0
   if number ~= NO_WINDOW then
     m.taken, m.w[1], m.w[2] = m.taken + units, number, units
   end
-  for i = 5, size, 2 do m.w[i - 2], m.w[i - 1] = number - rest[i], rest[i + 1] end
+  for i = 4, size, 2 do m.w[i - 1], m.w[i] = number - rest[i], rest[i + 1] end
   return m
+end
+
+-- reset_of returns when the bucket was last reset, as sums say, 0 for none.
+local function reset_of(s)
+  if not s then return 0 end
+  if #s < SUMS_HOT + 22 then return nil end
+  return (struct.unpack('>I7', s, SUMS_HOT + 15))
 end
 
 local function close(m)
   local w = m.w
   local number, units = w[1] or NO_WINDOW, w[2] or 0
-  local rest = {m.reset, m.given, m.denied, m.taken - units}
-  for i = 3, #w, 2 do rest[i + 2], rest[i + 3] = number - w[i], w[i + 1] end
+  local rest = {m.given, m.denied, m.taken - units}
+  for i = 3, #w, 2 do rest[i + 1], rest[i + 2] = number - w[i], w[i + 1] end
   rest = cmsgpack.pack(rest)
-  return struct.pack('>I3<I3ddd>I7I7', (m.listed == 1 and SUMS_LISTED or SUMS_UNLISTED) + 14 + #rest, m.share, m.told,
-    number, units, m.shape, m.born) .. rest
+  return struct.pack('>I3<I3ddd>I7I7I7', (m.listed == 1 and SUMS_LISTED or SUMS_UNLISTED) + 21 + #rest, m.share, m.told,
+    number, units, m.shape, m.born, m.reset) .. rest
 end

@@ -257,8 +257,8 @@ local function apply(region, a, now, came, heard)
   local lib, code, v, state, s = kernels[SPANS], a.algorithm % GUARD, nil, nil, nil
   kernels[code] = kernels[code] or make(code)
   v, state, s = lib.read(code, a.key)
-  local outcome, value, own, new, void, emptied, needed, remaining, reset = lib.apply(kernels[code], code, state, s,
-    now, a.count, a.window, a.extra, a.key, region, came, call('HGETALL', heard))
+  local outcome, value, own, void, emptied, needed, remaining, reset = lib.apply(kernels[code], code, state, s, now,
+    a.count, a.window, a.extra, a.key, region, came, heard)
   if outcome == APPLIED or emptied or value then
     local write = value
     if not LIST(code) then
@@ -274,8 +274,8 @@ local function apply(region, a, now, came, heard)
   local failed = save(a.key, v, value, lib.lasts(code, a.count, a.window, a.extra, needed))
   if failed then error(failed, 0) end
   for i = 1, #void do call('HDEL', heard, void[i]) end
-  if new then call('HSET', heard, region, new) end
-  if new or outcome == REPEATED then
+  if outcome == APPLIED then call('HSET', heard, region, came.stored) end
+  if outcome ~= SHRUNK then
     call('PEXPIRE', heard, text(most(lib.life(code, a.count, a.window, a.extra), test_life)))
   end
   a.allowed, a.remaining, a.reset = outcome == SHRUNK and 0 or 1, remaining, reset
@@ -364,11 +364,11 @@ function long.read(m, pos, keys, k)
     asks[i], pos = a, pos + 5
   end
   if op == APPLY then
-    local windows = m[pos + 6]
-    job.came = {born = m[pos], reset = m[pos + 1], shape = m[pos + 2], taken = m[pos + 3], given = m[pos + 4],
-      denied = m[pos + 5], share = 0, told = 0, listed = 0, w = {}}
-    for i = 1, 2 * windows do job.came.w[i] = m[pos + 6 + i] end
-    pos, k = pos + 7 + 2 * windows, k + 1
+    local windows, w = m[pos + 7], {}
+    job.came = {stored = m[pos], born = m[pos + 1], reset = m[pos + 2], shape = m[pos + 3], taken = m[pos + 4],
+      given = m[pos + 5], denied = m[pos + 6], w = w}
+    for i = 1, 2 * windows do w[i] = m[pos + 7 + i] end
+    pos, k = pos + 8 + 2 * windows, k + 1
     job.record = keys[k]
   end
   if whole ~= 0 and whole ~= '' then

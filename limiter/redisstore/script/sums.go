@@ -116,6 +116,7 @@ func appendText(b []byte, s string) []byte {
 
 // appendSums appends the sums of an OpApply.
 func appendSums(b []byte, m *limiter.Sums) []byte {
+	b = appendText(b, string(storedForm(m)))
 	for _, n := range [...]int64{
 		m.Born, m.Reset, m.Shape, m.Taken, m.Given, m.Denied, int64(len(m.Windows)),
 	} {
@@ -124,6 +125,34 @@ func appendSums(b []byte, m *limiter.Sums) []byte {
 	for _, w := range m.Windows {
 		b = appendInt(appendInt(b, w.Number), w.Units)
 	}
+	return b
+}
+
+// storedForm is how sums of another region are stored; see layout.lua. That of a few windows is at most 64 bytes long, so
+// that Redis keeps a small hash of them in one piece.
+func storedForm(m *limiter.Sums) []byte {
+	newest, older := limiter.WindowUnits{Number: noWindow}, m.Windows
+	if len(older) > 0 {
+		newest, older = older[0], older[1:]
+	}
+	b := append(make([]byte, 0, 64), 0, 0, 0, 0, 0, 0)
+	for _, n := range [...]int64{0, newest.Number, newest.Units} {
+		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(float64(n)))
+	}
+	for _, n := range [...]int64{m.Shape, m.Born, m.Reset} {
+		b = append(binary.BigEndian.AppendUint32(b, uint32(n>>24)), byte(n>>16), byte(n>>8), byte(n)) //nolint:gosec // not negative
+	}
+	if n := 3 + 2*len(older); n < 16 {
+		b = append(b, 0x90+byte(n))
+	} else {
+		b = binary.BigEndian.AppendUint16(append(b, 0xdc), uint16(n)) //nolint:gosec // few
+	}
+	b = appendInt(appendInt(appendInt(b, m.Given), m.Denied), m.Taken-newest.Units)
+	for _, w := range older {
+		b = appendInt(appendInt(b, newest.Number-w.Number), w.Units)
+	}
+	mark := sumsUnlisted + len(b) - sumsHot
+	b[0], b[1], b[2] = byte(mark>>16), byte(mark>>8), byte(mark)
 	return b
 }
 
@@ -140,23 +169,23 @@ func whole(b []byte) int64 {
 
 // DecodeSums reads the sums of a bucket, without its state; see layout.lua.
 func DecodeSums(s string) (m limiter.Sums, err error) {
-	if len(s) <= sumsHot+14 || !isMark(s[0]) {
+	if len(s) <= sumsHot+21 || !isMark(s[0]) {
 		return m, errSums
 	}
 	hot := []byte(s[:sumsHot])
 	r := reader{s: s[sumsHot:]}
-	m.Shape, m.Born = int64(r.next(7)), int64(r.next(7)) //nolint:gosec // seven bytes each
+	m.Shape, m.Born, m.Reset = int64(r.next(7)), int64(r.next(7)), int64(r.next(7)) //nolint:gosec // seven bytes each
 	n := r.length()
-	if n < 4 || n%2 != 0 || n > len(r.s) {
+	if n < 3 || n%2 != 1 || n > len(r.s) {
 		return limiter.Sums{}, errSums
 	}
-	m.Reset, m.Given, m.Denied, m.Taken = r.integer(), r.integer(), r.integer(), r.integer()
+	m.Given, m.Denied, m.Taken = r.integer(), r.integer(), r.integer()
 	newest := limiter.WindowUnits{Number: whole(hot[14:]), Units: whole(hot[22:])}
 	if newest.Number != noWindow {
 		m.Taken += newest.Units
-		m.Windows = append(make([]limiter.WindowUnits, 0, n/2-1), newest)
+		m.Windows = append(make([]limiter.WindowUnits, 0, n/2), newest)
 	}
-	for i := 4; i < n; i += 2 {
+	for i := 3; i < n; i += 2 {
 		m.Windows = append(m.Windows, limiter.WindowUnits{Number: newest.Number - r.integer(), Units: r.integer()})
 	}
 	if r.bad || r.s != "" {

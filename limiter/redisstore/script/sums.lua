@@ -271,26 +271,25 @@ function sums.decide(code, mode, cold, v, now, count, window, extra, w, key, how
   return value, lasts(code, count, window, extra, needed), result, remaining, reset, delay, at, before
 end
 
--- apply books in a bucket what a region has spent since what was last applied from it (heard, the hash as
--- HGETALL says; came, its sums as a table). It changes nothing in Redis. It returns
+-- apply books in a bucket what a region has spent since what was last applied from it (in the hash heard; came is its
+-- sums as a table, with their stored form). It changes nothing in Redis. It returns
 --   outcome   APPLIED, REPEATED or SHRUNK
 --   value     of the bucket, false if it does not change
 --   s         its sums
---   new       what to remember of the region, or nil
 --   void      the regions of which nothing is to be remembered
 --   emptied   whether a reset has emptied the bucket
 --   needed, remaining, reset   as of a kernel
 function sums.apply(kernel, code, state, s, now, count, window, extra, key, region, came, heard)
-  local own, g = open(s), grid_of(code, count, window, extra)
-  if not own then bad_state() end
-  local value, needed, remaining, reset, arrived, t = false, 0, 0, 0, 0, now
+  local since, g = reset_of(s), grid_of(code, count, window, extra)
+  if not since then bad_state() end
+  local value, needed, remaining, reset, arrived, t, told = false, 0, 0, 0, 0, now, nil
   local function run(at, w, how, booked)
     local changed, need, _, remains, resets, _, booked_at = kernel(state, at, count, window, extra, w, code, key, how,
       booked)
     if changed == nil then bad_state() end
     if changed then value = changed end
     if changed and not LIST(code) then state = changed ~= '' and changed end
-    needed, remaining, reset = need, remains, resets
+    needed, remaining, reset, told = need, remains, resets, at
     return booked_at
   end
   local function book(shape, number, units)
@@ -335,15 +334,17 @@ function sums.apply(kernel, code, state, s, now, count, window, extra, key, regi
   end
   if g.dated then t = run(now, 0, PEEK) or now end
 
-  local last, emptied, void, ours = nil, false, {}, {}
-  for i = 1, #heard, 2 do
-    local h = open(heard[i + 1])
-    if not h then bad_state() end
-    if heard[i] == region then last = h end
-    ours[#ours + 1], ours[#ours + 2] = heard[i], h
-  end
-  if came.reset > own.reset then
-    state, value, emptied, t = false, false, true, now
+  local last, emptied, void = nil, false, {}
+  if came.reset > since then
+    local own, all, ours = open(s), call('HGETALL', heard), {}
+    if not own then bad_state() end
+    for i = 1, #all, 2 do
+      local h = open(all[i + 1])
+      if not h then bad_state() end
+      if all[i] == region then last = h end
+      ours[#ours + 1], ours[#ours + 2] = all[i], h
+    end
+    state, value, emptied, t, since = false, false, true, now, came.reset
     if own.born > 0 and own.born < came.reset then
       local born = most(most(now, came.reset), own.born + 1)
       own = open(nil)
@@ -360,30 +361,36 @@ function sums.apply(kernel, code, state, s, now, count, window, extra, key, regi
       end
     end
     list(own, member_of(code, key))
+    s = close(own)
+  else
+    local h = call('HGET', heard, region)
+    if h then
+      last = open(h)
+      if not last then bad_state() end
+    end
   end
-  local outcome, new = APPLIED, nil
+  local outcome = APPLIED
   last = last or open(nil)
   if came.born > last.born then
     last = open(nil)
     last.born = came.born
   end
-  if came.born < own.reset or came.born < last.born or came.taken <= last.taken and came.given <= last.given
+  if came.born < since or came.born < last.born or came.taken <= last.taken and came.given <= last.given
     and came.denied <= last.denied then
     outcome = REPEATED
   elseif came.taken < last.taken or came.given < last.given or came.denied < last.denied then
     outcome = SHRUNK
   else
     book_all(came, last.w)
-    new = close(came)
   end
   if arrived > 0 then
     run(now, arrived, CHARGE)
   elseif arrived < 0 then
     run(now, -arrived, REFUND)
-  else
+  elseif told ~= now then
     run(now, 0, PEEK)
   end
-  return outcome, value, close(own), new, void, emptied, needed, remaining, reset
+  return outcome, value, s or close(open(nil)), void, emptied, needed, remaining, reset
 end
 
 return sums
