@@ -2,9 +2,9 @@
 --
 -- KEYS     the set of changed buckets; the sorted set of leased batches, by the instant (µs) at which their lease ends
 -- ARGV     the most to return; for how long to lease them, ms
--- Returns  cmsgpack of a flat array: the name of the batch, 0 for none, which confirm.lua takes, and for each bucket its
---          member of the set, its value (see layout.lua), and what it has heard from other regions: how many, and of
---          each its name and its sums
+-- Returns  cmsgpack of a flat array: the name of the batch, 0 for none, which confirm.lua takes, and for each bucket
+--          its member of the set, its value (see layout.lua), and what it has heard from other regions: how many, and
+--          of each its name and its sums
 --
 -- A bucket is in the set of changed ones once, from the first change after it was exported. It moves to the set of the
 -- batch here, and the mark in its sums is taken off, so that its next change lists it again. Batches whose lease has

@@ -8,9 +8,9 @@
 -- With how = REFUND or UNDO it gives back no unit that another region spent. With how = RESET it leaves sums
 -- alone.
 --
--- The commonest takes are decided here: those in the window of the take before, which certainly pass the guard, and those
--- that the limit denies. They leave the life of the bucket as
--- it is, which the first take of the window has set for all of them (lasts in sums.lua). sums.lua decides all others.
+-- The commonest takes are decided here: those in the window of the take before, which certainly pass the guard, and
+-- those that the limit denies. They leave the life of the bucket as it is, which the first take of the window has set
+-- for all of them (lasts in sums.lua). sums.lua decides all others.
 
 local sub = string.sub
 local inner = (code - SPANS) % GUARD
