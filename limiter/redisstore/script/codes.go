@@ -79,7 +79,7 @@ var (
 
 // The layout of sums; see layout.lua.
 const (
-	sumsHot = 30 // bytes of the hot part
+	sumsHot = 22 // bytes of the hot part
 	// Marks, without the size of the rest.
 	sumsUnlisted = 1 << 23
 	sumsListed   = sumsUnlisted + 1<<22

@@ -7,12 +7,19 @@
 -- Returns  nothing
 
 -- guard sets the guard in the value v of a bucket if it is of the same incarnation.
-local function guard(member, v, share, born, number, units)
+local function guard(member, v, share, born, number, told)
   if not v or #v <= SUMS_HOT then return end
-  local head, size, _, _, newest = struct.unpack('>BI2<I3dd', v)
-  if head ~= 128 and head ~= 192 or SUMS_HOT + size > #v or size < 14 then return end
-  if struct.unpack('>I7', v, #v - size + 8) ~= born then return end
-  redis.call('SETRANGE', member, 3, newest == number and struct.pack('<I3d', share, units) or struct.pack('<I3', share))
+  local head, size, _, newest, untold = struct.unpack('>BI2<I3dd', v)
+  local rest = #v - size
+  if head ~= 128 and head ~= 192 or rest < SUMS_HOT or size < 29 then return end
+  local is, _, before = struct.unpack('>I7I7<d', v, rest + 8)
+  if is ~= born then return end
+  if newest == number then
+    redis.call('SETRANGE', member, 3, struct.pack('<I3dd', share, number, untold + before - told))
+    redis.call('SETRANGE', member, rest + 21, struct.pack('<d', told))
+  else
+    redis.call('SETRANGE', member, 3, struct.pack('<I3', share))
+  end
 end
 
 local m, i = cmsgpack.unpack(ARGV[1]), 1

@@ -8,17 +8,17 @@
 --     mark    3 bytes, big-endian: SUMS_UNLISTED, or SUMS_LISTED if the bucket is in the set of changed ones, plus the
 --             size of the rest, at most 65,535. The first byte is 128 or 192, as of no state.
 --     share   3 bytes, little-endian: the guard's, plus LEAD if the region leads; 0 for none
---     told    a double, little-endian: the units of the newest window that the others have heard of
 --     number  a double, little-endian: that of the newest window, NO_WINDOW for none
---     units   a double, little-endian: those of the newest window
+--     untold  a double, little-endian: the units of the newest window that the others have not heard of
 --   rest:
 --     shape   7 bytes, big-endian
 --     born    7 bytes, big-endian
 --     reset   7 bytes, big-endian
+--     told    a double, little-endian: the units of the newest window without untold
 --     cmsgpack of a flat array: given, denied, what was taken less the units of the newest window, and for each window
 --             that is over, newest first, how long before the newest, and its units
--- The commonest take (the window is that of the take before it) changes the mark and units alone, export.lua the mark,
--- and confirm.lua share and told, in place. Doubles cost the least to read and to write.
+-- The commonest take (the window is that of the take before it) changes the mark and untold alone, export.lua the mark,
+-- and confirm.lua share, untold and told, in place. Doubles cost the least to read and to write.
 --
 -- In memory sums are a table: the fields, and in w the windows, newest first: number, units, number, units ...
 
@@ -41,11 +41,11 @@ end
 local function open(s)
   local m = {born = 0, reset = 0, given = 0, shape = 0, denied = 0, taken = 0, share = 0, told = 0, listed = 0, w = {}}
   if not s then return m end
-  if #s < SUMS_HOT + 22 then return nil end
-  local mark, share, told, number, units, shape, born, reset = struct.unpack('>I3<I3ddd>I7I7I7', s)
-  local ok, rest = pcall(cmsgpack.unpack, s:sub(SUMS_HOT + 22))
+  if #s < SUMS_HOT + 30 then return nil end
+  local mark, share, number, untold, shape, born, reset, told = struct.unpack('>I3<I3dd>I7I7I7<d', s)
+  local ok, rest = pcall(cmsgpack.unpack, s:sub(SUMS_HOT + 30))
   if not ok or type(rest) ~= 'table' or #rest < 3 or #rest % 2 ~= 1 then return nil end
-  local size = #rest
+  local size, units = #rest, told + untold
   rest[size + 1], rest[size + 2], rest[size + 3] = told, number, units
   for i = 1, size + 3 do
     local x = rest[i]
@@ -63,7 +63,7 @@ end
 -- reset_of returns when the bucket was last reset, as sums say, 0 for none.
 local function reset_of(s)
   if not s then return 0 end
-  if #s < SUMS_HOT + 22 then return nil end
+  if #s < SUMS_HOT + 30 then return nil end
   return (struct.unpack('>I7', s, SUMS_HOT + 15))
 end
 
@@ -73,6 +73,6 @@ local function close(m)
   local rest = {m.given, m.denied, m.taken - units}
   for i = 3, #w, 2 do rest[i + 1], rest[i + 2] = number - w[i], w[i + 1] end
   rest = cmsgpack.pack(rest)
-  return struct.pack('>I3<I3ddd>I7I7I7', (m.listed == 1 and SUMS_LISTED or SUMS_UNLISTED) + 21 + #rest, m.share, m.told,
-    number, units, m.shape, m.born, m.reset) .. rest
+  return struct.pack('>I3<I3dd>I7I7I7<d', (m.listed == 1 and SUMS_LISTED or SUMS_UNLISTED) + 29 + #rest, m.share,
+    number, units - m.told, m.shape, m.born, m.reset, m.told) .. rest
 end

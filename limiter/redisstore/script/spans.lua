@@ -24,8 +24,8 @@ if mode == GUARD_SHARE then
 end
 
 -- What is read of the sums of the bucket, the position of their rest, and the weight of the take. mark is as if the
--- bucket were in the set of changed ones; listed says whether it is.
-local mark, listed, share, told, number, units, rest, weight = 0, true, 0, 0, 0, 0, 0, 0
+-- bucket were in the set of changed ones; rest is negative if it is not.
+local mark, share, number, untold, rest, weight = 0, 0, 0, 0, 0, 0
 
 local drains, kernel = DRAINS(inner), nil
 local packed = drains or inner == COUNTER
@@ -36,7 +36,7 @@ if packed then
   local function form_of_both(head)
     local f = forms[head] or form_of(head)
     if not f then return nil end
-    f = '>I3<I3ddd' .. f
+    f = '>I3<I3dd' .. f
     both[head] = f
     return f
   end
@@ -52,9 +52,8 @@ if packed then
     local na = sizes % 8
     size = size + na + (sizes - na) / 8
     if #v < size then return nil end
-    mark, share, told, number, units, _, at, a, b, rest = unpack_bytes(f, v)
-    listed = mark >= SUMS_LISTED
-    if not listed then mark = mark + (SUMS_LISTED - SUMS_UNLISTED) end
+    mark, share, number, untold, _, at, a, b, rest = unpack_bytes(f, v)
+    if mark < SUMS_LISTED then mark, rest = mark + (SUMS_LISTED - SUMS_UNLISTED), -rest end
     if mark - SUMS_LISTED ~= #v - size then return nil end
     if head < 64 then at = at + 1900000000000 elseif at > MAX or at < -MAX then return nil end
     if minutes then b = b * 60000 end
@@ -70,7 +69,7 @@ if packed then
     x = b
     while x >= 256 do head, x = head + 8, x / 256 end
     if near >= 549755813888 or near < -549755813888 then head, near = head + 64, at end -- 2^39 ms, 17 years
-    return pack(both[head] or form_of_both(head), mark, share, told, number, units + weight, minutes + head, near, a, b)
+    return pack(both[head] or form_of_both(head), mark, share, number, untold + weight, minutes + head, near, a, b)
   end
 
   kernel = make(inner, decode_both, encode_both)
@@ -81,12 +80,13 @@ else
 
   function kernel(v, now, count, window, extra, w)
     if #v < SUMS_HOT then return nil end
-    mark, share, told, number, units = unpack_bytes('>I3<I3ddd', v)
-    listed = mark >= SUMS_LISTED
-    if not listed then mark = mark + (SUMS_LISTED - SUMS_UNLISTED) end
-    rest = #v - mark + SUMS_LISTED + 1
-    if mark < SUMS_LISTED or rest <= SUMS_HOT + 1 then return nil end
-    return of_state(sub(v, SUMS_HOT + 1, rest - 1), now, count, window, extra, w, inner)
+    mark, share, number, untold = unpack_bytes('>I3<I3dd', v)
+    local unlisted = mark < SUMS_LISTED
+    if unlisted then mark = mark + (SUMS_LISTED - SUMS_UNLISTED) end
+    local at = #v - mark + SUMS_LISTED + 1
+    if mark < SUMS_LISTED or at <= SUMS_HOT + 1 then return nil end
+    rest = unlisted and -at or at
+    return of_state(sub(v, SUMS_HOT + 1, at - 1), now, count, window, extra, w, inner)
   end
 end
 
@@ -116,7 +116,7 @@ return function(v, now, count, window, extra, w, _, key, how, booked, base, id, 
         ago = at - extra - number * window
         if ago >= window then ago = -1 end
       else -- windows of other shapes may have the same number
-        local shape = unpack_bytes('>I7', v, rest)
+        local shape = unpack_bytes('>I7', v, rest < 0 and -rest or rest)
         if inner == BUCKETS then
           ago = at * extra - number * window
           if ago >= window or shape ~= window * SHAPES + extra then ago = -1 end
@@ -125,13 +125,14 @@ return function(v, now, count, window, extra, w, _, key, how, booked, base, id, 
           if ago > 0 or shape ~= window * SHAPES then ago = -1 end
         end
       end
-      if ago >= 0 and units <= MAX - w then
-        local mine, part = units > told and units - told + w or w, share
+      if ago >= 0 and untold <= MAX - w then
+        local mine, part = untold > 0 and untold + w or w, share
         if mode == 0 or part == 0 then part = cold elseif part >= LEAD then part = part - LEAD end
         if mine * FULL_SHARE <= part * (remaining + mine)
-          and (listed or type(try('SADD', ARGV[2], key)) == 'number') then
+          and (rest > 0 or type(redis.pcall('SADD', ARGV[2], key)) == 'number') then
+          if rest < 0 then rest = -rest end
           if packed then return value .. sub(v, rest), KEEP_LIFE, 0, remaining, reset end
-          value = pack('>I3<I3ddd', mark, share, told, number, units + w) .. value .. sub(v, rest)
+          value = pack('>I3<I3dd', mark, share, number, untold + w) .. value .. sub(v, rest)
           return value, KEEP_LIFE, 0, remaining, reset
         end
       end

@@ -136,12 +136,13 @@ func storedForm(m *limiter.Sums) []byte {
 		newest, older = older[0], older[1:]
 	}
 	b := append(make([]byte, 0, 64), 0, 0, 0, 0, 0, 0)
-	for _, n := range [...]int64{0, newest.Number, newest.Units} {
+	for _, n := range [...]int64{newest.Number, newest.Units} {
 		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(float64(n)))
 	}
 	for _, n := range [...]int64{m.Shape, m.Born, m.Reset} {
 		b = append(binary.BigEndian.AppendUint32(b, uint32(n>>24)), byte(n>>16), byte(n>>8), byte(n)) //nolint:gosec // not negative
 	}
+	b = binary.LittleEndian.AppendUint64(b, 0) // nothing is told
 	if n := 3 + 2*len(older); n < 16 {
 		b = append(b, 0x90+byte(n))
 	} else {
@@ -169,18 +170,19 @@ func whole(b []byte) int64 {
 
 // DecodeSums reads the sums of a bucket, without its state; see layout.lua.
 func DecodeSums(s string) (m limiter.Sums, err error) {
-	if len(s) <= sumsHot+21 || !isMark(s[0]) {
+	if len(s) <= sumsHot+29 || !isMark(s[0]) {
 		return m, errSums
 	}
-	hot := []byte(s[:sumsHot])
+	hot, told := []byte(s[:sumsHot]), []byte(s[sumsHot+21:sumsHot+29])
 	r := reader{s: s[sumsHot:]}
 	m.Shape, m.Born, m.Reset = int64(r.next(7)), int64(r.next(7)), int64(r.next(7)) //nolint:gosec // seven bytes each
+	r.next(8)
 	n := r.length()
 	if n < 3 || n%2 != 1 || n > len(r.s) {
 		return limiter.Sums{}, errSums
 	}
 	m.Given, m.Denied, m.Taken = r.integer(), r.integer(), r.integer()
-	newest := limiter.WindowUnits{Number: whole(hot[14:]), Units: whole(hot[22:])}
+	newest := limiter.WindowUnits{Number: whole(hot[6:]), Units: whole(told) + whole(hot[14:])}
 	if newest.Number != noWindow {
 		m.Taken += newest.Units
 		m.Windows = append(make([]limiter.WindowUnits, 0, n/2), newest)
