@@ -25,6 +25,10 @@ package limiter
 //     the limit of each charge: if an edit has since mixed the charge with others
 //     (another window, alignment or number of sub-windows, another rate of a
 //     bucket, for gcra another burst), nothing is given back.
+//   - A record is held by the attempts (Request.Attempt) of the take that made it and of those that it answered.
+//     OpRefund with an attempt ends its hold, and gives back only if it was the last one. A take without an
+//     attempt holds for good, and the record of one is held for good; so is one that more than MaxAttempts hold.
+//     A denied request can thus give back what it took while a repeat relies on that.
 //   - OpSettle changes the weight of each charge of the record to that of its ask.
 //     A refunded charge weighs 0, so settling charges it again: in the end the
 //     bucket never holds less than if the actual weight had been charged at first.
@@ -45,6 +49,8 @@ const (
 	ReplayWindow int64 = 60_000
 	// RecordTTLMax is the longest that a charge can be refunded by its ID, ms.
 	RecordTTLMax int64 = 3_600_000
+	// MaxAttempts is how many attempts hold a record by their number.
+	MaxAttempts = 16
 	// RecordBrief is the longest that a record is kept of a Request that is Brief, ms.
 	RecordBrief int64 = 120_000
 	// RecordKeepMax is the longest Request.Keep, ms: a day.

@@ -120,6 +120,9 @@ type Request struct {
 	// that it can be settled or refunded until then. In ms, 0 to RecordKeepMax; 0
 	// leaves it to RecordTTL.
 	Keep int64
+	// Attempt tells a take from its repeats under the same ID, and is then given to the OpRefund that gives back what
+	// this one took: other repeats may rely on it. 1 to MaxExact, 0 for none; see ReplayWindow.
+	Attempt int64
 	// Brief: nobody needs the record of a take or charge after RecordBrief; Keep is 0.
 	Brief bool
 	// Sums are those of OpApply, not changed by it.
@@ -239,6 +242,9 @@ func (r *Request) Check() error {
 	}
 	if r.Keep < 0 || r.Keep > RecordKeepMax {
 		return fmt.Errorf("%w: a record must be kept for 0 to %d ms", ErrInvalid, RecordKeepMax)
+	}
+	if r.Attempt < 0 || r.Attempt > MaxExact {
+		return fmt.Errorf("%w: attempt out of range", ErrInvalid)
 	}
 	for i := range r.Asks {
 		a := &r.Asks[i]

@@ -144,7 +144,7 @@ func (b *recordBook) sweep(seed maphash.Seed, now int64, n int) (dropped int, by
 func recordBytes(r *record) int64 {
 	const slots = unsafe.Sizeof(slot[recordName, *record]{}) + unsafe.Sizeof(slot[string, *entity]{})
 	const places = slots*3/2 + unsafe.Sizeof(entity{}) + 2*8
-	n := unsafe.Sizeof(record{}) + places + uintptr(len(r.name.id))
+	n := unsafe.Sizeof(record{}) + places + uintptr(len(r.name.id)) + uintptr(cap(r.held))*unsafe.Sizeof(r.at)
 	n += uintptr(len(r.keys))*(unsafe.Sizeof(limiter.Key(""))+unsafe.Sizeof(limiter.Charged{})) +
 		uintptr(len(r.limits)+len(r.settled))*unsafe.Sizeof(limiter.Decision{})
 	for _, k := range r.keys {

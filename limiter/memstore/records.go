@@ -21,6 +21,8 @@ type record struct {
 	limits  []limiter.Decision
 	// refunded: a charge was given back. Its element of charged is zero.
 	refunded bool
+	// held by these attempts; nil for good, and not in snapshots.
+	held []int64
 	// settled has the decision of the settlement for each of keys, nil before it. A
 	// denial stands for a key that was not settled.
 	settled   []limiter.Decision
@@ -45,6 +47,27 @@ func usesRecord(req *limiter.Request) bool {
 		return slices.ContainsFunc(req.Asks, func(a limiter.Ask) bool { return !a.Limit.Algorithm.Traits().Slots })
 	}
 	return false
+}
+
+// hold lets an attempt hold the record, 0 for good.
+func (r *record) hold(attempt int64) {
+	switch {
+	case r.held == nil || slices.Contains(r.held, attempt):
+	case attempt == 0 || len(r.held) >= limiter.MaxAttempts:
+		r.held = nil
+	default:
+		r.held = append(r.held, attempt)
+	}
+}
+
+// letGo ends the hold of an attempt, and reports whether it was the last one.
+func (r *record) letGo(attempt int64) bool {
+	i := slices.Index(r.held, attempt)
+	if i < 0 {
+		return false
+	}
+	r.held = slices.Delete(r.held, i, i+1)
+	return len(r.held) == 0
 }
 
 // refund marks the charge of key as refunded and returns it; the zero charge if there
@@ -156,8 +179,13 @@ func (s *Store) doRecorded(req *limiter.Request, res *limiter.Result) {
 		rec = found.value
 	}
 	if rec != nil && rec.repeats(req, s.instant().now) {
+		rec.hold(req.Attempt)
+		s.recordBytes.Add(sh.book.resize(s.seed, rec))
 		rec.answer(req, res)
 		return
+	}
+	if req.Op == limiter.OpRefund && req.Attempt != 0 && rec != nil && !rec.letGo(req.Attempt) {
+		req, rec = nothingOf(req), nil
 	}
 	w := newWork(len(req.Asks))
 	defer w.free()
@@ -178,6 +206,15 @@ func (s *Store) doRecorded(req *limiter.Request, res *limiter.Result) {
 	}
 }
 
+// nothingOf is a refund of nothing from the buckets of req.
+func nothingOf(req *limiter.Request) *limiter.Request {
+	asks := slices.Clone(req.Asks)
+	for i := range asks {
+		asks[i].Weight = 0
+	}
+	return &limiter.Request{Op: limiter.OpRefund, Asks: asks}
+}
+
 // recordShard returns the shard with the records of an entity.
 func (s *Store) recordShard(tag string) *recordShard {
 	return &s.records[shardOf(maphash.String(s.seed, tag))]
@@ -189,6 +226,9 @@ func newRecord(req *limiter.Request, res *limiter.Result, charged []limiter.Char
 	rec.keys = make([]limiter.Key, len(req.Asks))
 	for i := range req.Asks {
 		rec.keys[i] = limiter.Key(strings.Clone(string(req.Asks[i].Key)))
+	}
+	if req.Attempt != 0 {
+		rec.held = []int64{req.Attempt}
 	}
 	rec.name = recordName{tag: rec.keys[0].Tag(), id: strings.Clone(req.ID)}
 	return rec

@@ -56,6 +56,7 @@ type crossSlot struct {
 	id    string
 	keep  int64   // Request.Keep
 	brief bool    // Request.Brief
+	tried int64   // Request.Attempt
 	whole string  // names the request in the records of its parts, "" without
 	parts []*part // narrowest first
 	asks  int
@@ -86,7 +87,8 @@ const (
 
 // split makes the parts of a request, which is valid and is not kept.
 func split(prefix string, req *limiter.Request) *crossSlot {
-	x := &crossSlot{op: req.Op, id: req.ID, keep: req.Keep, brief: req.Brief, asks: len(req.Asks)}
+	x := &crossSlot{op: req.Op, id: req.ID, keep: req.Keep, brief: req.Brief, tried: req.Attempt,
+		asks: len(req.Asks)}
 	bySlot := make(map[int]*part, 4)
 	for i := range req.Asks {
 		a := req.Asks[i]
@@ -159,7 +161,7 @@ func (x *crossSlot) done() bool { return x.stage == stageDone }
 
 // encode fills o with what p does in the coming round.
 func (x *crossSlot) encode(names *script.Names, p *part, o *script.Request) {
-	req := limiter.Request{Op: p.what, ID: x.id, Keep: x.keep, Brief: x.brief, Asks: p.asks}
+	req := limiter.Request{Op: p.what, ID: x.id, Keep: x.keep, Brief: x.brief, Attempt: x.tried, Asks: p.asks}
 	o.Slot, p.sent = p.slot, o
 	switch {
 	case x.op == limiter.OpRefund, x.op == limiter.OpSettle:
@@ -338,7 +340,7 @@ func (x *crossSlot) startUndo() {
 	counts := x.op == limiter.OpTake && x.denied && x.err == nil && !x.retry
 	for _, p := range x.parts {
 		switch {
-		case p.booked != nil || p.unsure:
+		case p.booked != nil || p.unsure || p.what == script.OpCommit && x.tried != 0:
 			p.what = script.OpUndo
 		case counts && len(p.denials()) > 0:
 			p.what = script.OpCount

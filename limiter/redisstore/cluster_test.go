@@ -83,7 +83,8 @@ func TestStore_PassesTheConformanceSuiteOnACluster(t *testing.T) {
 	})
 	t.Run("FiguresOfManySlots", func(t *testing.T) { figuresOfManySlots(t, own) })
 	t.Run("NamedRequests", func(t *testing.T) { namedRequests(t, own) })
-	t.Run("ManyAttemptsUnderOneName", func(t *testing.T) { manyAttempts(t, own) })
+	t.Run("ManyAttemptsUnderOneName", func(t *testing.T) { manyAttempts(t, own, false) })
+	t.Run("ManyAttemptsThatGiveBack", func(t *testing.T) { manyAttempts(t, own, true) })
 	t.Run("EveryEntityOnItsNode", func(t *testing.T) { everyEntity(t, cluster) })
 	t.Run("OneAddressGivenTwice", func(t *testing.T) { oneAddressGivenTwice(t, cluster) })
 }
@@ -225,7 +226,8 @@ func namedRequests(t *testing.T, h storetest.Harness) {
 // manyAttempts: attempts under one ID race each other and those of other IDs
 // for limits that have no room for all, while units come and go. Each ID that
 // was admitted by any attempt is charged once, every other not at all.
-func manyAttempts(t *testing.T, h storetest.Harness) {
+// With givesBack some of those that were admitted give back what they have taken, as after a denial elsewhere.
+func manyAttempts(t *testing.T, h storetest.Harness, givesBack bool) {
 	a, b := h.Pair(t)
 	nodes := [2]limiter.Store{a, b}
 	name := entity()
@@ -240,6 +242,9 @@ func manyAttempts(t *testing.T, h storetest.Harness) {
 			for n := range names {
 				n = (n + g/4) % names // four callers at a time ask under one name
 				req := limiter.Request{ID: fmt.Sprint(n), Asks: asks}
+				if givesBack {
+					req.Attempt = int64(g + 1)
+				}
 				if n%5 == 0 { // room comes and goes
 					other := limiter.Request{ID: fmt.Sprintf("%d by %d", n, g), Asks: asks[1:2]}
 					var res limiter.Result
@@ -253,7 +258,14 @@ func manyAttempts(t *testing.T, h storetest.Harness) {
 				if err := nodes[g%2].Do(context.Background(), &req, &res); err != nil {
 					t.Error(err)
 				}
-				if res.Allowed {
+				switch {
+				case !res.Allowed:
+				case givesBack && (n+g)%3 == 0:
+					back := limiter.Request{Op: limiter.OpRefund, ID: req.ID, Attempt: req.Attempt, Asks: asks}
+					if err := nodes[g%2].Do(context.Background(), &back, &res); err != nil {
+						t.Error(err)
+					}
+				default:
 					admitted[n].Store(true)
 				}
 			}

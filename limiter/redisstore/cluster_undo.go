@@ -44,7 +44,8 @@ type undo struct {
 // undo makes the undo of part p; err is why it could not be done at once.
 func (x *crossSlot) undo(p *part, err error) *undo {
 	return &undo{
-		req: limiter.Request{Op: script.OpUndo, ID: x.id, Asks: p.asks}, whole: x.whole, name: p.name, slot: p.slot,
+		req: limiter.Request{Op: script.OpUndo, ID: x.id, Attempt: x.tried, Asks: p.asks}, whole: x.whole,
+		name: p.name, slot: p.slot,
 		since: x.since, taken: p.booked != nil, err: err,
 	}
 }

@@ -19,6 +19,8 @@ type partsOf struct {
 	t      *testing.T
 	client *redis.Client
 	ask    limiter.Ask
+
+	attempt int64
 }
 
 func newParts(t *testing.T) *partsOf {
@@ -39,7 +41,8 @@ func (s *partsOf) do(op limiter.Op, id, whole, name string) *script.Request {
 	s.t.Helper()
 	b := newBatch(1)
 	b.isUndo = true
-	b.add().EncodePart(&s.names, &limiter.Request{Op: op, ID: id, Asks: []limiter.Ask{s.ask}}, whole, name)
+	b.add().EncodePart(&s.names, &limiter.Request{Op: op, ID: id, Attempt: s.attempt,
+		Asks: []limiter.Ask{s.ask}}, whole, name)
 	if err := s.dispatchers[0].submit(b); err != nil {
 		s.t.Fatal(err)
 	}
@@ -143,6 +146,28 @@ func TestUndo_LeavesAloneWhatAnotherAttemptReliesOn(t *testing.T) {
 	}
 	s.do(script.OpUndo, "a", "w", "one")
 	s.holds(3)
+}
+
+// The attempt that took gives up its hold when it is undone, so that the last of the others can give back.
+func TestUndo_LeavesAloneWhatAnAttemptInAnotherRegionReliesOn(t *testing.T) {
+	s := newParts(t)
+	s.attempt, s.ask.Limit = 1, limiter.Limit{Algorithm: limiter.FixedWindow, Count: 10, Window: 86_400_000}
+	s.do(limiter.OpTake, "a", "w", "one")
+	s.attempt = 2
+	if o := s.do(script.OpCommit, "a", "w", "two"); o.Err != nil || !o.Committed {
+		t.Fatalf("got %+v, want the stored answer", o)
+	}
+	s.attempt = 1
+	s.do(script.OpUndo, "a", "w", "one")
+	s.holds(3)
+	refund := limiter.Request{Op: limiter.OpRefund, ID: "a", Attempt: 2, Asks: []limiter.Ask{s.ask}}
+	var res limiter.Result
+	if err := s.Do(t.Context(), &refund, &res); err != nil || res.Limits[0].Refunded != 3 {
+		t.Errorf("%v %+v", err, res)
+	}
+	s.do(limiter.OpTake, "a", "w", "three")
+	s.do(script.OpUndo, "a", "w", "three")
+	s.holds(0)
 }
 
 // Names last no longer than what they stand for counts, and never long.

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"context"
 	"fmt"
 	"testing"
 
@@ -31,6 +32,9 @@ func Records(t *testing.T, h Harness) {
 		"LeasesAloneAreIdempotentNotReplayed":    leaseRepeat,
 		"LeaseBesideALimitIsReplayedWithIt":      mixedRepeat,
 		"RefundByIDReleasesTheLease":             refundLease,
+		"WhatRepeatsRelyOnIsNotGivenBack":        heldByAttempts,
+		"ATakeWithoutAnAttemptHoldsForGood":      heldForGood,
+		"SoDoTooManyAttempts":                    heldByMany,
 		"AnyIDIsItself":                          strangeIDs,
 	}
 	for name, test := range tests {
@@ -252,6 +256,69 @@ func refundLease(r *recorder) {
 	r.is("refunded", r.refund("a", twoAtOnce, threeADay), []int64{2, 2})
 	r.is("refunded again", r.refund("a", twoAtOnce, threeADay), []int64{0, 0})
 	r.is("remaining", r.remaining(twoAtOnce, threeADay), []int64{2, 3})
+}
+
+// attempt takes or refunds a lease and a unit under the id a, and returns what is left of both.
+func (r *recorder) attempt(op limiter.Op, attempt int64) []int64 {
+	r.Helper()
+	var res limiter.Result
+	req := limiter.Request{Op: op, ID: "a", Attempt: attempt, Asks: r.who.asks(1, twoAtOnce, threeADay)}
+	if err := r.store.Do(context.Background(), &req, &res); err != nil {
+		r.Fatal(err)
+	}
+	left := []int64{res.Limits[0].Remaining, res.Limits[1].Remaining}
+	if op == limiter.OpRefund {
+		r.is("remaining", r.remaining(twoAtOnce, threeADay), left)
+	}
+	return left
+}
+
+func heldByAttempts(r *recorder) {
+	taken, free := []int64{1, 2}, []int64{2, 3}
+	for _, attempt := range []int64{1, 2, limiter.MaxExact, 2} {
+		r.is("taken", r.attempt(limiter.OpTake, attempt), taken)
+		r.clock.Advance(1)
+	}
+	for _, attempt := range []int64{1, 3, 1, limiter.MaxExact} {
+		r.is("another one relies on it", r.attempt(limiter.OpRefund, attempt), taken)
+	}
+	r.attempt(limiter.OpTake, 4)
+	r.is("a later one relies on it", r.attempt(limiter.OpRefund, 2), taken)
+	r.is("the last one", r.attempt(limiter.OpRefund, 4), free)
+	r.is("taken anew", r.attempt(limiter.OpTake, 5), taken)
+	r.is("given back again, late", r.attempt(limiter.OpRefund, 4), taken)
+	r.is("the only one", r.attempt(limiter.OpRefund, 5), free)
+	r.attempt(limiter.OpTake, 6)
+	r.is("refunded by the caller", r.attempt(limiter.OpRefund, 0), free)
+}
+
+func heldForGood(r *recorder) {
+	taken := []int64{1, 2}
+	r.attempt(limiter.OpTake, 1)
+	r.attempt(limiter.OpTake, 0)
+	r.is("relied on without an attempt", r.attempt(limiter.OpRefund, 1), taken)
+	r.is("refunded", r.attempt(limiter.OpRefund, 0), []int64{2, 3})
+	r.attempt(limiter.OpTake, 0)
+	r.attempt(limiter.OpTake, 2)
+	r.is("taken without an attempt", r.attempt(limiter.OpRefund, 2), taken)
+}
+
+func heldByMany(r *recorder) {
+	const most = limiter.MaxAttempts
+	for attempt := range int64(most) {
+		r.attempt(limiter.OpTake, attempt+1)
+	}
+	for attempt := range int64(most - 1) {
+		r.attempt(limiter.OpRefund, attempt+1)
+	}
+	r.is("the last of many", r.attempt(limiter.OpRefund, most), []int64{2, 3})
+	for attempt := range int64(most + 1) {
+		r.attempt(limiter.OpTake, attempt+1)
+	}
+	for attempt := range int64(most + 1) {
+		r.attempt(limiter.OpRefund, attempt+1)
+	}
+	r.is("too many", r.remaining(twoAtOnce, threeADay), []int64{1, 2})
 }
 
 func strangeIDs(r *recorder) {

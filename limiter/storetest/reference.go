@@ -33,6 +33,7 @@ type record struct {
 	spent  map[limiter.Key]charge
 	order  []limiter.Key
 	given  map[limiter.Key]bool
+	held   map[int64]bool // attempts; nil for good
 	answer limiter.Result
 	// settled has the decision for each settled key, nil before the settlement.
 	settled   map[limiter.Key]limiter.Decision
@@ -79,7 +80,14 @@ func (r *Reference) Do(ctx context.Context, req *limiter.Request, res *limiter.R
 		answer = r.take(req, now)
 	case limiter.OpRefund:
 		rec := r.records[nameOf(req)]
+		relied := req.Attempt != 0 && rec != nil && !rec.letGo(req.Attempt)
 		for _, a := range req.Asks {
+			if relied {
+				m, _ := r.bucket(a)
+				m.rebase(a.Limit, now)
+				answer.Limits = append(answer.Limits, figures(a.Limit, m, now))
+				continue
+			}
 			answer.Limits = append(answer.Limits, r.refund(rec, req.ID, a, now))
 		}
 	case limiter.OpSettle:
@@ -123,6 +131,13 @@ func recorded(req *limiter.Request) bool {
 	})
 }
 
+// letGo ends the hold of an attempt, and reports whether it was the last one.
+func (rec *record) letGo(attempt int64) bool {
+	held := rec.held[attempt]
+	delete(rec.held, attempt)
+	return held && len(rec.held) == 0
+}
+
 // replay returns the stored answer to req, if any.
 func (r *Reference) replay(req *limiter.Request, now int64) (limiter.Result, bool) {
 	rec := r.records[nameOf(req)]
@@ -131,6 +146,11 @@ func (r *Reference) replay(req *limiter.Request, now int64) (limiter.Result, boo
 	}
 	if !slices.EqualFunc(rec.order, req.Asks, func(k limiter.Key, a limiter.Ask) bool { return k == a.Key }) {
 		return limiter.Result{}, false
+	}
+	if rec.held != nil && req.Attempt == 0 || len(rec.held) >= limiter.MaxAttempts && !rec.held[req.Attempt] {
+		rec.held = nil
+	} else if rec.held != nil {
+		rec.held[req.Attempt] = true
 	}
 	answer := rec.answer
 	answer.Replayed = true
@@ -168,7 +188,11 @@ func (r *Reference) take(req *limiter.Request, now int64) limiter.Result {
 	if recorded(req) && len(spent) > 0 {
 		stored := answer
 		stored.Limits = slices.Clone(answer.Limits)
-		r.records[nameOf(req)] = &record{at: now, spent: spent, order: order, given: map[limiter.Key]bool{}, answer: stored}
+		rec := &record{at: now, spent: spent, order: order, given: map[limiter.Key]bool{}, answer: stored}
+		if req.Attempt != 0 {
+			rec.held = map[int64]bool{req.Attempt: true}
+		}
+		r.records[nameOf(req)] = rec
 	}
 	return answer
 }

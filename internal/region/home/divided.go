@@ -2,6 +2,7 @@ package home
 
 import (
 	"errors"
+	"math/rand/v2"
 
 	"sluice/limiter"
 	"sluice/rules"
@@ -29,7 +30,7 @@ func (p *part) spends() bool {
 	return false
 }
 
-// took reports whether the part has taken something, or may have.
+// took reports whether the part has taken something, or may have, or relies on what a repeat has taken.
 func (p *part) took() bool {
 	if !p.asked || p.looked || !p.spends() {
 		return false
@@ -37,7 +38,7 @@ func (p *part) took() bool {
 	if p.err != nil {
 		return unknown(p.err)
 	}
-	return p.res.Allowed && !p.res.Replayed || p.req.Op == limiter.OpCharge && !p.res.Replayed
+	return p.res.Allowed && (!p.res.Replayed || p.req.Attempt != 0) || p.req.Op == limiter.OpCharge && !p.res.Replayed
 }
 
 // lessTaken shows a part without what it has taken and gives back later.
@@ -74,8 +75,12 @@ func (s *Store) divide(set *rules.Set, call *limiter.Call) *divided {
 	if elsewhere := len(places) > 1 || places[0] != ""; id == "" && d.takes() && elsewhere {
 		id, d.own, brief = randomID(), true, true
 	}
+	attempt := req.Attempt
+	if attempt == 0 && req.Op == limiter.OpTake && id != "" && !d.own && len(places) > 1 {
+		attempt = 1 + rand.Int64N(limiter.MaxExact) //nolint:gosec // unique, not a secret
+	}
 	for _, to := range places {
-		p := &part{to: to, req: limiter.Request{Op: req.Op, ID: id, Keep: req.Keep, Brief: brief}}
+		p := &part{to: to, req: limiter.Request{Op: req.Op, ID: id, Attempt: attempt, Keep: req.Keep, Brief: brief}}
 		for i := range req.Asks {
 			if s.home(set, req.Asks[i].Key) == to {
 				p.req.Asks, p.place = append(p.req.Asks, req.Asks[i]), append(p.place, i)

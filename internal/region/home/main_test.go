@@ -1,11 +1,13 @@
 package home
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httptrace"
 	"sync"
 	"testing"
 	"time"
@@ -83,26 +85,83 @@ func (p *place) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(answer)
 }
 
+// memoryLink carries messages between regions without sockets, so that a test can run in virtual time.
+type memoryLink struct {
+	places map[string]*place
+	// delay is the time of a message one way, and loses reports whether the answer to one is lost; nil for never.
+	delay func() time.Duration
+	loses func(*message) bool
+	wg    sync.WaitGroup // of messages under way
+}
+
+// RoundTrip carries one message and its answer.
+func (l *memoryLink) RoundTrip(r *http.Request) (*http.Response, error) {
+	if trace := httptrace.ContextClientTrace(r.Context()); trace != nil {
+		trace.GotConn(httptrace.GotConnInfo{})
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	there := r.Clone(context.WithoutCancel(r.Context()))
+	there.Body = io.NopCloser(bytes.NewReader(body))
+	answer, done := httptest.NewRecorder(), make(chan struct{})
+	l.wg.Go(func() {
+		defer close(done)
+		<-time.After(l.delay())
+		l.places[r.URL.Host].ServeHTTP(answer, there)
+		<-time.After(l.delay())
+	})
+	select {
+	case <-done:
+	case <-r.Context().Done():
+		return nil, r.Context().Err()
+	}
+	if l.loses != nil {
+		if m, err := decode(body); err == nil && l.loses(m) {
+			return nil, io.ErrUnexpectedEOF
+		}
+	}
+	return answer.Result(), nil
+}
+
 // world makes regions over stores of their own. All keys have homes.
 func world(t testing.TB, timeout time.Duration, stores map[string]limiter.Store) map[string]*place {
 	t.Helper()
+	return worldOver(t, timeout, stores, nil)
+}
+
+// worldOver makes regions whose messages go over a link in memory, or over sockets without one.
+func worldOver(t testing.TB, timeout time.Duration, stores map[string]limiter.Store,
+	memory *memoryLink) map[string]*place {
+	t.Helper()
 	places := map[string]*place{}
+	address := func(to string) string { return places[to].server.URL }
+	if memory != nil {
+		t.Cleanup(memory.wg.Wait)
+		memory.places, address = places, func(to string) string { return "http://" + to }
+	}
 	for name, inner := range stores {
 		p := &place{inner: inner, sets: &rules.Current{}, cut: map[string]bool{}, reasons: map[string]int{}}
-		p.server = httptest.NewServer(p)
-		t.Cleanup(p.server.Close)
+		if memory == nil {
+			p.server = httptest.NewServer(p)
+			t.Cleanup(p.server.Close)
+		}
 		places[name] = p
 	}
 	for name, p := range places {
-		client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: maxMessages}}
-		t.Cleanup(client.CloseIdleConnections)
+		client := &http.Client{Transport: memory}
+		if memory == nil {
+			client.Transport = &http.Transport{MaxIdleConnsPerHost: maxMessages}
+			t.Cleanup(client.CloseIdleConnections)
+		}
 		opt := Options{Self: name, Prefix: "sl:", Store: p.inner, Sets: p.sets, Client: client,
 			Token: func() string { return "token" }, CutOff: p.isCut, Timeout: timeout, Local: timeout, Observe: p.observe,
 			Now: time.Now, Log: slog.New(slog.DiscardHandler)}
 		var others []string
-		for to, q := range places {
+		for to := range places {
 			if to != name {
-				opt.Peers = append(opt.Peers, exchange.Peer{Name: to, Addresses: []string{q.server.URL}})
+				opt.Peers = append(opt.Peers, exchange.Peer{Name: to, Addresses: []string{address(to)}})
 				others = append(others, to)
 			}
 		}

@@ -42,7 +42,8 @@ type message struct {
 //	version            byte
 //	head               as region.Head.Append
 //	wait in ms, calls  uvarints
-//	each call: operation, byte; id, text; keep in ms, uvarint; number of asks, uvarint;
+//	each call: operation, byte, plus attempted if the attempt, uvarint, follows; id, text; keep in ms, uvarint;
+//	  number of asks, uvarint;
 //	  each ask: looks, 0 or 1; key, text; weight, uvarint; algorithm and align, bytes;
 //	            count, window, burst and buckets, uvarints; anchor, varint
 //
@@ -56,6 +57,10 @@ type message struct {
 //	      or   1, then the cause of the store's error, text; unknown, 0 or 1
 //	      or   2 for a bucket that is not at home here: no such rule, or another span or algorithm
 
+// attempted is added to the operation of a call with an attempt. Nodes that do not know attempts refuse the message,
+// and the fail mode decides.
+const attempted = 128
+
 const (
 	answered byte = iota
 	failed
@@ -64,7 +69,12 @@ const (
 
 // appendCall appends one call.
 func appendCall(b []byte, req *limiter.Request) []byte {
-	b = wire.AppendText(append(b, byte(req.Op)), req.ID)
+	if req.Attempt != 0 {
+		b = appendNumbers(append(b, byte(req.Op)+attempted), req.Attempt)
+	} else {
+		b = append(b, byte(req.Op))
+	}
+	b = wire.AppendText(b, req.ID)
 	b = appendNumbers(b, req.Keep, int64(len(req.Asks)))
 	for i := range req.Asks {
 		a := &req.Asks[i]
@@ -128,7 +138,13 @@ func open(b []byte) (r wire.Reader, err error) {
 }
 
 func readCall(r *wire.Reader) limiter.Request {
-	req := limiter.Request{Op: limiter.Op(r.Byte()), ID: r.Text(maxID), Keep: r.Number(limiter.RecordKeepMax)}
+	req := limiter.Request{Op: limiter.Op(r.Byte())}
+	if req.Op >= attempted {
+		if req.Op, req.Attempt = req.Op-attempted, r.Number(limiter.MaxExact); req.Attempt == 0 {
+			r.Fail()
+		}
+	}
+	req.ID, req.Keep = r.Text(maxID), r.Number(limiter.RecordKeepMax)
 	n := r.Count(minAsk)
 	if n == 0 || n > limiter.MaxLimits || req.Op > limiter.OpSettle {
 		r.Fail()

@@ -17,7 +17,7 @@ func headOf(from, to, prefix string) *region.Head {
 
 func someCalls() []limiter.Request {
 	return []limiter.Request{
-		{Op: limiter.OpTake, ID: "a", Keep: 5, Asks: []limiter.Ask{
+		{Op: limiter.OpTake, ID: "a", Attempt: limiter.MaxExact, Keep: 5, Asks: []limiter.Ask{
 			{Key: "{user:ada}|1|fw", Weight: 3, Look: true, Limit: limiter.Limit{Algorithm: limiter.FixedWindow, Count: 10,
 				Window: 1000, Anchor: -5}},
 			{Key: "{user:ada}|2|sb", Limit: limiter.Limit{Algorithm: limiter.SlidingWindowBuckets, Count: 1, Window: 60_000,

@@ -3,7 +3,9 @@ package home
 import (
 	"context"
 	"errors"
+	"maps"
 	"net/http"
+	"slices"
 	"testing"
 	"time"
 
@@ -59,7 +61,8 @@ func left(t *testing.T, w map[string]*place, a limiter.Ask) int64 {
 	t.Helper()
 	var res limiter.Result
 	a.Weight = 0
-	err := w[Of(a.Key, names)].inner.Do(t.Context(), &limiter.Request{Op: limiter.OpPeek, Asks: []limiter.Ask{a}}, &res)
+	home := w[Of(a.Key, slices.Collect(maps.Keys(w)))].inner
+	err := home.Do(t.Context(), &limiter.Request{Op: limiter.OpPeek, Asks: []limiter.Ask{a}}, &res)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -60,7 +60,8 @@ func (s *Store) undoLater(to string, req *limiter.Request, unsure bool) {
 
 // refundOf is the request that gives back what another has spent, in memory of its own.
 func refundOf(req *limiter.Request) limiter.Request {
-	return limiter.Request{Op: limiter.OpRefund, ID: req.ID, Asks: append([]limiter.Ask(nil), req.Asks...)}
+	return limiter.Request{Op: limiter.OpRefund, ID: req.ID, Attempt: req.Attempt,
+		Asks: append([]limiter.Ask(nil), req.Asks...)}
 }
 
 // due takes the undos whose time has come, and returns how long to wait for the next, 0 for none.

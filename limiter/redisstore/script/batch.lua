@@ -12,9 +12,9 @@
 --              minus the position in this array of an earlier plain take whose
 --              asks have the same limits and weights
 --            or
---              operation (plus KEEPS if the time to keep its record, ms, at least, or
---              less than 0 at most, follows the number of asks), id, record, number of asks, in a part of a
---              request that spans slots the name of the attempt or '', and the asks
+--              operation (plus KEEPS if two numbers follow the number of asks: the time to keep its record, ms,
+--              at least, or less than 0 at most, and its attempt or 0), id, record, number of asks, in a part of a
+--              request that spans slots the name it books under or '', and the asks
 --          An ask is: algorithm (plus LOOKS if it has its say about the weight
 --          and spends nothing), count, window (ms), extra (burst, sub-windows, or
 --          anchor in ms), weight. SPANS is added to the algorithm if the limit spans

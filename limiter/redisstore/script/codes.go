@@ -64,7 +64,7 @@ const (
 	guard = 16  // to an algorithm that spans regions, times limiter.GuardMode
 	spans = 32  // to an algorithm: the limit spans regions
 	looks = 128 // to an algorithm: the ask looks in a take
-	keeps = 16  // to an operation: the time to keep its record follows
+	keeps = 16  // to an operation: the time to keep its record and its attempt follow
 	high  = -1  // no algorithm; the high-water marks
 	plain = 32  // to the number of asks of a plain take, instead of an operation
 )
@@ -117,7 +117,8 @@ var numbers = func() map[string]int64 {
 		"SUMS_MARGIN": limiter.SumsMargin, "SHAPES": limiter.MaxBuckets + 1, "LONGEST": limiter.MaxWindow, "ONE_OFF": oneOff,
 		"APPLIED": int64(limiter.Applied), "REPEATED": int64(limiter.Repeated), "SHRUNK": int64(limiter.Shrunk),
 		"MAX": limiter.MaxExact, "NEVER": limiter.Never, "LOOKS": looks, "KEEPS": keeps, "PLAIN": plain,
-		"ANSWERED": kindAnswered, "STORED": kindStored, "REFUSED": kindRefused, "STORED_COMMITTED": kindCommitted,
+		"ATTEMPTS_MAX": limiter.MaxAttempts,
+		"ANSWERED":     kindAnswered, "STORED": kindStored, "REFUSED": kindRefused, "STORED_COMMITTED": kindCommitted,
 		"ANSWERED_PLAIN": kindPlain, "ANSWERED_DELAYED": kindDelayed,
 	}
 	for code, name := range operations {

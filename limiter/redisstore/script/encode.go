@@ -160,7 +160,7 @@ func appendLimit(b []byte, l *limiter.Limit, mark int64) []byte {
 func (r *Request) encode(names *Names, req *limiter.Request, mark []byte, recorded bool, name string) {
 	r.elements, r.Keys, r.most, r.high = r.elements[:0], r.Keys[:0], r.most[:0], r.high[:0]
 	r.Err = nil
-	keep := recorded && (req.Keep > 0 || req.Brief)
+	keep := recorded && (req.Keep > 0 || req.Brief || req.Attempt != 0)
 	verb := int64(req.Op)
 	if keep {
 		verb += keeps
@@ -171,9 +171,9 @@ func (r *Request) encode(names *Names, req *limiter.Request, mark []byte, record
 	b = appendInt(b, int64(len(req.Asks)))
 	switch {
 	case keep && req.Brief:
-		b = appendInt(b, -limiter.RecordBrief)
+		b = appendInt(appendInt(b, -limiter.RecordBrief), req.Attempt)
 	case keep:
-		b = appendInt(b, req.Keep)
+		b = appendInt(appendInt(b, req.Keep), req.Attempt)
 	}
 	if r.part {
 		b = appendString(b, name)
@@ -205,7 +205,7 @@ func (r *Request) encode(names *Names, req *limiter.Request, mark []byte, record
 	}
 	r.elements = b
 	if keep {
-		r.count++
+		r.count += 2
 	}
 	if r.part {
 		r.count++

@@ -93,16 +93,20 @@ end
 
 -- take serves take, commit, peek and charge. It returns the time of the answer
 -- and ANSWERED, STORED or STORED_COMMITTED. Only parts peek with a record.
-local function take(op, id, asks, n, now, record, whole, keep, name)
+local function take(op, id, asks, n, now, record, whole, keep, name, attempt)
   if record then
     local r = load_record(record)
     if replays(r, asks, n, now, whole) then
-      if op == COMMIT and r[2] == 0 then
+      -- A part holds what it relies on when it commits, because it may still be denied.
+      local commits = op == COMMIT
+      if commits and r[2] == 0 then
         r[2] = COMMITTED
+        keep_record(record, r)
+      elseif (commits or whole == 1) and hold(r, attempt) then
         keep_record(record, r)
       end
       answer_from(r, asks, n)
-      return r[1], (r[2] == COMMITTED or r[5]) and STORED_COMMITTED or STORED
+      return r[1], (commits or r[2] == COMMITTED or r[5]) and STORED_COMMITTED or STORED
     end
   end
   local all, spent = true, 0
@@ -141,17 +145,20 @@ local function take(op, id, asks, n, now, record, whole, keep, name)
   if name and spent > 0 then write_booking(asks, n, name) end
   local longest = store(asks, n)
   if record and spent > 0 then
-    save_record(record, asks, n, now, longest, whole, op == COMMIT and COMMITTED or 0, keep)
+    local mark = attempt ~= 0 and ' ' .. text(attempt) .. ' ' or op == COMMIT and COMMITTED or 0
+    save_record(record, asks, n, now, longest, whole, mark, keep)
   end
   return now, ANSWERED
 end
 
-local function refund(id, asks, n, now, record)
+local function refund(id, asks, n, now, record, attempt)
   local r = record and load_record(record)
+  local before = r and r[2]
+  local held = r and attempt ~= 0 and not let_go(r, attempt)
   for i = 1, n do
     local a = asks[i]
     local slot, w, at = HOLDS_SLOTS(a.algorithm), a.weight, nil
-    if id ~= '' then at, w = claim(r, a) elseif a.algorithm == BAN then w = 0 end
+    if held then slot, w = false, 0 elseif id ~= '' then at, w = claim(r, a) elseif a.algorithm == BAN then w = 0 end
     a.allowed = 1
     load(a)
     if slot and id ~= '' then
@@ -163,7 +170,7 @@ local function refund(id, asks, n, now, record)
     end
   end
   store(asks, n)
-  if r and r[2] == REFUNDED then keep_record(record, r) end
+  if r and (r[2] ~= before or before == REFUNDED) then keep_record(record, r) end
 end
 
 -- settle makes what a record says weigh what the asks say. It returns the time of
@@ -200,9 +207,9 @@ end
 -- undo gives back what a take or charge of these asks has booked, as far as it
 -- can be told from what others have done since. It goes by what stands under its
 -- name, whose key it is given, and does so once; a take that comes later is refused.
--- With a record it does so only while that is neither gone, replaced, refunded nor
--- committed.
-local function undo(id, asks, n, now, record, whole, name)
+-- With a record it does so only while that is neither gone, replaced, refunded,
+-- committed nor held by another attempt.
+local function undo(id, asks, n, now, record, whole, name, attempt)
   local booking = call('GET', name)
   local ok, what = pcall(cmsgpack.unpack, booking and booking ~= '' and booking or '\144')
   if not ok or type(what) ~= 'table' then bad_state() end
@@ -210,7 +217,14 @@ local function undo(id, asks, n, now, record, whole, name)
     local a = asks[i]
     a.booked_at, a.weight, a.base = what[3 * i - 2] or 0, what[3 * i - 1] or 0, what[3 * i] or 0
   end
-  local mine = what[1] and (not record or made_by(load_record(record), asks, n, whole))
+  local r = record and (what[1] or attempt ~= 0) and load_record(record)
+  if r and not what[1] then -- it may rely on what another attempt has booked
+    refund(id, asks, n, now, record, attempt)
+    return call('SET', name, '', 'PX', text(ENDED_LIFE))
+  end
+  local before = r and r[2]
+  if r then let_go(r, attempt) end
+  local mine = what[1] and (not record or made_by(r, asks, n, whole))
   for i = 1, n do
     local a = asks[i]
     a.allowed = 1
@@ -222,7 +236,7 @@ local function undo(id, asks, n, now, record, whole, name)
     end
   end
   store(asks, n)
-  if record and mine then call('DEL', record) end
+  if record and mine then call('DEL', record) elseif r and r[2] ~= before then keep_record(record, r) end
   if what[1] then call('DEL', name) else call('SET', name, '', 'PX', text(ENDED_LIFE)) end
 end
 
@@ -306,14 +320,14 @@ local function count_denials(asks, n, now)
   store(asks, n)
 end
 
-local function run(op, id, asks, n, now, record, whole, keep, name, came)
-  if op <= CHARGE or op == COMMIT then return take(op, id, asks, n, now, record, whole, keep, name) end
+local function run(op, id, asks, n, now, record, whole, keep, name, attempt, came)
+  if op <= CHARGE or op == COMMIT then return take(op, id, asks, n, now, record, whole, keep, name, attempt) end
   if op == SETTLE then return settle(asks, n, now, record) end
   if op == APPLY then return apply(id, asks[1], now, came, record) end
   if op == UNDO then
-    undo(id, asks, n, now, record, whole, name)
+    undo(id, asks, n, now, record, whole, name, attempt)
   elseif op == REFUND then
-    refund(id, asks, n, now, record)
+    refund(id, asks, n, now, record, attempt)
   elseif op == RESET then
     reset(asks, n, now)
   elseif op == COUNT then
@@ -327,7 +341,7 @@ end
 local long = {}
 
 -- The request that is under way: what read has found and finish carries out.
-local job = {asks = {}, op = TAKE, id = '', n = 0, record = nil, whole = 0, keep = 0, name = false,
+local job = {asks = {}, op = TAKE, id = '', n = 0, record = nil, whole = 0, keep = 0, name = false, attempt = 0,
   came = false}
 
 -- plain prepares the plain take of the n asks at m[pos]; their keys come behind
@@ -338,17 +352,17 @@ function long.plain(m, pos, n, keys, k)
     asks[i] = ask_of(i, m, pos + 5 * i - 5, keys[k + i])
     asks[i].place = k + i
   end
-  job.op, job.id, job.n, job.record, job.whole, job.keep, job.name = TAKE, '', n, nil, 0, 0, false
+  job.op, job.id, job.n, job.record, job.whole, job.keep, job.name, job.attempt = TAKE, '', n, nil, 0, 0, false, 0
 end
 
 -- read prepares the request at m[pos] and returns where the next one begins, and
 -- the last of its keys.
 function long.read(m, pos, keys, k)
   local op, whole, n, asks = m[pos], m[pos + 2], m[pos + 3], job.asks
-  job.id, job.whole, job.n, job.keep, job.record, job.name = m[pos + 1], whole, n, 0, nil, false
+  job.id, job.whole, job.n, job.keep, job.record, job.name, job.attempt = m[pos + 1], whole, n, 0, nil, false, 0
   pos = pos + 4
   if op >= KEEPS then
-    op, job.keep, pos = op - KEEPS, m[pos], pos + 1
+    op, job.keep, job.attempt, pos = op - KEEPS, m[pos], m[pos + 1], pos + 2
   end
   local name = ''
   if type(whole) == 'string' then name, pos = m[pos], pos + 1 end
@@ -389,7 +403,7 @@ end
 -- where that ends.
 function long.finish(now, out, o)
   local asks, n, part = job.asks, job.n, type(job.whole) == 'string'
-  local at, kind = run(job.op, job.id, asks, n, now, job.record, job.whole, job.keep, job.name,
+  local at, kind = run(job.op, job.id, asks, n, now, job.record, job.whole, job.keep, job.name, job.attempt,
     job.came)
   out[o + 1], out[o + 2] = kind, at
   o = o + 2

@@ -2,7 +2,8 @@
 -- limiter/record.go states the rules.
 --
 -- One string (cmsgpack of a flat array): time (ms), its mark (0, REFUNDED if any
--- part has been, COMMITTED if a request that spans slots relies on it), the
+-- part has been, COMMITTED if a request that spans slots relies on it, or the attempts
+-- that hold it as a text: ' 12 34 '), the
 -- number of asks, 1 or the name of the whole request of which these asks are a
 -- part, when it was settled or false, then RECORD_FIELDS an ask:
 -- key, time and units booked, allowed, remaining, retry-after, reset, delay, and
@@ -41,9 +42,28 @@ local function replays(r, asks, n, now, whole)
   return i > n
 end
 
--- made_by reports whether r is the untouched record of just these bookings.
+-- hold lets an attempt hold r, 0 for good, and reports whether that changes r.
+local function hold(r, attempt)
+  if type(r[2]) ~= 'string' then return false end
+  local word = text(attempt) .. ' '
+  if attempt ~= 0 and r[2]:find(' ' .. word, 1, true) then return false end
+  local _, others = r[2]:gsub(' ', ' ')
+  r[2] = (attempt == 0 or others > ATTEMPTS_MAX) and COMMITTED or r[2] .. word
+  return true
+end
+
+-- let_go ends the hold of an attempt on r, and reports whether it was the last one.
+local function let_go(r, attempt)
+  if type(r[2]) ~= 'string' then return false end
+  local from, to = r[2]:find(' ' .. text(attempt) .. ' ', 1, true)
+  if not from then return false end
+  r[2] = r[2]:sub(1, from) .. r[2]:sub(to + 1)
+  return r[2] == ' '
+end
+
+-- made_by reports whether r is the untouched record of just these bookings, which nobody holds.
 local function made_by(r, asks, n, whole)
-  if not r or r[2] ~= 0 or r[3] ~= n or r[4] ~= whole or r[5] then return false end
+  if not r or (r[2] ~= 0 and r[2] ~= ' ') or r[3] ~= n or r[4] ~= whole or r[5] then return false end
   for i = 1, n do
     local at, a = RECORD_HEAD + (i - 1) * RECORD_FIELDS, asks[i]
     if r[at + 1] ~= a.key or (a.weight > 0 and r[at + 2] ~= a.booked_at) then return false end
