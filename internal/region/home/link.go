@@ -18,6 +18,9 @@ import (
 const (
 	// maxMessages is how many messages are under way to one region. Calls that come meanwhile wait and go together.
 	maxMessages = 32
+	// paced is from how many messages under way the next one waits for a part of a round trip, at most maxPause, so that
+	// messages do not all leave at once and all come back at once: calls would wait for a second round trip.
+	paced, maxPause = maxMessages / 2, 20 * time.Millisecond
 	// maxWaiting bounds the calls that wait for that; more are refused.
 	maxWaiting = 10_000
 	// maxTogether is how many calls go in one message unless one batch has more, and enough the length in bytes from which
@@ -67,6 +70,7 @@ type link struct {
 	// good is when the region has last answered, and tried when a call last tried whether it is there, in ns since the
 	// start of the store.
 	good, tried atomic.Int64
+	trip        atomic.Int64 // how long the last message that was answered took, in ns
 
 	told struct { // what is shown of the calls
 		sync.Mutex
@@ -75,8 +79,9 @@ type link struct {
 
 	mu       sync.Mutex
 	waiting  []*batch
-	calls    int // in waiting
-	messages int // under way
+	calls    int  // in waiting
+	messages int  // under way, or about to be
+	pausing  bool // one of them takes what comes in the next moment
 	closed   bool
 }
 
@@ -223,9 +228,13 @@ func (l *link) submit(b *batch) bool {
 		return false
 	}
 	l.waiting, l.calls = append(l.waiting, b), l.calls+len(b.asks)
-	if l.messages < maxMessages {
-		l.messages++
-		l.store.wg.Go(l.work)
+	if l.messages < maxMessages && !l.pausing {
+		if l.messages++; l.messages > paced {
+			l.pausing = true
+			l.store.wg.Go(l.pause)
+		} else {
+			l.store.wg.Go(l.work)
+		}
 	}
 	return true
 }
@@ -236,6 +245,24 @@ func (l *link) drop(b *batch) (sent bool) {
 	defer l.mu.Unlock()
 	b.dropped = true
 	return b.taken
+}
+
+// pause sends messages after a moment.
+func (l *link) pause() {
+	length := maxPause
+	if trip := time.Duration(l.trip.Load()); trip > 0 {
+		length = min(trip/paced, maxPause)
+	}
+	timer := time.NewTimer(length)
+	select {
+	case <-l.store.ctx.Done():
+	case <-timer.C:
+	}
+	timer.Stop()
+	l.mu.Lock()
+	l.pausing = false
+	l.mu.Unlock()
+	l.work()
 }
 
 // work sends messages until nothing waits.
@@ -307,9 +334,11 @@ func (l *link) post(together []*batch) {
 		body = append(body, b.body...)
 	}
 	calls := make([]limiter.Call, len(asks))
+	sent := l.store.since()
 	failure := l.tryAddresses(ctx, body, asks, calls)
-	if failure == nil {
-		l.good.Store(l.store.since())
+	if now := l.store.since(); failure == nil {
+		l.good.Store(now)
+		l.trip.Store(now - sent)
 	} else {
 		l.good.Store(0)
 	}

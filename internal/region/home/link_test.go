@@ -3,10 +3,14 @@ package home
 import (
 	"net/http"
 	"net/http/httptest"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"sluice/limiter"
+	"sluice/limiter/memstore"
 )
 
 // A node that refuses messages, because its settings are those of before, does not stand for its region.
@@ -47,4 +51,33 @@ func TestLink_ANodeThatStopsIsLeft(t *testing.T) {
 	if left(t, w, ask(inUS, 10, 1)) != 7 || came.Load() != 1 {
 		t.Errorf("%d left of 10 after 3 takes, of which the stopping node had %d", left(t, w, ask(inUS, 10, 1)), came.Load())
 	}
+}
+
+// However many checks a node sends, each waits for one round trip and not for a second one.
+func TestLink_ABusyNodeWaitsForOneRoundTrip(t *testing.T) {
+	const trip = 300 * time.Millisecond
+	synctest.Test(t, func(t *testing.T) {
+		m, other := memstore.New(memstore.Options{}), memstore.New(memstore.Options{})
+		defer func() { _, _ = m.Close(), other.Close() }()
+		memory := &memoryLink{delay: func() time.Duration { return trip / 2 }}
+		w := worldOver(t, time.Minute, map[string]limiter.Store{"eu": other, "us": m}, memory)
+		var wg sync.WaitGroup
+		var most atomic.Int64
+		for range 2000 { // two seconds
+			<-time.After(time.Millisecond)
+			wg.Go(func() {
+				sent := time.Now()
+				w["eu"].do(t, limiter.OpTake, "", ask(inUS, 1_000_000, 1))
+				for waited := int64(time.Since(sent)); ; {
+					if old := most.Load(); waited <= old || most.CompareAndSwap(old, waited) {
+						return
+					}
+				}
+			})
+		}
+		wg.Wait()
+		if got := time.Duration(most.Load()); got > trip*5/4 {
+			t.Errorf("a check waited %s, and a round trip takes %s", got, trip)
+		}
+	})
 }
