@@ -24,21 +24,28 @@ import (
 )
 
 var (
-	writePage  = flag.String("write", "", "page whose parts matrix and curves are written anew")
-	moreCells  = flag.String("more", "", "file with the cells of share.TestMeasureShares, for the table")
+	writePage = flag.String("write", "", "page whose parts matrix and curves are written anew")
+	moreCells = flag.String("more", "", "files with the cells of share.TestMeasureShares and home.TestMeasureExact, for "+
+		"the table, with a comma between them")
 	writeCells = flag.String("cells", "", "file for the figures of all cells, for the comparison with real processes")
 )
 
 // mode is a span, as the matrix measures it.
 type mode struct {
 	name      string
-	exchanges bool          // regions tell each other what they spend
+	note      string        // follows the name
+	exchanges bool          // regions send each other messages
 	least     time.Duration // the shortest window
 	bounded   bool          // Bound holds
 }
 
-// elsewhere is the span that share.TestMeasureShares measures, where the code that divides limits is.
-var elsewhere = mode{name: rules.SpanShares, exchanges: true}
+// elsewhere are the spans that share.TestMeasureShares and home.TestMeasureExact measure, where their code is.
+var elsewhere = []mode{
+	{name: rules.SpanShares, exchanges: true,
+		note: ", of windows that begin two minutes after demand is steady; shares each minute, the default"},
+	{name: rules.SpanGlobalExact, exchanges: true,
+		note: ", a key at home in each region in turn, nine windows (three of an hour); the last row is what a check waits"},
+}
 
 var modes = []mode{
 	{name: rules.SpanRegion, least: time.Second},
@@ -58,6 +65,8 @@ type cell struct {
 	Most  float64 `json:"most"`
 	Under float64 `json:"under"`
 	Bound float64 `json:"bound"`
+	// Wait is the median of what a check waits, where that is measured.
+	Wait time.Duration `json:"wait,omitempty"`
 }
 
 const cellLimit = 1000
@@ -223,7 +232,10 @@ func TestMeasure(t *testing.T) {
 	cells = measureAll(t, cells)
 	shown, tabled := modes, cells
 	if *moreCells != "" {
-		shown, tabled = append(shown, elsewhere), append(tabled, readCells(t, *moreCells)...)
+		shown = append(shown, elsewhere...)
+		for file := range strings.SplitSeq(*moreCells, ",") {
+			tabled = append(tabled, readCells(t, file)...)
+		}
 	}
 	for _, c := range cells {
 		long := c.Window >= time.Minute && c.Demand <= 4 && c.Mode == rules.SpanGlobal
@@ -302,11 +314,7 @@ func table(modes []mode, cells []cell) string {
 		if !m.exchanges {
 			delays = delays[:1]
 		}
-		head := fmt.Sprintf("`%s`:", m.name)
-		if m.name == elsewhere.name {
-			head = fmt.Sprintf("`%s`, of windows that begin two minutes after demand is steady; shares each minute, the default:", m.name)
-		}
-		fmt.Fprintf(&b, "\n%s\n\n| window | demand, times the limit |", head)
+		fmt.Fprintf(&b, "\n`%s`%s:\n\n| window | demand, times the limit |", m.name, m.note)
 		for _, split := range allSplits {
 			for _, d := range delays {
 				if m.exchanges {
@@ -342,8 +350,31 @@ func table(modes []mode, cells []cell) string {
 			}
 			fmt.Fprintf(&b, " %.1f |\n", under)
 		}
+		if waits := waitsOf(cells, m.name); waits != "" {
+			fmt.Fprintf(&b, "| all | wait, ms (median) |%s |\n", waits)
+		}
 	}
 	return b.String()
+}
+
+// waitsOf is the row of the medians of all windows and demands, "" if they were not measured.
+func waitsOf(cells []cell, name string) (row string) {
+	for _, split := range allSplits {
+		for _, delay := range allDelays {
+			var waits []time.Duration
+			for _, c := range cells {
+				if c.Mode == name && c.Split == split && c.Delay == delay && c.Wait > 0 {
+					waits = append(waits, c.Wait)
+				}
+			}
+			if len(waits) == 0 {
+				return ""
+			}
+			slices.Sort(waits)
+			row += fmt.Sprintf(" %.0f |", float64(waits[len(waits)/2])/float64(time.Millisecond))
+		}
+	}
+	return row
 }
 
 func shortly(d time.Duration) string {
