@@ -161,6 +161,35 @@ func clockAhead(t *testing.T, r *regions) {
 	r.remaining(t, 1, 2)
 }
 
+// A region opens the window of the first units that it hears of, unless one is open. What it hears of counts in its own
+// window until that ends.
+func firstHitApart(t *testing.T, r *regions) {
+	l := tenInTen
+	l.Align = limiter.AlignFirstHit
+	r.use(l)
+	r.do(t, 0, limiter.OpTake, "", 4)
+	r.clock.Advance(300)
+	r.apply(t, 1, r.only(t, 0, time.Hour))
+	r.remaining(t, 1, 6)
+	if d := r.do(t, 1, limiter.OpPeek, "", 0).Limits[0]; d.Reset != 9700 {
+		t.Errorf("the window ends in %d ms, want 9700, as that of the other region", d.Reset)
+	}
+	r.use(l)
+	r.do(t, 0, limiter.OpTake, "", 4)
+	r.clock.Advance(3000)
+	r.do(t, 1, limiter.OpTake, "", 3) // before it has heard
+	one, other := r.only(t, 0, time.Hour), r.only(t, 1, time.Hour)
+	r.apply(t, 1, one)
+	r.apply(t, 0, other)
+	r.remaining(t, 0, 3)
+	r.remaining(t, 1, 3)
+	r.clock.Advance(7000)
+	r.remaining(t, 0, 10) // a new one; that of the other region goes on
+	r.remaining(t, 1, 3)
+	r.clock.Advance(3000)
+	r.remaining(t, 1, 10)
+}
+
 func resetTravels(t *testing.T, r *regions) {
 	r.use(tenInTen)
 	r.do(t, 0, limiter.OpTake, "", 4)

@@ -52,6 +52,7 @@ func RegionCases(t *testing.T, h RegionHarness) {
 		"HotBucketIsExportedOnce":           hotExport,
 		"UnitOfAWindowThatIsOverIsDropped":  lateUnit,
 		"ClockAheadMovesTheWindowOn":        clockAhead,
+		"WindowsOfFirstHitBeginApart":       firstHitApart,
 		"ResetReachesAnIdleRegion":          resetTravels,
 		"PeersRestartIsNoSecondCharge":      restartedPeer,
 		"AGuardHoldsARegionToItsShare":      guardedShare,

@@ -38,6 +38,24 @@ func (a *windows) admit(w *world, r *simRegion, n int64) {
 	}
 }
 
+// stretch counts what all regions have admitted in the length of a window until now. Windows of first_hit begin at
+// other times in each region, so that it can be as much as two windows of one region have.
+type stretch struct{ at, units []int64 }
+
+func (a *stretch) admit(w *world, _ *simRegion, n int64) {
+	a.at, a.units = append(a.at, w.now), append(a.units, n)
+	for a.at[0] <= w.now-w.limit.Window {
+		a.at, a.units = a.at[1:], a.units[1:]
+	}
+	sum := int64(0)
+	for _, units := range a.units {
+		sum += units
+	}
+	if sum >= 2*w.limit.Count {
+		w.t.Fatalf("at %d %d units were admitted in the length of a window, the limit is %d", w.now, sum, w.limit.Count)
+	}
+}
+
 // reference is one bucket in which all regions' units are counted. None of them is above the limit.
 type reference struct {
 	store *memstore.Store
@@ -66,6 +84,7 @@ func TestSimulation_NeverOverTheLimit(t *testing.T) {
 				{Algorithm: limiter.SlidingWindowCounter, Count: 60, Window: 5000},
 				{Algorithm: limiter.TokenBucket, Count: 50, Burst: 20, Window: 5000},
 				{Algorithm: limiter.GCRA, Count: 40, Burst: 40, Window: 4000},
+				{Algorithm: limiter.FixedWindow, Align: limiter.AlignFirstHit, Count: 30, Window: 10_000},
 			}
 			l := kinds[seed%uint64(len(kinds))]
 			n := 2 + int(seed)%4 //nolint:gosec // small
@@ -77,6 +96,8 @@ func TestSimulation_NeverOverTheLimit(t *testing.T) {
 			switch {
 			case w.r.IntN(3) == 0:
 				w.steps = true
+			case l.Align == limiter.AlignFirstHit:
+				w.account = &stretch{}
 			case l.Algorithm == limiter.FixedWindow:
 				w.account = &windows{map[int64]int64{}}
 			default:
