@@ -285,13 +285,14 @@ func (s *timed) DoAll(ctx context.Context, calls []limiter.Call) {
 	s.Store.DoAll(ctx, calls)
 }
 
-// A sender that has hardly any time left must not make the store of this region look as if it failed.
+// A sender that has hardly any time left must not make the store of this region look as if it failed, and it does
+// not work for a sender that has stopped waiting.
 func TestReceiver_TheStoreHasTimeWhateverTheSenderHas(t *testing.T) {
 	here, other := memstore.New(memstore.Options{}), memstore.New(memstore.Options{})
 	defer func() { _, _ = here.Close(), other.Close() }()
 	m := &timed{Store: here}
 	w := world(t, time.Second, map[string]limiter.Store{"eu": other, "us": m})
-	for _, wait := range []time.Duration{time.Millisecond, 10 * time.Second} {
+	for _, wait := range []time.Duration{time.Millisecond, 100 * time.Millisecond, 10 * time.Second} {
 		start := time.Now()
 		head := headOf("eu", "us", "sl:")
 		head.At = start.UnixMilli()
@@ -302,6 +303,9 @@ func TestReceiver_TheStoreHasTimeWhateverTheSenderHas(t *testing.T) {
 		}
 		if got := m.until.Sub(start); got < leastTime {
 			t.Errorf("a sender that waits %s leaves the store %s", wait, got)
+		}
+		if latest := time.Now().Add(max(wait, leastTime)); m.until.After(latest) {
+			t.Errorf("a sender that waits %s is worked for until %s after that", wait, m.until.Sub(latest))
 		}
 	}
 }
