@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"sluice/internal/access"
+	"sluice/internal/stats"
 	"sluice/rules"
 	"sluice/web/webtest"
 )
@@ -53,6 +54,17 @@ func TestRegions_ACutIsOnEveryPage(t *testing.T) {
 	}
 	if page := b.Get("/console/regions"); strings.Contains(page.Body, says) {
 		t.Error("the page of regions says it twice")
+	}
+	w.Incidents.Change(func(f *webtest.Incidents) {
+		f.List = append(f.List, stats.Incident{ID: "n1-9", Kind: stats.IncidentRegions, Begin: webtest.Now, Server: "asia",
+			Updated: webtest.Now, Node: "10.0.0.1:8080", NodeID: "n1"})
+	})
+	if page := b.Get("/console"); !page.Has(says) || page.Has("Incident running") {
+		t.Error("the overview says it twice")
+	}
+	w.Node.CutOff = nil // of the node that has the incident, another one is cut off
+	if page := b.Get("/console"); !page.Has("Incident running on 10.0.0.1:8080: Region cut off") {
+		t.Error("the overview does not say that a node of another region is cut off")
 	}
 }
 

@@ -20,6 +20,10 @@ const (
 	KindSetRefused Kind = "set_refused"
 	// KindSetOld: a node decides by rules that the rule database has not confirmed for long.
 	KindSetOld Kind = "set_old"
+	// KindRegionCutOff: two regions are cut off from each other.
+	KindRegionCutOff Kind = "region_cut_off"
+	// KindRegionSetOld: a region has lacked an edit of the rules for long.
+	KindRegionSetOld Kind = "region_set_old"
 	// KindLogDropping: the decision log loses events.
 	KindLogDropping Kind = "decision_log_dropping"
 )
@@ -35,7 +39,8 @@ const (
 // Kinds returns all kinds, in the order in which people read them.
 func Kinds() []string {
 	return []string{string(KindRuleDenials), string(KindKeyUsage), string(KindKeyHot), string(KindFailModeEngaged),
-		string(KindFailModeEnded), string(KindRuleIdle), string(KindSetRefused), string(KindSetOld), string(KindLogDropping)}
+		string(KindFailModeEnded), string(KindRuleIdle), string(KindSetRefused), string(KindSetOld), string(KindRegionCutOff),
+		string(KindRegionSetOld), string(KindLogDropping)}
 }
 
 // States of an alert.

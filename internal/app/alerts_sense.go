@@ -21,9 +21,12 @@ const (
 )
 
 // openSensor starts what this node sees of alerts by itself.
-func openSensor(host *Host, db *database.DB, ready *readiness, figures *fleetReporter,
+func openSensor(host *Host, db *database.DB, ready *readiness, figures *fleetReporter, home *homeStore,
 	accounts map[string]func() records.Totals, stops *stops) *sense.Sensor {
 	own := &ownConditions{ready: ready, accounts: accounts, now: host.Now, dropped: map[string]int64{}}
+	if home != nil {
+		own.regions = &regionConditions{overview: home.overview, now: host.Now}
+	}
 	sensor := sense.New(sense.Options{Store: db, Node: figures.node, Address: figures.listensAt, Conditions: own.met,
 		Cause: causeWords, Now: host.Now, Log: host.Log})
 	stops.add("alerts of this node", task(sensor.Run))
@@ -43,12 +46,16 @@ type ownConditions struct {
 	now      func() time.Time
 	// dropped are the events that each decision log had lost when it was last looked at.
 	dropped map[string]int64
+	// regions are those about other regions, nil without regions.
+	regions *regionConditions
 }
 
 // met returns the conditions that are met now.
 func (o *ownConditions) met() []sense.Condition {
 	var out []sense.Condition
+	version := int64(0)
 	if s := o.ready.rules.Load(); s != nil {
+		version = s.version
 		if s.refused >= 0 {
 			out = append(out, sense.Condition{Subject: alerts.Subject{Kind: alerts.KindSetRefused}, Linger: setLinger,
 				Details: evaluate.Details{Numbers: map[string]int64{"version": s.refused, "in_force": s.version}}})
@@ -69,6 +76,9 @@ func (o *ownConditions) met() []sense.Condition {
 				Details: evaluate.Details{Numbers: map[string]int64{"dropped": dropped, "produced": t.Produced}}})
 		}
 		o.dropped[sink] = dropped
+	}
+	if o.regions != nil {
+		out = append(out, o.regions.met(version)...)
 	}
 	return out
 }

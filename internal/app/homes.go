@@ -56,6 +56,15 @@ func openHome(cfg *config.Serve, host *Host, token *secretfile.File, sets *rules
 	return h, nil
 }
 
+// overview is what the exchange knows of the other regions, false before it has begun.
+func (h *homeStore) overview() (exchange.Overview, bool) {
+	x := h.exchange.Load()
+	if x == nil {
+		return exchange.Overview{}, false
+	}
+	return x.Overview(), true
+}
+
 // openReceiver returns what answers other regions about keys that are at home here.
 func openReceiver(cfg *config.Serve, host *Host, c *counters, sets *rules.Current, metrics *telemetry.Metrics) (
 	*home.Receiver, error) {

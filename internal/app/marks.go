@@ -64,6 +64,8 @@ func incidentMarks(i *stats.Incident) []stats.Mark {
 		begin.Text, end.Text = "breaker of "+i.Server+" opened", "breaker of "+i.Server+" closed"
 	case stats.IncidentDatabase:
 		begin.Text, end.Text = "rules database unavailable", "rules database available"
+	case stats.IncidentRegions:
+		begin.Text, end.Text = "cut off from "+i.Server, "heard from "+i.Server+" again"
 	default:
 		begin.Text, end.Text = "fail modes decide some requests", "fail modes decide no requests any more"
 	}

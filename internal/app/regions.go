@@ -18,6 +18,7 @@ import (
 	"sluice/internal/region/share"
 	"sluice/internal/region/sharing"
 	"sluice/internal/secretfile"
+	"sluice/internal/stats"
 	"sluice/internal/telemetry"
 	"sluice/rules"
 )
@@ -60,7 +61,7 @@ var shareSkew = 10 * time.Second // shorter in tests
 
 // openRegions starts the exchange. token is the file with the credential for the others, or nil.
 func openRegions(cfg *config.Serve, host *Host, token *secretfile.File, c *counters, sets *rules.Current,
-	metrics *telemetry.Metrics, stops *stops) (*regions, error) {
+	metrics *telemetry.Metrics, incidents *stats.IncidentLog, stops *stops) (*regions, error) {
 	peers, _, err := otherRegions(cfg)
 	if err != nil || len(peers) == 0 {
 		return nil, err
@@ -90,6 +91,7 @@ func openRegions(cfg *config.Serve, host *Host, token *secretfile.File, c *count
 	metrics.RegionShares(shares.Overview)
 	stops.add("regions", task(x.Run))
 	stops.add("shares of regions", task(shares.Run))
+	stops.add("incidents of regions", task(func(ctx context.Context) { noteCuts(ctx, x.Overview, incidents) }))
 	host.Log.Info("limits can span regions", "region", cfg.Region, "regions", len(peers)+1, "interval", cfg.RegionInterval)
 	return &regions{exchange: x, receiver: receiver, shares: shares, calls: c.home.Calls}, nil
 }

@@ -186,9 +186,9 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	for _, log := range recorded {
 		observers = append(observers, log)
 	}
-	sensor := openSensor(&host, db, ready, figures, accounts, stops)
+	sensor := openSensor(&host, db, ready, figures, buckets.home, accounts, stops)
 	observers = append(observers, sensor)
-	regions, err := openRegions(&cfg, &host, files.region, buckets, sets, metrics, stops)
+	regions, err := openRegions(&cfg, &host, files.region, buckets, sets, metrics, incidents, stops)
 	if err != nil {
 		return err
 	}

@@ -18,6 +18,9 @@ const (
 	IncidentTimeouts = "timeouts"
 	// IncidentDatabase: the rule database was unavailable. Checks were decided as usual.
 	IncidentDatabase = "database"
+	// IncidentRegions: other regions were cut off from that of the node. Rules that span regions were decided by their
+	// cut_off, which is not counted here.
+	IncidentRegions = "regions"
 )
 
 const (
@@ -33,14 +36,16 @@ const (
 	IncidentLost = time.Minute
 )
 
-// Incident is a time in which a node could not use Redis or the rule database. Breakers that are open at the same time
-// on a node are one incident, and so are openings less than 10 s apart.
+// Incident is a time in which a node could not use Redis or the rule database, or heard nothing from another region.
+// Breakers that are open at the same time on a node are one incident, and so are openings less than 10 s apart. The same
+// holds for regions.
 type Incident struct {
 	// ID is unique and does not change while the incident is updated.
 	ID   string `json:"id"`
 	Kind string `json:"kind"`
-	// Begin is when a breaker opened, or a fail mode decided the first request. End is when the last breaker closed, or
-	// when a fail mode decided the last request; it is zero while the incident lasts, and for one that is Lost.
+	// Begin is when a breaker opened, a fail mode decided the first request, or the first region was cut off. End is when
+	// the last breaker closed, a fail mode decided the last request, or all regions were heard; it is zero while the
+	// incident lasts, and for one that is Lost.
 	Begin time.Time `json:"begin"`
 	End   time.Time `json:"end,omitzero"`
 	// Updated is when the node last reported the incident.
@@ -53,7 +58,8 @@ type Incident struct {
 	// Node is the address of the node that had the incident, NodeID names its process.
 	Node   string `json:"node"`
 	NodeID string `json:"node_id"`
-	// Server lists the Redis servers with an open breaker, separated by ", ", "" for other kinds.
+	// Server lists the Redis servers with an open breaker, or the regions that were cut off, separated by ", ". It is ""
+	// for other kinds.
 	Server string `json:"server,omitempty"`
 	// Cause says why, in words for people, as in "connection refused". It contains no key and no password.
 	Cause string `json:"cause"`

@@ -68,8 +68,8 @@ type IncidentLog struct {
 	address string
 	events  int64
 	open    map[string]bool // servers with a breaker that is not closed
-	// redis and database are the present incidents, nil without any; either may have ended and still continue.
-	redis, database *running
+	// redis, database and regions are the present incidents, nil without any; each may have ended and still continue.
+	redis, database, regions *running
 	// last are the incidents that ended last, by kind, begun when incidents began in the last hour.
 	last    map[string]*running
 	begun   map[string][]time.Time
@@ -107,13 +107,14 @@ func (l *IncidentLog) Stopped() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.now()
-	for _, r := range []*running{l.redis, l.database} {
+	for _, r := range l.present() {
 		if r != nil && r.End.IsZero() {
 			r.End, r.Stopped, r.changed = now, true, true
 		}
 	}
 	l.finish(&l.redis)
 	l.finish(&l.database)
+	l.finish(&l.regions)
 	if l.address != "" {
 		l.wait(l.event(EventNodeStopped, now))
 	}
@@ -145,11 +146,7 @@ func (l *IncidentLog) Breaker(server string, open bool, cause string) {
 	r.Kind, r.End, r.changed = IncidentBreaker, time.Time{}, true
 	r.Opened++
 	r.because(cause)
-	if !slices.Contains(r.servers, server) {
-		r.servers = append(r.servers, server)
-		slices.Sort(r.servers)
-		r.Server = strings.Join(r.servers, ", ")
-	}
+	r.of(server)
 }
 
 // Failed notes that Redis could not decide a limit, so that a fail mode does.
@@ -213,6 +210,35 @@ func (l *IncidentLog) Database(err error) {
 	}
 }
 
+// Regions notes which regions are cut off now, the first of them for how long, and why.
+func (l *IncidentLog) Regions(cut []string, longest time.Duration, cause string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.now()
+	l.settle(now)
+	r := l.regions
+	switch {
+	case len(cut) == 0:
+		if r != nil && r.End.IsZero() {
+			r.End, r.closed, r.changed = now, now, true
+			l.hurry()
+		}
+		return
+	case r == nil:
+		r = l.begin(&l.regions, IncidentRegions, now)
+		if r.Merged == 0 {
+			r.Begin = now.Add(-longest)
+		}
+		l.hurry()
+	case !r.End.IsZero():
+		r.End, r.changed = time.Time{}, true
+	}
+	r.because(cause)
+	for _, name := range cut {
+		r.of(name)
+	}
+}
+
 // settle ends what has ended for good, so that what happens next is an incident of its own.
 func (l *IncidentLog) settle(now time.Time) {
 	if r := l.redis; r != nil && r.Kind == IncidentTimeouts {
@@ -226,8 +252,10 @@ func (l *IncidentLog) settle(now time.Time) {
 	} else if r != nil && len(l.open) == 0 && now.Sub(r.closed) >= resumeWithin {
 		l.finish(&l.redis)
 	}
-	if r := l.database; r != nil && !r.End.IsZero() && now.Sub(r.closed) >= resumeWithin {
-		l.finish(&l.database)
+	for _, at := range []**running{&l.database, &l.regions} {
+		if r := *at; r != nil && !r.End.IsZero() && now.Sub(r.closed) >= resumeWithin {
+			l.finish(at)
+		}
 	}
 }
 
@@ -269,6 +297,15 @@ func (r *running) because(cause string) {
 	if cause != "" && !slices.Contains(r.causes, cause) && len(r.causes) < maxCauses {
 		r.causes = append(r.causes, cause)
 		r.Cause = strings.Join(r.causes, ", ")
+	}
+}
+
+// of adds a server or a region to those of the incident.
+func (r *running) of(server string) {
+	if !slices.Contains(r.servers, server) {
+		r.servers = append(r.servers, server)
+		slices.Sort(r.servers)
+		r.Server, r.changed = strings.Join(r.servers, ", "), true
 	}
 }
 
@@ -316,7 +353,7 @@ func (l *IncidentLog) Own() []Incident {
 			out = append(out, in)
 		}
 	}
-	for _, r := range []*running{l.redis, l.database} {
+	for _, r := range l.present() {
 		if r != nil {
 			out = append(out, l.snapshot(r))
 		}
@@ -405,7 +442,7 @@ func (l *IncidentLog) take() []Event {
 	if l.address == "" {
 		return nil // the node has not started yet
 	}
-	for _, r := range []*running{l.redis, l.database} {
+	for _, r := range l.present() {
 		if r != nil && (r.changed || r.End.IsZero()) {
 			l.wait(l.incidentEvent(r))
 		}
@@ -425,7 +462,7 @@ func (l *IncidentLog) giveBack(events []Event) {
 	later := l.waiting
 	l.waiting = nil
 	for _, e := range events {
-		if r := l.present(e.ID); r != nil {
+		if r := l.presentOf(e.ID); r != nil {
 			r.changed = true
 			continue
 		}
@@ -436,9 +473,12 @@ func (l *IncidentLog) giveBack(events []Event) {
 	}
 }
 
-// present is the present incident of an id, nil if there is none.
-func (l *IncidentLog) present(id string) *running {
-	for _, r := range []*running{l.redis, l.database} {
+// present are the present incidents; some are nil.
+func (l *IncidentLog) present() []*running { return []*running{l.redis, l.database, l.regions} }
+
+// presentOf is the present incident of an id, nil if there is none.
+func (l *IncidentLog) presentOf(id string) *running {
+	for _, r := range l.present() {
 		if r != nil && r.ID == id {
 			return r
 		}

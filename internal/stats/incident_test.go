@@ -302,6 +302,39 @@ func TestIncident_OfANodeThatDiedIsLost(t *testing.T) {
 	}
 }
 
+// Cuts that overlap, or follow each other soon, are one incident. It begins when the first region was cut off.
+func TestIncident_OfRegionsThatAreCutOff(t *testing.T) {
+	n := newNoted(t)
+	n.log.Regions(nil, 0, "")
+	if got := n.elsewhere(t); len(got) != 0 {
+		t.Fatalf("nothing is cut off: %+v", got)
+	}
+	begin := n.now()
+	n.add(3 * time.Second)
+	n.log.Regions([]string{"us"}, 3*time.Second, "eu hears nothing from us")
+	n.add(time.Second)
+	n.log.Regions([]string{"us", "asia"}, 4*time.Second, "eu hears nothing from us")
+	n.add(time.Minute)
+	n.log.Regions(nil, 0, "")
+	n.add(5 * time.Second)
+	n.log.Regions([]string{"us"}, 3*time.Second, "us refuses the messages of eu")
+	if got := n.elsewhere(t); len(got) != 1 || !got[0].Running() {
+		t.Fatalf("again after 5 s: %+v", got)
+	}
+	n.log.Regions(nil, 0, "")
+	end := n.now()
+	got := n.elsewhere(t)
+	if len(got) != 1 || got[0].Kind != stats.IncidentRegions || !got[0].Begin.Equal(begin) || !got[0].End.Equal(end) ||
+		got[0].Server != "asia, us" || got[0].Cause != "eu hears nothing from us, us refuses the messages of eu" {
+		t.Errorf("got %+v", got)
+	}
+	n.add(time.Minute)
+	n.log.Regions([]string{"us"}, 3*time.Second, "eu hears nothing from us")
+	if got := n.elsewhere(t); len(got) != 2 || got[0].Server != "us" || !got[0].Running() {
+		t.Errorf("a minute later: %+v", got)
+	}
+}
+
 func TestIncidentQuery_SaysWhatIsWrong(t *testing.T) {
 	at := time.Unix(1_700_000_000, 0)
 	for field, q := range map[string]stats.IncidentQuery{

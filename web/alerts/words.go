@@ -22,6 +22,8 @@ var kindWords = map[alerts.Kind]struct{ title, about string }{
 	alerts.KindRuleIdle:        {"Idle rule", "A rule matched no request for a week."},
 	alerts.KindSetRefused:      {"Rules refused", "The stored rules do not compile, so the previous ones stay in force."},
 	alerts.KindSetOld:          {"Outdated rules", "A node has not been able to confirm its rules for long."},
+	alerts.KindRegionCutOff:    {"Region cut off", "Two regions have not heard each other for 30 seconds."},
+	alerts.KindRegionSetOld:    {"Outdated region", "A region has lacked an edit of the rules for five minutes."},
 	alerts.KindLogDropping:     {"Decision log dropping", "The decision log loses events."},
 	alerts.TypeSummary:         {title: "Summary"},
 	alerts.TypeTest:            {title: "Test"},

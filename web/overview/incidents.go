@@ -236,6 +236,11 @@ func incidentTitle(i *stats.Incident) string {
 		return "Circuit breaker tripped"
 	case stats.IncidentDatabase:
 		return "Rules database unreachable"
+	case stats.IncidentRegions:
+		if strings.Contains(i.Server, ",") {
+			return "Regions cut off"
+		}
+		return "Region cut off"
 	}
 	return "The counter store did not decide some requests"
 }

@@ -46,6 +46,11 @@ func (p *Pages) live(v *kit.Visit) Overview {
 	latest, err := p.Denials.Denials(v.Ctx, fleet.Filter{Mode: rules.ModeEnforce}, maxLatest)
 	m.Latest, m.LatestIDs, m.LatestUnavailable = latest, p.RuleIDs(latest), kit.Unreadable(err)
 	m.Incidents, _ = p.Incidents.Running(v.Ctx) // with an error come those of this node
+	if len(node.CutOff) > 0 {                   // a banner says so already
+		m.Incidents = slices.DeleteFunc(slices.Clone(m.Incidents), func(i stats.Incident) bool {
+			return i.Kind == stats.IncidentRegions
+		})
+	}
 	set := p.Sets.Load()
 	m.HotKeys, m.Hot = m.Live.HotKeys(), hotLines(set, m.Live.Hot, true)
 	m.Denied, m.Busy = p.topRules(m.Live.Rules, set)

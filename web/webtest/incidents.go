@@ -44,6 +44,11 @@ func newIncidents() *Incidents {
 			Node: "10.0.0.2:8080", NodeID: "n2", Cause: "timeout",
 		},
 		{
+			ID: "n2-3", Kind: stats.IncidentRegions, Begin: Now.Add(-2 * stats.Day),
+			End: Now.Add(-2*stats.Day + 95*time.Second), Updated: Now.Add(-2*stats.Day + 95*time.Second),
+			Node: "10.0.0.2:8080", NodeID: "n2", Server: "asia, us", Cause: "eu hears nothing from asia",
+		},
+		{
 			ID: "n3-1", Kind: stats.IncidentTimeouts, Begin: Now.Add(-4 * stats.Day),
 			Updated: Now.Add(-4*stats.Day + time.Minute),
 			Lost:    true, Node: "10.0.0.3:8080", NodeID: "n3", Cause: "timeout", Total: stats.IncidentRule{Open: 3},

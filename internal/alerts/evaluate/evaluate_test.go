@@ -507,3 +507,24 @@ func TestStates_WhatTheDatabaseLostIsStoredAgainAndNotTold(t *testing.T) {
 		t.Errorf("on is %+v", active)
 	}
 }
+
+// The texts of alerts about regions, and the page that shows them.
+func TestEvaluate_RegionsInWords(t *testing.T) {
+	cut := alerts.Subject{Kind: alerts.KindRegionCutOff, Level: "eu and us"}
+	old := alerts.Subject{Kind: alerts.KindRegionSetOld, Level: "us"}
+	lacks := Details{Numbers: map[string]int64{"version": 8, "elsewhere": 12}}
+	for _, c := range []struct {
+		s     alerts.Subject
+		state string
+		want  string
+	}{
+		{cut, alerts.On, "The regions eu and us are cut off from each other."},
+		{cut, alerts.Off, "The regions eu and us hear each other again."},
+		{old, alerts.On, "The region us has lacked edits of the rules for five minutes (version 8, elsewhere 12)."},
+		{old, alerts.Off, "The region us has the edits of the rules that it lacked."},
+	} {
+		if got := textOf(&c.s, c.state, &lacks); got != c.want || pathOf(&c.s, &lacks) != "/console/regions" {
+			t.Errorf("%s %s: %q, %s", c.s.Kind, c.state, got, pathOf(&c.s, &lacks))
+		}
+	}
+}

@@ -51,6 +51,17 @@ func textOf(s *alerts.Subject, state string, d *Details) string {
 			return fmt.Sprintf("A node decides by rules that the rules database has not confirmed for %d seconds.", n["age_s"])
 		}
 		return "The rules database confirms the rules of every node again."
+	case alerts.KindRegionCutOff:
+		if on {
+			return fmt.Sprintf("The regions %s are cut off from each other.", s.Level)
+		}
+		return fmt.Sprintf("The regions %s hear each other again.", s.Level)
+	case alerts.KindRegionSetOld:
+		if on {
+			return fmt.Sprintf("The region %s has lacked edits of the rules for five minutes (version %d, elsewhere %d).",
+				s.Level, n["version"], n["elsewhere"])
+		}
+		return fmt.Sprintf("The region %s has the edits of the rules that it lacked.", s.Level)
 	case alerts.KindLogDropping:
 		if on {
 			return fmt.Sprintf("The decision log (%s) loses events: %d so far.", s.Level, n["dropped"])
@@ -71,6 +82,8 @@ func pathOf(s *alerts.Subject, d *Details) string {
 		return "/console/rules"
 	case alerts.KindFailModeEngaged, alerts.KindFailModeEnded:
 		return "/console/incidents"
+	case alerts.KindRegionCutOff, alerts.KindRegionSetOld:
+		return "/console/regions"
 	case alerts.KindLogDropping:
 		return "/console#live-logs"
 	}

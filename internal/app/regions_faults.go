@@ -1,0 +1,108 @@
+package app
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"sluice/internal/alerts"
+	"sluice/internal/alerts/evaluate"
+	"sluice/internal/alerts/sense"
+	"sluice/internal/region/exchange"
+	"sluice/internal/stats"
+	"sluice/internal/tick"
+)
+
+const (
+	// cutIncident is how long a region is cut off until that is an incident. A node that starts is cut off until it has
+	// heard of all, which is none.
+	cutIncident = 3 * time.Second
+	// lackedEdit is how long a region lacks an edit of the rules until that is an alert.
+	lackedEdit = 5 * time.Minute
+)
+
+// cutAlert is how long a region is cut off until that is an alert.
+var cutAlert = 30 * time.Second // shorter in tests
+
+// regionConditions are what this node knows of other regions that people are told of. One goroutine uses it.
+type regionConditions struct {
+	// overview is what is known of them, false while there is nothing to know.
+	overview func() (exchange.Overview, bool)
+	now      func() time.Time
+	// versions are those that were in force here since lackedEdit ago and the one before them, the oldest first.
+	versions []versionSince
+}
+
+type versionSince struct {
+	version int64
+	since   time.Time
+}
+
+// met returns the conditions that are met now. version is that of the rules of this node.
+func (c *regionConditions) met(version int64) (out []sense.Condition) {
+	o, ok := c.overview()
+	if !ok {
+		return nil
+	}
+	before := c.versionBefore(version)
+	for i := range o.Peers {
+		p := &o.Peers[i]
+		switch {
+		case p.CutOff && p.CutFor >= cutAlert:
+			pair := []string{o.Self, p.Name}
+			slices.Sort(pair)
+			out = append(out, sense.Condition{Linger: setLinger, Details: evaluate.Details{Cause: cutCause(o.Self, p)},
+				Subject: alerts.Subject{Kind: alerts.KindRegionCutOff, Level: pair[0] + " and " + pair[1]}})
+		case !p.CutOff && p.Set < before:
+			out = append(out, sense.Condition{Linger: setLinger,
+				Subject: alerts.Subject{Kind: alerts.KindRegionSetOld, Level: p.Name},
+				Details: evaluate.Details{Numbers: map[string]int64{"version": p.Set, "elsewhere": before}}})
+		}
+	}
+	return out
+}
+
+// versionBefore is the version of the rules that every region should have by now: the one that was in force here
+// lackedEdit ago, 0 if that is not known. If an older database has come back since, it is the present one.
+func (c *regionConditions) versionBefore(is int64) int64 {
+	now := c.now()
+	if n := len(c.versions); n == 0 || c.versions[n-1].version != is {
+		c.versions = append(c.versions, versionSince{is, now})
+	}
+	for len(c.versions) > 1 && now.Sub(c.versions[1].since) >= lackedEdit {
+		c.versions = c.versions[1:]
+	}
+	if first := c.versions[0]; now.Sub(first.since) >= lackedEdit {
+		return min(first.version, is)
+	}
+	return 0
+}
+
+// cutCause says what does not arrive between two regions, as far as the first one knows.
+func cutCause(self string, p *exchange.Status) string {
+	switch {
+	case p.Refuses:
+		return p.Name + " refuses the messages of " + self
+	case p.Failure != "":
+		return p.Name + " does not take the messages of " + self
+	}
+	return self + " hears nothing from " + p.Name
+}
+
+// noteCuts notes once a second as incidents which regions are cut off, until ctx ends.
+func noteCuts(ctx context.Context, overview func() exchange.Overview, incidents *stats.IncidentLog) {
+	for range tick.Every(ctx, time.Second) {
+		o := overview()
+		var names []string
+		var longest time.Duration
+		var cause string
+		for i := range o.Peers {
+			if p := &o.Peers[i]; p.CutOff && p.CutFor >= cutIncident {
+				if names = append(names, p.Name); p.CutFor > longest {
+					longest, cause = p.CutFor, cutCause(o.Self, p)
+				}
+			}
+		}
+		incidents.Regions(names, longest, cause)
+	}
+}
