@@ -2,8 +2,12 @@ package api
 
 import (
 	"testing"
+	"time"
 
+	"sluice/api/decide"
+	"sluice/limiter"
 	"sluice/rules"
+	"sluice/rules/entries"
 )
 
 func TestExplain_SaysWhyAndSpendsNothing(t *testing.T) {
@@ -78,5 +82,30 @@ func TestExplain_DirectGivesTheDecisionOnly(t *testing.T) {
 	f.post("/ratelimit/explain", `{"key":"k","limit":1,"window_ms":1000,"weight":2}`).decode(&e)
 	if e.Decision.Allowed || len(e.Rules) != 0 {
 		t.Errorf("got %+v", e)
+	}
+}
+
+// homes has every bucket at home in us, which is this region.
+type homes struct{}
+
+func (homes) Away(limiter.Key) bool   { return false }
+func (homes) Home(limiter.Key) string { return "us" }
+func (homes) Timeout() time.Duration  { return time.Second }
+func (homes) Regions() int            { return 2 }
+
+func TestExplain_NamesTheHomeOfAKey(t *testing.T) {
+	for name, homes := range map[string]decide.Homes{"": nil, "us": homes{}} {
+		envoy := envoyRule(2, "envoy", 5, entries.Element{Key: "user"})
+		f := newFixture(t, []rules.Rule{perUser("all", 3), envoy}, func(opt *decide.CheckerOptions, _ *Deps) {
+			opt.Homes = homes
+		})
+		if got := f.explain(`{"user":"42"}`).Rules; len(got) != 1 || got[0].Home != name {
+			t.Errorf("%q: got %+v", name, got)
+		}
+		var e descriptorExplanation
+		f.post("/ratelimit/explain", `{"domain":"shop","descriptors":[{"entries":[{"key":"user","value":"b"}]}]}`).decode(&e)
+		if got := e.Descriptors[0]; got.Home != name {
+			t.Errorf("%q: of Envoy %+v", name, got)
+		}
 	}
 }

@@ -35,8 +35,9 @@ type consideredRule struct {
 	Message string       `json:"message"`
 	Mode    string       `json:"mode"`
 	Summary string       `json:"summary"`
-	// Key, Weight and Bucket are set if the rule applies.
+	// Key, Weight and Bucket are set if the rule applies, and Home if its span is global_exact.
 	Key    string        `json:"key,omitempty"`
+	Home   string        `json:"home,omitempty"`
 	Weight *int64        `json:"weight,omitempty"`
 	Bucket *bucketFigure `json:"bucket,omitempty"`
 	// Override is the override that applied.
@@ -127,6 +128,9 @@ func considerRule(con *decide.ConsideredRule) consideredRule {
 	}
 	out.Key, out.Weight = con.Display, &con.Weight
 	out.Bucket, out.Candidate = figureOf(con.Bucket), figureOf(con.Candidate)
+	if con.Bucket != nil {
+		out.Home = con.Bucket.Home
+	}
 	if p := con.Pool; p != nil {
 		out.Pool = &poolFigure{p.Name, p.Priority, p.SharePercent, p.Shed, p.PoolState}
 	}

@@ -35,6 +35,8 @@ type explainedDescriptor struct {
 	// Rule is the rule of the descriptor, if there is one. Key is its bucket, if it is in force.
 	Rule *explainedRule `json:"rule,omitempty"`
 	Key  string         `json:"key,omitempty"`
+	// Home is set if the span of the rule is global_exact.
+	Home string `json:"home,omitempty"`
 	// Bucket is set if a limit applies. After is what would remain in it.
 	Bucket   *bucketFigure   `json:"bucket,omitempty"`
 	After    *int64          `json:"after,omitempty"`
@@ -82,6 +84,9 @@ func (s *Server) explainDescriptors(c echo.Context, v *tree.Value) error {
 		}
 		if o := d.Override; o.ID != 0 {
 			out.Override = &overrideFigure{ID: o.ID, Wildcard: o.Prefix, Unlimited: o.Unlimited, Blocked: o.Blocked}
+		}
+		if d.Bucket != nil {
+			out.Home = d.Bucket.Home
 		}
 		if out.Bucket = figureOf(d.Bucket); out.Bucket != nil {
 			out.Bucket.Allowed, out.After = !d.Over, &d.Bucket.After

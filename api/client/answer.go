@@ -112,7 +112,9 @@ type ConsideredRule struct {
 	// Summary is the rule in words.
 	Summary string `json:"summary"`
 	// Key and Weight are those of a rule that matched, Bucket and Candidate the state of its limits.
-	Key       string        `json:"key,omitempty"`
+	Key string `json:"key,omitempty"`
+	// Home is the region whose Redis has the bucket, of a rule with span global_exact.
+	Home      string        `json:"home,omitempty"`
 	Weight    *int64        `json:"weight,omitempty"`
 	Bucket    *Bucket       `json:"bucket,omitempty"`
 	Candidate *Bucket       `json:"candidate,omitempty"`

@@ -35,6 +35,8 @@ type ConsideredLimit struct {
 	After int64
 	// Regions is what each region has spent, of a limit that spans regions; nil if that is unknown.
 	Regions []limiter.RegionUnits
+	// Home is the region that has the bucket, "" if each region has one.
+	Home string
 }
 
 // PoolShare is a pool from the point of view of one of its rules.
@@ -74,8 +76,8 @@ func (c *Checker) Explain(ctx context.Context, q *Question) (*Explanation, error
 		r := ConsideredRule{Considered: considered}
 		if r.Matched {
 			e.limits(&r)
-			if b := r.Bucket; b != nil && b.Known && r.Rule.Spans(b.Key) {
-				b.Regions = c.SpentByRegion(ctx, b.Key, b.Limit)
+			if r.Bucket != nil {
+				c.addRegions(ctx, r.Rule, r.Bucket)
 			}
 			if p := r.Rule.Pool; p != nil {
 				state, known := pools[p]
@@ -90,6 +92,14 @@ func (c *Checker) Explain(ctx context.Context, q *Question) (*Explanation, error
 		e.Rules = append(e.Rules, r)
 	}
 	return e, nil
+}
+
+// addRegions adds where a bucket of a rule is, or what each region has spent in it.
+func (c *Checker) addRegions(ctx context.Context, rule *rules.Compiled, b *ConsideredLimit) {
+	b.Home = c.Home(b.Key)
+	if b.Known && rule.Spans(b.Key) {
+		b.Regions = c.SpentByRegion(ctx, b.Key, b.Limit)
+	}
 }
 
 // limits finds the limits of a rule that applies. Limits are taken together: if one denies,
@@ -150,8 +160,8 @@ func (c *Checker) ExplainDescriptors(ctx context.Context, q *DescriptorQuestion)
 			Over: st.Over, Full: st.Full}
 		if st.Limit >= 0 {
 			d.Bucket = &ConsideredLimit{LimitAnswer: &e.Answer.Limits[st.Limit], After: st.Remaining}
-			if b := d.Bucket; b.Known && d.Rule != nil && d.Rule.Spans(b.Key) {
-				b.Regions = c.SpentByRegion(ctx, b.Key, b.Limit)
+			if d.Rule != nil {
+				c.addRegions(ctx, d.Rule, d.Bucket)
 			}
 			if e.Answer.Allowed() && !st.Over {
 				d.Bucket.After = max(0, st.Remaining-q.Descriptors[i].Addend)

@@ -10,10 +10,20 @@ import (
 type Homes interface {
 	// Away reports whether a bucket is at home in another region.
 	Away(key limiter.Key) bool
+	// Home returns the region that has a bucket, which may be this one; "" for a bucket that each region has.
+	Home(key limiter.Key) string
 	// Timeout is the time for a request with such a bucket.
 	Timeout() time.Duration
 	// Regions is the number of regions, with this one.
 	Regions() int
+}
+
+// Home returns the region that has a bucket, "" for a bucket that each region has.
+func (c *Checker) Home(key limiter.Key) string {
+	if c.opt.Homes == nil {
+		return ""
+	}
+	return c.opt.Homes.Home(key)
 }
 
 // timeout returns the time for calls: longer if any of them goes to another region. It is 0 for no bound.

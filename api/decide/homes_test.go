@@ -25,6 +25,13 @@ func (farAway) Away(key limiter.Key) bool {
 	return id == 1
 }
 
+func (f farAway) Home(key limiter.Key) string {
+	if f.Away(key) {
+		return "far"
+	}
+	return ""
+}
+
 func (f farAway) Do(ctx context.Context, req *limiter.Request, res *limiter.Result) error {
 	for i := range req.Asks {
 		if f.Away(req.Asks[i].Key) {
@@ -117,5 +124,32 @@ func TestDegrade_WhatAHomeGivesBackIsOwed(t *testing.T) {
 	}
 	if s := f.opt.Ledger.Stats(); s.Spent != 3 || s.Pending != 2 || s.Doubtful != 1 {
 		t.Errorf("of 3 admitted, 2 are owed and 1 may be counted: %+v", s)
+	}
+}
+
+// Explain says where a bucket is, also if that region does not answer.
+func TestExplain_SaysWhereABucketIsAtHome(t *testing.T) {
+	far, near := perUser("far", rules.FailOpen, 9), perUser("near", rules.FailOpen, 4)
+	far.ID, near.ID, far.Version, near.Version = 1, 2, 1, 1
+	far.Span = rules.SpanGlobalExact
+	f := newFixture(t, nil, func(opt *CheckerOptions) {
+		set, err := rules.Compile([]rules.Rule{far, near}, 1, rules.Options{Regions: 3})
+		if err != nil {
+			t.Fatal(err)
+		}
+		opt.Sets = &rules.Current{}
+		opt.Sets.Store(set)
+		store := farAway{Store: opt.Store}
+		opt.Store, opt.Homes = store, store
+	})
+	said, err := f.Explain(t.Context(), &Question{Descriptor: rules.Descriptor{User: "ada"}, Weight: 1})
+	if err != nil || len(said.Rules) != 2 {
+		t.Fatalf("%+v, %v", said, err)
+	}
+	for i, want := range []ConsideredLimit{{Home: "far"}, {LimitAnswer: &LimitAnswer{Known: true}}} {
+		got := said.Rules[i].Bucket
+		if known := want.LimitAnswer != nil; got.Home != want.Home || got.Known != known {
+			t.Errorf("%s: at home in %q, known %v", said.Rules[i].Rule.Rule.Name, got.Home, got.Known)
+		}
 	}
 }

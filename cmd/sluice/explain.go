@@ -25,7 +25,11 @@ func (c *checkCmd) explain(p *process, raw []byte) error {
 			if r.Matched {
 				mark = "*"
 			}
-			fmt.Fprintf(w, "%s %s\t%s\t%s\n", mark, r.Name, r.Key, r.Message)
+			key := r.Key
+			if r.Home != "" {
+				key += " at home in " + r.Home
+			}
+			fmt.Fprintf(w, "%s %s\t%s\t%s\n", mark, r.Name, key, r.Message)
 		}
 		if err := w.Flush(); err != nil {
 			return err

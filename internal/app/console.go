@@ -178,8 +178,8 @@ func inspectDeps(cfg *config.Serve, checker *decide.Checker, db *database.DB) we
 		ExplainCall: func(ctx context.Context, call *web.AskedCall) (web.Explanation, error) {
 			return explainCall(ctx, checker, call)
 		},
-		Buckets: checker.Buckets, Spent: checker.SpentByRegion, Resets: db, Deferrals: deferrals{checker, db},
-		TenantAttribute: cfg.TenantAttribute,
+		Buckets: checker.Buckets, Spent: checker.SpentByRegion, Home: checker.Home, Resets: db,
+		Deferrals: deferrals{checker, db}, TenantAttribute: cfg.TenantAttribute,
 	}
 }
 
@@ -193,13 +193,9 @@ func explain(ctx context.Context, checker *decide.Checker, d *rules.Descriptor, 
 	e.SetVersion, e.Active = said.SetVersion, said.ActiveRules
 	for i := range said.Rules {
 		r := &said.Rules[i]
-		out := web.ConsideredRule{
+		e.Rules = append(e.Rules, web.ConsideredRule{
 			Considered: r.Considered, Bucket: figuresOf(r.Bucket), Candidate: figuresOf(r.Candidate), Pool: shareOf(r.Pool),
-		}
-		if out.Bucket != nil {
-			out.Bucket.Exact = r.Rule.Exact
-		}
-		e.Rules = append(e.Rules, out)
+		})
 	}
 	return e, nil
 }
@@ -255,7 +251,7 @@ func figuresOf(l *decide.ConsideredLimit) *web.BucketFigures {
 	f := web.FiguresOf(l.Limit, l.Decision)
 	f.Banned = l.Ban > 0
 	f.After, f.Known, f.Soft, f.Elastic, f.Degraded = l.After, l.Known, l.Soft, l.Elastic, l.Degraded
-	f.Shed, f.Regions = l.Shed != "", l.Regions
+	f.Shed, f.Regions, f.Home = l.Shed != "", l.Regions, l.Home
 	return f
 }
 

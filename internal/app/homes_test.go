@@ -126,7 +126,7 @@ func TestHomes_EveryOperationGoesHome(t *testing.T) {
 		t.Errorf("a settlement in asia leaves %v, want 8", left(eu))
 	}
 	_, page := eu.send("POST", "/ratelimit/explain", body(""))
-	if text := fmt.Sprint(page); !strings.Contains(text, "remaining:8") {
+	if text := fmt.Sprint(page); !strings.Contains(text, "remaining:8") || !strings.Contains(text, "home:us") {
 		t.Errorf("explain in eu shows %s", text)
 	}
 	post(eu, "/ratelimit/reset", body(""))

@@ -184,8 +184,8 @@ type BucketFigures struct {
 	// Soft and Elastic mean allowed over the limit. Degraded is the fail mode that decided, if any.
 	Soft, Elastic bool
 	Degraded      string
-	// Exact: the home region of the key decides.
-	Exact bool
+	// Home is the region that has the bucket, "" if each region has one.
+	Home string
 	// Banned: the key is banned.
 	Banned bool
 	// Held: within the limit, and the region has spent its share of what is left until the next news of the others.
@@ -374,8 +374,8 @@ func undecidedWords(degraded string) string {
 
 // undecidedWords say why a limit has no figures.
 func (b *BucketFigures) undecidedWords() string {
-	if b.Exact && b.Degraded != "region" {
-		return "The home region of the key does not answer or cannot decide; the fail mode does."
+	if b.Home != "" && b.Degraded != "region" {
+		return "The home region of the key, " + b.Home + ", does not answer or cannot decide; the fail mode does."
 	}
 	return undecidedWords(b.Degraded)
 }

@@ -37,6 +37,19 @@ func TestExplain_ShowsBucketsBeforeAndAfterAndSpendsNothing(t *testing.T) {
 	}
 }
 
+func TestExplain_SaysInWhichRegionAKeyIsAtHome(t *testing.T) {
+	w := webtest.Start(t, webtest.Full)
+	b := w.As(access.RoleViewer)
+	form := url.Values{"method": {"POST"}, "route": {"/v1/charges"}, "user": {"77"}}
+	if page := b.Post("/console/explain", form); page.Has("at home in") {
+		t.Errorf("a key that each region has: %d\n%s", page.Code, page.Body)
+	}
+	exactly(t, w)
+	if page := b.Post("/console/explain", form); !page.Has("at home in us") {
+		t.Errorf("%d\n%s", page.Code, page.Body)
+	}
+}
+
 func TestExplain_FollowsADenial(t *testing.T) {
 	w := webtest.Start(t, webtest.Full)
 	b := w.As(access.RoleViewer)

@@ -94,6 +94,7 @@ func (p *Pages) bucket(v *kit.Visit, status int, b *rules.Bucket, form url.Value
 		}
 	}
 	if b.Key != "" {
+		m.Home = p.Home(b.Key)
 		peeked, err := p.peek(v.Ctx, b)
 		m.Peeked, m.CountersDown, m.HomeDown = peeked, err != nil, limiter.CauseOf(err) == limiter.CauseHome
 		if node := p.Node(); b.Rule.Spans(b.Key) {
@@ -323,6 +324,8 @@ type KeyPage struct {
 	Peeked
 	// CountersDown means that the counter store is unreachable, or the home region of the key if HomeDown.
 	CountersDown, HomeDown bool
+	// Home is the region that has the bucket, "" if each region has one.
+	Home string
 	// CutOff are the regions that are cut off from this one, if the limit spans regions.
 	CutOff []string
 	// Override is the override of the key, nil for none or if OverrideUnknown.

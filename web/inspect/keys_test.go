@@ -277,10 +277,30 @@ func TestKey_SaysThatItsPoolMayShed(t *testing.T) {
 // A key whose home region does not decide says so, and says nothing about the Redis of this region.
 func TestKey_SaysThatItsHomeDoesNotDecide(t *testing.T) {
 	w := webtest.Start(t, webtest.Full)
-	w.Counters.Err = &limiter.StoreError{Cause: limiter.CauseHome, Err: errors.New("the home region us is cut off")}
+	exactly(t, w)
 	b := w.As(access.RoleEditor)
-	if page := b.Get(key43); page.Code != http.StatusOK || !page.Has("the home region of this key does not answer") ||
+	if page := b.Get(key43); page.Code != http.StatusOK || !page.Has("Home region", "Its Redis decides this key") {
+		t.Errorf("the home answers: %d\n%s", page.Code, page.Body)
+	}
+	if page := b.Get(key42 + "0"); page.Code != http.StatusOK || page.Has("Home region") {
+		t.Errorf("a key that each region has: %d\n%s", page.Code, page.Body)
+	}
+	w.Counters.Err = &limiter.StoreError{Cause: limiter.CauseHome, Err: errors.New("the home region us is cut off")}
+	if page := b.Get(key43); page.Code != http.StatusOK || !page.Has("the home region of this key, us, does not answer") ||
 		page.Has("Redis is unreachable") {
 		t.Errorf("the page of the key: %d\n%s", page.Code, page.Body)
+	}
+}
+
+// exactly lets the home region of each key decide charges-per-user.
+func exactly(t *testing.T, w *webtest.World) {
+	t.Helper()
+	for i := range w.Rules.List {
+		if r := &w.Rules.List[i]; r.Name == "charges-per-user" {
+			r.Span = rules.SpanGlobalExact
+		}
+	}
+	if err := w.Compile(); err != nil {
+		t.Fatal(err)
 	}
 }

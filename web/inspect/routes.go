@@ -27,6 +27,8 @@ type Deps struct {
 	Buckets func(ctx context.Context, rule *rules.Compiled, op limiter.Op, asks []limiter.Ask, res *limiter.Result) error
 	// Spent returns what each region has spent in a bucket that spans regions, nil if that is unknown.
 	Spent func(ctx context.Context, key limiter.Key, l limiter.Limit) []limiter.RegionUnits
+	// Home returns the region that has a bucket, "" for a bucket that each region has.
+	Home func(key limiter.Key) string
 	// Resets logs resets.
 	Resets Resets
 	// Deferrals lists and drops deferred requests.

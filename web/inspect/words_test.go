@@ -28,9 +28,9 @@ func TestBadges_SayThatARegionIsTheReason(t *testing.T) {
 // A home region that is lost is not said to be a fault of this region's counter store.
 func TestFigures_SayThatTheHomeRegionDidNotDecide(t *testing.T) {
 	for want, b := range map[string]*BucketFigures{
-		"The home region of the key": {Degraded: "open", Exact: true},
-		"The counter store":          {Degraded: "open"},
-		"Another region is cut off":  {Degraded: "region"},
+		"The home region of the key, us": {Degraded: "open", Home: "us"},
+		"The counter store":              {Degraded: "open"},
+		"Another region is cut off":      {Degraded: "region"},
 	} {
 		if got := b.undecidedWords(); !strings.HasPrefix(got, want) {
 			t.Errorf("%q, want %q", got, want)

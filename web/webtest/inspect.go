@@ -60,6 +60,7 @@ func (f *Counters) Explain(ctx context.Context, d *rules.Descriptor, weight int6
 			}
 			said := res.Limits[0]
 			cr.Bucket = web.FiguresOf(c.Limit, said)
+			cr.Bucket.Home = f.Home(c.Key)
 			if said.Allowed {
 				cr.Bucket.After = max(0, said.Remaining-c.Weight)
 			} else if !c.Rule.Shadow {
@@ -85,6 +86,7 @@ func (f *Counters) ExplainCall(ctx context.Context, call *web.AskedCall) (web.Ex
 			}
 			said := res.Limits[0]
 			d.Bucket = web.FiguresOf(d.Limit, said)
+			d.Bucket.Home = f.Home(d.Key)
 			if said.Allowed {
 				d.Bucket.After = max(0, said.Remaining-call.Addend)
 			} else if !d.Rule.Shadow {
@@ -111,6 +113,14 @@ func (f *Counters) Buckets(ctx context.Context, rule *rules.Compiled, op limiter
 // Spent is Checker.SpentByRegion.
 func (f *Counters) Spent(context.Context, limiter.Key, limiter.Limit) []limiter.RegionUnits {
 	return []limiter.RegionUnits{{Region: "eu", Units: 412}, {Region: "us", Units: 96}}
+}
+
+// Home is Checker.Home: keys of rules with span global_exact are at home in us.
+func (f *Counters) Home(key limiter.Key) string {
+	if set := f.world.Sets.Load(); set != nil && set.Exact(key) != nil {
+		return "us"
+	}
+	return ""
 }
 
 // NoteReset implements inspect.Resets.

@@ -138,6 +138,14 @@ func Here(ctx context.Context) context.Context { return context.WithValue(ctx, h
 // Away reports whether a bucket is at home in another region.
 func (s *Store) Away(key limiter.Key) bool { return s.home(s.opt.Sets.Load(), key) != "" }
 
+// Home returns the region whose store has a bucket, which may be this one; "" for a bucket that each region has.
+func (s *Store) Home(key limiter.Key) string {
+	if !s.exact(s.opt.Sets.Load(), key) {
+		return ""
+	}
+	return Of(key, s.names)
+}
+
 // home returns the other region where a bucket is at home, "" for this one.
 func (s *Store) home(set *rules.Set, key limiter.Key) string {
 	if !s.exact(set, key) {
