@@ -119,9 +119,9 @@ func TestReplica_TheConsoleIsReadOnly(t *testing.T) {
 	o.first.create(perUser)
 	p := asAdmin(t, o.first) // the consoles have one host name, so the browser shows its session to both
 	ruleLimits(o.second, 1)
-	elsewhere := `http://` + o.firstCfg.Listen + `/console"`
+	elsewhere := `http://` + o.firstCfg.Listen + `/console`
 	body := p.shows(o.second.url+"/console/rules/1", http.StatusOK,
-		texts(`This console is read-only`, elsewhere, `grace`)...)
+		texts(`This console is read-only`, elsewhere+`/rules/1"`, `grace`)...)
 	if strings.Contains(body, "/rules/1/edit") {
 		t.Error("the page of a rule offers to edit it")
 	}
@@ -129,13 +129,16 @@ func TestReplica_TheConsoleIsReadOnly(t *testing.T) {
 		"/console/traffic", "/console/alerts", "/console/incidents"} {
 		p.shows(o.second.url+path, http.StatusOK, texts(`This console is read-only`)...)
 	}
+	p.shows(o.second.url+"/console/rules/1/edit", http.StatusServiceUnavailable,
+		texts(`This console is read-only`, elsewhere+`/rules/1/edit"`)...)
 	status, body := p.post(o.second.url+"/console/rules/1/delete", url.Values{"version": {"1"}})
 	if status != http.StatusServiceUnavailable || !strings.Contains(body, elsewhere) {
 		t.Errorf("deleting a rule: %d, want 503 with a link to the other console", status)
 	}
 
 	stranger := newPerson(t, o.second)
-	stranger.shows(o.second.url+"/console", http.StatusOK, texts(`Sign in elsewhere`, elsewhere)...)
+	stranger.shows(o.second.url+"/console", http.StatusOK,
+		texts(`Sign in elsewhere`, elsewhere+`/sign-in\?next=%2Fconsole"`)...)
 	form := url.Values{"name": {"grace"}, "password": {adminPassword}}
 	if status, body := stranger.post(o.second.url+"/console/sign-in", form); status != http.StatusServiceUnavailable ||
 		!strings.Contains(body, elsewhere) {

@@ -478,10 +478,10 @@ func bucketFacts(m KeyPage) templ.Component {
 					return templ_7745c5c3_Err
 				}
 				var templ_7745c5c3_Var16 string
-				templ_7745c5c3_Var16, templ_7745c5c3_Err = templ.JoinStringErrs("Remaining quota is unavailable: the home region of this key, " + m.Home + ", does not answer or cannot decide. " +
-					"The fail mode of the rule decides its checks. ")
+				templ_7745c5c3_Var16, templ_7745c5c3_Err = templ.JoinStringErrs("Remaining quota is unavailable: the home region of this key, " + m.Home + ", does not answer or cannot " +
+					"decide. The fail mode of the rule decides its checks. ")
 				if templ_7745c5c3_Err != nil {
-					return templ.Error{Err: templ_7745c5c3_Err, FileName: `inspect/keys.templ`, Line: 105, Col: 53}
+					return templ.Error{Err: templ_7745c5c3_Err, FileName: `inspect/keys.templ`, Line: 105, Col: 61}
 				}
 				_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var16))
 				if templ_7745c5c3_Err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 
 	"sluice/internal/access"
 	"sluice/rules"
@@ -29,8 +30,8 @@ var (
 		"Requests are still being rate-limited with the last loaded rules. Nothing was changed; changes are disabled " +
 			"until it is back."}
 	errReplica = &Problem{http.StatusServiceUnavailable, "This console is read-only",
-		"The rules database of this region is a read replica. Nothing was changed. Make changes in the console of the " +
-			"primary region."}
+		"The rules database of this region is a read replica, so changes are made in the console of the primary region. " +
+			"Nothing was changed."}
 	errChanging = &Problem{http.StatusServiceUnavailable, "Another change is in progress",
 		"Another change, such as a large import, is in progress. Nothing was changed. Try again when it is done."}
 	errDiskFull = &Problem{http.StatusServiceUnavailable, "The disk of the rules database is full",
@@ -121,8 +122,9 @@ func (v *Visit) fail(err error) {
 	ctx := v.Ctx
 	v.Ctx = nil // the session is not saved
 	m := view.Failure{Status: p.Status, Title: p.Title, Detail: p.Detail, Resend: v.resend(p.Status, err)}
-	if replica := (*rules.ReplicaError)(nil); errors.As(err, &replica) {
-		m.Primary, m.Resend = replica.Primary, nil
+	if errors.As(err, new(*rules.ReplicaError)) {
+		m.Primary = v.hereAtPrimary()
+		f.Banners = slices.DeleteFunc(f.Banners, func(b view.Banner) bool { return b.Primary != "" }) // it says the same
 	}
 	page := view.ErrorPage(f, m)
 	if v.HTMX() { // only a part of the page was requested

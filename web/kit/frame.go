@@ -71,8 +71,8 @@ func (v *Visit) nodeBanners(n *Node) []view.Banner {
 func (v *Visit) banners(n *Node) []view.Banner {
 	var out []view.Banner
 	now := v.kit.Now()
-	if r := v.Replica; r != nil {
-		out = append(out, view.Banner{Kind: "info", Primary: r.Primary,
+	if v.Replica != nil {
+		out = append(out, view.Banner{Kind: "info", Primary: v.hereAtPrimary(),
 			Text: "This console is read-only: the rules database of this region is a read replica. "})
 	}
 	confirmed := time.UnixMilli(n.Confirmed)

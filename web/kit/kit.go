@@ -156,14 +156,14 @@ func secure(h http.Header, encrypted bool) {
 	}
 }
 
-// readOnly rejects a change by a session that is only remembered, and every change while the rules database is a read
-// replica.
+// readOnly rejects a change by a session that is only remembered. While the rules database is a read replica it rejects
+// every change, and the forms for changes, so that nobody fills one in for nothing.
 func (v *Visit) readOnly() error {
+	changes := v.Request().Method == http.MethodPost && !v.route.Offline
 	switch {
-	case v.Request().Method != http.MethodPost || v.route.Offline:
-	case v.Replica != nil:
+	case v.Replica != nil && (changes || v.route.Form):
 		return v.Replica
-	case v.Offline:
+	case v.Offline && changes:
 		return ErrUnavailable
 	}
 	return nil

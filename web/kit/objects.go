@@ -62,9 +62,9 @@ func ObjectRoutes[T any](list string, role access.Role, objects func() *Objects[
 	}
 	one, save, confirm := list+"/:name", posted((*Objects[T]).save), role == access.RoleAdmin
 	return []Route{
-		{Method: http.MethodGet, Path: list + "/new", Role: role, Handle: show((*Objects[T]).create)},
+		{Method: http.MethodGet, Path: list + "/new", Role: role, Form: true, Handle: show((*Objects[T]).create)},
 		{Method: http.MethodPost, Path: list, Role: role, Reauth: confirm, Handle: save},
-		{Method: http.MethodGet, Path: one + "/edit", Role: role, Handle: show((*Objects[T]).edit)},
+		{Method: http.MethodGet, Path: one + "/edit", Role: role, Form: true, Handle: show((*Objects[T]).edit)},
 		{Method: http.MethodPost, Path: one, Role: role, Reauth: confirm, Handle: save},
 		{Method: http.MethodPost, Path: one + "/delete", Role: role, Reauth: true, Handle: posted((*Objects[T]).delete)},
 	}

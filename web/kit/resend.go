@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"sluice/rules"
 	"sluice/web/view"
 )
 
@@ -70,12 +71,19 @@ func (v *Visit) resend(status int, err error) *view.Resend {
 	if values == nil {
 		return nil
 	}
-	typed := false
-	for name := range values {
-		typed = typed || !slices.Contains(hiddenFields, name)
+	var typed []string
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		if !slices.Contains(hiddenFields, name) {
+			typed = append(typed, name)
+		}
 	}
-	if !typed && status != http.StatusUnauthorized && status < http.StatusInternalServerError {
+	elsewhere := errors.As(err, new(*rules.ReplicaError))
+	if len(typed) == 0 && (elsewhere || status != http.StatusUnauthorized && status < http.StatusInternalServerError) {
 		return nil
 	}
-	return &view.Resend{Action: v.Request().URL.RequestURI(), Values: values, SignIn: errors.Is(err, errSignedOut)}
+	out := &view.Resend{Action: v.Request().URL.RequestURI(), Values: values, SignIn: errors.Is(err, errSignedOut)}
+	if elsewhere {
+		out.Typed = typed
+	}
+	return out
 }

@@ -21,6 +21,8 @@ type Route struct {
 	Accounts bool
 	// Offline means that the route changes nothing in the rules database, so it works while that is unreachable.
 	Offline bool
+	// Form means that the page is only a form whose changes a read replica refuses, so that it is not shown there.
+	Form bool
 	// Stream means that scripts request it as a stream.
 	Stream bool
 	// Upload describes the file of a form, nil for forms without one.

@@ -133,6 +133,27 @@ func (v *Visit) ToSignIn() error {
 	return v.SeeOther(to)
 }
 
+// AtPrimary is the address of a page of the console in the console of the primary region, "" if that is not known.
+func (v *Visit) AtPrimary(path string) string {
+	if v.Replica == nil || v.Replica.Primary == "" {
+		return ""
+	}
+	return v.Replica.Primary + path
+}
+
+// hereAtPrimary is AtPrimary of this page. That of a posted form is the page with the form.
+func (v *Visit) hereAtPrimary() string {
+	r := v.Request()
+	if r.Method == http.MethodGet {
+		return v.AtPrimary(Local(r.URL.RequestURI()))
+	}
+	path := PathHome
+	if from, err := url.Parse(r.Referer()); err == nil && from.Host == r.Host {
+		path = Local(from.RequestURI())
+	}
+	return v.AtPrimary(path)
+}
+
 // CanChange reports whether a page offers the changes that need a role. Nothing can be changed while the rules database
 // is unreachable or a read replica.
 func (v *Visit) CanChange(role access.Role) bool {

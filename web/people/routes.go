@@ -64,7 +64,7 @@ func (p *Pages) Routes() []kit.Route {
 	const viewer, admin = access.RoleViewer, access.RoleAdmin
 	return []kit.Route{
 		{Method: http.MethodGet, Path: kit.PathPeople, Role: viewer, Handle: p.listPeople},
-		{Method: http.MethodGet, Path: kit.PathPeople + "/new", Role: admin, Handle: p.newPerson},
+		{Method: http.MethodGet, Path: kit.PathPeople + "/new", Role: admin, Form: true, Handle: p.newPerson},
 		{Method: http.MethodPost, Path: kit.PathPeople + "/new", Role: admin, Reauth: true, Accounts: true,
 			Handle: kit.Posted(p.createPerson)},
 		{Method: http.MethodGet, Path: pathPerson, Role: admin, Handle: p.person},
@@ -76,7 +76,7 @@ func (p *Pages) Routes() []kit.Route {
 		{Method: http.MethodPost, Path: pathPerson + "/sign-out", Role: admin, Reauth: true, Accounts: true,
 			Handle: p.signOutPerson},
 
-		{Method: http.MethodGet, Path: pathInvite, Handle: p.inviteForm},
+		{Method: http.MethodGet, Path: pathInvite, Form: true, Handle: p.inviteForm},
 		{Method: http.MethodPost, Path: pathInvite, Accounts: true, Handle: kit.Posted(p.acceptInvite)},
 		{Method: http.MethodGet, Path: pathAccount, Role: viewer, Handle: p.account},
 		{Method: http.MethodPost, Path: pathAccount + "/password", Role: viewer, Accounts: true,
@@ -85,7 +85,7 @@ func (p *Pages) Routes() []kit.Route {
 			Handle: kit.Posted(p.endSessions)},
 
 		{Method: http.MethodGet, Path: pathTokens, Role: viewer, Handle: p.listTokens},
-		{Method: http.MethodGet, Path: pathTokens + "/new", Role: admin, Handle: p.newToken},
+		{Method: http.MethodGet, Path: pathTokens + "/new", Role: admin, Form: true, Handle: p.newToken},
 		{Method: http.MethodPost, Path: pathTokens + "/new", Role: admin, Reauth: true, Handle: kit.Posted(p.createToken)},
 		{Method: http.MethodPost, Path: pathTokens + "/:id/revoke", Role: admin, Reauth: true, Handle: p.revokeToken},
 

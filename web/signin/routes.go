@@ -30,7 +30,7 @@ func (p *Pages) Routes() []kit.Route {
 		{Method: http.MethodGet, Path: kit.PathSignIn, Handle: p.signInForm},
 		{Method: http.MethodPost, Path: kit.PathSignIn, Offline: true, Handle: kit.Posted(p.signIn)},
 		{Method: http.MethodPost, Path: pathSignOut, Offline: true, Handle: p.signOut},
-		{Method: http.MethodGet, Path: pathWelcome, Handle: p.welcomeForm},
+		{Method: http.MethodGet, Path: pathWelcome, Form: true, Handle: p.welcomeForm},
 		{Method: http.MethodPost, Path: pathWelcome, Handle: kit.Posted(p.welcome)},
 		{Method: http.MethodPost, Path: pathSSOStart, Handle: p.ssoStart},
 		{Method: http.MethodGet, Path: pathSSOGo, Handle: p.ssoGo},

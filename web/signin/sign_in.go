@@ -21,7 +21,7 @@ func (p *Pages) signInForm(v *kit.Visit) error {
 		return v.SeeOther(next)
 	}
 	if v.Replica != nil {
-		return p.elsewhere(v, http.StatusOK)
+		return p.elsewhere(v, http.StatusOK, next)
 	}
 	n, err := p.Users.CountUsers(v.Ctx)
 	if errors.Is(err, rules.ErrUnavailable) {
@@ -34,15 +34,17 @@ func (p *Pages) signInForm(v *kit.Visit) error {
 	return v.Page(http.StatusOK, signInPage(v.Frame("Sign in", ""), SignIn{Next: next, Nobody: n == 0, SSO: p.SSOName()}))
 }
 
-// elsewhere says that nobody can sign in here: a read replica cannot store the session.
-func (p *Pages) elsewhere(v *kit.Visit, status int) error {
-	return v.Page(status, signInElsewherePage(v.Frame("Sign in", ""), v.Replica.Primary))
+// elsewhere says that nobody can sign in here: a read replica cannot store the session. It leads to the sign-in page of
+// the primary region, and from there to next.
+func (p *Pages) elsewhere(v *kit.Visit, status int, next string) error {
+	primary := v.AtPrimary(kit.PathSignIn + "?" + url.Values{"next": {next}}.Encode())
+	return v.Page(status, signInElsewherePage(v.Frame("Sign in", ""), primary))
 }
 
 // signIn checks a name and a password.
 func (p *Pages) signIn(v *kit.Visit, form url.Values) error {
 	if v.Replica != nil {
-		return p.elsewhere(v, http.StatusServiceUnavailable)
+		return p.elsewhere(v, http.StatusServiceUnavailable, kit.Local(form.Get("next")))
 	}
 	name, next := form.Get("name"), kit.Local(form.Get("next"))
 	u, err := v.Authenticate(access.LaneStrangers, name, form.Get("password"))

@@ -25,7 +25,7 @@ func (p *Pages) ssoCallback(v *kit.Visit) error {
 		return kit.ErrMissing
 	}
 	if v.Replica != nil {
-		return v.Replica
+		return p.elsewhere(v, http.StatusServiceUnavailable, kit.PathHome)
 	}
 	a, found, err := p.takeAttempt(v)
 	if err != nil {

@@ -53,7 +53,7 @@ func (p *Pages) Routes() []kit.Route {
 		{Method: http.MethodPost, Path: kit.PathImport, Role: editor, Upload: rulesFile, Handle: p.planImport},
 		{Method: http.MethodPost, Path: kit.PathImport + "/apply", Role: editor, Upload: carriedFile, Reauth: true,
 			Handle: p.applyImport},
-		{Method: http.MethodGet, Path: pathOverrides, Role: editor, Handle: p.importForm},
+		{Method: http.MethodGet, Path: pathOverrides, Role: editor, Form: true, Handle: p.importForm},
 		{Method: http.MethodPost, Path: pathOverrides, Role: editor, Upload: overridesFile, Handle: p.importOverrides},
 	}
 }

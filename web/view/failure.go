@@ -12,7 +12,7 @@ type Failure struct {
 	Title, Detail string
 	// Resend is the form to send again, nil for none.
 	Resend *Resend
-	// Primary is the URL of a console that can do what this one cannot; "" for none.
+	// Primary is the address of the page in a console that can do what this one cannot; "" for none.
 	Primary string
 }
 
@@ -23,6 +23,8 @@ type Resend struct {
 	Values url.Values
 	// SignIn means that the person has to sign in first.
 	SignIn bool
+	// Typed are the fields whose values are shown, because sending the form again may never succeed here.
+	Typed []string
 }
 
 // names are the fields, in order.

@@ -67,7 +67,7 @@ type Banner struct {
 	Kind, Text string
 	// Since is shown if it is not zero.
 	Since time.Time
-	// Primary is the URL of a console that is not read-only, or "".
+	// Primary is the address of the page in a console that is not read-only, or "".
 	Primary string
 	// Page is the path of the page that says more, and PageName its name; "" for none.
 	Page, PageName string

@@ -160,7 +160,7 @@ func New(kind Kind) (*World, error) {
 		return nil, err
 	}
 	w.Node = web.Node{Status: node(w.Sets.Load()), Embedded: true, Replica: kind == Replica,
-		Primary: "https://eu.sluice.example"}
+		Primary: Primary}
 	w.Fleet.Figures.Hot = hotKeys(w.Sets.Load())
 	w.Fleet.Figures.Nodes = []fleet.NodeLive{{Status: w.Node.Status}}
 	if kind == Failing {
@@ -198,6 +198,9 @@ func Start(t testing.TB, kind Kind) *World {
 	})
 	return w
 }
+
+// Primary is the console of the primary region.
+const Primary = "https://eu.sluice.example"
 
 // Close ends what runs in the world.
 func (w *World) Close() error {
