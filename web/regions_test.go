@@ -18,13 +18,28 @@ func TestRegions_AreShownWithWhatIsWrong(t *testing.T) {
 		"cut off for 94.0 s", "Check that asia runs", "Not taken since", "connection refused", "2.6 s behind", "apart",
 		"version 41", "behind", "3 ms ahead", "80,992 buckets sent", "1.8 MB", "4,100 decided, 210 failed",
 		"Fail modes decide since", "3.1%", "above", "the real excess is smaller",
-		"No region may spend 4 that wait here", `<a href="/console/rules/1">charges-per-user</a>`) {
+		"No region may spend 4 that wait here", "Recent demand is what the busiest keys ask",
+		`<caption class="hidden">Other regions</caption>`, `<caption class="hidden">Shares of signups-in-all</caption>`,
+		`<caption class="hidden">Rules that span regions`, `<a href="/console/rules/1">charges-per-user</a>`) {
 		t.Errorf("got %d\n%s", page.Code, page.Body)
 	}
 	alone := world(t, webtest.Empty)
 	if page := alone.As(access.RoleViewer).Get("/console/regions"); page.Code != http.StatusOK ||
 		!page.Has("This server has no regions") {
 		t.Errorf("without regions: %d", page.Code)
+	}
+}
+
+// Figures and nodes of the overview are those of this region, and it says so.
+func TestRegions_TheOverviewIsOfOne(t *testing.T) {
+	w := world(t, webtest.Full)
+	b := w.As(access.RoleViewer)
+	if page := b.Get("/console"); !page.Has("Decisions across all nodes, by rule.", "<h2>Nodes</h2>") {
+		t.Error("without regions all nodes are all nodes")
+	}
+	w.Node.Region = "eu"
+	if page := b.Get("/console"); !page.Has("Decisions across all nodes of eu, by rule.", "<h2>Nodes of eu</h2>") {
+		t.Errorf("got %s", page.Body)
 	}
 }
 

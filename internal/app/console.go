@@ -88,6 +88,7 @@ func consoleNode(cfg *config.Serve, f *fleetReporter, db *database.DB,
 		n.Refused = s.refused
 	}
 	if regions != nil {
+		n.Region = cfg.Region
 		peers := regions().Peers
 		for i := range peers {
 			if peers[i].CutOff {

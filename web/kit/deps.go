@@ -158,6 +158,8 @@ type Node struct {
 	// it can, "" if unknown.
 	Replica bool
 	Primary string
+	// Region is that of this node, "" without regions. Figures of all nodes are those of its nodes.
+	Region string
 	// CutOff are the regions that are cut off from this one.
 	CutOff []string
 }

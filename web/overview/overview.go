@@ -27,7 +27,7 @@ func (p *Pages) overview(v *kit.Visit) error {
 func (p *Pages) live(v *kit.Visit) Overview {
 	node := p.Node()
 	m := Overview{
-		Node: node.Status, Embedded: node.Embedded, Degraded: node.Degraded(),
+		Node: node.Status, Region: node.Region, Embedded: node.Embedded, Degraded: node.Degraded(),
 		Live: p.Fleet.Live(v.Ctx), Rates: map[string]Rate{}, Logs: p.logLines(),
 	}
 	for _, of := range rates {
@@ -161,6 +161,8 @@ type Overview struct {
 	// Node is this node, Live the whole fleet.
 	Node fleet.Status
 	Live fleet.Live
+	// Region is the region whose nodes these are, "" without regions.
+	Region string
 	// Rates are allowed, denied and degraded.
 	Rates    map[string]Rate
 	Query    view.Query
@@ -185,6 +187,14 @@ type Overview struct {
 	Stored             int64
 	Embedded, Degraded bool
 	Recent             []view.RuleLine
+}
+
+// ofRegion says after a noun which nodes are meant, " of eu"; "" without regions.
+func (m *Overview) ofRegion() string {
+	if m.Region == "" {
+		return ""
+	}
+	return " of " + m.Region
 }
 
 // versionsDiffer reports whether nodes run different versions of the rules.

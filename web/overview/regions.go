@@ -159,7 +159,7 @@ func unitsWords(r *sharing.RuleShares) string {
 	return text
 }
 
-// askedWords say what a region is asked for.
+// askedWords say what a region is asked for at present.
 func askedWords(s *sharing.RegionShare) string {
 	if !s.Heard {
 		return "not heard"
