@@ -1,6 +1,7 @@
 package app
 
 import (
+	"log/slog"
 	"net/http"
 	"net/url"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"sluice/internal/access"
 	"sluice/internal/config"
+	"sluice/internal/database"
 	"sluice/internal/testenv"
 )
 
@@ -84,6 +86,18 @@ func TestReplica_NodesOnAReadReplicaFollowAndRefuseChanges(t *testing.T) {
 		NewToken{Name: "late", Scopes: []access.Scope{access.ScopeCheck}, By: "test"}, time.Now()); err == nil ||
 		!strings.HasSuffix(err.Error(), "make changes at "+at) {
 		t.Errorf("a token at the replica: %v, want an error that names %s", err, at)
+	}
+
+	// It logs nothing of what concerns only nodes, which follow the database.
+	where, said := databaseOptions(&o.replicaCfg.Storage, nil), &buffer{}
+	where.Log = slog.New(slog.NewTextHandler(said, nil))
+	db, err := database.Open(t.Context(), where)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	if err := db.Migrate(t.Context()); err != nil || !db.Replica() || said.String() != "" {
+		t.Errorf("a command: %v, knows of the replica: %v, logs %s", err, db.Replica(), said.String())
 	}
 
 	// A token that is revoked at the primary ends here too.

@@ -78,6 +78,8 @@ type DB struct {
 	trace                    Trace
 	// replica is what the database last said about itself.
 	replica atomic.Bool
+	// loggedReplica is what was last logged about that.
+	loggedReplica atomic.Bool
 
 	// stop ends the listeners, which listeners counts; mu prevents a new one from starting while
 	// Close waits.

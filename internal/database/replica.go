@@ -25,9 +25,11 @@ func (d *DB) writable() error {
 	return nil
 }
 
-// noteReplica notes what the database says about itself, and logs it if it is another thing than before.
+// noteReplica notes what the database says about itself to a node that follows it, and logs it if it is another thing
+// than before. A command, which does not follow it, has nothing to log: its error says where to make changes.
 func (d *DB) noteReplica(ctx context.Context, replica bool) {
-	if d.replica.Swap(replica) == replica {
+	d.replica.Store(replica)
+	if d.loggedReplica.Swap(replica) == replica {
 		return
 	}
 	if replica {
@@ -52,7 +54,7 @@ func (d *DB) findReplica(ctx context.Context) (bool, error) {
 		return tx.Raw("SELECT pg_is_in_recovery()").Scan(&replica).Error
 	})
 	if err == nil {
-		d.noteReplica(ctx, replica)
+		d.replica.Store(replica)
 	}
 	return replica, err
 }
