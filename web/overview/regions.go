@@ -100,8 +100,10 @@ func waitWords(d time.Duration) string {
 	switch {
 	case d < time.Second:
 		return view.Count(max(1, d.Milliseconds())) + " ms"
-	case d < 2*time.Minute:
+	case d < 10*time.Second:
 		return view.Tenths(d.Seconds()) + " s"
+	case d < 2*time.Minute:
+		return view.Count(int64(d/time.Second)) + " s"
 	}
 	return view.Count(int64(d/time.Minute)) + " min"
 }
