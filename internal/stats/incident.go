@@ -37,8 +37,8 @@ const (
 )
 
 // Incident is a time in which a node could not use Redis or the rule database, or heard nothing from another region.
-// Breakers that are open at the same time on a node are one incident, and so are openings less than 10 s apart. The same
-// holds for regions.
+// Breakers that are open at the same time on a node are one incident, and so are openings less than 10 s apart; and so
+// it is with regions.
 type Incident struct {
 	// ID is unique and does not change while the incident is updated.
 	ID   string `json:"id"`
