@@ -145,6 +145,27 @@ func New(c *Config, before *State, now int64) *State {
 	return s
 }
 
+// Remember holds what the region had borrowed by a state of before, which nodes still use, until nothing counts that was
+// spent under it. Without it, a region that loses its state together with a lender would tell that it has nothing.
+func (s *State) Remember(c *Config, before *State, now int64) {
+	if !slices.Equal(before.Regions, s.Regions) {
+		return // the parts belong to others now
+	}
+	for id, old := range before.Rules {
+		for name, b := range old.Borrowed {
+			r := s.rule(c, id)
+			is := r.Borrowed[name]
+			if is == nil {
+				is = &Borrowed{Number: b.Number}
+				r.Borrowed[name] = is
+			}
+			if spans := b.held().Minus(is.held()); len(spans) > 0 {
+				is.Leaving = append(is.Leaving, Hold{Spans: spans, Since: now, Life: b.Life})
+			}
+		}
+	}
+}
+
 // init makes what JSON leaves out.
 func (s *State) init() {
 	if s.Known == nil {

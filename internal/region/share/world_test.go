@@ -348,7 +348,9 @@ func (w *world) fault() {
 		if w.r.IntN(2) == 0 {
 			old = nil
 		}
-		r.save(w, New(&r.cfg, old, r.clock(w.now)))
+		s := New(&r.cfg, old, r.clock(w.now))
+		s.Remember(&r.cfg, r.kept, r.clock(w.now))
+		r.save(w, s)
 	case 7:
 		r.old = copied(w.t, r.kept)
 	case 8: // a clock steps, within what is allowed

@@ -78,8 +78,10 @@ type Shares struct {
 	peers []*peer
 
 	mu     sync.Mutex
-	seen   int64 // the highest version of a state
-	first  bool  // nothing was read yet
+	seen   int64  // the highest version of a state
+	first  bool   // nothing was read yet
+	last   []byte // the state that this node has read or written last, and its epoch, 0 for none
+	epoch  int64
 	at     int64 // of the last reading, on the clock of Redis
 	began  time.Time
 	ended  time.Time
@@ -297,6 +299,7 @@ func (x *Shares) judge(kept *share.Kept, began, ended time.Time) *reading {
 	}
 	if r.state = before; why != "" {
 		r.lost, r.state = true, share.New(&x.cfg, before, kept.At)
+		x.remember(r.state, kept.At)
 		x.lost.Add(1)
 		x.opt.Log.Warn("what this region has lent to others is asked of them; until then it uses the least part",
 			"because", why)
@@ -304,7 +307,21 @@ func (x *Shares) judge(kept *share.Kept, began, ended time.Time) *reading {
 	}
 	x.first = false
 	x.seen = max(x.seen, kept.Version)
+	switch {
+	case r.alien:
+	case before.Epoch > x.epoch && x.last != nil: // each time it is read, until this node has written it
+		x.remember(before, kept.At)
+	default:
+		x.last, x.epoch = kept.State, before.Epoch
+	}
 	return r
+}
+
+// remember keeps in a state that began anew what this node knows that its region has borrowed. x.mu is held.
+func (x *Shares) remember(s *share.State, now int64) {
+	if before := share.Parse(x.last); before != nil {
+		s.Remember(&x.cfg, before, now)
+	}
 }
 
 // step changes the state and keeps it. do is called again if another node came first.
@@ -333,6 +350,7 @@ func (x *Shares) step(ctx context.Context, specs map[int64]share.Spec, do func(s
 		if done {
 			x.mu.Lock()
 			x.seen, x.first = max(x.seen, version), false
+			x.last, x.epoch = b, r.state.Epoch
 			x.mu.Unlock()
 			x.publish(r, specs)
 			return nil

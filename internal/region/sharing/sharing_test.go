@@ -159,6 +159,46 @@ func TestShares_AStateThatMayBeAnOldOneIsNotBelieved(t *testing.T) {
 }
 
 // A node that cannot read uses the least part, and a check carries until when its limit holds.
+// What this region had borrowed is known to its nodes, so that a lender that loses its state in the same moment does not
+// spend it too.
+func TestShares_NodesRememberWhatTheirRegionHasBorrowed(t *testing.T) {
+	for name, lose := range map[string]func(f *fixture){
+		"an empty Redis": func(f *fixture) { f.book.Version, f.book.State = 0, nil },
+		"a new state of a node that has just started": func(f *fixture) {
+			b, err := json.Marshal(share.New(&f.cfg, nil, f.book.At+2000))
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.book.Version, f.book.State = f.book.Version+1, b
+		},
+	} {
+		f := newFixture(t)
+		f.pass(t, time.Second)
+		f.told(t)
+		specs, lent := specsOf(f.opt.Sets.Load()), share.Spans{share.Segment(2, 3)}
+		step := func(do func(s *share.State, now int64)) {
+			t.Helper()
+			if err := f.step(t.Context(), specs, do); err != nil {
+				t.Fatal(err)
+			}
+		}
+		step(func(s *share.State, now int64) {
+			s.Accept(&f.cfg, &share.Answer{From: "us", Epoch: 1, For: s.Epoch, Term: 30_000,
+				Grants: []share.Grant{{Rule: 7, Number: 1, Spans: lent}}}, specs, now, now)
+		})
+		lose(f)
+		for range 2 {
+			f.pass(t, time.Second)
+			step(func(s *share.State, now int64) {
+				a := s.Answer(&f.cfg, &share.Message{From: "us", To: "eu", Epoch: 2, Lost: true}, specs, now)
+				if len(a.Held) != 1 || !slices.Equal(a.Held[0].Held, lent) {
+					t.Errorf("%s: told that it holds %+v, want %v", name, a.Held, lent)
+				}
+			})
+		}
+	}
+}
+
 func TestShares_CountForATime(t *testing.T) {
 	f := newFixture(t)
 	f.pass(t, time.Second)
