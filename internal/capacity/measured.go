@@ -75,15 +75,15 @@ var Measured = Figures{
 		"sliding_window_buckets": 192, "sliding_window_log": 624, "concurrency": 161,
 	},
 	Regions: RegionFigures{
-		GlobalTake: 1.19, TellRedis: 9.7, TellNode: 5, HearNode: 5,
+		GlobalTake: 1.18, TellRedis: 8, TellNode: 5, HearNode: 5,
 		HearRedis: map[string]float64{
-			"fixed_window": 22, "sliding_window_counter": 22, "token_bucket": 22, "gcra": 22, "leaky_bucket": 22,
-			"sliding_window_buckets": 28, "sliding_window_log": 43,
+			"fixed_window": 16, "sliding_window_counter": 16, "token_bucket": 16, "gcra": 16, "leaky_bucket": 16,
+			"sliding_window_buckets": 18, "sliding_window_log": 35,
 		},
 		SumsBytes: map[string]SumsBytes{
-			"fixed_window": {63, 176, 48}, "sliding_window_counter": {31, 176, 48}, "token_bucket": {31, 176, 48},
-			"gcra": {31, 176, 48}, "leaky_bucket": {31, 176, 48}, "sliding_window_log": {160, 176, 48},
-			"sliding_window_buckets": {160, 424, 224},
+			"fixed_window": {79, 192, 80}, "sliding_window_counter": {47, 192, 80}, "token_bucket": {47, 192, 80},
+			"gcra": {47, 192, 80}, "leaky_bucket": {47, 192, 80}, "sliding_window_log": {176, 192, 80},
+			"sliding_window_buckets": {176, 440, 240},
 		},
 		BucketWire: 18, MessageWire: 600, CallWire: 92, LendMS: 13_000,
 		CallNode: 8, MessageNode: 150, NamedRedis: 7.4, RecordBytes: 215,
