@@ -3,6 +3,7 @@ package fleet
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"time"
 
@@ -17,11 +18,12 @@ import (
 type RegionNews struct {
 	client redis.UniversalClient
 	prefix string
+	node   string // what this node is called in turns
 }
 
 // NewRegionNews uses a client, which it does not close, under a prefix such as "sl:".
 func NewRegionNews(client redis.UniversalClient, prefix string) *RegionNews {
-	return &RegionNews{client: client, prefix: prefix + "region:"} // keys of buckets have braces
+	return &RegionNews{client: client, prefix: prefix + "region:", node: rand.Text()} // keys of buckets have braces
 }
 
 // Arrived says that news has arrived from a region. It counts for ttl. what is kept with it.
@@ -65,21 +67,33 @@ func (n *RegionNews) Heard(ctx context.Context, regions []string) (map[string]st
 
 // Turn reports whether this node is to tell the others, in this interval, what its region has spent, and that it is
 // there. One node is, but those that yield are all as long as they are alone: if no other node was for nearly two
-// intervals.
+// intervals. A node keeps its turn if it asks for the next one a little early.
 func (n *RegionNews) Turn(ctx context.Context, interval time.Duration, yields bool) (bool, error) {
 	if yields {
-		others, err := n.client.Exists(ctx, n.prefix+"told").Result()
-		if err != nil {
+		who, err := n.client.Get(ctx, n.prefix+"told").Result()
+		if err != nil && !errors.Is(err, redis.Nil) {
 			return false, redisstore.Classify(err)
 		}
-		return others == 0, nil
+		return err != nil || who == n.node, nil
 	}
-	mine, err := n.client.SetNX(ctx, n.prefix+"turn", 1, interval*9/10).Result()
-	if err == nil && mine {
-		err = n.client.Set(ctx, n.prefix+"told", 1, interval*19/10).Err()
+	turn := redis.SetArgs{Mode: "NX", TTL: interval * 9 / 10, Get: true}
+	who, err := n.client.SetArgs(ctx, n.prefix+"turn", n.node, turn).Result()
+	free := errors.Is(err, redis.Nil)
+	switch {
+	case err != nil && !free:
+		return false, redisstore.Classify(err)
+	case !free && who != n.node:
+		return false, nil
 	}
+	_, err = n.client.Pipelined(ctx, func(p redis.Pipeliner) error {
+		if !free {
+			p.Set(ctx, n.prefix+"turn", n.node, turn.TTL)
+		}
+		p.Set(ctx, n.prefix+"told", n.node, interval*19/10)
+		return nil
+	})
 	if err != nil {
 		return false, redisstore.Classify(err)
 	}
-	return mine, nil
+	return true, nil
 }

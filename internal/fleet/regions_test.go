@@ -29,15 +29,18 @@ func TestRegionNews_CountsForATime(t *testing.T) {
 		got, err := n.Heard(t.Context(), []string{"us", "asia", "eu"})
 		return err == nil && len(got) == 1 && got["us"] == "7 us"
 	})
+	other := fleet.NewRegionNews(client(t, url), "sl:")
 	for _, c := range []struct {
 		who    string
+		node   *fleet.RegionNews
 		yields bool
 		want   bool
 	}{
-		{"one that yields", true, true}, {"one more", true, true}, {"the first that does not", false, true},
-		{"the second", false, false}, {"one that yields, behind another", true, false},
+		{"one that yields", n, true, true}, {"another", other, true, true}, {"the first that does not", n, false, true},
+		{"the second", other, false, false}, {"the first, a little early", n, false, true},
+		{"one that yields, behind another", other, true, false}, {"the first, which yields now", n, true, true},
 	} {
-		if mine, err := n.Turn(t.Context(), time.Minute, c.yields); err != nil || mine != c.want {
+		if mine, err := c.node.Turn(t.Context(), time.Minute, c.yields); err != nil || mine != c.want {
 			t.Errorf("%s: %v, %v", c.who, mine, err)
 		}
 	}
