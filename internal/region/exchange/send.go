@@ -49,10 +49,12 @@ func (p *peer) nudge(since time.Time, news, beat bool) {
 	}
 }
 
-// lacks says that the peer still lacks what was spent after an instant, zero for nothing.
-func (p *peer) lacks(since time.Time) {
+// lacks says that the peer still lacks what was spent after an instant, zero for nothing, and whether it is still to be
+// told that this region is there.
+func (p *peer) lacks(since time.Time, beat bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.beat = p.beat || beat
 	if !since.IsZero() && (p.since.IsZero() || since.Before(p.since)) {
 		p.since = since
 	}
@@ -109,7 +111,7 @@ func (x *Exchange) tell(ctx context.Context, p *peer, address string) (more bool
 		}
 		p.sent(x.opt.Log, address, answer, err, start, took, int64(len(body)))
 		if err != nil {
-			p.lacks(since)
+			p.lacks(since, true) // so that this node learns when it reaches the peer again
 			x.mu.Lock()
 			x.box.Lost(p.Name, news)
 			x.mu.Unlock()
@@ -118,7 +120,7 @@ func (x *Exchange) tell(ctx context.Context, p *peer, address string) (more bool
 		x.taken(ctx, p)
 		if answer.Unknown > 0 && answer.Set < head.Set { // its rules will follow
 			lacking = answer.lacks(lacking)
-			p.lacks(since)
+			p.lacks(since, false)
 			since = time.Time{}
 		}
 		if !since.IsZero() && len(news) > 0 {

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -88,4 +89,40 @@ func TestExchange_ANodeThatReachesTheOthersTells(t *testing.T) {
 			}
 		})
 	})
+}
+
+// A beat that failed is sent again. Else a node that yields has nothing to send, and never learns that it reaches the
+// region again.
+func TestExchange_ANodeThatYieldsNoticesThatItReachesTheOthersAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "eu", "us")
+		eu := w.places["eu"]
+		route := &sometimes{RoundTripper: eu.opt.Client.Transport}
+		lame := w.join("eu", "eu2", interval/4, &http.Client{Transport: route})
+		eu.phase = interval / 2
+		w.run(func() {
+			pass(5 * interval)
+			if lame.Overview().Peers[0].Failure == "" {
+				t.Fatal("its beat has not failed")
+			}
+			route.open.Store(true)
+			pass(3 * interval)
+			if p := lame.Overview().Peers[0]; p.Failure != "" || !p.FailingSince.IsZero() {
+				t.Errorf("three intervals after the heal: %q, since %v", p.Failure, p.FailingSince)
+			}
+		})
+	})
+}
+
+// sometimes fails requests until it is open.
+type sometimes struct {
+	http.RoundTripper
+	open atomic.Bool
+}
+
+func (s *sometimes) RoundTrip(r *http.Request) (*http.Response, error) {
+	if !s.open.Load() {
+		return noRoute{}.RoundTrip(r)
+	}
+	return s.RoundTripper.RoundTrip(r)
 }
