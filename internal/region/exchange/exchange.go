@@ -130,11 +130,9 @@ func (x *Exchange) export(ctx context.Context) error {
 	if set == nil {
 		return nil
 	}
-	turn, err := x.opt.News.Turn(ctx, x.opt.Interval, x.yields())
-	if err != nil {
-		return err
-	}
+	turn, turnErr := x.turn(ctx)
 	var sums []limiter.Exported
+	var err error
 	due := turn
 	if !turn {
 		var changed int
@@ -148,7 +146,7 @@ func (x *Exchange) export(ctx context.Context) error {
 	since := x.exported // what was exported was spent after that
 	if due {
 		x.exported = now
-	} else if last := now.Add(-x.opt.Interval); last.After(since) {
+	} else if last := now.Add(-x.opt.Interval); turnErr == nil && last.After(since) {
 		x.exported = last // by another node
 	}
 	worth := sums[:0:0]
@@ -169,7 +167,15 @@ func (x *Exchange) export(ctx context.Context) error {
 	for _, p := range x.peers {
 		p.nudge(since, len(worth) > 0, turn)
 	}
-	return errors.Join(err, x.confirm(ctx))
+	return errors.Join(turnErr, err, x.confirm(ctx))
+}
+
+// turn reports whether it is this node's turn. It leaves time to export without an answer: on a cluster the others of
+// its servers may work.
+func (x *Exchange) turn(ctx context.Context) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, newsWait)
+	defer cancel()
+	return x.opt.News.Turn(ctx, x.opt.Interval, x.yields())
 }
 
 // yields reports whether another node had better tell the others, because this one does not reach all of them.

@@ -1,6 +1,7 @@
 package exchange
 
 import (
+	"context"
 	"errors"
 	"io"
 	"log/slog"
@@ -10,6 +11,9 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"sluice/limiter"
+	"sluice/limiter/memstore"
 )
 
 // join adds a node to a region that has one. It sends with a client.
@@ -125,4 +129,29 @@ func (s *sometimes) RoundTrip(r *http.Request) (*http.Response, error) {
 		return noRoute{}.RoundTrip(r)
 	}
 	return s.RoundTripper.RoundTrip(r)
+}
+
+// perSlot is a store that no node exports alone, as on a cluster.
+type perSlot struct{ *memstore.Store }
+
+func (perSlot) Changed(context.Context) (int, error) { return int(limiter.MaxExact), nil }
+
+// On a cluster the key of the turn may be where no server answers while other servers have changed buckets.
+func TestExchange_ExportsWhileItCannotAskForItsTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "eu", "us")
+		eu, us := w.places["eu"], w.places["us"]
+		eu.opt.Store = perSlot{eu.store}
+		w.run(func() {
+			pass(2 * interval)
+			eu.board.mu.Lock()
+			eu.board.err = errors.New("CLUSTERDOWN")
+			eu.board.mu.Unlock()
+			eu.spend(t, ada, 30)
+			pass(3 * interval)
+			if left := us.spend(t, ada, 0); left != 70 {
+				t.Errorf("the other region has %d left, want 70", left)
+			}
+		})
+	})
 }
