@@ -344,7 +344,7 @@ function sums.apply(kernel, code, state, s, now, count, window, extra, key, regi
       if all[i] == region then last = h end
       ours[#ours + 1], ours[#ours + 2] = all[i], h
     end
-    state, value, emptied, t, since = false, false, true, now, came.reset
+    state, value, emptied, t, told, since = false, false, true, now, nil, came.reset
     if own.born > 0 and own.born < came.reset then
       local born = most(most(now, came.reset), own.born + 1)
       own = open(nil)
