@@ -130,6 +130,34 @@ func TestStore_ExportsTheKeysThatItWasGiven(t *testing.T) {
 	}
 }
 
+// Years of 365 and of 366 days have the same number now.
+func TestStore_AnEditOfTheWindowBeginsNewSums(t *testing.T) {
+	s := open(t, client(t, testenv.Redis(t).URL()), redisstore.Options{})
+	e, day := entity(), (24 * time.Hour).Milliseconds()
+	for _, l := range []limiter.Limit{
+		{Algorithm: limiter.FixedWindow, Count: 100}, {Algorithm: limiter.SlidingWindowCounter, Count: 100},
+		{Algorithm: limiter.LeakyBucket, Count: 100, Burst: 100},
+	} {
+		var shapes []int64
+		for _, days := range []int64{365, 366} {
+			l.Window = days * day
+			a := ask(e, 1, l)
+			a.Spans = true
+			for range 2 {
+				do(t, s, limiter.OpTake, "", a)
+			}
+			sums, err := s.Export(t.Context(), 10, time.Hour)
+			if err != nil || len(sums) != 1 {
+				t.Fatal(sums, err)
+			}
+			shapes = append(shapes, sums[0].Sums.Shape)
+		}
+		if shapes[0] == shapes[1] {
+			t.Errorf("%s: sums of the old window after an edit", l.Algorithm)
+		}
+	}
+}
+
 func TestStore_ExportGoesOnAfterARestartOfTheServer(t *testing.T) {
 	srv := testenv.Redis(t)
 	s := open(t, client(t, srv.URL()), redisstore.Options{})

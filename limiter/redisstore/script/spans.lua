@@ -99,33 +99,30 @@ return function(v, now, count, window, extra, w, _, key, how, booked, base, id, 
       return false, needed, result, remaining, reset
     end
     if value and result == 0 then
-      local ago
+      -- How far the take is into the window, and the shape of the limit: windows of another one may have the same number.
+      -- Of most limits that is rare, so that it is looked at once an interval, when the bucket is listed.
+      local ago, length, parts, same = 0, window, 1, rest > 0
       if drains then
-        local period = ONE_OFF
+        length = ONE_OFF
         if count > 0 then
           local full = extra * window
-          period = (full + (count - full % count) % count) / count
-          if period > ONE_OFF then period = ONE_OFF elseif period < 1 then period = 1 end
+          length = (full + (count - full % count) % count) / count
+          if length > ONE_OFF then length = ONE_OFF elseif length < 1 then length = 1 end
         end
-        ago = now - number * period
-        if ago >= period or needed > period then ago = -1 end
+        ago = now - number * length
+        if needed > length then ago = -1 end
       elseif inner == COUNTER then
         ago = at - number * window
-        if ago >= window then ago = -1 end
       elseif inner == FIXED_WINDOW then
         ago = at - extra - number * window
-        if ago >= window then ago = -1 end
-      else -- windows of other shapes may have the same number
-        local shape = unpack_bytes('>I7', v, rest < 0 and -rest or rest)
-        if inner == BUCKETS then
-          ago = at * extra - number * window
-          if ago >= window or shape ~= window * SHAPES + extra then ago = -1 end
-        else
-          ago = now + reset - window - number
-          if ago > 0 or shape ~= window * SHAPES then ago = -1 end
-        end
+      elseif inner == BUCKETS then
+        ago, parts, same = at * extra - number * window, extra, false
+      else
+        ago, parts, same = now + reset - window - number, 0, false
+        if ago > 0 then ago = -1 end
       end
-      if ago >= 0 and untold <= MAX - w then
+      if ago >= 0 and ago < length and untold <= MAX - w
+        and (same or unpack_bytes('>I7', v, rest < 0 and -rest or rest) == length * SHAPES + parts) then
         local mine, part = untold > 0 and untold + w or w, share
         if mode == 0 or part == 0 then part = cold elseif part >= LEAD then part = part - LEAD end
         if mine * FULL_SHARE <= part * (remaining + mine)
