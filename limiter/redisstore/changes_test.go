@@ -272,3 +272,64 @@ func TestStore_ExportsManyBucketsInSeveralCalls(t *testing.T) {
 		t.Errorf("%d buckets are still leased, %v", left, err)
 	}
 }
+
+// A value at one of the keys that is none of ours, whoever put it there, must not keep what the others have spent.
+func TestStore_ExportsBesideForeignValues(t *testing.T) {
+	srv := testenv.Redis(t)
+	c := direct(t, srv)
+	rubbish := strings.Repeat("x", 50)
+	lease := func(p redis.Pipeliner, name string) {
+		p.ZAdd(t.Context(), "sl:leased", redis.Z{Score: 1, Member: name})
+	}
+	many := make([]any, 9000) // more than a script may hand to a command
+	for i := range many {
+		many[i] = i
+	}
+	for name, spoil := range map[string]func(p redis.Pipeliner, bucket string){
+		"what was heard":           func(p redis.Pipeliner, b string) { p.Set(t.Context(), b+":h", rubbish, 0) },
+		"something that was heard": func(p redis.Pipeliner, b string) { p.HSet(t.Context(), b+":h", "us", rubbish) },
+		"the value":                func(p redis.Pipeliner, b string) { p.Set(t.Context(), b, rubbish, 0) },
+		"the type of the value": func(p redis.Pipeliner, b string) {
+			p.Del(t.Context(), b)
+			p.RPush(t.Context(), b, rubbish)
+		},
+		"members of the set": func(p redis.Pipeliner, _ string) {
+			p.SAdd(t.Context(), "sl:changed", "", rubbish, "sl:changed")
+		},
+		"a lease": func(p redis.Pipeliner, _ string) { lease(p, rubbish) },
+		"the type of a batch": func(p redis.Pipeliner, _ string) {
+			lease(p, "17")
+			p.Set(t.Context(), "sl:leased:17", rubbish, 0)
+		},
+		"the size of a batch": func(p redis.Pipeliner, _ string) {
+			lease(p, "17")
+			p.SAdd(t.Context(), "sl:leased:17", many...)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := c.FlushDB(t.Context()).Err(); err != nil {
+				t.Fatal(err)
+			}
+			s := open(t, client(t, srv.URL()), redisstore.Options{})
+			const buckets = 10
+			for n := range buckets {
+				a := ask(entity(), n, shop)
+				a.Spans = true
+				do(t, s, limiter.OpCharge, "", a)
+			}
+			bucket, err := c.SRandMember(t.Context(), "sl:changed").Result()
+			if err == nil {
+				_, err = c.Pipelined(t.Context(), func(p redis.Pipeliner) error { spoil(p, bucket); return nil })
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := exportAll(t, s, 100); len(got) < buckets-1 {
+				t.Errorf("%d of %d buckets exported", len(got), buckets)
+			}
+			if left, err := s.Changed(t.Context()); err != nil || left != 0 {
+				t.Errorf("%d buckets left, %v", left, err)
+			}
+		})
+	}
+}

@@ -8,7 +8,7 @@
 --
 -- A bucket is in the set of changed ones once, from the first change after it was exported. It moves to the set of the
 -- batch here, and the mark in its sums is taken off, so that its next change lists it again. Batches whose lease has
--- ended go back first: their exporter has not confirmed them.
+-- ended go back first: their exporter has not confirmed them. No value that is none of ours keeps the others back.
 
 local t, most = redis.call('TIME'), tonumber(ARGV[1])
 local now = t[1] * 1000000 + t[2]
@@ -16,10 +16,14 @@ local now = t[1] * 1000000 + t[2]
 local ended = redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', ('%d'):format(now), 'LIMIT', 0, 2)
 for i = 1, #ended do
   local batch = KEYS[2] .. ':' .. ended[i]
-  local members = redis.call('SMEMBERS', batch)
-  if #members > 0 then redis.call('SADD', KEYS[1], unpack(members)) end
-  redis.call('DEL', batch)
-  redis.call('ZREM', KEYS[2], ended[i])
+  local members = redis.pcall('SRANDMEMBER', batch, 1000) -- all that a batch of ours has
+  local foreign = members.err and members.err:find('WRONGTYPE', 1, true)
+  if members.err and not foreign then return members end
+  if #members > 0 then
+    redis.call('SADD', KEYS[1], unpack(members))
+    redis.call('SREM', batch, unpack(members))
+  end
+  if foreign or redis.call('EXISTS', batch) == 0 then redis.call('ZREM', KEYS[2], ended[i]) end
 end
 
 -- Everything stays in the set of changed ones if it cannot be read or leased now: of a slot that moves no key may be
@@ -50,7 +54,8 @@ for i = 1, #members do
   if member == found[next] then
     next = next + 1
     if v:byte() == 192 then redis.call('SETRANGE', member, 0, '\128') end
-    local heard = redis.call('HGETALL', (member:sub(-2) == ':t' and member:sub(1, -3) or member) .. ':h')
+    local heard = redis.pcall('HGETALL', (member:sub(-2) == ':t' and member:sub(1, -3) or member) .. ':h')
+    if heard.err then heard = {} end
     out[o + 1], out[o + 2], out[o + 3] = member, v, #heard / 2
     o = o + 3
     for j = 1, #heard do out[o + j] = heard[j] end
