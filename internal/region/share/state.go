@@ -145,8 +145,8 @@ func New(c *Config, before *State, now int64) *State {
 	return s
 }
 
-// Remember holds what the region had borrowed by a state of before, which nodes still use, until nothing counts that was
-// spent under it. Without it, a region that loses its state together with a lender would tell that it has nothing.
+// Remember holds what the region had borrowed by a state of before, which nodes still use, until nothing counts that
+// was spent under it. Without it, a region that loses its state together with a lender would tell that it has nothing.
 func (s *State) Remember(c *Config, before *State, now int64) {
 	if !slices.Equal(before.Regions, s.Regions) {
 		return // the parts belong to others now

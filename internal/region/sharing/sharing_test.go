@@ -159,8 +159,8 @@ func TestShares_AStateThatMayBeAnOldOneIsNotBelieved(t *testing.T) {
 }
 
 // A node that cannot read uses the least part, and a check carries until when its limit holds.
-// What this region had borrowed is known to its nodes, so that a lender that loses its state in the same moment does not
-// spend it too.
+// What this region had borrowed is known to its nodes, so that a lender that loses its state in the same moment does
+// not spend it too.
 func TestShares_NodesRememberWhatTheirRegionHasBorrowed(t *testing.T) {
 	for name, lose := range map[string]func(f *fixture){
 		"an empty Redis": func(f *fixture) { f.book.Version, f.book.State = 0, nil },

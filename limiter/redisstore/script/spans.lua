@@ -99,8 +99,8 @@ return function(v, now, count, window, extra, w, _, key, how, booked, base, id, 
       return false, needed, result, remaining, reset
     end
     if value and result == 0 then
-      -- How far the take is into the window, and the shape of the limit: windows of another one may have the same number.
-      -- Of most limits that is rare, so that it is looked at once an interval, when the bucket is listed.
+      -- How far the take is into the window, and the shape of the limit: windows of another one may have the same
+      -- number. Of most limits that is rare, so that it is looked at once an interval, when the bucket is listed.
       local ago, length, parts, same = 0, window, 1, rest > 0
       if drains then
         length = ONE_OFF

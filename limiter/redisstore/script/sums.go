@@ -128,8 +128,8 @@ func appendSums(b []byte, m *limiter.Sums) []byte {
 	return b
 }
 
-// storedForm is how sums of another region are stored; see layout.lua. That of a few windows is at most 64 bytes long, so
-// that Redis keeps a small hash of them in one piece.
+// storedForm is how sums of another region are stored; see layout.lua. That of a few windows is about 64 bytes long,
+// so that Redis keeps a small hash of them in one piece.
 func storedForm(m *limiter.Sums) []byte {
 	newest, older := limiter.WindowUnits{Number: noWindow}, m.Windows
 	if len(older) > 0 {
@@ -140,7 +140,7 @@ func storedForm(m *limiter.Sums) []byte {
 		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(float64(n)))
 	}
 	for _, n := range [...]int64{m.Shape, m.Born, m.Reset} {
-		b = append(binary.BigEndian.AppendUint32(b, uint32(n>>24)), byte(n>>16), byte(n>>8), byte(n)) //nolint:gosec // not negative
+		b = append(b, binary.BigEndian.AppendUint64(nil, uint64(n))[1:]...) //nolint:gosec // not negative
 	}
 	b = binary.LittleEndian.AppendUint64(b, 0) // nothing is told
 	if n := 3 + 2*len(older); n < 16 {
