@@ -21,8 +21,9 @@ const (
 	lackedEdit = 5 * time.Minute
 )
 
-// cutAlert is how long a region is cut off until that is an alert.
-var cutAlert = 30 * time.Second // shorter in tests
+// cutAlert is how long a region is cut off until that is an alert, and cutLinger how long it must be heard until that
+// is over. Both are shorter in tests.
+var cutAlert, cutLinger = 30 * time.Second, setLinger
 
 // regionConditions are what this node knows of other regions that people are told of. One goroutine uses it.
 type regionConditions struct {
@@ -51,7 +52,7 @@ func (c *regionConditions) met(version int64) (out []sense.Condition) {
 		case p.CutOff && p.CutFor >= cutAlert:
 			pair := []string{o.Self, p.Name}
 			slices.Sort(pair)
-			out = append(out, sense.Condition{Linger: setLinger, Details: evaluate.Details{Cause: cutCause(o.Self, p)},
+			out = append(out, sense.Condition{Linger: cutLinger, Details: evaluate.Details{Cause: cutCause(o.Self, p)},
 				Subject: alerts.Subject{Kind: alerts.KindRegionCutOff, Level: pair[0] + " and " + pair[1]}})
 		case !p.CutOff && p.Set < before:
 			out = append(out, sense.Condition{Linger: setLinger,

@@ -14,61 +14,63 @@ import (
 
 // A cut is an alert and an incident of every region that is concerned, and both end when the regions hear each other.
 func TestRegions_ACutIsAnAlertAndAnIncident(t *testing.T) {
-	was := cutAlert
-	cutAlert = time.Second
-	t.Cleanup(func() { cutAlert = was })
+	alert, linger := cutAlert, cutLinger
+	cutAlert, cutLinger = time.Second, time.Second
+	t.Cleanup(func() { cutAlert, cutLinger = alert, linger })
 	p := newPlanet(t)
 	cfg := p.cfg["eu"]
 	db, find := p.nodes["eu"].database(t, &cfg), stored(t, &cfg)
 	for _, name := range p.names {
 		eventually(t, name+" hears the others", func() bool { return p.nodes[name].metricsOfCuts() == 0 })
 	}
-	p.cut("asia", true)
 	told := func(state string) (out []string) {
 		events, err := db.AlertEvents(t.Context(), 0, 100)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for i := range events {
-			if e := &events[i]; e.Kind == alerts.KindRegionCutOff && e.State == state {
-				out = append(out, e.Data.Text)
+			e := &events[i]
+			if e.Kind != alerts.KindRegionCutOff || e.State != state {
+				continue
+			}
+			if out = append(out, e.Data.Text); state == alerts.On && (e.Data.Path != "/console/regions" || e.Data.Cause == "") {
+				t.Errorf("the alert is %+v", e.Data)
 			}
 		}
 		slices.Sort(out)
 		return out
 	}
-	both := func(text string) []string {
-		return []string{fmt.Sprintf(text, "asia and eu"), fmt.Sprintf(text, "asia and us")}
+	// On a busy machine regions are cut off as they start, and may be again: those alerts end too.
+	over := func() bool { return len(told(alerts.On)) == len(told(alerts.Off)) }
+	eventually(t, "alerts of the start end", over)
+	before := told(alerts.On)
+	p.cut("asia", true)
+	count := func(texts []string, pair string) (n int) {
+		for _, text := range texts {
+			if strings.Contains(text, "The regions "+pair+" ") {
+				n++
+			}
+		}
+		return n
 	}
-	eventually(t, "two alerts begin", func() bool {
-		return slices.Equal(told(alerts.On), both("The regions %s are cut off from each other."))
-	})
-	if events, _ := db.AlertEvents(t.Context(), 0, 1); events[0].Data.Path != "/console/regions" ||
-		!strings.Contains(events[0].Data.Cause, "asia") {
-		t.Errorf("the alert is %+v", events[0].Data)
+	for _, pair := range []string{"asia and eu", "asia and us"} {
+		eventually(t, "the alert of "+pair, func() bool { return count(told(alerts.On), pair) > count(before, pair) })
 	}
-	ofRegions := func() (out []stats.Incident) {
-		return slices.DeleteFunc(find(), func(i stats.Incident) bool { return i.Kind != stats.IncidentRegions })
+	running := func() (servers []string) {
+		for _, i := range find() {
+			if i.Kind == stats.IncidentRegions && i.Running() {
+				servers = append(servers, i.Server)
+			}
+		}
+		slices.Sort(servers)
+		return servers
 	}
 	eventually(t, "every region has an incident", func() bool {
-		all := ofRegions()
-		return len(all) == 3 && all[0].Running() && all[1].Running() && all[2].Running()
+		return slices.Equal(running(), []string{"asia", "asia", "eu, us"})
 	})
-	servers := []string{}
-	for _, in := range ofRegions() {
-		servers = append(servers, in.Server)
-	}
-	slices.Sort(servers)
-	if want := []string{"asia", "asia", "eu, us"}; !slices.Equal(servers, want) {
-		t.Errorf("the incidents are of %q, want %q", servers, want)
-	}
 	p.cut("asia", false)
-	eventually(t, "the incidents end", func() bool {
-		return !slices.ContainsFunc(ofRegions(), func(i stats.Incident) bool { return i.End.IsZero() || i.Stopped })
-	})
-	eventually(t, "the alerts end", func() bool {
-		return slices.Equal(told(alerts.Off), both("The regions %s hear each other again."))
-	})
+	eventually(t, "the incidents end", func() bool { return len(running()) == 0 })
+	eventually(t, "the alerts end", over)
 }
 
 // metricsOfCuts is how many regions are cut off from that of the node.
