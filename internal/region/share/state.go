@@ -146,24 +146,25 @@ func New(c *Config, before *State, now int64) *State {
 }
 
 // Remember holds what the region had borrowed by a state of before, which nodes still use, until nothing counts that
-// was spent under it. Without it, a region that loses its state together with a lender would tell that it has nothing.
-func (s *State) Remember(c *Config, before *State, now int64) {
+// was spent under it, and reports whether that is new. Without it, a region that loses its state together with a lender
+// would tell that it has nothing.
+func (s *State) Remember(c *Config, before *State, now int64) (added bool) {
 	if !slices.Equal(before.Regions, s.Regions) {
-		return // the parts belong to others now
+		return false // the parts belong to others now
 	}
 	for id, old := range before.Rules {
 		for name, b := range old.Borrowed {
-			r := s.rule(c, id)
-			is := r.Borrowed[name]
-			if is == nil {
-				is = &Borrowed{Number: b.Number}
-				r.Borrowed[name] = is
+			is := &Borrowed{Number: b.Number}
+			if r := s.Rules[id]; r != nil && r.Borrowed[name] != nil {
+				is = r.Borrowed[name]
 			}
 			if spans := b.held().Minus(is.held()); len(spans) > 0 {
 				is.Leaving = append(is.Leaving, Hold{Spans: spans, Since: now, Life: b.Life})
+				s.rule(c, id).Borrowed[name], added = is, true
 			}
 		}
 	}
+	return added
 }
 
 // init makes what JSON leaves out.

@@ -175,10 +175,14 @@ func (x *Shares) turn(ctx context.Context) error {
 	}
 	if !mine {
 		r, err := x.read(ctx)
-		if err == nil && !r.lost {
-			x.publish(r, specs)
+		switch {
+		case err != nil || r.lost:
+			return err
+		case r.added: // else a node that knows no better goes on with the state as it is
+			return x.step(ctx, specs, func(*share.State, int64) {})
 		}
-		return err
+		x.publish(r, specs)
+		return nil
 	}
 	var asked map[int64]int64
 	if due, err := x.opt.Book.Turn(ctx, "report", x.opt.Interval*95/100); err != nil {
@@ -269,6 +273,7 @@ type reading struct {
 	began time.Time
 	lost  bool // it is a new one, because what was lent may have been lost
 	alien bool // it is of another list of regions, which nodes that are newer know
+	added bool // it began anew without what this node knows that the region has borrowed, which is in it now
 }
 
 // judge decides whether a state is the last one that was kept.
@@ -299,7 +304,7 @@ func (x *Shares) judge(kept *share.Kept, began, ended time.Time) *reading {
 	}
 	if r.state = before; why != "" {
 		r.lost, r.state = true, share.New(&x.cfg, before, kept.At)
-		x.remember(r.state, kept.At)
+		x.remember(r)
 		x.lost.Add(1)
 		x.opt.Log.Warn("what this region has lent to others is asked of them; until then it uses the least part",
 			"because", why)
@@ -307,21 +312,20 @@ func (x *Shares) judge(kept *share.Kept, began, ended time.Time) *reading {
 	}
 	x.first = false
 	x.seen = max(x.seen, kept.Version)
-	switch {
-	case r.alien:
-	case before.Epoch > x.epoch && x.last != nil: // each time it is read, until this node has written it
-		x.remember(before, kept.At)
-	default:
+	if r.alien {
+		return r
+	}
+	if r.added = before.Epoch > x.epoch && x.remember(r); !r.added {
 		x.last, x.epoch = kept.State, before.Epoch
 	}
 	return r
 }
 
-// remember keeps in a state that began anew what this node knows that its region has borrowed. x.mu is held.
-func (x *Shares) remember(s *share.State, now int64) {
-	if before := share.Parse(x.last); before != nil {
-		s.Remember(&x.cfg, before, now)
-	}
+// remember adds to a state that began anew what this node knows that its region has borrowed, and reports whether that
+// was missing. x.mu is held.
+func (x *Shares) remember(r *reading) bool {
+	before := share.Parse(x.last)
+	return before != nil && r.state.Remember(&x.cfg, before, r.kept.At)
 }
 
 // step changes the state and keeps it. do is called again if another node came first.
