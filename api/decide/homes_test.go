@@ -47,6 +47,24 @@ func (f farAway) DoAll(ctx context.Context, calls []limiter.Call) {
 	}
 }
 
+// farAndNear sets up a rule that is at home far away, in a mode of failure, and one beside it.
+func farAndNear(t *testing.T, mode string) *fixture {
+	t.Helper()
+	far, near := perUser("far", mode, 9), perUser("near", rules.FailOpen, 4)
+	far.ID, near.ID, far.Version, near.Version = 1, 2, 1, 1
+	far.Span = rules.SpanGlobalExact
+	return newFixture(t, nil, func(opt *CheckerOptions) {
+		set, err := rules.Compile([]rules.Rule{far, near}, 1, rules.Options{Regions: 3})
+		if err != nil {
+			t.Fatal(err)
+		}
+		opt.Sets = &rules.Current{}
+		opt.Sets.Store(set)
+		store := farAway{Store: opt.Store}
+		opt.Store, opt.Homes = store, store
+	})
+}
+
 // A request with a bucket that is at home elsewhere has the longer time, and others have theirs.
 func TestTimeout_IsThatOfRegionsOnlyForWhatLeavesThisOne(t *testing.T) {
 	c := &Checker{opt: CheckerOptions{Timeout: 25 * time.Millisecond, Homes: farAway{}}}
@@ -71,19 +89,7 @@ func TestDegrade_WithoutAHomeOtherLimitsAreDecidedAsAlways(t *testing.T) {
 		rules.FailClosed: {0, 4, Unavailable}, // and nothing is charged beside it
 		rules.FailLocal:  {3, 1, Denied},      // a third of 9
 	} {
-		far, near := perUser("far", mode, 9), perUser("near", rules.FailOpen, 4)
-		far.ID, near.ID, far.Version, near.Version = 1, 2, 1, 1
-		far.Span = rules.SpanGlobalExact
-		f := newFixture(t, nil, func(opt *CheckerOptions) {
-			set, err := rules.Compile([]rules.Rule{far, near}, 1, rules.Options{Regions: 3})
-			if err != nil {
-				t.Fatal(err)
-			}
-			opt.Sets = &rules.Current{}
-			opt.Sets.Store(set)
-			store := farAway{Store: opt.Store}
-			opt.Store, opt.Homes = store, store
-		})
+		f := farAndNear(t, mode)
 		if got := f.admitted(12, "ada"); got != want.admitted {
 			t.Errorf("%s: %d admitted, want %d", mode, got, want.admitted)
 		}
@@ -129,19 +135,7 @@ func TestDegrade_WhatAHomeGivesBackIsOwed(t *testing.T) {
 
 // Explain says where a bucket is, also if that region does not answer.
 func TestExplain_SaysWhereABucketIsAtHome(t *testing.T) {
-	far, near := perUser("far", rules.FailOpen, 9), perUser("near", rules.FailOpen, 4)
-	far.ID, near.ID, far.Version, near.Version = 1, 2, 1, 1
-	far.Span = rules.SpanGlobalExact
-	f := newFixture(t, nil, func(opt *CheckerOptions) {
-		set, err := rules.Compile([]rules.Rule{far, near}, 1, rules.Options{Regions: 3})
-		if err != nil {
-			t.Fatal(err)
-		}
-		opt.Sets = &rules.Current{}
-		opt.Sets.Store(set)
-		store := farAway{Store: opt.Store}
-		opt.Store, opt.Homes = store, store
-	})
+	f := farAndNear(t, rules.FailOpen)
 	said, err := f.Explain(t.Context(), &Question{Descriptor: rules.Descriptor{User: "ada"}, Weight: 1})
 	if err != nil || len(said.Rules) != 2 {
 		t.Fatalf("%+v, %v", said, err)
