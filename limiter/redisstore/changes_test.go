@@ -104,6 +104,49 @@ func TestStore_ExportsWhatChangedInASlotThatMoves(t *testing.T) {
 	}
 }
 
+// New buckets come into being at the server to which a slot moves, before the set of changed ones is there.
+func TestStore_ASlotMovesWhileNewBucketsChangeInIt(t *testing.T) {
+	cluster := testenv.Cluster(t)
+	s := open(t, client(t, cluster.URL()), redisstore.Options{})
+	from, to := cluster.Nodes[0], cluster.Nodes[1]
+	e := entityOn(t, cluster, from)
+	spent, got, asks := map[limiter.Key]int64{}, map[limiter.Key]int64{}, []limiter.Ask{}
+	spend := func() {
+		a := ask(e, len(asks), shop)
+		a.Spans, a.Weight = true, int64(1+len(asks))
+		asks = append(asks, a)
+		do(t, s, limiter.OpCharge, "", a)
+		spent[a.Key] += a.Weight
+		old := asks[len(asks)/2] // a bucket at either server
+		do(t, s, limiter.OpCharge, "", old)
+		spent[old.Key] += old.Weight
+	}
+	for range 6 {
+		spend()
+	}
+	slot := slotOf(t, direct(t, from), string(asks[0].Key))
+	export := func() bool {
+		sums, err := s.Export(t.Context(), 10_000, 0)
+		if err != nil {
+			t.Log(err) // of the slot that moves
+		}
+		for _, e := range sums {
+			got[e.Key] = max(got[e.Key], e.Sums.Taken)
+		}
+		return maps.Equal(got, spent)
+	}
+	for range 2 { // there, and back
+		export() // so that a batch is leased when the slot moves
+		spend()
+		moveSlot(t, cluster, slot, from, to, func() {
+			spend()
+			export()
+		})
+		from, to = to, from
+		until(t, "the export of all units", export)
+	}
+}
+
 func TestStore_ExportsTheKeysThatItWasGiven(t *testing.T) {
 	for name, plain := range map[string]bool{"packed": false, "plain": true} {
 		s := open(t, client(t, testenv.Redis(t).URL()), redisstore.Options{PlainKeys: plain})

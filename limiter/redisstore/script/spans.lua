@@ -9,7 +9,8 @@
 -- alone.
 --
 -- The commonest takes are decided here: those in the window of the take before, which certainly pass the guard, and
--- those that the limit denies. They leave the life of the bucket as it is, which the first take of the window has set
+-- those that the limit denies. On a cluster sums.lua lists the bucket, because its slot may be moving. They leave the
+-- life of the bucket as it is, which the first take of the window has set
 -- for all of them (lasts in sums.lua). sums.lua decides all others.
 
 local sub = string.sub
@@ -126,7 +127,8 @@ return function(v, now, count, window, extra, w, _, key, how, booked, base, id, 
         local mine, part = untold > 0 and untold + w or w, share
         if mode == 0 or part == 0 then part = cold elseif part >= LEAD then part = part - LEAD end
         if mine * FULL_SHARE <= part * (remaining + mine)
-          and (rest > 0 or type(redis.pcall('SADD', ARGV[2], key)) == 'number') then
+          and (rest > 0
+            or not ARGV[2]:find('{', 1, true) and type(redis.pcall('SADD', ARGV[2], key)) == 'number') then
           if rest < 0 then rest = -rest end
           if packed then return value .. sub(v, rest), KEEP_LIFE, 0, remaining, reset end
           value = pack('>I3<I3dd', mark, share, number, untold + w) .. value .. sub(v, rest)

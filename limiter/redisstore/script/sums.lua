@@ -62,13 +62,21 @@ local function follow(m, g, number, now)
   m.w, m.told = w, 0
 end
 
--- list puts the bucket into the set of changed ones, once. Where that is refused (a slot that moves), the next
--- change tries again.
-local function list(m, member)
-  if m.listed == 0 then
-    local done = try('SADD', ARGV[2], member)
-    if type(done) == 'number' then m.listed = 1 end
+-- set_of_changed is the set of changed buckets. While a slot of a cluster arrives at this server, its set may be yet to
+-- come, and the server that sends it refuses to replace one; then it is another set, which export.lua empties. The
+-- arrival shows in that Redis refuses commands of several keys of which one is missing.
+local function set_of_changed()
+  local set = ARGV[2]
+  if set:find('{', 1, true) and try('EXISTS', set) == 0 and type(try('EXISTS', set, set .. ':in')) ~= 'number' then
+    return set .. ':in'
   end
+  return set
+end
+
+-- list puts the bucket into the set of changed ones, once. Where that is refused (a slot that leaves, and has no such
+-- set here), the next change tries again.
+local function list(m, member)
+  if m.listed == 0 and type(try('SADD', set_of_changed(), member)) == 'number' then m.listed = 1 end
 end
 
 -- member_of is what stands for a bucket in the set of changed ones: the key that holds its sums.
