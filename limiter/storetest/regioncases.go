@@ -200,6 +200,29 @@ func resetTravels(t *testing.T, r *regions) {
 	r.remaining(t, 1, 10)
 }
 
+// resetBooksInOrder checks that a reset books again what each region has spent since in the order in which it was heard,
+// with units of a limit that was edited: the window that these open is not opened a second time.
+func resetBooksInOrder(t *testing.T, r *regions) {
+	l := tenInTen
+	l.Align = limiter.AlignFirstHit
+	r.use(l)
+	r.do(t, 0, limiter.OpTake, "", 1)
+	edited := r.only(t, 0, time.Hour)
+	edited.what.Sums.Born += 5000
+	present := edited
+	edited.from, present.from = 6, 7
+	edited.what.Sums.Shape += 1000
+	r.clock.Advance(3000)
+	r.apply(t, 1, edited)
+	r.apply(t, 1, present)
+	reset := limiter.Exported{Key: edited.what.Key}
+	reset.Sums.Reset, reset.Sums.Born = edited.what.Sums.Born-1000, edited.what.Sums.Born-1000
+	r.apply(t, 1, told{from: 8, what: reset})
+	if d := r.do(t, 1, limiter.OpPeek, "", 0).Limits[0]; d.Remaining != 8 || d.Reset != 10_000 {
+		t.Errorf("%d left for %d ms, want 8 for 10000, since units of the edited limit came first", d.Remaining, d.Reset)
+	}
+}
+
 func restartedPeer(t *testing.T, r *regions) {
 	r.use(tenInTen)
 	r.do(t, 0, limiter.OpTake, "", 4)

@@ -54,6 +54,7 @@ func RegionCases(t *testing.T, h RegionHarness) {
 		"ClockAheadMovesTheWindowOn":        clockAhead,
 		"WindowsOfFirstHitBeginApart":       firstHitApart,
 		"ResetReachesAnIdleRegion":          resetTravels,
+		"ResetBooksInTheOrderOfTheNews":     resetBooksInOrder,
 		"PeersRestartIsNoSecondCharge":      restartedPeer,
 		"AGuardHoldsARegionToItsShare":      guardedShare,
 		"ColdShareIsAnEqualPart":            coldShare,

@@ -331,6 +331,10 @@ function sums.apply(kernel, code, state, s, now, count, window, extra, key, regi
       end
     end
   end
+  local function book_arrived()
+    if arrived > 0 then run(now, arrived, CHARGE) elseif arrived < 0 then run(now, -arrived, REFUND) end
+    if arrived ~= 0 then arrived = 0 end
+  end
   local function book_all(m, last)
     for i = #m.w - 1, 1, -2 do
       local units = m.w[i + 1]
@@ -339,6 +343,7 @@ function sums.apply(kernel, code, state, s, now, count, window, extra, key, regi
       end
       if units ~= 0 then book(m.shape, m.w[i], units) end
     end
+    if not LIST(code) then book_arrived() end -- a kernel of a list runs once
   end
   if g.dated then t = run(now, 0, PEEK) or now end
 
@@ -391,13 +396,8 @@ function sums.apply(kernel, code, state, s, now, count, window, extra, key, regi
   else
     book_all(came, last.w)
   end
-  if arrived > 0 then
-    run(now, arrived, CHARGE)
-  elseif arrived < 0 then
-    run(now, -arrived, REFUND)
-  elseif told ~= now then
-    run(now, 0, PEEK)
-  end
+  book_arrived()
+  if told ~= now then run(now, 0, PEEK) end
   return outcome, value, s or close(open(nil)), void, emptied, needed, remaining, reset
 end
 
