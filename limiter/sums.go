@@ -169,7 +169,7 @@ func (m *Sums) Spend(l Limit, s *State, now, w int64) {
 }
 
 // follow makes the window with that number the newest. If the clock or the limit has changed so that the
-// numbers no longer fit together, it begins an incarnation.
+// numbers no longer fit together, or half of the units that sums can hold are counted, it begins an incarnation.
 func (m *Sums) follow(g grid, number, now int64) {
 	if m.Born == 0 || m.Shape != g.shape() {
 		m.begin(g, now)
@@ -179,7 +179,7 @@ func (m *Sums) follow(g grid, number, now int64) {
 		if ago == 0 || ago == 1 && !g.dated { // a clock that steps back a little at the end of a period
 			return
 		}
-		if ago > 0 {
+		if ago > 0 || m.Taken > MaxExact/2 {
 			m.begin(g, now)
 		}
 	}

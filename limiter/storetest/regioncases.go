@@ -223,6 +223,19 @@ func resetBooksInOrder(t *testing.T, r *regions) {
 	}
 }
 
+// hugeCharge checks that a charge of nearly all that sums can hold does not hide what is spent after it.
+func hugeCharge(t *testing.T, r *regions) {
+	r.use(tenInTen)
+	r.do(t, 0, limiter.OpCharge, "", limiter.MaxExact-2)
+	r.only(t, 0, time.Hour)
+	r.clock.Advance(10_000)
+	for range 6 {
+		r.do(t, 0, limiter.OpTake, "", 1)
+	}
+	answer(t, r.apply(t, 1, r.only(t, 0, time.Hour)), true, false)
+	r.remaining(t, 1, 4)
+}
+
 func restartedPeer(t *testing.T, r *regions) {
 	r.use(tenInTen)
 	r.do(t, 0, limiter.OpTake, "", 4)

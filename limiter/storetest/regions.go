@@ -55,6 +55,7 @@ func RegionCases(t *testing.T, h RegionHarness) {
 		"WindowsOfFirstHitBeginApart":       firstHitApart,
 		"ResetReachesAnIdleRegion":          resetTravels,
 		"ResetBooksInTheOrderOfTheNews":     resetBooksInOrder,
+		"AHugeChargeHidesNothing":           hugeCharge,
 		"PeersRestartIsNoSecondCharge":      restartedPeer,
 		"AGuardHoldsARegionToItsShare":      guardedShare,
 		"ColdShareIsAnEqualPart":            coldShare,

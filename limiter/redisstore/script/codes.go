@@ -84,6 +84,12 @@ const (
 	sumsUnlisted = 1 << 23
 	sumsListed   = sumsUnlisted + 1<<22
 	noWindow     = -limiter.MaxExact
+	// The first bytes of the marks. No state begins with one of them.
+	headUnlisted = sumsUnlisted >> 16
+	headListed   = sumsListed >> 16
+	// plainWeight is the most units of a take that is decided without a look at all that was taken: even billions of
+	// them in a window do not pass what sums can hold.
+	plainWeight = 1 << 20
 	// lead is added to the share of a guard.
 	lead = 2 * limiter.FullShare
 	// held stands for a delay in the answer of a take that a guard holds back.
@@ -111,6 +117,7 @@ var numbers = func() map[string]int64 {
 	n := map[string]int64{
 		"HIGH": high, "SPANS": spans, "SUMS_HOT": sumsHot,
 		"SUMS_LISTED": sumsListed, "SUMS_UNLISTED": sumsUnlisted,
+		"HEAD_LISTED": headListed, "HEAD_UNLISTED": headUnlisted, "PLAIN_WEIGHT": plainWeight,
 		"GUARD": guard, "GUARD_SHARE": int64(limiter.GuardShare), "FULL_SHARE": limiter.FullShare, "LEAD": lead, "HELD": held,
 		"NO_WINDOW":   noWindow,
 		"KEEP_LIFE":   keepLife,

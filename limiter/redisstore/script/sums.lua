@@ -53,7 +53,7 @@ local function follow(m, g, number, now)
   if m.w[1] then
     local ago = m.w[1] - number
     if ago == 0 or ago == 1 and not g.dated then return end
-    if ago > 0 then begin(m, g, now) end
+    if ago > 0 or m.taken > MAX / 2 then begin(m, g, now) end
   end
   local w = {number, 0}
   for i = 1, #m.w, 2 do
