@@ -11,7 +11,7 @@ local function guard(member, v, share, born, number, told)
   if not v or #v <= SUMS_HOT then return end
   local head, size, _, newest, untold = struct.unpack('>BI2<I3dd', v)
   local rest = #v - size
-  if head ~= 128 and head ~= 192 or rest < SUMS_HOT or size < 29 then return end
+  if head ~= HEAD_UNLISTED and head ~= HEAD_LISTED or rest < SUMS_HOT or size < 29 then return end
   local is, _, before = struct.unpack('>I7I7<d', v, rest + 8)
   if is ~= born then return end
   if newest == number then

@@ -48,7 +48,7 @@ for i = 1, #members do
   local v = values[i]
   if v and #v > SUMS_HOT then
     local head, size = struct.unpack('>BI2', v)
-    if (head == 128 or head == 192) and SUMS_HOT + size <= #v then found[#found + 1] = members[i] end
+    if (head == HEAD_UNLISTED or head == HEAD_LISTED) and SUMS_HOT + size <= #v then found[#found + 1] = members[i] end
   end
 end
 if #found > 0 then
@@ -63,7 +63,7 @@ for i = 1, #members do
   local member, v = members[i], values[i]
   if member == found[next] then
     next = next + 1
-    if v:byte() == 192 then redis.call('SETRANGE', member, 0, '\128') end
+    if v:byte() == HEAD_LISTED then redis.call('SETRANGE', member, 0, string.char(HEAD_UNLISTED)) end
     local heard = redis.pcall('HGETALL', (member:sub(-2) == ':t' and member:sub(1, -3) or member) .. ':h')
     if heard.err then heard = {} end
     out[o + 1], out[o + 2], out[o + 3] = member, v, #heard / 2

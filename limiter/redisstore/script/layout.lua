@@ -6,7 +6,7 @@
 -- the bucket's name), as do those of other regions (":h").
 --   hot, SUMS_HOT bytes:
 --     mark    3 bytes, big-endian: SUMS_UNLISTED, or SUMS_LISTED if the bucket is in the set of changed ones, plus the
---             size of the rest, at most 65,535. The first byte is 128 or 192, as of no state.
+--             size of the rest, at most 65,535. The first byte is HEAD_UNLISTED or HEAD_LISTED, as of no state.
 --     share   3 bytes, little-endian: the guard's, plus LEAD if the region leads; 0 for none
 --     number  a double, little-endian: that of the newest window, NO_WINDOW for none
 --     untold  a double, little-endian: the units of the newest window that the others have not heard of
@@ -27,7 +27,7 @@ local function split(v)
   local n = #v
   if n < SUMS_HOT then return nil end
   local head, size = struct.unpack('>BI2', v)
-  if head ~= 128 and head ~= 192 or SUMS_HOT + size > n then return nil end
+  if head ~= HEAD_UNLISTED and head ~= HEAD_LISTED or SUMS_HOT + size > n then return nil end
   return SUMS_HOT + size < n and v:sub(SUMS_HOT + 1, n - size), v:sub(1, SUMS_HOT) .. v:sub(n - size + 1)
 end
 
