@@ -85,6 +85,19 @@ func global(algorithm string, limit, windowMS int64) func(*rules.Rule) {
 	}
 }
 
+// The figures are those of one region, and the others may use what it does not.
+func TestExamine_ConcludesNothingFromTrafficThatIsMissingInOneOfSeveralRegions(t *testing.T) {
+	for regions, want := range []string{1: doctor.MatchesNothing, 2: "", 3: ""} {
+		f := doctor.Facts{Rule: ruleOf(1, "r", nil), Now: now, Options: rules.Options{Regions: regions}}
+		for from, to := doctor.WeekOf(now); from.Before(to); from = from.Add(time.Hour) {
+			f.Hours = append(f.Hours, stats.Point{At: from, Known: true})
+		}
+		if got := strings.Join(names(doctor.Examine(&f)), " "); got != want && regions > 0 {
+			t.Errorf("%d regions: found %q, want %q", regions, got, want)
+		}
+	}
+}
+
 // sides play traffic with a number on both sides of each threshold.
 var sides = []struct {
 	name, finding string

@@ -19,9 +19,12 @@ func Examine(f *Facts) []Finding {
 	if !f.Rule.IsActive {
 		return nil
 	}
+	finders := []func(*Facts) *Finding{denies, abuse, strict, boundary, burst, shadowed, trial}
+	if f.Options.Regions <= 1 { // they conclude from traffic that is missing, and that of other regions is not known
+		finders = []func(*Facts) *Finding{denies, abuse, strict, boundary, burst, shadowed, idle, far, overrides, trial}
+	}
 	var out []Finding
-	for _, find := range []func(*Facts) *Finding{denies, abuse, strict, boundary, burst, shadowed, idle, far, overrides,
-		trial} {
+	for _, find := range finders {
 		if found := find(f); found != nil {
 			found.Rule = f.Rule.Name
 			out = append(out, *found)
