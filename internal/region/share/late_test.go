@@ -6,6 +6,66 @@ import (
 	"sluice/limiter"
 )
 
+// A region whose nodes all stood still tells nobody that it holds what has ended meanwhile.
+func TestAnswer_ALoanThatHasEndedIsNotHeld(t *testing.T) {
+	p := newPair()
+	now := p.lend(t)
+	lost := New(&p.eu, nil, now)
+	if a := p.taker.Answer(&p.us, lost.Message(&p.eu, "us", p.specs, now), p.specs, now); len(a.Held[0].Held) == 0 {
+		t.Errorf("it holds %+v, want what it has borrowed", a.Held)
+	}
+	now += p.us.Term + p.us.Valid + p.us.Skew + p.specs[rule].Life
+	a := p.taker.Answer(&p.us, lost.Message(&p.eu, "us", p.specs, now), p.specs, now)
+	if !a.Told || len(a.Held[0].Held) > 0 {
+		t.Errorf("it holds %+v, want nothing", a.Held)
+	}
+}
+
+// What a region says that it holds when all loans have certainly ended is spent by its owner already.
+func TestAccept_WhatIsHeldTooLateIsNotLent(t *testing.T) {
+	p := newPair()
+	p.lender = New(&p.eu, nil, begins)
+	m := p.lender.Message(&p.eu, "us", p.specs, begins)
+	a := &Answer{From: "us", Epoch: p.taker.Epoch, For: m.Epoch, Known: m.Epoch, Term: 3000, Told: true,
+		Held: []Ask{{Rule: rule, Number: 3, Held: p.eu.own()}}}
+	now := begins + p.eu.Term + p.eu.Skew + p.eu.Valid + p.specs[rule].Life
+	before, _ := p.lender.Use(&p.eu, rule, p.specs[rule], now)
+	p.lender.Accept(&p.eu, a, p.specs, now, now)
+	after, _ := p.lender.Use(&p.eu, rule, p.specs[rule], now)
+	if before.Size() != p.eu.own().Size() || after.Size() != before.Size() || p.lender.Lost != nil {
+		t.Errorf("it may spend %v and then %v, want its part both times", before, after)
+	}
+}
+
+// After a loss two regions may say that they hold the same, one of them wrongly. Neither is granted it.
+func TestAnswer_WhatTwoRegionsHoldIsGrantedToNeither(t *testing.T) {
+	names := []string{"ap", "eu", "us"}
+	c := Config{Self: "eu", Regions: names, Prefix: "sl:", Interval: 1000, Term: 3000, Valid: 300, Skew: 1000}
+	specs := map[int64]Spec{rule: {Units: 300, Life: 10_000}}
+	s := New(&c, nil, begins)
+	own := c.own()[0]
+	held := map[string]Spans{"ap": {{own.From + 1000, own.To}}, "us": {{own.From + 2000, own.To - 1000}}}
+	for name, spans := range held {
+		s.Accept(&c, &Answer{From: name, Epoch: 1, For: s.Epoch, Known: s.Epoch, Term: 3000, Told: true,
+			Held: []Ask{{Rule: rule, Number: 3, Held: spans}}}, specs, begins, begins+1)
+	}
+	s.Rules[rule].Keep = own.From
+	var granted Spans
+	for name, spans := range held {
+		demand := map[int64]int64{rule: 1000}
+		a := s.Answer(&c, &Message{Version: Version, From: name, To: "eu", Prefix: "sl:", Regions: names, Epoch: 1,
+			Yours: s.Epoch, Demand: demand, Asks: []Ask{{Rule: rule, Number: 4, Held: spans, Want: Whole}}}, specs, begins+2)
+		if len(a.Grants) != 1 || len(a.Grants[0].Spans.And(held["us"])) > 0 {
+			t.Errorf("%s is granted %+v, of which both hold %v", name, a.Grants, held["us"])
+		} else {
+			granted = granted.Plus(a.Grants[0].Spans)
+		}
+	}
+	if len(granted) == 0 {
+		t.Error("nothing was granted")
+	}
+}
+
 // pair is two regions of which eu lends to us, without anything that goes wrong by itself.
 type pair struct {
 	eu, us Config

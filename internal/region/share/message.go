@@ -173,6 +173,7 @@ func (s *State) Answer(c *Config, m *Message, specs map[int64]Spec, now int64) *
 		a.Told = true
 		for id, r := range s.Rules {
 			if b := r.Borrowed[m.From]; b != nil {
+				s.end(c, r, specs[id], now) // a region that stood still holds nothing of what has ended meanwhile
 				a.Held = append(a.Held, Ask{Rule: id, Number: b.Number, Held: b.held()})
 			}
 		}
@@ -217,6 +218,11 @@ func (s *State) grant(c *Config, to string, ask *Ask, sp Spec, now int64) Grant 
 	}
 	own := c.own()[0]
 	granted := l.all().And(Spans{{r.Keep, own.To}}.Plus(nil)) // what is wanted here is not lent again
+	for region, other := range r.Lent {
+		if region != to { // after a loss two may say that they hold the same: neither gets it again
+			granted = granted.Minus(other.all())
+		}
+	}
 	if lacks := ask.Want - granted.Size(); lacks > 0 {
 		more := r.lendable(c, sp, now).Last(lacks)
 		granted = granted.Plus(more)
@@ -270,9 +276,9 @@ func (s *State) Accept(c *Config, a *Answer, specs map[int64]Spec, sent, now int
 func (s *State) told(c *Config, a *Answer, specs map[int64]Spec, now int64) {
 	for i := range a.Held {
 		h := &a.Held[i]
-		life := limiter.MaxWindow // of a rule that is not known here, for now
+		life, ended := limiter.MaxWindow, false // of a rule that is not known here, for now
 		if sp, ok := specs[h.Rule]; ok {
-			life = sp.Life
+			life, ended = sp.Life, !s.unsure(c, sp, now)
 		}
 		r := s.rule(c, h.Rule)
 		l := r.Lent[a.From]
@@ -281,7 +287,7 @@ func (s *State) told(c *Config, a *Answer, specs map[int64]Spec, now int64) {
 			r.Lent[a.From] = l
 		}
 		l.Number = max(l.Number, h.Number) + 1
-		if held := h.Held.And(c.own()); len(held) > 0 {
+		if held := h.Held.And(c.own()); len(held) > 0 && !ended { // else this region spends it again
 			l.Leases = append(l.Leases, c.lease(held, life, now))
 		}
 		l.Granted = l.all()

@@ -385,7 +385,7 @@ func (s *State) end(c *Config, r *Rule, sp Spec, now int64) {
 	}
 	for _, b := range r.Borrowed {
 		if now >= b.Until { // it stays granted, because it can be renewed
-			b.leave(b.used(), sp, now)
+			b.leave(b.used(), sp, b.Until)
 		}
 		for _, h := range b.Leaving {
 			if c.settled(&h, sp, now) {
@@ -396,9 +396,9 @@ func (s *State) end(c *Config, r *Rule, sp Spec, now int64) {
 	}
 }
 
-// leave spends some spans no more.
-func (b *Borrowed) leave(spans Spans, sp Spec, now int64) {
+// leave spends some spans no more since an instant.
+func (b *Borrowed) leave(spans Spans, sp Spec, since int64) {
 	if len(spans) > 0 {
-		b.Leaving = append(b.Leaving, Hold{Spans: spans, Since: now, Life: max(b.Life, sp.Life)})
+		b.Leaving = append(b.Leaving, Hold{Spans: spans, Since: since, Life: max(b.Life, sp.Life)})
 	}
 }
