@@ -4,7 +4,6 @@ package app
 
 import (
 	"context"
-	"encoding/json"
 	"flag"
 	"fmt"
 	"math"
@@ -18,6 +17,8 @@ import (
 	"time"
 
 	"github.com/Shopify/toxiproxy/v2"
+
+	"sluice/internal/region/matrix"
 )
 
 var (
@@ -25,36 +26,22 @@ var (
 	regionCells = flag.String("regions-cells", "", "file with the figures in virtual time")
 )
 
-// simulated is a cell as exchange.TestMeasure writes it.
-type simulated struct {
-	Mode              string
-	Window            time.Duration
-	Demand            float64
-	Delay             time.Duration
-	Split             string
-	Over, Most, Bound float64
-	real              float64
+// realCell is a cell, and what is let through too much on real processes, in percent of the limit.
+type realCell struct {
+	matrix.Cell
+	real float64
 }
 
 // Twelve cells of the matrix on real processes agree with those in virtual time within two points.
 func TestMeasureRegionCells(t *testing.T) {
-	raw, err := os.ReadFile(*regionCells)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var all []simulated
-	if err := json.Unmarshal(raw, &all); err != nil {
-		t.Fatal(err)
-	}
 	g := newGlobe(t, globeOptions{env: []string{"SLUICE_REGION_INTERVAL=200ms"}})
 	const limit, windows = 500, 3
 	g.rule("POST", "/ratelimit/rules", fmt.Sprintf(`{"name":"cell","route":"/cell","scope":"user","span":"global",
 		"fail_mode":"closed","algorithm":"fixed_window","window_ms":10000,"limit":%d}`, limit))
 	g.everywhere("the rule", func(doc map[string]any) bool { return doc["remaining"] == float64(limit) },
 		`{"user":"nobody","route":"/cell","weight":0}`)
-	shares := map[string][]float64{"even": {1. / 3, 1. / 3, 1. / 3}, "80/10/10": {0.8, 0.1, 0.1}}
-	var measured []*simulated
-	for _, delay := range []time.Duration{20 * time.Millisecond, 80 * time.Millisecond, 150 * time.Millisecond} {
+	var measured []*realCell
+	for _, delay := range matrix.Delays {
 		g.set(everyLink, func(p *toxiproxy.Proxy) {
 			p.Toxics.ResetToxics(t.Context())
 			for _, stream := range []string{"upstream", "downstream"} {
@@ -64,15 +51,15 @@ func TestMeasureRegionCells(t *testing.T) {
 		})
 		g.degraded(g.names, nil)
 		var wg sync.WaitGroup
-		for _, c := range all {
-			parts := shares[c.Split]
-			if c.Mode != "global" || c.Window != 10*time.Second || c.Delay != delay || parts == nil ||
+		for _, of := range matrix.Read(t, *regionCells) {
+			c := &realCell{Cell: of}
+			if c.Mode != "global" || c.Window != 10*time.Second || c.Delay != delay || c.Split == "one region" ||
 				c.Demand != 1.2 && c.Demand != 4 {
 				continue
 			}
 			user := fmt.Sprintf("cell-%d", len(measured))
-			measured = append(measured, &c)
-			wg.Go(func() { c.real = g.cell(user, c.Demand*limit/10, parts, limit, windows) })
+			measured = append(measured, c)
+			wg.Go(func() { c.real = g.cell(user, c.Demand*limit/10, c.Parts(), limit, windows) })
 		}
 		wg.Wait()
 	}
@@ -91,7 +78,7 @@ func TestMeasureRegionCells(t *testing.T) {
 		t.Errorf("%d cells, want 12", len(measured))
 	}
 	t.Log("\n" + b.String())
-	writePart(t, *regionPage, "cells", b.String())
+	matrix.WritePart(t, *regionPage, "cells", b.String())
 }
 
 // cell runs one cell and returns what was let through too much, in percent.
@@ -219,7 +206,7 @@ func TestMeasureRegionPath(t *testing.T) {
 	text := fmt.Sprintf("One node, sixteen callers, one check a request, %d rounds of a second in turn; with the work "+
 		"of the exchange. Load of the machine at the end: %s.\n\n", rounds, loadOfMachine()) + b.String()
 	t.Log("\n" + text)
-	writePart(t, *regionPage, "path", text)
+	matrix.WritePart(t, *regionPage, "path", text)
 }
 
 // path checks for a second and returns what it cost.
@@ -286,27 +273,4 @@ func (g *globe) churn(span string) (stop func()) {
 		}
 	})
 	return func() { cancel(); wg.Wait() }
-}
-
-// writePart replaces the text between two marks in a page, if there is one.
-func writePart(t *testing.T, page, part, text string) {
-	t.Helper()
-	if page == "" {
-		return
-	}
-	begin := "<!-- written by make bench-regions: begin " + part + " -->"
-	end := "<!-- written by make bench-regions: end " + part + " -->"
-	old, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
-	head, rest, ok := strings.Cut(string(old), begin)
-	_, tail, ok2 := strings.Cut(rest, end)
-	if !ok || !ok2 {
-		t.Fatalf("%s lacks the marks of %q", page, part)
-	}
-	text = head + begin + "\n\n" + text + "\n" + end + tail
-	if err := os.WriteFile(page, []byte(text), 0o644); err != nil { //nolint:gosec // documentation
-		t.Fatal(err)
-	}
 }

@@ -200,8 +200,8 @@ func resetTravels(t *testing.T, r *regions) {
 	r.remaining(t, 1, 10)
 }
 
-// resetBooksInOrder checks that a reset books again what each region has spent since in the order in which it was heard,
-// with units of a limit that was edited: the window that these open is not opened a second time.
+// resetBooksInOrder checks that a reset books again what each region has spent since, in the order in which it was
+// heard, with units of a limit that was edited: the window that these open is not opened a second time.
 func resetBooksInOrder(t *testing.T, r *regions) {
 	l := tenInTen
 	l.Align = limiter.AlignFirstHit

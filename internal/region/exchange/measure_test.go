@@ -4,7 +4,6 @@ package exchange
 
 import (
 	"cmp"
-	"encoding/json"
 	"flag"
 	"fmt"
 	"maps"
@@ -19,6 +18,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"sluice/internal/region/matrix"
 	"sluice/limiter"
 	"sluice/rules"
 )
@@ -52,38 +52,10 @@ var modes = []mode{
 	{name: rules.SpanGlobal, exchanges: true, least: 10 * time.Second, bounded: true},
 }
 
-// cell is one place of the matrix.
-type cell struct {
-	Mode    string        `json:"mode"`
-	Window  time.Duration `json:"window"`
-	Demand  float64       `json:"demand"` // times the limit
-	Delay   time.Duration `json:"delay"`  // one way
-	Split   string        `json:"split"`
-	Regions int           `json:"regions"`
-	// Over, Under and Bound are percent of the limit, Over and Under the mean of all windows, Most the worst window.
-	Over  float64 `json:"over"`
-	Most  float64 `json:"most"`
-	Under float64 `json:"under"`
-	Bound float64 `json:"bound"`
-	// Wait is the median of what a check waits, where that is measured.
-	Wait time.Duration `json:"wait,omitempty"`
-}
-
-const cellLimit = 1000
-
-// splits say which part of the demand each of n regions has.
-var splits = map[string]func(n int) []float64{
-	"even": func(n int) []float64 { return slices.Repeat([]float64{1 / float64(n)}, n) },
-	"80/10/10": func(n int) []float64 {
-		return append([]float64{0.8}, slices.Repeat([]float64{0.2 / float64(n-1)}, n-1)...)
-	},
-	"one region": func(n int) []float64 { return append([]float64{1}, slices.Repeat([]float64{0}, n-1)...) },
-}
-
 // measure runs a cell in virtual time.
-func measure(t *testing.T, c cell) cell {
+func measure(t *testing.T, c *matrix.Cell) {
 	m := modes[slices.IndexFunc(modes, func(m mode) bool { return m.name == c.Mode })]
-	rate := c.Demand * cellLimit / c.Window.Seconds() // a second
+	rate := c.Demand * matrix.Limit / c.Window.Seconds() // a second
 	windows, length := 8, c.Window
 	if c.Window > time.Minute { // after the limit nothing happens, and below it nothing either
 		windows, length = 1, min(c.Window, time.Duration(float64(c.Window)*1.05/c.Demand))
@@ -93,23 +65,19 @@ func measure(t *testing.T, c cell) cell {
 	}
 	admitted := make([]int64, windows)
 	for i := range admitted {
-		admitted[i] = oneWindow(t, &c, m, rate, length, uint64(i)) //nolint:gosec // not negative
+		admitted[i] = oneWindow(t, c, m, rate, length, uint64(i)) //nolint:gosec // not negative
 	}
 	offered := rate * length.Seconds()
 	for _, n := range admitted {
-		over := 100 * float64(n-cellLimit) / cellLimit
-		c.Over += max(0, over) / float64(windows)
-		c.Most = max(c.Most, over)
-		c.Under += 100 * max(0, min(offered-float64(c.Regions), cellLimit)-float64(n)) / cellLimit / float64(windows)
+		c.Count(n, offered, windows)
 	}
 	if m.bounded {
-		c.Bound = 100 * rate * (c.Delay + interval).Seconds() * float64(c.Regions-1) / float64(c.Regions) / cellLimit
+		c.Bound = 100 * rate * (c.Delay + interval).Seconds() * float64(c.Regions-1) / float64(c.Regions) / matrix.Limit
 	}
-	return c
 }
 
 // oneWindow returns what one window admits. Regions export at other times with each seed.
-func oneWindow(t *testing.T, c *cell, m mode, rate float64, length time.Duration, seed uint64) (admitted int64) {
+func oneWindow(t *testing.T, c *matrix.Cell, m mode, rate float64, length time.Duration, seed uint64) (admitted int64) {
 	synctest.Test(t, func(t *testing.T) {
 		var names []string
 		for i := range c.Regions {
@@ -117,7 +85,7 @@ func oneWindow(t *testing.T, c *cell, m mode, rate float64, length time.Duration
 		}
 		w := newWorld(t, names...)
 		w.delay = max(c.Delay, time.Nanosecond)
-		set, err := rules.Compile([]rules.Rule{{ID: 1, Name: "r", Scope: "user", Limit: cellLimit,
+		set, err := rules.Compile([]rules.Rule{{ID: 1, Name: "r", Scope: "user", Limit: matrix.Limit,
 			WindowMS: c.Window.Milliseconds(), Algorithm: "fixed_window", Span: c.Mode, IsActive: true}}, 1,
 			rules.Options{Regions: c.Regions})
 		if err != nil {
@@ -130,7 +98,7 @@ func oneWindow(t *testing.T, c *cell, m mode, rate float64, length time.Duration
 			var wg sync.WaitGroup
 			var mu sync.Mutex
 			began := time.Now()
-			for i, part := range splits[c.Split](c.Regions) {
+			for i, part := range c.Parts() {
 				if part == 0 {
 					continue
 				}
@@ -173,68 +141,39 @@ func (p *place) take(t *testing.T, window time.Duration, spans bool) bool {
 		guard = limiter.GuardOpen
 	}
 	req := limiter.Request{Op: limiter.OpTake, Asks: []limiter.Ask{{Key: ada, Spans: spans, Guard: guard, Weight: 1,
-		Limit: limiter.Limit{Algorithm: limiter.FixedWindow, Count: cellLimit, Window: window.Milliseconds()}}}}
+		Limit: limiter.Limit{Algorithm: limiter.FixedWindow, Count: matrix.Limit, Window: window.Milliseconds()}}}}
 	if err := p.store.Do(t.Context(), &req, &res); err != nil {
 		t.Fatal(err)
 	}
 	return res.Allowed
 }
 
-var (
-	allWindows = []time.Duration{time.Second, 10 * time.Second, time.Minute, time.Hour}
-	allDemands = []float64{0.5, 1.2, 4, 10}
-	allDelays  = []time.Duration{20 * time.Millisecond, 80 * time.Millisecond, 150 * time.Millisecond}
-	allSplits  = []string{"even", "80/10/10", "one region"}
-)
-
-// measureAll runs cells, two at a time.
-func measureAll(t *testing.T, cells []cell) []cell {
+// measureAll runs cells.
+func measureAll(t *testing.T, cells []matrix.Cell) {
 	t.Helper()
-	var wg sync.WaitGroup
-	next := make(chan int)
-	for range 2 {
-		wg.Go(func() {
-			for i := range next {
-				cells[i] = measure(t, cells[i])
-			}
-		})
-	}
-	for i := range cells {
-		next <- i
-	}
-	close(next)
-	wg.Wait()
+	matrix.Measure(cells, func(c *matrix.Cell) { measure(t, c) })
 	for _, c := range cells { // one request of each region may be under way
-		if slack := 100 * float64(c.Regions) / cellLimit; c.Bound > 0 && c.Most > c.Bound+slack {
+		if slack := 100 * float64(c.Regions) / matrix.Limit; c.Bound > 0 && c.Most > c.Bound+slack {
 			t.Errorf("%+v exceeds its bound", c)
 		}
 	}
-	return cells
 }
 
 // The matrix of docs/regions.md, by the exchange itself in virtual time.
 func TestMeasure(t *testing.T) {
-	var cells []cell
+	var cells []matrix.Cell
 	for _, m := range modes {
-		for _, window := range allWindows {
-			for _, demand := range allDemands {
-				for _, delay := range allDelays {
-					for _, split := range allSplits {
-						if window >= m.least && (m.exchanges || delay == allDelays[0] && window <= time.Minute) {
-							cells = append(cells, cell{Mode: m.name, Window: window, Demand: demand, Delay: delay, Split: split,
-								Regions: 3})
-						}
-					}
-				}
-			}
-		}
+		cells = append(cells, matrix.Cells(m.name, m.least)...)
 	}
-	cells = measureAll(t, cells)
+	cells = slices.DeleteFunc(cells, func(c matrix.Cell) bool { // where no delay matters
+		return c.Mode == rules.SpanRegion && (c.Delay != matrix.Delays[0] || c.Window > time.Minute)
+	})
+	measureAll(t, cells)
 	shown, tabled := modes, cells
 	if *moreCells != "" {
 		shown = append(shown, elsewhere...)
 		for file := range strings.SplitSeq(*moreCells, ",") {
-			tabled = append(tabled, readCells(t, file)...)
+			tabled = append(tabled, matrix.Read(t, file)...)
 		}
 	}
 	for _, c := range cells {
@@ -246,30 +185,23 @@ func TestMeasure(t *testing.T) {
 			t.Errorf("%+v: under the limit", c)
 		}
 	}
-	var byDelay, byRegions []cell
+	var byDelay, byRegions []matrix.Cell
 	for _, ms := range []int{10, 50, 100, 150, 200, 300, 400, 500} {
-		byDelay = append(byDelay, cell{Mode: rules.SpanGlobal, Window: 10 * time.Second, Demand: 4, Split: "even", Regions: 3,
-			Delay: time.Duration(ms) * time.Millisecond})
+		byDelay = append(byDelay, matrix.Cell{Mode: rules.SpanGlobal, Window: 10 * time.Second, Demand: 4, Split: "even",
+			Regions: 3, Delay: time.Duration(ms) * time.Millisecond})
 	}
 	for _, n := range []int{2, 3, 5, 10, 20, 50} {
-		byRegions = append(byRegions, cell{Mode: rules.SpanGlobal, Window: 10 * time.Second, Demand: 4, Split: "even",
+		byRegions = append(byRegions, matrix.Cell{Mode: rules.SpanGlobal, Window: 10 * time.Second, Demand: 4, Split: "even",
 			Regions: n, Delay: 80 * time.Millisecond})
 	}
-	byDelay, byRegions = measureAll(t, byDelay), measureAll(t, byRegions)
+	measureAll(t, byDelay)
+	measureAll(t, byRegions)
 	text := table(shown, tabled)
 	curves := curve("Over the limit by delay: 3 regions, 10 s window, demand 4 times the limit", "delay one way, ms",
-		byDelay, func(c cell) float64 { return float64(c.Delay.Milliseconds()) })
+		byDelay, func(c matrix.Cell) float64 { return float64(c.Delay.Milliseconds()) })
 	more := curve("Over the limit by regions: 80 ms of delay, 10 s window, demand 4 times the limit", "regions", byRegions,
-		func(c cell) float64 { return float64(c.Regions) })
-	if *writeCells != "" {
-		raw, err := json.Marshal(cells)
-		if err == nil {
-			err = os.WriteFile(*writeCells, raw, 0o600)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+		func(c matrix.Cell) float64 { return float64(c.Regions) })
+	matrix.Write(t, *writeCells, cells)
 	if *writePage == "" {
 		t.Log("\n" + text)
 		return
@@ -286,36 +218,23 @@ func TestMeasure(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	splice(t, *writePage, "matrix", text)
-}
-
-// readCells reads what another measurement has written.
-func readCells(t *testing.T, file string) (cells []cell) {
-	t.Helper()
-	raw, err := os.ReadFile(file)
-	if err == nil {
-		err = json.Unmarshal(raw, &cells)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return cells
+	matrix.WritePart(t, *writePage, "matrix", text)
 }
 
 // table shows all cells.
-func table(modes []mode, cells []cell) string {
+func table(modes []mode, cells []matrix.Cell) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Percent of the limit, which is %d; three regions; news every %d ms; in virtual time, by the "+
 		"exchange itself. In each cell what was let through too much, the mean of eight windows, and in brackets the "+
 		"bound.\n",
-		cellLimit, interval.Milliseconds())
+		matrix.Limit, interval.Milliseconds())
 	for _, m := range modes {
-		delays := allDelays
+		delays := matrix.Delays
 		if !m.exchanges {
 			delays = delays[:1]
 		}
 		fmt.Fprintf(&b, "\n`%s`%s:\n\n| window | demand, times the limit |", m.name, m.note)
-		for _, split := range allSplits {
+		for _, split := range matrix.Splits {
 			for _, d := range delays {
 				if m.exchanges {
 					fmt.Fprintf(&b, " %s, %d ms |", split, d.Milliseconds())
@@ -324,8 +243,8 @@ func table(modes []mode, cells []cell) string {
 				}
 			}
 		}
-		b.WriteString(" under, at most |\n|---|---|" + strings.Repeat("---|", len(delays)*len(allSplits)+1) + "\n")
-		rows := map[[2]float64][]cell{}
+		b.WriteString(" under, at most |\n|---|---|" + strings.Repeat("---|", len(delays)*len(matrix.Splits)+1) + "\n")
+		rows := map[[2]float64][]matrix.Cell{}
 		for _, c := range cells {
 			if c.Mode == m.name {
 				at := [2]float64{c.Window.Seconds(), c.Demand}
@@ -335,8 +254,9 @@ func table(modes []mode, cells []cell) string {
 		byWindow := func(a, b [2]float64) int { return slices.Compare(a[:], b[:]) }
 		for _, at := range slices.SortedFunc(maps.Keys(rows), byWindow) {
 			row := rows[at]
-			slices.SortStableFunc(row, func(a, b cell) int {
-				return cmp.Or(slices.Index(allSplits, a.Split)-slices.Index(allSplits, b.Split), cmp.Compare(a.Delay, b.Delay))
+			slices.SortStableFunc(row, func(a, b matrix.Cell) int {
+				return cmp.Or(slices.Index(matrix.Splits, a.Split)-slices.Index(matrix.Splits, b.Split),
+					cmp.Compare(a.Delay, b.Delay))
 			})
 			fmt.Fprintf(&b, "| %s | %g |", shortly(row[0].Window), at[1])
 			under := 0.0
@@ -358,9 +278,9 @@ func table(modes []mode, cells []cell) string {
 }
 
 // waitsOf is the row of the medians of all windows and demands, "" if they were not measured.
-func waitsOf(cells []cell, name string) (row string) {
-	for _, split := range allSplits {
-		for _, delay := range allDelays {
+func waitsOf(cells []matrix.Cell, name string) (row string) {
+	for _, split := range matrix.Splits {
+		for _, delay := range matrix.Delays {
 			var waits []time.Duration
 			for _, c := range cells {
 				if c.Mode == name && c.Split == split && c.Delay == delay && c.Wait > 0 {
@@ -387,7 +307,7 @@ func shortly(d time.Duration) string {
 }
 
 // curve draws what was measured and the bound.
-func curve(title, axis string, cells []cell, x func(cell) float64) string {
+func curve(title, axis string, cells []matrix.Cell, x func(matrix.Cell) float64) string {
 	const width, height, left, right, top, bottom = 860, 320, 60, 840, 50, 270
 	most, last := 0.0, 0.0
 	for _, c := range cells {
@@ -412,11 +332,11 @@ func curve(title, axis string, cells []cell, x func(cell) float64) string {
 	fmt.Fprintf(&b, `<text x="%d" y="%d" text-anchor="middle" class="m">%s</text>`, (left+right)/2, bottom+38, axis)
 	for i, line := range []struct {
 		name, colour string
-		y            func(cell) float64
+		y            func(matrix.Cell) float64
 	}{
-		{"the bound", "#d97706", func(c cell) float64 { return c.Bound }},
-		{"measured, mean", "#2563eb", func(c cell) float64 { return c.Over }},
-		{"measured, worst window", "#059669", func(c cell) float64 { return c.Most }},
+		{"the bound", "#d97706", func(c matrix.Cell) float64 { return c.Bound }},
+		{"measured, mean", "#2563eb", func(c matrix.Cell) float64 { return c.Over }},
+		{"measured, worst window", "#059669", func(c matrix.Cell) float64 { return c.Most }},
 	} {
 		var points []string
 		for _, c := range cells {
@@ -428,24 +348,4 @@ func curve(title, axis string, cells []cell, x func(cell) float64) string {
 	}
 	b.WriteString("</svg>\n")
 	return b.String()
-}
-
-// splice replaces the text between two marks in a page.
-func splice(t *testing.T, page, part, text string) {
-	t.Helper()
-	begin := "<!-- written by make bench-regions: begin " + part + " -->"
-	end := "<!-- written by make bench-regions: end " + part + " -->"
-	old, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
-	head, rest, ok := strings.Cut(string(old), begin)
-	_, tail, ok2 := strings.Cut(rest, end)
-	if !ok || !ok2 {
-		t.Fatalf("%s lacks the marks %q and %q", page, begin, end)
-	}
-	text = head + begin + "\n\n" + text + "\n" + end + tail
-	if err := os.WriteFile(page, []byte(text), 0o644); err != nil { //nolint:gosec // documentation
-		t.Fatal(err)
-	}
 }
