@@ -24,7 +24,8 @@ type Exporter interface {
 	// Changed returns how many buckets have changed since they were last exported, or MaxExact where no caller could
 	// export all of them alone.
 	Changed(ctx context.Context) (int, error)
-	// Export returns the sums of up to most buckets that have changed since they were last exported. Until
+	// Export returns the sums of up to most buckets that have changed since they were last exported. It may leave out
+	// those that are not Worth telling. Until
 	// Confirm they are leased: after lease without it they are exported again, by whoever asks next. So
 	// what a caller had and lost, because it died or because no region could be reached, is not lost.
 	Export(ctx context.Context, most int, lease time.Duration) ([]Exported, error)

@@ -43,6 +43,23 @@ const MaxSumWindows = int(MaxBuckets) + 1
 // they were applied. It is far longer than a message between regions lives.
 const SumsMargin int64 = 60_000
 
+// WorthParts is of how many parts of its limit a bucket must hold more than one to be worth telling so many regions:
+// all that is not told adds up to 1 % of the limit at most.
+func WorthParts(regions int64) int64 { return 100 * max(regions, 1) }
+
+// Worth reports whether sums are worth telling: whether they hold more than one of so many parts of the limit, or tell
+// of a reset, or of units given back or held back.
+func (m *Sums) Worth(l Limit, parts int64) bool {
+	if m.Reset > 0 || m.Given > 0 || m.Denied > 0 {
+		return true
+	}
+	var units int64
+	for _, w := range m.Windows {
+		units += w.Units
+	}
+	return units > l.Capacity()/parts
+}
+
 // Spans reports whether limits of the algorithm can span regions. Slots and queues cannot: what they hold
 // is not a sum of units.
 func (t *Traits) Spans() bool { return t.Name != "" && !t.Slots && !t.Queues && !t.Internal }

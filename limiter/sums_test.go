@@ -110,3 +110,20 @@ func TestSums_LiveAsLongAsTheirUnitsCount(t *testing.T) {
 		}
 	}
 }
+
+func TestSums_SmallCountsAreNotWorthTelling(t *testing.T) {
+	l := Limit{Algorithm: FixedWindow, Count: 3000, Window: 60_000}
+	of := func(units int64) *Sums {
+		return &Sums{Taken: 5000, Windows: []WindowUnits{{Number: 5, Units: units}}}
+	}
+	given := of(1)
+	given.Given = 1
+	for _, c := range []struct {
+		sums *Sums
+		want bool
+	}{{of(10), false}, {of(11), true}, {given, true}, {&Sums{Born: 5, Reset: 5}, true}, {&Sums{}, false}} {
+		if got := c.sums.Worth(l, WorthParts(3)); got != c.want {
+			t.Errorf("%+v: %v", c.sums, got)
+		}
+	}
+}

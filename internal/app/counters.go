@@ -101,7 +101,8 @@ func openRedis(ctx context.Context, cfg *config.Serve, host *Host, files *secret
 	store, err := redisstore.New(redisstore.Options{
 		Client: client, Prefix: cfg.KeyPrefix, Clock: host.Clock, OnBreaker: breakers.changed, ProbeLimit: cfg.StoreTimeout,
 		Timings: metrics.Timings(), Trace: spans.Calls(),
-		Regions: limiter.Regions{Count: int64(regionCount(cfg)), Wait: cfg.RegionInterval.Milliseconds()},
+		Regions: limiter.Regions{Count: int64(regionCount(cfg)), Wait: cfg.RegionInterval.Milliseconds(),
+			Parts: limiter.WorthParts(int64(regionCount(cfg)))},
 	})
 	if err != nil {
 		return nil, err

@@ -6,24 +6,6 @@ import (
 	"sluice/limiter"
 )
 
-// finest is how fine news is: a bucket is told of once a region has spent a part of 1/(finest*regions) of its
-// limit in it.
-const finest = 100
-
-// Worth reports whether the sums of a bucket are worth telling: whether they hold more than 1/(100*regions)
-// of the limit, so that all that is not told adds up to 1 % at most, or tell of a reset, or of units given back or
-// held back.
-func Worth(l limiter.Limit, m *limiter.Sums, regions int) bool {
-	if m.Reset > 0 || m.Given > 0 || m.Denied > 0 {
-		return true
-	}
-	var units int64
-	for _, w := range m.Windows {
-		units += w.Units
-	}
-	return units > l.Capacity()/(finest*int64(max(regions, 1)))
-}
-
 // Outbox is what a region has exported and other regions do not have yet, the latest of each bucket. It
 // holds up to a number of buckets. For further ones it drops those that have waited longest, most likely for a
 // region that is lost; they come again when their lease in the store has ended. It is not safe for concurrent use.

@@ -144,20 +144,3 @@ func TestOutbox_WithoutPeersConfirmsAtOnce(t *testing.T) {
 		t.Errorf("%v, want both, once", got)
 	}
 }
-
-func TestWorth_LeavesOutSmallCounts(t *testing.T) {
-	l := limiter.Limit{Algorithm: limiter.FixedWindow, Count: 3000, Window: 60_000}
-	of := func(units int64) *limiter.Sums {
-		return &limiter.Sums{Taken: 5000, Windows: []limiter.WindowUnits{{Number: 5, Units: units}}}
-	}
-	given := of(1)
-	given.Given = 1
-	for _, c := range []struct {
-		sums *limiter.Sums
-		want bool
-	}{{of(10), false}, {of(11), true}, {given, true}, {&limiter.Sums{Born: 5, Reset: 5}, true}, {&limiter.Sums{}, false}} {
-		if got := Worth(l, c.sums, 3); got != c.want {
-			t.Errorf("%+v: %v", c.sums, got)
-		}
-	}
-}

@@ -95,7 +95,8 @@ func (s *Store) arguments(requests []*script.Request, arg []byte) []any {
 	if changed == "" && notAfter == 0 && high == nil {
 		return []any{arg}
 	}
-	args := []any{arg, changed, max(s.opt.Regions.Count, 1), s.opt.Regions.Wait}
+	regions := &s.opt.Regions
+	args := []any{arg, changed, max(regions.Count, 1), regions.Wait, regions.Parts}
 	switch {
 	case high != nil:
 		args = append(args, cmp.Or(notAfter, limiter.MaxExact), s.highWaterKey(), high)

@@ -2,7 +2,9 @@ package redisstore_test
 
 import (
 	"context"
+	"fmt"
 	"maps"
+	"math/rand/v2"
 	"strconv"
 	"strings"
 	"testing"
@@ -63,6 +65,75 @@ func TestStore_AnotherNodeExportsWhatADeadOneHasChanged(t *testing.T) {
 	if again := exportAll(t, dead, 256); len(again) != 0 {
 		t.Errorf("%d buckets are exported although they are leased", len(again))
 	}
+}
+
+// A take lists a bucket once that holds so much of its limit that it is worth telling: no sooner, and no later.
+func TestStore_ExportsWhatIsWorthTelling(t *testing.T) {
+	parts := limiter.WorthParts(3)
+	all := append(limits(100_000), limiter.Limit{Algorithm: limiter.LeakyBucket, Count: 100, Window: 100_000, Burst: 100},
+		limiter.Limit{Algorithm: limiter.FixedWindow, Align: limiter.AlignFirstHit, Count: 100, Window: 100_000})
+	for i, l := range all {
+		if !l.Algorithm.Traits().Spans() {
+			continue
+		}
+		t.Run(fmt.Sprintf("%d %s", i, l.Algorithm), func(t *testing.T) {
+			r := rand.New(rand.NewPCG(uint64(i), 7)) //nolint:gosec // a load
+			clock := storetest.NewClock(1_795_000_000_000)
+			s := open(t, client(t, testenv.SharedRedis(t).URL()), redisstore.Options{Clock: clock.Now,
+				Prefix: fmt.Sprintf("worth%d:", i), Regions: limiter.Regions{Count: 3, Wait: 200, Parts: parts}})
+			l.Count, l.Burst = 3000, min(l.Burst*3000, 3000)
+			listed, unlisted, told := 0, 0, limiter.Sums{}
+			var key limiter.Key
+			for n := range 400 {
+				if n%40 == 0 {
+					key = ask(entity(), i, l).Key
+				}
+				a := limiter.Ask{Key: key, Limit: l, Spans: true, Weight: r.Int64N(3)}
+				op := limiter.OpTake
+				switch r.IntN(60) {
+				case 0:
+					op = limiter.OpCharge
+				case 1:
+					op, a.Weight = limiter.OpReset, 0
+				case 2, 3:
+					clock.Advance(l.Window)
+				default:
+					clock.Advance(r.Int64N(l.Window / 20))
+				}
+				do(t, s, op, "", a)
+				sums, err := s.Export(t.Context(), 10, 0)
+				if err == nil {
+					err = s.Confirm(t.Context(), sums)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				own := spentOf(t, s, key)
+				changed := own.Taken != told.Taken || own.Born != told.Born || own.Reset != told.Reset
+				if want := changed && own.Worth(l, parts); want != (len(sums) == 1) {
+					t.Fatalf("step %d: %d exported of %+v, told was %+v", n, len(sums), own, told)
+				}
+				if told = own; len(sums) > 0 {
+					listed++
+				} else if changed {
+					unlisted++
+				}
+			}
+			if listed < 50 || unlisted < 50 {
+				t.Errorf("%d were worth telling, %d not: the test tries too few", listed, unlisted)
+			}
+		})
+	}
+}
+
+// spentOf is what a region has spent in a bucket.
+func spentOf(t *testing.T, s *redisstore.Store, key limiter.Key) limiter.Sums {
+	t.Helper()
+	spent, err := s.Spent(t.Context(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return spent.Own
 }
 
 // While a slot moves, a server cannot read the buckets that have gone already, nor keep a lease.

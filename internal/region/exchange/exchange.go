@@ -153,7 +153,7 @@ func (x *Exchange) export(ctx context.Context) error {
 	lag := x.lag()
 	for _, s := range sums {
 		rule, limit, ok := set.Spanning(s.Key, now)
-		if !ok || !region.Worth(limit, &s.Sums, len(x.peers)+1) {
+		if !ok || !s.Sums.Worth(limit, limiter.WorthParts(int64(len(x.peers)+1))) {
 			x.box.Skip(s)
 			continue
 		}

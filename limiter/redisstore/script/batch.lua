@@ -27,8 +27,9 @@
 -- ARGV[2]  where an ask spans regions: the set of the buckets that have changed
 -- ARGV[3]  there: the number of regions
 -- ARGV[4]  there: the wait of a take that the region's guard holds back, ms
--- ARGV[5]  the time (ms) after which none of them is decided, where a limit holds only until then
--- ARGV[6]  where high-water marks cover an ask: the hash of marks, and ARGV[7] which asks; see high.lua
+-- ARGV[5]  there: takes list a bucket that holds more of its limit than one part of so many; 0: each take does
+-- ARGV[6]  the time (ms) after which none of them is decided, where a limit holds only until then
+-- ARGV[7]  where high-water marks cover an ask: the hash of marks, and ARGV[8] which asks; see high.lua
 -- Returns  cmsgpack of a flat array: the time of the call (ms), and for each
 --          request either
 --            0, 1 or 3 (1: a stored answer; 3: one that is committed), time of
@@ -74,7 +75,7 @@ if m[1] == 0 then
 else
   test_life = 600000
 end
-if ARGV[5] and now > tonumber(ARGV[5]) then return {err = 'LATE the limits held until ' .. ARGV[5]} end
+if ARGV[6] and now > tonumber(ARGV[6]) then return {err = 'LATE the limits held until ' .. ARGV[6]} end
 
 -- Where the next request and its keys begin (at pos, behind k), and where the
 -- answers of those before it end (o).
@@ -83,7 +84,7 @@ local out, pos, k, o = {now}, 3, 0, 1
 local stored, values, needs, delays = {}, {}, {}, {}
 local guard = pcall
 local long -- operations.lua's functions, once a request needs them
-local high = ARGV[6] and make(HIGH)
+local high = ARGV[7] and make(HIGH)
 kernels[HIGH] = high
 
 while pos <= size do

@@ -141,7 +141,7 @@ func BenchmarkScript_SpansRegions(b *testing.B) {
 								Guard: limiter.GuardShare}}})
 						}
 						keys, arg := Encode(rs, nil)
-						if err := c.EvalSha(ctx, s.SHA, keys, arg, "sl:changed", 3, 200).Err(); err != nil {
+						if err := c.EvalSha(ctx, s.SHA, keys, arg, "sl:changed", 3, 200, 0).Err(); err != nil {
 							b.Fatal(err)
 						}
 						if n++; n == 100 {

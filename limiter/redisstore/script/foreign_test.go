@@ -40,7 +40,7 @@ func TestScript_AForeignValueFailsAlone(t *testing.T) {
 	now := int64(1_760_000_000_000)
 	send := func(requests []*Request) {
 		keys, arg := Encode(requests, func() int64 { return now })
-		reply, err := c.EvalSha(ctx, s.SHA, keys, arg, "sl:changed").Text()
+		reply, err := c.EvalSha(ctx, s.SHA, keys, arg, "sl:changed", 3, 200, 0).Text()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,16 +1,16 @@
 -- high.lua: high-water marks. Mirrors limiter/highwater.go.
 --
--- ARGV[6] is the hash of marks, ARGV[7] cmsgpack of a flat array: the margin (ms), and for each ask that a mark covers
+-- ARGV[7] is the hash of marks, ARGV[8] cmsgpack of a flat array: the margin (ms), and for each ask that a mark covers
 -- the position of its key in KEYS, the name of the mark, and its life (ms). A mark is stored as level, until when it
 -- counts, the level after that, and when that ends. What is not one of ours counts as an amount that is not known. The
 -- marks of a call are read once, and written by flush, after its requests.
 
-local notes = cmsgpack.unpack(ARGV[7])
+local notes = cmsgpack.unpack(ARGV[8])
 local margin, at, marks = notes[1], {}, {}
 for i = 2, #notes, 3 do at[notes[i]] = i end
 
 local function read(name, now)
-  local v = redis.pcall('HGET', ARGV[6], name)
+  local v = redis.pcall('HGET', ARGV[7], name)
   local mark = {level = 0, til = 0, later = 0, ends = 0, changed = false}
   if not v then return mark end
   local level, til, later, ends = tostring(v):match('^(%d+):(%d+):(%d+):(%d+)$')
@@ -62,7 +62,7 @@ local function flush()
       put[#put + 1], put[#put + 2] = name, ('%d:%d:%d:%d'):format(mark.level, mark.til, mark.later, mark.ends)
     end
   end
-  if #put > 0 then redis.pcall('HSET', ARGV[6], unpack(put)) end
+  if #put > 0 then redis.pcall('HSET', ARGV[7], unpack(put)) end
 end
 
 return {covers = covers, note = note, flush = flush}

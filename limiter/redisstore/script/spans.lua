@@ -24,8 +24,8 @@ if mode == GUARD_SHARE then
   cold = cold - cold % 1
 end
 
--- What is read of the sums of the bucket, the position of their rest, and the weight of the take. mark is as if the
--- bucket were in the set of changed ones; rest is negative if it is not.
+-- What is read of the sums of the bucket, the position of their rest, and the weight of the take. rest is negative if
+-- the bucket is not in the set of changed ones.
 local mark, share, number, untold, rest, weight = 0, 0, 0, 0, 0, 0
 
 local drains, kernel = DRAINS(inner), nil
@@ -54,8 +54,9 @@ if packed then
     size = size + na + (sizes - na) / 8
     if #v < size then return nil end
     mark, share, number, untold, _, at, a, b, rest = unpack_bytes(f, v)
-    if mark < SUMS_LISTED then mark, rest = mark + (SUMS_LISTED - SUMS_UNLISTED), -rest end
-    if mark - SUMS_LISTED ~= #v - size then return nil end
+    local unlisted = mark < SUMS_LISTED
+    if mark - (unlisted and SUMS_UNLISTED or SUMS_LISTED) ~= #v - size then return nil end
+    if unlisted then rest = -rest end
     if head < 64 then at = at + 1900000000000 elseif at > MAX or at < -MAX then return nil end
     if minutes then b = b * 60000 end
     if a > MAX or b > MAX then return nil end
@@ -83,9 +84,8 @@ else
     if #v < SUMS_HOT then return nil end
     mark, share, number, untold = unpack_bytes('>I3<I3dd', v)
     local unlisted = mark < SUMS_LISTED
-    if unlisted then mark = mark + (SUMS_LISTED - SUMS_UNLISTED) end
-    local at = #v - mark + SUMS_LISTED + 1
-    if mark < SUMS_LISTED or at <= SUMS_HOT + 1 then return nil end
+    local at = #v - mark + (unlisted and SUMS_UNLISTED or SUMS_LISTED) + 1
+    if mark < SUMS_UNLISTED or at <= SUMS_HOT + 1 then return nil end
     rest = unlisted and -at or at
     return of_state(sub(v, SUMS_HOT + 1, at - 1), now, count, window, extra, w, inner)
   end
@@ -101,7 +101,7 @@ return function(v, now, count, window, extra, w, _, key, how, booked, base, id, 
     end
     if value and result == 0 then
       -- How far the take is into the window, and the shape of the limit: windows of another one may have the same
-      -- number. Of most limits that is rare, so that it is looked at once an interval, when the bucket is listed.
+      -- number. Of most limits that is rare, so that it is looked at only while the bucket is not listed.
       local ago, length, parts, same = 0, window, 1, rest > 0
       if drains then
         length = ONE_OFF
@@ -126,13 +126,30 @@ return function(v, now, count, window, extra, w, _, key, how, booked, base, id, 
         and (same or unpack_bytes('>I7', v, rest < 0 and -rest or rest) == length * SHAPES + parts) then
         local mine, part = untold > 0 and untold + w or w, share
         if mode == 0 or part == 0 then part = cold elseif part >= LEAD then part = part - LEAD end
-        if mine * FULL_SHARE <= part * (remaining + mine)
-          and (rest > 0
-            or not ARGV[2]:find('{', 1, true) and type(redis.pcall('SADD', ARGV[2], key)) == 'number') then
-          if rest < 0 then rest = -rest end
-          if packed then return value .. sub(v, rest), KEEP_LIFE, 0, remaining, reset end
-          value = pack('>I3<I3dd', mark, share, number, untold + w) .. value .. sub(v, rest)
-          return value, KEEP_LIFE, 0, remaining, reset
+        if mine * FULL_SHARE <= part * (remaining + mine) then
+          local lists = false
+          if rest < 0 then
+            rest = -rest
+            -- As limiter.Sums.Worth. A bucket whose sums cannot be read is listed.
+            local fine, worth = pcall(function()
+              local reset_at, told = unpack_bytes('>I7<d', v, rest + 14)
+              local older, units, parts = cmsgpack.unpack(sub(v, rest + 29)), told + untold + w, tonumber(ARGV[5])
+              for i = 5, #older, 2 do units = units + older[i] end
+              return reset_at > 0 or older[1] > 0 or older[2] > 0 or parts == 0
+                or units > (drains and extra or count) / parts
+            end)
+            lists = not fine or worth
+          end
+          if not lists
+            or not ARGV[2]:find('{', 1, true) and type(redis.pcall('SADD', ARGV[2], key)) == 'number' then
+            if lists then mark = mark + (SUMS_LISTED - SUMS_UNLISTED) end
+            if not packed then
+              value = pack('>I3<I3dd', mark, share, number, untold + w) .. value
+            elseif lists then
+              value = pack('>I3', mark) .. sub(value, 4)
+            end
+            return value .. sub(v, rest), KEEP_LIFE, 0, remaining, reset
+          end
         end
       end
     end

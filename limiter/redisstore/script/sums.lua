@@ -79,6 +79,13 @@ local function list(m, member)
   if m.listed == 0 and type(try('SADD', set_of_changed(), member)) == 'number' then m.listed = 1 end
 end
 
+-- worth mirrors limiter.Sums.Worth.
+local function worth(m, capacity)
+  local units, parts = 0, tonumber(ARGV[5])
+  for i = 2, #m.w, 2 do units = units + m.w[i] end
+  return m.reset > 0 or m.given > 0 or m.denied > 0 or parts == 0 or units > capacity / parts
+end
+
 -- member_of is what stands for a bucket in the set of changed ones: the key that holds its sums.
 local function member_of(code, key) return LIST(code) and key .. ':t' or key end
 
@@ -262,7 +269,7 @@ function sums.decide(code, mode, cold, v, now, count, window, extra, w, key, how
           m.w = {number, 0}
         end
         m.taken, m.w[2] = m.taken + w, m.w[2] + w
-        list(m, member)
+        if worth(m, DRAINS(code) and extra or count) then list(m, member) end
         s = close(m)
       end
     end

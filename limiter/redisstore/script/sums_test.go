@@ -32,7 +32,7 @@ func (s *spanning) take(a limiter.Ask) (limiter.Decision, string) {
 	r := &Request{}
 	r.Encode(&s.names, &limiter.Request{Asks: []limiter.Ask{a}})
 	keys, arg := Encode([]*Request{r}, nil)
-	reply, err := s.client.Eval(context.Background(), New().Source, keys, arg, s.names.Prefix+"changed", 3, 200).Text()
+	reply, err := s.client.Eval(context.Background(), New().Source, keys, arg, s.names.Prefix+"changed", 3, 200, 0).Text()
 	if err != nil {
 		s.t.Fatal(err)
 	}
