@@ -39,7 +39,8 @@ func TestCluster_NothingIsStrandedWhenAPrimaryDiesWhileASlotMoves(t *testing.T) 
 	var rounds, refused atomic.Int64
 	stop := make(chan struct{})
 	var wg sync.WaitGroup
-	for g := range 8 {
+	const goroutines = 8
+	for g := range goroutines {
 		wg.Go(func() {
 			for n := g; ; n++ {
 				select {
@@ -102,11 +103,19 @@ func TestCluster_NothingIsStrandedWhenAPrimaryDiesWhileASlotMoves(t *testing.T) 
 		until(t, "give-backs to be confirmed", func() bool { return s.Stats().GiveBacksPending == 0 })
 		t.Logf("store %d: %+v", i, s.Stats())
 	}
+	// A primary may answer a call and be killed before it passes the call on to its replica. Then a give-back that it
+	// has confirmed is lost: one of each goroutine at most.
+	unseen := int64(0)
 	for i, a := range asks {
 		got, want := used(t, stores[0], a), admitted[i].Load()
-		if onDead := i%4 == 1 || i%4 == 3; got > want || got < want && !onDead {
+		if onDead := i%4 == 1 || i%4 == 3; onDead {
+			unseen += max(0, got-want)
+		} else if got != want {
 			t.Errorf("bucket %d holds %d, admitted %d", i, got, want)
 		}
+	}
+	if unseen > goroutines {
+		t.Errorf("the dead node's buckets hold %d more than was admitted", unseen)
 	}
 	t.Logf("%d requests, %d refused", rounds.Load(), refused.Load())
 }
