@@ -156,10 +156,16 @@ type path struct {
 func TestMeasureRegionPath(t *testing.T) {
 	g := newGlobe(t, globeOptions{env: []string{"SLUICE_REGION_INTERVAL=200ms"}})
 	for _, span := range []string{"region", "global"} {
-		g.rule("POST", "/ratelimit/rules", fmt.Sprintf(`{"name":"path-%[1]s","route":"/%[1]s","scope":"user","span":%[1]q,
-			"fail_mode":"closed","algorithm":"sliding_window_counter","window_ms":60000,"limit":1000000}`, span))
-		g.everywhere("the rule", func(doc map[string]any) bool { return doc["remaining"] == 1e6 },
-			fmt.Sprintf(`{"user":"nobody","route":"/%s","weight":0}`, span))
+		// Of the greater limit, what is spent here is not worth telling the other regions.
+		for name, limit := range map[string]int{span: 1_000_000, span + "-told": 6000} {
+			g.rule("POST", "/ratelimit/rules", fmt.Sprintf(`{"name":"path-%[1]s","route":"/%[1]s","scope":"user","span":%[2]q,
+				"fail_mode":"closed","algorithm":"sliding_window_counter","window_ms":60000,"limit":%[3]d}`, name, span, limit))
+			g.everywhere("the rule", func(doc map[string]any) bool { return doc["remaining"] == float64(limit) },
+				fmt.Sprintf(`{"user":"nobody","route":"/%s","weight":0}`, name))
+		}
+		for batch := range 100 {
+			g.some(t.Context(), batch, span+"-told", 30)
+		}
 	}
 	const rounds = 9
 	var b strings.Builder
@@ -169,14 +175,18 @@ func TestMeasureRegionPath(t *testing.T) {
 		name  string
 		users int
 		churn bool
-	}{{"50 keys", 50, false}, {"10,000 keys", 10_000, false}, {"while 10,000 other buckets change", 50, true}} {
+		told  string
+	}{
+		{"50 keys", 50, false, ""}, {"10,000 keys", 10_000, false, ""},
+		{"while 10,000 other buckets change", 50, true, ""}, {"while 10,000 others change and are told", 50, true, "-told"},
+	} {
 		all := map[string][]path{}
 		var of [3][]float64
 		for range rounds {
 			for _, span := range []string{"region", "global"} {
 				stop := func() {}
 				if kind.churn {
-					stop = g.churn(span)
+					stop = g.churn(span + kind.told)
 				}
 				all[span] = append(all[span], g.path(span, kind.users))
 				stop()
@@ -256,21 +266,26 @@ func (g *globe) path(span string, users int) path {
 	}
 }
 
-// churn changes 10,000 buckets of a rule, over and over, through another node of the region.
-func (g *globe) churn(span string) (stop func()) {
+// churn changes 10,000 buckets in turn, as fast as one caller can, until it is stopped.
+func (g *globe) churn(route string) (stop func()) {
 	ctx, cancel := context.WithCancel(g.t.Context())
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for batch := 0; ctx.Err() == nil; batch++ {
-			checks := make([]string, 100)
-			for i := range checks {
-				checks[i] = fmt.Sprintf(`{"user":"churn%d","route":"/%s"}`, (batch%100)*100+i, span)
-			}
-			_, _, err := g.ask(ctx, g.node("eu", 1), "POST", "/ratelimit/check/batch", `{"checks":[`+strings.Join(checks, ",")+`]}`)
-			if err != nil && ctx.Err() == nil {
-				g.t.Error(err)
-			}
+			g.some(ctx, batch%100, route, 1)
 		}
 	})
 	return func() { cancel(); wg.Wait() }
+}
+
+// some checks a hundred of the 10,000 users of churn.
+func (g *globe) some(ctx context.Context, batch int, route string, weight int) {
+	checks := make([]string, 100)
+	for i := range checks {
+		checks[i] = fmt.Sprintf(`{"user":"churn%d","route":"/%s","weight":%d}`, batch*100+i, route, weight)
+	}
+	body := `{"checks":[` + strings.Join(checks, ",") + `]}`
+	if _, _, err := g.ask(ctx, g.node("eu", 1), "POST", "/ratelimit/check/batch", body); err != nil && ctx.Err() == nil {
+		g.t.Error(err)
+	}
 }

@@ -130,15 +130,19 @@ return function(v, now, count, window, extra, w, _, key, how, booked, base, id, 
           local lists = false
           if rest < 0 then
             rest = -rest
-            -- As limiter.Sums.Worth. A bucket whose sums cannot be read is listed.
-            local fine, worth = pcall(function()
-              local reset_at, told = unpack_bytes('>I7<d', v, rest + 14)
-              local older, units, parts = cmsgpack.unpack(sub(v, rest + 29)), told + untold + w, tonumber(ARGV[5])
-              for i = 5, #older, 2 do units = units + older[i] end
-              return reset_at > 0 or older[1] > 0 or older[2] > 0 or parts == 0
-                or units > (drains and extra or count) / parts
-            end)
-            lists = not fine or worth
+            local part = ARGV[5] == '0' and -1 or (drains and extra or count) / ARGV[5]
+            lists = untold + w > part
+            -- In the first window of a bucket without a reset, nothing told, and nothing given back or denied, that is
+            -- all of limiter.Sums.Worth. A bucket whose sums cannot be read is listed.
+            if not lists and sub(v, rest + 14, rest + 31) ~= '\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\147\0\0' then
+              local fine, worth = pcall(function()
+                local reset_at, told = unpack_bytes('>I7<d', v, rest + 14)
+                local older, units = cmsgpack.unpack(sub(v, rest + 29)), told + untold + w
+                for i = 5, #older, 2 do units = units + older[i] end
+                return reset_at > 0 or older[1] > 0 or older[2] > 0 or units > part
+              end)
+              lists = not fine or worth
+            end
           end
           if not lists
             or not ARGV[2]:find('{', 1, true) and type(redis.pcall('SADD', ARGV[2], key)) == 'number' then
