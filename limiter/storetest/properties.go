@@ -116,6 +116,9 @@ func (tr *traffic) request() *limiter.Request {
 		Op: rapid.SampledFrom(ops).Draw(tr.T, "op"),
 		ID: rapid.SampledFrom([]string{"", "", "", "a", "b", "c", "}{|%\x00ü"}).Draw(tr.T, "id"),
 	}
+	if req.ID != "" && req.Op <= limiter.OpRefund {
+		req.Attempt = rapid.SampledFrom([]int64{0, 0, 1, 2, limiter.MaxExact}).Draw(tr.T, "attempt")
+	}
 	lease := func(l limiter.Limit) bool { return l.Algorithm.Traits().Slots }
 	which := func(limiter.Limit) bool { return true }
 	switch req.Op {
