@@ -18,8 +18,7 @@ VULNCHECK_VERSION := v1.8.0
 TOOLS := $(CURDIR)/.cache/bin
 # Vet is left to make lint; .golangci.yml lists every tag.
 TEST := $(GO) test -vet=off -timeout $(TEST_TIMEOUT)
-# Most tests wait more than they compute: with half as many packages again as cores, none is idle.
-RACE := CGO_ENABLED=1 $(TEST) -race -p $(shell echo $$(($$(nproc) * 3 / 2)))
+RACE := CGO_ENABLED=1 $(TEST) -race
 GOLANGCI := $(TOOLS)/golangci-lint-$(GOLANGCI_VERSION)
 
 .PHONY: help
