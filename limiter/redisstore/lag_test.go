@@ -165,7 +165,7 @@ func TestCluster_FailoverLosesNoMoreThanTheReplicaHadNotSeen(t *testing.T) {
 		limiter.Limit{Algorithm: limiter.FixedWindow, Count: limit, Window: limiter.MaxWindow, Align: limiter.AlignFirstHit})
 	var passed, unknown, failed atomic.Int64
 	var wg sync.WaitGroup
-	give := time.NewTimer(patience)
+	give := time.NewTimer(time.Hour) // until the primary is killed
 	defer give.Stop()
 	for range workers {
 		wg.Go(func() {
@@ -197,6 +197,7 @@ func TestCluster_FailoverLosesNoMoreThanTheReplicaHadNotSeen(t *testing.T) {
 	until(t, "load", func() bool { return passed.Load() >= killAt })
 	cluster.AllowFailover()
 	primary.Kill()
+	give.Reset(patience)
 	until(t, "its last words", func() bool { return p.reading.Load() == 0 })
 	p.close()
 	wg.Wait()
