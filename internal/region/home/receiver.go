@@ -143,7 +143,7 @@ func checkCall(set *rules.Set, req *limiter.Request) error {
 		case c == nil:
 			return errForeign
 		case limiter.IsBanKey(a.Key):
-			if a.Limit.Algorithm != limiter.Ban || c.Ban == nil {
+			if c.Ban == nil || !limiter.IsBan(a.Limit) {
 				return errForeign
 			}
 		case a.Limit.Algorithm != c.Limit.Algorithm || a.Limit.Validate() != nil:
