@@ -21,6 +21,22 @@ func TestAnswer_ALoanThatHasEndedIsNotHeld(t *testing.T) {
 	}
 }
 
+// A region that learns that its state is an old one still tells a lender what it had borrowed.
+func TestAccept_AnOldStateStillHoldsWhatItHadBorrowed(t *testing.T) {
+	p := newPair()
+	now := p.lend(t)
+	p.taker.Accept(&p.us, &Answer{From: "eu", Epoch: p.lender.Epoch, For: p.taker.Epoch, Known: p.taker.Epoch + 1},
+		p.specs, now, now)
+	if use, _ := p.use(t, now); p.taker.Lost == nil || use > p.us.least(128) {
+		t.Errorf("it is not a new state, or spends %d", use)
+	}
+	lost := New(&p.eu, nil, now)
+	a := p.taker.Answer(&p.us, lost.Message(&p.eu, "us", p.specs, now), p.specs, now)
+	if len(a.Held) != 1 || a.Held[0].Held.Units(128) == 0 {
+		t.Errorf("it holds %+v, want what it has borrowed", a.Held)
+	}
+}
+
 // What a region says that it holds when all loans have certainly ended is spent by its owner already.
 func TestAccept_WhatIsHeldTooLateIsNotLent(t *testing.T) {
 	p := newPair()

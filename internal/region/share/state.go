@@ -141,6 +141,7 @@ func New(c *Config, before *State, now int64) *State {
 		if i := slices.Index(before.Regions, c.Self); i >= 0 {
 			s.Lost.Before = s.Lost.Before.And(Spans{Segment(i, len(before.Regions))})
 		}
+		s.Remember(c, before, now)
 	}
 	return s
 }

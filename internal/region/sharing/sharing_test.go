@@ -164,6 +164,10 @@ func TestShares_AStateThatMayBeAnOldOneIsNotBelieved(t *testing.T) {
 func TestShares_NodesRememberWhatTheirRegionHasBorrowed(t *testing.T) {
 	for name, lose := range map[string]func(f *fixture){
 		"an empty Redis": func(f *fixture) { f.book.Version, f.book.State = 0, nil },
+		"a Redis that was restarted with its nodes": func(f *fixture) {
+			f.book.Server = "b"
+			f.seen, f.first, f.last, f.epoch = 0, true, nil, 0
+		},
 		"a new state of a node that has just started": func(f *fixture) {
 			b, err := json.Marshal(share.New(&f.cfg, nil, f.book.At+2000))
 			if err != nil {
@@ -187,7 +191,8 @@ func TestShares_NodesRememberWhatTheirRegionHasBorrowed(t *testing.T) {
 				Grants: []share.Grant{{Rule: 7, Number: 1, Spans: lent}}}, specs, now, now)
 		})
 		lose(f)
-		for _, acts := range []bool{name == "an empty Redis", true} { // a state that is lost is for the node whose turn it is
+		// A state that is lost is for the node whose turn it is.
+		for _, acts := range []bool{name != "a new state of a node that has just started", true} {
 			f.book.others = !acts
 			f.pass(t, time.Second)
 			if kept := share.Parse(f.book.State); len(kept.Rules) != 1 {
