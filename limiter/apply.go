@@ -31,7 +31,8 @@ const (
 	// one of an incarnation that is over.
 	Repeated
 	// Shrunk means that one of the sums has grown and another has shrunk, which no region that works
-	// sends. Nothing changed.
+	// sends. Nothing changed. If what was taken has grown, the other region has lost its last writes, and the
+	// sums are Applied: it may never give back as much again.
 	Shrunk
 )
 
@@ -62,7 +63,7 @@ func Apply(l Limit, s *State, own *Sums, heard *Heard, region string, m *Sums, n
 	switch {
 	case m.Taken <= last.Taken && m.Given <= last.Given && m.Denied <= last.Denied:
 		return Repeated, changed
-	case m.Taken < last.Taken, m.Given < last.Given, m.Denied < last.Denied:
+	case m.Taken < last.Taken, m.Taken == last.Taken && (m.Given < last.Given || m.Denied < last.Denied):
 		return Shrunk, changed
 	}
 	bookWindows(l, s, m, last, now)

@@ -47,6 +47,7 @@ func RegionCases(t *testing.T, h RegionHarness) {
 	for name, test := range map[string]func(*testing.T, *regions){
 		"LateMessageOfAnEarlierIncarnation": lateAfterReset,
 		"ContradictionChangesNothing":       contradiction,
+		"WritesThatAreLostStopNothing":      lostWrites,
 		"LostExportComesAgain":              lostExport,
 		"LeaseEndsWithConfirm":              confirmedExport,
 		"HotBucketIsExportedOnce":           hotExport,

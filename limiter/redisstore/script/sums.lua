@@ -398,7 +398,8 @@ function sums.apply(kernel, code, state, s, now, count, window, extra, key, regi
   if came.born < since or came.born < last.born or came.taken <= last.taken and came.given <= last.given
     and came.denied <= last.denied then
     outcome = REPEATED
-  elseif came.taken < last.taken or came.given < last.given or came.denied < last.denied then
+  elseif came.taken < last.taken
+    or came.taken == last.taken and (came.given < last.given or came.denied < last.denied) then
     outcome = SHRUNK
   else
     book_all(came, last.w)
