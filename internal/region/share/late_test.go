@@ -1,6 +1,7 @@
 package share
 
 import (
+	"slices"
 	"testing"
 
 	"sluice/limiter"
@@ -34,6 +35,22 @@ func TestAccept_AnOldStateStillHoldsWhatItHadBorrowed(t *testing.T) {
 	a := p.taker.Answer(&p.us, lost.Message(&p.eu, "us", p.specs, now), p.specs, now)
 	if len(a.Held) != 1 || a.Held[0].Held.Units(128) == 0 {
 		t.Errorf("it holds %+v, want what it has borrowed", a.Held)
+	}
+}
+
+// An answer to a late message grants for a time that is over. What the region was using until then is held as long as
+// what it has spent counts.
+func TestAccept_ALateGrantDoesNotShortenALoan(t *testing.T) {
+	p := newPair()
+	now := p.lend(t)
+	b := p.taker.Rules[rule].Borrowed["eu"]
+	held := b.held()
+	late := &Answer{From: "eu", Epoch: p.lender.Epoch, For: p.taker.Epoch, Known: p.taker.Epoch, Term: p.us.Term,
+		Grants: []Grant{{Rule: rule, Number: b.Number + 1, Spans: b.Granted.Last(b.Granted.Size() / 2)}}}
+	p.taker.Accept(&p.us, late, p.specs, now-60_000, now)
+	p.taker.Tick(&p.us, p.specs, nil, nil, now)
+	if got := b.held(); !slices.Equal(got, held) {
+		t.Errorf("it tells that it holds %v at once, want %v", got, held)
 	}
 }
 

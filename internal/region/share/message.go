@@ -306,13 +306,15 @@ func (s *State) take(c *Config, a *Answer, g *Grant, sp Spec, sent, now int64) {
 		r.Borrowed[a.From] = b
 	}
 	spans := g.Spans.And(c.segment(a.From))
-	until := sent + min(a.Term, c.Term)
 	switch {
 	case g.Number < b.Number:
 		return
 	case g.Number == b.Number:
-		spans, until = b.Granted.And(spans), max(b.Until, until)
+		spans = b.Granted.And(spans)
 	}
+	// An answer to a late message may grant for a shorter time than the grant before. The other region lends what is in
+	// both for the longer one, and until then nodes may use it.
+	until := max(b.Until, sent+min(a.Term, c.Term))
 	b.leave(b.used().Minus(spans), sp, now)
 	b.Number, b.Granted, b.Until, b.Life = g.Number, spans, until, sp.Life
 }
