@@ -38,8 +38,8 @@ func BanLimit(after, within, lasts, grow, most int64) Limit {
 // IsBan reports whether l is what BanLimit returns for settings within their bounds.
 func IsBan(l Limit) bool {
 	in := func(n, least, most int64) bool { return n >= least && n <= most }
-	return l.Algorithm == Ban && in(l.Count, 1, MaxBanDenials) && in(l.Window, 1, MaxWindow) && in(l.Burst, 1, MaxWindow) &&
-		in(l.Buckets, 1, MaxBanGrow) && in(l.Anchor, l.Burst, MaxWindow)
+	return l.Algorithm == Ban && in(l.Count, 1, MaxBanDenials) && in(l.Window, 1, MaxWindow) &&
+		in(l.Burst, 1, MaxWindow) && in(l.Buckets, 1, MaxBanGrow) && in(l.Anchor, l.Burst, MaxWindow)
 }
 
 // BanKey returns the key of the ban beside the bucket of a key.
