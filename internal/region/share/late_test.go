@@ -38,6 +38,20 @@ func TestAccept_AnOldStateStillHoldsWhatItHadBorrowed(t *testing.T) {
 	}
 }
 
+// Two regions that are started again together, with what their Redis had kept, spend no more than the limit: what one
+// has borrowed and spent counts on.
+func TestNew_RegionsThatStartTogetherWaitForWhatIsSpent(t *testing.T) {
+	p := newPair()
+	now := p.lend(t) // and us spends it
+	p.lender, p.taker = New(&p.eu, p.lender, now), New(&p.us, p.taker, now)
+	a := p.taker.Answer(&p.us, p.lender.Message(&p.eu, "us", p.specs, now), p.specs, now)
+	p.lender.Accept(&p.eu, a, p.specs, now, now)
+	use, _ := p.lender.Use(&p.eu, rule, p.specs[rule], now)
+	if p.lender.Lost != nil || use.Units(128) > 2 {
+		t.Errorf("us has spent 126 of 128 units, and eu may spend %d", use.Units(128))
+	}
+}
+
 // An answer to a late message grants for a time that is over. What the region was using until then is held as long as
 // what it has spent counts.
 func TestAccept_ALateGrantDoesNotShortenALoan(t *testing.T) {
