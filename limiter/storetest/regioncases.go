@@ -263,6 +263,19 @@ func hugeCharge(t *testing.T, r *regions) {
 	r.remaining(t, 1, 4)
 }
 
+// hugeSum: a region hears of a reset and, in the same message, of as many units as a store holds. It has more.
+func hugeSum(t *testing.T, r *regions) {
+	r.use(limiter.Limit{Algorithm: limiter.SlidingWindowLog, Count: 10, Window: 10_000})
+	r.do(t, 0, limiter.OpReset, "", 0)
+	r.clock.Advance(1)
+	r.do(t, 1, limiter.OpCharge, "", 20)
+	r.do(t, 0, limiter.OpCharge, "", limiter.MaxExact)
+	answer(t, r.apply(t, 1, r.only(t, 0, time.Hour)), true, false)
+	r.remaining(t, 1, 0)
+	r.clock.Advance(10_000)
+	r.remaining(t, 1, 10)
+}
+
 func restartedPeer(t *testing.T, r *regions) {
 	r.use(tenInTen)
 	r.do(t, 0, limiter.OpTake, "", 4)

@@ -339,7 +339,7 @@ function sums.apply(kernel, code, state, s, now, count, window, extra, key, regi
     end
   end
   local function book_arrived()
-    if arrived > 0 then run(now, arrived, CHARGE) elseif arrived < 0 then run(now, -arrived, REFUND) end
+    if arrived > 0 then run(now, least(arrived, MAX), CHARGE) elseif arrived < 0 then run(now, -arrived, REFUND) end
     if arrived ~= 0 then arrived = 0 end
   end
   local function book_all(m, last)
