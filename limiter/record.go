@@ -28,7 +28,7 @@ package limiter
 //   - A record is held by the attempts (Request.Attempt) of the take that made it and of those that it answered.
 //     OpRefund with an attempt ends its hold, and gives back only if it was the last one. A take without an
 //     attempt holds for good, and the record of one is held for good; so is one that more than MaxAttempts hold.
-//     A denied request can thus give back what it took while a repeat relies on that.
+//     A request that is denied or fails can thus give back what it took, unless a repeat relies on that.
 //   - OpSettle changes the weight of each charge of the record to that of its ask.
 //     A refunded charge weighs 0, so settling charges it again: in the end the
 //     bucket never holds less than if the actual weight had been charged at first.

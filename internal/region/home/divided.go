@@ -3,6 +3,7 @@ package home
 import (
 	"errors"
 	"math/rand/v2"
+	"slices"
 
 	"sluice/limiter"
 	"sluice/rules"
@@ -39,6 +40,11 @@ func (p *part) took() bool {
 		return unknown(p.err)
 	}
 	return p.res.Allowed && (!p.res.Replayed || p.req.Attempt != 0) || p.req.Op == limiter.OpCharge && !p.res.Replayed
+}
+
+// recorded reports whether what the part takes leaves a record.
+func (p *part) recorded() bool {
+	return slices.ContainsFunc(p.req.Asks, func(a limiter.Ask) bool { return !a.Limit.Algorithm.Traits().Slots })
 }
 
 // lessTaken shows a part without what it has taken and gives back later.
@@ -154,15 +160,15 @@ func unknown(err error) bool {
 	return errors.As(err, &se) && se.Unknown
 }
 
-// toUndo returns the parts that have taken what the request must not keep. After a failure that is nothing if the
-// caller may repeat the request by its id, perhaps in another region at this moment: the repeat relies on what was
-// taken.
+// toUndo returns the parts that have taken what the request must not keep. The caller may repeat the request by its id,
+// perhaps in another region at this moment, and the repeat then relies on what was taken. An attempt gives that back
+// only if no other one holds it. Leases alone, which have no record that says so, are kept after a failure.
 func (d *divided) toUndo() (parts []*part) {
-	if !d.takes() || d.err == nil && !d.denied || d.err != nil && !d.own {
+	if !d.takes() || d.err == nil && !d.denied {
 		return nil
 	}
 	for _, p := range d.parts {
-		if p.took() && (p.err == nil || d.own) { // an error beside a denial
+		if p.took() && (d.own || p.req.Attempt != 0 && (d.err == nil || p.recorded())) {
 			parts = append(parts, p)
 		}
 	}
