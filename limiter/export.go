@@ -25,9 +25,9 @@ type Exporter interface {
 	// export all of them alone.
 	Changed(ctx context.Context) (int, error)
 	// Export returns the sums of up to most buckets that have changed since they were last exported. It may leave out
-	// those that are not Worth telling. Until
-	// Confirm they are leased: after lease without it they are exported again, by whoever asks next. So
-	// what a caller had and lost, because it died or because no region could be reached, is not lost.
+	// those that are not Worth telling. Until Confirm they are leased: after lease without it they are exported again,
+	// by whoever asks next. So what a caller had and lost, because it died or because no region could be reached, is not
+	// lost.
 	Export(ctx context.Context, most int, lease time.Duration) ([]Exported, error)
 	// Confirm says that every region has what was exported, as far as it ever needs to, and sets the guard that
 	// comes with it, if it has one. A lease that was renewed meanwhile stays.

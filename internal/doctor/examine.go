@@ -19,12 +19,12 @@ func Examine(f *Facts) []Finding {
 	if !f.Rule.IsActive {
 		return nil
 	}
-	finders := []func(*Facts) *Finding{denies, abuse, strict, boundary, burst, shadowed, trial}
+	finders := []func(*Facts) *Finding{denies, abuse, strict, boundary, burst, shadowed}
 	if f.Options.Regions <= 1 { // they conclude from traffic that is missing, and that of other regions is not known
-		finders = []func(*Facts) *Finding{denies, abuse, strict, boundary, burst, shadowed, idle, far, overrides, trial}
+		finders = append(finders, idle, far, overrides)
 	}
 	var out []Finding
-	for _, find := range finders {
+	for _, find := range append(finders, trial) {
 		if found := find(f); found != nil {
 			found.Rule = f.Rule.Name
 			out = append(out, *found)

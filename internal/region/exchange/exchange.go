@@ -149,11 +149,11 @@ func (x *Exchange) export(ctx context.Context) error {
 	} else if last := now.Add(-x.opt.Interval); turnErr == nil && last.After(since) {
 		x.exported = last // by another node
 	}
-	worth := sums[:0:0]
+	worth, parts := sums[:0:0], limiter.WorthParts(int64(len(x.peers)+1))
 	lag := x.lag()
 	for _, s := range sums {
 		rule, limit, ok := set.Spanning(s.Key, now)
-		if !ok || !s.Sums.Worth(limit, limiter.WorthParts(int64(len(x.peers)+1))) {
+		if !ok || !s.Sums.Worth(limit, parts) {
 			x.box.Skip(s)
 			continue
 		}

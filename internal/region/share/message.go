@@ -287,7 +287,7 @@ func (s *State) told(c *Config, a *Answer, specs map[int64]Spec, now int64) {
 			r.Lent[a.From] = l
 		}
 		l.Number = max(l.Number, h.Number) + 1
-		if held := h.Held.And(c.own()); len(held) > 0 && !ended { // else this region spends it again
+		if held := h.Held.And(c.own()); len(held) > 0 && !ended { // what has ended this region spends again
 			l.Leases = append(l.Leases, c.lease(held, life, now))
 		}
 		l.Granted = l.all()

@@ -9,9 +9,9 @@
 -- alone.
 --
 -- The commonest takes are decided here: those in the window of the take before, which certainly pass the guard, and
--- those that the limit denies. On a cluster sums.lua lists the bucket, because its slot may be moving. They leave the
--- life of the bucket as it is, which the first take of the window has set
--- for all of them (lasts in sums.lua). sums.lua decides all others.
+-- those that the limit denies. They leave the life of the bucket as it is, which the first take of the window has set
+-- for all of them (lasts in sums.lua). sums.lua decides all others, and on a cluster those that list the bucket, because
+-- its slot may be moving.
 
 local sub = string.sub
 local inner = (code - SPANS) % GUARD
@@ -130,8 +130,8 @@ return function(v, now, count, window, extra, w, _, key, how, booked, base, id, 
           local lists = false
           if rest < 0 then
             rest = -rest
-            local part = ARGV[5] == '0' and -1 or (drains and extra or count) / ARGV[5]
-            lists = untold + w > part
+            local most = ARGV[5] == '0' and -1 or (drains and extra or count) / ARGV[5]
+            lists = untold + w > most
             -- In the first window of a bucket without a reset, nothing told, and nothing given back or denied, that is
             -- all of limiter.Sums.Worth. A bucket whose sums cannot be read is listed.
             if not lists and sub(v, rest + 14, rest + 31) ~= '\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\147\0\0' then
@@ -139,7 +139,7 @@ return function(v, now, count, window, extra, w, _, key, how, booked, base, id, 
                 local reset_at, told = unpack_bytes('>I7<d', v, rest + 14)
                 local older, units = cmsgpack.unpack(sub(v, rest + 29)), told + untold + w
                 for i = 5, #older, 2 do units = units + older[i] end
-                return reset_at > 0 or older[1] > 0 or older[2] > 0 or units > part
+                return reset_at > 0 or older[1] > 0 or older[2] > 0 or units > most
               end)
               lists = not fine or worth
             end

@@ -340,7 +340,7 @@ function sums.apply(kernel, code, state, s, now, count, window, extra, key, regi
   end
   local function book_arrived()
     if arrived > 0 then run(now, least(arrived, MAX), CHARGE) elseif arrived < 0 then run(now, -arrived, REFUND) end
-    if arrived ~= 0 then arrived = 0 end
+    arrived = 0
   end
   local function book_all(m, last)
     for i = #m.w - 1, 1, -2 do
