@@ -133,6 +133,26 @@ func TestStore_ADeniedRepeatGivesBackWhatAFailedCheckTook(t *testing.T) {
 	}
 }
 
+// A failed check leaves its leases: no record says whether a repeat, which may have been allowed meanwhile, was told that
+// it holds them.
+func TestStore_AFailedCheckLeavesTheLeaseOfARepeat(t *testing.T) {
+	w := onMemory(t, names...)
+	a, b := ask(at("asia", 0), 10, 1), ask(at("us", 0), 10, 1)
+	for _, l := range []*limiter.Limit{&a.Limit, &b.Limit} {
+		*l = limiter.Limit{Algorithm: limiter.Concurrency, Count: 10, Window: 86_400_000}
+	}
+	var repeat limiter.Result
+	w["us"].hook(1, b.Key, func() { repeat = w["us"].do(t, limiter.OpTake, "x", a, b) })
+	w["us"].loseAnswers(true)
+	req, res := limiter.Request{ID: "x", Asks: []limiter.Ask{a, b}}, limiter.Result{}
+	if err := w["eu"].Do(t.Context(), &req, &res); err == nil || !repeat.Allowed {
+		t.Fatalf("the check %v, the repeat %+v", err, repeat)
+	}
+	if left(t, w, a) != 9 || left(t, w, b) != 9 {
+		t.Errorf("the repeat was allowed, and %d and %d of 10 are left", left(t, w, a), left(t, w, b))
+	}
+}
+
 // repeats sends checks with two or three limits and a few ids, each id several times, from all regions, while others
 // come and go at the homes. In the end each home holds a unit for each id that was ever allowed, and no other. Checks
 // may fail only if the link loses messages.
