@@ -158,9 +158,10 @@ measure-backtest: deps ## measure a backtest of a million events on one core, fo
 	--log "$$dir/million.jsonl.gz"
 
 .PHONY: test-regions
-test-regions: deps ## break links, nodes and Redis of three regions of real processes, and close the account (five minutes)
+test-regions: deps ## break links, nodes and Redis of three regions of real processes, and close the account (ten minutes)
 	$(GO) test -count=1 -tags regions -timeout 30m -v -run '^TestGlobe' ./internal/app
-	SLUICE_SIM_SEEDS=20000 $(GO) test -count=1 -timeout 30m -v -run '^TestSeeds_' ./internal/region
+	SLUICE_SIM_SEEDS=20000 $(GO) test -count=1 -timeout 30m -run '^(TestSeeds_|TestSimulation_NeverOver)' \
+	./internal/region ./internal/region/share
 
 .PHONY: bench-regions
 bench-regions: deps ## measure what spans let through too much and cost, for docs/regions.md (a quarter of an hour)
