@@ -17,7 +17,8 @@ import (
 const maxAnswering = 128
 
 // maxAge is the greatest age of a message that is carried out, by the clocks of both regions. What an older one takes,
-// because it waited in a node that was frozen, may have been given back.
+// because it waited in a node that was frozen, may have been given back. A message from as far in the future is refused
+// too: by such clocks an old one looks young.
 const maxAge = 10 * time.Second
 
 // leastTime is what the store has for a message even if its sender waits for less. With less, calls of a healthy store
@@ -82,10 +83,10 @@ func (r *Receiver) Receive(ctx context.Context, body []byte) ([]byte, error) {
 		return nil, refused
 	}
 	age := r.opt.Now().UnixMilli() - m.At
-	if age > maxAge.Milliseconds() {
+	if most := maxAge.Milliseconds(); age > most || age < -most {
 		r.invalid.Add(1)
 		return nil, &region.RefusedError{From: m.From, Field: "at", Message: fmt.Sprintf("is %d ms ago by the clock of %s, "+
-			"must be at most %d: the message is late, or the clocks differ", age, r.opt.Self, maxAge.Milliseconds())}
+			"must be from %d to %d: the message is late, or the clocks differ", age, r.opt.Self, -most, most)}
 	}
 	calls := make([]limiter.Call, len(m.Calls))
 	set := r.opt.Sets.Load()
