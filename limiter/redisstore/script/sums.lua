@@ -89,10 +89,22 @@ end
 -- member_of is what stands for a bucket in the set of changed ones: the key that holds its sums.
 local function member_of(code, key) return LIST(code) and key .. ':t' or key end
 
+-- read_of_list reads the sums of a list. While the slot of a cluster moves they may be at the other server. Where the
+-- slot leaves, Redis refuses to read them; where it arrives they are missing. Neither may be taken for no sums.
+local function read_of_list(key, member)
+  local s = try('GET', member)
+  if type(s) == 'string' then return s end
+  if ARGV[2]:find('{', 1, true) and type(try('EXISTS', key, member)) ~= 'number' then
+    error({err = 'TRYAGAIN the slot is on its way to another server'}, 0)
+  end
+  if s then error(s, 0) end
+  return false
+end
+
 -- parts returns the state and the sums in what is stored of a bucket.
 local function parts(code, key, v)
   local of_list = LIST(code) and v
-  if LIST(code) then v = call('GET', member_of(code, key)) end
+  if LIST(code) then v = read_of_list(key, member_of(code, key)) end
   if not v then return of_list or false, nil end
   local state, s = split(v)
   if state == nil then bad_state() end

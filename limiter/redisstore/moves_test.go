@@ -1,0 +1,61 @@
+package redisstore_test
+
+import (
+	"errors"
+	"testing"
+
+	"sluice/internal/testenv"
+	"sluice/limiter"
+	"sluice/limiter/redisstore"
+)
+
+// The sums of a log have a key of their own. While a slot moves it may be at another server than the log. Sums that
+// were begun anew there would end the move (BUSYKEY).
+func TestStore_ASlotMovesWhileALogIsUsed(t *testing.T) {
+	cluster := testenv.Cluster(t)
+	s := open(t, client(t, cluster.URL()), redisstore.Options{})
+	from, to := cluster.Nodes[0], cluster.Nodes[1]
+	e := entityOn(t, cluster, from)
+	spent, asks := map[limiter.Key]int64{}, []limiter.Ask{}
+	charge := func(a limiter.Ask) error {
+		err := s.Do(t.Context(), &limiter.Request{Op: limiter.OpCharge, Asks: []limiter.Ask{a}}, &limiter.Result{})
+		if err == nil {
+			spent[a.Key]++
+		}
+		return err
+	}
+	for n := range 8 {
+		a := ask(e, n, limiter.Limit{Algorithm: limiter.SlidingWindowLog, Count: 1000, Window: month})
+		a.Spans = true
+		if n%2 == 0 { // the server lists the log and its sums in the other order
+			do(t, s, limiter.OpReset, "", a)
+		}
+		if err := charge(a); err != nil {
+			t.Fatal(err)
+		}
+		asks = append(asks, a)
+	}
+	odd := ask(e, 100, shop) // a key more, so that some logs move before their sums, or after them
+	odd.Spans = true
+	do(t, s, limiter.OpCharge, "", odd)
+	refused := 0
+	moveSlot(t, cluster, slotOf(t, direct(t, from), string(odd.Key)), from, to, func() {
+		for _, a := range asks {
+			if err := charge(a); err != nil {
+				var se *limiter.StoreError
+				if !errors.As(err, &se) || se.Cause != limiter.CauseCluster {
+					t.Error(err)
+				}
+				refused++
+			}
+		}
+	})
+	if refused == 0 {
+		t.Error("no log was apart from its sums: the test tries nothing")
+	}
+	for _, a := range asks {
+		if own := spentOf(t, s, a.Key); own.Taken != spent[a.Key] {
+			t.Errorf("%s: %d taken, want %d", a.Key, own.Taken, spent[a.Key])
+		}
+	}
+}
