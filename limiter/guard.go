@@ -36,7 +36,7 @@ type Regions struct {
 	// Wait is Decision.RetryAfter of a take that is held back, ms: about the time to the next news.
 	Wait int64
 	// Parts is of how many parts of its limit a bucket must hold more than one before takes are exported; 0 for all.
-	// Only the Redis store looks at it. See WorthParts.
+	// See WorthParts.
 	Parts int64
 }
 

@@ -48,9 +48,9 @@ const SumsMargin int64 = 60_000
 func WorthParts(regions int64) int64 { return 100 * max(regions, 1) }
 
 // Worth reports whether sums are worth telling: whether they hold more than one of so many parts of the limit, or tell
-// of a reset, or of units given back or held back.
+// of a reset, or of units given back or held back. 0 parts: all are.
 func (m *Sums) Worth(l Limit, parts int64) bool {
-	if m.Reset > 0 || m.Given > 0 || m.Denied > 0 {
+	if parts == 0 || m.Reset > 0 || m.Given > 0 || m.Denied > 0 {
 		return true
 	}
 	var units int64

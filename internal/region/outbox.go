@@ -87,9 +87,6 @@ func same(a, b *limiter.Sums) bool {
 	return a.Born == b.Born && a.Reset == b.Reset && a.Taken == b.Taken && a.Given == b.Given && a.Denied == b.Denied
 }
 
-// Skip confirms what is not worth telling.
-func (o *Outbox) Skip(s limiter.Exported) { o.confirmed = append(o.confirmed, s) }
-
 // Next returns up to n buckets that a peer lacks, those that came first. They are under way to it, and not returned
 // again, until Told, Lost, or a change.
 func (o *Outbox) Next(peer string, n int) (news []News) {

@@ -138,8 +138,7 @@ func TestOutbox_WhatIsUnderWayIsToldAgainOnceItIsLost(t *testing.T) {
 
 func TestOutbox_WithoutPeersConfirmsAtOnce(t *testing.T) {
 	o := NewOutbox(2)
-	o.Add([]limiter.Exported{exported("a", 1, 1)})
-	o.Skip(exported("b", 1, 1))
+	o.Add([]limiter.Exported{exported("a", 1, 1), exported("b", 1, 1)})
 	if got := taken(o.Confirmed()); len(got) != 2 || len(o.Confirmed()) != 0 {
 		t.Errorf("%v, want both, once", got)
 	}

@@ -126,7 +126,7 @@ func (s *Store) storeSums(sh *shard, hash uint64, a *limiter.Ask, r *regional, a
 		slot = sh.sums.find(hash, key)
 	}
 	slot.deadline = max(slot.deadline, s.recordDeadline(limiter.SumsLife(a.Limit), at))
-	if r.touched && !r.listed {
+	if r.touched && !r.listed && r.own.Worth(a.Limit, s.regions.Parts) {
 		r.listed = true
 		sh.changedSums = append(sh.changedSums, slot.key)
 		sh.forgetDropped()

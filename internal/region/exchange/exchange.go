@@ -149,23 +149,20 @@ func (x *Exchange) export(ctx context.Context) error {
 	} else if last := now.Add(-x.opt.Interval); turnErr == nil && last.After(since) {
 		x.exported = last // by another node
 	}
-	worth, parts := sums[:0:0], limiter.WorthParts(int64(len(x.peers)+1))
 	lag := x.lag()
-	for _, s := range sums {
-		rule, limit, ok := set.Spanning(s.Key, now)
-		if !ok || !s.Sums.Worth(limit, parts) {
-			x.box.Skip(s)
-			continue
+	for i := range sums {
+		s := &sums[i]
+		// This node may not have the rule yet; who counts has.
+		if rule, limit, ok := set.Spanning(s.Key, now); ok {
+			x.estimates.add(rule, limit, s, now, lag, len(x.peers)+1)
 		}
-		x.estimates.add(rule, limit, &s, now, lag, len(x.peers)+1)
-		s.Guard = x.demands.Guard(&s, now)
-		worth = append(worth, s)
+		s.Guard = x.demands.Guard(s, now)
 	}
-	x.counts.refused.Add(int64(x.box.Add(worth)))
-	x.counts.exported.Add(int64(len(worth)))
+	x.counts.refused.Add(int64(x.box.Add(sums)))
+	x.counts.exported.Add(int64(len(sums)))
 	x.mu.Unlock()
 	for _, p := range x.peers {
-		p.nudge(since, len(worth) > 0, turn)
+		p.nudge(since, len(sums) > 0, turn)
 	}
 	return errors.Join(turnErr, err, x.confirm(ctx))
 }

@@ -151,7 +151,9 @@ func newWorld(t *testing.T, names ...string) *world {
 	t.Helper()
 	w := &world{t: t, places: map[string]*place{}}
 	for _, name := range names {
-		p := &place{store: memstore.New(memstore.Options{Steady: true}), log: &strings.Builder{},
+		store := memstore.New(memstore.Options{Steady: true,
+			Regions: limiter.Regions{Parts: limiter.WorthParts(int64(len(names)))}})
+		p := &place{store: store, log: &strings.Builder{},
 			board: &board{until: map[string]time.Time{}, what: map[string]string{},
 				taken: map[string]time.Time{}}}
 		sets := &rules.Current{}

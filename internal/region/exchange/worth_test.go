@@ -1,0 +1,65 @@
+package exchange
+
+import (
+	"testing"
+	"testing/synctest"
+
+	"sluice/limiter"
+	"sluice/rules"
+)
+
+// use takes units of ada with a limit and returns how many remain.
+func (p *place) use(t *testing.T, l limiter.Limit, units int64) int64 {
+	t.Helper()
+	var res limiter.Result
+	req := limiter.Request{Op: limiter.OpTake, Asks: []limiter.Ask{{Key: ada, Spans: true, Weight: units, Limit: l}}}
+	if err := p.store.Do(t.Context(), &req, &res); err != nil {
+		t.Fatal(err)
+	}
+	return res.Limits[0].Remaining
+}
+
+// A bucket has the limit of the requests that use it. A tier may have far less than the rule.
+func TestExchange_TellsWhatATierHasSpent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "eu", "us")
+		set, err := rules.Compile([]rules.Rule{{ID: 1, Name: "r", Scope: "user", Limit: 100_000, WindowMS: 3_600_000,
+			Algorithm: "fixed_window", Span: rules.SpanGlobal, IsActive: true,
+			Tiers: map[string]rules.TierLimit{"free": {Limit: new(int64(100))}}}}, 7, rules.Options{Regions: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range w.places {
+			p.opt.Sets.Store(set)
+		}
+		free := limiter.Limit{Algorithm: limiter.FixedWindow, Count: 100, Window: 3_600_000}
+		w.run(func() {
+			pass(interval)
+			w.places["eu"].use(t, free, 100)
+			pass(3 * interval)
+			if left := w.places["us"].use(t, free, 0); left != 0 {
+				t.Errorf("%d units of the tier are left elsewhere, want 0", left)
+			}
+		})
+	})
+}
+
+// A node that does not have a rule yet, because its database is behind, may have the turn.
+func TestExchange_TellsOfARuleThatTheNodeWithTheTurnLacks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "eu", "us")
+		eu, us := w.places["eu"], w.places["us"]
+		us.opt.Sets.Store(setOf(t, 8, "r", "new"))
+		const bob = limiter.Key("{user:bob}|2|fw")
+		w.run(func() {
+			pass(interval)
+			eu.spend(t, bob, 100) // another node of the region, which has the rule, would have taken it
+			pass(3 * interval)
+			eu.opt.Sets.Store(setOf(t, 8, "r", "new"))
+			pass(20 * interval)
+			if left := us.spend(t, bob, 0); left != 0 {
+				t.Errorf("%d units are left elsewhere, want 0", left)
+			}
+		})
+	})
+}
