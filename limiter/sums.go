@@ -48,7 +48,8 @@ const SumsMargin int64 = 60_000
 func WorthParts(regions int64) int64 { return 100 * max(regions, 1) }
 
 // Worth reports whether sums are worth telling: whether they hold more than one of so many parts of the limit, or tell
-// of a reset, or of units given back or held back. 0 parts: all are.
+// of a reset, or of units given back or held back. Of a first_hit window the first unit is, because regions must agree
+// where it begins. 0 parts: all sums are.
 func (m *Sums) Worth(l Limit, parts int64) bool {
 	if parts == 0 || m.Reset > 0 || m.Given > 0 || m.Denied > 0 {
 		return true
@@ -56,6 +57,9 @@ func (m *Sums) Worth(l Limit, parts int64) bool {
 	var units int64
 	for _, w := range m.Windows {
 		units += w.Units
+	}
+	if l.Align == AlignFirstHit {
+		return units > 0
 	}
 	return units > l.Capacity()/parts
 }

@@ -3,6 +3,7 @@ package exchange
 import (
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"sluice/limiter"
 	"sluice/rules"
@@ -59,6 +60,41 @@ func TestExchange_TellsOfARuleThatTheNodeWithTheTurnLacks(t *testing.T) {
 			pass(20 * interval)
 			if left := us.spend(t, bob, 0); left != 0 {
 				t.Errorf("%d units are left elsewhere, want 0", left)
+			}
+		})
+	})
+}
+
+// Regions whose windows begin at the first unit must hear of it, or each has windows of its own for good and spends the
+// whole limit in each.
+func TestExchange_TellsWhereAWindowBegins(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "eu", "us")
+		set, err := rules.Compile([]rules.Rule{{ID: 1, Name: "r", Scope: "user", Limit: 1000, WindowMS: 60_000,
+			Algorithm: "fixed_window", Align: new("first_hit"), Span: rules.SpanGlobal, IsActive: true}}, 7,
+			rules.Options{Regions: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range w.places {
+			p.opt.Sets.Store(set)
+		}
+		l := limiter.Limit{Algorithm: limiter.FixedWindow, Align: limiter.AlignFirstHit, Count: 1000, Window: 60_000}
+		w.run(func() {
+			pass(interval)
+			w.places["eu"].use(t, l, 1)
+			pass(30 * time.Second)
+			spent := int64(0)
+			for range 3000 { // five minutes
+				for _, name := range []string{"eu", "us"} {
+					left := w.places[name].use(t, l, 0)
+					w.places[name].use(t, l, min(left, 20))
+					spent += min(left, 20)
+				}
+				pass(interval / 2)
+			}
+			if spent > 6600 {
+				t.Errorf("%d units spent in five minutes of a limit of 1000 a minute", spent)
 			}
 		})
 	})

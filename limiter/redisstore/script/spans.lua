@@ -10,8 +10,8 @@
 --
 -- The commonest takes are decided here: those in the window of the take before, which certainly pass the guard, and
 -- those that the limit denies. They leave the life of the bucket as it is, which the first take of the window has set
--- for all of them (lasts in sums.lua). sums.lua decides all others, and on a cluster those that list the bucket, because
--- its slot may be moving.
+-- for all of them (lasts in sums.lua). sums.lua decides all others, and on a cluster those that list the bucket: its
+-- slot may be moving.
 
 local sub = string.sub
 local inner = (code - SPANS) % GUARD
@@ -130,7 +130,7 @@ return function(v, now, count, window, extra, w, _, key, how, booked, base, id, 
           local lists = false
           if rest < 0 then
             rest = -rest
-            local most = ARGV[5] == '0' and -1 or (drains and extra or count) / ARGV[5]
+            local most = ARGV[5] == '0' and -1 or inner == FIRST_HIT and 0 or (drains and extra or count) / ARGV[5]
             lists = untold + w > most
             -- In the first window of a bucket without a reset, nothing told, and nothing given back or denied, that is
             -- all of limiter.Sums.Worth. A bucket whose sums cannot be read is listed.

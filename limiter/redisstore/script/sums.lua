@@ -80,9 +80,10 @@ local function list(m, member)
 end
 
 -- worth mirrors limiter.Sums.Worth.
-local function worth(m, capacity)
+local function worth(m, code, capacity)
   local units, parts = 0, tonumber(ARGV[5])
   for i = 2, #m.w, 2 do units = units + m.w[i] end
+  if code == FIRST_HIT then capacity = 0 end
   return m.reset > 0 or m.given > 0 or m.denied > 0 or parts == 0 or units > capacity / parts
 end
 
@@ -281,7 +282,7 @@ function sums.decide(code, mode, cold, v, now, count, window, extra, w, key, how
           m.w = {number, 0}
         end
         m.taken, m.w[2] = m.taken + w, m.w[2] + w
-        if worth(m, DRAINS(code) and extra or count) then list(m, member) end
+        if worth(m, code, DRAINS(code) and extra or count) then list(m, member) end
         s = close(m)
       end
     end
