@@ -18,6 +18,10 @@ const (
 // FullShare is Guard.Share of a region that may spend all that is left.
 const FullShare int64 = 1 << 16
 
+// MostTold is the most that a guard knows the others to have heard of in a window. So what is untold says whether a
+// charge was so large that sums are nearly full.
+const MostTold = MaxExact / 4
+
 // Guard bounds what a region spends of one bucket between two pieces of news: at most its share of what was left when
 // the others last heard of it. It is kept beside the region's own sums and does not travel.
 type Guard struct {
@@ -106,7 +110,8 @@ func (m *Sums) Told(told *Exported) {
 		return
 	}
 	m.Guard.Share, m.Guard.Lead = told.Guard.Share, told.Guard.Lead
-	if t := told.Sums.Windows; len(t) > 0 && len(m.Windows) > 0 && t[0].Number == m.Windows[0].Number {
+	if t := told.Sums.Windows; len(t) > 0 && len(m.Windows) > 0 && t[0].Number == m.Windows[0].Number &&
+		t[0].Units <= MostTold {
 		m.Guard.Told = t[0].Units
 	}
 }

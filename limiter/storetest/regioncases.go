@@ -263,6 +263,19 @@ func hugeCharge(t *testing.T, r *regions) {
 	r.remaining(t, 1, 4)
 }
 
+// hugeChargeDrains: a bucket that forgets what goes beyond its burst has room again soon after a charge of nearly all
+// that sums can hold. What is spent then is heard of.
+func hugeChargeDrains(t *testing.T, r *regions) {
+	r.use(limiter.Limit{Algorithm: limiter.GCRA, Count: 10, Window: 10_000, Burst: 10})
+	r.clock.Advance(10_000 - r.clock.Now()%10_000) // to the beginning of a period
+	r.do(t, 0, limiter.OpCharge, "", limiter.MaxExact-1)
+	r.tellAll(t, 0, 1, 16, true)
+	r.clock.Advance(4000)
+	r.do(t, 0, limiter.OpTake, "", 2)
+	answer(t, r.apply(t, 1, r.only(t, 0, time.Hour)), true, false)
+	r.remaining(t, 1, 2)
+}
+
 // hugeSum: a region hears of a reset and, in the same message, of as many units as a store holds. It has more.
 func hugeSum(t *testing.T, r *regions) {
 	r.use(limiter.Limit{Algorithm: limiter.SlidingWindowLog, Count: 10, Window: 10_000})

@@ -57,6 +57,7 @@ func RegionCases(t *testing.T, h RegionHarness) {
 		"ResetReachesAnIdleRegion":          resetTravels,
 		"ResetBooksInTheOrderOfTheNews":     resetBooksInOrder,
 		"AHugeChargeHidesNothing":           hugeCharge,
+		"AHugeChargeThatDrainsHidesNothing": hugeChargeDrains,
 		"MoreThanAStoreHoldsIsReadable":     hugeSum,
 		"PeersRestartIsNoSecondCharge":      restartedPeer,
 		"AGuardHoldsARegionToItsShare":      guardedShare,

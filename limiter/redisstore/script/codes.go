@@ -88,7 +88,7 @@ const (
 	headUnlisted = sumsUnlisted >> 16
 	headListed   = sumsListed >> 16
 	// plainWeight is the most units of a take that is decided without a look at all that was taken: even billions of
-	// them in a window do not pass what sums can hold.
+	// them in a window do not pass what sums can hold, unless more than limiter.MostTold are untold.
 	plainWeight = 1 << 20
 	// lead is added to the share of a guard.
 	lead = 2 * limiter.FullShare
@@ -117,7 +117,7 @@ var numbers = func() map[string]int64 {
 	n := map[string]int64{
 		"HIGH": high, "SPANS": spans, "SUMS_HOT": sumsHot,
 		"SUMS_LISTED": sumsListed, "SUMS_UNLISTED": sumsUnlisted,
-		"HEAD_LISTED": headListed, "HEAD_UNLISTED": headUnlisted, "PLAIN_WEIGHT": plainWeight,
+		"HEAD_LISTED": headListed, "HEAD_UNLISTED": headUnlisted, "PLAIN_WEIGHT": plainWeight, "MOST_TOLD": limiter.MostTold,
 		"GUARD": guard, "GUARD_SHARE": int64(limiter.GuardShare), "FULL_SHARE": limiter.FullShare, "LEAD": lead, "HELD": held,
 		"NO_WINDOW":   noWindow,
 		"KEEP_LIFE":   keepLife,

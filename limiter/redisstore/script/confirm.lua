@@ -14,7 +14,7 @@ local function guard(member, v, share, born, number, told)
   if head ~= HEAD_UNLISTED and head ~= HEAD_LISTED or rest < SUMS_HOT or size < 29 then return end
   local is, _, before = struct.unpack('>I7I7<d', v, rest + 8)
   if is ~= born then return end
-  if newest == number then
+  if newest == number and told <= MOST_TOLD then
     redis.call('SETRANGE', member, 3, struct.pack('<I3dd', share, number, untold + before - told))
     redis.call('SETRANGE', member, rest + 21, struct.pack('<d', told))
   else

@@ -122,7 +122,7 @@ return function(v, now, count, window, extra, w, _, key, how, booked, base, id, 
         ago, parts, same = now + reset - window - number, 0, false
         if ago > 0 then ago = -1 end
       end
-      if ago >= 0 and ago < length and w <= PLAIN_WEIGHT
+      if ago >= 0 and ago < length and w <= PLAIN_WEIGHT and untold <= MOST_TOLD
         and (same or unpack_bytes('>I7', v, rest < 0 and -rest or rest) == length * SHAPES + parts) then
         local mine, part = untold > 0 and untold + w or w, share
         if mode == 0 or part == 0 then part = cold elseif part >= LEAD then part = part - LEAD end
