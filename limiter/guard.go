@@ -68,7 +68,7 @@ func (m *Sums) Held(l Limit, s *State, now, w int64, mode GuardMode, r Regions) 
 	remaining, _ := l.Algorithm.Traits().kernel.figures(l, s, now)
 	remaining -= w
 	mine := w
-	if len(m.Windows) > 0 && m.Windows[0].Number == numberNow(l, s, now) {
+	if len(m.Windows) > 0 && m.Windows[0].Number == m.numberNow(l, s, now) {
 		mine += max(0, m.Windows[0].Units-m.Guard.Told)
 	}
 	mine = min(mine, l.Capacity()-remaining) // the others have drained
@@ -85,8 +85,8 @@ func (m *Sums) Held(l Limit, s *State, now, w int64, mode GuardMode, r Regions) 
 }
 
 // numberNow is the number of the window in which a take at time now is booked.
-func numberNow(l Limit, s *State, now int64) int64 {
-	g := gridOf(l)
+func (m *Sums) numberNow(l Limit, s *State, now int64) int64 {
+	g := m.grid(l)
 	switch {
 	case g.firstHit && s.Exists && s.Used > 0 && now < s.At+l.Window:
 		return s.At

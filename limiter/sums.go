@@ -133,6 +133,16 @@ func gridOf(l Limit) grid {
 	return grid{length: l.Window, parts: 1, kept: 2}
 }
 
+// grid is that of a limit, for these sums. Limits of a bucket that drains have a period each, and requests of several
+// tiers may use it in turn. The windows are those of the longest period, so that an incarnation goes on.
+func (m *Sums) grid(l Limit) grid {
+	g := gridOf(l)
+	if l.Algorithm.Traits().Decay == DecayDrain && m.Shape > g.shape() {
+		g.length = m.Shape / (MaxBuckets + 1)
+	}
+	return g
+}
+
 // shape is Sums.Shape.
 func (g grid) shape() int64 {
 	parts := g.parts
@@ -175,7 +185,7 @@ func SumsLife(l Limit) int64 {
 
 // Spend counts w units that have just been booked in the bucket s at time now (ms).
 func (m *Sums) Spend(l Limit, s *State, now, w int64) {
-	g := gridOf(l)
+	g := m.grid(l)
 	number := g.number(now)
 	if g.dated {
 		number = g.number(s.At) // where the kernel has booked it
@@ -259,7 +269,7 @@ func drained(l Limit, s *State, now int64) (level int64) {
 // giveAs counts what a refund has given back, of units booked at time at. Of a bucket that drains, whose level
 // was before it, that need not be whole units; sums have the nearest whole number.
 func (m *Sums) giveAs(l Limit, s *State, now, at, before, units int64) {
-	g := gridOf(l)
+	g := m.grid(l)
 	if l.Algorithm.Traits().Decay == DecayDrain {
 		units = min((before-drained(l, s, now)+l.Window/2)/l.Window, m.held(g, at, now))
 	}
@@ -269,7 +279,7 @@ func (m *Sums) giveAs(l Limit, s *State, now, at, before, units int64) {
 // Refund is as the function Refund, and counts what is given back. It gives back no unit that another
 // region spent.
 func (m *Sums) Refund(l Limit, s *State, now int64, c Charged) (Decision, bool) {
-	g := gridOf(l)
+	g := m.grid(l)
 	if m.Shape != g.shape() {
 		c.Weight = 0
 	}
@@ -288,7 +298,7 @@ func (m *Sums) Refund(l Limit, s *State, now int64, c Charged) (Decision, bool) 
 // RefundNow is as the function RefundNow, and counts what is given back. It gives back no unit that another
 // region spent.
 func (m *Sums) RefundNow(l Limit, s *State, now, w int64) (d Decision, changed bool) {
-	g := gridOf(l)
+	g := m.grid(l)
 	if m.Shape != g.shape() {
 		return RefundNow(l, s, now, 0)
 	}
@@ -316,7 +326,7 @@ func (m *Sums) RefundNow(l Limit, s *State, now, w int64) (d Decision, changed b
 func (m *Sums) Settle(l Limit, s *State, now int64, c Charged, actual int64) (Decision, bool) {
 	missing := actual - c.Weight
 	if missing < 0 {
-		g := gridOf(l)
+		g := m.grid(l)
 		held := int64(0)
 		if m.Shape == g.shape() {
 			held = m.held(g, c.At, now)

@@ -9,11 +9,11 @@ import (
 	"sluice/rules"
 )
 
-// use takes units of ada with a limit and returns how many remain.
-func (p *place) use(t *testing.T, l limiter.Limit, units int64) int64 {
+// use takes units with a limit and returns how many remain.
+func (p *place) use(t *testing.T, key limiter.Key, l limiter.Limit, units int64) int64 {
 	t.Helper()
 	var res limiter.Result
-	req := limiter.Request{Op: limiter.OpTake, Asks: []limiter.Ask{{Key: ada, Spans: true, Weight: units, Limit: l}}}
+	req := limiter.Request{Op: limiter.OpTake, Asks: []limiter.Ask{{Key: key, Spans: true, Weight: units, Limit: l}}}
 	if err := p.store.Do(t.Context(), &req, &res); err != nil {
 		t.Fatal(err)
 	}
@@ -36,9 +36,9 @@ func TestExchange_TellsWhatATierHasSpent(t *testing.T) {
 		free := limiter.Limit{Algorithm: limiter.FixedWindow, Count: 100, Window: 3_600_000}
 		w.run(func() {
 			pass(interval)
-			w.places["eu"].use(t, free, 100)
+			w.places["eu"].use(t, ada, free, 100)
 			pass(3 * interval)
-			if left := w.places["us"].use(t, free, 0); left != 0 {
+			if left := w.places["us"].use(t, ada, free, 0); left != 0 {
 				t.Errorf("%d units of the tier are left elsewhere, want 0", left)
 			}
 		})
@@ -82,19 +82,51 @@ func TestExchange_TellsWhereAWindowBegins(t *testing.T) {
 		l := limiter.Limit{Algorithm: limiter.FixedWindow, Align: limiter.AlignFirstHit, Count: 1000, Window: 60_000}
 		w.run(func() {
 			pass(interval)
-			w.places["eu"].use(t, l, 1)
+			w.places["eu"].use(t, ada, l, 1)
 			pass(30 * time.Second)
 			spent := int64(0)
 			for range 3000 { // five minutes
 				for _, name := range []string{"eu", "us"} {
-					left := w.places[name].use(t, l, 0)
-					w.places[name].use(t, l, min(left, 20))
+					left := w.places[name].use(t, ada, l, 0)
+					w.places[name].use(t, ada, l, min(left, 20))
 					spent += min(left, 20)
 				}
 				pass(interval / 2)
 			}
 			if spent > 6600 {
 				t.Errorf("%d units spent in five minutes of a limit of 1000 a minute", spent)
+			}
+		})
+	})
+}
+
+// Tiers may use one bucket in turn. That each drains in a time of its own must not make what was spent forgotten.
+func TestExchange_TellsWhatTiersSpendInTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "eu", "us")
+		const key = limiter.Key("{user:ada}|1|lv")
+		set, err := rules.Compile([]rules.Rule{{ID: 1, Name: "r", Scope: "user", Limit: 100, Burst: new(int64(100)),
+			WindowMS: 3_600_000, Algorithm: "token_bucket", Span: rules.SpanGlobal, IsActive: true,
+			Tiers: map[string]rules.TierLimit{"pro": {Limit: new(int64(200)), Burst: new(int64(100))}}}}, 7,
+			rules.Options{Regions: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range w.places {
+			p.opt.Sets.Store(set)
+		}
+		own := limiter.Limit{Algorithm: limiter.TokenBucket, Count: 100, Burst: 100, Window: 3_600_000}
+		pro := own
+		pro.Count = 200
+		w.run(func() {
+			pass(interval)
+			for range 40 {
+				w.places["eu"].use(t, key, own, 1)
+				w.places["eu"].use(t, key, pro, 1)
+			}
+			pass(3 * interval)
+			if left := w.places["us"].use(t, key, own, 0); left > 21 {
+				t.Errorf("%d units of 100 are left elsewhere, want 20", left)
 			}
 		})
 	})

@@ -7,8 +7,9 @@ local sub, ceil = string.sub, math.ceil
 
 local sums = {join = join}
 
--- grid_of says how the windows of a limit are numbered.
-local function grid_of(code, count, window, extra)
+-- grid_of says how the windows of a limit are numbered, in sums of a shape; 0 for none. Of a bucket that drains they
+-- are those of the longest period of its limits (limiter.Sums.grid).
+local function grid_of(code, count, window, extra, shape)
   local g = {anchor = 0, length = window, parts = 1, kept = 2, dated = code == COUNTER, first_hit = false}
   if code == FIXED_WINDOW or code == FIRST_HIT then
     g.kept, g.dated, g.first_hit = 1, true, code == FIRST_HIT
@@ -19,6 +20,7 @@ local function grid_of(code, count, window, extra)
     g.length = count > 0 and least(ONE_OFF, most(1, ceil(extra * window / count))) or ONE_OFF
   end
   g.shape = g.length * SHAPES + (g.first_hit and 0 or g.parts)
+  if DRAINS(code) and shape > g.shape then g.length, g.shape = (shape - shape % SHAPES) / SHAPES, shape end
   return g
 end
 
@@ -132,7 +134,7 @@ end
 -- lasts is for how long a value is kept whose state counts for needed ms. Later takes of the present window keep it no
 -- longer (KEEP_LIFE in spans.lua): a window ends when it ends, and what they add drains within a period.
 local function lasts(code, count, window, extra, needed)
-  if DRAINS(code) then needed = most(needed, 2 * grid_of(code, count, window, extra).length) end
+  if DRAINS(code) then needed = most(needed, 2 * grid_of(code, count, window, extra, 0).length) end
   return most(needed, SUMS_MARGIN)
 end
 sums.lasts = lasts
@@ -181,8 +183,8 @@ end
 -- refund gives back up to w units that this region has spent, as kernel does, and returns what it returns,
 -- then the sums.
 local function refund(kernel, code, state, s, now, count, window, extra, w, key, how, booked, base, member)
-  local m, g = open(s), grid_of(code, count, window, extra)
-  if not m then bad_state() end
+  local m = open(s) or bad_state()
+  local g = grid_of(code, count, window, extra, m.shape)
   local value, needed, result, remaining, reset = false, 0, 0, 0, 0
   local function once(at, units)
     local changed, given, scaled
@@ -234,7 +236,7 @@ end
 
 -- life is for how long, ms, what was applied is remembered.
 function sums.life(code, count, window, extra)
-  local g = grid_of(code, count, window, extra)
+  local g = grid_of(code, count, window, extra, 0)
   return least(ceil((g.kept + 1) * g.length / g.parts) + SUMS_MARGIN, LONGEST)
 end
 
@@ -256,8 +258,8 @@ function sums.decide(code, mode, cold, v, now, count, window, extra, w, key, how
       kernel(state, now, count, window, extra, w, code, key, how, booked, base, id, side)
     if value == nil then return nil end
     if w > 0 and (result == 0 or how == CHARGE) then
-      local m, g, passes = open(s), grid_of(code, count, window, extra), nil
-      if not m then bad_state() end
+      local m, passes = open(s) or bad_state(), nil
+      local g = grid_of(code, count, window, extra, m.shape)
       -- The number of the window in which the kernel books it.
       local number
       if g.first_hit then
@@ -308,7 +310,7 @@ end
 --   emptied   whether a reset has emptied the bucket
 --   needed, remaining, reset   as of a kernel
 function sums.apply(kernel, code, state, s, now, count, window, extra, key, region, came, heard)
-  local since, g = reset_of(s), grid_of(code, count, window, extra)
+  local since, g = reset_of(s), grid_of(code, count, window, extra, 0)
   if not since then bad_state() end
   local value, needed, remaining, reset, arrived, t, told = false, 0, 0, 0, 0, now, nil
   local function run(at, w, how, booked)
