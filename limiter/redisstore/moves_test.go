@@ -42,11 +42,9 @@ func TestStore_ASlotMovesWhileALogIsUsed(t *testing.T) {
 	moveSlot(t, cluster, slotOf(t, direct(t, from), string(odd.Key)), from, to, func() {
 		for _, a := range asks {
 			if err := charge(a); err != nil {
-				var se *limiter.StoreError
-				if !errors.As(err, &se) || se.Cause != limiter.CauseCluster {
+				if refused++; causeOf(err) != limiter.CauseCluster {
 					t.Error(err)
 				}
-				refused++
 			}
 		}
 	})
@@ -58,4 +56,43 @@ func TestStore_ASlotMovesWhileALogIsUsed(t *testing.T) {
 			t.Errorf("%s: %d taken, want %d", a.Key, own.Taken, spent[a.Key])
 		}
 	}
+}
+
+// A reset reads what was heard from other regions, which may be at another server than the bucket.
+func TestStore_ASlotMovesWhileBucketsAreReset(t *testing.T) {
+	cluster := testenv.Cluster(t)
+	s := open(t, client(t, cluster.URL()), redisstore.Options{})
+	from, to := cluster.Nodes[0], cluster.Nodes[1]
+	e := entityOn(t, cluster, from)
+	var asks []limiter.Ask
+	for n := range 7 {
+		a := ask(e, n, limiter.Limit{Algorithm: limiter.FixedWindow, Count: 1000, Window: month})
+		a.Spans = true
+		do(t, s, limiter.OpCharge, "", a)
+		asks = append(asks, a)
+	}
+	refused := 0
+	moveSlot(t, cluster, slotOf(t, direct(t, from), string(asks[0].Key)), from, to, func() {
+		for _, a := range asks {
+			err := s.Do(t.Context(), &limiter.Request{Op: limiter.OpReset, Asks: []limiter.Ask{a}}, &limiter.Result{})
+			if err == nil {
+				continue
+			}
+			if refused++; causeOf(err) != limiter.CauseCluster {
+				t.Error(err)
+			}
+		}
+	})
+	if refused == 0 {
+		t.Error("no bucket was apart from what it has heard: the test tries nothing")
+	}
+}
+
+// causeOf is the cause of the error of a store.
+func causeOf(err error) limiter.Cause {
+	var se *limiter.StoreError
+	if !errors.As(err, &se) {
+		return limiter.CauseInternal
+	}
+	return se.Cause
 }

@@ -92,22 +92,24 @@ end
 -- member_of is what stands for a bucket in the set of changed ones: the key that holds its sums.
 local function member_of(code, key) return LIST(code) and key .. ':t' or key end
 
--- read_of_list reads the sums of a list. While the slot of a cluster moves they may be at the other server. Where the
--- slot leaves, Redis refuses to read them; where it arrives they are missing. Neither may be taken for no sums.
-local function read_of_list(key, member)
-  local s = try('GET', member)
-  if type(s) == 'string' then return s end
-  if ARGV[2]:find('{', 1, true) and type(try('EXISTS', key, member)) ~= 'number' then
+-- read_beside reads what stands at a key of its own beside a bucket: the sums of a list, or what was heard. While the
+-- slot of a cluster moves it may be at the other server. Where the slot leaves, Redis refuses to read it; where it
+-- arrives it is missing. Neither may be taken for nothing.
+local function read_beside(key, command, other)
+  local found = try(command, other)
+  local failed = type(found) == 'table' and found.err
+  if (failed or not found or #found == 0) and ARGV[2]:find('{', 1, true)
+    and type(try('EXISTS', key, other)) ~= 'number' then
     error({err = 'TRYAGAIN the slot is on its way to another server'}, 0)
   end
-  if s then error(s, 0) end
-  return false
+  if failed then error(found, 0) end
+  return found
 end
 
 -- parts returns the state and the sums in what is stored of a bucket.
 local function parts(code, key, v)
   local of_list = LIST(code) and v
-  if LIST(code) then v = read_of_list(key, member_of(code, key)) end
+  if LIST(code) then v = read_beside(key, 'GET', member_of(code, key)) end
   if not v then return of_list or false, nil end
   local state, s = split(v)
   if state == nil then bad_state() end
@@ -251,7 +253,7 @@ function sums.decide(code, mode, cold, v, now, count, window, extra, w, key, how
       refund(kernel, code, state, s, now, count, window, extra, w, key, how, booked, base, member)
   elseif how == RESET then
     value, needed, result, remaining, reset = kernel(false, now, count, window, extra, 0, code, key, PEEK)
-    s = reset_sums(s, now, call('HGETALL', key .. ':h'), member)
+    s = reset_sums(s, now, read_beside(key, 'HGETALL', key .. ':h'), member)
     value, needed = '', sums.life(code, count, window, extra)
   else
     value, needed, result, remaining, reset, delay, at, before =
