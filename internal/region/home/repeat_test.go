@@ -133,8 +133,8 @@ func TestStore_ADeniedRepeatGivesBackWhatAFailedCheckTook(t *testing.T) {
 	}
 }
 
-// A failed check leaves its leases: no record says whether a repeat, which may have been allowed meanwhile, was told that
-// it holds them.
+// A failed check leaves its leases: no record says whether a repeat, which may have been allowed meanwhile, was told
+// that it holds them.
 func TestStore_AFailedCheckLeavesTheLeaseOfARepeat(t *testing.T) {
 	w := onMemory(t, names...)
 	a, b := ask(at("asia", 0), 10, 1), ask(at("us", 0), 10, 1)
