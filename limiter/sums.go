@@ -25,6 +25,9 @@ type Sums struct {
 	// Denied are the units that the limit had room for and the region's guard held back since the incarnation began.
 	// Together with Taken they are what the region was asked for while there was room.
 	Denied int64
+	// Count and Burst are those of the limit of a recent take, of a bucket that drains: a tier may have others than the
+	// rule. Both are 0 of other buckets, and while no take has said so.
+	Count, Burst int64
 	// Windows are the units taken less those given back, by the window in which they were taken, newest
 	// first: of a windowed bucket those windows (or sub-windows) that still count, of others the present
 	// period and the one before it.
@@ -75,7 +78,7 @@ func (m *Sums) Check() error {
 		value int64
 	}{
 		{"born", m.Born}, {"reset", m.Reset}, {"shape", m.Shape}, {"taken", m.Taken}, {"given", m.Given},
-		{"denied", m.Denied},
+		{"denied", m.Denied}, {"limit", m.Count}, {"burst", m.Burst},
 	} {
 		if f.value < 0 || f.value > MaxExact {
 			return fmt.Errorf("%s must be between 0 and %d", f.name, MaxExact)

@@ -15,24 +15,28 @@ import (
 )
 
 const (
-	// Version is the first byte of a message. Another version is refused.
-	Version = 1
+	// Version is the first byte of a message, and Oldest the earliest version that is read and written, too. Others are
+	// refused.
+	Version, Oldest byte = 2, 1
 	// MaxMessage is the longest message, in bytes, compressed or not.
 	MaxMessage = 1 << 20
 	// MaxBuckets is the largest number of buckets in a message.
 	MaxBuckets = 100_000
-	// maxName and maxKey bound the name of a region and a key, in bytes.
-	maxName, maxKey = 64, 2048
+	// maxName and maxKey bound the name of a region and a key, in bytes, and maxAway the regions of Message.Away.
+	maxName, maxKey, maxAway = 64, 2048, 50
 	// mostAhead is how far the times in a message may be ahead of the receiver's clock, in ms: a hundred years.
 	mostAhead = 100 * 365 * 24 * 3_600_000
 	// enough is the length at which the body of a message ends: a bucket more always fits.
-	enough = MaxMessage - (maxKey + 3*maxName + 64 + 20*limiter.MaxSumWindows)
+	enough = MaxMessage - (maxKey + (3+maxAway)*(maxName+1) + 64 + 20*limiter.MaxSumWindows)
 )
 
 // Message is what one region tells another: the sums of buckets, each once. One without buckets says that the sender
 // is there.
 type Message struct {
 	Head
+
+	// Away are the regions that the sender is cut off from, in order. Oldest does not have them.
+	Away    []string
 	Buckets []Bucket
 }
 
@@ -49,12 +53,14 @@ var ErrMessage = errors.New("not a message of a region")
 //
 //	from, to, prefix   texts
 //	at, set  varints
+//	away     how many, uvarint, and as many texts; not in version 1
 //	count    uvarint
 //	buckets  in the order of their keys, each compared with the one before it (at first with nothing):
 //	           how many bytes of the key are the same, uvarint; the rest of it, text
 //	           born less that of the one before (at first less at), varint; reset, 0 or born-reset+1, varint
 //	           shape less that before, varint; taken less the units of the windows and given, uvarint; given, uvarint;
 //	           denied, uvarint
+//	           limit less that before, varint, and burst less that before, varint; not in version 1
 //	           number of windows, uvarint; the number of the first less that before, varint, and its units, uvarint;
 //	           of each further one how much older it is than the one before it, and its units, uvarint
 
@@ -63,21 +69,27 @@ var (
 	unpacker, _ = zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecoderMaxMemory(MaxMessage))
 )
 
-// Encode returns the messages that tell of some buckets, as many as their bounds need, and at least one. It changes the
-// order of buckets.
-func Encode(head *Head, buckets []Bucket) [][]byte {
+// Encode returns a message in a version, as several messages if its buckets need it. It changes the order of the buckets.
+func Encode(m *Message, version byte) [][]byte {
+	buckets := m.Buckets
 	slices.SortFunc(buckets, func(a, b Bucket) int { return cmp.Compare(a.Key, b.Key) })
 	var messages [][]byte
 	for len(buckets) > 0 || messages == nil {
-		var e encoder
+		e := encoder{version: version}
 		n := 0
 		for n < len(buckets) && n < MaxBuckets && len(e.b) < enough {
-			e.bucket(&buckets[n], head.At)
+			e.bucket(&buckets[n], m.At)
 			n++
 		}
-		body := head.Append(nil)
+		body := m.Append(nil)
+		if version > Oldest {
+			body = binary.AppendUvarint(body, uint64(len(m.Away)))
+			for _, name := range m.Away {
+				body = wire.AppendText(body, name)
+			}
+		}
 		body = append(binary.AppendUvarint(body, uint64(n)), e.b...) //nolint:gosec // not negative
-		messages = append(messages, packer.EncodeAll(body, []byte{Version}))
+		messages = append(messages, packer.EncodeAll(body, []byte{version}))
 		buckets = buckets[n:]
 	}
 	return messages
@@ -85,8 +97,9 @@ func Encode(head *Head, buckets []Bucket) [][]byte {
 
 // encoder has the buckets so far, and the last of them.
 type encoder struct {
-	b    []byte
-	last Bucket
+	b       []byte
+	version byte
+	last    Bucket
 }
 
 func (e *encoder) bucket(b *Bucket, at int64) {
@@ -110,6 +123,10 @@ func (e *encoder) bucket(b *Bucket, at int64) {
 	e.uvarint(m.Taken - m.Given - held(m))
 	e.uvarint(m.Given)
 	e.uvarint(m.Denied)
+	if e.version > Oldest {
+		e.varint(m.Count - last.Count)
+		e.varint(m.Burst - last.Burst)
+	}
 	e.uvarint(int64(len(m.Windows)))
 	for i, w := range m.Windows {
 		if i == 0 {
@@ -156,15 +173,18 @@ func Decode(b []byte, now int64) (*Message, error) {
 	if len(b) == 0 || len(b) > MaxMessage {
 		return nil, fmt.Errorf("%w: %d bytes, must be 1 to %d", ErrMessage, len(b), MaxMessage)
 	}
-	if b[0] != Version {
-		return nil, fmt.Errorf("%w: version %d, this node reads %d", ErrMessage, b[0], Version)
+	if b[0] < Oldest || b[0] > Version {
+		return nil, fmt.Errorf("%w: version %d, this node reads %d to %d", ErrMessage, b[0], Oldest, Version)
 	}
 	body, err := unpacker.DecodeAll(b[1:], nil)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrMessage, err)
 	}
-	d := decoder{Reader: wire.Read(body)}
+	d := decoder{Reader: wire.Read(body), version: b[0]}
 	m := &Message{Head: ReadHead(&d.Reader)}
+	if d.version > Oldest {
+		m.Away = d.names()
+	}
 	n := d.Number(MaxBuckets)
 	if n > int64(d.Len()) {
 		d.Fail()
@@ -185,7 +205,24 @@ func Decode(b []byte, now int64) (*Message, error) {
 
 type decoder struct {
 	wire.Reader
-	last Bucket
+
+	version byte
+	last    Bucket
+}
+
+// names reads Message.Away.
+func (d *decoder) names() (names []string) {
+	for range d.Number(maxAway) {
+		if d.Failed() {
+			return nil
+		}
+		name := d.Text(maxName)
+		if len(names) > 0 && name <= names[len(names)-1] || name == "" {
+			d.Fail()
+		}
+		names = append(names, name)
+	}
+	return names
 }
 
 // bucket reads what encoder.bucket wrote.
@@ -210,6 +247,9 @@ func (d *decoder) bucket(at int64) Bucket {
 	m.Shape = last.Shape + d.exact()
 	m.Taken, m.Given = d.Number(limiter.MaxExact), d.Number(limiter.MaxExact)
 	m.Taken, m.Denied = m.Taken+m.Given, d.Number(limiter.MaxExact)
+	if d.version > Oldest {
+		m.Count, m.Burst = last.Count+d.exact(), last.Burst+d.exact()
+	}
 	n := d.Number(int64(min(d.Len()/2, limiter.MaxSumWindows)))
 	for i := range n {
 		w := limiter.WindowUnits{}

@@ -21,12 +21,21 @@ const testNow = 1_795_000_000_000
 // headAt is the head of a message from eu to us.
 func headAt(at int64) *Head { return &Head{From: "eu", To: "us", Prefix: "sl:", At: at, Set: 7} }
 
+// message is one of some buckets.
+func message(at int64, buckets []Bucket) *Message {
+	return &Message{Head: *headAt(at), Buckets: buckets}
+}
+
 // drawSums draws sums that pass their check.
 func drawSums(t *rapid.T) (m limiter.Sums) {
 	large := rapid.SampledFrom([]int64{10, 1_000_000, limiter.MaxExact / 8}).Draw(t, "large")
 	m = limiter.Sums{
 		Born: rapid.Int64Range(0, 1<<42).Draw(t, "born"), Reset: rapid.Int64Range(0, 1<<42).Draw(t, "reset"),
 		Shape: rapid.Int64Range(0, 1<<50).Draw(t, "shape"), Given: rapid.Int64Range(0, large).Draw(t, "given"),
+	}
+	if rapid.Bool().Draw(t, "drains") {
+		m.Count = rapid.Int64Range(0, large).Draw(t, "limit")
+		m.Burst = rapid.Int64Range(1, large).Draw(t, "burst")
 	}
 	m.Taken = m.Given + rapid.Int64Range(0, large).Draw(t, "taken")
 	number := rapid.Int64Range(-1<<42, 1<<42).Draw(t, "number")
@@ -46,7 +55,10 @@ func TestMessage_IsReadAsItWasWritten(t *testing.T) {
 		for _, k := range keys {
 			want = append(want, Bucket{limiter.Key(k), drawSums(t)})
 		}
-		messages := Encode(headAt(1_795_000_000_000), want) // sorts them
+		m := message(1_795_000_000_000, want)
+		m.Away = rapid.SampledFrom([][]string{nil, {"asia"}, {"asia", "sa"}}).Draw(t, "away")
+		version := rapid.SampledFrom([]byte{Oldest, Version}).Draw(t, "version")
+		messages := Encode(m, version) // sorts them
 		if len(messages) != 1 {
 			t.Fatalf("%d messages, want 1", len(messages))
 		}
@@ -54,7 +66,13 @@ func TestMessage_IsReadAsItWasWritten(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(&Message{*headAt(1_795_000_000_000), want}, got); diff != "" {
+		if version == Oldest { // which lacks these
+			m.Away = nil
+			for i := range want {
+				want[i].Sums.Count, want[i].Sums.Burst = 0, 0
+			}
+		}
+		if diff := cmp.Diff(m, got); diff != "" {
 			t.Fatal(diff)
 		}
 	})
@@ -77,7 +95,7 @@ func busy(n int) []Bucket {
 func TestMessage_KeepsItsBoundsAndIsSmall(t *testing.T) {
 	const n = 60_000
 	seen, size := 0, 0
-	for _, b := range Encode(headAt(1_795_000_000_000), busy(n)) {
+	for _, b := range Encode(message(1_795_000_000_000, busy(n)), Version) {
 		if len(b) > MaxMessage {
 			t.Errorf("a message of %d bytes", len(b))
 		}
@@ -94,7 +112,7 @@ func TestMessage_KeepsItsBoundsAndIsSmall(t *testing.T) {
 }
 
 func TestMessage_WithoutBucketsSaysWhoIsThere(t *testing.T) {
-	messages := Encode(headAt(5), nil)
+	messages := Encode(message(5, nil), Version)
 	if len(messages) != 1 {
 		t.Fatalf("%d messages", len(messages))
 	}
@@ -110,29 +128,32 @@ func TestMessage_ALongBucketFits(t *testing.T) {
 		long.Sums.Windows = append(long.Sums.Windows, limiter.WindowUnits{Number: int64(-i) * (1 << 40), Units: 1 << 40})
 		long.Sums.Taken += 1 << 40
 	}
-	if m, err := Decode(Encode(headAt(5), []Bucket{long})[0], testNow); err != nil || len(m.Buckets) != 1 {
+	if m, err := Decode(Encode(message(5, []Bucket{long}), Version)[0], testNow); err != nil || len(m.Buckets) != 1 {
 		t.Errorf("%v", err)
 	}
 }
 
 func TestDecode_RefusesWhatEncodeWouldNotWrite(t *testing.T) {
-	good := Encode(headAt(5000), busy(3))[0]
+	good := Encode(message(5000, busy(3)), Version)[0]
 	twice := busy(1)
 	twice = append(twice, twice[0])
 	wrong := busy(1)
 	wrong[0].Sums.Given = wrong[0].Sums.Taken
 	for name, b := range map[string][]byte{
 		"nothing":                  nil,
-		"another version":          append([]byte{2}, good[1:]...),
+		"another version":          append([]byte{Version + 1}, good[1:]...),
+		"away twice":               Encode(&Message{Head: *headAt(5000), Away: []string{"a", "a"}}, Version)[0],
+		"away without a name":      Encode(&Message{Head: *headAt(5000), Away: []string{""}}, Version)[0],
+		"away from too many":       Encode(&Message{Head: *headAt(5000), Away: many(maxAway + 1)}, Version)[0],
 		"no frame":                 {Version, 1, 2, 3},
 		"too long":                 make([]byte, MaxMessage+1),
 		"cut off":                  good[:len(good)-1],
-		"no region":                Encode(&Head{To: "us", Prefix: "sl:", At: 5000}, busy(1))[0],
-		"no receiver":              Encode(&Head{From: "eu", Prefix: "sl:", At: 5000}, busy(1))[0],
-		"no prefix":                Encode(&Head{From: "eu", To: "us", At: 5000}, busy(1))[0],
-		"a key twice":              Encode(headAt(5000), twice)[0],
-		"sums that are none":       Encode(headAt(5000), wrong)[0],
-		"a time before 1970":       Encode(headAt(-1), busy(1))[0],
+		"no region":                Encode(&Message{Head: Head{To: "us", Prefix: "sl:", At: 5000}, Buckets: busy(1)}, Version)[0],
+		"no receiver":              Encode(&Message{Head: Head{From: "eu", Prefix: "sl:", At: 5000}, Buckets: busy(1)}, Version)[0],
+		"no prefix":                Encode(&Message{Head: Head{From: "eu", To: "us", At: 5000}, Buckets: busy(1)}, Version)[0],
+		"a key twice":              Encode(message(5000, twice), Version)[0],
+		"sums that are none":       Encode(message(5000, wrong), Version)[0],
+		"a time before 1970":       Encode(message(-1, busy(1)), Version)[0],
 		"something behind the end": packer.EncodeAll(append(mustUnpack(t, good), 0), []byte{Version}),
 		"more than it may unpack":  packer.EncodeAll(make([]byte, 4*MaxMessage), []byte{Version}),
 	} {
@@ -140,6 +161,14 @@ func TestDecode_RefusesWhatEncodeWouldNotWrite(t *testing.T) {
 			t.Errorf("%s: %v, %v", name, m, err)
 		}
 	}
+}
+
+// many are names in order.
+func many(n int) (names []string) {
+	for i := range n {
+		names = append(names, fmt.Sprintf("r%03d", i))
+	}
+	return names
 }
 
 func mustUnpack(t testing.TB, b []byte) []byte {
@@ -152,7 +181,7 @@ func mustUnpack(t testing.TB, b []byte) []byte {
 }
 
 func FuzzDecode(f *testing.F) {
-	f.Add(mustUnpack(f, Encode(headAt(5000), busy(4))[0]))
+	f.Add(mustUnpack(f, Encode(message(5000, busy(4)), Version)[0]))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		m, err := Decode(packer.EncodeAll(body, []byte{Version}), testNow)
 		if err != nil {
@@ -170,7 +199,7 @@ func BenchmarkMessage(b *testing.B) {
 	buckets := busy(10_000)
 	size := 0
 	for b.Loop() {
-		for _, m := range Encode(headAt(1_795_000_000_000), buckets) {
+		for _, m := range Encode(message(1_795_000_000_000, buckets), Version) {
 			size += len(m)
 			if _, err := Decode(m, testNow); err != nil {
 				b.Fatal(err)

@@ -27,7 +27,7 @@ import (
 
 func TestMain(m *testing.M) {
 	// The first message makes channels, which must not belong to the bubble of a test.
-	_, _ = region.Decode(region.Encode(&region.Head{From: "a", To: "b", Prefix: "c"}, nil)[0], 0)
+	_, _ = region.Decode(region.Encode(&region.Message{Head: region.Head{From: "a", To: "b", Prefix: "c"}}, region.Version)[0], 0)
 	goleak.VerifyTestMain(m)
 }
 
@@ -397,7 +397,7 @@ func TestReceive_ABucketFromTheEndOfTimeStopsNothing(t *testing.T) {
 				"born":  {Born: limiter.MaxExact, Taken: 1},
 			} {
 				head := region.Head{From: "us", To: "eu", Prefix: "sl:", At: time.Now().UnixMilli()}
-				_, err := eu.Receive(t.Context(), region.Encode(&head, []region.Bucket{{Key: ada, Sums: sums}})[0])
+				_, err := eu.Receive(t.Context(), encoded(&head, region.Bucket{Key: ada, Sums: sums}))
 				if !errors.Is(err, region.ErrMessage) {
 					t.Errorf("%s at the end of time: %v", name, err)
 				}
@@ -480,7 +480,7 @@ func TestReceive_RefusesWhatIsNotForIt(t *testing.T) {
 	} {
 		h := good
 		edit(&h)
-		_, err := eu.Receive(t.Context(), region.Encode(&h, nil)[0])
+		_, err := eu.Receive(t.Context(), encoded(&h))
 		var refused *region.RefusedError
 		if !errors.As(err, &refused) || refused.Field != strings.TrimSpace(field) {
 			t.Errorf("%s: %v", field, err)
@@ -501,7 +501,12 @@ func TestReceive_RefusesWhatIsNotForIt(t *testing.T) {
 	for range mostApplying {
 		eu.applying <- struct{}{}
 	}
-	if _, err := eu.Receive(t.Context(), region.Encode(&good, nil)[0]); !errors.Is(err, ErrBusy) {
+	if _, err := eu.Receive(t.Context(), encoded(&good)); !errors.Is(err, ErrBusy) {
 		t.Errorf("while others are applied: %v", err)
 	}
+}
+
+// encoded is a message.
+func encoded(head *region.Head, buckets ...region.Bucket) []byte {
+	return region.Encode(&region.Message{Head: *head, Buckets: buckets}, region.Version)[0]
 }

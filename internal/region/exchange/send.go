@@ -97,12 +97,13 @@ func (x *Exchange) tell(ctx context.Context, p *peer, address string) (more bool
 	if len(news) == 0 && !beat {
 		return false
 	}
-	head := region.Head{From: x.opt.Self, To: p.Name, Prefix: x.opt.Prefix, At: x.opt.Now().UnixMilli()}
+	m := &region.Message{Head: region.Head{From: x.opt.Self, To: p.Name, Prefix: x.opt.Prefix,
+		At: x.opt.Now().UnixMilli()}, Buckets: bucketsOf(news)}
 	if set := x.opt.Sets.Load(); set != nil {
-		head.Set = set.Version()
+		m.Set = set.Version()
 	}
 	lacking := func(limiter.Key) bool { return false }
-	for _, body := range region.Encode(&head, bucketsOf(news)) {
+	for _, body := range region.Encode(m, p.reads()) {
 		start := x.opt.Now()
 		answer, err := x.post(ctx, p.Name, address, body)
 		took := x.opt.Now().Sub(start)
@@ -118,7 +119,7 @@ func (x *Exchange) tell(ctx context.Context, p *peer, address string) (more bool
 			return false
 		}
 		x.taken(ctx, p)
-		if answer.Unknown > 0 && answer.Set < head.Set { // its rules will follow
+		if answer.Unknown > 0 && answer.Set < m.Set { // its rules will follow
 			lacking = answer.lacks(lacking)
 			p.lacks(since, false)
 			since = time.Time{}
