@@ -27,7 +27,10 @@ type RegionUnits struct {
 // sliding window counter, and of the last two periods of a bucket that drains or of a log, where a part of them may not
 // count any more. It is 0 if the sums are those of another shape of limit.
 func (m *Sums) Counting(l Limit, now int64) (units int64) {
-	g := m.grid(l)
+	g := gridOf(l)
+	if l.Algorithm.Traits().Decay == DecayDrain { // whose limits may differ
+		g.length = max(1, m.Shape/(MaxBuckets+1))
+	}
 	if m.Shape != g.shape() {
 		return 0
 	}

@@ -71,7 +71,8 @@ type Ask struct {
 	// Spans: the limit spans regions. The bucket keeps Sums of what is spent in it, for
 	// other regions to apply. Only where Traits.Spans.
 	Spans bool
-	// Guard says whether a take of a limit that spans regions is held to the region's part of it.
+	// Guard says whether a take of a limit that spans regions is held to the region's part of it. Without one the limit
+	// may be a part itself, so that other regions do not hear of it (Sums.Count).
 	Guard GuardMode
 	// NotAfter is until when, ms on the store's clock, the limit is known to be that of this
 	// bucket; 0 for always. A store that begins to decide later returns CauseTimeout.

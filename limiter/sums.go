@@ -25,8 +25,8 @@ type Sums struct {
 	// Denied are the units that the limit had room for and the region's guard held back since the incarnation began.
 	// Together with Taken they are what the region was asked for while there was room.
 	Denied int64
-	// Count and Burst are those of the limit of a recent take, of a bucket that drains: a tier may have others than the
-	// rule. Both are 0 of other buckets, and while no take has said so.
+	// Count and Burst are those of the limit of a recent take or charge, of a bucket that drains: a tier may have others
+	// than the rule. Both are 0 of other buckets, and until there was one with a guard (Ask.Guard).
 	Count, Burst int64
 	// Windows are the units taken less those given back, by the window in which they were taken, newest
 	// first: of a windowed bucket those windows (or sub-windows) that still count, of others the present
@@ -179,11 +179,30 @@ func (g grid) start(number int64) int64 {
 	return g.anchor + ceilDiv(number*g.length, g.parts)
 }
 
-// SumsLife is for how long, in ms, sums of a limit are kept after their last change, and remembered after
-// they were applied: as long as any of their units can count, and SumsMargin.
-func SumsLife(l Limit) int64 {
-	g := gridOf(l)
+// Limit is the limit at which another region counts these units, of the rule's own limit.
+func (m *Sums) Limit(l Limit) Limit {
+	if m.Burst > 0 && l.Algorithm.Traits().Decay == DecayDrain {
+		own := l
+		own.Count, own.Burst = m.Count, m.Burst
+		if own.Validate() == nil {
+			return own
+		}
+	}
+	return l
+}
+
+// Life is for how long, in ms, sums of a limit are kept after their last change, and remembered after they were
+// applied: as long as any of their units can count, and SumsMargin.
+func (m *Sums) Life(l Limit) int64 {
+	g := m.grid(l)
 	return min(ceilDiv((g.kept+1)*g.length, g.parts)+SumsMargin, MaxWindow)
+}
+
+// NoteLimit keeps the limit of a take or charge.
+func (m *Sums) NoteLimit(l Limit) {
+	if l.Algorithm.Traits().Decay == DecayDrain {
+		m.Count, m.Burst = l.Count, l.Burst
+	}
 }
 
 // Spend counts w units that have just been booked in the bucket s at time now (ms).

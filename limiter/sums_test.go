@@ -105,7 +105,7 @@ func TestSums_LiveAsLongAsTheirUnitsCount(t *testing.T) {
 		{Limit{Algorithm: TokenBucket, Count: 0, Window: 1000, Burst: 20}, 3*oneOff + SumsMargin},
 		{Limit{Algorithm: SlidingWindowLog, Count: 5, Window: MaxWindow}, MaxWindow},
 	} {
-		if got := SumsLife(c.limit); got != c.want {
+		if got := (&Sums{}).Life(c.limit); got != c.want {
 			t.Errorf("%s: %d, want %d", c.limit.Algorithm, got, c.want)
 		}
 	}

@@ -12,7 +12,8 @@ import (
 // false if the bucket does not belong to a rule of this set whose limit does, by the algorithm that it has now.
 //
 // The limit is that of a request without a tier at an instant, with an override of the key. It is for counting what
-// was spent elsewhere, where only the window and, of a bucket that drains, the rate matter.
+// was spent elsewhere, where only the window and, of a bucket that drains, the rate matter; limiter.Sums.Limit has the
+// rate of a tier.
 func (s *Set) Spanning(key limiter.Key, now time.Time) (*Compiled, limiter.Limit, bool) {
 	id, ok := RuleID(key)
 	if !ok {

@@ -15,9 +15,10 @@ import (
 )
 
 const (
-	// Version is the first byte of a message, and Oldest the earliest version that is read and written, too. Others are
-	// refused.
-	Version, Oldest byte = 2, 1
+	// Version is the first byte of a message.
+	Version byte = 2
+	// Oldest is the earliest version that is read and written, too. Others than these two are refused.
+	Oldest byte = 1
 	// MaxMessage is the longest message, in bytes, compressed or not.
 	MaxMessage = 1 << 20
 	// MaxBuckets is the largest number of buckets in a message.
@@ -69,7 +70,7 @@ var (
 	unpacker, _ = zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecoderMaxMemory(MaxMessage))
 )
 
-// Encode returns a message in a version, as several messages if its buckets need it. It changes the order of the buckets.
+// Encode returns a message in a version, as several messages if its buckets need it. It changes their order.
 func Encode(m *Message, version byte) [][]byte {
 	buckets := m.Buckets
 	slices.SortFunc(buckets, func(a, b Bucket) int { return cmp.Compare(a.Key, b.Key) })

@@ -139,6 +139,7 @@ func TestDecode_RefusesWhatEncodeWouldNotWrite(t *testing.T) {
 	twice = append(twice, twice[0])
 	wrong := busy(1)
 	wrong[0].Sums.Given = wrong[0].Sums.Taken
+	headless := func(h Head) []byte { return Encode(&Message{Head: h, Buckets: busy(1)}, Version)[0] }
 	for name, b := range map[string][]byte{
 		"nothing":                  nil,
 		"another version":          append([]byte{Version + 1}, good[1:]...),
@@ -148,9 +149,9 @@ func TestDecode_RefusesWhatEncodeWouldNotWrite(t *testing.T) {
 		"no frame":                 {Version, 1, 2, 3},
 		"too long":                 make([]byte, MaxMessage+1),
 		"cut off":                  good[:len(good)-1],
-		"no region":                Encode(&Message{Head: Head{To: "us", Prefix: "sl:", At: 5000}, Buckets: busy(1)}, Version)[0],
-		"no receiver":              Encode(&Message{Head: Head{From: "eu", Prefix: "sl:", At: 5000}, Buckets: busy(1)}, Version)[0],
-		"no prefix":                Encode(&Message{Head: Head{From: "eu", To: "us", At: 5000}, Buckets: busy(1)}, Version)[0],
+		"no region":                headless(Head{To: "us", Prefix: "sl:", At: 5000}),
+		"no receiver":              headless(Head{From: "eu", Prefix: "sl:", At: 5000}),
+		"no prefix":                headless(Head{From: "eu", To: "us", At: 5000}),
 		"a key twice":              Encode(message(5000, twice), Version)[0],
 		"sums that are none":       Encode(message(5000, wrong), Version)[0],
 		"a time before 1970":       Encode(message(-1, busy(1)), Version)[0],

@@ -310,7 +310,8 @@ func (w *world) exchange(n *node) error {
 		for i, s := range news {
 			buckets[i] = Bucket{s.Key, s.Sums}
 		}
-		for _, m := range Encode(&Message{Head: Head{From: n.name, To: p.name, Prefix: "sl:", At: w.now + n.skew}, Buckets: buckets}, Version) {
+		head := Head{From: n.name, To: p.name, Prefix: "sl:", At: w.now + n.skew}
+		for _, m := range Encode(&Message{Head: head, Buckets: buckets}, Version) {
 			w.send(n, p, func() error { return w.receive(n, p, m, news) })
 		}
 		w.after(2*(w.delay+w.jitter)+1, func() error { n.box.Lost(p.name, news); return nil }) // what was told is not

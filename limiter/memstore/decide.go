@@ -115,7 +115,7 @@ func (s *Store) decideAll(
 		res.Allowed = limiter.DecideHeld(req.Op, req.Asks, ownID(req), states, now, changed, res.Limits, charged,
 			s.hold(req, states, sums, now))
 		for i := range sums {
-			sums[i].spend(req.Asks[i].Limit, states[i], now, charged[i])
+			sums[i].spend(&req.Asks[i], states[i], now, charged[i])
 		}
 		return
 	case limiter.OpApply:
@@ -223,7 +223,7 @@ func (s *Store) doMany(req *limiter.Request, res *limiter.Result, w *work, rec *
 		sh := &s.shards[shardOf(w.hashes[i])]
 		// Search again: storing another key may have moved it.
 		s.store(sh, w.hashes[i], a, sh.buckets.find(w.hashes[i], newBucketKey(a.Key)), req.Op, &w.values[i], w.changed[i], at)
-		s.storeSums(sh, w.hashes[i], a, w.sums[i], at)
+		s.storeSums(sh, w.hashes[i], a, w.sums[i], req.Sums, at)
 		if w.charged[i].Weight > 0 {
 			needed = max(needed, limiter.Expires(a.Limit, &w.values[i])-at.now)
 		}

@@ -21,10 +21,13 @@ type regional struct {
 	touched bool
 }
 
-// spend counts what was booked.
-func (r *regional) spend(l limiter.Limit, s *limiter.State, now int64, c limiter.Charged) {
+// spend counts what an ask has booked.
+func (r *regional) spend(a *limiter.Ask, s *limiter.State, now int64, c limiter.Charged) {
 	if r != nil && c.Weight > 0 {
-		r.own.Spend(l, s, now, c.Weight)
+		r.own.Spend(a.Limit, s, now, c.Weight)
+		if a.Guard != limiter.GuardOff {
+			r.own.NoteLimit(a.Limit)
+		}
 		r.touched = true
 	}
 }
@@ -113,9 +116,9 @@ func (sh *shard) loadSums(hash uint64, a *limiter.Ask) *regional {
 	return &regional{}
 }
 
-// storeSums keeps r for as long as its units can count anywhere, and lists the bucket for the export if its
-// own sums have changed.
-func (s *Store) storeSums(sh *shard, hash uint64, a *limiter.Ask, r *regional, at instant) {
+// storeSums keeps r for as long as its units, and those that were just heard of, can count anywhere, and lists the
+// bucket for the export if its own sums have changed.
+func (s *Store) storeSums(sh *shard, hash uint64, a *limiter.Ask, r *regional, heard *limiter.Sums, at instant) {
 	if r == nil || r.own.Born == 0 && r.own.Reset == 0 && len(r.heard) == 0 {
 		return
 	}
@@ -125,7 +128,11 @@ func (s *Store) storeSums(sh *shard, hash uint64, a *limiter.Ask, r *regional, a
 		sh.sums.add(slotOfSums{hash: hash, key: key.owned(), value: r})
 		slot = sh.sums.find(hash, key)
 	}
-	slot.deadline = max(slot.deadline, s.recordDeadline(limiter.SumsLife(a.Limit), at))
+	life := r.own.Life(a.Limit)
+	if heard != nil {
+		life = max(life, heard.Life(a.Limit))
+	}
+	slot.deadline = max(slot.deadline, s.recordDeadline(life, at))
 	if r.touched && !r.listed && r.own.Worth(a.Limit, s.regions.Parts) {
 		r.listed = true
 		sh.changedSums = append(sh.changedSums, slot.key)

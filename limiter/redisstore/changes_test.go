@@ -447,3 +447,43 @@ func TestStore_ExportsBesideForeignValues(t *testing.T) {
 		})
 	}
 }
+
+// Limits that use a draining bucket in turn do not shorten how long it is kept, nor what was heard of it: units of the
+// longest period count as long.
+func TestStore_KeepsABucketForTheLongestOfItsPeriods(t *testing.T) {
+	c := client(t, testenv.SharedRedis(t).URL())
+	s := open(t, c, redisstore.Options{Prefix: "longest:"})
+	slow := limiter.Limit{Algorithm: limiter.TokenBucket, Count: 1000, Window: 86_400_000, Burst: 1000}
+	fast := limiter.Limit{Algorithm: limiter.TokenBucket, Count: 1000, Window: 1000, Burst: 1000}
+	a := ask(entity(), 0, slow)
+	a.Spans = true
+	take := func(l limiter.Limit) limiter.Sums {
+		a.Limit = l
+		do(t, s, limiter.OpTake, "", a)
+		return spentOf(t, s, a.Key)
+	}
+	for _, l := range []limiter.Limit{slow, fast, fast, slow, slow} {
+		take(l)
+	}
+	own := take(fast)
+	if own.Taken != 6 {
+		t.Errorf("%d taken, want 6 in one incarnation", own.Taken)
+	}
+	a.Limit = fast
+	peer := limiter.Sums{Born: own.Born, Shape: own.Shape, Taken: 5, Windows: own.Windows}
+	peer.Windows[0].Units = 5
+	if err := s.Do(t.Context(), &limiter.Request{Op: limiter.OpApply, ID: "us", Sums: &peer, Asks: []limiter.Ask{a}},
+		&limiter.Result{}); err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, name := range c.Keys(t.Context(), "longest:*"+string(a.Key.Tag())+"*").Val() {
+		if life := c.PTTL(t.Context(), name).Val(); life < 2*24*time.Hour-time.Minute {
+			t.Errorf("%s is kept for %s, want two days", name, life)
+		}
+		names = append(names, name)
+	}
+	if len(names) != 2 {
+		t.Errorf("%q, want a bucket and what was heard of it", names)
+	}
+}

@@ -301,6 +301,45 @@ func restartedPeer(t *testing.T, r *regions) {
 	r.remaining(t, 1, 4)
 }
 
+// limitTravels: of a bucket that drains, what is told says at which limit units are to be counted: that of the last
+// take or charge of a whole limit before the bucket was listed.
+func limitTravels(t *testing.T, r *regions, a limiter.Algorithm) {
+	whole := limiter.Limit{Algorithm: a, Count: 100, Window: 10_000}
+	if a.Bucketed() {
+		whole.Burst = 100
+	}
+	if a.Traits().Setting == limiter.SettingBuckets {
+		whole.Buckets = 10
+	}
+	r.use(whole)
+	tier, part := whole.Share(2), whole.Share(3)
+	for _, c := range []struct {
+		op    limiter.Op
+		limit limiter.Limit
+		guard limiter.GuardMode
+		want  limiter.Limit
+	}{
+		{limiter.OpTake, part, limiter.GuardOff, limiter.Limit{}},
+		{limiter.OpTake, whole, limiter.GuardOpen, whole},
+		{limiter.OpTake, tier, limiter.GuardShare, tier},
+		{limiter.OpTake, tier, limiter.GuardShare, tier},
+		{limiter.OpTake, part, limiter.GuardOff, tier},
+		{limiter.OpCharge, whole, limiter.GuardOpen, whole},
+		{limiter.OpTake, whole, limiter.GuardOpen, whole},
+	} {
+		r.ask.Limit, r.ask.Guard = c.limit, c.guard
+		r.clock.Advance(100)
+		r.do(t, 0, c.op, "", 1)
+		if a.Traits().Decay != limiter.DecayDrain {
+			c.want = limiter.Limit{}
+		}
+		if got := r.only(t, 0, time.Hour).what.Sums; got.Count != c.want.Count || got.Burst != c.want.Burst {
+			t.Errorf("%s of %d: the news is of %d with a burst of %d, want %d and %d", c.op, c.limit.Count, got.Count,
+				got.Burst, c.want.Count, c.want.Burst)
+		}
+	}
+}
+
 // guarded runs a take or peek that is held to the region's share.
 func (r *regions) guarded(t *testing.T, at int, op limiter.Op, mode limiter.GuardMode, w int64) limiter.Decision {
 	t.Helper()

@@ -69,6 +69,7 @@ func RegionCases(t *testing.T, h RegionHarness) {
 	for _, a := range limiter.Algorithms() {
 		if a.Traits().Spans() {
 			t.Run("SpentByRegion/"+a.String(), func(t *testing.T) { spentByRegion(t, two(t), a) })
+			t.Run("NewsSaysOfWhichLimit/"+a.String(), func(t *testing.T) { limitTravels(t, two(t), a) })
 		}
 	}
 }

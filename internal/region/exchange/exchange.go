@@ -154,7 +154,7 @@ func (x *Exchange) export(ctx context.Context) error {
 		s := &sums[i]
 		// This node may not have the rule yet; who counts has.
 		if rule, limit, ok := set.Spanning(s.Key, now); ok {
-			x.estimates.add(rule, limit, s, now, lag, len(x.peers)+1)
+			x.estimates.add(rule, s.Sums.Limit(limit), s, now, lag, len(x.peers)+1)
 		}
 		s.Guard = x.demands.Guard(s, now)
 	}

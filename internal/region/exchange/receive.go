@@ -153,7 +153,7 @@ func (x *Exchange) apply(ctx context.Context, m *region.Message, a *Answer, now 
 			continue
 		}
 		calls = append(calls, limiter.Call{Request: limiter.Request{Op: limiter.OpApply, ID: m.From, Sums: &b.Sums,
-			Asks: []limiter.Ask{{Key: b.Key, Limit: limit, Spans: true}}}})
+			Asks: []limiter.Ask{{Key: b.Key, Limit: b.Sums.Limit(limit), Spans: true}}}})
 		if len(calls) == applyAtOnce {
 			if err := flush(); err != nil {
 				return err

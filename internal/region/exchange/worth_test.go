@@ -12,8 +12,14 @@ import (
 // use takes units with a limit and returns how many remain.
 func (p *place) use(t *testing.T, key limiter.Key, l limiter.Limit, units int64) int64 {
 	t.Helper()
+	return p.request(t, limiter.Ask{Key: key, Spans: true, Weight: units, Limit: l})
+}
+
+// request takes what is asked for and returns how many units remain.
+func (p *place) request(t *testing.T, a limiter.Ask) int64 {
+	t.Helper()
 	var res limiter.Result
-	req := limiter.Request{Op: limiter.OpTake, Asks: []limiter.Ask{{Key: key, Spans: true, Weight: units, Limit: l}}}
+	req := limiter.Request{Op: limiter.OpTake, Asks: []limiter.Ask{a}}
 	if err := p.store.Do(t.Context(), &req, &res); err != nil {
 		t.Fatal(err)
 	}

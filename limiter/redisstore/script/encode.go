@@ -212,13 +212,14 @@ func (r *Request) encode(names *Names, req *limiter.Request, mark []byte, record
 	}
 }
 
-// spanMark returns the mark of an ask that spans regions, 0 for others. Only what may be denied is held back.
+// spanMark returns the mark of an ask that spans regions, 0 for others. Only what spends is held back, and says of
+// which limit it is.
 func (r *Request) spanMark(a *limiter.Ask, op limiter.Op) int64 {
 	if !a.Spans {
 		return 0
 	}
 	r.spans = true
-	if op == limiter.OpTake || op == limiter.OpPeek || op == OpCommit {
+	if op == limiter.OpTake || op == limiter.OpPeek || op == limiter.OpCharge || op == OpCommit {
 		return spans + guard*int64(min(a.Guard, limiter.GuardShare))
 	}
 	return spans

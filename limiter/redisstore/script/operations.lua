@@ -285,12 +285,12 @@ local function apply(region, a, now, came, heard)
       end
     end
   end
-  local failed = save(a.key, v, value, lib.lasts(code, a.count, a.window, a.extra, needed))
+  local failed = save(a.key, v, value, lib.lasts(code, a.count, a.window, a.extra, needed, own))
   if failed then error(failed, 0) end
   for i = 1, #void do call('HDEL', heard, void[i]) end
   if outcome == APPLIED then call('HSET', heard, region, came.stored) end
   if outcome ~= SHRUNK then
-    call('PEXPIRE', heard, text(most(lib.life(code, a.count, a.window, a.extra), test_life)))
+    call('PEXPIRE', heard, text(most(lib.life(code, a.count, a.window, a.extra, came.shape), test_life)))
   end
   a.allowed, a.remaining, a.reset = outcome == SHRUNK and 0 or 1, remaining, reset
   a.capacity, a.rate = capacity_of(a.algorithm, a.count, a.extra), rate_of(a.algorithm, a.count)

@@ -111,6 +111,13 @@ return function(v, now, count, window, extra, w, _, key, how, booked, base, id, 
           if length > ONE_OFF then length = ONE_OFF elseif length < 1 then length = 1 end
         end
         ago = now - number * length
+        if ago >= length then -- or the sums have the windows of a longer period (limiter.Sums.grid)
+          local shape = unpack_bytes('>I7', v, rest < 0 and -rest or rest)
+          if shape > length * SHAPES + 1 then
+            length = (shape - shape % SHAPES) / SHAPES
+            ago = now - number * length
+          end
+        end
         if needed > length then ago = -1 end
       elseif inner == COUNTER then
         ago = at - number * window
@@ -144,8 +151,10 @@ return function(v, now, count, window, extra, w, _, key, how, booked, base, id, 
               lists = not fine or worth
             end
           end
-          if not lists
-            or not ARGV[2]:find('{', 1, true) and type(redis.pcall('SADD', ARGV[2], key)) == 'number' then
+          -- What is listed says of which limit it is.
+          if not lists or not ARGV[2]:find('{', 1, true)
+            and (not drains or mode == 0 or sub(v, -17) == '\176' .. pack('<dd', count, extra))
+            and type(redis.pcall('SADD', ARGV[2], key)) == 'number' then
             if lists then mark = mark + (SUMS_LISTED - SUMS_UNLISTED) end
             if not packed then
               value = pack('>I3<I3dd', mark, share, number, untold + w) .. value

@@ -190,6 +190,13 @@ func DecodeSums(s string) (m limiter.Sums, err error) {
 	for i := 3; i < n; i += 2 {
 		m.Windows = append(m.Windows, limiter.WindowUnits{Number: newest.Number - r.integer(), Units: r.integer()})
 	}
+	if r.s != "" {
+		if limit := []byte(r.text()); len(limit) == 16 {
+			m.Count, m.Burst = whole(limit), whole(limit[8:])
+		} else {
+			r.bad = true
+		}
+	}
 	if r.bad || r.s != "" {
 		return limiter.Sums{}, errSums
 	}

@@ -133,10 +133,14 @@ local function held_back(share, left, mine, w, capacity)
   return part + w > mine and part - (mine - w) or 0
 end
 
--- lasts is for how long a value is kept whose state counts for needed ms. Later takes of the present window keep it no
--- longer (KEEP_LIFE in spans.lua): a window ends when it ends, and what they add drains within a period.
-local function lasts(code, count, window, extra, needed)
-  if DRAINS(code) then needed = most(needed, 2 * grid_of(code, count, window, extra, 0).length) end
+-- lasts is for how long a value is kept whose state counts for needed ms, with sums, nil for none. Later takes of the
+-- present window keep it no longer (KEEP_LIFE in spans.lua): a window ends when it ends, and what they add drains
+-- within a period.
+local function lasts(code, count, window, extra, needed, s)
+  if DRAINS(code) then
+    local shape = s and struct.unpack('>I7', s, SUMS_HOT + 1) or 0
+    needed = most(needed, 2 * grid_of(code, count, window, extra, shape).length)
+  end
   return most(needed, SUMS_MARGIN)
 end
 sums.lasts = lasts
@@ -151,9 +155,9 @@ local function hold(kernel, code, state, m, now, count, window, extra, w, key)
   list(m, member)
   local s = close(m)
   if LIST(code) then
-    save(member, false, s, lasts(code, count, window, extra, needed))
+    save(member, false, s, lasts(code, count, window, extra, needed, s))
   else
-    save(key, false, join(value or state, s), lasts(code, count, window, extra, needed))
+    save(key, false, join(value or state, s), lasts(code, count, window, extra, needed, s))
     value = false
   end
   return value, needed, reset, s
@@ -236,9 +240,9 @@ local function reset_sums(s, now, heard, member)
   return close(m)
 end
 
--- life is for how long, ms, what was applied is remembered.
-function sums.life(code, count, window, extra)
-  local g = grid_of(code, count, window, extra, 0)
+-- life is for how long, ms, what was applied is remembered of sums of a shape.
+function sums.life(code, count, window, extra, shape)
+  local g = grid_of(code, count, window, extra, shape)
   return least(ceil((g.kept + 1) * g.length / g.parts) + SUMS_MARGIN, LONGEST)
 end
 
@@ -254,7 +258,7 @@ function sums.decide(code, mode, cold, v, now, count, window, extra, w, key, how
   elseif how == RESET then
     value, needed, result, remaining, reset = kernel(false, now, count, window, extra, 0, code, key, PEEK)
     s = reset_sums(s, now, read_beside(key, 'HGETALL', key .. ':h'), member)
-    value, needed = '', sums.life(code, count, window, extra)
+    value, needed = '', sums.life(code, count, window, extra, 0)
   else
     value, needed, result, remaining, reset, delay, at, before =
       kernel(state, now, count, window, extra, w, code, key, how, booked, base, id, side)
@@ -286,6 +290,7 @@ function sums.decide(code, mode, cold, v, now, count, window, extra, w, key, how
           m.w = {number, 0}
         end
         m.taken, m.w[2] = m.taken + w, m.w[2] + w
+        if mode > 0 and DRAINS(code) then m.limit = '\176' .. struct.pack('<dd', count, extra) end
         if worth(m, code, DRAINS(code) and extra or count) then list(m, member) end
         s = close(m)
       end
@@ -300,7 +305,7 @@ function sums.decide(code, mode, cold, v, now, count, window, extra, w, key, how
       if s then call('SET', member, s, 'PX', life) end
     end
   end
-  return value, lasts(code, count, window, extra, needed), result, remaining, reset, delay, at, before
+  return value, lasts(code, count, window, extra, needed, s), result, remaining, reset, delay, at, before
 end
 
 -- apply books in a bucket what a region has spent since what was last applied from it (in the hash heard; came is its
