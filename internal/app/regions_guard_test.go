@@ -38,7 +38,8 @@ func TestRegions_AloneARegionGetsTheWholeLimit(t *testing.T) {
 // limit.
 func TestRegions_AStormIsHeldToShares(t *testing.T) {
 	p := newPlanet(t)
-	p.create("r", `"limit":300,"window_ms":86400000,"algorithm":"fixed_window","cold":"share"`)
+	// Each unit of so small a limit is told (limiter.WorthParts): none is missing where the regions must agree.
+	p.create("r", `"limit":290,"window_ms":86400000,"algorithm":"fixed_window","cold":"share"`)
 	for round := range 3 {
 		user := fmt.Sprintf("user%d", round)
 		var wg sync.WaitGroup
@@ -50,11 +51,11 @@ func TestRegions_AStormIsHeldToShares(t *testing.T) {
 		}
 		wg.Wait()
 		if n := admitted.Load(); n > 450 {
-			t.Errorf("%d of 300 are admitted, want far less than the 600 that were asked for", n)
+			t.Errorf("%d of 290 are admitted, want far less than the 600 that were asked for", n)
 		}
 		eventually(t, "all of it is spent", func() bool {
 			admitted.Add(int64(p.spend("eu", user, 1)))
-			return admitted.Load() >= 300
+			return admitted.Load() >= 290
 		})
 		p.agree(user, 0)
 	}
