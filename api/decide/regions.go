@@ -14,7 +14,7 @@ import (
 type Regions interface {
 	// CutOff reports whether a region is not heard of any more.
 	CutOff() bool
-	// Part returns the part of a limit that this region has if every region has an equal one.
+	// Part returns what this region may spend of a limit if it is cut off and every region has an equal part.
 	Part(key limiter.Key, l limiter.Limit) limiter.Limit
 	// Share returns the part of a limit that this region may spend by itself, and until when that is so, ms on the clock
 	// of the counter store, or 0 for always. units are what is asked for.

@@ -64,7 +64,8 @@ type Options struct {
 type Exchange struct {
 	opt   Options
 	peers []*peer
-	names []string
+	names []string // of the peers
+	all   []string // and of this region
 
 	mu        sync.Mutex
 	box       *region.Outbox
@@ -73,10 +74,17 @@ type Exchange struct {
 	refusals  map[string]time.Time // of each other region, and of "" for all else, when the last one was logged
 	estimates estimates
 
-	cut      atomic.Int64 // regions that are cut off
+	cut      atomic.Pointer[cut]
 	applying chan struct{}
 	counts   counts
 	failing  atomic.Bool // the last export, confirmation or news failed
+}
+
+// cut is what a region is cut off from.
+type cut struct {
+	from []string // in order
+	// alike: those that it hears are cut off from the same.
+	alike bool
 }
 
 // New returns an Exchange that does nothing before Run.
@@ -92,7 +100,8 @@ func New(opt Options) (*Exchange, error) {
 		x.peers = append(x.peers, &peer{Peer: p, wake: make(chan struct{}, 1),
 			state: peerState{cut: true, cutSince: x.exported}})
 	}
-	x.cut.Store(int64(len(x.peers))) // until they are heard of
+	x.cut.Store(&cut{from: slices.Sorted(slices.Values(x.names)), alike: true}) // until they are heard of
+	x.all = append([]string{opt.Self}, x.names...)
 	x.box = region.NewOutbox(mostWaiting, x.names...)
 	x.demands = region.NewDemands(mostMeasured, opt.Interval, opt.Self, x.names...)
 	x.estimates.init()
@@ -224,14 +233,16 @@ func (x *Exchange) hear(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	now, cut := x.opt.Now(), int64(0)
+	now, away := x.opt.Now(), []string{}
 	for _, p := range x.peers {
 		what, ok := heard[p.Name]
 		if p.heard(what, ok, now) {
-			cut++
+			away = append(away, p.Name)
 		}
 	}
-	x.cut.Store(cut)
+	slices.Sort(away)
+	differs := func(p *peer) bool { return !slices.Contains(away, p.Name) && !p.agrees(away) }
+	x.cut.Store(&cut{from: away, alike: !slices.ContainsFunc(x.peers, differs)})
 	return nil
 }
 
@@ -240,9 +251,24 @@ func (x *Exchange) newsLife() time.Duration { return missed*x.opt.Interval + x.o
 
 // CutOff reports whether a region was not heard of for three intervals, or has not taken what this one has told. A node
 // that has just started is cut off until it knows better.
-func (x *Exchange) CutOff() bool { return x.cut.Load() > 0 }
+func (x *Exchange) CutOff() bool { return len(x.cut.Load().from) > 0 }
 
-// Part returns the part of a limit of a key that this region has if every region has an equal one.
+// Part returns what this region may spend of a limit of a key while it is cut off: each has an equal part. Those
+// that hear each other, and are all cut off from the same others, count each other's units, and so have their parts
+// together: all but those of the others. If it is not so, as where only the link between two regions is cut, each has
+// its own: otherwise two that both hear a third, and not each other, would have its part twice.
 func (x *Exchange) Part(key limiter.Key, l limiter.Limit) limiter.Limit {
-	return l.Part(int64(region.Rank(key, x.opt.Self, x.names)), int64(len(x.names)+1))
+	part := func(name string) limiter.Limit {
+		return l.Part(int64(region.Rank(key, name, x.all)), int64(len(x.all)))
+	}
+	cut := x.cut.Load()
+	if !cut.alike {
+		return part(x.opt.Self)
+	}
+	rest := l
+	for _, name := range cut.from {
+		theirs := part(name)
+		rest.Count, rest.Burst = rest.Count-theirs.Count, rest.Burst-theirs.Burst
+	}
+	return rest
 }

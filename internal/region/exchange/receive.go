@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"sluice/internal/region"
@@ -173,8 +174,16 @@ func broken(err error) bool {
 	return errors.As(err, &se) && (se.Cause == limiter.CauseBadState || se.Cause == limiter.CauseWrongType)
 }
 
-// newsOf is what the nodes of this region keep of a message: the version of the sender's rules, and how far its clock
-// is ahead of that of this node, in ms, less the time that the message has travelled.
+// newsOf is what the nodes of this region keep of a message: the version of the sender's rules; how far its clock is
+// ahead of that of this node, in ms, less the time that the message has travelled; and which regions it is cut off
+// from.
 func newsOf(m *region.Message, now time.Time) string {
-	return strconv.FormatInt(m.Set, 10) + " " + strconv.FormatInt(m.At-now.UnixMilli(), 10)
+	news := strconv.FormatInt(m.Set, 10) + " " + strconv.FormatInt(m.At-now.UnixMilli(), 10)
+	if len(m.Away) > 0 {
+		news += awayMark + strings.Join(m.Away, ",")
+	}
+	return news
 }
+
+// awayMark is before the names of regions in what nodes tell each other.
+const awayMark = " away:"

@@ -98,7 +98,7 @@ func (x *Exchange) tell(ctx context.Context, p *peer, address string) (more bool
 		return false
 	}
 	m := &region.Message{Head: region.Head{From: x.opt.Self, To: p.Name, Prefix: x.opt.Prefix,
-		At: x.opt.Now().UnixMilli()}, Buckets: bucketsOf(news)}
+		At: x.opt.Now().UnixMilli()}, Away: x.cut.Load().from, Buckets: bucketsOf(news)}
 	if set := x.opt.Sets.Load(); set != nil {
 		m.Set = set.Version()
 	}

@@ -48,7 +48,8 @@ type peerState struct {
 	received  int64     // bytes
 	refusal   string
 	refusedAt time.Time
-	version   byte // the latest of messages that it reads, 0 if it has not said so
+	version   byte     // the latest of messages that it reads, 0 if it has not said so
+	away      []string // what it says that it is cut off from, in order
 }
 
 // Status is what this node knows of another region.
@@ -99,6 +100,10 @@ func (p *peer) heard(what string, ok bool, now time.Time) (cut bool) {
 		if n, _ := fmt.Sscanf(what, "%d %d", &set, &ahead); n == 2 {
 			s.set = set
 		}
+		s.away = nil
+		if _, names, ok := strings.Cut(what, awayMark); ok {
+			s.away = strings.Split(names, ",")
+		}
 		s.lastNews = now
 	}
 	switch cut := !ok; {
@@ -109,6 +114,13 @@ func (p *peer) heard(what string, ok bool, now time.Time) (cut bool) {
 		s.cutTotal += now.Sub(s.cutSince)
 	}
 	return s.cut
+}
+
+// agrees reports whether the peer says that it is cut off from the same regions as this one.
+func (p *peer) agrees(away []string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Equal(p.state.away, away)
 }
 
 // sent notes what became of a message.
