@@ -1,6 +1,7 @@
 package testenv
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // Ports come from below the range that Linux hands to outgoing connections
@@ -21,13 +23,20 @@ const (
 // errPortTaken means that the server could not bind its port and must use another.
 var errPortTaken = errors.New("port taken")
 
-// freePort returns a loopback TCP port that nobody listened on a moment ago.
-// Another process may take it before the caller does: callers retry on
-// errPortTaken.
+// given are the ports that were handed out, so that none is handed out again
+// before its server listens.
+var given sync.Map
+
+// freePort returns a loopback TCP port that nobody listened on a moment ago, each
+// at most once. Another process may take it before the caller does: callers retry
+// on errPortTaken.
 func freePort(ctx context.Context) (int, error) {
 	var lastErr error
 	for range 100 {
 		port := firstPort + rand.IntN(portCount)
+		if _, before := given.LoadOrStore(port, true); before {
+			continue
+		}
 		var lc net.ListenConfig
 		l, err := lc.Listen(ctx, "tcp", loopback(port))
 		if err != nil {
@@ -39,7 +48,7 @@ func freePort(ctx context.Context) (int, error) {
 		}
 		return port, nil
 	}
-	return 0, fmt.Errorf("no free loopback port in 100 attempts: %w", lastErr)
+	return 0, fmt.Errorf("no free loopback port in 100 attempts: %w", cmp.Or(lastErr, errPortTaken))
 }
 
 // loopback returns the address of a port on 127.0.0.1.
