@@ -30,6 +30,6 @@ type Exporter interface {
 	// lost.
 	Export(ctx context.Context, most int, lease time.Duration) ([]Exported, error)
 	// Confirm says that every region has what was exported, as far as it ever needs to, and sets the guard that
-	// comes with it, if it has one. A lease that was renewed meanwhile stays.
+	// comes with it, if it has one. A lease that was renewed meanwhile stays. Without a lease it sets the guard alone.
 	Confirm(ctx context.Context, sums []Exported) error
 }

@@ -14,8 +14,9 @@ import (
 type Regions interface {
 	// CutOff reports whether a region is not heard of any more.
 	CutOff() bool
-	// Part returns what this region may spend of a limit if it is cut off and every region has an equal part.
-	Part(key limiter.Key, l limiter.Limit) limiter.Limit
+	// Part returns what this region may spend of a limit if it is cut off and every region has an equal part, and whether
+	// that is what it may spend together with others, which tell each other what they spend.
+	Part(key limiter.Key, l limiter.Limit) (part limiter.Limit, together bool)
 	// Share returns the part of a limit that this region may spend by itself, and until when that is so, ms on the clock
 	// of the counter store, or 0 for always. units are what is asked for.
 	Share(rule int64, key limiter.Key, l limiter.Limit, units int64) (limiter.Limit, int64)
@@ -34,7 +35,8 @@ func ByFailMode(degraded string) bool { return degraded != "" && degraded != Deg
 
 // span makes a planned limit one that spans regions, and that holds the region to its share of what is left. While
 // another region is not heard of, the rule's cut_off says instead what this one may spend: an equal part of the limit,
-// so that all regions together stay within it; all of it; or nothing.
+// so that all regions together stay within it; all of it; or nothing. Regions that have their parts together are held
+// to shares of that.
 func (p *plannedLimit) span(regions Regions, op limiter.Op) {
 	p.spans = true
 	if regions == nil || !regions.CutOff() {
@@ -52,7 +54,10 @@ func (p *plannedLimit) span(regions Regions, op limiter.Op) {
 	switch cutOff {
 	case rules.CutOffShare:
 		p.whole, p.soon = p.limit, regions.ShareInterval().Milliseconds()
-		p.limit = regions.Part(p.key, p.limit)
+		together := false
+		if p.limit, together = regions.Part(p.key, p.limit); together {
+			p.guard = limiter.GuardShare
+		}
 	case rules.CutOffClosed:
 		p.shut = p.weight > 0 && (op == limiter.OpTake || op == limiter.OpPeek)
 	}

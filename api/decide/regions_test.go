@@ -20,7 +20,9 @@ type planet struct {
 
 func (p *planet) CutOff() bool { return p.cut }
 
-func (p *planet) Part(_ limiter.Key, l limiter.Limit) limiter.Limit { return l.Part(p.rank, p.regions) }
+func (p *planet) Part(_ limiter.Key, l limiter.Limit) (limiter.Limit, bool) {
+	return l.Part(p.rank, p.regions), false
+}
 
 // Share gives the region a third, or what the test says.
 func (p *planet) Share(_ int64, _ limiter.Key, l limiter.Limit, units int64) (limiter.Limit, int64) {

@@ -11,6 +11,7 @@ import (
 // region that is lost; they come again when their lease in the store has ended. It is not safe for concurrent use.
 type Outbox struct {
 	peers     []string
+	away      []string // those that are cut off
 	most      int
 	last      int64 // the number of the latest export
 	waiting   map[limiter.Key]*item
@@ -26,12 +27,13 @@ type News struct {
 }
 
 // item is one bucket: its latest export, which one each peer has, without a number for none, and to which of them the
-// latest is under way. told is the number of the latest that every peer has.
+// latest is under way. told is the number of the latest that every peer has, and near that of the latest that all have
+// that are not away.
 type item struct {
-	news     News
-	has      []News
-	underWay []string
-	told     int64
+	news       News
+	has        []News
+	underWay   []string
+	told, near int64
 }
 
 // NewOutbox returns an empty outbox for some peers, for up to most buckets.
@@ -139,13 +141,26 @@ func (o *Outbox) Lost(peer string, news []News) {
 	o.order = slices.Concat(kept, last)
 }
 
-// check confirms what every peer has of a bucket, if that is something new.
+// SetAway says which peers are cut off. What all others have sets the guard then, as if they were all.
+func (o *Outbox) SetAway(peers []string) { o.away = peers }
+
+// check confirms what every peer has of a bucket, and the guard by what those have that are not away, if that is
+// something new.
 func (o *Outbox) check(it *item) {
-	oldest := &it.news
+	oldest, near := &it.news, &it.news
 	for i := range it.has {
 		if it.has[i].number < oldest.number {
 			oldest = &it.has[i]
 		}
+		if it.has[i].number < near.number && !slices.Contains(o.away, o.peers[i]) {
+			near = &it.has[i]
+		}
+	}
+	if near.number > max(oldest.number, it.near) {
+		it.near = near.number
+		guard := near.Exported
+		guard.Lease = 0 // it goes on
+		o.confirmed = append(o.confirmed, guard)
 	}
 	if oldest.number <= it.told && oldest.number != it.news.number {
 		return
@@ -160,8 +175,8 @@ func (o *Outbox) check(it *item) {
 // Len is the number of buckets that a peer lacks.
 func (o *Outbox) Len() int { return len(o.waiting) }
 
-// Confirmed returns what every peer has since the last call, for limiter.Exporter.Confirm, and leases that later ones
-// have replaced, without a guard.
+// Confirmed returns what every peer has since the last call, for limiter.Exporter.Confirm, leases that later ones have
+// replaced, without a guard, and guards without a lease.
 func (o *Outbox) Confirmed() []limiter.Exported {
 	out := o.confirmed
 	o.confirmed = nil

@@ -136,6 +136,30 @@ func TestOutbox_WhatIsUnderWayIsToldAgainOnceItIsLost(t *testing.T) {
 	}
 }
 
+func TestOutbox_WhoeverIsAwayKeepsNoGuardBack(t *testing.T) {
+	o := NewOutbox(10, "us", "asia")
+	o.SetAway([]string{"asia"})
+	for n := range int64(2) {
+		o.Add([]limiter.Exported{exported("a", 3+n, 1+n)})
+		news := o.Next("us", 10)
+		if o.Confirmed(); len(news) != 1 {
+			t.Fatalf("%v for us, want one", news)
+		}
+		o.Told("us", news)
+		if c := o.Confirmed(); len(c) != 1 || c[0].Lease != 0 || c[0].Sums.Taken != 3+n || o.Len() != 1 {
+			t.Errorf("%+v and %d waiting, want the guard alone, once", c, o.Len())
+		}
+		o.Told("us", news)
+		if c := o.Confirmed(); len(c) != 0 {
+			t.Errorf("%+v, want it once", c)
+		}
+	}
+	o.Told("asia", o.Next("asia", 10))
+	if c := o.Confirmed(); len(c) != 1 || c[0].Lease == 0 || o.Len() != 0 {
+		t.Errorf("%+v, want the lease", c)
+	}
+}
+
 func TestOutbox_WithoutPeersConfirmsAtOnce(t *testing.T) {
 	o := NewOutbox(2)
 	o.Add([]limiter.Exported{exported("a", 1, 1), exported("b", 1, 1)})

@@ -100,7 +100,7 @@ func New(opt Options) (*Exchange, error) {
 		x.peers = append(x.peers, &peer{Peer: p, wake: make(chan struct{}, 1),
 			state: peerState{cut: true, cutSince: x.exported}})
 	}
-	x.cut.Store(&cut{from: slices.Sorted(slices.Values(x.names)), alike: true}) // until they are heard of
+	x.cut.Store(&cut{from: slices.Sorted(slices.Values(x.names))}) // until they are heard of
 	x.all = append([]string{opt.Self}, x.names...)
 	x.box = region.NewOutbox(mostWaiting, x.names...)
 	x.demands = region.NewDemands(mostMeasured, opt.Interval, opt.Self, x.names...)
@@ -241,6 +241,9 @@ func (x *Exchange) hear(ctx context.Context) error {
 		}
 	}
 	slices.Sort(away)
+	x.mu.Lock()
+	x.box.SetAway(away)
+	x.mu.Unlock()
 	differs := func(p *peer) bool { return !slices.Contains(away, p.Name) && !p.agrees(away) }
 	x.cut.Store(&cut{from: away, alike: !slices.ContainsFunc(x.peers, differs)})
 	return nil
@@ -257,18 +260,18 @@ func (x *Exchange) CutOff() bool { return len(x.cut.Load().from) > 0 }
 // that hear each other, and are all cut off from the same others, count each other's units, and so have their parts
 // together: all but those of the others. If it is not so, as where only the link between two regions is cut, each has
 // its own: otherwise two that both hear a third, and not each other, would have its part twice.
-func (x *Exchange) Part(key limiter.Key, l limiter.Limit) limiter.Limit {
-	part := func(name string) limiter.Limit {
+func (x *Exchange) Part(key limiter.Key, l limiter.Limit) (part limiter.Limit, together bool) {
+	of := func(name string) limiter.Limit {
 		return l.Part(int64(region.Rank(key, name, x.all)), int64(len(x.all)))
 	}
 	cut := x.cut.Load()
-	if !cut.alike {
-		return part(x.opt.Self)
+	if !cut.alike || len(cut.from) == len(x.names) {
+		return of(x.opt.Self), false
 	}
-	rest := l
+	part = l
 	for _, name := range cut.from {
-		theirs := part(name)
-		rest.Count, rest.Burst = rest.Count-theirs.Count, rest.Burst-theirs.Burst
+		theirs := of(name)
+		part.Count, part.Burst = part.Count-theirs.Count, part.Burst-theirs.Burst
 	}
-	return rest
+	return part, true
 }

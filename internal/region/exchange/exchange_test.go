@@ -159,7 +159,7 @@ func newWorld(t *testing.T, names ...string) *world {
 	w := &world{t: t, places: map[string]*place{}}
 	for _, name := range names {
 		store := memstore.New(memstore.Options{Steady: true,
-			Regions: limiter.Regions{Parts: limiter.WorthParts(int64(len(names)))}})
+			Regions: limiter.Regions{Count: int64(len(names)), Parts: limiter.WorthParts(int64(len(names)))}})
 		p := &place{store: store, log: &strings.Builder{},
 			board: &board{until: map[string]time.Time{}, what: map[string]string{},
 				taken: map[string]time.Time{}}}
@@ -279,8 +279,10 @@ func TestExchange_NoticesACutAfterThreeIntervalsAndHeals(t *testing.T) {
 				t.Error("not cut off after five intervals")
 			}
 			three := limiter.Limit{Count: 3}
-			if a, b := eu.Part(ada, three).Count, us.Part(ada, three).Count; a+b != 3 || min(a, b) != 1 {
-				t.Errorf("parts of 3 units: %d and %d", a, b)
+			a, _ := eu.Part(ada, three)
+			b, _ := us.Part(ada, three)
+			if a.Count+b.Count != 3 || min(a.Count, b.Count) != 1 {
+				t.Errorf("parts of 3 units: %d and %d", a.Count, b.Count)
 			}
 			pass(20 * time.Second) // leases of exports end, and they are exported again
 			if p := eu.Overview().Peers[0]; p.Failure == "" || p.Failures < 10 || p.CutFor < 20*time.Second {
