@@ -3,6 +3,7 @@ package sharing
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -19,9 +20,12 @@ type peer struct {
 	exchange.Peer
 	wake chan struct{}
 
+	at int // the address in use: the next one after a failure; of sendTo alone
+
 	mu      sync.Mutex
 	failure string    // why the last message was not taken, "" if it was
-	failing time.Time // since when
+	failing time.Time // since when, zero if it was
+	tried   time.Time // when the last message was sent
 }
 
 // nudge wakes the goroutine that sends.
@@ -32,42 +36,22 @@ func (p *peer) nudge() {
 	}
 }
 
-// sendTo tells a peer what is due until ctx ends. After a failure it goes on with the peer's next address.
+// sendTo tells a peer what is due until ctx ends.
 func (x *Shares) sendTo(ctx context.Context, p *peer) {
-	at := 0
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-p.wake:
 		}
-		told, err := x.tell(ctx, p, p.Addresses[at%len(p.Addresses)])
-		if ctx.Err() != nil {
-			return
-		}
-		if !told && err == nil {
-			continue // that says nothing about the peer
-		}
-		p.mu.Lock()
-		was := p.failure
-		if p.failure = ""; err != nil {
-			p.failure = err.Error()
-			at++
-		}
-		if was == "" {
-			p.failing = x.opt.Now()
-		}
-		p.mu.Unlock()
-		switch {
-		case err != nil && was == "":
-			x.opt.Log.Warn("a region cannot be told about shares; loans from it end", "region", p.Name, "error", err)
-		case err == nil && was != "":
-			x.opt.Log.Info("a region can be told about shares again", "region", p.Name)
+		if _, err := x.tell(ctx, p, p.Addresses[p.at%len(p.Addresses)]); err != nil && ctx.Err() == nil {
+			x.opt.Log.Debug("a message about shares was not sent, or its answer was not kept", "region", p.Name, "error", err)
 		}
 	}
 }
 
-// tell sends one message if one is due and no other node of this region sends it, and reports whether it did.
+// tell sends one message if one is due and no other node of this region sends it, and reports whether the answer was
+// kept.
 func (x *Shares) tell(ctx context.Context, p *peer, address string) (told bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, sendWait+2*bookWait)
 	defer cancel()
@@ -85,7 +69,7 @@ func (x *Shares) tell(ctx context.Context, p *peer, address string) (told bool, 
 	case t.state.Lacks(&x.cfg, p.Name, specs, now):
 		pause = max(pause/hurried, x.every)
 	}
-	due, err := x.opt.Book.Turn(ctx, turn+p.Name, pause)
+	due, err := x.due(ctx, p, turn+p.Name, pause)
 	if err != nil || !due {
 		return false, err
 	}
@@ -98,10 +82,46 @@ func (x *Shares) tell(ctx context.Context, p *peer, address string) (told bool, 
 		return false, err
 	}
 	a, err := x.post(ctx, address, m)
-	if err != nil {
+	if errors.Is(err, context.Canceled) {
+		return false, err // this node stops
+	}
+	if x.sent(p, err); err != nil {
 		return false, err
 	}
 	return true, x.step(ctx, specs, func(s *share.State, now int64) { s.Accept(&x.cfg, a, specs, sent, now) })
+}
+
+// due reports whether this node is to send a message now. One that did not reach the peer leaves the turns to nodes
+// that may, and tries by itself now and then, to learn when it reaches the peer again.
+func (x *Shares) due(ctx context.Context, p *peer, turn string, pause time.Duration) (bool, error) {
+	p.mu.Lock()
+	failing, tried := p.failure != "", p.tried
+	p.mu.Unlock()
+	if failing {
+		return x.opt.Now().Sub(tried) >= min(pause, max(x.opt.Interval/hurried, x.every)), nil
+	}
+	return x.opt.Book.Turn(ctx, turn, pause)
+}
+
+// sent notes what became of a message. After a failure the next one goes to the peer's next address.
+func (x *Shares) sent(p *peer, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	was := p.failure
+	p.tried = x.opt.Now()
+	if err == nil {
+		p.failure, p.failing = "", time.Time{}
+		if was != "" {
+			x.opt.Log.Info("a region can be told about shares again", "region", p.Name)
+		}
+		return
+	}
+	p.failure = err.Error()
+	p.at++
+	if was == "" {
+		p.failing = p.tried
+		x.opt.Log.Warn("a region cannot be told about shares; loans from it end", "region", p.Name, "error", err)
+	}
 }
 
 // post sends one message.

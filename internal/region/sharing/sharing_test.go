@@ -4,12 +4,15 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"sluice/internal/region"
@@ -24,6 +27,7 @@ type book struct {
 	share.Kept
 	first  bool // another node comes first
 	others bool // it is the turn of other nodes
+	broken error
 	turns  map[string]time.Duration
 }
 
@@ -42,7 +46,7 @@ func (b *book) Write(_ context.Context, read *share.Kept, version int64, state [
 
 func (b *book) Turn(_ context.Context, what string, ttl time.Duration) (bool, error) {
 	b.turns[what] = ttl
-	return !b.others, nil
+	return !b.others, b.broken
 }
 func (b *book) Ask(context.Context, map[int64]int64) error     { return nil }
 func (b *book) Asked(context.Context) (map[int64]int64, error) { return map[int64]int64{}, nil }
@@ -308,9 +312,56 @@ func TestShares_ARegionThatHasLostItsStateAsksAtEveryReading(t *testing.T) {
 	}
 	f.told(t)
 	f.pass(t, time.Second)
-	if _, err := f.tell(t.Context(), f.peers[1], server.URL); err == nil || f.book.turns["to:us"] < f.opt.Interval/2 {
-		t.Errorf("%v, with nothing lost the next message may be sent after %s", err, f.book.turns["to:us"])
+	if _, err := f.tell(t.Context(), f.peers[0], server.URL); err == nil || f.book.turns["to:asia"] < f.opt.Interval/2 {
+		t.Errorf("%v, with nothing lost the next message may be sent after %s", err, f.book.turns["to:asia"])
 	}
+}
+
+// network is what a node's messages go through.
+type network func(r *http.Request) *http.Response
+
+func (n network) RoundTrip(r *http.Request) (*http.Response, error) { return n(r), nil }
+
+// A node that does not reach a region leaves the turns to nodes that may, and learns by itself when it reaches it again.
+// What it shows of that region is neither older than that, nor a fault of its own region's Redis.
+func TestShares_ANodeThatDoesNotReachARegionTriesByItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		var messages int
+		status := http.StatusOK
+		f.opt.Client = &http.Client{Transport: network(func(*http.Request) *http.Response {
+			messages++
+			body := `{"from":"us","epoch":1,"for":1,"known":1,"term":30000}`
+			return &http.Response{StatusCode: status, Body: io.NopCloser(strings.NewReader(body))}
+		})}
+		f.pass(t, time.Second)
+		f.told(t)
+		<-f.peers[1].wake // of the reading
+		go f.sendTo(t.Context(), f.peers[1])
+		wakes := func(what string, want int, failing bool) {
+			t.Helper()
+			messages = 0
+			f.peers[1].nudge()
+			synctest.Wait()
+			if why, since := f.Failure("us"); messages != want || (why != "") != failing || since.IsZero() == failing {
+				t.Fatalf("%s: it sent %d messages, want %d, and shows %q since %v", what, messages, want, why, since)
+			}
+		}
+		wakes("a message that is taken", 1, false)
+		f.book.broken = errors.New("no answer")
+		wakes("Redis does not answer", 0, false)
+		f.book.broken, status = nil, http.StatusUnauthorized
+		wakes("a message that is refused", 1, true)
+		status, f.book.turns = http.StatusOK, map[string]time.Duration{}
+		wakes("at once", 0, true)
+		f.book.others = true
+		f.now = f.now.Add(f.opt.Interval / 2)
+		wakes("half an interval later", 1, false)
+		if len(f.book.turns) > 0 {
+			t.Errorf("it took the turns %v", f.book.turns)
+		}
+		wakes("in a turn of others", 0, false)
+	})
 }
 
 // Nobody is told of a state that was not kept, and answers of strangers are not taken.
