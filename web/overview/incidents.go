@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -276,7 +277,7 @@ func lengthWords(d time.Duration) string {
 	d = max(d, 0)
 	switch {
 	case d < 10*time.Second:
-		return strings.TrimSuffix(d.Round(100*time.Millisecond).String(), "s") + " s"
+		return strconv.FormatFloat(d.Round(100*time.Millisecond).Seconds(), 'f', -1, 64) + " s"
 	case d < time.Minute:
 		return view.Count(int64(d/time.Second)) + " s"
 	case d < time.Hour:
