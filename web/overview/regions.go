@@ -68,6 +68,20 @@ func cutAdvice(s *exchange.Status) string {
 		"region does not take its messages, if that is so."
 }
 
+// stateWords say how a region is reached, with the kind of the badge. While Redis does not answer, nothing is known of
+// the other regions.
+func (m *RegionPage) stateWords(s *exchange.Status) (kind, words string) {
+	switch {
+	case s.CutOff:
+		return "bad", "cut off for " + waitWords(s.CutFor)
+	case m.Failing:
+		return "warn", "not known"
+	case s.Failure != "":
+		return "warn", "does not take messages"
+	}
+	return "good", "connected"
+}
+
 // cutSince is when the region was cut off.
 func (m *RegionPage) cutSince(s *exchange.Status) time.Time { return m.Now.Add(-s.CutFor) }
 

@@ -32,6 +32,25 @@ func TestCutAdvice_SaysThatMessagesAreRefused(t *testing.T) {
 	}
 }
 
+// A region is not shown as connected while Redis, which has the news of it, does not answer.
+func TestStateWords_NothingIsKnownWithoutRedis(t *testing.T) {
+	connected, refusing := exchange.Status{}, exchange.Status{Failure: "refused"}
+	away := exchange.Status{CutOff: true, CutFor: time.Minute}
+	for _, of := range []struct {
+		s       *exchange.Status
+		failing bool
+		want    string
+	}{
+		{&connected, false, "connected"}, {&connected, true, "not known"}, {&refusing, false, "does not take messages"},
+		{&refusing, true, "not known"}, {&away, false, "cut off for 60 s"}, {&away, true, "cut off for 60 s"},
+	} {
+		m := RegionPage{Overview: exchange.Overview{Failing: of.failing}}
+		if _, got := m.stateWords(of.s); got != of.want {
+			t.Errorf("failing %v: got %q, want %q", of.failing, got, of.want)
+		}
+	}
+}
+
 func TestClockWords(t *testing.T) {
 	for skew, want := range map[time.Duration]string{-2600 * time.Millisecond: "2.6 s behind",
 		3 * time.Millisecond: "3 ms ahead", 0: "the same", 4 * time.Minute: "4 min ahead"} {
