@@ -352,12 +352,12 @@ func (d *explained) link() string {
 	return view.NewQuery(path, nil).With("before", strconv.FormatInt(d.At+1, 10)) + "#request-" + url.PathEscape(d.ID)
 }
 
-// degradedWords says in a few words why an answer is degraded.
-func degradedWords(degraded string) string {
+// decidedWords says in a few words why an answer is degraded.
+func decidedWords(degraded string) string {
 	if degraded == "region" {
-		return "degraded: another region is cut off"
+		return "a region is cut off"
 	}
-	return "degraded: fail mode " + degraded
+	return "fail mode " + degraded
 }
 
 // heldWords say why a check is denied although the limit has room.

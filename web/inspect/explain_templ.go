@@ -380,7 +380,7 @@ func explainResult(f view.Frame, m Explain) templ.Component {
 			}
 		}
 		if e.Degraded != "" {
-			templ_7745c5c3_Err = view.Badge("warn", degradedWords(e.Degraded)).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = view.Badge("warn", "degraded: "+decidedWords(e.Degraded)).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -1104,13 +1104,8 @@ func bucketBadges(b *BucketFigures, trial bool) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		}
-		if b.Degraded == "region" {
-			templ_7745c5c3_Err = view.Badge("warn", "a region is cut off").Render(ctx, templ_7745c5c3_Buffer)
-			if templ_7745c5c3_Err != nil {
-				return templ_7745c5c3_Err
-			}
-		} else if b.Degraded != "" {
-			templ_7745c5c3_Err = view.Badge("warn", "fail mode "+b.Degraded).Render(ctx, templ_7745c5c3_Buffer)
+		if b.Degraded != "" {
+			templ_7745c5c3_Err = view.Badge("warn", decidedWords(b.Degraded)).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -1127,7 +1122,7 @@ func bucketBadges(b *BucketFigures, trial bool) templ.Component {
 			var templ_7745c5c3_Var48 string
 			templ_7745c5c3_Var48, templ_7745c5c3_Err = templ.JoinStringErrs(heldWords)
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `inspect/explain.templ`, Line: 295, Col: 31}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `inspect/explain.templ`, Line: 293, Col: 31}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var48))
 			if templ_7745c5c3_Err != nil {

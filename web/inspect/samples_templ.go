@@ -1196,7 +1196,7 @@ func sampleBadge(d *fleet.Request) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		} else if d.Degraded != "" {
-			templ_7745c5c3_Err = view.Badge("warn", statusWords(d.Status)+", fail mode "+d.Degraded).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = view.Badge("warn", statusWords(d.Status)+", "+decidedWords(d.Degraded)).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -3,6 +3,9 @@ package inspect
 import (
 	"strings"
 	"testing"
+
+	"sluice/internal/fleet"
+	"sluice/rules"
 )
 
 // What a cut or the region's share has denied is not said to be a fault of Redis.
@@ -19,6 +22,11 @@ func TestBadges_SayThatARegionIsTheReason(t *testing.T) {
 		}
 	}
 	var out strings.Builder
+	if err := sampleBadge(&fleet.Request{Mode: rules.ModeEnforce, Allowed: true, Status: 200, Degraded: "region"}).Render(
+		t.Context(), &out); err != nil || !strings.Contains(out.String(), "200, a region is cut off") {
+		t.Errorf("a recent request: %s, %v", out.String(), err)
+	}
+	out.Reset()
 	if err := figureCells(&BucketFigures{Degraded: "region"}).Render(t.Context(), &out); err != nil ||
 		!strings.Contains(out.String(), "Another region is cut off, and the rule then allows nothing.") {
 		t.Errorf("without figures: %s, %v", out.String(), err)
