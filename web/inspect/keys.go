@@ -314,6 +314,14 @@ func (p *KeyPage) cutWords() string {
 	return "Cut off from " + strings.Join(p.CutOff, ", ") + ". Meanwhile this region may spend " + may + "."
 }
 
+// partWords say that the figures are of this region's part of the limit, "" if the region may spend all of it.
+func (p *KeyPage) partWords() string {
+	if whole := p.Bucket.Limit.Count; p.Bucket.Rule.Shares && p.Figures.Limit < whole {
+		return "The limit is the part of this region. All regions together have " + view.Count(whole) + "."
+	}
+	return ""
+}
+
 // KeyPage is the page of one bucket.
 type KeyPage struct {
 	// Lookup is the form that finds a key; Rules are suggested names.

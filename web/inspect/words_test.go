@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"sluice/internal/fleet"
+	"sluice/limiter"
 	"sluice/rules"
 )
 
@@ -42,6 +43,24 @@ func TestFigures_SayThatTheHomeRegionDidNotDecide(t *testing.T) {
 	} {
 		if got := b.undecidedWords(); !strings.HasPrefix(got, want) {
 			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// A key of a divided limit says that its figures are those of a part, while the region does not have all of it.
+func TestPartWords(t *testing.T) {
+	for _, of := range []struct {
+		shares bool
+		part   int64
+		want   string
+	}{
+		{true, 300, "The limit is the part of this region. All regions together have 600."}, {true, 600, ""},
+		{false, 300, ""},
+	} {
+		b := rules.Bucket{Rule: &rules.Compiled{Shares: of.shares}, Limit: limiter.Limit{Count: 600}}
+		m := KeyPage{Bucket: &b, Peeked: Peeked{Figures: &BucketFigures{Limit: of.part}}}
+		if got := m.partWords(); got != of.want {
+			t.Errorf("%+v: got %q", of, got)
 		}
 	}
 }
