@@ -5,7 +5,7 @@
 // Every node does the same. Which of them acts is settled in Redis; that two act at once does no harm, because a
 // state is kept only if nobody has kept another one meanwhile, and nobody is told of one that is not kept.
 //
-//	x, err := sharing.New(sharing.Options{Config: config, Peers: peers, Book: fleet.NewRegionShares(client, "sl:"), …})
+//	x, err := sharing.New(sharing.Options{Self: "eu", Peers: peers, Book: fleet.NewRegionShares(client, "sl:"), …})
 //	stops.add("shares", task(x.Run))
 //	limit, until := x.Share(rule, key, limit, weight) // on every check of a limit that is divided
 package sharing

@@ -322,8 +322,8 @@ type network func(r *http.Request) *http.Response
 
 func (n network) RoundTrip(r *http.Request) (*http.Response, error) { return n(r), nil }
 
-// A node that does not reach a region leaves the turns to nodes that may, and learns by itself when it reaches it again.
-// What it shows of that region is neither older than that, nor a fault of its own region's Redis.
+// A node that does not reach a region leaves the turns to nodes that may, and learns by itself when it reaches it
+// again. What it shows of that region is neither older than that, nor a fault of its own Redis.
 func TestShares_ANodeThatDoesNotReachARegionTriesByItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)
