@@ -16,7 +16,7 @@ import (
 // SLUICE_REGIONS.
 type Regions struct {
 	Region              string        `name:"region" env:"SLUICE_REGION" placeholder:"NAME" help:"Name of the region of this node, one of those of --regions. Its Redis remembers it and refuses nodes of another region."`
-	Regions             string        `name:"regions" env:"SLUICE_REGIONS" placeholder:"LIST" help:"All regions and the addresses of their nodes, the same on every node, as in eu=https://a:8080|https://b:8080,us=https://c:8080. Rules whose span is not region then count over all of them. Requires --redis-url. 2 to 50 regions. Empty: no regions."`
+	Regions             string        `name:"regions" env:"SLUICE_REGIONS" placeholder:"LIST" help:"All regions and the addresses of their nodes, the same on every node, as in eu=https://a:8080|https://b:8080,us=https://c:8080. Rules whose span is not region then count over all of them. Requires --redis-url and --database-url. 2 to 50 regions. Empty: no regions."`
 	RegionInterval      time.Duration `name:"region-interval" env:"SLUICE_REGION_INTERVAL" default:"200ms" placeholder:"TIME" help:"Interval at which a region tells the others what it has spent. The same on every node. 100ms to 1s."`
 	RegionShareInterval time.Duration `name:"region-share-interval" env:"SLUICE_REGION_SHARE_INTERVAL" default:"1m" placeholder:"TIME" help:"Interval at which regions compare what they are asked for, and lend each other parts of limits with span local_then_global. The same on every node. 1s to 10m."`
 	RegionTimeout       time.Duration `name:"region-timeout" env:"SLUICE_REGION_TIMEOUT" default:"500ms" placeholder:"TIME" help:"Time for a check of a rule with span global_exact whose key is at home in another region. The fail mode decides if that region has not answered by then. At least the round trip to the farthest region. 10ms to 5s."`
@@ -86,7 +86,7 @@ func (r *Regions) RegionList() ([]RegionAddresses, error) {
 	return out, nil
 }
 
-func (r *Regions) check(c *checker, redis bool) {
+func (r *Regions) check(c *checker, redis, postgres bool) {
 	const region, regions = "SLUICE_REGION", "SLUICE_REGIONS"
 	c.notBoth("region-token", "SLUICE_REGION_TOKEN", r.RegionToken, r.RegionTokenFile)
 	if r.HasRegions() || r.RegionInterval != 0 {
@@ -124,6 +124,11 @@ func (r *Regions) check(c *checker, redis bool) {
 	if !redis {
 		c.errs = append(c.errs, errors.New("--regions (SLUICE_REGIONS) requires --redis-url (REDIS_URL): an embedded server "+
 			"counts in its own memory, and what it has not yet told the other regions would be lost when it stops"))
+	}
+	if !postgres {
+		c.errs = append(c.errs, errors.New("--regions (SLUICE_REGIONS) requires --database-url (DATABASE_URL) of one "+
+			"Postgres for all regions: they know each rule by its id, and with a database of its own a region would count "+
+			"under another rule what others spend"))
 	}
 }
 

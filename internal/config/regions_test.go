@@ -11,7 +11,8 @@ import (
 )
 
 func regionArgs(more ...string) []string {
-	return append([]string{"--redis-url=redis://127.0.0.1:1", "--region=eu", "--region-token=slk_hunter2",
+	return append([]string{"--redis-url=redis://127.0.0.1:1", "--database-url=postgres://u@127.0.0.1/sluice",
+		"--region=eu", "--region-token=slk_hunter2",
 		"--regions=eu=https://a:8080|https://b:8080/, us=http://[::1]:8080"}, more...)
 }
 
@@ -95,6 +96,8 @@ func TestRegions_BadSettingsAreRefusedAndNamed(t *testing.T) {
 			[]string{"SLUICE_REGIONS)", "required"}},
 		"embedded": {[]string{"--regions=" + good, "--redis-url="},
 			[]string{"SLUICE_REGIONS)", "REDIS_URL", "memory"}},
+		"a database of its own": {[]string{"--regions=" + good, "--database-url="},
+			[]string{"SLUICE_REGIONS)", "DATABASE_URL", "one Postgres"}},
 	} {
 		_, err := parse(t, slices.Concat(regionArgs(), tt.args)...)
 		if err == nil {

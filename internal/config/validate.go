@@ -72,7 +72,7 @@ func (s *Serve) Validate() error {
 	}
 	s.Counters.check(&c)
 	s.Near.check(&c)
-	s.Regions.check(&c, s.Redis())
+	s.Regions.check(&c, s.Redis(), s.Postgres())
 	c.between("ipv4-prefix", "SLUICE_IPV4_PREFIX", s.IPv4Prefix, 1, 32)
 	c.between("ipv6-prefix", "SLUICE_IPV6_PREFIX", s.IPv6Prefix, 1, 128)
 	if _, err := rules.ParseFailDefaults(s.FailDefaults); err != nil {
