@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -94,16 +95,21 @@ func (s *RegionShares) Ask(ctx context.Context, units map[int64]int64) error {
 	return nil
 }
 
-// Asked returns what the nodes were asked for, and begins again.
+var takeAsked = redis.NewScript(`
+local all = redis.call('HGETALL', KEYS[1])
+redis.call('DEL', KEYS[1])
+return all`)
+
+// Asked returns what the nodes were asked for, and begins again. What a node adds meanwhile is of the next time.
 func (s *RegionShares) Asked(ctx context.Context) (map[int64]int64, error) {
-	all := s.client.HGetAll(ctx, s.prefix+":asked")
-	if err := errors.Join(all.Err(), s.client.Del(ctx, s.prefix+":asked").Err()); err != nil {
+	all, err := takeAsked.Run(ctx, s.client, []string{s.prefix + ":asked"}).StringSlice()
+	if err != nil {
 		return nil, redisstore.Classify(err)
 	}
 	out := map[int64]int64{}
-	for field, text := range all.Val() {
-		rule, err := strconv.ParseInt(field, 10, 64)
-		n, other := strconv.ParseInt(text, 10, 64)
+	for pair := range slices.Chunk(all, 2) {
+		rule, err := strconv.ParseInt(pair[0], 10, 64)
+		n, other := strconv.ParseInt(pair[1], 10, 64)
 		if err == nil && other == nil && n > 0 {
 			out[rule] = n
 		}

@@ -58,3 +58,37 @@ func TestRegionShares_AddsWhatNodesAreAskedFor(t *testing.T) {
 		t.Error("without Redis a state was read")
 	}
 }
+
+// What a node adds while another one takes what there is, is taken by the next.
+func TestRegionShares_NothingThatIsAskedForIsLost(t *testing.T) {
+	s := fleet.NewRegionShares(client(t, testenv.Redis(t).DocumentedUser(t)), "sl:")
+	const adds = 2000
+	added := make(chan error, 1)
+	go func() {
+		for range adds {
+			if err := s.Ask(t.Context(), map[int64]int64{7: 1}); err != nil {
+				added <- err
+				return
+			}
+		}
+		added <- nil
+	}()
+	sum := int64(0)
+	for done := false; !done; {
+		select {
+		case err := <-added:
+			if done = true; err != nil {
+				t.Fatal(err)
+			}
+		default:
+		}
+		got, err := s.Asked(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum += got[7]
+	}
+	if sum != adds {
+		t.Errorf("of %d units that were asked for %d were taken", adds, sum)
+	}
+}
