@@ -69,7 +69,7 @@ func (b *Browser) Close() {
 
 // Tab is one window. It is for one goroutine.
 type Tab struct {
-	// Ctx is what actions of chromedp run with; it ends after two minutes.
+	// Ctx is what actions of chromedp run with; it ends two minutes after the last Go.
 	Ctx   context.Context
 	whole context.Context // Ctx without its end
 	close []func()
@@ -78,7 +78,7 @@ type Tab struct {
 	complaints []string
 }
 
-// tabLife bounds everything done in one tab.
+// tabLife bounds everything done on one page.
 const tabLife = 2 * time.Minute
 
 // Open opens a tab without cookies. Close it.

@@ -47,6 +47,7 @@ func (t *Tab) Canary(unguarded bool) error {
 
 // Go shows a page and waits until it has loaded.
 func (t *Tab) Go(url string) error {
+	t.renew()
 	return chromedp.Do(t.Ctx, chromedp.Navigate(url), chromedp.WaitReady("body"))
 }
 
