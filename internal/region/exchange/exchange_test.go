@@ -443,7 +443,12 @@ func TestStatus_SaysWhatTheOtherRefuses(t *testing.T) {
 			`the token or client certificate of this region is refused with status 401: "The token is unknown."`},
 		{errors.New("connection refused"), false, "connection refused"},
 		{refusal(http.StatusUnprocessableEntity, `{"errors":[{"field":"to","message":"is another"}]}`), true,
-			`refused with status 422: " to is another"`},
+			`refused with status 422: "to is another"`},
+		{refusal(http.StatusUnprocessableEntity, `{"detail":"See errors for each field.","errors":[`+
+			`{"field":"to","message":"is another"},{"field":"prefix","message":"is wrong"}]}`), true,
+			`refused with status 422: "to is another; prefix is wrong"`},
+		{refusal(http.StatusServiceUnavailable, `{"detail":"The store is away."}`), false,
+			`answered with status 503: "The store is away."`},
 		{nil, false, ""},
 	} {
 		p.sent(log, "http://us", &Answer{At: now.UnixMilli()}, c.err, now, 0, 1)

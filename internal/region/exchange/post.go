@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 )
 
 const (
@@ -68,24 +69,29 @@ func (r *Reply) Refusal() error {
 	}
 	_ = json.Unmarshal(r.Body, &problem) // without a reason the status says enough
 	reason := problem.Detail
-	for _, e := range problem.Errors {
-		reason += " " + e.Field + " " + e.Message
+	if len(problem.Errors) > 0 { // the detail only says that there are some
+		reasons := make([]string, len(problem.Errors))
+		for i, e := range problem.Errors {
+			reasons[i] = e.Field + " " + e.Message
+		}
+		reason = strings.Join(reasons, "; ")
 	}
 	if len(reason) > mostReason {
 		reason = reason[:mostReason]
 	}
-	return &refusedError{r.Status, reason}
-}
-
-// refusedError is an answer with another status than 200.
-type refusedError struct {
-	status int
-	reason string
-}
-
-func (e *refusedError) Error() string {
-	if e.status == http.StatusUnauthorized || e.status == http.StatusForbidden {
-		return fmt.Sprintf("the token or client certificate of this region is refused with status %d: %q", e.status, e.reason)
+	switch {
+	case r.Status == http.StatusUnauthorized || r.Status == http.StatusForbidden:
+		return &refusedError{fmt.Sprintf("the token or client certificate of this region is refused with status %d: %q",
+			r.Status, reason)}
+	case r.Status/100 == 4:
+		return &refusedError{fmt.Sprintf("refused with status %d: %q", r.Status, reason)}
 	}
-	return fmt.Sprintf("refused with status %d: %q", e.status, e.reason)
+	return fmt.Errorf("answered with status %d: %q", r.Status, reason)
 }
+
+// refusedError says that the node refuses the message, and would refuse it again.
+type refusedError struct {
+	text string
+}
+
+func (e *refusedError) Error() string { return e.text }
