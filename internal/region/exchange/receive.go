@@ -16,8 +16,9 @@ import (
 )
 
 const (
-	// mostApplying is how many messages are applied at once; further ones are refused and sent again.
-	mostApplying = 4
+	// mostApplying is how many messages are applied at once; further ones are refused and sent again. A single sender
+	// has no more under way.
+	mostApplying = mostUnderWay
 	// mostUnknown is how many unknown rules an answer names; of further ones it says nothing.
 	mostUnknown = 1000
 	// applyAtOnce is how many buckets are applied in one call of the store, so that checks do not wait long behind it.
