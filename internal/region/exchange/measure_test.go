@@ -316,15 +316,18 @@ func curve(title, axis string, cells []matrix.Cell, x func(matrix.Cell) float64)
 	px := func(v float64) float64 { return left + v/last*(right-left) }
 	py := func(v float64) float64 { return bottom - v/most*(bottom-top) }
 	var b strings.Builder
-	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" role="img" font-family="system-ui, sans-serif" font-size="12">`, width, height)
-	fmt.Fprintf(&b, `<title>%s</title><style>text{fill:#1f2937}.m{fill:#6b7280}line{stroke:#d1d5db}@media(prefers-color-scheme:dark){text{fill:#e5e7eb}.m{fill:#9ca3af}line{stroke:#374151}}</style>`, title)
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" role="img" `+
+		`font-family="system-ui, sans-serif" font-size="12">`, width, height)
+	fmt.Fprintf(&b, `<title>%s</title><style>text{fill:#1f2937}.m{fill:#6b7280}line{stroke:#d1d5db}`+
+		`@media(prefers-color-scheme:dark){text{fill:#e5e7eb}.m{fill:#9ca3af}line{stroke:#374151}}</style>`, title)
 	fmt.Fprintf(&b, `<text x="8" y="20" font-size="14" font-weight="600">%s</text>`, title)
 	step := math.Pow(10, math.Floor(math.Log10(most)))
 	if most/step < 3 {
 		step /= 2
 	}
 	for v := 0.0; v <= most; v += step {
-		fmt.Fprintf(&b, `<line x1="%d" x2="%d" y1="%.1f" y2="%.1f"/><text x="%d" y="%.1f" text-anchor="end" class="m">%g %%</text>`, left, right, py(v), py(v), left-6, py(v)+4, v)
+		fmt.Fprintf(&b, `<line x1="%d" x2="%d" y1="%.1f" y2="%.1f"/>`+
+			`<text x="%d" y="%.1f" text-anchor="end" class="m">%g %%</text>`, left, right, py(v), py(v), left-6, py(v)+4, v)
 	}
 	for _, c := range cells {
 		fmt.Fprintf(&b, `<text x="%.1f" y="%d" text-anchor="middle" class="m">%g</text>`, px(x(c)), bottom+18, x(c))
@@ -342,9 +345,10 @@ func curve(title, axis string, cells []matrix.Cell, x func(matrix.Cell) float64)
 		for _, c := range cells {
 			points = append(points, fmt.Sprintf("%.1f,%.1f", px(x(c)), py(line.y(c))))
 		}
-		fmt.Fprintf(&b, `<polyline fill="none" stroke="%s" stroke-width="2" points="%s"/>`, line.colour, strings.Join(points, " "))
-		fmt.Fprintf(&b, `<rect x="%d" y="%d" width="12" height="4" fill="%s"/><text x="%d" y="%d">%s</text>`, left+16, top+8+i*20,
-			line.colour, left+34, top+14+i*20, line.name)
+		fmt.Fprintf(&b, `<polyline fill="none" stroke="%s" stroke-width="2" points="%s"/>`, line.colour,
+			strings.Join(points, " "))
+		fmt.Fprintf(&b, `<rect x="%d" y="%d" width="12" height="4" fill="%s"/><text x="%d" y="%d">%s</text>`, left+16,
+			top+8+i*20, line.colour, left+34, top+14+i*20, line.name)
 	}
 	b.WriteString("</svg>\n")
 	return b.String()
