@@ -306,8 +306,11 @@ func (x *Shares) judge(kept *share.Kept, began, ended time.Time) *reading {
 		r.lost, r.state = true, share.New(&x.cfg, before, kept.At)
 		x.remember(r)
 		x.lost.Add(1)
-		x.opt.Log.Warn("what this region has lent to others is asked of them; until then it uses the least part",
-			"because", why)
+		report := x.opt.Log.Warn
+		if set := x.opt.Sets.Load(); set == nil || len(specsOf(set)) == 0 {
+			report = x.opt.Log.Info // no limit is divided
+		}
+		report("what this region has lent to others is asked of them; until then it uses the least part", "because", why)
 		return r
 	}
 	x.first = false

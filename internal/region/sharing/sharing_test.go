@@ -135,6 +135,20 @@ func (f *fixture) told(t *testing.T) {
 	}
 }
 
+// Without a rule whose limit is divided nothing can have been lost.
+func TestShares_ANewStateIsAWarningOnlyIfALimitIsDivided(t *testing.T) {
+	undivided := setOf(t, func(r *rules.Rule) { r.Span = rules.SpanRegion }, 7)
+	for want, set := range map[string]*rules.Set{"level=WARN": setOf(t, nil, 7), "level=INFO": undivided} {
+		f, lines := newFixture(t), &strings.Builder{}
+		f.opt.Log = slog.New(slog.NewTextHandler(lines, nil))
+		f.opt.Sets.Store(set)
+		f.pass(t, time.Second)
+		if got := lines.String(); strings.Count(got, "because=\"there is no state\"") != 1 || !strings.Contains(got, want) {
+			t.Errorf("the log is %q, want %s", got, want)
+		}
+	}
+}
+
 // A region that may have lost what it has lent spends the least part until the others have said it.
 func TestShares_AStateThatMayBeAnOldOneIsNotBelieved(t *testing.T) {
 	for name, lose := range map[string]func(f *fixture){
