@@ -1,7 +1,6 @@
 package config
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"net/url"
@@ -97,8 +96,17 @@ func (r *Regions) check(c *checker, redis, postgres bool) {
 		c.within("region-share-interval", "SLUICE_REGION_SHARE_INTERVAL", r.RegionShareInterval, time.Second, 10*time.Minute)
 	}
 	if !r.HasRegions() {
-		if cmp.Or(r.Region, r.RegionToken, r.RegionTokenFile, r.RegionCertFile, r.RegionKeyFile, r.RegionCAFile) != "" {
-			c.fail("regions", regions, "is required: other settings of regions are set")
+		for _, is := range []struct{ flag, env, value string }{
+			{"region", region, r.Region},
+			{"region-token", "SLUICE_REGION_TOKEN", r.RegionToken},
+			{"region-token-file", "SLUICE_REGION_TOKEN_FILE", r.RegionTokenFile},
+			{"region-cert-file", "SLUICE_REGION_CERT_FILE", r.RegionCertFile},
+			{"region-key-file", "SLUICE_REGION_KEY_FILE", r.RegionKeyFile},
+			{"region-ca-file", "SLUICE_REGION_CA_FILE", r.RegionCAFile},
+		} {
+			if is.value != "" {
+				c.fail(is.flag, is.env, "requires --regions (%s)", regions)
+			}
 		}
 		return
 	}
