@@ -327,6 +327,13 @@ func TestToken_CreateListRevokeWhileServing(t *testing.T) {
 	if code != exitDone || !strings.HasPrefix(secret, "slk_") || strings.Count(secret, "\n") != 1 {
 		t.Fatalf("exits %d with %q\n%s", code, secret, errs)
 	}
+	if !strings.Contains(errs, "set SLUICE_TOKEN.") {
+		t.Errorf("the message does not say where the secret goes:\n%s", errs)
+	}
+	_, _, errs = sluice(t, "", "token", "create", "regions", "--data-dir="+dir, "--scopes=regions")
+	if !strings.Contains(errs, "set SLUICE_REGION_TOKEN.") {
+		t.Errorf("the message does not say where the secret of a region goes:\n%s", errs)
+	}
 	if code, _, errs := sluice(t, "", "token", "create", "gateway", "--data-dir="+dir); code != exitError {
 		t.Errorf("a second live token of one name: exits %d %s", code, errs)
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"text/tabwriter"
 	"time"
 
@@ -45,9 +46,13 @@ func (c *tokenCreateCmd) Run(p *process) error {
 		return printJSON(p, v)
 	}
 	fmt.Fprintln(p.out, secret)
+	setting := "SLUICE_TOKEN"
+	if slices.Equal(t.Scopes, []access.Scope{access.ScopeRegions}) {
+		setting = "SLUICE_REGION_TOKEN"
+	}
 	fmt.Fprintf(p.errs, "Token %q (%s) was created. The line above is its secret, which is shown only once. Send it as "+
-		"Authorization: Bearer SECRET, or set SLUICE_TOKEN.\n",
-		t.Name, access.FormatScopes(t.Scopes))
+		"Authorization: Bearer SECRET, or set %s.\n",
+		t.Name, access.FormatScopes(t.Scopes), setting)
 	return nil
 }
 
