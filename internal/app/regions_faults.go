@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -90,20 +91,42 @@ func cutCause(self string, p *exchange.Status) string {
 	return self + " hears nothing from " + p.Name
 }
 
-// noteCuts notes once a second as incidents which regions are cut off, until ctx ends.
-func noteCuts(ctx context.Context, overview func() exchange.Overview, incidents *stats.IncidentLog) {
+// cuts notes as incidents, and in the log, which regions are cut off. One goroutine uses it.
+type cuts struct {
+	incidents *stats.IncidentLog
+	log       *slog.Logger
+	logged    map[string]bool
+}
+
+// run notes it once a second until ctx ends.
+func (c *cuts) run(ctx context.Context, overview func() exchange.Overview) {
 	for range tick.Every(ctx, time.Second) {
 		o := overview()
-		var names []string
-		var longest time.Duration
-		var cause string
-		for i := range o.Peers {
-			if p := &o.Peers[i]; p.CutOff && p.CutFor >= cutIncident {
-				if names = append(names, p.Name); p.CutFor > longest {
-					longest, cause = p.CutFor, cutCause(o.Self, p)
-				}
+		c.note(&o)
+	}
+}
+
+func (c *cuts) note(o *exchange.Overview) {
+	var names []string
+	var longest time.Duration
+	var cause string
+	for i := range o.Peers {
+		p := &o.Peers[i]
+		if p.CutOff && p.CutFor >= cutIncident {
+			because := cutCause(o.Self, p)
+			if names = append(names, p.Name); p.CutFor > longest {
+				longest, cause = p.CutFor, because
+			}
+			if !c.logged[p.Name] {
+				c.logged[p.Name] = true
+				c.log.Warn("a region is cut off; for limits that count over all regions, cut_off of their rules decides",
+					"region", p.Name, "because", because, "failure", p.Failure)
 			}
 		}
-		incidents.Regions(names, longest, cause)
+		if !p.CutOff && c.logged[p.Name] {
+			delete(c.logged, p.Name)
+			c.log.Info("a region is not cut off any more", "region", p.Name)
+		}
 	}
+	c.incidents.Regions(names, longest, cause)
 }

@@ -2,6 +2,7 @@ package app
 
 import (
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -75,6 +76,36 @@ func TestRegions_ACutIsAnAlertAndAnIncident(t *testing.T) {
 
 // metricsOfCuts is how many regions are cut off from that of the node.
 func (n *node) metricsOfCuts() float64 { return n.sum(`sluice_region_cut_off\{.*\}`) }
+
+// The log says once that a region is cut off and why, and once that it is not any more.
+func TestCuts_AreLogged(t *testing.T) {
+	lines := &strings.Builder{}
+	c := &cuts{incidents: stats.NewIncidentLog("a", time.Now), logged: map[string]bool{},
+		log: slog.New(slog.NewTextHandler(lines, nil))}
+	us := exchange.Status{Name: "us", CutOff: true, CutFor: cutIncident - 1, Failure: "no route"}
+	asia := exchange.Status{Name: "asia"}
+	for _, step := range []struct {
+		cutOff bool
+		cutFor time.Duration
+		want   string
+	}{
+		{true, cutIncident - 1, ""},
+		{true, cutIncident, "level=WARN region=us failure=\"no route\""},
+		{true, time.Hour, ""},
+		{false, 0, "level=INFO region=us"},
+		{false, 0, ""},
+	} {
+		lines.Reset()
+		us.CutOff, us.CutFor = step.cutOff, step.cutFor
+		c.note(&exchange.Overview{Self: "eu", Peers: []exchange.Status{asia, us}})
+		got := lines.String()
+		for _, want := range strings.SplitN(step.want, " ", 3) {
+			if !strings.Contains(got, want) || step.want == "" && got != "" {
+				t.Errorf("cut off %v for %v: %q, want %q", step.cutOff, step.cutFor, got, step.want)
+			}
+		}
+	}
+}
 
 func TestRegionConditions(t *testing.T) {
 	now := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
