@@ -252,7 +252,7 @@ func figuresOf(l *decide.ConsideredLimit) *web.BucketFigures {
 	f := web.FiguresOf(l.Limit, l.Decision)
 	f.Banned = l.Ban > 0
 	f.After, f.Known, f.Soft, f.Elastic, f.Degraded = l.After, l.Known, l.Soft, l.Elastic, l.Degraded
-	f.Shed, f.Regions, f.Home = l.Shed != "", l.Regions, l.Home
+	f.Shed, f.Regions, f.Home, f.Whole = l.Shed != "", l.Regions, l.Home, l.Whole
 	return f
 }
 

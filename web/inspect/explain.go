@@ -179,6 +179,8 @@ type BucketFigures struct {
 	Limit, Before, After int64
 	Burst                *int64
 	Known                bool
+	// Whole is the limit of all regions together if Limit is a part of it, else 0.
+	Whole int64
 	// Reset and RetryAfter are waits in ms, -1 for never.
 	Reset, RetryAfter int64
 	// Soft and Elastic mean allowed over the limit. Degraded is the fail mode that decided, if any.

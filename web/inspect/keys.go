@@ -305,7 +305,7 @@ func (p *KeyPage) cutWords() string {
 	if len(p.CutOff) == 0 {
 		return ""
 	}
-	may := "an equal part of the limit"
+	may := "an equal part of the limit, and regions that hear each other have their parts together"
 	if cut := p.Bucket.Rule.Rule.CutOff; p.shut() {
 		may = "nothing"
 	} else if cut != nil && *cut == rules.CutOffAlone {

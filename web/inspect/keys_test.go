@@ -66,8 +66,8 @@ func TestKey_SaysThatARegionIsCutOff(t *testing.T) {
 			continue
 		}
 		shows("a limit of one region", "Remaining", cut)
-		for cutOff, want := range map[string]string{"": "an equal part of the limit.", rules.CutOffAlone: "the whole limit.",
-			rules.CutOffClosed: "nothing."} {
+		for cutOff, want := range map[string]string{"": "an equal part of the limit, and regions",
+			rules.CutOffAlone: "the whole limit.", rules.CutOffClosed: "nothing."} {
 			if r.Span, r.CutOff = rules.SpanGlobal, nil; cutOff != "" {
 				r.CutOff = &cutOff
 			}

@@ -47,6 +47,20 @@ func TestFigures_SayThatTheHomeRegionDidNotDecide(t *testing.T) {
 	}
 }
 
+// Explain shows of which limit a limit is a part.
+func TestFigureCells_ShowTheWholeLimit(t *testing.T) {
+	for whole, want := range map[int64]string{0: "", 300: "", 600: "part of 600"} {
+		var page strings.Builder
+		b := &BucketFigures{Known: true, Limit: 300, Whole: whole}
+		if err := figureCells(b).Render(t.Context(), &page); err != nil {
+			t.Fatal(err)
+		}
+		if got := page.String(); strings.Contains(got, "part of") != (want != "") || !strings.Contains(got, want) {
+			t.Errorf("of %d: %s", whole, got)
+		}
+	}
+}
+
 // A key of a divided limit says that its figures are those of a part, while the region does not have all of it.
 func TestPartWords(t *testing.T) {
 	for _, of := range []struct {
