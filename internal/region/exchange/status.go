@@ -55,8 +55,8 @@ type peerState struct {
 // Status is what this node knows of another region.
 type Status struct {
 	Name string
-	// CutOff: no news has arrived for three intervals, at any node of this region. CutFor is for how long, and CutTotal
-	// how long since the node has started, all in all.
+	// CutOff: for three intervals no node of this region has had news of that one, or that one has taken none of this one.
+	// CutFor is for how long, and CutTotal how long since the node has started, all in all.
 	CutOff           bool
 	CutFor, CutTotal time.Duration
 	// LastNews is when this node last saw that news had arrived, zero for never.
