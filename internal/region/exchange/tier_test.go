@@ -27,9 +27,9 @@ func tiered(t *testing.T, algorithm limiter.Algorithm, own, tier int64) *rules.S
 // A tier may drain faster or more slowly than the rule. Other regions count its units at its own rate.
 func TestExchange_CountsWhatATierHasSpentAtItsRate(t *testing.T) {
 	for _, algorithm := range []limiter.Algorithm{limiter.TokenBucket, limiter.LeakyBucket, limiter.GCRA} {
-		for name, c := range map[string]struct{ own, tier, units, every, left int64 }{
-			"faster": {own: 100, tier: 10_000, units: 2, every: 1, left: 9998}, // 2.8 drain in a second
-			"slower": {own: 10_000, tier: 100, units: 3, every: 60, left: 73},  // 60 in 20 minutes, of which 33 drain
+		for name, c := range map[string]struct{ own, tier, units, every, times, left int64 }{
+			"faster": {own: 100, tier: 10_000, units: 2, every: 1, times: 120, left: 9998}, // 2.8 drain in a second
+			"slower": {own: 10_000, tier: 100, units: 3, every: 60, times: 5, left: 93},    // of 15 units 8 drain
 		} {
 			t.Run(algorithm.String()+" "+name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
@@ -41,7 +41,7 @@ func TestExchange_CountsWhatATierHasSpentAtItsRate(t *testing.T) {
 						Limit: limiter.Limit{Algorithm: algorithm, Count: c.tier, Burst: c.tier, Window: hour}}
 					w.run(func() {
 						pass(interval)
-						for range 20 * 60 / c.every {
+						for range c.times {
 							a.Weight = c.units
 							w.places["eu"].request(t, a)
 							pass(time.Duration(c.every) * time.Second)
