@@ -2,6 +2,7 @@ package api
 
 import (
 	"flag"
+	"strconv"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -22,6 +23,10 @@ func (b bothWays) Run() int {
 	code := b.tests.Run()
 	if fuzzing := flag.Lookup("test.fuzz"); code == 0 && (fuzzing == nil || fuzzing.Value.String() == "") {
 		onWire = true
+		checks := flag.Lookup("rapid.checks").Value
+		if n, err := strconv.Atoi(checks.String()); err == nil && n > 3 {
+			_ = checks.Set(strconv.Itoa(n / 3)) // the engine behind is the same; a number is taken
+		}
 		code = b.tests.Run()
 	}
 	return code
