@@ -91,7 +91,7 @@ func openRegions(cfg *config.Serve, host *Host, token *secretfile.File, c *count
 	metrics.RegionShares(shares.Overview)
 	stops.add("regions", task(x.Run))
 	stops.add("shares of regions", task(shares.Run))
-	cuts := &cuts{incidents: incidents, log: host.Log, logged: map[string]bool{}}
+	cuts := &cutLog{incidents: incidents, log: host.Log, logged: map[string]bool{}}
 	stops.add("incidents of regions", task(func(ctx context.Context) { cuts.run(ctx, x.Overview) }))
 	host.Log.Info("limits can span regions", "region", cfg.Region, "regions", len(peers)+1, "interval", cfg.RegionInterval)
 	return &regions{exchange: x, receiver: receiver, shares: shares, calls: c.home.Calls}, nil

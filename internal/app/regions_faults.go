@@ -91,22 +91,22 @@ func cutCause(self string, p *exchange.Status) string {
 	return self + " hears nothing from " + p.Name
 }
 
-// cuts notes as incidents, and in the log, which regions are cut off. One goroutine uses it.
-type cuts struct {
+// cutLog notes as incidents, and in the log, which regions are cut off. One goroutine uses it.
+type cutLog struct {
 	incidents *stats.IncidentLog
 	log       *slog.Logger
-	logged    map[string]bool
+	logged    map[string]bool // the regions that the log has as cut off
 }
 
 // run notes it once a second until ctx ends.
-func (c *cuts) run(ctx context.Context, overview func() exchange.Overview) {
+func (c *cutLog) run(ctx context.Context, overview func() exchange.Overview) {
 	for range tick.Every(ctx, time.Second) {
 		o := overview()
 		c.note(&o)
 	}
 }
 
-func (c *cuts) note(o *exchange.Overview) {
+func (c *cutLog) note(o *exchange.Overview) {
 	var names []string
 	var longest time.Duration
 	var cause string
@@ -119,7 +119,7 @@ func (c *cuts) note(o *exchange.Overview) {
 			}
 			if !c.logged[p.Name] {
 				c.logged[p.Name] = true
-				c.log.Warn("a region is cut off; for limits that count over all regions, cut_off of their rules decides",
+				c.log.Warn("a region is cut off; cut_off of each rule with span global says what this one may spend",
 					"region", p.Name, "because", because, "failure", p.Failure)
 			}
 		}

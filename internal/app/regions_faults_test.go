@@ -78,9 +78,9 @@ func TestRegions_ACutIsAnAlertAndAnIncident(t *testing.T) {
 func (n *node) metricsOfCuts() float64 { return n.sum(`sluice_region_cut_off\{.*\}`) }
 
 // The log says once that a region is cut off and why, and once that it is not any more.
-func TestCuts_AreLogged(t *testing.T) {
+func TestCutLog_SaysWhenARegionIsCutOff(t *testing.T) {
 	lines := &strings.Builder{}
-	c := &cuts{incidents: stats.NewIncidentLog("a", time.Now), logged: map[string]bool{},
+	c := &cutLog{incidents: stats.NewIncidentLog("a", time.Now), logged: map[string]bool{},
 		log: slog.New(slog.NewTextHandler(lines, nil))}
 	us := exchange.Status{Name: "us", CutOff: true, CutFor: cutIncident - 1, Failure: "no route"}
 	asia := exchange.Status{Name: "asia"}
