@@ -126,6 +126,9 @@ type Request struct {
 	Attempt int64
 	// Brief: nobody needs the record of a take or charge after RecordBrief; Keep is 0.
 	Brief bool
+	// Impatient: while the store answers, the request waits for its turn until Bound.Deadline only, not until Bound.Turn.
+	// A store without a queue ignores it.
+	Impatient bool
 	// Sums are those of OpApply, not changed by it.
 	Sums *Sums
 	// Asks are 1 to MaxLimits limits with distinct keys.
@@ -191,6 +194,8 @@ const (
 	CauseInternal   Cause = "internal"   // anything else
 	CauseBreaker    Cause = "breaker"    // the circuit breaker is open
 	CauseHome       Cause = "home"       // the home region of the key did not decide
+	CauseOverload   Cause = "overload"   // the store answers, but the request found no turn in time and was never sent
+	CauseStarved    Cause = "starved"    // this node lacked the CPU to be in time; says nothing about the store
 )
 
 // StoreError says why a store could not decide, and whether the request may have
