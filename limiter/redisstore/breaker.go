@@ -55,8 +55,6 @@ const (
 	probeFirst = 10 * time.Millisecond
 	probeMost  = 250 * time.Millisecond
 	probeWait  = 200 * time.Millisecond
-	// fairWait: a timeout of a call with a shorter deadline says nothing about the server.
-	fairWait = 2 * time.Millisecond
 )
 
 // Breaker describes one circuit breaker at one moment.

@@ -30,6 +30,7 @@ type slotCall struct {
 
 	reply string
 	err   error
+	how   ended
 }
 
 func (c *cluster) slotCall(requests []*script.Request) *slotCall {
@@ -41,13 +42,19 @@ func (c *cluster) slotCall(requests []*script.Request) *slotCall {
 
 // call makes one script call for each hash slot and sends one pipeline to each node. It
 // addresses the nodes itself, because the cluster client repeats a command whose answer
-// was lost, and a repeated script charges twice.
-func (c *cluster) call(ctx context.Context, requests []*script.Request) {
+// was lost, and a repeated script charges twice. A call failed if it did at one node.
+func (c *cluster) call(l limits, requests []*script.Request) (how ended) {
+	ctx, cancel := context.WithTimeout(context.Background(), l.limit)
+	defer cancel()
 	calls := c.bySlot(requests)
+	how = nothing
 	for hop := 1; len(calls) > 0; hop++ {
-		c.send(ctx, calls)
+		c.send(ctx, l, calls)
 		var again []*slotCall
 		for _, sc := range calls {
+			if sc.how == failed || how == nothing {
+				how = sc.how
+			}
 			switch {
 			case sc.err == nil:
 				script.Decode(sc.reply, sc.requests)
@@ -60,6 +67,7 @@ func (c *cluster) call(ctx context.Context, requests []*script.Request) {
 		}
 		calls = again
 	}
+	return how
 }
 
 // bySlot makes a script call of the requests of each slot, in order of arrival.
@@ -126,9 +134,10 @@ func addressIn(err error) string {
 }
 
 // send sends each call to its node, all nodes at once.
-func (c *cluster) send(ctx context.Context, calls []*slotCall) {
+func (c *cluster) send(ctx context.Context, l limits, calls []*slotCall) {
 	byNode := make(map[*redis.Client][]*slotCall)
 	for _, sc := range calls {
+		sc.how = nothing
 		if sc.err = nil; sc.node == nil {
 			sc.node, sc.err = c.view.client.MasterForKey(ctx, sc.keys[0])
 		}
@@ -138,23 +147,22 @@ func (c *cluster) send(ctx context.Context, calls []*slotCall) {
 	}
 	if len(byNode) == 1 {
 		for node, scs := range byNode {
-			c.sendTo(ctx, node, scs)
+			c.sendTo(l, node, scs)
 		}
 		return
 	}
 	var wg sync.WaitGroup
 	for node, scs := range byNode {
-		wg.Go(func() { c.sendTo(ctx, node, scs) })
+		wg.Go(func() { c.sendTo(l, node, scs) })
 	}
 	wg.Wait()
 }
 
 // sendTo makes the calls of one node, those whose script it does not know a second time
 // in full.
-func (c *cluster) sendTo(ctx context.Context, node *redis.Client, calls []*slotCall) {
+func (c *cluster) sendTo(l limits, node *redis.Client, calls []*slotCall) {
 	s := &c.store.script
-	c.pipeline(ctx, node, calls, func(p redis.Pipeliner,
-		sc *slotCall) *redis.Cmd {
+	c.pipeline(l, node, calls, func(ctx context.Context, p redis.Pipeliner, sc *slotCall) *redis.Cmd {
 		return p.EvalSha(ctx, s.SHA, sc.keys, sc.args...)
 	})
 	var unknown []*slotCall
@@ -164,8 +172,7 @@ func (c *cluster) sendTo(ctx context.Context, node *redis.Client, calls []*slotC
 		}
 	}
 	if len(unknown) > 0 {
-		c.pipeline(ctx, node, unknown, func(p redis.Pipeliner,
-			sc *slotCall) *redis.Cmd {
+		c.pipeline(l, node, unknown, func(ctx context.Context, p redis.Pipeliner, sc *slotCall) *redis.Cmd {
 			return p.Eval(ctx, s.Source, sc.keys, sc.args...)
 		})
 	}
@@ -173,35 +180,38 @@ func (c *cluster) sendTo(ctx context.Context, node *redis.Client, calls []*slotC
 
 // pipeline sends calls on one connection, each that needs it behind an ASKING. The
 // breaker of the node takes them as one call, whose first error speaks for it.
-func (c *cluster) pipeline(ctx context.Context, node *redis.Client, calls []*slotCall,
-	queue func(redis.Pipeliner, *slotCall) *redis.Cmd) {
+func (c *cluster) pipeline(l limits, node *redis.Client, calls []*slotCall,
+	queue func(context.Context, redis.Pipeliner, *slotCall) *redis.Cmd) {
 	sv := c.store.servers.of(node)
-	start := wallTime()
-	if sv != nil && !sv.admit(start) {
+	if sv != nil && !sv.admit(wallTime()) {
 		err := sv.refusal()
 		for _, sc := range calls {
 			sc.err = err
 		}
 		return
 	}
+	ctx, release := newCallTime(context.Background(), l)
+	defer release()
 	p := node.Pipeline()
 	for _, sc := range calls {
 		if sc.asking {
 			p.Do(ctx, "ASKING")
 		}
-		sc.cmd = queue(p, sc)
+		sc.cmd = queue(ctx, p, sc)
 	}
 	_, err := p.Exec(ctx)
-	switch {
-	case sv == nil:
-	case err != nil:
-		sv.judge(start, err)
-	default:
-		sv.report(start, healthy, "", nil)
+	how, judged := nothing, err
+	if sv != nil {
+		how, judged = sv.judge(ctx, err)
 	}
+	unwritten := judged == errUnwritten //nolint:errorlint // the very error
 	for _, sc := range calls {
+		sc.how = how
 		sc.reply, sc.err = sc.cmd.Text()
-		if err != nil && sc.cmd.Err() == nil && sc.err != nil {
+		switch {
+		case unwritten:
+			sc.err = errUnwritten
+		case err != nil && sc.cmd.Err() == nil && sc.err != nil:
 			sc.err = err // the pipeline failed before it came to this call
 		}
 	}

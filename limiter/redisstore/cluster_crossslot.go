@@ -57,6 +57,7 @@ type crossSlot struct {
 	keep  int64   // Request.Keep
 	brief bool    // Request.Brief
 	tried int64   // Request.Attempt
+	hasty bool    // Request.Impatient
 	whole string  // names the request in the records of its parts, "" without
 	parts []*part // narrowest first
 	asks  int
@@ -88,7 +89,7 @@ const (
 // split makes the parts of a request, which is valid and is not kept.
 func split(prefix string, req *limiter.Request) *crossSlot {
 	x := &crossSlot{op: req.Op, id: req.ID, keep: req.Keep, brief: req.Brief, tried: req.Attempt,
-		asks: len(req.Asks)}
+		hasty: req.Impatient, asks: len(req.Asks)}
 	bySlot := make(map[int]*part, 4)
 	for i := range req.Asks {
 		a := req.Asks[i]
@@ -161,7 +162,8 @@ func (x *crossSlot) done() bool { return x.stage == stageDone }
 
 // encode fills o with what p does in the coming round.
 func (x *crossSlot) encode(names *script.Names, p *part, o *script.Request) {
-	req := limiter.Request{Op: p.what, ID: x.id, Keep: x.keep, Brief: x.brief, Attempt: x.tried, Asks: p.asks}
+	req := limiter.Request{Op: p.what, ID: x.id, Keep: x.keep, Brief: x.brief, Attempt: x.tried, Asks: p.asks,
+		Impatient: x.hasty && x.stage != stageUndo}
 	o.Slot, p.sent = p.slot, o
 	switch {
 	case x.op == limiter.OpRefund, x.op == limiter.OpSettle:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"sluice/limiter"
 )
@@ -14,7 +15,7 @@ var errGivenUp = errors.New("given up; what was taken is being given back")
 // doAll decides requests that span slots, round by round, all at once.
 func (c *cluster) doAll(ctx context.Context, calls []*limiter.Call) {
 	c.spanning.Add(int64(len(calls)))
-	if ctx.Err() != nil {
+	if hasLeft(ctx) {
 		for _, call := range calls {
 			call.Err = callerLeft(ctx, false)
 		}
@@ -40,7 +41,7 @@ func (c *cluster) doAll(ctx context.Context, calls []*limiter.Call) {
 	}
 }
 
-// rounds drives the requests until all are done or ctx ends. In the second case
+// rounds drives the requests until all are done or their caller waits no longer. In the second case
 // it returns the batches that are still under way; the requests that are not done
 // must go to finish.
 func (c *cluster) rounds(ctx context.Context, requests []*crossSlot) []*batch {
@@ -49,7 +50,7 @@ func (c *cluster) rounds(ctx context.Context, requests []*crossSlot) []*batch {
 		if len(batches) == 0 {
 			return nil
 		}
-		if ctx.Err() != nil {
+		if hasLeft(ctx) {
 			return []*batch{} // nothing of this round has been sent
 		}
 		if pending := c.await(ctx, batches); len(pending) > 0 {
@@ -87,40 +88,122 @@ func (c *cluster) gather(requests []*crossSlot) map[*dispatcher]*batch {
 	return batches
 }
 
-// await sends the batches and waits. It returns those still under way when ctx
-// ended; all others have been answered, if only with an error. What undoes
-// is bound by MaxWait alone: the caller's deadline, which may be the very reason
-// for it, must not cut it off.
+// hasLeft reports whether nobody waits for an answer: the caller has left, or his own deadline has passed.
+func hasLeft(ctx context.Context) bool {
+	bounded, ok := ctx.(limiter.Bounded)
+	if !ok {
+		return ctx.Err() != nil
+	}
+	b := bounded.Bound()
+	select {
+	case <-b.Canceled:
+		return true
+	default:
+	}
+	return !b.Hard.IsZero() && !wallTime().Before(b.Hard)
+}
+
+// await sends the batches and waits. It returns those still under way when the caller waits no longer; all others have
+// been answered, if only with an error. What undoes is bound by MaxWait alone: the caller's deadline, which may be the
+// very reason for it, must not cut it off.
 func (c *cluster) await(ctx context.Context, batches map[*dispatcher]*batch) (pending []*batch) {
+	bounded, _ := ctx.(limiter.Bounded)
 	for d, b := range batches {
 		if c.store.opt.Trace != nil {
 			c.store.trace(ctx, b)
 		}
-		if !b.isUndo {
-			b.deadline, b.bounded = ctx.Deadline()
+		switch {
+		case b.isUndo:
+		case bounded != nil:
+			bound := bounded.Bound()
+			b.bind(&bound)
+			b.watched = false // it belongs to the dispatcher until its call has ended
+		default:
+			b.start = wallTime()
+			b.deadline, _ = ctx.Deadline()
 		}
 		if err := d.submit(b); err != nil {
 			b.refuse(err)
 			delete(batches, d)
 		}
 	}
+	end := newEnd(ctx)
+	defer end.stop()
 	for d, b := range batches {
-		select {
-		case <-b.done:
-			continue
-		case <-ctx.Done():
-		}
-		if !b.isUndo && d.withdraw(b) {
-			b.refuse(callerLeft(ctx, false))
+		if end.wait(d, b) {
+			if err := b.err(ctx); err != nil {
+				b.refuse(err)
+			}
 			continue
 		}
+		if !b.isUndo {
+			if withdrawn, answering := d.withdraw(b); withdrawn {
+				b.refuse(b.withdrawn(ctx, answering))
+				continue
+			}
+		}
 		select {
 		case <-b.done:
+			if err := b.err(ctx); err != nil {
+				b.refuse(err)
+			}
 		default:
 			pending = append(pending, b)
 		}
 	}
 	return pending
+}
+
+// end is when the caller of a round waits no longer.
+type end struct {
+	left  <-chan struct{} // closed when the caller has left
+	bound limiter.Bound   // its zero value: left alone ends the wait
+	timer *time.Timer     // nil without a bound
+}
+
+func newEnd(ctx context.Context) *end {
+	bounded, ok := ctx.(limiter.Bounded)
+	if !ok {
+		return &end{left: ctx.Done()}
+	}
+	e := &end{bound: bounded.Bound()}
+	e.left, e.timer = e.bound.Canceled, time.NewTimer(e.bound.Deadline.Sub(wallTime()))
+	return e
+}
+
+func (e *end) stop() {
+	if e.timer != nil {
+		e.timer.Stop()
+	}
+}
+
+// wait reports whether b is answered before the end. After the deadline a caller waits on while the servers of d answer:
+// what is sent ends by itself, and the dispatcher ends what waits for its turn.
+func (e *end) wait(d *dispatcher, b *batch) bool {
+	var rings <-chan time.Time
+	if e.timer != nil {
+		rings = e.timer.C
+	}
+	for {
+		select {
+		case <-b.done:
+			return true
+		case <-e.left:
+			return false
+		case <-rings:
+		}
+		now := wallTime()
+		hard := e.bound.Hard
+		e.timer.Reset(0) // for the batches that are waited for after this one
+		if d.isFailing() || !hard.IsZero() && !now.Before(hard) {
+			return false
+		}
+		next := e.bound.Deadline.Sub(e.bound.Start)
+		if !hard.IsZero() {
+			next = min(next, hard.Sub(now))
+		}
+		e.timer.Reset(max(next, ringEvery))
+	}
 }
 
 // finish undoes, in the background and whatever the caller does, what requests have taken

@@ -3,11 +3,11 @@ package redisstore
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
 	"sluice/limiter"
-	"sluice/limiter/redisstore/script"
 )
 
 // dispatcher decides when the requests of a single server, or of a range of a
@@ -26,19 +26,14 @@ import (
 //     as many requests as those carry. Fewer are better off in the call after them,
 //     since Redis runs one script at a time in any case.
 //
-// A deadline holds independent of the server. A call that a caller makes itself ends at
-// the caller's deadline. For batches that wait, one timer rings at the earliest deadline: a
-// timer for each request would cost more than deciding it, and under load this one rings
-// once in the time that a check may take. The error of a batch whose deadline has passed
-// says whether the batch was sent. If it was, it may have been applied, so it is never
-// sent again.
+// Until when a batch waits, and whether it is then overload or the server's failure, is said by its terms
+// (admission.go). A call ends by itself when the server has had it for the store timeout (deadline.go), so a batch that
+// was sent needs no timer, unless its caller has a deadline of its own or the server does not answer. For the others one
+// timer rings at the earliest end of a wait: a timer for each request would cost more than deciding it. The error of a
+// batch says whether it was sent. If it was, it may have been applied, so it is never sent again.
 //
-// A batch is not sent if it has less time left than a few calls take, or if its caller has
-// left. An overloaded server would otherwise get only batches that miss their deadlines,
-// charge them for nothing, and look as if it failed. While no call returns, a batch that waits
-// is answered as soon as it would not be sent even if a call returned now: when a server
-// freezes under many callers, most of them have their answers long before their deadlines, and
-// not all at the same moment as the deadlines.
+// The server does not answer (failing) from when a call fails by its own fault, with no answer to any call since that
+// one began, until a call succeeds.
 type dispatcher struct {
 	maxBatch, maxQueue int
 	timings            Timings // may be nil
@@ -49,87 +44,21 @@ type dispatcher struct {
 	queued  int // requests in queue
 	closed  bool
 	calls   [inFlight]call
-	running int           // calls under way
-	carried int           // requests in them
-	took    time.Duration // how long calls take, a moving average
-	timer   *time.Timer   // for the deadlines of queue and calls
-	rings   time.Time     // when; zero if it is not set
+	running int         // calls under way
+	carried int         // requests in them
+	timer   *time.Timer // for the ends of waits
+	rings   time.Time   // when; zero if it is not set
+	circumstances
 }
 
-const (
-	// averageOf is how many calls the average of their length covers, about.
-	averageOf = 8
-	// ringEvery is the least time between two looks for batches that will not be sent.
-	ringEvery = time.Millisecond
-	// A batch is sent only with this many times the length of a call left, or with this
-	// part of what its caller had at first.
-	leastCalls, leastPart = 4, 3
-)
+// ringEvery is the least time between two looks at what waits.
+const ringEvery = time.Millisecond
 
 // call is a script call under way.
 type call struct {
 	batches  []*batch // none: no call
 	requests int
 	began    time.Time
-}
-
-// batch is requests that go out together in one script call. Its owner fills it,
-// submits it and waits for done; in between it belongs to the dispatcher.
-type batch struct {
-	requests []script.Request
-	done     chan struct{} // one element when it is answered, or will not be
-	// alone is where the caller who makes its own call lists its one request.
-	alone [1]*script.Request
-
-	deadline time.Time // of the caller, if bounded
-	bounded  bool
-	within   time.Duration   // how long the deadline was away at first; 0 if unknown
-	canceled <-chan struct{} // closed when the caller leaves; may be nil
-	watched  bool            // the dispatcher watches the deadline; otherwise the caller does
-	isUndo   bool            // undoes what a request across slots has taken: no deadline ends it
-	traced   Traced          // nil if it is not recorded
-	arrived  time.Time       // when it was, if it is recorded
-
-	// The dispatcher's own until done.
-	sent    bool
-	outcome outcome
-}
-
-// outcome says why a batch has no answers.
-type outcome uint8
-
-const (
-	answered outcome = iota
-	expired          // its deadline passed first
-	tooOld           // too little time was left to send it
-	left             // its caller left before it was sent
-)
-
-func newBatch(n int) *batch {
-	return &batch{requests: make([]script.Request, 0, n), done: make(chan struct{}, 1)}
-}
-
-// reset empties b for reuse; its requests keep their buffers.
-func (b *batch) reset() {
-	b.requests, b.sent, b.watched, b.within, b.canceled = b.requests[:0], false, false, 0, nil
-	b.traced = nil
-}
-
-// add returns the next free request.
-func (b *batch) add() *script.Request {
-	if len(b.requests) < cap(b.requests) {
-		b.requests = b.requests[:len(b.requests)+1]
-	} else {
-		b.requests = append(b.requests, script.Request{})
-	}
-	return &b.requests[len(b.requests)-1]
-}
-
-// refuse sets err for all requests of b.
-func (b *batch) refuse(err error) {
-	for i := range b.requests {
-		b.requests[i].Err = err
-	}
 }
 
 func newDispatcher(maxBatch, maxQueue int) *dispatcher {
@@ -140,7 +69,11 @@ func newDispatcher(maxBatch, maxQueue int) *dispatcher {
 
 var (
 	errClosed = errors.New("the store is closed")
-	errQueue  = errors.New("too many requests are waiting for the counter store")
+	errQueue  = errors.New("more requests arrive than can be decided")
+	// errOverload is the error of a request that found no turn.
+	errOverload = &limiter.StoreError{Cause: limiter.CauseOverload, Err: errQueue}
+	// errUnwritten is the error of a request whose call was never written, which says nothing about the server.
+	errUnwritten = &limiter.StoreError{Cause: limiter.CauseOverload, Err: errors.New("no connection is free")}
 )
 
 // submit queues b, or refuses it at once.
@@ -155,13 +88,18 @@ func (d *dispatcher) enqueue(b *batch) error {
 	switch {
 	case d.closed:
 		return &limiter.StoreError{Cause: limiter.CauseClosed, Err: errClosed}
-	case d.queued+len(b.requests) > d.maxQueue:
+	case d.queued+len(b.requests) > d.maxQueue && d.failing:
 		return &limiter.StoreError{Cause: limiter.CauseBusy, Err: errQueue}
+	case d.queued+len(b.requests) > d.maxQueue:
+		return errOverload
+	}
+	if d.lost != nil {
+		b.lost = d.lost()
 	}
 	d.queue = append(d.queue, b)
 	d.queued += len(b.requests)
-	if b.watched {
-		d.ringAt(b.deadline.Add(-b.within / leastPart)) // it is too old then at the earliest
+	if !b.deadline.IsZero() {
+		d.ringAt(b.deadline)
 	}
 	if d.mayStart(d.queued) {
 		d.wake.Signal()
@@ -177,7 +115,7 @@ func (d *dispatcher) claim(b *batch, start time.Time) (call int, ok bool, err er
 	if len(d.queue) > 0 || d.closed || !d.mayStart(len(b.requests)) {
 		return 0, false, d.enqueue(b)
 	}
-	b.sent, b.watched = true, false // the call ends with the caller's deadline
+	b.isSent, b.watched = true, false // the call ends by itself
 	call = d.begin(len(b.requests), start)
 	d.calls[call].batches = append(d.calls[call].batches, b)
 	return call, true, nil
@@ -226,7 +164,7 @@ func (d *dispatcher) next(into []*batch) (batches []*batch, call int, now time.T
 }
 
 // dequeue moves the batches of one call from the queue to into and returns how many
-// requests those are. It answers what is not worth sending.
+// requests those are. It answers what is not to be sent.
 func (d *dispatcher) dequeue(into []*batch, now time.Time) (batches []*batch, requests int) {
 	n, keys := 0, 0
 	for _, b := range d.queue {
@@ -243,7 +181,7 @@ func (d *dispatcher) dequeue(into []*batch, now time.Time) (batches []*batch, re
 			break
 		}
 		requests += len(b.requests)
-		b.sent = true
+		b.isSent = true
 		into = append(into, b)
 		n++
 	}
@@ -254,57 +192,71 @@ func (d *dispatcher) dequeue(into []*batch, now time.Time) (batches []*batch, re
 	return into, requests
 }
 
-// skipReason returns why a batch is not worth sending; answered means that it is.
+// skipReason returns why a batch that waits is not to be sent; answered means that it is.
 func (d *dispatcher) skipReason(b *batch, now time.Time) outcome {
 	select {
 	case <-b.canceled:
 		return left
 	default:
 	}
-	if least := b.least(d.took); least > 0 && b.deadline.Sub(now) < least {
-		return tooOld
-	}
-	return answered
+	out, _ := d.waiting(b, now)
+	return out
 }
 
-// least is how much time b must have left to be sent if calls take took; 0 if it is sent in any case.
-func (b *batch) least(took time.Duration) time.Duration {
-	if !b.bounded || b.isUndo {
-		return 0
+// waiting returns why a batch that was not sent waits no longer at now; answered means that it still does, until again
+// at least; zero: until its turn comes.
+func (d *dispatcher) waiting(b *batch, now time.Time) (out outcome, again time.Time) {
+	fate, again := b.terms.waiting(now, &d.circumstances)
+	switch fate {
+	case unanswered:
+		return expired, again
+	case overloaded:
+		return noTurn, again
+	case held:
 	}
-	return min(leastCalls*took, b.within/leastPart) // within is 0 if unknown
-}
-
-// average is the average length of calls after one more that took that long.
-func (d *dispatcher) average(took time.Duration) time.Duration {
-	if d.took == 0 {
-		return took
-	}
-	return d.took + (took-d.took)/averageOf
-}
-
-// longest is how long the oldest call under way has taken until now, 0 if there is none.
-func (d *dispatcher) longest(now time.Time) (t time.Duration) {
-	for i := range d.calls {
-		if c := &d.calls[i]; len(c.batches) > 0 {
-			t = max(t, now.Sub(c.began))
+	if b.impatient && !d.failing {
+		fate, sooner := b.refuses(now, &d.circumstances)
+		if fate == overloaded && b.refuseImpatient() {
+			return noTurn, again
+		}
+		if fate == held && sooner.Before(again) {
+			again = sooner
 		}
 	}
-	return t
+	return answered, again
 }
 
+// ended says how a call ended.
+type ended uint8
+
+const (
+	succeeded ended = iota // the server answered
+	failed                 // the server did not answer, or refuses every call
+	nothing                // the call says nothing about the server
+)
+
 // finish ends a call and answers its batches: none for a caller who made its own call.
-// An expired batch was answered before. waits are those of the batches.
-func (d *dispatcher) finish(call int, batches []*batch, waits []Wait) {
+// An expired batch was answered before. One whose call was never written goes back to the
+// front of the queue. waits are those of the batches.
+func (d *dispatcher) finish(call int, batches []*batch, waits []Wait, how ended) {
 	now := wallTime()
 	d.mu.Lock()
 	c := &d.calls[call]
 	took, requests := now.Sub(c.began), c.requests
-	d.took = d.average(took)
 	d.running--
 	d.carried -= c.requests
 	clear(c.batches)
 	c.batches, c.requests = c.batches[:0], 0
+	switch {
+	case how == succeeded:
+		d.failing, d.succeeded = false, now
+	case how == failed && !d.failing && !d.succeeded.After(c.began):
+		d.failing = true
+		d.look(now)
+	}
+	if how == nothing {
+		batches = d.requeue(batches)
+	}
 	if d.closed || len(d.queue) > 0 && d.mayStart(d.queued) {
 		d.wake.Broadcast()
 	}
@@ -323,6 +275,26 @@ func (d *dispatcher) finish(call int, batches []*batch, waits []Wait) {
 	}
 }
 
+// requeue puts those of batches back whose call was never written, in front of the others, and returns the rest. The
+// caller holds mu.
+func (d *dispatcher) requeue(batches []*batch) (rest []*batch) {
+	var again []*batch
+	for _, b := range batches {
+		if b.outcome == expired || !b.unwritten() {
+			rest = append(rest, b)
+			continue
+		}
+		b.again()
+		again = append(again, b)
+		d.queued += len(b.requests)
+		if !b.deadline.IsZero() {
+			d.ringAt(b.deadline)
+		}
+	}
+	d.queue = slices.Insert(d.queue, 0, again...)
+	return rest
+}
+
 // wait returns nil when the answers of b are there, or gives up when its caller leaves,
 // which canceled tells. What has not been sent by then never will be.
 func (d *dispatcher) wait(ctx context.Context, canceled <-chan struct{}, b *batch) error {
@@ -331,8 +303,8 @@ func (d *dispatcher) wait(ctx context.Context, canceled <-chan struct{}, b *batc
 		return b.err(ctx)
 	case <-canceled:
 	}
-	if d.withdraw(b) {
-		return callerLeft(ctx, false)
+	if withdrawn, answering := d.withdraw(b); withdrawn {
+		return b.withdrawn(ctx, answering)
 	}
 	select {
 	case <-b.done:
@@ -342,25 +314,14 @@ func (d *dispatcher) wait(ctx context.Context, canceled <-chan struct{}, b *batc
 	}
 }
 
-// err is why a batch that is done has no answers, nil if it has them.
-func (b *batch) err(ctx context.Context) error {
-	switch b.outcome {
-	case tooOld:
-		return &limiter.StoreError{Cause: limiter.CauseBusy, Err: errQueue}
-	case expired: // its deadline was the dispatcher's to keep
-		return &limiter.StoreError{Cause: limiter.CauseTimeout, Unknown: b.sent, Err: context.DeadlineExceeded}
-	case left:
-		return callerLeft(ctx, false)
-	}
-	return nil
-}
-
-// withdraw takes b out of the queue and reports whether it was still there.
-func (d *dispatcher) withdraw(b *batch) bool {
+// withdraw takes b out of the queue and reports whether it was still there, and whether the server has answered others
+// since b arrived.
+func (d *dispatcher) withdraw(b *batch) (withdrawn, answering bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if b.sent {
-		return false
+	answering = !d.failing && d.succeeded.After(b.start)
+	if b.isSent {
+		return false, answering
 	}
 	for i, q := range d.queue {
 		if q == b {
@@ -369,10 +330,10 @@ func (d *dispatcher) withdraw(b *batch) bool {
 			d.queue[n] = nil
 			d.queue = d.queue[:n]
 			d.queued -= len(b.requests)
-			return true
+			return true, answering
 		}
 	}
-	return false
+	return false, answering
 }
 
 // ringAt makes the timer ring at t at the latest. The caller holds mu.
@@ -389,43 +350,63 @@ func (d *dispatcher) ringAt(t time.Time) {
 	d.timer.Reset(in)
 }
 
-// expire answers every watched batch whose deadline has passed, or that waits and will not be
-// sent in any case, and takes those that have not been sent out of the queue.
+// expire is what the timer calls.
 func (d *dispatcher) expire() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	now := wallTime()
 	d.rings = time.Time{}
-	took := max(d.took, d.average(d.longest(now)))
+	d.look(wallTime())
+}
+
+// look answers every batch whose wait is over, takes those that were not sent out of the queue, and makes the timer ring
+// for the others. The caller holds mu.
+func (d *dispatcher) look(now time.Time) {
 	kept := d.queue[:0]
 	for _, b := range d.queue {
-		if d.expireIfDue(b, now, b.least(took)) {
-			d.queued -= len(b.requests)
+		out, again := d.waiting(b, now)
+		if out == answered {
+			kept = append(kept, b)
+			d.lookAgain(again, now)
 			continue
 		}
-		kept = append(kept, b)
+		b.outcome = out
+		d.queued -= len(b.requests)
+		b.done <- struct{}{} // never blocks: a batch is answered once
 	}
 	clear(d.queue[len(kept):])
 	d.queue = kept
 	for i := range d.calls {
 		for _, b := range d.calls[i].batches {
-			d.expireIfDue(b, now, 0)
+			if !b.watched || b.outcome == expired {
+				continue
+			}
+			over, again := b.terms.sent(now, d.failing)
+			if !over {
+				d.lookAgain(again, now)
+				continue
+			}
+			b.outcome = expired
+			b.done <- struct{}{} // never blocks: a batch is answered once
 		}
 	}
 }
 
-// expireIfDue answers b if its deadline is at most least away. Otherwise it makes the timer ring then.
-func (d *dispatcher) expireIfDue(b *batch, now time.Time, least time.Duration) bool {
-	if !b.watched || b.outcome == expired {
-		return false
+// lookAgain makes the timer ring at t, or a little later, unless t is zero.
+func (d *dispatcher) lookAgain(t, now time.Time) {
+	if t.IsZero() {
+		return
 	}
-	if left := b.deadline.Sub(now); left > least {
-		d.ringAt(now.Add(min(left, max(left-least, ringEvery))))
-		return false
+	if soonest := now.Add(ringEvery); t.Before(soonest) {
+		t = soonest
 	}
-	b.outcome = expired
-	b.done <- struct{}{} // never blocks: a batch is answered once
-	return true
+	d.ringAt(t)
+}
+
+// isFailing reports whether the server does not answer.
+func (d *dispatcher) isFailing() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.failing
 }
 
 // close makes the dispatcher refuse further batches.

@@ -11,71 +11,53 @@ import (
 	"sluice/limiter"
 )
 
-// hurried makes a batch of n requests that has left of its within.
-func hurried(n int, left, within time.Duration) *batch {
+// patient makes a batch of n requests whose server has within, and whose caller waits until turn for it to be sent.
+func patient(n int, within, turn time.Duration) *batch {
 	b := newBatch(n)
 	for range n {
 		b.add()
 	}
-	b.deadline, b.within, b.bounded, b.watched = wallTime().Add(left), within, true, true
+	now := wallTime()
+	b.bind(&limiter.Bound{Start: now, Deadline: now.Add(within), Turn: now.Add(turn)})
 	return b
 }
 
-func TestDispatcher_DoesNotSendWhatHasTooLittleTimeLeft(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const within = 30 * time.Millisecond
-		for _, tt := range []struct {
-			name       string
-			took, left time.Duration
-			sent       bool
-		}{
-			{"four calls long", time.Millisecond, 4 * time.Millisecond, true},
-			{"less", time.Millisecond, 4*time.Millisecond - 1, false},
-			{"a third, of a slow server", time.Second, within / 3, true},
-			{"less than a third", time.Second, within/3 - 1, false},
-			{"nothing known of the server", 0, 1, true},
-		} {
-			d := newDispatcher(10, 100)
-			d.took = tt.took
-			b, other := hurried(1, tt.left, within), hurried(1, within, within)
-			for _, b := range []*batch{b, other} {
-				b.watched = false // else the timer may be the first to look at it
-				if err := d.submit(b); err != nil {
-					t.Fatal(err)
-				}
-			}
-			got, _, _ := d.next(nil)
-			if sent := len(got) == 2; sent != tt.sent || got[len(got)-1] != other {
-				t.Errorf("%s: sent is %v", tt.name, sent)
-			}
-			if tt.sent {
-				continue
-			}
-			err := d.wait(context.Background(), nil, b)
-			se, ok := err.(*limiter.StoreError) //nolint:errorlint // the concrete type is the promise
-			if !ok || se.Cause != limiter.CauseBusy || se.Unknown {
-				t.Errorf("%s: got %+v, want that it was busy and nothing was sent", tt.name, se)
-			}
-			if d.queued != 0 {
-				t.Errorf("%s: the dispatcher counts %d requests in its queue", tt.name, d.queued)
-			}
-		}
-	})
+const within, turn = 21 * time.Millisecond, 80 * time.Millisecond
+
+// send submits a batch and takes it out for a call.
+func send(t *testing.T, d *dispatcher, b *batch) (batches []*batch, call int) {
+	t.Helper()
+	if err := d.submit(b); err != nil {
+		t.Fatal(err)
+	}
+	batches, call, _ = d.next(nil)
+	return batches, call
 }
 
-// TestLane_OfferedTooMuchStillDoesItsBest sends twice what a server can do.
-// Sent in order of arrival to the last, every request would be too old by its
-// turn, and none would be answered.
+// wantEnd waits for a batch and fails unless it ends so long after start, with that cause.
+func wantEnd(t *testing.T, d *dispatcher, b *batch, start time.Time, after time.Duration, cause limiter.Cause, unknown bool) {
+	t.Helper()
+	err := d.wait(context.Background(), nil, b)
+	var se *limiter.StoreError
+	if !errors.As(err, &se) || se.Cause != cause || se.Unknown != unknown {
+		t.Errorf("got %v, want %s, unknown %v", err, cause, unknown)
+	}
+	if took := wallTime().Sub(start); took != after {
+		t.Errorf("answered after %s, want %s", took, after)
+	}
+}
+
+// TestDispatcher_OfferedTooMuchStillDoesItsBest sends more than a server can do. What it can do is done, and
+// everything else is overload: nothing looks like an outage.
 func TestDispatcher_OfferedTooMuchStillDoesItsBest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const (
 			call, each = 100 * time.Microsecond, 10 * time.Microsecond
-			within     = 25 * time.Millisecond
 			length     = time.Second
-			callers    = 64
+			callers    = 200
 			size       = 100
 		)
-		d := newDispatcher(size, 4096)
+		d := newDispatcher(size, 10_000)
 		var wg sync.WaitGroup
 		wg.Go(func() { // the server, behind one connection
 			for {
@@ -88,32 +70,33 @@ func TestDispatcher_OfferedTooMuchStillDoesItsBest(t *testing.T) {
 					n += len(b.requests)
 				}
 				<-time.After(call + time.Duration(n)*each)
-				d.finish(slot, batches, nil)
+				d.finish(slot, batches, nil, succeeded)
 			}
 		})
 		var mu sync.Mutex
-		answered, unknown := 0, 0
+		answered, overload := 0, 0
 		end := wallTime().Add(length)
 		var load sync.WaitGroup
 		for range callers {
 			load.Go(func() {
 				for wallTime().Before(end) {
-					b := hurried(size, within, within)
+					b := patient(size, within, turn)
 					err := d.submit(b)
 					if err == nil {
 						err = d.wait(context.Background(), nil, b)
 					}
-					var se *limiter.StoreError
 					mu.Lock()
 					switch {
 					case err == nil:
 						answered += size
-					case errors.As(err, &se) && se.Unknown:
-						unknown += size
+					case limiter.CauseOf(err) == limiter.CauseOverload:
+						overload += size
+					default:
+						t.Errorf("got %v", err)
 					}
 					mu.Unlock()
 					if err != nil {
-						<-time.After(time.Millisecond) // spent on the answer of its fail mode
+						<-time.After(time.Millisecond) // spent on the answer
 					}
 				}
 			})
@@ -125,78 +108,172 @@ func TestDispatcher_OfferedTooMuchStillDoesItsBest(t *testing.T) {
 		if answered < best*9/10 {
 			t.Errorf("%d of %d possible requests were answered", answered, best)
 		}
-		if unknown > best/100 {
-			t.Errorf("%d requests were sent for nothing", unknown)
+		if overload == 0 {
+			t.Error("the server did more than it can")
 		}
 	})
 }
 
-// TestDispatcher_AnswersWhoWaitsForAServerThatDoesNotAnswer: who waits beside a call that does not
-// return hears as soon as a return would come too late for it, before the deadline.
-func TestDispatcher_AnswersWhoWaitsForAServerThatDoesNotAnswer(t *testing.T) {
+// While calls return, what waits is held beyond the store timeout, and sent when its turn comes.
+func TestDispatcher_HoldsWhatWaitsWhileTheServerAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const within = 30 * time.Millisecond
+		d := newDispatcher(3, 100)
+		waiting := patient(3, within, turn)
+		for range 7 { // 70 ms
+			batches, call := send(t, d, patient(3, within, turn))
+			if len(d.queue) == 0 && !waiting.isSent {
+				if err := d.submit(waiting); err != nil {
+					t.Fatal(err)
+				}
+			}
+			// Others are always in front.
+			d.mu.Lock()
+			d.queue, d.queued = nil, 0
+			d.mu.Unlock()
+			<-time.After(10 * time.Millisecond)
+			d.mu.Lock()
+			d.queue, d.queued = []*batch{waiting}, 3
+			d.look(wallTime())
+			if len(d.queue) != 1 {
+				t.Fatal("what waits was given up while the server answers")
+			}
+			d.queue, d.queued = nil, 0
+			d.mu.Unlock()
+			d.finish(call, batches, nil, succeeded)
+		}
+		d.mu.Lock()
+		d.queue, d.queued = []*batch{waiting}, 3
+		d.mu.Unlock()
+		if got, _, _ := d.next(nil); len(got) != 1 || got[0] != waiting {
+			t.Error("what was held is not sent")
+		}
+	})
+}
+
+func TestDispatcher_WhoFindsNoTurnIsOverloadAndWasNotSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, impatient := range []bool{false, true} {
+			d := newDispatcher(10, 100)
+			first, call := send(t, d, patient(9, within, turn))
+			start := wallTime()
+			waiting := patient(1, within, turn)
+			waiting.requests[0].Impatient, waiting.impatient = impatient, impatient
+			if err := d.submit(waiting); err != nil {
+				t.Fatal(err)
+			}
+			<-time.After(time.Millisecond)
+			d.mu.Lock()
+			d.calls[call].batches = d.calls[call].batches[:1]
+			d.succeeded = wallTime() // another call has returned
+			d.mu.Unlock()
+			after := turn
+			if impatient {
+				after = within
+			}
+			wantEnd(t, d, waiting, start, after, limiter.CauseOverload, false)
+			if d.queued != 0 {
+				t.Errorf("%d requests are still in the queue", d.queued)
+			}
+			d.finish(call, first, nil, succeeded)
+			d.close()
+			d.drain()
+		}
+	})
+}
+
+// A batch of a caller with several requests is denied request by request.
+func TestDispatcher_DeniesTheImpatientOfABatchAndSendsTheRest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		d := newDispatcher(10, 100)
-		d.took = time.Millisecond / 2
-		start := wallTime()
-		sent := hurried(3, within, within)
-		if err := d.submit(sent); err != nil {
+		first, call := send(t, d, patient(9, within, turn))
+		b := patient(2, within, turn)
+		b.requests[0].Impatient, b.impatient = true, true
+		if err := d.submit(b); err != nil {
 			t.Fatal(err)
 		}
-		batches, call, _ := d.next(nil)
-		waiting := hurried(1, within, within)
+		<-time.After(time.Millisecond)
+		d.mu.Lock()
+		d.succeeded = wallTime()
+		d.mu.Unlock()
+		<-time.After(within)
+		d.finish(call, first, nil, succeeded)
+		if got, _, _ := d.next(nil); len(got) != 1 || got[0] != b {
+			t.Fatal("the patient request is not sent")
+		}
+		if b.requests[0].Err != errOverload || b.requests[1].Err != nil { //nolint:errorlint // the very error
+			t.Errorf("got %v and %v, want overload and none", b.requests[0].Err, b.requests[1].Err)
+		}
+	})
+}
+
+// Who waits behind a server that does not answer is decided by the fail mode at the store timeout, as what was sent is.
+func TestDispatcher_AnswersWhoWaitsForAServerThatDoesNotAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDispatcher(10, 100)
+		batches, call := send(t, d, patient(3, within, turn))
+		<-time.After(5 * time.Millisecond)
+		start := wallTime()
+		waiting, later := patient(1, within, turn), patient(1, within, turn)
 		if err := d.submit(waiting); err != nil {
 			t.Fatal(err)
 		}
-		for _, tt := range []struct {
-			b     *batch
-			after time.Duration
-		}{{waiting, within - within/leastPart}, {sent, within}} {
-			err := d.wait(context.Background(), nil, tt.b)
-			se, ok := err.(*limiter.StoreError) //nolint:errorlint // the concrete type is the promise
-			if !ok || se.Cause != limiter.CauseTimeout || se.Unknown != (tt.b == sent) {
-				t.Errorf("got %+v, want a timeout of what was sent or not", err)
-			}
-			if took := wallTime().Sub(start); took != tt.after {
-				t.Errorf("answered after %s, want %s", took, tt.after)
-			}
+		<-time.After(within - 5*time.Millisecond)
+		d.finish(call, batches, nil, failed) // after the store timeout
+		got, _, _ := d.next(nil)             // the next call has what waits, and does not return either
+		if len(got) != 1 || got[0] != waiting {
+			t.Fatal("what waits was given up before its own deadline")
 		}
+		later.bind(&limiter.Bound{Start: start, Deadline: start.Add(within), Turn: start.Add(turn)})
+		if err := d.submit(later); err != nil {
+			t.Fatal(err)
+		}
+		wantEnd(t, d, later, start, within, limiter.CauseTimeout, false)
+		wantEnd(t, d, waiting, start, within, limiter.CauseTimeout, true)
 		if d.queued != 0 || len(d.queue) != 0 {
 			t.Errorf("%d requests are still in the queue", d.queued)
 		}
-		d.finish(call, batches, nil)
+	})
+}
+
+// A caller with a deadline of its own is answered by then, and by its fail mode if the server has answered nobody since.
+func TestDispatcher_KeepsTheCallersOwnDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const own = 13 * time.Millisecond
+		d := newDispatcher(10, 100)
+		start := wallTime()
+		bound := limiter.Bound{Start: start, Deadline: start.Add(own), Turn: start.Add(own), Hard: start.Add(own)}
+		sent, waiting := patient(3, within, turn), patient(1, within, turn)
+		sent.bind(&bound)
+		waiting.bind(&bound)
+		batches, call := send(t, d, sent)
+		if err := d.submit(waiting); err != nil {
+			t.Fatal(err)
+		}
+		wantEnd(t, d, waiting, start, own, limiter.CauseTimeout, false)
+		wantEnd(t, d, sent, start, own, limiter.CauseTimeout, true)
+		d.finish(call, batches, nil, nothing)
 		d.close()
 		d.drain()
 	})
 }
 
-// TestDispatcher_WhoWaitsForASlowServerIsSentWhileItIsWorthwhile: only what a return of the call
-// would not send any more is answered before its deadline.
-func TestDispatcher_WhoWaitsForASlowServerIsSentWhileItIsWorthwhile(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const within = 30 * time.Millisecond
-		const last = within - within/leastPart // after this, too little is left
-		for _, tt := range []struct {
-			returns time.Duration
-			sent    bool
-		}{{last - time.Millisecond, true}, {last + time.Millisecond, false}} {
-			d := newDispatcher(10, 100)
-			first, waiting := hurried(3, time.Hour, time.Hour), hurried(1, within, within)
-			for i, b := range []*batch{first, waiting} {
-				if err := d.submit(b); err != nil {
-					t.Fatal(err)
-				}
-				if i == 0 {
-					d.next(nil)
-				}
-			}
-			<-time.After(tt.returns)
-			d.finish(0, []*batch{first}, nil)
-			d.close()
-			got, _, _ := d.next(nil)
-			if sent := len(got) == 1 && got[0] == waiting; sent != tt.sent {
-				t.Errorf("a call that returns after %s: sent is %v", tt.returns, sent)
-			}
+func TestDispatcher_WhoseCallWasNeverWrittenWaitsInFront(t *testing.T) {
+	d := newDispatcher(1, 100)
+	first, call := send(t, d, patient(1, time.Hour, time.Hour))
+	second := queue(t, d, 1)[0]
+	first[0].requests[0].Err = errUnwritten
+	d.finish(call, first, nil, nothing)
+	if len(first[0].done) != 0 {
+		t.Fatal("it was answered")
+	}
+	for _, want := range []*batch{first[0], second} {
+		got, call, _ := d.next(nil)
+		if len(got) != 1 || got[0] != want || got[0].requests[0].Err != nil {
+			t.Fatal("not sent again, or not in front")
 		}
-	})
+		d.finish(call, got, nil, succeeded)
+	}
+	if d.queued != 0 {
+		t.Errorf("%d requests are counted in the queue", d.queued)
+	}
 }

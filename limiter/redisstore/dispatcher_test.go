@@ -33,7 +33,7 @@ func TestDispatcher_TakesWholeBatchesInOrderUpToABatch(t *testing.T) {
 		if len(got) != len(want) || got[0] != want[0] {
 			t.Fatalf("batch %d has %d batches, want %d", i, len(got), len(want))
 		}
-		d.finish(slot, got, nil)
+		d.finish(slot, got, nil, succeeded)
 	}
 	if d.queued != 0 || len(d.queue) != 0 {
 		t.Errorf("%d requests and %d batches are left", d.queued, len(d.queue))
@@ -45,8 +45,12 @@ func TestDispatcher_RefusesWhatExceedsItsQueue(t *testing.T) {
 	bs := queue(t, d, 5, 3)
 	b := newBatch(1)
 	b.add()
-	if cause := limiter.CauseOf(d.submit(b)); cause != limiter.CauseBusy {
+	if cause := limiter.CauseOf(d.submit(b)); cause != limiter.CauseOverload {
 		t.Errorf("got %s", cause)
+	}
+	d.failing = true
+	if cause := limiter.CauseOf(d.submit(b)); cause != limiter.CauseBusy {
+		t.Errorf("while the server does not answer: got %s", cause)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -108,7 +112,7 @@ func TestDispatcher_SecondCallWaitsForHalfOfWhatTheFirstCarries(t *testing.T) {
 	if d.mayStart(d.queued) {
 		t.Error("a fourth call sets off")
 	}
-	d.finish(slot, first, nil)
+	d.finish(slot, first, nil, succeeded)
 	if !d.mayStart(d.queued) {
 		t.Error("nothing sets off when a call has returned")
 	}
@@ -122,7 +126,7 @@ func TestDispatcher_CalmOneLetsTheCallerMakeTheCall(t *testing.T) {
 	one := func() *batch {
 		b := newBatch(1)
 		b.add()
-		b.deadline, b.bounded, b.watched = wallTime().Add(time.Hour), true, true
+		b.bind(&limiter.Bound{Start: wallTime(), Deadline: wallTime().Add(time.Hour)})
 		return b
 	}
 	var slots []int
@@ -137,7 +141,7 @@ func TestDispatcher_CalmOneLetsTheCallerMakeTheCall(t *testing.T) {
 	if _, ok, err := d.claim(other, wallTime()); err != nil || ok {
 		t.Fatal("one caller more makes its call beside the others", err)
 	}
-	d.finish(slots[0], nil, nil)
+	d.finish(slots[0], nil, nil, succeeded)
 	if _, ok, err := d.claim(one(), wallTime()); err != nil || ok {
 		t.Fatal("a caller goes past one who waits", err)
 	}
@@ -147,7 +151,7 @@ func TestDispatcher_CalmOneLetsTheCallerMakeTheCall(t *testing.T) {
 	lone := d.calls[slots[1]].batches[0]
 	lone.deadline = wallTime()
 	d.expire()
-	d.finish(slots[1], nil, nil)
+	d.finish(slots[1], nil, nil, succeeded)
 	if len(lone.done) != 0 {
 		t.Error("who makes its own call is also signalled")
 	}
@@ -189,7 +193,7 @@ func watched(t *testing.T, d *dispatcher, until time.Time) *batch {
 	t.Helper()
 	b := newBatch(1)
 	b.add()
-	b.deadline, b.bounded, b.watched = until, true, true
+	b.bind(&limiter.Bound{Start: wallTime(), Deadline: until, Hard: until})
 	if err := d.submit(b); err != nil {
 		t.Fatal(err)
 	}
@@ -216,7 +220,7 @@ func TestDispatcher_KeepsEachDeadlineOfWhatItHolds(t *testing.T) {
 	if wallTime().Before(sent.deadline) {
 		t.Error("the deadline was cut short")
 	}
-	d.finish(slot, batches, nil) // must not answer the expired batch a second time
+	d.finish(slot, batches, nil, succeeded) // must not answer the expired batch a second time
 	if len(sent.done) != 0 {
 		t.Error("an expired batch was answered again")
 	}

@@ -114,12 +114,12 @@ func (s *Store) sendAll(ctx context.Context, batches map[*dispatcher]*batch) map
 		if s.opt.Trace != nil {
 			s.trace(ctx, b)
 		}
-		b.deadline, b.bounded = ctx.Deadline()
 		if bounded == nil {
-			b.canceled = ctx.Done()
+			deadline, _ := ctx.Deadline()
+			b.await(terms{start: wallTime(), deadline: deadline}, ctx.Done())
 		} else {
 			bound := bounded.Bound()
-			b.canceled, b.within, b.watched = bound.Canceled, bound.Deadline.Sub(bound.Start), true
+			b.bind(&bound)
 		}
 		if err := d.submit(b); err != nil {
 			failed[d] = err

@@ -137,7 +137,7 @@ func TestStore_FrozenServerCostsADeadlineAndNoMore(t *testing.T) {
 	busy, maybe := 0, int64(0)
 	for se := range causes {
 		switch se.Cause {
-		case limiter.CauseBusy:
+		case limiter.CauseOverload: // nobody can know yet that the server is frozen
 			busy++
 		case limiter.CauseTimeout:
 		default:

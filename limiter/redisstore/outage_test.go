@@ -151,7 +151,7 @@ func TestBreakers_IgnoreForeignValuesAndCallersWhoLeave(t *testing.T) {
 	}
 }
 
-func TestStore_ExhaustedPoolIsBusyAtOnceAndNotApplied(t *testing.T) {
+func TestStore_ExhaustedPoolIsNoFailureOfTheServer(t *testing.T) {
 	srv := testenv.Redis(t)
 	c, err := redisstore.NewClient(srv.URL(), redisstore.ClientOptions{PoolSize: 2})
 	if err != nil {
@@ -171,8 +171,9 @@ func TestStore_ExhaustedPoolIsBusyAtOnceAndNotApplied(t *testing.T) {
 		n, _ := field(watch.Info(context.Background(), "clients").Val(), "blocked_clients")
 		return n == 2
 	})
-	for range 20 {
-		wantCause(t, try(s, 10*time.Second, a), limiter.CauseBusy, false)
+	for range 20 { // none gets a connection, and none is sent
+		err := s.Do(within(25*time.Millisecond), &limiter.Request{Asks: []limiter.Ask{a}}, &limiter.Result{})
+		wantCause(t, err, limiter.CauseTimeout, false)
 	}
 	if b := s.Breakers()[0]; b.Opened != 0 {
 		t.Errorf("our own pool opened the breaker: %+v", b)
@@ -183,6 +184,9 @@ func TestStore_ExhaustedPoolIsBusyAtOnceAndNotApplied(t *testing.T) {
 	}
 	wg.Wait()
 	eventually(t, "it decides again", func() bool { return try(s, time.Second, a) == nil })
+	if d := do(t, s, limiter.OpPeek, "", a).Limits[0]; d.Remaining != 98 {
+		t.Errorf("%d remain, want 98: what had no connection was charged", d.Remaining)
+	}
 }
 
 // flushes is how often the scripts are flushed, each time after checksBetween more checks.

@@ -6,6 +6,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -20,6 +21,7 @@ type servers struct {
 	script  *script.Script
 	empty   []byte // a script call without requests
 	limit   time.Duration
+	fair    time.Duration // a server that has had a call for so long has had its time
 	changed func(BreakerChange)
 	now     func() time.Time
 
@@ -38,11 +40,19 @@ type server struct {
 	*breaker
 	client redis.UniversalClient
 	of     *servers
+	// silent is for how long, in ns and in all, the server has had calls since its last answer that ended before their
+	// time because of their callers' own deadlines.
+	silent  atomic.Int64
+	dialing atomic.Int32 // connections that are being made
 }
+
+// fairPart: of the store timeout, at most one part in fairPart+1 is not the server's, but that of the answer.
+const fairPart = 5
 
 func newServers(s *Store) *servers {
 	_, empty := script.Encode(nil, nil)
-	ss := &servers{script: &s.script, empty: empty, limit: s.opt.ProbeLimit, changed: s.opt.OnBreaker, now: wallTime}
+	ss := &servers{script: &s.script, empty: empty, limit: s.opt.ProbeLimit,
+		fair: s.opt.ProbeLimit * fairPart / (fairPart + 1), changed: s.opt.OnBreaker, now: wallTime}
 	ss.ctx, ss.cancel = context.WithCancel(context.Background())
 	return ss
 }
@@ -67,7 +77,7 @@ func (ss *servers) add(client redis.UniversalClient) *server {
 	}
 	ss.all = slices.DeleteFunc(ss.all, func(old *server) bool { return old.node == sv.node })
 	ss.all = append(ss.all, sv)
-	client.AddHook(dialing{ss})
+	client.AddHook(dialHook{sv})
 	return sv
 }
 
@@ -145,8 +155,8 @@ func (sv *server) probe(ctx context.Context) error {
 	if err := sv.client.Ping(dial).Err(); err != nil && !isReply(err) {
 		return err
 	}
-	call, cancel := context.WithTimeout(ctx, sv.of.limit)
-	defer cancel()
+	call, release := newCallTime(ctx, limits{limit: sv.of.limit})
+	defer release()
 	_, err := run(call, sv.client, sv.of.script, nil, sv.of.empty)
 	return err
 }
@@ -167,23 +177,60 @@ func isReply(err error) bool {
 	return errors.As(err, &reply)
 }
 
-// judge reports how a call failed that began at start.
-func (sv *server) judge(start time.Time, err error) {
+// judge reports to the breaker how a call ended that was admitted, and returns that and the error.
+func (sv *server) judge(c *callTime, err error) (ended, error) {
+	if err == nil {
+		sv.report(c.began, healthy, "", nil)
+		sv.heard()
+		return succeeded, nil
+	}
+	if c.unwritten(err, sv.dialing.Load() > 0) {
+		return nothing, errUnwritten
+	}
 	now := sv.of.now()
 	se := Classify(err)
-	sv.report(now, verdictOf(se, isReply(err), now.Sub(start)), se.Cause, se.Err)
+	v := verdictOf(se, isReply(err))
+	if se.Cause == limiter.CauseTimeout && !sv.hadItsTime(c, now) {
+		v = inconclusive
+		if c.had(now) < sv.of.fair/2 && c.had(now) < c.limit/2 {
+			se.Cause = limiter.CauseStarved // the caller's own deadline passed, mostly before the call was written
+		}
+	}
+	sv.report(now, v, se.Cause, se.Err)
+	switch v {
+	case healthy:
+		sv.heard()
+		return succeeded, se
+	case failing:
+		return failed, se
+	case inconclusive:
+	}
+	return nothing, se
 }
 
-// verdictOf says what a failed call tells about the server.
-func verdictOf(se *limiter.StoreError, reply bool, took time.Duration) verdict {
+// heard notes that the server has answered.
+func (sv *server) heard() {
+	if sv.silent.Load() != 0 {
+		sv.silent.Store(0)
+	}
+}
+
+// hadItsTime reports whether the server has had its time for a call that timed out: for this call alone, or for several
+// since its last answer together, if their callers' own deadlines ended them.
+func (sv *server) hadItsTime(c *callTime, now time.Time) bool {
+	if c.asked.Load() == 0 {
+		return true // no connection could be made
+	}
+	had := c.had(now)
+	return had >= sv.of.fair || time.Duration(sv.silent.Add(int64(had))) >= sv.of.fair
+}
+
+// verdictOf says what a failed call tells about the server that has had its time.
+func verdictOf(se *limiter.StoreError, reply bool) verdict {
 	switch se.Cause {
-	case limiter.CauseConnection, limiter.CauseReadOnly, limiter.CauseLoading, limiter.CauseMemory, limiter.CauseAuth:
+	case limiter.CauseConnection, limiter.CauseReadOnly, limiter.CauseLoading, limiter.CauseMemory, limiter.CauseAuth,
+		limiter.CauseTimeout:
 		return failing
-	case limiter.CauseTimeout:
-		if took >= fairWait {
-			return failing
-		}
-		return inconclusive
 	case limiter.CauseBusy:
 		if reply {
 			return failing
@@ -195,27 +242,32 @@ func verdictOf(se *limiter.StoreError, reply bool, took time.Duration) verdict {
 	return healthy // it answered; what is wrong is in one request or in the script
 }
 
-// dialing is the hook of a client that watches its attempts to connect.
-type dialing struct{ *servers }
+// dialHook is the hook of a client that watches its attempts to connect.
+type dialHook struct{ *server }
 
 // ProcessHook leaves commands alone.
-func (dialing) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+func (dialHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
 
 // ProcessPipelineHook leaves pipelines alone.
-func (dialing) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+func (dialHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return next
 }
 
-// DialHook hands out a connection that fails at its first use instead of a
+// DialHook hands out a line, and a connection that fails at its first use instead of a
 // failed attempt. The client counts failed attempts and, after as many as its
 // pool has room for, stops dialling but once a second; when to try again is the
 // breaker's decision.
-func (d dialing) DialHook(next redis.DialHook) redis.DialHook {
+func (d dialHook) DialHook(next redis.DialHook) redis.DialHook {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		d.dialing.Add(1)
+		defer d.dialing.Add(-1)
 		c, err := next(ctx, network, addr)
-		if err != nil && d.ctx.Err() == nil {
+		switch {
+		case err == nil:
+			return newLine(c), nil
+		case d.of.ctx.Err() == nil:
 			return &undialled{&notDialled{err}}, nil
 		}
-		return c, err
+		return nil, err
 	}
 }

@@ -32,10 +32,12 @@ type Options struct {
 	// MaxBatch is the most requests one script call carries, 100 if 0.
 	MaxBatch int
 	// MaxQueue is the most requests that wait for a script call on one dispatcher (see
-	// Store), 4096 if 0. More are refused with limiter.CauseBusy.
+	// Store), 4096 if 0. More are refused with limiter.CauseOverload.
 	MaxQueue int
-	// MaxWait bounds one round trip, independent of the deadlines of its requests. 1 s if 0.
+	// MaxWait bounds the time that the server has for a call whose requests have no deadline. 1 s if 0.
 	MaxWait time.Duration
+	// Lost is the time that this process was not run, since it started; it grows only. Nil means none.
+	Lost func() time.Duration
 	// OnBreaker, if not nil, is called when a breaker changes its state. It must not block.
 	OnBreaker func(BreakerChange)
 	// ProbeLimit is how quick a server must answer a probe to be let back in:
@@ -143,7 +145,7 @@ func New(opt Options) (*Store, error) {
 	s.names = script.Names{Prefix: opt.Prefix, Bucket: s.naming.bucket}
 	for range dispatchers {
 		d := newDispatcher(opt.MaxBatch, opt.MaxQueue)
-		d.timings = opt.Timings
+		d.timings, d.lost = opt.Timings, opt.Lost
 		s.dispatchers = append(s.dispatchers, d)
 		for range inFlight {
 			s.wg.Go(func() { s.work(d) })
@@ -217,7 +219,6 @@ func (s *Store) do(ctx context.Context, req *limiter.Request, res *limiter.Resul
 
 // send gets the answer of b, a batch of one request. After an error b may still be in use.
 func (s *Store) send(ctx context.Context, d *dispatcher, b *batch) error {
-	b.sent, b.watched, b.within = false, false, 0
 	if s.opt.Trace != nil {
 		s.trace(ctx, b)
 	}
@@ -226,8 +227,8 @@ func (s *Store) send(ctx context.Context, d *dispatcher, b *batch) error {
 		if ctx.Err() != nil {
 			return callerLeft(ctx, false)
 		}
-		b.deadline, b.bounded = ctx.Deadline()
-		b.canceled = ctx.Done()
+		deadline, _ := ctx.Deadline()
+		b.await(terms{start: wallTime(), deadline: deadline}, ctx.Done())
 		if err := d.submit(b); err != nil {
 			return err
 		}
@@ -239,9 +240,8 @@ func (s *Store) send(ctx context.Context, d *dispatcher, b *batch) error {
 		return callerLeft(ctx, false)
 	default:
 	}
-	b.deadline, b.bounded, b.watched = bound.Deadline, true, true
-	b.canceled, b.within = bound.Canceled, bound.Deadline.Sub(bound.Start)
-	if b.within > longestCall {
+	b.bind(&bound)
+	if b.limit(bound.Start) > longestCall {
 		if err := d.submit(b); err != nil {
 			return err
 		}
@@ -254,41 +254,53 @@ func (s *Store) send(ctx context.Context, d *dispatcher, b *batch) error {
 	case !ok:
 		return d.wait(ctx, b.canceled, b)
 	}
-	defer d.finish(call, nil, nil) // even if the call panics: the dispatcher goes on
-	b.alone[0] = &b.requests[0]
-	s.call(bound.Start, bound.Deadline, b.alone[:])
-	if b.traced != nil {
-		s.traceCall(bound.Start, b)
+	if s.callAlone(d, call, b) {
+		return nil
 	}
-	return nil
+	b.bind(&bound) // its call was never written: it waits for its turn
+	if err := d.submit(b); err != nil {
+		return err
+	}
+	return d.wait(ctx, b.canceled, b)
 }
 
-// call makes a script call that begins now and ends at the given time, if it is not zero,
-// or after MaxWait. It fills Result or Err of every request. On a cluster it is one script
-// call for each hash slot.
-func (s *Store) call(now, until time.Time, requests []*script.Request) {
-	if most := now.Add(s.opt.MaxWait); until.IsZero() || most.Before(until) {
-		until = most
+// callAlone makes the call that the caller of b has claimed. It reports false if that was never written.
+func (s *Store) callAlone(d *dispatcher, call int, b *batch) (written bool) {
+	how := nothing
+	defer func() { d.finish(call, nil, nil, how) }() // even if the call panics: the dispatcher goes on
+	b.alone[0] = &b.requests[0]
+	how = s.call(b.start, b.limit(b.start), b.hard, b.alone[:])
+	if b.traced != nil {
+		s.traceCall(b.start, b)
 	}
-	ctx, cancel := context.WithDeadline(context.Background(), until)
-	defer cancel()
+	return !b.unwritten()
+}
+
+// call makes a script call that begins now, for which the server has the limit, or MaxWait if it is 0, but never
+// beyond hard, if that is not zero. It fills Result or Err of every request: errUnwritten of those that were never
+// written. On a cluster it is one script call for each hash slot.
+func (s *Store) call(now time.Time, limit time.Duration, hard time.Time, requests []*script.Request) ended {
+	if limit == 0 || limit > s.opt.MaxWait {
+		limit = s.opt.MaxWait
+	}
 	if s.cluster != nil {
-		s.cluster.call(ctx, requests)
-		return
+		return s.cluster.call(limits{limit, hard}, requests)
 	}
 	if !s.server.admit(now) {
 		fail(requests, s.server.refusal())
-		return
+		return nothing
 	}
+	ctx, release := newCallTime(context.Background(), limits{limit, hard})
+	defer release()
 	keys, arg := script.Encode(requests, s.opt.Clock)
 	reply, err := run(ctx, s.opt.Client, &s.script, keys, s.arguments(requests, arg)...)
+	how, err := s.server.judge(ctx, err)
 	if err != nil {
-		s.server.judge(now, err)
 		fail(requests, err)
-		return
+		return how
 	}
-	s.server.report(now, healthy, "", nil)
 	script.Decode(reply, requests)
+	return how
 }
 
 // run calls the script on one server. A server that does not know it (a restart,
@@ -323,32 +335,37 @@ func (s *Store) work(d *dispatcher) {
 		}
 		requests, waits = requests[:0], waits[:0]
 		for _, b := range batches {
-			if b.within > 0 && d.timings != nil {
-				waits = append(waits, Wait{now.Sub(b.deadline.Add(-b.within)), len(b.requests)})
+			if !b.start.IsZero() && d.timings != nil {
+				waits = append(waits, Wait{now.Sub(b.start), len(b.requests)})
 			}
 			for i := range b.requests {
-				requests = append(requests, &b.requests[i])
+				if b.requests[i].Err == nil { // else it waits no longer
+					requests = append(requests, &b.requests[i])
+				}
 			}
 		}
-		s.call(now, latest(batches), requests)
+		limit := longest(batches, now)
+		if limit > 0 {
+			limit = max(limit, s.servers.fair) // a caller with less time is answered before, by the dispatcher
+		}
+		how := s.call(now, limit, time.Time{}, requests)
 		if s.opt.Trace != nil {
 			s.traceCall(now, batches...)
 		}
-		d.finish(call, batches, waits)
+		d.finish(call, batches, waits, how)
 		clear(batches)
 		clear(requests)
 	}
 }
 
-// latest is the last of the deadlines of some batches, zero if one of them has none.
-func latest(batches []*batch) (t time.Time) {
+// longest is the longest of the limits of some batches, 0 if one of them has none.
+func longest(batches []*batch, now time.Time) (limit time.Duration) {
 	for _, b := range batches {
-		if !b.bounded {
-			return time.Time{}
+		l := b.limit(now)
+		if l == 0 {
+			return 0
 		}
-		if b.deadline.After(t) {
-			t = b.deadline
-		}
+		limit = max(limit, l)
 	}
-	return t
+	return limit
 }

@@ -16,6 +16,8 @@ type Request struct {
 	Keys []string
 	// Slot is for the caller: the cluster slot of all Keys, 0 on a single node.
 	Slot int
+	// Impatient is that of the encoded request.
+	Impatient bool
 
 	// Result is the answer, unless Err says why there is none.
 	Result limiter.Result
@@ -93,7 +95,7 @@ type Booking struct {
 
 // Encode fills r from req, which is valid (limiter.Request.Check).
 func (r *Request) Encode(names *Names, req *limiter.Request) {
-	r.part, r.spans, r.notAfter, r.high = false, false, 0, r.high[:0]
+	r.part, r.spans, r.notAfter, r.high, r.Impatient = false, false, 0, r.high[:0], req.Impatient
 	if r.plain = r.encodePlain(names, req); r.plain {
 		return
 	}
@@ -109,7 +111,7 @@ func (r *Request) Encode(names *Names, req *limiter.Request) {
 // request in the part's record, "" if it has none. name is what the part books
 // under, or is undone by; "" if it does neither.
 func (r *Request) EncodePart(names *Names, req *limiter.Request, whole, name string) {
-	r.part, r.plain, r.spans, r.notAfter = true, false, false, 0
+	r.part, r.plain, r.spans, r.notAfter, r.Impatient = true, false, false, 0, req.Impatient
 	r.encode(names, req, appendString(nil, whole), whole != "", name)
 	if req.Op == OpUndo {
 		r.Keys = append(r.Keys, names.Prefix+"{"+req.Asks[0].Key.Tag()+"}:g:"+name)
