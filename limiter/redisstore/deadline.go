@@ -65,9 +65,12 @@ func (c *callTime) had(now time.Time) time.Duration {
 // says nothing about the server: all connections are in use, or this node was late. dialing says that a connection is
 // being made: one that is not there by the limit is the server's failure.
 func (c *callTime) unwritten(err error, dialing bool) bool {
+	var dial *notDialled
 	switch {
 	case errors.Is(err, redis.ErrPoolTimeout), errors.Is(err, redis.ErrPoolExhausted):
 		return true
+	case errors.As(err, &dial):
+		return dial.late
 	case errors.Is(err, context.DeadlineExceeded) && c.asked.Load() == 0:
 		return !dialing || wallTime().Sub(c.began) > c.limit+lateness
 	}

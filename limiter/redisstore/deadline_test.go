@@ -55,6 +55,8 @@ func TestCallTime_NeverWrittenIsNoFailureOfTheServer(t *testing.T) {
 		{"no connection by the limit", limit, false, true, context.DeadlineExceeded, false},
 		{"this node was late", 90 * time.Millisecond, false, true, context.DeadlineExceeded, true},
 		{"and did not even dial", limit, false, false, context.DeadlineExceeded, true},
+		{"a dial that failed", limit, true, false, &notDialled{err: errDown}, false},
+		{"a dial that this node was late for", limit, true, false, &notDialled{err: errDown, late: true}, true},
 		{"written", limit, true, false, os.ErrDeadlineExceeded, false},
 		{"refused", time.Millisecond, false, true, errDown, false},
 	} {

@@ -42,8 +42,9 @@ type server struct {
 	of     *servers
 	// silent is for how long, in ns and in all, the server has had calls since its last answer that ended before their
 	// time because of their callers' own deadlines.
-	silent  atomic.Int64
-	dialing atomic.Int32 // connections that are being made
+	silent      atomic.Int64
+	dialing     atomic.Int32  // connections that are being made
+	dialTimeout time.Duration // how long that may take; 0: unknown
 }
 
 // fairPart: of the store timeout, at most one part in fairPart+1 is not the server's, but that of the answer.
@@ -61,7 +62,7 @@ func newServers(s *Store) *servers {
 func (ss *servers) add(client redis.UniversalClient) *server {
 	sv := &server{client: client, of: ss, breaker: &breaker{changed: ss.changed}}
 	if c, ok := client.(*redis.Client); ok {
-		sv.node = c.Options().Addr
+		sv.node, sv.dialTimeout = c.Options().Addr, c.Options().DialTimeout
 	}
 	sv.watch = func(b *breaker) {
 		ss.spawn(func() {
@@ -261,12 +262,14 @@ func (d dialHook) DialHook(next redis.DialHook) redis.DialHook {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		d.dialing.Add(1)
 		defer d.dialing.Add(-1)
+		began := wallTime()
 		c, err := next(ctx, network, addr)
 		switch {
 		case err == nil:
 			return newLine(c), nil
 		case d.of.ctx.Err() == nil:
-			return &undialled{&notDialled{err}}, nil
+			took := wallTime().Sub(began)
+			return &undialled{&notDialled{err: err, late: d.dialTimeout > 0 && took > d.dialTimeout+lateness}}, nil
 		}
 		return nil, err
 	}

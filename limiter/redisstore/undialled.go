@@ -14,7 +14,11 @@ var _ syscall.Conn = (*undialled)(nil)
 
 // notDialled wraps why a connection could not be made, so that it is known that
 // nothing was sent. (The client takes a bare net.OpError apart.)
-type notDialled struct{ err error }
+type notDialled struct {
+	err error
+	// late: the dial took longer than it may take, so this node lacked the CPU, and it says nothing about the server.
+	late bool
+}
 
 func (n *notDialled) Error() string { return n.err.Error() }
 
