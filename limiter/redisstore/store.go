@@ -49,6 +49,8 @@ type Options struct {
 	Timings Timings
 	// Trace, if not nil, records script calls.
 	Trace Tracer
+	// Lost is the time that this process was not run, since it started; it grows only. Nil means none.
+	Lost func() time.Duration
 }
 
 // Timings counts the stages of requests. Its methods are called after each script call, whether or
