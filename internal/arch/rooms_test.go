@@ -61,6 +61,7 @@ var rooms = []room{
 	{path: "internal/atomicfile"},
 	{path: "internal/secretfile"},
 	{path: "internal/tick"},
+	{path: "internal/starvation"},
 	{path: "internal/certificate", may: []string{"internal/tick"}},
 	{path: "internal/wire"},
 	{path: "internal/deferred/filequeue",
