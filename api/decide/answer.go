@@ -52,6 +52,8 @@ type Answer struct {
 	// Degraded is the fail mode that decided at least one enforced limit (closed before local
 	// before open), else DegradedRegion if one spans regions and another region is not heard of, else "".
 	Degraded string
+	// Cause is why the store could not decide, if Degraded is a fail mode.
+	Cause limiter.Cause
 	// Replayed: the stored answer to an earlier request with the same id.
 	Replayed bool
 	// Soft and Elastic: allowed, but above an enforced limit of that throttle.

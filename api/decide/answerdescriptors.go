@@ -85,7 +85,7 @@ func (c *Checker) applyAlone(ctx context.Context, a *Answer, limits []plannedLim
 	default:
 		one := Answer{Op: op, Verdict: Allowed, Strictest: -1}
 		c.degrade(ctx, &one, limits, call)
-		la = one.Limits[0]
+		la, a.Cause = one.Limits[0], one.Cause
 	}
 	la.Returned = returns(op)
 	a.Soft = a.Soft || la.Soft

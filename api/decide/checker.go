@@ -44,6 +44,8 @@ type CheckerOptions struct {
 	Timeout time.Duration
 	// Secrets seal reservations. If nil, there are no reservations.
 	Secrets Secrets
+	// Lost is the time that this process was not run, since it started; it grows only and costs a few ns. Nil means none.
+	Lost func() time.Duration
 	// Deferred is the queue of deferred requests. If nil, no request is deferred.
 	Deferred Queue
 	// Now is the wall clock, for durations and for the schedules of rules. Buckets use the
@@ -73,6 +75,8 @@ type CheckerOptions struct {
 // which face a question came through. It is safe for concurrent use and owns no goroutine.
 type Checker struct {
 	opt CheckerOptions
+	// patience is Timeout before the reserve is taken off, negative for none.
+	patience time.Duration
 }
 
 // NewChecker returns a Checker. It fails only if a required option is missing.
@@ -83,6 +87,7 @@ func NewChecker(opt CheckerOptions) (*Checker, error) {
 	if opt.Timeout == 0 {
 		opt.Timeout = DefaultTimeout
 	}
+	patience := opt.Timeout
 	if opt.Timeout > 0 {
 		opt.Timeout -= min(opt.Timeout/reservePart, maxReserve)
 	}
@@ -95,7 +100,7 @@ func NewChecker(opt CheckerOptions) (*Checker, error) {
 	if opt.Rand == nil {
 		opt.Rand = rand.Int64N
 	}
-	return &Checker{opt: opt}, nil
+	return &Checker{opt: opt, patience: patience}, nil
 }
 
 // work returns cleared memory for one call.
@@ -118,7 +123,7 @@ func (c *Checker) Do(ctx context.Context, q *Question, a *Answer) error {
 func (c *Checker) do(ctx context.Context, q *Question, a *Answer) error {
 	w := c.work()
 	defer w.release()
-	start := c.opt.Now()
+	start, lost := c.opt.Now(), c.lost()
 	if err := w.add(ctx, q, c.opt.Sets.Load(), start); err != nil {
 		return err
 	}
@@ -127,8 +132,9 @@ func (c *Checker) do(ctx context.Context, q *Question, a *Answer) error {
 	if err := c.answer(ctx, w, p, a); err != nil {
 		return err
 	}
-	w.decision = Decision{Question: q, Answer: a, Took: c.opt.Now().Sub(start), Outcome: p.outcome, By: p.by,
-		ID: p.id, Origin: q.Origin}
+	took := c.opt.Now().Sub(start)
+	w.decision = Decision{Question: q, Answer: a, Took: took, Outcome: p.outcome, By: p.by,
+		ID: p.id, Origin: q.Origin, Starved: c.starved(took, lost)}
 	c.opt.Observe.ObserveDecision(&w.decision)
 	return nil
 }
@@ -146,7 +152,7 @@ func (c *Checker) DoAll(ctx context.Context, qs []Question, as []Answer) error {
 func (c *Checker) doAll(ctx context.Context, qs []Question, as []Answer) error {
 	w := c.work()
 	defer w.release()
-	start := c.opt.Now()
+	start, lost := c.opt.Now(), c.lost()
 	set := c.opt.Sets.Load()
 	for i := range qs {
 		if err := ctx.Err(); errors.Is(err, context.Canceled) {
@@ -163,10 +169,11 @@ func (c *Checker) doAll(ctx context.Context, qs []Question, as []Answer) error {
 		}
 	}
 	took := c.opt.Now().Sub(start)
+	starved := c.starved(took, lost)
 	for i := range as {
 		p := &w.plans[i]
 		w.decision = Decision{Question: p.q, Answer: &as[i], Took: took, Outcome: p.outcome, By: p.by,
-			ID: p.id, Origin: p.q.Origin}
+			ID: p.id, Origin: p.q.Origin, Starved: starved}
 		c.opt.Observe.ObserveDecision(&w.decision)
 	}
 	return nil

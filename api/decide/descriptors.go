@@ -114,7 +114,7 @@ func (c *Checker) DoDescriptors(ctx context.Context, q *DescriptorQuestion, a *D
 func (c *Checker) doDescriptors(ctx context.Context, q *DescriptorQuestion, a *DescriptorAnswer) error {
 	w := c.work()
 	defer w.release()
-	start := c.opt.Now()
+	start, lost := c.opt.Now(), c.lost()
 	set := c.opt.Sets.Load()
 	if set == nil {
 		return ErrNoSet
@@ -123,8 +123,9 @@ func (c *Checker) doDescriptors(ctx context.Context, q *DescriptorQuestion, a *D
 	c.decide(ctx, w)
 	p := &w.plans[0]
 	c.answerDescriptors(ctx, w, p, q, a)
-	w.decision = Decision{Answer: &a.Answer, Took: c.opt.Now().Sub(start), Outcome: p.outcome, By: p.by,
-		Origin: q.Origin}
+	took := c.opt.Now().Sub(start)
+	w.decision = Decision{Answer: &a.Answer, Took: took, Outcome: p.outcome, By: p.by, Origin: q.Origin,
+		Starved: c.starved(took, lost)}
 	c.opt.Observe.ObserveDecision(&w.decision)
 	return nil
 }

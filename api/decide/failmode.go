@@ -16,6 +16,7 @@ import (
 // about the limits that are at home there.
 func (c *Checker) degrade(ctx context.Context, a *Answer, limits []plannedLimit, failed *limiter.Call) {
 	cause := limiter.CauseOf(failed.Err)
+	a.Cause = cause
 	closed, blocked := false, -1
 	here := c.decidePartly(ctx, limits, failed)
 	for i := range limits {
