@@ -26,6 +26,8 @@ const (
 	KindRegionSetOld Kind = "region_set_old"
 	// KindLogDropping: the decision log loses events.
 	KindLogDropping Kind = "decision_log_dropping"
+	// KindNodeStarved: a node lacks CPU, so that its checks are late.
+	KindNodeStarved Kind = "node_starved"
 )
 
 // Types of messages that are about no single alert.
@@ -40,7 +42,7 @@ const (
 func Kinds() []string {
 	return []string{string(KindRuleDenials), string(KindKeyUsage), string(KindKeyHot), string(KindFailModeEngaged),
 		string(KindFailModeEnded), string(KindRuleIdle), string(KindSetRefused), string(KindSetOld), string(KindRegionCutOff),
-		string(KindRegionSetOld), string(KindLogDropping)}
+		string(KindRegionSetOld), string(KindLogDropping), string(KindNodeStarved)}
 }
 
 // States of an alert.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"sluice/internal/alerts"
+	"sluice/internal/alerts/sense"
 	"sluice/internal/fleet"
 	"sluice/internal/records"
 	"sluice/internal/stats"
@@ -134,7 +135,8 @@ func TestOwnConditions(t *testing.T) {
 	now := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
 	account := &records.Account{}
 	ready := &readiness{}
-	o := &ownConditions{ready: ready, accounts: map[string]func() records.Totals{"kafka": account.Totals},
+	o := &ownConditions{ready: ready, starved: func() []sense.Condition { return nil },
+		accounts: map[string]func() records.Totals{"kafka": account.Totals},
 		now: func() time.Time { return now }, dropped: map[string]int64{}}
 	met := func() (out []string) {
 		for _, c := range o.met() {

@@ -22,8 +22,9 @@ const (
 
 // openSensor starts what this node sees of alerts by itself.
 func openSensor(host *Host, db *database.DB, ready *readiness, figures *fleetReporter, home *homeStore,
-	accounts map[string]func() records.Totals, stops *stops) *sense.Sensor {
-	own := &ownConditions{ready: ready, accounts: accounts, now: host.Now, dropped: map[string]int64{}}
+	accounts map[string]func() records.Totals, starved *starvedWatch, stops *stops) *sense.Sensor {
+	own := &ownConditions{ready: ready, accounts: accounts, starved: starved.conditions, now: host.Now,
+		dropped: map[string]int64{}}
 	if home != nil {
 		own.regions = &regionConditions{overview: home.overview, now: host.Now}
 	}
@@ -43,7 +44,9 @@ func (f *fleetReporter) listensAt() string {
 type ownConditions struct {
 	ready    *readiness
 	accounts map[string]func() records.Totals
-	now      func() time.Time
+	// starved is the condition that this node lacks CPU, if it does.
+	starved func() []sense.Condition
+	now     func() time.Time
 	// dropped are the events that each decision log had lost when it was last looked at.
 	dropped map[string]int64
 	// regions are those about other regions, nil without regions.
@@ -52,7 +55,7 @@ type ownConditions struct {
 
 // met returns the conditions that are met now.
 func (o *ownConditions) met() []sense.Condition {
-	var out []sense.Condition
+	out := o.starved()
 	version := int64(0)
 	if s := o.ready.rules.Load(); s != nil {
 		version = s.version

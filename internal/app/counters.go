@@ -18,6 +18,7 @@ import (
 	"sluice/internal/atomicfile"
 	"sluice/internal/config"
 	"sluice/internal/fleet"
+	"sluice/internal/starvation"
 	"sluice/internal/stats"
 	"sluice/internal/telemetry"
 	"sluice/internal/tick"
@@ -62,8 +63,8 @@ type counters struct {
 // openCounters opens the counter store: Redis, with memory for fail mode local, or
 // memory with snapshots on disk. Redis need not be available yet.
 func openCounters(ctx context.Context, cfg *config.Serve, host *Host, files *secretFiles, sets *rules.Current,
-	metrics *telemetry.Metrics, spans *traces.Traces, incidents *stats.IncidentLog, stops *stops, fatal func(error)) (
-	*counters, error) {
+	metrics *telemetry.Metrics, spans *traces.Traces, incidents *stats.IncidentLog, meter *starvation.Meter, stops *stops,
+	fatal func(error)) (*counters, error) {
 	most := keyLimit(int(cfg.MaxKeys), memoryLimits())
 	host.Log.Info("the number of in-memory counters is limited", "keys", most.keys, "because", most.because,
 		"record_bytes", int64(cfg.MaxRecordBytes))
@@ -84,13 +85,13 @@ func openCounters(ctx context.Context, cfg *config.Serve, host *Host, files *sec
 		return &counters{store: memory, loads: decide.NewLoads(nil, host.Now), board: board,
 			kind: "memory", breakers: func() []fleet.Breaker { return nil }}, nil
 	}
-	return openRedis(ctx, cfg, host, files, sets, memory, metrics, spans, incidents, stops, fatal)
+	return openRedis(ctx, cfg, host, files, sets, memory, metrics, spans, incidents, meter, stops, fatal)
 }
 
 // openRedis opens the shared counter store. memory decides for fail mode local.
 func openRedis(ctx context.Context, cfg *config.Serve, host *Host, files *secretFiles, sets *rules.Current,
-	memory limiter.Store, metrics *telemetry.Metrics, spans *traces.Traces, incidents *stats.IncidentLog, stops *stops,
-	fatal func(error)) (*counters, error) {
+	memory limiter.Store, metrics *telemetry.Metrics, spans *traces.Traces, incidents *stats.IncidentLog,
+	meter *starvation.Meter, stops *stops, fatal func(error)) (*counters, error) {
 	silenceRedis()
 	client, err := redisClient(cfg, files.redis, redisstore.ClientOptions{})
 	if err != nil {
@@ -100,7 +101,7 @@ func openRedis(ctx context.Context, cfg *config.Serve, host *Host, files *secret
 	breakers := &breakerLog{log: host.Log, now: host.Now, incidents: incidents}
 	store, err := redisstore.New(redisstore.Options{
 		Client: client, Prefix: cfg.KeyPrefix, Clock: host.Clock, OnBreaker: breakers.changed, ProbeLimit: cfg.StoreTimeout,
-		Timings: metrics.Timings(), Trace: spans.Calls(),
+		Timings: metrics.Timings(), Trace: spans.Calls(), Lost: meter.Refresh,
 		Regions: limiter.Regions{Count: int64(regionCount(cfg)), Wait: cfg.RegionInterval.Milliseconds(),
 			Parts: limiter.WorthParts(int64(regionCount(cfg)))},
 	})

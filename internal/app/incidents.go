@@ -30,7 +30,13 @@ func (o *outageLog) noteDecision(a *decide.Answer) {
 			limits = append(limits, stats.ByFailMode{Rule: la.Series(), Mode: la.Degraded, Denied: !la.Decision.Allowed})
 		}
 	}
-	o.incidents.Decided(stats.ByFailMode{Mode: a.Degraded, Denied: !a.Allowed()}, limits)
+	request := stats.ByFailMode{Mode: a.Degraded, Denied: !a.Allowed()}
+	switch {
+	case a.Cause == limiter.CauseStarved:
+		o.incidents.DecidedStarved(request, limits)
+	case a.Cause.OfStore():
+		o.incidents.Decided(request, limits)
+	}
 }
 
 // note notes the change of a breaker.

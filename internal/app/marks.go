@@ -66,6 +66,8 @@ func incidentMarks(i *stats.Incident) []stats.Mark {
 		begin.Text, end.Text = "rules database unavailable", "rules database available"
 	case stats.IncidentRegions:
 		begin.Text, end.Text = "cut off from "+i.Server, "heard from "+i.Server+" again"
+	case stats.IncidentStarved:
+		begin.Text, end.Text = "node "+i.Node+" lacked CPU", "node "+i.Node+" had enough CPU again"
 	default:
 		begin.Text, end.Text = "fail modes decide some requests", "fail modes decide no requests any more"
 	}

@@ -42,13 +42,13 @@ func (o *outageLog) ObserveDeferral(d decide.Deferral) {
 	}
 }
 
-// ObserveDegraded logs the cause, unless it has logged the same one within the interval or the
-// client closed the request, which is not an error of the store.
+// ObserveDegraded logs the cause, unless it has logged the same one within the interval. A client that closed the
+// request is no error of the store, and about a node that lacks CPU there is a log line of its own (see starvedWatch).
 func (o *outageLog) ObserveDegraded(d decide.Degraded) {
-	if d.Cause == limiter.CauseCanceled {
+	if d.Cause == limiter.CauseCanceled || d.Cause == limiter.CauseStarved {
 		return
 	}
-	if d.FailMode != "" {
+	if d.FailMode != "" && d.Cause.OfStore() {
 		o.incidents.Failed(causeWords(d.Cause))
 	}
 	last, known := o.causes.Load(d.Cause)
@@ -58,7 +58,11 @@ func (o *outageLog) ObserveDegraded(d decide.Degraded) {
 	if last, ok := last.(*atomic.Int64); !ok || !o.due(last) {
 		return
 	}
-	o.log.Warn("the counter store could not decide; fail modes apply", "cause", string(d.Cause), "advice", advice[d.Cause],
+	line := "the counter store could not decide; fail modes apply"
+	if !d.Cause.OfStore() {
+		line = "more checks arrive than can be decided in time"
+	}
+	o.log.Warn(line, "cause", string(d.Cause), "advice", advice[d.Cause],
 		"more", "counted in sluice_degraded_total")
 }
 
@@ -71,6 +75,7 @@ var advice = map[limiter.Cause]string{
 		"sluice_region_calls_total say why",
 	limiter.CauseBusy: "a script of another client blocks Redis (see SCRIPT KILL), or more checks arrive than " +
 		"Redis can process",
+	limiter.CauseOverload: "add nodes; if Redis uses all of its CPU, add shards",
 	limiter.CauseReadOnly: "this Redis server is a replica or refuses writes (a failed save, too few replicas); see " +
 		"INFO replication and INFO persistence",
 	limiter.CauseLoading: "Redis is loading its data; it recovers without help",

@@ -40,6 +40,44 @@ func TestOutage_IsLoggedNowAndThenNotPerRequest(t *testing.T) {
 	}
 }
 
+// A late node and an overload are no outage of Redis.
+func TestOutage_WhatSaysNothingAboutTheStoreIsNotBlamedOnIt(t *testing.T) {
+	log, at := &buffer{}, time.UnixMilli(1_000_000)
+	now := func() time.Time { return at }
+	incidents := stats.NewIncidentLog("n", now)
+	o := &outageLog{log: slog.New(slog.NewTextHandler(log, nil)), now: now, incidents: incidents}
+	decided := func(cause limiter.Cause) {
+		o.ObserveDegraded(decide.Degraded{FailMode: "open", Cause: cause})
+		o.ObserveDecision(&decide.Decision{Answer: &decide.Answer{Op: limiter.OpTake, Verdict: decide.Allowed,
+			Degraded: "open", Cause: cause}})
+	}
+	decided(limiter.CauseStarved)
+	if log.String() != "" {
+		t.Errorf("a late node is logged as an outage: %s", log)
+	}
+	decided(limiter.CauseOverload)
+	decided(limiter.CauseOverload)
+	if got := log.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "more checks arrive") ||
+		strings.Contains(got, "could not decide") {
+		t.Errorf("want one line about overload:\n%s", got)
+	}
+	if own := incidents.Own(); len(own) != 0 {
+		t.Errorf("incidents %+v, want none", own)
+	}
+	// Beside an outage of Redis they count in incidents of their own.
+	decided(limiter.CauseTimeout)
+	incidents.Starved(true, starvedAdvice)
+	decided(limiter.CauseStarved)
+	decided(limiter.CauseStarved)
+	open := map[string]int64{}
+	for _, i := range incidents.Own() {
+		open[i.Kind] = i.Total.Open
+	}
+	if len(open) != 2 || open[stats.IncidentTimeouts] != 1 || open[stats.IncidentStarved] != 2 {
+		t.Errorf("decided in incidents: %v", open)
+	}
+}
+
 // A full disk under a file queue denies requests that could have waited.
 func TestOutage_OfAQueueIsLogged(t *testing.T) {
 	log, at := &buffer{}, time.UnixMilli(1_000_000)

@@ -111,8 +111,9 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	removeLeftovers(&cfg, cfg.NeedsDataDir(), host.Now(), host.Log)
 
 	incidents := newIncidentLog(&host)
+	meter := openMeter(metrics, stops)
 	sets := &rules.Current{}
-	buckets, err := openCounters(ctx, &cfg, &host, &files, sets, metrics, spans, incidents, stops, fatal)
+	buckets, err := openCounters(ctx, &cfg, &host, &files, sets, metrics, spans, incidents, meter, stops, fatal)
 	if err != nil {
 		return err
 	}
@@ -186,7 +187,8 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	for _, log := range recorded {
 		observers = append(observers, log)
 	}
-	sensor := openSensor(&host, db, ready, figures, buckets.home, accounts, stops)
+	starved := openStarvedWatch(&host, meter, metrics, incidents, stops)
+	sensor := openSensor(&host, db, ready, figures, buckets.home, accounts, starved, stops)
 	observers = append(observers, sensor)
 	regions, err := openRegions(&cfg, &host, files.region, buckets, sets, metrics, incidents, stops)
 	if err != nil {
@@ -195,7 +197,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	checker, err := decide.NewChecker(decide.CheckerOptions{
 		Deferred: deferred, Secrets: secrets, Loads: buckets.loads,
 		Sets: sets, Store: spans.Store(buckets.store), Local: buckets.local, Ledger: buckets.ledger,
-		Timeout: cfg.StoreTimeout, Now: host.Now, Observe: observers, Trace: spans.Decisions(),
+		Timeout: cfg.StoreTimeout, Lost: meter.Lost, Now: host.Now, Observe: observers, Trace: spans.Decisions(),
 		Regions: regions.decides(), Homes: buckets.homes(), Region: cfg.Region, Spent: buckets.sums,
 	})
 	if err != nil {

@@ -220,7 +220,7 @@ var rooms = []room{
 			"internal/database", "internal/fleet", "internal/records", "internal/records/kafkasink",
 			"internal/region", "internal/region/exchange", "internal/region/home", "internal/region/share",
 			"internal/region/sharing", "internal/rulecopy",
-			"internal/secretfile", "internal/sso",
+			"internal/secretfile", "internal/sso", "internal/starvation",
 			"internal/telemetry", "internal/tick", "internal/traces",
 			"internal/deferred/filequeue", "internal/deferred/redisqueue",
 		},

@@ -21,6 +21,8 @@ const (
 	// IncidentRegions: other regions were cut off from that of the node. Rules that span regions were decided by their
 	// cut_off, which is not counted here.
 	IncidentRegions = "regions"
+	// IncidentStarved: the node lacked CPU, so that checks were late. It says nothing about Redis.
+	IncidentStarved = "node_starved"
 )
 
 const (
@@ -36,16 +38,17 @@ const (
 	IncidentLost = time.Minute
 )
 
-// Incident is a time in which a node could not use Redis or the rule database, or heard nothing from another region.
+// Incident is a time in which a node could not use Redis or the rule database, heard nothing from another region, or
+// lacked CPU.
 // Breakers that are open at the same time on a node are one incident, and so are openings less than 10 s apart; and so
 // it is with regions.
 type Incident struct {
 	// ID is unique and does not change while the incident is updated.
 	ID   string `json:"id"`
 	Kind string `json:"kind"`
-	// Begin is when a breaker opened, a fail mode decided the first request, or the first region was cut off. End is when
-	// the last breaker closed, a fail mode decided the last request, or all regions were heard; it is zero while the
-	// incident lasts, and for one that is Lost.
+	// Begin is when a breaker opened, a fail mode decided the first request, the first region was cut off, or too many
+	// checks had been late. End is when the last breaker closed, a fail mode decided the last request, all regions were
+	// heard, or few checks were late again; it is zero while the incident lasts, and for one that is Lost.
 	Begin time.Time `json:"begin"`
 	End   time.Time `json:"end,omitzero"`
 	// Updated is when the node last reported the incident.

@@ -2,7 +2,6 @@ package stats
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -65,8 +64,8 @@ type IncidentLog struct {
 	address string
 	events  int64
 	open    map[string]bool // servers with a breaker that is not closed
-	// redis, database and regions are the present incidents, nil without any; each may have ended and still continue.
-	redis, database, regions *running
+	// The present incidents, nil without any. Each may have ended and still continue.
+	redis, database, regions, starved *running
 	// last are the incidents that ended last, by kind, begun when incidents began in the last hour.
 	last    map[string]*running
 	begun   map[string][]time.Time
@@ -109,9 +108,9 @@ func (l *IncidentLog) Stopped() {
 			r.End, r.Stopped, r.changed = now, true, true
 		}
 	}
-	l.finish(&l.redis)
-	l.finish(&l.database)
-	l.finish(&l.regions)
+	for _, at := range []**running{&l.redis, &l.database, &l.regions, &l.starved} {
+		l.finish(at)
+	}
 	if l.address != "" {
 		l.wait(l.event(EventNodeStopped, now))
 	}
@@ -168,9 +167,16 @@ func (l *IncidentLog) Decided(request ByFailMode, limits []ByFailMode) {
 		return // its client left
 	}
 	l.again(l.now())
-	r.Total.Add(request.counts())
-	for i := range limits {
-		r.count(limits[i].counts())
+	r.add(request, limits)
+}
+
+// DecidedStarved is Decided for a request that was late because the node lacked CPU.
+func (l *IncidentLog) DecidedStarved(request ByFailMode, limits []ByFailMode) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if r := l.starved; r != nil {
+		r.add(request, limits)
+		r.changed = true
 	}
 }
 
@@ -205,6 +211,25 @@ func (l *IncidentLog) Database(err error) {
 	case !r.End.IsZero():
 		r.End, r.changed = time.Time{}, true
 	}
+}
+
+// Starved notes whether the node lacks CPU.
+func (l *IncidentLog) Starved(lacks bool, cause string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.now()
+	l.settle(now)
+	switch r := l.starved; {
+	case !lacks && r != nil && r.End.IsZero():
+		r.End, r.closed, r.changed = now, now, true
+	case lacks && r == nil:
+		l.begin(&l.starved, IncidentStarved, now).because(cause)
+	case lacks && !r.End.IsZero():
+		r.End, r.changed = time.Time{}, true
+	default:
+		return
+	}
+	l.hurry()
 }
 
 // Regions notes which regions are cut off now, the first of them for how long, and why.
@@ -249,7 +274,7 @@ func (l *IncidentLog) settle(now time.Time) {
 	} else if r != nil && len(l.open) == 0 && now.Sub(r.closed) >= resumeWithin {
 		l.finish(&l.redis)
 	}
-	for _, at := range []**running{&l.database, &l.regions} {
+	for _, at := range []**running{&l.database, &l.regions, &l.starved} {
 		if r := *at; r != nil && !r.End.IsZero() && now.Sub(r.closed) >= resumeWithin {
 			l.finish(at)
 		}
@@ -303,6 +328,14 @@ func (r *running) of(server string) {
 		r.servers = append(r.servers, server)
 		slices.Sort(r.servers)
 		r.Server, r.changed = strings.Join(r.servers, ", "), true
+	}
+}
+
+// add adds a request that fail modes decided, and its limits.
+func (r *running) add(request ByFailMode, limits []ByFailMode) {
+	r.Total.Add(request.counts())
+	for i := range limits {
+		r.count(limits[i].counts())
 	}
 }
 
@@ -371,107 +404,10 @@ func (l *IncidentLog) hurry() {
 	}
 }
 
-func (l *IncidentLog) event(kind string, at time.Time) Event {
-	return Event{ID: l.nextID(), Kind: kind, At: at, End: at, Node: l.address}
-}
-
-func (l *IncidentLog) incidentEvent(r *running) Event {
-	i := l.snapshot(r)
-	r.changed = false
-	data, _ := json.Marshal(i) // it has strings, numbers and times
-	return Event{ID: i.ID, Kind: EventIncident, At: i.Begin, End: i.End, Node: i.Node, Data: data}
-}
-
-// wait appends an event to those that wait, in place of an older state of it. Without room, the two oldest incidents of
-// a kind become one, or else the oldest event is lost.
-func (l *IncidentLog) wait(e Event) {
-	if i := slices.IndexFunc(l.waiting, func(w Event) bool { return w.ID == e.ID }); i >= 0 {
-		l.waiting[i] = e
-		return
-	}
-	l.waiting = append(l.waiting, e)
-	if len(l.waiting) <= maxWaiting {
-		return
-	}
-	first := map[string]int{}
-	for i := range l.waiting {
-		in, ok := l.waiting[i].incident()
-		if !ok {
-			continue
-		}
-		if j, found := first[in.Kind]; found {
-			older, _ := l.waiting[j].incident()
-			in = older.plus(in)
-			l.waiting[j].End = in.End
-			l.waiting[j].Data, _ = json.Marshal(in)
-			l.waiting = slices.Delete(l.waiting, i, i+1)
-			return
-		}
-		first[in.Kind] = i
-	}
-	l.waiting = slices.Delete(l.waiting, 0, 1)
-}
-
-// plus is one incident in place of two, of which next is the later one.
-func (i Incident) plus(next Incident) Incident {
-	i.End, i.Updated, i.Stopped = next.End, next.Updated, next.Stopped
-	i.Opened += next.Opened
-	i.Merged += next.Merged + 1
-	i.Total.Add(next.Total)
-	r := &running{rules: map[string]*IncidentRule{}}
-	for _, c := range slices.Concat(i.Rules, next.Rules) {
-		r.count(c)
-	}
-	i.Rules = nil
-	for _, c := range r.rules {
-		i.Rules = append(i.Rules, *c)
-	}
-	sortRules(i.Rules)
-	return i
-}
-
-// take returns what is to be written and forgets it. An incident that lasts is always among it, so that others see that
-// the node lives.
-func (l *IncidentLog) take() []Event {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.settle(l.now())
-	if l.address == "" {
-		return nil // the node has not started yet
-	}
-	for _, r := range l.present() {
-		if r != nil && (r.changed || r.End.IsZero()) {
-			l.wait(l.incidentEvent(r))
-		}
-	}
-	out := l.waiting
-	l.waiting = nil
-	for i := range out {
-		out[i].Node = l.address
-	}
-	return out
-}
-
-// giveBack returns what could not be written.
-func (l *IncidentLog) giveBack(events []Event) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	later := l.waiting
-	l.waiting = nil
-	for _, e := range events {
-		if r := l.presentOf(e.ID); r != nil {
-			r.changed = true
-			continue
-		}
-		l.wait(e)
-	}
-	for _, e := range later {
-		l.wait(e)
-	}
-}
-
 // present are the present incidents; some are nil.
-func (l *IncidentLog) present() []*running { return []*running{l.redis, l.database, l.regions} }
+func (l *IncidentLog) present() []*running {
+	return []*running{l.redis, l.database, l.regions, l.starved}
+}
 
 // presentOf is the present incident of an id, nil if there is none.
 func (l *IncidentLog) presentOf(id string) *running {

@@ -335,6 +335,46 @@ func TestIncident_OfRegionsThatAreCutOff(t *testing.T) {
 	}
 }
 
+// A node that lacks CPU has an incident of its own. What fail modes decide because of it is none of Redis.
+func TestIncident_OfANodeThatLacksCPU(t *testing.T) {
+	n := newNoted(t)
+	late := func() {
+		n.log.DecidedStarved(stats.ByFailMode{Mode: "closed", Denied: true},
+			[]stats.ByFailMode{{Rule: "charges", Mode: "closed", Denied: true}})
+	}
+	late()
+	n.log.Starved(false, "")
+	if got := n.elsewhere(t); len(got) != 0 {
+		t.Fatalf("without a lack of CPU: %+v", got)
+	}
+	begin := n.now()
+	n.log.Starved(true, "raise its CPU limit")
+	late()
+	n.add(time.Minute)
+	n.log.Starved(true, "raise its CPU limit")
+	if got := n.elsewhere(t); len(got) != 1 || !got[0].Running() {
+		t.Fatalf("after a minute: %+v", got)
+	}
+	n.log.Starved(false, "")
+	n.add(5 * time.Second)
+	n.log.Starved(true, "raise its CPU limit") // the same one
+	n.add(time.Second)
+	end := n.now()
+	n.log.Starved(false, "")
+	n.add(time.Minute)
+	n.log.Starved(false, "")
+	got := n.elsewhere(t)
+	if len(got) != 1 || got[0].Kind != stats.IncidentStarved || !got[0].Begin.Equal(begin) || !got[0].End.Equal(end) ||
+		got[0].Cause != "raise its CPU limit" || got[0].Total.Closed != 1 || len(got[0].Rules) != 1 {
+		t.Errorf("got %+v", got)
+	}
+	n.log.Starved(true, "raise its CPU limit")
+	n.log.Stopped()
+	if got := n.elsewhere(t); len(got) != 2 || !got[0].Stopped {
+		t.Errorf("after the node stopped: %+v", got)
+	}
+}
+
 func TestIncidentQuery_SaysWhatIsWrong(t *testing.T) {
 	at := time.Unix(1_700_000_000, 0)
 	for field, q := range map[string]stats.IncidentQuery{

@@ -31,6 +31,7 @@ type Metrics struct {
 	bans      *prometheus.CounterVec
 	shed      *prometheus.CounterVec
 	checks    checks
+	starved   atomic.Int64
 	stages    stages
 	panics    prometheus.Counter
 	questions *prometheus.CounterVec

@@ -51,6 +51,9 @@ func newAccount() account {
 func (m *Metrics) ObserveDecision(d *decide.Decision) {
 	a := d.Answer
 	m.checks.observe(d)
+	if d.Starved {
+		m.starved.Add(1)
+	}
 	if a.Op != limiter.OpTake && a.Op != limiter.OpCharge { // peeks and corrections decide nothing
 		return
 	}

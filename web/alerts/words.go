@@ -25,6 +25,7 @@ var kindWords = map[alerts.Kind]struct{ title, about string }{
 	alerts.KindRegionCutOff:    {"Region cut off", "Two regions have not heard each other for 30 seconds."},
 	alerts.KindRegionSetOld:    {"Outdated region", "A region has lacked an edit of the rules for five minutes."},
 	alerts.KindLogDropping:     {"Decision log dropping", "The decision log loses events."},
+	alerts.KindNodeStarved:     {"Node lacks CPU", "Checks are late because a node lacks CPU, whatever Redis does."},
 	alerts.TypeSummary:         {title: "Summary"},
 	alerts.TypeTest:            {title: "Test"},
 }

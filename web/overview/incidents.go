@@ -242,6 +242,8 @@ func incidentTitle(i *stats.Incident) string {
 			return "Regions cut off"
 		}
 		return "Region cut off"
+	case stats.IncidentStarved:
+		return "Node lacked CPU"
 	}
 	return "The counter store did not decide some requests"
 }

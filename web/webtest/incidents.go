@@ -49,6 +49,11 @@ func newIncidents() *Incidents {
 			Node: "10.0.0.2:8080", NodeID: "n2", Server: "asia, us", Cause: "eu hears nothing from asia",
 		},
 		{
+			ID: "n1-2", Kind: stats.IncidentStarved, Begin: Now.Add(-3 * stats.Day),
+			End: Now.Add(-3*stats.Day + 4*time.Minute), Updated: Now.Add(-3*stats.Day + 4*time.Minute),
+			Node: "10.0.0.1:8080", NodeID: "n1", Cause: "raise its CPU limit",
+		},
+		{
 			ID: "n3-1", Kind: stats.IncidentTimeouts, Begin: Now.Add(-4 * stats.Day),
 			Updated: Now.Add(-4*stats.Day + time.Minute),
 			Lost:    true, Node: "10.0.0.3:8080", NodeID: "n3", Cause: "timeout", Total: stats.IncidentRule{Open: 3},

@@ -67,6 +67,12 @@ func textOf(s *alerts.Subject, state string, d *Details) string {
 			return fmt.Sprintf("The decision log (%s) loses events: %d so far.", s.Level, n["dropped"])
 		}
 		return fmt.Sprintf("The decision log (%s) loses no more events.", s.Level)
+	case alerts.KindNodeStarved:
+		if on {
+			return fmt.Sprintf("A node lacks CPU: %d of its %d checks of 30 seconds were late by more than the store timeout. "+
+				"Raise its CPU limit.", n["late"], n["checks"])
+		}
+		return "No node lacks CPU any more."
 	}
 	return string(s.Kind) + " is " + state + "."
 }
@@ -80,7 +86,7 @@ func pathOf(s *alerts.Subject, d *Details) string {
 			return rule
 		}
 		return "/console/rules"
-	case alerts.KindFailModeEngaged, alerts.KindFailModeEnded:
+	case alerts.KindFailModeEngaged, alerts.KindFailModeEnded, alerts.KindNodeStarved:
 		return "/console/incidents"
 	case alerts.KindRegionCutOff, alerts.KindRegionSetOld:
 		return "/console/regions"

@@ -108,7 +108,7 @@ func (f *fails) decided(mode string) {
 
 // failed notes why the store could not decide.
 func (f *fails) failed(d *decide.Degraded) {
-	if d.FailMode == "" || d.Cause == limiter.CauseCanceled || d.Cause == limiter.CauseBreaker {
+	if d.FailMode == "" || d.Cause == limiter.CauseCanceled || d.Cause == limiter.CauseBreaker || !d.Cause.OfStore() {
 		return // an earlier cause says why a breaker is open
 	}
 	if last := f.cause.Load(); last == nil || *last != d.Cause {

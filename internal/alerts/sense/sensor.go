@@ -59,7 +59,7 @@ func (s *Sensor) ObserveDecision(d *decide.Decision) {
 	if a.Op != limiter.OpTake && a.Op != limiter.OpCharge {
 		return
 	}
-	if decide.ByFailMode(a.Degraded) {
+	if decide.ByFailMode(a.Degraded) && a.Cause.OfStore() {
 		s.fails.decided(a.Degraded)
 	}
 	for i := range a.Limits {

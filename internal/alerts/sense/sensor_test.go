@@ -261,6 +261,20 @@ func TestConditions_BeginLastAndEnd(t *testing.T) {
 	})
 }
 
+// What fail modes decide because the node lacks CPU says nothing about the counter store.
+func TestFailModes_OfALateNodeAreNoAlert(t *testing.T) {
+	f := newFixture()
+	for range 3 * failMany {
+		f.ObserveDegraded(decide.Degraded{FailMode: rules.FailOpen, Cause: limiter.CauseStarved})
+		f.ObserveDecision(&decide.Decision{Answer: &decide.Answer{Op: limiter.OpTake, Verdict: decide.Allowed,
+			Degraded: rules.FailOpen, Cause: limiter.CauseStarved}})
+	}
+	f.expect(t)
+	if f.fails.cause.Load() != nil {
+		t.Error("the cause of the next alert would be that of a late node")
+	}
+}
+
 func TestFailModes_ManyOrLongAndNotOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture()

@@ -266,7 +266,7 @@ func knownCause(c limiter.Cause) limiter.Cause {
 	switch c {
 	case limiter.CauseTimeout, limiter.CauseCanceled, limiter.CauseConnection, limiter.CauseBusy, limiter.CauseReadOnly,
 		limiter.CauseLoading, limiter.CauseMemory, limiter.CauseAuth, limiter.CauseCluster, limiter.CauseWrongType,
-		limiter.CauseBadState, limiter.CauseClosed, limiter.CauseBreaker:
+		limiter.CauseBadState, limiter.CauseClosed, limiter.CauseBreaker, limiter.CauseOverload, limiter.CauseStarved:
 		return c
 	}
 	return limiter.CauseInternal
