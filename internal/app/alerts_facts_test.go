@@ -137,7 +137,7 @@ func TestOwnConditions(t *testing.T) {
 	ready := &readiness{}
 	o := &ownConditions{ready: ready, starved: func() []sense.Condition { return nil },
 		accounts: map[string]func() records.Totals{"kafka": account.Totals},
-		now: func() time.Time { return now }, dropped: map[string]int64{}}
+		now:      func() time.Time { return now }, dropped: map[string]int64{}}
 	met := func() (out []string) {
 		for _, c := range o.met() {
 			out = append(out, fmt.Sprint(c.Subject.Kind, " ", c.Subject.Level, " ", c.Numbers))

@@ -32,6 +32,7 @@ func TestProcess(t *testing.T) {
 		"without a place to write it goes on, and says so":     nowhereToWrite,
 		"a flood of keys stays within its memory":              floodOfKeys,
 		"slow, huge and broken off requests end on their time": slowClients,
+		"a node that lacks CPU says so":                        starvedNode,
 	} {
 		t.Run(name, func(t *testing.T) { promise(t, bin) })
 	}
