@@ -57,6 +57,7 @@ var (
 	Invalid             = Kind{"invalid", 422, "Invalid fields"}
 	TooSoon             = Kind{"too-soon", 429, "Too soon"}
 	Internal            = Kind{"internal", 500, "Internal error"}
+	Overloaded          = Kind{"overloaded", 503, "Node overloaded"}
 	StoreUnavailable    = Kind{"store-unavailable", 503, "Counter store unavailable"}
 	QueueUnavailable    = Kind{"queue-unavailable", 503, "Deferred queue unavailable"}
 	DatabaseUnavailable = Kind{"database-unavailable", 503, "Rules database unavailable"}
