@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"sluice/limiter"
+	"sluice/rules"
 )
 
 // deadlineStore records how long each request may take.
@@ -37,5 +38,34 @@ func TestTimeout_LeavesTimeForTheAnswer(t *testing.T) {
 		if store.took != want {
 			t.Errorf("of %s the store has %s, want %s", timeout, store.took, want)
 		}
+	}
+}
+
+// TestTimeout_DoesNotConcernTheMemoryOfThisNode: what needs no other machine is decided by the limit, however late.
+func TestTimeout_DoesNotConcernTheMemoryOfThisNode(t *testing.T) {
+	const limit, most = 30, 100
+	f := newFixture(t, []rules.Rule{perUser("r", rules.FailOpen, limit)}, func(o *CheckerOptions) {
+		o.Timeout = 1 // it has passed before the store is called
+		o.Store = o.Local
+	})
+	qs, as := make([]Question, most), make([]Answer, most)
+	for i := range qs {
+		qs[i] = Question{Weight: 1, Descriptor: rules.Descriptor{User: "42"}}
+	}
+	if err := f.DoAll(t.Context(), qs[1:], as[1:]); err != nil {
+		t.Fatal(err)
+	}
+	as[0] = *f.asks(limiter.OpTake, qs[0])
+	allowed := 0
+	for i := range as {
+		if as[i].Degraded != "" {
+			t.Fatalf("check %d was decided by the fail mode %s", i, as[i].Degraded)
+		}
+		if as[i].Allowed() {
+			allowed++
+		}
+	}
+	if allowed != limit {
+		t.Errorf("%d of %d passed, the limit is %d", allowed, most, limit)
 	}
 }

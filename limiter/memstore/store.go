@@ -187,11 +187,27 @@ func (s *Store) hash(key limiter.Key) uint64 { return maphash.String(s.seed, str
 // shardOf is the shard of a hash.
 func shardOf(hash uint64) int { return int(hash & (shardCount - 1)) }
 
-// Do decides one request. It blocks only for the locks of shards, so it checks ctx
-// once.
+// Do decides one request. It waits for nothing but the locks of shards, so a store timeout (the deadline of a
+// limiter.Bounded) does not stop it: a node that lacks CPU decides late, by the limit. It decides nothing only if its
+// caller had left before.
 func (s *Store) Do(ctx context.Context, req *limiter.Request, res *limiter.Result) error {
-	if err := ctx.Err(); err != nil {
-		return storeError(err)
+	return s.do(ctx, leaving(ctx), req, res)
+}
+
+// leaving returns a channel that is closed when the caller has left or its own deadline has passed. It needs no clock.
+func leaving(ctx context.Context) <-chan struct{} {
+	if b, ok := ctx.(limiter.Bounded); ok {
+		return b.Bound().Canceled
+	}
+	return ctx.Done()
+}
+
+// do is Do; left is closed when the caller has left.
+func (s *Store) do(ctx context.Context, left <-chan struct{}, req *limiter.Request, res *limiter.Result) error {
+	select {
+	case <-left:
+		return storeError(ctx.Err())
+	default:
 	}
 	if s.closed.Load() {
 		return &limiter.StoreError{Cause: limiter.CauseClosed, Err: errClosed}
@@ -218,10 +234,12 @@ func (s *Store) Do(ctx context.Context, req *limiter.Request, res *limiter.Resul
 	return nil
 }
 
-// DoAll decides each call by itself, in order.
+// DoAll decides each call by itself, in order, as Do does. A caller who leaves stops it between two calls; the rest of
+// them have an error then.
 func (s *Store) DoAll(ctx context.Context, calls []limiter.Call) {
+	left := leaving(ctx)
 	for i := range calls {
-		calls[i].Err = s.Do(ctx, &calls[i].Request, &calls[i].Result)
+		calls[i].Err = s.do(ctx, left, &calls[i].Request, &calls[i].Result)
 	}
 }
 
