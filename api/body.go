@@ -48,7 +48,7 @@ func readBody(c echo.Context, most int, dst []byte) ([]byte, error) {
 		case errors.Is(err, io.EOF):
 			return dst, nil
 		case errors.Is(err, os.ErrDeadlineExceeded):
-			extendWrite(c)
+			extendWrite(c, lateAnswer)
 			return dst, reply.Timeout.Problem("The body did not arrive in time.").With("Connection", "close")
 		default:
 			return dst, reply.Malformed.Problem("The body is incomplete.").With("Connection", "close")
@@ -59,12 +59,12 @@ func readBody(c echo.Context, most int, dst []byte) ([]byte, error) {
 // lateAnswer is the time to send an answer after the time to read the request has passed.
 const lateAnswer = time.Second
 
-// extendWrite lets an answer be sent after the request did not arrive in time: the server's time to write ends
+// extendWrite lets an answer be sent for d from now, however late the request arrived: the server's time to write ends
 // microseconds after its time to read.
-func extendWrite(c echo.Context) {
+func extendWrite(c echo.Context, d time.Duration) {
 	now := time.Now() //nolint:forbidigo // socket deadlines use the clock of the machine
 	// Tests have no connection with deadlines.
-	_ = http.NewResponseController(c.Response()).SetWriteDeadline(now.Add(lateAnswer))
+	_ = http.NewResponseController(c.Response()).SetWriteDeadline(now.Add(d))
 }
 
 func tooLarge(most int) *reply.Problem {

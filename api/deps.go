@@ -91,6 +91,11 @@ type Deps struct {
 	TrustedProxies []netip.Prefix
 	// Checked is called for each request to POST /ratelimit/check that came through the routes; it may be nil.
 	Checked func()
+	// LargeRefused is called for each large batch that found no place; it may be nil.
+	LargeRefused func()
+	// WriteTimeout is the time of the HTTP server to write a response, which a large batch has from when it was read; 0
+	// for no bound.
+	WriteTimeout time.Duration
 	// Panicked is called after a panic of a handler; it may be nil.
 	Panicked func()
 	// Logger receives errors for operators; nil discards them.

@@ -139,9 +139,21 @@ func (s *Server) checkBatch(c echo.Context) error {
 	if err := contentType(c, mediaJSON); err != nil {
 		return err
 	}
+	ctx, cancel := context.WithCancelCause(c.Request().Context())
+	p := place{server: s, cancel: cancel}
+	defer p.leave()
+	if needsPlace(c.Request()) && c.Request().ContentLength <= maxLargeBody {
+		if err := p.take(); err != nil {
+			discardBody(c)
+			return err
+		}
+	}
 	var err error
 	if x.body, err = readBody(c, maxLargeBody, x.body); err != nil {
 		return err
+	}
+	if p.held {
+		p.bound(c)
 	}
 	if x.qs, err = decodeBatch(x.body, x.qs[:0]); err != nil {
 		return err
@@ -154,7 +166,17 @@ func (s *Server) checkBatch(c echo.Context) error {
 	} else {
 		x.as = append(x.as[:cap(x.as)], make([]decide.Answer, n-cap(x.as))...)
 	}
-	if err := s.deps.Checker.DoAll(c.Request().Context(), x.qs, x.as); err != nil {
+	err = s.deps.Checker.DoAll(ctx, x.qs, x.as, func() error {
+		if err := p.take(); err != nil {
+			return err
+		}
+		p.bound(c)
+		return nil
+	})
+	if late := inTime(ctx); late != nil {
+		return late
+	}
+	if err != nil {
 		return err
 	}
 	x.out = append(x.out[:0], `{"results":[`...)

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"runtime"
 	"runtime/debug"
 	"slices"
 	"strconv"
@@ -35,6 +36,8 @@ type Server struct {
 	// importing is locked while a large file is imported, so that only one at a time
 	// uses memory.
 	importing sync.Mutex
+	// places has one element for each large batch that is under way.
+	places chan struct{}
 	// buffers contains *buffers, and batchBuffers contains *batchBuffers.
 	buffers, batchBuffers sync.Pool
 }
@@ -49,6 +52,9 @@ func New(d Deps) (*Server, error) {
 	}
 	if d.Checked == nil {
 		d.Checked = func() {}
+	}
+	if d.LargeRefused == nil {
+		d.LargeRefused = func() {}
 	}
 	if d.Logger == nil {
 		d.Logger = slog.New(slog.DiscardHandler)
@@ -67,6 +73,7 @@ func New(d Deps) (*Server, error) {
 	}
 	gate := access.Gate{Tokens: d.Access, OpenMode: d.OpenMode, Certificates: d.Certificates, Now: d.Now}
 	s := &Server{deps: d, gate: gate, style: reply.HeaderStyle{ResetDelta: d.ResetDelta}, log: d.Logger}
+	s.places = make(chan struct{}, runtime.GOMAXPROCS(0))
 	s.buffers.New = func() any { return newBuffers(s.style) }
 	s.batchBuffers.New = func() any { return &batchBuffers{enc: encoder{style: s.style}} }
 	return s, nil

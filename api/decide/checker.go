@@ -141,15 +141,20 @@ func (c *Checker) do(ctx context.Context, q *Question, a *Answer) error {
 
 // DoAll answers many takes or peeks, each by itself, with one call of the store. as has the
 // length of qs. All of them see the same set. The error is ErrNoSet, or that of ctx if the
-// caller left before the store was called; then nothing is spent.
-func (c *Checker) DoAll(ctx context.Context, qs []Question, as []Answer) error {
+// caller left before the store was called; then nothing is spent. large is called once, before anything is spent, if
+// more than LargeBatch limits apply; its error ends the call too. A nil func admits any number.
+func (c *Checker) DoAll(ctx context.Context, qs []Question, as []Answer, large func() error) error {
 	if c.opt.Trace == nil {
-		return c.doAll(ctx, qs, as)
+		return c.doAll(ctx, qs, as, large)
 	}
-	return c.doAllTraced(ctx, qs, as)
+	return c.doAllTraced(ctx, qs, as, large)
 }
 
-func (c *Checker) doAll(ctx context.Context, qs []Question, as []Answer) error {
+// LargeBatch is the largest number of limits for which DoAll does not ask. Questions that fit into 64 KiB rarely need
+// more, and their plan and answers take a few MB.
+const LargeBatch = 2000
+
+func (c *Checker) doAll(ctx context.Context, qs []Question, as []Answer, large func() error) error {
 	w := c.work()
 	defer w.release()
 	start, lost := c.opt.Now(), c.lost()
@@ -160,6 +165,12 @@ func (c *Checker) doAll(ctx context.Context, qs []Question, as []Answer) error {
 		}
 		if err := w.add(ctx, &qs[i], set, start); err != nil {
 			return err
+		}
+		if large != nil && len(w.limits) > LargeBatch {
+			if err := large(); err != nil {
+				return err
+			}
+			large = nil
 		}
 	}
 	c.decide(ctx, w)

@@ -52,7 +52,7 @@ func TestTimeout_DoesNotConcernTheMemoryOfThisNode(t *testing.T) {
 	for i := range qs {
 		qs[i] = Question{Weight: 1, Descriptor: rules.Descriptor{User: "42"}}
 	}
-	if err := f.DoAll(t.Context(), qs[1:], as[1:]); err != nil {
+	if err := f.DoAll(t.Context(), qs[1:], as[1:], nil); err != nil {
 		t.Fatal(err)
 	}
 	as[0] = *f.asks(limiter.OpTake, qs[0])

@@ -37,10 +37,10 @@ func (c *Checker) traced(ctx context.Context, from *Origin, a *Answer, decide fu
 }
 
 // doAllTraced is doAll in one span, if the request of ctx is recorded.
-func (c *Checker) doAllTraced(ctx context.Context, qs []Question, as []Answer) (err error) {
+func (c *Checker) doAllTraced(ctx context.Context, qs []Question, as []Answer, large func() error) (err error) {
 	ctx, span := c.opt.Trace.Decide(ctx, len(qs))
 	if span == nil {
-		return c.doAll(ctx, qs, as)
+		return c.doAll(ctx, qs, as, large)
 	}
 	defer func() { span.End(err) }()
 	id := span.TraceID()
@@ -49,7 +49,7 @@ func (c *Checker) doAllTraced(ctx context.Context, qs []Question, as []Answer) (
 			qs[i].Origin.TraceID = id
 		}
 	}
-	err = c.doAll(ctx, qs, as)
+	err = c.doAll(ctx, qs, as, large)
 	for i := 0; i < len(as) && err == nil; i++ {
 		span.Decided(&as[i])
 	}

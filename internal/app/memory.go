@@ -13,9 +13,14 @@ import (
 	"sluice/internal/tick"
 )
 
-// heapCheckInterval is how often the garbage collector's target is adapted to the live
-// heap.
-const heapCheckInterval = time.Second
+// How often this process looks at its memory.
+const (
+	// heapCheckInterval is how often the garbage collector's target is adapted to the live heap. Between two checks the
+	// heap may grow by five times what was live at a collection (maxGCPercent): two large batches fill 100 MB in that time.
+	heapCheckInterval = 100 * time.Millisecond
+	// shrinkCheckInterval is how often shrinkDetector looks at the counters.
+	shrinkCheckInterval = time.Second
+)
 
 // garbageBudget is the memory budget of the heap, in MiB; see applyMemoryBudget.
 const garbageBudget = 64
@@ -112,7 +117,7 @@ func (s *shrinkDetector) check(size int64) bool {
 // freed it, until ctx ends.
 func releaseMemory(ctx context.Context, size func() int64) {
 	var s shrinkDetector
-	for range tick.Every(ctx, heapCheckInterval) {
+	for range tick.Every(ctx, shrinkCheckInterval) {
 		if s.check(size()) {
 			debug.FreeOSMemory()
 		}

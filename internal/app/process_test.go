@@ -31,6 +31,7 @@ func TestProcess(t *testing.T) {
 		"without descriptors it goes on for those it serves":   noDescriptors,
 		"without a place to write it goes on, and says so":     nowhereToWrite,
 		"a flood of keys stays within its memory":              floodOfKeys,
+		"large batches at once stay within their memory":       largeBatches,
 		"slow, huge and broken off requests end on their time": slowClients,
 		"a node that lacks CPU says so":                        starvedNode,
 	} {

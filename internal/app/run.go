@@ -252,7 +252,8 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 		Changed: reload.changed, Ready: ready.ready, RuleState: ready.ruleState, Hot: buckets.hot,
 		HotEverywhere: figures.hotEverywhere, Metrics: metrics.Handler(), MetricsPublic: cfg.MetricsPublic,
 		ResetDelta: cfg.ResetHeader == "delta", TrustedProxies: trusted, Panicked: metrics.CountPanic, Logger: host.Log,
-		Checked: metrics.CountHTTPCheck, Now: host.Now, Stats: history, DecisionLogs: accounts,
+		Checked: metrics.CountHTTPCheck, LargeRefused: metrics.CountLargeRefused, WriteTimeout: writeTimeout,
+		Now: host.Now, Stats: history, DecisionLogs: accounts,
 		Incidents: deps.Incidents, Webhooks: hooks, Regions: regions.api(), RegionAsks: regions.asks(),
 		Shares: regions.sharesAPI(),
 	}, pages, metrics.CountQuestion, spans)

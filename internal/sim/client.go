@@ -176,7 +176,7 @@ func (c *client) batch() error {
 	n.begin()
 	c.w.say("node %d: a batch of %d", n.id, len(qs))
 	set, as := n.sets.Load(), make([]decide.Answer, len(qs))
-	err := n.checker.DoAll(context.Background(), qs, as)
+	err := n.checker.DoAll(context.Background(), qs, as, nil)
 	for i := range qs {
 		if c.w.failed != nil {
 			return c.w.failed

@@ -34,6 +34,7 @@ type Metrics struct {
 	starved   atomic.Int64
 	stages    stages
 	panics    prometheus.Counter
+	large     prometheus.Counter
 	questions *prometheus.CounterVec
 	plain     plainChecks
 
@@ -73,6 +74,8 @@ func New(build Build, now func() time.Time) *Metrics {
 			"pool", "priority"),
 		panics: prometheus.NewCounter(prometheus.CounterOpts{Name: "sluice_panics_total",
 			Help: "Requests that ended in a panic. Each one is a bug."}),
+		large: prometheus.NewCounter(prometheus.CounterOpts{Name: "sluice_large_refused_total",
+			Help: "Large batches that were refused because as many as there are processors were under way."}),
 		questions: counters("sluice_gateway_questions_total",
 			"Questions of gateways, by face (forward, nginx, ext_authz) and result (allowed, denied, unavailable, skipped, "+
 				"missing_fact, unknown_profile, no_proof, missing_header, bad_header, not_ready, error).", "face", "result"),
@@ -114,7 +117,7 @@ func New(build Build, now func() time.Time) *Metrics {
 	m.registry.MustRegister(m.deferral.collectors()...)
 	m.registry.MustRegister(m.envoy.collectors()...)
 	m.registry.MustRegister(m.plain.checks, m.plain.handedOver)
-	m.registry.MustRegister(m.questions, m.above, m.bans, m.shed, m.account.units, m.account.doubt)
+	m.registry.MustRegister(m.questions, m.above, m.bans, m.shed, m.account.units, m.account.doubt, m.large)
 	m.registry.MustRegister(m.decisions, m.degraded, &m.checks, &m.stages, m.panics, m.conditions, m.condition,
 		m.setVersion, m.setRules, m.setSwaps, m.reloads, m.ready, m.snapshots, age, info, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))

@@ -98,6 +98,9 @@ func (m *Metrics) ObserveDegraded(d decide.Degraded) {
 // CountPanic counts one request that ended in a panic.
 func (m *Metrics) CountPanic() { m.panics.Inc() }
 
+// CountLargeRefused counts a large batch that found no place.
+func (m *Metrics) CountLargeRefused() { m.large.Inc() }
+
 // Questions serves the series of gateways' questions from the start, so that their first counts are
 // an increase.
 func (m *Metrics) Questions(faces, results []string) {
