@@ -23,6 +23,9 @@ type Answer struct {
 	Elastic bool `json:"elastic,omitempty"`
 	// Shed: denied within the limits, because a pool that sheds has no room.
 	Shed bool `json:"shed,omitempty"`
+	// Overloaded: denied because more arrived than the service could decide in time. Nothing was charged, and no fail mode
+	// decided.
+	Overloaded bool `json:"-"`
 	// Replayed: the stored answer to an earlier request with the same RequestID; nothing was spent.
 	Replayed bool `json:"replayed,omitempty"`
 	// Lease is for Release and Renew, if concurrency slots were taken.

@@ -89,6 +89,8 @@ func outcomeOf(err error, left bool) outcome {
 		return succeeded
 	case left || errors.Is(err, ErrClosed):
 		return unknown
+	case Overloaded(err):
+		return succeeded
 	case errors.As(err, &p) && (p.Type == "/problems/store-unavailable" || p.Type == "/problems/queue-unavailable"):
 		return succeeded // the service answers, and decides checks by the fail modes of its rules
 	}

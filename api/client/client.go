@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -167,7 +166,8 @@ func (c *Client) Close() {
 
 // Check decides one request and spends from every limit that applies, or from none if one of them denies. An error is a
 // *Problem that says what is wrong with the check or the token, the error of ctx if that has ended, or ErrClosed. While
-// the service is unavailable there is no error: the fail mode decides.
+// the service is unavailable there is no error: the fail mode decides. While it is overloaded, a check that it has no
+// turn for is denied, with Overloaded.
 func (c *Client) Check(ctx context.Context, q Check) (*Answer, error) {
 	body, err := q.encode()
 	if err != nil {
@@ -188,47 +188,9 @@ func (c *Client) Check(ctx context.Context, q Check) (*Answer, error) {
 		return nil, err
 	}
 	if err != nil {
-		a = c.Fallback(q, err)
+		a = c.instead(q, err)
 	}
 	return a, nil
-}
-
-// Batch decides up to 1,000 checks in one call, each independently, and returns their answers in the same order. If one
-// check is invalid, the error is a *Problem that names it, such as checks[3].weight, and nothing is decided. Fail modes
-// are as for Check.
-func (c *Client) Batch(ctx context.Context, checks []Check) ([]Answer, error) {
-	if len(checks) == 0 {
-		return nil, nil
-	}
-	bodies := make([][]byte, len(checks))
-	for i := range checks {
-		var err error
-		if bodies[i], err = checks[i].encode(); err != nil {
-			return nil, fmt.Errorf("checks[%d]: %w", i, err)
-		}
-	}
-	within, cancel := context.WithTimeout(ctx, c.timeout)
-	defer cancel()
-	var results struct {
-		Results []Answer `json:"results"`
-	}
-	err := c.decide(within, ctx, batchPath, joinChecks(bodies), &results)
-	if err == nil && len(results.Results) != len(checks) {
-		err = errResults
-	}
-	if err == nil && slices.ContainsFunc(results.Results, func(a Answer) bool { return !a.valid() }) {
-		err = errNoAnswer
-	}
-	if err := c.failed(ctx, err); err != nil {
-		return nil, err
-	}
-	if err != nil {
-		results.Results = make([]Answer, len(checks))
-		for i := range checks {
-			results.Results[i] = *c.Fallback(checks[i], err)
-		}
-	}
-	return results.Results, nil
 }
 
 // Reserve is a Check whose weight is an estimate. If it is allowed, the answer has a Reservation to Settle within ttl
@@ -256,7 +218,7 @@ func (c *Client) Reserve(ctx context.Context, q Check, ttl time.Duration) (*Answ
 		return nil, err
 	}
 	if err != nil {
-		a = c.Fallback(q, err)
+		a = c.instead(q, err)
 	}
 	return a, nil
 }

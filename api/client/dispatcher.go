@@ -52,6 +52,8 @@ type waiter struct {
 	queued *list.Element // nil once it is in a batch
 	batch  *batch
 	left   bool // the caller waits no longer
+	// refused is why the call that carried it decided nothing, if it is to be sent again and was not yet.
+	refused error
 	// raw or err is the result, once done is closed.
 	raw  []byte
 	err  error
@@ -122,8 +124,8 @@ func (d *dispatcher) check(within, own context.Context, body []byte, a *Answer) 
 	select {
 	case <-w.done:
 	case <-within.Done():
-		if !d.leave(w, own.Err() == nil) {
-			return &UnavailableError{within.Err()}
+		if err := d.leave(w, within.Err(), own.Err() == nil); err != nil {
+			return err
 		}
 	}
 	if w.err != nil {
@@ -191,38 +193,51 @@ func (d *dispatcher) cut() *batch {
 	return b
 }
 
-// leave ends the wait of a caller; late says that the client's timeout ended it. It reports whether there is a result
-// after all. A check that was not sent yet never is.
-func (d *dispatcher) leave(w *waiter, late bool) bool {
+// leave ends the wait of a caller because of end; late says that it was the client's timeout. The error is what its check
+// gets, nil if there is a result after all. A check that was not sent yet never is.
+func (d *dispatcher) leave(w *waiter, end error, late bool) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	select {
 	case <-w.done:
-		return true
+		return nil
 	default:
 	}
 	if w.queued != nil {
 		d.queue.Remove(w.queued)
 		w.queued = nil
-		return false
+		return &UnavailableError{end}
 	}
 	b := w.batch
 	w.left, b.late = true, b.late || late
 	if b.waiting--; b.waiting == 0 {
 		b.cancel()
 	}
-	return false
+	if w.refused != nil {
+		return w.refused
+	}
+	return &UnavailableError{end}
 }
 
 // send makes one call for the checks of ws, which are all or some of a batch, and gives each its result. If the service
 // refuses the batch because of invalid checks, it has charged none: those that it names are refused, the others are
-// sent again. Checks whose callers have left are not sent.
+// sent again. If it is overloaded, it has charged none either: they are sent again in small calls. Checks whose callers
+// have left are not sent.
 func (d *dispatcher) send(ctx context.Context, b *batch, ws []*waiter) {
 	if ws = d.stillWaiting(ws); len(ws) == 0 {
 		return
 	}
 	results, err := d.call(ctx, b, ws)
 	var p *Problem
+	if Overloaded(err) && small(bodiesOf(ws)) < len(ws) {
+		d.refuse(ws, err)
+		for len(ws) > 0 {
+			n := small(bodiesOf(ws))
+			d.send(ctx, b, ws[:n])
+			ws = ws[n:]
+		}
+		return
+	}
 	if len(ws) == 1 || !errors.As(err, &p) ||
 		p.Status != http.StatusUnprocessableEntity && p.Status != http.StatusBadRequest {
 		d.answer(b, ws, results, err)
@@ -246,11 +261,25 @@ func (d *dispatcher) send(ctx context.Context, b *batch, ws []*waiter) {
 	}
 }
 
-// stillWaiting returns those of ws whose callers have not left.
+// refuse notes why the checks of ws, which are to be sent again, were not decided. A caller who leaves meanwhile hears
+// that, and not that the service is unavailable.
+func (d *dispatcher) refuse(ws []*waiter, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, w := range ws {
+		w.refused = err
+	}
+}
+
+// stillWaiting returns those of ws whose callers have not left. They are about to be sent, so what refused them before no
+// longer counts.
 func (d *dispatcher) stillWaiting(ws []*waiter) []*waiter {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(ws), func(w *waiter) bool { return w.left })
+	return slices.DeleteFunc(slices.Clone(ws), func(w *waiter) bool {
+		w.refused = nil
+		return w.left
+	})
 }
 
 // call makes one call and returns one result for each check.
@@ -275,11 +304,7 @@ func (d *dispatcher) exchange(ctx context.Context, ws []*waiter) ([]json.RawMess
 		raw, err := d.client.post(ctx, "/ratelimit/check", ws[0].body)
 		return []json.RawMessage{raw}, err
 	}
-	bodies := make([][]byte, len(ws))
-	for i, w := range ws {
-		bodies[i] = w.body
-	}
-	raw, err := d.client.post(ctx, batchPath, joinChecks(bodies))
+	raw, err := d.client.post(ctx, batchPath, joinChecks(bodiesOf(ws)))
 	if err != nil {
 		return nil, err
 	}
@@ -288,6 +313,14 @@ func (d *dispatcher) exchange(ctx context.Context, ws []*waiter) ([]json.RawMess
 		err = errResults
 	}
 	return results, err
+}
+
+func bodiesOf(ws []*waiter) [][]byte {
+	bodies := make([][]byte, len(ws))
+	for i, w := range ws {
+		bodies[i] = w.body
+	}
+	return bodies
 }
 
 // answer gives each of ws its result: an error for all, or one element of results each.

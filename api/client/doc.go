@@ -16,10 +16,13 @@
 // goroutines check at once, the first few checks travel alone and the rest in batches. No timer is involved, so a
 // check never waits when nothing is in flight.
 //
-// A check is decided within Options.Timeout, 25 ms by default. If the service is unreachable, overloaded or too slow,
+// A check is decided within Options.Timeout, 25 ms by default. If the service is unreachable or too slow,
 // Options.FailMode decides, and the answer says so in Degraded. After several failures in a row a circuit breaker
 // decides at once, without a call, and lets one check at a time find out whether the service has recovered.
 //
-// Nothing is sent twice, because a repeated check would be charged twice. A caller that repeats a check itself sets
-// Check.RequestID: within a minute, the service charges a repeat only once.
+// A service that says that it is overloaded is no outage. A large batch that it refuses is sent again in small calls;
+// a check that it has no turn for is denied, and the answer says so in Overloaded.
+//
+// Nothing that may have been charged is sent twice, because a repeated check would be charged twice. A caller that
+// repeats a check itself sets Check.RequestID: within a minute, the service charges a repeat only once.
 package client

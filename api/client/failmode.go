@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net/http"
 	"sync"
 	"time"
 
@@ -119,6 +120,17 @@ func (x *localLimiter) bucket(key string, now int64) *localBucket {
 	b := &localBucket{}
 	x.buckets[key] = b
 	return b
+}
+
+// instead answers a check that the service did not decide: denied if it is overloaded, which is no outage, else by the
+// fail mode.
+func (c *Client) instead(q Check, err error) *Answer {
+	if !Overloaded(err) {
+		return c.Fallback(q, err)
+	}
+	a := &Answer{Overloaded: true, Limits: []LimitAnswer{}, Headers: map[string]string{}}
+	a.deny(http.StatusServiceUnavailable, 1000)
+	return a
 }
 
 // Fallback decides a check by the fail mode and tells OnDegraded about err, as Check does while the service is

@@ -69,6 +69,13 @@ func Unavailable(err error) bool {
 	return errors.As(err, &u)
 }
 
+// Overloaded reports whether err means that more arrived than the service could decide in time. Nothing was charged, so
+// the same request may be sent again, as after a second. Unavailable reports true too.
+func Overloaded(err error) bool {
+	var p *Problem
+	return errors.As(err, &p) && p.Type == "/problems/overloaded"
+}
+
 // problemOf reads an error response.
 func problemOf(res *http.Response, body []byte) *Problem {
 	p := &Problem{Body: body}
