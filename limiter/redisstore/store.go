@@ -36,8 +36,6 @@ type Options struct {
 	MaxQueue int
 	// MaxWait bounds the time that the server has for a call whose requests have no deadline. 1 s if 0.
 	MaxWait time.Duration
-	// Lost is the time that this process was not run, since it started; it grows only. Nil means none.
-	Lost func() time.Duration
 	// OnBreaker, if not nil, is called when a breaker changes its state. It must not block.
 	OnBreaker func(BreakerChange)
 	// ProbeLimit is how quick a server must answer a probe to be let back in:
