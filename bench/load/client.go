@@ -16,14 +16,16 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"sluice/bench/process"
 )
 
 // requests prepares a ring of HTTP/1.1 requests, so that the client, which shares the CPU with
 // the server, uses as little of it as possible.
-func requests(to target, sc scenario, keys int) [][]byte {
-	addr, lines := to.addr, sc.lines
-	if to.token != "" {
-		lines += "Authorization: Bearer " + to.token + "\r\n"
+func requests(to process.Target, sc scenario, keys int) [][]byte {
+	addr, lines := to.Addr, sc.lines
+	if to.Token != "" {
+		lines += "Authorization: Bearer " + to.Token + "\r\n"
 	}
 	n := max(1, min(keys, 10_000)/max(sc.checks, 1))
 	out := make([][]byte, n)
@@ -45,14 +47,14 @@ type conn struct {
 	r *bufio.Reader
 }
 
-func dial(ctx context.Context, to target) (*conn, error) {
+func dial(ctx context.Context, to process.Target) (*conn, error) {
 	var d net.Dialer
-	c, err := d.DialContext(ctx, "tcp", to.addr)
+	c, err := d.DialContext(ctx, "tcp", to.Addr)
 	if err != nil {
 		return nil, err
 	}
-	if to.secure {
-		c = tls.Client(c, trustAll)
+	if to.Secure {
+		c = tls.Client(c, process.TrustAll)
 	}
 	return &conn{c: c, r: bufio.NewReader(c)}, nil
 }
@@ -112,7 +114,7 @@ func (c *conn) discardChunks() error {
 type connector func(ctx context.Context, i int) (send func(n int) error, done func(), err error)
 
 // connections returns callers that have an HTTP connection each.
-func connections(to target, reqs [][]byte) connector {
+func connections(to process.Target, reqs [][]byte) connector {
 	return func(ctx context.Context, _ int) (func(n int) error, func(), error) {
 		c, err := dial(ctx, to)
 		if err != nil {

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"sluice/bench/postgres"
+	"sluice/bench/process"
 )
 
 // The scenario of edits: three nodes with many rules share one Postgres and one Redis. Each gets
@@ -71,7 +72,7 @@ func measureEdits(ctx context.Context, dir, bin string) (*edits, error) {
 	e := &edits{}
 	started := make([]int64, len(nodes))
 	for i, n := range nodes {
-		started[i] = n.resident()
+		started[i] = n.Resident()
 	}
 	e.started = slices.Max(started)
 
@@ -134,7 +135,7 @@ func (t *turns) add(ctx context.Context, nodes []server, edit func(context.Conte
 
 func cpuOf(nodes []server) (sum time.Duration) {
 	for _, n := range nodes {
-		sum += n.cpu()
+		sum += n.CPU()
 	}
 	return sum
 }
@@ -147,12 +148,12 @@ func startFleet(ctx context.Context, dir, bin string) (nodes []server, stop func
 			s()
 		}
 	}
-	redis, redisAddr, err := startRedis(ctx, dir)
+	redis, redisAddr, err := process.StartRedis(ctx, dir)
 	if err != nil {
 		return nil, stop, err
 	}
-	stops = append(stops, redis.stop)
-	addrs, err := freeAddrs(ctx, 1)
+	stops = append(stops, redis.Stop)
+	addrs, err := process.FreeAddrs(ctx, 1)
 	if err != nil {
 		return nil, stop, err
 	}
@@ -164,12 +165,13 @@ func startFleet(ctx context.Context, dir, bin string) (nodes []server, stop func
 	if err != nil {
 		return nil, stop, err
 	}
-	p, err := startAs(ctx, pg.Cred, filepath.Join(dir, "postgres.log"), []string{"LC_ALL=C"}, pg.Program, pg.Args...)
+	p, err := process.StartAs(ctx, pg.Cred, filepath.Join(dir, "postgres.log"), []string{"LC_ALL=C"}, pg.Program,
+		pg.Args...)
 	if err != nil {
 		return nil, stop, err
 	}
-	stops = append(stops, func() { p.end(syscall.SIGINT) })
-	if err := until(ctx, p, func() error {
+	stops = append(stops, func() { p.End(syscall.SIGINT) })
+	if err := process.Until(ctx, p, func() error {
 		return command(ctx, nil, filepath.Join(pg.Bin, "pg_isready"), "-q", "-d",
 			pg.URL())
 	}); err != nil {
@@ -193,11 +195,11 @@ func startFleet(ctx context.Context, dir, bin string) (nodes []server, stop func
 		if err != nil {
 			return nil, stop, err
 		}
-		stops = append(stops, n.stop)
+		stops = append(stops, n.Stop)
 		nodes = append(nodes, n)
 	}
 	for _, n := range nodes { // until start-up is complete with the copy of the rules
-		if err := awaitCopy(ctx, n.addr); err != nil {
+		if err := awaitCopy(ctx, n.Addr); err != nil {
 			return nil, stop, err
 		}
 	}
@@ -207,7 +209,7 @@ func startFleet(ctx context.Context, dir, bin string) (nodes []server, stop func
 // awaitCopy waits until a node has its copy of the rules on disk.
 func awaitCopy(ctx context.Context, addr string) error {
 	for {
-		n, err := metric(ctx, target{addr: addr}, `sluice_rule_copies_total{outcome="saved"}`)
+		n, err := process.Target{Addr: addr}.Metric(ctx, `sluice_rule_copies_total{outcome="saved"}`)
 		if err != nil || n > 0 {
 			return err
 		}
@@ -245,7 +247,7 @@ func loadAll(ctx context.Context, nodes []server, length time.Duration) ([]time.
 			return editCheck(1+n*10%editRules,
 				"u"+strconv.Itoa(n%keys), 1)
 		}}
-		to := target{addr: n.addr}
+		to := process.Target{Addr: n.Addr}
 		reqs := requests(to, sc, 10_000)
 		wg.Go(func() { lats[i], errs[i] = openLoop(ctx, connections(to, reqs), editConns, editRate, length) })
 	}
@@ -270,7 +272,7 @@ func (e *edits) edit(ctx context.Context, nodes []server, first int) error {
 		}
 		id, limit := 1+(n*1_009)%editRules, int64(2_000_000+n)
 		begin := time.Now()
-		res, err := call(ctx, http.MethodPatch, nodes[0].addr, "/ratelimit/rules/"+strconv.Itoa(id),
+		res, err := call(ctx, http.MethodPatch, nodes[0].Addr, "/ratelimit/rules/"+strconv.Itoa(id),
 			fmt.Sprintf(`{"limit":%d}`, limit), nil)
 		answered := time.Now()
 		if err != nil {
@@ -285,7 +287,7 @@ func (e *edits) edit(ctx context.Context, nodes []server, first int) error {
 		var wg sync.WaitGroup
 		for i, node := range nodes {
 			wg.Go(func() {
-				tries, err := awaitLimit(ctx, node.addr, id, limit)
+				tries, err := awaitLimit(ctx, node.Addr, id, limit)
 				lags[i], errs[i] = time.Since(answered), err
 				if i == 0 {
 					own = tries == 1
@@ -356,7 +358,7 @@ func call(ctx context.Context, method, addr, path, body string, into any) (http.
 func degradedOf(ctx context.Context, nodes []server) (sum float64, err error) {
 	sc := scenario{kind: sluice}
 	for _, n := range nodes {
-		d, err := sc.degraded(ctx, target{addr: n.addr})
+		d, err := sc.degraded(ctx, process.Target{Addr: n.Addr})
 		if err != nil {
 			return 0, err
 		}
@@ -374,7 +376,7 @@ func watchMemory(ctx context.Context, nodes []server) func() []int64 {
 	wg.Go(func() {
 		for {
 			for i, n := range nodes {
-				peaks[i] = max(peaks[i], n.resident())
+				peaks[i] = max(peaks[i], n.Resident())
 			}
 			if sleep(ctx, 50*time.Millisecond) != nil {
 				return

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"sluice/bench/process"
 )
 
 const (
@@ -24,34 +26,34 @@ func outageOnly(ctx context.Context, s settings, dir string) error {
 	if err != nil {
 		return err
 	}
-	redis, redisAddr, err := startRedis(ctx, dir)
+	redis, redisAddr, err := process.StartRedis(ctx, dir)
 	if err != nil {
 		return err
 	}
-	defer redis.stop()
+	defer redis.Stop()
 	topics := filepath.Join(dir, "topics")
 	kafka, addr, err := startKafka(ctx, dir, "-dir", topics)
 	if err != nil {
 		return err
 	}
-	defer func() { kafka.stop() }()
+	defer func() { kafka.Stop() }()
 	sc := scenario{kind: sluice, redis: true, path: check, body: described, rules: oneRule,
 		env: []string{"SLUICE_DECISION_LOG=kafka", "SLUICE_DECISION_LOG_RATE=100", "SLUICE_KAFKA_BROKERS=" + addr}}
 	srv, err := startServer(ctx, built.path[sluice], sc, dir, redisAddr, s.gogc)
 	if err != nil {
 		return err
 	}
-	defer srv.stop()
-	if err := srv.expect(ctx, http.MethodPost, "/ratelimit/rules", oneRule[0], http.StatusCreated); err != nil {
+	defer srv.Stop()
+	if err := srv.Expect(ctx, http.MethodPost, "/ratelimit/rules", oneRule[0], http.StatusCreated); err != nil {
 		return err
 	}
-	reqs := requests(srv.target, sc, s.keys)
+	reqs := requests(srv.Target, sc, s.keys)
 	phase := func(name string, length time.Duration) error {
 		var heap, resident float64
 		ended := make(chan struct{})
 		sampled := make(chan error, 1)
 		go func() { sampled <- sample(ctx, srv, ended, &heap, &resident) }()
-		lat, err := openLoop(ctx, connections(srv.target, reqs), 64, outageRate, length)
+		lat, err := openLoop(ctx, connections(srv.Target, reqs), 64, outageRate, length)
 		close(ended)
 		if err := <-sampled; err != nil {
 			return err
@@ -69,11 +71,11 @@ func outageOnly(ctx context.Context, s settings, dir string) error {
 	if err := phase("before", outageCalm); err != nil {
 		return err
 	}
-	kafka.end(9)
+	kafka.End(9)
 	if err := phase("Kafka is dead", s.outage); err != nil {
 		return err
 	}
-	before, err := metric(ctx, srv.target, "sluice_decision_log_delivered_total")
+	before, err := srv.Metric(ctx, "sluice_decision_log_delivered_total")
 	if err != nil {
 		return err
 	}
@@ -83,7 +85,7 @@ func outageOnly(ctx context.Context, s settings, dir string) error {
 	back, first := time.Now(), make(chan time.Duration, 1)
 	go func() {
 		for range time.Tick(20 * time.Millisecond) {
-			if n, err := metric(ctx, srv.target, "sluice_decision_log_delivered_total"); err != nil || n > before {
+			if n, err := srv.Metric(ctx, "sluice_decision_log_delivered_total"); err != nil || n > before {
 				first <- time.Since(back)
 				return
 			}
@@ -93,8 +95,8 @@ func outageOnly(ctx context.Context, s settings, dir string) error {
 		return err
 	}
 	fmt.Printf("\nFirst event after the outage: %.1f s after the broker accepted connections.\n", (<-first).Seconds())
-	srv.end(15)
-	log, err := os.ReadFile(srv.log)
+	srv.End(15)
+	log, err := os.ReadFile(srv.Log)
 	if err != nil {
 		return err
 	}
@@ -127,10 +129,10 @@ func sample(ctx context.Context, srv server, ended <-chan struct{}, heap, reside
 			return nil
 		case <-tick.C:
 		}
-		n, err := metric(ctx, srv.target, "go_memstats_heap_inuse_bytes")
+		n, err := srv.Metric(ctx, "go_memstats_heap_inuse_bytes")
 		if err != nil {
 			return err
 		}
-		*heap, *resident = max(*heap, n), max(*resident, float64(srv.resident()))
+		*heap, *resident = max(*heap, n), max(*resident, float64(srv.Resident()))
 	}
 }

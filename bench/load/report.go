@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"sluice/bench/page"
 )
 
 // latencies are percentiles of one run.
@@ -69,7 +71,7 @@ func report(s settings, results []result, missing map[kind]error, memory []bar) 
 		return err
 	}
 	b.WriteString(pictures)
-	return splice(s.out, "peers", b.String())
+	return page.Splice(s.out, "peers", b.String())
 }
 
 func table(w io.Writer, s settings, results []result) {
@@ -180,22 +182,6 @@ func ratios(w io.Writer, results []result) {
 func cpuFigure(m measurement) float64   { return m.serverCPU.Seconds() }
 func tailFigure(m measurement) float64  { return m.open.p99.Seconds() }
 func redisFigure(m measurement) float64 { return m.redisCPU.Seconds() }
-
-// splice replaces the text between two marks in a page.
-func splice(page, part, text string) error {
-	markBegin := "<!-- written by make bench: begin " + part + " -->"
-	markEnd := "<!-- written by make bench: end " + part + " -->"
-	old, err := os.ReadFile(page)
-	if err != nil {
-		return err
-	}
-	head, rest, ok := strings.Cut(string(old), markBegin)
-	_, tail, ok2 := strings.Cut(rest, markEnd)
-	if !ok || !ok2 {
-		return fmt.Errorf("%s lacks the marks %q and %q", page, markBegin, markEnd)
-	}
-	return os.WriteFile(page, []byte(head+markBegin+"\n\n"+text+"\n"+markEnd+tail), 0o644) //nolint:gosec // documentation
-}
 
 // draw writes the pictures into the folder named like the page and returns the text that shows
 // them.

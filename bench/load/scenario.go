@@ -1,8 +1,6 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/binary"
@@ -10,9 +8,10 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
+
+	"sluice/bench/process"
 )
 
 // scenario is one server setup and the requests sent to it.
@@ -280,52 +279,52 @@ type result struct {
 // loop.
 func measure(ctx context.Context, s settings, sc scenario, bin, dir string) (measurement, error) {
 	var m measurement
-	var redis *process
+	var redis *process.Process
 	var redisAddr string
 	if sc.needsRedis() {
 		var err error
-		if redis, redisAddr, err = startRedis(ctx, dir); err != nil {
+		if redis, redisAddr, err = process.StartRedis(ctx, dir); err != nil {
 			return m, err
 		}
-		defer redis.stop()
+		defer redis.Stop()
 	}
 	if sc.kafka {
 		kafka, addr, err := startKafka(ctx, dir, "-discard")
 		if err != nil {
 			return m, err
 		}
-		defer kafka.stop()
+		defer kafka.Stop()
 		sc.env = append(slices.Clip(sc.env), "SLUICE_KAFKA_BROKERS="+addr)
 	}
 	srv, err := startServer(ctx, bin, sc, dir, redisAddr, s.gogc)
 	if err != nil {
 		return m, err
 	}
-	defer srv.stop()
+	defer srv.Stop()
 	if sc.pool != "" {
-		if err := srv.expect(ctx, http.MethodPost, "/ratelimit/pools", sc.pool, http.StatusCreated); err != nil {
+		if err := srv.Expect(ctx, http.MethodPost, "/ratelimit/pools", sc.pool, http.StatusCreated); err != nil {
 			return m, err
 		}
 	}
 	for _, r := range sc.rules {
-		if err := srv.expect(ctx, http.MethodPost, "/ratelimit/rules", r, http.StatusCreated); err != nil {
+		if err := srv.Expect(ctx, http.MethodPost, "/ratelimit/rules", r, http.StatusCreated); err != nil {
 			return m, err
 		}
 	}
 	if sc.networks > 0 {
-		if err := srv.expect(ctx, http.MethodPost, "/ratelimit/rules/1/overrides/import", networkOverrides(sc.networks),
+		if err := srv.Expect(ctx, http.MethodPost, "/ratelimit/rules/1/overrides/import", networkOverrides(sc.networks),
 			http.StatusOK); err != nil {
 			return m, err
 		}
 	}
 	if sc.profile != "" {
-		if err := srv.expect(ctx, http.MethodPost, "/ratelimit/profiles", sc.profile, http.StatusCreated); err != nil {
+		if err := srv.Expect(ctx, http.MethodPost, "/ratelimit/profiles", sc.profile, http.StatusCreated); err != nil {
 			return m, err
 		}
 	}
 	to, callers := connector(nil), s.conns
 	if sc.grpc == nil {
-		to = connections(srv.target, requests(srv.target, sc, s.keys))
+		to = connections(srv.Target, requests(srv.Target, sc, s.keys))
 	} else {
 		var stop func()
 		if to, stop, err = sc.grpc.connect(ctx, srv.grpc, s.keys); err != nil {
@@ -336,18 +335,18 @@ func measure(ctx context.Context, s settings, sc scenario, bin, dir string) (mea
 	}
 	closed := func(length time.Duration) ([]time.Duration, error) {
 		if sc.callers > 0 {
-			return goClient(ctx, srv.addr, sc, s.keys, length)
+			return goClient(ctx, srv.Addr, sc, s.keys, length)
 		}
 		return closedLoop(ctx, to, cmp.Or(sc.conns, callers), length)
 	}
 	if _, err := closed(time.Second); err != nil {
 		return m, err
 	}
-	without0, err := sc.degraded(ctx, srv.target)
+	without0, err := sc.degraded(ctx, srv.Target)
 	if err != nil {
 		return m, err
 	}
-	cpu0, redis0 := srv.cpu(), redis.cpu()
+	cpu0, redis0 := srv.CPU(), redis.CPU()
 	length := time.Duration(s.seconds) * time.Second
 	lat, err := closed(length)
 	if err != nil {
@@ -356,9 +355,9 @@ func measure(ctx context.Context, s settings, sc scenario, bin, dir string) (mea
 	n := len(lat) * max(sc.checks, 1)
 	m.closed = summarize(lat)
 	m.perSecond = float64(n) / length.Seconds()
-	m.serverCPU = (srv.cpu() - cpu0) / time.Duration(n)
-	m.redisCPU = (redis.cpu() - redis0) / time.Duration(n)
-	without, err := sc.degraded(ctx, srv.target)
+	m.serverCPU = (srv.CPU() - cpu0) / time.Duration(n)
+	m.redisCPU = (redis.CPU() - redis0) / time.Duration(n)
+	without, err := sc.degraded(ctx, srv.Target)
 	if err != nil {
 		return m, err
 	}
@@ -366,11 +365,11 @@ func measure(ctx context.Context, s settings, sc scenario, bin, dir string) (mea
 	if s.before != "" || !sc.openLoop() {
 		return m, nil // a rate of requests is not comparable here
 	}
-	cpu0 = srv.cpu()
+	cpu0 = srv.CPU()
 	if lat, err = openLoop(ctx, to, callers, s.rate, length); err != nil {
 		return m, err
 	}
-	m.openCPU = (srv.cpu() - cpu0) / time.Duration(max(1, len(lat)))
+	m.openCPU = (srv.CPU() - cpu0) / time.Duration(max(1, len(lat)))
 	m.open, m.openLat = summarize(lat), lat
 	return m, nil
 }
@@ -380,28 +379,9 @@ func (sc *scenario) openLoop() bool { return sc.checks <= 1 && sc.callers == 0 }
 
 // degraded returns the number of limits that sluice has decided without its store, 0 for other
 // programs.
-func (sc *scenario) degraded(ctx context.Context, to target) (sum float64, err error) {
+func (sc *scenario) degraded(ctx context.Context, to process.Target) (sum float64, err error) {
 	if sc.kind != sluice {
 		return 0, nil
 	}
-	return metric(ctx, to, "sluice_degraded_total{")
-}
-
-// metric adds up the series of a sluice node whose names have the prefix.
-func metric(ctx context.Context, to target, prefix string) (sum float64, err error) {
-	_, text, err := to.ask(ctx, http.MethodGet, "/metrics", "")
-	if err != nil {
-		return 0, err
-	}
-	lines := bufio.NewScanner(bytes.NewReader(text))
-	for lines.Scan() {
-		if name, v, ok := strings.Cut(lines.Text(), " "); ok && strings.HasPrefix(name, prefix) {
-			n, err := strconv.ParseFloat(v, 64)
-			if err != nil {
-				return 0, fmt.Errorf("%s: %w", lines.Text(), err)
-			}
-			sum += n
-		}
-	}
-	return sum, lines.Err()
+	return to.Metric(ctx, "sluice_degraded_total{")
 }

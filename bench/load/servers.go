@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -11,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"sluice/bench/process"
 )
 
 // kind is a program that can be measured.
@@ -62,15 +63,15 @@ func buildAll(ctx context.Context, dir string, want []kind) (programs, error) {
 
 // server is a started program.
 type server struct {
-	*process
-	target
+	*process.Process
+	process.Target
 	grpc string // where it serves gRPC, in scenarios over gRPC
 }
 
 // startServer starts the program of a scenario on free ports. redis is the
 // address of its Redis, "" for none.
 func startServer(ctx context.Context, bin string, sc scenario, dir, redis, gogc string) (server, error) {
-	addrs, err := freeAddrs(ctx, 4)
+	addrs, err := process.FreeAddrs(ctx, 4)
 	if err != nil {
 		return server{}, err
 	}
@@ -81,13 +82,13 @@ func startServer(ctx context.Context, bin string, sc scenario, dir, redis, gogc 
 		env = append(env, "GOGC="+gogc)
 	}
 	var args []string
-	ready, to := "/readyz", target{addr: addr, secure: sc.tls}
+	ready, to := "/readyz", process.Target{Addr: addr, Secure: sc.tls}
 	switch sc.kind {
 	case sluice:
 		args = []string{"serve"}
 		env = append(env, "SLUICE_LISTEN="+addr, "SLUICE_DATA_DIR="+log+".data", "SLUICE_METRICS_PUBLIC=true")
 		if sc.token {
-			if to.token, err = createToken(ctx, bin, log+".data"); err != nil {
+			if to.Token, err = createToken(ctx, bin, log+".data"); err != nil {
 				return server{}, err
 			}
 		}
@@ -118,11 +119,13 @@ func startServer(ctx context.Context, bin string, sc scenario, dir, redis, gogc 
 	case gubernator:
 		args, ready = []string{addr, addrs[1]}, "/v1/HealthCheck"
 	}
-	p, err := start(ctx, log, env, bin, args...)
+	p, err := process.Start(ctx, log, env, bin, args...)
 	if err != nil {
 		return server{}, err
 	}
-	if err := until(ctx, p, func() error { return to.expect(ctx, http.MethodGet, ready, "", http.StatusOK) }); err != nil {
+	if err := process.Until(ctx, p, func() error {
+		return to.Expect(ctx, http.MethodGet, ready, "", http.StatusOK)
+	}); err != nil {
 		b, _ := os.ReadFile(log)
 		return server{}, fmt.Errorf("%s did not become ready: %w\n%s", sc.kind, err, b)
 	}
@@ -155,41 +158,15 @@ func ratelimitEnv(addrs []string, dir, redis string) []string {
 	return env
 }
 
-// startRedis starts a Redis without persistence.
-func startRedis(ctx context.Context, dir string) (*process, string, error) {
-	addrs, err := freeAddrs(ctx, 1)
-	if err != nil {
-		return nil, "", err
-	}
-	addr := addrs[0]
-	_, port, err := net.SplitHostPort(addr)
-	if err != nil {
-		return nil, "", err
-	}
-	p, err := start(ctx, filepath.Join(dir, "redis.log"), nil, "redis-server",
-		"--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", dir)
-	if err != nil {
-		return nil, "", err
-	}
-	err = until(ctx, p, func() error {
-		c, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "tcp", addr)
-		if err == nil {
-			c.Close()
-		}
-		return err
-	})
-	return p, addr, err
-}
-
 // startKafka builds and starts the broker of the folder kafka.
-func startKafka(ctx context.Context, dir string, args ...string) (*process, string, error) {
+func startKafka(ctx context.Context, dir string, args ...string) (*process.Process, string, error) {
 	bin := filepath.Join(dir, "kafka.bin")
 	if _, err := os.Stat(bin); err != nil {
 		if out, err := exec.CommandContext(ctx, "go", "build", "-o", bin, "./kafka").CombinedOutput(); err != nil {
 			return nil, "", fmt.Errorf("go build ./kafka: %w\n%s", err, out)
 		}
 	}
-	addrs, err := freeAddrs(ctx, 1)
+	addrs, err := process.FreeAddrs(ctx, 1)
 	if err != nil {
 		return nil, "", err
 	}
@@ -198,35 +175,16 @@ func startKafka(ctx context.Context, dir string, args ...string) (*process, stri
 }
 
 // runKafka starts a broker that is built, and waits until it accepts connections.
-func runKafka(ctx context.Context, bin, addr string, args ...string) (*process, error) {
+func runKafka(ctx context.Context, bin, addr string, args ...string) (*process.Process, error) {
 	_, port, err := net.SplitHostPort(addr)
 	if err != nil {
 		return nil, err
 	}
-	p, err := start(ctx, bin+".log", nil, bin, append([]string{"-ports", port}, args...)...)
+	p, err := process.Start(ctx, bin+".log", nil, bin, append([]string{"-ports", port}, args...)...)
 	if err != nil {
 		return nil, err
 	}
-	return p, until(ctx, p, func() error {
-		c, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "tcp", addr)
-		if err == nil {
-			c.Close()
-		}
-		return err
-	})
-}
-
-// freeAddrs returns n loopback addresses whose ports are free now.
-func freeAddrs(ctx context.Context, n int) (addrs []string, err error) {
-	for range n {
-		l, lerr := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
-		if lerr != nil {
-			return nil, errors.Join(err, lerr)
-		}
-		defer l.Close() //nolint:gocritic // deferInLoop: held together, so that the ports differ
-		addrs = append(addrs, l.Addr().String())
-	}
-	return addrs, nil
+	return p, process.UntilAccepts(ctx, p, addr)
 }
 
 // needsRedis reports whether the program of a scenario needs Redis.

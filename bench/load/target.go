@@ -5,69 +5,18 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
-	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"io"
 	"math/big"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
 )
-
-// target is how to reach a server.
-type target struct {
-	addr   string
-	secure bool
-	token  string // "" for none
-}
-
-// trustAll accepts the certificate of the measured server, which this command has made.
-var trustAll = &tls.Config{InsecureSkipVerify: true} //nolint:gosec // see above
-
-var httpClient = &http.Client{Transport: &http.Transport{TLSClientConfig: trustAll}}
-
-// ask sends one request with a JSON object, a file in CSV, or nothing, and reads the answer.
-func (t target) ask(ctx context.Context, method, path, body string) (status int, answer []byte, err error) {
-	scheme := "http://"
-	if t.secure {
-		scheme = "https://"
-	}
-	req, err := http.NewRequestWithContext(ctx, method, scheme+t.addr+path, strings.NewReader(body))
-	if err != nil {
-		return 0, nil, err
-	}
-	if strings.HasPrefix(body, "{") {
-		req.Header.Set("Content-Type", "application/json")
-	} else if body != "" {
-		req.Header.Set("Content-Type", "text/csv")
-	}
-	if t.token != "" {
-		req.Header.Set("Authorization", "Bearer "+t.token)
-	}
-	res, err := httpClient.Do(req)
-	if err != nil {
-		return 0, nil, err
-	}
-	defer res.Body.Close()
-	answer, err = io.ReadAll(res.Body)
-	return res.StatusCode, answer, err
-}
-
-// expect sends one request and expects the given status.
-func (t target) expect(ctx context.Context, method, path, body string, status int) error {
-	got, answer, err := t.ask(ctx, method, path, body)
-	if err == nil && got != status {
-		err = fmt.Errorf("%s %s answered %d: %.4096s", method, path, got, answer)
-	}
-	return err
-}
 
 // createToken creates a token that may do everything, before the server starts.
 func createToken(ctx context.Context, bin, data string) (string, error) {

@@ -1,4 +1,6 @@
-package main
+// Package process starts the servers that the programs of bench measure, as processes on free ports of loopback, and
+// asks them over HTTP.
+package process
 
 import (
 	"context"
@@ -12,20 +14,21 @@ import (
 	"time"
 )
 
-// process is a server that this command started and will stop by pid.
-type process struct {
+// Process is a server that this command started and will stop by pid.
+type Process struct {
 	cmd  *exec.Cmd
-	log  string // file with its output
+	Log  string // file with its output
 	done chan struct{}
 }
 
-func start(ctx context.Context, logFile string, env []string, name string, args ...string) (*process, error) {
-	return startAs(ctx, nil, logFile, env, name, args...)
+// Start runs a program, with its output in logFile.
+func Start(ctx context.Context, logFile string, env []string, name string, args ...string) (*Process, error) {
+	return StartAs(ctx, nil, logFile, env, name, args...)
 }
 
-// startAs starts a program under another account; nil is this one's.
-func startAs(ctx context.Context, cred *syscall.Credential, logFile string, env []string, name string,
-	args ...string) (*process, error) {
+// StartAs starts a program under another account; nil is this one's.
+func StartAs(ctx context.Context, cred *syscall.Credential, logFile string, env []string, name string,
+	args ...string) (*Process, error) {
 	log, err := os.Create(logFile)
 	if err != nil {
 		return nil, err
@@ -38,7 +41,7 @@ func startAs(ctx context.Context, cred *syscall.Credential, logFile string, env 
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start %s: %w (is it installed? try make deps)", name, err)
 	}
-	p := &process{cmd: cmd, log: logFile, done: make(chan struct{})}
+	p := &Process{cmd: cmd, Log: logFile, done: make(chan struct{})}
 	go func() {
 		defer close(p.done)
 		_ = cmd.Wait() // the exit status of a stopped server has no meaning
@@ -46,10 +49,18 @@ func startAs(ctx context.Context, cred *syscall.Credential, logFile string, env 
 	return p, nil
 }
 
-func (p *process) stop() { p.end(syscall.SIGTERM) }
+// Stop asks the process to end and waits for it.
+func (p *Process) Stop() { p.End(syscall.SIGTERM) }
 
-func (p *process) end(sig syscall.Signal) {
-	_ = p.cmd.Process.Signal(sig)
+// Signal sends a signal. A process that has ended already ignores it.
+func (p *Process) Signal(sig syscall.Signal) { _ = p.cmd.Process.Signal(sig) }
+
+// Pid is its process id.
+func (p *Process) Pid() int { return p.cmd.Process.Pid }
+
+// End sends a signal and waits for the end. It kills a process that does not end within 10 s.
+func (p *Process) End(sig syscall.Signal) {
+	p.Signal(sig)
 	select {
 	case <-p.done:
 	case <-time.After(10 * time.Second):
@@ -58,8 +69,8 @@ func (p *process) end(sig syscall.Signal) {
 	}
 }
 
-// cpu is the processor time the process has used, user and system; 0 for nil.
-func (p *process) cpu() time.Duration {
+// CPU is the processor time the process has used, user and system; 0 for nil.
+func (p *Process) CPU() time.Duration {
 	if p == nil {
 		return 0
 	}
@@ -75,9 +86,9 @@ func (p *process) cpu() time.Duration {
 	return time.Duration(user+system) * time.Second / ticksPerSecond
 }
 
-// resident is the memory of the process that is not swapped out, in bytes; 0 if it
+// Resident is the memory of the process that is not swapped out, in bytes; 0 if it
 // has ended.
-func (p *process) resident() int64 {
+func (p *Process) Resident() int64 {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", p.cmd.Process.Pid))
 	if err != nil {
 		return 0
@@ -90,8 +101,8 @@ func (p *process) resident() int64 {
 	return pages * int64(os.Getpagesize())
 }
 
-// until tries ready every 20 ms, for at most 20 s or until the process ends.
-func until(ctx context.Context, p *process, ready func() error) error {
+// Until tries ready every 20 ms, for at most 20 s or until the process ends.
+func Until(ctx context.Context, p *Process, ready func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -105,7 +116,7 @@ func until(ctx context.Context, p *process, ready func() error) error {
 		case <-p.done:
 			return errors.Join(errors.New("the process ended"), err)
 		case <-ctx.Done():
-			p.stop()
+			p.Stop()
 			return err
 		case <-tick.C:
 		}

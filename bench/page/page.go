@@ -1,0 +1,24 @@
+// Package page writes what the programs of bench measure into the pages of docs.
+package page
+
+import (
+	"fmt"
+	"os"
+	"strings"
+)
+
+// Splice replaces the text between two marks in a page.
+func Splice(page, part, text string) error {
+	markBegin := "<!-- written by make bench: begin " + part + " -->"
+	markEnd := "<!-- written by make bench: end " + part + " -->"
+	old, err := os.ReadFile(page)
+	if err != nil {
+		return err
+	}
+	head, rest, ok := strings.Cut(string(old), markBegin)
+	_, tail, ok2 := strings.Cut(rest, markEnd)
+	if !ok || !ok2 {
+		return fmt.Errorf("%s lacks the marks %q and %q", page, markBegin, markEnd)
+	}
+	return os.WriteFile(page, []byte(head+markBegin+"\n\n"+text+"\n"+markEnd+tail), 0o644) //nolint:gosec // documentation
+}
