@@ -137,6 +137,11 @@ bench-beside: deps ## compare the CPU of a check with that of an earlier version
 	cd bench && $(GO) run ./load -before "$$dir/sluice-before" -rounds 12 \
 	-only "sluice on Redis, a rule alone;sluice on Redis, three;sluice embedded"
 
+# A few parts (ONLY=busy,open) only print their table: the page has all of them.
+.PHONY: bench-overload
+bench-overload: deps ## measure overload, lack of CPU and a failing Redis (ONLY=part,part; as root; seven minutes)
+	cd bench && $(GO) run ./overload $(if $(ONLY),-only "$(ONLY)",-out ../docs/benchmarks.md)
+
 .PHONY: bench-gateways
 bench-gateways: deps ## measure what the question of a gateway adds to a request, for docs/gateways.md (about a minute)
 	$(GO) test -count=1 -tags measure -v -run '^TestMeasure$$' ./deploy/gateways

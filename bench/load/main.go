@@ -131,7 +131,7 @@ func editsOnly(ctx context.Context, s settings, dir string) error {
 		_, err := os.Stdout.Write(b.Bytes())
 		return err
 	}
-	return page.Splice(s.out, "edits", b.String())
+	return page.Splice(s.out, "bench", "edits", b.String())
 }
 
 // wants reports whether a scenario was selected.

@@ -71,7 +71,7 @@ func report(s settings, results []result, missing map[kind]error, memory []bar) 
 		return err
 	}
 	b.WriteString(pictures)
-	return page.Splice(s.out, "peers", b.String())
+	return page.Splice(s.out, "bench", "peers", b.String())
 }
 
 func table(w io.Writer, s settings, results []result) {

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// Splice replaces the text between two marks in a page.
-func Splice(page, part, text string) error {
-	markBegin := "<!-- written by make bench: begin " + part + " -->"
-	markEnd := "<!-- written by make bench: end " + part + " -->"
+// Splice replaces the text between two marks in a page. They name the target of make that writes it, and the part.
+func Splice(page, target, part, text string) error {
+	markBegin := "<!-- written by make " + target + ": begin " + part + " -->"
+	markEnd := "<!-- written by make " + target + ": end " + part + " -->"
 	old, err := os.ReadFile(page)
 	if err != nil {
 		return err

@@ -1,0 +1,321 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// wire is the protocol of one connection. It encodes requests and recognizes answers.
+type wire interface {
+	// begin appends what the connection begins with to out.
+	begin(out []byte) []byte
+	// room reports whether the connection takes another request now.
+	room() bool
+	// request appends a request to out.
+	request(out []byte, a *answer) []byte
+	// read consumes the answers at the beginning of in, calls got for each, and returns the number of bytes consumed. It
+	// appends to out what the protocol has to say to that.
+	read(in, out []byte, got func(*answer)) (consumed int, _ []byte, err error)
+	// open calls lost for each request that has no answer.
+	open(lost func(*answer))
+}
+
+// load is a number of checks in a closed or an open loop. One thread serves all connections with non-blocking calls, so
+// that the generator uses little of the processors that it shares with the node.
+type load struct {
+	addr  string
+	conns int
+	wire  func() wire
+	// rate is the number of checks a second of an open loop. 0 is a closed loop: each connection is kept full.
+	rate   int
+	length time.Duration
+	// right reports whether an answer is as the case expects. nil takes all.
+	right func(*answer) bool
+	// fromSending counts latency from sending in an open loop too, not from when a check was due.
+	fromSending bool
+	// during begins what goes on while checks are sent and answered, and returns what ends it. nil is nothing.
+	during func() (end func() error, err error)
+}
+
+const (
+	// grace is how long the answers to the last checks are waited for.
+	grace = 5 * time.Second
+	// openWait is the longest wait in an open loop, so that no check is sent later than that for want of a timer.
+	openWait = 1
+	// closedWait, in ms, bounds only when the end is noticed.
+	closedWait = 20
+	readBuffer = 64 << 10
+)
+
+// socket is one connection of a load.
+type socket struct {
+	fd     int
+	wire   wire
+	in     []byte // what arrived and is no whole answer yet
+	out    []byte // what is not sent yet
+	dirty  bool   // waits for a flush
+	listed bool   // among the free ones
+	dead   bool
+}
+
+// looper runs one load.
+type looper struct {
+	*load
+	tally   *tally
+	poll    int
+	sockets []*socket
+	free    []*socket // with room; the last is used next, as pools of connections do
+	dirty   []*socket
+	next    int // number of the next check
+	open    int // checks without an answer
+	buffer  []byte
+	events  []unix.EpollEvent
+	now     time.Duration
+}
+
+// run sends the checks and returns what was answered.
+func (l *load) run(ctx context.Context) (*tally, error) {
+	defer urgent()()
+	poll, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(poll)
+	lp := &looper{load: l, poll: poll, buffer: make([]byte, readBuffer),
+		events: make([]unix.EpollEvent, 512), tally: &tally{length: l.length}}
+	defer func() {
+		for _, s := range lp.sockets {
+			lp.drop(s)
+		}
+	}()
+	for range l.conns {
+		if err := lp.dial(); err != nil {
+			return nil, err
+		}
+	}
+	if err := lp.settle(ctx); err != nil {
+		return nil, err
+	}
+	end := func() error { return nil }
+	if l.during != nil {
+		if end, err = l.during(); err != nil {
+			return nil, err
+		}
+	}
+	lp.tally.begin = time.Now()
+	err = errors.Join(lp.serve(ctx), end())
+	for _, s := range lp.sockets {
+		s.wire.open(func(*answer) { lp.tally.verdicts[failed]++ })
+	}
+	return lp.tally, err
+}
+
+// dial opens one connection.
+func (lp *looper) dial() error {
+	addr, err := netip.ParseAddrPort(lp.addr)
+	if err != nil {
+		return err
+	}
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	s := &socket{fd: fd, wire: lp.wire()}
+	lp.sockets = append(lp.sockets, s)
+	err = errors.Join(unix.Connect(fd, &unix.SockaddrInet4{Port: int(addr.Port()), Addr: addr.Addr().As4()}),
+		unix.SetNonblock(fd, true), unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1),
+		unix.EpollCtl(lp.poll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{
+			Events: unix.EPOLLIN | unix.EPOLLOUT | unix.EPOLLRDHUP | unix.EPOLLET,
+			Fd:     int32(len(lp.sockets) - 1), //nolint:gosec // a few thousand
+		}))
+	if err != nil {
+		return fmt.Errorf("connection %d: %w", len(lp.sockets), err)
+	}
+	s.out = s.wire.begin(s.out)
+	lp.soil(s)
+	lp.list(s)
+	return nil
+}
+
+// settle waits until every connection has room.
+func (lp *looper) settle(ctx context.Context) error {
+	for end := time.Now().Add(grace); len(lp.free) < len(lp.sockets); {
+		if err := lp.turn(ctx, closedWait); err != nil {
+			return err
+		}
+		if time.Now().After(end) {
+			return fmt.Errorf("%d of %d connections take no checks", len(lp.sockets)-len(lp.free), len(lp.sockets))
+		}
+	}
+	return nil
+}
+
+// serve sends and reads until the load ends and every check is answered, or for grace longer.
+func (lp *looper) serve(ctx context.Context) error {
+	wait := closedWait
+	if lp.rate > 0 {
+		wait = openWait
+	}
+	for {
+		lp.now = time.Since(lp.tally.begin)
+		lp.send()
+		if lp.now > lp.length && lp.open == 0 || lp.now > lp.length+grace {
+			return nil
+		}
+		if err := lp.turn(ctx, wait); err != nil {
+			return err
+		}
+	}
+}
+
+// turn writes what is to be sent, waits for at most that many milliseconds, and reads what has arrived.
+func (lp *looper) turn(ctx context.Context, wait int) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	lp.flush()
+	n, err := unix.EpollWait(lp.poll, lp.events, wait)
+	if err != nil && !errors.Is(err, unix.EINTR) {
+		return err
+	}
+	for i := range max(0, n) {
+		s := lp.sockets[lp.events[i].Fd]
+		if len(s.out) > 0 {
+			lp.soil(s)
+		}
+		if err := lp.receive(s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// send sends what is due: in an open loop by the clock, in a closed loop wherever there is room.
+func (lp *looper) send() {
+	if lp.rate == 0 {
+		for len(lp.free) > 0 && lp.now < lp.length {
+			lp.place(lp.now)
+		}
+		return
+	}
+	for {
+		due := time.Duration(float64(lp.next+lp.tally.unplaced) * float64(time.Second) / float64(lp.rate))
+		if due > lp.now || due >= lp.length {
+			return
+		}
+		if !lp.place(due) {
+			lp.tally.unplaced++
+			continue
+		}
+		lp.tally.lag = append(lp.tally.lag, lp.now-due)
+	}
+}
+
+// place gives the next check to a connection that has room. It reports false if there is none.
+func (lp *looper) place(due time.Duration) bool {
+	for len(lp.free) > 0 {
+		s := lp.free[len(lp.free)-1]
+		if lp.free = lp.free[:len(lp.free)-1]; s.dead || !s.wire.room() {
+			s.listed = false
+			continue
+		}
+		s.out = s.wire.request(s.out, &answer{n: lp.next, planned: due, sent: lp.now})
+		lp.next++
+		lp.open++
+		lp.tally.sent++
+		lp.soil(s)
+		if s.listed = s.wire.room(); s.listed { // calls that share connections go to each in turn
+			lp.free = slices.Insert(lp.free, 0, s)
+		}
+		return true
+	}
+	return false
+}
+
+// list adds a connection to the free ones if it has room.
+func (lp *looper) list(s *socket) {
+	if !s.listed && !s.dead && s.wire.room() {
+		s.listed = true
+		lp.free = append(lp.free, s)
+	}
+}
+
+// soil remembers a connection that has something to send.
+func (lp *looper) soil(s *socket) {
+	if !s.dirty {
+		s.dirty = true
+		lp.dirty = append(lp.dirty, s)
+	}
+}
+
+// flush sends what has gathered, one write a connection.
+func (lp *looper) flush() {
+	for _, s := range lp.dirty {
+		s.dirty = false
+		if s.dead || len(s.out) == 0 {
+			continue
+		}
+		n, err := unix.Write(s.fd, s.out)
+		if err != nil && !errors.Is(err, unix.EAGAIN) {
+			lp.drop(s)
+			continue
+		}
+		s.out = append(s.out[:0], s.out[max(0, n):]...) // the rest goes when the socket is writable
+	}
+	lp.dirty = lp.dirty[:0]
+}
+
+// receive reads what a connection has.
+func (lp *looper) receive(s *socket) error {
+	for !s.dead {
+		n, err := unix.Read(s.fd, lp.buffer)
+		switch {
+		case errors.Is(err, unix.EAGAIN):
+			return nil
+		case err != nil || n == 0:
+			lp.drop(s)
+			return nil
+		}
+		in := lp.buffer[:n]
+		if len(s.in) > 0 {
+			s.in = append(s.in, in...)
+			in = s.in
+		}
+		lp.now = time.Since(lp.tally.begin)
+		var used int
+		used, s.out, err = s.wire.read(in, s.out, lp.got)
+		if err != nil {
+			return err
+		}
+		s.in = append(s.in[:0], in[used:]...)
+		if len(s.out) > 0 {
+			lp.soil(s)
+		}
+		lp.list(s)
+		if n < len(lp.buffer) { // that was all
+			return nil
+		}
+	}
+	return nil
+}
+
+func (lp *looper) got(a *answer) {
+	lp.open--
+	lp.tally.add(a, lp.now, lp.right, lp.fromSending || lp.rate == 0)
+}
+
+// drop ends a connection. Its checks stay without an answer.
+func (lp *looper) drop(s *socket) {
+	if s.dead {
+		return
+	}
+	s.dead = true
+	unix.Close(s.fd)
+	s.wire.open(func(*answer) { lp.open-- })
+}
