@@ -46,10 +46,9 @@ type load struct {
 const (
 	// grace is how long the answers to the last checks are waited for.
 	grace = 5 * time.Second
-	// openWait is the longest wait in an open loop, so that no check is sent later than that for want of a timer.
-	openWait = 1
-	// closedWait, in ms, bounds only when the end is noticed.
-	closedWait = 20
+	// tick is how long the thread sleeps between two turns. A turn for each answer would take the processor away from the
+	// node as often. Latencies are longer by up to a tick.
+	tick       = 500 * time.Microsecond
 	readBuffer = 64 << 10
 )
 
@@ -146,7 +145,7 @@ func (lp *looper) dial() error {
 // settle waits until every connection has room.
 func (lp *looper) settle(ctx context.Context) error {
 	for end := time.Now().Add(grace); len(lp.free) < len(lp.sockets); {
-		if err := lp.turn(ctx, closedWait); err != nil {
+		if err := lp.turn(ctx); err != nil {
 			return err
 		}
 		if time.Now().After(end) {
@@ -158,40 +157,40 @@ func (lp *looper) settle(ctx context.Context) error {
 
 // serve sends and reads until the load ends and every check is answered, or for grace longer.
 func (lp *looper) serve(ctx context.Context) error {
-	wait := closedWait
-	if lp.rate > 0 {
-		wait = openWait
-	}
 	for {
 		lp.now = time.Since(lp.tally.begin)
 		lp.send()
 		if lp.now > lp.length && lp.open == 0 || lp.now > lp.length+grace {
 			return nil
 		}
-		if err := lp.turn(ctx, wait); err != nil {
+		if err := lp.turn(ctx); err != nil {
 			return err
 		}
 	}
 }
 
-// turn writes what is to be sent, waits for at most that many milliseconds, and reads what has arrived.
-func (lp *looper) turn(ctx context.Context, wait int) error {
+// turn writes what is to be sent, sleeps for a tick, and reads what has arrived.
+func (lp *looper) turn(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	lp.flush()
-	n, err := unix.EpollWait(lp.poll, lp.events, wait)
-	if err != nil && !errors.Is(err, unix.EINTR) {
-		return err
-	}
-	for i := range max(0, n) {
-		s := lp.sockets[lp.events[i].Fd]
-		if len(s.out) > 0 {
-			lp.soil(s)
-		}
-		if err := lp.receive(s); err != nil {
+	sleepUntil(time.Now().Add(tick))
+	for full := true; full; {
+		n, err := unix.EpollWait(lp.poll, lp.events, 0)
+		if err != nil && !errors.Is(err, unix.EINTR) {
 			return err
 		}
+		for i := range max(0, n) {
+			s := lp.sockets[lp.events[i].Fd]
+			if len(s.out) > 0 {
+				lp.soil(s)
+			}
+			if err := lp.receive(s); err != nil {
+				return err
+			}
+		}
+		full = n == len(lp.events)
 	}
 	return nil
 }

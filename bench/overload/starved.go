@@ -110,14 +110,6 @@ func pulse(p *process.Process, run time.Duration, ended <-chan struct{}) float64
 	}
 }
 
-// sleepUntil sleeps in the kernel: the runtime's timers can be a millisecond late.
-func sleepUntil(at time.Time) {
-	for wait := time.Until(at); wait > 0; wait = time.Until(at) {
-		ts := unix.NsecToTimespec(wait.Nanoseconds())
-		_ = unix.Nanosleep(&ts, nil) // a signal only makes another round
-	}
-}
-
 // startHogs starts processes that are busy loops, each for at most the given time. The result ends them.
 func startHogs(ctx context.Context, dir string, count int, length time.Duration) (func() error, error) {
 	program, err := os.Executable()

@@ -2,6 +2,7 @@ package main
 
 import (
 	"runtime"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -17,5 +18,13 @@ func urgent() (restore func()) {
 	return func() {
 		_ = unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_NORMAL}, 0)
 		runtime.UnlockOSThread()
+	}
+}
+
+// sleepUntil sleeps in the kernel: the runtime's timers can be a millisecond late.
+func sleepUntil(at time.Time) {
+	for wait := time.Until(at); wait > 0; wait = time.Until(at) {
+		ts := unix.NsecToTimespec(wait.Nanoseconds())
+		_ = unix.Nanosleep(&ts, nil) // a signal only makes another round
 	}
 }
