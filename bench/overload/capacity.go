@@ -18,10 +18,10 @@ const (
 	firstRate = 4000
 )
 
-// highest searches the highest rate that holds. It doubles the rate from first on until one does not hold, or halves it
+// highest searches the highest rate that holds. It doubles firstRate until one does not hold, or halves it
 // until one does, and then halves the gap. A rate counts as too high after two trials, because other work on the
 // machine can spoil one. It returns 0 if that goes down to 1.
-func highest(first int, holds func(rate int) (bool, error)) (int, error) {
+func highest(holds func(rate int) (bool, error)) (int, error) {
 	twice := func(rate int) (bool, error) {
 		ok, err := holds(rate)
 		if err == nil && !ok {
@@ -30,7 +30,7 @@ func highest(first int, holds func(rate int) (bool, error)) (int, error) {
 		return ok, err
 	}
 	low, high := 0, 0 // the highest that holds, the lowest that does not
-	for rate := first; low == 0 || high == 0; {
+	for rate := firstRate; low == 0 || high == 0; {
 		ok, err := twice(rate)
 		if err != nil {
 			return 0, err
@@ -79,7 +79,7 @@ func (c capacities) of(ctx context.Context, b *bench, f face) (int, error) {
 	}
 	defer n.stop()
 	var held *tally
-	rate, err := highest(firstRate, func(rate int) (bool, error) {
+	rate, err := highest(func(rate int) (bool, error) {
 		l := f.load(n, openSockets)
 		l.rate, l.length = rate, trial
 		t, err := l.run(ctx)

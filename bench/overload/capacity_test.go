@@ -8,7 +8,7 @@ import (
 func TestHighest_FindsTheCapacity(t *testing.T) {
 	for _, capacity := range []int{37, 480, 3999, 4000, 31_234, 200_000} {
 		tries := 0
-		got, err := highest(4000, func(rate int) (bool, error) {
+		got, err := highest(func(rate int) (bool, error) {
 			tries++
 			return rate <= capacity, nil
 		})
@@ -21,7 +21,7 @@ func TestHighest_FindsTheCapacity(t *testing.T) {
 // Other work on the machine spoils every other trial.
 func TestHighest_TriesEachRateTwice(t *testing.T) {
 	tries := map[int]int{}
-	got, err := highest(4000, func(rate int) (bool, error) {
+	got, err := highest(func(rate int) (bool, error) {
 		tries[rate]++
 		return rate <= 20_000 && tries[rate] == 2, nil
 	})
@@ -31,11 +31,11 @@ func TestHighest_TriesEachRateTwice(t *testing.T) {
 }
 
 func TestHighest_EndsIfNothingHolds(t *testing.T) {
-	if got, err := highest(4000, func(int) (bool, error) { return false, nil }); got != 0 || err != nil {
+	if got, err := highest(func(int) (bool, error) { return false, nil }); got != 0 || err != nil {
 		t.Errorf("got %d, %v", got, err)
 	}
 	broken := errors.New("broken")
-	if _, err := highest(4000, func(int) (bool, error) { return false, broken }); !errors.Is(err, broken) {
+	if _, err := highest(func(int) (bool, error) { return false, broken }); !errors.Is(err, broken) {
 		t.Errorf("got %v", err)
 	}
 }

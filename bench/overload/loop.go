@@ -85,7 +85,7 @@ func (l *load) run(ctx context.Context) (*tally, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer unix.Close(poll)
+	defer func() { _ = unix.Close(poll) }()
 	lp := &looper{load: l, poll: poll, buffer: make([]byte, readBuffer),
 		events: make([]unix.EpollEvent, 512), tally: &tally{length: l.length}}
 	defer func() {
@@ -315,6 +315,6 @@ func (lp *looper) drop(s *socket) {
 		return
 	}
 	s.dead = true
-	unix.Close(s.fd)
+	_ = unix.Close(s.fd)
 	s.wire.open(func(*answer) { lp.open-- })
 }

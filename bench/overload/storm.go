@@ -41,7 +41,7 @@ func measureEmbedded(ctx context.Context, b *bench) error {
 		return err
 	}
 	allowed, t, err := storm(ctx, n)
-	if err = errors.Join(err, end()); err != nil {
+	if err := errors.Join(err, end()); err != nil {
 		return err
 	}
 	counted, err := n.counters(ctx)
