@@ -32,6 +32,9 @@ const (
 	CutOffAlone  = "alone"
 	CutOffClosed = "closed"
 
+	OverloadDeny = "deny"
+	OverloadWait = "wait"
+
 	EveryDay   = "day"
 	EveryWeek  = "week"
 	EveryMonth = "month"

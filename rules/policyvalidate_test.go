@@ -275,6 +275,7 @@ func TestValidatePolicy_NamesTheFieldAtFault(t *testing.T) {
 		"cold region":         {"cold", func(r *Rule) { r.Cold = new("open") }},
 		"unknown cold":        {"cold", func(r *Rule) { r.Span, r.WindowMS, r.Cold = "global", 60_000, new("shut") }},
 		"cut off of a region": {"cut_off", func(r *Rule) { r.CutOff = new("share") }},
+		"unknown overload":    {"overload", func(r *Rule) { r.Overload = new("pass") }},
 		"unknown cut off":     {"cut_off", func(r *Rule) { r.Span, r.WindowMS, r.CutOff = "global", 60_000, new("open") }},
 		"unknown hot_keys":    {"hot_keys", func(r *Rule) { r.HotKeys = "warm" }},
 		"hot log": {"hot_keys", func(r *Rule) {

@@ -122,7 +122,10 @@ type Rule struct {
 	// FailFrom says where FailMode is from if the rule left it out: FailLeftOut, or what FailDefaults.Fill wrote. ""
 	// if it was given, as in every stored rule.
 	FailFrom string `json:"-"`
-	IsActive bool   `json:"is_active"`
+	// Overload is deny or wait: whether a request that the counter store has no turn for is denied at once, or waits for
+	// one as long as its caller does; nil for that of the server.
+	Overload *string `json:"overload"`
+	IsActive bool    `json:"is_active"`
 
 	// Version starts at 1 and grows by 1 with every edit; it is the ETag.
 	Version   int64     `json:"version"`
@@ -239,6 +242,10 @@ var ruleFields = []Field[Rule]{
 		Name: "fail_mode", At: func(r *Rule) any { return &r.FailMode },
 		Default: FailOpen, OneOf: []string{FailOpen, FailClosed, FailLocal},
 		Spelled: func(r *Rule) bool { return r.FailFrom == "" },
+	},
+	{
+		Name: "overload", At: func(r *Rule) any { return &r.Overload }, Policy: true,
+		OneOf: []string{OverloadDeny, OverloadWait},
 	},
 	{Name: "is_active", At: func(r *Rule) any { return &r.IsActive }, Default: true},
 }

@@ -26,6 +26,9 @@ func Summary(r *rules.Rule) string {
 	s = append(s, candidate(r)...)
 	if !r.Unlimited {
 		s = append(s, outage(r))
+		if text := overload(r); text != "" {
+			s = append(s, text)
+		}
 	}
 	if !r.IsActive {
 		s = append(s, "The rule is disabled.")
@@ -457,4 +460,15 @@ func outage(r *rules.Rule) string {
 		what += ": " + from
 	}
 	return "If Redis is unreachable, " + what + "."
+}
+
+// overload says what happens to the requests that find no turn, "" for what the server is set up to do.
+func overload(r *rules.Rule) string {
+	if r.Mode == rules.ModeShadow || r.Overload == nil {
+		return ""
+	}
+	if *r.Overload == rules.OverloadDeny {
+		return "When more requests arrive than Redis can decide, the excess is denied at once."
+	}
+	return "When more requests arrive than Redis can decide, the excess waits as long as its callers do, and is then denied."
 }

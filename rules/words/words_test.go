@@ -97,6 +97,11 @@ func TestSummary_DescribesTheRule(t *testing.T) {
 		{"local", func(r *rules.Rule) { r.FailMode = rules.FailLocal },
 			plain + " If Redis is unreachable, each node enforces its share of the limit."},
 
+		{"denied at once", func(r *rules.Rule) { r.Overload = new("deny") },
+			plain + open + " When more requests arrive than Redis can decide, the excess is denied at once."},
+		{"waiting", func(r *rules.Rule) { r.Overload = new("wait") }, plain + open +
+			" When more requests arrive than Redis can decide, the excess waits as long as its callers do, and is then denied."},
+
 		{"global without a route or a method", func(r *rules.Rule) { r.Scope, r.Route, r.Method = "global", nil, nil },
 			"All clients together may send 100 requests per minute across all routes" + denied + open},
 		{"by IP address", func(r *rules.Rule) { r.Scope = "ip" },

@@ -23,7 +23,7 @@ func policies() []rules.Rule {
 		{Name: "soft", Scope: "user+ip", Limit: 7, WindowMS: 1500, Throttle: rules.ThrottleSoft, SoftPercent: n(20),
 			RetryJitterMS: n(2500), NotifyPercent: []int64{80, 100}, When: text(`tier == "a"`), ActiveFrom: &from, ActiveUntil: &until},
 		{Name: "world", Scope: "user", Limit: 7, WindowMS: 60_000, Span: "global", MaxOverPercent: n(5), Cold: text("open"),
-			CutOff: text("alone")},
+			CutOff: text("alone"), Overload: text("deny")},
 		{Name: "hosts", Scope: "user+host", Limit: 7, WindowMS: 1500, Host: text("*.example.com"),
 			When: text(`cidr(ip, "10.0.0.0/8") && host != "a.example.com"`)},
 		{Name: "elastic", Scope: "apikey", Limit: 7, WindowMS: 60_000, Throttle: rules.ThrottleElastic,

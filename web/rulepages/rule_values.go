@@ -139,7 +139,7 @@ func putInstant(f url.Values, name string, t *time.Time) {
 var formOrder = []string{
 	"name", "owner", "description", "kind", "descriptor",
 	"method", "route", "host", "scope", "when", "limit", "window_ms", "burst", "algorithm",
-	"over_limit", "defer", "mode", "fail_mode",
+	"over_limit", "defer", "mode", "fail_mode", "overload",
 	"unlimited", "addend", "quota", "share_threshold", "replaces", "metadata",
 	"tiers", "schedule", "calendar", "active_", "throttle", "soft_percent", "elastic_percent", "pool", "priority",
 	"retry_jitter_ms", "message", "ban", "candidate",
