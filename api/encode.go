@@ -60,6 +60,9 @@ func (e *encoder) append(b []byte, a *decide.Answer) []byte {
 	if a.Verdict == decide.Shed {
 		b = append(b, `,"shed":true`...)
 	}
+	if a.Verdict == decide.Overloaded {
+		b = append(b, `,"overloaded":true`...)
+	}
 	if a.Replayed {
 		b = append(b, `,"replayed":true`...)
 	}
@@ -113,7 +116,7 @@ func (e *encoder) append(b []byte, a *decide.Answer) []byte {
 func degradedRule(a *decide.Answer) string {
 	for i := range a.Limits {
 		la := &a.Limits[i]
-		denies := la.Degraded == rules.FailClosed || !la.Known && !la.Decision.Allowed // without figures
+		denies := la.Degraded == rules.FailClosed || !la.Known && !la.Decision.Allowed && !la.Overloaded // without figures
 		if !la.Shadow && (a.Allowed() || denies) {
 			return la.Rule
 		}
@@ -177,6 +180,9 @@ func appendLimit(b []byte, op limiter.Op, la *decide.LimitAnswer) []byte {
 	}
 	if la.Shed != "" {
 		b = append(b, `,"shed":true`...)
+	}
+	if la.Overloaded {
+		b = append(b, `,"overloaded":true`...)
 	}
 	if la.Degraded != "" {
 		b = append(b, `,"degraded":"`...)

@@ -250,6 +250,7 @@ type checkReply struct {
 	BanMS        int64             `json:"ban_ms"`
 	DelayMS      *int64            `json:"delay_ms"`
 	Degraded     *string           `json:"degraded"`
+	Overloaded   bool              `json:"overloaded"`
 	Rule         *string           `json:"rule"`
 	Soft         bool              `json:"soft"`
 	Elastic      bool              `json:"elastic"`
@@ -313,6 +314,8 @@ type faultStore struct {
 	err  error
 	lost bool              // answers are, after the store has carried out what they answer
 	asks []limiter.Request // every request seen
+	// bound is that of the last request.
+	bound limiter.Bound
 }
 
 func (s *faultStore) fail(err error) {
@@ -337,9 +340,12 @@ func (s *faultStore) after(err error) error {
 	return err
 }
 
-func (s *faultStore) note(req *limiter.Request) error {
+func (s *faultStore) note(ctx context.Context, req *limiter.Request) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if b, ok := ctx.(limiter.Bounded); ok {
+		s.bound = b.Bound()
+	}
 	cp := *req
 	cp.Asks = slices.Clone(req.Asks)
 	s.asks = append(s.asks, cp)
@@ -347,7 +353,7 @@ func (s *faultStore) note(req *limiter.Request) error {
 }
 
 func (s *faultStore) Do(ctx context.Context, req *limiter.Request, res *limiter.Result) error {
-	if err := s.note(req); err != nil {
+	if err := s.note(ctx, req); err != nil {
 		return err
 	}
 	return s.after(s.Store.Do(ctx, req, res))
@@ -355,7 +361,7 @@ func (s *faultStore) Do(ctx context.Context, req *limiter.Request, res *limiter.
 
 func (s *faultStore) DoAll(ctx context.Context, calls []limiter.Call) {
 	for i := range calls {
-		calls[i].Err = s.note(&calls[i].Request)
+		calls[i].Err = s.note(ctx, &calls[i].Request)
 		if calls[i].Err == nil {
 			calls[i].Err = s.after(s.Store.Do(ctx, &calls[i].Request, &calls[i].Result))
 		}

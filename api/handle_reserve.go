@@ -89,6 +89,9 @@ func settleProblem(err error) error {
 	case errors.Is(err, decide.ErrReservationEnded):
 		return reply.ReservationEnded.Problem(
 			"The charge is final: the estimate, or the actual weight if the reservation was settled before.")
+	case errors.As(err, &away) && away.Cause == limiter.CauseOverload:
+		return reply.Overloaded.Problem("Repeat the request. A repeated settle is safe and counts once.").
+			With("Retry-After", "1")
 	case errors.As(err, &away):
 		return reply.StoreUnavailable.Problem("Repeat the request ("+string(away.Cause)+
 			"). A repeated settle is safe and counts once.").With("Retry-After", "1")

@@ -49,10 +49,17 @@ func (w *twins) send(input string, packet int) (answers string, calls int) {
 	if diff := cmp.Diff(without, with); diff != "" {
 		w.t.Fatalf("%.500q in packets of %d: the calls of the store differ:\n%s", input, packet, diff)
 	}
-	return on, len(with)
+	calls = 0
+	for _, line := range with {
+		if line != "in the caller's time" {
+			calls++
+		}
+	}
+	return on, calls
 }
 
-// calls returns what was asked of the store since the last time, one line a limit.
+// calls returns what was asked of the store since the last time, one line a limit, and whether the last caller said how
+// long it waits.
 func (f *fixture) calls() (lines []string) {
 	f.store.mu.Lock()
 	defer f.store.mu.Unlock()
@@ -60,6 +67,9 @@ func (f *fixture) calls() (lines []string) {
 		for _, ask := range f.store.asks[i].Asks {
 			lines = append(lines, fmt.Sprintf("%v %s %d", f.store.asks[i].Op, ask.Key, ask.Weight))
 		}
+	}
+	if len(lines) > 0 && !f.store.bound.Hard.IsZero() {
+		lines = append(lines, "in the caller's time")
 	}
 	f.store.asks = f.store.asks[:0]
 	return lines
@@ -150,6 +160,9 @@ var smuggled = []struct {
 	{"another site", asHTTP(ada, "Origin: https://evil.test"), "header", 0},
 	{"another site, by its mark", asHTTP(ada, "Sec-Fetch-Site: cross-site"), "header", 0},
 	{"forwarded", asHTTP(ada, "X-Forwarded-For: 192.0.2.1"), "", 0},
+	{"how long it waits", asHTTP(ada, "Sluice-Timeout-Ms: 250"), "", 1},
+	{"how long it waits, but no number", asHTTP(ada, "sluice-timeout-ms: 25ms"), "header", 0},
+	{"how long it waits, twice", asHTTP(ada, "Sluice-Timeout-Ms: 250", "Sluice-Timeout-Ms: 250"), "header", 0},
 	{"many headers", asHTTP(ada, slices.Repeat([]string{"X: y"}, 40)...), "size", 1},
 	{"a long header", asHTTP(ada, "X: "+strings.Repeat("y", 9000)), "size", 1},
 	{"a body that is no JSON", asHTTP("{") + asHTTP(ada), "", 1},

@@ -34,11 +34,13 @@ type wire struct {
 func newWire(t testing.TB, f *fixture, plainChecks bool) *wire {
 	t.Helper()
 	w := &wire{t: t, fixture: f, conns: make(chan net.Conn), closed: make(chan struct{}), counts: map[string]int{}}
+	// The input of a connection ends early, which must not end its requests.
+	staying := context.WithoutCancel
 	if plainChecks {
 		var err error
-		w.plain, err = plain.New(plain.Deps{Check: func(_ context.Context, call access.Call, client net.Addr, trace, body,
+		w.plain, err = plain.New(plain.Deps{Check: func(ctx context.Context, call access.Call, client net.Addr, trace, body,
 			dst []byte) ([]byte, *reply.Problem) {
-			return f.server.Check(t.Context(), call, client, trace, body, dst)
+			return f.server.Check(staying(ctx), call, client, trace, body, dst)
 		}, MaxBody: MaxCheck, Idle: time.Minute, Write: time.Minute, Checked: func() { w.count("plain") },
 			HandedOver: w.count, Panicked: f.seen.panicked})
 		if err != nil {
@@ -46,8 +48,7 @@ func newWire(t testing.TB, f *fixture, plainChecks bool) *wire {
 		}
 	}
 	server := &http.Server{Handler: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		// The input of a connection ends early, which must not end its requests.
-		f.echo.ServeHTTP(rw, r.WithContext(t.Context()))
+		f.echo.ServeHTTP(rw, r.WithContext(staying(r.Context())))
 	}), MaxHeaderBytes: 16 << 10, ReadHeaderTimeout: time.Minute, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, 0)}
 	done := make(chan error)
 	go func() { done <- server.Serve(w) }()

@@ -19,6 +19,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"sluice"
+	"sluice/api/decide"
 	"sluice/api/reply"
 	"sluice/internal/access"
 	"sluice/internal/stats"
@@ -85,6 +86,7 @@ func (s *Server) wrap(r Route) echo.HandlerFunc {
 	public := r.Scope == "" || r.Path == "/metrics" && s.deps.MetricsPublic
 	want := r.Scopes()
 	isCheck := r.Path == checkPath
+	decides := r.Method == http.MethodPost && (r.Scope == access.ScopeCheck || r.Scope == access.ScopeCounters)
 	return func(c echo.Context) (err error) {
 		if isCheck {
 			s.deps.Checked()
@@ -102,11 +104,27 @@ func (s *Server) wrap(r Route) echo.HandlerFunc {
 				return nil
 			}
 		}
+		if decides {
+			if err := patient(c); err != nil {
+				s.writeProblem(c, err)
+				return nil
+			}
+		}
 		if err := r.handle(s, c); err != nil {
 			s.writeProblem(c, err)
 		}
 		return nil
 	}
+}
+
+// patient gives the context of a request the time that its caller waits, if it says so.
+func patient(c echo.Context) error {
+	r := c.Request()
+	d, err := reply.TimeoutIn(r.Header)
+	if d > 0 {
+		c.SetRequest(r.WithContext(decide.WithPatience(r.Context(), d)))
+	}
+	return err
 }
 
 // Keys of the echo context: the actor of a write, and the token for handlers that check

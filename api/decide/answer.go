@@ -22,6 +22,8 @@ const (
 	Unavailable
 	// Shed: the request is within its limits, and a pool that sheds has no room for it.
 	Shed
+	// Overloaded: the counter store answers, and had no turn for the request in time. Nothing was decided or spent.
+	Overloaded
 )
 
 // String returns the name of a verdict for people.
@@ -37,6 +39,8 @@ func (v Verdict) String() string {
 		return "unavailable"
 	case Shed:
 		return "shed"
+	case Overloaded:
+		return "overloaded"
 	}
 	return "undecided"
 }
@@ -49,6 +53,8 @@ type Answer struct {
 	// says why a request that the rules would defer was denied: full or
 	// unavailable.
 	Ticket, NotDeferred string
+	// Impatient: an enforced limit of an overloaded request says deny. Otherwise it has waited for its turn.
+	Impatient bool
 	// Degraded is the fail mode that decided at least one enforced limit (closed before local
 	// before open), else DegradedRegion if one spans regions and another region is not heard of, else "".
 	Degraded string
@@ -137,8 +143,10 @@ func (c *Checker) applyApart(w *work, a *Answer, limits []plannedLimit, calls []
 		switch {
 		case call.Err != nil:
 			la.Decision = limiter.Decision{Allowed: true, Limit: la.Limit.Capacity(), Rate: la.Limit.Rate()}
-			la.Degraded = rules.FailOpen
-			c.observeFailure(call.Err)
+			if la.Degraded, la.Overloaded = "", isOverload(call.Err); !la.Overloaded {
+				la.Degraded = rules.FailOpen
+				c.observeFailure(call.Err)
+			}
 		default:
 			la.Decision, la.Known = call.Result.Limits[0], true
 			if l := &limits[i]; l.spare > 0 {
@@ -180,8 +188,8 @@ func (a *Answer) RetryAfter() (int64, bool) {
 	if a.Strictest >= 0 {
 		return a.Limits[a.Strictest].Decision.RetryAfter, true
 	}
-	// A closed fail mode cannot know when the store will recover. One second is an estimate,
-	// which RFC 9110 section 10.2.3 allows.
+	// A closed fail mode cannot know when the store will recover, nor an overloaded node when it has turns. One second
+	// is an estimate, which RFC 9110 section 10.2.3 allows.
 	return closedRetryAfterMS, !a.Allowed()
 }
 
@@ -226,6 +234,9 @@ type LimitAnswer struct {
 	// Shed is the pool that had no room for the request, "" if the limit itself denies or the pool does not.
 	// Priority is then that of the limit's rule.
 	Shed, Priority string
+	// Overloaded: the counter store had no turn for this limit, so that nothing was decided on it. An enforced one then
+	// denies, and a shadow one or a candidate counts as allowed.
+	Overloaded bool
 	// Degraded is the fail mode that decided this limit, "" for the store, and DegradedRegion for the store while another
 	// region is not heard of.
 	Degraded string

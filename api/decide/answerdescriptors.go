@@ -49,6 +49,9 @@ func (c *Checker) answerDescriptors(ctx context.Context, w *work, p *plan, q *De
 		c.jitter(&a.Answer, w.limits[:p.enforced+p.alone])
 	}
 	a.findStrictest(p.enforced + p.alone)
+	if a.Verdict == Overloaded {
+		c.opt.Observe.ObserveOverload(a.Impatient)
+	}
 	if p.op == limiter.OpTake && p.enforced+p.alone > 0 {
 		p.outcome, p.by = a.outcome()
 	}
@@ -77,7 +80,9 @@ func (c *Checker) applyAlone(ctx context.Context, a *Answer, limits []plannedLim
 	case returns(op):
 		c.observeFailure(call.Err)
 		la.Decision = limiter.Decision{Allowed: true, Limit: la.Limit.Capacity(), Rate: la.Limit.Rate()}
-		la.Degraded = rules.FailOpen
+		if la.Overloaded = isOverload(call.Err); !la.Overloaded {
+			la.Degraded = rules.FailOpen
+		}
 		if d, ok := c.releaseLocally(ctx, l, call); ok {
 			la.Decision, la.Known, la.Degraded = d, true, rules.FailLocal
 			la.Limit = c.opt.Ledger.share(la.Limit)
@@ -86,6 +91,7 @@ func (c *Checker) applyAlone(ctx context.Context, a *Answer, limits []plannedLim
 		one := Answer{Op: op, Verdict: Allowed, Strictest: -1}
 		c.degrade(ctx, &one, limits, call)
 		la, a.Cause = one.Limits[0], one.Cause
+		a.Impatient = a.Impatient || one.Impatient
 	}
 	la.Returned = returns(op)
 	a.Soft = a.Soft || la.Soft
@@ -114,21 +120,23 @@ func (a *Answer) decideAlone(p *plan, alone []plannedLimit) {
 		}
 		switch {
 		case la.Decision.Allowed:
-		case la.Degraded == rules.FailClosed, alone[i].shut:
+		case la.Degraded == rules.FailClosed, alone[i].shut && !la.Overloaded:
 			a.Verdict = Unavailable
-		case a.Verdict == Allowed:
-			a.Verdict = Denied
+		case la.Overloaded && a.Verdict == Allowed:
+			a.Verdict = Overloaded
+		case !la.Overloaded && (a.Verdict == Allowed || a.Verdict == Overloaded):
+			a.Verdict = Denied // whatever the other limits would have said
 		}
 		a.Degraded = stronger(a.Degraded, la.Degraded)
 	}
 }
 
 // findStrictest finds the strictest of the first limits, which are enforced. If a closed fail mode
-// decides, no limit explains the answer.
+// decides, or the node is overloaded, no limit explains the answer.
 func (a *Answer) findStrictest(enforced int) {
 	a.Strictest = -1
 	for i := range a.Limits[:enforced] {
-		if la := &a.Limits[i]; a.Verdict != Unavailable && la.Known &&
+		if la := &a.Limits[i]; a.Verdict != Unavailable && a.Verdict != Overloaded && la.Known &&
 			(a.Strictest < 0 || la.Decision.StricterThan(a.Limits[a.Strictest].Decision)) {
 			a.Strictest = i
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"sync"
 	"time"
 
 	"sluice/limiter"
@@ -42,6 +41,9 @@ type CheckerOptions struct {
 	// Timeout is the time for a request. The store has it less the reserve for the answer; see
 	// maxReserve. 0 means DefaultTimeout, a negative value no bound but that of the caller.
 	Timeout time.Duration
+	// Overload applies to rules without overload and to direct limits: rules.OverloadDeny or rules.OverloadWait; "" is
+	// wait.
+	Overload string
 	// Secrets seal reservations. If nil, there are no reservations.
 	Secrets Secrets
 	// Lost is the time that this process was not run, since it started; it grows only and costs a few ns. Nil means none.
@@ -106,7 +108,7 @@ func NewChecker(opt CheckerOptions) (*Checker, error) {
 // work returns cleared memory for one call.
 func (c *Checker) work() *work {
 	w, _ := workPool.Get().(*work)
-	w.loads, w.regions = c.opt.Loads, c.opt.Regions
+	w.loads, w.regions, w.overload = c.opt.Loads, c.opt.Regions, c.opt.Overload
 	return w
 }
 
@@ -248,6 +250,9 @@ func (c *Checker) answer(ctx context.Context, w *work, p *plan, a *Answer) error
 	if !a.Allowed() && (q.Op == limiter.OpTake || q.Op == limiter.OpCharge) {
 		c.jitter(a, enforced)
 	}
+	if a.Verdict == Overloaded {
+		c.opt.Observe.ObserveOverload(a.Impatient)
+	}
 	if len(calls) > 0 {
 		c.applyApart(w, a, w.limits[p.first+p.enforced:p.end], calls)
 	}
@@ -264,80 +269,11 @@ func (c *Checker) answer(ctx context.Context, w *work, p *plan, a *Answer) error
 	return nil
 }
 
-// observeFailure tells the observer that the store failed where no fail mode decides.
+// observeFailure tells the observer that the store failed, or had no turn for an operation, where no fail mode decides.
 func (c *Checker) observeFailure(err error) {
+	if isOverload(err) {
+		c.opt.Observe.ObserveOverload(false) // only takes and looks are impatient
+		return
+	}
 	c.opt.Observe.ObserveDegraded(Degraded{Cause: limiter.CauseOf(err)})
-}
-
-// bounded is a limiter.Bounded: context.WithTimeout, but the timer starts only when Done is
-// called. A store that watches deadlines by itself never calls it, and a timer for each
-// check would cost a tenth of the check.
-type bounded struct {
-	context.Context // the caller's
-	bound           limiter.Bound
-
-	mu     sync.Mutex
-	real   context.Context //nolint:containedctx // the timer of this very context
-	cancel context.CancelFunc
-	done   bool // released
-}
-
-var _ limiter.Bounded = (*bounded)(nil)
-
-// within bounds ctx by d from now. The caller calls release when done with it.
-func within(ctx context.Context, d time.Duration) *bounded {
-	start := time.Now() //nolint:forbidigo // a deadline of sockets and timers, which know no other clock
-	until := start.Add(d)
-	if t, ok := ctx.Deadline(); ok && t.Before(until) {
-		until = t
-	}
-	return &bounded{Context: ctx, bound: limiter.Bound{Start: start, Deadline: until, Canceled: ctx.Done()}}
-}
-
-// Bound implements limiter.Bounded.
-func (b *bounded) Bound() limiter.Bound { return b.bound }
-
-// Deadline is never absent.
-func (b *bounded) Deadline() (time.Time, bool) { return b.bound.Deadline, true }
-
-// Done is closed at the deadline, on release, or when the caller leaves.
-func (b *bounded) Done() <-chan struct{} { return b.timed().Done() }
-
-// Err returns why the context has ended, nil if it has not, whether or not Done was called.
-func (b *bounded) Err() error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	switch err := b.Context.Err(); {
-	case b.real != nil:
-		return b.real.Err()
-	case err != nil:
-		return err
-	case b.done:
-		return context.Canceled
-	case time.Now().Before(b.bound.Deadline): //nolint:forbidigo // see within
-		return nil
-	}
-	return context.DeadlineExceeded
-}
-
-func (b *bounded) timed() context.Context {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.real == nil {
-		b.real, b.cancel = context.WithDeadline(b.Context, b.bound.Deadline)
-		if b.done {
-			b.cancel()
-		}
-	}
-	return b.real
-}
-
-// release ends the context, as the cancel function of context.WithTimeout does.
-func (b *bounded) release() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.done = true
-	if b.cancel != nil {
-		b.cancel()
-	}
 }

@@ -2,7 +2,6 @@ package decide
 
 import (
 	"context"
-	"time"
 
 	"sluice/limiter"
 	"sluice/rules"
@@ -91,8 +90,8 @@ const (
 )
 
 // DoDescriptors answers a call. The error is ErrNoSet: a caller like Envoy lets every request pass
-// after an error, so limits that the store cannot decide are decided by their fail modes, and
-// refunds that fail are only counted. It keeps nothing of q. The slices of a are reused.
+// after an error, so limits that the store cannot decide are decided by their fail modes, those for which it has no
+// turn deny, and refunds that fail are only counted. It keeps nothing of q. The slices of a are reused.
 //
 // What the descriptors ask for is decided in groups:
 //
@@ -156,15 +155,13 @@ func (c *Checker) takeQuotas(ctx context.Context, w *work) {
 // undo gives back the takes of a call that a report or its quotas denied. It does so even if the
 // caller has left, within the caller's deadline.
 func (c *Checker) undo(ctx context.Context, a *Answer, limits []plannedLimit, taken *limiter.Call) {
-	until, bounded := ctx.Deadline()
-	ctx = context.WithoutCancel(ctx)
 	if timeout := c.timeout([]limiter.Call{*taken}); timeout > 0 {
-		if bounded {
-			timeout = min(timeout, time.Until(until)) //nolint:forbidigo // see within
-		}
 		b := within(ctx, timeout)
 		defer b.release()
+		b.stay()
 		ctx = b
+	} else {
+		ctx = context.WithoutCancel(ctx)
 	}
 	req := limiter.Request{Op: limiter.OpRefund, ID: taken.Request.ID, Asks: taken.Request.Asks}
 	var res limiter.Result

@@ -29,6 +29,8 @@ func (o account) ObserveDoubt(d Doubt) { o.got[d.Mode+" doubt"] += d.Count }
 
 func (o account) ObserveDegraded(d Degraded) { o.got["degraded "+d.FailMode+" "+string(d.Cause)]++ }
 
+func (o account) ObserveOverload(impatient bool) { o.got["overload "+overloadOf(impatient)]++ }
+
 func TestDescriptors_AccountAddsUp(t *testing.T) {
 	lost := &limiter.StoreError{Cause: limiter.CauseTimeout, Unknown: true, Err: context.DeadlineExceeded}
 	rs := []rules.Rule{

@@ -145,7 +145,9 @@ func (c *Checker) acceptRetry(w *work, i int, attempt int32) {
 		return
 	}
 	limits := w.limits[r.from:r.to]
-	c.observeFailure(again.Err)
+	if !isOverload(again.Err) { // then the denial stands, which was decided
+		c.observeFailure(again.Err)
+	}
 	if call.Request.Op == limiter.OpTake {
 		c.observeDoubt(limits[0].mode(), limiter.OpTake, limits, again.Err)
 	}

@@ -13,12 +13,21 @@ import (
 // lets this node's own store decide, by the node's share of the limit if there is a Ledger. If any
 // limit is closed, the request is denied. Otherwise the local limits decide, all or nothing. An
 // override that blocks always denies, because that needs no store. If another region could not decide, this is only
-// about the limits that are at home there.
+// about the limits that are at home there. If the store only had no turn for the request, no fail mode decides: see
+// overload.
 func (c *Checker) degrade(ctx context.Context, a *Answer, limits []plannedLimit, failed *limiter.Call) {
+	if isOverload(failed.Err) {
+		a.overload(limits, failed)
+		return
+	}
 	cause := limiter.CauseOf(failed.Err)
 	a.Cause = cause
 	closed, blocked := false, -1
 	here := c.decidePartly(ctx, limits, failed)
+	if here.overloaded {
+		a.overload(limits, failed)
+		return
+	}
 	for i := range limits {
 		la := limits[i].answer()
 		if limits[i].blocked && limits[i].weight > 0 {
@@ -121,9 +130,10 @@ func (c *Checker) decideLocally(ctx context.Context, a *Answer, limits []planned
 // releaseLocally releases the oldest lease of one limit with fail mode local in this node's own store, because the
 // counter store could not: the takes of an outage are there, and copies of those before it. Otherwise the node's share
 // would be used up until their window ends. It reports whether it did so. A lease that is also in the counter store
-// ends there after its window.
+// ends there after its window. A store that only had no turn is no outage: the takes are there.
 func (c *Checker) releaseLocally(ctx context.Context, l *plannedLimit, failed *limiter.Call) (limiter.Decision, bool) {
-	if failed.Request.Op != limiter.OpRelease || l.failMode != rules.FailLocal || c.opt.Local == nil {
+	if failed.Request.Op != limiter.OpRelease || l.failMode != rules.FailLocal || c.opt.Local == nil ||
+		isOverload(failed.Err) {
 		return limiter.Decision{}, false
 	}
 	req := limiter.Request{Op: limiter.OpRelease, ID: failed.Request.ID,

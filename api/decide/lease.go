@@ -104,9 +104,9 @@ func (c *Checker) lease(ctx context.Context, op limiter.Op, token string, from *
 		shared, local = append(shared, local...), nil
 	}
 	if timeout := c.timeout(shared); timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, timeout)
-		defer cancel()
+		b := within(ctx, timeout)
+		defer b.release()
+		ctx = b
 	}
 	start := c.opt.Now()
 	if len(local) > 0 { // first, because it takes no time and Redis may use up the deadline

@@ -27,6 +27,9 @@ type Observer interface {
 	ObserveDoubt(d Doubt)
 	// ObserveDegraded is called for one limit that the counter store could not decide.
 	ObserveDegraded(d Degraded)
+	// ObserveOverload is called for a request that the counter store had no turn for: a take or peek that was denied for
+	// that, or another operation that failed. impatient: a limit says deny, so that it did not wait.
+	ObserveOverload(impatient bool)
 	// ObserveDeferral is called when the state of deferred requests changes.
 	ObserveDeferral(d Deferral)
 }
@@ -98,6 +101,9 @@ const (
 	OutcomeReplayed = "replayed"
 	// OutcomeRefunded: units were given back. By ByStore.
 	OutcomeRefunded = "refunded"
+	// OutcomeOverloaded: the node had no turn for the request, which was denied. By rules.OverloadDeny or
+	// rules.OverloadWait.
+	OutcomeOverloaded = "overloaded"
 )
 
 // What decided, if no fail mode did.
@@ -122,6 +128,9 @@ func (NopObserver) ObserveDoubt(Doubt) {}
 
 // ObserveDegraded does nothing.
 func (NopObserver) ObserveDegraded(Degraded) {}
+
+// ObserveOverload does nothing.
+func (NopObserver) ObserveOverload(bool) {}
 
 // ObserveDeferral does nothing.
 func (NopObserver) ObserveDeferral(Deferral) {}
@@ -154,6 +163,13 @@ func (os Observers) ObserveDoubt(d Doubt) {
 func (os Observers) ObserveDegraded(d Degraded) {
 	for _, o := range os {
 		o.ObserveDegraded(d)
+	}
+}
+
+// ObserveOverload implements Observer.
+func (os Observers) ObserveOverload(impatient bool) {
+	for _, o := range os {
+		o.ObserveOverload(impatient)
 	}
 }
 
@@ -192,6 +208,8 @@ func (a *Answer) outcome() (outcome, by string) {
 		return OutcomeReplayed, ByStore
 	case denied && a.Verdict == Unavailable:
 		return OutcomeDenied, rules.FailClosed
+	case denied && a.Verdict == Overloaded:
+		return OutcomeOverloaded, overloadOf(a.Impatient)
 	case denied && ByFailMode(a.Degraded):
 		return OutcomeDenied, rules.FailLocal
 	case denied:
@@ -200,6 +218,14 @@ func (a *Answer) outcome() (outcome, by string) {
 		return OutcomeAdmitted, a.Degraded
 	}
 	return OutcomeAdmitted, ByStore
+}
+
+// overloadOf says by which overload a request was denied.
+func overloadOf(impatient bool) string {
+	if impatient {
+		return rules.OverloadDeny
+	}
+	return rules.OverloadWait
 }
 
 // accountTogether reports the units of the limits of one take or charge, the first of the answer.
@@ -225,6 +251,8 @@ func (c *Checker) accountAlone(l *plannedLimit, call *limiter.Call, la *LimitAns
 		c.observeDoubt(mode, op, []plannedLimit{*l}, call.Err)
 		switch {
 		case mode != rules.ModeEnforce || !spends:
+		case la.Overloaded:
+			c.observeUnits(mode, OutcomeOverloaded, overloadOf(call.Request.Impatient), units)
 		case la.Degraded == "": // blocked
 			c.observeUnits(mode, OutcomeDenied, ByLimit, units)
 		case la.Degraded == rules.FailClosed || !la.Decision.Allowed && op == limiter.OpTake:

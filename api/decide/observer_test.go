@@ -13,6 +13,7 @@ import (
 type heard struct {
 	ops                               []limiter.Op
 	units, doubt, degraded, deferrals int
+	overloads                         int
 }
 
 func (h *heard) ObserveDecision(d *Decision) { h.ops = append(h.ops, d.Answer.Op) }
@@ -20,6 +21,7 @@ func (h *heard) ObserveUnits(Units)          { h.units++ }
 func (h *heard) ObserveDoubt(Doubt)          { h.doubt++ }
 func (h *heard) ObserveDegraded(Degraded)    { h.degraded++ }
 func (h *heard) ObserveDeferral(Deferral)    { h.deferrals++ }
+func (h *heard) ObserveOverload(bool)        { h.overloads++ }
 
 func TestObservers_TellEachOfThem(t *testing.T) {
 	var a, b heard
@@ -29,7 +31,8 @@ func TestObservers_TellEachOfThem(t *testing.T) {
 	all.ObserveDoubt(Doubt{})
 	all.ObserveDegraded(Degraded{})
 	all.ObserveDeferral(Deferral{})
-	want := heard{[]limiter.Op{limiter.OpTake}, 1, 1, 1, 1}
+	all.ObserveOverload(true)
+	want := heard{[]limiter.Op{limiter.OpTake}, 1, 1, 1, 1, 1}
 	for _, got := range []heard{a, b} {
 		if diff := cmp.Diff(want, got, cmp.AllowUnexported(heard{})); diff != "" {
 			t.Errorf("heard (-want +got):\n%s", diff)

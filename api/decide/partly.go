@@ -15,6 +15,8 @@ type partly struct {
 	said []limiter.Decision
 	held []bool // by limit
 	at   []int  // the places of their asks in call, by limit
+	// overloaded: this region had no turn for them.
+	overloaded bool
 }
 
 // decidePartly decides the limits of a failed call that are not at home elsewhere, so that the loss of another region
@@ -24,7 +26,8 @@ func (c *Checker) decidePartly(ctx context.Context, limits []plannedLimit, faile
 	if c.opt.Homes == nil || !c.away(failed.Request.Asks) {
 		return p
 	}
-	req := limiter.Request{Op: failed.Request.Op, ID: failed.Request.ID, Keep: failed.Request.Keep}
+	req := limiter.Request{Op: failed.Request.Op, ID: failed.Request.ID, Keep: failed.Request.Keep,
+		Impatient: failed.Request.Impatient}
 	var places []int
 	for i := range limits {
 		l := &limits[i]
@@ -49,6 +52,7 @@ func (c *Checker) decidePartly(ctx context.Context, limits []plannedLimit, faile
 	p.call.Request = req
 	p.call.Err = c.doBriefly(ctx, &p.call)
 	if p.call.Err != nil {
+		p.overloaded = isOverload(p.call.Err)
 		clear(p.held)
 		return p
 	}
@@ -66,6 +70,7 @@ func (c *Checker) doBriefly(ctx context.Context, call *limiter.Call) error {
 	if c.opt.Timeout > 0 {
 		b := within(ctx, c.opt.Timeout)
 		defer b.release()
+		b.bound.Turn = b.bound.Deadline // the caller has waited for the other region already
 		ctx = b
 	}
 	return c.opt.Store.Do(ctx, &call.Request, &call.Result)

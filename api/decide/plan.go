@@ -25,6 +25,7 @@ type work struct {
 	decision   Decision
 	loads      *Loads  // the checker's
 	regions    Regions // the checker's; nil without regions
+	overload   string  // the checker's
 }
 
 // plan holds the limits of one question and the calls of the store that decide it. The
@@ -227,6 +228,9 @@ func (w *work) add(ctx context.Context, q *Question, set *rules.Set, now time.Ti
 	for i := p.from; i < p.to; i++ {
 		w.calls[i].Request.Unrepeated = unrepeated
 	}
+	if !q.strict {
+		w.hurry(&p, p.enforced)
+	}
 	w.plans = append(w.plans, p)
 	return nil
 }
@@ -351,7 +355,7 @@ func (w *work) addCall(op limiter.Op, id string, limits []plannedLimit, pools []
 	}
 	c := &w.calls[len(w.calls)-1]
 	c.Err = nil
-	c.Request.Op, c.Request.ID, c.Request.Keep = op, id, 0
+	c.Request.Op, c.Request.ID, c.Request.Keep, c.Request.Impatient = op, id, 0, false
 	c.Request.Asks = c.Request.Asks[:0]
 	for i := range limits {
 		l := &limits[i]

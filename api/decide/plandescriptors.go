@@ -111,6 +111,7 @@ func (w *work) planDescriptors(q *DescriptorQuestion, a *DescriptorAnswer) {
 	for i := range w.calls {
 		w.calls[i].Request.Unrepeated = w.calls[i].Request.ID != ""
 	}
+	w.hurry(&p, p.enforced+p.alone)
 	w.plans = append(w.plans, p)
 }
 

@@ -197,9 +197,9 @@ func (c *Checker) settle(ctx context.Context, s *Settlement, a *Answer) error {
 	}
 	calls = append(calls, r.leases...)
 	if timeout := c.timeout(calls); timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, timeout)
-		defer cancel()
+		b := within(ctx, timeout)
+		defer b.release()
+		ctx = b
 	}
 	c.opt.Store.DoAll(ctx, calls)
 	calls, r.leases = calls[:len(r.calls)], calls[len(r.calls):]

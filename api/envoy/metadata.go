@@ -51,13 +51,18 @@ func (o *response) metadata(field protowire.Number, a *decide.Answer, domain str
 		b = limitsEntry(b, a)
 	}
 	if !a.Allowed() {
-		b = namesEntry(b, "denied_by", a, func(la *decide.LimitAnswer) bool { return !la.Shadow && !la.Decision.Allowed })
+		b = namesEntry(b, "denied_by", a, func(la *decide.LimitAnswer) bool {
+			return !la.Shadow && !la.Decision.Allowed && !la.Overloaded
+		})
 	}
 	b = namesEntry(b, "shadow", a, func(la *decide.LimitAnswer) bool {
 		return la.Shadow && !la.Candidate && !la.Decision.Allowed
 	})
 	if a.Degraded != "" {
 		b = textEntry(b, "degraded", a.Degraded)
+	}
+	if a.Verdict == decide.Overloaded {
+		b = boolEntry(b, "overloaded", true)
 	}
 	o.b = end(passedEntry(b, statuses), at)
 }
@@ -110,6 +115,9 @@ func limitsEntry(b []byte, a *decide.Answer) []byte {
 		}
 		if la.Shed != "" {
 			b = boolEntry(b, "shed", true)
+		}
+		if la.Overloaded {
+			b = boolEntry(b, "overloaded", true)
 		}
 		if la.Degraded != "" {
 			b = textEntry(b, "degraded", la.Degraded)

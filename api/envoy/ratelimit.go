@@ -159,8 +159,10 @@ func (s *Server) giveBack(ctx context.Context, q *decide.Question, a *decide.Ans
 		var failed *limiter.StoreError
 		switch {
 		case errors.As(err, &failed):
-			*part = decide.Answer{Op: q.Op, Verdict: decide.Allowed, Degraded: rules.FailOpen, Strictest: -1,
-				Limits: part.Limits[:0]}
+			*part = decide.Answer{Op: q.Op, Verdict: decide.Allowed, Strictest: -1, Limits: part.Limits[:0]}
+			if failed.Cause != limiter.CauseOverload {
+				part.Degraded = rules.FailOpen
+			}
 		case err != nil:
 			return err
 		}

@@ -7,6 +7,8 @@ import (
 
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/tap"
+
+	"sluice/api/decide"
 )
 
 // messageWait bounds the time from the headers of a call until its message has arrived. A client that begins calls and
@@ -84,6 +86,9 @@ func (s *Server) begin(ctx context.Context, call *tap.Info) (context.Context, er
 	}
 	if long {
 		ctx = within(ctx, longestCall)
+	}
+	if !ok { // the deadline is not the caller's
+		ctx = decide.WithGatewayPatience(ctx, decide.DefaultPatience)
 	}
 	if long || left > s.messageWait {
 		ctx = awaiting(ctx, s.messageWait)

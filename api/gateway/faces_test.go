@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"sluice/limiter"
 	"sluice/rules"
@@ -88,6 +89,54 @@ func TestNginx_DenialIsA403ThatSaysWhatTheClientGets(t *testing.T) {
 	}
 	if f.count("nginx", resultDenied) != 1 || f.count("nginx", resultUnavailable) != 1 {
 		t.Errorf("counted %v", f.counts)
+	}
+}
+
+// A node without a turn for a question denies it in the form of a closed fail mode, also where fail modes let pass.
+func TestFaces_AnOverloadDenies(t *testing.T) {
+	f := newFixture(t, []rules.Rule{rule(1, "r", "user", 5, func(r *rules.Rule) { r.FailMode = rules.FailOpen })})
+	f.store.fault = func() error { return &limiter.StoreError{Cause: limiter.CauseOverload} }
+	for face, want := range map[string]int{"forward": http.StatusServiceUnavailable, "nginx": http.StatusForbidden,
+		"ext_authz": http.StatusServiceUnavailable} {
+		a := f.forwarded(face, "GET", "/", "X-User", "42")
+		kind, status := problemOf(t, a)
+		if a.status != want || status != http.StatusServiceUnavailable ||
+			kind != "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity" {
+			t.Errorf("%s: got %+v", face, a)
+		}
+		for name, want := range map[string]string{"Retry-After": "1", "X-RateLimit-Mode": "", "X-RateLimit-Remaining": "",
+			"RateLimit": ""} {
+			if got := strings.Join(header(a, name), ","); got != want {
+				t.Errorf("%s: %s is %q, want %q", face, name, got, want)
+			}
+		}
+		if face == "nginx" && !slices.Equal(header(a, "X-RateLimit-Status"), []string{"503"}) {
+			t.Errorf("nginx: got %+v", a)
+		}
+	}
+}
+
+// What a gateway says of its time only shortens the wait for a turn: its client may have said it.
+func TestFaces_ReadHowLongTheGatewayWaits(t *testing.T) {
+	f := newFixture(t, perUser(100))
+	for value, most := range map[string]time.Duration{"": 80 * time.Millisecond, "50": 40 * time.Millisecond,
+		"1000": 80 * time.Millisecond} {
+		var headers []string
+		if value != "" {
+			headers = []string{"Sluice-Timeout-Ms", value}
+		}
+		if a := f.forwarded("forward", "GET", "/", append(headers, "X-User", "42")...); a.status != http.StatusOK {
+			t.Fatalf("%q: got %+v", value, a)
+		}
+		if b := f.store.bound; b.Turn.Sub(b.Start) > most || !b.Hard.IsZero() || b.Deadline.Sub(b.Start) < most {
+			t.Errorf("%q: the store has %+v", value, b)
+		}
+	}
+	for _, face := range []string{"forward", "nginx", "ext_authz"} {
+		a := f.forwarded(face, "GET", "/", "X-User", "42", "Sluice-Timeout-Ms", "1001")
+		if a.status != http.StatusBadRequest || !strings.Contains(a.body, "Sluice-Timeout-Ms") {
+			t.Errorf("%s: got %+v", face, a)
+		}
 	}
 }
 

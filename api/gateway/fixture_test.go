@@ -43,9 +43,13 @@ type fixture struct {
 type faultStore struct {
 	limiter.Store
 	fault func() error
+	bound limiter.Bound // of the last request
 }
 
 func (s *faultStore) Do(ctx context.Context, r *limiter.Request, res *limiter.Result) error {
+	if b, ok := ctx.(limiter.Bounded); ok {
+		s.bound = b.Bound()
+	}
 	if s.fault != nil {
 		return s.fault()
 	}

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -227,16 +228,25 @@ func (h *Handler) answer(x *buffers, rest string, r *http.Request) {
 		return
 	}
 	out.shows = p.shows
+	wait, err := reply.TimeoutIn(r.Header)
+	if err != nil {
+		out.refuse(resultBadHeader, err)
+		return
+	}
 	if missing := x.describe(p, path, r); missing != "" {
 		out.refuse(resultMissingHeader, reply.Malformed.Problem("The header "+missing+" is missing. "+
 			"The gateway must send it with every question."))
 		return
 	}
-	h.decide(x, p, r)
+	ctx := r.Context()
+	if wait > 0 {
+		ctx = decide.WithGatewayPatience(ctx, wait)
+	}
+	h.decide(ctx, x, p, r)
 }
 
 // decide reads the facts, asks the engine and sends the answer.
-func (h *Handler) decide(x *buffers, p *profile, r *http.Request) {
+func (h *Handler) decide(ctx context.Context, x *buffers, p *profile, r *http.Request) {
 	out := &x.out
 	if err := p.reader.Read(&x.request, &x.facts); err != nil {
 		out.refuse(resultBadHeader, reply.Malformed.Problem("The header "+err.Error()+"."))
@@ -253,7 +263,7 @@ func (h *Handler) decide(x *buffers, p *profile, r *http.Request) {
 	x.q = decide.Question{Op: limiter.OpTake, Descriptor: x.facts.Descriptor, Weight: x.facts.Weight,
 		Origin: decide.Origin{Face: faceNames[out.face], UserAgent: r.UserAgent(),
 			TraceID: decide.TraceOf(r.Header.Get("Traceparent"))}}
-	if err := h.deps.Checker.Do(r.Context(), &x.q, &x.a); err != nil {
+	if err := h.deps.Checker.Do(ctx, &x.q, &x.a); err != nil {
 		out.refuse(resultError, err)
 		return
 	}

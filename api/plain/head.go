@@ -3,6 +3,7 @@ package plain
 import (
 	"bytes"
 	"strings"
+	"time"
 
 	"sluice/api/reply"
 	"sluice/internal/access"
@@ -41,6 +42,7 @@ type head struct {
 	authorized    bool // there is an Authorization header, which may be empty
 	forwarded     bool // a proxy forwarded the request
 	traceparent   []byte
+	timeout       time.Duration // how long the caller waits; 0 if it does not say
 }
 
 // read reads the head of the request with which b begins. It reports whether the head is complete. why is the reason
@@ -106,6 +108,9 @@ func (h *head) take(kind headerKind, value []byte, maxBody int) (why string) {
 		h.forwarded = true
 	case traceparent:
 		h.traceparent = value
+	case timeout:
+		h.timeout = reply.ParseTimeout(value)
+		ok = h.timeout > 0
 	case contentLength:
 		h.body = length(value)
 		if ok = h.body >= 0; h.body > maxBody {
@@ -131,6 +136,7 @@ const (
 	authorization
 	forwarding
 	traceparent
+	timeout
 	kindCount
 )
 
@@ -153,6 +159,7 @@ var headerKinds = func() (t [18][]struct {
 	add(connection, "Connection")
 	add(authorization, "Authorization")
 	add(traceparent, "Traceparent")
+	add(timeout, reply.TimeoutHeader)
 	add(forwarding, access.ForwardingHeaders()...)
 	add(unusual, "Transfer-Encoding", "Trailer", "TE", "Expect", "Upgrade", "HTTP2-Settings", "Content-Encoding",
 		"Origin", "Sec-Fetch-Site")

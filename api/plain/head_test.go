@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"sluice/api/reply"
 	"sluice/internal/access"
 )
 
@@ -32,6 +33,7 @@ var seeds = []string{
 	"+" + request(body, "Authorization:"),
 	"+" + request(body, "Connection: Keep-Alive", "User-Agent: curl/8", "Accept: */*", "X-Empty:"),
 	"+" + request(body, "X-Forwarded-For: 192.0.2.1", "X-Forwarded-For: 192.0.2.2", "Via: 1.1 proxy"),
+	"+" + request(body, "Sluice-Timeout-Ms: 1"), "+" + request(body, "sluice-timeout-ms:1000 "),
 	"+" + request(body, "Cookie: a=b", "Cookie: c=d", "X-Api-Key:   blank  "),
 	"+" + request(body) + request(body),
 	"+" + request(body) + "GET / HTTP/1.1\r\nHost: x\r\n\r\n",
@@ -55,6 +57,8 @@ var seeds = []string{
 	request(body, "Content-Type: application/json"), request(body, "Connection: close"),
 	request(body, "Connection: keep-alive, Upgrade"), request(body, "Connection: keep-alive", "Connection: keep-alive"),
 	request(body, "Upgrade: h2c"), request(body, "Expect: 100-continue"), request(body, "Expect:"),
+	request(body, "Sluice-Timeout-Ms: 0"), request(body, "Sluice-Timeout-Ms: 1001"), request(body, "Sluice-Timeout-Ms:"),
+	request(body, "Sluice-Timeout-Ms: 1", "Sluice-Timeout-Ms: 1"), request(body, "Sluice-Timeout-Ms: +1"),
 	request(body, "Trailer: x"), request(body, "TE: trailers"), request(body, "Content-Encoding: gzip"),
 	request(body, "Origin: https://evil.test"), request(body, "Sec-Fetch-Site: cross-site"),
 	request(body, "HTTP2-Settings: AAMAAABkAAQAAP__"), request(body, "X-Folded: a", " b"),
@@ -161,6 +165,9 @@ func holdToNetHTTP(t *testing.T, data []byte, cut int) {
 		if len(r.Header[name]) > 0 {
 			t.Fatalf("%.300q has the header %s", data, name)
 		}
+	}
+	if wait, err := reply.TimeoutIn(r.Header); err != nil || wait != h.timeout {
+		t.Fatalf("%.300q: net/http reads a wait of %s, %v, we %s", data, wait, err, h.timeout)
 	}
 	types := r.Header["Content-Type"]
 	if len(types) != 1 || !strings.HasPrefix(strings.ToLower(types[0]), "application/json") {

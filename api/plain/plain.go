@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"sluice/api/decide"
 	"sluice/api/reply"
 	"sluice/internal/access"
 )
@@ -227,7 +228,11 @@ func (c *conn) answer() bool {
 	end := h.size + h.body
 	out, _ := s.outs.Get().(*[]byte)
 	began := s.begin(c, len(c.in) > end)
-	text, problem := s.d.Check(c.ctx, c.call(), c.RemoteAddr(), h.traceparent, c.in[h.size:end], (*out)[:headRoom])
+	ctx := c.ctx
+	if h.timeout > 0 {
+		ctx = decide.WithPatience(ctx, h.timeout)
+	}
+	text, problem := s.d.Check(ctx, c.call(), c.RemoteAddr(), h.traceparent, c.in[h.size:end], (*out)[:headRoom])
 	s.d.Checked()
 	closing := c.closing(end)
 	_, err := c.Write(s.frame(text, problem, closing))

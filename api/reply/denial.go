@@ -39,13 +39,15 @@ func appendDenial(b []byte, a *decide.Answer, most int) []byte {
 		return append(AppendString(b, a.Ticket), '}')
 	}
 	b = append(b, `{"type":"`...)
-	closed := a.Verdict == decide.Unavailable
-	if closed || a.Verdict == decide.Shed {
+	closed, overloaded := a.Verdict == decide.Unavailable, a.Verdict == decide.Overloaded
+	if closed || overloaded || a.Verdict == decide.Shed {
 		b = append(b, typeReducedCapacity+`","title":"Request cannot be satisfied due to temporary server capacity constraints","status":503,`...)
 	}
 	switch {
 	case closed:
 		b = append(b, `"detail":"It cannot be determined right now whether this request is within its limits, so it is denied.",`...)
+	case overloaded:
+		b = append(b, `"detail":"More requests arrive than can be decided right now, so this one is denied.",`...)
 	case a.Verdict == decide.Shed:
 		b = append(b, `"detail":"The request is within its limits, but the service has no capacity for it right now. `...)
 		b = append(appendAdvice(b, a), `",`...)
@@ -64,7 +66,7 @@ func appendDenial(b []byte, a *decide.Answer, most int) []byte {
 	n := 0
 	for i := range a.Limits {
 		la := &a.Limits[i]
-		if la.Shadow || la.Decision.Allowed {
+		if la.Shadow || la.Decision.Allowed || la.Overloaded {
 			continue
 		}
 		if i != a.Strictest {
@@ -78,7 +80,7 @@ func appendDenial(b []byte, a *decide.Answer, most int) []byte {
 		n++
 		b = AppendString(b, la.Name())
 	}
-	if closed {
+	if closed || overloaded {
 		return append(b, `],"error":"rate_limit_unavailable","message":"The service is busy. Please try again in a moment."}`...)
 	}
 	if a.Verdict == decide.Shed {

@@ -121,6 +121,9 @@ func ProblemOf(err error) (*Problem, bool) {
 		return replicaProblem(replica), true
 	case errors.Is(err, rules.ErrUnavailable):
 		return DatabaseUnavailable.Problem(databaseDetail(err)).With("Retry-After", "2"), true
+	case errors.As(err, &store) && store.Cause == limiter.CauseOverload:
+		return Overloaded.Problem("The counter store had no turn for the request in time. Nothing was changed. "+
+			"You can repeat the request.").With("Retry-After", "1"), true
 	case errors.As(err, &store):
 		return StoreUnavailable.Problem(storeDetail(store)).With("Retry-After", "1"), true
 	case errors.Is(err, decide.ErrNoSet):

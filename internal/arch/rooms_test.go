@@ -152,7 +152,7 @@ var rooms = []room{
 	},
 	{path: "api/gateway", may: []string{"api/decide", "api/reply", "limiter", "rules", "rules/facts",
 		"internal/access"}},
-	{path: "api/plain", may: []string{"api/reply", "internal/access"}},
+	{path: "api/plain", may: []string{"api/decide", "api/reply", "internal/access"}},
 	{
 		path: "api/envoy", may: []string{"api/decide", "api/reply", "limiter", "rules", "rules/entries", "rules/facts",
 			"internal/access"},

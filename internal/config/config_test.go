@@ -91,6 +91,7 @@ func TestBadValues_NameTheSetting(t *testing.T) {
 		{"--tls-client-scopes=gw=check;ops", "--tls-client-scopes", "SLUICE_TLS_CLIENT_SCOPES"},
 		{"--tls-client-scopes=gw=check", "--tls-client-ca-file", "SLUICE_TLS_CLIENT_SCOPES"},
 		{"--store-timeout=0s", "--store-timeout", "SLUICE_STORE_TIMEOUT"},
+		{"--overload=pass", "--overload", "SLUICE_OVERLOAD"},
 		{"--max-keys=1", "--max-keys", "SLUICE_MAX_KEYS"},
 		{"--snapshot-interval=5ms", "--snapshot-interval", "SLUICE_SNAPSHOT_INTERVAL"},
 		{"--trusted-proxies=everyone", "--trusted-proxies", "SLUICE_TRUSTED_PROXIES"},

@@ -116,6 +116,7 @@ func (k *Counters) check(c *checker) {
 		c.fail("key-prefix", "SLUICE_KEY_PREFIX", "must be 1 to 32 letters, digits and ._:-")
 	}
 	c.within("store-timeout", "SLUICE_STORE_TIMEOUT", k.StoreTimeout, time.Millisecond, 10*time.Second)
+	c.oneOf("overload", "SLUICE_OVERLOAD", k.Overload, "wait", "deny")
 	if k.MaxKeys != 0 {
 		c.between("max-keys", "SLUICE_MAX_KEYS", int(k.MaxKeys), 1000, 1_000_000_000)
 	}

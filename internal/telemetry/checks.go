@@ -42,10 +42,10 @@ var (
 		"Time from a decoded request to its decision, by operation and outcome.", []string{"op", "outcome"}, nil)
 	objectiveChecks = prometheus.NewDesc("sluice_objective_checks_total",
 		"Takes to which an enforced limit applied, by result: met (answered by the limit within 25 ms), late (after that), "+
-			"fail_mode (answered by a fail mode).", []string{"result"}, nil)
+			"fail_mode (answered by a fail mode), overloaded (denied because the counter store had no turn for them).", []string{"result"}, nil)
 	accountRequests = prometheus.NewDesc("sluice_account_requests_total",
-		"Takes and charges with at least one enforced limit, by outcome (admitted, denied, replayed) and by what decided "+
-			"(store, limit, or the fail mode).", []string{"outcome", "by"}, nil)
+		"Takes and charges with at least one enforced limit, by outcome (admitted, denied, replayed, overloaded) and by "+
+			"what decided (store, limit, the fail mode, or the overload).", []string{"outcome", "by"}, nil)
 )
 
 // Describe implements prometheus.Collector.
@@ -66,7 +66,7 @@ func (c *checks) Collect(out chan<- prometheus.Metric) {
 	for _, v := range verdicts {
 		requests[v] = 0
 	}
-	var met, late, failMode int64
+	var met, late, failMode, overloaded int64
 	for _, s := range c.times.all() {
 		kind := s.key
 		var now durations
@@ -83,6 +83,8 @@ func (c *checks) Collect(out chan<- prometheus.Metric) {
 		requests[[2]string{kind.outcome, kind.by}] += all
 		switch {
 		case kind.op != limiter.OpTake:
+		case kind.outcome == decide.OutcomeOverloaded:
+			overloaded += all
 		case kind.failMode:
 			failMode += all
 		default:
@@ -101,4 +103,5 @@ func (c *checks) Collect(out chan<- prometheus.Metric) {
 	counter(objectiveChecks, met, "met")
 	counter(objectiveChecks, late, "late")
 	counter(objectiveChecks, failMode, "fail_mode")
+	counter(objectiveChecks, overloaded, "overloaded")
 }

@@ -30,6 +30,7 @@ type Metrics struct {
 	above     *prometheus.CounterVec
 	bans      *prometheus.CounterVec
 	shed      *prometheus.CounterVec
+	overload  *prometheus.CounterVec
 	checks    checks
 	starved   atomic.Int64
 	stages    stages
@@ -72,6 +73,8 @@ func New(build Build, now func() time.Time) *Metrics {
 		bans: counters("sluice_bans_total", "Bans that began, by rule.", "rule"),
 		shed: counters("sluice_shed_total", "Requests that a shedding pool denied within their limits, by pool and priority.",
 			"pool", "priority"),
+		overload: counters("sluice_overloaded_total", "Requests that the counter store had no turn for, by how: deny (a limit "+
+			"says deny), wait (waited as long as the caller does). None of them was decided by a fail mode.", "how"),
 		panics: prometheus.NewCounter(prometheus.CounterOpts{Name: "sluice_panics_total",
 			Help: "Requests that ended in a panic. Each one is a bug."}),
 		large: prometheus.NewCounter(prometheus.CounterOpts{Name: "sluice_large_refused_total",
@@ -117,10 +120,13 @@ func New(build Build, now func() time.Time) *Metrics {
 	m.registry.MustRegister(m.deferral.collectors()...)
 	m.registry.MustRegister(m.envoy.collectors()...)
 	m.registry.MustRegister(m.plain.checks, m.plain.handedOver)
-	m.registry.MustRegister(m.questions, m.above, m.bans, m.shed, m.account.units, m.account.doubt, m.large)
+	m.registry.MustRegister(m.questions, m.above, m.bans, m.shed, m.overload, m.account.units, m.account.doubt, m.large)
 	m.registry.MustRegister(m.decisions, m.degraded, &m.checks, &m.stages, m.panics, m.conditions, m.condition,
 		m.setVersion, m.setRules, m.setSwaps, m.reloads, m.ready, m.snapshots, age, info, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	for _, how := range []string{rules.OverloadDeny, rules.OverloadWait} {
+		m.overload.WithLabelValues(how)
+	}
 	for _, what := range []string{"rules", "tokens", "database"} {
 		m.reloads.WithLabelValues(what)
 	}

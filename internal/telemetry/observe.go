@@ -10,6 +10,7 @@ import (
 
 	"sluice/api/decide"
 	"sluice/limiter"
+	"sluice/rules"
 )
 
 // account counts the units that were admitted and denied, and what decided; checks counts the
@@ -24,14 +25,14 @@ type account struct {
 var verdicts = [][2]string{
 	{"admitted", "store"}, {"admitted", "open"}, {"admitted", "local"},
 	{"denied", "limit"}, {"denied", "closed"}, {"denied", "local"},
-	{"replayed", "store"},
+	{"replayed", "store"}, {"overloaded", "deny"}, {"overloaded", "wait"},
 }
 
 func newAccount() account {
 	a := account{
 		units: counters("sluice_account_units_total",
 			"Units of takes and charges, counted for each limit, by mode (enforce, shadow), outcome (admitted, denied, "+
-				"replayed, refunded) and by what decided.", "mode", "outcome", "by"),
+				"replayed, refunded, overloaded) and by what decided.", "mode", "outcome", "by"),
 		doubt: counters("sluice_account_doubt_units_total",
 			"Units that the counter store may have spent although its response was lost, by mode.", "mode"),
 	}
@@ -59,7 +60,7 @@ func (m *Metrics) ObserveDecision(d *decide.Decision) {
 	}
 	for i := range a.Limits {
 		la := &a.Limits[i]
-		if la.Returned {
+		if la.Returned || la.Overloaded {
 			continue
 		}
 		of := m.ofRule(la.Series())
@@ -93,6 +94,15 @@ func (m *Metrics) ObserveDegraded(d decide.Degraded) {
 		failMode = "none"
 	}
 	m.degraded.WithLabelValues(failMode, string(d.Cause)).Inc()
+}
+
+// ObserveOverload counts one request that the counter store had no turn for.
+func (m *Metrics) ObserveOverload(impatient bool) {
+	how := rules.OverloadWait
+	if impatient {
+		how = rules.OverloadDeny
+	}
+	m.overload.WithLabelValues(how).Inc()
 }
 
 // CountPanic counts one request that ended in a panic.
