@@ -81,6 +81,8 @@ func (d *Decoder) event(e *Event) bool {
 			return 21, d.text(&e.Mode)
 		case "degraded":
 			return 22, d.text(&e.Degraded)
+		case "overloaded":
+			return 31, d.bool(&e.Overloaded)
 		case "retry_after_ms":
 			return 23, d.int(&e.RetryAfterMS)
 		case "rate":
@@ -175,6 +177,8 @@ func (d *Decoder) limit(l *Limit) bool {
 			return 8, d.int(&l.RetryAfterMS)
 		case "degraded":
 			return 9, d.text(&l.Degraded)
+		case "overloaded":
+			return 10, d.bool(&l.Overloaded)
 		}
 		return 0, false // also direct, which is rare
 	})

@@ -35,7 +35,8 @@ func TestDecoder_ReadsWhatAppendWrites(t *testing.T) {
 		limit := rapid.Custom(func(t *rapid.T) Limit {
 			return Limit{Key: text.Draw(t, "key"), Rule: text.Draw(t, "rule"), Mode: "enforce", Limit: number.Draw(t, "limit"),
 				Used: number.Draw(t, "used"), Allowed: rapid.Bool().Draw(t, "allowed"), Weight: number.Draw(t, "weight"),
-				RetryAfterMS: number.Draw(t, "retry"), Degraded: rapid.SampledFrom([]string{"", "local"}).Draw(t, "degraded")}
+				RetryAfterMS: number.Draw(t, "retry"), Degraded: rapid.SampledFrom([]string{"", "local"}).Draw(t, "degraded"),
+				Overloaded: rapid.Bool().Draw(t, "overloaded")}
 		})
 		e := Event{Schema: Schema, TS: number.Draw(t, "ts"), Key: text.Draw(t, "key"), Weight: number.Draw(t, "weight"),
 			Op: "check", Rate: rapid.SampledFrom([]float64{0, 0.25, 1, 12.5, 100}).Draw(t, "rate"),

@@ -39,6 +39,9 @@ func (e *Event) Append(b []byte) []byte {
 	w.text("node", e.Node)
 	w.text("mode", e.Mode)
 	w.text("degraded", e.Degraded)
+	if e.Overloaded {
+		w.bool("overloaded", true)
+	}
 	w.int("retry_after_ms", e.RetryAfterMS)
 	w.name("rate")
 	w.b = strconv.AppendFloat(w.b, e.Rate, 'f', -1, 64)
@@ -118,6 +121,9 @@ func (l *Limit) append(w *object) {
 	w.int("retry_after_ms", l.RetryAfterMS)
 	if l.Degraded != "" {
 		w.text("degraded", l.Degraded)
+	}
+	if l.Overloaded {
+		w.bool("overloaded", true)
 	}
 	if d := l.Direct; d != nil {
 		w.name("direct")

@@ -44,6 +44,8 @@ type Event struct {
 	Mode string `json:"mode"`
 	// Degraded is the fail mode that decided, "" for the store.
 	Degraded string `json:"degraded"`
+	// Overloaded: denied because the counter store had no turn for the request. Nothing was decided on its limits.
+	Overloaded bool `json:"overloaded,omitempty"`
 	// RetryAfterMS is 0 if allowed, and -1 for never.
 	RetryAfterMS int64 `json:"retry_after_ms"`
 	// Rate is the percentage of entities whose allowed requests are recorded, and Drawn says whether this one's are.
@@ -88,6 +90,8 @@ type Limit struct {
 	RetryAfterMS int64  `json:"retry_after_ms"`
 	// Degraded is the fail mode that decided this limit, "" for the store.
 	Degraded string `json:"degraded,omitempty"`
+	// Overloaded: the counter store had no turn for this limit.
+	Overloaded bool `json:"overloaded,omitempty"`
 	// Direct is the limit itself if the caller sent it, else nil: then the rule has it.
 	Direct *Direct `json:"direct,omitempty"`
 }

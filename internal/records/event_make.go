@@ -15,7 +15,7 @@ func (c *conceal) event(from *rawEvent, node string) Event {
 		UserAgent: bounded(c.words(from.agent), decide.MaxUserAgent),
 		TraceID:   bounded(c.trace(from.trace), decide.MaxTraceID),
 		RequestID: c.text(from.id), Op: opName(from.op), Face: from.face, Node: node, Mode: rules.ModeEnforce,
-		Degraded: from.degraded, RetryAfterMS: from.retry, Rate: from.by.rate, Drawn: from.by.drawn, Folded: from.folded,
+		Degraded: from.degraded, Overloaded: from.overloaded, RetryAfterMS: from.retry, Rate: from.by.rate, Drawn: from.by.drawn, Folded: from.folded,
 		ReserveMS: from.reserve, Omitted: c.omitted,
 		Limits: make([]Limit, len(from.limits)),
 	}
@@ -34,7 +34,7 @@ func (c *conceal) event(from *rawEvent, node string) Event {
 	if from.strictest >= 0 && from.strictest < len(e.Limits) {
 		l := &e.Limits[from.strictest]
 		e.Key, e.Rule, e.RuleVersion, e.Limit, e.Used, e.Mode = l.Key, l.Rule, l.RuleVersion, l.Limit, l.Used, l.Mode
-	} else if len(e.Limits) > 0 { // a fail mode without figures decided, or only limits on trial applied
+	} else if len(e.Limits) > 0 { // no limit has figures, or only limits on trial applied
 		l := &e.Limits[0]
 		e.Key, e.Rule, e.RuleVersion, e.Limit, e.Mode = l.Key, l.Rule, l.RuleVersion, l.Limit, l.Mode
 	}
@@ -82,7 +82,8 @@ func (c *conceal) facts(e *Event, from *rawEvent) {
 
 func (c *conceal) limit(from *rawLimit) Limit {
 	l := Limit{Rule: c.text(from.rule), RuleVersion: from.version, Mode: from.mode, Limit: from.limit,
-		Allowed: from.allowed, Weight: from.weight, RetryAfterMS: from.retry, Degraded: from.degraded}
+		Allowed: from.allowed, Weight: from.weight, RetryAfterMS: from.retry, Degraded: from.degraded,
+		Overloaded: from.overloaded}
 	if from.direct {
 		l.Key = c.directKey(rules.DisplayDirectKey(limiter.Key(from.key)))
 		l.Direct = direct(from.spec)

@@ -29,7 +29,7 @@ type rawLimit struct {
 	key, rule, degraded     string
 	mode                    string
 	direct, known, returned bool
-	allowed                 bool
+	allowed, overloaded     bool
 	spec                    limiter.Limit
 	version, weight         int64
 	limit, remaining, retry int64
@@ -47,6 +47,7 @@ type rawEvent struct {
 	weight, retry       int64
 	reserve             int64
 	onlyBans            bool
+	overloaded          bool
 	strictest           int
 	id                  string
 	face, agent, trace  string
@@ -82,7 +83,8 @@ func appendRaw(b []byte, by drawn, d *decide.Decision) []byte {
 	b = appendInt(b, at)
 	b = binary.LittleEndian.AppendUint64(b, math.Float64bits(by.rate))
 	settled := d.Settled != nil && len(d.Settled.Fields) > 0
-	b = appendBools(b, by.drawn, a.Allowed(), q != nil && !q.IsDirect || settled, q != nil && q.OnlyBans)
+	b = appendBools(b, by.drawn, a.Allowed(), q != nil && !q.IsDirect || settled, q != nil && q.OnlyBans,
+		a.Verdict == decide.Overloaded)
 	b = append(b, byte(a.Op))
 	b = appendInt(b, int64(reply.Status(a)))
 	b = appendText(b, a.Degraded)
@@ -163,7 +165,8 @@ func appendLimit(b []byte, la *decide.LimitAnswer) []byte {
 	b = appendText(b, string(la.Key))
 	b = appendText(b, la.Name())
 	b = appendText(b, la.Degraded)
-	b = appendBools(b, la.Direct, la.Known, la.Returned, la.Decision.Allowed, la.Shadow, la.Candidate)
+	b = appendBools(b, la.Direct, la.Known, la.Returned, la.Decision.Allowed, la.Shadow, la.Candidate,
+		la.Overloaded)
 	for _, n := range [...]int64{la.Version, la.Weight, la.Decision.Limit, la.Decision.Remaining, la.Decision.RetryAfter} {
 		b = appendInt(b, n)
 	}
@@ -189,7 +192,7 @@ func (e *rawEvent) readRaw(raw []byte) {
 	e.by.rate = math.Float64frombits(r.fixed())
 	flags := r.byte()
 	e.by.drawn, e.allowed, e.hasFacts = flags&1 != 0, flags&2 != 0, flags&4 != 0
-	e.onlyBans = flags&8 != 0
+	e.onlyBans, e.overloaded = flags&8 != 0, flags&16 != 0
 	e.op = limiter.Op(r.byte())
 	e.status = int(r.int())
 	e.degraded = r.string()
@@ -226,6 +229,7 @@ func (r *reader) limit() rawLimit {
 	l := rawLimit{key: r.string(), rule: r.string(), degraded: r.string()}
 	flags := r.byte()
 	l.direct, l.known, l.returned, l.allowed = flags&1 != 0, flags&2 != 0, flags&4 != 0, flags&8 != 0
+	l.overloaded = flags&64 != 0
 	switch {
 	case flags&32 != 0:
 		l.mode = decide.ModeCandidate
