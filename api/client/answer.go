@@ -25,7 +25,7 @@ type Answer struct {
 	Shed bool `json:"shed,omitempty"`
 	// Overloaded: denied because more arrived than the service could decide in time. Nothing was charged, and no fail mode
 	// decided.
-	Overloaded bool `json:"-"`
+	Overloaded bool `json:"overloaded,omitempty"`
 	// Replayed: the stored answer to an earlier request with the same RequestID; nothing was spent.
 	Replayed bool `json:"replayed,omitempty"`
 	// Lease is for Release and Renew, if concurrency slots were taken.
@@ -85,6 +85,8 @@ type LimitAnswer struct {
 	Soft    bool   `json:"soft,omitempty"`
 	Elastic bool   `json:"elastic,omitempty"`
 	Shed    bool   `json:"shed,omitempty"`
+	// Overloaded: the service had no turn for this limit, so that nothing was decided on it.
+	Overloaded bool `json:"overloaded,omitempty"`
 	// Degraded is "", or the fail mode of the service that decided.
 	Degraded string `json:"degraded,omitempty"`
 }

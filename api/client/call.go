@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
+	"time"
 )
 
 // maxResponse is how many bytes a response may have.
@@ -56,11 +58,27 @@ func (c *Client) permitted(within, own context.Context, p permission, path strin
 }
 
 func (c *Client) post(ctx context.Context, path string, body []byte) ([]byte, error) {
-	raw, err := c.send(ctx, http.MethodPost, path, "application/json", body)
+	raw, err := c.send(ctx, http.MethodPost, path, "application/json", body, timeoutHeader, c.waits(ctx))
 	if err != nil && c.checks.ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		return nil, ErrClosed
 	}
 	return raw, err
+}
+
+// timeoutHeader says how long the caller waits, in ms, at most maxSaidWait.
+const (
+	timeoutHeader = "Sluice-Timeout-Ms"
+	maxSaidWait   = time.Second
+)
+
+// waits is the value of timeoutHeader for a call: what is left of its time, so that an overloaded service denies it
+// before the fail mode decides. A call of several callers has no end of its own; each of them waits for the timeout.
+func (c *Client) waits(ctx context.Context) string {
+	left := c.timeout
+	if until, ok := ctx.Deadline(); ok {
+		left = time.Until(until) //nolint:forbidigo // a deadline, which knows no other clock
+	}
+	return strconv.FormatInt(min(max(left, time.Millisecond), maxSaidWait).Milliseconds(), 10)
 }
 
 // Do sends one request to a path of the service and returns the body of a 2xx response. Any other response is a

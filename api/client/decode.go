@@ -240,6 +240,8 @@ func (p *scanner) answer(a *Answer) {
 			a.Elastic = p.bool()
 		case "shed":
 			a.Shed = p.bool()
+		case "overloaded":
+			a.Overloaded = p.bool()
 		case "replayed":
 			a.Replayed = p.bool()
 		case "lease":
@@ -290,6 +292,8 @@ func (p *scanner) limitAnswers(a *Answer) {
 				l.Allowed = p.bool()
 			case "mode":
 				p.text(&l.Mode)
+			case "overloaded":
+				l.Overloaded = p.bool()
 			case "degraded":
 				p.text(&l.Degraded)
 			default:
