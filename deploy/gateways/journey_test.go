@@ -53,7 +53,7 @@ func (e *example) asksRightly(t *testing.T, p *product) {
 		"Content-Type", "text/plain", "X-Api-Key", "k1",
 		// A client may try to pass for somebody else.
 		"X-Forwarded-For", "192.0.2.9", "X-Forwarded-Uri", "/other", "X-Forwarded-Method", "OPTIONS",
-		"Sluice-Token", "slk_forged", "Cookie", "session=secret")
+		"Sluice-Token", "slk_forged", "Sluice-Timeout-Ms", "1", "Cookie", "session=secret")
 	if want := "POST /users/17?x=1&profile=other hello"; got.status != http.StatusOK || got.body != want {
 		t.Fatalf("the client got %d %q, want %q", got.status, got.body, want)
 	}
@@ -65,7 +65,7 @@ func (e *example) asksRightly(t *testing.T, p *product) {
 		t.Errorf("the question is %s %s with the body %q, want GET %s without", q.method, q.uri, q.body, e.asks)
 	}
 	for name, want := range map[string]string{
-		"Sluice-Token": p.token, "X-Api-Key": "k1", "X-Forwarded-Method": http.MethodPost,
+		"Sluice-Token": p.token, "Sluice-Timeout-Ms": "100", "X-Api-Key": "k1", "X-Forwarded-Method": http.MethodPost,
 		"X-Forwarded-Uri": "/users/17?x=1&profile=other", "X-Forwarded-For": "127.0.0.1",
 		"X-Forwarded-Host": strings.TrimPrefix(g.url, "http://"),
 	} {

@@ -7,7 +7,7 @@ class Caller {
     public static void main(String[] args) throws Exception {
         var body = "{\"method\": \"POST\", \"route\": \"/reports\", \"user\": \"%s\"}".formatted(args[0]);
         var request = HttpRequest.newBuilder(URI.create(System.getenv("SLUICE_SERVER") + "/ratelimit/check"))
-            .timeout(Duration.ofMillis(100)).header("Content-Type", "application/json")
+            .timeout(Duration.ofMillis(100)).header("Content-Type", "application/json").header("Sluice-Timeout-Ms", "100")
             .header("Authorization", "Bearer " + System.getenv("SLUICE_TOKEN"))
             .POST(HttpRequest.BodyPublishers.ofString(body)).build();
         HttpResponse<String> response = null;

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"strconv"
 	"time"
 )
 
@@ -29,6 +30,7 @@ func ask(client *http.Client, check map[string]string) (a answer, status int, er
 		return a, 0, err
 	}
 	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Sluice-Timeout-Ms", strconv.FormatInt(min(max(client.Timeout.Milliseconds(), 1), 1000), 10))
 	if token := os.Getenv("SLUICE_TOKEN"); token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}

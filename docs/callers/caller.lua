@@ -5,7 +5,8 @@ local client = http.new()
 client:set_timeouts(50, 50, 100) -- ms: to connect, send and read
 local response = client:request_uri(os.getenv("SLUICE_SERVER") .. "/ratelimit/check", {
   method = "POST",
-  headers = { ["Content-Type"] = "application/json", Authorization = "Bearer " .. os.getenv("SLUICE_TOKEN") },
+  headers = { ["Content-Type"] = "application/json", ["Sluice-Timeout-Ms"] = "100",
+    Authorization = "Bearer " .. os.getenv("SLUICE_TOKEN") },
   body = cjson.encode({ method = ngx.req.get_method(), route = ngx.var.uri, ip = ngx.var.remote_addr }),
 })
 local answer = response and response.status == 200 and cjson.decode(response.body)

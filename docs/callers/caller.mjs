@@ -1,10 +1,11 @@
 // Asks Sluice whether a request of a user may pass. Node 18 or newer, no packages.
 async function ask(check) {
-  const headers = { "Content-Type": "application/json" };
+  const timeout = 1000 * Number(process.env.TIMEOUT ?? 0.1);
+  const headers = { "Content-Type": "application/json", "Sluice-Timeout-Ms": String(Math.min(Math.ceil(timeout), 1000)) };
   if (process.env.SLUICE_TOKEN) headers.Authorization = `Bearer ${process.env.SLUICE_TOKEN}`;
   let response;
   try {
-    const signal = AbortSignal.timeout(1000 * Number(process.env.TIMEOUT ?? 0.1));
+    const signal = AbortSignal.timeout(timeout);
     const body = JSON.stringify(check);
     response = await fetch(`${process.env.SLUICE_SERVER}/ratelimit/check`, { method: "POST", headers, body, signal });
     if (response.ok) return await response.json();

@@ -3,12 +3,13 @@ import json, os, sys, urllib.error, urllib.request
 
 def ask(check):
     """Returns the answer, or None if there was none in time."""
-    headers = {"Content-Type": "application/json"}
+    timeout = float(os.environ.get("TIMEOUT", "0.1"))
+    headers = {"Content-Type": "application/json", "Sluice-Timeout-Ms": str(max(1, min(int(timeout * 1000), 1000)))}
     if os.environ.get("SLUICE_TOKEN"):
         headers["Authorization"] = "Bearer " + os.environ["SLUICE_TOKEN"]
     request = urllib.request.Request(os.environ["SLUICE_SERVER"] + "/ratelimit/check", json.dumps(check).encode(), headers)
     try:
-        with urllib.request.urlopen(request, timeout=float(os.environ.get("TIMEOUT", "0.1"))) as answer:
+        with urllib.request.urlopen(request, timeout=timeout) as answer:
             return json.load(answer)
     except (OSError, ValueError) as error:
         if isinstance(error, urllib.error.HTTPError) and error.code < 500:

@@ -1,7 +1,8 @@
 #!/bin/sh
 # Asks Sluice whether a request of a user may pass. curl and grep only.
 case $1 in '' | *[!A-Za-z0-9._@-]*) echo "usage: caller.sh USER" >&2 && exit 2 ;; esac
-reply=$(curl --silent --max-time "${TIMEOUT:-0.1}" --write-out '\n%{http_code}' \
+ms=$(printf '%.0f' "${TIMEOUT:-0.1}e3") && [ "$ms" -le 1000 ] || ms=1000
+reply=$(curl --silent --max-time "${TIMEOUT:-0.1}" --write-out '\n%{http_code}' --header "Sluice-Timeout-Ms: $ms" \
   --header 'Content-Type: application/json' --header "Authorization: ${SLUICE_TOKEN:+Bearer $SLUICE_TOKEN}" \
   --data '{"method": "POST", "route": "/reports", "user": "'"$1"'"}' "$SLUICE_SERVER/ratelimit/check")
 status=$(printf '%s' "$reply" | tail -n 1)

@@ -33,6 +33,7 @@ function sluice.new(options)
       headers[name] = kong.request.get_header(name)
     end
     headers["Sluice-Token"] = token
+    headers["Sluice-Timeout-Ms"] = math.min(options.timeout or 100, 1000)
     headers["X-Forwarded-Method"] = kong.request.get_method()
     headers["X-Forwarded-Uri"] = ngx.var.request_uri
     headers["X-Forwarded-Host"] = kong.request.get_host()
