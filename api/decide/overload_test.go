@@ -205,7 +205,7 @@ func TestOverload_EachCheckOfABatchByItself(t *testing.T) {
 		qs = append(qs, Question{Op: limiter.OpTake, Weight: 1, Descriptor: rules.Descriptor{User: user}})
 	}
 	as := make([]Answer, len(qs))
-	if err := f.DoAll(t.Context(), qs, as); err != nil {
+	if err := f.DoAll(t.Context(), qs, as, nil); err != nil {
 		t.Fatal(err)
 	}
 	if got := []Verdict{as[0].Verdict, as[1].Verdict, as[2].Verdict}; got[0] != Allowed || got[1] != Overloaded ||
