@@ -73,6 +73,13 @@ func (f *fleetReporter) ObserveDecision(d *decide.Decision) {
 				f.recorder.Trial(fleet.Trial{Rule: id, Version: la.Version}, tried(a, i), la.Display)
 			}
 		}
+		if la.Overloaded { // nobody has decided on it
+			if !la.Shadow {
+				f.recorder.Denied(name, func() fleet.Request { return f.sample(q, a, la, la.Display()) })
+			}
+			denied = denied || !la.Decision.Allowed
+			continue
+		}
 		if !la.Candidate { // the enforced limit counts the request
 			one := fleet.Decided{Use: useOf(la)}
 			decided(a, i, &one)

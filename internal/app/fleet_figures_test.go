@@ -214,6 +214,26 @@ func TestFigures_SamplesSayWhyBesideTheLimit(t *testing.T) {
 	}
 }
 
+// TestFigures_AnOverloadIsNoDecisionOfItsRule: nobody has looked at the limit, and the denial is shown nevertheless.
+func TestFigures_AnOverloadIsNoDecisionOfItsRule(t *testing.T) {
+	f := &fleetReporter{recorder: fleet.NewRecorder(), now: time.Now}
+	board := fleet.NewMemory(time.Now)
+	a := &decide.Answer{Verdict: decide.Overloaded, Strictest: -1, Limits: []decide.LimitAnswer{
+		{Rule: "r", Key: "{user:42}|1|fw", Overloaded: true},
+		{Rule: "s", Key: "{user:42}|2|fw", Overloaded: true, Shadow: true, Decision: limiter.Decision{Allowed: true}}}}
+	f.ObserveDecision(&decide.Decision{Question: &decide.Question{Op: limiter.OpTake, Weight: 1}, Answer: a})
+	fleet.NewPublisher(fleet.PublisherOptions{Recorder: f.recorder, Board: board, Now: time.Now,
+		Status: func() fleet.Status { return fleet.Status{ID: "n"} }}).Post(t.Context())
+	r := fleet.NewReader(board, time.Now)
+	if sum, err := sumOf(t, r, "r"); err != nil || sum.Total() != 0 {
+		t.Errorf("of its rule: %+v, %v", sum, err)
+	}
+	denials, err := r.Denials(t.Context(), fleet.Filter{}, 10)
+	if err != nil || len(denials) != 1 || !denials[0].Overloaded || denials[0].RetryAfter != 1000 || denials[0].Status != 503 {
+		t.Errorf("shown: %+v, %v", denials, err)
+	}
+}
+
 // TestFigures_OfDescriptors: a call of descriptors is one request, whose denials are shown by the key of
 // their bucket. What is given back is no decision.
 func TestFigures_OfDescriptors(t *testing.T) {

@@ -14,6 +14,9 @@ func (f *fleetReporter) sample(q *decide.Question, a *decide.Answer, la *decide.
 	d := f.described(q, a)
 	limited(&d, q, la, key)
 	d.RetryAfter, d.Degraded, d.Shed, d.Banned = la.Decision.RetryAfter, la.Degraded, la.Shed, la.Ban > 0
+	if d.Overloaded = la.Overloaded; d.Overloaded {
+		d.RetryAfter, _ = a.RetryAfter()
+	}
 	return d
 }
 

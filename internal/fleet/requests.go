@@ -44,6 +44,8 @@ type Request struct {
 	// Shed is the pool that had no room, "" if the limit itself denies. Banned: the key has a ban.
 	Shed   string `json:"shed,omitempty"`
 	Banned bool   `json:"banned,omitempty"`
+	// Overloaded: the counter store had no turn for the request, so that no limit was looked at.
+	Overloaded bool `json:"overloaded,omitempty"`
 	// The request, as far as it may be shown.
 	Method     string            `json:"method,omitempty"`
 	Route      string            `json:"route,omitempty"`

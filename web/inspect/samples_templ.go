@@ -1200,6 +1200,11 @@ func sampleBadge(d *fleet.Request) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
+		} else if d.Overloaded {
+			templ_7745c5c3_Err = view.Badge("warn", statusWords(d.Status)+", overloaded").Render(ctx, templ_7745c5c3_Buffer)
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
 		} else if d.Shed != "" {
 			templ_7745c5c3_Err = view.Badge("warn", statusWords(d.Status)+", shed").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
