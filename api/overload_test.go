@@ -77,8 +77,8 @@ func TestTimeout_IsReadFromTheHeader(t *testing.T) {
 		"1e2": false, "9999999999": false, "12ms": false,
 	} {
 		for path, body := range map[string]string{
-			checkPath: `{"user":"42"}`, checkPath + "/batch": `{"checks":[{"user":"42"}]}`, "/ratelimit/reserve": `{"user":"42"}`,
-			"/ratelimit/charge": `{"user":"42"}`, "/ratelimit/reset": `{"user":"42"}`,
+			checkPath: `{"user":"42"}`, checkPath + "/batch": `{"checks":[{"user":"42"}]}`,
+			"/ratelimit/reserve": `{"user":"42"}`, "/ratelimit/charge": `{"user":"42"}`, "/ratelimit/reset": `{"user":"42"}`,
 		} {
 			f.store.bound = limiter.Bound{}
 			answer := f.do("POST", path, body, "Sluice-Timeout-Ms", strings.TrimSpace(value))

@@ -36,8 +36,8 @@ func (p *place) take() error {
 		return nil
 	default:
 		p.server.deps.LargeRefused()
-		return reply.Overloaded.Problem("This node is already deciding as many large batches as it can. Nothing was changed. "+
-			"Send the batch again, or the same checks in smaller batches.").With("Retry-After", "1")
+		return reply.Overloaded.Problem("This node is already deciding as many large batches as it can. Nothing was "+
+			"changed. Send the batch again, or the same checks in smaller batches.").With("Retry-After", "1")
 	}
 }
 

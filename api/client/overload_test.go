@@ -195,7 +195,8 @@ func TestOverload_UntilTheTimeIsOverDenies(t *testing.T) {
 		close(gate)
 		wg.Wait()
 		if open != 100 || no == 0 || passed+open+no != 250 {
-			t.Errorf("of gathered checks %d passed, %d by the fail mode, %d were denied; want 100 by the fail mode", passed, open, no)
+			t.Errorf("of gathered checks %d passed, %d by the fail mode, %d were denied; want 100 by the fail mode",
+				passed, open, no)
 		}
 	})
 }

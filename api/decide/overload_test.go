@@ -102,7 +102,8 @@ func TestOverload_OfALimitThatIsApartChangesNothing(t *testing.T) {
 		t.Fatalf("got %+v", a)
 	}
 	for i, undecided := range []bool{false, true, true} {
-		if la := &a.Limits[i]; la.Overloaded != undecided || la.Known == undecided || la.Degraded != "" || !la.Decision.Allowed {
+		la := &a.Limits[i]
+		if la.Overloaded != undecided || la.Known == undecided || la.Degraded != "" || !la.Decision.Allowed {
 			t.Errorf("the limit of %s: %+v", la.Rule, la)
 		}
 	}
@@ -185,7 +186,8 @@ func TestOverload_OtherOperationsFail(t *testing.T) {
 			t.Errorf("%s: got %v, observed %v", what, err, got)
 		}
 	}
-	for _, op := range []limiter.Op{limiter.OpCharge, limiter.OpRefund, limiter.OpReset, limiter.OpRelease, limiter.OpRenew} {
+	for _, op := range []limiter.Op{limiter.OpCharge, limiter.OpRefund, limiter.OpReset, limiter.OpRelease,
+		limiter.OpRenew} {
 		q := Question{Op: op, Weight: 1, RequestID: "r", Descriptor: rules.Descriptor{User: "42"}}
 		fails(op.String(), f.Do(t.Context(), &q, &a))
 	}
@@ -229,7 +231,8 @@ func TestOverload_OfDescriptors(t *testing.T) {
 		{"a report, which undoes", []string{"tokens"}, []AskedDescriptor{asked("taken=a", 2, ""), asked("tokens=b", 3, "e")},
 			"overloaded: ok 5, over 0",
 			map[string]int64{"decision take overloaded wait": 1, "enforce overloaded wait": 5, "overload wait": 1}},
-		{"a quota beside one with room", []string{"gold"}, []AskedDescriptor{asked("gold=a", 2, ""), asked("silver=a", 3, "")},
+		{"a quota beside one with room", []string{"gold"},
+			[]AskedDescriptor{asked("gold=a", 2, ""), asked("silver=a", 3, "")},
 			"allowed: full 0, ok 2",
 			map[string]int64{"decision take admitted store": 1, "enforce admitted store": 3, "enforce overloaded wait": 2}},
 		{"all quotas", []string{"gold", "silver"}, []AskedDescriptor{asked("gold=a", 2, ""), asked("silver=a", 3, "")},

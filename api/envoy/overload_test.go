@@ -25,7 +25,8 @@ func TestCalls_AnOverloadDenies(t *testing.T) {
 	}
 	checked, err := f.check("shop", "GET", "/", "x-user", "44")
 	denied := checked.GetDeniedResponse()
-	if err != nil || denied.GetStatus().GetCode() != 503 || !strings.Contains(denied.GetBody(), "temporary-reduced-capacity") ||
+	if err != nil || denied.GetStatus().GetCode() != 503 ||
+		!strings.Contains(denied.GetBody(), "temporary-reduced-capacity") ||
 		optionsIn(denied.GetHeaders())["Retry-After"] != "1" || optionsIn(denied.GetHeaders())["X-RateLimit-Mode"] != "" {
 		t.Errorf("got %v, %v", checked, err)
 	}

@@ -12,8 +12,8 @@ const TimeoutHeader = "Sluice-Timeout-Ms"
 // maxTimeoutDigits is the length of the longest value of TimeoutHeader.
 const maxTimeoutDigits = 4
 
-// TimeoutIn returns the time that headers say, by their canonical names, and 0 if they say none. The error is a problem document that names the
-// header.
+// TimeoutIn returns the time that headers say, by their canonical names, and 0 if they say none. The error is a problem
+// document that names the header.
 func TimeoutIn(h map[string][]string) (time.Duration, error) {
 	values := h[TimeoutHeader]
 	if len(values) == 0 {

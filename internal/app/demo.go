@@ -34,7 +34,8 @@ func Demo(ctx context.Context, door config.Listener, log config.Log, host Host) 
 		Listener: door,
 		Storage:  config.Storage{DataDir: filepath.Join(dir, "data")},
 		// snapshots would be deleted anyway
-		Counters: config.Counters{KeyPrefix: "sl:", StoreTimeout: decide.DefaultTimeout, MaxKeys: 100_000,
+		Counters: config.Counters{KeyPrefix: "sl:", StoreTimeout: decide.DefaultTimeout, Overload: rules.OverloadWait,
+			MaxKeys:        100_000,
 			MaxRecordBytes: 64 << 20},
 		// unused without Redis
 		Near:     config.Near{DenyCache: "on", HotKeyRate: 1000},

@@ -229,7 +229,8 @@ func TestFigures_AnOverloadIsNoDecisionOfItsRule(t *testing.T) {
 		t.Errorf("of its rule: %+v, %v", sum, err)
 	}
 	denials, err := r.Denials(t.Context(), fleet.Filter{}, 10)
-	if err != nil || len(denials) != 1 || !denials[0].Overloaded || denials[0].RetryAfter != 1000 || denials[0].Status != 503 {
+	if err != nil || len(denials) != 1 || !denials[0].Overloaded || denials[0].RetryAfter != 1000 ||
+		denials[0].Status != 503 {
 		t.Errorf("shown: %+v, %v", denials, err)
 	}
 }

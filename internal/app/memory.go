@@ -16,7 +16,7 @@ import (
 // How often this process looks at its memory.
 const (
 	// heapCheckInterval is how often the garbage collector's target is adapted to the live heap. Between two checks the
-	// heap may grow by five times what was live at a collection (maxGCPercent): two large batches fill 100 MB in that time.
+	// heap may grow to five times what was live at a collection (maxGCPercent); two large batches fill 100 MB meanwhile.
 	heapCheckInterval = 100 * time.Millisecond
 	// shrinkCheckInterval is how often shrinkDetector looks at the counters.
 	shrinkCheckInterval = time.Second

@@ -78,5 +78,6 @@ func largeBatches(t *testing.T, bin string) {
 	if peak > 300 {
 		t.Errorf("%d MiB resident at most, want 300", peak)
 	}
-	t.Logf("%d answered, %d refused, %d bytes each, %d MiB resident at most", answered.Load(), refused.Load(), len(body), peak)
+	t.Logf("%d answered, %d refused, %d bytes each, %d MiB resident at most", answered.Load(), refused.Load(), len(body),
+		peak)
 }

@@ -116,7 +116,7 @@ func serve(t *testing.T, redis *testenv.RedisServer) *World {
 			DrainTimeout: patience},
 		GRPC:    config.GRPC{GRPCListen: "127.0.0.1:0"},
 		Storage: storage(t),
-		Counters: config.Counters{KeyPrefix: "sl:", StoreTimeout: 10 * time.Second, MaxKeys: 100_000,
+		Counters: config.Counters{KeyPrefix: "sl:", StoreTimeout: 10 * time.Second, Overload: "wait", MaxKeys: 100_000,
 			MaxRecordBytes: 64 << 20, SnapshotInterval: time.Hour},
 		Matching: config.Matching{IPv4Prefix: 32, IPv6Prefix: 64, PollInterval: 100 * time.Millisecond},
 		Near:     config.Near{DenyCache: "off", HotKeyRate: 1000},

@@ -15,8 +15,8 @@ func (c *conceal) event(from *rawEvent, node string) Event {
 		UserAgent: bounded(c.words(from.agent), decide.MaxUserAgent),
 		TraceID:   bounded(c.trace(from.trace), decide.MaxTraceID),
 		RequestID: c.text(from.id), Op: opName(from.op), Face: from.face, Node: node, Mode: rules.ModeEnforce,
-		Degraded: from.degraded, Overloaded: from.overloaded, RetryAfterMS: from.retry, Rate: from.by.rate, Drawn: from.by.drawn, Folded: from.folded,
-		ReserveMS: from.reserve, Omitted: c.omitted,
+		Degraded: from.degraded, Overloaded: from.overloaded, RetryAfterMS: from.retry, Rate: from.by.rate,
+		Drawn: from.by.drawn, Folded: from.folded, ReserveMS: from.reserve, Omitted: c.omitted,
 		Limits: make([]Limit, len(from.limits)),
 	}
 	if c.omit["user_agent"] {

@@ -42,7 +42,8 @@ var (
 		"Time from a decoded request to its decision, by operation and outcome.", []string{"op", "outcome"}, nil)
 	objectiveChecks = prometheus.NewDesc("sluice_objective_checks_total",
 		"Takes to which an enforced limit applied, by result: met (answered by the limit within 25 ms), late (after that), "+
-			"fail_mode (answered by a fail mode), overloaded (denied because the counter store had no turn for them).", []string{"result"}, nil)
+			"fail_mode (answered by a fail mode), overloaded (denied because the counter store had no "+
+			"turn for them).", []string{"result"}, nil)
 	accountRequests = prometheus.NewDesc("sluice_account_requests_total",
 		"Takes and charges with at least one enforced limit, by outcome (admitted, denied, replayed, overloaded) and by "+
 			"what decided (store, limit, the fail mode, or the overload).", []string{"outcome", "by"}, nil)

@@ -43,8 +43,8 @@ func TestStore_DecidesToItsEndAfterTheStoreTimeout(t *testing.T) {
 	defer leave()
 	ctx, cancel := newExpired(caller)
 	defer cancel()
-	asks := []limiter.Ask{{Key: "{k}|1|fw", Limit: limiter.Limit{Algorithm: limiter.FixedWindow, Count: limit, Window: 1000},
-		Weight: 1}}
+	fixed := limiter.Limit{Algorithm: limiter.FixedWindow, Count: limit, Window: 1000}
+	asks := []limiter.Ask{{Key: "{k}|1|fw", Limit: fixed, Weight: 1}}
 	calls := make([]limiter.Call, most)
 	for i := range calls {
 		calls[i].Request.Asks = asks

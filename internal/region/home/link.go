@@ -149,9 +149,9 @@ func (l *link) note(why string) {
 }
 
 // homeCause is the cause of a failed call for this region: nothing is wrong with its own counter store. Callers that
-// have left stay what they are.
+// have left stay what they are, and so does overload: the home region answers, and no fail mode may decide.
 func homeCause(c limiter.Cause) limiter.Cause {
-	if c == limiter.CauseCanceled {
+	if c == limiter.CauseCanceled || c == limiter.CauseOverload {
 		return c
 	}
 	return limiter.CauseHome
