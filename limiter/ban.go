@@ -113,7 +113,7 @@ func (k banKernel) figures(l Limit, s *State, now int64) (remaining, reset int64
 	return max(0, l.Count-denials), end - now
 }
 
-func (banKernel) bookedAt(Limit, *State, int64) []int64 { return nil }
+func (banKernel) refundNow(Limit, *State, int64, int64) (int64, bool) { return 0, false }
 
 func (banKernel) expires(l Limit, s *State) int64 {
 	if s.Scale == 0 {

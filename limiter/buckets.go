@@ -175,13 +175,13 @@ func (bucketsKernel) gone(l Limit, j int64) int64 {
 	return ceilDiv((j+l.Buckets+1)*l.Window, l.Buckets)
 }
 
-func (k bucketsKernel) bookedAt(l Limit, s *State, _ int64) []int64 {
+func (k bucketsKernel) refundNow(l Limit, s *State, now, w int64) (int64, bool) {
 	k.convert(l, s) // may merge entries
 	var ts []int64
 	for i := len(s.Entries) - 1; i >= 0; i-- {
 		ts = append(ts, ceilDiv(s.Entries[i].At*l.Window, l.Buckets))
 	}
-	return ts
+	return refundAt(k, l, s, now, w, ts...)
 }
 
 func (k bucketsKernel) expires(l Limit, s *State) int64 {

@@ -98,9 +98,9 @@ func (k counterKernel) figures(l Limit, s *State, now int64) (int64, int64) {
 	return remaining, reset
 }
 
-func (counterKernel) bookedAt(l Limit, s *State, now int64) []int64 {
+func (k counterKernel) refundNow(l Limit, s *State, now, w int64) (int64, bool) {
 	t := max(now, s.At)
-	return []int64{t, t - l.Window}
+	return refundAt(k, l, s, now, w, t, t-l.Window)
 }
 
 func (counterKernel) expires(l Limit, s *State) int64 {

@@ -29,9 +29,8 @@ type kernel interface {
 	refund(l Limit, s *State, now int64, c Charged) (units int64, changed bool)
 	// figures returns remaining and reset.
 	figures(l Limit, s *State, now int64) (remaining, reset int64)
-	// bookedAt lists times at which charges that still count may have been
-	// booked, newest first.
-	bookedAt(l Limit, s *State, now int64) []int64
+	// refundNow gives back up to w > 0 units that still count, those spent last first.
+	refundNow(l Limit, s *State, now, w int64) (units int64, changed bool)
 	// expires returns the instant from which s equals the zero state.
 	expires(l Limit, s *State) int64
 }
@@ -119,17 +118,23 @@ func RefundNow(l Limit, s *State, now, w int64) (Decision, bool) {
 	d := Decision{Allowed: true, Limit: l.Capacity(), Rate: l.Rate()}
 	changed := s.Exists && k.rebase(l, s, now)
 	if s.Exists && w > 0 {
-		for _, at := range k.bookedAt(l, s, now) {
-			units, did := k.refund(l, s, now, Charged{At: at, Weight: w - d.Refunded})
-			d.Refunded += units
-			changed = changed || did
-			if d.Refunded >= w {
-				break
-			}
-		}
+		units, did := k.refundNow(l, s, now, w)
+		d.Refunded, changed = units, changed || did
 	}
 	d.Remaining, d.Reset = k.figures(l, s, now)
 	return d, changed
+}
+
+// refundAt gives back up to w units of those that were booked at the times, in their order.
+func refundAt(k kernel, l Limit, s *State, now, w int64, times ...int64) (units int64, changed bool) {
+	for _, at := range times {
+		gave, did := k.refund(l, s, now, Charged{At: at, Weight: w - units})
+		units, changed = units+gave, changed || did
+		if units >= w {
+			break
+		}
+	}
+	return units, changed
 }
 
 // Release ends the slot held under id, or the oldest slot if id is "". Refunded is its weight, 0

@@ -79,7 +79,9 @@ func (k fixedKernel) figures(l Limit, s *State, now int64) (int64, int64) {
 	return max(0, l.Count-used), end - now
 }
 
-func (fixedKernel) bookedAt(_ Limit, s *State, now int64) []int64 { return []int64{max(now, s.At)} }
+func (k fixedKernel) refundNow(l Limit, s *State, now, w int64) (int64, bool) {
+	return refundAt(k, l, s, now, w, max(now, s.At))
+}
 
 func (fixedKernel) expires(l Limit, s *State) int64 {
 	if l.Align == AlignFirstHit {

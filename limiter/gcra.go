@@ -77,7 +77,9 @@ func (k gcraKernel) figures(l Limit, s *State, now int64) (int64, int64) {
 	return bucketFigures(l, k.level(l, s, now), 0)
 }
 
-func (gcraKernel) bookedAt(_ Limit, _ *State, now int64) []int64 { return []int64{now} }
+func (k gcraKernel) refundNow(l Limit, s *State, now, w int64) (int64, bool) {
+	return refundAt(k, l, s, now, w, now)
+}
 
 func (gcraKernel) expires(_ Limit, s *State) int64 {
 	if s.Scale == 0 {

@@ -95,7 +95,9 @@ func bucketFigures(l Limit, level, skew int64) (remaining, reset int64) {
 	return remaining, addExact(ceilDiv(level, l.Count), skew)
 }
 
-func (levelKernel) bookedAt(_ Limit, s *State, now int64) []int64 { return []int64{max(now, s.At)} }
+func (k levelKernel) refundNow(l Limit, s *State, now, w int64) (int64, bool) {
+	return refundAt(k, l, s, now, w, max(now, s.At))
+}
 
 func (k levelKernel) expires(l Limit, s *State) int64 {
 	level, t := k.level(l, s, s.At)

@@ -9,7 +9,16 @@ type slotKernel struct{}
 func (slotKernel) at(s *State, now int64) int64 { return logKernel{}.at(s, now) }
 
 func (k slotKernel) live(l Limit, s *State, now int64) []Entry {
-	return logKernel{}.live(l, s, k.at(s, now))
+	return logKernel{}.live(s, k.at(s, now)-l.Window)
+}
+
+// sum returns the units of entries that stand by themselves.
+func sum(es []Entry) int64 {
+	var n int64
+	for i := range es {
+		n = addSat(n, es[i].Weight)
+	}
+	return n
 }
 
 // oldest returns the index in s.Entries of the slot that began first, of several the one whose
@@ -48,7 +57,19 @@ func (k slotKernel) fits(l Limit, s *State, now, w int64, id string) (bool, int6
 	if w > 0 && id != "" && k.find(l, s, now, id) >= 0 {
 		return true, 0
 	}
-	return logKernel{}.fits(l, s, now, w, "")
+	if w > l.Count {
+		return false, Never
+	}
+	live := k.live(l, s, now)
+	need := sum(live) + w - l.Count
+	if need <= 0 {
+		return true, 0
+	}
+	i := 0
+	for ; need > live[i].Weight; i++ {
+		need -= live[i].Weight
+	}
+	return false, live[i].At + l.Window - now
 }
 
 func (k slotKernel) spend(l Limit, s *State, now, w int64, id string) int64 {
@@ -88,10 +109,14 @@ func (k slotKernel) renew(l Limit, s *State, now int64, id string) bool {
 }
 
 func (k slotKernel) figures(l Limit, s *State, now int64) (int64, int64) {
-	return logKernel{}.figures(l, s, now)
+	live := k.live(l, s, now)
+	if len(live) == 0 {
+		return l.Count, 0
+	}
+	return max(0, l.Count-sum(live)), s.newest() + l.Window - now
 }
 
-// bookedAt is empty: a slot is released by its id.
-func (slotKernel) bookedAt(Limit, *State, int64) []int64 { return nil }
+// refundNow gives back nothing: a slot is released by its id.
+func (slotKernel) refundNow(Limit, *State, int64, int64) (int64, bool) { return 0, false }
 
 func (slotKernel) expires(l Limit, s *State) int64 { return logKernel{}.expires(l, s) }

@@ -12,7 +12,7 @@ import "math/bits"
 //	sc  At: last change; Used, Prev: units in At's window and the one before
 //	lv  At: last change; Used: level at At, scaled by Scale = window_ms
 //	ga  At, Used, Scale = count: the theoretical arrival time is At + Used/Scale ms
-//	sl  Entries: time and weight, oldest first
+//	sl  Entries: time and weight, oldest first, those in the middle in blocks (logblock.go); Used: entries less len(Entries)
 //	sb  At: last change; Scale = window_ms, Prev = sub-windows; Entries: index and units
 //	cc  Entries: start, weight and id of each slot, oldest first
 //	bn  At: first counted denial; Used: counted ones; Prev: end of the last ban, Scale: its length
@@ -46,10 +46,23 @@ func (s *State) dropOlder(limit int64) {
 	for i < len(s.Entries) && s.Entries[i].At <= limit {
 		i++
 	}
-	if i > 0 {
-		n := copy(s.Entries, s.Entries[i:])
-		clear(s.Entries[n:])
-		s.Entries = s.Entries[:n]
+	s.dropFirst(i)
+}
+
+// manyEntries is how many entries are not moved for each that is dropped; append moves them once in a while.
+const manyEntries = 256
+
+// dropFirst removes the first n entries.
+func (s *State) dropFirst(n int) {
+	switch {
+	case n == 0:
+	case len(s.Entries)-n > manyEntries:
+		clear(s.Entries[:n])
+		s.Entries = s.Entries[n:]
+	default:
+		left := copy(s.Entries, s.Entries[n:])
+		clear(s.Entries[left:])
+		s.Entries = s.Entries[:left]
 	}
 }
 

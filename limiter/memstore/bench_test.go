@@ -10,6 +10,7 @@ import (
 
 	"sluice/limiter"
 	"sluice/limiter/memstore"
+	"sluice/limiter/storetest"
 )
 
 var benchLimits = map[string]limiter.Limit{
@@ -18,6 +19,7 @@ var benchLimits = map[string]limiter.Limit{
 	"token_bucket":           {Algorithm: limiter.TokenBucket, Count: 1000, Window: 3_600_000, Burst: 1000},
 	"gcra":                   {Algorithm: limiter.GCRA, Count: 1000, Window: 3_600_000, Burst: 1000},
 	"sliding_window_buckets": {Algorithm: limiter.SlidingWindowBuckets, Count: 1000, Window: 3_600_000, Buckets: 60},
+	"sliding_window_log":     {Algorithm: limiter.SlidingWindowLog, Count: 1000, Window: 3_600_000},
 }
 
 const benchKeys = 1_000_000
@@ -86,5 +88,39 @@ func BenchmarkCheckThree(b *testing.B) {
 		if err := s.Do(context.Background(), req, &res); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// BenchmarkLog is a take of 1 that a log of so many entries admits, dropping one that has expired, and one that it
+// denies because the limit was lowered to ten.
+func BenchmarkLog(b *testing.B) {
+	for _, held := range []int64{10, 100, 1000, 60_000} {
+		clock := storetest.NewClock(1_760_000_000_000)
+		s := newStore(b, memstore.Options{Clock: clock.Now})
+		a := limiter.Ask{Key: "{user:1}|1|sl", Weight: 1,
+			Limit: limiter.Limit{Algorithm: limiter.SlidingWindowLog, Count: held, Window: held}}
+		req, res := &limiter.Request{Asks: []limiter.Ask{a}}, limiter.Result{}
+		take := func(allowed bool) {
+			if err := s.Do(context.Background(), req, &res); err != nil || res.Allowed != allowed {
+				b.Fatal(res, err)
+			}
+		}
+		for range held {
+			take(true)
+			clock.Advance(1)
+		}
+		b.Run(fmt.Sprintf("take/%d", held), func(b *testing.B) {
+			for b.Loop() {
+				take(true)
+				clock.Advance(1)
+			}
+		})
+		req.Asks[0].Limit.Count = 9
+		clock.Advance(-1)
+		b.Run(fmt.Sprintf("denial/%d", held), func(b *testing.B) {
+			for b.Loop() {
+				take(false)
+			}
+		})
 	}
 }

@@ -120,6 +120,9 @@ func (d *decoder) bucket() (key limiter.Key, keep int64, st limiter.State, err e
 	if strings.HasSuffix(string(key), "|"+limiter.SlidingWindowBuckets.Kind()) && (st.Scale < 1 || st.Prev < 1) {
 		d.Fail()
 	}
+	if strings.HasSuffix(string(key), "|"+limiter.SlidingWindowLog.Kind()) && !limiter.IsLog(&st) {
+		d.Fail()
+	}
 	if d.Failed() {
 		return "", 0, limiter.State{}, errMalformed
 	}

@@ -22,7 +22,7 @@ import (
 //	check    SHA-256 of everything before it
 const (
 	magic   = "SLUICEMS"
-	version = 2 // 1 had records without limits and settlements
+	version = 3 // 1 had records without limits and settlements, 2 logs without blocks
 
 	chunkEnd     byte = 0
 	chunkBuckets byte = 1

@@ -163,7 +163,7 @@ func TestRestore_FlippedBitAnywhereIsRefused(t *testing.T) {
 
 func TestRestore_NewerVersionIsNamed(t *testing.T) {
 	data := sample(t)
-	binary.BigEndian.PutUint32(data[8:], 3)
+	binary.BigEndian.PutUint32(data[8:], 4)
 	refuses(t, occupied(t), reseal(data), memstore.ErrSnapshotVersion)
 }
 
@@ -317,4 +317,52 @@ func FuzzRestore(f *testing.F) {
 			mustDo(t, s, request(op, "a", 1, oneOfEach...))
 		}
 	})
+}
+
+func TestSnapshot_ALongLogIsRestored(t *testing.T) {
+	clock := storetest.NewClock(noon)
+	first := newStore(t, memstore.Options{Clock: clock.Now})
+	long := limiter.Limit{Algorithm: limiter.SlidingWindowLog, Count: 5000, Window: 10_000}
+	for range 3000 {
+		take(t, first, "", "k", long)
+		clock.Advance(1)
+	}
+	var buf bytes.Buffer
+	if err := first.Snapshot(&buf); err != nil {
+		t.Fatal(err)
+	}
+	if buf.Len() > 12_000 {
+		t.Errorf("a log of 3000 entries takes %d bytes", buf.Len())
+	}
+	second := newStore(t, memstore.Options{Clock: clock.Now})
+	if err := second.Restore(&buf); err != nil {
+		t.Fatal(err)
+	}
+	clock.Set(noon + 10_000 + 999) // a thousand have expired
+	if a, b := take(t, first, "", "k", long), take(t, second, "", "k", long); a != b || a.Remaining != 2999 {
+		t.Errorf("before %+v, after %+v", a, b)
+	}
+}
+
+func TestRestore_AMalformedLogIsRefused(t *testing.T) {
+	clock := storetest.NewClock(noon)
+	s := newStore(t, memstore.Options{Clock: clock.Now})
+	for range 300 {
+		take(t, s, "", "k", limiter.Limit{Algorithm: limiter.SlidingWindowLog, Count: 5000, Window: 10_000})
+		clock.Advance(1)
+	}
+	var buf bytes.Buffer
+	if err := s.Snapshot(&buf); err != nil {
+		t.Fatal(err)
+	}
+	block := bytes.Repeat([]byte{1, 1}, 100) // gap and units of the entries of a block
+	at := bytes.Index(buf.Bytes(), block)
+	if at < 0 {
+		t.Fatal("no block in the snapshot")
+	}
+	for _, b := range []byte{0, 2, 0x80} {
+		data := bytes.Clone(buf.Bytes())
+		data[at+50] = b
+		refuses(t, occupied(t), reseal(data), memstore.ErrSnapshot)
+	}
 }

@@ -279,3 +279,35 @@ func BenchmarkMemory_Full(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkScript_Log reports what the script takes for a take of 1 that a log of so many entries admits, dropping one
+// that has expired, and for one that it denies because the limit was lowered to nine, µs.
+func BenchmarkScript_Log(b *testing.B) {
+	for _, held := range []int64{1, 10, 100, 1000, 60_000} {
+		clock := storetest.NewClock(1_760_000_000_000)
+		c := client(b, testenv.Redis(b).URL())
+		s := open(b, c, redisstore.Options{Clock: clock.Now})
+		a := ask(entity(), 1, limiter.Limit{Algorithm: limiter.SlidingWindowLog, Count: held, Window: held})
+		for range held {
+			take(b, s, "", a)
+			clock.Advance(1)
+		}
+		run := func(name string, step, most int64, allowed bool) {
+			a.Limit.Count = most
+			b.Run(fmt.Sprintf("%s/%d", name, held), func(b *testing.B) {
+				before, n := scriptTime(b, c), 0
+				for b.Loop() {
+					if take(b, s, "", a).Allowed != allowed {
+						b.Fatal("not as expected")
+					}
+					clock.Advance(step)
+					n++
+				}
+				b.ReportMetric((scriptTime(b, c)-before)/float64(n), "redis-µs/check")
+			})
+		}
+		run("take", 1, held, true)
+		clock.Advance(-1)
+		run("denial", 0, min(9, held-1), false)
+	}
+}

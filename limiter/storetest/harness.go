@@ -29,6 +29,7 @@ func Run(t *testing.T, h Harness) {
 	t.Run("Vectors", func(t *testing.T) { Vectors(t, h) })
 	t.Run("Properties", func(t *testing.T) { Properties(t, h) })
 	t.Run("Truths", func(t *testing.T) { Truths(t, h) })
+	t.Run("LogWalks", func(t *testing.T) { LogWalks(t, h) })
 	t.Run("Looks", func(t *testing.T) { Looks(t, h) })
 	t.Run("Records", func(t *testing.T) { Records(t, h) })
 	t.Run("Bans", func(t *testing.T) { Bans(t, h) })

@@ -48,11 +48,17 @@ func (m *logModel) live(l limiter.Limit, t int64) []entry {
 }
 
 func (m *logModel) level(l limiter.Limit, t int64) *big.Rat {
-	sum := new(big.Rat)
-	for _, e := range m.live(l, t) {
-		sum = plus(sum, e.weight)
+	t = m.at(t)
+	sum, part := new(big.Rat), int64(0)
+	for _, e := range m.entries {
+		if t < e.at+l.Window {
+			part += e.weight
+		}
+		if part > limiter.MaxExact { // of long logs fractions are too slow to add
+			sum, part = plus(sum, part), 0
+		}
 	}
-	return sum
+	return plus(sum, part)
 }
 
 func (m *logModel) spend(l limiter.Limit, now, w int64, _ string) int64 {
