@@ -2,9 +2,11 @@ package redisstore_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/redis/go-redis/v9"
 
 	"sluice/internal/testenv"
 	"sluice/limiter"
@@ -57,5 +59,28 @@ func TestScript_LogBeyondExactNumbersAgrees(t *testing.T) {
 				clock.Advance(step)
 			}
 		}
+	}
+}
+
+func TestScript_ARequestReadsABoundedPartOfALog(t *testing.T) {
+	t.Parallel()
+	c, counter := client(t, testenv.SharedRedis(t).URL()), entity()+":read"
+	h := storetest.Harness{New: func(t *testing.T, clock func() int64) limiter.Store {
+		s, err := redisstore.NewCounting(redisstore.Options{Client: c, Clock: clock}, counter)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = s.Close() })
+		return s
+	}}
+	storetest.LongLogs(t, h, func() int64 {
+		n, err := c.Get(context.Background(), counter).Int64()
+		if err != nil && !errors.Is(err, redis.Nil) {
+			t.Fatal(err)
+		}
+		return n
+	})
+	if n := c.Get(context.Background(), counter).Val(); n == "" {
+		t.Error("nothing was counted")
 	}
 }

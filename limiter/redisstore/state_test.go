@@ -245,12 +245,18 @@ func TestStore_LongLogStaysCheapAndExact(t *testing.T) {
 	if d := take(t, s, "", a).Limits[0]; d.Allowed || d.RetryAfter != 1 || d.Remaining != 1000 {
 		t.Fatalf("got %+v", d)
 	}
-	if n := c.LLen(context.Background(), "sl:"+string(a.Key)).Val(); n != 1001 {
-		t.Errorf("a denial that found a thousand expired entries left %d", n)
+	if n := c.LLen(context.Background(), "sl:"+string(a.Key)).Val(); n != 9 {
+		t.Errorf("2,000 entries are %d elements, want 7 blocks, the index and the tail", n)
 	}
 	clock.Advance(1)
 	if d := take(t, s, "", a).Limits[0]; !d.Allowed || d.Remaining != 0 {
 		t.Fatalf("got %+v", d)
+	}
+	if n := c.LLen(context.Background(), "sl:"+string(a.Key)).Val(); n != 6 {
+		t.Errorf("a take that found a thousand expired entries left %d elements", n)
+	}
+	if n := c.MemoryUsage(context.Background(), "sl:"+string(a.Key)).Val(); n > 6000 {
+		t.Errorf("a log of a thousand entries takes %d bytes", n)
 	}
 }
 
