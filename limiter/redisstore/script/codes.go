@@ -43,11 +43,11 @@ var algorithms = [...]struct {
 	name      string
 	algorithm limiter.Algorithm
 	align     limiter.Align
-	kernel    string
-	list      bool // its state is a list or a sorted set, not one string
+	kernel    string // its files
+	list      bool   // its state is a list or a sorted set, not one string
 }{
 	1:  {name: "FIXED_WINDOW", algorithm: limiter.FixedWindow, kernel: "fixed.lua"},
-	2:  {name: "LOG", algorithm: limiter.SlidingWindowLog, kernel: "log.lua", list: true},
+	2:  {name: "LOG", algorithm: limiter.SlidingWindowLog, kernel: "logblocks.lua log.lua", list: true},
 	3:  {name: "COUNTER", algorithm: limiter.SlidingWindowCounter, kernel: "counter.lua"},
 	4:  {name: "BUCKETS", algorithm: limiter.SlidingWindowBuckets, kernel: "buckets.lua"},
 	5:  {name: "TOKEN_BUCKET", algorithm: limiter.TokenBucket, kernel: "bucket.lua"},

@@ -83,7 +83,7 @@ func kernels(list bool) string {
 				its = append(its, fmt.Sprintf("code == %d", code))
 			}
 		}
-		fmt.Fprintf(&b, "if %s then\n%send\n", strings.Join(its, " or "), lua(a.kernel))
+		fmt.Fprintf(&b, "if %s then\n%send\n", strings.Join(its, " or "), lua(strings.Fields(a.kernel)...))
 	}
 	return b.String()
 }
