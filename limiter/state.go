@@ -12,7 +12,7 @@ import "math/bits"
 //	sc  At: last change; Used, Prev: units in At's window and the one before
 //	lv  At: last change; Used: level at At, scaled by Scale = window_ms
 //	ga  At, Used, Scale = count: the theoretical arrival time is At + Used/Scale ms
-//	sl  Entries: time and weight, oldest first, those in the middle in blocks (logblock.go); Used: entries less len(Entries)
+//	sl  Entries: time and weight, oldest first, or a block of some (logblock.go); Used: all in blocks, less the blocks
 //	sb  At: last change; Scale = window_ms, Prev = sub-windows; Entries: index and units
 //	cc  Entries: start, weight and id of each slot, oldest first
 //	bn  At: first counted denial; Used: counted ones; Prev: end of the last ban, Scale: its length

@@ -7,7 +7,7 @@ import (
 	"sluice/rules/route"
 )
 
-// logNoted is the most units of a sliding_window_log that need no warning: a bucket may store an entry for each of them.
+// logNoted is the most units of a sliding_window_log that need no warning. A bucket may store an entry for each.
 const logNoted = 10_000
 
 // Warnings lists what looks wrong in a normalised rule but is allowed, under the fields' JSON names.

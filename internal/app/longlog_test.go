@@ -10,7 +10,8 @@ import (
 	"sluice/limiter/storetest"
 )
 
-// An override lowers the limit of a key whose log has 66,000 entries: the store decides its checks, and those of others.
+// An override lowers the limit of a key whose log has 66,000 entries. The store decides its checks, and those of
+// other keys.
 func TestNode_AnOverrideOfAKeyWithALongLogIsDecidedByTheStore(t *testing.T) {
 	t.Parallel()
 	cfg := sharedSettings(t)
@@ -24,7 +25,8 @@ func TestNode_AnOverrideOfAKeyWithALongLogIsDecidedByTheStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = s.Close() }()
-	req := limiter.Request{Asks: []limiter.Ask{{Key: limiter.Key(fmt.Sprintf("{user:abuser}|%v|sl", rule["id"])), Weight: 1,
+	key := limiter.Key(fmt.Sprintf("{user:abuser}|%v|sl", rule["id"]))
+	req := limiter.Request{Asks: []limiter.Ask{{Key: key, Weight: 1,
 		Limit: limiter.Limit{Algorithm: limiter.SlidingWindowLog, Count: 100_000, Window: 3_600_000}}}}
 	var res limiter.Result
 	for range held {
