@@ -80,6 +80,7 @@ func used(t *testing.T) *Metrics {
 		return Alerts{Reports: map[string]sense.Count{"key_usage": {Stored: 3, Dropped: 4}}, Waiting: 5,
 			Runner: evaluate.RunnerStats{Held: true, Age: time.Second, Events: 6}, Active: func(alerts.Kind) int { return 7 }}
 	})
+	m.Starvation(func() time.Duration { return 0 })
 	m.StatsLag(func() time.Duration { return time.Minute })
 	m.Traces(func() (exported, dropped int64) { return 3, 1 })
 	m.Timings().CalledAtOnce(time.Millisecond)
