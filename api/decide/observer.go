@@ -44,8 +44,8 @@ type Decision struct {
 	Answer   *Answer
 	// Took is how long the decision took.
 	Took time.Duration
-	// Starved: during a check this process was not run for longer than the store timeout. The answer is late, and that says
-	// nothing about the store.
+	// Starved: during a check this process was not run for longer than the store timeout. The answer is late, and that
+	// says nothing about the store.
 	Starved bool
 	// Outcome is the result of a take or charge to which an enforced limit applied
 	// (OutcomeAdmitted and so on), and By what decided it. Otherwise both are "".

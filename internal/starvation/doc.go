@@ -1,5 +1,5 @@
-// Package starvation measures how long this process was ready to work and the system did not run it: because a CPU quota
-// was used up, because other programs had the processors, or because it was stopped.
+// Package starvation measures how long this process was ready to work and the system did not run it: because a CPU
+// quota was used up, because other programs had the processors, or because it was stopped.
 //
 // A Meter wants to run every 5 ms. How late it runs is the scheduling delay. A delay has two possible reasons: the
 // system ran other processes, or this process itself had more to do than its processors could carry out. The CPU time

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Meter measures what this process lost. It measures while Run runs and somebody asks for Lost. Its methods are safe for
-// concurrent use.
+// Meter measures what this process lost. It measures while Run runs and somebody asks for Lost. Its methods are safe
+// for concurrent use.
 type Meter struct {
 	start time.Time
 	cpu   func() time.Duration // the CPU time that this process has used
@@ -95,8 +95,8 @@ func (m *Meter) tick(due time.Duration) {
 	now := m.now()
 	m.lost.Add(int64(m.account.lost(due, now, m.cpu())))
 	m.delays.add(now - due)
-	// The ticker skips the ticks that it has missed.
-	m.due.Store(int64(due + period*(1+max(0, now-due)/period)))
+	late := max(0, now-due)
+	m.due.Store(int64(due + period + late - late%period)) // the ticker skips the ticks that it has missed
 }
 
 // Lost returns the time that this process lost since the first call. It grows only. It is what the last tick knew, so
@@ -111,9 +111,9 @@ func (m *Meter) Lost() time.Duration {
 	return time.Duration(m.lost.Load())
 }
 
-// Refresh counts what was lost since the last tick and returns the lost time. A caller that wakes up after a gap, perhaps
-// before the tick, learns the length of the gap from it. Without a gap it costs one look at the clock and takes no lock.
-// Unlike Lost it does not end a pause.
+// Refresh counts what was lost since the last tick and returns the lost time. A caller that wakes up after a gap,
+// perhaps before the tick, learns the length of the gap from it. Without a gap it costs one look at the clock and takes
+// no lock. Unlike Lost it does not end a pause.
 func (m *Meter) Refresh() time.Duration {
 	if due := time.Duration(m.due.Load()); due > 0 && m.now()-due >= leastLate {
 		m.refresh()
