@@ -68,7 +68,9 @@ func TestMeter_CountsATimeInWhichTheProcessIsStopped(t *testing.T) {
 		lost() // it runs again
 	}
 	// The CPU time that the process used before a tick was due is taken off, at most a period.
-	if got, least := lost()-before, times*(stop-2*period); got < least {
+	got := lost() - before
+	t.Logf("lost %s in %d stops of %s", got, times, stop)
+	if least := times * (stop - 2*period); got < least {
 		t.Errorf("lost %s in %d stops of %s, want at least %s", got, times, stop, least)
 	}
 }
