@@ -77,7 +77,7 @@ func TestStarved_LostMoreThanTheStoreTimeoutDuringTheCheck(t *testing.T) {
 		f.take()
 		qs := []Question{{Op: limiter.OpTake, Weight: 1}, {Op: limiter.OpTake, Weight: 1}}
 		qs[0].Descriptor.User, qs[1].Descriptor.User = "1", "2"
-		if err := f.DoAll(t.Context(), qs, make([]Answer, 2)); err != nil {
+		if err := f.DoAll(t.Context(), qs, make([]Answer, 2), nil); err != nil {
 			t.Fatal(err)
 		}
 		f.call(asked("user=1", 1, ""))
