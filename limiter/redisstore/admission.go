@@ -25,6 +25,10 @@ type terms struct {
 // is 100 ms in Linux. A node that gets nothing done in ten periods is not late but stopped, and its callers are gone.
 const mostGiven = time.Second
 
+// leastSilence is how long the server must have answered nobody before that is taken for silence: longer than the calls of
+// a busy server, and shorter than the patience of a gateway that waits 20 ms.
+const leastSilence = 5 * time.Millisecond
+
 // fate is what becomes of a request that waits.
 type fate uint8
 
@@ -70,7 +74,7 @@ func (t *terms) refuses(now time.Time, c *circumstances) (fate, time.Time) {
 }
 
 // until holds a request until end plus the time that this process was not run since the request arrived. Then it is
-// overload if the server has answered others since the request arrived.
+// overload, unless the server has answered nobody since the request arrived.
 func (t *terms) until(end, now time.Time, c *circumstances) (fate, time.Time) {
 	if now.Before(end) {
 		return held, end
@@ -81,7 +85,7 @@ func (t *terms) until(end, now time.Time, c *circumstances) (fate, time.Time) {
 	switch {
 	case now.Before(end):
 		return held, end
-	case c.succeeded.After(t.start):
+	case c.succeeded.After(t.start), now.Sub(t.start) < leastSilence:
 		return overloaded, time.Time{}
 	}
 	return unanswered, time.Time{}

@@ -52,7 +52,7 @@ func (c *cluster) call(l limits, requests []*script.Request) (how ended) {
 		c.send(ctx, l, calls)
 		var again []*slotCall
 		for _, sc := range calls {
-			if sc.how == failed || how == nothing {
+			if sc.how == failed || sc.how == silent && how != failed || how == nothing {
 				how = sc.how
 			}
 			switch {

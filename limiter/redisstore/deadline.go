@@ -71,11 +71,15 @@ func (c *callTime) unwritten(err error, dialing bool) bool {
 		return true
 	case errors.As(err, &dial):
 		return dial.late
-	case errors.Is(err, context.DeadlineExceeded) && c.asked.Load() == 0:
+	case noConnection(err):
 		return !dialing || wallTime().Sub(c.began) > c.limit+lateness
 	}
 	return false
 }
+
+// noConnection reports whether an error of a call is that the context ended before there was a connection. A read or a
+// write that takes too long ends with another error, os.ErrDeadlineExceeded.
+func noConnection(err error) bool { return errors.Is(err, context.DeadlineExceeded) }
 
 // lateness is how late something may be without this node lacking the CPU: timers of a calm process are about a
 // millisecond late.

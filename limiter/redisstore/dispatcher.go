@@ -32,8 +32,10 @@ import (
 // timer rings at the earliest end of a wait: a timer for each request would cost more than deciding it. The error of a
 // batch says whether it was sent. If it was, it may have been applied, so it is never sent again.
 //
-// The server does not answer (failing) from when a call fails by its own fault, with no answer to any call since that
-// one began, until a call succeeds.
+// The server does not answer (failing) from when a call is refused, or two calls get no answer of which one was made
+// after the other had failed, with no answer to any call since, until a call succeeds. A single silence would not do: a
+// server that lacked the CPU for as long as the store timeout has all calls under way, and everything that waits while
+// more arrives than can be decided would be given up at once.
 type dispatcher struct {
 	maxBatch, maxQueue int
 	timings            Timings // may be nil
@@ -48,6 +50,7 @@ type dispatcher struct {
 	carried int         // requests in them
 	timer   *time.Timer // for the ends of waits
 	rings   time.Time   // when; zero if it is not set
+	silence time.Time   // when a call got no answer, since when none succeeded; zero for never
 	circumstances
 }
 
@@ -231,7 +234,8 @@ type ended uint8
 
 const (
 	succeeded ended = iota // the server answered
-	failed                 // the server did not answer, or refuses every call
+	failed                 // the server refuses every call, or cannot be reached
+	silent                 // the server has had its time and did not answer
 	nothing                // the call says nothing about the server
 )
 
@@ -247,11 +251,7 @@ func (d *dispatcher) finish(call int, batches []*batch, waits []Wait, how ended)
 	d.carried -= c.requests
 	clear(c.batches)
 	c.batches, c.requests = c.batches[:0], 0
-	switch {
-	case how == succeeded:
-		d.failing, d.succeeded = false, now
-	case how == failed && !d.failing && !d.succeeded.After(c.began):
-		d.failing = true
+	if d.learn(how, c.began, now) {
 		d.look(now)
 	}
 	if how == nothing {
@@ -273,6 +273,25 @@ func (d *dispatcher) finish(call int, batches []*batch, waits []Wait, how ended)
 			b.done <- struct{}{}
 		}
 	}
+}
+
+// learn notes how a call ended that began at a time, and reports whether the server is failing since this call. The caller
+// holds mu.
+func (d *dispatcher) learn(how ended, began, now time.Time) bool {
+	switch {
+	case how == succeeded:
+		d.failing, d.succeeded, d.silence = false, now, time.Time{}
+		return false
+	case how == nothing || d.failing || d.succeeded.After(began):
+		return false
+	case how == silent && d.silence.IsZero():
+		d.silence = now
+		return false
+	case how == silent && began.Before(d.silence):
+		return false
+	}
+	d.failing = true
+	return true
 }
 
 // requeue puts those of batches back whose call was never written, in front of the others, and returns the rest. The

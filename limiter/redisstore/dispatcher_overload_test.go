@@ -206,11 +206,12 @@ func TestDispatcher_DeniesTheImpatientOfABatchAndSendsTheRest(t *testing.T) {
 	})
 }
 
-// Who waits behind a server that does not answer is decided by the fail mode at the store timeout, as what was sent is.
+// Who waits behind a server that does not answer is decided by the fail mode as soon as that is certain: when a call
+// that was made after the first silence gets no answer either.
 func TestDispatcher_AnswersWhoWaitsForAServerThatDoesNotAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDispatcher(10, 100)
-		batches, call := send(t, d, patient(3, within, turn))
+		first, call := send(t, d, patient(3, within, turn))
 		<-time.After(5 * time.Millisecond)
 		start := wallTime()
 		waiting, later := patient(1, within, turn), patient(1, within, turn)
@@ -218,21 +219,61 @@ func TestDispatcher_AnswersWhoWaitsForAServerThatDoesNotAnswer(t *testing.T) {
 			t.Fatal(err)
 		}
 		<-time.After(within - 5*time.Millisecond)
-		d.finish(call, batches, nil, failed) // after the store timeout
-		got, _, _ := d.next(nil)             // the next call has what waits, and does not return either
-		if len(got) != 1 || got[0] != waiting {
-			t.Fatal("what waits was given up before its own deadline")
+		d.finish(call, first, nil, silent) // after the store timeout
+		second, call, _ := d.next(nil)     // what waits is sent now
+		if len(second) != 1 || second[0] != waiting {
+			t.Fatal("what waits was given up after a single silence")
 		}
-		later.bind(&limiter.Bound{Start: start, Deadline: start.Add(within), Turn: start.Add(turn)})
 		if err := d.submit(later); err != nil {
 			t.Fatal(err)
 		}
-		wantEnd(t, d, later, start, within, limiter.CauseTimeout, false)
-		wantEnd(t, d, waiting, start, within, limiter.CauseTimeout, true)
-		if d.queued != 0 || len(d.queue) != 0 {
-			t.Errorf("%d requests are still in the queue", d.queued)
+		later.start, later.deadline = start, start.Add(within)
+		<-time.After(within - time.Millisecond)
+		if len(later.done)+len(waiting.done) != 0 {
+			t.Error("given up before the second silence")
+		}
+		<-time.After(time.Millisecond)
+		d.finish(call, second, nil, silent)
+		wantEnd(t, d, later, start, 2*within-5*time.Millisecond, limiter.CauseTimeout, false)
+		third, call, _ := func() ([]*batch, int, time.Time) {
+			if err := d.submit(patient(1, within, turn)); err != nil {
+				t.Fatal(err)
+			}
+			return d.next(nil)
+		}()
+		wantEnd(t, d, third[0], start, 3*within-5*time.Millisecond, limiter.CauseTimeout, true) // while its call lasts
+		d.finish(call, third, nil, succeeded)
+		if d.isFailing() {
+			t.Error("it answers again")
 		}
 	})
+}
+
+func TestDispatcher_KnowsWhenTheServerFails(t *testing.T) {
+	at := func(n int) time.Time { return time.UnixMilli(int64(1_000_000 + n)) }
+	type step struct {
+		how         ended
+		began, done int
+		failing     bool
+	}
+	for name, steps := range map[string][]step{
+		"refused":                     {{failed, 0, 1, true}},
+		"three calls at once":         {{silent, 0, 21, false}, {silent, 5, 26, false}, {silent, 20, 41, false}},
+		"and one after them":          {{silent, 0, 21, false}, {silent, 5, 26, false}, {silent, 22, 43, true}},
+		"it answers in between":       {{silent, 0, 21, false}, {succeeded, 22, 23, false}, {silent, 24, 45, false}},
+		"it answers another call":     {{succeeded, 10, 11, false}, {failed, 0, 21, false}},
+		"what says nothing":           {{silent, 0, 21, false}, {nothing, 22, 43, false}},
+		"until it answers":            {{failed, 0, 1, true}, {nothing, 2, 3, true}, {succeeded, 4, 5, false}},
+		"refused while it was silent": {{silent, 0, 21, false}, {failed, 1, 22, true}},
+	} {
+		d := newDispatcher(1, 1)
+		for i, s := range steps {
+			d.learn(s.how, at(s.began), at(s.done))
+			if d.failing != s.failing {
+				t.Errorf("%s, call %d: failing is %v", name, i, d.failing)
+			}
+		}
+	}
 }
 
 // A caller with a deadline of its own is answered by then, and by its fail mode if the server has answered nobody since.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -191,7 +192,7 @@ func (sv *server) judge(c *callTime, err error) (ended, error) {
 	now := sv.of.now()
 	se := Classify(err)
 	v := verdictOf(se, isReply(err))
-	if se.Cause == limiter.CauseTimeout && !sv.hadItsTime(c, now) {
+	if se.Cause == limiter.CauseTimeout && !noConnection(err) && !sv.hadItsTime(c, now) {
 		v = inconclusive
 		if c.had(now) < sv.of.fair/2 && c.had(now) < c.limit/2 {
 			se.Cause = limiter.CauseStarved // the caller's own deadline passed, mostly before the call was written
@@ -203,6 +204,9 @@ func (sv *server) judge(c *callTime, err error) (ended, error) {
 		sv.heard()
 		return succeeded, se
 	case failing:
+		if se.Cause == limiter.CauseTimeout || errors.Is(err, os.ErrDeadlineExceeded) { // that of a dial
+			return silent, se
+		}
 		return failed, se
 	case inconclusive:
 	}
@@ -219,9 +223,6 @@ func (sv *server) heard() {
 // hadItsTime reports whether the server has had its time for a call that timed out: for this call alone, or for several
 // since its last answer together, if their callers' own deadlines ended them.
 func (sv *server) hadItsTime(c *callTime, now time.Time) bool {
-	if c.asked.Load() == 0 {
-		return true // no connection could be made
-	}
 	had := c.had(now)
 	return had >= sv.of.fair || time.Duration(sv.silent.Add(int64(had))) >= sv.of.fair
 }
