@@ -198,8 +198,8 @@ const (
 	CauseStarved    Cause = "starved"    // this node lacked the CPU to be in time; says nothing about the store
 )
 
-// OfStore reports whether a cause says anything about the store: not if this node lacked CPU, or more requests arrived than
-// can be decided in time.
+// OfStore reports whether a cause says anything about the store: not if this node lacked CPU, or more requests arrived
+// than can be decided in time.
 func (c Cause) OfStore() bool { return c != CauseStarved && c != CauseOverload }
 
 // StoreError says why a store could not decide, and whether the request may have

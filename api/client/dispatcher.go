@@ -193,8 +193,8 @@ func (d *dispatcher) cut() *batch {
 	return b
 }
 
-// leave ends the wait of a caller because of end; late says that it was the client's timeout. The error is what its check
-// gets, nil if there is a result after all. A check that was not sent yet never is.
+// leave ends the wait of a caller because of end; late says that it was the client's timeout. The error is what its
+// check gets, nil if there is a result after all. A check that was not sent yet never is.
 func (d *dispatcher) leave(w *waiter, end error, late bool) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -271,8 +271,8 @@ func (d *dispatcher) refuse(ws []*waiter, err error) {
 	}
 }
 
-// stillWaiting returns those of ws whose callers have not left. They are about to be sent, so what refused them before no
-// longer counts.
+// stillWaiting returns those of ws whose callers have not left. They are about to be sent, so what refused them before
+// no longer counts.
 func (d *dispatcher) stillWaiting(ws []*waiter) []*waiter {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -30,14 +30,14 @@ func ParseTimeout[T string | []byte](value T) time.Duration {
 	if len(value) == 0 || len(value) > maxTimeoutDigits || value[0] == '0' {
 		return 0
 	}
-	var ms time.Duration
+	ms := 0
 	for i := range len(value) {
 		if value[i] < '0' || value[i] > '9' {
 			return 0
 		}
-		ms = ms*10 + time.Duration(value[i]-'0')
+		ms = ms*10 + int(value[i]-'0')
 	}
-	if d := ms * time.Millisecond; d <= decide.MaxPatience {
+	if d := time.Duration(ms) * time.Millisecond; d <= decide.MaxPatience {
 		return d
 	}
 	return 0

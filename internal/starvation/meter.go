@@ -116,8 +116,8 @@ func (m *Meter) Lost() time.Duration {
 	return time.Duration(m.lost.Load())
 }
 
-// Queued returns how long the last tick waited for its turn while this process was run: as long as whatever became ready
-// with it, such as a connection with a new request. It is 0 during a pause.
+// Queued returns how long the last tick waited for its turn while this process was run: as long as whatever became
+// ready with it, such as a connection with a new request. It is 0 during a pause.
 func (m *Meter) Queued() time.Duration { return time.Duration(m.queued.Load()) }
 
 // Refresh counts what was lost since the last tick and returns the lost time. A caller that wakes up after a gap,

@@ -73,8 +73,8 @@ func New(build Build, now func() time.Time) *Metrics {
 		bans: counters("sluice_bans_total", "Bans that began, by rule.", "rule"),
 		shed: counters("sluice_shed_total", "Requests that a shedding pool denied within their limits, by pool and priority.",
 			"pool", "priority"),
-		overload: counters("sluice_overloaded_total", "Requests that the counter store had no turn for, by how: deny (a limit "+
-			"says deny), wait (waited as long as the caller does). None of them was decided by a fail mode.", "how"),
+		overload: counters("sluice_overloaded_total", "Requests that the counter store had no turn for, by how: deny (a "+
+			"limit says deny), wait (waited as long as the caller does). None of them was decided by a fail mode.", "how"),
 		panics: prometheus.NewCounter(prometheus.CounterOpts{Name: "sluice_panics_total",
 			Help: "Requests that ended in a panic. Each one is a bug."}),
 		large: prometheus.NewCounter(prometheus.CounterOpts{Name: "sluice_large_refused_total",

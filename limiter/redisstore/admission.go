@@ -5,9 +5,9 @@ import "time"
 // terms say until when a request may wait, and for what. The zero value waits for as long as its caller does.
 //
 // A request that waits for its turn is not given up at the deadline as long as the server answers: it would be
-// decided by a fail mode although nothing has failed. Until its turn has passed it is held. Then it is overload, which is
-// denied and never decided by a fail mode. Only if the server does not answer is the deadline the end, for what waits
-// and for what was sent. An example with a store timeout of 21 ms and a caller who waits for 100 ms:
+// decided by a fail mode although nothing has failed. Until its turn has passed it is held. Then it is overload, which
+// is denied and never decided by a fail mode. Only if the server does not answer is the deadline the end, for what
+// waits and for what was sent. An example with a store timeout of 21 ms and a caller who waits for 100 ms:
 //
 //	the server answers, and the turn comes after 60 ms     decided then
 //	the server answers others, and no turn comes           overload after 80 ms
@@ -25,8 +25,8 @@ type terms struct {
 // is 100 ms in Linux. A node that gets nothing done in ten periods is not late but stopped, and its callers are gone.
 const mostGiven = time.Second
 
-// leastSilence is how long the server must have answered nobody before that is taken for silence: longer than the calls of
-// a busy server, and shorter than the patience of a gateway that waits 20 ms.
+// leastSilence is how long the server must have answered nobody before that is taken for silence: longer than the
+// calls of a busy server, and shorter than the patience of a gateway that waits 20 ms.
 const leastSilence = 5 * time.Millisecond
 
 // fate is what becomes of a request that waits.
@@ -91,8 +91,8 @@ func (t *terms) until(end, now time.Time, c *circumstances) (fate, time.Time) {
 	return unanswered, time.Time{}
 }
 
-// sent returns whether a request that was sent is to be given up at now: the server does not answer, or the caller's own
-// deadline has passed. Otherwise again is when to look again; zero: never, since its call ends by itself.
+// sent returns whether a request that was sent is to be given up at now: the server does not answer, or the caller's
+// own deadline has passed. Otherwise again is when to look again; zero: never, since its call ends by itself.
 func (t *terms) sent(now time.Time, failing bool) (ended bool, again time.Time) {
 	switch {
 	case failing && !t.deadline.IsZero():

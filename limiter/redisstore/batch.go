@@ -146,8 +146,8 @@ func (b *batch) again() {
 	}
 }
 
-// withdrawn is why a batch has no answers that its caller took out of the queue: the caller left, or the deadline passed.
-// answering says that the server has answered others since the batch arrived.
+// withdrawn is why a batch has no answers that its caller took out of the queue: the caller left, or the deadline
+// passed. answering says that the server has answered others since the batch arrived.
 func (b *batch) withdrawn(ctx context.Context, answering bool) error {
 	if answering && !errors.Is(ctx.Err(), context.Canceled) {
 		return errOverload

@@ -177,8 +177,8 @@ func (e *end) stop() {
 	}
 }
 
-// wait reports whether b is answered before the end. After the deadline a caller waits on while the servers of d answer:
-// what is sent ends by itself, and the dispatcher ends what waits for its turn.
+// wait reports whether b is answered before the end. After the deadline a caller waits on while the servers of d
+// answer: what is sent ends by itself, and the dispatcher ends what waits for its turn.
 func (e *end) wait(d *dispatcher, b *batch) bool {
 	var rings <-chan time.Time
 	if e.timer != nil {

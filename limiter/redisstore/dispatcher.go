@@ -28,9 +28,9 @@ import (
 //
 // Until when a batch waits, and whether it is then overload or the server's failure, is said by its terms
 // (admission.go). A call ends by itself when the server has had it for the store timeout (deadline.go), so a batch that
-// was sent needs no timer, unless its caller has a deadline of its own or the server does not answer. For the others one
-// timer rings at the earliest end of a wait: a timer for each request would cost more than deciding it. The error of a
-// batch says whether it was sent. If it was, it may have been applied, so it is never sent again.
+// was sent needs no timer, unless its caller has a deadline of its own or the server does not answer. For the others
+// one timer rings at the earliest end of a wait: a timer for each request would cost more than deciding it. The error
+// of a batch says whether it was sent. If it was, it may have been applied, so it is never sent again.
 //
 // The server does not answer (failing) from when a call is refused, or two calls get no answer of which one was made
 // after the other had failed, with no answer to any call since, until a call succeeds. A single silence would not do: a
@@ -209,7 +209,7 @@ func (d *dispatcher) skipReason(b *batch, now time.Time) outcome {
 // waiting returns why a batch that was not sent waits no longer at now; answered means that it still does, until again
 // at least; zero: until its turn comes.
 func (d *dispatcher) waiting(b *batch, now time.Time) (out outcome, again time.Time) {
-	fate, again := b.terms.waiting(now, &d.circumstances)
+	fate, again := b.waiting(now, &d.circumstances)
 	switch fate {
 	case unanswered:
 		return expired, again
@@ -275,8 +275,8 @@ func (d *dispatcher) finish(call int, batches []*batch, waits []Wait, how ended)
 	}
 }
 
-// learn notes how a call ended that began at a time, and reports whether the server is failing since this call. The caller
-// holds mu.
+// learn notes how a call ended that began at a time, and reports whether the server is failing since this call. The
+// caller holds mu.
 func (d *dispatcher) learn(how ended, began, now time.Time) bool {
 	switch {
 	case how == succeeded:
@@ -377,8 +377,8 @@ func (d *dispatcher) expire() {
 	d.look(wallTime())
 }
 
-// look answers every batch whose wait is over, takes those that were not sent out of the queue, and makes the timer ring
-// for the others. The caller holds mu.
+// look answers every batch whose wait is over, takes those that were not sent out of the queue, and makes the timer
+// ring for the others. The caller holds mu.
 func (d *dispatcher) look(now time.Time) {
 	kept := d.queue[:0]
 	for _, b := range d.queue {
@@ -399,7 +399,7 @@ func (d *dispatcher) look(now time.Time) {
 			if !b.watched || b.outcome == expired {
 				continue
 			}
-			over, again := b.terms.sent(now, d.failing)
+			over, again := b.sent(now, d.failing)
 			if !over {
 				d.lookAgain(again, now)
 				continue

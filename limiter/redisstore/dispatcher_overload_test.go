@@ -35,7 +35,8 @@ func send(t *testing.T, d *dispatcher, b *batch) (batches []*batch, call int) {
 }
 
 // wantEnd waits for a batch and fails unless it ends so long after start, with that cause.
-func wantEnd(t *testing.T, d *dispatcher, b *batch, start time.Time, after time.Duration, cause limiter.Cause, unknown bool) {
+func wantEnd(t *testing.T, d *dispatcher, b *batch, start time.Time, after time.Duration, cause limiter.Cause,
+	unknown bool) {
 	t.Helper()
 	err := d.wait(context.Background(), nil, b)
 	var se *limiter.StoreError
@@ -276,7 +277,8 @@ func TestDispatcher_KnowsWhenTheServerFails(t *testing.T) {
 	}
 }
 
-// A caller with a deadline of its own is answered by then, and by its fail mode if the server has answered nobody since.
+// A caller with a deadline of its own is answered by then, and by its fail mode if the server has answered nobody
+// since.
 func TestDispatcher_KeepsTheCallersOwnDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const own = 13 * time.Millisecond

@@ -470,5 +470,6 @@ func overload(r *rules.Rule) string {
 	if *r.Overload == rules.OverloadDeny {
 		return "When more requests arrive than Redis can decide, the excess is denied at once."
 	}
-	return "When more requests arrive than Redis can decide, the excess waits as long as its callers do, and is then denied."
+	return "When more requests arrive than Redis can decide, the excess waits as long as its callers do, " +
+		"and is then denied."
 }
