@@ -33,6 +33,11 @@ func (s *oneLog) Do(_ context.Context, req *limiter.Request, res *limiter.Result
 		delete(s.charged, req.ID)
 	case req.Op == limiter.OpSettle:
 		*d, _ = limiter.Settle(l, &s.state, now, s.charged[req.ID], req.Asks[0].Weight)
+	case req.Op == limiter.OpRelease:
+		*d, _ = limiter.Release(l, &s.state, now, req.ID)
+	case req.Op == limiter.OpRenew:
+		*d, _ = limiter.Renew(l, &s.state, now, req.ID)
+		res.Allowed = d.Allowed
 	default:
 		charged := make([]limiter.Charged, 1)
 		res.Allowed = limiter.Decide(req.Op, req.Asks, req.ID, []*limiter.State{&s.state}, now, make([]bool, 1), res.Limits,
@@ -44,11 +49,17 @@ func (s *oneLog) Do(_ context.Context, req *limiter.Request, res *limiter.Result
 	return nil
 }
 
-func TestLog_ADecisionReadsABoundedPart(t *testing.T) {
+func TestLog_ADecisionReadsABoundedPart(t *testing.T) { counted(t, storetest.LongLogs) }
+
+func TestSlots_ADecisionReadsABoundedPart(t *testing.T) { counted(t, storetest.LongSlots) }
+
+// counted runs a test that counts what decisions read.
+func counted(t *testing.T, test func(*testing.T, storetest.Harness, func() int64)) {
+	t.Helper()
 	var reads int64
 	limiter.CountRead(func(n int) { reads += int64(n) })
 	defer limiter.CountRead(nil)
-	storetest.LongLogs(t, storetest.Harness{New: func(_ *testing.T, clock func() int64) limiter.Store {
+	test(t, storetest.Harness{New: func(_ *testing.T, clock func() int64) limiter.Store {
 		return &oneLog{clock: clock, charged: map[string]limiter.Charged{}}
 	}}, func() int64 { return reads })
 	if reads == 0 {

@@ -14,7 +14,7 @@ import "math/bits"
 //	ga  At, Used, Scale = count: the theoretical arrival time is At + Used/Scale ms
 //	sl  Entries: time and weight, oldest first, or a block of some (logblock.go); Used: all in blocks, less the blocks
 //	sb  At: last change; Scale = window_ms, Prev = sub-windows; Entries: index and units
-//	cc  Entries: start, weight and id of each slot, oldest first
+//	cc  Entries: start, weight and id of each slot, oldest first; or Slots (slotchunk.go)
 //	bn  At: first counted denial; Used: counted ones; Prev: end of the last ban, Scale: its length
 type State struct {
 	Exists  bool
@@ -23,6 +23,7 @@ type State struct {
 	Prev    int64
 	Scale   int64
 	Entries []Entry
+	Slots   *Slots
 }
 
 // Entry is one element of a log, a sub-window or a slot.
@@ -36,6 +37,9 @@ type Entry struct {
 func (s *State) newest() int64 {
 	if n := len(s.Entries); n > 0 {
 		return s.Entries[n-1].At
+	}
+	if s.Slots != nil {
+		return s.Slots.chunks[len(s.Slots.chunks)-1].last().At + s.Slots.moved
 	}
 	return s.At
 }

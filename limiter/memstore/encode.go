@@ -19,9 +19,10 @@ func appendBucket(b []byte, key *bucketKey, keep int64, st *limiter.State) []byt
 	for _, v := range [...]int64{keep, st.At, st.Used, st.Prev, st.Scale} {
 		b = binary.AppendVarint(b, v)
 	}
-	b = binary.AppendUvarint(b, uint64(len(st.Entries)))
-	for i := range st.Entries {
-		e := &st.Entries[i]
+	entries := st.AllEntries()
+	b = binary.AppendUvarint(b, uint64(len(entries)))
+	for i := range entries {
+		e := &entries[i]
 		b = binary.AppendVarint(b, e.At)
 		b = binary.AppendVarint(b, e.Weight)
 		b = wire.AppendText(b, e.ID)
@@ -121,6 +122,9 @@ func (d *decoder) bucket() (key limiter.Key, keep int64, st limiter.State, err e
 		d.Fail()
 	}
 	if strings.HasSuffix(string(key), "|"+limiter.SlidingWindowLog.Kind()) && !limiter.IsLog(&st) {
+		d.Fail()
+	}
+	if strings.HasSuffix(string(key), "|"+limiter.Concurrency.Kind()) && !limiter.GatherSlots(&st) {
 		d.Fail()
 	}
 	if d.Failed() {

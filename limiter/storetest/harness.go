@@ -30,6 +30,7 @@ func Run(t *testing.T, h Harness) {
 	t.Run("Properties", func(t *testing.T) { Properties(t, h) })
 	t.Run("Truths", func(t *testing.T) { Truths(t, h) })
 	t.Run("LogWalks", func(t *testing.T) { LogWalks(t, h) })
+	t.Run("SlotWalks", func(t *testing.T) { SlotWalks(t, h) })
 	t.Run("Looks", func(t *testing.T) { Looks(t, h) })
 	t.Run("Records", func(t *testing.T) { Records(t, h) })
 	t.Run("Bans", func(t *testing.T) { Bans(t, h) })
