@@ -18,7 +18,7 @@ func NewLongWay(opt Options) (*Store, error) {
 }
 
 // countingCall replaces redis.call in kernels of lists. It adds to the number at COUNTER how many entries of a log the
-// replies hold, as their size and the form in their first byte say.
+// replies hold, as their size and the form in their first byte say, and how many slots, weights and sums of slots.
 const countingCall = `local floor = math.floor
 local function count(reply)
   if type(reply) == 'table' then
@@ -32,18 +32,21 @@ end
 local function call(command, ...)
   local reply = redis.call(command, ...)
   if command:sub(1, 1) == 'L' then count(reply) end
+  if command == 'ZRANGE' then redis.call('INCRBY', 'COUNTER', floor(#reply / 2)) end
+  if command == 'HMGET' then redis.call('INCRBY', 'COUNTER', #reply) end
   return reply
 end
 `
 
-// NewCounting is New with a script that adds the number of entries of logs that it reads to that at the key counter.
+// NewCounting is New with a script that adds the number of entries of logs and slots that it reads to that at the key
+// counter.
 func NewCounting(opt Options, counter string) (*Store, error) {
 	s, err := New(opt)
 	if err != nil {
 		return nil, err
 	}
 	source := strings.Replace(s.script.Source, "local call, floor = redis.call, math.floor\n",
-		strings.Replace(countingCall, "COUNTER", counter, 1), 1)
+		strings.ReplaceAll(countingCall, "COUNTER", counter), 1)
 	sum := sha1.Sum([]byte(source)) //nolint:gosec // not a secret
 	s.script = script.Script{Source: source, SHA: hex.EncodeToString(sum[:])}
 	return s, nil

@@ -64,6 +64,17 @@ func TestScript_LogBeyondExactNumbersAgrees(t *testing.T) {
 
 func TestScript_ARequestReadsABoundedPartOfALog(t *testing.T) {
 	t.Parallel()
+	counted(t, storetest.LongLogs)
+}
+
+func TestScript_ARequestReadsABoundedPartOfSlots(t *testing.T) {
+	t.Parallel()
+	counted(t, storetest.LongSlots)
+}
+
+// counted runs a test that counts what the script reads.
+func counted(t *testing.T, test func(*testing.T, storetest.Harness, func() int64)) {
+	t.Helper()
 	c, counter := client(t, testenv.SharedRedis(t).URL()), entity()+":read"
 	h := storetest.Harness{New: func(t *testing.T, clock func() int64) limiter.Store {
 		s, err := redisstore.NewCounting(redisstore.Options{Client: c, Clock: clock}, counter)
@@ -73,7 +84,7 @@ func TestScript_ARequestReadsABoundedPartOfALog(t *testing.T) {
 		t.Cleanup(func() { _ = s.Close() })
 		return s
 	}}
-	storetest.LongLogs(t, h, func() int64 {
+	test(t, h, func() int64 {
 		n, err := c.Get(context.Background(), counter).Int64()
 		if err != nil && !errors.Is(err, redis.Nil) {
 			t.Fatal(err)

@@ -54,7 +54,7 @@ var algorithms = [...]struct {
 	6:  {name: "GCRA", algorithm: limiter.GCRA, kernel: "bucket.lua"},
 	7:  {name: "LEAKY_BUCKET", algorithm: limiter.LeakyBucket, kernel: "bucket.lua"},
 	8:  {name: "LEAKY_QUEUE", algorithm: limiter.LeakyQueue, kernel: "bucket.lua"},
-	9:  {name: "CONCURRENCY", algorithm: limiter.Concurrency, kernel: "slots.lua", list: true},
+	9:  {name: "CONCURRENCY", algorithm: limiter.Concurrency, kernel: "slotsums.lua slots.lua", list: true},
 	10: {name: "FIRST_HIT", algorithm: limiter.FixedWindow, align: limiter.AlignFirstHit, kernel: "fixed.lua"},
 	11: {name: "BAN", algorithm: limiter.Ban, kernel: "ban.lua"},
 }

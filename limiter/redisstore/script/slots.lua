@@ -4,12 +4,14 @@
 -- hash that exists only if a slot weighs more than one unit or the clock has
 -- been rebased: "o" = offset, "t" = sum of (weight - 1), "w:<id>" = weight of a
 -- slot of more than one. Both expire together; a server that evicts the hash
--- alone makes its slots weigh one unit. Nothing is ever scanned but
--- slots that have expired and, if weights differ, those a denial waits for.
+-- alone makes its slots weigh one unit. Of up to SHORT slots, those that have
+-- expired and those that a denial waits for are read one by one if weights
+-- differ. Of more, the hash has sums of "w" as well; slotsums.lua describes them.
 --
--- State in memory: n slots, extra (the sum in "t"), newest (start), and the
--- pending change: dead_n expired slots to drop, gone (an id to remove), set
--- (an id to write with start and weight).
+-- State in memory: n slots, extra (the sum in "t"), newest (start), origin and
+-- forgotten (of the sums, false without them), and the pending change: drop_n
+-- expired slots to drop or drop_ids, wipe (all of them), gone (an id to remove),
+-- set (an id to write with start and weight), moves (changes of sums).
 
 local function load_newest(s, rank)
   local got = call('ZRANGE', s.key, rank, rank, 'WITHSCORES')
@@ -21,17 +23,23 @@ end
 
 -- open reads the state, or makes an empty one if v is false.
 local function open(v, key, side_key, count, window)
-  local side = v and call('HMGET', side_key, 'o', 't') or {}
+  local side = v and call('HMGET', side_key, 'o', 't', 'z', 'f') or {}
   local n = v and call('ZCARD', key) or 0
   -- All fields at once, so that the table need not grow.
   local s = {key = key, side = side_key, count = count, window = window, n = n, extra = 0, offset = 0, newest = 0,
     dead_n = 0, dead_extra = 0, newest_id = false, had_side = false, limit = false, dead_fields = false, asked = false,
-    held_at = false, held_w = false, drop_n = 0, drop_fields = false, gone = false, set = false}
+    held_at = false, held_w = false, drop_n = 0, drop_fields = false, gone = false, set = false,
+    origin = false, forgotten = false, had_sums = false, drop_ids = false, wipe = false, moves = false}
   s.had_side = side[1] or side[2]
   if n == 0 then return s end
   if s.had_side then
     s.offset, s.extra = tonumber(side[1]), tonumber(side[2])
     if not s.offset or not s.extra then bad_state() end
+    if side[3] then
+      s.origin, s.forgotten, s.had_sums, s.moves = tonumber(side[3]), tonumber(side[4] or '-inf'), true, {}
+      if not s.origin or not s.forgotten then bad_state() end
+      make_sums()
+    end
   end
   s.newest, s.newest_id = load_newest(s, -1)
   return s
@@ -42,28 +50,24 @@ local function at_time(s, now)
   return now
 end
 
--- weights_over returns the sum of (weight - 1) of the ids in got, every second
--- element of a reply.
-local function weights_over(s, got)
-  local out, fields = {}, {}
-  for i = 1, #got, 2 do fields[#fields + 1] = 'w:' .. got[i] end
-  for from = 1, #fields, 500 do
-    local part = call('HMGET', s.side, unpack(fields, from, least(from + 499, #fields)))
-    for i = 1, #part do out[#out + 1] = (tonumber(part[i] or '1') or bad_state()) - 1 end
-  end
-  return out, fields
+-- limit_at returns the start of the newest slot that does not count any more at t.
+local function limit_at(s, t)
+  local limit = t - s.window
+  return s.origin and most(limit, s.forgotten + s.offset) or limit
 end
 
 -- expire finds how many slots have expired at t, and their extra units.
 local function expire(s, t)
-  local limit = t - s.window
+  local limit = limit_at(s, t)
   if s.limit == limit then return end
   s.limit, s.dead_n, s.dead_extra, s.dead_fields = limit, 0, 0, false
   if s.n == 0 then return end
   local oldest = call('ZRANGE', s.key, 0, 0, 'WITHSCORES')
   if tonumber(oldest[2]) + s.offset > limit then return end
   s.dead_n = call('ZCOUNT', s.key, '-inf', text(limit - s.offset))
-  if s.extra > 0 then
+  if s.origin then
+    s.dead_extra = sum_until(s, limit - s.offset)
+  elseif s.extra > 0 then
     local over, fields = weights_over(s, call('ZRANGE', s.key, 0, s.dead_n - 1, 'WITHSCORES'))
     for i = 1, #over do s.dead_extra = s.dead_extra + over[i] end
     s.dead_fields = fields
@@ -77,7 +81,7 @@ local function seek(s, t, id)
   local score = call('ZSCORE', s.key, id)
   if not score then return nil end
   local at = tonumber(score) + s.offset
-  if at <= t - s.window then return nil end
+  if at <= limit_at(s, t) then return nil end
   local w = s.extra > 0 and call('HGET', s.side, 'w:' .. id)
   return at, tonumber(w or '1') or bad_state()
 end
@@ -98,6 +102,7 @@ local function wait(s, now, need)
     local at = load_newest(s, s.dead_n + need - 1)
     return at + s.window - now
   end
+  if s.origin then return score_of(s, s.dead_n + s.dead_extra + need) + s.offset + s.window - now end
   local from = s.dead_n
   while true do
     local got = call('ZRANGE', s.key, from, from + 99, 'WITHSCORES')
@@ -128,6 +133,14 @@ local function fits(s, now, w, id)
   return wait(s, now, need)
 end
 
+-- move_sum notes a change of the extra units of slots that began at a time.
+local function move_sum(s, at, by)
+  if s.moves and by ~= 0 then
+    s.moves[#s.moves + 1] = at - s.offset
+    s.moves[#s.moves + 1] = by
+  end
+end
+
 local function put(s, id, at, w)
   s.set = {id = id, at = at, w = w}
   s.newest, s.newest_id = at, id
@@ -139,11 +152,19 @@ local function spend(s, now, w, id)
   expire(s, t)
   local held = find(s, t, id)
   if held then return held, true end
-  s.drop_n, s.drop_fields = s.dead_n, s.dead_fields
-  s.n, s.extra = s.n - s.dead_n + 1, s.extra - s.dead_extra + w - 1
-  s.dead_n, s.dead_extra = 0, 0
+  if s.origin and s.extra > 0 and s.dead_n < s.n then
+    forget(s, id)
+  else
+    s.wipe = s.origin and s.dead_n == s.n
+    s.origin, s.forgotten, s.moves = false, false, false
+    s.drop_n, s.drop_fields = s.dead_n, s.dead_fields
+    s.n, s.extra = s.n - s.dead_n, s.extra - s.dead_extra
+    s.dead_n, s.dead_extra = 0, 0
+  end
+  s.n, s.extra = s.n + 1, s.extra + w - 1
   if s.n == 1 then s.offset = 0 end
   put(s, id, t, w)
+  move_sum(s, t, w - 1)
   return t, false
 end
 
@@ -162,7 +183,9 @@ local function reslot(s, now, id)
   local at, w = find(s, t, id)
   if not at then return 0, false end
   s.n, s.extra, s.gone, s.limit = s.n - 1, s.extra - w + 1, id, false
+  move_sum(s, at, 1 - w)
   if s.newest_id == id and s.n > 0 then s.newest, s.newest_id = load_newest(s, -2) end
+  if s.origin and s.newest <= s.forgotten + s.offset then s.n = 0 end
   return w, true
 end
 
@@ -171,6 +194,8 @@ local function renew(s, now, id)
   local at, w = find(s, t, id)
   if not at then return false end
   expire(s, t)
+  move_sum(s, at, 1 - w)
+  move_sum(s, t, w - 1)
   put(s, id, t, w)
   return true
 end
@@ -186,6 +211,10 @@ local function save(s, life)
     call('DEL', s.key, s.side)
     return
   end
+  if s.wipe then
+    call('DEL', s.key, s.side)
+    s.had_side, s.had_sums, s.drop_n = false, false, 0
+  end
   if s.drop_n > 0 then
     call('ZREMRANGEBYRANK', s.key, 0, s.drop_n - 1)
     local f = s.drop_fields or {}
@@ -195,14 +224,21 @@ local function save(s, life)
     call('ZREM', s.key, s.gone)
     if s.had_side then call('HDEL', s.side, 'w:' .. s.gone) end
   end
+  if s.drop_ids then drop(s) end
+  if s.had_sums and not s.origin then call('HDEL', s.side, 'z', 'f') end
   local set = s.set
+  if set and not s.held_at and not s.origin and s.extra > 0 and s.n > SHORT then
+    make_sums()
+    begin_sums(s)
+  end
   if set then call('ZADD', s.key, text(set.at - s.offset), set.id) end
-  if s.extra == 0 and s.offset == 0 then
+  if s.extra == 0 and s.offset == 0 and not s.origin then
     if s.had_side then call('DEL', s.side) end
     s.had_side = false
   else
     call('HSET', s.side, 'o', text(s.offset), 't', text(s.extra))
     if set and set.w > 1 then call('HSET', s.side, 'w:' .. set.id, text(set.w)) end
+    if s.origin then save_sums(s) end
     s.had_side = true
   end
   call('PEXPIRE', s.key, life)
