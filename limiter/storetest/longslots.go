@@ -102,30 +102,47 @@ func longSlots(s *twins, start, held, each int64) {
 	s.clock.Advance(window - 1)
 	every()
 	s.clock.Advance(3 * window)
+	take(2)
+	for s.do(limiter.OpRelease, "", 1).Refunded > 0 { // what a take has forgotten does not hold the time
+	}
+	s.clock.Advance(-3*window - window/4)
+	take(2)
+	s.do(limiter.OpPeek, "", 1)
 	every()
 }
 
-// SlotWalks compares buckets of some hundred to thousand slots with the reference on random requests.
+// SlotWalks compares buckets of some hundred slots with the reference on random requests.
 func SlotWalks(t *testing.T, h Harness) {
-	for seed := range uint64(6) {
+	for seed := range uint64(4) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			rnd := rand.New(rand.NewPCG(seed, 2))
 			clock := NewClock(1_790_000_000_000)
 			s := &twins{T: t, clock: clock, store: h.New(t, clock.Now), reference: NewReference(clock.Now),
 				reads: func() int64 { return 0 }, key: newEntity().key(0, limiter.Concurrency),
 				limit: limiter.Limit{Algorithm: limiter.Concurrency, Count: limiter.MaxSlots, Window: 4000}}
-			ids, heaviest := 0, []int64{1, 2, 3, 90, 2, 2}[seed]
+			ids, heaviest := 0, []int64{1, 2, 3, 90}[seed]
 			weight := func() int64 { return 1 + rnd.Int64N(1+rnd.Int64N(heaviest)) }
 			take := func() {
 				ids++
 				s.do(limiter.OpTake, fmt.Sprint("id-", ids), weight())
 			}
 			name := func() string { return fmt.Sprint("id-", 1+rnd.IntN(ids)) }
-			for range 600 {
-				take()
-				clock.Advance(rnd.Int64N(3))
+			fill := func() {
+				for range 400 {
+					take()
+					clock.Advance(rnd.Int64N(3))
+				}
 			}
-			for range 800 {
+			fill()
+			clock.Advance(-10_000) // the slots are moved to this time, and one take drops the last of them
+			for s.do(limiter.OpRelease, "", 1).Remaining < limiter.MaxSlots-40 {
+			}
+			clock.Advance(4000)
+			s.do(limiter.OpTake, "alone", heaviest)
+			clock.Advance(4000)
+			s.do(limiter.OpPeek, "", 1)
+			fill()
+			for range 250 {
 				clock.Advance([]int64{0, 0, 1, 1, 2, 5, 100, -20}[rnd.IntN(8)])
 				s.limit.Count = []int64{10, 200, 600, 1500, limiter.MaxSlots, limiter.MaxSlots}[rnd.IntN(6)]
 				s.limit.Window = []int64{1500, 3000, 4000, 4000, 4000}[rnd.IntN(5)]
@@ -141,17 +158,17 @@ func SlotWalks(t *testing.T, h Harness) {
 				case 4:
 					s.do(limiter.OpTake, name(), weight())
 				case 5:
-					for range rnd.IntN(100) {
+					for range rnd.IntN(60) {
 						take()
 					}
 				case 6:
-					for range rnd.IntN(100) {
+					for range rnd.IntN(60) {
 						s.do(limiter.OpRelease, "", 1)
 					}
 				default:
 					take()
 				}
-				if rnd.IntN(150) == 0 {
+				if rnd.IntN(60) == 0 {
 					clock.Advance(5000 - rnd.Int64N(10_000))
 				}
 			}

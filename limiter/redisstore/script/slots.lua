@@ -10,8 +10,8 @@
 --
 -- State in memory: n slots, extra (the sum in "t"), newest (start), origin and
 -- forgotten (of the sums, false without them), and the pending change: drop_n
--- expired slots to drop or drop_ids, wipe (all of them), gone (an id to remove),
--- set (an id to write with start and weight), moves (changes of sums).
+-- expired slots to drop or drop_ids, gone (an id to remove), set (an id
+-- to write with start and weight), moves (changes of sums).
 
 local function load_newest(s, rank)
   local got = call('ZRANGE', s.key, rank, rank, 'WITHSCORES')
@@ -29,9 +29,12 @@ local function open(v, key, side_key, count, window)
   local s = {key = key, side = side_key, count = count, window = window, n = n, extra = 0, offset = 0, newest = 0,
     dead_n = 0, dead_extra = 0, newest_id = false, had_side = false, limit = false, dead_fields = false, asked = false,
     held_at = false, held_w = false, drop_n = 0, drop_fields = false, gone = false, set = false,
-    origin = false, forgotten = false, had_sums = false, drop_ids = false, wipe = false, moves = false}
+    origin = false, forgotten = false, had_sums = false, drop_ids = false, moves = false, orphan = false}
   s.had_side = side[1] or side[2]
-  if n == 0 then return s end
+  if n == 0 then
+    s.orphan = s.had_side
+    return s
+  end
   if s.had_side then
     s.offset, s.extra = tonumber(side[1]), tonumber(side[2])
     if not s.offset or not s.extra then bad_state() end
@@ -152,17 +155,16 @@ local function spend(s, now, w, id)
   expire(s, t)
   local held = find(s, t, id)
   if held then return held, true end
-  if s.origin and s.extra > 0 and s.dead_n < s.n then
+  if s.origin and s.extra > 0 then
     forget(s, id)
   else
-    s.wipe = s.origin and s.dead_n == s.n
     s.origin, s.forgotten, s.moves = false, false, false
     s.drop_n, s.drop_fields = s.dead_n, s.dead_fields
     s.n, s.extra = s.n - s.dead_n, s.extra - s.dead_extra
     s.dead_n, s.dead_extra = 0, 0
   end
   s.n, s.extra = s.n + 1, s.extra + w - 1
-  if s.n == 1 then s.offset = 0 end
+  if s.n == 1 and not s.origin then s.offset = 0 end
   put(s, id, t, w)
   move_sum(s, t, w - 1)
   return t, false
@@ -211,9 +213,9 @@ local function save(s, life)
     call('DEL', s.key, s.side)
     return
   end
-  if s.wipe then
-    call('DEL', s.key, s.side)
-    s.had_side, s.had_sums, s.drop_n = false, false, 0
+  if s.orphan then -- a server has evicted the slots alone
+    call('DEL', s.side)
+    s.had_side = false
   end
   if s.drop_n > 0 then
     call('ZREMRANGEBYRANK', s.key, 0, s.drop_n - 1)
