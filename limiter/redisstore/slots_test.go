@@ -11,8 +11,8 @@ import (
 	"sluice/limiter/storetest"
 )
 
-// TestScript_SlotsThatAServerEvictsLeaveNoUnits deletes the sorted set of a bucket as an eviction does, which leaves its
-// hash with the weights and sums.
+// TestScript_SlotsThatAServerEvictsLeaveNoUnits deletes the sorted set of a bucket as an eviction does. Its
+// hash with the weights and sums stays.
 func TestScript_SlotsThatAServerEvictsLeaveNoUnits(t *testing.T) {
 	t.Parallel()
 	ctx, prefix := context.Background(), entity()+":"
