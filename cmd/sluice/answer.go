@@ -32,6 +32,9 @@ func render(a *client.Answer, w io.Writer) {
 	if a.Degraded != "" {
 		fmt.Fprintf(w, " (degraded: fail mode %s decided)", a.Degraded)
 	}
+	if a.Overloaded {
+		fmt.Fprint(w, " (overloaded: the counter store had no turn for the request, nothing was charged)")
+	}
 	fmt.Fprintln(w)
 	if len(a.Limits) == 0 {
 		return
@@ -40,7 +43,7 @@ func render(a *client.Answer, w io.Writer) {
 	fmt.Fprintln(t, "RULE\tKEY\tDECISION\tREMAINING\tLIMIT\tRETRY AFTER\tRESET\tMODE")
 	for i := range a.Limits {
 		l := &a.Limits[i]
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", cmp.Or(l.Rule, "-"), l.Key, word(l.Allowed), number(l.Remaining),
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", cmp.Or(l.Rule, "-"), l.Key, decision(l), number(l.Remaining),
 			inForce(l.Limit, l.Burst),
 			ms(l.RetryAfterMS), ms(l.ResetMS), l.Mode)
 	}
@@ -52,6 +55,14 @@ func word(allowed bool) string {
 		return "allowed"
 	}
 	return "denied"
+}
+
+// decision is what the column of a limit says. On one that had no turn nothing was decided.
+func decision(l *client.LimitAnswer) string {
+	if l.Overloaded {
+		return "overloaded"
+	}
+	return word(l.Allowed)
 }
 
 func number(n *int64) string {
