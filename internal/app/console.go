@@ -238,7 +238,7 @@ func withoutSet(err error) error {
 // explanationOf returns what an explanation says about the answer as a whole.
 func explanationOf(a *decide.Answer) web.Explanation {
 	e := web.Explanation{Allowed: a.Allowed(), Status: reply.Status(a), Degraded: a.Degraded, Soft: a.Soft,
-		Elastic: a.Elastic, Shed: a.Verdict == decide.Shed}
+		Elastic: a.Elastic, Shed: a.Verdict == decide.Shed, Overloaded: a.Verdict == decide.Overloaded}
 	if a.Strictest >= 0 {
 		e.Strictest, e.RetryAfter = a.Limits[a.Strictest].Rule, a.Limits[a.Strictest].Decision.RetryAfter
 	}
@@ -253,6 +253,7 @@ func figuresOf(l *decide.ConsideredLimit) *web.BucketFigures {
 	f.Banned = l.Ban > 0
 	f.After, f.Known, f.Soft, f.Elastic, f.Degraded = l.After, l.Known, l.Soft, l.Elastic, l.Degraded
 	f.Shed, f.Regions, f.Home, f.Whole = l.Shed != "", l.Regions, l.Home, l.Whole
+	f.Overloaded = l.Overloaded
 	return f
 }
 

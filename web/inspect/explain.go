@@ -154,6 +154,8 @@ type Explanation struct {
 	Soft, Elastic bool
 	// Shed: denied within the limits, because a pool that sheds has no room.
 	Shed bool
+	// Overloaded: the counter store had no turn for the request, so nothing is known of its limits.
+	Overloaded bool
 	// Strictest is the rule whose numbers the answer would show, "" for none. RetryAfter is its wait in ms.
 	Strictest  string
 	RetryAfter int64
@@ -194,6 +196,8 @@ type BucketFigures struct {
 	Held bool
 	// Shed: within the limit, and the pool has no room.
 	Shed bool
+	// Overloaded: the counter store had no turn for the limit.
+	Overloaded bool
 	// Regions is what each region has spent, of a limit that spans regions; nil if that is unknown.
 	Regions []limiter.RegionUnits
 }
@@ -329,10 +333,13 @@ func (d *explained) outcome() string {
 	return "allowed, and would have been denied"
 }
 
-// by names the rule that denied the request, or would have denied it.
+// by names the rule that denied the request, or would have denied it. No rule denied one that was overloaded.
 func (d *explained) by() string {
-	if d.Allowed {
+	switch {
+	case d.Allowed:
 		return ""
+	case d.Overloaded:
+		return " because of overload"
 	}
 	return " by " + d.Rule
 }
@@ -374,8 +381,14 @@ func undecidedWords(degraded string) string {
 	return "The counter store cannot decide; the fail mode does."
 }
 
+// overloadedWords say why nothing is known of a limit that had no turn.
+const overloadedWords = "More requests arrive than the counter store can decide, and it had no turn for this one."
+
 // undecidedWords say why a limit has no figures.
 func (b *BucketFigures) undecidedWords() string {
+	if b.Overloaded {
+		return overloadedWords
+	}
 	if b.Home != "" && b.Degraded != "region" {
 		return "The home region of the key, " + b.Home + ", does not answer or cannot decide; the fail mode does."
 	}

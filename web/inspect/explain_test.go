@@ -145,16 +145,30 @@ func TestExplain_NamesTheFieldThatIsWrongAndKeepsTheRest(t *testing.T) {
 	}
 }
 
-func TestExplain_AFailModeIsNotTakenForNoRule(t *testing.T) {
+// explained is the page that explains a request whose explanation is e.
+func explained(t *testing.T, e inspect.Explanation) webtest.Page {
+	t.Helper()
 	w := webtest.Start(t, webtest.Full)
 	d := w.Deps(nil)
-	d.Inspect.Explain = func(context.Context, *rules.Descriptor, int64) (inspect.Explanation, error) {
-		return inspect.Explanation{Allowed: true, Status: http.StatusOK, Degraded: rules.FailOpen}, nil
-	}
+	d.Inspect.Explain = func(context.Context, *rules.Descriptor, int64) (inspect.Explanation, error) { return e, nil }
 	if err := w.Serve(d); err != nil {
 		t.Fatal(err)
 	}
-	page := w.As(access.RoleViewer).Post("/console/explain", url.Values{"user": {"42"}})
+	return w.As(access.RoleViewer).Post("/console/explain", url.Values{"user": {"42"}})
+}
+
+func TestExplain_OverloadIsNotTakenForARule(t *testing.T) {
+	page := explained(t, inspect.Explanation{Status: http.StatusServiceUnavailable, Overloaded: true})
+	if !page.Has("denied, 503", ">overloaded<", "it had no turn for this one.") || page.Has("would pass") {
+		t.Errorf("%d\n%s", page.Code, page.Body)
+	}
+}
+
+func TestExplain_AFailModeIsNotTakenForNoRule(t *testing.T) {
+	if page := explained(t, inspect.Explanation{Status: 503, Degraded: rules.FailClosed}); page.Has("would pass") {
+		t.Error("a denial without a rule says when it would pass")
+	}
+	page := explained(t, inspect.Explanation{Allowed: true, Status: http.StatusOK, Degraded: rules.FailOpen})
 	if !page.Has("degraded: fail mode open", "The counter store cannot decide; the fail mode does.") ||
 		page.Has("No rule limits this request") {
 		t.Errorf("%d\n%s", page.Code, page.Body)

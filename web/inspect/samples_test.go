@@ -85,12 +85,14 @@ func TestSamples_SayWhatIsWrongWithTheAddress(t *testing.T) {
 	}
 }
 
-func TestDenials_SayThatAPoolShedsOrAKeyIsBanned(t *testing.T) {
+func TestDenials_SayWhyWithinTheLimit(t *testing.T) {
 	w := webtest.Start(t, webtest.Full)
 	w.Fleet.Denied[0].Status, w.Fleet.Denied[0].Shed = http.StatusServiceUnavailable, "fleet"
 	w.Fleet.Denied[1].Banned, w.Fleet.Denied[1].Host = true, "api.example.com"
+	w.Fleet.Denied[2].Status, w.Fleet.Denied[2].Overloaded = http.StatusServiceUnavailable, true
 	page := w.As(access.RoleViewer).Get("/console/denials")
-	for _, want := range []string{"503, shed", "The pool fleet had no room.", "429, banned", "host api.example.com"} {
+	for _, want := range []string{"503, shed", "The pool fleet had no room.", "429, banned", "host api.example.com",
+		"503, overloaded", `title="More requests arrive than the counter store can decide`} {
 		if !page.Has(want) {
 			t.Errorf("the page lacks %q", want)
 		}

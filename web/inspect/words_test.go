@@ -15,6 +15,7 @@ func TestBadges_SayThatARegionIsTheReason(t *testing.T) {
 		"a region is cut off":       {Allowed: true, Degraded: "region"},
 		"fail mode closed":          {Degraded: "closed"},
 		"share of the region spent": {Known: true, Held: true},
+		"overloaded":                {Overloaded: true},
 	} {
 		var out strings.Builder
 		if err := bucketBadges(b, false).Render(t.Context(), &out); err != nil || !strings.Contains(out.String(), want) ||
@@ -40,6 +41,7 @@ func TestFigures_SayThatTheHomeRegionDidNotDecide(t *testing.T) {
 		"The home region of the key, us": {Degraded: "open", Home: "us"},
 		"The counter store":              {Degraded: "open"},
 		"Another region is cut off":      {Degraded: "region"},
+		"More requests arrive than":      {Overloaded: true, Home: "us"},
 	} {
 		if got := b.undecidedWords(); !strings.HasPrefix(got, want) {
 			t.Errorf("%q, want %q", got, want)

@@ -214,3 +214,11 @@ func reachWords(span string) string {
 	}
 	return ""
 }
+
+// overloadWords say what becomes of the requests of a rule for which Redis has no turn.
+func overloadWords(overload string) string {
+	if overload == rules.OverloadDeny {
+		return "are denied"
+	}
+	return "wait for a turn"
+}

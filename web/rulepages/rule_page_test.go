@@ -34,6 +34,19 @@ func TestRulePage_TellsWhatAndWhom(t *testing.T) {
 	}
 }
 
+func TestRulePage_SaysWhatOverloadDoes(t *testing.T) {
+	w := webtest.Start(t, webtest.Full)
+	for overload, want := range map[string]string{"": "", "deny": "requests are denied", "wait": "requests wait for a turn"} {
+		if w.Rules.List[0].Overload = nil; overload != "" {
+			w.Rules.List[0].Overload = &overload
+		}
+		page := w.As(access.RoleViewer).Get("/console/rules/1")
+		if page.Has("if overloaded") != (want != "") || !page.Has(want) {
+			t.Errorf("%q: not said as it is", overload)
+		}
+	}
+}
+
 func TestRulePage_SaysThatAPatternIsTooLarge(t *testing.T) {
 	w := webtest.Start(t, webtest.Full)
 	const notice = "new rules can have at most 2,000"
