@@ -74,3 +74,23 @@ func TestRun_ReportOfEveryKindOfEvent(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// Nobody has looked at the limits of an overloaded check, so none of them denied it.
+func TestRun_AnOverloadedCheckIsDeniedByNoRule(t *testing.T) {
+	e := check(noon, "1")
+	e.Rate, e.Status, e.Overloaded, e.Allowed = 100, 503, true, false
+	e.Limits = []records.Limit{{Key: "user:1", Rule: "user", Mode: "enforce", Limit: 9, Weight: 1, Overloaded: true}}
+	r := run1(t, Options{Span: Span{Log: logOf(t, text(e))}, Proposed: compiled(t,
+		"rules:\n  - {name: user, scope: user, algorithm: fixed_window, limit: 9, window_ms: 60000}\n")})
+	if r.DeniedBefore != 1 || r.DeniedAfter != 0 || r.NewlyAllowed != 1 || len(r.Rules) != 0 {
+		t.Errorf("got %+v", r)
+	}
+	want := []Left{{Reason: leftOverloaded, Events: 1,
+		Text: "events that were denied because of overload, which the replay decides by the limits: 1"}}
+	if diff := cmp.Diff(want, r.Left); diff != "" {
+		t.Errorf("left (-want +got):\n%s", diff)
+	}
+	if got := r.First[0].Before.String(); got != "denied because of overload" {
+		t.Errorf("the answer before: %q", got)
+	}
+}

@@ -24,9 +24,10 @@ const (
 
 // Reasons of Left that concern what was replayed.
 const (
-	leftFailMode = "fail_mode"
-	leftEvicted  = "evicted"
-	leftKeys     = "too_many_keys"
+	leftFailMode   = "fail_mode"
+	leftOverloaded = "overloaded"
+	leftEvicted    = "evicted"
+	leftKeys       = "too_many_keys"
 )
 
 // Report is the result of a replay. Counts of requests say what the events stand for: an event that was drawn at 1 %
@@ -162,6 +163,8 @@ type Outcome struct {
 	Allowed bool `json:"allowed"`
 	// Degraded is the fail mode that decided, "" for the store.
 	Degraded string `json:"degraded,omitempty"`
+	// Overloaded: denied because the store had no turn for the check, so no limit denied it.
+	Overloaded bool `json:"overloaded,omitempty"`
 	// Strictest is the strictest limit, nil if none applied. Limits are those that denied.
 	Strictest *OutcomeLimit  `json:"strictest"`
 	Limits    []OutcomeLimit `json:"denied_by,omitempty"`
@@ -184,6 +187,9 @@ func (o Outcome) String() string {
 	}
 	if decide.ByFailMode(o.Degraded) {
 		return word + " by fail mode " + shown(o.Degraded)
+	}
+	if o.Overloaded {
+		return word + " because of overload"
 	}
 	list := o.Limits
 	if len(list) == 0 && o.Strictest != nil {
@@ -251,6 +257,8 @@ func (l *Left) text() string {
 		return l.Rule + " needs " + l.Facts + ", which this log leaves out, so it does not apply as it would; events: " + n
 	case leftFailMode:
 		return "events that a fail mode decided, which the replay decides by the limits: " + n
+	case leftOverloaded:
+		return "events that were denied because of overload, which the replay decides by the limits: " + n
 	case leftEvicted:
 		return "buckets that were dropped because there were too many at once: " + n
 	case leftKeys:

@@ -50,6 +50,7 @@ type run struct {
 	absent        factSet
 	absentEvents  map[factSet]int64
 	failModes     int64
+	overloaded    int64
 }
 
 type ruleKey struct{ rule, key string }
@@ -127,6 +128,9 @@ func (r *run) compare(e *Entry) {
 	}
 	if decide.ByFailMode(from.Degraded) {
 		r.failModes++
+	}
+	if from.Overloaded {
+		r.overloaded++
 	}
 	before := fromEvent(from)
 	if r.today != nil {
@@ -243,12 +247,12 @@ func (r *run) judged(c *rules.Compiled) bool {
 
 // fromEvent is what the log says of a check.
 func fromEvent(e *records.Event) Outcome {
-	o := Outcome{Allowed: e.Allowed, Degraded: e.Degraded}
+	o := Outcome{Allowed: e.Allowed, Degraded: e.Degraded, Overloaded: e.Overloaded}
 	for i := range e.Limits {
 		l := &e.Limits[i]
 		o.Strictest = stricter(o.Strictest, OutcomeLimit{l.Rule, l.Key, l.Limit, l.Used, l.RetryAfterMS}, l.Rule == e.Rule &&
 			l.Key == e.Key && l.Mode == e.Mode)
-		if !l.Allowed && l.Mode == rules.ModeEnforce {
+		if !l.Allowed && !l.Overloaded && l.Mode == rules.ModeEnforce {
 			o.Limits = append(o.Limits, OutcomeLimit{l.Rule, l.Key, l.Limit, l.Used, l.RetryAfterMS})
 		}
 	}
@@ -386,6 +390,7 @@ func (r *run) endLeft() {
 		}
 	}
 	add(Left{Reason: leftFailMode, Events: r.failModes})
+	add(Left{Reason: leftOverloaded, Events: r.overloaded})
 	evicted := r.next.store.Evicted()
 	if r.today != nil {
 		evicted += r.today.store.Evicted()
