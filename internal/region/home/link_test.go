@@ -1,6 +1,8 @@
 package home
 
 import (
+	"context"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"sync"
@@ -80,4 +82,35 @@ func TestLink_ABusyNodeWaitsForOneRoundTrip(t *testing.T) {
 			t.Errorf("a check waited %s, and a round trip takes %s", got, trip)
 		}
 	})
+}
+
+// refusing is a store that decides nothing.
+type refusing struct {
+	limiter.Store
+	err error
+}
+
+func (s refusing) Do(context.Context, *limiter.Request, *limiter.Result) error { return s.err }
+
+func (s refusing) DoAll(_ context.Context, calls []limiter.Call) {
+	for i := range calls {
+		calls[i].Err = s.err
+	}
+}
+
+// A home that has no turn for a check answers, so that the region that asks it denies as it would itself. Every other
+// failure is that of the home, and nothing is wrong with the store of the region that asks.
+func TestLink_OverloadOfAHomeStaysOverload(t *testing.T) {
+	for cause, want := range map[limiter.Cause]limiter.Cause{limiter.CauseOverload: limiter.CauseOverload,
+		limiter.CauseTimeout: limiter.CauseHome, limiter.CauseStarved: limiter.CauseHome} {
+		m := memstore.New(memstore.Options{})
+		defer func() { _ = m.Close() }()
+		w := world(t, 2*time.Second, map[string]limiter.Store{"eu": m,
+			"us": refusing{err: &limiter.StoreError{Cause: cause, Err: errors.New("not now")}}})
+		var res limiter.Result
+		err := w["eu"].Do(t.Context(), &limiter.Request{Op: limiter.OpTake, Asks: []limiter.Ask{ask(inUS, 10, 1)}}, &res)
+		if got := limiter.CauseOf(err); got != want {
+			t.Errorf("%s at the home is %s, want %s", cause, got, want)
+		}
+	}
 }
