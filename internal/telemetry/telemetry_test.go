@@ -141,6 +141,9 @@ func used(t *testing.T) *Metrics {
 	}
 	m.ObserveDegraded(decide.Degraded{FailMode: "closed", Cause: limiter.CauseConnection})
 	m.ObserveDegraded(decide.Degraded{Cause: limiter.CauseTimeout})
+	m.ObserveOverload(true)
+	m.ObserveOverload(false)
+	m.ObserveOverload(false)
 	m.ObserveUnits(decide.Units{Mode: "enforce", Outcome: "admitted", By: "open", Count: 3})
 	m.ObserveDoubt(decide.Doubt{Mode: "enforce", Count: 3})
 	m.Swapped(setOf(t, 7, "charges-per-user", "logins"))
@@ -170,6 +173,7 @@ func TestMetrics_CountWhatHappened(t *testing.T) {
 		`sluice_shed_total{pool="fleet",priority="low"} 1`,
 		`sluice_degraded_total{cause="connection",mode="closed"} 1`,
 		`sluice_degraded_total{cause="timeout",mode="none"} 1`,
+		`sluice_overloaded_total{how="deny"} 1`, `sluice_overloaded_total{how="wait"} 2`,
 		`sluice_check_duration_seconds_count{op="take",outcome="denied"} 1`,
 		`sluice_account_requests_total{by="open",outcome="admitted"} 1`,
 		`sluice_account_requests_total{by="closed",outcome="denied"} 0`,
