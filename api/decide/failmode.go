@@ -21,13 +21,13 @@ func (c *Checker) degrade(ctx context.Context, a *Answer, limits []plannedLimit,
 		return
 	}
 	cause := limiter.CauseOf(failed.Err)
-	a.Cause = cause
 	closed, blocked := false, -1
 	here := c.decidePartly(ctx, limits, failed)
 	if here.overloaded {
 		a.overload(limits, failed)
 		return
 	}
+	a.Cause = cause
 	for i := range limits {
 		la := limits[i].answer()
 		if limits[i].blocked && limits[i].weight > 0 {

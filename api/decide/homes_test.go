@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"sluice/limiter"
 	"sluice/rules"
 )
@@ -48,7 +50,7 @@ func (f farAway) DoAll(ctx context.Context, calls []limiter.Call) {
 }
 
 // farAndNear sets up a rule that is at home far away, in a mode of failure, and one beside it.
-func farAndNear(t *testing.T, mode string) *fixture {
+func farAndNear(t *testing.T, mode string, more ...func(*CheckerOptions)) *fixture {
 	t.Helper()
 	far, near := perUser("far", mode, 9), perUser("near", rules.FailOpen, 4)
 	far.ID, near.ID, far.Version, near.Version = 1, 2, 1, 1
@@ -62,6 +64,9 @@ func farAndNear(t *testing.T, mode string) *fixture {
 		opt.Sets.Store(set)
 		store := farAway{Store: opt.Store}
 		opt.Store, opt.Homes = store, store
+		for _, change := range more {
+			change(opt)
+		}
 	})
 }
 
@@ -100,6 +105,30 @@ func TestDegrade_WithoutAHomeOtherLimitsAreDecidedAsAlways(t *testing.T) {
 		}
 		if got := a.Limits[1].Decision.Remaining; got != want.left {
 			t.Errorf("%s: %d left beside it, want %d", mode, got, want.left)
+		}
+	}
+}
+
+// If this region has no turn for the limits beside those of a lost home, nothing is decided, also not by fail modes.
+func TestDegrade_WithoutAHomeAndATurnIsOverload(t *testing.T) {
+	for _, mode := range []string{rules.FailOpen, rules.FailClosed, rules.FailLocal} {
+		got := map[string]int64{}
+		f := farAndNear(t, mode, func(opt *CheckerOptions) {
+			store := farAway{Store: &turns{Store: opt.Store, full: []string{"|2|"}}}
+			opt.Store, opt.Homes, opt.Observe = store, store, account{got: got}
+		})
+		a := f.asks(limiter.OpTake, Question{Weight: 1, Descriptor: rules.Descriptor{User: "ada"}})
+		if a.Verdict != Overloaded || a.Degraded != "" || a.Cause != "" || a.Strictest != -1 {
+			t.Errorf("%s: %+v", mode, a)
+		}
+		for i := range a.Limits {
+			if la := &a.Limits[i]; !la.Overloaded || la.Known || la.Degraded != "" {
+				t.Errorf("%s: the limit of %s: %+v", mode, la.Rule, la)
+			}
+		}
+		want := map[string]int64{"overload wait": 1, "decision take overloaded wait": 1, "enforce overloaded wait": 2}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: observed (-want +got):\n%s", mode, diff)
 		}
 	}
 }
