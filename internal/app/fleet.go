@@ -77,7 +77,7 @@ func (f *fleetReporter) ObserveDecision(d *decide.Decision) {
 			if !la.Shadow {
 				f.recorder.Denied(name, func() fleet.Request { return f.sample(q, a, la, la.Display()) })
 			}
-			denied = denied || !la.Decision.Allowed
+			denied, rescued = denied || !la.Decision.Allowed, rescued && la.Shadow
 			continue
 		}
 		if !la.Candidate { // the enforced limit counts the request

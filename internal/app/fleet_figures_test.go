@@ -228,6 +228,9 @@ func TestFigures_AnOverloadIsNoDecisionOfItsRule(t *testing.T) {
 	if sum, err := sumOf(t, r, "r"); err != nil || sum.Total() != 0 {
 		t.Errorf("of its rule: %+v, %v", sum, err)
 	}
+	if sum, err := sumOf(t, r, ""); err != nil || sum.Denied != 1 || sum.Total() != 1 || sum.WouldAllow != 0 {
+		t.Errorf("of all requests: %+v, %v", sum, err)
+	}
 	denials, err := r.Denials(t.Context(), fleet.Filter{}, 10)
 	if err != nil || len(denials) != 1 || !denials[0].Overloaded || denials[0].RetryAfter != 1000 ||
 		denials[0].Status != 503 {

@@ -5,7 +5,8 @@ import "time"
 // Figures are the counts of a period, in requests. For a rule they count what its limit decided, without a rule what
 // was decided on requests as a whole.
 type Figures struct {
-	// Allowed and Denied were enforced; Denied includes Shed.
+	// Allowed and Denied were enforced; Denied includes Shed and, of requests as a whole, those that were overloaded: no
+	// rule has decided on them.
 	Allowed, Denied int64
 	// Soft and Elastic were allowed above the limit. Allowed includes them.
 	Soft, Elastic int64
