@@ -257,7 +257,8 @@ func (s *Store) send(ctx context.Context, d *dispatcher, b *batch) error {
 	if s.callAlone(d, call, b) {
 		return nil
 	}
-	b.bind(&bound) // its call was never written: it waits for its turn
+	b.again() // its call was never written: it waits for its turn
+	b.bind(&bound)
 	if err := d.submit(b); err != nil {
 		return err
 	}
