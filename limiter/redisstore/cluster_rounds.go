@@ -224,6 +224,9 @@ func (c *cluster) finish(requests []*crossSlot, pending []*batch) {
 		defer c.leave()
 		for _, b := range pending {
 			<-b.done
+			if err := b.err(context.Background()); err != nil { // its call was never written, and it waited again
+				b.refuse(err)
+			}
 		}
 		for _, x := range requests {
 			x.giveUp = true

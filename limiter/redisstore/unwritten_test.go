@@ -2,6 +2,7 @@ package redisstore_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -74,5 +75,46 @@ func TestStore_SendsAgainWhatFoundNoConnection(t *testing.T) {
 		if got := used(t, s, a); got != int64(i+2) {
 			t.Errorf("%s: the limit holds %d", d, got)
 		}
+	}
+}
+
+// The caller leaves while its calls look for a connection. They find none, and are not sent again.
+func TestCluster_CallerWhoLeavesBeforeItsCallsAreWritten(t *testing.T) {
+	cluster := testenv.Cluster(t)
+	c := client(t, cluster.URL())
+	asked, release := make(chan struct{}, 8), make(chan struct{})
+	pool := &fullPool{hold: func(context.Context) { asked <- struct{}{}; <-release }}
+	cc, ok := c.(*redis.ClusterClient)
+	if !ok {
+		t.Fatalf("the client is a %T", c)
+	}
+	cc.OnNewNode(func(node *redis.Client) { node.AddHook(pool) })
+	s := open(t, c, redisstore.Options{})
+	one := entityOn(t, cluster, cluster.Nodes[0])
+	narrow := ask(one, 1, limits(month)[0])
+	banned := limiter.Ask{Key: limiter.BanKey(narrow.Key), Limit: limiter.BanLimit(2, month, month, 1, month)}
+	wide := ask(entityOn(t, cluster, cluster.Nodes[1]), 1, shop)
+	take(t, s, "", narrow, banned, wide)
+	pool.calls.Store(2)
+	p := within(time.Minute)
+	left := make(chan error)
+	go func() {
+		left <- s.Do(p, &limiter.Request{Asks: []limiter.Ask{narrow, banned, wide}}, &limiter.Result{})
+	}()
+	<-asked
+	<-asked
+	close(p.leave)
+	var se *limiter.StoreError
+	if err := <-left; !errors.As(err, &se) || se.Cause != limiter.CauseCanceled {
+		t.Errorf("got %v", err)
+	}
+	close(release)
+	until(t, "nothing to be under way", func() bool { return s.Stats().GiveBacksPending == 0 })
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again := open(t, client(t, cluster.URL()), redisstore.Options{})
+	if n, w := used(t, again, narrow), used(t, again, wide); n != 1 || w != 1 {
+		t.Errorf("the limits hold %d and %d, want 1", n, w)
 	}
 }
