@@ -254,7 +254,7 @@ func (d *dispatcher) finish(call int, batches []*batch, waits []Wait, how ended)
 	if d.learn(how, c.began, now) {
 		d.look(now)
 	}
-	if how == nothing {
+	if slices.ContainsFunc(batches, (*batch).unwritten) {
 		batches = d.requeue(batches)
 	}
 	if d.closed || len(d.queue) > 0 && d.mayStart(d.queued) {

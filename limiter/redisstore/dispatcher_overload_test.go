@@ -320,3 +320,21 @@ func TestDispatcher_WhoseCallWasNeverWrittenWaitsInFront(t *testing.T) {
 		t.Errorf("%d requests are counted in the queue", d.queued)
 	}
 }
+
+// On a cluster, a call is one for each server: one may be answered while there is no connection to another.
+func TestDispatcher_OfACallThatWasPartlyWrittenTheRestWaitsAgain(t *testing.T) {
+	d := newDispatcher(2, 100)
+	queue(t, d, 1, 1)
+	both, call, _ := d.next(nil)
+	if len(both) != 2 {
+		t.Fatalf("%d batches are sent together", len(both))
+	}
+	both[1].requests[0].Err = errUnwritten
+	d.finish(call, both, nil, succeeded)
+	if len(both[0].done) != 1 || len(both[1].done) != 0 {
+		t.Fatal("want the first answered, and the second not")
+	}
+	if got, _, _ := d.next(nil); len(got) != 1 || got[0] != both[1] || got[0].requests[0].Err != nil {
+		t.Error("the second is not sent again")
+	}
+}
