@@ -52,13 +52,10 @@ func (c *callTime) Deadline() (time.Time, bool) {
 	return until, true
 }
 
-// had returns for how long the server has had the call until now, 0 if it was not written.
+// had returns for how long the server has had the call until now. Before the call is written, that is the time in which
+// the server could have taken a connection.
 func (c *callTime) had(now time.Time) time.Duration {
-	asked := c.asked.Load()
-	if asked == 0 {
-		return 0
-	}
-	return now.Sub(c.began) - time.Duration(asked-1)
+	return now.Sub(c.began) - time.Duration(max(c.asked.Load()-1, 0))
 }
 
 // unwritten reports whether an error means that the call was never written for want of a connection, and that this

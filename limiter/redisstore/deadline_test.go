@@ -137,3 +137,35 @@ type redisError string
 func (e redisError) Error() string { return string(e) }
 
 func (redisError) RedisError() {}
+
+// A caller of a few ms leaves before a connection is there. That says nothing yet about the server.
+func TestServer_HasNotFailedWhenAShortCallEndsBeforeItsConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const limit, own = 21 * time.Millisecond, 2 * time.Millisecond
+		ss := &servers{fair: 20 * time.Millisecond, now: time.Now}
+		sv := &server{of: ss, breaker: &breaker{}}
+		sv.dialing.Store(1)
+		for i := range 12 {
+			c, release := newCallTime(t.Context(), limits{limit: own, hard: time.Now().Add(own)})
+			<-c.Done()
+			want := nothing
+			if i >= 9 {
+				want = failed // 20 ms in all
+			}
+			if how, err := sv.judge(c, c.Err()); how != want {
+				t.Errorf("call %d: got %d, %v, want %d", i, how, err, want)
+			}
+			release()
+		}
+		if got := sv.snapshot(time.Now()).State; got != BreakerClosed {
+			t.Errorf("the breaker is %s", got)
+		}
+		sv.heard()
+		c, release := newCallTime(t.Context(), limits{limit: limit})
+		defer release()
+		<-c.Done()
+		if how, err := sv.judge(c, c.Err()); how != failed {
+			t.Errorf("no connection in the whole time: got %d, %v", how, err)
+		}
+	})
+}
