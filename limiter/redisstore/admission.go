@@ -85,7 +85,11 @@ func (t *terms) until(end, now time.Time, c *circumstances) (fate, time.Time) {
 	switch {
 	case now.Before(end):
 		return held, end
-	case c.succeeded.After(t.start), now.Sub(t.start) < leastSilence:
+	case c.succeeded.After(t.start):
+		return overloaded, time.Time{}
+	case t.hard.IsZero() && now.Before(t.deadline): // a short turn takes nothing from the server's time
+		return held, t.deadline
+	case now.Sub(t.start) < leastSilence:
 		return overloaded, time.Time{}
 	}
 	return unanswered, time.Time{}

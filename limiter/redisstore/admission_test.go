@@ -12,6 +12,7 @@ func TestTerms_SayWhatBecomesOfARequestThatWaits(t *testing.T) {
 	plain := terms{start: start, deadline: at(21 * ms), turn: at(80 * ms)}
 	own := terms{start: start, deadline: at(13 * ms), turn: at(13 * ms), hard: at(13 * ms)}
 	hasty := terms{start: start, deadline: at(ms), turn: at(ms), hard: at(ms)}
+	short := terms{start: start, deadline: at(21 * ms), turn: at(ms)} // what a client of a gateway can make it
 	none := terms{start: start, deadline: at(21 * ms)}
 	lost := func(d time.Duration) func() time.Duration { return func() time.Duration { return d } }
 	answering := circumstances{succeeded: at(ms)}
@@ -36,6 +37,9 @@ func TestTerms_SayWhatBecomesOfARequestThatWaits(t *testing.T) {
 		{"which nothing extends", own, 13 * ms, circumstances{succeeded: at(ms), lost: lost(time.Second)}, overloaded, 0},
 		{"of an unanswered one", own, 13 * ms, circumstances{}, unanswered, 0},
 		{"of one who waits too short to know", hasty, ms, circumstances{}, overloaded, 0},
+		{"a short turn, and the server answers", short, 2 * ms, circumstances{succeeded: at(2 * ms)}, overloaded, 0},
+		{"and has not answered yet", short, 2 * ms, circumstances{}, held, 21 * ms},
+		{"and has had its time", short, 21 * ms, circumstances{}, unanswered, 0},
 		{"the caller watches", none, time.Hour, answering, held, 0},
 		{"and the server fails", none, time.Hour, circumstances{failing: true}, unanswered, 0},
 		{"no deadline", terms{}, time.Hour, circumstances{failing: true}, held, 0},
