@@ -17,7 +17,7 @@ import (
 // Store.DoAll. A batch is sent whole and answered as a whole.
 //
 //   - Idle: if a call may start at once and no batch waits, the caller of Store.Do makes
-//     the call for its own batch (claim, finish), unless its deadline is further away than
+//     the call for its own batch (claim, finish), unless its deadline is too near or further away than
 //     longestCall. Handing the batch to another goroutine would only cost time.
 //   - Busy: the batch waits in a bounded queue (submit, wait). When a call may start, one
 //     of the dispatcher's goroutines takes what has queued, in order of arrival, up to

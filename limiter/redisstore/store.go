@@ -178,7 +178,9 @@ func (s *Store) Close() error {
 }
 
 // longestCall is the longest that a caller makes its own script call: in that time it
-// does not notice if it is canceled.
+// does not notice if it is canceled. The call of a caller with less than half of the server's fair time is the
+// dispatcher's: the caller would end it before the server can answer, which says nothing about the server and costs a
+// connection.
 const longestCall = 100 * time.Millisecond
 
 // Do decides one request within the deadline of ctx.
@@ -241,7 +243,7 @@ func (s *Store) send(ctx context.Context, d *dispatcher, b *batch) error {
 	default:
 	}
 	b.bind(&bound)
-	if b.limit(bound.Start) > longestCall {
+	if limit := b.limit(bound.Start); limit > longestCall || limit < s.servers.fair/2 {
 		if err := d.submit(b); err != nil {
 			return err
 		}
