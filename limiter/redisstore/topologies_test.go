@@ -116,7 +116,7 @@ func TestStore_SpeaksTLSAsAUserWithFewRights(t *testing.T) {
 
 // needed are the commands of the script and of connecting.
 var needed = []any{
-	"+@connection", "+@scripting", "+time", "+get", "+set", "+del", "+pttl", "+pexpire", "+lrange", "+lset", "+lrem",
+	"+@connection", "+@scripting", "+time", "+get", "+set", "+del", "+pttl", "+pexpire", "+lindex", "+lset", "+lrem",
 	"+ltrim", "+rpush",
 	"+zadd", "+zcard", "+zcount", "+zrange", "+zrem", "+zremrangebyrank", "+zscore", "+hset", "+hget", "+hmget", "+hdel",
 }
