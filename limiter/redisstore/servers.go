@@ -192,7 +192,7 @@ func (sv *server) judge(c *callTime, err error) (ended, error) {
 	now := sv.of.now()
 	se := Classify(err)
 	v := verdictOf(se, isReply(err))
-	if se.Cause == limiter.CauseTimeout && !noConnection(err) && !sv.hadItsTime(c, now) {
+	if se.Cause == limiter.CauseTimeout && v == failing && !sv.hadItsTime(c, now) {
 		v = inconclusive
 		if c.had(now) < sv.of.fair/2 && c.had(now) < c.limit/2 {
 			se.Cause = limiter.CauseStarved // the caller's own deadline passed, mostly before the call was written
@@ -230,8 +230,12 @@ func (sv *server) hadItsTime(c *callTime, now time.Time) bool {
 // verdictOf says what a failed call tells about the server that has had its time.
 func verdictOf(se *limiter.StoreError, reply bool) verdict {
 	switch se.Cause {
-	case limiter.CauseConnection, limiter.CauseReadOnly, limiter.CauseLoading, limiter.CauseMemory, limiter.CauseAuth,
-		limiter.CauseTimeout:
+	case limiter.CauseConnection, limiter.CauseReadOnly, limiter.CauseLoading, limiter.CauseMemory, limiter.CauseAuth:
+		return failing
+	case limiter.CauseTimeout:
+		if reply {
+			return healthy // the script's own: the limits of a request had ended when it ran
+		}
 		return failing
 	case limiter.CauseBusy:
 		if reply {
