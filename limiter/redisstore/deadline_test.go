@@ -150,7 +150,7 @@ func TestServer_HasNotFailedWhenAShortCallEndsBeforeItsConnection(t *testing.T) 
 			<-c.Done()
 			want := nothing
 			if i >= 9 {
-				want = failed // 20 ms in all
+				want = silent // 20 ms in all
 			}
 			if how, err := sv.judge(c, c.Err()); how != want {
 				t.Errorf("call %d: got %d, %v, want %d", i, how, err, want)
@@ -164,7 +164,7 @@ func TestServer_HasNotFailedWhenAShortCallEndsBeforeItsConnection(t *testing.T) 
 		c, release := newCallTime(t.Context(), limits{limit: limit})
 		defer release()
 		<-c.Done()
-		if how, err := sv.judge(c, c.Err()); how != failed {
+		if how, err := sv.judge(c, c.Err()); how != silent {
 			t.Errorf("no connection in the whole time: got %d, %v", how, err)
 		}
 	})

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// moreTime is for how long a read goes on that found bytes in the socket after its deadline.
+// moreTime is for how long a read goes on that found bytes in the socket after its deadline, and a write that had not
+// begun by its deadline.
 const moreTime = 25 * time.Millisecond
 
 // line is a connection to a server. Go runs expired timers before it asks the network what has arrived, so after a
@@ -55,6 +56,16 @@ func (l *line) Read(p []byte) (int, error) {
 			return n, err
 		}
 	}
+}
+
+// Write writes as the connection does. If nothing was written by the deadline, this process may have been stopped between
+// setting it and writing, so it tries once more.
+func (l *line) Write(p []byte) (int, error) {
+	n, err := l.Conn.Write(p)
+	if n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) || l.SetWriteDeadline(wallTime().Add(moreTime)) != nil {
+		return n, err
+	}
+	return l.Conn.Write(p)
 }
 
 // arrived reports whether the socket has bytes that were not read.

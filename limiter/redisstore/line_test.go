@@ -85,3 +85,18 @@ func TestLine_ReadsWhatHasArrivedBeforeItFails(t *testing.T) {
 		})
 	}
 }
+
+// A write that this process was too late to begin is made all the same, without TLS, whose writes cannot be repeated.
+func TestLine_WritesWhatItWasTooLateToBegin(t *testing.T) {
+	near, far := linePair(t, false)
+	if err := near.SetWriteDeadline(time.Now().Add(-time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := near.Write([]byte("question")); n != 8 || err != nil {
+		t.Fatalf("wrote %d, %v", n, err)
+	}
+	buffer := make([]byte, 8)
+	if _, err := io.ReadFull(far, buffer); err != nil || string(buffer) != "question" {
+		t.Errorf("got %q, %v", buffer, err)
+	}
+}
