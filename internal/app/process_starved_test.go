@@ -63,7 +63,8 @@ func starvedNode(t *testing.T, bin string) {
 func blamesNoRedis(t *testing.T, c *child, addr string) {
 	t.Helper()
 	_, metrics, err := c.ask("GET", "/metrics", "")
-	if want := `sluice_breaker_opened_total{node="` + addr + `"} 0` + "\n"; err != nil || !strings.Contains(metrics, want) {
+	want := `sluice_breaker_opened_total{node="` + addr + `"} 0` + "\n"
+	if err != nil || !strings.Contains(metrics, want) {
 		t.Errorf("the metrics lack %s, %v", want, err)
 	}
 	if _, incidents, err := c.ask("GET", "/ratelimit/incidents", ""); err != nil ||

@@ -36,7 +36,8 @@ func TestRulePage_TellsWhatAndWhom(t *testing.T) {
 
 func TestRulePage_SaysWhatOverloadDoes(t *testing.T) {
 	w := webtest.Start(t, webtest.Full)
-	for overload, want := range map[string]string{"": "", "deny": "requests are denied", "wait": "requests wait for a turn"} {
+	for overload, want := range map[string]string{"": "", "deny": "requests are denied",
+		"wait": "requests wait for a turn"} {
 		if w.Rules.List[0].Overload = nil; overload != "" {
 			w.Rules.List[0].Overload = &overload
 		}
