@@ -61,10 +61,7 @@ func withPatience(ctx context.Context, p callerWait) context.Context {
 }
 
 // within bounds ctx by d from now, and by what its caller waits. The caller calls release when done with it.
-//
-// On a busy node a request waits before anything of it is read, in the queue of what is ready to run. Its caller waits
-// then already, so what Queued says of that wait is taken off the time for a turn.
-func (c *Checker) within(ctx context.Context, d time.Duration) *bounded {
+func within(ctx context.Context, d time.Duration) *bounded {
 	start := time.Now() //nolint:forbidigo // a deadline of sockets and timers, which know no other clock
 	b := limiter.Bound{Start: start, Deadline: start.Add(d), Canceled: ctx.Done()}
 	wait := DefaultPatience
@@ -86,11 +83,7 @@ func (c *Checker) within(ctx context.Context, d time.Duration) *bounded {
 	if !b.Hard.IsZero() && b.Hard.Before(b.Deadline) {
 		b.Deadline = b.Hard
 	}
-	turn := min(max(wait, 0), MaxPatience) * turnOfFifths / (turnOfFifths + 1)
-	if c.opt.Queued != nil {
-		turn = max(0, turn-c.opt.Queued())
-	}
-	b.Turn = start.Add(turn)
+	b.Turn = start.Add(min(max(wait, 0), MaxPatience) * turnOfFifths / (turnOfFifths + 1))
 	return &bounded{Context: ctx, bound: b}
 }
 

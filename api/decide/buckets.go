@@ -30,7 +30,7 @@ func (c *Checker) Buckets(ctx context.Context, rule *rules.Compiled, op limiter.
 	}
 	call := limiter.Call{Request: limiter.Request{Op: op, Asks: asks}}
 	if timeout := c.timeout([]limiter.Call{call}); timeout > 0 {
-		b := c.within(ctx, timeout)
+		b := within(ctx, timeout)
 		defer b.release()
 		ctx = b
 	}

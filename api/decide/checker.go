@@ -48,8 +48,6 @@ type CheckerOptions struct {
 	Secrets Secrets
 	// Lost is the time that this process was not run, since it started; it grows only and costs a few ns. Nil means none.
 	Lost func() time.Duration
-	// Queued is how long what becomes ready to run waits for a processor now. It costs a few ns. Nil means not at all.
-	Queued func() time.Duration
 	// Deferred is the queue of deferred requests. If nil, no request is deferred.
 	Deferred Queue
 	// Now is the wall clock, for durations and for the schedules of rules. Buckets use the
@@ -199,7 +197,7 @@ func (c *Checker) doAll(ctx context.Context, qs []Question, as []Answer, large f
 func (c *Checker) decide(ctx context.Context, w *work) {
 	calls := w.calls
 	if timeout := c.timeout(calls); timeout > 0 && len(calls) > 0 {
-		b := c.within(ctx, timeout)
+		b := within(ctx, timeout)
 		defer b.release()
 		ctx = b
 	}

@@ -156,7 +156,7 @@ func (c *Checker) takeQuotas(ctx context.Context, w *work) {
 // caller has left, within the caller's deadline.
 func (c *Checker) undo(ctx context.Context, a *Answer, limits []plannedLimit, taken *limiter.Call) {
 	if timeout := c.timeout([]limiter.Call{*taken}); timeout > 0 {
-		b := c.within(ctx, timeout)
+		b := within(ctx, timeout)
 		defer b.release()
 		b.stay()
 		ctx = b

@@ -104,7 +104,7 @@ func (c *Checker) lease(ctx context.Context, op limiter.Op, token string, from *
 		shared, local = append(shared, local...), nil
 	}
 	if timeout := c.timeout(shared); timeout > 0 {
-		b := c.within(ctx, timeout)
+		b := within(ctx, timeout)
 		defer b.release()
 		ctx = b
 	}

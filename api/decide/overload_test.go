@@ -282,7 +282,7 @@ func TestWithin_HasTheTimesOfTheCaller(t *testing.T) {
 		{"a header and an earlier deadline", WithPatience(lasting(200*ms), 500*ms), 160 * ms, 200 * ms},
 		{"a header and a later deadline", WithPatience(lasting(time.Minute), 500*ms), 400 * ms, 500 * ms},
 	} {
-		b := new(Checker).within(tt.ctx, 25*ms)
+		b := within(tt.ctx, 25*ms)
 		got := b.Bound()
 		b.release()
 		until := got.Start.Add(DefaultPatience)
@@ -309,7 +309,7 @@ func TestWithin_HasTheTimesOfTheCaller(t *testing.T) {
 	}
 	gone, cancel := context.WithDeadline(plain, time.Now().Add(-time.Second))
 	defer cancel()
-	if b := new(Checker).within(gone, 25*ms).Bound(); b.Turn.Before(b.Start) {
+	if b := within(gone, 25*ms).Bound(); b.Turn.Before(b.Start) {
 		t.Errorf("the turn is before the start: %+v", b)
 	}
 }
@@ -340,22 +340,6 @@ func TestOverload_EveryOperationHasATurn(t *testing.T) {
 		}
 		if b := store.bound; b.Hard.IsZero() || b.Turn.Sub(b.Start) < 100*time.Millisecond {
 			t.Errorf("%s: %+v", what, b)
-		}
-	}
-}
-
-// What waits in front of the checker, for a processor, is part of the caller's wait.
-func TestWithin_TakesOffWhatAGoroutineWaitsToRun(t *testing.T) {
-	for queued, want := range map[time.Duration]time.Duration{
-		0: 80 * time.Millisecond, 30 * time.Millisecond: 50 * time.Millisecond, time.Second: 0,
-	} {
-		c := &Checker{opt: CheckerOptions{Queued: func() time.Duration { return queued }}}
-		b := c.within(t.Context(), 21*time.Millisecond).Bound()
-		if got := b.Turn.Sub(b.Start); got != want {
-			t.Errorf("with %s in front of it: a turn within %s, want %s", queued, got, want)
-		}
-		if got := b.Deadline.Sub(b.Start); got != 21*time.Millisecond {
-			t.Errorf("the store has %s", got)
 		}
 	}
 }

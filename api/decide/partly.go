@@ -68,7 +68,7 @@ func (c *Checker) decidePartly(ctx context.Context, limits []plannedLimit, faile
 func (c *Checker) doBriefly(ctx context.Context, call *limiter.Call) error {
 	ctx = context.WithoutCancel(ctx)
 	if c.opt.Timeout > 0 {
-		b := c.within(ctx, c.opt.Timeout)
+		b := within(ctx, c.opt.Timeout)
 		defer b.release()
 		b.bound.Turn = b.bound.Deadline // the caller has waited for the other region already
 		ctx = b

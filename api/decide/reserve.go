@@ -197,7 +197,7 @@ func (c *Checker) settle(ctx context.Context, s *Settlement, a *Answer) error {
 	}
 	calls = append(calls, r.leases...)
 	if timeout := c.timeout(calls); timeout > 0 {
-		b := c.within(ctx, timeout)
+		b := within(ctx, timeout)
 		defer b.release()
 		ctx = b
 	}

@@ -197,8 +197,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	checker, err := decide.NewChecker(decide.CheckerOptions{
 		Deferred: deferred, Secrets: secrets, Loads: buckets.loads,
 		Sets: sets, Store: spans.Store(buckets.store), Local: buckets.local, Ledger: buckets.ledger,
-		Timeout: cfg.StoreTimeout, Overload: cfg.Overload, Lost: meter.Lost, Queued: meter.Queued,
-		Now: host.Now, Observe: observers,
+		Timeout: cfg.StoreTimeout, Overload: cfg.Overload, Lost: meter.Lost, Now: host.Now, Observe: observers,
 		Trace:   spans.Decisions(),
 		Regions: regions.decides(), Homes: buckets.homes(), Region: cfg.Region, Spent: buckets.sums,
 	})

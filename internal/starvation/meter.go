@@ -14,8 +14,6 @@ type Meter struct {
 	start time.Time
 	cpu   func() time.Duration // the CPU time that this process has used
 	lost  atomic.Int64
-	// queued is how long the last tick waited, in ns, less what was lost.
-	queued atomic.Int64
 	// asked is set by Lost and cleared every 10 s. wake holds a token once Lost has set it.
 	asked atomic.Bool
 	wake  chan struct{}
@@ -87,7 +85,6 @@ func (m *Meter) pause() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.due.Store(0)
-	m.queued.Store(0)
 	m.delays = delays{}
 }
 
@@ -96,11 +93,9 @@ func (m *Meter) tick(due time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := m.now()
-	lost := m.account.lost(due, now, m.cpu())
-	m.lost.Add(int64(lost))
+	m.lost.Add(int64(m.account.lost(due, now, m.cpu())))
 	m.delays.add(now - due)
 	late := max(0, now-due)
-	m.queued.Store(int64(max(0, late-lost)))
 	m.due.Store(int64(due + period + late - late%period)) // the ticker skips the ticks that it has missed
 }
 
@@ -115,10 +110,6 @@ func (m *Meter) Lost() time.Duration {
 	}
 	return time.Duration(m.lost.Load())
 }
-
-// Queued returns how long the last tick waited for its turn while this process was run: as long as whatever became
-// ready with it, such as a connection with a new request. It is 0 during a pause.
-func (m *Meter) Queued() time.Duration { return time.Duration(m.queued.Load()) }
 
 // Refresh counts what was lost since the last tick and returns the lost time. A caller that wakes up after a gap,
 // perhaps before the tick, learns the length of the gap from it. Without a gap it costs one look at the clock and takes

@@ -49,9 +49,13 @@ func Classify(err error) *limiter.StoreError {
 
 // callerLeft says why a caller stopped waiting. sent: its request may have been applied.
 func callerLeft(ctx context.Context, sent bool) error {
+	err := ctx.Err()
+	if err == nil { // the caller is just leaving
+		err = context.Canceled
+	}
 	cause := limiter.CauseTimeout
-	if errors.Is(ctx.Err(), context.Canceled) {
+	if errors.Is(err, context.Canceled) {
 		cause = limiter.CauseCanceled
 	}
-	return &limiter.StoreError{Cause: cause, Unknown: sent, Err: ctx.Err()}
+	return &limiter.StoreError{Cause: cause, Unknown: sent, Err: err}
 }

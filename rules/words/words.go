@@ -468,7 +468,7 @@ func overload(r *rules.Rule) string {
 		return ""
 	}
 	if *r.Overload == rules.OverloadDeny {
-		return "When more requests arrive than Redis can decide, the excess is denied at once."
+		return "When more requests arrive than Redis can decide, the excess is denied after the store timeout."
 	}
 	return "When more requests arrive than Redis can decide, the excess waits as long as its callers do, " +
 		"and is then denied."

@@ -98,7 +98,7 @@ func TestSummary_DescribesTheRule(t *testing.T) {
 			plain + " If Redis is unreachable, each node enforces its share of the limit."},
 
 		{"denied at once", func(r *rules.Rule) { r.Overload = new("deny") },
-			plain + open + " When more requests arrive than Redis can decide, the excess is denied at once."},
+			plain + open + " When more requests arrive than Redis can decide, the excess is denied after the store timeout."},
 		{"waiting", func(r *rules.Rule) { r.Overload = new("wait") }, plain + open +
 			" When more requests arrive than Redis can decide, the excess waits as long as its callers do, and is then denied."},
 
