@@ -58,8 +58,8 @@ func (l *line) Read(p []byte) (int, error) {
 	}
 }
 
-// Write writes as the connection does. If nothing was written by the deadline, this process may have been stopped between
-// setting it and writing, so it tries once more.
+// Write writes as the connection does. If nothing was written by the deadline, this process may have been stopped
+// between setting it and writing, so it tries once more.
 func (l *line) Write(p []byte) (int, error) {
 	n, err := l.Conn.Write(p)
 	if n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) || l.SetWriteDeadline(wallTime().Add(moreTime)) != nil {

@@ -104,7 +104,7 @@ func TestLink_OverloadOfAHomeStaysOverload(t *testing.T) {
 	for cause, want := range map[limiter.Cause]limiter.Cause{limiter.CauseOverload: limiter.CauseOverload,
 		limiter.CauseTimeout: limiter.CauseHome, limiter.CauseStarved: limiter.CauseHome} {
 		m := memstore.New(memstore.Options{})
-		defer func() { _ = m.Close() }()
+		t.Cleanup(func() { _ = m.Close() })
 		w := world(t, 2*time.Second, map[string]limiter.Store{"eu": m,
 			"us": refusing{err: &limiter.StoreError{Cause: cause, Err: errors.New("not now")}}})
 		var res limiter.Result
