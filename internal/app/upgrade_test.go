@@ -26,6 +26,8 @@ import (
 	"sluice/internal/config"
 	"sluice/internal/rulecopy"
 	"sluice/internal/testenv"
+	"sluice/limiter"
+	"sluice/rules"
 )
 
 // upgradeDir holds what an earlier version left behind; `make upgrade-fixtures`
@@ -106,8 +108,8 @@ func continues(t *testing.T, cfg config.Serve, file string) {
 			t.Errorf("the fixture has no %s", what)
 		}
 	}
-	rules, pools, except := n.stored()
-	if diff := cmp.Diff(was.Rules, within(was.Rules, rules)); diff != "" {
+	stored, pools, except := n.stored()
+	if diff := cmp.Diff(was.Rules, within(was.Rules, stored)); diff != "" {
 		t.Errorf("rules before (-), now (+):\n%s", diff)
 	}
 	if diff := cmp.Diff(was.Pools, within(was.Pools, pools)); diff != "" {
@@ -117,7 +119,15 @@ func continues(t *testing.T, cfg config.Serve, file string) {
 		t.Errorf("overrides before (-), now (+):\n%s", diff)
 	}
 	for _, c := range was.Counted {
-		if doc := n.check(c.Check); doc["remaining"] != c.Remaining {
+		doc := n.check(c.Check)
+		if cfg.Redis() && strings.Contains(c.Check, limiter.SlidingWindowLog.String()) {
+			// The stored form of logs in Redis is another one now. That of before is refused, and not misread.
+			if doc["remaining"] != nil || doc["degraded"] != rules.FailOpen {
+				t.Errorf("%s: %v remain, degraded %v, want a fail mode", c.Check, doc["remaining"], doc["degraded"])
+			}
+			continue
+		}
+		if doc["remaining"] != c.Remaining {
 			t.Errorf("%s: %v remain, before %v", c.Check, doc["remaining"], c.Remaining)
 		}
 	}
