@@ -90,7 +90,7 @@ func TestKong_AsksWhatIsRecorded(t *testing.T) {
 	if err := l.DoString(`count = 0; for _ in pairs(asked.options.headers) do count = count + 1 end`); err != nil {
 		t.Fatal(err)
 	}
-	if n := l.GetGlobal("count").String(); n != "6" || headers != 6 {
+	if n := l.GetGlobal("count").String(); n != "7" || headers != 7 {
 		t.Errorf("the request has %s headers, %d are recorded", n, headers)
 	}
 	target := text(t, l, `asked.options.method .. " " .. asked.url`)
