@@ -14,10 +14,10 @@ import "time"
 //	the server does not answer                             its fail mode decides after 21 ms, 42 as it begins to fail
 //	no turn comes, and this node was not run for 50 ms     overload after 130 ms
 type terms struct {
-	start, deadline time.Time // the deadline is start plus the store timeout; zero for none
-	turn            time.Time // zero: the request waits for as long as its caller does
-	hard            time.Time // the caller's own deadline, which nothing extends; zero for none
-	impatient       bool      // some of the requests wait for a turn until the deadline only
+	start, deadline time.Time     // the deadline is start plus the store timeout; zero for none
+	turn            time.Time     // zero: the request waits for as long as its caller does
+	hard            time.Time     // the caller's own deadline, which nothing extends; zero for none
+	impatient       bool          // some of the requests wait for a turn until the deadline only
 	lost            time.Duration // how long this process had not been run when the request arrived
 }
 
