@@ -2,6 +2,7 @@ package plain
 
 import (
 	"bytes"
+	"crypto/x509"
 	"strings"
 	"time"
 
@@ -31,6 +32,59 @@ const (
 // Reasons are all reasons for which a connection is given to net/http.
 func Reasons() []string {
 	return []string{otherRequest, badHeader, tooLarge, slow, cutShort, clientLeft}
+}
+
+// finding is what some bytes begin with.
+type finding uint8
+
+const (
+	nothing finding = iota // no request: the connection is idle
+	part                   // a part of a plain request
+	whole                  // a plain request
+	foreign                // no plain request, for the reason that is told
+)
+
+// scan reads the request with which in begins into h. used: a request of the connection was answered before. It returns
+// in without the line breaks that it skips, as net/http does after a POST; then the request is not plain.
+func scan(in []byte, used bool, h *head, maxBody int) (rest []byte, found finding, why string) {
+	if len(in) == 0 || used && len(in) < leastRead {
+		return in, nothing, ""
+	}
+	if used && (in[0] == '\r' || in[0] == '\n') {
+		n := 1
+		for n < leastRead && (in[n] == '\r' || in[n] == '\n') {
+			n++
+		}
+		return in[n:], foreign, badHeader
+	}
+	switch complete, why := h.read(in, maxBody); {
+	case why != "":
+		return in, foreign, why
+	case complete && len(in) >= h.size+h.body:
+		return in, whole, ""
+	}
+	return in, part, ""
+}
+
+// sender has the host and the secret of the previous request of a connection: most have the same.
+type sender struct {
+	host   string
+	secret []string
+}
+
+// call describes the sender of a request.
+func (s *sender) call(h *head, chains [][]*x509.Certificate) access.Call {
+	if s.host != string(h.host) {
+		s.host = string(h.host)
+	}
+	call := access.Call{Host: s.host, Forwarded: h.forwarded, Chains: chains}
+	if h.authorized {
+		if len(s.secret) == 0 || s.secret[0] != string(h.authorization) {
+			s.secret = []string{string(h.authorization)}
+		}
+		call.Authorization = s.secret
+	}
+	return call
 }
 
 // head is what the head of a plain request says. The slices are parts of the buffer that was read.

@@ -24,6 +24,8 @@ type Deps struct {
 	// Check answers one check, as api.Server.Check does. It keeps no part of traceparent and body.
 	Check func(ctx context.Context, call access.Call, client net.Addr, traceparent, body, dst []byte) (out []byte,
 		problem *reply.Problem)
+	// CheckAll answers checks of several connections together, each as Check would. A Loop requires it.
+	CheckAll func(ctx context.Context, asks []Ask)
 	// MaxBody is the size of the largest body that Check takes.
 	MaxBody int
 	// Idle is how long a connection may stay without a request, and Write how long a request may take from its last
@@ -39,6 +41,19 @@ type Deps struct {
 	Panicked func()
 	// Logger receives errors for operators; nil discards them.
 	Logger *slog.Logger
+}
+
+// Ask is one of several checks that are answered together. What it refers to is good until CheckAll returns.
+type Ask struct {
+	Call        access.Call
+	Client      net.Addr
+	Traceparent []byte // that header, nil for none
+	Body        []byte
+	Gone        *atomic.Bool // true once the client has left
+	Late        bool         // it was not read for as long as it may wait for its turn
+	// Out has room before the body of the response, which is appended. Problem is what Check returns.
+	Out     []byte
+	Problem *reply.Problem
 }
 
 // Conn is a connection of the listener.
@@ -114,9 +129,7 @@ type conn struct {
 	head    head   // of the request with which in begins
 	used    bool   // a request was answered
 	drained int    // bytes of requests that were answered during a drain
-	// host and secret are those of the previous request: most have the same.
-	host   string
-	secret []string
+	sender
 	// ctx ends when the client leaves. It is that of every request: after it has ended there is none.
 	ctx    context.Context //nolint:containedctx // see above
 	cancel context.CancelFunc
@@ -133,7 +146,7 @@ func (s *Server) Serve(nc Conn, first []byte) (unread []byte, handOver bool) {
 	defer c.busy.Store(gone)
 	defer func() {
 		if v := recover(); v != nil {
-			s.recovered(c, v)
+			s.recovered(c.RemoteAddr(), v)
 			unread, handOver = nil, false
 		}
 	}()
@@ -160,21 +173,15 @@ func (s *Server) Serve(nc Conn, first []byte) (unread []byte, handOver bool) {
 func (c *conn) next() (why string, err error) {
 	var late time.Time // when the rest of a request is late
 	for waited := false; ; {
-		waiting := len(c.in) == 0 || c.used && len(c.in) < leastRead
-		if !waiting {
-			if c.used && c.skipLineBreaks() {
-				return badHeader, nil
-			}
-			complete, why := c.head.read(c.in, c.server.d.MaxBody)
-			if why != "" || complete && len(c.in) >= c.head.size+c.head.body {
-				return why, nil
-			}
+		var found finding
+		if c.in, found, why = scan(c.in, c.used, &c.head, c.server.d.MaxBody); found >= whole {
+			return why, nil
 		}
 		switch {
-		case waiting && !waited:
+		case found == nothing && !waited:
 			waited = true
 			err = c.SetReadDeadline(time.Now().Add(c.server.d.Idle)) //nolint:forbidigo // deadlines of sockets
-		case waiting: // a few bytes do not make the connection younger
+		case found == nothing: // a few bytes do not make the connection younger
 		case late.IsZero():
 			late = time.Now().Add(patience) //nolint:forbidigo // deadlines of sockets
 			err = c.SetReadDeadline(late)
@@ -184,7 +191,7 @@ func (c *conn) next() (why string, err error) {
 		}
 		switch {
 		case err == nil:
-		case waiting:
+		case found == nothing:
 			return "", err
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			return slow, nil
@@ -192,17 +199,6 @@ func (c *conn) next() (why string, err error) {
 			return cutShort, nil // net/http meets the same error
 		}
 	}
-}
-
-// skipLineBreaks removes line breaks before a request, as net/http does after a POST, and reports whether there were
-// any.
-func (c *conn) skipLineBreaks() bool {
-	n := 0
-	for n < leastRead && (c.in[n] == '\r' || c.in[n] == '\n') {
-		n++
-	}
-	c.in = c.in[n:]
-	return n > 0
 }
 
 // read reads once. The buffer doubles when it is full, as far as the largest plain request needs: a client has sent
@@ -232,7 +228,8 @@ func (c *conn) answer() bool {
 	if h.timeout > 0 {
 		ctx = decide.WithPatience(ctx, h.timeout)
 	}
-	text, problem := s.d.Check(ctx, c.call(), c.RemoteAddr(), h.traceparent, c.in[h.size:end], (*out)[:headRoom])
+	text, problem := s.d.Check(ctx, c.call(h, c.Chains()), c.RemoteAddr(), h.traceparent, c.in[h.size:end],
+		(*out)[:headRoom])
 	s.d.Checked()
 	closing := c.closing(end)
 	_, err := c.Write(s.frame(text, problem, closing))
@@ -277,28 +274,12 @@ func (c *conn) consume(n int) {
 	c.in = c.buffer
 }
 
-// call describes the sender of the request.
-func (c *conn) call() access.Call {
-	h := &c.head
-	if c.host != string(h.host) {
-		c.host = string(h.host)
-	}
-	call := access.Call{Host: c.host, Forwarded: h.forwarded, Chains: c.Chains()}
-	if h.authorized {
-		if len(c.secret) == 0 || c.secret[0] != string(h.authorization) {
-			c.secret = []string{string(h.authorization)}
-		}
-		call.Authorization = c.secret
-	}
-	return call
-}
-
-// recovered ends a connection after a panic. One of a check is contained by Check itself.
-func (s *Server) recovered(c *conn, v any) {
+// recovered notes a panic, which ends connections. One of a check is contained by Check itself.
+func (s *Server) recovered(client net.Addr, v any) {
 	if v == http.ErrAbortHandler { //nolint:errorlint // the value that net/http documents
 		return
 	}
 	s.d.Panicked()
-	s.d.Logger.Error("panic in a connection of plain checks", "client", c.RemoteAddr().String(), "panic", fmt.Sprint(v),
+	s.d.Logger.Error("panic in a connection of plain checks", "client", client.String(), "panic", fmt.Sprint(v),
 		"stack", string(debug.Stack()))
 }

@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"runtime"
 	"slices"
 )
 
-// beside measures this version and an earlier one in turn, in the scenarios of sluice, and prints what processor time a
-// check took in each, and the ratio round by round: on a busy machine both sides of a round have the same neighbours.
+// beside measures this version and an earlier one in turn, in the scenarios of sluice, and prints the processor time of
+// a check in each, and the ratios of that, of throughput and of p99, round by round: on a busy machine both sides of a
+// round have the same neighbours.
 func beside(ctx context.Context, s settings, chosen []scenario, dir string) error {
 	chosen = slices.DeleteFunc(chosen, func(sc scenario) bool { return sc.kind != sluice })
 	built, err := buildAll(ctx, dir, []kind{sluice})
@@ -26,31 +28,29 @@ func beside(ctx context.Context, s settings, chosen []scenario, dir string) erro
 				if err != nil {
 					return fmt.Errorf("%s, %s, round %d: %w", programs[which], sc.name, round+1, err)
 				}
+				results[i][which].scenario = sc
 				results[i][which].rounds = append(results[i][which].rounds, m)
 			}
 		}
 	}
-	fmt.Printf("%d rounds of %d s each, in turn.\n\n| scenario | server CPU µs a check before | now | ratio, median "+
-		"(quartiles) | Redis CPU, ratio |\n|---|---|---|---|---|\n", s.rounds, s.seconds)
-	for i, sc := range chosen {
-		before, now := results[i][0], results[i][1]
+	fmt.Printf("%d cores, %s, load average %s at the end, %d rounds of %d s each, in turn. Ratios of now to before, "+
+		"round by round: the median, the least and the greatest.\n\n", runtime.NumCPU(), runtime.Version(), loadAverage(),
+		s.rounds, s.seconds)
+	fmt.Print("| scenario | server CPU µs a check before | now | server CPU | throughput | p99 | Redis CPU |\n" +
+		"|---|---|---|---|---|---|---|\n")
+	for i := range results {
+		before, now := &results[i][0], &results[i][1]
 		redis := "–"
-		if sc.redis {
-			redis = quartiles(before, now, redisFigure)
+		if now.scenario.redis {
+			redis = ratio(now, before, redisFigure)
 		}
-		fmt.Printf("| %s | %s | %s | %s | %s |\n", sc.name, us(median(before, serverCPU)), us(median(now, serverCPU)),
-			quartiles(before, now, cpuFigure), redis)
+		shown := now
+		if median(*before, withoutStore) > median(*now, withoutStore) {
+			shown = before
+		}
+		fmt.Printf("| %s | %s | %s | %s | %s | %s | %s |\n", shown.shown(), us(median(*before, serverCPU)),
+			us(median(*now, serverCPU)), ratio(now, before, cpuFigure), ratio(now, before, perSecond),
+			ratio(now, before, closedTailFigure), redis)
 	}
 	return nil
-}
-
-// quartiles are those of the ratios of a figure in each round.
-func quartiles(before, now result, figure func(measurement) float64) string {
-	ratios := make([]float64, len(now.rounds))
-	for i := range ratios {
-		ratios[i] = figure(now.rounds[i]) / figure(before.rounds[i])
-	}
-	slices.Sort(ratios)
-	n := len(ratios)
-	return fmt.Sprintf("%.3f (%.3f to %.3f)", ratios[n/2], ratios[n/4], ratios[n-1-n/4])
 }

@@ -77,7 +77,7 @@ func bars(title string, bs []bar, form string) string {
 // distribution draws the latency by percentile of the main scenarios, on logarithmic axes. Each
 // line is that of the median round.
 func distribution(title string, results []result) string {
-	names := []string{constant, oneOnRedis, "sluice embedded, one rule", naivePath, envoy,
+	names := []string{constant, oneOnRedis, embeddedOne, naivePath, envoy,
 		"redis_rate behind Echo"}
 	const height, left, top, bottom = 360, 60, 40, 310
 	quantiles := []float64{0, 0.5, 0.75, 0.9, 0.95, 0.99, 0.995, 0.999, 0.9999}

@@ -9,6 +9,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -30,6 +31,7 @@ type settings struct {
 	only    string
 	out     string
 	edits   bool
+	imports bool
 	before  string
 	outage  time.Duration
 }
@@ -43,10 +45,11 @@ func main() {
 	flag.IntVar(&s.keys, "keys", 10_000, "different users in the traffic")
 	flag.StringVar(&s.gogc, "gogc", "400", "collector setting (GOGC) of every server; empty leaves each its own")
 	flag.StringVar(&s.only, "only", "",
-		"measure only the scenarios whose name has one of these words in it, separated by semicolons")
+		"measure only the scenarios whose name is one of these texts, separated by semicolons, or has one in it")
 	flag.StringVar(&s.out, "out", "",
 		"page to write the tables into, between its marks; pictures go into the folder of the same name")
 	flag.BoolVar(&s.edits, "edits", false, "measure only edits of one rule among many on three nodes")
+	flag.BoolVar(&s.imports, "import", false, "measure only the memory of a node after an import of many rules")
 	flag.StringVar(&s.before, "before", "",
 		"program of an earlier version: compare the CPU of a check in the scenarios of sluice, in turn with this version")
 	flag.DurationVar(&s.outage, "outage", 0,
@@ -78,6 +81,9 @@ func run(ctx context.Context, s settings) error {
 	defer os.RemoveAll(dir)
 	if s.edits {
 		return editsOnly(ctx, s, dir)
+	}
+	if s.imports {
+		return importOnly(ctx, s, dir)
 	}
 	if s.outage > 0 {
 		return outageOnly(ctx, s, dir)
@@ -112,7 +118,22 @@ func run(ctx context.Context, s settings) error {
 	if err := report(s, results, built.missing, memory); err != nil || s.out == "" {
 		return err
 	}
-	return editsOnly(ctx, s, dir)
+	return errors.Join(importOnly(ctx, s, dir), editsOnly(ctx, s, dir))
+}
+
+// importOnly measures the memory after an import and writes its section of the page.
+func importOnly(ctx context.Context, s settings, dir string) error {
+	built, err := buildAll(ctx, dir, []kind{sluice})
+	if err != nil {
+		return err
+	}
+	m, err := measureImport(ctx, dir, built.path[sluice])
+	if err != nil {
+		return fmt.Errorf("import: %w", err)
+	}
+	var b bytes.Buffer
+	m.report(&b)
+	return s.section("import", b.String())
 }
 
 // editsOnly measures edits and writes their section of the page.
@@ -127,16 +148,24 @@ func editsOnly(ctx context.Context, s settings, dir string) error {
 	}
 	var b bytes.Buffer
 	e.report(&b)
-	if s.out == "" {
-		_, err := os.Stdout.Write(b.Bytes())
-		return err
-	}
-	return page.Splice(s.out, "bench", "edits", b.String())
+	return s.section("edits", b.String())
 }
 
-// wants reports whether a scenario was selected.
+// section writes a section of the page, or prints it if there is no page.
+func (s *settings) section(name, text string) error {
+	if s.out == "" {
+		_, err := os.Stdout.WriteString(text)
+		return err
+	}
+	return page.Splice(s.out, "bench", name, text)
+}
+
+// wants reports whether a scenario was selected. The whole name of one selects no other.
 func (s *settings) wants(name string) bool {
-	return slices.ContainsFunc(strings.Split(s.only, ";"), func(word string) bool { return strings.Contains(name, word) })
+	return slices.ContainsFunc(strings.Split(s.only, ";"), func(text string) bool {
+		whole := slices.ContainsFunc(scenarios, func(sc scenario) bool { return sc.name == text })
+		return name == text || !whole && strings.Contains(name, text)
+	})
 }
 
 func kinds(scs []scenario) []kind {

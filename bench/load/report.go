@@ -11,8 +11,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"sluice/bench/page"
 )
 
 // latencies are percentiles of one run.
@@ -62,16 +60,14 @@ func report(s settings, results []result, missing map[kind]error, memory []bar) 
 	for _, k := range slices.Sorted(maps.Keys(missing)) {
 		fmt.Fprintf(&b, "\n%s could not be built on this machine and is left out.\n", k)
 	}
-	if s.out == "" {
-		_, err := os.Stdout.Write(b.Bytes())
-		return err
+	if s.out != "" {
+		pictures, err := draw(s, results, memory)
+		if err != nil {
+			return err
+		}
+		b.WriteString(pictures)
 	}
-	pictures, err := draw(s, results, memory)
-	if err != nil {
-		return err
-	}
-	b.WriteString(pictures)
-	return page.Splice(s.out, "bench", "peers", b.String())
+	return s.section("peers", b.String())
 }
 
 func table(w io.Writer, s settings, results []result) {
@@ -95,13 +91,71 @@ func table(w io.Writer, s settings, results []result) {
 		if r.scenario.openLoop() {
 			p50, p99, cpu = ms(median(r, openMedian)), ms(median(r, openTail)), us(median(r, openCPU))
 		}
-		name := r.scenario.name
-		if share := median(r, withoutStore); share >= 0.001 {
-			name += fmt.Sprintf(" (%.1f %% by a fail mode)", share*100)
-		}
-		fmt.Fprintf(w, "| %s | %.0f | %s | %s | %s | %s | %s | %s | %s |\n", name, median(r, perSecond),
+		fmt.Fprintf(w, "| %s | %.0f | %s | %s | %s | %s | %s | %s | %s |\n", r.shown(), median(r, perSecond),
 			us(median(r, serverCPU)), redis, ms(median(r, closedMedian)), ms(median(r, closedTail)), p50, p99, cpu)
 	}
+}
+
+// shown is the name of the scenario, with the part of the checks that a fail mode decided.
+func (r *result) shown() string {
+	if share := median(*r, withoutStore); share >= 0.001 {
+		return fmt.Sprintf("%s (%.1f %% by a fail mode)", r.scenario.name, share*100)
+	}
+	return r.scenario.name
+}
+
+// comparison is a figure of scenario a to that of scenario b.
+type comparison struct {
+	text, a, b, goal string
+	figure           func(measurement) float64
+}
+
+var comparisons = []comparison{
+	{"throughput, one rule to envoyproxy/ratelimit", oneOnRedis, envoy, "at least 3.5", perSecond},
+	{"throughput, one rule to naive", oneOnRedis, naivePath, "at least 1.8", perSecond},
+	{"server CPU, one rule to constant answer", oneOnRedis, constant, "at most 0.7", cpuFigure},
+	{"server CPU, one rule to the same without the loop", oneOnRedis, withoutLoop, "–", cpuFigure},
+	{"throughput, one rule to the same without the loop", oneOnRedis, withoutLoop, "–", perSecond},
+	{"server CPU, one rule, a token and ten headers to constant answer", withToken, constant, "at most 1.2", cpuFigure},
+	{"server CPU, one rule to constant answer, 8 connections", oneOnRedis + with8, constant + with8, "at most 1.25",
+		cpuFigure},
+	{"server CPU, one rule to constant answer, 512 connections", oneOnRedis + with512, constant + with512,
+		"at most 0.65", cpuFigure},
+	{"server CPU, one rule, GOMAXPROCS=1 to the default", oneProcessor, oneOnRedis, "–", cpuFigure},
+	{"throughput, one rule, GOMAXPROCS=1 to the default", oneProcessor, oneOnRedis, "–", perSecond},
+	{"p99, one rule, GOMAXPROCS=1 to the default", oneProcessor, oneOnRedis, "–", closedTailFigure},
+	{"server CPU, embedded, one rule to constant answer", embeddedOne, constant, "at most 0.5", cpuFigure},
+	{"server CPU, constant answer, fasthttp to Echo", constantFast, constant, "–", cpuFigure},
+	{"server CPU, forward to JSON check", forwardFace, oneOnRedis, "at most 1.2", cpuFigure},
+	{"server CPU, ext_authz to JSON check", extAuthzFace, oneOnRedis, "at most 1.2", cpuFigure},
+	{"throughput, gRPC by tree to envoyproxy/ratelimit, gRPC", grpcTree, envoyGRPC, "at least 3", perSecond},
+	{"server CPU, gRPC by tree to constant answer, gRPC", grpcTree, constantGRPC, "at most 0.8", cpuFigure},
+	{"server CPU, gRPC by tree to JSON check", grpcTree, oneOnRedis, "at most 1.0", cpuFigure},
+	{"server CPU, gRPC by tree to by facts", grpcTree, grpcFacts, "0.95 to 1.05", cpuFigure},
+	{"server CPU, gRPC ext_authz to JSON check", grpcAuthz, oneOnRedis, "–", cpuFigure},
+	{"server CPU, constant answer, gRPC to constant answer, Echo", constantGRPC, constant, "–", cpuFigure},
+	{"throughput, one rule to bare coalescer", oneOnRedis, bare, "–", perSecond},
+	{"server CPU, bare coalescer to constant answer", bare, constant, "–", cpuFigure},
+	{"server CPU, three rules to constant answer", threeRules, constant, "at most 1.0", cpuFigure},
+	{"server CPU, a rule with a ban to the same without", ruleBan, ruleAlone, "at most 1.15", cpuFigure},
+	{"Redis CPU, a rule with a ban to the same without", ruleBan, ruleAlone, "at most 1.25", redisFigure},
+	{"server CPU, a pool that sheds to the same that does not", ruleShed, rulePool, "at most 1.15", cpuFigure},
+	{"Redis CPU, a pool that sheds to the same that does not", ruleShed, rulePool, "at most 1.25", redisFigure},
+	{"server CPU, a pool that sheds to none", ruleShed, ruleAlone, "–", cpuFigure},
+	{"Redis CPU, a pool that sheds to none", ruleShed, ruleAlone, "–", redisFigure},
+	{"server CPU, decision log of everything in Kafka to none", logAllKafka, logOff, "–", cpuFigure},
+	{"p99 at a fixed rate, decision log of everything in Kafka to none", logAllKafka, logOff, "at most 1.15", tailFigure},
+	{"server CPU, decision log of 1 % in Kafka to none", logSomeKafka, logOff, "at most 1.03", cpuFigure},
+	{"p99 at a fixed rate, decision log of 1 % in Kafka to none", logSomeKafka, logOff, "–", tailFigure},
+	{"server CPU, decision log of everything in files to none", logAllFile, logOff, "–", cpuFigure},
+	{"p99 at a fixed rate, decision log of everything in files to none", logAllFile, logOff, "–", tailFigure},
+	{"server CPU, 10,000 networks to none", perNetwork, perAddress, "at most 1.15", cpuFigure},
+	{"Redis CPU, 10,000 networks to none", perNetwork, perAddress, "at most 1.25", redisFigure},
+	{"server CPU, shared Go client to a client each", goShared, goAlone, "–", cpuFigure},
+	{"p50, shared Go client to a client each", goShared, goAlone, "at most 1.2",
+		func(m measurement) float64 { return m.closed.p50.Seconds() }},
+	{"p50 at a fixed rate, one rule to naive", oneOnRedis, naivePath, "at most 1.1",
+		func(m measurement) float64 { return m.open.p50.Seconds() }},
 }
 
 // ratios returns the median of the ratios within each round, so that a slow phase of the machine
@@ -116,72 +170,30 @@ func ratios(w io.Writer, results []result) {
 		return nil
 	}
 	fmt.Fprint(w, "\n| ratio, round by round | median | goal |\n|---|---|---|\n")
-	for _, c := range []struct {
-		text, a, b, goal string
-		figure           func(measurement) float64
-	}{
-		{"throughput, one rule to envoyproxy/ratelimit", oneOnRedis, envoy, "at least 3", perSecond},
-		{"throughput, one rule to naive", oneOnRedis, naivePath, "at least 1.8", perSecond},
-		{"server CPU, one rule to constant answer", oneOnRedis, constant, "at most 1.1", cpuFigure},
-		{"server CPU, one rule to the same without plain checks", oneOnRedis, withoutPlain, "–", cpuFigure},
-		{"throughput, one rule to the same without plain checks", oneOnRedis, withoutPlain, "–", perSecond},
-		{"server CPU, one rule, a token and ten headers to constant answer", withToken, constant, "at most 1.2", cpuFigure},
-		{"server CPU, one rule over TLS to the same without plain checks", withTLS, withTLS + ", without plain checks", "–",
-			cpuFigure},
-		{"server CPU, one rule to constant answer, 8 connections", oneOnRedis + ", 8 connections",
-			constant + ", 8 connections", "–", cpuFigure},
-		{"server CPU, one rule to constant answer, 512 connections", oneOnRedis + ", 512 connections",
-			constant + ", 512 connections", "–", cpuFigure},
-		{"server CPU, embedded, one rule to constant answer", "sluice embedded, one rule", constant, "at most 0.8",
-			cpuFigure},
-		{"server CPU, constant answer, fasthttp to Echo", constantFast, constant, "–", cpuFigure},
-		{"server CPU, forward to JSON check", forwardFace, oneOnRedis, "at most 1.1", cpuFigure},
-		{"server CPU, ext_authz to JSON check", extAuthzFace, oneOnRedis, "at most 1.1", cpuFigure},
-		{"throughput, gRPC by tree to envoyproxy/ratelimit, gRPC", grpcTree, envoyGRPC, "at least 2.5", perSecond},
-		{"server CPU, gRPC by tree to constant answer, gRPC", grpcTree, constantGRPC, "at most 1.8", cpuFigure},
-		{"server CPU, gRPC by tree to JSON check", grpcTree, oneOnRedis, "at most 1.0", cpuFigure},
-		{"server CPU, gRPC by tree to by facts", grpcTree, grpcFacts, "0.95 to 1.05", cpuFigure},
-		{"server CPU, gRPC ext_authz to JSON check", grpcAuthz, oneOnRedis, "–", cpuFigure},
-		{"server CPU, constant answer, gRPC to constant answer, Echo", constantGRPC, constant, "–", cpuFigure},
-		{"throughput, one rule to bare coalescer", oneOnRedis, bare, "–", perSecond},
-		{"server CPU, bare coalescer to constant answer", bare, constant, "–", cpuFigure},
-		{"server CPU, three rules to constant answer", "sluice on Redis, three rules", constant, "at most 1.3", cpuFigure},
-		{"server CPU, a rule with a ban to the same without", ruleBan, ruleAlone, "at most 1.15", cpuFigure},
-		{"Redis CPU, a rule with a ban to the same without", ruleBan, ruleAlone, "at most 1.25", redisFigure},
-		{"server CPU, a pool that sheds to the same that does not", ruleShed, rulePool, "at most 1.15", cpuFigure},
-		{"Redis CPU, a pool that sheds to the same that does not", ruleShed, rulePool, "at most 1.25", redisFigure},
-		{"server CPU, a pool that sheds to none", ruleShed, ruleAlone, "–", cpuFigure},
-		{"Redis CPU, a pool that sheds to none", ruleShed, ruleAlone, "–", redisFigure},
-		{"server CPU, decision log of everything in Kafka to none", logAllKafka, logOff, "–", cpuFigure},
-		{"p99 at a fixed rate, decision log of everything in Kafka to none", logAllKafka, logOff, "at most 1.15", tailFigure},
-		{"server CPU, decision log of 1 % in Kafka to none", logSomeKafka, logOff, "at most 1.03", cpuFigure},
-		{"p99 at a fixed rate, decision log of 1 % in Kafka to none", logSomeKafka, logOff, "–", tailFigure},
-		{"server CPU, decision log of everything in files to none", logAllFile, logOff, "–", cpuFigure},
-		{"p99 at a fixed rate, decision log of everything in files to none", logAllFile, logOff, "–", tailFigure},
-		{"server CPU, 10,000 networks to none", perNetwork, perAddress, "at most 1.15", cpuFigure},
-		{"Redis CPU, 10,000 networks to none", perNetwork, perAddress, "at most 1.25", redisFigure},
-		{"server CPU, shared Go client to a client each", goShared, goAlone, "–", cpuFigure},
-		{"p50, shared Go client to a client each", goShared, goAlone, "at most 1.2",
-			func(m measurement) float64 { return m.closed.p50.Seconds() }},
-		{"p50 at a fixed rate, one rule to naive", oneOnRedis, naivePath, "at most 1.1",
-			func(m measurement) float64 { return m.open.p50.Seconds() }},
-	} {
+	for _, c := range comparisons {
 		a, b := find(c.a), find(c.b)
 		if a == nil || b == nil {
 			continue
 		}
-		vs := make([]float64, len(a.rounds))
-		for i := range vs {
-			vs[i] = c.figure(a.rounds[i]) / c.figure(b.rounds[i])
-		}
-		slices.Sort(vs)
-		fmt.Fprintf(w, "| %s | %.2f (%.2f to %.2f) | %s |\n", c.text, vs[len(vs)/2], vs[0], vs[len(vs)-1], c.goal)
+		fmt.Fprintf(w, "| %s | %s | %s |\n", c.text, ratio(a, b, c.figure), c.goal)
 	}
 }
 
-func cpuFigure(m measurement) float64   { return m.serverCPU.Seconds() }
-func tailFigure(m measurement) float64  { return m.open.p99.Seconds() }
-func redisFigure(m measurement) float64 { return m.redisCPU.Seconds() }
+// ratio is a figure of a to that of b, round by round: the median, the least and the greatest.
+func ratio(a, b *result, figure func(measurement) float64) string {
+	vs := make([]float64, len(a.rounds))
+	for i := range vs {
+		vs[i] = figure(a.rounds[i]) / figure(b.rounds[i])
+	}
+	slices.Sort(vs)
+	n := len(vs)
+	return fmt.Sprintf("%.2f (%.2f to %.2f)", (vs[(n-1)/2]+vs[n/2])/2, vs[0], vs[n-1])
+}
+
+func cpuFigure(m measurement) float64        { return m.serverCPU.Seconds() }
+func tailFigure(m measurement) float64       { return m.open.p99.Seconds() }
+func closedTailFigure(m measurement) float64 { return m.closed.p99.Seconds() }
+func redisFigure(m measurement) float64      { return m.redisCPU.Seconds() }
 
 // draw writes the pictures into the folder named like the page and returns the text that shows
 // them.

@@ -152,8 +152,8 @@ const pool = `{"name":"shop","limit":1000000000,"window_ms":60000}`
 
 const check = "/ratelimit/check"
 
-// plainOff makes net/http read every check.
-var plainOff = []string{"SLUICE_PLAIN_CHECKS=off"}
+// loopOff makes a goroutine read each connection.
+var loopOff = []string{"SLUICE_LOOP=off"}
 
 // tenLines are headers that gateways and service meshes add.
 const tenLines = "User-Agent: gateway/1.0\r\nAccept: */*\r\nAccept-Encoding: identity\r\n" +
@@ -167,17 +167,17 @@ var scenarios = []scenario{
 	{name: constant, kind: rival, rival: "constant", path: "/check", body: direct},
 	{name: constantFast, kind: rival, rival: "constant-fasthttp", path: "/check", body: direct},
 	{name: oneOnRedis, kind: sluice, redis: true, path: check, body: described, rules: oneRule},
-	{name: withoutPlain, kind: sluice, redis: true, path: check, body: described, rules: oneRule, env: plainOff},
+	{name: withoutLoop, kind: sluice, redis: true, path: check, body: described, rules: oneRule, env: loopOff},
 	{name: withToken, kind: sluice, redis: true, path: check, body: described, rules: oneRule, token: true,
 		lines: tenLines},
 	{name: withTLS, kind: sluice, redis: true, path: check, body: described, rules: oneRule, tls: true},
-	{name: withTLS + ", without plain checks", kind: sluice, redis: true, path: check, body: described, rules: oneRule,
-		tls: true, env: plainOff},
-	{name: constant + ", 8 connections", kind: rival, rival: "constant", path: "/check", body: direct, conns: 8},
-	{name: oneOnRedis + ", 8 connections", kind: sluice, redis: true, path: check, body: described, rules: oneRule,
+	{name: oneProcessor, kind: sluice, redis: true, path: check, body: described, rules: oneRule,
+		env: []string{"GOMAXPROCS=1"}},
+	{name: constant + with8, kind: rival, rival: "constant", path: "/check", body: direct, conns: 8},
+	{name: oneOnRedis + with8, kind: sluice, redis: true, path: check, body: described, rules: oneRule,
 		conns: 8},
-	{name: constant + ", 512 connections", kind: rival, rival: "constant", path: "/check", body: direct, conns: 512},
-	{name: oneOnRedis + ", 512 connections", kind: sluice, redis: true, path: check, body: described, rules: oneRule,
+	{name: constant + with512, kind: rival, rival: "constant", path: "/check", body: direct, conns: 512},
+	{name: oneOnRedis + with512, kind: sluice, redis: true, path: check, body: described, rules: oneRule,
 		conns: 512},
 	{name: forwardFace, kind: sluice, redis: true, path: "/ratelimit/forward/bench", headers: forwarded, rules: oneRule,
 		profile: gatewayProfile},
@@ -191,7 +191,7 @@ var scenarios = []scenario{
 	{name: naivePath, kind: rival, rival: "naive", path: "/check", body: direct},
 	{name: bare, kind: rival, rival: "coalescer", path: "/check", body: direct},
 	{name: "sluice on Redis, two rules", kind: sluice, redis: true, path: check, body: described, rules: twoRules},
-	{name: "sluice on Redis, three rules", kind: sluice, redis: true, path: check, body: described, rules: threeRule},
+	{name: threeRules, kind: sluice, redis: true, path: check, body: described, rules: threeRule},
 	{name: "sluice on Redis, direct", kind: sluice, redis: true, path: check, body: direct},
 	// With the usual number of connections Redis would be overloaded, and the fail mode would
 	// be measured.
@@ -211,7 +211,7 @@ var scenarios = []scenario{
 		env: []string{"SLUICE_DECISION_LOG=kafka", "SLUICE_DECISION_LOG_RATE=1"}},
 	{name: logAllFile, kind: sluice, redis: true, path: check, body: described, rules: oneRule,
 		env: []string{"SLUICE_DECISION_LOG=file", "SLUICE_DECISION_LOG_RATE=100"}},
-	{name: "sluice embedded, one rule", kind: sluice, path: check, body: described, rules: oneRule},
+	{name: embeddedOne, kind: sluice, path: check, body: described, rules: oneRule},
 	{name: "sluice embedded, three rules", kind: sluice, path: check, body: described, rules: threeRule},
 	{name: goShared, kind: sluice, redis: true, path: check, body: described, rules: oneRule, callers: 64},
 	{name: goAlone, kind: sluice, redis: true, path: check, body: described, rules: oneRule, callers: 64, alone: true},
@@ -230,7 +230,10 @@ const (
 	oneOnRedis   = "sluice on Redis, one rule"
 	withToken    = "sluice on Redis, one rule, a token and ten more headers"
 	withTLS      = "sluice on Redis, one rule, TLS"
-	withoutPlain = "sluice on Redis, one rule, without plain checks"
+	withoutLoop  = "sluice on Redis, one rule, without the loop"
+	oneProcessor = "sluice on Redis, one rule, GOMAXPROCS=1"
+	with8        = ", 8 connections"
+	with512      = ", 512 connections"
 	// The same as one rule, once more beside the rows that are compared to it.
 	ruleAlone = "sluice on Redis, a rule alone"
 	ruleBan   = "sluice on Redis, a rule with a ban"
@@ -241,6 +244,8 @@ const (
 	logAllKafka  = "sluice on Redis, decision log of everything in Kafka"
 	logSomeKafka = "sluice on Redis, decision log of 1 % in Kafka"
 	logAllFile   = "sluice on Redis, decision log of everything in files"
+	threeRules   = "sluice on Redis, three rules"
+	embeddedOne  = "sluice embedded, one rule"
 	perAddress   = "sluice on Redis, one rule by address"
 	perNetwork   = "sluice on Redis, one rule by address, 10,000 networks"
 	forwardFace  = "sluice on Redis, one rule, asked by forward"

@@ -33,8 +33,9 @@ func measureBusy(ctx context.Context, b *bench) error {
 	for _, c := range []struct {
 		face       face
 		callers    int
-		overloaded float64
-	}{{overHTTP, 1000, 0.02}, {overHTTP, 2000, 0.2}, {overGRPC, 1024, 0.02}, {overGRPC, 2048, 0.2}} {
+		overloaded float64 // the largest part of the answers
+	}{{overHTTP, 1000, 0}, {overHTTP, 2000, 0.01}, {overHTTP, 8000, 1}, {overGRPC, 1024, 0}, {overGRPC, 2048, 0.01},
+		{overGRPC, 8192, 1}} {
 		name := fmt.Sprintf("%d busy callers, %s", c.callers, c.face.name)
 		err := b.beyond(ctx, name, c.face, func(n *node, _ int) *load {
 			return c.face.load(n, c.callers)

@@ -37,6 +37,8 @@ type load struct {
 	length time.Duration
 	// right reports whether an answer is as the case expects. nil takes all.
 	right func(*answer) bool
+	// inTurn uses connections with one check at a time in turn, and not the last one first, as pools of connections do.
+	inTurn bool
 	// fromSending counts latency from sending in an open loop too, not from when a check was due.
 	fromSending bool
 	// during begins what goes on while checks are sent and answered, and returns what ends it. nil is nothing.
@@ -69,7 +71,7 @@ type looper struct {
 	tally   *tally
 	poll    int
 	sockets []*socket
-	free    []*socket // with room; the last is used next, as pools of connections do
+	free    []*socket // with room; those that were free for longest come first
 	dirty   []*socket
 	next    int // number of the next check
 	open    int // checks without an answer
@@ -219,8 +221,8 @@ func (lp *looper) send() {
 // place gives the next check to a connection that has room. It reports false if there is none.
 func (lp *looper) place(due time.Duration) bool {
 	for len(lp.free) > 0 {
-		s := lp.free[len(lp.free)-1]
-		if lp.free = lp.free[:len(lp.free)-1]; s.dead || !s.wire.room() {
+		s := lp.take()
+		if s.dead || !s.wire.room() {
 			s.listed = false
 			continue
 		}
@@ -235,6 +237,16 @@ func (lp *looper) place(due time.Duration) bool {
 		return true
 	}
 	return false
+}
+
+// take removes the connection that is used next from the free ones.
+func (lp *looper) take() (s *socket) {
+	if lp.inTurn {
+		s, lp.free = lp.free[0], lp.free[1:]
+	} else {
+		s, lp.free = lp.free[len(lp.free)-1], lp.free[:len(lp.free)-1]
+	}
+	return s
 }
 
 // list adds a connection to the free ones if it has room.

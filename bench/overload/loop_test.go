@@ -2,7 +2,11 @@ package main
 
 import (
 	"errors"
+	"io"
 	"net"
+	"net/http"
+	"net/http/httptest"
+	"sync"
 	"testing"
 	"time"
 )
@@ -22,6 +26,29 @@ func TestLoad_AnOpenLoopKeepsItsPlan(t *testing.T) {
 	}
 	if y.sent+y.unplaced != 600 || y.unplaced == 0 || len(y.lag) != y.sent {
 		t.Errorf("%d sent, %d found no connection, %d lags", y.sent, y.unplaced, len(y.lag))
+	}
+}
+
+// Every connection has one check, though the answers arrive long before the next is due.
+func TestLoad_UsesConnectionsInTurn(t *testing.T) {
+	const conns = 10
+	var mu sync.Mutex
+	used := map[string]bool{}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		used[r.RemoteAddr] = true
+		_, _ = io.WriteString(w, `{"allowed":true}`)
+	}))
+	defer server.Close()
+	addr := server.Listener.Addr().String()
+	l := &load{addr: addr, conns: conns, rate: 100, length: conns * 10 * time.Millisecond, inTurn: true,
+		wire: func() wire { return &httpWire{requests: plainChecks(addr, []string{"{}"})} }}
+	y, err := l.run(t.Context())
+	mu.Lock()
+	defer mu.Unlock()
+	if err != nil || y.answered() != conns || len(used) != conns {
+		t.Errorf("%d checks on %d connections, want one on each of %d, %v", y.answered(), len(used), conns, err)
 	}
 }
 

@@ -31,6 +31,7 @@ var parts = []part{
 	{"capacity", measureCapacity},
 	{"busy", measureBusy},
 	{"open", measureOpen},
+	{"connections", measureConnections},
 	{"stopped", measureStopped},
 	{"hogs", measureHogs},
 	{"embedded", measureEmbedded},

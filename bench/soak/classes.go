@@ -56,7 +56,7 @@ var classes = func() []class {
 	)
 }()
 
-// ruleOf identifies the class and the part of a rule. Rule id 0 is the direct class.
+// ruleOf identifies the class and the part of a rule. The direct class has its window in place of the rule's id.
 type ruleOf struct {
 	class int
 	wide  bool
@@ -67,7 +67,7 @@ func createRules(ctx context.Context, s *settings, addr string) (map[string]rule
 	byID := map[string]ruleOf{}
 	for i, c := range classes {
 		if c.direct {
-			byID[""] = ruleOf{class: i}
+			byID[fmt.Sprint("w", int64(year))] = ruleOf{class: i}
 			continue
 		}
 		id, err := createRule(ctx, addr, c.name, "user", &c, s.limit)
