@@ -46,10 +46,15 @@ var tokenOnly = access.GatewayProof{Token: true}
 // the HTTP API are against web pages, and a browser cannot send a call of gRPC: it speaks HTTP/2 only with a
 // certificate for the name of the page.
 func (s *Server) authorize(ctx context.Context) (result string, _ error) {
-	call := access.Call{Authorization: metadata.ValueFromIncomingContext(ctx, metadataAuthorization), Host: "localhost",
-		Chains: chainsOf(ctx)}
+	return s.admit(metadata.ValueFromIncomingContext(ctx, metadataAuthorization),
+		metadata.ValueFromIncomingContext(ctx, metadataToken), chainsOf(ctx))
+}
+
+// admit is authorize for a call with these credentials: the values of its metadata, and the chains of its connection.
+func (s *Server) admit(authorization, token []string, chains [][]*x509.Certificate) (result string, _ error) {
+	call := access.Call{Authorization: authorization, Host: "localhost", Chains: chains}
 	var err error
-	if token := metadata.ValueFromIncomingContext(ctx, metadataToken); len(call.Authorization) == 0 && len(token) > 0 {
+	if len(authorization) == 0 && len(token) > 0 {
 		err = s.gate.AdmitGateway(access.GatewayCall{Token: token}, &tokenOnly)
 	} else {
 		_, err = s.gate.Admit(call, access.ScopeCheck)
@@ -92,6 +97,9 @@ func (clientChains) AuthType() string { return "client certificate" }
 
 // chainsOf returns the verified chains of the client certificate of a call.
 func chainsOf(ctx context.Context) [][]*x509.Certificate {
+	if chains, ok := ctx.Value(chainsKey{}).([][]*x509.Certificate); ok {
+		return chains
+	}
 	if p, ok := peer.FromContext(ctx); ok {
 		if info, ok := p.AuthInfo.(clientChains); ok {
 			return info.chains

@@ -1,7 +1,6 @@
 package envoy
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -53,8 +52,8 @@ func (p *profile) readHeaders(stored *rules.Profile) {
 	}
 }
 
-// authorization answers a call of the Authorization service.
-func (s *Server) authorization(ctx context.Context, x *buffers) error {
+// readAuthorization reads a call of the Authorization service.
+func (s *Server) readAuthorization(x *buffers) error {
 	c := &x.check
 	if err := c.decode(string(x.in.message)); err != nil {
 		return invalid{err}
@@ -74,31 +73,34 @@ func (s *Server) authorization(ctx context.Context, x *buffers) error {
 		return invalid{fmt.Errorf("the header %w", err)}
 	}
 	x.out.shows = p.shows
-	switch {
-	case x.facts.Skip:
-		x.result = resultSkipped
-		x.out.allow(nil, s.style)
-		return nil
-	case x.facts.Denied != "":
-		x.result = resultMissingFact
-		x.out.deny(nil, s.style, http.StatusForbidden, missingFact(x.facts.Denied))
+	if x.unasked() {
 		return nil
 	}
 	x.single = decide.Question{Op: limiter.OpTake, Descriptor: x.facts.Descriptor, Weight: x.facts.Weight,
 		Origin: decide.Origin{Face: origins[x.face], UserAgent: c.header("user-agent"),
 			TraceID: decide.TraceOf(c.header("traceparent"))}}
+	x.asks = asksFacts
+	return nil
+}
+
+// writeAuthorization writes the answer of the Authorization service.
+func (s *Server) writeAuthorization(x *buffers) {
 	a := &x.a.Answer
-	if err := s.deps.Checker.Do(ctx, &x.single, a); err != nil {
-		return err
+	switch {
+	case x.asks == asksNothing && x.facts.Skip:
+		x.out.allow(nil, s.style)
+		return
+	case x.asks == asksNothing:
+		x.out.deny(nil, s.style, http.StatusForbidden, missingFact(x.facts.Denied))
+		return
 	}
 	x.finish(a, "", true)
 	if a.Allowed() {
 		x.out.allow(a, s.style)
-		return nil
+		return
 	}
 	x.body = reply.AppendShortDenial(x.body[:0], a)
 	x.out.deny(a, s.style, reply.Status(a), x.body)
-	return nil
 }
 
 // describe fills in the client's request. Without the header that has the client's address, the address is that of the

@@ -32,6 +32,22 @@ import (
 
 var insecureCredentials = insecure.NewCredentials()
 
+// way is what serves the connections of a fixture.
+type way string
+
+const (
+	byLoop way = "loop"
+	byGRPC way = "grpc-go"
+)
+
+// bothWays runs a test with the loop and without.
+func bothWays(t *testing.T, test func(t *testing.T, by way)) {
+	t.Helper()
+	for _, by := range []way{byLoop, byGRPC} {
+		t.Run(string(by), func(t *testing.T) { test(t, by) })
+	}
+}
+
 // epoch is when tests happen, in ms: a full minute.
 const epoch = int64(1_795_260_000_000)
 
@@ -99,9 +115,15 @@ func (f *fixture) counted(words ...string) int {
 
 type counter struct{ *fixture }
 
-func (c counter) CountCall(face, result string)     { c.count(face, result) }
-func (c counter) CountDomain(domain, result string) { c.count("domain", domain, result) }
-func (c counter) CountRefusal(reason string)        { c.count(reason) }
+func (c counter) CountCall(face, result string) { c.count(face, result) }
+func (c counter) CountDomain(domain, result string) {
+	c.count("domain", domain, result)
+	if domain == "boom" {
+		panic("boom")
+	}
+}
+func (c counter) CountRefusal(reason string) { c.count(reason) }
+func (c counter) CountFlood(reason string)   { c.count("flood", reason) }
 
 // shop is a profile for ext_authz, and for the domain api.
 func shop() rules.Profile {
@@ -131,7 +153,7 @@ func perUser(n int64, edit ...func(*rules.Rule)) []rules.Rule {
 	return []rules.Rule{r}
 }
 
-func newFixture(t testing.TB, rs []rules.Rule, edit ...func(*Deps)) *fixture {
+func newFixture(t testing.TB, by way, rs []rules.Rule, edit ...func(*Deps)) *fixture {
 	t.Helper()
 	f := &fixture{t: t, counts: map[string]int{}, secrets: map[access.Scope]string{}}
 	f.now.Store(epoch)
@@ -149,6 +171,7 @@ func newFixture(t testing.TB, rs []rules.Rule, edit ...func(*Deps)) *fixture {
 	}
 	f.tokens(nil)
 	d := Deps{
+		Loop:    by == byLoop,
 		Checker: checker, Access: &f.keys, Now: clock, Observe: counter{f},
 		Ready: func() error {
 			if f.notReady.Load() {

@@ -22,7 +22,7 @@ func FuzzCalls(f *testing.F) {
 	pay.Descriptor = &rules.RuleDescriptor{Domain: "shop", Entries: []entries.Element{{Key: "path", Value: "/pay"},
 		{Key: "user"}}}
 	pay.Normalize()
-	x := newFixture(f, append(perUser(5), pay))
+	x := newFixture(f, byGRPC, append(perUser(5), pay))
 	f.Add([]byte(encode(f, fullRequest())))
 	f.Add([]byte(encode(f, checkOf("shop", "GET", "/users/17", "x-user", "42", "x-weight", "x"))))
 	f.Add([]byte(encode(f, &ratelimitv3.RateLimitRequest{Domain: "api", Descriptors: fullRequest().GetDescriptors()})))
@@ -30,17 +30,16 @@ func FuzzCalls(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		read := func(v any) error { return codec{}.Unmarshal(mem.BufferSlice{mem.SliceBuffer(b)}, v) }
 		for _, service := range []struct {
-			face   face
-			answer answerer
+			method *method
 			out    proto.Message
 		}{
-			{rateLimit, (*Server).limit, &ratelimitv3.RateLimitResponse{}},
-			{authorization, (*Server).authorization, &authv3.CheckResponse{}},
+			{&limitCall, &ratelimitv3.RateLimitResponse{}},
+			{&authorizationCall, &authv3.CheckResponse{}},
 		} {
-			out, err := x.server.serve(with, service.face, read, service.answer)
+			out, err := x.server.serve(with, service.method, read)
 			if err != nil {
 				if code := status.Code(err); code != codes.InvalidArgument && code != codes.Unavailable {
-					t.Fatalf("%s: %v", faceNames[service.face], err)
+					t.Fatalf("%s: %v", faceNames[service.method.face], err)
 				}
 				continue
 			}
@@ -49,7 +48,7 @@ func FuzzCalls(f *testing.F) {
 				t.Fatalf("got %T", out)
 			}
 			if err := proto.Unmarshal(*message, service.out); err != nil {
-				t.Fatalf("%s: %v", faceNames[service.face], err)
+				t.Fatalf("%s: %v", faceNames[service.method.face], err)
 			}
 		}
 		if x.panicked.Load() != 0 {

@@ -39,15 +39,12 @@ const (
 
 // The services have descriptions of their own, because the generated ones decode into, and encode, generated types.
 var (
-	rateLimitService = describe(ratelimitv3.RateLimitService_ServiceDesc, rateLimit, (*Server).limit)
-	authService      = describe(authv3.Authorization_ServiceDesc, authorization, (*Server).authorization)
+	rateLimitService = describe(ratelimitv3.RateLimitService_ServiceDesc, &limitCall)
+	authService      = describe(authv3.Authorization_ServiceDesc, &authorizationCall)
 )
 
-// answerer reads the message in the buffers and writes the answer to them.
-type answerer func(*Server, context.Context, *buffers) error
-
 // describe returns the description of a service with one method.
-func describe(generated grpc.ServiceDesc, f face, answer answerer) grpc.ServiceDesc {
+func describe(generated grpc.ServiceDesc, m *method) grpc.ServiceDesc {
 	return grpc.ServiceDesc{
 		ServiceName: generated.ServiceName, HandlerType: (*any)(nil), Metadata: generated.Metadata,
 		Methods: []grpc.MethodDesc{{
@@ -57,7 +54,7 @@ func describe(generated grpc.ServiceDesc, f face, answer answerer) grpc.ServiceD
 				if !ok {
 					return nil, fmt.Errorf("%T is not a Server", srv)
 				}
-				return s.serve(ctx, f, read, answer)
+				return s.serve(ctx, m, read)
 			},
 		}},
 	}
@@ -66,16 +63,16 @@ func describe(generated grpc.ServiceDesc, f face, answer answerer) grpc.ServiceD
 // Services returns the full names of the services that Envoy calls.
 func Services() []string { return []string{rateLimitService.ServiceName, authService.ServiceName} }
 
-func (s *Server) newGRPC() *grpc.Server {
-	options := []grpc.ServerOption{
+func (s *Server) newGRPC(more ...grpc.ServerOption) *grpc.Server {
+	options := append([]grpc.ServerOption{
 		grpc.ForceServerCodecV2(codec{}), grpc.InTapHandle(s.begin), grpc.StreamInterceptor(s.health.bound),
 		grpc.MaxRecvMsgSize(maxMessage), grpc.MaxConcurrentStreams(maxStreams), grpc.MaxHeaderListSize(maxHeaderList),
-		grpc.ConnectionTimeout(connectionTimeout), grpc.WaitForHandlers(true), grpc.NumStreamWorkers(workers),
+		grpc.ConnectionTimeout(connectionTimeout), grpc.WaitForHandlers(true),
 		grpc.KeepaliveParams(keepalive.ServerParameters{
 			MaxConnectionAge: s.deps.MaxAge, MaxConnectionAgeGrace: maxAgeGrace, Time: pingInterval, Timeout: pingTimeout,
 		}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPing, PermitWithoutStream: true}),
-	}
+	}, more...)
 	if s.deps.Certificates != nil {
 		options = append(options, grpc.Creds(handshaken{insecure.NewCredentials()}))
 	}
@@ -91,6 +88,9 @@ func (s *Server) newGRPC() *grpc.Server {
 
 // Serve serves connections until Close. The listener performs handshakes of TLS.
 func (s *Server) Serve(l net.Listener) error {
+	if s.loop != nil {
+		return s.loop.serve(l)
+	}
 	if err := s.grpc().Serve(l); !errors.Is(err, grpc.ErrServerStopped) {
 		return err
 	}
@@ -107,12 +107,19 @@ func (s *Server) Close(ctx context.Context) error {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
+		if s.loop != nil {
+			s.loop.drain()
+			defer s.loop.wait()
+		}
 		s.grpc().GracefulStop()
 	}()
 	select {
 	case <-done:
 		return nil
 	case <-ctx.Done():
+		if s.loop != nil {
+			s.loop.abort()
+		}
 		s.grpc().Stop()
 		<-done
 		return ctx.Err()

@@ -13,7 +13,7 @@ import (
 // beside it, nor the name by which Envoy calls this service. Calls by facts have it from their entries.
 func TestCalls_AreForTheHostThatTheClientAskedFor(t *testing.T) {
 	below := "*.shop.example"
-	f := newFixture(t, nil)
+	f := newFixture(t, byGRPC, nil)
 	profile := shop()
 	profile.Entries["authority"] = "host"
 	set, err := rules.CompileSource(rules.Source{Version: 2, Profiles: []rules.Profile{profile},

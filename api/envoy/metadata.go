@@ -107,6 +107,7 @@ func limitsEntry(b []byte, a *decide.Answer) []byte {
 		b = numberEntry(b, "limit", limit)
 		if la.Known {
 			b = numberEntry(b, "remaining", la.Decision.Remaining)
+			b = numberEntry(b, "used", la.Decision.Used)
 			b = numberEntry(b, "reset_ms", la.Decision.Reset)
 			b = numberEntry(b, "retry_after_ms", la.Decision.RetryAfter)
 		}
@@ -118,6 +119,9 @@ func limitsEntry(b []byte, a *decide.Answer) []byte {
 		}
 		if la.Overloaded {
 			b = boolEntry(b, "overloaded", true)
+		}
+		if la.ConditionFailed {
+			b = boolEntry(b, "condition_failed", true)
 		}
 		if la.Degraded != "" {
 			b = textEntry(b, "degraded", la.Degraded)

@@ -24,8 +24,10 @@ import (
 )
 
 // What is not gRPC is hung up on, and the callers of other connections do not notice.
-func TestServe_HangsUpOnWhatIsNotGRPC(t *testing.T) {
-	f := newFixture(t, perUser(5))
+func TestServe_HangsUpOnWhatIsNotGRPC(t *testing.T) { bothWays(t, serveHangsUpOnWhatIsNotGRPC) }
+
+func serveHangsUpOnWhatIsNotGRPC(t *testing.T, by way) {
+	f := newFixture(t, by, perUser(5))
 	dial := func() net.Conn {
 		t.Helper()
 		conn, err := net.Dial("tcp", strings.TrimPrefix(f.conn.Target(), "passthrough:///")) //nolint:noctx // loopback
@@ -58,8 +60,10 @@ func TestServe_HangsUpOnWhatIsNotGRPC(t *testing.T) {
 }
 
 // With authorization, sluice-token is not read.
-func TestCalls_WithTwoTokens(t *testing.T) {
-	f := newFixture(t, perUser(5))
+func TestCalls_WithTwoTokens(t *testing.T) { bothWays(t, callsWithTwoTokens) }
+
+func callsWithTwoTokens(t *testing.T, by way) {
+	f := newFixture(t, by, perUser(5))
 	good := f.secrets[access.ScopeCheck]
 	for _, tt := range []struct {
 		name  string
@@ -80,7 +84,11 @@ func TestCalls_WithTwoTokens(t *testing.T) {
 
 // A token is checked when a call begins. If it is revoked before the message comes, that call is answered, no other.
 func TestCalls_ATokenThatIsRevokedBeforeTheMessage(t *testing.T) {
-	f := newFixture(t, perUser(5))
+	bothWays(t, callsATokenThatIsRevokedBeforeTheMessage)
+}
+
+func callsATokenThatIsRevokedBeforeTheMessage(t *testing.T, by way) {
+	f := newFixture(t, by, perUser(5))
 	ctx := f.with(access.ScopeCheck)
 	stream, err := f.conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true, ClientStreams: true},
 		ratelimitv3.RateLimitService_ShouldRateLimit_FullMethodName)
@@ -107,7 +115,9 @@ func TestCalls_ATokenThatIsRevokedBeforeTheMessage(t *testing.T) {
 
 // A closed fail mode is OVER_LIMIT with the body of a 503, because an error would open Envoy's door. A local one
 // counts.
-func TestCalls_FailModesOfDescriptors(t *testing.T) {
+func TestCalls_FailModesOfDescriptors(t *testing.T) { bothWays(t, callsFailModesOfDescriptors) }
+
+func callsFailModesOfDescriptors(t *testing.T, by way) {
 	var rs []rules.Rule
 	for i, mode := range []string{rules.FailOpen, rules.FailClosed, rules.FailLocal} {
 		r := rules.Rule{ID: int64(i + 1), Name: mode, Limit: 1, WindowMS: 60_000, FailMode: mode, IsActive: true, Version: 1}
@@ -115,7 +125,7 @@ func TestCalls_FailModesOfDescriptors(t *testing.T) {
 		r.Normalize()
 		rs = append(rs, r)
 	}
-	f := newFixture(t, rs)
+	f := newFixture(t, by, rs)
 	f.store.fault = gone
 	for _, step := range []struct {
 		mode string
@@ -143,8 +153,10 @@ func TestCalls_FailModesOfDescriptors(t *testing.T) {
 }
 
 // A connection that is asked to move on answers the calls that it has.
-func TestMaxAge_CallsInFlightAreAnswered(t *testing.T) {
-	f := newFixture(t, perUser(5), func(d *Deps) { d.MaxAge = 10 * time.Millisecond })
+func TestMaxAge_CallsInFlightAreAnswered(t *testing.T) { bothWays(t, maxAgeCallsInFlightAreAnswered) }
+
+func maxAgeCallsInFlightAreAnswered(t *testing.T, by way) {
+	f := newFixture(t, by, perUser(5), func(d *Deps) { d.MaxAge = 10 * time.Millisecond })
 	entered, leave := make(chan struct{}), make(chan struct{})
 	f.store.fault = func(ctx context.Context) error {
 		close(entered)
@@ -168,7 +180,7 @@ func TestMaxAge_CallsInFlightAreAnswered(t *testing.T) {
 
 // A fact that was missing would deny the next call, whoever makes it.
 func TestPutBack_ForgetsTheCall(t *testing.T) {
-	f := newFixture(t, perUser(5))
+	f := newFixture(t, byGRPC, perUser(5))
 	x := newBuffers()
 	x.in.message, x.facts.Denied, x.facts.Skip, x.single.RequestID = []byte("message"), "user", true, "id"
 	x.request.Header = map[string][]string{"X-User": {"42"}}

@@ -14,8 +14,10 @@ import (
 )
 
 // A node without a turn for a call denies it, also where fail modes let pass: an error would open Envoy's door.
-func TestCalls_AnOverloadDenies(t *testing.T) {
-	f := newFixture(t, perUser(100, func(r *rules.Rule) { r.FailMode = rules.FailOpen }))
+func TestCalls_AnOverloadDenies(t *testing.T) { bothWays(t, callsAnOverloadDenies) }
+
+func callsAnOverloadDenies(t *testing.T, by way) {
+	f := newFixture(t, by, perUser(100, func(r *rules.Rule) { r.FailMode = rules.FailOpen }))
 	f.store.fault = func(context.Context) error { return &limiter.StoreError{Cause: limiter.CauseOverload} }
 	got, err := f.call("api", descriptorOf("u", "43"))
 	if err != nil || got.GetOverallCode() != ratelimitv3.RateLimitResponse_OVER_LIMIT ||
@@ -34,7 +36,11 @@ func TestCalls_AnOverloadDenies(t *testing.T) {
 
 // The deadline of a call is its caller's, and without one the longest call of this server is not.
 func TestCalls_TheirDeadlineSaysHowLongTheCallerWaits(t *testing.T) {
-	f := newFixture(t, perUser(100))
+	bothWays(t, callsTheirDeadlineSaysHowLongTheCallerWaits)
+}
+
+func callsTheirDeadlineSaysHowLongTheCallerWaits(t *testing.T, by way) {
+	f := newFixture(t, by, perUser(100))
 	bounds := make(chan limiter.Bound, 1)
 	f.store.fault = func(ctx context.Context) error {
 		if b, ok := ctx.(limiter.Bounded); ok {

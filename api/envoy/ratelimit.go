@@ -12,17 +12,17 @@ import (
 	"sluice/rules"
 )
 
-// limit answers a call of the RateLimitService.
-func (s *Server) limit(ctx context.Context, x *buffers) error {
+// readLimit reads a call of the RateLimitService.
+func (s *Server) readLimit(x *buffers) error {
 	var err error
 	if x.call, err = decodeLimit(x.in.message); err != nil {
 		return invalid{err}
 	}
-	return s.answerLimit(ctx, x)
+	return s.askLimit(x)
 }
 
-// answerLimit answers the call in x.call.
-func (s *Server) answerLimit(ctx context.Context, x *buffers) error {
+// askLimit says what the call in x.call asks.
+func (s *Server) askLimit(x *buffers) error {
 	if err := checkLimit(x.call); err != nil {
 		return invalid{err}
 	}
@@ -32,18 +32,24 @@ func (s *Server) answerLimit(ctx context.Context, x *buffers) error {
 		if p.reader == nil {
 			return errUnusable
 		}
-		return s.byFacts(ctx, x, p)
+		return x.askByFacts(p)
 	}
 	x.out.shows = allHeaders
 	if err := x.question(); err != nil {
 		return invalid{err}
 	}
 	x.q.Origin.Face = origins[x.face]
-	if err := s.deps.Checker.DoDescriptors(ctx, &x.q, &x.a); err != nil {
-		return err
+	x.asks, x.known = asksDescriptors, set.HasDomain(domain)
+	return nil
+}
+
+// writeLimit writes the answer of the RateLimitService.
+func (s *Server) writeLimit(x *buffers) {
+	if x.asks != asksDescriptors {
+		s.writeByFacts(x)
+		return
 	}
-	known := set.HasDomain(domain)
-	x.finish(&x.a.Answer, resultUnknownDomain, known)
+	x.finish(&x.a.Answer, resultUnknownDomain, x.known)
 	o := &x.out
 	o.b = appendNumber(o.b, 1, code(!x.a.Allowed()))
 	for i := range x.a.Statuses {
@@ -58,8 +64,7 @@ func (s *Server) answerLimit(ctx context.Context, x *buffers) error {
 		}
 		o.status(&x.a.Answer, la, st.Over, remaining)
 	}
-	s.rest(x, known, x.a.Statuses)
-	return nil
+	s.rest(x, x.known, x.a.Statuses)
 }
 
 // finish says what became of a call that was answered.
@@ -108,9 +113,9 @@ func (s *Server) rest(x *buffers, known bool, statuses []decide.DescriptorStatus
 var errMixed = errors.New("the descriptors of a domain that a profile reads describe one request: " +
 	"is_negative_hits holds for all of them or for none")
 
-// byFacts answers a call whose domain a profile reads: the descriptors describe one request. A limit that comes with a
-// descriptor is not used, because several rules may apply.
-func (s *Server) byFacts(ctx context.Context, x *buffers, p *profile) error {
+// askByFacts says what a call asks whose domain a profile reads: the descriptors describe one request. A limit that
+// comes with a descriptor is not used, because several rules may apply.
+func (x *buffers) askByFacts(p *profile) error {
 	x.out.shows = p.shows
 	weight, negative := int64(0), x.call.GetDescriptors()[0].GetIsNegativeHits()
 	for _, d := range x.call.GetDescriptors() {
@@ -122,29 +127,30 @@ func (s *Server) byFacts(ctx context.Context, x *buffers, p *profile) error {
 	}
 	x.readEntries()
 	p.reader.ReadEntries(x.lists, &x.facts)
+	if x.unasked() {
+		return nil
+	}
+	x.single = decide.Question{Op: limiter.OpTake, Descriptor: x.facts.Descriptor, Weight: weight,
+		Origin: decide.Origin{Face: origins[x.face]}}
+	if x.asks = asksFacts; negative {
+		x.asks = asksBack
+	}
+	return nil
+}
+
+// writeByFacts writes the answer to a call whose domain a profile reads.
+func (s *Server) writeByFacts(x *buffers) {
 	a := &x.a.Answer
 	switch {
-	case x.facts.Skip:
-		x.result = resultSkipped
-		*a = decide.Answer{Verdict: decide.Allowed, Strictest: -1, Limits: a.Limits[:0]}
-	case x.facts.Denied != "":
-		x.result = resultMissingFact
-		*a = decide.Answer{Verdict: decide.Denied, Strictest: -1, Limits: a.Limits[:0]}
-	default:
-		x.single = decide.Question{Op: limiter.OpTake, Descriptor: x.facts.Descriptor, Weight: weight,
-			Origin: decide.Origin{Face: origins[x.face]}}
-		ask := s.deps.Checker.Do
-		if negative {
-			ask = s.giveBack
-		}
-		if err := ask(ctx, &x.single, a); err != nil {
-			return err
-		}
+	case x.asks != asksNothing:
 		x.finish(a, "", true)
+	case x.facts.Skip:
+		*a = decide.Answer{Verdict: decide.Allowed, Strictest: -1, Limits: a.Limits[:0]}
+	default:
+		*a = decide.Answer{Verdict: decide.Denied, Strictest: -1, Limits: a.Limits[:0]}
 	}
 	x.statusesOfOne(a)
 	s.rest(x, true, nil)
-	return nil
 }
 
 // giveBack refunds the units of a request, and releases the oldest lease of each rule with concurrency. If the store is

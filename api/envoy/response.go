@@ -43,6 +43,16 @@ func (o *response) take() *outbound {
 	return m
 }
 
+// keep keeps the memory of a message that was copied for the next answer.
+func (o *response) keep() {
+	if cap(o.b) > maxAnswer {
+		o.message = nil
+	} else if o.message != nil && o.b != nil {
+		*o.message = o.b[:0]
+	}
+	o.b = nil
+}
+
 // headerSet has bit i for rules.ClientHeaders[i].
 type headerSet uint16
 
@@ -167,6 +177,9 @@ func (o *response) status(a *decide.Answer, la *decide.LimitAnswer, over bool, r
 func appendLimit(b []byte, la *decide.LimitAnswer) []byte {
 	limit, _, _ := la.Decision.InForce(la.Limit.Algorithm)
 	unit, multiplier := unitOf(la.Limit.Window)
+	if p := la.Period; p != nil {
+		unit, multiplier = p.Unit.Number, p.Multiplier
+	}
 	if la.Limit.Algorithm.Traits().Slots { // at once, not per window
 		unit, multiplier = 0, 0
 	}

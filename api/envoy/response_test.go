@@ -23,6 +23,7 @@ import (
 
 // limitAnswer is an answer of a limit of 5 per window.
 func limitAnswer(name string, window int64, d limiter.Decision) decide.LimitAnswer {
+	d.SetRoom(d.Remaining)
 	return decide.LimitAnswer{Rule: name, Known: true, Decision: d,
 		Limit: limiter.Limit{Algorithm: limiter.FixedWindow, Count: d.Limit, Window: window}}
 }
@@ -75,6 +76,10 @@ func TestStatus_SaysWhatBecameOfADescriptor(t *testing.T) {
 			&descriptorStatus{Code: ok, LimitRemaining: 3, DurationUntilReset: &durationpb.Duration{Seconds: 42},
 				CurrentLimit: &limit{Name: "r", RequestsPerUnit: 5, Unit: ratelimitv3.RateLimitResponse_RateLimit_MINUTE,
 					UnitMultiplier: wrapperspb.UInt32(10)}}},
+		{"a calendar month, of any length", edit(known, func(la *decide.LimitAnswer) {
+			la.Limit.Window, la.Period = 743*3_600_000, (&rules.Calendar{Every: rules.EveryMonth}).Period()
+		}), false, 3, &descriptorStatus{Code: ok, LimitRemaining: 3, DurationUntilReset: &durationpb.Duration{Seconds: 42},
+			CurrentLimit: &limit{Name: "r", RequestsPerUnit: 5, Unit: ratelimitv3.RateLimitResponse_RateLimit_MONTH}}},
 		{"no unit", edit(known, func(la *decide.LimitAnswer) { la.Limit.Window = 1500 }), false, 3,
 			&descriptorStatus{Code: ok, LimitRemaining: 3, DurationUntilReset: &durationpb.Duration{Seconds: 42},
 				CurrentLimit: &limit{Name: "r", RequestsPerUnit: 5}}},
@@ -141,7 +146,7 @@ func TestRest_HasHeadersBodyAndMetadata(t *testing.T) {
 		limitAnswer("per-ip", 60_000, limiter.Decision{Limit: 1, RetryAfter: 10_000, Reset: 20_000}),
 		limitAnswer("trial", 60_000, limiter.Decision{Limit: 2, RetryAfter: 20_000, Reset: 20_000}),
 	}
-	a.Limits[3].Shadow, a.Limits[1].Degraded = true, rules.FailLocal
+	a.Limits[3].Shadow, a.Limits[1].Degraded, a.Limits[1].ConditionFailed = true, rules.FailLocal, true
 	per := func(over bool, metadata map[string]string) decide.DescriptorStatus {
 		return decide.DescriptorStatus{State: decide.StateLimited, Over: over,
 			Rule: &rules.Compiled{Rule: rules.Rule{Metadata: metadata}}}
@@ -166,10 +171,10 @@ func TestRest_HasHeadersBodyAndMetadata(t *testing.T) {
 	}
 	one := func(rule, mode string, allowed bool, limit, remaining, retry int) map[string]any {
 		return map[string]any{"rule": rule, "mode": mode, "allowed": allowed, "limit": limit, "remaining": remaining,
-			"reset_ms": 20_000, "retry_after_ms": retry}
+			"used": limit - remaining, "reset_ms": 20_000, "retry_after_ms": retry}
 	}
 	second := one("per-path", "enforce", true, 50, 49, 0)
-	second["degraded"] = "local"
+	second["degraded"], second["condition_failed"] = "local", true
 	metadata, err := structpb.NewStruct(map[string]any{"domain": "shop", "rule": "per-user",
 		"denied_by": "per-user,per-ip", "shadow": "trial", "degraded": "local",
 		"metadata": map[string]any{"team": "pay", "x": ""}, "limits": []any{

@@ -20,7 +20,7 @@ import (
 // a closed fail mode denied. The caller is authorised. Errors are those that reply.ProblemOf knows.
 func (s *Server) RLS(ctx context.Context, body []byte) (status int, answer []byte, err error) {
 	x, _ := s.buffers.Get().(*buffers)
-	x.face, x.result = rls, resultError
+	x.face, x.asks, x.result = rls, asksNothing, resultError
 	defer func() {
 		if v := recover(); v != nil {
 			s.deps.Observe.CountCall(faceNames[rls], resultError)
@@ -40,7 +40,7 @@ func (s *Server) RLS(ctx context.Context, body []byte) (status int, answer []byt
 	}
 	x.call = in
 	x.out.begin()
-	if err := s.answerLimit(ctx, x); err != nil {
+	if err := s.askAndWrite(ctx, x, (*Server).askLimit, (*Server).writeLimit); err != nil {
 		var bad invalid
 		if errors.As(err, &bad) {
 			x.result = resultInvalid

@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/stats"
@@ -19,8 +18,6 @@ import (
 	"sluice/api/reply"
 	"sluice/internal/access"
 	"sluice/limiter"
-	"sluice/rules/entries"
-	"sluice/rules/facts"
 )
 
 // Deps are the dependencies of a Server. Checker, Access, Ready and Now are required.
@@ -47,8 +44,10 @@ type Deps struct {
 	MaxAge time.Duration
 	// Observe hears of every call. It may be nil.
 	Observe Observer
-	// Trace makes the spans of calls; nil makes none.
+	// Trace makes the spans of calls; nil makes none. With it, grpc-go serves all connections.
 	Trace stats.Handler
+	// Loop makes connections be served by the loop.
+	Loop bool
 	// Panicked is called after a panic; it may be nil.
 	Panicked func()
 	// Logger receives errors for operators; nil discards them.
@@ -63,6 +62,8 @@ type Observer interface {
 	CountDomain(domain, result string)
 	// CountRefusal counts a call without sufficient credentials by a word of Refusals.
 	CountRefusal(reason string)
+	// CountFlood counts a connection that was closed because of the frames of its client, by a word of Floods.
+	CountFlood(reason string)
 }
 
 type nopObserver struct{}
@@ -70,6 +71,7 @@ type nopObserver struct{}
 func (nopObserver) CountCall(string, string)   {}
 func (nopObserver) CountDomain(string, string) {}
 func (nopObserver) CountRefusal(string)        {}
+func (nopObserver) CountFlood(string)          {}
 
 // face is a way to call.
 type face uint8
@@ -116,6 +118,7 @@ type Server struct {
 	gate     access.Gate
 	style    reply.HeaderStyle
 	grpc     func() *grpc.Server // the same each time; from the first on it has goroutines, which Close stops
+	loop     *loop               // nil: grpc-go serves all connections
 	health   *health
 	buffers  sync.Pool // of *buffers
 	profiles profiles
@@ -144,69 +147,23 @@ func New(d Deps) (*Server, error) {
 	}
 	s.buffers.New = func() any { return newBuffers() }
 	s.profiles.log = d.Logger
-	s.grpc = sync.OnceValue(s.newGRPC)
+	s.grpc = sync.OnceValue(func() *grpc.Server { return s.newGRPC(grpc.NumStreamWorkers(workers)) })
+	if d.Loop && d.Trace == nil {
+		s.loop = newLoop(s)
+	}
 	return s, nil
 }
 
-// buffers is the pooled memory of one call.
-type buffers struct {
-	face    face
-	in      inbound
-	call    *ratelimitv3.RateLimitRequest
-	check   checkCall
-	q       decide.DescriptorQuestion
-	a       decide.DescriptorAnswer
-	single  decide.Question // by facts
-	request facts.Request
-	facts   facts.Facts
-	out     response
-	entries []entries.Entry   // of all descriptors
-	lists   [][]entries.Entry // of each descriptor: parts of entries
-	body    []byte
-	result  string
-}
-
-func newBuffers() *buffers {
-	x := &buffers{}
-	x.out.put = x.out.addHeader
-	return x
-}
-
-// maxPooled keeps the memory of the largest calls out of the pool.
-const maxPooled = 256
-
-func (s *Server) putBack(x *buffers) {
-	if cap(x.in.message) > maxAnswer || cap(x.entries) > maxPooled || cap(x.a.Limits) > maxPooled ||
-		cap(x.check.headers) > maxPooled {
-		return
-	}
-	clear(x.in.message)
-	x.in.message, x.call = x.in.message[:0], nil
-	x.check.forget()
-	clear(x.q.Descriptors[:cap(x.q.Descriptors)])
-	x.q = decide.DescriptorQuestion{Descriptors: x.q.Descriptors[:0]}
-	x.a.Forget()
-	clear(x.a.Statuses)
-	x.a.Statuses = x.a.Statuses[:0]
-	x.single, x.request = decide.Question{}, facts.Request{Header: x.request.Header}
-	clear(x.request.Header)
-	x.facts.Forget()
-	clear(x.entries)
-	clear(x.lists)
-	s.buffers.Put(x)
-}
-
 // serve answers one call.
-func (s *Server) serve(ctx context.Context, f face, read func(any) error, answer answerer) (out any, err error) {
-	x, _ := s.buffers.Get().(*buffers)
-	x.face, x.result = f, resultError
+func (s *Server) serve(ctx context.Context, m *method, read func(any) error) (out any, err error) {
+	x := s.takeBuffers(m)
 	defer func() {
 		if v := recover(); v != nil {
-			s.recovered(f, v) // x may be in use
-			out, err = nil, status.Error(codes.Internal, "The error was logged. Try again.")
+			err = s.recovered(m.face, v, debug.Stack()) // x may be in use
+			out = nil
 			return
 		}
-		s.deps.Observe.CountCall(faceNames[f], x.result)
+		s.deps.Observe.CountCall(faceNames[m.face], x.result)
 		s.putBack(x)
 	}()
 	if err := read(&x.in); err != nil {
@@ -227,18 +184,18 @@ func (s *Server) serve(ctx context.Context, f face, read func(any) error, answer
 		return nil, x.fail(err)
 	}
 	x.out.begin()
-	if err := answer(s, bounded, x); err != nil {
+	if err := s.askAndWrite(bounded, x, m.read, m.write); err != nil {
 		return nil, x.fail(err)
 	}
 	return x.out.take(), nil
 }
 
-// recovered counts and logs a panic.
-func (s *Server) recovered(f face, v any) {
+// recovered counts and logs a panic. It returns the status of its call.
+func (s *Server) recovered(f face, v any, stack []byte) error {
 	s.deps.Panicked()
 	s.deps.Observe.CountCall(faceNames[f], resultError)
-	s.deps.Logger.Error("panic in a call of Envoy", "face", faceNames[f], "panic", fmt.Sprint(v), "stack",
-		string(debug.Stack()))
+	s.deps.Logger.Error("panic in a call of Envoy", "face", faceNames[f], "panic", fmt.Sprint(v), "stack", string(stack))
+	return status.Error(codes.Internal, "The error was logged. Try again.")
 }
 
 // invalid is the error of a call that has no meaning.
@@ -284,9 +241,13 @@ func withMargin(ctx context.Context) (context.Context, error) {
 	if !ok {
 		return ctx, nil
 	}
+	return &earlier{Context: ctx, deadline: lessMargin(until, clock())}, ctx.Err()
+}
+
+// lessMargin is so much before the time until which a caller waits.
+func lessMargin(until, now time.Time) time.Time {
 	until = until.Add(-margin)
-	left := time.Until(until) //nolint:forbidigo // a deadline of a socket, which knows no other clock
-	return &earlier{Context: ctx, deadline: until.Add(-max(0, min(left/reservePart, maxReserve)))}, ctx.Err()
+	return until.Add(-max(0, min(until.Sub(now)/reservePart, maxReserve)))
 }
 
 type earlier struct {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -17,6 +18,7 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"sluice/api/reply"
@@ -25,7 +27,11 @@ import (
 )
 
 func TestCalls_NeedATokenWithTheScopeCheck(t *testing.T) {
-	f := newFixture(t, perUser(5))
+	bothWays(t, callsNeedATokenWithTheScopeCheck)
+}
+
+func callsNeedATokenWithTheScopeCheck(t *testing.T, by way) {
+	f := newFixture(t, by, perUser(5))
 	revoked := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+f.secrets[access.ScopeCheck])
 	for _, tt := range []struct {
 		name     string
@@ -65,7 +71,11 @@ func TestCalls_NeedATokenWithTheScopeCheck(t *testing.T) {
 }
 
 func TestCalls_InOpenModeNeedNoTokenUntilOneExists(t *testing.T) {
-	f := newFixture(t, perUser(5), func(d *Deps) { d.OpenMode = true })
+	bothWays(t, callsInOpenModeNeedNoTokenUntilOneExists)
+}
+
+func callsInOpenModeNeedNoTokenUntilOneExists(t *testing.T, by way) {
+	f := newFixture(t, by, perUser(5), func(d *Deps) { d.OpenMode = true })
 	f.keys.Store(access.NewKeyring(nil))
 	for _, host := range []string{"localhost", "ratelimit_cluster"} { // Envoy sends the name of its cluster
 		conn, err := grpc.NewClient(f.conn.Target(), grpc.WithAuthority(host),
@@ -83,7 +93,11 @@ func TestCalls_InOpenModeNeedNoTokenUntilOneExists(t *testing.T) {
 }
 
 func TestHealth_FollowsReadinessAndNeedsNoToken(t *testing.T) {
-	f := newFixture(t, nil)
+	bothWays(t, healthFollowsReadinessAndNeedsNoToken)
+}
+
+func healthFollowsReadinessAndNeedsNoToken(t *testing.T, by way) {
+	f := newFixture(t, by, nil)
 	state := func(service string) grpc_health_v1.HealthCheckResponse_ServingStatus {
 		t.Helper()
 		r, err := f.health.Check(t.Context(), &grpc_health_v1.HealthCheckRequest{Service: service})
@@ -92,6 +106,7 @@ func TestHealth_FollowsReadinessAndNeedsNoToken(t *testing.T) {
 		}
 		return r.GetStatus()
 	}
+	state("") // makes the connection one of the loop
 	watch, err := f.health.Watch(t.Context(), &grpc_health_v1.HealthCheckRequest{})
 	if err != nil {
 		t.Fatal(err)
@@ -126,8 +141,10 @@ func TestHealth_FollowsReadinessAndNeedsNoToken(t *testing.T) {
 	}
 }
 
-func TestCalls_WithoutMeaningAreInvalid(t *testing.T) {
-	f := newFixture(t, perUser(5))
+func TestCalls_WithoutMeaningAreInvalid(t *testing.T) { bothWays(t, callsWithoutMeaningAreInvalid) }
+
+func callsWithoutMeaningAreInvalid(t *testing.T, by way) {
+	f := newFixture(t, by, perUser(5))
 	one := []*commonv3.RateLimitDescriptor{descriptorOf("a", "b")}
 	edited := func(edit func(*commonv3.RateLimitDescriptor)) []*commonv3.RateLimitDescriptor {
 		d := descriptorOf("a", "b")
@@ -165,9 +182,15 @@ func TestCalls_WithoutMeaningAreInvalid(t *testing.T) {
 	if got := f.counted("ratelimit", "invalid"); got != 9 {
 		t.Errorf("%d invalid calls counted, want 9", got)
 	}
-	long := &ratelimitv3.RateLimitRequest{Domain: strings.Repeat("d", 64<<10), Descriptors: one}
-	_, err := f.limits.ShouldRateLimit(f.with(access.ScopeCheck), long)
-	f.wantCode("more than 64 KiB", err, codes.ResourceExhausted)
+	rest := proto.Size(&ratelimitv3.RateLimitRequest{Domain: strings.Repeat("d", 1<<15), Descriptors: one}) - 1<<15
+	for _, tt := range []struct {
+		size int
+		want codes.Code
+	}{{maxMessage, codes.OK}, {maxMessage + 1, codes.ResourceExhausted}} {
+		long := &ratelimitv3.RateLimitRequest{Domain: strings.Repeat("d", tt.size-rest), Descriptors: one}
+		_, err := f.limits.ShouldRateLimit(f.with(access.ScopeCheck), long)
+		f.wantCode(fmt.Sprint(tt.size, " bytes"), err, tt.want)
+	}
 	for _, profile := range []string{"", "none"} {
 		_, err := f.check(profile, "GET", "/")
 		f.wantCode("profile "+profile, err, codes.InvalidArgument)
@@ -175,7 +198,7 @@ func TestCalls_WithoutMeaningAreInvalid(t *testing.T) {
 	if got := f.counted("ext_authz", "unknown_profile"); got != 2 {
 		t.Errorf("%d unknown profiles counted, want 2", got)
 	}
-	_, err = f.check("shop", "GET", "/", "x-weight", "many")
+	_, err := f.check("shop", "GET", "/", "x-weight", "many")
 	f.wantCode("weight", err, codes.InvalidArgument)
 	f.sets.Store(nil)
 	_, err = f.check("shop", "GET", "/")
@@ -186,7 +209,7 @@ func TestCalls_WithoutMeaningAreInvalid(t *testing.T) {
 
 // TestServer_HasNoReflection, so that it does not describe itself to strangers.
 func TestServer_HasNoReflection(t *testing.T) {
-	f := newFixture(t, nil)
+	f := newFixture(t, byGRPC, nil)
 	for service := range f.server.grpc().GetServiceInfo() {
 		if strings.Contains(service, "reflection") {
 			t.Error(service)
@@ -195,7 +218,11 @@ func TestServer_HasNoReflection(t *testing.T) {
 }
 
 func TestCheck_AnswersAsTheGatewaysFacesDo(t *testing.T) {
-	f := newFixture(t, perUser(2))
+	bothWays(t, checkAnswersAsTheGatewaysFacesDo)
+}
+
+func checkAnswersAsTheGatewaysFacesDo(t *testing.T, by way) {
+	f := newFixture(t, by, perUser(2))
 	for left := 1; left >= 0; left-- {
 		r, err := f.check("shop", "GET", "/users/17", "x-user", "42")
 		if err != nil || r.GetStatus().GetCode() != 0 || r.GetOkResponse() == nil {
@@ -238,7 +265,11 @@ func TestCheck_AnswersAsTheGatewaysFacesDo(t *testing.T) {
 }
 
 func TestCheck_ClosedFailModeAndMissingFact(t *testing.T) {
-	f := newFixture(t, perUser(2))
+	bothWays(t, checkClosedFailModeAndMissingFact)
+}
+
+func checkClosedFailModeAndMissingFact(t *testing.T, by way) {
+	f := newFixture(t, by, perUser(2))
 	f.store.fault = gone
 	r, err := f.check("shop", "GET", "/", "x-user", "42")
 	if err != nil || r.GetDeniedResponse().GetStatus().GetCode() != 503 || r.GetStatus().GetCode() == 0 {
@@ -263,8 +294,10 @@ func TestCheck_ClosedFailModeAndMissingFact(t *testing.T) {
 	}
 }
 
-func TestCheck_ClientAddress(t *testing.T) {
-	f := newFixture(t, perUser(1, func(r *rules.Rule) { r.Scope = "ip" }))
+func TestCheck_ClientAddress(t *testing.T) { bothWays(t, checkClientAddress) }
+
+func checkClientAddress(t *testing.T, by way) {
+	f := newFixture(t, by, perUser(1, func(r *rules.Rule) { r.Scope = "ip" }))
 	allowed := func(header ...string) bool {
 		t.Helper()
 		r, err := f.check("shop", "GET", "/", header...)
@@ -285,7 +318,11 @@ func TestCheck_ClientAddress(t *testing.T) {
 }
 
 func TestCalls_HaveTheCallersTimeLessTheMargin(t *testing.T) {
-	f := newFixture(t, perUser(5))
+	bothWays(t, callsHaveTheCallersTimeLessTheMargin)
+}
+
+func callsHaveTheCallersTimeLessTheMargin(t *testing.T, by way) {
+	f := newFixture(t, by, perUser(5))
 	var left time.Duration
 	f.store.fault = func(ctx context.Context) error {
 		until, _ := ctx.Deadline()
@@ -321,8 +358,10 @@ func TestWithMargin_EndsEarly(t *testing.T) {
 	}
 }
 
-func TestCalls_APanicIsAnErrorOfTheNode(t *testing.T) {
-	f := newFixture(t, perUser(5))
+func TestCalls_APanicIsAnErrorOfTheNode(t *testing.T) { bothWays(t, callsAPanicIsAnErrorOfTheNode) }
+
+func callsAPanicIsAnErrorOfTheNode(t *testing.T, by way) {
+	f := newFixture(t, by, perUser(5))
 	f.store.fault = func(context.Context) error { panic("boom \n") }
 	_, err := f.check("shop", "GET", "/", "x-user", "42")
 	f.wantCode("panic", err, codes.Internal)
@@ -336,8 +375,10 @@ func TestCalls_APanicIsAnErrorOfTheNode(t *testing.T) {
 	}
 }
 
-func TestClose_LetsCallsFinish(t *testing.T) {
-	f := newFixture(t, perUser(5))
+func TestClose_LetsCallsFinish(t *testing.T) { bothWays(t, closeLetsCallsFinish) }
+
+func closeLetsCallsFinish(t *testing.T, by way) {
+	f := newFixture(t, by, perUser(5))
 	entered, leave := make(chan struct{}), make(chan struct{})
 	f.store.fault = func(ctx context.Context) error {
 		close(entered)
@@ -366,7 +407,7 @@ func TestClose_LetsCallsFinish(t *testing.T) {
 }
 
 func TestRLS_IsStrictJSON(t *testing.T) {
-	f := newFixture(t, perUser(5))
+	f := newFixture(t, byGRPC, perUser(5))
 	for body, want := range map[string]int{
 		`{"domain":"api","descriptors":[{"entries":[{"key":"u","value":"b"}]}]}`: 200,
 		`{"domain":"d","descriptors":[{}],"more":1}`:                             400,
@@ -397,84 +438,5 @@ func TestRLS_IsStrictJSON(t *testing.T) {
 		t.Error("no rules: no error")
 	} else if p, ok := reply.ProblemOf(err); !ok || p.Status != http.StatusServiceUnavailable {
 		t.Errorf("no rules: %v", err)
-	}
-}
-
-func TestByFacts_NegativeHitsReleaseTheOldestLease(t *testing.T) {
-	f := newFixture(t, perUser(1, func(r *rules.Rule) { r.Algorithm = "concurrency" }))
-	back := descriptorOf("u", "42")
-	back.HitsAddend, back.IsNegativeHits = wrapperspb.UInt64(1), true
-	for i, step := range []struct {
-		asked *commonv3.RateLimitDescriptor
-		code  ratelimitv3.RateLimitResponse_Code
-	}{
-		{descriptorOf("u", "42"), ok}, {descriptorOf("u", "42"), over}, {back, ok}, {descriptorOf("u", "42"), ok},
-		{descriptorOf("u", "42"), over},
-	} {
-		r, err := f.call("api", step.asked)
-		if err != nil || r.GetOverallCode() != step.code {
-			t.Errorf("step %d: %v, %v, want %s", i, r, err, step.code)
-		}
-	}
-}
-
-func TestByFacts_DescriptorsDescribeOneRequest(t *testing.T) {
-	f := newFixture(t, perUser(5))
-	addend := func(d *commonv3.RateLimitDescriptor, n uint64, negative bool) *commonv3.RateLimitDescriptor {
-		d.HitsAddend, d.IsNegativeHits = wrapperspb.UInt64(n), negative
-		return d
-	}
-	user := func() *commonv3.RateLimitDescriptor { return descriptorOf("u", "42", "generic_key", "x") }
-	verb := func() *commonv3.RateLimitDescriptor { return descriptorOf("verb", "GET") }
-	for _, step := range []struct {
-		name        string
-		descriptors []*commonv3.RateLimitDescriptor
-		code        ratelimitv3.RateLimitResponse_Code
-		remaining   uint32
-	}{
-		{"one unit for both", []*commonv3.RateLimitDescriptor{user(), verb()}, ok, 4},
-		{"the largest addend", []*commonv3.RateLimitDescriptor{addend(user(), 2, false), addend(verb(), 3, false)}, ok, 1},
-		{"a look", []*commonv3.RateLimitDescriptor{addend(user(), 0, false), addend(verb(), 0, false)}, ok, 1},
-		{"too many", []*commonv3.RateLimitDescriptor{addend(user(), 2, false), verb()}, over, 1},
-		{"a refund", []*commonv3.RateLimitDescriptor{addend(user(), 2, true), addend(verb(), 1, true)}, ok, 3},
-		{"it counts", []*commonv3.RateLimitDescriptor{addend(user(), 3, false)}, ok, 0},
-	} {
-		r, err := f.call("api", step.descriptors...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if r.GetOverallCode() != step.code || len(r.GetStatuses()) != len(step.descriptors) {
-			t.Errorf("%s: got %v", step.name, r)
-		}
-		for _, st := range r.GetStatuses() {
-			if st.GetCode() != step.code || st.GetLimitRemaining() != step.remaining ||
-				st.GetCurrentLimit().GetName() != "per-user" {
-				t.Errorf("%s: got %v, want %s with %d", step.name, st, step.code, step.remaining)
-			}
-		}
-		denied := step.code == over
-		if (len(r.GetRawBody()) > 0) != denied ||
-			(r.GetDynamicMetadata().GetFields()["denied_by"].GetStringValue() == "per-user") != denied {
-			t.Errorf("%s: body %s, metadata %v", step.name, r.GetRawBody(), r.GetDynamicMetadata())
-		}
-	}
-	if got := f.counted("domain", "api", "denied"); got != 1 {
-		t.Errorf("%d denied calls of the domain counted, want 1", got)
-	}
-	_, err := f.call("api", addend(user(), 1, true), verb())
-	f.wantCode("refund and take", err, codes.InvalidArgument)
-	r, err := f.call("api", user(), descriptorOf("remote_address", "here"))
-	if err != nil || r.GetOverallCode() != over {
-		t.Errorf("a client's text that is no address: %v, %v; an error would let the request pass", r, err)
-	}
-	f.store.fault = gone
-	r, err = f.call("api", addend(user(), 1, true))
-	degraded := r.GetDynamicMetadata().GetFields()["degraded"].GetStringValue()
-	if err != nil || r.GetOverallCode() != ok || degraded != rules.FailOpen {
-		t.Errorf("a refund that is lost: %v, %v", r, err)
-	}
-	r, err = f.call("api", user())
-	if err != nil || r.GetOverallCode() != over || !strings.Contains(string(r.GetRawBody()), `"status":503`) {
-		t.Errorf("closed: %v, %v", r, err)
 	}
 }

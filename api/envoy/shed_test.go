@@ -11,8 +11,10 @@ import (
 
 // A pool that sheds denies a call by facts within its rule's limit: over the limit for the RateLimitService, 503 for
 // the client of ext_authz.
-func TestCalls_APoolSheds(t *testing.T) {
-	f := newFixture(t, nil)
+func TestCalls_APoolSheds(t *testing.T) { bothWays(t, callsAPoolSheds) }
+
+func callsAPoolSheds(t *testing.T, by way) {
+	f := newFixture(t, by, nil)
 	pool, low := rules.NewPool(), "low"
 	pool.Name, pool.Limit, pool.WindowMS, pool.LowPercent, pool.Shed = "shop", 2, 60_000, 50, true
 	r := perUser(100)[0]

@@ -30,29 +30,36 @@ func (f *fixture) begun(ctx context.Context) grpc.ClientStream {
 
 // TestCalls_WithoutATokenEndBeforeTheirMessage: a stranger that begins calls and sends nothing holds no memory.
 func TestCalls_WithoutATokenEndBeforeTheirMessage(t *testing.T) {
-	f := newFixture(t, perUser(5))
+	bothWays(t, callsWithoutATokenEndBeforeTheirMessage)
+}
+
+func callsWithoutATokenEndBeforeTheirMessage(t *testing.T, by way) {
+	f := newFixture(t, by, perUser(5))
 	far, cancel := context.WithTimeout(t.Context(), 1000*time.Hour)
 	defer cancel()
+	long, refused := codes.Unauthenticated, 3
+	if by == byGRPC { // which would keep the deadline of a call that is refused at once
+		long, refused = codes.DeadlineExceeded, 2
+	}
 	for name, tt := range map[string]struct {
 		ctx  context.Context
 		want codes.Code
 	}{
-		"no token":      {f.with(""), codes.Unauthenticated},
-		"another scope": {f.with(access.ScopeRulesRead), codes.PermissionDenied},
-		// gRPC would keep the deadline of a call that is refused at once.
-		"no token, a far deadline": {far, codes.DeadlineExceeded},
+		"no token":                 {f.with(""), codes.Unauthenticated},
+		"another scope":            {f.with(access.ScopeRulesRead), codes.PermissionDenied},
+		"no token, a far deadline": {far, long},
 	} {
 		err := f.begun(tt.ctx).RecvMsg(new(string))
 		f.wantCode(name, err, tt.want)
 	}
-	if got := f.counted("ratelimit", "refused"); got != 2 {
-		t.Errorf("%d refused calls counted, want 2", got)
+	if got := f.counted("ratelimit", "refused"); got != refused {
+		t.Errorf("%d refused calls counted, want %d", got, refused)
 	}
 }
 
 // TestBegin_BoundsTheTimeOfEveryCall also that until the message has arrived.
 func TestBegin_BoundsTheTimeOfEveryCall(t *testing.T) {
-	f := newFixture(t, nil)
+	f := newFixture(t, byGRPC, nil)
 	token := "Bearer " + f.secrets[access.ScopeCheck]
 	near, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
@@ -90,11 +97,15 @@ func TestBegin_BoundsTheTimeOfEveryCall(t *testing.T) {
 
 // A call whose message has not come ends soon, so that a client holds no memory with it and a drain does not wait.
 func TestCalls_WithoutAMessageDoNotHoldUpADrain(t *testing.T) {
+	bothWays(t, callsWithoutAMessageDoNotHoldUpADrain)
+}
+
+func callsWithoutAMessageDoNotHoldUpADrain(t *testing.T, by way) {
 	for _, method := range []string{ratelimitv3.RateLimitService_ShouldRateLimit_FullMethodName,
 		authv3.Authorization_Check_FullMethodName, grpc_health_v1.Health_Watch_FullMethodName,
 		grpc_health_v1.Health_Check_FullMethodName, "/a/b"} {
 		t.Run(method, func(t *testing.T) {
-			f := newFixture(t, perUser(5))
+			f := newFixture(t, by, perUser(5))
 			f.server.messageWait = time.Millisecond
 			stream, err := f.conn.NewStream(f.with(access.ScopeCheck),
 				&grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, method)
@@ -128,7 +139,11 @@ func TestAwaiting_EndsWhenTheMessageHasArrived(t *testing.T) {
 
 // TestHealth_WatchesOfAConnectionAreBounded, because they need no token and never end. Those of others are not refused.
 func TestHealth_WatchesOfAConnectionAreBounded(t *testing.T) {
-	f := newFixture(t, nil)
+	bothWays(t, healthWatchesOfAConnectionAreBounded)
+}
+
+func healthWatchesOfAConnectionAreBounded(t *testing.T, by way) {
+	f := newFixture(t, by, nil)
 	watch := func(c grpc_health_v1.HealthClient) error {
 		t.Helper()
 		stream, err := c.Watch(t.Context(), &grpc_health_v1.HealthCheckRequest{})
@@ -137,6 +152,11 @@ func TestHealth_WatchesOfAConnectionAreBounded(t *testing.T) {
 		}
 		_, err = stream.Recv()
 		return err
+	}
+	if by == byLoop { // otherwise it gives the connection to grpc-go
+		if _, err := f.health.Check(t.Context(), &grpc_health_v1.HealthCheckRequest{}); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for range maxWatches {
 		f.wantCode("a watch", watch(f.health), codes.OK)
