@@ -25,6 +25,8 @@ type Bucket struct {
 	// applies, if any.
 	Limit    limiter.Limit
 	Override override.Applied
+	// Former is as in Match, of requests without a tier.
+	Former *FormerLimit
 	// Candidate is the bucket of the rule's candidate, "" if the rule has none now.
 	Candidate      limiter.Key
 	CandidateLimit limiter.Limit
@@ -49,6 +51,7 @@ func (s *Set) FindBucket(c *Compiled, text string, now time.Time) (Bucket, error
 		return s.findEntries(c, text, at)
 	}
 	b := Bucket{Rule: c, Limit: c.base(at)}
+	b.Former = c.formerBase(b.Override, nil, at)
 	if len(c.facts) == 0 {
 		if text != "" && text != ScopeGlobal {
 			return Bucket{}, errors.New("must be global, because the rule has one bucket for all requests")
@@ -96,7 +99,7 @@ func (b *Bucket) apply(a override.Applied, f *override.Effect, now int64) {
 	if f == nil {
 		return
 	}
-	b.Override = a
+	b.Override, b.Former = a, b.Rule.formerBase(a, f, now)
 	if !a.Unlimited {
 		b.Limit = f.Apply(b.Rule.base(now))
 	}

@@ -1,6 +1,55 @@
 package rules
 
-import "time"
+import (
+	"time"
+
+	"sluice/rules/entries"
+)
+
+// Period is a kind of period that a calendar has. Its lengths differ: a month has 28 to 31 days, and a day with a clock
+// change 23 or 25 hours. So it has the same name at any time.
+type Period struct {
+	// Every is the name in Calendar, which is also what people say after per: "month".
+	Every string
+	// Unit and Multiplier name it in the protocol and the files of envoyproxy/ratelimit: month, 1.
+	Unit       entries.Unit
+	Multiplier int64
+
+	nominal   int64 // the window_ms of a rule: the longest period, ignoring clock changes
+	lastStart int64 // the highest anchor_day, 0 if it has none
+}
+
+// periods lists the periods of calendars. It must not be changed.
+var periods = [...]Period{
+	{Every: EveryDay, Unit: entries.UnitNamed("day"), Multiplier: 1, nominal: nominalDay},
+	{
+		Every: EveryWeek, Unit: entries.UnitNamed("week"), Multiplier: 1, nominal: nominalWeek,
+		lastStart: lastAnchorDayOfWeek,
+	},
+	{
+		Every: EveryMonth, Unit: entries.UnitNamed("month"), Multiplier: 1, nominal: nominalMonth,
+		lastStart: lastAnchorDayOfMonth,
+	},
+}
+
+// everyNames lists the names of the periods.
+func everyNames() []string {
+	names := make([]string, len(periods))
+	for i := range periods {
+		names[i] = periods[i].Every
+	}
+	return names
+}
+
+// Period returns the period of a calendar, nil for no calendar and for an unknown one.
+func (c *Calendar) Period() *Period {
+	for i := range periods {
+		if c != nil && periods[i].Every == c.Every {
+			return &periods[i]
+		}
+	}
+	return nil
+}
 
 // calendar is the compiled Calendar of a rule: it divides time into days, weeks or months of a
 // time zone.

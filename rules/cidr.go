@@ -46,16 +46,26 @@ func (v *whenVisitor) networks(call *ast.CallNode) {
 			v.refuse(arg, "the networks of cidr must be texts in quotes; "+form)
 			return
 		}
-		network, err := ParseClientNetwork(text.Value)
+		network, err := ParseNetwork(text.Value)
 		if err != nil {
 			v.refuse(arg, "the network "+err.Error())
 			return
 		}
 		in = append(in, network)
 	}
+	v.cidrs = append(v.cidrs, &in)
 	all := &ast.ConstantNode{Value: &in}
 	all.SetLocation(call.Arguments[1].Location())
 	call.Arguments = []ast.Node{call.Arguments[0], all}
+}
+
+// normalize makes the networks of a condition those of normal addresses.
+func (c *condition) normalize(o Options) {
+	for _, in := range c.cidrs {
+		for i, p := range *in {
+			(*in)[i] = o.normalNetwork(p)
+		}
+	}
 }
 
 // comparedNetwork returns the part of a comparison that compares ip with a text that looks like a network, and what to

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"net/netip"
 	"reflect"
 	"slices"
 	"strings"
@@ -20,6 +21,9 @@ type Options struct {
 	// IPv6Prefix is the same for IPv6, 1 to 128; 0 means 64, because one subscriber usually has a
 	// whole /64.
 	IPv6Prefix int
+	// NAT64 are the prefixes under which a translator shows IPv4 clients (RFC 6052), as ParseNAT64 returns them: an
+	// address under one counts as the IPv4 address inside. Nil means 64:ff9b::/96, an empty list none.
+	NAT64 []netip.Prefix
 	// Regions is the number of regions. Below 2 no limit spans regions, whatever the rule says.
 	Regions int
 	// ConditionFailed is called, during a match, for a rule whose condition could not be evaluated
@@ -135,7 +139,7 @@ func (s *Set) compileRule(r *Rule) (*Compiled, error) {
 	c.Shadow = c.Rule.Mode == ModeShadow
 	c.FailMode = c.Rule.FailMode
 	c.suffix = keySuffix(r.ID, c.Limit.Algorithm)
-	if err := c.compilePolicy(&p, s.pools, s.opt.Regions); err != nil {
+	if err := c.compilePolicy(&p, s.pools, &s.opt); err != nil {
 		return fail(err)
 	}
 	if len(c.facts) == 0 && c.Rule.Descriptor == nil {

@@ -25,7 +25,7 @@ func (s *Set) compilePools(pools []Pool) error {
 }
 
 // compilePolicy fills in the policy fields.
-func (c *Compiled) compilePolicy(p *parts, pools map[string]*CompiledPool, regions int) error {
+func (c *Compiled) compilePolicy(p *parts, pools map[string]*CompiledPool, opt *Options) error {
 	r := &c.Rule
 	c.Throttle = r.Throttle
 	c.SoftPercent, c.ElasticPercent = valueOf(r.SoftPercent), valueOf(r.ElasticPercent)
@@ -58,19 +58,29 @@ func (c *Compiled) compilePolicy(p *parts, pools map[string]*CompiledPool, regio
 	case HotKeysSharded:
 		c.Hot = limiter.HotSharded
 	}
-	c.Global, c.Shares = r.Span == SpanGlobal && regions > 1, r.Span == SpanShares && regions > 1
-	if c.Exact = r.Span == SpanGlobalExact && regions > 1; c.Exact {
+	c.Global, c.Shares = r.Span == SpanGlobal && opt.Regions > 1, r.Span == SpanShares && opt.Regions > 1
+	if c.Exact = r.Span == SpanGlobalExact && opt.Regions > 1; c.Exact {
 		c.banSuffix = string(limiter.BanKey(limiter.Key(c.suffix)))
 	}
 	c.from, c.until = lifeSpan(r)
 	c.tiers, c.when = p.tiers, p.when
-	if p.schedule != nil || p.calendar != nil {
-		c.timed = &timed{schedule: p.schedule, calendar: p.calendar, own: c.Limit, tiers: c.tiers}
+	if c.when != nil {
+		c.when.normalize(*opt)
 	}
+	c.Period = r.Calendar.Period()
+	c.setTimed(p.schedule, p.calendar)
+	c.former = compileFormer(r, c.Limit.Algorithm)
 	if c.Candidate = p.candidate; c.Candidate != nil {
 		c.candidate = &candidate{candidateSuffix(r.ID, c.Candidate.Algorithm), r.candidateFollows()}
 	}
 	return nil
+}
+
+// setTimed sets the phases of a rule with a schedule or a calendar. Limit and tiers are set already.
+func (c *Compiled) setTimed(s *schedule, cal *calendar) {
+	if s != nil || cal != nil {
+		c.timed = &timed{schedule: s, calendar: cal, own: c.Limit, tiers: c.tiers}
+	}
 }
 
 func valueOf[T any](p *T) (v T) {

@@ -181,7 +181,7 @@ func TestDisplayDirectKey_IsWhatTheCallerWrote(t *testing.T) {
 		"a\nb":                          "a%0Ab",
 		"user:sk_live_4eC39HqLyjWDarjt": "sha256:" + hashOf("user:sk_live_4eC39HqLyjWDarjt")[:shownHash],
 	} {
-		if got := DisplayDirectKey(DirectKey(key, limiter.GCRA)); got != want {
+		if got := DisplayDirectKey(DirectKey(key, limiter.Limit{Algorithm: limiter.GCRA, Window: 1000})); got != want {
 			t.Errorf("%q: got %q, want %q", key, got, want)
 		}
 	}

@@ -215,6 +215,7 @@ func (s *Set) findEntries(c *Compiled, text string, now int64) (Bucket, error) {
 	short := appendShort(nil, full)
 	b := Bucket{Rule: c, Limit: c.base(now), Name: displayEntries(string(full), nil),
 		Exception: displayEntries(string(short), nil)}
+	b.Former = c.formerBase(b.Override, nil, now)
 	if !p.cut {
 		b.Key = limiter.Key(string(full) + c.suffix)
 	}

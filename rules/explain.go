@@ -3,6 +3,8 @@ package rules
 import (
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"sluice/limiter"
@@ -94,12 +96,14 @@ func (s *Set) ExplainSome(d *Descriptor, weight int64, now time.Time, others int
 
 func (s *Set) explainMatched(d *Descriptor, weight int64, now time.Time) []Considered {
 	var out []Considered
+	k := s.keyer(d)
 	for _, m := range s.Match(d, weight, now, nil) {
 		network := s.overriddenNetwork(m.Override, d.IP)
 		out = append(out, Considered{
 			Rule: m.Rule, Matched: true, Reason: ReasonMatched,
-			Sentence: "The rule applies." + overrideSentence(m.Override, network, m.Limit),
-			Key:      m.Key, Display: m.Display(), Limit: m.Limit, Weight: m.Weight, Override: m.Override, Network: network,
+			Sentence: "The rule applies." + k.failureSentence(&m) + overrideSentence(m.Override, network, m.Limit) +
+				m.Former.sentence(),
+			Key: m.Key, Display: m.Display(), Limit: m.Limit, Weight: m.Weight, Override: m.Override, Network: network,
 		})
 	}
 	return out
@@ -142,22 +146,29 @@ func (k *keyer) consider(c *Compiled, weight int64, now time.Time) (Reason, func
 		var ok bool
 		if weight, ok = c.fieldWeight(k.d); !ok {
 			return ReasonMissingField, func() string {
-				return fmt.Sprintf("The rule takes the weight from the field %s; the request does not have it.",
-					*c.Rule.WeightField)
+				return fmt.Sprintf("The rule takes the weight from the field %s; the request does not have it and is not "+
+					"limited by the rule. To deny such requests, add a rule with limit 0 and the condition %s.",
+					*c.Rule.WeightField, c.Rule.FieldGuard())
 			}
 		}
 	}
 	return k.considerPolicy(c, weight, now.UnixMilli())
 }
 
+// FieldGuard returns the condition of a rule that denies requests without the field of this rule's weight. The rule has
+// a weight_field.
+func (r *Rule) FieldGuard() string { return strconv.Quote(*r.WeightField) + " not in fields" }
+
 // considerPolicy evaluates time, condition and tier of the rule.
 func (k *keyer) considerPolicy(c *Compiled, weight, now int64) (Reason, func() string) {
 	switch {
 	case now < c.from || now >= c.until:
 		return ReasonLifeSpan, func() string { return c.lifeSpanSentence(now) }
-	case c.when != nil && !k.holds(c, weight):
-		return ReasonCondition, func() string {
-			return fmt.Sprintf("The rule's condition is false: %s", *c.Rule.When)
+	case c.when != nil:
+		if holds, _ := k.holds(c, weight); !holds {
+			return ReasonCondition, func() string {
+				return fmt.Sprintf("The rule's condition is false: %s", *c.Rule.When)
+			}
 		}
 	}
 	a, found := k.overrideOf(c, now)
@@ -172,6 +183,16 @@ func (k *keyer) considerPolicy(c *Compiled, weight, now int64) (Reason, func() s
 		}
 	}
 	return ReasonMatched, nil
+}
+
+// failureSentence says why the condition of a rule that applies failed, "" if it did not.
+func (k *keyer) failureSentence(m *Match) string {
+	if !m.ConditionFailed {
+		return ""
+	}
+	_, err := k.holds(m.Rule, m.Weight)
+	why := strings.TrimPrefix(clipText(fmt.Sprint(err)), "runtime error: ")
+	return " Its condition failed, which counts as true: " + why
 }
 
 // lifeSpanSentence says why a rule is not in force.

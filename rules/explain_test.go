@@ -24,7 +24,8 @@ func TestExplain_SaysWhyEachRuleMatchedOrNot(t *testing.T) {
 	}
 	want := []string{
 		"5 matched The rule applies. key={user:42}|5|sc display=user:42 weight=2",
-		"4 missing_field The rule takes the weight from the field bytes; the request does not have it. " +
+		"4 missing_field The rule takes the weight from the field bytes; the request does not have it and is not " +
+			"limited by the rule. To deny such requests, add a rule with limit 0 and the condition \"bytes\" not in fields. " +
 			"key= display= weight=0",
 		"3 missing_fact The rule counts by user+attr:tenant; the request has no attr:tenant. key= display= weight=0",
 		`2 method The rule applies to method PUT; the request's method is "POST". key= display= weight=0`,

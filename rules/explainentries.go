@@ -80,7 +80,7 @@ func (s *Set) ExplainEntries(domain string, list []entries.Entry, now time.Time)
 		x.Reason, x.Sentence = EntriesUnlimited, "The rule is unlimited."
 	default:
 		x.Matched, x.Reason = true, EntriesMatched
-		x.Sentence = "The rule applies." + overrideSentence(m.Override, "", m.Limit)
+		x.Sentence = "The rule applies." + overrideSentence(m.Override, "", m.Limit) + m.Former.sentence()
 	}
 	for _, other := range x.Hidden {
 		x.Sentence += fmt.Sprintf(" Rule %s has the same descriptor and does not apply, because its id is higher.",

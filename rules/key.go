@@ -124,7 +124,7 @@ func (s *Set) countedUnder(ip netip.Addr) netip.Prefix { return s.opt.Network(ip
 // Network returns the network that an address is counted under: that of its normal address with the prefix of its kind.
 // A prefix that is out of range counts as the whole address.
 func (o Options) Network(ip netip.Addr) netip.Prefix {
-	ip = NormalAddr(ip)
+	ip = o.NormalAddr(ip)
 	p, err := ip.Prefix(o.countedBits(ip))
 	if err != nil {
 		return netip.PrefixFrom(ip, ip.BitLen())
@@ -153,15 +153,14 @@ func candidateSuffix(id int64, a limiter.Algorithm) string {
 
 // DirectKey is limiter.DirectKey for a key that a caller chose. The whole key is hashed if any
 // part of it looks like a credential.
-func DirectKey(key string, a limiter.Algorithm) limiter.Key {
+func DirectKey(key string, l limiter.Limit) limiter.Key {
 	for part := range strings.FieldsFuncSeq(key, func(r rune) bool { return strings.ContainsRune(":/|,;@", r) }) {
 		if redact.Secret(part) {
 			b := append([]byte(nil), "{key:"...)
-			b = append(limiter.AppendHashed(b, key), "}||"...)
-			return limiter.Key(append(b, a.Kind()...))
+			return limiter.Key(limiter.AppendDirect(limiter.AppendHashed(b, key), l))
 		}
 	}
-	return limiter.DirectKey(key, a)
+	return limiter.DirectKey(key, l)
 }
 
 // DisplayKey is the name of a bucket for people, such as user:42 or

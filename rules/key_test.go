@@ -110,11 +110,12 @@ func TestKey_StaysBounded(t *testing.T) {
 }
 
 func TestDirectKey_HashesCredentialsOnly(t *testing.T) {
-	if got := DirectKey("user:42:GET:/v1/charges", limiter.GCRA); got != "{key:user:42:GET:/v1/charges}||ga" {
+	l := limiter.Limit{Algorithm: limiter.GCRA, Count: 1, Window: 1000}
+	if got := DirectKey("user:42:GET:/v1/charges", l); got != "{key:user:42:GET:/v1/charges}|w1000|ga" {
 		t.Errorf("got %s", got)
 	}
-	got := DirectKey("user:sk_live_4eC39HqLyjWDarjtT1zdp7dc", limiter.GCRA)
-	if strings.Contains(string(got), "sk_live") || got.Tag() == "" || DirectKey("other:sk_live_1", limiter.GCRA) == got {
+	got := DirectKey("user:sk_live_4eC39HqLyjWDarjtT1zdp7dc", l)
+	if strings.Contains(string(got), "sk_live") || got.Tag() == "" || DirectKey("other:sk_live_1", l) == got {
 		t.Errorf("got %s", got)
 	}
 }

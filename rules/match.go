@@ -28,6 +28,18 @@ func (s *Set) Match(d *Descriptor, weight int64, now time.Time, dst []Match) []M
 // of ctx. A deadline that has passed does not end it.
 func (s *Set) MatchContext(ctx context.Context, d *Descriptor, weight int64, now time.Time,
 	dst []Match) ([]Match, error) {
+	return s.match(ctx, d, weight, now, false, dst)
+}
+
+// MatchBuckets is MatchContext for operations that spend nothing, such as a reset: the amounts of a request are not
+// known then. A weight_field does not count, and a condition on fields or weight counts as true.
+func (s *Set) MatchBuckets(ctx context.Context, d *Descriptor, weight int64, now time.Time,
+	dst []Match) ([]Match, error) {
+	return s.match(ctx, d, weight, now, true, dst)
+}
+
+func (s *Set) match(ctx context.Context, d *Descriptor, weight int64, now time.Time, anyAmount bool,
+	dst []Match) ([]Match, error) {
 	var (
 		found [64]*Compiled // grows beyond that on the heap
 		buf   [256]byte
@@ -41,33 +53,41 @@ func (s *Set) MatchContext(ctx context.Context, d *Descriptor, weight int64, now
 			continue
 		}
 		w := weight
-		if c.Rule.WeightField != nil {
+		if c.Rule.WeightField != nil && !anyAmount {
 			var ok bool
 			if w, ok = c.fieldWeight(d); !ok {
 				continue
 			}
 		}
-		if c.when != nil {
+		failed := false
+		if c.when != nil && (!anyAmount || !c.when.amounts()) {
 			if c.when.patterns.Total > 0 && errors.Is(ctx.Err(), context.Canceled) {
 				return dst, ctx.Err()
 			}
-			if !k.holds(c, w) {
+			holds, err := k.holds(c, w)
+			if failed = err != nil; !holds {
 				continue
 			}
 		}
-		m, limited := Match{Rule: c, Key: c.globalKey, Limit: c.Limit, Weight: w}, true
+		m, limited := Match{Rule: c, Key: c.globalKey, Limit: c.Limit, Weight: w, ConditionFailed: failed}, true
 		if c.tiers != nil || c.timed != nil {
 			m.Limit, limited = c.effective(d, at)
 		}
 		if len(c.facts) > 0 {
 			key = k.appendKey(key[:0], c)
-			if o := s.overrides.Of(c.Rule.ID); o != nil {
+			o := s.overrides.Of(c.Rule.ID)
+			if o != nil {
 				m.Limit, m.Override, limited = k.override(o, c, key, m.Limit, limited, at)
 			}
 			if !limited {
 				continue
 			}
+			if c.former != nil {
+				m.Former = k.former(c, o, key[:len(key)-len(c.suffix)], at)
+			}
 			m.Key = limiter.Key(key)
+		} else if limited && c.former != nil {
+			m.Former = k.former(c, nil, nil, at)
 		}
 		if !limited {
 			continue

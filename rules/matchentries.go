@@ -53,9 +53,10 @@ func (s *Set) matchEntries(c *Compiled, list []entries.Entry, now int64) Match {
 	var buf [256]byte
 	key := appendEntries(buf[:0], &c.Rule, c.Rule.Descriptor.Domain, list)
 	m := Match{Rule: c, Limit: c.base(now)}
+	var f *override.Effect
 	if o := s.overrides.Of(c.Rule.ID); o != nil {
-		a, f := exactOverride(o, key, now)
-		if f == nil && o.HasWildcards() {
+		var a override.Applied
+		if a, f = exactOverride(o, key, now); f == nil && o.HasWildcards() {
 			a, f = wildcardOfEntries(o, &c.Rule, list, now)
 		}
 		if f != nil {
@@ -65,6 +66,7 @@ func (s *Set) matchEntries(c *Compiled, list []entries.Entry, now int64) Match {
 			m.Limit = f.Apply(m.Limit)
 		}
 	}
+	m.Former = c.formerBase(m.Override, f, now)
 	m.Key = limiter.Key(append(key, c.suffix...))
 	return m
 }

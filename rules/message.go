@@ -23,8 +23,9 @@ type messagePart struct{ text, name string }
 
 // MessageValues are the values of placeholders.
 type MessageValues struct {
-	// Limit is the limit in force, in units per WindowMS, in ms.
+	// Limit is the limit in force, in units per WindowMS, in ms, or per Period unless that is nil.
 	Limit, WindowMS int64
+	Period          *Period
 	// Key is the bucket for people, without credentials, and Route the path of the request; "" stands for the
 	// rule's own.
 	Key, Route string
@@ -79,7 +80,7 @@ func (m *Message) Text(v *MessageValues) string {
 		case "limit":
 			b.WriteString(strconv.FormatInt(v.Limit, 10))
 		case "window":
-			b.WriteString(WindowWords(v.WindowMS))
+			b.WriteString(v.window())
 		case "key":
 			b.WriteString(v.Key)
 		case "route":
@@ -89,4 +90,12 @@ func (m *Message) Text(v *MessageValues) string {
 		}
 	}
 	return b.String()
+}
+
+// window returns what the limit is per.
+func (v *MessageValues) window() string {
+	if v.Period != nil {
+		return v.Period.Every
+	}
+	return WindowWords(v.WindowMS)
 }

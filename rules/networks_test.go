@@ -170,7 +170,7 @@ func TestMatch_NetworksAllocateNothing(t *testing.T) {
 func TestNetworksAround_NamesEveryNetworkThatHasTheAddress(t *testing.T) {
 	for text, want := range map[string]int{"10.1.2.3": 33, "ip:10.1.2.3": 33, " 2001:db8::1 ": 129, "::ffff:10.1.2.3": 33,
 		"64:ff9b::10.1.2.3": 33, "10.0.0.0/8": 0, "10.1": 0, "": 0, "user:42": 0} {
-		got := NetworksAround(text)
+		got := (Options{}).NetworksAround(text)
 		if len(got) != want {
 			t.Errorf("%q: got %d, want %d", text, len(got), want)
 		}

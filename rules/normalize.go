@@ -50,8 +50,8 @@ func (r *Rule) Normalize() {
 	}
 	if r.Calendar != nil {
 		r.Calendar = r.Calendar.normalized()
-		if r.WindowMS == 0 {
-			r.WindowMS = r.Calendar.nominalWindow()
+		if p := r.Calendar.Period(); p != nil && r.WindowMS == 0 {
+			r.WindowMS = p.nominal
 		}
 	}
 	if r.OverLimit == OverLimitDefer {
@@ -132,20 +132,6 @@ func (c *Calendar) normalized() *Calendar {
 		out.AnchorDay = firstAnchorDay
 	}
 	return &out
-}
-
-// nominalWindow returns the window_ms of a rule with this calendar: its longest period, ignoring
-// clock changes, or 0 for an unknown one.
-func (c *Calendar) nominalWindow() int64 {
-	switch c.Every {
-	case EveryDay:
-		return nominalDay
-	case EveryWeek:
-		return nominalWeek
-	case EveryMonth:
-		return nominalMonth
-	}
-	return 0
 }
 
 func (d *Defer) normalized() *Defer {

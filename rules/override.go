@@ -73,7 +73,9 @@ func OverrideFieldNamed(name string) *Field[Override] { return named(overrideFie
 // OverrideQuery selects overrides of one rule, ordered by id.
 type OverrideQuery struct {
 	RuleID int64
-	Text   string // part of key or reason, any case, or an address in a network
+	Text   string // part of key or reason, any case
+	// Around is what Options.NetworksAround returns for Text.
+	Around []string
 	// Match and Prefix, if Match is not empty, select one key.
 	Match  string
 	Prefix bool

@@ -233,9 +233,10 @@ func (p *overrideParser) address(v string) (ip netip.Addr, network netip.Prefix,
 		}
 		return ip, network, nil
 	}
-	if network, err = ParseClientNetwork(v); err != nil {
+	if network, err = ParseNetwork(v); err != nil {
 		return ip, network, err
 	}
+	network = p.set.opt.normalNetwork(network)
 	ip = network.Addr()
 	bits := p.set.opt.countedBits(ip)
 	switch {
@@ -243,7 +244,7 @@ func (p *overrideParser) address(v string) (ip netip.Addr, network netip.Prefix,
 		return ip, network, fmt.Errorf("cannot match, because addresses are counted by /%d networks; write %s", bits,
 			netip.PrefixFrom(ip, bits).Masked())
 	case network.Bits() == bits:
-		return addressUnder(network), netip.Prefix{}, nil
+		return p.set.opt.addressUnder(network), netip.Prefix{}, nil
 	case p.single:
 		return ip, network, errors.New("must name one bucket; a network has many, so write an address in it")
 	case p.prefix:
@@ -254,12 +255,12 @@ func (p *overrideParser) address(v string) (ip netip.Addr, network netip.Prefix,
 
 // NetworksAround returns the Match of each override of a scope ip whose key names an address or a network around it,
 // nil if text is no address.
-func NetworksAround(text string) []string {
+func (o Options) NetworksAround(text string) []string {
 	ip, err := netip.ParseAddr(strings.TrimPrefix(strings.TrimSpace(text), factNames[factIP]+":"))
 	if err != nil {
 		return nil
 	}
-	ip = NormalAddr(ip)
+	ip = o.NormalAddr(ip)
 	keys := make([]string, 0, ip.BitLen()+1)
 	for bits := range ip.BitLen() {
 		keys = append(keys, "{ip:"+netip.PrefixFrom(ip, bits).Masked().String()+"}")

@@ -75,7 +75,7 @@ func (s *Set) overriddenNetwork(a override.Applied, ip netip.Addr) string {
 	if a.Network == 0 {
 		return ""
 	}
-	return netip.PrefixFrom(NormalAddr(ip), int(a.Network)-1).Masked().String()
+	return netip.PrefixFrom(s.opt.NormalAddr(ip), int(a.Network)-1).Masked().String()
 }
 
 // wildcard returns the longest wildcard: the one that names the most facts, then the one with the

@@ -41,6 +41,8 @@ type Edit struct {
 	Old     Rule     `json:"old"`
 	New     Rule     `json:"new"`
 	Changes []Change `json:"changes"`
+	// Warnings are those of EditWarnings.
+	Warnings []FieldError `json:"warnings,omitempty"`
 }
 
 // Empty reports whether the plan changes nothing.
@@ -70,7 +72,7 @@ func MakePlan(current, wanted []Rule, prune bool) Plan {
 		w.ID, w.Version, w.CreatedAt, w.UpdatedAt = c.ID, c.Version, c.CreatedAt, c.UpdatedAt
 		w.KeepFailMode(c)
 		if changes := Diff(c, &w); len(changes) > 0 {
-			p.Update = append(p.Update, Edit{Old: *c, New: w, Changes: changes})
+			p.Update = append(p.Update, Edit{Old: *c, New: w, Changes: changes, Warnings: EditWarnings(c, &w)})
 		} else {
 			p.Unchanged = append(p.Unchanged, *c)
 		}
@@ -115,6 +117,9 @@ func (p *Plan) String() string {
 		fmt.Fprintf(&b, "~ %s\n", p.Update[i].New.Name)
 		for _, c := range p.Update[i].Changes {
 			fmt.Fprintf(&b, "    %s: %s -> %s\n", c.Field, JSONText(c.Old), JSONText(c.New))
+		}
+		for _, w := range p.Update[i].Warnings {
+			fmt.Fprintf(&b, "    warning: %s: %s\n", w.Field, w.Message)
 		}
 	}
 	for i := range p.Delete {

@@ -153,7 +153,7 @@ type Calendar struct {
 }
 
 var calendarFields = []Field[Calendar]{
-	{Name: "every", At: func(c *Calendar) any { return &c.Every }, OneOf: []string{EveryDay, EveryWeek, EveryMonth}},
+	{Name: "every", At: func(c *Calendar) any { return &c.Every }, OneOf: everyNames()},
 	{Name: "zone", At: func(c *Calendar) any { return &c.Zone }, Default: ZoneUTC},
 	{Name: "anchor_day", At: func(c *Calendar) any { return &c.AnchorDay }, NotZero: true},
 }

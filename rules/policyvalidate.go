@@ -217,14 +217,19 @@ func validateLife(r *Rule, ps *problems) {
 // replaced returns the rule's limit with another count and burst; a nil burst means the count.
 // Problems have the fields limit and burst.
 func (r *Rule) replaced(limit int64, burst *int64) (limiter.Limit, []FieldError) {
-	spec := r.spec()
-	spec.Limit, spec.Burst = limit, burst
-	l, err := spec.Resolve()
+	l, err := r.withLimit(limit, burst).Resolve()
 	var ve *ValidationError
 	if errors.As(err, &ve) {
 		return l, ve.Fields
 	}
 	return l, nil
+}
+
+// withLimit returns the rule's limit as written, with another count and burst.
+func (r *Rule) withLimit(limit int64, burst *int64) LimitSpec {
+	spec := r.spec()
+	spec.Limit, spec.Burst = limit, burst
+	return spec
 }
 
 // under adds problems below a path.
@@ -287,15 +292,13 @@ func validateCalendar(r *Rule, ps *problems) *calendar {
 	if err != nil {
 		ps.add("calendar.zone", "%s", err)
 	}
-	switch c.Every {
-	case EveryDay:
-		if c.AnchorDay != 0 {
-			ps.add("calendar.anchor_day", "does not apply to every day; leave it out")
-		}
-	case EveryWeek:
-		ps.between("calendar.anchor_day", &c.AnchorDay, firstAnchorDay, lastAnchorDayOfWeek)
-	case EveryMonth:
-		ps.between("calendar.anchor_day", &c.AnchorDay, firstAnchorDay, lastAnchorDayOfMonth)
+	period := c.Period()
+	switch {
+	case period == nil: // see bounds
+	case period.lastStart > 0:
+		ps.between("calendar.anchor_day", &c.AnchorDay, firstAnchorDay, period.lastStart)
+	case c.AnchorDay != 0:
+		ps.add("calendar.anchor_day", "does not apply to every %s; leave it out", c.Every)
 	}
 	if r.Traits().Setting != limiter.SettingAlign {
 		ps.add("calendar", "does not apply to %s, only to fixed_window", r.Algorithm)
@@ -306,8 +309,8 @@ func validateCalendar(r *Rule, ps *problems) *calendar {
 	if r.AnchorMS != nil {
 		ps.add("anchor_ms", "does not apply to a rule with a calendar; leave it out")
 	}
-	if n := c.nominalWindow(); n != 0 && r.WindowMS != n {
-		ps.add("window_ms", "must be left out or be %d with a calendar of every %s", n, c.Every)
+	if period != nil && r.WindowMS != period.nominal {
+		ps.add("window_ms", "must be left out or be %d with a calendar of every %s", period.nominal, c.Every)
 	}
 	if len(*ps) > before {
 		return nil

@@ -1,9 +1,9 @@
 package rules
 
 // Promote ends a trial: the candidate becomes the rule's limit and is removed, or, if there is
-// none, mode shadow becomes enforce. The bucket keeps the rule's consumption, as with every edit
-// of the limit. The error is a *ValidationError if there is nothing to promote. The result may be
-// invalid as a whole; call Validate.
+// none, mode shadow becomes enforce. What was spent under the rule's own limit counts on, as with every
+// edit of it (see Former), and what the candidate counted is dropped. The error is a *ValidationError if there is
+// nothing to promote. The result may be invalid as a whole; call Validate.
 func (r *Rule) Promote() error {
 	c := r.Candidate
 	switch {

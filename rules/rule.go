@@ -43,7 +43,7 @@ type Rule struct {
 	AnchorMS  *int64  `json:"anchor_ms"`
 	Buckets   *int64  `json:"buckets"`
 	// WeightField names the member of the request's fields that is the weight for this rule; nil
-	// means the request's own weight.
+	// means the request's own weight. The rule does not apply to a request without the field.
 	WeightField *string `json:"weight_field"`
 
 	// Throttle is hard, soft (SoftPercent over the limit passes, marked) or
@@ -126,6 +126,9 @@ type Rule struct {
 	// one as long as its caller does; nil for that of the server.
 	Overload *string `json:"overload"`
 	IsActive bool    `json:"is_active"`
+	// Former is what limited the rule's keys before the last edit of its algorithm; nil for none. The rule database
+	// sets it (FormerAfter).
+	Former *Former `json:"-"`
 
 	// Version starts at 1 and grows by 1 with every edit; it is the ETag.
 	Version   int64     `json:"version"`

@@ -39,6 +39,8 @@ type Compiled struct {
 	// Limit is Rule's own limit with defaults applied. Match.Limit is the limit of a request,
 	// after tier, schedule and calendar.
 	Limit limiter.Limit
+	// Period is that of the rule's calendar, nil without one.
+	Period *Period
 	// Throttle is ThrottleHard, ThrottleSoft or ThrottleElastic. SoftPercent and ElasticPercent
 	// say how far above the limit the latter two go, 0 otherwise.
 	Throttle       string
@@ -99,7 +101,8 @@ type Compiled struct {
 	candidate   *candidate // what Candidate does not say
 	from, until int64      // life span, ms since the epoch
 	tiers       map[string]variant
-	timed       *timed // nil without schedule and calendar
+	timed       *timed  // nil without schedule and calendar
+	former      *former // nil unless an edit of the algorithm keeps what was spent
 	when        *condition
 }
 
@@ -118,8 +121,13 @@ type Match struct {
 	Limit limiter.Limit
 	// Override is the override that applied, zero if none did.
 	Override override.Applied
+	// Former is the limit that the bucket had before the last edit of the rule's algorithm, nil for none or once nothing
+	// of it counts. Each match has its own.
+	Former *FormerLimit
 	// Weight is in units: the request's, or the value of the rule's weight_field.
 	Weight int64
+	// ConditionFailed: the rule's condition could not be evaluated and therefore counted as true.
+	ConditionFailed bool
 }
 
 // Display returns the bucket's name for people, such as user:42. See DisplayKey.

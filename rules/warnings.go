@@ -22,5 +22,49 @@ func Warnings(r *Rule) []FieldError {
 		out = append(out, FieldError{Field: "limit", Message: fmt.Sprintf("%s may store an entry for each of %d requests "+
 			"a key. sliding_window_counter and sliding_window_buckets store a few numbers.", r.Algorithm, r.Limit)})
 	}
+	return append(out, unreachable(r)...)
+}
+
+// unreachable lists the limits of a rule whose rate no traffic reaches. Time is whole milliseconds, and in each of them
+// a bucket admits at most its burst.
+func unreachable(r *Rule) (out []FieldError) {
+	note := func(field, whose string, spec LimitSpec) {
+		l, err := spec.Resolve()
+		if err != nil || !l.Algorithm.Bucketed() {
+			return
+		}
+		each := (l.Count + l.Window - 1) / l.Window // what refills in a millisecond, rounded up
+		if each > l.Burst {
+			out = append(out, FieldError{Field: field, Message: fmt.Sprintf("%s rate of %s per %s cannot be reached: a burst "+
+				"of %s admits at most that many in each millisecond. Set burst to at least %s.", whose, CountWords(l.Count),
+				WindowWords(l.Window), CountWords(l.Burst), CountWords(each))})
+		}
+	}
+	note("burst", "The", r.spec())
+	for _, name := range sortedKeys(r.Tiers) {
+		if t := r.Tiers[name]; t.Limit != nil {
+			note("tiers."+SafeKey(name)+".burst", "The tier's", r.withLimit(*t.Limit, t.Burst))
+		}
+	}
+	if r.Schedule != nil {
+		for i, w := range r.Schedule.Windows {
+			if w.Limit != nil {
+				note(path("schedule.windows", i)+".burst", "The schedule's", r.withLimit(*w.Limit, w.Burst))
+			}
+		}
+	}
+	if r.Candidate != nil && r.Candidate.Limit != nil {
+		note("candidate.burst", "The candidate's", r.candidateSpec())
+	}
 	return out
+}
+
+// EditWarnings lists what an edit of a rule loses, under the fields' JSON names.
+func EditWarnings(was, is *Rule) []FieldError {
+	why := lossOf(was, is)
+	if why == "" {
+		return nil
+	}
+	return []FieldError{{Field: "algorithm", Message: fmt.Sprintf("What was spent so far no longer counts after the "+
+		"change from %s to %s, because %s.", was.Algorithm, is.Algorithm, why)}}
 }

@@ -42,18 +42,19 @@ type FormerEnv struct {
 	Weight int64 `expr:"weight"`
 }
 
-// Bounds of a condition. It has no loops, so the number of nodes bounds its time, except for
-// patterns, which have their own bounds (MaxPattern). The budget bounds the lists and texts that
-// it may build.
+// Bounds of a condition. It has no loops, so the number of nodes, with those that variables stand
+// for, bounds its time and the texts that it may build, except for patterns, which have their own
+// bounds (MaxPattern). The budget bounds the lists.
 const (
 	maxWhenNodes  = 256
+	maxWhenSize   = 2000
 	maxWhenMemory = 10_000
 )
 
 // whenFunctions lists the functions of expr that a condition may call: those that take time in
-// proportion to the size of the request and depend on nothing else.
+// proportion to the size of the request and depend on nothing else. See also cidr, least and greatest.
 var whenFunctions = []string{
-	"len", "lower", "upper", "trim", "trimPrefix", "trimSuffix", "hasPrefix", "hasSuffix", "indexOf", "abs", "min", "max",
+	"len", "lower", "upper", "trim", "trimPrefix", "trimSuffix", "hasPrefix", "hasSuffix", "indexOf", "abs",
 }
 
 // condition is a rule's when, compiled. It is safe for concurrent use.
@@ -64,6 +65,7 @@ type condition struct {
 	newer    bool // it has host or cidr
 	patterns PatternSize
 	names    []string // of conditionEnv, those that it uses, in order
+	cidrs    []*networks
 }
 
 // compileCondition compiles a condition. The error says what is wrong and where.
@@ -78,7 +80,7 @@ func compileCondition(source string) (*condition, error) {
 	}
 	v := whenVisitor{source: source}
 	options := []expr.Option{
-		expr.AsBool(), expr.MaxNodes(maxWhenNodes), expr.Patch(&v), expr.DisableAllBuiltins(),
+		expr.AsBool(), expr.MaxNodes(maxWhenNodes), expr.Patch(&v), expr.DisableAllBuiltins(), least, greatest,
 	}
 	for _, name := range whenFunctions {
 		options = append(options, expr.EnableBuiltin(name))
@@ -87,6 +89,9 @@ func compileCondition(source string) (*condition, error) {
 	if v.former {
 		v = whenVisitor{source: source, former: true}
 		program, err = expr.Compile(source, append(options, expr.Env(FormerEnv{}))...)
+	}
+	if len(v.envs) > 0 {
+		v.refuse(v.envs[0], "write the name itself, such as user, instead of "+nameEnv)
 	}
 	if v.err != nil { // more to the point than what the compiler makes of it
 		return nil, v.err
@@ -100,10 +105,20 @@ func compileCondition(source string) (*condition, error) {
 	case err != nil:
 		return nil, errors.New(clipText(err.Error()))
 	}
+	if node := program.Node(); sizeOf(&node) > maxWhenSize {
+		return nil, v.at(node, "the variables are used too often in the values of others")
+	}
 	return &condition{
-		program: program, ip: v.ip, former: v.former, newer: v.newer, patterns: SizePatterns(&source),
+		program: program, ip: v.ip, former: v.former, newer: v.newer, patterns: SizePatterns(&source), cidrs: v.cidrs,
 		names: slices.Compact(slices.Sorted(slices.Values(v.names))),
 	}, nil
+}
+
+// amounts reports whether the condition uses fields or weight, also as a member of $env.
+func (c *condition) amounts() bool {
+	return slices.ContainsFunc(c.names, func(name string) bool {
+		return name == "fields" || name == "weight" || name == "$env"
+	})
 }
 
 // clipText shortens a message about a caller's text to one line.
@@ -123,6 +138,8 @@ type whenVisitor struct {
 	source            string
 	ip, former, newer bool // as in condition
 	names             []string
+	envs              []ast.Node // those that no name follows
+	cidrs             []*networks
 	err               error
 	root              ast.Node // visited last
 }
@@ -138,14 +155,27 @@ func (v *whenVisitor) Visit(node *ast.Node) {
 	case *ast.PredicateNode:
 		v.refuse(n, "predicates are not available")
 	case *ast.IdentifierNode:
-		v.names = append(v.names, n.Value)
-		v.ip = v.ip || n.Value == "ip"
-		v.newer = v.newer || !v.former && (n.Value == nameHost || n.Value == nameCIDR)
+		if n.Value == nameEnv {
+			v.envs = append(v.envs, n)
+			return
+		}
+		v.name(n.Value)
+	case *ast.MemberNode:
+		env, _ := n.Node.(*ast.IdentifierNode)
+		if name, ok := n.Property.(*ast.StringNode); ok && env != nil && env.Value == nameEnv {
+			v.envs = v.envs[:len(v.envs)-1] // it was visited just before
+			v.name(name.Value)
+		}
 	case *ast.VariableDeclaratorNode:
 		v.former = v.former || n.Name == nameHost || n.Name == nameCIDR
 	case *ast.CallNode:
-		if name, ok := n.Callee.(*ast.IdentifierNode); ok && name.Value == nameCIDR && !v.former {
+		name, _ := n.Callee.(*ast.IdentifierNode)
+		switch {
+		case name == nil:
+		case name.Value == nameCIDR && !v.former:
 			v.networks(n)
+		case name.Value == nameMin || name.Value == nameMax:
+			v.numbers(n.Arguments)
 		}
 	case *ast.BinaryNode:
 		if _, constant := n.Right.(*ast.StringNode); n.Operator == "matches" && !constant {
@@ -154,7 +184,15 @@ func (v *whenVisitor) Visit(node *ast.Node) {
 		if n.Operator == ".." {
 			v.refuse(n, "ranges are not supported; compare with >= and <=")
 		}
+		v.compare(n)
 	}
+}
+
+// name records a name of the environment, a function, or a variable.
+func (v *whenVisitor) name(name string) {
+	v.names = append(v.names, name)
+	v.ip = v.ip || name == "ip"
+	v.newer = v.newer || !v.former && (name == nameHost || name == nameCIDR)
 }
 
 func (v *whenVisitor) refuse(n ast.Node, why string) {
@@ -183,13 +221,16 @@ type evaluation struct {
 
 var evaluations = sync.Pool{New: func() any { return &evaluation{vm: vm.VM{MemoryBudget: maxWhenMemory}} }}
 
+// errNoBool is the error of a condition whose value is neither true nor false.
+var errNoBool = errors.New("its value is neither true nor false")
+
 // holds reports whether the rule's condition is true for the request with the given weight under
 // the rule. A condition that cannot be evaluated (such as a remainder by zero, which compiles)
-// counts as true and is reported, so that the rule still limits the request.
-func (k *keyer) holds(c *Compiled, weight int64) bool {
+// counts as true and is reported, so that the rule still limits the request. The error says why.
+func (k *keyer) holds(c *Compiled, weight int64) (bool, error) {
 	e, ok := evaluations.Get().(*evaluation)
 	if !ok {
-		return true // impossible: the pool holds nothing else
+		return true, errNoBool // impossible: the pool holds nothing else
 	}
 	e.env.Host = k.d.Host
 	e.env.FormerEnv = FormerEnv{
@@ -201,7 +242,7 @@ func (k *keyer) holds(c *Compiled, weight int64) bool {
 		env = &e.env.FormerEnv
 	}
 	if c.when.ip && k.d.IP.IsValid() {
-		e.env.IP = NormalAddr(k.d.IP).String()
+		e.env.IP = k.set.opt.NormalAddr(k.d.IP).String()
 	}
 	opt := &k.set.opt
 	measured := opt.ConditionTook != nil && opt.Now != nil
@@ -216,13 +257,16 @@ func (k *keyer) holds(c *Compiled, weight int64) bool {
 	e.env = conditionEnv{}
 	evaluations.Put(e)
 	holds, isBool := v.(bool)
-	if err != nil || !isBool {
+	if err == nil && !isBool {
+		err = errNoBool
+	}
+	if err != nil {
 		if f := opt.ConditionFailed; f != nil {
 			f(&c.Rule)
 		}
-		return true
+		return true, err
 	}
-	return holds
+	return holds, nil
 }
 
 // ConditionNames returns the names that the rule's condition uses, in order: facts, functions, and variables of its

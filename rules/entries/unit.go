@@ -18,3 +18,13 @@ var Units = [...]Unit{
 	{"year", 6, 365 * day}, {"month", 5, 30 * day}, {"week", 7, 7 * day}, {"day", 4, day},
 	{"hour", 3, 60 * 60 * 1000}, {"minute", 2, 60 * 1000}, {"second", 1, 1000},
 }
+
+// UnitNamed returns the unit with a lower-case name, the zero Unit if there is none.
+func UnitNamed(name string) Unit {
+	for _, u := range Units {
+		if u.Name == name {
+			return u
+		}
+	}
+	return Unit{}
+}

@@ -141,16 +141,6 @@ func (r *reader) stands(d *domain, lv *level, path []step, s step, line int) (de
 	return false
 }
 
-// unitLength returns the length of a unit in milliseconds, 0 for an unknown one.
-func unitLength(name string) int64 {
-	for _, u := range entries.Units {
-		if u.Name == strings.ToLower(name) {
-			return u.Window
-		}
-	}
-	return 0
-}
-
 // rateLimit adds the rule of a descriptor, if it has one.
 func (r *reader) rateLimit(d *domain, path []step, v *tree.Value, m map[string]*tree.Member, leaf bool) error {
 	f := found{place: r.at(v.Line)}
@@ -225,7 +215,7 @@ func (r *reader) limit(f *found, v *tree.Value) {
 		}
 	}
 	unit := r.text(m, "unit")
-	length := unitLength(unit)
+	length := entries.UnitNamed(strings.ToLower(unit)).Window
 	requests, given := r.count(m, "requests_per_unit")
 	multiplier, multiplied := r.count(m, "unit_multiplier")
 	f.rule.Unlimited = r.truth(m, "unlimited")

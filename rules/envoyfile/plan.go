@@ -23,7 +23,7 @@ var ofAlgorithm = []string{"algorithm", "burst", "align", "anchor_ms", "buckets"
 // *rules.ValidationError with file and line.
 func (in *Import) Plan(stored []rules.Rule, keep bool) (rules.Plan, error) {
 	var current []rules.Rule
-	byDescriptor := map[string]*rules.Rule{}
+	byDescriptor := in.byDescriptor(stored)
 	takenBy := make(map[string]*rules.Rule, len(stored)) // rules whose names cannot be used
 	for i := range stored {
 		s := &stored[i]
@@ -34,9 +34,6 @@ func (in *Import) Plan(stored []rules.Rule, keep bool) (rules.Plan, error) {
 		current = append(current, *s)
 		if keep {
 			takenBy[s.Name] = s
-		}
-		if known := byDescriptor[identity(s.Descriptor)]; known == nil || sooner(s, known) {
-			byDescriptor[identity(s.Descriptor)] = s
 		}
 	}
 	for _, f := range in.rules {
@@ -65,35 +62,61 @@ func (in *Import) Plan(stored []rules.Rule, keep bool) (rules.Plan, error) {
 }
 
 // Notes returns the report about an import over the stored rules: the rules that stay disabled, because people have
-// disabled them, and what Report lists.
+// disabled them, those that keep the window of their calendar, and what Report lists.
 func (in *Import) Notes(stored []rules.Rule) []Note {
-	disabled := map[string]*rules.Rule{} // by descriptor
-	for i := range stored {
-		if s := &stored[i]; !s.IsActive && s.Descriptor != nil && in.has(s.Descriptor.Domain) {
-			disabled[identity(s.Descriptor)] = s
-		}
-	}
-	if len(disabled) == 0 {
-		return in.Report
-	}
-	for i := range stored {
-		if s := &stored[i]; s.IsActive && s.Descriptor != nil {
-			delete(disabled, identity(s.Descriptor))
-		}
-	}
+	byDescriptor := in.byDescriptor(stored)
 	var out []Note
 	for _, f := range in.rules {
-		s := disabled[identity(f.rule.Descriptor)]
+		message := in.kept(f, byDescriptor[identity(f.rule.Descriptor)])
 		switch {
-		case s == nil:
+		case message == "":
 		case len(out) == MaxNotes:
-			return append(append(out, Note{Message: "and more rules that stay disabled"}), in.Report...)
+			return append(append(out, Note{Message: "and more rules that keep what people have edited"}), in.Report...)
 		default:
-			out = append(out, Note{File: f.place.file, Line: f.place.line, Message: "the rule " + s.Name +
-				" is disabled and stays disabled; enable it to have its limit applied"})
+			out = append(out, Note{File: f.place.file, Line: f.place.line, Message: message})
 		}
 	}
 	return append(out, in.Report...)
+}
+
+// kept says what of a rule of the files has no effect on the stored one, "" for nothing.
+func (in *Import) kept(f *found, stored *rules.Rule) string {
+	var out []string
+	if stored == nil {
+		return ""
+	}
+	if !stored.IsActive {
+		out = append(out, "is disabled and stays disabled; enable it to have its limit applied")
+	}
+	if p := stored.Calendar.Period(); p != nil && !in.setsAlgorithm(stored) && !f.rule.Unlimited &&
+		f.rule.WindowMS != p.Unit.Window*p.Multiplier {
+		out = append(out, "has a calendar of every "+p.Every+", which stays, so the window of the file, "+
+			rules.WindowWords(f.rule.WindowMS)+", is not imported; remove the calendar to import it")
+	}
+	if out == nil {
+		return ""
+	}
+	return "the rule " + stored.Name + " " + strings.Join(out, ", and ")
+}
+
+// byDescriptor returns the stored rule that each descriptor of the domains in the files has.
+func (in *Import) byDescriptor(stored []rules.Rule) map[string]*rules.Rule {
+	out := map[string]*rules.Rule{}
+	for i := range stored {
+		s := &stored[i]
+		if s.Descriptor == nil || !in.has(s.Descriptor.Domain) {
+			continue
+		}
+		if known := out[identity(s.Descriptor)]; known == nil || sooner(s, known) {
+			out[identity(s.Descriptor)] = s
+		}
+	}
+	return out
+}
+
+// setsAlgorithm reports whether the import changes the algorithm of a stored rule.
+func (in *Import) setsAlgorithm(stored *rules.Rule) bool {
+	return in.algorithm != "" && in.algorithm != stored.Algorithm
 }
 
 // Rules returns the number of rules in the files.
@@ -141,7 +164,7 @@ func (p *planner) wanted(f *found, stored *rules.Rule, takenBy map[string]*rules
 	}
 	p.names[f.rule.Name] = stored.Name
 	fields := slices.Clone(spoken)
-	if p.in.algorithm != "" && p.in.algorithm != stored.Algorithm {
+	if p.in.setsAlgorithm(stored) {
 		fields = append(fields, ofAlgorithm...)
 	} else if stored.Calendar != nil { // which says how long the window is
 		fields = slices.DeleteFunc(fields, func(name string) bool { return name == "window_ms" })

@@ -187,6 +187,39 @@ func TestNotes_NameTheRulesThatStayDisabled(t *testing.T) {
 	}
 }
 
+func TestNotes_NameTheRulesWhoseCalendarStays(t *testing.T) {
+	list := stored(t, func(list []rules.Rule) {
+		list[1].Calendar = &rules.Calendar{Every: "month", Zone: "Europe/Berlin"}
+		list[1].Align, list[1].WindowMS = nil, 0
+		list[1].Normalize()
+	})
+	for unit, want := range map[string]string{
+		"unit: month": "",
+		"unit: day": "line 7: the rule shop.user has a calendar of every month, which stays, so the window of the file, " +
+			"day, is not imported; remove the calendar to import it",
+		"unit: month, unit_multiplier: 2": "line 7: the rule shop.user has a calendar of every month, which stays, so the " +
+			"window of the file, 60 days, is not imported; remove the calendar to import it",
+	} {
+		in := parse(t, strings.Replace(shop, "unit: hour", unit, 1), Options{})
+		plan, err := in.Plan(list, false)
+		if err != nil || !plan.Empty() {
+			t.Errorf("%s: %v\n%s", unit, err, plan.String())
+		}
+		var got string
+		for _, n := range in.Notes(list) {
+			got += n.String()
+		}
+		if got != want {
+			t.Errorf("%s: got %q", unit, got)
+		}
+	}
+	list[1].IsActive = false
+	got := parse(t, shop, Options{}).Notes(list)
+	if len(got) != 1 || !strings.Contains(got[0].Message, "is disabled") || !strings.Contains(got[0].Message, "calendar") {
+		t.Errorf("disabled as well: %v", got)
+	}
+}
+
 func TestPlan_LeavesTheNamesOfOtherRules(t *testing.T) {
 	in := parse(t, shop, Options{})
 	other := rules.Rule{ID: 1, Name: "shop.user", Scope: "ip", Limit: 1, WindowMS: 1000}

@@ -87,9 +87,9 @@ func (n *node) match(rest string, more bool) string {
 
 // route returns the route of a request: the template that fits best, or else its path.
 func (r *Reader) route(target string) string {
-	path := pathOf(target)
-	if !r.raw {
-		path = route.Normalize(withoutParams(path))
+	path := route.Normalize(target)
+	if r.raw {
+		path = route.OfTarget(target)
 	}
 	if path == "" && target != "" {
 		path = "/"
@@ -118,37 +118,6 @@ func escapeInvalid(path string) string {
 		}
 	}
 	return string(b)
-}
-
-// pathOf returns the path of a request target, as it was sent.
-func pathOf(target string) string {
-	if i := strings.IndexAny(target, "?#"); i >= 0 {
-		target = target[:i]
-	}
-	if strings.HasPrefix(target, "/") {
-		return target
-	}
-	scheme, rest, ok := strings.Cut(target, "://")
-	if !ok || strings.Contains(scheme, "/") {
-		return target
-	}
-	if i := strings.IndexByte(rest, '/'); i >= 0 {
-		return rest[i:]
-	}
-	return "/"
-}
-
-// withoutParams cuts ;parameters from every segment, as application servers do.
-func withoutParams(path string) string {
-	if !strings.Contains(path, ";") {
-		return path
-	}
-	b := make([]byte, 0, len(path))
-	for seg := range strings.SplitSeq(path, "/") {
-		seg, _, _ = strings.Cut(seg, ";")
-		b = append(append(b, seg...), '/')
-	}
-	return string(b[:len(b)-1])
 }
 
 // longSegment is the longest segment that shorten keeps, in bytes.

@@ -8,25 +8,58 @@ import (
 )
 
 // Normalize returns the form of a request's path that is compared with rules, so that no other
-// spelling of a path evades a rule. It removes query, fragment, empty segments and the trailing
+// spelling of a path evades a rule. It is the reading of application servers. It takes the path of a
+// full URL, removes query, fragment, the ;parameters of segments, empty segments and the trailing
 // slash (except that of the root), resolves . and .., adds a leading slash, and decodes
-// percent-escapes except those of / ? # % and control bytes, which it writes in upper case. Case
+// percent-escapes except those of / ? # ; % and control bytes, which it writes in upper case. Case
 // is kept. An empty path stays empty: it is an absent fact. A path in this form is returned
-// without allocating.
+// without allocating, also from a target with a query.
 func Normalize(path string) string {
 	if path == "" || isNormal(path) {
 		return path
 	}
-	if i := strings.IndexAny(path, "?#"); i >= 0 {
-		path = path[:i]
+	if path = OfTarget(path); path != "" && isNormal(path) {
+		return path
 	}
-	return resolveSegments(decodePath(path))
+	return resolveSegments(decodePath(withoutParams(path)))
+}
+
+// OfTarget returns the path of a request target as it was sent: without query and fragment, and of a full URL what
+// follows the host.
+func OfTarget(target string) string {
+	if i := strings.IndexAny(target, "?#"); i >= 0 {
+		target = target[:i]
+	}
+	if strings.HasPrefix(target, "/") {
+		return target
+	}
+	scheme, rest, ok := strings.Cut(target, "://")
+	if !ok || strings.Contains(scheme, "/") {
+		return target
+	}
+	if i := strings.IndexByte(rest, '/'); i >= 0 {
+		return rest[i:]
+	}
+	return "/"
+}
+
+// withoutParams cuts ;parameters from every segment.
+func withoutParams(path string) string {
+	if !strings.Contains(path, ";") {
+		return path
+	}
+	b := make([]byte, 0, len(path))
+	for seg := range strings.SplitSeq(path, "/") {
+		seg, _, _ = strings.Cut(seg, ";")
+		b = append(append(b, seg...), '/')
+	}
+	return string(b[:len(b)-1])
 }
 
 // changed marks the bytes, besides / and ., that Normalize may change.
 var changed = func() (t [256]bool) {
 	for c := range t {
-		t[c] = c == '?' || c == '#' || c == '%' || isControl(byte(c)) //nolint:gosec // below 256
+		t[c] = c == '?' || c == '#' || c == ';' || c == '%' || isControl(byte(c)) //nolint:gosec // below 256
 	}
 	return t
 }()
@@ -64,7 +97,7 @@ func decodePath(p string) string {
 		if c == '%' && i+2 < len(p) && chars.IsHex(p[i+1]) && chars.IsHex(p[i+2]) {
 			c = chars.Unhex(p[i+1])<<4 | chars.Unhex(p[i+2])
 			i += 2
-			if c == '/' || c == '?' || c == '#' {
+			if c == '/' || c == '?' || c == '#' || c == ';' {
 				b = chars.AppendEscaped(b, c)
 				continue
 			}

@@ -1,6 +1,7 @@
 package route
 
 import (
+	"strings"
 	"testing"
 	"unicode/utf8"
 )
@@ -40,7 +41,21 @@ func TestNormalize_GivesOneSpelling(t *testing.T) {
 		"/V1/Charges":                "/V1/Charges",
 		"*":                          "/*",
 		"/v1/a b":                    "/v1/a b",
-		"https://example.org/a":      "/https:/example.org/a",
+		"https://example.org/a":      "/a",
+		"HTTP://example.org/a?b=/c":  "/a",
+		"https://example.org":        "/",
+		"https://example.org?a":      "/",
+		"://":                        "/",
+		"/https://example.org/a":     "/https:/example.org/a",
+		"a/b://c/d":                  "/a/b:/c/d",
+		"a?b=https://example.org/a":  "/a",
+		"/login;x=1":                 "/login",
+		"/a;b=1/c;d;e/":              "/a/c",
+		"/v1/..;/charges":            "/charges",
+		"/v1/%2e%2E;x/charges":       "/charges",
+		"/v1/..%3b/charges":          "/v1/..%3B/charges",
+		"/a%3bb":                     "/a%3Bb",
+		";x":                         "/",
 		"/v1/charges/../../../../a/": "/a",
 	} {
 		if got := Normalize(in); got != want {
@@ -57,7 +72,8 @@ func TestNormalize_DoesNotAllocateWhenClean(t *testing.T) {
 
 // FuzzNormalize: the result is a fixed point with the promised shape.
 func FuzzNormalize(f *testing.F) {
-	for _, s := range []string{"/v1/../x", "//a//", "%%361", "/a%2fb?c#d", "/\x00%7f", "/%", "/%2", "..", "/a/.%2e/b"} {
+	for _, s := range []string{"/v1/../x", "//a//", "%%361", "/a%2fb?c#d", "/\x00%7f", "/%", "/%2", "..", "/a/.%2e/b",
+		"/a;b/..;c/d", "a://b/c;d", "/%3b;"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, in string) {
@@ -72,7 +88,7 @@ func FuzzNormalize(f *testing.F) {
 			t.Fatalf("%q became %q", in, out)
 		}
 		for i := range len(out) {
-			if isControl(out[i]) || out[i] == '?' || out[i] == '#' || i > 0 && out[i] == '/' && out[i-1] == '/' {
+			if isControl(out[i]) || strings.IndexByte("?#;", out[i]) >= 0 || i > 0 && out[i] == '/' && out[i-1] == '/' {
 				t.Fatalf("%q became %q", in, out)
 			}
 		}
