@@ -73,11 +73,12 @@ func Apply(l Limit, s *State, own *Sums, heard *Heard, region string, m *Sums, n
 	return Applied, true
 }
 
-// rebuild makes void what was born before reset: it empties the bucket and books again what counts.
+// rebuild makes void what was born before reset: it empties the bucket and books again what counts. If it makes void
+// what this region spent, Born of the bucket is 0, for the store to give it another.
 func rebuild(l Limit, s *State, own *Sums, heard *Heard, reset, now int64) {
-	*s = State{}
+	*s = State{Born: s.Born}
 	if own.Born > 0 && own.Born < reset {
-		*own = Sums{Born: max(now, reset, own.Born+1)}
+		*own, s.Born = Sums{Born: max(now, reset, own.Born+1)}, 0
 	}
 	own.Reset = reset
 	bookWindows(l, s, own, &Sums{}, now)
@@ -146,7 +147,7 @@ func bookFirstHit(l Limit, s *State, start, units, now int64) {
 	case at-start >= l.Window: // it is over
 		return
 	case units > 0 && (!s.Exists || at-s.At >= l.Window):
-		*s = State{Exists: true, At: start}
+		*s = State{Exists: true, Born: s.Born, At: start}
 	}
 	bookAt(l, s, at, units)
 }

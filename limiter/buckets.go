@@ -163,11 +163,8 @@ func (k bucketsKernel) figures(l Limit, s *State, now int64) (int64, int64) {
 	if len(v.entries) == 0 {
 		return l.Count, 0
 	}
-	var remaining int64
-	if level, full := v.level(l), l.Count*l.Window; level < full {
-		remaining = (full - level) / l.Window
-	}
-	return remaining, k.gone(l, v.entries[len(v.entries)-1].At) - now
+	room := floorDiv(l.Count*l.Window-min(v.level(l), MaxExact), l.Window)
+	return room, k.gone(l, v.entries[len(v.entries)-1].At) - now
 }
 
 // gone is the instant from which sub-window j no longer counts.

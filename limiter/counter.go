@@ -85,22 +85,30 @@ func (k counterKernel) refund(l Limit, s *State, now int64, c Charged) (int64, b
 func (k counterKernel) figures(l Limit, s *State, now int64) (int64, int64) {
 	cur, prev, start, e := k.window(l, s, now)
 	level := addSat(mulSat(prev, l.Window-e), mulSat(cur, l.Window))
-	var remaining, reset int64
-	if full := l.Count * l.Window; level < full {
-		remaining = (full - level) / l.Window
-	}
+	var reset int64
 	switch {
 	case cur > 0:
 		reset = start + 2*l.Window - now
 	case prev > 0:
 		reset = start + l.Window - now
 	}
-	return remaining, reset
+	return floorDiv(l.Count*l.Window-min(level, MaxExact), l.Window), reset
 }
 
 func (k counterKernel) refundNow(l Limit, s *State, now, w int64) (int64, bool) {
 	t := max(now, s.At)
 	return refundAt(k, l, s, now, w, t, t-l.Window)
+}
+
+// tallyKernel counts as counterKernel does, up to Count in each window, and denies nothing.
+type tallyKernel struct{ counterKernel }
+
+func (tallyKernel) fits(Limit, *State, int64, int64, string) (bool, int64) { return true, 0 }
+
+func (k tallyKernel) spend(l Limit, s *State, now, w int64, id string) int64 {
+	at := k.counterKernel.spend(l, s, now, w, id)
+	s.Used = min(s.Used, l.Count)
+	return at
 }
 
 func (counterKernel) expires(l Limit, s *State) int64 {

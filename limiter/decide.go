@@ -12,6 +12,8 @@ type Charged struct {
 	// Limit is the limit at that time. The zero Limit stands for an unknown one,
 	// which counts as unchanged.
 	Limit Limit
+	// Born is that of the bucket's state.
+	Born uint32
 }
 
 // kernel is the arithmetic of one kind of state. Times are ms; now is the
@@ -27,8 +29,8 @@ type kernel interface {
 	spend(l Limit, s *State, now, w int64, id string) int64
 	// refund gives back the part of c that still counts, in whole units.
 	refund(l Limit, s *State, now int64, c Charged) (units int64, changed bool)
-	// figures returns remaining and reset.
-	figures(l Limit, s *State, now int64) (remaining, reset int64)
+	// figures returns what Decision.SetRoom takes, and reset.
+	figures(l Limit, s *State, now int64) (room, reset int64)
 	// refundNow gives back up to w > 0 units that still count, those spent last first.
 	refundNow(l Limit, s *State, now, w int64) (units int64, changed bool)
 	// expires returns the instant from which s equals the zero state.
@@ -76,7 +78,7 @@ func DecideHeld(
 		for i := range asks {
 			if l, w := asks[i].Limit, asks[i].Weight; asks[i].Spends(op) {
 				at := l.Algorithm.Traits().kernel.spend(l, states[i], now, w, id)
-				charged[i] = Charged{At: at, Weight: w, Limit: l}
+				charged[i] = Charged{At: at, Weight: w, Limit: l, Born: states[i].Born}
 				states[i].Exists = true
 				changed[i] = true
 			}
@@ -86,27 +88,34 @@ func DecideHeld(
 		countDenials(asks, states, now, changed, out)
 	}
 	for i := range asks {
-		remaining, reset := asks[i].Limit.Algorithm.Traits().kernel.figures(asks[i].Limit, states[i], now)
-		if out[i].Reset = reset; !out[i].Held {
-			out[i].Remaining = remaining
+		left := out[i].Remaining
+		if out[i].figures(asks[i].Limit, states[i], now); out[i].Held {
+			out[i].Remaining = left
 		}
 	}
 	return all
 }
 
+// figures sets what the bucket s says at time now.
+func (d *Decision) figures(l Limit, s *State, now int64) {
+	room, reset := l.Algorithm.Traits().kernel.figures(l, s, now)
+	d.SetRoom(room)
+	d.Reset = reset
+}
+
 // Refund gives back c to one bucket at time now and returns the decision
 // (Allowed, Remaining, Reset and Refunded) and whether the state changed. It
-// gives back nothing if an edit since then has mixed c with other charges.
+// gives back nothing if the bucket began anew since then, or an edit has mixed c with other charges.
 func Refund(l Limit, s *State, now int64, c Charged) (Decision, bool) {
 	k := l.Algorithm.Traits().kernel
 	d := Decision{Allowed: true, Limit: l.Capacity(), Rate: l.Rate()}
 	changed := s.Exists && k.rebase(l, s, now)
-	if s.Exists && c.Weight > 0 && c.separable(l) {
+	if s.Exists && c.Weight > 0 && c.separable(l, s) {
 		units, did := k.refund(l, s, now, c)
 		d.Refunded = units
 		changed = changed || did
 	}
-	d.Remaining, d.Reset = k.figures(l, s, now)
+	d.figures(l, s, now)
 	return d, changed
 }
 
@@ -121,7 +130,7 @@ func RefundNow(l Limit, s *State, now, w int64) (Decision, bool) {
 		units, did := k.refundNow(l, s, now, w)
 		d.Refunded, changed = units, changed || did
 	}
-	d.Remaining, d.Reset = k.figures(l, s, now)
+	d.figures(l, s, now)
 	return d, changed
 }
 
@@ -146,7 +155,7 @@ func Release(l Limit, s *State, now int64, id string) (Decision, bool) {
 	if units, did := k.release(l, s, now, id); did {
 		d.Refunded, changed = units, true
 	}
-	d.Remaining, d.Reset = k.figures(l, s, now)
+	d.figures(l, s, now)
 	return d, changed
 }
 
@@ -156,7 +165,7 @@ func Renew(l Limit, s *State, now int64, id string) (Decision, bool) {
 	changed := s.Exists && k.rebase(l, s, now)
 	ok := k.renew(l, s, now, id)
 	d := Decision{Allowed: ok, Limit: l.Capacity(), Rate: l.Rate()}
-	d.Remaining, d.Reset = k.figures(l, s, now)
+	d.figures(l, s, now)
 	return d, changed || ok
 }
 

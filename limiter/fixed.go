@@ -76,7 +76,7 @@ func (k fixedKernel) figures(l Limit, s *State, now int64) (int64, int64) {
 	if used == 0 {
 		return l.Count, 0
 	}
-	return max(0, l.Count-used), end - now
+	return l.Count - used, end - now
 }
 
 func (k fixedKernel) refundNow(l Limit, s *State, now, w int64) (int64, bool) {

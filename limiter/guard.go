@@ -65,7 +65,7 @@ func (m *Sums) Held(l Limit, s *State, now, w int64, mode GuardMode, r Regions) 
 	if share == FullShare || w == 0 {
 		return 0, false
 	}
-	remaining, _ := l.Algorithm.Traits().kernel.figures(l, s, now)
+	remaining, _ := l.Algorithm.Traits().kernel.figures(l, s, now) // it fits
 	remaining -= w
 	mine := w
 	if len(m.Windows) > 0 && m.Windows[0].Number == m.numberNow(l, s, now) {

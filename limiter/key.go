@@ -3,6 +3,7 @@ package limiter
 import (
 	"crypto/sha256"
 	"encoding/base64"
+	"strconv"
 	"strings"
 )
 
@@ -20,14 +21,24 @@ const MaxKeyValue = 96
 // same key and no value can close the braces.
 type Key string
 
-// DirectKey names the bucket of a caller who brings both key and limit. It
-// never meets a rule's bucket: the rule's place in it is empty.
-func DirectKey(key string, a Algorithm) Key {
-	b := make([]byte, 0, len(key)+16)
+// DirectKey names the bucket of a caller who brings both key and limit, such as
+//
+//	{key:user:42}|w60000|sc
+//
+// The window in ms, after a w, stands where a rule's bucket has the rule's id.
+// Nothing else of the limit counts, so a changed count or burst keeps what was
+// spent.
+func DirectKey(key string, l Limit) Key {
+	b := make([]byte, 0, len(key)+32)
 	b = append(b, "{key:"...)
-	b = AppendValue(b, key)
-	b = append(b, "}||"...)
-	return Key(append(b, a.Kind()...))
+	return Key(AppendDirect(AppendValue(b, key), l))
+}
+
+// AppendDirect appends to dst what ends the key of a direct limit, from the
+// closing brace on.
+func AppendDirect(dst []byte, l Limit) []byte {
+	dst = strconv.AppendInt(append(dst, "}|w"...), l.Window, 10)
+	return append(append(dst, '|'), l.Algorithm.Kind()...)
 }
 
 // Tag is the part in braces, without them: the entity.

@@ -7,18 +7,18 @@ import (
 
 func TestDirectKey_KeepsItsTagWhateverTheCallerSends(t *testing.T) {
 	tests := []struct{ key, want string }{
-		{"user:42:GET:/v1/charges", "{key:user:42:GET:/v1/charges}||sc"},
-		{"}{evil}", "{key:%7D%7Bevil%7D}||sc"},
-		{"a|b+c%", "{key:a%7Cb%2Bc%25}||sc"},
-		{"nul\x00\xffé", "{key:nul%00%FF%C3%A9}||sc"},
-		{"", "{key:}||sc"},
+		{"user:42:GET:/v1/charges", "{key:user:42:GET:/v1/charges}|w60000|sc"},
+		{"}{evil}", "{key:%7D%7Bevil%7D}|w60000|sc"},
+		{"a|b+c%", "{key:a%7Cb%2Bc%25}|w60000|sc"},
+		{"nul\x00\xffé", "{key:nul%00%FF%C3%A9}|w60000|sc"},
+		{"", "{key:}|w60000|sc"},
 	}
 	for _, tt := range tests {
-		k := DirectKey(tt.key, SlidingWindowCounter)
+		k := DirectKey(tt.key, Limit{Algorithm: SlidingWindowCounter, Count: 1, Window: 60_000})
 		if string(k) != tt.want {
 			t.Errorf("DirectKey(%q) = %q, want %q", tt.key, k, tt.want)
 		}
-		if want := strings.TrimSuffix(tt.want[1:], "}||sc"); k.Tag() != want {
+		if want := strings.TrimSuffix(tt.want[1:], "}|w60000|sc"); k.Tag() != want {
 			t.Errorf("Tag of %q = %q, want %q", k, k.Tag(), want)
 		}
 	}

@@ -84,15 +84,15 @@ func (k levelKernel) figures(l Limit, s *State, now int64) (int64, int64) {
 	return bucketFigures(l, level, t-now)
 }
 
-func bucketFigures(l Limit, level, skew int64) (remaining, reset int64) {
-	remaining = max(0, l.Burst*l.Window-level) / l.Window
+func bucketFigures(l Limit, level, skew int64) (room, reset int64) {
+	room = floorDiv(l.Burst*l.Window-level, l.Window)
 	switch {
 	case level == 0:
-		return remaining, 0
+		return room, 0
 	case l.Count == 0:
-		return remaining, Never
+		return room, Never
 	}
-	return remaining, addExact(ceilDiv(level, l.Count), skew)
+	return room, addExact(ceilDiv(level, l.Count), skew)
 }
 
 func (k levelKernel) refundNow(l Limit, s *State, now, w int64) (int64, bool) {

@@ -1,7 +1,9 @@
 package limiter
 
 import (
+	"cmp"
 	"fmt"
+	"math/bits"
 	"strings"
 )
 
@@ -62,7 +64,7 @@ type Limit struct {
 	// a slot is held unless it is renewed.
 	Window int64
 	// Burst is the capacity of the bucket algorithms, in units. The caller has set
-	// it to Count if none was given.
+	// it to Count if none was given. Of a log it is what Sparing says.
 	Burst int64
 	// Align and Anchor (ms since the epoch, may be negative) place the windows
 	// of fixed_window.
@@ -210,6 +212,10 @@ type Decision struct {
 	// Remaining is the largest weight that would be admitted right now, after
 	// this decision; never negative.
 	Remaining int64
+	// Used is how many units count after this decision, rounded up. It exceeds Limit after a charge or a settlement of
+	// more than was left, or while a lowered limit holds what was spent before. It stops at MaxExact, divided by the
+	// window where fractions count. A denial from a cache may have that of a moment before.
+	Used int64
 	// RetryAfter is 0 if allowed, else the smallest wait after which the same
 	// request is admitted if there are no others, or Never.
 	RetryAfter int64
@@ -227,6 +233,9 @@ type Decision struct {
 	Held bool
 }
 
+// SetRoom sets Remaining and Used from how many units fit now. A negative number says how far the use is above Limit.
+func (d *Decision) SetRoom(room int64) { d.Remaining, d.Used = max(0, room), d.Limit-room }
+
 // InForce returns the limit for people and clients: units per window, and the burst if the
 // algorithm has one.
 func (d *Decision) InForce(a Algorithm) (limit, burst int64, bucketed bool) {
@@ -237,7 +246,8 @@ func (d *Decision) InForce(a Algorithm) (limit, burst int64, bucketed bool) {
 }
 
 // StricterThan orders decisions: denied before allowed, then the longer
-// retry-after (Never is the longest), then the fewer remaining.
+// retry-after (Never is the longest), then the smaller share of Limit that
+// remains, because limits may count in different units, then the fewer remaining.
 func (d Decision) StricterThan(e Decision) bool {
 	if d.Allowed != e.Allowed {
 		return !d.Allowed
@@ -248,7 +258,17 @@ func (d Decision) StricterThan(e Decision) bool {
 		}
 		return d.RetryAfter > e.RetryAfter
 	}
+	if c := compareShares(&d, &e); c != 0 {
+		return c < 0
+	}
 	return d.Remaining < e.Remaining
+}
+
+// compareShares compares the shares of the limits that remain. A limit of 0 has nothing left.
+func compareShares(d, e *Decision) int {
+	dh, dl := bits.Mul64(uint64(d.Remaining), uint64(max(1, e.Limit))) //nolint:gosec // not negative
+	eh, el := bits.Mul64(uint64(e.Remaining), uint64(max(1, d.Limit))) //nolint:gosec // not negative
+	return cmp.Or(cmp.Compare(dh, eh), cmp.Compare(dl, el))
 }
 
 // Strictest returns the index of the strictest decision, the first among

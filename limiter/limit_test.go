@@ -78,7 +78,7 @@ func TestAlgorithmNames_RoundTrip(t *testing.T) {
 	}
 }
 
-func TestStrictest_PrefersDenialThenLongestWaitThenFewestRemaining(t *testing.T) {
+func TestStrictest_PrefersDenialThenLongestWaitThenSmallestShare(t *testing.T) {
 	tests := []struct {
 		name string
 		ds   []Decision
@@ -88,6 +88,14 @@ func TestStrictest_PrefersDenialThenLongestWaitThenFewestRemaining(t *testing.T)
 		{"a denial beats an empty allowance", []Decision{{Allowed: true}, {RetryAfter: 1, Remaining: 5}}, 1},
 		{"the longer wait", []Decision{{RetryAfter: 10}, {RetryAfter: 20, Remaining: 9}}, 1},
 		{"never is the longest wait", []Decision{{RetryAfter: Never, Remaining: 9}, {RetryAfter: 1 << 40}}, 0},
+		{"the smaller share that is left, whatever the units", []Decision{{Allowed: true, Limit: 5, Remaining: 3},
+			{Allowed: true, Limit: MaxExact, Remaining: MaxExact / 2},
+			{Allowed: true, Limit: MaxExact, Remaining: MaxExact}}, 1},
+		{"a limit of nothing has no share left", []Decision{{Allowed: true, Limit: 5},
+			{Allowed: true, Limit: 9, Remaining: 1},
+			{Allowed: true}}, 0},
+		{"of equal shares, the fewer remaining", []Decision{{Allowed: true, Limit: 100, Remaining: 100},
+			{Allowed: true, Limit: 10, Remaining: 10}}, 1},
 		{"the fewer remaining", []Decision{{Allowed: true, Remaining: 3}, {Allowed: true, Remaining: 2}}, 1},
 		{"the first of equals", []Decision{{Allowed: true, Remaining: 2}, {Allowed: true, Remaining: 2}}, 0},
 	}

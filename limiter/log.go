@@ -107,21 +107,19 @@ func (k logKernel) drop(s *State, limit int64) {
 func (k logKernel) spend(l Limit, s *State, now, w int64, _ string) int64 {
 	t := k.at(s, now)
 	k.drop(s, t-l.Window)
-	n := len(s.Entries)
-	// The second case only a charge can reach: takes never hold more
-	// entries than units. Joining the newest keeps the log bounded and
-	// forgets nothing early.
-	if n > 0 && (s.Entries[n-1].At == t || int64(n)+s.Used > l.Count) {
+	if n := len(s.Entries); n > 0 && s.Entries[n-1].At == t {
 		if s.Entries[n-1].isBlock() {
 			s.split(n-1, -MaxExact)
 			n = len(s.Entries)
 		}
-		s.Entries[n-1].At = t
 		s.Entries[n-1].Weight = addExact(s.Entries[n-1].Weight, w)
-		return t
+	} else {
+		s.Entries = append(s.Entries, Entry{At: t, Weight: w})
+		s.gather()
 	}
-	s.Entries = append(s.Entries, Entry{At: t, Weight: w})
-	s.gather()
+	// Only charges hold more entries than the limit has units. Of limit + 1 the oldest can wait until the next expires:
+	// the rest fill the limit for as long.
+	s.joinOldest(min(int64(len(s.Entries))+s.Used-l.Count-l.Burst-1, mostJoins))
 	return t
 }
 
@@ -162,7 +160,7 @@ func (k logKernel) figures(l Limit, s *State, now int64) (int64, int64) {
 	if len(live) == 0 {
 		return l.Count, 0
 	}
-	return max(0, l.Count-k.held(live, limit)), s.newest() + l.Window - now
+	return l.Count - min(k.held(live, limit), MaxExact), s.newest() + l.Window - now
 }
 
 func (logKernel) expires(l Limit, s *State) int64 { return s.newest() + l.Window }

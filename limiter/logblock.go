@@ -15,6 +15,8 @@ import (
 const (
 	// blockSize is the most entries of a block.
 	blockSize = 128
+	// mostJoins is how often a charge above the limit joins the two oldest entries.
+	mostJoins = 512
 	// looseMax is how many of the newest entries stand by themselves before the older half of them becomes a block.
 	looseMax = 2 * blockSize
 )
@@ -167,6 +169,34 @@ func (s *State) join(i, j int) {
 	read(len(es))
 	s.Entries = slices.Replace(s.Entries, i, j, pack(es))
 	s.Used += int64(len(es)) - 1
+}
+
+// joinOldest joins the two oldest entries n times, each time at the newer of their times: n + 1 become one. There are
+// more than n.
+func (s *State) joinOldest(n int64) {
+	if n <= 0 {
+		return
+	}
+	i, units := 0, int64(0)
+	for ; s.Entries[i].size() <= n; i++ {
+		units = addExact(units, s.Entries[i].Weight)
+		n -= s.Entries[i].size()
+		s.Used -= s.Entries[i].size() - 1
+	}
+	s.dropFirst(i)
+	first := &s.Entries[0]
+	if !first.isBlock() {
+		first.Weight = addExact(first.Weight, units)
+		return
+	}
+	es := first.unpack(-MaxExact)
+	for _, e := range es[:n] {
+		units = addExact(units, e.Weight)
+	}
+	es = es[n:]
+	es[0].Weight = addExact(es[0].Weight, units)
+	*first = pack(es)
+	s.Used -= n
 }
 
 // thin joins the block at i, of which an entry was removed, with a neighbour if both together are small. The number of

@@ -51,6 +51,8 @@ func (s *oneLog) Do(_ context.Context, req *limiter.Request, res *limiter.Result
 
 func TestLog_ADecisionReadsABoundedPart(t *testing.T) { counted(t, storetest.LongLogs) }
 
+func TestLog_AChargeAboveTheLimitReadsABoundedPart(t *testing.T) { counted(t, storetest.CrowdedLogs) }
+
 func TestSlots_ADecisionReadsABoundedPart(t *testing.T) { counted(t, storetest.LongSlots) }
 
 // counted runs a test that counts what decisions read.

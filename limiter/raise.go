@@ -25,6 +25,15 @@ func (l Limit) Widen(units int64) Limit {
 	return l
 }
 
+// Sparing returns a limit that may be widened by so many units later. Only a sliding_window_log needs to know: charges
+// above the limit join as many entries fewer.
+func (l Limit) Sparing(units int64) Limit {
+	if l.Algorithm == SlidingWindowLog {
+		l.Burst = units
+	}
+	return l
+}
+
 // Spare is the number of units that Raise adds to the capacity.
 func (l Limit) Spare(percent int64) int64 { return l.Raise(percent).Capacity() - l.Capacity() }
 

@@ -21,7 +21,10 @@ package limiter
 //     allow it and show their present figures.
 //   - OpRefund with an ID gives back, for each of its keys that the record
 //     names, what was charged there, once; other keys give back 0. A
-//     concurrency ask releases the slot of that ID instead. The record has
+//     concurrency ask releases the slot of that ID instead. The record knows
+//     which bucket each charge was booked in: if the key has had another one since,
+//     after a reset here or in another region or after its units moved (Ask.Former),
+//     nothing is given back. It has
 //     the limit of each charge: if an edit has since mixed the charge with others
 //     (another window, alignment or number of sub-windows, another rate of a
 //     bucket, for gcra another burst), nothing is given back.

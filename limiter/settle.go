@@ -13,20 +13,22 @@ func Settle(l Limit, s *State, now int64, c Charged, actual int64) (Decision, bo
 	case missing > 0:
 		k.spend(l, s, now, missing, "")
 		s.Exists, changed = true, true
-	case missing < 0 && s.Exists && c.separable(l):
+	case missing < 0 && s.Exists && c.separable(l, s):
 		units, did := k.refund(l, s, now, Charged{At: c.At, Weight: -missing, Base: actual})
 		d.Refunded, changed = units, changed || did
 	}
-	d.Remaining, d.Reset = k.figures(l, s, now)
+	d.figures(l, s, now)
 	return d, changed
 }
 
-// separable reports whether a bucket whose limit is now l can still tell the units
-// of c from others. It cannot after an edit that moved them to another window or
-// changed how fast they drain.
-func (c *Charged) separable(l Limit) bool {
+// separable reports whether the bucket s, whose limit is now l, can still tell the units
+// of c from others. It has none of them if it began anew, and cannot after an edit that moved
+// them to another window or changed how fast they drain.
+func (c *Charged) separable(l Limit, s *State) bool {
 	was, t := &c.Limit, l.Algorithm.Traits()
 	switch {
+	case c.Born != s.Born:
+		return false
 	case was.Algorithm == 0, t.Decay == DecayEach:
 		return true
 	case was.Window != l.Window, t.Decay == DecayDrain && was.Count != l.Count, t.Instant && was.Burst != l.Burst:

@@ -85,7 +85,7 @@ func (k slotKernel) figures(l Limit, s *State, now int64) (int64, int64) {
 	if len(live.first) == 0 {
 		return l.Count, 0
 	}
-	return max(0, l.Count-live.held()), s.newest() + l.Window - now
+	return l.Count - live.held(), s.newest() + l.Window - now
 }
 
 // refundNow gives back nothing: a slot is released by its id.

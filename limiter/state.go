@@ -17,7 +17,10 @@ import "math/bits"
 //	cc  Entries: start, weight and id of each slot, oldest first; or Slots (slotchunk.go)
 //	bn  At: first counted denial; Used: counted ones; Prev: end of the last ban, Scale: its length
 type State struct {
-	Exists  bool
+	Exists bool
+	// Born is the number that the store gave the bucket when it began, also after a reset. It tells a bucket from those
+	// that had its key before.
+	Born    uint32
 	At      int64
 	Used    int64
 	Prev    int64

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 )
 
 // Op is the operation of a request. The zero value is OpTake.
@@ -87,6 +88,11 @@ type Ask struct {
 	// HotRaise is the percentage by which the limit is raised (Limit.Raise) while
 	// the bucket is hot and Hot is not HotExact. Stores that keep buckets ignore it.
 	HotRaise int64
+	// Former is the limit that the bucket had under an algorithm of another kind, nil for none. Its bucket is that of
+	// FormerKey. The store first moves what is spent in it: it charges at most Limit's capacity to this one and deletes
+	// that one, in one step; then it decides. A peek tells what that would give and moves nothing. Neither algorithm may
+	// be concurrency, and the limit does not span regions.
+	Former *Limit
 }
 
 // Spends reports whether a successful take or charge books the weight.
@@ -129,6 +135,12 @@ type Request struct {
 	// Impatient: while the store answers, the request waits for its turn until Bound.Deadline only, not until Bound.Turn.
 	// A store without a queue ignores it.
 	Impatient bool
+	// Gone: once it is true the caller has left, and a store that has not begun with the request may leave it out with
+	// CauseCanceled. Nil: the caller never leaves, or its context says so.
+	Gone *atomic.Bool
+	// Late: the request has waited for its turn for as long as it may before it came here. While a store with a queue
+	// answers, it refuses such a request with CauseOverload. Others ignore it.
+	Late bool
 	// Sums are those of OpApply, not changed by it.
 	Sums *Sums
 	// Asks are 1 to MaxLimits limits with distinct keys.
@@ -270,6 +282,11 @@ func (r *Request) Check() error {
 			return fmt.Errorf("%w: %s applies to concurrency only", ErrInvalid, r.Op)
 		case a.Spans && !a.Limit.Algorithm.Traits().Spans():
 			return fmt.Errorf("%w: %s cannot span regions", ErrInvalid, a.Limit.Algorithm)
+		}
+		if a.Former != nil {
+			if err := a.checkFormer(); err != nil {
+				return err
+			}
 		}
 	}
 	if r.Op == OpApply {

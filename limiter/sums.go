@@ -334,7 +334,7 @@ func (m *Sums) RefundNow(l Limit, s *State, now, w int64) (d Decision, changed b
 	var units int64
 	for _, window := range slices.Clone(m.Windows) {
 		var did bool
-		if c := (Charged{At: g.start(window.Number), Weight: w - units}); c.Weight > 0 {
+		if c := (Charged{At: g.start(window.Number), Weight: w - units, Born: s.Born}); c.Weight > 0 {
 			d, did = m.Refund(l, s, now, c)
 			units, changed = units+d.Refunded, changed || did
 		}

@@ -22,6 +22,9 @@ const (
 	Concurrency
 	// Ban is no algorithm of a limit but of a ban beside one; see BanLimit.
 	Ban
+	// Tally is that of a pool that only counts: a sliding_window_counter that never denies and counts up to its limit. It
+	// shares its state with SlidingWindowCounter, whose takes of the same bucket may be denied.
+	Tally
 	algorithmsEnd
 )
 
@@ -34,8 +37,8 @@ type Traits struct {
 	// Name is the word used in JSON, SQL and YAML; Title the one for people.
 	Name, Title string
 	// Kind is the two-letter form of the stored state. Algorithms of one kind can
-	// read each other's state, so an edit between them keeps consumption; the kind
-	// is part of a bucket's key, so an edit to another kind starts afresh.
+	// read each other's state, so an edit between them keeps the bucket; the kind
+	// is part of a bucket's key, so an edit to another kind needs Ask.Former.
 	Kind string
 	// Setting is the one that a limit has beside Count and Window.
 	Setting Setting
@@ -120,6 +123,9 @@ var traits = [algorithmsEnd]Traits{
 	Concurrency: {
 		Name: "concurrency", Title: "Concurrency", Kind: "cc", kernel: slotKernel{},
 		Decay: DecayEach, MaxUnits: MaxSlots, Slots: true,
+	},
+	Tally: {
+		Name: "tally", Title: "Tally", Kind: "sc", kernel: tallyKernel{}, Decay: DecaySliding, Internal: true,
 	},
 	Ban: {Name: "ban", Title: "Ban", Kind: "bn", kernel: banKernel{}, Decay: DecayAtOnce, Internal: true},
 }

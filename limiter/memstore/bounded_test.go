@@ -81,7 +81,7 @@ func TestStore_CallerWhoLeavesEndsABatchBetweenTwoRequests(t *testing.T) {
 	}})
 	ctx, cancel := newExpired(caller)
 	defer cancel()
-	asks := []limiter.Ask{{Key: limiter.DirectKey("k", fiveAnHour.Algorithm), Limit: fiveAnHour, Weight: 1}}
+	asks := []limiter.Ask{{Key: limiter.DirectKey("k", fiveAnHour), Limit: fiveAnHour, Weight: 1}}
 	calls := make([]limiter.Call, decided+2)
 	for i := range calls {
 		calls[i].Request.Asks = asks

@@ -33,12 +33,20 @@ func (s *Store) doOne(req *limiter.Request, res *limiter.Result) {
 	sh.scratch.Entries = nil
 }
 
+// birth returns the number of a bucket that begins.
+func (sh *shard) birth() uint32 {
+	if sh.births++; sh.births == 0 { // which stands for none
+		sh.births = 1
+	}
+	return sh.births
+}
+
 // load copies the bucket of a into st and returns its slot, nil without a bucket.
 // It copies because kernels may rewrite a state that is not stored afterwards.
 func (sh *shard) load(hash uint64, a *limiter.Ask, st *limiter.State) *bucketSlot {
 	old := sh.buckets.find(hash, newBucketKey(a.Key))
 	if old == nil {
-		*st = limiter.State{}
+		*st = limiter.State{Born: sh.birth()}
 		return nil
 	}
 	*st = old.value
@@ -63,6 +71,9 @@ func (s *Store) store(
 	}
 	if old == nil && !changed {
 		return
+	}
+	if st.Born == 0 {
+		st.Born = sh.birth()
 	}
 	needed := max(1, limiter.Expires(a.Limit, st)-at.now)
 	if !changed {
@@ -163,6 +174,7 @@ type work struct {
 	states  []*limiter.State
 	sums    []*regional
 	changed []bool
+	moved   []bool // what a former bucket held is in the state
 	charged []limiter.Charged
 	hashes  []uint64
 	order   []int // the shards to lock, ascending, each once
@@ -175,7 +187,7 @@ func newWork(n int) *work {
 	if !ok || len(w.values) < n {
 		w = &work{
 			values: make([]limiter.State, n), states: make([]*limiter.State, n),
-			sums: make([]*regional, n), changed: make([]bool, n),
+			sums: make([]*regional, n), changed: make([]bool, n), moved: make([]bool, n),
 			charged: make([]limiter.Charged, n), hashes: make([]uint64, n), order: make([]int, 0, n),
 		}
 		for i := range w.values {
@@ -200,6 +212,9 @@ func (s *Store) doMany(req *limiter.Request, res *limiter.Result, w *work, rec *
 	for i := range req.Asks {
 		w.hashes[i] = s.hash(req.Asks[i].Key)
 		w.order = append(w.order, shardOf(w.hashes[i]))
+		if req.Asks[i].Former != nil {
+			w.order = append(w.order, shardOf(s.hash(req.Asks[i].FormerKey())))
+		}
 	}
 	slices.Sort(w.order)
 	w.order = slices.Compact(w.order)
@@ -215,6 +230,7 @@ func (s *Store) doMany(req *limiter.Request, res *limiter.Result, w *work, rec *
 		sh := &s.shards[shardOf(w.hashes[i])]
 		sh.load(w.hashes[i], &req.Asks[i], &w.values[i])
 		w.sums[i] = sh.loadSums(w.hashes[i], &req.Asks[i])
+		w.moved[i] = s.moveFormer(&req.Asks[i], &w.values[i], at.now)
 	}
 	res.Replayed, res.At = false, at.now
 	s.decideAll(req, rec, w.states[:n], w.sums[:n], at.now, w.changed[:n], w.charged[:n], res)
@@ -222,13 +238,34 @@ func (s *Store) doMany(req *limiter.Request, res *limiter.Result, w *work, rec *
 		a := &req.Asks[i]
 		sh := &s.shards[shardOf(w.hashes[i])]
 		// Search again: storing another key may have moved it.
-		s.store(sh, w.hashes[i], a, sh.buckets.find(w.hashes[i], newBucketKey(a.Key)), req.Op, &w.values[i], w.changed[i], at)
+		old := sh.buckets.find(w.hashes[i], newBucketKey(a.Key))
+		s.store(sh, w.hashes[i], a, old, req.Op, &w.values[i], w.changed[i] || w.moved[i], at)
 		s.storeSums(sh, w.hashes[i], a, w.sums[i], req.Sums, at)
 		if w.charged[i].Weight > 0 {
 			needed = max(needed, limiter.Expires(a.Limit, &w.values[i])-at.now)
 		}
 	}
 	return at, needed
+}
+
+// moveFormer moves what is spent in the former bucket of a, if there is one, to the state of a, and deletes it. The
+// caller holds the locks of both. It reports whether it changed the state.
+func (s *Store) moveFormer(a *limiter.Ask, to *limiter.State, now int64) bool {
+	if a.Former == nil {
+		return false
+	}
+	key := a.FormerKey()
+	hash := s.hash(key)
+	sh := &s.shards[shardOf(hash)]
+	old := sh.buckets.find(hash, newBucketKey(key))
+	if old == nil {
+		return false
+	}
+	former := old.value
+	moved := limiter.Move(a, &former, to, now)
+	sh.buckets.remove(hash, newBucketKey(key))
+	s.keys.Add(-1)
+	return moved
 }
 
 func (s *Store) unlock(shards []int) {

@@ -3,6 +3,7 @@ package memstore
 import (
 	"encoding/binary"
 	"errors"
+	"math"
 	"strings"
 
 	"sluice/internal/wire"
@@ -15,8 +16,8 @@ import (
 // appendBucket writes a bucket that is kept for another keep ms.
 func appendBucket(b []byte, key *bucketKey, keep int64, st *limiter.State) []byte {
 	b = binary.AppendUvarint(b, uint64(key.size()))
-	b = key.appendTo(b)
-	for _, v := range [...]int64{keep, st.At, st.Used, st.Prev, st.Scale} {
+	b = binary.AppendUvarint(binary.AppendVarint(key.appendTo(b), keep), uint64(st.Born))
+	for _, v := range [...]int64{st.At, st.Used, st.Prev, st.Scale} {
 		b = binary.AppendVarint(b, v)
 	}
 	entries := st.AllEntries()
@@ -44,6 +45,7 @@ func appendRecord(b []byte, name recordName, keep int64, r *record) []byte {
 		b = binary.AppendVarint(b, r.charged[i].At)
 		b = binary.AppendVarint(b, r.charged[i].Weight)
 		b = appendLimit(b, &r.charged[i].Limit)
+		b = binary.AppendUvarint(b, uint64(r.charged[i].Born))
 		b = appendDecision(b, &r.limits[i])
 	}
 	b = appendBool(b, r.settled != nil)
@@ -65,7 +67,7 @@ func appendLimit(b []byte, l *limiter.Limit) []byte {
 
 func appendDecision(b []byte, d *limiter.Decision) []byte {
 	b = appendBool(b, d.Allowed)
-	for _, v := range [...]int64{d.Limit, d.Remaining, d.RetryAfter, d.Reset, d.Delay, d.Refunded} {
+	for _, v := range [...]int64{d.Limit, d.Limit - d.Used, d.RetryAfter, d.Reset, d.Delay, d.Refunded} {
 		b = binary.AppendVarint(b, v)
 	}
 	return b
@@ -106,12 +108,21 @@ func (d *decoder) units() int64 {
 	return v
 }
 
+// born reads the number of a bucket. Without one all buckets and charges have the same.
+func (d *decoder) born(version uint32) uint32 {
+	if version < 4 {
+		return 1
+	}
+	return uint32(d.Number(math.MaxUint32)) //nolint:gosec // checked
+}
+
 // bucket reads what appendBucket wrote. It rejects states that no decision leaves
 // and with which the arithmetic fails.
-func (d *decoder) bucket() (key limiter.Key, keep int64, st limiter.State, err error) {
+func (d *decoder) bucket(version uint32) (key limiter.Key, keep int64, st limiter.State, err error) {
 	key = limiter.Key(d.string())
 	keep = d.units()
-	st = limiter.State{Exists: true, At: d.exact(), Used: d.units(), Prev: d.units(), Scale: d.units()}
+	st.Born = d.born(version)
+	st = limiter.State{Exists: true, Born: st.Born, At: d.exact(), Used: d.units(), Prev: d.units(), Scale: d.units()}
 	if n := d.Count(3); n > 0 {
 		st.Entries = make([]limiter.Entry, n)
 		for i := range st.Entries {
@@ -149,10 +160,10 @@ func (d *decoder) limit() limiter.Limit {
 
 // decision reads what appendDecision wrote.
 func (d *decoder) decision() limiter.Decision {
-	return limiter.Decision{
-		Allowed: d.Bool(), Limit: d.Varint(), Remaining: d.Varint(),
-		RetryAfter: d.Varint(), Reset: d.Varint(), Delay: d.Varint(), Refunded: d.Varint(),
-	}
+	out := limiter.Decision{Allowed: d.Bool(), Limit: d.Varint()}
+	out.SetRoom(d.Varint())
+	out.RetryAfter, out.Reset, out.Delay, out.Refunded = d.Varint(), d.Varint(), d.Varint(), d.Varint()
+	return out
 }
 
 // record reads what appendRecord wrote in this version of the format or an
@@ -173,6 +184,7 @@ func (d *decoder) record(version uint32) (name recordName, keep int64, r *record
 		if version > 1 {
 			r.charged[i].Limit = d.limit()
 		}
+		r.charged[i].Born = d.born(version)
 		r.limits[i] = d.decision()
 		r.limits[i].Rate = -1
 		if l := r.charged[i].Limit; l.Algorithm != 0 {

@@ -20,7 +20,7 @@ func replayed(t *testing.T, s limiter.Store, id, key string) bool {
 	t.Helper()
 	var res limiter.Result
 	req := &limiter.Request{ID: id, Asks: []limiter.Ask{{
-		Key:   limiter.DirectKey(key, fiveAnHour.Algorithm),
+		Key:   limiter.DirectKey(key, fiveAnHour),
 		Limit: limiter.Limit{Algorithm: limiter.FixedWindow, Count: 1e9, Window: 3_600_000}, Weight: 1,
 	}}}
 	if err := s.Do(context.Background(), req, &res); err != nil {
@@ -118,7 +118,7 @@ func TestRecords_GoneAfterTheirTime(t *testing.T) {
 
 func TestRecords_SettlingAndReplacingKeepTheSum(t *testing.T) {
 	s := newStore(t, memstore.Options{})
-	ask := []limiter.Ask{{Key: limiter.DirectKey("k", fiveAnHour.Algorithm), Limit: fiveAnHour, Weight: 2}}
+	ask := []limiter.Ask{{Key: limiter.DirectKey("k", fiveAnHour), Limit: fiveAnHour, Weight: 2}}
 	before := int64(0)
 	for _, op := range []limiter.Op{limiter.OpTake, limiter.OpSettle, limiter.OpRefund, limiter.OpTake} {
 		var res limiter.Result

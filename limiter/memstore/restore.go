@@ -169,7 +169,7 @@ func (s *Store) readChunk(c *contents, kind byte, data []byte) error {
 }
 
 func (s *Store) readBucket(c *contents, d *decoder) error {
-	key, keep, st, err := d.bucket()
+	key, keep, st, err := d.bucket(c.version)
 	if err != nil {
 		return err
 	}

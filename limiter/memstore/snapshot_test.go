@@ -161,9 +161,31 @@ func TestRestore_FlippedBitAnywhereIsRefused(t *testing.T) {
 	}
 }
 
+func TestRestore_KeepsWhichChargesAResetMadeVoid(t *testing.T) {
+	clock := storetest.NewClock(noon)
+	s := newStore(t, memstore.Options{Clock: clock.Now})
+	mustDo(t, s, request(limiter.OpTake, "before", 1, fiveAnHour))
+	mustDo(t, s, request(limiter.OpReset, "", 1, fiveAnHour))
+	mustDo(t, s, request(limiter.OpTake, "", 1, fiveAnHour))
+	mustDo(t, s, request(limiter.OpTake, "after", 1, fiveAnHour))
+	var buf bytes.Buffer
+	if err := s.Snapshot(&buf); err != nil {
+		t.Fatal(err)
+	}
+	again := newStore(t, memstore.Options{Clock: clock.Now})
+	if err := again.Restore(&buf); err != nil {
+		t.Fatal(err)
+	}
+	for id, want := range map[string]int64{"before": 0, "after": 1} {
+		if got := mustDo(t, again, request(limiter.OpRefund, id, 1, fiveAnHour)).Limits[0].Refunded; got != want {
+			t.Errorf("%s: %d given back, want %d", id, got, want)
+		}
+	}
+}
+
 func TestRestore_NewerVersionIsNamed(t *testing.T) {
 	data := sample(t)
-	binary.BigEndian.PutUint32(data[8:], 4)
+	binary.BigEndian.PutUint32(data[8:], 5)
 	refuses(t, occupied(t), reseal(data), memstore.ErrSnapshotVersion)
 }
 

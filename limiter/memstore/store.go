@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"hash/maphash"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -75,6 +76,9 @@ type shard struct {
 	mu      sync.Mutex
 	buckets table[bucketKey, limiter.State]
 	sums    table[bucketKey, *regional]
+	// births is the number of the bucket that began last. It starts anywhere, because a snapshot has numbers of other
+	// shards.
+	births uint32
 	// changedSums are the buckets whose sums were not exported since they changed.
 	changedSums []bucketKey
 
@@ -105,7 +109,7 @@ func New(o Options) *Store {
 		s.maxRecordBytes = o.MaxRecordBytes
 	}
 	for i := range s.shards {
-		s.shards[i].states[0] = &s.shards[i].scratch
+		s.shards[i].states[0], s.shards[i].births = &s.shards[i].scratch, rand.Uint32() //nolint:gosec // no secret
 		s.records[i].publishOldest()
 	}
 	go s.sweepLoop()
@@ -215,6 +219,15 @@ func (s *Store) do(ctx context.Context, left <-chan struct{}, req *limiter.Reque
 	if err := req.Check(); err != nil {
 		return err
 	}
+	if req.Op == limiter.OpPeek {
+		if wide, ok := limiter.WideLook(req); ok {
+			err := s.do(ctx, left, &wide, res)
+			if err == nil {
+				limiter.Narrow(req, res)
+			}
+			return err
+		}
+	}
 	if hasHighWater(req) {
 		s.high.mu.Lock()
 		defer s.high.mu.Unlock()
@@ -223,7 +236,7 @@ func (s *Store) do(ctx context.Context, left <-chan struct{}, req *limiter.Reque
 	switch {
 	case usesRecord(req):
 		s.doRecorded(req, res)
-	case len(req.Asks) == 1 && !req.Asks[0].Spans:
+	case len(req.Asks) == 1 && !req.Asks[0].Spans && req.Asks[0].Former == nil:
 		s.doOne(req, res)
 	default:
 		w := newWork(len(req.Asks))

@@ -191,6 +191,8 @@ func (c *denyCache) learn(req *limiter.Request, res *limiter.Result, sent, got i
 		e.d.BanBegan = false
 		ms := certainty(a, d)
 		switch {
+		case c.exact && d.Used > d.Limit:
+			continue // the use above the limit falls meanwhile
 		case ms >= denyWorth:
 			e.sure = true
 		case c.exact || a.Limit.Algorithm.Traits().Slots || len(req.Asks) == 1:

@@ -31,20 +31,22 @@ func (h *hotKey) denyInPause(a *limiter.Ask, now int64, g *grant) bool {
 }
 
 // pauseAgain begins another pause when the one before has hardly ended and the store,
-// called since, has less than is worth a lease. h.mu is held.
+// called since, has less than is worth a lease, but something: a take after the pause finds
+// it. If it has nothing, only the store knows how long to wait. h.mu is held.
 func (h *hotKey) pauseAgain(a *limiter.Ask, now int64) bool {
 	p := &h.denyPause
-	if a.Limit != p.limit || !p.heard || now < p.until || now-p.until > pauseAgainFor {
+	if a.Limit != p.limit || !p.heard || h.remaining < 1 || now < p.until || now-p.until > pauseAgainFor {
 		return false
 	}
 	p.until, p.heard = now+pauseFor, false
 	return true
 }
 
-// denied begins a pause.
-func (h *hotKey) denied(a *limiter.Ask, d *limiter.Decision, at, sent, got int64) {
+// denied begins a pause. The retry-after of d then lasts at least until its end, because this node
+// does not ask before. It reports whether the store said a shorter one.
+func (h *hotKey) denied(a *limiter.Ask, d *limiter.Decision, at, sent, got int64) bool {
 	if a.Hot != limiter.HotLeased || a.Weight != 1 || d.Remaining != 0 || d.RetryAfter < 1 {
-		return
+		return false
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -53,4 +55,10 @@ func (h *hotKey) denied(a *limiter.Ask, d *limiter.Decision, at, sent, got int64
 		wait = min(wait, d.RetryAfter*ms) // then there is plenty at once
 	}
 	h.denyPause = denyPause{limit: a.Limit, d: *d, at: at, got: got, until: sent + wait}
+	rest := (h.denyPause.until - got + ms - 1) / ms
+	if rest <= d.RetryAfter {
+		return false
+	}
+	d.RetryAfter = rest
+	return true
 }

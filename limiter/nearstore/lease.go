@@ -73,7 +73,7 @@ func (g *grant) undo() {
 	if g.h.lease.id == g.id {
 		g.h.lease.left += g.w
 	}
-	g.d.Remaining += g.w
+	g.d.SetRoom(g.d.Limit - g.d.Used + g.w)
 }
 
 // takeLeased takes the weight of a from the bucket's lease, or requests a new lease. alone is
@@ -202,7 +202,7 @@ func (s *Store) refill(ctx context.Context, h *hotKey, a *limiter.Ask, extra int
 		close(done)
 	}()
 	whole := limiter.Ask{Key: h.key, Limit: a.Limit, Weight: a.Weight + extra, Spans: a.Spans, Guard: a.Guard,
-		NotAfter: a.NotAfter, HighWater: a.HighWater}
+		NotAfter: a.NotAfter, HighWater: a.HighWater, Former: a.Former}
 	req := limiter.Request{ID: newID(), Asks: []limiter.Ask{whole}}
 	var res limiter.Result
 	sent := s.tick()
@@ -215,7 +215,7 @@ func (s *Store) refill(ctx context.Context, h *hotKey, a *limiter.Ask, extra int
 		h.mu.Unlock()
 		var se *limiter.StoreError
 		if errors.As(err, &se) && se.Unknown {
-			whole.Weight = 0
+			whole.Weight, whole.Former = 0, nil
 			s.returnLater(endedLease{id: req.ID, ask: whole, left: a.Weight + extra})
 		}
 		return false
@@ -325,7 +325,7 @@ func proportion(units, part, whole int64) int64 {
 // remained in the store when the lease was taken, plus the rest of the lease.
 func (l *lease) decision(now int64) limiter.Decision {
 	d := l.d
-	d.Remaining += l.left
+	d.SetRoom(d.Limit - d.Used + l.left)
 	if d.Reset > 0 {
 		d.Reset = max(1, d.Reset-(now-l.got)/ms)
 	}

@@ -2,6 +2,7 @@ package nearstore
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -183,5 +184,37 @@ func TestLease_CountsInTheSumsOfItsRegion(t *testing.T) {
 	v.tidy()
 	if got := sums(); got.Taken-got.Given != takes {
 		t.Errorf("%+v, want %d taken and not given back", got, takes)
+	}
+}
+
+// The wait of each denial of a leased bucket is long enough for whoever asks alone.
+func TestLease_TheWaitOfADenialSuffices(t *testing.T) {
+	for _, l := range []limiter.Limit{
+		{Algorithm: limiter.LeakyBucket, Count: 100, Burst: 20, Window: 1000}, // a unit in less than a pause
+		{Algorithm: limiter.LeakyBucket, Count: 7, Burst: 3, Window: 1000},    // in more than a pause and what follows it
+		{Algorithm: limiter.TokenBucket, Count: 300, Burst: 50, Window: 1000},
+		{Algorithm: limiter.GCRA, Count: 30, Burst: 5, Window: 1000},
+		{Algorithm: limiter.SlidingWindowCounter, Count: 40, Window: 1000},
+		{Algorithm: limiter.FixedWindow, Count: 10, Window: 40},
+	} {
+		t.Run(fmt.Sprint(l.Algorithm, l.Count), func(t *testing.T) {
+			v := newVirtual(t, 1, Options{DenyCache: 1000, HotRate: 20})
+			a := limiter.Ask{Key: bucket(l), Limit: l, Weight: 1, Hot: limiter.HotLeased}
+			v.busy(t, a, 5, 1) // turns hot
+			for try := range 100 {
+				d, asks := limiter.Decision{Allowed: true}, 0
+				for ; d.Allowed && asks < 1000; asks++ { // at most two a millisecond
+					v.clock.Advance(int64(asks % 2))
+					d = take(t, v.nodes[0], a).Limits[0]
+				}
+				if d.Allowed {
+					t.Fatalf("try %d: nothing is denied", try)
+				}
+				v.clock.Advance(d.RetryAfter)
+				if got := take(t, v.nodes[0], a).Limits[0]; !got.Allowed {
+					t.Fatalf("try %d: denied for %d ms, and then for %d more", try, d.RetryAfter, got.RetryAfter)
+				}
+			}
+		})
 	}
 }

@@ -10,6 +10,7 @@ import (
 type rest struct {
 	known     bool
 	remaining int64 // of all of them
+	used      int64 // of all of them
 	most      int64 // of the one that has most left
 	reset     int64 // the longest
 }
@@ -17,6 +18,7 @@ type rest struct {
 // add takes in what one shard says.
 func (r *rest) add(d *limiter.Decision) {
 	r.remaining += d.Remaining
+	r.used += d.Used
 	r.most = max(r.most, d.Remaining)
 	r.reset = longer(r.reset, d.Reset)
 }
@@ -81,7 +83,8 @@ func (s *Store) lookAround(ctx context.Context, req *limiter.Request, res *limit
 	var r request
 	for i := range req.Asks {
 		if n := s.shards(&req.Asks[i]); n > 1 {
-			r.shards = append(r.shards, sharding{at: i, whole: req.Asks[i], n: n, first: shardOf(req.ID, n)})
+			r.shards = append(r.shards, sharding{at: i, whole: req.Asks[i], n: n,
+				before: s.formerShards(&req.Asks[i]), first: shardOf(req.ID, n)})
 		}
 	}
 	calls := r.looks(nil)
@@ -90,7 +93,8 @@ func (s *Store) lookAround(ctx context.Context, req *limiter.Request, res *limit
 	for i := range r.shards {
 		if sh := &r.shards[i]; sh.rest.known {
 			d := &res.Limits[sh.at]
-			d.Remaining, d.Reset = d.Remaining+sh.rest.remaining, longer(d.Reset, sh.rest.reset)
+			d.Remaining, d.Used = d.Remaining+sh.rest.remaining, d.Used+sh.rest.used
+			d.Reset = longer(d.Reset, sh.rest.reset)
 		}
 	}
 }

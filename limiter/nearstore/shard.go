@@ -18,6 +18,7 @@ type sharding struct {
 	at     int // position among the asks
 	whole  limiter.Ask
 	n      int // shards
+	before int // shards that the bucket had as Ask.Former; below 2 it was whole
 	first  int
 	next   int // how many came before the one whose turn it is
 	single bool
@@ -35,7 +36,7 @@ func (s *Store) shard(a *limiter.Ask, at int, id string, hot bool) (sharding, bo
 	if n < 2 {
 		return sharding{}, false
 	}
-	sh := sharding{at: at, whole: *a, n: n, hot: hot}
+	sh := sharding{at: at, whole: *a, n: n, before: s.formerShards(a), hot: hot}
 	switch {
 	case id != "":
 		sh.first, sh.single = shardOf(id, n), true
@@ -47,13 +48,23 @@ func (s *Store) shard(a *limiter.Ask, at int, id string, hot bool) (sharding, bo
 }
 
 // shards is into how many keys an ask's bucket is split; below 2 it is not.
-func (s *Store) shards(a *limiter.Ask) int {
-	if a.Hot != limiter.HotSharded || s.sketch == nil || !a.Limit.Algorithm.Traits().Divisible {
+func (s *Store) shards(a *limiter.Ask) int { return s.shardsOf(a, &a.Limit) }
+
+// formerShards is into how many the bucket of Ask.Former was split.
+func (s *Store) formerShards(a *limiter.Ask) int {
+	if a.Former == nil {
 		return 0
 	}
-	n := min(int64(s.opt.Shards), a.Limit.Count)
-	if a.Limit.Algorithm.Bucketed() {
-		n = min(n, a.Limit.Burst)
+	return s.shardsOf(a, a.Former)
+}
+
+func (s *Store) shardsOf(a *limiter.Ask, l *limiter.Limit) int {
+	if a.Hot != limiter.HotSharded || s.sketch == nil || !l.Algorithm.Traits().Divisible {
+		return 0
+	}
+	n := min(int64(s.opt.Shards), l.Count)
+	if l.Algorithm.Bucketed() {
+		n = min(n, l.Burst)
 	}
 	return int(n)
 }
@@ -72,8 +83,24 @@ func (sh *sharding) place(a *limiter.Ask) { *a = sh.part(sh.next) }
 func (sh *sharding) part(i int) limiter.Ask {
 	i = (sh.first + i) % sh.n
 	a := sh.whole
+	if a.Former != nil {
+		a.Former = sh.former(i)
+	}
 	a.Key, a.Limit = shardKey(a.Key, i), shardLimit(a.Limit, i, sh.n)
 	return a
+}
+
+// former is the limit that shard i had as Ask.Former, nil if there was none. Each moves what it holds itself: what
+// others hold, where there were more than there are now, does not move.
+func (sh *sharding) former(i int) *limiter.Limit {
+	l := *sh.whole.Former
+	switch {
+	case sh.before > 1 && i < sh.before:
+		l = shardLimit(l, i, sh.before)
+	case sh.before > 1 || i > 0:
+		return nil
+	}
+	return &l
 }
 
 // shardLimit is the part of a limit that shard i of n enforces. The parts add up
@@ -153,7 +180,7 @@ func (sh *sharding) note(d limiter.Decision) {
 	if d.StricterThan(sh.best) {
 		least = sh.best
 	}
-	least.Remaining = d.Remaining + sh.best.Remaining
+	least.Remaining, least.Used = d.Remaining+sh.best.Remaining, d.Used+sh.best.Used
 	least.Reset = longer(d.Reset, sh.best.Reset)
 	sh.best = least
 }
@@ -178,18 +205,19 @@ func (sh *sharding) summary(d limiter.Decision) limiter.Decision {
 			last := d
 			sh.note(d)
 			d = sh.best
-			d.Remaining, d.Reset = last.Remaining, last.Reset
+			d.Remaining, d.Used, d.Reset = last.Remaining, last.Used, last.Reset
 			if sh.rest.most >= sh.whole.Weight { // another limit ended the search
 				d.Allowed, d.RetryAfter = true, 0
 			}
 		}
-		d.Remaining += sh.rest.remaining
+		d.Remaining, d.Used = d.Remaining+sh.rest.remaining, d.Used+sh.rest.used
 		d.Reset = longer(d.Reset, sh.rest.reset)
 	case !d.Allowed:
 		sh.note(d)
 		d = sh.best
 	default:
 		d.Remaining = min(whole.Capacity(), d.Remaining*int64(sh.n-sh.next))
+		d.Used = whole.Capacity() - d.Remaining
 	}
 	d.Limit, d.Rate = whole.Capacity(), whole.Rate()
 	return d
@@ -249,7 +277,7 @@ func (s *Store) spreadAsk(dst []limiter.Ask, req *limiter.Request, a *limiter.As
 	if n < 2 {
 		return append(dst, *a)
 	}
-	sh := sharding{whole: *a, n: n}
+	sh := sharding{whole: *a, n: n, before: s.formerShards(a)}
 	if req.ID != "" {
 		sh.first = shardOf(req.ID, n)
 	}
@@ -277,7 +305,7 @@ func gather(op limiter.Op, a *limiter.Ask, ds []limiter.Decision) limiter.Decisi
 		RetryAfter: limiter.Never}
 	for i := range ds {
 		d := &ds[i]
-		out.Remaining += d.Remaining
+		out.Remaining, out.Used = out.Remaining+d.Remaining, out.Used+d.Used
 		out.Reset = longer(out.Reset, d.Reset)
 		out.Refunded += d.Refunded
 		if op == limiter.OpCharge {

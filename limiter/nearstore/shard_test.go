@@ -265,3 +265,29 @@ func TestStorm_HotKeysOnRedisNeverPassTheLimit(t *testing.T) {
 		}
 	}
 }
+
+// After an edit of the algorithm each shard counts what it had spent before.
+func TestShard_EditOfTheAlgorithmKeepsWhatWasSpent(t *testing.T) {
+	v := newVirtual(t, 1, Options{DenyCache: 1000, HotRate: 50})
+	old := limiter.Limit{Algorithm: limiter.SlidingWindowCounter, Count: 100, Window: limiter.MaxWindow}
+	ask := limiter.Ask{Key: bucket(old), Limit: old, Weight: 1, Hot: limiter.HotSharded}
+	for range 60 {
+		take(t, v.nodes[0], ask)
+	}
+	edited := limiter.Limit{Algorithm: limiter.TokenBucket, Count: 100, Burst: 100, Window: limiter.MaxWindow}
+	ask.Key, ask.Limit, ask.Former = limiter.Key(strings.TrimSuffix(string(ask.Key), "sc")+"lv"), edited, &old
+	var res limiter.Result
+	look := limiter.Request{Op: limiter.OpPeek, Asks: []limiter.Ask{ask}}
+	if err := v.nodes[0].Do(t.Context(), &look, &res); err != nil || res.Limits[0].Remaining != 40 {
+		t.Errorf("a look says %+v, %v, want 40 remaining", res, err)
+	}
+	passed := 0
+	for range 200 {
+		if take(t, v.nodes[0], ask).Allowed {
+			passed++
+		}
+	}
+	if passed != 40 {
+		t.Errorf("%d passed after the edit, 40 were left", passed)
+	}
+}

@@ -281,8 +281,10 @@ func (*Store) withoutLeased(r *request, m *limiter.Request) {
 // learn records the result of the store behind, or its failure.
 func (s *Store) learn(r *request, res *limiter.Result, err error) {
 	answer := r.result
+	outlasts := err == nil && r.leased == 0 && s.learnHot(r, answer)
 	if err == nil && s.deny != nil && !answer.Replayed {
 		switch {
+		case outlasts: // the pause denies for as long
 		case !answer.Allowed:
 			s.deny.learn(r.out, answer, r.sent, s.tick(), &r.gens)
 		case s.deny.cache.EstimatedSize() > 0:
@@ -291,19 +293,24 @@ func (s *Store) learn(r *request, res *limiter.Result, err error) {
 	}
 	if r.leased > 0 {
 		s.join(r, res, err)
-		return
 	}
-	if err != nil || !r.isHot || len(r.out.Asks) > maxAsks {
-		return
+}
+
+// learnHot records what the store says of hot buckets. It reports whether a denial begins a pause that outlasts
+// the wait that the store said.
+func (s *Store) learnHot(r *request, answer *limiter.Result) (outlasts bool) {
+	if !r.isHot || len(r.out.Asks) > maxAsks {
+		return false
 	}
 	for i := range r.out.Asks {
 		if h := r.hots[i]; h != nil && i < len(answer.Limits) {
 			h.recordRemaining(&r.out.Asks[i], &answer.Limits[i])
 			if !answer.Allowed && len(r.out.Asks) == 1 {
-				h.denied(&r.out.Asks[i], &answer.Limits[i], answer.At, r.sent, s.tick())
+				outlasts = h.denied(&r.out.Asks[i], &answer.Limits[i], answer.At, r.sent, s.tick())
 			}
 		}
 	}
+	return outlasts
 }
 
 // join combines the decisions of leases and of the store. If the store denied or failed, the units

@@ -14,8 +14,8 @@ import (
 type batch struct {
 	requests []script.Request
 	done     chan struct{} // one element when it is answered, or will not be
-	// alone is where the caller who makes its own call lists its one request.
-	alone [1]*script.Request
+	// alone is where a caller who makes its own call lists its requests.
+	alone []*script.Request
 
 	terms
 	canceled <-chan struct{} // closed when the caller leaves; may be nil
@@ -37,10 +37,12 @@ const (
 	expired          // the server does not answer, or the caller's own deadline passed
 	noTurn           // it waited for its turn for as long as it may
 	left             // its caller left before it was sent
+	leftOut          // each of its requests has an error of its own
 )
 
 func newBatch(n int) *batch {
-	return &batch{requests: make([]script.Request, 0, n), done: make(chan struct{}, 1)}
+	return &batch{requests: make([]script.Request, 0, n), done: make(chan struct{}, 1),
+		alone: make([]*script.Request, 0, n)}
 }
 
 // reset empties b for reuse; its requests keep their buffers.
@@ -112,6 +114,24 @@ func (b *batch) refuseImpatient() (none bool) {
 	return none
 }
 
+// leaveOut answers the requests whose callers have left, and those that came too late, unless the server does not
+// answer. It reports whether none is left.
+func (b *batch) leaveOut(failing bool) (none bool) {
+	none = true
+	for i := range b.requests {
+		r := &b.requests[i]
+		switch {
+		case r.Err != nil:
+		case r.Gone != nil && r.Gone.Load():
+			r.Err = errGone
+		case r.Late && !failing:
+			r.Err = errOverload
+		}
+		none = none && r.Err != nil
+	}
+	return none
+}
+
 // err is why a batch that is done has no answers, nil if it has them.
 func (b *batch) err(ctx context.Context) error {
 	switch b.outcome {
@@ -128,8 +148,8 @@ func (b *batch) err(ctx context.Context) error {
 // unwritten reports whether the call of b was never written, so that b waits for its turn again.
 func (b *batch) unwritten() bool {
 	for i := range b.requests {
-		//nolint:errorlint // the very error that Store.call sets
-		if err := b.requests[i].Err; err != errUnwritten && err != errOverload {
+		//nolint:errorlint // the very errors that are set here and by Store.call
+		if err := b.requests[i].Err; err != errUnwritten && err != errOverload && err != errGone {
 			return false
 		}
 	}

@@ -87,15 +87,23 @@ func cpuTime(b *testing.B, c redis.UniversalClient) float64 {
 // processor time.
 func BenchmarkScript_BatchesOf50(b *testing.B) {
 	for _, l := range limits(minute) {
-		batchesOf50(b, l, l.Algorithm.String(), false)
+		batchesOf50(b, l, l.Algorithm.String(), nil)
 	}
 	counter := limiter.Limit{Algorithm: limiter.SlidingWindowCounter, Count: 1_000_000, Window: minute}
 	// Both admit everything: a denial would cost the one without a ban no write.
-	batchesOf50(b, counter, "no ban", false)
-	batchesOf50(b, counter, "a ban", true)
+	batchesOf50(b, counter, "no ban", nil)
+	batchesOf50(b, counter, "a ban", func(asks []limiter.Ask) []limiter.Ask {
+		return append(asks, limiter.Ask{Key: limiter.BanKey(asks[0].Key),
+			Limit: limiter.BanLimit(20, 60_000, 600_000, 2, 86_400_000)})
+	})
+	former := limiter.Limit{Algorithm: limiter.TokenBucket, Count: 100, Window: minute, Burst: 100}
+	batchesOf50(b, counter, "a former limit", func(asks []limiter.Ask) []limiter.Ask {
+		asks[0].Former = &former
+		return asks
+	})
 }
 
-func batchesOf50(b *testing.B, l limiter.Limit, name string, ban bool) {
+func batchesOf50(b *testing.B, l limiter.Limit, name string, with func([]limiter.Ask) []limiter.Ask) {
 	b.Run(name, func(b *testing.B) {
 		c := client(b, testenv.Redis(b).URL())
 		s := open(b, c, redisstore.Options{})
@@ -109,9 +117,8 @@ func batchesOf50(b *testing.B, l limiter.Limit, name string, ban bool) {
 				if l.Algorithm == limiter.Concurrency {
 					calls[i].Request.ID = strconv.Itoa(n % 100_000)
 				}
-				if asks := &calls[i].Request.Asks; ban {
-					*asks = append(*asks, limiter.Ask{Key: limiter.BanKey((*asks)[0].Key),
-						Limit: limiter.BanLimit(20, 60_000, 600_000, 2, 86_400_000)})
+				if with != nil {
+					calls[i].Request.Asks = with(calls[i].Request.Asks)
 				}
 			}
 			s.DoAll(context.Background(), calls)

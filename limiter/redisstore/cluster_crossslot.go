@@ -93,6 +93,10 @@ func split(prefix string, req *limiter.Request) *crossSlot {
 	bySlot := make(map[int]*part, 4)
 	for i := range req.Asks {
 		a := req.Asks[i]
+		if a.Former != nil {
+			former := *a.Former
+			a.Former = &former
+		}
 		slot := slotOf(prefix + string(a.Key))
 		p := bySlot[slot]
 		if p == nil {
@@ -380,7 +384,7 @@ func (x *crossSlot) readUndone(sent []*part) {
 		p.booked = nil
 		for i := range p.res.Limits {
 			d, now := &p.res.Limits[i], p.sent.Result.Limits[i]
-			d.Remaining, d.Reset = now.Remaining, now.Reset
+			d.Remaining, d.Used, d.Reset = now.Remaining, now.Used, now.Reset
 		}
 	}
 	if x.retry && x.err == nil && !x.giveUp && len(x.left) == 0 {

@@ -127,6 +127,20 @@ func TestUndo_ATakeThatComesLaterIsRefused(t *testing.T) {
 	s.holds(0)
 }
 
+// What was booked before a reset is no longer in the bucket.
+func TestUndo_AfterAResetTakesNothingFromOthers(t *testing.T) {
+	s := newParts(t)
+	for _, id := range []string{"", "a"} {
+		s.do(limiter.OpTake, id, id, "one")
+		s.do(limiter.OpReset, "", "", "")
+		s.do(limiter.OpTake, "", "", "two")
+		s.do(script.OpUndo, id, id, "one")
+		s.holds(3)
+		s.do(script.OpUndo, "", "", "two")
+		s.holds(0)
+	}
+}
+
 // A failover that loses a charge loses its name with it, so that the give-back
 // leaves alone what others hold.
 func TestUndo_OfALostChargeTakesNothingFromOthers(t *testing.T) {

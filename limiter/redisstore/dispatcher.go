@@ -16,7 +16,7 @@ import (
 // A request arrives in a batch: alone from Store.Do, up to MaxBatch of them from
 // Store.DoAll. A batch is sent whole and answered as a whole.
 //
-//   - Idle: if a call may start at once and no batch waits, the caller of Store.Do makes
+//   - Idle: if a call may start at once and no batch waits, the caller makes
 //     the call for its own batch (claim, finish), unless its deadline is too near or further away than
 //     longestCall. Handing the batch to another goroutine would only cost time.
 //   - Busy: the batch waits in a bounded queue (submit, wait). When a call may start, one
@@ -77,6 +77,8 @@ var (
 	errOverload = &limiter.StoreError{Cause: limiter.CauseOverload, Err: errQueue}
 	// errUnwritten is the error of a request whose call was never written, which says nothing about the server.
 	errUnwritten = &limiter.StoreError{Cause: limiter.CauseOverload, Err: errors.New("no connection is free")}
+	// errGone is the error of a request that was not sent because its caller had left.
+	errGone = &limiter.StoreError{Cause: limiter.CauseCanceled, Err: context.Canceled}
 )
 
 // submit queues b, or refuses it at once.
@@ -202,6 +204,9 @@ func (d *dispatcher) skipReason(b *batch, now time.Time) outcome {
 		return left
 	default:
 	}
+	if b.leaveOut(d.failing) {
+		return leftOut
+	}
 	out, _ := d.waiting(b, now)
 	return out
 }
@@ -264,7 +269,7 @@ func (d *dispatcher) finish(call int, batches []*batch, waits []Wait, how ended)
 	switch {
 	case d.timings == nil:
 	case len(batches) == 0:
-		d.timings.CalledAtOnce(took)
+		d.timings.CalledAtOnce(took, requests)
 	default:
 		d.timings.Called(took, requests, waits)
 	}

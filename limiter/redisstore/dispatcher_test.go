@@ -2,6 +2,8 @@ package redisstore
 
 import (
 	"context"
+	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -198,6 +200,72 @@ func watched(t *testing.T, d *dispatcher, until time.Time) *batch {
 		t.Fatal(err)
 	}
 	return b
+}
+
+// A request whose caller has left is not sent; the others of its batch are.
+func TestDispatcher_LeavesOutWhoseCallerHasLeft(t *testing.T) {
+	d := newDispatcher(10, 100)
+	b := newBatch(3)
+	for range 3 {
+		b.add()
+	}
+	gone := new(atomic.Bool)
+	b.requests[0].Gone, b.requests[1].Gone = gone, new(atomic.Bool)
+	all := newBatch(1)
+	all.add().Gone = gone
+	for _, b := range []*batch{b, all} {
+		if err := d.submit(b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	gone.Store(true)
+	if got, _, _ := d.next(nil); len(got) != 1 || got[0] != b {
+		t.Fatalf("%d batches are sent, want the one of which some callers are left", len(got))
+	}
+	var se *limiter.StoreError
+	if !errors.As(b.requests[0].Err, &se) || se.Cause != limiter.CauseCanceled || se.Unknown {
+		t.Errorf("its caller has left: %v", b.requests[0].Err)
+	}
+	if b.requests[1].Err != nil || b.requests[2].Err != nil {
+		t.Errorf("their callers wait: %v, %v", b.requests[1].Err, b.requests[2].Err)
+	}
+	if err := d.wait(t.Context(), nil, all); err != nil || !errors.Is(all.requests[0].Err, errGone) {
+		t.Errorf("all have left: %v, %v", err, all.requests[0].Err)
+	}
+}
+
+// A request that came too late is overload while the server answers. If it does not, its fail mode decides.
+func TestDispatcher_RefusesWhatCameTooLate(t *testing.T) {
+	for _, failing := range []bool{false, true} {
+		d := newDispatcher(10, 100)
+		d.failing = failing
+		b := newBatch(2)
+		b.add().Late = true
+		b.add()
+		all := newBatch(1)
+		all.add().Late = true
+		for _, b := range []*batch{all, b} {
+			if err := d.submit(b); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got, _, _ := d.next(nil)
+		if failing {
+			if len(got) != 2 || b.requests[0].Err != nil {
+				t.Errorf("%d batches are sent to a server that fails, %v", len(got), b.requests[0].Err)
+			}
+			continue
+		}
+		if len(got) != 1 || got[0] != b || b.requests[1].Err != nil {
+			t.Fatalf("%d batches are sent, %v, want the one of which a request is in time", len(got), b.requests[1].Err)
+		}
+		if err := d.wait(t.Context(), nil, all); err != nil || !errors.Is(all.requests[0].Err, errOverload) {
+			t.Errorf("all came too late: %v, %v", err, all.requests[0].Err)
+		}
+		if !errors.Is(b.requests[0].Err, errOverload) {
+			t.Errorf("it came too late: %v", b.requests[0].Err)
+		}
+	}
 }
 
 func TestDispatcher_KeepsEachDeadlineOfWhatItHolds(t *testing.T) {

@@ -18,9 +18,33 @@ type placed struct {
 // Takes that span slots of a cluster are decided together, after the others of
 // their chunk; what else spans slots is a chunk of its own.
 func (s *Store) DoAll(ctx context.Context, calls []limiter.Call) {
-	for len(calls) > 0 {
-		calls = calls[s.chunk(ctx, calls):]
+	narrow := widen(calls)
+	for at := 0; at < len(calls); {
+		at += s.chunk(ctx, calls[at:])
 	}
+	for i, req := range narrow {
+		calls[i].Request = req
+		if calls[i].Err == nil {
+			limiter.Narrow(&req, &calls[i].Result)
+		}
+	}
+}
+
+// widen makes each look at a limit with a former one a limiter.WideLook, and returns what those requests were.
+func widen(calls []limiter.Call) (narrow map[int]limiter.Request) {
+	for i := range calls {
+		req := &calls[i].Request
+		if req.Op != limiter.OpPeek || req.Check() != nil {
+			continue
+		}
+		if wide, ok := limiter.WideLook(req); ok {
+			if narrow == nil {
+				narrow = make(map[int]limiter.Request)
+			}
+			narrow[i], *req = *req, wide
+		}
+	}
+	return narrow
 }
 
 // chunk decides the first calls and returns how many.
@@ -102,6 +126,14 @@ func (s *Store) place(batches map[*dispatcher]*batch, req *limiter.Request) *scr
 // sendAll sends the batches of different dispatchers at once and waits for them all.
 // It returns those that failed.
 func (s *Store) sendAll(ctx context.Context, batches map[*dispatcher]*batch) map[*dispatcher]error {
+	if len(batches) == 1 {
+		for d, b := range batches {
+			if err := s.send(ctx, d, b); err != nil {
+				return map[*dispatcher]error{d: err}
+			}
+		}
+		return nil
+	}
 	failed := make(map[*dispatcher]error)
 	if ctx.Err() != nil {
 		for d := range batches {

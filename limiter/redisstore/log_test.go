@@ -65,6 +65,7 @@ func TestScript_LogBeyondExactNumbersAgrees(t *testing.T) {
 func TestScript_ARequestReadsABoundedPartOfALog(t *testing.T) {
 	t.Parallel()
 	counted(t, storetest.LongLogs)
+	counted(t, storetest.CrowdedLogs)
 }
 
 func TestScript_ARequestReadsABoundedPartOfSlots(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 type model struct {
 	states  map[limiter.Key]*limiter.State
 	records map[string]*modelRecord
+	births  uint32
 }
 
 type modelRecord struct {
@@ -30,7 +31,8 @@ func newModel() *model {
 func (m *model) load(k limiter.Key) *limiter.State {
 	s := m.states[k]
 	if s == nil {
-		return &limiter.State{}
+		m.births++
+		return &limiter.State{Born: m.births}
 	}
 	c := *s
 	c.Entries = slices.Clone(s.Entries)

@@ -96,3 +96,41 @@ func causeOf(err error) limiter.Cause {
 	}
 	return se.Cause
 }
+
+// What was spent before an edit of the algorithm counts while a slot moves, as long as both buckets are at one server.
+func TestStore_ASlotMovesWhileUnitsDo(t *testing.T) {
+	cluster := testenv.Cluster(t)
+	s := open(t, client(t, cluster.URL()), redisstore.Options{})
+	from, to := cluster.Nodes[0], cluster.Nodes[1]
+	e := entityOn(t, cluster, from)
+	former := limiter.Limit{Algorithm: limiter.FixedWindow, Count: 1000, Window: month}
+	var asks []limiter.Ask
+	for n := range 8 {
+		old := ask(e, n, former)
+		a := ask(e, n, limiter.Limit{Algorithm: limiter.SlidingWindowCounter, Count: 1000, Window: month})
+		do(t, s, limiter.OpCharge, "", old)
+		do(t, s, limiter.OpCharge, "", a)
+		a.Former, a.Weight = &former, 0
+		asks = append(asks, a)
+	}
+	source, together := direct(t, from), 0
+	moveSlot(t, cluster, slotOf(t, source, string(asks[0].Key)), from, to, func() {
+		for _, a := range asks {
+			if source.Exists(t.Context(), "sl:"+string(a.Key), "sl:"+string(a.FormerKey())).Val() != 2 {
+				continue
+			}
+			together++
+			if d := do(t, s, limiter.OpTake, "", a).Limits[0]; d.Used != 2 {
+				t.Errorf("%s: %d used, want 2", a.Key, d.Used)
+			}
+		}
+	})
+	if together == 0 {
+		t.Error("no two buckets were at one server: the test tries nothing")
+	}
+	for _, a := range asks {
+		if d := do(t, s, limiter.OpTake, "", a).Limits[0]; d.Used != 2 {
+			t.Errorf("%s: %d used in the end, want 2", a.Key, d.Used)
+		}
+	}
+}

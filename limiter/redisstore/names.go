@@ -16,7 +16,8 @@ const shortName = 14
 // the prefix and the packed form of the key if that is at most shortName bytes long:
 //
 //	header  2 or 3 bytes, by their bits: 1, three of kind, two of label, one
-//	        that says there are 3, and 9 or 17 of the rule's id (0 for none)
+//	        that says there are 3, and 9 or 17 of the rule's id (0 for none),
+//	        or for label "key:" of the window in seconds
 //	value   four bytes for label "ip:"; else six bits a letter, padded with zero
 //	        bits
 //
@@ -48,6 +49,8 @@ var (
 
 const (
 	labelIP   = 1
+	labelKey  = 2
+	inMS      = "000" // makes ms of seconds
 	letters   = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-"
 	ruleNear  = 1 << 9  // rules below this take two bytes
 	ruleBelow = 1 << 17 // rules from this on are not packed
@@ -83,19 +86,9 @@ func packKey(b []byte, key string) int {
 	if stop < 1 || key[0] != '{' || len(key) < stop+4 || key[stop+1] != '|' || len(b) < 3 {
 		return 0
 	}
-	rule, rest := 0, key[stop+2:]
-	for rest[0] != '|' {
-		c := rest[0] - '0'
-		if c > 9 || (c == 0 && rule == 0) || len(rest) == 1 {
-			return 0
-		}
-		if rule = 10*rule + int(c); rule >= ruleBelow {
-			return 0
-		}
-		rest = rest[1:]
-	}
+	place, code, _ := strings.Cut(key[stop+2:], "|")
 	kind := 0
-	for kind < len(packedKinds) && packedKinds[kind] != rest[1:] {
+	for kind < len(packedKinds) && packedKinds[kind] != code {
 		kind++
 	}
 	if kind == len(packedKinds) {
@@ -106,6 +99,23 @@ func packKey(b []byte, key string) int {
 		label++
 	}
 	value = value[len(packedLabels[label]):]
+	if label == labelKey {
+		seconds := len(place) - len(inMS)
+		if seconds < 2 || place[0] != 'w' || place[seconds:] != inMS {
+			return 0
+		}
+		place = place[1:seconds]
+	}
+	rule := 0
+	for i := range len(place) {
+		c := place[i] - '0'
+		if c > 9 || (c == 0 && rule == 0) {
+			return 0
+		}
+		if rule = 10*rule + int(c); rule >= ruleBelow {
+			return 0
+		}
+	}
 	head := byte(0x80 | kind<<4 | label<<2) //nolint:gosec // seven kinds, four labels
 	n := 2
 	if rule < ruleNear {
@@ -207,6 +217,12 @@ func KeyOf(prefix, name string) (limiter.Key, bool) {
 	id := ""
 	if rule > 0 {
 		id = strconv.Itoa(rule)
+	}
+	if label == labelKey {
+		if rule == 0 {
+			return "", false
+		}
+		id = "w" + id + inMS
 	}
 	return limiter.Key("{" + packedLabels[label] + value + "}|" + id + "|" + packedKinds[kind]), true
 }

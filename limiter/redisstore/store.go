@@ -54,8 +54,8 @@ type Options struct {
 // Timings counts the stages of requests. Its methods are called after each script call, whether or
 // not it succeeded, by many goroutines. They must not block.
 type Timings interface {
-	// CalledAtOnce is called with the length of a script call of one request that did not wait.
-	CalledAtOnce(took time.Duration)
+	// CalledAtOnce is called with the length of a script call, and how many requests it carried, none of which waited.
+	CalledAtOnce(took time.Duration, requests int)
 	// Called is called with the length of another script call, the number of requests that it
 	// carried, and how long they had waited. The waits are not to be kept.
 	Called(took time.Duration, requests int, waits []Wait)
@@ -188,6 +188,20 @@ func (s *Store) Do(ctx context.Context, req *limiter.Request, res *limiter.Resul
 	if err := req.Check(); err != nil {
 		return err
 	}
+	if req.Op == limiter.OpPeek {
+		if wide, ok := limiter.WideLook(req); ok {
+			err := s.decide(ctx, &wide, res)
+			if err == nil {
+				limiter.Narrow(req, res)
+			}
+			return err
+		}
+	}
+	return s.decide(ctx, req, res)
+}
+
+// decide decides a request, which is valid.
+func (s *Store) decide(ctx context.Context, req *limiter.Request, res *limiter.Result) error {
 	if s.cluster != nil && s.cluster.spans(req) {
 		return s.cluster.do(ctx, req, res)
 	}
@@ -219,7 +233,7 @@ func (s *Store) do(ctx context.Context, req *limiter.Request, res *limiter.Resul
 	return err
 }
 
-// send gets the answer of b, a batch of one request. After an error b may still be in use.
+// send gets the answers of b. After an error b may still be in use.
 func (s *Store) send(ctx context.Context, d *dispatcher, b *batch) error {
 	if s.opt.Trace != nil {
 		s.trace(ctx, b)
@@ -243,6 +257,9 @@ func (s *Store) send(ctx context.Context, d *dispatcher, b *batch) error {
 	default:
 	}
 	b.bind(&bound)
+	if b.leaveOut(d.isFailing()) {
+		return nil // each of its requests has an error
+	}
 	if limit := b.limit(bound.Start); limit > longestCall || limit < s.servers.fair/2 {
 		if err := d.submit(b); err != nil {
 			return err
@@ -271,8 +288,13 @@ func (s *Store) send(ctx context.Context, d *dispatcher, b *batch) error {
 func (s *Store) callAlone(d *dispatcher, call int, b *batch) (written bool) {
 	how := nothing
 	defer func() { d.finish(call, nil, nil, how) }() // even if the call panics: the dispatcher goes on
-	b.alone[0] = &b.requests[0]
-	how = s.call(b.start, b.limit(b.start), b.hard, b.alone[:])
+	b.alone = b.alone[:0]
+	for i := range b.requests {
+		if b.requests[i].Err == nil {
+			b.alone = append(b.alone, &b.requests[i])
+		}
+	}
+	how = s.call(b.start, b.limit(b.start), b.hard, b.alone)
 	if b.traced != nil {
 		s.traceCall(b.start, b)
 	}

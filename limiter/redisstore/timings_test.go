@@ -16,9 +16,9 @@ type timed struct {
 	queued, called, negative atomic.Int64
 }
 
-func (t *timed) CalledAtOnce(took time.Duration) {
-	t.add(&t.called, took, 1)
-	t.add(&t.queued, 0, 1)
+func (t *timed) CalledAtOnce(took time.Duration, requests int) {
+	t.add(&t.called, took, requests)
+	t.add(&t.queued, 0, requests)
 }
 
 func (t *timed) Called(took time.Duration, requests int, waits []redisstore.Wait) {

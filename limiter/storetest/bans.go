@@ -86,10 +86,10 @@ func banBegins(r *recorder) {
 	r.clock.Advance(2999)
 	of, its = r.tries(threeADay, twoOfThree)
 	r.is("the second", []any{of.Allowed, its}, []any{false, limiter.Decision{
-		Limit: 2, RetryAfter: 10_000, Reset: 10_000, BanBegan: true}})
+		Limit: 2, Used: 2, RetryAfter: 10_000, Reset: 10_000, BanBegan: true}})
 	r.clock.Advance(1)
 	_, its = r.tries(threeADay, twoOfThree)
-	r.is("the third", its, limiter.Decision{Limit: 2, RetryAfter: 9999, Reset: 9999})
+	r.is("the third", its, limiter.Decision{Limit: 2, Used: 2, RetryAfter: 9999, Reset: 9999})
 }
 
 func banLooks(r *recorder) {
@@ -276,9 +276,9 @@ func banBesideRoom(r *recorder) {
 	r.take("", 3, threeADay)
 	asks := append(r.who.banned(1, threeADay, twoOfThree), r.who.room())
 	for _, want := range []limiter.Decision{
-		{Allowed: true, Limit: 2, Remaining: 1, Reset: 3000},
-		{Limit: 2, RetryAfter: 10_000, Reset: 10_000, BanBegan: true},
-		{Limit: 2, RetryAfter: 10_000, Reset: 10_000},
+		{Allowed: true, Limit: 2, Remaining: 1, Used: 1, Reset: 3000},
+		{Limit: 2, Used: 2, RetryAfter: 10_000, Reset: 10_000, BanBegan: true},
+		{Limit: 2, Used: 2, RetryAfter: 10_000, Reset: 10_000},
 	} {
 		res := do(r.T, r.store, limiter.OpTake, "", asks...)
 		r.is("the ban", res.Limits[1], want)

@@ -30,6 +30,9 @@ func Run(t *testing.T, h Harness) {
 	t.Run("Properties", func(t *testing.T) { Properties(t, h) })
 	t.Run("Truths", func(t *testing.T) { Truths(t, h) })
 	t.Run("LogWalks", func(t *testing.T) { LogWalks(t, h) })
+	t.Run("CrowdedLogs", func(t *testing.T) {
+		CrowdedLogs(t, h, func() int64 { return 0 })
+	})
 	t.Run("SlotWalks", func(t *testing.T) { SlotWalks(t, h) })
 	t.Run("Looks", func(t *testing.T) { Looks(t, h) })
 	t.Run("Records", func(t *testing.T) { Records(t, h) })
@@ -39,7 +42,11 @@ func Run(t *testing.T, h Harness) {
 		SettlementsAsCharges(t, h)
 		Settlements(t, h)
 	})
+	t.Run("Births", func(t *testing.T) { Births(t, h) })
+	t.Run("Tallies", func(t *testing.T) { Tallies(t, h) })
+	t.Run("Overcharges", func(t *testing.T) { Overcharges(t, h) })
 	t.Run("Storm", func(t *testing.T) { Storm(t, h) })
+	t.Run("Formers", func(t *testing.T) { Formers(t, h) })
 	t.Run("Errors", func(t *testing.T) { Errors(t, h) })
 }
 

@@ -62,7 +62,8 @@ func LongLogs(t *testing.T, h Harness, reads func() int64) {
 		if req.ID = ""; i%500 == 0 {
 			req.ID = fmt.Sprint("take-", i)
 			reference.records[nameOf(&req)] = &record{at: clock.Now(), given: map[limiter.Key]bool{},
-				order: []limiter.Key{s.key}, spent: map[limiter.Key]charge{s.key: {at: clock.Now(), weight: 1, under: s.limit}}}
+				order: []limiter.Key{s.key},
+				spent: map[limiter.Key]charge{s.key: {at: clock.Now(), weight: 1, under: s.limit, of: log}}}
 		}
 		counted, before := i%97 == 0, int64(0)
 		if counted {
@@ -159,4 +160,63 @@ func LogWalks(t *testing.T, h Harness) {
 			}
 		})
 	}
+}
+
+// CrowdedLogs compares logs above their limit with the reference: what remains, waits and denials are exact at the
+// limit in force, and a charge joins a bounded number of entries. reads is as of LongLogs.
+func CrowdedLogs(t *testing.T, h Harness, reads func() int64) {
+	for seed := range uint64(4) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			rnd := rand.New(rand.NewPCG(seed, 2))
+			clock := NewClock(1_790_000_000_000)
+			s := &twins{T: t, clock: clock, store: h.New(t, clock.Now), reference: NewReference(clock.Now), reads: reads,
+				key:   newEntity().key(0, limiter.SlidingWindowLog),
+				limit: limiter.Limit{Algorithm: limiter.SlidingWindowLog, Count: 1000, Window: 60_000}}
+			counts := []int64{0, 1, 3, 100, 600, 1000}
+			heaviest := []int64{1, 3, 100_000, limiter.MaxExact}[seed]
+			for i := range 1200 {
+				s.do(limiter.OpCharge, fmt.Sprint("id-", i), 1)
+				clock.Advance(1 + rnd.Int64N(9))
+			}
+			for i := range 250 {
+				clock.Advance([]int64{0, 1, 1, 2, 50, 1000, 5000}[rnd.IntN(7)])
+				if rnd.IntN(4) == 0 {
+					s.limit.Count, s.limit.Burst = counts[rnd.IntN(len(counts))], 0
+				}
+				if s.limit.Burst = 0; rnd.IntN(4) == 0 {
+					s.limit.Burst = s.limit.Count / 2
+				}
+				switch w := 1 + rnd.Int64N(heaviest); rnd.IntN(8) {
+				case 0:
+					s.do(limiter.OpTake, "", 1)
+				case 1:
+					s.do(limiter.OpRefund, fmt.Sprint("id-", rnd.IntN(1200+i)), 0)
+				case 2:
+					s.do(limiter.OpRefund, "", rnd.Int64N(300))
+				default:
+					s.do(limiter.OpCharge, fmt.Sprint("id-", 1200+i), w)
+				}
+				s.do(limiter.OpPeek, "", max(1, s.limit.Count/2))
+			}
+		})
+	}
+}
+
+// logAboveItsLimit charges a limit of 3 at 0, 1, 2, 3 and 30 s. At 63 s only the last one counts.
+func logAboveItsLimit(r *recorder) {
+	three := limiter.Limit{Algorithm: limiter.SlidingWindowLog, Count: 3, Window: 60_000}
+	var at int64
+	for _, next := range []int64{0, 1000, 2000, 3000, 30_000} {
+		r.clock.Advance(next - at)
+		at = next
+		do(r.T, r.store, limiter.OpCharge, "", r.who.asks(1, three)...)
+	}
+	r.clock.Advance(61_999 - at)
+	r.is("remaining at 61.999 s", r.remaining(three), []int64{0})
+	r.clock.Advance(1)
+	r.is("wait for three at 62 s", r.take("", 3, three).Limits[0].RetryAfter, int64(28_000))
+	r.clock.Advance(1000)
+	r.is("remaining at 63 s", r.remaining(three), []int64{2})
+	r.is("a take of two", r.take("", 2, three).Allowed, true)
+	r.is("a take of one more", r.take("", 1, three).Allowed, false)
 }

@@ -36,6 +36,7 @@ func Records(t *testing.T, h Harness) {
 		"ATakeWithoutAnAttemptHoldsForGood":      heldForGood,
 		"SoDoTooManyAttempts":                    heldByMany,
 		"AnyIDIsItself":                          strangeIDs,
+		"ALogAboveItsLimitForgetsInTime":         logAboveItsLimit,
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

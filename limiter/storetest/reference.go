@@ -45,6 +45,7 @@ type record struct {
 type charge struct {
 	at, weight, base int64
 	under            limiter.Limit
+	of               model // the bucket, which another one replaces after a reset
 }
 
 // NewReference returns an empty store whose time is clock, in ms.
@@ -177,13 +178,14 @@ func (r *Reference) take(req *limiter.Request, now int64) limiter.Result {
 	for i, a := range req.Asks {
 		order = append(order, a.Key)
 		if a.Weight > 0 && (req.Op == limiter.OpCharge || (req.Op == limiter.OpTake && answer.Allowed && !a.Look)) {
-			spent[a.Key] = charge{at: models[i].spend(a.Limit, now, a.Weight, req.ID), weight: a.Weight, under: a.Limit}
+			spent[a.Key] = charge{at: models[i].spend(a.Limit, now, a.Weight, req.ID), weight: a.Weight, under: a.Limit,
+				of: models[i]}
 			r.buckets[a.Key] = models[i]
 		}
 	}
 	for i, a := range req.Asks {
 		f := figures(a.Limit, models[i], now)
-		answer.Limits[i].Remaining, answer.Limits[i].Reset = f.Remaining, f.Reset
+		answer.Limits[i].Remaining, answer.Limits[i].Used, answer.Limits[i].Reset = f.Remaining, f.Used, f.Reset
 	}
 	if recorded(req) && len(spent) > 0 {
 		stored := answer
@@ -204,7 +206,7 @@ func (r *Reference) refund(rec *record, id string, a limiter.Ask, now int64) lim
 	if rec != nil && id != "" {
 		if c, ok := rec.spent[a.Key]; ok && c.weight > 0 && !rec.given[a.Key] {
 			rec.given[a.Key] = true
-			if stored && !a.Limit.Algorithm.Traits().Slots && unmixed(c.under, a.Limit) {
+			if stored && c.of == m && !a.Limit.Algorithm.Traits().Slots && unmixed(c.under, a.Limit) {
 				units = m.refund(a.Limit, now, c)
 			}
 		}
@@ -282,7 +284,7 @@ func (r *Reference) settleOne(rec *record, again bool, a limiter.Ask, now int64)
 			m.spend(a.Limit, now, a.Weight-c.weight, "")
 			r.buckets[a.Key] = m
 		case a.Weight < c.weight:
-			if stored && unmixed(c.under, a.Limit) {
+			if stored && c.of == m && unmixed(c.under, a.Limit) {
 				units = m.refund(a.Limit, now, charge{at: c.at, weight: c.weight - a.Weight, base: a.Weight})
 			}
 			c.weight = a.Weight

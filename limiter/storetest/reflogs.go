@@ -14,6 +14,9 @@ type entry struct {
 	id         string
 }
 
+// mostJoins is how often a charge above the limit of a log joins its two oldest entries.
+const mostJoins = 512
+
 // logModel: every admitted request, oldest first. An entry at x counts while
 // t < x + window.
 type logModel struct{ entries []entry }
@@ -65,16 +68,15 @@ func (m *logModel) spend(l limiter.Limit, now, w int64, _ string) int64 {
 	t := m.at(now)
 	m.entries = m.live(l, now)
 	last := len(m.entries) - 1
-	switch {
-	case last >= 0 && m.entries[last].at == t:
+	if last >= 0 && m.entries[last].at == t {
 		m.entries[last].weight = capped(m.entries[last].weight + w)
-	case int64(len(m.entries)) > l.Count:
-		// Only charges get here: the newest entry moves, so that the log never holds
-		// more than one entry above the units of the limit.
-		m.entries[last].at = t
-		m.entries[last].weight = capped(m.entries[last].weight + w)
-	default:
+	} else {
 		m.entries = append(m.entries, entry{at: t, weight: w})
+	}
+	// Only charges get here. The two oldest entries join at the newer of their times.
+	for joins := 0; joins < mostJoins && int64(len(m.entries)) > l.Count+l.Burst+1; joins++ {
+		m.entries[1].weight = capped(m.entries[0].weight + m.entries[1].weight)
+		m.entries = m.entries[1:]
 	}
 	return t
 }

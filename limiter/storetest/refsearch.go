@@ -96,8 +96,18 @@ func figures(l limiter.Limit, m model, now int64) limiter.Decision {
 		}
 	}
 	d.Remaining = lo
+	d.Used = ceil(lesser(m.level(l, now), mostUsed(l)))
 	d.Reset = smallest(0, func(wait int64) bool { return m.level(l, now+wait).Sign() == 0 })
 	return d
+}
+
+// mostUsed is the most that Decision.Used says.
+func mostUsed(l limiter.Limit) *big.Rat {
+	switch l.Algorithm.Traits().Decay {
+	case limiter.DecaySliding, limiter.DecayDrain:
+		return most(l)
+	}
+	return whole(limiter.MaxExact)
 }
 
 // smallest returns the least d >= from for which ok is true, if ok is monotonic;

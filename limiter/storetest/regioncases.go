@@ -387,7 +387,7 @@ func guardedShare(t *testing.T, r *regions) {
 			r.guarded(t, 0, limiter.OpTake, limiter.GuardOpen, 1)
 		}
 		r.tellAll(t, 0, 1, 4, false)
-		want := limiter.Decision{Limit: 100, RetryAfter: TwoRegions.Wait, Held: true}
+		want := limiter.Decision{Limit: 100, Used: 20, RetryAfter: TwoRegions.Wait, Held: true}
 		for _, op := range []limiter.Op{limiter.OpPeek, limiter.OpTake} {
 			got := r.guarded(t, 0, op, limiter.GuardOpen, 21) // a quarter of 80 is left to this region
 			want.Rate, want.Reset, want.Remaining = got.Rate, got.Reset, 20

@@ -46,6 +46,7 @@ func RegionCases(t *testing.T, h RegionHarness) {
 	}
 	for name, test := range map[string]func(*testing.T, *regions){
 		"LateMessageOfAnEarlierIncarnation": lateAfterReset,
+		"RefundAfterAResetElsewhere":        refundAfterReset,
 		"ContradictionChangesNothing":       contradiction,
 		"WritesThatAreLostStopNothing":      lostWrites,
 		"LostExportComesAgain":              lostExport,

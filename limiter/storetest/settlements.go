@@ -24,6 +24,7 @@ func Settlements(t *testing.T, h Harness) {
 	tests := map[string]func(*recorder){
 		"DifferenceIsGivenBack":             settleLess,
 		"DifferenceIsChargedThoughItIsOver": settleMore,
+		"UsedExceedsTheLimit":               settledUse,
 		"EqualWeightChangesNothing":         settleEqual,
 		"TwiceIsOnce":                       settleTwice,
 		"UnknownIsNotAllowed":               settleUnknown,
@@ -128,6 +129,39 @@ func settleMore(r *recorder) {
 	r.is("remaining", r.remaining(threeADay, tenAnHour), []int64{0, 3})
 	r.is("refunded without a name", do(r.T, r.store, limiter.OpRefund, "",
 		r.who.asks(100, threeADay)...).Limits[0].Refunded, int64(7))
+}
+
+// settledUse settles above the limit of each algorithm. gcra counts no more than its burst.
+func settledUse(r *recorder) {
+	for _, a := range limiter.Algorithms() {
+		if a.Traits().Slots {
+			continue
+		}
+		l, most := slowLimit(a, 100), int64(125)
+		if a.Traits().Instant {
+			most = 100
+		}
+		id := a.String()
+		r.take(id, 20, l)
+		for _, w := range []int64{80, 20} {
+			before := do(r.T, r.store, limiter.OpPeek, "", r.who.asks(w, l)...).Limits[0]
+			r.is(id+": a look", []any{before.Allowed, before.Used}, []any{true, int64(20)})
+		}
+		before := do(r.T, r.store, limiter.OpTake, "", r.who.asks(81, l)...).Limits[0]
+		r.is(id+": a denial", []any{before.Allowed, before.Remaining, before.Used}, []any{false, int64(80), int64(20)})
+		settled := r.settle(id, 125, l)
+		first := settled.Limits[0]
+		r.is(id+": settled above the limit", []int64{first.Remaining, first.Used}, []int64{0, most})
+		r.replays(settled, r.settle(id, 125, l))
+		denied := r.take("", 1, l).Limits[0]
+		r.is(id+": denied", []any{denied.Allowed, denied.Remaining, denied.Used}, []any{false, int64(0), most})
+		if most == 125 {
+			back := do(r.T, r.store, limiter.OpRefund, "", r.who.asks(10, l)...).Limits[0]
+			r.is(id+": given back", []int64{back.Refunded, back.Remaining, back.Used}, []int64{10, 0, 115})
+		}
+		reset := do(r.T, r.store, limiter.OpReset, "", r.who.asks(0, l)...).Limits[0]
+		r.is(id+": reset", []int64{reset.Remaining, reset.Used}, []int64{100, 0})
+	}
 }
 
 func settleEqual(r *recorder) {

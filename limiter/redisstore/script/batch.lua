@@ -15,6 +15,10 @@
 --              operation (plus KEEPS if two numbers follow the number of asks: the time to keep its record, ms,
 --              at least, or less than 0 at most, and its attempt or 0), id, record, number of asks, in a part of a
 --              request that spans slots the name it books under or '', and the asks
+--          Before a request may stand, for each of its asks that has a former limit: MOVE, the position of the ask's
+--          key among the request's, the name of the former bucket, and cmsgpack of the former and the present limit as
+--          asks of weight 0. What is spent there is charged to the ask's bucket, at most its capacity, and the former
+--          one is deleted; where that fails both stay as they are. It has no answer.
 --          An ask is: algorithm (plus LOOKS if it has its say about the weight
 --          and spends nothing), count, window (ms), extra (burst, sub-windows, or
 --          anchor in ms), weight. SPANS is added to the algorithm if the limit spans
@@ -33,13 +37,13 @@
 -- Returns  cmsgpack of a flat array: the time of the call (ms), and for each
 --          request either
 --            0, 1 or 3 (1: a stored answer; 3: one that is committed), time of
---            the decision (ms), and for each ask: allowed (0 or 1), remaining,
+--            the decision (ms), and for each ask: allowed (0 or 1), room,
 --            retry-after (ms), reset (ms), delay (ms), refunded; in a stored
 --            answer the capacity and the rate (the count of a limit that drains,
 --            else 0); in a part what it booked: time (ms), units, base (the
 --            level before it, in 1/window)
 --            or 4 or 5, at the time of the call, and for each ask: retry-after (ms;
---            0: allowed), remaining, reset (ms); then, if 5, the delay of each ask
+--            0: allowed), room, reset (ms); then, if 5, the delay of each ask
 --            or 2 and the text of the error: this request changed nothing
 --          Behind the last answer the remains of a failed one may follow.
 --
@@ -55,9 +59,9 @@
 --   needed     for how long the state counts, ms; KEEP_LIFE if what is stored lives for as long already
 --   result     0 if w fits, else the wait, ms, or NEVER; of REFUND and UNDO what was
 --              given back
---   remaining, reset (ms) and, of a leaky queue only, delay (ms); of the state as it
---              is to be stored. Of REFUND and UNDO of a bucket that drains, delay is what
---              was given back, in 1/window
+--   room, reset (ms) and, of a leaky queue only, delay (ms); of the state as it is to be stored.
+--              room is what fits, or less than 0 by how much the use is above the limit. Of REFUND
+--              and UNDO of a bucket that drains, delay is what was given back, in 1/window
 --   booked, base   the time that w is booked at, and the level before it
 -- With how = APPLY the kernels of sliding windows book w in the earlier window of the time booked. Limits that
 -- span regions have kernels of their own (spans.lua), which also know how = RESET, and put the bucket into the set
@@ -138,7 +142,7 @@ while pos <= size do
           local fine, _ = true, nil
           if m[q] == BAN then
             -- The ask before it is denied.
-            if i > 1 and out[to + 1] == 0 and out[to - 2] ~= 0 and delays[i - 1] ~= HELD and m[q - 1] > 0 then
+            if i > 1 and out[to + 1] == 0 and out[to - 2] ~= 0 and delays[i - 1] > HELD and m[q - 1] > 0 then
               kernels[BAN] = kernels[BAN] or make(BAN)
               fine, values[i], needs[i], out[to + 1], out[to + 2], out[to + 3], delays[i] =
                 guard(kernels[BAN], stored[i], now, m[q + 1], m[q + 2], m[q + 3], m[q + 4], BAN, keys[first + i], COUNT)
@@ -184,6 +188,12 @@ while pos <= size do
       if ok then ok, failed = guard(long.finish, now, out, o) end
       if ok then o, failed = failed, nil end
     end
+  elseif verb == MOVE then
+    if try('EXISTS', m[p + 2]) == 1 then
+      long = long or make(0)
+      guard(long.move, now, m[p + 2], keys[first + m[p + 1]], m[p + 3])
+    end
+    pos = p + 4
   else
     long = long or make(0)
     pos, k = long.read(m, p, keys, first)

@@ -98,7 +98,8 @@ return function(v, now, count, window, burst, w, code, _, how, booked, base)
     local rate = gcra and under or count
     needed = at - now + (rate > 0 and ceil(used / rate) or gcra and 0 or ONE_OFF)
   end
-  local room = level < full and full - level or 0
+  local room = full - level
   local reset = wait > 0 and wait + skew or wait
-  return value, needed, result, (room - room % window) / window, reset > MAX and MAX or reset, delay, t, before
+  room = room < 0 and -ceil(-room / window) or (room - room % window) / window
+  return value, needed, result, room, reset > MAX and MAX or reset, delay, t, before
 end

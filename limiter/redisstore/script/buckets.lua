@@ -220,8 +220,8 @@ return function(v, now, count, window, n, w, _, _, how, booked)
       level, newest, held, last = level + w * window, k, 1, t
     end
   end
-  local room = level < full and full - level or 0
+  local room = full - (level < MAX and level or MAX)
   local reset = held > 0 and ceil((newest + n + 1) * window / n) - now or 0
-  return value, ceil(((last * n - last * n % window) / window + n + 1) * window / n) - now, result,
-    (room - room % window) / window, reset, nil, t
+  room = room < 0 and -ceil(-room / window) or (room - room % window) / window
+  return value, ceil(((last * n - last * n % window) / window + n + 1) * window / n) - now, result, room, reset, nil, t
 end

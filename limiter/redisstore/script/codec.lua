@@ -15,9 +15,9 @@
 --   * rounding is monotone: a product or a sum of non-negative integers is
 --     either at most MAX and exact, or it is rounded to 2^53 or more, which is
 --     more than anything it is compared with;
---   * (a - a % b) / b and ceil(a / b) are exact for |a|, b < 2^53: the quotient
---     differs from the next integer by at least 1/b, which is at least half of the
---     space between doubles there.
+--   * ceil(a / b), and (a - a % b) / b for a >= 0, are exact for |a|, b < 2^53: the
+--     quotient differs from the next integer by at least 1/b, which is at least half
+--     of the space between doubles there. For a < 0, a - a % b may pass -2^53.
 -- Sums of terms with both signs are ordered so that no partial sum passes 2^53.
 
 local try, byte, pack, unpack_bytes = redis.pcall, string.byte, struct.pack, struct.unpack

@@ -9,7 +9,7 @@ import (
 	"sluice/limiter"
 )
 
-// Operations that only parts of a request that spans slots know.
+// Operations that only the script knows; the first three are of parts of a request that spans slots.
 const (
 	// OpUndo reverts what a part has booked, exactly.
 	OpUndo = limiter.OpApply + 1
@@ -17,6 +17,8 @@ const (
 	OpCommit = limiter.OpApply + 2
 	// OpCount lets bans, the only asks of such a request, count one denial each.
 	OpCount = limiter.OpApply + 3
+	// OpMove stands before a request, for one of its asks: what is spent in the former bucket moves to the ask's.
+	OpMove = limiter.OpApply + 4
 )
 
 // operations names the codes of operations, which are those of limiter.Op.
@@ -33,6 +35,7 @@ var operations = [...]string{
 	OpUndo:            "UNDO",
 	OpCommit:          "COMMIT",
 	OpCount:           "COUNT",
+	OpMove:            "MOVE",
 }
 
 // algorithms lists the codes of algorithms, which are the indexes, and the files
@@ -57,6 +60,7 @@ var algorithms = [...]struct {
 	9:  {name: "CONCURRENCY", algorithm: limiter.Concurrency, kernel: "slotsums.lua slots.lua", list: true},
 	10: {name: "FIRST_HIT", algorithm: limiter.FixedWindow, align: limiter.AlignFirstHit, kernel: "fixed.lua"},
 	11: {name: "BAN", algorithm: limiter.Ban, kernel: "ban.lua"},
+	12: {name: "TALLY", algorithm: limiter.Tally, kernel: "counter.lua"},
 }
 
 // Marks that are added to a code.

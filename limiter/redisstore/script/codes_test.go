@@ -11,7 +11,7 @@ import (
 // sixteenth would look like the zeroth in an ask that looks.
 func TestCodes_NoTwoAlgorithmsShareOne(t *testing.T) {
 	of := map[int64]limiter.Limit{}
-	for _, a := range append(limiter.Algorithms(), limiter.Ban) {
+	for _, a := range append(limiter.Algorithms(), limiter.Ban, limiter.Tally) {
 		for _, align := range []limiter.Align{limiter.AlignCalendar, limiter.AlignFirstHit} {
 			l := limiter.Limit{Algorithm: a, Align: align}
 			code := codeOf(&l)
@@ -42,7 +42,7 @@ func TestCodes_NoTwoAlgorithmsShareOne(t *testing.T) {
 
 // What an ask says with the mark of looking is never what another says without.
 func TestCodes_MarksReachNoOtherCode(t *testing.T) {
-	for _, a := range append(limiter.Algorithms(), limiter.Ban) {
+	for _, a := range append(limiter.Algorithms(), limiter.Ban, limiter.Tally) {
 		if code := codeOf(&limiter.Limit{Algorithm: a}); code >= looks {
 			t.Errorf("%s has code %d, which reads as one that looks", a, code)
 		}

@@ -1,9 +1,9 @@
--- counter.lua: sliding_window_counter. Mirrors limiter/counter.go.
+-- counter.lua: sliding_window_counter, and the tally of a pool. Mirrors limiter/counter.go.
 --
 -- State: at = last change, cur = units in at's window, prev = units in the one
 -- before; packed (see codec.lua) as at, cur, prev.
 
-return function(v, now, count, window, _, w, _, _, how, booked)
+return function(v, now, count, window, _, w, code, _, how, booked)
   local cur, prev, t, last, value = 0, 0, now, now, false
   local e = now % window
   if v then
@@ -41,7 +41,9 @@ return function(v, now, count, window, _, w, _, _, how, booked)
     value, last = encode(t, cur, prev), t
   else
     local full, level = count * window, prev * (window - e) + cur * window
-    if w > count then
+    if code == TALLY then
+      result = 0
+    elseif w > count then
       result = NEVER
     elseif level + w * window > full then
       local room = count - w - cur
@@ -57,11 +59,13 @@ return function(v, now, count, window, _, w, _, _, how, booked)
     end
     if w > 0 and (result == 0 and how ~= PEEK or how == CHARGE) then
       cur = cur > MAX - w and MAX or cur + w
+      if code == TALLY and cur > count then cur = count end
       value, last = encode(t, cur, prev), t
     end
   end
-  local room = count * window - (prev * (window - e) + cur * window)
-  if room < 0 then room = 0 end
+  local level = prev * (window - e) + cur * window
+  local room = count * window - (level < MAX and level or MAX)
   local reset = cur > 0 and ends + window or prev > 0 and ends or 0
-  return value, last - last % window + 2 * window - now, result, (room - room % window) / window, reset, nil, t
+  room = room < 0 and -math.ceil(-room / window) or (room - room % window) / window
+  return value, last - last % window + 2 * window - now, result, room, reset, nil, t
 end

@@ -3,6 +3,7 @@ package script
 import (
 	"bytes"
 	"encoding/binary"
+	"sync/atomic"
 
 	"sluice/limiter"
 )
@@ -16,8 +17,9 @@ type Request struct {
 	Keys []string
 	// Slot is for the caller: the cluster slot of all Keys, 0 on a single node.
 	Slot int
-	// Impatient is that of the encoded request.
-	Impatient bool
+	// Impatient, Late and Gone are those of the encoded request.
+	Impatient, Late bool
+	Gone            *atomic.Bool
 
 	// Result is the answer, unless Err says why there is none.
 	Result limiter.Result
@@ -29,6 +31,8 @@ type Request struct {
 
 	elements []byte // its elements of the flat array that batch.lua describes
 	count    int    // how many
+	moves    []byte // those that stand before them, where limits have a former one
+	moved    int    // how many
 	most     []most // of each ask
 	part     bool   // of a request that spans slots: its answer says what it booked
 	spans    bool   // one of its limits spans regions
@@ -65,6 +69,23 @@ type covered struct {
 	mark *limiter.HighWater
 }
 
+// moveElements is how many elements a move has.
+const moveElements = 4
+
+// move writes that what is spent in the former bucket of an ask moves, if it has one. The ask's key is the last of
+// Keys. That of the former bucket is not among them: Redis Cluster would refuse the call while the slot is on its way
+// to another server and only one of the two exists.
+func (r *Request) move(names *Names, a *limiter.Ask) {
+	if a.Former == nil {
+		return
+	}
+	limits := appendInt(appendLimit([]byte{0x9a}, a.Former, 0), 0) // an array of ten
+	limits = appendInt(appendLimit(limits, &a.Limit, 0), 0)
+	b := appendInt(appendInt(r.moves, int64(OpMove)), int64(len(r.Keys)))
+	r.moves = appendString(appendString(b, names.Bucket(a.FormerKey())), string(limits))
+	r.moved += moveElements
+}
+
 // hurry takes over Ask.NotAfter and Ask.HighWater. The ask's key is the last of Keys.
 func (r *Request) hurry(a *limiter.Ask) {
 	if a.HighWater != nil {
@@ -95,7 +116,8 @@ type Booking struct {
 
 // Encode fills r from req, which is valid (limiter.Request.Check).
 func (r *Request) Encode(names *Names, req *limiter.Request) {
-	r.part, r.spans, r.notAfter, r.high, r.Impatient = false, false, 0, r.high[:0], req.Impatient
+	r.part, r.spans, r.notAfter, r.high, r.moves, r.moved = false, false, 0, r.high[:0], r.moves[:0], 0
+	r.Impatient, r.Late, r.Gone = req.Impatient, req.Late, req.Gone
 	if r.plain = r.encodePlain(names, req); r.plain {
 		return
 	}
@@ -111,7 +133,8 @@ func (r *Request) Encode(names *Names, req *limiter.Request) {
 // request in the part's record, "" if it has none. name is what the part books
 // under, or is undone by; "" if it does neither.
 func (r *Request) EncodePart(names *Names, req *limiter.Request, whole, name string) {
-	r.part, r.plain, r.spans, r.notAfter, r.Impatient = true, false, false, 0, req.Impatient
+	r.part, r.plain, r.spans, r.notAfter = true, false, false, 0
+	r.Impatient, r.Late, r.Gone = req.Impatient, false, nil
 	r.encode(names, req, appendString(nil, whole), whole != "", name)
 	if req.Op == OpUndo {
 		r.Keys = append(r.Keys, names.Prefix+"{"+req.Asks[0].Key.Tag()+"}:g:"+name)
@@ -133,6 +156,7 @@ func (r *Request) encodePlain(names *Names, req *limiter.Request) bool {
 		}
 		b = appendInt(appendLimit(b, &a.Limit, r.spanMark(a, req.Op)), weightOf(a))
 		r.Keys = append(r.Keys, names.Of(a))
+		r.move(names, a)
 		r.hurry(a)
 		r.most = append(r.most, mostOf(&a.Limit))
 	}
@@ -161,7 +185,7 @@ func appendLimit(b []byte, l *limiter.Limit, mark int64) []byte {
 
 func (r *Request) encode(names *Names, req *limiter.Request, mark []byte, recorded bool, name string) {
 	r.elements, r.Keys, r.most, r.high = r.elements[:0], r.Keys[:0], r.most[:0], r.high[:0]
-	r.Err = nil
+	r.moves, r.moved, r.Err = r.moves[:0], 0, nil
 	keep := recorded && (req.Keep > 0 || req.Brief || req.Attempt != 0)
 	verb := int64(req.Op)
 	if keep {
@@ -190,6 +214,7 @@ func (r *Request) encode(names *Names, req *limiter.Request, mark []byte, record
 		b = appendInt(b, weightOf(a))
 		key := names.Of(a)
 		r.Keys = append(r.Keys, key)
+		r.move(names, a)
 		r.hurry(a)
 		if a.Limit.Algorithm.Traits().Slots {
 			r.Keys = append(r.Keys, key+":w")
@@ -279,7 +304,7 @@ func recordKey(prefix string, req *limiter.Request) string {
 func Encode(requests []*Request, clock func() int64) (keys []string, arg []byte) {
 	nkeys, size := 0, 16
 	for _, r := range requests {
-		nkeys, size = nkeys+len(r.Keys), size+len(r.elements)
+		nkeys, size = nkeys+len(r.Keys), size+len(r.moves)+len(r.elements)
 	}
 	keys = make([]string, 0, nkeys)
 	arg = append(make([]byte, 0, size), 0xdd, 0, 0, 0, 0) // an array; its length comes last
@@ -292,6 +317,7 @@ func Encode(requests []*Request, clock func() int64) (keys []string, arg []byte)
 	var seen shapes
 	for _, r := range requests {
 		keys = append(keys, r.Keys...)
+		arg, count = append(arg, r.moves...), count+r.moved
 		if r.plain && len(requests) > 1 {
 			// Positions count from 1.
 			if at := seen.find(r.elements, count+1); at > 0 {
@@ -366,12 +392,15 @@ func appendInt(b []byte, n int64) []byte {
 	}
 }
 
-// appendString appends s, of at most 255 bytes, in MessagePack.
+// appendString appends s, of at most 65,535 bytes, in MessagePack.
 func appendString(b []byte, s string) []byte {
-	if len(s) < 32 {
-		b = append(b, 0xa0|byte(len(s)))
-	} else {
-		b = append(b, 0xd9, byte(len(s))) //nolint:gosec // at most 64, by Request.Check
+	switch n := len(s); {
+	case n < 32:
+		b = append(b, 0xa0|byte(n))
+	case n < 1<<8:
+		b = append(b, 0xd9, byte(n)) //nolint:gosec // checked above
+	default: // the name of a bucket of many facts
+		b = append(b, 0xda, byte(n>>8), byte(n)) //nolint:gosec // below 2^16
 	}
 	return append(b, s...)
 }

@@ -62,5 +62,5 @@ return function(v, now, count, window, anchor, w, code, _, how, booked)
       value = write(at, used)
     end
   end
-  return value, stop - now, result, used < count and count - used or 0, used > 0 and due or 0, nil, t
+  return value, stop - now, result, count - used, used > 0 and due or 0, nil, t
 end

@@ -11,7 +11,8 @@
 --           with blocks: 64 + form, base, the units of the log, 7 bytes, how far the clock was set back since the
 --           blocks were written (7 bytes, signed ms), the number of blocks (2), of their entries (3), of entries of
 --           the first block that have expired (2) and their units (7), the time of the oldest entry (7), and entries
--- All numbers are big-endian. Units of 2^53 (OVER) stand for that many or more, which only charges reach.
+-- extra is by how many units an elastic limit may be raised. All numbers are big-endian. Units of 2^53 (OVER) stand
+-- for that many or more, which only charges reach.
 --
 -- State in memory: b (the entries of the tail), m (the number of blocks), closed (their entries that count), index,
 -- total, moved, skip, skip_w, oldest and newest (times), newest_w, what expire has found (dead_*), and the pending
@@ -19,10 +20,11 @@
 -- gone (a block to remove in the middle), dirty (the index changed).
 
 -- open reads the state, or makes an empty one if v is false.
-local function open(v, key, count, window)
+local function open(v, key, count, window, spare)
   local tail = v and call('LINDEX', key, -1)
   -- All fields at once, so that the table need not grow.
-  local s = {key = key, count = count, window = window, stored = tail and true, had = 0, b = false, n = 0, m = 0,
+  local s = {key = key, count = count, most = count + spare, window = window, stored = tail and true, had = 0,
+    b = false, n = 0, m = 0,
     closed = 0, index = false, total = 0, moved = 0, skip = 0, skip_w = 0, oldest = 0, newest = 0, newest_w = 0,
     limit = false, dead_blocks = 0, dead = 0, dead_w = 0, all = false, read = false, drop = 0, cut = 0, add = false,
     edits = false, gone = false, dirty = false}
@@ -161,9 +163,18 @@ local function spend(s, now, w)
   local t = at_time(s, now)
   expire(s, t)
   prune(s)
-  if s.n > 0 and (s.newest == t or s.n > s.count) then
-    -- The second case only a charge can reach. Joining the newest keeps the
-    -- log bounded and forgets nothing early.
+  local same = s.newest == t
+  if s.n > s.most then
+    -- Only charges hold more entries than the limit has units. Of limit + 1 the oldest can wait until the next expires:
+    -- the rest fill the limit for as long. Under a limit of 0 this one joins the newest of those before.
+    local joins = least(s.n - s.most - (same and 1 or 0), JOINS)
+    if joins == s.n then same, joins = true, joins - 1 end
+    if joins > 0 then
+      make_rare()
+      join(s, joins)
+    end
+  end
+  if s.n > 0 and same then
     local sum = least(plus(s.newest_w, w), MAX)
     s.total = plus(s.total, sum - s.newest_w)
     s.newest, s.newest_w, s.b = t, sum, put(s.b, s.b.n, t, sum)
@@ -189,7 +200,7 @@ end
 local function figures(s, now)
   expire(s, at_time(s, now))
   if s.all then return s.count, 0 end
-  return most(0, s.count - live(s)), s.newest + s.window - now
+  return s.count - least(live(s), MAX), s.newest + s.window - now
 end
 
 local function save(s, life)
@@ -228,8 +239,8 @@ local function save(s, life)
   call('PEXPIRE', s.key, life)
 end
 
-return function(v, now, count, window, _, w, _, key, how, booked)
-  local s = open(v, key, count, window)
+return function(v, now, count, window, spare, w, _, key, how, booked)
+  local s = open(v, key, count, window, spare)
   local changed, result, did, booked_at = rebase(s, now), 0, false, nil
   if how == REFUND or how == UNDO then
     make_rare()

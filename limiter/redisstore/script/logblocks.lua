@@ -1,6 +1,7 @@
 -- logblocks.lua: entries and blocks of a sliding_window_log, which log.lua describes and uses.
 
-local BLOCK, OVER = 256, MAX + 1
+-- JOINS is how often a charge above the limit joins the two oldest entries.
+local BLOCK, OVER, JOINS = 256, MAX + 1, 512
 local LONG = '>Bi7I7i7I2I3I2I7i7'
 
 local function plus(a, b) return a + b > MAX and OVER or a + b end
@@ -100,7 +101,7 @@ local function no_blocks(s)
   s.m, s.closed, s.index, s.moved, s.skip, s.skip_w = 0, 0, false, 0, 0, 0
 end
 
-local read_index, load, find, of_block, pack_block, close, refund, refund_now
+local read_index, load, find, of_block, pack_block, close, refund, refund_now, join
 
 -- make_rare makes the functions that only logs of blocks and refunds need.
 local function make_rare()
@@ -253,6 +254,35 @@ local function make_rare()
     end
     if s.m == 0 then no_blocks(s) end
     return give
+  end
+
+  -- join joins the two oldest entries n times, each time at the newer of their times: n + 1 become one. There are more
+  -- than n, and none that has expired.
+  function join(s, n)
+    local sum, k, b, before = 0, 1, s.b, s.skip
+    local index = s.m > 0 and read_index(s)
+    s.n, s.closed = s.n - n, s.closed - n
+    while k <= s.m and index[3 * k - 2] - before <= n do
+      sum, n, before, k = plus(sum, of_block(s, k)), n - (index[3 * k - 2] - before), 0, k + 1
+    end
+    if k <= s.m then b = load(s, k) end
+    n = n + before
+    sum = plus(sum, units(b, before + 1, n))
+    b = part(b, n + 1, b.n)
+    local at, w = get(b, 1)
+    w = least(plus(sum, w), MAX)
+    b = put(b, 1, at, w)
+    s.limit, s.oldest, s.drop, s.read = false, at, s.drop + k - 1, false
+    if k > s.m then
+      no_blocks(s)
+      s.b = b
+      if b.n == 1 then s.newest_w = w end
+      return
+    end
+    s.index, s.dirty = {b.n, units(b, 1, b.n)}, true
+    for i = 3 * k, 3 * s.m do s.index[#s.index + 1] = index[i] end
+    s.m, s.skip, s.skip_w, s.edits = s.m - k + 1, 0, 0, {[s.drop + 1] = b}
+    b.k, s.read = 1, b
   end
 
   function refund(s, now, at, w)

@@ -4,7 +4,7 @@
 --
 -- An ask is a table: algorithm, count, window, extra, weight, key (and side), what
 -- is stored (v), the kernel, what to store (value) and for how long it is needed,
--- and the answer: allowed (0 or 1), remaining, retry, reset, delay, refunded. Every
+-- and the answer: allowed (0 or 1), remaining (the room of batch.lua), retry, reset, delay, refunded. Every
 -- function here reads and decides first, then writes, so that an error leaves
 -- everything as it was.
 
@@ -17,7 +17,7 @@ local function ask_of(i, m, pos, key)
     a = {
       algorithm = 0, kernel = false, count = 0, window = 0, extra = 0, weight = 0, looks = false, key = '', side = nil,
       v = false, value = false, needed = 0, allowed = 0, remaining = 0, retry = 0, reset = 0, delay = 0, refunded = 0,
-      counts = false, capacity = 0, rate = 0, booked = 0, booked_at = 0, base = 0, held = false, place = 0,
+      counts = false, capacity = 0, rate = 0, booked = 0, booked_at = 0, base = 0, held = false, place = 0, born = 0,
     }
     pool[i] = a
   end
@@ -27,7 +27,7 @@ local function ask_of(i, m, pos, key)
   if not kernels[algorithm] then kernels[algorithm] = make(algorithm) end
   a.algorithm, a.kernel = algorithm, kernels[algorithm]
   a.count, a.window, a.extra, a.weight, a.key, a.side = m[pos + 1], m[pos + 2], m[pos + 3], m[pos + 4], key, nil
-  a.retry, a.delay, a.refunded, a.booked, a.booked_at, a.base, a.held = 0, 0, 0, 0, 0, 0, false
+  a.retry, a.delay, a.refunded, a.booked, a.booked_at, a.base, a.held, a.born = 0, 0, 0, 0, 0, 0, false, 0
   return a
 end
 
@@ -47,7 +47,7 @@ end
 local function note(a, now, exceeds)
   local high = kernels[HIGH]
   if not high or not high.covers(a.place) then return end
-  local level = exceeds and a.remaining == 0 and MAX or capacity_of(a.algorithm, a.count, a.extra) - a.remaining
+  local level = exceeds and a.remaining <= 0 and MAX or capacity_of(a.algorithm, a.count, a.extra) - a.remaining
   high.note(a.place, now, level, a.reset)
 end
 
@@ -68,7 +68,8 @@ end
 
 -- What a part of a request that spans slots has booked is kept for a moment under
 -- the name of the attempt, so that it can be undone exactly once and whether or not
--- its answer arrived: cmsgpack of time, units and base an ask, or '' once nobody may
+-- its answer arrived: cmsgpack of time, units and base an ask and, if one of the buckets
+-- had been reset before, when each was born; or '' once nobody may
 -- book under that name any more.
 -- The empty mark lives twice as long as a name: a take that was lost on its way is
 -- sent again by TCP after at most as long as it has been lost already.
@@ -78,13 +79,14 @@ local NAME_LIFE, ENDED_LIFE = 30000, 60000
 -- written. In a slot that is leaving this server no key may be added: the request
 -- is refused there. The name's key is not among KEYS, or it would be refused where
 -- the slot goes to as well.
-local function write_booking(asks, n, name)
+local function write_booking(asks, n, name, reborn)
   local what, life, key = {}, 1000, asks[1].key
   for i = 1, n do
     local a = asks[i]
     what[3 * i - 2], what[3 * i - 1], what[3 * i] = a.booked_at, a.held and 0 or a.booked, a.base
     if a.value then life = most(life, a.needed) end
   end
+  if reborn then append_births(what, asks, n) end
   local done = redis.pcall('SET', key:sub(1, key:find('}', 1, true)) .. ':g:' .. name, cmsgpack.pack(what),
     'NX', 'PX', text(most(least(life, NAME_LIFE), test_life)))
   if not done then error({err = 'GIVENUP what this request takes has been given back'}, 0) end
@@ -128,7 +130,7 @@ local function take(op, id, asks, n, now, record, whole, keep, name, attempt)
       local a = asks[i]
       local before = asks[i - 1]
       if a.algorithm == BAN then
-        local denied = before and before.retry ~= 0 and before.delay ~= HELD and before.weight > 0
+        local denied = before and before.retry ~= 0 and before.delay > HELD and before.weight > 0
         if a.counts and a.retry == 0 and denied then
           a.retry, a.delay = decide(a, now, a.weight, COUNT)
           a.allowed = a.retry == 0 and 1 or 0
@@ -139,14 +141,20 @@ local function take(op, id, asks, n, now, record, whole, keep, name, attempt)
       a.booked, a.booked_at, a.base, a.held = 0, 0, 0, false
     end
   end
+  local reborn = false
   for i = 1, n do
-    if asks[i].booked > 0 then note(asks[i], now, op == CHARGE) end
+    local a = asks[i]
+    if a.booked > 0 then
+      note(a, now, op == CHARGE)
+      if record or name then a.born = born(a.key) end
+      reborn = reborn or a.born > 0
+    end
   end
-  if name and spent > 0 then write_booking(asks, n, name) end
+  if name and spent > 0 then write_booking(asks, n, name, reborn) end
   local longest = store(asks, n)
   if record and spent > 0 then
     local mark = attempt ~= 0 and ' ' .. text(attempt) .. ' ' or op == COMMIT and COMMITTED or 0
-    save_record(record, asks, n, now, longest, whole, mark, keep)
+    save_record(record, asks, n, now, longest, whole, mark, keep, reborn)
   end
   return now, ANSWERED
 end
@@ -216,6 +224,7 @@ local function undo(id, asks, n, now, record, whole, name, attempt)
   for i = 1, n do
     local a = asks[i]
     a.booked_at, a.weight, a.base = what[3 * i - 2] or 0, what[3 * i - 1] or 0, what[3 * i] or 0
+    if a.weight > 0 and (what[3 * n + i] or 0) < born(a.key) then a.weight = 0 end
   end
   local r = record and (what[1] or attempt ~= 0) and load_record(record)
   if r and not what[1] then -- it may rely on what another attempt has booked
@@ -253,6 +262,10 @@ local function reset(asks, n, now)
   end
   for i = 1, n do
     local a = asks[i]
+    if not a.counts and not HOLDS_SLOTS(a.algorithm) then begin_anew(a, now) end
+  end
+  for i = 1, n do
+    local a = asks[i]
     if SPANS_REGIONS(a.algorithm) then
       local failed = save(a.key, a.v, a.value, a.needed)
       if failed then error(failed, 0) end
@@ -271,8 +284,9 @@ local function apply(region, a, now, came, heard)
   local lib, code, v, state, s = kernels[SPANS], a.algorithm % GUARD, nil, nil, nil
   kernels[code] = kernels[code] or make(code)
   v, state, s = lib.read(code, a.key)
-  local outcome, value, own, void, emptied, needed, remaining, reset = lib.apply(kernels[code], code, state, s, now,
-    a.count, a.window, a.extra, a.key, region, came, heard)
+  local outcome, value, own, void, emptied, needed, remaining, reset, ended = lib.apply(kernels[code], code, state, s,
+    now, a.count, a.window, a.extra, a.key, region, came, heard)
+  if ended then begin_anew(a, now) end
   if outcome == APPLIED or emptied or value then
     local write = value
     if not LIST(code) then
@@ -397,6 +411,27 @@ function long.read(m, pos, keys, k)
     end
   end
   return pos, k
+end
+
+-- move carries out a MOVE from the bucket at former to that at key. Another edit may bring back the algorithm of the
+-- former one: the bucket is then a new one, as after a reset.
+function long.move(now, former, key, limits)
+  local m = cmsgpack.unpack(limits)
+  local from, to = ask_of(1, m, 1, former), ask_of(2, m, 6, key)
+  load(from)
+  decide(from, now, 0, PEEK, nil, nil, '')
+  local w = least(capacity_of(from.algorithm, from.count, from.extra) - most(0, from.remaining),
+    capacity_of(to.algorithm, to.count, to.extra))
+  if w > 0 then
+    load(to)
+    decide(to, now, w, CHARGE, nil, nil, '')
+  end
+  pcall(begin_anew, from, now) -- where no key may be added, because the slot leaves, it moves without
+  if w > 0 then
+    local failed = save(to.key, to.v, to.value, to.needed)
+    if failed then error(failed, 0) end
+  end
+  call('DEL', from.key)
 end
 
 -- finish decides what was prepared, appends its answer behind out[o] and returns

@@ -6,21 +6,49 @@
 -- that hold it as a text: ' 12 34 '), the
 -- number of asks, 1 or the name of the whole request of which these asks are a
 -- part, when it was settled or false, then RECORD_FIELDS an ask:
--- key, time and units booked, allowed, remaining, retry-after, reset, delay, and
+-- key, time and units booked, allowed, room, retry-after, reset, delay, and
 -- algorithm, count, window and extra of the limit as it was then. In a settled
--- one SETTLED_FIELDS an ask follow, the answer of the settlement: remaining,
--- reset, refunded (NEVER for an ask that was not settled) and capacity.
+-- one SETTLED_FIELDS an ask follow, the answer of the settlement: room,
+-- reset, refunded (NEVER for an ask that was not settled) and capacity. Last, if one of
+-- the buckets had been reset before, when each was born.
 
-local REPLAY_WINDOW, RECORD_TTL_MAX = 60000, 3600000
+local REPLAY_WINDOW, RECORD_TTL_MAX, RECORD_LIFE_MAX = 60000, 3600000, 86460000
 local RECORD_HEAD, RECORD_FIELDS, SETTLED_FIELDS = 5, 12, 4
 local REFUNDED, COMMITTED = 1, 2
+
+-- A reset, and a move to the bucket of another algorithm, leaves when it was, in ms, at a key of its own beside the
+-- bucket: the bucket of later charges was born then. It grows from one to the next, also if the clock steps back, and
+-- lives for as long as a charge from before can count. Charges of a bucket without one, born is 0, are never void. No
+-- packed name (names.go) ends with this byte where another one could begin.
+local BORN = ':'
+
+-- born is when the bucket at a key was born. While the slot of a cluster moves, that can be at the other server.
+local function born(key)
+  local at = try('GET', key .. BORN)
+  return type(at) == 'string' and tonumber(at) or 0
+end
+
+-- begin_anew makes void what the bucket of an ask holds, before anything else is written. In a slot that is leaving
+-- this server no key may be added.
+local function begin_anew(a, now)
+  local life = 2 * a.window
+  if DRAINS(a.algorithm) then
+    life = most(RECORD_TTL_MAX, a.count > 0 and floor(a.extra * a.window / a.count) or ONE_OFF)
+  end
+  life = least(most(most(life, call('PTTL', a.key)), REPLAY_WINDOW), RECORD_LIFE_MAX)
+  local done = redis.pcall('SET', a.key .. BORN, text(most(now, born(a.key) + 1)), 'PX', text(most(life, test_life)))
+  if done.err then error({err = 'TRYAGAIN the slot is on its way to another server'}, 0) end
+end
+
+-- births_of is behind which position of r the births of the buckets stand, if they do.
+local function births_of(r) return RECORD_HEAD + r[3] * (RECORD_FIELDS + (r[5] and SETTLED_FIELDS or 0)) end
 
 local function load_record(key)
   local v = call('GET', key)
   if not v then return nil end
   local ok, r = pcall(cmsgpack.unpack, v)
   if not ok or type(r) ~= 'table' or type(r[1]) ~= 'number' or type(r[3]) ~= 'number'
-    or #r ~= RECORD_HEAD + r[3] * (RECORD_FIELDS + (r[5] and SETTLED_FIELDS or 0)) then bad_state() end
+    or #r ~= births_of(r) and #r ~= births_of(r) + r[3] then bad_state() end
   return r
 end
 
@@ -82,13 +110,17 @@ end
 local function rate_of(algorithm, count) return DRAINS(algorithm) and count or 0 end
 
 -- separable reports whether the bucket of a can still tell the units that r booked
--- for it (its fields begin behind at) from those of others, or whether an edit
--- has moved them or changed how fast they drain.
+-- for it (its fields begin behind at) from those of others, or whether it has begun anew, or an
+-- edit has moved them or changed how fast they drain.
 local function separable(r, at, a)
   local algorithm = a.algorithm
+  if (r[births_of(r) + (at - RECORD_HEAD) / RECORD_FIELDS + 1] or 0) < born(a.key) then return false end
   if DECAYS_EACH(algorithm) then return true end
   if r[at + 11] ~= a.window then return false end
-  if not DRAINS(algorithm) then return r[at + 9] == algorithm and r[at + 12] == a.extra end
+  if not DRAINS(algorithm) then
+    -- A tally shares its bucket with the counter only.
+    return (r[at + 9] == algorithm or algorithm == TALLY or r[at + 9] == TALLY) and r[at + 12] == a.extra
+  end
   return r[at + 10] == a.count and (not INSTANT(algorithm) or r[at + 12] == a.extra)
 end
 
@@ -116,8 +148,14 @@ local function answer_from(r, asks, n)
   end
 end
 
--- save_record stores what was booked for asks at time now, for keep ms at least, or -keep at most.
-local function save_record(key, asks, n, now, needed, whole, mark, keep)
+-- append_births appends when the buckets of asks were born. Nothing behind stands for 0.
+local function append_births(list, asks, n)
+  for i = 1, n do list[#list + 1] = asks[i].born end
+end
+
+-- save_record stores what was booked for asks at time now, for keep ms at least, or -keep at most. reborn: one of the
+-- buckets was reset before.
+local function save_record(key, asks, n, now, needed, whole, mark, keep, reborn)
   local life = most(least(most(needed, REPLAY_WINDOW), RECORD_TTL_MAX), keep)
   if keep < 0 then life = least(life, -keep) end
   local r = {now, mark, n, whole, false}
@@ -128,6 +166,7 @@ local function save_record(key, asks, n, now, needed, whole, mark, keep)
     r[at + 9] = SPANS_REGIONS(a.algorithm) and SPANS + a.algorithm % GUARD or a.algorithm
     r[at + 10], r[at + 11], r[at + 12] = a.count, a.window, a.extra
   end
+  if reborn then append_births(r, asks, n) end
   call('SET', key, cmsgpack.pack(r), 'PX', text(most(life, test_life)))
 end
 
@@ -155,7 +194,8 @@ end
 -- save_settled adds the answer of a settlement at time now. A repeat finds it for
 -- REPLAY_WINDOW at least.
 local function save_settled(key, r, asks, n, now)
-  local behind = RECORD_HEAD + r[3] * RECORD_FIELDS
+  local behind, births = births_of(r), {}
+  for i = 1, r[3] do births[i] = r[behind + i] end
   for i = 1, r[3] * SETTLED_FIELDS do r[behind + i] = NEVER end
   for i = 1, n do
     local a = asks[i]
@@ -166,5 +206,6 @@ local function save_settled(key, r, asks, n, now)
     end
   end
   r[5] = now
+  for i = 1, #births do r[births_of(r) + i] = births[i] end
   call('SET', key, cmsgpack.pack(r), 'PX', text(most(most(call('PTTL', key), REPLAY_WINDOW), test_life)))
 end

@@ -49,20 +49,16 @@ func (r *Request) decodeFull(in *reader, kind int64) {
 	for _, m := range r.most {
 		d := limiter.Decision{Limit: m.limit, Rate: m.rate}
 		d.Allowed = in.integer() == 1
-		d.Remaining = in.integer()
+		room := in.integer()
 		d.RetryAfter = in.integer()
 		d.Reset = in.integer()
 		d.Delay = in.integer()
 		d.Refunded = in.integer()
-		switch {
-		case m.ban:
-			d.BanBegan, d.Delay = d.Delay == 1 && !stored, 0
-		case d.Delay == held:
-			d.Held, d.Delay = true, 0
-		}
 		if stored {
 			d.Limit, d.Rate = in.integer(), in.integer()
 		}
+		d.SetRoom(room)
+		readDelay(&d, m.ban, stored)
 		if r.part {
 			r.Booked = append(r.Booked, Booking{At: in.integer(), Weight: in.integer(), Base: in.integer()})
 		}
@@ -78,7 +74,7 @@ func (r *Request) decodePlain(in *reader, now int64, delayed bool) {
 	for _, m := range r.most {
 		retry := in.integer()
 		d := limiter.Decision{Allowed: retry == 0, Limit: m.limit, Rate: m.rate, RetryAfter: retry}
-		d.Remaining = in.integer()
+		d.SetRoom(in.integer())
 		d.Reset = in.integer()
 		r.Result.Allowed = r.Result.Allowed && d.Allowed
 		r.Result.Limits = append(r.Result.Limits, d)
@@ -86,13 +82,19 @@ func (r *Request) decodePlain(in *reader, now int64, delayed bool) {
 	if delayed {
 		for i := range r.Result.Limits {
 			d := &r.Result.Limits[i]
-			switch d.Delay = in.integer(); {
-			case r.most[i].ban:
-				d.BanBegan, d.Delay = d.Delay == 1, 0
-			case d.Delay == held:
-				d.Held, d.Delay = true, 0
-			}
+			d.Delay = in.integer()
+			readDelay(d, r.most[i].ban, false)
 		}
+	}
+}
+
+// readDelay reads what stands in the place of a delay: that a ban began, or what passes of a take that is held back.
+func readDelay(d *limiter.Decision, ban, stored bool) {
+	switch {
+	case ban:
+		d.BanBegan, d.Delay = d.Delay == 1 && !stored, 0
+	case d.Delay <= held:
+		d.Held, d.Remaining, d.Delay = true, held-d.Delay, 0
 	}
 }
 

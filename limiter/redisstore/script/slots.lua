@@ -205,7 +205,7 @@ end
 local function figures(s, now)
   expire(s, at_time(s, now))
   if s.n == s.dead_n then return s.count, 0 end
-  return most(0, s.count - live(s)), s.newest + s.window - now
+  return s.count - live(s), s.newest + s.window - now
 end
 
 local function save(s, life)

@@ -3,8 +3,8 @@
 -- share), and the code of the algorithm.
 --
 -- A take that fits is held back if the region would then have spent more than its share of what was left when the
--- others last heard of it (limiter.Sums.Held): the answer has the time to wait, remaining is what would pass, and delay
--- is HELD. It is counted as denied in the sums, which are written at once.
+-- others last heard of it (limiter.Sums.Held): the answer has the time to wait, and delay is HELD less what
+-- would pass. It is counted as denied in the sums, which are written at once.
 -- With how = REFUND or UNDO it gives back no unit that another region spent. With how = RESET it leaves sums
 -- alone.
 --

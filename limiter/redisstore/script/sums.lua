@@ -282,7 +282,7 @@ function sums.decide(code, mode, cold, v, now, count, window, extra, w, key, how
         if how ~= PEEK then
           value, needed, reset, s = hold(kernel, code, state, m, now, count, window, extra, w, key)
         end
-        result, delay, remaining = tonumber(ARGV[4]), HELD, passes
+        result, delay, remaining = tonumber(ARGV[4]), HELD - passes, how == PEEK and remaining or remaining + w
       elseif how ~= PEEK then
         follow(m, g, number, now)
         if m.taken > MAX - w then
@@ -316,6 +316,7 @@ end
 --   void      the regions of which nothing is to be remembered
 --   emptied   whether a reset has emptied the bucket
 --   needed, remaining, reset   as of a kernel
+--   ended     whether that has made void what this region spent
 function sums.apply(kernel, code, state, s, now, count, window, extra, key, region, came, heard)
   local since, g = reset_of(s), grid_of(code, count, window, extra, 0)
   if not since then bad_state() end
@@ -376,7 +377,7 @@ function sums.apply(kernel, code, state, s, now, count, window, extra, key, regi
   end
   if g.dated then t = run(now, 0, PEEK) or now end
 
-  local last, emptied, void = nil, false, {}
+  local last, emptied, ended, void = nil, false, false, {}
   if came.reset > since then
     local own, all, ours = open(s), call('HGETALL', heard), {}
     if not own then bad_state() end
@@ -389,7 +390,7 @@ function sums.apply(kernel, code, state, s, now, count, window, extra, key, regi
     state, value, emptied, t, told, since = false, false, true, now, nil, came.reset
     if own.born > 0 and own.born < came.reset then
       local born = most(most(now, came.reset), own.born + 1)
-      own = open(nil)
+      own, ended = open(nil), true
       own.born = born
     end
     own.reset = came.reset
@@ -428,7 +429,7 @@ function sums.apply(kernel, code, state, s, now, count, window, extra, key, regi
   end
   book_arrived()
   if told ~= now then run(now, 0, PEEK) end
-  return outcome, value, s or close(open(nil)), void, emptied, needed, remaining, reset
+  return outcome, value, s or close(open(nil)), void, emptied, needed, remaining, reset, ended
 end
 
 return sums

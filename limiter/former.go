@@ -1,0 +1,104 @@
+package limiter
+
+import (
+	"fmt"
+	"strings"
+)
+
+// FormerKey returns the key of the bucket that the ask's limit had as Former.
+func (a *Ask) FormerKey() Key {
+	return a.Key[:strings.LastIndexByte(string(a.Key), '|')+1] + Key(a.Former.Algorithm.Kind())
+}
+
+// checkFormer returns what is wrong with Former.
+func (a *Ask) checkFormer() error {
+	switch {
+	case !Movable(a.Former.Algorithm, a.Limit.Algorithm):
+		return fmt.Errorf("%w: what was spent cannot move from %s to %s", ErrInvalid, a.Former.Algorithm, a.Limit.Algorithm)
+	case a.Spans:
+		return fmt.Errorf("%w: what was spent cannot move where a limit spans regions", ErrInvalid)
+	}
+	return nil
+}
+
+// Movable reports whether an edit from algorithm a to algorithm b needs Ask.Former to keep what was spent, and can.
+// Where the kinds are the same the bucket stays.
+func Movable(a, b Algorithm) bool {
+	counts := func(t *Traits) bool { return t.Decay != DecayNone && !t.Slots && !t.Internal }
+	return a.Kind() != b.Kind() && counts(a.Traits()) && counts(b.Traits())
+}
+
+// Move charges the bucket to of an ask with what is spent in its former bucket at time now (ms), at most the ask's
+// capacity. The former bucket is then to be deleted. It reports whether it changed to.
+func Move(a *Ask, former, to *State, now int64) bool {
+	if !former.Exists {
+		return false
+	}
+	from, k := a.Former.Algorithm.Traits().kernel, a.Limit.Algorithm.Traits().kernel
+	from.rebase(*a.Former, former, now)
+	room, _ := from.figures(*a.Former, former, now)
+	w := min(a.Former.Capacity()-max(0, room), a.Limit.Capacity())
+	if w <= 0 {
+		return false
+	}
+	if to.Exists {
+		k.rebase(a.Limit, to, now)
+	}
+	k.spend(a.Limit, to, now, w, "")
+	to.Exists = true
+	return true
+}
+
+// WideLook returns what a store is to look at in place of req, if that is a peek at limits with a Former: also at the
+// former buckets, behind the others. ok is false for all other requests. Narrow makes its answer that of req.
+//
+// So a look moves nothing.
+func WideLook(req *Request) (wide Request, ok bool) {
+	if req.Op != OpPeek {
+		return Request{}, false
+	}
+	for i := range req.Asks {
+		if req.Asks[i].Former == nil {
+			continue
+		}
+		if !ok {
+			wide, ok = *req, true
+			wide.Asks = append(make([]Ask, 0, 2*len(req.Asks)), req.Asks...)
+		}
+		wide.Asks[i].Former = nil
+		wide.Asks = append(wide.Asks, Ask{Key: req.Asks[i].FormerKey(), Limit: *req.Asks[i].Former})
+	}
+	return wide, ok
+}
+
+// Narrow makes res, the answer to WideLook of req, that of req: as if what is spent in the former buckets had moved. It
+// must have the decisions of that answer: after an error it has those of an earlier request.
+// Where somebody has moved it already, and a node that does not know the edit has spent more since, the waits are those
+// of units that were all spent now.
+func Narrow(req *Request, res *Result) {
+	n := len(req.Asks)
+	former := res.Limits[n:]
+	res.Limits, res.Allowed = res.Limits[:n], true
+	for i := range req.Asks {
+		a, d := &req.Asks[i], &res.Limits[i]
+		if a.Former != nil {
+			if w := min(former[0].Used, former[0].Limit, a.Limit.Capacity()); w > 0 {
+				*d = fresh(a, addExact(d.Used, w), res.At)
+			}
+			former = former[1:]
+		}
+		res.Allowed = res.Allowed && d.Allowed
+	}
+}
+
+// fresh is what a look at a bucket says in which only the given units have been spent, now.
+func fresh(a *Ask, spent, now int64) Decision {
+	var s State
+	a.Limit.Algorithm.Traits().kernel.spend(a.Limit, &s, now, spent, "")
+	s.Exists = true
+	var out [1]Decision
+	var changed [1]bool
+	var charged [1]Charged
+	Decide(OpPeek, []Ask{*a}, "", []*State{&s}, now, changed[:], out[:], charged[:])
+	return out[0]
+}
