@@ -159,6 +159,7 @@ func (b *book) update(action string, actor rules.Actor, r rules.Rule, ifVersion 
 		return r, rules.ErrNameTaken
 	}
 	r.Version, r.CreatedAt, r.UpdatedAt = old.Version+1, old.CreatedAt, b.now()
+	r.Former = rules.FormerAfter(&old, &r, b.now())
 	b.stored[i] = r
 	b.record(action, actor, &old, r)
 	return r, nil

@@ -59,7 +59,7 @@ func (in *checkInput) direct() decide.Direct {
 }
 
 // several converts a check of several direct limits to a Question. Each has a bucket and a name of
-// its own.
+// its own: no two have the same key, kind of algorithm and window.
 func (in *checkInput) several(q *decide.Question) {
 	q.IsDirect = true
 	in.alone("limits", inKey, inFailMode, "it belongs to an element of limits")
@@ -78,7 +78,7 @@ func (in *checkInput) several(q *decide.Question) {
 			one.wrong("name", "must differ from that of limits[%d]", other)
 		}
 		names[d.Name] = i
-		if bucket := rules.DirectKey(d.Key, d.Limit.Algorithm); len(one.errs) == 0 {
+		if bucket := rules.DirectKey(d.Key, d.Limit); len(one.errs) == 0 {
 			if other, taken := buckets[bucket]; taken {
 				one.wrong("key", "must differ from that of limits[%d], because both count in one bucket", other)
 			}

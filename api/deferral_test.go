@@ -180,6 +180,10 @@ func (awayQueue) Put(context.Context, int64, decide.QueueItem, decide.QueueBound
 	return "", decide.ErrQueueUnavailable
 }
 
+func (awayQueue) Withdraw(context.Context, int64, string) (string, error) {
+	return "", decide.ErrQueueUnavailable
+}
+
 func (awayQueue) Lease(context.Context, int64, decide.QueueWant) ([]decide.QueueItem, error) {
 	return nil, decide.ErrQueueUnavailable
 }

@@ -44,6 +44,9 @@ func (e *encoder) append(b []byte, a *decide.Answer) []byte {
 			b = appendMember(b, "retry_after_s", reply.CeilSeconds(ms))
 		}
 	}
+	if a.Op == limiter.OpReset {
+		b = appendMember(b, "reset", a.Resets())
+	}
 	if ms := a.Ban(); ms > 0 {
 		b = appendMember(b, "ban_ms", ms)
 	}
@@ -78,6 +81,8 @@ func (e *encoder) append(b []byte, a *decide.Answer) []byte {
 	if a.Ticket != "" {
 		b = append(b, `,"ticket":`...)
 		b = reply.AppendString(b, a.Ticket)
+	} else if a.DeferralUnknown() {
+		b = append(b, `,"deferred":"unknown"`...)
 	}
 	if a.NotDeferred != "" {
 		b = append(b, `,"not_deferred":"`...)
@@ -147,6 +152,7 @@ func appendFigures(b []byte, la *decide.LimitAnswer) []byte {
 		return b
 	}
 	b = appendMember(b, "remaining", d.Remaining)
+	b = appendMember(b, "used", d.Used)
 	b = appendMember(b, "reset_ms", d.Reset)
 	return appendMember(b, "retry_after_ms", d.RetryAfter)
 }
@@ -183,6 +189,9 @@ func appendLimit(b []byte, op limiter.Op, la *decide.LimitAnswer) []byte {
 	}
 	if la.Overloaded {
 		b = append(b, `,"overloaded":true`...)
+	}
+	if la.ConditionFailed {
+		b = append(b, `,"condition_failed":true`...)
 	}
 	if la.Degraded != "" {
 		b = append(b, `,"degraded":"`...)

@@ -63,7 +63,7 @@ func newFixture(t testing.TB, rs []rules.Rule, edit ...func(*decide.CheckerOptio
 	f.store = &faultStore{Store: f.newStore()}
 	f.access.Store(access.NewKeyring(nil))
 	opt := decide.CheckerOptions{
-		Sets: &f.sets, Store: f.store, Local: f.newStore(), Timeout: time.Second,
+		Sets: &f.sets, Store: f.store, Local: f.newStore(), Timeout: time.Second, Patience: decide.MaxPatience,
 		Now: f.book.now, Observe: &f.seen,
 	}
 	deps := Deps{
@@ -161,7 +161,7 @@ func (f *fixture) send(r *http.Request) *answered {
 		return &answered{t: f.t, status: w.Code, header: w.Header(), body: w.Body.String()}
 	}
 	if f.wire == nil {
-		f.wire = newWire(f.t, f, true)
+		f.wire = newWire(f.t, f, byServer)
 	}
 	sent, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -244,6 +244,7 @@ type checkReply struct {
 	Limit        *int64            `json:"limit"`
 	Burst        *int64            `json:"burst"`
 	Remaining    *int64            `json:"remaining"`
+	Used         *int64            `json:"used"`
 	ResetMS      *int64            `json:"reset_ms"`
 	RetryAfterMS *int64            `json:"retry_after_ms"`
 	RetryAfterS  *int64            `json:"retry_after_s"`
@@ -261,7 +262,9 @@ type checkReply struct {
 	Reservation  string            `json:"reservation"`
 	ExpiresInMS  int64             `json:"expires_in_ms"`
 	NotDeferred  string            `json:"not_deferred"`
+	Deferred     string            `json:"deferred"`
 	Refunded     *int64            `json:"refunded"`
+	Reset        *int64            `json:"reset"`
 	Limits       []replyLimit      `json:"limits"`
 	Headers      map[string]string `json:"headers"`
 	Body         map[string]any    `json:"body"`
@@ -274,6 +277,7 @@ type replyLimit struct {
 	Limit        int64   `json:"limit"`
 	Burst        *int64  `json:"burst"`
 	Remaining    *int64  `json:"remaining"`
+	Used         *int64  `json:"used"`
 	ResetMS      *int64  `json:"reset_ms"`
 	RetryAfterMS *int64  `json:"retry_after_ms"`
 	BanMS        int64   `json:"ban_ms"`

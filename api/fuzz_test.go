@@ -179,7 +179,7 @@ func FuzzRuleHTTP(f *testing.F) {
 // FuzzAnswerEncode: an answer is the same document to encoding/json.
 func FuzzAnswerEncode(f *testing.F) {
 	f.Add("user:42", int64(5), true)
-	f.Add("{key:\x00\"\\é\xff}||fw", int64(-1), false)
+	f.Add("{key:\x00\"\\é\xff}|w1000|fw", int64(-1), false)
 	f.Fuzz(func(t *testing.T, key string, n int64, allowed bool) {
 		a := decide.Answer{Verdict: decide.Allowed, Limits: []decide.LimitAnswer{{
 			Rule: "r", Key: limiter.Key(key), Known: true, Limit: limiter.Limit{Count: 1, Window: 1},

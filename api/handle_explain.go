@@ -65,6 +65,7 @@ type bucketFigure struct {
 	Burst        *int64 `json:"burst,omitempty"`
 	WholeLimit   int64  `json:"whole_limit,omitempty"`
 	Remaining    int64  `json:"remaining"`
+	Used         int64  `json:"used"`
 	ResetMS      int64  `json:"reset_ms"`
 	RetryAfterMS int64  `json:"retry_after_ms"`
 	BanMS        int64  `json:"ban_ms,omitempty"`
@@ -143,8 +144,8 @@ func figureOf(l *decide.ConsideredLimit) *bucketFigure {
 		return nil
 	}
 	d := &l.Decision
-	figure := &bucketFigure{Allowed: d.Allowed, Remaining: d.Remaining, ResetMS: d.Reset, RetryAfterMS: d.RetryAfter,
-		BanMS: l.Ban, Shed: l.Shed != "", Held: d.Held, WholeLimit: l.Whole}
+	figure := &bucketFigure{Allowed: d.Allowed, Remaining: d.Remaining, Used: d.Used, ResetMS: d.Reset,
+		RetryAfterMS: d.RetryAfter, BanMS: l.Ban, Shed: l.Shed != "", Held: d.Held, WholeLimit: l.Whole}
 	for _, r := range l.Regions {
 		figure.Regions = append(figure.Regions, regionUnits(r))
 	}

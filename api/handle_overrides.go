@@ -53,7 +53,7 @@ func (s *Server) listOverrides(c echo.Context) error {
 	ended := q.boolean("include_expired")
 	want := rules.OverrideQuery{
 		RuleID: id, Text: q.values.Get("q"), IncludeExpired: ended != nil && *ended, PageSize: q.pageSize(),
-		AfterID: q.pageToken(),
+		Around: s.setOptions().NetworksAround(q.values.Get("q")), AfterID: q.pageToken(),
 	}
 	if err := q.err(); err != nil {
 		return err

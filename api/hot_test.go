@@ -22,7 +22,7 @@ func TestHot_NamesKeysAndRulesAndHidesCredentials(t *testing.T) {
 				return []limiter.HotKey{
 					{Key: "{apikey:%hAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA}|1|sc", Heat: limiter.Heat{Rate: 4200,
 						Hot: true, State: limiter.HotLeased, Since: epoch}},
-					{Key: "{key:mine}||sc", Heat: limiter.Heat{Rate: 3}},
+					{Key: "{key:mine}|w1000|sc", Heat: limiter.Heat{Rate: 3}},
 					{Key: "{user:42}|99|sc", Heat: limiter.Heat{Rate: 1}},
 				}
 			}

@@ -148,7 +148,7 @@ func TestHeaders_ResetOfADenialIsTheInstantOfItsRetryAfter(t *testing.T) {
 	for _, delta := range []bool{false, true} {
 		r := perUser("narrow", 2)
 		r.Algorithm, r.WindowMS, r.RetryJitterMS = "sliding_window_counter", 20_000, ptr(int64(5000))
-		f := newFixture(t, []rules.Rule{r}, func(o *decide.CheckerOptions, d *Deps) {
+		f := newFixture(t, []rules.Rule{r, perUser("wide", 100)}, func(o *decide.CheckerOptions, d *Deps) {
 			o.Rand, d.ResetDelta = func(int64) int64 { return 1700 }, delta
 		})
 		f.now.Add(300)
@@ -178,14 +178,16 @@ func TestHeaders_ResetOfADenialIsTheInstantOfItsRetryAfter(t *testing.T) {
 		if want := strconv.FormatInt(reply.CeilSeconds(*denied.RetryAfterMS), 10); denied.Headers["Retry-After"] != want {
 			t.Errorf("Retry-After %s, want %s", denied.Headers["Retry-After"], want)
 		}
-		// Waiting never helps: no Retry-After, and the reset is that of the body.
+		// Waiting never helps: no header names an instant to come back, whatever other limits say.
 		never := f.check(`{"user":"42","weight":3}`)
-		want := reply.CeilSeconds(late + *never.ResetMS)
-		if delta {
-			want = reply.CeilSeconds(*never.ResetMS)
+		h := never.Headers
+		if *never.RetryAfterMS != -1 || *never.ResetMS <= 0 || h["Retry-After"] != "" || h["X-RateLimit-Reset"] != "" {
+			t.Errorf("delta %v: %+v with %v", delta, never, h)
 		}
-		if h := never.Headers; h["Retry-After"] != "" || h["X-RateLimit-Reset"] != strconv.FormatInt(want, 10) {
-			t.Errorf("delta %v: %v, want reset %d", delta, h, want)
+		for _, item := range structured(t, h["RateLimit"]) {
+			if v, ok := item.Params["t"]; ok {
+				t.Errorf("delta %v: %v names t=%v", delta, h, v)
+			}
 		}
 	}
 }

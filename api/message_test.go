@@ -35,6 +35,25 @@ func TestMessage_ReplacesThatOfADenial(t *testing.T) {
 	})
 }
 
+func TestMessage_NamesThePeriodOfACalendar(t *testing.T) {
+	var list []rules.Rule
+	for _, every := range []string{rules.EveryDay, rules.EveryWeek, rules.EveryMonth} {
+		r := messaged(every, 1, "one a {window}")
+		r.Route, r.Algorithm, r.WindowMS = new("/"+every), "fixed_window", 0
+		r.Calendar = &rules.Calendar{Every: every, Zone: "Europe/Berlin"}
+		list = append(list, r)
+	}
+	onBothStores(t, nil, list, func(t *testing.T, f *fixture) {
+		for _, r := range list {
+			body := `{"user":"42","route":"` + *r.Route + `"}`
+			f.check(body)
+			if a := f.check(body); a.Allowed || a.Body["message"] != "one a "+r.Name {
+				t.Errorf("%s: got %+v", r.Name, a)
+			}
+		}
+	})
+}
+
 func TestMessage_HasNoCredentials(t *testing.T) {
 	f := newFixture(t, []rules.Rule{messaged("r", 0, "no more for {key} on {route}")})
 	a := f.check(`{"user":"sk_live_0123456789abcdef","route":"/files/eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiI0MiJ9.c2lnbmF0dXJl"}`)

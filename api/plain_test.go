@@ -13,9 +13,10 @@ import (
 	"sluice/rules"
 )
 
-// twins are the same server twice: with plain checks, and with net/http alone.
+// twins are the same server three times: with a loop, with plain checks one by one, and with net/http alone.
 type twins struct {
 	t      testing.TB
+	loop   *wire
 	on     *wire
 	off    *wire
 	secret string
@@ -25,15 +26,15 @@ type twins struct {
 func newTwins(t testing.TB, withToken bool) *twins {
 	t.Helper()
 	secret, hash := access.NewSecret()
-	one := func(plainChecks bool) *wire {
+	one := func(by reader) *wire {
 		f := newFixture(t, []rules.Rule{perUser("per-user", 2)})
 		if withToken {
 			f.access.Store(access.NewKeyring([]access.Token{{ID: 1, Name: "gateway", Hash: hash,
 				Scopes: []access.Scope{access.ScopeCheck}}}))
 		}
-		return newWire(t, f, plainChecks)
+		return newWire(t, f, by)
 	}
-	return &twins{t: t, on: one(true), off: one(false), secret: secret}
+	return &twins{t: t, loop: one(byLoop), on: one(byServer), off: one(byNetHTTP), secret: secret}
 }
 
 // send sends the input to both and wants the same answers and the same calls of the store. It returns the answers and
@@ -41,21 +42,24 @@ func newTwins(t testing.TB, withToken bool) *twins {
 func (w *twins) send(input string, packet int) (answers string, calls int) {
 	w.t.Helper()
 	input = strings.ReplaceAll(input, "SECRET", w.secret)
-	on, off := w.on.send([]byte(input), packet), w.off.send([]byte(input), packet)
-	if diff := cmp.Diff(sorted(off), sorted(on)); diff != "" {
-		w.t.Fatalf("%.500q in packets of %d is answered otherwise:\n%s", input, packet, diff)
+	w.loop.t = w.t
+	off := w.off.send([]byte(input), packet)
+	without := w.off.fixture.calls()
+	for name, other := range map[string]*wire{"by a loop": w.loop, "one by one": w.on} {
+		answers = other.send([]byte(input), packet)
+		if diff := cmp.Diff(sorted(off), sorted(answers)); diff != "" {
+			w.t.Fatalf("%s, %.500q in packets of %d is answered otherwise:\n%s", name, input, packet, diff)
+		}
+		if diff := cmp.Diff(without, other.fixture.calls()); diff != "" {
+			w.t.Fatalf("%s, %.500q in packets of %d: the calls of the store differ:\n%s", name, input, packet, diff)
+		}
 	}
-	with, without := w.on.fixture.calls(), w.off.fixture.calls()
-	if diff := cmp.Diff(without, with); diff != "" {
-		w.t.Fatalf("%.500q in packets of %d: the calls of the store differ:\n%s", input, packet, diff)
-	}
-	calls = 0
-	for _, line := range with {
+	for _, line := range without {
 		if line != "in the caller's time" {
 			calls++
 		}
 	}
-	return on, calls
+	return answers, calls
 }
 
 // calls returns what was asked of the store since the last time, one line a limit, and whether the last caller said how

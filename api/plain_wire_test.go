@@ -3,27 +3,41 @@ package api
 import (
 	"context"
 	"crypto/x509"
+	"errors"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"sluice/api/plain"
 	"sluice/api/reply"
 	"sluice/internal/access"
 )
 
-// wire is a whole server over connections in memory. With plain checks it reads them itself, as the listener of a node
-// does, and gives other connections to net/http.
+// reader says who reads plain checks.
+type reader int
+
+const (
+	byNetHTTP reader = iota
+	byServer         // plain.Server, one connection by itself
+	byLoop           // plain.Loop
+)
+
+// wire is a whole server over connections in memory, or over sockets if a loop reads them. What is no plain check is
+// net/http's, as it is in the listener of a node.
 type wire struct {
 	t       testing.TB
 	fixture *fixture
 	plain   *plain.Server // nil: net/http reads all
+	loop    *plain.Loop   // nil: plain reads
 	conns   chan net.Conn
 	closed  chan struct{}
 
@@ -31,16 +45,21 @@ type wire struct {
 	counts map[string]int // checks read by plain, and handovers by reason
 }
 
-func newWire(t testing.TB, f *fixture, plainChecks bool) *wire {
+func newWire(t testing.TB, f *fixture, by reader) *wire {
 	t.Helper()
 	w := &wire{t: t, fixture: f, conns: make(chan net.Conn), closed: make(chan struct{}), counts: map[string]int{}}
 	// The input of a connection ends early, which must not end its requests.
 	staying := context.WithoutCancel
-	if plainChecks {
+	if by != byNetHTTP {
 		var err error
 		w.plain, err = plain.New(plain.Deps{Check: func(ctx context.Context, call access.Call, client net.Addr, trace, body,
 			dst []byte) ([]byte, *reply.Problem) {
 			return f.server.Check(staying(ctx), call, client, trace, body, dst)
+		}, CheckAll: func(ctx context.Context, asks []plain.Ask) {
+			for i := range asks {
+				asks[i].Gone = nil
+			}
+			f.server.CheckAll(ctx, asks)
 		}, MaxBody: MaxCheck, Idle: time.Minute, Write: time.Minute, Checked: func() { w.count("plain") },
 			HandedOver: w.count, Panicked: f.seen.panicked})
 		if err != nil {
@@ -52,11 +71,72 @@ func newWire(t testing.TB, f *fixture, plainChecks bool) *wire {
 	}), MaxHeaderBytes: 16 << 10, ReadHeaderTimeout: time.Minute, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, 0)}
 	done := make(chan error)
 	go func() { done <- server.Serve(w) }()
+	ctx, stop := context.WithCancel(context.Background())
+	var looping sync.WaitGroup
+	if by == byLoop {
+		var err error
+		if w.loop, err = plain.NewLoop(w.plain, plain.LoopDeps{HandOver: func(c net.Conn, unread []byte) {
+			w.conns <- &resumed{Conn: c, unread: unread}
+		}}); err != nil {
+			t.Fatal(err)
+		}
+		looping.Go(func() { w.loop.Run(ctx) })
+	}
 	t.Cleanup(func() {
+		stop()
+		looping.Wait()
 		_ = server.Close()
 		<-done
 	})
 	return w
+}
+
+// resumed is a connection of which something was read.
+type resumed struct {
+	net.Conn
+	unread []byte
+}
+
+func (c *resumed) Read(p []byte) (int, error) {
+	if len(c.unread) == 0 {
+		return c.Conn.Read(p)
+	}
+	n := copy(p, c.unread)
+	c.unread = c.unread[n:]
+	return n, nil
+}
+
+// sendOverSocket is send to a loop.
+func (w *wire) sendOverSocket(input []byte, packet int) string {
+	w.t.Helper()
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	file := os.NewFile(uintptr(fds[1]), "client")
+	conn, err := net.FileConn(file)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := errors.Join(file.Close(), w.loop.Add(fds[0])); err != nil {
+		w.t.Fatal(err)
+	}
+	sent := make(chan struct{})
+	go func() {
+		defer close(sent)
+		for len(input) > 0 {
+			n, err := conn.Write(input[:min(len(input), max(packet, 1))])
+			if err != nil {
+				return // the server has closed the connection
+			}
+			input = input[n:]
+		}
+		_ = conn.(*net.UnixConn).CloseWrite()
+	}()
+	answers, _ := io.ReadAll(conn) // the server may reset it
+	<-sent
+	return string(answers)
 }
 
 func (w *wire) count(what string) {
@@ -84,6 +164,9 @@ func (w *wire) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 2),
 
 // send sends the input in packets of a size, and returns all that the server answers until it closes the connection.
 func (w *wire) send(input []byte, packet int) string {
+	if w.loop != nil {
+		return w.sendOverSocket(input, packet)
+	}
 	c := &script{in: input, packet: max(packet, 1), closed: make(chan struct{})}
 	first := make([]byte, 512)
 	n, _ := c.Read(first)

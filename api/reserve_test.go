@@ -74,7 +74,8 @@ func TestReserve_SettlesTheDifferenceUpAndDown(t *testing.T) {
 			t.Errorf("settled down: %+v", got)
 		}
 		up := f.reserve(`{"user":"42","weight":10}`)
-		if got := f.settle(up.Reservation, `"weight":200`); !got.Allowed || *got.Remaining != 0 {
+		if got := f.settle(up.Reservation, `"weight":200`); got.Allowed || *got.Remaining != 0 ||
+			*got.Used != 215 || *got.Rule != "a" || !got.Limits[1].Allowed || *got.Limits[1].Used != 215 {
 			t.Errorf("settled up, over the limit: %+v", got)
 		}
 		if a, b := f.left("a", `{"user":"42"}`), f.left("b", `{"user":"42"}`); a != 0 || b != 1000-215 {
@@ -441,4 +442,32 @@ func TestReserve_RefusesWhatMakesNoSense(t *testing.T) {
 	if got := g.left("r7", `{"user":"42"}`); got != 100 {
 		t.Errorf("%d left: a refused reserve was charged", got)
 	}
+}
+
+// What a settlement leaves is in its answer, in later ones and in explain, and asks for the alerts of the rule.
+func TestSettle_AboveTheLimitIsSeen(t *testing.T) {
+	r := aMinute("r", 100)
+	r.NotifyPercent = []int64{80}
+	reserving(t, nil, []rules.Rule{r}, func(t *testing.T, f *fixture) {
+		reserved := f.reserve(`{"user":"42","weight":20}`)
+		var a decide.Answer
+		s := decide.Settlement{Reservation: reserved.Reservation, Weight: 125}
+		if err := f.checker.SettleReservation(t.Context(), &s, &a); err != nil {
+			t.Fatal(err)
+		}
+		if la := &a.Limits[0]; a.Allowed() || la.Decision.Allowed || la.Decision.Used != 125 ||
+			!slices.Equal(la.Notify, []int64{80}) {
+			t.Errorf("settled: %+v", a)
+		}
+		if got := f.settle(reserved.Reservation, `"weight":125`); got.Allowed || got.Status != 429 || *got.Used != 125 {
+			t.Errorf("settled again: %+v", got)
+		}
+		if got := f.check(`{"user":"42","weight":0}`); *got.Used != 125 || *got.Limit != 100 {
+			t.Errorf("a look: %+v", got)
+		}
+		explained := f.post("/ratelimit/explain", `{"user":"42"}`)
+		if n := strings.Count(string(explained.body), `"used":125`); n != 3 { // at the top, of the limit, and of the bucket
+			t.Errorf("explained: %s", explained.body)
+		}
+	})
 }

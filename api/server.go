@@ -39,8 +39,8 @@ type Server struct {
 	importing sync.Mutex
 	// places has one element for each large batch that is under way.
 	places chan struct{}
-	// buffers contains *buffers, and batchBuffers contains *batchBuffers.
-	buffers, batchBuffers sync.Pool
+	// buffers contains *buffers, batchBuffers contains *batchBuffers, and checks contains *checks.
+	buffers, batchBuffers, checks sync.Pool
 }
 
 // New returns a Server. It fails only if a required dependency is missing.
@@ -76,6 +76,7 @@ func New(d Deps) (*Server, error) {
 	s := &Server{deps: d, gate: gate, style: reply.HeaderStyle{ResetDelta: d.ResetDelta}, log: d.Logger}
 	s.places = make(chan struct{}, runtime.GOMAXPROCS(0))
 	s.buffers.New = func() any { return newBuffers(s.style) }
+	s.checks.New = func() any { return &checks{enc: encoder{style: s.style}} }
 	s.batchBuffers.New = func() any { return &batchBuffers{enc: encoder{style: s.style}} }
 	return s, nil
 }
@@ -204,8 +205,13 @@ func (s *Server) recovered(route string, v any) *reply.Problem {
 	if v == http.ErrAbortHandler { //nolint:errorlint // the value that net/http documents
 		panic(v)
 	}
+	return s.panicked(route, v, debug.Stack())
+}
+
+// panicked returns the problem document of a request at which the program has a bug.
+func (s *Server) panicked(route string, v any, stack []byte) *reply.Problem {
 	s.deps.Panicked()
-	s.log.Error("panic in a request", "route", route, "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
+	s.log.Error("panic in a request", "route", route, "panic", fmt.Sprint(v), "stack", string(stack))
 	return reply.Internal.Problem("The error was logged. Try again.")
 }
 

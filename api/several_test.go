@@ -104,6 +104,47 @@ func TestSeveral_WithConcurrency(t *testing.T) {
 	})
 }
 
+func TestSeveral_OneKeyHasABucketForEachKindAndWindow(t *testing.T) {
+	const both = `{"limits":[{"name":"s","key":"u","limit":10,"window_ms":1000},` +
+		`{"name":"d","key":"u","limit":1000,"window_ms":86400000}]}`
+	onBothStores(t, nil, nil, func(t *testing.T, f *fixture) {
+		left := func(check string) int64 {
+			t.Helper()
+			return *f.check(with(check, `"weight":0`)).Remaining
+		}
+		if a := f.check(with(both, `"weight":4`)); !a.Allowed || fmt.Sprint(f.leftOf(both)) != "[6 996]" {
+			t.Errorf("two windows: %+v, left %v", a, f.leftOf(both))
+		}
+		f.check(`{"key":"u","limit":10,"window_ms":1000,"weight":6}`)
+		if a := f.check(both); a.Allowed || fmt.Sprint(f.leftOf(both)) != "[0 996]" {
+			t.Errorf("the second is full: %+v, left %v", a, f.leftOf(both))
+		}
+		f.post("/ratelimit/reset", `{"key":"u","limit":10,"window_ms":1000}`).want(http.StatusOK)
+		if got := fmt.Sprint(f.leftOf(both)); got != "[10 996]" {
+			t.Errorf("left after a reset of one: %s", got)
+		}
+		for _, a := range []string{"token_bucket", "gcra", "fixed_window", "sliding_window_log", "sliding_window_buckets"} {
+			if got := left(`{"key":"u","limit":1000,"window_ms":86400000,"algorithm":"` + a + `"}`); got != 1000 {
+				t.Errorf("%s: %d left, want its own bucket", a, got)
+			}
+		}
+		// What does not name the bucket keeps what was spent.
+		const bucket = `{"key":"v","window_ms":60000,"algorithm":"token_bucket","limit":`
+		f.check(bucket + `60,"weight":9}`)
+		if got := left(bucket + `60,"burst":20}`); got != 11 {
+			t.Errorf("another burst: %d left, want 11", got)
+		}
+		if got := left(bucket + `90}`); got != 81 {
+			t.Errorf("another limit: %d left, want 81", got)
+		}
+		same := `{"limits":[{"key":"u","limit":10,"window_ms":1000},{"key":"u","limit":9,"window_ms":1000,"algorithm":` +
+			`"sliding_window_counter"}]}`
+		if a := f.do(http.MethodPost, "/ratelimit/check", same); a.status != 422 {
+			t.Errorf("all three equal: %d, want 422", a.status)
+		}
+	})
+}
+
 func TestSeveral_TheStrictestFailModeDecidesForAll(t *testing.T) {
 	for want, modes := range map[string][2]string{"closed": {"open", "closed"}, "local": {"local", "open"},
 		"open": {"open", "open"}} {

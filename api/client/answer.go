@@ -33,11 +33,15 @@ type Answer struct {
 	// Reservation is for Settle, if a Reserve was allowed, within ExpiresInMS.
 	Reservation string `json:"reservation,omitempty"`
 	ExpiresInMS int64  `json:"expires_in_ms,omitempty"`
-	// Ticket identifies a deferred request. NotDeferred is why one was denied instead: full or unavailable.
+	// Ticket identifies a deferred request. Deferred is unknown if it may or may not be in the queue, so that it has no
+	// Ticket. NotDeferred is why one was denied instead: full or unavailable.
 	Ticket      string `json:"ticket,omitempty"`
+	Deferred    string `json:"deferred,omitempty"`
 	NotDeferred string `json:"not_deferred,omitempty"`
 	// Refunded is in units: the most that a refund, release or settlement returned to one limit.
 	Refunded int64 `json:"refunded,omitempty"`
+	// Reset is the number of limits that a Reset reached, 0 if no rule applied; nil for other operations.
+	Reset *int64 `json:"reset,omitempty"`
 	// Limits are all limits that applied. Only those of mode enforce can deny.
 	Limits []LimitAnswer `json:"limits"`
 	// Headers are for the response to the program's own client, allowed or not. They never contain what a caller sent.
@@ -62,6 +66,9 @@ type Figures struct {
 	Burst *int64 `json:"burst,omitempty"`
 	// Remaining is the largest weight that would pass now.
 	Remaining *int64 `json:"remaining,omitempty"`
+	// Used is how many units count now, rounded up. It exceeds the limit after a charge or a settlement of more than was
+	// left, above a soft or elastic limit, and while a lowered limit holds what was spent before.
+	Used *int64 `json:"used,omitempty"`
 	// ResetMS is the time until nothing counts as spent, -1 for never.
 	ResetMS *int64 `json:"reset_ms,omitempty"`
 	// RetryAfterMS is the time until the same request passes if no other spends meanwhile; -1 if waiting does not help.
@@ -87,6 +94,8 @@ type LimitAnswer struct {
 	Shed    bool   `json:"shed,omitempty"`
 	// Overloaded: the service had no turn for this limit, so that nothing was decided on it.
 	Overloaded bool `json:"overloaded,omitempty"`
+	// ConditionFailed: the rule applies because its condition could not be evaluated, which counts as true.
+	ConditionFailed bool `json:"condition_failed,omitempty"`
 	// Degraded is "", or the fail mode of the service that decided.
 	Degraded string `json:"degraded,omitempty"`
 }

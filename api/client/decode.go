@@ -294,6 +294,8 @@ func (p *scanner) limitAnswers(a *Answer) {
 				p.text(&l.Mode)
 			case "overloaded":
 				l.Overloaded = p.bool()
+			case "condition_failed":
+				l.ConditionFailed = p.bool()
 			case "degraded":
 				p.text(&l.Degraded)
 			default:
@@ -312,6 +314,8 @@ func (p *scanner) shown(name string, f *Figures) {
 		f.Burst = p.figure()
 	case "remaining":
 		f.Remaining = p.figure()
+	case "used":
+		f.Used = p.figure()
 	case "reset_ms":
 		f.ResetMS = p.figure()
 	case "retry_after_ms":

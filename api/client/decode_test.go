@@ -14,10 +14,10 @@ var answers = []string{
 	`{"allowed":false,"status":429,"limit":5,"burst":7,"remaining":0,"reset_ms":1190,"retry_after_ms":-1,` +
 		`"retry_after_s":-1,"delay_ms":0,"degraded":"local","rule":"a","soft":true,"elastic":true,"replayed":true,` +
 		`"lease":"l","limits":[{"rule":"a","key":"user:4\"2","allowed":false,"limit":5,"remaining":0,"reset_ms":1190,` +
-		`"retry_after_ms":190,"mode":"enforce"},{"rule":null,"key":"k","allowed":true,"limit":3,"mode":"shadow",` +
+		`"retry_after_ms":190,"mode":"enforce","condition_failed":true},{"rule":null,"key":"k","allowed":true,"limit":3,"mode":"shadow",` +
 		`"degraded":"open"}],"headers":{"Retry-After":"1","RateLimit":"\"a\";r=0;t=1"},"body":{"type":"x",` +
 		`"violated-policies":["a","}{\\"],"n":1.5,"more":{"a":[{}]}}}`,
-	`{"allowed":true,"status":200,"reservation":"r","expires_in_ms":5,"ticket":"t","not_deferred":"full","refunded":3}`,
+	`{"allowed":true,"status":200,"reservation":"r","expires_in_ms":5,"ticket":"t","not_deferred":"full","refunded":3,"reset":2}`,
 	`{"allowed":true,"rule":"\u00e9\n"}`,
 	`{ "allowed": true }`,
 	`{"allowed":true,"unknown":[1,2]}`,

@@ -151,7 +151,7 @@ func (c *Client) Fallback(q Check, err error) *Answer {
 		}
 		d := c.local.take(&q, weight)
 		a.Limit, a.Burst, a.Remaining = &c.local.limit.Count, &c.local.limit.Burst, &d.Remaining
-		a.ResetMS, a.RetryAfterMS = &d.Reset, &d.RetryAfter
+		a.Used, a.ResetMS, a.RetryAfterMS = &d.Used, &d.Reset, &d.RetryAfter
 		a.Headers["X-RateLimit-Limit"] = fmt.Sprint(c.local.limit.Burst)
 		a.Headers["X-RateLimit-Remaining"] = fmt.Sprint(d.Remaining)
 		if !d.Allowed {

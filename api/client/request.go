@@ -11,14 +11,15 @@ import (
 // that key. With Limits there are several of them. With neither, the facts (Method to Fields) say which rules of the
 // service apply; at least one is needed, and an empty one is absent.
 type Check struct {
-	// Key names the bucket of a direct check, up to 1,024 bytes.
+	// Key, up to 1,024 bytes, is that of a direct check. Key, Algorithm and WindowMS name the bucket: a changed count or
+	// burst keeps what was spent, a changed window begins anew.
 	Key string `json:"key,omitempty"`
 	*Limit
 	// Limits are 1 to 16 direct limits that are taken all together or not at all.
 	Limits []DirectLimit `json:"limits,omitempty"`
 
 	Method string `json:"method,omitempty"`
-	// Route is a path, such as /v1/charges, or the template that it matched.
+	// Route is a path, such as /v1/charges, a URL, of which the path counts, or the template that it matched.
 	Route string `json:"route,omitempty"`
 	// Host is the host that the request is for, with or without a port.
 	Host string `json:"host,omitempty"`
@@ -46,12 +47,12 @@ type Check struct {
 	Payload *string `json:"payload,omitempty"`
 }
 
-// DirectLimit is one of several direct limits. No two of a check count in one bucket.
+// DirectLimit is one of several direct limits. No two of a check have the same Key, Algorithm and WindowMS.
 type DirectLimit struct {
 	// Name tells it from the others in the answer and in client headers, like the name of a rule. It is default-1,
 	// default-2 and so on if empty.
 	Name string `json:"name,omitempty"`
-	// Key names the bucket, up to 1,024 bytes.
+	// Key names the bucket as in Check.
 	Key string `json:"key"`
 	Limit
 }

@@ -16,7 +16,8 @@ const (
 	Allowed Verdict = iota + 1
 	// Denied: an enforced limit denied.
 	Denied
-	// Deferred: an enforced limit denied, and the request waits in its rule's queue.
+	// Deferred: an enforced limit denied, and the request waits in its rule's queue, or
+	// without a ticket perhaps.
 	Deferred
 	// Unavailable: a closed fail mode denied, because the store could not decide.
 	Unavailable
@@ -49,9 +50,9 @@ func (v Verdict) String() string {
 type Answer struct {
 	Op      limiter.Op
 	Verdict Verdict
-	// Ticket names the deferred request, "" if it was not deferred. NotDeferred
-	// says why a request that the rules would defer was denied: full or
-	// unavailable.
+	// Ticket names the deferred request, "" if it was not deferred or if a deferred
+	// one may or may not be in its queue. NotDeferred says why a request that the
+	// rules would defer was denied: full or unavailable.
 	Ticket, NotDeferred string
 	// Impatient: an enforced limit of an overloaded request says deny. Otherwise it has waited for its turn.
 	Impatient bool
@@ -83,6 +84,9 @@ type Answer struct {
 
 // Allowed reports whether the request may pass.
 func (a *Answer) Allowed() bool { return a.Verdict == Allowed }
+
+// DeferralUnknown reports whether the request was denied and may or may not wait in its rule's queue.
+func (a *Answer) DeferralUnknown() bool { return a.Verdict == Deferred && a.Ticket == "" }
 
 // Forget clears a and keeps its memory for the next answer.
 func (a *Answer) Forget() {
@@ -165,6 +169,16 @@ func (c *Checker) applyApart(w *work, a *Answer, limits []plannedLimit, calls []
 	}
 }
 
+// Resets returns the number of limits that a reset reached, those of shadow rules and candidates included.
+func (a *Answer) Resets() (n int64) {
+	for i := range a.Limits {
+		if la := &a.Limits[i]; !la.Overloaded && !ByFailMode(la.Degraded) {
+			n++
+		}
+	}
+	return n
+}
+
 // returns reports whether an operation gives back units.
 func returns(op limiter.Op) bool { return op == limiter.OpRefund || op == limiter.OpRelease }
 
@@ -205,6 +219,8 @@ type LimitAnswer struct {
 	Direct  bool
 	// Message is the rule's text for denied clients, nil for the usual one.
 	Message *rules.Message
+	// Period is the kind of period that the window of Limit is, nil without a calendar.
+	Period *rules.Period
 	// LogPercent is the rule's percentage of entities that the decision log records, nil for that of the server.
 	LogPercent *int64
 	// Notify are the percentages of the limit at which the key is an alert, ascending; nil for none. Do not change them.
@@ -237,6 +253,8 @@ type LimitAnswer struct {
 	// Overloaded: the counter store had no turn for this limit, so that nothing was decided on it. An enforced one then
 	// denies, and a shadow one or a candidate counts as allowed.
 	Overloaded bool
+	// ConditionFailed: the rule applies because its condition could not be evaluated, which counts as true.
+	ConditionFailed bool
 	// Degraded is the fail mode that decided this limit, "" for the store, and DegradedRegion for the store while another
 	// region is not heard of.
 	Degraded string

@@ -11,8 +11,8 @@ import (
 // tells the observer what became of the units.
 func (c *Checker) answerDescriptors(ctx context.Context, w *work, p *plan, q *DescriptorQuestion, a *DescriptorAnswer) {
 	a.Answer = Answer{Op: p.op, Verdict: Allowed, Strictest: -1, Limits: a.Limits[:0]}
-	together, alone := w.limits[:p.enforced], w.limits[p.enforced:p.enforced+p.alone]
-	apart, calls := w.limits[p.enforced+p.alone:p.end], w.calls
+	limits, calls := w.limits[p.first:p.end], w.calls[p.from:p.to]
+	together, alone, apart := limits[:p.enforced], limits[p.enforced:p.enforced+p.alone], limits[p.enforced+p.alone:]
 	var taken *limiter.Call
 	if p.enforced > 0 {
 		taken, calls = &calls[0], calls[1:]
@@ -46,7 +46,7 @@ func (c *Checker) answerDescriptors(ctx context.Context, w *work, p *plan, q *De
 		}
 	}
 	if !a.Allowed() && p.op == limiter.OpTake {
-		c.jitter(&a.Answer, w.limits[:p.enforced+p.alone])
+		c.jitter(&a.Answer, limits[:p.enforced+p.alone])
 	}
 	a.findStrictest(p.enforced + p.alone)
 	if a.Verdict == Overloaded {
@@ -59,7 +59,7 @@ func (c *Checker) answerDescriptors(ctx context.Context, w *work, p *plan, q *De
 	for i := range apart {
 		c.accountAlone(&apart[i], &calls[p.alone+i], &a.Limits[p.enforced+p.alone+i])
 	}
-	a.finish(q, w.limits, p, spent)
+	a.finish(q, limits, p, spent)
 }
 
 // applyAlone appends the decision on an enforced limit that has a call of its own.

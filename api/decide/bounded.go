@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -33,6 +34,16 @@ const (
 	turnOfFifths = 4
 )
 
+// TooLate reports whether a request that waited to be read has waited for as long as it may wait for its turn: its
+// caller said that it waits for said. A caller who says nothing, 0, may wait for longer than DefaultPatience. Nothing
+// is too late for it: with thousands of such callers who ask again at once, a node would only deny.
+func TooLate(waited, said time.Duration) bool { return said > 0 && waited >= turnOf(said) }
+
+// turnOf is how long a request waits for its turn whose caller waits for d.
+func turnOf(d time.Duration) time.Duration {
+	return min(max(d, 0), MaxPatience) * turnOfFifths / (turnOfFifths + 1)
+}
+
 // callerWait is what a caller has said of how long it waits.
 type callerWait struct {
 	until time.Time
@@ -61,10 +72,10 @@ func withPatience(ctx context.Context, p callerWait) context.Context {
 }
 
 // within bounds ctx by d from now, and by what its caller waits. The caller calls release when done with it.
-func within(ctx context.Context, d time.Duration) *bounded {
+func (c *Checker) within(ctx context.Context, d time.Duration) *bounded {
 	start := time.Now() //nolint:forbidigo // a deadline of sockets and timers, which know no other clock
 	b := limiter.Bound{Start: start, Deadline: start.Add(d), Canceled: ctx.Done()}
-	wait := DefaultPatience
+	wait := cmp.Or(c.opt.Patience, DefaultPatience)
 	caller, said := ctx.Value(patienceKey{}).(callerWait)
 	if said {
 		wait = caller.until.Sub(start)
@@ -83,7 +94,7 @@ func within(ctx context.Context, d time.Duration) *bounded {
 	if !b.Hard.IsZero() && b.Hard.Before(b.Deadline) {
 		b.Deadline = b.Hard
 	}
-	b.Turn = start.Add(min(max(wait, 0), MaxPatience) * turnOfFifths / (turnOfFifths + 1))
+	b.Turn = start.Add(turnOf(wait))
 	return &bounded{Context: ctx, bound: b}
 }
 

@@ -10,7 +10,7 @@ import (
 func TestBounded_IsAnOrdinaryContextToWhoeverAsks(t *testing.T) {
 	parent, leave := context.WithCancel(context.Background())
 	defer leave()
-	b := within(parent, 20*time.Millisecond)
+	b := new(Checker).within(parent, 20*time.Millisecond)
 	if at, ok := b.Deadline(); !ok || time.Until(at) > 20*time.Millisecond {
 		t.Errorf("deadline %v %v", at, ok)
 	}
@@ -34,7 +34,7 @@ func TestBounded_IsAnOrdinaryContextToWhoeverAsks(t *testing.T) {
 func TestBounded_NeverOutlivesItsCaller(t *testing.T) {
 	soon, cancel := context.WithTimeout(context.Background(), time.Millisecond)
 	defer cancel()
-	b := within(soon, time.Hour)
+	b := new(Checker).within(soon, time.Hour)
 	defer b.release()
 	if at, _ := b.Deadline(); time.Until(at) > time.Second {
 		t.Errorf("deadline %v is later than the caller's", at)
@@ -46,12 +46,12 @@ func TestBounded_NeverOutlivesItsCaller(t *testing.T) {
 }
 
 func TestBounded_ErrNeedsNobodyToAskForDone(t *testing.T) {
-	b := within(context.Background(), -time.Second)
+	b := new(Checker).within(context.Background(), -time.Second)
 	if !errors.Is(b.Err(), context.DeadlineExceeded) {
 		t.Errorf("err %v after the deadline", b.Err())
 	}
 	b.release()
-	b = within(context.Background(), time.Hour)
+	b = new(Checker).within(context.Background(), time.Hour)
 	b.release()
 	if !errors.Is(b.Err(), context.Canceled) {
 		t.Errorf("err %v after release", b.Err())

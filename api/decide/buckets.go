@@ -30,7 +30,7 @@ func (c *Checker) Buckets(ctx context.Context, rule *rules.Compiled, op limiter.
 	}
 	call := limiter.Call{Request: limiter.Request{Op: op, Asks: asks}}
 	if timeout := c.timeout([]limiter.Call{call}); timeout > 0 {
-		b := within(ctx, timeout)
+		b := c.within(ctx, timeout)
 		defer b.release()
 		ctx = b
 	}
@@ -40,7 +40,7 @@ func (c *Checker) Buckets(ctx context.Context, rule *rules.Compiled, op limiter.
 	limits := make([]plannedLimit, len(asks))
 	for i := range asks {
 		limits[i] = plannedLimit{rule: rule, key: asks[i].Key, limit: asks[i].Limit, ask: i, failMode: rule.FailMode,
-			lifts: asks[i].Limit.Algorithm == limiter.Ban}
+			lifts: asks[i].Limit.Algorithm == limiter.Ban, former: asks[i].Former}
 	}
 	c.opt.Ledger.mirror(limits, &call)
 	*res = call.Result

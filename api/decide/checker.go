@@ -41,6 +41,8 @@ type CheckerOptions struct {
 	// Timeout is the time for a request. The store has it less the reserve for the answer; see
 	// maxReserve. 0 means DefaultTimeout, a negative value no bound but that of the caller.
 	Timeout time.Duration
+	// Patience is how long a caller waits who does not say so, at most MaxPatience. 0 means DefaultPatience.
+	Patience time.Duration
 	// Overload applies to rules without overload and to direct limits: rules.OverloadDeny or rules.OverloadWait; "" is
 	// wait.
 	Overload string
@@ -50,6 +52,8 @@ type CheckerOptions struct {
 	Lost func() time.Duration
 	// Deferred is the queue of deferred requests. If nil, no request is deferred.
 	Deferred Queue
+	// Withdrawals takes back what Deferred may have queued without an answer. If nil, nothing is taken back.
+	Withdrawals *Withdrawals
 	// Now is the wall clock, for durations and for the schedules of rules. Buckets use the
 	// clock of the store. Required.
 	Now func() time.Time
@@ -197,7 +201,7 @@ func (c *Checker) doAll(ctx context.Context, qs []Question, as []Answer, large f
 func (c *Checker) decide(ctx context.Context, w *work) {
 	calls := w.calls
 	if timeout := c.timeout(calls); timeout > 0 && len(calls) > 0 {
-		b := within(ctx, timeout)
+		b := c.within(ctx, timeout)
 		defer b.release()
 		ctx = b
 	}

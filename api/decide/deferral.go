@@ -2,6 +2,7 @@ package decide
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
@@ -19,12 +20,13 @@ const MaxPayload = 16 << 10
 // Reasons why a deferrable request was denied, as in answers and metrics.
 const (
 	notDeferredFull        = "full"        // the queue is full
-	notDeferredUnavailable = "unavailable" // the queue could not be reached
+	notDeferredUnavailable = "unavailable" // the queue did not take it, or gave it back
 )
 
 // Changes of a deferred request.
 const (
 	DeferralDeferred = "deferred"
+	DeferralUnknown  = "unknown" // whether it is deferred
 	DeferralReleased = "released"
 	DeferralAcked    = "acked"
 	DeferralDropped  = "dropped"
@@ -46,18 +48,30 @@ func (c *Checker) observeDeferral(rule, what, reason string, n int) {
 
 // postpone puts a denied request into the queue of the rule that decided, if every limit that
 // denied it defers, the store decided all of them, and waiting can help. It has a timeout of its
-// own, as long as that of a check.
+// own, as long as that of a check. If the outcome is unknown, the request is withdrawn; while that
+// does not succeed within another such timeout, the answer is a deferral without a ticket.
 func (c *Checker) postpone(ctx context.Context, q *Question, limits []plannedLimit, a *Answer) {
 	rule := deferring(limits, a)
 	if rule == nil {
 		return
 	}
 	name := rule.Rule.Name
-	ticket, err := c.enqueue(ctx, rule, a.Limits[a.Strictest].Key, q)
+	nonce := rand.Text()
+	ticket, err := c.enqueue(ctx, rule, a.Limits[a.Strictest].Key, nonce, q)
+	known := true
+	if errors.Is(err, ErrQueueUnsure) {
+		var kept string
+		if kept, known = c.withdraw(ctx, rule.Rule.ID, nonce); kept != "" {
+			ticket, err = kept, nil
+		}
+	}
 	switch {
 	case err == nil:
 		a.Ticket, a.Verdict = ticket, Deferred
 		c.observeDeferral(name, DeferralDeferred, "", 1)
+	case !known:
+		a.Verdict = Deferred
+		c.opt.Observe.ObserveDeferral(Deferral{Rule: name, What: DeferralUnknown, Count: 1, Err: err})
 	case errors.Is(err, ErrQueueFull):
 		a.NotDeferred = notDeferredFull
 		c.observeDeferral(name, DeferralRefused, notDeferredFull, 1)
@@ -66,6 +80,26 @@ func (c *Checker) postpone(ctx context.Context, q *Question, limits []plannedLim
 		c.opt.Observe.ObserveDeferral(Deferral{
 			Rule: name, What: DeferralRefused, Reason: notDeferredUnavailable, Count: 1, Err: err,
 		})
+	}
+}
+
+// withdraw takes back a Put. known is false if the outcome is still unknown after the time of a check; otherwise the
+// item is not in the queue if ticket is "".
+func (c *Checker) withdraw(ctx context.Context, rule int64, nonce string) (ticket string, known bool) {
+	if c.opt.Withdrawals == nil {
+		return "", false
+	}
+	outcome := c.opt.Withdrawals.start(rule, nonce)
+	if outcome == nil {
+		return "", false
+	}
+	ctx, cancel := c.limited(ctx)
+	defer cancel()
+	select {
+	case ticket, known = <-outcome:
+		return ticket, known
+	case <-ctx.Done():
+		return "", false
 	}
 }
 
@@ -83,10 +117,14 @@ func deferring(limits []plannedLimit, a *Answer) *rules.Compiled {
 			return nil
 		}
 	}
+	if a.Limits[a.Strictest].Decision.Allowed {
+		return nil
+	}
 	return limits[a.Strictest].rule
 }
 
-func (c *Checker) enqueue(ctx context.Context, rule *rules.Compiled, key limiter.Key, q *Question) (string, error) {
+func (c *Checker) enqueue(ctx context.Context, rule *rules.Compiled, key limiter.Key, nonce string, q *Question) (
+	string, error) {
 	if c.opt.Deferred == nil {
 		return "", ErrQueueUnavailable
 	}
@@ -94,7 +132,7 @@ func (c *Checker) enqueue(ctx context.Context, rule *rules.Compiled, key limiter
 	if err != nil {
 		return "", err
 	}
-	it := QueueItem{Bucket: shortHash(string(key)), Body: body}
+	it := QueueItem{Nonce: nonce, Bucket: shortHash(string(key)), Body: body}
 	if q.RequestID != "" {
 		it.ID = shortHash(q.RequestID)
 	}

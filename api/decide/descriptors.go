@@ -2,6 +2,8 @@ package decide
 
 import (
 	"context"
+	"sync/atomic"
+	"time"
 
 	"sluice/limiter"
 	"sluice/rules"
@@ -21,6 +23,8 @@ type DescriptorQuestion struct {
 	Look bool
 	// Origin is for records only.
 	Origin Origin
+	// Gone is that of Question.
+	Gone *atomic.Bool
 }
 
 // AskedDescriptor is one descriptor of a call.
@@ -123,16 +127,37 @@ func (c *Checker) doDescriptors(ctx context.Context, q *DescriptorQuestion, a *D
 	p := &w.plans[0]
 	c.answerDescriptors(ctx, w, p, q, a)
 	took := c.opt.Now().Sub(start)
-	w.decision = Decision{Answer: &a.Answer, Took: took, Outcome: p.outcome, By: p.by, Origin: q.Origin,
-		Starved: c.starved(took, lost)}
-	c.opt.Observe.ObserveDecision(&w.decision)
+	c.observeDescriptors(w, p, q, a, took, c.starved(took, lost))
 	return nil
 }
 
-// takeQuotas takes the quotas of a call after its other takes. decide has only looked at them.
-// If the others were denied, the quotas count as denied with them.
+func (c *Checker) observeDescriptors(w *work, p *plan, q *DescriptorQuestion, a *DescriptorAnswer, took time.Duration,
+	starved bool) {
+	w.decision = Decision{Answer: &a.Answer, Took: took, Outcome: p.outcome, By: p.by, Origin: q.Origin, Starved: starved}
+	c.opt.Observe.ObserveDecision(&w.decision)
+}
+
+// takeQuotas takes the quotas of each call after its other takes, with one call of the store. decide has only looked at
+// them. If the others were denied, the quotas count as denied with them.
 func (c *Checker) takeQuotas(ctx context.Context, w *work) {
-	p := &w.plans[0]
+	w.again, w.retried = w.again[:0], w.retried[:0]
+	for i := range w.plans {
+		if w.plans[i].quotasLater {
+			w.planQuotas(&w.plans[i])
+		}
+	}
+	if len(w.again) == 0 {
+		return
+	}
+	c.opt.Store.DoAll(ctx, w.again)
+	for i, r := range w.retried {
+		call, again := &w.calls[r.call], &w.again[i]
+		call.Result, again.Result, call.Err = again.Result, call.Result, again.Err
+	}
+}
+
+// planQuotas plans to take the quotas of a call if its other takes were allowed and a quota has room.
+func (w *work) planQuotas(p *plan) {
 	taken, quotas := &w.calls[p.from], w.calls[p.from+1:p.from+1+p.quotas]
 	room := false
 	for i := range quotas {
@@ -148,7 +173,9 @@ func (c *Checker) takeQuotas(ctx context.Context, w *work) {
 			quotas[i].Result.Allowed = false
 		}
 	default:
-		c.opt.Store.DoAll(ctx, quotas)
+		for i := range quotas {
+			w.repeat(&quotas[i], retry{call: p.from + 1 + i})
+		}
 	}
 }
 
@@ -156,7 +183,7 @@ func (c *Checker) takeQuotas(ctx context.Context, w *work) {
 // caller has left, within the caller's deadline.
 func (c *Checker) undo(ctx context.Context, a *Answer, limits []plannedLimit, taken *limiter.Call) {
 	if timeout := c.timeout([]limiter.Call{*taken}); timeout > 0 {
-		b := within(ctx, timeout)
+		b := c.within(ctx, timeout)
 		defer b.release()
 		b.stay()
 		ctx = b

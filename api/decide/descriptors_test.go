@@ -105,6 +105,19 @@ func TestDescriptors_NegativeHitsReleaseTheOldestLease(t *testing.T) {
 	})
 }
 
+func TestDescriptors_ALookBesideATakeOfTheSameSlots(t *testing.T) {
+	look, take := asked("slots=a", 0, "e"), asked("slots=a", 1, "")
+	onStores(t, []rules.Rule{shop("slots", "slots", 2, leased(60_000))}, func(t *testing.T, f *fixture) {
+		for _, want := range []string{"allowed: ok 2, ok 1", "allowed: ok 1, ok 0", "denied: ok 0, over 0"} {
+			f.expect(t, want, look, take)
+		}
+		f.now.Add(60_000)
+		for _, want := range []string{"allowed: ok 1, ok 1", "allowed: ok 0, ok 0", "denied: over 0, over 0"} {
+			f.expect(t, want, take, look)
+		}
+	})
+}
+
 func TestDescriptors_QuotasDenyOnlyTogether(t *testing.T) {
 	onStores(t, quotaRules(), quotasDenyOnlyTogether)
 }

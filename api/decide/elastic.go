@@ -67,9 +67,13 @@ func (c *Checker) planRetry(w *work, p *plan, attempt int32) {
 }
 
 // prepareRetry adds another attempt at a call if it was denied only by elastic limits that were
-// not raised yet and whose pools may have room, and by pools that can count no further.
+// not raised yet and whose pools may have room.
 func (c *Checker) prepareRetry(w *work, r retry, attempt int32) {
 	call := &w.calls[r.call]
+	if anyFull(w.pools[r.poolsFrom:r.poolsEnd]) && !call.Result.Replayed {
+		call.Result.Allowed = false
+		return
+	}
 	if call.Err != nil || call.Result.Allowed {
 		return
 	}
@@ -85,13 +89,9 @@ func (c *Checker) prepareRetry(w *work, r retry, attempt int32) {
 	asks := call.Request.Asks
 	poolsAt := len(asks) - len(pools)
 	for i := range pools {
-		at := poolsAt + i
-		switch {
-		case said[at].Allowed:
-		case pools[i].full(), pools[i].needsRoom && (attempt > 1 || !over), asks[at].Weight == 0:
+		// One that sheds says with the limits raised how long to wait.
+		if at := poolsAt + i; !said[at].Allowed && (pools[i].full() || attempt > 1 || !over || asks[at].Weight == 0) {
 			return
-		case !pools[i].needsRoom: // one that sheds says with the limits raised how long to wait
-			asks[at].Weight = 0
 		}
 	}
 	for i := range limits {
@@ -104,6 +104,11 @@ func (c *Checker) prepareRetry(w *work, r retry, attempt int32) {
 			}
 		}
 	}
+	w.repeat(call, r)
+}
+
+// repeat plans another attempt at a call.
+func (w *work) repeat(call *limiter.Call, r retry) {
 	w.retried = append(w.retried, r)
 	if n := len(w.again); n < cap(w.again) {
 		w.again = w.again[:n+1]

@@ -87,6 +87,7 @@ func (c *Checker) decideLocally(ctx context.Context, a *Answer, limits []planned
 		if la := &a.Limits[i]; la.Degraded == rules.FailLocal {
 			ask := failed.Request.Asks[limits[i].ask]
 			la.Limit, ask.Limit = c.localShare(&limits[i], la.Limit), c.localShare(&limits[i], ask.Limit)
+			ask.Former = c.opt.Ledger.shareOf(ask.Former)
 			ask.Spans = false // nobody exports what this node counts
 			req.Asks = append(req.Asks, ask)
 		}

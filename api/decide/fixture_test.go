@@ -40,7 +40,7 @@ func newFixture(t testing.TB, rs []rules.Rule, edit func(*CheckerOptions)) *fixt
 	sets.Store(set)
 	f.store = &faultStore{Store: f.newStore()}
 	opt := CheckerOptions{
-		Sets: &sets, Store: f.store, Local: f.newStore(), Timeout: time.Second,
+		Sets: &sets, Store: f.store, Local: f.newStore(), Timeout: time.Second, Patience: MaxPatience,
 		Now: func() time.Time { return time.UnixMilli(f.now.Load()).UTC() },
 	}
 	edit(&opt)

@@ -104,7 +104,7 @@ func (c *Checker) lease(ctx context.Context, op limiter.Op, token string, from *
 		shared, local = append(shared, local...), nil
 	}
 	if timeout := c.timeout(shared); timeout > 0 {
-		b := within(ctx, timeout)
+		b := c.within(ctx, timeout)
 		defer b.release()
 		ctx = b
 	}
@@ -139,7 +139,7 @@ func (a *Answer) leases(set *rules.Set, call *limiter.Call) {
 		la := LimitAnswer{Key: call.Request.Asks[i].Key, Limit: call.Request.Asks[i].Limit, Decision: call.Result.Limits[i],
 			Known: true}
 		if r := ruleOfKey(set, la.Key); r != nil {
-			la.Rule, la.Shadow = r.Rule.Name, r.Shadow
+			la.Rule, la.Shadow, la.Notify = r.Rule.Name, r.Shadow, r.Notify
 		} else {
 			la.Direct = true
 		}

@@ -113,6 +113,15 @@ func (l *Ledger) share(limit limiter.Limit) limiter.Limit {
 	return limit.Share(int64(l.opt.Nodes()))
 }
 
+// shareOf is share for a limit that may be nil.
+func (l *Ledger) shareOf(limit *limiter.Limit) *limiter.Limit {
+	if limit == nil {
+		return nil
+	}
+	share := l.share(*limit)
+	return &share
+}
+
 // mirror repeats in memory what the counter store has done to limits with fail mode local. Its
 // failures do not matter: at worst an outage begins with an emptier bucket.
 func (l *Ledger) mirror(limits []plannedLimit, call *limiter.Call) {
@@ -128,7 +137,7 @@ func (l *Ledger) mirror(limits []plannedLimit, call *limiter.Call) {
 
 func (l *Ledger) mirrorOne(p *plannedLimit, call *limiter.Call, d *limiter.Decision) {
 	req := limiter.Request{Op: call.Request.Op,
-		Asks: []limiter.Ask{{Key: p.key, Limit: l.share(p.storeLimit()), Weight: p.weight}}}
+		Asks: []limiter.Ask{{Key: p.key, Limit: l.share(p.storeLimit()), Weight: p.weight, Former: l.shareOf(p.former)}}}
 	leases := p.limit.Algorithm.Traits().Slots
 	switch req.Op {
 	case limiter.OpTake:

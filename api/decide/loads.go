@@ -126,7 +126,7 @@ func (l *Loads) refresh(ctx context.Context, pools []string) {
 // ReportLoad makes a report within the timeout of a check.
 func (c *Checker) ReportLoad(ctx context.Context, pool string, millionths int64, ttl time.Duration) error {
 	if c.opt.Timeout > 0 {
-		b := within(ctx, c.opt.Timeout)
+		b := c.within(ctx, c.opt.Timeout)
 		defer b.release()
 		ctx = b
 	}

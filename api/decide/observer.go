@@ -82,11 +82,11 @@ type Degraded struct {
 type Deferral struct {
 	// Rule is the rule's name, "" if it is no longer in force.
 	Rule string
-	// What is deferred, released, acked, dropped or refused. Reason is expired or unreadable for
+	// What is deferred, unknown, released, acked, dropped or refused. Reason is expired or unreadable for
 	// dropped, full or unavailable for refused, and "" for the others.
 	What, Reason string
 	Count        int
-	// Err is the error of an unavailable queue, nil otherwise.
+	// Err is the error of an unavailable queue, of which the outcome may be unknown; nil otherwise.
 	Err error
 }
 

@@ -282,7 +282,7 @@ func TestWithin_HasTheTimesOfTheCaller(t *testing.T) {
 		{"a header and an earlier deadline", WithPatience(lasting(200*ms), 500*ms), 160 * ms, 200 * ms},
 		{"a header and a later deadline", WithPatience(lasting(time.Minute), 500*ms), 400 * ms, 500 * ms},
 	} {
-		b := within(tt.ctx, 25*ms)
+		b := new(Checker).within(tt.ctx, 25*ms)
 		got := b.Bound()
 		b.release()
 		until := got.Start.Add(DefaultPatience)
@@ -309,7 +309,7 @@ func TestWithin_HasTheTimesOfTheCaller(t *testing.T) {
 	}
 	gone, cancel := context.WithDeadline(plain, time.Now().Add(-time.Second))
 	defer cancel()
-	if b := within(gone, 25*ms).Bound(); b.Turn.Before(b.Start) {
+	if b := new(Checker).within(gone, 25*ms).Bound(); b.Turn.Before(b.Start) {
 		t.Errorf("the turn is before the start: %+v", b)
 	}
 }

@@ -68,7 +68,7 @@ func (c *Checker) decidePartly(ctx context.Context, limits []plannedLimit, faile
 func (c *Checker) doBriefly(ctx context.Context, call *limiter.Call) error {
 	ctx = context.WithoutCancel(ctx)
 	if c.opt.Timeout > 0 {
-		b := within(ctx, c.opt.Timeout)
+		b := c.within(ctx, c.opt.Timeout)
 		defer b.release()
 		b.bound.Turn = b.bound.Deadline // the caller has waited for the other region already
 		ctx = b
@@ -113,7 +113,7 @@ func (c *Checker) finishPartly(ctx context.Context, p *partly, a *Answer) {
 		for i := range p.held {
 			if p.held[i] {
 				d, now := &a.Limits[i].Decision, &p.call.Result.Limits[p.at[i]]
-				d.Remaining, d.Reset = min(now.Remaining, d.Limit), now.Reset
+				d.Remaining, d.Used, d.Reset = min(now.Remaining, d.Limit), now.Used, now.Reset
 			}
 		}
 	}

@@ -21,7 +21,7 @@ type work struct {
 	again      []limiter.Call // second attempts, see retryElastic
 	retried    []retry
 	hasElastic bool // some plan may need a second attempt
-	hasQuotas  bool // quotas are decided after the other limits, see takeQuotas
+	hasQuotas  bool // some plan has quotas that are decided after its other limits, see takeQuotas
 	decision   Decision
 	loads      *Loads  // the checker's
 	regions    Regions // the checker's; nil without regions
@@ -38,10 +38,11 @@ type work struct {
 // then the charges and refunds.
 type plan struct {
 	q           *Question
-	first       int // in work.limits
-	enforced    int // how many from first on
-	alone       int // how many enforced limits follow that have a call of their own
-	quotas      int // how many of these are quotas that are taken
+	first       int  // in work.limits
+	enforced    int  // how many from first on
+	alone       int  // how many enforced limits follow that have a call of their own
+	quotas      int  // how many of these are quotas that are taken
+	quotasLater bool // after the other limits, see takeQuotas
 	end         int
 	pools       int // in work.pools, those of the enforced limits
 	poolsEnd    int
@@ -61,7 +62,10 @@ type plannedLimit struct {
 	name string          // of one of several direct limits
 	key  limiter.Key
 	// limit is what the answer shows; storeLimit is what the store enforces.
-	limit    limiter.Limit
+	limit limiter.Limit
+	// former is the limit that the bucket had before an edit of the algorithm, with the units of the rule's throttle
+	// above it; nil for none.
+	former   *limiter.Limit
 	failMode string
 	weight   int64
 	// ask is the place of its ask in its call.
@@ -95,6 +99,8 @@ type plannedLimit struct {
 	shut           bool // cut off, and the rule says that nothing may be spent
 	quota          bool // it denies only if all quotas of the call do
 	full           bool // such a quota that has no room and does not deny
+	// conditionFailed is that of a rules.Match.
+	conditionFailed bool
 	// after is used while statuses are written: the units of the later descriptors of the bucket.
 	after int64
 }
@@ -104,7 +110,9 @@ func (p *plannedLimit) storeLimit() limiter.Limit {
 	switch {
 	case p.shut:
 		return shutLimit(p.limit)
-	case p.spare == 0 || p.elastic:
+	case p.elastic:
+		return p.limit.Sparing(p.spare)
+	case p.spare == 0:
 		return p.limit
 	}
 	return p.limit.Widen(p.spare)
@@ -132,13 +140,16 @@ func (p *plannedLimit) mode() string {
 // answer returns the limit's part of an answer, without a decision.
 func (p *plannedLimit) answer() LimitAnswer {
 	la := LimitAnswer{Rule: p.name, Key: p.key, Limit: p.limit, Whole: p.whole.Count, Weight: p.weight,
-		Candidate: p.candidate, Direct: p.rule == nil}
+		Candidate: p.candidate, Direct: p.rule == nil, ConditionFailed: p.conditionFailed}
 	if p.rule != nil {
 		if p.cutOff {
 			la.Degraded = DegradedRegion
 		}
 		la.Message, la.LogPercent, la.Notify = p.rule.Message, p.rule.LogPercent, p.rule.Notify
 		la.Rule, la.Version = p.rule.Rule.Name, p.rule.Rule.Version
+		if !p.sent && !p.candidate {
+			la.Period = p.rule.Period
+		}
 	}
 	return la
 }
@@ -159,13 +170,13 @@ func (w *work) release() {
 	clear(w.limits)
 	clear(w.pools)
 	clear(w.matches)
-	w.decision, w.hasQuotas, w.loads, w.regions = Decision{}, false, nil, nil
-	if w.hasElastic {
+	w.decision, w.loads, w.regions = Decision{}, nil, nil
+	if w.hasElastic || w.hasQuotas {
 		clear(w.again[:cap(w.again)])
-		w.again, w.retried, w.hasElastic = w.again[:0], w.retried[:0], false
+		w.again, w.retried, w.hasElastic, w.hasQuotas = w.again[:0], w.retried[:0], false, false
 	}
 	for i := range w.calls {
-		w.calls[i].Request.ID, w.calls[i].Err = "", nil
+		w.calls[i].Request.ID, w.calls[i].Request.Gone, w.calls[i].Err = "", nil, nil
 		clear(w.calls[i].Request.Asks)
 	}
 	w.plans, w.calls, w.limits, w.pools, w.matches = w.plans[:0], w.calls[:0], w.limits[:0], w.pools[:0], w.matches[:0]
@@ -190,8 +201,12 @@ func (w *work) add(ctx context.Context, q *Question, set *rules.Set, now time.Ti
 		if set == nil {
 			return ErrNoSet
 		}
+		match := set.MatchContext
+		if q.Op == limiter.OpReset || q.Op == limiter.OpRelease {
+			match = set.MatchBuckets
+		}
 		var err error
-		if w.matches, err = set.MatchContext(ctx, &q.Descriptor, q.Weight, now, w.matches[:0]); err != nil {
+		if w.matches, err = match(ctx, &q.Descriptor, q.Weight, now, w.matches[:0]); err != nil {
 			return err
 		}
 		w.planMatches(&p)
@@ -226,7 +241,8 @@ func (w *work) add(ctx context.Context, q *Question, set *rules.Set, now time.Ti
 	}
 	p.to = len(w.calls)
 	for i := p.from; i < p.to; i++ {
-		w.calls[i].Request.Unrepeated = unrepeated
+		req := &w.calls[i].Request
+		req.Unrepeated, req.Gone, req.Late = unrepeated, q.Gone, q.Late
 	}
 	if !q.strict {
 		w.hurry(&p, p.enforced)
@@ -238,7 +254,7 @@ func (w *work) add(ctx context.Context, q *Question, set *rules.Set, now time.Ti
 // direct plans a direct limit.
 func direct(d *Direct, failMode string, weight int64) plannedLimit {
 	return plannedLimit{
-		name: d.Name, key: rules.DirectKey(d.Key, d.Limit.Algorithm), limit: d.Limit, failMode: failMode, weight: weight,
+		name: d.Name, key: rules.DirectKey(d.Key, d.Limit), limit: d.Limit, failMode: failMode, weight: weight,
 	}
 }
 
@@ -286,8 +302,8 @@ func (w *work) planMatches(p *plan) {
 			if m := &w.matches[i]; groupOf(m.Rule) == group {
 				w.limits = append(w.limits, plannedLimit{
 					rule: m.Rule, key: m.Key, limit: m.Limit, failMode: m.Rule.FailMode, weight: m.Weight, look: m.Rule.ChargeReport,
-					blocked: m.Override.Blocked, ban: banOf(m, op), lifts: p.q.OnlyBans,
-					banLooks: p.q.strict,
+					former: formerOf(m), blocked: m.Override.Blocked, ban: banOf(m, op), lifts: p.q.OnlyBans,
+					banLooks: p.q.strict, conditionFailed: m.ConditionFailed,
 				})
 				if m.Rule.Global {
 					w.limits[len(w.limits)-1].span(w.regions, op)
@@ -312,10 +328,19 @@ func (w *work) planMatches(p *plan) {
 		}
 		w.limits = append(w.limits, plannedLimit{
 			rule: m.Rule, key: key, limit: limit, failMode: m.Rule.FailMode, weight: m.Weight, look: m.Rule.ChargeReport,
-			candidate: true,
+			candidate: true, conditionFailed: m.ConditionFailed,
 		})
 		w.throttle(p, m.Rule)
 	}
+}
+
+// formerOf returns the limit that the bucket of a match had before an edit of the rule's algorithm, nil for none. The
+// match has its own.
+func formerOf(m *rules.Match) *limiter.Limit {
+	if m.Former == nil {
+		return nil
+	}
+	return &m.Former.Limit
 }
 
 // firstShadow is the first group of shadow limits; see groupOf.
@@ -355,16 +380,18 @@ func (w *work) addCall(op limiter.Op, id string, limits []plannedLimit, pools []
 	}
 	c := &w.calls[len(w.calls)-1]
 	c.Err = nil
-	c.Request.Op, c.Request.ID, c.Request.Keep, c.Request.Impatient = op, id, 0, false
+	c.Request.Op, c.Request.ID, c.Request.Keep = op, id, 0
+	c.Request.Impatient, c.Request.Gone, c.Request.Late = false, nil, false
 	c.Request.Asks = c.Request.Asks[:0]
+	full := anyFull(pools)
 	for i := range limits {
 		l := &limits[i]
 		if l.ask = len(c.Request.Asks); l.lifts {
 			c.Request.Asks = append(c.Request.Asks, l.banAsk())
 			continue
 		}
-		ask := limiter.Ask{Key: l.key, Limit: l.storeLimit(), Weight: l.weight, Look: l.look, Spans: l.spans, Guard: l.guard,
-			NotAfter: l.notAfter, HighWater: l.highWater}
+		ask := limiter.Ask{Key: l.key, Limit: l.storeLimit(), Weight: l.weight, Look: l.look || full, Spans: l.spans,
+			Guard: l.guard, NotAfter: l.notAfter, HighWater: l.highWater, Former: l.former}
 		if l.rule != nil {
 			ask.Hot, ask.HotRaise = l.rule.Hot, l.rule.HotRaise
 		}

@@ -22,7 +22,8 @@ const (
 // Remaining.
 func (w *work) addDescriptors(q *DescriptorQuestion, set *rules.Set, now time.Time, a *DescriptorAnswer) {
 	replaces := false
-	a.Statuses = a.Statuses[:0]
+	clear(w.matches)
+	w.matches, a.Statuses = w.matches[:0], a.Statuses[:0]
 	for i := range q.Descriptors {
 		d, st := &q.Descriptors[i], DescriptorStatus{Limit: -1}
 		m, ok := set.MatchEntries(q.Domain, d.Entries, now)
@@ -34,6 +35,7 @@ func (w *work) addDescriptors(q *DescriptorQuestion, set *rules.Set, now time.Ti
 			}
 			if !m.Override.Blocked {
 				m.Key, m.Limit = d.Limit.replace(m.Key, m.Limit)
+				d.Limit.replaceFormer(&m)
 			}
 		case !ok:
 		case m.Unlimited():
@@ -70,7 +72,7 @@ func (w *work) replace(q *DescriptorQuestion, a *DescriptorAnswer) {
 
 // planDescriptors plans the limits of the descriptors that have one, and their calls.
 func (w *work) planDescriptors(q *DescriptorQuestion, a *DescriptorAnswer) {
-	p := plan{op: limiter.OpTake}
+	p := plan{op: limiter.OpTake, first: len(w.limits), from: len(w.calls)}
 	var exist [askedGroups]bool
 	candidates, undoable, returned, others := false, false, false, false
 	for i := range a.Statuses {
@@ -98,18 +100,23 @@ func (w *work) planDescriptors(q *DescriptorQuestion, a *DescriptorAnswer) {
 		if group != askedTogether {
 			continue
 		}
+		for i := range w.limits[p.first:] { // planned whole, because descriptors of one bucket add up
+			l := &w.limits[p.first+i]
+			p.hasLeases = p.hasLeases || l.limit.Algorithm.Traits().Slots && l.weight > 0
+		}
 		id := "" // of leases, and to undo
 		if p.op == limiter.OpTake && (p.hasLeases || undoable) {
 			id = randomID()
 		}
-		w.addCall(p.op, id, w.limits, nil)
+		w.addCall(p.op, id, w.limits[p.first:], nil)
 	}
 	if candidates {
 		w.planTrials(&p, q, a)
 	}
 	p.end, p.to = len(w.limits), len(w.calls)
-	for i := range w.calls {
-		w.calls[i].Request.Unrepeated = w.calls[i].Request.ID != ""
+	for i := p.from; i < p.to; i++ {
+		req := &w.calls[i].Request
+		req.Unrepeated, req.Gone = req.ID != "", q.Gone
 	}
 	w.hurry(&p, p.enforced+p.alone)
 	w.plans = append(w.plans, p)
@@ -126,11 +133,11 @@ func (w *work) planGroup(p *plan, q *DescriptorQuestion, a *DescriptorAnswer, gr
 		if d.group(m, op) != group {
 			continue
 		}
-		if group == askedTogether && w.join(d.units(q.Look), m, &a.Statuses[i]) {
+		if group == askedTogether && w.join(p.first, d.units(q.Look), m, &a.Statuses[i]) {
 			continue
 		}
-		a.Statuses[i].Limit = len(w.limits)
-		l := plannedLimit{key: m.Key, limit: m.Limit, failMode: rules.FailOpen, weight: d.units(q.Look),
+		a.Statuses[i].Limit = len(w.limits) - p.first
+		l := plannedLimit{key: m.Key, limit: m.Limit, former: formerOf(m), failMode: rules.FailOpen, weight: d.units(q.Look),
 			blocked: m.Override.Blocked, sent: d.Limit != nil, quota: d.isQuota(m, op)}
 		if m.Rule != nil {
 			l.rule, l.failMode = m.Rule, m.Rule.FailMode
@@ -151,15 +158,15 @@ func (w *work) planGroup(p *plan, q *DescriptorQuestion, a *DescriptorAnswer, gr
 		switch group {
 		case askedTogether:
 			p.enforced++
-			p.hasLeases = p.hasLeases || l.limit.Algorithm.Traits().Slots && l.weight > 0
 			continue
 		case askedQuota:
 			p.quotas, p.alone = p.quotas+1, p.alone+1
-			w.hasQuotas = p.enforced > 0 && !q.Look
+			p.quotasLater = p.enforced > 0 && !q.Look
+			w.hasQuotas = w.hasQuotas || p.quotasLater
 		case askedAlone:
 			p.alone++
 		}
-		w.addAlone(q, op, group == askedQuota && w.hasQuotas)
+		w.addAlone(q, op, group == askedQuota && p.quotasLater)
 	}
 }
 
@@ -176,11 +183,12 @@ func (w *work) addAlone(q *DescriptorQuestion, op limiter.Op, later bool) {
 	w.addCall(op, id, limit, nil)
 }
 
-// join adds units to a limit that was planned for the same bucket. If the limits differ, because
-// one was sent, the smaller one applies. It reports whether there is such a limit.
-func (w *work) join(units int64, m *rules.Match, st *DescriptorStatus) bool {
-	for i := range w.limits {
-		l := &w.limits[i]
+// join adds units to a limit of the call that was planned for the same bucket; its limits begin with first. If the
+// limits differ, because one was sent, the smaller one applies. It reports whether there is such a limit.
+func (w *work) join(first int, units int64, m *rules.Match, st *DescriptorStatus) bool {
+	limits := w.limits[first:]
+	for i := range limits {
+		l := &limits[i]
 		if l.key != m.Key {
 			continue
 		}
@@ -278,4 +286,16 @@ func (s *SentLimit) replace(key limiter.Key, l limiter.Limit) (limiter.Key, limi
 		key = key[:at+1] + limiter.Key(limiter.FixedWindow.Kind())
 	}
 	return key, fixed
+}
+
+// replaceFormer puts this limit in place of the former one of a match whose limit it has replaced. There is none if
+// both count in one bucket.
+func (s *SentLimit) replaceFormer(m *rules.Match) {
+	if m.Former == nil {
+		return
+	}
+	_, m.Former.Limit = s.replace(m.Key, m.Former.Limit)
+	if !limiter.Movable(m.Former.Limit.Algorithm, m.Limit.Algorithm) {
+		m.Former = nil
+	}
 }

@@ -23,11 +23,11 @@ type plannedPool struct {
 	shedding
 }
 
-// counting returns the limit of a pool that only counts: the largest possible one.
+// counting returns the limit of a pool that only counts: it denies nothing and counts up to the largest possible limit.
 func counting(pool *rules.CompiledPool) limiter.Limit {
-	l := pool.Limit
-	l.Count = limiter.MaxExact / l.Window
-	return l
+	return limiter.Limit{
+		Algorithm: limiter.Tally, Count: limiter.MaxExact / pool.Limit.Window, Window: pool.Limit.Window,
+	}
 }
 
 // ask returns the pool's part in a first attempt.
@@ -50,6 +50,9 @@ func (w *work) throttle(p *plan, r *rules.Compiled) {
 		percent = r.ElasticPercent
 	}
 	l.spare = l.limit.Spare(percent)
+	if l.former != nil {
+		*l.former = l.former.Raise(percent)
+	}
 	l.elastic = r.ElasticPercent > 0 && l.spare > 0
 	if r.Pool != nil {
 		w.pool(p, l, r)

@@ -1,6 +1,8 @@
 package decide
 
 import (
+	"sync/atomic"
+
 	"sluice/limiter"
 	"sluice/rules"
 )
@@ -34,6 +36,10 @@ type Question struct {
 	Payload    string
 	// Origin is for records only.
 	Origin Origin
+	// Gone is true once the caller has left; nil: it never leaves, or the context says so.
+	Gone *atomic.Bool
+	// Late: the request has waited to be read for as long as it may wait for its turn; see TooLate.
+	Late bool
 
 	strict  bool   // no fail mode decides
 	reserve int64  // the lifetime of the reservation to create, ms; 0 for none
@@ -47,8 +53,8 @@ const MaxDirect = 16
 type Direct struct {
 	// Name tells it from the others of its question; "" if it is the only one.
 	Name string
-	// Key is the caller's own name of the bucket. Two algorithms that store
-	// different kinds of state have different buckets under one key.
+	// Key is the caller's own name. It names the bucket together with the window of Limit and the
+	// kind of its algorithm.
 	Key string
 	// Limit must be valid.
 	Limit limiter.Limit

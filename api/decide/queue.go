@@ -23,8 +23,14 @@ import (
 // neither removed nor too old, unless its disk or server is lost.
 type Queue interface {
 	// Put adds an item at the end and returns its ticket. Errors wrap ErrQueueFull,
-	// ErrQueueUnavailable or ErrQueueInvalid.
+	// ErrQueueUnavailable or ErrQueueInvalid. A Put that may have been carried out, or may still
+	// be, wraps ErrQueueUnsure too; Withdraw ends the doubt.
 	Put(ctx context.Context, rule int64, it QueueItem, b QueueBounds) (ticket string, err error)
+	// Withdraw takes back the Put with the nonce, within MaxWithdraw of it. It returns "" if that
+	// Put has no item in the queue and never will have, also if it arrives later. An item that was
+	// leased and not returned, or whose ticket another Put returned, stays: Withdraw returns its
+	// ticket, even if the item was removed since.
+	Withdraw(ctx context.Context, rule int64, nonce string) (ticket string, err error)
 	// Lease leases the oldest waiting items, in order. It reads a bounded number of items, so
 	// it may return none although some wait behind very many excluded ones.
 	Lease(ctx context.Context, rule int64, w QueueWant) ([]QueueItem, error)
@@ -46,20 +52,24 @@ type Queue interface {
 const (
 	// MaxQueueBody bounds QueueItem.Body, in bytes.
 	MaxQueueBody = 256 << 10
-	// MaxQueueName bounds QueueItem.ID and QueueItem.Bucket, in bytes.
+	// MaxQueueName bounds QueueItem.ID, Nonce and Bucket, in bytes.
 	MaxQueueName = 64
 	// MaxQueueLease bounds how many items one call leases, removes or returns.
 	MaxQueueLease = 1000
 	// MaxQueueHold bounds the time of a lease.
 	MaxQueueHold = time.Hour
+	// MaxWithdraw bounds the time from a Put to its Withdraw.
+	MaxWithdraw = 30 * time.Second
 )
 
 // ErrQueueFull means that a queue is full. The item was not added.
 var ErrQueueFull = errors.New("the queue is full")
 
-// ErrQueueUnavailable wraps every failure of a queue's storage. A Put that fails with it may
-// still have been carried out.
+// ErrQueueUnavailable wraps every failure of a queue's storage.
 var ErrQueueUnavailable = errors.New("the queue is not available")
+
+// ErrQueueUnsure means that a Put may have been carried out, or may still be.
+var ErrQueueUnsure = errors.New("the outcome is unknown")
 
 // ErrQueueInvalid means that an argument is out of bounds.
 var ErrQueueInvalid = errors.New("not a valid item or lease")
@@ -72,6 +82,9 @@ type QueueItem struct {
 	// ID, if not "", makes a second Put of the same item return the same ticket while the
 	// first is in the queue. At most MaxQueueName bytes.
 	ID string
+	// Nonce names one Put for Withdraw, and makes its repeats by the transport add one item. The
+	// queue forgets it some time after MaxWithdraw. At most MaxQueueName bytes, "" for none.
+	Nonce string
 	// Bucket groups items that wait for each other: a lease can exclude the items of some
 	// buckets. At most MaxQueueName bytes.
 	Bucket string
@@ -122,7 +135,7 @@ type QueueDropped func(rule int64, n int)
 
 // Check returns an error unless an item can be added under the bounds.
 func (it *QueueItem) Check(b QueueBounds) error {
-	if len(it.ID) > MaxQueueName || len(it.Bucket) > MaxQueueName || len(it.Body) > MaxQueueBody || b.Items < 1 ||
+	if max(len(it.ID), len(it.Nonce), len(it.Bucket)) > MaxQueueName || len(it.Body) > MaxQueueBody || b.Items < 1 ||
 		b.Age < time.Millisecond {
 		return ErrQueueInvalid
 	}

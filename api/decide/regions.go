@@ -84,7 +84,7 @@ func (c *Checker) SpentByRegion(ctx context.Context, key limiter.Key, l limiter.
 		return nil
 	}
 	if c.opt.Timeout > 0 {
-		b := within(ctx, c.opt.Timeout)
+		b := c.within(ctx, c.opt.Timeout)
 		defer b.release()
 		ctx = b
 	}

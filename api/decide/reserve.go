@@ -197,7 +197,7 @@ func (c *Checker) settle(ctx context.Context, s *Settlement, a *Answer) error {
 	}
 	calls = append(calls, r.leases...)
 	if timeout := c.timeout(calls); timeout > 0 {
-		b := within(ctx, timeout)
+		b := c.within(ctx, timeout)
 		defer b.release()
 		ctx = b
 	}
@@ -326,9 +326,12 @@ func (a *Answer) applySettlement(set *rules.Set, r *reservedCall, call *limiter.
 		}
 		la := LimitAnswer{Key: call.Request.Asks[i].Key, Limit: call.Request.Asks[i].Limit, Decision: call.Result.Limits[i],
 			Weight: call.Request.Asks[i].Weight, Known: true}
+		if la.Decision.Used > la.Decision.Limit { // as a charge says of what does not fit
+			la.Decision.Allowed, a.Verdict = false, Denied
+		}
 		la.Decision = la.Decision.Within(r.asks[i].spare)
 		if rule := ruleOfKey(set, la.Key); rule != nil {
-			la.Rule = rule.Rule.Name
+			la.Rule, la.Notify = rule.Rule.Name, rule.Notify
 		} else if la.Direct = true; r.asks[i].isNamed {
 			la.Rule = r.asks[i].source
 		}

@@ -13,11 +13,11 @@ import (
 type shedding struct {
 	// percent is the smallest part that the count is compared with, while needsRoom.
 	percent int64
-	// reported: a fresh report says that room units are free for reportPercent, and is fresh for left.
-	reported      bool
-	room          int64
-	reportPercent int64
-	left          time.Duration
+	// reported: a fresh report says that room units are free for a priority, and is fresh for left.
+	reported bool
+	room     int64
+	priority string
+	left     time.Duration
 }
 
 // shed makes the call of a shedding pool depend on the room for a priority. A fresh report replaces
@@ -27,7 +27,7 @@ func (p *plannedPool) shed(priority string, loads *Loads) {
 	if priority != rules.PriorityCritical {
 		if load, left, fresh := loads.Load(p.pool.Pool.Name); fresh {
 			if room := p.pool.Room(priority, load); !p.reported || room < p.room {
-				p.reported, p.room, p.reportPercent, p.left = true, room, percent, left
+				p.reported, p.room, p.priority, p.left = true, room, priority, left
 			}
 			return
 		}
@@ -40,23 +40,36 @@ func (p *plannedPool) shed(priority string, loads *Loads) {
 // full reports whether a load report sheds the call.
 func (p *plannedPool) full() bool { return p.reported && p.weight > p.room }
 
-// fullAsk denies and spends nothing.
-func (p *plannedPool) fullAsk() limiter.Ask {
-	l := p.pool.Limit
-	l.Count = 0
-	return limiter.Ask{Key: p.pool.Key, Limit: l, Weight: 1, Look: true}
+// anyFull reports whether a load report sheds a call that counts into the pools. Such a call only looks, and is denied
+// whatever the store says: its answer has the time to wait.
+func anyFull(pools []plannedPool) bool {
+	for i := range pools {
+		if pools[i].full() {
+			return true
+		}
+	}
+	return false
 }
 
-// sheds reports whether a denial by the pool is one of a limit: the pool sheds its priority.
-func (p *plannedPool) sheds(l *plannedLimit) bool {
+// fullAsk looks at the count, which decides when the report has expired.
+func (p *plannedPool) fullAsk() limiter.Ask {
+	return limiter.Ask{Key: p.pool.Key, Limit: p.pool.Share(p.priority), Weight: p.weight, Look: true}
+}
+
+// sheds reports whether a denial of the call is one of a limit: the pool sheds its priority. said is the decision on
+// the pool's ask.
+func (p *plannedPool) sheds(l *plannedLimit, said *limiter.Decision) bool {
 	if l.candidate || !p.pool.Pool.Shed {
 		return false
 	}
-	percent := p.pool.SharePercent(l.rule.Priority)
-	if p.full() {
-		return percent == p.reportPercent && l.rule.Priority != rules.PriorityCritical
+	priority := l.rule.Priority
+	switch {
+	case !p.full():
+		return !said.Allowed && p.needsRoom && p.pool.SharePercent(priority) <= p.percent
+	case priority == rules.PriorityCritical: // which the count decides; the ask was about the part of another priority
+		return p.weight > p.pool.Share(priority).Count-said.Used
 	}
-	return p.needsRoom && percent <= p.percent
+	return p.pool.SharePercent(priority) == p.pool.SharePercent(p.priority)
 }
 
 // addShed adds the decision of a limit's pool, the last asks of the call, to that of the limit. pools are
@@ -67,12 +80,12 @@ func (p *plannedLimit) addShed(la *LimitAnswer, pools []plannedPool, first int, 
 	}
 	at := int(p.pool) - 1 - first
 	pool, said := &pools[at], &decisions[len(decisions)-len(pools)+at]
-	if said.Allowed || !pool.sheds(p) {
+	if !pool.sheds(p, said) {
 		return
 	}
 	wait := said.RetryAfter
-	if pool.full() {
-		wait = int64((pool.left + time.Millisecond - 1) / time.Millisecond)
+	if pool.full() && p.rule.Priority != rules.PriorityCritical {
+		wait = later(wait, int64((pool.left+time.Millisecond-1)/time.Millisecond))
 	}
 	d := &la.Decision
 	if d.Allowed {

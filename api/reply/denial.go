@@ -34,9 +34,13 @@ func AppendShortDenial(b []byte, a *decide.Answer) []byte { return appendDenial(
 
 // appendDenial writes names of limits while their bytes are at most most.
 func appendDenial(b []byte, a *decide.Answer, most int) []byte {
-	if a.Ticket != "" {
+	switch {
+	case a.Ticket != "":
 		b = append(b, `{"status":202,"title":"Accepted for later","detail":"The request is processed when its limits allow it.","ticket":`...)
 		return append(AppendString(b, a.Ticket), '}')
+	case a.DeferralUnknown():
+		return append(b, `{"status":202,"title":"Perhaps accepted for later",`+
+			`"detail":"The request may be processed when its limits allow it. Whether it will be is unknown."}`...)
 	}
 	b = append(b, `{"type":"`...)
 	closed, overloaded := a.Verdict == decide.Unavailable, a.Verdict == decide.Overloaded
@@ -107,8 +111,8 @@ func messageOf(a *decide.Answer) string {
 	}
 	la := &a.Limits[a.Strictest]
 	limit, _, _ := la.Decision.InForce(la.Limit.Algorithm)
-	v := rules.MessageValues{Limit: limit, WindowMS: la.Limit.Window, Key: la.Display(), Route: redact.Path(a.Route),
-		RetryAfter: -1}
+	v := rules.MessageValues{Limit: limit, WindowMS: la.Limit.Window, Period: la.Period, Key: la.Display(),
+		Route: redact.Path(a.Route), RetryAfter: -1}
 	if ms, ok := a.RetryAfter(); ok && ms != limiter.Never {
 		v.RetryAfter = CeilSeconds(ms)
 	}

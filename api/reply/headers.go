@@ -52,7 +52,7 @@ func (st HeaderStyle) Headers(a *decide.Answer, scratch []byte, emit func(name s
 		scratch = value[:0]
 		emit(name, value)
 	}
-	if !a.Allowed() && a.Ticket == "" {
+	if !a.Allowed() && a.Verdict != decide.Deferred {
 		if ms, ok := a.RetryAfter(); ok && ms != limiter.Never {
 			send(headerRetryAfter, strconv.AppendInt(scratch, CeilSeconds(ms), 10))
 		}
@@ -80,10 +80,16 @@ func (st HeaderStyle) Headers(a *decide.Answer, scratch []byte, emit func(name s
 }
 
 // wait is how many ms one limit asks a client to wait: its retry-after with jitter if it
-// denies and waiting helps, otherwise its reset, or Never. A deferred request must not be
-// sent again.
+// denies, otherwise its reset, or Never. A deferred request must not be sent again. If no
+// wait helps a denial, its limits name none: a client would take their resets for one.
 func wait(a *decide.Answer, d *limiter.Decision) int64 {
-	if d.RetryAfter > 0 && !a.Allowed() && a.Ticket == "" {
+	ms, _ := a.RetryAfter()
+	switch {
+	case a.Allowed() || a.Verdict == decide.Deferred:
+		return d.Reset
+	case ms == limiter.Never:
+		return limiter.Never
+	case d.RetryAfter != 0:
 		return d.RetryAfter
 	}
 	return d.Reset
