@@ -1,6 +1,8 @@
 package app
 
 import (
+	"net/netip"
+
 	"sluice/internal/alerts"
 	"sluice/internal/alerts/deliver"
 	"sluice/internal/config"
@@ -9,13 +11,13 @@ import (
 )
 
 // openWebhooks prepares what people do with webhooks, and the worker that sends messages to them.
-func openWebhooks(cfg *config.Alerts, host *Host, db *database.DB, version string,
+func openWebhooks(cfg *config.Alerts, nat64 []netip.Prefix, host *Host, db *database.DB, version string,
 	metrics *telemetry.Metrics) (*deliver.Webhooks, *deliver.Worker, error) {
 	allowed, err := alerts.ParseAllowed(cfg.WebhookAllow)
 	if err != nil {
 		return nil, nil, err
 	}
-	guard := deliver.NewGuard(allowed)
+	guard := deliver.NewGuard(allowed, nat64...)
 	sender := deliver.NewSender(deliver.SenderOptions{Guard: guard, Now: host.Now, Version: version})
 	worker := deliver.NewWorker(deliver.WorkerOptions{Queue: db, Send: sender.Send, Now: host.Now, Log: host.Log})
 	metrics.Webhooks(worker.Totals)

@@ -25,7 +25,8 @@ import (
 // A proxy of toxiproxy whose toxics are removed while it passes data on may leave a goroutine behind.
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(testenv.Wrap(m),
-		goleak.IgnoreTopFunction("github.com/Shopify/toxiproxy/v2/toxics.(*LatencyToxic).Pipe"))
+		goleak.IgnoreTopFunction("github.com/Shopify/toxiproxy/v2/toxics.(*LatencyToxic).Pipe"),
+		goleak.IgnoreTopFunction("github.com/Shopify/toxiproxy/v2/toxics.(*NoopToxic).Pipe"))
 }
 
 // buffer collects output of several goroutines.
@@ -74,7 +75,7 @@ func migrated(dsn string) error {
 func emptySettings(t *testing.T) config.Serve {
 	t.Helper()
 	return config.Serve{
-		Listener: config.Listener{Listen: "127.0.0.1:0", ResetHeader: "epoch", PlainChecks: "on",
+		Listener: config.Listener{Listen: "127.0.0.1:0", ResetHeader: "epoch", Loop: "on",
 			DrainTimeout: 10 * time.Second},
 		Storage: config.Storage{DataDir: filepath.Join(t.TempDir(), "data")},
 		Counters: config.Counters{KeyPrefix: "sl:", StoreTimeout: 5 * time.Second, Overload: "wait", MaxKeys: 100_000,

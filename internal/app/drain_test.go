@@ -39,7 +39,11 @@ func startServerWith(t *testing.T, h http.Handler, d httpServer) (*httpServer, s
 	}
 	sets.Store(set)
 	keyring.Store(access.NewKeyring(nil))
-	d.readiness = &readiness{sets: sets, access: keyring, metrics: telemetry.New(telemetry.Build{}, time.Now)}
+	if d.readiness == nil {
+		d.readiness = new(readiness)
+	}
+	d.readiness.sets, d.readiness.access = sets, keyring
+	d.readiness.metrics = telemetry.New(telemetry.Build{}, time.Now)
 	d.log, d.now = slog.New(slog.DiscardHandler), time.Now
 	server, addr, err := listen(t.Context(), "127.0.0.1:0", h, d, func(err error) { t.Error(err) })
 	if err != nil {

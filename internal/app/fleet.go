@@ -81,7 +81,7 @@ func (f *fleetReporter) ObserveDecision(d *decide.Decision) {
 			continue
 		}
 		if !la.Candidate { // the enforced limit counts the request
-			one := fleet.Decided{Use: useOf(la)}
+			one := fleet.Decided{Use: useOf(la), Failed: la.ConditionFailed}
 			decided(a, i, &one)
 			f.recorder.Limit(name, &one)
 			whole.WouldDeny = whole.WouldDeny || whole.Allowed && one.WouldDeny
@@ -137,7 +137,7 @@ func useOf(la *decide.LimitAnswer) int64 {
 	if !la.Known {
 		return 0
 	}
-	used := la.Decision.Limit - la.Decision.Remaining
+	used := la.Decision.Used
 	if !la.Decision.Allowed {
 		used += la.Weight
 	}

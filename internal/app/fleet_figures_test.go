@@ -202,6 +202,22 @@ func TestFigures_OnlyASampledRequestCostsAnAllocation(t *testing.T) {
 	}
 }
 
+func TestFigures_CountConditionsThatFailed(t *testing.T) {
+	f := &fleetReporter{recorder: fleet.NewRecorder(), now: time.Now}
+	for i := range 5 {
+		f.ObserveDecision(&decide.Decision{Question: &decide.Question{Op: limiter.OpTake, Weight: 1}, Answer: &decide.Answer{
+			Op: limiter.OpTake, Verdict: decide.Allowed, Limits: []decide.LimitAnswer{{Rule: "r", Key: "{global}|1|fw",
+				Known: true, ConditionFailed: i < 2, Decision: limiter.Decision{Allowed: true}}}}})
+	}
+	board := fleet.NewMemory(time.Now)
+	fleet.NewPublisher(fleet.PublisherOptions{Recorder: f.recorder, Board: board, Now: time.Now,
+		Status: func() fleet.Status { return fleet.Status{ID: "n"} }}).Post(t.Context())
+	got, err := sumOf(t, fleet.NewReader(board, time.Now), "r")
+	if err != nil || got.Failed != 2 || got.Allowed != 5 {
+		t.Errorf("%+v, %v; want 2 of 5 failed", got, err)
+	}
+}
+
 func TestFigures_SamplesSayWhyBesideTheLimit(t *testing.T) {
 	f := &fleetReporter{recorder: fleet.NewRecorder(), now: time.Now}
 	q, a := &decide.Question{Op: limiter.OpTake, Weight: 1}, &decide.Answer{Verdict: decide.Shed}

@@ -30,7 +30,9 @@ func listenGRPC(ctx context.Context, addr string, g grpcServer, fatal func(error
 	if err != nil {
 		return nil, nil, err
 	}
-	g.listener = newFirstByteListener(tcp, idleTimeout, g.tls, nil, g.log)
+	if g.listener, err = newFirstByteListener(tcp, idleTimeout, g.tls, nil, false, g.log); err != nil {
+		return nil, nil, errors.Join(err, tcp.Close())
+	}
 	g.done = make(chan struct{})
 	go func() {
 		defer close(g.done)

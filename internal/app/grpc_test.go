@@ -28,6 +28,13 @@ import (
 	"sluice/internal/config"
 )
 
+// withLoopAndWithout runs a test with the loop and without.
+func withLoopAndWithout(t *testing.T, test func(t *testing.T, loop string)) {
+	for _, loop := range []string{"on", "off"} {
+		t.Run("loop "+loop, func(t *testing.T) { test(t, loop) })
+	}
+}
+
 // startGRPC starts a server with gRPC on a free port and returns its gRPC address.
 func startGRPC(t *testing.T, cfg config.Serve) (*node, string) {
 	t.Helper()
@@ -81,7 +88,13 @@ const payRule = `{"name": "pay", "limit": 2, "window_ms": 3600000, "algorithm": 
 	"descriptor": {"domain": "shop", "entries": [{"key": "path", "value": "/pay"}, {"key": "user"}]}}`
 
 func TestGRPC_ServesRulesAndSaysWhere(t *testing.T) {
-	n, addr := startGRPC(t, settings(t))
+	withLoopAndWithout(t, grpcServesRulesAndSaysWhere)
+}
+
+func grpcServesRulesAndSaysWhere(t *testing.T, loop string) {
+	cfg := settings(t)
+	cfg.Loop = loop
+	n, addr := startGRPC(t, cfg)
 	if !strings.Contains(n.out.String(), "(gRPC) are on "+addr) {
 		t.Errorf("it says %s", n.out)
 	}
@@ -111,8 +124,11 @@ func TestGRPC_ServesRulesAndSaysWhere(t *testing.T) {
 	}
 }
 
-func TestGRPC_ARevokedTokenStops(t *testing.T) {
+func TestGRPC_ARevokedTokenStops(t *testing.T) { withLoopAndWithout(t, grpcARevokedTokenStops) }
+
+func grpcARevokedTokenStops(t *testing.T, loop string) {
 	cfg := settings(t)
+	cfg.Loop = loop
 	_, addr := startGRPC(t, cfg)
 	token, secret, err := CreateToken(t.Context(), cfg.Storage,
 		NewToken{Name: "envoy", Scopes: []access.Scope{access.ScopeCheck}, By: "test"}, time.Now())
@@ -162,8 +178,11 @@ func TestGRPC_StartNamesTheSettingWhoseAddressIsInUse(t *testing.T) {
 	}
 }
 
-func TestGRPC_TLSFollowsItsFiles(t *testing.T) {
+func TestGRPC_TLSFollowsItsFiles(t *testing.T) { withLoopAndWithout(t, grpcTLSFollowsItsFiles) }
+
+func grpcTLSFollowsItsFiles(t *testing.T, loop string) {
 	s, cfg := newSecured(t), settings(t)
+	cfg.Loop = loop
 	cfg.TLSCertFile, cfg.TLSKeyFile, cfg.TLSClientCAFile = s.files.Cert, s.files.Key, s.files.CA
 	n, addr := startGRPC(t, cfg)
 	n.client.Transport = &http.Transport{TLSClientConfig: s.authority.Client(t, ""), DisableKeepAlives: true}
@@ -205,7 +224,12 @@ func TestGRPC_TLSFollowsItsFiles(t *testing.T) {
 }
 
 func TestGRPC_ConnectionsMoveOnAtTheirMaxAge(t *testing.T) {
+	withLoopAndWithout(t, grpcConnectionsMoveOnAtTheirMaxAge)
+}
+
+func grpcConnectionsMoveOnAtTheirMaxAge(t *testing.T, loop string) {
 	cfg := settings(t)
+	cfg.Loop = loop
 	cfg.GRPCMaxAge = time.Second
 	_, addr := startGRPC(t, cfg)
 	d := dialGRPC(t, addr, nil)
@@ -218,10 +242,13 @@ func TestGRPC_ConnectionsMoveOnAtTheirMaxAge(t *testing.T) {
 }
 
 // While a node drains, calls over old and new connections are answered, and health says that it goes.
-func TestGRPC_DrainLosesNoCall(t *testing.T) {
+func TestGRPC_DrainLosesNoCall(t *testing.T) { withLoopAndWithout(t, grpcDrainLosesNoCall) }
+
+func grpcDrainLosesNoCall(t *testing.T, loop string) {
 	for name, delay := range map[string]time.Duration{"without a drain delay": 0, "with one": 300 * time.Millisecond} {
 		t.Run(name, func(t *testing.T) {
 			cfg := settings(t)
+			cfg.Loop = loop
 			cfg.DrainDelay = delay
 			n, addr := startGRPC(t, cfg)
 			watched := dialGRPC(t, addr, nil)

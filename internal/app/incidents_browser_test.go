@@ -124,6 +124,7 @@ func TestIncidents_PlayedInABrowser(t *testing.T) {
 		"/incidents": `Rules database unreachable.*Circuit breaker tripped.*` + redis.Addr + `.*By rule \(3\) GONE Running`,
 		"/pools":     `No pools`,
 	})
+	visits.do(chromedp.Navigate("about:blank")) // the node stops before the tab closes
 }
 
 // round visits pages until each says what it should. No page is longer than a second behind, and none fails in another

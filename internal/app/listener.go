@@ -35,6 +35,8 @@ type firstByteListener struct {
 	idle     time.Duration // after which a connection without a first byte is closed
 	tls      *tls.Config   // nil: no TLS
 	plain    *plain.Server // nil: net/http answers plain checks too
+	loop     *plain.Loop   // reads new connections; nil: each has a goroutine
+	stopLoop func(context.Context) error
 	log      *slog.Logger
 	ceiling  int // of file descriptors; see waitForDescriptors
 	accepted chan acceptResult
@@ -60,16 +62,21 @@ type acceptResult struct {
 
 // newFirstByteListener takes over l. A connection that sends nothing within idle
 // is closed. secure is nil for connections without TLS, and checks if net/http
-// answers all requests.
-func newFirstByteListener(l *net.TCPListener, idle time.Duration, secure *tls.Config, checks *plain.Server,
-	log *slog.Logger) *firstByteListener {
+// answers all requests. loops: checks are read in a loop, without TLS.
+func newFirstByteListener(l *net.TCPListener, idle time.Duration, secure *tls.Config, checks *plain.Server, loops bool,
+	log *slog.Logger) (*firstByteListener, error) {
 	f := &firstByteListener{
 		TCPListener: l, idle: idle, tls: secure, plain: checks, log: log, ceiling: descriptorCeiling(),
 		accepted: make(chan acceptResult), closing: make(chan struct{}), draining: make(chan struct{}),
 		stopped: make(chan struct{}), freed: make(chan struct{}, 1), conns: map[*trackedConn]bool{},
 	}
+	if loops {
+		if err := f.openLoop(); err != nil {
+			return nil, err
+		}
+	}
 	f.wg.Go(f.acceptAll)
-	return f
+	return f, nil
 }
 
 // Accept returns the next connection that has something to read.
@@ -101,6 +108,7 @@ func (f *firstByteListener) Close() error {
 		}
 	}
 	f.mu.Unlock()
+	f.closeLoop()
 	f.wg.Wait()
 	return err
 }
@@ -110,7 +118,7 @@ func (f *firstByteListener) Close() error {
 // them and decides how long to pause.
 func (f *firstByteListener) acceptAll() {
 	defer close(f.stopped)
-	drained := queueDrain{listener: f}
+	drained, crowded := queueDrain{listener: f}, false
 	for {
 		tcp, err := f.AcceptTCP()
 		if drained.after(err) {
@@ -124,19 +132,31 @@ func (f *firstByteListener) acceptAll() {
 			}
 			continue
 		}
-		c := &trackedConn{Conn: tcp, listener: f, idle: true, grace: newConnGrace, since: time.Now()}
-		if f.tls != nil {
-			c.Conn = tls.Server(tcp, f.tls)
-		}
-		if !f.track(c) {
-			_ = c.Conn.Close()
+		highest := descriptor(tcp)
+		if f.loop != nil {
+			f.addToLoop(tcp)
+		} else if !f.awaitOne(tcp) {
 			return
 		}
-		f.wg.Go(func() { f.awaitFirstByte(c) })
-		if descriptor(tcp) >= f.ceiling && !f.waitForDescriptors() {
+		// Once the ceiling was met, closed connections leave gaps below it: each connection is counted from then on.
+		if crowded = crowded || highest >= f.ceiling; crowded && !f.waitForDescriptors() {
 			return
 		}
 	}
+}
+
+// awaitOne gives a connection a goroutine. It reports false if the listener is closed.
+func (f *firstByteListener) awaitOne(tcp *net.TCPConn) bool {
+	c := &trackedConn{Conn: tcp, listener: f, idle: true, grace: newConnGrace, since: time.Now()}
+	if f.tls != nil {
+		c.Conn = tls.Server(tcp, f.tls)
+	}
+	if !f.track(c) {
+		_ = c.Conn.Close()
+		return false
+	}
+	f.wg.Go(func() { f.awaitFirstByte(c) })
+	return true
 }
 
 // track adds c to the open connections. It reports false if the listener is closed.
@@ -154,6 +174,11 @@ func (f *firstByteListener) untrack(c *trackedConn) {
 	f.mu.Lock()
 	delete(f.conns, c)
 	f.mu.Unlock()
+	f.free()
+}
+
+// free notes that a descriptor is free.
+func (f *firstByteListener) free() {
 	select {
 	case f.freed <- struct{}{}:
 	default:
@@ -168,7 +193,16 @@ func (f *firstByteListener) awaitFirstByte(c *trackedConn) {
 	if (!encrypted || f.handshake(c, conn)) && c.SetReadDeadline(time.Now().Add(f.idle)) == nil {
 		n, _ = c.Read(first) // the next read returns the same error
 	}
-	if !f.servePlain(c, first[:n]) || !f.send(acceptResult{conn: c}) {
+	if !f.servePlain(c, first[:n]) {
+		_ = c.Close()
+		return
+	}
+	f.offer(c)
+}
+
+// offer passes c to Accept, or closes it if the listener is closed.
+func (f *firstByteListener) offer(c *trackedConn) {
+	if !f.send(acceptResult{conn: c}) {
 		_ = c.Close()
 		return
 	}
@@ -241,9 +275,9 @@ func (f *firstByteListener) refuse(ctx context.Context, mayStay func(*trackedCon
 // drained ends the waits of idle connections. It reports whether all connections that are left may stay, and no other
 // can arrive.
 func (f *firstByteListener) drained(now time.Time, mayStay func(*trackedConn) bool) bool {
+	done := f.drainLoop() // before the others: it hands connections over to them
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	done := true
 	for c := range f.conns {
 		c.expireIdle(now)
 		done = done && mayStay(c)

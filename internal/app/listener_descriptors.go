@@ -43,6 +43,9 @@ func descriptor(c *net.TCPConn) int {
 // new connections wait in the kernel's queue. It reports false if the listener was
 // closed.
 func (f *firstByteListener) waitForDescriptors() bool {
+	if f.lowestFree() < f.ceiling {
+		return true
+	}
 	if now := time.Now(); now.Sub(f.ceilingLogged) >= descriptorLog {
 		f.ceilingLogged = now
 		f.log.Warn("too many open connections; new ones wait until others close",

@@ -31,7 +31,10 @@ func serveFirstByteTLS(t *testing.T, wait, header time.Duration, secure *tls.Con
 		ReadHeaderTimeout: header, ReadTimeout: 5 * time.Second,
 	}
 	done := make(chan error)
-	p := newFirstByteListener(l.(*net.TCPListener), wait, secure, nil, slog.New(slog.DiscardHandler))
+	p, err := newFirstByteListener(l.(*net.TCPListener), wait, secure, nil, false, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
 	go func() { done <- server.Serve(p) }()
 	t.Cleanup(func() {
 		server.Close()

@@ -44,7 +44,7 @@ func BenchmarkObservers(b *testing.B) {
 	}
 	b.Run("stages", func(b *testing.B) {
 		for b.Loop() {
-			timings.CalledAtOnce(time.Millisecond)
+			timings.CalledAtOnce(time.Millisecond, 1)
 		}
 	})
 }

@@ -37,8 +37,11 @@ func (o *outageLog) due(last *atomic.Int64) bool {
 // ObserveDeferral logs why a queue was unavailable.
 func (o *outageLog) ObserveDeferral(d decide.Deferral) {
 	if d.Err != nil && o.due(&o.lastQueue) {
-		o.log.Warn("the queue of deferred requests is unavailable; requests are denied instead",
-			"rule", d.Rule, "error", d.Err)
+		line := "the queue of deferred requests is unavailable; requests are denied instead"
+		if d.What == decide.DeferralUnknown {
+			line = "the queue of deferred requests does not answer; whether requests are deferred is unknown"
+		}
+		o.log.Warn(line, "rule", d.Rule, "error", d.Err)
 	}
 }
 

@@ -1,6 +1,8 @@
 package app
 
 import (
+	"runtime"
+
 	"sluice/api"
 	"sluice/api/plain"
 	"sluice/internal/config"
@@ -8,15 +10,13 @@ import (
 	"sluice/internal/traces"
 )
 
-// openPlain returns what answers plain checks, or nil if net/http answers all requests.
-func openPlain(cfg *config.Serve, server *api.Server, ready *readiness, metrics *telemetry.Metrics,
-	spans *traces.Traces, host *Host, stops *stops) (*plain.Server, error) {
-	if cfg.PlainChecks == "off" {
-		return nil, nil //nolint:nilnil // it is an option
-	}
+// openPlain returns what answers plain checks.
+func openPlain(server *api.Server, ready *readiness, metrics *telemetry.Metrics, spans *traces.Traces, host *Host,
+	stops *stops) (*plain.Server, error) {
 	metrics.HandOvers(plain.Reasons())
 	checks, err := plain.New(plain.Deps{
-		Check: tracePlain(server.Check, spans), MaxBody: api.MaxCheck, Idle: idleTimeout, Write: writeTimeout,
+		Check: tracePlain(server.Check, spans), CheckAll: server.CheckAll, MaxBody: api.MaxCheck,
+		Idle: idleTimeout, Write: writeTimeout,
 		Draining: ready.draining.Load,
 		Checked:  metrics.CountPlainCheck, HandedOver: metrics.CountHandOver, Panicked: metrics.CountPanic, Logger: host.Log,
 	})
@@ -25,4 +25,11 @@ func openPlain(cfg *config.Serve, server *api.Server, ready *readiness, metrics 
 	}
 	stops.add("plain checks", task(checks.Run))
 	return checks, nil
+}
+
+// loops reports whether plain checks are read in a loop. Connections are read one by one where the loop would do harm
+// or what it does not do is asked for: over TLS; with spans, of which each check has its own; and in a region, where
+// a check that asks another region would hold those of its batch for as long as the way there takes.
+func loops(cfg *config.Serve, spans *traces.Traces) bool {
+	return runtime.GOOS == "linux" && cfg.Loop == "on" && !cfg.TLS() && spans == nil && cfg.Region == ""
 }

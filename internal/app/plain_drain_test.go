@@ -2,7 +2,6 @@ package app
 
 import (
 	"bufio"
-	"crypto/tls"
 	"fmt"
 	"io"
 	"net/http"
@@ -17,18 +16,13 @@ import (
 // between requests that the server has not seen.
 func TestPlain_DrainUnderLoadDropsNothing(t *testing.T) {
 	s := newSecured(t)
-	for name, secure := range map[string]*tls.Config{"TCP": nil, "TLS": s.server} {
+	for name, w := range s.ways() {
 		t.Run(name, func(t *testing.T) {
-			p := startPlain(t, secure, time.Minute)
+			p := startPlain(t, w, time.Minute)
 			var clients sync.WaitGroup
 			var answered atomic.Int64
 			for i := range 32 {
-				c := connect(t, p.addr, "")
-				if secure != nil {
-					conf := s.authority.Client(t, "")
-					conf.ServerName = "localhost"
-					c = tls.Client(c, conf)
-				}
+				c, _ := w.dial(t, s, p)
 				request := plainCheck("quick")
 				if i%4 == 3 { // these are net/http's
 					request = strings.Replace(request, "Host", "Expect: 100-continue\r\nHost", 1)
@@ -70,30 +64,32 @@ func TestPlain_DrainUnderLoadDropsNothing(t *testing.T) {
 }
 
 func TestPlain_DrainFinishesAndClosesIdleConnections(t *testing.T) {
-	p := startPlain(t, nil, time.Minute)
-	idle, busy := connect(t, p.addr, plainCheck("quick")), connect(t, p.addr, plainCheck("slow"))
-	hear(t, bufio.NewReader(idle), "quick")
-	<-p.checks
-	closed := make(chan error, 1)
-	go func() { closed <- p.drain() }()
-	ended(t, idle)
-	p.finish <- "decided"
-	res, err := http.ReadResponse(bufio.NewReader(busy), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	res.Body.Close()
-	if !res.Close {
-		t.Error("an answer during a drain keeps the connection")
-	}
-	if err := <-closed; err != nil {
-		t.Error(err)
-	}
+	eachWay(t, inTurn, time.Minute, func(t *testing.T, p *plainNode) {
+		idle := connect(t, p.addr, plainCheck("quick"))
+		hear(t, bufio.NewReader(idle), "quick")
+		busy := connect(t, p.addr, plainCheck("slow"))
+		<-p.checks
+		closed := make(chan error, 1)
+		go func() { closed <- p.drain() }()
+		ended(t, idle)
+		p.finish <- "decided"
+		res, err := http.ReadResponse(bufio.NewReader(busy), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.Body.Close()
+		if !res.Close {
+			t.Error("an answer during a drain keeps the connection")
+		}
+		if err := <-closed; err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // A few bytes after a response, such as a line break, are no request: a drain closes the connection, whoever reads it.
 func TestPlain_DrainClosesConnectionsWithAFewBytesLeft(t *testing.T) {
-	for name, first := range map[string]string{"plain": plainCheck("quick"),
+	for name, first := range map[string]string{"plain": plainCheck("quick"), "loop": plainCheck("quick"),
 		"net/http": "POST /other HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nquick"} {
 		for _, later := range []string{"", "\r\n", "\r\n\n", "P"} {
 			for _, at := range []string{"", "\r\n"} {
@@ -102,16 +98,17 @@ func TestPlain_DrainClosesConnectionsWithAFewBytesLeft(t *testing.T) {
 				}
 				t.Run(fmt.Sprintf("%s %q %q", name, at, later), func(t *testing.T) {
 					t.Parallel()
-					p := startPlain(t, nil, time.Minute)
+					loops := name == "loop"
+					p := startPlain(t, way{loops: loops}, time.Minute)
 					idle := connect(t, p.addr, first+at)
 					res, err := http.ReadResponse(bufio.NewReader(idle), nil)
 					if err != nil {
 						t.Fatal(err)
 					}
 					res.Body.Close()
-					eventually(t, "the connection is idle", func() bool { return p.missing() == leastRequest })
+					eventually(t, "the connection is idle", func() bool { return loops || p.missing() == leastRequest })
 					say(t, idle, later)
-					eventually(t, "the bytes are read", func() bool { return p.missing() == leastRequest-len(later) })
+					eventually(t, "the bytes are read", func() bool { return loops || p.missing() == leastRequest-len(later) })
 					go p.drain() // its error is that of the end of the test
 					ended(t, idle)
 				})
@@ -137,16 +134,11 @@ func (p *plainNode) missing() int {
 // connection is closed.
 func TestPlain_DrainAnswersAllThatArrived(t *testing.T) {
 	s := newSecured(t)
-	for name, secure := range map[string]*tls.Config{"TCP": nil, "TLS": s.server} {
+	for name, w := range s.ways() {
 		for _, later := range []bool{true, false} {
 			t.Run(fmt.Sprint(name, " later ", later), func(t *testing.T) {
-				p := startPlain(t, secure, time.Minute)
-				c := connect(t, p.addr, "")
-				if secure != nil {
-					conf := s.authority.Client(t, "")
-					conf.ServerName = "localhost"
-					c = tls.Client(c, conf)
-				}
+				p := startPlain(t, w, time.Minute)
+				c, _ := w.dial(t, s, p)
 				first, rest := plainCheck("decided"), strings.Repeat(plainCheck("quick"), 9)
 				if later {
 					say(t, c, first)

@@ -47,7 +47,7 @@ func TestLeft_AHalfClosedClientWaitsForItsAnswers(t *testing.T) {
 		{"TCP", nil, "", true}, {"TCP with more", nil, plainCheck("quick"), false}, {"TLS", s.server, "", true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			p := startPlain(t, tt.secure, time.Minute)
+			p := startPlain(t, way{secure: tt.secure}, time.Minute)
 			c := connect(t, p.addr, "")
 			tcp := c.(*net.TCPConn)
 			if tt.secure != nil {

@@ -1,12 +1,14 @@
 package app
 
 import (
+	"bufio"
 	"fmt"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -48,6 +50,36 @@ func noDescriptors(t *testing.T, bin string) {
 		status, _, err := requestOnce(t.Context(), fresh, "GET", c.url+"/readyz", "")
 		return err == nil && status == http.StatusOK
 	})
+}
+
+// fewDescriptors opens more connections than the process has descriptors, again and again. They wait, and all are
+// served.
+func fewDescriptors(t *testing.T, bin string) {
+	for _, loop := range []string{"on", "off"} {
+		c := spawn(t, bin, "ulimit -n 64", "SLUICE_LOOP="+loop)
+		addr := strings.TrimPrefix(c.url, "http://")
+		check := strings.Replace(plainCheck(plenty), "Host: x", "Host: localhost", 1)
+		other := "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"
+		var clients sync.WaitGroup
+		for i := range 100 {
+			clients.Go(func() {
+				for k := range 10 {
+					conn := connect(t, addr, [...]string{check, other}[(i+k)%2])
+					res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+					if err != nil {
+						t.Errorf("loop %s: %v", loop, err)
+						return
+					}
+					res.Body.Close()
+					conn.Close()
+				}
+			})
+		}
+		clients.Wait()
+		if strings.Contains(c.log.String(), "too many open files") {
+			t.Errorf("loop %s: nothing is kept free", loop)
+		}
+	}
 }
 
 // nowhereToWrite takes the data directory away from a process that saves its

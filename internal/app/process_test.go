@@ -29,6 +29,7 @@ func TestProcess(t *testing.T) {
 		"a killed node takes only what was in flight with it":  killedNode,
 		"alerts outlive the node that evaluates them":          killedEvaluator,
 		"without descriptors it goes on for those it serves":   noDescriptors,
+		"with few descriptors it serves all in turn":           fewDescriptors,
 		"without a place to write it goes on, and says so":     nowhereToWrite,
 		"a flood of keys stays within its memory":              floodOfKeys,
 		"large batches at once stay within their memory":       largeBatches,

@@ -70,7 +70,7 @@ func checkAda(t *testing.T, events []records.Event) {
 	}
 	first, second := events[0], events[1]
 	if !first.Allowed || first.Used != 1 || first.Status != 200 ||
-		second.Allowed || second.Used != 2 || second.Status != 429 {
+		second.Allowed || second.Used != 1 || second.Status != 429 {
 		t.Errorf("%+v\n%+v", first, second)
 	}
 	for _, e := range events {

@@ -11,6 +11,7 @@ import (
 
 	"sluice/internal/access"
 	"sluice/internal/database"
+	"sluice/internal/heap"
 	"sluice/internal/rulecopy"
 	"sluice/internal/telemetry"
 	"sluice/rules"
@@ -306,7 +307,7 @@ func (r *reloader) loadRules(ctx context.Context) error {
 		r.refused = version
 		return fmt.Errorf("version %d of the rules was rejected; the previous version stays in force: %w", version.N, err)
 	}
-	r.putInForce(set, version)
+	r.putInForce(set, version, len(source.Rules))
 	return nil
 }
 
@@ -329,17 +330,24 @@ func (r *reloader) loadChanges(ctx context.Context) (bool, error) {
 		r.log.Warn("applying the changed rules failed; loading all rules", "version", version.N, "error", err)
 		return false, nil
 	}
-	r.putInForce(next, version)
+	r.putInForce(next, version, len(delta.Changed)+len(delta.Removed))
 	return true, nil
 }
 
-func (r *reloader) putInForce(set *rules.Set, version database.Version) {
+// largeLoad is from how many rules on the memory of a load is returned to the system.
+const largeLoad = 10_000
+
+// putInForce puts a set in force, for which so many rules were loaded.
+func (r *reloader) putInForce(set *rules.Set, version database.Version, loaded int) {
 	logOversizedPatterns(r.log, r.sets.Load(), set)
 	r.sets.Store(set.WithOverrides(r.overrides))
 	r.loadedRules, r.refused = version, database.NoVersion
 	r.origin, r.stamp, r.confirmed, r.copyOutdated = telemetry.FromDatabase, version.Stamp, r.now(), true
 	r.metrics.Swapped(set)
 	r.log.Info("rule set in force", "version", version.N, "rules", set.Len())
+	if loaded >= largeLoad {
+		heap.Release()
+	}
 }
 
 // loadTokens returns only the error of checkTokens.

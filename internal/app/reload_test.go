@@ -3,8 +3,10 @@ package app
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"log/slog"
+	"runtime/metrics"
 	"strings"
 	"sync"
 	"testing"
@@ -203,6 +205,31 @@ func TestReload_ErrorLeavesPreviousSet(t *testing.T) {
 	pass(t, r)
 	if got := r.sets.Load().Version(); got != 3 {
 		t.Errorf("version %d in force, want 3: repaired rules did not follow", got)
+	}
+}
+
+// Loading one rule is no reason for a collection of the heap of all rules.
+func TestReload_ALargeLoadReturnsItsMemory(t *testing.T) {
+	forced := func() uint64 {
+		sample := []metrics.Sample{{Name: "/gc/cycles/forced:gc-cycles"}}
+		metrics.Read(sample)
+		return sample[0].Value.Uint64()
+	}
+	s := &shelf{versions: database.Versions{Rules: at(1)}}
+	r, _ := reloaderOf(s)
+	for i := range largeLoad - 1 {
+		s.rules = append(s.rules, goodRule(int64(i+1), fmt.Sprint("rule-", i)))
+	}
+	before := forced()
+	if pass(t, r); forced() != before {
+		t.Errorf("a load of %d rules forced a collection", len(s.rules))
+	}
+	s.set(func(s *shelf) {
+		s.rules = append(s.rules, goodRule(largeLoad, "last"))
+		s.versions.Rules = at(2)
+	})
+	if pass(t, r); r.sets.Load().Len() != largeLoad || forced() == before {
+		t.Errorf("%d rules in force, want %d and a collection", r.sets.Load().Len(), largeLoad)
 	}
 }
 

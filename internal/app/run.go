@@ -145,11 +145,12 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 
 	keyring := &access.Current{}
 	ready := &readiness{sets: sets, access: keyring, metrics: metrics, now: host.Now}
+	options := cfg.Addresses()
+	options.Regions, options.Now = regionCount(&cfg), host.Now
+	options.ConditionFailed, options.ConditionTook = metrics.ConditionFailed, metrics.ConditionTook
 	reload := newReloader(&reloader{
 		database: db, sets: sets, access: keyring, metrics: metrics, source: source, readiness: ready, log: host.Log,
-		now: host.Now,
-		options: rules.Options{IPv4Prefix: cfg.IPv4Prefix, IPv6Prefix: cfg.IPv6Prefix, Regions: regionCount(&cfg),
-			ConditionFailed: metrics.ConditionFailed, ConditionTook: metrics.ConditionTook, Now: host.Now},
+		now: host.Now, options: options,
 		checkTokens: func(k *access.Keyring) error { return checkTokens(&cfg, k, host.Now()) },
 		fatal:       fatal, answers: incidents.Database, trace: spans.Root(),
 		saveCopy: copies.save, loadCopy: copies.load, overrideDatabase: db, overrideCopies: overrideCopies,
@@ -194,8 +195,10 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	if err != nil {
 		return err
 	}
+	withdrawals := decide.NewWithdrawals(deferred)
+	stops.add("withdrawals of deferred requests", func(context.Context) error { withdrawals.Close(); return nil })
 	checker, err := decide.NewChecker(decide.CheckerOptions{
-		Deferred: deferred, Secrets: secrets, Loads: buckets.loads,
+		Deferred: deferred, Withdrawals: withdrawals, Secrets: secrets, Loads: buckets.loads,
 		Sets: sets, Store: spans.Store(buckets.store), Local: buckets.local, Ledger: buckets.ledger,
 		Timeout: cfg.StoreTimeout, Overload: cfg.Overload, Lost: meter.Lost, Now: host.Now, Observe: observers,
 		Trace:   spans.Decisions(),
@@ -212,7 +215,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	if err != nil {
 		return err
 	}
-	hooks, worker, err := openWebhooks(&cfg.Alerts, &host, db, build.Version, metrics)
+	hooks, worker, err := openWebhooks(&cfg.Alerts, options.NAT64, &host, db, build.Version, metrics)
 	if err != nil {
 		return err
 	}
@@ -237,11 +240,12 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 		return err
 	}
 	metrics.Questions(gateway.Faces(), gateway.Results())
-	metrics.EnvoyCalls(envoy.Faces(), envoy.Results(), envoy.Refusals())
+	metrics.EnvoyCalls(envoy.Faces(), envoy.Results(), envoy.Refusals(), envoy.Floods())
 	calls, err := envoy.New(envoy.Deps{
 		Checker: checker, Access: keyring, OpenMode: cfg.GRPCLoopback(), Certificates: clients, Ready: ready.ready,
 		Now: host.Now, ResetDelta: cfg.ResetHeader == "delta", LimitHeaders: cfg.GRPCLimitHeaders, MaxAge: cfg.GRPCMaxAge,
 		Observe: metrics, Trace: spans.GRPC(envoy.Services()...), Panicked: metrics.CountPanic, Logger: host.Log,
+		Loop: cfg.Loop == "on",
 	})
 	if err != nil {
 		return err
@@ -261,7 +265,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	if err != nil {
 		return err
 	}
-	checks, err := openPlain(&cfg, direct, ready, metrics, spans, &host, stops)
+	checks, err := openPlain(direct, ready, metrics, spans, &host, stops)
 	if err != nil {
 		return err
 	}
@@ -274,7 +278,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 		return err
 	}
 	server, addr, err := listen(ctx, cfg.Listen, handler, httpServer{
-		tls: serverTLS(certificates), plain: checks,
+		tls: serverTLS(certificates), plain: checks, loops: loops(&cfg, spans),
 		// socket deadlines use the clock of the machine
 		readiness: ready, delay: cfg.DrainDelay, timeout: cfg.DrainTimeout, log: host.Log, now: time.Now,
 	}, fatal)

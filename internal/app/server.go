@@ -35,6 +35,7 @@ type httpServer struct {
 	listener  *firstByteListener
 	tls       *tls.Config   // nil: no TLS
 	plain     *plain.Server // nil: net/http answers plain checks too
+	loops     bool          // plain checks of many connections are read in a loop
 	readiness *readiness
 	delay     time.Duration
 	timeout   time.Duration
@@ -51,7 +52,9 @@ func listen(ctx context.Context, addr string, h http.Handler, d httpServer, fata
 	if err != nil {
 		return nil, nil, err
 	}
-	d.listener = newFirstByteListener(tcp, idleTimeout, d.tls, d.plain, d.log)
+	if d.listener, err = newFirstByteListener(tcp, idleTimeout, d.tls, d.plain, d.loops, d.log); err != nil {
+		return nil, nil, errors.Join(err, tcp.Close())
+	}
 	d.server = &http.Server{
 		Handler:           d.wrap(h),
 		ReadHeaderTimeout: readHeaderTimeout,

@@ -61,8 +61,8 @@ func TestRun_ReportOfEveryKindOfEvent(t *testing.T) {
 					Limits: []OutcomeLimit{{"user", "user:1", 1, 2, 700}}},
 				After: Outcome{Allowed: true, Strictest: &OutcomeLimit{"ip", "ip:203.0.113.1", 2, 2, 0}}},
 			{File: "log 1", Line: 3, TS: noon + 3000, Method: "GET", Route: "/v1/x", Weight: 1, Before: Outcome{Allowed: true},
-				After: Outcome{Strictest: &OutcomeLimit{"ip", "ip:203.0.113.1", 2, 3, 57000},
-					Limits: []OutcomeLimit{{"ip", "ip:203.0.113.1", 2, 3, 57000}}}}},
+				After: Outcome{Strictest: &OutcomeLimit{"ip", "ip:203.0.113.1", 2, 2, 57000},
+					Limits: []OutcomeLimit{{"ip", "ip:203.0.113.1", 2, 2, 57000}}}}},
 		Left: []Left{{Reason: leftFailMode, Events: 1}, {Reason: leftNotDrawn, Events: 1},
 			{Reason: partShared, Rule: "ip", Facts: "user", Events: 2}},
 	}

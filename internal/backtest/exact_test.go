@@ -293,9 +293,7 @@ func fromReplay(out []records.Limit, a *decide.Answer) []records.Limit {
 		l := records.Limit{Rule: la.Name(), Mode: la.Mode(), Limit: la.Decision.Limit, Allowed: la.Decision.Allowed,
 			Weight: la.Weight, RetryAfterMS: la.Decision.RetryAfter}
 		if la.Known && !la.Returned {
-			if l.Used = la.Decision.Limit - la.Decision.Remaining; !la.Decision.Allowed {
-				l.Used += la.Weight
-			}
+			l.Used = la.Decision.Used
 		}
 		out = append(out, l)
 	}

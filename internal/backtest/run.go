@@ -271,10 +271,7 @@ func fromAnswer(a *decide.Answer, from *records.Event) Outcome {
 			continue
 		}
 		l := OutcomeLimit{Rule: la.Name(), Key: nameOf(la, from), Limit: la.Decision.Limit,
-			Used: la.Decision.Limit - la.Decision.Remaining, RetryAfterMS: la.Decision.RetryAfter}
-		if !la.Decision.Allowed {
-			l.Used += la.Weight
-		}
+			Used: la.Decision.Used, RetryAfterMS: la.Decision.RetryAfter}
 		o.Strictest = stricter(o.Strictest, l, i == a.Strictest)
 		if !la.Decision.Allowed && !o.Allowed {
 			o.Limits = append(o.Limits, l)

@@ -70,7 +70,7 @@ func TestRun_SaysWhatWouldChange(t *testing.T) {
 		t.Errorf("keys %+v", r.Keys)
 	}
 	if len(r.First) != maxFirst || r.First[0].Line != 101 || r.First[0].Before.String() != "allowed: no limit applied" ||
-		r.First[0].After.String() != "denied by per-user (user:42): 101 of 100, again after 20s" {
+		r.First[0].After.String() != "denied by per-user (user:42): 100 of 100, again after 20s" {
 		t.Errorf("first %+v: %s, %s", r.First[0], r.First[0].Before, r.First[0].After)
 	}
 	if len(r.Demand) != 1 || r.Demand[0].Demand[0] != 120 || r.Demand[0].Limit[0] != 100 {

@@ -45,7 +45,7 @@ type Listener struct {
 	TLSClientScopes string `name:"tls-client-scopes" env:"SLUICE_TLS_CLIENT_SCOPES" placeholder:"NAME=SCOPES" help:"Scopes of client certificates by their names, as in gateway.example.com=check;ops=rules:write,counters. Such a client needs no token. Requires --tls-client-ca-file. Empty: certificates have no scopes."`
 
 	TrustedProxies []string      `name:"trusted-proxies" env:"SLUICE_TRUSTED_PROXIES" placeholder:"CIDR" help:"Networks whose forwarding headers are trusted, as in 10.0.0.0/8,fd00::/8. Empty: none."`
-	PlainChecks    string        `name:"plain-checks" env:"SLUICE_PLAIN_CHECKS" default:"on" placeholder:"MODE" help:"Read plain checks straight from the connection, which costs less CPU. Every other request is read by net/http. on or off."`
+	Loop           string        `name:"loop" env:"SLUICE_LOOP" default:"on" placeholder:"MODE" help:"Read many connections in one loop and decide what arrived together, which costs less CPU. It needs Linux; elsewhere, and with off, each connection is read by itself. on or off."`
 	ResetHeader    string        `name:"reset-header" env:"SLUICE_RESET_HEADER" default:"epoch" placeholder:"FORM" help:"Form of X-RateLimit-Reset. epoch: seconds since 1970. delta: seconds from now. epoch or delta."`
 	MetricsPublic  bool          `name:"metrics-public" env:"SLUICE_METRICS_PUBLIC" default:"false" negatable:"" help:"Serve /metrics without a token."`
 	DrainDelay     time.Duration `name:"drain-delay" env:"SLUICE_DRAIN_DELAY" default:"0s" placeholder:"TIME" help:"Time after SIGTERM for which requests are accepted while /readyz answers 503, so that load balancers notice. 0 to 5m."`
@@ -69,9 +69,10 @@ type Console struct {
 
 // Matching says how descriptors become keys.
 type Matching struct {
-	IPv4Prefix   int           `name:"ipv4-prefix" env:"SLUICE_IPV4_PREFIX" default:"32" placeholder:"BITS" help:"Leading bits of an IPv4 address that name its bucket. The same on every node. 1 to 32."`
-	IPv6Prefix   int           `name:"ipv6-prefix" env:"SLUICE_IPV6_PREFIX" default:"64" placeholder:"BITS" help:"Leading bits of an IPv6 address that name its bucket. The same on every node. 1 to 128."`
-	PollInterval time.Duration `name:"poll-interval" env:"SLUICE_POLL_INTERVAL" default:"1s" placeholder:"TIME" help:"Interval at which a node asks the rules database for changes, in addition to its notifications. 100ms to 1m."`
+	IPv4Prefix    int           `name:"ipv4-prefix" env:"SLUICE_IPV4_PREFIX" default:"32" placeholder:"BITS" help:"Leading bits of an IPv4 address that name its bucket. The same on every node. 1 to 32."`
+	IPv6Prefix    int           `name:"ipv6-prefix" env:"SLUICE_IPV6_PREFIX" default:"64" placeholder:"BITS" help:"Leading bits of an IPv6 address that name its bucket. The same on every node. 1 to 128."`
+	NAT64Prefixes []string      `name:"nat64-prefixes" env:"SLUICE_NAT64_PREFIXES" default:"64:ff9b::/96" placeholder:"CIDR" help:"Prefixes under which a translator (NAT64) shows IPv4 clients to IPv6 servers. An address under one counts as the IPv4 address inside. The same on every node. 32, 40, 48, 56, 64 or 96 bits, as in RFC 6052. none: no prefix."`
+	PollInterval  time.Duration `name:"poll-interval" env:"SLUICE_POLL_INTERVAL" default:"1s" placeholder:"TIME" help:"Interval at which a node asks the rules database for changes, in addition to its notifications. 100ms to 1m."`
 }
 
 // NewRules says what a new rule has that leaves it out.

@@ -57,7 +57,7 @@ func TestEnvironment_TwinsEveryFlag(t *testing.T) {
 	t.Setenv("SLUICE_LISTEN", "0.0.0.0:9000")
 	t.Setenv("DATABASE_URL", "postgres://db/sluice")
 	t.Setenv("REDIS_URL", "redis://cache:6379")
-	t.Setenv("SLUICE_TRUSTED_PROXIES", "10.0.0.0/8, 192.0.2.1")
+	t.Setenv("SLUICE_TRUSTED_PROXIES", "10.0.0.0/8, 192.0.2.1,::ffff:192.0.2.2,::ffff:198.51.100.0/120")
 	t.Setenv("SLUICE_STORE_TIMEOUT", "40ms")
 	s, err := parse(t)
 	if err != nil {
@@ -71,11 +71,30 @@ func TestEnvironment_TwinsEveryFlag(t *testing.T) {
 	for _, n := range nets {
 		got = append(got, n.String())
 	}
-	if diff := cmp.Diff([]string{"10.0.0.0/8", "192.0.2.1/32"}, got); diff != "" {
+	if diff := cmp.Diff([]string{"10.0.0.0/8", "192.0.2.1/32", "192.0.2.2/32", "198.51.100.0/24"}, got); diff != "" {
 		t.Error(diff)
 	}
 	if s.Loopback() || !s.Postgres() || s.NeedsDataDir() || s.StoreTimeout != 40*time.Millisecond {
 		t.Errorf("environment not honoured: %+v", s)
+	}
+}
+
+func TestNAT64Prefixes_AreTheWellKnownOneUnlessSet(t *testing.T) {
+	for value, want := range map[string]string{
+		"unset": "64:ff9b::/96", "": "64:ff9b::/96", "none": "none",
+		"2001:db8::/32,64:ff9b::/96": "64:ff9b::/96,2001:db8::/32",
+	} {
+		clearEnvironment(t)
+		if value != "unset" {
+			t.Setenv("SLUICE_NAT64_PREFIXES", value)
+		}
+		s, err := parse(t)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := s.Addresses().NAT64Words(); got != want {
+			t.Errorf("%q: got %s, want %s", value, got, want)
+		}
 	}
 }
 
@@ -97,6 +116,7 @@ func TestBadValues_NameTheSetting(t *testing.T) {
 		{"--trusted-proxies=everyone", "--trusted-proxies", "SLUICE_TRUSTED_PROXIES"},
 		{"--ipv4-prefix=33", "--ipv4-prefix", "SLUICE_IPV4_PREFIX"},
 		{"--ipv6-prefix=0", "--ipv6-prefix", "SLUICE_IPV6_PREFIX"},
+		{"--nat64-prefixes=64:ff9b::/64,64:ff9b::/95", "--nat64-prefixes", "SLUICE_NAT64_PREFIXES"},
 		{"--fail-defaults=POST=shut", "--fail-defaults", "SLUICE_FAIL_DEFAULTS"},
 		{"--poll-interval=1ms", "--poll-interval", "SLUICE_POLL_INTERVAL"},
 		{"--drain-timeout=0s", "--drain-timeout", "SLUICE_DRAIN_TIMEOUT"},
@@ -106,7 +126,7 @@ func TestBadValues_NameTheSetting(t *testing.T) {
 		{"--log-level=loud", "--log-level", "SLUICE_LOG_LEVEL"},
 		{"--log-format=xml", "--log-format", "SLUICE_LOG_FORMAT"},
 		{"--reset-header=iso", "--reset-header", "SLUICE_RESET_HEADER"},
-		{"--plain-checks=maybe", "--plain-checks", "SLUICE_PLAIN_CHECKS"},
+		{"--loop=maybe", "--loop", "SLUICE_LOOP"},
 		{"--deny-cache=perhaps", "--deny-cache", "SLUICE_DENY_CACHE"},
 		{"--hot-key-rate=0", "--hot-key-rate", "SLUICE_HOT_KEY_RATE"},
 		{"--data-dir=", "--data-dir", "SLUICE_DATA_DIR"},

@@ -64,7 +64,7 @@ func (s *Serve) Validate() error {
 	s.checkTLS(&c)
 	s.GRPC.check(&c)
 	c.oneOf("reset-header", "SLUICE_RESET_HEADER", s.ResetHeader, "epoch", "delta")
-	c.oneOf("plain-checks", "SLUICE_PLAIN_CHECKS", s.PlainChecks, "on", "off")
+	c.oneOf("loop", "SLUICE_LOOP", s.Loop, "on", "off")
 	c.within("drain-delay", "SLUICE_DRAIN_DELAY", s.DrainDelay, 0, 5*time.Minute)
 	c.within("drain-timeout", "SLUICE_DRAIN_TIMEOUT", s.DrainTimeout, time.Second, 5*time.Minute)
 	if err := s.Storage.Validate(); err != nil {
@@ -75,6 +75,9 @@ func (s *Serve) Validate() error {
 	s.Regions.check(&c, s.Redis(), s.Postgres())
 	c.between("ipv4-prefix", "SLUICE_IPV4_PREFIX", s.IPv4Prefix, 1, 32)
 	c.between("ipv6-prefix", "SLUICE_IPV6_PREFIX", s.IPv6Prefix, 1, 128)
+	if _, err := rules.ParseNAT64(s.NAT64Prefixes); err != nil {
+		c.fail("nat64-prefixes", "SLUICE_NAT64_PREFIXES", "%s", err)
+	}
 	if _, err := rules.ParseFailDefaults(s.FailDefaults); err != nil {
 		c.fail("fail-defaults", "SLUICE_FAIL_DEFAULTS", "%s", err)
 	}
@@ -273,6 +276,12 @@ func (l *Listener) ClientScopes() (*access.Certificates, error) {
 	return access.ParseCertificates(l.TLSClientScopes)
 }
 
+// Addresses returns how addresses are counted. Validate refuses invalid prefixes.
+func (m *Matching) Addresses() rules.Options {
+	nat64, _ := rules.ParseNAT64(m.NAT64Prefixes)
+	return rules.Options{IPv4Prefix: m.IPv4Prefix, IPv6Prefix: m.IPv6Prefix, NAT64: nat64}
+}
+
 // TrustedNetworks parses TrustedProxies; a bare address is a network of one.
 func (l *Listener) TrustedNetworks() ([]netip.Prefix, error) {
 	var out []netip.Prefix
@@ -282,10 +291,14 @@ func (l *Listener) TrustedNetworks() ([]netip.Prefix, error) {
 			continue
 		}
 		if addr, err := netip.ParseAddr(s); err == nil {
+			addr = addr.Unmap() // as the addresses that are compared with it
 			out = append(out, netip.PrefixFrom(addr, addr.BitLen()))
 			continue
 		}
 		p, err := netip.ParsePrefix(s)
+		if err == nil && p.Addr().Is4In6() && p.Bits() >= 96 {
+			p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("must be networks such as 10.0.0.0/8, not %q", s)
 		}

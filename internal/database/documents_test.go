@@ -72,7 +72,7 @@ func insertKinds(t *testing.T, d *DB) {
 }
 
 // newest is the step that this build reads and writes.
-const newest = stepStats
+const newest = 16
 
 // toStep brings the schema to a step, without setting anything aside.
 func toStep(t *testing.T, d *DB, step int64) {
@@ -92,7 +92,7 @@ func toStep(t *testing.T, d *DB, step int64) {
 // traces are what tells nodes and people of a change.
 func traces(t *testing.T, d *DB) (found []string) {
 	t.Helper()
-	err := d.read.Raw(`SELECT name || ' ' || version || ' ' || stamp FROM versions UNION ALL
+	err := d.read.Raw(`SELECT name || ' ' || version || ' ' || stamp FROM versions WHERE name <> 'webhooks' UNION ALL
 		SELECT 'rule ' || name || ' ' || seq || ' ' || version FROM rules UNION ALL SELECT 'audit ' || count(*) FROM audit_log
 		ORDER BY 1`).Scan(&found).Error
 	if err != nil {
@@ -150,6 +150,9 @@ func TestMigrate_PoliciesMoveIntoOneColumnAndBack(t *testing.T) {
 				t.Fatal(err)
 			}
 			toStep(t, d, 7)
+			for i := range now {
+				now[i].Former = nil // goes down with its column
+			}
 			if diff := cmp.Diff(now, oldRules(t, d)); diff != "" {
 				t.Errorf("step 8 (-), down (+):\n%s", diff)
 			}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"sluice/rules"
 )
@@ -25,7 +26,8 @@ func TestOlderNode_SharesTheRulesOfPostgres(t *testing.T) {
 	}
 	alike := func(what string) {
 		t.Helper()
-		if diff := cmp.Diff(seen(), oldRules(t, d)); diff != "" {
+		newer := cmpopts.IgnoreFields(rules.Rule{}, "Former") // a column that the older node leaves as it is
+		if diff := cmp.Diff(seen(), oldRules(t, d), newer); diff != "" {
 			t.Errorf("%s: this build sees (-), the one before (+):\n%s", what, diff)
 		}
 		if got := byDatabase(t, d); len(got) > 0 {

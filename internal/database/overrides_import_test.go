@@ -152,7 +152,8 @@ func TestImportOverrides_OfNetworks(t *testing.T) {
 		}
 		for text, want := range map[string]int{"10.1.2.3": 3, "ip:10.1.9.9": 2, "10.2.0.1": 1, "203.0.113.7": 0, "10.": 3,
 			"2001:db8::1": 2, "64:ff9b::192.0.2.1": 1, "192.0.2.0/24": 1} {
-			p, err := d.ListOverrides(ctx, rules.OverrideQuery{RuleID: r.ID, Text: text, PageSize: 100})
+			p, err := d.ListOverrides(ctx, rules.OverrideQuery{RuleID: r.ID, Text: text, PageSize: 100,
+				Around: rules.Options{}.NetworksAround(text)})
 			if err != nil || len(p.Overrides) != want {
 				t.Errorf("search for %s: got %+v, %v, want %d", text, p.Overrides, err, want)
 			}

@@ -44,7 +44,7 @@ func (d *DB) ListOverrides(ctx context.Context, q rules.OverrideQuery) (rules.Ov
 			like := "%" + likeEscaper.Replace(q.Text) + "%"
 			const has = ` LIKE lower(?) ESCAPE '\'`
 			tx = tx.Where("(lower(key)"+has+" OR lower(reason)"+has+" OR match_key IN ?)", like, like,
-				rules.NetworksAround(q.Text))
+				q.Around)
 		}
 		if !q.IncludeExpired {
 			tx = tx.Where("(expires_at IS NULL OR expires_at > ?)", d.rowTimeNow())

@@ -34,6 +34,7 @@ type ruleRow struct {
 	Seq         int64   // the version of the rules that wrote the row
 	CreatedAt   rowTime `gorm:"column:created_at;autoCreateTime:false"`
 	UpdatedAt   rowTime `gorm:"column:updated_at;autoUpdateTime:false"`
+	Former      *string // JSON of rules.Former
 }
 
 // TableName implements gorm's Tabler.
@@ -69,7 +70,22 @@ func (row *ruleRow) rule() rules.Rule {
 	if r.Descriptor != nil {
 		r.Scope, r.Method = "", nil
 	}
+	if row.Former != nil && json.Unmarshal([]byte(*row.Former), &r.Former) != nil {
+		r.Former = nil // damaged by hand
+	}
 	return row.restored(r)
+}
+
+// setFormer stores what limited the rule before an edit at an instant.
+func (row *ruleRow) setFormer(was, is *rules.Rule, at rowTime) error {
+	former := rules.FormerAfter(was, is, at.Time)
+	if former == nil {
+		return nil
+	}
+	text, err := json.Marshal(former)
+	stored := string(text)
+	row.Former = &stored
+	return err
 }
 
 func rulesOf(rows []ruleRow) []rules.Rule {

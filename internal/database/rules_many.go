@@ -63,6 +63,9 @@ func (c *change) replaceRules(action string, e *edits) error {
 		}
 		row.ID, row.Version, row.Seq = e.was[i].ID, e.was[i].Version+1, c.version
 		row.CreatedAt, row.UpdatedAt = newRowTime(e.was[i].CreatedAt), c.at
+		if err := row.setFormer(&e.was[i], &e.is[i], c.at); err != nil {
+			return err
+		}
 		rows[i] = row
 		c.writes(&row, &e.is[i])
 	}

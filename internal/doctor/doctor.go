@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -39,7 +40,7 @@ const maxOverrides = 500
 
 // Rule examines a rule of the set. Errors wrap rules.ErrUnavailable.
 func (d *Doctor) Rule(ctx context.Context, r *rules.Rule) (Report, error) {
-	f := Facts{Rule: *r, Now: d.Now, Options: d.Set.Options()}
+	f := Facts{Rule: *r, Now: d.Now, Options: d.Set.Options(), Guarded: d.guarded(r)}
 	var out Report
 	// read answers a query, unless one before failed.
 	var failed error
@@ -92,6 +93,23 @@ func (d *Doctor) Rule(ctx context.Context, r *rules.Rule) (Report, error) {
 		out.Findings = Examine(&f)
 	}
 	return out, failed
+}
+
+// guarded reports whether requests without the field of a rule's weight are denied, or the rule's condition decides
+// about them.
+func (d *Doctor) guarded(r *rules.Rule) bool {
+	if r.WeightField == nil {
+		return false
+	}
+	for i := range d.Set.Len() {
+		by := d.Set.At(i)
+		denies := by.Rule.Limit == 0 && by.Rule.Mode == rules.ModeEnforce && by.Rule.When != nil &&
+			strings.Contains(*by.Rule.When, *r.WeightField)
+		if (by.Rule.ID == r.ID || denies) && slices.Contains(by.ConditionNames(), "fields") {
+			return true
+		}
+	}
+	return false
 }
 
 // stricter fills in the rules that are stricter.

@@ -339,6 +339,55 @@ var sides = []struct {
 			p.play("r", "user:a", lastWeek, n, stats.Figures{Denied: 1, WouldAllow: 1})
 		},
 	},
+	{
+		name: "failures in a day", finding: doctor.ConditionFailed, not: 0, found: 1,
+		play: func(p *played, n int64) {
+			p.allow("user:a", hour, 10)
+			p.play("r", "user:a", lastWeek, 5, stats.Figures{Allowed: 1, Failed: 1})
+			p.play("r", "user:a", hour, n, stats.Figures{Allowed: 1, Failed: 1})
+		},
+	},
+	{
+		name: "requests with the field", finding: doctor.UnguardedField, not: 0, found: 1,
+		edit: func(r *rules.Rule) { r.WeightField = ptr("bytes") },
+		play: func(p *played, n int64) { p.allow("user:a", lastWeek, 10); p.allow("user:a", hour, n) },
+	},
+}
+
+func TestExamine_AFieldIsGuardedByARuleOrAllowedByTheCondition(t *testing.T) {
+	weighted := func(edit func(*rules.Rule)) rules.Rule {
+		return ruleOf(1, "r", func(r *rules.Rule) { r.WeightField = ptr("bytes"); edit(r) })
+	}
+	guard := func(edit func(*rules.Rule)) []rules.Rule {
+		return []rules.Rule{ruleOf(2, "guard", func(r *rules.Rule) {
+			r.Scope, r.Limit, r.When = rules.ScopeGlobal, 0, ptr(`"bytes" not in fields`)
+			edit(r)
+		})}
+	}
+	when := func(condition string) func(*rules.Rule) { return func(r *rules.Rule) { r.When = &condition } }
+	same := func(*rules.Rule) {}
+	for name, tt := range map[string]struct {
+		rule  rules.Rule
+		other []rules.Rule
+		found bool
+	}{
+		"nothing":          {weighted(same), nil, true},
+		"no field":         {ruleOf(1, "r", nil), nil, false},
+		"a shadow rule":    {weighted(shadow), nil, false},
+		"by report":        {weighted(func(r *rules.Rule) { r.ChargeOn = rules.ChargeOnReport }), nil, false},
+		"a guard":          {weighted(same), guard(same), false},
+		"a guard on trial": {weighted(same), guard(shadow), true},
+		"with a limit":     {weighted(same), guard(func(r *rules.Rule) { r.Limit = 1 }), true},
+		"about the user":   {weighted(same), guard(when(`user == "bytes"`)), true},
+		"a condition":      {weighted(when(`"bytes" in fields`)), nil, false},
+	} {
+		p := &played{}
+		p.allow("user:a", hour, 10)
+		got := examine(t, p, append([]rules.Rule{tt.rule}, tt.other...)...)
+		if found := slices.Contains(names(got.Findings), doctor.UnguardedField); found != tt.found {
+			t.Errorf("%s: found %v, want %v", name, found, tt.found)
+		}
+	}
 }
 
 func overridesOf(key string) []rules.Override {
@@ -427,39 +476,6 @@ func TestDoctor_SaysSinceWhenItHasFigures(t *testing.T) {
 	}
 	if got := examine(t, &played{known: now}, ruleOf(1, "r", nil)); !got.Since.IsZero() {
 		t.Errorf("since %v, want none", got.Since)
-	}
-}
-
-func TestStricter(t *testing.T) {
-	base := func(edit func(*rules.Rule)) *rules.Rule { r := ruleOf(1, "r", edit); return &r }
-	for name, c := range map[string]struct {
-		by, of func(*rules.Rule)
-		want   bool
-	}{
-		"lower limit":      {by: func(*rules.Rule) {}, want: true},
-		"same limit":       {by: func(r *rules.Rule) { r.Limit = 100 }},
-		"every route":      {of: func(r *rules.Rule) { r.Route = ptr("/v1/x") }, by: func(*rules.Rule) {}, want: true},
-		"another route":    {of: func(r *rules.Rule) { r.Route = ptr("/v1/x") }, by: at("/v1/y")},
-		"route below":      {of: at("/v1/x"), by: at("/v1/*"), want: true},
-		"route of /v1":     {of: at("/v1"), by: at("/v1/*"), want: true},
-		"a bucket":         {by: func(r *rules.Rule) { r.Algorithm = "gcra" }},
-		"not below":        {of: at("/v10/x"), by: at("/v1/*")},
-		"with parameters":  {of: at("/v1/x"), by: at("/{a}/*")},
-		"fewer routes":     {by: at("/v1/*")},
-		"another window":   {by: func(r *rules.Rule) { r.WindowMS = 1000 }},
-		"another scope":    {by: func(r *rules.Rule) { r.Scope = "ip" }},
-		"a condition":      {by: func(r *rules.Rule) { r.When = ptr(`tier == "free"`) }},
-		"a shadow rule":    {by: func(r *rules.Rule) { r.Mode = rules.ModeShadow }},
-		"soft":             {by: func(r *rules.Rule) { r.Throttle, r.SoftPercent = "soft", ptr(int64(10)) }},
-		"only for a while": {by: func(r *rules.Rule) { r.ActiveUntil = ptr(now.Add(time.Hour)) }},
-		"with tiers": {by: func(r *rules.Rule) {
-			r.Tiers = map[string]rules.TierLimit{"pro": {Limit: ptr(int64(500))}}
-		}},
-	} {
-		by := ruleOf(2, "by", func(r *rules.Rule) { r.Limit = 99; c.by(r) })
-		if got := doctor.Stricter(&by, base(c.of)); got != c.want {
-			t.Errorf("%s: %t, want %t", name, got, c.want)
-		}
 	}
 }
 

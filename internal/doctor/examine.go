@@ -24,7 +24,7 @@ func Examine(f *Facts) []Finding {
 		finders = append(finders, idle, far, overrides)
 	}
 	var out []Finding
-	for _, find := range append(finders, trial) {
+	for _, find := range append(finders, trial, condition, field) {
 		if found := find(f); found != nil {
 			found.Rule = f.Rule.Name
 			out = append(out, *found)
@@ -59,9 +59,12 @@ func idle(f *Facts) *Finding {
 	if !ok || of.Total() > 0 {
 		return nil
 	}
+	text := "The rule matched no request for a week."
+	if field := f.Rule.WeightField; field != nil {
+		text += fmt.Sprintf(" It applies only to requests with the field %s.", *field)
+	}
 	return &Finding{Finding: MatchesNothing, Since: since, Link: f.page("/edit"),
-		Numbers: map[string]int64{"requests": 0, "hours": int64(week / time.Hour)},
-		Text:    "The rule matched no request for a week."}
+		Numbers: map[string]int64{"requests": 0, "hours": int64(week / time.Hour)}, Text: text}
 }
 
 func denies(f *Facts) *Finding {
@@ -344,6 +347,30 @@ func trial(f *Facts) *Finding {
 	return &Finding{Finding: QuietTrial, Since: since, Link: f.page("/turn?to=promote"),
 		Numbers: map[string]int64{"requests": of.Total(), "changed": 0},
 		Text:    fmt.Sprintf("The %s would have changed none of %d requests. Promote it?", what, of.Total())}
+}
+
+func condition(f *Facts) *Finding {
+	of, since, ok := f.lastDay()
+	if !ok || of.Failed == 0 {
+		return nil
+	}
+	return &Finding{Finding: ConditionFailed, Since: since, Link: f.page("/edit"),
+		Numbers: map[string]int64{"requests": of.Total(), "failed": of.Failed},
+		Text: fmt.Sprintf("The condition failed for %d of %d requests, so that the rule applied to them. Explain says why.",
+			of.Failed, of.Total())}
+}
+
+func field(f *Facts) *Finding {
+	of, since, ok := f.lastDay()
+	if f.Rule.WeightField == nil || f.Guarded || !ok || !f.enforced() || of.Total() == 0 ||
+		f.Rule.ChargeOn == rules.ChargeOnReport {
+		return nil
+	}
+	return &Finding{Finding: UnguardedField, Since: since, Link: f.page("/edit"),
+		Numbers: map[string]int64{"requests": of.Total()},
+		Text: fmt.Sprintf("The rule does not apply to requests without the field %s. To deny them, add a rule with limit 0 "+
+			"and the condition %s. If they may pass, give this rule the condition %q in fields.", *f.Rule.WeightField,
+			f.Rule.FieldGuard(), *f.Rule.WeightField)}
 }
 
 // plural is "1 key" or "2 keys".

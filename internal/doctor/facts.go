@@ -25,6 +25,8 @@ type Facts struct {
 	// Overrides are those of the rule, with Match and Prefix. Options are those of the set in force.
 	Overrides []rules.Override
 	Options   rules.Options
+	// Guarded: requests without the field of the rule's weight are denied, or its condition decides about them.
+	Guarded bool
 	// Stricter are rules that are stricter and apply wherever this one does, with what they denied in the week.
 	Stricter []Denials
 }

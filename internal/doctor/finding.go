@@ -17,6 +17,8 @@ const (
 	FarAboveUse     = "far_above_use"
 	UnusedOverride  = "unused_override"
 	QuietTrial      = "quiet_trial"
+	ConditionFailed = "condition_failed"
+	UnguardedField  = "unguarded_field"
 )
 
 // The thresholds. Kinds says them in words.
@@ -87,6 +89,11 @@ var Kinds = []Kind{
 	{QuietTrial, "Quiet for a week",
 		fmt.Sprintf("in a week of at least %d requests, the shadow rule or the candidate would have changed "+
 			"none", enoughInAWeek)},
+	{ConditionFailed, "The condition fails",
+		"in the last day, the condition of the rule failed for a request, which counts as true"},
+	{UnguardedField, "Requests without the field pass",
+		"in the last day, the rule limited requests by the field of its weight, its condition does not use fields, and " +
+			"no rule with limit 0 has a condition on that field"},
 }
 
 // Title is what people read for a finding.

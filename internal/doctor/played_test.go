@@ -40,7 +40,7 @@ func (p *played) play(rule, key string, at time.Time, times int64, one stats.Fig
 		counts[i] *= times
 	}
 	d.Figures = stats.FiguresOf(counts)
-	d.Use = one.Use
+	d.Use, d.Failed = one.Use, one.Failed*times
 	p.decisions = append(p.decisions, d)
 }
 

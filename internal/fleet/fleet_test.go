@@ -95,7 +95,7 @@ func TestFigures_OfAllNodesAddUp(t *testing.T) {
 			b.decide("charges", 10, 1)
 			b.Limit("trial", &fleet.Decided{Allowed: true, WouldDeny: true})
 			b.Limit("charges", &fleet.Decided{Allowed: true, WouldDeny: true, Degraded: true, Use: stats.UseOf(6, 10)})
-			a.Limit("charges", &fleet.Decided{Allowed: true, Use: stats.UseOf(9, 10)})
+			a.Limit("charges", &fleet.Decided{Allowed: true, Failed: true, Use: stats.UseOf(9, 10)})
 			a.Limit("charges", &fleet.Decided{Allowed: true, Use: stats.UseOf(1, 10)})
 			at := c.now()
 			a.Post(ctx)
@@ -117,7 +117,7 @@ func TestFigures_OfAllNodesAddUp(t *testing.T) {
 			if want := (stats.Figures{Allowed: 15, Denied: 3}); sum != want {
 				t.Errorf("seconds add up to %+v, want %+v", sum, want)
 			}
-			want := stats.Figures{Allowed: 18, Denied: 3, WouldDeny: 1, Degraded: 1, Use: stats.UseOf(9, 10)}
+			want := stats.Figures{Allowed: 18, Denied: 3, WouldDeny: 1, Degraded: 1, Failed: 1, Use: stats.UseOf(9, 10)}
 			if len(live.Rules) != 2 || live.Rules[0].Name != "charges" || live.Rules[0].Minute != want {
 				t.Errorf("rules = %+v, want charges first with %+v", live.Rules, want)
 			}

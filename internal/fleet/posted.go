@@ -8,16 +8,17 @@ import (
 )
 
 // posted are figures in the order in which nodes post them. The first five places are those of earlier versions, which
-// counted shadow rules and candidates apart and read no more than five; the last one came after the others.
-type posted [10]int64
+// counted shadow rules and candidates apart and read no more than five; the last two came after the others.
+type posted [11]int64
 
 func post(f stats.Figures) posted {
-	return posted{f.Allowed, f.Denied, f.WouldDeny, 0, f.Degraded, f.Soft, f.Elastic, f.Shed, f.WouldAllow, f.Use}
+	return posted{f.Allowed, f.Denied, f.WouldDeny, 0, f.Degraded, f.Soft, f.Elastic, f.Shed, f.WouldAllow, f.Use,
+		f.Failed}
 }
 
 func (p posted) figures() stats.Figures {
 	return stats.Figures{Allowed: p[0], Denied: p[1], WouldDeny: p[2] + p[3], Degraded: p[4], Soft: p[5], Elastic: p[6],
-		Shed: p[7], WouldAllow: p[8], Use: p[9]}
+		Shed: p[7], WouldAllow: p[8], Use: p[9], Failed: p[10]}
 }
 
 // pack writes figures with spaces between them.

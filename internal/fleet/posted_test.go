@@ -8,12 +8,12 @@ import (
 
 // Nodes of an earlier version post no use and read posts with one.
 func TestPosted_IsReadWithAndWithoutAUse(t *testing.T) {
-	f := stats.Figures{Allowed: 7, Denied: 2, Shed: 1, WouldAllow: 3, Use: 85}
+	f := stats.Figures{Allowed: 7, Denied: 2, Shed: 1, WouldAllow: 3, Use: 85, Failed: 4}
 	if got := unpack(pack(f)); got != f {
 		t.Errorf("%+v became %+v", f, got)
 	}
 	without := f
-	without.Use = 0
+	without.Use, without.Failed = 0, 0
 	if got := unpack("7 2 0 0 0 0 0 1 3"); got != without {
 		t.Errorf("words of an earlier version are %+v", got)
 	}

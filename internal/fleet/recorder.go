@@ -42,14 +42,14 @@ type Recorder struct {
 
 // Decided says how a request, or one limit of it, was decided. The fields are those of stats.Figures.
 type Decided struct {
-	Allowed, Soft, Elastic, Shed, Degraded, WouldDeny, WouldAllow bool
+	Allowed, Soft, Elastic, Shed, Degraded, WouldDeny, WouldAllow, Failed bool
 	// Use is stats.UseOf the limit, 0 if it is not known.
 	Use int64
 }
 
 // tally counts decisions.
 type tally struct {
-	allowed, denied, soft, elastic, shed, degraded, wouldDeny, wouldAllow atomic.Int64
+	allowed, denied, soft, elastic, shed, degraded, wouldDeny, wouldAllow, failed atomic.Int64
 
 	_   [64]byte     // a cache line of its own, because it is read by each decision and rarely written
 	use atomic.Int64 // the highest
@@ -64,7 +64,7 @@ func (t *tally) count(d *Decided) {
 	}
 	for was := t.use.Load(); d.Use > was && !t.use.CompareAndSwap(was, d.Use); was = t.use.Load() {
 	}
-	if !d.Soft && !d.Elastic && !d.Shed && !d.Degraded && !d.WouldDeny && !d.WouldAllow {
+	if !d.Soft && !d.Elastic && !d.Shed && !d.Degraded && !d.WouldDeny && !d.WouldAllow && !d.Failed {
 		return // most are nothing else
 	}
 	for _, also := range []struct {
@@ -72,7 +72,7 @@ func (t *tally) count(d *Decided) {
 		n  *atomic.Int64
 	}{
 		{d.Soft, &t.soft}, {d.Elastic, &t.elastic}, {d.Shed, &t.shed}, {d.Degraded, &t.degraded},
-		{d.WouldDeny, &t.wouldDeny}, {d.WouldAllow, &t.wouldAllow},
+		{d.WouldDeny, &t.wouldDeny}, {d.WouldAllow, &t.wouldAllow}, {d.Failed, &t.failed},
 	} {
 		if also.is {
 			also.n.Add(1)
@@ -85,7 +85,7 @@ func (t *tally) take() stats.Figures {
 	return stats.Figures{
 		Allowed: t.allowed.Swap(0), Denied: t.denied.Swap(0), Soft: t.soft.Swap(0), Elastic: t.elastic.Swap(0),
 		Shed: t.shed.Swap(0), Degraded: t.degraded.Swap(0), WouldDeny: t.wouldDeny.Swap(0),
-		WouldAllow: t.wouldAllow.Swap(0), Use: t.use.Swap(0),
+		WouldAllow: t.wouldAllow.Swap(0), Failed: t.failed.Swap(0), Use: t.use.Swap(0),
 	}
 }
 

@@ -2,7 +2,9 @@ package heap
 
 import (
 	"math"
+	"runtime"
 	"runtime/debug"
+	"runtime/metrics"
 	"testing"
 )
 
@@ -42,4 +44,45 @@ func TestBound_LeavesALowerLimit(t *testing.T) {
 	if limit() != 50<<20 {
 		t.Errorf("limit %d afterwards, want the one that was set", limit())
 	}
+}
+
+func TestBound_ReturnsTheMemoryOfTheWork(t *testing.T) {
+	undo := Bound(640 << 20)
+	returns(t, undo)
+}
+
+func TestRelease_ReturnsTheMemoryOfTheWorkUnlessABoundWillDoIt(t *testing.T) {
+	returns(t, Release)
+	undo := Bound(640 << 20)
+	defer undo()
+	before := forced()
+	if Release(); forced() != before {
+		t.Error("a collection was forced while a bound is in force")
+	}
+}
+
+// returns fails the test unless release returns memory to the system.
+func returns(t *testing.T, release func()) {
+	t.Helper()
+	const piece, pieces = 64 << 10, 2048 // 128 MiB
+	before := held()
+	work := make([][]byte, pieces)
+	for i := range work {
+		work[i] = make([]byte, piece)
+	}
+	if grown := held() - before; grown < piece*pieces/2 {
+		t.Fatalf("the work grew the process by %d bytes, want about %d", grown, piece*pieces)
+	}
+	runtime.KeepAlive(work)
+	release()
+	if kept := held() - before; kept > piece*pieces/4 {
+		t.Errorf("%d bytes are kept after the work, want few", kept)
+	}
+}
+
+// forced is the number of collections that the process has asked for.
+func forced() uint64 {
+	sample := []metrics.Sample{{Name: "/gc/cycles/forced:gc-cycles"}}
+	metrics.Read(sample)
+	return sample[0].Value.Uint64()
 }

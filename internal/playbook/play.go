@@ -112,7 +112,7 @@ func serve(t *testing.T, redis *testenv.RedisServer) *World {
 		client: &http.Client{Transport: &http.Transport{}, Timeout: patience}}
 	w.clock.Store(noon.UnixMilli())
 	cfg := config.Serve{
-		Listener: config.Listener{Listen: "127.0.0.1:0", ResetHeader: "epoch", PlainChecks: "on",
+		Listener: config.Listener{Listen: "127.0.0.1:0", ResetHeader: "epoch", Loop: "on",
 			DrainTimeout: patience},
 		GRPC:    config.GRPC{GRPCListen: "127.0.0.1:0"},
 		Storage: storage(t),

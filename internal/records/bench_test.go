@@ -69,7 +69,8 @@ func benched() (q decide.Question, answer, denied decide.Answer) {
 	q = decide.Question{Weight: 1, Descriptor: rules.Descriptor{Method: "POST", Route: "/v1/charges", User: "42",
 		Attributes: map[string]string{"tenant": "acme"}}, Origin: decide.Origin{Face: "http", UserAgent: "shop/1"}}
 	answer = decide.Answer{Op: limiter.OpTake, Verdict: decide.Allowed, Limits: []decide.LimitAnswer{{Rule: "charges",
-		Version: 3, Key: "{user:42}|r7", Known: true, Decision: limiter.Decision{Allowed: true, Limit: 100, Remaining: 40}}}}
+		Version: 3, Key: "{user:42}|r7", Known: true,
+		Decision: limiter.Decision{Allowed: true, Limit: 100, Remaining: 40, Used: 60}}}}
 	denied = answer
 	denied.Verdict = decide.Denied
 	denied.Limits = []decide.LimitAnswer{answer.Limits[0]}

@@ -83,6 +83,8 @@ func (d *Decoder) event(e *Event) bool {
 			return 22, d.text(&e.Degraded)
 		case "overloaded":
 			return 31, d.bool(&e.Overloaded)
+		case "deferred":
+			return 32, d.text(&e.Deferred)
 		case "retry_after_ms":
 			return 23, d.int(&e.RetryAfterMS)
 		case "rate":
@@ -179,6 +181,8 @@ func (d *Decoder) limit(l *Limit) bool {
 			return 9, d.text(&l.Degraded)
 		case "overloaded":
 			return 10, d.bool(&l.Overloaded)
+		case "condition_failed":
+			return 11, d.bool(&l.ConditionFailed)
 		}
 		return 0, false // also direct, which is rare
 	})
@@ -189,7 +193,7 @@ func (d *Decoder) object(member func(name []byte) (int, bool)) bool {
 	if !d.literal("{") {
 		return false
 	}
-	seen := uint32(0)
+	seen := uint64(0)
 	for first := true; !d.literal("}"); first = false {
 		if !first && !d.literal(",") {
 			return false

@@ -36,12 +36,13 @@ func TestDecoder_ReadsWhatAppendWrites(t *testing.T) {
 			return Limit{Key: text.Draw(t, "key"), Rule: text.Draw(t, "rule"), Mode: "enforce", Limit: number.Draw(t, "limit"),
 				Used: number.Draw(t, "used"), Allowed: rapid.Bool().Draw(t, "allowed"), Weight: number.Draw(t, "weight"),
 				RetryAfterMS: number.Draw(t, "retry"), Degraded: rapid.SampledFrom([]string{"", "local"}).Draw(t, "degraded"),
-				Overloaded: rapid.Bool().Draw(t, "overloaded")}
+				Overloaded: rapid.Bool().Draw(t, "overloaded"), ConditionFailed: rapid.Bool().Draw(t, "failed")}
 		})
 		e := Event{Schema: Schema, TS: number.Draw(t, "ts"), Key: text.Draw(t, "key"), Weight: number.Draw(t, "weight"),
 			Op: "check", Rate: rapid.SampledFrom([]float64{0, 0.25, 1, 12.5, 100}).Draw(t, "rate"),
 			Drawn: rapid.Bool().Draw(t, "drawn"), UserAgent: text.Draw(t, "agent"),
 			Omitted: rapid.SliceOfN(text, 0, 3).Draw(t, "omitted"), Limits: rapid.SliceOfN(limit, 0, 3).Draw(t, "limits")}
+		e.Deferred = rapid.SampledFrom([]string{"", DeferredUnknown}).Draw(t, "deferred")
 		if rapid.Bool().Draw(t, "with facts") {
 			e.Facts = &Facts{Method: "GET", User: text.Draw(t, "user"),
 				Attributes: rapid.MapOfN(text, text, 0, 3).Draw(t, "attributes"),

@@ -42,6 +42,9 @@ func (e *Event) Append(b []byte) []byte {
 	if e.Overloaded {
 		w.bool("overloaded", true)
 	}
+	if e.Deferred != "" {
+		w.text("deferred", e.Deferred)
+	}
 	w.int("retry_after_ms", e.RetryAfterMS)
 	w.name("rate")
 	w.b = strconv.AppendFloat(w.b, e.Rate, 'f', -1, 64)
@@ -124,6 +127,9 @@ func (l *Limit) append(w *object) {
 	}
 	if l.Overloaded {
 		w.bool("overloaded", true)
+	}
+	if l.ConditionFailed {
+		w.bool("condition_failed", true)
 	}
 	if d := l.Direct; d != nil {
 		w.name("direct")

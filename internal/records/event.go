@@ -15,8 +15,7 @@ type Event struct {
 	Key         string `json:"key"`
 	Rule        string `json:"rule"`
 	RuleVersion int64  `json:"rule_version"`
-	// Limit is the capacity of the limit in units. Used is Limit less what remained after the decision, plus the
-	// weight if the limit denied it.
+	// Limit is the capacity of the limit in units. Used is how many units count after the operation, which may be more.
 	Limit   int64 `json:"limit"`
 	Used    int64 `json:"used"`
 	Allowed bool  `json:"allowed"`
@@ -46,6 +45,8 @@ type Event struct {
 	Degraded string `json:"degraded"`
 	// Overloaded: denied because the counter store had no turn for the request. Nothing was decided on its limits.
 	Overloaded bool `json:"overloaded,omitempty"`
+	// Deferred is unknown if the status is 202 and the request may or may not be in its queue.
+	Deferred string `json:"deferred,omitempty"`
 	// RetryAfterMS is 0 if allowed, and -1 for never.
 	RetryAfterMS int64 `json:"retry_after_ms"`
 	// Rate is the percentage of entities whose allowed requests are recorded, and Drawn says whether this one's are.
@@ -92,6 +93,8 @@ type Limit struct {
 	Degraded string `json:"degraded,omitempty"`
 	// Overloaded: the counter store had no turn for this limit.
 	Overloaded bool `json:"overloaded,omitempty"`
+	// ConditionFailed: the rule's condition could not be evaluated, which counts as true.
+	ConditionFailed bool `json:"condition_failed,omitempty"`
 	// Direct is the limit itself if the caller sent it, else nil: then the rule has it.
 	Direct *Direct `json:"direct,omitempty"`
 }
@@ -107,8 +110,11 @@ type Direct struct {
 	Buckets   int64  `json:"buckets,omitempty"`
 }
 
-// OnlyBans is the value of Event.Only.
-const OnlyBans = "bans"
+// OnlyBans is the value of Event.Only, DeferredUnknown that of Event.Deferred.
+const (
+	OnlyBans        = "bans"
+	DeferredUnknown = "unknown"
+)
 
 // Ops are the operations of events, by the words of the API.
 func Ops() []string {

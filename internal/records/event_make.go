@@ -25,6 +25,9 @@ func (c *conceal) event(from *rawEvent, node string) Event {
 	if from.onlyBans {
 		e.Only = OnlyBans
 	}
+	if from.unsure {
+		e.Deferred = DeferredUnknown
+	}
 	for i := range from.limits {
 		e.Limits[i] = c.limit(&from.limits[i])
 	}
@@ -83,7 +86,7 @@ func (c *conceal) facts(e *Event, from *rawEvent) {
 func (c *conceal) limit(from *rawLimit) Limit {
 	l := Limit{Rule: c.text(from.rule), RuleVersion: from.version, Mode: from.mode, Limit: from.limit,
 		Allowed: from.allowed, Weight: from.weight, RetryAfterMS: from.retry, Degraded: from.degraded,
-		Overloaded: from.overloaded}
+		Overloaded: from.overloaded, ConditionFailed: from.conditionFailed}
 	if from.direct {
 		l.Key = c.directKey(rules.DisplayDirectKey(limiter.Key(from.key)))
 		l.Direct = direct(from.spec)
@@ -91,9 +94,7 @@ func (c *conceal) limit(from *rawLimit) Limit {
 		l.Key = c.key(limiter.Key(from.key))
 	}
 	if from.known && !from.returned {
-		if l.Used = from.limit - from.remaining; !from.allowed {
-			l.Used += from.weight
-		}
+		l.Used = from.used
 	}
 	return l
 }

@@ -34,6 +34,7 @@ type foldKey struct {
 	degraded string
 	op       limiter.Op
 	verdict  decide.Verdict
+	unknown  bool
 	rate     float64
 }
 
@@ -61,7 +62,7 @@ func (f *folds) hold(d *decide.Decision, by drawn, write func([]byte) []byte) (h
 		return false, false
 	}
 	la := &a.Limits[max(0, a.Strictest)] // the one that the event has; a fail mode that denies leaves no strictest
-	k := foldKey{la.Key, la.Weight, la.Version, a.Degraded, a.Op, a.Verdict, by.rate}
+	k := foldKey{la.Key, la.Weight, la.Version, a.Degraded, a.Op, a.Verdict, a.DeferralUnknown(), by.rate}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.closed {

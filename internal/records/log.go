@@ -44,9 +44,9 @@ type Options struct {
 	Rate float64
 	// Address is AddressPrefix, AddressWhole, AddressHash or AddressNone.
 	Address string
-	// IPv4Prefix and IPv6Prefix are those of rules.Options: addresses that rules count together are one entity, and have
-	// one hash among the facts.
-	IPv4Prefix, IPv6Prefix int
+	// Network returns what an address is counted under (rules.Options): addresses that rules count together are one
+	// entity, and have one hash among the facts. Nil is the default.
+	Network func(netip.Addr) netip.Prefix
 	// Omit are facts that are never recorded: user, api_key, ip, route, method, host, tier, user_agent, attr:NAME and
 	// field:NAME.
 	Omit []string
@@ -85,7 +85,9 @@ func New(opt Options) (*Log, error) {
 		return nil, errors.New("decision log: Sink, Account, Secret and Now are required")
 	}
 	l := &Log{opt: opt, buffer: newBuffer(), folds: newFolds(), stop: make(chan struct{}), ended: make(chan struct{})}
-	l.network = rules.Options{IPv4Prefix: opt.IPv4Prefix, IPv6Prefix: opt.IPv6Prefix}.Network
+	if l.network = opt.Network; l.network == nil {
+		l.network = rules.Options{}.Network
+	}
 	l.conceal = conceal{secret: opt.Secret, address: opt.Address, network: l.network, omit: map[string]bool{}}
 	for _, name := range opt.Omit {
 		l.conceal.omit[name] = true

@@ -20,7 +20,9 @@ import (
 func TestEvent_SaysWhatWasDecidedAndWhatTheRulesSaw(t *testing.T) {
 	shadow := perUser("trial", 1)
 	shadow.Mode = rules.ModeShadow
-	f := newFixture(t, []rules.Rule{perUser("strict", 2), perUser("wide", 100), shadow}, nil)
+	wide := perUser("wide", 100)
+	wide.When = new("weight % fields.none == 0")
+	f := newFixture(t, []rules.Rule{perUser("strict", 2), wide, shadow}, nil)
 	q := user("42")
 	q.RequestID, q.Weight = "r-1", 2
 	q.Origin = decide.Origin{Face: "http", UserAgent: "shop/1.0", TraceID: "4bf92f3577b34da6a3ce929d0e0e4736"}
@@ -43,17 +45,33 @@ func TestEvent_SaysWhatWasDecidedAndWhatTheRulesSaw(t *testing.T) {
 			Attributes: map[string]string{"plan": "gold"}, Fields: map[string]int64{"tokens": 7}},
 		Limits: []Limit{
 			{Key: "user:42", Rule: "strict", RuleVersion: 10, Mode: "enforce", Limit: 2, Used: 2, Allowed: true, Weight: 2},
-			{Key: "user:42", Rule: "wide", RuleVersion: 11, Mode: "enforce", Limit: 100, Used: 2, Allowed: true, Weight: 2},
-			{Key: "user:42", Rule: "trial", RuleVersion: 12, Mode: "shadow", Limit: 1, Used: 2, Weight: 2, RetryAfterMS: -1},
+			{Key: "user:42", Rule: "wide", RuleVersion: 11, Mode: "enforce", Limit: 100, Used: 2, Allowed: true, Weight: 2,
+				ConditionFailed: true},
+			{Key: "user:42", Rule: "trial", RuleVersion: 12, Mode: "shadow", Limit: 1, Weight: 2, RetryAfterMS: -1},
 		},
 	}
 	if !reflect.DeepEqual(events[0], first) {
 		t.Errorf("got  %+v\nwant %+v", events[0], first)
 	}
 	second := events[1]
-	if second.Allowed || second.Used != 3 || second.Limit != 2 || second.Status != 429 || second.TS != epoch+1500 ||
+	if second.Allowed || second.Used != 2 || second.Limit != 2 || second.Status != 429 || second.TS != epoch+1500 ||
 		second.RetryAfterMS != 58_500 {
 		t.Errorf("a denial says %+v", second)
+	}
+}
+
+// What a charge books above the limit is in its event and in those after it.
+func TestEvent_SaysWhatIsUsedAboveTheLimit(t *testing.T) {
+	f := newFixture(t, []rules.Rule{perUser("r", 100)}, nil)
+	q := user("42")
+	q.Op, q.Weight = limiter.OpCharge, 125
+	f.ask(q)
+	q.Op, q.Weight = limiter.OpTake, 7
+	f.ask(q)
+	events := f.events()
+	if len(events) != 2 || events[0].Used != 125 || events[0].Allowed || events[1].Used != 125 || events[1].Limit != 100 ||
+		events[1].Limits[0].Used != 125 {
+		t.Errorf("%+v", events)
 	}
 }
 
@@ -160,95 +178,6 @@ func TestLog_RecordsDenialsOfEverybody(t *testing.T) {
 	events := f.events()
 	if len(events) != 50 || events[0].Drawn || events[0].Allowed {
 		t.Fatalf("%d of 50 denials, the first %+v", len(events), events[0])
-	}
-}
-
-func TestLog_FoldsAFloodOfOneBucket(t *testing.T) {
-	f := newFixture(t, []rules.Rule{perUser("r", 0)}, nil)
-	const flood = 20_000
-	for range flood {
-		f.ask(user("bad"))
-	}
-	for range 3 {
-		f.ask(user("other"))
-	}
-	total, bad := int64(0), 0
-	for _, e := range f.events() {
-		if total += 1 + e.Folded; e.Key == "user:bad" {
-			bad++
-		}
-	}
-	// The flood takes less than a second or more; each second has foldAbove events and one for the rest.
-	if total != flood+3 || bad < foldAbove+1 {
-		t.Fatalf("%d denials in %d events", total, bad)
-	}
-	if got := f.account.Totals(); got.Folded != flood-int64(bad) {
-		t.Errorf("the account says %+v for %d events of the flood", got, bad)
-	}
-}
-
-// The entities of a bucket may be many, of which some are drawn. Denials of those that are and of those that are not
-// stand for different numbers of requests, so no event stands for both.
-func TestLog_FoldsDrawnAndOtherDenialsApart(t *testing.T) {
-	r := perUser("all", 0)
-	r.Scope = rules.ScopeGlobal
-	f := newFixture(t, []rules.Rule{r}, func(o *Options) { o.Rate = 50 })
-	const users, each = 40, 25
-	want := map[bool]int64{}
-	for range each {
-		for i := range users {
-			q := user(fmt.Sprintf("u%d", i))
-			f.ask(q)
-			want[draw(&decide.Decision{Question: &q, Answer: &decide.Answer{}}, 50, rules.Options{}.Network)]++
-		}
-	}
-	got, folded := map[bool]int64{}, map[bool]bool{}
-	for _, e := range f.events() {
-		got[e.Drawn] += 1 + e.Folded
-		folded[e.Drawn] = folded[e.Drawn] || e.Folded > 0
-	}
-	if !reflect.DeepEqual(got, want) || len(want) != 2 || len(folded) != 2 || !folded[true] || !folded[false] {
-		t.Errorf("the events stand for %v denials by whether they are drawn, want %v; folded %v", got, want, folded)
-	}
-}
-
-func TestFolds_EndASecondWithOneEvent(t *testing.T) {
-	f := newFolds()
-	d := &decide.Decision{Answer: &decide.Answer{Verdict: decide.Denied,
-		Limits: []decide.LimitAnswer{{Key: "{user:1}|1|fw", Weight: 1}}}}
-	write := func(b []byte) []byte { return appendRaw(b, drawn{}, d) }
-	for second := range 3 {
-		single, held := 0, 0
-		for range 100 {
-			if is, _ := f.hold(d, drawn{}, write); is {
-				held++
-			} else {
-				single++
-			}
-		}
-		var raw []byte
-		f.end(false, func(r []byte) { raw = append(raw, r...) })
-		var e rawEvent
-		e.readRaw(raw)
-		if single != foldAbove || held != 90 || e.folded != 89 {
-			t.Errorf("second %d: %d alone, %d held, folded %d", second, single, held, e.folded)
-		}
-	}
-	// What differs is not folded together: an event has one operation and one status.
-	for i := range 100 {
-		d.Answer.Op = []limiter.Op{limiter.OpTake, limiter.OpCharge, limiter.OpRenew}[i%3]
-		d.Answer.Verdict = []decide.Verdict{decide.Denied, decide.Shed}[i%2]
-		if is, _ := f.hold(d, drawn{}, write); is != (i >= 6*foldAbove) {
-			t.Fatalf("denial %d of %v, %v: folded is %v", i, d.Answer.Op, d.Answer.Verdict, is)
-		}
-	}
-	d.Answer.Op, d.Answer.Verdict = limiter.OpTake, decide.Denied
-	f.end(false, func([]byte) {})
-	for i := range int64(100) {
-		d.Answer.Limits[0].Weight = i
-		if is, _ := f.hold(d, drawn{}, write); is {
-			t.Fatal("denials of different weights are folded")
-		}
 	}
 }
 
@@ -472,44 +401,5 @@ func TestConceal_KeepsEqualValuesEqual(t *testing.T) {
 	}
 	if c.secret = func() []byte { return nil }; c.text("sk_live_a1") != "(hidden)" {
 		t.Error("without the key a credential is shown")
-	}
-}
-
-// While the counter store is unavailable, a rule that then denies can deny a flood.
-func TestLog_FoldsWhatAFailModeDenies(t *testing.T) {
-	r := perUser("strict", 2)
-	r.FailMode = rules.FailClosed
-	f := newFixture(t, []rules.Rule{r}, nil)
-	f.store.broken.Store(true)
-	const n = 1000
-	for range n {
-		if f.ask(user("42")).Allowed() {
-			t.Fatal("allowed")
-		}
-	}
-	events, sum := f.events(), int64(0)
-	for _, e := range events {
-		sum += 1 + e.Folded
-		if e.Degraded != rules.FailClosed || e.Status != 503 || e.Key != "user:42" {
-			t.Fatalf("%+v", e)
-		}
-	}
-	if sum != n || len(events) > 30 {
-		t.Errorf("%d events stand for %d denials, want at most 30 for %d", len(events), sum, n)
-	}
-}
-
-// A denial that comes while the log closes is in the account: none waits for the end of a second that never comes.
-func TestLog_CountsFloodsThatOutliveIt(t *testing.T) {
-	f := newFixture(t, []rules.Rule{perUser("strict", 1)}, nil)
-	f.ask(user("42"))
-	f.close()
-	const after = 50
-	for range after {
-		f.ask(user("42"))
-	}
-	got := f.account.Totals()
-	if got.Dropped[Shutdown.String()] != after || got.Produced != after+1 || got.Folded != 0 {
-		t.Errorf("of %d denials after the end the account says %+v", after, got)
 	}
 }

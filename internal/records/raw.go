@@ -30,9 +30,10 @@ type rawLimit struct {
 	mode                    string
 	direct, known, returned bool
 	allowed, overloaded     bool
+	conditionFailed         bool
 	spec                    limiter.Limit
 	version, weight         int64
-	limit, remaining, retry int64
+	limit, used, retry      int64
 }
 
 // rawEvent is an event in raw form.
@@ -47,7 +48,7 @@ type rawEvent struct {
 	weight, retry       int64
 	reserve             int64
 	onlyBans            bool
-	overloaded          bool
+	overloaded, unsure  bool
 	strictest           int
 	id                  string
 	face, agent, trace  string
@@ -84,7 +85,7 @@ func appendRaw(b []byte, by drawn, d *decide.Decision) []byte {
 	b = binary.LittleEndian.AppendUint64(b, math.Float64bits(by.rate))
 	settled := d.Settled != nil && len(d.Settled.Fields) > 0
 	b = appendBools(b, by.drawn, a.Allowed(), q != nil && !q.IsDirect || settled, q != nil && q.OnlyBans,
-		a.Verdict == decide.Overloaded)
+		a.Verdict == decide.Overloaded, a.DeferralUnknown())
 	b = append(b, byte(a.Op))
 	b = appendInt(b, int64(reply.Status(a)))
 	b = appendText(b, a.Degraded)
@@ -166,8 +167,8 @@ func appendLimit(b []byte, la *decide.LimitAnswer) []byte {
 	b = appendText(b, la.Name())
 	b = appendText(b, la.Degraded)
 	b = appendBools(b, la.Direct, la.Known, la.Returned, la.Decision.Allowed, la.Shadow, la.Candidate,
-		la.Overloaded)
-	for _, n := range [...]int64{la.Version, la.Weight, la.Decision.Limit, la.Decision.Remaining, la.Decision.RetryAfter} {
+		la.Overloaded, la.ConditionFailed)
+	for _, n := range [...]int64{la.Version, la.Weight, la.Decision.Limit, la.Decision.Used, la.Decision.RetryAfter} {
 		b = appendInt(b, n)
 	}
 	if la.Direct {
@@ -192,7 +193,7 @@ func (e *rawEvent) readRaw(raw []byte) {
 	e.by.rate = math.Float64frombits(r.fixed())
 	flags := r.byte()
 	e.by.drawn, e.allowed, e.hasFacts = flags&1 != 0, flags&2 != 0, flags&4 != 0
-	e.onlyBans, e.overloaded = flags&8 != 0, flags&16 != 0
+	e.onlyBans, e.overloaded, e.unsure = flags&8 != 0, flags&16 != 0, flags&32 != 0
 	e.op = limiter.Op(r.byte())
 	e.status = int(r.int())
 	e.degraded = r.string()
@@ -229,7 +230,7 @@ func (r *reader) limit() rawLimit {
 	l := rawLimit{key: r.string(), rule: r.string(), degraded: r.string()}
 	flags := r.byte()
 	l.direct, l.known, l.returned, l.allowed = flags&1 != 0, flags&2 != 0, flags&4 != 0, flags&8 != 0
-	l.overloaded = flags&64 != 0
+	l.overloaded, l.conditionFailed = flags&64 != 0, flags&128 != 0
 	switch {
 	case flags&32 != 0:
 		l.mode = decide.ModeCandidate
@@ -238,7 +239,7 @@ func (r *reader) limit() rawLimit {
 	default:
 		l.mode = rules.ModeEnforce
 	}
-	l.version, l.weight, l.limit, l.remaining, l.retry = r.int(), r.int(), r.int(), r.int(), r.int()
+	l.version, l.weight, l.limit, l.used, l.retry = r.int(), r.int(), r.int(), r.int(), r.int()
 	if l.direct {
 		l.spec.Algorithm, l.spec.Align = limiter.Algorithm(r.byte()), limiter.Align(r.byte())
 		l.spec.Count, l.spec.Window, l.spec.Burst, l.spec.Anchor, l.spec.Buckets = r.int(), r.int(), r.int(), r.int(), r.int()

@@ -89,17 +89,29 @@ func run(ctx context.Context, folder string) error {
 	}
 }
 
-func measure(ctx context.Context, addr, folder string) error {
+func dial(ctx context.Context, addr string) (*client, error) {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "tcp", addr)
 	if err != nil {
+		return nil, err
+	}
+	return &client{conn: conn, answers: bufio.NewReader(conn)}, nil
+}
+
+func measure(ctx context.Context, addr, folder string) error {
+	admin, err := dial(ctx, addr)
+	if err != nil {
 		return err
 	}
-	defer conn.Close()
-	c := &client{conn: conn, answers: bufio.NewReader(conn)}
-	if _, err := c.post("/ratelimit/rules", rule, http.StatusCreated); err != nil {
+	defer admin.conn.Close()
+	if _, err := admin.post("/ratelimit/rules", rule, http.StatusCreated); err != nil {
 		return err
 	}
+	c, err := dial(ctx, addr) // net/http has the other one now
+	if err != nil {
+		return err
+	}
+	defer c.conn.Close()
 	for range warmUp {
 		if err := c.check(); err != nil {
 			return err

@@ -43,6 +43,8 @@ type content struct {
 	Pools    []rules.Pool    `json:"pools"`
 	Profiles []rules.Profile `json:"profiles"` // not before format 3
 	Tokens   []token         `json:"tokens"`
+	// Formers are those of the rules, by id; not before format 6.
+	Formers map[int64]*rules.Former `json:"formers"`
 }
 
 // token is access.Token with its hash, which that type never prints by itself.
@@ -77,31 +79,61 @@ var knownBefore = []string{
 	"unlimited", "quota", "replaces", "share_threshold", "metadata",
 }
 
-// encodeRule returns the JSON of a rule and the form that it needs. It leaves out null members that builds before
-// format 5 do not know.
-func encodeRule(r *rules.Rule) (text []byte, form uint32, err error) {
+// laterField is a policy that builds before format 5 do not know.
+type laterField struct {
+	*rules.Field[rules.Rule]
+	null []byte // its member in the JSON of a rule that does not have it
+}
+
+var laterFields = func() (later []laterField) {
+	fields := rules.Fields()
+	for i := range fields {
+		if f := &fields[i]; f.Policy && !slices.Contains(knownBefore, f.Name) {
+			later = append(later, laterField{f, []byte(`,"` + f.Name + `":null`)})
+		}
+	}
+	return later
+}()
+
+// ruleEncoder encodes rules, all of them into the same memory: there may be 100,000, after each edit of one.
+type ruleEncoder struct {
+	text     bytes.Buffer
+	json     *json.Encoder
+	ordinary ordinary
+}
+
+func newRuleEncoder() *ruleEncoder {
+	e := &ruleEncoder{}
+	e.json = json.NewEncoder(&e.text)
+	return e
+}
+
+// encode returns the JSON of a rule, with a line feed after it, and the form that it needs. It leaves out null members
+// that builds before format 5 do not know. The text is valid until the next call.
+func (e *ruleEncoder) encode(r *rules.Rule) (text []byte, form uint32, err error) {
 	var value any = r
 	form = formatDescriptors
 	if r.Descriptor == nil {
-		value, form = ordinary{Rule: r}, formatPlain
+		e.ordinary.Rule = r
+		value, form = &e.ordinary, formatPlain
 	}
-	if text, err = json.Marshal(value); err != nil {
+	e.text.Reset()
+	if err := e.json.Encode(value); err != nil {
 		return nil, 0, err
 	}
+	text = e.text.Bytes()
 	if r.NeedsHosts() {
-		form = format
+		form = formatPolicies
 	}
-	for i, fields := 0, rules.Fields(); i < len(fields); i++ {
-		f := &fields[i]
-		switch {
-		case !f.Policy || slices.Contains(knownBefore, f.Name):
-		case f.IsDefault(r):
-			text = bytes.Replace(text, []byte(`,"`+f.Name+`":null`), nil, 1) // no text contains a bare quote
-		default:
-			form = format
+	for i := range laterFields {
+		f := &laterFields[i]
+		if !f.IsDefault(r) {
+			form = formatPolicies
+		} else if at := bytes.Index(text, f.null); at >= 0 { // no text contains a bare quote
+			text = slices.Delete(text, at, at+len(f.null))
 		}
 	}
-	return append(text, '\n'), form, nil
+	return text, form, nil
 }
 
 // encodePools returns the JSON of the pools and the form that it needs. It leaves out false, which builds before
@@ -112,7 +144,7 @@ func encodePools(pools []rules.Pool) (text []byte, form uint32, err error) {
 	}
 	form = formatPlain
 	if slices.ContainsFunc(pools, func(p rules.Pool) bool { return p.Shed }) {
-		form = format
+		form = formatPolicies
 	}
 	return append(bytes.ReplaceAll(text, []byte(`,"shed":false`), nil), '\n'), form, nil // no text contains a bare quote
 }
@@ -132,12 +164,16 @@ func (c *Copy) write(w io.Writer, rs iter.Seq[*rules.Rule]) (form uint32, err er
 		return 0, err
 	}
 	separator := ""
-	one := json.NewEncoder(w) // which ends each value with a line feed
+	formers := map[int64]*rules.Former{}
+	encoder := newRuleEncoder()
 	for r := range rs {
+		if r.Former != nil {
+			formers[r.ID], form = r.Former, format
+		}
 		if _, err := io.WriteString(w, separator); err != nil {
 			return 0, err
 		}
-		text, needs, err := encodeRule(r)
+		text, needs, err := encoder.encode(r)
 		if err != nil {
 			return 0, err
 		}
@@ -164,7 +200,9 @@ func (c *Copy) write(w io.Writer, rs iter.Seq[*rules.Rule]) (form uint32, err er
 		name  string
 		value any
 		none  bool
-	}{{`],"pools":`, json.RawMessage(pools), false}, {`,"profiles":`, c.Profiles, len(c.Profiles) == 0}, {`,"tokens":`, tokens, false}}
+	}{{`],"pools":`, json.RawMessage(pools), false}, {`,"profiles":`, c.Profiles, len(c.Profiles) == 0},
+		{`,"tokens":`, tokens, false}, {`,"formers":`, formers, len(formers) == 0}}
+	one := json.NewEncoder(w)
 	for _, part := range rest {
 		if part.none {
 			continue
@@ -197,7 +235,8 @@ func (c *Copy) unmarshal(data []byte) error {
 	}
 	c.Version, c.Stamp, c.Rules, c.Pools, c.Profiles = in.Version, in.Stamp, in.Rules, in.Pools, in.Profiles
 	for i := range c.Rules {
-		if r := &c.Rules[i]; r.Addend == "" {
+		r := &c.Rules[i]
+		if r.Former = in.Formers[r.ID]; r.Addend == "" {
 			r.Addend = rules.AddendTake // which ordinary leaves out
 		}
 	}

@@ -147,7 +147,7 @@ func TestDecode_SaysWhyItRefuses(t *testing.T) {
 		want     error
 		text     string
 	}{
-		{"newer format", here, newer, ErrNewer, "format 6"},
+		{"newer format", here, newer, ErrNewer, "format 7"},
 		{"another database", "postgres db.example:5432/staging", good, ErrForeign, "a different rules database"},
 		{"something else", here, []byte("SQLite format 3\x00"), ErrDamaged, "its header is not"},
 		{"nothing", here, nil, ErrDamaged, "incomplete"},
@@ -245,6 +245,22 @@ func TestEncode_ProfilesAndDescriptors(t *testing.T) {
 		}
 		same(t, c, got)
 	}
+}
+
+// A copy has the limits before an edit of the algorithm, in a form of its own.
+func TestEncode_Formers(t *testing.T) {
+	c := sample()
+	c.Rules[1].Former = &rules.Former{AtMS: 7, Algorithm: "fixed_window", Limit: 5, WindowMS: 1000,
+		Tiers: map[string]rules.TierLimit{"pro": {Limit: ptr[int64](9)}}}
+	text := encoded(t, c)
+	if got := binary.BigEndian.Uint32(text[len(magic):]); got != 6 {
+		t.Errorf("form %d, want 6", got)
+	}
+	got, err := Decode(here, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, c, got)
 }
 
 func TestDecode_TakesUnknownScopesAsNone(t *testing.T) {

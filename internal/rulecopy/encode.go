@@ -24,9 +24,10 @@ import (
 const (
 	magic = "SLUICERC"
 	// format is the newest form that this build reads and writes. Form 3 added profiles, 4 descriptors in rules and
-	// profiles, 5 later policies, host, cidr and pools that shed. A copy is written in the oldest form that has all of
-	// it, so that older builds read it too.
-	format            = 5
+	// profiles, 5 later policies, host, cidr and pools that shed, 6 the limits before an edit of the algorithm. A copy is
+	// written in the oldest form that has all of it, so that older builds read it too.
+	format            = 6
+	formatPolicies    = 5
 	formatDescriptors = 4
 	formatPlain       = 2
 

@@ -18,7 +18,7 @@ type plan struct {
 
 func planOf(set *rules.Set, q *decide.Question) (p plan) {
 	if q.IsDirect {
-		p.enforced = []limiter.Ask{{Key: rules.DirectKey(q.Direct.Key, q.Direct.Limit.Algorithm), Limit: q.Direct.Limit,
+		p.enforced = []limiter.Ask{{Key: rules.DirectKey(q.Direct.Key, q.Direct.Limit), Limit: q.Direct.Limit,
 			Weight: q.Weight}}
 		p.modes = []string{q.Direct.FailMode}
 		return p

@@ -42,8 +42,9 @@ type model struct {
 	buckets    map[limiter.Key]*limiter.State
 	records    map[recordName]*record
 	log        []change
-	replicated int // number of changes in the log that no failover can lose
-	writes     int // number of writes that were made and not lost
+	replicated int    // number of changes in the log that no failover can lose
+	writes     int    // number of writes that were made and not lost
+	births     uint32 // of buckets
 	defect     Defect
 }
 
@@ -112,6 +113,10 @@ func (m *model) Do(_ context.Context, req *limiter.Request, res *limiter.Result)
 	states, changed, charged := make([]*limiter.State, n), make([]bool, n), make([]limiter.Charged, n)
 	for i := range req.Asks {
 		states[i] = load(m.buckets[req.Asks[i].Key])
+		if !states[i].Exists {
+			m.births++
+			states[i].Born = m.births
+		}
 	}
 	ch := change{buckets: map[limiter.Key]*limiter.State{}, name: name, req: copyRequest(req), now: now}
 	switch req.Op {

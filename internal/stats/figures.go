@@ -21,6 +21,9 @@ type Figures struct {
 	// Use is the highest use of the limit by one key, as UseOf returns it; 0 if it is not known, as it is of requests as
 	// a whole.
 	Use int64
+	// Failed is how often the condition of the rule failed, so that the rule applied. The points of GET /ratelimit/stats
+	// have neither Use nor Failed.
+	Failed int64
 }
 
 // maxUse bounds a use, in percent.
@@ -63,6 +66,7 @@ func (f *Figures) Add(o Figures) {
 	f.WouldDeny += o.WouldDeny
 	f.WouldAllow += o.WouldAllow
 	f.Use = max(f.Use, o.Use)
+	f.Failed += o.Failed
 }
 
 // Total is the number of enforced decisions.

@@ -28,9 +28,9 @@ func (s *slot) raise(o slot) {
 	for i := range a {
 		a[i] = max(a[i], b[i])
 	}
-	use := max(s.Use, o.Use)
+	use, failed := max(s.Use, o.Use), max(s.Failed, o.Failed)
 	s.Figures, s.Peak = FiguresOf(a), max(s.Peak, o.Peak)
-	s.Use = use
+	s.Use, s.Failed = use, failed
 }
 
 // slots are the periods of a row that are known, by their number in it.
@@ -54,7 +54,7 @@ const (
 )
 
 // pack writes the slots of a row: for each its number, which of its figures are not 0, and those. The peak is the first
-// of them, plus 1, and the use the last.
+// of them, plus 1, and Use and Failed are the last.
 func (s slots) pack() []byte {
 	out := []byte{packedSlots}
 	var order []int
@@ -65,7 +65,7 @@ func (s slots) pack() []byte {
 	for _, i := range order {
 		one := s[i]
 		figures := one.Array()
-		values := append(append([]int64{one.Peak + 1}, figures[:]...), one.Use)
+		values := append(append([]int64{one.Peak + 1}, figures[:]...), one.Use, one.Failed)
 		var which uint64
 		for bit, v := range values {
 			if v > 0 {
@@ -98,7 +98,7 @@ func (r *row) unpack(data []byte) {
 	n := 0
 	for in.Len() > 0 {
 		i := in.Byte()
-		var values [NumFigures + 2]int64
+		var values [NumFigures + 3]int64
 		for which := uint64(in.Number(1<<len(values) - 1)); which != 0; which &= which - 1 {
 			values[bits.TrailingZeros64(which)] = in.Number(math.MaxInt64)
 		}
@@ -106,7 +106,7 @@ func (r *row) unpack(data []byte) {
 			return
 		}
 		f := FiguresOf([NumFigures]int64(values[1:]))
-		f.Use = values[NumFigures+1]
+		f.Use, f.Failed = values[NumFigures+1], values[NumFigures+2]
 		r.numbers[n], r.slots[n] = i, slot{f, values[0] - 1}
 		n++
 	}

@@ -29,7 +29,8 @@ func TestUseOf_IsInPercentAndUnknownIsNotZero(t *testing.T) {
 
 // Rows that were written before uses were counted are read, and say nothing of them.
 func TestPack_KeepsTheUseAndReadsRowsWithoutOne(t *testing.T) {
-	s := slots{3: {Figures{Allowed: 7, Denied: 2, WouldAllow: 1, Use: UseOf(84, 100)}, 5}, 9: {Figures{Allowed: 1}, -1}}
+	s := slots{3: {Figures{Allowed: 7, Denied: 2, WouldAllow: 1, Use: UseOf(84, 100)}, 5}, 9: {Figures{Allowed: 1}, -1},
+		11: {Figures{Allowed: 2, Failed: 2}, 1}}
 	if got := unpackSlots(s.pack()); !reflect.DeepEqual(got, s) {
 		t.Errorf("%v became %v", s, got)
 	}
@@ -39,8 +40,8 @@ func TestPack_KeepsTheUseAndReadsRowsWithoutOne(t *testing.T) {
 		t.Errorf("an old row is %v, want %v", got, want)
 	}
 	raised := s[3]
-	raised.raise(slot{Figures{Use: UseOf(90, 100)}, 1})
-	if raised.UsePercent() != 90 || raised.Peak != 5 || raised.Allowed != 7 {
+	raised.raise(slot{Figures{Use: UseOf(90, 100), Failed: 4}, 1})
+	if raised.UsePercent() != 90 || raised.Peak != 5 || raised.Allowed != 7 || raised.Failed != 4 {
 		t.Errorf("raised it is %+v", raised)
 	}
 }

@@ -8,7 +8,7 @@ import (
 
 // deferral counts deferred requests by rule and result.
 type deferral struct {
-	done    map[string]*prometheus.CounterVec // by result: deferred, released, acked
+	done    map[string]*prometheus.CounterVec // by result: deferred, unknown, released, acked
 	dropped *prometheus.CounterVec
 	refused *prometheus.CounterVec
 }
@@ -17,6 +17,8 @@ func newDeferral() deferral {
 	d := deferral{
 		done: map[string]*prometheus.CounterVec{
 			"deferred": counters("sluice_deferred_total", "Denied requests that were queued for later, by rule.", "rule"),
+			"unknown": counters("sluice_deferred_unknown_total",
+				"Denied requests of which it is unknown whether they were queued, by rule.", "rule"),
 			"released": counters("sluice_deferred_released_total",
 				"Deferred requests that were released, by rule. A request that returns unacknowledged counts again.", "rule"),
 			"acked": counters("sluice_deferred_acked_total", "Deferred requests that were acknowledged, by rule.", "rule"),
@@ -31,7 +33,9 @@ func newDeferral() deferral {
 }
 
 func (d *deferral) collectors() []prometheus.Collector {
-	return []prometheus.Collector{d.done["deferred"], d.done["released"], d.done["acked"], d.dropped, d.refused}
+	return []prometheus.Collector{
+		d.done["deferred"], d.done["unknown"], d.done["released"], d.done["acked"], d.dropped, d.refused,
+	}
 }
 
 // forget deletes the series with a label.
@@ -43,7 +47,7 @@ func (d *deferral) forget(label prometheus.Labels) {
 	d.refused.DeletePartialMatch(label)
 }
 
-// ObserveDeferral counts n requests of a rule that were deferred, released or acked, or
+// ObserveDeferral counts n requests of a rule that were deferred, perhaps deferred, released or acked, or
 // dropped or refused for a reason. A rule that is no longer in force has the name "".
 func (m *Metrics) ObserveDeferral(d decide.Deferral) {
 	rule, reason, n := m.ruleNames.label(d.Rule), d.Reason, d.Count

@@ -8,7 +8,7 @@ import (
 
 // envoy counts the calls of Envoy.
 type envoy struct {
-	calls, domains, refused *prometheus.CounterVec
+	calls, domains, refused, floods *prometheus.CounterVec
 
 	names        names // of domains
 	callSeries   fewHandles[questionKey, prometheus.Counter]
@@ -33,15 +33,18 @@ func newEnvoy() *envoy {
 		refused: counters("sluice_envoy_refused_total",
 			"Calls of Envoy without sufficient credentials, by reason (no_credentials, bad_credentials, lacks_scope, "+
 				"not_open, not_loaded).", "reason"),
+		floods: counters("sluice_grpc_floods_total",
+			"Connections of gRPC that were closed because of a flood of frames, by reason (resets, settings, pings, "+
+				"empty_frames, continuations).", "reason"),
 	}
 }
 
 func (e *envoy) collectors() []prometheus.Collector {
-	return []prometheus.Collector{e.calls, e.domains, e.refused}
+	return []prometheus.Collector{e.calls, e.domains, e.refused, e.floods}
 }
 
 // EnvoyCalls serves the series of calls from the start, so that their first counts are an increase.
-func (m *Metrics) EnvoyCalls(faces, results, refusals []string) {
+func (m *Metrics) EnvoyCalls(faces, results, refusals, floods []string) {
 	for _, face := range faces {
 		for _, result := range results {
 			m.envoy.calls.WithLabelValues(face, result)
@@ -49,6 +52,9 @@ func (m *Metrics) EnvoyCalls(faces, results, refusals []string) {
 	}
 	for _, reason := range refusals {
 		m.envoy.refused.WithLabelValues(reason)
+	}
+	for _, reason := range floods {
+		m.envoy.floods.WithLabelValues(reason)
 	}
 }
 
@@ -68,6 +74,9 @@ func (m *Metrics) CountDomain(domain, result string) {
 
 // CountRefusal counts one call without sufficient credentials.
 func (m *Metrics) CountRefusal(reason string) { m.envoy.refused.WithLabelValues(reason).Inc() }
+
+// CountFlood counts one connection that was closed because of a flood of frames.
+func (m *Metrics) CountFlood(reason string) { m.envoy.floods.WithLabelValues(reason).Inc() }
 
 // swapped ends the series of domains that a set does not have.
 func (e *envoy) swapped(set *rules.Set) {

@@ -274,9 +274,9 @@ func (s *stages) Called(took time.Duration, requests int, waits []redisstore.Wai
 }
 
 // CalledAtOnce implements redisstore.Timings.
-func (s *stages) CalledAtOnce(took time.Duration) {
-	s.store.observe(took, 1)
-	s.queue.observe(0, 1)
+func (s *stages) CalledAtOnce(took time.Duration, requests int) {
+	s.store.observe(took, int64(requests))
+	s.queue.observe(0, int64(requests))
 }
 
 // Timings returns what counts the stages of checks that a counter store decides, whose series exist

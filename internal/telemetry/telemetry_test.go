@@ -83,14 +83,15 @@ func used(t *testing.T) *Metrics {
 	m.Starvation(func() time.Duration { return 0 })
 	m.StatsLag(func() time.Duration { return time.Minute })
 	m.Traces(func() (exported, dropped int64) { return 3, 1 })
-	m.Timings().CalledAtOnce(time.Millisecond)
+	m.Timings().CalledAtOnce(time.Millisecond, 1)
 	m.CountQuestion("forward", "denied")
 	m.CountPlainCheck()
 	m.CountHTTPCheck()
 	m.CountHandOver("slow")
-	m.EnvoyCalls([]string{"rls"}, []string{"error"}, []string{"not_open"})
+	m.EnvoyCalls([]string{"rls"}, []string{"error"}, []string{"not_open"}, []string{"pings"})
 	m.CountCall("ratelimit", "denied")
 	m.CountRefusal("lacks_scope")
+	m.CountFlood("pings")
 	m.RegionCalls([]string{"us"})("us", "", 80*time.Millisecond)
 	m.RegionGiveBacks(func() home.Stats { return home.Stats{Undone: 31, Pending: 32, Lost: 33} })
 	m.RegionAnswers(func() home.Answered { return home.Answered{Decided: 34, Failed: 35, Foreign: 36, Invalid: 37} })
@@ -136,7 +137,7 @@ func used(t *testing.T) *Metrics {
 	d.Answer.Verdict, d.Answer.Limits[0].Decision.Allowed = decide.Denied, false
 	d.Answer.Limits[0].Decision.BanBegan = true
 	m.ObserveDecision(d)
-	for _, what := range []string{"deferred", "released", "acked", "dropped", "refused"} {
+	for _, what := range []string{"deferred", "unknown", "released", "acked", "dropped", "refused"} {
 		m.ObserveDeferral(decide.Deferral{Rule: "charges-per-user", What: what, Reason: "full", Count: 1})
 	}
 	m.ObserveDegraded(decide.Degraded{FailMode: "closed", Cause: limiter.CauseConnection})
@@ -289,15 +290,15 @@ func TestSwapped_EndsTheSeriesOfRulesThatAreGone(t *testing.T) {
 	count := func() {
 		for _, rule := range []string{"stays", "goes", rules.DirectRule} {
 			m.ObserveDecision(taken(rule))
-			for _, what := range []string{"deferred", "released", "acked", "dropped", "refused"} {
+			for _, what := range []string{"deferred", "unknown", "released", "acked", "dropped", "refused"} {
 				m.ObserveDeferral(decide.Deferral{Rule: rule, What: what, Reason: "full", Count: 1})
 			}
 		}
 	}
 	m.Swapped(setOf(t, 1, "stays", "goes"))
 	count()
-	if got := scrape(t, m); strings.Count(got, `rule="goes"`) != 7 {
-		t.Fatalf("%d series of the rule, want 7", strings.Count(got, `rule="goes"`))
+	if got := scrape(t, m); strings.Count(got, `rule="goes"`) != 8 {
+		t.Fatalf("%d series of the rule, want 8", strings.Count(got, `rule="goes"`))
 	}
 	m.Swapped(setOf(t, 2, "stays"))
 	got := scrape(t, m)
@@ -305,8 +306,8 @@ func TestSwapped_EndsTheSeriesOfRulesThatAreGone(t *testing.T) {
 		t.Error("the series of a deleted rule are still served")
 	}
 	for _, rule := range []string{"stays", rules.DirectRule} {
-		if n := strings.Count(got, `rule="`+rule+`"`); n != 7 {
-			t.Errorf("%d series of %q, want 7", n, rule)
+		if n := strings.Count(got, `rule="`+rule+`"`); n != 8 {
+			t.Errorf("%d series of %q, want 8", n, rule)
 		}
 	}
 	m.Swapped(setOf(t, 3, "stays", "goes"))

@@ -18,13 +18,17 @@ import (
 // address lies in a listed network; then also over http.
 type Guard struct {
 	allowed alerts.Allowed
+	// reach knows the prefixes of NAT64. Networks without IPv4 reach all of it under them, and their resolvers make such
+	// addresses up.
+	reach rules.Options
 	// lookup finds the addresses of a host.
 	lookup func(ctx context.Context, host string) ([]netip.Addr, error)
 }
 
-// NewGuard creates a Guard.
-func NewGuard(allowed alerts.Allowed) *Guard {
-	return &Guard{allowed: allowed, lookup: func(ctx context.Context, host string) ([]netip.Addr, error) {
+// NewGuard creates a Guard. nat64 are prefixes of NAT64 besides the well-known one.
+func NewGuard(allowed alerts.Allowed, nat64 ...netip.Prefix) *Guard {
+	reach := rules.Options{NAT64: append(slices.Clip(nat64), rules.WellKnownNAT64)}
+	return &Guard{allowed: allowed, reach: reach, lookup: func(ctx context.Context, host string) ([]netip.Addr, error) {
 		return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
 	}}
 }
@@ -49,26 +53,16 @@ func prefixes(list ...string) []netip.Prefix {
 // errRefused means that an address must not be reached.
 var errRefused = errors.New("the address is not allowed")
 
-// nat64 are the addresses under which networks without IPv4 reach all of it. Their resolvers make them up.
-var nat64 = netip.MustParsePrefix("64:ff9b::/96")
-
-// reached is the address that a connection to another one reaches: IPv4 in IPv6 becomes IPv4.
-func reached(addr netip.Addr) netip.Addr {
-	addr = addr.Unmap().WithZone("")
-	if nat64.Contains(addr) {
-		whole := addr.As16()
-		return netip.AddrFrom4([4]byte(whole[12:]))
-	}
-	return addr
-}
-
 // allows reports whether an address of a host may be reached, in the clear or over TLS.
 func (g *Guard) allows(host string, addr netip.Addr, open bool) bool {
-	at := reached(addr)
+	at := g.reach.NormalAddr(addr) // that a connection to addr reaches
 	if g.allowed.Host(host) || g.allowed.Addr(at) {
 		return true
 	}
-	return !open && at.IsValid() && !slices.ContainsFunc(refused, func(p netip.Prefix) bool { return p.Contains(at) })
+	contains := func(p netip.Prefix) bool { return p.Contains(at) }
+	// What remains under a prefix of NAT64 has no address inside, and a translator may find one all the same.
+	return !open && at.IsValid() && !slices.ContainsFunc(refused, contains) &&
+		!slices.ContainsFunc(g.reach.NAT64, contains)
 }
 
 // Check refuses a URL that must not be reached now; the error is a *rules.ValidationError about url. A host without

@@ -322,6 +322,14 @@ func TestSend_ChecksTheAddressWhenItDials(t *testing.T) {
 }
 
 func TestGuard_AllowsPublicAddressesAndWhatIsListed(t *testing.T) {
+	translated := newGuard(t, "10.1.0.0/16")
+	translated.reach = rules.Options{NAT64: []netip.Prefix{netip.MustParsePrefix("2600:64::/32")}}
+	for addr, want := range map[string]bool{"2600:64:5db8:d822::": true, "2600:64:a01:203::": true,
+		"2600:64:a9fe:a9fe::": false, "2600:64:7f00:1:ff00::": false, "2600:65::1": true} {
+		if got := translated.allows("x.example", netip.MustParseAddr(addr), false); got != want {
+			t.Errorf("%s behind a translator: %v", addr, got)
+		}
+	}
 	g := newGuard(t, "hooks.corp.example", "10.1.0.0/16", "192.168.7.7", "fd00:1::/32", "::ffff:10.3.0.0/112")
 	for _, c := range []struct {
 		addr        string

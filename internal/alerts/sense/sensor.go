@@ -53,14 +53,16 @@ func New(opt Options) *Sensor {
 	return &Sensor{opt: opt, usage: newUsage(), met: map[alerts.Subject]*metCondition{}}
 }
 
-// ObserveDecision sees the use of the limits that ask for it, and what fail modes decide.
+// ObserveDecision sees the use of the limits that ask for it, after each operation that changes it, and what fail modes
+// decide.
 func (s *Sensor) ObserveDecision(d *decide.Decision) {
 	a := d.Answer
-	if a.Op != limiter.OpTake && a.Op != limiter.OpCharge {
-		return
-	}
-	if decide.ByFailMode(a.Degraded) && a.Cause.OfStore() {
+	decides := a.Op == limiter.OpTake || a.Op == limiter.OpCharge
+	if decides && decide.ByFailMode(a.Degraded) && a.Cause.OfStore() {
 		s.fails.decided(a.Degraded)
+	}
+	if a.Op == limiter.OpPeek || a.Replayed { // nothing has changed, and a stored answer has the figures of its time
+		return
 	}
 	for i := range a.Limits {
 		if la := &a.Limits[i]; la.Notify != nil {

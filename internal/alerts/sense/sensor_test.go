@@ -91,7 +91,7 @@ func decision(user string, used int64, levels ...int64) *decide.Decision {
 	}
 	a.Limits = []decide.LimitAnswer{{Rule: "charges", Known: true, Notify: levels, Weight: 1,
 		Key: limiter.Key("{user:" + user + "}|7|sc"), Limit: limiter.Limit{Count: 100, Window: 60_000},
-		Decision: limiter.Decision{Allowed: allowed, Limit: 100, Remaining: max(0, 100-used)}}}
+		Decision: limiter.Decision{Allowed: allowed, Limit: 100, Remaining: max(0, 100-used), Used: min(used, 100)}}}
 	return &decide.Decision{Answer: a}
 }
 
@@ -145,6 +145,48 @@ func TestUsage_ReportsEachLevelOnceUntilItIsLeft(t *testing.T) {
 	})
 }
 
+// corrected is what an operation that corrects a charge says.
+func (f *fixture) corrected(op limiter.Op, used int64) {
+	d := decision("42", min(used, 100), 80, 100)
+	d.Answer.Op, d.Answer.Limits[0].Decision.Used = op, used
+	d.Answer.Limits[0].Decision.Allowed = used <= 100
+	f.ObserveDecision(d)
+}
+
+func TestUsage_FollowsWhatSettlementsAndRefundsLeave(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture()
+		f.use("42", 85) // an estimate
+		f.expect(t, "key_usage user:42 80 on")
+		f.corrected(limiter.OpSettle, 30)
+		f.expect(t, "key_usage user:42 80 off")
+		f.corrected(limiter.OpSettle, 125)
+		f.Tick(t.Context())
+		if got := f.shelf.got; len(got) != 2 || got[1].Numbers["used"] != 125 || got[1].Numbers["limit"] != 100 {
+			t.Errorf("reported %+v", got)
+		}
+		if got := f.shelf.told(); !slices.Equal(got, []string{"key_usage user:42 80 on", "key_usage user:42 100 on"}) {
+			t.Errorf("reported %q", got)
+		}
+		f.corrected(limiter.OpRefund, 85)
+		f.expect(t, "key_usage user:42 100 off")
+		f.corrected(limiter.OpReset, 0)
+		f.expect(t, "key_usage user:42 80 off")
+	})
+}
+
+// A denied estimate uses nothing.
+func TestUsage_OfADenialIsWhatIsUsed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture()
+		d := decision("42", 30, 80, 100)
+		d.Answer.Verdict, d.Answer.Limits[0].Weight = decide.Denied, 90
+		d.Answer.Limits[0].Decision.Allowed = false
+		f.ObserveDecision(d)
+		f.expect(t)
+	})
+}
+
 func TestUsage_AFloodIsReportedOnceAndAgainAfterAWhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture()
@@ -176,12 +218,12 @@ func TestUsage_IgnoresWhatNobodyAskedForOrKnows(t *testing.T) {
 	for name, edit := range map[string]func(*decide.Decision){
 		"no levels":     func(d *decide.Decision) { d.Answer.Limits[0].Notify = nil },
 		"shadow":        func(d *decide.Decision) { d.Answer.Limits[0].Shadow = true },
-		"returned":      func(d *decide.Decision) { d.Answer.Limits[0].Returned = true },
+		"replayed":      func(d *decide.Decision) { d.Answer.Replayed = true },
 		"unknown":       func(d *decide.Decision) { d.Answer.Limits[0].Known = false },
 		"by local":      func(d *decide.Decision) { d.Answer.Limits[0].Degraded = rules.FailLocal },
 		"no capacity":   func(d *decide.Decision) { d.Answer.Limits[0].Decision.Limit = 0 },
 		"another op":    func(d *decide.Decision) { d.Answer.Op = limiter.OpPeek },
-		"a lower level": func(d *decide.Decision) { d.Answer.Limits[0].Decision.Remaining = 21 },
+		"a lower level": func(d *decide.Decision) { d.Answer.Limits[0].Decision.Used = 79 },
 	} {
 		d := decision("42", 100, 80)
 		edit(d)

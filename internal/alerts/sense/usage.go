@@ -65,21 +65,18 @@ func newUsage() *usage {
 	return u
 }
 
-// reached reports whether a use is at a level, left whether it is clearly below. used is at most limit, and limit at
-// most limiter.MaxExact, so that nothing overflows.
+// reached reports whether a use is at a level, left whether it is clearly below. Both are at most limiter.MaxExact, so
+// that nothing overflows.
 func reached(used, limit, percent int64) bool { return used*100 >= percent*limit }
 func left(used, limit, percent int64) bool    { return used*1000 < percent*(offShare/10)*limit }
 
-// useOf is the use of a limit after a decision, false if nobody knows it. What was denied counts as used up.
+// useOf is the use of a limit after a decision, false if nobody knows it. It may exceed the limit.
 func useOf(la *decide.LimitAnswer) (used, limit int64, known bool) {
 	limit = la.Decision.Limit
-	if !la.Known || la.Shadow || la.Returned || decide.ByFailMode(la.Degraded) || limit <= 0 {
+	if !la.Known || la.Shadow || decide.ByFailMode(la.Degraded) || limit <= 0 {
 		return 0, 0, false
 	}
-	if !la.Decision.Allowed {
-		return limit, limit, true
-	}
-	return min(max(0, limit-la.Decision.Remaining), limit), limit, true
+	return la.Decision.Used, limit, true
 }
 
 // observe sees the use of a key. It is called for limits with levels only.

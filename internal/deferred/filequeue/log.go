@@ -23,6 +23,10 @@ type entry struct {
 	deliveries  int64
 	until       int64 // leased until, ms; 0 if free
 	gone        bool  // removed or dropped, but still in log.entries
+	// nonces are those of the last Puts that returned it, shared says that there was more than one. They end with the
+	// process.
+	nonces []string
+	shared bool
 }
 
 func (e *entry) ticket() string { return strconv.FormatInt(e.seq, 36) }
@@ -45,6 +49,7 @@ type log struct {
 	live     int64    // bytes of the records that added existing items
 	byTicket map[string]*entry
 	byID     map[string]*entry
+	byNonce  map[string]*entry
 	dirty    bool  // written since the last flush
 	retry    int64 // the size at which compaction is tried again after a failure
 	// sync flushes a file to the disk. Tests replace it.
@@ -64,7 +69,8 @@ func openLog(path string) (l *log, torn int64, err error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	l = &log{path: path, file: f, next: 1, byTicket: map[string]*entry{}, byID: map[string]*entry{}, sync: (*os.File).Sync}
+	l = &log{path: path, file: f, next: 1, byTicket: map[string]*entry{}, byID: map[string]*entry{},
+		byNonce: map[string]*entry{}, sync: (*os.File).Sync}
 	if torn, err = l.read(); err != nil {
 		return nil, 0, errors.Join(fmt.Errorf("%s: %w", filepath.Base(path), err), f.Close())
 	}
@@ -144,6 +150,9 @@ func (l *log) forget(e *entry) {
 	if l.byID[e.id] == e {
 		delete(l.byID, e.id)
 	}
+	for _, nonce := range e.nonces {
+		delete(l.byNonce, nonce)
+	}
 	if l.dead > 32 && l.dead > len(l.entries)/2 {
 		l.entries = slices.DeleteFunc(l.entries, func(e *entry) bool { return e.gone })
 		l.dead = 0
@@ -174,6 +183,22 @@ func (l *log) put(it *decide.QueueItem) (*entry, error) {
 	l.next++
 	l.add(e)
 	return e, nil
+}
+
+// maxNonces bounds entry.nonces. A caller may repeat a request at will.
+const maxNonces = 4
+
+// putBy notes that a Put returned an item.
+func (l *log) putBy(nonce string, e *entry) {
+	if nonce == "" || l.byNonce[nonce] != nil {
+		return
+	}
+	if len(e.nonces) == maxNonces {
+		delete(l.byNonce, e.nonces[0])
+		e.nonces = slices.Delete(e.nonces, 0, 1)
+	}
+	l.byNonce[nonce] = e
+	e.nonces = append(e.nonces, nonce)
 }
 
 // lease reads an item and marks it until the given time.

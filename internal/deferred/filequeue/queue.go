@@ -214,6 +214,8 @@ func (q *Queue) Put(_ context.Context, rule int64, it decide.QueueItem, b decide
 	}
 	q.sweep(rule, l)
 	if known := l.byID[it.ID]; it.ID != "" && known != nil {
+		known.shared = known.shared || it.Nonce == "" || l.byNonce[it.Nonce] != known
+		l.putBy(it.Nonce, known)
 		return known.ticket(), nil
 	}
 	if int64(len(l.byTicket)) >= b.Items {
@@ -225,8 +227,32 @@ func (q *Queue) Put(_ context.Context, rule int64, it decide.QueueItem, b decide
 	if err != nil {
 		return "", fmt.Errorf("%w: %w", decide.ErrQueueUnavailable, err)
 	}
+	l.putBy(it.Nonce, e)
 	l.tidy()
 	return e.ticket(), nil
+}
+
+// Withdraw implements decide.Queue. A Put has ended when it returns, so none arrives later.
+func (q *Queue) Withdraw(_ context.Context, rule int64, nonce string) (string, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	l, err := q.existing(rule)
+	if l == nil || err != nil {
+		return "", err
+	}
+	q.sweep(rule, l)
+	e := l.byNonce[nonce]
+	switch {
+	case e == nil:
+		return "", nil
+	case e.deliveries > 0, e.shared:
+		return e.ticket(), nil
+	}
+	if err := l.remove(e); err != nil {
+		return "", fmt.Errorf("%w: %w", decide.ErrQueueUnavailable, err)
+	}
+	l.tidy()
+	return "", nil
 }
 
 // Lease implements decide.Queue. It reads every waiting item.

@@ -44,6 +44,8 @@ func Run(t *testing.T, h Harness) {
 		{"RefusesWhatIsOutOfBounds", (*suite).bounds},
 		{"DropsWhatAPersonSawAndNothingLater", (*suite).byHand},
 		{"TwoRunnersShareTheWork", (*suite).runners},
+		{"WithdrawsWhatWaits", (*suite).withdraws},
+		{"WithdrawsNothingThatOthersHave", (*suite).keeps},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := &suite{T: t, ctx: t.Context()}

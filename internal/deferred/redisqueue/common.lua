@@ -5,7 +5,10 @@
 --            k  its bucket
 --            i  its own id, or ''
 -- KEYS[2]  hash: body by ticket (the stream's id of the entry)
--- KEYS[3]  hash: ticket by the item's own id
+-- KEYS[3]  hash: ticket by the item's own id; and '+' and a ticket for an item whose
+--          ticket more than one put returned
+-- KEYS[4]  of put and withdraw only: the ticket that one put returned, '' once it is
+--          withdrawn
 --
 -- The one consumer group's list of pending entries holds what is leased and what
 -- was returned. An entry there has been idle for LONGEST when it is free: a lease
@@ -36,6 +39,7 @@ local function remove(ticket, f)
   redis.call('XACK', stream, GROUP, ticket)
   redis.call('XDEL', stream, ticket)
   redis.call('HDEL', bodies, ticket)
+  redis.call('HDEL', ids, '+' .. ticket)
   if f and f.i ~= '' and redis.call('HGET', ids, f.i) == ticket then
     redis.call('HDEL', ids, f.i)
   end

@@ -39,11 +39,13 @@ var (
 	statusLua string
 	//go:embed drop.lua
 	dropLua string
+	//go:embed withdraw.lua
+	withdrawLua string
 )
 
 // Options configure a Queue. Client is required.
 type Options struct {
-	// Client is the connection to the servers. It may be that of the counters.
+	// Client is the connection to the servers. That of a cluster must not have been used yet.
 	Client redis.UniversalClient
 	// Now is the clock for the list of queues, the wall clock if nil.
 	Now func() time.Time
@@ -55,8 +57,8 @@ type Options struct {
 
 // Queue is a decide.Queue in Redis. It owns no goroutine and nothing to close.
 type Queue struct {
-	opt                             Options
-	put, lease, finish, state, drop *redis.Script
+	opt                                       Options
+	put, lease, finish, state, drop, withdraw *redis.Script
 	// noted has, for each rule, the time at which this process last added it to the index.
 	noted sync.Map
 }
@@ -77,9 +79,10 @@ func New(opt Options) (*Queue, error) {
 	if opt.Dropped == nil {
 		opt.Dropped = func(int64, int) {}
 	}
+	watch(opt.Client)
 	script := func(lua string) *redis.Script { return redis.NewScript("#!lua\n" + commonLua + "\n" + lua) }
 	return &Queue{opt: opt, put: script(putLua), lease: script(leaseLua), finish: script(finishLua),
-		state: script(statusLua), drop: script(dropLua)}, nil
+		state: script(statusLua), drop: script(dropLua), withdraw: script(withdrawLua)}, nil
 }
 
 // keys returns the keys of one rule. They differ from the keys of buckets, which have a brace
@@ -91,7 +94,11 @@ func (q *Queue) keys(rule int64) []string {
 
 // run calls a script and returns its list.
 func (q *Queue) run(ctx context.Context, s *redis.Script, rule int64, args ...any) ([]any, error) {
-	v, err := s.Run(ctx, q.opt.Client, q.keys(rule), args...).Result()
+	return q.runOn(ctx, s, q.keys(rule), args...)
+}
+
+func (q *Queue) runOn(ctx context.Context, s *redis.Script, keys []string, args ...any) ([]any, error) {
+	v, err := s.Run(ctx, q.opt.Client, keys, args...).Result()
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", decide.ErrQueueUnavailable, err)
 	}
@@ -118,14 +125,17 @@ func (q *Queue) Put(ctx context.Context, rule int64, it decide.QueueItem, b deci
 	if err := it.Check(b); err != nil {
 		return "", err
 	}
-	id := it.ID
-	if id == "" {
+	if it.Nonce == "" {
 		// The cluster client repeats a call whose response was lost, even without MaxRetries.
-		// With an id the repeat finds the item of the first call.
-		id = ownName + rand.Text()
+		it.Nonce = rand.Text()
 	}
-	list, err := q.run(ctx, q.put, rule, b.Items, b.Age.Milliseconds(), id, it.Bucket, it.Body)
+	var sent doubt
+	list, err := q.runOn(sent.watched(ctx), q.put, q.keysOf(rule, it.Nonce), b.Items, b.Age.Milliseconds(), it.ID,
+		it.Bucket, it.Body)
 	if err != nil {
+		if sent.Load() {
+			err = fmt.Errorf("%w: %w", decide.ErrQueueUnsure, err)
+		}
 		return "", err
 	}
 	if len(list) != 3 {
@@ -143,8 +153,22 @@ func (q *Queue) Put(ctx context.Context, rule int64, it decide.QueueItem, b deci
 	return ticket, nil
 }
 
-// ownName is the beginning of the ids that the queue assigns to items without one.
-const ownName = "~"
+// keysOf returns the keys of a rule and that of one Put.
+func (q *Queue) keysOf(rule int64, nonce string) []string {
+	return append(q.keys(rule), q.opt.Prefix+"deferred:{"+strconv.FormatInt(rule, 10)+"}:put:"+nonce)
+}
+
+// Withdraw implements decide.Queue.
+func (q *Queue) Withdraw(ctx context.Context, rule int64, nonce string) (string, error) {
+	if nonce == "" || len(nonce) > decide.MaxQueueName {
+		return "", decide.ErrQueueInvalid
+	}
+	ticket, err := q.withdraw.Run(ctx, q.opt.Client, q.keysOf(rule, nonce)).Text()
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", decide.ErrQueueUnavailable, err)
+	}
+	return ticket, nil
+}
 
 // index is the set of the rules with items in their queues, and possibly some others.
 func (q *Queue) index() string { return q.opt.Prefix + "deferred-rules" }
@@ -302,9 +326,6 @@ func item(list []any) (it decide.QueueItem, err error) {
 			return it, unexpected(list[i])
 		}
 		text[i] = s
-	}
-	if strings.HasPrefix(text[1], ownName) {
-		text[1] = ""
 	}
 	it = decide.QueueItem{Ticket: text[0], ID: text[1], Bucket: text[2], Body: []byte(text[5])}
 	at, _, _ := strings.Cut(it.Ticket, "-")

@@ -165,6 +165,102 @@ func TestQueue_APutWhoseAnswerIsLostIsQueuedOnce(t *testing.T) {
 	}
 }
 
+// A node that gave up may find its Put carried out later, as when Redis or the network stood still.
+func TestQueue_APutThatArrivesAfterItsWithdrawalAddsNothing(t *testing.T) {
+	for _, url := range []string{testenv.SharedRedis(t).URL(), testenv.Cluster(t).URL()} {
+		q := open(t, client(t, url), nil)
+		b := decide.QueueBounds{Items: 100, Age: time.Hour}
+		if ticket, err := q.Withdraw(t.Context(), 1, "n"); err != nil || ticket != "" {
+			t.Fatalf("%q, %v", ticket, err)
+		}
+		if ticket, err := q.Put(t.Context(), 1, decide.QueueItem{ID: "i", Nonce: "n"}, b); err == nil {
+			t.Errorf("it was put as %s", ticket)
+		}
+		ticket, err := q.Put(t.Context(), 1, decide.QueueItem{ID: "i", Nonce: "m"}, b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if st, err := q.Status(t.Context(), 1); err != nil || st.Depth != 1 {
+			t.Errorf("depth %d, %v", st.Depth, err)
+		}
+		if _, err := q.Lease(t.Context(), 1, decide.QueueWant{Max: 1, Hold: time.Hour}); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := q.Finish(t.Context(), 1, []string{ticket}, nil); err != nil || n != 1 {
+			t.Fatal(n, err)
+		}
+		if kept, err := q.Withdraw(t.Context(), 1, "m"); err != nil || kept != ticket {
+			t.Errorf("%q, %v: it ran, so it cannot be withdrawn", kept, err)
+		}
+	}
+}
+
+// TestQueue_APutSaysWhetherItsOutcomeIsUnknown: what no server got, or what one refused, was not carried out.
+func TestQueue_APutSaysWhetherItsOutcomeIsUnknown(t *testing.T) {
+	b := decide.QueueBounds{Items: 100, Age: time.Hour}
+	for _, url := range []string{testenv.SharedRedis(t).URL(), testenv.Cluster(t).URL()} {
+		c := client(t, url)
+		q := open(t, c, nil) // its hook sees the errors of a later one
+		if cluster, ok := c.(*redis.ClusterClient); ok {
+			cluster.OnNewNode(func(node *redis.Client) { node.AddHook(losing{}) })
+		} else {
+			c.AddHook(losing{})
+		}
+		_, err := q.Put(t.Context(), 1, decide.QueueItem{Nonce: "n"}, b)
+		if !errors.Is(err, decide.ErrQueueUnsure) || !errors.Is(err, decide.ErrQueueUnavailable) {
+			t.Errorf("a lost answer: %v", err)
+		}
+		if st, err := q.Status(t.Context(), 1); err != nil || st.Depth != 1 {
+			t.Errorf("depth %d, %v: it was carried out", st.Depth, err)
+		}
+		if ticket, err := q.Withdraw(t.Context(), 1, "n"); err != nil || ticket != "" {
+			t.Errorf("%q, %v", ticket, err)
+		}
+		if st, err := q.Status(t.Context(), 1); err != nil || st.Depth != 0 {
+			t.Errorf("depth %d, %v after the withdrawal", st.Depth, err)
+		}
+	}
+	s := testenv.Redis(t)
+	c := client(t, s.URL())
+	q := open(t, c, nil)
+	if err := c.ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := q.Put(t.Context(), 1, decide.QueueItem{}, b); err == nil || errors.Is(err, decide.ErrQueueUnsure) {
+		t.Errorf("a full server: %v", err)
+	}
+	s.Kill()
+	for range 2 { // the first finds the end of its connection
+		_, err := q.Put(t.Context(), 1, decide.QueueItem{}, b)
+		if !errors.Is(err, decide.ErrQueueUnavailable) {
+			t.Errorf("no server: %v", err)
+		}
+	}
+	if _, err := q.Put(t.Context(), 1, decide.QueueItem{}, b); errors.Is(err, decide.ErrQueueUnsure) {
+		t.Errorf("no server: %v", err)
+	}
+}
+
+// losing loses the answers of the scripts of a Put.
+type losing struct{}
+
+func (losing) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (losing) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (losing) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		if err == nil && strings.HasPrefix(cmd.Name(), "eval") && len(cmd.Args()) > 11 {
+			err = context.DeadlineExceeded
+			cmd.SetErr(err)
+		}
+		return err
+	}
+}
+
 // repeating runs every script twice and gives the second answer.
 type repeating struct{}
 

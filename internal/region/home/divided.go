@@ -51,7 +51,7 @@ func (p *part) recorded() bool {
 func (p *part) lessTaken() {
 	for i := range p.res.Limits {
 		if a, d := &p.req.Asks[i], &p.res.Limits[i]; a.Spends(p.req.Op) {
-			d.Remaining = min(d.Remaining+a.Weight, d.Limit)
+			d.Remaining, d.Used = min(d.Remaining+a.Weight, d.Limit), max(0, d.Used-a.Weight)
 		}
 	}
 }

@@ -14,8 +14,8 @@ import (
 const (
 	// MediaType is that of messages and of answers.
 	MediaType = "application/vnd.sluice.regions.asks"
-	// Version is the first byte of both. Another version is refused.
-	Version = 1
+	// Version is the first byte of both. Another version is refused. 1 had no used units in answers.
+	Version = 2
 	// maxCalls is the largest number of calls in a message. maxBody bounds both, in bytes.
 	maxCalls, maxBody = 1024, region.MaxMessage
 	// maxKey, maxID and maxCause bound texts, in bytes.
@@ -52,7 +52,7 @@ type message struct {
 //	version            byte
 //	number of calls    uvarint
 //	each call: 0, then allowed, replayed, 0 or 1 each; at, varint; number of decisions, uvarint;
-//	             each: allowed + 2 if a ban began, byte; limit, rate, remaining and refunded, uvarints;
+//	             each: allowed + 2 if a ban began, byte; limit, rate, remaining, used and refunded, uvarints;
 //	                   retry-after, reset and delay, varints
 //	      or   1, then the cause of the store's error, text; unknown, 0 or 1
 //	      or   2 for a bucket that is not at home here: no such rule, or another span or algorithm
@@ -192,7 +192,7 @@ func appendAnswer(b []byte, c *limiter.Call) []byte {
 		if d.BanBegan {
 			flags |= 2
 		}
-		b = appendNumbers(append(b, flags), d.Limit, d.Rate, d.Remaining, d.Refunded)
+		b = appendNumbers(append(b, flags), d.Limit, d.Rate, d.Remaining, d.Used, d.Refunded)
 		for _, ms := range []int64{d.RetryAfter, d.Reset, d.Delay} {
 			b = binary.AppendVarint(b, ms)
 		}
@@ -201,7 +201,7 @@ func appendAnswer(b []byte, c *limiter.Call) []byte {
 }
 
 // minDecision is the shortest form of a decision, in bytes, and minAnswer that of an answer to a call.
-const minDecision, minAnswer = 8, 1
+const minDecision, minAnswer = 9, 1
 
 // decodeAnswers reads the answers to calls with so many asks each into results, and returns false if they are not that.
 func decodeAnswers(b []byte, asks []int, results []limiter.Call) bool {
@@ -240,7 +240,7 @@ func readAnswer(r *wire.Reader, asks int, c *limiter.Call) {
 		d, flags := &res.Limits[i], r.Byte()
 		d.Allowed, d.BanBegan = flags&1 != 0, flags&2 != 0
 		d.Limit, d.Rate, d.Remaining = r.Number(limiter.MaxExact), r.Number(limiter.MaxExact), r.Number(limiter.MaxExact)
-		d.Refunded = r.Number(limiter.MaxExact)
+		d.Used, d.Refunded = r.Number(limiter.MaxExact), r.Number(limiter.MaxExact)
 		d.RetryAfter, d.Reset, d.Delay = readWait(r), readWait(r), readWait(r)
 		if flags > 3 {
 			r.Fail()

@@ -147,7 +147,7 @@ func checkCall(set *rules.Set, req *limiter.Request) error {
 			if c.Ban == nil || !limiter.IsBan(a.Limit) {
 				return errForeign
 			}
-		case a.Limit.Algorithm != c.Limit.Algorithm || a.Limit.Validate() != nil:
+		case a.Limit.Algorithm != c.Limit.Algorithm || a.Limit.Sparing(0).Validate() != nil:
 			return errForeign
 		}
 	}

@@ -308,7 +308,7 @@ func (s *Store) giveBackAt(ctx context.Context, to string, parts []*part) {
 		s.undone.Add(1)
 		for k := range min(len(p.res.Limits), len(calls[i].Result.Limits)) {
 			d, now := &p.res.Limits[k], &calls[i].Result.Limits[k]
-			d.Remaining, d.Reset = now.Remaining, now.Reset
+			d.Remaining, d.Used, d.Reset = now.Remaining, now.Used, now.Reset
 		}
 	}
 }
