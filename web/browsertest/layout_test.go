@@ -49,6 +49,24 @@ func TestLayout_NoFieldOverlapsAnother(t *testing.T) {
 	}
 }
 
+// The name of a changed field stands in one line on a phone, also that of an algorithm.
+func TestLayout_AChangedFieldIsNotBroken(t *testing.T) {
+	t.Parallel()
+	s := serve(t, webtest.Full, nil)
+	tab := s.tab(t, "editor")
+	try(t, tab.Show(390, 800, false))
+	try(t, tab.Go(s.url+"/console/rules/7"))
+	const lines = `(() => {
+		const name = document.querySelector(".history .diff tbody th"), text = document.createRange();
+		name.textContent = "algorithm";
+		text.selectNodeContents(name);
+		return text.getClientRects().length;
+	})()`
+	if got := value[int](t, tab, lines); got != 1 {
+		t.Errorf("the name has %d lines", got)
+	}
+}
+
 // TestLayout_NoPageScrollsSidewaysAt400Percent is WCAG's reflow: 320 CSS pixels.
 func TestLayout_NoPageScrollsSidewaysAt400Percent(t *testing.T) {
 	t.Parallel()

@@ -181,6 +181,8 @@ type BucketFigures struct {
 	Limit, Before, After int64
 	Burst                *int64
 	Known                bool
+	// Used is how many units count now. It may exceed the limit.
+	Used int64
 	// Whole is the limit of all regions together if Limit is a part of it, else 0.
 	Whole int64
 	// Reset and RetryAfter are waits in ms, -1 for never.
@@ -215,7 +217,7 @@ func (b *BucketFigures) regionWords() string {
 func FiguresOf(l limiter.Limit, d limiter.Decision) *BucketFigures {
 	f := &BucketFigures{
 		Allowed: d.Allowed, Before: d.Remaining, After: d.Remaining, Known: true, Reset: d.Reset, RetryAfter: d.RetryAfter,
-		Held: d.Held,
+		Held: d.Held, Used: d.Used,
 	}
 	limit, burst, bucketed := d.InForce(l.Algorithm)
 	if f.Limit = limit; bucketed {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"net/url"
 	"slices"
 	"strconv"
@@ -223,19 +224,41 @@ func (d *KeyDay) words() string {
 // layerClass is the color of a layer.
 func layerClass(i int) string { return "layer-" + strconv.Itoa(i+1) }
 
-// used is the part of a limit that is in use, in percent.
-func (b *BucketFigures) used() int64 {
-	limit := b.Limit
+// most is the largest number of units that can be in use within the limit, 0 for a blocked key.
+func (b *BucketFigures) most() int64 {
 	if b.Burst != nil {
-		limit = *b.Burst
+		return *b.Burst
 	}
+	return b.Limit
+}
+
+// usedPercent is the part of a limit that is in use, in percent. It may exceed 100. Of a limit of 0 it is 100.
+func (b *BucketFigures) usedPercent() int64 {
+	limit := b.most()
 	if limit <= 0 {
 		return 100
 	}
-	return min(100, max(0, 100-int64(float64(b.Before)/float64(limit)*100)))
+	return int64(math.Ceil(float64(b.Used) / float64(limit) * 100))
 }
 
-func (b *BucketFigures) usedWords() string { return strconv.FormatInt(b.used(), 10) + "%" }
+// usedWidth is the width of the used part of a bar of 100.
+func (b *BucketFigures) usedWidth() string { return strconv.FormatInt(min(100, b.usedPercent()), 10) }
+
+// usedWords is usedPercent for people, "" if there is nothing to use.
+func (b *BucketFigures) usedWords() string {
+	if b.most() <= 0 {
+		return ""
+	}
+	return strconv.FormatInt(b.usedPercent(), 10) + "%"
+}
+
+// barWords describe the bar of what is in use.
+func (b *BucketFigures) barWords() string {
+	if words := b.usedWords(); words != "" {
+		return words + " in use"
+	}
+	return "limit 0"
+}
 
 // overridesLink is the address of the override of a bucket.
 func overridesLink(r *KeyRule) string {

@@ -171,6 +171,9 @@ func (p *Pages) peek(ctx context.Context, b *rules.Bucket) (m Peeked, err error)
 // asksOf are the asks for a rule's bucket, its ban, and its candidate's bucket.
 func asksOf(b *rules.Bucket) []limiter.Ask {
 	asks := append([]limiter.Ask{{Key: b.Key, Limit: b.Limit, Weight: 1}}, bansOf(b)...)
+	if b.Former != nil {
+		asks[0].Former = &b.Former.Limit
+	}
 	if b.Candidate != "" {
 		asks = append(asks, limiter.Ask{Key: b.Candidate, Limit: b.CandidateLimit, Weight: 1})
 	}

@@ -47,6 +47,22 @@ func TestKey_IsResetAndThatIsNoted(t *testing.T) {
 	}
 }
 
+func TestKey_SaysHowMuchIsUsedAboveTheLimit(t *testing.T) {
+	w := webtest.Start(t, webtest.Full)
+	if err := w.Spend(&rules.Descriptor{Method: "POST", Route: "/v1/charges", User: "43",
+		IP: netip.MustParseAddr("203.0.113.7")}, 125); err != nil {
+		t.Fatal(err)
+	}
+	b := w.As(access.RoleViewer)
+	if page := b.Get(key43); !page.Has("0 of 100", "<dt>Used</dt>", ">125%<", `aria-label="125% in use"`) {
+		t.Error("the key's page does not say what is used")
+	}
+	page := b.Post("/console/explain", url.Values{"method": {"POST"}, "route": {"/v1/charges"}, "user": {"43"}})
+	if !page.Has(`<span class="sub">125 used</span>`) {
+		t.Error("explain does not say what is used")
+	}
+}
+
 // A limit that spans regions is a part of the rule's while a region is cut off, and the page says why.
 func TestKey_SaysThatARegionIsCutOff(t *testing.T) {
 	w := webtest.Start(t, webtest.Full)
@@ -168,7 +184,8 @@ func TestKey_IsBlockedAndLifted(t *testing.T) {
 		!o.ExpiresAt.Equal(webtest.Now.Add(24*time.Hour)) {
 		t.Errorf("blocked for a day, until %v", o.ExpiresAt)
 	}
-	if page := b.Get(key43); !page.Has("card testing", "blocked", "Delete override", "0 of 0") {
+	if page := b.Get(key43); !page.Has("card testing", "blocked", "Delete override", "0 of 0", `aria-label="limit 0"`) ||
+		page.Has(`aria-label="100% in use"`) {
 		t.Error("the block is not in force")
 	}
 	w.Overrides.Err = rules.ErrUnavailable

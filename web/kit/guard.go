@@ -65,7 +65,7 @@ func appendNetwork(asks []limiter.Ask, what, address string, limit limiter.Limit
 
 // AdmitSignOn takes the limits on going to the single sign-on provider and on coming back. refund gives one back.
 func (v *Visit) AdmitSignOn() (refund func(), err error) {
-	address := addressOf(v.RealIP())
+	address := v.kit.addressOf(v.RealIP())
 	asks := []limiter.Ask{{Key: guardKey("sso", address), Limit: guardSignOn, Weight: 1}}
 	return v.kit.takeLimits(v.Ctx, appendNetwork(asks, "sso-network", address, guardSignOnNetwork), "address", v.RealIP())
 }
@@ -128,13 +128,14 @@ func printable(name string) string {
 	return name
 }
 
-// addressOf is the address that sign-in attempts are counted by: an IPv4 address or an IPv6 /64.
-func addressOf(text string) string {
+// addressOf is the address that sign-in attempts are counted by: an IPv4 address, also one behind NAT64,
+// or an IPv6 /64.
+func (k *Kit) addressOf(text string) string {
 	a, err := netip.ParseAddr(text)
 	if err != nil {
 		return "unknown"
 	}
-	if a = a.Unmap().WithZone(""); a.Is4() {
+	if a = k.Options().NormalAddr(a); a.Is4() {
 		return a.String()
 	}
 	p, err := a.Prefix(64)

@@ -40,7 +40,7 @@ var errWrong = errors.New("Wrong name or password.") //nolint:staticcheck,revive
 // Authenticate returns the account with a name and password. Refusal maps errors about them. Unknown names take as long
 // as known ones. An attempt whose password was not compared is refunded.
 func (v *Visit) Authenticate(lane access.Lane, name, password string) (access.User, error) {
-	ctx, k, address := v.Ctx, v.kit, addressOf(v.RealIP())
+	ctx, k, address := v.Ctx, v.kit, v.kit.addressOf(v.RealIP())
 	done, err := k.limitSignIn(ctx, name, address)
 	if err != nil {
 		return access.User{}, err

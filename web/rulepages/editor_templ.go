@@ -1537,8 +1537,8 @@ func countingPart(m Editor) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			templ_7745c5c3_Err = view.Input(m.Form, "weight_field", "Weight field", "text",
-				"The field that holds the weight of a request. Empty means the weight sent with the request, usually 1.", "off",
-				false).Render(ctx, templ_7745c5c3_Buffer)
+				"The field that holds the weight of a request. Empty means the weight sent with the request, usually 1. "+
+					"The rule does not limit requests without the field.", "off", false).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

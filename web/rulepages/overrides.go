@@ -21,7 +21,7 @@ func (p *Pages) listOverrides(v *kit.Visit, r rules.Rule) error {
 	after, _ := strconv.ParseInt(v.QueryParam("after"), 10, 64)
 	found, err := p.Overrides.ListOverrides(v.Ctx, rules.OverrideQuery{
 		RuleID: r.ID, Text: v.QueryParam("q"), IncludeExpired: v.QueryParam("ended") == "1", PageSize: overridesPerPage,
-		AfterID: max(0, after),
+		Around: p.Options().NetworksAround(v.QueryParam("q")), AfterID: max(0, after),
 	})
 	if err != nil {
 		return err

@@ -675,7 +675,7 @@ func overridePage(f view.Frame, m OverrideForm) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = view.Input(m.Form, "limit", "Limit", "text", "Requests per "+view.Window(m.Rule.WindowMS)+" (custom limit only).",
+			templ_7745c5c3_Err = view.Input(m.Form, "limit", "Limit", "text", "Requests per "+m.Rule.PeriodWords()+" (custom limit only).",
 				"off", false).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err

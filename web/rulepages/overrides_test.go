@@ -47,6 +47,15 @@ func TestOverrides_AreListedAddedEditedAndDeleted(t *testing.T) {
 	}
 }
 
+func TestOverrides_NameThePeriodOfACalendar(t *testing.T) {
+	w := webtest.Start(t, webtest.Full)
+	r := &w.Rules.List[0]
+	r.Algorithm, r.WindowMS, r.Calendar = "fixed_window", 0, &rules.Calendar{Every: rules.EveryMonth}
+	if page := w.As(access.RoleEditor).Get("/console/rules/1/overrides/new"); !page.Has("Requests per calendar month") {
+		t.Errorf("got %d\n%s", page.Code, page.Body)
+	}
+}
+
 func TestOverrides_KeepWhatWasTyped(t *testing.T) {
 	w := webtest.Start(t, webtest.Full)
 	b := w.As(access.RoleEditor)

@@ -116,7 +116,8 @@ func replaySet(set *rules.Set, edited *rules.Rule) (*rules.Set, error) {
 		src.Rules = append(src.Rules, r)
 	}
 	opt := set.Options()
-	out, err := rules.CompileSource(src, rules.Options{IPv4Prefix: opt.IPv4Prefix, IPv6Prefix: opt.IPv6Prefix})
+	out, err := rules.CompileSource(src, rules.Options{IPv4Prefix: opt.IPv4Prefix, IPv6Prefix: opt.IPv6Prefix,
+		NAT64: opt.NAT64})
 	if err != nil {
 		return nil, err
 	}

@@ -68,10 +68,16 @@ func (m *RuleConfirm) effect() string {
 	case m.To == rules.ModeShadow:
 		return "The rule counts but does not deny. Its counters are kept."
 	case m.Rule.Candidate != nil:
-		return "The candidate becomes the rule's limit, and requests over it are denied. Counters are kept."
+		if m.kept() != countersKept {
+			return "The candidate becomes the rule's limit, and requests over it are denied."
+		}
+		return "The candidate becomes the rule's limit, and requests over it are denied. " + countersKept
 	}
 	return "The rule is enforced, and requests over the limit are denied. Its counters are kept."
 }
+
+// kept says whether what was counted is kept.
+func (m *RuleConfirm) kept() string { return keptWords(&m.Rule, &m.After) }
 
 func (m *RuleConfirm) path() string {
 	if m.To == "promote" {

@@ -89,6 +89,11 @@ func (p *Pages) preview(v *kit.Visit, d *draft) RulePreview {
 			return m
 		}
 	}
+	var was *rules.Rule
+	if live := p.Sets.Load(); live != nil && live.Get(d.id) != nil {
+		was = &live.Get(d.id).Rule
+		m.Warnings = append(m.Warnings, rules.EditWarnings(was, &r)...)
+	}
 	l, spare, err := previewLimit(&r, p.Now())
 	if err != nil || r.Scope == "" && r.Descriptor == nil {
 		return m
@@ -96,11 +101,7 @@ func (p *Pages) preview(v *kit.Visit, d *draft) RulePreview {
 	if d.id == 0 {
 		p.FailDefaults.Fill(&r)
 	}
-	set := compileAlone(&r)
-	var was *rules.Rule
-	if live := p.Sets.Load(); live != nil && live.Get(d.id) != nil {
-		was = &live.Get(d.id).Rule
-	}
+	set := compileAlone(rules.Options{NAT64: p.Options().NAT64}, &r)
 	errs = append(errs, kit.FieldsOf(rules.CheckPatterns(was, &r))...) // compiling bears what older versions stored
 	m.Invalid = set == nil || slices.ContainsFunc(errs,
 		func(e rules.FieldError) bool { return d.form.Get(e.Field) != "" })
@@ -192,7 +193,7 @@ func (p *Pages) tryOnDenials(v *kit.Visit, r *rules.Rule, set *rules.Set, m *Rul
 
 // compileAlone compiles a set of one rule, after some changes, to find the requests that it matches; nil if the rule is
 // invalid.
-func compileAlone(r *rules.Rule, changes ...func(*rules.Rule)) *rules.Set {
+func compileAlone(opt rules.Options, r *rules.Rule, changes ...func(*rules.Rule)) *rules.Set {
 	c := r.Clone()
 	for _, change := range changes {
 		change(&c)
@@ -203,7 +204,7 @@ func compileAlone(r *rules.Rule, changes ...func(*rules.Rule)) *rules.Set {
 	if !plainName(c.Name) {
 		c.Name = "draft"
 	}
-	set, err := rules.Compile([]rules.Rule{c}, 1, rules.Options{})
+	set, err := rules.Compile([]rules.Rule{c}, 1, opt)
 	if err != nil {
 		return nil
 	}

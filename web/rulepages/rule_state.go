@@ -2,6 +2,7 @@ package rulepages
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -94,9 +95,30 @@ type Rollback struct {
 func (m *Rollback) counterWords() string {
 	for _, c := range m.Changes {
 		switch c.Field {
-		case "scope", "descriptor", "algorithm", "span":
+		case "scope", "descriptor", "span":
 			return "Counters may begin anew, because the " + c.Field + " changes."
 		}
 	}
-	return "Counters are kept."
+	return keptWords(&m.Rule, &m.To.Rule)
+}
+
+// countersKept says that an edit keeps what was counted.
+const countersKept = "Counters are kept."
+
+// keptWords say whether an edit of the limit keeps what was counted.
+func keptWords(was, is *rules.Rule) string {
+	for _, w := range rules.EditWarnings(was, is) {
+		return w.Message
+	}
+	return countersKept
+}
+
+// lead introduces the page of a rollback. A loss of what was counted is a notice of its own.
+func (m *Rollback) lead() string {
+	kept := ""
+	if m.counterWords() == countersKept {
+		kept = countersKept + " "
+	}
+	return fmt.Sprintf("From version %d back to version %d. %sBoth versions stay in history.",
+		m.Rule.Version, m.To.Version, kept)
 }

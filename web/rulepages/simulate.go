@@ -60,7 +60,7 @@ func simulate(l limiter.Limit, ban *limiter.Limit, spare int64, shape string, lo
 	}
 	p.Unit = (total + previewRequests - 1) / previewRequests
 	p.Slots = make([]Slot, slotsFor(total/p.Unit))
-	s := simulation{limit: l.Widen(spare), preview: &p, start: startOf(l, now), weight: p.Unit,
+	s := simulation{limit: coarse(l.Widen(spare), p.Unit), preview: &p, start: startOf(l, now), weight: p.Unit,
 		capacity: l.Capacity() + spare}
 	if ban != nil { // a simulated request stands for several
 		s.ban = new(*ban)
@@ -78,9 +78,22 @@ func simulate(l limiter.Limit, ban *limiter.Limit, spare int64, shape string, lo
 			example, at = s.firstDenied, s.deniedAt
 		}
 		p.Denied = s.denials > 0
+		example.Limit, example.Remaining = min(example.Limit, s.capacity), min(example.Remaining, s.capacity)
 		p.Headers = headers(name, l, example.Within(spare), at)
 	}
 	return p
+}
+
+// coarse is a limit for requests of unit units, which stand for several requests one after the other. If the burst is
+// smaller than one of them, it is raised so far that nothing of the rate is lost between two, and the rate is at most
+// what the real burst admits in each millisecond.
+func coarse(l limiter.Limit, unit int64) limiter.Limit {
+	capacity := l.Capacity()
+	if capacity >= unit || capacity == 0 || l.Count == 0 {
+		return l
+	}
+	l.Count, l.Burst = min(l.Count, capacity*l.Window), min(2*unit, l.MaxCapacity())
+	return l
 }
 
 // slotsFor is the number of steps in the chart: if possible one that divides the requests evenly, so that steady
@@ -142,7 +155,8 @@ func (s *simulation) request(at int64) {
 		charged [2]limiter.Charged
 	)
 	n := 1
-	asks := [2]limiter.Ask{{Limit: s.limit, Weight: min(s.weight, max(1, s.capacity))}}
+	weight := min(s.weight, max(1, s.limit.Capacity()))
+	asks := [2]limiter.Ask{{Limit: s.limit, Weight: weight}}
 	if s.ban != nil {
 		n, asks[1].Limit = 2, *s.ban
 	}
@@ -166,9 +180,9 @@ func (s *simulation) request(at int64) {
 		s.denials++
 		return
 	}
-	slot.Allowed += s.weight
-	row.Allowed += s.weight
-	p.AllowedUnits += s.weight
+	slot.Allowed, slot.Denied = slot.Allowed+weight, slot.Denied+s.weight-weight
+	row.Allowed, row.Denied = row.Allowed+weight, row.Denied+s.weight-weight
+	p.AllowedUnits, p.DeniedUnits = p.AllowedUnits+weight, p.DeniedUnits+s.weight-weight
 	p.Delay = max(p.Delay, out[0].Delay)
 	s.lastAllowed, s.allowedAt = out[0], now
 }
@@ -179,7 +193,7 @@ func previewLimit(r *rules.Rule, now time.Time) (l limiter.Limit, spare int64, e
 	if l, err = r.LimiterLimit(); err != nil {
 		return l, 0, err
 	}
-	if set := compileAlone(r, withoutSchedule); set != nil && set.Len() == 1 {
+	if set := compileAlone(rules.Options{}, r, withoutSchedule); set != nil && set.Len() == 1 {
 		l = set.At(0).OwnLimit(now)
 	}
 	switch {

@@ -107,6 +107,12 @@ func TestSignIn_OneAddressAndOneAccountAreLimitedInAll(t *testing.T) {
 	if spread != 60 {
 		t.Errorf("one IPv6 network of /48 tried %d accounts, want 60", spread)
 	}
+	translated := refusedAfter(webtest.Start(t, webtest.Full), 40, func(i int) (address, name string) {
+		return fmt.Sprintf("64:ff9b::198.51.100.%d", i+1), fmt.Sprintf("user%d", i)
+	})
+	if translated != 40 {
+		t.Errorf("40 clients behind NAT64 had %d attempts, want one for each", translated)
+	}
 	besieged := refusedAfter(webtest.Start(t, webtest.Full), 60,
 		func(i int) (address, name string) { return fmt.Sprintf("198.51.100.%d", i+1), "ada" })
 	if besieged != 50 {

@@ -42,6 +42,20 @@ func TestImport_TakesEnvoysConfiguration(t *testing.T) {
 	}
 }
 
+// An import that changes nothing does not claim to match a file from which the report says what is left out.
+func TestImport_NothingToDoIsNotAMatchBesideAReport(t *testing.T) {
+	w := webtest.Start(t, webtest.Full)
+	w.Rules.List = append(w.Rules.List, rules.Rule{ID: 900, Name: "shop.path_pay", Limit: 5, IsActive: true, Version: 1,
+		Algorithm: "fixed_window", Calendar: &rules.Calendar{Every: "month"}, Addend: "charge",
+		Descriptor: &rules.RuleDescriptor{Domain: "shop", Entries: []entries.Element{{Key: "path", Value: "pay"}}}})
+	w.Rules.List[len(w.Rules.List)-1].Normalize()
+	page := w.As(access.RoleEditor).Post("/console/import", url.Values{"text": {envoyShop}, "format": {"envoy"}})
+	if page.Code != http.StatusOK || !page.Has("a calendar of every month, which stays", "Nothing to do",
+		"The report says what differs") || page.Has("already match") {
+		t.Errorf("%d\n%s", page.Code, page.Body)
+	}
+}
+
 func TestImport_EnvoysConfigurationIsRefusedWithLines(t *testing.T) {
 	w := webtest.Start(t, webtest.Full)
 	b := w.As(access.RoleEditor)

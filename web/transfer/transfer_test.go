@@ -222,3 +222,15 @@ func TestExport_ImportsToNothingToDo(t *testing.T) {
 		t.Errorf("importing it: %d", page.Code)
 	}
 }
+
+// The plan says which edit of an algorithm loses what was spent.
+func TestImport_ThePlanSaysWhatAnEditOfTheAlgorithmLoses(t *testing.T) {
+	b := webtest.Start(t, webtest.Full).As(access.RoleEditor)
+	for to, loses := range map[string]bool{"concurrency": true, "token_bucket": false} {
+		text := strings.Replace(webtest.SampleFile, "limit: 120", "limit: 120\n    algorithm: "+to, 1)
+		page := b.Post("/console/import", url.Values{"text": {text}})
+		if page.Code != http.StatusOK || page.Has("What was spent so far no longer counts") != loses {
+			t.Errorf("to %s: %d\n%s", to, page.Code, page.Body)
+		}
+	}
+}

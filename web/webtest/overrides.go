@@ -57,7 +57,7 @@ func (f *Overrides) ListOverrides(_ context.Context, q rules.OverrideQuery) (rul
 	for i := range f.List {
 		o := &f.List[i]
 		text := strings.ToLower(o.Key + "\n" + o.Reason)
-		found := strings.Contains(text, strings.ToLower(q.Text)) || slices.Contains(rules.NetworksAround(q.Text), o.Match)
+		found := strings.Contains(text, strings.ToLower(q.Text)) || slices.Contains(q.Around, o.Match)
 		if o.RuleID != q.RuleID || o.ID <= q.AfterID || !found || !q.IncludeExpired && o.Expired(Now) {
 			continue
 		}
