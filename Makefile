@@ -116,10 +116,11 @@ generate-check: ## fail if the generated templates are not those of their source
 fuzz: ## run each fuzz test for FUZZ_TIME (default 10s)
 	bash .ci/fuzz $(FUZZ_TIME)
 
+# A few rows (ONLY="name;part of a name") only print their tables: the page has all of them.
 .PHONY: bench
-bench: deps ## measure it beside its peers and write docs/benchmarks.md (about twelve minutes)
-	$(GO) test -run '^$$' -bench . -benchmem ./limiter/... ./rules/... ./api
-	cd bench && $(GO) run ./load -out ../docs/benchmarks.md
+bench: deps ## measure it beside its peers and write docs/benchmarks.md (ONLY=row;row, ROUNDS=5; forty minutes)
+	$(if $(ONLY),,$(GO) test -run '^$$' -bench . -benchmem ./limiter/... ./rules/... ./api)
+	cd bench && $(GO) run ./load -rounds $(or $(ROUNDS),5) $(if $(ONLY),-only "$(ONLY)",-out ../docs/benchmarks.md)
 
 .PHONY: measure-stats
 measure-stats: deps ## measure what the figures of 1,000 rules take on disk after 90 days (half an hour)
@@ -129,17 +130,19 @@ measure-stats: deps ## measure what the figures of 1,000 rules take on disk afte
 measure-console: deps ## measure how long the server takes over pages of 10,000 rules and 90 days (a quarter of an hour)
 	$(GO) test -count=1 -tags measure -timeout 120m -run '^$$' -bench Console_Figures -benchtime 15x ./internal/app
 
+# The rows of bench-beside. Those of 64 connections have no number.
+BESIDE := a rule alone;8 connections;512 connections;three rules;sluice embedded;asked by;gRPC, one rule by tree
+
 # FROM is a commit before this one. It is built outside this tree.
 .PHONY: bench-beside
-bench-beside: deps ## compare the CPU of a check with that of an earlier version (FROM=commit), in turn (ten minutes)
+bench-beside: deps ## compare a check with that of an earlier version (FROM=commit, ONLY=row;row, ROUNDS=12; 20 minutes)
 	@: $${FROM:?say which commit, as in FROM=41660d5}; dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; \
 	git archive "$$FROM" | tar -x -C "$$dir"; (cd "$$dir" && $(GO) build -o sluice-before ./cmd/sluice); \
-	cd bench && $(GO) run ./load -before "$$dir/sluice-before" -rounds 12 \
-	-only "sluice on Redis, a rule alone;sluice on Redis, three;sluice embedded"
+	cd bench && $(GO) run ./load -before "$$dir/sluice-before" -rounds $(or $(ROUNDS),12) -only "$(or $(ONLY),$(BESIDE))"
 
 # A few parts (ONLY=busy,open) only print their table: the page has all of them.
 .PHONY: bench-overload
-bench-overload: deps ## measure overload, lack of CPU and a failing Redis (ONLY=part,part; as root; seven minutes)
+bench-overload: deps ## measure overload, lack of CPU and a failing Redis (ONLY=part,part; as root; nine minutes)
 	cd bench && $(GO) run ./overload $(if $(ONLY),-only "$(ONLY)",-out ../docs/benchmarks.md)
 
 .PHONY: bench-gateways

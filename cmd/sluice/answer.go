@@ -19,6 +19,10 @@ func render(a *client.Answer, w io.Writer) {
 	switch {
 	case len(a.Limits) == 0:
 		fmt.Fprint(w, ": no rule applies")
+	case a.Ticket != "":
+		fmt.Fprintf(w, ": deferred, ticket %s", a.Ticket)
+	case a.Deferred != "":
+		fmt.Fprint(w, ": perhaps deferred, do not repeat it without the same request_id")
 	case !a.Allowed && a.RetryAfterMS != nil && *a.RetryAfterMS < 0:
 		fmt.Fprint(w, ": waiting does not help")
 	case !a.Allowed && a.RetryAfterMS != nil:
@@ -40,12 +44,11 @@ func render(a *client.Answer, w io.Writer) {
 		return
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "RULE\tKEY\tDECISION\tREMAINING\tLIMIT\tRETRY AFTER\tRESET\tMODE")
+	fmt.Fprintln(t, "RULE\tKEY\tDECISION\tREMAINING\tUSED\tLIMIT\tRETRY AFTER\tRESET\tMODE")
 	for i := range a.Limits {
 		l := &a.Limits[i]
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", cmp.Or(l.Rule, "-"), l.Key, decision(l), number(l.Remaining),
-			inForce(l.Limit, l.Burst),
-			ms(l.RetryAfterMS), ms(l.ResetMS), l.Mode)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", cmp.Or(l.Rule, "-"), l.Key, decision(l), number(l.Remaining),
+			number(l.Used), inForce(l.Limit, l.Burst), ms(l.RetryAfterMS), ms(l.ResetMS), l.Mode)
 	}
 	_ = t.Flush() // a broken pipe is not an error
 }
@@ -59,10 +62,14 @@ func word(allowed bool) string {
 
 // decision is what the column of a limit says. On one that had no turn nothing was decided.
 func decision(l *client.LimitAnswer) string {
+	decided := word(l.Allowed)
 	if l.Overloaded {
-		return "overloaded"
+		decided = "overloaded"
 	}
-	return word(l.Allowed)
+	if l.ConditionFailed {
+		decided += " (condition failed)"
+	}
+	return decided
 }
 
 func number(n *int64) string {

@@ -23,10 +23,27 @@ func TestRender_SaysThatARequestWasOverloaded(t *testing.T) {
 			t.Errorf("the limit of %s: %q", rule, lines[2+i])
 		}
 	}
-	a.Overloaded, a.Limits[0].Overloaded = false, false
+	a.Overloaded, a.Limits[0].Overloaded, a.Limits[0].ConditionFailed = false, false, true
 	out.Reset()
 	render(&a, &out)
 	if line, _, _ := strings.Cut(out.String(), "RULE"); strings.Contains(line, "overloaded") {
 		t.Errorf("a denial by a limit: %q", line)
+	}
+	if !strings.Contains(out.String(), "denied (condition failed)  ") {
+		t.Errorf("a failed condition: %q", out.String())
+	}
+}
+
+func TestRender_SaysThatARequestIsDeferred(t *testing.T) {
+	for want, a := range map[string]client.Answer{
+		"denied (202): deferred, ticket t1":                                            {Ticket: "t1"},
+		"denied (202): perhaps deferred, do not repeat it without the same request_id": {Deferred: "unknown"},
+	} {
+		a.Status, a.RetryAfterMS, a.Limits = 202, new(int64(1000)), []client.LimitAnswer{{Rule: "a"}}
+		var out strings.Builder
+		render(&a, &out)
+		if line, _, _ := strings.Cut(out.String(), "\n"); line != want {
+			t.Errorf("got %q, want %q", line, want)
+		}
 	}
 }

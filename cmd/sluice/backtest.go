@@ -31,6 +31,8 @@ type backtestCmd struct {
 	IPv4Prefix int `name:"ipv4-prefix" env:"SLUICE_IPV4_PREFIX" default:"32" placeholder:"BITS" help:"Leading bits of an IPv4 address that name its bucket, as on the server. 1 to 32."`
 	IPv6Prefix int `name:"ipv6-prefix" env:"SLUICE_IPV6_PREFIX" default:"64" placeholder:"BITS" help:"Leading bits of an IPv6 address that name its bucket, as on the server. 1 to 128."`
 
+	NAT64Prefixes []string `name:"nat64-prefixes" env:"SLUICE_NAT64_PREFIXES" default:"64:ff9b::/96" placeholder:"CIDR" help:"Prefixes of NAT64, under which an address counts as the IPv4 address inside, as on the server. none: no prefix."`
+
 	Kafka                  string   `name:"kafka" placeholder:"TOPIC" help:"Decision log in a topic of Kafka, instead of --log."`
 	Brokers                []string `name:"brokers" placeholder:"LIST" help:"Some brokers for --kafka, as in kafka-1:9092,kafka-2:9092."`
 	config.KafkaConnection `embed:""`
@@ -133,9 +135,13 @@ func (c *backtestCmd) compile(p *process, name string) (*rules.Set, error) {
 	for i := range file.Rules {
 		file.Rules[i].ID = int64(i + 1)
 	}
+	nat64, err := rules.ParseNAT64(c.NAT64Prefixes)
+	if err != nil {
+		return nil, fmt.Errorf("--nat64-prefixes %w", err)
+	}
 	set, err := rules.CompileSource(rules.Source{Rules: file.Rules, Pools: poolsFor(&file),
 		Profiles: file.Profiles, Version: 1},
-		rules.Options{IPv4Prefix: c.IPv4Prefix, IPv6Prefix: c.IPv6Prefix})
+		rules.Options{IPv4Prefix: c.IPv4Prefix, IPv6Prefix: c.IPv6Prefix, NAT64: nat64})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}

@@ -26,8 +26,9 @@ type bucketName struct {
 	// would show if names were not packed.
 	Name     string `json:"name"`
 	Readable string `json:"readable"`
-	// Rule is 0 for the bucket of a direct check.
+	// Rule is 0 for the bucket of a direct check, and WindowMS 0 for any other.
 	Rule      int64 `json:"rule_id,omitempty"`
+	WindowMS  int64 `json:"window_ms,omitempty"`
 	Candidate bool  `json:"candidate,omitempty"`
 	// Shard is the number of the shard of a hot key, 0 for the first one and for a
 	// key that is not sharded.
@@ -91,6 +92,9 @@ func (c *keyCmd) explain(p *process, text, suffix string) error {
 	if b.Rule == 0 {
 		b.Key = rules.DisplayDirectKey(key)
 	}
+	if ms, direct := strings.CutPrefix(rule, "w"); direct {
+		b.WindowMS, _ = strconv.ParseInt(ms, 10, 64) // the pattern has digits
+	}
 	for _, a := range limiter.Algorithms() {
 		if a.Kind() == kind {
 			b.Algorithms = append(b.Algorithms, a.String())
@@ -99,7 +103,10 @@ func (c *keyCmd) explain(p *process, text, suffix string) error {
 	if c.JSON {
 		return printLine(p, b)
 	}
-	owner := "direct check"
+	owner := "no rule"
+	if b.WindowMS > 0 {
+		owner = fmt.Sprintf("direct check (%d ms)", b.WindowMS)
+	}
 	if b.Rule > 0 {
 		owner = fmt.Sprintf("rule %d", b.Rule)
 	}
@@ -114,8 +121,8 @@ func (c *keyCmd) explain(p *process, text, suffix string) error {
 	return err
 }
 
-// bucketKey is the form of a key; its second part is the rule.
-var bucketKey = regexp.MustCompile(`^\{[^{}|]+\}[^{}|]*\|([1-9][0-9]*(\.c)?)?\|[a-z]{2}$`)
+// bucketKey is the form of a key; its second part is the rule, or the window of a direct check.
+var bucketKey = regexp.MustCompile(`^\{[^{}|]+\}[^{}|]*\|([1-9][0-9]*(\.c)?|w[1-9][0-9]*)?\|[a-z]{2}$`)
 
 // shardMark is what the name of a shard of a hot key has at the end of its braces.
 var shardMark = regexp.MustCompile(`%s([1-9][0-9]?)\}`)

@@ -10,8 +10,8 @@ import (
 )
 
 func TestKey_ReadsPackedNamesBothWays(t *testing.T) {
-	for _, key := range []limiter.Key{"{user:42}|17|fw", "{ip:203.0.113.7}|512|lv", "{key:user-42}||sc", "{global}|3|sb",
-		"{user:42}+ip:10.0.0.1|3|fw"} {
+	for _, key := range []limiter.Key{"{user:42}|17|fw", "{ip:203.0.113.7}|512|lv", "{key:user-42}|w60000|sc",
+		"{key:a:b}|w1500|lv", "{global}|3|sb", "{user:42}+ip:10.0.0.1|3|fw"} {
 		name := redisstore.NameOf("sl:", key)
 		quoted := quoteName(name)
 		for _, given := range []string{name, quoted, strings.Trim(quoted, `"`), "sl:" + string(key), string(key)} {
@@ -42,6 +42,13 @@ func TestKey_SaysWhoseBucketItIs(t *testing.T) {
 	if code != exitDone || !strings.Contains(out, `"shard":3`) || !strings.Contains(out, `"key":"user:42"`) ||
 		!strings.Contains(out, `%s3`) {
 		t.Errorf("a shard: %d %s", code, out)
+	}
+	const job = "{key:job-42}|w86400000|fw"
+	for _, name := range []string{job, quoteName(redisstore.NameOf("sl:", job))} {
+		code, out, _ = sluice(t, "", "key", name)
+		if code != exitDone || !strings.Contains(out, "direct check (86400000 ms)  job-42  fixed_window") {
+			t.Errorf("a direct check: %d %s", code, out)
+		}
 	}
 	code, out, _ = sluice(t, "", "key", "--json", "{user:42}|17.c|fw")
 	if code != exitDone || !strings.Contains(out, `"candidate":true`) || !strings.Contains(out, `"rule_id":17`) {

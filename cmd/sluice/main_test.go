@@ -147,13 +147,14 @@ func TestRules_WarnOfWhatLooksWrong(t *testing.T) {
 	defer r.terminate()
 	const file = "rules:\n- {name: a, scope: user, method: GET, limit: 1, window_ms: 1000}\n- {name: b, scope: user, " +
 		"method: PSOT, limit: 1, window_ms: 1000}\n- {name: c, scope: user, algorithm: sliding_window_log, limit: 10001, " +
-		"window_ms: 1000}\n"
+		"window_ms: 1000}\n- {name: d, scope: user, algorithm: gcra, limit: 5001, window_ms: 1000, burst: 5}\n"
 	const want = "warning: -: rules[1].method: PSOT is not a registered HTTP method"
 	for _, args := range [][]string{{"validate"}, {"validate", "--json"}, {"plan", "--server=" + r.url},
 		{"apply", "--server=" + r.url}} {
 		code, out, errs := sluice(t, file, append(append([]string{"rules"}, args...), "-f", "-")...)
-		if code != exitDone || strings.Count(errs, "warning") != 2 || !strings.HasPrefix(errs, want) ||
+		if code != exitDone || strings.Count(errs, "warning") != 3 || !strings.HasPrefix(errs, want) ||
 			!strings.Contains(errs, "warning: -: rules[2].limit: sliding_window_log may store") ||
+			!strings.Contains(errs, "warning: -: rules[3].burst: The rate of 5,001 per second cannot be reached") ||
 			strings.Contains(out, "warning") {
 			t.Errorf("%v: exits %d: %s%s", args, code, out, errs)
 		}
