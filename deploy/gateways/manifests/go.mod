@@ -4,6 +4,8 @@ module sluice/deploy/gateways/manifests
 
 go 1.26
 
+toolchain go1.26.11
+
 require (
 	github.com/envoyproxy/go-control-plane/envoy v1.36.0
 	github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring v0.87.0
