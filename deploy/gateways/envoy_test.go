@@ -78,9 +78,11 @@ func envoyExample(t *testing.T, p *product, bin, file string) {
 		return g.send(http.MethodGet, "/ready", http.NoBody, "X-Api-Key", "warm").header.Get("RateLimit") != ""
 	})
 	for i := range 5 {
-		if got := g.send(http.MethodGet, "/users/17", http.NoBody, "X-Api-Key", "k1"); got.status != http.StatusOK {
+		got := g.send(http.MethodGet, "/users/17", http.NoBody, "X-Api-Key", "k1")
+		if got.status != http.StatusOK {
 			t.Errorf("request %d: the client got %d %s", i, got.status, got.body)
 		}
+		wantFigures(t, "an allowed request", got, remaining(4-i))
 	}
 	got := g.send(http.MethodGet, "/users/17", http.NoBody, "X-Api-Key", "k1")
 	if got.status != http.StatusTooManyRequests || got.header.Get("Retry-After") == "" ||
@@ -88,6 +90,8 @@ func envoyExample(t *testing.T, p *product, bin, file string) {
 		!strings.Contains(got.body, "quota-exceeded") {
 		t.Errorf("a denied request got %d %v %s", got.status, got.header, got.body)
 	}
+	wantFigures(t, "a denied request", got, remaining(0))
+	wantMessage(t, got, fmt.Sprintf("Please try again in %s seconds.", got.header.Get("Retry-After")))
 	denied := map[string]string{"rls.yaml": "denied_by=shop.api_key ", "ext_authz.yaml": "denied_by=shop-key "}[file]
 	wait(t, "the access log says "+denied, func() bool { return strings.Contains(g.Log(), denied) })
 	a.take()

@@ -171,6 +171,11 @@ type question struct {
 	header            http.Header
 }
 
+// figures are the customary headers of the listener's answers.
+var figures = map[string]string{
+	"X-RateLimit-Limit": "5", "X-RateLimit-Remaining": "4", "X-RateLimit-Reset": "1795259999",
+}
+
 // listener stands in for Sluice and keeps what it is asked. It denies the keys 429 and 503
 // with that status, and refuses the key 401.
 type listener struct {
@@ -188,6 +193,9 @@ func startListener(t *testing.T) *listener {
 		body, _ := io.ReadAll(r.Body)
 		l.questions <- question{r.Method, r.RequestURI, string(body), r.Header.Clone()}
 		w.Header().Set("RateLimit", `"shop-key";r=4;t=60`)
+		for name, value := range figures {
+			w.Header().Set(name, value)
+		}
 		key := r.Header.Get("X-Api-Key")
 		onNginx := strings.HasPrefix(r.URL.Path, "/ratelimit/nginx/")
 		status := map[string]int{"429": 429, "503": 503, "401": 401}[key]

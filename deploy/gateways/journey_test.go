@@ -60,6 +60,7 @@ func (e *example) asksRightly(t *testing.T, p *product) {
 	if got.header.Get("RateLimit") == "" || got.header.Get("X-App") == "" {
 		t.Errorf("an allowed request got %v", got.header)
 	}
+	wantFigures(t, "an allowed request", got, figures)
 	q := <-l.questions
 	if q.method != http.MethodGet || q.uri != e.asks || q.body != "" {
 		t.Errorf("the question is %s %s with the body %q, want GET %s without", q.method, q.uri, q.body, e.asks)
@@ -82,6 +83,10 @@ func (e *example) asksRightly(t *testing.T, p *product) {
 		if got.status != denied || got.header.Get("Retry-After") != "60" || got.header.Get("RateLimit") == "" {
 			t.Errorf("a denial with %d: the client got %d %v", denied, got.status, got.header)
 		}
+		wantFigures(t, "a denied request", got, figures)
+		if e.ownBody {
+			wantMessage(t, got, "Please try again in 60 seconds.")
+		}
 		if !e.ownBody && got.body != `{"title":"from the listener"}` {
 			t.Errorf("a denial with %d: the client got the body %s", denied, got.body)
 		}
@@ -102,9 +107,11 @@ func (e *example) journey(t *testing.T, p *product) {
 	g := e.start(t, &setup{product: p, nodes: []string{n.addr}, app: a.addr})
 	for i := range 5 {
 		got := g.send(http.MethodGet, "/users/17?x=1", http.NoBody, "X-Api-Key", "k1")
-		if got.status != http.StatusOK || !strings.Contains(got.header.Get("RateLimit"), fmt.Sprintf(`"shop-key";r=%d`, 4-i)) {
+		if left := fmt.Sprintf(`"shop-key";r=%d`, 4-i); got.status != http.StatusOK ||
+			!strings.Contains(got.header.Get("RateLimit"), left) {
 			t.Errorf("request %d: the client got %d %v", i, got.status, got.header)
 		}
+		wantFigures(t, "an allowed request", got, remaining(4-i))
 	}
 	got := g.send(http.MethodPost, "/files/a", strings.NewReader("hello"), "X-Api-Key", "k1")
 	wantDenial(t, got)
@@ -127,6 +134,39 @@ func (e *example) journey(t *testing.T, p *product) {
 	passes(t, g, a, 200)
 }
 
+// remaining is what a client is sent that has so many units left of its five. When they return is not known.
+func remaining(units int) map[string]string {
+	return map[string]string{
+		"X-RateLimit-Limit": "5", "X-RateLimit-Remaining": strconv.Itoa(units), "X-RateLimit-Reset": "",
+	}
+}
+
+// wantFigures checks the customary headers of a response. "" stands for any whole number above 0.
+func wantFigures(t *testing.T, what string, got response, want map[string]string) {
+	t.Helper()
+	for name, value := range want {
+		values := got.header.Values(name)
+		if value == "" && len(values) == 1 {
+			if n, err := strconv.Atoi(values[0]); err == nil && n > 0 {
+				continue
+			}
+		}
+		if len(values) != 1 || values[0] != value {
+			t.Errorf("%s got %s: %q, want %q", what, name, values, value)
+		}
+	}
+}
+
+// wantMessage wants a body with a message for people that ends with the wait.
+func wantMessage(t *testing.T, got response, wait string) {
+	t.Helper()
+	var problem struct{ Error, Message string }
+	if err := json.Unmarshal([]byte(got.body), &problem); err != nil || problem.Error == "" ||
+		!strings.HasSuffix(problem.Message, " "+wait) {
+		t.Errorf("a denied request got the body %s, %v, want a message with %q", got.body, err, wait)
+	}
+}
+
 // wantDenial checks what a denied client gets.
 func wantDenial(t *testing.T, got response) {
 	t.Helper()
@@ -139,6 +179,8 @@ func wantDenial(t *testing.T, got response) {
 		got.header.Get("Content-Type") != "application/problem+json" {
 		t.Errorf("a denied request got %v", got.header)
 	}
+	wantFigures(t, "a denied request", got, remaining(0))
+	wantMessage(t, got, fmt.Sprintf("Please try again in %d seconds.", after))
 	var problem struct {
 		Type   string
 		Status int

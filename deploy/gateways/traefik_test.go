@@ -67,6 +67,7 @@ func TestTraefik(t *testing.T) {
 			if got.status != denied || got.header.Get("Retry-After") != "60" || got.body != `{"title":"from the listener"}` {
 				t.Errorf("a denial: the client got %d %v %s", got.status, got.header, got.body)
 			}
+			wantFigures(t, "a denied request", got, figures)
 		}
 	})
 	t.Run("limits, and fails without Sluice", func(t *testing.T) {

@@ -12,8 +12,10 @@ local FRONTEND = "http://127.0.0.1:8081/ratelimit/forward/"
 local ASK = {"x-api-key"}
 
 -- Headers that clients get: on allowed requests by haproxy.cfg, on denied ones from here.
-local SHOW = {"ratelimit-policy", "ratelimit", "x-ratelimit-mode"}
-local DENIED = {"ratelimit-policy", "ratelimit", "x-ratelimit-mode", "retry-after", "content-type"}
+local SHOW = {"ratelimit-policy", "ratelimit", "x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset",
+	"x-ratelimit-mode"}
+-- Denied requests get these, too.
+local DENIED = {"retry-after", "content-type"}
 
 -- HAProxy 2.6 sends no question that is larger than its buffer (tune.bufsize, 16 KiB), and
 -- one with more than 100 headers can crash it. Clients must cause neither.
@@ -69,9 +71,11 @@ core.register_action("sluice", {"http-req"}, function(txn, profile)
 		return
 	end
 	local reply = txn:reply{status = answer.status, body = answer.body}
-	for _, name in ipairs(DENIED) do
-		if first(answer.headers, name) then
-			reply:add_header(name, first(answer.headers, name))
+	for _, names in ipairs({SHOW, DENIED}) do
+		for _, name in ipairs(names) do
+			if first(answer.headers, name) then
+				reply:add_header(name, first(answer.headers, name))
+			end
 		end
 	end
 	txn:done(reply)

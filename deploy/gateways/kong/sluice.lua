@@ -7,14 +7,15 @@
 
 local http = require "resty.http"
 
-local ALLOWED = {"RateLimit-Policy", "RateLimit", "X-RateLimit-Mode"}
-local DENIED = {"Content-Type", "Retry-After", "RateLimit-Policy", "RateLimit", "X-RateLimit-Mode"}
+-- Headers that clients get, on allowed and on denied requests.
+local SHOWN = {"RateLimit-Policy", "RateLimit", "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset",
+  "X-RateLimit-Mode"}
 
 local sluice = {}
 
-local function pick(from, names)
+local function pick(from)
   local headers = {}
-  for _, name in ipairs(names) do
+  for _, name in ipairs(SHOWN) do
     headers[name] = from[name]
   end
   return headers
@@ -47,7 +48,7 @@ function sluice.new(options)
       return -- fail-open
     end
     if answer.status == 200 then
-      kong.ctx.shared.sluice = pick(answer.headers, ALLOWED)
+      kong.ctx.shared.sluice = pick(answer.headers)
       return
     end
     -- A 400 without a problem document is about the client's headers: they are malformed.
@@ -56,7 +57,10 @@ function sluice.new(options)
       kong.log.err("Sluice refused the question: ", answer.body)
       return kong.response.exit(500)
     end
-    return kong.response.exit(answer.status, answer.body, pick(answer.headers, DENIED))
+    local headers = pick(answer.headers)
+    headers["Content-Type"] = answer.headers["Content-Type"]
+    headers["Retry-After"] = answer.headers["Retry-After"]
+    return kong.response.exit(answer.status, answer.body, headers)
   end
 end
 

@@ -103,6 +103,29 @@ func TestKong_AsksWhatIsRecorded(t *testing.T) {
 	}
 }
 
+// shown are the headers that clients get, on allowed and on denied requests.
+var shown = []string{
+	"RateLimit-Policy", "RateLimit", "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset", "X-RateLimit-Mode",
+}
+
+func TestKong_ClientsGetTheHeaders(t *testing.T) {
+	for status, at := range map[string]string{"200": "shown", "429": "exited.headers"} {
+		answer := "{status = " + status + `, body = "", headers = {Server = "x"`
+		for _, name := range shown {
+			answer += `, ["` + name + `"] = "value of ` + name + `"`
+		}
+		l := ask(t, answer+"}}")
+		for _, name := range shown {
+			if got := text(t, l, at+`["`+name+`"]`); got != "value of "+name {
+				t.Errorf("with status %s, %s is %s", status, name, got)
+			}
+		}
+		if got := text(t, l, at+".Server"); got != "nil" {
+			t.Errorf("with status %s, Server is %s", status, got)
+		}
+	}
+}
+
 func TestKong_PassesOnDenialsAndFailsOpen(t *testing.T) {
 	tests := []struct{ answer, exited, body, retry string }{
 		{`{status = 429, body = "why", headers = {["Retry-After"] = "60", Server = "x"}}`, "429", "why", "60"},

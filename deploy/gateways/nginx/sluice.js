@@ -2,10 +2,13 @@
 // requests itself, with the status and the body that Sluice wrote.
 
 // shown are the headers that clients get, on allowed and on denied requests. Each has a
-// variable in nginx.conf (js_var).
+// variable in nginx-njs.conf (js_var).
 const shown = {
     'RateLimit-Policy': 'sluice_policy',
     'RateLimit': 'sluice_ratelimit',
+    'X-RateLimit-Limit': 'sluice_limit',
+    'X-RateLimit-Remaining': 'sluice_remaining',
+    'X-RateLimit-Reset': 'sluice_reset',
     'X-RateLimit-Mode': 'sluice_mode',
 };
 
