@@ -30,9 +30,9 @@ func (r *replaceable) Confirm(ctx context.Context, sums []limiter.Exported) erro
 	return r.Load().Confirm(ctx, sums)
 }
 
-// A region whose store came back empty knows neither what it spent nor what it heard. The others still count what it
-// told them. It hears of a key with its next change elsewhere, and then of all that counts.
-func TestExchange_AStoreThatCameBackEmptyHearsOfAKeyWithItsNextChange(t *testing.T) {
+// A region whose store came back empty has neither its own units nor those of the others, who still count both. The next
+// change of a key elsewhere brings all units that count there.
+func TestExchange_AStoreThatCameBackEmptyGetsAKeyWithItsNextChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, "eu", "us")
 		eu, us := w.places["eu"], w.places["us"]
@@ -49,7 +49,7 @@ func TestExchange_AStoreThatCameBackEmptyHearsOfAKeyWithItsNextChange(t *testing
 		w.run(func() {
 			eu.spend(t, ada, 30)
 			us.spend(t, ada, 20)
-			left("each has told the other", 50, 50)
+			left("units of both have arrived", 50, 50)
 
 			us.store = memstore.New(memstore.Options{Steady: true,
 				Regions: limiter.Regions{Count: 2, Parts: limiter.WorthParts(2)}})
