@@ -10,7 +10,7 @@ import (
 
 	"sluice/internal/stats"
 	"sluice/rules"
-	"sluice/rules/rulefile"
+	"sluice/rules/chars"
 )
 
 // shownRules is the largest number of rules of an incident in a response; the rest are counted as stats.OtherRules.
@@ -173,11 +173,11 @@ func incidentRecords(list []incident) func(yield func([]string) bool) {
 			same := []string{in.ID, in.Kind, in.State, in.Begin.Format(time.RFC3339Nano), end,
 				in.Updated.Format(time.RFC3339Nano), in.Node, in.NodeID, server, in.Cause, number(in.Opened), number(in.Merged)}
 			for n := range same {
-				same[n] = rulefile.Cover(same[n])
+				same[n] = chars.Cell(same[n])
 			}
 			line := func(rule string, m *byFailMode) bool {
-				return yield(append(same[:len(same):len(same)], rule, number(m.Open), number(m.Local), number(m.Closed),
-					number(m.Denied)))
+				return yield(append(same[:len(same):len(same)], chars.Cell(rule), number(m.Open), number(m.Local),
+					number(m.Closed), number(m.Denied)))
 			}
 			if !line("", &in.Total) {
 				return

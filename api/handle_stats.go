@@ -16,6 +16,7 @@ import (
 	"sluice/internal/records"
 	"sluice/internal/stats"
 	"sluice/rules"
+	"sluice/rules/chars"
 )
 
 // usualRange is the time that figures cover if a request names no beginning.
@@ -227,7 +228,7 @@ func statsRecords(r *stats.Result) func(yield func([]string) bool) {
 	return func(yield func([]string) bool) {
 		cells := make([]string, 2+stats.NumFigures)
 		for i := range r.Series {
-			cells[1] = r.Series[i].Rule
+			cells[1] = chars.Cell(r.Series[i].Rule)
 			for n := range r.Series[i].Points {
 				p := &r.Series[i].Points[n]
 				cells[0] = p.At.UTC().Format(time.RFC3339)

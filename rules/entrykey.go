@@ -166,7 +166,7 @@ func displayPart(dst []byte, part, separators string) []byte {
 		if hash, ok := strings.CutPrefix(text, hashWord); ok && isShownHash(hash) {
 			colon = len(hashWord) - 1
 		}
-		dst = appendPrintable(dst, text, func(i int, r rune) bool {
+		dst = chars.AppendShown(dst, text, func(i int, r rune) bool {
 			return r == '%' || r == '*' || r == ' ' || strings.ContainsRune(separators, r) || i == colon
 		})
 	}

@@ -151,7 +151,7 @@ func (p *entryParser) entry(i int, part string, open bool) error {
 func (p *entryParser) fixed(e *entries.Element, value []byte) error {
 	if own := appendEntryValue(nil, e.Value, ""); e.Value != "" &&
 		string(appendShort(nil, own)) != string(appendShort(nil, value)) {
-		return fmt.Errorf("must have the value of the rule for %s", string(appendPrintable(nil, e.Key, nil)))
+		return fmt.Errorf("must have the value of the rule for %s", chars.Shown(e.Key))
 	}
 	p.facts = append(p.facts, value...)
 	return nil

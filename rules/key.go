@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"sluice/limiter"
 	"sluice/rules/chars"
@@ -239,10 +237,7 @@ func DisplayDirectKey(key limiter.Key) string {
 	if hash, ok := strings.CutPrefix(v, "%h"); ok {
 		return hashWord + hash[:min(len(hash), shownHash)]
 	}
-	if !strings.Contains(v, "%") {
-		return v
-	}
-	return string(appendPrintable(nil, chars.Unescape(v), nil))
+	return chars.Shown(chars.Unescape(v))
 }
 
 // displayFacts writes the facts of a key, or of a wildcard as far as it goes. several reports that
@@ -277,7 +272,7 @@ func displayFact(dst []byte, part string, several bool) []byte {
 	} else if own && !several && beginsWithFact(text) {
 		colon = strings.IndexByte(text, ':')
 	}
-	return appendPrintable(dst, text, func(i int, r rune) bool {
+	return chars.AppendShown(dst, text, func(i int, r rune) bool {
 		switch r {
 		case '%', '*', ' ':
 			return true
@@ -308,21 +303,4 @@ func cutLabel(part string) (label, value string, own bool) {
 func beginsWithFact(text string) bool {
 	name, _, ok := strings.Cut(text, ":")
 	return ok && slices.Contains(factNames[:], name)
-}
-
-// appendPrintable appends text with unprintable characters as %XX, and also those for which also
-// returns true; also may be nil.
-func appendPrintable(dst []byte, text string, also func(i int, r rune) bool) []byte {
-	for i, n := 0, 0; i < len(text); i += n {
-		var r rune
-		r, n = utf8.DecodeRuneInString(text[i:])
-		if r == utf8.RuneError && n == 1 || !unicode.IsPrint(r) || chars.Unsafe(r) || also != nil && also(i, r) {
-			for _, c := range []byte(text[i : i+n]) {
-				dst = chars.AppendEscaped(dst, c)
-			}
-			continue
-		}
-		dst = append(dst, text[i:i+n]...)
-	}
-	return dst
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"sluice/rules/chars"
 	"sluice/rules/entries"
 )
 
@@ -147,15 +148,15 @@ func isText(s string) bool { return utf8.ValidString(s) && strings.IndexByte(s, 
 
 // String returns the descriptor for people: "shop: path=/pay, user".
 func (d *RuleDescriptor) String() string {
-	out := append(appendPrintable(nil, d.Domain, nil), ':')
+	out := append(chars.AppendShown(nil, d.Domain, nil), ':')
 	for i := range d.Entries {
 		e := &d.Entries[i]
 		if i > 0 {
 			out = append(out, ',')
 		}
-		out = appendPrintable(append(out, ' '), e.Key, nil)
+		out = chars.AppendShown(append(out, ' '), e.Key, nil)
 		if text := e.Value + e.Pattern; text != "" {
-			out = appendPrintable(append(out, '='), text, nil)
+			out = chars.AppendShown(append(out, '='), text, nil)
 		}
 	}
 	return string(out)
@@ -166,7 +167,7 @@ func (d *RuleDescriptor) String() string {
 func (r *Rule) Varying() (keys []string) {
 	for i := range r.Descriptor.Entries {
 		if e := &r.Descriptor.Entries[i]; e.Value == "" && r.shared(i) == "" {
-			keys = append(keys, string(appendPrintable(nil, e.Key, nil)))
+			keys = append(keys, chars.Shown(e.Key))
 		}
 	}
 	return keys
@@ -177,7 +178,7 @@ func (r *Rule) Varying() (keys []string) {
 func (r *Rule) Sharing() (keys []string) {
 	for i := range r.Descriptor.Entries {
 		if r.shared(i) != "" {
-			keys = append(keys, string(appendPrintable(nil, r.Descriptor.Entries[i].Key, nil)))
+			keys = append(keys, chars.Shown(r.Descriptor.Entries[i].Key))
 		}
 	}
 	return keys

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"sluice/api/client"
+	"sluice/rules/chars"
 )
 
 // render prints the decision on one line and each limit on a line below it.
@@ -47,8 +48,8 @@ func render(a *client.Answer, w io.Writer) {
 	fmt.Fprintln(t, "RULE\tKEY\tDECISION\tREMAINING\tUSED\tLIMIT\tRETRY AFTER\tRESET\tMODE")
 	for i := range a.Limits {
 		l := &a.Limits[i]
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", cmp.Or(l.Rule, "-"), l.Key, decision(l), number(l.Remaining),
-			number(l.Used), inForce(l.Limit, l.Burst), ms(l.RetryAfterMS), ms(l.ResetMS), l.Mode)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", cmp.Or(l.Rule, "-"), chars.Shown(l.Key), decision(l),
+			number(l.Remaining), number(l.Used), inForce(l.Limit, l.Burst), ms(l.RetryAfterMS), ms(l.ResetMS), l.Mode)
 	}
 	_ = t.Flush() // a broken pipe is not an error
 }

@@ -34,6 +34,14 @@ func TestRender_SaysThatARequestWasOverloaded(t *testing.T) {
 	}
 }
 
+func TestRender_NoKeyWritesToTheTerminal(t *testing.T) {
+	var out strings.Builder
+	render(&client.Answer{Limits: []client.LimitAnswer{{Key: "a\x1b[2J\r\nb\u202e\xff", Mode: "enforce"}}}, &out)
+	if want := "a%1B[2J%0D%0Ab%E2%80%AE%FF "; !strings.Contains(out.String(), want) {
+		t.Errorf("got %q, want %s", out.String(), want)
+	}
+}
+
 func TestRender_SaysThatARequestIsDeferred(t *testing.T) {
 	for want, a := range map[string]client.Answer{
 		"denied (202): deferred, ticket t1":                                            {Ticket: "t1"},

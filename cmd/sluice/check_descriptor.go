@@ -9,6 +9,7 @@ import (
 	"text/tabwriter"
 
 	"sluice/api/client"
+	"sluice/rules/chars"
 )
 
 // checkDescriptor sends one descriptor of the flags as Envoy would, or explains it.
@@ -112,7 +113,7 @@ func (c *checkCmd) explainDescriptor(p *process, raw []byte) error {
 	}
 	if e.Profile != "" {
 		if !c.JSON {
-			fmt.Fprintln(p.out, e.Message)
+			fmt.Fprintln(p.out, chars.Shown(e.Message))
 		} else {
 			fmt.Fprintf(p.out, "%s\n", raw)
 		}
@@ -134,7 +135,7 @@ func (c *checkCmd) explainDescriptor(p *process, raw []byte) error {
 			if name == "" {
 				name = d.Reason
 			}
-			fmt.Fprintf(w, "%s %s\t%s\t%s", mark, name, d.Key, d.Message)
+			fmt.Fprintf(w, "%s %s\t%s\t%s", mark, name, chars.Shown(d.Key), chars.Shown(d.Message))
 			if b := d.Bucket; b != nil {
 				fmt.Fprintf(w, " Limit %d, remaining %d, after the call %d.", b.Limit, b.Remaining, d.After)
 			}

@@ -10,6 +10,7 @@ import (
 
 	"sluice/api/client"
 	"sluice/rules"
+	"sluice/rules/chars"
 	"sluice/rules/facts"
 )
 
@@ -124,7 +125,7 @@ func printFacts(p *process, profile *rules.Profile, read *facts.Facts) error {
 	fmt.Fprintf(p.out, "profile %s, version %d, reads\n", profile.Name, profile.Version)
 	w := tabwriter.NewWriter(p.out, 0, 0, 2, ' ', 0)
 	for _, f := range read.List() {
-		fmt.Fprintf(w, "  %s\t%s\n", f.Name, f.Value)
+		fmt.Fprintf(w, "  %s\t%s\n", chars.Shown(f.Name), chars.Shown(f.Value))
 	}
 	if err := w.Flush(); err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"sluice/internal/config"
+	"sluice/rules/chars"
 )
 
 type rulesDoctorCmd struct {
@@ -79,8 +80,8 @@ func (c *rulesDoctorCmd) Run(p *process) error {
 		return e.Encode(found)
 	}
 	for _, f := range found {
-		fmt.Fprintf(p.out, "%s: %s, since %s\n  %s\n  %s\n", f.Rule, f.Finding, f.Since.UTC().Format(time.RFC3339), f.Text,
-			f.Link)
+		fmt.Fprintf(p.out, "%s: %s, since %s\n  %s\n  %s\n", f.Rule, f.Finding, f.Since.UTC().Format(time.RFC3339),
+			chars.Shown(f.Text), f.Link)
 	}
 	known := "no figures of the last week"
 	if since != nil {

@@ -6,6 +6,7 @@ import (
 	"text/tabwriter"
 
 	"sluice/api/client"
+	"sluice/rules/chars"
 )
 
 // explain prints the response that a check would get, and why.
@@ -29,7 +30,7 @@ func (c *checkCmd) explain(p *process, raw []byte) error {
 			if r.Home != "" {
 				key += " at home in " + r.Home
 			}
-			fmt.Fprintf(w, "%s %s\t%s\t%s\n", mark, r.Name, key, r.Message)
+			fmt.Fprintf(w, "%s %s\t%s\t%s\n", mark, r.Name, chars.Shown(key), chars.Shown(r.Message))
 		}
 		if err := w.Flush(); err != nil {
 			return err

@@ -10,6 +10,7 @@ import (
 	"sluice/limiter"
 	"sluice/limiter/redisstore"
 	"sluice/rules"
+	"sluice/rules/chars"
 )
 
 type keyCmd struct {
@@ -64,7 +65,7 @@ func (c *keyCmd) Run(p *process) error {
 			continue
 		}
 		if err := c.explain(p, lines.Text(), suffix); err != nil {
-			fmt.Fprintf(p.errs, "sluice: %v\n", err) // a list can contain other keys
+			fmt.Fprintf(p.errs, "sluice: %s\n", chars.ShownLines(err.Error())) // a list can contain other keys
 		}
 	}
 	if err := lines.Err(); err != nil {

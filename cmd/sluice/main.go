@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"github.com/alecthomas/kong"
+
+	"sluice/rules/chars"
 )
 
 // Exit codes.
@@ -202,6 +204,6 @@ func report(p *process, err error) int {
 	case errors.Is(err, errNo):
 		return exitNo
 	}
-	fmt.Fprintf(p.errs, "sluice: %v%s\n", err, advice(err))
+	fmt.Fprintf(p.errs, "sluice: %s%s\n", chars.ShownLines(err.Error()), advice(err))
 	return exitError
 }

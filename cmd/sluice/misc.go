@@ -9,6 +9,7 @@ import (
 	"sluice/api/client"
 	"sluice/internal/config"
 	"sluice/internal/telemetry"
+	"sluice/rules/chars"
 )
 
 // printJSON prints v as indented JSON.
@@ -44,14 +45,14 @@ func (c *healthcheckCmd) Run(p *process) error {
 	}
 	var problem *client.Problem
 	if !errors.As(err, &problem) {
-		fmt.Fprintf(p.errs, "not ready: %v%s\n", err, advice(err))
+		fmt.Fprintf(p.errs, "not ready: %s%s\n", chars.ShownLines(err.Error()), advice(err))
 		return errNo
 	}
 	reason := problem.Detail
 	if reason == "" {
 		reason = problem.Title
 	}
-	fmt.Fprintf(p.errs, "not ready: %s\n", reason)
+	fmt.Fprintf(p.errs, "not ready: %s\n", chars.Shown(reason))
 	return errNo
 }
 

@@ -17,6 +17,7 @@ import (
 	"sluice/api/client"
 	"sluice/internal/config"
 	"sluice/rules"
+	"sluice/rules/chars"
 	"sluice/rules/rulefile"
 )
 
@@ -150,7 +151,8 @@ func (c *overridesListCmd) Run(p *process) error {
 				}
 				continue
 			}
-			fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", list[i].Key, effect(&list[i]), expiry(&list[i]), list[i].Reason)
+			fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", chars.Shown(list[i].Key), effect(&list[i]), expiry(&list[i]),
+				chars.Shown(list[i].Reason))
 		}
 		if err := t.Flush(); err != nil || next == "" {
 			return err
@@ -234,7 +236,7 @@ func (c *overridesSetCmd) Run(p *process) error {
 	if err := readAnswer(raw, &is); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(p.out, "%s: %s (expires: %s)\n", is.Key, effect(&is), expiry(&is))
+	_, err = fmt.Fprintf(p.out, "%s: %s (expires: %s)\n", chars.Shown(is.Key), effect(&is), expiry(&is))
 	return err
 }
 
@@ -260,7 +262,7 @@ func (c *overridesDeleteCmd) Run(p *process) error {
 	if _, err := o.Do(p.ctx, http.MethodDelete, fmt.Sprintf("%s/%d", o.path, was.ID), "", nil); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(p.out, "%s: override deleted\n", was.Key)
+	_, err = fmt.Fprintf(p.out, "%s: override deleted\n", chars.Shown(was.Key))
 	return err
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"sluice/api/client"
 	"sluice/internal/tick"
+	"sluice/rules/chars"
 	"sluice/rules/envoyfile"
 )
 
@@ -83,7 +84,7 @@ func (w *watching) look(p *process) {
 func (w *watching) tell(p *process, err error) {
 	if text := err.Error(); text != w.told {
 		w.told = text
-		fmt.Fprintf(p.errs, "%s %s\n", p.now().UTC().Format(time.RFC3339), text)
+		fmt.Fprintf(p.errs, "%s %s\n", p.now().UTC().Format(time.RFC3339), chars.ShownLines(text))
 	}
 }
 

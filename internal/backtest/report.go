@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"sluice/api/decide"
 	"sluice/rules/chars"
@@ -78,27 +77,6 @@ func (s *Scaled) add(rate float64) {
 		s.Rate = rate
 	}
 	s.most = max(s.most, rate)
-}
-
-// shown is a text of a log for a terminal: what is not visible there, or would control it, is written as %XX.
-func shown(text string) string {
-	visible := func(r rune) bool { return r == ' ' || chars.Visible(r) }
-	if utf8.ValidString(text) && !strings.ContainsFunc(text, func(r rune) bool { return !visible(r) }) {
-		return text
-	}
-	var b []byte
-	for i := 0; i < len(text); {
-		r, size := utf8.DecodeRuneInString(text[i:])
-		if visible(r) && (r != utf8.RuneError || size > 1) {
-			b = append(b, text[i:i+size]...)
-		} else {
-			for _, c := range []byte(text[i : i+size]) {
-				b = chars.AppendEscaped(b, c)
-			}
-		}
-		i += size
-	}
-	return string(b)
 }
 
 // String says it in a sentence, "" if nothing was scaled.
@@ -186,7 +164,7 @@ func (o Outcome) String() string {
 		word = "allowed"
 	}
 	if decide.ByFailMode(o.Degraded) {
-		return word + " by fail mode " + shown(o.Degraded)
+		return word + " by fail mode " + chars.Shown(o.Degraded)
 	}
 	if o.Overloaded {
 		return word + " because of overload"
@@ -200,7 +178,7 @@ func (o Outcome) String() string {
 	}
 	parts := make([]string, len(list))
 	for i, l := range list {
-		parts[i] = fmt.Sprintf("%s (%s): %d of %d", shown(l.Rule), shown(l.Key), l.Used, l.Limit)
+		parts[i] = fmt.Sprintf("%s (%s): %d of %d", chars.Shown(l.Rule), chars.Shown(l.Key), l.Used, l.Limit)
 		if !o.Allowed && l.RetryAfterMS > 0 {
 			parts[i] += ", again after " + wait(l.RetryAfterMS)
 		}
@@ -332,15 +310,15 @@ func (r *Report) String() string {
 	if len(r.Rules) > 0 {
 		fmt.Fprintf(&b, "\n%-40s %14s %14s %14s %14s\n", "RULE", "DENIED BEFORE", "AFTER", "NEWLY DENIED", "NEWLY ALLOWED")
 		for _, c := range r.Rules {
-			fmt.Fprintf(&b, "%-40s %14s %14s %14s %14s\n", shown(c.Rule), Count(c.DeniedBefore), Count(c.DeniedAfter),
+			fmt.Fprintf(&b, "%-40s %14s %14s %14s %14s\n", chars.Shown(c.Rule), Count(c.DeniedBefore), Count(c.DeniedAfter),
 				Count(c.NewlyDenied), Count(c.NewlyAllowed))
 		}
 	}
 	if len(r.Keys) > 0 {
 		fmt.Fprintf(&b, "\n%-40s %14s %14s %14s %14s\n", "KEY", "DENIED BEFORE", "AFTER", "NEWLY DENIED", "NEWLY ALLOWED")
 		for _, k := range r.Keys {
-			fmt.Fprintf(&b, "%-40s %14s %14s %14s %14s  %s\n", shown(k.Key), Count(k.DeniedBefore), Count(k.DeniedAfter),
-				Count(k.NewlyDenied), Count(k.NewlyAllowed), shown(k.Rule))
+			fmt.Fprintf(&b, "%-40s %14s %14s %14s %14s  %s\n", chars.Shown(k.Key), Count(k.DeniedBefore), Count(k.DeniedAfter),
+				Count(k.NewlyDenied), Count(k.NewlyAllowed), chars.Shown(k.Rule))
 		}
 		fmt.Fprintf(&b, "keys with changes: %s", Count(float64(r.ChangedKeys)))
 		if r.MoreKeys {
@@ -352,8 +330,8 @@ func (r *Report) String() string {
 		if i == 0 {
 			b.WriteString("\nFirst differences\n")
 		}
-		fmt.Fprintf(&b, "%s %s %s (%s, line %d)\n  before: %s\n  after:  %s\n", day(d.TS), shown(d.Method), shown(d.Route),
-			d.File, d.Line, d.Before, d.After)
+		fmt.Fprintf(&b, "%s %s %s (%s, line %d)\n  before: %s\n  after:  %s\n", day(d.TS), chars.Shown(d.Method),
+			chars.Shown(d.Route), d.File, d.Line, d.Before, d.After)
 	}
 	r.writeDoubts(&b)
 	return b.String()

@@ -57,22 +57,81 @@ func AppendEscaped(b []byte, c byte) []byte {
 }
 
 // Escape writes the characters of a text that a line would not keep or show as %XX: % itself, those that are
-// invisible or Unsafe, blanks at the ends, and those of also.
+// invisible or Unsafe, blanks at the ends, and those of also. Unescape returns the text.
 func Escape(text, also string) string {
 	trimmed := strings.TrimSpace(text)
 	start := strings.Index(text, trimmed)
+	return string(AppendShown(nil, text, func(i int, r rune) bool {
+		return r == '%' || i < start || i >= start+len(trimmed) || strings.ContainsRune(also, r)
+	}))
+}
+
+// Shown returns a text of a caller as people may see it, on a page, in a file or in a terminal: on one line, with each
+// byte of what is not Visible, or not UTF-8, as %XX. A % stays, so the text cannot be read back.
+func Shown(text string) string {
+	if plain(text) {
+		return text
+	}
+	return string(AppendShown(nil, text, nil))
+}
+
+// ShownLines is Shown for a text of several lines: line feeds and tabs stay.
+func ShownLines(text string) string {
+	if plain(text) {
+		return text
+	}
 	b := make([]byte, 0, len(text))
-	for i, r := range text {
-		edge := i < start || i >= start+len(trimmed)
-		if r != '%' && !edge && Visible(r) && !strings.ContainsRune(also, r) {
-			b = utf8.AppendRune(b, r)
-			continue
+	for len(text) > 0 {
+		i := strings.IndexAny(text, "\n\t")
+		if i < 0 {
+			return string(AppendShown(b, text, nil))
 		}
-		for _, c := range []byte(string(r)) {
-			b = AppendEscaped(b, c)
-		}
+		b = append(AppendShown(b, text[:i], nil), text[i])
+		text = text[i+1:]
 	}
 	return string(b)
+}
+
+// plain reports whether a text is ASCII that Shown keeps.
+func plain(text string) bool {
+	for i := 0; i < len(text); i++ {
+		if c := text[i]; c < ' ' || c > '~' {
+			return false
+		}
+	}
+	return true
+}
+
+// AppendShown appends what Shown returns. It also writes as %XX the characters for which also, given the index in the
+// text, returns true. also may be nil.
+func AppendShown(dst []byte, text string, also func(i int, r rune) bool) []byte {
+	for i, n := 0, 0; i < len(text); i += n {
+		var r rune
+		r, n = utf8.DecodeRuneInString(text[i:])
+		if r == utf8.RuneError && n == 1 || !Visible(r) || also != nil && also(i, r) {
+			for _, c := range []byte(text[i : i+n]) {
+				dst = AppendEscaped(dst, c)
+			}
+			continue
+		}
+		dst = append(dst, text[i:i+n]...)
+	}
+	return dst
+}
+
+// Cell returns a text of a caller for a cell of a CSV file: what Shown returns, after a ' if a spreadsheet could
+// evaluate it as a formula.
+func Cell(text string) string {
+	if text = Shown(text); IsFormula(text) {
+		return "'" + text
+	}
+	return text
+}
+
+// IsFormula reports whether a spreadsheet could evaluate a text as a formula. Each ' before it is ignored.
+func IsFormula(text string) bool {
+	first, size := utf8.DecodeRuneInString(strings.TrimLeft(text, "'"))
+	return size > 0 && strings.ContainsRune("=+-@＝＋－＠|%\t\r\n", first)
 }
 
 // Visible reports whether people see r, and see it where it is.

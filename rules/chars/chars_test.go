@@ -6,6 +6,7 @@ func TestEscape_WritesALineThatUnescapeReads(t *testing.T) {
 	for text, want := range map[string]string{
 		"/v1/pay": "/v1/pay", "": "", "a=b": "a%3Db", "50%": "50%25", " a b ": "%20a b%20", "  ": "%20%20",
 		"a\nb\x00": "a%0Ab%00", "a\u202eb": "a%E2%80%AEb", "\u200bé": "%E2%80%8Bé", "\u00a0": "%C2%A0",
+		"a\xffb": "a%FFb",
 	} {
 		got := Escape(text, "=")
 		if got != want {
@@ -25,5 +26,33 @@ func TestUnescape_ReadsWhatAppendEscapedWrites(t *testing.T) {
 	}
 	if got := Unescape("100% %2"); got != "100% %2" {
 		t.Errorf("a %% that begins nothing became %q", got)
+	}
+}
+
+func TestShown_KeepsWhatPeopleSeeAndWritesTheRestAsBytes(t *testing.T) {
+	for text, want := range map[string]string{
+		"": "", "/v1/pay?a=50%": "/v1/pay?a=50%", "naïve 日本": "naïve 日本", "\ufffd": "\ufffd",
+		"a\rb": "a%0Db", "a\nb": "a%0Ab", "a\r\nb\tc": "a%0D%0Ab%09c", "\x1b[31m": "%1B[31m", "\x7f": "%7F",
+		"a\u0085b": "a%C2%85b", "a\u2028b\u2029": "a%E2%80%A8b%E2%80%A9", "a\u202eb": "a%E2%80%AEb",
+		"a\u2066b": "a%E2%81%A6b", "a\u200db": "a%E2%80%8Db", "a\xff\xc3": "a%FF%C3", "a\u00a0": "a%C2%A0",
+	} {
+		if got := Shown(text); got != want {
+			t.Errorf("%q is shown as %q, want %q", text, got, want)
+		}
+	}
+	if got := ShownLines("a\n\tb\r\nc\u202e"); got != "a\n\tb%0D\nc%E2%80%AE" {
+		t.Errorf("several lines are shown as %q", got)
+	}
+}
+
+func TestCell_IsNoFormulaAndOneLine(t *testing.T) {
+	for text, want := range map[string]string{
+		"": "", "a=b": "a=b", "=1+1": "'=1+1", "+1": "'+1", "-1": "'-1", "@x": "'@x", "＝1": "'＝1", "＋1": "'＋1",
+		"－1": "'－1", "＠x": "'＠x", "\t=1": "'%09=1", "\r=1": "'%0D=1", "\n=1": "'%0A=1", "a\nb": "a%0Ab",
+		"|x": "'|x", "'=1": "''=1", "'a": "'a",
+	} {
+		if got := Cell(text); got != want {
+			t.Errorf("%q became %q, want %q", text, got, want)
+		}
 	}
 }

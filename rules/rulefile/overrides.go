@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"sluice/rules"
+	"sluice/rules/chars"
 )
 
 // Bounds of one file of overrides.
@@ -147,7 +148,7 @@ func OverrideRecord(o *rules.Override) []string {
 		case nil:
 		case string:
 			if _, written := fields[i].At(o).(*string); written {
-				v = Cover(v)
+				v = cover(v)
 			}
 			cells[i] = v
 		default:
@@ -157,25 +158,17 @@ func OverrideRecord(o *rules.Override) []string {
 	return cells
 }
 
-// isFormula reports whether a spreadsheet may run a text as a formula, ignoring apostrophes before
-// it.
-func isFormula(s string) bool {
-	s = strings.TrimLeft(s, "'")
-	return s != "" && strings.ContainsRune("=+-@\t\r\n|%", rune(s[0]))
-}
-
-// Cover returns a text for a cell of a CSV file: one that a spreadsheet would run as a formula gets an apostrophe
-// before it.
-func Cover(s string) string {
-	if isFormula(s) {
+// cover writes a text so that no spreadsheet evaluates it as a formula and uncover returns it unchanged.
+func cover(s string) string {
+	if chars.IsFormula(s) {
 		return "'" + s
 	}
 	return s
 }
 
-// uncover reverts Cover.
+// uncover reverts cover.
 func uncover(s string) string {
-	if strings.HasPrefix(s, "'") && isFormula(s) {
+	if strings.HasPrefix(s, "'") && chars.IsFormula(s) {
 		return s[1:]
 	}
 	return s

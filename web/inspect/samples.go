@@ -13,6 +13,7 @@ import (
 	"sluice/internal/fleet"
 	"sluice/limiter"
 	"sluice/rules"
+	"sluice/rules/chars"
 	"sluice/web/kit"
 	"sluice/web/view"
 )
@@ -243,7 +244,7 @@ func fromWords(d *fleet.Request) string {
 	if len(d.Also) > 0 {
 		parts = append(parts, "also counted by "+strings.Join(d.Also, ", "))
 	}
-	return strings.Join(parts, ", ")
+	return chars.Shown(strings.Join(parts, ", "))
 }
 
 func statusWords(status int) string { return strconv.Itoa(status) }

@@ -152,6 +152,10 @@ const nothingNew = "data:\n\n"
 // endOfPart ends each part in a message.
 const endOfPart = "</hx-partial>"
 
+// lineEnds turns every end of a line of a stream, CR LF, LF or CR, into LF. A CR that stays would let a text on the
+// page begin an event of its own.
+var lineEnds = strings.NewReplacer("\r\n", "\n", "\r", "\n")
+
 // message renders parts as one message, without those in sent, which the page already has. It also returns the set of
 // all parts.
 func (v *Visit) message(parts templ.Component, sent map[string]bool) (text string, all map[string]bool, err error) {
@@ -168,9 +172,9 @@ func (v *Visit) message(parts templ.Component, sent map[string]bool) (text strin
 		if all[part] = true; sent[part] {
 			continue
 		}
-		for line := range strings.SplitSeq(part, "\n") {
+		for line := range strings.SplitSeq(lineEnds.Replace(part), "\n") {
 			out.WriteString("data: ")
-			out.WriteString(strings.TrimRight(line, "\r"))
+			out.WriteString(line)
 			out.WriteByte('\n')
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"sluice/internal/stats"
 	"sluice/rules"
+	"sluice/rules/chars"
 	"sluice/web/kit"
 )
 
@@ -56,10 +57,11 @@ func incidentRows(i *stats.Incident, rule string) [][]string {
 		}
 		return t.UTC().Format(time.RFC3339Nano)
 	}
-	same := []string{kit.Cell(i.ID), i.Kind, stateOf(i), moment(i.Begin), moment(i.End), moment(i.Updated),
-		kit.Cell(i.Node), kit.Cell(i.NodeID), kit.Cell(i.Server), kit.Cell(i.Cause), number(i.Opened), number(i.Merged)}
+	same := []string{chars.Cell(i.ID), i.Kind, stateOf(i), moment(i.Begin), moment(i.End), moment(i.Updated),
+		chars.Cell(i.Node), chars.Cell(i.NodeID), chars.Cell(i.Server), chars.Cell(i.Cause), number(i.Opened),
+		number(i.Merged)}
 	line := func(r *stats.IncidentRule) []string {
-		return append(same[:len(same):len(same)], kit.Cell(r.Rule), number(r.Open), number(r.Local), number(r.Closed),
+		return append(same[:len(same):len(same)], chars.Cell(r.Rule), number(r.Open), number(r.Local), number(r.Closed),
 			number(r.Denied))
 	}
 	out := [][]string{line(&i.Total)}

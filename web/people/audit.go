@@ -15,6 +15,7 @@ import (
 
 	"sluice/internal/audit"
 	"sluice/rules"
+	"sluice/rules/chars"
 	"sluice/web/kit"
 	"sluice/web/view"
 )
@@ -230,9 +231,10 @@ func writeCSV(w io.Writer, list []audit.Entry, first bool) error {
 	for i := range list {
 		e := &list[i]
 		err := c.Write([]string{
-			strconv.FormatInt(e.ID, 10), e.At.UTC().Format(time.RFC3339Nano), kit.Cell(e.Actor.Kind),
-			kit.Cell(e.Actor.Name), kit.Cell(e.Action),
-			kit.Cell(e.SubjectKind), strconv.FormatInt(e.SubjectID, 10), kit.Cell(e.SubjectName), string(e.Details),
+			strconv.FormatInt(e.ID, 10), e.At.UTC().Format(time.RFC3339Nano), chars.Cell(e.Actor.Kind),
+			chars.Cell(e.Actor.Name), chars.Cell(e.Action),
+			chars.Cell(e.SubjectKind), strconv.FormatInt(e.SubjectID, 10), chars.Cell(e.SubjectName),
+			chars.Cell(string(e.Details)),
 		})
 		if err != nil {
 			return err

@@ -6,9 +6,9 @@ import (
 	"net/http"
 	"strings"
 	"time"
-	"unicode"
 
 	"sluice/internal/access"
+	"sluice/rules/chars"
 	"sluice/web/kit"
 )
 
@@ -62,16 +62,14 @@ func (p *Pages) ssoRefused(v *kit.Visit, why *kit.Problem, said string) error {
 	return v.Page(why.Status, ssoRefusedPage(v.Frame(why.Title, ""), m))
 }
 
-// sanitize makes untrusted text safe to show: one line of at most 300 printable characters.
+// sanitize makes a text of the provider safe to show: one line of at most 300 characters.
 func sanitize(text string) string {
-	n := 0
-	return strings.TrimSpace(strings.Map(func(r rune) rune {
-		if n++; n > 300 || r == unicode.ReplacementChar || !unicode.IsPrint(r) && r != ' ' {
-			return -1
-		}
-		return r
-	}, text))
+	shown := []rune(chars.Shown(strings.TrimSpace(text)))
+	return string(shown[:min(len(shown), maxSaid)])
 }
+
+// maxSaid is how much of a text of the provider is shown, in characters.
+const maxSaid = 300
 
 // Reasons why an attempt fails.
 var (
@@ -108,7 +106,11 @@ func (p *Pages) ssoFailed(v *kit.Visit, err error) error {
 	}
 	if status, message := kit.Refusal(err); status != 0 {
 		v.RetryAfter(err)
-		return p.ssoRefused(v, &kit.Problem{Status: status, Title: "Too many attempts", Detail: message}, "")
+		title := "Too many attempts"
+		if status == http.StatusServiceUnavailable {
+			title = "Try again in a second"
+		}
+		return p.ssoRefused(v, &kit.Problem{Status: status, Title: title, Detail: message}, "")
 	}
 	return err
 }

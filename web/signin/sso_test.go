@@ -173,7 +173,7 @@ func TestSSO_WhatTheProviderSaysIsText(t *testing.T) {
 	hostile.Set("state", w.Provider.Last().State)
 	page := b.Get(ssoCallback + "?" + hostile.Encode())
 	if page.Code != http.StatusForbidden ||
-		!page.Has("The provider rejected the sign-in", "access_denied: &lt;script&gt;alert(1)&lt;/script&gt;") ||
+		!page.Has("The provider rejected the sign-in", "access_denied: &lt;script&gt;alert(1)&lt;/script&gt;%0D%0A%00xx") ||
 		page.Has(strings.Repeat("x", 301)) {
 		t.Errorf("got %d", page.Code)
 	}

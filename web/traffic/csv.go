@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"sluice/rules"
+	"sluice/rules/chars"
 	"sluice/web/kit"
 )
 
@@ -47,7 +48,7 @@ func (m *Page) tableCSV() [][]string {
 	for i := range t.Lines {
 		l := &t.Lines[i]
 		out = append(out, []string{
-			kit.Cell(l.Key), number(l.Allowed), number(l.Denied), number(l.Error), part(l.Total(), t.Of.Total(), t.Known),
+			chars.Cell(l.Key), number(l.Allowed), number(l.Denied), number(l.Error), part(l.Total(), t.Of.Total(), t.Known),
 			part(l.Denied, t.Of.Denied, t.Known), unless(l.Peak < 0, l.Peak), moment(t.From), moment(t.To),
 		})
 	}

@@ -11,6 +11,7 @@ import (
 
 	"sluice/internal/fleet"
 	"sluice/rules"
+	"sluice/rules/chars"
 	"sluice/rules/words"
 )
 
@@ -116,7 +117,7 @@ func MomentOf(v any) (time.Time, bool) {
 func DiffText(v any) string {
 	switch v := v.(type) {
 	case string:
-		return visible(v)
+		return chars.ShownLines(v)
 	case bool:
 		if v {
 			return "yes"
@@ -132,7 +133,7 @@ func DiffText(v any) string {
 	if text := numberWords(v); text != "" {
 		return text
 	}
-	return visible(rules.JSONText(v))
+	return chars.ShownLines(rules.JSONText(v))
 }
 
 // numberWords writes an object of numbers, such as a ban, "" for other values: "after 20, for 10 minutes, grow 1".
@@ -150,7 +151,7 @@ func numberWords(v any) string {
 			out = append(out, strings.ReplaceAll(name, "_", " ")+" "+strconv.FormatFloat(object[name], 'f', -1, 64))
 		}
 	}
-	return visible(strings.Join(out, ", "))
+	return chars.ShownLines(strings.Join(out, ", "))
 }
 
 // PerSecond writes a rate: "1,240/s", "0.3/s".
@@ -180,11 +181,11 @@ func BreakerWords(state string) string {
 	return "recovering"
 }
 
-// RequestWords is a denied request in a few words.
+// RequestWords is a sampled request in a few words.
 func RequestWords(d *fleet.Request) string {
 	words := strings.TrimSpace(d.Method + " " + d.Route)
 	if words == "" {
 		return "–"
 	}
-	return words
+	return chars.Shown(words)
 }

@@ -22,8 +22,10 @@ type Stats struct {
 	Quiet        bool
 	Since        time.Time
 	// Last is added to the last known point of every rule, Keys are the rows by key. Those without a Line get one.
-	Last   stats.Figures
-	Keys   []stats.Row
+	Last stats.Figures
+	Keys []stats.Row
+	// Also is the name of one more route and tenant, unless it is "".
+	Also   string
 	Marked []stats.Mark
 
 	rules *Rules
@@ -135,13 +137,20 @@ func (f *Stats) keys(by string) []string {
 		}
 		return keys
 	case stats.ByRoute:
-		return []string{"POST /v1/charges", "GET /v1/charges", "POST /login", "GET /v1/customers/{id}"}
+		return f.also("POST /v1/charges", "GET /v1/charges", "POST /login", "GET /v1/customers/{id}")
 	case stats.ByTenant:
-		return []string{"acme", "globex", "initech"}
+		return f.also("acme", "globex", "initech")
 	case stats.ByNode:
 		return []string{"10.0.0.1:8080", "10.0.0.2:8080"}
 	}
 	return nil
+}
+
+func (f *Stats) also(names ...string) []string {
+	if f.Also != "" {
+		names = append(names, f.Also)
+	}
+	return names
 }
 
 func (f *Stats) points(rule string, from, to time.Time, step time.Duration) []stats.Point {
