@@ -37,10 +37,12 @@ var (
 	ErrPasswordLong    = fmt.Errorf("must have at most %d bytes", MaxPassword)
 	ErrPasswordText    = errors.New("must be valid UTF-8")
 	ErrPasswordObvious = errors.New("must not be the account's name or one character repeated")
+	ErrPasswordCommon  = errors.New("must not be one of the most common passwords, which attackers try first; use " +
+		"several unrelated words")
 )
 
-// CheckNewPassword returns nil if the account with that name may have the password. Only
-// its length matters; there are no rules about kinds of characters.
+// CheckNewPassword returns nil if the account with that name may have the password. It must be
+// long enough and not easily guessed; there are no rules about kinds of characters.
 func CheckNewPassword(name, password string) error {
 	switch {
 	case !utf8.ValidString(password):
@@ -51,6 +53,8 @@ func CheckNewPassword(name, password string) error {
 		return ErrPasswordShort
 	case strings.EqualFold(password, name), strings.Count(password, password[:1]) == len(password):
 		return ErrPasswordObvious
+	case isCommon(password):
+		return ErrPasswordCommon
 	}
 	return nil
 }

@@ -3,8 +3,10 @@ package access
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 func hashed(t *testing.T, h *Hasher, password string) string {
@@ -73,10 +75,27 @@ func TestCheckNewPassword_AsksForLength(t *testing.T) {
 		{"broken \xff text here", ErrPasswordText},
 		{"aaaaaaaaaaaaaaaa", ErrPasswordObvious},
 		{"GRACE.HOPPER@NAVY", ErrPasswordObvious},
+		{"leavemealone", ErrPasswordCommon},
+		{"Administrator", ErrPasswordCommon},
+		{"123qweasdzxc", ErrPasswordCommon},
+		{"leavemealone now", nil},
+		{"leavemealone\nlhbjkjubz2957704", nil},
 	}
 	for _, tt := range tests {
 		if got := CheckNewPassword("grace.hopper@navy", tt.password); !errors.Is(got, tt.want) {
 			t.Errorf("%q: got %v, want %v", tt.password, got, tt.want)
+		}
+	}
+}
+
+func TestCommonPasswords_AreSortedOnceInLowerCaseAndLongEnough(t *testing.T) {
+	list := strings.Split(strings.TrimSuffix(commonPasswords, "\n"), "\n")
+	if len(list) < 300 || !slices.IsSorted(list) || len(slices.Compact(slices.Clone(list))) != len(list) {
+		t.Errorf("%d passwords, which are not sorted or not distinct", len(list))
+	}
+	for _, p := range list {
+		if p != strings.ToLower(p) || utf8.RuneCountInString(p) < MinPassword || !isCommon(strings.ToUpper(p)) {
+			t.Errorf("%q is no password of the list, or not found", p)
 		}
 	}
 }
