@@ -107,9 +107,6 @@ func (k *Kit) serve(v *Visit) error {
 	if err := v.readOnly(); err != nil {
 		return err
 	}
-	if v.route.Accounts {
-		defer k.stored.recall.forgetAll() // the change may end sessions
-	}
 	if v.route.Role != "" {
 		switch {
 		case v.User.ID != 0:
@@ -128,6 +125,9 @@ func (k *Kit) serve(v *Visit) error {
 		if done, err := k.reauthenticate(v); done || err != nil {
 			return err
 		}
+	}
+	if v.route.Accounts {
+		defer v.ForgetSessions()
 	}
 	return v.route.Handle(v)
 }

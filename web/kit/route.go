@@ -17,7 +17,8 @@ type Route struct {
 	// Reauth asks for the password unless it was entered recently. It is set for deleting, resetting, tokens,
 	// people and webhooks.
 	Reauth bool
-	// Accounts means that the route can end sessions of other people.
+	// Accounts means that the route can end sessions of other people. It needs a Role; a handler without one calls
+	// ForgetSessions itself.
 	Accounts bool
 	// Offline means that the route changes nothing in the rules database, so it works while that is unreachable.
 	Offline bool

@@ -175,6 +175,10 @@ func (s *sessionStore) DeleteCtx(ctx context.Context, token string) error {
 	if errors.Is(err, rules.ErrUnavailable) {
 		s.recall.markEnded(token)
 	}
+	if p.token == "" && p.replaced == "" {
+		s.recall.forgetIfKnown(token) // anyone can send it, and no running request has found it
+		return err
+	}
 	s.recall.forget(token) // after the delete, so that no running request finds it in between
 	return err
 }

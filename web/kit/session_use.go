@@ -95,5 +95,10 @@ func (v *Visit) Unstash(name string) error {
 	return v.Save()
 }
 
+// ForgetSessions forgets the sessions that this node remembers for an outage of the rules database, because a change
+// of accounts may have ended some. Call it only once the visitor has proved that they may make the change: during an
+// outage the sessions cannot be verified again.
+func (v *Visit) ForgetSessions() { v.kit.stored.recall.forgetAll() }
+
 // SessionID identifies the visitor's session without revealing its hash.
 func (v *Visit) SessionID() string { return shortID(presentedIn(v.Ctx).token) }

@@ -106,6 +106,7 @@ func (p *Pages) acceptInvite(v *kit.Visit, form url.Values) error {
 		return v.Page(status, acceptPage(v.Frame("Choose a password", ""),
 			Accept{Name: u.Name, Token: secret, Form: view.NewForm(nil, fields)}))
 	}
+	defer v.ForgetSessions()
 	u, err = p.People.UpdateUser(v.Ctx, rules.Actor{Kind: "user", Name: u.Name}, u)
 	if errors.Is(err, rules.ErrStale) {
 		return errInvite

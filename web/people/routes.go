@@ -77,7 +77,7 @@ func (p *Pages) Routes() []kit.Route {
 			Handle: p.signOutPerson},
 
 		{Method: http.MethodGet, Path: pathInvite, Form: true, Handle: p.inviteForm},
-		{Method: http.MethodPost, Path: pathInvite, Accounts: true, Handle: kit.Posted(p.acceptInvite)},
+		{Method: http.MethodPost, Path: pathInvite, Handle: kit.Posted(p.acceptInvite)},
 		{Method: http.MethodGet, Path: pathAccount, Role: viewer, Handle: p.account},
 		{Method: http.MethodPost, Path: pathAccount + "/password", Role: viewer, Accounts: true,
 			Handle: kit.Posted(p.changePassword)},
