@@ -2,10 +2,13 @@ package kit
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
+	"strconv"
 	"time"
 
+	"sluice/internal/access"
 	"sluice/limiter"
 	"sluice/web/view"
 )
@@ -21,6 +24,11 @@ var (
 	// guardNetwork limits guesses from an IPv6 /48, which one customer of a provider may own, over all of its 65,536
 	// addresses as addressOf counts them.
 	guardNetwork = limiter.Limit{Algorithm: limiter.SlidingWindowCounter, Count: 60, Window: 15 * 60_000}
+	// guardKnown limits guesses at one account from a browser that has signed in to it before, in place of the limits
+	// above: whoever guesses elsewhere does not lock its owner out.
+	guardKnown = limiter.Limit{Algorithm: limiter.SlidingWindowCounter, Count: 5, Window: 5 * 60_000}
+	// guardSession limits guesses in one session, by which a signed-in person confirms an act.
+	guardSession = limiter.Limit{Algorithm: limiter.SlidingWindowCounter, Count: 5, Window: 5 * 60_000}
 	// guardSignOn limits visits to the single sign-on provider from one address. Going and coming back count one each.
 	guardSignOn = limiter.Limit{Algorithm: limiter.SlidingWindowCounter, Count: 40, Window: 15 * 60_000}
 	// guardSignOnNetwork is guardSignOn for an IPv6 /48.
@@ -41,16 +49,17 @@ func guardKey(what string, values ...string) limiter.Key {
 	return limiter.Key(append(b, "}||sc"...))
 }
 
-// limitSignIn takes the limits on password attempts. The error is a *tooMany if there were too many. refund gives the
-// attempt back; call it on success.
-func (k *Kit) limitSignIn(ctx context.Context, name, address string) (refund func(), err error) {
-	asks := []limiter.Ask{
+// signInLimits are the limits on the attempt of a visitor to sign in to an account, which is zero if none has the name.
+func (v *Visit) signInLimits(name string, u *access.User) []limiter.Ask {
+	if nonce := v.knownBrowser(u); nonce != "" {
+		return []limiter.Ask{{Key: guardKey("known", strconv.FormatInt(u.ID, 10), nonce), Limit: guardKnown, Weight: 1}}
+	}
+	address := v.kit.addressOf(v.RealIP())
+	return appendNetwork([]limiter.Ask{
 		{Key: guardKey("pair", name, address), Limit: guardPair, Weight: 1},
 		{Key: guardKey("account", name), Limit: guardAccount, Weight: 1},
 		{Key: guardKey("address", address), Limit: guardAddress, Weight: 1},
-	}
-	asks = appendNetwork(asks, "network", address, guardNetwork)
-	return k.takeLimits(ctx, asks, "user", printable(name), "address", address)
+	}, "network", address, guardNetwork)
 }
 
 // appendNetwork adds the limit on the IPv6 network of /48 that an address is in.
@@ -70,15 +79,24 @@ func (v *Visit) AdmitSignOn() (refund func(), err error) {
 	return v.kit.takeLimits(v.Ctx, appendNetwork(asks, "sso-network", address, guardSignOnNetwork), "address", v.RealIP())
 }
 
-// takeLimits takes all limits or none. who is for the log.
+// errUndecided means that no store decided the limits on an attempt in time. It is shown with the form.
+var errUndecided = errors.New( //nolint:staticcheck,revive // shown to people as it stands
+	"The number of attempts could not be checked in time, so nothing was changed. Try again in a second.")
+
+// takeLimits takes all limits or none. The error is a *tooMany if there were too many attempts, errUndecided, or that
+// of ctx. refund gives the attempt back; call it on success. who is for the log.
 func (k *Kit) takeLimits(ctx context.Context, asks []limiter.Ask, who ...any) (refund func(), err error) {
 	store, res, err := k.Guard, limiter.Result{}, error(nil)
 	if err = k.take(ctx, store, limiter.OpTake, asks, &res); err != nil && k.GuardLocal != nil {
 		store = k.GuardLocal
 		err = k.take(ctx, store, limiter.OpTake, asks, &res)
 	}
+	if ctx.Err() != nil {
+		return nil, ctx.Err() // the visitor has left
+	}
 	if err != nil {
-		return nil, fmt.Errorf("limit on signing in: %w", err)
+		k.Logger.Warn("could not decide the limits on signing in", append(who, "error", err)...)
+		return nil, errUndecided
 	}
 	if !res.Allowed {
 		wait := time.Duration(max(1000, res.Limits[limiter.Strictest(res.Limits)].RetryAfter)) * time.Millisecond

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"sluice/internal/access"
+	"sluice/limiter"
 	"sluice/rules"
 )
 
@@ -37,29 +38,47 @@ func CheckPassword(field, name, password, repeat string) []rules.FieldError {
 // errWrong does not say whether the name or the password was wrong.
 var errWrong = errors.New("Wrong name or password.") //nolint:staticcheck,revive // shown to people as it stands
 
-// Authenticate returns the account with a name and password. Refusal maps errors about them. Unknown names take as long
-// as known ones. An attempt whose password was not compared is refunded.
-func (v *Visit) Authenticate(lane access.Lane, name, password string) (access.User, error) {
-	ctx, k, address := v.Ctx, v.kit, v.kit.addressOf(v.RealIP())
-	done, err := k.limitSignIn(ctx, name, address)
-	if err != nil {
-		return access.User{}, err
-	}
-	u, err := k.Users.GetUserByName(ctx, name)
+// Authenticate returns the account with a name and password for a visitor who signs in. Refusal maps errors about them.
+// Unknown names take as long as known ones. An attempt whose password was not compared is refunded.
+func (v *Visit) Authenticate(name, password string) (access.User, error) {
+	u, err := v.kit.Users.GetUserByName(v.Ctx, name)
 	if err != nil && !errors.Is(err, rules.ErrNotFound) {
 		return access.User{}, err
 	}
-	ok, failed := k.Passwords.CheckPassword(ctx, lane, u.PasswordHash, password)
-	if failed != nil {
-		done()
-		return access.User{}, failed
+	if err != nil {
+		u = access.User{}
 	}
-	if err != nil || !ok || u.Disabled {
-		k.Logger.Warn("refused to sign in", "user", printable(name), "address", address)
-		return access.User{}, errWrong
+	if err := v.compare(access.LaneStrangers, v.signInLimits(name, &u), name, password, &u); err != nil {
+		return access.User{}, err
+	}
+	return u, nil
+}
+
+// ConfirmPassword compares a password with that of the signed-in person. Attempts are counted for the session, so that
+// nobody without it can use them up. Errors are those of Authenticate.
+func (v *Visit) ConfirmPassword(password string) error {
+	asks := []limiter.Ask{{Key: guardKey("session", presentedIn(v.Ctx).token), Limit: guardSession, Weight: 1}}
+	return v.compare(access.LaneSignedIn, asks, v.User.Name, password, &v.User)
+}
+
+// compare takes the limits and compares a password with that of an account, which is zero if none has the name.
+func (v *Visit) compare(lane access.Lane, asks []limiter.Ask, name, password string, u *access.User) error {
+	k, address := v.kit, v.kit.addressOf(v.RealIP())
+	done, err := k.takeLimits(v.Ctx, asks, "user", printable(name), "address", address)
+	if err != nil {
+		return err
+	}
+	ok, err := k.Passwords.CheckPassword(v.Ctx, lane, u.PasswordHash, password)
+	if err != nil {
+		done()
+		return err
+	}
+	if !ok || u.Disabled {
+		k.Logger.Warn("refused a password", "user", printable(name), "address", address)
+		return errWrong
 	}
 	done()
-	return u, nil
+	return nil
 }
 
 // busy is shown with the form if too many passwords are being hashed.
@@ -75,6 +94,8 @@ func Refusal(err error) (int, string) {
 		return http.StatusTooManyRequests, many.Error()
 	case errors.Is(err, access.ErrBusy):
 		return http.StatusServiceUnavailable, busy
+	case errors.Is(err, errUndecided):
+		return http.StatusServiceUnavailable, err.Error()
 	}
 	return 0, ""
 }
@@ -85,10 +106,15 @@ const busyWait = 2 * time.Second
 // RetryAfter sets the Retry-After header if err says how long to wait.
 func (v *Visit) RetryAfter(err error) {
 	var many *tooMany
-	wait := busyWait
-	if errors.As(err, &many) {
+	var wait time.Duration
+	switch {
+	case errors.As(err, &many):
 		wait = many.wait
-	} else if !errors.Is(err, access.ErrBusy) {
+	case errors.Is(err, access.ErrBusy):
+		wait = busyWait
+	case errors.Is(err, errUndecided):
+		wait = time.Second
+	default:
 		return
 	}
 	v.Response().Header().Set("Retry-After", strconv.FormatInt(int64(math.Ceil(float64(wait)/float64(time.Second))), 10))

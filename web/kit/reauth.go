@@ -35,8 +35,8 @@ func (k *Kit) reauthenticate(v *Visit) (done bool, err error) {
 	}
 	status, message := http.StatusUnprocessableEntity, ""
 	if password != "" {
-		u, err := v.Authenticate(access.LaneSignedIn, v.User.Name, password)
-		if err == nil && u.ID == v.User.ID {
+		err := v.ConfirmPassword(password)
+		if err == nil {
 			if err = v.ConfirmIdentity(); errors.Is(err, errEnded) {
 				return true, v.ToSignIn()
 			}

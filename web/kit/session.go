@@ -102,7 +102,7 @@ func (k *Kit) wrongProvider(u *access.User) bool {
 	return u.External() && (k.SSO == nil || k.SSO.Issuer != u.Issuer)
 }
 
-// Begin signs a user in, under a new session secret.
+// Begin signs a user in, under a new session secret. The browser is known to the account from now on.
 func (v *Visit) Begin(u access.User) error {
 	m, k := v.kit.sessions, v.kit
 	if err := v.renew(false); err != nil {
@@ -115,6 +115,7 @@ func (v *Visit) Begin(u access.User) error {
 	m.Put(v.Ctx, sessionAddress, v.RealIP())
 	m.Put(v.Ctx, sessionAgent, agentOf(v.Request().UserAgent()))
 	v.User, v.Offline = u, false // the database has just answered
+	v.remember(&u)
 	if err := k.Users.NoteLogin(v.Ctx, u.ID, k.Now()); err != nil {
 		k.Logger.Warn("could not note a sign-in", "user", u.Name, "error", err)
 	}

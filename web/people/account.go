@@ -77,7 +77,7 @@ func (p *Pages) changePassword(v *kit.Visit, form url.Values) error {
 		return p.accountPage(v, http.StatusConflict, nil,
 			"This account signs in with single sign-on and has no password here.")
 	}
-	if _, err := v.Authenticate(access.LaneSignedIn, v.User.Name, form.Get("current")); err != nil {
+	if err := v.ConfirmPassword(form.Get("current")); err != nil {
 		status, message := kit.Refusal(err)
 		if status == 0 {
 			return err

@@ -47,7 +47,7 @@ func (p *Pages) signIn(v *kit.Visit, form url.Values) error {
 		return p.elsewhere(v, http.StatusServiceUnavailable, kit.Local(form.Get("next")))
 	}
 	name, next := form.Get("name"), kit.Local(form.Get("next"))
-	u, err := v.Authenticate(access.LaneStrangers, name, form.Get("password"))
+	u, err := v.Authenticate(name, form.Get("password"))
 	if err != nil {
 		status, message := kit.Refusal(err)
 		if errors.Is(err, rules.ErrUnavailable) {
