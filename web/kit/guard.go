@@ -80,8 +80,9 @@ func (v *Visit) AdmitSignOn() (refund func(), err error) {
 }
 
 // errUndecided means that no store decided the limits on an attempt in time. It is shown with the form.
-var errUndecided = errors.New( //nolint:staticcheck,revive // shown to people as it stands
-	"The number of attempts could not be checked in time, so nothing was changed. Try again in a second.")
+var errUndecided = errors.New( //nolint:staticcheck // shown to people as it stands
+	"The number of attempts could not be checked in time, so nothing was changed. " +
+		"Try again in a second.")
 
 // takeLimits takes all limits or none. The error is a *tooMany if there were too many attempts, errUndecided, or that
 // of ctx. refund gives the attempt back; call it on success. who is for the log.

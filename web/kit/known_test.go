@@ -48,7 +48,8 @@ func TestKnown_OthersWhoGuessDoNotLockTheOwnerOut(t *testing.T) {
 	name, value := known(t, b)
 	besiege(t, w, "ada")
 	for range 4 {
-		if page := b.Post("/console/sign-in", webtest.Credentials("ada", "typo")); page.Code != http.StatusUnprocessableEntity {
+		page := b.Post("/console/sign-in", webtest.Credentials("ada", "typo"))
+		if page.Code != http.StatusUnprocessableEntity {
 			t.Fatalf("a wrong password in the owner's browser: %d", page.Code)
 		}
 	}
@@ -111,7 +112,8 @@ func TestKnown_TheCookieEndsAfter90Days(t *testing.T) {
 	}
 	w.Clock.Add(90*24*time.Hour - time.Minute)
 	besiege(t, w, "ada")
-	if page := b.Post("/console/sign-in", webtest.Credentials("ada", "typo")); page.Code != http.StatusUnprocessableEntity {
+	page = b.Post("/console/sign-in", webtest.Credentials("ada", "typo"))
+	if page.Code != http.StatusUnprocessableEntity {
 		t.Errorf("a minute before its end: %d", page.Code)
 	}
 	w.Clock.Add(time.Minute)
