@@ -95,6 +95,7 @@ func TestTopicMissing_IsRefusedAndLoggedOnce(t *testing.T) {
 	f.write(500)
 	f.flush()
 	f.want(0, map[string]int64{"refused": 500}, 0)
+	f.log.want(t, "refuses the events of the decision log: they are dropped")
 	f.log.want(t, "UNKNOWN_TOPIC_OR_PARTITION")
 	if err := c.CreateTopic("other", 3, nil); err != nil {
 		t.Fatal(err)
@@ -161,6 +162,7 @@ func TestBrokerAbsent_IsOneLineAndSoIsItsReturn(t *testing.T) {
 	f := newSink(t, []string{"127.0.0.1:" + port}, Options{})
 	f.write(100)
 	f.log.wait(t, 1)
+	f.log.want(t, "they wait, and those it does not take in time")
 	f.log.want(t, "connection refused")
 	if !f.status.isFailing() || f.Oldest().IsZero() {
 		t.Error("the sink does not say that it waits")
@@ -170,6 +172,24 @@ func TestBrokerAbsent_IsOneLineAndSoIsItsReturn(t *testing.T) {
 	f.want(100, nil, 0)
 	f.proves(f.readBack())
 	f.log.want(t, "connection refused", "again")
+}
+
+// Events that waited for a broker are dropped once the broker says that there is no such topic.
+func TestTopicMissing_IsLoggedAfterABrokerThatWasAbsent(t *testing.T) {
+	addr := testenv.FreeAddr(t)
+	_, port, _ := net.SplitHostPort(addr)
+	n, err := strconv.Atoi(port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := newSink(t, []string{addr}, Options{Connection: Connection{Topic: "other"}})
+	f.write(100)
+	f.log.wait(t, 1)
+	fake(t, kfake.NumBrokers(1), kfake.Ports(n))
+	f.flush()
+	f.close()
+	f.want(0, map[string]int64{"refused": 100}, 0)
+	f.log.want(t, "they wait", "they are dropped")
 }
 
 func TestTLS(t *testing.T) {

@@ -187,20 +187,29 @@ func (l *ledger) giveUp(e *event) {
 	l.settle(e)
 }
 
+// remains are the events that were open when the ledger closed: dropped or doubtful, with the bytes of both.
+type remains struct{ dropped, doubtful, bytes int }
+
 // close counts all events that are left. After it nothing is written.
-func (l *ledger) close() {
+func (l *ledger) close() (left remains) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.shut = true
+	l.shut, left.bytes = true, l.size
 	for e := l.head.next; e != &l.head; e = l.head.next {
 		if !e.failed {
 			e.failed, e.reason = true, records.Shutdown
 		}
 		e.lost, e.waiting = e.lost+e.waiting, 0
+		if e.lost > 0 {
+			left.doubtful++
+		} else {
+			left.dropped++
+		}
 		l.giveUp(e)
 	}
 	clear(l.events)
 	clear(l.encoded)
+	return left
 }
 
 // wait waits until it is known of all events what became of them.

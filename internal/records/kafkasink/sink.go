@@ -153,7 +153,7 @@ func (s *Sink) reopen() {
 	}
 	before := s.client
 	if err := s.open(); err != nil { // the options were right before
-		s.status.fail(err)
+		s.status.refuse(err) // by the client that can produce no more
 		return
 	}
 	s.old.Go(before.Close)
@@ -172,15 +172,17 @@ func (s *Sink) flush(ctx context.Context) error {
 }
 
 // Close implements records.Sink. It waits for Kafka until ctx ends. Events that are left were then certainly not sent,
-// and are dropped as records.Shutdown, or are doubtful.
+// and are dropped as records.Shutdown, or are doubtful. That is logged and no error: a node that stops while Kafka does
+// not answer has done what it can.
 func (s *Sink) Close(ctx context.Context) error {
 	err := s.flush(ctx)
 	s.cancel()
-	s.ledger.close()
+	left := s.ledger.close()
 	s.client.Close()
 	s.old.Wait()
-	if err != nil {
-		return fmt.Errorf("kafka: events of the decision log were left when the node stopped: %w", err)
+	if left.dropped+left.doubtful > 0 {
+		s.status.log.Warn("the node stopped before Kafka took all events of the decision log", "dropped", left.dropped,
+			"doubtful", left.doubtful, "bytes", left.bytes, "error", err)
 	}
 	return nil
 }

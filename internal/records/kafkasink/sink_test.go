@@ -2,6 +2,7 @@ package kafkasink
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"os/exec"
 	"strings"
@@ -89,6 +90,7 @@ func TestCluster_ForcedStop_DoubtsOnlyWhatWasOnTheWire(t *testing.T) {
 	f.stop()
 	w.release()
 	total := f.totals()
+	f.log.want(t, fmt.Sprintf(`"dropped":%d,"doubtful":%d,`, total.Dropped["shutdown"], total.Doubtful))
 	if sent == 0 || total.Delivered != 1000 || total.Doubtful < int64(sent) ||
 		total.Dropped["shutdown"] != 2000-total.Doubtful {
 		t.Errorf("got %+v, at least %d were on the wire", total, sent)
@@ -150,4 +152,17 @@ func TestClose_WithoutEvents(t *testing.T) {
 	}
 	f.want(0, nil, 0)
 	f.log.want(t)
+}
+
+// A stop while Kafka does not answer is no error. The log has what was left.
+func TestClose_LogsTheEventsThatWereLeft(t *testing.T) {
+	f := newSink(t, []string{testenv.FreeAddr(t)}, Options{})
+	f.write(100)
+	bytes := 0
+	for n := range 100 {
+		bytes += len(key(n)) + len(line(n))
+	}
+	f.stop()
+	f.want(0, map[string]int64{"shutdown": 100}, 0)
+	f.log.want(t, fmt.Sprintf(`"dropped":100,"doubtful":0,"bytes":%d,`, bytes))
 }

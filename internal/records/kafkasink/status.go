@@ -24,6 +24,7 @@ type status struct {
 
 	mu      sync.Mutex
 	failing bool
+	refused bool  // it was logged of this failure that events are dropped at once
 	last    error // why the last connection or question failed
 	worked  time.Time
 }
@@ -32,7 +33,7 @@ type status struct {
 // while the others take its partitions.
 const patience = 5 * time.Second
 
-// fail logs the beginning of a failure.
+// fail logs the beginning of a failure during which events wait.
 func (s *status) fail(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -43,6 +44,18 @@ func (s *status) fail(err error) {
 	}
 }
 
+// refuse logs the beginning of a failure during which events are dropped at once. If events waited before, that line
+// is no longer true, so this one follows it.
+func (s *status) refuse(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.refused {
+		s.failing, s.refused = true, true
+		s.log.Error("Kafka refuses the events of the decision log: they are dropped and counted in "+
+			"sluice_decision_log_dropped_total until it takes them", "error", err)
+	}
+}
+
 // works logs the end of a failure.
 func (s *status) works() {
 	now := s.now()
@@ -50,7 +63,7 @@ func (s *status) works() {
 	defer s.mu.Unlock()
 	s.worked = now
 	if s.failing {
-		s.failing = false
+		s.failing, s.refused = false, false
 		s.log.Info("Kafka takes the events of the decision log again")
 	}
 }
@@ -90,9 +103,11 @@ func (s *status) gaveUp(err error) {
 		if works {
 			return
 		}
-	}
-	if !errors.Is(err, kgo.ErrClientClosed) {
 		s.fail(err)
+	default:
+		if !errors.Is(err, kgo.ErrClientClosed) {
+			s.refuse(err)
+		}
 	}
 }
 
@@ -113,7 +128,7 @@ func (s *status) checked(ctx context.Context, resp *kmsg.MetadataResponse, err e
 	for i := range resp.Topics {
 		if err := kerr.ErrorForCode(resp.Topics[i].ErrorCode); err != nil && !kerr.IsRetriable(err) ||
 			errors.Is(err, kerr.UnknownTopicOrPartition) {
-			s.fail(err)
+			s.refuse(err)
 		}
 	}
 }
