@@ -21,6 +21,7 @@ type grpcServer struct {
 	delay     time.Duration
 	timeout   time.Duration
 	log       *slog.Logger
+	lost      func() time.Duration // of starvation.Meter; nil: not measured
 	done      chan struct{}
 }
 
@@ -49,6 +50,7 @@ func listenGRPC(ctx context.Context, addr string, g grpcServer, fatal func(error
 func (g *grpcServer) close(context.Context) error {
 	g.readiness.drain()
 	g.calls.Unready()
+	g.listener.lost.begin(g.lost)
 	sleep(g.delay)
 	ctx, cancel := context.WithTimeout(context.Background(), g.timeout)
 	defer cancel()

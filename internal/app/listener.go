@@ -44,6 +44,7 @@ type firstByteListener struct {
 	draining chan struct{} // closed by drain: accept what the kernel has queued, then stop
 	stopped  chan struct{} // closed when no more connections are accepted
 	freed    chan struct{} // holds a token after a connection has ended
+	lost     lostTime      // since the drain delay began
 	// ceilingLogged is when waitForDescriptors last wrote to the log.
 	ceilingLogged time.Time
 
@@ -234,7 +235,32 @@ const (
 	finalRead = 20 * time.Millisecond
 	// drainTick is how often a drain checks its connections.
 	drainTick = 5 * time.Millisecond
+	// starvedGrace is how long a drain of a node that lacked CPU closes no idle connection. Their grace times may have
+	// passed while the node was not run, and what delayed the node delays clients on the same machine too.
+	starvedGrace = 500 * time.Millisecond
 )
+
+// lostTime measures for how long this process was not run although it had work (starvation.Meter). The zero value
+// measures nothing. It is not safe for concurrent use.
+type lostTime struct {
+	total func() time.Duration
+	begun time.Duration
+}
+
+// begin makes since count from now on.
+func (l *lostTime) begin(total func() time.Duration) {
+	if l.total = total; total != nil {
+		l.begun = total()
+	}
+}
+
+// since is the time that was lost since begin.
+func (l *lostTime) since() time.Duration {
+	if l.total == nil {
+		return 0
+	}
+	return l.total() - l.begun
+}
 
 // drain accepts the connections that the kernel has queued, and then no more. It
 // lets all requests finish and closes idle connections. It returns nil when no
@@ -262,7 +288,7 @@ func (f *firstByteListener) refuse(ctx context.Context, mayStay func(*trackedCon
 	}
 	tick := time.NewTicker(drainTick)
 	defer tick.Stop()
-	for !f.drained(time.Now(), mayStay) {
+	for began := time.Now(); !f.drained(began, time.Now(), mayStay); {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
@@ -272,14 +298,18 @@ func (f *firstByteListener) refuse(ctx context.Context, mayStay func(*trackedCon
 	return nil
 }
 
-// drained ends the waits of idle connections. It reports whether all connections that are left may stay, and no other
-// can arrive.
-func (f *firstByteListener) drained(now time.Time, mayStay func(*trackedConn) bool) bool {
-	done := f.drainLoop() // before the others: it hands connections over to them
+// drained ends the waits of idle connections in a drain that began at a time. It reports whether all connections that
+// are left may stay, and no other can arrive.
+func (f *firstByteListener) drained(began, now time.Time, mayStay func(*trackedConn) bool) bool {
+	// A loss below finalRead harms nobody: the last read of a connection takes that long.
+	closes := now.Sub(began) >= starvedGrace || f.lost.since() < finalRead
+	done := f.drainLoop(closes) // before the others: it hands connections over to them
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for c := range f.conns {
-		c.expireIdle(now)
+		if closes {
+			c.expireIdle(now)
+		}
 		done = done && mayStay(c)
 	}
 	select {

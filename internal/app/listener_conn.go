@@ -64,7 +64,8 @@ func (c *trackedConn) Read(p []byte) (int, error) {
 
 // shouldReadAgain reports whether to repeat a read that an earlier deadline than the
 // server's cut short. After the deadline of a drain it is repeated once: bytes may have
-// arrived that the read did not return.
+// arrived that the read did not return. It is repeated again only if there are such bytes:
+// if the process was not run meanwhile, the deadline is noticed before them.
 func (c *trackedConn) shouldReadAgain(err error) bool {
 	if !errors.Is(err, os.ErrDeadlineExceeded) {
 		return false
@@ -73,9 +74,9 @@ func (c *trackedConn) shouldReadAgain(err error) bool {
 	defer c.mu.Unlock()
 	now := time.Now()
 	switch {
-	case c.final, !c.expired && !now.Before(c.deadline):
+	case c.final && !hasUnread(c.Conn), !c.final && !c.expired && !now.Before(c.deadline):
 		return false
-	case c.expired && c.idle:
+	case c.final, c.expired && c.idle:
 		c.final, c.armed = true, now.Add(finalRead)
 	default:
 		c.armed = c.deadline

@@ -72,12 +72,14 @@ func (f *firstByteListener) resume(conn net.Conn, unread []byte) {
 	f.mu.Unlock()
 }
 
-// drainLoop closes idle connections of the loop, and reports whether none is left.
-func (f *firstByteListener) drainLoop() bool {
+// drainLoop closes idle connections of the loop if it may, and reports whether none is left.
+func (f *firstByteListener) drainLoop(closes bool) bool {
 	if f.loop == nil {
 		return true
 	}
-	f.loop.Drain(newConnGrace+finalRead, idleGrace+finalRead)
+	if closes {
+		f.loop.Drain(newConnGrace+finalRead, idleGrace+finalRead)
+	}
 	return f.loop.Open() == 0
 }
 

@@ -50,6 +50,26 @@ func (c *trackedConn) Left(more bool) bool {
 	return left || err != nil
 }
 
+// hasUnread reports whether the kernel has bytes of conn that were not read.
+func hasUnread(conn net.Conn) bool {
+	if encrypted, ok := conn.(*tls.Conn); ok {
+		conn = encrypted.NetConn()
+	}
+	tcp, ok := conn.(*net.TCPConn)
+	if !ok {
+		return false
+	}
+	raw, err := tcp.SyscallConn()
+	if err != nil {
+		return false
+	}
+	n := 0
+	err = raw.Control(func(fd uintptr) {
+		n, _, _ = unix.Recvfrom(int(fd), make([]byte, 1), unix.MSG_PEEK|unix.MSG_DONTWAIT) // -1 with an error
+	})
+	return n > 0 && err == nil
+}
+
 // servePlain answers the plain checks of a connection. first has the bytes that were read. It reports whether net/http
 // must serve the connection, from its first bytes on.
 func (f *firstByteListener) servePlain(c *trackedConn, first []byte) bool {

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"testing"
 	"time"
 )
@@ -163,6 +164,96 @@ func TestTrackedConn_ExpiryLosesNoBytes(t *testing.T) {
 	if c.expired {
 		t.Error("a request under way is cut off")
 	}
+}
+
+// If the process was not run during the last read, its deadline is noticed before the bytes that arrived meanwhile.
+func TestTrackedConn_TheLastReadLosesNoBytes(t *testing.T) {
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	client := connect(t, l.Addr().String(), "")
+	server, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	c := &trackedConn{Conn: server, idle: true, final: true, armed: time.Now().Add(-time.Second)}
+	if err := server.SetReadDeadline(c.armed); err != nil {
+		t.Fatal(err)
+	}
+	buf := make([]byte, 8)
+	if n, err := c.Read(buf); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("without bytes it read %q, %v", buf[:n], err)
+	}
+	if _, err := io.WriteString(client, "GET"); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := c.Read(buf); err != nil || string(buf[:n]) != "GET" {
+		t.Errorf("read %q, %v", buf[:n], err)
+	}
+}
+
+// A drain of a node that lacked CPU since the drain delay began leaves idle connections open for half a second.
+func TestDrain_AStarvedNodeWaitsForFirstBytes(t *testing.T) {
+	for name, tt := range map[string]struct {
+		lost, after time.Duration
+		open        bool
+	}{
+		"starved":                {time.Second, starvedGrace - 1, true},
+		"starved, half a second": {time.Second, starvedGrace, false},
+		"lost a tick":            {finalRead - 1, 0, false},
+		"at ease":                {0, 0, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			lost := time.Minute // before the drain
+			f := &firstByteListener{stopped: make(chan struct{}), conns: map[*trackedConn]bool{}}
+			f.lost.begin(func() time.Duration { return lost })
+			lost += tt.lost
+			server, client := net.Pipe()
+			defer server.Close()
+			defer client.Close()
+			began := time.Now()
+			fresh := &trackedConn{Conn: server, idle: true, grace: newConnGrace, since: began.Add(-time.Hour)}
+			f.conns[fresh] = false
+			f.drained(began, began.Add(tt.after), func(*trackedConn) bool { return false })
+			if fresh.expired == tt.open {
+				t.Errorf("the connection is closed: %v", fresh.expired)
+			}
+		})
+	}
+}
+
+// The loop closes none either.
+func TestDrain_TheLoopOfAStarvedNodeWaitsForFirstBytes(t *testing.T) {
+	nodes := map[bool]*plainNode{}
+	for _, starved := range []bool{true, false} {
+		p := startPlain(t, way{loops: true}, time.Minute)
+		if p.listener.loop == nil {
+			return // only on Linux
+		}
+		if starved {
+			lost := time.Duration(0)
+			p.listener.lost.begin(func() time.Duration { return lost })
+			lost = time.Second
+		}
+		hear(t, bufio.NewReader(connect(t, p.addr, plainCheck("quick"))), "quick")
+		nodes[starved] = p
+	}
+	pass := func(starved bool, after time.Duration) int {
+		began := time.Now()
+		nodes[starved].listener.drained(began, began.Add(after), func(*trackedConn) bool { return true })
+		return nodes[starved].listener.loop.Open()
+	}
+	// The starved node was asked first, so its connection has been idle for longer.
+	eventually(t, "the other node closes its connection", func() bool { return pass(false, 0) == 0 })
+	if n := pass(true, 0); n != 1 {
+		t.Errorf("a starved node has %d connections left, want 1", n)
+	}
+	eventually(t, "half a second later the starved node closes its own", func() bool {
+		return pass(true, starvedGrace) == 0
+	})
 }
 
 // A connection that is open and says nothing yet gets its grace time in a drain.

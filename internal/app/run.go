@@ -272,7 +272,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	open := &listeners{}
 	stops.add("listeners", open.close)
 	grpcAddr, grpcListener, err := serveGRPC(ctx, &cfg, &host, grpcServer{
-		calls: calls, tls: grpcTLS(certificates), readiness: ready,
+		calls: calls, tls: grpcTLS(certificates), readiness: ready, lost: lostNow(meter),
 	}, open, fatal)
 	if err != nil {
 		return err
@@ -281,6 +281,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 		tls: serverTLS(certificates), plain: checks, loops: loops(&cfg, spans),
 		// socket deadlines use the clock of the machine
 		readiness: ready, delay: cfg.DrainDelay, timeout: cfg.DrainTimeout, log: host.Log, now: time.Now,
+		lost: lostNow(meter),
 	}, fatal)
 	if err != nil {
 		return fmt.Errorf("--listen (SLUICE_LISTEN): %w", err)

@@ -41,6 +41,7 @@ type httpServer struct {
 	timeout   time.Duration
 	log       *slog.Logger
 	now       func() time.Time
+	lost      func() time.Duration // of starvation.Meter; nil: not measured
 	done      chan struct{}
 }
 
@@ -121,6 +122,7 @@ func (d *httpServer) wrap(h http.Handler) http.Handler {
 func (d *httpServer) close(context.Context) error {
 	d.readiness.drain()
 	d.log.Info("draining", "delay", d.delay.String(), "timeout", d.timeout.String())
+	d.listener.lost.begin(d.lost)
 	sleep(d.delay)
 	ctx, cancel := context.WithTimeout(context.Background(), d.timeout)
 	defer cancel()

@@ -55,6 +55,14 @@ func openMeter(metrics *telemetry.Metrics, stops *stops) *starvation.Meter {
 	return meter
 }
 
+// lostNow returns what counts the time that this process lost, up to now. It keeps the meter from pausing.
+func lostNow(meter *starvation.Meter) func() time.Duration {
+	return func() time.Duration {
+		meter.Lost()
+		return meter.Refresh()
+	}
+}
+
 // openStarvedWatch starts what tells that this node lacks CPU.
 func openStarvedWatch(host *Host, meter *starvation.Meter, metrics *telemetry.Metrics, incidents *stats.IncidentLog,
 	stops *stops) *starvedWatch {
