@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -19,8 +20,11 @@ import (
 const (
 	// compareWait is how long a start waits for Redis to compare settings.
 	compareWait = 500 * time.Millisecond
-	// compareInterval is how often a node compares its settings.
-	compareInterval = 5 * time.Second
+	// compareInterval is how often a node compares its settings and confirms that it is live.
+	compareInterval = 2 * time.Second
+	// claimLife is how long a node of a rules database counts as live: several times compareInterval, so that one late
+	// confirmation does not let nodes of another database in.
+	claimLife = 10 * time.Second
 )
 
 // The forms of key names, as Redis stores them beside the settings.
@@ -31,9 +35,10 @@ const (
 	namesPlain  = "plain"
 )
 
-// agreement compares the settings that decide which key counts a request with
-// those that are stored beside the counters. The first node stores its own. The
-// form of key names is no setting of a node: it takes over what is stored.
+// agreement compares the settings that decide which key counts a request, and the
+// rules database, with those that are stored beside the counters. The first node
+// stores its own. The form of key names is no setting of a node: it takes over what
+// is stored. Its methods are not safe for concurrent use, except differ.
 type agreement struct {
 	client redis.UniversalClient
 	prefix string
@@ -43,6 +48,11 @@ type agreement struct {
 	plain    bool
 	usePlain func(bool)
 	own      []agreedSetting
+	// node names this node among those of its database.
+	node string
+	// readID returns the id of the rules database, and id is it once it is known. readID is nil until database is called.
+	readID func(context.Context) (string, error)
+	id     string
 
 	// agreed: this node has once had the settings that are stored.
 	agreed bool
@@ -66,12 +76,13 @@ func (s *agreedSetting) command(key string) string {
 var errDiffers = errors.New("settings differ from those of the nodes that share the counters")
 
 func newAgreement(cfg *config.Serve, client redis.UniversalClient, usePlain func(bool), log *slog.Logger) *agreement {
-	a := &agreement{client: client, prefix: cfg.KeyPrefix, log: log, usePlain: usePlain, own: []agreedSetting{
+	a := &agreement{client: client, prefix: cfg.KeyPrefix, log: log, usePlain: usePlain, node: rand.Text()}
+	a.own = []agreedSetting{
 		{"ipv4_prefix", "ipv4-prefix", "SLUICE_IPV4_PREFIX", strconv.Itoa(cfg.IPv4Prefix)},
 		{"ipv6_prefix", "ipv6-prefix", "SLUICE_IPV6_PREFIX", strconv.Itoa(cfg.IPv6Prefix)},
 		{"nat64_prefixes", "nat64-prefixes", "SLUICE_NAT64_PREFIXES", cfg.Addresses().NAT64Words()},
-	}}
-	a.own = append(a.own, agreedSetting{regionField, "region", "SLUICE_REGION", cfg.Region})
+		{regionField, "region", "SLUICE_REGION", cfg.Region},
+	}
 	if _, clustered := client.(*redis.ClusterClient); clustered {
 		a.usePlain = nil
 	}
@@ -90,6 +101,25 @@ func (a *agreement) first(ctx context.Context) error {
 	return err
 }
 
+// database makes the rules database part of what is compared, and compares at once, as first does. While the database
+// does not answer, its id is unknown and the node starts without it.
+func (a *agreement) database(ctx context.Context, readID func(context.Context) (string, error)) error {
+	a.readID = readID
+	a.findID(ctx)
+	return a.first(ctx)
+}
+
+// findID reads the id of the rules database, unless it is known. An error is that of an unavailable database, which is
+// logged elsewhere.
+func (a *agreement) findID(ctx context.Context) {
+	if a.id != "" || a.readID == nil {
+		return
+	}
+	if id, err := a.readID(ctx); err == nil {
+		a.id = id
+	}
+}
+
 // notCompared logs the first error of a row of failed comparisons.
 func (a *agreement) notCompared(err error) {
 	a.differ.Store(-1)
@@ -100,11 +130,12 @@ func (a *agreement) notCompared(err error) {
 	}
 }
 
-// run compares until ctx ends. A node that differs and never agreed is told to
-// fatal; one that agreed before goes on, so that the settings of a fleet can be
-// changed node by node.
+// run compares until ctx ends. A node whose settings differ and never agreed passes
+// the error to fatal. One that agreed before goes on, so that the settings of a fleet can be
+// changed node by node, and so does one that learns late that its rules database is another one.
 func (a *agreement) run(ctx context.Context, fatal func(error)) {
 	for range tick.Every(ctx, compareInterval) {
+		a.findID(ctx)
 		err := a.compare(ctx)
 		switch {
 		case errors.Is(err, errDiffers) && !a.agreed:
@@ -118,6 +149,36 @@ func (a *agreement) run(ctx context.Context, fatal func(error)) {
 
 // compare reports what differs as errDiffers.
 func (a *agreement) compare(ctx context.Context) error {
+	differing, err := a.compareSettings(ctx)
+	if err != nil {
+		return err
+	}
+	if a.agreed = a.agreed || len(differing) == 0; a.agreed {
+		// A node whose settings keep it from counting here claims nothing for its database.
+		other, err := a.claim(ctx)
+		if err != nil {
+			return err
+		}
+		if other != nil {
+			differing = append(differing, other)
+		}
+	}
+	a.failing = false
+	a.differ.Store(int64(len(differing)))
+	if len(differing) == 0 {
+		a.told = ""
+		return nil
+	}
+	err = fmt.Errorf("%w: %w", errDiffers, errors.Join(differing...))
+	if a.told != err.Error() {
+		a.told = err.Error()
+		a.log.Error("this node does not agree with the settings stored in Redis", "error", err)
+	}
+	return err
+}
+
+// compareSettings returns an error for each setting that differs, and err if they could not be compared.
+func (a *agreement) compareSettings(ctx context.Context) (differing []error, err error) {
 	own := map[string]string{}
 	for _, s := range a.own {
 		if s.value != "" { // without regions there is nothing to store
@@ -132,10 +193,8 @@ func (a *agreement) compare(ctx context.Context) error {
 	}
 	stored, err := fleet.CompareSettings(ctx, a.client, a.prefix, own)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	a.failing = false
-	var differing []error
 	for _, s := range a.own {
 		if stored[s.field] != s.value {
 			differing = append(differing, fmt.Errorf(
@@ -149,17 +208,39 @@ func (a *agreement) compare(ctx context.Context) error {
 			differing = append(differing, err)
 		}
 	}
-	a.differ.Store(int64(len(differing)))
-	if len(differing) == 0 {
-		a.agreed, a.told = true, ""
-		return nil
+	return differing, nil
+}
+
+// claim confirms that the counters belong to the rules database of this node. other says that they belong to another
+// one.
+func (a *agreement) claim(ctx context.Context) (other, err error) {
+	if a.id == "" {
+		return nil, nil //nolint:nilnil // nothing to compare yet
 	}
-	err = fmt.Errorf("%w: %w", errDiffers, errors.Join(differing...))
-	if a.told != err.Error() {
-		a.told = err.Error()
-		a.log.Error("this node does not agree with the settings stored in Redis", "error", err)
+	c, err := fleet.ClaimDatabase(ctx, a.client, a.prefix, a.node, a.id, claimLife)
+	switch {
+	case err != nil:
+		return nil, err
+	case c.Refused:
+		return fmt.Errorf("the rules database has the id %q, but that of the nodes that share these counters has %q, so "+
+			"that their limits would count apart: set --database-url (DATABASE_URL) to theirs, or give this node another "+
+			"Redis or --key-prefix (SLUICE_KEY_PREFIX). To move the counters to this database, stop every node of the other "+
+			"one first; a killed node counts as live for %s", a.id, c.Before, claimLife), nil
+	case c.Before != "" && c.Before != a.id:
+		a.log.Warn("the counters belonged to another rules database, of which no node is live: they belong to that of this "+
+			"node now", "before", c.Before, "database", a.id)
 	}
-	return err
+	return nil, nil //nolint:nilnil // as above
+}
+
+// leave lets nodes of another database have the counters once every node of this one has left. A failure has the effect
+// that this node counts as live for claimLife.
+func (a *agreement) leave(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, compareWait)
+	defer cancel()
+	if err := fleet.LeaveDatabase(ctx, a.client, a.prefix, a.node); err != nil {
+		a.log.Debug("the node could not leave the nodes of its rules database", "error", err)
+	}
 }
 
 // follow takes over the form of key names.

@@ -17,6 +17,7 @@ import (
 	"sluice/api/decide"
 	"sluice/internal/atomicfile"
 	"sluice/internal/config"
+	"sluice/internal/database"
 	"sluice/internal/fleet"
 	"sluice/internal/starvation"
 	"sluice/internal/stats"
@@ -58,13 +59,15 @@ type counters struct {
 	news *fleet.RegionNews
 	// shares keeps the shares of limits that are divided among regions; nil without Redis.
 	shares *fleet.RegionShares
+	// agreed compares the settings that nodes share; nil without Redis.
+	agreed *agreement
 }
 
 // openCounters opens the counter store: Redis, with memory for fail mode local, or
 // memory with snapshots on disk. Redis need not be available yet.
 func openCounters(ctx context.Context, cfg *config.Serve, host *Host, files *secretFiles, sets *rules.Current,
 	metrics *telemetry.Metrics, spans *traces.Traces, incidents *stats.IncidentLog, meter *starvation.Meter, stops *stops,
-	fatal func(error)) (*counters, error) {
+) (*counters, error) {
 	most := keyLimit(int(cfg.MaxKeys), memoryLimits())
 	host.Log.Info("the number of in-memory counters is limited", "keys", most.keys, "because", most.because,
 		"record_bytes", int64(cfg.MaxRecordBytes))
@@ -85,13 +88,13 @@ func openCounters(ctx context.Context, cfg *config.Serve, host *Host, files *sec
 		return &counters{store: memory, loads: decide.NewLoads(nil, host.Now), board: board,
 			kind: "memory", breakers: func() []fleet.Breaker { return nil }}, nil
 	}
-	return openRedis(ctx, cfg, host, files, sets, memory, metrics, spans, incidents, meter, stops, fatal)
+	return openRedis(ctx, cfg, host, files, sets, memory, metrics, spans, incidents, meter, stops)
 }
 
 // openRedis opens the shared counter store. memory decides for fail mode local.
 func openRedis(ctx context.Context, cfg *config.Serve, host *Host, files *secretFiles, sets *rules.Current,
 	memory limiter.Store, metrics *telemetry.Metrics, spans *traces.Traces, incidents *stats.IncidentLog,
-	meter *starvation.Meter, stops *stops, fatal func(error)) (*counters, error) {
+	meter *starvation.Meter, stops *stops) (*counters, error) {
 	silenceRedis()
 	client, err := redisClient(cfg, files.redis, redisstore.ClientOptions{})
 	if err != nil {
@@ -113,7 +116,6 @@ func openRedis(ctx context.Context, cfg *config.Serve, host *Host, files *secret
 	if err := agreed.first(ctx); err != nil {
 		return nil, err
 	}
-	stops.add("comparison of settings", task(func(ctx context.Context) { agreed.run(ctx, fatal) }))
 	metrics.SettingsDiffer(agreed.differ.Load)
 	nodes := nodeCountFile{path: cfg.NodesFile(), log: host.Log}
 	presence, err := fleet.NewPresence(fleet.PresenceOptions{Client: client, Prefix: cfg.KeyPrefix, Now: time.Now,
@@ -150,8 +152,26 @@ func openRedis(ctx context.Context, cfg *config.Serve, host *Host, files *secret
 		board: fleet.NewRedis(client, cfg.KeyPrefix), kind: "redis",
 		breakers: func() []fleet.Breaker { return shownBreakers(store.Breakers()) },
 		home:     homes, sums: store, news: fleet.NewRegionNews(client, cfg.KeyPrefix),
-		shares: fleet.NewRegionShares(client, cfg.KeyPrefix),
+		shares: fleet.NewRegionShares(client, cfg.KeyPrefix), agreed: agreed,
 	}, nil
+}
+
+// agree compares what nodes that share counters must have in common, now that the rules database is known, and from now
+// on. Without Redis there is nothing to compare.
+func (c *counters) agree(ctx context.Context, db *database.DB, stops *stops, fatal func(error)) error {
+	if c.agreed == nil {
+		return nil
+	}
+	if err := c.agreed.database(ctx, db.ID); err != nil {
+		return err
+	}
+	compare := task(func(ctx context.Context) { c.agreed.run(ctx, fatal) })
+	stops.add("comparison of settings", func(wait context.Context) error {
+		err := compare(wait)
+		c.agreed.leave(wait)
+		return err
+	})
+	return nil
 }
 
 func shownBreakers(bs []redisstore.Breaker) []fleet.Breaker {

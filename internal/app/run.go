@@ -113,7 +113,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	incidents := newIncidentLog(&host)
 	meter := openMeter(metrics, stops)
 	sets := &rules.Current{}
-	buckets, err := openCounters(ctx, &cfg, &host, &files, sets, metrics, spans, incidents, meter, stops, fatal)
+	buckets, err := openCounters(ctx, &cfg, &host, &files, sets, metrics, spans, incidents, meter, stops)
 	if err != nil {
 		return err
 	}
@@ -159,6 +159,9 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 		if ctx.Err() != nil {
 			return nil // stopped during the start
 		}
+		return err
+	}
+	if err := buckets.agree(ctx, db, stops, fatal); err != nil {
 		return err
 	}
 	stops.add("reload loop", task(func(ctx context.Context) { reload.run(ctx, cfg.PollInterval) }))

@@ -21,6 +21,6 @@
 // Nodes that share counters also share what decisions need, in Redis and under the
 // prefix of the counters: Presence counts the live nodes, Bus sends which buckets
 // have more room than before, LoadBoard keeps the reported loads of pools, Secret
-// is the secret that seals reservations, and CompareSettings finds nodes whose
-// settings differ.
+// is the secret that seals reservations, CompareSettings finds nodes whose settings
+// differ, and ClaimDatabase finds nodes of another rules database.
 package fleet

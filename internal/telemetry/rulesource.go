@@ -64,13 +64,13 @@ func (m *Metrics) Replica(is func() bool) {
 	}))
 }
 
-// SettingsDiffer publishes how many settings of this node differ from those that
-// are stored beside the counters, -1 if they could not be compared. Call it at most
+// SettingsDiffer publishes how many settings of this node, and its rules database,
+// differ from those that are stored beside the counters, -1 if they could not be compared. Call it at most
 // once.
 func (m *Metrics) SettingsDiffer(count func() int64) {
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "sluice_settings_differ",
-		Help: "Settings of this node that differ from those stored beside the counters. Above 0: it counts under other " +
-			"keys. -1: they could not be compared."},
+		Help: "Settings of this node, and its rules database, that differ from those stored beside the counters. Above 0: " +
+			"it counts in other buckets. -1: they could not be compared."},
 		func() float64 { return float64(count()) }))
 }
 
