@@ -104,6 +104,6 @@ type Proof struct {
 	Token bool `json:"token"`
 	// Networks are addresses and networks that the gateway connects from.
 	Networks []string `json:"networks"`
-	// Certificates are the names (common name, DNS or URI) of client certificates.
+	// Certificates are the names (DNS or URI, or common name of one without other names) of client certificates.
 	Certificates []string `json:"certificates"`
 }

@@ -57,15 +57,16 @@ func (g *Gate) AdmitGateway(call GatewayCall, proof *GatewayProof) error {
 	return err
 }
 
-// certified reports whether a verified certificate has one of the names: as common name,
-// DNS name (in any case) or URI.
+// certified reports whether a verified certificate has one of the names: as DNS name (in any
+// case) or URI, or as common name if it has no other names. Authorities check the other names,
+// and some copy the common name from the request of the client.
 func certified(chains [][]*x509.Certificate, names []string) bool {
 	if len(names) == 0 || len(chains) == 0 || len(chains[0]) == 0 {
 		return false
 	}
 	leaf := chains[0][0] // the same in every chain
 	for _, name := range names {
-		if name == leaf.Subject.CommonName && name != "" ||
+		if name == leaf.Subject.CommonName && name != "" && !hasAlternativeNames(leaf) ||
 			slices.ContainsFunc(leaf.DNSNames, func(dns string) bool { return strings.EqualFold(dns, name) }) {
 			return true
 		}

@@ -29,9 +29,14 @@ func TestAdmitGateway_AnyOneProofIsEnoughAndNothingElse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	leaf := &x509.Certificate{Subject: pkix.Name{CommonName: "edge"}, DNSNames: []string{"Edge.example.org"},
-		URIs: []*url.URL{spiffe}}
-	chain := [][]*x509.Certificate{{leaf, {Subject: pkix.Name{CommonName: "root"}}}}
+	chainOf := func(leaf *x509.Certificate) [][]*x509.Certificate {
+		return [][]*x509.Certificate{{leaf, {Subject: pkix.Name{CommonName: "root"}}}}
+	}
+	chain := chainOf(&x509.Certificate{Subject: pkix.Name{CommonName: "edge"}})
+	names := []pkix.Extension{{Id: []int{2, 5, 29, 17}}}
+	several := chainOf(&x509.Certificate{Subject: pkix.Name{CommonName: "edge"}, DNSNames: []string{"Edge.example.org"},
+		URIs: []*url.URL{spiffe}, Extensions: names})
+	odd := chainOf(&x509.Certificate{Subject: pkix.Name{CommonName: "edge"}, Extensions: names})
 	all := GatewayProof{Token: true, Networks: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"),
 		netip.MustParsePrefix("::1/128")}, Certificates: []string{"edge"}}
 	named := func(name string) GatewayProof { return GatewayProof{Certificates: []string{name}} }
@@ -63,8 +68,10 @@ func TestAdmitGateway_AnyOneProofIsEnoughAndNothingElse(t *testing.T) {
 		{"network despite a bad token", &loaded, all, GatewayCall{Peer: at("10.1.2.3"), Token: []string{"x"}}, 0},
 		{"no address", &loaded, all, GatewayCall{}, NoCredentials},
 		{"common name", &loaded, named("edge"), GatewayCall{Chains: chain}, 0},
-		{"DNS name", &loaded, named("edge.example.org"), GatewayCall{Chains: chain}, 0},
-		{"URI", &loaded, named("spiffe://example.org/edge"), GatewayCall{Chains: chain}, 0},
+		{"DNS name", &loaded, named("edge.example.org"), GatewayCall{Chains: several}, 0},
+		{"URI", &loaded, named("spiffe://example.org/edge"), GatewayCall{Chains: several}, 0},
+		{"common name beside other names", &loaded, named("edge"), GatewayCall{Chains: several}, NoCredentials},
+		{"common name beside a name of another kind", &loaded, named("edge"), GatewayCall{Chains: odd}, NoCredentials},
 		{"the issuer's name", &loaded, named("root"), GatewayCall{Chains: chain}, NoCredentials},
 		{"no verified chain", &loaded, named("edge"), GatewayCall{Chains: [][]*x509.Certificate{{}}}, NoCredentials},
 		{"an empty name", &loaded, named(""), GatewayCall{Chains: [][]*x509.Certificate{{{}}}}, NoCredentials},

@@ -1163,7 +1163,7 @@ func proofPart(form view.Form) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		templ_7745c5c3_Err = view.TextArea(form, "proof.certificates", label("proof.certificates"),
-			"Names of the gateway's client certificate (common name, DNS or URI), one per line.", "2").Render(ctx, templ_7745c5c3_Buffer)
+			"Names of the gateway's client certificate (DNS or URI; the common name if there are no others), one per line.", "2").Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
