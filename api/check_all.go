@@ -68,6 +68,7 @@ func (s *Server) checkApart(ctx context.Context, ask *plain.Ask, q *decide.Quest
 // read reads the question of a check whose sender may ask it.
 func (s *Server) read(ask *plain.Ask, q *decide.Question) (err error) {
 	defer decide.Contain(&err)
+	ask.Call.Endpoint = checkEndpoint
 	if _, err := s.gate.Admit(ask.Call, checkScopes...); err != nil {
 		return err
 	}

@@ -17,14 +17,14 @@ const MaxCheck = maxBody
 // CheckPath is the path of a check.
 const CheckPath = checkPath
 
-// checkScopes are the scopes of POST /ratelimit/check.
-var checkScopes = func() []access.Scope {
+// checkScopes are the scopes of POST /ratelimit/check, and checkEndpoint is its Endpoint.
+var checkScopes, checkEndpoint = func() ([]access.Scope, string) {
 	for i := range table {
 		if table[i].Path == checkPath {
-			return table[i].Scopes()
+			return table[i].Scopes(), table[i].Endpoint()
 		}
 	}
-	return []access.Scope{access.ScopeAdmin}
+	return []access.Scope{access.ScopeAdmin}, ""
 }()
 
 // Check answers one POST /ratelimit/check that was read without net/http: call describes its sender, traceparent is
@@ -59,6 +59,7 @@ func host(addr net.Addr) string {
 
 func (s *Server) check(ctx context.Context, call access.Call, traceparent, body []byte, x *buffers, dst []byte) (
 	[]byte, error) {
+	call.Endpoint = checkEndpoint
 	if _, err := s.gate.Admit(call, checkScopes...); err != nil {
 		return dst, err
 	}

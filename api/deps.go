@@ -45,6 +45,8 @@ type Deps struct {
 	OpenMode bool
 	// Certificates gives scopes to client certificates; nil gives none.
 	Certificates *access.Certificates
+	// Refused receives each call without sufficient credentials, with one of Endpoints; it may be nil.
+	Refused func(endpoint string, r *access.Refusal)
 	// Changed is called after each committed change of rules, before the response is
 	// sent. It waits until the change is in force on this node, so that the next check
 	// of the client applies it, and reports whether it is in force: false if ctx or its

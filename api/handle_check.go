@@ -60,7 +60,7 @@ func single(op limiter.Op) func(*Server, echo.Context) error {
 			}
 		}
 		if op == limiter.OpRefund {
-			if err := requireScope(c, refundScope(&x.q)); err != nil {
+			if err := s.requireScope(c, refundEndpoint, refundScope(&x.q)); err != nil {
 				return err
 			}
 		}

@@ -2,6 +2,7 @@ package api
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/labstack/echo/v4"
@@ -32,6 +33,8 @@ const (
 	checkPath = "/ratelimit/check"
 	// refundPath is the one route whose scope depends on the body; see requireScope.
 	refundPath = "/ratelimit/refund"
+	// refundEndpoint is its Endpoint.
+	refundEndpoint = "refund"
 	// rlsPath is the path of Envoy's RateLimitService as JSON.
 	rlsPath = "/ratelimit/rls"
 )
@@ -46,6 +49,24 @@ func (r *Route) Scopes() []access.Scope {
 		return []access.Scope{r.Scope, access.ScopeCounters}
 	}
 	return []access.Scope{r.Scope}
+}
+
+// Endpoint is a name of the route, or of several that belong together, for metrics and logs: its path up to the first
+// parameter without /ratelimit/, such as check, regions/exchange, or rules for every route of a single rule.
+func (r *Route) Endpoint() string {
+	fixed, _, _ := strings.Cut(r.Path, "/:")
+	return strings.TrimPrefix(strings.TrimPrefix(fixed, "/"), "ratelimit/")
+}
+
+// Endpoints are the names of all routes that require a scope, without repetitions.
+func Endpoints() []string {
+	var names []string
+	for i := range table {
+		if name := table[i].Endpoint(); table[i].Scope != "" && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // table lists every route. A route without a scope is public on purpose.

@@ -72,7 +72,8 @@ func New(d Deps) (*Server, error) {
 	if d.Ready == nil {
 		d.Ready = func() error { return nil }
 	}
-	gate := access.Gate{Tokens: d.Access, OpenMode: d.OpenMode, Certificates: d.Certificates, Now: d.Now}
+	gate := access.Gate{Tokens: d.Access, OpenMode: d.OpenMode, Certificates: d.Certificates, Now: d.Now,
+		Refused: d.Refused}
 	s := &Server{deps: d, gate: gate, style: reply.HeaderStyle{ResetDelta: d.ResetDelta}, log: d.Logger}
 	s.places = make(chan struct{}, runtime.GOMAXPROCS(0))
 	s.buffers.New = func() any { return newBuffers(s.style) }
@@ -142,7 +143,9 @@ const headerReason = "Sluice-Reason"
 // scopes. It stores the actor for writes in the context.
 func (s *Server) authorize(c echo.Context, r *Route, want []access.Scope) error {
 	req := c.Request()
-	token, err := s.gate.Admit(callOf(req), want...)
+	call := callOf(req)
+	call.Endpoint = r.Endpoint()
+	token, err := s.gate.Admit(call, want...)
 	if err != nil {
 		return err
 	}
@@ -184,9 +187,9 @@ func callOf(req *http.Request) access.Call {
 
 // requireScope returns an error if the token lacks a scope whose need is known only from
 // the body.
-func requireScope(c echo.Context, want access.Scope) error {
+func (s *Server) requireScope(c echo.Context, endpoint string, want access.Scope) error {
 	if token, _ := c.Get(tokenKey).(access.Token); !token.Permits(want) {
-		return access.Lacks(want)
+		return s.gate.Refuse(endpoint, access.Lacks(token, want))
 	}
 	return nil
 }

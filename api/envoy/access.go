@@ -21,21 +21,6 @@ const (
 	metadataToken         = "sluice-token"
 )
 
-// Reasons to refuse a call: values of a metric label.
-var refusals = map[access.Reason]string{
-	access.NoCredentials: "no_credentials", access.BadCredentials: "bad_credentials",
-	access.LacksScope: "lacks_scope", access.NotOpen: "not_open", access.NotLoaded: "not_loaded",
-}
-
-// Refusals are all values of the label reason.
-func Refusals() []string {
-	words := make([]string, 0, len(refusals))
-	for reason := access.NoCredentials; reason <= access.NotLoaded; reason++ {
-		words = append(words, refusals[reason])
-	}
-	return words
-}
-
 // tokenOnly is the proof of a call.
 var tokenOnly = access.GatewayProof{Token: true}
 
@@ -45,17 +30,17 @@ var tokenOnly = access.GatewayProof{Token: true}
 // In open mode every call is admitted, whatever its authority is: Envoy sends the name of its cluster. The guards of
 // the HTTP API are against web pages, and a browser cannot send a call of gRPC: it speaks HTTP/2 only with a
 // certificate for the name of the page.
-func (s *Server) authorize(ctx context.Context) (result string, _ error) {
-	return s.admit(metadata.ValueFromIncomingContext(ctx, metadataAuthorization),
+func (s *Server) authorize(ctx context.Context, f face) (result string, _ error) {
+	return s.admit(f, metadata.ValueFromIncomingContext(ctx, metadataAuthorization),
 		metadata.ValueFromIncomingContext(ctx, metadataToken), chainsOf(ctx))
 }
 
 // admit is authorize for a call with these credentials: the values of its metadata, and the chains of its connection.
-func (s *Server) admit(authorization, token []string, chains [][]*x509.Certificate) (result string, _ error) {
-	call := access.Call{Authorization: authorization, Host: "localhost", Chains: chains}
+func (s *Server) admit(f face, authorization, token []string, chains [][]*x509.Certificate) (result string, _ error) {
+	call := access.Call{Endpoint: origins[f], Authorization: authorization, Host: "localhost", Chains: chains}
 	var err error
 	if len(authorization) == 0 && len(token) > 0 {
-		err = s.gate.AdmitGateway(access.GatewayCall{Token: token}, &tokenOnly)
+		err = s.gate.AdmitGateway(access.GatewayCall{Endpoint: origins[f], Token: token}, &tokenOnly)
 	} else {
 		_, err = s.gate.Admit(call, access.ScopeCheck)
 	}
@@ -66,7 +51,6 @@ func (s *Server) admit(authorization, token []string, chains [][]*x509.Certifica
 	if !errors.As(err, &refused) {
 		return resultError, status.Error(codes.Internal, "internal error")
 	}
-	s.deps.Observe.CountRefusal(refusals[refused.Reason])
 	result = resultRefused
 	code, detail := codes.Unauthenticated, refused.Detail
 	switch refused.Reason {
@@ -77,7 +61,7 @@ func (s *Server) admit(authorization, token []string, chains [][]*x509.Certifica
 	case access.NoCredentials:
 		detail = "Send the metadata authorization: Bearer TOKEN, or sluice-token: TOKEN. " +
 			"Create a token with sluice token create."
-	case access.BadCredentials:
+	case access.UnknownToken, access.ExpiredToken, access.RevokedToken:
 	}
 	return result, status.Error(code, detail)
 }

@@ -122,8 +122,7 @@ func (c counter) CountDomain(domain, result string) {
 		panic("boom")
 	}
 }
-func (c counter) CountRefusal(reason string) { c.count(reason) }
-func (c counter) CountFlood(reason string)   { c.count("flood", reason) }
+func (c counter) CountFlood(reason string) { c.count("flood", reason) }
 
 // shop is a profile for ext_authz, and for the domain api.
 func shop() rules.Profile {
@@ -173,6 +172,7 @@ func newFixture(t testing.TB, by way, rs []rules.Rule, edit ...func(*Deps)) *fix
 	d := Deps{
 		Loop:    by == byLoop,
 		Checker: checker, Access: &f.keys, Now: clock, Observe: counter{f},
+		Refused: func(endpoint string, r *access.Refusal) { f.count(endpoint, r.Reason.String()) },
 		Ready: func() error {
 			if f.notReady.Load() {
 				return decide.ErrNoSet

@@ -306,7 +306,7 @@ func (c *h2conn) begin(h *headers, r *request) {
 		kind = kindOther
 	}
 	if m := kind.method(); m != nil {
-		if result, err := s.admit(r.authorization, r.token, c.chains); err != nil {
+		if result, err := s.admit(m.face, r.authorization, r.token, c.chains); err != nil {
 			s.deps.Observe.CountCall(faceNames[m.face], result)
 			refuse(httpOK, status.Convert(err))
 			return

@@ -31,6 +31,8 @@ type Deps struct {
 	// Certificates gives scopes to client certificates; nil gives none. The connections of Serve then have
 	// the method Chains.
 	Certificates *access.Certificates
+	// Refused receives each call without sufficient credentials, with one of Endpoints; it may be nil.
+	Refused func(endpoint string, r *access.Refusal)
 	// Ready returns nil while the node can answer calls.
 	Ready func() error
 	// Now is the wall clock, for the expiry of tokens.
@@ -60,8 +62,6 @@ type Observer interface {
 	CountCall(face, result string)
 	// CountDomain counts a call of the RateLimitService by its domain, which has rules or a profile.
 	CountDomain(domain, result string)
-	// CountRefusal counts a call without sufficient credentials by a word of Refusals.
-	CountRefusal(reason string)
 	// CountFlood counts a connection that was closed because of the frames of its client, by a word of Floods.
 	CountFlood(reason string)
 }
@@ -70,7 +70,6 @@ type nopObserver struct{}
 
 func (nopObserver) CountCall(string, string)   {}
 func (nopObserver) CountDomain(string, string) {}
-func (nopObserver) CountRefusal(string)        {}
 func (nopObserver) CountFlood(string)          {}
 
 // face is a way to call.
@@ -87,6 +86,9 @@ var faceNames = [faceCount]string{"ratelimit", "ext_authz", "rls"}
 
 // origins are the faces in records, beside those of gateways.
 var origins = [faceCount]string{"envoy_ratelimit", "envoy_ext_authz", "envoy_rls"}
+
+// Endpoints are the endpoints that Deps.Refused receives: those of gRPC. RLS is called behind a gate.
+func Endpoints() []string { return []string{origins[rateLimit], origins[authorization]} }
 
 // Faces are the values of the label face.
 func Faces() []string { return faceNames[:] }
@@ -141,7 +143,8 @@ func New(d Deps) (*Server, error) {
 		d.Logger = slog.New(slog.DiscardHandler)
 	}
 	s := &Server{
-		deps: d, gate: access.Gate{Tokens: d.Access, OpenMode: d.OpenMode, Certificates: d.Certificates, Now: d.Now},
+		deps: d, gate: access.Gate{Tokens: d.Access, OpenMode: d.OpenMode, Certificates: d.Certificates, Now: d.Now,
+			Refused: d.Refused},
 		style: reply.HeaderStyle{ResetDelta: d.ResetDelta}, health: newHealth(d.Ready),
 		messageWait: messageWait,
 	}
@@ -170,11 +173,14 @@ func (s *Server) serve(ctx context.Context, m *method, read func(any) error) (ou
 		return nil, err
 	}
 	arrived(ctx)
-	if ctx.Value(admitted{}) == nil { // see begin
-		if result, err := s.authorize(ctx); err != nil {
-			x.result = result
-			return nil, err
-		}
+	a, _ := ctx.Value(admission{}).(*admission) // see begin
+	if a == nil {
+		a = &admission{}
+		a.result, a.err = s.authorize(ctx, m.face)
+	}
+	if a.err != nil {
+		x.result = a.result
+		return nil, a.err
 	}
 	if s.deps.Checker.Set() == nil {
 		return nil, x.fail(decide.ErrNoSet)

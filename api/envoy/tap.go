@@ -43,8 +43,15 @@ func arrived(ctx context.Context) {
 	}
 }
 
-// admitted is the key of contexts of calls with sufficient credentials.
-type admitted struct{}
+// admission says whether a call has sufficient credentials, as authorize does. Its zero value is the key of contexts,
+// with a *admission as value.
+type admission struct {
+	result string
+	err    error
+}
+
+// admitted is the admission of calls with sufficient credentials.
+var admitted = &admission{}
 
 // faceOf returns the face of a method, false for one that needs no credentials.
 func faceOf(method string) (face, bool) {
@@ -74,12 +81,12 @@ func (s *Server) begin(ctx context.Context, call *tap.Info) (context.Context, er
 		return ctx, nil
 	}
 	long := !ok || left > longestCall
-	result, err := s.authorize(ctx)
+	result, err := s.authorize(ctx, f)
 	switch {
 	case err == nil:
-		ctx = context.WithValue(ctx, admitted{}, true)
+		ctx = context.WithValue(ctx, admission{}, admitted)
 	case ok && long: // gRPC would keep the timer of this deadline until then
-		return within(ctx, refusedWait), nil
+		return within(context.WithValue(ctx, admission{}, &admission{result, err}), refusedWait), nil
 	default:
 		s.deps.Observe.CountCall(faceNames[f], result)
 		return nil, err

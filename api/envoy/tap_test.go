@@ -55,6 +55,11 @@ func callsWithoutATokenEndBeforeTheirMessage(t *testing.T, by way) {
 	if got := f.counted("ratelimit", "refused"); got != refused {
 		t.Errorf("%d refused calls counted, want %d", got, refused)
 	}
+	for reason, want := range map[string]int{"none": 2, "scope": 1} { // each once, also with a far deadline
+		if got := f.counted("envoy_ratelimit", reason); got != want {
+			t.Errorf("%d calls refused for the reason %s, want %d", got, reason, want)
+		}
+	}
 }
 
 // TestBegin_BoundsTheTimeOfEveryCall also that until the message has arrived.
@@ -89,7 +94,7 @@ func TestBegin_BoundsTheTimeOfEveryCall(t *testing.T) {
 		if latest := time.Now().Add(tt.most); ok != (tt.most > 0) || ok && until.After(latest) {
 			t.Errorf("%s: ends at %v, want %v at most", tt.name, until, latest)
 		}
-		if _, isAdmitted := got.Value(admitted{}).(bool); isAdmitted != tt.admitted {
+		if isAdmitted := got.Value(admission{}) == admitted; isAdmitted != tt.admitted {
 			t.Errorf("%s: admitted %v", tt.name, isAdmitted)
 		}
 	}

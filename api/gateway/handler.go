@@ -30,6 +30,8 @@ type Deps struct {
 	Access *access.Current
 	// Certificates gives scopes to client certificates; nil gives none.
 	Certificates *access.Certificates
+	// Refused receives each question of a gateway that did not prove itself, with one of Faces as endpoint; it may be nil.
+	Refused func(endpoint string, r *access.Refusal)
 	// Now is the wall clock, for the expiry of tokens.
 	Now func() time.Time
 	// ResetDelta makes X-RateLimit-Reset seconds from now instead of seconds since the epoch.
@@ -129,8 +131,8 @@ func New(d Deps) (*Handler, error) {
 	if d.Logger == nil {
 		d.Logger = slog.New(slog.DiscardHandler)
 	}
-	h := &Handler{deps: d, gate: access.Gate{Tokens: d.Access, Certificates: d.Certificates, Now: d.Now},
-		style: reply.HeaderStyle{ResetDelta: d.ResetDelta}}
+	gate := access.Gate{Tokens: d.Access, Certificates: d.Certificates, Now: d.Now, Refused: d.Refused}
+	h := &Handler{deps: d, gate: gate, style: reply.HeaderStyle{ResetDelta: d.ResetDelta}}
 	h.buffers.New = func() any { return new(buffers) }
 	h.compiled.Store(&map[string]*profile{})
 	return h, nil
@@ -219,7 +221,9 @@ func (h *Handler) answer(x *buffers, rest string, r *http.Request) {
 		return
 	}
 	p := h.profile(set, stored)
-	if err := h.gate.AdmitGateway(callOf(r), &p.proof); err != nil {
+	call := callOf(r)
+	call.Endpoint = faceNames[out.face]
+	if err := h.gate.AdmitGateway(call, &p.proof); err != nil {
 		out.refuseProof(err)
 		return
 	}

@@ -17,6 +17,8 @@ type Refusal struct {
 	Reason Reason
 	// Need are the scopes of which the token has none; only with LacksScope.
 	Need []Scope
+	// Token is the token of the call if it is expired or revoked or lacks the scopes, else the zero value.
+	Token Token
 	// Detail is a sentence that is safe to show to the client.
 	Detail string
 }
@@ -29,8 +31,12 @@ type Reason int
 const (
 	// NoCredentials means that the call has no credentials.
 	NoCredentials Reason = iota + 1
-	// BadCredentials means that the credentials are not a valid token.
-	BadCredentials
+	// UnknownToken means that the credentials are no token that was ever created.
+	UnknownToken
+	// ExpiredToken means that the token has expired.
+	ExpiredToken
+	// RevokedToken means that the token was revoked.
+	RevokedToken
 	// LacksScope means that the token is valid and has none of the scopes.
 	LacksScope
 	// NotOpen means that no token exists and the call is not allowed without one.
@@ -43,6 +49,8 @@ const (
 // Call is what a request says about its sender. The other fields are used only without
 // Authorization: a token beside a client certificate decides alone.
 type Call struct {
+	// Endpoint is a name of the interface that is called, from a closed list, for Gate.Refused.
+	Endpoint string
 	// Authorization holds every value of the header or metadata of that name.
 	Authorization []string
 	// Host is the host name of the request, with or without a port.
@@ -71,12 +79,23 @@ type Gate struct {
 	// Certificates gives scopes to client certificates; nil gives none.
 	Certificates *Certificates
 	Now          func() time.Time
+	// Refused receives each refused call: the endpoint, and why it is refused. It must be safe for concurrent use and must
+	// not block. Nil discards them.
+	Refused func(endpoint string, r *Refusal)
 }
 
 // Admit returns the token of a call if it permits at least one of the scopes want. In
 // open mode it returns a token with the ID 0 that permits everything, for a client
 // certificate one with its scopes. The error is a *Refusal.
 func (g *Gate) Admit(call Call, want ...Scope) (Token, error) {
+	token, refused := g.admit(call, want)
+	if refused != nil {
+		return Token{}, g.Refuse(call.Endpoint, refused)
+	}
+	return token, nil
+}
+
+func (g *Gate) admit(call Call, want []Scope) (Token, *Refusal) {
 	if len(call.Authorization) == 0 {
 		if token, ok := g.Certificates.find(call.Chains); ok {
 			return admitCertificate(token, call, want)
@@ -89,9 +108,9 @@ func (g *Gate) Admit(call Call, want ...Scope) (Token, error) {
 	if len(call.Authorization) == 0 && g.OpenMode && g.Certificates == nil && ring.Open() {
 		return admitOpen(call)
 	}
-	secret, err := bearer(call.Authorization)
-	if err != nil {
-		return Token{}, err
+	secret, refused := bearer(call.Authorization)
+	if refused != nil {
+		return Token{}, refused
 	}
 	return g.find(secret, want...)
 }
@@ -99,13 +118,13 @@ func (g *Gate) Admit(call Call, want ...Scope) (Token, error) {
 // admitCertificate decides about calls with a client certificate that has scopes. A
 // browser sends the certificate with every request, also with those that the pages of
 // other sites make, so these are rejected.
-func admitCertificate(token Token, call Call, want []Scope) (Token, error) {
+func admitCertificate(token Token, call Call, want []Scope) (Token, *Refusal) {
 	switch {
 	case call.OtherSite:
 		return Token{}, &Refusal{Reason: NoCredentials,
 			Detail: "A client certificate is not accepted with requests from other web sites. Send a token."}
 	case !slices.ContainsFunc(want, token.Permits):
-		return Token{}, &Refusal{Reason: LacksScope, Need: want,
+		return Token{}, &Refusal{Reason: LacksScope, Need: want, Token: token,
 			Detail: "The client certificate does not have the scope " + anyOf(want) + ", which this request requires."}
 	}
 	return token, nil
@@ -114,23 +133,22 @@ func admitCertificate(token Token, call Call, want []Scope) (Token, error) {
 // anyOf names scopes in a sentence.
 func anyOf(scopes []Scope) string { return strings.ReplaceAll(FormatScopes(scopes), ",", " or ") }
 
-// find returns the token of a secret if it permits at least one of the scopes want. The
-// error is a *Refusal.
-func (g *Gate) find(secret string, want ...Scope) (Token, error) {
+// find returns the token of a secret if it permits at least one of the scopes want.
+func (g *Gate) find(secret string, want ...Scope) (Token, *Refusal) {
 	ring := g.Tokens.Load()
 	if ring == nil {
 		return Token{}, notLoaded()
 	}
-	t, err := ring.Find(secret, g.Now())
+	t, err := ring.lookup(secret, g.Now())
 	switch {
 	case errors.Is(err, ErrExpired):
-		return Token{}, &Refusal{Reason: BadCredentials, Detail: "The token has expired."}
+		return Token{}, &Refusal{Reason: ExpiredToken, Token: t, Detail: "The token has expired."}
 	case errors.Is(err, ErrRevoked):
-		return Token{}, &Refusal{Reason: BadCredentials, Detail: "The token was revoked."}
+		return Token{}, &Refusal{Reason: RevokedToken, Token: t, Detail: "The token was revoked."}
 	case err != nil:
-		return Token{}, &Refusal{Reason: BadCredentials, Detail: "The token is unknown."}
+		return Token{}, &Refusal{Reason: UnknownToken, Detail: "The token is unknown."}
 	case !slices.ContainsFunc(want, t.Permits):
-		return Token{}, Lacks(want...)
+		return Token{}, Lacks(t, want...)
 	}
 	return t, nil
 }
@@ -140,8 +158,8 @@ func notLoaded() *Refusal {
 }
 
 // Lacks returns the Refusal of a token, or a client certificate, that has none of the scopes.
-func Lacks(want ...Scope) *Refusal {
-	return &Refusal{Reason: LacksScope, Need: want,
+func Lacks(token Token, want ...Scope) *Refusal {
+	return &Refusal{Reason: LacksScope, Need: want, Token: token,
 		Detail: "This request requires a token with the scope " + anyOf(want) + "."}
 }
 
@@ -149,7 +167,7 @@ func Lacks(want ...Scope) *Refusal {
 // pages in a browser on this machine, which are recognised by their origin, or by the
 // Host if an attacker's name resolves to this machine. It also rejects calls through a
 // proxy on this machine.
-func admitOpen(call Call) (Token, error) {
+func admitOpen(call Call) (Token, *Refusal) {
 	const createToken = " Create a token with sluice token create."
 	switch {
 	case !LoopbackHost(call.Host):
@@ -170,14 +188,14 @@ func admitOpen(call Call) (Token, error) {
 var openToken = Token{Scopes: []Scope{ScopeAdmin}}
 
 // bearer returns the secret in the Authorization values.
-func bearer(values []string) (string, error) {
+func bearer(values []string) (string, *Refusal) {
 	if len(values) == 0 {
 		return "", &Refusal{Reason: NoCredentials,
 			Detail: "Send the header Authorization: Bearer TOKEN. Create a token with sluice token create."}
 	}
 	scheme, secret, ok := strings.Cut(values[0], " ")
 	if len(values) > 1 || !ok || !strings.EqualFold(scheme, "Bearer") {
-		return "", &Refusal{Reason: BadCredentials, Detail: "The Authorization header must have the form Bearer TOKEN."}
+		return "", &Refusal{Reason: UnknownToken, Detail: "The Authorization header must have the form Bearer TOKEN."}
 	}
 	return strings.TrimLeft(secret, " "), nil
 }
@@ -233,6 +251,15 @@ func NewKeyring(tokens []Token) *Keyring {
 // or ErrRevoked. It looks up the hash of the secret and compares it in constant time, so
 // that timing reveals nothing about the secret.
 func (k *Keyring) Find(secret string, now time.Time) (Token, error) {
+	t, err := k.lookup(secret, now)
+	if err != nil {
+		return Token{}, err
+	}
+	return t, nil
+}
+
+// lookup is Find, and returns the token also if it is expired or revoked.
+func (k *Keyring) lookup(secret string, now time.Time) (Token, error) {
 	if k == nil || !LooksLikeSecret(secret) {
 		return Token{}, ErrUnknown
 	}
@@ -241,10 +268,7 @@ func (k *Keyring) Find(secret string, now time.Time) (Token, error) {
 	if !ok || subtle.ConstantTimeCompare(t.Hash[:], hash[:]) != 1 {
 		return Token{}, ErrUnknown
 	}
-	if err := t.InForce(now); err != nil {
-		return Token{}, err
-	}
-	return t, nil
+	return t, t.InForce(now)
 }
 
 // Open reports whether no token was ever created, so that a loopback listener may serve

@@ -20,7 +20,7 @@ func TestGate_OpenModeIsForThisMachineItself(t *testing.T) {
 		{"forwarded", Call{Host: "localhost:8080", Forwarded: true}, NotOpen},
 		{"another site", Call{Host: "localhost:8080", OtherSite: true}, NotOpen},
 		{"a token that does not exist", Call{Host: "localhost:8080", Authorization: []string{"Bearer slk_x"}},
-			BadCredentials},
+			UnknownToken},
 	} {
 		_, err := gate.Admit(try.call, ScopeCounters)
 		var refused *Refusal

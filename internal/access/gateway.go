@@ -22,6 +22,8 @@ type GatewayProof struct {
 // GatewayCall is what a gateway's question says about its sender. Nothing in it may come
 // from a header that a client can set.
 type GatewayCall struct {
+	// Endpoint is as that of Call.
+	Endpoint string
 	// Token holds every value of the header or metadata Sluice-Token.
 	Token []string
 	// Peer is the address of the connection, never a forwarded one.
@@ -34,6 +36,13 @@ type GatewayCall struct {
 // AdmitGateway returns nil if the call has one of the proofs. It does not depend on
 // OpenMode. The error is a *Refusal.
 func (g *Gate) AdmitGateway(call GatewayCall, proof *GatewayProof) error {
+	if refused := g.admitGateway(call, proof); refused != nil {
+		return g.Refuse(call.Endpoint, refused)
+	}
+	return nil
+}
+
+func (g *Gate) admitGateway(call GatewayCall, proof *GatewayProof) *Refusal {
 	peer := call.Peer.Unmap().WithZone("")
 	if slices.ContainsFunc(proof.Networks, func(n netip.Prefix) bool { return n.Contains(peer) }) ||
 		certified(call.Chains, proof.Certificates) {
@@ -51,10 +60,10 @@ func (g *Gate) AdmitGateway(call GatewayCall, proof *GatewayProof) error {
 			"with a token of the scope check."}
 	}
 	if len(call.Token) > 1 {
-		return &Refusal{Reason: BadCredentials, Detail: "Send the header Sluice-Token once."}
+		return &Refusal{Reason: UnknownToken, Detail: "Send the header Sluice-Token once."}
 	}
-	_, err := g.find(strings.TrimSpace(call.Token[0]), ScopeCheck)
-	return err
+	_, refused := g.find(strings.TrimSpace(call.Token[0]), ScopeCheck)
+	return refused
 }
 
 // certified reports whether a verified certificate has one of the names: as DNS name (in any

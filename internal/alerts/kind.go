@@ -28,6 +28,8 @@ const (
 	KindLogDropping Kind = "decision_log_dropping"
 	// KindNodeStarved: a node lacks CPU, so that its checks are late.
 	KindNodeStarved Kind = "node_starved"
+	// KindTokenRefused: an API token is used although it is expired or revoked.
+	KindTokenRefused Kind = "token_refused"
 )
 
 // Types of messages that are about no single alert.
@@ -42,7 +44,7 @@ const (
 func Kinds() []string {
 	return []string{string(KindRuleDenials), string(KindKeyUsage), string(KindKeyHot), string(KindFailModeEngaged),
 		string(KindFailModeEnded), string(KindRuleIdle), string(KindSetRefused), string(KindSetOld), string(KindRegionCutOff),
-		string(KindRegionSetOld), string(KindLogDropping), string(KindNodeStarved)}
+		string(KindRegionSetOld), string(KindLogDropping), string(KindNodeStarved), string(KindTokenRefused)}
 }
 
 // States of an alert.

@@ -22,9 +22,9 @@ const (
 
 // openSensor starts what this node sees of alerts by itself.
 func openSensor(host *Host, db *database.DB, ready *readiness, figures *fleetReporter, home *homeStore,
-	accounts map[string]func() records.Totals, starved *starvedWatch, stops *stops) *sense.Sensor {
-	own := &ownConditions{ready: ready, accounts: accounts, starved: starved.conditions, now: host.Now,
-		dropped: map[string]int64{}}
+	accounts map[string]func() records.Totals, starved *starvedWatch, refused *refusedWatch, stops *stops) *sense.Sensor {
+	own := &ownConditions{ready: ready, accounts: accounts, starved: starved.conditions, refused: refused.conditions,
+		now: host.Now, dropped: map[string]int64{}}
 	if home != nil {
 		own.regions = &regionConditions{overview: home.overview, now: host.Now}
 	}
@@ -46,6 +46,8 @@ type ownConditions struct {
 	accounts map[string]func() records.Totals
 	// starved is the condition that this node lacks CPU, if it does.
 	starved func() []sense.Condition
+	// refused are the conditions about tokens that are used although they are expired or revoked.
+	refused func() []sense.Condition
 	now     func() time.Time
 	// dropped are the events that each decision log had lost when it was last looked at.
 	dropped map[string]int64
@@ -55,7 +57,7 @@ type ownConditions struct {
 
 // met returns the conditions that are met now.
 func (o *ownConditions) met() []sense.Condition {
-	out := o.starved()
+	out := append(o.starved(), o.refused()...)
 	version := int64(0)
 	if s := o.ready.rules.Load(); s != nil {
 		version = s.version

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"slices"
 	"time"
 
 	"sluice/api"
@@ -192,7 +193,8 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 		observers = append(observers, log)
 	}
 	starved := openStarvedWatch(&host, meter, metrics, incidents, stops)
-	sensor := openSensor(&host, db, ready, figures, buckets.home, accounts, starved, stops)
+	refused := newRefusedWatch(&host, metrics.CountRefused)
+	sensor := openSensor(&host, db, ready, figures, buckets.home, accounts, starved, refused, stops)
 	observers = append(observers, sensor)
 	regions, err := openRegions(&cfg, &host, files.region, buckets, sets, metrics, incidents, stops)
 	if err != nil {
@@ -243,12 +245,13 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 		return err
 	}
 	metrics.Questions(gateway.Faces(), gateway.Results())
-	metrics.EnvoyCalls(envoy.Faces(), envoy.Results(), envoy.Refusals(), envoy.Floods())
+	metrics.EnvoyCalls(envoy.Faces(), envoy.Results(), envoy.Floods())
+	metrics.Refusals(slices.Concat(api.Endpoints(), gateway.Faces(), envoy.Endpoints()), access.Reasons())
 	calls, err := envoy.New(envoy.Deps{
 		Checker: checker, Access: keyring, OpenMode: cfg.GRPCLoopback(), Certificates: clients, Ready: ready.ready,
 		Now: host.Now, ResetDelta: cfg.ResetHeader == "delta", LimitHeaders: cfg.GRPCLimitHeaders, MaxAge: cfg.GRPCMaxAge,
-		Observe: metrics, Trace: spans.GRPC(envoy.Services()...), Panicked: metrics.CountPanic, Logger: host.Log,
-		Loop: cfg.Loop == "on",
+		Observe: metrics, Refused: refused.refused, Trace: spans.GRPC(envoy.Services()...), Panicked: metrics.CountPanic,
+		Logger: host.Log, Loop: cfg.Loop == "on",
 	})
 	if err != nil {
 		return err
@@ -256,7 +259,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	handler, direct, err := newHandler(api.Deps{
 		Checker: checker, Rules: db, Writer: db, History: db, Pools: db.Pools(), Profiles: db.Profiles(), Overrides: db,
 		OverrideWriter: db, FailDefaults: failDefaults, Access: keyring, RLS: calls.RLS,
-		OpenMode: cfg.Loopback(), Certificates: clients,
+		OpenMode: cfg.Loopback(), Certificates: clients, Refused: refused.refused,
 		Changed: reload.changed, Ready: ready.ready, RuleState: ready.ruleState, Hot: buckets.hot,
 		HotEverywhere: figures.hotEverywhere, Metrics: metrics.Handler(), MetricsPublic: cfg.MetricsPublic,
 		ResetDelta: cfg.ResetHeader == "delta", TrustedProxies: trusted, Panicked: metrics.CountPanic, Logger: host.Log,

@@ -163,9 +163,8 @@ func newHandler(d api.Deps, c *console, asked func(face, result string), spans *
 	c.mount(e)
 	traceRoutes(e, spans)
 	h, err := gateway.New(gateway.Deps{
-		Checker: d.Checker, Access: d.Access, Certificates: d.Certificates, Now: d.Now, ResetDelta: d.ResetDelta,
-		Asked: asked, Panicked: d.Panicked,
-		Logger: d.Logger, Next: e,
+		Checker: d.Checker, Access: d.Access, Certificates: d.Certificates, Refused: d.Refused, Now: d.Now,
+		ResetDelta: d.ResetDelta, Asked: asked, Panicked: d.Panicked, Logger: d.Logger, Next: e,
 	})
 	return spans.Handler(h, gateway.Route), server, err
 }

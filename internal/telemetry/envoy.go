@@ -8,7 +8,7 @@ import (
 
 // envoy counts the calls of Envoy.
 type envoy struct {
-	calls, domains, refused, floods *prometheus.CounterVec
+	calls, domains, floods *prometheus.CounterVec
 
 	names        names // of domains
 	callSeries   fewHandles[questionKey, prometheus.Counter]
@@ -30,9 +30,6 @@ func newEnvoy() *envoy {
 		domains: counters("sluice_envoy_domain_calls_total",
 			"Calls of the RateLimitService that were answered, by domain (the first 100 with rules or a profile, then other) "+
 				"and result.", "domain", "result"),
-		refused: counters("sluice_envoy_refused_total",
-			"Calls of Envoy without sufficient credentials, by reason (no_credentials, bad_credentials, lacks_scope, "+
-				"not_open, not_loaded).", "reason"),
 		floods: counters("sluice_grpc_floods_total",
 			"Connections of gRPC that were closed because of a flood of frames, by reason (resets, settings, pings, "+
 				"empty_frames, continuations).", "reason"),
@@ -40,18 +37,15 @@ func newEnvoy() *envoy {
 }
 
 func (e *envoy) collectors() []prometheus.Collector {
-	return []prometheus.Collector{e.calls, e.domains, e.refused, e.floods}
+	return []prometheus.Collector{e.calls, e.domains, e.floods}
 }
 
 // EnvoyCalls serves the series of calls from the start, so that their first counts are an increase.
-func (m *Metrics) EnvoyCalls(faces, results, refusals, floods []string) {
+func (m *Metrics) EnvoyCalls(faces, results, floods []string) {
 	for _, face := range faces {
 		for _, result := range results {
 			m.envoy.calls.WithLabelValues(face, result)
 		}
-	}
-	for _, reason := range refusals {
-		m.envoy.refused.WithLabelValues(reason)
 	}
 	for _, reason := range floods {
 		m.envoy.floods.WithLabelValues(reason)
@@ -71,9 +65,6 @@ func (m *Metrics) CountDomain(domain, result string) {
 		return m.envoy.domains.WithLabelValues(k.domain, k.result)
 	}).Inc()
 }
-
-// CountRefusal counts one call without sufficient credentials.
-func (m *Metrics) CountRefusal(reason string) { m.envoy.refused.WithLabelValues(reason).Inc() }
 
 // CountFlood counts one connection that was closed because of a flood of frames.
 func (m *Metrics) CountFlood(reason string) { m.envoy.floods.WithLabelValues(reason).Inc() }

@@ -21,6 +21,7 @@ type Metrics struct {
 	ruleNames names
 	poolNames names
 	envoy     *envoy
+	refusals  *refusals
 	series    series
 
 	decisions *prometheus.CounterVec
@@ -59,6 +60,7 @@ func New(build Build, now func() time.Time) *Metrics {
 		ruleNames: names{most: maxRuleLabels},
 		poolNames: names{most: maxRuleLabels},
 		envoy:     newEnvoy(),
+		refusals:  newRefusals(),
 		decisions: counters("sluice_decisions_total",
 			"Limits decided, by rule (the first 1000 names, then other; default for direct checks), mode and outcome "+
 				"(allowed, denied).", "rule", "mode", "outcome"),
@@ -119,6 +121,7 @@ func New(build Build, now func() time.Time) *Metrics {
 	info.Set(1)
 	m.registry.MustRegister(m.deferral.collectors()...)
 	m.registry.MustRegister(m.envoy.collectors()...)
+	m.registry.MustRegister(m.refusals.total)
 	m.registry.MustRegister(m.plain.checks, m.plain.handedOver)
 	m.registry.MustRegister(m.questions, m.above, m.bans, m.shed, m.overload, m.account.units, m.account.doubt, m.large)
 	m.registry.MustRegister(m.decisions, m.degraded, &m.checks, &m.stages, m.panics, m.conditions, m.condition,

@@ -88,9 +88,10 @@ func used(t *testing.T) *Metrics {
 	m.CountPlainCheck()
 	m.CountHTTPCheck()
 	m.CountHandOver("slow")
-	m.EnvoyCalls([]string{"rls"}, []string{"error"}, []string{"not_open"}, []string{"pings"})
+	m.EnvoyCalls([]string{"rls"}, []string{"error"}, []string{"pings"})
 	m.CountCall("ratelimit", "denied")
-	m.CountRefusal("lacks_scope")
+	m.Refusals([]string{"check"}, []string{"scope", "not_open"})
+	m.CountRefused("check", "scope")
 	m.CountFlood("pings")
 	m.RegionCalls([]string{"us"})("us", "", 80*time.Millisecond)
 	m.RegionGiveBacks(func() home.Stats { return home.Stats{Undone: 31, Pending: 32, Lost: 33} })
@@ -213,7 +214,7 @@ func TestMetrics_CountWhatHappened(t *testing.T) {
 		`sluice_envoy_calls_total{face="ratelimit",result="denied"} 1`,
 		`sluice_envoy_calls_total{face="rls",result="error"} 0`,
 		`sluice_envoy_domain_calls_total{domain="shop",result="denied"} 1`,
-		`sluice_envoy_refused_total{reason="lacks_scope"} 1`, `sluice_envoy_refused_total{reason="not_open"} 0`,
+		`sluice_refused_total{endpoint="check",reason="scope"} 1`, `sluice_refused_total{endpoint="check",reason="not_open"} 0`,
 		`sluice_condition_duration_seconds_bucket{le="5e-06"} 1`,
 	} {
 		if !strings.Contains(got, want+"\n") {

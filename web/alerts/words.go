@@ -26,6 +26,7 @@ var kindWords = map[alerts.Kind]struct{ title, about string }{
 	alerts.KindRegionSetOld:    {"Outdated region", "A region has lacked an edit of the rules for five minutes."},
 	alerts.KindLogDropping:     {"Decision log dropping", "The decision log loses events."},
 	alerts.KindNodeStarved:     {"Node lacks CPU", "Checks are late because a node lacks CPU, whatever Redis does."},
+	alerts.KindTokenRefused:    {"Refused token", "An API token is used although it is expired or revoked."},
 	alerts.TypeSummary:         {title: "Summary"},
 	alerts.TypeTest:            {title: "Test"},
 }

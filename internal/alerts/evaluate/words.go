@@ -73,6 +73,12 @@ func textOf(s *alerts.Subject, state string, d *Details) string {
 				"Raise its CPU limit.", n["late"], n["checks"])
 		}
 		return "No node lacks CPU any more."
+	case alerts.KindTokenRefused:
+		if on {
+			return fmt.Sprintf("The API token %s is %s and still used: its calls are refused. Give its client a new token, or "+
+				"stop the client.", s.Level, d.Cause)
+		}
+		return fmt.Sprintf("No call with the API token %s was refused for an hour.", s.Level)
 	}
 	return string(s.Kind) + " is " + state + "."
 }
@@ -92,6 +98,8 @@ func pathOf(s *alerts.Subject, d *Details) string {
 		return "/console/regions"
 	case alerts.KindLogDropping:
 		return "/console#live-logs"
+	case alerts.KindTokenRefused:
+		return "/console/tokens"
 	}
 	return "/console"
 }
