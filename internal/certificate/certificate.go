@@ -83,16 +83,25 @@ func Open(files Files, log *slog.Logger, now func() time.Time) (*Source, error) 
 	return s, nil
 }
 
+// authenticated are the suites of TLS 1.2: those with forward secrecy and authenticated encryption (AEAD). Go's own list
+// has suites of AES in CBC mode as well. TLS 1.3 has no others.
+var authenticated = []uint16{
+	tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256, tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
+	tls.TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384, tls.TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
+	tls.TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256, tls.TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
+}
+
 // Config returns the configuration of a listener that offers the given protocols
 // (ALPN). Each connection gets the certificate that is in force when it arrives. With a
 // CA, clients may present a certificate; if they do, it must be valid.
 func (s *Source) Config(protocols ...string) *tls.Config {
 	return &tls.Config{
-		MinVersion: tls.VersionTLS12, NextProtos: protocols,
+		MinVersion: tls.VersionTLS12, CipherSuites: authenticated, NextProtos: protocols,
 		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
 			l := s.current.Load()
 			c := &tls.Config{
-				MinVersion: tls.VersionTLS12, NextProtos: protocols, Certificates: []tls.Certificate{*l.pair},
+				MinVersion: tls.VersionTLS12, CipherSuites: authenticated, NextProtos: protocols,
+				Certificates: []tls.Certificate{*l.pair},
 			}
 			if l.ca != nil {
 				c.ClientAuth, c.ClientCAs = tls.VerifyClientCertIfGiven, l.ca
@@ -106,7 +115,7 @@ func (s *Source) Config(protocols ...string) *tls.Config {
 // there is one, and the authorities of the CA, or else those of the system.
 func (s *Source) ClientConfig() *tls.Config {
 	l := s.current.Load()
-	c := &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: l.ca}
+	c := &tls.Config{MinVersion: tls.VersionTLS12, CipherSuites: authenticated, RootCAs: l.ca}
 	if l.pair != nil {
 		c.Certificates = []tls.Certificate{*l.pair}
 	}

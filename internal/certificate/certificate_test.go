@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -195,6 +196,25 @@ func TestConfig_RefusesOldProtocols(t *testing.T) {
 	c.MaxVersion = tls.VersionTLS12
 	if seen, _, err := f.connect(t, c); err != nil || seen.Version != tls.VersionTLS12 {
 		t.Errorf("TLS 1.2: %v", err)
+	}
+}
+
+func TestConfig_TLS12HasAuthenticatedEncryptionOnly(t *testing.T) {
+	f := open(t)
+	c := f.authority.Client(t, "")
+	c.MaxVersion = tls.VersionTLS12
+	for _, suite := range append(tls.CipherSuites(), tls.InsecureCipherSuites()...) {
+		if !slices.Contains(suite.SupportedVersions, tls.VersionTLS12) {
+			continue
+		}
+		c.CipherSuites = []uint16{suite.ID}
+		if _, _, err := f.connect(t, c); err == nil && !slices.Contains(authenticated, suite.ID) {
+			t.Errorf("%s is accepted", suite.Name)
+		}
+	}
+	c.CipherSuites = authenticated
+	if _, _, err := f.connect(t, c); err != nil {
+		t.Errorf("none of the authenticated suites is accepted: %v", err)
 	}
 }
 
