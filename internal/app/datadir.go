@@ -26,6 +26,20 @@ func createDataDir(dir string) error {
 	return nil
 }
 
+// ownersOnly are the permissions that a data directory gives to nobody but its owner: to enter it, and to write to it.
+const ownersOnly = 0o033
+
+// warnOfOpenDataDir logs that others may enter the data directory or write to it. createDataDir gives a new one to its
+// owner only, but does not change one that exists.
+func warnOfOpenDataDir(dir string, log *slog.Logger) {
+	info, err := os.Stat(dir)
+	if err != nil || info.Mode().Perm()&ownersOnly == 0 {
+		return // a directory that does not exist yet is created with the right mode
+	}
+	log.Warn("others may enter the data directory or write to it: it contains token hashes, counters and rules",
+		"dir", dir, "mode", fmt.Sprintf("%04o", info.Mode().Perm()), "advice", "chmod 700 "+dir)
+}
+
 // lockDataDir keeps other servers from using dir until unlock is called or the process
 // ends. Commands that only use the rules database do not lock it.
 func lockDataDir(dir string) (unlock func() error, err error) {

@@ -5,9 +5,31 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
+
+func TestStart_WarnsOfADataDirectoryThatOthersMayUse(t *testing.T) {
+	for mode, want := range map[os.FileMode]bool{0o700: false, 0o744: false, 0o750: true, 0o711: true, 0o702: true, 0o720: true} {
+		var lines buffer
+		dir := t.TempDir()
+		if err := os.Chmod(dir, mode); err != nil { //nolint:gosec // the modes that are warned of
+			t.Fatal(err)
+		}
+		warnOfOpenDataDir(dir, slog.New(slog.NewTextHandler(&lines, nil)))
+		if got := strings.Contains(lines.String(), "level=WARN") && strings.Contains(lines.String(), dir); got != want {
+			t.Errorf("%o: the log is %q", mode, lines.String())
+		}
+	}
+	cfg := settings(t)
+	if err := os.Chmod(cfg.DataDir, 0o755); err != nil { //nolint:gosec // the mode that is warned of
+		t.Fatal(err)
+	}
+	if n := start(t, cfg); strings.Count(n.log.String(), "others may enter the data directory") != 1 {
+		t.Errorf("the log is\n%s", n.log)
+	}
+}
 
 func TestStart_RemovesTemporaryFilesOfAKill(t *testing.T) {
 	cfg := settings(t)

@@ -109,6 +109,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 		}
 		stops.add("data directory lock", func(context.Context) error { return unlock() })
 	}
+	warnOfOpenDataDir(cfg.DataDir, host.Log)
 	removeLeftovers(&cfg, cfg.NeedsDataDir(), host.Now(), host.Log)
 
 	incidents := newIncidentLog(&host)
