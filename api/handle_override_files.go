@@ -1,7 +1,9 @@
 package api
 
 import (
+	"context"
 	"encoding/csv"
+	"errors"
 	"net/http"
 
 	"github.com/labstack/echo/v4"
@@ -55,7 +57,9 @@ func (s *Server) exportOverrides(c echo.Context) error {
 		}
 		q.AfterID = p.Overrides[len(p.Overrides)-1].ID
 		if p, err = s.deps.Overrides.ListOverrides(ctx, q); err != nil {
-			s.log.Error("the export of overrides ended early", "rule", id, "error", err)
+			if !errors.Is(err, context.Canceled) { // then the client has left
+				s.log.Error("the export of overrides ended early", "rule", id, "error", err)
+			}
 			panic(http.ErrAbortHandler)
 		}
 	}

@@ -130,7 +130,9 @@ func (v *Visit) fail(err error) {
 	if v.HTMX() { // only a part of the page was requested
 		page = view.Problem(p.Title + ". " + p.Detail)
 	}
-	if err := v.Page(p.Status, page); err != nil {
+	if err := v.Page(p.Status, page); errors.Is(err, context.Canceled) {
+		v.kit.Logger.Debug("a client left before the page of an error", "route", v.Path())
+	} else if err != nil {
 		v.kit.Logger.Error("the page of an error failed", "error", err)
 		_ = v.String(http.StatusInternalServerError, "Internal error. It was logged.")
 	}

@@ -1,8 +1,10 @@
 package people
 
 import (
+	"context"
 	"encoding/csv"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -204,7 +206,9 @@ func (p *Pages) downloadAudit(v *kit.Visit) error {
 		}
 		want.BeforeID = list[len(list)-1].ID
 		if list, err = p.Audit.ListAudit(v.Ctx, want); err != nil {
-			p.Logger.Error("a download of the audit log ended early", "error", err)
+			if !errors.Is(err, context.Canceled) { // then the browser has left
+				p.Logger.Error("a download of the audit log ended early", "error", err)
+			}
 			panic(http.ErrAbortHandler) // so that the browser knows that the file is incomplete
 		}
 	}

@@ -1,6 +1,8 @@
 package traffic
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"time"
 
@@ -44,7 +46,9 @@ func (f *feed) parts() templ.Component {
 		m = f.pages.model(f.visit)
 		var b strings.Builder
 		if err := parts(m, f.first).Render(f.visit.Ctx, &b); err != nil {
-			f.pages.Logger.Error("the live parts of the page of traffic failed", "error", err)
+			if !errors.Is(err, context.Canceled) { // then the browser has left
+				f.pages.Logger.Error("the live parts of the page of traffic failed", "error", err)
+			}
 			return templ.NopComponent
 		}
 		f.text, f.at, f.first = b.String(), now, m.Timeline.Range.From
