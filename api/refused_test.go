@@ -102,11 +102,13 @@ func TestRefund_ReportsAScopeThatOnlyTheBodyAsksFor(t *testing.T) {
 	secret, token := newToken(f, nil, access.ScopeCheck)
 	token.ID = 9
 	f.access.Store(access.NewKeyring([]access.Token{token}))
-	f.do(http.MethodPost, refundPath, `{"user":"a","weight":1}`, "Authorization", "Bearer "+secret).want(http.StatusForbidden)
+	a := f.do(http.MethodPost, refundPath, `{"user":"a","weight":1}`, "Authorization", "Bearer "+secret)
+	a.want(http.StatusForbidden)
 	if diff := cmp.Diff([]string{refundEndpoint + " scope 9"}, r.take()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if i := slices.IndexFunc(table, func(r Route) bool { return r.Path == refundPath }); table[i].Endpoint() != refundEndpoint {
-		t.Errorf("the endpoint of refunds is %s", table[i].Endpoint())
+	i := slices.IndexFunc(table, func(r Route) bool { return r.Path == refundPath })
+	if got := table[i].Endpoint(); got != refundEndpoint {
+		t.Errorf("the endpoint of refunds is %s", got)
 	}
 }

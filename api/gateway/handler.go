@@ -30,7 +30,8 @@ type Deps struct {
 	Access *access.Current
 	// Certificates gives scopes to client certificates; nil gives none.
 	Certificates *access.Certificates
-	// Refused receives each question of a gateway that did not prove itself, with one of Faces as endpoint; it may be nil.
+	// Refused receives each question of a gateway that did not prove itself, with one of Faces as endpoint; it may be
+	// nil.
 	Refused func(endpoint string, r *access.Refusal)
 	// Now is the wall clock, for the expiry of tokens.
 	Now func() time.Time

@@ -79,8 +79,8 @@ type Gate struct {
 	// Certificates gives scopes to client certificates; nil gives none.
 	Certificates *Certificates
 	Now          func() time.Time
-	// Refused receives each refused call: the endpoint, and why it is refused. It must be safe for concurrent use and must
-	// not block. Nil discards them.
+	// Refused receives each refused call: the endpoint, and why it is refused. It must be safe for concurrent use and
+	// must not block. Nil discards them.
 	Refused func(endpoint string, r *Refusal)
 }
 

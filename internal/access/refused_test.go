@@ -48,7 +48,8 @@ func TestGate_ReportsEachRefusalOnce(t *testing.T) {
 		{"an expired token", &tokens, admits(bearer("expired")), []string{"e expired 3 expired"}},
 		{"a revoked token", &tokens, admits(bearer("revoked")), []string{"e revoked 4 revoked"}},
 		{"another scope", &tokens, admits(bearer("reader")), []string{"e scope 2 reader"}},
-		{"through a proxy in open mode", &empty, admits(Call{Host: "localhost", Forwarded: true}), []string{"e not_open 0"}},
+		{"through a proxy in open mode", &empty, admits(Call{Host: "localhost", Forwarded: true}),
+			[]string{"e not_open 0"}},
 		{"tokens not loaded", &none, admits(bearer("good")), []string{"e not_loaded 0"}},
 		{"a gateway", &tokens, func(g *Gate) error {
 			return g.AdmitGateway(GatewayCall{Endpoint: "e", Token: []string{secrets["revoked"]}}, &proof)
@@ -95,7 +96,8 @@ func TestGate_ReportsCertificatesByName(t *testing.T) {
 	g := Gate{Tokens: &tokens, Certificates: certificates(t, "gw.example.com=check"), Now: time.Now,
 		Refused: func(_ string, r *Refusal) { got = r.Token }}
 	chains := [][]*x509.Certificate{{{DNSNames: []string{"gw.example.com"}}}}
-	if _, err := g.Admit(Call{Chains: chains}, ScopeAdmin); err == nil || got.Name != "gw.example.com" || !got.Certificate {
+	_, err := g.Admit(Call{Chains: chains}, ScopeAdmin)
+	if err == nil || got.Name != "gw.example.com" || !got.Certificate {
 		t.Errorf("%v, reported %v", err, got)
 	}
 }

@@ -135,7 +135,8 @@ func TestOwnConditions(t *testing.T) {
 	now := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
 	account := &records.Account{}
 	ready := &readiness{}
-	o := &ownConditions{ready: ready, starved: func() []sense.Condition { return nil }, refused: func() []sense.Condition { return nil },
+	none := func() []sense.Condition { return nil }
+	o := &ownConditions{ready: ready, starved: none, refused: none,
 		accounts: map[string]func() records.Totals{"kafka": account.Totals},
 		now:      func() time.Time { return now }, dropped: map[string]int64{}}
 	met := func() (out []string) {

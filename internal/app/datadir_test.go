@@ -11,7 +11,8 @@ import (
 )
 
 func TestStart_WarnsOfADataDirectoryThatOthersMayUse(t *testing.T) {
-	for mode, want := range map[os.FileMode]bool{0o700: false, 0o744: false, 0o750: true, 0o711: true, 0o702: true, 0o720: true} {
+	for mode, want := range map[os.FileMode]bool{0o700: false, 0o744: false, 0o750: true, 0o711: true, 0o702: true,
+		0o720: true} {
 		var lines buffer
 		dir := t.TempDir()
 		if err := os.Chmod(dir, mode); err != nil { //nolint:gosec // the modes that are warned of

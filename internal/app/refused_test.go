@@ -62,7 +62,8 @@ func TestRefused_OneLineAMinuteForEachToken(t *testing.T) {
 		r.call(access.UnknownToken, 0)
 	}
 	lines := func() []string { return strings.Split(strings.TrimSpace(r.lines.String()), "\n") }
-	if got := lines(); len(got) != 3 || !strings.Contains(got[0], "endpoint=check reason=revoked calls=1 token=7 name=t7") ||
+	const first = "endpoint=check reason=revoked calls=1 token=7 name=t7"
+	if got := lines(); len(got) != 3 || !strings.Contains(got[0], first) ||
 		!strings.Contains(got[2], "reason=unknown calls=1 more=") || strings.Contains(got[2], "token=") {
 		t.Errorf("the log has\n%s", r.lines.String())
 	}
@@ -109,7 +110,8 @@ func TestRefused_WatchesABoundedNumberOfTokens(t *testing.T) {
 	}
 	r.at = r.at.Add(refusedHold)
 	r.call(access.RevokedToken, 3*maxRefusedTokens)
-	if got, want := r.subjects(), fmt.Sprintf("%d (t%[1]d) revoked", 3*maxRefusedTokens); !slices.Equal(got, []string{want}) {
+	want := []string{fmt.Sprintf("%d (t%[1]d) revoked", 3*maxRefusedTokens)}
+	if got := r.subjects(); !slices.Equal(got, want) {
 		t.Errorf("once there is room: alerts about %q", got)
 	}
 }
@@ -182,8 +184,9 @@ func everyInterfaceLeavesATrace(t *testing.T, loop string) {
 		t.Errorf("the log is\n%s", log)
 	}
 	eventually(t, "the message arrives", func() bool { return len(hooks.alerts(t)) > 0 })
-	if a := hooks.alerts(t)[0]; a.Type != "token_refused" || a.Data.Numbers["token"] != 2 || a.Data.Text != "The API token "+
-		"2 (leaver) is revoked and still used: its calls are refused. Give its client a new token, or stop the client." {
+	const text = "The API token 2 (leaver) is revoked and still used: its calls are refused. " +
+		"Give its client a new token, or stop the client."
+	if a := hooks.alerts(t)[0]; a.Type != "token_refused" || a.Data.Numbers["token"] != 2 || a.Data.Text != text {
 		t.Errorf("the message is %+v", a)
 	}
 }

@@ -83,8 +83,8 @@ func Open(files Files, log *slog.Logger, now func() time.Time) (*Source, error) 
 	return s, nil
 }
 
-// authenticated are the suites of TLS 1.2: those with forward secrecy and authenticated encryption (AEAD). Go's own list
-// has suites of AES in CBC mode as well. TLS 1.3 has no others.
+// authenticated are the suites of TLS 1.2: those with forward secrecy and authenticated encryption (AEAD). Go's own
+// list has suites of AES in CBC mode as well. TLS 1.3 has no others.
 var authenticated = []uint16{
 	tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256, tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
 	tls.TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384, tls.TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,

@@ -214,7 +214,8 @@ func TestMetrics_CountWhatHappened(t *testing.T) {
 		`sluice_envoy_calls_total{face="ratelimit",result="denied"} 1`,
 		`sluice_envoy_calls_total{face="rls",result="error"} 0`,
 		`sluice_envoy_domain_calls_total{domain="shop",result="denied"} 1`,
-		`sluice_refused_total{endpoint="check",reason="scope"} 1`, `sluice_refused_total{endpoint="check",reason="not_open"} 0`,
+		`sluice_refused_total{endpoint="check",reason="scope"} 1`,
+		`sluice_refused_total{endpoint="check",reason="not_open"} 0`,
 		`sluice_condition_duration_seconds_bucket{le="5e-06"} 1`,
 	} {
 		if !strings.Contains(got, want+"\n") {
