@@ -79,28 +79,52 @@ func TestRoutes_EachWithEveryKindOfCredential(t *testing.T) {
 	}
 }
 
-func TestRoutes_OpenModeRefusesWhatAProxyForwarded(t *testing.T) {
-	for _, public := range []bool{false, true} {
-		f := newFixture(t, nil, func(_ *decide.CheckerOptions, d *Deps) {
-			d.MetricsPublic = public
-			d.Metrics = http.HandlerFunc(func(w http.ResponseWriter,
-				_ *http.Request) {
-				w.Header().Set("Content-Type", "text/plain")
-			})
+// openRoutes are all routes that a node answers without a credential while no token exists.
+var openRoutes = []string{"GET /livez", "GET /readyz", "GET /openapi.yaml", "POST /ratelimit/check",
+	"POST /ratelimit/check/batch", "POST /ratelimit/rls"}
+
+func withMetrics(public bool) func(*decide.CheckerOptions, *Deps) {
+	return func(_ *decide.CheckerOptions, d *Deps) {
+		d.MetricsPublic = public
+		d.Metrics = http.HandlerFunc(func(w http.ResponseWriter,
+			_ *http.Request) {
+			w.Header().Set("Content-Type", "text/plain")
 		})
+	}
+}
+
+func TestOpenMode_EveryRouteButTheOpenOnesNeedsACredential(t *testing.T) {
+	for _, public := range []bool{false, true} {
+		f := newFixture(t, nil, withMetrics(public))
 		for _, r := range Table() {
-			needs := r.Scope != "" && (r.Path != "/metrics" || !public)
-			if got := f.do(r.Method, concrete(r.Path), "").status; got == 403 {
-				t.Errorf("%s %s without a forwarding header: status %d", r.Method, r.Path, got)
+			name := r.Method + " " + r.Path
+			open := slices.Contains(openRoutes, name) || public && r.Path == "/metrics"
+			if got := f.do(r.Method, concrete(r.Path), "", "Authorization", "").status; (got == 401) == open || got == 403 {
+				t.Errorf("%s without a credential: status %d, want open %v", name, got, open)
+			}
+			if got := f.do(r.Method, concrete(r.Path), "").status; got == 401 || got == 403 {
+				t.Errorf("%s with the local token: status %d", name, got)
 			}
 			for _, header := range []string{"X-Forwarded-For", "X-Forwarded-Host", "X-Real-IP", "Forwarded", "Via"} {
-				if got := f.do(r.Method, concrete(r.Path), "", header, "127.0.0.1").status; (got == 403) != needs {
-					t.Errorf("%s %s with %s: status %d, want refused %v", r.Method, r.Path, header, got, needs)
+				want := 0 // some status of an answer
+				switch {
+				case !open:
+					want = 401
+				case access.OpenCall(name):
+					want = 403
+				}
+				got := f.do(r.Method, concrete(r.Path), "", "Authorization", "", header, "127.0.0.1").status
+				if want != 0 && got != want || want == 0 && (got == 401 || got == 403) {
+					t.Errorf("%s with %s: status %d, want %d", name, header, got, want)
 				}
 			}
 		}
 	}
+}
+
+func TestOpenMode_ATokenServesThroughAProxy(t *testing.T) {
 	f := newFixture(t, nil)
+	f.do(http.MethodGet, "/ratelimit/rules", "", "X-Forwarded-For", "203.0.113.7").want(200)
 	secret, tok := newToken(f, nil, access.ScopeAdmin)
 	f.access.Store(access.NewKeyring([]access.Token{tok}))
 	f.do(http.MethodGet, "/ratelimit/rules", "", "X-Forwarded-For", "203.0.113.7", "Authorization",
@@ -188,6 +212,7 @@ func TestRoutes_EveryRowIsProtectedOrKnownToBePublic(t *testing.T) {
 
 func TestOpenMode_ServesLoopbackNamesOnly(t *testing.T) {
 	f := newFixture(t, nil)
+	f.token = ""
 	hosts := map[string]bool{
 		"localhost": true, "localhost:8080": true, "LOCALHOST:1": true, "localhost.": true, "127.0.0.1": true,
 		"127.9.8.7:80": true, "[::1]": true, "[::1]:8080": true,
@@ -197,7 +222,8 @@ func TestOpenMode_ServesLoopbackNamesOnly(t *testing.T) {
 	}
 	for host, allowed := range hosts {
 		f.host = host
-		if got := f.do(http.MethodGet, "/ratelimit/rules", "").status; (got == 200) != allowed || !allowed && got != 403 {
+		got := f.do(http.MethodPost, "/ratelimit/check", oneCheck).status
+		if (got == 200) != allowed || !allowed && got != 403 {
 			t.Errorf("host %q: status %d", host, got)
 		}
 	}
@@ -205,34 +231,43 @@ func TestOpenMode_ServesLoopbackNamesOnly(t *testing.T) {
 
 func TestOpenMode_RefusesOtherWebSites(t *testing.T) {
 	f := newFixture(t, nil)
-	body := `{"key":"k","limit":1,"window_ms":1000}`
-	f.do(http.MethodPost, "/ratelimit/check", body, "Sec-Fetch-Site", "cross-site").want(403)
-	f.do(http.MethodPost, "/ratelimit/check", body, "Origin", "https://evil.example").want(403)
-	for _, site := range []string{"cross-site", "same-site"} {
-		f.do(http.MethodGet, "/ratelimit/deferred/1?max=1", "", "Sec-Fetch-Site", site).want(403)
+	f.token = ""
+	f.do(http.MethodPost, "/ratelimit/check", oneCheck, "Sec-Fetch-Site", "cross-site").want(403)
+	f.do(http.MethodPost, "/ratelimit/check", oneCheck, "Origin", "https://evil.example").want(403)
+	for _, site := range []string{"same-site", "none"} {
+		f.do(http.MethodGet, "/ratelimit/deferred/1?max=1", "", "Sec-Fetch-Site", site).want(401)
 	}
-	f.do(http.MethodGet, "/ratelimit/deferred/1?max=1", "", "Sec-Fetch-Site", "none").want(200)
-	f.do(http.MethodPost, "/ratelimit/check", body, "Content-Type", "text/plain").want(415)
-	f.do(http.MethodPost, "/ratelimit/check", body, "Sec-Fetch-Site", "same-origin").want(200)
+	f.do(http.MethodPost, "/ratelimit/check", oneCheck, "Content-Type", "text/plain").want(415)
+	f.do(http.MethodPost, "/ratelimit/check", oneCheck, "Sec-Fetch-Site", "same-origin").want(200)
 }
 
 func TestOpenMode_EndsWithTheFirstToken(t *testing.T) {
 	f := newFixture(t, nil)
+	local := f.token
 	f.do(http.MethodGet, "/ratelimit/rules", "").want(200)
-	f.do(http.MethodGet, "/ratelimit/rules", "", "Authorization", "Bearer slk_wrong").want(401)
+	f.token = ""
+	f.do(http.MethodPost, "/ratelimit/check", oneCheck).want(200)
+	f.do(http.MethodPost, "/ratelimit/check", oneCheck, "Authorization", "Bearer slk_wrong").want(401)
 	secret, tok := newToken(f, nil, access.ScopeAdmin)
-	f.access.Store(access.NewKeyring([]access.Token{tok}))
-	f.do(http.MethodGet, "/ratelimit/rules", "").want(401)
-	f.do(http.MethodGet, "/ratelimit/rules", "", "Authorization", "bearer "+secret).want(200)
 	revoked := time.UnixMilli(epoch)
-	tok.RevokedAt = &revoked
-	f.access.Store(access.NewKeyring([]access.Token{tok}))
-	f.do(http.MethodGet, "/ratelimit/rules", "").want(401)
+	for _, revokedAt := range []*time.Time{nil, &revoked} {
+		tok.RevokedAt = revokedAt
+		_, hash := access.NewSecret()
+		f.access.Store(access.NewKeyring([]access.Token{tok}).WithLocal(hash).WithLocal(access.Hash(local)))
+		f.do(http.MethodPost, "/ratelimit/check", oneCheck).want(401)
+		f.do(http.MethodGet, "/ratelimit/rules", "", "Authorization", "Bearer "+local).want(401)
+		if revokedAt == nil {
+			f.do(http.MethodGet, "/ratelimit/rules", "", "Authorization", "bearer "+secret).want(200)
+		}
+	}
 }
+
+const oneCheck = `{"key":"k","limit":9,"window_ms":1000}`
 
 func TestAccess_ClosedOffLoopback(t *testing.T) {
 	f := newFixture(t, nil, func(_ *decide.CheckerOptions, d *Deps) { d.OpenMode = false })
-	f.do(http.MethodGet, "/ratelimit/rules", "").want(401)
+	f.token = ""
+	f.do(http.MethodPost, "/ratelimit/check", oneCheck).want(401)
 }
 
 func TestMetrics_PublicOnlyWhenSet(t *testing.T) {
@@ -243,7 +278,7 @@ func TestMetrics_PublicOnlyWhenSet(t *testing.T) {
 				w.Header().Set("Content-Type", "text/plain; version=0.0.4")
 			})
 		})
-		if got := f.do(http.MethodGet, "/metrics", "").status; (got == 200) != public {
+		if got := f.do(http.MethodGet, "/metrics", "", "Authorization", "").status; (got == 200) != public {
 			t.Errorf("public %v: status %d", public, got)
 		}
 	}
@@ -253,8 +288,8 @@ func TestWrites_CarryTheTokenAsActor(t *testing.T) {
 	f := newFixture(t, nil)
 	const body = `{"name":"a","scope":"user","limit":1,"window_ms":1000}`
 	f.do(http.MethodPost, "/ratelimit/rules", body).want(201)
-	if a := f.book.revisions[0].Actor; a.Kind != "system" || a.Name == "" {
-		t.Errorf("actor in open mode: %+v", a)
+	if a := f.book.revisions[0].Actor; a.Kind != "system" || a.Name != access.LocalName {
+		t.Errorf("actor of the local token: %+v", a)
 	}
 	secret, tok := newToken(f, nil, access.ScopeRulesWrite)
 	tok.Name = "ci"

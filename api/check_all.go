@@ -68,8 +68,7 @@ func (s *Server) checkApart(ctx context.Context, ask *plain.Ask, q *decide.Quest
 // read reads the question of a check whose sender may ask it.
 func (s *Server) read(ask *plain.Ask, q *decide.Question) (err error) {
 	defer decide.Contain(&err)
-	ask.Call.Endpoint = checkEndpoint
-	if _, err := s.gate.Admit(ask.Call, checkScopes...); err != nil {
+	if err := s.admitCheck(ask.Call); err != nil {
 		return err
 	}
 	if err := decodeCheck(ask.Body, limiter.OpTake, q); err != nil {

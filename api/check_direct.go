@@ -27,6 +27,16 @@ var checkScopes, checkEndpoint = func() ([]access.Scope, string) {
 	return []access.Scope{access.ScopeAdmin}, ""
 }()
 
+// checkOpen is access.OpenCall of POST /ratelimit/check.
+var checkOpen = access.OpenCall(http.MethodPost + " " + checkPath)
+
+// admitCheck returns an error unless the sender may send a check.
+func (s *Server) admitCheck(call access.Call) error {
+	call.Open, call.Endpoint = checkOpen, checkEndpoint
+	_, err := s.gate.Admit(call, checkScopes...)
+	return err
+}
+
 // Check answers one POST /ratelimit/check that was read without net/http: call describes its sender, traceparent is
 // that header or nil, body is its whole body, which is JSON by its content type and not larger than MaxCheck. It
 // appends the body of the response to dst. If problem is not nil, the body is the JSON of the problem; otherwise the
@@ -59,8 +69,7 @@ func host(addr net.Addr) string {
 
 func (s *Server) check(ctx context.Context, call access.Call, traceparent, body []byte, x *buffers, dst []byte) (
 	[]byte, error) {
-	call.Endpoint = checkEndpoint
-	if _, err := s.gate.Admit(call, checkScopes...); err != nil {
+	if err := s.admitCheck(call); err != nil {
 		return dst, err
 	}
 	if err := decodeCheck(body, limiter.OpTake, &x.q); err != nil {

@@ -40,8 +40,8 @@ type Deps struct {
 	// Access holds the API tokens in force.
 	Access *access.Current
 	// OpenMode means that the listener is on a loopback address. Until the first token
-	// exists, requests that have a loopback name as Host and were not forwarded by a
-	// proxy then need no credentials.
+	// exists, the open calls (access.OpenCall) then need no credentials if they have a
+	// loopback name as Host and no header of a proxy.
 	OpenMode bool
 	// Certificates gives scopes to client certificates; nil gives none.
 	Certificates *access.Certificates

@@ -48,7 +48,7 @@ type fixture struct {
 	token   string
 }
 
-// newFixture starts in open mode with the given rules in force. edit may change
+// newFixture starts in open mode, and with the local secret as its token, with the given rules in force. edit may change
 // what the server is made of.
 func newFixture(t testing.TB, rs []rules.Rule, edit ...func(*decide.CheckerOptions, *Deps)) *fixture {
 	t.Helper()
@@ -61,7 +61,9 @@ func newFixture(t testing.TB, rs []rules.Rule, edit ...func(*decide.CheckerOptio
 		}
 	}
 	f.store = &faultStore{Store: f.newStore()}
-	f.access.Store(access.NewKeyring(nil))
+	secret, hash := access.NewSecret()
+	f.token = secret
+	f.access.Store(access.NewKeyring(nil).WithLocal(hash))
 	opt := decide.CheckerOptions{
 		Sets: &f.sets, Store: f.store, Local: f.newStore(), Timeout: time.Second, Patience: decide.MaxPatience,
 		Now: f.book.now, Observe: &f.seen,

@@ -113,6 +113,7 @@ func fuzzPost(t *testing.T, f *fixture, method, path, body string) *answered {
 	r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))
 	r.Host = f.host
 	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Authorization", "Bearer "+f.token)
 	w := httptest.NewRecorder()
 	f.echo.ServeHTTP(w, r)
 	a := &answered{t: t, status: w.Code, header: w.Header(), body: w.Body.String()}

@@ -15,6 +15,7 @@ import (
 
 	"sluice"
 	"sluice/api/decide"
+	"sluice/internal/access"
 )
 
 var document = sync.OnceValues(func() (*openapi3.T, error) {
@@ -82,6 +83,11 @@ func TestOpenAPI_PublicRoutesAreThoseWithoutSecurity(t *testing.T) {
 		public := op.Security != nil && len(*op.Security) == 0
 		if public != (r.Scope == "") {
 			t.Errorf("%s %s: public in openapi.yaml %v, needs scope %q", r.Method, r.Path, public, r.Scope)
+		}
+		optional := op.Security != nil && slices.ContainsFunc(*op.Security,
+			func(r openapi3.SecurityRequirement) bool { return len(r) == 0 })
+		if optional != access.OpenCall(r.Method+" "+r.Path) {
+			t.Errorf("%s %s: optional in openapi.yaml %v", r.Method, r.Path, optional)
 		}
 		description := strings.Join(strings.Fields(op.Description), " ")
 		for _, scope := range r.Scopes() {

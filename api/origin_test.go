@@ -34,6 +34,7 @@ func TestOrigin_IsThatOfTheBodyElseOfTheTraceparent(t *testing.T) {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, tt.path, strings.NewReader(tt.body))
 		r.Host = f.host
 		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("Authorization", "Bearer "+f.token)
 		r.Header.Set("Traceparent", tt.parent)
 		w := httptest.NewRecorder()
 		f.echo.ServeHTTP(w, r)

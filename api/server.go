@@ -87,6 +87,7 @@ func New(d Deps) (*Server, error) {
 func (s *Server) wrap(r Route) echo.HandlerFunc {
 	public := r.Scope == "" || r.Path == "/metrics" && s.deps.MetricsPublic
 	want := r.Scopes()
+	open := access.OpenCall(r.Method + " " + r.Path)
 	isCheck := r.Path == checkPath
 	decides := r.Method == http.MethodPost && (r.Scope == access.ScopeCheck || r.Scope == access.ScopeCounters)
 	return func(c echo.Context) (err error) {
@@ -101,7 +102,7 @@ func (s *Server) wrap(r Route) echo.HandlerFunc {
 		}()
 		secure(c.Response().Header())
 		if !public {
-			if err := s.authorize(c, &r, want); err != nil {
+			if err := s.authorize(c, &r, open, want); err != nil {
 				s.writeProblem(c, err)
 				return nil
 			}
@@ -140,11 +141,12 @@ const (
 const headerReason = "Sluice-Reason"
 
 // authorize returns an error unless the request may use a route that requires one of the
-// scopes. It stores the actor for writes in the context.
-func (s *Server) authorize(c echo.Context, r *Route, want []access.Scope) error {
+// scopes; open is access.OpenCall of the route. It stores the actor for writes in the context.
+func (s *Server) authorize(c echo.Context, r *Route, open bool, want []access.Scope) error {
 	req := c.Request()
 	call := callOf(req)
 	call.Endpoint = r.Endpoint()
+	call.Open = open
 	token, err := s.gate.Admit(call, want...)
 	if err != nil {
 		return err
@@ -154,8 +156,8 @@ func (s *Server) authorize(c echo.Context, r *Route, want []access.Scope) error 
 		switch {
 		case token.Certificate:
 			by.Kind = "certificate"
-		case token.ID == 0:
-			by.Kind, by.Name = "system", "API without token"
+		case token.Local:
+			by.Kind = "system"
 		}
 		c.Set(actorKey, by)
 	}

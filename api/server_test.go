@@ -210,6 +210,7 @@ func TestServer_UnknownErrorsAreBlandAndLogged(t *testing.T) {
 	f.book.err = errors.New("column xyz is missing")
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/ratelimit/rules/1", nil)
 	r.Host = f.host
+	r.Header.Set("Authorization", "Bearer "+f.token)
 	w := httptest.NewRecorder()
 	f.echo.ServeHTTP(w, r)
 	if w.Code != 500 || strings.Contains(w.Body.String(), "xyz") || !strings.Contains(logged.String(), "xyz") {

@@ -5,7 +5,10 @@ import (
 	"crypto/x509"
 	"errors"
 	"net"
+	"strings"
 
+	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
+	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/metadata"
@@ -24,20 +27,67 @@ const (
 // tokenOnly is the proof of a call.
 var tokenOnly = access.GatewayProof{Token: true}
 
-// authorize returns the status of a call without sufficient credentials, and what became of it. For the others the
-// error is nil.
-//
-// In open mode every call is admitted, whatever its authority is: Envoy sends the name of its cluster. The guards of
-// the HTTP API are against web pages, and a browser cannot send a call of gRPC: it speaks HTTP/2 only with a
-// certificate for the name of the page.
-func (s *Server) authorize(ctx context.Context, f face) (result string, _ error) {
-	return s.admit(f, metadata.ValueFromIncomingContext(ctx, metadataAuthorization),
-		metadata.ValueFromIncomingContext(ctx, metadataToken), chainsOf(ctx))
+// openFaces says for each face whether it needs no credential in open mode.
+var openFaces = map[face]bool{
+	rateLimit:     access.OpenCall(ratelimitv3.RateLimitService_ShouldRateLimit_FullMethodName),
+	authorization: access.OpenCall(authv3.Authorization_Check_FullMethodName),
 }
 
-// admit is authorize for a call with these credentials: the values of its metadata, and the chains of its connection.
-func (s *Server) admit(f face, authorization, token []string, chains [][]*x509.Certificate) (result string, _ error) {
-	call := access.Call{Endpoint: origins[f], Authorization: authorization, Host: "localhost", Chains: chains}
+// sender is what the metadata and the connection of a call say about its sender.
+type sender struct {
+	authorization, token []string // the values of the metadata
+	authority            string
+	forwarded            bool // it has metadata that proxies add
+	browser              bool // it has metadata that browsers add
+	chains               [][]*x509.Certificate
+}
+
+// field takes up a field of metadata, but not the authority. The name is in lower case.
+func (s *sender) field(name, value string) {
+	switch name {
+	case metadataAuthorization:
+		s.authorization = append(s.authorization, value)
+	case metadataToken:
+		s.token = append(s.token, value)
+	case "origin", "sec-fetch-site":
+		s.browser = true
+	default:
+		s.forwarded = s.forwarded || forwarding[name]
+	}
+}
+
+// forwarding are the names of the metadata that proxies add to forwarded calls.
+var forwarding = func() map[string]bool {
+	names := map[string]bool{}
+	for _, name := range access.ForwardingHeaders() {
+		names[strings.ToLower(name)] = true
+	}
+	return names
+}()
+
+// senderOf describes the sender of a call that grpc-go has read.
+func senderOf(ctx context.Context) *sender {
+	s := &sender{chains: chainsOf(ctx), authorization: metadata.ValueFromIncomingContext(ctx, metadataAuthorization),
+		token: metadata.ValueFromIncomingContext(ctx, metadataToken)}
+	if len(s.authorization) > 0 || len(s.token) > 0 { // the rest matters only without
+		return s
+	}
+	md, _ := metadata.FromIncomingContext(ctx)
+	for name := range md {
+		s.field(name, "")
+	}
+	if authority := md[":authority"]; len(authority) > 0 {
+		s.authority = authority[0]
+	}
+	return s
+}
+
+// authorize returns the status of a call without sufficient credentials, and what became of it. For the others the
+// error is nil. It judges the authority and the metadata of proxies as the HTTP API judges Host and headers.
+func (s *Server) authorize(f face, from *sender) (result string, _ error) {
+	authorization, token := from.authorization, from.token
+	call := access.Call{Endpoint: origins[f], Authorization: authorization, Host: from.authority,
+		Forwarded: from.forwarded, OtherSite: from.browser, Open: openFaces[f], Chains: from.chains}
 	var err error
 	if len(authorization) == 0 && len(token) > 0 {
 		err = s.gate.AdmitGateway(access.GatewayCall{Endpoint: origins[f], Token: token}, &tokenOnly)

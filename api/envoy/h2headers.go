@@ -40,23 +40,23 @@ type headers struct {
 
 // request is what the fields of a call say.
 type request struct {
-	method, path, authority string
-	contentType, subtype    string
-	encoding                string
-	timeout                 time.Duration
-	timed                   bool // it has a timeout
-	isGRPC                  bool
-	connection              bool // it has the field connection, which HTTP/2 forbids
-	hosts                   int
-	host                    string
-	invalid                 *status.Status // a field that grpc-go refuses
-	authorization, token    []string
+	method, path         string
+	contentType, subtype string
+	encoding             string
+	timeout              time.Duration
+	timed                bool // it has a timeout
+	isGRPC               bool
+	connection           bool // it has the field connection, which HTTP/2 forbids
+	hosts                int
+	host                 string
+	invalid              *status.Status // a field that grpc-go refuses
+	sender
 }
 
 func (c *h2conn) onHeaders(f *http2.HeadersFrame) {
 	h := &c.head
 	*h = headers{stream: f.StreamID, ended: f.StreamEnded(), fields: h.fields[:0], request: request{
-		authorization: h.request.authorization[:0], token: h.request.token[:0]}}
+		sender: sender{authorization: h.request.authorization[:0], token: h.request.token[:0]}}}
 	c.hpack.SetEmitEnabled(true)
 	c.fragment(f.HeaderBlockFragment(), f.HeadersEnded())
 }
@@ -198,11 +198,8 @@ func (r *request) read(fields []hpack.HeaderField) {
 		case "host":
 			r.host = f.Value
 			r.hosts++
-		case metadataAuthorization:
-			r.authorization = append(r.authorization, f.Value)
-		case metadataToken:
-			r.token = append(r.token, f.Value)
 		default:
+			r.field(f.Name, f.Value)
 			if err := binaryValue(f.Name, f.Value); err != nil {
 				r.invalid = status.Newf(codes.Internal, "malformed binary metadata %q in header %q: %v", f.Value, f.Name, err)
 			}
@@ -306,7 +303,8 @@ func (c *h2conn) begin(h *headers, r *request) {
 		kind = kindOther
 	}
 	if m := kind.method(); m != nil {
-		if result, err := s.admit(m.face, r.authorization, r.token, c.chains); err != nil {
+		r.chains = c.chains
+		if result, err := s.authorize(m.face, &r.sender); err != nil {
 			s.deps.Observe.CountCall(faceNames[m.face], result)
 			refuse(httpOK, status.Convert(err))
 			return

@@ -176,7 +176,7 @@ func (s *Server) serve(ctx context.Context, m *method, read func(any) error) (ou
 	a, _ := ctx.Value(admission{}).(*admission) // see begin
 	if a == nil {
 		a = &admission{}
-		a.result, a.err = s.authorize(ctx, m.face)
+		a.result, a.err = s.authorize(m.face, senderOf(ctx))
 	}
 	if a.err != nil {
 		x.result = a.result

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -72,26 +73,81 @@ func callsNeedATokenWithTheScopeCheck(t *testing.T, by way) {
 	f.wantCode("tokens not loaded", err, codes.Unavailable)
 }
 
-func TestCalls_InOpenModeNeedNoTokenUntilOneExists(t *testing.T) {
-	bothWays(t, callsInOpenModeNeedNoTokenUntilOneExists)
+func TestCalls_InOpenModeOnlyRateLimitsNeedNoTokenUntilOneExists(t *testing.T) {
+	bothWays(t, callsInOpenModeOnlyRateLimitsNeedNoTokenUntilOneExists)
 }
 
-func callsInOpenModeNeedNoTokenUntilOneExists(t *testing.T, by way) {
+func callsInOpenModeOnlyRateLimitsNeedNoTokenUntilOneExists(t *testing.T, by way) {
 	f := newFixture(t, by, perUser(5), func(d *Deps) { d.OpenMode = true })
-	f.keys.Store(access.NewKeyring(nil))
-	for _, host := range []string{"localhost", "ratelimit_cluster"} { // Envoy sends the name of its cluster
-		conn, err := grpc.NewClient(f.conn.Target(), grpc.WithAuthority(host),
+	local, hash := access.NewSecret()
+	f.keys.Store(access.NewKeyring(nil).WithLocal(hash))
+	one := &ratelimitv3.RateLimitRequest{Domain: "api", Descriptors: []*commonv3.RateLimitDescriptor{descriptorOf("a", "b")}}
+	for _, tt := range []struct {
+		authority string
+		metadata  []string
+		limits    codes.Code
+		others    codes.Code
+	}{
+		{"localhost", nil, codes.OK, codes.Unauthenticated},
+		{"127.0.0.1:8081", []string{"x-request-id", "1"}, codes.OK, codes.Unauthenticated},
+		{"ratelimit_cluster", nil, codes.PermissionDenied, codes.Unauthenticated}, // as Envoy sends it
+		{"localhost", []string{"x-forwarded-for", "203.0.113.7"}, codes.PermissionDenied, codes.Unauthenticated},
+		{"localhost", []string{"x-forwarded-host", "a.example"}, codes.PermissionDenied, codes.Unauthenticated},
+		{"localhost", []string{"x-real-ip", "203.0.113.7"}, codes.PermissionDenied, codes.Unauthenticated},
+		{"localhost", []string{"forwarded", "for=203.0.113.7"}, codes.PermissionDenied, codes.Unauthenticated},
+		{"localhost", []string{"via", "2 proxy"}, codes.PermissionDenied, codes.Unauthenticated},
+		{"localhost", []string{"origin", "https://evil.example"}, codes.PermissionDenied, codes.Unauthenticated},
+		{"localhost", []string{"sec-fetch-site", "cross-site"}, codes.PermissionDenied, codes.Unauthenticated},
+		{"localhost", []string{"authorization", "Bearer slk_x"}, codes.Unauthenticated, codes.Unauthenticated},
+		{"ratelimit_cluster", []string{"sluice-token", local}, codes.OK, codes.OK},
+		{"ratelimit_cluster", []string{"authorization", "Bearer " + local, "via", "2 proxy"}, codes.OK, codes.OK},
+	} {
+		name := fmt.Sprint(tt.authority, " ", len(tt.metadata), tt.metadata[:min(1, len(tt.metadata))])
+		conn, err := grpc.NewClient(f.conn.Target(), grpc.WithAuthority(tt.authority),
 			grpc.WithTransportCredentials(insecureCredentials))
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer conn.Close() //nolint:gocritic // two
-		_, err = authv3.NewAuthorizationClient(conn).Check(t.Context(), checkOf("shop", "GET", "/", "x-user", "42"))
-		f.wantCode(host, err, codes.OK)
+		ctx := metadata.AppendToOutgoingContext(t.Context(), tt.metadata...)
+		_, err = ratelimitv3.NewRateLimitServiceClient(conn).ShouldRateLimit(ctx, one)
+		f.wantCode(name, err, tt.limits)
+		_, err = authv3.NewAuthorizationClient(conn).Check(ctx, checkOf("shop", "GET", "/", "x-user", "42"))
+		f.wantCode(name+", ext_authz", err, tt.others)
+		if err := conn.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 	f.tokens(nil)
-	_, err := f.auth.Check(t.Context(), checkOf("shop", "GET", "/"))
+	_, err := f.limits.ShouldRateLimit(t.Context(), one)
 	f.wantCode("a token exists", err, codes.Unauthenticated)
+	_, err = f.limits.ShouldRateLimit(metadata.AppendToOutgoingContext(t.Context(), "sluice-token", local), one)
+	f.wantCode("the local token, a token exists", err, codes.Unauthenticated)
+}
+
+// Every method that the server has needs a credential in open mode, but for these.
+func TestCalls_InOpenModeEveryOtherMethodNeedsACredential(t *testing.T) {
+	bothWays(t, func(t *testing.T, by way) {
+		f := newFixture(t, by, perUser(5), func(d *Deps) { d.OpenMode = true })
+		f.keys.Store(access.NewKeyring(nil))
+		public := []string{ratelimitv3.RateLimitService_ShouldRateLimit_FullMethodName,
+			grpc_health_v1.Health_Check_FullMethodName, grpc_health_v1.Health_Watch_FullMethodName,
+			grpc_health_v1.Health_List_FullMethodName}
+		tried := 0
+		for service, info := range f.server.grpc().GetServiceInfo() {
+			for _, m := range info.Methods {
+				name := "/" + service + "/" + m.Name
+				if slices.Contains(public, name) {
+					continue
+				}
+				tried++
+				err := f.conn.Invoke(t.Context(), name, "", new(string), grpc.ForceCodecV2(textCodec{}))
+				f.wantCode(name, err, codes.Unauthenticated)
+			}
+		}
+		if tried == 0 {
+			t.Error("no method was tried")
+		}
+	})
 }
 
 func TestHealth_FollowsReadinessAndNeedsNoToken(t *testing.T) {

@@ -81,7 +81,7 @@ func (s *Server) begin(ctx context.Context, call *tap.Info) (context.Context, er
 		return ctx, nil
 	}
 	long := !ok || left > longestCall
-	result, err := s.authorize(ctx, f)
+	result, err := s.authorize(f, senderOf(ctx))
 	switch {
 	case err == nil:
 		ctx = context.WithValue(ctx, admission{}, admitted)

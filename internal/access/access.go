@@ -54,6 +54,8 @@ type Token struct {
 	LastUsed  *time.Time // nil: never, or not recorded
 	// Certificate: this is no stored token but stands for a client certificate, with its name and scopes.
 	Certificate bool
+	// Local: this is no stored token but the local secret of this run of the server.
+	Local bool
 }
 
 // Permits reports whether the token's scopes include want. It ignores expiry and

@@ -57,6 +57,8 @@ type Call struct {
 	Host string
 	// Forwarded is true if a proxy forwarded the request.
 	Forwarded bool
+	// Open is true for a call that needs no credential in open mode; see OpenCall.
+	Open bool
 	// OtherSite is true if a browser sent the request on behalf of another web site.
 	OtherSite bool
 	// Chains are the verified chains of the client certificate, as in tls.ConnectionState.
@@ -73,8 +75,9 @@ func ForwardingHeaders() []string { return forwarding }
 // Gate decides which calls are authorised. It is safe for concurrent use.
 type Gate struct {
 	Tokens *Current
-	// OpenMode means that the listener is on a loopback address. Calls from this machine
-	// then need no credentials until the first token exists, unless Certificates is set.
+	// OpenMode means that the listener is on a loopback address. Until the first token
+	// exists, open calls that seem to come from this machine then need no credentials,
+	// unless Certificates is set.
 	OpenMode bool
 	// Certificates gives scopes to client certificates; nil gives none.
 	Certificates *Certificates
@@ -84,9 +87,9 @@ type Gate struct {
 	Refused func(endpoint string, r *Refusal)
 }
 
-// Admit returns the token of a call if it permits at least one of the scopes want. In
-// open mode it returns a token with the ID 0 that permits everything, for a client
-// certificate one with its scopes. The error is a *Refusal.
+// Admit returns the token of a call if it permits at least one of the scopes want. For an
+// open call in open mode it returns a token with the ID 0 that permits checks, for a
+// client certificate one with its scopes. The error is a *Refusal.
 func (g *Gate) Admit(call Call, want ...Scope) (Token, error) {
 	token, refused := g.admit(call, want)
 	if refused != nil {
@@ -163,30 +166,6 @@ func Lacks(token Token, want ...Scope) *Refusal {
 		Detail: "This request requires a token with the scope " + anyOf(want) + "."}
 }
 
-// admitOpen decides about calls while there are no tokens. It rejects calls from web
-// pages in a browser on this machine, which are recognised by their origin, or by the
-// Host if an attacker's name resolves to this machine. It also rejects calls through a
-// proxy on this machine.
-func admitOpen(call Call) (Token, *Refusal) {
-	const createToken = " Create a token with sluice token create."
-	switch {
-	case !LoopbackHost(call.Host):
-		return Token{}, &Refusal{Reason: NotOpen,
-			Detail: "Until the first token is created, only requests to localhost or a loopback address are accepted." +
-				createToken}
-	case call.Forwarded:
-		return Token{}, &Refusal{Reason: NotOpen,
-			Detail: "Until the first token is created, requests forwarded by a proxy are rejected." + createToken}
-	case call.OtherSite:
-		return Token{}, &Refusal{Reason: NotOpen,
-			Detail: "Until the first token is created, requests from other web sites are rejected."}
-	}
-	return openToken, nil
-}
-
-// openToken is the token of calls in open mode.
-var openToken = Token{Scopes: []Scope{ScopeAdmin}}
-
 // bearer returns the secret in the Authorization values.
 func bearer(values []string) (string, *Refusal) {
 	if len(values) == 0 {
@@ -235,6 +214,7 @@ var (
 // concurrent use. A nil Keyring has no token and is not Open.
 type Keyring struct {
 	byHash map[[32]byte]Token
+	local  *Token // see WithLocal; nil without
 }
 
 // NewKeyring returns a Keyring of tokens. They include revoked and expired ones, for
@@ -265,6 +245,9 @@ func (k *Keyring) lookup(secret string, now time.Time) (Token, error) {
 	}
 	hash := Hash(secret)
 	t, ok := k.byHash[hash]
+	if !ok && k.local != nil {
+		t, ok = *k.local, true
+	}
 	if !ok || subtle.ConstantTimeCompare(t.Hash[:], hash[:]) != 1 {
 		return Token{}, ErrUnknown
 	}
@@ -272,7 +255,7 @@ func (k *Keyring) lookup(secret string, now time.Time) (Token, error) {
 }
 
 // Open reports whether no token was ever created, so that a loopback listener may serve
-// requests without credentials. Revoked tokens count as created.
+// open calls without credentials. Revoked tokens count as created.
 func (k *Keyring) Open() bool { return k != nil && len(k.byHash) == 0 }
 
 // Len returns the number of tokens, valid or not.
