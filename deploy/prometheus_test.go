@@ -16,6 +16,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"sluice/internal/localtoken"
 	"sluice/internal/testenv"
 )
 
@@ -82,6 +83,7 @@ var selectors = regexp.MustCompile(`sluice[_:]\w[\w:]*(\{[^}]*\})?`)
 type server struct {
 	t     *testing.T
 	addr  string
+	data  string // its data directory
 	redis *testenv.RedisServer
 	sent  int
 }
@@ -89,13 +91,14 @@ type server struct {
 func serve(t *testing.T) *server {
 	t.Helper()
 	dir := t.TempDir()
-	n := &server{t: t, addr: testenv.FreeAddr(t), redis: testenv.Redis(t)}
+	n := &server{t: t, addr: testenv.FreeAddr(t), redis: testenv.Redis(t),
+		data: filepath.Join(dir, "data")}
 	address := filepath.Join(dir, "redis")
 	if err := os.WriteFile(address, []byte(n.redis.URL()), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	testenv.Start(t, &testenv.Program{Path: testenv.Sluice(t), Addr: n.addr, Env: []string{"SLUICE_DRAIN_DELAY=0s"},
-		Args: []string{"serve", "--no-console", "--listen", n.addr, "--data-dir", filepath.Join(dir, "data"),
+		Args: []string{"serve", "--no-console", "--listen", n.addr, "--data-dir", n.data, "--metrics-public",
 			"--redis-url-file", address, "--decision-log", "file"}})
 	return n
 }
@@ -130,6 +133,11 @@ func (n *server) do(method, path, body string) string {
 		n.t.Fatal(err)
 	}
 	req.Header.Set("Content-Type", "application/json")
+	secret, err := localtoken.Read(n.data)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+secret)
 	status, text := send(n.t, req)
 	if status/100 != 2 {
 		n.t.Fatalf("%s: %d %s", path, status, text)

@@ -60,7 +60,7 @@ func TestService_EveryMethod(t *testing.T) {
 	if err := w.PutInForce([]byte(perUser)); err != nil {
 		t.Fatal(err)
 	}
-	c, ctx, ok := newClient(t, w.URL(), client.Options{}), t.Context(), must(t)
+	c, ctx, ok := newClient(t, w.URL(), client.Options{Token: w.Token()}), t.Context(), must(t)
 	charges := client.Check{Method: "POST", Route: "/v1/charges", User: "42", IP: "203.0.113.7",
 		Attributes: map[string]string{"tenant": "acme"}, Fields: map[string]int64{"bytes": 12}}
 
@@ -148,7 +148,7 @@ func direct(key string, limit int64) client.Check {
 
 func TestService_ProblemSaysWhatIsWrong(t *testing.T) {
 	w := playbook.Serve(t)
-	c, ctx := newClient(t, w.URL(), client.Options{}), t.Context()
+	c, ctx := newClient(t, w.URL(), client.Options{Token: w.Token()}), t.Context()
 	bad := direct("k", 5)
 	bad.Weight = new(int64(-1))
 	_, single := c.Check(ctx, bad)
@@ -223,7 +223,7 @@ func TestService_64CallersNeedFewRequestsAndOneOfThemIsInvalid(t *testing.T) {
 	front, s := inFrontOf(t, w.URL())
 	gate := make(chan struct{})
 	front.gate.Store(&gate)
-	c := newClient(t, s.URL, client.Options{})
+	c := newClient(t, s.URL, client.Options{Token: w.Token()})
 	var wg sync.WaitGroup
 	for i := range 64 {
 		wg.Go(func() {
@@ -266,7 +266,8 @@ func TestService_StormOverTwoNodesAdmitsExactlyTheLimit(t *testing.T) {
 	var admitted atomic.Int64
 	var wg sync.WaitGroup
 	for range 2 {
-		c := newClient(t, playbook.ServeOn(t, redis).URL(), client.Options{})
+		w := playbook.ServeOn(t, redis)
+		c := newClient(t, w.URL(), client.Options{Token: w.Token()})
 		for range callers {
 			wg.Go(func() {
 				for range each {
@@ -291,7 +292,7 @@ func TestService_StormOverTwoNodesAdmitsExactlyTheLimit(t *testing.T) {
 func TestService_KilledAndBack(t *testing.T) {
 	w := playbook.Serve(t)
 	front, s := inFrontOf(t, w.URL())
-	c := newClient(t, s.URL, client.Options{FailMode: client.FailClosed})
+	c := newClient(t, s.URL, client.Options{FailMode: client.FailClosed, Token: w.Token()})
 	must(t)(c.Check(t.Context(), direct("k", 1000)))
 	at := s.Listener.Addr().String()
 	s.CloseClientConnections()

@@ -272,7 +272,7 @@ func (e *edits) edit(ctx context.Context, nodes []server, first int) error {
 		}
 		id, limit := 1+(n*1_009)%editRules, int64(2_000_000+n)
 		begin := time.Now()
-		res, err := call(ctx, http.MethodPatch, nodes[0].Addr, "/ratelimit/rules/"+strconv.Itoa(id),
+		res, err := call(ctx, http.MethodPatch, nodes[0].Target, "/ratelimit/rules/"+strconv.Itoa(id),
 			fmt.Sprintf(`{"limit":%d}`, limit), nil)
 		answered := time.Now()
 		if err != nil {
@@ -316,7 +316,7 @@ func awaitLimit(ctx context.Context, addr string, rule int, limit int64) (tries 
 			Limit    int64   `json:"limit"`
 			Degraded *string `json:"degraded"`
 		}
-		if _, err := call(ctx, http.MethodPost, addr, check, editCheck(rule, "probe", 0), &got); err != nil {
+		if _, err := call(ctx, http.MethodPost, process.Target{Addr: addr}, check, editCheck(rule, "probe", 0), &got); err != nil {
 			return tries, err
 		}
 		if got.Degraded == nil { // the answer of a fail mode has no limit
@@ -331,12 +331,15 @@ func awaitLimit(ctx context.Context, addr string, rule int, limit int64) (tries 
 	}
 }
 
-func call(ctx context.Context, method, addr, path, body string, into any) (http.Header, error) {
-	req, err := http.NewRequestWithContext(ctx, method, "http://"+addr+path, strings.NewReader(body))
+func call(ctx context.Context, method string, to process.Target, path, body string, into any) (http.Header, error) {
+	req, err := http.NewRequestWithContext(ctx, method, "http://"+to.Addr+path, strings.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
 	req.Header.Set("Content-Type", "application/json")
+	if err := to.Authorize(req); err != nil {
+		return nil, err
+	}
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return nil, err

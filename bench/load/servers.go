@@ -91,6 +91,8 @@ func startServer(ctx context.Context, bin string, sc scenario, dir, redis, gogc 
 			if to.Token, err = createToken(ctx, bin, log+".data"); err != nil {
 				return server{}, err
 			}
+		} else {
+			to.DataDir = log + ".data"
 		}
 		if sc.tls {
 			cert, key, err := certificate(dir)

@@ -117,7 +117,8 @@ func startOurs(t *testing.T, config string) *rater {
 	testenv.Start(t, &testenv.Program{Path: bin, Args: []string{"serve"}, Addr: web, Env: []string{"SLUICE_LISTEN=" + web,
 		"SLUICE_GRPC_LISTEN=" + addr, "REDIS_URL=" + testenv.Redis(t).URL(), "SLUICE_DATA_DIR=" + filepath.Join(dir, "data"),
 		"SLUICE_STORE_TIMEOUT=5s"}})
-	cmd := exec.CommandContext(t.Context(), bin, "rules", "import-envoy", file, "--server", "http://"+web)
+	cmd := exec.CommandContext(t.Context(), bin, "rules", "import-envoy", file, "--server", "http://"+web,
+		"--data-dir", filepath.Join(dir, "data"))
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("import: %v\n%s", err, out)
 	}

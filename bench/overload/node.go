@@ -106,7 +106,7 @@ func (b *bench) start(ctx context.Context, dir string, env ...string) (*node, er
 	if err != nil {
 		return nil, err
 	}
-	n := &node{Target: process.Target{Addr: addrs[0]}, grpc: addrs[1], dir: dir}
+	n := &node{Target: process.Target{Addr: addrs[0], DataDir: filepath.Join(dir, "data")}, grpc: addrs[1], dir: dir}
 	env = append(env, "SLUICE_LISTEN="+addrs[0], "SLUICE_GRPC_LISTEN="+addrs[1],
 		"SLUICE_DATA_DIR="+filepath.Join(dir, "data"), "SLUICE_METRICS_PUBLIC=true")
 	if n.Process, err = process.Start(ctx, filepath.Join(dir, "node.log"), env, b.program, "serve"); err != nil {

@@ -5,11 +5,15 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"strconv"
 	"strings"
+
+	"sluice/internal/localtoken"
 )
 
 // Target is how to reach a server.
@@ -17,6 +21,23 @@ type Target struct {
 	Addr   string
 	Secure bool
 	Token  string // "" for none
+	// DataDir is that of a sluice node that has no token, whose local token is used; "" for none.
+	DataDir string
+}
+
+// Authorize adds the credential to a request, if there is one.
+func (t Target) Authorize(req *http.Request) error {
+	token := t.Token
+	if token == "" && t.DataDir != "" {
+		var err error
+		if token, err = localtoken.Read(t.DataDir); err != nil && !errors.Is(err, fs.ErrNotExist) { // it is starting
+			return err
+		}
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	return nil
 }
 
 // TrustAll accepts the certificate of the measured server, which its program has made.
@@ -39,8 +60,8 @@ func (t Target) Ask(ctx context.Context, method, path, body string) (status int,
 	} else if body != "" {
 		req.Header.Set("Content-Type", "text/csv")
 	}
-	if t.Token != "" {
-		req.Header.Set("Authorization", "Bearer "+t.Token)
+	if err := t.Authorize(req); err != nil {
+		return 0, nil, err
 	}
 	res, err := httpClient.Do(req)
 	if err != nil {

@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"sluice/internal/localtoken"
 )
 
 // node is one sluice node that may be killed and started again. Its current process can be read at
@@ -46,6 +48,7 @@ func (n *node) start(ctx context.Context) error {
 		return err
 	}
 	n.now.Store(p)
+	dataDirs.Store(n.addr, n.data)
 	if err := until(ctx, p, n.ready); err != nil {
 		return err
 	}
@@ -233,7 +236,15 @@ func get(ctx context.Context, url string) (int, []byte, error) {
 // side is the client for requests that are not load.
 var side = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 4}}
 
+// dataDirs are the data directories of the nodes, by address: each has the local token of its node.
+var dataDirs sync.Map
+
 func answer(req *http.Request) (int, []byte, error) {
+	if dir, ok := dataDirs.Load(req.URL.Host); ok {
+		if token, err := localtoken.Read(fmt.Sprint(dir)); err == nil { // a node that starts has none yet
+			req.Header.Set("Authorization", "Bearer "+token)
+		}
+	}
 	res, err := side.Do(req)
 	if err != nil {
 		return 0, nil, err

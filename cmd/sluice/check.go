@@ -46,7 +46,7 @@ type checkCmd struct {
 
 // Run sends one check and prints the response.
 func (c *checkCmd) Run(p *process) error {
-	server, err := connectTo(&c.Client, callTimeout)
+	server, err := connectTo(p.ctx, &c.Client, callTimeout)
 	if err != nil {
 		return err
 	}

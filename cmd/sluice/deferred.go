@@ -48,7 +48,7 @@ func (c *deferredRunCmd) Run(p *process) error {
 	if err := c.validate(); err != nil {
 		return err
 	}
-	server, err := connectTo(&c.Client, callTimeout)
+	server, err := connectTo(p.ctx, &c.Client, callTimeout)
 	if err != nil {
 		return err
 	}

@@ -30,7 +30,7 @@ type finding struct {
 
 // Run prints what is remarkable about the rules of a server, page by page.
 func (c *rulesDoctorCmd) Run(p *process) error {
-	server, err := connectTo(&c.Client, callTimeout)
+	server, err := connectTo(p.ctx, &c.Client, callTimeout)
 	if err != nil {
 		return err
 	}

@@ -44,7 +44,7 @@ func (c *rulesImportEnvoyCmd) Run(p *process) error {
 	if c.Watch && (c.Plan || slices.Contains(c.Paths, "-")) {
 		return errors.New("--watch needs files or folders, and cannot be combined with --plan")
 	}
-	server, err := connectTo(&c.Client, importTimeout)
+	server, err := connectTo(p.ctx, &c.Client, importTimeout)
 	if err != nil {
 		return err
 	}

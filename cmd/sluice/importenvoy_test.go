@@ -178,7 +178,7 @@ func TestImportEnvoy_WatchWaitsForTheServer(t *testing.T) {
 	p := &process{ctx: t.Context(), out: &out, errs: &errs, now: time.Now}
 	cmd := rulesImportEnvoyCmd{Paths: []string{file}}
 	cmd.Server = "http://127.0.0.1:1"
-	server, err := connectTo(&cmd.Client, time.Second)
+	server, err := connectTo(t.Context(), &cmd.Client, time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}

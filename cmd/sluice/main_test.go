@@ -18,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"sluice/api/client"
+	"sluice/internal/localtoken"
 	"sluice/internal/testenv"
 	"sluice/rules/rulefile"
 )
@@ -42,8 +43,15 @@ type running struct {
 }
 
 // launch starts a process and waits until it says where it listens.
+//
+// Commands of the test find the local token of the server, because they get its data directory.
 func launch(t *testing.T, env []string, args ...string) *running {
 	t.Helper()
+	for _, arg := range args {
+		if dir, ok := strings.CutPrefix(arg, "--data-dir="); ok {
+			t.Setenv("SLUICE_DATA_DIR", dir)
+		}
+	}
 	cmd := exec.CommandContext(t.Context(), os.Args[0], args...)
 	cmd.Env = append(append(os.Environ(), asSluice+"=1"), env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -463,10 +471,14 @@ func TestVersion_SaysWhichBuild(t *testing.T) {
 	}
 }
 
-// clientOf is a client of a server that is running, without a token.
+// clientOf is a client of a server that is running, with its local token.
 func clientOf(t *testing.T, url string) *client.Client {
 	t.Helper()
-	c, err := client.New(url, client.Options{CallTimeout: callTimeout})
+	secret, err := localtoken.Read(os.Getenv("SLUICE_DATA_DIR"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := client.New(url, client.Options{CallTimeout: callTimeout, Token: secret})
 	if err != nil {
 		t.Fatal(err)
 	}

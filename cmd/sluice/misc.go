@@ -33,7 +33,7 @@ type healthcheckCmd struct {
 
 // Run requests /readyz, which requires no token.
 func (c *healthcheckCmd) Run(p *process) error {
-	server, err := connectTo(&config.Client{Remote: c.Remote}, callTimeout)
+	server, err := connectTo(p.ctx, &config.Client{Remote: c.Remote}, callTimeout)
 	if err != nil {
 		return err
 	}

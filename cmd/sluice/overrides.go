@@ -43,7 +43,7 @@ type overridesOf struct {
 
 // open finds the rule.
 func (c *ruleFlags) open(p *process) (*overridesOf, error) {
-	server, err := connectTo(&c.Client, callTimeout)
+	server, err := connectTo(p.ctx, &c.Client, callTimeout)
 	if err != nil {
 		return nil, err
 	}

@@ -163,7 +163,7 @@ func (c *rulesApplyCmd) Run(p *process) error {
 }
 
 func (c *importFlags) send(p *process, dryRun bool, reason string) error {
-	server, err := connectTo(&c.Client, importTimeout)
+	server, err := connectTo(p.ctx, &c.Client, importTimeout)
 	if err != nil {
 		return err
 	}
@@ -214,7 +214,7 @@ type rulesExportCmd struct {
 
 // Run writes the file after the whole response was received.
 func (c *rulesExportCmd) Run(p *process) error {
-	server, err := connectTo(&c.Client, callTimeout)
+	server, err := connectTo(p.ctx, &c.Client, callTimeout)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -23,12 +24,15 @@ const (
 )
 
 // connectTo returns a client of a running server, to be closed after use.
-func connectTo(c *config.Client, timeout time.Duration) (*client.Client, error) {
+func connectTo(ctx context.Context, c *config.Client, timeout time.Duration) (*client.Client, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	opt := client.Options{Token: c.Token, TokenFile: c.TokenFile, CallTimeout: timeout,
-		Log: slog.New(slog.NewTextHandler(os.Stderr, nil))}
+	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	opt := client.Options{Token: c.Token, TokenFile: c.TokenFile, CallTimeout: timeout, Log: log}
+	if secret := localSecret(ctx, c, log); secret != "" {
+		opt.Token = secret
+	}
 	if c.TokenFile != "" { // so that an error names the setting of the command
 		if _, err := secretfile.Open(secretfile.Options{Setting: "--token-file (SLUICE_TOKEN_FILE)", Path: c.TokenFile,
 			Now: time.Now}); err != nil {

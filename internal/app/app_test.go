@@ -19,6 +19,7 @@ import (
 
 	"sluice/internal/config"
 	"sluice/internal/database"
+	"sluice/internal/localtoken"
 	"sluice/internal/testenv"
 )
 
@@ -141,6 +142,9 @@ func tryStartAt(t *testing.T, cfg config.Serve, now func() time.Time, clock func
 	select {
 	case addr := <-listening:
 		n.url = "http://" + addr.String()
+		if secret, err := localtoken.Read(cfg.DataDir); err == nil {
+			n.token = secret // no other exists yet
+		}
 		t.Cleanup(func() {
 			cancel()
 			if err := <-n.done; err != nil {
@@ -242,6 +246,9 @@ func (n *node) text(path string) string {
 	if err != nil {
 		n.t.Error(err)
 		return ""
+	}
+	if n.token != "" {
+		req.Header.Set("Authorization", "Bearer "+n.token)
 	}
 	res, err := n.client.Do(req)
 	if err != nil {

@@ -319,6 +319,7 @@ func importEnvoy(t *testing.T, c *child) {
 		t.Fatal(err)
 	}
 	req.Header.Set("Content-Type", "application/yaml")
+	req.Header.Set("Authorization", "Bearer "+c.token)
 	res, err := c.client.Do(req)
 	if err != nil {
 		t.Fatal(err)

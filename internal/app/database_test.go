@@ -305,6 +305,7 @@ func TestEditsRaceFromSeveralNodes_ExactlyOneWinsEachVersion(t *testing.T) {
 		}
 		req.Header.Set("Content-Type", "application/json")
 		req.Header.Set("If-Match", fmt.Sprintf(`"%d"`, version))
+		req.Header.Set("Authorization", "Bearer "+n.token)
 		res, err := n.client.Do(req)
 		if err != nil {
 			t.Error(err)

@@ -11,6 +11,7 @@ import (
 
 	"sluice/internal/atomicfile"
 	"sluice/internal/config"
+	"sluice/internal/localtoken"
 )
 
 // errDataDirInUse means that another server uses the data directory.
@@ -74,7 +75,7 @@ func removeLeftovers(cfg *config.Serve, exclusive bool, now time.Time, log *slog
 	for _, pattern := range []string{
 		atomicfile.Pattern(cfg.SnapshotFile()), atomicfile.Pattern(cfg.CopyFile()), atomicfile.Pattern(cfg.OverridesFile()),
 		atomicfile.Pattern(cfg.NodesFile()), atomicfile.Pattern(cfg.FiguresFile()), atomicfile.Pattern(secretFile(cfg)),
-		filepath.Join(queueDir(cfg), "*.new"),
+		atomicfile.Pattern(localtoken.Path(cfg.DataDir)), filepath.Join(queueDir(cfg), "*.new"),
 	} {
 		found, err := filepath.Glob(pattern)
 		if err != nil { // the name of the directory contains a bracket; nothing is removed

@@ -61,6 +61,9 @@ func request(t *testing.T, n *node, command string) *http.Request {
 		case "-H":
 			i++
 			name, value, _ := strings.Cut(args[i], ": ")
+			if args[i] == "$auth" || value == "Bearer $(cat sluice-data/local-token)" {
+				name, value = "Authorization", "Bearer "+n.token
+			}
 			header.Set(name, value)
 		default:
 			if url != "" {

@@ -4,13 +4,15 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strings"
 
 	"sluice/internal/access"
 	"sluice/internal/config"
 )
 
-// printGreeting prints the addresses of the server and a command that sends a check. grpc is nil without gRPC.
-func printGreeting(w io.Writer, cfg *config.Serve, addr, grpc net.Addr, keyring *access.Current) {
+// printGreeting prints the addresses of the server and a command that sends a check. grpc is nil without gRPC. localFile
+// is the path of the file with the local token, or "" if there is none.
+func printGreeting(w io.Writer, cfg *config.Serve, addr, grpc net.Addr, keyring *access.Current, localFile string) {
 	places := "rules in " + cfg.Database()
 	if cfg.Postgres() {
 		places = "rules in Postgres"
@@ -25,6 +27,18 @@ func printGreeting(w io.Writer, cfg *config.Serve, addr, grpc net.Addr, keyring 
 		authorize = " \\\n    -H \"Authorization: Bearer $SLUICE_TOKEN\""
 	}
 	url := localURL(cfg, addr)
+	everythingElse := ""
+	switch {
+	case authorize != "":
+	case localFile == "":
+		everythingElse = "Only checks need no token. Create one for the rest with sluice token create.\n\n"
+	default:
+		everythingElse = fmt.Sprintf(`Only checks need no token. For the rest, this file has one until you create the first with sluice token create:
+
+  curl -s %s/ratelimit/rules -H "Authorization: Bearer $(cat %s)"
+
+`, url, shellQuote(localFile))
+	}
 	forEnvoy := ""
 	if grpc != nil {
 		forEnvoy = "Envoy's rate limit and authorisation services (gRPC) are on " + localURLHost(grpc) + "\n"
@@ -36,9 +50,18 @@ Run this six times. Five requests are allowed and the sixth is denied:
   curl -s %[1]s/ratelimit/check -H 'Content-Type: application/json'%[3]s \
     -d '{"key": "user:42", "limit": 5, "window_ms": 60000}'
 
-API reference: %[1]s/openapi.yaml
+%[5]sAPI reference: %[1]s/openapi.yaml
 
-`, url, places, authorize, forEnvoy)
+`, url, places, authorize, forEnvoy, everythingElse)
+}
+
+// shellQuote returns a path as one word of a shell.
+func shellQuote(path string) string {
+	const plain = "/._-+:@%,ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+	if strings.Trim(path, plain) == "" {
+		return path
+	}
+	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
 }
 
 // printConsoleURL prints the URL of the console, or, while there is no account, the

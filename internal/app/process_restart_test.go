@@ -195,14 +195,18 @@ func (l *traffic) stop() {
 	l.wg.Wait()
 }
 
-// requestOnce makes one request. The client does not repeat it.
-func requestOnce(ctx context.Context, client *http.Client, method, url, body string) (int, string, error) {
+// requestOnce makes one request; header pairs follow the body. The client does not repeat it.
+func requestOnce(ctx context.Context, client *http.Client, method, url, body string, header ...string) (
+	int, string, error) {
 	req, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
 	if err != nil {
 		return 0, "", err
 	}
 	if body != "" {
 		req.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
 	}
 	res, err := client.Do(req)
 	if err != nil {

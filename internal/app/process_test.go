@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice/internal/localtoken"
 	"sluice/internal/testenv"
 )
 
@@ -46,6 +47,7 @@ type child struct {
 	url    string
 	log    *buffer
 	client *http.Client
+	token  string // the local token, "" if there is none
 	proc   *os.Process
 	done   chan struct{}
 	err    error // how it ended; read after done
@@ -68,8 +70,13 @@ func spawn(t *testing.T, bin, limits string, env ...string) *child {
 	c := &child{t: t, log: &buffer{}, done: make(chan struct{}),
 		client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 32, IdleConnTimeout: idleClient},
 			Timeout: 20 * time.Second}}
-	cmd.Env = append(os.Environ(), "SLUICE_LISTEN=127.0.0.1:0", "SLUICE_LOG_FORMAT=text",
-		"SLUICE_DATA_DIR="+filepath.Join(t.TempDir(), "data"))
+	dir := filepath.Join(t.TempDir(), "data")
+	cmd.Env = append(os.Environ(), "SLUICE_LISTEN=127.0.0.1:0", "SLUICE_LOG_FORMAT=text", "SLUICE_DATA_DIR="+dir)
+	for _, setting := range env {
+		if other, ok := strings.CutPrefix(setting, "SLUICE_DATA_DIR="); ok {
+			dir = other
+		}
+	}
 	cmd.Env = append(cmd.Env, env...)
 	cmd.Stdout, cmd.Stderr = c.log, c.log
 	cmd.SysProcAttr = orphanless()
@@ -108,6 +115,9 @@ func spawn(t *testing.T, bin, limits string, env ...string) *child {
 		}
 		return m != nil
 	})
+	if secret, err := localtoken.Read(dir); err == nil {
+		c.token = secret // no other exists yet
+	}
 	c.ready.Store(true)
 	return c
 }
@@ -130,7 +140,11 @@ func (c *child) end() error {
 
 // ask makes one request and returns its status and body.
 func (c *child) ask(method, path, body string) (int, string, error) {
-	return requestOnce(c.t.Context(), c.client, method, c.url+path, body)
+	var header []string
+	if c.token != "" {
+		header = []string{"Authorization", "Bearer " + c.token}
+	}
+	return requestOnce(c.t.Context(), c.client, method, c.url+path, body, header...)
 }
 
 // check asks for one decision and returns the answer, which must be one.

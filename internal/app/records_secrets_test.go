@@ -58,7 +58,8 @@ func TestRecords_HaveNoSecretFromAnyFace(t *testing.T) {
 					"authorization": "Bearer " + s, "user-agent": s, "x-tier": s, "traceparent": s}}},
 				Source: &authv3.AttributeContext_Peer{Address: &corev3.Address{Address: &corev3.Address_SocketAddress{
 					SocketAddress: &corev3.SocketAddress{Address: "203.0.113.7"}}}}}}
-			if _, err := authv3.NewAuthorizationClient(d.conn).Check(t.Context(), check); err != nil {
+			proved := metadata.AppendToOutgoingContext(t.Context(), "sluice-token", n.token)
+			if _, err := authv3.NewAuthorizationClient(d.conn).Check(proved, check); err != nil {
 				t.Error(err)
 			}
 		}

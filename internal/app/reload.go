@@ -56,6 +56,8 @@ type reloader struct {
 	// checkTokens is called once, before the first keyring is in force. Its error stops
 	// the server.
 	checkTokens func(*access.Keyring) error
+	// local is the secret of this run while no token exists.
+	local *localToken
 	// fatal is called with an error that a retry cannot resolve.
 	fatal func(error)
 	// trace, if not nil, begins the span of a load.
@@ -116,6 +118,9 @@ func newReloader(r *reloader) *reloader {
 	if r.trace == nil {
 		r.trace = func(ctx context.Context, _ string) (context.Context, func(error)) { return ctx, func(error) {} }
 	}
+	if r.local == nil {
+		r.local = &localToken{}
+	}
 	if r.answers == nil {
 		r.answers = func(error) {}
 	}
@@ -141,13 +146,28 @@ func (r *reloader) first(ctx context.Context, copied bool) error {
 	return r.pass(limited)
 }
 
-// run starts a pass whenever it is notified, and at every interval. One pass answers
+// openInterval is the longest interval between passes while no token exists, so that the open mode ends within a second
+// of the first one.
+const openInterval = 500 * time.Millisecond
+
+// run starts a pass whenever it is notified, and at every interval, or at openInterval while no token exists. One pass answers
 // all writers that wait. It returns when ctx ends or after a call of fatal.
 func (r *reloader) run(ctx context.Context, every time.Duration) {
 	defer close(r.ended)
-	tick := time.NewTicker(every)
+	interval := func() time.Duration {
+		if r.local.open(r.access.Load()) {
+			return min(every, openInterval)
+		}
+		return every
+	}
+	current := interval()
+	tick := time.NewTicker(current)
 	defer tick.Stop()
 	for {
+		if next := interval(); next != current {
+			current = next
+			tick.Reset(current)
+		}
 		select {
 		case <-ctx.Done():
 			return
@@ -222,7 +242,10 @@ func (r *reloader) await(ctx context.Context, tokens bool) bool {
 // what differs. What is in force is replaced only by a complete successor. It returns
 // only errors that a retry cannot resolve.
 func (r *reloader) pass(ctx context.Context) error {
-	defer r.publish()
+	defer func() {
+		r.local.keep(r.access.Load())
+		r.publish()
+	}()
 	r.behind, r.loadFailed = true, false // until everything is known to be in force
 	if !r.migrated {
 		if err := r.database.Migrate(ctx); err != nil {
@@ -363,7 +386,7 @@ func (r *reloader) loadTokens(ctx context.Context) error {
 			return err
 		}
 	}
-	r.access.Store(ring)
+	r.access.Store(r.local.follow(ring))
 	r.loadedTokens, r.tokens, r.copyOutdated = version, tokens, true
 	r.log.Info("tokens in force", "version", version.N, "tokens", ring.Live(r.now()))
 	return nil

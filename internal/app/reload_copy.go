@@ -54,7 +54,7 @@ func (r *reloader) putCopyInForce(c *rulecopy.Copy) error {
 		if err := r.checkTokens(ring); err != nil {
 			return err
 		}
-		r.access.Store(ring)
+		r.access.Store(r.local.follow(ring))
 		r.tokens = c.Tokens
 	}
 	if r.sets.Load() == nil {

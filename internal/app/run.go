@@ -146,6 +146,8 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	stops.add("copy of the overrides", task(overrideCopies.run))
 
 	keyring := &access.Current{}
+	local := newLocalToken(&cfg, host.Log)
+	stops.add("local token", local.close)
 	ready := &readiness{sets: sets, access: keyring, metrics: metrics, now: host.Now}
 	options := cfg.Addresses()
 	options.Regions, options.Now = regionCount(&cfg), host.Now
@@ -153,8 +155,8 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	reload := newReloader(&reloader{
 		database: db, sets: sets, access: keyring, metrics: metrics, source: source, readiness: ready, log: host.Log,
 		now: host.Now, options: options,
-		checkTokens: func(k *access.Keyring) error { return checkTokens(&cfg, k, host.Now()) },
-		fatal:       fatal, answers: incidents.Database, trace: spans.Root(),
+		checkTokens: func(k *access.Keyring) error { return checkTokens(&cfg, k, host.Now()) }, local: local,
+		fatal: fatal, answers: incidents.Database, trace: spans.Root(),
 		saveCopy: copies.save, loadCopy: copies.load, overrideDatabase: db, overrideCopies: overrideCopies,
 	})
 	if err := reload.first(ctx, copies.exists()); err != nil {
@@ -166,6 +168,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	if err := buckets.agree(ctx, db, stops, fatal); err != nil {
 		return err
 	}
+	localFile := local.file()
 	stops.add("reload loop", task(func(ctx context.Context) { reload.run(ctx, cfg.PollInterval) }))
 	stops.add("override cleanup", task(func(ctx context.Context) { cleanOverrides(ctx, db, cleanEvery, host.Log) }))
 	if err := db.Listen(ctx, reload.notify); err != nil {
@@ -302,7 +305,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	}
 
 	host.Log.Info("listening", "address", addr.String(), "version", build.Version, "revision", build.Revision)
-	printGreeting(host.Out, &cfg, addr, grpcAddr, keyring)
+	printGreeting(host.Out, &cfg, addr, grpcAddr, keyring, localFile)
 	pages.printGreeting(host.Out, &cfg, addr)
 	if host.Listening != nil {
 		host.Listening(addr)

@@ -59,6 +59,7 @@ var rooms = []room{
 
 	{path: "internal/access", foreign: []string{"golang.org/x/crypto/argon2"}},
 	{path: "internal/atomicfile"},
+	{path: "internal/localtoken", may: []string{"internal/access", "internal/atomicfile"}},
 	{path: "internal/secretfile"},
 	{path: "internal/tick"},
 	{path: "internal/starvation"},
@@ -223,7 +224,7 @@ var rooms = []room{
 			"internal/database", "internal/fleet", "internal/records", "internal/records/kafkasink",
 			"internal/region", "internal/region/exchange", "internal/region/home", "internal/region/share",
 			"internal/region/sharing", "internal/rulecopy",
-			"internal/secretfile", "internal/sso", "internal/starvation",
+			"internal/localtoken", "internal/secretfile", "internal/sso", "internal/starvation",
 			"internal/telemetry", "internal/tick", "internal/traces",
 			"internal/deferred/filequeue", "internal/deferred/redisqueue",
 		},
@@ -236,20 +237,21 @@ var rooms = []room{
 		// file, check and the rest the client.
 		path: "cmd/sluice", may: []string{
 			"api/client", "internal/app", "internal/capacity", "internal/config", "internal/access", "internal/database",
-			"internal/deferred/runner", "internal/secretfile", "internal/telemetry", "internal/tick", "limiter",
-			"limiter/redisstore", "rules", "rules/chars", "internal/backtest", "internal/records/kafkasink",
+			"internal/deferred/runner", "internal/localtoken", "internal/secretfile", "internal/telemetry", "internal/tick",
+			"limiter", "limiter/redisstore", "rules", "rules/chars", "internal/backtest", "internal/records/kafkasink",
 			"rules/envoyfile", "rules/facts", "rules/rulefile",
 		},
 		foreign: []string{kong},
 	},
 
 	{path: "docs/callers"},
-	{path: "deploy/gateways"},
-	{path: "deploy", may: []string{"internal/config"}},
+	{path: "deploy/gateways", inTests: []string{"api"}},
+	{path: "deploy", may: []string{"internal/config"}, inTests: []string{"internal/localtoken"}},
 	{path: "internal/arch"},
 	{path: "internal/sim", may: []string{"api/decide", "limiter", "limiter/memstore", "rules"}},
 	{path: "internal/road", may: []string{"internal/app", "internal/config"}, foreign: []string{kong}},
-	{path: "internal/playbook", may: []string{"internal/app", "internal/config", "internal/testenv"}},
+	{path: "internal/playbook", may: []string{"internal/app", "internal/config", "internal/localtoken",
+		"internal/testenv"}},
 	{path: "internal/capacity", may: []string{"limiter", "internal/region/share"}},
 	{path: "internal/testenv", foreign: []string{pgx}},
 }

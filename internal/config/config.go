@@ -8,7 +8,7 @@ import "time"
 // Storage says where rules and tokens live. The commands serve, migrate and
 // token share it.
 type Storage struct {
-	DataDir     string `name:"data-dir" env:"SLUICE_DATA_DIR" default:"./sluice-data" placeholder:"DIR" help:"Directory of the embedded rules database, of saved counters, and of the copy of the rules from which a node starts while the rules database is unavailable. It is created with mode 0700."`
+	DataDir     string `name:"data-dir" env:"SLUICE_DATA_DIR" default:"./sluice-data" placeholder:"DIR" help:"Directory of the embedded rules database, of saved counters, and of the copy of the rules from which a node starts while the rules database is unavailable. A server without API tokens keeps its local token there. It is created with mode 0700."`
 	DatabaseURL string `name:"database-url" env:"DATABASE_URL" placeholder:"URL" help:"Rules database, as in postgres://user:password@host:5432/sluice. Empty: an embedded SQLite file in the data directory."`
 
 	DatabaseURLFile string `name:"database-url-file" env:"DATABASE_URL_FILE" placeholder:"FILE" help:"File with the value of --database-url. New connections use a changed user or password within 10s. Not together with --database-url."`
@@ -124,6 +124,8 @@ type Client struct {
 	Token string `name:"token" env:"SLUICE_TOKEN" placeholder:"SECRET" help:"API token. Set it in the environment to keep it out of process listings."`
 
 	TokenFile string `name:"token-file" env:"SLUICE_TOKEN_FILE" placeholder:"FILE" help:"File with the value of --token. A changed token is used within 10s. Not together with --token."`
+
+	DataDir string `name:"data-dir" env:"SLUICE_DATA_DIR" default:"./sluice-data" placeholder:"DIR" help:"Data directory of a server on this machine. While no API token exists, its file local-token has a token for the user who runs the server. It is used without --token and --client-cert, at a loopback address only."`
 
 	ClientCertFile string `name:"client-cert" env:"SLUICE_CLIENT_CERT_FILE" placeholder:"FILE" help:"Client certificate to present to the server, in PEM form, followed by its intermediates. Every connection reads it again. Empty: none."`
 	ClientKeyFile  string `name:"client-key" env:"SLUICE_CLIENT_KEY_FILE" placeholder:"FILE" help:"Private key of the client certificate, in PEM form."`

@@ -19,6 +19,7 @@ import (
 
 	"sluice/internal/app"
 	"sluice/internal/config"
+	"sluice/internal/localtoken"
 	"sluice/internal/testenv"
 )
 
@@ -73,6 +74,7 @@ func page(t *testing.T, file string, serve func(*testing.T) *World, but []string
 type World struct {
 	t        *testing.T
 	url      string
+	token    string       // the local token
 	grpc     string       // host and port
 	clock    atomic.Int64 // ms since the epoch
 	client   *http.Client
@@ -99,6 +101,9 @@ func ServeOn(t *testing.T, redis *testenv.RedisServer) *World {
 	t.Helper()
 	return serve(t, redis)
 }
+
+// Token returns a token of the server that permits everything.
+func (w *World) Token() string { return w.token }
 
 // URL returns the address of the server.
 func (w *World) URL() string { return w.url }
@@ -149,6 +154,10 @@ func serve(t *testing.T, redis *testenv.RedisServer) *World {
 	select {
 	case addr := <-listening:
 		w.url = "http://" + addr.String()
+		var err error
+		if w.token, err = localtoken.Read(cfg.DataDir); err != nil {
+			t.Fatal(err)
+		}
 	case err := <-done:
 		done <- nil
 		t.Fatalf("the server did not start: %v", err)

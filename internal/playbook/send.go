@@ -42,6 +42,9 @@ func (w *World) do(r *request) (int, string, error) {
 	if r.body != "" {
 		req.Header.Set("Content-Type", "application/json")
 	}
+	if !strings.HasPrefix(r.path, "/ratelimit/forward/") { // where Authorization is the client's
+		req.Header.Set("Authorization", "Bearer "+w.token)
+	}
 	for i, name := range r.headerNames {
 		req.Header.Set(name, w.captured.fill(r.headerLines[i]))
 	}

@@ -104,6 +104,11 @@ func measure(ctx context.Context, addr, folder string) error {
 		return err
 	}
 	defer admin.conn.Close()
+	secret, err := os.ReadFile(filepath.Join(folder, "data", "local-token"))
+	if err != nil {
+		return err
+	}
+	admin.credential = "Authorization: Bearer " + strings.TrimSpace(string(secret)) + "\r\n"
 	if _, err := admin.post("/ratelimit/rules", rule, http.StatusCreated); err != nil {
 		return err
 	}
@@ -136,6 +141,8 @@ func measure(ctx context.Context, addr, folder string) error {
 type client struct {
 	conn    net.Conn
 	answers *bufio.Reader
+	// credential is a header line, or "" for none.
+	credential string
 }
 
 func (c *client) check() error {
@@ -148,8 +155,8 @@ func (c *client) check() error {
 
 func (c *client) post(path, body string, want int) (string, error) {
 	_, err := fmt.Fprintf(c.conn, "POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: "+
-		"application/json\r\nContent-Length: %d\r\n\r\n%s",
-		path, len(body), body)
+		"application/json\r\n%sContent-Length: %d\r\n\r\n%s",
+		path, c.credential, len(body), body)
 	if err != nil {
 		return "", err
 	}

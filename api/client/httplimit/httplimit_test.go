@@ -44,7 +44,7 @@ func limiter(t *testing.T, file string, opt httplimit.Options) *httplimit.Limite
 	if err := w.PutInForce([]byte(file)); err != nil {
 		t.Fatal(err)
 	}
-	return newLimiter(t, newClient(t, w.URL(), client.Options{}), opt)
+	return newLimiter(t, newClient(t, w.URL(), client.Options{Token: w.Token()}), opt)
 }
 
 func newLimiter(t *testing.T, c *client.Client, opt httplimit.Options) *httplimit.Limiter {

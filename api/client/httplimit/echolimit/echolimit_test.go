@@ -26,7 +26,7 @@ func TestNew_LimitsByTheRouteOfEcho(t *testing.T) {
 `)); err != nil {
 		t.Fatal(err)
 	}
-	c, err := client.New(w.URL(), client.Options{Timeout: 20 * time.Second})
+	c, err := client.New(w.URL(), client.Options{Timeout: 20 * time.Second, Token: w.Token()})
 	if err != nil {
 		t.Fatal(err)
 	}
