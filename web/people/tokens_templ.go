@@ -102,8 +102,8 @@ func tokensPage(f view.Frame, m TokenList) templ.Component {
 					return nil
 				})
 				templ_7745c5c3_Err = view.Empty("key-round", "No tokens yet",
-					"Without a token, a server on a loopback address accepts all API requests from the same machine, unless client "+
-						"certificates have scopes. Once there is a token, requests need one.").Render(templ.WithChildren(ctx, templ_7745c5c3_Var4), templ_7745c5c3_Buffer)
+					"Without a token, a server on a loopback address answers checks from the same machine, and from the clients of "+
+						"a proxy there, unless client certificates have scopes. Once there is a token, checks need one too.").Render(templ.WithChildren(ctx, templ_7745c5c3_Var4), templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
