@@ -48,7 +48,7 @@ type fixture struct {
 	token   string
 }
 
-// newFixture starts in open mode, and with the local secret as its token, with the given rules in force. edit may change
+// newFixture starts in open mode with the given rules in force, and its token is the local secret. edit may change
 // what the server is made of.
 func newFixture(t testing.TB, rs []rules.Rule, edit ...func(*decide.CheckerOptions, *Deps)) *fixture {
 	t.Helper()

@@ -81,7 +81,8 @@ func callsInOpenModeOnlyRateLimitsNeedNoTokenUntilOneExists(t *testing.T, by way
 	f := newFixture(t, by, perUser(5), func(d *Deps) { d.OpenMode = true })
 	local, hash := access.NewSecret()
 	f.keys.Store(access.NewKeyring(nil).WithLocal(hash))
-	one := &ratelimitv3.RateLimitRequest{Domain: "api", Descriptors: []*commonv3.RateLimitDescriptor{descriptorOf("a", "b")}}
+	one := &ratelimitv3.RateLimitRequest{Domain: "api",
+		Descriptors: []*commonv3.RateLimitDescriptor{descriptorOf("a", "b")}}
 	for _, tt := range []struct {
 		authority string
 		metadata  []string

@@ -316,7 +316,8 @@ func awaitLimit(ctx context.Context, addr string, rule int, limit int64) (tries 
 			Limit    int64   `json:"limit"`
 			Degraded *string `json:"degraded"`
 		}
-		if _, err := call(ctx, http.MethodPost, process.Target{Addr: addr}, check, editCheck(rule, "probe", 0), &got); err != nil {
+		_, err := call(ctx, http.MethodPost, process.Target{Addr: addr}, check, editCheck(rule, "probe", 0), &got)
+		if err != nil {
 			return tries, err
 		}
 		if got.Degraded == nil { // the answer of a fail mode has no limit

@@ -14,7 +14,8 @@ import (
 )
 
 // localSecret returns the local token of the data directory of a command that has no other credential, if its server is
-// at a loopback address, and otherwise "". A file that somebody else could have read or written is not used, and logged.
+// at a loopback address, and otherwise "". A file that somebody else could have read or written is not used, and log
+// says so.
 func localSecret(ctx context.Context, c *config.Client, log *slog.Logger) string {
 	if c.DataDir == "" || c.Token != "" || c.TokenFile != "" || c.ClientCertFile != "" || !onThisMachine(ctx, c.Server) {
 		return ""

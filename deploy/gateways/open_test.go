@@ -25,7 +25,8 @@ var proxies = map[string]func(t *testing.T, s *setup) *testenv.Program{
 		for _, kind := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
 			paths += kind + "_temp_path " + filepath.Join(s.dir, kind) + "; "
 		}
-		conf := fmt.Sprintf("events {}\nhttp { access_log off; %s server { listen %s; location / { proxy_pass http://%s; } } }\n",
+		conf := fmt.Sprintf("events {}\n"+
+			"http { access_log off; %s\nserver { listen %s; location / { proxy_pass http://%s; } } }\n",
 			paths, s.addr, s.nodes[0])
 		return &testenv.Program{Path: testenv.Binary(t, "nginx", "nginx-light", "/usr/sbin/nginx"),
 			Args: []string{"-p", s.dir, "-c", write(t, s.dir, conf), "-e", "stderr", "-g",

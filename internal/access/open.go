@@ -44,8 +44,8 @@ func admitOpen(call Call) (Token, *Refusal) {
 	return openToken, nil
 }
 
-// WithLocal returns a Keyring that also has the local secret of this hash, with ScopeAdmin. It returns k itself unless k
-// is Open: the local secret ends with the first token. The local secret does not count as a token.
+// WithLocal returns a Keyring that also has the local secret of this hash, with ScopeAdmin. It returns k itself unless
+// k is Open: the local secret ends with the first token. The local secret does not count as a token.
 func (k *Keyring) WithLocal(hash [32]byte) *Keyring {
 	if !k.Open() {
 		return k

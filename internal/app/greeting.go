@@ -10,8 +10,8 @@ import (
 	"sluice/internal/config"
 )
 
-// printGreeting prints the addresses of the server and a command that sends a check. grpc is nil without gRPC. localFile
-// is the path of the file with the local token, or "" if there is none.
+// printGreeting prints the addresses of the server and a command that sends a check. grpc is nil without gRPC.
+// localFile is the path of the file with the local token, or "" if there is none.
 func printGreeting(w io.Writer, cfg *config.Serve, addr, grpc net.Addr, keyring *access.Current, localFile string) {
 	places := "rules in " + cfg.Database()
 	if cfg.Postgres() {
@@ -33,7 +33,7 @@ func printGreeting(w io.Writer, cfg *config.Serve, addr, grpc net.Addr, keyring 
 	case localFile == "":
 		everythingElse = "Only checks need no token. Create one for the rest with sluice token create.\n\n"
 	default:
-		everythingElse = fmt.Sprintf(`Only checks need no token. For the rest, this file has one until you create the first with sluice token create:
+		everythingElse = fmt.Sprintf(`Only checks need no token. This file has one for the rest, until you create the first:
 
   curl -s %s/ratelimit/rules -H "Authorization: Bearer $(cat %s)"
 

@@ -150,8 +150,8 @@ func (r *reloader) first(ctx context.Context, copied bool) error {
 // of the first one.
 const openInterval = 500 * time.Millisecond
 
-// run starts a pass whenever it is notified, and at every interval, or at openInterval while no token exists. One pass answers
-// all writers that wait. It returns when ctx ends or after a call of fatal.
+// run starts a pass whenever it is notified, and at every interval, or at openInterval while no token exists. One pass
+// answers all writers that wait. It returns when ctx ends or after a call of fatal.
 func (r *reloader) run(ctx context.Context, every time.Duration) {
 	defer close(r.ended)
 	interval := func() time.Duration {

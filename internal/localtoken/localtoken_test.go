@@ -42,7 +42,8 @@ func TestLinks_AreReplacedAndNotFollowed(t *testing.T) {
 	dir := t.TempDir()
 	other := filepath.Join(t.TempDir(), "other")
 	before := secretOf()
-	if err := errors.Join(os.WriteFile(other, []byte(before), 0o600), os.Symlink(other, localtoken.Path(dir))); err != nil {
+	err := errors.Join(os.WriteFile(other, []byte(before), 0o600), os.Symlink(other, localtoken.Path(dir)))
+	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := localtoken.Read(dir); err == nil || !strings.Contains(err.Error(), "symbolic link") {
