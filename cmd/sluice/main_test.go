@@ -172,10 +172,14 @@ func TestRules_WarnOfWhatLooksWrong(t *testing.T) {
 func TestDemo_MakesTrafficAndLeavesNothingBehind(t *testing.T) {
 	tmp := t.TempDir()
 	r := launch(t, []string{"TMPDIR=" + tmp}, "demo", "--listen=127.0.0.1:0")
+	tokens, err := filepath.Glob(filepath.Join(tmp, "*", "data", "local-token"))
+	if err != nil || len(tokens) != 1 {
+		t.Fatalf("local tokens %q, %v", tokens, err)
+	}
 	deadline := time.Now().Add(20 * time.Second)
 	for {
-		code, out, errs := sluice(t, "", "check", "--server="+r.url, "--user=demo-user-1", "--method=POST",
-			"--route=/v1/charges", "--explain", "--json")
+		code, out, errs := sluice(t, "", "check", "--server="+r.url, "--data-dir="+filepath.Dir(tokens[0]),
+			"--user=demo-user-1", "--method=POST", "--route=/v1/charges", "--explain", "--json")
 		if code == exitError {
 			t.Fatalf("explain: %s", errs)
 		}

@@ -48,7 +48,7 @@ func TestGate_ReportsEachRefusalOnce(t *testing.T) {
 		{"an expired token", &tokens, admits(bearer("expired")), []string{"e expired 3 expired"}},
 		{"a revoked token", &tokens, admits(bearer("revoked")), []string{"e revoked 4 revoked"}},
 		{"another scope", &tokens, admits(bearer("reader")), []string{"e scope 2 reader"}},
-		{"through a proxy in open mode", &empty, admits(Call{Host: "localhost", Forwarded: true}),
+		{"through a proxy in open mode", &empty, admits(Call{Host: "localhost", Open: true, Forwarded: true}),
 			[]string{"e not_open 0"}},
 		{"tokens not loaded", &none, admits(bearer("good")), []string{"e not_loaded 0"}},
 		{"a gateway", &tokens, func(g *Gate) error {
