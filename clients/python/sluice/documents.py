@@ -283,7 +283,7 @@ class Answer(_Figures):
         members["limits"] = [LimitAnswer._read(limit) for limit in members.get("limits") or ()]
         headers = members["headers"] = members.get("headers") or {}
         for name, value in headers.items():
-            if type(value) is not str or "\r" in name + value or "\n" in name + value:
+            if type(value) is not str or not (name + value).isascii() or not (name + value).isprintable():
                 raise UnreadableError("the server's response is not an answer: a header is not one line of text")
         return self
 
