@@ -95,7 +95,9 @@ func (x *localLimiter) take(q *Check, weight int64) limiter.Decision {
 	var out [1]limiter.Decision
 	var charged [1]limiter.Charged
 	limiter.Decide(limiter.OpTake, asks[:], "", []*limiter.State{&b.state}, now, changed[:], out[:], charged[:])
-	b.until = now + out[0].Reset
+	if b.until = now + out[0].Reset; out[0].Reset == limiter.Never {
+		b.until = math.MaxInt64
+	}
 	return out[0]
 }
 
