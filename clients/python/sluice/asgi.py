@@ -16,8 +16,8 @@ from typing import Any, Awaitable, Callable, List, MutableMapping, Optional, Seq
 
 from .client import AsyncClient
 from .documents import Answer, Check
-from .errors import ClosedError, SluiceError
-from .requests import Reader, denial, escaped
+from .errors import ClosedError, Problem, SluiceError
+from .requests import Reader, denial, escaped, without_host
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -75,7 +75,13 @@ class LimitMiddleware:
             values(self._reader.ip_header), next((v for name, v in fields if name == "user-agent"), b""),
             "".join(values("traceparent")[:1]))
         try:
-            return await self._client.check(check)
+            try:
+                return await self._client.check(check)
+            except Problem as e:
+                other = without_host(check, e)
+                if other is None:
+                    raise
+                return await self._client.check(other)
         except SluiceError as e:
             self._reader.failed(scope, e)
             return self._client.fallback(check, e)

@@ -6,10 +6,12 @@ import ipaddress
 import json
 import logging
 import re
+from dataclasses import replace
 from typing import Any, Callable, List, Optional, Sequence, Tuple, Union
 from urllib.parse import quote
 
 from .documents import Answer, Check
+from .errors import Problem
 
 _Address = Union[ipaddress.IPv4Address, ipaddress.IPv6Address]
 # The longest method and route, and how much of a user agent the decision log has, in bytes.
@@ -82,6 +84,14 @@ class Reader:
 
     def _trusts(self, address: _Address) -> bool:
         return any(address in network for network in self._trusted)
+
+
+def without_host(check: Check, error: Exception) -> Optional[Check]:
+    """The check without a host that the service does not take for one, as of xn--a; None if something else is wrong. A
+    client chooses its Host header: the fail mode must not decide because of it."""
+    if check.host and isinstance(error, Problem) and error.errors and all(e.field == "host" for e in error.errors):
+        return replace(check, host="")
+    return None
 
 
 def _address(text: str) -> Optional[_Address]:

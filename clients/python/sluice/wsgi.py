@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, Iterator, List,
 
 from .client import Client
 from .documents import Answer, Check
-from .errors import SluiceError
-from .requests import Reader, denial, escaped
+from .errors import Problem, SluiceError
+from .requests import Reader, denial, escaped, without_host
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication
@@ -80,7 +80,13 @@ class LimitMiddleware:
             bytes_of("HTTP_HOST"), bytes_of("REMOTE_ADDR"), [forwarded] if forwarded is not None else [],
             bytes_of("HTTP_USER_AGENT").encode("latin-1", "replace"), bytes_of("HTTP_TRACEPARENT"))
         try:
-            return self._client.check(check)
+            try:
+                return self._client.check(check)
+            except Problem as e:
+                other = without_host(check, e)
+                if other is None:
+                    raise
+                return self._client.check(other)
         except SluiceError as e:
             self._reader.failed(environ, e)
             return self._client.fallback(check, e)
