@@ -75,6 +75,11 @@ test-kafka: deps ## run the suite of the Kafka sink against a cluster of yours (
 	@: $${BROKERS:?say which brokers, as in BROKERS=127.0.0.1:9092}; SLUICE_KAFKA_TEST_BROKERS="$$BROKERS" \
 	$(GO) test -count=1 -v -run '^TestCluster_' ./internal/records/kafkasink
 
+# It needs nothing but Debian's python3 and openssl. SLUICE_BIN is the program of the node; one is built without it.
+.PHONY: test-clients-python
+test-clients-python: deps ## run the tests of clients/python against a real node
+	cd clients/python && GO="$(GO)" python3 -m unittest -b
+
 .PHONY: oracle
 oracle: deps ## compare 100,000 configurations with envoyproxy/ratelimit's own matching (part of test: 1,000)
 	cd bench && $(GO) test -count=1 -timeout 120m -v -run '^TestConfigs_' ./oracle -configs 100000

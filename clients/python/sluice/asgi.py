@@ -68,7 +68,9 @@ class LimitMiddleware:
             return [value.decode("latin-1") for name, value in fields if name == wanted]
 
         raw = scope.get("raw_path")
-        path = raw.decode("latin-1").partition("?")[0] if raw else escaped(scope["path"].encode("utf-8").decode("latin-1"))
+        path = escaped(scope["path"].encode("utf-8", "replace").decode("latin-1"))
+        if raw:
+            path = raw.decode("latin-1").partition("?")[0]
         peer = scope.get("client")
         check = self._reader.check(
             scope, scope.get("method", "GET"), path, "".join(values("host")[:1]), peer[0] if peer else "",
@@ -128,14 +130,15 @@ def _encoded(fields: List[Tuple[str, str]]) -> List[Tuple[bytes, bytes]]:
 
 
 def answer_of(scope: Scope) -> Optional[Answer]:
-    """The answer that allowed a request: what remains, whether a fail mode decided, the lease to renew while a long request
-    runs. None for a request that was not checked. In Starlette the scope is request.scope."""
+    """The answer that allowed a request: what remains, whether a fail mode decided, the lease to renew while a long
+    request runs. None for a request that was not checked. In Starlette the scope is request.scope."""
     answer = scope.get(ANSWER)
     return answer if isinstance(answer, Answer) else None
 
 
 def starlette_route(scope: Scope) -> str:
-    """The template of the first route of a Starlette application that fits, such as /users/{id}; "" if there is none."""
+    """The template of the first route of a Starlette application that fits, such as /users/{id}; "" if there is
+    none."""
     app = scope.get("app")
     return _template(getattr(app, "routes", None) or (), scope)
 

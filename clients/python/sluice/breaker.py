@@ -28,8 +28,8 @@ class Outcome(Enum):
 
 
 class Breaker:
-    """After FAILURES_TO_OPEN failures in a row it is open and refuses calls. When a pause has passed it is half-open: one
-    call at a time is the probe. A success closes it. It belongs to one event loop."""
+    """After FAILURES_TO_OPEN failures in a row it is open and refuses calls. When a pause has passed it is half-open:
+    one call at a time is the probe. A success closes it. It belongs to one event loop."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now  # s

@@ -72,8 +72,8 @@ class _Base:
         self._closed = False
 
     def fallback(self, check: Check, error: Exception) -> Answer:
-        """Decides a check by the fail mode and calls on_degraded, as check does while the service is unavailable. It is for
-        callers that let the fail mode decide about other errors too."""
+        """Decides a check by the fail mode and calls on_degraded, as check does while the service is unavailable. It
+        is for callers that let the fail mode decide about other errors too."""
         return self._fail.fallback(check, error)
 
     def _new_dispatcher(self) -> Dispatcher:
@@ -153,8 +153,8 @@ class AsyncClient(_Base):
         """Decides up to 1,000 checks in one call, each independently, and returns their answers in the same order.
 
         If one check is invalid, it raises a Problem that names it, such as checks[3].weight, and nothing is decided. If
-        the service is overloaded and refuses the call, the same checks are sent in calls of at most 100 while timeout_ms
-        lasts; what is not decided then is denied, with overloaded.
+        the service is overloaded and refuses the call, the same checks are sent in calls of at most 100 while
+        timeout_ms lasts; what is not decided then is denied, with overloaded.
         """
         bodies = _bodies(checks)
         if not bodies:
@@ -163,16 +163,16 @@ class AsyncClient(_Base):
         return await self._batch(self._started(), checks, bodies)
 
     async def reserve(self, check: Check, ttl_ms: int = 0) -> Answer:
-        """Is a check whose weight is an estimate. If it is allowed, the answer has a reservation to settle within ttl_ms
-        (1 s to 1 h, 60 s if 0). An answer of a fail mode has none."""
+        """Is a check whose weight is an estimate. If it is allowed, the answer has a reservation to settle within
+        ttl_ms (1 s to 1 h, 60 s if 0). An answer of a fail mode has none."""
         body = check._encode(ttl_ms)
         self._fail.count("checks", 1)
         return await self._alone(self._started(), check, "/ratelimit/reserve", body)
 
     async def settle(self, settlement: Settlement) -> Answer:
-        """Corrects a reservation to what was used. It may be repeated. A Problem with status 410 says that the reservation
-        has ended and its charge is final. No fail mode applies to it or to the methods below: unavailable tells an
-        outage."""
+        """Corrects a reservation to what was used. It may be repeated. A Problem with status 410 says that the
+        reservation has ended and its charge is final. No fail mode applies to it or to the methods below: unavailable
+        tells an outage."""
         return await self._operate("/ratelimit/settle", settlement._encode())
 
     async def release(self, lease: str) -> Answer:
@@ -184,8 +184,8 @@ class AsyncClient(_Base):
         return await self._operate("/ratelimit/renew", encode({"lease": lease}))
 
     async def release_later(self, lease: str) -> None:
-        """Is a release that its caller does not wait for, unless many are under way. close waits for it. If it fails, the
-        slots end when their time is over."""
+        """Is a release that its caller does not wait for, unless many are under way. close waits for it. If it fails,
+        the slots end when their time is over."""
         if len(self._releases) >= _MAX_RELEASES:
             await self._release_quietly(lease)
             return
@@ -194,8 +194,8 @@ class AsyncClient(_Base):
         task.add_done_callback(self._releases.discard)
 
     async def close(self) -> None:
-        """Ends what is in flight, but waits for releases, and closes the connections. Every method raises ClosedError from
-        then on. A second close does nothing."""
+        """Ends what is in flight, but waits for releases, and closes the connections. Every method raises ClosedError
+        from then on. A second close does nothing."""
         while self._releases:
             await asyncio.gather(*self._releases)
         self._closed = True
@@ -238,7 +238,7 @@ class _Background:
         vars(self.client).update(vars(options))
         self.client._begin()
         self.loop = asyncio.SelectorEventLoop()
-        self._stop = asyncio.Event()
+        self._stop: Optional[asyncio.Event] = None
         started: concurrent.futures.Future[Dispatcher] = concurrent.futures.Future()
         self._thread = threading.Thread(target=self._run, args=(started,), name="sluice-client", daemon=True)
         self._thread.start()
@@ -246,13 +246,13 @@ class _Background:
 
     def _run(self, started: concurrent.futures.Future[Dispatcher]) -> None:
         async def serve() -> None:
-            self._stop = asyncio.Event()  # which before Python 3.10 belongs to the loop that runs
+            stop = self._stop = asyncio.Event()
             try:
                 started.set_result(self.client._started())
             except Exception as e:
                 started.set_exception(e)
                 return
-            await self._stop.wait()
+            await stop.wait()
             await self.client.close()
 
         try:
@@ -263,10 +263,11 @@ class _Background:
 
     def close(self) -> None:
         """Closes the client and waits for the thread, unless it is the caller."""
-        try:
-            self.loop.call_soon_threadsafe(lambda: self._stop.set())
-        except RuntimeError:  # the loop has ended
-            pass
+        if self._stop is not None:
+            try:
+                self.loop.call_soon_threadsafe(self._stop.set)
+            except RuntimeError:  # the loop has ended
+                pass
         if threading.current_thread() is not self._thread:
             self._thread.join()
 
@@ -328,16 +329,16 @@ class Client(_Base):
         return self._operate(lambda c: c.renew(lease))
 
     def release_later(self, lease: str) -> None:
-        """Is a release that its caller does not wait for, unless many are under way. close waits for it. If it fails, the
-        slots end when their time is over."""
+        """Is a release that its caller does not wait for, unless many are under way. close waits for it. If it fails,
+        the slots end when their time is over."""
         try:
             self._operate(lambda c: c.release_later(lease))
         except SluiceError:
             pass
 
     def close(self) -> None:
-        """Ends what is in flight, but waits for releases, closes the connections and waits for the client's thread. Every
-        method raises ClosedError from then on. A second close does nothing."""
+        """Ends what is in flight, but waits for releases, closes the connections and waits for the client's thread.
+        Every method raises ClosedError from then on. A second close does nothing."""
         with self._lock:
             self._closed, background = True, self._background
         if background is not None and background.pid == os.getpid():

@@ -6,7 +6,7 @@ import asyncio
 import re
 import ssl
 from collections import deque
-from typing import Deque, List, NamedTuple, Optional, Set
+from typing import Deque, Dict, List, NamedTuple, Optional, Set
 
 from .errors import ClosedError, UnavailableError, UnreadableError
 
@@ -42,8 +42,8 @@ class _Exchange:
 
 
 class Connections:
-    """Opens up to most connections and keeps them for reuse. A request is sent once and never repeated. It belongs to one
-    event loop."""
+    """Opens up to most connections and keeps them for reuse. A request is sent once and never repeated. It belongs to
+    one event loop."""
 
     def __init__(self, host: str, port: int, tls: Optional[ssl.SSLContext], most: int) -> None:
         self._host, self._port, self._tls, self._most = host, port, tls, most
@@ -304,7 +304,7 @@ class _Parser:
             if status == 101:
                 raise UnreadableError("the server changed the protocol")
             return
-        fields = {}
+        fields: Dict[str, str] = {}
         for line in lines:
             name, _, value = line.decode("latin-1").partition(":")
             fields.setdefault(name.lower(), value.strip())

@@ -11,7 +11,9 @@ from urllib.parse import urlsplit
 
 from .breaker import Breaker, Outcome, Permission
 from .connections import Connections, late
-from .errors import ClosedError, Problem, SluiceError, UnavailableError, UnreadableError, overloaded, problem_of, unavailable
+from .errors import (
+    ClosedError, Problem, SluiceError, UnavailableError, UnreadableError, overloaded, problem_of, unavailable,
+)
 from .secret import Token
 from .version import __version__
 
@@ -33,7 +35,7 @@ Count = Callable[[str, int], None]
 class Waiter:
     """A check whose caller waits for its result: document or error, once finished is called."""
 
-    __slots__ = ("batch", "body", "document", "error", "finished", "is_done", "left", "refused", "timer")
+    __slots__ = ("batch", "body", "deadline", "document", "error", "finished", "is_done", "left", "refused")
 
     def __init__(self, body: bytes, finished: Callable[[], None]) -> None:
         self.body, self.finished = body, finished
@@ -43,15 +45,13 @@ class Waiter:
         self.batch: Optional[_Batch] = None
         # Why the call that carried it decided nothing, if it is to be sent again and was not yet.
         self.refused: Optional[SluiceError] = None
-        self.timer: Optional[asyncio.TimerHandle] = None
+        self.deadline = 0.0  # by the loop's clock
 
     def finish(self, document: Any, error: Optional[SluiceError]) -> None:
         """Gives the caller its result, once."""
         if self.is_done:
             return
         self.is_done, self.document, self.error = True, document, error
-        if self.timer is not None:
-            self.timer.cancel()
         self.finished()
 
 
@@ -94,6 +94,9 @@ class Dispatcher:
         self._cutting = False  # a batch is about to be taken from the queue
         self._busy = False  # the last batch had several checks
         self._tasks: Set[asyncio.Task[None]] = set()
+        # The checks by their deadlines, which all are as long, and the timer of the first.
+        self._deadlines: Deque[Waiter] = deque()
+        self._timer: Optional[asyncio.TimerHandle] = None
         self._closed = False
         # Checks of other threads, and whether the loop has been woken for them.
         self._inbox: Deque[Waiter] = deque()
@@ -105,6 +108,8 @@ class Dispatcher:
         for waiter in [*self._queue, *self._inbox]:
             waiter.finish(None, ClosedError())
         self._queue.clear()
+        if self._timer is not None:
+            self._timer.cancel()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -131,7 +136,8 @@ class Dispatcher:
         if permission is Permission.REFUSED:
             waiter.finish(None, _breaker_open())
             return
-        if permission is Permission.PERMITTED and (self._queue or self._cutting or self._busy or not self._may_start(1)):
+        others = self._queue or self._cutting or self._busy or not self._may_start(1)
+        if permission is Permission.PERMITTED and others:
             if len(self._queue) >= self._max_queue:
                 waiter.finish(None, UnavailableError("too many checks wait in the client"))
                 return
@@ -139,11 +145,24 @@ class Dispatcher:
             self._start_calls()
         else:
             self._start(_Batch([waiter], permission))
-        waiter.timer = self._loop.call_later(self._timeout, self.leave, waiter, True)
+        waiter.deadline = self._loop.time() + self._timeout
+        while self._deadlines and self._deadlines[0].is_done:
+            self._deadlines.popleft()
+        self._deadlines.append(waiter)
+        if self._timer is None:
+            self._timer = self._loop.call_at(waiter.deadline, self._end_late)
+
+    def _end_late(self) -> None:
+        """Ends the wait of callers whose time is over."""
+        now = self._loop.time()
+        while self._deadlines and (self._deadlines[0].is_done or self._deadlines[0].deadline <= now):
+            self.leave(self._deadlines.popleft(), True)
+        first = self._deadlines[0].deadline if self._deadlines else None
+        self._timer = self._loop.call_at(first, self._end_late) if first is not None else None
 
     def leave(self, waiter: Waiter, is_late: bool) -> None:
-        """Ends the wait of a caller; is_late says that it waited for the whole timeout. A check that was not sent yet never
-        is."""
+        """Ends the wait of a caller; is_late says that it waited for the whole timeout. A check that was not sent yet
+        never is."""
         if waiter.is_done:
             return
         waiter.left = True
@@ -188,7 +207,8 @@ class Dispatcher:
     def _cut(self) -> None:
         """Takes a batch from the queue and sends it."""
         self._cutting = False
-        size, waiters = len('{"checks":[]}'), []
+        size = len('{"checks":[]}')
+        waiters: List[Waiter] = []
         while self._queue and len(waiters) < _MAX_CHECKS:
             waiter = next(iter(self._queue))
             size += len(waiter.body) + 1
@@ -224,8 +244,8 @@ class Dispatcher:
             task.result()  # raises a fault of this module, which the loop reports
 
     async def _send(self, batch: _Batch, waiters: List[Waiter]) -> None:
-        """Makes one call and gives each check its result. If the service refuses the batch because of invalid checks, it
-        has charged none: those that it names are refused, the others are sent again. If it is overloaded, it has
+        """Makes one call and gives each check its result. If the service refuses the batch because of invalid checks,
+        it has charged none: those that it names are refused, the others are sent again. If it is overloaded, it has
         charged none either: they are sent again in small calls. Checks whose callers have left are not sent."""
         waiters = [w for w in waiters if not w.left]
         if not waiters:
@@ -283,7 +303,8 @@ class Dispatcher:
 
     async def _post(self, path: str, body: bytes, checks: int, permission: Permission, is_late: Callable[[], bool],
                     deadline: Optional[float]) -> Any:
-        """Posts one document and returns that of the response. checks is how many it carries, 0 if it is no decision."""
+        """Posts one document and returns that of the response. checks is how many it carries, 0 if it is no
+        decision."""
         wait = self._timeout if deadline is None else deadline - self._loop.time()
         said = min(max(int(wait * 1000 + 0.5), 1), _MAX_SAID)
         request = b"".join([f"POST {self._path}{path}".encode("ascii"), self._head, self._token.header(),

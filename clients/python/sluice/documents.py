@@ -64,9 +64,9 @@ class DirectLimit:
 
 @dataclass
 class Check:
-    """One request to decide, in one of three shapes. With a key it is direct: limit is the limit of that key. With limits
-    there are several of them. With neither, the facts (method to fields) say which rules of the service apply; at
-    least one is needed, and an empty one is absent."""
+    """One request to decide, in one of three shapes. With a key it is direct: limit is the limit of that key. With
+    limits there are several of them. With neither, the facts (method to fields) say which rules of the service apply;
+    at least one is needed, and an empty one is absent."""
 
     key: str = ""
     limit: Optional[Limit] = None
@@ -99,16 +99,14 @@ class Check:
     def _encode(self, ttl_ms: int = 0) -> bytes:
         out: Dict[str, Any] = {}
         for name, value in vars(self).items():
-            if name == "limit":
-                if value is not None:
-                    out.update(value._members())
-            elif name == "limits":
-                if value:
-                    out[name] = [limit._members() for limit in value]
-            elif name in ("weight", "payload"):
-                if value is not None:
+            if not value:
+                if value is not None and name in ("weight", "payload"):  # 0 and "" mean something there
                     out[name] = value
-            elif value:
+            elif name == "limit":
+                out.update(value._members())
+            elif name == "limits":
+                out[name] = [limit._members() for limit in value]
+            else:
                 out[name] = dict(value) if name in ("attributes", "fields") else value
         if ttl_ms:
             out["ttl_ms"] = ttl_ms

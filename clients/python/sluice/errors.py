@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import List, Optional
+from typing import Any, Dict, List, Optional
 
 
 class SluiceError(Exception):
@@ -99,7 +99,7 @@ def problem_of(status: int, content_type: str, body: bytes) -> Problem:
     return Problem(status, text(document, "type"), text(document, "title"), text(document, "detail"), errors, body)
 
 
-def text(document: dict, name: str) -> str:
+def text(document: Dict[str, Any], name: str) -> str:
     """A member that is a string, "" if it is not."""
     value = document.get(name)
     return value if isinstance(value, str) else ""

@@ -25,8 +25,8 @@ class LocalLimit:
     window_ms: int
     #: The most that passes at once; limit if 0.
     burst: int = 0
-    #: Names the bucket of a check. By default it is the key of a direct check, else the user, the API key or the address,
-    #: the first that is not empty.
+    #: Names the bucket of a check. By default it is the key of a direct check, else the user, the API key or the
+    #: address, the first that is not empty.
     key: Optional[Callable[[Check], str]] = None
     #: Bounds the buckets. Further keys share one bucket while all of these are in use.
     max_keys: int = 10_000
@@ -52,8 +52,8 @@ class Decision:
 
 
 class Bucket:
-    """A bucket that drains at limit units per window. The level is kept in 1/window units, so that one ms drains exactly
-    limit of them."""
+    """A bucket that drains at limit units per window. The level is kept in 1/window units, so that one ms drains
+    exactly limit of them."""
 
     __slots__ = ("at", "level", "until")
 
@@ -98,8 +98,10 @@ class LocalLimiter:
             raise ValueError("fail_mode local requires a local_limit")
         self.limit, self.window = limit.limit, limit.window_ms
         self.burst = limit.burst or limit.limit
-        for name, value, least, most in (("limit", self.limit, 0, MAX_EXACT), ("window_ms", self.window, 1, _MAX_WINDOW),
-                                         ("burst", self.burst, 0, MAX_EXACT), ("max_keys", limit.max_keys, 1, MAX_EXACT)):
+        for name, value, least, most in (
+            ("limit", self.limit, 0, MAX_EXACT), ("window_ms", self.window, 1, _MAX_WINDOW),
+            ("burst", self.burst, 0, MAX_EXACT), ("max_keys", limit.max_keys, 1, MAX_EXACT),
+        ):
             if type(value) is not int or not least <= value <= most:
                 raise ValueError(f"local_limit: {name} must be a whole number between {least} and {most}")
         if self.burst * self.window > MAX_EXACT:

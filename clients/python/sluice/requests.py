@@ -21,8 +21,8 @@ _TRACE = re.compile("[0-9a-f]{2}-([0-9a-f]{32})-")
 
 
 class Reader:
-    """Makes the check of a request: its method, route, host and address, its user agent and trace. describe completes it.
-    It is immutable and safe for concurrent use."""
+    """Makes the check of a request: its method, route, host and address, its user agent and trace. describe completes
+    it. It is immutable and safe for concurrent use."""
 
     def __init__(self, trusted_proxies: Sequence[str], client_ip_header: str, route: Callable[[Any], str],
                  describe: Optional[Callable[[Any, Check], Optional[Check]]],
@@ -40,8 +40,8 @@ class Reader:
 
     def check(self, request: Any, method: str, path: str, host: str, peer: str, forwarded: List[str], agent: bytes,
               trace: str) -> Check:
-        """The check of a request. path is percent-encoded; peer is the address of the connection, "" if unknown; forwarded
-        are the values of the header ip_header in their order."""
+        """The check of a request. path is percent-encoded; peer is the address of the connection, "" if unknown;
+        forwarded are the values of the header ip_header in their order."""
         host = normal_host(host)
         match = _TRACE.match(trace)
         check = Check(method=method.encode("utf-8", "replace")[:_MAX_TEXT].decode("utf-8", "ignore"),

@@ -13,8 +13,8 @@ _MAX_SIZE = 64 << 10
 
 
 class Token:
-    """The token in force, of an option or a file. It never appears in an error, a log or repr. It is safe for concurrent
-    use."""
+    """The token in force, of an option or a file. It never appears in an error, a log or repr. It is safe for
+    concurrent use."""
 
     def __init__(self, token: Optional[str], file: Optional[str], log: logging.Logger) -> None:
         if token and file:

@@ -39,7 +39,8 @@ class LimitMiddleware:
                  headers: Optional[Sequence[str]] = None) -> None:
         """The options are those of sluice.asgi.LimitMiddleware. Without route, the route of a check is the path."""
         self._app, self._client = app, client
-        self._reader = Reader(trusted_proxies, client_ip_header, route or (lambda _: ""), describe, skip, on_error, headers)
+        self._reader = Reader(trusted_proxies, client_ip_header, route or (lambda _: ""), describe, skip, on_error,
+                              headers)
         self._ip_key = "HTTP_" + client_ip_header.upper().replace("-", "_")
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
@@ -118,7 +119,7 @@ def _status(status: int) -> str:
 
 
 def answer_of(environ: Environ) -> Optional[Answer]:
-    """The answer that allowed a request: what remains, whether a fail mode decided, the lease to renew while a long request
-    runs. None for a request that was not checked."""
+    """The answer that allowed a request: what remains, whether a fail mode decided, the lease to renew while a long
+    request runs. None for a request that was not checked."""
     answer = environ.get(ANSWER)
     return answer if isinstance(answer, Answer) else None

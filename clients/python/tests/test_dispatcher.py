@@ -224,7 +224,7 @@ class DispatcherTest(unittest.IsolatedAsyncioTestCase):
 
     async def test_follows_no_redirect_and_repeats_nothing(self) -> None:
         self.fake.reply = lambda call: Reply(
-            raw=f"HTTP/1.1 307 Moved\r\nLocation: {self.fake.url}/x\r\nContent-Length: 0\r\n\r\n".encode())
+            raw=f"HTTP/1.1 307 Moved\r\nConnection: close\r\nLocation: {self.fake.url}/x\r\n\r\n".encode())
         client = self.new(token="slk_secret")
         with self.assertRaises(sluice.Problem) as raised:
             await client.check(direct("k"))
@@ -238,8 +238,9 @@ class DispatcherTest(unittest.IsolatedAsyncioTestCase):
         for raw in (
             f"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n{text}",
             f"HTTP/1.0 200\r\n\r\n{text}",
-            f"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: {len(text)}\r\n\r\n{text}",
-            f"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5;a=b\r\n{text[:5]}\r\n"
+            f"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nConnection: close\r\n"
+            f"Content-Length: {len(text)}\r\n\r\n{text}",
+            f"HTTP/1.1 200 OK\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n5;a=b\r\n{text[:5]}\r\n"
             f"{len(text) - 5:X}\r\n{text[5:]}\r\n0\r\nTrailer: x\r\n\r\n",
         ):
             self.fake.reply = lambda call, raw=raw: Reply(raw=raw.encode())

@@ -6,6 +6,7 @@ import json
 import threading
 import unittest
 from typing import Any, Dict, List, Optional, Tuple
+from unittest import mock
 
 import sluice
 from sluice import asgi, wsgi
@@ -20,7 +21,7 @@ rules:
      align: first_hit}
   - {name: files, scope: ip, route: "/files/*", limit: 1, window_ms: 3600000, algorithm: fixed_window, align: first_hit}
   - {name: slots, scope: ip, route: /slots, limit: 1, window_ms: 3600000, algorithm: concurrency}
-  - {name: queue, scope: ip, route: /queue, limit: 1000, window_ms: 1000, burst: 10, algorithm: leaky_queue}
+  - {name: queue, scope: ip, route: /queue, limit: 10, window_ms: 3600000, burst: 10, algorithm: leaky_queue}
   - {name: shop, scope: ip, host: shop.test, route: /host, limit: 1, window_ms: 3600000, algorithm: fixed_window,
      align: first_hit}
 """
@@ -171,7 +172,8 @@ class AsgiTest(unittest.IsolatedAsyncioTestCase):
             sent.append(message)
 
         middleware = asgi.LimitMiddleware(self.app, client=self.client, **options)
-        fields = [(n.lower().encode("latin-1"), v.encode("latin-1")) for n, v in {"Host": "shop.test", **headers}.items()]
+        headers = {"Host": "shop.test", **headers}
+        fields = [(n.lower().encode("latin-1"), v.encode("latin-1")) for n, v in headers.items()]
         await middleware({"type": kind, "method": "GET", "path": path, "raw_path": path.encode(), "headers": fields,
                           "client": (peer, 1) if peer else None, "app": StarletteApp(), **scope}, receive, send)
         return (sent[0].get("status", sent[0].get("code", sent[0]["type"])),
@@ -204,7 +206,8 @@ class AsgiTest(unittest.IsolatedAsyncioTestCase):
         self.assertEqual(first[0], 200)
         self.assertEqual((await self.ask("/files/a", "203.0.113.2", headers={"X-Forwarded-For": "1.1.1.1"}))[0], 429)
         trusted = {"trusted_proxies": ["10.0.0.0/8"]}
-        for value, want in (("198.51.100.9", 200), ("1.1.1.1, 198.51.100.9:123, 10.0.0.3", 429), ("x, 2001:db8::1", 200),
+        for value, want in (("198.51.100.9", 200), ("1.1.1.1, 198.51.100.9:123, 10.0.0.3", 429),
+                            ("x, 2001:db8::1", 200),
                             ("[2001:db8::1]:80", 429), ("::ffff:198.51.100.9", 429)):
             got = await self.ask("/files/a", "10.0.0.2", headers={"X-Forwarded-For": value}, **trusted)
             self.assertEqual(got[0], want, value)
@@ -218,10 +221,8 @@ class AsgiTest(unittest.IsolatedAsyncioTestCase):
             check.user, check.weight = "grace", 2
 
         self.assertEqual([(await self.ask("/", "203.0.113.3", describe=describe))[0] for _ in range(2)], [200, 429])
-        shown = await self.ask("/x", "203.0.113.4", describe=lambda s, c: direct("h"), headers={}, )
-        self.assertIn("x-ratelimit-limit", shown[1])
-        hidden = await self.ask("/x", "203.0.113.4", describe=lambda s, c: direct("h"), **{})
-        self.assertEqual(hidden[0], 200)
+        shown = await self.ask("/x", "203.0.113.4", describe=lambda s, c: direct("h"))  # another check
+        self.assertEqual(shown[1]["x-ratelimit-remaining"], "4")
 
     async def test_sends_only_the_headers_that_are_listed(self) -> None:
         middleware = asgi.LimitMiddleware(self.app, client=self.client, headers=["Retry-After"])
@@ -258,11 +259,13 @@ class AsgiTest(unittest.IsolatedAsyncioTestCase):
         self.assertEqual((await self.ask("/slots", "203.0.113.6"))[0], 200)
 
     async def test_a_delayed_request_waits(self) -> None:
-        for want in (0, 1):
-            await self.ask("/queue", "203.0.113.7", describe=lambda s, c: setattr(c, "weight", 5))
-            answer = asgi.answer_of(self.seen[-1])
-            assert answer is not None
-            self.assertEqual(answer.delay_ms > 0, bool(want))
+        with mock.patch("sluice.asgi.asyncio.sleep", mock.AsyncMock()) as pause:
+            for _ in range(2):
+                await self.ask("/queue", "203.0.113.7", describe=lambda s, c: setattr(c, "weight", 5))
+        answer = asgi.answer_of(self.seen[-1])
+        assert answer is not None
+        self.assertGreater(answer.delay_ms, 1_000_000)
+        pause.assert_awaited_once_with(answer.delay_ms / 1000)
 
     async def test_websockets_are_checked(self) -> None:
         self.assertEqual((await self.ask("/items/1", "203.0.113.8", kind="websocket"))[0], "websocket.accept")
@@ -283,15 +286,16 @@ class AsgiTest(unittest.IsolatedAsyncioTestCase):
 
     async def test_no_request_makes_a_check_that_the_service_refuses(self) -> None:
         errors: List[Exception] = []
-        for host in ("a..b", "-a", "a-", "_x", "1", "1.2.3", "999.1.1.1", "0x7f.1", "a" * 64, "a." * 130, "é", "a b", ":",
-                     "[::1", "[::1]:80", "::1", "a:b:c", "%00", "a\x00", "xn--a", "a.b.", "..", "*", "x" * 2000, "a_b",
-                     "xn--zzzzzzz99", "ab--cd", "0300.1.a", "", "-", "a.-b"):
+        for host in ("a..b", "-a", "a-", "_x", "1", "1.2.3", "999.1.1.1", "0x7f.1", "a" * 64, "a." * 130, "é",
+                     "a b", ":", "[::1", "[::1]:80", "::1", "a:b:c", "%00", "a\x00", "xn--a", "a.b.", "..", "*", "x" * 2000,
+                     "a_b", "xn--zzzzzzz99", "ab--cd", "0300.1.a", "", "-", "a.-b"):
             for path in ("/", "/%zz", "/" + "é" * 2000, "//", "/../x", "/\x01"):
                 await self.ask(path, None, headers={"Host": host, "User-Agent": "\xff" * 600, "traceparent": "00-x-y"},
                                scope={"raw_path": None, "method": "G" * 2000},
                                on_error=lambda scope, e: errors.append((host, path, str(e))))
         self.assertEqual(errors, [])
-        self.assertEqual([normal_host(h) for h in ("Shop.Test:80", "[::1]:80", "a.b.", "é")], ["shop.test", "::1", "a.b", ""])
+        hosts = [normal_host(h) for h in ("Shop.Test:80", "[::1]:80", "a.b.", "é")]
+        self.assertEqual(hosts, ["shop.test", "::1", "a.b", ""])
 
 
 class WsgiTest(unittest.TestCase):
@@ -308,8 +312,9 @@ class WsgiTest(unittest.TestCase):
     def ask(self, path: str, peer: str, close: bool = True, extra: Dict[str, str] = {}, **options: Any) -> Any:
         started: List[Any] = []
         middleware = wsgi.LimitMiddleware(self.app, client=self.client, **options)
-        response = middleware({"REQUEST_METHOD": "GET", "SCRIPT_NAME": "", "PATH_INFO": path, "HTTP_HOST": "shop.test",
-                               "REMOTE_ADDR": peer, **extra}, lambda status, headers, *e: started.append((status, headers)))
+        environ = {"REQUEST_METHOD": "GET", "SCRIPT_NAME": "", "PATH_INFO": path, "HTTP_HOST": "shop.test",
+                   "REMOTE_ADDR": peer, **extra}
+        response = middleware(environ, lambda status, headers, *e: started.append((status, headers)))
         body = b"".join(response)
         if close and hasattr(response, "close"):
             response.close()
@@ -334,6 +339,12 @@ class WsgiTest(unittest.TestCase):
         self.assertEqual([self.ask("/host", "10.0.0.1", **proxied)[0][:3] for _ in range(2)], ["200", "429"])
         other = {**proxied, "extra": {**proxied["extra"], "HTTP_HOST": "other.test"}}
         self.assertEqual(self.ask("/host", "10.0.0.1", **other)[0][:3], "200")
+
+    def test_a_delayed_request_waits(self) -> None:
+        with mock.patch("sluice.wsgi.time.sleep") as pause:
+            for _ in range(2):
+                self.ask("/queue", "198.51.100.7", describe=lambda s, c: setattr(c, "weight", 5))
+        pause.assert_called_once_with(wsgi.answer_of(self.seen[-1]).delay_ms / 1000)
 
     def test_slots_end_when_the_response_is_closed(self) -> None:
         self.assertEqual(self.ask("/slots", "198.51.100.4", close=False)[0][:3], "200")

@@ -89,7 +89,8 @@ class RetryAfterTest(unittest.TestCase):
     def test_reads_seconds_and_dates(self) -> None:
         now = 784111777.0  # Sun, 06 Nov 1994 08:49:37 GMT
         for value, want in (
-            ("12", 12.0), (" 0 ", 0.0), ("Sun, 06 Nov 1994 08:50:37 GMT", 60.0), ("Sunday, 06-Nov-94 08:49:38 GMT", 1.0),
+            ("12", 12.0), (" 0 ", 0.0), ("Sun, 06 Nov 1994 08:50:37 GMT", 60.0),
+            ("Sunday, 06-Nov-94 08:49:38 GMT", 1.0),
             ("Sun Nov  6 08:49:47 1994", 10.0), ("Sun, 06 Nov 1994 08:00:00 GMT", 0.0),
             ("-1", None), ("1.5", None), ("", None), ("soon", None), ("9" * 40, None), (None, None), ("١", None),
         ):
