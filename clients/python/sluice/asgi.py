@@ -139,18 +139,21 @@ def answer_of(scope: Scope) -> Optional[Answer]:
 def starlette_route(scope: Scope) -> str:
     """The template of the first route of a Starlette application that fits, such as /users/{id}; "" if there is
     none."""
-    app = scope.get("app")
-    return _template(getattr(app, "routes", None) or (), scope)
+    try:
+        return _template(getattr(scope.get("app"), "routes", None) or (), scope)
+    except Exception:  # routes of another kind, of which nothing is known: the path counts
+        return ""
 
 
 def _template(routes: Sequence[Any], scope: Scope) -> str:
     for route in routes:
-        try:
-            match, child = route.matches(scope)
-        except (AttributeError, KeyError, TypeError):
-            continue
+        route = getattr(route, "starlette_route", None) or route
+        match, child = route.matches(scope)
         if getattr(match, "name", "") != "FULL":
             continue
+        included = getattr(route, "effective_candidates", None)  # a router that FastAPI includes, with whole paths
+        if included is not None:
+            return _template(included(), scope)
         path = getattr(route, "path", "") or ""
         inner = getattr(route, "routes", None)
         if inner:
