@@ -64,7 +64,9 @@ class _Base:
         self._token = Token(token, token_file, log)
         self._fail = FailMode(fail_mode, local_limit, on_degraded, on_count, log)
         self._timeout, self._call_timeout = timeout_ms / 1000, call_timeout_ms / 1000
-        self._max_conns, self._max_queue, self._tls = max_conns, max_queue, tls
+        self._max_conns, self._max_queue = max_conns, max_queue
+        # Reading the certificates of the system takes longer than a check may.
+        self._tls = tls or ssl.create_default_context() if self._base.startswith("https:") else None
         self._begin()
 
     def _begin(self) -> None:

@@ -83,7 +83,7 @@ class Dispatcher:
         secure = url.scheme == "https"
         self._loop = asyncio.get_running_loop()
         self._connections = Connections(url.hostname or "", url.port or (443 if secure else 80),
-                                        (tls or ssl.create_default_context()) if secure else None, most)
+                                        tls if secure else None, most)
         self._head = (f" HTTP/1.1\r\nHost: {url.netloc}\r\nContent-Type: application/json\r\n"
                       f"User-Agent: sluice-python/{__version__}\r\n").encode("ascii")
         self._path = url.path.rstrip("/")

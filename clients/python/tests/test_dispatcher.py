@@ -211,6 +211,11 @@ class DispatcherTest(unittest.IsolatedAsyncioTestCase):
         await self.client.close()
         self.assertEqual(self.degraded, [])
 
+    async def test_close_waits_for_releases(self) -> None:
+        await self.client.release_later("lease")
+        await self.client.close()
+        self.assertEqual([call.path for call in self.fake.calls], ["/ratelimit/release"])
+
     async def test_says_how_long_it_waits(self) -> None:
         for timeout, want in ((PATIENCE, {"1000"}), (500, {str(n) for n in range(400, 501)})):
             self.fake.calls.clear()
