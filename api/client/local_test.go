@@ -44,8 +44,8 @@ func TestLocalLimit_DecidesTheWorkedCases(t *testing.T) {
 	for _, tt := range cases {
 		t.Run(tt.Name, func(t *testing.T) {
 			var now time.Time
-			x, err := newLocalLimiter(&LocalLimit{Limit: tt.Limit, Burst: tt.Burst, Window: time.Duration(tt.MS) * time.Millisecond},
-				func() time.Time { return now })
+			limit := &LocalLimit{Limit: tt.Limit, Burst: tt.Burst, Window: time.Duration(tt.MS) * time.Millisecond}
+			x, err := newLocalLimiter(limit, func() time.Time { return now })
 			if err != nil {
 				t.Fatal(err)
 			}

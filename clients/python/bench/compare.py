@@ -1,11 +1,14 @@
 """Compares the batching clients with one request per check, on a real node: 64 concurrent callers in one process.
 
-    python3 bench/compare.py [--seconds 5] [--rounds 3] [--callers 64]
+    python3 bench/compare.py [--seconds 5] [--rounds 3] [--callers 64] [--generated FOLDER]
 
 SLUICE_BIN is the program sluice; without it, one is built. For each way it prints the checks a second of the program,
 and the CPU of the server and of the program per check. The rounds alternate, and the medians count: absolute figures
 depend on the machine, the ratios hardly. The way "one request per check" is http.client with one kept connection for
-each caller, which is less than what a generated client does for a request.
+each caller, which is less than what a generated client does for a request. With --generated, the client that
+openapi-python-client made in FOLDER is a way too; its dependency httpx has to be installed:
+
+    openapi-python-client generate --path openapi.yaml --meta none --output-path FOLDER
 """
 
 from __future__ import annotations
@@ -13,13 +16,14 @@ from __future__ import annotations
 import argparse
 import asyncio
 import http.client
+import importlib
 import json
 import os
 import statistics
 import sys
 import threading
 import time
-from typing import Callable, Dict, List, Tuple
+from typing import Any, Callable, Dict, List, Tuple
 from urllib.parse import urlsplit
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -83,6 +87,27 @@ def client(url: str, callers: int, seconds: float) -> int:
         return in_threads(callers, seconds, lambda caller: lambda: decided(c.check(check(caller))))
 
 
+def generated(folder: str) -> Callable[[str, int, float], int]:
+    """One request per check by a generated client, as its documentation shows."""
+    sys.path.insert(0, os.path.dirname(os.path.abspath(folder)))
+    name = os.path.basename(os.path.abspath(folder))
+    made = importlib.import_module(f"{name}.client")
+    call = importlib.import_module(f"{name}.api.decisions.check")
+    models = importlib.import_module(f"{name}.models")
+
+    def way(url: str, callers: int, seconds: float) -> int:
+        one = made.Client(base_url=url, timeout=TIMEOUT_MS / 1000)
+
+        def ask(caller: int) -> Callable[[], None]:
+            body = models.DirectCheck(key=f"caller-{caller}", limit=1_000_000_000, window_ms=60_000)
+            return lambda: decided(call.sync(client=one, body=body))
+
+        with one:
+            return in_threads(callers, seconds, ask)
+
+    return way
+
+
 def async_client(url: str, callers: int, seconds: float) -> int:
     async def main() -> int:
         done = 0
@@ -100,7 +125,7 @@ def async_client(url: str, callers: int, seconds: float) -> int:
     return asyncio.run(main())
 
 
-def decided(answer: sluice.Answer) -> None:
+def decided(answer: Any) -> None:
     if not answer.allowed:
         raise SystemExit("denied")
 
@@ -111,9 +136,9 @@ def fails(error: Exception) -> None:
 
 
 WAYS: Dict[str, Callable[[str, int, float], int]] = {
-    "one request per check, 64 threads": one_request_per_check,
-    "Client, 64 threads": client,
-    "AsyncClient, 64 tasks": async_client,
+    "one request per check, threads": one_request_per_check,
+    "Client, threads": client,
+    "AsyncClient, tasks": async_client,
 }
 
 
@@ -122,14 +147,18 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=5)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--callers", type=int, default=64)
+    parser.add_argument("--generated", metavar="FOLDER")
     options = parser.parse_args()
+    ways = WAYS
+    if options.generated:
+        ways = {"generated client, threads": generated(options.generated), **WAYS}
     node = Node()
-    rows: Dict[str, List[Tuple[float, float, float]]] = {name: [] for name in WAYS}
+    rows: Dict[str, List[Tuple[float, float, float]]] = {name: [] for name in ways}
     try:
-        for way in WAYS.values():
+        for way in ways.values():
             way(node.url, options.callers, 0.5)
         for _ in range(options.rounds):
-            for name, way in WAYS.items():
+            for name, way in ways.items():
                 begin, server, own = time.monotonic(), cpu_of(node.pid), time.process_time()
                 checks = way(node.url, options.callers, options.seconds)
                 took = time.monotonic() - begin
