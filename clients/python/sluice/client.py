@@ -66,7 +66,8 @@ class _Base:
         self._timeout, self._call_timeout = timeout_ms / 1000, call_timeout_ms / 1000
         self._max_conns, self._max_queue = max_conns, max_queue
         # Reading the certificates of the system takes longer than a check may.
-        self._tls = tls or ssl.create_default_context() if self._base.startswith("https:") else None
+        secure = urlsplit(self._base).scheme == "https"
+        self._tls = (tls or ssl.create_default_context()) if secure else None
         self._begin()
 
     def _begin(self) -> None:

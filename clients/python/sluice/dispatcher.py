@@ -69,8 +69,9 @@ class _Batch:
 
 
 class Dispatcher:
-    """Sends the checks of one event loop. A check goes at once if none is queued and a call may start, unless the last
-    batch had several checks. The others queue. When a call may start, it takes what has queued as one batch.
+    """Sends the checks of one event loop; tls is None for http. A check goes at once if none is queued and a call may
+    start, unless the last batch had several checks. The others queue. When a call may start, it takes what has queued
+    as one batch.
 
     A call may start when none is in flight; beside others, up to _MAX_CALLS, when it carries at least as many checks as
     those together. Fewer are better off in the call after them: the service needs less time for a check, the more
@@ -80,10 +81,8 @@ class Dispatcher:
     def __init__(self, base: str, token: Token, tls: Optional[ssl.SSLContext], most: int, timeout: float,
                  max_queue: int, count: Count) -> None:
         url = urlsplit(base)
-        secure = url.scheme == "https"
         self._loop = asyncio.get_running_loop()
-        self._connections = Connections(url.hostname or "", url.port or (443 if secure else 80),
-                                        tls if secure else None, most)
+        self._connections = Connections(url.hostname or "", url.port or (443 if tls else 80), tls, most)
         self._head = (f" HTTP/1.1\r\nHost: {url.netloc}\r\nContent-Type: application/json\r\n"
                       f"User-Agent: sluice-python/{__version__}\r\n").encode("ascii")
         self._path = url.path.rstrip("/")

@@ -59,6 +59,11 @@ class OptionsTest(unittest.TestCase):
                 self.assertNotIn("hunter2", said.output[0])
                 token._problem = ""
 
+    def test_a_token_travels_in_tls_however_the_scheme_is_written(self) -> None:
+        for base, secure in (("https://a", True), ("HTTPS://a", True), ("http://a", False), ("HTTP://a", False)):
+            client = sluice.Client(base, token="slk_a", tls=ssl.create_default_context())
+            self.assertEqual(client._tls is not None, secure, base)
+
     def test_https_verifies_the_server(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
             key, cert = os.path.join(folder, "key"), os.path.join(folder, "cert")
