@@ -41,20 +41,19 @@ func TestTypes_HaveTheMembersOfTheDocument(t *testing.T) {
 		t.Fatal(err)
 	}
 	schema := func(name string) *openapi3.Schema { return doc.Components.Schemas[name].Value }
-	settlement := doc.Paths.Find("/ratelimit/settle").Post.RequestBody.Value.Content.Get("application/json").Schema.Value
 	rule := schema("ConsideredRule")
 	for _, tt := range []struct {
 		of      any
 		schemas []*openapi3.Schema
 		but     string // a member that is an argument of a method
 	}{
-		{of: Check{}, schemas: []*openapi3.Schema{schema("DirectCheck"), schema("LimitsCheck"), schema("DescriptorCheck")}},
+		{of: Check{}, schemas: []*openapi3.Schema{schema("DirectCheck"), schema("LimitsCheck"), schema("RequestCheck")}},
 		{of: DirectLimit{}, schemas: []*openapi3.Schema{schema("DirectLimit")}},
 		{of: Check{}, but: "ttl_ms",
-			schemas: []*openapi3.Schema{schema("DirectReserve"), schema("LimitsReserve"), schema("DescriptorCheck"),
-				schema("DescriptorReserve")}},
+			schemas: []*openapi3.Schema{schema("DirectReserve"), schema("LimitsReserve"), schema("RequestCheck"),
+				schema("RequestReserve")}},
 		{of: lease{}, schemas: []*openapi3.Schema{schema("LeaseToken")}},
-		{of: Settlement{}, schemas: []*openapi3.Schema{settlement}},
+		{of: Settlement{}, schemas: []*openapi3.Schema{schema("Settlement")}},
 		{of: Answer{}, schemas: []*openapi3.Schema{schema("Answer")}},
 		{of: LimitAnswer{}, schemas: []*openapi3.Schema{schema("LimitAnswer")}},
 		{of: denial{}, schemas: []*openapi3.Schema{schema("Denial")}},

@@ -24,7 +24,7 @@ func TestFromJSON_ReadsEveryMemberOfACheck(t *testing.T) {
 	if err := yaml.Unmarshal(text, &api); err != nil {
 		t.Fatal(err)
 	}
-	for _, schema := range []string{"DescriptorCheck", "DescriptorReserve"} {
+	for _, schema := range []string{"RequestCheck", "RequestReserve"} {
 		members := api.Components.Schemas[schema].Properties
 		if len(members) < 10 {
 			t.Fatalf("%s has %d members", schema, len(members))

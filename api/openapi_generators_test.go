@@ -1,0 +1,321 @@
+package api
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
+
+	"sluice"
+)
+
+// The tests of this file keep openapi.yaml readable for generators of clients. docs/clients.md says what each
+// generator makes of it.
+
+var committed = sync.OnceValues(func() (*openapi3.T, error) {
+	return openapi3.NewLoader().LoadFromData(sluice.OpenAPI)
+})
+
+func loadCommitted(t *testing.T) *openapi3.T {
+	t.Helper()
+	doc, err := committed()
+	if err != nil {
+		t.Fatalf("openapi.yaml: %v", err)
+	}
+	return doc
+}
+
+// walk visits a schema and all that it is made of, each component once.
+func walk(path string, ref *openapi3.SchemaRef, seen map[string]bool, visit func(path string, ref *openapi3.SchemaRef)) {
+	if ref == nil || seen[ref.Ref] {
+		return
+	}
+	if ref.Ref != "" {
+		seen[ref.Ref] = true
+		path = ref.Ref[strings.LastIndex(ref.Ref, "/")+1:]
+	}
+	visit(path, ref)
+	s := ref.Value
+	for name, p := range s.Properties {
+		walk(path+"."+name, p, seen, visit)
+	}
+	walk(path+"[]", s.Items, seen, visit)
+	walk(path+"{}", s.AdditionalProperties.Schema, seen, visit)
+	for _, alternatives := range []openapi3.SchemaRefs{s.OneOf, s.AnyOf, s.AllOf} {
+		for i, a := range alternatives {
+			walk(fmt.Sprintf("%s|%d", path, i), a, seen, visit)
+		}
+	}
+}
+
+// bodies are the schemas of requests or of answers, by operation and media type.
+func bodies(doc *openapi3.T, answers bool) map[string]*openapi3.SchemaRef {
+	found := map[string]*openapi3.SchemaRef{}
+	for _, item := range doc.Paths.Map() {
+		for _, op := range item.Operations() {
+			if answers {
+				for status, r := range op.Responses.Map() {
+					for media, m := range r.Value.Content {
+						found[op.OperationID+" "+status+" "+media] = m.Schema
+					}
+				}
+			} else if op.RequestBody != nil {
+				for media, m := range op.RequestBody.Value.Content {
+					found[op.OperationID+" "+media] = m.Schema
+				}
+			}
+		}
+	}
+	return found
+}
+
+func walkBodies(doc *openapi3.T, answers bool, visit func(path string, ref *openapi3.SchemaRef)) {
+	seen := map[string]bool{}
+	for path, ref := range bodies(doc, answers) {
+		walk(path, ref, seen, visit)
+	}
+}
+
+func walkAll(doc *openapi3.T, visit func(path string, ref *openapi3.SchemaRef)) {
+	walkBodies(doc, false, visit)
+	walkBodies(doc, true, visit)
+}
+
+// Generated clients send the default of a member that the caller leaves out. In a patch that resets what the
+// caller does not name.
+func TestGenerators_NoDefaultInBodies(t *testing.T) {
+	walkAll(loadCommitted(t), func(path string, ref *openapi3.SchemaRef) {
+		if ref.Value.Default != nil {
+			t.Errorf("%s has the default %v: write it into the description", path, ref.Value.Default)
+		}
+	})
+}
+
+func TestGenerators_APatchHasTheMembersThatCanBeWritten(t *testing.T) {
+	schemas := loadCommitted(t).Components.Schemas
+	var want []string
+	for name, p := range schemas["RuleInput"].Value.Properties {
+		if !p.Value.ReadOnly {
+			want = append(want, name)
+		}
+	}
+	patch := schemas["RulePatch"].Value
+	got := slices.Sorted(maps.Keys(patch.Properties))
+	slices.Sort(want)
+	if !slices.Equal(got, want) || len(patch.Required) > 0 {
+		t.Errorf("RulePatch has %v and requires %v, want %v and nothing", got, patch.Required, want)
+	}
+}
+
+// Several generators have one name space for all kinds of components, without regard to case.
+func TestGenerators_OneNameIsOneComponent(t *testing.T) {
+	c := loadCommitted(t).Components
+	kinds := map[string][]string{}
+	add := func(kind string, names []string) {
+		for _, name := range names {
+			kinds[strings.ToLower(name)] = append(kinds[strings.ToLower(name)], kind+" "+name)
+		}
+	}
+	add("schema", slices.Collect(maps.Keys(c.Schemas)))
+	add("parameter", slices.Collect(maps.Keys(c.Parameters)))
+	add("header", slices.Collect(maps.Keys(c.Headers)))
+	add("body", slices.Collect(maps.Keys(c.RequestBodies)))
+	add("response", slices.Collect(maps.Keys(c.Responses)))
+	for _, of := range kinds {
+		if len(of) > 1 {
+			t.Errorf("one name for %v", of)
+		}
+	}
+}
+
+// ownedNames are names of java.lang, and of things that other languages have without an import.
+var ownedNames = strings.Fields(`
+	Appendable AutoCloseable CharSequence Cloneable Comparable Iterable Readable Runnable
+	Boolean Byte Character Class ClassLoader ClassValue Double Enum Float Integer Long Math Module ModuleLayer Number
+	Object Package Process ProcessBuilder ProcessHandle Record Runtime RuntimePermission SecurityManager Short
+	StackTraceElement StackWalker StrictMath String StringBuffer StringBuilder StringTemplate System Thread ThreadGroup
+	ThreadLocal Throwable Void Exception Error Deprecated FunctionalInterface Override SafeVarargs SuppressWarnings
+	Array BigInt Blob Buffer Client Date Dict Event File Function Headers List Map None Option Promise Proxy Reflect
+	Request Response Result Self Set Some Symbol Type Union Url Vec Box Any Data Action Task Tuple`)
+
+func TestGenerators_NoSchemaHasANameOfALanguage(t *testing.T) {
+	for name := range loadCommitted(t).Components.Schemas {
+		if slices.Contains(ownedNames, name) {
+			t.Errorf("the schema %s hides what languages have under that name", name)
+		}
+	}
+}
+
+// A generator names the type of a member with an enum after the member, inside that of the schema.
+func TestGenerators_NoSchemaHasTheNameOfItsOwnEnum(t *testing.T) {
+	for name, ref := range loadCommitted(t).Components.Schemas {
+		for member, p := range ref.Value.Properties {
+			if p.Ref == "" && len(p.Value.Enum) > 0 && strings.EqualFold(strings.ReplaceAll(member, "_", ""), name) {
+				t.Errorf("%s has the name of its member %s", name, member)
+			}
+		}
+	}
+}
+
+// Generated clients select an alternative by luck, or refuse the answer.
+func TestGenerators_NoAlternativesInAnswers(t *testing.T) {
+	walkBodies(loadCommitted(t), true, func(path string, ref *openapi3.SchemaRef) {
+		if s := ref.Value; len(s.OneOf) > 0 || len(s.AnyOf) > 0 || len(s.AllOf) > 1 || s.Not != nil {
+			t.Errorf("%s has alternatives", path)
+		}
+	})
+}
+
+// Some generators try alternatives in the order of their names. One that requires nothing fits everything.
+func TestGenerators_TheAlternativeWithoutRequiredMembersSortsLast(t *testing.T) {
+	walkBodies(loadCommitted(t), false, func(path string, ref *openapi3.SchemaRef) {
+		var names []string
+		for i, a := range ref.Value.OneOf {
+			if a.Ref == "" {
+				continue
+			}
+			names = append(names, a.Ref)
+			if a.Value.Type.Is("object") && len(a.Value.Required) == 0 && i < len(ref.Value.OneOf)-1 {
+				t.Errorf("%s: %s requires nothing and is not the last", path, a.Ref)
+			}
+		}
+		if !slices.IsSorted(names) {
+			t.Errorf("%s: the alternatives %v are not sorted", path, names)
+		}
+	})
+}
+
+// An object without a name of its own gets one like InlineObject17, which changes with the document.
+func TestGenerators_NoObjectWithoutAName(t *testing.T) {
+	walkAll(loadCommitted(t), func(path string, ref *openapi3.SchemaRef) {
+		if s := ref.Value; ref.Ref == "" && (len(s.Properties) > 0 || len(s.Required) > 0) {
+			t.Errorf("%s is an object without a name", path)
+		}
+	})
+	for _, answers := range []bool{false, true} {
+		for path, ref := range bodies(loadCommitted(t), answers) {
+			if len(ref.Value.OneOf) > 0 && ref.Ref == "" {
+				t.Errorf("%s has alternatives without a name", path)
+			}
+		}
+	}
+}
+
+func closed(s *openapi3.Schema) bool {
+	return s.AdditionalProperties.Has != nil && !*s.AdditionalProperties.Has
+}
+
+// Readers accept new members, so that servers of two versions can run beside each other. What a caller sends
+// is read strictly. The messages of Envoy are closed, too, but have two names for each member.
+func TestGenerators_AnswersAreOpenAndRequestsAreStrict(t *testing.T) {
+	doc := loadCommitted(t)
+	walkBodies(doc, true, func(path string, ref *openapi3.SchemaRef) {
+		if closed(ref.Value) {
+			t.Errorf("%s is part of an answer and does not accept new members", path)
+		}
+	})
+	walkBodies(doc, false, func(path string, ref *openapi3.SchemaRef) {
+		if len(ref.Value.Properties) > 0 && !closed(ref.Value) && !strings.HasPrefix(path, "RateLimit") {
+			t.Errorf("%s is part of a request and does not refuse unknown members", path)
+		}
+	})
+}
+
+func TestGenerators_EachPropertyHasADescription(t *testing.T) {
+	walkAll(loadCommitted(t), func(path string, ref *openapi3.SchemaRef) {
+		if ref.Ref != "" && ref.Value.Description == "" {
+			t.Errorf("the schema %s has no description", path)
+		}
+		for name, p := range ref.Value.Properties {
+			if p.Value.Description == "" {
+				t.Errorf("%s.%s has no description", path, name)
+			}
+		}
+	})
+}
+
+// In OpenAPI 3.0.3 nullable changes only a type that stands beside it.
+func TestGenerators_NullableOnlyBesideAType(t *testing.T) {
+	walkAll(loadCommitted(t), func(path string, ref *openapi3.SchemaRef) {
+		if ref.Value.Nullable && ref.Value.Type == nil {
+			t.Errorf("%s is nullable without a type", path)
+		}
+	})
+}
+
+// Generators give bytes the type of a file, which has no length.
+func TestGenerators_NoLengthOfBytes(t *testing.T) {
+	walkAll(loadCommitted(t), func(path string, ref *openapi3.SchemaRef) {
+		if s := ref.Value; s.Format == "binary" && (s.MaxLength != nil || s.MinLength > 0) {
+			t.Errorf("%s has a length", path)
+		}
+	})
+}
+
+func TestGenerators_EachOperationHasAnExampleAnswer(t *testing.T) {
+	for path, item := range loadCommitted(t).Paths.Map() {
+		for method, op := range item.Operations() {
+			for status, r := range op.Responses.Map() {
+				if !strings.HasPrefix(status, "2") {
+					continue
+				}
+				for media, m := range r.Value.Content {
+					if m.Example == nil && len(m.Examples) == 0 && m.Schema.Value.Format != "binary" {
+						t.Errorf("%s %s: the answer %s in %s has no example", method, path, status, media)
+					}
+				}
+			}
+		}
+	}
+}
+
+// What a caller passes on to its client is marked, for those who read the document and not the pages.
+func TestGenerators_WhatGoesToTheClientIsMarked(t *testing.T) {
+	schemas := loadCommitted(t).Components.Schemas
+	answer := schemas["Answer"].Value
+	for name, ref := range map[string]*openapi3.SchemaRef{
+		"Answer.headers": answer.Properties["headers"], "Answer.body": answer.Properties["body"], "Denial": schemas["Denial"],
+	} {
+		if ref.Value.Extensions["x-for-client"] != true {
+			t.Errorf("%s is not marked with x-for-client", name)
+		}
+		if !strings.Contains(strings.ToLower(ref.Value.Description), "client") {
+			t.Errorf("the description of %s does not name the client", name)
+		}
+	}
+}
+
+// The operations stand in the order of the tags, which is that of generated clients and pages.
+func TestGenerators_OperationsAreInTheOrderOfTheTags(t *testing.T) {
+	var tags []string
+	for _, tag := range loadCommitted(t).Tags {
+		tags = append(tags, tag.Name)
+	}
+	last := 0
+	for _, m := range regexp.MustCompile(`(?m)^      tags: \[(.*)\]$`).FindAllSubmatch(sluice.OpenAPI, -1) {
+		at := slices.Index(tags, string(m[1]))
+		if at < last {
+			t.Errorf("an operation with the tag %s stands after one with %s", m[1], tags[last])
+		}
+		last = max(last, at)
+	}
+}
+
+// operationId is the name of a method: a verb first, or a name that an integrator knows as a verb.
+func TestGenerators_OperationsAreCalledByVerbs(t *testing.T) {
+	verb := regexp.MustCompile(`^(ack|charge|check|create|delete|exchange|explain|export|get|import|list|patch|` +
+		`promote|put|refund|release|renew|report|reserve|reset|rollback|rotate|settle|test)([A-Z]|$)`)
+	known := []string{"shouldRateLimit", "forwardAuth", "nginxAuth", "extAuthz"}
+	for path, item := range loadCommitted(t).Paths.Map() {
+		for method, op := range item.Operations() {
+			if !verb.MatchString(op.OperationID) && !slices.Contains(known, op.OperationID) {
+				t.Errorf("%s %s is called %s", method, path, op.OperationID)
+			}
+		}
+	}
+}
