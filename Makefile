@@ -47,6 +47,7 @@ test: deps ## run the tests, on real servers, with the race detector
 	cd bench && $(RACE) ./...
 	cd bench && $(TEST) ./oracle
 	cd deploy/gateways/manifests && $(TEST) ./...
+	cd api/generators && $(TEST) ./...
 
 .PHONY: test-gateways
 test-gateways: deps ## run the examples of gateways with real gateways (part of test)
@@ -97,6 +98,7 @@ lint: tidy-check $(GOLANGCI) ## formatting, golangci-lint with vet, go.mod, word
 	$(GOLANGCI) run ./...
 	cd bench && $(GOLANGCI) run ./...
 	cd deploy/gateways/manifests && $(GOLANGCI) run ./...
+	cd api/generators && $(GOLANGCI) run ./...
 	bash .ci/words
 
 .PHONY: tidy-check
@@ -104,6 +106,7 @@ tidy-check: ## fail if go.mod or go.sum is not tidy
 	$(GO) mod tidy -diff
 	cd bench && $(GO) mod tidy -diff
 	cd deploy/gateways/manifests && $(GO) mod tidy -diff
+	cd api/generators && $(GO) mod tidy -diff
 
 .PHONY: generate
 generate: ## run the go:generate lines and format

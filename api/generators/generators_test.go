@@ -1,0 +1,104 @@
+package generators
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	_ "github.com/oapi-codegen/runtime"
+	_ "github.com/oapi-codegen/runtime/types"
+	_ "go.yaml.in/yaml/v3"
+)
+
+// The blank imports are what generated code imports, so that go.mod keeps them.
+
+const document = "../../openapi.yaml"
+
+// run runs a command to its end and returns what it printed. An error of the command fails the test.
+func run(t *testing.T, dir, name string, args ...string) string {
+	t.Helper()
+	var out bytes.Buffer
+	cmd := exec.CommandContext(t.Context(), name, args...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &out, &out
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out.String())
+	}
+	return out.String()
+}
+
+// serve starts a server without tokens and returns its address.
+func serve(t *testing.T) string {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "sluice")
+	run(t, "../..", "go", "build", "-o", program, "./cmd/sluice")
+	cmd := exec.Command(program, "serve", "--no-console", "--listen", "127.0.0.1:0", "--data-dir", t.TempDir())
+	cmd.Env = os.Environ()
+	var log bytes.Buffer
+	cmd.Stderr = &log
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(os.Interrupt)
+		_ = cmd.Wait() // the exit status of a stopped server has no meaning
+	})
+	lines := bufio.NewScanner(out)
+	for lines.Scan() {
+		if m := regexp.MustCompile(`^sluice is listening on (\S+)`).FindStringSubmatch(lines.Text()); m != nil {
+			go func() {
+				for lines.Scan() { // the server must not wait for a reader
+				}
+			}()
+			return m[1]
+		}
+	}
+	t.Fatalf("the server did not start:\n%s", log.String())
+	return ""
+}
+
+// overlay lets the go command see the files of a folder as the package client below a program of testdata, so
+// that nothing is written into the source tree.
+func overlay(t *testing.T, generated, program string) string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(generated, "*.go"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("nothing was generated: %v", err)
+	}
+	here, err := filepath.Abs(filepath.Join("testdata", program, "client"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	replace := map[string]string{}
+	for _, f := range files {
+		replace[filepath.Join(here, filepath.Base(f))] = f
+	}
+	text, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "overlay.json")
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+func TestGenerated_TheClientOfOapiCodegenCompilesAndDecides(t *testing.T) {
+	url := serve(t)
+	dir := t.TempDir()
+	run(t, ".", "go", "tool", "oapi-codegen", "-generate", "types,client", "-package", "client",
+		"-o", filepath.Join(dir, "client.go"), document)
+	program := filepath.Join(t.TempDir(), "oapicodegen")
+	run(t, ".", "go", "build", "-overlay", overlay(t, dir, "oapicodegen"), "-o", program, "./testdata/oapicodegen")
+	run(t, ".", program, url)
+}
