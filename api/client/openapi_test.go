@@ -45,7 +45,7 @@ func TestTypes_HaveTheMembersOfTheDocument(t *testing.T) {
 	for _, tt := range []struct {
 		of      any
 		schemas []*openapi3.Schema
-		but     string // a member that is an argument of a method
+		but     string // members that are arguments of methods, or of calls that the client does not make
 	}{
 		{of: Check{}, schemas: []*openapi3.Schema{schema("DirectCheck"), schema("LimitsCheck"), schema("RequestCheck")}},
 		{of: DirectLimit{}, schemas: []*openapi3.Schema{schema("DirectLimit")}},
@@ -58,7 +58,7 @@ func TestTypes_HaveTheMembersOfTheDocument(t *testing.T) {
 		{of: LimitAnswer{}, schemas: []*openapi3.Schema{schema("LimitAnswer")}},
 		{of: denial{}, schemas: []*openapi3.Schema{schema("Denial")}},
 		{of: Problem{}, schemas: []*openapi3.Schema{schema("Problem")}},
-		{of: Explanation{}, schemas: []*openapi3.Schema{schema("Explanation")}},
+		{of: Explanation{}, but: "domain descriptors", schemas: []*openapi3.Schema{schema("Explanation")}},
 		{of: ConsideredRule{}, schemas: []*openapi3.Schema{rule}},
 		{of: Bucket{}, schemas: []*openapi3.Schema{schema("BucketFigures")}},
 		{of: UsedOverride{}, schemas: []*openapi3.Schema{rule.Properties["override"].Value}},
@@ -68,7 +68,7 @@ func TestTypes_HaveTheMembersOfTheDocument(t *testing.T) {
 		described := map[string]bool{}
 		for _, s := range tt.schemas {
 			for name := range s.Properties {
-				described[name] = name != tt.but
+				described[name] = !slices.Contains(strings.Fields(tt.but), name)
 			}
 		}
 		maps.DeleteFunc(described, func(_ string, is bool) bool { return !is })
