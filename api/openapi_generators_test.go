@@ -31,7 +31,8 @@ func loadCommitted(t *testing.T) *openapi3.T {
 }
 
 // walk visits a schema and all that it is made of, each component once.
-func walk(path string, ref *openapi3.SchemaRef, seen map[string]bool, visit func(path string, ref *openapi3.SchemaRef)) {
+func walk(path string, ref *openapi3.SchemaRef, seen map[string]bool,
+	visit func(path string, ref *openapi3.SchemaRef)) {
 	if ref == nil || seen[ref.Ref] {
 		return
 	}
