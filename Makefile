@@ -80,6 +80,14 @@ test-kafka: deps ## run the suite of the Kafka sink against a cluster of yours (
 .PHONY: test-clients-python
 test-clients-python: deps ## run the tests of clients/python against a real node
 	cd clients/python && GO="$(GO)" python3 -m unittest -b
+# It needs node 18 or newer and, once, the npm registry.
+.PHONY: test-clients-typescript
+test-clients-typescript: ## run the tests of clients/typescript on a real node (SLUICE_BIN=path, or it is built)
+	cd clients/typescript && npm ci --no-audit --no-fund
+	cd clients/typescript && npm run check
+	@bin=$${SLUICE_BIN:-}; dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; \
+	if [ -z "$$bin" ]; then bin="$$dir/sluice"; $(GO) build -o "$$bin" ./cmd/sluice; fi; \
+	cd clients/typescript && SLUICE_BIN="$$(realpath -m "$$bin")" npm test
 
 .PHONY: oracle
 oracle: deps ## compare 100,000 configurations with envoyproxy/ratelimit's own matching (part of test: 1,000)

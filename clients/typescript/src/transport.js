@@ -1,5 +1,6 @@
 import http from 'node:http';
 import https from 'node:https';
+import { deadline } from './call.js';
 import { ClosedError, UnavailableError, UnreadableError, problemOf } from './errors.js';
 
 const maxResponse = 256 << 20; // bytes
@@ -220,13 +221,13 @@ const pooled = (Base, opened) => /** @type {any} */ (class extends Base {
     /** @type {import('node:net').Socket} */
     const socket = super.createConnection(options);
     this.#opening.add(socket);
-    const limit = setTimeout(() => socket.destroy(new Error(`no connection within ${connectMs} ms`)), connectMs);
+    const stop = deadline(connectMs, () => socket.destroy(new Error(`no connection within ${connectMs} ms`)));
     /** @param {Error} [error] */
     const done = (error) => {
       if (!this.#opening.delete(socket)) {
         return;
       }
-      clearTimeout(limit);
+      stop();
       if (error) {
         callback(error);
       } else if (options.call.over) {
