@@ -2,7 +2,8 @@ import { Problem, UnreadableError } from './errors.js';
 
 /** @typedef {import('./types.js').Answer} Answer */
 
-/** @typedef {'boolean' | 'integer' | 'string' | 'string?' | 'object' | 'array' | 'any'} Kind A "?" also permits null. */
+// A "?" also permits null.
+/** @typedef {'boolean' | 'integer' | 'string' | 'string?' | 'object' | 'array' | 'any'} Kind */
 
 /**
  * The members of an answer and of its limits. Members that are not listed are accepted.
@@ -143,6 +144,8 @@ export function encode(q) {
   return encodeDocument(given);
 }
 
+const loneSurrogate = /(?<!\\)(?:\\\\)*\\ud[89a-f]/;
+
 /** @param {Record<string, unknown>} document */
 export function encodeDocument(document) {
   let body;
@@ -152,8 +155,8 @@ export function encodeDocument(document) {
     throw malformed('', /** @type {Error} */ (error).message);
   }
   // JSON.stringify escapes only a lone surrogate in this way, and doubles the backslashes of a text.
-  if (body.includes('\\ud') && /(?<!\\)(?:\\\\)*\\ud[89a-f]/.test(body)) {
-    const at = Object.keys(document).find((name) => /(?<!\\)(?:\\\\)*\\ud[89a-f]/.test(JSON.stringify(document[name]) ?? ''));
+  if (body.includes('\\ud') && loneSurrogate.test(body)) {
+    const at = Object.keys(document).find((name) => loneSurrogate.test(JSON.stringify(document[name]) ?? ''));
     throw malformed(at ?? '', 'must be well-formed Unicode');
   }
   return body;
@@ -163,8 +166,8 @@ export function encodeDocument(document) {
  * @param {string} field
  * @param {string} message
  */
-const malformed = (field, message) => new Problem({ type: '/problems/malformed', title: 'Malformed request', status: 400,
-  errors: [{ field, message }] });
+const malformed = (field, message) => new Problem({ type: '/problems/malformed', title: 'Malformed request',
+  status: 400, errors: [{ field, message }] });
 
 /**
  * Returns the answer of a fail mode, or of an overloaded service, before its figures.

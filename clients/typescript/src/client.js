@@ -244,8 +244,8 @@ export class Client {
   }
 
   /**
-   * Answers a check that the service did not decide: denied if it is overloaded, which is no outage, or by the fail mode
-   * if it is unavailable. Other errors are those of the caller.
+   * Answers a check that the service did not decide: denied if it is overloaded, which is no outage, or by the fail
+   * mode if it is unavailable. Other errors are those of the caller.
    * @param {Check} q
    * @param {unknown} error
    * @param {AbortSignal} [signal]

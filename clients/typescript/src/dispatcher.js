@@ -250,9 +250,9 @@ export class Dispatcher {
 
   /**
    * Makes one call for some or all checks of a batch, and gives each its result. If the service refuses the batch
-   * because of invalid checks, it has charged none: those that it names are refused, the others are sent again. If it is
-   * overloaded, it has charged none either: they are sent again in small calls. Checks whose callers have left are not
-   * sent.
+   * because of invalid checks, it has charged none: those that it names are refused, the others are sent again. If it
+   * is overloaded, it has charged none either: they are sent again in small calls. Checks whose callers have left are
+   * not sent.
    * @param {Batch} b
    * @param {Waiter[]} all
    * @returns {Promise<void>}

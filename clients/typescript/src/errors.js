@@ -68,8 +68,8 @@ export function problemOf(status, contentType, body) {
       const d = /** @type {Record<string, unknown>} */ (document);
       const errors = Array.isArray(d.errors) ? d.errors.filter((e) => text(e?.field) !== '') : [];
       return new Problem({ type: text(d.type), title: text(d.title), status, detail: text(d.detail),
-        primary_url: text(d.primary_url), errors: errors.map((e) => ({ field: text(e.field), message: text(e.message) })),
-      }, body);
+        primary_url: text(d.primary_url), errors: errors.map((e) =>
+          ({ field: text(e.field), message: text(e.message) })) }, body);
     }
   }
   return new Problem({ type: '', title: STATUS_CODES[status] ?? '', status }, body);

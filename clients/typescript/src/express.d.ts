@@ -9,5 +9,5 @@ export { answerOf, type LimitOptions } from './options.js';
  * its handler does not run. As a middleware of a route (app.get('/users/:id', limit, handler)) it knows the template;
  * with app.use it knows the path. Concurrency slots are released when the response has ended.
  */
-export declare function limitRequests<R extends IncomingMessage = IncomingMessage>(client: Client, options?: LimitOptions<R>):
-  (request: R, response: ServerResponse, next: (error?: unknown) => void) => void;
+export declare function limitRequests<R extends IncomingMessage = IncomingMessage>(client: Client,
+  options?: LimitOptions<R>): (request: R, response: ServerResponse, next: (error?: unknown) => void) => void;

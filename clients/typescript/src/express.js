@@ -33,6 +33,7 @@ export function limitRequests(client, options = {}) {
 function routeOf(request) {
   const template = request.route?.path;
   // What mounts the router may have parameters, whose values are in baseUrl.
-  const exact = typeof template === 'string' && Object.keys(request.params ?? {}).every((name) => template.includes(name));
+  const exact = typeof template === 'string' &&
+    Object.keys(request.params ?? {}).every((name) => template.includes(name));
   return exact ? templateOf(request.baseUrl + template) : pathOf(request.originalUrl);
 }

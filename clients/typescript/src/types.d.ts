@@ -12,7 +12,8 @@ export interface CommonCheck {
   /** In units, 0 to 2^53-1; 1 if absent. 0 looks without spending. */
   weight?: number;
   /**
-   * Up to 64 bytes. It identifies the request: a repeat within a minute gets the stored answer and is not charged again.
+   * Up to 64 bytes. It identifies the request: a repeat within a minute gets the stored answer and is not charged
+   * again.
    */
   request_id?: string;
   /** The client's user agent, for the decision log; it decides nothing. The first 512 bytes are recorded. */
