@@ -10,6 +10,7 @@ import { inspect } from 'node:util';
 import { Breaker } from '../src/breaker.js';
 import { Client, ClosedError, Problem, UnavailableError, overloaded, unavailable } from '../src/index.js';
 import { tokenOf } from '../src/token.js';
+import { Transport } from '../src/transport.js';
 import { allowed, clientOf, direct, gate, patience, startFake, tempDir } from './support.js';
 
 /** @typedef {import('./support.js').Seen} Seen */
@@ -259,6 +260,7 @@ test('a caller that leaves gets its reason, and a check that was not sent never 
   await assert.rejects(flying, /too late/);
   open();
   assert.ok((await Promise.all(stay)).every((a) => a.allowed));
+  await client.check(direct('after'));
   assert.ok(!JSON.stringify(fake.seen).includes('leaves'));
 });
 
@@ -335,7 +337,7 @@ test('a changed token file is used, and an unusable one is reported once', () =>
   remove();
 });
 
-test('a connection that opens late serves the next check, over TLS', async (t) => {
+test('a connection that opens late serves the next check, over TLS', { timeout: patience }, async (t) => {
   const { path, remove } = tempDir();
   t.after(remove);
   const [key, cert] = [join(path, 'key'), join(path, 'cert')];
@@ -350,30 +352,34 @@ test('a connection that opens late serves the next check, over TLS', async (t) =
     handshakes++;
     opened.open();
   });
-  // Nothing of the handshake is answered before the first check has been decided.
+  // Nothing of the handshake is answered before the first caller has left.
   const { passed, open } = gate();
+  const arrived = gate();
   const front = net.createServer({ pauseOnConnect: true }, (socket) => {
+    arrived.open();
     passed.then(() => tls.emit('connection', socket));
   });
   front.listen(0, '127.0.0.1');
   await once(front, 'listening');
-  const { port } = /** @type {net.AddressInfo} */ (front.address());
-  /** @type {any[]} */
-  const reasons = [];
-  const options = { tls: { ca: readFileSync(cert) }, onDegraded: (/** @type {unknown} */ e) => reasons.push(e) };
-  const short = new Client(`https://127.0.0.1:${port}`, { ...options, timeoutMs: 1 });
-  assert.equal((await short.check(direct('k'))).byClient, true);
+  const url = `https://127.0.0.1:${/** @type {net.AddressInfo} */ (front.address()).port}`;
+  const transport = new Transport(new URL(url), { token: undefined, maxConns: 2, maxQueue: 2, tls: { ca: readFileSync(cert) } });
+  t.after(() => {
+    transport.close();
+    front.close();
+    tls.close();
+  });
+  const first = transport.post('/', '{}', 25);
+  await arrived.passed;
+  first.end(new UnavailableError('too slow'));
+  await assert.rejects(first.promise, /too slow/);
   open();
   await opened.passed;
-  for (let i = 0; i < 200 && (await short.check(direct('k'))).byClient; i++) {
-    await new Promise((resolve) => setImmediate(resolve));
-  }
-  assert.equal(handshakes, 1, `the connection of the first check is used: ${reasons.at(-1)}`);
-  await short.close();
-  const untrusting = new Client(`https://127.0.0.1:${port}`, { timeoutMs: patience, onDegraded: (e) => reasons.push(e) });
+  assert.equal(JSON.parse(await transport.post('/', '{}', 25).promise).allowed, true);
+  assert.equal(handshakes, 1);
+  /** @type {unknown[]} */
+  const reasons = [];
+  const untrusting = new Client(url, { timeoutMs: patience, onDegraded: (e) => reasons.push(e) });
   assert.equal((await untrusting.check(direct('k'))).byClient, true);
   assert.match(String(reasons.at(-1)), /self-signed/);
   await untrusting.close();
-  front.close();
-  tls.close();
 });
