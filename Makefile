@@ -87,7 +87,7 @@ test-clients-typescript: ## run the tests of clients/typescript on a real node (
 	cd clients/typescript && npm run check
 	@bin=$${SLUICE_BIN:-}; dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; \
 	if [ -z "$$bin" ]; then bin="$$dir/sluice"; $(GO) build -o "$$bin" ./cmd/sluice; fi; \
-	cd clients/typescript && SLUICE_BIN="$$(realpath -m "$$bin")" npm test
+	export SLUICE_BIN=$$(realpath "$$bin"); cd clients/typescript && npm test
 
 .PHONY: oracle
 oracle: deps ## compare 100,000 configurations with envoyproxy/ratelimit's own matching (part of test: 1,000)
