@@ -32,12 +32,13 @@ func run(t *testing.T, dir, name string, args ...string) string {
 	return out.String()
 }
 
-// serve starts a server without tokens and returns its address.
-func serve(t *testing.T) string {
+// serve starts a server without tokens and returns its address and its local token.
+func serve(t *testing.T) (url, token string) {
 	t.Helper()
+	data := t.TempDir()
 	program := filepath.Join(t.TempDir(), "sluice")
 	run(t, "../..", "go", "build", "-o", program, "./cmd/sluice")
-	cmd := exec.Command(program, "serve", "--no-console", "--listen", "127.0.0.1:0", "--data-dir", t.TempDir())
+	cmd := exec.Command(program, "serve", "--no-console", "--listen", "127.0.0.1:0", "--data-dir", data)
 	cmd.Env = os.Environ()
 	var log bytes.Buffer
 	cmd.Stderr = &log
@@ -59,11 +60,15 @@ func serve(t *testing.T) string {
 				for lines.Scan() { // the server must not wait for a reader
 				}
 			}()
-			return m[1]
+			secret, err := os.ReadFile(filepath.Join(data, "local-token"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return m[1], strings.TrimSpace(string(secret))
 		}
 	}
 	t.Fatalf("the server did not start:\n%s", log.String())
-	return ""
+	return "", ""
 }
 
 // overlay lets the go command see the files of a folder as the package client below a program of testdata, so
@@ -94,11 +99,11 @@ func overlay(t *testing.T, generated, program string) string {
 }
 
 func TestGenerated_TheClientOfOapiCodegenCompilesAndDecides(t *testing.T) {
-	url := serve(t)
+	url, token := serve(t)
 	dir := t.TempDir()
 	run(t, ".", "go", "tool", "oapi-codegen", "-generate", "types,client", "-package", "client",
 		"-o", filepath.Join(dir, "client.go"), document)
 	program := filepath.Join(t.TempDir(), "oapicodegen")
 	run(t, ".", "go", "build", "-overlay", overlay(t, dir, "oapicodegen"), "-o", program, "./testdata/oapicodegen")
-	run(t, ".", program, url)
+	run(t, ".", program, url, token)
 }

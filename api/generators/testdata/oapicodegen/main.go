@@ -24,7 +24,11 @@ func must(err error) {
 
 func main() {
 	ctx := context.Background()
-	c, err := client.NewClientWithResponses(os.Args[1])
+	authorize := func(_ context.Context, r *http.Request) error {
+		r.Header.Set("Authorization", "Bearer "+os.Args[2])
+		return nil
+	}
+	c, err := client.NewClientWithResponses(os.Args[1], client.WithRequestEditorFn(authorize))
 	must(err)
 
 	// A patch of one member leaves the others as they are.
