@@ -15,8 +15,8 @@ import (
 type answer struct {
 	Allowed      bool
 	Status       int
-	Remaining    int64
-	RetryAfterMS int64 `json:"retry_after_ms"`
+	Remaining    *int64 // nil if no limit applies
+	RetryAfterMS int64  `json:"retry_after_ms"`
 }
 
 func ask(client *http.Client, check map[string]string) (a answer, status int, err error) {
@@ -55,8 +55,10 @@ func main() {
 		os.Exit(2)
 	case err != nil || status != http.StatusOK:
 		fmt.Println("allowed, Sluice did not answer") // or deny, if that is worse for you
+	case a.Allowed && a.Remaining == nil:
+		fmt.Println("allowed, no limit applies")
 	case a.Allowed:
-		fmt.Printf("allowed, %d left\n", a.Remaining)
+		fmt.Printf("allowed, %d left\n", *a.Remaining)
 	default:
 		fmt.Printf("denied with %d - wait %d ms\n", a.Status, a.RetryAfterMS) // send the answer's headers and body
 		os.Exit(1)

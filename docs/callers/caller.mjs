@@ -18,7 +18,7 @@ async function ask(check) {
 
 const answer = await ask({ method: "POST", route: "/reports", user: process.argv[2] });
 if (answer === null) console.log("allowed, Sluice did not answer"); // or deny, if that is worse for you
-else if (answer.allowed) console.log(`allowed, ${answer.remaining} left`);
+else if (answer.allowed) console.log("remaining" in answer ? `allowed, ${answer.remaining} left` : "allowed, no limit applies");
 else {
   console.log(`denied with ${answer.status} - wait ${answer.retry_after_ms} ms`); // send answer.headers and answer.body
   process.exitCode = 1;

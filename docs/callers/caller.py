@@ -20,7 +20,7 @@ answer = ask({"method": "POST", "route": "/reports", "user": sys.argv[1]})
 if answer is None:
     print("allowed, Sluice did not answer")  # or deny, if that is worse for you
 elif answer["allowed"]:
-    print("allowed,", answer["remaining"], "left")
+    print("allowed,", f'{answer["remaining"]} left' if "remaining" in answer else "no limit applies")
 else:
     print("denied with", answer["status"], "- wait", answer["retry_after_ms"], "ms")  # send answer["headers"] and ["body"]
     sys.exit(1)
