@@ -226,7 +226,9 @@ func TestDataDirectoryUnwritable_ServesAllTheSame(t *testing.T) {
 		t.Fatal(err)
 	}
 	cfg.DataDir = filepath.Join(blocked, "data")
+	secret := makeToken(t, cfg, access.ScopeAdmin)
 	n := start(t, cfg)
+	n.token = secret // there is no local token
 	n.create(perUser)
 	if !n.allowed(anyUser) || n.allowed(anyUser) {
 		t.Error("the rule does not decide")

@@ -68,7 +68,7 @@ func TestFailDefaults_OfNewRulesFromEverySide(t *testing.T) {
 		t.Error("the editor of a stored rule offers it")
 	}
 
-	_, exported := p.get(n.url + "/ratelimit/rules/export")
+	exported := n.text("/ratelimit/rules/export")
 	if got := strings.Count(exported, "fail_mode: "); got != 4 {
 		t.Errorf("%d of 4 exported rules have their fail mode:\n%s", got, exported)
 	}

@@ -13,6 +13,7 @@ import (
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
@@ -62,7 +63,8 @@ func grpcStormOverEveryFaceOfTwoNodesAdmitsExactlyTheLimit(t *testing.T, loop st
 		for _, way := range []func() bool{
 			func() bool { return d.passes(t, domainCall("user", "u")) },
 			func() bool {
-				a, err := authz.Check(t.Context(), &authv3.CheckRequest{Attributes: &authv3.AttributeContext{
+				ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+side.n.token)
+				a, err := authz.Check(ctx, &authv3.CheckRequest{Attributes: &authv3.AttributeContext{
 					ContextExtensions: map[string]string{"sluice-profile": "shop"},
 					Request: &authv3.AttributeContext_Request{Http: &authv3.AttributeContext_HttpRequest{
 						Method: http.MethodGet, Path: "/", Host: "shop.example", Headers: map[string]string{"x-user": "u"}}},
