@@ -82,7 +82,8 @@ func describesField[T any](t *testing.T, p *openapi3.Schema, f *rules.Field[T]) 
 		t.Error("has a default, and cannot be null")
 	}
 	// The default of an object is that of its members.
-	if f.Default != nil && at.Kind() != reflect.Struct && !strings.Contains(inOneLine(p.Description), defaultInWords(f.Default)) {
+	if f.Default != nil && at.Kind() != reflect.Struct &&
+		!strings.Contains(inOneLine(p.Description), defaultInWords(f.Default)) {
 		t.Errorf("its description lacks %q: %s", defaultInWords(f.Default), p.Description)
 	}
 	var words []string

@@ -11,7 +11,7 @@ import (
 // databaseField is the field of SettingsKey with the id of the rules database that the counters belong to.
 const databaseField = "database"
 
-// claimScript claims the counters for a rules database, or confirms that a node of it is live. A node of another database
+// claimScript claims the counters for a rules database, or confirms that a node of it is live. A node of another one
 // gets them if no node of the stored one is live. It is one step, so that of two nodes that start together one wins.
 // KEYS[1] the settings; KEYS[2] the live nodes of the stored database, by the server's time in ms at which they expire.
 // ARGV[1] the node, ARGV[2] the id of its database, ARGV[3] for how many ms it counts as live. Returns the id that was

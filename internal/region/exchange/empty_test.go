@@ -30,7 +30,7 @@ func (r *replaceable) Confirm(ctx context.Context, sums []limiter.Exported) erro
 	return r.Load().Confirm(ctx, sums)
 }
 
-// A region whose store came back empty has neither its own units nor those of the others, who still count both. The next
+// A region whose store came back empty has neither its own units nor those of the others, who count both. The next
 // change of a key elsewhere brings all units that count there.
 func TestExchange_AStoreThatCameBackEmptyGetsAKeyWithItsNextChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
