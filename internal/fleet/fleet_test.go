@@ -79,7 +79,7 @@ func (n node) decide(rule string, allowed, denied int) {
 		n.Limit(rule, &fleet.Decided{})
 		key := fmt.Sprintf("user:%d", i%3)
 		n.Denied(rule, func() fleet.Request {
-			return fleet.Request{Rule: rule, Key: key, Mode: "enforce", Route: "/v1/x"}
+			return fleet.Request{Rule: rule, Key: key, Mode: "enforce", Method: "GET", Route: "/v1/x"}
 		})
 	}
 }
@@ -149,6 +149,11 @@ func TestDenials_AreSampledFilteredAndCountedByKey(t *testing.T) {
 			some, err := r.Denials(ctx, fleet.Filter{Rule: "search", Key: "user:1", Route: "/v1"}, 100)
 			if err != nil || len(some) != 1 || some[0].Key != "user:1" {
 				t.Errorf("filtered = %+v, %v; want the one of user:1", some, err)
+			}
+			for route, want := range map[string]int{"GET /v1": 7, "POST /v1": 0, "GET /v2": 0} { // as the traffic writes it
+				if got, err := r.Denials(ctx, fleet.Filter{Route: route}, 100); err != nil || len(got) != want {
+					t.Errorf("route %q = %d, %v; want %d", route, len(got), err, want)
+				}
 			}
 			if whole, err := r.Denials(ctx, fleet.Filter{Key: "user:", WholeKey: true}, 100); err != nil || len(whole) != 0 {
 				t.Errorf("part of a key was taken for all of it: %+v, %v", whole, err)

@@ -86,7 +86,7 @@ type Filter struct {
 	// Outcome is Allowed, Denied, WouldDeny or Degraded.
 	Outcome string
 	// Rule, Mode and Node must be equal; Key and Route must be contained, and with
-	// WholeKey Key must be equal. Rule also selects allowed requests that the rule counted.
+	// WholeKey Key must be equal. Route may have a method before it. Rule also selects allowed requests that the rule counted.
 	Rule, Mode, Node, Key, Route string
 	WholeKey                     bool
 	// Value must be that of the attribute called Attribute.
@@ -100,10 +100,19 @@ func (f *Filter) Match(r *Request) bool {
 	at := r.Time()
 	return (f.Rule == "" || r.Rule == f.Rule || r.Allowed && slices.Contains(r.Also, f.Rule)) &&
 		(f.Mode == "" || r.Mode == f.Mode) && (f.Node == "" || r.Node == f.Node) &&
-		(r.Key == f.Key || !f.WholeKey && strings.Contains(r.Key, f.Key)) && strings.Contains(r.Route, f.Route) &&
+		(r.Key == f.Key || !f.WholeKey && strings.Contains(r.Key, f.Key)) && f.matchRoute(r) &&
 		(f.From.IsZero() || !at.Before(f.From)) && (f.To.IsZero() || at.Before(f.To)) &&
 		(f.Value == "" || r.Attributes[f.Attribute] == f.Value) &&
 		(f.Outcome == "" || f.Outcome == r.Outcome() || f.Outcome == Degraded && r.Degraded != "")
+}
+
+// matchRoute compares with the path, or with the method before it, as the traffic by route and the search write it.
+func (f *Filter) matchRoute(r *Request) bool {
+	if strings.Contains(r.Route, f.Route) {
+		return true
+	}
+	method, route, several := strings.Cut(f.Route, " ")
+	return several && method == r.Method && strings.Contains(r.Route, route)
 }
 
 // The lists of samples on the board. Releases before that of the list of allowed requests know the other one only, so
