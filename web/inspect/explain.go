@@ -110,7 +110,7 @@ func fromSample(d *fleet.Request) (url.Values, []string) {
 	form := url.Values{
 		"method": {d.Method}, "route": {d.Route}, "host": {d.Host}, "ip": {d.IP}, "user": {d.User}, "tier": {d.Tier},
 		"weight":     {strconv.FormatInt(d.Weight, 10)},
-		"attributes": {lines(d.Attributes, func(v string) string { return v })},
+		"attributes": {lines(d.Attributes, escapeValue)},
 	}
 	notes := []string{"API keys and fields are not stored. Re-enter them if a rule uses them."}
 	if d.User == redact.Hidden || d.Tier == redact.Hidden {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"sluice/internal/access"
+	"sluice/internal/fleet"
 	"sluice/rules"
 	"sluice/rules/redact"
 	"sluice/web/inspect"
@@ -66,6 +67,24 @@ func TestExplain_FollowsADenial(t *testing.T) {
 	if page := b.Get("/console/explain?denial=long-gone"); page.Code != http.StatusNotFound ||
 		!page.Has("no longer stored", "f-route") {
 		t.Errorf("a denial that is gone: %d", page.Code)
+	}
+}
+
+// A caller who could end a line in the form would have another tenant explained, and blocked by the page's buttons.
+func TestExplain_KeepsALineBreakOfACallerInItsAttribute(t *testing.T) {
+	w := webtest.Start(t, webtest.Full)
+	w.Fleet.Denied = append(w.Fleet.Denied, fleet.Request{ID: "broken", At: webtest.Now.UnixMilli(),
+		Mode: rules.ModeEnforce, Rule: "charges-per-user", Key: "user:1", Method: "POST", Route: "/v1/charges", User: "1", Weight: 1,
+		Attributes: map[string]string{"tenant": "evil\nplan=100%\r\nno pair "}})
+	page := w.As(access.RoleViewer).Get("/console/explain?denial=broken")
+	if !page.Has(">tenant=evil%0Aplan=100%25%0D%0Ano pair%20</textarea>", "charges-per-user") ||
+		page.Code != http.StatusOK || page.Has("must have lines") {
+		t.Errorf("%d %s", page.Code, page.Body)
+	}
+	again := w.As(access.RoleViewer).Post("/console/explain", url.Values{"method": {"POST"}, "route": {"/v1/charges"},
+		"attributes": {"tenant=evil%0Aplan=100%25%0D%0Ano pair%20"}})
+	if !again.Has(">tenant=evil%0Aplan=100%25%0D%0Ano pair%20</textarea>") || again.Has("must have lines") {
+		t.Errorf("%d %s", again.Code, again.Body)
 	}
 }
 

@@ -82,7 +82,7 @@ func fromFacts(read *facts.Facts) url.Values {
 		"method": {d.Method}, "route": {d.Route}, "host": {d.Host}, "user": {d.User}, "api_key": {d.APIKey},
 		"tier":       {d.Tier},
 		"weight":     {strconv.FormatInt(read.Weight, 10)},
-		"attributes": {lines(d.Attributes, func(v string) string { return v })},
+		"attributes": {lines(d.Attributes, escapeValue)},
 		"fields":     {lines(d.Fields, func(v int64) string { return strconv.FormatInt(v, 10) })},
 	}
 	if d.IP.IsValid() {

@@ -12,6 +12,7 @@ import (
 
 	"sluice/limiter"
 	"sluice/rules"
+	"sluice/rules/chars"
 	"sluice/rules/redact"
 )
 
@@ -78,7 +79,7 @@ func fromJSON(text string) (url.Values, error) {
 	form := url.Values{
 		"method": {in.Method}, "route": {in.Route}, "host": {in.Host}, "ip": {in.IP}, "user": {in.User},
 		"api_key": {in.APIKey}, "tier": {in.Tier},
-		"attributes": {lines(in.Attributes, func(v string) string { return v })},
+		"attributes": {lines(in.Attributes, escapeValue)},
 		"fields":     {lines(in.Fields, func(v int64) string { return strconv.FormatInt(v, 10) })},
 	}
 	if in.Weight != nil {
@@ -125,11 +126,14 @@ func fromCurl(req *curlRequest) (url.Values, []string) {
 	return form, notes
 }
 
+// escapeValue writes a value of a caller so that it stays on its line, and eachLine reads it back.
+func escapeValue(v string) string { return chars.Escape(v, "") }
+
 // lines writes a map as lines of name=value.
 func lines[V any](m map[string]V, write func(V) string) string {
 	out := make([]string, 0, len(m))
 	for name, v := range m {
-		out = append(out, name+"="+write(v))
+		out = append(out, chars.Escape(name, "=")+"="+write(v))
 	}
 	slices.Sort(out)
 	return strings.Join(out, "\n")
@@ -191,7 +195,7 @@ func descriptorOf(form url.Values) (d rules.Descriptor, weight int64, errs []rul
 	return d, weight, errs
 }
 
-// eachLine yields name and value of each line that is not empty.
+// eachLine yields name and value of each line that is not empty, with %XX decoded.
 func eachLine(text string) func(yield func(string, string) bool) {
 	return func(yield func(string, string) bool) {
 		for line := range strings.Lines(text) {
@@ -199,7 +203,7 @@ func eachLine(text string) func(yield func(string, string) bool) {
 			if name = strings.TrimSpace(name); name == "" && value == "" {
 				continue
 			}
-			if !yield(name, strings.TrimSpace(value)) {
+			if !yield(chars.Unescape(name), chars.Unescape(strings.TrimSpace(value))) {
 				return
 			}
 		}
