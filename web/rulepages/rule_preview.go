@@ -11,6 +11,7 @@ import (
 	"sluice/internal/fleet"
 	"sluice/limiter"
 	"sluice/rules"
+	"sluice/rules/chars"
 	"sluice/rules/rulefile"
 	"sluice/rules/words"
 	"sluice/web/kit"
@@ -250,5 +251,5 @@ func denialWords(d *fleet.Request) string {
 	if d.Method != "" {
 		s = d.Method + " " + s
 	}
-	return s + " by " + d.Rule + ","
+	return chars.Shown(s + " by " + d.Rule + ",")
 }
