@@ -18,7 +18,9 @@ type localToken struct {
 	hash   [32]byte
 	log    *slog.Logger
 
-	written, warned, decided bool
+	written, warned bool
+	accepted        bool // no token exists, and the log says so
+	decided         bool // a file of an earlier run was replaced or removed
 }
 
 // newLocalToken creates a secret for this run. It is in no file yet.
@@ -39,11 +41,11 @@ func (l *localToken) follow(ring *access.Keyring) *access.Keyring {
 	if !l.open(ring) {
 		return ring
 	}
-	if !l.decided {
+	if !l.accepted {
 		l.log.Warn("no token exists: this node answers checks without a token, and a proxy on this machine opens them to " +
 			"its clients; create one with sluice token create")
 	}
-	l.decided = true
+	l.accepted, l.decided = true, true
 	if !l.written {
 		l.write()
 	}
@@ -51,7 +53,8 @@ func (l *localToken) follow(ring *access.Keyring) *access.Keyring {
 }
 
 // keep is called after each pass with the keyring in force. It writes the file again if another server on this data
-// directory has removed its own. After the first token, it removes the file.
+// directory has removed its own. After the first token, it removes the file, and replaces the secret: should the
+// database lose its tokens, a secret that has ended is not valid again.
 func (l *localToken) keep(ring *access.Keyring) {
 	switch {
 	case l.dir == "" || ring == nil:
@@ -59,9 +62,11 @@ func (l *localToken) keep(ring *access.Keyring) {
 		if localtoken.Missing(l.dir) {
 			l.write()
 		}
-	case l.written:
+	case l.accepted:
 		l.log.Info("the first token exists: the local token is not valid any more")
 		l.remove()
+		l.accepted = false
+		l.secret, l.hash = access.NewSecret()
 	case !l.decided: // a killed server may have left one
 		l.decided = true
 		if err := localtoken.Discard(l.dir); err != nil {

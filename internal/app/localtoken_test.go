@@ -1,6 +1,7 @@
 package app
 
 import (
+	"bytes"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -167,5 +168,45 @@ func TestLocalToken_OfServersWithOneDirectory(t *testing.T) {
 		if ring := l.follow(open); l.secret != "" || ring != open || !localtoken.Missing(dir) {
 			t.Errorf("with %s there is a local token", name)
 		}
+	}
+}
+
+// A database that is restored from before the first token, or created anew, has no tokens again.
+func TestLocalToken_ASecretThatEndedStaysEnded(t *testing.T) {
+	var log bytes.Buffer
+	cfg := &config.Serve{Listener: config.Listener{Listen: "127.0.0.1:0"}, Storage: config.Storage{DataDir: t.TempDir()}}
+	l := newLocalToken(cfg, slog.New(slog.NewTextHandler(&log, nil)))
+	none, one := access.NewKeyring(nil), access.NewKeyring([]access.Token{{ID: 1}})
+	pass := func(ring *access.Keyring) *access.Keyring {
+		ring = l.follow(ring)
+		l.keep(ring)
+		return ring
+	}
+	pass(none)
+	ended, err := localtoken.Read(cfg.DataDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if pass(one); !localtoken.Missing(cfg.DataDir) {
+		t.Error("the file stays after the first token")
+	}
+	ring := pass(none)
+	if _, err := ring.Find(ended, time.Now()); err == nil {
+		t.Error("the secret that ended is valid again")
+	}
+	if now, err := localtoken.Read(cfg.DataDir); err != nil {
+		t.Error(err)
+	} else if _, err := ring.Find(now, time.Now()); err != nil {
+		t.Errorf("the secret in the file: %v", err)
+	}
+	if n := strings.Count(log.String(), "no token exists"); n != 2 {
+		t.Errorf("%d warnings for two times without a token:\n%s", n, &log)
+	}
+
+	log.Reset()
+	l = newLocalToken(cfg, slog.New(slog.NewTextHandler(&log, nil)))
+	pass(one)
+	if pass(none); strings.Count(log.String(), "no token exists") != 1 {
+		t.Errorf("no warning after a start with a token:\n%s", &log)
 	}
 }
