@@ -50,7 +50,8 @@ type agreement struct {
 	own      []agreedSetting
 	// node names this node among those of its database.
 	node string
-	// readID returns the id of the rules database, and id is it once it is known. readID is nil until database is called.
+	// readID returns the id of the rules database, and id is the last one that it returned. readID is nil until database
+	// is called.
 	readID func(context.Context) (string, error)
 	id     string
 
@@ -109,15 +110,27 @@ func (a *agreement) database(ctx context.Context, readID func(context.Context) (
 	return a.first(ctx)
 }
 
-// findID reads the id of the rules database, unless it is known. An error is that of an unavailable database, which is
-// logged elsewhere.
+// findID reads the id of the rules database again, because another database may have taken its place. An error is that
+// of an unavailable database, which is logged elsewhere; the id that was read before stays.
 func (a *agreement) findID(ctx context.Context) {
-	if a.id != "" || a.readID == nil {
+	if a.readID == nil {
 		return
 	}
-	if id, err := a.readID(ctx); err == nil {
-		a.id = id
+	reading := ctx
+	if a.id != "" { // a database that does not answer must not keep this node from confirming that it is live
+		var cancel context.CancelFunc
+		reading, cancel = context.WithTimeout(ctx, compareWait)
+		defer cancel()
 	}
+	id, err := a.readID(reading)
+	if err != nil || id == a.id {
+		return
+	}
+	if a.id != "" {
+		a.log.Warn("another rules database is in place of the one before", "before", a.id, "database", id)
+		a.leave(ctx) // this node keeps the counters for the former one no longer
+	}
+	a.id = id
 }
 
 // notCompared logs the first error of a row of failed comparisons.

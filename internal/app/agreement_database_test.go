@@ -138,3 +138,37 @@ func TestAgreement_ANodeThatIsRefusedClaimsNothing(t *testing.T) {
 		t.Errorf("the database is %q, %v", got, err)
 	}
 }
+
+// If another database takes the place of the one before, for example a restored one, its nodes take the counters along.
+// A node that starts on it is not refused because of what they were told before.
+func TestAgreement_ADatabaseThatIsReplacedIsNoticed(t *testing.T) {
+	url := testenv.Redis(t).URL()
+	nodes, logs := [2]*agreement{}, [2]*buffer{}
+	for i := range nodes {
+		nodes[i], logs[i] = ofDatabase(t, url, "one")
+		if err := nodes[i].compare(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, a := range nodes {
+		a.readID = func(context.Context) (string, error) { return "", rules.ErrUnavailable }
+		if a.findID(t.Context()); a.id != "one" {
+			t.Errorf("while its database is unavailable node %d has the id %q, want that of before", i, a.id)
+		}
+		a.readID = func(context.Context) (string, error) { return "two", nil }
+		a.findID(t.Context())
+		if text := logs[i].String(); !strings.Contains(text, "another rules database is in place") {
+			t.Errorf("node %d does not log it: %s", i, text)
+		}
+	}
+	fresh, _ := ofDatabase(t, url, "two")
+	for i, a := range append(nodes[:], fresh) {
+		if err := a.compare(t.Context()); err != nil || a.differ.Load() != 0 {
+			t.Errorf("node %d: %v", i, err)
+		}
+	}
+	former, _ := ofDatabase(t, url, "one")
+	if err := former.compare(t.Context()); !errors.Is(err, errDiffers) {
+		t.Errorf("a node of the former database: %v", err)
+	}
+}
