@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"log/slog"
+	"os"
 	"path/filepath"
 
 	"sluice/internal/access"
@@ -59,7 +60,8 @@ func (l *localToken) keep(ring *access.Keyring) {
 	switch {
 	case l.dir == "" || ring == nil:
 	case l.open(ring):
-		if localtoken.Missing(l.dir) {
+		// A directory that was taken away is not made anew: other files are missed there, and their owners say so.
+		if _, err := os.Stat(l.dir); localtoken.Missing(l.dir) && (err == nil || !l.written) {
 			l.write()
 		}
 	case l.accepted:

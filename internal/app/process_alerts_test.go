@@ -22,7 +22,7 @@ func distinct(all []receivedAlert) []receivedAlert {
 func killedEvaluator(t *testing.T, bin string) {
 	env := append(fleetEnv(t), "SLUICE_WEBHOOK_ALLOW=127.0.0.1")
 	children := []*child{spawn(t, bin, "", env...), spawn(t, bin, "", env...), spawn(t, bin, "", env...)}
-	first, r := &node{t: t, url: children[0].url, client: children[0].client}, receive(t)
+	first, r := &node{t: t, url: children[0].url, client: children[0].client, token: children[0].token}, receive(t)
 	r.hook(first, `"key_usage"`)
 	first.create(`{"name": "charges-per-user", "scope": "user", "limit": 100, "window_ms": 3600000,
 		"algorithm": "fixed_window", "notify_percent": [80]}`)

@@ -27,7 +27,8 @@ func slowClients(t *testing.T, bin string) {
 		{"says nothing and leaves", "", true, ""}, // one that stays may do so for as long as between requests: see patient
 		{"never ends its headers", head, false, ""},
 		{"never ends its body", head + "Content-Length: 100\r\n\r\n{", false, "HTTP/1.1 408"},
-		{"never ends the body of a charge", strings.Replace(head, "check", "charge", 1) + "Content-Length: 100\r\n\r\n{",
+		{"never ends the body of a charge", strings.Replace(head, "check", "charge", 1) + "Authorization: Bearer " +
+			c.token + "\r\nContent-Length: 100\r\n\r\n{",
 			false, "HTTP/1.1 408"},
 		{"sends more headers than fit", head + strings.Repeat("X-Filler: "+strings.Repeat("x", 1000)+"\r\n", 40) + "\r\n",
 			false, "HTTP/1.1 431"},

@@ -105,7 +105,7 @@ func dialBoth(t *testing.T, addrs []string, health bool) *grpc.ClientConn {
 	}
 	nodes.InitialState(state)
 	conn, err := grpc.NewClient("nodes:///", grpc.WithResolvers(nodes),
-		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithAuthority("localhost"),
 		grpc.WithDefaultServiceConfig(config),
 		grpc.WithConnectParams(grpc.ConnectParams{MinConnectTimeout: 10 * time.Second,
 			Backoff: backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1, MaxDelay: 50 * time.Millisecond}}))

@@ -69,6 +69,7 @@ func (n *node) sendTraced(trace, path, body string, header ...string) int {
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Traceparent", trace)
+	req.Header.Set("Authorization", "Bearer "+n.token)
 	code, _ := n.put(req)
 	return code
 }
