@@ -86,7 +86,8 @@ type Filter struct {
 	// Outcome is Allowed, Denied, WouldDeny or Degraded.
 	Outcome string
 	// Rule, Mode and Node must be equal; Key and Route must be contained, and with
-	// WholeKey Key must be equal. Route may have a method before it. Rule also selects allowed requests that the rule counted.
+	// WholeKey Key must be equal. Route may have a method before it. Rule also selects allowed requests that the rule
+	// counted.
 	Rule, Mode, Node, Key, Route string
 	WholeKey                     bool
 	// Value must be that of the attribute called Attribute.
