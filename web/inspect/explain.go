@@ -16,6 +16,9 @@ import (
 	"sluice/web/view"
 )
 
+// attributesHint is under the field of attributes.
+const attributesHint = "One per line, for example tenant=acme. `%25` stands for %."
+
 // maxFact bounds each field of the form, in bytes, as the API bounds its members.
 const maxFact = 8 << 10
 

@@ -119,7 +119,7 @@ func explainPage(f view.Frame, m Explain) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = view.TextArea(m.Form, "attributes", "Attributes", "One per line, for example tenant=acme. `%25` stands for %.", "2").Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = view.TextArea(m.Form, "attributes", "Attributes", attributesHint, "2").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -75,7 +75,7 @@ func TestExplain_KeepsALineBreakOfACallerInItsAttribute(t *testing.T) {
 	w := webtest.Start(t, webtest.Full)
 	w.Fleet.Denied = append(w.Fleet.Denied, fleet.Request{ID: "broken", At: webtest.Now.UnixMilli(),
 		Mode: rules.ModeEnforce, Rule: "charges-per-user", Key: "user:1", Method: "POST", Route: "/v1/charges", User: "1",
-		Weight: 1,
+		Weight:     1,
 		Attributes: map[string]string{"tenant": "evil\nplan=100%\r\nno pair "}})
 	page := w.As(access.RoleViewer).Get("/console/explain?denial=broken")
 	if !page.Has(">tenant=evil%0Aplan=100%25%0D%0Ano pair%20</textarea>", "charges-per-user") ||
