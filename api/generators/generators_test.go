@@ -39,7 +39,8 @@ func serve(t *testing.T) (url, token string) {
 	data := t.TempDir()
 	program := filepath.Join(t.TempDir(), "sluice")
 	run(t, "../..", "go", "build", "-o", program, "./cmd/sluice")
-	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), program, "serve", "--no-console", "--listen", "127.0.0.1:0", "--data-dir", data)
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), program, "serve", "--no-console",
+		"--listen", "127.0.0.1:0", "--data-dir", data)
 	cmd.Env = os.Environ()
 	var log bytes.Buffer
 	cmd.Stderr = &log
