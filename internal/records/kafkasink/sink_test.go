@@ -162,7 +162,9 @@ func TestClose_LogsTheEventsThatWereLeft(t *testing.T) {
 	for n := range 100 {
 		bytes += len(key(n)) + len(line(n))
 	}
+	f.log.wait(t, 1) // nobody listens there
 	f.stop()
 	f.want(0, map[string]int64{"shutdown": 100}, 0)
-	f.log.want(t, fmt.Sprintf(`"dropped":100,"doubtful":0,"bytes":%d,`, bytes))
+	f.log.want(t, "they wait, and those it does not take in time",
+		fmt.Sprintf(`"dropped":100,"doubtful":0,"bytes":%d,`, bytes))
 }
