@@ -268,7 +268,16 @@ func TestProvider_AwayIsAnErrorOfItsOwnAndPasses(t *testing.T) {
 			}
 			p.Instead(path, nil)
 			p.clock.Add(5 * time.Second)
-			if _, err := p.signIn(t); err != nil {
+			_, err = p.signIn(t)
+			// go-oidc 3.21 hands out the result of a fetch of keys until the goroutine of the fetch has forgotten it, which
+			// may be after the caller went on.
+			for range 10 {
+				if !errors.Is(err, access.ErrIdentity) {
+					break
+				}
+				_, err = p.signIn(t)
+			}
+			if err != nil {
 				t.Errorf("%s at %s, over: %v", name, path, err)
 			}
 		}
