@@ -224,27 +224,6 @@ pictures: ## pictures of those pages, light, dark and on a phone, in bin/gallery
 screenshots: ## take the pictures of docs/console.md anew
 	$(GO) run ./web/gallery -docs docs/console
 
-# FROM is the commit whose data TestUpgrade starts on. It is built outside this tree.
-.PHONY: upgrade-fixtures
-upgrade-fixtures: deps ## make the data of an earlier version anew (FROM=commit), for the upgrade test
-	@: $${FROM:?say which commit, as in FROM=3a0215a}; dir=$$(mktemp -d); git archive "$$FROM" | tar -x -C "$$dir"; \
-	(cd "$$dir" && $(GO) build -o sluice-before ./cmd/sluice); \
-	SLUICE_UPGRADE_FROM="$$dir/sluice-before" $(GO) test -count=1 -run 'TestUpgradeFixtures$$' ./internal/app; rm -rf "$$dir"
-
-# FROM is a commit before this one. It is built outside this tree.
-.PHONY: test-beside
-test-beside: deps ## run an earlier version (FROM=commit) beside this one on one Redis and one Postgres
-	@: $${FROM:?say which commit, as in FROM=80d100e}; dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; \
-	git archive "$$FROM" | tar -x -C "$$dir"; (cd "$$dir" && $(GO) build -o sluice-before ./cmd/sluice); \
-	SLUICE_BESIDE="$$dir/sluice-before" $(GO) test -count=1 -tags beside -v -run '^TestBeside$$' ./internal/app
-
-# FROM is a commit before this one that has regions. It is built outside this tree.
-.PHONY: test-beside-regions
-test-beside-regions: deps ## run regions of an earlier version (FROM=commit) beside those of this one
-	@: $${FROM:?say which commit, as in FROM=b5441723}; dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; \
-	git archive "$$FROM" | tar -x -C "$$dir"; (cd "$$dir" && $(GO) build -o sluice-before ./cmd/sluice); \
-	SLUICE_BESIDE="$$dir/sluice-before" $(GO) test -count=1 -tags beside -v -run '^TestRegionsBeside$$' ./internal/app
-
 .PHONY: deps
 deps: ## install the servers that the tests start (Debian packages, as root)
 	@bash .ci/deps

@@ -1,9 +1,7 @@
-// Package migrations holds the schema of the rule database as numbered SQL, up
-// and down, one folder a dialect. The two dialects have the same tables and
-// columns; internal/database runs them with goose.
+// Package migrations holds the schema of the rules database as numbered SQL, one folder a dialect. The two dialects
+// have the same tables and columns; internal/database runs them with goose.
 //
-// To change the schema add the next number to both folders. A file that was
-// released is never edited.
+// To change the schema, add the next number to both folders. A file that was released is never edited.
 package migrations
 
 import "embed"

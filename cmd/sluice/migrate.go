@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"text/tabwriter"
 	"time"
@@ -14,11 +13,10 @@ import (
 
 type migrateCmd struct {
 	Up     migrateUpCmd     `cmd:"" help:"Bring the schema up to date."`
-	Down   migrateDownCmd   `cmd:"" help:"Undo every step after a version, and delete the data of those steps."`
 	Status migrateStatusCmd `cmd:"" help:"List the applied and pending steps."`
 }
 
-// schemaFlags are the flags of all three commands.
+// schemaFlags are the flags of both commands.
 type schemaFlags struct {
 	config.Storage `embed:""`
 	JSON           bool `name:"json" help:"Print JSON."`
@@ -30,38 +28,6 @@ type migrateUpCmd struct {
 
 // Run migrates up.
 func (c *migrateUpCmd) Run(p *process) error { return c.show(p, app.MigrateUp) }
-
-type migrateDownCmd struct {
-	schemaFlags `embed:""`
-	To          int64 `name:"to" required:"" placeholder:"VERSION" help:"Last step to keep. 0 undoes every step and deletes all rules, tokens and audit entries."`
-	Yes         bool  `name:"yes" help:"Confirm."`
-}
-
-// Run migrates down if --yes is set.
-func (c *migrateDownCmd) Run(p *process) error {
-	if c.To < 0 {
-		return fmt.Errorf("--to must not be negative")
-	}
-	steps, err := app.Migrations(p.ctx, c.Storage)
-	if err != nil {
-		return err
-	}
-	if len(steps) > 0 && c.To > steps[len(steps)-1].Version {
-		return fmt.Errorf("--to %d is after the last step, %d; sluice migrate status lists the steps", c.To,
-			steps[len(steps)-1].Version)
-	}
-	if !c.Yes {
-		if c.To > 0 {
-			return errors.New("this disables rules that the older version does not support and sets aside data that it does " +
-				"not know; " +
-				"back up first, then add --yes")
-		}
-		return errors.New("this deletes everything in the rules database; back up first, then add --yes")
-	}
-	return c.show(p, func(ctx context.Context, s config.Storage) ([]database.Migration, error) {
-		return app.MigrateDown(ctx, s, c.To)
-	})
-}
 
 type migrateStatusCmd struct {
 	schemaFlags `embed:""`

@@ -60,19 +60,6 @@ func MigrateUp(ctx context.Context, cfg config.Storage) (steps []database.Migrat
 	return steps, err
 }
 
-// MigrateDown undoes every step after version and deletes the data of those steps; 0
-// leaves an empty database.
-func MigrateDown(ctx context.Context, cfg config.Storage, version int64) (steps []database.Migration, err error) {
-	err = withDatabase(ctx, cfg, func(ctx context.Context, db *database.DB) error {
-		if err := db.MigrateDown(ctx, version); err != nil {
-			return err
-		}
-		steps, err = db.Migrations(ctx)
-		return err
-	})
-	return steps, err
-}
-
 // Migrations lists the applied and pending steps of the schema.
 func Migrations(ctx context.Context, cfg config.Storage) (steps []database.Migration, err error) {
 	err = withDatabase(ctx, cfg, func(ctx context.Context, db *database.DB) error {

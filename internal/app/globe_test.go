@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -40,8 +39,6 @@ type globe struct {
 	leftOut      string // a region that is not in the lists of the others
 	limits       map[string]int64
 	postgresName string
-	before       string
-	leftAtOld    map[string]bool // nodes of an earlier version
 }
 
 // link is the way of one region to one node of another.
@@ -52,11 +49,9 @@ type link struct {
 
 // globeOptions say how a globe differs from the usual one.
 type globeOptions struct {
-	env      []string          // further settings of all nodes
-	before   string            // another program
-	beforeAt map[string]bool   // the nodes that run it, as in eu0
-	cluster  string            // this region has a Redis Cluster
-	args     map[string]string // members of rules by route, besides the usual ones
+	env     []string          // further settings of all nodes
+	cluster string            // this region has a Redis Cluster
+	args    map[string]string // members of rules by route, besides the usual ones
 }
 
 // spent is one unit that was let through.
@@ -79,7 +74,7 @@ func newGlobe(t *testing.T, opt globeOptions) *globe {
 	g := &globe{t: t, names: []string{"eu", "us", "asia"}, redis: map[string]*testenv.RedisServer{},
 		toRedis: map[string]*toxiproxy.Proxy{}, toPostgres: map[string]*toxiproxy.Proxy{},
 		links: map[link]*toxiproxy.Proxy{}, listen: map[string][2]string{}, nodes: map[string][2]*child{},
-		limits: map[string]int64{}, before: opt.before, leftAtOld: opt.beforeAt, bin: testenv.Sluice(t)}
+		limits: map[string]int64{}, bin: testenv.Sluice(t)}
 	base := settings(t)
 	base.DatabaseURL = withSchema(t)
 	for scope, secret := range map[access.Scope]*string{access.ScopeAdmin: &g.token, access.ScopeRegions: &g.regionToken} {
@@ -189,11 +184,7 @@ func (g *globe) start(name string, i int) {
 	u.Host = g.toPostgres[name].Listen
 	env := append(slices.Clone(g.env), "DATABASE_URL="+u.String(), "REDIS_URL="+redis, "SLUICE_REGION="+name,
 		"SLUICE_REGIONS="+strings.Join(list, ","), "SLUICE_LISTEN="+g.listen[name][i])
-	bin := g.bin
-	if g.leftAtOld[name+strconv.Itoa(i)] {
-		bin = g.before
-	}
-	c := spawn(g.t, bin, "", env...)
+	c := spawn(g.t, g.bin, "", env...)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	both := g.nodes[name]

@@ -109,7 +109,6 @@ type Serve struct {
 	Console  `group:"Console"`
 	SignOn   `group:"Single sign-on"`
 	Log      `group:"Logging"`
-	Removed  `hidden:""`
 }
 
 // Remote says where a running server is.

@@ -177,51 +177,6 @@ func TestSecretFiles_ReplaceTheirSettings(t *testing.T) {
 	}
 }
 
-// Each by flag and by environment variable, whatever its value.
-func TestRemovedSettings_AreErrorsThatSayWhatToDo(t *testing.T) {
-	for env, tt := range map[string]struct{ flag, value, advice string }{
-		"SLUICE_PLAIN_KEYS":      {"--plain-keys", "true", "HSET sl:settings names plain"},
-		"SLUICE_DENY_CACHE_SIZE": {"--deny-cache-size", "100000", "100000 buckets"},
-		"SLUICE_HOT_KEYS":        {"--hot-keys", "on", "exact"},
-		"SLUICE_HOT_KEY_SHARDS":  {"--hot-key-shards", "8", "8 shards"},
-		"SLUICE_MEMORY_BUDGET":   {"--memory-budget", "64", "GOMEMLIMIT"},
-	} {
-		for _, asFlag := range []bool{true, false} {
-			clearEnvironment(t)
-			var args []string
-			if asFlag {
-				args = []string{tt.flag + "=" + tt.value}
-			} else {
-				t.Setenv(env, tt.value)
-			}
-			_, err := parse(t, args...)
-			if err == nil {
-				t.Errorf("%s (as a flag: %v) is accepted", env, asFlag)
-				continue
-			}
-			for _, want := range []string{tt.flag, env, "was removed", tt.advice, "Remove the setting"} {
-				if !strings.Contains(err.Error(), want) {
-					t.Errorf("the error of %s (as a flag: %v) lacks %q: %v", env, asFlag, want, err)
-				}
-			}
-			if err := os.Unsetenv(env); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-}
-
-func TestRemovedSettings_AreNotShown(t *testing.T) {
-	for _, v := range Values(Serve{}) {
-		if strings.Contains(v.Help, "was removed") || v.Env == "SLUICE_PLAIN_KEYS" || v.Env == "" {
-			t.Errorf("%s is shown as a setting", v.Flag)
-		}
-	}
-	if settings := Settings(Serve{}); len(settings) != len(Values(Serve{})) {
-		t.Errorf("%d settings, %d values", len(settings), len(Values(Serve{})))
-	}
-}
-
 func TestBadValues_AreAllReportedAtOnce(t *testing.T) {
 	clearEnvironment(t)
 	_, err := parse(t, "--ipv4-prefix=40", "--max-keys=2")

@@ -90,7 +90,6 @@ func (s *Serve) Validate() error {
 	s.SignOn.check(&c, s.ConsoleURL)
 	c.oneOf("log-level", "SLUICE_LOG_LEVEL", s.LogLevel, "debug", "info", "warn", "error")
 	c.oneOf("log-format", "SLUICE_LOG_FORMAT", s.LogFormat, "text", "json")
-	s.Removed.check(&c)
 	return errors.Join(c.errs...)
 }
 

@@ -87,8 +87,7 @@ func TestChangeByHand_IsNoticedOnPostgres(t *testing.T) {
 		{"its deletion", "DELETE FROM rule_overrides WHERE key = 'user:y'", overridesOfAll, nil},
 		{"no overrides", "TRUNCATE rule_overrides", overridesOfAll, []string{"override_delete rule 0 all rows"}},
 		{"no rules", "TRUNCATE rules", rulesOfAll, []string{"delete rule 0 all rows"}},
-		// A node of an older build bumps first, and knows neither stamps nor marks.
-		{"an older node",
+		{"who raises the version first makes no entry, as nodes do",
 			"BEGIN; UPDATE versions SET version = version + 1 WHERE name = 'tokens'; DELETE FROM tokens; COMMIT",
 			func(v all) Version { return v.Tokens }, []string{}},
 	}

@@ -206,7 +206,7 @@ func (c *change) recordRule(action string, version int64, was, is *rules.Rule) e
 	if subject == nil {
 		subject = was
 	}
-	snapshot, err := json.Marshal(guarded(subject))
+	snapshot, err := json.Marshal(subject)
 	if err != nil {
 		return err
 	}

@@ -1,10 +1,8 @@
 package database
 
 import (
-	"encoding/json"
 	"errors"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -78,81 +76,6 @@ func TestDescriptors_AreStored(t *testing.T) {
 		history, err := d.RuleHistory(ctx, edit.ID, 10, 0)
 		if err != nil || len(history) != 4 || cmp.Diff(back, history[0].Rule) != "" {
 			t.Errorf("history: %+v, %v", history, err)
-		}
-	})
-}
-
-// A node of a build that knows no descriptors reads a valid rule, which no request fits: its set compiles.
-func TestDescriptors_DoNotStopOlderBuilds(t *testing.T) {
-	onEach(t, func(t *testing.T, d *DB) {
-		mustCreate(t, d, full("full"))
-		var rows []ruleRow
-		if err := d.read.Find(&rows).Error; err != nil {
-			t.Fatal(err)
-		}
-		older := rules.Rule{ID: 1, Name: rows[0].Name, Scope: rows[0].Scope, Method: rows[0].Method,
-			Algorithm: rows[0].Algorithm, Limit: rows[0].LimitCount, WindowMS: rows[0].WindowMS, IsActive: true}
-		older.Normalize()
-		set, err := rules.Compile([]rules.Rule{older}, 1, rules.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		request := rules.Descriptor{User: "a", Attributes: map[string]string{"tenant": "b"}}
-		if found := set.Match(&request, 1, time.UnixMilli(0), nil); len(found) > 0 {
-			t.Errorf("it applies: %+v", found)
-		}
-		request.Method = "GET"
-		for _, c := range set.Explain(&request, 1, time.UnixMilli(0)) {
-			if c.Reason != rules.ReasonMethod {
-				t.Errorf("its method is tried: %s", c.Sentence)
-			}
-		}
-	})
-}
-
-// A version that an older build recorded, which knew no descriptors, has those of the version before.
-func TestDescriptors_AreInVersionsOfOlderBuilds(t *testing.T) {
-	onEach(t, func(t *testing.T, d *DB) {
-		ctx := t.Context()
-		r := mustCreate(t, d, full("full"))
-		edit := r.Clone()
-		edit.Limit = 6
-		if _, err := d.UpdateRule(ctx, ada, edit, 1); err != nil {
-			t.Fatal(err)
-		}
-		var row revisionRow
-		if err := d.read.Where("version = 2").Take(&row).Error; err != nil {
-			t.Fatal(err)
-		}
-		var members map[string]any
-		if err := json.Unmarshal([]byte(row.Rule), &members); err != nil {
-			t.Fatal(err)
-		}
-		for _, name := range []string{"descriptor", "addend", "unlimited", "quota", "replaces", "share_threshold",
-			"metadata"} {
-			delete(members, name)
-		}
-		members["scope"], members["method"] = scopeOf(&r), methodOf(&r)
-		older, err := json.Marshal(members)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := d.write.Model(&row).Update("rule", string(older)).Error; err != nil {
-			t.Fatal(err)
-		}
-		edit.Limit, edit.Metadata = 7, nil
-		if _, err := d.UpdateRule(ctx, ada, edit, 2); err != nil {
-			t.Fatal(err)
-		}
-		history, err := d.RuleHistory(ctx, r.ID, 2, 0)
-		if err != nil || len(history) != 2 || len(history[1].Changes) != 1 || history[1].Changes[0].Field != "limit" {
-			t.Errorf("history: %+v, %v", history, err)
-		}
-		back, err := d.RollbackRule(ctx, ada, r.ID, 2, 3)
-		want := r.Clone()
-		want.Limit, want.Version, want.UpdatedAt = 6, 4, back.UpdatedAt
-		if diff := cmp.Diff(want, back); err != nil || diff != "" {
-			t.Errorf("rolled back: %v\n%s", err, diff)
 		}
 	})
 }

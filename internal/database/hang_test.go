@@ -128,13 +128,13 @@ func TestNetworkDies_IsUnavailableAndComesBackByItself(t *testing.T) {
 	await(t, "the listener after it", called)
 }
 
-func TestRestore_DoesNotWaitForANetworkThatDied(t *testing.T) {
+func TestMigrate_DoesNotWaitForANetworkThatDied(t *testing.T) {
 	g, dsn := newGate(t, backends[0].dsn(t))
 	d := openFor(t, dsn, 0)
 	mustCreate(t, d, sample("a")) // over a connection that is used again
 	g.shut()
 	defer g.reopen()
-	if err := d.restore(context.Background()); !errors.Is(err, rules.ErrUnavailable) {
+	if err := d.Migrate(context.Background()); !errors.Is(err, rules.ErrUnavailable) {
 		t.Errorf("got %v", err)
 	}
 }

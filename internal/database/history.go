@@ -23,10 +23,7 @@ func (d *DB) RuleHistory(ctx context.Context, id int64, limit int, before int64)
 			q = q.Where("version < ?", before)
 		}
 		// One more than asked for: the changes of the last one are against it.
-		if err := q.Order("version DESC").Limit(limit + 1).Find(&rows).Error; err != nil {
-			return err
-		}
-		return completeRevisions(tx, rows)
+		return q.Order("version DESC").Limit(limit + 1).Find(&rows).Error
 	})
 	if err != nil {
 		return nil, err

@@ -36,7 +36,7 @@ func TestLoadChanges_LeadWhereALoadOfEverythingLeads(t *testing.T) {
 			t.Fatal(err)
 		}
 		mustCreate(t, d, sample("e"))
-		if d.dialect == dialectPostgres { // by hand, and by an older node, which marks nothing
+		if d.dialect == dialectPostgres { // by hand, without and with a new version
 			for _, sql := range []string{
 				"UPDATE rules SET limit_count = 8 WHERE name = 'd'",
 				"BEGIN; UPDATE versions SET version = version + 1 WHERE name = 'rules'; UPDATE rules SET limit_count = 78 WHERE " +

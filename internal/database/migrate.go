@@ -10,6 +10,7 @@ import (
 
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
+	"gorm.io/gorm"
 
 	"sluice/migrations"
 )
@@ -17,6 +18,15 @@ import (
 // migrationLock is the Postgres advisory lock under which nodes migrate one at
 // a time: "sluice" in ASCII.
 const migrationLock = 0x736c75696365
+
+// stepsTable holds the applied steps. Builds before 1.0.0 had theirs in earlierTable, with other steps.
+const (
+	stepsTable   = "schema_steps"
+	earlierTable = "goose_db_version"
+)
+
+// ErrSchema means that the database has a schema which this build does not know.
+var ErrSchema = errors.New("the rules database has another schema")
 
 // sqliteMigrateTries bounds how often a migration of an SQLite file restarts after losing a race
 // with another process. Every loss means that the other process made progress.
@@ -33,8 +43,8 @@ type Migration struct {
 // Migrate brings the schema up to date. Any number of nodes may call it at once: on Postgres they
 // take turns under a session lock, on SQLite each step is one transaction and the second caller
 // finds it done. Errors: ErrUnavailable if the database is unavailable or busy, else a problem of
-// the schema. Migrate restores data that an earlier MigrateDown set aside. On a read replica it changes nothing, and
-// the error is ErrUnavailable until the primary has migrated.
+// the schema: ErrSchema is one that this build does not know, which is left as it is. On a read replica Migrate changes
+// nothing, and the error is ErrUnavailable until the primary has migrated.
 func (d *DB) Migrate(ctx context.Context) error {
 	replica, err := d.findReplica(ctx)
 	if err != nil {
@@ -43,43 +53,10 @@ func (d *DB) Migrate(ctx context.Context) error {
 	if replica {
 		return d.checkSchema(ctx)
 	}
-	err = d.migrate(ctx, func(ctx context.Context, p *goose.Provider) error {
+	return d.migrate(ctx, func(ctx context.Context, p *goose.Provider) error {
 		_, err := p.Up(ctx)
 		return err
 	})
-	if err != nil {
-		return err
-	}
-	return d.restore(ctx)
-}
-
-// MigrateDown reverts every step above version. It sets aside data that the schema of that version
-// cannot hold, for the next Migrate, and disables and logs the rules that would apply to more
-// requests without it. Version 0 reverts everything and deletes all data.
-func (d *DB) MigrateDown(ctx context.Context, version int64) error {
-	if _, err := d.findReplica(ctx); err != nil {
-		return err
-	}
-	if err := d.writable(); err != nil {
-		return err
-	}
-	if version > 0 && version < stepShed {
-		// From the newest schema: only that can be read whole.
-		if err := d.Migrate(ctx); err != nil {
-			return err
-		}
-		if err := d.park(ctx, version); err != nil {
-			return err
-		}
-	}
-	err := d.migrate(ctx, func(ctx context.Context, p *goose.Provider) error {
-		_, err := p.DownTo(ctx, version)
-		return err
-	})
-	if err == nil && version == 0 {
-		err = d.dropParked(ctx)
-	}
-	return err
 }
 
 // Migrations lists the applied and pending steps in order.
@@ -108,7 +85,10 @@ func (d *DB) migrate(ctx context.Context, run func(context.Context, *goose.Provi
 	if d.dialect == dialectSQLite {
 		tries = sqliteMigrateTries
 	}
-	var err error
+	err := d.knownSchema(limited)
+	if err != nil {
+		return err
+	}
 	for ; tries > 0; tries-- {
 		var p *goose.Provider
 		if p, err = d.provider(); err != nil {
@@ -135,7 +115,8 @@ func (d *DB) provider() (*goose.Provider, error) {
 		if err != nil {
 			return nil, err
 		}
-		return goose.NewProvider(goose.DialectSQLite3, pool, files, goose.WithDisableGlobalRegistry(true))
+		return goose.NewProvider(goose.DialectSQLite3, pool, files, goose.WithTableName(stepsTable),
+			goose.WithDisableGlobalRegistry(true))
 	}
 	files, err := fs.Sub(migrations.Postgres, "postgres")
 	if err != nil {
@@ -148,6 +129,39 @@ func (d *DB) provider() (*goose.Provider, error) {
 	if err != nil {
 		return nil, errors.Join(errors.New("migration lock"), err)
 	}
-	return goose.NewProvider(goose.DialectPostgres, pool, files, goose.WithSessionLocker(locker),
-		goose.WithDisableGlobalRegistry(true))
+	return goose.NewProvider(goose.DialectPostgres, pool, files, goose.WithTableName(stepsTable),
+		goose.WithSessionLocker(locker), goose.WithDisableGlobalRegistry(true))
+}
+
+// knownSchema returns ErrSchema if the database was made before 1.0.0 or by a newer version than this one.
+func (d *DB) knownSchema(ctx context.Context) error {
+	exists := "SELECT to_regclass(?) IS NOT NULL"
+	if d.dialect == dialectSQLite {
+		exists = "SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?)"
+	}
+	var earlier, there bool
+	var newest int64
+	err := d.readIn(ctx, d.callTimeout, func(tx *gorm.DB) error {
+		err := errors.Join(tx.Raw(exists, earlierTable).Scan(&earlier).Error, tx.Raw(exists, stepsTable).Scan(&there).Error)
+		if err != nil || !there {
+			return err
+		}
+		return tx.Raw("SELECT coalesce(max(version_id), 0) FROM " + stepsTable + " WHERE is_applied").Scan(&newest).Error
+	})
+	if err != nil {
+		return fmt.Errorf("read the schema: %w", err)
+	}
+	if earlier {
+		return fmt.Errorf("%w: a build before 1.0.0 made it, and nothing was changed. Run 'sluice rules export' with that build, "+
+			"start this one on an empty database or data folder, then run 'sluice rules apply'", ErrSchema)
+	}
+	files, err := fs.ReadDir(migrations.SQLite, "sqlite")
+	if err != nil {
+		return err
+	}
+	if known := int64(len(files)); newest > known {
+		return fmt.Errorf("%w: step %d, and this build knows those up to %d. A newer version made it: run that version, or "+
+			"restore a backup from before it", ErrSchema, newest, known)
+	}
+	return nil
 }

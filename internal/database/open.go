@@ -172,9 +172,8 @@ func closePool(g *gorm.DB) error {
 	return pool.Close()
 }
 
-// wrapPool opens gorm on a pool. It logs nothing (statements contain what people typed), opens no
-// transactions implicitly and names every column, so that an older node can read a newer schema
-// with more columns.
+// wrapPool opens gorm on a pool. It logs nothing (statements contain what people typed), opens no transactions
+// implicitly and names every column, so that a node goes on while a newer version adds columns.
 func wrapPool(dial gorm.Dialector) (*gorm.DB, error) {
 	return gorm.Open(dial, &gorm.Config{
 		Logger:                 logger.Discard,

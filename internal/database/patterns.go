@@ -30,8 +30,8 @@ func (c *change) checkPatterns() error {
 		return nil
 	}
 	var conditions []string
-	patterns := c.tx.Model(&ruleRow{}).Where(storedWhen+" LIKE ?", "%matches%")
-	if err := patterns.Pluck(storedWhen, &conditions).Error; err != nil {
+	patterns := c.tx.Model(&ruleRow{}).Where("policies ->> 'when' LIKE ?", "%matches%")
+	if err := patterns.Pluck("policies ->> 'when'", &conditions).Error; err != nil {
 		return err
 	}
 	total := 0

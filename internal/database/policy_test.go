@@ -103,16 +103,7 @@ func TestPolicies_DamagedRowsAreListedAndDoNotCompile(t *testing.T) {
 			damage("policies = ?", `{"`+name+`": "{\"half"}`)
 			damage("policies = ?", `{"`+name+`": []}`)
 		}
-		if d.dialect == dialectPostgres { // as who knows only the old columns does it
-			for _, column := range []string{"tiers", "schedule", "candidate", "calendar", "defer_bounds"} {
-				if err := d.write.Exec("UPDATE rules SET policies = '{}'").Error; err != nil {
-					t.Fatal(err)
-				}
-				damage(column + ` = '{"half'`)
-			}
-		} else {
-			damage("policies = ?", `{"pool": 5}`)
-		}
+		damage("policies = ?", `{"pool": 5}`)
 		for _, text := range []string{"[]", "null", "7", `{"half`} {
 			if err := d.write.Exec("UPDATE rules SET policies = ?", text).Error; err == nil {
 				t.Errorf("%s is stored", text)
@@ -122,73 +113,6 @@ func TestPolicies_DamagedRowsAreListedAndDoNotCompile(t *testing.T) {
 			t.Errorf("cannot be deleted: %v", err)
 		}
 	})
-}
-
-// What the first release wrote loads, compiles and shows no changes in history
-// that nobody made; and the step can be undone with data in the tables.
-func TestMigrate_RowsOfTheFirstReleaseLoad(t *testing.T) {
-	for _, b := range emptyDatabases {
-		t.Run(b.name, func(t *testing.T) {
-			d := open(t, b.dsn(t))
-			ctx := t.Context()
-			if err := d.Migrate(ctx); err != nil {
-				t.Fatal(err)
-			}
-			if err := d.MigrateDown(ctx, 1); err != nil {
-				t.Fatal(err)
-			}
-			const at = "2026-11-01T00:00:00.000Z"
-			for _, s := range []string{
-				`INSERT INTO rules (name, scope, algorithm, limit_count, window_ms, created_at, updated_at)
-					VALUES ('old', 'user', 'gcra', 5, 1000, '` + at + `', '` + at + `')`,
-				`INSERT INTO rule_revisions (rule_id, version, action, actor_kind, actor_name, at, rule) VALUES (1, 1, 'create', 'user', 'ada', '` + at + `',
-					'{"id":1,"name":"old","description":"","scope":"user","algorithm":"gcra","limit":5,"window_ms":1000,"throttle":"hard","mode":"enforce","fail_mode":"open","is_active":true,"version":1}')`,
-				`INSERT INTO audit_log (at, actor_kind, actor_name, action, subject_kind, subject_id, subject_name, details)
-					VALUES ('` + at + `', 'user', 'ada', 'create', 'rule', 1, 'old', '{}')`,
-				`UPDATE versions SET version = 1 WHERE name = 'rules'`,
-			} {
-				if err := d.write.Exec(s).Error; err != nil {
-					t.Fatal(err)
-				}
-			}
-			if err := d.Migrate(ctx); err != nil {
-				t.Fatal(err)
-			}
-			src, err := d.LoadRules(ctx)
-			if err != nil || len(src.Rules) != 1 {
-				t.Fatalf("got %+v, %v", src, err)
-			}
-			if _, err := rules.CompileSource(src, rules.Options{}); err != nil {
-				t.Error(err)
-			}
-			next := src.Rules[0].Clone()
-			next.Limit = 6
-			if next, err = d.UpdateRule(ctx, ada, next, 1); err != nil {
-				t.Fatal(err)
-			}
-			revs, err := d.RuleHistory(ctx, next.ID, 0, 0)
-			if err != nil || len(revs) != 2 || len(revs[0].Changes) != 1 || revs[0].Changes[0].Field != "limit" {
-				t.Errorf("history %+v, %v", revs, err)
-			}
-			mustPool(t, d, "shop")
-			mustCreate(t, d, policies()[0])
-			trial := sample("trial")
-			trial.Mode = rules.ModeShadow
-			if _, err := d.PromoteRule(ctx, ada, mustCreate(t, d, trial).ID, 0); err != nil {
-				t.Fatal(err)
-			}
-			if err := d.MigrateDown(ctx, 1); err != nil {
-				t.Fatal(err)
-			}
-			var n int64
-			if err := d.write.Raw("SELECT count(*) FROM rules").Scan(&n).Error; err != nil || n != 3 {
-				t.Errorf("%d rules after going back, %v", n, err)
-			}
-			if err := d.Migrate(ctx); err != nil {
-				t.Error(err)
-			}
-		})
-	}
 }
 
 func TestPromoteRule_IsOneVersionWithItsOwnAction(t *testing.T) {

@@ -2,9 +2,12 @@ package database
 
 import (
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"gorm.io/gorm"
 
 	"sluice/internal/audit"
 	"sluice/rules"
@@ -169,6 +172,29 @@ func TestUpdatePool_ThatChangesNothingWritesNothing(t *testing.T) {
 		}
 		if diff := cmp.Diff(before, fingerprint(t, d)); diff != "" {
 			t.Errorf("written (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// Deleting a pool looks its rules up by an index, however many rules there are.
+func TestPools_RulesOfOneAreFoundByAnIndex(t *testing.T) {
+	onEach(t, func(t *testing.T, d *DB) {
+		var plan []map[string]any
+		err := d.write.Transaction(func(tx *gorm.DB) error {
+			explain := "EXPLAIN QUERY PLAN "
+			if d.dialect == dialectPostgres {
+				explain = "EXPLAIN "
+				if err := tx.Exec("SET LOCAL enable_seqscan = off").Error; err != nil { // the table is small
+					return err
+				}
+			}
+			return tx.Raw(explain + "SELECT count(*) FROM rules WHERE policies ->> 'pool' = 'shop'").Scan(&plan).Error
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(fmt.Sprint(plan), "rules_policies_pool") {
+			t.Errorf("no index is used: %v", plan)
 		}
 	})
 }

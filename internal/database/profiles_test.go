@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
@@ -200,29 +199,6 @@ func TestProfiles_DamagedByHandDoNotCompile(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
-}
-
-func TestMigrateDown_SetsProfilesAside(t *testing.T) {
-	for _, version := range []int64{1, 8, 9} {
-		onEach(t, func(t *testing.T, d *DB) {
-			want := []rules.Profile{mustProfile(t, d, "a"), mustProfile(t, d, "b")}
-			mustCreate(t, d, sample("r"))
-			if err := d.MigrateDown(t.Context(), version); err != nil {
-				t.Fatal(err)
-			}
-			if tables, err := parkedNow(d.read, d.dialect); err != nil || !slices.Contains(tables, "profiles") {
-				t.Errorf("down to %d: set aside %v, %v", version, tables, err)
-			}
-			if err := d.Migrate(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			got, err := d.Profiles().List(t.Context())
-			if diff := cmp.Diff(want, got); diff != "" || err != nil {
-				t.Errorf("down to %d and up: %v\n%s", version, err, diff)
-			}
-			mustProfile(t, d, "next") // ids go on
-		})
-	}
 }
 
 // Two profiles never have the same domain, and a plan may exchange those of two.

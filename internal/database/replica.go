@@ -73,10 +73,10 @@ func (d *DB) checkSchema(ctx context.Context) error {
 	var has int64
 	err = d.readIn(ctx, d.callTimeout, func(tx *gorm.DB) error {
 		var there bool
-		if err := tx.Raw("SELECT to_regclass('goose_db_version') IS NOT NULL").Scan(&there).Error; err != nil || !there {
+		if err := tx.Raw("SELECT to_regclass('" + stepsTable + "') IS NOT NULL").Scan(&there).Error; err != nil || !there {
 			return err
 		}
-		return tx.Raw("SELECT max(version_id) FROM goose_db_version WHERE is_applied").Scan(&has).Error
+		return tx.Raw("SELECT max(version_id) FROM " + stepsTable + " WHERE is_applied").Scan(&has).Error
 	})
 	if err != nil {
 		return fmt.Errorf("check the schema: %w", err)

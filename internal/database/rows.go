@@ -35,6 +35,7 @@ type ruleRow struct {
 	CreatedAt   rowTime `gorm:"column:created_at;autoCreateTime:false"`
 	UpdatedAt   rowTime `gorm:"column:updated_at;autoUpdateTime:false"`
 	Former      *string // JSON of rules.Former
+	Descriptor  *string // as of descriptorOf
 }
 
 // TableName implements gorm's Tabler.
@@ -44,14 +45,14 @@ func (ruleRow) TableName() string { return "rules" }
 type document string
 
 func rowOf(r *rules.Rule) (ruleRow, error) {
-	stored := guarded(r)
-	policies, err := stored.policies()
+	policies, err := r.MarshalPolicies()
 	return ruleRow{
-		ID: r.ID, Name: r.Name, Description: r.Description, Owner: r.Owner, Scope: scopeOf(&stored.Rule), Route: r.Route,
-		Method: methodOf(r), Algorithm: r.Algorithm, LimitCount: r.Limit, WindowMS: r.WindowMS, Burst: r.Burst,
+		ID: r.ID, Name: r.Name, Description: r.Description, Owner: r.Owner, Scope: r.Scope, Route: r.Route,
+		Method: r.Method, Algorithm: r.Algorithm, LimitCount: r.Limit, WindowMS: r.WindowMS, Burst: r.Burst,
 		Align: r.Align, AnchorMS: r.AnchorMS, Buckets: r.Buckets, WeightField: r.WeightField, Throttle: r.Throttle,
-		SoftPercent: r.SoftPercent, Policies: policies, Mode: r.Mode, FailMode: r.FailMode, IsActive: r.IsActive,
+		SoftPercent: r.SoftPercent, Policies: document(policies), Mode: r.Mode, FailMode: r.FailMode, IsActive: r.IsActive,
 		Version: r.Version, CreatedAt: newRowTime(r.CreatedAt), UpdatedAt: newRowTime(r.UpdatedAt),
+		Descriptor: descriptorOf(r),
 	}, err
 }
 
@@ -67,13 +68,10 @@ func (row *ruleRow) rule() rules.Rule {
 		Version: row.Version, CreatedAt: row.CreatedAt.Time, UpdatedAt: row.UpdatedAt.Time,
 	}
 	_ = r.UnmarshalPolicies([]byte(row.Policies)) // validation says what is wrong
-	if r.Descriptor != nil {
-		r.Scope, r.Method = "", nil
-	}
 	if row.Former != nil && json.Unmarshal([]byte(*row.Former), &r.Former) != nil {
 		r.Former = nil // damaged by hand
 	}
-	return row.restored(r)
+	return r
 }
 
 // setFormer stores what limited the rule before an edit at an instant.
@@ -112,20 +110,17 @@ type revisionRow struct {
 // TableName implements gorm's Tabler.
 func (revisionRow) TableName() string { return "rule_revisions" }
 
-// revision converts the row, without Changes. A snapshot of an older build gets the defaults of
-// fields that it did not know. One that was damaged by hand becomes a rule with only its id and
+// revision converts the row, without Changes. A rule that was damaged by hand becomes one with only its id and
 // version.
 func (row *revisionRow) revision() rules.Revision {
 	rev := rules.Revision{
 		Version: row.Version, Action: row.Action, At: row.At.Time,
 		Actor: rules.Actor{Kind: row.ActorKind, Name: row.ActorName}, Reason: row.Reason,
 	}
-	var stored newerRule
-	if err := json.Unmarshal([]byte(row.Rule), &stored); err != nil {
+	if err := json.Unmarshal([]byte(row.Rule), &rev.Rule); err != nil {
 		rev.Rule = rules.Rule{ID: row.RuleID, Version: row.Version}
 		return rev
 	}
-	rev.Rule = stored.restore()
 	rev.Rule.Normalize()
 	return rev
 }
@@ -161,7 +156,7 @@ type tokenRow struct {
 // TableName implements gorm's Tabler.
 func (tokenRow) TableName() string { return "tokens" }
 
-// token converts the row. Unknown scopes permit nothing, so an older node is on the safe side.
+// token converts the row. Unknown scopes permit nothing.
 func (row *tokenRow) token() access.Token {
 	t := access.Token{
 		ID: row.ID, Name: row.Name, CreatedBy: row.CreatedBy,

@@ -81,17 +81,6 @@ func (c *change) replaceRules(action string, e *edits) error {
 	return nil
 }
 
-// nextPolicies are the policies of a stored row after an update. Members that this build does not
-// know were written by a newer one and stay.
-var nextPolicies = map[dialect]string{
-	dialectPostgres: "(rules.policies - '{" + strings.Join(ownPolicies, ",") + "}'::text[]) || n.policies",
-	dialectSQLite: "json_patch(json_remove(rules.policies, '$." + strings.Join(ownPolicies, "', '$.") +
-		"'), n.policies)",
-}
-
-// ownPolicies are the members of the column policies that this build writes.
-var ownPolicies = append(rules.PolicyNames(), "newer")
-
 // updateRows writes rows with one statement. The version in its condition is a second safeguard,
 // against a writer that does not use change.
 func (c *change) updateRows(rows []ruleRow) error {
@@ -105,8 +94,6 @@ func (c *change) updateRows(rows []ruleRow) error {
 		columns = append(columns, "j.value ->> '"+name+"' AS "+name)
 		switch name {
 		case "id", "created_at":
-		case "policies":
-			set = append(set, "policies = "+nextPolicies[speaks])
 		default:
 			set = append(set, name+" = n."+name)
 		}

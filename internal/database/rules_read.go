@@ -56,9 +56,7 @@ func filtered(tx *gorm.DB, q rules.Query) *gorm.DB {
 		switch {
 		case value == "":
 		case name == rules.FilterDomain:
-			tx = ofDomain(tx, value)
-		case name == "scope":
-			tx = ofScope(tx, value)
+			tx = tx.Where("policies -> 'descriptor' ->> 'domain' = ?", value)
 		case name == "host":
 			tx = tx.Where("policies ->> 'host' = ?", rules.NormalHost(value))
 		case f != nil:

@@ -83,14 +83,11 @@ func (d *DB) RollbackRule(ctx context.Context, actor rules.Actor, id, toVersion,
 		if err != nil {
 			return err
 		}
-		rows := make([]revisionRow, 1)
-		if err := c.tx.Where("rule_id = ? AND version = ?", id, toVersion).Take(&rows[0]).Error; err != nil {
+		var row revisionRow
+		if err := c.tx.Where("rule_id = ? AND version = ?", id, toVersion).Take(&row).Error; err != nil {
 			return err
 		}
-		if err := completeRevisions(c.tx, rows); err != nil {
-			return err
-		}
-		target, err := checked(rows[0].revision().Rule)
+		target, err := checked(row.revision().Rule)
 		if err != nil {
 			return err
 		}
