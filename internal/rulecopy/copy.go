@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"slices"
 	"time"
 
 	"sluice/internal/access"
@@ -21,7 +20,7 @@ type Copy struct {
 	At time.Time
 	// Version is that of the rules as a whole, 0 or greater.
 	Version int64
-	// Stamp tells two states of one Version apart; empty in a copy of an older build.
+	// Stamp distinguishes two states of one Version.
 	Stamp string
 	// Rules are the active rules. They are not validated here: compiling them
 	// does that, as it does for rules from the database.
@@ -38,12 +37,12 @@ type Copy struct {
 // content is the JSON inside a file.
 type content struct {
 	Version  int64           `json:"version"`
-	Stamp    string          `json:"stamp"` // not in format 1
+	Stamp    string          `json:"stamp"`
 	Rules    []rules.Rule    `json:"rules"`
 	Pools    []rules.Pool    `json:"pools"`
-	Profiles []rules.Profile `json:"profiles"` // not before format 3
+	Profiles []rules.Profile `json:"profiles"`
 	Tokens   []token         `json:"tokens"`
-	// Formers are those of the rules, by id; not before format 6.
+	// Formers are those of the rules, by id.
 	Formers map[int64]*rules.Former `json:"formers"`
 }
 
@@ -59,128 +58,29 @@ type token struct {
 	RevokedAt *time.Time `json:"revoked_at"`
 }
 
-// ordinary is a rule without a descriptor. It leaves out the members that belong to one, because
-// builds before format 4 refuse a member that they do not know.
-type ordinary struct {
-	*rules.Rule
-	Descriptor     *struct{} `json:"descriptor,omitempty"`
-	Addend         *struct{} `json:"addend,omitempty"`
-	Unlimited      *struct{} `json:"unlimited,omitempty"`
-	Quota          *struct{} `json:"quota,omitempty"`
-	Replaces       *struct{} `json:"replaces,omitempty"`
-	ShareThreshold *struct{} `json:"share_threshold,omitempty"`
-	Metadata       *struct{} `json:"metadata,omitempty"`
-}
-
-// knownBefore are the policies that builds before format 5 know.
-var knownBefore = []string{
-	"descriptor", "elastic_percent", "pool", "priority", "tiers", "schedule", "calendar", "active_from", "active_until",
-	"when", "charge_on", "over_limit", "defer", "candidate", "retry_jitter_ms", "hot_keys", "hot_raise_percent", "addend",
-	"unlimited", "quota", "replaces", "share_threshold", "metadata",
-}
-
-// laterField is a policy that builds before format 5 do not know.
-type laterField struct {
-	*rules.Field[rules.Rule]
-	null []byte // its member in the JSON of a rule that does not have it
-}
-
-var laterFields = func() (later []laterField) {
-	fields := rules.Fields()
-	for i := range fields {
-		if f := &fields[i]; f.Policy && !slices.Contains(knownBefore, f.Name) {
-			later = append(later, laterField{f, []byte(`,"` + f.Name + `":null`)})
-		}
-	}
-	return later
-}()
-
-// ruleEncoder encodes rules, all of them into the same memory: there may be 100,000, after each edit of one.
-type ruleEncoder struct {
-	text     bytes.Buffer
-	json     *json.Encoder
-	ordinary ordinary
-}
-
-func newRuleEncoder() *ruleEncoder {
-	e := &ruleEncoder{}
-	e.json = json.NewEncoder(&e.text)
-	return e
-}
-
-// encode returns the JSON of a rule, with a line feed after it, and the form that it needs. It leaves out null members
-// that builds before format 5 do not know. The text is valid until the next call.
-func (e *ruleEncoder) encode(r *rules.Rule) (text []byte, form uint32, err error) {
-	var value any = r
-	form = formatDescriptors
-	if r.Descriptor == nil {
-		e.ordinary.Rule = r
-		value, form = &e.ordinary, formatPlain
-	}
-	e.text.Reset()
-	if err := e.json.Encode(value); err != nil {
-		return nil, 0, err
-	}
-	text = e.text.Bytes()
-	if r.NeedsHosts() {
-		form = formatPolicies
-	}
-	for i := range laterFields {
-		f := &laterFields[i]
-		if !f.IsDefault(r) {
-			form = formatPolicies
-		} else if at := bytes.Index(text, f.null); at >= 0 { // no text contains a bare quote
-			text = slices.Delete(text, at, at+len(f.null))
-		}
-	}
-	return text, form, nil
-}
-
-// encodePools returns the JSON of the pools and the form that it needs. It leaves out false, which builds before
-// format 5 do not know.
-func encodePools(pools []rules.Pool) (text []byte, form uint32, err error) {
-	if text, err = json.Marshal(pools); err != nil {
-		return nil, 0, err
-	}
-	form = formatPlain
-	if slices.ContainsFunc(pools, func(p rules.Pool) bool { return p.Shed }) {
-		form = formatPolicies
-	}
-	return append(bytes.ReplaceAll(text, []byte(`,"shed":false`), nil), '\n'), form, nil // no text contains a bare quote
-}
-
 // write writes the JSON of c with other rules, one rule at a time, so that a
-// hundred thousand take little memory. It returns the form of the JSON.
-func (c *Copy) write(w io.Writer, rs iter.Seq[*rules.Rule]) (form uint32, err error) {
-	form = formatPlain
-	if len(c.Profiles) > 0 {
-		form = formatDescriptors
-	}
+// hundred thousand take little memory.
+func (c *Copy) write(w io.Writer, rs iter.Seq[*rules.Rule]) error {
 	stamp, err := json.Marshal(c.Stamp)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	if _, err := fmt.Fprintf(w, `{"version":%d,"stamp":%s,"rules":[`, c.Version, stamp); err != nil {
-		return 0, err
+		return err
 	}
+	one := json.NewEncoder(w)
 	separator := ""
 	formers := map[int64]*rules.Former{}
-	encoder := newRuleEncoder()
 	for r := range rs {
 		if r.Former != nil {
-			formers[r.ID], form = r.Former, format
+			formers[r.ID] = r.Former
 		}
 		if _, err := io.WriteString(w, separator); err != nil {
-			return 0, err
+			return err
 		}
-		text, needs, err := encoder.encode(r)
-		if err != nil {
-			return 0, err
+		if err := one.Encode(r); err != nil {
+			return err
 		}
-		if _, err := w.Write(text); err != nil {
-			return 0, err
-		}
-		form = max(form, needs)
 		separator = ","
 	}
 	tokens := make([]token, len(c.Tokens))
@@ -191,31 +91,19 @@ func (c *Copy) write(w io.Writer, rs iter.Seq[*rules.Rule]) (form uint32, err er
 			CreatedBy: t.CreatedBy, CreatedAt: t.CreatedAt, ExpiresAt: t.ExpiresAt, RevokedAt: t.RevokedAt,
 		}
 	}
-	pools, needs, err := encodePools(c.Pools)
-	if err != nil {
-		return 0, err
-	}
-	form = max(form, needs)
-	rest := []struct {
+	for _, part := range []struct {
 		name  string
 		value any
-		none  bool
-	}{{`],"pools":`, json.RawMessage(pools), false}, {`,"profiles":`, c.Profiles, len(c.Profiles) == 0},
-		{`,"tokens":`, tokens, false}, {`,"formers":`, formers, len(formers) == 0}}
-	one := json.NewEncoder(w)
-	for _, part := range rest {
-		if part.none {
-			continue
-		}
+	}{{`],"pools":`, c.Pools}, {`,"profiles":`, c.Profiles}, {`,"tokens":`, tokens}, {`,"formers":`, formers}} {
 		if _, err := io.WriteString(w, part.name); err != nil {
-			return 0, err
+			return err
 		}
 		if err := one.Encode(part.value); err != nil {
-			return 0, err
+			return err
 		}
 	}
 	_, err = io.WriteString(w, "}")
-	return form, err
+	return err
 }
 
 // unmarshal fills everything but At. It is strict, so that a rule with a member
@@ -235,10 +123,7 @@ func (c *Copy) unmarshal(data []byte) error {
 	}
 	c.Version, c.Stamp, c.Rules, c.Pools, c.Profiles = in.Version, in.Stamp, in.Rules, in.Pools, in.Profiles
 	for i := range c.Rules {
-		r := &c.Rules[i]
-		if r.Former = in.Formers[r.ID]; r.Addend == "" {
-			r.Addend = rules.AddendTake // which ordinary leaves out
-		}
+		c.Rules[i].Former = in.Formers[c.Rules[i].ID]
 	}
 	c.Tokens = make([]access.Token, len(in.Tokens))
 	for i := range in.Tokens {

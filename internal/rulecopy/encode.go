@@ -19,17 +19,11 @@ import (
 //	length    uint64, of the content in bytes
 //	content   JSON
 //	check     SHA-256 of the content and then of what stands before it, so that
-//	          the content can be written before its length is known; in format 1
-//	          of everything before it in order
+//	          the content can be written before its length is known
 const (
 	magic = "SLUICERC"
-	// format is the newest form that this build reads and writes. Form 3 added profiles, 4 descriptors in rules and
-	// profiles, 5 later policies, host, cidr and pools that shed, 6 the limits before an edit of the algorithm. A copy is
-	// written in the oldest form that has all of it, so that older builds read it too.
-	format            = 6
-	formatPolicies    = 5
-	formatDescriptors = 4
-	formatPlain       = 2
+	// format is the only one that this build reads and writes.
+	format = 7
 
 	headerSize = len(magic) + 4 + 8 + sha256.Size + 8
 
@@ -44,8 +38,8 @@ const (
 var (
 	// ErrDamaged: torn, changed, or no copy at all.
 	ErrDamaged = errors.New("the copy is damaged")
-	// ErrNewer: a newer build wrote it in a form that this one cannot read.
-	ErrNewer = errors.New("the copy is from a newer build")
+	// ErrFormat: another version wrote it in a format that this one does not read.
+	ErrFormat = errors.New("the copy has another format")
 	// ErrForeign: it was saved from another database.
 	ErrForeign = errors.New("the copy belongs to a different rules database")
 	// ErrTooLarge: the content is above MaxContent.
@@ -58,10 +52,10 @@ func fingerprint(identity string) [sha256.Size]byte {
 }
 
 // header is what stands before a content of a length.
-func header(identity string, written uint32, at time.Time, length int) []byte {
+func header(identity string, at time.Time, length int) []byte {
 	database := fingerprint(identity)
 	b := append(make([]byte, 0, headerSize), magic...)
-	b = binary.BigEndian.AppendUint32(b, written)
+	b = binary.BigEndian.AppendUint32(b, format)
 	b = binary.BigEndian.AppendUint64(b, uint64(at.UnixMilli()))
 	b = append(b, database[:]...)
 	return binary.BigEndian.AppendUint64(b, uint64(length))
@@ -72,7 +66,7 @@ func tooLarge(length int) error {
 }
 
 // Decode reads what SaveRules wrote. It verifies everything before it believes
-// anything; errors wrap ErrDamaged, ErrNewer or ErrForeign and say what is wrong.
+// anything; errors wrap ErrDamaged, ErrFormat or ErrForeign and say what is wrong.
 func Decode(identity string, b []byte) (*Copy, error) {
 	head := b[:min(len(b), len(magic))]
 	switch {
@@ -81,11 +75,9 @@ func Decode(identity string, b []byte) (*Copy, error) {
 	case len(b) < len(magic)+4:
 		return nil, torn(len(b))
 	}
-	written := binary.BigEndian.Uint32(b[len(magic):])
-	if written > format {
-		return nil, fmt.Errorf("%w: format %d, this build reads up to %d", ErrNewer, written, format)
-	} else if written == 0 {
-		return nil, damaged("format 0")
+	if written := binary.BigEndian.Uint32(b[len(magic):]); written != format {
+		return nil, fmt.Errorf("%w: %d, and this version reads %d. It is replaced once the rules database answers", ErrFormat,
+			written, format)
 	}
 	if len(b) < headerSize {
 		return nil, torn(len(b))
@@ -102,12 +94,8 @@ func Decode(identity string, b []byte) (*Copy, error) {
 		return nil, damaged("bytes after its end")
 	}
 	sum := sha256.New()
-	if written > 1 {
-		sum.Write(b[headerSize:end])
-		sum.Write(b[:headerSize])
-	} else {
-		sum.Write(b[:end])
-	}
+	sum.Write(b[headerSize:end])
+	sum.Write(b[:headerSize])
 	if !bytes.Equal(sum.Sum(nil), b[end:]) {
 		return nil, damaged("the checksum is wrong")
 	}

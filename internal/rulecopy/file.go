@@ -25,19 +25,18 @@ func SaveRules(path, identity string, c *Copy, rest func(), rs iter.Seq[*rules.R
 		sum := sha256.New()
 		content := &counted{w: resting{io.MultiWriter(f, sum), rest}}
 		w := bufio.NewWriterSize(content, pieceSize)
-		form, err := c.write(w, rs)
-		if err != nil {
+		if err := c.write(w, rs); err != nil {
 			return err
 		}
 		if err := w.Flush(); err != nil {
 			return err
 		}
-		head := header(identity, form, c.At, content.n)
+		head := header(identity, c.At, content.n)
 		sum.Write(head)
 		if _, err := f.Write(sum.Sum(nil)); err != nil {
 			return err
 		}
-		_, err = f.WriteAt(head, 0)
+		_, err := f.WriteAt(head, 0)
 		return err
 	})
 }
