@@ -14,7 +14,7 @@ import (
 // A reservation token lists what one allowed answer charged by an estimate, so that it can be
 // settled without the descriptor. It is base64url of
 //
-//	version (1; 2 with names of limits; 3 with limits that span regions), expiry in ms since the epoch, calls, leases,
+//	version (1), expiry in ms since the epoch, calls, leases,
 //	seal (16)
 //	calls: number; each: kind, id, asks
 //	asks: number; each: flags, source, pool, key, weight, limit; then, if a flag says so, name, life and margin of the
@@ -27,12 +27,6 @@ import (
 // a forged token could name any bucket with any limit.
 const (
 	reservationVersion = 1
-	// reservationNames is that of a token with names of limits, which older nodes refuse.
-	reservationNames = 2
-	// reservationSpans is that of a token with limits that span regions, which nodes older still refuse.
-	reservationSpans = 3
-	// reservationMarks is that of a token with limits that are divided among regions.
-	reservationMarks = 4
 	sealSize         = 16
 	// maxReservation bounds a token, in bytes; a settlement's body holds one.
 	maxReservation = 56 << 10
@@ -91,26 +85,9 @@ const (
 	askMarked
 )
 
-func (r *reservation) version() byte {
-	version := byte(reservationVersion)
-	for i := range r.calls {
-		for k := range r.calls[i].asks {
-			switch a := &r.calls[i].asks[k]; {
-			case a.HighWater != nil:
-				return reservationMarks
-			case a.Spans:
-				version = reservationSpans
-			case a.isNamed:
-				version = max(version, reservationNames)
-			}
-		}
-	}
-	return version
-}
-
 // seal writes a token.
 func (r *reservation) seal(secret []byte) string {
-	b := binary.AppendUvarint([]byte{r.version()}, uint64(r.expires))
+	b := binary.AppendUvarint([]byte{reservationVersion}, uint64(r.expires))
 	b = binary.AppendUvarint(b, uint64(len(r.calls)))
 	for i := range r.calls {
 		c := &r.calls[i]
@@ -185,7 +162,7 @@ func openReservation(token string, secrets [][]byte) (*reservation, error) {
 	for _, s := range secrets {
 		genuine = genuine || hmac.Equal(seal, sealOf(s, b))
 	}
-	if !genuine || b[0] < reservationVersion || b[0] > reservationMarks {
+	if !genuine || b[0] != reservationVersion {
 		return nil, ErrBadReservation
 	}
 	r := wire.Read(b[1:])

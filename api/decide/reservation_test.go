@@ -20,21 +20,30 @@ func TestReservation_IsOpenedByItsSecretOnly(t *testing.T) {
 	}
 }
 
-// A node of the version before reads version 1 alone: it must refuse names, which it would take for fields.
-func TestReservation_NamesHaveAVersionOfTheirOwn(t *testing.T) {
+func TestReservation_DistinguishesNamesFromFields(t *testing.T) {
 	secret := bytes.Repeat([]byte("s"), 32)
-	for want, ask := range map[byte]reservedAsk{1: {source: "bytes"}, 2: {source: "per-ip", isNamed: true}} {
+	for _, ask := range []reservedAsk{{source: "bytes"}, {source: "per-ip", isNamed: true}} {
 		l := limiter.Limit{Algorithm: limiter.FixedWindow, Count: 5, Window: 9}
 		ask.Ask = limiter.Ask{Key: "{a}|fw", Weight: 3, Limit: l}
 		r := reservation{expires: epoch, calls: []reservedCall{{id: "x", asks: []reservedAsk{ask}}}}
-		token := r.seal(secret)
-		raw, err := base64.RawURLEncoding.DecodeString(token)
-		if err != nil || raw[0] != want {
-			t.Errorf("version %d, want %d", raw[0], want)
-		}
-		got, err := openReservation(token, [][]byte{secret})
+		got, err := openReservation(r.seal(secret), [][]byte{secret})
 		if err != nil || got.calls[0].asks[0].isNamed != ask.isNamed || got.calls[0].asks[0].source != ask.source {
 			t.Errorf("got %+v, %v", got, err)
 		}
+	}
+}
+
+// A token of another version is refused, although its seal is right.
+func TestReservation_OfAnotherVersionIsRefused(t *testing.T) {
+	secret := bytes.Repeat([]byte("s"), 32)
+	raw, err := base64.RawURLEncoding.DecodeString((&reservation{expires: epoch}).seal(secret))
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw = raw[:len(raw)-sealSize]
+	raw[0]++
+	token := base64.RawURLEncoding.EncodeToString(append(raw, sealOf(secret, raw)...))
+	if _, err := openReservation(token, [][]byte{secret}); !errors.Is(err, ErrBadReservation) {
+		t.Errorf("got %v", err)
 	}
 }

@@ -258,15 +258,14 @@ func tensOf(fields map[string]string) map[string]stats.Figures {
 	return sum
 }
 
-// addSeconds adds what a period of ten seconds, which begins at start, has of the seconds from first to last. A node of
-// an earlier version posts the period as a whole, which counts if it is over.
+// addSeconds adds what a period of ten seconds, which begins at start, has of the seconds from first to last.
 func addSeconds(sum map[string]stats.Figures, fields map[string]string, start, first, last int64) {
 	if start > last || start+10 <= first {
 		return
 	}
 	for field, text := range fields {
 		n, ok := afterColon(field)
-		if sec := start + n; ok && (sec < first || sec > last) || !ok && (start < first || start+9 > last) {
+		if sec := start + n; !ok || sec < first || sec > last {
 			continue
 		}
 		for rule, p := range rulesPosted(text) {

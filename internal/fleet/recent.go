@@ -186,7 +186,7 @@ func (r *Reader) Peaks(ctx context.Context, minute int64) (map[string]int64, err
 		for field, text := range fields {
 			n, ok := afterColon(field)
 			if !ok {
-				continue // of an earlier version, which posts no seconds of rules
+				continue
 			}
 			if bySecond[n] == nil {
 				bySecond[n] = map[string]stats.Figures{}

@@ -29,7 +29,7 @@ type TrialCounts struct {
 	// Seen counts all of them, Denied those that it would have denied.
 	Seen, Denied int64
 	// Compared are those of Seen of which the decision of the rule as it stands is known too. It is less if that was
-	// left to a fail mode, or if nodes of an older version counted.
+	// left to a fail mode.
 	Compared int64
 	// NewlyDenied were allowed by the rule, NewlyAllowed were denied by it, and the trial decided otherwise.
 	NewlyDenied, NewlyAllowed int64
@@ -221,32 +221,29 @@ func (r *Reader) Trial(ctx context.Context, rule int64, versions []int64) (Trial
 }
 
 // packTrial writes seen, denied, the time of the first request, compared, newly denied and newly allowed, and the keys
-// as JSON, with a space between each. A node of a version before the last four reads the first three and ignores the
-// rest.
+// as JSON, with a space between each.
 func packTrial(c *TrialCounts) string {
 	return fmt.Sprintf("%d %d %d %d %d %d %s", c.Seen, c.Denied, c.First.UnixMilli(), c.Compared, c.NewlyDenied,
 		c.NewlyAllowed, jsonOf(c.Keys))
 }
 
-// unpackTrial reads what packTrial wrote, and the first three numbers alone. Anything else counts as zero.
+// unpackTrial reads what packTrial wrote. Anything else counts as zero.
 func unpackTrial(text string) TrialCounts {
 	var n [6]int64
 	words := strings.SplitN(text, " ", len(n)+1)
-	if len(words) < 3 {
+	if len(words) <= len(n) {
 		return TrialCounts{}
 	}
-	for i := range min(len(n), len(words)) {
+	for i := range n {
 		var err error
 		if n[i], err = strconv.ParseInt(words[i], 10, 64); err != nil || n[i] < 0 {
 			return TrialCounts{}
 		}
 	}
-	c := TrialCounts{Seen: n[0], Denied: n[1], First: time.UnixMilli(n[2])}
-	if len(words) > len(n) {
-		c.Compared, c.NewlyDenied, c.NewlyAllowed = n[3], n[4], n[5]
-		if json.Unmarshal([]byte(words[len(n)]), &c.Keys) != nil {
-			c.Keys = stats.Top{}
-		}
+	c := TrialCounts{Seen: n[0], Denied: n[1], First: time.UnixMilli(n[2]), Compared: n[3], NewlyDenied: n[4],
+		NewlyAllowed: n[5]}
+	if json.Unmarshal([]byte(words[len(n)]), &c.Keys) != nil {
+		c.Keys = stats.Top{}
 	}
 	return c
 }

@@ -45,10 +45,9 @@ func (s slots) sum() (sum slot) {
 }
 
 const (
-	// packedSlots and packedTops are the first bytes of rows. packedOldTops have no Top.Denied.
-	packedSlots   = 1
-	packedOldTops = 2
-	packedTops    = 3
+	// packedSlots and packedTops are the first bytes of rows.
+	packedSlots = 1
+	packedTops  = 3
 	// maxSlots is the largest number of periods in a row.
 	maxSlots = 64
 )
@@ -148,8 +147,7 @@ func packTops(t Tops) []byte {
 // unpackTops reads what packTops wrote, nil if it cannot.
 func unpackTops(data []byte) Tops {
 	in, out := wire.Read(data), Tops{}
-	version := in.Byte()
-	if version != packedTops && version != packedOldTops {
+	if in.Byte() != packedTops {
 		return nil
 	}
 	for _, by := range counted {
@@ -163,11 +161,9 @@ func unpackTops(data []byte) Tops {
 		}
 		out[by] = top
 	}
-	if version == packedTops {
-		of := out[ByKey]
-		of.Denied = slices.Clone(in.Bytes(in.Number(distinctRegisters)))
-		out[ByKey] = of
-	}
+	of := out[ByKey]
+	of.Denied = slices.Clone(in.Bytes(in.Number(distinctRegisters)))
+	out[ByKey] = of
 	if !in.Done() {
 		return nil
 	}

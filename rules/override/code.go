@@ -10,12 +10,8 @@ import (
 	"slices"
 )
 
-// The formats that Write writes. The second has networks; without any, the first is written, so that an earlier version
-// can start with the copy.
-const (
-	formatNumber   = 1
-	formatNetworks = 2
-)
+// format is the only one that Write writes and Read reads.
+const format = 2
 
 // maxStoredKey bounds a wildcard's text when it is read; it has at most MaxWildcard bytes, each
 // written as up to three.
@@ -28,10 +24,7 @@ const maxStoredKey = 4 * MaxWildcard
 //	format uint32, seed 2 × uint64, seq int64, rules uint64, and of each rule
 //	id int64, effects uint64 × (limit, burst, expires int64, kind uint8),
 //	exact uint64 × (hash 2 × uint64, id int64, effect uint32),
-//	wildcards uint64 × (id int64, effect, length uint32, text)
-//
-// and in format 2, after the wildcards of each rule:
-//
+//	wildcards uint64 × (id int64, effect, length uint32, text),
 //	effects as above,
 //	networks uint64 × (hash 2 × uint64, address 2 × uint64, id int64, bits uint8, effect uint32)
 //
@@ -39,12 +32,6 @@ const maxStoredKey = 4 * MaxWildcard
 // what has ended.
 func (o *Table) Write(w io.Writer, now int64) error {
 	out := writer{w: bufio.NewWriterSize(w, 64<<10)}
-	format := uint32(formatNumber)
-	for _, r := range o.byRule {
-		if r.HasNetworks() {
-			format = formatNetworks
-		}
-	}
 	out.put32(format)
 	out.put64(o.seed[0], o.seed[1], uint64(o.seq), uint64(len(o.byRule)))
 	for _, id := range slices.Sorted(maps.Keys(o.byRule)) {
@@ -68,9 +55,7 @@ func (o *Table) Write(w io.Writer, now int64) error {
 			out.put32(uint32(len(p.match)))
 			out.text(p.match)
 		}
-		if format == formatNetworks {
-			out.networks(mergeNetworks(r.networks, r.recentNetworks, true, now))
-		}
+		out.networks(mergeNetworks(r.networks, r.recentNetworks, true, now))
 	}
 	return out.flush()
 }
@@ -143,9 +128,8 @@ var errFormat = errors.New("not overrides in a known format")
 // data is not kept.
 func Read(data []byte) (*Table, error) {
 	in := reader{data: data}
-	format := in.get32()
-	if format != formatNumber && format != formatNetworks {
-		return nil, fmt.Errorf("%w: format %d", errFormat, format)
+	if got := in.get32(); got != format {
+		return nil, fmt.Errorf("%w: format %d, and this version reads %d", errFormat, got, format)
 	}
 	o := &Table{byRule: map[int64]*OfRule{}}
 	o.seed[0], o.seed[1] = in.get64(), in.get64()
@@ -153,9 +137,7 @@ func Read(data []byte) (*Table, error) {
 	for range in.count(8 * 4) {
 		id := int64(in.get64())
 		r := in.rule(o.seed)
-		if format == formatNetworks {
-			r.networks = in.networks()
-		}
+		r.networks = in.networks()
 		if in.failed {
 			break
 		}

@@ -115,23 +115,6 @@ func copied(t rapid.TB, o *Table, at int64) *Table {
 	return read
 }
 
-// A version that knows no networks can read a copy that has none.
-func TestWrite_NumbersTheFormatByItsNetworks(t *testing.T) {
-	for match, want := range map[string]byte{"{ip:10.0.0.1}": formatNumber, "{ip:10.0.0.0/8}": formatNetworks,
-		"{ip:10.0.0.1/8}": formatNumber, "{user:10.0.0.0/8}": formatNumber, "{attr:ip:10.0.0.0/8}": formatNumber,
-		"{user:42}+ip:2001:db8::/32+tier:a": formatNetworks} {
-		e := New().Edit()
-		e.Add(Row{RuleID: 7, ID: 1, Match: match, Blocked: true, Limit: -1, Burst: -1})
-		var file bytes.Buffer
-		if err := e.Done(1, 1).Write(&file, 1); err != nil {
-			t.Fatal(err)
-		}
-		if got := file.Bytes()[3]; got != want {
-			t.Errorf("%s: format %d, want %d", match, got, want)
-		}
-	}
-}
-
 func TestReadNetworks_RefusesWhatWasNotWritten(t *testing.T) {
 	good := new(bytes.Buffer)
 	o, list := manyNetworks(20, rand.New(rand.NewPCG(1, 2))) //nolint:gosec // a fixed sequence is wanted

@@ -175,8 +175,7 @@ func (t *Trial) doubts() []string {
 		out = append(out, fmt.Sprintf("requests were seen for %s, and %s", spanWords(got), why))
 	}
 	if left := t.Counts.Seen - t.of(); left*10 > t.Counts.Seen {
-		out = append(out, were(left, "request")+" not compared with the rule, because a fail mode decided or a node of an "+
-			"older version counted")
+		out = append(out, were(left, "request")+" not compared with the rule, because a fail mode decided")
 	}
 	if k := t.dominant(); k != nil {
 		out = append(out, fmt.Sprintf("one key, %s, makes %s of the %s changes", k.Key, view.Count(k.Allowed+k.Denied),
