@@ -10,11 +10,8 @@ import (
 	"github.com/expr-lang/expr/ast"
 )
 
-// Names of conditions that older builds do not know.
-const (
-	nameHost = "host"
-	nameCIDR = "cidr"
-)
+// nameCIDR is a function of conditions.
+const nameCIDR = "cidr"
 
 // networks are those of one call of cidr.
 type networks []netip.Prefix

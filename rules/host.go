@@ -3,7 +3,6 @@ package rules
 import (
 	"errors"
 	"net/netip"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -146,16 +145,4 @@ func matchesHost(of, host string) bool {
 		return len(host) > len(of) && strings.HasSuffix(host, of)
 	}
 	return host == of
-}
-
-// NeedsHosts reports whether builds that know neither host nor cidr would misread the rule.
-func (r *Rule) NeedsHosts() bool {
-	if r.Host != nil || slices.Contains(strings.Split(r.Scope, "+"), factNames[factHost]) {
-		return true
-	}
-	if r.When == nil || !strings.Contains(*r.When, nameHost) && !strings.Contains(*r.When, nameCIDR) {
-		return false
-	}
-	c, err := compileCondition(*r.When)
-	return err == nil && c.newer
 }

@@ -20,17 +20,11 @@ import (
 // conditionEnv holds the names that a condition may use. It has no methods, because expr would
 // offer them as functions.
 type conditionEnv struct {
-	FormerEnv
-	// Host is in the form of ParseHost.
-	Host string `expr:"host"`
-}
-
-// FormerEnv holds the names of conditions before there were host and cidr. A condition that declares a variable of
-// one of these names has no others, because it may have been stored then.
-type FormerEnv struct {
 	// Method is in upper case, Route normalised; "" means absent, as for every text.
 	Method string `expr:"method"`
 	Route  string `expr:"route"`
+	// Host is in the form of ParseHost.
+	Host   string `expr:"host"`
 	IP     string `expr:"ip"`
 	User   string `expr:"user"`
 	APIKey string `expr:"api_key"`
@@ -61,8 +55,6 @@ var whenFunctions = []string{
 type condition struct {
 	program  *vm.Program
 	ip       bool // it speaks of the address
-	former   bool // it has only the names of FormerEnv
-	newer    bool // it has host or cidr
 	patterns PatternSize
 	names    []string // of conditionEnv, those that it uses, in order
 	cidrs    []*networks
@@ -86,10 +78,6 @@ func compileCondition(source string) (*condition, error) {
 		options = append(options, expr.EnableBuiltin(name))
 	}
 	program, err := expr.Compile(source, append(options, expr.Env(conditionEnv{}), cidr)...)
-	if v.former {
-		v = whenVisitor{source: source, former: true}
-		program, err = expr.Compile(source, append(options, expr.Env(FormerEnv{}))...)
-	}
 	if len(v.envs) > 0 {
 		v.refuse(v.envs[0], "write the name itself, such as user, instead of "+nameEnv)
 	}
@@ -109,7 +97,7 @@ func compileCondition(source string) (*condition, error) {
 		return nil, v.at(node, "the variables are used too often in the values of others")
 	}
 	return &condition{
-		program: program, ip: v.ip, former: v.former, newer: v.newer, patterns: SizePatterns(&source), cidrs: v.cidrs,
+		program: program, ip: v.ip, patterns: SizePatterns(&source), cidrs: v.cidrs,
 		names: slices.Compact(slices.Sorted(slices.Values(v.names))),
 	}, nil
 }
@@ -135,13 +123,13 @@ func clipText(s string) string {
 // a predicate would scan its lists repeatedly, a range could build a list of any length, and a
 // pattern from the request would be compiled at every check.
 type whenVisitor struct {
-	source            string
-	ip, former, newer bool // as in condition
-	names             []string
-	envs              []ast.Node // those that no name follows
-	cidrs             []*networks
-	err               error
-	root              ast.Node // visited last
+	source string
+	ip     bool // as in condition
+	names  []string
+	envs   []ast.Node // those that no name follows
+	cidrs  []*networks
+	err    error
+	root   ast.Node // visited last
 }
 
 // Visit implements ast.Visitor.
@@ -167,12 +155,14 @@ func (v *whenVisitor) Visit(node *ast.Node) {
 			v.name(name.Value)
 		}
 	case *ast.VariableDeclaratorNode:
-		v.former = v.former || n.Name == nameHost || n.Name == nameCIDR
+		if n.Name == nameCIDR {
+			v.refuse(n, "cidr is a function; give the variable another name")
+		}
 	case *ast.CallNode:
 		name, _ := n.Callee.(*ast.IdentifierNode)
 		switch {
 		case name == nil:
-		case name.Value == nameCIDR && !v.former:
+		case name.Value == nameCIDR:
 			v.networks(n)
 		case name.Value == nameMin || name.Value == nameMax:
 			v.numbers(n.Arguments)
@@ -192,7 +182,6 @@ func (v *whenVisitor) Visit(node *ast.Node) {
 func (v *whenVisitor) name(name string) {
 	v.names = append(v.names, name)
 	v.ip = v.ip || name == "ip"
-	v.newer = v.newer || !v.former && (name == nameHost || name == nameCIDR)
 }
 
 func (v *whenVisitor) refuse(n ast.Node, why string) {
@@ -232,14 +221,9 @@ func (k *keyer) holds(c *Compiled, weight int64) (bool, error) {
 	if !ok {
 		return true, errNoBool // impossible: the pool holds nothing else
 	}
-	e.env.Host = k.d.Host
-	e.env.FormerEnv = FormerEnv{
-		Method: k.method, Route: k.route, User: k.d.User, APIKey: k.d.APIKey, Tier: k.d.Tier,
+	e.env = conditionEnv{
+		Method: k.method, Route: k.route, Host: k.d.Host, User: k.d.User, APIKey: k.d.APIKey, Tier: k.d.Tier,
 		Attributes: k.d.Attributes, Fields: k.d.Fields, Weight: weight,
-	}
-	var env any = &e.env
-	if c.when.former {
-		env = &e.env.FormerEnv
 	}
 	if c.when.ip && k.d.IP.IsValid() {
 		e.env.IP = k.set.opt.NormalAddr(k.d.IP).String()
@@ -250,7 +234,7 @@ func (k *keyer) holds(c *Compiled, weight int64) (bool, error) {
 	if measured {
 		began = opt.Now()
 	}
-	v, err := e.vm.Run(c.when.program, env)
+	v, err := e.vm.Run(c.when.program, &e.env)
 	if measured {
 		opt.ConditionTook(opt.Now().Sub(began))
 	}

@@ -134,7 +134,7 @@ func (v *whenVisitor) compare(n *ast.BinaryNode) {
 }
 
 // certainNames are facts. A variable cannot have one of these names.
-var certainNames = []string{"method", "route", "ip", "user", "api_key", "tier", "weight", "attributes", "fields"}
+var certainNames = []string{"method", "route", "host", "ip", "user", "api_key", "tier", "weight", "attributes", "fields"}
 
 // certain reports whether the value of a node always has the type of the node. A conditional has the type of one branch
 // even if the other is nil, and a list of lists has the type of its last list.
@@ -143,7 +143,7 @@ func (v *whenVisitor) certain(n ast.Node) bool {
 	case *ast.IntegerNode, *ast.FloatNode, *ast.StringNode:
 		return true
 	case *ast.IdentifierNode:
-		return slices.Contains(certainNames, n.Value) || n.Value == nameHost && !v.former
+		return slices.Contains(certainNames, n.Value)
 	case *ast.MemberNode:
 		return v.certain(n.Node)
 	case *ast.UnaryNode:

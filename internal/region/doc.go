@@ -10,7 +10,7 @@
 //	sums[i].Guard = demands.Guard(&sums[i], now)           // of each, one Demands
 //	box.Add(sums)                                          // one Outbox
 //	news := box.Next("us", 10_000)                         // what "us" lacks
-//	for _, m := range Encode(message, Version) { … }       // messages, each bounded
+//	for _, m := range Encode(message) { … }                // messages, each bounded
 //	box.Told("us", news)                                   // it has answered
 //	err = store.Confirm(ctx, box.Confirmed())
 //

@@ -15,10 +15,8 @@ import (
 )
 
 const (
-	// Version is the first byte of a message.
+	// Version is the first byte of a message. Others are refused.
 	Version byte = 2
-	// Oldest is the earliest version that is read and written, too. Others than these two are refused.
-	Oldest byte = 1
 	// MaxMessage is the longest message, in bytes, compressed or not.
 	MaxMessage = 1 << 20
 	// MaxBuckets is the largest number of buckets in a message.
@@ -36,7 +34,7 @@ const (
 type Message struct {
 	Head
 
-	// Away are the regions that the sender is cut off from, in order. Oldest does not have them.
+	// Away are the regions that the sender is cut off from, in order.
 	Away    []string
 	Buckets []Bucket
 }
@@ -54,14 +52,14 @@ var ErrMessage = errors.New("not a message of a region")
 //
 //	from, to, prefix   texts
 //	at, set  varints
-//	away     how many, uvarint, and as many texts; not in version 1
+//	away     how many, uvarint, and as many texts
 //	count    uvarint
 //	buckets  in the order of their keys, each compared with the one before it (at first with nothing):
 //	           how many bytes of the key are the same, uvarint; the rest of it, text
 //	           born less that of the one before (at first less at), varint; reset, 0 or born-reset+1, varint
 //	           shape less that before, varint; taken less the units of the windows and given, uvarint; given, uvarint;
 //	           denied, uvarint
-//	           limit less that before, varint, and burst less that before, varint; not in version 1
+//	           limit less that before, varint, and burst less that before, varint
 //	           number of windows, uvarint; the number of the first less that before, varint, and its units, uvarint;
 //	           of each further one how much older it is than the one before it, and its units, uvarint
 
@@ -70,27 +68,24 @@ var (
 	unpacker, _ = zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecoderMaxMemory(MaxMessage))
 )
 
-// Encode returns a message in a version, as several messages if its buckets need it. It changes their order.
-func Encode(m *Message, version byte) [][]byte {
+// Encode returns a message, as several messages if its buckets need it. It changes their order.
+func Encode(m *Message) [][]byte {
 	buckets := m.Buckets
 	slices.SortFunc(buckets, func(a, b Bucket) int { return cmp.Compare(a.Key, b.Key) })
 	var messages [][]byte
 	for len(buckets) > 0 || messages == nil {
-		e := encoder{version: version}
+		e := encoder{}
 		n := 0
 		for n < len(buckets) && n < MaxBuckets && len(e.b) < enough {
 			e.bucket(&buckets[n], m.At)
 			n++
 		}
-		body := m.Append(nil)
-		if version > Oldest {
-			body = binary.AppendUvarint(body, uint64(len(m.Away)))
-			for _, name := range m.Away {
-				body = wire.AppendText(body, name)
-			}
+		body := binary.AppendUvarint(m.Append(nil), uint64(len(m.Away)))
+		for _, name := range m.Away {
+			body = wire.AppendText(body, name)
 		}
 		body = append(binary.AppendUvarint(body, uint64(n)), e.b...) //nolint:gosec // not negative
-		messages = append(messages, packer.EncodeAll(body, []byte{version}))
+		messages = append(messages, packer.EncodeAll(body, []byte{Version}))
 		buckets = buckets[n:]
 	}
 	return messages
@@ -98,9 +93,8 @@ func Encode(m *Message, version byte) [][]byte {
 
 // encoder has the buckets so far, and the last of them.
 type encoder struct {
-	b       []byte
-	version byte
-	last    Bucket
+	b    []byte
+	last Bucket
 }
 
 func (e *encoder) bucket(b *Bucket, at int64) {
@@ -124,10 +118,8 @@ func (e *encoder) bucket(b *Bucket, at int64) {
 	e.uvarint(m.Taken - m.Given - held(m))
 	e.uvarint(m.Given)
 	e.uvarint(m.Denied)
-	if e.version > Oldest {
-		e.varint(m.Count - last.Count)
-		e.varint(m.Burst - last.Burst)
-	}
+	e.varint(m.Count - last.Count)
+	e.varint(m.Burst - last.Burst)
 	e.uvarint(int64(len(m.Windows)))
 	for i, w := range m.Windows {
 		if i == 0 {
@@ -174,18 +166,16 @@ func Decode(b []byte, now int64) (*Message, error) {
 	if len(b) == 0 || len(b) > MaxMessage {
 		return nil, fmt.Errorf("%w: %d bytes, must be 1 to %d", ErrMessage, len(b), MaxMessage)
 	}
-	if b[0] < Oldest || b[0] > Version {
-		return nil, fmt.Errorf("%w: version %d, this node reads %d to %d", ErrMessage, b[0], Oldest, Version)
+	if b[0] != Version {
+		return nil, fmt.Errorf("%w: version %d, and this node reads %d", ErrMessage, b[0], Version)
 	}
 	body, err := unpacker.DecodeAll(b[1:], nil)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrMessage, err)
 	}
-	d := decoder{Reader: wire.Read(body), version: b[0]}
+	d := decoder{Reader: wire.Read(body)}
 	m := &Message{Head: ReadHead(&d.Reader)}
-	if d.version > Oldest {
-		m.Away = d.names()
-	}
+	m.Away = d.names()
 	n := d.Number(MaxBuckets)
 	if n > int64(d.Len()) {
 		d.Fail()
@@ -207,8 +197,7 @@ func Decode(b []byte, now int64) (*Message, error) {
 type decoder struct {
 	wire.Reader
 
-	version byte
-	last    Bucket
+	last Bucket
 }
 
 // names reads Message.Away.
@@ -248,9 +237,7 @@ func (d *decoder) bucket(at int64) Bucket {
 	m.Shape = last.Shape + d.exact()
 	m.Taken, m.Given = d.Number(limiter.MaxExact), d.Number(limiter.MaxExact)
 	m.Taken, m.Denied = m.Taken+m.Given, d.Number(limiter.MaxExact)
-	if d.version > Oldest {
-		m.Count, m.Burst = last.Count+d.exact(), last.Burst+d.exact()
-	}
+	m.Count, m.Burst = last.Count+d.exact(), last.Burst+d.exact()
 	n := d.Number(int64(min(d.Len()/2, limiter.MaxSumWindows)))
 	for i := range n {
 		w := limiter.WindowUnits{}

@@ -57,20 +57,13 @@ func TestMessage_IsReadAsItWasWritten(t *testing.T) {
 		}
 		m := message(1_795_000_000_000, want)
 		m.Away = rapid.SampledFrom([][]string{nil, {"asia"}, {"asia", "sa"}}).Draw(t, "away")
-		version := rapid.SampledFrom([]byte{Oldest, Version}).Draw(t, "version")
-		messages := Encode(m, version) // sorts them
+		messages := Encode(m) // sorts them
 		if len(messages) != 1 {
 			t.Fatalf("%d messages, want 1", len(messages))
 		}
 		got, err := Decode(messages[0], testNow)
 		if err != nil {
 			t.Fatal(err)
-		}
-		if version == Oldest { // which lacks these
-			m.Away = nil
-			for i := range want {
-				want[i].Sums.Count, want[i].Sums.Burst = 0, 0
-			}
 		}
 		if diff := cmp.Diff(m, got); diff != "" {
 			t.Fatal(diff)
@@ -95,7 +88,7 @@ func busy(n int) []Bucket {
 func TestMessage_KeepsItsBoundsAndIsSmall(t *testing.T) {
 	const n = 60_000
 	seen, size := 0, 0
-	for _, b := range Encode(message(1_795_000_000_000, busy(n)), Version) {
+	for _, b := range Encode(message(1_795_000_000_000, busy(n))) {
 		if len(b) > MaxMessage {
 			t.Errorf("a message of %d bytes", len(b))
 		}
@@ -112,7 +105,7 @@ func TestMessage_KeepsItsBoundsAndIsSmall(t *testing.T) {
 }
 
 func TestMessage_WithoutBucketsSaysWhoIsThere(t *testing.T) {
-	messages := Encode(message(5, nil), Version)
+	messages := Encode(message(5, nil))
 	if len(messages) != 1 {
 		t.Fatalf("%d messages", len(messages))
 	}
@@ -128,33 +121,33 @@ func TestMessage_ALongBucketFits(t *testing.T) {
 		long.Sums.Windows = append(long.Sums.Windows, limiter.WindowUnits{Number: int64(-i) * (1 << 40), Units: 1 << 40})
 		long.Sums.Taken += 1 << 40
 	}
-	if m, err := Decode(Encode(message(5, []Bucket{long}), Version)[0], testNow); err != nil || len(m.Buckets) != 1 {
+	if m, err := Decode(Encode(message(5, []Bucket{long}))[0], testNow); err != nil || len(m.Buckets) != 1 {
 		t.Errorf("%v", err)
 	}
 }
 
 func TestDecode_RefusesWhatEncodeWouldNotWrite(t *testing.T) {
-	good := Encode(message(5000, busy(3)), Version)[0]
+	good := Encode(message(5000, busy(3)))[0]
 	twice := busy(1)
 	twice = append(twice, twice[0])
 	wrong := busy(1)
 	wrong[0].Sums.Given = wrong[0].Sums.Taken
-	headless := func(h Head) []byte { return Encode(&Message{Head: h, Buckets: busy(1)}, Version)[0] }
+	headless := func(h Head) []byte { return Encode(&Message{Head: h, Buckets: busy(1)})[0] }
 	for name, b := range map[string][]byte{
 		"nothing":                  nil,
 		"another version":          append([]byte{Version + 1}, good[1:]...),
-		"away twice":               Encode(&Message{Head: *headAt(5000), Away: []string{"a", "a"}}, Version)[0],
-		"away without a name":      Encode(&Message{Head: *headAt(5000), Away: []string{""}}, Version)[0],
-		"away from too many":       Encode(&Message{Head: *headAt(5000), Away: many(maxAway + 1)}, Version)[0],
+		"away twice":               Encode(&Message{Head: *headAt(5000), Away: []string{"a", "a"}})[0],
+		"away without a name":      Encode(&Message{Head: *headAt(5000), Away: []string{""}})[0],
+		"away from too many":       Encode(&Message{Head: *headAt(5000), Away: many(maxAway + 1)})[0],
 		"no frame":                 {Version, 1, 2, 3},
 		"too long":                 make([]byte, MaxMessage+1),
 		"cut off":                  good[:len(good)-1],
 		"no region":                headless(Head{To: "us", Prefix: "sl:", At: 5000}),
 		"no receiver":              headless(Head{From: "eu", Prefix: "sl:", At: 5000}),
 		"no prefix":                headless(Head{From: "eu", To: "us", At: 5000}),
-		"a key twice":              Encode(message(5000, twice), Version)[0],
-		"sums that are none":       Encode(message(5000, wrong), Version)[0],
-		"a time before 1970":       Encode(message(-1, busy(1)), Version)[0],
+		"a key twice":              Encode(message(5000, twice))[0],
+		"sums that are none":       Encode(message(5000, wrong))[0],
+		"a time before 1970":       Encode(message(-1, busy(1)))[0],
 		"something behind the end": packer.EncodeAll(append(mustUnpack(t, good), 0), []byte{Version}),
 		"more than it may unpack":  packer.EncodeAll(make([]byte, 4*MaxMessage), []byte{Version}),
 	} {
@@ -182,7 +175,7 @@ func mustUnpack(t testing.TB, b []byte) []byte {
 }
 
 func FuzzDecode(f *testing.F) {
-	f.Add(mustUnpack(f, Encode(message(5000, busy(4)), Version)[0]))
+	f.Add(mustUnpack(f, Encode(message(5000, busy(4)))[0]))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		m, err := Decode(packer.EncodeAll(body, []byte{Version}), testNow)
 		if err != nil {
@@ -200,7 +193,7 @@ func BenchmarkMessage(b *testing.B) {
 	buckets := busy(10_000)
 	size := 0
 	for b.Loop() {
-		for _, m := range Encode(message(1_795_000_000_000, buckets), Version) {
+		for _, m := range Encode(message(1_795_000_000_000, buckets)) {
 			size += len(m)
 			if _, err := Decode(m, testNow); err != nil {
 				b.Fatal(err)

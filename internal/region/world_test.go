@@ -311,7 +311,7 @@ func (w *world) exchange(n *node) error {
 			buckets[i] = Bucket{s.Key, s.Sums}
 		}
 		head := Head{From: n.name, To: p.name, Prefix: "sl:", At: w.now + n.skew}
-		for _, m := range Encode(&Message{Head: head, Buckets: buckets}, Version) {
+		for _, m := range Encode(&Message{Head: head, Buckets: buckets}) {
 			w.send(n, p, func() error { return w.receive(n, p, m, news) })
 		}
 		w.after(2*(w.delay+w.jitter)+1, func() error { n.box.Lost(p.name, news); return nil }) // what was told is not

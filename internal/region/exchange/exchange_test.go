@@ -99,7 +99,6 @@ type world struct {
 	delay  time.Duration              // of a message and of its answer, 0 for 50 ms and none
 	sent   atomic.Int64
 	answer atomic.Pointer[string] // what something else answers in place of every region
-	old    string                 // a place that writes and reads the oldest version of messages
 }
 
 const interval = 200 * time.Millisecond
@@ -118,9 +117,6 @@ func (w *world) RoundTrip(r *http.Request) (*http.Response, error) {
 	m, err := region.Decode(body, time.Now().UnixMilli())
 	if err != nil {
 		return nil, err
-	}
-	if m.From == w.old || r.URL.Host == w.old {
-		body = region.Encode(m, region.Oldest)[0]
 	}
 	w.mu.Lock()
 	closed := w.closed != nil && w.closed(m.From, r.URL.Host)
@@ -525,5 +521,5 @@ func TestReceive_RefusesWhatIsNotForIt(t *testing.T) {
 
 // encoded is a message.
 func encoded(head *region.Head, buckets ...region.Bucket) []byte {
-	return region.Encode(&region.Message{Head: *head, Buckets: buckets}, region.Version)[0]
+	return region.Encode(&region.Message{Head: *head, Buckets: buckets})[0]
 }

@@ -31,8 +31,6 @@ type Answer struct {
 	From string `json:"from"`
 	At   int64  `json:"at"`
 	Set  int64  `json:"set"`
-	// Version is the latest of messages that it reads. Nodes of region.Oldest do not say so.
-	Version byte `json:"version,omitempty"`
 	// Applied buckets told something new, and Repeated ones did not. Shrunk contradict what was applied before, or cannot
 	// be read in the store. Unknown are of no rule that spans regions here.
 	Applied  int `json:"applied"`
@@ -65,7 +63,7 @@ func (x *Exchange) Receive(ctx context.Context, body []byte) (*Answer, error) {
 		x.Refused(refused)
 		return nil, refused
 	}
-	a := &Answer{From: x.opt.Self, At: now.UnixMilli(), Version: region.Version}
+	a := &Answer{From: x.opt.Self, At: now.UnixMilli()}
 	if set := x.opt.Sets.Load(); set != nil {
 		a.Set = set.Version()
 	}

@@ -103,7 +103,7 @@ func (x *Exchange) tell(ctx context.Context, p *peer, address string) (more bool
 		m.Set = set.Version()
 	}
 	lacking := func(limiter.Key) bool { return false }
-	for _, body := range region.Encode(m, p.reads()) {
+	for _, body := range region.Encode(m) {
 		start := x.opt.Now()
 		answer, err := x.post(ctx, p.Name, address, body)
 		took := x.opt.Now().Sub(start)

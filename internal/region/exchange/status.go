@@ -48,7 +48,6 @@ type peerState struct {
 	received  int64     // bytes
 	refusal   string
 	refusedAt time.Time
-	version   byte     // the latest of messages that it reads, 0 if it has not said so
 	away      []string // what it says that it is cut off from, in order
 }
 
@@ -130,7 +129,6 @@ func (p *peer) sent(log *slog.Logger, address string, a *Answer, err error, star
 	defer p.mu.Unlock()
 	s := &p.state
 	s.messages++
-	s.version = 0
 	if err != nil {
 		s.failures++
 		var refused *refusedError
@@ -146,7 +144,6 @@ func (p *peer) sent(log *slog.Logger, address string, a *Answer, err error, star
 		log.Info("a region takes what this one has spent again", "region", p.Name)
 	}
 	s.failed, s.failure, s.refuses = time.Time{}, "", false
-	s.version = a.Version
 	s.bytes += size
 	s.answers.add(a)
 	s.skew, s.known = time.UnixMilli(a.At).Sub(start.Add(took/2)).Round(time.Millisecond), true
@@ -157,14 +154,6 @@ func (p *peer) fails() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return !p.state.failed.IsZero()
-}
-
-// reads is the version of messages for the peer. Another of its nodes than the one that answered last may be older: it
-// refuses a message then, and the next one is of the oldest version.
-func (p *peer) reads() byte {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return max(region.Oldest, min(p.state.version, region.Version))
 }
 
 // told notes how many buckets the peer has taken.
