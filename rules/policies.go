@@ -8,16 +8,6 @@ import (
 	"time"
 )
 
-// PolicyNames returns the names of the members that MarshalPolicies writes, in that order.
-func PolicyNames() (names []string) {
-	for i := range ruleFields {
-		if ruleFields[i].Policy {
-			names = append(names, ruleFields[i].Name)
-		}
-	}
-	return names
-}
-
 // MarshalPolicies encodes the policies of a rule as a JSON object, without defaults. Equal
 // policies give equal text.
 func (r *Rule) MarshalPolicies() ([]byte, error) { return marshalPolicies(ruleFields, r) }

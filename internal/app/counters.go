@@ -231,8 +231,8 @@ type snapshots struct {
 	metrics *telemetry.Metrics
 }
 
-// restore loads the last snapshot. An incomplete or corrupt snapshot, or one from a
-// newer build, is rejected with a log line, and all counters start at zero: wrong
+// restore loads the last snapshot. An incomplete or corrupt snapshot, or one of another
+// format, is rejected with a log line, and all counters start at zero: wrong
 // counters are worse than none, and a server that does not start is worse still.
 func (s *snapshots) restore() {
 	err := s.store.LoadFile(s.path)

@@ -277,7 +277,7 @@ func TestReload_DatabaseAwayAtStartIsRetried(t *testing.T) {
 }
 
 func TestReload_BrokenSchemaEndsTheServer(t *testing.T) {
-	broken := errors.New("schema is from a newer build")
+	broken := errors.New("the schema is unknown")
 	r, _ := reloaderOf(&shelf{migrate: broken})
 	if err := r.pass(t.Context()); !errors.Is(err, broken) {
 		t.Errorf("got %v, want %v", err, broken)

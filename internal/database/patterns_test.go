@@ -33,10 +33,10 @@ func conditionOf(patterns int) *string {
 	return &text
 }
 
-// old is a condition that only an earlier version accepted.
+// old is a condition with a pattern that is too large.
 const old = `user matches "^(a?){1000}b$"`
 
-// storeOld puts a condition into the database as an earlier version did.
+// storeOld puts a condition into the database by hand.
 func storeOld(t *testing.T, d *DB, id int64, when string) {
 	t.Helper()
 	policies, err := json.Marshal(map[string]string{"when": when})

@@ -44,7 +44,7 @@ type Journal struct {
 }
 
 const (
-	journalHead  = "sluice figures 1\n"
+	journalHead  = "sluice figures 2\n"
 	changeSet    = 'S'
 	changeForget = 'F'
 

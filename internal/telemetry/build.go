@@ -2,6 +2,9 @@ package telemetry
 
 import "runtime/debug"
 
+// release is the version in semver form. It ends in -dev until that version is released.
+const release = "1.0.0-dev"
+
 // Build identifies a build of sluice.
 type Build struct {
 	Version  string `json:"version"`
@@ -16,15 +19,12 @@ type Build struct {
 // ReadBuild reads the build information that the Go toolchain stored in the binary. go run and go
 // test record no revision; it is then "unknown".
 func ReadBuild() Build {
-	b := Build{Version: "devel", Revision: "unknown"}
+	b := Build{Version: release, Revision: "unknown"}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return b
 	}
 	b.Go = info.GoVersion
-	if v := info.Main.Version; v != "" && v != "(devel)" {
-		b.Version = v
-	}
 	for _, s := range info.Settings {
 		switch s.Key {
 		case "vcs.revision":

@@ -60,7 +60,7 @@ func TestSnapshot_KeepsARunningBan(t *testing.T) {
 	}
 }
 
-// An earlier version refuses a snapshot whose records name an algorithm that it does not know.
+// A record settles limits; a ban is not one of them.
 func TestRecords_DoNotNameBans(t *testing.T) {
 	s := New(Options{Clock: storetest.NewClock(1_795_000_000_000).Now})
 	defer s.Close()

@@ -243,8 +243,7 @@ func latin1(s string) string {
 	return string(out)
 }
 
-// A node of an earlier version decides on the same Redis. testdata/answers.jsonl
-// has what the script answered and stored before its two arithmetics became one:
+// testdata/answers.jsonl has what the script answered and stored before its two arithmetics became one:
 // all algorithms and operations, several limits, changed limits, parts of
 // requests that span slots, clocks that go back and ahead. Never edit it. The stored
 // form of a log has changed since, so what it holds is compared, and records and
