@@ -118,7 +118,7 @@ func (c *keyCmd) explain(p *process, text, suffix string) error {
 		owner += fmt.Sprintf(" (shard %d)", b.Shard)
 	}
 	_, err = fmt.Fprintln(p.out, strings.Join(
-		[]string{b.Name, b.Readable, owner, b.Key, strings.Join(b.Algorithms, " or ")}, "  "))
+		[]string{b.Name, chars.Shown(b.Readable), owner, chars.Shown(b.Key), strings.Join(b.Algorithms, " or ")}, "  "))
 	return err
 }
 
