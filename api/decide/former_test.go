@@ -65,6 +65,20 @@ func formerFixture(t *testing.T, edit ...func(*CheckerOptions)) (*fixture, *rule
 	return f, sets, store
 }
 
+// ledgerFixture is formerFixture with a ledger of one of two nodes.
+func ledgerFixture(t *testing.T) (f *fixture, sets *rules.Current, ledger *Ledger) {
+	t.Helper()
+	f, sets, _ = formerFixture(t, func(o *CheckerOptions) {
+		var err error
+		ledger, err = NewLedger(LedgerOptions{Local: o.Local, Nodes: func() int { return 2 }, Now: o.Now})
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.Ledger = ledger
+	})
+	return f, sets, ledger
+}
+
 // Nodes send the former limit with every operation on the rule's own bucket for one of its windows, and then no more.
 func TestFormer_IsSentForOneWindow(t *testing.T) {
 	f, sets, store := formerFixture(t)
@@ -144,15 +158,7 @@ func TestFormer_IsSentForDescriptors(t *testing.T) {
 
 // An outage after an edit goes on with what this node has seen spent before it, by its share.
 func TestFormer_CountsInAnOutage(t *testing.T) {
-	var ledger *Ledger
-	f, sets, _ := formerFixture(t, func(o *CheckerOptions) {
-		var err error
-		ledger, err = NewLedger(LedgerOptions{Local: o.Local, Nodes: func() int { return 2 }, Now: o.Now})
-		if err != nil {
-			t.Fatal(err)
-		}
-		o.Ledger = ledger
-	})
+	f, sets, ledger := ledgerFixture(t)
 	was := perUser("l", "local", 10)
 	was.WindowMS = 600_000
 	f.puts(sets, nil, was)
@@ -179,15 +185,7 @@ func TestFormer_CountsInAnOutage(t *testing.T) {
 // The share of a former bucket drains as slowly as the node's share of its limit: of the whole limit, everything would
 // have drained in these five minutes.
 func TestFormer_DrainsByShareInAnOutage(t *testing.T) {
-	var ledger *Ledger
-	f, sets, _ := formerFixture(t, func(o *CheckerOptions) {
-		var err error
-		ledger, err = NewLedger(LedgerOptions{Local: o.Local, Nodes: func() int { return 2 }, Now: o.Now})
-		if err != nil {
-			t.Fatal(err)
-		}
-		o.Ledger = ledger
-	})
+	f, sets, ledger := ledgerFixture(t)
 	was := perUser("l", "local", 10)
 	was.WindowMS, was.Algorithm = 600_000, "token_bucket"
 	f.puts(sets, nil, was)
