@@ -215,17 +215,21 @@ func (h *Handler) answer(x *buffers, rest string, r *http.Request) {
 	if end >= 0 {
 		name, path = rest[:end], rest[end:]
 	}
-	stored := set.Profile(name)
-	if stored == nil || out.face != extAuthz && strings.HasPrefix(path, "/") {
-		out.refuse(resultUnknownProfile, reply.NotFound.Problem("There is no profile of this name. "+
-			"GET /ratelimit/profiles lists the profiles."))
-		return
+	p := noProfile
+	if stored := set.Profile(name); stored != nil && (out.face == extAuthz || !strings.HasPrefix(path, "/")) {
+		p = h.profile(set, stored)
 	}
-	p := h.profile(set, stored)
 	call := callOf(r)
 	call.Endpoint = faceNames[out.face]
 	if err := h.gate.AdmitGateway(call, &p.proof); err != nil {
-		out.refuseProof(err)
+		if out.refuseProof(err); p == noProfile && out.result == resultNoProof {
+			out.result = resultUnknownProfile
+		}
+		return
+	}
+	if p == noProfile {
+		out.refuse(resultUnknownProfile, reply.NotFound.Problem("There is no profile of this name. "+
+			"GET /ratelimit/profiles lists the profiles."))
 		return
 	}
 	if p.reader == nil {
@@ -396,6 +400,9 @@ type profile struct {
 	addressHeader string
 	shows         headerSet
 }
+
+// noProfile stands for a name that no profile has. A token of the scope check is answered that there is none.
+var noProfile = &profile{proof: access.GatewayProof{Token: true}}
 
 // profile returns the compiled form of a profile of the set in force.
 func (h *Handler) profile(set *rules.Set, stored *rules.Profile) *profile {

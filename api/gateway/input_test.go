@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"sluice/internal/access"
 	"sluice/rules"
 )
@@ -67,6 +69,30 @@ func TestProof_WithoutItNothingIsAnswered(t *testing.T) {
 	}
 }
 
+// Whoever has no credential does not learn which profiles exist, and a mistake in the name is still counted as such.
+func TestProof_NamesOfProfilesAreNoSecretOnlyWithAToken(t *testing.T) {
+	network, certificate := shop(), shop()
+	network.Name, network.Proof = "network", rules.Proof{Networks: []string{"10.0.0.0/8"}}
+	certificate.Name, certificate.Proof = "certificate", rules.Proof{Certificates: []string{"edge"}}
+	f := newFixture(t, perUser(1), shop(), network, certificate)
+	for _, face := range Faces() {
+		for _, token := range []string{"", "slk_x"} {
+			clear(f.counts)
+			path := "/ratelimit/" + face + "/"
+			want := f.ask("GET", path+"ship", "Sluice-Token", "", "Sluice-Token", token)
+			if got := f.count(face, resultUnknownProfile); got != 1 || want.status == http.StatusNotFound {
+				t.Errorf("%s, token %q: got %d %s, counted %v", face, token, want.status, want.body, f.counts)
+			}
+			for _, name := range []string{"shop", "network", "certificate", ""} {
+				a := f.ask("GET", path+name, "Sluice-Token", "", "Sluice-Token", token)
+				if diff := cmp.Diff(want, a, cmp.AllowUnexported(want)); diff != "" {
+					t.Errorf("%s, token %q, profile %q (-unknown +it): %s", face, token, name, diff)
+				}
+			}
+		}
+	}
+}
+
 func TestBadInput_IsRefusedAndCountedByReason(t *testing.T) {
 	f := newFixture(t, perUser(1))
 	for _, tt := range []struct {
@@ -79,6 +105,8 @@ func TestBadInput_IsRefusedAndCountedByReason(t *testing.T) {
 		{"unknown profile", "/ship", nil, 404, "/problems/not-found", "", resultUnknownProfile},
 		{"no profile", "/", nil, 404, "/problems/not-found", "", resultUnknownProfile},
 		{"a path after the profile", "/shop/x", nil, 404, "/problems/not-found", "", resultUnknownProfile},
+		{"unknown profile and no proof", "/ship", []string{"Sluice-Token", ""}, 401, "/problems/unauthorized",
+			"There is no profile of this name, or", resultUnknownProfile},
 		{"no proof", "/shop", []string{"Sluice-Token", ""}, 401, "/problems/unauthorized", "", resultNoProof},
 		{"no method", "/shop", []string{"X-Forwarded-Method", ""}, 400, "/problems/malformed", "X-Forwarded-Method",
 			resultMissingHeader},

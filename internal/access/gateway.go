@@ -34,7 +34,8 @@ type GatewayCall struct {
 }
 
 // AdmitGateway returns nil if the call has one of the proofs. It does not depend on
-// OpenMode. The error is a *Refusal.
+// OpenMode. The error is a *Refusal. To a call without a token that is valid, it does not say which
+// proofs there are.
 func (g *Gate) AdmitGateway(call GatewayCall, proof *GatewayProof) error {
 	if refused := g.admitGateway(call, proof); refused != nil {
 		return g.Refuse(call.Endpoint, refused)
@@ -48,23 +49,26 @@ func (g *Gate) admitGateway(call GatewayCall, proof *GatewayProof) *Refusal {
 		certified(call.Chains, proof.Certificates) {
 		return nil
 	}
-	if !proof.Token {
-		return &Refusal{Reason: NoCredentials, Detail: "The gateway did not prove itself: neither the address of its " +
-			"connection nor its client certificate is among those of the profile."}
-	}
 	if len(call.Token) == 0 {
-		if token, ok := g.Certificates.find(call.Chains); ok && token.Permits(ScopeCheck) {
+		if token, ok := g.Certificates.find(call.Chains); ok && proof.Token && token.Permits(ScopeCheck) {
 			return nil
 		}
-		return &Refusal{Reason: NoCredentials, Detail: "The gateway did not prove itself. Send the header Sluice-Token " +
-			"with a token of the scope check."}
+		return &Refusal{Reason: NoCredentials, Detail: noProof}
 	}
 	if len(call.Token) > 1 {
 		return &Refusal{Reason: UnknownToken, Detail: "Send the header Sluice-Token once."}
 	}
-	_, refused := g.find(strings.TrimSpace(call.Token[0]), ScopeCheck)
-	return refused
+	if _, refused := g.find(strings.TrimSpace(call.Token[0]), ScopeCheck); refused != nil || proof.Token {
+		return refused
+	}
+	return &Refusal{Reason: NoCredentials, Detail: "The profile accepts no token, and neither the address of the " +
+		"connection nor the client certificate is among those of the profile."}
 }
+
+// noProof is the same for every profile, and for a name that no profile has: a caller without a credential does not
+// learn which profiles exist.
+const noProof = "There is no profile of this name, or the gateway did not prove itself as the profile requires: by the " +
+	"header Sluice-Token with a token of the scope check, by its client certificate, or by the address of its connection."
 
 // certified reports whether a verified certificate has one of the names: as DNS name (in any
 // case) or URI, or as common name if it has no other names. Authorities check the other names,
