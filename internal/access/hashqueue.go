@@ -11,7 +11,8 @@ import (
 // unauthenticated clients can make this process use, 19 MiB for each hash.
 const hashesAtOnce = 2
 
-// ErrBusy means that a password was not hashed because too many callers are waiting.
+// ErrBusy means that a password was not hashed because too many callers are waiting. It is also the cause with which
+// a caller who waits no longer ends its context.
 var ErrBusy = errors.New("too many passwords are being checked; try again in a few seconds")
 
 // Lane is one of the two queues for hashing. They take turns, so that a flood in one
@@ -42,10 +43,10 @@ type hashQueue struct {
 }
 
 // enter returns nil once the caller may hash, who must then call leave. Otherwise the
-// error is ErrBusy or that of ctx.
+// error is ErrBusy or the cause of the end of ctx.
 func (q *hashQueue) enter(ctx context.Context, lane Lane) error {
-	if err := ctx.Err(); err != nil {
-		return err
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
 	q.mu.Lock()
 	if q.running < hashesAtOnce { // then nobody waits
@@ -63,9 +64,9 @@ func (q *hashQueue) enter(ctx context.Context, lane Lane) error {
 
 	select {
 	case <-turn:
-		if err := ctx.Err(); err != nil {
+		if ctx.Err() != nil {
 			q.leave()
-			return err
+			return context.Cause(ctx)
 		}
 		return nil
 	case <-ctx.Done():
@@ -79,7 +80,7 @@ func (q *hashQueue) enter(ctx context.Context, lane Lane) error {
 	if i < 0 { // the caller was let in at the same moment; let the next one in
 		q.leave()
 	}
-	return ctx.Err()
+	return context.Cause(ctx)
 }
 
 // leave lets the next caller proceed.

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 )
 
 // gated is a Hasher whose hashes say which password they are of in began, and end
@@ -118,6 +119,21 @@ func TestHasher_WhoLeavesFreesTheirPlaceAndIsNotHashed(t *testing.T) {
 				t.Error("hashed for someone who had left")
 			}
 		}
+	})
+}
+
+func TestHasher_WhoWaitsNoLongerLearnsWhy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, _, gate := gated()
+		check(t.Context(), h, LaneStrangers, "first", hashesAtOnce)
+		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, ErrBusy)
+		defer cancel()
+		for range 2 { // the second finds its time over
+			if _, err := h.CheckPassword(ctx, LaneStrangers, "", "late"); !errors.Is(err, ErrBusy) {
+				t.Errorf("left with %v", err)
+			}
+		}
+		close(gate)
 	})
 }
 

@@ -72,7 +72,7 @@ func NewHasher() *Hasher { return &Hasher{derive: argon2.IDKey} }
 
 // HashPassword returns the hash of a password to store: Argon2id with a new salt, in PHC
 // string form ($argon2id$v=19$m=19456,t=2,p=1$salt$hash). The error is
-// ErrBusy, or that of ctx if it ended before the hashing began.
+// ErrBusy, or the cause of the end of ctx if it ended before the hashing began.
 func (h *Hasher) HashPassword(ctx context.Context, lane Lane, password string) (string, error) {
 	salt := make([]byte, saltLen)
 	_, _ = rand.Read(salt) // crypto/rand.Read never returns an error
@@ -92,8 +92,8 @@ func (h *Hasher) HashPassword(ctx context.Context, lane Lane, password string) (
 const decoy = "$argon2id$v=19$m=19456,t=2,p=1$c2x1aWNlLWRlY295LXNhbA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
 
 // CheckPassword reports whether a password has this hash. An empty or invalid hash takes
-// the same time and matches no password. The error is ErrBusy, or that of ctx if it ended
-// before the hashing began; then nothing was compared.
+// the same time and matches no password. The error is ErrBusy, or the cause of the end of ctx
+// if it ended before the hashing began; then nothing was compared.
 func (h *Hasher) CheckPassword(ctx context.Context, lane Lane, hash, password string) (bool, error) {
 	if len(password) > MaxPassword {
 		password = password[:MaxPassword] // no stored password is longer; bound the cost

@@ -68,7 +68,7 @@ func New(d Deps) (*Kit, error) {
 // and error pages.
 func (k *Kit) Wrap(r *Route) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		v := &Visit{Context: c, kit: k, route: r}
+		v := &Visit{Context: c, kit: k, route: r, arrived: time.Now()} //nolint:forbidigo // as deadlines of connections
 		defer func() {
 			if p := recover(); p != nil {
 				if p == http.ErrAbortHandler { //nolint:errorlint // the very value that net/http documents

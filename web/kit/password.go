@@ -1,6 +1,7 @@
 package kit
 
 import (
+	"context"
 	"errors"
 	"math"
 	"net/http"
@@ -16,12 +17,23 @@ import (
 // the status and errors with which to show the form again.
 func (v *Visit) Hash(u *access.User, lane access.Lane, password string) (status int, fields []rules.FieldError,
 	err error) {
-	u.PasswordHash, err = v.kit.Passwords.HashPassword(v.Ctx, lane, password)
+	ctx, cancel := v.turn()
+	defer cancel()
+	u.PasswordHash, err = v.kit.Passwords.HashPassword(ctx, lane, password)
 	if !errors.Is(err, access.ErrBusy) {
 		return http.StatusUnprocessableEntity, nil, err
 	}
 	v.RetryAfter(err)
 	return http.StatusServiceUnavailable, []rules.FieldError{{Field: "password", Message: busy}}, nil
+}
+
+// turnWait is how long after its arrival a request can wait for its turn at hashing. The connection is closed 5 s after
+// the arrival, and a machine that is short of CPU needs the rest of them to hash and to answer.
+const turnWait = 2 * time.Second
+
+// turn is the context of a request that needs a turn at hashing. It ends with access.ErrBusy after turnWait.
+func (v *Visit) turn() (context.Context, context.CancelFunc) {
+	return context.WithDeadlineCause(v.Ctx, v.arrived.Add(turnWait), access.ErrBusy)
 }
 
 // CheckPassword validates a new password and its repetition.
@@ -68,7 +80,9 @@ func (v *Visit) compare(lane access.Lane, asks []limiter.Ask, name, password str
 	if err != nil {
 		return err
 	}
-	ok, err := k.Passwords.CheckPassword(v.Ctx, lane, u.PasswordHash, password)
+	ctx, cancel := v.turn()
+	defer cancel()
+	ok, err := k.Passwords.CheckPassword(ctx, lane, u.PasswordHash, password)
 	if err != nil {
 		done()
 		return err
@@ -100,9 +114,6 @@ func Refusal(err error) (int, string) {
 	return 0, ""
 }
 
-// busyWait is about how long a full queue for hashing takes to empty.
-const busyWait = 2 * time.Second
-
 // RetryAfter sets the Retry-After header if err says how long to wait.
 func (v *Visit) RetryAfter(err error) {
 	var many *tooMany
@@ -110,9 +121,7 @@ func (v *Visit) RetryAfter(err error) {
 	switch {
 	case errors.As(err, &many):
 		wait = many.wait
-	case errors.Is(err, access.ErrBusy):
-		wait = busyWait
-	case errors.Is(err, errUndecided):
+	case errors.Is(err, access.ErrBusy), errors.Is(err, errUndecided):
 		wait = time.Second
 	default:
 		return

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/a-h/templ"
 	"github.com/alexedwards/scs/v2"
@@ -24,6 +25,8 @@ type Visit struct {
 	echo.Context
 	kit   *Kit
 	route *Route
+	// arrived is when the request arrived, by the machine's clock.
+	arrived time.Time
 	// Ctx is the request's context with the session; use it for every call.
 	Ctx context.Context
 	// User is zero if nobody is signed in.

@@ -31,20 +31,34 @@ func people() []access.User {
 type Passwords struct {
 	*access.Hasher
 	Busy map[access.Lane]bool
+	// Stuck lets everyone wait for a turn until their context ends.
+	Stuck bool
 }
 
-// HashPassword refuses if the lane is full.
-func (p *Passwords) HashPassword(ctx context.Context, lane access.Lane, password string) (string, error) {
+// turn returns once the caller may hash.
+func (p *Passwords) turn(ctx context.Context, lane access.Lane) error {
 	if p.Busy[lane] {
-		return "", access.ErrBusy
+		return access.ErrBusy
+	}
+	if p.Stuck {
+		<-ctx.Done()
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+// HashPassword implements kit.Passwords.
+func (p *Passwords) HashPassword(ctx context.Context, lane access.Lane, password string) (string, error) {
+	if err := p.turn(ctx, lane); err != nil {
+		return "", err
 	}
 	return p.Hasher.HashPassword(ctx, lane, password)
 }
 
-// CheckPassword refuses if the lane is full.
+// CheckPassword implements kit.Passwords.
 func (p *Passwords) CheckPassword(ctx context.Context, lane access.Lane, hash, password string) (bool, error) {
-	if p.Busy[lane] {
-		return false, access.ErrBusy
+	if err := p.turn(ctx, lane); err != nil {
+		return false, err
 	}
 	if hash == "" {
 		_, err := p.Hasher.CheckPassword(ctx, lane, passwordHash, password)
