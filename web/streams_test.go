@@ -14,6 +14,7 @@ import (
 
 	"sluice/internal/access"
 	"sluice/internal/fleet"
+	"sluice/rules"
 	"sluice/web"
 	"sluice/web/webtest"
 )
@@ -98,6 +99,52 @@ func TestEvents_RepeatNothing(t *testing.T) {
 			t.Fatal("the stream ended")
 		}
 		if strings.Contains(next, `data-denial="new"`) {
+			return
+		}
+	}
+}
+
+// outage is accounts in a rules database that is unreachable while it is on.
+type outage struct {
+	*webtest.Users
+	on atomic.Bool
+}
+
+func (o *outage) GetUser(ctx context.Context, id int64) (access.User, error) {
+	if o.on.Load() {
+		return access.User{}, rules.ErrUnavailable
+	}
+	return o.Users.GetUser(ctx, id)
+}
+
+func TestEvents_OfferChangesAgainAfterAnOutage(t *testing.T) {
+	t.Parallel()
+	w := world(t, webtest.Empty)
+	d, users := w.Deps(nil), &outage{Users: w.Users}
+	d.Users = users
+	if err := w.Serve(d); err != nil {
+		t.Fatal(err)
+	}
+	b := w.As(access.RoleEditor)
+	if page := b.Get("/console"); !page.Has(`class="button" href="/console/rules/new"`) {
+		t.Fatalf("before: %d %s", page.Code, page.Body)
+	}
+	users.on.Store(true)
+	lines := listen(t, w, "/console/events", b)
+	if first, ok := message(lines); !ok || !strings.Contains(first, "An editor can do this.") {
+		t.Fatalf("in the outage: %s", first)
+	}
+	if page := b.Get("/console"); !page.Has("disabled until it is back. Then reload this page.") {
+		t.Errorf("in the outage: %d", page.Code)
+	}
+	users.on.Store(false)
+	w.Clock.Add(time.Minute)
+	for {
+		next, ok := message(lines)
+		if !ok {
+			t.Fatal("the stream ended")
+		}
+		if strings.Contains(next, `class="button" href="/console/rules/new"`) {
 			return
 		}
 	}

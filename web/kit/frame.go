@@ -86,7 +86,7 @@ func (v *Visit) banners(n *Node) []view.Banner {
 			confirmed = time.Time{}
 		}
 		text := "The rules database is unreachable. Requests are still being rate-limited with the last loaded rules; " +
-			"changes are disabled until it is back."
+			"changes are disabled until it is back. Then reload this page."
 		out = append(out, view.Banner{Kind: "warn", Text: text, Since: confirmed})
 	}
 	return out

@@ -124,7 +124,7 @@ func (v *Visit) stream(feed func(*Visit) Feed) error {
 		if n%checkEvery > 0 {
 			continue
 		}
-		switch good, err := v.stillSignedIn(); {
+		switch good, err := v.signedInAgain(); {
 		case err != nil:
 			if missed++; missed > unchecked {
 				return err
@@ -137,13 +137,18 @@ func (v *Visit) stream(feed func(*Visit) Feed) error {
 	}
 }
 
-// stillSignedIn loads the session again and checks its account.
-func (v *Visit) stillSignedIn() (bool, error) {
+// signedInAgain loads the session again, checks its account, and takes over what it may do now: while the rules database
+// is unreachable, a page offers no changes.
+func (v *Visit) signedInAgain() (bool, error) {
 	again := Visit{Context: v.Context, kit: v.kit, route: v.route}
 	if err := again.loadSession(); err != nil {
 		return false, err
 	}
-	return again.User.ID == v.User.ID && again.User.Role.Includes(v.route.Role), nil
+	if again.User.ID != v.User.ID || !again.User.Role.Includes(v.route.Role) {
+		return false, nil
+	}
+	v.Ctx, v.User, v.Offline, v.DatabaseDown = again.Ctx, again.User, again.Offline, again.DatabaseDown
+	return true, nil
 }
 
 // nothingNew is a message without parts: the data is up to date.
