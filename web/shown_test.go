@@ -181,3 +181,52 @@ func TestShown_LinksKeepTheText(t *testing.T) {
 		t.Errorf("no link %s", want)
 	}
 }
+
+// applied returns what a browser sends for the form of filters on a page: lines of a field are joined, and all other
+// ends of lines become CR LF.
+func applied(t *testing.T, page webtest.Page) url.Values {
+	t.Helper()
+	sent, filters := url.Values{}, false
+	z := html.NewTokenizer(strings.NewReader(strings.ToValidUTF8(page.Body, "\ufffd")))
+	for {
+		switch z.Next() {
+		case html.ErrorToken:
+			return sent
+		case html.StartTagToken, html.SelfClosingTagToken, html.EndTagToken:
+			tag, attr := z.Token(), map[string]string{}
+			for _, a := range tag.Attr {
+				attr[a.Key] = a.Val
+			}
+			switch {
+			case tag.Data == "form":
+				filters = attr["class"] == "filters"
+			case tag.Data != "input" || !filters || attr["name"] == "":
+			case attr["type"] == "hidden":
+				value := strings.NewReplacer("\r\n", "\r\n", "\r", "\r\n", "\n", "\r\n").Replace(attr["value"])
+				sent.Add(attr["name"], value)
+			default:
+				sent.Add(attr["name"], strings.NewReplacer("\r", "", "\n", "").Replace(attr["value"]))
+			}
+		}
+	}
+}
+
+func TestShown_ApplyingFiltersKeepsTheText(t *testing.T) {
+	t.Parallel()
+	b := world(t, webtest.Full).As(access.RoleViewer)
+	for _, text := range []string{hostile, "user:42", "50%", "%41", " a ", "a\rb", "a\nb", "a\r\nb", "\ta%0Db%\u00a0",
+		"\ufffd\xff%FF", "\x00"} {
+		for _, path := range []string{"/console/denials", "/console/requests"} {
+			asked := url.Values{"key": {text}, "route": {text}, "rule": {text}, "tenant": {text}}
+			stream := func(q url.Values) string {
+				_, rest, _ := strings.Cut(b.Get(path+"?"+q.Encode()).Body, `hx-sse:connect="`)
+				address, _, _ := strings.Cut(rest, `"`)
+				return address
+			}
+			sent := applied(t, b.Get(path+"?"+asked.Encode()))
+			if want, got := stream(asked), stream(sent); got != want || !strings.Contains(want, "tenant=") {
+				t.Errorf("%s: %q was applied as %q: the stream is %s, want %s", path, text, sent, got, want)
+			}
+		}
+	}
+}

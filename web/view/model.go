@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"sluice/rules"
+	"sluice/rules/chars"
 )
 
 // Frame is the model of the frame around every page.
@@ -105,16 +106,34 @@ type Query struct {
 	values url.Values
 }
 
+// escapedParam has the names of the parameters of a form that Query.Field wrote with %XX.
+const escapedParam = "escaped"
+
 // NewQuery keeps the named parameters of a page's URL.
 func NewQuery(path string, from url.Values, keep ...string) Query {
 	q := Query{path: path, values: url.Values{}}
 	for _, k := range keep {
-		if v := from.Get(k); v != "" {
+		v := from.Get(k)
+		if slices.Contains(from[escapedParam], k) {
+			v = chars.Unescape(v)
+		}
+		if v != "" {
 			q.values.Set(k, v)
 		}
 	}
 	return q
 }
+
+// Field is one parameter as the field of a form shows it. Browsers change the ends of lines in a field, so a text that
+// people would not see as it is has %XX, and % itself is %25. Such a form has EscapedFields.
+func (q Query) Field(name string) string {
+	if q.escaped(name) {
+		return chars.Escape(q.Get(name), "")
+	}
+	return q.Get(name)
+}
+
+func (q Query) escaped(name string) bool { return chars.Shown(q.Get(name)) != q.Get(name) }
 
 // Get is one parameter.
 func (q Query) Get(name string) string { return q.values.Get(name) }
