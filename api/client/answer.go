@@ -54,10 +54,6 @@ type Answer struct {
 	ByClient bool `json:"-"`
 }
 
-// valid reports whether a decision has a status that can be sent to a client. JSON of a server between the client and
-// the service has none.
-func (a *Answer) valid() bool { return a.Status >= 200 && a.Status <= 599 }
-
 // Figures are the figures of a limit. Those that are unknown are nil.
 type Figures struct {
 	// Limit is in units per window: the limit in force, after tiers, schedules and overrides.

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -54,19 +55,24 @@ func (c *Client) Batch(ctx context.Context, checks []Check) ([]Answer, error) {
 
 // batch makes one call.
 func (c *Client) batch(within, own context.Context, bodies [][]byte) ([]Answer, error) {
-	var results struct {
-		Results []Answer `json:"results"`
+	var raw json.RawMessage
+	if err := c.decide(within, own, batchPath, joinChecks(bodies), &raw); err != nil {
+		return nil, err
 	}
-	err := c.decide(within, own, batchPath, joinChecks(bodies), &results)
+	results, err := splitResults(raw)
 	switch {
 	case err != nil:
 		return nil, err
-	case len(results.Results) != len(bodies):
+	case len(results) != len(bodies):
 		return nil, errResults
-	case slices.ContainsFunc(results.Results, func(a Answer) bool { return !a.valid() }):
-		return nil, errNoAnswer
 	}
-	return results.Results, nil
+	answers := make([]Answer, len(results))
+	for i := range results {
+		if err := answers[i].read(results[i]); err != nil {
+			return nil, err
+		}
+	}
+	return answers, nil
 }
 
 // complete returns the result of a call for checks: its answers, those that stand in for them, or the error of the

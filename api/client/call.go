@@ -17,10 +17,18 @@ const maxResponse = 256 << 20
 
 var (
 	errBreaker  = &UnavailableError{errors.New("the circuit breaker is open because the service was unavailable")}
-	errLarge    = &UnavailableError{fmt.Errorf("the server's response has more than %d bytes", maxResponse)}
-	errNoAnswer = &UnavailableError{errors.New("the server's response is not an answer")}
-	errResults  = &UnavailableError{errors.New("the server's response does not have one result per check")}
+	errLarge    = unreadable("the server's response has more than %d bytes", maxResponse)
+	errNoAnswer = unreadable("the server's response is not an answer")
+	errResults  = unreadable("the server's response does not have one result per check")
+	errRedirect = unreadable("the server redirects, which is not followed: give the client the URL of the service itself")
 )
+
+// unreadableError is the cause of an UnavailableError if a response came that is no answer.
+type unreadableError struct{ error }
+
+func unreadable(format string, args ...any) *UnavailableError {
+	return &UnavailableError{unreadableError{fmt.Errorf(format, args...)}}
+}
 
 // decide posts one document, if the circuit breaker permits it, and decodes the answer. own is the context of the
 // caller, within the same with the client's timeout.
@@ -59,7 +67,11 @@ func (c *Client) permitted(within, own context.Context, p permission, path strin
 
 func (c *Client) post(ctx context.Context, path string, body []byte) ([]byte, error) {
 	raw, err := c.send(ctx, http.MethodPost, path, "application/json", body, timeoutHeader, c.waits(ctx))
-	if err != nil && c.checks.ctx.Err() != nil && errors.Is(err, context.Canceled) {
+	var p *Problem
+	switch {
+	case errors.As(err, &p) && p.Status < http.StatusBadRequest:
+		return nil, errRedirect
+	case err != nil && c.checks.ctx.Err() != nil && errors.Is(err, context.Canceled):
 		return nil, ErrClosed
 	}
 	return raw, err

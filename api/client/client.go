@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -35,7 +36,8 @@ type Options struct {
 	// TokenFile is the path of a file whose content is the token, instead of Token. A line break at its end is cut off. A
 	// changed token is used within 10 s; while the file is not usable, the previous token is.
 	TokenFile string
-	// Log receives changes and problems of TokenFile; nil discards them.
+	// Log receives changes and problems of TokenFile, and once that the service answers what the client cannot read; nil
+	// discards them.
 	Log *slog.Logger
 	// FailMode decides checks while the service is unavailable: FailOpen (if empty), FailClosed or FailLocal.
 	FailMode string
@@ -63,6 +65,8 @@ type Client struct {
 	failMode             string
 	local                *localLimiter
 	onDegraded           func(error)
+	log                  *slog.Logger // nil: none
+	saysUnreadable       sync.Once
 	breaker              breaker
 	checks               dispatcher
 	releasing            chan struct{} // one element for each release of ReleaseLater
@@ -89,7 +93,7 @@ func New(base string, opt Options) (*Client, error) {
 	}
 	c := &Client{
 		base: strings.TrimSuffix(base, "/"), timeout: opt.Timeout, callTimeout: opt.CallTimeout,
-		failMode: opt.FailMode, onDegraded: opt.OnDegraded, releasing: make(chan struct{}, maxReleases),
+		failMode: opt.FailMode, onDegraded: opt.OnDegraded, log: opt.Log, releasing: make(chan struct{}, maxReleases),
 	}
 	//nolint:forbidigo // the client is its own wiring: it runs in the programs of others
 	c.breaker.now = time.Now
@@ -181,9 +185,6 @@ func (c *Client) Check(ctx context.Context, q Check) (*Answer, error) {
 	} else {
 		err = c.checks.check(within, ctx, body, a)
 	}
-	if err == nil && !a.valid() {
-		err = errNoAnswer
-	}
 	if err := c.failed(ctx, err); err != nil {
 		return nil, err
 	}
@@ -211,9 +212,6 @@ func (c *Client) Reserve(ctx context.Context, q Check, ttl time.Duration) (*Answ
 	defer cancel()
 	a := &Answer{}
 	err = c.decide(within, ctx, "/ratelimit/reserve", body, a)
-	if err == nil && !a.valid() {
-		err = errNoAnswer
-	}
 	if err := c.failed(ctx, err); err != nil {
 		return nil, err
 	}

@@ -3,24 +3,45 @@ package client
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"strings"
 	"unicode/utf8"
 )
 
 // decode decodes a response.
 func decode(raw []byte, into any) error {
-	if a, ok := into.(*Answer); ok && a.scan(raw) {
-		return nil
+	if a, ok := into.(*Answer); ok {
+		return a.read(raw)
 	}
 	if err := json.Unmarshal(raw, into); err != nil {
-		return &UnavailableError{fmt.Errorf("the server's response is not valid: %w", err)}
+		return unreadable("the server's response is not valid: %w", err)
+	}
+	return nil
+}
+
+// read decodes an answer. JSON of a server between the client and the service lacks allowed, or has a status that
+// cannot be sent to a client.
+func (a *Answer) read(raw []byte) error {
+	if !a.scan(raw) {
+		got := struct {
+			*Answer
+			Allowed *bool `json:"allowed"`
+		}{Answer: a}
+		if err := decode(raw, &got); err != nil {
+			return err
+		}
+		if got.Allowed == nil {
+			return errNoAnswer
+		}
+		a.Allowed = *got.Allowed
+	}
+	if a.Status < 200 || a.Status > 599 {
+		return errNoAnswer
 	}
 	return nil
 }
 
 // scan decodes an answer in the form in which the service writes it, which takes a small part of the time of
-// encoding/json. For any other form it reports false and changes nothing.
+// encoding/json. For any other form, and without the member allowed, it reports false and changes nothing.
 func (a *Answer) scan(raw []byte) bool {
 	if !utf8.Valid(raw) {
 		return false
@@ -33,7 +54,7 @@ func (a *Answer) scan(raw []byte) bool {
 	p := scanner{s: string(bytes.TrimSuffix(raw, []byte{'\n'})), limits: memory.limits[:0], figures: memory.figures[:0]}
 	var got Answer
 	p.answer(&got)
-	if p.failed || p.i != len(p.s) {
+	if p.failed || p.i != len(p.s) || !p.decided {
 		return false
 	}
 	*a = got
@@ -66,6 +87,8 @@ type scanner struct {
 	s      string
 	i      int
 	failed bool
+	// decided: the answer has the member allowed.
+	decided bool
 	// limits and figures are memory for those of an answer.
 	limits  []LimitAnswer
 	figures []int64
@@ -223,7 +246,7 @@ func (p *scanner) answer(a *Answer) {
 	p.object(func(name string) {
 		switch name {
 		case "allowed":
-			a.Allowed = p.bool()
+			a.Allowed, p.decided = p.bool(), true
 		case "status":
 			a.Status = int(p.number())
 		case "retry_after_s":

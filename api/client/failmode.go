@@ -128,6 +128,11 @@ func (x *localLimiter) bucket(key string, now int64) *localBucket {
 // fail mode.
 func (c *Client) instead(q Check, err error) *Answer {
 	if !Overloaded(err) {
+		if errors.As(err, new(unreadableError)) && c.log != nil {
+			c.saysUnreadable.Do(func() {
+				c.log.Warn("the service answered what this client cannot read, so the fail mode decides", "error", err)
+			})
+		}
 		return c.Fallback(q, err)
 	}
 	a := &Answer{Overloaded: true, Limits: []LimitAnswer{}, Headers: map[string]string{}}

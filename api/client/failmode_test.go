@@ -1,9 +1,12 @@
 package client
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
+	"maps"
 	"strings"
 	"sync"
 	"testing"
@@ -19,24 +22,40 @@ func TestFailMode_DecidesWhileTheServiceIsUnavailable(t *testing.T) {
 	status := func(n int, body string) func(fakeCall) *failure {
 		return func(fakeCall) *failure { return &failure{status: n, body: body} }
 	}
-	causes := map[string]func(fakeCall) *failure{
+	silent := map[string]func(fakeCall) *failure{
 		"connection": dead,
 		"500":        status(500, `{"type":"/problems/internal","title":"Internal error","status":500}`),
 		"503":        status(503, `{"type":"/problems/not-ready","title":"Node not ready","status":503}`),
 		"502 page":   status(502, "<html>"),
 		"overload":   status(429, ""),
-		"no JSON":    status(200, "<html>welcome</html>"),
-		"no answer":  status(200, `{"status":"ok"}`),
-		"empty":      status(200, `{}`),
-		"null":       status(200, "null"),
-		"no status":  status(200, `{"allowed":false,"status":0}`),
 	}
+	unreadable := map[string]func(fakeCall) *failure{
+		"no JSON":        status(200, "<html>welcome</html>"),
+		"cut short":      status(200, `{"allowed":true,"status":200,"lim`),
+		"no answer":      status(200, `{"status":"ok"}`),
+		"empty":          status(200, `{}`),
+		"null":           status(200, "null"),
+		"list":           status(200, "[]"),
+		"no body":        status(200, ""),
+		"204":            status(204, ""),
+		"no status":      status(200, `{"allowed":false,"status":0}`),
+		"no allowed":     status(200, `{"status":200}`),
+		"word":           status(200, `{"allowed":"yes","status":200}`),
+		"wrong figure":   status(200, `{"allowed":true,"status":200,"remaining":"1"}`),
+		"wrong limit":    status(200, `{"allowed":true,"status":200,"limits":[1]}`),
+		"redirect":       status(302, ""),
+		"redirect, JSON": status(307, `{"type":"/problems/x","title":"X","status":307}`),
+		"huge":           func(fakeCall) *failure { return &failure{status: 200, body: "{}", size: maxResponse + 1} },
+	}
+	causes := maps.Clone(silent)
+	maps.Copy(causes, unreadable)
 	local := &LocalLimit{Limit: 1, Window: time.Hour}
 	for name, fail := range causes {
 		for _, mode := range []string{"", FailOpen, FailClosed, FailLocal} {
 			t.Run(name+" "+mode, func(t *testing.T) {
 				var told []error
-				c, f := newFake(t, Options{FailMode: mode, LocalLimit: local,
+				var log bytes.Buffer
+				c, f := newFake(t, Options{FailMode: mode, LocalLimit: local, Log: slog.New(slog.NewTextHandler(&log, nil)),
 					OnDegraded: func(err error) { told = append(told, err) }})
 				f.set(nil, fail)
 				first, err := c.Check(t.Context(), direct("k"))
@@ -64,13 +83,22 @@ func TestFailMode_DecidesWhileTheServiceIsUnavailable(t *testing.T) {
 				if len(told) != 2 || told[0] == nil {
 					t.Errorf("told %v", told)
 				}
+				said := 0
+				if unreadable[name] != nil {
+					said = 1
+				}
+				if got := strings.Count(log.String(), "cannot read"); got != said {
+					t.Errorf("said %d times that an answer is not readable, want %d: %s", got, said, &log)
+				}
 			})
 		}
 	}
 }
 
 func TestFailMode_DecidesBatchesThatLackAnswers(t *testing.T) {
-	for _, results := range []string{"null,null", "{},{}", `{"allowed":true,"status":200},{"allowed":true}`} {
+	const fine = `{"allowed":true,"status":200}`
+	for _, results := range []string{"null,null", "{},{}", fine, fine + `,{"allowed":true}`, fine + `,{"status":200}`,
+		fine + `,{"allowed":"yes","status":200}`} {
 		c, f := newFake(t, Options{FailMode: FailClosed})
 		f.set(nil, func(fakeCall) *failure { return &failure{status: 200, body: `{"results":[` + results + `]}`} })
 		answers, err := c.Batch(t.Context(), []Check{direct("a"), direct("b")})
