@@ -314,6 +314,9 @@ class Dispatcher:
         outcome = Outcome.UNKNOWN
         try:
             response = await self._connections.exchange(request, deadline)
+            if response.status < 400 and response.status // 100 != 2:
+                raise UnreadableError("the server redirects, which is not followed: "
+                                      "give the client the URL of the service itself")
             if response.status // 100 != 2:
                 raise problem_of(response.status, response.content_type, response.body)
             document = _decode(response.body)

@@ -18,14 +18,24 @@ QUIET.setLevel(logging.CRITICAL)
 
 _CAUSES = {
     "connection": Reply(raw=None),
+    "a short body": Reply(raw=b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{}"),
     "500": problem(500, "internal"),
     "503": problem(503, "not-ready"),
     "502 page": Reply(502, "<html>"),
     "429": Reply(429, ""),
     "408": Reply(408, ""),
+}
+# Responses that are no answers.
+_UNREADABLE = {
     "no JSON": Reply(200, "<html>welcome</html>"),
+    "cut short": Reply(200, '{"allowed":true,"status":200,"lim'),
     "no answer": Reply(200, '{"status":"ok"}'),
     "empty": Reply(200, "{}"),
+    "no body": Reply(200, ""),
+    "204": Reply(raw=b"HTTP/1.1 204 No Content\r\n\r\n"),
+    "list": Reply(200, "[]"),
+    "no allowed": Reply(200, '{"status":200}'),
+    "wrong figure": Reply(200, '{"allowed":true,"status":200,"remaining":"1"}'),
     "null": Reply(200, "null"),
     "status 0": Reply(200, '{"allowed":false,"status":0}'),
     "allowed is a word": Reply(200, '{"allowed":"yes","status":200}'),
@@ -36,9 +46,9 @@ _CAUSES = {
     "deep": Reply(200, "[" * 200_000),
     "not HTTP": Reply(raw=b"SSH-2.0-OpenSSH\r\n\r\n"),
     "no length": Reply(raw=b"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n{}"),
-    "a short body": Reply(raw=b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{}"),
+    "huge": Reply(raw=b"HTTP/1.1 200 OK\r\nContent-Length: 268435457\r\n\r\n{}"),
     "a wrong chunk": Reply(raw=b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-5\r\nhello\r\n0\r\n\r\n"),
-    "a redirect": Reply(raw=b"HTTP/1.1 503 No\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n"),
+    "a redirect": Reply(raw=b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n"),
 }
 
 
@@ -54,7 +64,7 @@ class FailModeTest(unittest.TestCase):
 
     def test_decides_while_the_service_is_unavailable(self) -> None:
         wanted = {"open": (200, 200), "closed": (503, 503), "local": (200, 429)}
-        for cause, reply in _CAUSES.items():
+        for cause, reply in {**_CAUSES, **_UNREADABLE}.items():
             for mode, want in wanted.items():
                 with self.subTest(cause=cause, mode=mode):
                     errors, counts = [], {}
@@ -75,16 +85,20 @@ class FailModeTest(unittest.TestCase):
                             self.assertGreater(int(answer.headers["Retry-After"]), 0)
                             self.assertIn("violated-policies", answer.body)
                     self.assertEqual(len(errors), 2)
-                    self.assertEqual((counts["checks"], counts["degraded"]), (2, 2))
+                    self.assertEqual((counts["checks"], counts["degraded"], counts.get("unreadable", 0)),
+                                     (2, 2, 2 if cause in _UNREADABLE else 0))
 
     def test_says_once_that_it_cannot_read_an_answer(self) -> None:
-        self.fake.reply = lambda call: Reply(200, '{"status":"ok"}')
-        degraded = []
-        client = self.client(fail_mode="closed", on_degraded=degraded.append, log=logging.getLogger("unreadable"))
-        with self.assertLogs("unreadable", "WARNING") as said:
-            for _ in range(3):
-                self.assertEqual(client.check(direct("k")).status, 503)
-        self.assertEqual((len(said.output), len(degraded)), (1, 3))
+        for cause, reply in _UNREADABLE.items():
+            with self.subTest(cause=cause):
+                self.fake.reply = lambda call, reply=reply: reply
+                degraded = []
+                client = self.client(fail_mode="closed", on_degraded=degraded.append, log=logging.getLogger("unreadable"))
+                with self.assertLogs("unreadable", "WARNING") as said:
+                    for _ in range(3):
+                        self.assertEqual(client.check(direct("k")).status, 503)
+                    self.assertEqual([a.status for a in client.batch([direct("a"), direct("b")])], [503, 503])
+                self.assertEqual((len(said.output), len(degraded)), (1, 5))
 
     def test_accepts_members_that_it_does_not_know(self) -> None:
         self.fake.reply = lambda call: Reply(200, json.dumps(
@@ -98,7 +112,8 @@ class FailModeTest(unittest.TestCase):
 
     def test_decides_a_batch_that_lacks_answers(self) -> None:
         client = self.client(fail_mode="closed", log=QUIET)
-        for results in ("null,null", "{},{}", '{"allowed":true,"status":200}', '{"allowed":true,"status":200},{}'):
+        for results in ("null,null", "{},{}", '{"allowed":true,"status":200}', '{"allowed":true,"status":200},{}',
+                        '{"allowed":true,"status":200},{"allowed":"yes","status":200}'):
             self.fake.reply = lambda call, results=results: Reply(200, f'{{"results":[{results}]}}')
             self.assertEqual([a.status for a in client.batch([direct("a"), direct("b")])], [503, 503])
 
