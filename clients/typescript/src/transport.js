@@ -171,17 +171,24 @@ function receive(response, call) {
   /** @type {Buffer[]} */
   const parts = [];
   let size = 0;
-  response.on('data', (part) => {
-    parts.push(part);
-    if ((size += part.length) > maxResponse) {
+  const bound = (/** @type {number} */ bytes) => {
+    if (bytes > maxResponse) {
       call.end(new UnreadableError(`the server's response has more than ${maxResponse} bytes`));
     }
+  };
+  bound(Number(response.headers['content-length']));
+  response.on('data', (part) => {
+    parts.push(part);
+    bound(size += part.length);
   });
   response.on('end', () => {
     const body = (parts.length === 1 ? parts[0] : Buffer.concat(parts)).toString();
     const status = response.statusCode ?? 0;
     if (status >= 200 && status < 300) {
       call.finish(undefined, body);
+    } else if (status < 400) {
+      call.finish(new UnreadableError(
+        'the server redirects, which is not followed: give the client the URL of the service itself'));
     } else {
       call.finish(problemOf(status, response.headers['content-type'], body));
     }
