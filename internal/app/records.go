@@ -140,7 +140,8 @@ func openKafka(cfg *config.Kafka, host *Host, password *secretfile.File, account
 	if err != nil {
 		return nil, err
 	}
-	return kafkasink.Open(kafkasink.Options{Connection: connection, Account: account, Log: host.Log, Now: host.Now})
+	return kafkasink.Open(kafkasink.Options{Connection: connection, Compression: cfg.KafkaCompression, Account: account,
+		Log: host.Log, Now: host.Now})
 }
 
 // kafkaConnection is the connection to the topic of the decision log.

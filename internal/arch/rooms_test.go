@@ -76,7 +76,7 @@ var rooms = []room{
 		"rules/chars", "rules/redact"}, inTests: []string{"limiter/memstore"},
 		foreign: []string{"github.com/klauspost/compress/gzip"}},
 	{path: "internal/records/kafkasink", may: []string{"internal/records"},
-		foreign: []string{"github.com/twmb/franz-go", "github.com/klauspost/compress/zstd"}},
+		foreign: []string{"github.com/twmb/franz-go", "github.com/klauspost/compress"}},
 	{path: "internal/region", may: []string{"limiter", "internal/wire"},
 		foreign: []string{"github.com/cespare/xxhash/v2", "github.com/klauspost/compress/zstd"}},
 	{path: "internal/region/matrix"},

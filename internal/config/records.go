@@ -20,9 +20,10 @@ type Records struct {
 
 // Kafka says to which topic of which cluster decisions go.
 type Kafka struct {
-	KafkaBrokers    []string `name:"kafka-brokers" env:"SLUICE_KAFKA_BROKERS" placeholder:"LIST" help:"Some brokers, as in kafka-1:9092,kafka-2:9092. The others are learned from them."`
-	KafkaTopic      string   `name:"kafka-topic" env:"SLUICE_KAFKA_TOPIC" default:"sluice.decisions" placeholder:"NAME" help:"Topic of the decision log. It must exist."`
-	KafkaConnection `embed:""`
+	KafkaBrokers     []string `name:"kafka-brokers" env:"SLUICE_KAFKA_BROKERS" placeholder:"LIST" help:"Some brokers, as in kafka-1:9092,kafka-2:9092. The others are learned from them."`
+	KafkaTopic       string   `name:"kafka-topic" env:"SLUICE_KAFKA_TOPIC" default:"sluice.decisions" placeholder:"NAME" help:"Topic of the decision log. It must exist."`
+	KafkaCompression string   `name:"kafka-compression" env:"SLUICE_KAFKA_COMPRESSION" default:"gzip" placeholder:"CODEC" help:"Compression of the decision log's batches. gzip, which every client of Kafka reads, zstd or none."`
+	KafkaConnection  `embed:""`
 }
 
 // KafkaConnection says how to connect to brokers.
@@ -113,6 +114,7 @@ func (k *Kafka) check(c *checker, used bool) {
 	if !topicName.MatchString(k.KafkaTopic) {
 		c.fail("kafka-topic", "SLUICE_KAFKA_TOPIC", "must be 1 to 249 letters, digits and ._-")
 	}
+	c.oneOf("kafka-compression", "SLUICE_KAFKA_COMPRESSION", k.KafkaCompression, "gzip", "zstd", "none")
 	k.KafkaConnection.check(c)
 }
 

@@ -22,6 +22,7 @@ func TestRecords_BadSettingsAreNamed(t *testing.T) {
 		{broker, "SLUICE_KAFKA_BROKERS"},
 		{kafka + " --kafka-brokers=kafka", "SLUICE_KAFKA_BROKERS"},
 		{kafka + " " + broker + " --kafka-topic=a/b", "SLUICE_KAFKA_TOPIC"},
+		{kafka + " " + broker + " --kafka-compression=snappy", "(SLUICE_KAFKA_COMPRESSION) must be gzip or zstd or none"},
 		{kafka + " " + broker + " --kafka-ca-file=ca.pem", "SLUICE_KAFKA_TLS"},
 		{kafka + " " + broker + " --kafka-sasl=gssapi --kafka-user=u --kafka-password=hunter2", "SLUICE_KAFKA_SASL"},
 		{kafka + " " + broker + " --kafka-sasl=plain --kafka-user=u", "SLUICE_KAFKA_PASSWORD"},

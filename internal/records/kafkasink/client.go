@@ -28,7 +28,7 @@ const (
 
 // open creates the client. The producer is idempotent by default, and waits for all replicas that are in sync.
 func (s *Sink) open() error {
-	zstd, err := newCompressor(s.ledger)
+	compressor, err := newCompressor(s.ledger, s.opt.Compression)
 	if err != nil {
 		return err
 	}
@@ -43,7 +43,7 @@ func (s *Sink) open() error {
 		kgo.RetryBackoffFn(func(n int) time.Duration { return min(100*time.Millisecond<<min(n, 8), retryMost) }),
 		kgo.MetadataMinAge(metadataPause),
 		kgo.MetadataMaxAge(time.Minute),
-		kgo.WithCompressor(zstd),
+		kgo.WithCompressor(compressor),
 		kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil)),
 		kgo.ProducerLinger(linger),
 		kgo.ProducerBatchMaxBytes(512 << 10),

@@ -2,9 +2,11 @@ package kafkasink
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"os"
@@ -48,6 +50,8 @@ type fixture struct {
 	first int           // number of the first event that is written
 	next  int           // and of the next
 	ahead *atomic.Int64 // of the clock
+	// unpacked is how many batches were read that are compressed.
+	unpacked int
 }
 
 // pass sets the clock of the sink, though not of its client, forward.
@@ -211,7 +215,7 @@ func number(t testing.TB, e entry) int {
 func (f *fixture) readBack(opts ...kgo.Opt) []entry {
 	f.t.Helper()
 	opts = append([]kgo.Opt{kgo.SeedBrokers(f.opt.Brokers...), kgo.ConsumeTopics(f.opt.Topic),
-		kgo.WithDecompressor(unzstd{}), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+		kgo.WithDecompressor(unpack{f}), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.FetchMaxWait(100 * time.Millisecond)}, opts...)
 	if f.opt.Dial != nil {
 		opts = append(opts, kgo.Dialer(f.opt.Dial))
@@ -241,12 +245,25 @@ func (f *fixture) readBack(opts ...kgo.Opt) []entry {
 	return all
 }
 
-// unzstd reads batches. The client's own keeps decoders, which do not outlive a bubble of synctest.
-type unzstd struct{}
+// unpack reads batches, whose compression must be that of the options. The client's own keeps decoders, which do not
+// outlive a bubble of synctest.
+type unpack struct{ f *fixture }
 
-func (unzstd) Decompress(src []byte, codec kgo.CompressionCodecType) ([]byte, error) {
-	if codec != kgo.CodecZstd {
-		return nil, fmt.Errorf("a batch is compressed with codec %d, not with zstd", codec)
+func (u unpack) Decompress(src []byte, codec kgo.CompressionCodecType) ([]byte, error) {
+	want := map[string]kgo.CompressionCodecType{"": kgo.CodecGzip, "gzip": kgo.CodecGzip, "zstd": kgo.CodecZstd,
+		"none": kgo.CodecNone}[u.f.opt.Compression]
+	u.f.unpacked++
+	switch {
+	case codec != want:
+		return nil, fmt.Errorf("a batch has codec %d, not %d", codec, want)
+	case codec == kgo.CodecGzip:
+		r, err := gzip.NewReader(bytes.NewReader(src))
+		if err != nil {
+			return nil, err
+		}
+		return io.ReadAll(r)
+	case codec == kgo.CodecNone:
+		return src, nil
 	}
 	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1))
 	if err != nil {

@@ -48,6 +48,9 @@ type Connection struct {
 type Options struct {
 	Connection
 
+	// Compression of batches is gzip, zstd or none; "" is gzip.
+	Compression string
+
 	Account *records.Account
 	Log     *slog.Logger
 	Now     func() time.Time

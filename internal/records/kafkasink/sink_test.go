@@ -3,10 +3,12 @@ package kafkasink
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
 	"sluice/internal/records"
 	"sluice/internal/testenv"
@@ -24,14 +26,30 @@ func TestCluster_DeliversEachEventOnce(t *testing.T) {
 	f.log.want(t)
 }
 
-// kcat is built on librdkafka, another implementation.
-func TestCluster_KcatReadsTheTopic(t *testing.T) {
-	brokers, topic := brokersOf(t)
-	f := newSink(t, brokers, Options{Connection: Connection{Topic: topic}})
-	f.write(3000)
-	f.close()
-	f.want(3000, nil, 0)
-	f.proves(kcat(t, brokers, topic))
+// Each batch has the compression of the options. kcat, which is built on librdkafka, another implementation, reads it.
+func TestCluster_CompressesAsSet(t *testing.T) {
+	for _, compression := range []string{"", "gzip", "zstd", "none"} {
+		t.Run(compression, func(t *testing.T) {
+			brokers, topic := brokersOf(t)
+			f := newSink(t, brokers, Options{Connection: Connection{Topic: topic}, Compression: compression})
+			f.write(3000)
+			f.close()
+			f.want(3000, nil, 0)
+			f.proves(kcat(t, brokers, topic))
+			f.proves(f.readBack())
+			if compressed := f.unpacked > 0; compressed != (compression != "none") {
+				t.Errorf("%d batches are compressed", f.unpacked)
+			}
+		})
+	}
+}
+
+func TestOpen_RefusesAnUnknownCompression(t *testing.T) {
+	opt := Options{Connection: Connection{Brokers: []string{"127.0.0.1:1"}, Topic: topicName}, Compression: "snappy",
+		Account: &records.Account{}, Log: slog.New(slog.DiscardHandler), Now: time.Now}
+	if _, err := Open(opt); err == nil || !strings.Contains(err.Error(), `"snappy": use gzip, zstd or none`) {
+		t.Errorf("got %v", err)
+	}
 }
 
 // kcat reads a topic with Debian's kcat.

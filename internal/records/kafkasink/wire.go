@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"hash/maphash"
 	"net"
 	"slices"
 	"strconv"
 	"sync"
 
+	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 	"github.com/twmb/franz-go/pkg/kbin"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -29,14 +31,37 @@ var seed = maphash.MakeSeed()
 // compressor notes which events are in a batch, and compresses it. Unlike the client's own it keeps its encoders, of
 // which each has a megabyte, between collections of garbage.
 type compressor struct {
-	zstd   *zstd.Encoder
 	ledger *ledger
+	codec  kgo.CompressionCodecType
+	zstd   *zstd.Encoder
+	gzip   chan *gzip.Writer // those that are not in use
 }
 
-func newCompressor(l *ledger) (compressor, error) {
-	z, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithWindowSize(64<<10),
-		zstd.WithEncoderConcurrency(2))
-	return compressor{zstd: z, ledger: l}, err
+// encoders is how many batches are compressed at once.
+const encoders = 2
+
+// newCompressor returns a compressor for an Options.Compression.
+func newCompressor(l *ledger, compression string) (c compressor, err error) {
+	c.ledger = l
+	switch compression {
+	case "none":
+	case "", "gzip":
+		c.codec, c.gzip = kgo.CodecGzip, make(chan *gzip.Writer, encoders)
+		for range encoders {
+			w, err := gzip.NewWriterLevel(nil, gzip.BestSpeed)
+			if err != nil {
+				return c, err
+			}
+			c.gzip <- w
+		}
+	case "zstd":
+		c.codec = kgo.CodecZstd
+		c.zstd, err = zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithWindowSize(64<<10),
+			zstd.WithEncoderConcurrency(encoders))
+	default:
+		err = fmt.Errorf("unknown compression %q: use gzip, zstd or none", compression)
+	}
+	return c, err
 }
 
 // Compress implements kgo.Compressor. The client calls it just before it writes a batch, and holds the lock that keeps
@@ -44,15 +69,31 @@ func newCompressor(l *ledger) (compressor, error) {
 func (c compressor) Compress(dst *bytes.Buffer, src []byte, flags ...kgo.CompressFlag,
 ) ([]byte, kgo.CompressionCodecType) {
 	out, codec := src, kgo.CodecNone
-	if !slices.Contains(flags, kgo.CompressDisableZstd) {
-		dst.Grow(len(src) / 4)
-		// The client writes src if that is not longer.
-		if z := c.zstd.EncodeAll(src, dst.AvailableBuffer()); len(z) < len(src) {
-			out, codec = z, kgo.CodecZstd
-		}
+	// The client writes src if that is not longer.
+	if small := c.compress(dst, src, flags); small != nil && len(small) < len(src) {
+		out, codec = small, c.codec
 	}
 	c.ledger.encode(maphash.Bytes(seed, out), numbers(src))
 	return out, codec
+}
+
+// compress returns the compressed bytes of a batch, nil if it is not to be compressed.
+func (c compressor) compress(dst *bytes.Buffer, src []byte, flags []kgo.CompressFlag) []byte {
+	switch {
+	case c.codec == kgo.CodecZstd && !slices.Contains(flags, kgo.CompressDisableZstd):
+		dst.Grow(len(src) / 4)
+		return c.zstd.EncodeAll(src, dst.AvailableBuffer())
+	case c.codec == kgo.CodecGzip:
+		dst.Grow(len(src) / 4)
+		w := <-c.gzip
+		defer func() { c.gzip <- w }()
+		w.Reset(dst)
+		if _, err := w.Write(src); err != nil || w.Close() != nil {
+			return nil
+		}
+		return dst.Bytes()
+	}
+	return nil
 }
 
 // numbers reads the numbers of the events of a batch.
