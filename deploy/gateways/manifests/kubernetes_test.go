@@ -121,6 +121,9 @@ func TestKubernetes_PartsFitTogether(t *testing.T) {
 	if monitored.Endpoints[0].Port != port {
 		t.Errorf("the ServiceMonitor scrapes port %s, not %s", monitored.Endpoints[0].Port, port)
 	}
+	if native := monitored.ScrapeNativeHistograms; native == nil || !*native {
+		t.Error("the ServiceMonitor leaves out the native histograms")
+	}
 }
 
 // A node reads the addresses of its stores from files of the secret, under names that the overlay
