@@ -12,6 +12,7 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 
 	"sluice"
+	"sluice/rules"
 )
 
 // The tests of this file keep openapi.yaml readable for generators of clients. docs/clients.md says what each
@@ -113,56 +114,6 @@ func TestGenerators_APatchHasTheMembersThatCanBeWritten(t *testing.T) {
 	}
 }
 
-// Several generators have one name space for all kinds of components, without regard to case.
-func TestGenerators_OneNameIsOneComponent(t *testing.T) {
-	c := loadCommitted(t).Components
-	kinds := map[string][]string{}
-	add := func(kind string, names []string) {
-		for _, name := range names {
-			kinds[strings.ToLower(name)] = append(kinds[strings.ToLower(name)], kind+" "+name)
-		}
-	}
-	add("schema", slices.Collect(maps.Keys(c.Schemas)))
-	add("parameter", slices.Collect(maps.Keys(c.Parameters)))
-	add("header", slices.Collect(maps.Keys(c.Headers)))
-	add("body", slices.Collect(maps.Keys(c.RequestBodies)))
-	add("response", slices.Collect(maps.Keys(c.Responses)))
-	for _, of := range kinds {
-		if len(of) > 1 {
-			t.Errorf("one name for %v", of)
-		}
-	}
-}
-
-// ownedNames are names of java.lang, and of things that other languages have without an import.
-var ownedNames = strings.Fields(`
-	Appendable AutoCloseable CharSequence Cloneable Comparable Iterable Readable Runnable
-	Boolean Byte Character Class ClassLoader ClassValue Double Enum Float Integer Long Math Module ModuleLayer Number
-	Object Package Process ProcessBuilder ProcessHandle Record Runtime RuntimePermission SecurityManager Short
-	StackTraceElement StackWalker StrictMath String StringBuffer StringBuilder StringTemplate System Thread ThreadGroup
-	ThreadLocal Throwable Void Exception Error Deprecated FunctionalInterface Override SafeVarargs SuppressWarnings
-	Array BigInt Blob Buffer Client Date Dict Event File Function Headers List Map None Option Promise Proxy Reflect
-	Request Response Result Self Set Some Symbol Type Union Url Vec Box Any Data Action Task Tuple`)
-
-func TestGenerators_NoSchemaHasANameOfALanguage(t *testing.T) {
-	for name := range loadCommitted(t).Components.Schemas {
-		if slices.Contains(ownedNames, name) {
-			t.Errorf("the schema %s hides what languages have under that name", name)
-		}
-	}
-}
-
-// A generator names the type of a member with an enum after the member, inside that of the schema.
-func TestGenerators_NoSchemaHasTheNameOfItsOwnEnum(t *testing.T) {
-	for name, ref := range loadCommitted(t).Components.Schemas {
-		for member, p := range ref.Value.Properties {
-			if p.Ref == "" && len(p.Value.Enum) > 0 && strings.EqualFold(strings.ReplaceAll(member, "_", ""), name) {
-				t.Errorf("%s has the name of its member %s", name, member)
-			}
-		}
-	}
-}
-
 // Generated clients select an alternative by luck, or refuse the answer.
 func TestGenerators_NoAlternativesInAnswers(t *testing.T) {
 	walkBodies(loadCommitted(t), true, func(path string, ref *openapi3.SchemaRef) {
@@ -212,7 +163,7 @@ func closed(s *openapi3.Schema) bool {
 }
 
 // Readers accept new members, so that servers of two versions can run beside each other. What a caller sends
-// is read strictly. The messages of Envoy are closed, too, but have two names for each member.
+// is read strictly.
 func TestGenerators_AnswersAreOpenAndRequestsAreStrict(t *testing.T) {
 	doc := loadCommitted(t)
 	walkBodies(doc, true, func(path string, ref *openapi3.SchemaRef) {
@@ -221,7 +172,7 @@ func TestGenerators_AnswersAreOpenAndRequestsAreStrict(t *testing.T) {
 		}
 	})
 	walkBodies(doc, false, func(path string, ref *openapi3.SchemaRef) {
-		if len(ref.Value.Properties) > 0 && !closed(ref.Value) && !strings.HasPrefix(path, "RateLimit") {
+		if len(ref.Value.Properties) > 0 && !closed(ref.Value) {
 			t.Errorf("%s is part of a request and does not refuse unknown members", path)
 		}
 	})
@@ -258,6 +209,29 @@ func TestGenerators_NoLengthOfBytes(t *testing.T) {
 	})
 }
 
+func TestGenerators_EachOperationIsDescribed(t *testing.T) {
+	doc := loadCommitted(t)
+	described := func(where, text string) {
+		if text == "" {
+			t.Errorf("%s has no description", where)
+		}
+	}
+	for path, item := range doc.Paths.Map() {
+		for method, op := range item.Operations() {
+			at := method + " " + path
+			described(at, op.Description)
+			for _, p := range slices.Concat(item.Parameters, op.Parameters) {
+				described(at+": the parameter "+p.Value.Name, p.Value.Description)
+			}
+			for status, r := range op.Responses.Map() {
+				for name, h := range r.Value.Headers {
+					described(at+": the header "+name+" of "+status, h.Value.Description)
+				}
+			}
+		}
+	}
+}
+
 func TestGenerators_EachOperationHasAnExampleAnswer(t *testing.T) {
 	for path, item := range loadCommitted(t).Paths.Map() {
 		for method, op := range item.Operations() {
@@ -277,16 +251,39 @@ func TestGenerators_EachOperationHasAnExampleAnswer(t *testing.T) {
 
 // What a caller passes on to its client is marked, for those who read the document and not the pages.
 func TestGenerators_WhatGoesToTheClientIsMarked(t *testing.T) {
-	schemas := loadCommitted(t).Components.Schemas
-	answer := schemas["Answer"].Value
-	for name, ref := range map[string]*openapi3.SchemaRef{
-		"Answer.headers": answer.Properties["headers"], "Answer.body": answer.Properties["body"], "Denial": schemas["Denial"],
+	doc := loadCommitted(t)
+	schemas := doc.Components.Schemas
+	answer, rls := schemas["Answer"].Value.Properties, schemas["RateLimitResponse"].Value.Properties
+	for name, s := range map[string]*openapi3.Schema{
+		"Answer.headers": answer["headers"].Value, "Answer.body": answer["body"].Value,
+		"Denial": schemas["Denial"].Value, "GatewayRefusal": schemas["GatewayRefusal"].Value,
+		"RateLimitResponse.responseHeadersToAdd": rls["responseHeadersToAdd"].Value,
+		"RateLimitResponse.rawBody":              rls["rawBody"].Value,
 	} {
-		if ref.Value.Extensions["x-for-client"] != true {
+		if s.Extensions["x-for-client"] != true {
 			t.Errorf("%s is not marked with x-for-client", name)
 		}
-		if !strings.Contains(strings.ToLower(ref.Value.Description), "client") {
+		if !strings.Contains(strings.ToLower(s.Description), "client") {
 			t.Errorf("the description of %s does not name the client", name)
+		}
+	}
+	// X-RateLimit-Delay-Ms is for the gateway, X-RateLimit-Lease for the application.
+	unmarked := []string{"X-RateLimit-Delay-Ms", "X-RateLimit-Lease"}
+	for path, statuses := range map[string][]string{
+		"/ratelimit/forward/{profile}":          {"200", "429", "503"},
+		"/ratelimit/nginx/{profile}":            {"200", "403"},
+		"/ratelimit/ext_authz/{profile}/{path}": {"200", "429", "503"},
+	} {
+		for _, status := range statuses {
+			headers := doc.Paths.Value(path).Get.Responses.Value(status).Value.Headers
+			for _, name := range rules.ClientHeaders {
+				h := headers[name]
+				if h == nil {
+					t.Errorf("%s %s lacks the header %s", path, status, name)
+				} else if marked := h.Value.Extensions["x-for-client"] == true; marked == slices.Contains(unmarked, name) {
+					t.Errorf("%s %s: %s is marked with x-for-client: %v", path, status, name, marked)
+				}
+			}
 		}
 	}
 }
@@ -304,19 +301,5 @@ func TestGenerators_OperationsAreInTheOrderOfTheTags(t *testing.T) {
 			t.Errorf("an operation with the tag %s stands after one with %s", m[1], tags[last])
 		}
 		last = max(last, at)
-	}
-}
-
-// operationId is the name of a method: a verb first, or a name that an integrator knows as a verb.
-func TestGenerators_OperationsAreCalledByVerbs(t *testing.T) {
-	verb := regexp.MustCompile(`^(ack|charge|check|create|delete|exchange|explain|export|get|import|list|patch|` +
-		`promote|put|refund|release|renew|report|reserve|reset|rollback|rotate|settle|test)([A-Z]|$)`)
-	known := []string{"shouldRateLimit", "forwardAuth", "nginxAuth", "extAuthz"}
-	for path, item := range loadCommitted(t).Paths.Map() {
-		for method, op := range item.Operations() {
-			if !verb.MatchString(op.OperationID) && !slices.Contains(known, op.OperationID) {
-				t.Errorf("%s %s is called %s", method, path, op.OperationID)
-			}
-		}
 	}
 }
