@@ -15,6 +15,8 @@ MINUTES ?= 5
 
 GOLANGCI_VERSION := v2.15.0
 VULNCHECK_VERSION := v1.8.0
+REDOCLY_VERSION := 2.77.0
+SPECTRAL_VERSION := 6.16.3
 TOOLS := $(CURDIR)/.cache/bin
 # Vet is left to make lint; .golangci.yml lists every tag.
 TEST := $(GO) test -vet=off -timeout $(TEST_TIMEOUT)
@@ -108,6 +110,15 @@ lint: tidy-check $(GOLANGCI) ## formatting, golangci-lint with vet, go.mod, word
 	cd deploy/gateways/manifests && $(GOLANGCI) run ./...
 	cd api/generators && $(GOLANGCI) run ./...
 	bash .ci/words
+
+# It needs node 20.19 or newer and, once, the npm registry. No install script of a package runs.
+.PHONY: lint-openapi
+lint-openapi: export NPM_CONFIG_IGNORE_SCRIPTS := true
+lint-openapi: export REDOCLY_TELEMETRY := off
+lint-openapi: export REDOCLY_SUPPRESS_UPDATE_NOTICE := true
+lint-openapi: ## hold openapi.yaml to the rules of Redocly and Spectral (api/linters says which)
+	npx --yes @redocly/cli@$(REDOCLY_VERSION) lint --config api/linters/redocly.yaml openapi.yaml
+	npx --yes -p @stoplight/spectral-cli@$(SPECTRAL_VERSION) spectral lint -r api/linters/spectral.yaml -F hint openapi.yaml
 
 .PHONY: tidy-check
 tidy-check: ## fail if go.mod or go.sum is not tidy
