@@ -43,6 +43,8 @@ class Node:
 
     def __init__(self, rules: str = "", token: bool = False) -> None:
         self.folder = tempfile.mkdtemp()
+        # The credential for every call, until there is a token.
+        self.token_file = os.path.join(self.folder, "local-token")
         self.token: Optional[str] = None
         if token:
             self.token = self.run("token", "create", "gateway", "--scopes", "check").strip().split()[-1]

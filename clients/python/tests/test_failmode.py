@@ -32,7 +32,7 @@ _UNREADABLE = {
     "no answer": Reply(200, '{"status":"ok"}'),
     "empty": Reply(200, "{}"),
     "no body": Reply(200, ""),
-    "204": Reply(raw=b"HTTP/1.1 204 No Content\r\n\r\n"),
+    "204": Reply(raw=b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n"),
     "list": Reply(200, "[]"),
     "no allowed": Reply(200, '{"status":200}'),
     "wrong figure": Reply(200, '{"allowed":true,"status":200,"remaining":"1"}'),
@@ -48,7 +48,7 @@ _UNREADABLE = {
     "no length": Reply(raw=b"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n{}"),
     "huge": Reply(raw=b"HTTP/1.1 200 OK\r\nContent-Length: 268435457\r\n\r\n{}"),
     "a wrong chunk": Reply(raw=b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-5\r\nhello\r\n0\r\n\r\n"),
-    "a redirect": Reply(raw=b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n"),
+    "a redirect": Reply(raw=b"HTTP/1.1 302 Found\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"),
 }
 
 
@@ -93,7 +93,8 @@ class FailModeTest(unittest.TestCase):
             with self.subTest(cause=cause):
                 self.fake.reply = lambda call, reply=reply: reply
                 degraded = []
-                client = self.client(fail_mode="closed", on_degraded=degraded.append, log=logging.getLogger("unreadable"))
+                client = self.client(fail_mode="closed", on_degraded=degraded.append,
+                                     log=logging.getLogger("unreadable"))
                 with self.assertLogs("unreadable", "WARNING") as said:
                     for _ in range(3):
                         self.assertEqual(client.check(direct("k")).status, 503)

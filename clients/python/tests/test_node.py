@@ -45,7 +45,7 @@ def fails(error: Exception) -> None:
 class ClientTest(unittest.TestCase):
     def setUp(self) -> None:
         self.degraded: List[Exception] = []
-        self.client = sluice.Client(node.url, timeout_ms=PATIENCE, call_timeout_ms=PATIENCE,
+        self.client = sluice.Client(node.url, token_file=node.token_file, timeout_ms=PATIENCE, call_timeout_ms=PATIENCE,
                                     on_degraded=self.degraded.append)
         self.addCleanup(self.client.close)
         self.addCleanup(lambda: self.assertEqual(self.degraded, []))
@@ -161,7 +161,8 @@ class StarletteApp:
 class AsgiTest(unittest.IsolatedAsyncioTestCase):
     async def asyncSetUp(self) -> None:
         asyncio.get_running_loop().set_debug(False)
-        self.client = sluice.AsyncClient(node.url, timeout_ms=PATIENCE, call_timeout_ms=PATIENCE, on_degraded=fails)
+        self.client = sluice.AsyncClient(node.url, token_file=node.token_file, timeout_ms=PATIENCE,
+                                         call_timeout_ms=PATIENCE, on_degraded=fails)
         self.addAsyncCleanup(self.client.close)
         self.seen: List[Any] = []
 
@@ -246,7 +247,7 @@ class AsgiTest(unittest.IsolatedAsyncioTestCase):
 
     async def test_the_fail_mode_decides_what_cannot_be_checked(self) -> None:
         errors: List[Exception] = []
-        client = sluice.AsyncClient(node.url, timeout_ms=PATIENCE, fail_mode="closed")
+        client = sluice.AsyncClient(node.url, token_file=node.token_file, timeout_ms=PATIENCE, fail_mode="closed")
         self.addAsyncCleanup(client.close)
         self.client = client
 
@@ -315,7 +316,8 @@ class AsgiTest(unittest.IsolatedAsyncioTestCase):
 
 class WsgiTest(unittest.TestCase):
     def setUp(self) -> None:
-        self.client = sluice.Client(node.url, timeout_ms=PATIENCE, call_timeout_ms=PATIENCE, on_degraded=fails)
+        self.client = sluice.Client(node.url, token_file=node.token_file, timeout_ms=PATIENCE, call_timeout_ms=PATIENCE,
+                                    on_degraded=fails)
         self.addCleanup(self.client.close)
         self.seen: List[Any] = []
 
@@ -366,7 +368,7 @@ class WsgiTest(unittest.TestCase):
         self.assertEqual(self.ask("/slots", "198.51.100.4")[0][:3], "429")
         self.assertEqual(self.ask("/slots", "198.51.100.5")[0][:3], "200")
         self.client.close()  # waits for the release
-        self.client = sluice.Client(node.url, timeout_ms=PATIENCE, on_degraded=fails)
+        self.client = sluice.Client(node.url, token_file=node.token_file, timeout_ms=PATIENCE, on_degraded=fails)
         self.addCleanup(self.client.close)
         self.assertEqual(self.ask("/slots", "198.51.100.5")[0][:3], "200")
 

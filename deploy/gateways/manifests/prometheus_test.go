@@ -58,8 +58,13 @@ func TestPrometheus_AMistakeIsFound(t *testing.T) {
 // histogram. Without its setting it would not.
 func TestPrometheus_ScrapesNativeHistograms(t *testing.T) {
 	addr, data := serve(t)
-	res, err := http.Post("http://"+addr+"/ratelimit/check", "application/json",
+	check, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+addr+"/ratelimit/check",
 		strings.NewReader(`{"key":"k","limit":1,"window_ms":1000}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	check.Header.Set("Content-Type", "application/json")
+	res, err := http.DefaultClient.Do(check)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +95,8 @@ func serve(t *testing.T) (addr, data string) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
-	node := exec.Command(bin, "serve", "--no-console", "--listen", "127.0.0.1:0", "--data-dir", data)
+	node := exec.CommandContext(context.WithoutCancel(t.Context()), bin, "serve", "--no-console", "--listen",
+		"127.0.0.1:0", "--data-dir", data)
 	out, err := node.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -125,8 +131,8 @@ func scrapeOnce(t *testing.T, cfg *config.Config) (native bool) {
 	job := cfg.ScrapeConfigs[0]
 	job.ScrapeInterval, job.ScrapeTimeout = model.Duration(time.Second), model.Duration(time.Second)
 	s := &stored{found: make(chan bool, 1)}
-	m, err := scrape.NewManager(&scrape.Options{DiscoveryReloadInterval: model.Duration(10 * time.Millisecond)}, nil, nil, nil, s,
-		registry.NewRegistry())
+	opt := &scrape.Options{DiscoveryReloadInterval: model.Duration(10 * time.Millisecond)}
+	m, err := scrape.NewManager(opt, nil, nil, nil, s, registry.NewRegistry())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,7 +170,7 @@ func (s *stored) AppenderV2(context.Context) storage.AppenderV2 { return s }
 func (s *stored) Append(_ storage.SeriesRef, ls labels.Labels, _, _ int64, v float64, h *histogram.Histogram,
 	_ *histogram.FloatHistogram, _ storage.AppendV2Options,
 ) (storage.SeriesRef, error) {
-	switch name := ls.Get(labels.MetricName); {
+	switch name := ls.Get(model.MetricNameLabel); {
 	case name == "sluice_check_duration_seconds" && h != nil && h.Count > 0:
 		s.report(true)
 	case name == "sluice_check_duration_seconds_count" && v > 0:
