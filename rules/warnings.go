@@ -10,6 +10,10 @@ import (
 // logNoted is the most units of a sliding_window_log that need no warning. A bucket may store an entry for each.
 const logNoted = 10_000
 
+// callRequests is the most requests that a client with its default settings sends by itself in one call that is denied:
+// undici sends a GET six times, go-retryablehttp and Feign a POST five times (the table of docs/for-api-consumers.md).
+const callRequests = 6
+
 // Warnings lists what looks wrong in a normalised rule but is allowed, under the fields' JSON names.
 func Warnings(r *Rule) []FieldError {
 	var out []FieldError
@@ -21,6 +25,11 @@ func Warnings(r *Rule) []FieldError {
 	if r.Algorithm == limiter.SlidingWindowLog.String() && r.Limit > logNoted {
 		out = append(out, FieldError{Field: "limit", Message: fmt.Sprintf("%s may store an entry for each of %d requests "+
 			"a key. sliding_window_counter and sliding_window_buckets store a few numbers.", r.Algorithm, r.Limit)})
+	}
+	if r.Ban != nil && r.Ban.After >= 1 && r.Ban.After <= callRequests {
+		out = append(out, FieldError{Field: "ban.after", Message: fmt.Sprintf("One call can begin a ban: some HTTP "+
+			"clients send a denied request up to %d times by themselves. Set after to at least %d.", callRequests,
+			callRequests+1)})
 	}
 	return append(out, unreachable(r)...)
 }

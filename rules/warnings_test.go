@@ -35,6 +35,15 @@ func TestWarnings_NameLogsOfManyEntries(t *testing.T) {
 	}
 }
 
+func TestWarnings_NameBansThatOneCallBegins(t *testing.T) {
+	for after, warns := range map[int64]bool{0: false, 1: true, 6: true, 7: false} {
+		r := rules.Rule{Ban: &rules.Ban{After: after}}
+		if got := rules.Warnings(&r); len(got) > 0 != warns || warns && got[0].Field != "ban.after" {
+			t.Errorf("%d: %v", after, got)
+		}
+	}
+}
+
 func TestWarnings_NameRatesThatTheBurstKeepsOutOfReach(t *testing.T) {
 	number := func(n int64) *int64 { return &n }
 	for _, tt := range []struct {

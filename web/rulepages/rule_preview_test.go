@@ -142,6 +142,8 @@ func TestPreview_SaysWhatTheRuleDoes(t *testing.T) {
 		"jitter":        {webtest.RuleForm("retry_jitter_ms", "2500ms"), "extended by up to 2.5 s"},
 		"ban": {webtest.RuleForm("ban.after", "3", "ban.within_ms", "1", "ban.within_ms.unit", "minute", "ban.for_ms", "1",
 			"ban.for_ms.unit", "day"), ", 1 ban<"},
+		"ban of one call": {webtest.RuleForm("ban.after", "6", "ban.within_ms", "1", "ban.for_ms", "1"),
+			"One call can begin a ban"},
 		"leases": {webtest.RuleForm("algorithm", "concurrency", "limit", "2"), "allowed"},
 		"queue": {webtest.RuleForm("algorithm", "leaky_queue", "burst", "10", "preview.shape", "burst"),
 			"delayed by up to"},
