@@ -181,6 +181,11 @@ bench-records: deps ## measure what the decision log costs, and an outage of its
 	cd bench && $(GO) run ./load -only "decision log" -rounds 7 -seconds 4 -gogc ""
 	cd bench && $(GO) run ./load -outage 60s -gogc ""
 
+# Needs go, java, mvn, cargo, npm, python3 and curl, and their registries. ONLY is a part of a client's name.
+.PHONY: measure-clients
+measure-clients: ## measure what HTTP clients do by themselves on denials, for docs/for-api-consumers.md (ten minutes)
+	@cd bench && $(GO) run ./retries -only "$(ONLY)"
+
 .PHONY: backtest-sample
 backtest-sample: ## make the decision log of docs/backtest.md anew
 	$(GO) test -count=1 -run '^TestSample$$' ./internal/backtest -write ../../docs/backtest/decisions.jsonl.gz
