@@ -96,7 +96,7 @@ func (s *Server) refuse(ask *plain.Ask, err error) {
 	} else {
 		ask.Problem = s.problem(err, checkPath, http.MethodPost, func() string { return host(ask.Client) })
 	}
-	ask.Out = s.appendProblem(ask.Out, ask.Problem)
+	ask.Out = append(ask.Out, ask.Problem.JSON()...)
 }
 
 // putBackChecks returns x to the pool after n checks.

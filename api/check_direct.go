@@ -43,7 +43,7 @@ func (s *Server) admitCheck(call access.Call) error {
 // status is 200 and the body JSON. It does what the route does, by the same functions. It is safe for concurrent use.
 func (s *Server) Check(ctx context.Context, call access.Call, client net.Addr, traceparent, body, dst []byte) (
 	out []byte, problem *reply.Problem) {
-	refuse := func(p *reply.Problem) { out, problem = s.appendProblem(dst, p), p }
+	refuse := func(p *reply.Problem) { out, problem = append(dst, p.JSON()...), p }
 	x, _ := s.buffers.Get().(*buffers)
 	defer s.putBack(x)
 	defer func() {

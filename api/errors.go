@@ -1,7 +1,6 @@
 package api
 
 import (
-	"encoding/json"
 	"errors"
 	"net/http"
 	"strconv"
@@ -59,23 +58,13 @@ func (s *Server) problem(err error, route, method string, client func() string) 
 	return p
 }
 
-// appendProblem writes the JSON of a problem document.
-func (s *Server) appendProblem(b []byte, p *reply.Problem) []byte {
-	body, err := json.Marshal(p)
-	if err != nil {
-		s.log.Error("encoding a problem failed", "error", err)
-		body = []byte(`{"type":"/problems/internal","title":"Internal error","status":500}`)
-	}
-	return append(b, body...)
-}
-
 // writeProblem sends an error as problem+json, unless a response has begun.
 func (s *Server) writeProblem(c echo.Context, err error) {
 	p := s.problem(err, c.Path(), c.Request().Method, c.RealIP)
 	if c.Response().Committed {
 		return
 	}
-	body := s.appendProblem(nil, p)
+	body := p.JSON()
 	h := c.Response().Header()
 	for name, value := range p.Header {
 		h.Set(name, value)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"sluice/api/reply"
 	"sluice/internal/access"
 	"sluice/internal/region/exchange"
 	"sluice/limiter"
@@ -74,6 +75,7 @@ var table = []Route{
 	{http.MethodGet, "/livez", "", (*Server).livez},
 	{http.MethodGet, "/readyz", "", (*Server).readyz},
 	{http.MethodGet, "/openapi.yaml", "", (*Server).openapi},
+	{http.MethodGet, reply.PagePath + ":name", "", (*Server).problemPage},
 	{http.MethodGet, "/metrics", access.ScopeRulesRead, (*Server).metrics},
 
 	{http.MethodPost, checkPath, access.ScopeCheck, single(limiter.OpTake)},

@@ -1,7 +1,6 @@
 package envoy
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -120,12 +119,7 @@ func (x *buffers) describe(p *profile) {
 
 // missingFact is the body of a denial because a fact is missing.
 func missingFact(fact string) []byte {
-	body, err := json.Marshal(reply.MissingFact.Problem("The request lacks the fact " + fact +
-		", which the profile requires."))
-	if err != nil {
-		return nil // never: it has texts only
-	}
-	return body
+	return reply.MissingFact.Problem("The request lacks the fact " + fact + ", which the profile requires.").JSON()
 }
 
 // Numbers of google.rpc.Code in a CheckResponse.

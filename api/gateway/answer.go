@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"encoding/json"
 	"errors"
 	"net/http"
 	"slices"
@@ -165,16 +164,12 @@ func (o *answer) refuse(result string, err error) {
 	if o.face == nginx && (p.Status == http.StatusNotFound || p.Status == http.StatusUnauthorized) {
 		p.Status, p.Header = http.StatusBadRequest, nil
 	}
-	body, err := json.Marshal(p)
-	if err != nil {
-		body = []byte(`{"type":"/problems/internal","title":"Internal error","status":500}`)
-	}
 	h := o.w.Header()
 	for name, value := range p.Header {
 		h[name] = []string{value}
 	}
 	h["Content-Type"], h["Cache-Control"] = problemType, noStore
-	o.write(p.Status, body)
+	o.write(p.Status, p.JSON())
 }
 
 // write sends status and body. It copies the headers, whose memory is reused.

@@ -10,11 +10,15 @@ import (
 	"sluice/rules/redact"
 )
 
-// The problem types that draft-ietf-httpapi-ratelimit-headers-11 registers.
+// The problem types, with their titles, that draft-ietf-httpapi-ratelimit-headers-11 registers.
 const (
 	typeQuotaExceeded   = "https://iana.org/assignments/http-problem-types#quota-exceeded"
 	typeReducedCapacity = "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity"
 	typeAbnormalUsage   = "https://iana.org/assignments/http-problem-types#abnormal-usage-detected"
+
+	titleQuotaExceeded   = "Request cannot be satisfied as assigned quota has been exceeded"
+	titleReducedCapacity = "Request cannot be satisfied due to temporary server capacity constraints"
+	titleAbnormalUsage   = "Request not satisfied due to detection of abnormal request pattern"
 )
 
 // AppendDenial writes the problem document that a gateway sends to a denied client, or
@@ -45,7 +49,7 @@ func appendDenial(b []byte, a *decide.Answer, most int) []byte {
 	b = append(b, `{"type":"`...)
 	closed, overloaded := a.Verdict == decide.Unavailable, a.Verdict == decide.Overloaded
 	if closed || overloaded || a.Verdict == decide.Shed {
-		b = append(b, typeReducedCapacity+`","title":"Request cannot be satisfied due to temporary server capacity constraints","status":503,`...)
+		b = append(b, typeReducedCapacity+`","title":"`+titleReducedCapacity+`","status":503,`...)
 	}
 	switch {
 	case closed:
@@ -57,9 +61,9 @@ func appendDenial(b []byte, a *decide.Answer, most int) []byte {
 		b = append(appendAdvice(b, a), `",`...)
 	default:
 		if a.Ban() > 0 {
-			b = append(b, typeAbnormalUsage+`","title":"Request not satisfied due to detection of abnormal request pattern",`...)
+			b = append(b, typeAbnormalUsage+`","title":"`+titleAbnormalUsage+`",`...)
 		} else {
-			b = append(b, typeQuotaExceeded+`","title":"Request cannot be satisfied as assigned quota has been exceeded",`...)
+			b = append(b, typeQuotaExceeded+`","title":"`+titleQuotaExceeded+`",`...)
 		}
 		b = append(b, `"status":429,`...)
 		b = append(b, `"detail":"`...)

@@ -2,6 +2,7 @@ package reply
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"strings"
 
@@ -13,7 +14,7 @@ import (
 
 // Problem is a problem document (RFC 9457). Its texts are safe to show.
 type Problem struct {
-	// Type is /problems/ and a stable word. Clients branch on it.
+	// Type is PagePath and a stable word. Clients branch on it.
 	Type   string `json:"type"`
 	Title  string `json:"title"`
 	Status int    `json:"status"`
@@ -30,44 +31,13 @@ type Problem struct {
 // Error implements error.
 func (p *Problem) Error() string { return p.Title + ": " + p.Detail }
 
-// Kind is a kind of problem, with its status and title.
-type Kind struct {
-	word   string
-	status int
-	title  string
-}
-
-// The kinds of problems, which docs and openapi.yaml list too.
-var (
-	Malformed           = Kind{"malformed", 400, "Malformed request"}
-	Credentials         = Kind{"unauthorized", 401, "Missing or invalid credentials"}
-	Forbidden           = Kind{"forbidden", 403, "Forbidden"}
-	MissingFact         = Kind{"missing-fact", 403, "Missing fact"}
-	NotFound            = Kind{"not-found", 404, "Not found"}
-	Method              = Kind{"method-not-allowed", 405, "Method not allowed"}
-	Timeout             = Kind{"request-timeout", 408, "Request timeout"}
-	NameTaken           = Kind{"name-taken", 409, "Name already in use"}
-	Taken               = Kind{"already-used", 409, "Already in use"}
-	PoolUsed            = Kind{"pool-used", 409, "Pool in use"}
-	OverrideExists      = Kind{"override-exists", 409, "Override already exists"}
-	Stale               = Kind{"stale", 412, "Version conflict"}
-	ReservationEnded    = Kind{"reservation-ended", 410, "Reservation ended"}
-	TooLarge            = Kind{"too-large", 413, "Request body too large"}
-	MediaType           = Kind{"unsupported-media-type", 415, "Unsupported content type"}
-	Invalid             = Kind{"invalid", 422, "Invalid fields"}
-	TooSoon             = Kind{"too-soon", 429, "Too soon"}
-	Internal            = Kind{"internal", 500, "Internal error"}
-	Overloaded          = Kind{"overloaded", 503, "Node overloaded"}
-	StoreUnavailable    = Kind{"store-unavailable", 503, "Counter store unavailable"}
-	QueueUnavailable    = Kind{"queue-unavailable", 503, "Deferred queue unavailable"}
-	DatabaseUnavailable = Kind{"database-unavailable", 503, "Rules database unavailable"}
-	DatabaseReplica     = Kind{"database-replica", 503, "Rules database is a read replica"}
-	NotReady            = Kind{"not-ready", 503, "Node not ready"}
-)
-
-// Problem returns a problem document of this kind.
-func (k Kind) Problem(detail string) *Problem {
-	return &Problem{Type: "/problems/" + k.word, Title: k.title, Status: k.status, Detail: detail}
+// JSON returns the document as JSON.
+func (p *Problem) JSON() []byte {
+	b, err := json.Marshal(p)
+	if err != nil {
+		panic(err) // texts and numbers always have a form
+	}
+	return b
 }
 
 // With adds a header and returns the problem.

@@ -14,7 +14,8 @@ import (
 )
 
 // openRoutes are what a node answers without a credential while no token exists.
-var openRoutes = []string{"GET /livez", "GET /readyz", "GET /openapi.yaml", "GET /metrics", // the fixture has it public
+var openRoutes = []string{"GET /livez", "GET /readyz", "GET /openapi.yaml", "GET /problems/:name",
+	"GET /metrics", // the fixture has it public
 	"POST /ratelimit/check", "POST /ratelimit/check/batch", "POST /ratelimit/rls"}
 
 // proxies are proxies on the machine of the node that add no header of their own and make each request look local.
