@@ -119,7 +119,8 @@ func (x *buffers) describe(p *profile) {
 
 // missingFact is the body of a denial because a fact is missing.
 func missingFact(fact string) []byte {
-	return reply.MissingFact.Problem("The request lacks the fact " + fact + ", which the profile requires.").JSON()
+	return reply.Forbidden.Problem("The request lacks the fact " + fact + ", which the profile requires.").
+		ForClient(http.StatusText(http.StatusForbidden)).JSON()
 }
 
 // Numbers of google.rpc.Code in a CheckResponse.

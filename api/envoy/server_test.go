@@ -345,7 +345,7 @@ func checkClosedFailModeAndMissingFact(t *testing.T, by way) {
 	r, err = f.check("shop", "GET", "/")
 	if err != nil || r.GetDeniedResponse().GetStatus().GetCode() != 403 ||
 		codes.Code(r.GetStatus().GetCode()) != codes.PermissionDenied ||
-		!strings.Contains(r.GetDeniedResponse().GetBody(), "missing-fact") {
+		!strings.Contains(r.GetDeniedResponse().GetBody(), `"about:blank"`) {
 		t.Errorf("got %v, %v", r, err)
 	}
 	if r, err := f.check("shop", "OPTIONS", "/"); err != nil || r.GetOkResponse() == nil {

@@ -139,7 +139,7 @@ func (o *answer) denyMissing(fact string) {
 	if o.face == nginx {
 		o.w.Header()[headerStatus] = statusMissing
 	}
-	o.refuse(resultMissingFact, reply.MissingFact.Problem("The request lacks the fact "+fact+
+	o.refuse(resultMissingFact, reply.Forbidden.Problem("The request lacks the fact "+fact+
 		", which the profile requires."))
 }
 
@@ -169,7 +169,7 @@ func (o *answer) refuse(result string, err error) {
 		h[name] = []string{value}
 	}
 	h["Content-Type"], h["Cache-Control"] = problemType, noStore
-	o.write(p.Status, p.JSON())
+	o.write(p.Status, p.ForClient(http.StatusText(p.Status)).JSON())
 }
 
 // write sends status and body. It copies the headers, whose memory is reused.

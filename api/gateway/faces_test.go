@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice/api/reply"
 	"sluice/limiter"
 	"sluice/rules"
 )
@@ -24,6 +25,9 @@ func problemOf(t testing.TB, a answered) (kind string, status int) {
 	}
 	if err := json.Unmarshal([]byte(a.body), &p); err != nil {
 		t.Fatalf("%v: %q", err, a.body)
+	}
+	if strings.HasPrefix(p.Type, reply.PagePath) {
+		t.Errorf("the type %s means nothing to the client of a gateway", p.Type)
 	}
 	if got := a.header.Get("Content-Type"); got != "application/problem+json" {
 		t.Errorf("Content-Type %q", got)
@@ -263,7 +267,7 @@ func TestFaces_MissingFactDoesAsTheProfileSays(t *testing.T) {
 	for face, want := range map[string]int{"forward": http.StatusForbidden, "nginx": http.StatusForbidden} {
 		a := f.forwarded(face, "GET", "/")
 		kind, _ := problemOf(t, a)
-		if a.status != want || kind != "/problems/missing-fact" || !strings.Contains(a.body, "user") {
+		if a.status != want || kind != "about:blank" || !strings.Contains(a.body, "user") {
 			t.Errorf("%s: got %+v", face, a)
 		}
 		if got := header(a, "X-RateLimit-Status"); (face == "nginx") != slices.Equal(got, []string{"403"}) {
@@ -458,7 +462,7 @@ func TestFaces_RecoverFromPanics(t *testing.T) {
 	f := newFixture(t, perUser(1))
 	f.store.fault = func() error { panic("boom") }
 	a := f.forwarded("forward", "GET", "/", "X-User", "1")
-	if kind, _ := problemOf(t, a); a.status != http.StatusInternalServerError || kind != "/problems/internal" ||
+	if kind, _ := problemOf(t, a); a.status != http.StatusInternalServerError || kind != "about:blank" ||
 		strings.Contains(a.body, "boom") {
 		t.Errorf("got %+v", a)
 	}

@@ -11,7 +11,6 @@ const (
 	Malformed Kind = iota
 	Credentials
 	Forbidden
-	MissingFact
 	NotFound
 	Method
 	Timeout

@@ -13,8 +13,7 @@ var kinds = [kindCount]Description{
 	Credentials: {
 		Name: "unauthorized", Status: 401, Title: "Missing or invalid credentials",
 		Meaning: "The request has no valid credentials.",
-		Cause: "The header Authorization is missing, the token is unknown, expired or revoked, or a gateway did " +
-			"not prove itself.",
+		Cause:   "The header Authorization is missing, or the token is unknown, expired or revoked.",
 		Action: "Send the header Authorization: Bearer TOKEN. If the token has expired or was revoked, create " +
 			"another one with sluice token create.",
 		Header:  "WWW-Authenticate: Bearer",
@@ -28,15 +27,6 @@ var kinds = [kindCount]Description{
 		Action:  "Use a token with the scope that detail and WWW-Authenticate name, or create the first token.",
 		Header:  `WWW-Authenticate: Bearer error="insufficient_scope", scope="rules:write"`,
 		Example: `"detail":"This request requires a token with the scope rules:write."`,
-	},
-	MissingFact: {
-		Name: "missing-fact", Status: 403, Title: "Missing fact",
-		Meaning: "A request lacks a fact that its profile requires.",
-		Cause: "The profile of the gateway denies requests without the fact, such as a user or an API key, and " +
-			"the header that carries the fact is missing.",
-		Action: "Send the header that carries the fact. If the fact may be missing, set missing to skip for it in " +
-			"the profile.",
-		Example: `"detail":"The request lacks the fact user, which the profile requires."`,
 	},
 	NotFound: {
 		Name: "not-found", Status: 404, Title: "Not found",

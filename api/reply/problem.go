@@ -40,6 +40,14 @@ func (p *Problem) JSON() []byte {
 	return b
 }
 
+// ForClient returns the document for the client of a gateway, to whom the paths of this API mean nothing. Its title is
+// phrase, that of the status.
+func (p *Problem) ForClient(phrase string) *Problem {
+	client := *p
+	client.Type, client.Title = "about:blank", phrase
+	return &client
+}
+
 // With adds a header and returns the problem.
 func (p *Problem) With(name, value string) *Problem {
 	if p.Header == nil {

@@ -137,7 +137,7 @@ func (l *Limiter) Serve(w http.ResponseWriter, r *http.Request, route string, ne
 	}
 	var f facts.Facts
 	if err := l.read(r, &f); err != nil {
-		writeProblem(w, http.StatusBadRequest, client.Problem{Type: "/problems/malformed", Title: "Malformed request",
+		writeProblem(w, http.StatusBadRequest, client.Problem{Type: "about:blank", Title: "Bad Request",
 			Status: http.StatusBadRequest, Detail: "The header " + err.Error() + "."})
 		return
 	}
@@ -146,7 +146,7 @@ func (l *Limiter) Serve(w http.ResponseWriter, r *http.Request, route string, ne
 		next(r)
 		return
 	case f.Denied != "":
-		writeProblem(w, http.StatusForbidden, client.Problem{Type: "/problems/missing-fact", Title: "Missing fact",
+		writeProblem(w, http.StatusForbidden, client.Problem{Type: "about:blank", Title: "Forbidden",
 			Status: http.StatusForbidden, Detail: "The request lacks the fact " + f.Denied + "."})
 		return
 	}

@@ -255,7 +255,8 @@ func TestHandler_FactsComeFromTheProfileAndFromDescribe(t *testing.T) {
 	res := serve(h, request(t, "GET", "/a"))
 	defer res.Body.Close()
 	body, _ := io.ReadAll(res.Body)
-	if res.StatusCode != 403 || !strings.Contains(string(body), "/problems/missing-fact") {
+	if res.StatusCode != 403 || !strings.Contains(string(body), `"type":"about:blank"`) ||
+		!strings.Contains(string(body), "api_key") {
 		t.Errorf("without an API key: %d %s", res.StatusCode, body)
 	}
 	before := len(s.paths())
