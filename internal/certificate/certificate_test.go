@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -256,6 +257,31 @@ func TestOpen_ExpiredCertificateIsLogged(t *testing.T) {
 	}
 	if !strings.Contains(f.log.String(), "has expired") {
 		t.Errorf("log %s", &f.log)
+	}
+}
+
+func TestClientConfig_OffersAuthenticatedEncryptionOnly(t *testing.T) {
+	c := open(t).source.ClientConfig()
+	c.ServerName = "localhost"
+	near, far := net.Pipe()
+	var greeted sync.WaitGroup
+	greeted.Go(func() { _ = tls.Client(near, c).HandshakeContext(t.Context()) })
+	var offered []uint16
+	seen := errors.New("seen")
+	err := tls.Server(far, &tls.Config{GetConfigForClient: func(h *tls.ClientHelloInfo) (*tls.Config, error) {
+		offered = h.CipherSuites
+		return nil, seen
+	}}).HandshakeContext(t.Context())
+	_ = far.Close()
+	greeted.Wait()
+	if !errors.Is(err, seen) {
+		t.Fatal(err)
+	}
+	for _, suite := range append(tls.CipherSuites(), tls.InsecureCipherSuites()...) {
+		if slices.Contains(suite.SupportedVersions, tls.VersionTLS12) && slices.Contains(offered, suite.ID) !=
+			slices.Contains(authenticated, suite.ID) {
+			t.Errorf("%s is offered: %v", suite.Name, slices.Contains(offered, suite.ID))
+		}
 	}
 }
 
