@@ -93,7 +93,7 @@ func TestClaimDatabase_OfManyThatStartTogetherOneWins(t *testing.T) {
 func TestClaimDatabase_ReadsWhereItMayNotWrite(t *testing.T) {
 	c := client(t, testenv.Redis(t).URL())
 	claim(t, c, "one", "a")
-	if err := c.ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
+	if err := c.ConfigSet(t.Context(), "min-replicas-to-write", "1").Err(); err != nil {
 		t.Fatal(err)
 	}
 	if got := claim(t, c, "two", "a"); got != (fleet.Claim{Before: "a"}) {
