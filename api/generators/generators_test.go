@@ -100,12 +100,20 @@ func overlay(t *testing.T, generated, program string) string {
 	return file
 }
 
-func TestGenerated_TheClientOfOapiCodegenCompilesAndDecides(t *testing.T) {
+func TestGenerated(t *testing.T) {
 	url, token := serve(t)
-	dir := t.TempDir()
-	run(t, ".", "go", "tool", "oapi-codegen", "-generate", "types,client", "-package", "client",
-		"-o", filepath.Join(dir, "client.go"), document)
-	program := filepath.Join(t.TempDir(), "oapicodegen")
-	run(t, ".", "go", "build", "-overlay", overlay(t, dir, "oapicodegen"), "-o", program, "./testdata/oapicodegen")
-	run(t, ".", program, url, token)
+	t.Run("oapi-codegen", func(t *testing.T) {
+		generated := t.TempDir()
+		run(t, ".", "go", "tool", "oapi-codegen", "-generate", "types,client", "-package", "client",
+			"-o", filepath.Join(generated, "client.go"), document)
+		play(t, url, token, compile(t, generated, "oapicodegen"))
+	})
+}
+
+// compile builds a program of testdata with the generated files of a folder as its package client.
+func compile(t *testing.T, generated, name string) (program string) {
+	t.Helper()
+	program = filepath.Join(t.TempDir(), name)
+	run(t, ".", "go", "build", "-overlay", overlay(t, generated, name), "-o", program, "./testdata/"+name)
+	return program
 }
