@@ -12,9 +12,12 @@ import (
 	"strings"
 	"testing"
 
+	_ "github.com/go-faster/errors"
+	_ "github.com/go-faster/jx"
 	_ "github.com/oapi-codegen/runtime"
 	_ "github.com/oapi-codegen/runtime/types"
-	_ "go.yaml.in/yaml/v3"
+	_ "github.com/ogen-go/ogen/conv"
+	"go.yaml.in/yaml/v3"
 )
 
 // The blank imports are what generated code imports, so that go.mod keeps them.
@@ -108,6 +111,12 @@ func TestGenerated(t *testing.T) {
 			"-o", filepath.Join(generated, "client.go"), document)
 		play(t, url, token, compile(t, generated, "oapicodegen"))
 	})
+	t.Run("ogen", func(t *testing.T) {
+		generated := t.TempDir()
+		run(t, ".", "go", "tool", "ogen", "-config", "testdata/ogen/ogen.yml", "-package", "client",
+			"-target", generated, withoutAnchors(t))
+		play(t, url, token, compile(t, generated, "ogen"))
+	})
 }
 
 // compile builds a program of testdata with the generated files of a folder as its package client.
@@ -116,4 +125,25 @@ func compile(t *testing.T, generated, name string) (program string) {
 	program = filepath.Join(t.TempDir(), name)
 	run(t, ".", "go", "build", "-overlay", overlay(t, generated, name), "-o", program, "./testdata/"+name)
 	return program
+}
+
+// withoutAnchors writes openapi.yaml as JSON, because ogen does not find an anchor that is outside an example.
+func withoutAnchors(t *testing.T) (file string) {
+	t.Helper()
+	text, err := os.ReadFile(document)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all any
+	if err := yaml.Unmarshal(text, &all); err != nil {
+		t.Fatal(err)
+	}
+	if text, err = json.Marshal(all); err != nil {
+		t.Fatal(err)
+	}
+	file = filepath.Join(t.TempDir(), "openapi.json")
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
 }
