@@ -2,7 +2,7 @@
 
 import sys
 
-import openapi_generator_client as api
+import sluice_client as api
 
 url, token, name = sys.argv[1:]
 MINUTE = 60_000

@@ -2,9 +2,9 @@
 
 import sys
 
-from openapi_python_client_client import AuthenticatedClient, models
-from openapi_python_client_client.api.decisions import check, check_batch, explain, reserve, settle
-from openapi_python_client_client.api.rules import create_rule, list_rules, patch_rule
+from sluice_client import AuthenticatedClient, models
+from sluice_client.api.decisions import check, check_batch, explain, reserve, settle
+from sluice_client.api.rules import create_rule, list_rules, patch_rule
 
 url, token, name = sys.argv[1:]
 MINUTE = 60_000
