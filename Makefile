@@ -91,6 +91,11 @@ test-clients-typescript: ## run the tests of clients/typescript on a real node (
 	if [ -z "$$bin" ]; then bin="$$dir/sluice"; $(GO) build -o "$$bin" ./cmd/sluice; fi; \
 	export SLUICE_BIN=$$(realpath "$$bin"); cd clients/typescript && npm test
 
+# It needs java, maven, python3, node 18, cargo and a C linker, and the registries npm, PyPI, Maven Central and crates.io.
+.PHONY: test-clients
+test-clients: deps test-clients-python test-clients-typescript ## generate clients with many generators, and play a journey
+	cd api/generators && $(GO) test -count=1 -tags clients -timeout 90m -v -run '^Test(Generated|Clients)' .
+
 .PHONY: oracle
 oracle: deps ## compare 100,000 configurations with envoyproxy/ratelimit's own matching (part of test: 1,000)
 	cd bench && $(GO) test -count=1 -timeout 120m -v -run '^TestConfigs_' ./oracle -configs 100000

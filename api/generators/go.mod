@@ -16,6 +16,7 @@ require (
 	github.com/oapi-codegen/runtime v1.9.0
 	github.com/ogen-go/ogen v1.25.0
 	go.yaml.in/yaml/v3 v3.0.5
+	gopkg.in/validator.v2 v2.0.1
 )
 
 require (
