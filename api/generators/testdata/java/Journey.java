@@ -6,7 +6,7 @@ import org.openapitools.client.api.DecisionsApi;
 import org.openapitools.client.api.RulesApi;
 import org.openapitools.client.model.*;
 
-/** Plays the journey with the client that openapi-generator's java generates. Client has what its libraries differ in. */
+/** Plays the journey with a client of openapi-generator's java. Client has what is particular to its library. */
 public class Journey {
     static final long MINUTE = 60_000;
 
@@ -73,7 +73,8 @@ public class Journey {
         for (boolean allowed : List.of(true, true, false)) {
             Answer answer = decisions.check(new Check(new RequestCheck().user(name)), null);
             hold(answer.getAllowed() == allowed, answer);
-            hold(allowed || answer.getRule().equals(name + "-users") && answer.getStatus() == Answer.StatusEnum.NUMBER_429
+            hold(allowed || answer.getRule().equals(name + "-users")
+                && answer.getStatus() == Answer.StatusEnum.NUMBER_429
                 && answer.getRetryAfterMs() > 0 && answer.getBody().getStatus().getValue() == 429
                 && answer.getHeaders().getRetryAfter().equals(answer.getRetryAfterS().toString()), answer);
         }
@@ -86,7 +87,8 @@ public class Journey {
             .addLimitsItem(new DirectLimit().key(name + "-b").limit(7L).windowMs(MINUTE))), null);
         hold(several.getLimits().get(1).getLimit() == 7, several);
         Question question = new Question(new DirectCheck().key(name + "-batch").limit(9L).windowMs(MINUTE));
-        BatchAnswer batch = decisions.checkBatch(new BatchCheck().addChecksItem(question).addChecksItem(question), null);
+        BatchCheck twice = new BatchCheck().addChecksItem(question).addChecksItem(question);
+        BatchAnswer batch = decisions.checkBatch(twice, null);
         hold(batch.getResults().get(1).getRemaining() == 7, batch);
     }
 

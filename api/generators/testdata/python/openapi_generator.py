@@ -25,8 +25,9 @@ def rules():
     shadow = rules_api.create_rule_with_http_info(
         api.RuleInput(name=f"{name}-shadow", scope="user", limit=9, window_ms=MINUTE,
                       mode="shadow", fail_mode="closed", is_active=False))
-    headers = {header.lower(): value for header, value in shadow.headers.items()}  # the client keeps the case of the wire
-    version = {"id": shadow.data.id, "if_match": headers["etag"]}
+    # The client has the names of headers as they were sent, which may be ETag, Etag or etag.
+    etag = next(value for header, value in shadow.headers.items() if header.lower() == "etag")
+    version = {"id": shadow.data.id, "if_match": etag}
     patched = rules_api.patch_rule(rule_patch=api.RulePatch(limit=5), **version)
     got = (patched.limit, patched.mode, patched.fail_mode, patched.is_active)
     assert got == (5, "shadow", "closed", False), got
