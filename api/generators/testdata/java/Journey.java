@@ -27,7 +27,6 @@ public class Journey {
         journey.checks();
         journey.reserve();
         journey.explain();
-        System.exit(0); // okhttp has threads that live on
     }
 
     static void hold(boolean condition, Object got) {
