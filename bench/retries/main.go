@@ -70,10 +70,7 @@ func run(ctx context.Context, dir, only string, wait time.Duration, at int) erro
 			return err
 		}
 	}
-	s, err := serve()
-	if err != nil {
-		return err
-	}
+	s := serve()
 	defer s.http.Close()
 	cells, errs := make([][]string, len(rows)), make([]error, len(rows)*len(cases))
 	places := make(chan struct{}, at)

@@ -28,10 +28,7 @@ func TestCell_RangesOverTheGaps(t *testing.T) {
 }
 
 func TestServer_CountsTheRequestsOfACall(t *testing.T) {
-	s, err := serve()
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := serve()
 	defer s.http.Close()
 	c, url := s.expect(answer{status: 429, after: "12"})
 	for range 2 {

@@ -2,8 +2,8 @@ package main
 
 import (
 	"fmt"
-	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"time"
@@ -19,8 +19,7 @@ type answer struct {
 
 // server denies each request and notes when it came. The first part of the path names the call it belongs to.
 type server struct {
-	url  string
-	http *http.Server
+	http *httptest.Server
 
 	mu    sync.Mutex
 	calls map[string]*call
@@ -33,15 +32,10 @@ type call struct {
 	times  []time.Time
 }
 
-func serve() (*server, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, err
-	}
-	s := &server{url: "http://" + l.Addr().String(), calls: map[string]*call{}}
-	s.http = &http.Server{Handler: s, ReadHeaderTimeout: time.Minute}
-	go func() { _ = s.http.Serve(l) }()
-	return s, nil
+func serve() *server {
+	s := &server{calls: map[string]*call{}}
+	s.http = httptest.NewServer(s)
+	return s
 }
 
 // expect returns the record of a call and the URL that belongs to it.
@@ -51,7 +45,7 @@ func (s *server) expect(a answer) (c *call, url string) {
 	c = &call{answer: a, first: make(chan struct{})}
 	name := fmt.Sprintf("call-%d", len(s.calls))
 	s.calls[name] = c
-	return c, s.url + "/" + name
+	return c, s.http.URL + "/" + name
 }
 
 // requests returns when the requests of a call came.
