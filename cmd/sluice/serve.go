@@ -1,6 +1,8 @@
 package main
 
 import (
+	"os"
+
 	"sluice/internal/app"
 	"sluice/internal/config"
 	"sluice/internal/telemetry"
@@ -12,7 +14,11 @@ type serveCmd struct {
 
 // Run serves until a signal stops it.
 func (c *serveCmd) Run(p *process) error {
-	return app.Run(p.ctx, c.Serve, host(p, c.Log))
+	host := host(p, c.Log)
+	for _, unknown := range config.Unknown(os.Environ()) {
+		host.Log.Warn(unknown)
+	}
+	return app.Run(p.ctx, c.Serve, host)
 }
 
 type demoCmd struct {
