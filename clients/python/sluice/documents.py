@@ -11,6 +11,10 @@ from typing import Any, ClassVar, Dict, List, Mapping, Optional, Type, TypeVar
 from .errors import FieldError, Problem, UnreadableError
 
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
+# The largest integer in an answer. A time beyond it has no form as a float.
+_MOST = (1 << 63) - 1
+# What a header could be sent with.
+_NAME, _VALUE = re.compile("[A-Za-z0-9-]+"), re.compile(r"[\t\x20-\x7e]*")
 
 
 @dataclass
@@ -171,7 +175,7 @@ class _Document:
             kind = kinds.get(name)
             if kind is None or value is None:
                 continue
-            if type(value) is not kind:
+            if type(value) is not kind or kind is int and not -_MOST <= value <= _MOST:
                 raise UnreadableError(f"the server's response is not an answer: {name} has a wrong type")
             known[name] = value
         self = cls.__new__(cls)
@@ -281,7 +285,7 @@ class Answer(_Figures):
         members["limits"] = [LimitAnswer._read(limit) for limit in members.get("limits") or ()]
         headers = members["headers"] = members.get("headers") or {}
         for name, value in headers.items():
-            if type(value) is not str or not (name + value).isascii() or not (name + value).isprintable():
+            if type(value) is not str or not _NAME.fullmatch(name) or not _VALUE.fullmatch(value):
                 raise UnreadableError("the server's response is not an answer: a header is not one line of text")
         return self
 

@@ -42,6 +42,8 @@ _UNREADABLE = {
     "status is true": Reply(200, '{"allowed":true,"status":true}'),
     "headers are a list": Reply(200, '{"allowed":true,"status":200,"headers":["a"]}'),
     "a header of two lines": Reply(200, '{"allowed":true,"status":200,"headers":{"A":"1\\r\\nB: 2"}}'),
+    "a header with no name": Reply(200, '{"allowed":true,"status":200,"headers":{"A: 1":"2"}}'),
+    "a figure beyond 64 bits": Reply(200, '{"allowed":false,"status":429,"retry_after_ms":1' + "0" * 400 + "}"),
     "a limit is a number": Reply(200, '{"allowed":true,"status":200,"limits":[1]}'),
     "deep": Reply(200, "[" * 200_000),
     "not HTTP": Reply(raw=b"SSH-2.0-OpenSSH\r\n\r\n"),
