@@ -131,6 +131,7 @@ export class Transport {
     const request = http.request(options, (response) => receive(response, call));
     call.request = request;
     request.on('error', (cause) => call.finish(lost(cause)));
+    request.on('upgrade', () => call.end(new UnreadableError('the server changed the protocol')));
     request.end(call.body);
   }
 

@@ -105,6 +105,22 @@ test('the fail mode decides while the service is unavailable', async (t) => {
   }
 });
 
+test('a server that changes the protocol does not cost the timeout', async (t) => {
+  const server = net.createServer((socket) => {
+    socket.on('error', () => {}).once('data', () =>
+      socket.write('HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n'));
+  }).listen(0, '127.0.0.1');
+  t.after(() => server.close());
+  await once(server, 'listening');
+  const { port } = /** @type {net.AddressInfo} */ (server.address());
+  /** @type {string[]} */
+  const reasons = [];
+  const client = clientOf(t, `http://127.0.0.1:${port}`, { onDegraded: (e) => reasons.push(String(e)) });
+  const a = await client.check(direct('k'));
+  assert.deepEqual([a.allowed, a.byClient], [true, true]);
+  assert.match(reasons.join(), /changed the protocol/);
+});
+
 test('a member that is unknown is accepted, and a null is an absent member', async (t) => {
   fake.script = (call) => ({ status: 200, body: JSON.stringify({ ...allowed(call.checks[0]), later: { a: [1] }, burst: null,
     limits: [{ rule: null, key: 'k', allowed: true, limit: 1, mode: 'new', later: 1 }], headers: { 'X-Later': '1' } }) });
