@@ -81,6 +81,9 @@ func compileCondition(source string) (*condition, error) {
 	if len(v.envs) > 0 {
 		v.refuse(v.envs[0], "write the name itself, such as user, instead of "+nameEnv)
 	}
+	if err == nil && len(v.values) > 0 {
+		v.refuse(v.values[0], "a function has no value of its own; call it")
+	}
 	if v.err != nil { // more to the point than what the compiler makes of it
 		return nil, v.err
 	}
@@ -127,6 +130,7 @@ type whenVisitor struct {
 	ip     bool // as in condition
 	names  []string
 	envs   []ast.Node // those that no name follows
+	values []ast.Node // names of functions that are not called
 	cidrs  []*networks
 	err    error
 	root   ast.Node // visited last
@@ -147,6 +151,9 @@ func (v *whenVisitor) Visit(node *ast.Node) {
 			v.envs = append(v.envs, n)
 			return
 		}
+		if slices.Contains([]string{nameCIDR, nameMin, nameMax}, n.Value) || slices.Contains(whenFunctions, n.Value) {
+			v.values = append(v.values, n)
+		}
 		v.name(n.Value)
 	case *ast.MemberNode:
 		env, _ := n.Node.(*ast.IdentifierNode)
@@ -160,6 +167,7 @@ func (v *whenVisitor) Visit(node *ast.Node) {
 		}
 	case *ast.CallNode:
 		name, _ := n.Callee.(*ast.IdentifierNode)
+		v.values = slices.DeleteFunc(v.values, func(f ast.Node) bool { return f == n.Callee })
 		switch {
 		case name == nil:
 		case name.Value == nameCIDR:
