@@ -1,8 +1,10 @@
 package inspect
 
 import (
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -11,6 +13,7 @@ import (
 	"sluice/internal/fleet"
 	"sluice/limiter"
 	"sluice/rules"
+	"sluice/rules/chars"
 	"sluice/rules/redact"
 	"sluice/web/kit"
 	"sluice/web/view"
@@ -18,6 +21,38 @@ import (
 
 // attributesHint is under the field of attributes.
 const attributesHint = "One per line, for example tenant=acme. `%25` stands for %."
+
+// lineFacts are the fields of one line that hold what callers wrote.
+var lineFacts = []string{"method", "route", "host", "user", "ip", "api_key", "tier"}
+
+// escapedFacts has the names of the fields of one line that the form shows with %XX, as browsers change the ends of
+// lines in them.
+const escapedFacts = "escaped"
+
+// escapeFacts returns a form as the page shows it: the fields of one line whose text is not all visible have %XX.
+func escapeFacts(form url.Values) url.Values {
+	form = maps.Clone(form)
+	form.Del(escapedFacts)
+	for _, name := range lineFacts {
+		if text := form.Get(name); chars.Shown(text) != text {
+			form.Set(name, chars.Escape(text, ""))
+			form.Add(escapedFacts, name)
+		}
+	}
+	return form
+}
+
+// unescapeFacts is the opposite of escapeFacts.
+func unescapeFacts(form url.Values) url.Values {
+	form = maps.Clone(form)
+	for _, name := range form[escapedFacts] {
+		if slices.Contains(lineFacts, name) {
+			form.Set(name, chars.Unescape(form.Get(name)))
+		}
+	}
+	form.Del(escapedFacts)
+	return form
+}
 
 // maxFact bounds each field of the form, in bytes, as the API bounds its members.
 const maxFact = 8 << 10
@@ -55,6 +90,7 @@ func (p *Pages) explainPage(v *kit.Visit, m Explain) templ.Component {
 			m.Profiles = append(m.Profiles, view.Choice{profile.Name, profile.Name})
 		}
 	}
+	m.Form.Values = escapeFacts(m.Form.Values)
 	return explainPage(v.Frame("Explain", kit.PathExplain), m)
 }
 
@@ -67,6 +103,7 @@ func (p *Pages) explain(v *kit.Visit, form url.Values) error {
 		return p.explainCall(v, form)
 	}
 	var m Explain
+	form = unescapeFacts(form)
 	if paste := form.Get("paste"); paste != "" {
 		filled, notes, err := fromPaste(paste)
 		if err != nil {
