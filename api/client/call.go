@@ -12,19 +12,30 @@ import (
 	"time"
 )
 
-// maxResponse is how many bytes a response may have.
-const maxResponse = 256 << 20
+// The most bytes of a response: of an answer, of the answers to a batch, and of any other response, such as an export. A
+// longer answer would be read until the caller's time is over, and beyond it while it is decoded.
+const (
+	maxAnswer   = 4 << 20
+	maxBatch    = 64 << 20
+	maxResponse = 256 << 20
+)
 
 var (
 	errBreaker  = &UnavailableError{errors.New("the circuit breaker is open because the service was unavailable")}
-	errLarge    = unreadable("the server's response has more than %d bytes", maxResponse)
 	errNoAnswer = unreadable("the server's response is not an answer")
 	errResults  = unreadable("the server's response does not have one result per check")
 	errRedirect = unreadable("the server redirects, which is not followed: give the client the URL of the service itself")
 )
 
+// errLarge is the cause of an UnavailableError if a response is too long.
+var errLarge = errors.New("the server's response is too long")
+
+func tooLarge(most int) error { return unreadable("%w: more than %d bytes", errLarge, most) }
+
 // unreadableError is the cause of an UnavailableError if a response came that is no answer.
 type unreadableError struct{ error }
+
+func (e unreadableError) Unwrap() error { return e.error }
 
 func unreadable(format string, args ...any) *UnavailableError {
 	return &UnavailableError{unreadableError{fmt.Errorf(format, args...)}}
@@ -66,7 +77,11 @@ func (c *Client) permitted(within, own context.Context, p permission, path strin
 }
 
 func (c *Client) post(ctx context.Context, path string, body []byte) ([]byte, error) {
-	raw, err := c.send(ctx, http.MethodPost, path, "application/json", body, timeoutHeader, c.waits(ctx))
+	most := maxAnswer
+	if path == batchPath {
+		most = maxBatch
+	}
+	raw, err := c.send(ctx, most, http.MethodPost, path, "application/json", body, timeoutHeader, c.waits(ctx))
 	var p *Problem
 	switch {
 	case errors.As(err, &p) && p.Status < http.StatusBadRequest:
@@ -104,7 +119,7 @@ func (c *Client) Do(ctx context.Context, method, path, contentType string, body 
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.callTimeout)
 	defer cancel()
-	return c.send(ctx, method, path, contentType, body, headers...)
+	return c.send(ctx, maxResponse, method, path, contentType, body, headers...)
 }
 
 // Post is Do with a JSON document.
@@ -116,9 +131,10 @@ func (c *Client) Post(ctx context.Context, path string, document any) ([]byte, e
 	return c.Do(ctx, http.MethodPost, path, "application/json", body)
 }
 
-// send makes one HTTP call. It is never repeated: the transport repeats a POST only if none of it was written.
-func (c *Client) send(ctx context.Context, method, path, contentType string, body []byte, headers ...string) ([]byte,
-	error) {
+// send makes one HTTP call and reads a response of at most so many bytes. It is never repeated: the transport repeats a
+// POST only if none of it was written.
+func (c *Client) send(ctx context.Context, most int, method, path, contentType string, body []byte,
+	headers ...string) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
@@ -136,7 +152,7 @@ func (c *Client) send(ctx context.Context, method, path, contentType string, bod
 	if err != nil {
 		return nil, &UnavailableError{err}
 	}
-	raw, err := readResponse(res)
+	raw, err := readResponse(res, most)
 	if c.closed.Load() {
 		c.http.CloseIdleConnections() // this one too, which Close could not
 	}
@@ -149,11 +165,11 @@ func (c *Client) send(ctx context.Context, method, path, contentType string, bod
 	return nil, problemOf(res, raw)
 }
 
-// readResponse reads a body to its end, so that the connection can be used again, and closes it.
-func readResponse(res *http.Response) ([]byte, error) {
+// readResponse reads a body of at most so many bytes to its end, so that the connection can be used again, and closes it.
+func readResponse(res *http.Response, most int) ([]byte, error) {
 	defer res.Body.Close()
-	if res.ContentLength > maxResponse {
-		return nil, errLarge
+	if res.ContentLength > int64(most) {
+		return nil, tooLarge(most)
 	}
 	var raw []byte
 	var err error
@@ -161,13 +177,13 @@ func readResponse(res *http.Response) ([]byte, error) {
 		raw = make([]byte, res.ContentLength)
 		_, err = io.ReadFull(res.Body, raw)
 	} else {
-		raw, err = io.ReadAll(io.LimitReader(res.Body, maxResponse+1))
+		raw, err = io.ReadAll(io.LimitReader(res.Body, int64(most)+1))
 	}
 	switch {
 	case err != nil:
 		return nil, &UnavailableError{fmt.Errorf("reading the server's response failed: %w", err)}
-	case len(raw) > maxResponse:
-		return nil, errLarge
+	case len(raw) > most:
+		return nil, tooLarge(most)
 	}
 	return raw, nil
 }

@@ -147,7 +147,7 @@ func TestClose_EndsEveryMethod(t *testing.T) {
 // A response whose size nobody expects is an error, never cut short.
 func TestSend_BoundsTheResponse(t *testing.T) {
 	c, f := newFake(t, Options{})
-	f.set(nil, func(fakeCall) *failure { return &failure{status: 200, body: "{}", size: maxResponse + 1} })
+	f.set(nil, func(fakeCall) *failure { return &failure{status: 200, body: "{}", size: maxAnswer + 1} })
 	if _, err := c.Charge(t.Context(), direct("k")); !errors.Is(err, errLarge) {
 		t.Errorf("got %v", err)
 	}

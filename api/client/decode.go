@@ -34,10 +34,22 @@ func (a *Answer) read(raw []byte) error {
 		}
 		a.Allowed = *got.Allowed
 	}
-	if a.Status < 200 || a.Status > 599 {
+	if a.Status < 200 || a.Status > 599 || !sendable(a.Headers) {
 		return errNoAnswer
 	}
 	return nil
+}
+
+// sendable reports whether the program can send the headers to its own client.
+func sendable(headers map[string]string) bool {
+	for name, value := range headers {
+		if name == "" || strings.ContainsFunc(name, func(r rune) bool {
+			return r <= ' ' || r >= 0x7f || strings.ContainsRune(`()<>@,;:\"/[]?={}`, r)
+		}) || strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {
+			return false
+		}
+	}
+	return true
 }
 
 // scan decodes an answer in the form in which the service writes it, which takes a small part of the time of

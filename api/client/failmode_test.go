@@ -45,7 +45,10 @@ func TestFailMode_DecidesWhileTheServiceIsUnavailable(t *testing.T) {
 		"wrong limit":    status(200, `{"allowed":true,"status":200,"limits":[1]}`),
 		"redirect":       status(302, ""),
 		"redirect, JSON": status(307, `{"type":"/problems/x","title":"X","status":307}`),
-		"huge":           func(fakeCall) *failure { return &failure{status: 200, body: "{}", size: maxResponse + 1} },
+		"huge":           func(fakeCall) *failure { return &failure{status: 200, body: "{}", size: maxAnswer + 1} },
+		"header name":    status(200, `{"allowed":true,"status":200,"headers":{"X: y":"a"}}`),
+		"no header name": status(200, `{"allowed":true,"status":200,"headers":{"":"a"}}`),
+		"header value":   status(200, `{"allowed":true,"status":200,"headers":{"X":"a\r\nSet-Cookie: b"}}`),
 	}
 	causes := maps.Clone(silent)
 	maps.Copy(causes, unreadable)
