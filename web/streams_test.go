@@ -131,7 +131,8 @@ func TestEvents_OfferChangesAgainAfterAnOutage(t *testing.T) {
 	}
 	users.on.Store(true)
 	lines := listen(t, w, "/console/events", b)
-	if first, ok := message(lines); !ok || !strings.Contains(first, "An editor can do this.") {
+	if first, ok := message(lines); !ok || !strings.Contains(first, "Changes are disabled.") ||
+		strings.Contains(first, "An editor can do this.") {
 		t.Fatalf("in the outage: %s", first)
 	}
 	if page := b.Get("/console"); !page.Has("disabled until it is back. Then reload this page.") {

@@ -43,8 +43,8 @@ type Step struct {
 	// Path is where it is done, "" if that is not in the console. Role is who can do it.
 	Path, Link string
 	Role       access.Role
-	// Offered means that the viewer of the page can do it now.
-	Offered bool
+	// Offered means that the viewer of the page can do it now, Permitted that their role can.
+	Offered, Permitted bool
 }
 
 // begin looks at what has been done. What cannot be read counts as not done.
@@ -69,7 +69,7 @@ func (p *Pages) begin(v *kit.Visit, m *Overview) Begin {
 			Role: access.RoleAdmin, Path: "/console/people/new", Link: "New account"},
 	}}
 	for i := range b.Steps {
-		b.Steps[i].Offered = v.Offers(b.Steps[i].Role)
+		b.Steps[i].Offered, b.Steps[i].Permitted = v.Offers(b.Steps[i].Role), v.User.Role.Includes(b.Steps[i].Role)
 	}
 	b.Shown = slices.ContainsFunc(b.Steps, func(s Step) bool { return !s.Done })
 	return b
