@@ -23,7 +23,8 @@ func TestHotKeys_OfThisNodeAloneAreSaidToBe(t *testing.T) {
 	})
 	w.Node.Store = "redis"
 	b := w.As(access.RoleViewer)
-	if page := b.Get("/console/hot-keys"); !page.Has("this page shows only the decisions of this node", "unknown since") {
+	if page := b.Get("/console/hot-keys"); !page.Has("this page shows only the decisions of this node", "unknown since") ||
+		page.Has(" .</span>") {
 		t.Error("hot keys of one node are shown as those of all")
 	}
 	for _, path := range []string{"/console", "/console/fail-modes"} {
