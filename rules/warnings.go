@@ -28,7 +28,7 @@ func Warnings(r *Rule) []FieldError {
 	}
 	if r.Ban != nil && r.Ban.After >= 1 && r.Ban.After <= callRequests {
 		out = append(out, FieldError{Field: "ban.after", Message: fmt.Sprintf("One call can begin a ban: some HTTP "+
-			"clients send a denied request up to %d times by themselves. Set after to at least %d.", callRequests,
+			"clients send a denied request up to %d times by themselves. Ban after at least %d denials.", callRequests,
 			callRequests+1)})
 	}
 	return append(out, unreachable(r)...)

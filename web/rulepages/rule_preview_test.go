@@ -143,7 +143,8 @@ func TestPreview_SaysWhatTheRuleDoes(t *testing.T) {
 		"ban": {webtest.RuleForm("ban.after", "3", "ban.within_ms", "1", "ban.within_ms.unit", "minute", "ban.for_ms", "1",
 			"ban.for_ms.unit", "day"), ", 1 ban<"},
 		"ban of one call": {webtest.RuleForm("ban.after", "6", "ban.within_ms", "1", "ban.for_ms", "1"),
-			"One call can begin a ban"},
+			"One call can begin a ban: some HTTP clients send a denied request up to 6 times by themselves. " +
+				"Ban after at least 7 denials."},
 		"leases": {webtest.RuleForm("algorithm", "concurrency", "limit", "2"), "allowed"},
 		"queue": {webtest.RuleForm("algorithm", "leaky_queue", "burst", "10", "preview.shape", "burst"),
 			"delayed by up to"},
