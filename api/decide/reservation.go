@@ -27,7 +27,7 @@ import (
 // a forged token could name any bucket with any limit.
 const (
 	reservationVersion = 1
-	sealSize         = 16
+	sealSize           = 16
 	// maxReservation bounds a token, in bytes; a settlement's body holds one.
 	maxReservation = 56 << 10
 	// reservable bounds the keys of a request that can be reserved, in bytes, so that its token
