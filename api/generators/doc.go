@@ -13,7 +13,7 @@
 //     is_active false. 201, with an id and an ETag.
 //  2. PATCH /ratelimit/rules/{id} with that ETag in If-Match and the body {"limit": 5}. 200: limit is 5; mode,
 //     fail_mode and is_active are as before.
-//  3. PATCH again with the same If-Match, now stale, and the body {"limit": 6}. 412, a problem of type /problems/stale.
+//  3. PATCH again with the same If-Match, now stale, and the body {"limit": 6}. 412, a problem of the type stale.
 //  4. POST /ratelimit/rules: name NAME-users, scope user, limit 2, window_ms 60000, and when: user == "NAME". 201.
 //  5. POST /ratelimit/check with the fact user NAME, three times. 200 each: allowed, allowed, and denied with status
 //     429, rule NAME-users, a retry_after_ms above 0, and a body whose status is 429.
