@@ -72,11 +72,12 @@ func ofDatabase(t *testing.T, url, id string) (*agreement, *buffer) {
 	return a, log
 }
 
-// A node that started without Redis goes on when it learns that its database is another one.
+// A node that started without Redis and without its database goes on when it learns that this is another one.
 func TestAgreement_ANodeThatLearnsLateOfAnotherDatabaseGoesOn(t *testing.T) {
 	server := testenv.Redis(t)
 	first, _ := ofDatabase(t, server.URL(), "one")
 	late, log := ofDatabase(t, server.URL(), "two")
+	late.id = "" // its database has not answered yet
 	server.Kill()
 	if err := errors.Join(first.first(t.Context()), late.first(t.Context())); err != nil {
 		t.Fatalf("without Redis: %v", err)

@@ -225,6 +225,20 @@ func TestDrain_AStarvedNodeWaitsForFirstBytes(t *testing.T) {
 	}
 }
 
+// What was lost before the drain delay keeps no connection open.
+func TestDrain_CountsTheLostTimeFromItsBeginning(t *testing.T) {
+	lost := time.Minute
+	d, _ := startServerWith(t, http.NotFoundHandler(), httpServer{timeout: time.Minute,
+		lost: func() time.Duration { return lost }})
+	if err := d.close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	lost += time.Second
+	if got := d.listener.lost.since(); got != time.Second {
+		t.Errorf("%s were lost since the drain began, want 1s", got)
+	}
+}
+
 // The loop closes none either.
 func TestDrain_TheLoopOfAStarvedNodeWaitsForFirstBytes(t *testing.T) {
 	nodes := map[bool]*plainNode{}
