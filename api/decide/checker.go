@@ -43,9 +43,6 @@ type CheckerOptions struct {
 	Timeout time.Duration
 	// Patience is how long a caller waits who does not say so, at most MaxPatience. 0 means DefaultPatience.
 	Patience time.Duration
-	// Overload applies to rules without overload and to direct limits: rules.OverloadDeny or rules.OverloadWait; "" is
-	// wait.
-	Overload string
 	// Secrets seal reservations. If nil, there are no reservations.
 	Secrets Secrets
 	// Lost is the time that this process was not run, since it started; it grows only and costs a few ns. Nil means none.
@@ -112,7 +109,7 @@ func NewChecker(opt CheckerOptions) (*Checker, error) {
 // work returns cleared memory for one call.
 func (c *Checker) work() *work {
 	w, _ := workPool.Get().(*work)
-	w.loads, w.regions, w.overload = c.opt.Loads, c.opt.Regions, c.opt.Overload
+	w.loads, w.regions = c.opt.Loads, c.opt.Regions
 	return w
 }
 

@@ -27,14 +27,12 @@ func (a *Answer) overload(limits []plannedLimit, failed *limiter.Call) {
 	}
 }
 
-// impatient reports whether a request with these limits is denied rather than waits for a turn: one of them says deny.
+// impatient reports whether a request with these limits is denied rather than waits for a turn: one of them says deny. A rule that says nothing, and a direct limit, waits: few
+// callers are worth a denial while they still wait for an answer.
 func (w *work) impatient(limits []plannedLimit) bool {
 	for i := range limits {
-		overload := w.overload
-		if r := limits[i].rule; r != nil && r.Rule.Overload != nil {
-			overload = *r.Rule.Overload
-		}
-		if overload == rules.OverloadDeny {
+		r := limits[i].rule
+		if r != nil && r.Rule.Overload != nil && *r.Rule.Overload == rules.OverloadDeny {
 			return true
 		}
 	}

@@ -45,12 +45,12 @@ func (s *turns) DoAll(ctx context.Context, calls []limiter.Call) {
 }
 
 // overloaded returns a fixture whose store has no turn for what full names, and what its observer counts.
-func overloaded(t *testing.T, rs []rules.Rule, server string, full ...string) (*fixture, *turns, map[string]int64) {
+func overloaded(t *testing.T, rs []rules.Rule, full ...string) (*fixture, *turns, map[string]int64) {
 	t.Helper()
 	store, got := &turns{full: full}, map[string]int64{}
 	f := newFixture(t, rs, func(o *CheckerOptions) {
 		store.Store = o.Store
-		o.Store, o.Observe, o.Overload, o.Secrets = store, account{got: got}, server, oneSecret{}
+		o.Store, o.Observe, o.Secrets = store, account{got: got}, oneSecret{}
 	})
 	return f, store, got
 }
@@ -66,7 +66,7 @@ func TestOverload_NoFailModeDecides(t *testing.T) {
 	for _, mode := range []string{"open", "closed", "local"} {
 		for _, op := range []limiter.Op{limiter.OpTake, limiter.OpPeek} {
 			rs := []rules.Rule{perUser("a", mode, 5), perUser("b", "open", 5), says("", "shadow", perUser("c", "open", 5))}
-			f, _, got := overloaded(t, rs, "", "42")
+			f, _, got := overloaded(t, rs, "42")
 			a := f.asks(op, Question{Weight: 2})
 			if a.Verdict != Overloaded || a.Degraded != "" || a.Strictest != -1 || a.Impatient || len(a.Limits) != 3 {
 				t.Errorf("%s, %s: got %+v", mode, op, a)
@@ -96,7 +96,7 @@ func TestOverload_OfALimitThatIsApartChangesNothing(t *testing.T) {
 	trial := perUser("rate", "open", 5)
 	trial.Candidate = &rules.Candidate{Algorithm: "token_bucket", Limit: new(int64(1))}
 	rs := []rules.Rule{trial, says("", "shadow", perUser("shadow", "closed", 5))}
-	f, _, got := overloaded(t, rs, "", "|2|", "|1.c|")
+	f, _, got := overloaded(t, rs, "|2|", "|1.c|")
 	a := f.take()
 	if !a.Allowed() || a.Degraded != "" || len(a.Limits) != 3 {
 		t.Fatalf("got %+v", a)
@@ -115,25 +115,23 @@ func TestOverload_OfALimitThatIsApartChangesNothing(t *testing.T) {
 
 func TestOverload_DenyWins(t *testing.T) {
 	for _, tt := range []struct {
-		name, server string
-		rules        []string // overload, mode
-		want         bool
+		name  string
+		rules []string // overload, mode
+		want  bool
 	}{
-		{"the server's default", "", []string{" enforce"}, false},
-		{"the server waits", "wait", []string{" enforce"}, false},
-		{"the server denies", "deny", []string{" enforce"}, true},
-		{"the rule waits", "deny", []string{"wait enforce"}, false},
-		{"the rule denies", "wait", []string{"deny enforce"}, true},
-		{"one of several", "wait", []string{"wait enforce", "deny enforce"}, true},
-		{"a shadow rule does not count", "wait", []string{"wait enforce", "deny shadow"}, false},
-		{"but alone", "wait", []string{"deny shadow"}, true},
+		{"the default", []string{" enforce"}, false},
+		{"the rule waits", []string{"wait enforce"}, false},
+		{"the rule denies", []string{"deny enforce"}, true},
+		{"one of several", []string{"wait enforce", "deny enforce"}, true},
+		{"a shadow rule does not count", []string{"wait enforce", "deny shadow"}, false},
+		{"but alone", []string{"deny shadow"}, true},
 	} {
 		var rs []rules.Rule
 		for i, r := range tt.rules {
 			overload, mode, _ := strings.Cut(r, " ")
 			rs = append(rs, says(overload, mode, perUser(string(rune('a'+i)), "open", 9)))
 		}
-		f, store, _ := overloaded(t, rs, tt.server)
+		f, store, _ := overloaded(t, rs)
 		for _, op := range []limiter.Op{limiter.OpTake, limiter.OpPeek, limiter.OpCharge, limiter.OpRefund, limiter.OpReset} {
 			store.asked = nil
 			f.asks(op, Question{Weight: 1})
@@ -146,11 +144,11 @@ func TestOverload_DenyWins(t *testing.T) {
 		limit := limiter.Limit{Algorithm: limiter.FixedWindow, Count: 9, Window: 1000}
 		store.asked = nil
 		f.asks(limiter.OpTake, Question{IsDirect: true, Direct: Direct{Key: "k", Limit: limit}, Weight: 1})
-		if store.asked[0].Impatient != (tt.server == "deny") {
+		if store.asked[0].Impatient {
 			t.Errorf("%s: a direct limit is impatient: %v", tt.name, store.asked[0].Impatient)
 		}
 	}
-	f, _, got := overloaded(t, []rules.Rule{says("deny", "enforce", perUser("a", "open", 9))}, "", "42")
+	f, _, got := overloaded(t, []rules.Rule{says("deny", "enforce", perUser("a", "open", 9))}, "42")
 	if a := f.take(); a.Verdict != Overloaded || !a.Impatient || got["overload deny"] != 1 ||
 		got["decision take overloaded deny"] != 1 {
 		t.Errorf("got %+v, observed %v", a, got)
@@ -158,7 +156,7 @@ func TestOverload_DenyWins(t *testing.T) {
 }
 
 func TestOverload_ADeferredRequestIsNotReleased(t *testing.T) {
-	f, store, _ := overloaded(t, []rules.Rule{says("deny", "enforce", perUser("a", "open", 9))}, "", "42")
+	f, store, _ := overloaded(t, []rules.Rule{says("deny", "enforce", perUser("a", "open", 9))}, "42")
 	q := Question{Op: limiter.OpTake, Weight: 1, Descriptor: rules.Descriptor{User: "42"}, strict: true}
 	var a Answer
 	if err := f.Do(t.Context(), &q, &a); !errors.Is(err, errNoTurn) || store.asked[0].Impatient {
@@ -169,7 +167,8 @@ func TestOverload_ADeferredRequestIsNotReleased(t *testing.T) {
 func TestOverload_OtherOperationsFail(t *testing.T) {
 	slots := perUser("slots", "local", 5)
 	slots.Algorithm, slots.WindowMS = "concurrency", 60_000
-	f, store, got := overloaded(t, []rules.Rule{perUser("rate", "local", 5), slots}, "deny")
+	f, store, got := overloaded(t, []rules.Rule{says("deny", "enforce", perUser("rate", "local", 5)),
+		says("deny", "enforce", slots)})
 	var a Answer
 	q := Question{Op: limiter.OpTake, Weight: 1, Descriptor: rules.Descriptor{User: "42"}}
 	if err := f.Reserve(t.Context(), &q, 60_000, &a); err != nil {
@@ -201,7 +200,7 @@ func TestOverload_OtherOperationsFail(t *testing.T) {
 }
 
 func TestOverload_EachCheckOfABatchByItself(t *testing.T) {
-	f, _, _ := overloaded(t, []rules.Rule{perUser("a", "closed", 1)}, "", "full")
+	f, _, _ := overloaded(t, []rules.Rule{perUser("a", "closed", 1)}, "full")
 	var qs []Question
 	for _, user := range []string{"42", "full", "42"} {
 		qs = append(qs, Question{Op: limiter.OpTake, Weight: 1, Descriptor: rules.Descriptor{User: user}})
@@ -244,7 +243,7 @@ func TestOverload_OfDescriptors(t *testing.T) {
 		{"what is given back", []string{"taken"}, []AskedDescriptor{asked("taken=a", 2, "n")}, "allowed: ok 0",
 			map[string]int64{"decision refund  ": 1, "overload wait": 1}},
 	} {
-		f, _, got := overloaded(t, rs, "", tt.full...)
+		f, _, got := overloaded(t, rs, tt.full...)
 		a := f.call(tt.asked...)
 		if a.text() != tt.text || a.Degraded != "" || a.Verdict == Overloaded && a.Strictest != -1 {
 			t.Errorf("%s: %s, want %s; %+v", tt.name, a.text(), tt.text, a.Answer)
@@ -318,7 +317,8 @@ func TestWithin_HasTheTimesOfTheCaller(t *testing.T) {
 func TestOverload_EveryOperationHasATurn(t *testing.T) {
 	slots := perUser("slots", "local", 5)
 	slots.Algorithm, slots.WindowMS = "concurrency", 60_000
-	f, store, _ := overloaded(t, []rules.Rule{perUser("rate", "local", 5), slots}, "")
+	f, store, _ := overloaded(t, []rules.Rule{says("deny", "enforce", perUser("rate", "local", 5)),
+		says("deny", "enforce", slots)})
 	var a Answer
 	q := Question{Op: limiter.OpTake, Weight: 1, Descriptor: rules.Descriptor{User: "42"}}
 	if err := f.Reserve(t.Context(), &q, 60_000, &a); err != nil {

@@ -25,7 +25,6 @@ type work struct {
 	decision   Decision
 	loads      *Loads  // the checker's
 	regions    Regions // the checker's; nil without regions
-	overload   string  // the checker's
 }
 
 // plan holds the limits of one question and the calls of the store that decide it. The

@@ -427,9 +427,9 @@ func TestFlags_NamesEveryBadOneAtOnce(t *testing.T) {
 	t.Setenv("SLUICE_HOT_KEY_RATE", "large")
 	for _, tt := range []struct{ args, want []string }{
 		{
-			[]string{"serve", "--max-record-bytes=much", "--store-timeout", "soon", "--max-keys=many",
-				"--max-record-bytes=more"},
-			[]string{"--max-record-bytes: must be a number of bytes", "--store-timeout", "--max-keys: must be auto",
+			[]string{"serve", "--decision-log-max-bytes=much", "--store-timeout", "soon", "--max-keys=many",
+				"--decision-log-max-bytes=more"},
+			[]string{"--decision-log-max-bytes: must be a number of bytes", "--store-timeout", "--max-keys: must be auto",
 				"SLUICE_HOT_KEY_RATE"},
 		},
 		{[]string{"check", "--key=k", "--limit=a", "--window=b"}, []string{"--limit", "--window"}},

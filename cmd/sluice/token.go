@@ -14,7 +14,7 @@ import (
 type tokenCmd struct {
 	Create tokenCreateCmd `cmd:"" help:"Create a token and print its secret."`
 	List   tokenListCmd   `cmd:"" help:"List all tokens."`
-	Revoke tokenRevokeCmd `cmd:"" help:"Revoke a token (effective within the poll interval)."`
+	Revoke tokenRevokeCmd `cmd:"" help:"Revoke a token (effective within a second)."`
 }
 
 type tokenCreateCmd struct {

@@ -17,6 +17,9 @@ const (
 	// alertLease is how long a node evaluates alerts without renewing its lease, and so how long they wait when it dies.
 	// The embedded database has one node, whose successor has the same name: nobody waits for the end of its lease, and
 	// it is written rarely.
+	// alertQuiet is the time after an alert in which further ones about its subject are only counted. A quarter of an
+	// hour reminds people often enough of what goes on and does not flood a channel.
+	alertQuiet                = 15 * time.Minute
 	alertLease, embeddedLease = 5 * time.Second, time.Minute
 	embeddedHolder            = "embedded"
 )
@@ -31,7 +34,7 @@ func openAlerts(cfg *config.Serve, host *Host, db *database.DB, sets *rules.Curr
 	}
 	facts := &alertFacts{webhooks: db.Webhooks(), sets: sets, live: figures.reader.Live, stats: history, now: host.Now}
 	runner := evaluate.NewRunner(evaluate.RunnerOptions{Store: db, Holder: holder, Lease: lease, Facts: facts.gather,
-		Deliver: worker, Quiet: cfg.AlertQuiet, Now: host.Now, Log: host.Log})
+		Deliver: worker, Quiet: alertQuiet, Now: host.Now, Log: host.Log})
 	board := evaluate.NewBoard(db, host.Now, host.Log)
 	metrics.Alerts(func() telemetry.Alerts {
 		reports, waiting := sensor.Counts()

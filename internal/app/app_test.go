@@ -78,14 +78,12 @@ func emptySettings(t *testing.T) config.Serve {
 	return config.Serve{
 		Listener: config.Listener{Listen: "127.0.0.1:0", ResetHeader: "epoch", Loop: "on",
 			DrainTimeout: 10 * time.Second},
-		Storage: config.Storage{DataDir: filepath.Join(t.TempDir(), "data")},
-		Counters: config.Counters{KeyPrefix: "sl:", StoreTimeout: 5 * time.Second, Overload: "wait", MaxKeys: 100_000,
-			MaxRecordBytes:   64 << 20,
-			SnapshotInterval: time.Hour},
+		Storage:  config.Storage{DataDir: filepath.Join(t.TempDir(), "data")},
+		Counters: config.Counters{KeyPrefix: "sl:", StoreTimeout: 5 * time.Second, MaxKeys: 100_000},
 		Near:     config.Near{DenyCache: "on", HotKeyRate: 1000},
-		Matching: config.Matching{IPv4Prefix: 32, IPv6Prefix: 64, PollInterval: 100 * time.Millisecond},
+		Matching: config.Matching{IPv4Prefix: 32, IPv6Prefix: 64},
 		Stats:    config.Stats{StatsDays: 90, TenantAttribute: "tenant"},
-		Alerts:   config.Alerts{AlertQuiet: 15 * time.Minute},
+		Fixed:    config.Fixed{PollInterval: 100 * time.Millisecond, SnapshotInterval: time.Hour},
 		Records:  config.Records{DecisionLog: []string{config.DecisionLogOff}},
 		Log:      config.Log{LogLevel: "info", LogFormat: "text"},
 	}

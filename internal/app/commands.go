@@ -114,7 +114,7 @@ func Tokens(ctx context.Context, cfg config.Storage) (list []access.Token, err e
 }
 
 // RevokeToken revokes the valid token with that name, or with that id in decimal. It is
-// effective on running servers within their poll interval.
+// effective on running servers within a second.
 func RevokeToken(ctx context.Context, cfg config.Storage, nameOrID, by string) (token access.Token, err error) {
 	err = withDatabase(ctx, cfg, func(ctx context.Context, db *database.DB) error {
 		if err := db.Migrate(ctx); err != nil {

@@ -52,7 +52,7 @@ func openConsole(ctx context.Context, cfg *config.Serve, host *Host, oidc *secre
 	d.Settings = func() []web.SettingGroup { return shownSettings(cfg) }
 	d.Node = func() web.Node { return consoleNode(cfg, f, db, d.Regions) }
 	d.TLS = cfg.TLS()
-	d.PublicURL, d.SessionIdle, d.SessionLife = cfg.ConsoleURL, cfg.SessionIdle, cfg.SessionLife
+	d.PublicURL, d.SessionIdle = cfg.ConsoleURL, cfg.SessionIdle
 	var err error
 	if d.TrustedProxies, err = cfg.TrustedNetworks(); err != nil {
 		return nil, err

@@ -18,7 +18,7 @@ import (
 func withConsole(t *testing.T) config.Serve {
 	t.Helper()
 	cfg := settings(t)
-	cfg.Console = config.Console{Console: true, SessionIdle: time.Hour, SessionLife: time.Hour}
+	cfg.Console = config.Console{Console: true, SessionIdle: time.Hour}
 	return cfg
 }
 

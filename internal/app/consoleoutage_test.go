@@ -58,7 +58,7 @@ func texts(patterns ...string) []*regexp.Regexp {
 func TestConsole_WithRedisKilledANodeShowsWhatItKnowsItself(t *testing.T) {
 	redis := testenv.Redis(t)
 	cfg := onRedis(t, redis.URL())
-	cfg.Console = config.Console{Console: true, SessionIdle: time.Hour, SessionLife: time.Hour}
+	cfg.Console = config.Console{Console: true, SessionIdle: time.Hour}
 	n := start(t, cfg)
 	p := asAdmin(t, n)
 	n.create(`{"name":"one","scope":"user","limit":1,"window_ms":86400000,"fail_mode":"closed"}`)
@@ -93,7 +93,7 @@ func TestConsole_WithRedisKilledANodeShowsWhatItKnowsItself(t *testing.T) {
 
 func TestConsole_WithPostgresStoppedItsPagesAreServedReadOnly(t *testing.T) {
 	cfg, postgres := onPostgres(t)
-	cfg.Console = config.Console{Console: true, SessionIdle: time.Hour, SessionLife: time.Hour}
+	cfg.Console = config.Console{Console: true, SessionIdle: time.Hour}
 	n := start(t, cfg)
 	p := asAdmin(t, n)
 	n.create(`{"name":"one","scope":"user","route":"/v1/one","limit":1,"window_ms":86400000}`)

@@ -69,10 +69,8 @@ func openCounters(ctx context.Context, cfg *config.Serve, host *Host, files *sec
 	metrics *telemetry.Metrics, spans *traces.Traces, incidents *stats.IncidentLog, meter *starvation.Meter, stops *stops,
 ) (*counters, error) {
 	most := keyLimit(int(cfg.MaxKeys), memoryLimits())
-	host.Log.Info("the number of in-memory counters is limited", "keys", most.keys, "because", most.because,
-		"record_bytes", int64(cfg.MaxRecordBytes))
-	memory := memstore.New(memstore.Options{MaxKeys: most.keys, MaxRecordBytes: int64(cfg.MaxRecordBytes),
-		Clock: host.Clock})
+	host.Log.Info("the number of in-memory counters is limited", "keys", most.keys, "because", most.because)
+	memory := memstore.New(memstore.Options{MaxKeys: most.keys, Clock: host.Clock})
 	stops.add("memory store", func(context.Context) error { return memory.Close() })
 	stops.add("memory release", task(func(ctx context.Context) {
 		releaseMemory(ctx, func() int64 { return int64(memory.Keys())*bytesPerKey + memory.RecordBytes() })
@@ -198,7 +196,7 @@ func startSnapshots(cfg *config.Serve, memory snapshotter, log *slog.Logger, met
 	s := &snapshots{store: memory, path: cfg.SnapshotFile(), log: log, metrics: metrics}
 	s.restore()
 	stops.add("final snapshot", func(context.Context) error { return s.save() })
-	stops.add("snapshots", task(func(ctx context.Context) { s.run(ctx, cfg.SnapshotInterval) }))
+	stops.add("snapshots", task(func(ctx context.Context) { s.run(ctx, cfg.Snapshots()) }))
 }
 
 // followPoolLoads keeps the load reports of the pools in force up to date, including
@@ -261,10 +259,6 @@ func (s *snapshots) save() error {
 
 // run saves at every interval until ctx ends; an interval of 0 means never.
 func (s *snapshots) run(ctx context.Context, every time.Duration) {
-	if every == 0 {
-		<-ctx.Done()
-		return
-	}
 	for range tick.Every(ctx, every) {
 		_ = s.save() // save logs and counts an error; the next one may succeed
 	}

@@ -33,17 +33,13 @@ func Demo(ctx context.Context, door config.Listener, log config.Log, host Host) 
 	cfg := config.Serve{
 		Listener: door,
 		Storage:  config.Storage{DataDir: filepath.Join(dir, "data")},
-		// snapshots would be deleted anyway
-		Counters: config.Counters{KeyPrefix: "sl:", StoreTimeout: decide.DefaultTimeout, Overload: rules.OverloadWait,
-			MaxKeys:        100_000,
-			MaxRecordBytes: 64 << 20},
+		Counters: config.Counters{KeyPrefix: "sl:", StoreTimeout: decide.DefaultTimeout, MaxKeys: 100_000},
 		// unused without Redis
 		Near:     config.Near{DenyCache: "on", HotKeyRate: 1000},
-		Matching: config.Matching{IPv4Prefix: 32, IPv6Prefix: 64, PollInterval: time.Second},
+		Matching: config.Matching{IPv4Prefix: 32, IPv6Prefix: 64},
 		Stats:    config.Stats{StatsDays: 90, TenantAttribute: "tenant"},
-		Alerts:   config.Alerts{AlertQuiet: 15 * time.Minute},
 		Records:  config.Records{DecisionLog: []string{config.DecisionLogOff}},
-		Console:  config.Console{Console: true, SessionIdle: 12 * time.Hour, SessionLife: 24 * time.Hour},
+		Console:  config.Console{Console: true, SessionIdle: 12 * time.Hour},
 		Log:      log,
 	}
 	if err := cfg.Validate(); err != nil {

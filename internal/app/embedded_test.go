@@ -112,6 +112,32 @@ func TestCrash_LosesNoMoreThanTheLastInterval(t *testing.T) {
 	}
 }
 
+func TestSnapshots_FailWithoutADataDirectoryAndGoOnWithIt(t *testing.T) {
+	cfg := settings(t)
+	cfg.SnapshotInterval = 50 * time.Millisecond
+	n := start(t, cfg)
+	elsewhere := cfg.DataDir + "-elsewhere"
+	if err := os.Rename(cfg.DataDir, elsewhere); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the failure is logged and counted", func() bool {
+		return strings.Contains(n.log.String(), "saving the counter snapshot failed") &&
+			n.metric(`sluice_snapshots_total{outcome="failed"}`) > 0
+	})
+	if !n.allowed(`{"key":"k","limit":1,"window_ms":86400000}`) {
+		t.Error("a check was denied")
+	}
+	if status, _ := n.send("GET", "/readyz", ""); status != http.StatusOK {
+		t.Errorf("not ready: %d", status)
+	}
+	if err := os.Rename(elsewhere, cfg.DataDir); err != nil {
+		t.Fatal(err)
+	}
+	saved := n.metric(`sluice_snapshots_total{outcome="saved"}`)
+	eventually(t, "counters are saved again",
+		func() bool { return n.metric(`sluice_snapshots_total{outcome="saved"}`) > saved })
+}
+
 func TestTornSnapshot_IsRefusedAndServingGoesOn(t *testing.T) {
 	cfg := settings(t)
 	n := start(t, cfg)

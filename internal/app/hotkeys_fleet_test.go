@@ -13,7 +13,7 @@ import (
 func TestHot_KeyOfTwoNodesIsOneLineInAPIAndConsole(t *testing.T) {
 	cfg := sharedSettings(t)
 	cfg.HotKeyRate, cfg.PollInterval = 10, 100*time.Millisecond
-	cfg.Console = config.Console{Console: true, SessionIdle: time.Hour, SessionLife: time.Hour}
+	cfg.Console = config.Console{Console: true, SessionIdle: time.Hour}
 	nodes := []*node{start(t, cfg), start(t, cfg)}
 	nodes[0].create(`{"name":"by-key","scope":"apikey","limit":1000000,"window_ms":60000}`)
 	batch := `{"checks":[` + strings.TrimSuffix(strings.Repeat(`{"api_key":"sk_live_4eC39HqLyjWDarjtT1zdp7dc"},`, 50),

@@ -33,7 +33,7 @@ func largeBatch(weight int) string {
 // largeBatches sends 20 large batches at once: each is answered or refused, and exactly what was answered is charged.
 func largeBatches(t *testing.T, bin string) {
 	const clients, rounds, limits = 20, 5, 16
-	c := spawn(t, bin, "", "SLUICE_SNAPSHOT_INTERVAL=0", "GOMAXPROCS=2")
+	c := spawn(t, bin, "", "GOMAXPROCS=2")
 	body := largeBatch(1)
 	var answered, refused, allowed atomic.Int64
 	begin := make(chan struct{})

@@ -82,40 +82,10 @@ func fewDescriptors(t *testing.T, bin string) {
 	}
 }
 
-// nowhereToWrite takes the data directory away from a process that saves its
-// counters there.
-func nowhereToWrite(t *testing.T, bin string) {
-	data := filepath.Join(t.TempDir(), "data")
-	c := spawn(t, bin, "", "SLUICE_DATA_DIR="+data, "SLUICE_SNAPSHOT_INTERVAL=1s")
-	c.check(plenty)
-	away := data + "-away"
-	if err := os.Rename(data, away); err != nil {
-		t.Fatal(err)
-	}
-	c.logged("saving the counter snapshot failed")
-	eventually(t, "the failure is counted",
-		func() bool { return c.metric(`sluice_snapshots_total{outcome="failed"}`) > 0 })
-	if doc := c.check(plenty); !strings.HasPrefix(doc, `{"allowed":true`) {
-		t.Errorf("a check got %s", doc)
-	}
-	if status, _, err := c.ask("GET", "/readyz", ""); err != nil || status != http.StatusOK {
-		t.Errorf("not ready: %d %v", status, err)
-	}
-	if err := os.Rename(away, data); err != nil {
-		t.Fatal(err)
-	}
-	saved := c.metric(`sluice_snapshots_total{outcome="saved"}`)
-	eventually(t, "counters are saved again",
-		func() bool { return c.metric(`sluice_snapshots_total{outcome="saved"}`) > saved })
-	if err := c.end(); err != nil {
-		t.Errorf("asked to end, it ended with %v", err)
-	}
-}
-
 // floodOfKeys sends far more keys than the process may keep.
 func floodOfKeys(t *testing.T, bin string) {
 	const keep, flood, batch = 20_000, 200_000, 1000
-	c := spawn(t, bin, "", "GOMEMLIMIT=64MiB", fmt.Sprintf("SLUICE_MAX_KEYS=%d", keep), "SLUICE_SNAPSHOT_INTERVAL=0")
+	c := spawn(t, bin, "", "GOMEMLIMIT=64MiB", fmt.Sprintf("SLUICE_MAX_KEYS=%d", keep))
 	for from := 0; from < flood; from += batch {
 		checks := make([]string, batch)
 		for i := range checks {

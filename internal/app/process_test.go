@@ -31,7 +31,6 @@ func TestProcess(t *testing.T) {
 		"alerts outlive the node that evaluates them":          killedEvaluator,
 		"without descriptors it goes on for those it serves":   noDescriptors,
 		"with few descriptors it serves all in turn":           fewDescriptors,
-		"without a place to write it goes on, and says so":     nowhereToWrite,
 		"a flood of keys stays within its memory":              floodOfKeys,
 		"large batches at once stay within their memory":       largeBatches,
 		"slow, huge and broken off requests end on their time": slowClients,

@@ -21,7 +21,7 @@ import (
 
 // errRecordsInUse means that another server writes the decision log in this directory.
 var errRecordsInUse = errors.New("another sluice serve writes its decision log here; choose another directory with " +
-	"--decision-log-dir (SLUICE_DECISION_LOG_DIR)")
+	"--data-dir (SLUICE_DATA_DIR)")
 
 // decisionLog is the log of a sink.
 type decisionLog struct {
@@ -70,7 +70,7 @@ func openDecisionLogs(cfg *config.Serve, host *Host, db *database.DB, password *
 	}
 	if len(logs) > 0 {
 		stops.add("key of the decision log",
-			task(func(ctx context.Context) { key.find(ctx, db, cfg.PollInterval, host.Log) }))
+			task(func(ctx context.Context) { key.find(ctx, db, cfg.Poll(), host.Log) }))
 	}
 	return logs, nil
 }
@@ -115,7 +115,7 @@ func accountsOf(logs []decisionLog) map[string]func() records.Totals {
 
 // openRecordFiles opens the files of the decision log, which no other process writes.
 func openRecordFiles(cfg *config.Serve, host *Host, account *records.Account, stops *stops) (records.Sink, error) {
-	const setting = "--decision-log-dir (SLUICE_DECISION_LOG_DIR)"
+	const setting = "--data-dir (SLUICE_DATA_DIR)"
 	dir := cfg.RecordsDir()
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("%s: %w", setting, err)

@@ -26,7 +26,7 @@ func newOnReplica(t *testing.T) *onReplica {
 	o := &onReplica{}
 	o.firstCfg, o.primary = onPostgres(t)
 	o.firstCfg.Listen = testenv.FreeAddr(t)
-	o.firstCfg.Console = config.Console{Console: true, SessionIdle: time.Hour, SessionLife: time.Hour}
+	o.firstCfg.Console = config.Console{Console: true, SessionIdle: time.Hour}
 	_, secret, err := CreateToken(t.Context(), o.firstCfg.Storage,
 		NewToken{Name: "admin", Scopes: []access.Scope{access.ScopeAdmin}, By: "test"}, time.Now())
 	if err != nil {

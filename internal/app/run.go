@@ -169,7 +169,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 		return err
 	}
 	localFile := local.file()
-	stops.add("reload loop", task(func(ctx context.Context) { reload.run(ctx, cfg.PollInterval) }))
+	stops.add("reload loop", task(func(ctx context.Context) { reload.run(ctx, cfg.Poll()) }))
 	stops.add("override cleanup", task(func(ctx context.Context) { cleanOverrides(ctx, db, cleanEvery, host.Log) }))
 	if err := db.Listen(ctx, reload.notify); err != nil {
 		return err
@@ -209,7 +209,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	checker, err := decide.NewChecker(decide.CheckerOptions{
 		Deferred: deferred, Withdrawals: withdrawals, Secrets: secrets, Loads: buckets.loads,
 		Sets: sets, Store: spans.Store(buckets.store), Local: buckets.local, Ledger: buckets.ledger,
-		Timeout: cfg.StoreTimeout, Overload: cfg.Overload, Lost: meter.Lost, Now: host.Now, Observe: observers,
+		Timeout: cfg.StoreTimeout, Lost: meter.Lost, Now: host.Now, Observe: observers,
 		Trace:   spans.Decisions(),
 		Regions: regions.decides(), Homes: buckets.homes(), Region: cfg.Region, Spent: buckets.sums,
 	})

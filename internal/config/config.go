@@ -3,7 +3,10 @@
 // A test compares docs/configuration.md with them.
 package config
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // Storage says where rules and tokens live. The commands serve, migrate and
 // token share it.
@@ -18,14 +21,11 @@ type Storage struct {
 
 // Counters says where and how buckets are kept.
 type Counters struct {
-	RedisURL         string        `name:"redis-url" env:"REDIS_URL" placeholder:"URL" help:"Counter store, as in redis://host:6379/0 (rediss:// for TLS, several addresses separated by commas for Redis Cluster, redis+sentinel:// for Sentinel). Empty: counters are kept in the memory of this process."`
-	RedisURLFile     string        `name:"redis-url-file" env:"REDIS_URL_FILE" placeholder:"FILE" help:"File with the value of --redis-url. New connections use a changed user or password within 10s. Not together with --redis-url."`
-	KeyPrefix        string        `name:"key-prefix" env:"SLUICE_KEY_PREFIX" default:"sl:" placeholder:"TEXT" help:"Prefix of every key in Redis. Nodes with the same prefix share their counters. 1 to 32 letters, digits and ._:-"`
-	StoreTimeout     time.Duration `name:"store-timeout" env:"SLUICE_STORE_TIMEOUT" default:"25ms" placeholder:"TIME" help:"Time for a check. The fail mode decides if the counter store has not answered a sixth of it, but at most 4ms, before its end. 1ms to 10s."`
-	Overload         string        `name:"overload" env:"SLUICE_OVERLOAD" default:"wait" placeholder:"MODE" help:"What becomes of a request that the counter store has no turn for while it answers, if its rule does not say. wait: it waits for four fifths of the time that its caller waits, which is 100ms unless the caller says so, and is then denied. deny: it is denied after --store-timeout. wait or deny."`
-	MaxKeys          Keys          `name:"max-keys" env:"SLUICE_MAX_KEYS" default:"auto" placeholder:"N" help:"Largest number of buckets in the memory of this process. Beyond it, the buckets that expire soonest are evicted. auto: a quarter of the available memory at 200 bytes a bucket, 100000 to 20000000; the log shows the result. auto, or 1000 to 1000000000."`
-	MaxRecordBytes   Bytes         `name:"max-record-bytes" env:"SLUICE_MAX_RECORD_BYTES" default:"64MiB" placeholder:"SIZE" help:"Memory for the stored answers of requests with a request_id in this process. Beyond it, the oldest answers are dropped. The ids of one key use up to an eighth of it. 1MiB to 64GiB."`
-	SnapshotInterval time.Duration `name:"snapshot-interval" env:"SLUICE_SNAPSHOT_INTERVAL" default:"10s" placeholder:"TIME" help:"Interval at which the counters in memory are saved to the data directory. A crash loses what was counted since. 0: only at shutdown. 0, or 1s to 1h."`
+	RedisURL     string        `name:"redis-url" env:"REDIS_URL" placeholder:"URL" help:"Counter store, as in redis://host:6379/0 (rediss:// for TLS, several addresses separated by commas for Redis Cluster, redis+sentinel:// for Sentinel). Empty: counters are kept in the memory of this process."`
+	RedisURLFile string        `name:"redis-url-file" env:"REDIS_URL_FILE" placeholder:"FILE" help:"File with the value of --redis-url. New connections use a changed user or password within 10s. Not together with --redis-url."`
+	KeyPrefix    string        `name:"key-prefix" env:"SLUICE_KEY_PREFIX" default:"sl:" placeholder:"TEXT" help:"Prefix of every key in Redis. Nodes with the same prefix share their counters. 1 to 32 letters, digits and ._:-"`
+	StoreTimeout time.Duration `name:"store-timeout" env:"SLUICE_STORE_TIMEOUT" default:"25ms" placeholder:"TIME" help:"Time for a check. The fail mode decides if the counter store has not answered a sixth of it, but at most 4ms, before its end. 1ms to 10s."`
+	MaxKeys      Keys          `name:"max-keys" env:"SLUICE_MAX_KEYS" default:"auto" placeholder:"N" help:"Largest number of buckets in the memory of this process. Beyond it, the buckets that expire soonest are evicted. auto: a quarter of the available memory at 200 bytes a bucket, 100000 to 20000000; the log shows the result. auto, or 1000 to 1000000000."`
 }
 
 // Near configures what a node answers without a call to Redis. It does not apply
@@ -63,16 +63,14 @@ type GRPC struct {
 type Console struct {
 	Console     bool          `name:"console" env:"SLUICE_CONSOLE" default:"true" negatable:"" help:"Serve the console under /console. --no-console disables it."`
 	ConsoleURL  string        `name:"console-url" env:"SLUICE_CONSOLE_URL" placeholder:"URL" help:"URL under which people reach the console, as in https://sluice.example.com. Required behind a proxy. With https, its cookies are sent over TLS only."`
-	SessionIdle time.Duration `name:"session-idle" env:"SLUICE_SESSION_IDLE" default:"12h" placeholder:"TIME" help:"Time without a request after which a console session ends. 1m to 720h."`
-	SessionLife time.Duration `name:"session-life" env:"SLUICE_SESSION_LIFE" default:"168h" placeholder:"TIME" help:"Time after which a console session ends in any case. 5m to 2160h."`
+	SessionIdle time.Duration `name:"session-idle" env:"SLUICE_SESSION_IDLE" default:"12h" placeholder:"TIME" help:"Time without a request after which a console session ends. It ends in any case after 14 times as long, at most after 7 days. 1m to 168h."`
 }
 
 // Matching says how descriptors become keys.
 type Matching struct {
-	IPv4Prefix    int           `name:"ipv4-prefix" env:"SLUICE_IPV4_PREFIX" default:"32" placeholder:"BITS" help:"Leading bits of an IPv4 address that name its bucket. The same on every node. 1 to 32."`
-	IPv6Prefix    int           `name:"ipv6-prefix" env:"SLUICE_IPV6_PREFIX" default:"64" placeholder:"BITS" help:"Leading bits of an IPv6 address that name its bucket. The same on every node. 1 to 128."`
-	NAT64Prefixes []string      `name:"nat64-prefixes" env:"SLUICE_NAT64_PREFIXES" default:"64:ff9b::/96" placeholder:"CIDR" help:"Prefixes under which a translator (NAT64) shows IPv4 clients to IPv6 servers. An address under one counts as the IPv4 address inside. The same on every node. 32, 40, 48, 56, 64 or 96 bits, as in RFC 6052. none: no prefix."`
-	PollInterval  time.Duration `name:"poll-interval" env:"SLUICE_POLL_INTERVAL" default:"1s" placeholder:"TIME" help:"Interval at which a node asks the rules database for changes, in addition to its notifications. 100ms to 1m."`
+	IPv4Prefix    int      `name:"ipv4-prefix" env:"SLUICE_IPV4_PREFIX" default:"32" placeholder:"BITS" help:"Leading bits of an IPv4 address that name its bucket. The same on every node. 1 to 32."`
+	IPv6Prefix    int      `name:"ipv6-prefix" env:"SLUICE_IPV6_PREFIX" default:"64" placeholder:"BITS" help:"Leading bits of an IPv6 address that name its bucket. The same on every node. 1 to 128."`
+	NAT64Prefixes []string `name:"nat64-prefixes" env:"SLUICE_NAT64_PREFIXES" default:"64:ff9b::/96" placeholder:"CIDR" help:"Prefixes under which a translator (NAT64) shows IPv4 clients to IPv6 servers. An address under one counts as the IPv4 address inside. The same on every node. 32, 40, 48, 56, 64 or 96 bits, as in RFC 6052. none: no prefix."`
 }
 
 // NewRules says what a new rule has that leaves it out.
@@ -92,6 +90,26 @@ type Log struct {
 	LogFormat string `name:"log-format" env:"SLUICE_LOG_FORMAT" default:"text" placeholder:"FORM" help:"Format of the log on standard error. text, or json with one object a line."`
 }
 
+// Fixed holds values that no setting changes. Tests set fields of it; 0 is the constant of the same name.
+type Fixed struct {
+	PollInterval, SnapshotInterval time.Duration
+}
+
+const (
+	// PollInterval is how often a node asks the rules database for changes. One small query each second costs a
+	// database nothing that matters, and is the longest that a change waits when its notification is lost.
+	PollInterval = time.Second
+	// SnapshotInterval is how often counters in memory are saved: a crash loses at most that much of what was counted,
+	// and saving millions of counters at this interval takes little of a processor.
+	SnapshotInterval = 10 * time.Second
+)
+
+// Poll is the PollInterval in force.
+func (f *Fixed) Poll() time.Duration { return cmp.Or(f.PollInterval, PollInterval) }
+
+// Snapshots is the SnapshotInterval in force.
+func (f *Fixed) Snapshots() time.Duration { return cmp.Or(f.SnapshotInterval, SnapshotInterval) }
+
 // Serve holds the settings of sluice serve. Call Validate before use.
 type Serve struct {
 	Listener `group:"Listening"`
@@ -109,6 +127,7 @@ type Serve struct {
 	Console  `group:"Console"`
 	SignOn   `group:"Single sign-on"`
 	Log      `group:"Logging"`
+	Fixed    `kong:"-"`
 }
 
 // Remote says where a running server is.

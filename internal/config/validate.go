@@ -81,7 +81,6 @@ func (s *Serve) Validate() error {
 	if _, err := rules.ParseFailDefaults(s.FailDefaults); err != nil {
 		c.fail("fail-defaults", "SLUICE_FAIL_DEFAULTS", "%s", err)
 	}
-	c.within("poll-interval", "SLUICE_POLL_INTERVAL", s.PollInterval, 100*time.Millisecond, time.Minute)
 	s.Stats.check(&c)
 	s.Records.check(&c)
 	s.Kafka.check(&c, s.RecordsToKafka())
@@ -118,15 +117,8 @@ func (k *Counters) check(c *checker) {
 		c.fail("key-prefix", "SLUICE_KEY_PREFIX", "must be 1 to 32 letters, digits and ._:-")
 	}
 	c.within("store-timeout", "SLUICE_STORE_TIMEOUT", k.StoreTimeout, time.Millisecond, 10*time.Second)
-	c.oneOf("overload", "SLUICE_OVERLOAD", k.Overload, "wait", "deny")
 	if k.MaxKeys != 0 {
 		c.between("max-keys", "SLUICE_MAX_KEYS", int(k.MaxKeys), 1000, 1_000_000_000)
-	}
-	if k.MaxRecordBytes < 1<<20 || k.MaxRecordBytes > 64<<30 {
-		c.fail("max-record-bytes", "SLUICE_MAX_RECORD_BYTES", "must be between 1MiB and 64GiB, not %s", k.MaxRecordBytes)
-	}
-	if k.SnapshotInterval != 0 {
-		c.within("snapshot-interval", "SLUICE_SNAPSHOT_INTERVAL", k.SnapshotInterval, time.Second, time.Hour)
 	}
 }
 
@@ -148,8 +140,7 @@ func (k *Console) check(c *checker) {
 	if !k.Console {
 		return
 	}
-	c.within("session-idle", "SLUICE_SESSION_IDLE", k.SessionIdle, time.Minute, 720*time.Hour)
-	c.within("session-life", "SLUICE_SESSION_LIFE", k.SessionLife, 5*time.Minute, 2160*time.Hour)
+	c.within("session-idle", "SLUICE_SESSION_IDLE", k.SessionIdle, time.Minute, 168*time.Hour)
 }
 
 func (s *Stats) check(c *checker) {

@@ -31,7 +31,7 @@ func (m *Metrics) MemoryStore(s MemoryStore) {
 	gauge("sluice_request_record_bytes", "Memory used by stored responses to requests with a request_id, in this process.",
 		func() float64 { return float64(s.RecordBytes()) })
 	const dropped = "Stored responses dropped before they expired, by reason: " +
-		"room (SLUICE_MAX_RECORD_BYTES was reached), key (the ids of one key reached an eighth of it)."
+		"room (64 MiB were reached), key (the ids of one key reached an eighth of it)."
 	for reason, value := range map[string]func() float64{
 		"room": func() float64 { room, _ := s.DroppedRecords(); return float64(room) },
 		"key":  func() float64 { _, key := s.DroppedRecords(); return float64(key) },

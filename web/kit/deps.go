@@ -61,8 +61,8 @@ type Deps struct {
 	TLS bool
 	// TrustedProxies are the networks whose X-Forwarded-Proto counts.
 	TrustedProxies []netip.Prefix
-	// SessionIdle is how long a session lasts without a page, SessionLife how long in total. 0 means 12 hours and 7 days.
-	SessionIdle, SessionLife time.Duration
+	// SessionIdle is how long a session lasts without a page. 0 means 12 hours.
+	SessionIdle time.Duration
 	// Logger is for operators; nil discards.
 	Logger *slog.Logger
 	// Now is the wall clock.

@@ -48,7 +48,6 @@ func New(d Deps) (*Kit, error) {
 	}
 	d.Logger = cmp.Or(d.Logger, slog.New(slog.DiscardHandler))
 	d.SessionIdle = cmp.Or(max(0, d.SessionIdle), 12*time.Hour)
-	d.SessionLife = cmp.Or(max(0, d.SessionLife), 7*24*time.Hour)
 	d.PublicURL = strings.TrimSuffix(d.PublicURL, "/")
 	k := &Kit{Deps: d, origins: http.NewCrossOriginProtection()}
 	if d.PublicURL != "" {

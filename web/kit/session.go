@@ -30,6 +30,14 @@ const (
 // reauthWindow is how long a confirmation by password is valid.
 const reauthWindow = 10 * time.Minute
 
+const (
+	// maxSessionLife ends a session that is in use: after a week, the person signs in again.
+	maxSessionLife = 7 * 24 * time.Hour
+	// idlesOfLife is how many times SessionIdle a session lasts at most: a week of the default of 12 hours. One setting
+	// shortens both.
+	idlesOfLife = 14
+)
+
 // newSessions configures scs without its default store, which owns a goroutine.
 // With SameSite=Lax, links from other sites arrive signed in; changes are also protected by the origin check. The store
 // handles the end of idle sessions, so that scs marks a session as modified only when it is.
@@ -40,7 +48,7 @@ func newSessions(d *Deps, store *sessionStore) *scs.SessionManager {
 		name = "__Host-" + name
 	}
 	return &scs.SessionManager{
-		Lifetime: d.SessionLife, Store: store, Codec: scs.GobCodec{},
+		Lifetime: min(idlesOfLife*d.SessionIdle, maxSessionLife), Store: store, Codec: scs.GobCodec{},
 		HashTokenInStore: true,
 		Cookie: scs.SessionCookie{
 			Name: name, Path: "/", HttpOnly: true, Secure: encrypted, SameSite: http.SameSiteLaxMode, Persist: true,
