@@ -33,11 +33,10 @@ func Demo(ctx context.Context, door config.Listener, log config.Log, host Host) 
 	cfg := config.Serve{
 		Listener: door,
 		Storage:  config.Storage{DataDir: filepath.Join(dir, "data")},
-		Counters: config.Counters{KeyPrefix: "sl:", StoreTimeout: decide.DefaultTimeout, MaxKeys: 100_000},
-		// unused without Redis
-		Near:     config.Near{DenyCache: "on", HotKeyRate: 1000},
+		Counters: config.Counters{KeyPrefix: "sl:", StoreTimeout: decide.DefaultTimeout},
+		Tuning:   config.Tuning{Loop: "on", MaxKeys: 100_000, DenyCache: "on", HotKeyRate: 1000, StatsDays: 90},
 		Matching: config.Matching{IPv4Prefix: 32, IPv6Prefix: 64},
-		Stats:    config.Stats{StatsDays: 90, TenantAttribute: "tenant"},
+		Stats:    config.Stats{TenantAttribute: "tenant"},
 		Records:  config.Records{DecisionLog: []string{config.DecisionLogOff}},
 		Console:  config.Console{Console: true, SessionIdle: 12 * time.Hour},
 		Log:      log,

@@ -215,7 +215,7 @@ func (f *fleetReporter) publish(board fleet.Board, log *slog.Logger, stops *stop
 
 // keep moves the figures of all nodes to the rules database while this node is the one that does, and returns what
 // reads them from both places.
-func (f *fleetReporter) keep(cfg *config.Stats, store stats.Store, metrics *telemetry.Metrics, log *slog.Logger,
+func (f *fleetReporter) keep(cfg *config.Tuning, store stats.Store, metrics *telemetry.Metrics, log *slog.Logger,
 	stops *stops) stats.Source {
 	days := time.Duration(cfg.StatsDays) * stats.Day
 	// The figures of one node would replace those of all, so the writer reads from the board only.

@@ -177,7 +177,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 
 	figures := newFleetReporter(host.Now, cfg.TenantAttribute, build.Version, ready, buckets)
 	figures.publish(buckets.board, host.Log, stops)
-	history := figures.keep(&cfg.Stats, db, metrics, host.Log, stops)
+	history := figures.keep(&cfg.Tuning, db, metrics, host.Log, stops)
 	deferred, err := openQueue(&cfg, &host, files.redis, sets, metrics, stops)
 	if err != nil {
 		return err

@@ -25,14 +25,6 @@ type Counters struct {
 	RedisURLFile string        `name:"redis-url-file" env:"REDIS_URL_FILE" placeholder:"FILE" help:"File with the value of --redis-url. New connections use a changed user or password within 10s. Not together with --redis-url."`
 	KeyPrefix    string        `name:"key-prefix" env:"SLUICE_KEY_PREFIX" default:"sl:" placeholder:"TEXT" help:"Prefix of every key in Redis. Nodes with the same prefix share their counters. 1 to 32 letters, digits and ._:-"`
 	StoreTimeout time.Duration `name:"store-timeout" env:"SLUICE_STORE_TIMEOUT" default:"25ms" placeholder:"TIME" help:"Time for a check. The fail mode decides if the counter store has not answered a sixth of it, but at most 4ms, before its end. 1ms to 10s."`
-	MaxKeys      Keys          `name:"max-keys" env:"SLUICE_MAX_KEYS" default:"auto" placeholder:"N" help:"Largest number of buckets in the memory of this process. Beyond it, the buckets that expire soonest are evicted. auto: a quarter of the available memory at 200 bytes a bucket, 100000 to 20000000; the log shows the result. auto, or 1000 to 1000000000."`
-}
-
-// Near configures what a node answers without a call to Redis. It does not apply
-// without Redis.
-type Near struct {
-	DenyCache  string `name:"deny-cache" env:"SLUICE_DENY_CACHE" default:"on" placeholder:"MODE" help:"Cache of denials in the memory of this node, each for up to 1s. on: a request is denied if one of its limits is known to deny. exact: only if all of them are, so that every figure is exact. off: every check asks Redis. on, exact or off."`
-	HotKeyRate int    `name:"hot-key-rate" env:"SLUICE_HOT_KEY_RATE" default:"1000" placeholder:"N" help:"Checks of one key per second on this node from which the key is hot. It stays hot until the rate falls below half. 10 to 1000000."`
 }
 
 // Listener configures where and how requests are accepted.
@@ -45,7 +37,6 @@ type Listener struct {
 	TLSClientScopes string `name:"tls-client-scopes" env:"SLUICE_TLS_CLIENT_SCOPES" placeholder:"NAME=SCOPES" help:"Scopes of client certificates by their names, as in gateway.example.com=check;ops=rules:write,counters. Such a client needs no token. Requires --tls-client-ca-file. Empty: certificates have no scopes."`
 
 	TrustedProxies []string      `name:"trusted-proxies" env:"SLUICE_TRUSTED_PROXIES" placeholder:"CIDR" help:"Networks whose forwarding headers are trusted, as in 10.0.0.0/8,fd00::/8. Empty: none."`
-	Loop           string        `name:"loop" env:"SLUICE_LOOP" default:"on" placeholder:"MODE" help:"Read many connections in one loop and decide what arrived together, which costs less CPU. It needs Linux; elsewhere, and with off, each connection is read by itself. on or off."`
 	ResetHeader    string        `name:"reset-header" env:"SLUICE_RESET_HEADER" default:"epoch" placeholder:"FORM" help:"Form of X-RateLimit-Reset. epoch: seconds since 1970. delta: seconds from now. epoch or delta."`
 	MetricsPublic  bool          `name:"metrics-public" env:"SLUICE_METRICS_PUBLIC" default:"false" negatable:"" help:"Serve /metrics without a token."`
 	DrainDelay     time.Duration `name:"drain-delay" env:"SLUICE_DRAIN_DELAY" default:"0s" placeholder:"TIME" help:"Time after SIGTERM for which requests are accepted while /readyz answers 503, so that load balancers notice. 0 to 5m."`
@@ -54,9 +45,8 @@ type Listener struct {
 
 // GRPC configures the listener for Envoy.
 type GRPC struct {
-	GRPCListen       string        `name:"grpc-listen" env:"SLUICE_GRPC_LISTEN" placeholder:"HOST:PORT" help:"Address of the gRPC services that Envoy calls, as in 127.0.0.1:8081. It uses the TLS files of the HTTP API. An address that other machines can reach requires an API token (sluice token create) or --tls-client-scopes. Empty: no gRPC."`
-	GRPCMaxAge       time.Duration `name:"grpc-max-age" env:"SLUICE_GRPC_MAX_AGE" default:"30m" placeholder:"TIME" help:"Age at which a gRPC connection is asked to move on, so that clients spread over new nodes. Calls in flight finish. 0: never. 0, or 1s to 168h."`
-	GRPCLimitHeaders bool          `name:"grpc-limit-headers" env:"SLUICE_GRPC_LIMIT_HEADERS" default:"false" negatable:"" help:"Add RateLimit-Limit, RateLimit-Remaining and RateLimit-Reset to the headers for the client, as envoyproxy/ratelimit does with LIMIT_RESPONSE_HEADERS_ENABLED."`
+	GRPCListen       string `name:"grpc-listen" env:"SLUICE_GRPC_LISTEN" placeholder:"HOST:PORT" help:"Address of the gRPC services that Envoy calls, as in 127.0.0.1:8081. It uses the TLS files of the HTTP API. An address that other machines can reach requires an API token (sluice token create) or --tls-client-scopes. Empty: no gRPC."`
+	GRPCLimitHeaders bool   `name:"grpc-limit-headers" env:"SLUICE_GRPC_LIMIT_HEADERS" default:"false" negatable:"" help:"Add RateLimit-Limit, RateLimit-Remaining and RateLimit-Reset to the headers for the client, as envoyproxy/ratelimit does with LIMIT_RESPONSE_HEADERS_ENABLED."`
 }
 
 // Console says how people reach and use the console.
@@ -78,10 +68,22 @@ type NewRules struct {
 	FailDefaults string `name:"fail-defaults" env:"SLUICE_FAIL_DEFAULTS" placeholder:"LIST" help:"Fail modes of new rules that leave fail_mode out, as in POST,PUT,DELETE=closed;/payments*=closed. The first entry that matches the rule's method or route counts, and open if none does. The node that takes the write applies it; rules that exist keep theirs. Empty: open."`
 }
 
-// Stats says what figures are kept.
+// Stats says how figures are grouped.
 type Stats struct {
-	StatsDays       int    `name:"stats-days" env:"SLUICE_STATS_DAYS" default:"90" placeholder:"DAYS" help:"Days for which the rules database keeps figures by hour. Figures by minute are kept for three days. 1 to 3650."`
 	TenantAttribute string `name:"tenant-attribute" env:"SLUICE_TENANT_ATTRIBUTE" default:"tenant" placeholder:"NAME" help:"Attribute that names the tenant of a request, for figures and pages by tenant."`
+}
+
+// Tuning has a default that suits most installations. Its pages of the documentation say when to change one.
+type Tuning struct {
+	Loop                string        `name:"loop" env:"SLUICE_LOOP" default:"on" placeholder:"MODE" help:"Read many connections in one loop and decide what arrived together, which costs less CPU. It needs Linux; elsewhere, and with off, each connection is read by itself. on or off."`
+	GRPCMaxAge          time.Duration `name:"grpc-max-age" env:"SLUICE_GRPC_MAX_AGE" default:"30m" placeholder:"TIME" help:"Age at which a gRPC connection is asked to move on, so that clients spread over new nodes. Calls in flight finish. 0: never. 0, or 1s to 168h."`
+	MaxKeys             Keys          `name:"max-keys" env:"SLUICE_MAX_KEYS" default:"auto" placeholder:"N" help:"Largest number of buckets in the memory of this process. Beyond it, the buckets that expire soonest are evicted. auto: a quarter of the available memory at 200 bytes a bucket, 100000 to 20000000; the log shows the result. auto, or 1000 to 1000000000."`
+	DenyCache           string        `name:"deny-cache" env:"SLUICE_DENY_CACHE" default:"on" placeholder:"MODE" help:"Cache of denials in the memory of this node, each for up to 1s. on: a request is denied if one of its limits is known to deny. exact: only if all of them are, so that every figure is exact. off: every check asks Redis. on, exact or off."`
+	HotKeyRate          int           `name:"hot-key-rate" env:"SLUICE_HOT_KEY_RATE" default:"1000" placeholder:"N" help:"Checks of one key per second on this node from which the key is hot. It stays hot until the rate falls below half. 10 to 1000000."`
+	RegionInterval      time.Duration `name:"region-interval" env:"SLUICE_REGION_INTERVAL" default:"200ms" placeholder:"TIME" help:"Interval at which a region tells the others what it has spent. The same on every node. 100ms to 1s."`
+	RegionShareInterval time.Duration `name:"region-share-interval" env:"SLUICE_REGION_SHARE_INTERVAL" default:"1m" placeholder:"TIME" help:"Interval at which regions compare what they are asked for, and lend each other parts of limits with span local_then_global. The same on every node. 1s to 10m."`
+	RegionTimeout       time.Duration `name:"region-timeout" env:"SLUICE_REGION_TIMEOUT" default:"500ms" placeholder:"TIME" help:"Time for a check of a rule with span global_exact whose key is at home in another region. The fail mode decides if that region has not answered by then. At least the round trip to the farthest region. 10ms to 5s."`
+	StatsDays           int           `name:"stats-days" env:"SLUICE_STATS_DAYS" default:"90" placeholder:"DAYS" help:"Days for which the rules database keeps figures by hour. Figures by minute are kept for three days. 1 to 3650."`
 }
 
 // Log says what is logged and how.
@@ -116,7 +118,6 @@ type Serve struct {
 	GRPC     `group:"gRPC for Envoy"`
 	Storage  `group:"Rules and tokens"`
 	Counters `group:"Counters"`
-	Near     `group:"Deny cache and hot keys"`
 	Regions  `group:"Regions"`
 	Matching `group:"Matching"`
 	NewRules `group:"New rules"`
@@ -127,6 +128,7 @@ type Serve struct {
 	Console  `group:"Console"`
 	SignOn   `group:"Single sign-on"`
 	Log      `group:"Logging"`
+	Tuning   `group:"Tuning"`
 	Fixed    `kong:"-"`
 }
 

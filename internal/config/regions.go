@@ -7,19 +7,15 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 	"unicode"
 )
 
-// Regions says which regions have limits together, and how they exchange what they spend. There are none without
+// Regions says which regions have limits together, and how they reach each other. There are none without
 // SLUICE_REGIONS.
 type Regions struct {
-	Region              string        `name:"region" env:"SLUICE_REGION" placeholder:"NAME" help:"Name of the region of this node, one of those of --regions. Its Redis remembers it and refuses nodes of another region."`
-	Regions             string        `name:"regions" env:"SLUICE_REGIONS" placeholder:"LIST" help:"All regions and the addresses of their nodes, the same on every node, as in eu=https://a:8080|https://b:8080,us=https://c:8080. Rules whose span is not region then count over all of them. Requires --redis-url and --database-url. 2 to 50 regions. Empty: no regions."`
-	RegionInterval      time.Duration `name:"region-interval" env:"SLUICE_REGION_INTERVAL" default:"200ms" placeholder:"TIME" help:"Interval at which a region tells the others what it has spent. The same on every node. 100ms to 1s."`
-	RegionShareInterval time.Duration `name:"region-share-interval" env:"SLUICE_REGION_SHARE_INTERVAL" default:"1m" placeholder:"TIME" help:"Interval at which regions compare what they are asked for, and lend each other parts of limits with span local_then_global. The same on every node. 1s to 10m."`
-	RegionTimeout       time.Duration `name:"region-timeout" env:"SLUICE_REGION_TIMEOUT" default:"500ms" placeholder:"TIME" help:"Time for a check of a rule with span global_exact whose key is at home in another region. The fail mode decides if that region has not answered by then. At least the round trip to the farthest region. 10ms to 5s."`
-	RegionToken         string        `name:"region-token" env:"SLUICE_REGION_TOKEN" secret:"true" placeholder:"SECRET" help:"API token with the scope regions that is sent to the other regions. Set it in the environment to keep it out of process listings."`
+	Region      string `name:"region" env:"SLUICE_REGION" placeholder:"NAME" help:"Name of the region of this node, one of those of --regions. Its Redis remembers it and refuses nodes of another region."`
+	Regions     string `name:"regions" env:"SLUICE_REGIONS" placeholder:"LIST" help:"All regions and the addresses of their nodes, the same on every node, as in eu=https://a:8080|https://b:8080,us=https://c:8080. Rules whose span is not region then count over all of them. Requires --redis-url and --database-url. 2 to 50 regions. Empty: no regions."`
+	RegionToken string `name:"region-token" env:"SLUICE_REGION_TOKEN" secret:"true" placeholder:"SECRET" help:"API token with the scope regions that is sent to the other regions. Set it in the environment to keep it out of process listings."`
 
 	RegionTokenFile string `name:"region-token-file" env:"SLUICE_REGION_TOKEN_FILE" placeholder:"FILE" help:"File with the value of --region-token. A changed token is used within 10s. Not together with --region-token."`
 	RegionCertFile  string `name:"region-cert-file" env:"SLUICE_REGION_CERT_FILE" placeholder:"FILE" help:"Client certificate for the other regions in PEM form, followed by its intermediates. With it --region-token is not needed. It is read again when it changes. Requires https addresses in --regions."`
@@ -88,13 +84,6 @@ func (r *Regions) RegionList() ([]RegionAddresses, error) {
 func (r *Regions) check(c *checker, redis, postgres bool) {
 	const region, regions = "SLUICE_REGION", "SLUICE_REGIONS"
 	c.notBoth("region-token", "SLUICE_REGION_TOKEN", r.RegionToken, r.RegionTokenFile)
-	if r.HasRegions() || r.RegionInterval != 0 {
-		c.within("region-interval", "SLUICE_REGION_INTERVAL", r.RegionInterval, 100*time.Millisecond, time.Second)
-		c.within("region-timeout", "SLUICE_REGION_TIMEOUT", r.RegionTimeout, 10*time.Millisecond, 5*time.Second)
-	}
-	if r.HasRegions() || r.RegionShareInterval != 0 {
-		c.within("region-share-interval", "SLUICE_REGION_SHARE_INTERVAL", r.RegionShareInterval, time.Second, 10*time.Minute)
-	}
 	if !r.HasRegions() {
 		for _, is := range []struct{ flag, env, value string }{
 			{"region", region, r.Region},

@@ -64,14 +64,12 @@ func (s *Serve) Validate() error {
 	s.checkTLS(&c)
 	s.GRPC.check(&c)
 	c.oneOf("reset-header", "SLUICE_RESET_HEADER", s.ResetHeader, "epoch", "delta")
-	c.oneOf("loop", "SLUICE_LOOP", s.Loop, "on", "off")
 	c.within("drain-delay", "SLUICE_DRAIN_DELAY", s.DrainDelay, 0, 5*time.Minute)
 	c.within("drain-timeout", "SLUICE_DRAIN_TIMEOUT", s.DrainTimeout, time.Second, 5*time.Minute)
 	if err := s.Storage.Validate(); err != nil {
 		c.errs = append(c.errs, err)
 	}
 	s.Counters.check(&c)
-	s.Near.check(&c)
 	s.Regions.check(&c, s.Redis(), s.Postgres())
 	c.between("ipv4-prefix", "SLUICE_IPV4_PREFIX", s.IPv4Prefix, 1, 32)
 	c.between("ipv6-prefix", "SLUICE_IPV6_PREFIX", s.IPv6Prefix, 1, 128)
@@ -87,6 +85,7 @@ func (s *Serve) Validate() error {
 	s.Alerts.check(&c)
 	s.Console.check(&c)
 	s.SignOn.check(&c, s.ConsoleURL)
+	s.Tuning.check(&c, s.HasRegions())
 	c.oneOf("log-level", "SLUICE_LOG_LEVEL", s.LogLevel, "debug", "info", "warn", "error")
 	c.oneOf("log-format", "SLUICE_LOG_FORMAT", s.LogFormat, "text", "json")
 	return errors.Join(c.errs...)
@@ -97,9 +96,6 @@ func (g *GRPC) check(c *checker) {
 		if _, err := hostOf(g.GRPCListen); err != nil {
 			c.fail("grpc-listen", "SLUICE_GRPC_LISTEN", "%s", err)
 		}
-	}
-	if g.GRPCMaxAge != 0 {
-		c.within("grpc-max-age", "SLUICE_GRPC_MAX_AGE", g.GRPCMaxAge, time.Second, 168*time.Hour)
 	}
 }
 
@@ -117,9 +113,6 @@ func (k *Counters) check(c *checker) {
 		c.fail("key-prefix", "SLUICE_KEY_PREFIX", "must be 1 to 32 letters, digits and ._:-")
 	}
 	c.within("store-timeout", "SLUICE_STORE_TIMEOUT", k.StoreTimeout, time.Millisecond, 10*time.Second)
-	if k.MaxKeys != 0 {
-		c.between("max-keys", "SLUICE_MAX_KEYS", int(k.MaxKeys), 1000, 1_000_000_000)
-	}
 }
 
 // isOrigin reports whether a text is an http or https URL of a host and nothing else.
@@ -144,15 +137,30 @@ func (k *Console) check(c *checker) {
 }
 
 func (s *Stats) check(c *checker) {
-	c.between("stats-days", "SLUICE_STATS_DAYS", s.StatsDays, 1, 3650)
 	if !chars.IsName(s.TenantAttribute) {
 		c.fail("tenant-attribute", "SLUICE_TENANT_ATTRIBUTE", "must have 1 to 64 letters, digits, _, . or -")
 	}
 }
 
-func (n *Near) check(c *checker) {
-	c.oneOf("deny-cache", "SLUICE_DENY_CACHE", n.DenyCache, "on", "exact", "off")
-	c.between("hot-key-rate", "SLUICE_HOT_KEY_RATE", n.HotKeyRate, 10, 1_000_000)
+// check accepts zero intervals of regions if there are none.
+func (t *Tuning) check(c *checker, regions bool) {
+	c.oneOf("loop", "SLUICE_LOOP", t.Loop, "on", "off")
+	if t.GRPCMaxAge != 0 {
+		c.within("grpc-max-age", "SLUICE_GRPC_MAX_AGE", t.GRPCMaxAge, time.Second, 168*time.Hour)
+	}
+	if t.MaxKeys != 0 {
+		c.between("max-keys", "SLUICE_MAX_KEYS", int(t.MaxKeys), 1000, 1_000_000_000)
+	}
+	c.oneOf("deny-cache", "SLUICE_DENY_CACHE", t.DenyCache, "on", "exact", "off")
+	c.between("hot-key-rate", "SLUICE_HOT_KEY_RATE", t.HotKeyRate, 10, 1_000_000)
+	if regions || t.RegionInterval != 0 {
+		c.within("region-interval", "SLUICE_REGION_INTERVAL", t.RegionInterval, 100*time.Millisecond, time.Second)
+		c.within("region-timeout", "SLUICE_REGION_TIMEOUT", t.RegionTimeout, 10*time.Millisecond, 5*time.Second)
+	}
+	if regions || t.RegionShareInterval != 0 {
+		c.within("region-share-interval", "SLUICE_REGION_SHARE_INTERVAL", t.RegionShareInterval, time.Second, 10*time.Minute)
+	}
+	c.between("stats-days", "SLUICE_STATS_DAYS", t.StatsDays, 1, 3650)
 }
 
 // Validate checks what can be checked without a connection.
