@@ -115,10 +115,6 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	incidents := newIncidentLog(&host)
 	meter := openMeter(metrics, stops)
 	sets := &rules.Current{}
-	buckets, err := openCounters(ctx, &cfg, &host, &files, sets, metrics, spans, incidents, meter, stops)
-	if err != nil {
-		return err
-	}
 
 	where := databaseOptions(&cfg.Storage, files.database)
 	where.SignOnIssuer, where.Now, where.Log = cfg.OIDCIssuer, host.Now, host.Log
@@ -163,6 +159,12 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 		if ctx.Err() != nil {
 			return nil // stopped during the start
 		}
+		return err
+	}
+	// After the schema: stopping writes the counters and figures of a data directory anew, and one with a database that is
+	// refused stays as it is.
+	buckets, err := openCounters(ctx, &cfg, &host, &files, sets, metrics, spans, incidents, meter, stops)
+	if err != nil {
 		return err
 	}
 	if err := buckets.agree(ctx, db, stops, fatal); err != nil {
