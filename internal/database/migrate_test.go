@@ -78,6 +78,9 @@ func TestMigrate_RefusesAnotherSchema(t *testing.T) {
 				if _, err := d.Migrations(t.Context()); !errors.Is(err, ErrSchema) {
 					t.Errorf("status: %v", err)
 				}
+				if err := d.checkSchema(t.Context()); !errors.Is(err, ErrSchema) {
+					t.Errorf("on a read replica: %v", err)
+				}
 				if diff := cmp.Diff(before, everyColumn(t, d)); diff != "" {
 					t.Errorf("the refused database changed:\n%s", diff)
 				}

@@ -63,9 +63,12 @@ func (d *DB) findReplica(ctx context.Context) (bool, error) {
 var errOldReplica = errors.New("the rules database is a read replica with an older schema; run 'sluice migrate up' " +
 	"at the primary, or start a node there")
 
-// checkSchema returns an error unless a replica has the schema of this build. It asks for the newest step itself,
-// because the provider would first create the table of steps.
+// checkSchema returns an error unless a replica has the schema of this build: ErrSchema as on a primary. It asks for
+// the newest step itself, because the provider would first create the table of steps.
 func (d *DB) checkSchema(ctx context.Context) error {
+	if err := d.knownSchema(ctx); err != nil {
+		return err
+	}
 	p, err := d.provider()
 	if err != nil {
 		return err
