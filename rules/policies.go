@@ -37,19 +37,20 @@ func marshalPolicies[T any](fields []Field[T], t *T) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// UnmarshalPolicies sets the policies of a rule from the output of MarshalPolicies. Unknown
-// members are ignored. Text that was damaged by hand is an error; every unreadable member then
-// gets a value that validation refuses, so that the rule is listed but never takes effect without
-// that policy.
+// UnmarshalPolicies sets the policies of a rule from the output of MarshalPolicies. Text that was damaged by hand is an
+// error; every unreadable member then gets a value that validation refuses, so that the rule is listed but never takes
+// effect without that policy. A member that this version does not know becomes Rule.Unknown, which validation refuses
+// too.
 func (r *Rule) UnmarshalPolicies(text []byte) error {
-	err := unmarshalPolicies(ruleFields, r, text)
+	unknown, err := unmarshalPolicies(ruleFields, r, text)
+	r.Unknown = unknown
 	if err != nil && r.Descriptor != nil {
 		r.Descriptor = &RuleDescriptor{} // because validation refuses neither value of a damaged flag
 	}
 	return err
 }
 
-func unmarshalPolicies[T any](fields []Field[T], t *T, text []byte) error {
+func unmarshalPolicies[T any](fields []Field[T], t *T, text []byte) (unknown string, err error) {
 	var members map[string]json.RawMessage
 	var whole error
 	if string(text) != "{}" {
@@ -65,7 +66,9 @@ func unmarshalPolicies[T any](fields []Field[T], t *T, text []byte) error {
 		}
 		at := f.At(t)
 		f.reset(t)
-		switch member, given := members[f.Name]; {
+		member, given := members[f.Name]
+		delete(members, f.Name)
+		switch {
 		case whole != nil:
 			damage(at)
 		case given:
@@ -78,7 +81,12 @@ func unmarshalPolicies[T any](fields []Field[T], t *T, text []byte) error {
 			*p = wholeMillis(*p)
 		}
 	}
-	return errors.Join(errs...)
+	for name := range members {
+		if unknown == "" || name < unknown {
+			unknown = name
+		}
+	}
+	return unknown, errors.Join(errs...)
 }
 
 const damagedText = "?"

@@ -93,8 +93,7 @@ func TestPolicies_EachAloneAndAllTogetherComeBack(t *testing.T) {
 
 func TestPolicies_OtherWritingsOfTheSame(t *testing.T) {
 	var r Rule
-	const text = `{"active_from": "2026-11-27T01:00:00.0019+01:00", "name": "other", "new": {"after": 3},
-		"pool": null, "charge_on": null, "tiers": {}, "hot_keys": "exact"}`
+	const text = `{"active_from": "2026-11-27T01:00:00.0019+01:00", "pool": null, "charge_on": null, "tiers": {}, "hot_keys": "exact"}`
 	if err := r.UnmarshalPolicies([]byte(text)); err != nil {
 		t.Fatal(err)
 	}
@@ -128,6 +127,14 @@ func TestPolicies_WhatWasDamagedByHandIsRefused(t *testing.T) {
 	for _, name := range policyNames() {
 		refused(`{"`+name+`": [{"half": 1}]}`, name)
 		refused(`{"`+name+`": "{\"half"}`, name)
+	}
+	newer := Rule{Name: "a", Scope: "user", Limit: 5, WindowMS: 1000, IsActive: true}
+	newer.Normalize()
+	if err := newer.UnmarshalPolicies([]byte(`{"pool": "shop", "new": {"after": 3}}`)); err != nil {
+		t.Error(err)
+	}
+	if err := Validate(&newer); err == nil || !strings.Contains(err.Error(), `"new"`) {
+		t.Errorf("a member that this version does not know: %v", err)
 	}
 	for _, text := range []string{"", "null", "[]", `"x"`, `{"pool": "shop"`, "{} {}", `{"pool": 5}`} {
 		if err := new(Rule).UnmarshalPolicies([]byte(text)); err == nil {

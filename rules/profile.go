@@ -52,6 +52,9 @@ type Profile struct {
 	// Headers are the client headers to send; a name may end in *.
 	Headers []string `json:"headers"`
 	Proof   Proof    `json:"proof"`
+	// Unknown is as in Rule.
+	Unknown string `json:"-"`
+
 	// Version starts at 1 and grows by 1 with every edit; it is the ETag.
 	Version   int64     `json:"version"`
 	CreatedAt time.Time `json:"created_at"`

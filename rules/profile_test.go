@@ -237,8 +237,11 @@ func TestProfile_DamagedByHandIsRefused(t *testing.T) {
 	}
 	later := Profile{Name: "p"}
 	if err := later.UnmarshalPolicies([]byte(`{"of_a_newer_node":1,"proof":{"networks":["::1"]}}`)); err != nil ||
-		!later.Proof.Token || ValidateProfile(&later) != nil {
+		!later.Proof.Token {
 		t.Errorf("got %+v, %v", later, err)
+	}
+	if err := ValidateProfile(&later); err == nil || !strings.Contains(err.Error(), `"of_a_newer_node"`) {
+		t.Errorf("a member that this version does not know: %v", err)
 	}
 }
 

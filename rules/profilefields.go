@@ -220,7 +220,8 @@ func (p *Profile) MarshalPolicies() ([]byte, error) { return marshalPolicies(pro
 
 // UnmarshalPolicies is Rule.UnmarshalPolicies for profiles. The result is normalised.
 func (p *Profile) UnmarshalPolicies(text []byte) error {
-	err := unmarshalPolicies(profileFields, p, text)
+	unknown, err := unmarshalPolicies(profileFields, p, text)
+	p.Unknown = unknown
 	if err != nil && p.Domain == damagedText {
 		p.Entries = map[string]string{"": ""} // because validation refuses no text as a domain
 	}

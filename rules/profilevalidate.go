@@ -37,6 +37,7 @@ func ValidateProfile(p *Profile) error {
 	if !namePattern.MatchString(p.Name) {
 		ps.add("name", "must be %s", NameHelp)
 	}
+	ps.unknown(p.Unknown)
 	bounds(profileFields, p, "", &ps)
 	p.Facts.validate(&ps)
 	ps.header("claims_header", p.ClaimsHeader)

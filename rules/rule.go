@@ -129,6 +129,8 @@ type Rule struct {
 	// Former is what limited the rule's keys before the last edit of its algorithm; nil for none. The rule database
 	// sets it (FormerAfter).
 	Former *Former `json:"-"`
+	// Unknown is a member of its policies in the rules database that this version does not know, "" for none.
+	Unknown string `json:"-"`
 
 	// Version starts at 1 and grows by 1 with every edit; it is the ETag.
 	Version   int64     `json:"version"`

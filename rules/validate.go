@@ -46,12 +46,21 @@ func (ps *problems) add(field, format string, args ...any) {
 	*ps = append(*ps, FieldError{Field: field, Message: fmt.Sprintf(format, args...)})
 }
 
+// unknown refuses a stored member that this version does not know: what it says would not be done, and an edit would
+// drop it.
+func (ps *problems) unknown(member string) {
+	if member != "" {
+		ps.add("policies", "have the member %q in the rules database, which this version does not know", member)
+	}
+}
+
 func validate(r *Rule) (parts, error) {
 	var ps problems
 	var p parts
 	if !namePattern.MatchString(r.Name) {
 		ps.add("name", "must be %s", NameHelp)
 	}
+	ps.unknown(r.Unknown)
 	p.validateMatchers(r, &ps)
 	l, err := r.LimiterLimit()
 	var ve *ValidationError

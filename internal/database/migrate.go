@@ -133,35 +133,24 @@ func (d *DB) provider() (*goose.Provider, error) {
 		goose.WithSessionLocker(locker), goose.WithDisableGlobalRegistry(true))
 }
 
-// knownSchema returns ErrSchema if the database was made before 1.0.0 or by a newer version than this one.
+// knownSchema returns ErrSchema if a build before 1.0.0 made the database. Steps of a newer version only add what nodes
+// of this one need not know.
 func (d *DB) knownSchema(ctx context.Context) error {
 	exists := "SELECT to_regclass(?) IS NOT NULL"
 	if d.dialect == dialectSQLite {
 		exists = "SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?)"
 	}
-	var earlier, there bool
-	var newest int64
+	var steps, ours, there bool
 	err := d.readIn(ctx, d.callTimeout, func(tx *gorm.DB) error {
-		err := errors.Join(tx.Raw(exists, earlierTable).Scan(&earlier).Error, tx.Raw(exists, stepsTable).Scan(&there).Error)
-		if err != nil || !there {
-			return err
-		}
-		return tx.Raw("SELECT coalesce(max(version_id), 0) FROM " + stepsTable + " WHERE is_applied").Scan(&newest).Error
+		return errors.Join(tx.Raw(exists, earlierTable).Scan(&steps).Error,
+			tx.Raw(exists, revisionRow{}.TableName()).Scan(&ours).Error, tx.Raw(exists, stepsTable).Scan(&there).Error)
 	})
 	if err != nil {
 		return fmt.Errorf("read the schema: %w", err)
 	}
-	if earlier {
+	if steps && ours && !there { // another program may have a table of this name
 		return fmt.Errorf("%w: a build before 1.0.0 made it, and nothing was changed. Run 'sluice rules export' with that build, "+
 			"start this one on an empty database or data folder, then run 'sluice rules apply'", ErrSchema)
-	}
-	files, err := fs.ReadDir(migrations.SQLite, "sqlite")
-	if err != nil {
-		return err
-	}
-	if known := int64(len(files)); newest > known {
-		return fmt.Errorf("%w: step %d, and this build knows those up to %d. A newer version made it: run that version, or "+
-			"restore a backup from before it", ErrSchema, newest, known)
 	}
 	return nil
 }

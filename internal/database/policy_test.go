@@ -104,6 +104,7 @@ func TestPolicies_DamagedRowsAreListedAndDoNotCompile(t *testing.T) {
 			damage("policies = ?", `{"`+name+`": []}`)
 		}
 		damage("policies = ?", `{"pool": 5}`)
+		damage("policies = ?", `{"of_a_newer_version": {"after": 3}}`)
 		for _, text := range []string{"[]", "null", "7", `{"half`} {
 			if err := d.write.Exec("UPDATE rules SET policies = ?", text).Error; err == nil {
 				t.Errorf("%s is stored", text)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -83,6 +84,16 @@ func busy(n int) []Bucket {
 		}}
 	}
 	return out
+}
+
+func TestDecode_RefusesOtherVersions(t *testing.T) {
+	b := Encode(message(1_795_000_000_000, nil))[0]
+	for _, version := range []byte{0, Version - 1, Version + 1} {
+		b[0] = version
+		if _, err := Decode(b, testNow); !errors.Is(err, ErrMessage) || !strings.Contains(err.Error(), "version") {
+			t.Errorf("version %d: %v", version, err)
+		}
+	}
 }
 
 func TestMessage_KeepsItsBoundsAndIsSmall(t *testing.T) {

@@ -108,20 +108,17 @@ func (d *decoder) units() int64 {
 	return v
 }
 
-// born reads the number of a bucket. Without one all buckets and charges have the same.
-func (d *decoder) born(version uint32) uint32 {
-	if version < 4 {
-		return 1
-	}
+// born reads the number of a bucket.
+func (d *decoder) born() uint32 {
 	return uint32(d.Number(math.MaxUint32)) //nolint:gosec // checked
 }
 
 // bucket reads what appendBucket wrote. It rejects states that no decision leaves
 // and with which the arithmetic fails.
-func (d *decoder) bucket(version uint32) (key limiter.Key, keep int64, st limiter.State, err error) {
+func (d *decoder) bucket() (key limiter.Key, keep int64, st limiter.State, err error) {
 	key = limiter.Key(d.string())
 	keep = d.units()
-	st.Born = d.born(version)
+	st.Born = d.born()
 	st = limiter.State{Exists: true, Born: st.Born, At: d.exact(), Used: d.units(), Prev: d.units(), Scale: d.units()}
 	if n := d.Count(3); n > 0 {
 		st.Entries = make([]limiter.Entry, n)
@@ -166,9 +163,8 @@ func (d *decoder) decision() limiter.Decision {
 	return out
 }
 
-// record reads what appendRecord wrote in this version of the format or an
-// earlier one.
-func (d *decoder) record(version uint32) (name recordName, keep int64, r *record, err error) {
+// record reads what appendRecord wrote.
+func (d *decoder) record() (name recordName, keep int64, r *record, err error) {
 	name = recordName{tag: d.string(), id: d.string()}
 	keep = d.units()
 	r = &record{at: d.exact(), allowed: d.Bool(), refunded: d.Bool()}
@@ -181,17 +177,14 @@ func (d *decoder) record(version uint32) (name recordName, keep int64, r *record
 	for i := range r.keys {
 		r.keys[i] = limiter.Key(d.string())
 		r.charged[i] = limiter.Charged{At: d.exact(), Weight: d.units()}
-		if version > 1 {
-			r.charged[i].Limit = d.limit()
-		}
-		r.charged[i].Born = d.born(version)
+		r.charged[i].Limit, r.charged[i].Born = d.limit(), d.born()
 		r.limits[i] = d.decision()
 		r.limits[i].Rate = -1
 		if l := r.charged[i].Limit; l.Algorithm != 0 {
 			r.limits[i].Rate = l.Rate()
 		}
 	}
-	if version > 1 && d.Bool() {
+	if d.Bool() {
 		r.settledAt, r.settled = d.exact(), make([]limiter.Decision, len(r.keys))
 		for i := range r.settled {
 			r.settled[i] = d.decision()

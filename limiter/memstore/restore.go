@@ -23,7 +23,7 @@ var (
 	// another program. The store did not change.
 	ErrSnapshot = errors.New("not a usable snapshot")
 	// ErrSnapshotVersion wraps the refusal of a snapshot from a newer release.
-	ErrSnapshotVersion = errors.New("snapshot written by a newer version")
+	ErrSnapshotVersion = errors.New("snapshot of another format")
 )
 
 // LoadFile restores the snapshot at path. The error for a missing file wraps
@@ -60,7 +60,6 @@ type contents struct {
 	records       [shardCount]table[recordName, *record]
 	buckets, recs uint64 // elements in the snapshot
 	elapsed, mono int64
-	version       uint32 // of the snapshot's format
 }
 
 // snapshotReader reads exact lengths and computes the checksum.
@@ -92,16 +91,12 @@ func (s *Store) read(in *snapshotReader) (*contents, error) {
 	if string(header[:len(magic)]) != magic {
 		return nil, fmt.Errorf("%w: wrong first bytes", ErrSnapshot)
 	}
-	v := binary.BigEndian.Uint32(header[len(magic):])
-	if v < 1 || v > version {
-		if v > version {
-			return nil, fmt.Errorf("%w: format %d; this version reads up to %d", ErrSnapshotVersion, v, version)
-		}
-		return nil, fmt.Errorf("%w: unknown format %d", ErrSnapshot, v)
+	if v := binary.BigEndian.Uint32(header[len(magic):]); v != version {
+		return nil, fmt.Errorf("%w: %d, and this version reads %d", ErrSnapshotVersion, v, version)
 	}
 	at := s.instant()
 	saved := int64(binary.BigEndian.Uint64(header[len(magic)+4:]))
-	c := &contents{mono: at.mono, version: v}
+	c := &contents{mono: at.mono}
 	if at.now > saved {
 		c.elapsed = at.now - saved
 	}
@@ -169,7 +164,7 @@ func (s *Store) readChunk(c *contents, kind byte, data []byte) error {
 }
 
 func (s *Store) readBucket(c *contents, d *decoder) error {
-	key, keep, st, err := d.bucket(c.version)
+	key, keep, st, err := d.bucket()
 	if err != nil {
 		return err
 	}
@@ -188,7 +183,7 @@ func (s *Store) readBucket(c *contents, d *decoder) error {
 }
 
 func (s *Store) readRecord(c *contents, d *decoder) error {
-	name, keep, rec, err := d.record(c.version)
+	name, keep, rec, err := d.record()
 	if err != nil {
 		return err
 	}

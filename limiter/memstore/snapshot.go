@@ -22,7 +22,7 @@ import (
 //	check    SHA-256 of everything before it
 const (
 	magic   = "SLUICEMS"
-	version = 4 // 1 had records without limits and settlements, 2 logs without blocks, 3 buckets without numbers
+	version = 4
 
 	chunkEnd     byte = 0
 	chunkBuckets byte = 1

@@ -2,10 +2,11 @@
 
 -- +goose StatementBegin
 
--- One row a rule. Bounds are those of the validator; they are here as well so that no hand-written UPDATE can store
--- what a decision cannot use. policies is one JSON object by the names of the API, without defaults. descriptor is a
--- hash of the descriptor in policies; such a rule has no scope. former is what limited the rule before the last edit
--- that changed the kind of its algorithm, as JSON. seq is the version of the rules that wrote the row.
+-- One row a rule. Bounds of columns are those of the validator, so that no hand-written UPDATE can store what a decision
+-- cannot use; of policies, nodes refuse what is out of bounds. policies is one JSON object by the names of the API,
+-- without defaults. descriptor is a hash of the descriptor in policies; such a rule has no scope. former is what
+-- limited the rule before the last edit that changed the kind of its algorithm, as JSON. seq is the version of the
+-- rules that wrote the row.
 CREATE TABLE rules (
     id           BIGINT      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     name         TEXT        NOT NULL CONSTRAINT rules_name_key UNIQUE

@@ -2,11 +2,13 @@ package override
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -113,6 +115,19 @@ func copied(t rapid.TB, o *Table, at int64) *Table {
 		t.Fatal(err)
 	}
 	return read
+}
+
+func TestRead_RefusesOtherFormats(t *testing.T) {
+	var file bytes.Buffer
+	if err := New().Write(&file, 1); err != nil {
+		t.Fatal(err)
+	}
+	for _, other := range []byte{0, format - 1, format + 1} {
+		file.Bytes()[3] = other
+		if _, err := Read(file.Bytes()); !errors.Is(err, errFormat) || !strings.Contains(err.Error(), "this version reads") {
+			t.Errorf("format %d: %v", other, err)
+		}
+	}
 }
 
 func TestReadNetworks_RefusesWhatWasNotWritten(t *testing.T) {
