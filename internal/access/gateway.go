@@ -67,8 +67,9 @@ func (g *Gate) admitGateway(call GatewayCall, proof *GatewayProof) *Refusal {
 
 // noProof is the same for every profile, and for a name that no profile has: a caller without a credential does not
 // learn which profiles exist.
-const noProof = "There is no profile of this name, or the gateway did not prove itself as the profile requires: by the " +
-	"header Sluice-Token with a token of the scope check, by its client certificate, or by the address of its connection."
+const noProof = "There is no profile of this name, or the gateway did not prove itself as the profile requires: " +
+	"by the header Sluice-Token with a token of the scope check, by its client certificate, or by the address of its " +
+	"connection."
 
 // certified reports whether a verified certificate has one of the names: as DNS name (in any
 // case) or URI, or as common name if it has no other names. Authorities check the other names,

@@ -137,8 +137,8 @@ func (v *Visit) stream(feed func(*Visit) Feed) error {
 	}
 }
 
-// signedInAgain loads the session again, checks its account, and takes over what it may do now: while the rules database
-// is unreachable, a page offers no changes.
+// signedInAgain loads the session again, checks its account, and takes over what it may do now: while the rules
+// database is unreachable, a page offers no changes.
 func (v *Visit) signedInAgain() (bool, error) {
 	again := Visit{Context: v.Context, kit: v.kit, route: v.route}
 	if err := again.loadSession(); err != nil {
