@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"net/http"
+	"slices"
 
 	"sluice/api/decide"
 	"sluice/api/reply"
@@ -43,7 +44,7 @@ func (s *Server) admitCheck(call access.Call) error {
 // status is 200 and the body JSON. It does what the route does, by the same functions. It is safe for concurrent use.
 func (s *Server) Check(ctx context.Context, call access.Call, client net.Addr, traceparent, body, dst []byte) (
 	out []byte, problem *reply.Problem) {
-	refuse := func(p *reply.Problem) { out, problem = append(dst, p.JSON()...), p }
+	refuse := func(p *reply.Problem) { out, problem = slices.Concat(dst, p.JSON()), p }
 	x, _ := s.buffers.Get().(*buffers)
 	defer s.putBack(x)
 	defer func() {

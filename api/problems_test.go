@@ -105,7 +105,8 @@ func TestProblems_NoOtherTypeIsNamed(t *testing.T) {
 			return nil
 		}
 		if !slices.Contains([]string{".go", ".py", ".js", ".ts", ".md", ".yaml"}, filepath.Ext(name)) ||
-			name == "CHANGELOG.md" || strings.HasSuffix(name, "_test.go") || strings.Contains(filepath.ToSlash(filepath.Dir(path)), "/test") {
+			name == "CHANGELOG.md" || strings.HasSuffix(name, "_test.go") ||
+			strings.Contains(filepath.ToSlash(filepath.Dir(path)), "/test") {
 			return nil
 		}
 		text, err := os.ReadFile(path)

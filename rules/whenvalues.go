@@ -134,7 +134,9 @@ func (v *whenVisitor) compare(n *ast.BinaryNode) {
 }
 
 // certainNames are facts. A variable cannot have one of these names.
-var certainNames = []string{"method", "route", "host", "ip", "user", "api_key", "tier", "weight", "attributes", "fields"}
+var certainNames = []string{
+	"method", "route", "host", "ip", "user", "api_key", "tier", "weight", "attributes", "fields",
+}
 
 // certain reports whether the value of a node always has the type of the node. A conditional has the type of one branch
 // even if the other is nil, and a list of lists has the type of its last list.

@@ -3,6 +3,7 @@ package web_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -51,8 +52,8 @@ func TestPages_ABrowserThatHasLeftIsNoError(t *testing.T) {
 	}
 	func() {
 		defer func() {
-			if got := recover(); got != http.ErrAbortHandler {
-				t.Errorf("the download ended with %v", got)
+			if err, _ := recover().(error); !errors.Is(err, http.ErrAbortHandler) {
+				t.Errorf("the download ended with %v", err)
 			}
 		}()
 		b.Get("/console/audit/download")

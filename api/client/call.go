@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// The most bytes of a response: of an answer, of the answers to a batch, and of any other response, such as an export. A
-// longer answer would be read until the caller's time is over, and beyond it while it is decoded.
+// The most bytes of a response: of an answer, of the answers to a batch, and of any other response, such as an export.
+// A longer answer would be read until the caller's time is over, and beyond it while it is decoded.
 const (
 	maxAnswer   = 4 << 20
 	maxBatch    = 64 << 20
@@ -165,7 +165,8 @@ func (c *Client) send(ctx context.Context, most int, method, path, contentType s
 	return nil, problemOf(res, raw)
 }
 
-// readResponse reads a body of at most so many bytes to its end, so that the connection can be used again, and closes it.
+// readResponse reads a body of at most so many bytes to its end, so that the connection can be used again, and closes
+// it.
 func readResponse(res *http.Response, most int) ([]byte, error) {
 	defer res.Body.Close()
 	if res.ContentLength > int64(most) {

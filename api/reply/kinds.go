@@ -69,7 +69,7 @@ var kinds = [kindCount]Description{
 		Cause:   "The domain of a profile or the descriptor of an active rule belongs to another one.",
 		Action:  "Choose another value for the field that errors names, or change the object that has it.",
 		Example: `"detail":"Only one may have this. See errors.","errors":[{"field":"domain","message":"is already ` +
-			`the domain of the profile shop"}]`,
+			`used by the profile shop"}]`,
 	},
 	PoolUsed: {
 		Name: "pool-used", Status: 409, Title: "Pool in use",

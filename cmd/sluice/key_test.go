@@ -71,10 +71,12 @@ func TestKey_GivesTheNameOfARulesKey(t *testing.T) {
 
 func TestKey_WritesNoControlCharacterToTheTerminal(t *testing.T) {
 	const user, shown = "a\x1b]0;x\x07\u202eb", "a%1B]0;x%07%E2%80%AEb"
-	for _, args := range [][]string{{"{user:" + user + "}|17|fw"}, {"--rule=17", "--algorithm=fixed_window", "user:" + user},
+	const want = "  sl:{user:" + shown + "}|17|fw  rule 17  user:" + shown + "  fixed_window\n"
+	for _, args := range [][]string{{"{user:" + user + "}|17|fw"},
+		{"--rule=17", "--algorithm=fixed_window", "user:" + user},
 		{quoteName(redisstore.NameOf("sl:", "{user:"+user+"}|17|fw"))}} {
 		code, out, errs := sluice(t, "", append([]string{"key"}, args...)...)
-		if code != exitDone || !strings.HasSuffix(out, "  sl:{user:"+shown+"}|17|fw  rule 17  user:"+shown+"  fixed_window\n") {
+		if code != exitDone || !strings.HasSuffix(out, want) {
 			t.Errorf("%q exits %d: %q%q", args, code, out, errs)
 		}
 	}

@@ -29,8 +29,8 @@ func Unknown(environ []string) []string {
 	})
 	for _, v := range environ {
 		name, _, _ := strings.Cut(v, "=")
-		if strings.HasPrefix(name, ownPrefix) && !slices.Contains(known, name) &&
-			!(inKubernetes && serviceLink.MatchString(name)) {
+		link := inKubernetes && serviceLink.MatchString(name)
+		if strings.HasPrefix(name, ownPrefix) && !slices.Contains(known, name) && !link {
 			unknown = append(unknown, name)
 		}
 	}

@@ -9,13 +9,14 @@ import (
 )
 
 func TestUnknown_NamesTheVariableAndTheNearestSetting(t *testing.T) {
+	const none = " is not a setting and has no effect"
 	for variable, want := range map[string]string{
-		"SLUICE_LISTN=hunter2":                   "SLUICE_LISTN is not a setting and has no effect; did you mean SLUICE_LISTEN?",
-		"SLUICE_TRUSTED_PROXY=hunter2":           "SLUICE_TRUSTED_PROXY is not a setting and has no effect; did you mean SLUICE_TRUSTED_PROXIES?",
-		"SLUICE_KAFKA_SASL_PASSWORD=hunter2":     "SLUICE_KAFKA_SASL_PASSWORD is not a setting and has no effect; did you mean SLUICE_KAFKA_PASSWORD?",
-		"SLUICE_MAXIMAL_NUMBER_OF_TREES=hunter2": "SLUICE_MAXIMAL_NUMBER_OF_TREES is not a setting and has no effect",
-		"SLUICE_PORT=9000":                       "SLUICE_PORT is not a setting and has no effect",
-		"SLUICE_=hunter2":                        "SLUICE_ is not a setting and has no effect",
+		"SLUICE_LISTN=hunter2":                   "SLUICE_LISTN" + none + "; did you mean SLUICE_LISTEN?",
+		"SLUICE_TRUSTED_PROXY=hunter2":           "SLUICE_TRUSTED_PROXY" + none + "; did you mean SLUICE_TRUSTED_PROXIES?",
+		"SLUICE_KAFKA_PASWORD=hunter2":           "SLUICE_KAFKA_PASWORD" + none + "; did you mean SLUICE_KAFKA_PASSWORD?",
+		"SLUICE_MAXIMAL_NUMBER_OF_TREES=hunter2": "SLUICE_MAXIMAL_NUMBER_OF_TREES" + none,
+		"SLUICE_PORT=9000":                       "SLUICE_PORT" + none,
+		"SLUICE_=hunter2":                        "SLUICE_" + none,
 	} {
 		if diff := cmp.Diff([]string{want}, Unknown([]string{"PATH=/bin", variable, variable})); diff != "" {
 			t.Errorf("%s: %s", variable, diff)

@@ -149,8 +149,8 @@ func (d *DB) knownSchema(ctx context.Context) error {
 		return fmt.Errorf("read the schema: %w", err)
 	}
 	if steps && ours && !there { // another program may have a table of this name
-		return fmt.Errorf("%w: a build before 1.0.0 made it, and nothing was changed. Run 'sluice rules export' with that build, "+
-			"start this one on an empty database or data folder, then run 'sluice rules apply'", ErrSchema)
+		return fmt.Errorf("%w: a build before 1.0.0 made it, and nothing was changed. Run 'sluice rules export' with that "+
+			"build, start this one on an empty database or data folder, then run 'sluice rules apply'", ErrSchema)
 	}
 	return nil
 }

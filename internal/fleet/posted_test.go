@@ -7,8 +7,8 @@ import (
 )
 
 func TestPosted_IsReadAsItWasWritten(t *testing.T) {
-	f := stats.Figures{Allowed: 7, Denied: 2, WouldDeny: 6, Degraded: 8, Soft: 9, Elastic: 5, Shed: 1, WouldAllow: 3, Use: 85,
-		Failed: 4}
+	f := stats.Figures{Allowed: 7, Denied: 2, WouldDeny: 6, Degraded: 8, Soft: 9, Elastic: 5, Shed: 1, WouldAllow: 3,
+		Use: 85, Failed: 4}
 	if got := unpack(pack(f)); got != f {
 		t.Errorf("%+v became %+v", f, got)
 	}
