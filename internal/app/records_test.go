@@ -139,7 +139,7 @@ func TestRecords_InKafka(t *testing.T) {
 	if err := os.WriteFile(file, []byte(password+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cfg.Kafka = config.Kafka{KafkaBrokers: cluster.ListenAddrs(), KafkaTopic: topic,
+	cfg.Kafka = config.Kafka{KafkaBrokers: cluster.ListenAddrs(), KafkaTopic: topic, KafkaCompression: "gzip",
 		KafkaConnection: config.KafkaConnection{KafkaSASL: "scram-sha-256", KafkaUser: user, KafkaPasswordFile: file}}
 	n := start(t, cfg)
 	n.askTwice()
@@ -166,7 +166,8 @@ func TestRecords_AFrozenKafkaTakesNoTimeFromTheRestOfTheStop(t *testing.T) {
 	defer silent.Close()
 	cfg := recording(t, config.DecisionLogKafka)
 	cfg.DrainTimeout = time.Second
-	cfg.Kafka = config.Kafka{KafkaBrokers: []string{silent.Addr().String()}, KafkaTopic: "decisions"}
+	cfg.Kafka = config.Kafka{KafkaBrokers: []string{silent.Addr().String()}, KafkaTopic: "decisions",
+		KafkaCompression: "gzip"}
 	n := start(t, cfg)
 	n.askTwice()
 	produced := n.metric(`sluice_decision_log_produced_total{sink="kafka"}`)

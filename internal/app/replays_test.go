@@ -24,7 +24,7 @@ func TestReplays_TryAnEditOnWhatWasDecided(t *testing.T) {
 			cfg := recording(t, to)
 			cfg.Console = withConsole(t).Console
 			if to == config.DecisionLogKafka {
-				cfg.KafkaBrokers, cfg.KafkaTopic = broker.ListenAddrs(), "decisions"
+				cfg.KafkaBrokers, cfg.KafkaTopic, cfg.KafkaCompression = broker.ListenAddrs(), "decisions", "gzip"
 			}
 			n := start(t, cfg)
 			p := newPerson(t, n)
