@@ -28,8 +28,7 @@ func (a *Answer) overload(limits []plannedLimit, failed *limiter.Call) {
 }
 
 // impatient reports whether a request with these limits is denied rather than waits for a turn: one of them says deny.
-// A rule that says nothing, and a direct limit, waits: few callers are worth a denial while they still wait for an
-// answer.
+// A rule that says nothing, and a direct limit, waits, because an answer is worth more to its caller than a denial.
 func (w *work) impatient(limits []plannedLimit) bool {
 	for i := range limits {
 		r := limits[i].rule
