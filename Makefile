@@ -8,7 +8,7 @@ GO ?= go
 # linters, and the programs that tests build share what is compiled.
 export CGO_ENABLED := 0
 # How long one package's tests may take, and each fuzz test of `make fuzz`.
-TEST_TIMEOUT ?= 20m
+TEST_TIMEOUT ?= 30m
 FUZZ_TIME ?= 10s
 # How long `make soak` keeps the load up.
 MINUTES ?= 5
