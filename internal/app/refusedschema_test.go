@@ -24,7 +24,7 @@ func TestDataDirectory_OfARefusedSchemaStaysAsItIs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = db.ExecContext(t.Context(), "CREATE TABLE goose_db_version (id INTEGER)")
+	_, err = db.ExecContext(t.Context(), "ALTER TABLE schema_steps RENAME TO goose_db_version")
 	if err := errors.Join(err, db.Close()); err != nil {
 		t.Fatal(err)
 	}

@@ -51,7 +51,7 @@ type fixture struct {
 	next  int           // and of the next
 	ahead *atomic.Int64 // of the clock
 	// unpacked is how many batches were read that are compressed.
-	unpacked int
+	unpacked atomic.Int64
 }
 
 // pass sets the clock of the sink, though not of its client, forward.
@@ -252,7 +252,7 @@ type unpack struct{ f *fixture }
 func (u unpack) Decompress(src []byte, codec kgo.CompressionCodecType) ([]byte, error) {
 	want := map[string]kgo.CompressionCodecType{"": kgo.CodecGzip, "gzip": kgo.CodecGzip, "zstd": kgo.CodecZstd,
 		"none": kgo.CodecNone}[u.f.opt.Compression]
-	u.f.unpacked++
+	u.f.unpacked.Add(1)
 	switch {
 	case codec != want:
 		return nil, fmt.Errorf("a batch has codec %d, not %d", codec, want)

@@ -37,8 +37,8 @@ func TestCluster_CompressesAsSet(t *testing.T) {
 			f.want(3000, nil, 0)
 			f.proves(kcat(t, brokers, topic))
 			f.proves(f.readBack())
-			if compressed := f.unpacked > 0; compressed != (compression != "none") {
-				t.Errorf("%d batches are compressed", f.unpacked)
+			if compressed := f.unpacked.Load() > 0; compressed != (compression != "none") {
+				t.Errorf("%d batches are compressed", f.unpacked.Load())
 			}
 		})
 	}
