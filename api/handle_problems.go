@@ -62,7 +62,7 @@ var problemPages = sync.OnceValues(func() (map[string]problemPage, error) {
 	return pages, nil
 })
 
-// problemType is the schema ProblemType of openapi.yaml.
+// problemType is the schema ProblemKind of openapi.yaml.
 type problemType struct {
 	Name    string          `json:"name"`
 	Type    string          `json:"type"`

@@ -105,12 +105,43 @@ func TestGenerators_NoSchemaHasANameMadeForAnOperation(t *testing.T) {
 	}
 }
 
-// A generator names the type of a member with an enum after the member, inside that of the schema.
-func TestGenerators_NoSchemaHasTheNameOfItsOwnEnum(t *testing.T) {
-	for name, ref := range loadCommitted(t).Components.Schemas {
+// A generator names the type of a member with an enum after the member, inside that of the schema, or after both.
+func TestGenerators_NoSchemaHasTheNameOfAnEnum(t *testing.T) {
+	schemas := loadCommitted(t).Components.Schemas
+	taken := map[string]string{}
+	for name := range schemas {
+		taken[strings.ToLower(name)] = name
+	}
+	for name, ref := range schemas {
 		for member, p := range ref.Value.Properties {
-			if p.Ref == "" && len(p.Value.Enum) > 0 && strings.EqualFold(strings.ReplaceAll(member, "_", ""), name) {
+			if p.Ref != "" || len(p.Value.Enum) == 0 {
+				continue
+			}
+			member := strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(member))
+			if strings.EqualFold(member, name) {
 				t.Errorf("%s has the name of its member %s", name, member)
+			}
+			if other := taken[strings.ToLower(name)+member]; other != "" {
+				t.Errorf("%s has the name that generators make for the member %s of %s", other, member, name)
+			}
+		}
+	}
+}
+
+// A client that decodes an enum refuses a word that it does not know, so it would fail on an answer of a newer server.
+// The members of an answer that a caller decides by have x-extensible-enum.
+func TestGenerators_WordsOfAnAnswerMayBecomeMore(t *testing.T) {
+	schemas := loadCommitted(t).Components.Schemas
+	for schema, members := range map[string][]string{
+		"Answer":      {"degraded", "deferred", "not_deferred"},
+		"LimitAnswer": {"degraded"},
+		"Problem":     {"type"},
+		"Denial":      {"type"},
+	} {
+		for _, member := range members {
+			p := schemas[schema].Value.Properties[member].Value
+			if known, _ := p.Extensions["x-extensible-enum"].([]any); len(p.Enum) > 0 || len(known) == 0 {
+				t.Errorf("%s of %s: enum %v, x-extensible-enum %v", member, schema, p.Enum, known)
 			}
 		}
 	}
