@@ -62,7 +62,7 @@ public class Journey {
         hold(patched.getLimit() == 5 && patched.getMode() == Rule.ModeEnum.SHADOW
             && patched.getFailMode() == Rule.FailModeEnum.CLOSED && !patched.getIsActive(), patched);
         Problem stale = problem(() -> rules.patchRule(id, new RulePatch().limit(6L), version, null));
-        hold(stale.getStatus() == 412 && stale.getType() == Problem.TypeEnum._PROBLEMS_STALE, stale);
+        hold(stale.getStatus() == 412 && "/problems/stale".equals(stale.getType()), stale);
         Rule users = rules.createRule(rule(name + "-users", 2).when("user == \"" + name + "\""), null);
         hold(users.getName().equals(name + "-users"), users);
     }
