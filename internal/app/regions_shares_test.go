@@ -112,6 +112,11 @@ func TestShares_FollowDemandAndNeverAddUpToMore(t *testing.T) {
 	var admitted atomic.Int64
 	stop := make(chan struct{})
 	var load sync.WaitGroup
+	end := sync.OnceFunc(func() {
+		close(stop)
+		load.Wait()
+	})
+	defer end()
 	load.Go(func() { account.load(p.nodes["us"], "ada", stop, &admitted) })
 	eventually(t, "us has what the others do not need", func() bool { return p.shareOf("us") >= 84 })
 	p.lendsWhatNobodyHasUsed() // of a rule that is certainly younger than the marks
@@ -124,8 +129,7 @@ func TestShares_FollowDemandAndNeverAddUpToMore(t *testing.T) {
 	eventually(t, "the loans of eu have ended", func() bool { return p.shareOf("us") <= 60 })
 	p.nodes["eu"] = startWith(t, p.cfg["eu"], p.cfg["eu"].RegionToken)
 	eventually(t, "eu lends again", func() bool { return p.shareOf("us")+p.shareOf("asia") > 80 })
-	close(stop)
-	load.Wait()
+	end()
 	if admitted.Load() == 0 {
 		t.Error("nothing was admitted")
 	}
