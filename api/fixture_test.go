@@ -143,6 +143,9 @@ func (f *fixture) do(method, path, body string, header ...string) *answered {
 	if f.token != "" {
 		r.Header.Set("Authorization", "Bearer "+f.token)
 	}
+	if name, _, _ := strings.Cut(f.t.Name(), "/"); len(header) > 0 || strings.HasPrefix(path, "/ratelimit/check") {
+		forWire.Store(name, true)
+	}
 	for i := 0; i+1 < len(header); i += 2 {
 		r.Header.Del(header[i])
 		if header[i+1] != "" {

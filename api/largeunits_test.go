@@ -48,9 +48,9 @@ func TestPools_OneThatCountsNoFurtherDeniesNobody(t *testing.T) {
 	}
 }
 
-// TestMix_LargeUnits puts random requests of all operations with large units to rules with pools. No request fails, and
+// TestModel_LargeUnits puts random requests of all operations with large units to rules with pools. No request fails, and
 // a check is denied only if one of its limits denies.
-func TestMix_LargeUnits(t *testing.T) {
+func TestModel_LargeUnits(t *testing.T) {
 	weights := []int64{0, 1, 9, 1 << 20, limiter.MaxExact / 86_400_000, limiter.MaxExact/86_400_000 + 1, 1 << 40,
 		limiter.MaxExact - 1, limiter.MaxExact}
 	algorithms := []string{"fixed_window", "sliding_window_log", "sliding_window_counter", "sliding_window_buckets",

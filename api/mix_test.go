@@ -14,12 +14,12 @@ import (
 	"sluice/rules"
 )
 
-// TestMix_RandomRulesAndRequestsAgainstAnOracle puts random mixes of hard, soft,
+// TestModel_RandomRulesAndRequestsAgainstAnOracle puts random mixes of hard, soft,
 // elastic, report, concurrency, shadow and candidate limits to a whole Checker,
 // with edits between requests. It holds every answer, every flag and every
 // remaining to an oracle, so that all-or-nothing, "denied spends nothing" and
 // "consumption survives an edit" are one comparison.
-func TestMix_RandomRulesAndRequestsAgainstAnOracle(t *testing.T) {
+func TestModel_RandomRulesAndRequestsAgainstAnOracle(t *testing.T) {
 	for _, kind := range []string{"memory", "redis"} {
 		t.Run(kind, func(t *testing.T) {
 			rapid.Check(t, func(rt *rapid.T) {

@@ -13,12 +13,12 @@ import (
 	"sluice/rules"
 )
 
-// TestMixOfLimits_TiersOverridesSchedulesAndConditionsAgainstAnOracle puts
+// TestModel_TiersOverridesSchedulesAndConditionsAgainstAnOracle puts
 // random mixes of what gives a rule another limit to a whole Checker, with edits
 // of rules and overrides and the passing of hours between requests. The oracle
 // is one number a bucket, so that all-or-nothing, "denied spends nothing" and
 // "consumption survives every edit" are one comparison.
-func TestMixOfLimits_TiersOverridesSchedulesAndConditionsAgainstAnOracle(t *testing.T) {
+func TestModel_TiersOverridesSchedulesAndConditionsAgainstAnOracle(t *testing.T) {
 	for _, kind := range []string{"memory", "redis"} {
 		t.Run(kind, func(t *testing.T) {
 			rapid.Check(t, func(rt *rapid.T) {

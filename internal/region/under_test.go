@@ -12,7 +12,7 @@ import (
 
 // What regions admit in some windows is what one region would admit, as far as a guard can see to that: at most 1 %
 // less, and no more than without a guard. A bucket so shallow that it drains within an interval is left to the bound.
-func TestGuard_NothingIsUnder(t *testing.T) {
+func TestSeeds_NothingIsUnder(t *testing.T) {
 	for _, limit := range []limiter.Limit{
 		{Algorithm: limiter.FixedWindow, Count: 1000, Window: 10_000},
 		{Algorithm: limiter.SlidingWindowCounter, Count: 1000, Window: 10_000},
@@ -55,7 +55,7 @@ func admitted(t *testing.T, p plan) (regions, one int64) {
 }
 
 // The figures of the issue: three regions, a delay of 100 ms, news every 200 ms, ten seconds.
-func TestGuard_LessIsAdmittedBeyondTheLimit(t *testing.T) {
+func TestSeeds_LessIsAdmittedBeyondTheLimit(t *testing.T) {
 	for _, demand := range []float64{1.2, 2, 4, 10, 100} {
 		var over [3]float64
 		for _, mode := range []limiter.GuardMode{limiter.GuardOff, limiter.GuardOpen, limiter.GuardShare} {

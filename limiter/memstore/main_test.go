@@ -28,6 +28,8 @@ var harness = storetest.Harness{New: func(t *testing.T, clock func() int64) limi
 	return newStore(t, memstore.Options{Clock: clock})
 }}
 
-func TestStore_Conforms(t *testing.T) { storetest.Run(t, harness) }
+func TestModel_Conforms(t *testing.T) { storetest.Model(t, harness) }
 
-func TestVectors(t *testing.T) { storetest.Vectors(t, harness) }
+func TestModel_Vectors(t *testing.T) { storetest.Vectors(t, harness) }
+
+func TestStore_WeathersStorms(t *testing.T) { storetest.Storm(t, harness) }

@@ -222,7 +222,7 @@ func TestStore_SumsAreDroppedWithTheirBuckets(t *testing.T) {
 	}
 }
 
-func TestStore_RegionsConform(t *testing.T) {
+func TestModel_RegionsConform(t *testing.T) {
 	storetest.Regions(t, storetest.RegionHarness{New: func(t *testing.T, clock func() int64) limiter.Exporter {
 		s := memstore.New(memstore.Options{Clock: clock, Regions: storetest.TwoRegions})
 		t.Cleanup(func() { _ = s.Close() })

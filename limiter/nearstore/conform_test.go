@@ -55,22 +55,31 @@ func onRedis(t testing.TB, clock func() int64) limiter.Store {
 	return s
 }
 
-func TestStore_ConformsBeforeMemory(t *testing.T) {
-	storetest.Run(t, storetest.Harness{New: func(t *testing.T, clock func() int64) limiter.Store {
+var harnesses = map[string]storetest.Harness{
+	"BeforeMemory": {New: func(t *testing.T, clock func() int64) limiter.Store {
 		m := memstore.New(memstore.Options{Clock: clock})
 		t.Cleanup(func() { _ = m.Close() })
 		return exact(t, m, clock)
-	}})
-}
-
-func TestStore_ConformsBeforeRedis(t *testing.T) {
-	storetest.Run(t, storetest.Harness{
+	}},
+	"BeforeRedis": {
 		New: func(t *testing.T, clock func() int64) limiter.Store { return exact(t, onRedis(t, clock), clock) },
 		Pair: func(t *testing.T) (a, b limiter.Store) {
 			return pair(t, Options{DenyCache: 1000, DenyExact: true, HotRate: 1})
 		},
-	})
+	},
 }
+
+func eachStore(t *testing.T, suite func(*testing.T, storetest.Harness)) {
+	for name, h := range harnesses {
+		t.Run(name, func(t *testing.T) { suite(t, h) })
+	}
+}
+
+func TestModel_Conforms(t *testing.T) { eachStore(t, storetest.Model) }
+
+func TestModel_Vectors(t *testing.T) { eachStore(t, storetest.Vectors) }
+
+func TestStore_WeathersStorms(t *testing.T) { eachStore(t, storetest.Storm) }
 
 // pair is two nodes before one Redis that tell each other what to forget.
 func pair(t testing.TB, opt Options) (a, b *Store) {

@@ -109,7 +109,7 @@ var everyOp = []limiter.Op{
 	limiter.OpPeek, limiter.OpCharge, limiter.OpRefund, limiter.OpReset,
 }
 
-func TestDenyCache_AnswersAsTheStoreWould(t *testing.T) {
+func TestModel_DenyCacheAnswersAsTheStoreWould(t *testing.T) {
 	told := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		tw := newTwins(t, rt, 1, 1)
@@ -138,7 +138,7 @@ func TestDenyCache_AnswersAsTheStoreWould(t *testing.T) {
 
 // Beside a limit that denies for sure, others are shown as they were at most a
 // second ago; whether the request passes, and what the sure ones say, is exact.
-func TestDenyCache_SeveralLimitsDecideAsTheStoreWould(t *testing.T) {
+func TestModel_DenyCacheDecidesSeveralLimitsAsTheStoreWould(t *testing.T) {
 	told := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		tw := newTwins(t, rt, 1, 3)
@@ -172,7 +172,7 @@ func TestDenyCache_SeveralLimitsDecideAsTheStoreWould(t *testing.T) {
 	}
 }
 
-func TestDenyCache_NodesForgetWhatOthersGiveBack(t *testing.T) {
+func TestModel_DenyCacheForgetsWhatOthersGiveBack(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		tw := newTwins(t, rt, 3, 1)
 		ops := []limiter.Op{limiter.OpTake, limiter.OpTake, limiter.OpTake, limiter.OpTake, limiter.OpPeek, limiter.OpRefund,

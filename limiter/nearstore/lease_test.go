@@ -114,7 +114,7 @@ func (f *fleet) undo(node int) {
 
 // What several nodes admit from their leases, the exact reference admits too,
 // take by take at the very time it was admitted.
-func TestLease_NeverPassesTheLimit(t *testing.T) {
+func TestModel_LeasesNeverPassTheLimit(t *testing.T) {
 	for _, a := range limiter.Algorithms() {
 		t.Run(a.String(), func(t *testing.T) {
 			var near, far int64

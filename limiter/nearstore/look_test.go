@@ -81,7 +81,7 @@ func spacious() []limiter.Limit {
 	}
 }
 
-func TestLook_SaysTheSumOfAllParts(t *testing.T) {
+func TestModel_LookSaysTheSumOfAllParts(t *testing.T) {
 	for _, l := range spacious() {
 		t.Run(l.Algorithm.String(), func(t *testing.T) {
 			rapid.Check(t, func(r *rapid.T) {
@@ -103,7 +103,7 @@ func random() func(n int) int {
 	return r.IntN
 }
 
-func TestLook_SaysTheSumOfAllPartsOnRedis(t *testing.T) {
+func TestModel_LookSaysTheSumOfAllPartsOnRedis(t *testing.T) {
 	inner := onRedis(t, nil)
 	spender, cold := open(t, inner, Options{HotRate: 5}), open(t, inner, Options{DenyCache: 1000, HotRate: 1 << 40})
 	for _, l := range spacious() {
@@ -111,7 +111,7 @@ func TestLook_SaysTheSumOfAllPartsOnRedis(t *testing.T) {
 	}
 }
 
-func TestLook_SaysTheSumOfAllPartsOnACluster(t *testing.T) {
+func TestModel_LookSaysTheSumOfAllPartsOnACluster(t *testing.T) {
 	client, err := redisstore.NewClient("redis://"+strings.Join(testenv.Cluster(t).Addrs(), ","),
 		redisstore.ClientOptions{DialTimeout: 10 * time.Second, Timeout: 10 * time.Second})
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"sluice/limiter/storetest"
 )
 
-func TestStore_RegionsConformOnACluster(t *testing.T) {
+func TestModel_RegionsConformOnACluster(t *testing.T) {
 	cluster := testenv.Cluster(t)
 	storetest.RegionCases(t, regionHarness(func(testing.TB) string { return cluster.URL() }))
 }

@@ -49,19 +49,25 @@ func (s spread) DoAll(ctx context.Context, calls []limiter.Call) {
 	}
 }
 
-func TestStore_PassesTheConformanceSuiteOnACluster(t *testing.T) {
-	cluster := testenv.Cluster(t)
+// onCluster is a cluster, and stores on it: with the limits of a request in one slot, and in slots of their own.
+func onCluster(t *testing.T) (cluster *testenv.RedisCluster, one, own storetest.Harness) {
+	cluster = testenv.Cluster(t)
 	node := func(t *testing.T, clock func() int64) limiter.Store {
 		return open(t, client(t, cluster.URL()), redisstore.Options{Clock: clock})
 	}
-	one := storetest.Harness{
+	one = storetest.Harness{
 		New:  node,
 		Pair: func(t *testing.T) (a, b limiter.Store) { return node(t, nil), node(t, nil) },
 	}
-	own := storetest.Harness{
+	own = storetest.Harness{
 		New:  func(t *testing.T, clock func() int64) limiter.Store { return spread{node(t, clock)} },
 		Pair: func(t *testing.T) (a, b limiter.Store) { return spread{node(t, nil)}, spread{node(t, nil)} },
 	}
+	return cluster, one, own
+}
+
+func TestModel_ConformsOnACluster(t *testing.T) {
+	_, one, own := onCluster(t)
 	// The algorithms are the same as on a single node, where everything runs. So
 	// are requests with a single limit, which live in one slot either way.
 	t.Run("LimitsOfOneEntity", func(t *testing.T) {
@@ -77,7 +83,6 @@ func TestStore_PassesTheConformanceSuiteOnACluster(t *testing.T) {
 	// request. Their own tests are beside this one.
 	t.Run("LimitsInSlotsOfTheirOwn", func(t *testing.T) {
 		storetest.Vectors(t, own)
-		storetest.Storm(t, own)
 		storetest.Looks(t, own)
 		storetest.Bans(t, own)
 		storetest.Formers(t, own)
@@ -87,6 +92,11 @@ func TestStore_PassesTheConformanceSuiteOnACluster(t *testing.T) {
 	})
 	t.Run("FiguresOfManySlots", func(t *testing.T) { figuresOfManySlots(t, own) })
 	t.Run("NamedRequests", func(t *testing.T) { namedRequests(t, own) })
+}
+
+func TestStore_WeathersStormsOnACluster(t *testing.T) {
+	cluster, _, own := onCluster(t)
+	storetest.Storm(t, own)
 	t.Run("ManyAttemptsUnderOneName", func(t *testing.T) { manyAttempts(t, own, false) })
 	t.Run("ManyAttemptsThatGiveBack", func(t *testing.T) { manyAttempts(t, own, true) })
 	t.Run("EveryEntityOnItsNode", func(t *testing.T) { everyEntity(t, cluster) })

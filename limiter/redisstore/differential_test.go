@@ -166,10 +166,10 @@ func (tr *traffic) request(t *rapid.T) limiter.Request {
 	return req
 }
 
-// TestScript_AgreesWithTheArithmeticOfPackageLimiter is the promise that Lua on
+// TestModel_TheScriptAgreesWithTheArithmeticOfPackageLimiter is the promise that Lua on
 // doubles, Go on int64 and the store in memory decide alike: every answer, for random traffic with
 // weights, edits of every field, clock steps, charges, refunds, leases and bans.
-func TestScript_AgreesWithTheArithmeticOfPackageLimiter(t *testing.T) {
+func TestModel_TheScriptAgreesWithTheArithmeticOfPackageLimiter(t *testing.T) {
 	clock := storetest.NewClock(0)
 	s := open(t, client(t, testenv.SharedRedis(t).URL()), redisstore.Options{Clock: clock.Now})
 	memory := memstore.New(memstore.Options{Clock: clock.Now})

@@ -67,7 +67,7 @@ func (e *edits) asked(t *rapid.T) limiter.Request {
 
 // What moves after an edit of the algorithm is the same in Redis and in memory, whatever else happens, and a look says
 // what a decision then finds.
-func TestScript_MovesAsMemoryDoes(t *testing.T) {
+func TestModel_TheScriptMovesAsMemoryDoes(t *testing.T) {
 	clock := storetest.NewClock(0)
 	s := open(t, client(t, testenv.SharedRedis(t).URL()), redisstore.Options{Clock: clock.Now})
 	memory := memstore.New(memstore.Options{Clock: clock.Now})

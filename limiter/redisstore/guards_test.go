@@ -28,7 +28,7 @@ type region struct {
 }
 
 // Both stores hold back the same takes, with any guard, whatever else happens to the bucket, and export the same sums.
-func TestScript_HoldsBackWhatMemoryHoldsBack(t *testing.T) {
+func TestModel_TheScriptHoldsBackWhatMemoryHoldsBack(t *testing.T) {
 	clock := storetest.NewClock(0)
 	three := limiter.Regions{Count: 3, Wait: 250}
 	s := open(t, client(t, testenv.SharedRedis(t).URL()),

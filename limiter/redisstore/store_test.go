@@ -51,9 +51,11 @@ var harness = storetest.Harness{
 	},
 }
 
-func TestStore_Conforms(t *testing.T) { storetest.Run(t, harness) }
+func TestModel_Conforms(t *testing.T) { storetest.Model(t, harness) }
 
-func TestVectors(t *testing.T) { storetest.Vectors(t, harness) }
+func TestModel_Vectors(t *testing.T) { storetest.Vectors(t, harness) }
+
+func TestStore_WeathersStorms(t *testing.T) { storetest.Storm(t, harness) }
 
 // regionHarness gives every store buckets of its own on one server or cluster.
 func regionHarness(url func(t testing.TB) string) storetest.RegionHarness {
@@ -65,6 +67,6 @@ func regionHarness(url func(t testing.TB) string) storetest.RegionHarness {
 	}}
 }
 
-func TestStore_RegionsConform(t *testing.T) {
+func TestModel_RegionsConform(t *testing.T) {
 	storetest.Regions(t, regionHarness(func(t testing.TB) string { return testenv.SharedRedis(t).URL() }))
 }

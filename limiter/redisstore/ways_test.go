@@ -156,10 +156,10 @@ func plainTraffic(t *rapid.T, tr *traffic) limiter.Request {
 	return req
 }
 
-// TestScript_PlainWayAndLongWayAreTheSame is the promise that which way a take
+// TestModel_PlainWayAndLongWayAreTheSame is the promise that which way a take
 // goes through the script is not seen: answers, errors, stored values and their expiry are those of the
 // long way, whatever stands at the keys.
-func TestScript_PlainWayAndLongWayAreTheSame(t *testing.T) {
+func TestModel_PlainWayAndLongWayAreTheSame(t *testing.T) {
 	clock := storetest.NewClock(0)
 	both := bothWays(t, clock)
 	ctx := context.Background()
@@ -188,9 +188,9 @@ func TestScript_PlainWayAndLongWayAreTheSame(t *testing.T) {
 	})
 }
 
-// TestScript_PlainWayAndLongWayStayTogether walks one bucket of each kind for as
+// TestModel_PlainWayAndLongWayStayTogether walks one bucket of each kind for as
 // long as it takes to fill, slide, deny and empty, now and then by an edit.
-func TestScript_PlainWayAndLongWayStayTogether(t *testing.T) {
+func TestModel_PlainWayAndLongWayStayTogether(t *testing.T) {
 	clock := storetest.NewClock(0)
 	both := bothWays(t, clock)
 	for _, l := range []limiter.Limit{

@@ -44,8 +44,6 @@ func Bans(t *testing.T, h Harness) {
 			t.Run("Model/"+a.String(), func(t *testing.T) { banModel(t, h, a) })
 		}
 	}
-	t.Run("Storm", func(t *testing.T) { banStorm(t, h, false) })
-	t.Run("StormBesideALimitWithRoom", func(t *testing.T) { banStorm(t, h, true) })
 }
 
 // twoOfThree begins a ban of 10 s, then 20, then at most 30, after two denials within 3 s.

@@ -1,8 +1,11 @@
 // Package storetest is the conformance suite of limiter.Store. A store is complete
 // when it passes:
 //
-//	func TestStore(t *testing.T)   { storetest.Run(t, harness) }
-//	func TestVectors(t *testing.T) { storetest.Vectors(t, harness) }
+//	func TestModel_Conforms(t *testing.T)        { storetest.Model(t, harness) }
+//	func TestModel_Vectors(t *testing.T)         { storetest.Vectors(t, harness) }
+//	func TestStore_WeathersStorms(t *testing.T) { storetest.Storm(t, harness) }
+//
+// make test runs tests called TestModel_ without the race detector. They have one caller.
 //
 // It has three independent sources of truth: the worked cases of
 // testdata/vectors.json (and of the file that the environment variable

@@ -20,6 +20,8 @@ func Storm(t *testing.T, h Harness) {
 	t.Run("OverlappingKeysInAnyOrder", func(t *testing.T) { overlapping(t, h) })
 	t.Run("RepeatsOfOneIDSpendOnce", func(t *testing.T) { repeatsAtOnce(t, h) })
 	t.Run("TakesAndRefundsBalance", func(t *testing.T) { takesAndRefunds(t, h) })
+	t.Run("OneBanBegins", func(t *testing.T) { banStorm(t, h, false) })
+	t.Run("OneBanBeginsBesideALimitWithRoom", func(t *testing.T) { banStorm(t, h, true) })
 }
 
 const (
