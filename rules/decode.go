@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"sluice/limiter"
-	"sluice/rules/entries"
 	"sluice/rules/tree"
 )
 
@@ -58,6 +57,10 @@ func set[V comparable](d *decoder, at string, v *tree.Value, dst *V, read func()
 }
 
 func decodeField[T any](d *decoder, f *Field[T], t *T, at string, v *tree.Value, how Reading) {
+	if f.composite != nil {
+		f.composite(d, at, f.Noun, v, f.At(t))
+		return
+	}
 	null := v.Kind == tree.Null
 	text := func() (string, error) { return readText(f, v, how) }
 	whole := func() (int64, error) { return readWhole(f, v, how) }
@@ -86,49 +89,46 @@ func decodeField[T any](d *decoder, f *Field[T], t *T, at string, v *tree.Value,
 		set(d, at, v, p, func() (bool, error) { return readTruth(v, how) })
 	case **time.Time:
 		optional(d, at, v, p, func() (time.Time, error) { return readInstant(v, how) })
-	case *map[string]TierLimit:
-		decodeMap(d, at, f.Noun, v, p, func(at string, v *tree.Value, dst *TierLimit) {
-			decodeObject(d, tierFields, at, v, dst)
-		})
-	case **Schedule:
-		decodePart(d, scheduleFields, at, v, p)
-	case *[]ScheduleWindow:
-		d.windows(at, v, p)
 	case *[]string:
 		decodeTexts(d, f, at, v, p)
 	case *[]int64:
 		decodeNumbers(d, f, at, v, p, how)
-	case **Calendar:
-		decodePart(d, calendarFields, at, v, p)
-	case **Defer:
-		decodePart(d, deferFields, at, v, p)
-	case **Candidate:
-		decodePart(d, candidateFields, at, v, p)
-	case **Ban:
-		decodePart(d, banFields, at, v, p)
-	case **RuleDescriptor:
-		decodePart(d, descriptorFields, at, v, p)
-	case *[]entries.Element:
-		d.elements(at, v, p)
-	case *map[string]string:
-		decodeMap(d, at, f.Noun, v, p, func(at string, v *tree.Value, dst *string) {
-			set(d, at, v, dst, func() (string, error) { return readText(f, v, FromFile) })
-		})
-	case **WeightSource:
-		decodePart(d, weightFields, at, v, p)
-	case *ProfileFacts:
-		decodeStruct(d, factFields, at, v, p)
-	case *ClientIP:
-		decodeStruct(d, clientIPFields, at, v, p)
-	case *Proof:
-		decodeStruct(d, proofFields, at, v, p)
-	case *[]FactSource:
-		d.sources(at, v, p)
-	case *map[string][]FactSource:
-		decodeMap(d, at, f.Noun, v, p, d.sources)
-	case *map[string]MissingFact:
-		decodeMap(d, at, f.Noun, v, p, d.missing)
 	}
+}
+
+// composite reads a value into what a field's At returns. The noun is that of the field.
+type composite func(d *decoder, at, noun string, v *tree.Value, p any)
+
+// part is a composite of fields that may be null.
+func part[P any](fields []Field[P]) composite {
+	return func(d *decoder, at, _ string, v *tree.Value, p any) { decodePart(d, fields, at, v, p.(**P)) }
+}
+
+// always is a composite of fields that have defaults.
+func always[P any](fields []Field[P]) composite {
+	return func(d *decoder, at, _ string, v *tree.Value, p any) { decodeStruct(d, fields, at, v, p.(*P)) }
+}
+
+// listOf is a list of 1 to most objects.
+func listOf[P any](fields []Field[P], most int) composite {
+	return func(d *decoder, at, noun string, v *tree.Value, p any) {
+		decodeObjects(d, fields, at, noun, most, v, p.(*[]P))
+	}
+}
+
+// mapOf is an object whose members have any name.
+func mapOf[V any](one func(d *decoder, at string, v *tree.Value, dst *V)) composite {
+	return func(d *decoder, at, noun string, v *tree.Value, p any) {
+		decodeMap(d, at, noun, v, p.(*map[string]V), one)
+	}
+}
+
+func decodeTier(d *decoder, at string, v *tree.Value, dst *TierLimit) {
+	decodeObject(d, tierFields, at, v, dst)
+}
+
+func decodeText(d *decoder, at string, v *tree.Value, dst *string) {
+	set(d, at, v, dst, func() (string, error) { return readText[Rule](nil, v, FromFile) })
 }
 
 // optional sets *dst to nil for null.
@@ -186,7 +186,7 @@ func decodeStruct[T any](d *decoder, fields []Field[T], at string, v *tree.Value
 // decodeMap reads an object whose members have any name; null is none. one reads the value of a
 // member.
 func decodeMap[V any](d *decoder, at, noun string, v *tree.Value, dst *map[string]V,
-	one func(at string, v *tree.Value, dst *V)) {
+	one func(d *decoder, at string, v *tree.Value, dst *V)) {
 	*dst = nil
 	switch v.Kind {
 	case tree.Null:
@@ -200,17 +200,9 @@ func decodeMap[V any](d *decoder, at, noun string, v *tree.Value, dst *map[strin
 	for i := range v.Members {
 		m := &v.Members[i]
 		var value V
-		one(at+"."+SafeKey(m.Name), &m.Value, &value)
+		one(d, at+"."+SafeKey(m.Name), &m.Value, &value)
 		(*dst)[m.Name] = value
 	}
-}
-
-func (d *decoder) windows(at string, v *tree.Value, dst *[]ScheduleWindow) {
-	decodeObjects(d, windowFields, at, "windows", MaxScheduleWindows, v, dst)
-}
-
-func (d *decoder) elements(at string, v *tree.Value, dst *[]entries.Element) {
-	decodeObjects(d, elementFields, at, "entries", MaxEntries, v, dst)
 }
 
 // decodeObjects reads a list of up to most objects.

@@ -51,6 +51,8 @@ type Field[T any] struct {
 	Spelled func(*T) bool
 	// File returns the value that files show, if it differs from Value.
 	File func(*T) any
+	// composite reads the field if it is no text, number, truth, instant, or list of texts or numbers.
+	composite composite
 }
 
 // text is the default of a text field, "" if it has none.

@@ -108,7 +108,10 @@ type Schedule struct {
 
 var scheduleFields = []Field[Schedule]{
 	{Name: "zone", At: func(s *Schedule) any { return &s.Zone }, Default: ZoneUTC},
-	{Name: "windows", At: func(s *Schedule) any { return &s.Windows }},
+	{
+		Name: "windows", At: func(s *Schedule) any { return &s.Windows },
+		Noun: "windows", composite: listOf(windowFields, MaxScheduleWindows),
+	},
 }
 
 // ScheduleWindow is one window of a Schedule. A time of day that a clock change skips never

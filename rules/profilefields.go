@@ -44,7 +44,7 @@ var profileFields = []Field[Profile]{
 	{Name: "description", At: func(p *Profile) any { return &p.Description }, Bytes: MaxDescription, Label: true},
 	{
 		Name: "facts", At: func(p *Profile) any { return &p.Facts }, Policy: true, Default: fresh(factFields),
-		File: func(p *Profile) any { return sparseFacts(p.Facts) },
+		File: func(p *Profile) any { return sparseFacts(p.Facts) }, composite: always(factFields),
 	},
 	{
 		Name: "claims", At: func(p *Profile) any { return &p.Claims }, Policy: true,
@@ -54,7 +54,10 @@ var profileFields = []Field[Profile]{
 		Name: "claims_header", At: func(p *Profile) any { return &p.ClaimsHeader }, Policy: true,
 		Default: defaultClaimsHeader,
 	},
-	{Name: "client_ip", At: func(p *Profile) any { return &p.ClientIP }, Policy: true, Default: fresh(clientIPFields)},
+	{
+		Name: "client_ip", At: func(p *Profile) any { return &p.ClientIP }, Policy: true,
+		Default: fresh(clientIPFields), composite: always(clientIPFields),
+	},
 	{
 		Name: "routes", At: func(p *Profile) any { return &p.Routes }, Policy: true,
 		Default: []string{}, Noun: "routes", Most: MaxProfileRoutes,
@@ -67,44 +70,47 @@ var profileFields = []Field[Profile]{
 		Name: "skip_methods", At: func(p *Profile) any { return &p.SkipMethods }, Policy: true,
 		Default: []string{defaultSkipMethod}, Noun: "methods", Most: MaxProfileList,
 	},
-	{Name: "weight", At: func(p *Profile) any { return &p.Weight }, Policy: true},
+	{Name: "weight", At: func(p *Profile) any { return &p.Weight }, Policy: true, composite: part(weightFields)},
 	{
 		Name: "missing", At: func(p *Profile) any { return &p.Missing }, Policy: true,
-		Default: map[string]MissingFact{}, Noun: "facts", Most: MaxProfileFacts,
+		Default: map[string]MissingFact{}, Noun: "facts", Most: MaxProfileFacts, composite: mapOf(decodeMissing),
 	},
 	{Name: "domain", At: func(p *Profile) any { return &p.Domain }, Policy: true, Bytes: MaxDomain},
 	{
 		Name: "entries", At: func(p *Profile) any { return &p.Entries }, Policy: true,
-		Default: map[string]string{}, Noun: "entries", Most: MaxProfileFacts,
+		Default: map[string]string{}, Noun: "entries", Most: MaxProfileFacts, composite: mapOf(decodeText),
 	},
 	{
 		Name: "headers", At: func(p *Profile) any { return &p.Headers }, Policy: true,
 		Default: []string{"Retry-After", "RateLimit-Policy", "RateLimit", "X-RateLimit-*"},
 		Noun:    "headers", Most: MaxProfileList,
 	},
-	{Name: "proof", At: func(p *Profile) any { return &p.Proof }, Policy: true, Default: fresh(proofFields)},
+	{
+		Name: "proof", At: func(p *Profile) any { return &p.Proof }, Policy: true,
+		Default: fresh(proofFields), composite: always(proofFields),
+	},
 }
 
 var factFields = []Field[ProfileFacts]{
 	{
 		Name: "user", At: func(f *ProfileFacts) any { return &f.User },
-		Default: []FactSource{}, Noun: "sources", Most: MaxSources,
+		Default: []FactSource{}, Noun: "sources", Most: MaxSources, composite: oneFact,
 	},
 	{
 		Name: "api_key", At: func(f *ProfileFacts) any { return &f.APIKey },
-		Default: []FactSource{}, Noun: "sources", Most: MaxSources,
+		Default: []FactSource{}, Noun: "sources", Most: MaxSources, composite: oneFact,
 	},
 	{
 		Name: "tier", At: func(f *ProfileFacts) any { return &f.Tier },
-		Default: []FactSource{}, Noun: "sources", Most: MaxSources,
+		Default: []FactSource{}, Noun: "sources", Most: MaxSources, composite: oneFact,
 	},
 	{
 		Name: "attributes", At: func(f *ProfileFacts) any { return &f.Attributes },
-		Default: map[string][]FactSource{}, Noun: "attributes", Most: MaxProfileFacts,
+		Default: map[string][]FactSource{}, Noun: "attributes", Most: MaxProfileFacts, composite: mapOf(decodeSources),
 	},
 	{
 		Name: "fields", At: func(f *ProfileFacts) any { return &f.Fields },
-		Default: map[string][]FactSource{}, Noun: "fields", Most: MaxProfileFacts,
+		Default: map[string][]FactSource{}, Noun: "fields", Most: MaxProfileFacts, composite: mapOf(decodeSources),
 	},
 }
 
@@ -304,8 +310,8 @@ func (m *MissingFact) UnmarshalJSON(data []byte) error {
 
 const missingHelp = `must be "skip", "deny" or an object with the member value`
 
-// missing reads what happens without a fact; null is MissingSkip.
-func (d *decoder) missing(at string, v *tree.Value, dst *MissingFact) {
+// decodeMissing reads what happens without a fact; null is MissingSkip.
+func decodeMissing(d *decoder, at string, v *tree.Value, dst *MissingFact) {
 	*dst = MissingFact{Action: MissingSkip}
 	switch v.Kind {
 	case tree.Null:
@@ -318,14 +324,18 @@ func (d *decoder) missing(at string, v *tree.Value, dst *MissingFact) {
 		}
 		value := &v.Members[0].Value
 		dst.Action = ""
-		set(d, at+".value", value, &dst.Value, func() (string, error) { return readText(&sourceFields[0], value, FromFile) })
+		set(d, at+".value", value, &dst.Value, func() (string, error) { return readText[Rule](nil, value, FromFile) })
 	default:
 		d.wrong(at, v, missingHelp)
 	}
 }
 
-// sources reads the sources of a fact; null is none.
-func (d *decoder) sources(at string, v *tree.Value, dst *[]FactSource) {
+func oneFact(d *decoder, at, _ string, v *tree.Value, p any) {
+	decodeSources(d, at, v, p.(*[]FactSource))
+}
+
+// decodeSources reads the sources of a fact; null is none.
+func decodeSources(d *decoder, at string, v *tree.Value, dst *[]FactSource) {
 	*dst = []FactSource{}
 	switch {
 	case v.Kind == tree.Null:

@@ -37,7 +37,10 @@ const (
 
 var descriptorFields = []Field[RuleDescriptor]{
 	{Name: "domain", At: func(d *RuleDescriptor) any { return &d.Domain }, Required: true},
-	{Name: "entries", At: func(d *RuleDescriptor) any { return &d.Entries }},
+	{
+		Name: "entries", At: func(d *RuleDescriptor) any { return &d.Entries },
+		Noun: "entries", composite: listOf(elementFields, MaxEntries),
+	},
 }
 
 var elementFields = []Field[entries.Element]{
