@@ -8,6 +8,13 @@ import (
 // A ban is an ask of its own, behind that of the rule's limit whose denials it counts; see
 // limiter.BanLimit. An answer shows both as one limit.
 
+// plannedBan is the ban of a limit.
+type plannedBan struct {
+	ban      *limiter.Limit // its limit, whose ask follows that of the limit; nil for none
+	lifts    bool           // only that ask is sent
+	banLooks bool           // it counts no denial
+}
+
 // banOf returns the limit of the ban that an operation on a match involves, nil for none. The denials of
 // an override that blocks do not count.
 func banOf(m *rules.Match, op limiter.Op) *limiter.Limit {

@@ -40,7 +40,7 @@ func (c *Checker) Buckets(ctx context.Context, rule *rules.Compiled, op limiter.
 	limits := make([]plannedLimit, len(asks))
 	for i := range asks {
 		limits[i] = plannedLimit{rule: rule, key: asks[i].Key, limit: asks[i].Limit, ask: i, failMode: rule.FailMode,
-			lifts: asks[i].Limit.Algorithm == limiter.Ban, former: asks[i].Former}
+			plannedBan: plannedBan{lifts: asks[i].Limit.Algorithm == limiter.Ban}, former: asks[i].Former}
 	}
 	c.opt.Ledger.mirror(limits, &call)
 	*res = call.Result

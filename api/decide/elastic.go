@@ -15,6 +15,20 @@ const attempts = 4
 // millionthsOfPercent converts the share of a pool to the unit of reports.
 const millionthsOfPercent = 10_000
 
+// plannedThrottle says what a soft or elastic limit admits above it.
+type plannedThrottle struct {
+	// spare is the number of units admitted above the limit: always if it is soft, while its
+	// pool has room if it is elastic.
+	spare   int64
+	elastic bool
+	// pool is the index of the pool in work.pools plus 1, 0 for none.
+	pool int32
+	// raised is the first attempt at which the store enforces an elastic limit with its spare
+	// units, 0 for none, and wait its retry-after without them.
+	raised int32
+	wait   int64
+}
+
 // retry identifies the call that an element of work.again repeats.
 type retry struct {
 	call                          int // in work.calls

@@ -68,40 +68,16 @@ type plannedLimit struct {
 	failMode string
 	weight   int64
 	// ask is the place of its ask in its call.
-	ask int
-	// ban is the limit of the ban whose ask follows, nil for none. lifts: only that ask is sent.
-	// banLooks: it counts no denial.
-	ban             *limiter.Limit
-	lifts, banLooks bool
-	// spare is the number of units admitted above the limit: always if it is soft, while its
-	// pool has room if it is elastic.
-	spare int64
-	// pool is the index of the pool in work.pools plus 1, 0 for none.
-	pool int32
-	// raised is the first attempt at which the store enforces an elastic limit with its spare
-	// units, 0 for none, and wait its retry-after without them.
-	raised    int32
-	wait      int64
-	elastic   bool
+	ask       int
 	look      bool // a take spends nothing here
 	candidate bool
 	blocked   bool // an override denies the key, even if the store cannot decide
-	sent      bool // the limit came with a descriptor and replaces the rule's
-	spans     bool // the limit spans regions
-	guard     limiter.GuardMode
-	cutOff    bool // another region is not heard of, and the rule's cut_off decides what this one may spend
-	// Of a limit that is divided among regions, always or while this one is cut off: all of it, until when limit is the
-	// part of this one (0 for always), and after how long, ms, that may be more.
-	whole          limiter.Limit
-	notAfter, soon int64
-	highWater      *limiter.HighWater
-	shut           bool // cut off, and the rule says that nothing may be spent
-	quota          bool // it denies only if all quotas of the call do
-	full           bool // such a quota that has no room and does not deny
 	// conditionFailed is that of a rules.Match.
 	conditionFailed bool
-	// after is used while statuses are written: the units of the later descriptors of the bucket.
-	after int64
+	plannedBan
+	plannedThrottle
+	plannedSpan
+	plannedDescriptor
 }
 
 // storeLimit returns the limit that the store enforces at the first attempt.
@@ -301,8 +277,8 @@ func (w *work) planMatches(p *plan) {
 			if m := &w.matches[i]; groupOf(m.Rule) == group {
 				w.limits = append(w.limits, plannedLimit{
 					rule: m.Rule, key: m.Key, limit: m.Limit, failMode: m.Rule.FailMode, weight: m.Weight, look: m.Rule.ChargeReport,
-					former: formerOf(m), blocked: m.Override.Blocked, ban: banOf(m, op), lifts: p.q.OnlyBans,
-					banLooks: p.q.strict, conditionFailed: m.ConditionFailed,
+					former: formerOf(m), blocked: m.Override.Blocked, conditionFailed: m.ConditionFailed,
+					plannedBan: plannedBan{ban: banOf(m, op), lifts: p.q.OnlyBans, banLooks: p.q.strict},
 				})
 				if m.Rule.Global {
 					w.limits[len(w.limits)-1].span(w.regions, op)

@@ -9,6 +9,15 @@ import (
 	"sluice/rules"
 )
 
+// plannedDescriptor is what a limit is for the descriptor that it came with.
+type plannedDescriptor struct {
+	sent  bool // the limit came with the descriptor and replaces the rule's
+	quota bool // it denies only if all quotas of the call do
+	full  bool // such a quota that has no room and does not deny
+	// after is used while statuses are written: the units of the later descriptors of the bucket.
+	after int64
+}
+
 // The groups of descriptors, in the order of their limits; see Checker.DoDescriptors.
 const (
 	askedTogether = iota // takes, all in one request to the store
@@ -138,7 +147,7 @@ func (w *work) planGroup(p *plan, q *DescriptorQuestion, a *DescriptorAnswer, gr
 		}
 		a.Statuses[i].Limit = len(w.limits) - p.first
 		l := plannedLimit{key: m.Key, limit: m.Limit, former: formerOf(m), failMode: rules.FailOpen, weight: d.units(q.Look),
-			blocked: m.Override.Blocked, sent: d.Limit != nil, quota: d.isQuota(m, op)}
+			blocked: m.Override.Blocked, plannedDescriptor: plannedDescriptor{sent: d.Limit != nil, quota: d.isQuota(m, op)}}
 		if m.Rule != nil {
 			l.rule, l.failMode = m.Rule, m.Rule.FailMode
 			if !l.sent {

@@ -33,6 +33,19 @@ const DegradedRegion = "region"
 // ByFailMode reports whether Degraded of an answer or a limit is a fail mode of the counter store.
 func ByFailMode(degraded string) bool { return degraded != "" && degraded != DegradedRegion }
 
+// plannedSpan is what regions make of a limit.
+type plannedSpan struct {
+	spans  bool // the limit spans regions
+	guard  limiter.GuardMode
+	cutOff bool // another region is not heard of, and the rule's cut_off decides what this one may spend
+	shut   bool // cut off, and the rule says that nothing may be spent
+	// Of a limit that is divided among regions, always or while this one is cut off: all of it, until when limit is the
+	// part of this one (0 for always), and after how long, ms, that may be more.
+	whole          limiter.Limit
+	notAfter, soon int64
+	highWater      *limiter.HighWater
+}
+
 // span makes a planned limit one that spans regions, and that holds the region to its share of what is left. While
 // another region is not heard of, the rule's cut_off says instead what this one may spend: an equal part of the limit,
 // so that all regions together stay within it; all of it; or nothing. Regions that have their parts together are held
