@@ -48,8 +48,8 @@ func TestPools_OneThatCountsNoFurtherDeniesNobody(t *testing.T) {
 	}
 }
 
-// TestModel_LargeUnits puts random requests of all operations with large units to rules with pools. No request fails, and
-// a check is denied only if one of its limits denies.
+// Random requests of all operations with large units go to rules with pools. No request fails, and a check is denied
+// only if one of its limits denies.
 func TestModel_LargeUnits(t *testing.T) {
 	weights := []int64{0, 1, 9, 1 << 20, limiter.MaxExact / 86_400_000, limiter.MaxExact/86_400_000 + 1, 1 << 40,
 		limiter.MaxExact - 1, limiter.MaxExact}

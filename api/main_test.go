@@ -15,7 +15,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(testenv.Wrap(bothWays{m})) }
 
 // bothWays runs the tests, and then those that have sent a check or a header once more: every request of a fixture
-// arrives on a connection of a server with plain checks, which answers the checks itself and gives the rest to net/http.
+// arrives on a connection of a server with plain checks, which answers the checks and gives the rest to net/http.
 type bothWays struct{ tests *testing.M }
 
 // onWire is true during the second time.

@@ -99,27 +99,33 @@ func decodeField[T any](d *decoder, f *Field[T], t *T, at string, v *tree.Value,
 // composite reads a value into what a field's At returns. The noun is that of the field.
 type composite func(d *decoder, at, noun string, v *tree.Value, p any)
 
+// as is p with its type, which the field of a composite has.
+func as[P any](p any) P {
+	typed, _ := p.(P)
+	return typed
+}
+
 // part is a composite of fields that may be null.
 func part[P any](fields []Field[P]) composite {
-	return func(d *decoder, at, _ string, v *tree.Value, p any) { decodePart(d, fields, at, v, p.(**P)) }
+	return func(d *decoder, at, _ string, v *tree.Value, p any) { decodePart(d, fields, at, v, as[**P](p)) }
 }
 
 // always is a composite of fields that have defaults.
 func always[P any](fields []Field[P]) composite {
-	return func(d *decoder, at, _ string, v *tree.Value, p any) { decodeStruct(d, fields, at, v, p.(*P)) }
+	return func(d *decoder, at, _ string, v *tree.Value, p any) { decodeStruct(d, fields, at, v, as[*P](p)) }
 }
 
 // listOf is a list of 1 to most objects.
 func listOf[P any](fields []Field[P], most int) composite {
 	return func(d *decoder, at, noun string, v *tree.Value, p any) {
-		decodeObjects(d, fields, at, noun, most, v, p.(*[]P))
+		decodeObjects(d, fields, at, noun, most, v, as[*[]P](p))
 	}
 }
 
 // mapOf is an object whose members have any name.
 func mapOf[V any](one func(d *decoder, at string, v *tree.Value, dst *V)) composite {
 	return func(d *decoder, at, noun string, v *tree.Value, p any) {
-		decodeMap(d, at, noun, v, p.(*map[string]V), one)
+		decodeMap(d, at, noun, v, as[*map[string]V](p), one)
 	}
 }
 

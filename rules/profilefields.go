@@ -331,7 +331,7 @@ func decodeMissing(d *decoder, at string, v *tree.Value, dst *MissingFact) {
 }
 
 func oneFact(d *decoder, at, _ string, v *tree.Value, p any) {
-	decodeSources(d, at, v, p.(*[]FactSource))
+	decodeSources(d, at, v, as[*[]FactSource](p))
 }
 
 // decodeSources reads the sources of a fact; null is none.
