@@ -54,6 +54,7 @@ test: deps ## run the tests, on real servers, with the race detector
 	cd bench && $(TEST) ./oracle
 	cd deploy/gateways/manifests && $(TEST) ./...
 	cd api/generators && $(TEST) ./...
+	$(MAKE) --no-print-directory road
 
 .PHONY: test-race
 test-race: deps ## run every test that can run with the race detector (half an hour more than test)
@@ -238,8 +239,8 @@ vulncheck: ## look for known vulnerabilities in what is linked (asks the Go vuln
 	cd bench && $(GO) run golang.org/x/vuln/cmd/govulncheck@$(VULNCHECK_VERSION) ./...
 
 .PHONY: road
-road: deps ## list the files and functions that one check runs through on a node on Redis
-	$(GO) test -count=1 -tags road -run '^TestRoad$$' -v ./internal/road
+road: deps ## list the files and functions that one check runs through on a node on Redis (part of test)
+	$(TEST) -count=1 -tags road -run '^TestRoad$$' -v ./internal/road
 
 .PHONY: gallery
 gallery: ## render every page of the console with canned data to bin/gallery

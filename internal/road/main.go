@@ -37,8 +37,8 @@ import (
 const (
 	// warmUp checks come before the first sample: they fill pools and caches.
 	warmUp = 200
-	// samples is how many are taken. What is not in all of them is no part of the
-	// road, but of a goroutine that happened to run beside it.
+	// samples is how many are taken. A function that is not in all of them belongs to
+	// a goroutine that ran at the same time.
 	samples = 25
 
 	rule = `{"name":"one","scope":"user","limit":1000000,"window_ms":60000}`
@@ -89,30 +89,29 @@ func run(ctx context.Context, folder string) error {
 	}
 }
 
-func dial(ctx context.Context, addr string) (*client, error) {
+func dial(ctx context.Context, addr, token string) (*client, error) {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "tcp", addr)
 	if err != nil {
 		return nil, err
 	}
-	return &client{conn: conn, answers: bufio.NewReader(conn)}, nil
+	return &client{conn: conn, answers: bufio.NewReader(conn), token: token}, nil
 }
 
 func measure(ctx context.Context, addr, folder string) error {
-	admin, err := dial(ctx, addr)
+	token, err := os.ReadFile(filepath.Join(folder, "data", "local-token"))
+	if err != nil {
+		return err
+	}
+	admin, err := dial(ctx, addr, strings.TrimSpace(string(token)))
 	if err != nil {
 		return err
 	}
 	defer admin.conn.Close()
-	secret, err := os.ReadFile(filepath.Join(folder, "data", "local-token"))
-	if err != nil {
-		return err
-	}
-	admin.credential = "Authorization: Bearer " + strings.TrimSpace(string(secret)) + "\r\n"
 	if _, err := admin.post("/ratelimit/rules", rule, http.StatusCreated); err != nil {
 		return err
 	}
-	c, err := dial(ctx, addr) // net/http has the other one now
+	c, err := dial(ctx, addr, admin.token) // the other connection stays with net/http
 	if err != nil {
 		return err
 	}
@@ -122,15 +121,12 @@ func measure(ctx context.Context, addr, folder string) error {
 			return err
 		}
 	}
-	if err := coverage.WriteMetaDir(folder); err != nil {
-		return err
-	}
 	for i := range samples {
 		if err := errors.Join(coverage.ClearCounters(), c.check(), c.check()); err != nil {
 			return err
 		}
 		dir := filepath.Join(folder, "sample-"+strconv.Itoa(i))
-		if err := errors.Join(os.Mkdir(dir, 0o700), coverage.WriteCountersDir(dir)); err != nil {
+		if err := errors.Join(os.Mkdir(dir, 0o700), coverage.WriteMetaDir(dir), coverage.WriteCountersDir(dir)); err != nil {
 			return err
 		}
 	}
@@ -141,8 +137,7 @@ func measure(ctx context.Context, addr, folder string) error {
 type client struct {
 	conn    net.Conn
 	answers *bufio.Reader
-	// credential is a header line, or "" for none.
-	credential string
+	token   string
 }
 
 func (c *client) check() error {
@@ -154,9 +149,8 @@ func (c *client) check() error {
 }
 
 func (c *client) post(path, body string, want int) (string, error) {
-	_, err := fmt.Fprintf(c.conn, "POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: "+
-		"application/json\r\n%sContent-Length: %d\r\n\r\n%s",
-		path, c.credential, len(body), body)
+	_, err := fmt.Fprintf(c.conn, "POST %s HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\n"+
+		"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", path, c.token, len(body), body)
 	if err != nil {
 		return "", err
 	}
