@@ -8,6 +8,7 @@ import (
 
 	"sluice/api/decide"
 	"sluice/api/plain"
+	"sluice/internal/access"
 	"sluice/limiter"
 )
 
@@ -63,6 +64,26 @@ func (s *Server) checkApart(ctx context.Context, ask *plain.Ask, q *decide.Quest
 	} else if err := encode(&encoder{style: s.style}, ask, a); err != nil {
 		s.refuse(ask, err)
 	}
+}
+
+// checkScopes are the scopes of POST /ratelimit/check, and checkEndpoint is its Endpoint.
+var checkScopes, checkEndpoint = func() ([]access.Scope, string) {
+	for i := range table {
+		if table[i].Path == checkPath {
+			return table[i].Scopes(), table[i].Endpoint()
+		}
+	}
+	return []access.Scope{access.ScopeAdmin}, ""
+}()
+
+// checkOpen is access.OpenCall of POST /ratelimit/check.
+var checkOpen = access.OpenCall(http.MethodPost + " " + checkPath)
+
+// admitCheck returns an error unless the sender may send a check.
+func (s *Server) admitCheck(call access.Call) error {
+	call.Open, call.Endpoint = checkOpen, checkEndpoint
+	_, err := s.gate.Admit(call, checkScopes...)
+	return err
 }
 
 // read reads the question of a check whose sender may ask it.

@@ -18,26 +18,6 @@ const MaxCheck = maxBody
 // CheckPath is the path of a check.
 const CheckPath = checkPath
 
-// checkScopes are the scopes of POST /ratelimit/check, and checkEndpoint is its Endpoint.
-var checkScopes, checkEndpoint = func() ([]access.Scope, string) {
-	for i := range table {
-		if table[i].Path == checkPath {
-			return table[i].Scopes(), table[i].Endpoint()
-		}
-	}
-	return []access.Scope{access.ScopeAdmin}, ""
-}()
-
-// checkOpen is access.OpenCall of POST /ratelimit/check.
-var checkOpen = access.OpenCall(http.MethodPost + " " + checkPath)
-
-// admitCheck returns an error unless the sender may send a check.
-func (s *Server) admitCheck(call access.Call) error {
-	call.Open, call.Endpoint = checkOpen, checkEndpoint
-	_, err := s.gate.Admit(call, checkScopes...)
-	return err
-}
-
 // Check answers one POST /ratelimit/check that was read without net/http: call describes its sender, traceparent is
 // that header or nil, body is its whole body, which is JSON by its content type and not larger than MaxCheck. It
 // appends the body of the response to dst. If problem is not nil, the body is the JSON of the problem; otherwise the

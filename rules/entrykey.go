@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"slices"
 	"strings"
 
 	"sluice/limiter"
@@ -68,9 +67,6 @@ func appendDomain(dst []byte, domain string) []byte {
 	return append(appendPart(dst, domain, false), ':')
 }
 
-// ownLabel reports whether a text begins the keys of other rules, or of callers who send a limit.
-func ownLabel(text string) bool { return text == "key" || slices.Contains(factNames[:], text) }
-
 // appendEntryKey appends the key of an entry. first reports whether it is the first.
 func appendEntryKey(dst []byte, key string, first bool) []byte {
 	if !first {
@@ -125,12 +121,6 @@ func boundEntries(dst []byte, start, behind int) []byte {
 		return limiter.AppendHashed(dst[:behind], string(dst[start:]))
 	}
 	return dst
-}
-
-// isEntries reports whether facts are those of a descriptor of Envoy.
-func isEntries(facts string) bool {
-	label, _, ok := strings.Cut(strings.TrimPrefix(facts, "{"), ":")
-	return ok && !ownLabel(label)
 }
 
 // displayEntries writes the facts of a key for people, or those of a wildcard as far as they go.

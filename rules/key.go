@@ -195,6 +195,15 @@ func plainFact(facts string) (fact string, ok bool) {
 	return facts[1:n], strings.Count(facts, ":") == colons
 }
 
+// isEntries reports whether facts are those of a descriptor of Envoy.
+func isEntries(facts string) bool {
+	label, _, ok := strings.Cut(strings.TrimPrefix(facts, "{"), ":")
+	return ok && !ownLabel(label)
+}
+
+// ownLabel reports whether a text begins the keys of other rules, or of callers who send a limit.
+func ownLabel(text string) bool { return text == "key" || slices.Contains(factNames[:], text) }
+
 // DisplayKeyWith is DisplayKey with each value as show returns it. show gets the value as DisplayKey
 // writes it, and what stands before it: user:, attr:tenant: or, of descriptors, path= and the like.
 func DisplayKeyWith(key limiter.Key, show Show) string {

@@ -296,3 +296,24 @@ func (la *LimitAnswer) Display() string {
 	}
 	return rules.DisplayKey(la.Key)
 }
+
+// stronger returns the one of two fail modes that the answer as a whole reports.
+func stronger(a, b string) string {
+	rank := func(m string) int {
+		switch m {
+		case rules.FailClosed:
+			return 4
+		case rules.FailLocal:
+			return 3
+		case rules.FailOpen:
+			return 2
+		case DegradedRegion:
+			return 1
+		}
+		return 0
+	}
+	if rank(b) > rank(a) {
+		return b
+	}
+	return a
+}

@@ -150,3 +150,18 @@ func (b *bounded) release() {
 		b.cancel()
 	}
 }
+
+// timeout returns the time for calls: longer if any of them goes to another region. It is 0 for no bound.
+func (c *Checker) timeout(calls []limiter.Call) time.Duration {
+	if c.opt.Timeout <= 0 {
+		return 0
+	}
+	if c.opt.Homes != nil {
+		for i := range calls {
+			if c.away(calls[i].Request.Asks) {
+				return max(c.opt.Timeout, c.opt.Homes.Timeout())
+			}
+		}
+	}
+	return c.opt.Timeout
+}

@@ -164,24 +164,3 @@ func (c *Checker) oweAll(a *Answer, limits []plannedLimit, failed *limiter.Call,
 		}
 	}
 }
-
-// stronger returns the one of two fail modes that the answer as a whole reports.
-func stronger(a, b string) string {
-	rank := func(m string) int {
-		switch m {
-		case rules.FailClosed:
-			return 4
-		case rules.FailLocal:
-			return 3
-		case rules.FailOpen:
-			return 2
-		case DegradedRegion:
-			return 1
-		}
-		return 0
-	}
-	if rank(b) > rank(a) {
-		return b
-	}
-	return a
-}

@@ -26,21 +26,6 @@ func (c *Checker) Home(key limiter.Key) string {
 	return c.opt.Homes.Home(key)
 }
 
-// timeout returns the time for calls: longer if any of them goes to another region. It is 0 for no bound.
-func (c *Checker) timeout(calls []limiter.Call) time.Duration {
-	if c.opt.Timeout <= 0 {
-		return 0
-	}
-	if c.opt.Homes != nil {
-		for i := range calls {
-			if c.away(calls[i].Request.Asks) {
-				return max(c.opt.Timeout, c.opt.Homes.Timeout())
-			}
-		}
-	}
-	return c.opt.Timeout
-}
-
 func (c *Checker) away(asks []limiter.Ask) bool {
 	for i := range asks {
 		if c.opt.Homes.Away(asks[i].Key) {
