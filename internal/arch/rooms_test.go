@@ -249,7 +249,7 @@ var rooms = []room{
 	{path: "deploy", may: []string{"internal/config"}, inTests: []string{"internal/localtoken"}},
 	{path: "internal/arch"},
 	{path: "internal/sim", may: []string{"api/decide", "limiter", "limiter/memstore", "rules"}},
-	{path: "internal/road", may: []string{"internal/app", "internal/config"}, foreign: []string{kong}},
+	{path: "internal/road/node", may: []string{"internal/app", "internal/config"}, foreign: []string{kong}},
 	{path: "internal/playbook", may: []string{"internal/app", "internal/config", "internal/localtoken",
 		"internal/testenv"}},
 	{path: "internal/capacity", may: []string{"limiter", "internal/region/share"}},

@@ -1,6 +1,6 @@
 //go:build road
 
-package main_test
+package road
 
 import (
 	"bufio"
@@ -33,7 +33,7 @@ var top = filepath.Join("..", "..")
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-// TestRoad prints the files and functions of the module with a statement that every sample of main.go ran. A function
+// TestRoad prints the files and functions of the module with a statement that every sample of node/main.go ran. A function
 // includes its literals. It fails if the road is longer than the bounds above, or if docs/architecture.md does not name
 // one of the files in full where it follows a check.
 func TestRoad(t *testing.T) {
@@ -41,7 +41,7 @@ func TestRoad(t *testing.T) {
 	program := filepath.Join(folder, "node")
 	// Without optimisation and symbols, the build takes half as long.
 	output(t, "go", "build", "-cover", "-covermode=atomic", "-coverpkg=./...", "-gcflags=sluice/...=-N -l -dwarf=false",
-		"-ldflags=-s -w", "-o", program, "./internal/road")
+		"-ldflags=-s -w", "-o", program, "./internal/road/node")
 	counters := filepath.Join(folder, "counters")
 	inAll := filepath.Join(folder, "in-all")
 	for _, dir := range []string{counters, inAll} {

@@ -1,4 +1,4 @@
-// Command road is the node that `make road` looks at: `sluice serve` as it is by
+// Command node is the node that `make road` looks at: `sluice serve` as it is by
 // default, on the Redis of REDIS_URL, and one client in the same process.
 //
 // It must be built with -cover -covermode=atomic. It creates one rule, sends checks
@@ -48,18 +48,18 @@ const (
 
 func main() {
 	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: road FOLDER")
+		fmt.Fprintln(os.Stderr, "usage: node FOLDER")
 		os.Exit(2)
 	}
 	if err := run(context.Background(), os.Args[1]); err != nil {
-		fmt.Fprintln(os.Stderr, "road:", err)
+		fmt.Fprintln(os.Stderr, "node:", err)
 		os.Exit(1)
 	}
 }
 
 func run(ctx context.Context, folder string) error {
 	var cfg config.Serve
-	parser, err := kong.New(&cfg, kong.Name("road"))
+	parser, err := kong.New(&cfg, kong.Name("node"))
 	if err != nil {
 		return err
 	}
