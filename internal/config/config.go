@@ -53,7 +53,7 @@ type GRPC struct {
 type Console struct {
 	Console     bool          `name:"console" env:"SLUICE_CONSOLE" default:"true" negatable:"" help:"Serve the console under /console. --no-console disables it."`
 	ConsoleURL  string        `name:"console-url" env:"SLUICE_CONSOLE_URL" placeholder:"URL" help:"URL under which people reach the console, as in https://sluice.example.com. Required behind a proxy. With https, its cookies are sent over TLS only."`
-	SessionIdle time.Duration `name:"session-idle" env:"SLUICE_SESSION_IDLE" default:"12h" placeholder:"TIME" help:"Time without a request after which a console session ends. It ends in any case after 14 times as long, at most after 7 days. 1m to 168h."`
+	SessionIdle time.Duration `name:"session-idle" env:"SLUICE_SESSION_IDLE" default:"12h" placeholder:"TIME" help:"Time without a request after which a console session ends. It ends in any case after 7 days. 1m to 168h."`
 }
 
 // Matching says how descriptors become keys.

@@ -30,13 +30,8 @@ const (
 // reauthWindow is how long a confirmation by password is valid.
 const reauthWindow = 10 * time.Minute
 
-const (
-	// maxSessionLife ends a session that is in use: after a week, the person signs in again.
-	maxSessionLife = 7 * 24 * time.Hour
-	// idlesOfLife is how many times SessionIdle a session lasts at most: a week of the default of 12 hours. One setting
-	// shortens both.
-	idlesOfLife = 14
-)
+// sessionLife ends a session that is in use: after a week, the person signs in again.
+const sessionLife = 7 * 24 * time.Hour
 
 // newSessions configures scs without its default store, which owns a goroutine.
 // With SameSite=Lax, links from other sites arrive signed in; changes are also protected by the origin check. The store
@@ -48,7 +43,7 @@ func newSessions(d *Deps, store *sessionStore) *scs.SessionManager {
 		name = "__Host-" + name
 	}
 	return &scs.SessionManager{
-		Lifetime: min(idlesOfLife*d.SessionIdle, maxSessionLife), Store: store, Codec: scs.GobCodec{},
+		Lifetime: sessionLife, Store: store, Codec: scs.GobCodec{},
 		HashTokenInStore: true,
 		Cookie: scs.SessionCookie{
 			Name: name, Path: "/", HttpOnly: true, Secure: encrypted, SameSite: http.SameSiteLaxMode, Persist: true,
