@@ -79,8 +79,8 @@ func TestService_StartsANodeAndLetsItDrain(t *testing.T) {
 		t.Error("the node does not tell balancers before it stops accepting requests")
 	}
 	stop, err := time.ParseDuration(unit["TimeoutStopSec"][0])
-	if err != nil || stop <= serve.DrainDelay+serve.DrainTimeout {
-		t.Errorf("TimeoutStopSec is %s (%v), and a drain takes up to %s", stop, err, serve.DrainDelay+serve.DrainTimeout)
+	if err != nil || stop <= serve.DrainDelay+config.DrainTimeout {
+		t.Errorf("TimeoutStopSec is %s (%v), and a drain takes up to %s", stop, err, serve.DrainDelay+config.DrainTimeout)
 	}
 }
 

@@ -424,13 +424,13 @@ func TestServe_NamesEveryBadSettingAtOnce(t *testing.T) {
 }
 
 func TestFlags_NamesEveryBadOneAtOnce(t *testing.T) {
-	t.Setenv("SLUICE_HOT_KEY_RATE", "large")
+	t.Setenv("SLUICE_STATS_DAYS", "many")
 	for _, tt := range []struct{ args, want []string }{
 		{
 			[]string{"serve", "--decision-log-max-bytes=much", "--store-timeout", "soon", "--max-keys=many",
 				"--decision-log-max-bytes=more"},
 			[]string{"--decision-log-max-bytes: must be a number of bytes", "--store-timeout", "--max-keys: must be auto",
-				"SLUICE_HOT_KEY_RATE"},
+				"SLUICE_STATS_DAYS"},
 		},
 		{[]string{"check", "--key=k", "--limit=a", "--window=b"}, []string{"--limit", "--window"}},
 		{[]string{"check", "--key=k", "--limit=a", "--nope"}, []string{"--limit", "--nope"}},

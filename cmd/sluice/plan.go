@@ -26,13 +26,11 @@ type planCmd struct {
 	RedisHour float64 `name:"redis-hour" placeholder:"PRICE" help:"Price of a Redis server per hour."`
 	JSON      bool    `name:"json" help:"Print JSON."`
 
-	Regions             int           `name:"regions" default:"1" placeholder:"N" help:"Number of regions. Checks and keys are those of all together, divided evenly. Nodes and Redis are planned for each region, for when one is lost. 1 to 50."`
-	Span                string        `name:"span" default:"region" placeholder:"SPAN" help:"Span of the rules: region, global, local_then_global or global_exact. With --regions."`
-	Window              time.Duration `name:"window" default:"1m" placeholder:"TIME" help:"Window of the rules. With --regions."`
-	KeyRPS              float64       `name:"key-rps" placeholder:"N" help:"Checks per second of the busiest key in all regions together: what span global lets through beyond the limit depends on it. With --regions."`
-	RegionDelay         time.Duration `name:"region-delay" default:"80ms" placeholder:"TIME" help:"Time from one region to another, one way; 1ms to 5s. With --regions."`
-	RegionInterval      time.Duration `name:"region-interval" default:"200ms" placeholder:"TIME" help:"SLUICE_REGION_INTERVAL. With --regions."`
-	RegionShareInterval time.Duration `name:"region-share-interval" default:"1m" placeholder:"TIME" help:"SLUICE_REGION_SHARE_INTERVAL. With --regions."`
+	Regions     int           `name:"regions" default:"1" placeholder:"N" help:"Number of regions. Checks and keys are those of all together, divided evenly. Nodes and Redis are planned for each region, for when one is lost. 1 to 50."`
+	Span        string        `name:"span" default:"region" placeholder:"SPAN" help:"Span of the rules: region, global, local_then_global or global_exact. With --regions."`
+	Window      time.Duration `name:"window" default:"1m" placeholder:"TIME" help:"Window of the rules. With --regions."`
+	KeyRPS      float64       `name:"key-rps" placeholder:"N" help:"Checks per second of the busiest key in all regions together: what span global lets through beyond the limit depends on it. With --regions."`
+	RegionDelay time.Duration `name:"region-delay" default:"80ms" placeholder:"TIME" help:"Time from one region to another, one way; 1ms to 5s. With --regions."`
 }
 
 // regions returns how the load is spread over regions, nil for one region.
@@ -47,9 +45,8 @@ func (c *planCmd) regions() (*capacity.Regions, error) {
 	case c.Regions == 1:
 		return nil, nil
 	}
-	ms := func(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
-	r := &capacity.Regions{Count: c.Regions, Span: c.Span, DelayMS: ms(c.RegionDelay), IntervalMS: ms(c.RegionInterval),
-		ShareIntervalMS: ms(c.RegionShareInterval), WindowMS: c.Window.Milliseconds(), KeyPerSecond: c.KeyRPS}
+	r := &capacity.Regions{Count: c.Regions, Span: c.Span, DelayMS: float64(c.RegionDelay) / float64(time.Millisecond),
+		WindowMS: c.Window.Milliseconds(), KeyPerSecond: c.KeyRPS}
 	if c.Limit != nil {
 		r.Limit = *c.Limit
 	}

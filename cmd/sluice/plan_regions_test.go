@@ -89,8 +89,7 @@ func TestPlan_KnowsWhatBucketsThatSpanRegionsTake(t *testing.T) {
 		got := memory()
 		p, err := capacity.Measured.Make(
 			capacity.Load{PerSecond: 1, Keys: 1, Rules: 1, Algorithm: a.String(),
-				Regions: &capacity.Regions{Count: 3, Span: capacity.SpanGlobal, DelayMS: 80, IntervalMS: 200,
-					ShareIntervalMS: 60_000, WindowMS: 60_000}}, capacity.Sizing{})
+				Regions: &capacity.Regions{Count: 3, Span: capacity.SpanGlobal, DelayMS: 80, WindowMS: 60_000}}, capacity.Sizing{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -40,18 +40,22 @@ func TestPlan_PrintsTableAndJSON(t *testing.T) {
 func TestPlan_KnowsRegions(t *testing.T) {
 	for span, want := range map[string]string{
 		rules.SpanRegion:      "25,000 when one is lost",
-		rules.SpanGlobal:      "1,000/s of a key × (50 ms + 100 ms) × 2/3, 50.0 % of the limit",
-		rules.SpanShares:      "3 intervals of 5 s, 13 s for nodes and clocks, 1200 s in which spent units count",
+		rules.SpanGlobal:      "1,000/s of a key × (50 ms + 200 ms) × 2/3, 83.3 % of the limit",
+		rules.SpanShares:      "3 intervals of 60 s, 13 s for nodes and clocks, 1200 s in which spent units count",
 		rules.SpanGlobalExact: "a round trip, for 67 % of the checks",
 	} {
 		code, out, errs := sluice(t, "", "plan", "--rps=50000", "--regions=3", "--span="+span, "--window=10m", "--limit=200",
-			"--key-rps=1000", "--region-delay=50ms", "--region-interval=100ms", "--region-share-interval=5s")
+			"--key-rps=1000", "--region-delay=50ms")
 		if code != exitDone || !strings.Contains(out, want) {
 			t.Errorf("%s: exits %d, want %q in:\n%s%s", span, code, want, out, errs)
 		}
 	}
 	if capacity.MinGlobalWindow != rules.MinGlobalWindow || capacity.MaxRegions != config.MaxRegions {
 		t.Error("rules and settings have other bounds of regions than plans")
+	}
+	if capacity.RegionInterval != config.RegionInterval.Milliseconds() ||
+		capacity.ShareInterval != config.RegionShareInterval.Milliseconds() {
+		t.Error("regions exchange at other intervals than plans say")
 	}
 	code, out, errs := sluice(t, "", "plan", "--rps=300", "--regions=2", "--span=global", "--json")
 	var p struct {

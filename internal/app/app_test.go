@@ -76,10 +76,10 @@ func migrated(dsn string) error {
 func emptySettings(t *testing.T) config.Serve {
 	t.Helper()
 	return config.Serve{
-		Listener: config.Listener{Listen: "127.0.0.1:0", ResetHeader: "epoch", DrainTimeout: 10 * time.Second},
+		Listener: config.Listener{Listen: "127.0.0.1:0", ResetHeader: "epoch"},
 		Storage:  config.Storage{DataDir: filepath.Join(t.TempDir(), "data")},
 		Counters: config.Counters{KeyPrefix: "sl:", StoreTimeout: 5 * time.Second},
-		Tuning:   config.Tuning{Loop: "on", MaxKeys: 100_000, DenyCache: "on", HotKeyRate: 1000, StatsDays: 90},
+		Tuning:   config.Tuning{Loop: "on", MaxKeys: 100_000, DenyCache: "on", StatsDays: 90},
 		Matching: config.Matching{IPv4Prefix: 32, IPv6Prefix: 64},
 		Stats:    config.Stats{TenantAttribute: "tenant"},
 		Fixed:    config.Fixed{PollInterval: 100 * time.Millisecond, SnapshotInterval: time.Hour},

@@ -196,7 +196,7 @@ func startSnapshots(cfg *config.Serve, memory snapshotter, log *slog.Logger, met
 	s := &snapshots{store: memory, path: cfg.SnapshotFile(), log: log, metrics: metrics}
 	s.restore()
 	stops.add("final snapshot", func(context.Context) error { return s.save() })
-	stops.add("snapshots", task(func(ctx context.Context) { s.run(ctx, cfg.Snapshots()) }))
+	stops.add("snapshots", task(func(ctx context.Context) { s.run(ctx, cfg.SnapshotInterval) }))
 }
 
 // followPoolLoads keeps the load reports of the pools in force up to date, including

@@ -34,7 +34,7 @@ func Demo(ctx context.Context, door config.Listener, log config.Log, host Host) 
 		Listener: door,
 		Storage:  config.Storage{DataDir: filepath.Join(dir, "data")},
 		Counters: config.Counters{KeyPrefix: "sl:", StoreTimeout: decide.DefaultTimeout},
-		Tuning:   config.Tuning{Loop: "on", MaxKeys: 100_000, DenyCache: "on", HotKeyRate: 1000, StatsDays: 90},
+		Tuning:   config.Tuning{Loop: "on", MaxKeys: 100_000, DenyCache: "on", StatsDays: 90},
 		Matching: config.Matching{IPv4Prefix: 32, IPv6Prefix: 64},
 		Stats:    config.Stats{TenantAttribute: "tenant"},
 		Records:  config.Records{DecisionLog: []string{config.DecisionLogOff}},

@@ -3,16 +3,48 @@
 package app
 
 import (
+	"context"
+	"fmt"
 	"net"
+	"os"
+	"os/signal"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/Shopify/toxiproxy/v2"
+	"github.com/alecthomas/kong"
 
+	"sluice/internal/config"
+	"sluice/internal/telemetry"
 	"sluice/internal/testenv"
 )
+
+// hotNode, in the environment of this test binary, makes it a node whose keys are hot from 10 checks a second.
+const hotNode = "HOT_NODE"
+
+func init() {
+	if os.Getenv(hotNode) == "" {
+		return
+	}
+	cfg := config.Serve{Fixed: config.Fixed{HotKeyRate: 10}}
+	parser, err := kong.New(&cfg)
+	if err == nil {
+		_, err = parser.Parse(os.Args[2:]) // after serve
+	}
+	if err == nil {
+		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+		err = Run(ctx, cfg, Host{Out: os.Stdout, Log: telemetry.Log(os.Stderr, cfg.LogLevel, cfg.LogFormat), Now: time.Now})
+		stop()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(2)
+	}
+	os.Exit(0)
+}
 
 // links are the faults of links, by name.
 func linkFaults(g *globe) map[string]func() func() {
@@ -101,7 +133,7 @@ func TestGlobeLong_LinksAndNodes(t *testing.T) {
 // Leases of hot keys, and no deny cache.
 func TestGlobeLong_LeasesAndNoDenyCache(t *testing.T) {
 	hot := `,"hot_keys":"leased"`
-	g := newGlobe(t, globeOptions{env: []string{"SLUICE_DENY_CACHE=off", "SLUICE_HOT_KEY_RATE=10"},
+	g := newGlobe(t, globeOptions{env: []string{"SLUICE_DENY_CACHE=off", hotNode + "=1"}, bin: os.Args[0],
 		args: map[string]string{"fw": hot, "sw": hot}})
 	leased := closing{late: usual.late, leased: true}
 	g.all(leased, linkFaults(g))

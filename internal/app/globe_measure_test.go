@@ -34,7 +34,7 @@ type realCell struct {
 
 // Twelve cells of the matrix on real processes agree with those in virtual time within two points.
 func TestMeasureRegionCells(t *testing.T) {
-	g := newGlobe(t, globeOptions{env: []string{"SLUICE_REGION_INTERVAL=200ms"}})
+	g := newGlobe(t, globeOptions{})
 	const limit, windows = 500, 3
 	g.rule("POST", "/ratelimit/rules", fmt.Sprintf(`{"name":"cell","route":"/cell","scope":"user","span":"global",
 		"fail_mode":"closed","algorithm":"fixed_window","window_ms":10000,"limit":%d}`, limit))
@@ -154,7 +154,7 @@ type path struct {
 
 // What a check of a global rule costs beside one of a region's, and how long it takes while 10,000 buckets change.
 func TestMeasureRegionPath(t *testing.T) {
-	g := newGlobe(t, globeOptions{env: []string{"SLUICE_REGION_INTERVAL=200ms"}})
+	g := newGlobe(t, globeOptions{})
 	for _, span := range []string{"region", "global"} {
 		// Of the greater limit, what is spent here is not worth telling the other regions.
 		for name, limit := range map[string]int{span: 1_000_000, span + "-told": 6000} {

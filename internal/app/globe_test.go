@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -50,6 +51,7 @@ type link struct {
 // globeOptions say how a globe differs from the usual one.
 type globeOptions struct {
 	env     []string          // further settings of all nodes
+	bin     string            // what a node runs, by default the program
 	cluster string            // this region has a Redis Cluster
 	args    map[string]string // members of rules by route, besides the usual ones
 }
@@ -74,7 +76,7 @@ func newGlobe(t *testing.T, opt globeOptions) *globe {
 	g := &globe{t: t, names: []string{"eu", "us", "asia"}, redis: map[string]*testenv.RedisServer{},
 		toRedis: map[string]*toxiproxy.Proxy{}, toPostgres: map[string]*toxiproxy.Proxy{},
 		links: map[link]*toxiproxy.Proxy{}, listen: map[string][2]string{}, nodes: map[string][2]*child{},
-		limits: map[string]int64{}, bin: testenv.Sluice(t)}
+		limits: map[string]int64{}, bin: cmp.Or(opt.bin, testenv.Sluice(t))}
 	base := settings(t)
 	base.DatabaseURL = withSchema(t)
 	for scope, secret := range map[access.Scope]*string{access.ScopeAdmin: &g.token, access.ScopeRegions: &g.regionToken} {
@@ -85,7 +87,7 @@ func newGlobe(t *testing.T, opt globeOptions) *globe {
 			t.Fatal(err)
 		}
 	}
-	g.env = append([]string{"SLUICE_REGION_INTERVAL=100ms", "SLUICE_STORE_TIMEOUT=500ms", "SLUICE_DRAIN_DELAY=200ms",
+	g.env = append([]string{"SLUICE_STORE_TIMEOUT=500ms", "SLUICE_DRAIN_DELAY=200ms",
 		"SLUICE_DECISION_LOG=off", "SLUICE_REGION_TOKEN=" + g.regionToken}, opt.env...)
 	for _, name := range g.names {
 		url := g.ownRedis(name, opt)

@@ -233,12 +233,26 @@ func grpcConnectionsMoveOnAtTheirMaxAge(t *testing.T, loop string) {
 	cfg.GRPCMaxAge = time.Second
 	_, addr := startGRPC(t, cfg)
 	d := dialGRPC(t, addr, nil)
-	eventually(t, "the client has a second connection", func() bool {
-		if _, err := d.hit(t.Context(), "42"); err != nil {
-			t.Fatal(err)
-		}
-		return d.dials.Load() > 1
-	})
+	var callers sync.WaitGroup
+	stop := make(chan struct{})
+	for range 4 {
+		callers.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if _, err := d.hit(t.Context(), "42"); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	eventually(t, "the client has a third connection", func() bool { return d.dials.Load() > 2 || t.Failed() })
+	close(stop)
+	callers.Wait()
 }
 
 // While a node drains, calls over old and new connections are answered, and health says that it goes.

@@ -26,13 +26,12 @@ const callRule = `{"name":"calls","limit":1000000,"window_ms":31536000000,"algor
 
 // rollingCalls restarts two nodes, one after the other, under calls of clients that balance as Envoy does: each call
 // goes to the next node. Half of the clients watch the health of the nodes, the others only see connections end.
-// Connections are also asked to move on each second.
 func rollingCalls(t *testing.T, bin string) {
 	const clients, callersEach, atLeast = 4, 10, 2000
 	redisURL, add, _ := through(t, testenv.SharedRedis(t).Addr)
 	// Calls take long enough that some are in flight at every moment.
 	add(`{"name":"far","type":"latency","stream":"downstream","attributes":{"latency":10}}`)
-	env := append(fleetEnv(t), "REDIS_URL="+redisURL, "SLUICE_GRPC_MAX_AGE=1s")
+	env := append(fleetEnv(t), "REDIS_URL="+redisURL)
 	addrs := []string{testenv.FreeAddr(t), testenv.FreeAddr(t)}
 	delays := []string{"0s", "500ms"}
 	serve := func(i int) *child {

@@ -70,7 +70,7 @@ func openDecisionLogs(cfg *config.Serve, host *Host, db *database.DB, password *
 	}
 	if len(logs) > 0 {
 		stops.add("key of the decision log",
-			task(func(ctx context.Context) { key.find(ctx, db, cfg.Poll(), host.Log) }))
+			task(func(ctx context.Context) { key.find(ctx, db, cfg.PollInterval, host.Log) }))
 	}
 	return logs, nil
 }

@@ -69,6 +69,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	if err := cfg.Validate(); err != nil {
 		return err
 	}
+	cfg.Fill()
 	failed := make(chan error, 1)
 	fatal := func(err error) {
 		select {
@@ -171,7 +172,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 		return err
 	}
 	localFile := local.file()
-	stops.add("reload loop", task(func(ctx context.Context) { reload.run(ctx, cfg.Poll()) }))
+	stops.add("reload loop", task(func(ctx context.Context) { reload.run(ctx, cfg.PollInterval) }))
 	stops.add("override cleanup", task(func(ctx context.Context) { cleanOverrides(ctx, db, cleanEvery, host.Log) }))
 	if err := db.Listen(ctx, reload.notify); err != nil {
 		return err

@@ -71,7 +71,7 @@ func TestMake_RefusesWhatIsOutOfRange(t *testing.T) {
 
 // spread is three regions as the command has them, edited.
 func spread(span string, edit func(*capacity.Regions)) *capacity.Regions {
-	r := &capacity.Regions{Count: 3, Span: span, DelayMS: 80, IntervalMS: 200, ShareIntervalMS: 60_000, WindowMS: 60_000}
+	r := &capacity.Regions{Count: 3, Span: span, DelayMS: 80, WindowMS: 60_000}
 	edit(r)
 	return r
 }

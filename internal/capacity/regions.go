@@ -23,9 +23,6 @@ type Regions struct {
 	Span  string
 	// DelayMS is the time from one region to another one way, 1 to 5,000 ms.
 	DelayMS float64
-	// IntervalMS is SLUICE_REGION_INTERVAL, 100 to 1,000 ms, ShareIntervalMS SLUICE_REGION_SHARE_INTERVAL, 1,000 to
-	// 600,000 ms.
-	IntervalMS, ShareIntervalMS float64
 	// WindowMS is that of the rules, 1 ms to 400 days, Limit their limit, 0 to 2^53; 0 if it is not known.
 	WindowMS, Limit int64
 	// KeyPerSecond is what the busiest key is asked for in all regions together, units a second, 0 to 1e9; 0 if it is not
@@ -81,8 +78,6 @@ func (r *Regions) check(algorithm string) error {
 	for _, err := range []error{
 		between("regions", float64(r.Count), 2, MaxRegions),
 		between("region delay in ms", r.DelayMS, 1, 5000),
-		between("region interval in ms", r.IntervalMS, 100, 1000),
-		between("region share interval in ms", r.ShareIntervalMS, 1000, 600_000),
 		between("window in ms", float64(r.WindowMS), 1, float64(limiter.MaxWindow)),
 		between("limit", float64(r.Limit), 0, float64(limiter.MaxExact)),
 		between("checks per second of a key", r.KeyPerSecond, 0, 1e9),
@@ -111,6 +106,10 @@ const (
 	MaxRegions = 50
 	// MinGlobalWindow is the shortest window of span global, ms, as the rules have it.
 	MinGlobalWindow = 10_000
+	// RegionInterval is how often a region of the server sends the others what it has spent, ms.
+	RegionInterval = 200
+	// ShareInterval is how often regions compare their demand and lend each other shares, ms.
+	ShareInterval = 60_000
 )
 
 // plan works out what regions add for a load whose algorithm exists.
@@ -128,19 +127,19 @@ func (r *Regions) plan(f *RegionFigures, l *Load, nodeMicros float64, s *Sizing)
 		p.Work = []Work{
 			{"buckets told", told, f.TellNode, f.TellRedis}, {"buckets heard", heard, f.HearNode, f.HearRedis[l.Algorithm]},
 		}
-		p.LeastNodes = int(math.Ceil(told * r.IntervalMS / 1000 / ExportMost))
-		p.Messages = max(nodes, float64(p.LeastNodes)) * 1000 / r.IntervalMS
+		p.LeastNodes = int(math.Ceil(told * RegionInterval / 1000 / ExportMost))
+		p.Messages = max(nodes, float64(p.LeastNodes)) * 1000 / RegionInterval
 		p.Bytes = told*f.BucketWire + p.Messages*f.MessageWire
 		p.Connections = (r.Count - 1) * ExchangeConnections
-		p.OverMS = (r.DelayMS + r.IntervalMS) * others / n
+		p.OverMS = (r.DelayMS + RegionInterval) * others / n
 		p.OverUnits = r.KeyPerSecond * p.OverMS / 1000
 		if r.Limit > 0 {
 			p.OverPercent = 100 * p.OverUnits / float64(r.Limit)
 		}
 	case SpanShares:
-		p.Messages = 1000 / r.ShareIntervalMS
+		p.Messages = 1000.0 / ShareInterval
 		p.Connections = (r.Count - 1) * ExchangeConnections
-		p.LendMS = 3*r.ShareIntervalMS + f.LendMS + float64(share.Life(limit))
+		p.LendMS = 3*ShareInterval + f.LendMS + float64(share.Life(limit))
 	case SpanExact:
 		p.Away, p.RoundTripMS = others/n, 2*r.DelayMS
 		calls := p.LeftPerSecond * p.Away
@@ -165,7 +164,7 @@ func (r *Regions) plan(f *RegionFigures, l *Load, nodeMicros float64, s *Sizing)
 func (r *Regions) changes(perSecond float64, l *Load) float64 {
 	n := perSecond * float64(l.Rules)
 	if l.Keys > 0 {
-		n = min(n, l.Keys*1000/r.IntervalMS)
+		n = min(n, l.Keys*1000/RegionInterval)
 	}
 	return n
 }

@@ -132,8 +132,6 @@ func TestMake_RefusesRegionsThatAreOutOfRange(t *testing.T) {
 		{"too many", "gcra", "regions", func(r *capacity.Regions) { r.Count = 51 }},
 		{"no such span", "gcra", `"moon"`, func(r *capacity.Regions) { r.Span = "moon" }},
 		{"no delay", "gcra", "delay", func(r *capacity.Regions) { r.DelayMS = 0 }},
-		{"a long interval", "gcra", "interval", func(r *capacity.Regions) { r.IntervalMS = 1001 }},
-		{"a short share interval", "gcra", "share interval", func(r *capacity.Regions) { r.ShareIntervalMS = 999 }},
 		{"no window", "gcra", "window", func(r *capacity.Regions) { r.WindowMS = 0 }},
 		{"a short window", "gcra", "window", func(r *capacity.Regions) { r.WindowMS = 9_999 }},
 		{"a negative limit", "gcra", "limit", func(r *capacity.Regions) { r.Limit = -1 }},

@@ -79,7 +79,7 @@ func (p Plan) exchangeRows(row func(what, result, how string, args ...any)) {
 		row("to each other region", Bytes(r.Bytes)+"/s",
 			"%s buckets/s × %.0f bytes + %s messages/s × %.0f bytes, and as much from it",
 			Number(r.Work[0].PerSecond), f.BucketWire, Number(r.Messages), f.MessageWire)
-		over := fmt.Sprintf("(%g ms + %g ms) × %d/%d", in.DelayMS, in.IntervalMS, others, in.Count)
+		over := fmt.Sprintf("(%g ms + %d ms) × %d/%d", in.DelayMS, RegionInterval, others, in.Count)
 		if in.KeyPerSecond == 0 {
 			row("over-admission", fmt.Sprintf("%.0f ms", r.OverMS), "of what a key is asked for, at most: %s", over)
 			break
@@ -93,8 +93,8 @@ func (p Plan) exchangeRows(row func(what, result, how string, args ...any)) {
 		row("to each other region", fmt.Sprintf("%.3g/min", r.Messages*60),
 			"messages, up to four times as many while a share is missing")
 		row("until a share is lent", fmt.Sprintf("%g s", r.LendMS/1000),
-			"at most: 3 intervals of %g s, %g s for nodes and clocks, %g s in which spent units count",
-			in.ShareIntervalMS/1000, f.LendMS/1000, (r.LendMS-f.LendMS-3*in.ShareIntervalMS)/1000)
+			"at most: 3 intervals of %d s, %g s for nodes and clocks, %g s in which spent units count",
+			ShareInterval/1000, f.LendMS/1000, (r.LendMS-f.LendMS-3*ShareInterval)/1000)
 	case SpanExact:
 		row("to each other region", Bytes(r.Bytes)+"/s",
 			"%s calls/s × %.0f bytes + %s messages/s × %.0f bytes, and as much from it",

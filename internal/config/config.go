@@ -40,7 +40,6 @@ type Listener struct {
 	ResetHeader    string        `name:"reset-header" env:"SLUICE_RESET_HEADER" default:"epoch" placeholder:"FORM" help:"Form of X-RateLimit-Reset. epoch: seconds since 1970. delta: seconds from now. epoch or delta."`
 	MetricsPublic  bool          `name:"metrics-public" env:"SLUICE_METRICS_PUBLIC" default:"false" negatable:"" help:"Serve /metrics without a token."`
 	DrainDelay     time.Duration `name:"drain-delay" env:"SLUICE_DRAIN_DELAY" default:"0s" placeholder:"TIME" help:"Time after SIGTERM for which requests are accepted while /readyz answers 503, so that load balancers notice. 0 to 5m."`
-	DrainTimeout   time.Duration `name:"drain-timeout" env:"SLUICE_DRAIN_TIMEOUT" default:"10s" placeholder:"TIME" help:"Time that requests in flight have to finish after the drain delay. 1s to 5m."`
 }
 
 // GRPC configures the listener for Envoy.
@@ -75,15 +74,11 @@ type Stats struct {
 
 // Tuning has a default that suits most installations. Its pages of the documentation say when to change one.
 type Tuning struct {
-	Loop                string        `name:"loop" env:"SLUICE_LOOP" default:"on" placeholder:"MODE" help:"Read many connections in one loop and decide what arrived together, which costs less CPU. It needs Linux; elsewhere, and with off, each connection is read by itself. on or off."`
-	GRPCMaxAge          time.Duration `name:"grpc-max-age" env:"SLUICE_GRPC_MAX_AGE" default:"30m" placeholder:"TIME" help:"Age at which a gRPC connection is asked to move on, so that clients spread over new nodes. Calls in flight finish. 0: never. 0, or 1s to 168h."`
-	MaxKeys             Keys          `name:"max-keys" env:"SLUICE_MAX_KEYS" default:"auto" placeholder:"N" help:"Largest number of buckets in the memory of this process. Beyond it, the buckets that expire soonest are evicted. auto: a quarter of the available memory at 200 bytes a bucket, 100000 to 20000000; the log shows the result. auto, or 1000 to 1000000000."`
-	DenyCache           string        `name:"deny-cache" env:"SLUICE_DENY_CACHE" default:"on" placeholder:"MODE" help:"Cache of denials in the memory of this node, each for up to 1s. on: a request is denied if one of its limits is known to deny. exact: only if all of them are, so that every figure is exact. off: every check asks Redis. on, exact or off."`
-	HotKeyRate          int           `name:"hot-key-rate" env:"SLUICE_HOT_KEY_RATE" default:"1000" placeholder:"N" help:"Checks of one key per second on this node from which the key is hot. It stays hot until the rate falls below half. 10 to 1000000."`
-	RegionInterval      time.Duration `name:"region-interval" env:"SLUICE_REGION_INTERVAL" default:"200ms" placeholder:"TIME" help:"Interval at which a region tells the others what it has spent. The same on every node. 100ms to 1s."`
-	RegionShareInterval time.Duration `name:"region-share-interval" env:"SLUICE_REGION_SHARE_INTERVAL" default:"1m" placeholder:"TIME" help:"Interval at which regions compare what they are asked for, and lend each other parts of limits with span local_then_global. The same on every node. 1s to 10m."`
-	RegionTimeout       time.Duration `name:"region-timeout" env:"SLUICE_REGION_TIMEOUT" default:"500ms" placeholder:"TIME" help:"Time for a check of a rule with span global_exact whose key is at home in another region. The fail mode decides if that region has not answered by then. At least the round trip to the farthest region. 10ms to 5s."`
-	StatsDays           int           `name:"stats-days" env:"SLUICE_STATS_DAYS" default:"90" placeholder:"DAYS" help:"Days for which the rules database keeps figures by hour. Figures by minute are kept for three days. 1 to 3650."`
+	Loop          string        `name:"loop" env:"SLUICE_LOOP" default:"on" placeholder:"MODE" help:"Read many connections in one loop and decide what arrived together, which costs less CPU. It needs Linux; elsewhere, and with off, each connection is read by itself. on or off."`
+	MaxKeys       Keys          `name:"max-keys" env:"SLUICE_MAX_KEYS" default:"auto" placeholder:"N" help:"Largest number of buckets in the memory of this process. Beyond it, the buckets that expire soonest are evicted. auto: a quarter of the available memory at 200 bytes a bucket, 100000 to 20000000; the log shows the result. auto, or 1000 to 1000000000."`
+	DenyCache     string        `name:"deny-cache" env:"SLUICE_DENY_CACHE" default:"on" placeholder:"MODE" help:"Cache of denials in the memory of this node, each for up to 1s. on: a request is denied if one of its limits is known to deny. exact: only if all of them are, so that every figure is exact. off: every check asks Redis. on, exact or off."`
+	RegionTimeout time.Duration `name:"region-timeout" env:"SLUICE_REGION_TIMEOUT" default:"500ms" placeholder:"TIME" help:"Time for a check of a rule with span global_exact whose key is at home in another region. The fail mode decides if that region has not answered by then. At least the round trip to the farthest region. 10ms to 5s."`
+	StatsDays     int           `name:"stats-days" env:"SLUICE_STATS_DAYS" default:"90" placeholder:"DAYS" help:"Days for which the rules database keeps figures by hour. Figures by minute are kept for three days. 1 to 3650."`
 }
 
 // Log says what is logged and how.
@@ -92,9 +87,12 @@ type Log struct {
 	LogFormat string `name:"log-format" env:"SLUICE_LOG_FORMAT" default:"text" placeholder:"FORM" help:"Format of the log on standard error. text, or json with one object a line."`
 }
 
-// Fixed holds values that no setting changes. Tests set fields of it; 0 is the constant of the same name.
+// Fixed holds values that no setting changes. Tests set fields of it; Fill gives the others the constants of the same
+// names.
 type Fixed struct {
-	PollInterval, SnapshotInterval time.Duration
+	PollInterval, SnapshotInterval, DrainTimeout, GRPCMaxAge time.Duration
+	RegionInterval, RegionShareInterval                      time.Duration
+	HotKeyRate                                               int
 }
 
 const (
@@ -104,13 +102,35 @@ const (
 	// SnapshotInterval is how often counters in memory are saved: a crash loses at most that much of what was counted,
 	// and saving millions of counters at this interval takes little of a processor.
 	SnapshotInterval = 10 * time.Second
+	// DrainTimeout is the time that requests in flight have to finish after the drain delay. Checks and edits are answered
+	// within 5 s. With a drain delay of 5 s a node ends well within the 30 s that Kubernetes grants by default.
+	DrainTimeout = 10 * time.Second
+	// GRPCMaxAge is the age at which a gRPC connection is asked to move on, so that clients spread over new nodes. A
+	// new connection twice an hour costs a client nothing that matters, and a new node gets its share of the calls within
+	// half an hour.
+	GRPCMaxAge = 30 * time.Minute
+	// HotKeyRate is how many checks of one key a second make it hot on a node, until they fall below half of it. A node
+	// decides tens of thousands of checks a second, so that such a key is a notable part of its load.
+	HotKeyRate = 1000
+	// RegionInterval is how often a region sends the others what it has spent. What is admitted beyond a limit grows with
+	// the delay between regions plus this interval. The delay between continents is 50 to 150 ms, so that a shorter
+	// interval would double the messages for a small gain.
+	RegionInterval = 200 * time.Millisecond
+	// RegionShareInterval is how often regions compare what they are asked for and lend each other parts of limits. Loans
+	// last three intervals. A region that loses contact for a minute or two keeps what it has borrowed.
+	RegionShareInterval = time.Minute
 )
 
-// Poll is the PollInterval in force.
-func (f *Fixed) Poll() time.Duration { return cmp.Or(f.PollInterval, PollInterval) }
-
-// Snapshots is the SnapshotInterval in force.
-func (f *Fixed) Snapshots() time.Duration { return cmp.Or(f.SnapshotInterval, SnapshotInterval) }
+// Fill sets each value that is 0 to its constant.
+func (f *Fixed) Fill() {
+	*f = Fixed{
+		PollInterval: cmp.Or(f.PollInterval, PollInterval), SnapshotInterval: cmp.Or(f.SnapshotInterval, SnapshotInterval),
+		DrainTimeout: cmp.Or(f.DrainTimeout, DrainTimeout), GRPCMaxAge: cmp.Or(f.GRPCMaxAge, GRPCMaxAge),
+		RegionInterval:      cmp.Or(f.RegionInterval, RegionInterval),
+		RegionShareInterval: cmp.Or(f.RegionShareInterval, RegionShareInterval),
+		HotKeyRate:          cmp.Or(f.HotKeyRate, HotKeyRate),
+	}
+}
 
 // Serve holds the settings of sluice serve. Call Validate before use.
 type Serve struct {

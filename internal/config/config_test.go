@@ -116,7 +116,6 @@ func TestBadValues_NameTheSetting(t *testing.T) {
 		{"--ipv6-prefix=0", "--ipv6-prefix", "SLUICE_IPV6_PREFIX"},
 		{"--nat64-prefixes=64:ff9b::/64,64:ff9b::/95", "--nat64-prefixes", "SLUICE_NAT64_PREFIXES"},
 		{"--fail-defaults=POST=shut", "--fail-defaults", "SLUICE_FAIL_DEFAULTS"},
-		{"--drain-timeout=0s", "--drain-timeout", "SLUICE_DRAIN_TIMEOUT"},
 		{"--drain-delay=1h", "--drain-delay", "SLUICE_DRAIN_DELAY"},
 		{"--key-prefix={x}", "--key-prefix", "SLUICE_KEY_PREFIX"},
 		{"--database-url=mysql://u:hunter2@h/d", "--database-url", "DATABASE_URL"},
@@ -125,11 +124,9 @@ func TestBadValues_NameTheSetting(t *testing.T) {
 		{"--reset-header=iso", "--reset-header", "SLUICE_RESET_HEADER"},
 		{"--loop=maybe", "--loop", "SLUICE_LOOP"},
 		{"--deny-cache=perhaps", "--deny-cache", "SLUICE_DENY_CACHE"},
-		{"--hot-key-rate=0", "--hot-key-rate", "SLUICE_HOT_KEY_RATE"},
 		{"--data-dir=", "--data-dir", "SLUICE_DATA_DIR"},
 		{"--grpc-listen=8081", "--grpc-listen", "SLUICE_GRPC_LISTEN"},
 		{"--grpc-listen=localhost:x", "--grpc-listen", "SLUICE_GRPC_LISTEN"},
-		{"--grpc-max-age=1ms", "--grpc-max-age", "SLUICE_GRPC_MAX_AGE"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.arg, func(t *testing.T) {

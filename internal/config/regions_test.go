@@ -25,8 +25,8 @@ func TestRegions_NameTheirNodes(t *testing.T) {
 	list, err := s.RegionList()
 	want := []RegionAddresses{{"eu", []string{"https://a:8080", "https://b:8080"}}, {"us", []string{"http://[::1]:8080"}}}
 	if diff := cmp.Diff(want, list); err != nil || diff != "" || !s.HasRegions() ||
-		s.RegionInterval != 200*time.Millisecond || s.RegionTimeout != 500*time.Millisecond {
-		t.Errorf("%v, every %s\n%s", err, s.RegionInterval, diff)
+		s.RegionTimeout != 500*time.Millisecond {
+		t.Errorf("%v, within %s\n%s", err, s.RegionTimeout, diff)
 	}
 	zone := "http://[fe80::1%25eth0]:8080"
 	if s, err = parse(t, slices.Concat(regionArgs(), []string{"--regions=eu=" + zone + "/,us=https://c"})...); err != nil {
@@ -72,10 +72,6 @@ func TestRegions_BadSettingsAreRefusedAndNamed(t *testing.T) {
 		"no host at the primary": {[]string{"--primary-url=https://:8080"}, []string{"SLUICE_PRIMARY_URL)", "a host"}},
 		"a name with blank":      {[]string{"--regions=e u=https://b,us=https://a"}, []string{"SLUICE_REGIONS)", "entry 1"}},
 		"no name":                {[]string{"--regions=eu=https://b,https://a"}, []string{"SLUICE_REGIONS)", "entry 2"}},
-		"too fast": {[]string{"--regions=" + good, "--region-interval=99ms"},
-			[]string{"SLUICE_REGION_INTERVAL", "100ms"}},
-		"too slow": {[]string{"--regions=" + good, "--region-interval=1001ms"},
-			[]string{"SLUICE_REGION_INTERVAL", "1s"}},
 		"too hasty": {[]string{"--regions=" + good, "--region-timeout=9ms"},
 			[]string{"SLUICE_REGION_TIMEOUT)", "10ms"}},
 		"too patient": {[]string{"--regions=" + good, "--region-timeout=5001ms"},

@@ -65,7 +65,6 @@ func (s *Serve) Validate() error {
 	s.GRPC.check(&c)
 	c.oneOf("reset-header", "SLUICE_RESET_HEADER", s.ResetHeader, "epoch", "delta")
 	c.within("drain-delay", "SLUICE_DRAIN_DELAY", s.DrainDelay, 0, 5*time.Minute)
-	c.within("drain-timeout", "SLUICE_DRAIN_TIMEOUT", s.DrainTimeout, time.Second, 5*time.Minute)
 	if err := s.Storage.Validate(); err != nil {
 		c.errs = append(c.errs, err)
 	}
@@ -142,23 +141,15 @@ func (s *Stats) check(c *checker) {
 	}
 }
 
-// check accepts zero intervals of regions if there are none.
+// check accepts a zero timeout of regions if there are none.
 func (t *Tuning) check(c *checker, regions bool) {
 	c.oneOf("loop", "SLUICE_LOOP", t.Loop, "on", "off")
-	if t.GRPCMaxAge != 0 {
-		c.within("grpc-max-age", "SLUICE_GRPC_MAX_AGE", t.GRPCMaxAge, time.Second, 168*time.Hour)
-	}
 	if t.MaxKeys != 0 {
 		c.between("max-keys", "SLUICE_MAX_KEYS", int(t.MaxKeys), 1000, 1_000_000_000)
 	}
 	c.oneOf("deny-cache", "SLUICE_DENY_CACHE", t.DenyCache, "on", "exact", "off")
-	c.between("hot-key-rate", "SLUICE_HOT_KEY_RATE", t.HotKeyRate, 10, 1_000_000)
-	if regions || t.RegionInterval != 0 {
-		c.within("region-interval", "SLUICE_REGION_INTERVAL", t.RegionInterval, 100*time.Millisecond, time.Second)
+	if regions || t.RegionTimeout != 0 {
 		c.within("region-timeout", "SLUICE_REGION_TIMEOUT", t.RegionTimeout, 10*time.Millisecond, 5*time.Second)
-	}
-	if regions || t.RegionShareInterval != 0 {
-		c.within("region-share-interval", "SLUICE_REGION_SHARE_INTERVAL", t.RegionShareInterval, time.Second, 10*time.Minute)
 	}
 	c.between("stats-days", "SLUICE_STATS_DAYS", t.StatsDays, 1, 3650)
 }

@@ -117,16 +117,17 @@ func serve(t *testing.T, redis *testenv.RedisServer) *World {
 		client: &http.Client{Transport: &http.Transport{}, Timeout: patience}}
 	w.clock.Store(noon.UnixMilli())
 	cfg := config.Serve{
-		Listener: config.Listener{Listen: "127.0.0.1:0", ResetHeader: "epoch", DrainTimeout: patience},
+		Listener: config.Listener{Listen: "127.0.0.1:0", ResetHeader: "epoch"},
 		GRPC:     config.GRPC{GRPCListen: "127.0.0.1:0"},
 		Storage:  storage(t),
 		Counters: config.Counters{KeyPrefix: "sl:", StoreTimeout: 10 * time.Second},
 		Matching: config.Matching{IPv4Prefix: 32, IPv6Prefix: 64},
-		Tuning:   config.Tuning{Loop: "on", MaxKeys: 100_000, DenyCache: "off", HotKeyRate: 1000, StatsDays: 90},
+		Tuning:   config.Tuning{Loop: "on", MaxKeys: 100_000, DenyCache: "off", StatsDays: 90},
 		Stats:    config.Stats{TenantAttribute: "tenant"},
-		Fixed:    config.Fixed{PollInterval: 100 * time.Millisecond, SnapshotInterval: time.Hour},
-		Records:  config.Records{DecisionLog: []string{config.DecisionLogOff}},
-		Log:      config.Log{LogLevel: "info", LogFormat: "text"},
+		Fixed: config.Fixed{PollInterval: 100 * time.Millisecond, SnapshotInterval: time.Hour,
+			DrainTimeout: patience},
+		Records: config.Records{DecisionLog: []string{config.DecisionLogOff}},
+		Log:     config.Log{LogLevel: "info", LogFormat: "text"},
 	}
 	if redis != nil {
 		cfg.RedisURL = redis.URL()

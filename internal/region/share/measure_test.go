@@ -21,7 +21,7 @@ type counted map[int64]int64
 func (a counted) admit(w *world, r *simRegion, n int64) { a[r.clock(w.now)/w.limit.Window] += n }
 
 const (
-	// shareInterval is the default of SLUICE_REGION_SHARE_INTERVAL, in ms.
+	// shareInterval is config.RegionShareInterval, in ms.
 	shareInterval = 60_000
 	// settle is how long demand is steady before a window counts, in ms.
 	settle = 120_000
