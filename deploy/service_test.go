@@ -62,7 +62,7 @@ func TestService_StartsANodeAndLetsItDrain(t *testing.T) {
 		t.Fatalf("the unit runs %q", command)
 	}
 	var serve config.Serve
-	parser, err := kong.New(&serve)
+	parser, err := kong.New(&serve, config.SecretFlags())
 	if err != nil {
 		t.Fatal(err)
 	}

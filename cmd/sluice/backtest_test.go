@@ -57,6 +57,10 @@ func TestBacktest_RefusesWhatItCannotRead(t *testing.T) {
 		want string
 	}{
 		{[]string{"--rules", rules}, "set either --log or --kafka"},
+		{[]string{"--rules", rules, "--kafka=decisions", "--brokers=127.0.0.1:1", "--kafka-sasl=plain", "--kafka-user=u",
+			"--kafka-password-file=" + dir + "/none"}, "--kafka-password-file (SLUICE_KAFKA_PASSWORD_FILE)"},
+		{[]string{"--rules", rules, "--kafka=decisions", "--brokers=127.0.0.1:1", "--kafka-ca-file=ca.pem"},
+			"requires --kafka-tls"},
 		{[]string{"--rules", rules, "--log", newer, "--suggest", "r", "--today", rules}, "can't be used together"},
 		{[]string{"--rules", rules, "--log", newer, "--suggest", "r", "--svg", dir + "/x.svg"}, "can't be used together"},
 		{[]string{"--rules", rules, "--log", dir + "/none.jsonl"}, "no such file"},

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/alecthomas/kong"
+
+	"sluice/internal/config"
 )
 
 var (
@@ -45,7 +47,7 @@ func TestDocs_EveryCommandParses(t *testing.T) {
 				}
 				tried++
 				var c cli
-				parser, err := kong.New(&c)
+				parser, err := kong.New(&c, config.SecretFlags())
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -17,7 +17,7 @@ import (
 // at a loopback address, and otherwise "". A file that somebody else could have read or written is not used, and log
 // says so.
 func localSecret(ctx context.Context, c *config.Client, log *slog.Logger) string {
-	if c.DataDir == "" || c.Token != "" || c.TokenFile != "" || c.ClientCertFile != "" || !onThisMachine(ctx, c.Server) {
+	if c.DataDir == "" || c.Token.IsSet() || c.ClientCertFile != "" || !onThisMachine(ctx, c.Server) {
 		return ""
 	}
 	secret, err := localtoken.Read(c.DataDir)

@@ -83,8 +83,8 @@ func TestLocalSecret_IsForLoopbackAddressesOnly(t *testing.T) {
 		}
 	}
 	for name, change := range map[string]func(*config.Client){
-		"a token":       func(c *config.Client) { c.Token = "slk_x" },
-		"a token file":  func(c *config.Client) { c.TokenFile = "x" },
+		"a token":       func(c *config.Client) { c.Token.Value = "slk_x" },
+		"a token file":  func(c *config.Client) { c.Token.File = "x" },
 		"a certificate": func(c *config.Client) { c.ClientCertFile = "x" },
 		"no directory":  func(c *config.Client) { c.DataDir = "" },
 	} {

@@ -20,6 +20,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"sluice/internal/config"
 	"sluice/rules/chars"
 )
 
@@ -87,6 +88,7 @@ func run(p *process, args []string) int {
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 		kong.ValueFormatter(helpText),
 		kong.Bind(p),
+		config.SecretFlags(),
 	)
 	if err != nil {
 		return report(p, err)

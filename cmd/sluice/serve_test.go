@@ -19,7 +19,7 @@ func TestServe_WarnsOfUnknownVariables(t *testing.T) {
 
 // Every command's variable is known to sluice serve, which may run in the same environment.
 func TestServe_WarnsOfNoVariableThatACommandReads(t *testing.T) {
-	parser, err := kong.New(&cli{})
+	parser, err := kong.New(&cli{}, config.SecretFlags())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,13 +29,16 @@ func connectTo(ctx context.Context, c *config.Client, timeout time.Duration) (*c
 		return nil, err
 	}
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	opt := client.Options{Token: c.Token, TokenFile: c.TokenFile, CallTimeout: timeout, Log: log}
+	opt := client.Options{Token: c.Token.Value, TokenFile: c.Token.File, CallTimeout: timeout, Log: log}
 	if secret := localSecret(ctx, c, log); secret != "" {
 		opt.Token = secret
 	}
-	if c.TokenFile != "" { // so that an error names the setting of the command
-		if _, err := secretfile.Open(secretfile.Options{Setting: "--token-file (SLUICE_TOKEN_FILE)", Path: c.TokenFile,
-			Now: time.Now}); err != nil {
+	for _, s := range config.Secrets(c) {
+		if s.File == "" {
+			continue
+		}
+		// An error of the client would not name the setting of the command.
+		if _, err := secretfile.Open(secretfile.Options{Setting: s.FileNames(), Path: s.File, Now: time.Now}); err != nil {
 			return nil, err
 		}
 	}

@@ -16,13 +16,13 @@ import (
 func TestAgreement_ANodeOfAnotherDatabaseIsRefusedWhileOneIsLive(t *testing.T) {
 	for name, ownDatabase := range map[string]func(cfg *config.Serve){
 		"files":    func(*config.Serve) {}, // of the data directory
-		"Postgres": func(cfg *config.Serve) { cfg.DatabaseURL = testenv.Postgres(t) },
+		"Postgres": func(cfg *config.Serve) { cfg.DatabaseURL.Value = testenv.Postgres(t) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			shared := sharedSettings(t)
 			onOwn := func() config.Serve {
 				cfg := emptySettings(t)
-				cfg.RedisURL, cfg.KeyPrefix = shared.RedisURL, shared.KeyPrefix
+				cfg.RedisURL.Value, cfg.KeyPrefix = shared.RedisURL.Value, shared.KeyPrefix
 				ownDatabase(&cfg)
 				return cfg
 			}

@@ -16,7 +16,7 @@ import (
 // redisOf is a client of the Redis that settings name.
 func redisOf(t *testing.T, cfg *config.Serve) *redis.Client {
 	t.Helper()
-	opt, err := redis.ParseURL(cfg.RedisURL)
+	opt, err := redis.ParseURL(cfg.RedisURL.Value)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +92,7 @@ func TestAgreement_ANodeOfTheVersionBeforeLeavesNothingToDifferFrom(t *testing.T
 
 func TestAgreement_ReadableNamesAreKeptWhereRedisSaysSo(t *testing.T) {
 	cfg := sharedSettings(t)
-	cfg.RedisURL, cfg.KeyPrefix = testenv.Redis(t).URL(), "sl:" // short, so that names could be packed
+	cfg.RedisURL.Value, cfg.KeyPrefix = testenv.Redis(t).URL(), "sl:" // short, so that names could be packed
 	c := redisOf(t, &cfg)
 	if err := c.HSet(t.Context(), cfg.KeyPrefix+"settings", "names", "plain").Err(); err != nil {
 		t.Fatal(err)
@@ -110,7 +110,8 @@ func TestAgreement_ReadableNamesAreKeptWhereRedisSaysSo(t *testing.T) {
 func follower(t *testing.T, url string, edit func(*config.Serve)) (*agreement, *redis.Client) {
 	t.Helper()
 	cfg := config.Serve{
-		Counters: config.Counters{RedisURL: url, KeyPrefix: "sl:"}, Matching: config.Matching{IPv4Prefix: 32, IPv6Prefix: 64},
+		Counters: config.Counters{RedisURL: config.Secret{Value: url}, KeyPrefix: "sl:"},
+		Matching: config.Matching{IPv4Prefix: 32, IPv6Prefix: 64},
 	}
 	if edit != nil {
 		edit(&cfg)

@@ -33,11 +33,11 @@ func withDatabase(ctx context.Context, cfg config.Storage, use func(context.Cont
 	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
 	defer cancel()
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	file, err := openDatabaseFile(&cfg, log, time.Now)
+	files, err := openSecretFiles(&cfg, log, time.Now)
 	if err != nil {
 		return err
 	}
-	where := databaseOptions(&cfg, file)
+	where := databaseOptions(&cfg, files[&cfg.DatabaseURL])
 	where.Log = log
 	db, err := database.Open(ctx, where)
 	if err != nil {

@@ -294,7 +294,7 @@ func newSSO(cfg *config.Serve, secret *secretfile.File, db *database.DB, host *H
 		return nil
 	}
 	opt := sso.Options{
-		Issuer: cfg.OIDCIssuer, ClientID: cfg.OIDCClientID, ClientSecret: cfg.OIDCClientSecret,
+		Issuer: cfg.OIDCIssuer, ClientID: cfg.OIDCClientID, ClientSecret: cfg.OIDCClientSecret.Value,
 		RedirectURL: strings.TrimSuffix(cfg.ConsoleURL, "/") + web.SignOnPath,
 		Scopes:      cfg.OIDCScopeList(), Claim: cfg.OIDCGroupsClaim, Groups: cfg.OIDCGroups(), Now: host.Now,
 	}

@@ -23,7 +23,7 @@ func TestSignOn_TheWholeWayThroughARealNode(t *testing.T) {
 	hold.Close()
 	cfg.ConsoleURL = "http://" + cfg.Listen
 	cfg.OIDCIssuer, cfg.OIDCClientID, cfg.OIDCName = provider.URL, ssotest.ClientID, "Example ID"
-	cfg.OIDCClientSecretFile = secretIn(t, "the secret before it was rotated")
+	cfg.OIDCClientSecret.File = secretIn(t, "the secret before it was rotated")
 	cfg.OIDCGroupsClaim, cfg.OIDCEditorGroups = "groups", []string{"staff"}
 	provider.Instead("/.well-known/openid-configuration",
 		func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) })
@@ -64,7 +64,7 @@ func TestSignOn_TheWholeWayThroughARealNode(t *testing.T) {
 	if status, _ := signIn(); status == http.StatusOK {
 		t.Error("signed in with the wrong client secret")
 	}
-	replaceSecret(t, cfg.OIDCClientSecretFile, ssotest.ClientSecret+"\n")
+	replaceSecret(t, cfg.OIDCClientSecret.File, ssotest.ClientSecret+"\n")
 	eventually(t, "the node uses the new client secret", func() bool {
 		return !n.failingFile("SLUICE_OIDC_CLIENT_SECRET_FILE") && strings.Contains(n.log.String(), "a secret has changed")
 	})

@@ -65,7 +65,7 @@ type counters struct {
 
 // openCounters opens the counter store: Redis, with memory for fail mode local, or
 // memory with snapshots on disk. Redis need not be available yet.
-func openCounters(ctx context.Context, cfg *config.Serve, host *Host, files *secretFiles, sets *rules.Current,
+func openCounters(ctx context.Context, cfg *config.Serve, host *Host, files secretFiles, sets *rules.Current,
 	metrics *telemetry.Metrics, spans *traces.Traces, incidents *stats.IncidentLog, meter *starvation.Meter, stops *stops,
 ) (*counters, error) {
 	most := keyLimit(int(cfg.MaxKeys), memoryLimits())
@@ -90,11 +90,11 @@ func openCounters(ctx context.Context, cfg *config.Serve, host *Host, files *sec
 }
 
 // openRedis opens the shared counter store. memory decides for fail mode local.
-func openRedis(ctx context.Context, cfg *config.Serve, host *Host, files *secretFiles, sets *rules.Current,
+func openRedis(ctx context.Context, cfg *config.Serve, host *Host, files secretFiles, sets *rules.Current,
 	memory limiter.Store, metrics *telemetry.Metrics, spans *traces.Traces, incidents *stats.IncidentLog,
 	meter *starvation.Meter, stops *stops) (*counters, error) {
 	silenceRedis()
-	client, err := redisClient(cfg, files.redis, redisstore.ClientOptions{})
+	client, err := redisClient(cfg, files[&cfg.RedisURL], redisstore.ClientOptions{})
 	if err != nil {
 		return nil, err // names REDIS_URL, never its password
 	}
@@ -127,7 +127,7 @@ func openRedis(ctx context.Context, cfg *config.Serve, host *Host, files *secret
 		return nil, err
 	}
 	shared := limiter.Store(store)
-	homes, err := openHome(cfg, host, files.region, sets, store, metrics, stops)
+	homes, err := openHome(cfg, host, files[&cfg.RegionToken], sets, store, metrics, stops)
 	if err != nil {
 		return nil, err
 	}

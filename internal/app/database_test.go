@@ -28,7 +28,7 @@ func onPostgres(t *testing.T) (config.Serve, *testenv.PostgresServer) {
 	t.Helper()
 	server := testenv.PrivatePostgres(t)
 	cfg := settings(t)
-	cfg.DatabaseURL = server.DSN("postgres")
+	cfg.DatabaseURL.Value = server.DSN("postgres")
 	return cfg, server
 }
 
@@ -99,7 +99,7 @@ func TestDatabaseDownAtStart_TheSavedCopyDecides(t *testing.T) {
 	n.stop()
 	// An edit that the copy cannot know.
 	other := settings(t)
-	other.DatabaseURL = cfg.DatabaseURL
+	other.DatabaseURL.Value = cfg.DatabaseURL.Value
 	m := start(t, other)
 	m.token = secret
 	if status, doc := m.send(http.MethodPatch, "/ratelimit/rules/1", `{"limit":3}`); status != http.StatusOK {
@@ -257,11 +257,11 @@ func sql(t *testing.T, dsn, statements string) {
 
 func TestPoisonedRow_TheLastGoodSetStaysEvenThroughARestart(t *testing.T) {
 	cfg := settings(t)
-	cfg.DatabaseURL = withSchema(t)
+	cfg.DatabaseURL.Value = withSchema(t)
 	n := start(t, cfg)
 	n.create(perUser)
 	n.create(`{"name":"bad","scope":"ip","limit":1,"window_ms":1000}`)
-	sql(t, cfg.DatabaseURL, `UPDATE rules SET scope = 'moon' WHERE name = 'bad'`)
+	sql(t, cfg.DatabaseURL.Value, `UPDATE rules SET scope = 'moon' WHERE name = 'bad'`)
 	poisoned := func(source string) {
 		t.Helper()
 		eventually(t, "the refusal shows", func() bool { return n.metric("sluice_set_refused") == 1 })

@@ -218,18 +218,18 @@ func versionsOf(t *testing.T, db *database.DB) database.Versions {
 
 func TestFailoverToALaggingCopy_NodesFollowWhatIsThere(t *testing.T) {
 	cfg, postgres := onPostgres(t)
-	if err := makeBase(cfg.DatabaseURL); err != nil {
+	if err := makeBase(cfg.DatabaseURL.Value); err != nil {
 		t.Fatal(err)
 	}
 	other := settings(t)
-	other.DatabaseURL = cfg.DatabaseURL
+	other.DatabaseURL.Value = cfg.DatabaseURL.Value
 	lagging := postgres.Copy(t)
 
 	nodes := []*node{start(t, cfg), start(t, other)}
 	for _, n := range nodes {
 		n.token = lostSecret
 	}
-	db, later := openDatabase(t, cfg.DatabaseURL), openDatabase(t, lagging.DSN("postgres"))
+	db, later := openDatabase(t, cfg.DatabaseURL.Value), openDatabase(t, lagging.DSN("postgres"))
 	history{limit: 6, pool: 20, blocked: "lost"}.live(t, db)
 	for _, n := range nodes {
 		eventually(t, "the changes are in force", func() bool { return n.limitOf() == 6 && !n.allowed(`{"user":"lost"}`) })

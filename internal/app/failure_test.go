@@ -18,7 +18,7 @@ const anyUser = `{"user":"u"}`
 func TestRedisKilled_EachRuleDecidesByItsFailMode(t *testing.T) {
 	redis := testenv.Redis(t)
 	cfg := settings(t)
-	cfg.RedisURL = redis.URL()
+	cfg.RedisURL.Value = redis.URL()
 	cfg.StoreTimeout = 100 * time.Millisecond
 	n := start(t, cfg)
 	for _, mode := range []string{"open", "closed", "local"} {
@@ -55,7 +55,7 @@ func TestRedisAbsentAtStart_StartsAndConnectsByItself(t *testing.T) {
 	redis := testenv.Redis(t)
 	redis.Kill()
 	cfg := settings(t)
-	cfg.RedisURL = redis.URL()
+	cfg.RedisURL.Value = redis.URL()
 	cfg.StoreTimeout = 100 * time.Millisecond
 	n := start(t, cfg)
 	if status, _ := n.send("GET", "/readyz", ""); status != http.StatusOK {
@@ -72,7 +72,7 @@ func TestRedisAbsentAtStart_StartsAndConnectsByItself(t *testing.T) {
 func TestDatabaseDown_ChecksGoOnAndWritesAnswer503(t *testing.T) {
 	postgres := testenv.PrivatePostgres(t)
 	cfg := settings(t)
-	cfg.DatabaseURL = postgres.DSN("postgres")
+	cfg.DatabaseURL.Value = postgres.DSN("postgres")
 	n := start(t, cfg)
 	n.create(`{"name":"r","scope":"user","limit":1,"window_ms":86400000}`)
 	postgres.Stop()
@@ -96,7 +96,7 @@ func TestDatabaseDown_ChecksGoOnAndWritesAnswer503(t *testing.T) {
 func TestDatabaseDownAtStart_ServesUnreadyAndRetries(t *testing.T) {
 	postgres := testenv.PrivatePostgres(t)
 	cfg := settings(t)
-	cfg.DatabaseURL = postgres.DSN("postgres")
+	cfg.DatabaseURL.Value = postgres.DSN("postgres")
 	postgres.Stop()
 	n, addr := startGRPC(t, cfg)
 	envoy := dialGRPC(t, addr, nil)
@@ -131,7 +131,7 @@ func TestDatabaseDownAtStart_ServesUnreadyAndRetries(t *testing.T) {
 func TestDatabaseDownAtStart_OffLoopbackStillNeedsAToken(t *testing.T) {
 	postgres := testenv.PrivatePostgres(t)
 	cfg := settings(t)
-	cfg.DatabaseURL = postgres.DSN("postgres")
+	cfg.DatabaseURL.Value = postgres.DSN("postgres")
 	cfg.Listen = "0.0.0.0:0"
 	postgres.Stop()
 	n := start(t, cfg)
@@ -143,7 +143,7 @@ func TestDatabaseDownAtStart_OffLoopbackStillNeedsAToken(t *testing.T) {
 
 func TestBadSettings_AreRefusedBeforeAnythingStarts(t *testing.T) {
 	cfg := settings(t)
-	cfg.RedisURL = "http://u:hunter2@example"
+	cfg.RedisURL.Value = "http://u:hunter2@example"
 	_, err := tryStart(t, cfg)
 	if err == nil || !strings.Contains(err.Error(), "REDIS_URL") || strings.Contains(err.Error(), "hunter2") {
 		t.Errorf("got %v, want REDIS_URL named and no password", err)

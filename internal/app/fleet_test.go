@@ -20,15 +20,15 @@ import (
 func sharedSettings(t *testing.T) config.Serve {
 	t.Helper()
 	cfg := settings(t)
-	cfg.DatabaseURL = withSchema(t)
-	cfg.RedisURL = testenv.SharedRedis(t).URL()
+	cfg.DatabaseURL.Value = withSchema(t)
+	cfg.RedisURL.Value = testenv.SharedRedis(t).URL()
 	cfg.KeyPrefix = fmt.Sprintf("t%d:", time.Now().UnixNano())
 	return cfg
 }
 
 func TestFleet_NodesStartAtOnceOnAnEmptyDatabase(t *testing.T) {
 	cfg := sharedSettings(t)
-	cfg.DatabaseURL = testenv.Postgres(t)
+	cfg.DatabaseURL.Value = testenv.Postgres(t)
 	nodes := make([]*node, 4)
 	errs := make([]error, len(nodes))
 	var wg sync.WaitGroup
@@ -76,7 +76,7 @@ func TestFleet_EditIsInForceOnTheOtherNodeByNotification(t *testing.T) {
 
 func TestFleet_EditIsInForceOnTheOtherNodeByPoll(t *testing.T) {
 	cfg := settings(t)
-	cfg.RedisURL = testenv.SharedRedis(t).URL()
+	cfg.RedisURL.Value = testenv.SharedRedis(t).URL()
 	n := start(t, cfg)
 	// Another process writes the same SQLite file; nobody notifies anybody.
 	err := withDatabase(t.Context(), cfg.Storage, func(ctx context.Context, db *database.DB) error {
@@ -163,10 +163,10 @@ func TestFleet_RepeatedRequestIDIsChargedOnce(t *testing.T) {
 
 func TestFleet_RedisClusterAdmitsExactlyTheLimit(t *testing.T) {
 	cfg := settings(t)
-	cfg.RedisURL = "redis://" + strings.Join(testenv.Cluster(t).Addrs(), ",")
+	cfg.RedisURL.Value = "redis://" + strings.Join(testenv.Cluster(t).Addrs(), ",")
 	nodes := []*node{start(t, cfg)}
 	other := settings(t)
-	other.RedisURL = cfg.RedisURL
+	other.RedisURL.Value = cfg.RedisURL.Value
 	nodes = append(nodes, start(t, other))
 	// Several keys, so that several shards decide.
 	got := storm(nodes, 6, 10, func(worker, _ int) string {

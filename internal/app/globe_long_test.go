@@ -30,7 +30,7 @@ func init() {
 		return
 	}
 	cfg := config.Serve{Fixed: config.Fixed{HotKeyRate: 10}}
-	parser, err := kong.New(&cfg)
+	parser, err := kong.New(&cfg, config.SecretFlags())
 	if err == nil {
 		_, err = parser.Parse(os.Args[2:]) // after serve
 	}

@@ -78,7 +78,7 @@ func newGlobe(t *testing.T, opt globeOptions) *globe {
 		links: map[link]*toxiproxy.Proxy{}, listen: map[string][2]string{}, nodes: map[string][2]*child{},
 		limits: map[string]int64{}, bin: cmp.Or(opt.bin, testenv.Sluice(t))}
 	base := settings(t)
-	base.DatabaseURL = withSchema(t)
+	base.DatabaseURL.Value = withSchema(t)
 	for scope, secret := range map[access.Scope]*string{access.ScopeAdmin: &g.token, access.ScopeRegions: &g.regionToken} {
 		var err error
 		_, *secret, err = CreateToken(t.Context(), base.Storage,
@@ -93,7 +93,7 @@ func newGlobe(t *testing.T, opt globeOptions) *globe {
 		url := g.ownRedis(name, opt)
 		g.env = append(g.env, "REDIS_OF_"+name+"="+url)
 		g.listen[name] = [2]string{testenv.FreeAddr(t), testenv.FreeAddr(t)}
-		g.toPostgres[name], g.postgresName = postgresProxy(t, base.DatabaseURL)
+		g.toPostgres[name], g.postgresName = postgresProxy(t, base.DatabaseURL.Value)
 	}
 	for _, from := range g.names {
 		for _, to := range g.names {

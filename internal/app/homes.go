@@ -40,7 +40,7 @@ func openHome(cfg *config.Serve, host *Host, token *secretfile.File, sets *rules
 	}
 	opt := home.Options{
 		Self: cfg.Region, Peers: peers, Prefix: cfg.KeyPrefix, Store: store, Sets: sets,
-		Client: regionClient(h.dial, homeConnections), Token: regionToken(cfg, token), Timeout: cfg.RegionTimeout,
+		Client: regionClient(h.dial, homeConnections), Token: current(cfg.RegionToken, token), Timeout: cfg.RegionTimeout,
 		Local: cfg.StoreTimeout, Now: host.Now, Log: host.Log,
 		CutOff: func(region string) bool {
 			x := h.exchange.Load()
@@ -90,14 +90,6 @@ func otherRegions(cfg *config.Serve) (peers []exchange.Peer, names []string, err
 		}
 	}
 	return peers, names, err
-}
-
-// regionToken returns the credential for other regions.
-func regionToken(cfg *config.Serve, file *secretfile.File) func() string {
-	if file != nil {
-		return file.Value
-	}
-	return func() string { return cfg.RegionToken }
 }
 
 // homes is what checks ask, nil without regions.

@@ -236,7 +236,7 @@ func TestHomes_AStoppedHomeComesBack(t *testing.T) {
 			t.Errorf("%s without the home: %v", name, doc)
 		}
 	}
-	p.nodes["asia"] = startWith(t, p.cfg["asia"], p.cfg["asia"].RegionToken)
+	p.nodes["asia"] = startWith(t, p.cfg["asia"], p.cfg["asia"].RegionToken.Value)
 	for _, name := range p.names {
 		eventually(t, "the home decides again for "+name, func() bool {
 			return p.nodes[name].check(fmt.Sprintf(`{"user":%q,"route":"/fw","weight":0}`, user))["remaining"] == 9.0

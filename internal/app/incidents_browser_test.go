@@ -30,7 +30,7 @@ func TestIncidents_PlayedInABrowser(t *testing.T) {
 	t.Cleanup(b.Close)
 	cfg, postgres := onPostgres(t)
 	redis := testenv.Redis(t)
-	cfg.RedisURL, cfg.StoreTimeout, cfg.Console = redis.URL(), 8*deadline, withConsole(t).Console
+	cfg.RedisURL.Value, cfg.StoreTimeout, cfg.Console = redis.URL(), 8*deadline, withConsole(t).Console
 	n := start(t, cfg) // with a timeout at which a busy machine has no incidents of its own
 	n.modes(40)
 	open, visits := openWindow(t, b), openWindow(t, b) // a page that stays open, and one that goes round

@@ -115,7 +115,7 @@ func two(t *testing.T) (a, b *node, redis *testenv.RedisServer, postgres *testen
 	cfg[0], postgres = onPostgres(t)
 	cfg[1] = settings(t)
 	for i := range cfg {
-		cfg[i].DatabaseURL, cfg[i].RedisURL, cfg[i].StoreTimeout = postgres.DSN("postgres"), redis.URL(), deadline
+		cfg[i].DatabaseURL.Value, cfg[i].RedisURL.Value, cfg[i].StoreTimeout = postgres.DSN("postgres"), redis.URL(), deadline
 	}
 	a = start(t, cfg[0])
 	b = start(t, cfg[1])

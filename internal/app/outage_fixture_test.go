@@ -28,7 +28,7 @@ const deadline = 250 * time.Millisecond
 func onRedis(t *testing.T, url string) config.Serve {
 	t.Helper()
 	cfg := settings(t)
-	cfg.RedisURL, cfg.StoreTimeout = url, deadline
+	cfg.RedisURL.Value, cfg.StoreTimeout = url, deadline
 	return cfg
 }
 

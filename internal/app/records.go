@@ -146,27 +146,31 @@ func openKafka(cfg *config.Kafka, host *Host, password *secretfile.File, account
 
 // kafkaConnection is the connection to the topic of the decision log.
 func kafkaConnection(cfg *config.Kafka, password *secretfile.File) (kafkasink.Connection, error) {
-	connection, err := KafkaConnection(&cfg.KafkaConnection)
+	connection, err := connectionTo(&cfg.KafkaConnection, password)
 	connection.Brokers, connection.Topic = cfg.KafkaBrokers, cfg.KafkaTopic
-	if password != nil {
-		connection.Password = password.Value
-	}
 	return connection, err
 }
 
-// KafkaConnection is the connection that settings describe, without its brokers and its topic. A file with a password
-// is read once.
+// KafkaConnection is the connection that the settings of a command describe, without its brokers and its topic.
 func KafkaConnection(cfg *config.KafkaConnection) (kafkasink.Connection, error) {
-	password := cfg.KafkaPassword
-	out := kafkasink.Connection{SASL: cfg.KafkaSASL, User: cfg.KafkaUser, Password: func() string { return password }}
+	if err := cfg.Check(); err != nil {
+		return kafkasink.Connection{}, err
+	}
+	files, err := openSecretFiles(cfg, nil, time.Now)
+	if err != nil {
+		return kafkasink.Connection{}, err
+	}
+	return connectionTo(cfg, files[&cfg.KafkaPassword])
+}
+
+// connectionTo is the connection that checked settings describe. password is the file with the password, or nil.
+func connectionTo(cfg *config.KafkaConnection, password *secretfile.File) (kafkasink.Connection, error) {
+	out := kafkasink.Connection{SASL: cfg.KafkaSASL, User: cfg.KafkaUser, Password: current(cfg.KafkaPassword, password)}
 	if cfg.KafkaTLS {
 		out.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
 	}
 	if cfg.KafkaCAFile != "" {
 		const setting = "--kafka-ca-file (SLUICE_KAFKA_CA_FILE)"
-		if !cfg.KafkaTLS {
-			return out, errors.New(setting + " requires --kafka-tls (SLUICE_KAFKA_TLS)")
-		}
 		pem, err := os.ReadFile(cfg.KafkaCAFile)
 		if err != nil {
 			return out, fmt.Errorf("%s: %w", setting, err)

@@ -140,7 +140,8 @@ func TestRecords_InKafka(t *testing.T) {
 		t.Fatal(err)
 	}
 	cfg.Kafka = config.Kafka{KafkaBrokers: cluster.ListenAddrs(), KafkaTopic: topic, KafkaCompression: "gzip",
-		KafkaConnection: config.KafkaConnection{KafkaSASL: "scram-sha-256", KafkaUser: user, KafkaPasswordFile: file}}
+		KafkaConnection: config.KafkaConnection{KafkaSASL: "scram-sha-256", KafkaUser: user,
+			KafkaPassword: config.Secret{File: file}}}
 	n := start(t, cfg)
 	n.askTwice()
 	eventually(t, "Kafka has every event", func() bool {

@@ -69,7 +69,7 @@ func openRegions(cfg *config.Serve, host *Host, token *secretfile.File, c *count
 	opt := exchange.Options{
 		Self: cfg.Region, Peers: peers, Interval: cfg.RegionInterval, Prefix: cfg.KeyPrefix, Store: c.sums, Apply: c.store,
 		News: c.news, Sets: sets, Client: regionClient(c.home.dial, regionConnections), Now: host.Now, Log: host.Log,
-		Token: regionToken(cfg, token),
+		Token: current(cfg.RegionToken, token),
 	}
 	x, err := exchange.New(opt)
 	if err != nil {

@@ -127,7 +127,7 @@ func TestShares_FollowDemandAndNeverAddUpToMore(t *testing.T) {
 	p.cut("asia", false)
 	p.nodes["eu"].stop() // a lender
 	eventually(t, "the loans of eu have ended", func() bool { return p.shareOf("us") <= 60 })
-	p.nodes["eu"] = startWith(t, p.cfg["eu"], p.cfg["eu"].RegionToken)
+	p.nodes["eu"] = startWith(t, p.cfg["eu"], p.cfg["eu"].RegionToken.Value)
 	eventually(t, "eu lends again", func() bool { return p.shareOf("us")+p.shareOf("asia") > 80 })
 	end()
 	if admitted.Load() == 0 {
@@ -143,7 +143,7 @@ func TestShares_ARefusalIsShownAtBothEnds(t *testing.T) {
 	other := p.cfg["eu"]
 	list := strings.Split(other.Regions.Regions, ",")
 	other.Regions.Regions = strings.Join(list[:2], ",") // asia is not on it
-	eu := startWith(t, other, other.RegionToken)
+	eu := startWith(t, other, other.RegionToken.Value)
 	shows := func(n *node, region, member, what string) {
 		t.Helper()
 		eventually(t, region+": "+member+" has "+what, func() bool {

@@ -35,21 +35,21 @@ func newPlanet(t *testing.T) *planet {
 	p := &planet{t: t, names: []string{"eu", "us", "asia"}, redis: map[string]*testenv.RedisServer{},
 		nodes: map[string]*node{}, links: map[[2]string]*toxiproxy.Proxy{}, cfg: map[string]config.Serve{}}
 	base := settings(t)
-	base.DatabaseURL, base.RegionInterval, base.RegionShareInterval = withSchema(t), testInterval, time.Second
+	base.DatabaseURL.Value, base.RegionInterval, base.RegionShareInterval = withSchema(t), testInterval, time.Second
 	base.RegionTimeout = 2 * time.Second
 	_, secret, err := CreateToken(t.Context(), base.Storage,
 		NewToken{Name: "regions", Scopes: []access.Scope{access.ScopeAdmin}, By: "test"}, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
-	base.RegionToken = secret
+	base.RegionToken.Value = secret
 	listens := map[string]string{}
 	for _, name := range p.names {
 		p.redis[name], listens[name] = testenv.Redis(t), testenv.FreeAddr(t)
 	}
 	for _, name := range p.names {
 		cfg := base
-		cfg.DataDir, cfg.Region, cfg.Listen, cfg.RedisURL = t.TempDir(), name, listens[name], p.redis[name].URL()
+		cfg.DataDir, cfg.Region, cfg.Listen, cfg.RedisURL.Value = t.TempDir(), name, listens[name], p.redis[name].URL()
 		var list []string
 		for _, to := range p.names {
 			address := listens[to]
@@ -275,7 +275,7 @@ func TestRegions_AStoppedNodeLeavesNothingUntold(t *testing.T) {
 	}
 	p.nodes["eu"].stop()
 	for _, name := range []string{"eu", "us"} {
-		p.nodes[name] = startWith(t, p.cfg[name], p.cfg[name].RegionToken)
+		p.nodes[name] = startWith(t, p.cfg[name], p.cfg[name].RegionToken.Value)
 	}
 	p.agree("ada", 60)
 }
@@ -284,13 +284,13 @@ func TestRegions_AStoppedNodeLeavesNothingUntold(t *testing.T) {
 func TestRegions_ANodeOfAnotherRegionIsRefused(t *testing.T) {
 	p := newPlanet(t)
 	wrong := p.cfg["us"]
-	wrong.DataDir, wrong.Listen, wrong.RedisURL = t.TempDir(), "127.0.0.1:0", p.redis["eu"].URL()
+	wrong.DataDir, wrong.Listen, wrong.RedisURL.Value = t.TempDir(), "127.0.0.1:0", p.redis["eu"].URL()
 	if _, err := tryStart(t, wrong); err == nil || !strings.Contains(err.Error(), `use "eu"`) {
 		t.Errorf("a node of us on the Redis of eu: %v", err)
 	}
 	other := p.cfg["eu"]
 	other.DataDir, other.Listen, other.KeyPrefix = t.TempDir(), "127.0.0.1:0", "other:"
-	startWith(t, other, other.RegionToken)
+	startWith(t, other, other.RegionToken.Value)
 	eventually(t, "us shows that it has refused another prefix", func() bool {
 		_, doc := p.nodes["us"].send("GET", "/ratelimit/regions", "")
 		return strings.Contains(fmt.Sprint(doc["regions"]), `prefix is "other:"`)

@@ -13,7 +13,7 @@ import (
 func TestRegions_ClientCertificatesStandForTheToken(t *testing.T) {
 	s := newSecured(t)
 	base := settings(t)
-	base.DatabaseURL, base.RegionInterval, base.RegionShareInterval = withSchema(t), testInterval, time.Second
+	base.DatabaseURL.Value, base.RegionInterval, base.RegionShareInterval = withSchema(t), testInterval, time.Second
 	base.RegionTimeout = 2 * time.Second
 	base.TLSCertFile, base.TLSKeyFile, base.TLSClientCAFile = s.files.Cert, s.files.Key, s.files.CA
 	base.TLSClientScopes = "ops.test=admin;eu.test=regions;us.test=regions;africa.test=regions"
@@ -27,7 +27,7 @@ func TestRegions_ClientCertificatesStandForTheToken(t *testing.T) {
 	places := map[string]*certified{}
 	for _, name := range names {
 		cfg := base
-		cfg.DataDir, cfg.Region, cfg.Listen, cfg.RedisURL = t.TempDir(), name, listens[name], testenv.Redis(t).URL()
+		cfg.DataDir, cfg.Region, cfg.Listen, cfg.RedisURL.Value = t.TempDir(), name, listens[name], testenv.Redis(t).URL()
 		cfg.Regions.Regions, cfg.RegionCAFile = strings.Join(list, ","), s.files.CA
 		cfg.RegionCertFile, cfg.RegionKeyFile = s.authority.Issue(t, t.TempDir(), name+".test", time.Now().Add(time.Hour))
 		if name == "africa" {

@@ -35,7 +35,7 @@ func newOnReplica(t *testing.T) *onReplica {
 	o.replica = o.primary.Replica(t)
 	o.replicaCfg = o.firstCfg
 	o.replicaCfg.DataDir, o.replicaCfg.Listen = t.TempDir(), testenv.FreeAddr(t)
-	o.replicaCfg.DatabaseURL, o.replicaCfg.PrimaryURL = o.replica.DSN("postgres"), "http://"+o.firstCfg.Listen+"/"
+	o.replicaCfg.DatabaseURL.Value, o.replicaCfg.PrimaryURL = o.replica.DSN("postgres"), "http://"+o.firstCfg.Listen+"/"
 	o.first, o.second = startWith(t, o.firstCfg, secret), startWith(t, o.replicaCfg, secret)
 	return o
 }
@@ -195,7 +195,7 @@ func TestReplica_ANodeWaitsForTheSchema(t *testing.T) {
 	cfg, primary := onPostgres(t)
 	replica := primary.Replica(t)
 	onIt := cfg
-	onIt.DataDir, onIt.DatabaseURL = t.TempDir(), replica.DSN("postgres")
+	onIt.DataDir, onIt.DatabaseURL.Value = t.TempDir(), replica.DSN("postgres")
 	n := start(t, onIt)
 	status, _ := n.send(http.MethodGet, "/readyz", "")
 	if status != http.StatusServiceUnavailable || !strings.Contains(n.log.String(), "sluice migrate up") {

@@ -95,11 +95,11 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	if err != nil {
 		return err
 	}
-	files, err := openSecretFiles(&cfg, &host)
+	files, err := openSecretFiles(&cfg, host.Log, host.Now)
 	if err != nil {
 		return err
 	}
-	files.publish(metrics)
+	files.publish(&cfg, metrics)
 	if cfg.NeedsDataDir() {
 		if err := createDataDir(cfg.DataDir); err != nil {
 			return err
@@ -117,7 +117,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	meter := openMeter(metrics, stops)
 	sets := &rules.Current{}
 
-	where := databaseOptions(&cfg.Storage, files.database)
+	where := databaseOptions(&cfg.Storage, files[&cfg.DatabaseURL])
 	where.SignOnIssuer, where.Now, where.Log = cfg.OIDCIssuer, host.Now, host.Log
 	where.Trace = spans.Database()
 	db, err := database.Open(ctx, where)
@@ -164,7 +164,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	}
 	// After the schema: stopping writes the counters and figures of a data directory anew, and one with a database that is
 	// refused stays as it is.
-	buckets, err := openCounters(ctx, &cfg, &host, &files, sets, metrics, spans, incidents, meter, stops)
+	buckets, err := openCounters(ctx, &cfg, &host, files, sets, metrics, spans, incidents, meter, stops)
 	if err != nil {
 		return err
 	}
@@ -181,17 +181,17 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	figures := newFleetReporter(host.Now, cfg.TenantAttribute, build.Version, ready, buckets)
 	figures.publish(buckets.board, host.Log, stops)
 	history := figures.keep(&cfg.Tuning, db, metrics, host.Log, stops)
-	deferred, err := openQueue(&cfg, &host, files.redis, sets, metrics, stops)
+	deferred, err := openQueue(&cfg, &host, files[&cfg.RedisURL], sets, metrics, stops)
 	if err != nil {
 		return err
 	}
-	secrets, err := openSecrets(&cfg, &host, files.redis, stops)
+	secrets, err := openSecrets(&cfg, &host, files[&cfg.RedisURL], stops)
 	if err != nil {
 		return err
 	}
 	followPoolLoads(buckets.loads, sets, stops)
 	observers := decide.Observers{metrics, &outageLog{log: host.Log, now: host.Now, incidents: incidents}, figures}
-	recorded, err := openDecisionLogs(&cfg, &host, db, files.kafka, metrics, figures.node, stops)
+	recorded, err := openDecisionLogs(&cfg, &host, db, files[&cfg.KafkaPassword], metrics, figures.node, stops)
 	if err != nil {
 		return err
 	}
@@ -203,7 +203,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	refused := newRefusedWatch(&host, metrics.CountRefused)
 	sensor := openSensor(&host, db, ready, figures, buckets.home, accounts, starved, refused, stops)
 	observers = append(observers, sensor)
-	regions, err := openRegions(&cfg, &host, files.region, buckets, sets, metrics, incidents, stops)
+	regions, err := openRegions(&cfg, &host, files[&cfg.RegionToken], buckets, sets, metrics, incidents, stops)
 	if err != nil {
 		return err
 	}
@@ -238,12 +238,12 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 		Profiles: db.Profiles(),
 		People:   web.People{People: db, Tokens: db, Audit: db, TokensChanged: reload.changedTokens}, Transfer: db,
 	}
-	deps.RulePages.Replays = openReplays(&cfg, &host, files.kafka, stops)
+	deps.RulePages.Replays = openReplays(&cfg, &host, files[&cfg.KafkaPassword], stops)
 	deps.Stats, deps.DecisionLogs, deps.Regions = history, accounts, regions.shown()
 	deps.Shares = regions.sharesShown()
 	deps.Incidents = stats.NewIncidentReader(incidents, db, host.Now)
 	deps.Sets, deps.Changed, deps.FailDefaults = sets, reload.changed, failDefaults
-	pages, err := openConsole(ctx, &cfg, &host, files.oidc, deps, db, figures, stops)
+	pages, err := openConsole(ctx, &cfg, &host, files[&cfg.OIDCClientSecret], deps, db, figures, stops)
 	if err != nil {
 		return err
 	}

@@ -14,66 +14,48 @@ import (
 	"sluice/limiter/redisstore"
 )
 
-// secretFiles are the files of a node with secrets. Those that are not set are nil.
-type secretFiles struct {
-	database, redis, oidc, kafka, region *secretfile.File
+// secretFiles are the files of secrets, by the settings that have one.
+type secretFiles map[*config.Secret]*secretfile.File
+
+// openSecretFiles reads the files of all secrets of the settings that cfg points to. The error is about the first that
+// is not usable.
+func openSecretFiles(cfg any, log *slog.Logger, now func() time.Time) (secretFiles, error) {
+	files := secretFiles{}
+	checks := map[string]func(inForce, value string) error{
+		"DATABASE_URL": database.CheckURL, "REDIS_URL": redisstore.CheckURL}
+	for _, s := range config.Secrets(cfg) {
+		if s.File == "" {
+			continue
+		}
+		file, err := secretfile.Open(secretfile.Options{Setting: s.FileNames(), Path: s.File, Check: checks[s.Env], Log: log,
+			Now: now})
+		if err != nil {
+			return nil, err
+		}
+		files[s.Secret] = file
+	}
+	return files, nil
 }
 
-// openSecretFiles reads all files with secrets. The error is about the first that is not
-// usable.
-func openSecretFiles(cfg *config.Serve, host *Host) (f secretFiles, err error) {
-	if f.database, err = openDatabaseFile(&cfg.Storage, host.Log, host.Now); err != nil {
-		return f, err
-	}
-	if f.redis, err = openSecretFile(secretfile.Options{
-		Setting: "--redis-url-file (REDIS_URL_FILE)", Path: cfg.RedisURLFile, Check: redisstore.CheckURL,
-		Log: host.Log, Now: host.Now}); err != nil {
-		return f, err
-	}
-	f.oidc, err = openSecretFile(secretfile.Options{
-		Setting: "--oidc-client-secret-file (SLUICE_OIDC_CLIENT_SECRET_FILE)", Path: cfg.OIDCClientSecretFile,
-		Log: host.Log, Now: host.Now})
-	if err != nil {
-		return f, err
-	}
-	f.kafka, err = openSecretFile(secretfile.Options{
-		Setting: "--kafka-password-file (SLUICE_KAFKA_PASSWORD_FILE)", Path: cfg.KafkaPasswordFile,
-		Log: host.Log, Now: host.Now})
-	if err != nil {
-		return f, err
-	}
-	f.region, err = openSecretFile(secretfile.Options{
-		Setting: "--region-token-file (SLUICE_REGION_TOKEN_FILE)", Path: cfg.RegionTokenFile,
-		Log: host.Log, Now: host.Now})
-	return f, err
-}
-
-// openDatabaseFile reads the file with the URL of the rules database, if it is set.
-func openDatabaseFile(cfg *config.Storage, log *slog.Logger, now func() time.Time) (*secretfile.File, error) {
-	return openSecretFile(secretfile.Options{Setting: "--database-url-file (DATABASE_URL_FILE)", Path: cfg.DatabaseURLFile,
-		Check: database.CheckURL, Log: log, Now: now})
-}
-
-func openSecretFile(opt secretfile.Options) (*secretfile.File, error) {
-	if opt.Path == "" {
-		return nil, nil //nolint:nilnil // it is an option
-	}
-	return secretfile.Open(opt)
-}
-
-// publish adds a series for each file.
-func (f *secretFiles) publish(metrics *telemetry.Metrics) {
-	for setting, file := range map[string]*secretfile.File{"DATABASE_URL_FILE": f.database, "REDIS_URL_FILE": f.redis,
-		"SLUICE_OIDC_CLIENT_SECRET_FILE": f.oidc, "SLUICE_KAFKA_PASSWORD_FILE": f.kafka,
-		"SLUICE_REGION_TOKEN_FILE": f.region} {
-		if file != nil {
-			metrics.SecretFile(setting, file.Failing)
+// publish adds a series for each file of the settings cfg.
+func (f secretFiles) publish(cfg *config.Serve, metrics *telemetry.Metrics) {
+	for _, s := range config.Secrets(cfg) {
+		if file := f[s.Secret]; file != nil {
+			metrics.SecretFile(s.FileEnv(), file.Failing)
 		}
 	}
 }
 
+// current returns a function that returns the value of a secret. file is that of the secret, or nil.
+func current(s config.Secret, file *secretfile.File) func() string {
+	if file != nil {
+		return file.Value
+	}
+	return func() string { return s.Value }
+}
+
 // databaseOptions are the options of database.Open that say where the database is. file is that
-// of openDatabaseFile.
+// of the URL, or nil.
 func databaseOptions(cfg *config.Storage, file *secretfile.File) database.Options {
 	opt := database.Options{DSN: cfg.Database(), PrimaryURL: strings.TrimSuffix(cfg.PrimaryURL, "/")}
 	if file != nil {
@@ -87,7 +69,7 @@ func databaseOptions(cfg *config.Storage, file *secretfile.File) database.Option
 func redisClient(cfg *config.Serve, file *secretfile.File, opt redisstore.ClientOptions) (redis.UniversalClient,
 	error) {
 	if file == nil {
-		return redisstore.NewClient(cfg.RedisURL, opt)
+		return redisstore.NewClient(cfg.RedisURL.Value, opt)
 	}
 	opt.Current = file.Value
 	return redisstore.NewClient(file.Value(), opt)

@@ -68,7 +68,7 @@ func TestSecretFiles_ARotatedPasswordOfRedisIsUsedByNewConnections(t *testing.T)
 	redisAdmin(t, server, "ACL", "SETUSER", "sluice", "on", ">first", "~*", "&*", "+@all")
 	cfg := settings(t)
 	url := func(password string) string { return "redis://sluice:" + password + "@" + server.Addr + "/0" }
-	cfg.RedisURLFile = secretIn(t, url("first")+"\n")
+	cfg.RedisURL.File = secretIn(t, url("first")+"\n")
 	n := start(t, cfg)
 	n.create(mails)
 	reserve := func() bool {
@@ -86,7 +86,7 @@ func TestSecretFiles_ARotatedPasswordOfRedisIsUsedByNewConnections(t *testing.T)
 	if !n.normal() || n.failingFile("REDIS_URL_FILE") {
 		t.Error("open connections do not outlive the password")
 	}
-	replaceSecret(t, cfg.RedisURLFile, url("second"))
+	replaceSecret(t, cfg.RedisURL.File, url("second"))
 	if killed, _ := redisAdmin(t, server, "CLIENT", "KILL", "USER", "sluice").(int64); killed == 0 {
 		t.Error("no connection of the user was open")
 	}
@@ -95,15 +95,15 @@ func TestSecretFiles_ARotatedPasswordOfRedisIsUsedByNewConnections(t *testing.T)
 	eventually(t, "the deferred queues answer again", queues)
 
 	// Another server needs a restart, and until then the last password counts.
-	replaceSecret(t, cfg.RedisURLFile, "redis://sluice:hunter2@other.invalid:6379/0")
+	replaceSecret(t, cfg.RedisURL.File, "redis://sluice:hunter2@other.invalid:6379/0")
 	eventually(t, "the metrics report the file", func() bool { return n.failingFile("REDIS_URL_FILE") })
 	redisAdmin(t, server, "CLIENT", "KILL", "USER", "sluice")
 	eventually(t, "Redis decides with the last password", n.normal)
 	log := n.log.String()
-	if !strings.Contains(log, "restart to use it") || !strings.Contains(log, cfg.RedisURLFile) {
+	if !strings.Contains(log, "restart to use it") || !strings.Contains(log, cfg.RedisURL.File) {
 		t.Errorf("the log does not say that a restart is required:\n%s", log)
 	}
-	replaceSecret(t, cfg.RedisURLFile, url("second"))
+	replaceSecret(t, cfg.RedisURL.File, url("second"))
 	eventually(t, "the metrics report no file", func() bool { return !n.failingFile("REDIS_URL_FILE") })
 	for _, secret := range []string{"first", "second", "hunter2"} {
 		if strings.Contains(n.log.String()+n.out.String()+n.text("/metrics"), ":"+secret) {
@@ -163,7 +163,7 @@ func TestSecretFiles_ARotatedPasswordOfPostgresIsUsedByNewConnections(t *testing
 	server := testenv.PrivatePostgres(t)
 	url := withPassword(t, server)
 	cfg := settings(t)
-	cfg.DatabaseURLFile = secretIn(t, url("first")+"\r\n")
+	cfg.DatabaseURL.File = secretIn(t, url("first")+"\r\n")
 	if _, err := MigrateUp(t.Context(), cfg.Storage); err != nil {
 		t.Fatal(err)
 	}
@@ -173,7 +173,7 @@ func TestSecretFiles_ARotatedPasswordOfPostgresIsUsedByNewConnections(t *testing
 
 	sql(t, server.DSN("postgres"), `ALTER ROLE rotating PASSWORD 'second'`)
 	n.create(`{"name": "second", "scope": "user", "limit": 5, "window_ms": 1000}`) // on an open connection
-	replaceSecret(t, cfg.DatabaseURLFile, url("second"))
+	replaceSecret(t, cfg.DatabaseURL.File, url("second"))
 	sql(t, server.DSN("postgres"), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'rotating'`)
 	eventually(t, "rules can be edited again", func() bool {
 		status, _ := n.send("POST", "/ratelimit/rules", `{"name": "third", "scope": "user", "limit": 5, "window_ms": 1000}`)
@@ -186,7 +186,7 @@ func TestSecretFiles_ARotatedPasswordOfPostgresIsUsedByNewConnections(t *testing
 	if n.failingFile("DATABASE_URL_FILE") {
 		t.Error("the metrics report the file")
 	}
-	replaceSecret(t, cfg.DatabaseURLFile, "")
+	replaceSecret(t, cfg.DatabaseURL.File, "")
 	eventually(t, "the metrics report the empty file", func() bool { return n.failingFile("DATABASE_URL_FILE") })
 	sql(t, server.DSN("postgres"), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'rotating'`)
 	eventually(t, "rules can be edited with the last password", func() bool {
@@ -213,7 +213,7 @@ func TestSecretFiles_AStartNamesWhatIsWrong(t *testing.T) {
 		"a secret's line": {oidc: secretIn(t, "hunter2\nhunter2"), want: []string{"CLIENT_SECRET_FILE", "line break"}},
 	} {
 		cfg := settings(t)
-		cfg.DatabaseURLFile, cfg.RedisURLFile, cfg.OIDCClientSecretFile = c.database, c.redis, c.oidc
+		cfg.DatabaseURL.File, cfg.RedisURL.File, cfg.OIDCClientSecret.File = c.database, c.redis, c.oidc
 		if c.oidc != "" {
 			cfg.OIDCIssuer, cfg.OIDCClientID, cfg.ConsoleURL = "http://127.0.0.1:1", "sluice", "http://127.0.0.1:1"
 			cfg.OIDCAdminGroups, cfg.OIDCGroupsClaim, cfg.OIDCName = []string{"ops"}, "groups", "ID"
@@ -226,7 +226,7 @@ func TestSecretFiles_AStartNamesWhatIsWrong(t *testing.T) {
 		}
 	}
 	cfg := settings(t)
-	cfg.DatabaseURLFile = missing
+	cfg.DatabaseURL.File = missing
 	if _, err := Tokens(t.Context(), cfg.Storage); err == nil || !strings.Contains(err.Error(), missing) {
 		t.Errorf("a command: %v", err)
 	}

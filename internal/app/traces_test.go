@@ -79,7 +79,7 @@ func TestTraces_OfEveryFace(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "authorization=planted-header")
 	t.Setenv("OTEL_TRACES_SAMPLER", "parentbased_always_off") // only requests whose callers are sampled
 	cfg := recording(t, config.DecisionLogFile)
-	cfg.RedisURL, cfg.StoreTimeout = testenv.Redis(t).URL(), 5*time.Second
+	cfg.RedisURL.Value, cfg.StoreTimeout = testenv.Redis(t).URL(), 5*time.Second
 	withProfile(t, cfg)
 	n, addr := startGRPC(t, cfg)
 	n.create(`{"name": "per-user", "limit": 1, "window_ms": 3600000, "algorithm": "fixed_window", "scope": "user"}`)

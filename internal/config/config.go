@@ -12,17 +12,14 @@ import (
 // token share it.
 type Storage struct {
 	DataDir     string `name:"data-dir" env:"SLUICE_DATA_DIR" default:"./sluice-data" placeholder:"DIR" help:"Directory of the embedded rules database, of saved counters, and of the copy of the rules from which a node starts while the rules database is unavailable. A server without API tokens keeps its local token there. It is created with mode 0700."`
-	DatabaseURL string `name:"database-url" env:"DATABASE_URL" placeholder:"URL" help:"Rules database, as in postgres://user:password@host:5432/sluice. Empty: an embedded SQLite file in the data directory."`
-
-	DatabaseURLFile string `name:"database-url-file" env:"DATABASE_URL_FILE" placeholder:"FILE" help:"File with the value of --database-url. New connections use a changed user or password within 10s. Not together with --database-url."`
+	DatabaseURL Secret `name:"database-url" env:"DATABASE_URL" changed:"New connections use a changed user or password" url:"true" placeholder:"URL" help:"Rules database, as in postgres://user:password@host:5432/sluice. Empty: an embedded SQLite file in the data directory."`
 
 	PrimaryURL string `name:"primary-url" env:"SLUICE_PRIMARY_URL" placeholder:"URL" help:"URL of the API and console of nodes on the primary database, as in https://sluice-eu.example.com. Nodes and commands on a read replica of it refuse changes and name this URL."`
 }
 
 // Counters says where and how buckets are kept.
 type Counters struct {
-	RedisURL     string        `name:"redis-url" env:"REDIS_URL" placeholder:"URL" help:"Counter store, as in redis://host:6379/0 (rediss:// for TLS, several addresses separated by commas for Redis Cluster, redis+sentinel:// for Sentinel). Empty: counters are kept in the memory of this process."`
-	RedisURLFile string        `name:"redis-url-file" env:"REDIS_URL_FILE" placeholder:"FILE" help:"File with the value of --redis-url. New connections use a changed user or password within 10s. Not together with --redis-url."`
+	RedisURL     Secret        `name:"redis-url" env:"REDIS_URL" changed:"New connections use a changed user or password" url:"true" placeholder:"URL" help:"Counter store, as in redis://host:6379/0 (rediss:// for TLS, several addresses separated by commas for Redis Cluster, redis+sentinel:// for Sentinel). Empty: counters are kept in the memory of this process."`
 	KeyPrefix    string        `name:"key-prefix" env:"SLUICE_KEY_PREFIX" default:"sl:" placeholder:"TEXT" help:"Prefix of every key in Redis. Nodes with the same prefix share their counters. 1 to 32 letters, digits and ._:-"`
 	StoreTimeout time.Duration `name:"store-timeout" env:"SLUICE_STORE_TIMEOUT" default:"25ms" placeholder:"TIME" help:"Time for a check. The fail mode decides if the counter store has not answered a sixth of it, but at most 4ms, before its end. 1ms to 10s."`
 }
@@ -161,9 +158,7 @@ type Remote struct {
 // Client holds the settings of commands that talk to a running server.
 type Client struct {
 	Remote
-	Token string `name:"token" env:"SLUICE_TOKEN" placeholder:"SECRET" help:"API token. Set it in the environment to keep it out of process listings."`
-
-	TokenFile string `name:"token-file" env:"SLUICE_TOKEN_FILE" placeholder:"FILE" help:"File with the value of --token. A changed token is used within 10s. Not together with --token."`
+	Token Secret `name:"token" env:"SLUICE_TOKEN" changed:"A changed token is used" placeholder:"SECRET" help:"API token. Set it in the environment to keep it out of process listings."`
 
 	DataDir string `name:"data-dir" env:"SLUICE_DATA_DIR" default:"./sluice-data" placeholder:"DIR" help:"Data directory of a server on this machine. While no API token exists, its file local-token has a token for the user who runs the server. It is used without --token and --client-cert, at a loopback address only."`
 

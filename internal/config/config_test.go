@@ -16,7 +16,7 @@ var update = flag.Bool("update", false, "rewrite the tables of docs/configuratio
 func parse(t *testing.T, args ...string) (Serve, error) {
 	t.Helper()
 	var s Serve
-	p, err := kong.New(&s, kong.Name("sluice"), kong.Exit(func(int) { t.Fatal("kong exited") }))
+	p, err := kong.New(&s, kong.Name("sluice"), SecretFlags(), kong.Exit(func(int) { t.Fatal("kong exited") }))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,19 +146,34 @@ func TestBadValues_NameTheSetting(t *testing.T) {
 
 // A secret is set by itself or by a file.
 func TestSecretFiles_ReplaceTheirSettings(t *testing.T) {
-	for _, tt := range []struct{ env, value string }{
-		{"DATABASE_URL", "postgres://u:hunter2@h/d"}, {"REDIS_URL", "redis://:hunter2@h"},
-		{"SLUICE_OIDC_CLIENT_SECRET", "hunter2"}, {"SLUICE_KAFKA_PASSWORD", "hunter2"},
-		{"SLUICE_REGION_TOKEN", "hunter2"},
-	} {
+	var names []string
+	for i, of := range Secrets(&Serve{}) {
+		names = append(names, of.Env)
 		clearEnvironment(t)
-		t.Setenv(tt.env, tt.value)
-		t.Setenv(tt.env+"_FILE", "/run/secrets/x")
-		_, err := parse(t)
-		if err == nil || !strings.Contains(err.Error(), "("+tt.env+")") ||
-			!strings.Contains(err.Error(), "("+tt.env+"_FILE)") || strings.Contains(err.Error(), "hunter2") {
-			t.Errorf("%s and its file: %v", tt.env, err)
+		t.Setenv(of.Env+"_FILE", "/run/secrets/x")
+		s, _ := parse(t)
+		if got := *Secrets(&s)[i].Secret; got != (Secret{File: "/run/secrets/x"}) {
+			t.Errorf("with a file, %s is %+v", of.Env, got)
 		}
+		s, _ = parse(t, of.Flag+"-file=/run/secrets/y")
+		if got := *Secrets(&s)[i].Secret; got != (Secret{File: "/run/secrets/y"}) {
+			t.Errorf("with a flag, %s is %+v", of.Env, got)
+		}
+		t.Setenv(of.Env, "postgres://u:hunter2@h/d")
+		s, err := parse(t)
+		if err == nil || !strings.Contains(err.Error(), "("+of.Env+")") ||
+			!strings.Contains(err.Error(), "("+of.Env+"_FILE)") || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%s and its file: %v", of.Env, err)
+		}
+		for _, v := range Values(s) {
+			if strings.Contains(v.Value, "hunter2") {
+				t.Errorf("%s shows %q", v.Flag, v.Value)
+			}
+		}
+	}
+	if diff := cmp.Diff([]string{"DATABASE_URL", "REDIS_URL", "SLUICE_REGION_TOKEN", "SLUICE_KAFKA_PASSWORD",
+		"SLUICE_OIDC_CLIENT_SECRET"}, names); diff != "" {
+		t.Error(diff)
 	}
 	clearEnvironment(t)
 	s, err := parse(t, "--database-url-file=/run/secrets/db", "--redis-url-file=/run/secrets/redis")

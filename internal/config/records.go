@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"net"
 	"path/filepath"
 	"regexp"
@@ -27,12 +28,11 @@ type Kafka struct {
 
 // KafkaConnection says how to connect to brokers.
 type KafkaConnection struct {
-	KafkaTLS          bool   `name:"kafka-tls" env:"SLUICE_KAFKA_TLS" help:"Connect to the brokers with TLS."`
-	KafkaCAFile       string `name:"kafka-ca-file" env:"SLUICE_KAFKA_CA_FILE" placeholder:"FILE" help:"Authorities that the certificates of the brokers are checked against, in PEM form. Empty: those of the system."`
-	KafkaSASL         string `name:"kafka-sasl" env:"SLUICE_KAFKA_SASL" placeholder:"MECHANISM" help:"How the node authenticates. plain, scram-sha-256 or scram-sha-512. Empty: not at all."`
-	KafkaUser         string `name:"kafka-user" env:"SLUICE_KAFKA_USER" placeholder:"NAME" help:"User for SASL."`
-	KafkaPassword     string `name:"kafka-password" env:"SLUICE_KAFKA_PASSWORD" secret:"true" placeholder:"SECRET" help:"Password for SASL. Set it in the environment to keep it out of process listings."`
-	KafkaPasswordFile string `name:"kafka-password-file" env:"SLUICE_KAFKA_PASSWORD_FILE" placeholder:"FILE" help:"File with the value of --kafka-password. New connections use a changed password within 10s. Not together with --kafka-password."`
+	KafkaTLS      bool   `name:"kafka-tls" env:"SLUICE_KAFKA_TLS" help:"Connect to the brokers with TLS."`
+	KafkaCAFile   string `name:"kafka-ca-file" env:"SLUICE_KAFKA_CA_FILE" placeholder:"FILE" help:"Authorities that the certificates of the brokers are checked against, in PEM form. Empty: those of the system."`
+	KafkaSASL     string `name:"kafka-sasl" env:"SLUICE_KAFKA_SASL" placeholder:"MECHANISM" help:"How the node authenticates. plain, scram-sha-256 or scram-sha-512. Empty: not at all."`
+	KafkaUser     string `name:"kafka-user" env:"SLUICE_KAFKA_USER" placeholder:"NAME" help:"User for SASL."`
+	KafkaPassword Secret `name:"kafka-password" env:"SLUICE_KAFKA_PASSWORD" changed:"New connections use a changed password" placeholder:"SECRET" help:"Password for SASL. Set it in the environment to keep it out of process listings."`
 }
 
 // The values of DecisionLog.
@@ -91,7 +91,7 @@ func (s *Serve) RecordsDir() string {
 var topicName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,249}$`)
 
 func (k *Kafka) check(c *checker, used bool) {
-	c.notBoth("kafka-password", "SLUICE_KAFKA_PASSWORD", k.KafkaPassword, k.KafkaPasswordFile)
+	c.secrets(k)
 	if !used {
 		if len(k.KafkaBrokers) > 0 {
 			c.fail("kafka-brokers", "SLUICE_KAFKA_BROKERS", "is of no use without kafka in --decision-log (SLUICE_DECISION_LOG)")
@@ -114,19 +114,26 @@ func (k *Kafka) check(c *checker, used bool) {
 	k.KafkaConnection.check(c)
 }
 
+// Check reports what does not fit together.
+func (k *KafkaConnection) Check() error {
+	var c checker
+	c.secrets(k)
+	k.check(&c)
+	return errors.Join(c.errs...)
+}
+
 func (k *KafkaConnection) check(c *checker) {
 	if k.KafkaCAFile != "" && !k.KafkaTLS {
 		c.fail("kafka-ca-file", "SLUICE_KAFKA_CA_FILE", "requires --kafka-tls (SLUICE_KAFKA_TLS)")
 	}
-	password := k.KafkaPassword != "" || k.KafkaPasswordFile != ""
 	if k.KafkaSASL == "" {
-		if k.KafkaUser != "" || password {
+		if k.KafkaUser != "" || k.KafkaPassword.IsSet() {
 			c.fail("kafka-sasl", "SLUICE_KAFKA_SASL", "is required by a user or a password")
 		}
 		return
 	}
 	c.oneOf("kafka-sasl", "SLUICE_KAFKA_SASL", k.KafkaSASL, "plain", "scram-sha-256", "scram-sha-512")
-	if k.KafkaUser == "" || !password {
+	if k.KafkaUser == "" || !k.KafkaPassword.IsSet() {
 		c.fail("kafka-sasl", "SLUICE_KAFKA_SASL", "requires --kafka-user (SLUICE_KAFKA_USER) and --kafka-password "+
 			"(SLUICE_KAFKA_PASSWORD) or its file")
 	}

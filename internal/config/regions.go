@@ -15,12 +15,11 @@ import (
 type Regions struct {
 	Region      string `name:"region" env:"SLUICE_REGION" placeholder:"NAME" help:"Name of the region of this node, one of those of --regions. Its Redis remembers it and refuses nodes of another region."`
 	Regions     string `name:"regions" env:"SLUICE_REGIONS" placeholder:"LIST" help:"All regions and the addresses of their nodes, the same on every node, as in eu=https://a:8080|https://b:8080,us=https://c:8080. Rules whose span is not region then count over all of them. Requires --redis-url and --database-url. 2 to 50 regions. Empty: no regions."`
-	RegionToken string `name:"region-token" env:"SLUICE_REGION_TOKEN" secret:"true" placeholder:"SECRET" help:"API token with the scope regions that is sent to the other regions. Set it in the environment to keep it out of process listings."`
+	RegionToken Secret `name:"region-token" env:"SLUICE_REGION_TOKEN" changed:"A changed token is used" placeholder:"SECRET" help:"API token with the scope regions that is sent to the other regions. Set it in the environment to keep it out of process listings."`
 
-	RegionTokenFile string `name:"region-token-file" env:"SLUICE_REGION_TOKEN_FILE" placeholder:"FILE" help:"File with the value of --region-token. A changed token is used within 10s. Not together with --region-token."`
-	RegionCertFile  string `name:"region-cert-file" env:"SLUICE_REGION_CERT_FILE" placeholder:"FILE" help:"Client certificate for the other regions in PEM form, followed by its intermediates. With it --region-token is not needed. It is read again when it changes. Requires https addresses in --regions."`
-	RegionKeyFile   string `name:"region-key-file" env:"SLUICE_REGION_KEY_FILE" placeholder:"FILE" help:"Key of --region-cert-file in PEM form."`
-	RegionCAFile    string `name:"region-ca-file" env:"SLUICE_REGION_CA_FILE" placeholder:"FILE" help:"Authorities of the certificates of the other regions in PEM form. It is read again when it changes. Empty: those of the system."`
+	RegionCertFile string `name:"region-cert-file" env:"SLUICE_REGION_CERT_FILE" placeholder:"FILE" help:"Client certificate for the other regions in PEM form, followed by its intermediates. With it --region-token is not needed. It is read again when it changes. Requires https addresses in --regions."`
+	RegionKeyFile  string `name:"region-key-file" env:"SLUICE_REGION_KEY_FILE" placeholder:"FILE" help:"Key of --region-cert-file in PEM form."`
+	RegionCAFile   string `name:"region-ca-file" env:"SLUICE_REGION_CA_FILE" placeholder:"FILE" help:"Authorities of the certificates of the other regions in PEM form. It is read again when it changes. Empty: those of the system."`
 }
 
 const (
@@ -83,12 +82,12 @@ func (r *Regions) RegionList() ([]RegionAddresses, error) {
 
 func (r *Regions) check(c *checker, redis, postgres bool) {
 	const region, regions = "SLUICE_REGION", "SLUICE_REGIONS"
-	c.notBoth("region-token", "SLUICE_REGION_TOKEN", r.RegionToken, r.RegionTokenFile)
+	c.secrets(r)
 	if !r.HasRegions() {
 		for _, is := range []struct{ flag, env, value string }{
 			{"region", region, r.Region},
-			{"region-token", "SLUICE_REGION_TOKEN", r.RegionToken},
-			{"region-token-file", "SLUICE_REGION_TOKEN_FILE", r.RegionTokenFile},
+			{"region-token", "SLUICE_REGION_TOKEN", r.RegionToken.Value},
+			{"region-token-file", "SLUICE_REGION_TOKEN_FILE", r.RegionToken.File},
 			{"region-cert-file", "SLUICE_REGION_CERT_FILE", r.RegionCertFile},
 			{"region-key-file", "SLUICE_REGION_KEY_FILE", r.RegionKeyFile},
 			{"region-ca-file", "SLUICE_REGION_CA_FILE", r.RegionCAFile},
@@ -110,11 +109,11 @@ func (r *Regions) check(c *checker, redis, postgres bool) {
 	case err == nil && !slices.ContainsFunc(list, names):
 		c.fail("region", region, "must be one of the regions of --regions (%s), not %q", regions, r.Region)
 	}
-	if r.RegionToken == "" && r.RegionTokenFile == "" && r.RegionCertFile == "" {
+	if !r.RegionToken.IsSet() && r.RegionCertFile == "" {
 		c.fail("region-token", "SLUICE_REGION_TOKEN", "or --region-cert-file (SLUICE_REGION_CERT_FILE) is required with "+
 			"--regions (%s): create one with 'sluice token create regions --scopes regions'", regions)
 	}
-	if strings.ContainsFunc(r.RegionToken, unicode.IsControl) { // no header can have it
+	if strings.ContainsFunc(r.RegionToken.Value, unicode.IsControl) { // no header can have it
 		c.fail("region-token", "SLUICE_REGION_TOKEN", "must not have a line break or another control character")
 	}
 	r.checkCertificates(c, list)

@@ -15,31 +15,44 @@ type Setting struct {
 func Settings(of ...any) []Setting {
 	var out []Setting
 	for _, v := range of {
-		out = append(out, settingsOf(reflect.TypeOf(v), "")...)
-	}
-	return out
-}
-
-func settingsOf(t reflect.Type, group string) []Setting {
-	var out []Setting
-	for i := range t.NumField() {
-		switch f := t.Field(i); {
-		case f.Anonymous:
-			out = append(out, settingsOf(f.Type, f.Tag.Get("group"))...)
-		case isSetting(f):
-			out = append(out, Setting{
-				Group: group, Flag: "--" + f.Tag.Get("name"), Env: f.Tag.Get("env"),
-				Default: f.Tag.Get("default"), Help: f.Tag.Get("help"),
-			})
+		for _, f := range fieldsOf(reflect.TypeOf(v), "") {
+			out = append(out, f.setting)
+			if f.isSecret() {
+				out = append(out, f.setting.file(f.tag.Get("changed")))
+			}
 		}
 	}
 	return out
 }
 
-// isSetting is false for fields of tests and for removed settings.
-func isSetting(f reflect.StructField) bool {
-	_, hidden := f.Tag.Lookup("hidden")
-	return f.Tag.Get("env") != "" && !hidden
+// field is a field that is a setting, or a secret.
+type field struct {
+	setting Setting
+	index   []int // as reflect.Value.FieldByIndex takes it
+	tag     reflect.StructTag
+	kind    reflect.Type
+}
+
+func (f *field) isSecret() bool { return f.kind == reflect.TypeFor[Secret]() }
+
+// fieldsOf lists the fields of a struct that are settings. Those of Fixed have no variable.
+func fieldsOf(t reflect.Type, group string) []field {
+	var out []field
+	for i := range t.NumField() {
+		switch f := t.Field(i); {
+		case f.Anonymous:
+			for _, inner := range fieldsOf(f.Type, f.Tag.Get("group")) {
+				inner.index = append([]int{i}, inner.index...)
+				out = append(out, inner)
+			}
+		case f.Tag.Get("env") != "":
+			out = append(out, field{index: []int{i}, tag: f.Tag, kind: f.Type, setting: Setting{
+				Group: group, Flag: "--" + f.Tag.Get("name"), Env: f.Tag.Get("env"),
+				Default: f.Tag.Get("default"), Help: f.Tag.Get("help"),
+			}})
+		}
+	}
+	return out
 }
 
 // Markdown renders settings as tables, one a group.

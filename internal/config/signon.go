@@ -13,9 +13,7 @@ import (
 type SignOn struct {
 	OIDCIssuer       string `name:"oidc-issuer" env:"SLUICE_OIDC_ISSUER" placeholder:"URL" help:"Issuer URL of the OpenID Connect provider for signing in to the console, exactly as the provider writes it, as in https://id.example.com/realms/ops. Requires --console-url. Empty: no single sign-on."`
 	OIDCClientID     string `name:"oidc-client-id" env:"SLUICE_OIDC_CLIENT_ID" placeholder:"TEXT" help:"Client ID of Sluice at the provider."`
-	OIDCClientSecret string `name:"oidc-client-secret" env:"SLUICE_OIDC_CLIENT_SECRET" secret:"true" placeholder:"SECRET" help:"Client secret of Sluice at the provider. Set it in the environment to keep it out of process listings. Empty for a public client."`
-
-	OIDCClientSecretFile string `name:"oidc-client-secret-file" env:"SLUICE_OIDC_CLIENT_SECRET_FILE" placeholder:"FILE" help:"File with the value of --oidc-client-secret. A changed secret is used within 10s. Not together with --oidc-client-secret."`
+	OIDCClientSecret Secret `name:"oidc-client-secret" env:"SLUICE_OIDC_CLIENT_SECRET" changed:"A changed secret is used" placeholder:"SECRET" help:"Client secret of Sluice at the provider. Set it in the environment to keep it out of process listings. Empty for a public client."`
 
 	OIDCName         string   `name:"oidc-name" env:"SLUICE_OIDC_NAME" default:"single sign-on" placeholder:"TEXT" help:"Name of the provider on the sign-in button: Sign in with ... 1 to 40 characters."`
 	OIDCScopes       []string `name:"oidc-scopes" env:"SLUICE_OIDC_SCOPES" default:"openid,profile,email" placeholder:"SCOPE" help:"Scopes to request from the provider. Some providers send groups only with the scope groups."`
@@ -54,13 +52,13 @@ func (s *SignOn) OIDCScopeList() []string { return named(s.OIDCScopes) }
 
 // check reports invalid settings. console is the URL of the console.
 func (s *SignOn) check(c *checker, console string) {
-	c.notBoth("oidc-client-secret", "SLUICE_OIDC_CLIENT_SECRET", s.OIDCClientSecret, s.OIDCClientSecretFile)
+	c.secrets(s)
 	groups := 0
 	for _, list := range s.OIDCGroups() {
 		groups += len(list)
 	}
 	if !s.SignsOn() {
-		if s.OIDCClientID != "" || s.OIDCClientSecret != "" || s.OIDCClientSecretFile != "" || groups > 0 {
+		if s.OIDCClientID != "" || s.OIDCClientSecret.IsSet() || groups > 0 {
 			c.fail("oidc-issuer", "SLUICE_OIDC_ISSUER", "is required: other settings of single sign-on are set")
 		}
 		return

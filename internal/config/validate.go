@@ -44,13 +44,6 @@ func (c *checker) oneOf(flag, env, got string, allowed ...string) {
 	}
 }
 
-// notBoth reports a secret that is set both by itself and by a file.
-func (c *checker) notBoth(flag, env, value, file string) {
-	if value != "" && file != "" {
-		c.fail(flag, env, "and --%s-file (%s_FILE) must not both be set; keep one of them", flag, env)
-	}
-}
-
 // Validate reports every bad setting at once, each by its flag and environment
 // variable. No message repeats a value that may hold a password.
 func (s *Serve) Validate() error {
@@ -104,10 +97,10 @@ func (g *GRPC) GRPCLoopback() bool { return g.GRPCListen == "" || loopback(g.GRP
 var keyPrefix = regexp.MustCompile(`^[A-Za-z0-9._:-]{1,32}$`)
 
 // Redis reports whether the counters are in Redis, not in the memory of this process.
-func (k *Counters) Redis() bool { return k.RedisURL != "" || k.RedisURLFile != "" }
+func (k *Counters) Redis() bool { return k.RedisURL.IsSet() }
 
 func (k *Counters) check(c *checker) {
-	c.notBoth("redis-url", "REDIS_URL", k.RedisURL, k.RedisURLFile)
+	c.secrets(k)
 	if !keyPrefix.MatchString(k.KeyPrefix) {
 		c.fail("key-prefix", "SLUICE_KEY_PREFIX", "must be 1 to 32 letters, digits and ._:-")
 	}
@@ -160,8 +153,8 @@ func (s *Storage) Validate() error {
 	if s.DataDir == "" {
 		c.fail("data-dir", "SLUICE_DATA_DIR", "must name a folder")
 	}
-	c.notBoth("database-url", "DATABASE_URL", s.DatabaseURL, s.DatabaseURLFile)
-	if s.DatabaseURL != "" && !isPostgres(s.DatabaseURL) {
+	c.secrets(s)
+	if s.DatabaseURL.Value != "" && !isPostgres(s.DatabaseURL.Value) {
 		c.fail("database-url", "DATABASE_URL",
 			"must begin with postgres:// or postgresql://, or be empty for the embedded database")
 	}
@@ -172,17 +165,17 @@ func (s *Storage) Validate() error {
 }
 
 // Postgres reports whether the rules live in Postgres, not in the data directory.
-func (s *Storage) Postgres() bool { return s.DatabaseURLFile != "" || isPostgres(s.DatabaseURL) }
+func (s *Storage) Postgres() bool { return s.DatabaseURL.File != "" || isPostgres(s.DatabaseURL.Value) }
 
 func isPostgres(url string) bool {
 	return strings.HasPrefix(url, "postgres://") || strings.HasPrefix(url, "postgresql://")
 }
 
 // Database is what database.Open takes: the Postgres URL, or the path of the
-// embedded file. It is "" if the URL is in DatabaseURLFile.
+// embedded file. It is "" if the URL is in a file.
 func (s *Storage) Database() string {
 	if s.Postgres() {
-		return s.DatabaseURL
+		return s.DatabaseURL.Value
 	}
 	return filepath.Join(s.DataDir, "sluice.db")
 }
@@ -309,7 +302,7 @@ func (c *Remote) Validate() error {
 // certificate has a key.
 func (c *Client) Validate() error {
 	var bad checker
-	bad.notBoth("token", "SLUICE_TOKEN", c.Token, c.TokenFile)
+	bad.secrets(c)
 	const cert, key = "SLUICE_CLIENT_CERT_FILE", "SLUICE_CLIENT_KEY_FILE"
 	switch {
 	case c.ClientCertFile == "" && c.ClientKeyFile != "":

@@ -21,14 +21,17 @@ type Value struct {
 const hidden = "set, not shown"
 
 // Values lists every setting of a struct with its value, in order of
-// declaration. Fields tagged secret:"true" are never shown, and URLs are shown
-// without passwords.
+// declaration. Secrets are never shown, and URLs are shown without passwords.
 func Values(of any) []Value {
-	settings, values := Settings(of), reflected(reflect.ValueOf(of))
-	out := make([]Value, len(settings))
-	for i, s := range settings {
-		text, standard := "", s.Default
-		switch v := values[i].value.Interface().(type) {
+	var out []Value
+	for _, f := range fieldsOf(reflect.TypeOf(of), "") {
+		text, standard := "", f.setting.Default
+		switch v := reflect.ValueOf(of).FieldByIndex(f.index).Interface().(type) {
+		case Secret:
+			out = append(out, Value{Setting: f.setting, Value: shown(v.Value, f.tag.Get("url") != "true"),
+				IsDefault: v.Value == ""}, Value{Setting: f.setting.file(f.tag.Get("changed")), Value: v.File,
+				IsDefault: v.File == ""})
+			continue
 		case []string:
 			text = strings.Join(v, ",")
 		case time.Duration:
@@ -39,16 +42,22 @@ func Values(of any) []Value {
 		default:
 			text = fmt.Sprint(v)
 		}
-		out[i] = Value{Setting: s, Value: text, IsDefault: text == standard || text == "false" && standard == ""}
-		switch {
-		case text == "":
-		case values[i].secret:
-			out[i].Value = hidden
-		case strings.Contains(text, "://"):
-			out[i].Value = addresses(text)
-		}
+		out = append(out, Value{Setting: f.setting, Value: shown(text, false),
+			IsDefault: text == standard || text == "false" && standard == ""})
 	}
 	return out
+}
+
+// shown is a value without its secrets.
+func shown(text string, secret bool) string {
+	switch {
+	case text == "":
+	case secret:
+		return hidden
+	case strings.Contains(text, "://"):
+		return addresses(text)
+	}
+	return text
 }
 
 // duration writes 12h for 12h0m0s.
@@ -61,25 +70,6 @@ func duration(d time.Duration) string {
 		text = strings.TrimSuffix(text, "0m")
 	}
 	return text
-}
-
-type reflectedField struct {
-	value  reflect.Value
-	secret bool
-}
-
-// reflected lists the fields in the order of Settings.
-func reflected(v reflect.Value) []reflectedField {
-	var out []reflectedField
-	for i := range v.NumField() {
-		switch f := v.Type().Field(i); {
-		case f.Anonymous:
-			out = append(out, reflected(v.Field(i))...)
-		case isSetting(f):
-			out = append(out, reflectedField{v.Field(i), f.Tag.Get("secret") == "true"})
-		}
-	}
-	return out
 }
 
 // addresses keeps scheme, host and path of one or several URLs. Passwords are in

@@ -130,7 +130,7 @@ func serve(t *testing.T, redis *testenv.RedisServer) *World {
 		Log:     config.Log{LogLevel: "info", LogFormat: "text"},
 	}
 	if redis != nil {
-		cfg.RedisURL = redis.URL()
+		cfg.RedisURL.Value = redis.URL()
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	listening, done := make(chan net.Addr, 1), make(chan error, 1)

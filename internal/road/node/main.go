@@ -59,7 +59,7 @@ func main() {
 
 func run(ctx context.Context, folder string) error {
 	var cfg config.Serve
-	parser, err := kong.New(&cfg, kong.Name("node"))
+	parser, err := kong.New(&cfg, kong.Name("node"), config.SecretFlags())
 	if err != nil {
 		return err
 	}
@@ -67,7 +67,7 @@ func run(ctx context.Context, folder string) error {
 		"--data-dir=" + filepath.Join(folder, "data")}); err != nil {
 		return err
 	}
-	if cfg.RedisURL == "" {
+	if cfg.RedisURL.Value == "" {
 		return errors.New("REDIS_URL is not set")
 	}
 	ctx, stop := context.WithCancel(ctx)
