@@ -33,9 +33,9 @@ var top = filepath.Join("..", "..")
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-// TestRoad prints the files and functions of the module with a statement that every sample of node/main.go ran. A function
-// includes its literals. It fails if the road is longer than the bounds above, or if docs/architecture.md does not name
-// one of the files in full where it follows a check.
+// TestRoad prints the files and functions of the module with a statement that every sample of node/main.go ran. A
+// function includes its literals. It fails if the road is longer than the bounds above, or if docs/architecture.md does
+// not name one of the files in full where it follows a check.
 func TestRoad(t *testing.T) {
 	folder := t.TempDir()
 	program := filepath.Join(folder, "node")
