@@ -3,13 +3,14 @@ package app
 import (
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"sluice/internal/alerts/deliver"
 	"sluice/internal/alerts/evaluate"
 	"sluice/internal/alerts/sense"
 	"sluice/internal/config"
 	"sluice/internal/database"
 	"sluice/internal/stats"
-	"sluice/internal/telemetry"
 	"sluice/rules"
 )
 
@@ -26,7 +27,7 @@ const (
 
 // openAlerts starts what evaluates alerts on one of the nodes, and returns what every node knows of them.
 func openAlerts(cfg *config.Serve, host *Host, db *database.DB, sets *rules.Current, figures *fleetReporter,
-	history stats.Source, sensor *sense.Sensor, worker *deliver.Worker, metrics *telemetry.Metrics, stops *stops,
+	history stats.Source, sensor *sense.Sensor, worker *deliver.Worker, metrics prometheus.Registerer, stops *stops,
 ) *evaluate.Board {
 	holder, lease := figures.node, alertLease
 	if !cfg.Postgres() {
@@ -36,10 +37,7 @@ func openAlerts(cfg *config.Serve, host *Host, db *database.DB, sets *rules.Curr
 	runner := evaluate.NewRunner(evaluate.RunnerOptions{Store: db, Holder: holder, Lease: lease, Facts: facts.gather,
 		Deliver: worker, Quiet: alertQuiet, Now: host.Now, Log: host.Log})
 	board := evaluate.NewBoard(db, host.Now, host.Log)
-	metrics.Alerts(func() telemetry.Alerts {
-		reports, waiting := sensor.Counts()
-		return telemetry.Alerts{Reports: reports, Waiting: waiting, Runner: runner.Stats(), Active: board.ActiveOf}
-	})
+	sensor.Register(metrics, runner, board)
 	stops.add("alerts that are on", task(board.Run))
 	stops.add("alerts", task(runner.Run))
 	return board

@@ -135,8 +135,9 @@ func openRedis(ctx context.Context, cfg *config.Serve, host *Host, files secretF
 		shared = homes
 	}
 	stops.add("reconciliation of local decisions", task(func(ctx context.Context) { ledger.Reconcile(ctx, shared) }))
-	metrics.CounterStore(telemetry.CounterStore{Breakers: store.Breakers, Nodes: presence.Live, Units: ledger.Stats,
-		Slots: store.Stats})
+	store.Register(metrics)
+	presence.Register(metrics)
+	metrics.Ledger(ledger.Stats)
 	loadBoard, err := fleet.NewLoadBoard(client, cfg.KeyPrefix)
 	if err != nil {
 		return nil, err

@@ -8,11 +8,12 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"sluice/api/decide"
 	"sluice/internal/config"
 	"sluice/internal/fleet"
 	"sluice/internal/stats"
-	"sluice/internal/telemetry"
 	"sluice/limiter"
 	"sluice/rules"
 	"sluice/rules/redact"
@@ -215,13 +216,13 @@ func (f *fleetReporter) publish(board fleet.Board, log *slog.Logger, stops *stop
 
 // keep moves the figures of all nodes to the rules database while this node is the one that does, and returns what
 // reads them from both places.
-func (f *fleetReporter) keep(cfg *config.Tuning, store stats.Store, metrics *telemetry.Metrics, log *slog.Logger,
+func (f *fleetReporter) keep(cfg *config.Tuning, store stats.Store, metrics prometheus.Registerer, log *slog.Logger,
 	stops *stops) stats.Source {
 	days := time.Duration(cfg.StatsDays) * stats.Day
 	// The figures of one node would replace those of all, so the writer reads from the board only.
 	shared := fleet.NewReader(f.counters.board, f.now)
 	w := stats.NewWriter(stats.WriterOptions{Recent: shared, Store: store, Node: f.node, Keep: days, Now: f.now, Log: log})
-	metrics.StatsLag(w.Lag)
+	w.Register(metrics)
 	stops.add("figures", task(w.Run))
 	return stats.NewReader(stats.ReaderOptions{Recent: f.reader, Store: store, Keep: days, Now: f.now, Exists: f.exists})
 }

@@ -47,11 +47,11 @@ func openHome(cfg *config.Serve, host *Host, token *secretfile.File, sets *rules
 			return x != nil && x.CutOffFrom(region)
 		},
 	}
-	opt.Observe = metrics.RegionCalls(names)
+	opt.Observe = home.CountCalls(metrics, names)
 	if h.Store, err = home.New(opt); err != nil {
 		return nil, err
 	}
-	metrics.RegionGiveBacks(h.Stats)
+	h.Register(metrics)
 	stops.add("calls to other regions", h.Close)
 	return h, nil
 }
@@ -77,7 +77,7 @@ func openReceiver(cfg *config.Serve, host *Host, c *counters, sets *rules.Curren
 	if err != nil {
 		return nil, err
 	}
-	metrics.RegionAnswers(r.Answered)
+	r.Register(metrics)
 	return r, nil
 }
 

@@ -6,11 +6,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 
 	"sluice/internal/config"
 	"sluice/internal/fleet"
-	"sluice/internal/telemetry"
 	"sluice/limiter"
 	"sluice/limiter/nearstore"
 	"sluice/rules"
@@ -18,7 +18,7 @@ import (
 
 // openNearStore adds the deny cache and the leases of hot keys in front of the shared
 // store, as far as they are enabled. hot lists the busiest keys of this node.
-func openNearStore(cfg *config.Serve, host *Host, metrics *telemetry.Metrics, client redis.UniversalClient,
+func openNearStore(cfg *config.Serve, host *Host, metrics prometheus.Registerer, client redis.UniversalClient,
 	shared limiter.Store, nodes func() int, stops *stops) (store limiter.Store, hot func(int) []limiter.HotKey,
 	err error) {
 	opt := nearstore.Options{
@@ -45,7 +45,8 @@ func openNearStore(cfg *config.Serve, host *Host, metrics *telemetry.Metrics, cl
 	bus.Store(b)
 	stops.add("messages between nodes", func(context.Context) error { return b.Close() })
 	stops.add("deny cache and leases", near.Close)
-	metrics.Near(func() telemetry.Near { return telemetry.Near{Stats: near.Stats(), Bus: b.Stats()} })
+	near.Register(metrics)
+	b.Register(metrics)
 	return near, near.HotKeys, nil
 }
 

@@ -11,12 +11,13 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"sluice/internal/config"
 	"sluice/internal/database"
 	"sluice/internal/records"
 	"sluice/internal/records/kafkasink"
 	"sluice/internal/secretfile"
-	"sluice/internal/telemetry"
 )
 
 // errRecordsInUse means that another server writes the decision log in this directory.
@@ -33,7 +34,7 @@ type decisionLog struct {
 // openDecisionLogs opens the decision logs of this node: in files, in Kafka, both or none. Each has its own buffer and
 // account, so that one sink that stands still takes nothing from the other.
 func openDecisionLogs(cfg *config.Serve, host *Host, db *database.DB, password *secretfile.File,
-	metrics *telemetry.Metrics, node string, stops *stops) (logs []decisionLog, err error) {
+	metrics prometheus.Registerer, node string, stops *stops) (logs []decisionLog, err error) {
 	key := &recordKey{}
 	open := func(name string, sink func(*records.Account) (records.Sink, error)) error {
 		account := &records.Account{}
@@ -50,7 +51,7 @@ func openDecisionLogs(cfg *config.Serve, host *Host, db *database.DB, password *
 		stops.add("decision log in "+name, func(ctx context.Context) error {
 			return closeDecisionLog(ctx, log, name, account, host.Log)
 		})
-		metrics.DecisionLog(name, account.Totals, log.Age)
+		log.Register(metrics, name)
 		logs = append(logs, decisionLog{log, name, account})
 		return nil
 	}

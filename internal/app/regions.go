@@ -87,8 +87,8 @@ func openRegions(cfg *config.Serve, host *Host, token *secretfile.File, c *count
 	if err != nil {
 		return nil, err
 	}
-	metrics.Regions(x.Overview)
-	metrics.RegionShares(shares.Overview)
+	x.Register(metrics)
+	shares.Register(metrics)
 	stops.add("regions", task(x.Run))
 	stops.add("shares of regions", task(shares.Run))
 	cuts := &cutLog{incidents: incidents, log: host.Log, logged: map[string]bool{}}

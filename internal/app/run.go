@@ -124,8 +124,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	if err != nil {
 		return err
 	}
-	metrics.Disk(db.DiskFailing)
-	metrics.Replica(db.Replica)
+	db.Register(metrics)
 	stops.add("rules database", func(context.Context) error { return db.Close() })
 
 	events := stats.NewEventWriter(incidents, db, host.Log)

@@ -6,6 +6,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"sluice/internal/alerts"
 	"sluice/internal/alerts/evaluate"
 	"sluice/internal/alerts/sense"
@@ -48,9 +50,9 @@ type starvedWatch struct {
 type starvedCounts struct{ checks, late int64 }
 
 // openMeter starts the meter of the time in which this process is not run.
-func openMeter(metrics *telemetry.Metrics, stops *stops) *starvation.Meter {
+func openMeter(metrics prometheus.Registerer, stops *stops) *starvation.Meter {
 	meter := starvation.New()
-	metrics.Starvation(meter.Delay99)
+	meter.Register(metrics)
 	stops.add("meter of scheduling delays", task(meter.Run))
 	return meter
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/labstack/echo/v4"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"sluice/api"
 	"sluice/api/reply"
@@ -19,15 +20,13 @@ import (
 const flushTraces = 3 * time.Second
 
 // openTraces opens the export of spans, or returns nil if the environment asks for none.
-func openTraces(host *Host, build telemetry.Build, metrics *telemetry.Metrics, stops *stops) (*traces.Traces, error) {
+func openTraces(host *Host, build telemetry.Build, metrics prometheus.Registerer, stops *stops) (*traces.Traces,
+	error) {
 	spans, err := traces.Open(traces.Options{Version: build.Version, Log: host.Log, Now: host.Now})
 	if spans == nil || err != nil {
 		return nil, err
 	}
-	metrics.Traces(func() (exported, dropped int64) {
-		c := spans.Counts()
-		return c.Exported, c.Dropped
-	})
+	spans.Register(metrics)
 	stops.add("traces", func(wait context.Context) error {
 		ctx, cancel := untilDrained(wait)
 		defer cancel()

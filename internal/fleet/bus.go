@@ -61,10 +61,6 @@ type notice struct {
 	leases bool
 }
 
-// BusStats counts the buckets that were sent, received, and lost because too many
-// waited or the message failed.
-type BusStats struct{ Sent, Received, Lost int64 }
-
 // NewBus subscribes. Close it to stop its goroutines.
 func NewBus(opt BusOptions) (*Bus, error) {
 	if opt.Client == nil || opt.Received == nil {
@@ -93,11 +89,6 @@ func (b *Bus) Send(k limiter.Key, leases bool) {
 	default:
 		b.lost.Add(1)
 	}
-}
-
-// Stats returns the present counts.
-func (b *Bus) Stats() BusStats {
-	return BusStats{Sent: b.sent.Load(), Received: b.received.Load(), Lost: b.lost.Load()}
 }
 
 // Close stops sending and receiving. It may be called twice.

@@ -2,9 +2,12 @@ package fleet_test
 
 import (
 	"context"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"sluice/internal/fleet"
 	"sluice/internal/testenv"
@@ -92,16 +95,22 @@ func TestBus_OthersHearAndTheSpeakerDoesNot(t *testing.T) {
 	}
 }
 
+var thousandLost = regexp.MustCompile(`sluice_forget_total\{way="lost"\} \d{4}`)
+
 func TestBus_ListensAgainWhenRedisIsBack(t *testing.T) {
 	srv := testenv.Redis(t)
 	a, _ := bus(t, srv.URL(), "")
 	_, earB := bus(t, srv.URL(), "")
 	meet(t, earB, a)
+	metrics := prometheus.NewRegistry()
+	a.Register(metrics)
 	srv.Kill()
 	for range 3000 { // more than may wait
 		a.Send("{away}|1|sc", false)
 	}
-	eventually(t, "what could not be told is counted", func() bool { return a.Stats().Lost > 1000 })
+	eventually(t, "what could not be told is counted", func() bool {
+		return thousandLost.MatchString(testenv.Scrape(t, metrics))
+	})
 	srv.Restart()
 	eventually(t, "the nodes hear each other again", func() bool {
 		a.Send("{back}|1|sc", false)

@@ -3,6 +3,10 @@ package stats_test
 import (
 	"testing"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"sluice/internal/testenv"
 )
 
 // Every node knows how old the newest minute is, also one that does not write.
@@ -24,4 +28,7 @@ func TestWriter_SaysHowOldTheNewestMinuteIs(t *testing.T) {
 			t.Errorf("%v later: %v and %v, want %v", later, a, b, time.Minute+later)
 		}
 	}
+	r := prometheus.NewPedanticRegistry()
+	other.writer.Register(r)
+	testenv.Served(t, r, "sluice_stats_lag_seconds 360")
 }

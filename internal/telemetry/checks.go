@@ -49,6 +49,17 @@ var (
 			"what decided (store, limit, the fail mode, or the overload).", []string{"outcome", "by"}, nil)
 )
 
+// Starved returns the number of operations since the start, and how many of them sluice_starved_total counts.
+func (m *Metrics) Starved() (operations, starved int64) {
+	for _, s := range m.checks.times.all() {
+		var now durations
+		now.add(s.of)
+		all, _ := now.count(objectiveTime)
+		operations += all
+	}
+	return operations, m.starved.Load()
+}
+
 // Describe implements prometheus.Collector.
 func (c *checks) Describe(out chan<- *prometheus.Desc) {
 	out <- checkDuration

@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"sluice/api/decide"
+	"sluice/internal/testenv"
 	"sluice/limiter"
 	"sluice/limiter/redisstore"
 )
@@ -118,7 +119,7 @@ func TestObjective_CountsTakesOnce(t *testing.T) {
 	observe(func(d *decide.Decision) { d.Answer.Verdict = decide.Unavailable })
 	observe(func(d *decide.Decision) { d.Outcome = "" })
 	observe(func(d *decide.Decision) { d.Answer.Op = limiter.OpCharge })
-	got := scrape(t, m)
+	got := testenv.Scrape(t, m)
 	for _, want := range []string{`{result="met"} 1`, `{result="late"} 1`, `{result="fail_mode"} 2`} {
 		if !strings.Contains(got, "sluice_objective_checks_total"+want+"\n") {
 			t.Errorf("no %s in\n%s", want, got)

@@ -18,11 +18,11 @@ type MemoryStore interface {
 // at most once.
 func (m *Metrics) MemoryStore(s MemoryStore) {
 	gauge := func(name, help string, value func() float64) {
-		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value))
+		m.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value))
 	}
 	counter := func(name, help string, labels prometheus.Labels, value func() float64) {
 		opts := prometheus.CounterOpts{Name: name, Help: help, ConstLabels: labels}
-		m.registry.MustRegister(prometheus.NewCounterFunc(opts, value))
+		m.MustRegister(prometheus.NewCounterFunc(opts, value))
 	}
 	gauge("sluice_memory_keys", "Buckets held in this process.", func() float64 { return float64(s.Keys()) })
 	counter("sluice_memory_evictions_total", "Buckets evicted before they expired because SLUICE_MAX_KEYS was reached.",

@@ -14,10 +14,10 @@ import (
 	"sluice/rules"
 )
 
-// Metrics is the registry of the process with all metrics. It is safe
-// for concurrent use.
+// Metrics is the registry of the process, with the metrics of checks. It is safe for concurrent use.
 type Metrics struct {
-	registry  *prometheus.Registry
+	*prometheus.Registry
+
 	ruleNames names
 	poolNames names
 	envoy     *envoy
@@ -56,7 +56,7 @@ type Metrics struct {
 // New creates the registry. now is the clock for ages.
 func New(build Build, now func() time.Time) *Metrics {
 	m := &Metrics{
-		registry:  prometheus.NewRegistry(),
+		Registry:  prometheus.NewRegistry(),
 		ruleNames: names{most: maxRuleLabels},
 		poolNames: names{most: maxRuleLabels},
 		envoy:     newEnvoy(),
@@ -105,6 +105,9 @@ func New(build Build, now func() time.Time) *Metrics {
 		snapshots: counters("sluice_snapshots_total",
 			"Snapshots of in-memory counters, by outcome (saved, failed, restored, refused).", "outcome"),
 	}
+	starved := prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "sluice_starved_total",
+		Help: "Checks during which this node lacked CPU for longer than the store timeout, so that they were late.",
+	}, func() float64 { return float64(m.starved.Load()) })
 	age := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "sluice_set_age_seconds",
 		Help: "Seconds since the rules database last confirmed the rule set in force; -1 before the first confirmation.",
 	}, func() float64 {
@@ -119,13 +122,13 @@ func New(build Build, now func() time.Time) *Metrics {
 		ConstLabels: prometheus.Labels{"version": build.Version, "revision": build.Revision,
 			"modified": strconv.FormatBool(build.Modified), "go": build.Go}})
 	info.Set(1)
-	m.registry.MustRegister(m.deferral.collectors()...)
-	m.registry.MustRegister(m.envoy.collectors()...)
-	m.registry.MustRegister(m.refusals.total)
-	m.registry.MustRegister(m.plain.checks, m.plain.handedOver)
-	m.registry.MustRegister(m.questions, m.above, m.bans, m.shed, m.overload, m.account.units, m.account.doubt, m.large)
-	m.registry.MustRegister(m.decisions, m.degraded, &m.checks, &m.stages, m.panics, m.conditions, m.condition,
-		m.setVersion, m.setRules, m.setSwaps, m.reloads, m.ready, m.snapshots, age, info, collectors.NewGoCollector(),
+	m.MustRegister(m.deferral.collectors()...)
+	m.MustRegister(m.envoy.collectors()...)
+	m.MustRegister(m.refusals.total)
+	m.MustRegister(m.plain.checks, m.plain.handedOver)
+	m.MustRegister(m.questions, m.above, m.bans, m.shed, m.overload, m.account.units, m.account.doubt, m.large)
+	m.MustRegister(m.decisions, m.degraded, &m.checks, &m.stages, m.panics, m.conditions, m.condition,
+		m.setVersion, m.setRules, m.setSwaps, m.reloads, m.ready, m.snapshots, age, starved, info, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	for _, how := range []string{rules.OverloadDeny, rules.OverloadWait} {
 		m.overload.WithLabelValues(how)
@@ -145,7 +148,7 @@ func counters(name, help string, labels ...string) *prometheus.CounterVec {
 
 // Handler serves the registry in the Prometheus text format.
 func (m *Metrics) Handler() http.Handler {
-	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4})
+	return promhttp.HandlerFor(m.Registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4})
 }
 
 // Swapped records that a set was put in force. It deletes the series of rules that are no

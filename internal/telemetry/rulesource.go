@@ -31,7 +31,7 @@ func (m *Metrics) RuleSource() *RuleSource {
 	}
 	r.overrides = prometheus.NewGauge(prometheus.GaugeOpts{Name: "sluice_overrides",
 		Help: "Overrides loaded on this node, including recently expired ones."})
-	m.registry.MustRegister(r.source, r.refused, r.copies, r.overrides)
+	m.MustRegister(r.source, r.refused, r.copies, r.overrides)
 	r.Source("")
 	for _, outcome := range []string{"saved", "failed", "restored", "refused"} {
 		r.copies.WithLabelValues(outcome)
@@ -39,36 +39,11 @@ func (m *Metrics) RuleSource() *RuleSource {
 	return r
 }
 
-// Disk publishes whether the disk of the embedded database fails. Call it at
-// most once.
-func (m *Metrics) Disk(failing func() bool) {
-	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "sluice_rules_disk_failing",
-		Help: "1 while the embedded rules database cannot be written because its disk is full or failing, else 0.",
-	}, func() float64 {
-		if failing() {
-			return 1
-		}
-		return 0
-	}))
-}
-
-// Replica publishes whether the rules database is a read replica. Call it at most once.
-func (m *Metrics) Replica(is func() bool) {
-	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "sluice_database_replica",
-		Help: "1 while the rules database is a read replica, so that this node refuses changes, else 0.",
-	}, func() float64 {
-		if is() {
-			return 1
-		}
-		return 0
-	}))
-}
-
 // SettingsDiffer publishes how many settings of this node, and its rules database,
 // differ from those that are stored beside the counters, -1 if they could not be compared. Call it at most
 // once.
 func (m *Metrics) SettingsDiffer(count func() int64) {
-	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "sluice_settings_differ",
+	m.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "sluice_settings_differ",
 		Help: "Settings of this node, and its rules database, that differ from those stored beside the counters. Above 0: " +
 			"it counts in other buckets. -1: they could not be compared."},
 		func() float64 { return float64(count()) }))

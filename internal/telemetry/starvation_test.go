@@ -6,6 +6,7 @@ import (
 
 	"sluice/api/decide"
 	"sluice/internal/telemetry"
+	"sluice/internal/testenv"
 	"sluice/limiter"
 )
 
@@ -18,4 +19,5 @@ func TestStarved_CountsLateChecksAmongAll(t *testing.T) {
 	if all, starved := m.Starved(); all != 5 || starved != 2 {
 		t.Errorf("%d of %d checks were starved, want 2 of 5", starved, all)
 	}
+	testenv.Served(t, m, "sluice_starved_total 2")
 }

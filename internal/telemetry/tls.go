@@ -16,7 +16,7 @@ type TLS struct {
 // TLS publishes the state of a listener with TLS. Its functions are called at each
 // scrape. Call it at most once.
 func (m *Metrics) TLS(t TLS) {
-	m.registry.MustRegister(
+	m.MustRegister(
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "sluice_tls_certificate_expiry_timestamp_seconds",
 			Help: "When the TLS certificate in force expires, in seconds since 1970.",
 		}, func() float64 { return float64(t.Expires().Unix()) }),

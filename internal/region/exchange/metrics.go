@@ -1,19 +1,12 @@
-package telemetry
+package exchange
 
-import (
-	"github.com/prometheus/client_golang/prometheus"
+import "github.com/prometheus/client_golang/prometheus"
 
-	"sluice/internal/region/exchange"
-	"sluice/internal/region/sharing"
-)
+// metrics serves the exchange between regions at each scrape.
+type metrics struct{ read func() Overview }
 
-// regionCollector publishes the exchange between regions.
-type regionCollector struct {
-	read func() exchange.Overview
-}
-
-// Series of the exchange. The label region is another region, of which there are at most 49; rule is one that spans
-// regions and whose buckets this node has told of lately, at most 1,000.
+// The label region is another region, of which there are at most 49. The label rule is one that spans regions and whose
+// buckets this node has sent lately, at most 1,000.
 var (
 	regionLabel = []string{"region"}
 
@@ -42,26 +35,15 @@ var (
 	regionOver = prometheus.NewDesc("sluice_region_over_percent",
 		"Estimate of what a rule lets through too much because of this region, in percent of its limit. Those of all "+
 			"regions add up.", []string{"rule"}, nil)
-	regionShare = prometheus.NewDesc("sluice_region_share_ratio",
-		"Part of the limit of a rule that this region may spend now.", []string{"rule"}, nil)
-	regionShareUnused = prometheus.NewDesc("sluice_region_share_unused_ratio",
-		"Part of the limit of a rule that no region may spend, because it waits here to be lent or to be given back. Those "+
-			"of all regions add up.", []string{"rule"}, nil)
-	regionShareLosses = prometheus.NewDesc("sluice_region_share_losses_total",
-		"How often this node did not know what its region had lent.", nil, nil)
-	regionShareLost = prometheus.NewDesc("sluice_region_share_lost",
-		"1 while this node does not know what its region has lent, and spends the least part of divided limits.", nil, nil)
 	regionMaxOver = prometheus.NewDesc("sluice_region_max_over_percent",
 		"max_over_percent of the rule.", []string{"rule"}, nil)
 )
 
-// Regions publishes the exchange between regions. read is called at each scrape. Call it at most once.
-func (m *Metrics) Regions(read func() exchange.Overview) {
-	m.registry.MustRegister(regionCollector{read})
-}
+// Register registers the metrics of x.
+func (x *Exchange) Register(to prometheus.Registerer) { to.MustRegister(metrics{x.Overview}) }
 
 // Describe implements prometheus.Collector.
-func (regionCollector) Describe(out chan<- *prometheus.Desc) {
+func (metrics) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{regionCutOff, regionCutSeconds, regionLag, regionClock, regionSet, regionMessages,
 		regionBytes, regionBuckets, regionWaiting, regionInvalid, regionOver, regionMaxOver} {
 		out <- d
@@ -69,14 +51,14 @@ func (regionCollector) Describe(out chan<- *prometheus.Desc) {
 }
 
 // Collect implements prometheus.Collector.
-func (c regionCollector) Collect(out chan<- prometheus.Metric) {
+func (m metrics) Collect(out chan<- prometheus.Metric) {
 	count := func(d *prometheus.Desc, n float64, labels ...string) {
 		out <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, n, labels...)
 	}
 	gauge := func(d *prometheus.Desc, n float64, labels ...string) {
 		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, n, labels...)
 	}
-	o := c.read()
+	o := m.read()
 	for i := range o.Peers {
 		p := &o.Peers[i]
 		cut := 0.0
@@ -109,36 +91,5 @@ func (c regionCollector) Collect(out chan<- prometheus.Metric) {
 	for _, r := range o.Rules {
 		gauge(regionOver, r.OverPercent, r.Rule)
 		gauge(regionMaxOver, float64(r.MaxOverPercent), r.Rule)
-	}
-}
-
-// RegionShares publishes the limits that are divided among regions. read is called at each scrape. Call it at most
-// once.
-func (m *Metrics) RegionShares(read func() sharing.Overview) {
-	m.registry.MustRegister(shareCollector{read})
-}
-
-type shareCollector struct{ read func() sharing.Overview }
-
-// Describe implements prometheus.Collector.
-func (shareCollector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{regionShare, regionShareUnused, regionShareLosses, regionShareLost} {
-		out <- d
-	}
-}
-
-// Collect implements prometheus.Collector.
-func (c shareCollector) Collect(out chan<- prometheus.Metric) {
-	o := c.read()
-	out <- prometheus.MustNewConstMetric(regionShareLosses, prometheus.CounterValue, float64(o.Losses))
-	lost := 0.0
-	if o.Lost || o.Failing {
-		lost = 1
-	}
-	out <- prometheus.MustNewConstMetric(regionShareLost, prometheus.GaugeValue, lost)
-	for _, r := range o.Rules {
-		of := float64(max(r.Limit, 1))
-		out <- prometheus.MustNewConstMetric(regionShare, prometheus.GaugeValue, float64(r.Share)/of, r.Rule)
-		out <- prometheus.MustNewConstMetric(regionShareUnused, prometheus.GaugeValue, float64(r.Unused)/of, r.Rule)
 	}
 }

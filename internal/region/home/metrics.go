@@ -1,18 +1,17 @@
-package telemetry
+package home
 
 import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-
-	"sluice/internal/region/home"
 )
 
 // resultDecided is the result of a call that was decided in the home region of its key.
 const resultDecided = "decided"
 
-// RegionCalls publishes the calls to other regions, and returns what is to be told of each. Call it at most once.
-func (m *Metrics) RegionCalls(regions []string) func(region, reason string, took time.Duration) {
+// CountCalls registers the metrics of calls to other regions, and returns the function that counts one, for
+// Options.Observe.
+func CountCalls(to prometheus.Registerer, regions []string) func(region, reason string, took time.Duration) {
 	calls := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "sluice_region_calls_total",
 		Help: "Decisions that this node asked the other region for, because their keys are at home there, by result: " +
 			"decided, or why not."}, []string{"region", "result"})
@@ -21,11 +20,11 @@ func (m *Metrics) RegionCalls(regions []string) func(region, reason string, took
 		Buckets: []float64{.002, .005, .01, .02, .04, .06, .08, .1, .15, .2, .3, .5, 1, 2, 5}}, []string{"region"})
 	for _, r := range regions {
 		took.WithLabelValues(r)
-		for _, result := range append(home.Reasons(), resultDecided) {
+		for _, result := range append(Reasons(), resultDecided) {
 			calls.WithLabelValues(r, result)
 		}
 	}
-	m.registry.MustRegister(calls, took)
+	to.MustRegister(calls, took)
 	return func(region, reason string, d time.Duration) {
 		if reason == "" {
 			reason = resultDecided
@@ -41,29 +40,29 @@ func counterOf(name, help string, labels prometheus.Labels, read func() int64) p
 		func() float64 { return float64(read()) })
 }
 
-// RegionGiveBacks publishes what was given back because another region denied or failed. Call it at most once.
-func (m *Metrics) RegionGiveBacks(read func() home.Stats) {
+// Register registers the metrics of what was given back because another region denied or failed.
+func (s *Store) Register(to prometheus.Registerer) {
 	const name, help = "sluice_region_give_backs_total",
 		"Takes whose requests were denied or failed in another region, by result: done (given back) or lost (given up)."
-	m.registry.MustRegister(
-		counterOf(name, help, prometheus.Labels{"result": "done"}, func() int64 { return read().Undone }),
-		counterOf(name, help, prometheus.Labels{"result": "lost"}, func() int64 { return read().Lost }),
+	to.MustRegister(
+		counterOf(name, help, prometheus.Labels{"result": "done"}, func() int64 { return s.Stats().Undone }),
+		counterOf(name, help, prometheus.Labels{"result": "lost"}, func() int64 { return s.Stats().Lost }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "sluice_region_give_backs_pending",
-			Help: "Takes that are still to be given back."}, func() float64 { return float64(read().Pending) }))
+			Help: "Takes that are still to be given back."}, func() float64 { return float64(s.Stats().Pending) }))
 }
 
-// RegionAnswers publishes what this node has answered other regions. Call it at most once.
-func (m *Metrics) RegionAnswers(read func() home.Answered) {
+// Register registers the metrics of what this node has answered other regions.
+func (r *Receiver) Register(to prometheus.Registerer) {
 	const name, help = "sluice_region_answers_total", "Calls of other regions for keys that are at home here, by " +
 		"result: decided, failed (the counter store could not) or foreign (no such rule here, or another span or " +
 		"algorithm); and invalid messages."
-	for result, of := range map[string]func(home.Answered) int64{
-		resultDecided: func(a home.Answered) int64 { return a.Decided },
-		"failed":      func(a home.Answered) int64 { return a.Failed },
-		"foreign":     func(a home.Answered) int64 { return a.Foreign },
-		"invalid":     func(a home.Answered) int64 { return a.Invalid },
+	for result, of := range map[string]func(Answered) int64{
+		resultDecided: func(a Answered) int64 { return a.Decided },
+		"failed":      func(a Answered) int64 { return a.Failed },
+		"foreign":     func(a Answered) int64 { return a.Foreign },
+		"invalid":     func(a Answered) int64 { return a.Invalid },
 	} {
-		m.registry.MustRegister(counterOf(name, help, prometheus.Labels{"result": result},
-			func() int64 { return of(read()) }))
+		to.MustRegister(counterOf(name, help, prometheus.Labels{"result": result},
+			func() int64 { return of(r.Answered()) }))
 	}
 }
