@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 
 	"sluice/internal/config"
@@ -131,6 +132,14 @@ func (a *agreement) findID(ctx context.Context) {
 		a.leave(ctx) // this node keeps the counters for the former one no longer
 	}
 	a.id = id
+}
+
+// register registers the metric of settings that differ.
+func (a *agreement) register(to prometheus.Registerer) {
+	to.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "sluice_settings_differ",
+		Help: "Settings of this node, and its rules database, that differ from those stored beside the counters. Above 0: " +
+			"it counts in other buckets. -1: they could not be compared."},
+		func() float64 { return float64(a.differ.Load()) }))
 }
 
 // notCompared logs the first error of a row of failed comparisons.

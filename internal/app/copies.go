@@ -12,7 +12,6 @@ import (
 
 	"sluice/internal/access"
 	"sluice/internal/rulecopy"
-	"sluice/internal/telemetry"
 	"sluice/rules"
 	"sluice/rules/override"
 )
@@ -38,7 +37,7 @@ type copies[T any] struct {
 	// identity identifies the database that the copies belong to.
 	identity string
 	log      *slog.Logger
-	metrics  *telemetry.RuleSource
+	metrics  *ruleMetrics
 	now      func() time.Time
 	wake     chan struct{}
 	// of is what the file contains, without what a node does that has no file.
@@ -82,7 +81,7 @@ func (c *copies[T]) writeLatest(pause func()) {
 	}
 	wrote, err := c.write(content, pause)
 	if err != nil {
-		c.metrics.Copy("failed")
+		c.metrics.copied("failed")
 		if !c.failing {
 			c.log.Error("saving the local copy of the "+c.of+" failed; without a copy this node "+c.without+
 				" while the rules database is unavailable", "file", c.path, "error", err)
@@ -92,7 +91,7 @@ func (c *copies[T]) writeLatest(pause func()) {
 	}
 	c.written = seq
 	if wrote {
-		c.metrics.Copy("saved")
+		c.metrics.copied("saved")
 	}
 	if c.failing {
 		c.log.Info("saving the local copy of the "+c.of+" works again", "file", c.path)
@@ -103,7 +102,7 @@ func (c *copies[T]) writeLatest(pause func()) {
 // ruleCopies saves the last valid rules and tokens.
 type ruleCopies struct{ copies[inForce] }
 
-func newRuleCopies(path, identity string, log *slog.Logger, metrics *telemetry.RuleSource,
+func newRuleCopies(path, identity string, log *slog.Logger, metrics *ruleMetrics,
 	now func() time.Time) *ruleCopies {
 	c := &ruleCopies{copies[inForce]{path: path, identity: identity, log: log, metrics: metrics, now: now,
 		wake: make(chan struct{}, 1), of: "rules", without: "cannot start"}}
@@ -147,7 +146,7 @@ func (c *ruleCopies) exists() bool {
 // overrideCopies saves the last valid overrides. A nil *overrideCopies saves nothing.
 type overrideCopies struct{ copies[*override.Table] }
 
-func newOverrideCopies(path, identity string, log *slog.Logger, metrics *telemetry.RuleSource,
+func newOverrideCopies(path, identity string, log *slog.Logger, metrics *ruleMetrics,
 	now func() time.Time) *overrideCopies {
 	c := &overrideCopies{copies[*override.Table]{path: path, identity: identity, log: log, metrics: metrics, now: now,
 		wake: make(chan struct{}, 1), of: "overrides", without: "starts without overrides"}}

@@ -11,9 +11,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"sluice/internal/access"
 	"sluice/internal/rulecopy"
-	"sluice/internal/telemetry"
 	"sluice/rules"
 )
 
@@ -22,8 +23,8 @@ const elsewhere = "postgres db.example:5432/sluice"
 func copiesAt(t *testing.T, path string) (*ruleCopies, *buffer) {
 	t.Helper()
 	log := &buffer{}
-	metrics := telemetry.New(telemetry.Build{}, time.Now)
-	return newRuleCopies(path, elsewhere, slog.New(slog.NewTextHandler(log, nil)), metrics.RuleSource(), time.Now), log
+	metrics := newRuleMetrics(prometheus.NewRegistry(), time.Now)
+	return newRuleCopies(path, elsewhere, slog.New(slog.NewTextHandler(log, nil)), metrics, time.Now), log
 }
 
 // setOf compiles rules named after their number.

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 
 	"sluice/api/decide"
@@ -76,11 +77,12 @@ func openCounters(ctx context.Context, cfg *config.Serve, host *Host, files secr
 		releaseMemory(ctx, func() int64 { return int64(memory.Keys())*bytesPerKey + memory.RecordBytes() })
 	}))
 	metrics.MemoryStore(memory)
+	outcomes := snapshotMetric(metrics)
 	if !cfg.Redis() {
 		if cfg.Postgres() {
 			host.Log.Warn("REDIS_URL is not set: this node counts alone, and each of several nodes allows the full limit")
 		}
-		startSnapshots(cfg, memory, host.Log, metrics, stops)
+		startSnapshots(cfg, memory, host.Log, outcomes, stops)
 		board := fleet.OpenJournal(cfg.FiguresFile(), host.Now, host.Log)
 		stops.add("figures of the last minutes", func(context.Context) error { return board.Close() })
 		return &counters{store: memory, loads: decide.NewLoads(nil, host.Now), board: board,
@@ -114,7 +116,7 @@ func openRedis(ctx context.Context, cfg *config.Serve, host *Host, files secretF
 	if err := agreed.first(ctx); err != nil {
 		return nil, err
 	}
-	metrics.SettingsDiffer(agreed.differ.Load)
+	agreed.register(metrics)
 	nodes := nodeCountFile{path: cfg.NodesFile(), log: host.Log}
 	presence, err := fleet.NewPresence(fleet.PresenceOptions{Client: client, Prefix: cfg.KeyPrefix, Now: time.Now,
 		Known: nodes.load(), Counted: nodes.save})
@@ -193,8 +195,9 @@ func (discardLogger) Printf(context.Context, string, ...any) {}
 
 // startSnapshots restores the last snapshot, saves at intervals, and once more after
 // everything that can change a counter has stopped.
-func startSnapshots(cfg *config.Serve, memory snapshotter, log *slog.Logger, metrics *telemetry.Metrics, stops *stops) {
-	s := &snapshots{store: memory, path: cfg.SnapshotFile(), log: log, metrics: metrics}
+func startSnapshots(cfg *config.Serve, memory snapshotter, log *slog.Logger, outcomes *prometheus.CounterVec,
+	stops *stops) {
+	s := &snapshots{store: memory, path: cfg.SnapshotFile(), log: log, outcomes: outcomes}
 	s.restore()
 	stops.add("final snapshot", func(context.Context) error { return s.save() })
 	stops.add("snapshots", task(func(ctx context.Context) { s.run(ctx, cfg.SnapshotInterval) }))
@@ -224,10 +227,21 @@ type snapshotter interface {
 // snapshots saves the counters of this process to disk, so that a restart loses
 // nothing and a crash loses at most one interval.
 type snapshots struct {
-	store   snapshotter
-	path    string
-	log     *slog.Logger
-	metrics *telemetry.Metrics
+	store    snapshotter
+	path     string
+	log      *slog.Logger
+	outcomes *prometheus.CounterVec
+}
+
+// snapshotMetric registers the metric of snapshots, which nodes with Redis serve too.
+func snapshotMetric(to prometheus.Registerer) *prometheus.CounterVec {
+	outcomes := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "sluice_snapshots_total",
+		Help: "Snapshots of in-memory counters, by outcome (saved, failed, restored, refused)."}, []string{"outcome"})
+	to.MustRegister(outcomes)
+	for _, outcome := range []string{"saved", "failed", "restored", "refused"} {
+		outcomes.WithLabelValues(outcome)
+	}
+	return outcomes
 }
 
 // restore loads the last snapshot. An incomplete or corrupt snapshot, or one of another
@@ -237,12 +251,12 @@ func (s *snapshots) restore() {
 	err := s.store.LoadFile(s.path)
 	switch {
 	case err == nil:
-		s.metrics.Snapshot("restored")
+		s.outcomes.WithLabelValues("restored").Inc()
 		s.log.Info("counters restored", "file", s.path)
 	case errors.Is(err, fs.ErrNotExist):
 		s.log.Debug("there is no counter snapshot to restore", "file", s.path)
 	default:
-		s.metrics.Snapshot("refused")
+		s.outcomes.WithLabelValues("refused").Inc()
 		s.log.Error("the counter snapshot was rejected; all counters start at zero", "file", s.path, "error", err)
 	}
 }
@@ -250,11 +264,11 @@ func (s *snapshots) restore() {
 // save writes a snapshot. A failure, such as a full disk, is logged and counted.
 func (s *snapshots) save() error {
 	if err := s.store.SaveFile(s.path); err != nil {
-		s.metrics.Snapshot("failed")
+		s.outcomes.WithLabelValues("failed").Inc()
 		s.log.Error("saving the counter snapshot failed; the previous snapshot is kept", "file", s.path, "error", err)
 		return err
 	}
-	s.metrics.Snapshot("saved")
+	s.outcomes.WithLabelValues("saved").Inc()
 	return nil
 }
 

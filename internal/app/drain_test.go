@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"sluice/internal/access"
-	"sluice/internal/telemetry"
 	"sluice/rules"
 )
 
@@ -43,7 +42,6 @@ func startServerWith(t *testing.T, h http.Handler, d httpServer) (*httpServer, s
 		d.readiness = new(readiness)
 	}
 	d.readiness.sets, d.readiness.access = sets, keyring
-	d.readiness.metrics = telemetry.New(telemetry.Build{}, time.Now)
 	d.log, d.now = slog.New(slog.DiscardHandler), time.Now
 	server, addr, err := listen(t.Context(), "127.0.0.1:0", h, d, func(err error) { t.Error(err) })
 	if err != nil {

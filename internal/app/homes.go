@@ -4,13 +4,14 @@ import (
 	"crypto/tls"
 	"sync/atomic"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"sluice/api"
 	"sluice/api/decide"
 	"sluice/internal/config"
 	"sluice/internal/region/exchange"
 	"sluice/internal/region/home"
 	"sluice/internal/secretfile"
-	"sluice/internal/telemetry"
 	"sluice/limiter"
 	"sluice/rules"
 )
@@ -29,7 +30,7 @@ type homeStore struct {
 // openHome returns the store in front of the region's own, nil without regions. token is the file with the credential
 // for the others, or nil.
 func openHome(cfg *config.Serve, host *Host, token *secretfile.File, sets *rules.Current, store limiter.Store,
-	metrics *telemetry.Metrics, stops *stops) (*homeStore, error) {
+	metrics prometheus.Registerer, stops *stops) (*homeStore, error) {
 	peers, names, err := otherRegions(cfg)
 	if err != nil || len(peers) == 0 {
 		return nil, err
@@ -66,7 +67,7 @@ func (h *homeStore) overview() (exchange.Overview, bool) {
 }
 
 // openReceiver returns what answers other regions about keys that are at home here.
-func openReceiver(cfg *config.Serve, host *Host, c *counters, sets *rules.Current, metrics *telemetry.Metrics) (
+func openReceiver(cfg *config.Serve, host *Host, c *counters, sets *rules.Current, metrics prometheus.Registerer) (
 	*home.Receiver, error) {
 	_, names, err := otherRegions(cfg)
 	if err != nil {

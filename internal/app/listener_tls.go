@@ -8,10 +8,11 @@ import (
 	"io"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"sluice/api/envoy"
 	"sluice/internal/certificate"
 	"sluice/internal/config"
-	"sluice/internal/telemetry"
 )
 
 var _ envoy.CertifiedConn = (*trackedConn)(nil)
@@ -47,16 +48,27 @@ func tlsFor(source *certificate.Source, protocol string) *tls.Config {
 	return source.Config(protocol)
 }
 
-func publishTLS(metrics *telemetry.Metrics, source *certificate.Source, listeners ...*firstByteListener) {
+// publishTLS registers the metrics of listeners with TLS.
+func publishTLS(metrics prometheus.Registerer, source *certificate.Source, listeners ...*firstByteListener) {
 	if source == nil {
 		return
 	}
-	metrics.TLS(telemetry.TLS{Expires: source.Expires, Failing: source.Failing, BadHandshakes: func() (n int64) {
-		for _, l := range listeners {
-			n += l.badHandshakes.Load()
-		}
-		return n
-	}})
+	metrics.MustRegister(
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "sluice_tls_certificate_expiry_timestamp_seconds",
+			Help: "When the TLS certificate in force expires, in seconds since 1970.",
+		}, func() float64 { return float64(source.Expires().Unix()) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "sluice_tls_files_failing",
+			Help: "1 while the TLS files are not usable and an earlier certificate stays in force, else 0.",
+		}, func() float64 { return oneIf(source.Failing()) }),
+		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "sluice_tls_handshake_failures_total",
+			Help: "Connections that ended before their TLS handshake was complete.",
+		}, func() float64 {
+			var n int64
+			for _, l := range listeners {
+				n += l.badHandshakes.Load()
+			}
+			return float64(n)
+		}))
 }
 
 // Chains implements plain.Conn and envoy.CertifiedConn.

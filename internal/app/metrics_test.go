@@ -14,6 +14,7 @@ import (
 	"sluice/internal/alerts/deliver"
 	"sluice/internal/alerts/evaluate"
 	"sluice/internal/alerts/sense"
+	"sluice/internal/certificate"
 	"sluice/internal/database"
 	"sluice/internal/fleet"
 	"sluice/internal/records"
@@ -54,13 +55,16 @@ func sortedList(list string) string {
 
 // everyMetric is a registry with the metrics of everything that a node may have. Their sources are empty.
 func everyMetric() *prometheus.Registry {
-	m := telemetry.New(telemetry.Build{}, time.Now)
+	m := telemetry.New(telemetry.Build{})
 	m.MemoryStore(nil)
 	m.Ledger(nil)
-	m.RuleSource()
-	m.SecretFile("X", nil)
-	m.TLS(telemetry.TLS{})
-	m.SettingsDiffer(nil)
+	newRuleMetrics(m, time.Now)
+	snapshotMetric(m)
+	publishSecretFile(m, "X", nil)
+	publishTLS(m, &certificate.Source{})
+	new(agreement).register(m)
+	new(readiness).register(m)
+	newRefusedWatch(&Host{}, m, nil)
 	home.CountCalls(m, nil)
 	new(sense.Sensor).Register(m, new(evaluate.Runner), new(evaluate.Board))
 	new(records.Log).Register(m, "file")

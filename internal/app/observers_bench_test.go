@@ -17,7 +17,7 @@ import (
 
 // BenchmarkObservers measures what a check by two rules pays for being observed, by each observer and by all.
 func BenchmarkObservers(b *testing.B) {
-	metrics := telemetry.New(telemetry.Build{}, time.Now)
+	metrics := telemetry.New(telemetry.Build{})
 	outages := &outageLog{log: slog.New(slog.NewTextHandler(io.Discard, nil)), now: time.Now}
 	figures := newFleetReporter(time.Now, "tenant", "", &readiness{}, &counters{board: fleet.NewMemory(time.Now)})
 	log := openBenchLog(b)

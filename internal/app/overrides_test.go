@@ -13,9 +13,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"sluice/internal/database"
 	"sluice/internal/rulecopy"
-	"sluice/internal/telemetry"
 	"sluice/rules"
 	"sluice/rules/override"
 )
@@ -157,7 +158,7 @@ func overriddenReloader(t *testing.T, s *shelf, l *ledge) (*reloader, *buffer) {
 	t.Helper()
 	r, log := reloaderOf(s)
 	r.overrideDatabase = l
-	r.overrideCopies = newOverrideCopies(filepath.Join(t.TempDir(), "overrides.copy"), elsewhere, r.log, r.source,
+	r.overrideCopies = newOverrideCopies(filepath.Join(t.TempDir(), "overrides.copy"), elsewhere, r.log, r.metrics,
 		time.Now)
 	return r, log
 }
@@ -198,9 +199,9 @@ func TestReload_OverridesComeBeforeRulesAndOnlyChangesAfterThat(t *testing.T) {
 
 func TestOverrideCopies_TheLatestIsOnDiskInTheEnd(t *testing.T) {
 	log := &buffer{}
-	metrics := telemetry.New(telemetry.Build{}, time.Now)
+	metrics := newRuleMetrics(prometheus.NewRegistry(), time.Now)
 	c := newOverrideCopies(filepath.Join(t.TempDir(), "made", "overrides.copy"), elsewhere,
-		slog.New(slog.NewTextHandler(log, nil)), metrics.RuleSource(), time.Now)
+		slog.New(slog.NewTextHandler(log, nil)), metrics, time.Now)
 	stop := task(c.run)
 	o := override.New()
 	for i := range 50 {
@@ -251,7 +252,7 @@ func TestFallBack_DamagedOverridesDoNotStopTheRules(t *testing.T) {
 	r, log, _ := recalling(s)
 	r.overrideDatabase = &ledge{}
 	path := filepath.Join(t.TempDir(), "overrides.copy")
-	r.overrideCopies = newOverrideCopies(path, elsewhere, r.log, r.source, time.Now)
+	r.overrideCopies = newOverrideCopies(path, elsewhere, r.log, r.metrics, time.Now)
 	if err := os.WriteFile(path, []byte("torn"), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -5,9 +5,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"sluice/api"
 	"sluice/internal/access"
-	"sluice/internal/telemetry"
 	"sluice/rules"
 )
 
@@ -17,7 +18,6 @@ import (
 type readiness struct {
 	sets     *rules.Current
 	access   *access.Current
-	metrics  *telemetry.Metrics
 	now      func() time.Time
 	draining atomic.Bool
 	// rules is what the reloader last published; nil before the first rules.
@@ -52,13 +52,13 @@ func (r *readiness) ready() error {
 }
 
 // drain makes the node unready permanently.
-func (r *readiness) drain() {
-	r.draining.Store(true)
-	r.publish()
-}
+func (r *readiness) drain() { r.draining.Store(true) }
 
-// publish updates the metric of readiness.
-func (r *readiness) publish() { r.metrics.Ready(r.ready() == nil) }
+// register registers the metric of readiness.
+func (r *readiness) register(to prometheus.Registerer) {
+	to.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "sluice_ready",
+		Help: "1 while the node is ready, else 0."}, func() float64 { return oneIf(r.ready() == nil) }))
+}
 
 // ruleState returns the state of the rules for /readyz.
 func (r *readiness) ruleState() api.RuleState {

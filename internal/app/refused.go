@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"sluice/internal/access"
 	"sluice/internal/alerts"
 	"sluice/internal/alerts/evaluate"
@@ -27,7 +29,7 @@ const (
 // conditions of the alerts about tokens that are used although they are expired or revoked. It is safe for concurrent
 // use.
 type refusedWatch struct {
-	count func(endpoint, reason string)
+	total *prometheus.CounterVec
 	log   *slog.Logger
 	now   func() time.Time
 
@@ -56,13 +58,23 @@ type refusedCalls struct {
 	unlogged int64 // calls since the last line
 }
 
-func newRefusedWatch(host *Host, count func(endpoint, reason string)) *refusedWatch {
-	return &refusedWatch{count: count, log: host.Log, now: host.Now, seen: map[refusedCaller]*refusedCalls{}}
+// newRefusedWatch serves the series of all endpoints from the start, so that their first counts are an increase.
+func newRefusedWatch(host *Host, metrics prometheus.Registerer, endpoints []string) *refusedWatch {
+	total := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "sluice_refused_total",
+		Help: "Calls without sufficient credentials, by endpoint and reason (none, unknown, expired, revoked, scope, " +
+			"not_open, not_loaded)."}, []string{"endpoint", "reason"})
+	metrics.MustRegister(total)
+	for _, endpoint := range endpoints {
+		for _, reason := range access.Reasons() {
+			total.WithLabelValues(endpoint, reason)
+		}
+	}
+	return &refusedWatch{total: total, log: host.Log, now: host.Now, seen: map[refusedCaller]*refusedCalls{}}
 }
 
 // refused takes note of a refused call. It is access.Gate.Refused.
 func (w *refusedWatch) refused(endpoint string, r *access.Refusal) {
-	w.count(endpoint, r.Reason.String())
+	w.total.WithLabelValues(endpoint, r.Reason.String()).Inc()
 	if calls := w.note(r); calls > 0 {
 		w.write(endpoint, r, calls)
 	}

@@ -12,10 +12,12 @@ import (
 	"time"
 
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
+	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc/metadata"
 
 	"sluice/internal/access"
 	"sluice/internal/alerts"
+	"sluice/internal/testenv"
 	"sluice/rules"
 )
 
@@ -24,13 +26,13 @@ type refusing struct {
 	*refusedWatch
 	at     time.Time
 	lines  buffer
-	counts map[string]int
+	counts *prometheus.Registry
 }
 
 func newRefusing() *refusing {
-	r := &refusing{at: time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC), counts: map[string]int{}}
+	r := &refusing{at: time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC), counts: prometheus.NewRegistry()}
 	host := &Host{Log: slog.New(slog.NewTextHandler(&r.lines, nil)), Now: func() time.Time { return r.at }}
-	r.refusedWatch = newRefusedWatch(host, func(endpoint, reason string) { r.counts[endpoint+" "+reason]++ })
+	r.refusedWatch = newRefusedWatch(host, r.counts, []string{"check"})
 	return r
 }
 
@@ -73,9 +75,9 @@ func TestRefused_OneLineAMinuteForEachToken(t *testing.T) {
 	if got := lines(); len(got) != 5 || !strings.Contains(got[3], "calls=30") || !strings.Contains(got[4], "calls=60") {
 		t.Errorf("a minute later the log has\n%s", r.lines.String())
 	}
-	if r.counts["check revoked"] != 31 || r.counts["check unknown"] != 61 || r.counts["check scope"] != 30 {
-		t.Errorf("counted %v", r.counts)
-	}
+	testenv.Served(t, r.counts, `sluice_refused_total{endpoint="check",reason="revoked"} 31`,
+		`sluice_refused_total{endpoint="check",reason="unknown"} 61`,
+		`sluice_refused_total{endpoint="check",reason="scope"} 30`, `sluice_refused_total{endpoint="check",reason="none"} 0`)
 }
 
 func TestRefused_AnExpiredOrRevokedTokenIsAnAlertUntilItIsNotUsedForAnHour(t *testing.T) {

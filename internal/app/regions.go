@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"sluice/api"
 	"sluice/api/decide"
 	"sluice/internal/certificate"
@@ -19,7 +21,6 @@ import (
 	"sluice/internal/region/sharing"
 	"sluice/internal/secretfile"
 	"sluice/internal/stats"
-	"sluice/internal/telemetry"
 	"sluice/rules"
 )
 
@@ -61,7 +62,7 @@ var shareSkew = 10 * time.Second // shorter in tests
 
 // openRegions starts the exchange. token is the file with the credential for the others, or nil.
 func openRegions(cfg *config.Serve, host *Host, token *secretfile.File, c *counters, sets *rules.Current,
-	metrics *telemetry.Metrics, incidents *stats.IncidentLog, stops *stops) (*regions, error) {
+	metrics prometheus.Registerer, incidents *stats.IncidentLog, stops *stops) (*regions, error) {
 	peers, _, err := otherRegions(cfg)
 	if err != nil || len(peers) == 0 {
 		return nil, err
@@ -98,7 +99,7 @@ func openRegions(cfg *config.Serve, host *Host, token *secretfile.File, c *count
 }
 
 // regionTLS returns the TLS configuration of a new connection to another region, with the files as they are then.
-func regionTLS(cfg *config.Serve, host *Host, metrics *telemetry.Metrics, stops *stops) (func() *tls.Config, error) {
+func regionTLS(cfg *config.Serve, host *Host, metrics prometheus.Registerer, stops *stops) (func() *tls.Config, error) {
 	files := certificate.Files{Settings: certificate.Region, Cert: cfg.RegionCertFile, Key: cfg.RegionKeyFile,
 		CA: cfg.RegionCAFile}
 	if files.Cert == "" && files.CA == "" {
@@ -108,7 +109,7 @@ func regionTLS(cfg *config.Serve, host *Host, metrics *telemetry.Metrics, stops 
 	if err != nil {
 		return nil, err
 	}
-	metrics.SecretFile("SLUICE_REGION_CERT_FILE", source.Failing)
+	publishSecretFile(metrics, "SLUICE_REGION_CERT_FILE", source.Failing)
 	stops.add("TLS files of regions", task(source.Run))
 	return source.ClientConfig, nil
 }

@@ -48,8 +48,8 @@ type reloader struct {
 	sets      *rules.Current
 	access    *access.Current
 	options   rules.Options
-	metrics   *telemetry.Metrics
-	source    *telemetry.RuleSource
+	metrics   *ruleMetrics
+	series    *telemetry.Metrics // of rules
 	readiness *readiness
 	log       *slog.Logger
 	now       func() time.Time
@@ -293,7 +293,7 @@ func (r *reloader) pass(ctx context.Context) error {
 	current := v.Rules == r.loadedRules
 	if current {
 		r.refused, r.confirmed = database.NoVersion, r.now()
-		r.metrics.Confirmed(r.confirmed)
+		r.metrics.confirmed.Store(r.confirmed.UnixMilli())
 	}
 	r.startWithCopy()
 	r.save(current)
@@ -365,8 +365,9 @@ func (r *reloader) putInForce(set *rules.Set, version database.Version, loaded i
 	logOversizedPatterns(r.log, r.sets.Load(), set)
 	r.sets.Store(set.WithOverrides(r.overrides))
 	r.loadedRules, r.refused = version, database.NoVersion
-	r.origin, r.stamp, r.confirmed, r.copyOutdated = telemetry.FromDatabase, version.Stamp, r.now(), true
-	r.metrics.Swapped(set)
+	r.origin, r.stamp, r.confirmed, r.copyOutdated = fromDatabase, version.Stamp, r.now(), true
+	r.metrics.swapped(set)
+	r.series.Swapped(set)
 	r.log.Info("rule set in force", "version", version.N, "rules", set.Len())
 	if loaded >= largeLoad {
 		heap.Release()
@@ -398,7 +399,7 @@ const failureLogInterval = time.Minute
 // failed logs a failure to load. Each pass tries again, so the same one is logged once in a while.
 func (r *reloader) failed(what string, err error) {
 	r.loadFailed = true
-	r.metrics.ReloadFailed(what)
+	r.metrics.failures.WithLabelValues(what).Inc()
 	text, now := what+": "+err.Error(), r.now()
 	if text == r.failure && now.Sub(r.failureLogged) < failureLogInterval {
 		return
@@ -412,7 +413,7 @@ func (r *reloader) databaseUnavailable(ctx context.Context, err error) {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return
 	}
-	r.metrics.ReloadFailed("database")
+	r.metrics.failures.WithLabelValues("database").Inc()
 	r.answers(err)
 	r.startWithCopy()
 	known := r.unavailable && (err.Error() == r.reason || r.now().Sub(r.reasonLogged) < outageLogInterval)

@@ -8,7 +8,6 @@ import (
 
 	"sluice/internal/access"
 	"sluice/internal/rulecopy"
-	"sluice/internal/telemetry"
 	"sluice/rules"
 )
 
@@ -29,11 +28,11 @@ func (r *reloader) startWithCopy() {
 		err = r.putCopyInForce(c)
 	}
 	if err != nil {
-		r.source.Copy("refused")
+		r.metrics.copied("refused")
 		r.log.Error("the saved copy of the rules was rejected; waiting for the rules database", "error", err)
 		return
 	}
-	r.source.Copy("restored")
+	r.metrics.copied("restored")
 	age := max(0, r.now().Sub(c.At)).Round(time.Second)
 	r.log.Warn("started with the saved copy of the rules",
 		"version", c.Version, "rules", r.sets.Load().Len(), "tokens", r.access.Load().Live(r.now()), "age", age.String(),
@@ -61,9 +60,10 @@ func (r *reloader) putCopyInForce(c *rulecopy.Copy) error {
 		r.loadOverrideCopy()
 		logOversizedPatterns(r.log, nil, set)
 		r.sets.Store(set.WithOverrides(r.overrides))
-		r.origin, r.stamp, r.confirmed = telemetry.FromCopy, c.Stamp, c.At
-		r.metrics.Swapped(set)
-		r.metrics.Confirmed(c.At)
+		r.origin, r.stamp, r.confirmed = fromCopy, c.Stamp, c.At
+		r.metrics.swapped(set)
+		r.metrics.confirmed.Store(c.At.UnixMilli())
+		r.series.Swapped(set)
 	}
 	return nil
 }
@@ -81,11 +81,10 @@ func (r *reloader) save(confirmed bool) {
 
 // publish updates the metrics and the readiness of the rules in force.
 func (r *reloader) publish() {
-	r.source.Source(r.origin)
-	r.source.Refused(r.refused.N >= 0)
+	r.metrics.from(r.origin)
+	r.metrics.refused.Set(oneIf(r.refused.N >= 0))
 	if set := r.sets.Load(); set != nil {
 		r.readiness.rules.Store(&ruleState{version: set.Version(), origin: r.origin, confirmed: r.confirmed,
 			refused: r.refused.N})
 	}
-	r.readiness.publish()
 }

@@ -55,7 +55,7 @@ func (r *reloader) loadOverrides(ctx context.Context) error {
 	if set := r.sets.Load(); set != nil {
 		r.sets.Store(set.WithOverrides(r.overrides))
 	}
-	r.source.Overrides(r.overrides.Len())
+	r.metrics.overrides.Set(float64(r.overrides.Len()))
 	r.overrideCopies.save(r.overrides)
 	if all {
 		r.log.Info("overrides in force", "version", version.N, "overrides", r.overrides.Len())
@@ -75,16 +75,16 @@ func (r *reloader) loadOverrideCopy() {
 	case errors.Is(err, fs.ErrNotExist):
 		o = override.New()
 	case err != nil:
-		r.source.Copy("refused")
+		r.metrics.copied("refused")
 		r.log.Error("the saved copy of the overrides was rejected; every key gets its rule's own limit until the rules "+
 			"database is available", "error", err)
 		o = override.New()
 	default:
-		r.source.Copy("restored")
+		r.metrics.copied("restored")
 		r.log.Warn("started with the saved copy of the overrides", "overrides", o.Len(), "version", o.Seq())
 	}
 	r.overrides = o
-	r.source.Overrides(o.Len())
+	r.metrics.overrides.Set(float64(o.Len()))
 }
 
 // cleaner deletes overrides that expired long ago, and history that only nodes with

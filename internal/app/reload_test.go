@@ -13,6 +13,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"sluice/internal/access"
 	"sluice/internal/database"
 	"sluice/internal/rulecopy"
@@ -83,12 +85,12 @@ func goodRule(id int64, name string) rules.Rule {
 
 func reloaderOf(s *shelf) (*reloader, *buffer) {
 	log := &buffer{}
-	metrics := telemetry.New(telemetry.Build{}, time.Now)
 	sets, keyring := &rules.Current{}, &access.Current{}
 	return newReloader(&reloader{
-		database: s, sets: sets, access: keyring, metrics: metrics, source: metrics.RuleSource(), now: time.Now,
+		database: s, sets: sets, access: keyring, now: time.Now,
+		metrics: newRuleMetrics(prometheus.NewRegistry(), time.Now), series: telemetry.New(telemetry.Build{}),
 		log:         slog.New(slog.NewTextHandler(log, nil)),
-		readiness:   &readiness{sets: sets, access: keyring, metrics: metrics, now: time.Now},
+		readiness:   &readiness{sets: sets, access: keyring, now: time.Now},
 		saveCopy:    func(inForce, bool) {},
 		loadCopy:    func() (*rulecopy.Copy, error) { return nil, fs.ErrNotExist },
 		checkTokens: func(*access.Keyring) error { return nil },

@@ -85,7 +85,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	}()
 	stops.add("memory budget", applyMemoryBudget(garbageBudget))
 	build := telemetry.ReadBuild()
-	metrics := telemetry.New(build, host.Now)
+	metrics := telemetry.New(build)
 	spans, err := openTraces(&host, build, metrics, stops)
 	if err != nil {
 		return err
@@ -134,22 +134,23 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	if err != nil {
 		return err
 	}
-	source := metrics.RuleSource()
-	copies := newRuleCopies(cfg.CopyFile(), identity, host.Log, source, host.Now)
+	published := newRuleMetrics(metrics, host.Now)
+	copies := newRuleCopies(cfg.CopyFile(), identity, host.Log, published, host.Now)
 	stops.add("copy of the rules", task(func(ctx context.Context) { copies.run(ctx, copyInterval) }))
 
-	overrideCopies := newOverrideCopies(cfg.OverridesFile(), identity, host.Log, source, host.Now)
+	overrideCopies := newOverrideCopies(cfg.OverridesFile(), identity, host.Log, published, host.Now)
 	stops.add("copy of the overrides", task(overrideCopies.run))
 
 	keyring := &access.Current{}
 	local := newLocalToken(&cfg, host.Log)
 	stops.add("local token", local.close)
-	ready := &readiness{sets: sets, access: keyring, metrics: metrics, now: host.Now}
+	ready := &readiness{sets: sets, access: keyring, now: host.Now}
+	ready.register(metrics)
 	options := cfg.Addresses()
 	options.Regions, options.Now = regionCount(&cfg), host.Now
 	options.ConditionFailed, options.ConditionTook = metrics.ConditionFailed, metrics.ConditionTook
 	reload := newReloader(&reloader{
-		database: db, sets: sets, access: keyring, metrics: metrics, source: source, readiness: ready, log: host.Log,
+		database: db, sets: sets, access: keyring, metrics: published, series: metrics, readiness: ready, log: host.Log,
 		now: host.Now, options: options,
 		checkTokens: func(k *access.Keyring) error { return checkTokens(&cfg, k, host.Now()) }, local: local,
 		fatal: fatal, answers: incidents.Database, trace: spans.Root(),
@@ -199,7 +200,8 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 		observers = append(observers, log)
 	}
 	starved := openStarvedWatch(&host, meter, metrics, incidents, stops)
-	refused := newRefusedWatch(&host, metrics.CountRefused)
+	refused := newRefusedWatch(&host, metrics,
+		slices.Concat(api.Endpoints(), gateway.Faces(), envoy.Endpoints()))
 	sensor := openSensor(&host, db, ready, figures, buckets.home, accounts, starved, refused, stops)
 	observers = append(observers, sensor)
 	regions, err := openRegions(&cfg, &host, files[&cfg.RegionToken], buckets, sets, metrics, incidents, stops)
@@ -252,7 +254,6 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	}
 	metrics.Questions(gateway.Faces(), gateway.Results())
 	metrics.EnvoyCalls(envoy.Faces(), envoy.Results(), envoy.Floods())
-	metrics.Refusals(slices.Concat(api.Endpoints(), gateway.Faces(), envoy.Endpoints()), access.Reasons())
 	calls, err := envoy.New(envoy.Deps{
 		Checker: checker, Access: keyring, OpenMode: cfg.GRPCLoopback(), Certificates: clients, Ready: ready.ready,
 		Now: host.Now, ResetDelta: cfg.ResetHeader == "delta", LimitHeaders: cfg.GRPCLimitHeaders, MaxAge: cfg.GRPCMaxAge,

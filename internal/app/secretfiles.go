@@ -5,12 +5,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 
 	"sluice/internal/config"
 	"sluice/internal/database"
 	"sluice/internal/secretfile"
-	"sluice/internal/telemetry"
 	"sluice/limiter/redisstore"
 )
 
@@ -38,12 +38,20 @@ func openSecretFiles(cfg any, log *slog.Logger, now func() time.Time) (secretFil
 }
 
 // publish adds a series for each file of the settings cfg.
-func (f secretFiles) publish(cfg *config.Serve, metrics *telemetry.Metrics) {
+func (f secretFiles) publish(cfg *config.Serve, metrics prometheus.Registerer) {
 	for _, s := range config.Secrets(cfg) {
 		if file := f[s.Secret]; file != nil {
-			metrics.SecretFile(s.FileEnv(), file.Failing)
+			publishSecretFile(metrics, s.FileEnv(), file.Failing)
 		}
 	}
+}
+
+// publishSecretFile adds the series of the file of a setting. failing is called at each scrape.
+func publishSecretFile(metrics prometheus.Registerer, setting string, failing func() bool) {
+	metrics.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "sluice_secret_file_failing",
+		Help:        "1 while the file of the setting is not usable and an earlier secret stays in use, else 0.",
+		ConstLabels: prometheus.Labels{"setting": setting},
+	}, func() float64 { return oneIf(failing()) }))
 }
 
 // current returns a function that returns the value of a secret. file is that of the secret, or nil.

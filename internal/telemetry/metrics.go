@@ -21,7 +21,6 @@ type Metrics struct {
 	ruleNames names
 	poolNames names
 	envoy     *envoy
-	refusals  *refusals
 	series    series
 
 	decisions *prometheus.CounterVec
@@ -40,27 +39,17 @@ type Metrics struct {
 	questions *prometheus.CounterVec
 	plain     plainChecks
 
-	setVersion prometheus.Gauge
-	setRules   prometheus.Gauge
-	setSwaps   prometheus.Counter
 	conditions prometheus.Counter
 	condition  prometheus.Histogram
-	reloads    *prometheus.CounterVec
-	ready      prometheus.Gauge
-	snapshots  *prometheus.CounterVec
-	// confirmed is when the database last confirmed the set in force, ms since
-	// the epoch; 0 before the first time.
-	confirmed atomic.Int64
 }
 
-// New creates the registry. now is the clock for ages.
-func New(build Build, now func() time.Time) *Metrics {
+// New creates the registry.
+func New(build Build) *Metrics {
 	m := &Metrics{
 		Registry:  prometheus.NewRegistry(),
 		ruleNames: names{most: maxRuleLabels},
 		poolNames: names{most: maxRuleLabels},
 		envoy:     newEnvoy(),
-		refusals:  newRefusals(),
 		decisions: counters("sluice_decisions_total",
 			"Limits decided, by rule (the first 1000 names, then other; default for direct checks), mode and outcome "+
 				"(allowed, denied).", "rule", "mode", "outcome"),
@@ -84,14 +73,6 @@ func New(build Build, now func() time.Time) *Metrics {
 		questions: counters("sluice_gateway_questions_total",
 			"Questions of gateways, by face (forward, nginx, ext_authz) and result (allowed, denied, unavailable, skipped, "+
 				"missing_fact, unknown_profile, no_proof, missing_header, bad_header, not_ready, error).", "face", "result"),
-		setVersion: prometheus.NewGauge(prometheus.GaugeOpts{Name: "sluice_set_version",
-			Help: "Version of the rule set in force on this node."}),
-		setRules: prometheus.NewGauge(prometheus.GaugeOpts{Name: "sluice_set_rules",
-			Help: "Active rules in the set in force."}),
-		setSwaps: prometheus.NewCounter(prometheus.CounterOpts{Name: "sluice_set_swaps_total",
-			Help: "Times a new rule set was loaded."}),
-		reloads: counters("sluice_reload_failures_total",
-			"Failed reloads, by what failed: rules (a rule does not compile), overrides, tokens, database.", "what"),
 		conditions: prometheus.NewCounter(prometheus.CounterOpts{Name: "sluice_condition_failures_total",
 			Help: "Times the condition of a rule could not be evaluated and counted as true."}),
 		condition: prometheus.NewHistogram(prometheus.HistogramOpts{
@@ -100,23 +81,10 @@ func New(build Build, now func() time.Time) *Metrics {
 			Buckets: []float64{.000001, .0000025, .000005, .00001, .000025, .00005, .0001, .00025, .0005, .001, .0025, .005, .01,
 				.025, .05, .1, .25},
 		}),
-		ready: prometheus.NewGauge(prometheus.GaugeOpts{Name: "sluice_ready",
-			Help: "1 while the node is ready, else 0."}),
-		snapshots: counters("sluice_snapshots_total",
-			"Snapshots of in-memory counters, by outcome (saved, failed, restored, refused).", "outcome"),
 	}
 	starved := prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "sluice_starved_total",
 		Help: "Checks during which this node lacked CPU for longer than the store timeout, so that they were late.",
 	}, func() float64 { return float64(m.starved.Load()) })
-	age := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "sluice_set_age_seconds",
-		Help: "Seconds since the rules database last confirmed the rule set in force; -1 before the first confirmation.",
-	}, func() float64 {
-		at := m.confirmed.Load()
-		if at == 0 {
-			return -1
-		}
-		return max(0, now().Sub(time.UnixMilli(at)).Seconds())
-	})
 	info := prometheus.NewGauge(prometheus.GaugeOpts{Name: "sluice_build_info",
 		Help: "Always 1. The labels identify the build.",
 		ConstLabels: prometheus.Labels{"version": build.Version, "revision": build.Revision,
@@ -124,20 +92,12 @@ func New(build Build, now func() time.Time) *Metrics {
 	info.Set(1)
 	m.MustRegister(m.deferral.collectors()...)
 	m.MustRegister(m.envoy.collectors()...)
-	m.MustRegister(m.refusals.total)
 	m.MustRegister(m.plain.checks, m.plain.handedOver)
 	m.MustRegister(m.questions, m.above, m.bans, m.shed, m.overload, m.account.units, m.account.doubt, m.large)
 	m.MustRegister(m.decisions, m.degraded, &m.checks, &m.stages, m.panics, m.conditions, m.condition,
-		m.setVersion, m.setRules, m.setSwaps, m.reloads, m.ready, m.snapshots, age, starved, info, collectors.NewGoCollector(),
-		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+		starved, info, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	for _, how := range []string{rules.OverloadDeny, rules.OverloadWait} {
 		m.overload.WithLabelValues(how)
-	}
-	for _, what := range []string{"rules", "tokens", "database"} {
-		m.reloads.WithLabelValues(what)
-	}
-	for _, outcome := range []string{"saved", "failed", "restored", "refused"} {
-		m.snapshots.WithLabelValues(outcome)
 	}
 	return m
 }
@@ -151,13 +111,9 @@ func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.Registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4})
 }
 
-// Swapped records that a set was put in force. It deletes the series of rules that are no
-// longer in it. A check that is under way may create such a series again, which the next
-// swap deletes.
+// Swapped deletes the series of rules, pools and domains that are not in the set in force. A check that is under way
+// may create such a series again, which the next swap deletes.
 func (m *Metrics) Swapped(set *rules.Set) {
-	m.setVersion.Set(float64(set.Version()))
-	m.setRules.Set(float64(set.Len()))
-	m.setSwaps.Inc()
 	m.envoy.swapped(set)
 	for _, pool := range m.poolNames.remove(func(name string) bool { return set.Pool(name) == nil }) {
 		m.shed.DeletePartialMatch(prometheus.Labels{"pool": pool})
@@ -180,14 +136,6 @@ func (m *Metrics) Swapped(set *rules.Set) {
 	}
 }
 
-// Confirmed records that the database confirmed the set in force at the given
-// time.
-func (m *Metrics) Confirmed(at time.Time) { m.confirmed.Store(at.UnixMilli()) }
-
-// ReloadFailed records a failed reload; what is rules, overrides, tokens or
-// database.
-func (m *Metrics) ReloadFailed(what string) { m.reloads.WithLabelValues(what).Inc() }
-
 // ConditionFailed records that the condition of a rule could not be evaluated. The rule
 // is not a label.
 func (m *Metrics) ConditionFailed(*rules.Rule) { m.conditions.Inc() }
@@ -195,15 +143,3 @@ func (m *Metrics) ConditionFailed(*rules.Rule) { m.conditions.Inc() }
 // ConditionTook records the time of one evaluation of a condition. The rule is not a
 // label: explain and the page of a rule show which rule is slow.
 func (m *Metrics) ConditionTook(d time.Duration) { m.condition.Observe(d.Seconds()) }
-
-// Ready records whether the node is ready.
-func (m *Metrics) Ready(ready bool) {
-	if ready {
-		m.ready.Set(1)
-		return
-	}
-	m.ready.Set(0)
-}
-
-// Snapshot records the result of a snapshot: saved, failed, restored, refused.
-func (m *Metrics) Snapshot(outcome string) { m.snapshots.WithLabelValues(outcome).Inc() }

@@ -11,7 +11,7 @@ import (
 )
 
 func TestStarved_CountsLateChecksAmongAll(t *testing.T) {
-	m := telemetry.New(telemetry.Build{}, time.Now)
+	m := telemetry.New(telemetry.Build{})
 	for i := range 5 {
 		m.ObserveDecision(&decide.Decision{Answer: &decide.Answer{Op: limiter.OpTake, Verdict: decide.Allowed},
 			Took: time.Duration(i) * time.Millisecond, Starved: i < 2})

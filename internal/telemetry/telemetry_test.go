@@ -39,8 +39,7 @@ func (memoryFigures) DroppedRecords() (room, key uint64) { return 6, 7 }
 
 func used(t *testing.T) *Metrics {
 	t.Helper()
-	at := time.UnixMilli(1_000_000)
-	m := New(Build{Version: "v1", Revision: "abc", Go: "go1"}, func() time.Time { return at.Add(90 * time.Second) })
+	m := New(Build{Version: "v1", Revision: "abc", Go: "go1"})
 	m.MemoryStore(memoryFigures{})
 	m.Timings().CalledAtOnce(time.Millisecond, 1)
 	m.CountQuestion("forward", "denied")
@@ -49,14 +48,7 @@ func used(t *testing.T) *Metrics {
 	m.CountHandOver("slow")
 	m.EnvoyCalls([]string{"rls"}, []string{"error"}, []string{"pings"})
 	m.CountCall("ratelimit", "denied")
-	m.Refusals([]string{"check"}, []string{"scope", "not_open"})
-	m.CountRefused("check", "scope")
 	m.CountFlood("pings")
-	m.SettingsDiffer(func() int64 { return 2 })
-	m.SecretFile("DATABASE_URL_FILE", func() bool { return true })
-	m.SecretFile("REDIS_URL_FILE", func() bool { return false })
-	m.TLS(TLS{Expires: func() time.Time { return at }, Failing: func() bool { return true },
-		BadHandshakes: func() int64 { return 6 }})
 	m.Ledger(func() decide.LedgerStats {
 		return decide.LedgerStats{Spent: 15, Reconciled: 1, Expired: 2, Doubtful: 3, Dropped: 4, Pending: 5}
 	})
@@ -84,13 +76,6 @@ func used(t *testing.T) *Metrics {
 	m.CountDomain("shop", "denied")
 	m.ConditionFailed(nil)
 	m.ConditionTook(3 * time.Microsecond)
-	source := m.RuleSource()
-	source.Source(FromDatabase)
-	source.Source(FromCopy)
-	source.Refused(true)
-	source.Copy("restored")
-	m.Confirmed(at)
-	m.Ready(true)
 	return m
 }
 
@@ -112,14 +97,6 @@ func TestMetrics_CountWhatHappened(t *testing.T) {
 		`sluice_local_settled_units_total{fate="doubtful"} 3`, `sluice_local_settled_units_total{fate="dropped"} 4`,
 		`sluice_memory_keys 3`, `sluice_memory_evictions_total 2`, `sluice_request_record_bytes 77`,
 		`sluice_request_records_dropped_total{reason="room"} 6`, `sluice_request_records_dropped_total{reason="key"} 7`,
-		`sluice_set_version 7`, `sluice_set_rules 2`, `sluice_set_age_seconds 90`, `sluice_ready 1`,
-		`sluice_set_source{source="copy"} 1`, `sluice_set_source{source="database"} 0`, `sluice_set_refused 1`,
-		`sluice_secret_file_failing{setting="DATABASE_URL_FILE"} 1`, `sluice_secret_file_failing{setting="REDIS_URL_FILE"} 0`,
-		`sluice_settings_differ 2`,
-		`sluice_rule_copies_total{outcome="restored"} 1`, `sluice_rule_copies_total{outcome="saved"} 0`,
-		`sluice_reload_failures_total{what="rules"} 0`,
-		`sluice_refused_total{endpoint="check",reason="scope"} 1`,
-		`sluice_refused_total{endpoint="check",reason="not_open"} 0`,
 		`sluice_condition_failures_total 1`,
 		`sluice_envoy_calls_total{face="ratelimit",result="denied"} 1`,
 		`sluice_envoy_calls_total{face="rls",result="error"} 0`,
@@ -148,7 +125,7 @@ func taken(rule string) *decide.Decision {
 }
 
 func TestRuleLabels_AreBounded(t *testing.T) {
-	m := New(Build{}, time.Now)
+	m := New(Build{})
 	for i := range maxRuleLabels + 50 {
 		m.ObserveDecision(taken(fmt.Sprintf("rule-%d", i)))
 	}
@@ -168,7 +145,7 @@ func TestRuleLabels_AreBounded(t *testing.T) {
 }
 
 func TestDomainLabels_AreBoundedAndEndWithTheSet(t *testing.T) {
-	m := New(Build{}, time.Now)
+	m := New(Build{})
 	for i := range maxDomainLabels + 50 {
 		m.CountDomain(fmt.Sprintf("domain-%d", i), "allowed")
 	}
@@ -192,7 +169,7 @@ func TestDomainLabels_AreBoundedAndEndWithTheSet(t *testing.T) {
 }
 
 func TestSwapped_EndsTheSeriesOfRulesThatAreGone(t *testing.T) {
-	m := New(Build{}, time.Now)
+	m := New(Build{})
 	count := func() {
 		for _, rule := range []string{"stays", "goes", rules.DirectRule} {
 			m.ObserveDecision(taken(rule))
@@ -247,7 +224,7 @@ func TestLog_KeepsItsLevel(t *testing.T) {
 }
 
 func BenchmarkObserve(b *testing.B) {
-	m, d := New(Build{}, time.Now), taken("charges-per-user")
+	m, d := New(Build{}), taken("charges-per-user")
 	d.Outcome, d.By, d.Took = decide.OutcomeAdmitted, decide.ByStore, time.Millisecond
 	b.ReportAllocs()
 	b.RunParallel(func(p *testing.PB) {
