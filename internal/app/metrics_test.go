@@ -70,8 +70,8 @@ func everyMetric() *prometheus.Registry {
 	new(records.Log).Register(m, "file")
 	for _, part := range []interface{ Register(prometheus.Registerer) }{
 		new(database.DB), new(deliver.Worker), new(exchange.Exchange), new(fleet.Bus), new(fleet.Presence),
-		new(home.Receiver), new(home.Store), new(nearstore.Store), new(redisstore.Store), new(sharing.Shares), new(starvation.Meter),
-		new(stats.Writer), new(traces.Traces),
+		new(home.Receiver), new(home.Store), new(nearstore.Store), new(redisstore.Store), new(sharing.Shares),
+		new(starvation.Meter), new(stats.Writer), new(traces.Traces),
 	} {
 		part.Register(m)
 	}
