@@ -112,8 +112,8 @@ func read(r io.Reader) object {
 	return o
 }
 
-// withUnknown returns v with one more member in each of its objects, and a word that nobody knows as degraded. No answer
-// of the journey has an object whose member names are data.
+// withUnknown returns v with one more member in each of its objects, and a word that nobody knows as degraded. No
+// answer of the journey has an object whose member names are data.
 func withUnknown(v any) any {
 	switch v := v.(type) {
 	case object:
