@@ -26,6 +26,7 @@ func TestBatch_EndsWhenItsCallerLeaves(t *testing.T) {
 				if evaluated.Add(1) == 1 {
 					close(evaluating)
 					<-request.Done()
+					_ = context.Cause(request) // waits until the contexts below it have ended too
 				}
 			}})
 			if err != nil {
