@@ -23,8 +23,8 @@ TEST := $(GO) test -vet=off -timeout $(TEST_TIMEOUT)
 # SQLite is C translated to Go. Its memory is outside Go's heap, so the race detector and checkptr would see no data of
 # Sluice there, only SQLite's own variables. They would take half of the CPU of a test on SQLite.
 RACE := CGO_ENABLED=1 $(TEST) -race -gcflags='modernc.org/sqlite/lib=-race=false -d=checkptr=0'
-# Tests with these names have one caller and much arithmetic, which the race detector makes up to seven times as slow. They
-# run without it. Those that count allocations cannot run with it.
+# Tests with these names have one caller and much arithmetic, which the race detector makes up to seven times as slow.
+# They run without it. Those that count allocations cannot run with it.
 ONE_CALLER := ^Test(Model|Seeds|Simulation)_
 GOLANGCI := $(TOOLS)/golangci-lint-$(GOLANGCI_VERSION)
 
@@ -57,8 +57,8 @@ test: deps ## run the tests, on real servers, with the race detector
 	$(MAKE) --no-print-directory road
 
 .PHONY: test-race
-test-race: deps ## run every test that can run with the race detector (half an hour more than test)
-	$(RACE) -shuffle=on -timeout 60m ./...
+test-race: deps ## run every test that can run with the race detector
+	$(RACE) -shuffle=on ./...
 
 .PHONY: test-gateways
 test-gateways: deps ## run the examples of gateways with real gateways (part of test)

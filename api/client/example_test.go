@@ -64,7 +64,7 @@ func service() *httptest.Server {
 func Example() {
 	s := service()
 	defer s.Close()
-	c, err := client.New(s.URL, client.Options{Timeout: patience}) // 25 ms by default
+	c, err := client.New(s.URL, client.Options{Timeout: 20 * time.Second}) // 25 ms by default
 	if err != nil {
 		panic(err)
 	}
@@ -89,7 +89,7 @@ func Example() {
 // the service is unavailable.
 func ExampleClient_Check_failMode() {
 	s := service()
-	c, err := client.New(s.URL, client.Options{FailMode: client.FailClosed, Timeout: patience})
+	c, err := client.New(s.URL, client.Options{FailMode: client.FailClosed, Timeout: 20 * time.Second})
 	if err != nil {
 		panic(err)
 	}
@@ -117,7 +117,7 @@ func ExampleClient_Check_failMode() {
 func ExampleClient_Check_severalLimits() {
 	s := service()
 	defer s.Close()
-	c, err := client.New(s.URL, client.Options{Timeout: patience})
+	c, err := client.New(s.URL, client.Options{Timeout: 20 * time.Second})
 	if err != nil {
 		panic(err)
 	}
@@ -144,7 +144,7 @@ func ExampleClient_Check_severalLimits() {
 func ExampleClient_Check_retryAfter() {
 	s := service()
 	defer s.Close()
-	c, err := client.New(s.URL, client.Options{Timeout: patience})
+	c, err := client.New(s.URL, client.Options{Timeout: 20 * time.Second})
 	if err != nil {
 		panic(err)
 	}
@@ -184,7 +184,7 @@ func ExampleClient_Check_retryAfter() {
 func ExampleClient_Batch() {
 	s := service()
 	defer s.Close()
-	c, err := client.New(s.URL, client.Options{Timeout: patience})
+	c, err := client.New(s.URL, client.Options{Timeout: 20 * time.Second})
 	if err != nil {
 		panic(err)
 	}
@@ -210,7 +210,7 @@ func ExampleClient_Batch() {
 func ExampleClient_Reserve() {
 	s := service()
 	defer s.Close()
-	c, err := client.New(s.URL, client.Options{Timeout: patience})
+	c, err := client.New(s.URL, client.Options{Timeout: 20 * time.Second})
 	if err != nil {
 		panic(err)
 	}

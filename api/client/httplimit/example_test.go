@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"sync"
+	"time"
 
 	"sluice/api/client"
 	"sluice/api/client/httplimit"
@@ -37,7 +38,7 @@ func service() *httptest.Server {
 func ExampleLimiter_Handler() {
 	s := service()
 	defer s.Close()
-	c, err := client.New(s.URL, client.Options{Timeout: patience}) // 25 ms by default
+	c, err := client.New(s.URL, client.Options{Timeout: 20 * time.Second}) // 25 ms by default
 	if err != nil {
 		panic(err)
 	}
@@ -68,7 +69,7 @@ func ExampleLimiter_Handler() {
 func ExampleOptions() {
 	s := service()
 	defer s.Close()
-	c, err := client.New(s.URL, client.Options{Timeout: patience})
+	c, err := client.New(s.URL, client.Options{Timeout: 20 * time.Second})
 	if err != nil {
 		panic(err)
 	}
