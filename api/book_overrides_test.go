@@ -85,7 +85,7 @@ func (b *book) resolve(o *rules.Override, opt rules.Options) error {
 	if i < 0 || b.err != nil {
 		return orNotFound(b.err)
 	}
-	return o.Resolve(&b.stored[i], opt, b.now())
+	return rules.ResolveOverride(o, &b.stored[i], opt, b.now())
 }
 
 func (b *book) CreateOverride(_ context.Context, _ rules.Actor, o rules.Override, opt rules.Options) (rules.Override,

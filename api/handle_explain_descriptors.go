@@ -111,7 +111,7 @@ func decodeDescriptors(v *tree.Value) (*decide.DescriptorQuestion, error) {
 	for i := range v.Members {
 		switch m := &v.Members[i]; m.Name {
 		case "domain":
-			q.Domain = in.text(m.Name, &m.Value, 1, rules.MaxDomain)
+			q.Domain = in.text(m.Name, &m.Value, 1, entries.MaxDomain)
 		case "descriptors":
 			if m.Value.Kind != tree.List || len(m.Value.List) < 1 || len(m.Value.List) > decide.MaxDescriptors {
 				in.wrong(m.Name, "must be a list of 1 to %d descriptors", decide.MaxDescriptors)

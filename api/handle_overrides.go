@@ -63,7 +63,7 @@ func (s *Server) listOverrides(c echo.Context) error {
 		return err
 	}
 	if q.values.Has("key") {
-		key, err := r.OverrideKey(s.setOptions(), q.values.Get("key"))
+		key, err := rules.ReadOverrideKey(&r, s.setOptions(), q.values.Get("key"))
 		if err != nil {
 			return &rules.ValidationError{Fields: []rules.FieldError{{Field: "key", Message: err.Error()}}}
 		}

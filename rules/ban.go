@@ -55,8 +55,8 @@ func (b *Ban) normalized() *Ban {
 	return &out
 }
 
-// limit returns the limit of a valid ban, nil for none.
-func (b *Ban) limit() *limiter.Limit {
+// Limit returns the limit of a valid ban, nil for none.
+func (b *Ban) Limit() *limiter.Limit {
 	if b == nil {
 		return nil
 	}

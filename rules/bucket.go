@@ -50,7 +50,7 @@ func (s *Set) FindBucket(c *Compiled, text string, now time.Time) (Bucket, error
 	if c.Rule.Descriptor != nil {
 		return s.findEntries(c, text, at)
 	}
-	b := Bucket{Rule: c, Limit: c.base(at)}
+	b := Bucket{Rule: c, Limit: c.Base(at)}
 	b.Former = c.formerBase(b.Override, nil, at)
 	if len(c.facts) == 0 {
 		if text != "" && text != ScopeGlobal {
@@ -101,7 +101,7 @@ func (b *Bucket) apply(a override.Applied, f *override.Effect, now int64) {
 	}
 	b.Override, b.Former = a, b.Rule.formerBase(a, f, now)
 	if !a.Unlimited {
-		b.Limit = f.Apply(b.Rule.base(now))
+		b.Limit = f.Apply(b.Rule.Base(now))
 	}
 }
 

@@ -76,9 +76,9 @@ func (c *calendar) apply(p *phase, now int64) {
 	if p.tiers == nil {
 		return
 	}
-	tiers := make(map[string]variant, len(p.tiers))
+	tiers := make(map[string]Variant, len(p.tiers))
 	for name, v := range p.tiers {
-		v.limit.Anchor, v.limit.Window = from, until-from
+		v.Limit.Anchor, v.Limit.Window = from, until-from
 		tiers[name] = v
 	}
 	p.tiers = tiers

@@ -3,8 +3,6 @@ package rules
 import (
 	"testing"
 	"time"
-
-	"sluice/limiter"
 )
 
 func calendarOf(t testing.TB, every, zone string, anchor int) *calendar {
@@ -104,52 +102,5 @@ func TestCalendar_DaysOfClockChangesHaveTheirTrueLength(t *testing.T) {
 		if m.Limit.Window != hours*3_600_000 || m.Limit.Validate() != nil {
 			t.Errorf("%s: window %d ms", day, m.Limit.Window)
 		}
-	}
-}
-
-// A month's consumption stands until its end and not a millisecond longer, and a
-// store whose clock is a little off counts in the period that its clock is in.
-func TestCalendar_ConsumptionEndsWithThePeriod(t *testing.T) {
-	s := compile(t, rule(1, func(r *Rule) {
-		r.Scope, r.Algorithm, r.WindowMS, r.Limit = "global", "fixed_window", 0, 5
-		r.Calendar = &Calendar{Every: EveryMonth, Zone: "Europe/Berlin", AnchorDay: 31}
-		r.Normalize()
-	}))
-	zone, err := time.LoadLocation("Europe/Berlin")
-	if err != nil {
-		t.Fatal(err)
-	}
-	january, february, march := time.Date(2026, 1, 31, 0, 0, 0, 0, zone), time.Date(2026, 2, 28, 0, 0, 0, 0, zone),
-		time.Date(2026, 3, 31, 0, 0, 0, 0, zone)
-	limit := func(node time.Time) limiter.Limit { return s.Match(&Descriptor{}, 1, node, nil)[0].Limit }
-	var state limiter.State
-	take := func(node, store time.Time, weight int64) limiter.Decision {
-		asks, out := []limiter.Ask{{Key: "k", Limit: limit(node), Weight: weight}}, make([]limiter.Decision, 1)
-		limiter.Decide(limiter.OpTake, asks, "", []*limiter.State{&state}, store.UnixMilli(), make([]bool, 1), out,
-			make([]limiter.Charged, 1))
-		return out[0]
-	}
-	if d := take(january, january, 5); !d.Allowed || d.Reset != february.Sub(january).Milliseconds() {
-		t.Fatalf("first: %+v", d)
-	}
-	end := february.Add(-time.Millisecond)
-	if d := take(end, end, 1); d.Allowed || d.RetryAfter != 1 {
-		t.Errorf("last millisecond: %+v", d)
-	}
-	// The node is in the next period already, the store not yet, and the other way round.
-	if d := take(february, end.Add(-20*time.Millisecond), 1); d.Allowed || d.RetryAfter != 21 {
-		t.Errorf("store behind: %+v", d)
-	}
-	if d := take(end.Add(-20*time.Millisecond), february, 2); !d.Allowed {
-		t.Errorf("store ahead: %+v", d)
-	}
-	if d := take(february, february, 3); !d.Allowed || d.Remaining != 0 || d.Reset != march.Sub(february).Milliseconds() {
-		t.Errorf("new period: %+v", d)
-	}
-	if d := take(march.Add(-time.Millisecond), march.Add(-time.Millisecond), 1); d.Allowed {
-		t.Errorf("end of the second period: %+v", d)
-	}
-	if d := take(march, march, 5); !d.Allowed {
-		t.Errorf("third period: %+v", d)
 	}
 }

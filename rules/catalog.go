@@ -128,10 +128,3 @@ type Revision struct {
 	// Changes holds the fields that differ from the previous version.
 	Changes []Change `json:"changes"`
 }
-
-// Change is one differing field. Old and New are JSON values.
-type Change struct {
-	Field string `json:"field"`
-	Old   any    `json:"old"`
-	New   any    `json:"new"`
-}

@@ -56,11 +56,11 @@ func (v *whenVisitor) networks(call *ast.CallNode) {
 	call.Arguments = []ast.Node{call.Arguments[0], all}
 }
 
-// normalize makes the networks of a condition those of normal addresses.
-func (c *condition) normalize(o Options) {
+// Normalize replaces each network of the condition by what normal returns for it. It must not run beside Holds.
+func (c *condition) Normalize(normal func(netip.Prefix) netip.Prefix) {
 	for _, in := range c.cidrs {
 		for i, p := range *in {
-			(*in)[i] = o.normalNetwork(p)
+			(*in)[i] = normal(p)
 		}
 	}
 }

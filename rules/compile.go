@@ -131,11 +131,11 @@ func (s *Set) compileRule(r *Rule) (*Compiled, error) {
 	if r.ID < 1 {
 		return fail(errors.New("id must be 1 or greater"))
 	}
-	p, err := validate(&c.Rule)
+	p, err := Parse(&c.Rule)
 	if err != nil {
 		return fail(err)
 	}
-	c.Limit, c.facts, c.route, c.host = p.limit, p.facts, p.route, p.host
+	c.Limits, c.facts, c.route, c.host = p.Limits, p.Facts, p.Route, p.Host
 	c.Shadow = c.Rule.Mode == ModeShadow
 	c.FailMode = c.Rule.FailMode
 	c.suffix = keySuffix(r.ID, c.Limit.Algorithm)

@@ -7,6 +7,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"sluice/limiter"
 )
 
 func TestCompile_NoRulesIsLegal(t *testing.T) {
@@ -164,5 +166,56 @@ func BenchmarkCompile(b *testing.B) {
 			runtime.KeepAlive(rs)
 			b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/float64(s.Len()), "B/rule")
 		})
+	}
+}
+
+func TestBan_DefaultsAndCompiledLimit(t *testing.T) {
+	for _, tt := range []struct{ ban, want Ban }{
+		{Ban{After: 20, WithinMS: 60_000, ForMS: 600_000},
+			Ban{After: 20, WithinMS: 60_000, ForMS: 600_000, Grow: 1, MostMS: 64 * 600_000}},
+		{Ban{After: 1, WithinMS: 1, ForMS: limiter.MaxWindow / 2, Grow: 3},
+			Ban{After: 1, WithinMS: 1, ForMS: limiter.MaxWindow / 2, Grow: 3, MostMS: limiter.MaxWindow}},
+		{Ban{After: 1, WithinMS: 1, ForMS: 2, Grow: 10, MostMS: 3},
+			Ban{After: 1, WithinMS: 1, ForMS: 2, Grow: 10, MostMS: 3}},
+	} {
+		s, err := Compile([]Rule{rule(1, func(r *Rule) { r.Ban = &tt.ban })}, 1, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := tt.want
+		if c := s.At(0); *c.Rule.Ban != w || *c.Ban != limiter.BanLimit(w.After, w.WithinMS, w.ForMS, w.Grow, w.MostMS) {
+			t.Errorf("got %+v, %+v, want %+v", *c.Rule.Ban, *c.Ban, w)
+		}
+	}
+	s, err := Compile([]Rule{rule(1, func(*Rule) {})}, 1, Options{})
+	if err != nil || s.At(0).Ban != nil {
+		t.Errorf("got %v, a ban without one", err)
+	}
+}
+
+func TestCompileSource_PoolsAndTheirShares(t *testing.T) {
+	shop := NewPool()
+	shop.Name, shop.Limit, shop.WindowMS = "shop", 10, 1000
+	pooled := rule(1, func(r *Rule) { r.Pool, r.Priority = ptr("shop"), ptr("low") })
+	s, err := CompileSource(Source{Rules: []Rule{pooled}, Pools: []Pool{shop}, Version: 3}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := s.Pool("shop")
+	if c := s.At(0); c.Pool != p || c.Priority != "low" || p.Key != "{pool:shop}||pw" || s.Version() != 3 ||
+		len(s.Pools()) != 1 {
+		t.Errorf("got %+v, %+v", c, p)
+	}
+	for priority, want := range map[string]int64{"critical": 10, "normal": 8, "low": 5} {
+		if got := p.Share(priority); got.Count != want || got.Window != 1000 || got.Validate() != nil {
+			t.Errorf("%s: got %+v", priority, got)
+		}
+	}
+	if _, err := CompileSource(Source{Rules: []Rule{pooled}}, Options{}); err == nil ||
+		!strings.Contains(err.Error(), `rule "rule-1" (id 1): invalid: pool does not exist`) {
+		t.Errorf("without the pool: %v", err)
+	}
+	if _, err := CompileSource(Source{Pools: []Pool{shop, shop}}, Options{}); err == nil {
+		t.Error("one name twice")
 	}
 }

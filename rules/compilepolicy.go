@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 
 	"sluice/limiter"
@@ -24,8 +25,38 @@ func (s *Set) compilePools(pools []Pool) error {
 	return nil
 }
 
+// compileProfiles replaces the profiles of a set that is being built. A profile that did not
+// change stays the same value, so that what was compiled from it can be kept.
+func (s *Set) compileProfiles(list []Profile) error {
+	was := s.profiles
+	s.profiles, s.domains = make(map[string]*Profile, len(list)), map[string]*Profile{}
+	for i := range list {
+		p := was[list[i].Name]
+		if p == nil || !reflect.DeepEqual(*p, list[i]) {
+			c := list[i].Clone()
+			p = &c
+			p.Normalize()
+			if err := ValidateProfile(p); err != nil {
+				return fmt.Errorf("profile %q: %w", p.Name, err)
+			}
+		}
+		if s.profiles[p.Name] != nil {
+			return fmt.Errorf("two profiles have the name %q", p.Name)
+		}
+		s.profiles[p.Name] = p
+		if p.Domain == "" {
+			continue
+		}
+		if other := s.domains[p.Domain]; other != nil {
+			return fmt.Errorf("the profiles %q and %q have the domain %q", other.Name, p.Name, p.Domain)
+		}
+		s.domains[p.Domain] = p
+	}
+	return nil
+}
+
 // compilePolicy fills in the policy fields.
-func (c *Compiled) compilePolicy(p *parts, pools map[string]*CompiledPool, opt *Options) error {
+func (c *Compiled) compilePolicy(p *Parsed, pools map[string]*CompiledPool, opt *Options) error {
 	r := &c.Rule
 	c.Throttle = r.Throttle
 	c.SoftPercent, c.ElasticPercent = valueOf(r.SoftPercent), valueOf(r.ElasticPercent)
@@ -42,14 +73,7 @@ func (c *Compiled) compilePolicy(p *parts, pools map[string]*CompiledPool, opt *
 	c.ChargeExplicit = r.Addend == AddendCharge
 	c.Unlimited, c.Quota, c.Replaces = r.Unlimited, r.Quota, r.Replaces
 	c.Defer = r.Defer
-	c.Ban = r.Ban.limit()
-	if r.Message != nil {
-		var err error
-		if c.Message, err = ParseMessage(*r.Message); err != nil {
-			return &ValidationError{Fields: problems{{Field: "message", Message: err.Error()}}}
-		}
-		c.Message.route = valueOf(r.Route)
-	}
+	c.Ban = r.Ban.Limit()
 	c.LogPercent, c.Notify = r.LogPercent, slices.Sorted(slices.Values(r.NotifyPercent))
 	c.RetryJitter, c.HotRaise = valueOf(r.RetryJitterMS), valueOf(r.HotRaisePercent)
 	switch r.HotKeys {
@@ -63,31 +87,16 @@ func (c *Compiled) compilePolicy(p *parts, pools map[string]*CompiledPool, opt *
 		c.banSuffix = string(limiter.BanKey(limiter.Key(c.suffix)))
 	}
 	c.from, c.until = lifeSpan(r)
-	c.tiers, c.when = p.tiers, p.when
+	c.when, c.Message = p.When, p.Message
 	if c.when != nil {
-		c.when.normalize(*opt)
+		c.when.Normalize(opt.normalNetwork)
 	}
 	c.Period = r.Calendar.Period()
-	c.setTimed(p.schedule, p.calendar)
 	c.former = compileFormer(r, c.Limit.Algorithm)
-	if c.Candidate = p.candidate; c.Candidate != nil {
+	if c.Candidate = p.Candidate; c.Candidate != nil {
 		c.candidate = &candidate{candidateSuffix(r.ID, c.Candidate.Algorithm), r.candidateFollows()}
 	}
 	return nil
-}
-
-// setTimed sets the phases of a rule with a schedule or a calendar. Limit and tiers are set already.
-func (c *Compiled) setTimed(s *schedule, cal *calendar) {
-	if s != nil || cal != nil {
-		c.timed = &timed{schedule: s, calendar: cal, own: c.Limit, tiers: c.tiers}
-	}
-}
-
-func valueOf[T any](p *T) (v T) {
-	if p != nil {
-		v = *p
-	}
-	return v
 }
 
 func unknownPool() *ValidationError {

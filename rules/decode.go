@@ -129,12 +129,8 @@ func mapOf[V any](one func(d *decoder, at string, v *tree.Value, dst *V)) compos
 	}
 }
 
-func decodeTier(d *decoder, at string, v *tree.Value, dst *TierLimit) {
-	decodeObject(d, tierFields, at, v, dst)
-}
-
 func decodeText(d *decoder, at string, v *tree.Value, dst *string) {
-	set(d, at, v, dst, func() (string, error) { return readText[Rule](nil, v, FromFile) })
+	set(d, at, v, dst, func() (string, error) { return readText[struct{}](nil, v, FromFile) })
 }
 
 // optional sets *dst to nil for null.
@@ -183,7 +179,7 @@ func decodeObject[T any](d *decoder, fields []Field[T], at string, v *tree.Value
 
 // decodeStruct reads an object whose members all have defaults, which null stands for.
 func decodeStruct[T any](d *decoder, fields []Field[T], at string, v *tree.Value, dst *T) {
-	*dst = fresh(fields)
+	*dst = FreshFields(fields)
 	if v.Kind != tree.Null {
 		decodeObject(d, fields, at, v, dst)
 	}

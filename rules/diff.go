@@ -5,7 +5,7 @@ import "fmt"
 // Diff lists the fields in which two rules differ, in the order of the JSON form, except id,
 // version and times. A nil rule has null in every field, so Diff(nil, r) lists what creating r
 // sets. Two nil rules do not differ.
-func Diff(oldRule, newRule *Rule) []Change { return diff(ruleFields, oldRule, newRule) }
+func Diff(oldRule, newRule *Rule) []Change { return DiffFields(ruleFields, oldRule, newRule) }
 
 // Merge returns theirs with the named fields, by their JSON names, taken from ours. Identity,
 // version and times stay those of theirs. An unknown name is an error. It serves two people who

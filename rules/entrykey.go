@@ -91,17 +91,6 @@ func secretEntry(value string) bool {
 	return redact.Secret(value) || value != "" && value[0] == '/' && redact.SecretPath(value)
 }
 
-// shared returns the pattern that stands for the value of entry i, "" if the value does.
-func (r *Rule) shared(i int) string {
-	if r == nil {
-		return ""
-	}
-	if e := &r.Descriptor.Entries[i]; e.Shared || r.ShareThreshold {
-		return e.Pattern
-	}
-	return ""
-}
-
 // appendEntries appends the facts of the key of a descriptor, in braces. r is nil without a rule.
 func appendEntries(dst []byte, r *Rule, domain string, list []entries.Entry) []byte {
 	start := len(dst)

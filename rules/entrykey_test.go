@@ -140,7 +140,7 @@ func TestOverrideKey_ReadsDisplayedDescriptorsBack(t *testing.T) {
 		facts, _, _ := strings.Cut(string(m.Key), "|")
 		want := string(appendShort(nil, []byte(facts)))
 		for _, shown := range []string{m.Display(), BucketName(m.Key)} {
-			k, err := r.OverrideKey(Options{}, shown)
+			k, err := ReadOverrideKey(&r, Options{}, shown)
 			if err != nil || k.Match != want || k.Prefix || k.Text != m.Display() {
 				t.Fatalf("%+v, %s shown as %s: read as %+v, %v, want %s", r.Descriptor, m.Key, shown, k, err, want)
 			}
@@ -181,7 +181,7 @@ func TestOverrideKey_OfDescriptors(t *testing.T) {
 		"shop:path=/pay+file=/a/*+user=acme-1+any=" + long + "*": "{shop:path=/pay+file=/a/*+user=acme-1+any=" + long + "*",
 		"": "is required",
 	} {
-		k, err := r.OverrideKey(Options{}, text)
+		k, err := ReadOverrideKey(&r, Options{}, text)
 		got := k.Match
 		if k.Prefix {
 			got += "*"
@@ -202,11 +202,11 @@ func FuzzOverrideKey_OfDescriptors(f *testing.F) {
 	}
 	r := entryRule(7, "shop:path=/pay file~/a/*! user~acme-* any", nil)
 	f.Fuzz(func(t *testing.T, text string) {
-		k, err := r.OverrideKey(Options{}, text)
+		k, err := ReadOverrideKey(&r, Options{}, text)
 		if err != nil {
 			return
 		}
-		if again, err := r.OverrideKey(Options{}, k.Text); err != nil || again != k {
+		if again, err := ReadOverrideKey(&r, Options{}, k.Text); err != nil || again != k {
 			t.Fatalf("%q: %+v is read back as %+v, %v", text, k, again, err)
 		}
 	})

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"sluice/limiter"
 	"sluice/rules/chars"
@@ -177,11 +178,27 @@ func (p *entryParser) form() string {
 
 func (p *entryParser) formError() error { return fmt.Errorf("must have the form %s", p.form()) }
 
-// OverrideKey reads the key of an override of the rule. It is ParseOverrideKey for an ordinary rule;
+// ResolveOverride normalises and validates an override of rule r. now is the time of the edit; the override must end
+// after it. The error is a *ValidationError.
+func ResolveOverride(o *Override, r *Rule, opt Options, now time.Time) error {
+	var ps []FieldError
+	key, err := ReadOverrideKey(r, opt, o.Key)
+	if err != nil {
+		ps = append(ps, FieldError{Field: "key", Message: err.Error()})
+	} else {
+		o.Key, o.Match, o.Prefix = key.Text, key.Match, key.Prefix
+	}
+	if ps = append(ps, o.Problems(r, now)...); len(ps) > 0 {
+		return &ValidationError{Fields: ps}
+	}
+	return nil
+}
+
+// ReadOverrideKey reads the key of an override of the rule. It is ParseOverrideKey for an ordinary rule;
 // for one with a descriptor the form is that of displayed keys too:
 //
 //	shop:path=/pay+user=b    shop:path=/pay+user=acme-*    shop:path=/files/*
-func (r *Rule) OverrideKey(opt Options, text string) (OverrideKey, error) {
+func ReadOverrideKey(r *Rule, opt Options, text string) (OverrideKey, error) {
 	if r.Descriptor == nil {
 		return ParseOverrideKey(r.Scope, opt, text)
 	}
@@ -213,7 +230,7 @@ func (s *Set) findEntries(c *Compiled, text string, now int64) (Bucket, error) {
 	}
 	full := slices.Concat(p.facts, []byte("}"))
 	short := appendShort(nil, full)
-	b := Bucket{Rule: c, Limit: c.base(now), Name: displayEntries(string(full), nil),
+	b := Bucket{Rule: c, Limit: c.Base(now), Name: displayEntries(string(full), nil),
 		Exception: displayEntries(string(short), nil)}
 	b.Former = c.formerBase(b.Override, nil, now)
 	if !p.cut {
@@ -227,4 +244,10 @@ func (s *Set) findEntries(c *Compiled, text string, now int64) (Bucket, error) {
 		b.apply(a, f, now)
 	}
 	return b.withCandidate(), nil
+}
+
+// KeyForm returns the form of the keys of a rule with a descriptor: shop:path=/pay+user=<value>.
+func KeyForm(r *Rule) string {
+	p := entryParser{r: r}
+	return p.form()
 }

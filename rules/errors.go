@@ -1,9 +1,6 @@
 package rules
 
-import (
-	"errors"
-	"strings"
-)
+import "errors"
 
 // The kinds of failure. Every surface maps each of them once (HTTP status, exit code, form
 // message). Wrap them and test with errors.Is.
@@ -46,28 +43,8 @@ func (e *ReplicaError) Error() string {
 // Unwrap returns ErrUnavailable.
 func (e *ReplicaError) Unwrap() error { return ErrUnavailable }
 
-// FieldError describes a problem of one field, by its JSON name (such as "window_ms", or
-// "rules[3].scope" in an import).
-type FieldError struct {
-	Field   string `json:"field"`
-	Message string `json:"message"`
-}
-
 // TakenError says that another object has what only one may have beside its name: the domain of a profile, or the
 // descriptor of an active rule.
 type TakenError struct{ FieldError }
 
 func (e *TakenError) Error() string { return e.Field + " " + e.Message }
-
-// ValidationError holds all field errors of one input.
-type ValidationError struct {
-	Fields []FieldError
-}
-
-func (e *ValidationError) Error() string {
-	msgs := make([]string, len(e.Fields))
-	for i, f := range e.Fields {
-		msgs[i] = f.Field + " " + f.Message
-	}
-	return "invalid: " + strings.Join(msgs, "; ")
-}

@@ -3,7 +3,6 @@ package rules
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -155,10 +154,6 @@ func (k *keyer) consider(c *Compiled, weight int64, now time.Time) (Reason, func
 	return k.considerPolicy(c, weight, now.UnixMilli())
 }
 
-// FieldGuard returns the condition of a rule that denies requests without the field of this rule's weight. The rule has
-// a weight_field.
-func (r *Rule) FieldGuard() string { return strconv.Quote(*r.WeightField) + " not in fields" }
-
 // considerPolicy evaluates time, condition and tier of the rule.
 func (k *keyer) considerPolicy(c *Compiled, weight, now int64) (Reason, func() string) {
 	switch {
@@ -177,7 +172,7 @@ func (k *keyer) considerPolicy(c *Compiled, weight, now int64) (Reason, func() s
 			return fmt.Sprintf("%s makes the key unlimited.", overrideName(a, k.set.overriddenNetwork(a, k.d.IP)))
 		}
 	}
-	if _, limited := c.effective(k.d, now); !limited && !found {
+	if _, limited := c.For(k.d.Tier, now); !limited && !found {
 		return ReasonUnlimited, func() string {
 			return fmt.Sprintf("The rule does not limit the tier %q.", k.d.Tier)
 		}

@@ -51,6 +51,9 @@ type Field[T any] struct {
 	Spelled func(*T) bool
 	// File returns the value that files show, if it differs from Value.
 	File func(*T) any
+	// Damaged is what an unreadable policy becomes: a value that validation refuses. It is nil for an optional object
+	// that may not be empty, and for a type that is no composite.
+	Damaged any
 	// composite reads the field if it is no text, number, truth, instant, or list of texts or numbers.
 	composite composite
 }
@@ -61,8 +64,8 @@ func (f *Field[T]) text() string {
 	return s
 }
 
-// reset sets the field to its default, which is then the target's own.
-func (f *Field[T]) reset(t *T) {
+// Reset sets the field to its default, which is then the target's own.
+func (f *Field[T]) Reset(t *T) {
 	v := reflect.ValueOf(f.At(t)).Elem()
 	if f.Default == nil {
 		v.SetZero()
@@ -72,10 +75,10 @@ func (f *Field[T]) reset(t *T) {
 	detach(v)
 }
 
-// fresh returns an object whose fields are at their defaults.
-func fresh[T any](fields []Field[T]) (t T) {
+// FreshFields returns an object whose fields are at their defaults.
+func FreshFields[T any](fields []Field[T]) (t T) {
 	for i := range fields {
-		fields[i].reset(&t)
+		fields[i].Reset(&t)
 	}
 	return t
 }
@@ -124,16 +127,13 @@ func (f *Field[T]) IsDefault(t *T) bool {
 // Needed reports whether an object without the field is refused.
 func (f *Field[T]) Needed(t *T) bool { return f.Required && (f.Waived == nil || !f.Waived(t)) }
 
-// Reset sets the field to its default.
-func (f *Field[T]) Reset(t *T) { f.reset(t) }
-
 // assign sets the field of dst to that of src; both then share what it points to.
 func (f *Field[T]) assign(dst, src *T) {
 	reflect.ValueOf(f.At(dst)).Elem().Set(reflect.ValueOf(f.At(src)).Elem())
 }
 
-// diff lists the fields in which two objects differ. A nil object has null in all fields.
-func diff[T any](fields []Field[T], was, is *T) []Change {
+// DiffFields lists the fields in which two objects differ. A nil object has null in all fields.
+func DiffFields[T any](fields []Field[T], was, is *T) []Change {
 	var changes []Change
 	for i := range fields {
 		f := &fields[i]
@@ -197,9 +197,9 @@ func detach(v reflect.Value) {
 	}
 }
 
-// normalize fills in defaults and trims texts. It never writes through a pointer, because the
+// NormalizeFields fills in defaults and trims texts. It never writes through a pointer, because the
 // caller may share the target.
-func normalize[T any](fields []Field[T], t *T) {
+func NormalizeFields[T any](fields []Field[T], t *T) {
 	for i := range fields {
 		f := &fields[i]
 		switch p := f.At(t).(type) {
@@ -213,7 +213,7 @@ func normalize[T any](fields []Field[T], t *T) {
 			*p = wholeMillis(*p)
 		case *[]string:
 			if *p == nil && f.Default != nil {
-				f.reset(t)
+				f.Reset(t)
 			}
 		}
 	}
@@ -271,6 +271,18 @@ func (f *Field[T]) boundNumber(at string, n int64, ps *problems) {
 	}
 }
 
+// CheckFields returns a *ValidationError with more, and with what the bounds of a table say about a normalised object,
+// in the order of its fields; nil if nothing is wrong.
+func CheckFields[T any](fields []Field[T], t *T, more []FieldError) error {
+	ps := problems(more)
+	bounds(fields, t, "", &ps)
+	if len(ps) == 0 {
+		return nil
+	}
+	inOrder(fields, ps)
+	return &ValidationError{Fields: ps}
+}
+
 // inOrder sorts problems by the order of their fields.
 func inOrder[T any](fields []Field[T], ps problems) {
 	slices.SortStableFunc(ps, func(a, b FieldError) int {
@@ -296,6 +308,16 @@ func SafeField(name string) string {
 		return name
 	}
 	return fmt.Sprintf("%.40q", name)
+}
+
+// SafeKey is SafeField for the name of a tier, an attribute or a missing fact.
+func SafeKey(name string) string {
+	for _, prefix := range []string{missingAttribute, missingField} {
+		if rest, ok := strings.CutPrefix(name, prefix); ok && chars.IsName(rest) {
+			return name
+		}
+	}
+	return SafeField(name)
 }
 
 func trimOptional(p *string) *string {
@@ -336,4 +358,11 @@ func named[T any](fields []Field[T], name string) *Field[T] {
 		}
 	}
 	return nil
+}
+
+// Change is one differing field. Old and New are JSON values.
+type Change struct {
+	Field string `json:"field"`
+	Old   any    `json:"old"`
+	New   any    `json:"new"`
 }

@@ -127,19 +127,6 @@ func (p *Pool) Summary() string {
 	return text
 }
 
-// Summary describes a profile in one line.
-func (p *Profile) Summary() string {
-	facts := len(p.Facts.Attributes) + len(p.Facts.Fields)
-	for _, list := range [][]FactSource{p.Facts.User, p.Facts.APIKey, p.Facts.Tier} {
-		facts += min(1, len(list))
-	}
-	text := fmt.Sprintf("facts: %d, routes: %d", facts, len(p.Routes))
-	if p.Domain != "" {
-		text += fmt.Sprintf(", entries of %q: %d", p.Domain, len(p.Entries))
-	}
-	return text
-}
-
 // writeSection formats the plan of a section for a terminal.
 func writeSection[T any](b *strings.Builder, k *Kind[T], p *SectionPlan[T], summary func(*T) string) {
 	for i := range p.Create {

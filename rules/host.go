@@ -12,6 +12,9 @@ import (
 // MaxHost is the longest host, in bytes.
 const MaxHost = 253
 
+// maxText bounds a host before other scripts are written in ASCII, in bytes.
+const maxText = 1024
+
 // maxLabel is the longest part of a host between two dots, in bytes.
 const maxLabel = 63
 
@@ -62,7 +65,7 @@ func hostName(s string) (string, error) {
 		}
 		return ip.String(), nil
 	}
-	if len(s) > MaxText || !utf8.ValidString(s) {
+	if len(s) > maxText || !utf8.ValidString(s) {
 		return "", errHost
 	}
 	if !isASCII(s) || strings.Contains(strings.ToLower(s), "xn--") {

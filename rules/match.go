@@ -61,7 +61,7 @@ func (s *Set) match(ctx context.Context, d *Descriptor, weight int64, now time.T
 		}
 		failed := false
 		if c.when != nil && (!anyAmount || !c.when.amounts()) {
-			if c.when.patterns.Total > 0 && errors.Is(ctx.Err(), context.Canceled) {
+			if c.when.Patterns().Total > 0 && errors.Is(ctx.Err(), context.Canceled) {
 				return dst, ctx.Err()
 			}
 			holds, err := k.holds(c, w)
@@ -70,8 +70,8 @@ func (s *Set) match(ctx context.Context, d *Descriptor, weight int64, now time.T
 			}
 		}
 		m, limited := Match{Rule: c, Key: c.globalKey, Limit: c.Limit, Weight: w, ConditionFailed: failed}, true
-		if c.tiers != nil || c.timed != nil {
-			m.Limit, limited = c.effective(d, at)
+		if c.Vary() {
+			m.Limit, limited = c.For(d.Tier, at)
 		}
 		if len(c.facts) > 0 {
 			key = k.appendKey(key[:0], c)

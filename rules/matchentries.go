@@ -52,7 +52,7 @@ func (s *Set) MatchEntries(domain string, list []entries.Entry, now time.Time) (
 func (s *Set) matchEntries(c *Compiled, list []entries.Entry, now int64) Match {
 	var buf [256]byte
 	key := appendEntries(buf[:0], &c.Rule, c.Rule.Descriptor.Domain, list)
-	m := Match{Rule: c, Limit: c.base(now)}
+	m := Match{Rule: c, Limit: c.Base(now)}
 	var f *override.Effect
 	if o := s.overrides.Of(c.Rule.ID); o != nil {
 		var a override.Applied

@@ -35,9 +35,10 @@ type MessageValues struct {
 
 var messageNames = []string{"limit", "window", "key", "route", "retry_after"}
 
-// ParseMessage reads a message: {limit}, {window}, {key}, {route} and {retry_after} are placeholders, {{ is a brace.
-func ParseMessage(text string) (*Message, error) {
-	var m Message
+// parseMessage reads the message of a rule for a route, "" for every route: {limit}, {window}, {key}, {route} and
+// {retry_after} are placeholders, {{ is a brace.
+func parseMessage(text, route string) (*Message, error) {
+	m := Message{route: route}
 	var own strings.Builder
 	for {
 		before, rest, found := strings.Cut(text, "{")

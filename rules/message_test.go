@@ -16,7 +16,7 @@ func TestMessage_FillsInItsPlaceholders(t *testing.T) {
 		"}":                             "}",
 		"{retry_after}{retry_after}{{x": "1212{x",
 	} {
-		m, err := ParseMessage(text)
+		m, err := parseMessage(text, "")
 		if err != nil {
 			t.Errorf("%s: %v", text, err)
 			continue
@@ -30,7 +30,7 @@ func TestMessage_FillsInItsPlaceholders(t *testing.T) {
 			t.Errorf("%s: got %q where waiting does not help", text, got)
 		}
 	}
-	m, _ := ParseMessage("on {route}")
+	m, _ := parseMessage("on {route}", "")
 	if got := m.Text(&MessageValues{}); got != "on every route" {
 		t.Errorf("without a route: %q", got)
 	}

@@ -14,7 +14,7 @@ func (r *Rule) Normalize() {
 	if strings.TrimSpace(r.FailMode) == "" {
 		r.FailFrom = FailLeftOut
 	}
-	normalize(ruleFields, r)
+	NormalizeFields(ruleFields, r)
 	r.Scope = normalizeScope(r.Scope)
 	if r.Method != nil {
 		if m := strings.ToUpper(*r.Method); m == "*" {
@@ -62,13 +62,30 @@ func (r *Rule) Normalize() {
 	}
 	if r.Candidate != nil {
 		c := *r.Candidate
-		normalize(candidateFields, &c)
+		NormalizeFields(candidateFields, &c)
 		r.Candidate = &c
 	}
 }
 
 // Clone returns a copy of a rule that shares nothing with the original.
 func (r *Rule) Clone() Rule { return cloned(r) }
+
+// MarshalPolicies encodes the policies of a rule as a JSON object, without defaults. Equal
+// policies give equal text.
+func (r *Rule) MarshalPolicies() ([]byte, error) { return marshalPolicies(ruleFields, r) }
+
+// UnmarshalPolicies sets the policies of a rule from the output of MarshalPolicies. Text that was damaged by hand is an
+// error; every unreadable member then gets a value that validation refuses, so that the rule is listed but never takes
+// effect without that policy. A member that this version does not know becomes Rule.Unknown, which validation refuses
+// too.
+func (r *Rule) UnmarshalPolicies(text []byte) error {
+	unknown, err := unmarshalPolicies(ruleFields, r, text)
+	r.Unknown = unknown
+	if err != nil && r.Descriptor != nil {
+		r.Descriptor = &RuleDescriptor{} // because validation refuses neither value of a damaged flag
+	}
+	return err
+}
 
 func orDefault(s, def string) string {
 	if s = strings.TrimSpace(s); s == "" {
@@ -93,10 +110,10 @@ var weekdays = []string{"mon", "tue", "wed", "thu", "fri", "sat", "sun"}
 
 func (s *Schedule) normalized() *Schedule {
 	out := Schedule{Zone: s.Zone, Windows: slices.Clone(s.Windows)}
-	normalize(scheduleFields, &out)
+	NormalizeFields(scheduleFields, &out)
 	for i := range out.Windows {
 		w := &out.Windows[i]
-		normalize(windowFields, w)
+		NormalizeFields(windowFields, w)
 		w.Days = normalDays(w.Days)
 	}
 	return &out
@@ -127,7 +144,7 @@ func normalDays(days []string) []string {
 
 func (c *Calendar) normalized() *Calendar {
 	out := *c
-	normalize(calendarFields, &out)
+	NormalizeFields(calendarFields, &out)
 	if out.AnchorDay == 0 && out.Every != EveryDay {
 		out.AnchorDay = firstAnchorDay
 	}

@@ -47,7 +47,7 @@ type Override struct {
 	CreatedAt time.Time `json:"created_at"`
 	UpdatedAt time.Time `json:"updated_at"`
 
-	// Match is the key as it is compared, Prefix whether it is a wildcard; Resolve
+	// Match is the key as it is compared, Prefix whether it is a wildcard; ResolveOverride
 	// sets both.
 	Match  string `json:"-"`
 	Prefix bool   `json:"-"`
@@ -136,26 +136,17 @@ func equalPtr[T comparable](a, b *T) bool {
 // Expired reports whether the override has ended.
 func (o *Override) Expired(now time.Time) bool { return o.ExpiresAt != nil && !o.ExpiresAt.After(now) }
 
-// Resolve normalises and validates an override of rule r. now is the time of the edit;
-// the override must end after it. The error is a *ValidationError.
-func (o *Override) Resolve(r *Rule, opt Options, now time.Time) error {
+// Problems validates all of an override of rule r but its key, and normalises it. now is the time of the edit; the
+// override must end after it.
+func (o *Override) Problems(r *Rule, now time.Time) []FieldError {
 	var ps problems
-	key, err := r.OverrideKey(opt, o.Key)
-	if err != nil {
-		ps.add("key", "%s", err)
-	} else {
-		o.Key, o.Match, o.Prefix = key.Text, key.Match, key.Prefix
-	}
 	o.validateEffect(r, &ps)
 	if strings.TrimSpace(o.Reason) == "" {
 		o.Reason = ""
 	}
 	OverrideFieldNamed("reason").boundText("reason", o.Reason, &ps)
 	o.validateExpiry(now, &ps)
-	if len(ps) > 0 {
-		return &ValidationError{Fields: ps}
-	}
-	return nil
+	return ps
 }
 
 // validateEffect checks limit, burst, unlimited and blocked.

@@ -31,7 +31,7 @@ func (k *keyer) override(o *override.OfRule, c *Compiled, key []byte, limit limi
 	case a.Unlimited:
 		return limit, a, false
 	}
-	return f.Apply(c.base(now)), a, true
+	return f.Apply(c.Base(now)), a, true
 }
 
 // find returns the override of a bucket of rule c: by its exact key, else the smallest network around its address, else

@@ -21,7 +21,7 @@ var (
 // stored makes the row of an override as the database would.
 func stored(t testing.TB, r *Rule, id int64, o Override) override.Row {
 	t.Helper()
-	if err := o.Resolve(r, Options{}, overrideNow); err != nil {
+	if err := ResolveOverride(&o, r, Options{}, overrideNow); err != nil {
 		t.Fatal(err)
 	}
 	s := override.Row{RuleID: r.ID, ID: id, Match: o.Match, Prefix: o.Prefix, Unlimited: o.Unlimited, Blocked: o.Blocked,
@@ -208,7 +208,7 @@ func TestResolve_RefusesWhatContradictsItself(t *testing.T) {
 			c.o.Key = "42"
 		}
 		r := rule(7, nil)
-		err := c.o.Resolve(&r, Options{}, overrideNow)
+		err := ResolveOverride(&c.o, &r, Options{}, overrideNow)
 		ve, ok := err.(*ValidationError) //nolint:errorlint // Resolve promises exactly this type
 		if !ok || ve.Fields[0].Field != c.field {
 			t.Errorf("%+v: got %v, want a complaint about %s", c.o, err, c.field)

@@ -19,7 +19,7 @@ func TestSizePatterns_CountsInstructionsOfTheCompiledPattern(t *testing.T) {
 		`not (user matches "^(a?){499}$")`:  {Largest: 2000, Total: 2000},
 	} {
 		got := SizePatterns(&when)
-		if got.mistake = ""; got != want {
+		if got.Mistake = ""; got != want {
 			t.Errorf("%s: got %+v, want %+v", when, got, want)
 		}
 	}

@@ -1,8 +1,6 @@
 package rules
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -129,17 +127,6 @@ func (p *Plan) String() string {
 		len(p.Create)+len(p.Pools.Create)+len(p.Profiles.Create), len(p.Update)+len(p.Pools.Update)+len(p.Profiles.Update),
 		len(p.Delete)+len(p.Pools.Delete)+len(p.Profiles.Delete), len(p.Unchanged)+p.Untouched)
 	return b.String()
-}
-
-// JSONText formats a value as JSON on one line, without HTML escapes.
-func JSONText(v any) string {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
-		return fmt.Sprint(v)
-	}
-	return strings.TrimSuffix(b.String(), "\n")
 }
 
 // Summary describes the limit of a rule in one line, such as "100 per minute (gcra) by user on

@@ -5,12 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"time"
 )
-
-// MarshalPolicies encodes the policies of a rule as a JSON object, without defaults. Equal
-// policies give equal text.
-func (r *Rule) MarshalPolicies() ([]byte, error) { return marshalPolicies(ruleFields, r) }
 
 func marshalPolicies[T any](fields []Field[T], t *T) ([]byte, error) {
 	var b bytes.Buffer
@@ -37,19 +34,6 @@ func marshalPolicies[T any](fields []Field[T], t *T) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// UnmarshalPolicies sets the policies of a rule from the output of MarshalPolicies. Text that was damaged by hand is an
-// error; every unreadable member then gets a value that validation refuses, so that the rule is listed but never takes
-// effect without that policy. A member that this version does not know becomes Rule.Unknown, which validation refuses
-// too.
-func (r *Rule) UnmarshalPolicies(text []byte) error {
-	unknown, err := unmarshalPolicies(ruleFields, r, text)
-	r.Unknown = unknown
-	if err != nil && r.Descriptor != nil {
-		r.Descriptor = &RuleDescriptor{} // because validation refuses neither value of a damaged flag
-	}
-	return err
-}
-
 func unmarshalPolicies[T any](fields []Field[T], t *T, text []byte) (unknown string, err error) {
 	var members map[string]json.RawMessage
 	var whole error
@@ -65,15 +49,15 @@ func unmarshalPolicies[T any](fields []Field[T], t *T, text []byte) (unknown str
 			continue
 		}
 		at := f.At(t)
-		f.reset(t)
+		f.Reset(t)
 		member, given := members[f.Name]
 		delete(members, f.Name)
 		switch {
 		case whole != nil:
-			damage(at)
+			f.damage(t)
 		case given:
 			if err := json.Unmarshal(member, at); err != nil {
-				damage(at)
+				f.damage(t)
 				errs = append(errs, fmt.Errorf("%s: %w", f.Name, err))
 			}
 		}
@@ -92,8 +76,14 @@ func unmarshalPolicies[T any](fields []Field[T], t *T, text []byte) (unknown str
 const damagedText = "?"
 
 // damage sets a policy field to a value that validation refuses, even after Normalize.
-func damage(at any) {
-	switch at := at.(type) {
+func (f *Field[T]) damage(t *T) {
+	if f.Damaged != nil {
+		v := reflect.ValueOf(f.At(t)).Elem()
+		v.Set(reflect.ValueOf(f.Damaged))
+		detach(v)
+		return
+	}
+	switch at := f.At(t).(type) {
 	case *string:
 		*at = damagedText
 	case *bool:
@@ -106,35 +96,14 @@ func damage(at any) {
 	case **time.Time:
 		yearZero := time.Date(0, 1, 1, 0, 0, 0, 0, time.UTC)
 		*at = &yearZero
-	case *map[string]TierLimit:
-		*at = map[string]TierLimit{"": {}}
-	case **Schedule:
-		*at = &Schedule{}
-	case **Calendar:
-		*at = &Calendar{}
-	case **Defer:
-		*at = &Defer{MaxItems: -1}
-	case **Candidate:
-		*at = &Candidate{}
-	case **Ban:
-		*at = &Ban{}
-	case **RuleDescriptor:
-		*at = &RuleDescriptor{}
 	case *map[string]string:
 		*at = map[string]string{"": ""}
 	case *[]int64:
 		*at = []int64{-1}
 	case *[]string:
 		*at = []string{"?"}
-	case **WeightSource:
-		*at = &WeightSource{Header: "?"}
-	case *ProfileFacts:
-		at.User = []FactSource{{}}
-	case *ClientIP:
-		at.Trusted = []string{"?"}
-	case *Proof:
-		at.Networks = []string{"?"}
-	case *map[string]MissingFact:
-		*at = map[string]MissingFact{"?": {}}
+	default: // a pointer to an object, which lacks what it must have
+		v := reflect.ValueOf(at).Elem()
+		v.Set(reflect.New(v.Type().Elem()))
 	}
 }

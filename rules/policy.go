@@ -1,5 +1,7 @@
 package rules
 
+import "sluice/rules/tree"
+
 // Words of the policy fields, as written in JSON and SQL.
 const (
 	ThrottleSoft    = "soft"
@@ -56,8 +58,6 @@ const (
 	MaxScheduleWindows = 32
 	// MaxSchedulePercent is the largest factor of a schedule's window.
 	MaxSchedulePercent int64 = 1000
-	// MaxWhen is the longest condition, in bytes.
-	MaxWhen = 1024
 	// MaxRetryJitter is the longest jitter, in milliseconds.
 	MaxRetryJitter int64 = 3_600_000
 	// MaxHotRaisePercent is the most by which a hot key's limit may be raised.
@@ -96,6 +96,10 @@ var tierFields = []Field[TierLimit]{
 	{Name: "limit", At: func(t *TierLimit) any { return &t.Limit }},
 	{Name: "burst", At: func(t *TierLimit) any { return &t.Burst }},
 	{Name: "unlimited", At: func(t *TierLimit) any { return &t.Unlimited }},
+}
+
+func decodeTier(d *decoder, at string, v *tree.Value, dst *TierLimit) {
+	decodeObject(d, tierFields, at, v, dst)
 }
 
 // Schedule changes a rule's limit in weekly windows, by the wall clock of a time zone. The first

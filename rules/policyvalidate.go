@@ -12,24 +12,9 @@ import (
 	"sluice/rules/chars"
 )
 
-// policy holds the results of validation that Compile keeps.
-type policy struct {
-	tiers     map[string]variant
-	schedule  *schedule
-	calendar  *calendar
-	candidate *limiter.Limit
-	when      *condition
-}
-
-// variant is a limit that replaces the rule's own.
-type variant struct {
-	limit     limiter.Limit
-	unlimited bool
-}
-
 // validatePolicy checks the policy fields. base is the rule's own limit, or the zero Limit if that
 // is invalid; checks that depend on it are then skipped.
-func validatePolicy(r *Rule, base limiter.Limit, ps *problems) policy {
+func (p *Parsed) validatePolicy(r *Rule, base limiter.Limit, ps *problems) {
 	validateThrottle(r, ps)
 	validateOutcome(r, ps)
 	validateBan(r, ps)
@@ -37,18 +22,20 @@ func validatePolicy(r *Rule, base limiter.Limit, ps *problems) policy {
 	validateSpan(r, ps)
 	validateLife(r, ps)
 	validateNotify(r, ps)
-	var p policy
-	p.tiers = validateTiers(r, base, ps)
-	p.schedule = validateSchedule(r, base, p.tiers, ps)
-	p.calendar = validateCalendar(r, ps)
-	p.candidate = validateCandidate(r, base, ps)
+	p.Limits = validateLimits(r, base, ps)
+	p.Candidate = validateCandidate(r, base, ps)
+	if r.Message != nil {
+		var err error
+		if p.Message, err = parseMessage(*r.Message, valueOf(r.Route)); err != nil {
+			ps.add("message", "%s", err)
+		}
+	}
 	if r.When != nil {
 		var err error
-		if p.when, err = compileCondition(*r.When); err != nil {
+		if p.When, err = compileCondition(*r.When); err != nil {
 			ps.add("when", "%s", err)
 		}
 	}
-	return p
 }
 
 // MaxNotify is the largest number of percentages of Rule.NotifyPercent.
@@ -60,23 +47,6 @@ func validateNotify(r *Rule, ps *problems) {
 		if ps.between(at, &percent, 1, 100); slices.Contains(r.NotifyPercent[:i], percent) {
 			ps.add(at, "must not be repeated")
 		}
-	}
-}
-
-// between requires an integer in a range.
-func (ps *problems) between(field string, v *int64, least, most int64) {
-	if v != nil && (*v < least || *v > most) {
-		ps.add(field, "must be between %d and %d", least, most)
-	}
-}
-
-// belongs refuses a field that is set without its owner, and requires it if its owner needs it.
-func (ps *problems) belongs(field string, given, wanted, required bool, owner string) {
-	switch {
-	case given && !wanted:
-		ps.add(field, "applies only with %s; leave it out", owner)
-	case !given && wanted && required:
-		ps.add(field, "is required with %s", owner)
 	}
 }
 
@@ -113,11 +83,6 @@ func validateThrottle(r *Rule, ps *problems) {
 
 // validateOutcome checks the fields for denials and reports.
 func validateOutcome(r *Rule, ps *problems) {
-	if r.Message != nil {
-		if _, err := ParseMessage(*r.Message); err != nil {
-			ps.add("message", "%s", err)
-		}
-	}
 	concurrency := r.Traits().Slots
 	if r.ChargeOn == ChargeOnReport && concurrency {
 		ps.add("charge_on", "must be request for concurrency, whose leases are not charged")
@@ -232,14 +197,7 @@ func (r *Rule) withLimit(limit int64, burst *int64) LimitSpec {
 	return spec
 }
 
-// under adds problems below a path.
-func (ps *problems) under(path string, fields []FieldError) {
-	for _, f := range fields {
-		ps.add(path+"."+f.Field, "%s", f.Message)
-	}
-}
-
-func validateTiers(r *Rule, base limiter.Limit, ps *problems) map[string]variant {
+func validateTiers(r *Rule, base limiter.Limit, ps *problems) map[string]Variant {
 	if len(r.Tiers) == 0 {
 		return nil
 	}
@@ -247,7 +205,7 @@ func validateTiers(r *Rule, base limiter.Limit, ps *problems) map[string]variant
 		ps.add("tiers", "must not have more than %d tiers", MaxTiers)
 		return nil
 	}
-	out := make(map[string]variant, len(r.Tiers))
+	out := make(map[string]Variant, len(r.Tiers))
 	for _, name := range sortedKeys(r.Tiers) {
 		t := r.Tiers[name]
 		path := "tiers." + SafeField(name)
@@ -260,25 +218,16 @@ func validateTiers(r *Rule, base limiter.Limit, ps *problems) map[string]variant
 		case t.Unlimited && (t.Limit != nil || t.Burst != nil):
 			ps.add(path, "must either have a limit or be unlimited")
 		case t.Unlimited:
-			out[name] = variant{unlimited: true}
+			out[name] = Variant{Unlimited: true}
 		case t.Limit == nil:
 			ps.add(path+".limit", "is required, unless the tier is unlimited")
 		case base.Algorithm != 0:
 			l, bad := r.replaced(*t.Limit, t.Burst)
 			ps.under(path, bad)
-			out[name] = variant{limit: l}
+			out[name] = Variant{Limit: l}
 		}
 	}
 	return out
-}
-
-func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }
 
 func validateCalendar(r *Rule, ps *problems) *calendar {
@@ -409,9 +358,3 @@ func (r *Rule) candidateFollows() bool {
 	return r.Calendar != nil && c != nil && (c.Algorithm == "" || c.Algorithm == r.Algorithm) &&
 		c.WindowMS == nil && c.Align == nil && c.AnchorMS == nil
 }
-
-// NameHelp says what a valid name is.
-const NameHelp = "1 to 63 of a-z, 0-9, '.', '_' and '-', beginning with a letter or digit"
-
-// path names an element of a list in a field error.
-func path(list string, i int) string { return fmt.Sprintf("%s[%d]", list, i) }

@@ -48,13 +48,10 @@ func NewPool() Pool {
 }
 
 // Normalize trims the texts.
-func (p *Pool) Normalize() { normalize(poolFields, p) }
+func (p *Pool) Normalize() { NormalizeFields(poolFields, p) }
 
-// ValidName reports whether name is a valid name of a rule, a pool or a direct limit.
-func ValidName(name string) bool { return namePattern.MatchString(name) }
-
-// limiterLimit returns the pool's capacity as a limit.
-func (p *Pool) limiterLimit() limiter.Limit {
+// LimiterLimit returns the pool's capacity as a limit.
+func (p *Pool) LimiterLimit() limiter.Limit {
 	return limiter.Limit{Algorithm: limiter.SlidingWindowCounter, Count: p.Limit, Window: p.WindowMS}
 }
 
@@ -66,7 +63,7 @@ func ValidatePool(p *Pool) error {
 		ps.add("name", "must be %s", NameHelp)
 	}
 	bounds(poolFields, p, "", &ps)
-	for _, bad := range p.limiterLimit().Problems() {
+	for _, bad := range p.LimiterLimit().Problems() {
 		ps.add(bad.Field, "%s", bad.Message)
 	}
 	if p.LowPercent > p.NormalPercent && p.NormalPercent >= 0 && p.LowPercent <= maxPoolPercent {
@@ -79,57 +76,5 @@ func ValidatePool(p *Pool) error {
 	return nil
 }
 
-// CompiledPool is one pool of a Set. It must not be changed.
-type CompiledPool struct {
-	// Pool is the pool that was compiled.
-	Pool Pool
-	// Key names the pool's bucket, Limit its whole capacity.
-	Key   limiter.Key
-	Limit limiter.Limit
-}
-
-// poolKey returns the key of a pool's bucket, such as {pool:shop}||pw. No rule and no direct check
-// has such a key: pool is no fact, and the rule's place is empty.
-func poolKey(name string) limiter.Key {
-	b := append([]byte(nil), "{pool:"...)
-	return limiter.Key(append(limiter.AppendValue(b, name), "}||pw"...))
-}
-
-func compilePool(p Pool) *CompiledPool {
-	return &CompiledPool{Pool: p, Key: poolKey(p.Name), Limit: p.limiterLimit()}
-}
-
-// SharePercent returns the part of the capacity that may be in use for a priority, 0 to 100.
-func (p *CompiledPool) SharePercent(priority string) int64 {
-	switch priority {
-	case PriorityCritical:
-		return maxPoolPercent
-	case PriorityLow:
-		return p.Pool.LowPercent
-	}
-	return p.Pool.NormalPercent
-}
-
-// Share returns the pool's limit for a priority: that part of the capacity, rounded down.
-func (p *CompiledPool) Share(priority string) limiter.Limit {
-	l := p.Limit
-	percent := p.SharePercent(priority)
-	l.Count = l.Count/wholePercent*percent + l.Count%wholePercent*percent/wholePercent
-	return l
-}
-
-// millionths is the whole capacity in the unit of load reports.
-const millionths = 1_000_000
-
-// Room returns the number of units that a load in millionths of the capacity leaves to a priority, rounded
-// down. It is below 0 if the load is above the priority's part.
-func (p *CompiledPool) Room(priority string, load int64) int64 {
-	free := p.SharePercent(priority)*(millionths/wholePercent) - load
-	if free < 0 {
-		return -1
-	}
-	return p.Limit.Count/millionths*free + p.Limit.Count%millionths*free/millionths
-}
-
 // DiffPool is Diff for pools.
-func DiffPool(was, is *Pool) []Change { return diff(poolFields, was, is) }
+func DiffPool(was, is *Pool) []Change { return DiffFields(poolFields, was, is) }

@@ -1,6 +1,9 @@
 package rules
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // Words of a profile, as written in JSON and SQL.
 const (
@@ -109,4 +112,17 @@ type Proof struct {
 	Networks []string `json:"networks"`
 	// Certificates are the names (DNS or URI, or common name of one without other names) of client certificates.
 	Certificates []string `json:"certificates"`
+}
+
+// Summary describes a profile in one line.
+func (p *Profile) Summary() string {
+	facts := len(p.Facts.Attributes) + len(p.Facts.Fields)
+	for _, list := range [][]FactSource{p.Facts.User, p.Facts.APIKey, p.Facts.Tier} {
+		facts += min(1, len(list))
+	}
+	text := fmt.Sprintf("facts: %d, routes: %d", facts, len(p.Routes))
+	if p.Domain != "" {
+		text += fmt.Sprintf(", entries of %q: %d", p.Domain, len(p.Entries))
+	}
+	return text
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"sluice/rules/entries"
+
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 )
@@ -147,12 +149,12 @@ func TestValidateProfile_NamesEveryProblemAtOnce(t *testing.T) {
 			p.Missing = map[string]MissingFact{"user": {Action: "allow"}, "ip": {Value: "x"}, "tier": {},
 				"field:a": {Value: "x"}, "attr:": {Action: MissingDeny}}
 		}, []string{`missing."attr:"`, "missing.field:a.value", "missing.ip.value", "missing.tier.value", "missing.user"}},
-		"a long domain":            {func(p *Profile) { p.Domain = strings.Repeat("d", MaxDomain+1) }, []string{"domain"}},
+		"a long domain":            {func(p *Profile) { p.Domain = strings.Repeat("d", entries.MaxDomain+1) }, []string{"domain"}},
 		"a domain of two lines":    {func(p *Profile) { p.Domain = "a\nb" }, []string{"domain"}},
 		"entries without a domain": {func(p *Profile) { p.Domain = "" }, []string{"domain"}},
 		"entries": {func(p *Profile) {
 			p.Entries = map[string]string{"": "ip", "a": "route", "b": "attr:", "c": "field:a b", "d": "", "e\x00": "ip",
-				strings.Repeat("k", MaxEntryKey+1): "ip", "f.g": "apikey"}
+				strings.Repeat("k", entries.MaxKey+1): "ip", "f.g": "apikey"}
 		}, []string{`entries.""`, "entries.a", "entries.b", "entries.c", "entries.d", `entries."e\x00"`, "entries.f.g",
 			fmt.Sprintf("entries.%q", strings.Repeat("k", 40))}},
 		"too many entries": {func(p *Profile) {

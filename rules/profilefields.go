@@ -3,11 +3,10 @@ package rules
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"reflect"
 	"strings"
 
-	"sluice/rules/chars"
+	"sluice/rules/entries"
 	"sluice/rules/tree"
 )
 
@@ -43,8 +42,9 @@ var profileFields = []Field[Profile]{
 	{Name: "name", At: func(p *Profile) any { return &p.Name }, Required: true, Label: true},
 	{Name: "description", At: func(p *Profile) any { return &p.Description }, Bytes: MaxDescription, Label: true},
 	{
-		Name: "facts", At: func(p *Profile) any { return &p.Facts }, Policy: true, Default: fresh(factFields),
-		File: func(p *Profile) any { return sparseFacts(p.Facts) }, composite: always(factFields),
+		Name: "facts", At: func(p *Profile) any { return &p.Facts }, Policy: true, Default: FreshFields(factFields),
+		Damaged: ProfileFacts{User: []FactSource{{}}},
+		File:    func(p *Profile) any { return sparseFacts(p.Facts) }, composite: always(factFields),
 	},
 	{
 		Name: "claims", At: func(p *Profile) any { return &p.Claims }, Policy: true,
@@ -56,7 +56,7 @@ var profileFields = []Field[Profile]{
 	},
 	{
 		Name: "client_ip", At: func(p *Profile) any { return &p.ClientIP }, Policy: true,
-		Default: fresh(clientIPFields), composite: always(clientIPFields),
+		Default: FreshFields(clientIPFields), Damaged: ClientIP{Trusted: []string{"?"}}, composite: always(clientIPFields),
 	},
 	{
 		Name: "routes", At: func(p *Profile) any { return &p.Routes }, Policy: true,
@@ -70,12 +70,16 @@ var profileFields = []Field[Profile]{
 		Name: "skip_methods", At: func(p *Profile) any { return &p.SkipMethods }, Policy: true,
 		Default: []string{defaultSkipMethod}, Noun: "methods", Most: MaxProfileList,
 	},
-	{Name: "weight", At: func(p *Profile) any { return &p.Weight }, Policy: true, composite: part(weightFields)},
+	{
+		Name: "weight", At: func(p *Profile) any { return &p.Weight }, Policy: true,
+		Damaged: &WeightSource{Header: "?"}, composite: part(weightFields),
+	},
 	{
 		Name: "missing", At: func(p *Profile) any { return &p.Missing }, Policy: true,
-		Default: map[string]MissingFact{}, Noun: "facts", Most: MaxProfileFacts, composite: mapOf(decodeMissing),
+		Default: map[string]MissingFact{}, Damaged: map[string]MissingFact{"?": {}}, Noun: "facts",
+		Most: MaxProfileFacts, composite: mapOf(decodeMissing),
 	},
-	{Name: "domain", At: func(p *Profile) any { return &p.Domain }, Policy: true, Bytes: MaxDomain},
+	{Name: "domain", At: func(p *Profile) any { return &p.Domain }, Policy: true, Bytes: entries.MaxDomain},
 	{
 		Name: "entries", At: func(p *Profile) any { return &p.Entries }, Policy: true,
 		Default: map[string]string{}, Noun: "entries", Most: MaxProfileFacts, composite: mapOf(decodeText),
@@ -87,7 +91,7 @@ var profileFields = []Field[Profile]{
 	},
 	{
 		Name: "proof", At: func(p *Profile) any { return &p.Proof }, Policy: true,
-		Default: fresh(proofFields), composite: always(proofFields),
+		Default: FreshFields(proofFields), Damaged: Proof{Networks: []string{"?"}}, composite: always(proofFields),
 	},
 }
 
@@ -167,7 +171,7 @@ func ClientIPFields() []Field[ClientIP] { return clientIPFields }
 func ProofFields() []Field[Proof] { return proofFields }
 
 // NewProfile returns a profile without a name whose fields are at their defaults.
-func NewProfile() Profile { return fresh(profileFields) }
+func NewProfile() Profile { return FreshFields(profileFields) }
 
 // Clone returns a copy of a profile that shares nothing with the original.
 func (p *Profile) Clone() Profile { return cloned(p) }
@@ -177,13 +181,13 @@ func (p *Profile) Clone() Profile { return cloned(p) }
 // list or map is then nil. It replaces what it changes, because the caller may share what a
 // profile points to.
 func (p *Profile) Normalize() {
-	normalize(profileFields, p)
-	normalize(clientIPFields, &p.ClientIP)
-	normalize(proofFields, &p.Proof)
+	NormalizeFields(profileFields, p)
+	NormalizeFields(clientIPFields, &p.ClientIP)
+	NormalizeFields(proofFields, &p.Proof)
 	for i := range factFields {
 		f := &factFields[i]
 		if reflect.ValueOf(f.At(&p.Facts)).Elem().IsNil() {
-			f.reset(&p.Facts)
+			f.Reset(&p.Facts)
 		}
 	}
 	if p.Missing == nil {
@@ -249,7 +253,7 @@ func DiffProfile(was, is *Profile) []Change {
 		b = &none
 	}
 	var changes []Change
-	for _, c := range diff(profileFields, was, is) {
+	for _, c := range DiffFields(profileFields, was, is) {
 		switch c.Field {
 		case "facts":
 			changes = append(changes, diffPart(c, factFields, &a.Facts, &b.Facts)...)
@@ -272,7 +276,7 @@ func diffPart[T any](c Change, fields []Field[T], was, is *T) []Change {
 	if c.New == nil {
 		is = nil
 	}
-	changes := diff(fields, was, is)
+	changes := DiffFields(fields, was, is)
 	for i := range changes {
 		changes[i].Field = c.Field + "." + changes[i].Field
 	}
@@ -324,7 +328,7 @@ func decodeMissing(d *decoder, at string, v *tree.Value, dst *MissingFact) {
 		}
 		value := &v.Members[0].Value
 		dst.Action = ""
-		set(d, at+".value", value, &dst.Value, func() (string, error) { return readText[Rule](nil, value, FromFile) })
+		set(d, at+".value", value, &dst.Value, func() (string, error) { return readText[struct{}](nil, value, FromFile) })
 	default:
 		d.wrong(at, v, missingHelp)
 	}
@@ -352,44 +356,4 @@ func decodeSources(d *decoder, at string, v *tree.Value, dst *[]FactSource) {
 		}
 	}
 	*dst = list
-}
-
-// SafeKey is SafeField for the name of a tier, an attribute or a missing fact.
-func SafeKey(name string) string {
-	for _, prefix := range []string{missingAttribute, missingField} {
-		if rest, ok := strings.CutPrefix(name, prefix); ok && chars.IsName(rest) {
-			return name
-		}
-	}
-	return SafeField(name)
-}
-
-// compileProfiles replaces the profiles of a set that is being built. A profile that did not
-// change stays the same value, so that what was compiled from it can be kept.
-func (s *Set) compileProfiles(list []Profile) error {
-	was := s.profiles
-	s.profiles, s.domains = make(map[string]*Profile, len(list)), map[string]*Profile{}
-	for i := range list {
-		p := was[list[i].Name]
-		if p == nil || !reflect.DeepEqual(*p, list[i]) {
-			c := list[i].Clone()
-			p = &c
-			p.Normalize()
-			if err := ValidateProfile(p); err != nil {
-				return fmt.Errorf("profile %q: %w", p.Name, err)
-			}
-		}
-		if s.profiles[p.Name] != nil {
-			return fmt.Errorf("two profiles have the name %q", p.Name)
-		}
-		s.profiles[p.Name] = p
-		if p.Domain == "" {
-			continue
-		}
-		if other := s.domains[p.Domain]; other != nil {
-			return fmt.Errorf("the profiles %q and %q have the domain %q", other.Name, p.Name, p.Domain)
-		}
-		s.domains[p.Domain] = p
-	}
-	return nil
 }

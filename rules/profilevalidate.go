@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"fmt"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -10,6 +9,7 @@ import (
 
 	"sluice/limiter"
 	"sluice/rules/chars"
+	"sluice/rules/entries"
 	"sluice/rules/route"
 )
 
@@ -24,12 +24,6 @@ const (
 // tokenHeader is the header with which a gateway proves itself. Its secret is never a fact.
 const tokenHeader = "Sluice-Token"
 
-// The beginnings of the names of missing attributes and fields.
-const (
-	missingAttribute = "attr:"
-	missingField     = "field:"
-)
-
 // ValidateProfile reports every problem of a normalised profile at once, each under the path of
 // the field, such as facts.user[0].header. The error is a *ValidationError.
 func ValidateProfile(p *Profile) error {
@@ -40,10 +34,10 @@ func ValidateProfile(p *Profile) error {
 	ps.unknown(p.Unknown)
 	bounds(profileFields, p, "", &ps)
 	p.Facts.validate(&ps)
-	ps.header("claims_header", p.ClaimsHeader)
+	checkHeader(&ps, "claims_header", p.ClaimsHeader)
 	bounds(clientIPFields, &p.ClientIP, "client_ip.", &ps)
-	ps.header("client_ip.header", p.ClientIP.Header)
-	ps.networks("client_ip.trusted", p.ClientIP.Trusted)
+	checkHeader(&ps, "client_ip.header", p.ClientIP.Header)
+	checkNetworks(&ps, "client_ip.trusted", p.ClientIP.Trusted)
 	validateTemplates(p.Routes, &ps)
 	for i, m := range p.SkipMethods {
 		if !route.IsMethod(m) {
@@ -51,9 +45,9 @@ func ValidateProfile(p *Profile) error {
 				route.MaxMethod)
 		}
 	}
-	ps.distinct("skip_methods", p.SkipMethods)
+	checkDistinct(&ps, "skip_methods", p.SkipMethods)
 	if p.Weight != nil {
-		ps.header("weight.header", p.Weight.Header)
+		checkHeader(&ps, "weight.header", p.Weight.Header)
 	}
 	validateMissing(p.Missing, &ps)
 	if n := p.attributes(); n > MaxProfileFacts && len(p.Facts.Attributes) <= MaxProfileFacts {
@@ -67,13 +61,13 @@ func ValidateProfile(p *Profile) error {
 				strings.Join(ClientHeaders, ", "))
 		}
 	}
-	ps.distinct("headers", p.Headers)
+	checkDistinct(&ps, "headers", p.Headers)
 	bounds(proofFields, &p.Proof, "proof.", &ps)
-	ps.networks("proof.networks", p.Proof.Networks)
+	checkNetworks(&ps, "proof.networks", p.Proof.Networks)
 	for i, name := range p.Proof.Certificates {
-		ps.text(path("proof.certificates", i), name, maxCertificate)
+		checkText(&ps, path("proof.certificates", i), name, maxCertificate)
 	}
-	ps.distinct("proof.certificates", p.Proof.Certificates)
+	checkDistinct(&ps, "proof.certificates", p.Proof.Certificates)
 	if len(ps) == 0 && len(JSONText(p)) > MaxProfile {
 		ps.add("routes", "make the profile larger than %d bytes as JSON", MaxProfile)
 	}
@@ -99,8 +93,8 @@ func (p *Profile) validateEntries(ps *problems) {
 		attribute, isAttribute := strings.CutPrefix(fact, missingAttribute)
 		field, isField := strings.CutPrefix(fact, missingField)
 		switch {
-		case key == "" || len(key) > MaxEntryKey || !utf8.ValidString(key) || strings.ContainsFunc(key, chars.Unsafe):
-			ps.add(at, "must have a key of 1 to %d bytes of valid UTF-8 without control characters or line breaks", MaxEntryKey)
+		case key == "" || len(key) > entries.MaxKey || !utf8.ValidString(key) || strings.ContainsFunc(key, chars.Unsafe):
+			ps.add(at, "must have a key of 1 to %d bytes of valid UTF-8 without control characters or line breaks", entries.MaxKey)
 		case fact == hostAttribute:
 			attributes[fact] = true
 		case slices.Contains(EntryFacts, fact), isField && chars.IsName(field):
@@ -140,14 +134,14 @@ func (p *Profile) attributes() int {
 
 func (f *ProfileFacts) validate(ps *problems) {
 	bounds(factFields, f, "facts.", ps)
-	ps.sources("facts.user", f.User, false)
-	ps.sources("facts.api_key", f.APIKey, false)
-	ps.sources("facts.tier", f.Tier, false)
-	ps.sourceMap("facts.attributes", f.Attributes, false)
-	ps.sourceMap("facts.fields", f.Fields, true)
+	checkSources(ps, "facts.user", f.User, false)
+	checkSources(ps, "facts.api_key", f.APIKey, false)
+	checkSources(ps, "facts.tier", f.Tier, false)
+	checkSourceMap(ps, "facts.attributes", f.Attributes, false)
+	checkSourceMap(ps, "facts.fields", f.Fields, true)
 }
 
-func (ps *problems) sourceMap(at string, m map[string][]FactSource, number bool) {
+func checkSourceMap(ps *problems, at string, m map[string][]FactSource, number bool) {
 	for _, name := range sortedKeys(m) {
 		list, at := m[name], at+"."+SafeKey(name)
 		switch {
@@ -158,26 +152,26 @@ func (ps *problems) sourceMap(at string, m map[string][]FactSource, number bool)
 		case len(list) > MaxSources:
 			ps.add(at, "must not have more than %d sources", MaxSources)
 		default:
-			ps.sources(at, list, number)
+			checkSources(ps, at, list, number)
 		}
 	}
 }
 
-// sources checks the sources of a fact, which is a number if number is true.
-func (ps *problems) sources(at string, list []FactSource, number bool) {
+// checkSources checks the sources of a fact, which is a number if number is true.
+func checkSources(ps *problems, at string, list []FactSource, number bool) {
 	for i, s := range list {
 		at := path(at, i)
 		switch {
 		case s == (FactSource{Header: s.Header}) && s.Header != "":
-			ps.header(at+".header", s.Header)
+			checkHeader(ps, at+".header", s.Header)
 		case s == (FactSource{Cookie: s.Cookie}) && s.Cookie != "":
 			if !isToken(s.Cookie) {
 				ps.add(at+".cookie", "must be the name of a cookie: %s", tokenHelp)
 			}
 		case s == (FactSource{Claim: s.Claim}) && s.Claim != "":
-			ps.text(at+".claim", s.Claim, maxClaim)
+			checkText(ps, at+".claim", s.Claim, maxClaim)
 		case s == (FactSource{Value: s.Value}) && s.Value != "":
-			ps.factValue(at+".value", s.Value, number)
+			checkFactValue(ps, at+".value", s.Value, number)
 			if i < len(list)-1 {
 				ps.add(at, "must be the last source, because a value is never missing")
 			}
@@ -191,10 +185,10 @@ func (ps *problems) sources(at string, list []FactSource, number bool) {
 	}
 }
 
-// factValue checks a fixed value of a fact.
-func (ps *problems) factValue(at, value string, number bool) {
+// checkFactValue checks a fixed value of a fact.
+func checkFactValue(ps *problems, at, value string, number bool) {
 	if !number {
-		ps.text(at, value, maxFactValue)
+		checkText(ps, at, value, maxFactValue)
 		return
 	}
 	if n, err := strconv.ParseInt(value, 10, 64); err != nil || n < 0 || n > limiter.MaxExact {
@@ -245,7 +239,7 @@ func validateMissing(missing map[string]MissingFact, ps *problems) {
 				ps.add(at+".value", "must be an IP address")
 			}
 		default:
-			ps.factValue(at+".value", m.Value, isField)
+			checkFactValue(ps, at+".value", m.Value, isField)
 		}
 	}
 }
@@ -279,8 +273,8 @@ func isToken(s string) bool {
 	return s != "" && len(s) <= maxToken
 }
 
-// header checks the name of a request header.
-func (ps *problems) header(at, name string) {
+// checkHeader checks the name of a request header.
+func checkHeader(ps *problems, at, name string) {
 	switch {
 	case !isToken(name):
 		ps.add(at, "must be the name of a header: %s", tokenHelp)
@@ -289,8 +283,8 @@ func (ps *problems) header(at, name string) {
 	}
 }
 
-// text checks a text on one line that may not be empty.
-func (ps *problems) text(at, s string, most int) {
+// checkText checks a text on one line that may not be empty.
+func checkText(ps *problems, at, s string, most int) {
 	switch {
 	case s == "" || len(s) > most:
 		ps.add(at, "must be 1 to %d bytes long", most)
@@ -301,38 +295,21 @@ func (ps *problems) text(at, s string, most int) {
 	}
 }
 
-// networks checks a list of addresses and networks.
-func (ps *problems) networks(at string, list []string) {
+// checkNetworks checks a list of addresses and networks.
+func checkNetworks(ps *problems, at string, list []string) {
 	for i, s := range list {
 		if _, err := ParseNetwork(s); err != nil {
 			ps.add(path(at, i), "%s", err)
 		}
 	}
-	ps.distinct(at, list)
+	checkDistinct(ps, at, list)
 }
 
-// distinct refuses a text that a list has twice.
-func (ps *problems) distinct(at string, list []string) {
+// checkDistinct refuses a text that a list has twice.
+func checkDistinct(ps *problems, at string, list []string) {
 	for i, s := range list {
 		if slices.Contains(list[:i], s) {
 			ps.add(path(at, i), "must not be listed twice")
 		}
 	}
-}
-
-// ParseNetwork parses a network such as 10.0.0.0/8; an address alone is a network of one. An IPv4
-// address in IPv6 form is an IPv4 address.
-func ParseNetwork(s string) (netip.Prefix, error) {
-	if addr, err := netip.ParseAddr(s); err == nil && addr.Zone() == "" {
-		addr = addr.Unmap()
-		return netip.PrefixFrom(addr, addr.BitLen()), nil
-	}
-	p, err := netip.ParsePrefix(s)
-	switch {
-	case err != nil || p.Addr().Is4In6():
-		return netip.Prefix{}, fmt.Errorf("must be an address such as 192.0.2.7 or a network such as 10.0.0.0/8")
-	case p != p.Masked():
-		return netip.Prefix{}, fmt.Errorf("must be the address of a network; write %s", p.Masked())
-	}
-	return p, nil
 }

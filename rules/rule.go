@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"strconv"
 	"time"
 
 	"sluice/limiter"
@@ -177,7 +178,10 @@ var ruleFields = []Field[Rule]{
 		Name: "priority", At: func(r *Rule) any { return &r.Priority }, Policy: true,
 		OneOf: []string{PriorityCritical, PriorityNormal, PriorityLow},
 	},
-	{Name: "tiers", At: func(r *Rule) any { return &r.Tiers }, Policy: true, Noun: "tiers", composite: mapOf(decodeTier)},
+	{
+		Name: "tiers", At: func(r *Rule) any { return &r.Tiers }, Policy: true,
+		Damaged: map[string]TierLimit{"": {}}, Noun: "tiers", composite: mapOf(decodeTier),
+	},
 	{Name: "schedule", At: func(r *Rule) any { return &r.Schedule }, Policy: true, composite: part(scheduleFields)},
 	{Name: "calendar", At: func(r *Rule) any { return &r.Calendar }, Policy: true, composite: part(calendarFields)},
 	{Name: "active_from", At: func(r *Rule) any { return &r.ActiveFrom }, Policy: true},
@@ -191,7 +195,10 @@ var ruleFields = []Field[Rule]{
 		Name: "over_limit", At: func(r *Rule) any { return &r.OverLimit }, Policy: true,
 		Default: OverLimitDeny, OneOf: []string{OverLimitDeny, OverLimitDefer},
 	},
-	{Name: "defer", At: func(r *Rule) any { return &r.Defer }, Policy: true, composite: part(deferFields)},
+	{
+		Name: "defer", At: func(r *Rule) any { return &r.Defer }, Policy: true,
+		Damaged: &Defer{MaxItems: -1}, composite: part(deferFields),
+	},
 	{Name: "candidate", At: func(r *Rule) any { return &r.Candidate }, Policy: true, composite: part(candidateFields)},
 	{Name: "ban", At: func(r *Rule) any { return &r.Ban }, Policy: true, composite: part(banFields)},
 	{
@@ -300,3 +307,7 @@ func (r *Rule) LimiterLimit() (limiter.Limit, error) {
 
 // DirectRule replaces the rule's name in metrics and client headers if the caller sent the limit.
 const DirectRule = "default"
+
+// FieldGuard returns the condition of a rule that denies requests without the field of this rule's weight. The rule has
+// a weight_field.
+func (r *Rule) FieldGuard() string { return strconv.Quote(*r.WeightField) + " not in fields" }

@@ -25,9 +25,7 @@ const (
 
 // Bounds of a descriptor, and of what belongs to rules with one. Texts are measured in bytes.
 const (
-	MaxDomain        = 255
 	MaxEntries       = 32
-	MaxEntryKey      = 255
 	MaxEntryValue    = 1024
 	MaxReplaces      = 64
 	MaxMetadata      = 32
@@ -81,7 +79,7 @@ func validateDescriptor(r *Rule, ps *problems) {
 		}
 	}
 	d := r.Descriptor
-	ps.entryText("descriptor.domain", d.Domain, 1, MaxDomain)
+	checkEntryText(ps, "descriptor.domain", d.Domain, 1, entries.MaxDomain)
 	if len(d.Entries) < 1 || len(d.Entries) > MaxEntries {
 		ps.add("descriptor.entries", "must be a list of 1 to %d entries", MaxEntries)
 	} else {
@@ -111,14 +109,14 @@ func validateDescriptor(r *Rule, ps *problems) {
 			ps.add(at, "must have a name of 1 to %d bytes of text", MaxMetadataName)
 			continue
 		}
-		ps.entryText(at, r.Metadata[name], 0, MaxMetadataValue)
+		checkEntryText(ps, at, r.Metadata[name], 0, MaxMetadataValue)
 	}
 }
 
 func validateElement(at string, e *entries.Element, ps *problems) {
-	ps.entryText(at+".key", e.Key, 1, MaxEntryKey)
-	ps.entryText(at+".value", e.Value, 0, MaxEntryValue)
-	ps.entryText(at+".pattern", e.Pattern, 0, MaxEntryValue)
+	checkEntryText(ps, at+".key", e.Key, 1, entries.MaxKey)
+	checkEntryText(ps, at+".value", e.Value, 0, MaxEntryValue)
+	checkEntryText(ps, at+".pattern", e.Pattern, 0, MaxEntryValue)
 	switch {
 	case e.Pattern == "":
 		ps.belongs(at+".shared", e.Shared, false, false, "a pattern")
@@ -129,8 +127,8 @@ func validateElement(at string, e *entries.Element, ps *problems) {
 	}
 }
 
-// entryText checks the length of a text that comes from or goes to Envoy.
-func (ps *problems) entryText(at, s string, least, most int) {
+// checkEntryText checks the length of a text that comes from or goes to Envoy.
+func checkEntryText(ps *problems, at, s string, least, most int) {
 	switch {
 	case len(s) < least || len(s) > most:
 		ps.add(at, "must have %s", bytesBetween(least, most))
@@ -187,8 +185,13 @@ func (r *Rule) Sharing() (keys []string) {
 	return keys
 }
 
-// KeyForm returns the form of the keys of a rule with a descriptor: shop:path=/pay+user=<value>.
-func (r *Rule) KeyForm() string {
-	p := entryParser{r: r}
-	return p.form()
+// shared returns the pattern that stands for the value of entry i, "" if the value does.
+func (r *Rule) shared(i int) string {
+	if r == nil {
+		return ""
+	}
+	if e := &r.Descriptor.Entries[i]; e.Shared || r.ShareThreshold {
+		return e.Pattern
+	}
+	return ""
 }

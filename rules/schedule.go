@@ -27,7 +27,7 @@ type scheduleWindow struct {
 	from, to int
 	// own is the rule's limit in this window, tiers those of its tiers; nil means unchanged.
 	own   limiter.Limit
-	tiers map[string]variant
+	tiers map[string]Variant
 }
 
 // contains reports whether the window contains a minute of a weekday (0 is Monday).
@@ -58,7 +58,7 @@ func parseClock(s string, end bool) (int, bool) {
 	return m, true
 }
 
-func validateSchedule(r *Rule, base limiter.Limit, tiers map[string]variant, ps *problems) *schedule {
+func validateSchedule(r *Rule, base limiter.Limit, tiers map[string]Variant, ps *problems) *schedule {
 	s := r.Schedule
 	if s == nil {
 		return nil
@@ -82,7 +82,7 @@ func validateSchedule(r *Rule, base limiter.Limit, tiers map[string]variant, ps 
 	return out
 }
 
-func validateWindow(r *Rule, w *ScheduleWindow, out *scheduleWindow, base limiter.Limit, tiers map[string]variant,
+func validateWindow(r *Rule, w *ScheduleWindow, out *scheduleWindow, base limiter.Limit, tiers map[string]Variant,
 	at string, ps *problems) {
 	out.days = 1<<len(weekdays) - 1
 	if len(w.Days) > 0 {
@@ -121,7 +121,7 @@ func validateWindow(r *Rule, w *ScheduleWindow, out *scheduleWindow, base limite
 }
 
 // scale fills in the limits of a window with a percentage.
-func (w *scheduleWindow) scale(base limiter.Limit, tiers map[string]variant, percent int64, at string, ps *problems) {
+func (w *scheduleWindow) scale(base limiter.Limit, tiers map[string]Variant, percent int64, at string, ps *problems) {
 	scaled := func(l limiter.Limit, whose string) limiter.Limit {
 		l.Count, l.Burst = scaleUnits(l.Count, percent), scaleUnits(l.Burst, percent)
 		for _, p := range l.Problems() {
@@ -133,11 +133,11 @@ func (w *scheduleWindow) scale(base limiter.Limit, tiers map[string]variant, per
 	if tiers == nil {
 		return
 	}
-	w.tiers = make(map[string]variant, len(tiers))
+	w.tiers = make(map[string]Variant, len(tiers))
 	for _, name := range sortedKeys(tiers) {
 		v := tiers[name]
-		if !v.unlimited && v.limit.Algorithm != 0 {
-			v.limit = scaled(v.limit, fmt.Sprintf("tier %q", name))
+		if !v.Unlimited && v.Limit.Algorithm != 0 {
+			v.Limit = scaled(v.Limit, fmt.Sprintf("tier %q", name))
 		}
 		w.tiers[name] = v
 	}
@@ -190,7 +190,7 @@ func (p *phase) narrow(from, until int64) {
 // zoneBounds returns the period around t without a clock change.
 func zoneBounds(t time.Time) (from, until int64) {
 	start, end := t.ZoneBounds()
-	from, until = minInstant, maxInstant
+	from, until = MinInstant, MaxInstant
 	if !start.IsZero() {
 		from = start.UnixMilli()
 	}

@@ -94,13 +94,3 @@ func parseFact(p string) (fact, error) {
 	}
 	return fact{}, fmt.Errorf("%s", scopeHelp)
 }
-
-// ScopeFacts returns the facts of the rule's scope as written there, in the order of keys; none if it counts all
-// requests together.
-func (c *Compiled) ScopeFacts() []string {
-	out := make([]string, len(c.facts))
-	for i := range c.facts {
-		out[i] = c.facts[i].name()
-	}
-	return out
-}

@@ -36,9 +36,8 @@ type Set struct {
 type Compiled struct {
 	// Rule is the compiled rule, normalised.
 	Rule Rule
-	// Limit is Rule's own limit with defaults applied. Match.Limit is the limit of a request,
-	// after tier, schedule and calendar.
-	Limit limiter.Limit
+	// Limits are the rule's over time, with defaults applied. Match.Limit is the limit of a request.
+	Limits
 	// Period is that of the rule's calendar, nil without one.
 	Period *Period
 	// Throttle is ThrottleHard, ThrottleSoft or ThrottleElastic. SoftPercent and ElasticPercent
@@ -100,9 +99,7 @@ type Compiled struct {
 
 	candidate   *candidate // what Candidate does not say
 	from, until int64      // life span, ms since the epoch
-	tiers       map[string]variant
-	timed       *timed  // nil without schedule and calendar
-	former      *former // nil unless an edit of the algorithm keeps what was spent
+	former      *former    // nil unless an edit of the algorithm keeps what was spent
 	when        *condition
 }
 
@@ -208,4 +205,14 @@ func (s *Set) Pools() []*CompiledPool {
 		list = append(list, s.pools[name])
 	}
 	return list
+}
+
+// ScopeFacts returns the facts of the rule's scope as written there, in the order of keys; none if it counts all
+// requests together.
+func (c *Compiled) ScopeFacts() []string {
+	out := make([]string, len(c.facts))
+	for i := range c.facts {
+		out[i] = c.facts[i].name()
+	}
+	return out
 }

@@ -24,7 +24,7 @@ func (s *Set) Spanning(key limiter.Key, now time.Time) (*Compiled, limiter.Limit
 		return nil, limiter.Limit{}, false
 	}
 	at := now.UnixMilli()
-	limit := c.base(at)
+	limit := c.Base(at)
 	if o := s.overrides.Of(id); o != nil && c.Rule.Descriptor == nil && len(c.facts) > 0 {
 		limit = s.overridden(o, c, key, limit, now)
 	}
@@ -79,9 +79,9 @@ func (s *Set) overridden(o *override.OfRule, c *Compiled, key limiter.Key, limit
 
 // widest returns the largest of a limit and those of the rule's tiers.
 func (c *Compiled) widest(limit limiter.Limit) limiter.Limit {
-	for _, t := range c.tiers {
-		if !t.unlimited && t.limit.Count > limit.Count {
-			limit = t.limit
+	for _, t := range c.Tiers {
+		if !t.Unlimited && t.Limit.Count > limit.Count {
+			limit = t.Limit
 		}
 	}
 	return limit
@@ -95,9 +95,9 @@ func (s *Set) Divided(yield func(c *Compiled, limits []limiter.Limit)) {
 			continue
 		}
 		limits := []limiter.Limit{c.Limit}
-		for _, t := range c.tiers {
-			if !t.unlimited {
-				limits = append(limits, t.limit)
+		for _, t := range c.Tiers {
+			if !t.Unlimited {
+				limits = append(limits, t.Limit)
 			}
 		}
 		yield(c, limits)

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 	"unicode/utf8"
 
 	"github.com/expr-lang/expr"
@@ -16,6 +15,9 @@ import (
 
 	"sluice/rules/chars"
 )
+
+// MaxWhen is the longest condition, in bytes.
+const MaxWhen = 1024
 
 // conditionEnv holds the names that a condition may use. It has no methods, because expr would
 // offer them as functions.
@@ -104,6 +106,15 @@ func compileCondition(source string) (*condition, error) {
 		names: slices.Compact(slices.Sorted(slices.Values(v.names))),
 	}, nil
 }
+
+// Names returns the names that the condition uses, in order: facts, functions, and variables of its own.
+func (c *condition) Names() []string { return c.names }
+
+// UsesIP reports whether the condition speaks of the address.
+func (c *condition) UsesIP() bool { return c.ip }
+
+// Patterns returns the size of the patterns in the condition.
+func (c *condition) Patterns() PatternSize { return c.patterns }
 
 // amounts reports whether the condition uses fields or weight, also as a member of $env.
 func (c *condition) amounts() bool {
@@ -221,51 +232,20 @@ var evaluations = sync.Pool{New: func() any { return &evaluation{vm: vm.VM{Memor
 // errNoBool is the error of a condition whose value is neither true nor false.
 var errNoBool = errors.New("its value is neither true nor false")
 
-// holds reports whether the rule's condition is true for the request with the given weight under
-// the rule. A condition that cannot be evaluated (such as a remainder by zero, which compiles)
-// counts as true and is reported, so that the rule still limits the request. The error says why.
-func (k *keyer) holds(c *Compiled, weight int64) (bool, error) {
+// Holds reports whether the condition is true for a request. One that cannot be evaluated (such as a remainder by zero,
+// which compiles) counts as true, so that the rule still limits the request; the error says why.
+func (c *condition) Holds(env *conditionEnv) (bool, error) {
 	e, ok := evaluations.Get().(*evaluation)
 	if !ok {
 		return true, errNoBool // impossible: the pool holds nothing else
 	}
-	e.env = conditionEnv{
-		Method: k.method, Route: k.route, Host: k.d.Host, User: k.d.User, APIKey: k.d.APIKey, Tier: k.d.Tier,
-		Attributes: k.d.Attributes, Fields: k.d.Fields, Weight: weight,
-	}
-	if c.when.ip && k.d.IP.IsValid() {
-		e.env.IP = k.set.opt.NormalAddr(k.d.IP).String()
-	}
-	opt := &k.set.opt
-	measured := opt.ConditionTook != nil && opt.Now != nil
-	var began time.Time
-	if measured {
-		began = opt.Now()
-	}
-	v, err := e.vm.Run(c.when.program, &e.env)
-	if measured {
-		opt.ConditionTook(opt.Now().Sub(began))
-	}
+	e.env = *env
+	v, err := e.vm.Run(c.program, &e.env)
 	e.env = conditionEnv{}
 	evaluations.Put(e)
 	holds, isBool := v.(bool)
 	if err == nil && !isBool {
 		err = errNoBool
 	}
-	if err != nil {
-		if f := opt.ConditionFailed; f != nil {
-			f(&c.Rule)
-		}
-		return true, err
-	}
-	return holds, nil
-}
-
-// ConditionNames returns the names that the rule's condition uses, in order: facts, functions, and variables of its
-// own; nil if it has none.
-func (c *Compiled) ConditionNames() []string {
-	if c.when == nil {
-		return nil
-	}
-	return c.when.names
+	return holds || err != nil, err
 }

@@ -231,7 +231,7 @@ func overridden(t *testing.T, set *rules.Set) *rules.Set {
 	for i, o := range []struct{ rule, key string }{{"tiers", "user:1"}, {"conditional", "ip:203.0.113.7"}} {
 		c := set.Named(o.rule)
 		ov := rules.Override{Key: o.key, Limit: new(int64(7))}
-		if err := ov.Resolve(&c.Rule, rules.Options{}, time.Now()); err != nil {
+		if err := rules.ResolveOverride(&ov, &c.Rule, rules.Options{}, time.Now()); err != nil {
 			t.Fatal(err)
 		}
 		e.Add(override.Row{RuleID: c.Rule.ID, ID: int64(i + 1), Match: ov.Match, Prefix: ov.Prefix, Limit: 7, Burst: -1})

@@ -103,7 +103,7 @@ func (im *overrideImport) resolve() error {
 	for i := range im.in.Items {
 		item := &im.in.Items[i]
 		item.RuleID = im.in.RuleID
-		err := item.Resolve(&im.rule, im.opt, im.at.Time)
+		err := rules.ResolveOverride(&item.Override, &im.rule, im.opt, im.at.Time)
 		var invalid *rules.ValidationError
 		switch {
 		case errors.As(err, &invalid):

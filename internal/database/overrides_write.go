@@ -147,7 +147,7 @@ func (c *change) resolveOverride(o *rules.Override, opt rules.Options) (rules.Ru
 	if err != nil {
 		return r, err
 	}
-	return r, o.Resolve(&r, opt, c.at.Time)
+	return r, rules.ResolveOverride(o, &r, opt, c.at.Time)
 }
 
 func (c *change) lockedOverride(ruleID, id, ifVersion int64) (rules.Override, error) {

@@ -308,7 +308,7 @@ func overrides(f *Facts) *Finding {
 			return nil
 		}
 		for _, row := range slices.Concat(f.DayKeys.Rows, f.Keys.Rows) {
-			key, err := f.Rule.OverrideKey(f.Options, row.Key)
+			key, err := rules.ReadOverrideKey(&f.Rule, f.Options, row.Key)
 			if err != nil {
 				return nil // nobody can say which override applies to this key
 			}

@@ -11,6 +11,12 @@
 // and no other. (path=/files/a) finds rule 3. (path=/files/a, user=b) finds none: below /files/* there are no users.
 package entries
 
+// Bounds of a descriptor, in bytes.
+const (
+	MaxDomain = 255
+	MaxKey    = 255
+)
+
 // Entry is one key and value of a descriptor that Envoy sends.
 type Entry struct{ Key, Value string }
 

@@ -18,7 +18,7 @@ func TestParseOverrides_KeepsTheBlankBeforeAReason(t *testing.T) {
 	r.Normalize()
 	for i, want := range []string{" asked for it", ""} {
 		o := items[i].Override
-		if err := o.Resolve(&r, rules.Options{}, time.Unix(0, 0)); err != nil || o.Reason != want {
+		if err := rules.ResolveOverride(&o, &r, rules.Options{}, time.Unix(0, 0)); err != nil || o.Reason != want {
 			t.Errorf("reason %q, %v; want %q", o.Reason, err, want)
 		}
 		if got := OverrideRecord(&o)[5]; got != want {

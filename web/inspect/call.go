@@ -142,8 +142,8 @@ func callOf(form url.Values) (*AskedCall, []rules.FieldError) {
 		errs = append(errs, rules.FieldError{Field: field, Message: fmt.Sprintf(format, values...)})
 	}
 	call := &AskedCall{Domain: chars.Unescape(strings.TrimSpace(form.Get("domain"))), Addend: 1}
-	if n := len(call.Domain); n < 1 || n > rules.MaxDomain {
-		wrong("domain", "must have 1 to %d bytes", rules.MaxDomain)
+	if n := len(call.Domain); n < 1 || n > entries.MaxDomain {
+		wrong("domain", "must have 1 to %d bytes", entries.MaxDomain)
 	}
 	if text := strings.TrimSpace(form.Get("addend")); text != "" {
 		n, err := strconv.ParseInt(text, 10, 64)

@@ -234,7 +234,7 @@ type OverrideForm struct {
 func keySample(r *rules.Rule) string {
 	switch scope := r.Scope; {
 	case r.Descriptor != nil:
-		return r.KeyForm()
+		return rules.KeyForm(r)
 	case strings.HasPrefix(scope, "ip"):
 		return "ip:203.0.113.7 or ip:10.0.0.0/8"
 	case strings.HasPrefix(scope, "apikey"):

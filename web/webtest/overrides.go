@@ -89,7 +89,7 @@ func (f *Overrides) CreateOverride(_ context.Context, _ rules.Actor, o rules.Ove
 	if err != nil {
 		return o, err
 	}
-	if err := o.Resolve(r, opt, Now); err != nil {
+	if err := rules.ResolveOverride(&o, r, opt, Now); err != nil {
 		return o, err
 	}
 	for i := range f.List {
@@ -119,7 +119,7 @@ func (f *Overrides) UpdateOverride(ctx context.Context, _ rules.Actor, o rules.O
 	if o.Key == "" {
 		o.Key = was.Key
 	}
-	if err := o.Resolve(r, opt, Now); err != nil {
+	if err := rules.ResolveOverride(&o, r, opt, Now); err != nil {
 		return o, err
 	}
 	o.Version, o.CreatedAt, o.UpdatedAt = was.Version+1, was.CreatedAt, Now
