@@ -86,21 +86,3 @@ func TestCalendar_PeriodsTileTimeInEveryZone(t *testing.T) {
 		}
 	}
 }
-
-func TestCalendar_DaysOfClockChangesHaveTheirTrueLength(t *testing.T) {
-	s := compile(t, rule(1, func(r *Rule) {
-		r.Scope, r.Algorithm, r.WindowMS, r.Calendar = "global", "fixed_window", 0,
-			&Calendar{Every: EveryDay, Zone: "Europe/Berlin"}
-		r.Normalize()
-	}))
-	for day, hours := range map[string]int64{"2026-03-29": 23, "2026-10-25": 25, "2026-06-01": 24} {
-		at, err := time.Parse(time.RFC3339, day+"T12:00:00Z")
-		if err != nil {
-			t.Fatal(err)
-		}
-		m := s.Match(&Descriptor{}, 1, at, nil)[0]
-		if m.Limit.Window != hours*3_600_000 || m.Limit.Validate() != nil {
-			t.Errorf("%s: window %d ms", day, m.Limit.Window)
-		}
-	}
-}

@@ -95,7 +95,7 @@ func TestMatch_HasTheFormerLimitForOneOfItsWindows(t *testing.T) {
 		{"window", func(*Rule) {}, time.Minute},
 		{"bucket", func(r *Rule) { r.Algorithm, r.Burst = "gcra", ptr[int64](7) }, 84 * time.Second}, // 7 at 5 a minute
 		{"calendar", func(r *Rule) {
-			r.WindowMS, r.Calendar = nominalDay, &Calendar{Every: EveryDay, Zone: "UTC"}
+			r.WindowMS, r.Calendar = 86_400_000, &Calendar{Every: EveryDay, Zone: "UTC"}
 		}, 24 * time.Hour},
 	} {
 		was := rule(1, func(r *Rule) { fiveAMinute(r); tt.former(r) })

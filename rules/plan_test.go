@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"sluice/rules/entries"
+
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 )
@@ -42,7 +44,14 @@ func TestSummary_OfARuleForDescriptors(t *testing.T) {
 		"unlimited for shop: path=/pay, file=/a/*, user":                              func(r *Rule) { r.Unlimited = true },
 		"5 per second (fixed_window) for shop: path=/pay, file=/a/*, user (inactive)": func(r *Rule) { r.IsActive = false },
 	} {
-		r := entryRule(1, "shop:path=/pay file~/a/* user", edit)
+		r := rule(1, func(r *Rule) {
+			r.Scope, r.Algorithm = "", "fixed_window"
+			r.Descriptor = &RuleDescriptor{Domain: "shop", Entries: []entries.Element{{Key: "path", Value: "/pay"},
+				{Key: "file", Pattern: "/a/*"}, {Key: "user"}}}
+			if edit != nil {
+				edit(r)
+			}
+		})
 		if got := r.Summary(); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}

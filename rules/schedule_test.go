@@ -69,14 +69,16 @@ func TestSchedule_PercentRoundsDownButNotToNothing(t *testing.T) {
 	}
 }
 
+var weekdayNames = []string{"mon", "tue", "wed", "thu", "fri", "sat", "sun"}
+
 // The oracle knows windows only as a person does: it reads the clock on the wall.
 func oracleWindow(ws []ScheduleWindow, zone *time.Location, at time.Time) int {
 	local := at.In(zone)
 	today := strings.ToLower(local.Format("Mon"))
 	yesterday := strings.ToLower(local.Weekday().String()[:3])
-	for i, d := range weekdays {
+	for i, d := range weekdayNames {
 		if d == today {
-			yesterday = weekdays[(i+6)%7]
+			yesterday = weekdayNames[(i+6)%7]
 		}
 	}
 	clock := local.Format("15:04")
@@ -124,7 +126,7 @@ func TestSchedule_AgreesWithTheWallClockMinuteByMinute(t *testing.T) {
 		for i := range ws {
 			ws[i] = ScheduleWindow{From: clock.Draw(t, "from"), To: rapid.OneOf(clock, rapid.Just("24:00")).Draw(t, "to"),
 				Limit: ptr(int64(i))}
-			for _, d := range weekdays {
+			for _, d := range weekdayNames {
 				if rapid.Bool().Draw(t, d) {
 					ws[i].Days = append(ws[i].Days, d)
 				}
@@ -251,7 +253,7 @@ func TestCandidate_HasBucketsOfItsOwn(t *testing.T) {
 	}
 	key, l, ok = ms[1].Candidate()
 	midnight := time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC).UnixMilli()
-	if !ok || key != "{global}|18.c|fw" || l.Count != 3 || l.Anchor != midnight || l.Window != nominalDay ||
+	if !ok || key != "{global}|18.c|fw" || l.Count != 3 || l.Anchor != midnight || l.Window != 86_400_000 ||
 		ms[1].Limit.Anchor != midnight {
 		t.Errorf("with the calendar: got %q %+v", key, l)
 	}
@@ -324,5 +326,23 @@ func TestCalendar_ConsumptionEndsWithThePeriod(t *testing.T) {
 	}
 	if d := take(march, march, 5); !d.Allowed {
 		t.Errorf("third period: %+v", d)
+	}
+}
+
+func TestCalendar_DaysOfClockChangesHaveTheirTrueLength(t *testing.T) {
+	s := compile(t, rule(1, func(r *Rule) {
+		r.Scope, r.Algorithm, r.WindowMS, r.Calendar = "global", "fixed_window", 0,
+			&Calendar{Every: EveryDay, Zone: "Europe/Berlin"}
+		r.Normalize()
+	}))
+	for day, hours := range map[string]int64{"2026-03-29": 23, "2026-10-25": 25, "2026-06-01": 24} {
+		at, err := time.Parse(time.RFC3339, day+"T12:00:00Z")
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := s.Match(&Descriptor{}, 1, at, nil)[0]
+		if m.Limit.Window != hours*3_600_000 || m.Limit.Validate() != nil {
+			t.Errorf("%s: window %d ms", day, m.Limit.Window)
+		}
 	}
 }

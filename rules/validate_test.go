@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -276,17 +275,4 @@ func badFields(t *testing.T, err error) []string {
 		out = append(out, name)
 	}
 	return out
-}
-
-// checkFieldErrors: a refusal names fields and says something printable.
-func checkFieldErrors(t *testing.T, err error) {
-	var ve *ValidationError
-	if !errors.As(err, &ve) || len(ve.Fields) == 0 {
-		t.Fatalf("got %T %v, want a *ValidationError with fields", err, err)
-	}
-	for _, f := range ve.Fields {
-		if f.Field == "" || f.Message == "" || !utf8.ValidString(f.Field+f.Message) || len(f.Field+f.Message) > 3000 {
-			t.Fatalf("bad field error %q: %q", f.Field, f.Message)
-		}
-	}
 }

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 func conditional(when string) Rule {
@@ -174,7 +175,11 @@ func FuzzWhen(f *testing.F) {
 	f.Fuzz(func(t *testing.T, when, user string, weight int64) {
 		r := conditional(when)
 		if err := Validate(&r); err != nil {
-			checkFieldErrors(t, err)
+			var bad *ValidationError
+			if !errors.As(err, &bad) || len(bad.Fields) == 0 || bad.Fields[0].Message == "" ||
+				!utf8.ValidString(bad.Error()) || len(bad.Error()) > 3000 {
+				t.Fatalf("got %T %.4000v, want a *ValidationError that says what is wrong", err, err)
+			}
 			return
 		}
 		if r.When == nil {
