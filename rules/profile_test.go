@@ -121,7 +121,7 @@ func TestValidateProfile_NamesEveryProblemAtOnce(t *testing.T) {
 		}, []string{"facts.attributes"}},
 		"claims": {func(p *Profile) { p.Claims, p.ClaimsHeader = "verified", "a b" },
 			[]string{"claims", "claims_header"}},
-		"client_ip": {func(p *Profile) { p.ClientIP = ClientIP{"", []string{"10.0.0.1/8"}} },
+		"client_ip": {func(p *Profile) { p.ClientIP = ClientIP{Header: "", Trusted: []string{"10.0.0.1/8"}} },
 			[]string{"client_ip.header", "client_ip.trusted[0]"}},
 		"networks": {func(p *Profile) { p.Proof.Networks = []string{"::ffff:10.0.0.0/104", "fe80::1%eth0", "x"} },
 			[]string{"proof.networks[0]", "proof.networks[1]", "proof.networks[2]"}},
