@@ -18,10 +18,10 @@ func TestDiff_ListsChangedFieldsInOrder(t *testing.T) {
 		r.Name, r.Limit, r.Burst, r.Version, r.IsActive = before.Name, 9, ptr(int64(3)), 7, false
 	})
 	want := []Change{
-		{"route", "/a", nil},
-		{"limit", int64(5), int64(9)},
-		{"burst", nil, int64(3)},
-		{"is_active", true, false},
+		{Field: "route", Old: "/a", New: nil},
+		{Field: "limit", Old: int64(5), New: int64(9)},
+		{Field: "burst", Old: nil, New: int64(3)},
+		{Field: "is_active", Old: true, New: false},
 	}
 	if d := cmp.Diff(want, Diff(&before, &after)); d != "" {
 		t.Error(d)
@@ -29,7 +29,7 @@ func TestDiff_ListsChangedFieldsInOrder(t *testing.T) {
 	if got := Diff(&before, &before); got != nil {
 		t.Errorf("a rule differs from itself in %v", got)
 	}
-	if got := Diff(nil, &before); len(got) != 19 || got[0] != (Change{"name", nil, "rule-1"}) {
+	if got := Diff(nil, &before); len(got) != 19 || got[0] != (Change{Field: "name", New: "rule-1"}) {
 		t.Errorf("creation: got %v", got)
 	}
 }
@@ -110,7 +110,7 @@ func TestMakePlan_ComparesByName(t *testing.T) {
 	want := Plan{
 		Create: []Rule{wanted[2]},
 		Update: []Edit{{Old: current[1], New: rule(2, func(r *Rule) { r.Name, r.Limit, r.Version = "edited", 6, 20 }),
-			Changes: []Change{{"limit", int64(5), int64(6)}}}},
+			Changes: []Change{{Field: "limit", Old: int64(5), New: int64(6)}}}},
 		Delete:    []Rule{current[2]},
 		Unchanged: []Rule{current[0]},
 		Pools:     PoolPlan{Create: []Pool{}, Update: []PoolEdit{}, Delete: []Pool{}},

@@ -18,8 +18,8 @@ func (r *Rule) Promote() error {
 	case r.Mode == ModeShadow:
 		r.Mode = ModeEnforce
 	default:
-		return &ValidationError{Fields: []FieldError{{"candidate",
-			"is missing, and the rule is enforced already: there is nothing to promote"}}}
+		return &ValidationError{Fields: []FieldError{{Field: "candidate",
+			Message: "is missing, and the rule is enforced already: there is nothing to promote"}}}
 	}
 	return nil
 }

@@ -8,7 +8,7 @@ func DistinctDomains(list []Profile) error {
 	for i := range list {
 		p := &list[i]
 		if other, taken := owners[p.Domain]; taken {
-			return &TakenError{FieldError{"domain", domainTaken(other)}}
+			return &TakenError{FieldError{Field: "domain", Message: domainTaken(other)}}
 		} else if p.Domain != "" {
 			owners[p.Domain] = p.Name
 		}
@@ -27,7 +27,7 @@ func (d *RuleDescriptor) Identity() string {
 
 // DescriptorTaken is the error for active rules with the same descriptor, of which only one would apply.
 func DescriptorTaken(names ...string) *TakenError {
-	return &TakenError{FieldError{"descriptor", "is the same in the active rules " + strings.Join(names, " and ")}}
+	return &TakenError{FieldError{Field: "descriptor", Message: "is the same in the active rules " + strings.Join(names, " and ")}}
 }
 
 func domainTaken(other string) string { return "is already used by the profile " + other }
