@@ -83,7 +83,7 @@ func (s *Server) listDeferred(c echo.Context) error {
 		}
 		queues = append(queues, queueStatus{
 			Rule: r.Rule.Name, RuleID: r.Rule.ID, Depth: st.Depth, OldestAgeMS: oldest(st),
-			MaxItems: &r.Defer.MaxItems, MaxAgeMS: &r.Defer.MaxAgeMS,
+			MaxItems: &r.Rule.Defer.MaxItems, MaxAgeMS: &r.Rule.Defer.MaxAgeMS,
 		})
 	}
 	left, err := s.inactiveQueues(ctx, queues)

@@ -137,7 +137,6 @@ func (s *Set) compileRule(r *Rule) (*Compiled, error) {
 	}
 	c.Limits, c.facts, c.route, c.host = p.Limits, p.Facts, p.Route, p.Host
 	c.Shadow = c.Rule.Mode == ModeShadow
-	c.FailMode = c.Rule.FailMode
 	c.suffix = keySuffix(r.ID, c.Limit.Algorithm)
 	if err := c.compilePolicy(&p, s.pools, &s.opt); err != nil {
 		return fail(err)

@@ -58,7 +58,6 @@ func (s *Set) compileProfiles(list []Profile) error {
 // compilePolicy fills in the policy fields.
 func (c *Compiled) compilePolicy(p *Parsed, pools map[string]*CompiledPool, opt *Options) error {
 	r := &c.Rule
-	c.Throttle = r.Throttle
 	c.SoftPercent, c.ElasticPercent = valueOf(r.SoftPercent), valueOf(r.ElasticPercent)
 	c.Priority = PriorityNormal
 	if r.Priority != nil {
@@ -71,10 +70,8 @@ func (c *Compiled) compilePolicy(p *Parsed, pools map[string]*CompiledPool, opt 
 	}
 	c.ChargeReport = r.ChargeOn == ChargeOnReport
 	c.ChargeExplicit = r.Addend == AddendCharge
-	c.Unlimited, c.Quota, c.Replaces = r.Unlimited, r.Quota, r.Replaces
-	c.Defer = r.Defer
 	c.Ban = r.Ban.Limit()
-	c.LogPercent, c.Notify = r.LogPercent, slices.Sorted(slices.Values(r.NotifyPercent))
+	c.Notify = slices.Sorted(slices.Values(r.NotifyPercent))
 	c.RetryJitter, c.HotRaise = valueOf(r.RetryJitterMS), valueOf(r.HotRaisePercent)
 	switch r.HotKeys {
 	case HotKeysLeased:

@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -86,7 +87,7 @@ func (k *Kind[T]) plan(current, wanted []T, prune bool) SectionPlan[T] {
 			p.Update = append(p.Update, SectionEdit[T]{Old: *c, New: w, Changes: changes})
 		}
 	}
-	for _, name := range sortedKeys(stored) {
+	for _, name := range slices.Sorted(maps.Keys(stored)) {
 		if prune {
 			p.Delete = append(p.Delete, *stored[name])
 		}

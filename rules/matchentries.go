@@ -110,7 +110,7 @@ func appendClearPart(dst []byte, value string) []byte {
 // Unlimited reports whether the rule of a descriptor does not limit it: an override makes the key
 // unlimited, or the rule is unlimited and no override of the key sets a limit.
 func (m *Match) Unlimited() bool {
-	return m.Override.Unlimited || m.Rule.Unlimited && m.Override.ID == 0
+	return m.Override.Unlimited || m.Rule.Rule.Unlimited && m.Override.ID == 0
 }
 
 // EntriesKey returns the bucket of a descriptor whose limit, in a fixed window, comes with the

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -75,7 +76,7 @@ func validateThrottle(r *Rule, ps *problems) {
 		ps.add("pool", "is required with throttle elastic")
 	case r.Pool != nil && r.Traits().Slots:
 		ps.add("pool", "does not apply to concurrency")
-	case r.Pool != nil && !namePattern.MatchString(*r.Pool):
+	case r.Pool != nil && !ValidName(*r.Pool):
 		ps.add("pool", "must be the name of a pool: %s", NameHelp)
 	}
 	ps.belongs("priority", r.Priority != nil, r.Pool != nil, false, "a pool")
@@ -206,7 +207,7 @@ func validateTiers(r *Rule, base limiter.Limit, ps *problems) map[string]Variant
 		return nil
 	}
 	out := make(map[string]Variant, len(r.Tiers))
-	for _, name := range sortedKeys(r.Tiers) {
+	for _, name := range slices.Sorted(maps.Keys(r.Tiers)) {
 		t := r.Tiers[name]
 		path := "tiers." + SafeField(name)
 		if name == "" || len(name) > MaxTierName || !utf8.ValidString(name) ||

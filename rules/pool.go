@@ -59,7 +59,7 @@ func (p *Pool) LimiterLimit() limiter.Limit {
 // a *ValidationError.
 func ValidatePool(p *Pool) error {
 	var ps problems
-	if !namePattern.MatchString(p.Name) {
+	if !ValidName(p.Name) {
 		ps.add("name", "must be %s", NameHelp)
 	}
 	bounds(poolFields, p, "", &ps)

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"maps"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -28,7 +29,7 @@ const tokenHeader = "Sluice-Token"
 // the field, such as facts.user[0].header. The error is a *ValidationError.
 func ValidateProfile(p *Profile) error {
 	var ps problems
-	if !namePattern.MatchString(p.Name) {
+	if !ValidName(p.Name) {
 		ps.add("name", "must be %s", NameHelp)
 	}
 	ps.unknown(p.Unknown)
@@ -88,7 +89,7 @@ func (p *Profile) validateEntries(ps *problems) {
 		ps.add("domain", "is required, because entries say how its descriptors are read")
 	}
 	attributes := map[string]bool{}
-	for _, key := range sortedKeys(p.Entries) {
+	for _, key := range slices.Sorted(maps.Keys(p.Entries)) {
 		fact, at := p.Entries[key], "entries."+SafeKey(key)
 		attribute, isAttribute := strings.CutPrefix(fact, missingAttribute)
 		field, isField := strings.CutPrefix(fact, missingField)
@@ -142,7 +143,7 @@ func (f *ProfileFacts) validate(ps *problems) {
 }
 
 func checkSourceMap(ps *problems, at string, m map[string][]FactSource, number bool) {
-	for _, name := range sortedKeys(m) {
+	for _, name := range slices.Sorted(maps.Keys(m)) {
 		list, at := m[name], at+"."+SafeKey(name)
 		switch {
 		case !chars.IsName(name):
@@ -219,7 +220,7 @@ func validateTemplates(routes []string, ps *problems) {
 }
 
 func validateMissing(missing map[string]MissingFact, ps *problems) {
-	for _, name := range sortedKeys(missing) {
+	for _, name := range slices.Sorted(maps.Keys(missing)) {
 		m, at := missing[name], "missing."+SafeKey(name)
 		attribute, isAttribute := strings.CutPrefix(name, missingAttribute)
 		field, isField := strings.CutPrefix(name, missingField)

@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -95,7 +96,7 @@ func validateDescriptor(r *Rule, ps *problems) {
 	}
 	for i, name := range r.Replaces {
 		switch at := path("replaces", i); {
-		case !namePattern.MatchString(name):
+		case !ValidName(name):
 			ps.add(at, "must be the name of a rule: %s", NameHelp)
 		case name == r.Name:
 			ps.add(at, "must not be the rule itself")
@@ -103,7 +104,7 @@ func validateDescriptor(r *Rule, ps *problems) {
 			ps.add(at, "must not name a rule twice")
 		}
 	}
-	for _, name := range sortedKeys(r.Metadata) {
+	for _, name := range slices.Sorted(maps.Keys(r.Metadata)) {
 		at := "metadata." + SafeField(name)
 		if name == "" || len(name) > MaxMetadataName || !isText(name) {
 			ps.add(at, "must have a name of 1 to %d bytes of text", MaxMetadataName)

@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -134,7 +135,7 @@ func (w *scheduleWindow) scale(base limiter.Limit, tiers map[string]Variant, per
 		return
 	}
 	w.tiers = make(map[string]Variant, len(tiers))
-	for _, name := range sortedKeys(tiers) {
+	for _, name := range slices.Sorted(maps.Keys(tiers)) {
 		v := tiers[name]
 		if !v.Unlimited && v.Limit.Algorithm != 0 {
 			v.Limit = scaled(v.Limit, fmt.Sprintf("tier %q", name))

@@ -1,6 +1,8 @@
 package rules
 
 import (
+	"maps"
+	"slices"
 	"sync/atomic"
 
 	"sluice/limiter"
@@ -40,17 +42,14 @@ type Compiled struct {
 	Limits
 	// Period is that of the rule's calendar, nil without one.
 	Period *Period
-	// Throttle is ThrottleHard, ThrottleSoft or ThrottleElastic. SoftPercent and ElasticPercent
-	// say how far above the limit the latter two go, 0 otherwise.
-	Throttle       string
+	// SoftPercent and ElasticPercent say how far above the limit the rule goes with ThrottleSoft and ThrottleElastic, 0
+	// otherwise.
 	SoftPercent    int64
 	ElasticPercent int64
 	// Pool is the pool towards which the rule's traffic counts, nil for none. Priority is the
 	// rule's priority in it, never "".
 	Pool     *CompiledPool
 	Priority string
-	// Defer bounds the queue of denied requests; nil if they are denied.
-	Defer *Defer
 	// Candidate is the candidate's limit, nil for none. Match.Candidate returns it for one
 	// request.
 	Candidate *limiter.Limit
@@ -58,26 +57,16 @@ type Compiled struct {
 	Ban *limiter.Limit
 	// Message is the text for denied clients, nil for the usual one.
 	Message *Message
-	// LogPercent is the percentage of entities that the decision log records, nil for that of the server.
-	LogPercent *int64
 	// Notify are the percentages of the limit at which a key is an alert, in ascending order; nil for none.
 	Notify []int64
 	// RetryJitter is the most by which retry-after grows, in ms.
 	RetryJitter int64
 	// HotRaise is the percentage by which the limit of a hot bucket is raised.
 	HotRaise int64
-	// FailMode is FailOpen, FailClosed or FailLocal.
-	FailMode string
 	// ChargeReport: a check only looks, and a charge spends.
 	ChargeReport bool
 	// ChargeExplicit: an explicit addend is charged whether or not it fits.
 	ChargeExplicit bool
-	// Unlimited: the rule limits nothing.
-	Unlimited bool
-	// Quota: see Rule.Quota.
-	Quota bool
-	// Replaces holds names of rules. See Rule.Replaces.
-	Replaces []string
 	// Shadow: the rule is decided and counted but never denies.
 	Shadow bool
 	// Global: the limit spans regions, and there are several. Rule says how.
@@ -189,7 +178,7 @@ func (s *Set) ProfileOf(domain string) *Profile { return s.domains[domain] }
 // Profiles returns the profiles ordered by name. They are shared and must not be changed.
 func (s *Set) Profiles() []Profile {
 	list := make([]Profile, 0, len(s.profiles))
-	for _, name := range sortedKeys(s.profiles) {
+	for _, name := range slices.Sorted(maps.Keys(s.profiles)) {
 		list = append(list, *s.profiles[name])
 	}
 	return list
@@ -201,7 +190,7 @@ func (s *Set) Pool(name string) *CompiledPool { return s.pools[name] }
 // Pools returns the pools ordered by name.
 func (s *Set) Pools() []*CompiledPool {
 	list := make([]*CompiledPool, 0, len(s.pools))
-	for _, name := range sortedKeys(s.pools) {
+	for _, name := range slices.Sorted(maps.Keys(s.pools)) {
 		list = append(list, s.pools[name])
 	}
 	return list

@@ -39,7 +39,7 @@ type Parsed struct {
 func Parse(r *Rule) (Parsed, error) {
 	var ps problems
 	var p Parsed
-	if !namePattern.MatchString(r.Name) {
+	if !ValidName(r.Name) {
 		ps.add("name", "must be %s", NameHelp)
 	}
 	ps.unknown(r.Unknown)

@@ -2,6 +2,8 @@ package rules
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	"sluice/limiter"
 	"sluice/rules/route"
@@ -50,7 +52,7 @@ func unreachable(r *Rule) (out []FieldError) {
 		}
 	}
 	note("burst", "The", r.spec())
-	for _, name := range sortedKeys(r.Tiers) {
+	for _, name := range slices.Sorted(maps.Keys(r.Tiers)) {
 		if t := r.Tiers[name]; t.Limit != nil {
 			note("tiers."+SafeKey(name)+".burst", "The tier's", r.withLimit(*t.Limit, t.Burst))
 		}

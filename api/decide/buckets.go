@@ -39,7 +39,7 @@ func (c *Checker) Buckets(ctx context.Context, rule *rules.Compiled, op limiter.
 	}
 	limits := make([]plannedLimit, len(asks))
 	for i := range asks {
-		limits[i] = plannedLimit{rule: rule, key: asks[i].Key, limit: asks[i].Limit, ask: i, failMode: rule.FailMode,
+		limits[i] = plannedLimit{rule: rule, key: asks[i].Key, limit: asks[i].Limit, ask: i, failMode: rule.Rule.FailMode,
 			plannedBan: plannedBan{lifts: asks[i].Limit.Algorithm == limiter.Ban}, former: asks[i].Former}
 	}
 	c.opt.Ledger.mirror(limits, &call)

@@ -113,7 +113,7 @@ func deferring(limits []plannedLimit, a *Answer) *rules.Compiled {
 		if la.Decision.Allowed {
 			continue
 		}
-		if r := limits[i].rule; r == nil || r.Defer == nil || !la.Known || la.Decision.RetryAfter == limiter.Never {
+		if r := limits[i].rule; r == nil || r.Rule.Defer == nil || !la.Known || la.Decision.RetryAfter == limiter.Never {
 			return nil
 		}
 	}
@@ -139,7 +139,7 @@ func (c *Checker) enqueue(ctx context.Context, rule *rules.Compiled, key limiter
 	ctx, cancel := c.limited(ctx)
 	defer cancel()
 	return c.opt.Deferred.Put(ctx, rule.Rule.ID, it, QueueBounds{
-		Items: rule.Defer.MaxItems, Age: time.Duration(rule.Defer.MaxAgeMS) * time.Millisecond,
+		Items: rule.Rule.Defer.MaxItems, Age: time.Duration(rule.Rule.Defer.MaxAgeMS) * time.Millisecond,
 	})
 }
 

@@ -120,7 +120,7 @@ func (p *plannedLimit) answer() LimitAnswer {
 		if p.cutOff {
 			la.Degraded = DegradedRegion
 		}
-		la.Message, la.LogPercent, la.Notify = p.rule.Message, p.rule.LogPercent, p.rule.Notify
+		la.Message, la.LogPercent, la.Notify = p.rule.Message, p.rule.Rule.LogPercent, p.rule.Notify
 		la.Rule, la.Version = p.rule.Rule.Name, p.rule.Rule.Version
 		if !p.sent && !p.candidate {
 			la.Period = p.rule.Period
@@ -276,7 +276,7 @@ func (w *work) planMatches(p *plan) {
 		for i := range w.matches {
 			if m := &w.matches[i]; groupOf(m.Rule) == group {
 				w.limits = append(w.limits, plannedLimit{
-					rule: m.Rule, key: m.Key, limit: m.Limit, failMode: m.Rule.FailMode, weight: m.Weight, look: m.Rule.ChargeReport,
+					rule: m.Rule, key: m.Key, limit: m.Limit, failMode: m.Rule.Rule.FailMode, weight: m.Weight, look: m.Rule.ChargeReport,
 					former: formerOf(m), blocked: m.Override.Blocked, conditionFailed: m.ConditionFailed,
 					plannedBan: plannedBan{ban: banOf(m, op), lifts: p.q.OnlyBans, banLooks: p.q.strict},
 				})
@@ -302,7 +302,7 @@ func (w *work) planMatches(p *plan) {
 			continue
 		}
 		w.limits = append(w.limits, plannedLimit{
-			rule: m.Rule, key: key, limit: limit, failMode: m.Rule.FailMode, weight: m.Weight, look: m.Rule.ChargeReport,
+			rule: m.Rule, key: key, limit: limit, failMode: m.Rule.Rule.FailMode, weight: m.Weight, look: m.Rule.ChargeReport,
 			candidate: true, conditionFailed: m.ConditionFailed,
 		})
 		w.throttle(p, m.Rule)

@@ -49,10 +49,10 @@ func (w *work) addDescriptors(q *DescriptorQuestion, set *rules.Set, now time.Ti
 		case !ok:
 		case m.Unlimited():
 			st.State = StateUnlimited
-			replaces = replaces || len(m.Rule.Replaces) > 0
+			replaces = replaces || len(m.Rule.Rule.Replaces) > 0
 		default:
 			st.State = StateLimited
-			replaces = replaces || len(m.Rule.Replaces) > 0
+			replaces = replaces || len(m.Rule.Rule.Replaces) > 0
 		}
 		st.Rule = m.Rule
 		w.matches, a.Statuses = append(w.matches, m), append(a.Statuses, st)
@@ -72,7 +72,7 @@ func (w *work) replace(q *DescriptorQuestion, a *DescriptorAnswer) {
 		}
 		name := w.matches[i].Rule.Rule.Name
 		for k := range w.matches {
-			if r := w.matches[k].Rule; r != nil && q.Descriptors[k].Limit == nil && slices.Contains(r.Replaces, name) {
+			if r := w.matches[k].Rule; r != nil && q.Descriptors[k].Limit == nil && slices.Contains(r.Rule.Replaces, name) {
 				a.Statuses[i].State = StateReplaced
 			}
 		}
@@ -149,7 +149,7 @@ func (w *work) planGroup(p *plan, q *DescriptorQuestion, a *DescriptorAnswer, gr
 		l := plannedLimit{key: m.Key, limit: m.Limit, former: formerOf(m), failMode: rules.FailOpen, weight: d.units(q.Look),
 			blocked: m.Override.Blocked, plannedDescriptor: plannedDescriptor{sent: d.Limit != nil, quota: d.isQuota(m, op)}}
 		if m.Rule != nil {
-			l.rule, l.failMode = m.Rule, m.Rule.FailMode
+			l.rule, l.failMode = m.Rule, m.Rule.Rule.FailMode
 			if !l.sent {
 				l.ban = banOf(m, op)
 			}
@@ -222,7 +222,7 @@ func (w *work) planTrials(p *plan, q *DescriptorQuestion, a *DescriptorAnswer) {
 		if !ok {
 			continue
 		}
-		w.limits = append(w.limits, plannedLimit{rule: m.Rule, key: key, limit: limit, failMode: m.Rule.FailMode,
+		w.limits = append(w.limits, plannedLimit{rule: m.Rule, key: key, limit: limit, failMode: m.Rule.Rule.FailMode,
 			weight: d.units(q.Look), candidate: true})
 		w.throttle(p, m.Rule)
 		w.addAlone(q, d.op(m.Rule, &limit, q.Look), false)
@@ -268,7 +268,7 @@ func (d *AskedDescriptor) group(m *rules.Match, op limiter.Op) int {
 
 // isQuota reports whether a descriptor takes or charges a quota. A block is not up to other quotas.
 func (d *AskedDescriptor) isQuota(m *rules.Match, op limiter.Op) bool {
-	return d.Limit == nil && m.Rule.Quota && !m.Rule.Shadow && !m.Override.Blocked && !returns(op)
+	return d.Limit == nil && m.Rule.Rule.Quota && !m.Rule.Shadow && !m.Override.Blocked && !returns(op)
 }
 
 // replace returns the bucket and the limit of a descriptor with this limit in place of l.

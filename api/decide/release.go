@@ -218,7 +218,7 @@ func (c *Checker) Waiting(ctx context.Context, rule int64) (QueueStatus, error) 
 func (c *Checker) DeferringRules(most int) (list []*rules.Compiled) {
 	set := c.opt.Sets.Load()
 	for i := 0; set != nil && i < set.Len() && len(list) < most; i++ {
-		if r := set.At(i); r.Defer != nil {
+		if r := set.At(i); r.Rule.Defer != nil {
 			list = append(list, r)
 		}
 	}

@@ -36,7 +36,7 @@ func planOf(set *rules.Set, q *decide.Question) (p plan) {
 			p.shadow = append(p.shadow, limiter.Ask{Key: m.Key, Limit: m.Limit, Weight: m.Weight})
 		default:
 			p.enforced = append(p.enforced, limiter.Ask{Key: m.Key, Limit: m.Limit, Weight: m.Weight})
-			p.modes = append(p.modes, m.Rule.FailMode)
+			p.modes = append(p.modes, m.Rule.Rule.FailMode)
 		}
 	}
 	return p

@@ -65,7 +65,7 @@ func (p *Pages) live(v *kit.Visit) Overview {
 		if c.Shadow {
 			m.Shadow++
 		}
-		switch c.FailMode {
+		switch c.Rule.FailMode {
 		case rules.FailClosed:
 			m.FailClosed++
 		case rules.FailLocal:
