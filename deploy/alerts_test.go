@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/goccy/go-yaml"
+	"go.yaml.in/yaml/v4"
 )
 
 // alertRule is an alert or a recording rule of alerts.yaml.
@@ -27,7 +27,7 @@ func readAlerts(t *testing.T) (all []alertRule) {
 			Rules []alertRule `yaml:"rules"`
 		} `yaml:"groups"`
 	}
-	if err := yaml.UnmarshalWithOptions([]byte(read(t, "alerts.yaml")), &f, yaml.Strict()); err != nil {
+	if err := yaml.Load([]byte(read(t, "alerts.yaml")), &f, yaml.WithKnownFields()); err != nil {
 		t.Fatal(err)
 	}
 	for _, g := range f.Groups {

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/goccy/go-yaml"
+	"go.yaml.in/yaml/v4"
 )
 
 // panel is one of the dashboard.
@@ -65,7 +65,7 @@ func TestDashboard_AsksForMetricsThatThereAre(t *testing.T) {
 			}
 		}
 	}
-	text, err := yaml.Marshal(map[string]any{"groups": []any{map[string]any{"name": "dashboard", "rules": rules}}})
+	text, err := yaml.Dump(map[string]any{"groups": []any{map[string]any{"name": "dashboard", "rules": rules}}})
 	if err != nil {
 		t.Fatal(err)
 	}

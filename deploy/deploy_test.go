@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/goccy/go-yaml"
+	"go.yaml.in/yaml/v4"
 
 	"sluice/internal/config"
 )
@@ -41,7 +41,7 @@ func readCompose(t *testing.T) compose {
 		t.Fatal(err)
 	}
 	var c compose
-	if err := yaml.Unmarshal(b, &c); err != nil {
+	if err := yaml.Load(b, &c); err != nil {
 		t.Fatalf("compose.yaml: %v", err)
 	}
 	return c

@@ -16,7 +16,7 @@ const (
 	redis      = "github.com/redis/go-redis/v9"
 	pgx        = "github.com/jackc/pgx/v5"
 	prometheus = "github.com/prometheus"
-	yaml       = "github.com/goccy/go-yaml"
+	yaml       = "go.yaml.in/yaml/v4"
 	kong       = "github.com/alecthomas/kong"
 	otel       = "go.opentelemetry.io"
 	templ      = "github.com/a-h/templ"
@@ -47,14 +47,14 @@ var rooms = []room{
 			"rules/route", "rules/textmap", "rules/tree"},
 		foreign: []string{"github.com/expr-lang/expr", "golang.org/x/net/idna", "golang.org/x/text"},
 	},
-	{path: "rules/rulefile", may: []string{"rules", "rules/chars", "rules/tree"}, inTests: []string{"rules/entries"},
-		foreign: []string{yaml}},
+	{path: "rules/yamltree", may: []string{"rules/tree"}, foreign: []string{yaml}},
+	{path: "rules/rulefile", may: []string{"rules", "rules/chars", "rules/tree", "rules/yamltree"},
+		inTests: []string{"rules/entries"}, foreign: []string{yaml}},
 	{
 		path: "rules/envoyfile",
 		may: []string{"limiter", "rules", "rules/chars", "rules/entries", "rules/redact", "rules/rulefile",
-			"rules/tree"},
-		// its grammar is that of envoyproxy/ratelimit
-		foreign: []string{"go.yaml.in/yaml/v4"},
+			"rules/tree", "rules/yamltree"},
+		foreign: []string{yaml},
 	},
 	{path: "rules/words", may: []string{"rules", "rules/entries"}},
 	{path: "rules/facts", may: []string{"limiter", "rules", "rules/chars", "rules/entries", "rules/route"}},
@@ -229,7 +229,7 @@ var rooms = []room{
 			"internal/telemetry", "internal/tick", "internal/traces",
 			"internal/deferred/filequeue", "internal/deferred/redisqueue",
 		},
-		foreign: []string{echo, redis, yaml, prometheus, "golang.org/x/sync", "golang.org/x/sys",
+		foreign: []string{echo, redis, prometheus, "golang.org/x/sync", "golang.org/x/sys",
 			"github.com/KimMachineGun/automemlimit"},
 		inTests: []string{"api/client", "internal/capacity", "internal/traces/collector"},
 	},
@@ -275,6 +275,7 @@ var upward = map[string][]string{
 	"rules/redact":   stores,
 	"rules/rulefile": stores,
 	"rules/tree":     stores,
+	"rules/yamltree": stores,
 	"rules/entries":  stores,
 	"rules/facts":    stores,
 	"rules/words":    stores,

@@ -74,13 +74,14 @@ func (r *reader) descriptor(d *domain, lv *level, path []step, v *tree.Value) er
 	case s.key == "":
 		r.problem(v.Line, "descriptor has empty key")
 	case strings.Contains(s.key, "*"):
-		r.problem(v.Line, "the key %s has a *, which only values may have here", shown(s.key))
+		r.problem(v.Line, "the key %s has a *, which only values may have here", tree.Shown(s.key))
 	default:
 		dead = r.stands(d, lv, path, s, v.Line)
 	}
 	if r.truth(m, "share_threshold") {
 		if s.wide = s.pattern; !s.pattern {
-			r.problem(m["share_threshold"].Line, "share_threshold needs a value with a *, but %s has none", shown(s.composite()))
+			r.problem(m["share_threshold"].Line, "share_threshold needs a value with a *, but %s has none",
+				tree.Shown(s.composite()))
 		}
 	}
 	for _, name := range []string{"detailed_metric", "value_to_metric"} {
@@ -105,7 +106,7 @@ func (r *reader) descriptor(d *domain, lv *level, path []step, v *tree.Value) er
 // stands enters a descriptor in its level. It refuses duplicates, and patterns of which another would apply here than
 // in envoyproxy/ratelimit. It reports whether no value can reach the descriptor.
 func (r *reader) stands(d *domain, lv *level, path []step, s step, line int) (dead bool) {
-	name := func(s step) string { return shown(fullKey(d.name, append(path[:len(path):len(path)], s))) }
+	name := func(s step) string { return tree.Shown(fullKey(d.name, append(path[:len(path):len(path)], s))) }
 	me := sibling{key: s.key, value: s.value, place: r.at(line)}
 	if first, twice := lv.same[[2]string{s.key, s.value}]; twice {
 		r.problem(line, "duplicate descriptor composite key %s, first at %s", name(s), first)
@@ -129,12 +130,12 @@ func (r *reader) stands(d *domain, lv *level, path []step, s step, line int) (de
 		case !me.ends.overlap(&earlier.ends):
 		case covers(earlier.value, s.value):
 			r.note(line, "%s is left out: the pattern %s at %s comes first and matches all of its values",
-				name(s), shown(earlier.value), earlier.place)
+				name(s), tree.Shown(earlier.value), earlier.place)
 			return true
 		case !entries.Before(earlier.value, s.value):
 			r.problem(line, "%s and the earlier pattern %s at %s match some of the same values: envoyproxy/ratelimit takes the "+
 				"earlier one, Sluice the one with more literal characters; write the more specific pattern first",
-				name(s), shown(earlier.value), earlier.place)
+				name(s), tree.Shown(earlier.value), earlier.place)
 		}
 	}
 	lv.patterns[s.key] = append(lv.patterns[s.key], me)
@@ -152,7 +153,7 @@ func (r *reader) rateLimit(d *domain, path []step, v *tree.Value, m map[string]*
 	case limit == nil || limit.Value.Kind == tree.Null:
 		if leaf {
 			f.rule.Unlimited = true
-			r.note(v.Line, "%s has no rate_limit: it becomes a rule without a limit", shown(fullKey(d.name, path)))
+			r.note(v.Line, "%s has no rate_limit: it becomes a rule without a limit", tree.Shown(fullKey(d.name, path)))
 		}
 		for _, name := range []string{"shadow_mode", "quota_mode", "metadata"} {
 			if m[name] != nil {
@@ -226,7 +227,7 @@ func (r *reader) limit(f *found, v *tree.Value) {
 		return
 	case length == 0:
 		r.problem(v.Line, "invalid rate limit unit %s: it must be second, minute, hour, day, week, month or year",
-			shown(unit))
+			tree.Shown(unit))
 	case multiplied && (multiplier == 0 || multiplier > limiter.MaxWindow/length):
 		r.problem(m["unit_multiplier"].Line, "unit_multiplier must be from 1 to %d for the unit %s (ten years)",
 			limiter.MaxWindow/length, strings.ToLower(unit))
@@ -256,10 +257,10 @@ func (r *reader) metadata(m map[string]*tree.Member) map[string]string {
 		text := appendJSON(nil, &e.Value)
 		out[e.Name] = string(text)
 		if len(text) > rules.MaxMetadataValue {
-			r.problem(e.Line, "metadata %s has more than %d bytes as JSON text", shown(e.Name), rules.MaxMetadataValue)
+			r.problem(e.Line, "metadata %s has more than %d bytes as JSON text", tree.Shown(e.Name), rules.MaxMetadataValue)
 			continue
 		}
-		r.note(e.Line, "metadata %s is kept as its JSON text: %s", shown(e.Name), text)
+		r.note(e.Line, "metadata %s is kept as its JSON text: %s", tree.Shown(e.Name), text)
 	}
 	return out
 }

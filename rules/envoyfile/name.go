@@ -10,6 +10,7 @@ import (
 
 	"sluice/rules"
 	"sluice/rules/redact"
+	"sluice/rules/tree"
 )
 
 // Lengths of names, in bytes.
@@ -102,7 +103,8 @@ func (r *reader) resolveReplaces() {
 		for _, l := range f.replaces {
 			names := labelled[in{f.rule.Descriptor.Domain, l.text}]
 			if len(names) == 0 {
-				r.note(f.place.line, "replaces %s, which no limit of the domain has as its name: it has no effect", shown(l.text))
+				r.note(f.place.line, "replaces %s, which no limit of the domain has as its name: it has no effect",
+					tree.Shown(l.text))
 			}
 			f.rule.Replaces = append(f.rule.Replaces, names...)
 		}

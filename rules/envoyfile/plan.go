@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"sluice/rules"
+	"sluice/rules/tree"
 )
 
 // spoken are the fields that the files determine. The others of a stored rule, which people have edited, stay as they
@@ -197,5 +198,5 @@ func (p *planner) finish(f *found, r *rules.Rule) {
 func (p *planner) problem(f *found, message string) {
 	name, _ := pathName(f.rule.Descriptor)
 	p.problems = append(p.problems, rules.FieldError{Field: f.place.String(),
-		Message: shown(strings.ToValidUTF8(name, "?")) + ": " + message})
+		Message: tree.Shown(strings.ToValidUTF8(name, "?")) + ": " + message})
 }

@@ -225,11 +225,11 @@ func (r *reader) document(root *tree.Value) error {
 		}
 	case !r.opt.MergeDomains:
 		r.problem(line, "the domain %s is already defined at %s (documents of one domain can be merged by request)",
-			shown(name), d.first)
+			tree.Shown(name), d.first)
 		d = &domain{name: name, root: newLevel()} // to find its other problems
 	}
 	if len(list) == 0 && name != "" {
-		r.note(line, "the domain %s has no descriptors, so nothing is limited in it", shown(name))
+		r.note(line, "the domain %s has no descriptors, so nothing is limited in it", tree.Shown(name))
 	}
 	return r.descriptors(d, &d.root, nil, list)
 }
@@ -253,7 +253,7 @@ func (r *reader) members(v *tree.Value, meant ...string) map[string]*tree.Member
 		case slices.Contains(keys, m.Name):
 			r.note(m.Line, "%s has no effect at this place, as in envoyproxy/ratelimit", m.Name)
 		default:
-			r.problem(m.Line, "unknown key %s", shown(m.Name))
+			r.problem(m.Line, "unknown key %s", tree.Shown(m.Name))
 		}
 	}
 	return out
@@ -342,12 +342,4 @@ func (r *reader) list(m map[string]*tree.Member, name string) []tree.Value {
 		return nil
 	}
 	return at.Value.List
-}
-
-// shown quotes a text of a file in a message, cut where it is long.
-func shown(s string) string {
-	if len(s) > 100 {
-		s = strings.ToValidUTF8(s[:100], "") + "..."
-	}
-	return strconv.Quote(s)
 }

@@ -185,9 +185,8 @@ func flowScalar(t json.Token) string {
 }
 
 // yamlScalar writes a JSON value as YAML. Quoted text is written as JSON,
-// which is a subset of YAML's double-quoted style, with the signs that begin a
-// block of text or a merge key as escapes: ParseFile refuses those before it
-// looks for quotes.
+// which is a subset of YAML's double-quoted style except for two signs, which
+// become escapes.
 func yamlScalar(v any) string {
 	s, ok := v.(string)
 	if ok && plainText.MatchString(s) && !slices.Contains(yamlWords, strings.ToLower(s)) {
@@ -196,4 +195,4 @@ func yamlScalar(v any) string {
 	return yamlSigns.Replace(rules.JSONText(v))
 }
 
-var yamlSigns = strings.NewReplacer("|", `\u007c`, ">", `\u003e`, "<<", `\u003c\u003c`)
+var yamlSigns = strings.NewReplacer("\ufffe", `\ufffe`, "\uffff", `\uffff`)

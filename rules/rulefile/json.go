@@ -5,13 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"slices"
+	"regexp"
+	"strings"
+	"unicode/utf8"
 
-	"sluice/rules"
 	"sluice/rules/tree"
 )
 
-// jsonReader builds items from a JSON file, strictly: one value, no repeated members.
+// jsonReader builds items from a JSON file, strictly: one value, no repeated members, no half of a surrogate pair.
 type jsonReader struct {
 	data []byte
 	dec  *json.Decoder
@@ -48,13 +49,13 @@ func readJSON(data []byte, d *fileDecoder) error {
 }
 
 func (r *jsonReader) file(d *fileDecoder) error {
-	seen := map[string]bool{}
+	var names tree.Value
 	for r.dec.More() {
-		name, line, err := r.name(func(name string) bool { return seen[name] }, len(seen))
+		name, line, err := r.name(&names)
 		if err != nil {
 			return err
 		}
-		seen[name] = true
+		names.Members = append(names.Members, tree.Member{Name: name})
 		r.values = 0
 		if !d.begins(name, line) {
 			if _, err := r.value(1); err != nil {
@@ -96,21 +97,17 @@ func (r *jsonReader) section(d *fileDecoder, name string, line int) error {
 	return err
 }
 
-// name reads the name of a member of an object that already has n.
-func (r *jsonReader) name(seen func(string) bool, n int) (string, int, error) {
+// name reads the name of the next member of an object.
+func (r *jsonReader) name(of *tree.Value) (string, int, error) {
 	t, err := r.token()
 	if err != nil {
 		return "", 0, err
 	}
 	name, _ := t.(string) // the decoder allows nothing else here
-	line := r.here()
-	if seen(name) {
-		return "", 0, r.fail("the member " + rules.JSONText(name) + " appears twice")
+	if problem := of.Refuses(name); problem != "" {
+		return "", 0, r.fail(problem)
 	}
-	if n == maxMembers {
-		return "", 0, r.fail("an object has too many members")
-	}
-	return name, line, nil
+	return name, r.here(), nil
 }
 
 // here returns the line of the last token.
@@ -124,19 +121,31 @@ func (r *jsonReader) here() int {
 func (r *jsonReader) fail(message string) error {
 	line := r.here()
 	column := int(r.seen) - bytes.LastIndexByte(r.data[:r.seen], '\n')
-	return &syntaxError{line, column, message}
+	return &tree.SyntaxError{Line: line, Column: column, Message: message}
 }
 
 func (r *jsonReader) token() (json.Token, error) {
+	from := r.dec.InputOffset()
 	t, err := r.dec.Token()
 	switch {
-	case errors.Is(err, io.EOF):
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return nil, r.fail("ends in the middle of the JSON value")
 	case err != nil:
-		return nil, r.fail("is not valid JSON")
+		return nil, r.fail("is not valid JSON: " + err.Error())
+	}
+	if text, is := t.(string); is && strings.ContainsRune(text, utf8.RuneError) &&
+		halfPair.Match(pair.ReplaceAll(r.data[from:r.dec.InputOffset()], nil)) {
+		return nil, r.fail("has half of a surrogate pair in a text")
 	}
 	return t, nil
 }
+
+// The decoder reads half of a surrogate pair as U+FFFD. It is what remains without whole pairs, and without backslashes
+// as text.
+var (
+	pair     = regexp.MustCompile(`\\\\|\\u[dD][89abAB]..\\u[dD][c-fC-F]..`)
+	halfPair = regexp.MustCompile(`\\u[dD][89a-fA-F]`)
+)
 
 func (r *jsonReader) value(depth int) (tree.Value, error) {
 	t, err := r.token()
@@ -193,9 +202,7 @@ func (r *jsonReader) elements(it tree.Value, depth int) (tree.Value, error) {
 
 func (r *jsonReader) members(it tree.Value, depth int) (tree.Value, error) {
 	for r.dec.More() {
-		name, line, err := r.name(func(name string) bool {
-			return slices.ContainsFunc(it.Members, func(m tree.Member) bool { return m.Name == name })
-		}, len(it.Members))
+		name, line, err := r.name(&it)
 		if err != nil {
 			return tree.Value{}, err
 		}

@@ -60,14 +60,14 @@ func Parse(data []byte) (rules.File, error) {
 	}
 	d := newFileDecoder()
 	if err := readFile(data, d); err != nil {
-		var se *syntaxError
+		var se *tree.SyntaxError
 		var large *TooLargeError
 		switch {
 		case errors.As(err, &large):
 			return rules.File{}, err
 		case errors.As(err, &se):
-			return rules.File{}, &rules.ValidationError{Fields: []rules.FieldError{{Field: fmt.Sprintf("line %d:%d", se.line,
-				se.column), Message: se.message}}}
+			return rules.File{}, &rules.ValidationError{Fields: []rules.FieldError{{Field: fmt.Sprintf("line %d:%d", se.Line,
+				se.Column), Message: se.Message}}}
 		}
 		return rules.File{}, &rules.ValidationError{Fields: []rules.FieldError{{Field: "file", Message: err.Error()}}}
 	}

@@ -171,34 +171,45 @@ extra: 1
 func TestParse_RefusesWhatHasNotTheFormOfAFile(t *testing.T) {
 	rule := "name: a\n  scope: user\n  limit: 1\n  window_ms: 1\n"
 	for name, c := range map[string]struct{ in, want string }{
-		"empty":            {"", "line 1:1: is empty"},
-		"only a comment":   {"# nothing\n", "line 1:1: is empty"},
-		"not utf-8":        {"rules: \xff", "file: must be valid UTF-8"},
-		"a list":           {"- " + rule, "file: must be an object with the member rules, not a list"},
-		"no list":          {"rules:\n", "rules: must be a list of rules, [] for none, not nothing (line 1)"},
-		"missing":          {"{}", "rules: is missing"},
-		"repeated member":  {"rules:\n- name: a\n  name: b\n", `line 3:3: the member "name" appears twice`},
+		"empty":           {"", "line 1:1: is empty"},
+		"only a comment":  {"# nothing\n", "line 1:1: is empty"},
+		"not utf-8":       {"rules: \xff", "file: must be valid UTF-8"},
+		"a list":          {"- " + rule, "file: must be an object with the member rules, not a list"},
+		"no list":         {"rules:\n", "rules: must be a list of rules, [] for none, not nothing (line 1)"},
+		"missing":         {"{}", "rules: is missing"},
+		"repeated member": {"rules:\n- name: a\n  name: b\n", `line 3:3: the member "name" appears twice`},
+		"no blank": {"rules:\n- metadata: {team:core, a: b}\n", `line 2:14: the member "team:core" has no value; ` +
+			"write a blank after the colon, and text with a comma in quotes"},
+		"comma": {"rules:\n- {name: a, limit: 1,000}\n", `line 2:22: the member "000" has no value; ` +
+			"write a blank after the colon, and text with a comma in quotes"},
 		"repeated in json": {`{"rules": [], "rules": []}`, `line 1:22: the member "rules" appears twice`},
 		"anchor":           {"rules: &a []\n", "line 1:8: anchors, aliases and merge keys are not supported in rules files"},
-		"alias":            {"rules: *a\n", "line 1:8: anchors, aliases and merge keys are not supported in rules files"},
-		"tag":              {"rules: !!set []\n", "line 1:8: tags and directives are not supported in rules files"},
-		"two documents":    {"rules: []\n---\nrules: []\n", `line 2:1: unexpected "---"`},
-		"open bracket":     {"rules: [1, 2\n", "line 1:8: the bracket is not closed"},
-		"tab":              {"rules:\n\t- a\n", "line 2:1: found character '\t' that cannot start any token"},
-		"nested colons":    {"rules: a: b\n", `line 1:9: unexpected ":"`},
-		"bad dedent":       {"rules:\n    - a\n  b: 1\n", `line 3:3: unexpected "b"`},
-		"trailing json":    {`{"rules": []} x`, "line 1:15: has more data after the end of the JSON value"},
-		"cut json":         {`{"rules": [`, "line 1:12: ends in the middle of the JSON value"},
-		"deep":             {"rules: " + strings.Repeat("[", 200_000), "line 1:24: is nested too deeply"},
-		"deep json":        {`{"rules": ` + strings.Repeat("[", 200_000), "line 1:27: is nested too deeply"},
-		"deep dashes":      {"rules:\n" + strings.Repeat("- ", 100_000), "line 2:33: is nested too deeply"},
-		"block of text": {"rules:\n- name: >-\n" + strings.Repeat("\n", 500_000),
-			"line 2:10: block texts (| and >) are not supported in rules files; write the text in quotes"},
-		"many merges": {strings.Repeat("<<", 500_000),
-			"line 1:1: contains << too often; merge keys are not supported in rules files"},
-		"many at signs":   {strings.Repeat("@", 500_000), "line 1:1: '@' is a reserved character"},
-		"too many parts":  {"rules: [" + strings.Repeat(",", 700_000), "line 1:1: has too many parts; split the file"},
-		"too many quotes": {"rules: " + strings.Repeat(`"`, 500_000), `line 1:10: unexpected ""`},
+		"alias":            {"rules: *a\n", "line 1:8: cannot be read as YAML: unknown anchor 'a' referenced"},
+		"tag":              {"rules: !!set []\n", "line 1:8: tags are not supported in rules files"},
+		"two documents":    {"rules: []\n---\nrules: []\n", "line 2:1: a second document begins here; a rules file has one"},
+		"open bracket": {"rules: [1, 2\n", "line 1:8: cannot be read as YAML: did not find expected ',' or ']', " +
+			"while parsing a flow sequence"},
+		"tab": {"rules:\n\t- a\n", "line 2:1: the line is indented with a tab, which YAML does not allow: " +
+			"replace each tab by spaces"},
+		"nested colons": {"rules: a: b\n", "line 1:9: cannot be read as YAML: mapping values " +
+			"are not allowed in this context"},
+		"bad dedent": {"rules:\n    - a\n  b: 1\n", "line 3:3: cannot be read as YAML: did not find expected key, " +
+			"while parsing a block mapping that begins 2 lines before"},
+		"half a pair":   {`{"rules": [{"name": "\\\ud800"}]}`, "line 1:31: has half of a surrogate pair in a text"},
+		"half a name":   {`{"\udc00\ud800": 1}`, "line 1:16: has half of a surrogate pair in a text"},
+		"json":          {`{"rules": [01]}`, "line 1:13: is not valid JSON: invalid character '1' after array element"},
+		"trailing json": {`{"rules": []} x`, "line 1:15: has more data after the end of the JSON value"},
+		"cut json":      {`{"rules": [`, "line 1:12: ends in the middle of the JSON value"},
+		"deep":          {"rules: " + strings.Repeat("[", 200_000), "line 1:24: is nested more than 16 deep"},
+		"deep json":     {`{"rules": ` + strings.Repeat("[", 200_000), "line 1:27: is nested too deeply"},
+		"deep dashes":   {"rules:\n" + strings.Repeat("- ", 100_000), "line 2:35: is nested more than 16 deep"},
+		"many merges":   {strings.Repeat("<<", 500_000), "file: must be an object with the member rules, not text"},
+		"merge":         {"rules:\n- <<: {}\n", "line 2:3: anchors, aliases and merge keys are not supported in rules files"},
+		"many at signs": {strings.Repeat("@", 500_000), "line 1:1: cannot be read as YAML: found character " +
+			"that cannot start any token, while scanning for the next token"},
+		"too many parts": {"rules: [" + strings.Repeat(",", 700_000), "line 1:1: has too many parts; split the file"},
+		"too many quotes": {"rules: " + strings.Repeat(`"`, 500_000), "line 1:10: cannot be read as YAML: did not find expected key, " +
+			"while parsing a block mapping"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Parse([]byte(c.in))

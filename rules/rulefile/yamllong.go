@@ -14,7 +14,7 @@ var longSection = regexp.MustCompile(`^([A-Za-z0-9_-]+):[ \t]*(\[\])?[ \t]*(?:#.
 
 // readLongYAML reads a file that is too long to be read at once, in the form that an export
 // writes: each section starts on a separate line, and each element from a line that starts with a
-// dash to the next such line at the same column. An element is read as in a short file.
+// dash to the next such line at the same column. Elements are read as in a short file, a batch at a time.
 func readLongYAML(data []byte, d *fileDecoder) error {
 	r := longReader{d: d, seen: map[string]bool{}, indent: -1}
 	for n := 1; len(data) > 0; n++ {
@@ -40,9 +40,10 @@ type longReader struct {
 	// begun is the line of the section; empty reports that the section is written as [].
 	begun int
 	empty bool
-	// element holds the lines of the current element, which starts at line first.
-	element []byte
-	first   int
+	// batch holds the lines of the current elements, which start at line first.
+	batch    []byte
+	first    int
+	elements int
 }
 
 // line takes line n; rest starts with it.
@@ -57,18 +58,23 @@ func (r *longReader) line(n int, line, rest []byte) error {
 	case r.section == "" && string(text) == "---", string(text) == "..." && len(bytes.TrimSpace(rest)) == len(text):
 		return nil
 	case dash && r.section != "" && !r.empty && (r.indent < 0 || indent == r.indent):
-		if err := r.flush(); err != nil {
-			return err
+		if len(r.batch) >= maxBatch {
+			if err := r.flush(); err != nil {
+				return err
+			}
 		}
-		r.indent, r.first = indent, n
-		r.element = rest[:0]
+		if r.batch == nil {
+			r.batch, r.first, r.elements = rest[:0], n, 0
+		}
+		r.indent = indent
+		r.elements++
 		return r.more(n, line)
-	case r.element != nil && indent > r.indent:
+	case r.batch != nil && indent > r.indent:
 		return r.more(n, line)
 	}
 	name := longSection.FindSubmatch(text)
 	if name == nil || indent > 0 {
-		return &syntaxError{n, indent + 1, "is not allowed here in a file of more than 1 MiB: " +
+		return &tree.SyntaxError{Line: n, Column: indent + 1, Message: "is not allowed here in a file of more than 1 MiB: " +
 			"write each section and element on a separate line, as an export does, or use JSON"}
 	}
 	if err := r.end(); err != nil {
@@ -76,24 +82,24 @@ func (r *longReader) line(n int, line, rest []byte) error {
 	}
 	r.section, r.indent, r.begun, r.empty = string(name[1]), -1, n, len(name[2]) > 0
 	if r.seen[r.section] {
-		return &syntaxError{n, 1, "the member " + rules.JSONText(r.section) + " appears twice"}
+		return &tree.SyntaxError{Line: n, Column: 1, Message: "the member " + rules.JSONText(r.section) + " appears twice"}
 	}
 	r.seen[r.section] = true
 	if !r.d.begins(r.section, n) {
-		return &syntaxError{n, 1, "only rules, pools and profiles are allowed here"}
+		return &tree.SyntaxError{Line: n, Column: 1, Message: "only rules, pools and profiles are allowed here"}
 	}
 	return nil
 }
 
-// more adds a line to the element, which starts at rest[:0].
+// more adds a line to the batch.
 func (r *longReader) more(n int, line []byte) error {
-	if r.element == nil {
+	if r.batch == nil {
 		return nil
 	}
-	if len(r.element)+len(line) > maxWhole {
-		return &syntaxError{n, 1, "one element has more than 1 MiB"}
+	if len(r.batch)+len(line) > maxWhole+maxBatch {
+		return &tree.SyntaxError{Line: n, Column: 1, Message: "one element has more than 1 MiB"}
 	}
-	r.element = r.element[:len(r.element)+len(line)] // the lines follow one another
+	r.batch = r.batch[:len(r.batch)+len(line)] // the lines follow one another
 	return nil
 }
 
@@ -105,24 +111,30 @@ func (r *longReader) end() error {
 	return r.flush()
 }
 
-// flush reads the complete element.
+// flush reads the batch, whose last element is complete.
 func (r *longReader) flush() error {
-	text := r.element
-	r.element = nil
+	text := r.batch
+	r.batch = nil
 	if text == nil {
 		return nil
 	}
 	root, err := readYAML(text)
-	var se *syntaxError
+	var se *tree.SyntaxError
 	if errors.As(err, &se) {
-		se.line += r.first - 1
+		se.Line += r.first - 1
 	}
 	if err != nil {
 		return err
 	}
-	if root.Kind != tree.List || len(root.List) != 1 {
-		return &syntaxError{r.first, r.indent + 1, "is not one element of a list"}
+	if root.Kind != tree.List || len(root.List) != r.elements {
+		return &tree.SyntaxError{Line: r.first, Column: r.indent + 1,
+			Message: "from here on, each element must begin with a dash on a separate line"}
 	}
-	root.List[0].MoveDown(r.first - 1)
-	return r.d.element(r.section, root.List[0])
+	root.MoveDown(r.first - 1)
+	for i := range root.List {
+		if err := r.d.element(r.section, root.List[i]); err != nil {
+			return err
+		}
+	}
+	return nil
 }

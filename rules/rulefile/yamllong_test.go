@@ -81,7 +81,7 @@ func TestParse_LongFilesReadAsShortOnes(t *testing.T) {
 		"a wrong value": {func(l []string) []string { l[at] = "    window_ms: soon\n"; return l },
 			fmt.Sprintf("rules[58].window_ms must be a whole number, not text; (line %d)", at+1)},
 		"bad syntax": {func(l []string) []string { l[at] = "    window_ms: [1\n"; return l },
-			fmt.Sprintf("line %d:", at+1)},
+			fmt.Sprintf("line %d:", at+2)}, // where the bracket should have ended
 		"a section twice": {func(l []string) []string { return append(l, "rules:\n") }, "appears twice"},
 		"a section of none": {func(l []string) []string {
 			return append(l[:0:0], append([]string{"pools:\n"}, strings.Repeat("# filling\n", 200_000))...)

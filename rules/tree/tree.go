@@ -2,6 +2,12 @@
 // them and the decoders of rules.
 package tree
 
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
 // Kind is the type of a value.
 type Kind uint8
 
@@ -31,7 +37,7 @@ type Value struct {
 	// distinct names.
 	List    []Value
 	Members []Member
-	// Line is the line in the file at which the value starts, from 1; 0 for a request's body.
+	// Line is the line at which the value starts, from 1.
 	Line int
 }
 
@@ -50,6 +56,38 @@ func (v *Value) Member(name string) *Value {
 		}
 	}
 	return nil
+}
+
+// maxMembers bounds the members of an object, so that names are compared fast enough. Real objects have some twenty.
+const maxMembers = 200
+
+// Refuses returns what is wrong with a name for the next member of an object, "" if nothing is.
+func (v *Value) Refuses(name string) string {
+	switch {
+	case v.Member(name) != nil:
+		return "the member " + Shown(name) + " appears twice"
+	case len(v.Members) == maxMembers:
+		return "an object has more than " + strconv.Itoa(maxMembers) + " members"
+	}
+	return ""
+}
+
+// Shown returns a text of a document for a message, in quotes and with at most 100 bytes.
+func Shown(text string) string {
+	if len(text) > 100 {
+		text = strings.ToValidUTF8(text[:100], "") + "..."
+	}
+	return strconv.Quote(text)
+}
+
+// SyntaxError is what is wrong with the form of a document, and where. Line and Column count from 1.
+type SyntaxError struct {
+	Line, Column int
+	Message      string
+}
+
+func (e *SyntaxError) Error() string {
+	return fmt.Sprintf("line %d:%d %s", e.Line, e.Column, e.Message)
 }
 
 // IsNumber reports whether a value is a number, whole or not.

@@ -5,7 +5,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/goccy/go-yaml"
+	"go.yaml.in/yaml/v4"
 )
 
 // A check can be pasted with every member that the API takes.
@@ -21,7 +21,7 @@ func TestFromJSON_ReadsEveryMemberOfACheck(t *testing.T) {
 			} `yaml:"schemas"`
 		} `yaml:"components"`
 	}
-	if err := yaml.Unmarshal(text, &api); err != nil {
+	if err := yaml.Load(text, &api); err != nil {
 		t.Fatal(err)
 	}
 	for _, schema := range []string{"RequestCheck", "RequestReserve"} {
