@@ -131,7 +131,7 @@ type importPlan struct {
 // decodeFile reads a rules file. Text that is neither JSON nor YAML is malformed.
 func decodeFile(c echo.Context, body []byte) (rules.File, error) {
 	if strings.HasPrefix(strings.ToLower(c.Request().Header.Get("Content-Type")), mediaJSON) {
-		if err := checkJSON(body); err != nil {
+		if err := startsObject(body); err != nil {
 			return rules.File{}, err
 		}
 	}
