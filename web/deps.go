@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"sluice/internal/backtest"
 	"sluice/internal/records"
 	"sluice/internal/region/exchange"
 	"sluice/internal/region/sharing"
@@ -13,8 +14,10 @@ import (
 	"sluice/web/kit"
 	"sluice/web/overview"
 	"sluice/web/people"
+	"sluice/web/pools"
 	"sluice/web/profiles"
-	"sluice/web/rulepages"
+	"sluice/web/ruleedit"
+	"sluice/web/rulepage"
 	"sluice/web/signin"
 	"sluice/web/transfer"
 )
@@ -33,23 +36,31 @@ type Deps struct {
 	Shares func() sharing.Overview
 	// DecisionLogs are the accounts of the decision logs of this node, by sink; nil if there are none.
 	DecisionLogs map[string]func() records.Totals
-	RulePages    RulePages
-	Inspect      Inspect
-	People       People
-	Profiles     Profiles
-	Transfer     Transfer
-	Alerts       Alerts
+	// Trials counts what rules on trial would have decided otherwise.
+	Trials rulepage.Trials
+	// Headers returns the response headers that the editor of rules shows.
+	Headers ruleedit.HeadersOf
+	// Replays reads the decision log.
+	Replays *backtest.Jobs
+	// Watching means that this node detects hot keys.
+	Watching bool
+	Pools    Pools
+	Inspect  Inspect
+	People   People
+	Profiles Profiles
+	Transfer Transfer
+	Alerts   Alerts
 }
 
 func (d *Deps) check() error {
 	return errors.Join(kit.RequireFields(*d, "Welcome", "Regions", "Shares"),
-		kit.RequireFields(d.RulePages), kit.RequireFields(d.Inspect),
+		kit.RequireFields(d.Pools), kit.RequireFields(d.Inspect),
 		kit.RequireFields(d.People), kit.RequireFields(d.Alerts))
 }
 
 type (
-	// RulePages are the dependencies of the area of rules.
-	RulePages = rulepages.Deps
+	// Pools are the dependencies of the area of pools.
+	Pools = pools.Deps
 	// Inspect are the dependencies of the area of requests and keys.
 	Inspect = inspect.Deps
 	// People are the dependencies of the area of accounts and tokens.
@@ -71,9 +82,9 @@ type (
 	// Setting is one of them.
 	Setting = overview.Setting
 	// Header is one header of an answer.
-	Header = rulepages.Header
+	Header = ruleedit.Header
 	// PoolState is the state of a pool.
-	PoolState = rulepages.PoolState
+	PoolState = pools.State
 	// Explanation is the result of Inspect.Explain.
 	Explanation = inspect.Explanation
 	// ConsideredRule is one rule of an Explanation.

@@ -4,14 +4,18 @@
 //
 //	signin     sign-in and sign-out: password, single sign-on, the link of the first start
 //	overview   the home page, hot keys, settings
-//	rulepages  rules, their overrides, pools, fail modes
+//	rulelist   the list of rules, edits of many, fail modes
+//	rulepage   one rule: its figures, history, overrides; what changes its state
+//	ruleedit   the editor of a rule, with a preview
+//	replay     edited rules on recorded traffic, suggested limits
+//	pools      the capacity that rules share
 //	inspect    denials, explained requests, single keys
 //	people     accounts, invite links, tokens, the audit log
 //	transfer   export and import of rules, import of overrides
 //
 // kit holds what every handler needs: the visit, its session, limits on sign-in attempts, the frame, errors, forms
-// and streams. view holds what the pages of several areas show. Imports run one way: web, areas, kit, view. Areas do
-// not import each other.
+// and streams. bind reads and fills in inputs. view holds what the pages of several areas show. Imports run one way:
+// web, areas, kit, view. Areas do not import each other: web hands the editor its replays.
 //
 // All actions have the same shape: authorize (the route names the role, the kit checks it), bind the form, validate,
 // act, and then redirect with 303, or show the form again with 422 and what was typed. A page is rendered to a buffer

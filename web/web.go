@@ -13,8 +13,12 @@ import (
 	"sluice/web/kit"
 	"sluice/web/overview"
 	"sluice/web/people"
+	"sluice/web/pools"
 	"sluice/web/profiles"
-	"sluice/web/rulepages"
+	"sluice/web/replay"
+	"sluice/web/ruleedit"
+	"sluice/web/rulelist"
+	"sluice/web/rulepage"
 	"sluice/web/signin"
 	"sluice/web/traffic"
 	"sluice/web/transfer"
@@ -22,16 +26,20 @@ import (
 
 // Server is the console. It is safe for concurrent use and owns no goroutine.
 type Server struct {
-	kit       *kit.Kit
-	signin    *signin.Pages
-	overview  *overview.Pages
-	rulepages *rulepages.Pages
-	inspect   *inspect.Pages
-	people    *people.Pages
-	profiles  *profiles.Pages
-	transfer  *transfer.Pages
-	traffic   *traffic.Pages
-	alerts    *alerts.Pages
+	kit      *kit.Kit
+	signin   *signin.Pages
+	overview *overview.Pages
+	rulelist *rulelist.Pages
+	rulepage *rulepage.Pages
+	ruleedit *ruleedit.Pages
+	replay   *replay.Pages
+	pools    *pools.Pages
+	inspect  *inspect.Pages
+	people   *people.Pages
+	profiles *profiles.Pages
+	transfer *transfer.Pages
+	traffic  *traffic.Pages
+	alerts   *alerts.Pages
 }
 
 // New creates a Server. It fails only if something required is missing or the
@@ -45,19 +53,24 @@ func New(d Deps) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	tries := &replay.Pages{Kit: k, Jobs: d.Replays}
 	return &Server{
 		kit:    k,
 		signin: &signin.Pages{Kit: k, Welcome: d.Welcome},
 		overview: &overview.Pages{Kit: k, Settings: d.Settings, Tokens: d.People.Tokens.ListTokens,
 			DecisionLogs: d.DecisionLogs, Regions: d.Regions, Shares: d.Shares,
-			Watching: d.RulePages.Watching},
-		rulepages: &rulepages.Pages{Kit: k, Deps: d.RulePages},
-		inspect:   &inspect.Pages{Kit: k, Deps: d.Inspect},
-		people:    &people.Pages{Kit: k, Deps: d.People},
-		profiles:  &profiles.Pages{Kit: k, Store: d.Profiles},
-		transfer:  &transfer.Pages{Kit: k, Store: d.Transfer},
-		traffic:   &traffic.Pages{Kit: k},
-		alerts:    &alerts.Pages{Kit: k, Deps: d.Alerts},
+			Watching: d.Watching},
+		rulelist: &rulelist.Pages{Kit: k},
+		rulepage: &rulepage.Pages{Kit: k, Trials: d.Trials, Watching: d.Watching},
+		ruleedit: &ruleedit.Pages{Kit: k, Headers: d.Headers, Replay: tries},
+		replay:   tries,
+		pools:    &pools.Pages{Kit: k, Deps: d.Pools},
+		inspect:  &inspect.Pages{Kit: k, Deps: d.Inspect},
+		people:   &people.Pages{Kit: k, Deps: d.People},
+		profiles: &profiles.Pages{Kit: k, Store: d.Profiles},
+		transfer: &transfer.Pages{Kit: k, Store: d.Transfer},
+		traffic:  &traffic.Pages{Kit: k},
+		alerts:   &alerts.Pages{Kit: k, Deps: d.Alerts},
 	}, nil
 }
 
@@ -68,9 +81,9 @@ type Route = kit.Route
 func Table() []Route { return (&Server{}).routes() }
 
 func (s *Server) routes() []Route {
-	return slices.Concat(s.signin.Routes(), s.overview.Routes(), s.rulepages.Routes(), s.inspect.Routes(),
-		s.people.Routes(), s.profiles.Routes(), s.transfer.Routes(), s.traffic.Routes(),
-		s.alerts.Routes(), []Route{
+	return slices.Concat(s.signin.Routes(), s.overview.Routes(), s.rulelist.Routes(), s.rulepage.Routes(),
+		s.ruleedit.Routes(), s.replay.Routes(), s.pools.Routes(), s.inspect.Routes(), s.people.Routes(),
+		s.profiles.Routes(), s.transfer.Routes(), s.traffic.Routes(), s.alerts.Routes(), []Route{
 			{Method: http.MethodPost, Path: "/console/theme", Offline: true, Handle: kit.Theme},
 			{Method: http.MethodGet, Path: "/console/events", Role: access.RoleViewer, Stream: true, Handle: s.events},
 		})
@@ -94,7 +107,7 @@ func (s *Server) events(v *kit.Visit) error {
 			return s.overview.RegionFeed(v)
 		}
 		if id, err := strconv.ParseInt(v.QueryParam("rule"), 10, 64); err == nil {
-			return s.rulepages.Feed(v, id)
+			return s.rulepage.Feed(v, id)
 		}
 		return s.overview.Feed(v)
 	})

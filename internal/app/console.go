@@ -18,7 +18,6 @@ import (
 	"sluice/internal/access"
 	"sluice/internal/config"
 	"sluice/internal/database"
-	"sluice/internal/fleet"
 	"sluice/internal/region/exchange"
 	"sluice/internal/secretfile"
 	"sluice/internal/sso"
@@ -133,41 +132,32 @@ func (c *console) printGreeting(w io.Writer, cfg *config.Serve, addr net.Addr) {
 	printConsoleURL(w, base, c.welcome)
 }
 
-// rulePages returns what the pages about rules and pools depend on.
-func rulePages(cfg *config.Serve, db *database.DB, c *counters, checker *decide.Checker,
-	reader *fleet.Reader) web.RulePages {
-	style := reply.HeaderStyle{ResetDelta: cfg.ResetHeader == "delta"}
-	return web.RulePages{
-		Store: db, Pools: db.Pools(), Figures: reader, Watching: c.hot != nil,
-		Headers: func(rule string, l limiter.Limit, decided limiter.Decision, at int64) []web.Header {
-			return headersOf(style, rule, l, decided, at)
-		},
-		PoolState: func(ctx context.Context, p *rules.CompiledPool) web.PoolState {
-			return shownPool(checker.PoolState(ctx, p))
-		},
+// headersOf returns the function that makes the response headers of a decision by one limit of one rule.
+func headersOf(resetDelta bool) func(string, limiter.Limit, limiter.Decision, int64) []web.Header {
+	style := reply.HeaderStyle{ResetDelta: resetDelta}
+	return func(rule string, l limiter.Limit, decided limiter.Decision, at int64) (out []web.Header) {
+		a := decide.Answer{Verdict: decide.Allowed, At: at,
+			Limits: []decide.LimitAnswer{{Rule: rule, Limit: l, Decision: decided, Known: true}}}
+		if !decided.Allowed {
+			a.Verdict = decide.Denied
+		}
+		style.Headers(&a, nil, func(name string, value []byte) {
+			out = append(out, web.Header{Name: name, Value: string(value)})
+		})
+		return out
 	}
 }
 
-// headersOf returns the response headers of a decision by one limit of one rule.
-func headersOf(style reply.HeaderStyle, rule string, l limiter.Limit, decided limiter.Decision, at int64) []web.Header {
-	a := decide.Answer{Verdict: decide.Allowed, At: at,
-		Limits: []decide.LimitAnswer{{Rule: rule, Limit: l, Decision: decided, Known: true}}}
-	if !decided.Allowed {
-		a.Verdict = decide.Denied
-	}
-	var out []web.Header
-	style.Headers(&a, nil, func(name string, value []byte) {
-		out = append(out, web.Header{Name: name, Value: string(value)})
-	})
-	return out
-}
-
-func shownPool(s decide.PoolState) web.PoolState {
-	out := web.PoolState{Used: s.Used, Capacity: s.Capacity}
-	if s.Load != nil {
-		out.Load, out.LoadFor = &s.Load.Utilization, time.Duration(s.Load.ExpiresInMS)*time.Millisecond
-	}
-	return out
+// poolDeps returns what the pages of pools depend on.
+func poolDeps(checker *decide.Checker, db *database.DB) web.Pools {
+	return web.Pools{Store: db.Pools(), State: func(ctx context.Context, p *rules.CompiledPool) web.PoolState {
+		s := checker.PoolState(ctx, p)
+		out := web.PoolState{Used: s.Used, Capacity: s.Capacity}
+		if s.Load != nil {
+			out.Load, out.LoadFor = &s.Load.Utilization, time.Duration(s.Load.ExpiresInMS)*time.Millisecond
+		}
+		return out
+	}}
 }
 
 // inspectDeps returns what the pages about requests and keys depend on.

@@ -80,7 +80,7 @@ func BenchmarkConsole_Figures(b *testing.B) {
 			c := &figured{World: w, db: db, board: board}
 			c.forget()
 			d := w.Deps(nil)
-			d.Stats, d.Fleet, d.Denials, d.RulePages.Figures = c, c, c, c
+			d.Stats, d.Fleet, d.Denials, d.Trials = c, c, c, c
 			d.Incidents = stats.NewIncidentReader(stats.NewIncidentLog("a", w.Clock.Now), db, w.Clock.Now)
 			d.Marks = &marks{changes: db, events: db, incidents: d.Incidents}
 			if err := w.Serve(d); err != nil {

@@ -234,12 +234,13 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	}
 	board := openAlerts(&cfg, &host, db, sets, figures, history, sensor, worker, metrics, stops)
 	deps := web.Deps{
-		Alerts:    web.Alerts{Board: board, Events: db, Webhooks: hooks},
-		RulePages: rulePages(&cfg, db, buckets, checker, figures.reader), Inspect: inspectDeps(&cfg, checker, db),
-		Profiles: db.Profiles(),
-		People:   web.People{People: db, Tokens: db, Audit: db, TokensChanged: reload.changedTokens}, Transfer: db,
+		Alerts: web.Alerts{Board: board, Events: db, Webhooks: hooks},
+		Trials: figures.reader, Watching: buckets.hot != nil,
+		Headers: headersOf(cfg.ResetHeader == "delta"),
+		Replays: openReplays(&cfg, &host, files[&cfg.KafkaPassword], stops),
+		Pools:   poolDeps(checker, db), Profiles: db.Profiles(), Inspect: inspectDeps(&cfg, checker, db),
+		People: web.People{People: db, Tokens: db, Audit: db, TokensChanged: reload.changedTokens}, Transfer: db,
 	}
-	deps.RulePages.Replays = openReplays(&cfg, &host, files[&cfg.KafkaPassword], stops)
 	deps.Stats, deps.DecisionLogs, deps.Regions = history, accounts, regions.shown()
 	deps.Shares = regions.sharesShown()
 	deps.Incidents = stats.NewIncidentReader(incidents, db, host.Now)

@@ -9,6 +9,7 @@ import (
 
 	"sluice/internal/alerts"
 	"sluice/rules"
+	"sluice/web/bind"
 	"sluice/web/kit"
 )
 
@@ -47,18 +48,16 @@ func values(w *alerts.Webhook) url.Values {
 // read reads the form and validates the webhook. Errors are named after the inputs.
 func read(form url.Values) (alerts.Webhook, []rules.FieldError) {
 	w := alerts.NewWebhook()
-	var bad []rules.FieldError
-	number := func(name string, into *int64) {
-		text := strings.TrimSpace(form.Get(name))
-		n, err := kit.ParseWhole(text)
-		if *into = n; text != "" && err != nil {
-			bad = append(bad, rules.FieldError{Field: name, Message: "must be a whole number"})
+	rd := &bind.Reader{Form: form}
+	number := func(name string) (n int64) {
+		if typed := rd.Whole(name); typed != nil {
+			n = *typed
 		}
+		return n
 	}
 	w.Name, w.Description, w.URL = form.Get("name"), form.Get("description"), strings.TrimSpace(form.Get("url"))
 	w.Format, w.Kinds, w.Rules = form.Get("format"), slices.Clone(form["kinds"]), strings.Fields(form.Get("rules"))
-	number("denied_percent", &w.DeniedPercent)
-	number("denied_per_second", &w.DeniedPerSecond)
+	w.DeniedPercent, w.DeniedPerSecond = number("denied_percent"), number("denied_per_second")
 	w.IsActive = form.Get("is_active") == "on"
 	w.Normalize()
 	for _, f := range kit.FieldsOf(alerts.Validate(&w)) {
@@ -66,12 +65,9 @@ func read(form url.Values) (alerts.Webhook, []rules.FieldError) {
 		if i, err := strconv.Atoi(strings.TrimSuffix(at, "]")); list && err == nil && name == "rules" && i < len(w.Rules) {
 			f.Message = strconv.Quote(w.Rules[i]) + " " + f.Message
 		}
-		f.Field = name
-		if !slices.ContainsFunc(bad, func(b rules.FieldError) bool { return b.Field == name }) {
-			bad = append(bad, f)
-		}
+		rd.Wrong(name, f.Message)
 	}
-	return w, bad
+	return w, rd.Errs
 }
 
 // differences lists the inputs in which two webhooks differ. Of a URL it shows all, because the form has it too.

@@ -18,8 +18,8 @@ import (
 
 // Deps are the dependencies that several areas share. Fields are required unless noted.
 type Deps struct {
-	// Rules lists rules.
-	Rules RuleBrowser
+	// Rules stores rules.
+	Rules RuleStore
 	// Sets holds the rules in force on this node.
 	Sets *rules.Current
 	// Overrides stores overrides of rules.
@@ -82,11 +82,6 @@ func RequireFields(deps any, optional ...string) error {
 		}
 	}
 	return nil
-}
-
-// RuleBrowser finds rules. Errors wrap rules.ErrUnavailable.
-type RuleBrowser interface {
-	BrowseRules(ctx context.Context, b rules.Browse) (rules.Listing, error)
 }
 
 // Users stores accounts. Errors wrap rules.ErrNotFound, ErrNameTaken or

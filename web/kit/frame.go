@@ -98,6 +98,7 @@ const (
 	PathTraffic   = "/console/traffic"
 	PathSignIn    = "/console/sign-in"
 	PathRules     = "/console/rules"
+	PathReplay    = "/console/rules/replay"
 	PathFailModes = "/console/fail-modes"
 	PathExplain   = "/console/explain"
 	PathDenials   = "/console/denials"

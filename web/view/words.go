@@ -67,6 +67,14 @@ func LimitShort(r *rules.Rule) string {
 // MatchWords is words.Match. A long descriptor is cut.
 func MatchWords(r *rules.Rule) string { return cutDescriptor(r, words.Match(r)) }
 
+// Shedding describes what the pool of a rule does if it sheds, else "".
+func Shedding(r *rules.Rule, set *rules.Set) string {
+	if r.Pool == nil || set == nil {
+		return ""
+	}
+	return words.Shed(r, set.Pool(*r.Pool))
+}
+
 // RuleWords describes a rule in one line: what it matches and limits, and what else it does.
 func RuleWords(r *rules.Rule) string { return MatchWords(r) + ": " + LimitWords(r) + words.Besides(r) }
 

@@ -42,7 +42,7 @@ func invent(r *rules.Rule) []rules.Revision {
 	return out
 }
 
-// RollbackRule implements rulepages.Store.
+// RollbackRule implements kit.RuleStore.
 func (f *Rules) RollbackRule(ctx context.Context, actor rules.Actor, id, toVersion, ifVersion int64) (rules.Rule,
 	error) {
 	past, err := f.RuleHistory(ctx, id, 1, toVersion+1)
@@ -55,7 +55,7 @@ func (f *Rules) RollbackRule(ctx context.Context, actor rules.Actor, id, toVersi
 	return f.turn(ctx, actor, "rollback", past[0].Rule, ifVersion)
 }
 
-// PromoteRule implements rulepages.Store.
+// PromoteRule implements kit.RuleStore.
 func (f *Rules) PromoteRule(ctx context.Context, actor rules.Actor, id, ifVersion int64) (rules.Rule, error) {
 	r, err := f.GetRule(ctx, id)
 	if err != nil {
@@ -114,7 +114,7 @@ func tryCandidate(w *World) {
 		Keys: stats.Top{Entries: []stats.TopEntry{{Key: "user:42", Denied: 24, Allowed: 3}, {Key: "user:7", Denied: 14}}}}
 }
 
-// Trial implements rulepages.Figures.
+// Trial implements rulepage.Trials.
 func (f *Figures) Trial(_ context.Context, rule int64, versions []int64) (fleet.TrialCounts, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"sluice/web"
 )
 
-// GetRule implements rulepages.Store.
+// GetRule implements kit.RuleStore.
 func (f *Rules) GetRule(_ context.Context, id int64) (rules.Rule, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -52,7 +52,7 @@ func (f *Rules) checked(actor rules.Actor, r rules.Rule) (rules.Rule, error) {
 	return r, nil
 }
 
-// CreateRule implements rulepages.Store.
+// CreateRule implements kit.RuleStore.
 func (f *Rules) CreateRule(_ context.Context, actor rules.Actor, r rules.Rule) (rules.Rule, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -70,7 +70,7 @@ func (f *Rules) CreateRule(_ context.Context, actor rules.Actor, r rules.Rule) (
 	return r.Clone(), nil
 }
 
-// UpdateRule implements rulepages.Store.
+// UpdateRule implements kit.RuleStore.
 func (f *Rules) UpdateRule(_ context.Context, actor rules.Actor, r rules.Rule, ifVersion int64) (rules.Rule, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -100,7 +100,7 @@ func (f *Rules) UpdateRule(_ context.Context, actor rules.Actor, r rules.Rule, i
 	return r.Clone(), nil
 }
 
-// DeleteRule implements rulepages.Store.
+// DeleteRule implements kit.RuleStore.
 func (f *Rules) DeleteRule(_ context.Context, actor rules.Actor, id, ifVersion int64) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -131,7 +131,7 @@ func (f *Rules) note(action string, actor rules.Actor, r *rules.Rule) {
 	f.Revisions[r.ID] = append([]rules.Revision{rev}, f.Revisions[r.ID]...)
 }
 
-// RuleHistory implements rulepages.Store.
+// RuleHistory implements kit.RuleStore.
 func (f *Rules) RuleHistory(_ context.Context, id int64, limit int, before int64) ([]rules.Revision, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -197,7 +197,7 @@ func headers(rule string, l limiter.Limit, d limiter.Decision, _ int64) []web.He
 	return []web.Header{{Name: "Retry-After", Value: strconv.FormatInt((d.RetryAfter+999)/1000, 10)}, policy}
 }
 
-// DeleteRules implements rulepages.Store.
+// DeleteRules implements kit.RuleStore.
 func (f *Rules) DeleteRules(ctx context.Context, actor rules.Actor,
 	seen []rules.SeenVersion) (rules.BulkResult, error) {
 	var out rules.BulkResult
@@ -218,7 +218,7 @@ func (f *Rules) DeleteRules(ctx context.Context, actor rules.Actor,
 	return out, nil
 }
 
-// EditRules implements rulepages.Store.
+// EditRules implements kit.RuleStore.
 func (f *Rules) EditRules(ctx context.Context, actor rules.Actor, seen []rules.SeenVersion,
 	edit func(*rules.Rule)) (rules.BulkResult, error) {
 	var out rules.BulkResult

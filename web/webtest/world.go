@@ -211,11 +211,8 @@ func (w *World) Close() error {
 func (w *World) Deps(welcome *web.Welcome) web.Deps {
 	d := web.Deps{
 		Welcome: welcome, Settings: func() []web.SettingGroup { return w.Settings },
-		RulePages: web.RulePages{
-			Store: w.Rules, Figures: w.Figures, Headers: headers,
-			Pools: w.Pools.Store(), PoolState: w.poolState, Watching: true,
-			Replays: w.Replays,
-		},
+		Trials: w.Figures, Headers: headers, Replays: w.Replays, Watching: true,
+		Pools: web.Pools{Store: w.Pools.Store(), State: w.poolState},
 		Inspect: web.Inspect{Explain: w.Counters.Explain, ExplainCall: w.Counters.ExplainCall,
 			Buckets: w.Counters.Buckets, Spent: w.Counters.Spent, Home: w.Counters.Home, Resets: w.Counters,
 			Deferrals:       w.Deferrals,
@@ -319,7 +316,7 @@ type Rules struct {
 	Err       error
 }
 
-// BrowseRules implements kit.RuleBrowser; of the orders it knows name, updated_at, id and owner.
+// BrowseRules implements kit.RuleStore; of the orders it knows name, updated_at, id and owner.
 func (f *Rules) BrowseRules(_ context.Context, b rules.Browse) (rules.Listing, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -1,0 +1,81 @@
+package ruleedit
+
+import (
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"sluice/rules"
+	"sluice/web/bind"
+)
+
+// valuesOf fills the form of a rule; ruleOf reads the same rule from it.
+func valuesOf(r *rules.Rule) url.Values {
+	f := url.Values{}
+	bind.Put(f, "", rules.Fields(), r)
+	f.Set("limit", strconv.FormatInt(r.Limit, 10)) // also when it is 0
+	if r.Calendar != nil {
+		f.Del("window_ms")
+		f.Del("window_ms" + bind.UnitSuffix)
+	}
+	putComposites(f, r)
+	putDescriptor(f, r)
+	return f
+}
+
+func putComposites(f url.Values, r *rules.Rule) {
+	names := make([]string, 0, len(r.Tiers))
+	for name := range r.Tiers {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for i, name := range names {
+		t, at := r.Tiers[name], element("tiers", i)
+		f.Set(at+".name", name)
+		bind.Put(f, at+".", rules.TierFields(), &t)
+	}
+	if s := r.Schedule; s != nil {
+		f.Set("schedule.zone", s.Zone)
+		for i := range s.Windows {
+			bind.Put(f, element("schedule.windows", i)+".", rules.WindowFields(), &s.Windows[i])
+		}
+	}
+	if c := r.Calendar; c != nil {
+		f.Set("calendar.every", c.Every)
+		f.Set("calendar.zone", c.Zone)
+		if c.AnchorDay != 0 {
+			f.Set("calendar.anchor_day", strconv.FormatInt(c.AnchorDay, 10))
+		}
+	}
+	if d := r.Defer; d != nil {
+		f.Set("defer.max_items", strconv.FormatInt(d.MaxItems, 10))
+		bind.PutMillis(f, "defer.max_age_ms", &d.MaxAgeMS)
+	}
+	if b := r.Ban; b != nil {
+		bind.Put(f, "ban.", rules.BanFields(), b)
+	}
+	if c := r.Candidate; c != nil {
+		bind.Put(f, "candidate.", rules.CandidateFields(), c)
+	}
+}
+
+// formOrder is the order of the fields on the page, by the start of their names.
+var formOrder = []string{
+	"name", "owner", "description", "kind", "descriptor",
+	"method", "route", "host", "scope", "when", "limit", "window_ms", "burst", "algorithm",
+	"over_limit", "defer", "mode", "fail_mode", "overload",
+	"unlimited", "addend", "quota", "share_threshold", "replaces", "metadata",
+	"tiers", "schedule", "calendar", "active_", "throttle", "soft_percent", "elastic_percent", "pool", "priority",
+	"retry_jitter_ms", "message", "ban", "candidate",
+	"align", "anchor_ms", "buckets", "weight_field", "charge_on", "hot_",
+	"span", "max_over_percent", "cold", "cut_off", "log_percent", "notify_percent",
+}
+
+func orderOf(field string) int {
+	i := slices.IndexFunc(formOrder, func(p string) bool { return strings.HasPrefix(field, p) })
+	if i < 0 {
+		return len(formOrder)
+	}
+	return i
+}

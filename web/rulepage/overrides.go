@@ -1,0 +1,236 @@
+package rulepage
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"sluice/rules"
+	"sluice/web/bind"
+	"sluice/web/kit"
+	"sluice/web/view"
+)
+
+// overridesPerPage is how many rows a page of overrides has.
+const overridesPerPage = 50
+
+// listOverrides shows the overrides of a rule; the URL has the search and the page.
+func (p *Pages) listOverrides(v *kit.Visit, r rules.Rule) error {
+	after, _ := strconv.ParseInt(v.QueryParam("after"), 10, 64)
+	found, err := p.Overrides.ListOverrides(v.Ctx, rules.OverrideQuery{
+		RuleID: r.ID, Text: v.QueryParam("q"), IncludeExpired: v.QueryParam("ended") == "1", PageSize: overridesPerPage,
+		Around: p.Options().NetworksAround(v.QueryParam("q")), AfterID: max(0, after),
+	})
+	if err != nil {
+		return err
+	}
+	m := OverrideTable{
+		Rule: r, Overrides: found.Overrides, More: found.More, First: after <= 0, Now: p.Now(),
+		Query: view.NewQuery(view.RulePath(r.ID)+"/overrides", v.QueryParams(), "q", "ended"),
+	}
+	return v.Page(http.StatusOK, overridesPage(v.Frame("Overrides of "+r.Name, kit.PathRules), m))
+}
+
+// overrideWords is the limit that an override sets.
+func overrideWords(o *rules.Override) string {
+	switch {
+	case o.Blocked:
+		return "blocked"
+	case o.Unlimited:
+		return "unlimited"
+	case o.Limit == nil:
+		return ""
+	}
+	s := view.Count(*o.Limit)
+	if o.Burst != nil && *o.Burst != *o.Limit {
+		s += ", bursts of " + view.Count(*o.Burst)
+	}
+	return s
+}
+
+// OverrideTable is the page of a rule's overrides.
+type OverrideTable struct {
+	Rule      rules.Rule
+	Overrides []rules.Override
+	// More means that there are later ones, First that there are no earlier ones.
+	More, First bool
+	Now         time.Time
+	Query       view.Query
+}
+
+// newOverride is the form for a new override; the URL may name the key.
+func (p *Pages) newOverride(v *kit.Visit, r rules.Rule) error {
+	form := url.Values{"kind": {"limit"}, "key": {v.QueryParam("key")}}
+	return p.overrideForm(v, http.StatusOK, OverrideForm{Rule: r, Form: view.NewForm(form, nil)})
+}
+
+// editOverride is the form of an existing override.
+func (p *Pages) editOverride(v *kit.Visit) error {
+	r, o, err := p.overrideOf(v)
+	if err != nil {
+		return err
+	}
+	form := url.Values{"kind": {"limit"}, "key": {o.Key}, "reason": {o.Reason},
+		"version": {strconv.FormatInt(o.Version, 10)}}
+	if o.Limit != nil {
+		form.Set("limit", strconv.FormatInt(*o.Limit, 10))
+	}
+	if o.Burst != nil {
+		form.Set("burst", strconv.FormatInt(*o.Burst, 10))
+	}
+	if o.Unlimited {
+		form.Set("kind", "unlimited")
+	}
+	if o.Blocked {
+		form.Set("kind", "blocked")
+	}
+	bind.PutInstant(form, "expires_at", o.ExpiresAt)
+	return p.overrideForm(v, http.StatusOK, OverrideForm{Rule: r, ID: o.ID, Form: view.NewForm(form, nil)})
+}
+
+func (p *Pages) overrideForm(v *kit.Visit, status int, m OverrideForm) error {
+	return v.Page(status, overridePage(v.Frame("Override of "+m.Rule.Name, kit.PathRules), m))
+}
+
+// saveOverride creates or updates an override.
+func (p *Pages) saveOverride(v *kit.Visit, r rules.Rule) error {
+	form, err := v.Form()
+	if err != nil {
+		return err
+	}
+	m := OverrideForm{Rule: r}
+	if v.Param("oid") != "" {
+		if m.ID, err = v.ID("oid"); err != nil {
+			return err
+		}
+	}
+	o, fields := readOverride(form)
+	o.RuleID, o.ID = r.ID, m.ID
+	if len(fields) == 0 {
+		if m.ID == 0 {
+			o, err = p.Overrides.CreateOverride(v.Ctx, v.Actor(), o, p.Options())
+		} else {
+			o, err = p.Overrides.UpdateOverride(v.Ctx, v.Actor(), o, kit.Version(form), p.Options())
+		}
+	}
+	status := http.StatusUnprocessableEntity
+	switch {
+	case len(fields) > 0:
+	case kit.FieldsOf(err) != nil:
+		fields = kit.FieldsOf(err)
+	case errors.Is(err, rules.ErrOverrideExists):
+		fields, status = []rules.FieldError{{Field: "key", Message: "already has an override; edit that one"}},
+			http.StatusConflict
+	case errors.Is(err, rules.ErrStale):
+		status = http.StatusConflict
+		if m.Theirs, err = p.staleOverride(v, r.ID, m.ID, form); errors.Is(err, rules.ErrNotFound) {
+			m.ID, m.Problem = 0, kit.DeletedMeanwhile
+		} else if err != nil {
+			return err
+		}
+	case errors.Is(err, rules.ErrNotFound) && m.ID != 0:
+		m.ID, m.Problem, status = 0, kit.DeletedMeanwhile, http.StatusConflict
+	case errors.Is(err, rules.ErrUnavailable):
+		m.Problem, status = kit.NotSaved(err), http.StatusServiceUnavailable
+	case err != nil:
+		return err
+	default:
+		v.WaitInForce(p.Changed)
+		v.Flash("Override for %s saved.", o.Key)
+		return v.SeeOther(view.RulePath(r.ID) + "/overrides")
+	}
+	m.Form = view.NewForm(form, fields)
+	return p.overrideForm(v, status, m)
+}
+
+// staleOverride returns the override as someone else changed it in the meantime, and puts its version into the form.
+func (p *Pages) staleOverride(v *kit.Visit, rule, id int64, form url.Values) (*rules.Override, error) {
+	theirs, err := p.Overrides.GetOverride(v.Ctx, rule, id)
+	if err != nil {
+		return nil, err
+	}
+	form.Set("version", strconv.FormatInt(theirs.Version, 10))
+	return &theirs, nil
+}
+
+// readOverride reads the form.
+func readOverride(form url.Values) (rules.Override, []rules.FieldError) {
+	rd := &bind.Reader{Form: form}
+	o := rules.Override{Key: rd.Text("key"), Reason: rd.Text("reason")}
+	switch form.Get("kind") {
+	case "unlimited":
+		o.Unlimited, rd.Errs = true, kit.MustBeEmpty(form, "limit", "burst")
+	case "blocked":
+		o.Blocked, rd.Errs = true, kit.MustBeEmpty(form, "limit", "burst")
+	default:
+		if o.Limit, o.Burst = rd.Whole("limit"), rd.Whole("burst"); o.Limit == nil {
+			rd.Wrong("limit", "is required")
+		}
+	}
+	o.ExpiresAt = rd.Instant("expires_at", "expires_at.zone")
+	return o, rd.Errs
+}
+
+// overrideOf is the rule and the override of the path.
+func (p *Pages) overrideOf(v *kit.Visit) (rules.Rule, rules.Override, error) {
+	r, err := v.Rule()
+	if err != nil {
+		return r, rules.Override{}, err
+	}
+	id, err := v.ID("oid")
+	if err != nil {
+		return r, rules.Override{}, err
+	}
+	o, err := p.Overrides.GetOverride(v.Ctx, r.ID, id)
+	return r, o, err
+}
+
+// deleteOverride deletes an override.
+func (p *Pages) deleteOverride(v *kit.Visit) error {
+	r, o, err := p.overrideOf(v)
+	if err != nil {
+		return err
+	}
+	form, err := v.Form()
+	if err != nil {
+		return err
+	}
+	if err := p.Overrides.DeleteOverride(v.Ctx, v.Actor(), r.ID, o.ID, kit.Version(form)); err != nil {
+		return err
+	}
+	v.WaitInForce(p.Changed)
+	v.Flash("Override for %s deleted. The rule's own limit applies.", o.Key)
+	return v.SeeOther(view.RulePath(r.ID) + "/overrides")
+}
+
+// OverrideForm is the form of an override.
+type OverrideForm struct {
+	Rule rules.Rule
+	// ID is 0 for a new one.
+	ID      int64
+	Form    view.Form
+	Problem string
+	// Theirs is the version that someone else saved in the meantime, nil for none.
+	Theirs *rules.Override
+}
+
+// keySample is an example of a key of a rule.
+func keySample(r *rules.Rule) string {
+	switch scope := r.Scope; {
+	case r.Descriptor != nil:
+		return rules.KeyForm(r)
+	case strings.HasPrefix(scope, "ip"):
+		return "ip:203.0.113.7 or ip:10.0.0.0/8"
+	case strings.HasPrefix(scope, "apikey"):
+		return "the API key, which is hashed before it is stored"
+	case strings.HasPrefix(scope, "attr:"):
+		name, _, _ := strings.Cut(strings.TrimPrefix(scope, "attr:"), "+")
+		return name + ":acme"
+	case scope == rules.ScopeGlobal:
+		return "global"
+	}
+	return "user:42 or user:acme-*"
+}
