@@ -189,12 +189,8 @@ func (p *Pages) overrideOf(v *kit.Visit) (rules.Rule, rules.Override, error) {
 }
 
 // deleteOverride deletes an override.
-func (p *Pages) deleteOverride(v *kit.Visit) error {
+func (p *Pages) deleteOverride(v *kit.Visit, form url.Values) error {
 	r, o, err := p.overrideOf(v)
-	if err != nil {
-		return err
-	}
-	form, err := v.Form()
 	if err != nil {
 		return err
 	}

@@ -46,15 +46,7 @@ func (p *Pages) promoteRule(v *kit.Visit, id int64, form url.Values) error {
 }
 
 // deleteRule deletes a rule, unless someone changed it after the page was loaded.
-func (p *Pages) deleteRule(v *kit.Visit) error {
-	id, err := v.ID("id")
-	if err != nil {
-		return err
-	}
-	form, err := v.Form()
-	if err != nil {
-		return err
-	}
+func (p *Pages) deleteRule(v *kit.Visit, id int64, form url.Values) error {
 	version := kit.Version(form)
 	if version < 1 {
 		return kit.ErrStale
