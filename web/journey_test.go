@@ -148,7 +148,7 @@ func TestJourney_KeyboardOnly(t *testing.T) {
 	press(kb.Escape)
 	press("g")
 	press("r")
-	steps(t, tab, chromedp.WaitVisible("[data-search]"))
+	until(t, tab, `document.readyState === "complete" && location.pathname === "/console/rules"`) // its keys are bound
 	press("/")
 	press(kb.Backspace) // the protocol types the key though the page has used it
 	press("quota")
