@@ -12,6 +12,7 @@ import (
 	"sluice/internal/testenv"
 	"sluice/limiter"
 	"sluice/rules"
+	"sluice/rules/match"
 )
 
 // local makes a rule one that this node decides by itself in an outage.
@@ -184,7 +185,7 @@ func TestElastic_StormNeverTakesThePoolAboveItsShare(t *testing.T) {
 	var wg sync.WaitGroup
 	for user := range 40 {
 		wg.Go(func() {
-			q := decide.Question{Descriptor: rules.Descriptor{User: fmt.Sprint(user)}, Weight: 1}
+			q := decide.Question{Descriptor: match.Descriptor{User: fmt.Sprint(user)}, Weight: 1}
 			for range 12 {
 				var a decide.Answer
 				if err := f.checker.Do(t.Context(), &q, &a); err != nil || a.Degraded != "" {

@@ -13,6 +13,7 @@ import (
 	"sluice/api/decide"
 	"sluice/limiter"
 	"sluice/rules"
+	"sluice/rules/match"
 )
 
 // The bounds are what a check costs today; docs/benchmarks.md says what the
@@ -24,7 +25,7 @@ func TestCheckerDo_AllocatesItsKeysAndItsDeadlineOnly(t *testing.T) {
 			o.Store, o.Observe = o.Store.(*faultStore).Store, nil
 		})
 	q := decide.Question{Op: limiter.OpTake,
-		Descriptor: rules.Descriptor{Method: "POST", Route: "/v1/charges", User: "42"}, Weight: 1}
+		Descriptor: match.Descriptor{Method: "POST", Route: "/v1/charges", User: "42"}, Weight: 1}
 	var a decide.Answer
 	got := testing.AllocsPerRun(1000, func() {
 		if err := f.checker.Do(t.Context(), &q, &a); err != nil || !a.Allowed() {
@@ -51,7 +52,7 @@ func TestCheckerDo_ListsAllocateNothing(t *testing.T) {
 
 func TestAnswerEncode_AllocatesNothing(t *testing.T) {
 	f := newFixture(t, []rules.Rule{perUser("r", 1_000_000_000)})
-	q := decide.Question{Op: limiter.OpTake, Descriptor: rules.Descriptor{User: "42"}, Weight: 1}
+	q := decide.Question{Op: limiter.OpTake, Descriptor: match.Descriptor{User: "42"}, Weight: 1}
 	var a decide.Answer
 	if err := f.checker.Do(t.Context(), &q, &a); err != nil {
 		t.Fatal(err)
@@ -121,7 +122,7 @@ func TestCheckerDo_TracesAllocateNothingUnlessRecorded(t *testing.T) {
 		f := newFixture(t, []rules.Rule{perUser("r", 1_000_000_000)}, func(o *decide.CheckerOptions, _ *Deps) {
 			o.Store, o.Observe, o.Trace = o.Store.(*faultStore).Store, nil, trace
 		})
-		q := decide.Question{Op: limiter.OpTake, Descriptor: rules.Descriptor{User: "42"}, Weight: 1}
+		q := decide.Question{Op: limiter.OpTake, Descriptor: match.Descriptor{User: "42"}, Weight: 1}
 		var a decide.Answer
 		return testing.AllocsPerRun(1000, func() {
 			if err := f.checker.Do(t.Context(), &q, &a); err != nil || !a.Allowed() {

@@ -12,6 +12,7 @@ import (
 	"sluice/api/decide"
 	"sluice/limiter"
 	"sluice/rules"
+	"sluice/rules/match"
 	"sluice/rules/override"
 )
 
@@ -39,7 +40,7 @@ func benchFixture(b *testing.B) *fixture {
 func BenchmarkCheckerTwoRules(b *testing.B) {
 	f := benchFixture(b)
 	q := decide.Question{Op: limiter.OpTake,
-		Descriptor: rules.Descriptor{Method: "POST", Route: "/v1/charges", User: "42"}, Weight: 1}
+		Descriptor: match.Descriptor{Method: "POST", Route: "/v1/charges", User: "42"}, Weight: 1}
 	var a decide.Answer
 	b.ReportAllocs()
 	for b.Loop() {
@@ -72,7 +73,7 @@ func listed(tb testing.TB, n int) *fixture {
 
 func (f *fixture) checkFrom(tb testing.TB, ip netip.Addr, a *decide.Answer) {
 	q := decide.Question{Op: limiter.OpTake,
-		Descriptor: rules.Descriptor{Method: "POST", Route: "/v1/charges", IP: ip}, Weight: 1}
+		Descriptor: match.Descriptor{Method: "POST", Route: "/v1/charges", IP: ip}, Weight: 1}
 	if err := f.checker.Do(tb.Context(), &q, a); err != nil || !a.Allowed() {
 		tb.Fatal(err, a)
 	}
@@ -94,7 +95,7 @@ func BenchmarkCheckerLists(b *testing.B) {
 
 func BenchmarkEncodeAnswer(b *testing.B) {
 	f := benchFixture(b)
-	q := decide.Question{Op: limiter.OpTake, Descriptor: rules.Descriptor{User: "42"}, Weight: 1}
+	q := decide.Question{Op: limiter.OpTake, Descriptor: match.Descriptor{User: "42"}, Weight: 1}
 	var a decide.Answer
 	if err := f.checker.Do(b.Context(), &q, &a); err != nil {
 		b.Fatal(err)

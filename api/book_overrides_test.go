@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"sluice/rules"
+	"sluice/rules/match"
 	"sluice/rules/override"
 )
 
@@ -80,15 +81,15 @@ func orNotFound(err error) error {
 }
 
 // resolve judges an override against its rule.
-func (b *book) resolve(o *rules.Override, opt rules.Options) error {
+func (b *book) resolve(o *rules.Override, opt match.Options) error {
 	i := b.find(o.RuleID)
 	if i < 0 || b.err != nil {
 		return orNotFound(b.err)
 	}
-	return rules.ResolveOverride(o, &b.stored[i], opt, b.now())
+	return match.ResolveOverride(o, &b.stored[i], opt, b.now())
 }
 
-func (b *book) CreateOverride(_ context.Context, _ rules.Actor, o rules.Override, opt rules.Options) (rules.Override,
+func (b *book) CreateOverride(_ context.Context, _ rules.Actor, o rules.Override, opt match.Options) (rules.Override,
 	error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -107,7 +108,7 @@ func (b *book) CreateOverride(_ context.Context, _ rules.Actor, o rules.Override
 }
 
 func (b *book) UpdateOverride(_ context.Context, _ rules.Actor, o rules.Override, ifVersion int64,
-	opt rules.Options) (rules.Override, error) {
+	opt match.Options) (rules.Override, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	i := b.findOverride(o.RuleID, o.ID)
@@ -145,7 +146,7 @@ func (b *book) DeleteOverride(_ context.Context, _ rules.Actor, rule, id, ifVers
 
 // ImportOverrides only adds: what an import does is the database's to test.
 func (b *book) ImportOverrides(ctx context.Context, actor rules.Actor, in rules.OverrideImport,
-	opt rules.Options) (rules.OverrideImported, error) {
+	opt match.Options) (rules.OverrideImported, error) {
 	done := rules.OverrideImported{DryRun: in.DryRun}
 	for i := range in.Items {
 		o := in.Items[i].Override

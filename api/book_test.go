@@ -8,6 +8,7 @@ import (
 
 	"sluice/internal/alerts"
 	"sluice/rules"
+	"sluice/rules/profile"
 )
 
 // book is a rule database in memory, with the promises of the real one.
@@ -22,7 +23,7 @@ type book struct {
 	lastOverride int64
 	pools        map[string]rules.Pool
 	edits        int64 // of pools and profiles
-	profiles     map[string]rules.Profile
+	profiles     map[string]profile.Profile
 	webhooks     map[string]alerts.Webhook
 	deliveries   []alerts.Delivery // oldest first
 	lookUps      int               // of names of rules

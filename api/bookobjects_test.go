@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"sluice/rules"
+	"sluice/rules/profile"
 )
 
 // shelf has the objects of a kind of a book.
@@ -22,8 +23,8 @@ func (b *book) shelfOfPools() shelf[rules.Pool] {
 	}}
 }
 
-func (b *book) shelfOfProfiles() shelf[rules.Profile] {
-	return shelf[rules.Profile]{b, rules.ProfileKind, &b.profiles, func(string) bool { return false }}
+func (b *book) shelfOfProfiles() shelf[profile.Profile] {
+	return shelf[profile.Profile]{b, rules.ProfileKind, &b.profiles, func(string) bool { return false }}
 }
 
 // all is in order of name; the caller holds the lock.

@@ -7,6 +7,7 @@ import (
 	"sluice/api/decide"
 	"sluice/limiter"
 	"sluice/rules"
+	"sluice/rules/match"
 )
 
 func TestBuckets_LookAtAndForgetOne(t *testing.T) {
@@ -14,7 +15,7 @@ func TestBuckets_LookAtAndForgetOne(t *testing.T) {
 		FailMode: rules.FailLocal, IsActive: true}})
 	take := func(user string) {
 		var a decide.Answer
-		q := decide.Question{Op: limiter.OpTake, Descriptor: rules.Descriptor{User: user}, Weight: 2}
+		q := decide.Question{Op: limiter.OpTake, Descriptor: match.Descriptor{User: user}, Weight: 2}
 		if err := f.checker.Do(t.Context(), &q, &a); err != nil || !a.Allowed() {
 			t.Fatalf("%+v, %v", a, err)
 		}

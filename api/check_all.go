@@ -115,7 +115,7 @@ func (s *Server) refuse(ask *plain.Ask, err error) {
 	if errors.As(err, &bug) {
 		ask.Problem = s.panicked(checkPath, bug.Value, bug.Stack)
 	} else {
-		ask.Problem = s.problem(err, checkPath, http.MethodPost, func() string { return host(ask.Client) })
+		ask.Problem = s.problem(err, checkPath, http.MethodPost, func() string { return hostOf(ask.Client) })
 	}
 	ask.Out = append(ask.Out, ask.Problem.JSON()...)
 }

@@ -34,13 +34,13 @@ func (s *Server) Check(ctx context.Context, call access.Call, client net.Addr, t
 	}()
 	out, err := s.check(ctx, call, traceparent, body, x, dst)
 	if err != nil {
-		refuse(s.problem(err, checkPath, http.MethodPost, func() string { return host(client) }))
+		refuse(s.problem(err, checkPath, http.MethodPost, func() string { return hostOf(client) }))
 	}
 	return out, problem
 }
 
 // host is the address without the port, as Echo logs it.
-func host(addr net.Addr) string {
+func hostOf(addr net.Addr) string {
 	name, _, err := net.SplitHostPort(addr.String())
 	if err != nil {
 		return addr.String()

@@ -12,6 +12,7 @@ import (
 	"sluice/api/decide"
 	"sluice/limiter"
 	"sluice/rules"
+	"sluice/rules/match"
 )
 
 func TestCheck_DirectCountsDownThenDenies(t *testing.T) {
@@ -315,7 +316,7 @@ func TestCheck_ConcurrentStormAdmitsExactlyTheLimit(t *testing.T) {
 	for range 8 {
 		wg.Go(func() {
 			for range 25 {
-				q := decide.Question{Op: limiter.OpTake, Descriptor: rules.Descriptor{User: "42"}, Weight: 1}
+				q := decide.Question{Op: limiter.OpTake, Descriptor: match.Descriptor{User: "42"}, Weight: 1}
 				var a decide.Answer
 				if err := f.checker.Do(t.Context(), &q, &a); err != nil {
 					t.Error(err)

@@ -5,7 +5,7 @@ import (
 
 	"sluice/api/decide"
 	"sluice/limiter"
-	"sluice/rules"
+	"sluice/rules/field"
 )
 
 // decodeBatch reads {"checks": [...]} with up to maxBatch checks and appends them to
@@ -54,7 +54,7 @@ type batchInput struct {
 	given bool
 	count int
 	qs    []decide.Question
-	errs  []rules.FieldError
+	errs  []field.Problem
 	ins   [2]checkInput // the check that is being read, and the one before it
 }
 
@@ -67,13 +67,13 @@ func (b *batchInput) result() ([]decide.Question, error) {
 		b.wrong("checks", "must not have more than %d elements", maxBatch)
 	}
 	if len(b.errs) > 0 {
-		return nil, &rules.ValidationError{Fields: b.errs}
+		return nil, &field.ValidationError{Fields: b.errs}
 	}
 	return b.qs, nil
 }
 
-func (b *batchInput) wrong(field, format string, args ...any) {
-	b.errs = append(b.errs, rules.FieldError{Field: field, Message: fmt.Sprintf(format, args...)})
+func (b *batchInput) wrong(member, format string, args ...any) {
+	b.errs = append(b.errs, field.Problem{Field: member, Message: fmt.Sprintf(format, args...)})
 }
 
 // maxBatchErrors is the maximum number of errors in the response to a batch.

@@ -7,7 +7,8 @@ import (
 
 	"sluice/api/decide"
 	"sluice/limiter"
-	"sluice/rules"
+	"sluice/rules/field"
+	"sluice/rules/host"
 )
 
 // faceHTTP is where the questions of this package come in.
@@ -75,7 +76,7 @@ type checkInput struct {
 	// before has the texts of the previous check in a batch, or is nil. Most checks have
 	// the same method and route, which then need not be copied.
 	before *[len(checkMembers)]string
-	errs   []rules.FieldError
+	errs   []field.Problem
 }
 
 func (in *checkInput) given(i int) bool { return in.has&(1<<i) != 0 }
@@ -83,11 +84,11 @@ func (in *checkInput) given(i int) bool { return in.has&(1<<i) != 0 }
 // maxFieldErrors is the maximum number of errors in the response to a check.
 const maxFieldErrors = 100
 
-func (in *checkInput) wrong(field, format string, args ...any) {
+func (in *checkInput) wrong(member, format string, args ...any) {
 	if len(in.errs) == maxFieldErrors {
 		return
 	}
-	in.errs = append(in.errs, rules.FieldError{Field: in.path(field), Message: fmt.Sprintf(format, args...)})
+	in.errs = append(in.errs, field.Problem{Field: in.path(member), Message: fmt.Sprintf(format, args...)})
 }
 
 // path returns the name of a field in an error.
@@ -99,7 +100,7 @@ func (in *checkInput) path(field string) string {
 }
 
 // decodeCheck reads a body that is one check. Its errors are *malformedError
-// or *rules.ValidationError.
+// or *field.ValidationError.
 func decodeCheck(data []byte, op limiter.Op, q *decide.Question) error {
 	var s scanner
 	if err := s.start(data); err != nil {
@@ -113,7 +114,7 @@ func decodeCheck(data []byte, op limiter.Op, q *decide.Question) error {
 		return err
 	}
 	if in.question(op, q); len(in.errs) > 0 {
-		return &rules.ValidationError{Fields: in.errs}
+		return &field.ValidationError{Fields: in.errs}
 	}
 	return nil
 }
@@ -396,7 +397,7 @@ func (in *checkInput) described(q *decide.Question) {
 	}
 	d := &q.Descriptor
 	if in.text[inHost] != "" && !in.complained("host") {
-		host, err := rules.ParseHost(in.text[inHost])
+		host, err := host.Parse(in.text[inHost])
 		if err != nil {
 			in.wrong("host", "%s", err)
 		}

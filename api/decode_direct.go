@@ -7,6 +7,8 @@ import (
 	"sluice/api/decide"
 	"sluice/limiter"
 	"sluice/rules"
+	"sluice/rules/field"
+	"sluice/rules/match"
 )
 
 // readLimits reads the array of several direct limits.
@@ -69,8 +71,8 @@ func (in *checkInput) several(q *decide.Question) {
 		one := &in.limits[i]
 		d := one.direct()
 		switch {
-		case one.given(inName) && !one.complained("name") && !rules.ValidName(d.Name):
-			one.wrong("name", "must be %s", rules.NameHelp)
+		case one.given(inName) && !one.complained("name") && !field.ValidName(d.Name):
+			one.wrong("name", "must be %s", field.NameHelp)
 		case d.Name == "":
 			d.Name = rules.DirectRule + "-" + strconv.Itoa(i+1)
 		}
@@ -78,7 +80,7 @@ func (in *checkInput) several(q *decide.Question) {
 			one.wrong("name", "must differ from that of limits[%d]", other)
 		}
 		names[d.Name] = i
-		if bucket := rules.DirectKey(d.Key, d.Limit); len(one.errs) == 0 {
+		if bucket := match.DirectKey(d.Key, d.Limit); len(one.errs) == 0 {
 			if other, taken := buckets[bucket]; taken {
 				one.wrong("key", "must differ from that of limits[%d], because both count in one bucket", other)
 			}
@@ -122,7 +124,7 @@ func (in *checkInput) limit() limiter.Limit {
 		spec.Buckets = &in.number[inBuckets]
 	}
 	l, err := spec.Resolve()
-	if ve, ok := err.(*rules.ValidationError); ok { //nolint:errorlint // Resolve promises exactly this type
+	if ve, ok := err.(*field.ValidationError); ok { //nolint:errorlint // Resolve promises exactly this type
 		for _, f := range ve.Fields {
 			if !in.complained(f.Field) {
 				in.wrong(f.Field, "%s", f.Message)

@@ -6,14 +6,15 @@ import (
 	"strconv"
 
 	"sluice/rules"
+	"sluice/rules/field"
 	"sluice/rules/tree"
 )
 
 // input collects the errors of an object that is to be stored.
-type input struct{ errs []rules.FieldError }
+type input struct{ errs []field.Problem }
 
-func (in *input) wrong(field, format string, args ...any) {
-	in.errs = append(in.errs, rules.FieldError{Field: field, Message: fmt.Sprintf(format, args...)})
+func (in *input) wrong(member, format string, args ...any) {
+	in.errs = append(in.errs, field.Problem{Field: member, Message: fmt.Sprintf(format, args...)})
 }
 
 // requireID checks that an id in the body is the one in the path; 0 allows any.
@@ -79,7 +80,7 @@ func decodePatch(body []byte, r *rules.Rule) error {
 }
 
 // requireMembers names the required members that are missing in t, which was read from v.
-func requireMembers[T any](in *input, v *tree.Value, t *T, fields []rules.Field[T]) {
+func requireMembers[T any](in *input, v *tree.Value, t *T, fields []field.Field[T]) {
 	for i := range fields {
 		if f := &fields[i]; v.Member(f.Name) == nil && f.Needed(t) {
 			in.wrong(f.Name, "is required")
@@ -89,7 +90,7 @@ func requireMembers[T any](in *input, v *tree.Value, t *T, fields []rules.Field[
 
 // decodeMembers reads every member into t, except read-only members and ids. An unknown
 // member makes the body malformed. An empty member that others of t replace is read last.
-func decodeMembers[T any](in *input, v *tree.Value, t *T, named func(string) *rules.Field[T], ids ...string) error {
+func decodeMembers[T any](in *input, v *tree.Value, t *T, named func(string) *field.Field[T], ids ...string) error {
 	var last []*tree.Member
 	for i := range v.Members {
 		m := &v.Members[i]
@@ -104,22 +105,22 @@ func decodeMembers[T any](in *input, v *tree.Value, t *T, named func(string) *ru
 			last = append(last, m)
 			continue
 		}
-		in.decode(f.Decode(t, &m.Value, rules.FromRequest))
+		in.decode(f.Decode(t, &m.Value, field.FromRequest))
 	}
 	for _, m := range last {
 		if f := named(m.Name); f.Waived(t) {
 			f.Reset(t)
 		} else {
-			in.decode(f.Decode(t, &m.Value, rules.FromRequest))
+			in.decode(f.Decode(t, &m.Value, field.FromRequest))
 		}
 	}
 	return nil
 }
 
 // decode adds the problems of a member.
-func (in *input) decode(problems []rules.Problem) {
+func (in *input) decode(problems []field.LineProblem) {
 	for _, p := range problems {
-		in.errs = append(in.errs, p.FieldError)
+		in.errs = append(in.errs, p.Problem)
 	}
 }
 
@@ -130,13 +131,13 @@ func unknownMember(name string) error {
 // addValidation adds the errors of the validation to those that were found before, one
 // for each field.
 func (in *input) addValidation(err error) error {
-	if ve, ok := err.(*rules.ValidationError); ok { //nolint:errorlint // validation promises exactly this type
+	if ve, ok := err.(*field.ValidationError); ok { //nolint:errorlint // validation promises exactly this type
 		seen := map[string]bool{}
 		for _, f := range in.errs {
-			seen[rules.TopField(f.Field)] = true
+			seen[field.TopField(f.Field)] = true
 		}
 		for _, f := range ve.Fields {
-			if !seen[rules.TopField(f.Field)] {
+			if !seen[field.TopField(f.Field)] {
 				in.errs = append(in.errs, f)
 			}
 		}
@@ -146,7 +147,7 @@ func (in *input) addValidation(err error) error {
 
 func (in *input) err() error {
 	if len(in.errs) > 0 {
-		return &rules.ValidationError{Fields: in.errs}
+		return &field.ValidationError{Fields: in.errs}
 	}
 	return nil
 }

@@ -15,6 +15,8 @@ import (
 	"sluice/internal/stats"
 	"sluice/limiter"
 	"sluice/rules"
+	"sluice/rules/match"
+	"sluice/rules/profile"
 )
 
 // Deps are the dependencies of a Server. Checker, Rules, History, Writer, Pools, Profiles,
@@ -30,7 +32,7 @@ type Deps struct {
 	// Pools reads and writes the pools of the rules database.
 	Pools rules.Store[rules.Pool]
 	// Profiles reads and writes the profiles of the rules database.
-	Profiles rules.Store[rules.Profile]
+	Profiles rules.Store[profile.Profile]
 	// Overrides and OverrideWriter read and write overrides. Without them the routes
 	// of overrides do not exist.
 	Overrides      OverrideReader
@@ -129,7 +131,7 @@ type RuleReader interface {
 
 // RuleWriter writes rules. Each call is one transaction, including the audit entry. An
 // ifVersion of 0 means any version. Errors wrap rules.ErrNotFound, ErrNameTaken,
-// ErrStale or ErrUnavailable, or are a *rules.ValidationError.
+// ErrStale or ErrUnavailable, or are a *field.ValidationError.
 type RuleWriter interface {
 	CreateRule(ctx context.Context, actor rules.Actor, r rules.Rule) (rules.Rule, error)
 	UpdateRule(ctx context.Context, actor rules.Actor, r rules.Rule, ifVersion int64) (rules.Rule, error)
@@ -146,12 +148,12 @@ type OverrideReader interface {
 // OverrideWriter writes overrides, like RuleWriter. opt has the prefix lengths of
 // addresses in keys. Errors may also wrap rules.ErrOverrideExists.
 type OverrideWriter interface {
-	CreateOverride(ctx context.Context, actor rules.Actor, o rules.Override, opt rules.Options) (rules.Override, error)
+	CreateOverride(ctx context.Context, actor rules.Actor, o rules.Override, opt match.Options) (rules.Override, error)
 	UpdateOverride(ctx context.Context, actor rules.Actor, o rules.Override, ifVersion int64,
-		opt rules.Options) (rules.Override, error)
+		opt match.Options) (rules.Override, error)
 	DeleteOverride(ctx context.Context, actor rules.Actor, ruleID, id, ifVersion int64) error
 	ImportOverrides(ctx context.Context, actor rules.Actor, in rules.OverrideImport,
-		opt rules.Options) (rules.OverrideImported, error)
+		opt match.Options) (rules.OverrideImported, error)
 }
 
 // RuleHistory reads and restores earlier versions of rules, including deleted rules.

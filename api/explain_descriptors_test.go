@@ -8,6 +8,7 @@ import (
 
 	"sluice/rules"
 	"sluice/rules/entries"
+	"sluice/rules/match"
 )
 
 func envoyRule(id int64, name string, limit int64, list ...entries.Element) rules.Rule {
@@ -32,14 +33,14 @@ func TestExplain_OfDescriptors(t *testing.T) {
 		t.Fatalf("got %+v", e)
 	}
 	user, plan, who := e.Descriptors[0], e.Descriptors[1], e.Descriptors[2]
-	if !user.Matched || user.Reason != rules.EntriesMatched || user.Rule.Name != "per-user" || user.Key != "shop:user=b" ||
+	if !user.Matched || user.Reason != match.EntriesMatched || user.Rule.Name != "per-user" || user.Key != "shop:user=b" ||
 		user.Over || user.Bucket == nil || user.Bucket.Limit != 5 || user.Bucket.Remaining != 5 || *user.After != 3 {
 		t.Errorf("user: %+v with %+v", user, user.Bucket)
 	}
-	if plan.Matched || plan.Reason != rules.EntriesUnlimited || plan.Rule.Name != "staff" || plan.Bucket != nil {
+	if plan.Matched || plan.Reason != match.EntriesUnlimited || plan.Rule.Name != "staff" || plan.Bucket != nil {
 		t.Errorf("plan: %+v", plan)
 	}
-	if who.Matched || who.Reason != rules.EntriesNoFit || who.Rule != nil || who.Message == "" {
+	if who.Matched || who.Reason != match.EntriesNoFit || who.Rule != nil || who.Message == "" {
 		t.Errorf("who: %+v", who)
 	}
 	var over descriptorExplanation
@@ -49,7 +50,7 @@ func TestExplain_OfDescriptors(t *testing.T) {
 	}
 	var unknown descriptorExplanation
 	f.post("/ratelimit/explain", `{"domain":"other","descriptors":[{"entries":[{"key":"a"}]}]}`).decode(&unknown)
-	if d := unknown.Descriptors[0]; d.Reason != rules.EntriesUnknownDomain {
+	if d := unknown.Descriptors[0]; d.Reason != match.EntriesUnknownDomain {
 		t.Errorf("unknown domain: %+v", d)
 	}
 }

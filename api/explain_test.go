@@ -8,6 +8,7 @@ import (
 	"sluice/limiter"
 	"sluice/rules"
 	"sluice/rules/entries"
+	"sluice/rules/match"
 )
 
 func TestExplain_SaysWhyAndSpendsNothing(t *testing.T) {
@@ -26,7 +27,7 @@ func TestExplain_SaysWhyAndSpendsNothing(t *testing.T) {
 	if !all.Matched || all.Key != "user:42" || *all.Weight != 1 || all.Bucket == nil || all.Bucket.Remaining != 2 {
 		t.Errorf("all: %+v with bucket %+v", all, all.Bucket)
 	}
-	if posts.Matched || posts.Reason != rules.ReasonMethod || posts.Bucket != nil || posts.Message == "" {
+	if posts.Matched || posts.Reason != match.ReasonMethod || posts.Bucket != nil || posts.Message == "" {
 		t.Errorf("posts: %+v", posts)
 	}
 	if r := f.check(`{"user":"42","weight":0}`); *r.Remaining != 2 {

@@ -25,6 +25,7 @@ import (
 	"sluice/limiter"
 	"sluice/limiter/memstore"
 	"sluice/rules"
+	"sluice/rules/match"
 )
 
 // epoch is when tests happen: the beginning of a minute.
@@ -36,7 +37,7 @@ type fixture struct {
 	now     atomic.Int64 // ms
 	book    *book
 	pools   []rules.Pool // in force beside the book's rules
-	sets    rules.Current
+	sets    match.Current
 	access  access.Current
 	store   *faultStore
 	seen    observed
@@ -112,7 +113,7 @@ func (f *fixture) reload() {
 	f.t.Helper()
 	src := f.book.source()
 	src.Pools = append(src.Pools, f.pools...)
-	set, err := rules.CompileSource(src, rules.Options{})
+	set, err := match.CompileSource(src, match.Options{})
 	if err != nil {
 		f.t.Fatal(err)
 	}

@@ -12,6 +12,8 @@ import (
 	"sluice/api/decide"
 	"sluice/limiter"
 	"sluice/rules"
+	"sluice/rules/field"
+	"sluice/rules/match"
 )
 
 // checkSeeds are bodies near every branch of the decoder.
@@ -71,7 +73,7 @@ func FuzzCheckDecode(f *testing.F) {
 		}
 		bad := map[string]bool{}
 		for _, e := range in.errs {
-			bad[rules.TopField(e.Field)] = true
+			bad[field.TopField(e.Field)] = true
 		}
 		for i := range in.limits {
 			if len(in.limits[i].errs) > 0 {
@@ -171,7 +173,7 @@ func FuzzRuleHTTP(f *testing.F) {
 				t.Fatalf("%s %s %q: refused with %d but written", w[0], w[1], body, a.status)
 			}
 		}
-		if _, err := rules.Compile(fx.book.all(), 1, rules.Options{}); err != nil {
+		if _, err := match.Compile(fx.book.all(), 1, match.Options{}); err != nil {
 			t.Fatalf("%q: what was stored does not compile: %v", body, err)
 		}
 	})
@@ -197,7 +199,7 @@ func FuzzAnswerEncode(f *testing.F) {
 		if err := json.Unmarshal(out, &got); err != nil {
 			t.Fatalf("%v in %s", err, out)
 		}
-		if want := strings.ToValidUTF8(rules.DisplayKey(limiter.Key(key)),
+		if want := strings.ToValidUTF8(match.DisplayKey(limiter.Key(key)),
 			"\ufffd"); len(strings.ReplaceAll(got.Limits[0].Key, "\ufffd", "")) != len(
 			strings.ReplaceAll(want, "\ufffd", "")) || got.Remaining != n {
 			t.Fatalf("read back %q and %d", got.Limits[0].Key, got.Remaining)

@@ -11,7 +11,7 @@ import (
 	"sluice/api/reply"
 	"sluice/internal/access"
 	"sluice/limiter"
-	"sluice/rules"
+	"sluice/rules/field"
 	"sluice/rules/tree"
 )
 
@@ -212,7 +212,7 @@ func (s *Server) lease(c echo.Context, op limiter.Op) error {
 		err = s.deps.Checker.Do(c.Request().Context(), &x.q, &x.a)
 	}
 	if errors.Is(err, decide.ErrBadLease) {
-		return &rules.ValidationError{Fields: []rules.FieldError{
+		return &field.ValidationError{Fields: []field.Problem{
 			{Field: "lease", Message: "must be a lease from a response of this service"}}}
 	}
 	if err != nil {
@@ -236,7 +236,7 @@ func decodeLease(body []byte) (token string, ok bool, err error) {
 		return "", false, &malformedError{message: "lease must be the only member"}
 	}
 	if m.Kind != tree.Text {
-		return "", false, &rules.ValidationError{Fields: []rules.FieldError{{Field: "lease", Message: "must be a string"}}}
+		return "", false, &field.ValidationError{Fields: []field.Problem{{Field: "lease", Message: "must be a string"}}}
 	}
 	return m.Text, true, nil
 }

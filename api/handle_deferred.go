@@ -15,6 +15,7 @@ import (
 	"sluice/api/decide"
 	"sluice/api/reply"
 	"sluice/rules"
+	"sluice/rules/field"
 	"sluice/rules/tree"
 )
 
@@ -146,7 +147,7 @@ func (s *Server) findQueue(c echo.Context) (id int64, name string, err error) {
 	case 1:
 		return id, "", nil
 	}
-	return 0, "", &rules.ValidationError{Fields: []rules.FieldError{{
+	return 0, "", &field.ValidationError{Fields: []field.Problem{{
 		Field: "id", Message: "is the name of several deleted rules; use one of these ids: " + strings.Join(ids, ", "),
 	}}}
 }
@@ -241,8 +242,8 @@ func decodeTickets(body []byte) ([]string, error) {
 			return nil, unknownMember(name)
 		}
 	}
-	invalid := func(field, message string) ([]string, error) {
-		return nil, &rules.ValidationError{Fields: []rules.FieldError{{Field: field, Message: message}}}
+	invalid := func(member, message string) ([]string, error) {
+		return nil, &field.ValidationError{Fields: []field.Problem{{Field: member, Message: message}}}
 	}
 	m := v.Member("tickets")
 	switch {

@@ -9,6 +9,7 @@ import (
 
 	"sluice/internal/doctor"
 	"sluice/rules"
+	"sluice/rules/match"
 )
 
 // doctorPage is the response to GET /ratelimit/doctor.
@@ -65,7 +66,7 @@ func (s *Server) examine(c echo.Context) error {
 }
 
 // add examines a rule.
-func (p *doctorPage) add(ctx context.Context, d *doctor.Doctor, r *rules.Compiled) error {
+func (p *doctorPage) add(ctx context.Context, d *doctor.Doctor, r *match.Compiled) error {
 	found, err := d.Rule(ctx, &r.Rule)
 	if err != nil {
 		return err

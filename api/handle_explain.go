@@ -8,7 +8,7 @@ import (
 
 	"sluice/api/decide"
 	"sluice/limiter"
-	"sluice/rules"
+	"sluice/rules/match"
 )
 
 // explanation is the response to POST /ratelimit/explain.
@@ -31,7 +31,7 @@ type consideredRule struct {
 	ID      int64        `json:"id"`
 	Name    string       `json:"name"`
 	Matched bool         `json:"matched"`
-	Reason  rules.Reason `json:"reason"`
+	Reason  match.Reason `json:"reason"`
 	Message string       `json:"message"`
 	Mode    string       `json:"mode"`
 	Summary string       `json:"summary"`

@@ -12,6 +12,7 @@ import (
 	"sluice/limiter"
 	"sluice/rules"
 	"sluice/rules/entries"
+	"sluice/rules/match"
 	"sluice/rules/tree"
 )
 
@@ -28,7 +29,7 @@ type descriptorExplanation struct {
 // explainedDescriptor says which rule applies to one descriptor, or why none does.
 type explainedDescriptor struct {
 	Matched bool                `json:"matched"`
-	Reason  rules.EntriesReason `json:"reason"`
+	Reason  match.EntriesReason `json:"reason"`
 	Message string              `json:"message"`
 	// Over: the descriptor would be over its limit.
 	Over bool `json:"over"`
@@ -51,7 +52,7 @@ type explainedRule struct {
 }
 
 // replaced is the reason of a descriptor whose rule another one of the call replaces.
-const replaced rules.EntriesReason = "replaced"
+const replaced match.EntriesReason = "replaced"
 
 func (s *Server) explainDescriptors(c echo.Context, v *tree.Value) error {
 	q, err := decodeDescriptors(v)
@@ -104,7 +105,7 @@ func aboutDescriptors(v *tree.Value) bool {
 // descriptorReader reads the question about a call, in the names of the protocol's JSON.
 type descriptorReader struct{ input }
 
-// decodeDescriptors reads a call. Errors are *malformedError or *rules.ValidationError.
+// decodeDescriptors reads a call. Errors are *malformedError or *field.ValidationError.
 func decodeDescriptors(v *tree.Value) (*decide.DescriptorQuestion, error) {
 	var in descriptorReader
 	q := &decide.DescriptorQuestion{}

@@ -7,18 +7,20 @@ import (
 
 	"sluice/api/decide"
 	"sluice/limiter"
-	"sluice/rules"
 	"sluice/rules/entries"
 	"sluice/rules/facts"
+	"sluice/rules/field"
+	"sluice/rules/match"
+	"sluice/rules/profile"
 )
 
 // explainByFacts explains a call of Envoy whose domain a profile reads: the descriptors describe one request, to which
 // ordinary rules apply, at the largest addend.
-func (s *Server) explainByFacts(c echo.Context, q *decide.DescriptorQuestion, profile *rules.Profile,
-	set *rules.Set) error {
+func (s *Server) explainByFacts(c echo.Context, q *decide.DescriptorQuestion, profile *profile.Profile,
+	set *match.Set) error {
 	reader, err := facts.New(profile)
 	if err != nil {
-		return &rules.ValidationError{Fields: []rules.FieldError{
+		return &field.ValidationError{Fields: []field.Problem{
 			{Field: "domain", Message: "is read by profile " + profile.Name + ", which cannot be used: " + err.Error()}}}
 	}
 	weight := int64(0)

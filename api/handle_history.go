@@ -8,6 +8,7 @@ import (
 
 	"sluice/limiter"
 	"sluice/rules"
+	"sluice/rules/field"
 )
 
 // historyPage is the response to GET …/{id}/history, newest first.
@@ -42,7 +43,7 @@ func (s *Server) ruleHistory(c echo.Context) error {
 	}
 	for i := range page.History {
 		if page.History[i].Changes == nil {
-			page.History[i].Changes = []rules.Change{}
+			page.History[i].Changes = []field.Change{}
 		}
 	}
 	if page.History == nil {
@@ -85,7 +86,7 @@ func decodeRollback(body []byte) (int64, error) {
 		}
 	}
 	invalid := func(message string) (int64, error) {
-		return 0, &rules.ValidationError{Fields: []rules.FieldError{{Field: "version", Message: message}}}
+		return 0, &field.ValidationError{Fields: []field.Problem{{Field: "version", Message: message}}}
 	}
 	m := v.Member("version")
 	if m == nil {

@@ -8,7 +8,7 @@ import (
 
 	"sluice/api/reply"
 	"sluice/internal/fleet"
-	"sluice/rules"
+	"sluice/rules/match"
 )
 
 // hotPage is the response to GET /ratelimit/hot.
@@ -75,7 +75,7 @@ var errNoFigures error = reply.StoreUnavailable.Problem(
 	"Retry-After", "1")
 
 // hotKeyOf converts a key that is busy on that many nodes.
-func hotKeyOf(set *rules.Set, k *fleet.HotKey, nodes int) hotKey {
+func hotKeyOf(set *match.Set, k *fleet.HotKey, nodes int) hotKey {
 	out := hotKey{Key: k.Key, Rate: k.Rate, Hot: k.Hot, State: k.State.String(), Nodes: nodes}
 	if k.RuleID > 0 && set != nil {
 		if r := set.Get(k.RuleID); r != nil {

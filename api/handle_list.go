@@ -13,6 +13,8 @@ import (
 	"sluice/api/reply"
 	"sluice/rules"
 	"sluice/rules/envoyfile"
+	"sluice/rules/field"
+	"sluice/rules/profile"
 	"sluice/rules/rulefile"
 )
 
@@ -85,7 +87,7 @@ func (s *Server) exportRules(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	var profiles []rules.Profile
+	var profiles []profile.Profile
 	if len(filters) == 0 {
 		if profiles, err = s.deps.Profiles.List(c.Request().Context()); err != nil {
 			return err
@@ -106,9 +108,9 @@ func (s *Server) exportRules(c echo.Context) error {
 			all = []rules.Rule{}
 		}
 		return writeJSON(c, http.StatusOK, struct {
-			Pools    []rules.Pool    `json:"pools,omitempty"`
-			Profiles []rules.Profile `json:"profiles,omitempty"`
-			Rules    []rules.Rule    `json:"rules"`
+			Pools    []rules.Pool      `json:"pools,omitempty"`
+			Profiles []profile.Profile `json:"profiles,omitempty"`
+			Rules    []rules.Rule      `json:"rules"`
 		}{pools, profiles, all})
 	}
 	file, err := rulefile.Format(rules.File{Pools: pools, Profiles: profiles, Rules: all})
@@ -140,7 +142,7 @@ func decodeFile(c echo.Context, body []byte) (rules.File, error) {
 	if errors.As(err, &large) {
 		return rules.File{}, reply.TooLarge.Problem(large.Error() + ".")
 	}
-	var invalid *rules.ValidationError
+	var invalid *field.ValidationError
 	if errors.As(err, &invalid) && len(invalid.Fields) == 1 {
 		if f := invalid.Fields[0]; f.Field == "file" || strings.HasPrefix(f.Field, "line ") {
 			return rules.File{}, &malformedError{message: f.Field + ": " + f.Message}

@@ -12,7 +12,7 @@ import (
 	"sluice/api/decide"
 	"sluice/api/reply"
 	"sluice/limiter"
-	"sluice/rules"
+	"sluice/rules/field"
 	"sluice/rules/tree"
 )
 
@@ -28,11 +28,11 @@ const (
 type loadInput struct {
 	millionths int64
 	ttl        time.Duration
-	errs       []rules.FieldError
+	errs       []field.Problem
 }
 
-func (in *loadInput) wrong(field, message string) {
-	in.errs = append(in.errs, rules.FieldError{Field: field, Message: message})
+func (in *loadInput) wrong(member, message string) {
+	in.errs = append(in.errs, field.Problem{Field: member, Message: message})
 }
 
 // decodeLoad reads {"utilization": 0.42, "ttl_ms": 5000}.
@@ -51,7 +51,7 @@ func decodeLoad(body []byte) (loadInput, error) {
 	in.utilization(v.Member("utilization"))
 	in.lifetime(v.Member("ttl_ms"))
 	if len(in.errs) > 0 {
-		return in, &rules.ValidationError{Fields: in.errs}
+		return in, &field.ValidationError{Fields: in.errs}
 	}
 	return in, nil
 }

@@ -7,6 +7,8 @@ import (
 
 	"sluice/api/decide"
 	"sluice/rules"
+	"sluice/rules/field"
+	"sluice/rules/profile"
 )
 
 // objects are the handlers of a kind of objects that people know by name.
@@ -29,8 +31,8 @@ var pools = objects[rules.Pool]{
 	keeps: "rules refer to the pool by its name", live: poolState,
 }
 
-var profiles = objects[rules.Profile]{
-	kind: rules.ProfileKind, store: func(d *Deps) rules.Store[rules.Profile] { return d.Profiles },
+var profiles = objects[profile.Profile]{
+	kind: rules.ProfileKind, store: func(d *Deps) rules.Store[profile.Profile] { return d.Profiles },
 	keeps: "gateways use it in their URL",
 }
 
@@ -154,7 +156,7 @@ func (o *objects[T]) decode(body []byte, name string) (T, error) {
 	if err := decodeMembers(&in, v, &t, o.kind.Field, o.shows...); err != nil {
 		return t, err
 	}
-	if name != "" && *own != name && rules.ValidName(*own) {
+	if name != "" && *own != name && field.ValidName(*own) {
 		in.wrong("name", "must be the name in the path, or omitted; %s", o.keeps)
 	}
 	o.kind.Normalize(&t)

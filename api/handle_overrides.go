@@ -7,6 +7,8 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"sluice/rules"
+	"sluice/rules/field"
+	"sluice/rules/match"
 )
 
 // overridePage is the response to GET …/overrides.
@@ -34,11 +36,11 @@ func overrideID(c echo.Context) (rule, id int64, err error) {
 }
 
 // setOptions returns the prefix lengths of addresses in keys.
-func (s *Server) setOptions() rules.Options {
+func (s *Server) setOptions() match.Options {
 	if set := s.deps.Checker.Set(); set != nil {
 		return set.Options()
 	}
-	return rules.Options{}
+	return match.Options{}
 }
 
 func (s *Server) listOverrides(c echo.Context) error {
@@ -63,9 +65,9 @@ func (s *Server) listOverrides(c echo.Context) error {
 		return err
 	}
 	if q.values.Has("key") {
-		key, err := rules.ReadOverrideKey(&r, s.setOptions(), q.values.Get("key"))
+		key, err := match.ReadOverrideKey(&r, s.setOptions(), q.values.Get("key"))
 		if err != nil {
-			return &rules.ValidationError{Fields: []rules.FieldError{{Field: "key", Message: err.Error()}}}
+			return &field.ValidationError{Fields: []field.Problem{{Field: "key", Message: err.Error()}}}
 		}
 		want.Match, want.Prefix = key.Match, key.Prefix
 	}

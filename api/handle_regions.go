@@ -16,7 +16,7 @@ import (
 	"sluice/internal/region/share"
 	"sluice/internal/region/sharing"
 	"sluice/limiter"
-	"sluice/rules"
+	"sluice/rules/field"
 )
 
 // Regions takes what other regions have spent, and knows how the exchange goes.
@@ -73,7 +73,7 @@ func regionProblem(err error) error {
 	case errors.Is(err, region.ErrMessage), errors.Is(err, share.ErrMessage):
 		return reply.Malformed.Problem("The body is " + err.Error() + ".")
 	case errors.As(err, &refused):
-		return &rules.ValidationError{Fields: []rules.FieldError{{Field: refused.Field, Message: refused.Message}}}
+		return &field.ValidationError{Fields: []field.Problem{{Field: refused.Field, Message: refused.Message}}}
 	case errors.Is(err, exchange.ErrBusy), errors.Is(err, sharing.ErrBusy), errors.Is(err, home.ErrBusy):
 		return reply.StoreUnavailable.Problem("Nothing was carried out: "+err.Error()+". Send the message again.").
 			With("Retry-After", "1")

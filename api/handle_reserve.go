@@ -10,7 +10,7 @@ import (
 	"sluice/api/decide"
 	"sluice/api/reply"
 	"sluice/limiter"
-	"sluice/rules"
+	"sluice/rules/field"
 	"sluice/rules/tree"
 )
 
@@ -56,7 +56,7 @@ func decodeReserve(body []byte, q *decide.Question) (ttl int64, err error) {
 		}
 	}
 	if len(in.errs) > 0 {
-		return 0, &rules.ValidationError{Fields: in.errs}
+		return 0, &field.ValidationError{Fields: in.errs}
 	}
 	return ttl, nil
 }
@@ -84,7 +84,7 @@ func settleProblem(err error) error {
 	var away *limiter.StoreError
 	switch {
 	case errors.Is(err, decide.ErrBadReservation):
-		return &rules.ValidationError{Fields: []rules.FieldError{
+		return &field.ValidationError{Fields: []field.Problem{
 			{Field: "reservation", Message: "must be a reservation from a response of this service"}}}
 	case errors.Is(err, decide.ErrReservationEnded):
 		return reply.ReservationEnded.Problem(
@@ -105,10 +105,10 @@ func decodeSettlement(body []byte) (*decide.Settlement, error) {
 	if err != nil {
 		return nil, err
 	}
-	var errs []rules.FieldError
-	wrong := func(field, message string) {
+	var errs []field.Problem
+	wrong := func(member, message string) {
 		if len(errs) < maxFieldErrors {
-			errs = append(errs, rules.FieldError{Field: field, Message: message})
+			errs = append(errs, field.Problem{Field: member, Message: message})
 		}
 	}
 	amount := func(field string, v *tree.Value) int64 {
@@ -157,7 +157,7 @@ func decodeSettlement(body []byte) (*decide.Settlement, error) {
 		wrong("weight", "is required unless fields contain the actual weights")
 	}
 	if len(errs) > 0 {
-		return nil, &rules.ValidationError{Fields: errs}
+		return nil, &field.ValidationError{Fields: errs}
 	}
 	return s, nil
 }

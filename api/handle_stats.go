@@ -17,6 +17,7 @@ import (
 	"sluice/internal/stats"
 	"sluice/rules"
 	"sluice/rules/chars"
+	"sluice/rules/field"
 )
 
 // usualRange is the time that figures cover if a request names no beginning.
@@ -88,7 +89,7 @@ func (q *query) instant(name string) time.Time {
 	if text == "" {
 		return time.Time{}
 	}
-	at, err := rules.ParseInstant(text)
+	at, err := field.ParseInstant(text)
 	switch {
 	case err != nil && strings.Contains(text, " "):
 		q.wrong(name, err.Error()+"; the query has %2B for a +")
@@ -105,7 +106,7 @@ func (q *query) instant(name string) time.Time {
 // ruleName reads the name of a rule that may be deleted; "" if it is absent or none.
 func (q *query) ruleName() string {
 	name := q.values.Get("rule")
-	if name != "" && name != stats.OtherRules && !rules.ValidName(name) {
+	if name != "" && name != stats.OtherRules && !field.ValidName(name) {
 		q.wrong("rule", "must be the name of a rule")
 		return ""
 	}
@@ -114,12 +115,12 @@ func (q *query) ruleName() string {
 
 // complained reports whether an error names a parameter.
 func (q *query) complained(name string) bool {
-	return slices.ContainsFunc(q.errs, func(e rules.FieldError) bool { return e.Field == name })
+	return slices.ContainsFunc(q.errs, func(e field.Problem) bool { return e.Field == name })
 }
 
-// add adds the errors of a *rules.ValidationError, one for each parameter.
+// add adds the errors of a *field.ValidationError, one for each parameter.
 func (q *query) add(err error) {
-	var invalid *rules.ValidationError
+	var invalid *field.ValidationError
 	if !errors.As(err, &invalid) {
 		return
 	}
@@ -177,7 +178,7 @@ func appendStats(b []byte, r *stats.Result, logs map[string]func() records.Total
 				b = append(b, ',')
 			}
 			b = append(reply.AppendString(b, sink), ':')
-			b = append(b, rules.JSONText(logs[sink]())...)
+			b = append(b, field.JSONText(logs[sink]())...)
 		}
 		b = append(b, '}')
 	}

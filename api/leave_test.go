@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"sluice/rules"
+	"sluice/rules/match"
 )
 
 // A caller leaves while the first check of a batch is evaluated: the others are
@@ -22,7 +23,7 @@ func TestBatch_EndsWhenItsCallerLeaves(t *testing.T) {
 			evaluating, ended := make(chan struct{}), make(chan struct{})
 			var request context.Context
 			r := rules.Rule{ID: 1, Name: "costly", Scope: "user", Limit: 5, WindowMS: 1000, When: &when, IsActive: true}
-			set, err := rules.Compile([]rules.Rule{r}, 1, rules.Options{Now: time.Now, ConditionTook: func(time.Duration) {
+			set, err := match.Compile([]rules.Rule{r}, 1, match.Options{Now: time.Now, ConditionTook: func(time.Duration) {
 				if evaluated.Add(1) == 1 {
 					close(evaluating)
 					<-request.Done()

@@ -12,6 +12,7 @@ import (
 	"sluice/api/decide"
 	"sluice/limiter"
 	"sluice/rules"
+	"sluice/rules/match"
 )
 
 // TestModel_RandomRulesAndRequestsAgainstAnOracle puts random mixes of hard, soft,
@@ -104,8 +105,8 @@ func (m *mix) draw(r *rules.Rule) {
 // enforce puts the rules in force.
 func (m *mix) enforce() {
 	m.n++
-	set, err := rules.CompileSource(rules.Source{Rules: slices.Clone(m.o.set), Pools: m.f.pools, Version: int64(m.n)},
-		rules.Options{})
+	set, err := match.CompileSource(rules.Source{Rules: slices.Clone(m.o.set), Pools: m.f.pools, Version: int64(m.n)},
+		match.Options{})
 	if err != nil {
 		m.t.Fatal(err)
 	}
@@ -254,7 +255,7 @@ func (m *mix) books() {
 		}
 	}
 	for _, user := range []string{"a", "b"} {
-		d := rules.Descriptor{User: user}
+		d := match.Descriptor{User: user}
 		for _, match := range m.f.sets.Load().Match(&d, 0, m.f.book.now(), nil) {
 			m.hold(match.Rule.Rule.Name, user, &match.Rule.Rule, match.Key, match.Limit, "")
 			if key, limit, ok := match.Candidate(); ok {

@@ -11,6 +11,7 @@ import (
 	"sluice/api/decide"
 	"sluice/limiter"
 	"sluice/rules"
+	"sluice/rules/match"
 )
 
 // TestModel_TiersOverridesSchedulesAndConditionsAgainstAnOracle puts
@@ -141,7 +142,7 @@ func (m *limitMix) override() {
 	default:
 		o.Limit = ptr(rapid.Int64Range(0, 15).Draw(t, "exception"))
 	}
-	o, err := m.f.book.CreateOverride(t.Context(), mixActor, o, rules.Options{})
+	o, err := m.f.book.CreateOverride(t.Context(), mixActor, o, match.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,12 +11,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"sluice/rules"
+	"sluice/rules/field"
+	"sluice/rules/profile"
 )
 
 // describes holds a schema to the table of fields that it describes. Shapes that
 // depend on other fields, and formats, stay with the requests that are held to the
 // document.
-func describes[T any](t *testing.T, schema *openapi3.Schema, fields []rules.Field[T], others ...string) {
+func describes[T any](t *testing.T, schema *openapi3.Schema, fields []field.Field[T], others ...string) {
 	t.Helper()
 	var names, required []string
 	for name, p := range schema.Properties {
@@ -47,7 +49,7 @@ func describes[T any](t *testing.T, schema *openapi3.Schema, fields []rules.Fiel
 	}
 }
 
-func describesField[T any](t *testing.T, p *openapi3.Schema, f *rules.Field[T]) {
+func describesField[T any](t *testing.T, p *openapi3.Schema, f *field.Field[T]) {
 	var object T
 	kind := "object"
 	at := reflect.TypeOf(f.At(&object)).Elem()
@@ -116,7 +118,7 @@ func describesField[T any](t *testing.T, p *openapi3.Schema, f *rules.Field[T]) 
 // defaultInWords is what a description says of a default. The keyword default of OpenAPI does not stand
 // in bodies, because generated clients send it (TestGenerators_NoDefaultInBodies).
 func defaultInWords(v any) string {
-	text := rules.JSONText(v)
+	text := field.JSONText(v)
 	switch {
 	case text == `""` || text == "[]" || text == "{}":
 		text = "empty"
@@ -136,13 +138,13 @@ func TestOpenAPI_DescribesTheFieldsOfTheTables(t *testing.T) {
 	t.Run("window", func(t *testing.T) { describes(t, schemas["ScheduleWindowInput"].Value, rules.WindowFields()) })
 	t.Run("tier", func(t *testing.T) { describes(t, schemas["TierLimitInput"].Value, rules.TierFields()) })
 	t.Run("pool", func(t *testing.T) { describes(t, pool, rules.PoolKind.Fields) })
-	profile := schemas["ProfileInput"].Value
-	t.Run("profile", func(t *testing.T) { describes(t, profile, rules.ProfileKind.Fields) })
-	part := func(name string) *openapi3.Schema { return profile.Properties[name].Value }
-	t.Run("facts", func(t *testing.T) { describes(t, part("facts"), rules.FactFields()) })
-	t.Run("source", func(t *testing.T) { describes(t, schemas["FactSourceInput"].Value, rules.SourceFields()) })
-	t.Run("client_ip", func(t *testing.T) { describes(t, part("client_ip"), rules.ClientIPFields()) })
-	t.Run("proof", func(t *testing.T) { describes(t, part("proof"), rules.ProofFields()) })
+	stored := schemas["ProfileInput"].Value
+	t.Run("profile", func(t *testing.T) { describes(t, stored, rules.ProfileKind.Fields) })
+	part := func(name string) *openapi3.Schema { return stored.Properties[name].Value }
+	t.Run("facts", func(t *testing.T) { describes(t, part("facts"), profile.FactFields()) })
+	t.Run("source", func(t *testing.T) { describes(t, schemas["FactSourceInput"].Value, profile.SourceFields()) })
+	t.Run("client_ip", func(t *testing.T) { describes(t, part("client_ip"), profile.ClientIPFields()) })
+	t.Run("proof", func(t *testing.T) { describes(t, part("proof"), profile.ProofFields()) })
 	t.Run("override", func(t *testing.T) {
 		describes(t, override, rules.OverrideFields(), "id", "rule_id", "version", "created_at", "updated_at")
 	})

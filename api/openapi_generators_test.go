@@ -12,7 +12,7 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 
 	"sluice"
-	"sluice/rules"
+	"sluice/rules/profile"
 )
 
 // The tests of this file keep openapi.yaml readable for generators of clients. docs/clients.md says what each
@@ -276,7 +276,7 @@ func TestGenerators_WhatGoesToTheClientIsMarked(t *testing.T) {
 	} {
 		for _, status := range statuses {
 			headers := doc.Paths.Value(path).Get.Responses.Value(status).Value.Headers
-			for _, name := range rules.ClientHeaders {
+			for _, name := range profile.ClientHeaders {
 				h := headers[name]
 				if h == nil {
 					t.Errorf("%s %s lacks the header %s", path, status, name)

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"sluice/rules"
+	"sluice/rules/field"
+	"sluice/rules/profile"
 )
 
 const shopProfileJSON = `{"name":"shop","facts":{"user":[{"header":"X-User"},{"cookie":"uid"},{"claim":"sub"},` +
@@ -37,7 +39,7 @@ func TestProfiles_CreateReadReplaceDelete(t *testing.T) {
 	f.do(http.MethodPost, "/ratelimit/profiles", shopProfileJSON).want(http.StatusConflict)
 	const edit = `{"path":"raw","proof":{"token":null,"networks":["127.0.0.1"]},"headers":[],"facts":null}`
 	f.do(http.MethodPut, "/ratelimit/profiles/shop", edit, "If-Match", `"9"`).want(http.StatusPreconditionFailed)
-	var p rules.Profile
+	var p profile.Profile
 	f.do(http.MethodPut, "/ratelimit/profiles/shop", edit, "If-Match", `"1"`).want(http.StatusOK).decode(&p)
 	if p.Version != 2 || p.Path != "raw" || !p.Proof.Token || len(p.Headers) != 0 || len(p.Facts.User) != 0 ||
 		f.sets.Load().Profile("shop").Path != "raw" {
@@ -139,16 +141,16 @@ func TestProfiles_ADomainHasOneProfile(t *testing.T) {
 
 func TestProfiles_TheLargestFitsIntoARequest(t *testing.T) {
 	f := newFixture(t, nil)
-	p := rules.NewProfile()
+	p := profile.New()
 	p.Name = "large"
-	for i := 0; len(rules.JSONText(&p)) < rules.MaxProfile-100; i++ {
+	for i := 0; len(field.JSONText(&p)) < profile.MaxBytes-100; i++ {
 		p.Routes = append(p.Routes, fmt.Sprintf("/%060d", i))
 	}
-	f.do(http.MethodPost, "/ratelimit/profiles", rules.JSONText(&p)).want(http.StatusCreated)
+	f.do(http.MethodPost, "/ratelimit/profiles", field.JSONText(&p)).want(http.StatusCreated)
 	got := f.do(http.MethodGet, "/ratelimit/profiles/large", "").want(http.StatusOK)
 	f.do(http.MethodPut, "/ratelimit/profiles/large", got.body).want(http.StatusOK)
 	p.Routes = append(p.Routes, "/x"+strings.Repeat("y", 200))
-	if got := f.do(http.MethodPost, "/ratelimit/profiles", rules.JSONText(&p)).
+	if got := f.do(http.MethodPost, "/ratelimit/profiles", field.JSONText(&p)).
 		want(http.StatusUnprocessableEntity).fields(); !slices.Equal(got, []string{"routes"}) {
 		t.Errorf("a larger one: %v", got)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"sluice/api/reply"
 	"sluice/rules"
+	"sluice/rules/field"
 )
 
 // Bounds and default of page_size.
@@ -22,7 +23,7 @@ const (
 // query holds the query parameters of a request.
 type query struct {
 	values url.Values
-	errs   []rules.FieldError
+	errs   []field.Problem
 }
 
 // parseQuery parses the query parameters. It rejects unknown and repeated ones, so that a
@@ -52,13 +53,13 @@ func parseQuery(c echo.Context, known ...string) (*query, error) {
 	return q, nil
 }
 
-func (q *query) wrong(field, message string) {
-	q.errs = append(q.errs, rules.FieldError{Field: field, Message: message})
+func (q *query) wrong(member, message string) {
+	q.errs = append(q.errs, field.Problem{Field: member, Message: message})
 }
 
 func (q *query) err() error {
 	if len(q.errs) > 0 {
-		return &rules.ValidationError{Fields: q.errs}
+		return &field.ValidationError{Fields: q.errs}
 	}
 	return nil
 }

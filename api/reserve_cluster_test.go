@@ -10,6 +10,7 @@ import (
 	"sluice/internal/testenv"
 	"sluice/limiter/redisstore"
 	"sluice/rules"
+	"sluice/rules/match"
 )
 
 // On a cluster the limits of one request live in different slots; a settlement
@@ -36,7 +37,7 @@ func TestReserve_SettlesAcrossTheSlotsOfACluster(t *testing.T) {
 	for u := range users {
 		wg.Go(func() {
 			for n := range 5 {
-				q := decide.Question{Descriptor: rules.Descriptor{User: fmt.Sprint("u", u), IP: netip.MustParseAddr("203.0.113.7")},
+				q := decide.Question{Descriptor: match.Descriptor{User: fmt.Sprint("u", u), IP: netip.MustParseAddr("203.0.113.7")},
 					Weight: 100}
 				var a decide.Answer
 				if err := f.checker.Reserve(t.Context(), &q, 60_000, &a); err != nil || a.Reservation == "" {

@@ -12,11 +12,12 @@ import (
 	"sluice/internal/testenv"
 	"sluice/limiter"
 	"sluice/rules"
+	"sluice/rules/match"
 )
 
 // storm takes for each of 24 callers at once, ten times, and counts by the caller's number modulo 3
 // what passes, and what is shed.
-func (f *fixture) storm(of func(n int) rules.Descriptor) (passed [3]int64, shed int64) {
+func (f *fixture) storm(of func(n int) match.Descriptor) (passed [3]int64, shed int64) {
 	f.t.Helper()
 	var by [4]atomic.Int64
 	var wg sync.WaitGroup
@@ -49,8 +50,8 @@ func TestShed_StormNeverPassesTheCapacity(t *testing.T) {
 		rs = append(rs, r)
 	}
 	onBothStores(t, shedding(60), rs, func(t *testing.T, f *fixture) {
-		passed, shed := f.storm(func(n int) rules.Descriptor {
-			return rules.Descriptor{Attributes: map[string]string{priorities[n%3]: "x"}}
+		passed, shed := f.storm(func(n int) match.Descriptor {
+			return match.Descriptor{Attributes: map[string]string{priorities[n%3]: "x"}}
 		})
 		if passed[0]+passed[1]+passed[2] != 60 || shed != 240-60 || passed[2] > 30 {
 			t.Errorf("%d passed and %d were shed; want 60 in all, at most 30 low, and 180", passed, shed)
@@ -61,7 +62,7 @@ func TestShed_StormNeverPassesTheCapacity(t *testing.T) {
 func TestShed_StormOnAClusterNeverPassesTheCapacity(t *testing.T) {
 	f := pooled(t, "memory", shedding(60), []rules.Rule{inPool(aMinute("r", 1000), "shop", "critical")})
 	f.store.Store = at(t, testenv.Cluster(t).URL(), f.now.Load)
-	by, _ := f.storm(func(n int) rules.Descriptor { return rules.Descriptor{User: fmt.Sprintf("u%d", n)} })
+	by, _ := f.storm(func(n int) match.Descriptor { return match.Descriptor{User: fmt.Sprintf("u%d", n)} })
 	passed := by[0] + by[1] + by[2]
 	for passed <= 60 && f.check(`{"user":"z"}`).Allowed { // what undone takes left free
 		passed++

@@ -9,6 +9,7 @@ import (
 	"sluice/api/decide"
 	"sluice/limiter"
 	"sluice/rules"
+	"sluice/rules/match"
 )
 
 // catalogue is n rules on n routes.
@@ -29,7 +30,7 @@ func catalogue(n int) []rules.Rule {
 // the longest.
 func BenchmarkCheckWhileSwapping(b *testing.B) {
 	all := catalogue(100_000)
-	set, err := rules.Compile(all, 1, rules.Options{})
+	set, err := match.Compile(all, 1, match.Options{})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -56,7 +57,7 @@ func BenchmarkCheckWhileSwapping(b *testing.B) {
 					if !swapping {
 						continue
 					}
-					next, err := rules.Compile(all, int64(swaps+2), rules.Options{})
+					next, err := match.Compile(all, int64(swaps+2), match.Options{})
 					if err != nil {
 						b.Error(err)
 						continue
@@ -66,7 +67,7 @@ func BenchmarkCheckWhileSwapping(b *testing.B) {
 				}
 			}()
 			took := make([]time.Duration, 0, 1<<22)
-			q := decide.Question{Op: limiter.OpTake, Descriptor: rules.Descriptor{Method: "POST", User: "42"}, Weight: 1}
+			q := decide.Question{Op: limiter.OpTake, Descriptor: match.Descriptor{Method: "POST", User: "42"}, Weight: 1}
 			var a decide.Answer
 			routes := make([]string, 1000)
 			for i := range routes {

@@ -12,6 +12,7 @@ import (
 	"sluice/internal/access"
 	"sluice/internal/alerts"
 	"sluice/rules"
+	"sluice/rules/field"
 )
 
 // webhookShelf has webhooks as package deliver does: only what creates a secret returns it.
@@ -128,7 +129,7 @@ func TestWebhooks_BadInputNamesEveryField(t *testing.T) {
 			"denied_percent", "kinds", "rules[0]"},
 	} {
 		var p struct {
-			Errors []rules.FieldError `json:"errors"`
+			Errors []field.Problem `json:"errors"`
 		}
 		f.do(http.MethodPost, webhooksPath, body).want(http.StatusUnprocessableEntity).decode(&p)
 		var got []string

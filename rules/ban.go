@@ -1,6 +1,9 @@
 package rules
 
-import "sluice/limiter"
+import (
+	"sluice/limiter"
+	"sluice/rules/field"
+)
 
 // Ban denies a key for ForMS once the rule's own limit has denied it After times within WithinMS of the
 // first of these denials. Denials during a ban do not count. See limiter.BanLimit.
@@ -15,7 +18,7 @@ type Ban struct {
 	MostMS int64 `json:"most_ms"`
 }
 
-var banFields = []Field[Ban]{
+var banFields = []field.Field[Ban]{
 	{
 		Name: "after", At: func(b *Ban) any { return &b.After }, Required: true, NotZero: true,
 		Least: 1, Most: limiter.MaxBanDenials,
@@ -39,7 +42,7 @@ var banFields = []Field[Ban]{
 const defaultBanMost = 64
 
 // BanFields is Fields for a ban.
-func BanFields() []Field[Ban] { return banFields }
+func BanFields() []field.Field[Ban] { return banFields }
 
 func (b *Ban) normalized() *Ban {
 	out := *b
@@ -66,38 +69,38 @@ func (b *Ban) Limit() *limiter.Limit {
 
 // validateBan checks the ban and what it can be combined with. It counts denials that the rule's own
 // limit decides exactly and at once.
-func validateBan(r *Rule, ps *problems) {
+func validateBan(r *Rule, ps *field.Problems) {
 	b := r.Ban
 	if b == nil {
 		return
 	}
 	switch {
 	case r.Traits().Slots:
-		ps.add("ban", "does not apply to concurrency")
+		ps.Add("ban", "does not apply to concurrency")
 	case r.Mode == ModeShadow:
-		ps.add("ban", "cannot be combined with mode shadow, which never denies")
+		ps.Add("ban", "cannot be combined with mode shadow, which never denies")
 	case r.HotKeys != HotKeysExact:
-		ps.add("ban", "requires hot_keys exact, because each denial counts")
+		ps.Add("ban", "requires hot_keys exact, because each denial counts")
 	case r.Throttle == ThrottleElastic:
-		ps.add("ban", "cannot be combined with throttle elastic, whose denials depend on a pool")
+		ps.Add("ban", "cannot be combined with throttle elastic, whose denials depend on a pool")
 	case r.OverLimit == OverLimitDefer:
-		ps.add("ban", "cannot be combined with over_limit defer, which lets requests wait")
+		ps.Add("ban", "cannot be combined with over_limit defer, which lets requests wait")
 	case r.Quota:
-		ps.add("ban", "does not apply to a quota, which denies only together with others")
+		ps.Add("ban", "does not apply to a quota, which denies only together with others")
 	case r.Unlimited:
-		ps.add("ban", "does not apply to an unlimited rule, which never denies")
+		ps.Add("ban", "does not apply to an unlimited rule, which never denies")
 	}
 	for i := range banFields {
 		f := &banFields[i]
 		at := "ban." + f.Name
 		switch n, _ := f.At(b).(*int64); {
 		case *n == 0 && f.Required:
-			ps.add(at, "is required")
+			ps.Add(at, "is required")
 		case f.Name == "most_ms" && (b.ForMS < 1 || b.ForMS > limiter.MaxWindow): // it follows for_ms
 		case f.Name == "most_ms" && *n >= 0 && *n < b.ForMS:
-			ps.add(at, "must not be less than for_ms, which is %d", b.ForMS)
+			ps.Add(at, "must not be less than for_ms, which is %d", b.ForMS)
 		default:
-			f.boundNumber(at, *n, ps)
+			f.BoundNumber(at, *n, ps)
 		}
 	}
 }

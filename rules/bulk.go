@@ -15,7 +15,7 @@ type BulkResult struct {
 }
 
 // SkippedRule is a rule that a bulk edit did not change. Name is "" if the rule was deleted. Err
-// wraps ErrNotFound or ErrStale, or is a *ValidationError.
+// wraps ErrNotFound or ErrStale, or is a *field.ValidationError.
 type SkippedRule struct {
 	ID   int64
 	Name string

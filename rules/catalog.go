@@ -8,6 +8,8 @@ import (
 	"unicode/utf8"
 
 	"sluice/rules/chars"
+	"sluice/rules/field"
+	"sluice/rules/host"
 )
 
 // Actor is the author of a change. Every change has one.
@@ -23,7 +25,7 @@ type Actor struct {
 }
 
 // CheckReason validates the reason for a change: one line of printable text. The error is a
-// *ValidationError of the field reason.
+// *field.ValidationError of the field reason.
 func CheckReason(reason string) error {
 	message := ""
 	switch {
@@ -34,7 +36,7 @@ func CheckReason(reason string) error {
 	default:
 		return nil
 	}
-	return &ValidationError{Fields: []FieldError{{Field: "reason", Message: message}}}
+	return &field.ValidationError{Fields: []field.Problem{{Field: "reason", Message: message}}}
 }
 
 // Query selects rules. Zero values select everything.
@@ -75,7 +77,7 @@ func (q *Query) Selects(r *Rule) bool {
 		case "method":
 			value = strings.ToUpper(value)
 		case "host":
-			value = NormalHost(value)
+			value = host.Normal(value)
 		}
 		if name == FilterDomain {
 			if value != "" && (r.Descriptor == nil || r.Descriptor.Domain != value) {
@@ -102,7 +104,7 @@ func (q *Query) hasWords(r *Rule) bool {
 	text = strings.ToLower(text)
 	for _, w := range words {
 		if !strings.Contains(text, strings.ToLower(w)) &&
-			(r.Host == nil || !strings.Contains(*r.Host, strings.ToLower(NormalHost(w)))) {
+			(r.Host == nil || !strings.Contains(*r.Host, strings.ToLower(host.Normal(w)))) {
 			return false
 		}
 	}
@@ -126,5 +128,5 @@ type Revision struct {
 	// Rule is the rule after the change, or before it for a deletion.
 	Rule Rule `json:"rule"`
 	// Changes holds the fields that differ from the previous version.
-	Changes []Change `json:"changes"`
+	Changes []field.Change `json:"changes"`
 }

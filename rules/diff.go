@@ -1,11 +1,15 @@
 package rules
 
-import "fmt"
+import (
+	"fmt"
+
+	"sluice/rules/field"
+)
 
 // Diff lists the fields in which two rules differ, in the order of the JSON form, except id,
 // version and times. A nil rule has null in every field, so Diff(nil, r) lists what creating r
 // sets. Two nil rules do not differ.
-func Diff(oldRule, newRule *Rule) []Change { return DiffFields(ruleFields, oldRule, newRule) }
+func Diff(oldRule, newRule *Rule) []field.Change { return field.Diff(ruleFields, oldRule, newRule) }
 
 // Merge returns theirs with the named fields, by their JSON names, taken from ours. Identity,
 // version and times stay those of theirs. An unknown name is an error. It serves two people who
@@ -17,7 +21,7 @@ func Merge(theirs, ours *Rule, fromOurs []string) (Rule, error) {
 		if f == nil {
 			return Rule{}, fmt.Errorf("a rule has no field %.40q", name)
 		}
-		f.assign(&r, &from)
+		f.Assign(&r, &from)
 	}
 	return r, nil
 }

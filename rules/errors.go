@@ -1,6 +1,10 @@
 package rules
 
-import "errors"
+import (
+	"errors"
+
+	"sluice/rules/field"
+)
 
 // The kinds of failure. Every surface maps each of them once (HTTP status, exit code, form
 // message). Wrap them and test with errors.Is.
@@ -45,6 +49,6 @@ func (e *ReplicaError) Unwrap() error { return ErrUnavailable }
 
 // TakenError says that another object has what only one may have beside its name: the domain of a profile, or the
 // descriptor of an active rule.
-type TakenError struct{ FieldError }
+type TakenError struct{ field.Problem }
 
 func (e *TakenError) Error() string { return e.Field + " " + e.Message }

@@ -5,6 +5,9 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"sluice/rules/field"
+	"sluice/rules/profile"
 )
 
 // MaxFileErrors bounds how many problems of one rules file are reported.
@@ -15,7 +18,7 @@ type File struct {
 	// Pools and Profiles are nil if the file does not mention them, which differs from an empty
 	// list.
 	Pools    []Pool
-	Profiles []Profile
+	Profiles []profile.Profile
 	Rules    []Rule
 }
 
@@ -26,9 +29,9 @@ type (
 	// PoolEdit is an update of a pool.
 	PoolEdit = SectionEdit[Pool]
 	// ProfilePlan is the part about profiles.
-	ProfilePlan = SectionPlan[Profile]
+	ProfilePlan = SectionPlan[profile.Profile]
 	// ProfileEdit is an update of a profile.
-	ProfileEdit = SectionEdit[Profile]
+	ProfileEdit = SectionEdit[profile.Profile]
 )
 
 // SectionPlan is the part of a Plan about the objects of one section of a file, which are
@@ -41,9 +44,9 @@ type SectionPlan[T any] struct {
 
 // SectionEdit is one object before and after. New has the version of Old.
 type SectionEdit[T any] struct {
-	Old     T        `json:"old"`
-	New     T        `json:"new"`
-	Changes []Change `json:"changes"`
+	Old     T              `json:"old"`
+	New     T              `json:"new"`
+	Changes []field.Change `json:"changes"`
 }
 
 func noPlan[T any]() SectionPlan[T] {
@@ -98,7 +101,7 @@ func (k *Kind[T]) plan(current, wanted []T, prune bool) SectionPlan[T] {
 }
 
 // CheckPools refuses rules of a file that name a pool which neither the file nor the database has.
-// The error is a *ValidationError.
+// The error is a *field.ValidationError.
 func (f *File) CheckPools(stored []Pool) error {
 	known := make(map[string]bool, len(f.Pools)+len(stored))
 	for _, list := range [][]Pool{f.Pools, stored} {
@@ -106,14 +109,14 @@ func (f *File) CheckPools(stored []Pool) error {
 			known[list[i].Name] = true
 		}
 	}
-	var ps problems
+	var ps field.Problems
 	for i := range f.Rules {
 		if p := f.Rules[i].Pool; p != nil && !known[*p] {
-			ps.add(path("rules", i)+".pool", "does not exist")
+			ps.Add(field.Path("rules", i)+".pool", "does not exist")
 		}
 	}
 	if len(ps) > 0 {
-		return &ValidationError{Fields: ps}
+		return &field.ValidationError{Fields: ps}
 	}
 	return nil
 }
@@ -136,7 +139,7 @@ func writeSection[T any](b *strings.Builder, k *Kind[T], p *SectionPlan[T], summ
 	for i := range p.Update {
 		fmt.Fprintf(b, "~ %s %s\n", k.Noun, k.Name(&p.Update[i].New))
 		for _, c := range p.Update[i].Changes {
-			fmt.Fprintf(b, "    %s: %s -> %s\n", c.Field, JSONText(c.Old), JSONText(c.New))
+			fmt.Fprintf(b, "    %s: %s -> %s\n", c.Field, field.JSONText(c.Old), field.JSONText(c.New))
 		}
 	}
 	for i := range p.Delete {

@@ -1,6 +1,10 @@
 package rules
 
-import "time"
+import (
+	"time"
+
+	"sluice/rules/field"
+)
 
 // Former is what limited the keys of a rule before the last edit that changed the kind of its algorithm
 // (limiter.Traits.Kind). Under another kind a key has another bucket, so nodes send the limit of the old one with their
@@ -59,7 +63,7 @@ func (f *Former) Limits() (Limits, bool) {
 	if err != nil {
 		return Limits{}, false
 	}
-	var ps problems
+	var ps field.Problems
 	limits := validateLimits(before, l, &ps)
 	return limits, len(ps) == 0
 }

@@ -3,6 +3,9 @@ package rules
 import (
 	"context"
 	"time"
+
+	"sluice/rules/field"
+	"sluice/rules/profile"
 )
 
 // Kind describes a kind of objects that people know by name. Files have a section for each.
@@ -12,12 +15,12 @@ type Kind[T any] struct {
 	// New returns an object whose fields are at their defaults.
 	New func() T
 	// Fields are those that people write, in the order of the JSON form.
-	Fields []Field[T]
+	Fields []field.Field[T]
 	// Normalize and Validate are the methods and functions of that name. Diff lists what changed;
 	// was is nil for a creation, is for a deletion.
 	Normalize func(*T)
 	Validate  func(*T) error
-	Diff      func(was, is *T) []Change
+	Diff      func(was, is *T) []field.Change
 	Identity  func(*T) Identity
 	// Whole refuses what all stored objects together may not be; nil refuses nothing.
 	Whole func([]T) error
@@ -41,10 +44,10 @@ var (
 		Noun: "pool", New: NewPool, Fields: poolFields, Normalize: (*Pool).Normalize, Validate: ValidatePool, Diff: DiffPool,
 		Identity: func(p *Pool) Identity { return Identity{&p.Name, &p.Version, &p.CreatedAt, &p.UpdatedAt} },
 	}
-	ProfileKind = &Kind[Profile]{
-		Noun: "profile", New: NewProfile, Fields: profileFields, Normalize: (*Profile).Normalize,
-		Validate: ValidateProfile, Diff: DiffProfile,
-		Identity: func(p *Profile) Identity { return Identity{&p.Name, &p.Version, &p.CreatedAt, &p.UpdatedAt} },
+	ProfileKind = &Kind[profile.Profile]{
+		Noun: "profile", New: profile.New, Fields: profile.Fields, Normalize: (*profile.Profile).Normalize,
+		Validate: profile.Validate, Diff: profile.Diff,
+		Identity: func(p *profile.Profile) Identity { return Identity{&p.Name, &p.Version, &p.CreatedAt, &p.UpdatedAt} },
 		Whole:    DistinctDomains,
 	}
 )
@@ -53,10 +56,10 @@ var (
 func (k *Kind[T]) Plural() string { return k.Noun + "s" }
 
 // Field is FieldNamed for the kind.
-func (k *Kind[T]) Field(name string) *Field[T] { return named(k.Fields, name) }
+func (k *Kind[T]) Field(name string) *field.Field[T] { return field.Named(k.Fields, name) }
 
 // Clone returns a copy of an object that shares nothing with the original.
-func (k *Kind[T]) Clone(t *T) T { return cloned(t) }
+func (k *Kind[T]) Clone(t *T) T { return field.Clone(t) }
 
 // Name returns the name of an object.
 func (k *Kind[T]) Name(t *T) string { return *k.Identity(t).Name }
@@ -65,7 +68,7 @@ func (k *Kind[T]) Name(t *T) string { return *k.Identity(t).Name }
 func (k *Kind[T]) Version(t *T) int64 { return *k.Identity(t).Version }
 
 // Store stores the objects of a kind. Errors wrap ErrNotFound, ErrNameTaken, ErrStale or
-// ErrUnavailable, or are a *ValidationError.
+// ErrUnavailable, or are a *field.ValidationError.
 type Store[T any] interface {
 	// List returns all objects in order of name; there are never many.
 	List(ctx context.Context) ([]T, error)

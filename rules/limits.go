@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 
 	"sluice/limiter"
+	"sluice/rules/field"
 )
 
 // Limits are the limits of a rule over time. They are immutable and safe for concurrent use; copies share what they
@@ -110,7 +111,7 @@ func (t *timed) find(now int64) *phase {
 
 // validateLimits returns the limits of a rule over time. base is the rule's own limit, or the zero Limit if that is
 // invalid; checks that depend on it are then skipped.
-func validateLimits(r *Rule, base limiter.Limit, ps *problems) Limits {
+func validateLimits(r *Rule, base limiter.Limit, ps *field.Problems) Limits {
 	l := Limits{Limit: base, Tiers: validateTiers(r, base, ps)}
 	s, c := validateSchedule(r, base, l.Tiers, ps), validateCalendar(r, ps)
 	if s != nil || c != nil {

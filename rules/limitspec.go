@@ -1,6 +1,9 @@
 package rules
 
-import "sluice/limiter"
+import (
+	"sluice/limiter"
+	"sluice/rules/field"
+)
 
 // LimitSpec is a limit as people write it, in a rule or in a direct check: names are strings,
 // absent settings are nil.
@@ -15,7 +18,7 @@ type LimitSpec struct {
 }
 
 // Resolve applies defaults (the algorithm, burst = limit, buckets = 60 or fewer for a tiny window)
-// and validates. The error is a *ValidationError that names every invalid field, including
+// and validates. The error is a *field.ValidationError that names every invalid field, including
 // settings that the algorithm would ignore.
 func (s LimitSpec) Resolve() (limiter.Limit, error) {
 	a := limiter.DefaultAlgorithm
@@ -26,19 +29,19 @@ func (s LimitSpec) Resolve() (limiter.Limit, error) {
 		}
 	}
 	l := limiter.Limit{Algorithm: a, Count: s.Limit, Window: s.WindowMS}
-	var ps problems
+	var ps field.Problems
 	s.settings(&l, &ps)
 	for _, p := range l.Problems() {
-		ps.add(p.Field, "%s", p.Message)
+		ps.Add(p.Field, "%s", p.Message)
 	}
 	if len(ps) > 0 {
-		return limiter.Limit{}, &ValidationError{Fields: ps}
+		return limiter.Limit{}, &field.ValidationError{Fields: ps}
 	}
 	return l, nil
 }
 
 // settings fills in the settings of l's algorithm and reports those that do not apply to it.
-func (s LimitSpec) settings(l *limiter.Limit, ps *problems) {
+func (s LimitSpec) settings(l *limiter.Limit, ps *field.Problems) {
 	own := l.Algorithm.Traits().Setting
 	for _, given := range []struct {
 		field string
@@ -49,7 +52,7 @@ func (s LimitSpec) settings(l *limiter.Limit, ps *problems) {
 		{"align", limiter.SettingAlign, s.Align != nil}, {"anchor_ms", limiter.SettingAlign, s.AnchorMS != nil},
 	} {
 		if given.is && given.of != own {
-			ps.add(given.field, "does not apply to %s, only to %s", l.Algorithm, given.of.Owners())
+			ps.Add(given.field, "does not apply to %s, only to %s", l.Algorithm, given.of.Owners())
 		}
 	}
 	switch own {
@@ -69,27 +72,27 @@ func (s LimitSpec) settings(l *limiter.Limit, ps *problems) {
 }
 
 // align sets the alignment of l's windows.
-func (s LimitSpec) align(l *limiter.Limit, ps *problems) {
+func (s LimitSpec) align(l *limiter.Limit, ps *field.Problems) {
 	if s.Align != nil {
 		a, err := limiter.ParseAlign(*s.Align)
 		if err != nil {
-			ps.add("align", "%s", err)
+			ps.Add("align", "%s", err)
 		}
 		l.Align = a
 	}
 	if s.AnchorMS != nil {
 		l.Anchor = *s.AnchorMS
 		if l.Anchor == 0 && l.Align == limiter.AlignFirstHit {
-			ps.add("anchor_ms", "does not apply to align first_hit, because such a window starts at its first request")
+			ps.Add("anchor_ms", "does not apply to align first_hit, because such a window starts at its first request")
 		}
 	}
 }
 
 // unknownAlgorithm reports an invalid algorithm together with other problems of limit and window.
 func (s LimitSpec) unknownAlgorithm(err error) error {
-	ps := problems{{Field: "algorithm", Message: err.Error()}}
+	ps := field.Problems{{Field: "algorithm", Message: err.Error()}}
 	for _, p := range (limiter.Limit{Algorithm: limiter.FixedWindow, Count: s.Limit, Window: s.WindowMS}).Problems() {
-		ps.add(p.Field, "%s", p.Message)
+		ps.Add(p.Field, "%s", p.Message)
 	}
-	return &ValidationError{Fields: ps}
+	return &field.ValidationError{Fields: ps}
 }

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
+	"sluice/rules/field"
 )
 
 func TestMessage_FillsInItsPlaceholders(t *testing.T) {
@@ -41,7 +43,7 @@ func TestMessage_BadPlaceholdersAreRefused(t *testing.T) {
 		r := Rule{Name: "r", Scope: "user", Limit: 5, WindowMS: 1000}
 		r.Normalize()
 		r.Message = &text
-		var bad *ValidationError
+		var bad *field.ValidationError
 		if err := Validate(&r); !errors.As(err, &bad) || len(bad.Fields) != 1 || bad.Fields[0].Field != "message" {
 			t.Errorf("%q: %v", text, err)
 		}

@@ -3,6 +3,9 @@ package rules
 import (
 	"slices"
 	"strings"
+
+	"sluice/rules/field"
+	"sluice/rules/host"
 )
 
 // Normalize converts a rule as people write it to the form that is stored and compared. It fills
@@ -14,7 +17,7 @@ func (r *Rule) Normalize() {
 	if strings.TrimSpace(r.FailMode) == "" {
 		r.FailFrom = FailLeftOut
 	}
-	NormalizeFields(ruleFields, r)
+	field.Normalize(ruleFields, r)
 	r.Scope = normalizeScope(r.Scope)
 	if r.Method != nil {
 		if m := strings.ToUpper(*r.Method); m == "*" {
@@ -24,7 +27,7 @@ func (r *Rule) Normalize() {
 		}
 	}
 	if r.Host != nil {
-		if h := NormalHost(*r.Host); h == "*" {
+		if h := host.Normal(*r.Host); h == "*" {
 			r.Host = nil
 		} else if h != *r.Host {
 			r.Host = &h
@@ -62,24 +65,24 @@ func (r *Rule) Normalize() {
 	}
 	if r.Candidate != nil {
 		c := *r.Candidate
-		NormalizeFields(candidateFields, &c)
+		field.Normalize(candidateFields, &c)
 		r.Candidate = &c
 	}
 }
 
 // Clone returns a copy of a rule that shares nothing with the original.
-func (r *Rule) Clone() Rule { return cloned(r) }
+func (r *Rule) Clone() Rule { return field.Clone(r) }
 
 // MarshalPolicies encodes the policies of a rule as a JSON object, without defaults. Equal
 // policies give equal text.
-func (r *Rule) MarshalPolicies() ([]byte, error) { return marshalPolicies(ruleFields, r) }
+func (r *Rule) MarshalPolicies() ([]byte, error) { return field.MarshalPolicies(ruleFields, r) }
 
 // UnmarshalPolicies sets the policies of a rule from the output of MarshalPolicies. Text that was damaged by hand is an
 // error; every unreadable member then gets a value that validation refuses, so that the rule is listed but never takes
 // effect without that policy. A member that this version does not know becomes Rule.Unknown, which validation refuses
 // too.
 func (r *Rule) UnmarshalPolicies(text []byte) error {
-	unknown, err := unmarshalPolicies(ruleFields, r, text)
+	unknown, err := field.UnmarshalPolicies(ruleFields, r, text)
 	r.Unknown = unknown
 	if err != nil && r.Descriptor != nil {
 		r.Descriptor = &RuleDescriptor{} // because validation refuses neither value of a damaged flag
@@ -110,10 +113,10 @@ var weekdays = []string{"mon", "tue", "wed", "thu", "fri", "sat", "sun"}
 
 func (s *Schedule) normalized() *Schedule {
 	out := Schedule{Zone: s.Zone, Windows: slices.Clone(s.Windows)}
-	NormalizeFields(scheduleFields, &out)
+	field.Normalize(scheduleFields, &out)
 	for i := range out.Windows {
 		w := &out.Windows[i]
-		NormalizeFields(windowFields, w)
+		field.Normalize(windowFields, w)
 		w.Days = normalDays(w.Days)
 	}
 	return &out
@@ -144,7 +147,7 @@ func normalDays(days []string) []string {
 
 func (c *Calendar) normalized() *Calendar {
 	out := *c
-	NormalizeFields(calendarFields, &out)
+	field.Normalize(calendarFields, &out)
 	if out.AnchorDay == 0 && out.Every != EveryDay {
 		out.AnchorDay = firstAnchorDay
 	}

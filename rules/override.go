@@ -4,6 +4,8 @@ import (
 	"errors"
 	"strings"
 	"time"
+
+	"sluice/rules/field"
 )
 
 // Bounds of an override's text.
@@ -28,7 +30,7 @@ type Override struct {
 	RuleID int64 `json:"rule_id"`
 	// Key names the bucket or, with a * or a network, several: user:42, user:acme-*, user:42+ip:203.0.113.7,
 	// ip:10.0.0.0/8.
-	// See ParseOverrideKey. It cannot be changed.
+	// See match.ParseOverrideKey. It cannot be changed.
 	Key string `json:"key"`
 	// Limit replaces the rule's limit, in units per window; nil if there is
 	// none. It also replaces a tier's and a schedule's.
@@ -47,14 +49,14 @@ type Override struct {
 	CreatedAt time.Time `json:"created_at"`
 	UpdatedAt time.Time `json:"updated_at"`
 
-	// Match is the key as it is compared, Prefix whether it is a wildcard; ResolveOverride
+	// Match is the key as it is compared, Prefix whether it is a wildcard; match.ResolveOverride
 	// sets both.
 	Match  string `json:"-"`
 	Prefix bool   `json:"-"`
 }
 
 // overrideFields lists the editable fields of an override, in the order of the columns of a file.
-var overrideFields = []Field[Override]{
+var overrideFields = []field.Field[Override]{
 	{Name: "key", At: func(o *Override) any { return &o.Key }, Required: true, Bytes: MaxOverrideKey},
 	{Name: "limit", At: func(o *Override) any { return &o.Limit }},
 	{Name: "burst", At: func(o *Override) any { return &o.Burst }},
@@ -65,10 +67,10 @@ var overrideFields = []Field[Override]{
 }
 
 // OverrideFields is Fields for overrides.
-func OverrideFields() []Field[Override] { return overrideFields }
+func OverrideFields() []field.Field[Override] { return overrideFields }
 
 // OverrideFieldNamed is FieldNamed for overrides.
-func OverrideFieldNamed(name string) *Field[Override] { return named(overrideFields, name) }
+func OverrideFieldNamed(name string) *field.Field[Override] { return field.Named(overrideFields, name) }
 
 // OverrideQuery selects overrides of one rule, ordered by id.
 type OverrideQuery struct {
@@ -138,19 +140,19 @@ func (o *Override) Expired(now time.Time) bool { return o.ExpiresAt != nil && !o
 
 // Problems validates all of an override of rule r but its key, and normalises it. now is the time of the edit; the
 // override must end after it.
-func (o *Override) Problems(r *Rule, now time.Time) []FieldError {
-	var ps problems
+func (o *Override) Problems(r *Rule, now time.Time) []field.Problem {
+	var ps field.Problems
 	o.validateEffect(r, &ps)
 	if strings.TrimSpace(o.Reason) == "" {
 		o.Reason = ""
 	}
-	OverrideFieldNamed("reason").boundText("reason", o.Reason, &ps)
+	OverrideFieldNamed("reason").BoundText("reason", o.Reason, &ps)
 	o.validateExpiry(now, &ps)
 	return ps
 }
 
 // validateEffect checks limit, burst, unlimited and blocked.
-func (o *Override) validateEffect(r *Rule, ps *problems) {
+func (o *Override) validateEffect(r *Rule, ps *field.Problems) {
 	said := 0
 	for _, given := range []bool{o.Limit != nil, o.Unlimited, o.Blocked} {
 		if given {
@@ -158,10 +160,10 @@ func (o *Override) validateEffect(r *Rule, ps *problems) {
 		}
 	}
 	if said != 1 {
-		ps.add("limit", "exactly one of limit, unlimited and blocked must be given")
+		ps.Add("limit", "exactly one of limit, unlimited and blocked must be given")
 	}
 	if o.Burst != nil && o.Limit == nil {
-		ps.add("burst", "can be set only together with limit")
+		ps.Add("burst", "can be set only together with limit")
 		return
 	}
 	if o.Limit == nil {
@@ -169,7 +171,7 @@ func (o *Override) validateEffect(r *Rule, ps *problems) {
 	}
 	l, err := r.LimiterLimit()
 	if err != nil {
-		ps.add("limit", "cannot be checked, because the rule itself is not valid")
+		ps.Add("limit", "cannot be checked, because the rule itself is not valid")
 		return
 	}
 	l.Count = *o.Limit
@@ -179,19 +181,19 @@ func (o *Override) validateEffect(r *Rule, ps *problems) {
 	if o.Burst != nil {
 		l.Burst = *o.Burst
 		if !l.Algorithm.Bucketed() {
-			ps.add("burst", "does not apply to %s", l.Algorithm)
+			ps.Add("burst", "does not apply to %s", l.Algorithm)
 			l.Burst = 0
 		}
 	}
 	for _, p := range l.Problems() {
-		ps.add(p.Field, "%s", p.Message)
+		ps.Add(p.Field, "%s", p.Message)
 	}
 }
 
 // maxExpiry is the last instant that every database and format can hold.
 var maxExpiry = time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
 
-func (o *Override) validateExpiry(now time.Time, ps *problems) {
+func (o *Override) validateExpiry(now time.Time, ps *field.Problems) {
 	if o.ExpiresAt == nil {
 		return
 	}
@@ -199,8 +201,8 @@ func (o *Override) validateExpiry(now time.Time, ps *problems) {
 	o.ExpiresAt = &at
 	switch {
 	case !at.After(now):
-		ps.add("expires_at", "must be in the future")
+		ps.Add("expires_at", "must be in the future")
 	case at.After(maxExpiry):
-		ps.add("expires_at", "must not be after the year 9998")
+		ps.Add("expires_at", "must not be after the year 9998")
 	}
 }

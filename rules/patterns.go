@@ -1,16 +1,21 @@
 package rules
 
-import "fmt"
+import (
+	"fmt"
 
-// CheckPatterns refuses a rule with a pattern above MaxPattern, or whose condition compares ip with a network, unless
-// its condition is that of was, the stored rule, which is nil for a new one. The error is a *ValidationError of
-// the field when.
+	"sluice/rules/field"
+	"sluice/rules/when"
+)
+
+// CheckPatterns refuses a rule with a pattern above when.MaxPattern, or whose condition compares ip with a network,
+// unless its condition is that of was, the stored rule, which is nil for a new one. The error is a
+// *field.ValidationError of the field when.
 func CheckPatterns(was, is *Rule) error {
 	if was != nil && sameText(was.When, is.When) {
 		return nil
 	}
-	if size := SizePatterns(is.When); size.Mistake != "" {
-		return &ValidationError{Fields: []FieldError{{Field: "when", Message: size.Mistake}}}
+	if size := when.SizePatterns(is.When); size.Mistake != "" {
+		return &field.ValidationError{Fields: []field.Problem{{Field: "when", Message: size.Mistake}}}
 	}
 	return nil
 }
@@ -19,10 +24,10 @@ func sameText(a, b *string) bool { return a == b || a != nil && b != nil && *a =
 
 // TooManyPatterns returns the error for a change of a field that leads to a total above
 // MaxPatterns.
-func TooManyPatterns(field string, total int) error {
-	return &ValidationError{Fields: []FieldError{{Field: field, Message: fmt.Sprintf(
+func TooManyPatterns(member string, total int) error {
+	return &field.ValidationError{Fields: []field.Problem{{Field: member, Message: fmt.Sprintf(
 		"the patterns in the conditions of all rules would have %d instructions, at most %d are allowed", total,
-		MaxPatterns)}}}
+		when.MaxPatterns)}}}
 }
 
 // CheckPatterns applies the bounds to a file that is imported over the current rules, as for
@@ -32,39 +37,39 @@ func (f *File) CheckPatterns(current []Rule, prune bool) error {
 	for i := range current {
 		stored[current[i].Name] = &current[i]
 	}
-	var ps problems
+	var ps field.Problems
 	before, after := 0, 0
 	for i := range f.Rules {
 		is := &f.Rules[i]
 		was := stored[is.Name]
 		if was == nil || !sameText(was.When, is.When) {
-			size := SizePatterns(is.When)
+			size := when.SizePatterns(is.When)
 			after += size.Total
 			if size.Mistake != "" && len(ps) < MaxFileErrors {
-				ps.add(path("rules", i)+".when", "%s", size.Mistake)
+				ps.Add(field.Path("rules", i)+".when", "%s", size.Mistake)
 			}
 			if was != nil {
-				before += SizePatterns(was.When).Total
+				before += when.SizePatterns(was.When).Total
 			}
 		}
 		delete(stored, is.Name)
 	}
 	if len(ps) > 0 {
-		return &ValidationError{Fields: ps}
+		return &field.ValidationError{Fields: ps}
 	}
 	if after <= before { // adds nothing
 		return nil
 	}
 	total := 0
 	for i := range f.Rules {
-		total += SizePatterns(f.Rules[i].When).Total
+		total += when.SizePatterns(f.Rules[i].When).Total
 	}
 	if !prune {
 		for _, r := range stored {
-			total += SizePatterns(r.When).Total
+			total += when.SizePatterns(r.When).Total
 		}
 	}
-	if total > MaxPatterns {
+	if total > when.MaxPatterns {
 		return TooManyPatterns("rules", total)
 	}
 	return nil

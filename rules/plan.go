@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"sluice/rules/field"
+	"sluice/rules/profile"
 )
 
 // Plan lists the changes that turn the stored rules into the wanted ones. Each list is ordered by
@@ -36,11 +39,11 @@ type FailModeFrom struct {
 // Edit is one rule before and after. New has the identity and version of Old, so that applying the
 // plan can refuse a rule that has changed since.
 type Edit struct {
-	Old     Rule     `json:"old"`
-	New     Rule     `json:"new"`
-	Changes []Change `json:"changes"`
+	Old     Rule           `json:"old"`
+	New     Rule           `json:"new"`
+	Changes []field.Change `json:"changes"`
 	// Warnings are those of EditWarnings.
-	Warnings []FieldError `json:"warnings,omitempty"`
+	Warnings []field.Problem `json:"warnings,omitempty"`
 }
 
 // Empty reports whether the plan changes nothing.
@@ -57,7 +60,7 @@ func MakePlan(current, wanted []Rule, prune bool) Plan {
 		stored[current[i].Name] = &current[i]
 	}
 	p := Plan{Create: []Rule{}, Update: []Edit{}, Delete: []Rule{}, Unchanged: []Rule{}}
-	p.Pools, p.Profiles = noPlan[Pool](), noPlan[Profile]()
+	p.Pools, p.Profiles = noPlan[Pool](), noPlan[profile.Profile]()
 	for i := range wanted {
 		w := wanted[i].Clone()
 		c := stored[w.Name]
@@ -104,7 +107,7 @@ func (p *Plan) sort() {
 func (p *Plan) String() string {
 	var b strings.Builder
 	writeSection(&b, PoolKind, &p.Pools, (*Pool).Summary)
-	writeSection(&b, ProfileKind, &p.Profiles, (*Profile).Summary)
+	writeSection(&b, ProfileKind, &p.Profiles, (*profile.Profile).Summary)
 	for i := range p.Create {
 		fmt.Fprintf(&b, "+ %s: %s\n", p.Create[i].Name, p.Create[i].Summary())
 	}
@@ -114,7 +117,7 @@ func (p *Plan) String() string {
 	for i := range p.Update {
 		fmt.Fprintf(&b, "~ %s\n", p.Update[i].New.Name)
 		for _, c := range p.Update[i].Changes {
-			fmt.Fprintf(&b, "    %s: %s -> %s\n", c.Field, JSONText(c.Old), JSONText(c.New))
+			fmt.Fprintf(&b, "    %s: %s -> %s\n", c.Field, field.JSONText(c.Old), field.JSONText(c.New))
 		}
 		for _, w := range p.Update[i].Warnings {
 			fmt.Fprintf(&b, "    warning: %s: %s\n", w.Field, w.Message)

@@ -1,6 +1,10 @@
 package rules
 
-import "sluice/rules/tree"
+import (
+	"sluice/rules/field"
+	"sluice/rules/profile"
+	"sluice/rules/tree"
+)
 
 // Words of the policy fields, as written in JSON and SQL.
 const (
@@ -92,14 +96,14 @@ type TierLimit struct {
 	Unlimited bool   `json:"unlimited,omitempty"`
 }
 
-var tierFields = []Field[TierLimit]{
+var tierFields = []field.Field[TierLimit]{
 	{Name: "limit", At: func(t *TierLimit) any { return &t.Limit }},
 	{Name: "burst", At: func(t *TierLimit) any { return &t.Burst }},
 	{Name: "unlimited", At: func(t *TierLimit) any { return &t.Unlimited }},
 }
 
-func decodeTier(d *decoder, at string, v *tree.Value, dst *TierLimit) {
-	decodeObject(d, tierFields, at, v, dst)
+func decodeTier(d *field.Decoder, at string, v *tree.Value, dst *TierLimit) {
+	field.DecodeObject(d, tierFields, at, v, dst)
 }
 
 // Schedule changes a rule's limit in weekly windows, by the wall clock of a time zone. The first
@@ -110,11 +114,11 @@ type Schedule struct {
 	Windows []ScheduleWindow `json:"windows"`
 }
 
-var scheduleFields = []Field[Schedule]{
+var scheduleFields = []field.Field[Schedule]{
 	{Name: "zone", At: func(s *Schedule) any { return &s.Zone }, Default: ZoneUTC},
 	{
 		Name: "windows", At: func(s *Schedule) any { return &s.Windows },
-		Noun: "windows", composite: listOf(windowFields, MaxScheduleWindows),
+		Noun: "windows", Composite: field.ListOf(windowFields, MaxScheduleWindows),
 	},
 }
 
@@ -135,7 +139,7 @@ type ScheduleWindow struct {
 	Burst *int64 `json:"burst,omitempty"`
 }
 
-var windowFields = []Field[ScheduleWindow]{
+var windowFields = []field.Field[ScheduleWindow]{
 	{
 		Name: "days", At: func(w *ScheduleWindow) any { return &w.Days },
 		Noun: "days of the week, such as [sat, sun]", Least: 1, Most: int64(len(weekdays)),
@@ -159,7 +163,7 @@ type Calendar struct {
 	AnchorDay int64 `json:"anchor_day,omitempty"`
 }
 
-var calendarFields = []Field[Calendar]{
+var calendarFields = []field.Field[Calendar]{
 	{Name: "every", At: func(c *Calendar) any { return &c.Every }, OneOf: everyNames()},
 	{Name: "zone", At: func(c *Calendar) any { return &c.Zone }, Default: ZoneUTC},
 	{Name: "anchor_day", At: func(c *Calendar) any { return &c.AnchorDay }, NotZero: true},
@@ -174,7 +178,7 @@ type Defer struct {
 	MaxAgeMS int64 `json:"max_age_ms,omitempty"`
 }
 
-var deferFields = []Field[Defer]{
+var deferFields = []field.Field[Defer]{
 	{Name: "max_items", At: func(d *Defer) any { return &d.MaxItems }, Least: 1, Most: MaxDeferItems, NotZero: true},
 	{
 		Name: "max_age_ms", At: func(d *Defer) any { return &d.MaxAgeMS },
@@ -194,7 +198,7 @@ type Candidate struct {
 	Buckets   *int64  `json:"buckets,omitempty"`
 }
 
-var candidateFields = []Field[Candidate]{
+var candidateFields = []field.Field[Candidate]{
 	{Name: "algorithm", At: func(c *Candidate) any { return &c.Algorithm }},
 	{Name: "limit", At: func(c *Candidate) any { return &c.Limit }, Required: true},
 	{Name: "window_ms", At: func(c *Candidate) any { return &c.WindowMS }, Millis: true},
@@ -208,7 +212,7 @@ var candidateFields = []Field[Candidate]{
 type Source struct {
 	Rules    []Rule
 	Pools    []Pool
-	Profiles []Profile
+	Profiles []profile.Profile
 	// Version counts the changes of all of them. Stamp distinguishes two states with one Version, of
 	// which a database has lost one.
 	Version int64
@@ -216,10 +220,10 @@ type Source struct {
 }
 
 // TierFields is Fields for the limit of a tier.
-func TierFields() []Field[TierLimit] { return tierFields }
+func TierFields() []field.Field[TierLimit] { return tierFields }
 
 // WindowFields is Fields for a window of a schedule.
-func WindowFields() []Field[ScheduleWindow] { return windowFields }
+func WindowFields() []field.Field[ScheduleWindow] { return windowFields }
 
 // CandidateFields is Fields for a candidate.
-func CandidateFields() []Field[Candidate] { return candidateFields }
+func CandidateFields() []field.Field[Candidate] { return candidateFields }

@@ -11,11 +11,13 @@ import (
 
 	"sluice/limiter"
 	"sluice/rules/chars"
+	"sluice/rules/field"
+	"sluice/rules/when"
 )
 
 // validatePolicy checks the policy fields. base is the rule's own limit, or the zero Limit if that
 // is invalid; checks that depend on it are then skipped.
-func (p *Parsed) validatePolicy(r *Rule, base limiter.Limit, ps *problems) {
+func (p *Parsed) validatePolicy(r *Rule, base limiter.Limit, ps *field.Problems) {
 	validateThrottle(r, ps)
 	validateOutcome(r, ps)
 	validateBan(r, ps)
@@ -27,14 +29,14 @@ func (p *Parsed) validatePolicy(r *Rule, base limiter.Limit, ps *problems) {
 	p.Candidate = validateCandidate(r, base, ps)
 	if r.Message != nil {
 		var err error
-		if p.Message, err = parseMessage(*r.Message, valueOf(r.Route)); err != nil {
-			ps.add("message", "%s", err)
+		if p.Message, err = parseMessage(*r.Message, field.ValueOf(r.Route)); err != nil {
+			ps.Add("message", "%s", err)
 		}
 	}
 	if r.When != nil {
 		var err error
-		if p.When, err = compileCondition(*r.When); err != nil {
-			ps.add("when", "%s", err)
+		if p.When, err = when.Compile(*r.When); err != nil {
+			ps.Add("when", "%s", err)
 		}
 	}
 }
@@ -42,11 +44,11 @@ func (p *Parsed) validatePolicy(r *Rule, base limiter.Limit, ps *problems) {
 // MaxNotify is the largest number of percentages of Rule.NotifyPercent.
 const MaxNotify = 4
 
-func validateNotify(r *Rule, ps *problems) {
+func validateNotify(r *Rule, ps *field.Problems) {
 	for i, percent := range r.NotifyPercent {
 		at := fmt.Sprintf("notify_percent[%d]", i)
-		if ps.between(at, &percent, 1, 100); slices.Contains(r.NotifyPercent[:i], percent) {
-			ps.add(at, "must not be repeated")
+		if ps.Between(at, &percent, 1, 100); slices.Contains(r.NotifyPercent[:i], percent) {
+			ps.Add(at, "must not be repeated")
 		}
 	}
 }
@@ -64,107 +66,107 @@ func throttles(throttle string, t *limiter.Traits) bool {
 	return true
 }
 
-func validateThrottle(r *Rule, ps *problems) {
+func validateThrottle(r *Rule, ps *field.Problems) {
 	if !throttles(r.Throttle, r.Traits()) {
-		ps.add("throttle", "must not be %s for %s", r.Throttle, r.Algorithm)
+		ps.Add("throttle", "must not be %s for %s", r.Throttle, r.Algorithm)
 	}
 	soft, elastic := r.Throttle == ThrottleSoft, r.Throttle == ThrottleElastic
-	ps.belongs("soft_percent", r.SoftPercent != nil, soft, true, "throttle soft")
-	ps.belongs("elastic_percent", r.ElasticPercent != nil, elastic, true, "throttle elastic")
+	ps.Belongs("soft_percent", r.SoftPercent != nil, soft, true, "throttle soft")
+	ps.Belongs("elastic_percent", r.ElasticPercent != nil, elastic, true, "throttle elastic")
 	switch {
 	case r.Pool == nil && elastic:
-		ps.add("pool", "is required with throttle elastic")
+		ps.Add("pool", "is required with throttle elastic")
 	case r.Pool != nil && r.Traits().Slots:
-		ps.add("pool", "does not apply to concurrency")
-	case r.Pool != nil && !ValidName(*r.Pool):
-		ps.add("pool", "must be the name of a pool: %s", NameHelp)
+		ps.Add("pool", "does not apply to concurrency")
+	case r.Pool != nil && !field.ValidName(*r.Pool):
+		ps.Add("pool", "must be the name of a pool: %s", field.NameHelp)
 	}
-	ps.belongs("priority", r.Priority != nil, r.Pool != nil, false, "a pool")
+	ps.Belongs("priority", r.Priority != nil, r.Pool != nil, false, "a pool")
 }
 
 // validateOutcome checks the fields for denials and reports.
-func validateOutcome(r *Rule, ps *problems) {
+func validateOutcome(r *Rule, ps *field.Problems) {
 	concurrency := r.Traits().Slots
 	if r.ChargeOn == ChargeOnReport && concurrency {
-		ps.add("charge_on", "must be request for concurrency, whose leases are not charged")
+		ps.Add("charge_on", "must be request for concurrency, whose leases are not charged")
 	}
 	deferred := r.OverLimit == OverLimitDefer
 	if deferred {
 		switch {
 		case r.ChargeOn == ChargeOnReport:
-			ps.add("over_limit", "must be deny with charge_on report")
+			ps.Add("over_limit", "must be deny with charge_on report")
 		case concurrency:
-			ps.add("over_limit", "must be deny for concurrency")
+			ps.Add("over_limit", "must be deny for concurrency")
 		case r.Mode == ModeShadow:
-			ps.add("over_limit", "must be deny with mode shadow, which never denies")
+			ps.Add("over_limit", "must be deny with mode shadow, which never denies")
 		}
 	}
-	ps.belongs("defer", r.Defer != nil, deferred, false, "over_limit defer")
+	ps.Belongs("defer", r.Defer != nil, deferred, false, "over_limit defer")
 	if r.Defer != nil && deferred {
-		bounds(deferFields, r.Defer, "defer.", ps)
+		field.Bounds(deferFields, r.Defer, "defer.", ps)
 	}
 }
 
-func validateHot(r *Rule, ps *problems) {
+func validateHot(r *Rule, ps *field.Problems) {
 	exact := r.HotKeys == HotKeysExact
 	if t := r.Traits(); !exact && t.Name != "" && !t.Divisible {
-		ps.add("hot_keys", "must be exact for %s", r.Algorithm)
+		ps.Add("hot_keys", "must be exact for %s", r.Algorithm)
 	}
-	ps.belongs("hot_raise_percent", r.HotRaisePercent != nil, !exact, false, "hot_keys leased or sharded")
+	ps.Belongs("hot_raise_percent", r.HotRaisePercent != nil, !exact, false, "hot_keys leased or sharded")
 }
 
 // validateSpan checks the span and what belongs to it. A limit that spans regions counts units, in one bucket a key,
 // and its window is long beside the time in which regions hear from each other.
-func validateSpan(r *Rule, ps *problems) {
+func validateSpan(r *Rule, ps *field.Problems) {
 	if r.Span == SpanGlobalExact {
 		validateExact(r, ps)
 	}
 	global := r.Span == SpanGlobal
-	ps.belongs("max_over_percent", r.MaxOverPercent != nil, global, false, "span global")
-	ps.belongs("cold", r.Cold != nil, global, false, "span global")
-	ps.belongs("cut_off", r.CutOff != nil, global, false, "span global")
+	ps.Belongs("max_over_percent", r.MaxOverPercent != nil, global, false, "span global")
+	ps.Belongs("cold", r.Cold != nil, global, false, "span global")
+	ps.Belongs("cut_off", r.CutOff != nil, global, false, "span global")
 	t := r.Traits()
 	switch shares := r.Span == SpanShares; {
 	case shares && t.Slots:
-		ps.add("span", "must be region or global_exact for %s: a slot that is renewed counts for as long as its holder "+
+		ps.Add("span", "must be region or global_exact for %s: a slot that is renewed counts for as long as its holder "+
 			"wants, so that its part could never be lent", r.Algorithm)
 	case shares && r.Unlimited:
-		ps.add("span", "must be region for an unlimited rule, which counts nothing")
+		ps.Add("span", "must be region for an unlimited rule, which counts nothing")
 	case shares && r.HotKeys == HotKeysSharded:
-		ps.add("hot_keys", "must be exact or leased with span %s", SpanShares)
+		ps.Add("hot_keys", "must be exact or leased with span %s", SpanShares)
 	case shares && len(r.Algorithm) > 0 && r.Limit == 0:
-		ps.add("span", "must not be local_then_global for a limit of 0, of which nothing can be divided")
+		ps.Add("span", "must not be local_then_global for a limit of 0, of which nothing can be divided")
 	}
 	if !global {
 		return
 	}
 	switch {
 	case t.Slots:
-		ps.add("span", "must be region or global_exact for %s, which does not count units", r.Algorithm)
+		ps.Add("span", "must be region or global_exact for %s, which does not count units", r.Algorithm)
 	case t.Name != "" && !t.Spans():
-		ps.add("span", "must be region, local_then_global or global_exact for %s, whose places are not counts", r.Algorithm)
+		ps.Add("span", "must be region, local_then_global or global_exact for %s, whose places are not counts", r.Algorithm)
 	case r.Unlimited:
-		ps.add("span", "must be region for an unlimited rule, which counts nothing")
+		ps.Add("span", "must be region for an unlimited rule, which counts nothing")
 	case r.HotKeys == HotKeysSharded:
-		ps.add("hot_keys", "must be exact or leased with span global")
+		ps.Add("hot_keys", "must be exact or leased with span global")
 	}
 	if r.WindowMS > 0 && r.WindowMS < MinGlobalWindow {
-		ps.add("window_ms", "must be at least %d with span global; a shorter window can have span region, "+
+		ps.Add("window_ms", "must be at least %d with span global; a shorter window can have span region, "+
 			"local_then_global or global_exact", MinGlobalWindow)
 	}
 }
 
 // validateExact checks what does not go with a limit that the home region of each key decides.
-func validateExact(r *Rule, ps *problems) {
+func validateExact(r *Rule, ps *field.Problems) {
 	if r.Unlimited {
-		ps.add("span", "must be region for an unlimited rule, which counts nothing")
+		ps.Add("span", "must be region for an unlimited rule, which counts nothing")
 	}
 	if r.HotKeys != HotKeysExact {
-		ps.add("hot_keys", "must be exact with span global_exact, because the home region of a key decides every request")
+		ps.Add("hot_keys", "must be exact with span global_exact, because the home region of a key decides every request")
 	}
 }
 
-func validateLife(r *Rule, ps *problems) {
+func validateLife(r *Rule, ps *field.Problems) {
 	for _, b := range []struct {
 		field string
 		year  int
@@ -172,19 +174,19 @@ func validateLife(r *Rule, ps *problems) {
 	}{{"active_from", yearOf(r.ActiveFrom), r.ActiveFrom != nil}, {"active_until", yearOf(r.ActiveUntil),
 		r.ActiveUntil != nil}} {
 		if b.given && (b.year < 1 || b.year > 9999) {
-			ps.add(b.field, "must be in a year from 0001 to 9999")
+			ps.Add(b.field, "must be in a year from 0001 to 9999")
 		}
 	}
 	if r.ActiveFrom != nil && r.ActiveUntil != nil && !r.ActiveFrom.Before(*r.ActiveUntil) {
-		ps.add("active_until", "must be after active_from")
+		ps.Add("active_until", "must be after active_from")
 	}
 }
 
 // replaced returns the rule's limit with another count and burst; a nil burst means the count.
 // Problems have the fields limit and burst.
-func (r *Rule) replaced(limit int64, burst *int64) (limiter.Limit, []FieldError) {
+func (r *Rule) replaced(limit int64, burst *int64) (limiter.Limit, []field.Problem) {
 	l, err := r.withLimit(limit, burst).Resolve()
-	var ve *ValidationError
+	var ve *field.ValidationError
 	if errors.As(err, &ve) {
 		return l, ve.Fields
 	}
@@ -198,69 +200,69 @@ func (r *Rule) withLimit(limit int64, burst *int64) LimitSpec {
 	return spec
 }
 
-func validateTiers(r *Rule, base limiter.Limit, ps *problems) map[string]Variant {
+func validateTiers(r *Rule, base limiter.Limit, ps *field.Problems) map[string]Variant {
 	if len(r.Tiers) == 0 {
 		return nil
 	}
 	if len(r.Tiers) > MaxTiers {
-		ps.add("tiers", "must not have more than %d tiers", MaxTiers)
+		ps.Add("tiers", "must not have more than %d tiers", MaxTiers)
 		return nil
 	}
 	out := make(map[string]Variant, len(r.Tiers))
 	for _, name := range slices.Sorted(maps.Keys(r.Tiers)) {
 		t := r.Tiers[name]
-		path := "tiers." + SafeField(name)
+		path := "tiers." + field.SafeField(name)
 		if name == "" || len(name) > MaxTierName || !utf8.ValidString(name) ||
 			strings.ContainsFunc(name, chars.Unsafe) || strings.TrimSpace(name) != name {
-			ps.add(path, "must have a name of 1 to %d bytes of printable text, without blanks at either end", MaxTierName)
+			ps.Add(path, "must have a name of 1 to %d bytes of printable text, without blanks at either end", MaxTierName)
 			continue
 		}
 		switch {
 		case t.Unlimited && (t.Limit != nil || t.Burst != nil):
-			ps.add(path, "must either have a limit or be unlimited")
+			ps.Add(path, "must either have a limit or be unlimited")
 		case t.Unlimited:
 			out[name] = Variant{Unlimited: true}
 		case t.Limit == nil:
-			ps.add(path+".limit", "is required, unless the tier is unlimited")
+			ps.Add(path+".limit", "is required, unless the tier is unlimited")
 		case base.Algorithm != 0:
 			l, bad := r.replaced(*t.Limit, t.Burst)
-			ps.under(path, bad)
+			ps.Under(path, bad)
 			out[name] = Variant{Limit: l}
 		}
 	}
 	return out
 }
 
-func validateCalendar(r *Rule, ps *problems) *calendar {
+func validateCalendar(r *Rule, ps *field.Problems) *calendar {
 	c := r.Calendar
 	if c == nil {
 		return nil
 	}
 	before := len(*ps)
-	bounds(calendarFields, c, "calendar.", ps)
+	field.Bounds(calendarFields, c, "calendar.", ps)
 	zone, err := loadZone(c.Zone)
 	if err != nil {
-		ps.add("calendar.zone", "%s", err)
+		ps.Add("calendar.zone", "%s", err)
 	}
 	period := c.Period()
 	switch {
 	case period == nil: // see bounds
 	case period.lastStart > 0:
-		ps.between("calendar.anchor_day", &c.AnchorDay, firstAnchorDay, period.lastStart)
+		ps.Between("calendar.anchor_day", &c.AnchorDay, firstAnchorDay, period.lastStart)
 	case c.AnchorDay != 0:
-		ps.add("calendar.anchor_day", "does not apply to every %s; leave it out", c.Every)
+		ps.Add("calendar.anchor_day", "does not apply to every %s; leave it out", c.Every)
 	}
 	if r.Traits().Setting != limiter.SettingAlign {
-		ps.add("calendar", "does not apply to %s, only to fixed_window", r.Algorithm)
+		ps.Add("calendar", "does not apply to %s, only to fixed_window", r.Algorithm)
 	}
 	if r.Align != nil && *r.Align != limiter.AlignCalendar.String() {
-		ps.add("align", "must be calendar or left out with a calendar")
+		ps.Add("align", "must be calendar or left out with a calendar")
 	}
 	if r.AnchorMS != nil {
-		ps.add("anchor_ms", "does not apply to a rule with a calendar; leave it out")
+		ps.Add("anchor_ms", "does not apply to a rule with a calendar; leave it out")
 	}
 	if period != nil && r.WindowMS != period.nominal {
-		ps.add("window_ms", "must be left out or be %d with a calendar of every %s", period.nominal, c.Every)
+		ps.Add("window_ms", "must be left out or be %d with a calendar of every %s", period.nominal, c.Every)
 	}
 	if len(*ps) > before {
 		return nil
@@ -268,42 +270,42 @@ func validateCalendar(r *Rule, ps *problems) *calendar {
 	return &calendar{every: c.Every, zone: zone, anchor: int(c.AnchorDay)}
 }
 
-func validateCandidate(r *Rule, base limiter.Limit, ps *problems) *limiter.Limit {
+func validateCandidate(r *Rule, base limiter.Limit, ps *field.Problems) *limiter.Limit {
 	c := r.Candidate
 	if c == nil {
 		return nil
 	}
 	if r.Mode == ModeShadow {
-		ps.add("candidate", "cannot be combined with mode shadow, because a shadow rule is itself a trial")
+		ps.Add("candidate", "cannot be combined with mode shadow, because a shadow rule is itself a trial")
 	}
 	if c.Limit == nil {
-		ps.add("candidate.limit", "is required")
+		ps.Add("candidate.limit", "is required")
 		return nil
 	}
 	if base.Algorithm == 0 {
 		return nil
 	}
 	l, err := r.candidateSpec().Resolve()
-	var ve *ValidationError
+	var ve *field.ValidationError
 	if errors.As(err, &ve) {
-		ps.under("candidate", ve.Fields)
+		ps.Under("candidate", ve.Fields)
 		return nil
 	}
 	if base.Algorithm.Traits().Slots || l.Algorithm.Traits().Slots {
-		ps.add("candidate", "does not apply to concurrency")
+		ps.Add("candidate", "does not apply to concurrency")
 		return nil
 	}
 	if t := l.Algorithm.Traits(); !throttles(r.Throttle, t) {
-		ps.add("candidate.algorithm", "must not be %s with throttle %s", t.Name, r.Throttle)
+		ps.Add("candidate.algorithm", "must not be %s with throttle %s", t.Name, r.Throttle)
 		return nil
 	}
 	switch { // else it could not be promoted
 	case r.Span == SpanGlobal && !l.Algorithm.Traits().Spans():
-		ps.add("candidate.algorithm", "must not be %s with span global", l.Algorithm)
+		ps.Add("candidate.algorithm", "must not be %s with span global", l.Algorithm)
 	case r.Span == SpanGlobal && l.Window < MinGlobalWindow:
-		ps.add("candidate.window_ms", "must be at least %d with span global", MinGlobalWindow)
+		ps.Add("candidate.window_ms", "must be at least %d with span global", MinGlobalWindow)
 	case r.Span == SpanShares && l.Count == 0:
-		ps.add("candidate.limit", "must not be 0 with span local_then_global")
+		ps.Add("candidate.limit", "must not be 0 with span local_then_global")
 	default:
 		return &l
 	}
@@ -353,8 +355,8 @@ func (r *Rule) candidateSpec() LimitSpec {
 	return s
 }
 
-// candidateFollows reports whether the candidate uses the windows of the rule's calendar.
-func (r *Rule) candidateFollows() bool {
+// CandidateFollows reports whether the candidate uses the windows of the rule's calendar.
+func (r *Rule) CandidateFollows() bool {
 	c := r.Candidate
 	return r.Calendar != nil && c != nil && (c.Algorithm == "" || c.Algorithm == r.Algorithm) &&
 		c.WindowMS == nil && c.Align == nil && c.AnchorMS == nil

@@ -11,6 +11,8 @@ import (
 
 	"sluice/limiter"
 	"sluice/rules/entries"
+	"sluice/rules/field"
+	"sluice/rules/when"
 )
 
 func TestValidatePolicy_AcceptsWhatBelongsTogether(t *testing.T) {
@@ -42,7 +44,9 @@ func TestValidatePolicy_AcceptsWhatBelongsTogether(t *testing.T) {
 		"nominal window": func(r *Rule) {
 			r.Algorithm, r.WindowMS, r.Calendar = "fixed_window", nominalMonth, &Calendar{Every: "month"}
 		},
-		"life":      func(r *Rule) { r.ActiveFrom, r.ActiveUntil = ptr(noon), ptr(noon.Add(time.Millisecond)) },
+		"life": func(r *Rule) {
+			r.ActiveFrom, r.ActiveUntil = ptr(noon), ptr(noon.Add(time.Millisecond))
+		},
 		"report":    func(r *Rule) { r.ChargeOn = "report" },
 		"defer":     func(r *Rule) { r.OverLimit = "defer" },
 		"candidate": func(r *Rule) { r.Candidate = &Candidate{Limit: n(1)} },
@@ -288,12 +292,12 @@ func TestValidatePolicy_NamesTheFieldAtFault(t *testing.T) {
 				n(401)
 		}},
 		"long condition": {"when",
-			func(r *Rule) { r.When = ptr(strings.Repeat(" ", 8) + strings.Repeat("a", MaxWhen+1)) }},
+			func(r *Rule) { r.When = ptr(strings.Repeat(" ", 8) + strings.Repeat("a", when.MaxBytes+1)) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := rule(1, c.edit)
 			r.Normalize()
-			var ve *ValidationError
+			var ve *field.ValidationError
 			if err := Validate(&r); !errors.As(err, &ve) || len(ve.Fields) != 1 || ve.Fields[0].Field != c.field ||
 				ve.Fields[0].Message == "" {
 				t.Errorf("got %v, want one error of %s", err, c.field)
@@ -313,7 +317,7 @@ func TestValidate_ARefusedSpanNamesTheOthers(t *testing.T) {
 	} {
 		r := rule(1, edit)
 		r.Normalize()
-		var ve *ValidationError
+		var ve *field.ValidationError
 		if err := Validate(&r); !errors.As(err, &ve) || len(ve.Fields) != 1 {
 			t.Fatalf("%s: got %v, want one error", name, err)
 		}
@@ -356,7 +360,7 @@ func TestValidatePool_NamesTheFieldAtFault(t *testing.T) {
 	if err := ValidatePool(&good); err != nil {
 		t.Fatal(err)
 	}
-	for field, edit := range map[string]func(*Pool){
+	for member, edit := range map[string]func(*Pool){
 		"name": func(p *Pool) { p.Name = "Shop" }, "limit": func(p *Pool) { p.Limit = -1 },
 		"window_ms":      func(p *Pool) { p.WindowMS = 0 },
 		"description":    func(p *Pool) { p.Description = "a\nb" },
@@ -364,9 +368,9 @@ func TestValidatePool_NamesTheFieldAtFault(t *testing.T) {
 	} {
 		p := good
 		edit(&p)
-		var ve *ValidationError
-		if err := ValidatePool(&p); !errors.As(err, &ve) || len(ve.Fields) != 1 || ve.Fields[0].Field != field {
-			t.Errorf("got %v, want one error of %s", err, field)
+		var ve *field.ValidationError
+		if err := ValidatePool(&p); !errors.As(err, &ve) || len(ve.Fields) != 1 || ve.Fields[0].Field != member {
+			t.Errorf("got %v, want one error of %s", err, member)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"sluice/limiter"
+	"sluice/rules/field"
 )
 
 // Pool is capacity that rules share: requests that they admit count towards it, and elastic rules
@@ -30,9 +31,9 @@ type Pool struct {
 
 // poolFields are the fields of a pool that people write, in the order of its JSON
 // form.
-var poolFields = []Field[Pool]{
+var poolFields = []field.Field[Pool]{
 	{Name: "name", At: func(p *Pool) any { return &p.Name }, Required: true},
-	{Name: "description", At: func(p *Pool) any { return &p.Description }, Bytes: MaxDescription},
+	{Name: "description", At: func(p *Pool) any { return &p.Description }, Bytes: field.MaxDescription},
 	{Name: "limit", At: func(p *Pool) any { return &p.Limit }, Required: true},
 	{Name: "window_ms", At: func(p *Pool) any { return &p.WindowMS }, Required: true, Millis: true},
 	{Name: "normal_percent", At: func(p *Pool) any { return &p.NormalPercent }, Default: defaultNormalPercent,
@@ -48,7 +49,7 @@ func NewPool() Pool {
 }
 
 // Normalize trims the texts.
-func (p *Pool) Normalize() { NormalizeFields(poolFields, p) }
+func (p *Pool) Normalize() { field.Normalize(poolFields, p) }
 
 // LimiterLimit returns the pool's capacity as a limit.
 func (p *Pool) LimiterLimit() limiter.Limit {
@@ -56,25 +57,25 @@ func (p *Pool) LimiterLimit() limiter.Limit {
 }
 
 // ValidatePool reports every problem of a normalised pool at once; the error is
-// a *ValidationError.
+// a *field.ValidationError.
 func ValidatePool(p *Pool) error {
-	var ps problems
-	if !ValidName(p.Name) {
-		ps.add("name", "must be %s", NameHelp)
+	var ps field.Problems
+	if !field.ValidName(p.Name) {
+		ps.Add("name", "must be %s", field.NameHelp)
 	}
-	bounds(poolFields, p, "", &ps)
+	field.Bounds(poolFields, p, "", &ps)
 	for _, bad := range p.LimiterLimit().Problems() {
-		ps.add(bad.Field, "%s", bad.Message)
+		ps.Add(bad.Field, "%s", bad.Message)
 	}
 	if p.LowPercent > p.NormalPercent && p.NormalPercent >= 0 && p.LowPercent <= maxPoolPercent {
-		ps.add("low_percent", "must not be above normal_percent")
+		ps.Add("low_percent", "must not be above normal_percent")
 	}
 	if len(ps) > 0 {
-		inOrder(poolFields, ps)
-		return &ValidationError{Fields: ps}
+		field.Sort(poolFields, ps)
+		return &field.ValidationError{Fields: ps}
 	}
 	return nil
 }
 
 // DiffPool is Diff for pools.
-func DiffPool(was, is *Pool) []Change { return DiffFields(poolFields, was, is) }
+func DiffPool(was, is *Pool) []field.Change { return field.Diff(poolFields, was, is) }

@@ -1,14 +1,16 @@
 package rules
 
+import "sluice/rules/field"
+
 // Promote ends a trial: the candidate becomes the rule's limit and is removed, or, if there is
 // none, mode shadow becomes enforce. What was spent under the rule's own limit counts on, as with every
-// edit of it (see Former), and what the candidate counted is dropped. The error is a *ValidationError if there is
+// edit of it (see Former), and what the candidate counted is dropped. The error is a *field.ValidationError if there is
 // nothing to promote. The result may be invalid as a whole; call Validate.
 func (r *Rule) Promote() error {
 	c := r.Candidate
 	switch {
 	case c != nil && c.Limit != nil:
-		if !r.candidateFollows() {
+		if !r.CandidateFollows() {
 			r.Calendar = nil
 		}
 		s := r.candidateSpec()
@@ -18,7 +20,7 @@ func (r *Rule) Promote() error {
 	case r.Mode == ModeShadow:
 		r.Mode = ModeEnforce
 	default:
-		return &ValidationError{Fields: []FieldError{{Field: "candidate",
+		return &field.ValidationError{Fields: []field.Problem{{Field: "candidate",
 			Message: "is missing, and the rule is enforced already: there is nothing to promote"}}}
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"sluice/limiter"
+	"sluice/rules/field"
 )
 
 // Rule is what people edit: what it matches, a limit, and modes. Normalize fills in defaults and
@@ -29,7 +30,7 @@ type Rule struct {
 	Route *string `json:"route"`
 	// Method is nil for every method, else one in upper case.
 	Method *string `json:"method"`
-	// Host is nil for every host, else the name of one in the form of ParseHost, or *.example.com for every name below
+	// Host is nil for every host, else the name of one in the form of host.Parse, or *.example.com for every name below
 	// example.com, however deep, but not example.com itself.
 	Host *string `json:"host"`
 	// Descriptor makes it a rule for descriptors of Envoy, which needs no scope, route or method. It is
@@ -67,7 +68,7 @@ type Rule struct {
 	// the rule applies, in whole milliseconds; nil is no bound.
 	ActiveFrom  *time.Time `json:"active_from"`
 	ActiveUntil *time.Time `json:"active_until"`
-	// When is a condition on the descriptor, nil for none; see conditionEnv.
+	// When is a condition on the descriptor, nil for none; see when.Env.
 	When *string `json:"when"`
 
 	// ChargeOn is request or report. With report a check only looks, and a charge spends.
@@ -141,9 +142,9 @@ type Rule struct {
 
 // ruleFields lists the editable fields of a rule, in the order of its JSON form, without identity,
 // version and times.
-var ruleFields = []Field[Rule]{
+var ruleFields = []field.Field[Rule]{
 	{Name: "name", At: func(r *Rule) any { return &r.Name }, Required: true, Label: true},
-	{Name: "description", At: func(r *Rule) any { return &r.Description }, Bytes: MaxDescription, Label: true},
+	{Name: "description", At: func(r *Rule) any { return &r.Description }, Bytes: field.MaxDescription, Label: true},
 	{Name: "owner", At: func(r *Rule) any { return &r.Owner }, Characters: MaxOwner, Label: true, Filter: true},
 	{
 		Name: "scope", At: func(r *Rule) any { return &r.Scope }, Filter: true,
@@ -152,7 +153,8 @@ var ruleFields = []Field[Rule]{
 	{Name: "route", At: func(r *Rule) any { return &r.Route }, Filter: true},
 	{Name: "method", At: func(r *Rule) any { return &r.Method }, Filter: true},
 	{Name: "host", At: func(r *Rule) any { return &r.Host }, Policy: true, Filter: true},
-	{Name: "descriptor", At: func(r *Rule) any { return &r.Descriptor }, Policy: true, composite: part(descriptorFields)},
+	{Name: "descriptor", At: func(r *Rule) any { return &r.Descriptor }, Policy: true,
+		Composite: field.Part(descriptorFields)},
 	{Name: "algorithm", At: func(r *Rule) any { return &r.Algorithm }, Default: defaultAlgorithm},
 	{
 		Name: "limit", At: func(r *Rule) any { return &r.Limit },
@@ -180,10 +182,10 @@ var ruleFields = []Field[Rule]{
 	},
 	{
 		Name: "tiers", At: func(r *Rule) any { return &r.Tiers }, Policy: true,
-		Damaged: map[string]TierLimit{"": {}}, Noun: "tiers", composite: mapOf(decodeTier),
+		Damaged: map[string]TierLimit{"": {}}, Noun: "tiers", Composite: field.MapOf(decodeTier),
 	},
-	{Name: "schedule", At: func(r *Rule) any { return &r.Schedule }, Policy: true, composite: part(scheduleFields)},
-	{Name: "calendar", At: func(r *Rule) any { return &r.Calendar }, Policy: true, composite: part(calendarFields)},
+	{Name: "schedule", At: func(r *Rule) any { return &r.Schedule }, Policy: true, Composite: field.Part(scheduleFields)},
+	{Name: "calendar", At: func(r *Rule) any { return &r.Calendar }, Policy: true, Composite: field.Part(calendarFields)},
 	{Name: "active_from", At: func(r *Rule) any { return &r.ActiveFrom }, Policy: true},
 	{Name: "active_until", At: func(r *Rule) any { return &r.ActiveUntil }, Policy: true},
 	{Name: "when", At: func(r *Rule) any { return &r.When }, Policy: true},
@@ -197,10 +199,11 @@ var ruleFields = []Field[Rule]{
 	},
 	{
 		Name: "defer", At: func(r *Rule) any { return &r.Defer }, Policy: true,
-		Damaged: &Defer{MaxItems: -1}, composite: part(deferFields),
+		Damaged: &Defer{MaxItems: -1}, Composite: field.Part(deferFields),
 	},
-	{Name: "candidate", At: func(r *Rule) any { return &r.Candidate }, Policy: true, composite: part(candidateFields)},
-	{Name: "ban", At: func(r *Rule) any { return &r.Ban }, Policy: true, composite: part(banFields)},
+	{Name: "candidate", At: func(r *Rule) any { return &r.Candidate }, Policy: true,
+		Composite: field.Part(candidateFields)},
+	{Name: "ban", At: func(r *Rule) any { return &r.Ban }, Policy: true, Composite: field.Part(banFields)},
 	{
 		Name: "retry_jitter_ms", At: func(r *Rule) any { return &r.RetryJitterMS }, Policy: true,
 		Most: MaxRetryJitter, Millis: true,
@@ -247,7 +250,7 @@ var ruleFields = []Field[Rule]{
 	{Name: "share_threshold", At: func(r *Rule) any { return &r.ShareThreshold }, Policy: true, Default: false},
 	{
 		Name: "metadata", At: func(r *Rule) any { return &r.Metadata }, Policy: true,
-		Noun: "texts", Most: MaxMetadata, composite: mapOf(decodeText),
+		Noun: "texts", Most: MaxMetadata, Composite: field.MapOf(field.DecodeText),
 	},
 	{
 		Name: "mode", At: func(r *Rule) any { return &r.Mode }, Filter: true,
@@ -266,10 +269,10 @@ var ruleFields = []Field[Rule]{
 }
 
 // Fields returns the editable fields of a rule, in the order of its JSON form. Do not change them.
-func Fields() []Field[Rule] { return ruleFields }
+func Fields() []field.Field[Rule] { return ruleFields }
 
 // FieldNamed returns the field with the given name, nil if there is none.
-func FieldNamed(name string) *Field[Rule] { return named(ruleFields, name) }
+func FieldNamed(name string) *field.Field[Rule] { return field.Named(ruleFields, name) }
 
 // FilterDomain filters rules by the domain of their descriptor.
 const FilterDomain = "domain"
@@ -300,7 +303,7 @@ const (
 )
 
 // LimiterLimit returns the rule's own limit as a limiter.Limit, with defaults applied: burst is
-// the limit, buckets is 60 or fewer for a tiny window. The error is a *ValidationError.
+// the limit, buckets is 60 or fewer for a tiny window. The error is a *field.ValidationError.
 func (r *Rule) LimiterLimit() (limiter.Limit, error) {
 	return r.spec().Resolve()
 }

@@ -9,6 +9,7 @@ import (
 
 	"sluice/rules/chars"
 	"sluice/rules/entries"
+	"sluice/rules/field"
 )
 
 // RuleDescriptor says to which descriptors of Envoy a rule applies: those of a domain that have as
@@ -34,15 +35,15 @@ const (
 	MaxMetadataValue = 255
 )
 
-var descriptorFields = []Field[RuleDescriptor]{
+var descriptorFields = []field.Field[RuleDescriptor]{
 	{Name: "domain", At: func(d *RuleDescriptor) any { return &d.Domain }, Required: true},
 	{
 		Name: "entries", At: func(d *RuleDescriptor) any { return &d.Entries },
-		Noun: "entries", composite: listOf(elementFields, MaxEntries),
+		Noun: "entries", Composite: field.ListOf(elementFields, MaxEntries),
 	},
 }
 
-var elementFields = []Field[entries.Element]{
+var elementFields = []field.Field[entries.Element]{
 	{Name: "key", At: func(e *entries.Element) any { return &e.Key }, Required: true},
 	{Name: "value", At: func(e *entries.Element) any { return &e.Value }},
 	{Name: "pattern", At: func(e *entries.Element) any { return &e.Pattern }},
@@ -50,7 +51,7 @@ var elementFields = []Field[entries.Element]{
 }
 
 // validateOrdinary refuses what belongs to rules with a descriptor.
-func validateOrdinary(r *Rule, ps *problems) {
+func validateOrdinary(r *Rule, ps *field.Problems) {
 	for _, f := range []struct {
 		name  string
 		given bool
@@ -58,13 +59,13 @@ func validateOrdinary(r *Rule, ps *problems) {
 		{"addend", r.Addend == AddendCharge}, {"unlimited", r.Unlimited}, {"quota", r.Quota},
 		{"replaces", len(r.Replaces) > 0}, {"share_threshold", r.ShareThreshold}, {"metadata", len(r.Metadata) > 0},
 	} {
-		ps.belongs(f.name, f.given, false, false, "a descriptor")
+		ps.Belongs(f.name, f.given, false, false, "a descriptor")
 	}
 }
 
 // validateDescriptor checks the descriptor of a rule that has one, what belongs to it, and what does
 // not.
-func validateDescriptor(r *Rule, ps *problems) {
+func validateDescriptor(r *Rule, ps *field.Problems) {
 	for _, f := range []struct {
 		name  string
 		given bool
@@ -76,65 +77,65 @@ func validateDescriptor(r *Rule, ps *problems) {
 		{"over_limit", r.OverLimit == OverLimitDefer},
 	} {
 		if f.given {
-			ps.add(f.name, "does not apply to a rule with a descriptor; leave it out")
+			ps.Add(f.name, "does not apply to a rule with a descriptor; leave it out")
 		}
 	}
 	d := r.Descriptor
 	checkEntryText(ps, "descriptor.domain", d.Domain, 1, entries.MaxDomain)
 	if len(d.Entries) < 1 || len(d.Entries) > MaxEntries {
-		ps.add("descriptor.entries", "must be a list of 1 to %d entries", MaxEntries)
+		ps.Add("descriptor.entries", "must be a list of 1 to %d entries", MaxEntries)
 	} else {
 		for i := range d.Entries {
-			validateElement(path("descriptor.entries", i), &d.Entries[i], ps)
+			validateElement(field.Path("descriptor.entries", i), &d.Entries[i], ps)
 		}
 	}
 	if r.ShareThreshold && !slices.ContainsFunc(d.Entries, func(e entries.Element) bool { return e.Pattern != "" }) {
-		ps.add("share_threshold", "applies only to entries with a pattern; leave it out")
+		ps.Add("share_threshold", "applies only to entries with a pattern; leave it out")
 	}
 	if r.Addend == AddendCharge && r.Traits().Slots {
-		ps.add("addend", "must be take for concurrency, whose leases are not charged")
+		ps.Add("addend", "must be take for concurrency, whose leases are not charged")
 	}
 	for i, name := range r.Replaces {
-		switch at := path("replaces", i); {
-		case !ValidName(name):
-			ps.add(at, "must be the name of a rule: %s", NameHelp)
+		switch at := field.Path("replaces", i); {
+		case !field.ValidName(name):
+			ps.Add(at, "must be the name of a rule: %s", field.NameHelp)
 		case name == r.Name:
-			ps.add(at, "must not be the rule itself")
+			ps.Add(at, "must not be the rule itself")
 		case slices.Contains(r.Replaces[:i], name):
-			ps.add(at, "must not name a rule twice")
+			ps.Add(at, "must not name a rule twice")
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.Metadata)) {
-		at := "metadata." + SafeField(name)
+		at := "metadata." + field.SafeField(name)
 		if name == "" || len(name) > MaxMetadataName || !isText(name) {
-			ps.add(at, "must have a name of 1 to %d bytes of text", MaxMetadataName)
+			ps.Add(at, "must have a name of 1 to %d bytes of text", MaxMetadataName)
 			continue
 		}
 		checkEntryText(ps, at, r.Metadata[name], 0, MaxMetadataValue)
 	}
 }
 
-func validateElement(at string, e *entries.Element, ps *problems) {
+func validateElement(at string, e *entries.Element, ps *field.Problems) {
 	checkEntryText(ps, at+".key", e.Key, 1, entries.MaxKey)
 	checkEntryText(ps, at+".value", e.Value, 0, MaxEntryValue)
 	checkEntryText(ps, at+".pattern", e.Pattern, 0, MaxEntryValue)
 	switch {
 	case e.Pattern == "":
-		ps.belongs(at+".shared", e.Shared, false, false, "a pattern")
+		ps.Belongs(at+".shared", e.Shared, false, false, "a pattern")
 	case e.Value != "":
-		ps.add(at+".pattern", "cannot be combined with a value; leave one of them out")
+		ps.Add(at+".pattern", "cannot be combined with a value; leave one of them out")
 	case !strings.Contains(e.Pattern, "*"):
-		ps.add(at+".pattern", "must contain *, which stands for any text; use value for an exact text")
+		ps.Add(at+".pattern", "must contain *, which stands for any text; use value for an exact text")
 	}
 }
 
 // checkEntryText checks the length of a text that comes from or goes to Envoy.
-func checkEntryText(ps *problems, at, s string, least, most int) {
+func checkEntryText(ps *field.Problems, at, s string, least, most int) {
 	switch {
 	case len(s) < least || len(s) > most:
-		ps.add(at, "must have %s", bytesBetween(least, most))
+		ps.Add(at, "must have %s", bytesBetween(least, most))
 	case !isText(s):
-		ps.add(at, "must be valid UTF-8 without zero bytes")
+		ps.Add(at, "must be valid UTF-8 without zero bytes")
 	}
 }
 
@@ -168,7 +169,7 @@ func (d *RuleDescriptor) String() string {
 // their own.
 func (r *Rule) Varying() (keys []string) {
 	for i := range r.Descriptor.Entries {
-		if e := &r.Descriptor.Entries[i]; e.Value == "" && r.shared(i) == "" {
+		if e := &r.Descriptor.Entries[i]; e.Value == "" && r.SharedPattern(i) == "" {
 			keys = append(keys, chars.Shown(e.Key))
 		}
 	}
@@ -179,15 +180,15 @@ func (r *Rule) Varying() (keys []string) {
 // pattern.
 func (r *Rule) Sharing() (keys []string) {
 	for i := range r.Descriptor.Entries {
-		if r.shared(i) != "" {
+		if r.SharedPattern(i) != "" {
 			keys = append(keys, chars.Shown(r.Descriptor.Entries[i].Key))
 		}
 	}
 	return keys
 }
 
-// shared returns the pattern that stands for the value of entry i, "" if the value does.
-func (r *Rule) shared(i int) string {
+// SharedPattern returns the pattern that stands for the value of entry i, "" if the value does.
+func (r *Rule) SharedPattern(i int) string {
 	if r == nil {
 		return ""
 	}

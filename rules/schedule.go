@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sluice/limiter"
+	"sluice/rules/field"
 )
 
 // The minutes of a day, and the least units to which a percentage reduces a limit.
@@ -59,7 +60,7 @@ func parseClock(s string, end bool) (int, bool) {
 	return m, true
 }
 
-func validateSchedule(r *Rule, base limiter.Limit, tiers map[string]Variant, ps *problems) *schedule {
+func validateSchedule(r *Rule, base limiter.Limit, tiers map[string]Variant, ps *field.Problems) *schedule {
 	s := r.Schedule
 	if s == nil {
 		return nil
@@ -67,15 +68,15 @@ func validateSchedule(r *Rule, base limiter.Limit, tiers map[string]Variant, ps 
 	before := len(*ps)
 	zone, err := loadZone(s.Zone)
 	if err != nil {
-		ps.add("schedule.zone", "%s", err)
+		ps.Add("schedule.zone", "%s", err)
 	}
 	if len(s.Windows) == 0 || len(s.Windows) > MaxScheduleWindows {
-		ps.add("schedule.windows", "must be a list of 1 to %d windows", MaxScheduleWindows)
+		ps.Add("schedule.windows", "must be a list of 1 to %d windows", MaxScheduleWindows)
 		return nil
 	}
 	out := &schedule{zone: zone, windows: make([]scheduleWindow, len(s.Windows))}
 	for i := range s.Windows {
-		validateWindow(r, &s.Windows[i], &out.windows[i], base, tiers, path("schedule.windows", i), ps)
+		validateWindow(r, &s.Windows[i], &out.windows[i], base, tiers, field.Path("schedule.windows", i), ps)
 	}
 	if len(*ps) > before {
 		return nil
@@ -84,14 +85,14 @@ func validateSchedule(r *Rule, base limiter.Limit, tiers map[string]Variant, ps 
 }
 
 func validateWindow(r *Rule, w *ScheduleWindow, out *scheduleWindow, base limiter.Limit, tiers map[string]Variant,
-	at string, ps *problems) {
+	at string, ps *field.Problems) {
 	out.days = 1<<len(weekdays) - 1
 	if len(w.Days) > 0 {
 		out.days = 0
 		for _, d := range w.Days {
 			bit := uint8(1) << max(0, slices.Index(weekdays, d))
 			if !slices.Contains(weekdays, d) || out.days&bit != 0 {
-				ps.add(at+".days", "must list days from mon, tue, wed, thu, fri, sat and sun, each at most once")
+				ps.Add(at+".days", "must list days from mon, tue, wed, thu, fri, sat and sun, each at most once")
 				break
 			}
 			out.days |= bit
@@ -99,34 +100,35 @@ func validateWindow(r *Rule, w *ScheduleWindow, out *scheduleWindow, base limite
 	}
 	var ok bool
 	if out.from, ok = parseClock(w.From, false); !ok {
-		ps.add(at+".from", "must be a time of day from 00:00 to 23:59")
+		ps.Add(at+".from", "must be a time of day from 00:00 to 23:59")
 	}
 	if out.to, ok = parseClock(w.To, true); !ok {
-		ps.add(at+".to", "must be a time of day from 00:00 to 24:00")
+		ps.Add(at+".to", "must be a time of day from 00:00 to 24:00")
 	}
 	switch {
 	case w.Percent != nil && (w.Limit != nil || w.Burst != nil):
-		ps.add(at, "must have either percent or a limit")
+		ps.Add(at, "must have either percent or a limit")
 	case w.Percent != nil:
-		ps.between(at+".percent", w.Percent, 0, MaxSchedulePercent)
+		ps.Between(at+".percent", w.Percent, 0, MaxSchedulePercent)
 		if *w.Percent >= 0 && *w.Percent <= MaxSchedulePercent && base.Algorithm != 0 {
 			out.scale(base, tiers, *w.Percent, at, ps)
 		}
 	case w.Limit == nil:
-		ps.add(at+".percent", "is required, unless the window has a limit")
+		ps.Add(at+".percent", "is required, unless the window has a limit")
 	case base.Algorithm != 0:
 		l, bad := r.replaced(*w.Limit, w.Burst)
-		ps.under(at, bad)
+		ps.Under(at, bad)
 		out.own, out.tiers = l, tiers
 	}
 }
 
 // scale fills in the limits of a window with a percentage.
-func (w *scheduleWindow) scale(base limiter.Limit, tiers map[string]Variant, percent int64, at string, ps *problems) {
+func (w *scheduleWindow) scale(base limiter.Limit, tiers map[string]Variant, percent int64, at string,
+	ps *field.Problems) {
 	scaled := func(l limiter.Limit, whose string) limiter.Limit {
 		l.Count, l.Burst = scaleUnits(l.Count, percent), scaleUnits(l.Burst, percent)
 		for _, p := range l.Problems() {
-			ps.add(at+".percent", "makes %s of %s too large: %s %s", p.Field, whose, p.Field, p.Message)
+			ps.Add(at+".percent", "makes %s of %s too large: %s %s", p.Field, whose, p.Field, p.Message)
 		}
 		return l
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"sluice/limiter"
+	"sluice/rules/field"
 )
 
 func TestValidate_RefusesAThrottleThatTheAlgorithmCannotKeep(t *testing.T) {
@@ -34,12 +35,12 @@ func TestValidate_RefusesAThrottleThatTheAlgorithmCannotKeep(t *testing.T) {
 	}
 }
 
-func wantBad(t *testing.T, r *Rule, field string, want bool) {
+func wantBad(t *testing.T, r *Rule, member string, want bool) {
 	t.Helper()
 	r.Normalize()
-	var ve *ValidationError
+	var ve *field.ValidationError
 	err := Validate(r)
-	found := errors.As(err, &ve) && slices.ContainsFunc(ve.Fields, func(f FieldError) bool { return f.Field == field })
+	found := errors.As(err, &ve) && slices.ContainsFunc(ve.Fields, func(f field.Problem) bool { return f.Field == member })
 	if found != want {
 		t.Errorf("throttle %s, %s, candidate %+v: got %v", r.Throttle, r.Algorithm, r.Candidate, err)
 	}

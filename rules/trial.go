@@ -17,14 +17,14 @@ func (r *Rule) tried() *Rule {
 	t := r.Clone()
 	for i := range ruleFields {
 		if ruleFields[i].Label {
-			ruleFields[i].assign(&t, &none)
+			ruleFields[i].Assign(&t, &none)
 		}
 	}
 	t.FailMode, t.IsActive = "", false
 	t.OverLimit, t.Defer, t.RetryJitterMS, t.HotKeys, t.HotRaisePercent = "", nil, nil, "", nil
 	t.Ban, t.Message = nil, nil
 	if c := t.Candidate; c != nil && c.Limit != nil {
-		if !t.candidateFollows() {
+		if !t.CandidateFollows() {
 			t.Calendar = nil
 		}
 		s := t.candidateSpec()

@@ -1,14 +1,19 @@
 package rules
 
-import "strings"
+import (
+	"strings"
+
+	"sluice/rules/field"
+	"sluice/rules/profile"
+)
 
 // DistinctDomains refuses two profiles with the same domain. The error is a *TakenError.
-func DistinctDomains(list []Profile) error {
+func DistinctDomains(list []profile.Profile) error {
 	owners := map[string]string{}
 	for i := range list {
 		p := &list[i]
 		if other, taken := owners[p.Domain]; taken {
-			return &TakenError{FieldError{Field: "domain", Message: domainTaken(other)}}
+			return &TakenError{field.Problem{Field: "domain", Message: domainTaken(other)}}
 		} else if p.Domain != "" {
 			owners[p.Domain] = p.Name
 		}
@@ -22,32 +27,33 @@ func (d *RuleDescriptor) Identity() string {
 	for i, e := range d.Entries {
 		texts[i] = [3]string{e.Key, e.Value, e.Pattern}
 	}
-	return JSONText([]any{d.Domain, texts})
+	return field.JSONText([]any{d.Domain, texts})
 }
 
 // DescriptorTaken is the error for active rules with the same descriptor, of which only one would apply.
 func DescriptorTaken(names ...string) *TakenError {
-	return &TakenError{FieldError{Field: "descriptor", Message: "is the same in the active rules " + strings.Join(names, " and ")}}
+	return &TakenError{field.Problem{Field: "descriptor",
+		Message: "is the same in the active rules " + strings.Join(names, " and ")}}
 }
 
 func domainTaken(other string) string { return "is already used by the profile " + other }
 
 // CheckUnique refuses an import of the file after which two profiles would have the same domain, or two active rules
-// the same descriptor. current and prune are those of MakeFilePlan. The error is a *ValidationError.
+// the same descriptor. current and prune are those of MakeFilePlan. The error is a *field.ValidationError.
 func (f *File) CheckUnique(current File, prune bool) error {
-	var ps problems
+	var ps field.Problems
 	f.uniqueDomains(current, prune, &ps)
 	f.uniqueDescriptors(current, prune, &ps)
 	if len(ps) > MaxFileErrors {
 		ps = ps[:MaxFileErrors]
 	}
 	if len(ps) > 0 {
-		return &ValidationError{Fields: ps}
+		return &field.ValidationError{Fields: ps}
 	}
 	return nil
 }
 
-func (f *File) uniqueDomains(current File, prune bool, ps *problems) {
+func (f *File) uniqueDomains(current File, prune bool, ps *field.Problems) {
 	replaced := make(map[string]bool, len(f.Profiles))
 	for i := range f.Profiles {
 		replaced[f.Profiles[i].Name] = true
@@ -63,14 +69,14 @@ func (f *File) uniqueDomains(current File, prune bool, ps *problems) {
 	for i := range f.Profiles {
 		p := &f.Profiles[i]
 		if other, taken := owners[p.Domain]; taken {
-			ps.add(path("profiles", i)+".domain", "%s", domainTaken(other))
+			ps.Add(field.Path("profiles", i)+".domain", "%s", domainTaken(other))
 		} else if p.Domain != "" {
 			owners[p.Domain] = p.Name
 		}
 	}
 }
 
-func (f *File) uniqueDescriptors(current File, prune bool, ps *problems) {
+func (f *File) uniqueDescriptors(current File, prune bool, ps *field.Problems) {
 	replaced := make(map[string]bool, len(f.Rules))
 	for i := range f.Rules {
 		replaced[f.Rules[i].Name] = true
@@ -90,7 +96,7 @@ func (f *File) uniqueDescriptors(current File, prune bool, ps *problems) {
 		}
 		identity := r.Descriptor.Identity()
 		if other, taken := owners[identity]; taken {
-			ps.add(path("rules", i)+".descriptor", "%s", DescriptorTaken(other, r.Name).Message)
+			ps.Add(field.Path("rules", i)+".descriptor", "%s", DescriptorTaken(other, r.Name).Message)
 		} else {
 			owners[identity] = r.Name
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"sluice/rules/field"
 	"sluice/rules/route"
 )
 
@@ -67,7 +68,7 @@ func TestValidate_NamesTheFieldAtFault(t *testing.T) {
 		"long name":           {"name", func(r *Rule) { r.Name = strings.Repeat("a", MaxName+1) }},
 		"name with newline":   {"name", func(r *Rule) { r.Name = "a\nb" }},
 		"name beginning .":    {"name", func(r *Rule) { r.Name = ".a" }},
-		"long description":    {"description", func(r *Rule) { r.Description = strings.Repeat("a", MaxDescription+1) }},
+		"long description":    {"description", func(r *Rule) { r.Description = strings.Repeat("a", field.MaxDescription+1) }},
 		"control character":   {"description", func(r *Rule) { r.Description = "a\x00b" }},
 		"reversed text":       {"description", func(r *Rule) { r.Description = "a\u202eb" }},
 		"line separator":      {"description", func(r *Rule) { r.Description = "a\u2028b" }},
@@ -256,7 +257,7 @@ func fieldErrors(t *testing.T, err error) []string {
 	if err == nil {
 		return nil
 	}
-	var ve *ValidationError
+	var ve *field.ValidationError
 	if !errors.As(err, &ve) {
 		t.Fatalf("got %T (%v), want a *ValidationError", err, err)
 	}

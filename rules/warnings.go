@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"sluice/limiter"
+	"sluice/rules/field"
 	"sluice/rules/route"
 )
 
@@ -17,19 +18,19 @@ const logNoted = 10_000
 const callRequests = 6
 
 // Warnings lists what looks wrong in a normalised rule but is allowed, under the fields' JSON names.
-func Warnings(r *Rule) []FieldError {
-	var out []FieldError
+func Warnings(r *Rule) []field.Problem {
+	var out []field.Problem
 	// An unregistered method is usually a typing error, but can also be the caller's own word.
 	if r.Method != nil && route.IsMethod(*r.Method) && !route.IsRegistered(*r.Method) {
-		out = append(out, FieldError{Field: "method", Message: *r.Method +
+		out = append(out, field.Problem{Field: "method", Message: *r.Method +
 			" is not a registered HTTP method. The rule applies only to requests sent with exactly this method."})
 	}
 	if r.Algorithm == limiter.SlidingWindowLog.String() && r.Limit > logNoted {
-		out = append(out, FieldError{Field: "limit", Message: fmt.Sprintf("%s may store an entry for each of %d requests "+
+		out = append(out, field.Problem{Field: "limit", Message: fmt.Sprintf("%s may store an entry for each of %d requests "+
 			"a key. sliding_window_counter and sliding_window_buckets store a few numbers.", r.Algorithm, r.Limit)})
 	}
 	if r.Ban != nil && r.Ban.After >= 1 && r.Ban.After <= callRequests {
-		out = append(out, FieldError{Field: "ban.after", Message: fmt.Sprintf("One call can begin a ban: some HTTP "+
+		out = append(out, field.Problem{Field: "ban.after", Message: fmt.Sprintf("One call can begin a ban: some HTTP "+
 			"clients send a denied request up to %d times by themselves. Ban after at least %d denials.", callRequests,
 			callRequests+1)})
 	}
@@ -38,29 +39,29 @@ func Warnings(r *Rule) []FieldError {
 
 // unreachable lists the limits of a rule whose rate no traffic reaches. Time is whole milliseconds, and in each of them
 // a bucket admits at most its burst.
-func unreachable(r *Rule) (out []FieldError) {
-	note := func(field, whose string, spec LimitSpec) {
+func unreachable(r *Rule) (out []field.Problem) {
+	note := func(member, whose string, spec LimitSpec) {
 		l, err := spec.Resolve()
 		if err != nil || !l.Algorithm.Bucketed() {
 			return
 		}
 		each := (l.Count + l.Window - 1) / l.Window // what refills in a millisecond, rounded up
 		if each > l.Burst {
-			out = append(out, FieldError{Field: field, Message: fmt.Sprintf("%s rate of %s per %s cannot be reached: a burst "+
-				"of %s admits at most that many in each millisecond. Set burst to at least %s.", whose, CountWords(l.Count),
-				WindowWords(l.Window), CountWords(l.Burst), CountWords(each))})
+			out = append(out, field.Problem{Field: member, Message: fmt.Sprintf("%s rate of %s per %s cannot be reached: a "+
+				"burst of %s admits at most that many in each millisecond. Set burst to at least %s.", whose,
+				CountWords(l.Count), WindowWords(l.Window), CountWords(l.Burst), CountWords(each))})
 		}
 	}
 	note("burst", "The", r.spec())
 	for _, name := range slices.Sorted(maps.Keys(r.Tiers)) {
 		if t := r.Tiers[name]; t.Limit != nil {
-			note("tiers."+SafeKey(name)+".burst", "The tier's", r.withLimit(*t.Limit, t.Burst))
+			note("tiers."+field.SafeKey(name)+".burst", "The tier's", r.withLimit(*t.Limit, t.Burst))
 		}
 	}
 	if r.Schedule != nil {
 		for i, w := range r.Schedule.Windows {
 			if w.Limit != nil {
-				note(path("schedule.windows", i)+".burst", "The schedule's", r.withLimit(*w.Limit, w.Burst))
+				note(field.Path("schedule.windows", i)+".burst", "The schedule's", r.withLimit(*w.Limit, w.Burst))
 			}
 		}
 	}
@@ -71,11 +72,11 @@ func unreachable(r *Rule) (out []FieldError) {
 }
 
 // EditWarnings lists what an edit of a rule loses, under the fields' JSON names.
-func EditWarnings(was, is *Rule) []FieldError {
+func EditWarnings(was, is *Rule) []field.Problem {
 	why := lossOf(was, is)
 	if why == "" {
 		return nil
 	}
-	return []FieldError{{Field: "algorithm", Message: fmt.Sprintf("What was spent so far no longer counts after the "+
+	return []field.Problem{{Field: "algorithm", Message: fmt.Sprintf("What was spent so far no longer counts after the "+
 		"change from %s to %s, because %s.", was.Algorithm, is.Algorithm, why)}}
 }

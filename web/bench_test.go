@@ -7,6 +7,7 @@ import (
 
 	"sluice/internal/access"
 	"sluice/rules"
+	"sluice/rules/match"
 	"sluice/web/webtest"
 )
 
@@ -16,8 +17,8 @@ import (
 func BenchmarkPages_TenThousandRules(b *testing.B) {
 	w := world(b, webtest.Full)
 	w.Rules.List = webtest.ManyRules(10_000)
-	set, err := rules.CompileSource(rules.Source{Rules: w.Rules.List, Pools: w.Pools.List, Version: 43},
-		rules.Options{IPv4Prefix: 32, IPv6Prefix: 64})
+	set, err := match.CompileSource(rules.Source{Rules: w.Rules.List, Pools: w.Pools.List, Version: 43},
+		match.Options{IPv4Prefix: 32, IPv6Prefix: 64})
 	if err != nil {
 		b.Fatal(err)
 	}

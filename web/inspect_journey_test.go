@@ -14,6 +14,7 @@ import (
 	"sluice/internal/access"
 	"sluice/internal/fleet"
 	"sluice/rules"
+	"sluice/rules/match"
 	"sluice/web/browsertest"
 	"sluice/web/webtest"
 )
@@ -29,7 +30,7 @@ func shownText(t *testing.T, tab *browsertest.Tab, selector string) string {
 // spend uses up what a user has of charges-per-user.
 func spend(t *testing.T, w *webtest.World, user string) {
 	t.Helper()
-	d := rules.Descriptor{Method: "POST", Route: "/v1/charges", User: user, IP: netip.MustParseAddr("203.0.113.7")}
+	d := match.Descriptor{Method: "POST", Route: "/v1/charges", User: user, IP: netip.MustParseAddr("203.0.113.7")}
 	if err := w.Spend(&d, 100); err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"sluice/internal/access"
-	"sluice/rules"
+	"sluice/rules/profile"
 	"sluice/web/webtest"
 )
 
@@ -28,25 +28,25 @@ func TestJourney_AProfileIsCreatedEditedAndNeverOverwrittenSilently(t *testing.T
 		chromedp.SendKeys(`[name="proof.networks"]`, "10.0.0.0/8"),
 		chromedp.Click(save), chromedp.WaitVisible("[data-flash]"),
 	)
-	want := rules.NewProfile()
+	want := profile.New()
 	want.Name, want.Routes = "shop", []string{"/users/{id}", "/files/*"}
-	want.Facts.User = []rules.FactSource{{Header: "X-User"}, {Cookie: "uid"}, {Value: "anonymous"}}
-	want.Facts.Attributes["tenant"] = []rules.FactSource{{Header: "X-Tenant"}}
-	want.Missing["attr:tenant"] = rules.MissingFact{Action: rules.MissingDeny}
+	want.Facts.User = []profile.Source{{Header: "X-User"}, {Cookie: "uid"}, {Value: "anonymous"}}
+	want.Facts.Attributes["tenant"] = []profile.Source{{Header: "X-Tenant"}}
+	want.Missing["attr:tenant"] = profile.MissingFact{Action: profile.MissingDeny}
 	want.Proof.Networks = []string{"10.0.0.0/8"}
-	if got := w.Profiles.List; len(got) != 1 || len(rules.DiffProfile(&got[0], &want)) > 0 {
+	if got := w.Profiles.List; len(got) != 1 || len(profile.Diff(&got[0], &want)) > 0 {
 		t.Fatalf("stored %+v", got)
 	}
 
 	edit := url + "/console/profiles/shop/edit"
 	steps(t, edda, chromedp.Navigate(edit), chromedp.WaitVisible(user))
 	steps(t, ada,
-		chromedp.Navigate(edit), chromedp.WaitVisible(user), chromedp.SetValue("#f-path", rules.PathRaw),
+		chromedp.Navigate(edit), chromedp.WaitVisible(user), chromedp.SetValue("#f-path", profile.PathRaw),
 		chromedp.Click(save), chromedp.WaitVisible("[data-flash]"),
 	)
 	steps(t, edda, chromedp.SetValue("#f-routes", "/v1/charges"), chromedp.Click(save), chromedp.WaitVisible(".diff"))
 	edda.Forgive() // of the 409
-	if got := w.Profiles.List[0]; got.Version != 2 || got.Path != rules.PathRaw || len(got.Routes) != 2 {
+	if got := w.Profiles.List[0]; got.Version != 2 || got.Path != profile.PathRaw || len(got.Routes) != 2 {
 		t.Errorf("ada's version is overwritten: %+v", got)
 	}
 	if got := value[string](t, edda, `document.querySelector("#f-routes").value`); got != "/v1/charges" {

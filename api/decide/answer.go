@@ -3,6 +3,7 @@ package decide
 import (
 	"sluice/limiter"
 	"sluice/rules"
+	"sluice/rules/match"
 )
 
 // Verdict is the decision on a request as a whole. The zero value means that nothing was
@@ -292,9 +293,9 @@ func (la *LimitAnswer) Mode() string {
 // direct limit. Values that look like credentials are shown as hashes.
 func (la *LimitAnswer) Display() string {
 	if la.Direct {
-		return rules.DisplayDirectKey(la.Key)
+		return match.DisplayDirectKey(la.Key)
 	}
-	return rules.DisplayKey(la.Key)
+	return match.DisplayKey(la.Key)
 }
 
 // stronger returns the one of two fail modes that the answer as a whole reports.

@@ -2,7 +2,7 @@ package decide
 
 import (
 	"sluice/limiter"
-	"sluice/rules"
+	"sluice/rules/match"
 )
 
 // A ban is an ask of its own, behind that of the rule's limit whose denials it counts; see
@@ -17,7 +17,7 @@ type plannedBan struct {
 
 // banOf returns the limit of the ban that an operation on a match involves, nil for none. The denials of
 // an override that blocks do not count.
-func banOf(m *rules.Match, op limiter.Op) *limiter.Limit {
+func banOf(m *match.Match, op limiter.Op) *limiter.Limit {
 	switch op {
 	case limiter.OpTake, limiter.OpPeek, limiter.OpCharge:
 		if m.Override.Blocked {

@@ -9,6 +9,7 @@ import (
 	"sluice/limiter"
 	"sluice/limiter/nearstore"
 	"sluice/rules"
+	"sluice/rules/match"
 )
 
 // Of the denials on several nodes exactly one begins the ban, the last of those that it needs. Until then no node
@@ -38,7 +39,7 @@ func TestBan_IsExactOverNodesWithDenyCaches(t *testing.T) {
 			for range 2 {
 				all.Go(func() {
 					for range each / 2 {
-						q := Question{Op: limiter.OpTake, Weight: 1, Descriptor: rules.Descriptor{User: "42"}}
+						q := Question{Op: limiter.OpTake, Weight: 1, Descriptor: match.Descriptor{User: "42"}}
 						var a Answer
 						if err := c.Do(t.Context(), &q, &a); err != nil || a.Allowed() {
 							wrong.Add(1)

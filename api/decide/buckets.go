@@ -6,13 +6,13 @@ import (
 	"slices"
 
 	"sluice/limiter"
-	"sluice/rules"
+	"sluice/rules/match"
 )
 
 // Buckets reads (OpPeek) or resets (OpReset) single buckets of a rule, independent of requests.
 // It serves people. asks are passed to the store, res has a decision for each. The error is
 // the store's: no fail mode decides.
-func (c *Checker) Buckets(ctx context.Context, rule *rules.Compiled, op limiter.Op, asks []limiter.Ask,
+func (c *Checker) Buckets(ctx context.Context, rule *match.Compiled, op limiter.Op, asks []limiter.Ask,
 	res *limiter.Result) error {
 	if op != limiter.OpPeek && op != limiter.OpReset {
 		return fmt.Errorf("%w: %s is not for single buckets", limiter.ErrInvalid, op)

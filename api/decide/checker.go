@@ -8,6 +8,7 @@ import (
 
 	"sluice/limiter"
 	"sluice/rules"
+	"sluice/rules/match"
 )
 
 // DefaultTimeout is the time for a check unless another timeout is set.
@@ -28,7 +29,7 @@ var ErrNoSet = errors.New("no rules are loaded yet")
 // CheckerOptions configures a Checker.
 type CheckerOptions struct {
 	// Sets holds the set in force. Required.
-	Sets *rules.Current
+	Sets *match.Current
 	// Store keeps the buckets. Required.
 	Store limiter.Store
 	// Local decides limits with fail mode local while Store is unavailable. It must not be
@@ -218,7 +219,7 @@ func (c *Checker) decide(ctx context.Context, w *work) {
 }
 
 // Set returns the rules in force, nil if none were ever loaded.
-func (c *Checker) Set() *rules.Set { return c.opt.Sets.Load() }
+func (c *Checker) Set() *match.Set { return c.opt.Sets.Load() }
 
 // answer turns the store's decisions for one plan into the answer to its question, and tells
 // the observer what became of the units.

@@ -5,6 +5,7 @@ import (
 
 	"sluice/limiter"
 	"sluice/rules"
+	"sluice/rules/match"
 )
 
 func TestCheck_SaysWhichConditionsFailed(t *testing.T) {
@@ -16,7 +17,7 @@ func TestCheck_SaysWhichConditionsFailed(t *testing.T) {
 	onStores(t, list, func(t *testing.T, f *fixture) {
 		ask := func(op limiter.Op, fields map[string]int64) *Answer {
 			t.Helper()
-			return f.asks(op, Question{Descriptor: rules.Descriptor{Fields: fields}, Weight: 1})
+			return f.asks(op, Question{Descriptor: match.Descriptor{Fields: fields}, Weight: 1})
 		}
 		for _, op := range []limiter.Op{limiter.OpTake, limiter.OpPeek, limiter.OpCharge, limiter.OpRefund} {
 			if a := ask(op, nil); len(a.Limits) != 4 {

@@ -11,7 +11,7 @@ import (
 
 	"sluice/internal/wire"
 	"sluice/limiter"
-	"sluice/rules"
+	"sluice/rules/match"
 )
 
 // MaxPayload bounds the payload of a check, in bytes.
@@ -104,7 +104,7 @@ func (c *Checker) withdraw(ctx context.Context, rule int64, nonce string) (ticke
 }
 
 // deferring returns the rule whose queue takes a denied request, nil if it stays denied.
-func deferring(limits []plannedLimit, a *Answer) *rules.Compiled {
+func deferring(limits []plannedLimit, a *Answer) *match.Compiled {
 	if a.Verdict != Denied || ByFailMode(a.Degraded) || a.Strictest < 0 || a.Strictest >= len(limits) {
 		return nil
 	}
@@ -123,7 +123,7 @@ func deferring(limits []plannedLimit, a *Answer) *rules.Compiled {
 	return limits[a.Strictest].rule
 }
 
-func (c *Checker) enqueue(ctx context.Context, rule *rules.Compiled, key limiter.Key, nonce string, q *Question) (
+func (c *Checker) enqueue(ctx context.Context, rule *match.Compiled, key limiter.Key, nonce string, q *Question) (
 	string, error) {
 	if c.opt.Deferred == nil {
 		return "", ErrQueueUnavailable

@@ -8,6 +8,7 @@ import (
 	"sluice/limiter"
 	"sluice/rules"
 	"sluice/rules/entries"
+	"sluice/rules/match"
 )
 
 // MaxDescriptors is the most descriptors of a call. The faces refuse calls with more.
@@ -70,7 +71,7 @@ type DescriptorStatus struct {
 	// Full: the rule is a quota without room, and another quota of the call has room.
 	Full bool
 	// Rule is nil if no rule applies.
-	Rule *rules.Compiled
+	Rule *match.Compiled
 	// Limit is the index in Answer.Limits, -1 if no limit applies.
 	Limit int
 	// Remaining is the number of units that remain after this descriptor, 0 or more. Other descriptors of the same bucket

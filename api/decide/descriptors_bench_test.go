@@ -7,6 +7,7 @@ import (
 
 	"sluice/limiter"
 	"sluice/rules"
+	"sluice/rules/match"
 )
 
 // byTree and byFacts are a call with one descriptor and a check, each by one rule.
@@ -23,7 +24,7 @@ func byTree(t testing.TB) func() {
 
 func byFacts(t testing.TB) func() {
 	f := benchFixture(t)
-	q := Question{Op: limiter.OpTake, Descriptor: rules.Descriptor{Route: "/pay", User: "42"}, Weight: 1}
+	q := Question{Op: limiter.OpTake, Descriptor: match.Descriptor{Route: "/pay", User: "42"}, Weight: 1}
 	var a Answer
 	return func() {
 		if err := f.Do(t.Context(), &q, &a); err != nil || !a.Allowed() || len(a.Limits) != 1 {

@@ -9,6 +9,7 @@ import (
 
 	"sluice/limiter"
 	"sluice/rules"
+	"sluice/rules/match"
 )
 
 // account keeps the sums of what an observer is told.
@@ -152,7 +153,7 @@ func TestChecker_ReleasesInAnOutageAreLocal(t *testing.T) {
 	f.store.fail(errAway)
 	for range 3 {
 		var a Answer
-		q := Question{Op: limiter.OpTake, Descriptor: rules.Descriptor{User: "a"}, Weight: 1}
+		q := Question{Op: limiter.OpTake, Descriptor: match.Descriptor{User: "a"}, Weight: 1}
 		if err := f.Do(t.Context(), &q, &a); err != nil || !a.Allowed() {
 			t.Fatalf("a take: %v, %+v", err, a)
 		}
@@ -164,7 +165,7 @@ func TestChecker_ReleasesInAnOutageAreLocal(t *testing.T) {
 }
 
 func TestDescriptors_WithoutASetIsErrNoSet(t *testing.T) {
-	f := newFixture(t, nil, func(o *CheckerOptions) { o.Sets = new(rules.Current) })
+	f := newFixture(t, nil, func(o *CheckerOptions) { o.Sets = new(match.Current) })
 	var a DescriptorAnswer
 	q := DescriptorQuestion{Domain: "shop", Descriptors: []AskedDescriptor{asked("user=a", 1, "")}}
 	if err := f.DoDescriptors(t.Context(), &q, &a); err != ErrNoSet { //nolint:errorlint // it is not wrapped

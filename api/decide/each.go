@@ -6,7 +6,7 @@ import (
 	"runtime/debug"
 	"time"
 
-	"sluice/rules"
+	"sluice/rules/match"
 )
 
 // Part is one of several questions that are decided together, each by itself.
@@ -76,7 +76,7 @@ func Contain(err *error) {
 }
 
 // tryAdd is add. After an error or a panic, w is as it was before.
-func (w *work) tryAdd(ctx context.Context, q *Question, set *rules.Set, now time.Time) (err error) {
+func (w *work) tryAdd(ctx context.Context, q *Question, set *match.Set, now time.Time) (err error) {
 	limits, pools, calls := len(w.limits), len(w.pools), len(w.calls)
 	defer func() {
 		if err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"sluice/limiter"
 	"sluice/rules"
+	"sluice/rules/match"
 )
 
 // eachObserver notes decisions by their routes.
@@ -21,7 +22,7 @@ func (o *eachObserver) ObserveDecision(d *Decision) {
 }
 
 func question(user, route string) *Question {
-	return &Question{Op: limiter.OpTake, Weight: 1, Descriptor: rules.Descriptor{User: user, Route: route}}
+	return &Question{Op: limiter.OpTake, Weight: 1, Descriptor: match.Descriptor{User: user, Route: route}}
 }
 
 // Questions of several callers have the answers that they would have had one after the other.
@@ -49,7 +50,7 @@ func TestDoEach_KeepsErrorsApart(t *testing.T) {
 	told := new(eachObserver)
 	f := newFixture(t, []rules.Rule{perUser("r", rules.FailClosed, 10)}, func(o *CheckerOptions) {
 		o.Observe = told
-		o.Sets = new(rules.Current) // none is loaded: only direct questions can be decided
+		o.Sets = new(match.Current) // none is loaded: only direct questions can be decided
 	})
 	one := &Question{Op: limiter.OpTake, IsDirect: true, Weight: 1,
 		Direct: Direct{Key: "k", Limit: limiter.Limit{Algorithm: limiter.FixedWindow, Count: 1, Window: 60_000}}}

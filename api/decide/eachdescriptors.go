@@ -5,7 +5,7 @@ import (
 	"runtime/debug"
 	"time"
 
-	"sluice/rules"
+	"sluice/rules/match"
 )
 
 // DescriptorPart is one of several calls of descriptors that are decided together, each by itself.
@@ -48,7 +48,7 @@ func (c *Checker) DoDescriptorsEach(ctx context.Context, parts []DescriptorPart)
 }
 
 // tryDescriptors is addDescriptors. After an error or a panic, nothing is planned for the call: it has an empty plan.
-func (w *work) tryDescriptors(part *DescriptorPart, set *rules.Set, now time.Time) (err error) {
+func (w *work) tryDescriptors(part *DescriptorPart, set *match.Set, now time.Time) (err error) {
 	limits, calls, plans := len(w.limits), len(w.calls), len(w.plans)
 	defer func() {
 		if v := recover(); v != nil {

@@ -10,6 +10,7 @@ import (
 
 	"sluice/limiter"
 	"sluice/rules"
+	"sluice/rules/match"
 )
 
 // countingStore counts the calls of a store.
@@ -146,7 +147,7 @@ func TestDoDescriptorsEach_APanicIsOfItsCall(t *testing.T) {
 
 // TestDoDescriptorsEach_WithoutASet every call has the error.
 func TestDoDescriptorsEach_WithoutASet(t *testing.T) {
-	f := newFixture(t, nil, func(o *CheckerOptions) { o.Sets = &rules.Current{} })
+	f := newFixture(t, nil, func(o *CheckerOptions) { o.Sets = &match.Current{} })
 	parts := []DescriptorPart{{Question: &DescriptorQuestion{Domain: "shop"}, Answer: &DescriptorAnswer{}}}
 	if f.DoDescriptorsEach(t.Context(), parts); !errors.Is(parts[0].Err, ErrNoSet) {
 		t.Errorf("got %v", parts[0].Err)

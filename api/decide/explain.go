@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"sluice/limiter"
-	"sluice/rules"
+	"sluice/rules/match"
 )
 
 // Explanation describes how the rules in force apply to one request.
@@ -20,7 +20,7 @@ type Explanation struct {
 
 // ConsideredRule describes whether and how one rule applies to the request.
 type ConsideredRule struct {
-	rules.Considered
+	match.Considered
 	// Bucket is the rule's bucket and Candidate that of its candidate, nil if the rule does not
 	// apply or has none.
 	Bucket, Candidate *ConsideredLimit
@@ -71,7 +71,7 @@ func (c *Checker) Explain(ctx context.Context, q *Question) (*Explanation, error
 	if q.IsDirect {
 		return e, nil
 	}
-	pools := map[*rules.CompiledPool]PoolState{} // each is read once
+	pools := map[*match.CompiledPool]PoolState{} // each is read once
 	for _, considered := range set.Explain(&q.Descriptor, q.Weight, now) {
 		r := ConsideredRule{Considered: considered}
 		if r.Matched {
@@ -95,7 +95,7 @@ func (c *Checker) Explain(ctx context.Context, q *Question) (*Explanation, error
 }
 
 // addRegions adds where a bucket of a rule is, or what each region has spent in it.
-func (c *Checker) addRegions(ctx context.Context, rule *rules.Compiled, b *ConsideredLimit) {
+func (c *Checker) addRegions(ctx context.Context, rule *match.Compiled, b *ConsideredLimit) {
 	b.Home = c.Home(b.Key)
 	if b.Known && rule.Spans(b.Key) {
 		b.Regions = c.SpentByRegion(ctx, b.Key, b.Limit)
@@ -133,7 +133,7 @@ type DescriptorExplanation struct {
 
 // ExplainedDescriptor describes the rule of one descriptor.
 type ExplainedDescriptor struct {
-	rules.Explained
+	match.Explained
 	State DescriptorState
 	// Over: the descriptor would be over its limit. Full is as in DescriptorStatus.
 	Over, Full bool

@@ -10,6 +10,7 @@ import (
 	"sluice/limiter"
 	"sluice/limiter/memstore"
 	"sluice/rules"
+	"sluice/rules/match"
 )
 
 // epoch is the time of the tests: the beginning of a minute, in ms.
@@ -32,11 +33,11 @@ func newFixture(t testing.TB, rs []rules.Rule, edit func(*CheckerOptions)) *fixt
 	for i := range rs {
 		rs[i].ID, rs[i].Version = int64(i+1), 1
 	}
-	set, err := rules.Compile(rs, 1, rules.Options{})
+	set, err := match.Compile(rs, 1, match.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	var sets rules.Current
+	var sets match.Current
 	sets.Store(set)
 	f.store = &faultStore{Store: f.newStore()}
 	opt := CheckerOptions{
@@ -87,7 +88,7 @@ func (f *fixture) admitted(n int, user string) int {
 	f.t.Helper()
 	allowed := 0
 	for range n {
-		if f.asks(limiter.OpTake, Question{Weight: 1, Descriptor: rules.Descriptor{User: user}}).Allowed() {
+		if f.asks(limiter.OpTake, Question{Weight: 1, Descriptor: match.Descriptor{User: user}}).Allowed() {
 			allowed++
 		}
 	}

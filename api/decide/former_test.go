@@ -8,6 +8,7 @@ import (
 	"sluice/limiter"
 	"sluice/rules"
 	"sluice/rules/entries"
+	"sluice/rules/match"
 )
 
 // noting is a store that notes the former limit of each ask.
@@ -38,12 +39,12 @@ func edited(r rules.Rule, to string) rules.Rule {
 }
 
 // puts puts other rules in force.
-func (f *fixture) puts(sets *rules.Current, pools []rules.Pool, rs ...rules.Rule) {
+func (f *fixture) puts(sets *match.Current, pools []rules.Pool, rs ...rules.Rule) {
 	f.t.Helper()
 	for i := range rs {
 		rs[i].ID, rs[i].Version = int64(i+1), 2
 	}
-	set, err := rules.CompileSource(rules.Source{Rules: rs, Pools: pools, Version: 2}, rules.Options{})
+	set, err := match.CompileSource(rules.Source{Rules: rs, Pools: pools, Version: 2}, match.Options{})
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -51,9 +52,9 @@ func (f *fixture) puts(sets *rules.Current, pools []rules.Pool, rs ...rules.Rule
 }
 
 // formerFixture is a fixture whose rules a test can replace, and its store.
-func formerFixture(t *testing.T, edit ...func(*CheckerOptions)) (*fixture, *rules.Current, *noting) {
+func formerFixture(t *testing.T, edit ...func(*CheckerOptions)) (*fixture, *match.Current, *noting) {
 	t.Helper()
-	var sets *rules.Current
+	var sets *match.Current
 	store := &noting{}
 	f := newFixture(t, nil, func(o *CheckerOptions) {
 		sets, store.Store = o.Sets, o.Store
@@ -66,7 +67,7 @@ func formerFixture(t *testing.T, edit ...func(*CheckerOptions)) (*fixture, *rule
 }
 
 // ledgerFixture is formerFixture with a ledger of one of two nodes.
-func ledgerFixture(t *testing.T) (f *fixture, sets *rules.Current, ledger *Ledger) {
+func ledgerFixture(t *testing.T) (f *fixture, sets *match.Current, ledger *Ledger) {
 	t.Helper()
 	f, sets, _ = formerFixture(t, func(o *CheckerOptions) {
 		var err error

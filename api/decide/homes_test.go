@@ -10,6 +10,7 @@ import (
 
 	"sluice/limiter"
 	"sluice/rules"
+	"sluice/rules/match"
 )
 
 // farAway is a home region that does not answer: rule 1 is at home there.
@@ -23,7 +24,7 @@ func (farAway) Timeout() time.Duration { return time.Second }
 func (farAway) Regions() int           { return 3 }
 
 func (farAway) Away(key limiter.Key) bool {
-	id, _ := rules.RuleID(key)
+	id, _ := match.RuleID(key)
 	return id == 1
 }
 
@@ -56,11 +57,11 @@ func farAndNear(t *testing.T, mode string, more ...func(*CheckerOptions)) *fixtu
 	far.ID, near.ID, far.Version, near.Version = 1, 2, 1, 1
 	far.Span = rules.SpanGlobalExact
 	return newFixture(t, nil, func(opt *CheckerOptions) {
-		set, err := rules.Compile([]rules.Rule{far, near}, 1, rules.Options{Regions: 3})
+		set, err := match.Compile([]rules.Rule{far, near}, 1, match.Options{Regions: 3})
 		if err != nil {
 			t.Fatal(err)
 		}
-		opt.Sets = &rules.Current{}
+		opt.Sets = &match.Current{}
 		opt.Sets.Store(set)
 		store := farAway{Store: opt.Store}
 		opt.Store, opt.Homes = store, store
@@ -98,7 +99,7 @@ func TestDegrade_WithoutAHomeOtherLimitsAreDecidedAsAlways(t *testing.T) {
 		if got := f.admitted(12, "ada"); got != want.admitted {
 			t.Errorf("%s: %d admitted, want %d", mode, got, want.admitted)
 		}
-		a := f.asks(limiter.OpTake, Question{Weight: 1, Descriptor: rules.Descriptor{User: "ada"}})
+		a := f.asks(limiter.OpTake, Question{Weight: 1, Descriptor: match.Descriptor{User: "ada"}})
 		if a.Verdict != want.verdict || a.Degraded != mode || a.Limits[0].Degraded != mode || a.Limits[1].Degraded != "" ||
 			!a.Limits[1].Known {
 			t.Errorf("%s: %s, degraded %q, %+v", mode, a.Verdict, a.Degraded, a.Limits)
@@ -117,7 +118,7 @@ func TestDegrade_WithoutAHomeAndATurnIsOverload(t *testing.T) {
 			store := farAway{Store: &turns{Store: opt.Store, full: []string{"|2|"}}}
 			opt.Store, opt.Homes, opt.Observe = store, store, account{got: got}
 		})
-		a := f.asks(limiter.OpTake, Question{Weight: 1, Descriptor: rules.Descriptor{User: "ada"}})
+		a := f.asks(limiter.OpTake, Question{Weight: 1, Descriptor: match.Descriptor{User: "ada"}})
 		if a.Verdict != Overloaded || a.Degraded != "" || a.Cause != "" || a.Strictest != -1 {
 			t.Errorf("%s: %+v", mode, a)
 		}
@@ -139,11 +140,11 @@ func TestDegrade_WhatAHomeGivesBackIsOwed(t *testing.T) {
 	far := perUser("far", rules.FailLocal, 9)
 	far.ID, far.Version, far.Span, far.WindowMS = 1, 1, rules.SpanGlobalExact, 86_400_000
 	f := newFixture(t, nil, func(opt *CheckerOptions) {
-		set, err := rules.Compile([]rules.Rule{far}, 1, rules.Options{Regions: 3})
+		set, err := match.Compile([]rules.Rule{far}, 1, match.Options{Regions: 3})
 		if err != nil {
 			t.Fatal(err)
 		}
-		opt.Sets = &rules.Current{}
+		opt.Sets = &match.Current{}
 		opt.Sets.Store(set)
 		store := farAway{Store: opt.Store, unknown: true}
 		opt.Store, opt.Homes = store, store
@@ -165,7 +166,7 @@ func TestDegrade_WhatAHomeGivesBackIsOwed(t *testing.T) {
 // Explain says where a bucket is, also if that region does not answer.
 func TestExplain_SaysWhereABucketIsAtHome(t *testing.T) {
 	f := farAndNear(t, rules.FailOpen)
-	said, err := f.Explain(t.Context(), &Question{Descriptor: rules.Descriptor{User: "ada"}, Weight: 1})
+	said, err := f.Explain(t.Context(), &Question{Descriptor: match.Descriptor{User: "ada"}, Weight: 1})
 	if err != nil || len(said.Rules) != 2 {
 		t.Fatalf("%+v, %v", said, err)
 	}

@@ -8,6 +8,7 @@ import (
 	"sluice/limiter"
 	"sluice/limiter/nearstore"
 	"sluice/rules"
+	"sluice/rules/match"
 	"sluice/rules/override"
 )
 
@@ -66,7 +67,7 @@ func hotHosts(t *testing.T, f *fixture) {
 		for n, c := range nodes {
 			for k := range kinds {
 				kind := &kinds[k]
-				d := rules.Descriptor{Host: kind.host, IP: netip.MustParseAddr(kind.ip)}
+				d := match.Descriptor{Host: kind.host, IP: netip.MustParseAddr(kind.ip)}
 				for range 2 {
 					q, a := Question{Op: limiter.OpTake, Weight: 1, Descriptor: d}, Answer{}
 					if err := c.Do(t.Context(), &q, &a); err != nil {

@@ -7,6 +7,7 @@ import (
 	"sluice/limiter"
 	"sluice/rules"
 	"sluice/rules/entries"
+	"sluice/rules/match"
 )
 
 // named keeps the requests with an id that a store was asked.
@@ -41,7 +42,7 @@ func TestIDs_ThoseOfCallersMayBeRepeated(t *testing.T) {
 		store.Store = opt.Store
 		opt.Store, opt.Secrets = store, oneSecret{}
 	})
-	slot, take := rules.Descriptor{Route: "/slots"}, rules.Descriptor{Route: "/plain"}
+	slot, take := match.Descriptor{Route: "/slots"}, match.Descriptor{Route: "/plain"}
 	for name, c := range map[string]struct {
 		q     Question
 		calls int

@@ -12,6 +12,7 @@ import (
 	"sluice/internal/wire"
 	"sluice/limiter"
 	"sluice/rules"
+	"sluice/rules/match"
 )
 
 // A lease token identifies the concurrency leases of one allowed answer, so that they can be
@@ -133,7 +134,7 @@ func (c *Checker) lease(ctx context.Context, op limiter.Op, token string, from *
 	return nil
 }
 
-func (a *Answer) leases(set *rules.Set, call *limiter.Call) {
+func (a *Answer) leases(set *match.Set, call *limiter.Call) {
 	a.At = call.Result.At
 	for i := range call.Request.Asks {
 		la := LimitAnswer{Key: call.Request.Asks[i].Key, Limit: call.Request.Asks[i].Limit, Decision: call.Result.Limits[i],
@@ -157,7 +158,7 @@ func (a *Answer) leases(set *rules.Set, call *limiter.Call) {
 }
 
 // ruleOfKey returns the rule that a bucket belongs to, nil if it is not in force.
-func ruleOfKey(set *rules.Set, key limiter.Key) *rules.Compiled {
+func ruleOfKey(set *match.Set, key limiter.Key) *match.Compiled {
 	parts := strings.Split(string(key), "|")
 	if set == nil || len(parts) != 3 {
 		return nil

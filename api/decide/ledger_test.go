@@ -9,6 +9,7 @@ import (
 
 	"sluice/limiter"
 	"sluice/rules"
+	"sluice/rules/match"
 )
 
 // nodes is the number of nodes for the ledger of withLedger.
@@ -127,7 +128,7 @@ func TestLedger_LeasesThatASettlementEndedCountNoMore(t *testing.T) {
 	f, _ := withLedger(t, &nodes{n: 1}, r)
 	var a Answer
 	for range 2 {
-		q := Question{Op: limiter.OpTake, Weight: 1, Descriptor: rules.Descriptor{User: anyone}}
+		q := Question{Op: limiter.OpTake, Weight: 1, Descriptor: match.Descriptor{User: anyone}}
 		if err := f.Reserve(t.Context(), &q, DefaultReservationLife, &a); err != nil {
 			t.Fatal(err)
 		}

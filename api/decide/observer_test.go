@@ -7,6 +7,7 @@ import (
 
 	"sluice/limiter"
 	"sluice/rules"
+	"sluice/rules/match"
 )
 
 // heard counts events, and records the operations of the decisions.
@@ -60,7 +61,7 @@ func TestObserver_HearsOfEveryOperationOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	q := Question{Op: limiter.OpTake, Weight: 1, Descriptor: rules.Descriptor{User: "42"}}
+	q := Question{Op: limiter.OpTake, Weight: 1, Descriptor: match.Descriptor{User: "42"}}
 	if err := f.Reserve(t.Context(), &q, DefaultReservationLife, &a); err != nil {
 		t.Fatal(err)
 	}

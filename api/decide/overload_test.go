@@ -11,6 +11,7 @@ import (
 
 	"sluice/limiter"
 	"sluice/rules"
+	"sluice/rules/match"
 )
 
 var errNoTurn = &limiter.StoreError{Cause: limiter.CauseOverload, Err: errors.New("no turn")}
@@ -157,7 +158,7 @@ func TestOverload_DenyWins(t *testing.T) {
 
 func TestOverload_ADeferredRequestIsNotReleased(t *testing.T) {
 	f, store, _ := overloaded(t, []rules.Rule{says("deny", "enforce", perUser("a", "open", 9))}, "42")
-	q := Question{Op: limiter.OpTake, Weight: 1, Descriptor: rules.Descriptor{User: "42"}, strict: true}
+	q := Question{Op: limiter.OpTake, Weight: 1, Descriptor: match.Descriptor{User: "42"}, strict: true}
 	var a Answer
 	if err := f.Do(t.Context(), &q, &a); !errors.Is(err, errNoTurn) || store.asked[0].Impatient {
 		t.Errorf("got %v, asked %+v", err, store.asked)
@@ -170,7 +171,7 @@ func TestOverload_OtherOperationsFail(t *testing.T) {
 	f, store, got := overloaded(t, []rules.Rule{says("deny", "enforce", perUser("rate", "local", 5)),
 		says("deny", "enforce", slots)})
 	var a Answer
-	q := Question{Op: limiter.OpTake, Weight: 1, Descriptor: rules.Descriptor{User: "42"}}
+	q := Question{Op: limiter.OpTake, Weight: 1, Descriptor: match.Descriptor{User: "42"}}
 	if err := f.Reserve(t.Context(), &q, 60_000, &a); err != nil {
 		t.Fatal(err)
 	}
@@ -187,7 +188,7 @@ func TestOverload_OtherOperationsFail(t *testing.T) {
 	}
 	for _, op := range []limiter.Op{limiter.OpCharge, limiter.OpRefund, limiter.OpReset, limiter.OpRelease,
 		limiter.OpRenew} {
-		q := Question{Op: op, Weight: 1, RequestID: "r", Descriptor: rules.Descriptor{User: "42"}}
+		q := Question{Op: op, Weight: 1, RequestID: "r", Descriptor: match.Descriptor{User: "42"}}
 		fails(op.String(), f.Do(t.Context(), &q, &a))
 	}
 	fails("a lease", f.Lease(t.Context(), limiter.OpRenew, lease, Origin{}, &a))
@@ -203,7 +204,7 @@ func TestOverload_EachCheckOfABatchByItself(t *testing.T) {
 	f, _, _ := overloaded(t, []rules.Rule{perUser("a", "closed", 1)}, "full")
 	var qs []Question
 	for _, user := range []string{"42", "full", "42"} {
-		qs = append(qs, Question{Op: limiter.OpTake, Weight: 1, Descriptor: rules.Descriptor{User: user}})
+		qs = append(qs, Question{Op: limiter.OpTake, Weight: 1, Descriptor: match.Descriptor{User: user}})
 	}
 	as := make([]Answer, len(qs))
 	if err := f.DoAll(t.Context(), qs, as, nil); err != nil {
@@ -320,7 +321,7 @@ func TestOverload_EveryOperationHasATurn(t *testing.T) {
 	f, store, _ := overloaded(t, []rules.Rule{says("deny", "enforce", perUser("rate", "local", 5)),
 		says("deny", "enforce", slots)})
 	var a Answer
-	q := Question{Op: limiter.OpTake, Weight: 1, Descriptor: rules.Descriptor{User: "42"}}
+	q := Question{Op: limiter.OpTake, Weight: 1, Descriptor: match.Descriptor{User: "42"}}
 	if err := f.Reserve(t.Context(), &q, 60_000, &a); err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"sluice/limiter"
 	"sluice/rules"
+	"sluice/rules/match"
 )
 
 // work is the memory of one call of the Checker: a plan for each question, their limits, and
@@ -17,7 +18,7 @@ type work struct {
 	calls      []limiter.Call
 	limits     []plannedLimit
 	pools      []plannedPool
-	matches    []rules.Match
+	matches    []match.Match
 	again      []limiter.Call // second attempts, see retryElastic
 	retried    []retry
 	hasElastic bool // some plan may need a second attempt
@@ -57,7 +58,7 @@ type plan struct {
 
 // plannedLimit is one limit of a question.
 type plannedLimit struct {
-	rule *rules.Compiled // nil for a direct limit
+	rule *match.Compiled // nil for a direct limit
 	name string          // of one of several direct limits
 	key  limiter.Key
 	// limit is what the answer shows; storeLimit is what the store enforces.
@@ -72,7 +73,7 @@ type plannedLimit struct {
 	look      bool // a take spends nothing here
 	candidate bool
 	blocked   bool // an override denies the key, even if the store cannot decide
-	// conditionFailed is that of a rules.Match.
+	// conditionFailed is that of a match.Match.
 	conditionFailed bool
 	plannedBan
 	plannedThrottle
@@ -160,7 +161,7 @@ func (w *work) release() {
 
 // add plans one question under a set, at an instant of the wall clock. The error is ErrNoSet,
 // or that of ctx if the caller has left.
-func (w *work) add(ctx context.Context, q *Question, set *rules.Set, now time.Time) error {
+func (w *work) add(ctx context.Context, q *Question, set *match.Set, now time.Time) error {
 	p := plan{q: q, first: len(w.limits), from: len(w.calls), pools: len(w.pools), poolsEnd: len(w.pools)}
 	switch {
 	case len(q.Several) > 0:
@@ -229,7 +230,7 @@ func (w *work) add(ctx context.Context, q *Question, set *rules.Set, now time.Ti
 // direct plans a direct limit.
 func direct(d *Direct, failMode string, weight int64) plannedLimit {
 	return plannedLimit{
-		name: d.Name, key: rules.DirectKey(d.Key, d.Limit), limit: d.Limit, failMode: failMode, weight: weight,
+		name: d.Name, key: match.DirectKey(d.Key, d.Limit), limit: d.Limit, failMode: failMode, weight: weight,
 	}
 }
 
@@ -260,11 +261,11 @@ func (w *work) planMatches(p *plan) {
 		groups[groupOf(r)] = true
 	}
 	if p.q.OnlyBans {
-		w.matches = slices.DeleteFunc(w.matches, func(m rules.Match) bool { return m.Rule.Ban == nil })
+		w.matches = slices.DeleteFunc(w.matches, func(m match.Match) bool { return m.Rule.Ban == nil })
 	}
 	if reports && (op == limiter.OpCharge || op == limiter.OpRefund) {
 		p.forReports = true
-		w.matches = slices.DeleteFunc(w.matches, func(m rules.Match) bool { return !m.Rule.ChargeReport })
+		w.matches = slices.DeleteFunc(w.matches, func(m match.Match) bool { return !m.Rule.ChargeReport })
 	}
 	for group, there := range groups {
 		if group == firstShadow {
@@ -276,7 +277,8 @@ func (w *work) planMatches(p *plan) {
 		for i := range w.matches {
 			if m := &w.matches[i]; groupOf(m.Rule) == group {
 				w.limits = append(w.limits, plannedLimit{
-					rule: m.Rule, key: m.Key, limit: m.Limit, failMode: m.Rule.Rule.FailMode, weight: m.Weight, look: m.Rule.ChargeReport,
+					rule: m.Rule, key: m.Key, limit: m.Limit, failMode: m.Rule.Rule.FailMode, weight: m.Weight,
+					look:   m.Rule.ChargeReport,
 					former: formerOf(m), blocked: m.Override.Blocked, conditionFailed: m.ConditionFailed,
 					plannedBan: plannedBan{ban: banOf(m, op), lifts: p.q.OnlyBans, banLooks: p.q.strict},
 				})
@@ -311,7 +313,7 @@ func (w *work) planMatches(p *plan) {
 
 // formerOf returns the limit that the bucket of a match had before an edit of the rule's algorithm, nil for none. The
 // match has its own.
-func formerOf(m *rules.Match) *limiter.Limit {
+func formerOf(m *match.Match) *limiter.Limit {
 	if m.Former == nil {
 		return nil
 	}
@@ -323,7 +325,7 @@ const firstShadow = 2
 
 // groupOf returns the group of a rule's limit: 0 and 1 are enforced, 2 and 3 are shadow, and
 // the odd ones are concurrency.
-func groupOf(r *rules.Compiled) (group int) {
+func groupOf(r *match.Compiled) (group int) {
 	if r.Shadow {
 		group = firstShadow
 	}

@@ -7,6 +7,7 @@ import (
 
 	"sluice/limiter"
 	"sluice/rules"
+	"sluice/rules/match"
 )
 
 // plannedDescriptor is what a limit is for the descriptor that it came with.
@@ -29,7 +30,7 @@ const (
 
 // addDescriptors plans a call of descriptors under a set. It fills the statuses except for Over and
 // Remaining.
-func (w *work) addDescriptors(q *DescriptorQuestion, set *rules.Set, now time.Time, a *DescriptorAnswer) {
+func (w *work) addDescriptors(q *DescriptorQuestion, set *match.Set, now time.Time, a *DescriptorAnswer) {
 	replaces := false
 	clear(w.matches)
 	w.matches, a.Statuses = w.matches[:0], a.Statuses[:0]
@@ -194,7 +195,7 @@ func (w *work) addAlone(q *DescriptorQuestion, op limiter.Op, later bool) {
 
 // join adds units to a limit of the call that was planned for the same bucket; its limits begin with first. If the
 // limits differ, because one was sent, the smaller one applies. It reports whether there is such a limit.
-func (w *work) join(first int, units int64, m *rules.Match, st *DescriptorStatus) bool {
+func (w *work) join(first int, units int64, m *match.Match, st *DescriptorStatus) bool {
 	limits := w.limits[first:]
 	for i := range limits {
 		l := &limits[i]
@@ -230,7 +231,7 @@ func (w *work) planTrials(p *plan, q *DescriptorQuestion, a *DescriptorAnswer) {
 }
 
 // op returns the operation on a descriptor's limit. A look is part of the takes.
-func (d *AskedDescriptor) op(r *rules.Compiled, l *limiter.Limit, look bool) limiter.Op {
+func (d *AskedDescriptor) op(r *match.Compiled, l *limiter.Limit, look bool) limiter.Op {
 	slots := l.Algorithm.Traits().Slots
 	switch {
 	case look || d.Addend == 0:
@@ -254,7 +255,7 @@ func (d *AskedDescriptor) units(look bool) int64 {
 }
 
 // group returns the group of a descriptor that a limit applies to.
-func (d *AskedDescriptor) group(m *rules.Match, op limiter.Op) int {
+func (d *AskedDescriptor) group(m *match.Match, op limiter.Op) int {
 	switch {
 	case d.Limit == nil && m.Rule.Shadow:
 		return askedShadow
@@ -267,7 +268,7 @@ func (d *AskedDescriptor) group(m *rules.Match, op limiter.Op) int {
 }
 
 // isQuota reports whether a descriptor takes or charges a quota. A block is not up to other quotas.
-func (d *AskedDescriptor) isQuota(m *rules.Match, op limiter.Op) bool {
+func (d *AskedDescriptor) isQuota(m *match.Match, op limiter.Op) bool {
 	return d.Limit == nil && m.Rule.Rule.Quota && !m.Rule.Shadow && !m.Override.Blocked && !returns(op)
 }
 
@@ -299,7 +300,7 @@ func (s *SentLimit) replace(key limiter.Key, l limiter.Limit) (limiter.Key, limi
 
 // replaceFormer puts this limit in place of the former one of a match whose limit it has replaced. There is none if
 // both count in one bucket.
-func (s *SentLimit) replaceFormer(m *rules.Match) {
+func (s *SentLimit) replaceFormer(m *match.Match) {
 	if m.Former == nil {
 		return
 	}

@@ -2,7 +2,7 @@ package decide
 
 import (
 	"sluice/limiter"
-	"sluice/rules"
+	"sluice/rules/match"
 )
 
 // ModeCandidate is the mode of a candidate in answers and metrics: a second limit of a rule
@@ -12,7 +12,7 @@ const ModeCandidate = "candidate"
 // plannedPool is one pool that limits of a call count into. A request counts
 // into a pool once, with the largest weight of its rules there.
 type plannedPool struct {
-	pool   *rules.CompiledPool
+	pool   *match.CompiledPool
 	weight int64
 	// look: nothing is counted, because no enforced rule of the call spends.
 	look bool
@@ -24,7 +24,7 @@ type plannedPool struct {
 }
 
 // counting returns the limit of a pool that only counts: it denies nothing and counts up to the largest possible limit.
-func counting(pool *rules.CompiledPool) limiter.Limit {
+func counting(pool *match.CompiledPool) limiter.Limit {
 	return limiter.Limit{
 		Algorithm: limiter.Tally, Count: limiter.MaxExact / pool.Limit.Window, Window: pool.Limit.Window,
 	}
@@ -43,7 +43,7 @@ func (p *plannedPool) ask() limiter.Ask {
 }
 
 // throttle adds its rule's throttle and pool to the limit that was planned last.
-func (w *work) throttle(p *plan, r *rules.Compiled) {
+func (w *work) throttle(p *plan, r *match.Compiled) {
 	l := &w.limits[len(w.limits)-1]
 	percent := r.SoftPercent
 	if r.ElasticPercent > 0 {
@@ -61,7 +61,7 @@ func (w *work) throttle(p *plan, r *rules.Compiled) {
 
 // pool plans how a limit uses its rule's pool. Shadow rules and candidates only look, and only
 // if they are elastic or, for a shadow rule, if the pool sheds.
-func (w *work) pool(p *plan, l *plannedLimit, r *rules.Compiled) {
+func (w *work) pool(p *plan, l *plannedLimit, r *match.Compiled) {
 	apart := r.Shadow || l.candidate
 	sheds := r.Pool.Pool.Shed && !l.candidate
 	switch p.q.Op {

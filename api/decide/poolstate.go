@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"sluice/limiter"
-	"sluice/rules"
+	"sluice/rules/match"
 )
 
 // PoolState describes a pool at one moment.
@@ -27,7 +27,7 @@ type PoolLoad struct {
 }
 
 // PoolState reads the state of a pool from the counter store. It spends nothing.
-func (c *Checker) PoolState(ctx context.Context, p *rules.CompiledPool) PoolState {
+func (c *Checker) PoolState(ctx context.Context, p *match.CompiledPool) PoolState {
 	s := PoolState{Capacity: p.Limit.Count, Load: c.poolLoad(p)}
 	l := counting(p)
 	req := limiter.Request{Op: limiter.OpPeek, Asks: []limiter.Ask{{Key: p.Key, Limit: l}}}
@@ -44,7 +44,7 @@ func (c *Checker) PoolState(ctx context.Context, p *rules.CompiledPool) PoolStat
 	return s
 }
 
-func (c *Checker) poolLoad(p *rules.CompiledPool) *PoolLoad {
+func (c *Checker) poolLoad(p *match.CompiledPool) *PoolLoad {
 	millionths, left, fresh := c.opt.Loads.Load(p.Pool.Name)
 	if !fresh {
 		return nil

@@ -4,12 +4,12 @@ import (
 	"sync/atomic"
 
 	"sluice/limiter"
-	"sluice/rules"
+	"sluice/rules/match"
 )
 
 // MaxText bounds each text of a question except for its payload, including the names of
 // members, in bytes.
-const MaxText = rules.MaxText
+const MaxText = match.MaxText
 
 // Question is one request to the Checker: a direct limit, or a descriptor to which the rules
 // in force apply.
@@ -22,7 +22,7 @@ type Question struct {
 	// Several are up to MaxDirect limits with names, each with a bucket of its own. They are taken all
 	// together or not at all, and the strictest of their fail modes decides for all.
 	Several    []Direct
-	Descriptor rules.Descriptor
+	Descriptor match.Descriptor
 	// Weight is in units, 0 to limiter.MaxExact; 0 looks without spending.
 	Weight int64
 	// OnlyBans: a reset ends bans and resets nothing else.

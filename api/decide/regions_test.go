@@ -7,6 +7,7 @@ import (
 
 	"sluice/limiter"
 	"sluice/rules"
+	"sluice/rules/match"
 )
 
 // planet is what a test says of the other regions.
@@ -45,11 +46,11 @@ func inRegions(t *testing.T, cutOff string) (*fixture, *planet) {
 	r.ID, r.Version = 1, 1
 	p := &planet{regions: 3}
 	f := newFixture(t, nil, func(opt *CheckerOptions) {
-		set, err := rules.Compile([]rules.Rule{r}, 1, rules.Options{Regions: 3})
+		set, err := match.Compile([]rules.Rule{r}, 1, match.Options{Regions: 3})
 		if err != nil {
 			t.Fatal(err)
 		}
-		opt.Sets = &rules.Current{}
+		opt.Sets = &match.Current{}
 		opt.Sets.Store(set)
 		opt.Regions = p
 	})
@@ -63,7 +64,7 @@ func TestCutOff_SaysWhatARegionMaySpend(t *testing.T) {
 		if got := f.admitted(12, "ada"); got != want {
 			t.Errorf("%s: %d admitted, want %d", cutOff, got, want)
 		}
-		a := f.asks(limiter.OpTake, Question{Weight: 1, Descriptor: rules.Descriptor{User: "ada"}})
+		a := f.asks(limiter.OpTake, Question{Weight: 1, Descriptor: match.Descriptor{User: "ada"}})
 		verdict := Denied
 		if cutOff == rules.CutOffClosed {
 			verdict = Unavailable
@@ -72,7 +73,7 @@ func TestCutOff_SaysWhatARegionMaySpend(t *testing.T) {
 			t.Errorf("%s: %s, degraded %q", cutOff, a.Verdict, a.Degraded)
 		}
 		p.cut = false
-		a = f.asks(limiter.OpTake, Question{Weight: 1, Descriptor: rules.Descriptor{User: "ada"}})
+		a = f.asks(limiter.OpTake, Question{Weight: 1, Descriptor: match.Descriptor{User: "ada"}})
 		if a.Allowed() != (want < 9) || a.Degraded != "" {
 			t.Errorf("%s: after the heal allowed %v, degraded %q", cutOff, a.Allowed(), a.Degraded)
 		}
@@ -84,7 +85,7 @@ func TestBuckets_OfALimitThatSpansRegionsAreThoseOfACheck(t *testing.T) {
 	f, p := inRegions(t, rules.CutOffShare)
 	rule := f.Set().Get(1)
 	var key limiter.Key
-	for _, m := range f.Set().Match(&rules.Descriptor{User: "ada"}, 1, f.opt.Now(), nil) {
+	for _, m := range f.Set().Match(&match.Descriptor{User: "ada"}, 1, f.opt.Now(), nil) {
 		key = m.Key
 	}
 	look := func() limiter.Decision {
@@ -115,7 +116,7 @@ func TestCutOff_PartsAddUpToTheLimit(t *testing.T) {
 		f, p := inRegions(t, rules.CutOffShare)
 		p.cut, p.regions, p.rank = true, 11, rank
 		admitted += f.admitted(3, "ada")
-		a := f.asks(limiter.OpTake, Question{Weight: 2, Descriptor: rules.Descriptor{User: "ada"}})
+		a := f.asks(limiter.OpTake, Question{Weight: 2, Descriptor: match.Descriptor{User: "ada"}})
 		if d := a.Limits[0].Decision; d.Allowed || d.RetryAfter != 60_000 {
 			t.Errorf("region %d of 11: 2 units of a part of at most 1: %+v", rank, d)
 		}
@@ -153,7 +154,7 @@ func TestShares_AreTheLimitOfACheck(t *testing.T) {
 	f, p := inRegions(t, rules.CutOffShare)
 	r := f.Set().Get(1).Rule
 	r.Span, r.CutOff = rules.SpanShares, nil
-	set, err := rules.Compile([]rules.Rule{r}, 2, rules.Options{Regions: 3})
+	set, err := match.Compile([]rules.Rule{r}, 2, match.Options{Regions: 3})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,7 +163,7 @@ func TestShares_AreTheLimitOfACheck(t *testing.T) {
 	if got := f.admitted(5, "ada"); got != 3 || p.asked != 5 {
 		t.Errorf("%d admitted, want 3; %d units asked for, want 5", got, p.asked)
 	}
-	four := Question{Weight: 4, Descriptor: rules.Descriptor{User: "bob"}}
+	four := Question{Weight: 4, Descriptor: match.Descriptor{User: "bob"}}
 	if a := f.asks(limiter.OpTake, four); a.Allowed() || a.Limits[0].Decision.RetryAfter != 60_000 ||
 		a.Limits[0].Whole != 9 {
 		t.Errorf("4 units of a part of 3: %+v", a.Limits[0])
@@ -172,7 +173,7 @@ func TestShares_AreTheLimitOfACheck(t *testing.T) {
 		t.Errorf("10 units of a limit of 9: %+v", a.Limits[0])
 	}
 	p.share = 0
-	if a := f.asks(limiter.OpTake, Question{Weight: 1, Descriptor: rules.Descriptor{User: "eve"}}); a.Allowed() ||
+	if a := f.asks(limiter.OpTake, Question{Weight: 1, Descriptor: match.Descriptor{User: "eve"}}); a.Allowed() ||
 		a.Limits[0].Decision.RetryAfter != 60_000 {
 		t.Errorf("a part of nothing: %+v", a.Limits[0])
 	}

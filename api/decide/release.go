@@ -7,6 +7,7 @@ import (
 
 	"sluice/limiter"
 	"sluice/rules"
+	"sluice/rules/match"
 )
 
 // Bounds of a release.
@@ -215,7 +216,7 @@ func (c *Checker) Waiting(ctx context.Context, rule int64) (QueueStatus, error) 
 }
 
 // DeferringRules returns up to most rules in force that defer requests.
-func (c *Checker) DeferringRules(most int) (list []*rules.Compiled) {
+func (c *Checker) DeferringRules(most int) (list []*match.Compiled) {
 	set := c.opt.Sets.Load()
 	for i := 0; set != nil && i < set.Len() && len(list) < most; i++ {
 		if r := set.At(i); r.Rule.Defer != nil {

@@ -8,6 +8,7 @@ import (
 
 	"sluice/limiter"
 	"sluice/rules"
+	"sluice/rules/match"
 )
 
 // Bounds of a reservation's lifetime, in ms.
@@ -318,7 +319,7 @@ func (c *Checker) bare(ctx context.Context, kind uint8, call *limiter.Call) erro
 	return c.opt.Store.Do(ctx, &call.Request, &call.Result)
 }
 
-func (a *Answer) applySettlement(set *rules.Set, r *reservedCall, call *limiter.Call) {
+func (a *Answer) applySettlement(set *match.Set, r *reservedCall, call *limiter.Call) {
 	a.At, a.Replayed = call.Result.At, call.Result.Replayed
 	for i := range call.Request.Asks {
 		if r.asks[i].isPool {

@@ -7,6 +7,7 @@ import (
 
 	"sluice/limiter"
 	"sluice/rules"
+	"sluice/rules/match"
 )
 
 // deadlineStore records how long each request may take.
@@ -50,7 +51,7 @@ func TestTimeout_DoesNotConcernTheMemoryOfThisNode(t *testing.T) {
 	})
 	qs, as := make([]Question, most), make([]Answer, most)
 	for i := range qs {
-		qs[i] = Question{Weight: 1, Descriptor: rules.Descriptor{User: "42"}}
+		qs[i] = Question{Weight: 1, Descriptor: match.Descriptor{User: "42"}}
 	}
 	if err := f.DoAll(t.Context(), qs[1:], as[1:], nil); err != nil {
 		t.Fatal(err)

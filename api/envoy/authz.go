@@ -12,19 +12,19 @@ import (
 	"sluice/api/decide"
 	"sluice/api/reply"
 	"sluice/limiter"
-	"sluice/rules"
 	"sluice/rules/facts"
+	"sluice/rules/profile"
 )
 
 // readHeaders finds the headers that a profile reads.
-func (p *profile) readHeaders(stored *rules.Profile) {
+func (p *usable) readHeaders(stored *profile.Profile) {
 	p.headers = map[string]string{}
 	add := func(name string) {
 		if name != "" {
 			p.headers[strings.ToLower(name)] = http.CanonicalHeaderKey(name)
 		}
 	}
-	sources := func(from []rules.FactSource) {
+	sources := func(from []profile.Source) {
 		for _, s := range from {
 			add(s.Header)
 			if s.Cookie != "" {
@@ -36,7 +36,7 @@ func (p *profile) readHeaders(stored *rules.Profile) {
 	sources(f.User)
 	sources(f.APIKey)
 	sources(f.Tier)
-	for _, group := range []map[string][]rules.FactSource{f.Attributes, f.Fields} {
+	for _, group := range []map[string][]profile.Source{f.Attributes, f.Fields} {
 		for _, from := range group {
 			sources(from)
 		}
@@ -104,7 +104,7 @@ func (s *Server) writeAuthorization(x *buffers) {
 
 // describe fills in the client's request. Without the header that has the client's address, the address is that of the
 // connection to Envoy.
-func (x *buffers) describe(p *profile) {
+func (x *buffers) describe(p *usable) {
 	c := &x.check
 	if x.request.Header == nil {
 		x.request.Header = map[string][]string{}

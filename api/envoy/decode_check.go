@@ -157,7 +157,7 @@ func (c *checkCall) header(name string) string {
 }
 
 // headersFor writes the headers that a profile reads to a map with their canonical names.
-func (c *checkCall) headersFor(p *profile, to map[string][]string) {
+func (c *checkCall) headersFor(p *usable, to map[string][]string) {
 	for i := range c.headers {
 		h := &c.headers[i]
 		name, ok := p.headers[strings.ToLower(h.name)]

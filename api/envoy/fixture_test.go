@@ -28,6 +28,8 @@ import (
 	"sluice/limiter"
 	"sluice/limiter/memstore"
 	"sluice/rules"
+	"sluice/rules/match"
+	"sluice/rules/profile"
 )
 
 var insecureCredentials = insecure.NewCredentials()
@@ -55,7 +57,7 @@ const epoch = int64(1_795_260_000_000)
 type fixture struct {
 	t        testing.TB
 	now      atomic.Int64
-	sets     rules.Current
+	sets     match.Current
 	keys     access.Current
 	secrets  map[access.Scope]string
 	store    *faultStore
@@ -125,17 +127,17 @@ func (c counter) CountDomain(domain, result string) {
 func (c counter) CountFlood(reason string) { c.count("flood", reason) }
 
 // shop is a profile for ext_authz, and for the domain api.
-func shop() rules.Profile {
-	return rules.Profile{
-		Name: "shop", Version: 1, Claims: rules.ClaimsTrusted, ClaimsHeader: "Authorization",
-		Facts: rules.ProfileFacts{
-			User:   []rules.FactSource{{Header: "X-User"}, {Cookie: "uid"}, {Claim: "sub"}},
-			APIKey: []rules.FactSource{{Header: "X-Api-Key"}},
+func shop() profile.Profile {
+	return profile.Profile{
+		Name: "shop", Version: 1, Claims: profile.ClaimsTrusted, ClaimsHeader: "Authorization",
+		Facts: profile.Facts{
+			User:   []profile.Source{{Header: "X-User"}, {Cookie: "uid"}, {Claim: "sub"}},
+			APIKey: []profile.Source{{Header: "X-Api-Key"}},
 		},
-		ClientIP: rules.ClientIP{Header: "X-Forwarded-For", Trusted: []string{"10.0.0.0/8"}},
-		Routes:   []string{"/users/{id}"}, Path: rules.PathNormal, SkipMethods: []string{"OPTIONS"},
-		Missing: map[string]rules.MissingFact{"attr:tenant": {Value: "none"}},
-		Weight:  &rules.WeightSource{Header: "X-Weight"},
+		ClientIP: profile.ClientIP{Header: "X-Forwarded-For", Trusted: []string{"10.0.0.0/8"}},
+		Routes:   []string{"/users/{id}"}, Path: profile.PathNormal, SkipMethods: []string{"OPTIONS"},
+		Missing: map[string]profile.MissingFact{"attr:tenant": {Value: "none"}},
+		Weight:  &profile.WeightSource{Header: "X-Weight"},
 		Headers: []string{"Retry-After", "RateLimit-Policy", "RateLimit", "X-RateLimit-*"},
 		Domain:  "api", Entries: map[string]string{"u": "user", "remote_address": "ip", "verb": "method"},
 	}
@@ -208,9 +210,9 @@ func (f *fixture) tokens(edit func(*access.Token)) {
 }
 
 // load puts rules and profiles in force.
-func (f *fixture) load(version int64, rs []rules.Rule, profiles ...rules.Profile) {
+func (f *fixture) load(version int64, rs []rules.Rule, profiles ...profile.Profile) {
 	f.t.Helper()
-	set, err := rules.CompileSource(rules.Source{Rules: rs, Profiles: profiles, Version: version}, rules.Options{})
+	set, err := match.CompileSource(rules.Source{Rules: rs, Profiles: profiles, Version: version}, match.Options{})
 	if err != nil {
 		f.t.Fatal(err)
 	}

@@ -7,6 +7,8 @@ import (
 
 	"sluice/internal/access"
 	"sluice/rules"
+	"sluice/rules/match"
+	"sluice/rules/profile"
 )
 
 // The host of a call of ext_authz is what Envoy says that the client asked for: never a header that the client sent
@@ -14,10 +16,10 @@ import (
 func TestCalls_AreForTheHostThatTheClientAskedFor(t *testing.T) {
 	below := "*.shop.example"
 	f := newFixture(t, byGRPC, nil)
-	profile := shop()
-	profile.Entries["authority"] = "host"
-	set, err := rules.CompileSource(rules.Source{Version: 2, Profiles: []rules.Profile{profile},
-		Rules: perUser(0, func(r *rules.Rule) { r.Host = &below })}, rules.Options{})
+	stored := shop()
+	stored.Entries["authority"] = "host"
+	set, err := match.CompileSource(rules.Source{Version: 2, Profiles: []profile.Profile{stored},
+		Rules: perUser(0, func(r *rules.Rule) { r.Host = &below })}, match.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,6 +21,7 @@ import (
 	"sluice/internal/access"
 	"sluice/rules"
 	"sluice/rules/entries"
+	"sluice/rules/match"
 )
 
 // What is not gRPC is hung up on, and the callers of other connections do not notice.
@@ -188,7 +189,7 @@ func TestPutBack_ForgetsTheCall(t *testing.T) {
 	x.entries = append(x.entries, entries.Entry{Key: "u", Value: "42"})
 	all := x.entries
 	x.lists = append(x.lists, []entries.Entry{{Key: "u", Value: "42"}})
-	x.a.Statuses = append(x.a.Statuses, decide.DescriptorStatus{Rule: &rules.Compiled{}})
+	x.a.Statuses = append(x.a.Statuses, decide.DescriptorStatus{Rule: &match.Compiled{}})
 	statuses := x.a.Statuses
 	f.server.putBack(x)
 	if len(x.in.message) > 0 || all[0] != (entries.Entry{}) || x.call != nil ||

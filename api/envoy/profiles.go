@@ -6,20 +6,21 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"sluice/rules"
 	"sluice/rules/facts"
+	"sluice/rules/match"
+	"sluice/rules/profile"
 )
 
 // profiles has the profiles that are ready for use, by name. The zero value has none.
 type profiles struct {
 	log      *slog.Logger
-	compiled atomic.Pointer[map[string]*profile]
+	compiled atomic.Pointer[map[string]*usable]
 	mu       sync.Mutex // locked to replace compiled
 }
 
 // profile is a profile that is ready for use.
-type profile struct {
-	stored  *rules.Profile
+type usable struct {
+	stored  *profile.Profile
 	reader  *facts.Reader // nil if the profile cannot be used
 	shows   headerSet
 	headers map[string]string // canonical names of the headers that it reads, by their names in lower case
@@ -29,7 +30,7 @@ type profile struct {
 var errUnusable = errors.New("the profile cannot be used")
 
 // of returns the compiled form of a profile of the set in force.
-func (c *profiles) of(set *rules.Set, stored *rules.Profile) *profile {
+func (c *profiles) of(set *match.Set, stored *profile.Profile) *usable {
 	if all := c.compiled.Load(); all != nil {
 		if p := (*all)[stored.Name]; p != nil && p.stored == stored {
 			return p
@@ -37,7 +38,7 @@ func (c *profiles) of(set *rules.Set, stored *rules.Profile) *profile {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	next := map[string]*profile{}
+	next := map[string]*usable{}
 	if all := c.compiled.Load(); all != nil {
 		for name, p := range *all {
 			if set.Profile(name) == p.stored {
@@ -55,8 +56,8 @@ func (c *profiles) of(set *rules.Set, stored *rules.Profile) *profile {
 }
 
 // compile compiles a profile. One that cannot be used answers no call.
-func (c *profiles) compile(stored *rules.Profile) *profile {
-	p := &profile{stored: stored, shows: headersOf(stored)}
+func (c *profiles) compile(stored *profile.Profile) *usable {
+	p := &usable{stored: stored, shows: headersOf(stored)}
 	reader, err := facts.New(stored)
 	if err != nil {
 		c.log.Error("a profile cannot be used", "profile", stored.Name, "version", stored.Version, "error", err)

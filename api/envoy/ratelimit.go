@@ -115,7 +115,7 @@ var errMixed = errors.New("the descriptors of a domain that a profile reads desc
 
 // askByFacts says what a call asks whose domain a profile reads: the descriptors describe one request. A limit that
 // comes with a descriptor is not used, because several rules may apply.
-func (x *buffers) askByFacts(p *profile) error {
+func (x *buffers) askByFacts(p *usable) error {
 	x.out.shows = p.shows
 	weight, negative := int64(0), x.call.GetDescriptors()[0].GetIsNegativeHits()
 	for _, d := range x.call.GetDescriptors() {

@@ -10,7 +10,7 @@ import (
 	"sluice/api/decide"
 	"sluice/api/reply"
 	"sluice/limiter"
-	"sluice/rules"
+	"sluice/rules/profile"
 )
 
 // response writes the message of an answer.
@@ -53,14 +53,14 @@ func (o *response) keep() {
 	o.b = nil
 }
 
-// headerSet has bit i for rules.ClientHeaders[i].
+// headerSet has bit i for profile.ClientHeaders[i].
 type headerSet uint16
 
 const allHeaders = math.MaxUint16
 
 // headersOf returns the headers that a profile sends.
-func headersOf(p *rules.Profile) (s headerSet) {
-	for i, header := range rules.ClientHeaders {
+func headersOf(p *profile.Profile) (s headerSet) {
+	for i, header := range profile.ClientHeaders {
 		if p.Sends(header) {
 			s |= 1 << i
 		}
@@ -84,7 +84,7 @@ const overwrite = 2
 
 // addHeader adds a header for the client, unless the profile hides it.
 func (o *response) addHeader(name string, value []byte) {
-	if i := slices.Index(rules.ClientHeaders, name); o.shows != allHeaders && (i < 0 || o.shows&(1<<i) == 0) {
+	if i := slices.Index(profile.ClientHeaders, name); o.shows != allHeaders && (i < 0 || o.shows&(1<<i) == 0) {
 		return
 	}
 	b, at := begin(o.b, o.field)

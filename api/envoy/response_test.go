@@ -19,6 +19,7 @@ import (
 	"sluice/api/reply"
 	"sluice/limiter"
 	"sluice/rules"
+	"sluice/rules/match"
 )
 
 // limitAnswer is an answer of a limit of 5 per window.
@@ -149,7 +150,7 @@ func TestRest_HasHeadersBodyAndMetadata(t *testing.T) {
 	a.Limits[3].Shadow, a.Limits[1].Degraded, a.Limits[1].ConditionFailed = true, rules.FailLocal, true
 	per := func(over bool, metadata map[string]string) decide.DescriptorStatus {
 		return decide.DescriptorStatus{State: decide.StateLimited, Over: over,
-			Rule: &rules.Compiled{Rule: rules.Rule{Metadata: metadata}}}
+			Rule: &match.Compiled{Rule: rules.Rule{Metadata: metadata}}}
 	}
 	full, replaced := per(false, map[string]string{"team": "full"}), per(false, map[string]string{"team": "replaced"})
 	full.Full, replaced.State = true, decide.StateReplaced

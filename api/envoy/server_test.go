@@ -25,6 +25,7 @@ import (
 	"sluice/api/reply"
 	"sluice/internal/access"
 	"sluice/rules"
+	"sluice/rules/profile"
 )
 
 func TestCalls_NeedATokenWithTheScopeCheck(t *testing.T) {
@@ -340,7 +341,7 @@ func checkClosedFailModeAndMissingFact(t *testing.T, by way) {
 	}
 	f.store.fault = nil
 	p := shop()
-	p.Missing = map[string]rules.MissingFact{"user": {Action: rules.MissingDeny}}
+	p.Missing = map[string]profile.MissingFact{"user": {Action: profile.MissingDeny}}
 	f.load(2, perUser(2), p)
 	r, err = f.check("shop", "GET", "/")
 	if err != nil || r.GetDeniedResponse().GetStatus().GetCode() != 403 ||

@@ -7,6 +7,8 @@ import (
 	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 
 	"sluice/rules"
+	"sluice/rules/match"
+	"sluice/rules/profile"
 )
 
 // A pool that sheds denies a call by facts within its rule's limit: over the limit for the RateLimitService, 503 for
@@ -19,8 +21,9 @@ func callsAPoolSheds(t *testing.T, by way) {
 	pool.Name, pool.Limit, pool.WindowMS, pool.LowPercent, pool.Shed = "shop", 2, 60_000, 50, true
 	r := perUser(100)[0]
 	r.Pool, r.Priority = &pool.Name, &low
-	set, err := rules.CompileSource(rules.Source{Version: 2, Pools: []rules.Pool{pool}, Profiles: []rules.Profile{shop()},
-		Rules: []rules.Rule{r}}, rules.Options{})
+	set, err := match.CompileSource(rules.Source{Version: 2, Pools: []rules.Pool{pool},
+		Profiles: []profile.Profile{shop()},
+		Rules:    []rules.Rule{r}}, match.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

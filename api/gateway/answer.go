@@ -9,7 +9,7 @@ import (
 	"sluice/api/decide"
 	"sluice/api/reply"
 	"sluice/internal/access"
-	"sluice/rules"
+	"sluice/rules/profile"
 )
 
 // Headers of the faces besides those of package reply.
@@ -22,12 +22,12 @@ const (
 	headerLease  = "X-RateLimit-Lease"
 )
 
-// headerSet has bit i for rules.ClientHeaders[i].
+// headerSet has bit i for profile.ClientHeaders[i].
 type headerSet uint16
 
 // headersOf returns the headers that a profile sends.
-func headersOf(p *rules.Profile) (s headerSet) {
-	for i, header := range rules.ClientHeaders {
+func headersOf(p *profile.Profile) (s headerSet) {
+	for i, header := range profile.ClientHeaders {
 		if p.Sends(header) {
 			s |= 1 << i
 		}
@@ -109,7 +109,7 @@ func (o *answer) send(a *decide.Answer, style reply.HeaderStyle) {
 
 // put adds a header, unless the profile hides it.
 func (o *answer) put(name string, value []byte) {
-	if i := slices.Index(rules.ClientHeaders, name); i < 0 || o.shows&(1<<i) == 0 || len(o.ends) == len(o.values) {
+	if i := slices.Index(profile.ClientHeaders, name); i < 0 || o.shows&(1<<i) == 0 || len(o.ends) == len(o.values) {
 		return
 	}
 	o.text = append(o.text, value...)

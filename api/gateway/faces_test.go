@@ -12,6 +12,8 @@ import (
 	"sluice/api/reply"
 	"sluice/limiter"
 	"sluice/rules"
+	"sluice/rules/match"
+	"sluice/rules/profile"
 )
 
 func perUser(n int64) []rules.Rule { return []rules.Rule{rule(1, "per-user", "user", n)} }
@@ -262,7 +264,7 @@ func TestFaces_MissingFactDoesAsTheProfileSays(t *testing.T) {
 	if a := f.forwarded("forward", "GET", "/"); a.status != http.StatusOK {
 		t.Errorf("skip: got %+v", a)
 	}
-	p.Version, p.Missing = 2, map[string]rules.MissingFact{"user": {Action: rules.MissingDeny}}
+	p.Version, p.Missing = 2, map[string]profile.MissingFact{"user": {Action: profile.MissingDeny}}
 	f.load(2, perUser(0), p)
 	for face, want := range map[string]int{"forward": http.StatusForbidden, "nginx": http.StatusForbidden} {
 		a := f.forwarded(face, "GET", "/")
@@ -277,7 +279,7 @@ func TestFaces_MissingFactDoesAsTheProfileSays(t *testing.T) {
 			t.Errorf("%s: counted %v", face, f.counts)
 		}
 	}
-	p.Version, p.Missing = 3, map[string]rules.MissingFact{"user": {Value: "nobody"}}
+	p.Version, p.Missing = 3, map[string]profile.MissingFact{"user": {Value: "nobody"}}
 	f.load(3, perUser(0), p)
 	if a := f.forwarded("forward", "GET", "/"); a.status != http.StatusTooManyRequests {
 		t.Errorf("value: got %+v", a)
@@ -416,7 +418,7 @@ func TestFaces_DenialStaysUnderAKilobyte(t *testing.T) {
 
 func TestFaces_WeightComesFromTheProfilesHeader(t *testing.T) {
 	p := shop()
-	p.Weight = &rules.WeightSource{Header: "X-Weight"}
+	p.Weight = &profile.WeightSource{Header: "X-Weight"}
 	f := newFixture(t, perUser(10), p)
 	for _, tt := range []struct {
 		weight string
@@ -443,12 +445,12 @@ func TestFaces_FollowTheProfileInForce(t *testing.T) {
 	p := shop()
 	f := newFixture(t, perUser(1), p)
 	f.forwarded("forward", "GET", "/", "X-User", "1")
-	p.Version, p.Facts.User = 2, []rules.FactSource{{Header: "X-Account"}}
+	p.Version, p.Facts.User = 2, []profile.Source{{Header: "X-Account"}}
 	f.load(2, perUser(1), p)
 	if a := f.forwarded("forward", "GET", "/", "X-User", "1", "X-Account", "2"); a.status != http.StatusOK {
 		t.Errorf("got %d", a.status)
 	}
-	f.load(3, perUser(1), rules.Profile{Name: "other", Proof: rules.Proof{Token: true}})
+	f.load(3, perUser(1), profile.Profile{Name: "other", Proof: profile.Proof{Token: true}})
 	if a := f.forwarded("forward", "GET", "/"); a.status != http.StatusNotFound {
 		t.Errorf("a deleted profile got %d", a.status)
 	}
@@ -480,9 +482,10 @@ func TestFaces_SayThatAPoolSheds(t *testing.T) {
 	f := newFixture(t, nil)
 	pool, low := rules.NewPool(), "low"
 	pool.Name, pool.Limit, pool.WindowMS, pool.LowPercent, pool.Shed = "shop", 2, 60_000, 50, true
-	set, err := rules.CompileSource(rules.Source{Version: 2, Pools: []rules.Pool{pool}, Profiles: []rules.Profile{shop()},
-		Rules: []rules.Rule{rule(1, "r", "user", 100, func(r *rules.Rule) { r.Pool, r.Priority = &pool.Name, &low })},
-	}, rules.Options{})
+	set, err := match.CompileSource(rules.Source{Version: 2, Pools: []rules.Pool{pool},
+		Profiles: []profile.Profile{shop()},
+		Rules:    []rules.Rule{rule(1, "r", "user", 100, func(r *rules.Rule) { r.Pool, r.Priority = &pool.Name, &low })},
+	}, match.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

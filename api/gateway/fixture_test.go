@@ -18,6 +18,8 @@ import (
 	"sluice/limiter"
 	"sluice/limiter/memstore"
 	"sluice/rules"
+	"sluice/rules/match"
+	"sluice/rules/profile"
 )
 
 // epoch is when tests happen, in ms.
@@ -27,7 +29,7 @@ const epoch = int64(1_795_260_000_000)
 type fixture struct {
 	t        testing.TB
 	now      atomic.Int64
-	sets     rules.Current
+	sets     match.Current
 	keys     access.Current
 	secret   string // of a token with the scope check
 	store    *faultStore
@@ -72,17 +74,17 @@ func gone() error {
 }
 
 // shop is a profile that accepts a token.
-func shop() rules.Profile {
-	return rules.Profile{
-		Name: "shop", Version: 1, Claims: rules.ClaimsTrusted, ClaimsHeader: "Authorization",
-		Facts: rules.ProfileFacts{
-			User:   []rules.FactSource{{Header: "X-User"}, {Cookie: "uid"}, {Claim: "sub"}},
-			APIKey: []rules.FactSource{{Header: "X-Api-Key"}},
+func shop() profile.Profile {
+	return profile.Profile{
+		Name: "shop", Version: 1, Claims: profile.ClaimsTrusted, ClaimsHeader: "Authorization",
+		Facts: profile.Facts{
+			User:   []profile.Source{{Header: "X-User"}, {Cookie: "uid"}, {Claim: "sub"}},
+			APIKey: []profile.Source{{Header: "X-Api-Key"}},
 		},
-		ClientIP: rules.ClientIP{Header: "X-Forwarded-For", Trusted: []string{"10.0.0.0/8"}},
-		Routes:   []string{"/users/{id}", "/files/*"}, Path: rules.PathNormal, SkipMethods: []string{"OPTIONS"},
+		ClientIP: profile.ClientIP{Header: "X-Forwarded-For", Trusted: []string{"10.0.0.0/8"}},
+		Routes:   []string{"/users/{id}", "/files/*"}, Path: profile.PathNormal, SkipMethods: []string{"OPTIONS"},
 		Headers: []string{"Retry-After", "RateLimit-Policy", "RateLimit", "X-RateLimit-*"},
-		Proof:   rules.Proof{Token: true},
+		Proof:   profile.Proof{Token: true},
 	}
 }
 
@@ -99,7 +101,7 @@ func rule(id int64, name, scope string, n int64, edit ...func(*rules.Rule)) rule
 
 func onRoute(route string) func(*rules.Rule) { return func(r *rules.Rule) { r.Route = &route } }
 
-func newFixture(t testing.TB, rs []rules.Rule, profiles ...rules.Profile) *fixture {
+func newFixture(t testing.TB, rs []rules.Rule, profiles ...profile.Profile) *fixture {
 	t.Helper()
 	f := &fixture{t: t, counts: map[string]int{}}
 	f.now.Store(epoch)
@@ -132,16 +134,16 @@ func newFixture(t testing.TB, rs []rules.Rule, profiles ...rules.Profile) *fixtu
 		t.Fatal(err)
 	}
 	if len(profiles) == 0 {
-		profiles = []rules.Profile{shop()}
+		profiles = []profile.Profile{shop()}
 	}
 	f.load(1, rs, profiles...)
 	return f
 }
 
 // load puts rules and profiles in force.
-func (f *fixture) load(version int64, rs []rules.Rule, profiles ...rules.Profile) {
+func (f *fixture) load(version int64, rs []rules.Rule, profiles ...profile.Profile) {
 	f.t.Helper()
-	set, err := rules.CompileSource(rules.Source{Rules: rs, Profiles: profiles, Version: version}, rules.Options{})
+	set, err := match.CompileSource(rules.Source{Rules: rs, Profiles: profiles, Version: version}, match.Options{})
 	if err != nil {
 		f.t.Fatal(err)
 	}

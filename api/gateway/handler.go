@@ -18,8 +18,10 @@ import (
 	"sluice/api/reply"
 	"sluice/internal/access"
 	"sluice/limiter"
-	"sluice/rules"
 	"sluice/rules/facts"
+	"sluice/rules/host"
+	"sluice/rules/match"
+	"sluice/rules/profile"
 )
 
 // Deps are the dependencies of a Handler. Checker, Access, Now and Next are required.
@@ -114,7 +116,7 @@ type Handler struct {
 	style   reply.HeaderStyle
 	buffers sync.Pool // of *buffers
 	// compiled has the compiled profiles by name; mu is locked to replace it.
-	compiled atomic.Pointer[map[string]*profile]
+	compiled atomic.Pointer[map[string]*usable]
 	mu       sync.Mutex
 }
 
@@ -135,7 +137,7 @@ func New(d Deps) (*Handler, error) {
 	gate := access.Gate{Tokens: d.Access, Certificates: d.Certificates, Now: d.Now, Refused: d.Refused}
 	h := &Handler{deps: d, gate: gate, style: reply.HeaderStyle{ResetDelta: d.ResetDelta}}
 	h.buffers.New = func() any { return new(buffers) }
-	h.compiled.Store(&map[string]*profile{})
+	h.compiled.Store(&map[string]*usable{})
 	return h, nil
 }
 
@@ -255,7 +257,7 @@ func (h *Handler) answer(x *buffers, rest string, r *http.Request) {
 }
 
 // decide reads the facts, asks the engine and sends the answer.
-func (h *Handler) decide(ctx context.Context, x *buffers, p *profile, r *http.Request) {
+func (h *Handler) decide(ctx context.Context, x *buffers, p *usable, r *http.Request) {
 	out := &x.out
 	if err := p.reader.Read(&x.request, &x.facts); err != nil {
 		out.refuse(resultBadHeader, reply.Malformed.Problem("The header "+err.Error()+"."))
@@ -281,7 +283,7 @@ func (h *Handler) decide(ctx context.Context, x *buffers, p *profile, r *http.Re
 
 // describe fills in the client's request. It returns the name of a header that the gateway must
 // send and did not, or "".
-func (x *buffers) describe(p *profile, path string, r *http.Request) (missing string) {
+func (x *buffers) describe(p *usable, path string, r *http.Request) (missing string) {
 	x.request = facts.Request{Method: r.Method, Target: path, Host: r.Host, Header: r.Header}
 	if out := &x.out; out.face == extAuthz {
 		if !strings.HasPrefix(path, "/") {
@@ -392,8 +394,8 @@ func (h *Handler) recovered(out *answer, v any) {
 }
 
 // profile is a profile that is ready for use.
-type profile struct {
-	stored *rules.Profile
+type usable struct {
+	stored *profile.Profile
 	reader *facts.Reader // nil if the profile cannot be used
 	proof  access.GatewayProof
 	// addressHeader is the canonical name of the header with the client's address.
@@ -402,16 +404,16 @@ type profile struct {
 }
 
 // noProfile stands for a name that no profile has. A token of the scope check is answered that there is none.
-var noProfile = &profile{proof: access.GatewayProof{Token: true}}
+var noProfile = &usable{proof: access.GatewayProof{Token: true}}
 
 // profile returns the compiled form of a profile of the set in force.
-func (h *Handler) profile(set *rules.Set, stored *rules.Profile) *profile {
+func (h *Handler) profile(set *match.Set, stored *profile.Profile) *usable {
 	if p := (*h.compiled.Load())[stored.Name]; p != nil && p.stored == stored {
 		return p
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	next := map[string]*profile{}
+	next := map[string]*usable{}
 	for name, p := range *h.compiled.Load() {
 		if set.Profile(name) == p.stored {
 			next[name] = p
@@ -427,14 +429,14 @@ func (h *Handler) profile(set *rules.Set, stored *rules.Profile) *profile {
 }
 
 // compile compiles a profile. One that cannot be used answers no gateway.
-func (h *Handler) compile(stored *rules.Profile) *profile {
-	p := &profile{
+func (h *Handler) compile(stored *profile.Profile) *usable {
+	p := &usable{
 		stored: stored, addressHeader: http.CanonicalHeaderKey(stored.ClientIP.Header), shows: headersOf(stored),
 		proof: access.GatewayProof{Token: stored.Proof.Token, Certificates: stored.Proof.Certificates},
 	}
 	reader, err := facts.New(stored)
 	for _, text := range stored.Proof.Networks {
-		network, bad := rules.ParseNetwork(text)
+		network, bad := host.ParseNetwork(text)
 		if err = errors.Join(err, bad); bad == nil {
 			p.proof.Networks = append(p.proof.Networks, network)
 		}

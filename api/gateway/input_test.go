@@ -14,18 +14,19 @@ import (
 
 	"sluice/internal/access"
 	"sluice/rules"
+	"sluice/rules/profile"
 )
 
 func TestProof_WithoutItNothingIsAnswered(t *testing.T) {
 	near, far := "10.1.2.3:5", "192.0.2.1:5"
 	token := shop()
 	network := shop()
-	network.Proof = rules.Proof{Networks: []string{"10.0.0.0/8", "::1"}}
+	network.Proof = profile.Proof{Networks: []string{"10.0.0.0/8", "::1"}}
 	none := shop()
-	none.Proof = rules.Proof{}
+	none.Proof = profile.Proof{}
 	for _, tt := range []struct {
 		name    string
-		profile rules.Profile
+		profile profile.Profile
 		open    bool // no token exists
 		peer    string
 		header  []string
@@ -72,8 +73,8 @@ func TestProof_WithoutItNothingIsAnswered(t *testing.T) {
 // Whoever has no credential does not learn which profiles exist, and a mistake in the name is still counted as such.
 func TestProof_NamesOfProfilesAreNoSecretOnlyWithAToken(t *testing.T) {
 	network, certificate := shop(), shop()
-	network.Name, network.Proof = "network", rules.Proof{Networks: []string{"10.0.0.0/8"}}
-	certificate.Name, certificate.Proof = "certificate", rules.Proof{Certificates: []string{"edge"}}
+	network.Name, network.Proof = "network", profile.Proof{Networks: []string{"10.0.0.0/8"}}
+	certificate.Name, certificate.Proof = "certificate", profile.Proof{Certificates: []string{"edge"}}
 	f := newFixture(t, perUser(1), shop(), network, certificate)
 	for _, face := range Faces() {
 		for _, token := range []string{"", "slk_x"} {
@@ -154,7 +155,7 @@ func TestEvasions_MeetTheSameBucket(t *testing.T) {
 	}
 	long := strings.Repeat("x", 4000)
 	untrusting := shop()
-	untrusting.Claims = rules.ClaimsOff
+	untrusting.Claims = profile.ClaimsOff
 	rs := []rules.Rule{
 		rule(1, "charges", "route", 1, onRoute("/charges")),
 		rule(2, "addresses", "ip", 1, onRoute("/ip")),
@@ -168,7 +169,7 @@ func TestEvasions_MeetTheSameBucket(t *testing.T) {
 		same      bool // as the request of the victim
 		victim    string
 		victimHas []string
-		profile   rules.Profile
+		profile   profile.Profile
 	}{
 		{"double slash", "//charges", nil, true, "/charges", nil, shop()},
 		{"trailing slash", "/charges/", nil, true, "/charges", nil, shop()},

@@ -11,7 +11,7 @@ import (
 
 	"sluice/api/decide"
 	"sluice/limiter"
-	"sluice/rules"
+	"sluice/rules/profile"
 )
 
 func TestHeaders_AreStructuredFieldsWhateverTheFigures(t *testing.T) {
@@ -34,7 +34,7 @@ func TestHeaders_AreStructuredFieldsWhateverTheFigures(t *testing.T) {
 		}
 		HeaderStyle{}.Headers(&a, nil, func(name string, v []byte) {
 			value := string(v)
-			if !slices.Contains(rules.ClientHeaders, name) {
+			if !slices.Contains(profile.ClientHeaders, name) {
 				t.Fatalf("%s is not among the headers that a profile can name", name)
 			}
 			if strings.HasPrefix(name, "RateLimit") {

@@ -10,6 +10,7 @@ import (
 	"sluice/internal/access"
 	"sluice/limiter"
 	"sluice/rules"
+	"sluice/rules/field"
 )
 
 // Problem is a problem document (RFC 9457). Its texts are safe to show.
@@ -20,7 +21,7 @@ type Problem struct {
 	Status int    `json:"status"`
 	Detail string `json:"detail,omitempty"`
 	// Errors lists the errors of single fields.
-	Errors []rules.FieldError `json:"errors,omitempty"`
+	Errors []field.Problem `json:"errors,omitempty"`
 	// PrimaryURL is where a change that was refused by a read replica can be made.
 	PrimaryURL string `json:"primary_url,omitempty"`
 
@@ -62,7 +63,7 @@ func (p *Problem) With(name, value string) *Problem {
 func ProblemOf(err error) (*Problem, bool) {
 	var (
 		p       *Problem
-		invalid *rules.ValidationError
+		invalid *field.ValidationError
 		taken   *rules.TakenError
 		store   *limiter.StoreError
 		refused *access.Refusal
@@ -81,17 +82,17 @@ func ProblemOf(err error) (*Problem, bool) {
 		return NotFound.Problem("The rule, version, override, pool, profile or webhook does not exist."), true
 	case errors.Is(err, rules.ErrNameTaken):
 		p = NameTaken.Problem("Names are unique. Choose another name.")
-		p.Errors = []rules.FieldError{{Field: "name", Message: "is already in use"}}
+		p.Errors = []field.Problem{{Field: "name", Message: "is already in use"}}
 		return p, true
 	case errors.As(err, &taken):
 		p = Taken.Problem("Only one may have this. See errors.")
-		p.Errors = []rules.FieldError{taken.FieldError}
+		p.Errors = []field.Problem{taken.Problem}
 		return p, true
 	case errors.Is(err, rules.ErrPoolUsed):
 		return PoolUsed.Problem("Remove the pool from every rule first."), true
 	case errors.Is(err, rules.ErrOverrideExists):
 		p = OverrideExists.Problem("Update or delete the existing override.")
-		p.Errors = []rules.FieldError{{Field: "key", Message: "already has an override"}}
+		p.Errors = []field.Problem{{Field: "key", Message: "already has an override"}}
 		return p, true
 	case errors.Is(err, rules.ErrStale):
 		return Stale.Problem("Read the current version and repeat the change on it."), true

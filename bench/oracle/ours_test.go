@@ -10,6 +10,7 @@ import (
 	"sluice/rules"
 	"sluice/rules/entries"
 	"sluice/rules/envoyfile"
+	"sluice/rules/match"
 )
 
 // askOurs imports the files and returns what Sluice applies to each descriptor.
@@ -36,7 +37,7 @@ func askOurs(fs []*file, ds []descriptor) ([]verdict, error) {
 			return nil, fmt.Errorf("the rule %s is of no node: %+v", r.Name, r.Descriptor)
 		}
 	}
-	set, err := rules.Compile(plan.Create, 1, rules.Options{})
+	set, err := match.Compile(plan.Create, 1, match.Options{})
 	if err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 	"sluice/internal/backtest"
 	"sluice/internal/config"
 	"sluice/rules"
+	"sluice/rules/match"
 	"sluice/rules/rulefile"
 )
 
@@ -51,7 +52,7 @@ func (c *backtestCmd) Run(p *process) (err error) {
 	if err != nil {
 		return err
 	}
-	var today *rules.Set
+	var today *match.Set
 	if c.Today != "" {
 		if today, err = c.compile(p, c.Today); err != nil {
 			return err
@@ -83,7 +84,7 @@ func (c *backtestCmd) Run(p *process) (err error) {
 }
 
 // suggest prints suggested limits.
-func (c *backtestCmd) suggest(p *process, span backtest.Span, set *rules.Set) error {
+func (c *backtestCmd) suggest(p *process, span backtest.Span, set *match.Set) error {
 	var windows []time.Duration
 	for _, text := range c.Windows {
 		w, err := time.ParseDuration(text)
@@ -123,7 +124,7 @@ func (c *backtestCmd) times() (from, until int64, err error) {
 }
 
 // compile reads a rules file and compiles it as a server would.
-func (c *backtestCmd) compile(p *process, name string) (*rules.Set, error) {
+func (c *backtestCmd) compile(p *process, name string) (*match.Set, error) {
 	data, err := readFile(p, name)
 	if err != nil {
 		return nil, err
@@ -135,13 +136,13 @@ func (c *backtestCmd) compile(p *process, name string) (*rules.Set, error) {
 	for i := range file.Rules {
 		file.Rules[i].ID = int64(i + 1)
 	}
-	nat64, err := rules.ParseNAT64(c.NAT64Prefixes)
+	nat64, err := match.ParseNAT64(c.NAT64Prefixes)
 	if err != nil {
 		return nil, fmt.Errorf("--nat64-prefixes %w", err)
 	}
-	set, err := rules.CompileSource(rules.Source{Rules: file.Rules, Pools: poolsFor(&file),
+	set, err := match.CompileSource(rules.Source{Rules: file.Rules, Pools: poolsFor(&file),
 		Profiles: file.Profiles, Version: 1},
-		rules.Options{IPv4Prefix: c.IPv4Prefix, IPv6Prefix: c.IPv6Prefix, NAT64: nat64})
+		match.Options{IPv4Prefix: c.IPv4Prefix, IPv6Prefix: c.IPv6Prefix, NAT64: nat64})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}

@@ -9,9 +9,11 @@ import (
 	"text/tabwriter"
 
 	"sluice/api/client"
-	"sluice/rules"
 	"sluice/rules/chars"
 	"sluice/rules/facts"
+	"sluice/rules/field"
+	"sluice/rules/match"
+	"sluice/rules/profile"
 )
 
 // readByProfile fetches the profile, reads the request as a gateway with that profile does, and
@@ -26,7 +28,7 @@ func (c *checkCmd) readByProfile(p *process, server *client.Client) (question ma
 	if err != nil {
 		return nil, fmt.Errorf("profile %s: %w", c.Profile, err)
 	}
-	var profile rules.Profile
+	var profile profile.Profile
 	if err := json.Unmarshal(raw, &profile); err != nil {
 		return nil, fmt.Errorf("the server's response is not valid: %w", err)
 	}
@@ -60,7 +62,7 @@ func (c *checkCmd) readByProfile(p *process, server *client.Client) (question ma
 // decided prints what a profile decides without asking the server.
 func (c *checkCmd) decided(p *process, a client.Answer, words string) error {
 	if c.JSON {
-		words = rules.JSONText(map[string]any{"allowed": a.Allowed, "status": a.Status})
+		words = field.JSONText(map[string]any{"allowed": a.Allowed, "status": a.Status})
 	}
 	fmt.Fprintln(p.out, words)
 	if !a.Allowed {
@@ -97,7 +99,7 @@ func (c *checkCmd) request() (*facts.Request, error) {
 }
 
 // described returns the question about a descriptor.
-func (c *checkCmd) described(d *rules.Descriptor) map[string]any {
+func (c *checkCmd) described(d *match.Descriptor) map[string]any {
 	q := map[string]any{"weight": *c.Weight}
 	if c.RequestID != "" {
 		q["request_id"] = c.RequestID
@@ -121,7 +123,7 @@ func (c *checkCmd) described(d *rules.Descriptor) map[string]any {
 }
 
 // printFacts prints what a profile read.
-func printFacts(p *process, profile *rules.Profile, read *facts.Facts) error {
+func printFacts(p *process, profile *profile.Profile, read *facts.Facts) error {
 	fmt.Fprintf(p.out, "profile %s, version %d, reads\n", profile.Name, profile.Version)
 	w := tabwriter.NewWriter(p.out, 0, 0, 2, ' ', 0)
 	for _, f := range read.List() {

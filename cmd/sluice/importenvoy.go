@@ -16,6 +16,7 @@ import (
 	"sluice/limiter"
 	"sluice/rules"
 	"sluice/rules/envoyfile"
+	"sluice/rules/field"
 	"sluice/rules/rulefile"
 )
 
@@ -158,7 +159,7 @@ func (c *rulesImportEnvoyCmd) send(p *process, server *client.Client, files []en
 
 // listProblems writes each problem of the files on its own line.
 func listProblems(err error) error {
-	var invalid *rules.ValidationError
+	var invalid *field.ValidationError
 	if !errors.As(err, &invalid) {
 		return err
 	}

@@ -9,8 +9,8 @@ import (
 
 	"sluice/limiter"
 	"sluice/limiter/redisstore"
-	"sluice/rules"
 	"sluice/rules/chars"
+	"sluice/rules/match"
 )
 
 type keyCmd struct {
@@ -85,13 +85,13 @@ func (c *keyCmd) explain(p *process, text, suffix string) error {
 		b.Shard, _ = strconv.Atoi(mark[1]) // the pattern has two digits at most
 		key = limiter.Key(shardMark.ReplaceAllString(string(key), "}"))
 	}
-	b.Key = rules.DisplayKey(key)
+	b.Key = match.DisplayKey(key)
 	_, rest, _ := strings.Cut(string(key), "|")
 	rule, kind, _ := strings.Cut(rest, "|")
 	b.Candidate = strings.HasSuffix(rule, ".c")
-	b.Rule, _ = rules.RuleID(key) // 0 without a rule
+	b.Rule, _ = match.RuleID(key) // 0 without a rule
 	if b.Rule == 0 {
-		b.Key = rules.DisplayDirectKey(key)
+		b.Key = match.DisplayDirectKey(key)
 	}
 	if ms, direct := strings.CutPrefix(rule, "w"); direct {
 		b.WindowMS, _ = strconv.ParseInt(ms, 10, 64) // the pattern has digits

@@ -10,6 +10,8 @@ import (
 
 	"sluice/internal/testenv"
 	"sluice/rules"
+	"sluice/rules/field"
+	"sluice/rules/profile"
 	"sluice/rules/rulefile"
 )
 
@@ -84,14 +86,14 @@ func TestRecipes_AppliedOneAfterTheOtherAllStay(t *testing.T) {
 			}
 			same(t, "rule", all.Rules, got.Rules, func(r *rules.Rule) string { return r.Name }, rules.Diff)
 			same(t, "pool", all.Pools, got.Pools, func(p *rules.Pool) string { return p.Name }, rules.DiffPool)
-			same(t, "profile", all.Profiles, got.Profiles, func(p *rules.Profile) string { return p.Name },
-				rules.DiffProfile)
+			same(t, "profile", all.Profiles, got.Profiles, func(p *profile.Profile) string { return p.Name },
+				profile.Diff)
 		})
 	}
 }
 
 // same compares what the files have with what the server has, by name.
-func same[T any](t *testing.T, kind string, want, got []T, name func(*T) string, diff func(a, b *T) []rules.Change) {
+func same[T any](t *testing.T, kind string, want, got []T, name func(*T) string, diff func(a, b *T) []field.Change) {
 	t.Helper()
 	server, seen := map[string]*T{}, map[string]bool{}
 	for i := range got {

@@ -11,6 +11,8 @@ import (
 
 	"sluice/internal/config"
 	"sluice/rules"
+	"sluice/rules/field"
+	"sluice/rules/match"
 	"sluice/rules/rulefile"
 )
 
@@ -37,16 +39,16 @@ func (c *rulesValidateCmd) Run(p *process) error {
 		return fmt.Errorf("--fail-defaults (SLUICE_FAIL_DEFAULTS) %w", err)
 	}
 	list, err := parseFile(p, c.File)
-	var bad *rules.ValidationError
+	var bad *field.ValidationError
 	var large *rulefile.TooLargeError
 	switch {
 	case errors.As(err, &bad):
 	case errors.As(err, &large):
-		bad = &rules.ValidationError{Fields: []rules.FieldError{{Field: "file", Message: large.Error()}}}
+		bad = &field.ValidationError{Fields: []field.Problem{{Field: "file", Message: large.Error()}}}
 	case err != nil:
 		return err
 	default:
-		bad = &rules.ValidationError{Fields: []rules.FieldError{}}
+		bad = &field.ValidationError{Fields: []field.Problem{}}
 	}
 	valid := len(bad.Fields) == 0
 	warn(p, c.File, list)
@@ -105,8 +107,8 @@ func parseFile(p *process, name string) ([]rules.Rule, error) {
 		numbered[i] = list[i].Clone()
 		numbered[i].ID = int64(i + 1)
 	}
-	if _, err := rules.CompileSource(rules.Source{Rules: numbered, Pools: poolsFor(&file), Version: 1},
-		rules.Options{}); err != nil {
+	if _, err := match.CompileSource(rules.Source{Rules: numbered, Pools: poolsFor(&file), Version: 1},
+		match.Options{}); err != nil {
 		return nil, err
 	}
 	return list, nil

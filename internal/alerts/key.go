@@ -5,7 +5,7 @@ import (
 	"encoding/base64"
 
 	"sluice/limiter"
-	"sluice/rules"
+	"sluice/rules/match"
 	"sluice/rules/redact"
 )
 
@@ -15,7 +15,7 @@ const shownHash = 12
 // ShownKey is the name of a bucket of a rule as messages have it. Values with a credential in them, such as
 // token:sk_live_…, are a hash, so that different keys stay different.
 func ShownKey(key limiter.Key) string {
-	return rules.DisplayKeyWith(key, func(_, v string) string {
+	return match.DisplayKeyWith(key, func(_, v string) string {
 		return ShownText(v)
 	})
 }

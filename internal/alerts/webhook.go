@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"sluice/rules"
+	"sluice/rules/field"
 )
 
 // Bounds of webhooks.
@@ -67,9 +68,9 @@ type Webhook struct {
 }
 
 // webhookFields are the fields that people write, in the order of the JSON form.
-var webhookFields = []rules.Field[Webhook]{
+var webhookFields = []field.Field[Webhook]{
 	{Name: "name", At: func(w *Webhook) any { return &w.Name }, Required: true},
-	{Name: "description", At: func(w *Webhook) any { return &w.Description }, Bytes: rules.MaxDescription},
+	{Name: "description", At: func(w *Webhook) any { return &w.Description }, Bytes: field.MaxDescription},
 	{Name: "url", At: func(w *Webhook) any { return &w.URL }, Required: true, Bytes: maxURL},
 	{Name: "format", At: func(w *Webhook) any { return &w.Format }, Default: FormatStandard,
 		OneOf: []string{FormatStandard, FormatSlack}},
@@ -93,20 +94,20 @@ var WebhookKind = &rules.Kind[Webhook]{
 }
 
 // NewWebhook returns a webhook with the defaults and nothing else.
-func NewWebhook() Webhook { return rules.FreshFields(webhookFields) }
+func NewWebhook() Webhook { return field.Fresh(webhookFields) }
 
 // Normalize trims the texts and fills in defaults.
-func (w *Webhook) Normalize() { rules.NormalizeFields(webhookFields, w) }
+func (w *Webhook) Normalize() { field.Normalize(webhookFields, w) }
 
-// Validate reports every problem of a normalised webhook at once; the error is a *rules.ValidationError. Whether the
+// Validate reports every problem of a normalised webhook at once; the error is a *field.ValidationError. Whether the
 // address may be reached is not among them.
 func Validate(w *Webhook) error {
-	var bad []rules.FieldError
-	wrong := func(field, format string, args ...any) {
-		bad = append(bad, rules.FieldError{Field: field, Message: fmt.Sprintf(format, args...)})
+	var bad []field.Problem
+	wrong := func(member, format string, args ...any) {
+		bad = append(bad, field.Problem{Field: member, Message: fmt.Sprintf(format, args...)})
 	}
-	if !rules.ValidName(w.Name) {
-		wrong("name", "must be %s", rules.NameHelp)
+	if !field.ValidName(w.Name) {
+		wrong("name", "must be %s", field.NameHelp)
 	}
 	if message := checkURL(w.URL); message != "" && len(w.URL) <= maxURL {
 		wrong("url", "%s", message)
@@ -121,13 +122,13 @@ func Validate(w *Webhook) error {
 	}
 	for i, name := range w.Rules {
 		switch {
-		case !rules.ValidName(name):
+		case !field.ValidName(name):
 			wrong(fmt.Sprintf("rules[%d]", i), "must be the name of a rule")
 		case slices.Contains(w.Rules[:i], name):
 			wrong(fmt.Sprintf("rules[%d]", i), "must not be repeated")
 		}
 	}
-	return rules.CheckFields(webhookFields, w, bad)
+	return field.Check(webhookFields, w, bad)
 }
 
 // checkURL says what is wrong with a URL, "" if nothing is.
@@ -164,8 +165,8 @@ func validPort(port string) bool {
 }
 
 // diff is the Diff of webhooks, for the audit log: of a URL it shows the host, because the rest is often a secret.
-func diff(was, is *Webhook) []rules.Change {
-	changes := rules.DiffFields(webhookFields, was, is)
+func diff(was, is *Webhook) []field.Change {
+	changes := field.Diff(webhookFields, was, is)
 	for i := range changes {
 		c := &changes[i]
 		if c.Field != "url" {

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"sluice/rules"
+	"sluice/rules/field"
 )
 
 func TestParseAllowed_TakesHostsAddressesAndNetworks(t *testing.T) {
@@ -51,7 +51,7 @@ func TestValidate_RefusesOddURLs(t *testing.T) {
 	} {
 		w := NewWebhook()
 		w.Name, w.URL = "pager", url
-		var invalid *rules.ValidationError
+		var invalid *field.ValidationError
 		err := Validate(&w)
 		if want == "" && err != nil {
 			t.Errorf("%q: %v", url, err)

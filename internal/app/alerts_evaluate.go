@@ -11,7 +11,7 @@ import (
 	"sluice/internal/config"
 	"sluice/internal/database"
 	"sluice/internal/stats"
-	"sluice/rules"
+	"sluice/rules/match"
 )
 
 const (
@@ -26,7 +26,7 @@ const (
 )
 
 // openAlerts starts what evaluates alerts on one of the nodes, and returns what every node knows of them.
-func openAlerts(cfg *config.Serve, host *Host, db *database.DB, sets *rules.Current, figures *fleetReporter,
+func openAlerts(cfg *config.Serve, host *Host, db *database.DB, sets *match.Current, figures *fleetReporter,
 	history stats.Source, sensor *sense.Sensor, worker *deliver.Worker, metrics prometheus.Registerer, stops *stops,
 ) *evaluate.Board {
 	holder, lease := figures.node, alertLease

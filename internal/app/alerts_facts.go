@@ -10,7 +10,7 @@ import (
 	"sluice/internal/doctor"
 	"sluice/internal/fleet"
 	"sluice/internal/stats"
-	"sluice/rules"
+	"sluice/rules/match"
 )
 
 const (
@@ -24,13 +24,13 @@ type alertFacts struct {
 	webhooks interface {
 		List(ctx context.Context) ([]alerts.Webhook, error)
 	}
-	sets  *rules.Current
+	sets  *match.Current
 	live  func(context.Context) fleet.Live
 	stats stats.Source
 	now   func() time.Time
 
 	// byName are the ids of the rules of set, byID their names.
-	set    *rules.Set
+	set    *match.Set
 	byName map[string]int64
 	byID   map[int64]string
 	// began is when the pass over the rules began, and next the id of the rule from which it goes on.
@@ -64,7 +64,7 @@ func (a *alertFacts) gather(ctx context.Context) (evaluate.Facts, error) {
 }
 
 // name notes the names of the rules of a set.
-func (a *alertFacts) name(set *rules.Set) {
+func (a *alertFacts) name(set *match.Set) {
 	if a.set == set {
 		return
 	}
@@ -115,7 +115,7 @@ func oldNodes(live *fleet.Live) (out []evaluate.Sighting) {
 }
 
 // idle examines the next rules of the pass, and reports which of them matched no request for a week.
-func (a *alertFacts) idle(ctx context.Context, set *rules.Set) map[string]bool {
+func (a *alertFacts) idle(ctx context.Context, set *match.Set) map[string]bool {
 	now := a.now()
 	if a.next == 0 {
 		if !a.began.IsZero() && now.Sub(a.began) < idlePass {

@@ -16,6 +16,7 @@ import (
 	"sluice/internal/stats"
 	"sluice/limiter"
 	"sluice/rules"
+	"sluice/rules/match"
 )
 
 // noHooks is a store without webhooks.
@@ -49,13 +50,13 @@ func gathering(t *testing.T, names ...string) (*alertFacts, *weeks, *fleet.Live,
 	for i, name := range names {
 		list[i] = goodRule(int64(i+1), name)
 	}
-	set, err := rules.Compile(list, 1, rules.Options{})
+	set, err := match.Compile(list, 1, match.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	w, live := &weeks{requests: map[string]int64{}}, &fleet.Live{}
 	now := time.Date(2026, 11, 24, 12, 30, 0, 0, time.UTC)
-	f := &alertFacts{webhooks: noHooks{}, sets: &rules.Current{}, stats: w, now: func() time.Time { return now },
+	f := &alertFacts{webhooks: noHooks{}, sets: &match.Current{}, stats: w, now: func() time.Time { return now },
 		live: func(context.Context) fleet.Live { return *live }}
 	f.sets.Store(set)
 	return f, w, live, &now

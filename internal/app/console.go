@@ -24,6 +24,7 @@ import (
 	"sluice/internal/tick"
 	"sluice/limiter"
 	"sluice/rules"
+	"sluice/rules/match"
 	"sluice/web"
 )
 
@@ -150,7 +151,7 @@ func headersOf(resetDelta bool) func(string, limiter.Limit, limiter.Decision, in
 
 // poolDeps returns what the pages of pools depend on.
 func poolDeps(checker *decide.Checker, db *database.DB) web.Pools {
-	return web.Pools{Store: db.Pools(), State: func(ctx context.Context, p *rules.CompiledPool) web.PoolState {
+	return web.Pools{Store: db.Pools(), State: func(ctx context.Context, p *match.CompiledPool) web.PoolState {
 		s := checker.PoolState(ctx, p)
 		out := web.PoolState{Used: s.Used, Capacity: s.Capacity}
 		if s.Load != nil {
@@ -163,7 +164,7 @@ func poolDeps(checker *decide.Checker, db *database.DB) web.Pools {
 // inspectDeps returns what the pages about requests and keys depend on.
 func inspectDeps(cfg *config.Serve, checker *decide.Checker, db *database.DB) web.Inspect {
 	return web.Inspect{
-		Explain: func(ctx context.Context, d *rules.Descriptor, weight int64) (web.Explanation, error) {
+		Explain: func(ctx context.Context, d *match.Descriptor, weight int64) (web.Explanation, error) {
 			return explain(ctx, checker, d, weight)
 		},
 		ExplainCall: func(ctx context.Context, call *web.AskedCall) (web.Explanation, error) {
@@ -175,7 +176,7 @@ func inspectDeps(cfg *config.Serve, checker *decide.Checker, db *database.DB) we
 }
 
 // explain explains a request and converts the result to the types of the console.
-func explain(ctx context.Context, checker *decide.Checker, d *rules.Descriptor, weight int64) (web.Explanation, error) {
+func explain(ctx context.Context, checker *decide.Checker, d *match.Descriptor, weight int64) (web.Explanation, error) {
 	said, err := checker.Explain(ctx, &decide.Question{Descriptor: *d, Weight: weight})
 	if err != nil {
 		return web.Explanation{}, withoutSet(err)

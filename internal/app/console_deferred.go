@@ -25,8 +25,9 @@ func (d deferrals) Deferred(ctx context.Context, most int) ([]web.DeferredQueue,
 	known := map[int64]bool{}
 	for _, r := range d.checker.DeferringRules(most) {
 		known[r.Rule.ID] = true
-		out = append(out, web.DeferredQueue{RuleID: r.Rule.ID, Rule: r.Rule.Name, InForce: true, MaxItems: r.Rule.Defer.MaxItems,
-			MaxAge: time.Duration(r.Rule.Defer.MaxAgeMS) * time.Millisecond})
+		out = append(out, web.DeferredQueue{RuleID: r.Rule.ID, Rule: r.Rule.Name, InForce: true,
+			MaxItems: r.Rule.Defer.MaxItems,
+			MaxAge:   time.Duration(r.Rule.Defer.MaxAgeMS) * time.Millisecond})
 	}
 	ids, err := d.checker.Queues(ctx, most)
 	if err != nil {

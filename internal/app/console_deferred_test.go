@@ -13,6 +13,7 @@ import (
 	"sluice/internal/database"
 	"sluice/limiter/memstore"
 	"sluice/rules"
+	"sluice/rules/match"
 )
 
 // failingQueue drops some batches and then fails.
@@ -46,7 +47,7 @@ func TestConsoleDeferred_DroppingHalfAQueueIsToldAndRecorded(t *testing.T) {
 	for _, batches := range []int{0, 2} {
 		store := memstore.New(memstore.Options{})
 		t.Cleanup(func() { _ = store.Close() })
-		checker, err := decide.NewChecker(decide.CheckerOptions{Sets: &rules.Current{}, Store: store, Now: time.Now,
+		checker, err := decide.NewChecker(decide.CheckerOptions{Sets: &match.Current{}, Store: store, Now: time.Now,
 			Deferred: &failingQueue{batches: batches}})
 		if err != nil {
 			t.Fatal(err)

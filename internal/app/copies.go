@@ -13,6 +13,7 @@ import (
 	"sluice/internal/access"
 	"sluice/internal/rulecopy"
 	"sluice/rules"
+	"sluice/rules/match"
 	"sluice/rules/override"
 )
 
@@ -23,7 +24,7 @@ const copyInterval = 10 * time.Minute
 
 // inForce is the content of a copy.
 type inForce struct {
-	set    *rules.Set
+	set    *match.Set
 	stamp  string // of the set's version
 	tokens []access.Token
 	// at is when the database last confirmed the set.

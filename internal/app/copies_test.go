@@ -16,6 +16,8 @@ import (
 	"sluice/internal/access"
 	"sluice/internal/rulecopy"
 	"sluice/rules"
+	"sluice/rules/match"
+	"sluice/rules/profile"
 )
 
 const elsewhere = "postgres db.example:5432/sluice"
@@ -34,7 +36,7 @@ func setOf(t *testing.T, version int64, n int) inForce {
 	for i := range n {
 		rs = append(rs, goodRule(int64(i+1), fmt.Sprintf("rule-%d", i)))
 	}
-	set, err := rules.Compile(rs, version, rules.Options{})
+	set, err := match.Compile(rs, version, match.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,9 +66,9 @@ func TestCopies_TheLatestIsOnDiskInTheEnd(t *testing.T) {
 
 func TestCopies_ANodeStartsWithTheProfilesOfTheCopy(t *testing.T) {
 	c, _ := copiesAt(t, filepath.Join(t.TempDir(), "rules.copy"))
-	p := rules.NewProfile()
+	p := profile.New()
 	p.Name, p.Routes = "shop", []string{"/users/{id}"}
-	set, err := rules.CompileSource(rules.Source{Profiles: []rules.Profile{p}, Version: 7}, rules.Options{})
+	set, err := match.CompileSource(rules.Source{Profiles: []profile.Profile{p}, Version: 7}, match.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,7 +28,7 @@ import (
 	"sluice/limiter"
 	"sluice/limiter/memstore"
 	"sluice/limiter/redisstore"
-	"sluice/rules"
+	"sluice/rules/match"
 )
 
 // counters is the counter store and what belongs to it.
@@ -66,7 +66,7 @@ type counters struct {
 
 // openCounters opens the counter store: Redis, with memory for fail mode local, or
 // memory with snapshots on disk. Redis need not be available yet.
-func openCounters(ctx context.Context, cfg *config.Serve, host *Host, files secretFiles, sets *rules.Current,
+func openCounters(ctx context.Context, cfg *config.Serve, host *Host, files secretFiles, sets *match.Current,
 	metrics *telemetry.Metrics, spans *traces.Traces, incidents *stats.IncidentLog, meter *starvation.Meter, stops *stops,
 ) (*counters, error) {
 	most := keyLimit(int(cfg.MaxKeys), memoryLimits())
@@ -92,7 +92,7 @@ func openCounters(ctx context.Context, cfg *config.Serve, host *Host, files secr
 }
 
 // openRedis opens the shared counter store. memory decides for fail mode local.
-func openRedis(ctx context.Context, cfg *config.Serve, host *Host, files secretFiles, sets *rules.Current,
+func openRedis(ctx context.Context, cfg *config.Serve, host *Host, files secretFiles, sets *match.Current,
 	memory limiter.Store, metrics *telemetry.Metrics, spans *traces.Traces, incidents *stats.IncidentLog,
 	meter *starvation.Meter, stops *stops) (*counters, error) {
 	silenceRedis()
@@ -205,7 +205,7 @@ func startSnapshots(cfg *config.Serve, memory snapshotter, log *slog.Logger, out
 
 // followPoolLoads keeps the load reports of the pools in force up to date, including
 // reports that other nodes received.
-func followPoolLoads(loads *decide.Loads, sets *rules.Current, stops *stops) {
+func followPoolLoads(loads *decide.Loads, sets *match.Current, stops *stops) {
 	stops.add("pool loads", task(func(ctx context.Context) {
 		loads.Follow(ctx, func() (names []string) {
 			if set := sets.Load(); set != nil {

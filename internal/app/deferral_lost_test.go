@@ -12,6 +12,7 @@ import (
 	"sluice/limiter/memstore"
 	"sluice/limiter/redisstore"
 	"sluice/rules"
+	"sluice/rules/match"
 )
 
 // TestDeferred_OnlyWhatHasATicketRuns: answers of Redis are late or lost, and in the end the queue holds the requests
@@ -30,13 +31,13 @@ func TestDeferred_OnlyWhatHasATicketRuns(t *testing.T) {
 	}
 	withdrawals := decide.NewWithdrawals(q)
 	t.Cleanup(withdrawals.Close)
-	set, err := rules.Compile([]rules.Rule{{ID: 1, Name: "mails", Scope: "user", Limit: 1, WindowMS: 1000, IsActive: true,
+	set, err := match.Compile([]rules.Rule{{ID: 1, Name: "mails", Scope: "user", Limit: 1, WindowMS: 1000, IsActive: true,
 		Algorithm: "fixed_window", Mode: "enforce", OverLimit: "defer",
-		Defer: &rules.Defer{MaxItems: 1000, MaxAgeMS: 3_600_000}}}, 1, rules.Options{})
+		Defer: &rules.Defer{MaxItems: 1000, MaxAgeMS: 3_600_000}}}, 1, match.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	var sets rules.Current
+	var sets match.Current
 	sets.Store(set)
 	counters := memstore.New(memstore.Options{Clock: func() int64 { return 1_795_260_000_000 }})
 	t.Cleanup(func() { counters.Close() })
@@ -48,7 +49,7 @@ func TestDeferred_OnlyWhatHasATicketRuns(t *testing.T) {
 	ask := func() (a decide.Answer) {
 		t.Helper()
 		if err := checker.Do(t.Context(), &decide.Question{Op: limiter.OpTake, Weight: 1, Deferrable: true,
-			Descriptor: rules.Descriptor{User: "42"}}, &a); err != nil {
+			Descriptor: match.Descriptor{User: "42"}}, &a); err != nil {
 			t.Fatal(err)
 		}
 		return a

@@ -11,7 +11,7 @@ import (
 	"sluice/internal/secretfile"
 	"sluice/internal/telemetry"
 	"sluice/limiter/redisstore"
-	"sluice/rules"
+	"sluice/rules/match"
 )
 
 // queueConnections is the maximum number of Redis connections for deferred requests.
@@ -23,7 +23,7 @@ func queueDir(cfg *config.Serve) string { return filepath.Join(cfg.DataDir, "def
 
 // openQueue opens the deferred queues: in Redis if the counters are there, otherwise in
 // files in the data directory. url is the file with the URL of Redis, or nil.
-func openQueue(cfg *config.Serve, host *Host, url *secretfile.File, sets *rules.Current, metrics *telemetry.Metrics,
+func openQueue(cfg *config.Serve, host *Host, url *secretfile.File, sets *match.Current, metrics *telemetry.Metrics,
 	stops *stops) (decide.Queue, error) {
 	dropped := func(rule int64, n int) {
 		metrics.ObserveDeferral(decide.Deferral{Rule: ruleName(sets, rule), What: decide.DeferralDropped,
@@ -54,7 +54,7 @@ func openQueue(cfg *config.Serve, host *Host, url *secretfile.File, sets *rules.
 }
 
 // ruleName returns the name of a rule in force, or "".
-func ruleName(sets *rules.Current, id int64) string {
+func ruleName(sets *match.Current, id int64) string {
 	if set := sets.Load(); set != nil {
 		if r := set.Get(id); r != nil {
 			return r.Rule.Name

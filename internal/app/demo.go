@@ -16,6 +16,7 @@ import (
 	"sluice/internal/tick"
 	"sluice/limiter"
 	"sluice/rules"
+	"sluice/rules/match"
 )
 
 // demoInterval is the average time between two synthetic requests.
@@ -111,7 +112,7 @@ func demoQuestion(pick func(n int) int) decide.Question {
 	request := demoRoutes[pick(len(demoRoutes))]
 	return decide.Question{
 		Op: limiter.OpTake,
-		Descriptor: rules.Descriptor{
+		Descriptor: match.Descriptor{
 			Method: request.method, Route: request.route, User: fmt.Sprintf("demo-user-%d", user),
 			// Addresses reserved for documentation.
 			IP:         netip.AddrFrom4([4]byte{203, 0, 113, byte(user)}),

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"sluice/internal/access"
-	"sluice/rules"
+	"sluice/rules/match"
 )
 
 // startServer starts a server for h that is ready.
@@ -31,8 +31,8 @@ func startServerTLS(t *testing.T, h http.Handler, delay, timeout time.Duration, 
 // startServerWith is startServer with other parts.
 func startServerWith(t *testing.T, h http.Handler, d httpServer) (*httpServer, string) {
 	t.Helper()
-	sets, keyring := &rules.Current{}, &access.Current{}
-	set, err := rules.Compile(nil, 1, rules.Options{})
+	sets, keyring := &match.Current{}, &access.Current{}
+	set, err := match.Compile(nil, 1, match.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"sluice/internal/database"
 	"sluice/internal/testenv"
 	"sluice/rules"
+	"sluice/rules/match"
 	"sluice/rules/override"
 )
 
@@ -59,7 +60,7 @@ func makeBase(dsn string) error {
 		return err
 	}
 	if _, err := db.CreateOverride(ctx, editor, rules.Override{RuleID: r.ID, Key: "user:base", Blocked: true},
-		rules.Options{}); err != nil {
+		match.Options{}); err != nil {
 		return err
 	}
 	for name, hash := range map[string][32]byte{"kept": keptHash, "lost": lostHash} {
@@ -90,7 +91,7 @@ func (h history) live(t *testing.T, db *database.DB) {
 	}
 	if err == nil {
 		_, err = db.CreateOverride(ctx, editor, rules.Override{RuleID: 1, Key: "user:" + h.blocked, Blocked: true},
-			rules.Options{})
+			match.Options{})
 	}
 	if err == nil && h.revoke {
 		tokens, _ := db.ListTokens(ctx)
@@ -120,7 +121,7 @@ func (e *either) Versions(ctx context.Context) (database.Versions, error) {
 	return v, err
 }
 func (e *either) LoadRules(ctx context.Context) (rules.Source, error) { return e.Load().LoadRules(ctx) }
-func (e *either) LoadChanges(ctx context.Context, since database.Version) (rules.Delta, database.Version, bool, error) {
+func (e *either) LoadChanges(ctx context.Context, since database.Version) (match.Delta, database.Version, bool, error) {
 	return e.Load().LoadChanges(ctx, since)
 }
 func (e *either) LoadTokens(ctx context.Context) ([]access.Token, database.Version, error) {
@@ -175,7 +176,7 @@ func TestReload_EqualNumbersOfAnotherHistoryAreNoticed(t *testing.T) {
 						t.Fatal(err)
 					}
 					if _, err := lagging.CreateOverride(t.Context(), editor,
-						rules.Override{RuleID: 1, Key: "user:more", Blocked: true}, rules.Options{}); err != nil {
+						rules.Override{RuleID: 1, Key: "user:more", Blocked: true}, match.Options{}); err != nil {
 						t.Fatal(err)
 					}
 				} else if was, is := versionsOf(t, lost), versionsOf(t,

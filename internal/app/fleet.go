@@ -16,6 +16,7 @@ import (
 	"sluice/internal/stats"
 	"sluice/limiter"
 	"sluice/rules"
+	"sluice/rules/match"
 	"sluice/rules/redact"
 )
 
@@ -70,7 +71,7 @@ func (f *fleetReporter) ObserveDecision(d *decide.Decision) {
 		}
 		name := la.Series()
 		if la.Shadow && la.Known {
-			if id, ok := rules.RuleID(la.Key); ok {
+			if id, ok := match.RuleID(la.Key); ok {
 				f.recorder.Trial(fleet.Trial{Rule: id, Version: la.Version}, tried(a, i), la.Display)
 			}
 		}

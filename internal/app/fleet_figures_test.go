@@ -11,7 +11,7 @@ import (
 	"sluice/internal/fleet"
 	"sluice/internal/stats"
 	"sluice/limiter"
-	"sluice/rules"
+	"sluice/rules/match"
 	"sluice/rules/redact"
 )
 
@@ -120,7 +120,7 @@ func TestTried_ComparesWithTheSameKey(t *testing.T) {
 func TestFigures_SamplesHideCredentials(t *testing.T) {
 	secret := "sk_live_4eC39HqLyjWDarjtT1zdp7dc"
 	f := &fleetReporter{recorder: fleet.NewRecorder(), now: time.Now}
-	q := &decide.Question{Op: limiter.OpTake, Weight: 1, Descriptor: rules.Descriptor{
+	q := &decide.Question{Op: limiter.OpTake, Weight: 1, Descriptor: match.Descriptor{
 		Method: "GET", Route: "/v1/" + secret + "?k=" + secret, User: secret, APIKey: secret, Tier: secret,
 		IP: netip.MustParseAddr("203.0.113.7"), Attributes: map[string]string{"a": secret, "tenant": "acme"},
 	}}
@@ -152,7 +152,7 @@ func TestFigures_SamplesHideCredentials(t *testing.T) {
 func TestFigures_AllowedRequestsAreSampledWithoutCredentials(t *testing.T) {
 	secret := "sk_live_4eC39HqLyjWDarjtT1zdp7dc"
 	f := &fleetReporter{recorder: fleet.NewRecorder(), now: time.Now}
-	q := &decide.Question{Op: limiter.OpTake, Weight: 1, Descriptor: rules.Descriptor{
+	q := &decide.Question{Op: limiter.OpTake, Weight: 1, Descriptor: match.Descriptor{
 		Method: secret, Route: "/v1/" + secret + "?k=" + secret, Host: secret, User: secret, APIKey: secret, Tier: secret,
 		Attributes: map[string]string{secret: secret, "tenant": "acme"},
 	}}

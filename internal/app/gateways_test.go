@@ -16,14 +16,15 @@ import (
 	"sluice/internal/database"
 	"sluice/internal/testenv"
 	"sluice/rules"
+	"sluice/rules/profile"
 )
 
 // withProfile stores the profile shop, which accepts gateways on this machine, before a node starts.
-func withProfile(t *testing.T, cfg config.Serve, edit ...func(*rules.Profile)) {
+func withProfile(t *testing.T, cfg config.Serve, edit ...func(*profile.Profile)) {
 	t.Helper()
-	p := rules.NewProfile()
+	p := profile.New()
 	p.Name = "shop"
-	p.Facts.User = []rules.FactSource{{Header: "X-User"}, {Cookie: "uid"}}
+	p.Facts.User = []profile.Source{{Header: "X-User"}, {Cookie: "uid"}}
 	p.Proof.Networks = []string{"127.0.0.1"}
 	for _, e := range edit {
 		e(&p)
@@ -220,8 +221,8 @@ func TestGateways_OversizedAndOddQuestionsAreTheGatewaysMistake(t *testing.T) {
 func TestGateways_ClientCertificateIsAProof(t *testing.T) {
 	s, cfg := newSecured(t), settings(t)
 	cfg.TLSCertFile, cfg.TLSKeyFile, cfg.TLSClientCAFile = s.files.Cert, s.files.Key, s.files.CA
-	withProfile(t, cfg, func(p *rules.Profile) {
-		p.Proof = rules.Proof{Certificates: []string{"edge.test"}}
+	withProfile(t, cfg, func(p *profile.Profile) {
+		p.Proof = profile.Proof{Certificates: []string{"edge.test"}}
 	})
 	n := start(t, cfg)
 	n.url = "https" + strings.TrimPrefix(n.url, "http")

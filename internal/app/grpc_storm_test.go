@@ -17,7 +17,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
-	"sluice/rules"
+	"sluice/rules/profile"
 )
 
 // domainCall returns a call of the domain shop with one descriptor of one entry.
@@ -44,7 +44,7 @@ func TestGRPC_StormOverEveryFaceOfTwoNodesAdmitsExactlyTheLimit(t *testing.T) {
 func grpcStormOverEveryFaceOfTwoNodesAdmitsExactlyTheLimit(t *testing.T, loop string) {
 	cfg := sharedSettings(t)
 	cfg.Loop = loop
-	withProfile(t, cfg, func(p *rules.Profile) { p.Domain, p.Entries = "shop", map[string]string{"user": "user"} })
+	withProfile(t, cfg, func(p *profile.Profile) { p.Domain, p.Entries = "shop", map[string]string{"user": "user"} })
 	first, firstAddr := startGRPC(t, cfg)
 	second, secondAddr := startGRPC(t, cfg)
 	const limit = 100

@@ -13,7 +13,7 @@ import (
 	"sluice/internal/region/home"
 	"sluice/internal/secretfile"
 	"sluice/limiter"
-	"sluice/rules"
+	"sluice/rules/match"
 )
 
 // homeConnections is the number of connections to a node of another region for keys that are at home there.
@@ -29,7 +29,7 @@ type homeStore struct {
 
 // openHome returns the store in front of the region's own, nil without regions. token is the file with the credential
 // for the others, or nil.
-func openHome(cfg *config.Serve, host *Host, token *secretfile.File, sets *rules.Current, store limiter.Store,
+func openHome(cfg *config.Serve, host *Host, token *secretfile.File, sets *match.Current, store limiter.Store,
 	metrics prometheus.Registerer, stops *stops) (*homeStore, error) {
 	peers, names, err := otherRegions(cfg)
 	if err != nil || len(peers) == 0 {
@@ -67,7 +67,7 @@ func (h *homeStore) overview() (exchange.Overview, bool) {
 }
 
 // openReceiver returns what answers other regions about keys that are at home here.
-func openReceiver(cfg *config.Serve, host *Host, c *counters, sets *rules.Current, metrics prometheus.Registerer) (
+func openReceiver(cfg *config.Serve, host *Host, c *counters, sets *match.Current, metrics prometheus.Registerer) (
 	*home.Receiver, error) {
 	_, names, err := otherRegions(cfg)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"sluice/internal/fleet"
 	"sluice/limiter"
 	"sluice/limiter/nearstore"
-	"sluice/rules"
+	"sluice/rules/match"
 )
 
 // openNearStore adds the deny cache and the leases of hot keys in front of the shared
@@ -71,7 +71,7 @@ func (h *hotKeyLog) becameHot(k limiter.HotKey) {
 		h.skipped++
 		return
 	}
-	id, _ := rules.RuleID(k.Key)
+	id, _ := match.RuleID(k.Key)
 	h.log.Warn("a key became hot", "rule_id", id, "served", k.State.String(), "rate", k.Rate, "others_since_the_last_line",
 		h.skipped,
 		"more", "GET /ratelimit/hot lists them")

@@ -12,6 +12,7 @@ import (
 	"sluice/internal/audit"
 	"sluice/internal/stats"
 	"sluice/rules"
+	"sluice/rules/field"
 )
 
 const (
@@ -149,10 +150,10 @@ func changeMark(e *audit.Entry) stats.Mark {
 	mark := stats.Mark{At: e.At, Kind: stats.MarkChange, Rule: e.SubjectName, RuleID: e.SubjectID,
 		Version: details.Version, Who: e.Actor.Name, Why: e.Reason()}
 	changes := e.Changes()
-	i := slices.IndexFunc(changes, func(c rules.Change) bool { return c.Field == "fail_mode" })
+	i := slices.IndexFunc(changes, func(c field.Change) bool { return c.Field == "fail_mode" })
 	if i >= 0 && e.Action != "create" && e.Action != "delete" {
 		mark.Kind = stats.MarkFailMode
-		changes = append([]rules.Change{changes[i]}, slices.Delete(slices.Clone(changes), i, i+1)...)
+		changes = append([]field.Change{changes[i]}, slices.Delete(slices.Clone(changes), i, i+1)...)
 	}
 	mark.Text = changeText(e.Action, changes)
 	if details.Version > 0 {
@@ -162,7 +163,7 @@ func changeMark(e *audit.Entry) stats.Mark {
 }
 
 // changeText says in a line what a change did.
-func changeText(action string, changes []rules.Change) string {
+func changeText(action string, changes []field.Change) string {
 	switch action {
 	case "create":
 		return "created"
@@ -188,7 +189,7 @@ func changeText(action string, changes []rules.Change) string {
 }
 
 func valueText(v any) string {
-	text := rules.JSONText(v)
+	text := field.JSONText(v)
 	switch v := v.(type) {
 	case nil:
 		return "none"

@@ -13,6 +13,7 @@ import (
 	"sluice/internal/telemetry"
 	"sluice/limiter"
 	"sluice/rules"
+	"sluice/rules/match"
 )
 
 // BenchmarkObservers measures what a check by two rules pays for being observed, by each observer and by all.
@@ -56,7 +57,7 @@ func observed() *decide.Decision {
 			Decision: limiter.Decision{Allowed: true, Limit: 1000, Remaining: 400}}
 	}
 	return &decide.Decision{
-		Question: &decide.Question{Weight: 1, Descriptor: rules.Descriptor{Method: "POST", Route: "/v1/charges", User: "42"}},
+		Question: &decide.Question{Weight: 1, Descriptor: match.Descriptor{Method: "POST", Route: "/v1/charges", User: "42"}},
 		Answer: &decide.Answer{Op: limiter.OpTake, Verdict: decide.Allowed, Limits: []decide.LimitAnswer{
 			limit("charges-per-user", "{user:42}|7|swc"), limit("all-per-user", "{user:42}|8|swc")}},
 		Took: 300 * time.Microsecond, Outcome: decide.OutcomeAdmitted, By: decide.ByStore,

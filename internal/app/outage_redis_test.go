@@ -53,7 +53,8 @@ func TestOutage_KilledUnderLoadEveryRequestIsAnsweredByItsFailMode(t *testing.T)
 	}
 	_, p99, _ = l.report()
 	t.Logf("closed %s after Redis was back; then 99 %% within %s", closed.Round(time.Millisecond), p99)
-	if clients := field(t, admin(t, srv).Info(context.Background(), "clients").Val(), "connected_clients"); clients > 8+2 {
+	if clients := infoField(t, admin(t, srv).Info(context.Background(), "clients").Val(),
+		"connected_clients"); clients > 8+2 {
 		t.Errorf("%d connections", clients)
 	}
 }
@@ -132,7 +133,7 @@ func pauses(t *testing.T, srv *testenv.RedisServer) (begin, end func()) {
 }
 
 // field is one number of INFO.
-func field(t *testing.T, info, name string) int {
+func infoField(t *testing.T, info, name string) int {
 	t.Helper()
 	n := -1
 	for line := range strings.Lines(info) {

@@ -18,6 +18,7 @@ import (
 	"sluice/internal/database"
 	"sluice/internal/rulecopy"
 	"sluice/rules"
+	"sluice/rules/match"
 	"sluice/rules/override"
 )
 
@@ -79,7 +80,7 @@ func TestFleet_AnOverrideIsInForceOnTheOtherNodeByThePoll(t *testing.T) {
 	defer db.Close()
 	o := rules.Override{RuleID: int64(rule["id"].(float64)), Key: "user:bad", Blocked: true}
 	if _, err := db.CreateOverride(t.Context(), rules.Actor{Kind: "system", Name: "test"}, o,
-		rules.Options{}); err != nil {
+		match.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "the override is in force", func() bool { return !a.allowed(`{"user":"bad"}`) })
@@ -150,7 +151,7 @@ func blockedRow(user string) override.Row {
 
 // limitFor is what the set in force allows a user.
 func limitFor(r *reloader, user string) int64 {
-	ms := r.sets.Load().Match(&rules.Descriptor{User: user}, 1, r.now(), nil)
+	ms := r.sets.Load().Match(&match.Descriptor{User: user}, 1, r.now(), nil)
 	return ms[0].Limit.Count
 }
 

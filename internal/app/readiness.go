@@ -9,14 +9,14 @@ import (
 
 	"sluice/api"
 	"sluice/internal/access"
-	"sluice/rules"
+	"sluice/rules/match"
 )
 
 // readiness says whether this node should receive traffic: rules and tokens are loaded
 // and the node is not draining. It does not depend on Redis, because one failed Redis
 // would remove every node from the load balancer.
 type readiness struct {
-	sets     *rules.Current
+	sets     *match.Current
 	access   *access.Current
 	now      func() time.Time
 	draining atomic.Bool

@@ -14,7 +14,7 @@ import (
 
 	"sluice/internal/config"
 	"sluice/internal/records"
-	"sluice/rules"
+	"sluice/rules/profile"
 )
 
 // Whatever face a request comes in by, and wherever a credential stands in it, no event has it.
@@ -22,9 +22,9 @@ func TestRecords_HaveNoSecretFromAnyFace(t *testing.T) {
 	secrets := []string{"sk_live_4eC39HqLyjWDarjtT1zdp7dc", "ghp_16C7e42F292c6912E7710c838347Ae178B4a",
 		"eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9PlFUP0THsR8U"}
 	cfg := recording(t, config.DecisionLogFile)
-	withProfile(t, cfg, func(p *rules.Profile) {
-		p.Facts.APIKey = []rules.FactSource{{Header: "Authorization"}}
-		p.Facts.Tier = []rules.FactSource{{Header: "X-Tier"}}
+	withProfile(t, cfg, func(p *profile.Profile) {
+		p.Facts.APIKey = []profile.Source{{Header: "Authorization"}}
+		p.Facts.Tier = []profile.Source{{Header: "X-Tier"}}
 	})
 	n, addr := startGRPC(t, cfg)
 	d := dialGRPC(t, addr, nil)

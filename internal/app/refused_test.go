@@ -18,7 +18,7 @@ import (
 	"sluice/internal/access"
 	"sluice/internal/alerts"
 	"sluice/internal/testenv"
-	"sluice/rules"
+	"sluice/rules/profile"
 )
 
 // refusing is a refusedWatch whose clock the test sets.
@@ -127,7 +127,7 @@ func TestRefused_EveryInterfaceLeavesATrace(t *testing.T) {
 func everyInterfaceLeavesATrace(t *testing.T, loop string) {
 	cfg := settings(t)
 	cfg.Loop, cfg.WebhookAllow = loop, []string{"127.0.0.1"}
-	withProfile(t, cfg, func(p *rules.Profile) { p.Proof.Networks, p.Proof.Token = nil, true })
+	withProfile(t, cfg, func(p *profile.Profile) { p.Proof.Networks, p.Proof.Token = nil, true })
 	secrets := map[string]string{}
 	for _, name := range []string{"owner", "leaver"} {
 		_, secret, err := CreateToken(t.Context(), cfg.Storage, NewToken{Name: name, By: "test",

@@ -21,7 +21,7 @@ import (
 	"sluice/internal/region/sharing"
 	"sluice/internal/secretfile"
 	"sluice/internal/stats"
-	"sluice/rules"
+	"sluice/rules/match"
 )
 
 const (
@@ -61,7 +61,7 @@ func (r *regions) Overview() exchange.Overview {
 var shareSkew = 10 * time.Second // shorter in tests
 
 // openRegions starts the exchange. token is the file with the credential for the others, or nil.
-func openRegions(cfg *config.Serve, host *Host, token *secretfile.File, c *counters, sets *rules.Current,
+func openRegions(cfg *config.Serve, host *Host, token *secretfile.File, c *counters, sets *match.Current,
 	metrics prometheus.Registerer, incidents *stats.IncidentLog, stops *stops) (*regions, error) {
 	peers, _, err := otherRegions(cfg)
 	if err != nil || len(peers) == 0 {

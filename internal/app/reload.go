@@ -15,6 +15,7 @@ import (
 	"sluice/internal/rulecopy"
 	"sluice/internal/telemetry"
 	"sluice/rules"
+	"sluice/rules/match"
 	"sluice/rules/override"
 )
 
@@ -23,7 +24,7 @@ type ruleDatabase interface {
 	Migrate(ctx context.Context) error
 	Versions(ctx context.Context) (database.Versions, error)
 	LoadRules(ctx context.Context) (rules.Source, error)
-	LoadChanges(ctx context.Context, since database.Version) (rules.Delta, database.Version, bool, error)
+	LoadChanges(ctx context.Context, since database.Version) (match.Delta, database.Version, bool, error)
 	LoadTokens(ctx context.Context) ([]access.Token, database.Version, error)
 }
 
@@ -45,9 +46,9 @@ const (
 // for concurrent use.
 type reloader struct {
 	database  ruleDatabase
-	sets      *rules.Current
+	sets      *match.Current
 	access    *access.Current
-	options   rules.Options
+	options   match.Options
 	metrics   *ruleMetrics
 	series    *telemetry.Metrics // of rules
 	readiness *readiness
@@ -325,7 +326,7 @@ func (r *reloader) loadRules(ctx context.Context) error {
 		return err
 	}
 	version := database.Version{N: source.Version, Stamp: source.Stamp}
-	set, err := rules.CompileSource(source, r.options)
+	set, err := match.CompileSource(source, r.options)
 	if err != nil {
 		r.refused = version
 		return fmt.Errorf("version %d of the rules was rejected; the previous version stays in force: %w", version.N, err)
@@ -347,7 +348,7 @@ func (r *reloader) loadChanges(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	delta.PoolsChanged = !slices.EqualFunc(delta.Pools, set.Pools(),
-		func(is rules.Pool, was *rules.CompiledPool) bool { return is == was.Pool })
+		func(is rules.Pool, was *match.CompiledPool) bool { return is == was.Pool })
 	next, err := set.Apply(delta)
 	if err != nil {
 		r.log.Warn("applying the changed rules failed; loading all rules", "version", version.N, "error", err)
@@ -361,7 +362,7 @@ func (r *reloader) loadChanges(ctx context.Context) (bool, error) {
 const largeLoad = 10_000
 
 // putInForce puts a set in force, for which so many rules were loaded.
-func (r *reloader) putInForce(set *rules.Set, version database.Version, loaded int) {
+func (r *reloader) putInForce(set *match.Set, version database.Version, loaded int) {
 	logOversizedPatterns(r.log, r.sets.Load(), set)
 	r.sets.Store(set.WithOverrides(r.overrides))
 	r.loadedRules, r.refused = version, database.NoVersion

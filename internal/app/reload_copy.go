@@ -9,6 +9,7 @@ import (
 	"sluice/internal/access"
 	"sluice/internal/rulecopy"
 	"sluice/rules"
+	"sluice/rules/match"
 )
 
 // startWithCopy starts with the local copy if no rules or no tokens were loaded yet:
@@ -43,7 +44,7 @@ func (r *reloader) startWithCopy() {
 // versions do not change, so that the rules and tokens of the database are loaded as
 // soon as it is available, whatever their versions.
 func (r *reloader) putCopyInForce(c *rulecopy.Copy) error {
-	set, err := rules.CompileSource(rules.Source{Rules: c.Rules, Pools: c.Pools, Profiles: c.Profiles,
+	set, err := match.CompileSource(rules.Source{Rules: c.Rules, Pools: c.Pools, Profiles: c.Profiles,
 		Version: c.Version}, r.options)
 	if err != nil {
 		return fmt.Errorf("its rules do not compile: %w", err)

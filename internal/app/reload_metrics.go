@@ -6,7 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"sluice/rules"
+	"sluice/rules/match"
 )
 
 // ruleMetrics are the metrics of the rules in force and of their local copies. It is safe for concurrent use.
@@ -68,7 +68,7 @@ func newRuleMetrics(to prometheus.Registerer, now func() time.Time) *ruleMetrics
 }
 
 // swapped records that a set was put in force.
-func (m *ruleMetrics) swapped(set *rules.Set) {
+func (m *ruleMetrics) swapped(set *match.Set) {
 	m.version.Set(float64(set.Version()))
 	m.rules.Set(float64(set.Len()))
 	m.swaps.Inc()

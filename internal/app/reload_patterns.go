@@ -3,7 +3,8 @@ package app
 import (
 	"log/slog"
 
-	"sluice/rules"
+	"sluice/rules/match"
+	"sluice/rules/when"
 )
 
 // maxLoggedRules is how many rules with oversized patterns are logged for a new set.
@@ -12,7 +13,7 @@ const maxLoggedRules = 10
 // logOversizedPatterns logs patterns of a new set that exceed the limits for new
 // rules, each of them or all together. Patterns that were already in the set before,
 // which may be nil, are not logged again.
-func logOversizedPatterns(log *slog.Logger, before, set *rules.Set) {
+func logOversizedPatterns(log *slog.Logger, before, set *match.Set) {
 	logged := 0
 	for _, c := range set.OversizedPatterns() {
 		if before != nil {
@@ -26,10 +27,10 @@ func logOversizedPatterns(log *slog.Logger, before, set *rules.Set) {
 			break
 		}
 		log.Warn("the condition of a rule has a larger pattern than new rules may have", "rule", c.Rule.Name, "id", c.Rule.ID,
-			"instructions", c.Patterns().Largest, "most", rules.MaxPattern)
+			"instructions", c.Patterns().Largest, "most", when.MaxPattern)
 	}
-	if n := set.Patterns(); n > rules.MaxPatterns && (before == nil || before.Patterns() <= rules.MaxPatterns) {
+	if n := set.Patterns(); n > when.MaxPatterns && (before == nil || before.Patterns() <= when.MaxPatterns) {
 		log.Warn("the patterns of all rules together are larger than new rules may make them", "instructions", n, "most",
-			rules.MaxPatterns)
+			when.MaxPatterns)
 	}
 }

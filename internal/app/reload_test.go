@@ -20,6 +20,7 @@ import (
 	"sluice/internal/rulecopy"
 	"sluice/internal/telemetry"
 	"sluice/rules"
+	"sluice/rules/match"
 )
 
 // shelf is a catalog whose content and failures a test sets.
@@ -64,8 +65,8 @@ func (s *shelf) LoadRules(ctx context.Context) (rules.Source, error) {
 	return rules.Source{Rules: s.rules, Version: s.versions.Rules.N, Stamp: s.versions.Rules.Stamp}, s.err
 }
 
-func (s *shelf) LoadChanges(context.Context, database.Version) (rules.Delta, database.Version, bool, error) {
-	return rules.Delta{}, database.NoVersion, false, nil
+func (s *shelf) LoadChanges(context.Context, database.Version) (match.Delta, database.Version, bool, error) {
+	return match.Delta{}, database.NoVersion, false, nil
 }
 
 func (s *shelf) LoadTokens(context.Context) ([]access.Token, database.Version, error) {
@@ -85,7 +86,7 @@ func goodRule(id int64, name string) rules.Rule {
 
 func reloaderOf(s *shelf) (*reloader, *buffer) {
 	log := &buffer{}
-	sets, keyring := &rules.Current{}, &access.Current{}
+	sets, keyring := &match.Current{}, &access.Current{}
 	return newReloader(&reloader{
 		database: s, sets: sets, access: keyring, now: time.Now,
 		metrics: newRuleMetrics(prometheus.NewRegistry(), time.Now), series: telemetry.New(telemetry.Build{}),

@@ -20,6 +20,7 @@ import (
 	"sluice/internal/stats"
 	"sluice/internal/telemetry"
 	"sluice/rules"
+	"sluice/rules/match"
 	"sluice/web"
 )
 
@@ -115,7 +116,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 
 	incidents := newIncidentLog(&host)
 	meter := openMeter(metrics, stops)
-	sets := &rules.Current{}
+	sets := &match.Current{}
 
 	where := databaseOptions(&cfg.Storage, files[&cfg.DatabaseURL])
 	where.SignOnIssuer, where.Now, where.Log = cfg.OIDCIssuer, host.Now, host.Log

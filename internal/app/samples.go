@@ -5,6 +5,7 @@ import (
 	"sluice/api/reply"
 	"sluice/internal/fleet"
 	"sluice/rules"
+	"sluice/rules/match"
 	"sluice/rules/redact"
 )
 
@@ -46,7 +47,7 @@ func limited(d *fleet.Request, q *decide.Question, la *decide.LimitAnswer, key s
 		d.Weight = la.Weight
 	}
 	if q == nil || !q.IsDirect {
-		d.Bucket = rules.BucketName(la.Key)
+		d.Bucket = match.BucketName(la.Key)
 	}
 }
 

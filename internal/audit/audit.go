@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"sluice/rules"
+	"sluice/rules/field"
 )
 
 // Entry says who changed what, and when.
@@ -57,7 +58,7 @@ func Subjects() []string { return []string{"rule", "pool", "profile", "webhook",
 
 // Changes are the fields that an entry's details say were changed, nil where
 // they say nothing of the kind.
-func (e *Entry) Changes() []rules.Change {
+func (e *Entry) Changes() []field.Change {
 	return e.details().Changes
 }
 
@@ -66,7 +67,7 @@ func (e *Entry) Reason() string { return e.details().Reason }
 
 // known is what details of every kind call alike.
 type known struct {
-	Changes []rules.Change `json:"changes"`
+	Changes []field.Change `json:"changes"`
 	Reason  string         `json:"reason"`
 }
 

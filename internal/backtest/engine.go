@@ -12,7 +12,7 @@ import (
 	"sluice/internal/records"
 	"sluice/limiter"
 	"sluice/limiter/memstore"
-	"sluice/rules"
+	"sluice/rules/match"
 )
 
 const (
@@ -27,7 +27,7 @@ type engine struct {
 	store   *memstore.Store
 	part    *partial
 	checker *decide.Checker
-	sets    *rules.Current
+	sets    *match.Current
 	now     atomic.Int64 // ms since the epoch
 	tokens  map[string]token
 	order   []string // of the tokens
@@ -47,8 +47,8 @@ func (secret) Secrets(context.Context, bool) ([][]byte, error) {
 }
 
 // newEngine returns an engine with at most so many buckets; close ends it.
-func newEngine(set *rules.Set, maxKeys int) (*engine, error) {
-	e := &engine{sets: &rules.Current{}, tokens: map[string]token{}}
+func newEngine(set *match.Set, maxKeys int) (*engine, error) {
+	e := &engine{sets: &match.Current{}, tokens: map[string]token{}}
 	e.store = memstore.New(memstore.Options{Clock: e.now.Load, Steady: true, MaxKeys: maxKeys})
 	e.part = &partial{inner: e.store, engine: e}
 	e.use(set)
@@ -65,7 +65,7 @@ func newEngine(set *rules.Set, maxKeys int) (*engine, error) {
 }
 
 // use replaces the rules, as an edit does: what was consumed stays.
-func (e *engine) use(set *rules.Set) {
+func (e *engine) use(set *match.Set) {
 	e.sets.Store(set)
 	e.part.judged = map[int64]needs{}
 	for i := range set.Len() {

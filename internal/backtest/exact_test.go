@@ -21,6 +21,7 @@ import (
 	"sluice/limiter"
 	"sluice/limiter/memstore"
 	"sluice/rules"
+	"sluice/rules/match"
 	"sluice/rules/override"
 	"sluice/rules/rulefile"
 )
@@ -52,7 +53,7 @@ func everyRule() string {
 	return b.String()
 }
 
-func compiled(t testing.TB, text string) *rules.Set {
+func compiled(t testing.TB, text string) *match.Set {
 	t.Helper()
 	file, err := rulefile.Parse([]byte(text))
 	if err != nil {
@@ -61,7 +62,7 @@ func compiled(t testing.TB, text string) *rules.Set {
 	for i := range file.Rules {
 		file.Rules[i].ID, file.Rules[i].Version = int64(i+1), 1
 	}
-	set, err := rules.CompileSource(rules.Source{Rules: file.Rules, Pools: file.Pools, Version: 1}, rules.Options{})
+	set, err := match.CompileSource(rules.Source{Rules: file.Rules, Pools: file.Pools, Version: 1}, match.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,14 +91,14 @@ func (c *copier) Oldest() time.Time { return time.Time{} }
 
 // recorded is a node whose decisions are recorded.
 type recorded struct {
-	sets    rules.Current
+	sets    match.Current
 	store   *memstore.Store
 	checker *decide.Checker
 	log     *records.Log
 	account records.Account
 }
 
-func newRecorded(t *testing.T, set *rules.Set, into io.Writer, rate float64, address string) *recorded {
+func newRecorded(t *testing.T, set *match.Set, into io.Writer, rate float64, address string) *recorded {
 	t.Helper()
 	r := &recorded{store: memstore.New(memstore.Options{})}
 	r.sets.Store(set)
@@ -129,14 +130,14 @@ func (r *recorded) close(t *testing.T) {
 // edit is a set of rules and the time at which it came into force.
 type edit struct {
 	at  int64
-	set *rules.Set
+	set *match.Set
 }
 
 // play plays n operations of every kind at random, with edits in between, and returns the log and the edits.
 func play(t *testing.T, n int, seed uint64) (string, []edit) {
 	t.Helper()
 	rnd := rand.New(rand.NewPCG(seed, 7)) //nolint:gosec // a test that can be repeated
-	sets := []*rules.Set{compiled(t, everyRule()),
+	sets := []*match.Set{compiled(t, everyRule()),
 		compiled(t, strings.NewReplacer("limit: 5,", "limit: 9,", "limit: 30,", "limit: 12,").Replace(everyRule()))}
 	sets = append(sets, overridden(t, sets[0]))
 	var text bytes.Buffer
@@ -157,7 +158,7 @@ func play(t *testing.T, n int, seed uint64) (string, []edit) {
 			r.sets.Store(set)
 			time.Sleep(time.Millisecond) //nolint:forbidigo // virtual time
 		}
-		q := decide.Question{Weight: int64(rnd.IntN(4)), Origin: origin, Descriptor: rules.Descriptor{Method: "POST",
+		q := decide.Question{Weight: int64(rnd.IntN(4)), Origin: origin, Descriptor: match.Descriptor{Method: "POST",
 			Route: "/v1/" + strings.ReplaceAll(algorithms[rnd.IntN(len(algorithms))].String(), "_", "-"),
 			User:  strconv.Itoa(rnd.IntN(5)), APIKey: "key-" + strconv.Itoa(rnd.IntN(3)),
 			IP:   netip.AddrFrom4([4]byte{203, 0, 113, byte(5 + rnd.IntN(4))}),
@@ -225,13 +226,13 @@ func play(t *testing.T, n int, seed uint64) (string, []edit) {
 }
 
 // overridden returns a set with overrides of a user and of an address.
-func overridden(t *testing.T, set *rules.Set) *rules.Set {
+func overridden(t *testing.T, set *match.Set) *match.Set {
 	t.Helper()
 	e := override.New().Edit()
 	for i, o := range []struct{ rule, key string }{{"tiers", "user:1"}, {"conditional", "ip:203.0.113.7"}} {
 		c := set.Named(o.rule)
 		ov := rules.Override{Key: o.key, Limit: new(int64(7))}
-		if err := rules.ResolveOverride(&ov, &c.Rule, rules.Options{}, time.Now()); err != nil {
+		if err := match.ResolveOverride(&ov, &c.Rule, match.Options{}, time.Now()); err != nil {
 			t.Fatal(err)
 		}
 		e.Add(override.Row{RuleID: c.Rule.ID, ID: int64(i + 1), Match: ov.Match, Prefix: ov.Prefix, Limit: 7, Burst: -1})

@@ -11,6 +11,7 @@ import (
 	"sluice/internal/records"
 	"sluice/limiter"
 	"sluice/rules"
+	"sluice/rules/match"
 )
 
 // factSet is a set of kinds of facts.
@@ -80,7 +81,7 @@ type needs struct {
 }
 
 // needsOf returns what a rule must know.
-func needsOf(set *rules.Set, c *rules.Compiled) needs {
+func needsOf(set *match.Set, c *match.Compiled) needs {
 	n := needs{name: c.Rule.Name}
 	for _, name := range c.ScopeFacts() {
 		n.scope |= factNamed(name)
@@ -199,7 +200,7 @@ func question(e *records.Event, q *decide.Question) error {
 		return leftOut(leftShortened)
 	}
 	f := e.Facts
-	q.Descriptor = rules.Descriptor{Method: f.Method, Route: f.Route, Host: f.Host, User: f.User, APIKey: f.APIKey,
+	q.Descriptor = match.Descriptor{Method: f.Method, Route: f.Route, Host: f.Host, User: f.User, APIKey: f.APIKey,
 		Tier: f.Tier, Attributes: f.Attributes, Fields: f.Fields}
 	if _, bare := concealed(f); bare {
 		return leftOut(leftHidden)

@@ -10,11 +10,11 @@ import (
 
 	"sluice/api/decide"
 	"sluice/internal/records"
-	"sluice/rules"
+	"sluice/rules/match"
 )
 
 // hashedLog is the decision log, with addresses hashed, of a check of each descriptor in turn, a millisecond apart.
-func hashedLog(t *testing.T, set *rules.Set, descriptors ...rules.Descriptor) string {
+func hashedLog(t *testing.T, set *match.Set, descriptors ...match.Descriptor) string {
 	t.Helper()
 	var into bytes.Buffer
 	r := newRecorded(t, set, &into, 100, records.AddressPrefix)
@@ -33,10 +33,10 @@ func hashedLog(t *testing.T, set *rules.Set, descriptors ...rules.Descriptor) st
 func TestRun_CountsHashedAddressesAsRulesDo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const perIP = "rules:\n  - {name: per-ip, scope: ip, algorithm: fixed_window, limit: 3, window_ms: 60000}\n"
-		var from []rules.Descriptor
+		var from []match.Descriptor
 		for _, ip := range []string{"2001:db8::1", "2001:db8::2", "2001:db8::3", "2001:db8::4", "2001:db8:0:1::1",
 			"203.0.113.7", "64:ff9b::203.0.113.7", "::ffff:203.0.113.7", "203.0.113.7", "203.0.113.8"} {
-			from = append(from, rules.Descriptor{Method: "GET", Route: "/x", IP: netip.MustParseAddr(ip)})
+			from = append(from, match.Descriptor{Method: "GET", Route: "/x", IP: netip.MustParseAddr(ip)})
 		}
 		log := hashedLog(t, compiled(t, perIP), from...)
 		r := run1(t, Options{Span: Span{Log: logOf(t, log)}, Proposed: compiled(t, perIP)})
@@ -49,12 +49,12 @@ func TestRun_CountsHashedAddressesAsRulesDo(t *testing.T) {
 // One bucket has one name before and after, also if the log has hashes of its values, and none that a replay made up.
 func TestRun_NamesBucketsAsTheLog(t *testing.T) {
 	const secret = "sk_live_4eC39HqLyjWDarjtT1zdp7dc"
-	d := rules.Descriptor{Method: "GET", Route: "/x", User: secret, APIKey: "abc", IP: netip.MustParseAddr("203.0.113.7"),
+	d := match.Descriptor{Method: "GET", Route: "/x", User: secret, APIKey: "abc", IP: netip.MustParseAddr("203.0.113.7"),
 		Attributes: map[string]string{"tenant": "token:" + secret}}
 	const rule = `rules:
   - {name: NAME, scope: SCOPE, algorithm: fixed_window, limit: LIMIT, window_ms: 60000}
 `
-	set := func(t *testing.T, name, scope, limit string) *rules.Set {
+	set := func(t *testing.T, name, scope, limit string) *match.Set {
 		return compiled(t, strings.NewReplacer("NAME", name, "SCOPE", "'"+scope+"'", "LIMIT", limit).Replace(rule))
 	}
 	for _, scope := range []string{"user", "apikey", "ip", "user+ip", "attr:tenant", "user+route"} {

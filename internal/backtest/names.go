@@ -5,7 +5,7 @@ import (
 
 	"sluice/api/decide"
 	"sluice/internal/records"
-	"sluice/rules"
+	"sluice/rules/match"
 )
 
 // nameOf returns the name of a bucket for people. Of values that the log has as hashes it has what the log has: the
@@ -19,7 +19,7 @@ func nameOf(la *decide.LimitAnswer, from *records.Event) string {
 		return la.Display()
 	}
 	var labels []string
-	name := rules.DisplayKeyWith(la.Key, func(label, v string) string {
+	name := match.DisplayKeyWith(la.Key, func(label, v string) string {
 		labels = append(labels, label)
 		for _, fact := range [...]struct{ label, v string }{{"user:", f.User}, {"apikey:", f.APIKey}, {"ip:", f.IP}} {
 			if is, _ := records.Concealed(fact.v); is && label == fact.label {

@@ -11,6 +11,7 @@ import (
 	"sluice/internal/records"
 	"sluice/limiter"
 	"sluice/rules"
+	"sluice/rules/match"
 )
 
 const (
@@ -26,9 +27,9 @@ const (
 type Options struct {
 	Span
 	// Today are the rules to compare with. If nil, it is what the log says was decided.
-	Today *rules.Set
+	Today *match.Set
 	// Proposed are the rules to try.
-	Proposed *rules.Set
+	Proposed *match.Set
 	// MaxKeys bounds the buckets of each set of rules; 0 means 500,000, which take about 100 MB. Beyond it, those that
 	// expire first are dropped, and counted.
 	MaxKeys int
@@ -44,7 +45,7 @@ type run struct {
 	keys          map[ruleKey]*KeyChange
 	otherKeys     bool
 	traffic       series[traffic]
-	demands       map[*rules.Compiled]*demand
+	demands       map[*match.Compiled]*demand
 	room          int // for further keys of demands
 	left          map[string]int64
 	absent        factSet
@@ -62,7 +63,7 @@ func Run(ctx context.Context, opt Options) (_ *Report, err error) {
 		return nil, errors.New("backtest: Log and Proposed are required")
 	}
 	r := &run{opt: opt, room: maxPeakKeys, rules: map[string]*RuleChange{}, keys: map[ruleKey]*KeyChange{},
-		left: map[string]int64{}, demands: map[*rules.Compiled]*demand{}, absentEvents: map[factSet]int64{},
+		left: map[string]int64{}, demands: map[*match.Compiled]*demand{}, absentEvents: map[factSet]int64{},
 		traffic: series[traffic]{width: firstColumn, merge: addTraffic}}
 	maxKeys := cmp.Or(opt.MaxKeys, maxKeys)
 	if r.next, err = newEngine(opt.Proposed, maxKeys); err != nil {
@@ -239,7 +240,7 @@ func (r *run) demand(e *Entry) {
 }
 
 // judged reports whether the limit of a rule is judged for the present event.
-func (r *run) judged(c *rules.Compiled) bool {
+func (r *run) judged(c *match.Compiled) bool {
 	p := r.next.part
 	n := p.judged[c.Rule.ID]
 	return p.whole || n.values&p.hashed == 0 && (p.drawn == 0 || n.scope&p.drawn != 0)

@@ -18,7 +18,7 @@ import (
 	"sluice/api/decide"
 	"sluice/internal/records"
 	"sluice/limiter"
-	"sluice/rules"
+	"sluice/rules/match"
 )
 
 var (
@@ -45,7 +45,7 @@ func shop(t *testing.T, r *recorded, n int) {
 		// Squaring makes the first users the busiest.
 		user := int(rnd.Float64() * rnd.Float64() * float64(users))
 		q := decide.Question{Weight: 1, Op: limiter.OpTake, Origin: decide.Origin{Face: "http", UserAgent: "shop/2.1"},
-			Descriptor: rules.Descriptor{Method: "GET", Route: "/v1/search", User: fmt.Sprintf("customer-%d", user+1),
+			Descriptor: match.Descriptor{Method: "GET", Route: "/v1/search", User: fmt.Sprintf("customer-%d", user+1),
 				IP: netip.AddrFrom4([4]byte{203, 0, byte(user >> 8), byte(user)})}}
 		d := &q.Descriptor
 		switch k, into := rnd.IntN(100), i%(n/6+1); {

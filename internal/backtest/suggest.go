@@ -11,7 +11,7 @@ import (
 
 	"sluice/api/decide"
 	"sluice/limiter"
-	"sluice/rules"
+	"sluice/rules/match"
 )
 
 // Bounds of suggestions.
@@ -27,7 +27,7 @@ const (
 // SuggestOptions configure Suggest. Log, Rules, Rule and Windows are required.
 type SuggestOptions struct {
 	Span
-	Rules *rules.Set
+	Rules *match.Set
 	// Rule is the name of the rule that says which requests count, by which key and with which weight.
 	Rule string
 	// Windows are 1 to MaxWindows windows of 1 ms to limiter.MaxWindow.
@@ -137,10 +137,10 @@ func Suggest(ctx context.Context, opt SuggestOptions) (*Suggestions, error) {
 
 type suggesting struct {
 	opt     SuggestOptions
-	rule    *rules.Compiled
+	rule    *match.Compiled
 	needs   needs
 	windows []*window
-	matches []rules.Match
+	matches []match.Match
 	out     Suggestions
 	left    map[string]int64
 	absent  factSet // that the rule needs and the log leaves out
@@ -175,7 +175,7 @@ func (s *suggesting) event(ctx context.Context, e *Entry) error {
 	if err != nil {
 		return err
 	}
-	i := slices.IndexFunc(s.matches, func(m rules.Match) bool { return m.Rule == s.rule })
+	i := slices.IndexFunc(s.matches, func(m match.Match) bool { return m.Rule == s.rule })
 	hashed, _ := concealed(from.Facts)
 	if hashed&s.needs.values & ^s.needs.scope != 0 {
 		s.left[partHashed]++

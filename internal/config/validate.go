@@ -17,6 +17,7 @@ import (
 	"sluice/internal/access"
 	"sluice/rules"
 	"sluice/rules/chars"
+	"sluice/rules/match"
 )
 
 // checker collects the problems of a configuration. Each names its setting.
@@ -65,7 +66,7 @@ func (s *Serve) Validate() error {
 	s.Regions.check(&c, s.Redis(), s.Postgres())
 	c.between("ipv4-prefix", "SLUICE_IPV4_PREFIX", s.IPv4Prefix, 1, 32)
 	c.between("ipv6-prefix", "SLUICE_IPV6_PREFIX", s.IPv6Prefix, 1, 128)
-	if _, err := rules.ParseNAT64(s.NAT64Prefixes); err != nil {
+	if _, err := match.ParseNAT64(s.NAT64Prefixes); err != nil {
 		c.fail("nat64-prefixes", "SLUICE_NAT64_PREFIXES", "%s", err)
 	}
 	if _, err := rules.ParseFailDefaults(s.FailDefaults); err != nil {
@@ -259,9 +260,9 @@ func (l *Listener) ClientScopes() (*access.Certificates, error) {
 }
 
 // Addresses returns how addresses are counted. Validate refuses invalid prefixes.
-func (m *Matching) Addresses() rules.Options {
-	nat64, _ := rules.ParseNAT64(m.NAT64Prefixes)
-	return rules.Options{IPv4Prefix: m.IPv4Prefix, IPv6Prefix: m.IPv6Prefix, NAT64: nat64}
+func (m *Matching) Addresses() match.Options {
+	nat64, _ := match.ParseNAT64(m.NAT64Prefixes)
+	return match.Options{IPv4Prefix: m.IPv4Prefix, IPv6Prefix: m.IPv6Prefix, NAT64: nat64}
 }
 
 // TrustedNetworks parses TrustedProxies; a bare address is a network of one.

@@ -11,6 +11,7 @@ import (
 
 	"sluice/internal/access"
 	"sluice/rules"
+	"sluice/rules/field"
 )
 
 // breakAudit makes every insert into the audit log fail.
@@ -150,7 +151,7 @@ func TestApplyPlan_AllOrNothing(t *testing.T) {
 		gone := plan
 		gone.Update = append([]rules.Edit{{Old: rules.Rule{ID: 999, Version: 1}, New: sample("ghost")}}, plan.Update...)
 		before := fingerprint(t, d)
-		var validation *rules.ValidationError
+		var validation *field.ValidationError
 		if err := d.ApplyPlan(ctx, ada, stale); !errors.Is(err, rules.ErrStale) {
 			t.Errorf("stale: %v", err)
 		}

@@ -10,6 +10,7 @@ import (
 	"gorm.io/gorm"
 
 	"sluice/rules"
+	"sluice/rules/field"
 )
 
 // The areas of changes: the rows of versions, and the payload of a notification.
@@ -195,7 +196,7 @@ func (c *change) flush() error {
 // ruleDetails holds the details of an audit entry about a rule.
 type ruleDetails struct {
 	Version int64          `json:"version"`
-	Changes []rules.Change `json:"changes"`
+	Changes []field.Change `json:"changes"`
 	Reason  string         `json:"reason,omitempty"`
 }
 

@@ -20,6 +20,7 @@ import (
 	"sluice/internal/alerts"
 	"sluice/internal/alerts/deliver"
 	"sluice/rules"
+	"sluice/rules/field"
 )
 
 // mortal is the database of a node that dies between sending a message and noting that: the note number dies ends the
@@ -258,7 +259,7 @@ func TestWebhooks_ThatLeadAstrayCanBeDisabled(t *testing.T) {
 		t.Fatal(w, err)
 	}
 	w.IsActive = true
-	var invalid *rules.ValidationError
+	var invalid *field.ValidationError
 	if _, err := hooks.Update(t.Context(), ada, w, 2); !errors.As(err, &invalid) || invalid.Fields[0].Field != "url" {
 		t.Errorf("enabled again: %v", err)
 	}

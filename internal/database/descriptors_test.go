@@ -8,6 +8,7 @@ import (
 
 	"sluice/rules"
 	"sluice/rules/entries"
+	"sluice/rules/match"
 )
 
 // describing returns a rule for descriptors of a domain.
@@ -53,7 +54,7 @@ func TestDescriptors_AreStored(t *testing.T) {
 		if err != nil || len(list) != 2 || list[0].Scope != "" {
 			t.Fatalf("got %+v, %v", list, err)
 		}
-		if set, err := rules.Compile(list, 1, rules.Options{}); err != nil || set.Len() != 2 {
+		if set, err := match.Compile(list, 1, match.Options{}); err != nil || set.Len() != 2 {
 			t.Errorf("the set: %v", err)
 		}
 		edit := list[0].Clone()

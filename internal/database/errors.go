@@ -16,6 +16,7 @@ import (
 
 	"sluice/internal/access"
 	"sluice/rules"
+	"sluice/rules/field"
 )
 
 // ErrNoActor reports a change without an actor: a mistake of the calling code, never of a user.
@@ -55,7 +56,7 @@ func unavailable(err error) error {
 }
 
 func isDomain(err error) bool {
-	var invalid *rules.ValidationError
+	var invalid *field.ValidationError
 	var taken *rules.TakenError
 	return errors.Is(err, rules.ErrNotFound) || errors.Is(err, rules.ErrNameTaken) || errors.Is(err, rules.ErrStale) ||
 		errors.Is(err, rules.ErrPoolUsed) || errors.Is(err, rules.ErrOverrideExists) ||
@@ -160,6 +161,6 @@ func classifySQLite(lite *gosqlite.Error, err error) error {
 // refused reports input that the schema rejects. The validator runs earlier and has better
 // messages; this keeps the rest from being a 500.
 func refused(why string) error {
-	return &rules.ValidationError{Fields: []rules.FieldError{{Field: "rule", Message: "was refused by the database: " +
+	return &field.ValidationError{Fields: []field.Problem{{Field: "rule", Message: "was refused by the database: " +
 		why}}}
 }

@@ -14,6 +14,7 @@ import (
 	"gorm.io/gorm"
 
 	"sluice/rules"
+	"sluice/rules/field"
 )
 
 func TestClassify_GivesEveryFailureItsKind(t *testing.T) {
@@ -58,7 +59,7 @@ func TestClassify_GivesEveryFailureItsKind(t *testing.T) {
 		}
 	}
 	for _, code := range []string{"23514", "22021", "22003"} {
-		var invalid *rules.ValidationError
+		var invalid *field.ValidationError
 		if got := classify(context.Background(), pg(code, "rules_name_shape")); !errors.As(got, &invalid) {
 			t.Errorf("%s: got %v, want a validation error", code, got)
 		}

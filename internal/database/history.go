@@ -6,6 +6,7 @@ import (
 	"gorm.io/gorm"
 
 	"sluice/rules"
+	"sluice/rules/field"
 )
 
 // RuleHistory returns the versions of a rule, newest first, each with its changes. A deleted rule
@@ -71,7 +72,7 @@ func revisionsOf(rows []revisionRow, limit int) []rules.Revision {
 			revs[i].Changes = rules.Diff(nil, &revs[i].Rule)
 		}
 		if revs[i].Changes == nil {
-			revs[i].Changes = []rules.Change{}
+			revs[i].Changes = []field.Change{}
 		}
 	}
 	return revs[:min(len(revs), limit)]

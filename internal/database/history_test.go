@@ -9,6 +9,7 @@ import (
 
 	"sluice/internal/audit"
 	"sluice/rules"
+	"sluice/rules/field"
 )
 
 func TestHistory_TellsTheWholeLifeOfARule(t *testing.T) {
@@ -40,12 +41,12 @@ func TestHistory_TellsTheWholeLifeOfARule(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		change := func(field string, was, is any) rules.Change { return rules.Change{Field: field, Old: was, New: is} }
+		change := func(member string, was, is any) field.Change { return field.Change{Field: member, Old: was, New: is} }
 		want := []rules.Revision{
 			{Version: 4, Action: "delete", Actor: bob, Rule: v3, Changes: rules.Diff(&v3, nil)},
-			{Version: 3, Action: "rollback", Actor: ada, Rule: v3, Changes: []rules.Change{change("name", "b", "a"),
+			{Version: 3, Action: "rollback", Actor: ada, Rule: v3, Changes: []field.Change{change("name", "b", "a"),
 				change("limit", int64(8), int64(5))}},
-			{Version: 2, Action: "update", Actor: bob, Rule: v2, Changes: []rules.Change{change("name", "a", "b"),
+			{Version: 2, Action: "update", Actor: bob, Rule: v2, Changes: []field.Change{change("name", "a", "b"),
 				change("limit", int64(5), int64(8))}},
 			{Version: 1, Action: "create", Actor: ada, Rule: v1, Changes: rules.Diff(nil, &v1)},
 		}
@@ -121,12 +122,12 @@ func TestAudit_HasAnEntryForEveryChangeAndNamesTheFields(t *testing.T) {
 		}
 		var details struct {
 			Version int64          `json:"version"`
-			Changes []rules.Change `json:"changes"`
+			Changes []field.Change `json:"changes"`
 		}
 		if err := json.Unmarshal(entries[1].Details, &details); err != nil {
 			t.Fatal(err)
 		}
-		want := []rules.Change{{Field: "route", Old: "/v1/charges"}, {Field: "limit", Old: 5.0, New: 6.0}}
+		want := []field.Change{{Field: "route", Old: "/v1/charges"}, {Field: "limit", Old: 5.0, New: 6.0}}
 		if diff := cmp.Diff(want, details.Changes); diff != "" || details.Version != 2 {
 			t.Errorf("details of the update, version %d:\n%s", details.Version, diff)
 		}
@@ -175,7 +176,7 @@ func TestHistory_SurvivesADamagedSnapshot(t *testing.T) {
 		if err != nil || len(revs) != 2 || revs[0].Rule.Name != "a" || revs[1].Rule.ID != a.ID {
 			t.Errorf("got %+v, %v", revs, err)
 		}
-		var invalid *rules.ValidationError
+		var invalid *field.ValidationError
 		if _, err := d.RollbackRule(t.Context(), ada, a.ID, 1, 0); !errors.As(err, &invalid) {
 			t.Errorf("rolling back to it: %v", err)
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"sluice/rules"
+	"sluice/rules/match"
 )
 
 func TestListRules_FiltersAndPages(t *testing.T) {
@@ -192,7 +193,7 @@ func TestPoisonedRow_IsListedAndLoadedAsItIs(t *testing.T) {
 		if err != nil || len(rs) != 2 {
 			t.Fatalf("loaded: %+v, %v", rs, err)
 		}
-		if _, err := rules.Compile(rs, 1, rules.Options{}); err == nil {
+		if _, err := match.Compile(rs, 1, match.Options{}); err == nil {
 			t.Error("the poisoned set compiles")
 		}
 		// People mend it by writing the rule again.
@@ -204,7 +205,7 @@ func TestPoisonedRow_IsListedAndLoadedAsItIs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := rules.Compile(rs, 1, rules.Options{}); err != nil || rs[0].ID != good.ID {
+		if _, err := match.Compile(rs, 1, match.Options{}); err != nil || rs[0].ID != good.ID {
 			t.Errorf("mended: %v", err)
 		}
 	})

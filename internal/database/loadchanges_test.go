@@ -6,6 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"sluice/rules"
+	"sluice/rules/match"
 )
 
 func TestLoadChanges_LeadWhereALoadOfEverythingLeads(t *testing.T) {
@@ -18,7 +19,7 @@ func TestLoadChanges_LeadWhereALoadOfEverythingLeads(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		set, err := rules.CompileSource(src, rules.Options{})
+		set, err := match.CompileSource(src, match.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"sluice/rules"
+	"sluice/rules/match"
 	"sluice/rules/override"
 	"sluice/rules/rulefile"
 )
@@ -20,7 +21,7 @@ func manyOverrides(b *testing.B, d *DB, rule string, n int) {
 				Override: rules.Override{Key: fmt.Sprintf("user:customer-%07d", from+i), Limit: ptr(int64(i % 1000))}}
 		}
 		if _, err := d.ImportOverrides(b.Context(), ada, rules.OverrideImport{RuleID: r.ID, Items: items},
-			rules.Options{}); err != nil {
+			match.Options{}); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"sluice/rules"
+	"sluice/rules/field"
+	"sluice/rules/match"
 )
 
 const (
@@ -27,7 +29,7 @@ var errDryRun = errors.New("dry run")
 // replaces overrides with the same key, and leaves one audit entry with the counts. Errors:
 // *ValidationError with fields such as line[17].limit, ErrNotFound (no such rule), ErrUnavailable.
 func (d *DB) ImportOverrides(ctx context.Context, actor rules.Actor, in rules.OverrideImport,
-	opt rules.Options) (rules.OverrideImported, error) {
+	opt match.Options) (rules.OverrideImported, error) {
 	im := overrideImport{dialect: d.dialect, in: in, opt: opt, plan: sha256.New()}
 	timeout := d.callTimeout + time.Duration(5+len(in.Items)/importRate)*time.Second
 	err := d.change(ctx, actor, areaOverrides, timeout, func(c *change) error {
@@ -56,7 +58,7 @@ type overrideImport struct {
 	*change
 	dialect dialect
 	in      rules.OverrideImport
-	opt     rules.Options
+	opt     match.Options
 	rule    rules.Rule
 	// plan hashes every step.
 	plan hash.Hash
@@ -98,24 +100,24 @@ type overrideName struct {
 
 // resolve validates every line, and refuses two lines for one key.
 func (im *overrideImport) resolve() error {
-	var bad []rules.FieldError
+	var bad []field.Problem
 	lines := make(map[overrideName]int, len(im.in.Items))
 	for i := range im.in.Items {
 		item := &im.in.Items[i]
 		item.RuleID = im.in.RuleID
-		err := rules.ResolveOverride(&item.Override, &im.rule, im.opt, im.at.Time)
-		var invalid *rules.ValidationError
+		err := match.ResolveOverride(&item.Override, &im.rule, im.opt, im.at.Time)
+		var invalid *field.ValidationError
 		switch {
 		case errors.As(err, &invalid):
 			for _, f := range invalid.Fields {
-				bad = append(bad, rules.FieldError{Field: fmt.Sprintf("line[%d].%s", item.Line, f.Field), Message: f.Message})
+				bad = append(bad, field.Problem{Field: fmt.Sprintf("line[%d].%s", item.Line, f.Field), Message: f.Message})
 			}
 		case err != nil:
 			return err
 		default:
 			name := overrideName{item.Match, item.Prefix}
 			if first, twice := lines[name]; twice {
-				bad = append(bad, rules.FieldError{Field: fmt.Sprintf("line[%d].key", item.Line),
+				bad = append(bad, field.Problem{Field: fmt.Sprintf("line[%d].key", item.Line),
 					Message: fmt.Sprintf("is a duplicate, first seen on line %d", first)})
 			}
 			lines[name] = item.Line
@@ -125,7 +127,7 @@ func (im *overrideImport) resolve() error {
 		}
 	}
 	if len(bad) > 0 {
-		return &rules.ValidationError{Fields: bad}
+		return &field.ValidationError{Fields: bad}
 	}
 	return nil
 }

@@ -7,6 +7,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"sluice/rules"
+	"sluice/rules/field"
+	"sluice/rules/match"
 )
 
 // lines makes a file that blocks keys.
@@ -31,7 +33,7 @@ func TestImportOverrides_CountsWhatItDid(t *testing.T) {
 		_, _, seq := loaded(t, d, -1)
 		for _, dry := range []bool{true, false} {
 			in.DryRun, want.DryRun = dry, dry
-			got, err := d.ImportOverrides(ctx, ada, in, rules.Options{})
+			got, err := d.ImportOverrides(ctx, ada, in, match.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -57,7 +59,7 @@ func TestImportOverrides_CountsWhatItDid(t *testing.T) {
 		}
 		_, _, seq = loaded(t, d, -1)
 		in.DryRun = false
-		if got, err := d.ImportOverrides(ctx, ada, in, rules.Options{}); err != nil || got.Unchanged != 4 {
+		if got, err := d.ImportOverrides(ctx, ada, in, match.Options{}); err != nil || got.Unchanged != 4 {
 			t.Errorf("again: %+v, %v", got, err)
 		}
 		if _, _, now := loaded(t, d, -1); now != seq {
@@ -71,8 +73,8 @@ func TestImportOverrides_AllOrNothing(t *testing.T) {
 		r := mustCreate(t, d, sample("a"))
 		items := lines("user:a", "user:b", "b", "", "user:c")
 		items[4].Blocked = false
-		_, err := d.ImportOverrides(t.Context(), ada, rules.OverrideImport{RuleID: r.ID, Items: items}, rules.Options{})
-		var invalid *rules.ValidationError
+		_, err := d.ImportOverrides(t.Context(), ada, rules.OverrideImport{RuleID: r.ID, Items: items}, match.Options{})
+		var invalid *field.ValidationError
 		if !errors.As(err, &invalid) {
 			t.Fatalf("got %v", err)
 		}
@@ -87,7 +89,7 @@ func TestImportOverrides_AllOrNothing(t *testing.T) {
 			t.Errorf("a refused import left %s", words(rows))
 		}
 		if _, err := d.ImportOverrides(t.Context(), ada, rules.OverrideImport{RuleID: 99, Items: lines("user:a")},
-			rules.Options{}); !errors.Is(err, rules.ErrNotFound) {
+			match.Options{}); !errors.Is(err, rules.ErrNotFound) {
 			t.Errorf("no such rule: %v", err)
 		}
 	})
@@ -101,25 +103,25 @@ func TestImportOverrides_DoesOnlyThePlanThatWasSeen(t *testing.T) {
 		r := mustCreate(t, d, sample("a"))
 		o := mustOverride(t, d, rules.Override{RuleID: r.ID, Key: "user:change", Limit: ptr[int64](5)})
 		in := rules.OverrideImport{RuleID: r.ID, Items: lines("user:change", "user:new"), DryRun: true}
-		seen, err := d.ImportOverrides(ctx, ada, in, rules.Options{})
+		seen, err := d.ImportOverrides(ctx, ada, in, match.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		o.Limit = ptr[int64](6)
-		if _, err := d.UpdateOverride(ctx, ada, o, o.Version, rules.Options{}); err != nil {
+		if _, err := d.UpdateOverride(ctx, ada, o, o.Version, match.Options{}); err != nil {
 			t.Fatal(err)
 		}
 		in.DryRun, in.Expect = false, seen.Plan
-		if _, err := d.ImportOverrides(ctx, ada, in, rules.Options{}); !errors.Is(err, rules.ErrStale) {
+		if _, err := d.ImportOverrides(ctx, ada, in, match.Options{}); !errors.Is(err, rules.ErrStale) {
 			t.Fatalf("after a change: %v, want ErrStale", err)
 		}
 		in.DryRun, in.Expect = true, ""
-		if seen, err = d.ImportOverrides(ctx, ada, in, rules.Options{}); err != nil || seen.Created != 1 ||
+		if seen, err = d.ImportOverrides(ctx, ada, in, match.Options{}); err != nil || seen.Created != 1 ||
 			seen.Updated != 1 {
 			t.Fatalf("the stale import did something: %+v, %v", seen, err)
 		}
 		in.DryRun, in.Expect = false, seen.Plan
-		if done, err := d.ImportOverrides(ctx, ada, in, rules.Options{}); err != nil || done.Created != 1 {
+		if done, err := d.ImportOverrides(ctx, ada, in, match.Options{}); err != nil || done.Created != 1 {
 			t.Errorf("the plan as it is now: %+v, %v", done, err)
 		}
 	})
@@ -132,11 +134,11 @@ func TestImportOverrides_OfNetworks(t *testing.T) {
 		r.Scope = "ip"
 		r = mustCreate(t, d, r)
 		bad := rules.OverrideImport{RuleID: r.ID, Items: lines("10.0.0.0/8", "10.0.0.1/8", "2001:db8::/96", "ip:10.0.0.0/8")}
-		var invalid *rules.ValidationError
-		if _, err := d.ImportOverrides(ctx, ada, bad, rules.Options{}); !errors.As(err, &invalid) {
+		var invalid *field.ValidationError
+		if _, err := d.ImportOverrides(ctx, ada, bad, match.Options{}); !errors.As(err, &invalid) {
 			t.Fatal(err)
 		}
-		wrong := []rules.FieldError{
+		wrong := []field.Problem{
 			{Field: "line[3].key", Message: "must be the address of a network; write 10.0.0.0/8"},
 			{Field: "line[4].key",
 				Message: "cannot match, because addresses are counted by /64 networks; write 2001:db8::/64"},
@@ -147,13 +149,13 @@ func TestImportOverrides_OfNetworks(t *testing.T) {
 		}
 		in := rules.OverrideImport{RuleID: r.ID, Items: lines("10.0.0.0/8", "ip:10.1.0.0/16", "10.1.2.3", "2001:db8::/32",
 			"192.0.2.0/24", "::/0")}
-		if got, err := d.ImportOverrides(ctx, ada, in, rules.Options{}); err != nil || got.Created != 6 {
+		if got, err := d.ImportOverrides(ctx, ada, in, match.Options{}); err != nil || got.Created != 6 {
 			t.Fatalf("got %+v, %v", got, err)
 		}
 		for text, want := range map[string]int{"10.1.2.3": 3, "ip:10.1.9.9": 2, "10.2.0.1": 1, "203.0.113.7": 0, "10.": 3,
 			"2001:db8::1": 2, "64:ff9b::192.0.2.1": 1, "192.0.2.0/24": 1} {
 			p, err := d.ListOverrides(ctx, rules.OverrideQuery{RuleID: r.ID, Text: text, PageSize: 100,
-				Around: rules.Options{}.NetworksAround(text)})
+				Around: match.Options{}.NetworksAround(text)})
 			if err != nil || len(p.Overrides) != want {
 				t.Errorf("search for %s: got %+v, %v, want %d", text, p.Overrides, err, want)
 			}
@@ -164,7 +166,7 @@ func TestImportOverrides_OfNetworks(t *testing.T) {
 			t.Errorf("nodes get %s", words(rows))
 		}
 		in.Items, in.Prune = in.Items[:2], true
-		got, err := d.ImportOverrides(ctx, ada, in, rules.Options{})
+		got, err := d.ImportOverrides(ctx, ada, in, match.Options{})
 		if err != nil || got.Deleted != 4 || got.Unchanged != 2 {
 			t.Errorf("pruned: got %+v, %v", got, err)
 		}

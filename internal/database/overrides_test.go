@@ -12,13 +12,15 @@ import (
 
 	"sluice/internal/audit"
 	"sluice/rules"
+	"sluice/rules/field"
+	"sluice/rules/match"
 	"sluice/rules/override"
 )
 
 // mustOverride stores an override of a rule.
 func mustOverride(t testing.TB, d *DB, o rules.Override) rules.Override {
 	t.Helper()
-	created, err := d.CreateOverride(t.Context(), ada, o, rules.Options{})
+	created, err := d.CreateOverride(t.Context(), ada, o, match.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,16 +102,16 @@ func TestOverrides_OneForEachKey(t *testing.T) {
 		mustOverride(t, d, rules.Override{RuleID: b.ID, Key: "user:42", Blocked: true})
 		for _, key := range []string{"user:42", "42", "user:4%32", "user:42*"} {
 			if _, err := d.CreateOverride(ctx, ada, rules.Override{RuleID: a.ID, Key: key, Unlimited: true},
-				rules.Options{}); !errors.Is(err, rules.ErrOverrideExists) {
+				match.Options{}); !errors.Is(err, rules.ErrOverrideExists) {
 				t.Errorf("%s again: got %v, want ErrOverrideExists", key, err)
 			}
 		}
 		if _, err := d.CreateOverride(ctx, ada, rules.Override{RuleID: 99, Key: "user:1", Blocked: true},
-			rules.Options{}); !errors.Is(err, rules.ErrNotFound) {
+			match.Options{}); !errors.Is(err, rules.ErrNotFound) {
 			t.Errorf("no such rule: got %v", err)
 		}
-		var invalid *rules.ValidationError
-		if _, err := d.CreateOverride(ctx, ada, rules.Override{RuleID: a.ID, Key: "user:1"}, rules.Options{}); !errors.As(err,
+		var invalid *field.ValidationError
+		if _, err := d.CreateOverride(ctx, ada, rules.Override{RuleID: a.ID, Key: "user:1"}, match.Options{}); !errors.As(err,
 			&invalid) {
 			t.Errorf("says nothing: got %v", err)
 		}
@@ -167,7 +169,7 @@ func TestOverrides_EditsAndDeletionsReachNodesOneByOne(t *testing.T) {
 			t.Errorf("changes: full %v, %+v, %d after %d", full, rows, next, seq)
 		}
 		back.Limit, back.Key = ptr[int64](8), ""
-		if _, err := d.UpdateOverride(ctx, ada, back, 1, rules.Options{}); err != nil {
+		if _, err := d.UpdateOverride(ctx, ada, back, 1, match.Options{}); err != nil {
 			t.Fatal(err)
 		}
 		if rows, _, _ := loaded(t, d, next); len(rows) != 1 || rows[0].Limit != 8 {
@@ -199,19 +201,19 @@ func TestOverrides_VersionsGuardAgainstColleagues(t *testing.T) {
 		o := mustOverride(t, d, rules.Override{RuleID: r.ID, Key: "user:a", Blocked: true})
 		edit := o
 		edit.Blocked, edit.Unlimited = false, true
-		got, err := d.UpdateOverride(ctx, ada, edit, 1, rules.Options{})
+		got, err := d.UpdateOverride(ctx, ada, edit, 1, match.Options{})
 		if err != nil || got.Version != 2 || !got.Unlimited || got.Blocked {
 			t.Errorf("got %+v, %v", got, err)
 		}
-		if _, err := d.UpdateOverride(ctx, ada, edit, 1, rules.Options{}); !errors.Is(err, rules.ErrStale) {
+		if _, err := d.UpdateOverride(ctx, ada, edit, 1, match.Options{}); !errors.Is(err, rules.ErrStale) {
 			t.Errorf("stale edit: %v", err)
 		}
 		if err := d.DeleteOverride(ctx, ada, r.ID, o.ID, 1); !errors.Is(err, rules.ErrStale) {
 			t.Errorf("stale deletion: %v", err)
 		}
 		edit.Key = "user:b"
-		var invalid *rules.ValidationError
-		if _, err := d.UpdateOverride(ctx, ada, edit, 0, rules.Options{}); !errors.As(err, &invalid) ||
+		var invalid *field.ValidationError
+		if _, err := d.UpdateOverride(ctx, ada, edit, 0, match.Options{}); !errors.As(err, &invalid) ||
 			invalid.Fields[0].Field != "key" {
 			t.Errorf("another key: %v", err)
 		}
@@ -231,14 +233,14 @@ func TestOverrides_ChangesAreInTheAuditLogOfTheirRule(t *testing.T) {
 		r := mustCreate(t, d, sample("a"))
 		o := mustOverride(t, d, rules.Override{RuleID: r.ID, Key: "user:a", Blocked: true, Reason: "abuse"})
 		o.Reason = "spam"
-		if _, err := d.UpdateOverride(ctx, ada, o, 0, rules.Options{}); err != nil {
+		if _, err := d.UpdateOverride(ctx, ada, o, 0, match.Options{}); err != nil {
 			t.Fatal(err)
 		}
 		if err := d.DeleteOverride(ctx, ada, r.ID, o.ID, 0); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := d.ImportOverrides(ctx, ada, rules.OverrideImport{RuleID: r.ID, Items: lines("user:x", "user:y")},
-			rules.Options{}); err != nil {
+			match.Options{}); err != nil {
 			t.Fatal(err)
 		}
 		entries, err := d.ListAudit(ctx, audit.Query{SubjectKind: subjectRule, SubjectID: r.ID})
@@ -271,11 +273,11 @@ func TestOverrides_WithoutTheirAuditEntryDoNotHappen(t *testing.T) {
 		failures := map[string]error{"delete": d.DeleteOverride(ctx, ada, r.ID, o.ID, 0),
 			"rule": d.DeleteRule(ctx, ada, r.ID, 0)}
 		_, failures["create"] = d.CreateOverride(ctx, ada, rules.Override{RuleID: r.ID, Key: "user:b", Blocked: true},
-			rules.Options{})
+			match.Options{})
 		o.Reason = "spam"
-		_, failures["update"] = d.UpdateOverride(ctx, ada, o, 0, rules.Options{})
+		_, failures["update"] = d.UpdateOverride(ctx, ada, o, 0, match.Options{})
 		_, failures["import"] = d.ImportOverrides(ctx, ada, rules.OverrideImport{RuleID: r.ID, Items: lines("user:c"),
-			Prune: true}, rules.Options{})
+			Prune: true}, match.Options{})
 		for name, err := range failures {
 			if err == nil {
 				t.Errorf("%s succeeded without its audit entry", name)
@@ -285,7 +287,7 @@ func TestOverrides_WithoutTheirAuditEntryDoNotHappen(t *testing.T) {
 		if words(rows) != "{user:a}" || after != before {
 			t.Errorf("a failed change left a trace: %s, %d after %d", words(rows), after, before)
 		}
-		if _, err := d.CreateOverride(ctx, rules.Actor{}, o, rules.Options{}); !errors.Is(err, ErrNoActor) {
+		if _, err := d.CreateOverride(ctx, rules.Actor{}, o, match.Options{}); !errors.Is(err, ErrNoActor) {
 			t.Errorf("nobody's change: %v", err)
 		}
 	})
@@ -300,7 +302,7 @@ func TestListOverrides_PagesAndSearches(t *testing.T) {
 			keys = append(keys, fmt.Sprintf("user:u%04d", i))
 		}
 		if _, err := d.ImportOverrides(ctx, ada, rules.OverrideImport{RuleID: r.ID, Items: lines(keys...)},
-			rules.Options{}); err != nil {
+			match.Options{}); err != nil {
 			t.Fatal(err)
 		}
 		var got []string
@@ -401,12 +403,12 @@ func TestUpdateOverride_ThatChangesNothingWritesNothing(t *testing.T) {
 			ExpiresAt: &end})
 		before := fingerprint(t, d)
 		for _, version := range []int64{0, o.Version} {
-			got, err := d.UpdateOverride(t.Context(), ada, o, version, rules.Options{})
+			got, err := d.UpdateOverride(t.Context(), ada, o, version, match.Options{})
 			if diff := cmp.Diff(o, got); diff != "" || err != nil {
 				t.Errorf("%v (-want +got):\n%s", err, diff)
 			}
 		}
-		if _, err := d.UpdateOverride(t.Context(), ada, o, o.Version+1, rules.Options{}); !errors.Is(err, rules.ErrStale) {
+		if _, err := d.UpdateOverride(t.Context(), ada, o, o.Version+1, match.Options{}); !errors.Is(err, rules.ErrStale) {
 			t.Errorf("a stale version: %v", err)
 		}
 		if diff := cmp.Diff(before, fingerprint(t, d)); diff != "" {

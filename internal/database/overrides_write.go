@@ -7,6 +7,8 @@ import (
 	"gorm.io/gorm"
 
 	"sluice/rules"
+	"sluice/rules/field"
+	"sluice/rules/match"
 )
 
 // Actions of audit entries about overrides; their subject is the rule.
@@ -27,7 +29,7 @@ type overrideDetails struct {
 // and times. opt holds the settings by which addresses are counted. Errors: *ValidationError,
 // ErrNotFound (no such rule), ErrOverrideExists, ErrUnavailable.
 func (d *DB) CreateOverride(ctx context.Context, actor rules.Actor, o rules.Override,
-	opt rules.Options) (rules.Override, error) {
+	opt match.Options) (rules.Override, error) {
 	err := d.change(ctx, actor, areaOverrides, d.callTimeout, func(c *change) error {
 		r, err := c.resolveOverride(&o, opt)
 		if err != nil {
@@ -55,7 +57,7 @@ func (d *DB) CreateOverride(ctx context.Context, actor rules.Actor, o rules.Over
 // is written and the stored override is returned. If ifVersion is not 0 and not the stored
 // version, the error is ErrStale. Other errors: *ValidationError, ErrNotFound, ErrUnavailable.
 func (d *DB) UpdateOverride(ctx context.Context, actor rules.Actor, o rules.Override, ifVersion int64,
-	opt rules.Options) (rules.Override, error) {
+	opt match.Options) (rules.Override, error) {
 	err := d.change(ctx, actor, areaOverrides, d.callTimeout, func(c *change) error {
 		was, err := c.lockedOverride(o.RuleID, o.ID, ifVersion)
 		if err != nil {
@@ -95,11 +97,11 @@ func (d *DB) UpdateOverride(ctx context.Context, actor rules.Actor, o rules.Over
 // keepKey restores the stored key if the given one names the same bucket, and otherwise refuses
 // the change. A key that the rule's scope no longer allows may stay.
 func keepKey(o, was *rules.Override, given string, err error) error {
-	var invalid *rules.ValidationError
+	var invalid *field.ValidationError
 	if err != nil && !errors.As(err, &invalid) {
 		return err
 	}
-	var left []rules.FieldError
+	var left []field.Problem
 	if invalid != nil {
 		for _, f := range invalid.Fields {
 			if f.Field != "key" || given != "" && given != was.Key {
@@ -108,10 +110,10 @@ func keepKey(o, was *rules.Override, given string, err error) error {
 		}
 	}
 	if len(left) == 0 && given != "" && given != was.Key && (o.Match != was.Match || o.Prefix != was.Prefix) {
-		left = append(left, rules.FieldError{Field: "key", Message: "cannot be changed; create another override"})
+		left = append(left, field.Problem{Field: "key", Message: "cannot be changed; create another override"})
 	}
 	if len(left) > 0 {
-		return &rules.ValidationError{Fields: left}
+		return &field.ValidationError{Fields: left}
 	}
 	o.Key, o.Match, o.Prefix = was.Key, was.Match, was.Prefix
 	return nil
@@ -142,12 +144,12 @@ func (d *DB) DeleteOverride(ctx context.Context, actor rules.Actor, ruleID, id, 
 
 // resolveOverride validates an override against its rule. The rule cannot be deleted before the
 // change ends, because deleting a rule takes the row of this area as well.
-func (c *change) resolveOverride(o *rules.Override, opt rules.Options) (rules.Rule, error) {
+func (c *change) resolveOverride(o *rules.Override, opt match.Options) (rules.Rule, error) {
 	r, err := c.lockedRule(o.RuleID, 0)
 	if err != nil {
 		return r, err
 	}
-	return r, rules.ResolveOverride(o, &r, opt, c.at.Time)
+	return r, match.ResolveOverride(o, &r, opt, c.at.Time)
 }
 
 func (c *change) lockedOverride(ruleID, id, ifVersion int64) (rules.Override, error) {

@@ -1,6 +1,9 @@
 package database
 
-import "sluice/rules"
+import (
+	"sluice/rules"
+	"sluice/rules/when"
+)
 
 // countPatterns refuses a rule with a pattern that is too large, unless it was stored with the
 // same condition, and adds up what the change adds. was is nil for a new rule, is is nil for a
@@ -19,7 +22,7 @@ func (c *change) countPatterns(was, is *rules.Rule) error {
 	if before == nil && after == nil || before != nil && after != nil && *before == *after {
 		return nil
 	}
-	c.patterns += rules.SizePatterns(after).Total - rules.SizePatterns(before).Total
+	c.patterns += when.SizePatterns(after).Total - when.SizePatterns(before).Total
 	return nil
 }
 
@@ -36,9 +39,9 @@ func (c *change) checkPatterns() error {
 	}
 	total := 0
 	for i := range conditions {
-		total += rules.SizePatterns(&conditions[i]).Total
+		total += when.SizePatterns(&conditions[i]).Total
 	}
-	if total > rules.MaxPatterns {
+	if total > when.MaxPatterns {
 		return rules.TooManyPatterns("when", total)
 	}
 	return nil

@@ -8,12 +8,15 @@ import (
 	"testing"
 
 	"sluice/rules"
+	"sluice/rules/field"
+	"sluice/rules/match"
+	"sluice/rules/when"
 )
 
 // refusedField is the one field that a write was refused for, "" for none.
 func refusedField(t *testing.T, err error) string {
 	t.Helper()
-	var invalid *rules.ValidationError
+	var invalid *field.ValidationError
 	switch {
 	case err == nil:
 		return ""
@@ -77,7 +80,7 @@ func TestPatterns_TooLargeIsRefusedOnlyWhereItIsNew(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if set, err := rules.CompileSource(src, rules.Options{}); err != nil || len(set.OversizedPatterns()) != 1 {
+		if set, err := match.CompileSource(src, match.Options{}); err != nil || len(set.OversizedPatterns()) != 1 {
 			t.Errorf("what was stored before is not in force: %v", err)
 		}
 		r.When = nil
@@ -95,8 +98,8 @@ func TestPatterns_AllRulesTogetherHaveABound(t *testing.T) {
 		ctx := t.Context()
 		many := sample("many")
 		many.When = conditionOf(28)
-		size := rules.SizePatterns(many.When)
-		if size.Largest > rules.MaxPattern {
+		size := when.SizePatterns(many.When)
+		if size.Largest > when.MaxPattern {
 			t.Fatalf("a pattern has %d instructions", size.Largest)
 		}
 		mustCreate(t, d, many)

@@ -12,6 +12,7 @@ import (
 
 	"sluice/internal/audit"
 	"sluice/rules"
+	"sluice/rules/match"
 )
 
 // statementCounter counts the statements of a database.
@@ -78,7 +79,7 @@ func TestApplyPlan_HandlesManyRulesWithEachStatement(t *testing.T) {
 		}
 		for i := range 3 {
 			o := rules.Override{RuleID: created[i*200].ID, Key: "user:1", Blocked: true}
-			if _, err := d.CreateOverride(ctx, ada, o, rules.Options{}); err != nil {
+			if _, err := d.CreateOverride(ctx, ada, o, match.Options{}); err != nil {
 				t.Fatal(err)
 			}
 		}

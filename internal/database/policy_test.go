@@ -8,6 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"sluice/rules"
+	"sluice/rules/field"
+	"sluice/rules/match"
 )
 
 // policies are rules that together use every policy field.
@@ -68,7 +70,7 @@ func TestPolicies_ComeBackFromTheDatabaseAsTheyWere(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := rules.CompileSource(src, rules.Options{}); err != nil {
+		if _, err := match.CompileSource(src, match.Options{}); err != nil {
 			t.Error(err)
 		}
 	})
@@ -88,13 +90,13 @@ func TestPolicies_DamagedRowsAreListedAndDoNotCompile(t *testing.T) {
 			if err != nil || len(src.Rules) != 1 {
 				t.Fatalf("%s %v: %+v, %v", set, args, src, err)
 			}
-			if _, err := rules.CompileSource(src, rules.Options{}); err == nil {
+			if _, err := match.CompileSource(src, match.Options{}); err == nil {
 				t.Errorf("%s %v: a damaged rule compiles", set, args)
 			}
 			// Other fields cannot be edited over it, which would mend it silently.
 			next := src.Rules[0].Clone()
 			next.Limit++
-			var invalid *rules.ValidationError
+			var invalid *field.ValidationError
 			if _, err := d.UpdateRule(t.Context(), ada, next, 0); !errors.As(err, &invalid) {
 				t.Errorf("%s %v: an edit of another field: %v", set, args, err)
 			}
@@ -129,7 +131,7 @@ func TestPromoteRule_IsOneVersionWithItsOwnAction(t *testing.T) {
 		if err != nil || got.Version != 2 || got.Limit != 7 || got.Candidate != nil || *got.Burst != *r.Burst {
 			t.Fatalf("got %+v, %v", got, err)
 		}
-		var invalid *rules.ValidationError
+		var invalid *field.ValidationError
 		if _, err := d.PromoteRule(ctx, ada, r.ID, 0); !errors.As(err, &invalid) || invalid.Fields[0].Field != "candidate" {
 			t.Errorf("with nothing to promote: %v", err)
 		}

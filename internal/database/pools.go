@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"sluice/rules"
+	"sluice/rules/field"
 )
 
 // poolRow is a row of pools.
@@ -71,7 +72,7 @@ func (c *change) checkPool(r *rules.Rule) error {
 		}
 	}
 	if !c.pools[*r.Pool] {
-		return &rules.ValidationError{Fields: []rules.FieldError{{Field: "pool", Message: "does not exist"}}}
+		return &field.ValidationError{Fields: []field.Problem{{Field: "pool", Message: "does not exist"}}}
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"sluice/internal/audit"
 	"sluice/rules"
+	"sluice/rules/field"
 )
 
 func samplePool(name string) rules.Pool {
@@ -84,7 +85,7 @@ func TestPools_LiveAsRulesDo(t *testing.T) {
 func TestPools_StayWhileRulesNameThem(t *testing.T) {
 	onEach(t, func(t *testing.T, d *DB) {
 		ctx := t.Context()
-		var invalid *rules.ValidationError
+		var invalid *field.ValidationError
 		if _, err := d.CreateRule(ctx, ada, inPool("a", "shop")); !errors.As(err, &invalid) ||
 			invalid.Fields[0].Field != "pool" {
 			t.Errorf("a rule of no pool: %v", err)

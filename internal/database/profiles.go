@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"sluice/rules"
+	"sluice/rules/field"
+	"sluice/rules/profile"
 )
 
 // profileRow is a row of profiles.
@@ -16,18 +18,18 @@ type profileRow struct {
 // TableName implements gorm's Tabler.
 func (profileRow) TableName() string { return "profiles" }
 
-var profiles = objects[profileRow, rules.Profile]{
+var profiles = objects[profileRow, profile.Profile]{
 	kind: rules.ProfileKind, area: areaRules,
 	head: func(row *profileRow) *Head { return &row.Head },
-	object: func(row *profileRow) rules.Profile {
-		p := rules.Profile{
+	object: func(row *profileRow) profile.Profile {
+		p := profile.Profile{
 			Name: row.Name, Description: row.Description,
 			Version: row.Version, CreatedAt: row.CreatedAt.Time, UpdatedAt: row.UpdatedAt.Time,
 		}
 		_ = p.UnmarshalPolicies([]byte(row.Settings)) // validation says what is wrong
 		return p
 	},
-	put: func(row *profileRow, p *rules.Profile) error {
+	put: func(row *profileRow, p *profile.Profile) error {
 		settings, err := p.MarshalPolicies()
 		row.Name, row.Description, row.Settings = p.Name, p.Description, document(settings)
 		return err
@@ -37,8 +39,8 @@ var profiles = objects[profileRow, rules.Profile]{
 		if err := c.tx.Model(&profileRow{}).Count(&n).Error; err != nil {
 			return err
 		}
-		if n >= rules.MaxProfiles {
-			return &rules.ValidationError{Fields: []rules.FieldError{{Field: "name",
+		if n >= profile.MaxProfiles {
+			return &field.ValidationError{Fields: []field.Problem{{Field: "name",
 				Message: fmt.Sprintf("cannot be added: there are already %d profiles", n)}}}
 		}
 		return nil
@@ -47,6 +49,6 @@ var profiles = objects[profileRow, rules.Profile]{
 }
 
 // Profiles stores profiles.
-func (d *DB) Profiles() rules.Store[rules.Profile] {
-	return stored[profileRow, rules.Profile]{&profiles, d}
+func (d *DB) Profiles() rules.Store[profile.Profile] {
+	return stored[profileRow, profile.Profile]{&profiles, d}
 }

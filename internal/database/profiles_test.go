@@ -11,22 +11,25 @@ import (
 
 	"sluice/internal/audit"
 	"sluice/rules"
+	"sluice/rules/field"
+	"sluice/rules/match"
+	"sluice/rules/profile"
 )
 
-func sampleProfile(name string) rules.Profile {
-	p := rules.NewProfile()
+func sampleProfile(name string) profile.Profile {
+	p := profile.New()
 	p.Name, p.Description = name, "the shop's edge"
-	p.Facts.User = []rules.FactSource{{Header: "X-User"}, {Value: "anonymous"}}
-	p.Facts.Attributes = map[string][]rules.FactSource{"tenant": {{Claim: "tenant"}}}
+	p.Facts.User = []profile.Source{{Header: "X-User"}, {Value: "anonymous"}}
+	p.Facts.Attributes = map[string][]profile.Source{"tenant": {{Claim: "tenant"}}}
 	p.Routes = []string{"/users/{id}", "/files/*"}
-	p.Missing = map[string]rules.MissingFact{"attr:tenant": {Action: rules.MissingDeny}}
+	p.Missing = map[string]profile.MissingFact{"attr:tenant": {Action: profile.MissingDeny}}
 	p.Domain, p.Entries = name, map[string]string{"remote_address": "ip", "who am I": "user"}
-	p.Weight = &rules.WeightSource{Header: "X-Weight"}
-	p.Proof = rules.Proof{Networks: []string{"127.0.0.1"}, Certificates: []string{}}
+	p.Weight = &profile.WeightSource{Header: "X-Weight"}
+	p.Proof = profile.Proof{Networks: []string{"127.0.0.1"}, Certificates: []string{}}
 	return p
 }
 
-func mustProfile(t testing.TB, d *DB, name string) rules.Profile {
+func mustProfile(t testing.TB, d *DB, name string) profile.Profile {
 	t.Helper()
 	p, err := d.Profiles().Create(t.Context(), ada, sampleProfile(name))
 	if err != nil {
@@ -48,9 +51,9 @@ func TestProfiles_LiveAsPoolsDo(t *testing.T) {
 			t.Errorf("a second one of the name: %v", err)
 		}
 		edit := shop.Clone()
-		edit.Path, edit.Routes = rules.PathRaw, []string{}
+		edit.Path, edit.Routes = profile.PathRaw, []string{}
 		got, err := d.Profiles().Update(ctx, ada, edit, 1)
-		if err != nil || got.Version != 2 || got.Path != rules.PathRaw || !got.CreatedAt.Equal(shop.CreatedAt) {
+		if err != nil || got.Version != 2 || got.Path != profile.PathRaw || !got.CreatedAt.Equal(shop.CreatedAt) {
 			t.Fatalf("got %+v, %v", got, err)
 		}
 		if _, err := d.Profiles().Update(ctx, ada, shop, 1); !errors.Is(err, rules.ErrStale) {
@@ -62,7 +65,7 @@ func TestProfiles_LiveAsPoolsDo(t *testing.T) {
 		}
 		bad := edit.Clone()
 		bad.Path = "odd"
-		var invalid *rules.ValidationError
+		var invalid *field.ValidationError
 		if _, err := d.Profiles().Update(ctx, ada, bad, 2); !errors.As(err, &invalid) {
 			t.Errorf("invalid: %v", err)
 		}
@@ -78,10 +81,11 @@ func TestProfiles_LiveAsPoolsDo(t *testing.T) {
 			}
 		}
 		src, err := d.LoadRules(ctx)
-		if err != nil || src.Version != 3 || cmp.Diff([]rules.Profile{mustGetProfile(t, d, "bar"), got}, src.Profiles) != "" {
+		if err != nil || src.Version != 3 || cmp.Diff([]profile.Profile{mustGetProfile(t, d, "bar"), got},
+			src.Profiles) != "" {
 			t.Errorf("loaded %+v, %v", src, err)
 		}
-		set, err := rules.CompileSource(src, rules.Options{})
+		set, err := match.CompileSource(src, match.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -106,13 +110,13 @@ func TestProfiles_LiveAsPoolsDo(t *testing.T) {
 		var update ruleDetails
 		err = json.Unmarshal(entries[1].Details, &update)
 		if err != nil || update.Version != 2 || len(update.Changes) != 2 || update.Changes[0].Field != "routes" ||
-			update.Changes[1].New != rules.PathRaw {
+			update.Changes[1].New != profile.PathRaw {
 			t.Errorf("audit of the update: %+v, %v", update, err)
 		}
 	})
 }
 
-func mustGetProfile(t *testing.T, d *DB, name string) rules.Profile {
+func mustGetProfile(t *testing.T, d *DB, name string) profile.Profile {
 	t.Helper()
 	p, err := d.Profiles().Get(t.Context(), name)
 	if err != nil {
@@ -131,7 +135,7 @@ func TestApplyPlan_Profiles(t *testing.T) {
 			}
 			return rules.File{Rules: src.Rules, Pools: src.Pools, Profiles: src.Profiles}
 		}
-		wanted := rules.File{Profiles: []rules.Profile{sampleProfile("a"), sampleProfile("b")}}
+		wanted := rules.File{Profiles: []profile.Profile{sampleProfile("a"), sampleProfile("b")}}
 		plan := rules.MakeFilePlan(current(), wanted, true)
 		if err := d.ApplyPlan(ctx, ada, plan); err != nil {
 			t.Fatal(err)
@@ -143,19 +147,19 @@ func TestApplyPlan_Profiles(t *testing.T) {
 			t.Errorf("a file without profiles would %s", left.String())
 		}
 		edited := sampleProfile("a")
-		edited.Path = rules.PathRaw
-		update := rules.MakeFilePlan(current(), rules.File{Profiles: []rules.Profile{edited}}, true)
+		edited.Path = profile.PathRaw
+		update := rules.MakeFilePlan(current(), rules.File{Profiles: []profile.Profile{edited}}, true)
 		if err := d.ApplyPlan(ctx, ada, update); err != nil {
 			t.Fatal(err)
 		}
 		if err := d.ApplyPlan(ctx, ada, update); !errors.Is(err, rules.ErrStale) {
 			t.Errorf("profiles that have changed since: %v", err)
 		}
-		if got := current().Profiles; len(got) != 1 || got[0].Path != rules.PathRaw || got[0].Version != 2 {
+		if got := current().Profiles; len(got) != 1 || got[0].Path != profile.PathRaw || got[0].Version != 2 {
 			t.Errorf("got %+v", got)
 		}
-		invalid := rules.Plan{Profiles: rules.ProfilePlan{Create: []rules.Profile{{Name: "c"}}}}
-		var ve *rules.ValidationError
+		invalid := rules.Plan{Profiles: rules.ProfilePlan{Create: []profile.Profile{{Name: "c"}}}}
+		var ve *field.ValidationError
 		if err := d.ApplyPlan(ctx, ada, invalid); !errors.As(err, &ve) {
 			t.Errorf("an invalid profile: %v", err)
 		}
@@ -165,20 +169,20 @@ func TestApplyPlan_Profiles(t *testing.T) {
 func TestProfiles_AreBounded(t *testing.T) {
 	d := open(t, backends[1].dsn(t))
 	var plan rules.Plan
-	for i := range rules.MaxProfiles {
-		p := rules.NewProfile()
+	for i := range profile.MaxProfiles {
+		p := profile.New()
 		p.Name = fmt.Sprint("p", i)
 		plan.Profiles.Create = append(plan.Profiles.Create, p)
 	}
 	if err := d.ApplyPlan(t.Context(), ada, plan); err != nil {
 		t.Fatal(err)
 	}
-	var ve *rules.ValidationError
+	var ve *field.ValidationError
 	if _, err := d.Profiles().Create(t.Context(), ada, sampleProfile("more")); !errors.As(err, &ve) {
 		t.Errorf("got %v", err)
 	}
-	swap := rules.Plan{Profiles: rules.ProfilePlan{Create: []rules.Profile{sampleProfile("more")},
-		Delete: []rules.Profile{mustGetProfile(t, d, "p7")}}}
+	swap := rules.Plan{Profiles: rules.ProfilePlan{Create: []profile.Profile{sampleProfile("more")},
+		Delete: []profile.Profile{mustGetProfile(t, d, "p7")}}}
 	if err := d.ApplyPlan(t.Context(), ada, swap); err != nil {
 		t.Errorf("one for another: %v", err)
 	}
@@ -195,7 +199,7 @@ func TestProfiles_DamagedByHandDoNotCompile(t *testing.T) {
 		if err != nil || len(src.Profiles) != 1 || src.Profiles[0].Name != "shop" {
 			t.Fatalf("got %+v, %v", src, err)
 		}
-		if _, err := rules.CompileSource(src, rules.Options{}); err == nil || !strings.Contains(err.Error(), `profile "shop"`) {
+		if _, err := match.CompileSource(src, match.Options{}); err == nil || !strings.Contains(err.Error(), `profile "shop"`) {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -217,14 +221,14 @@ func TestProfiles_ADomainHasOneProfile(t *testing.T) {
 		if _, err := d.Profiles().Update(ctx, ada, edit, 0); !errors.As(err, &taken) {
 			t.Errorf("update: %v", err)
 		}
-		stored := rules.File{Profiles: []rules.Profile{one, two}}
-		if err := d.ApplyPlan(ctx, ada, rules.MakeFilePlan(stored, rules.File{Profiles: []rules.Profile{edit}},
+		stored := rules.File{Profiles: []profile.Profile{one, two}}
+		if err := d.ApplyPlan(ctx, ada, rules.MakeFilePlan(stored, rules.File{Profiles: []profile.Profile{edit}},
 			false)); !errors.As(err, &taken) {
 			t.Errorf("plan: %v", err)
 		}
 		was := one.Clone()
 		was.Domain = "two"
-		swap := rules.MakeFilePlan(stored, rules.File{Profiles: []rules.Profile{was, edit}}, false)
+		swap := rules.MakeFilePlan(stored, rules.File{Profiles: []profile.Profile{was, edit}}, false)
 		if err := d.ApplyPlan(ctx, ada, swap); err != nil {
 			t.Errorf("exchange: %v", err)
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sluice/rules"
+	"sluice/rules/field"
 )
 
 // errNothing ends a change that would write nothing, so that no version is raised.
@@ -123,7 +124,7 @@ func (c *change) editSome(seen []rules.SeenVersion, edit func(*rules.Rule), out 
 		if was.Version == s.Version {
 			err = c.editOne(&was, edit, &edits, out)
 		}
-		var invalid *rules.ValidationError
+		var invalid *field.ValidationError
 		switch {
 		case errors.Is(err, rules.ErrStale), errors.As(err, &invalid):
 			out.Skipped = append(out.Skipped, rules.SkippedRule{ID: s.ID, Name: was.Name, Err: err})

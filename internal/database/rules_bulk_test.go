@@ -8,6 +8,7 @@ import (
 
 	"sluice/internal/audit"
 	"sluice/rules"
+	"sluice/rules/field"
 )
 
 func TestEditRules_EditsWhatIsAsSeenAndSaysWhatIsNot(t *testing.T) {
@@ -40,7 +41,7 @@ func TestEditRules_EditsWhatIsAsSeenAndSaysWhatIsNot(t *testing.T) {
 		if err != nil || got.Changed != 2 || got.Same != 0 || len(got.Skipped) != 3 {
 			t.Fatalf("%+v, %v", got, err)
 		}
-		var invalid *rules.ValidationError
+		var invalid *field.ValidationError
 		if l := got.Skipped; !errors.Is(l[0].Err, rules.ErrStale) || l[0].Name != "rule-1" ||
 			!errors.Is(l[1].Err, rules.ErrNotFound) || l[1].ID != seen[2].ID || !errors.As(l[2].Err, &invalid) {
 			t.Errorf("skipped: %+v", got.Skipped)
@@ -111,7 +112,7 @@ func TestReason_IsKeptWithTheVersionAndInTheAuditLog(t *testing.T) {
 			t.Errorf("%+v, %v", log, err)
 		}
 		for _, bad := range []string{strings.Repeat("a", rules.MaxReason+1), "two\nlines", "\xff"} {
-			var invalid *rules.ValidationError
+			var invalid *field.ValidationError
 			if err := d.DeleteRule(t.Context(), rules.Actor{Kind: "user", Name: "ada", Reason: bad}, r.ID, 0); !errors.As(err,
 				&invalid) || invalid.Fields[0].Field != "reason" {
 				t.Errorf("%.20q: %v", bad, err)

@@ -10,6 +10,8 @@ import (
 	"gorm.io/gorm"
 
 	"sluice/rules"
+	"sluice/rules/host"
+	"sluice/rules/match"
 )
 
 // Bounds of a page.
@@ -45,7 +47,7 @@ func (d *DB) ListRules(ctx context.Context, q rules.Query) (rules.Page, error) {
 func filtered(tx *gorm.DB, q rules.Query) *gorm.DB {
 	for _, word := range q.Words() {
 		like := "%" + likeEscaper.Replace(word) + "%"
-		host := "%" + likeEscaper.Replace(rules.NormalHost(word)) + "%"
+		host := "%" + likeEscaper.Replace(host.Normal(word)) + "%"
 		tx = tx.Where(textCondition(tx), like, like, like, host)
 	}
 	for name, value := range q.Equal {
@@ -58,7 +60,7 @@ func filtered(tx *gorm.DB, q rules.Query) *gorm.DB {
 		case name == rules.FilterDomain:
 			tx = tx.Where("policies -> 'descriptor' ->> 'domain' = ?", value)
 		case name == "host":
-			tx = tx.Where("policies ->> 'host' = ?", rules.NormalHost(value))
+			tx = tx.Where("policies ->> 'host' = ?", host.Normal(value))
 		case f != nil:
 			tx = tx.Where(f.Name+" = ?", value)
 		}
@@ -200,7 +202,7 @@ func (d *DB) load(ctx context.Context, onlyActive bool) (rules.Source, error) {
 // it returns nothing, and the node must load everything: since is too old, or from another
 // history. The delta's pools are all pools; the caller compares them. Its
 // profiles are all profiles, and count as changed.
-func (d *DB) LoadChanges(ctx context.Context, since Version) (delta rules.Delta, is Version, ok bool, err error) {
+func (d *DB) LoadChanges(ctx context.Context, since Version) (delta match.Delta, is Version, ok bool, err error) {
 	err = d.longSnapshot(ctx, func(tx *gorm.DB, progress func()) error {
 		v, err := versionsIn(tx)
 		if err != nil {
@@ -223,7 +225,7 @@ func (d *DB) LoadChanges(ctx context.Context, since Version) (delta rules.Delta,
 		return err
 	})
 	if err != nil || !ok {
-		return rules.Delta{}, NoVersion, false, err
+		return match.Delta{}, NoVersion, false, err
 	}
 	delta.ProfilesChanged, delta.Version = true, is.N
 	return delta, is, true, nil

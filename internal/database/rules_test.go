@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"sluice/rules"
+	"sluice/rules/field"
 )
 
 func TestCreateRule_GivesBackWhatIsStored(t *testing.T) {
@@ -134,7 +135,7 @@ func TestWrites_RefuseWithTheirKindAndChangeNothing(t *testing.T) {
 			{"plan without actor", d.ApplyPlan(ctx, nobody, rules.Plan{Create: []rules.Rule{sample("c")}}), ErrNoActor},
 		}
 		for _, tt := range tests {
-			var invalid *rules.ValidationError
+			var invalid *field.ValidationError
 			if tt.want != nil && !errors.Is(tt.got, tt.want) || tt.want == nil && !errors.As(tt.got, &invalid) {
 				t.Errorf("%s: got %v, want %v", tt.name, tt.got, tt.want)
 			}

@@ -12,6 +12,7 @@ import (
 
 	"sluice/internal/access"
 	"sluice/rules"
+	"sluice/rules/field"
 )
 
 // maxTokenName is the longest name of a token, in bytes.
@@ -48,22 +49,22 @@ func (d *DB) CreateToken(ctx context.Context, actor rules.Actor, t access.Token)
 }
 
 func validateToken(t *access.Token) error {
-	var fields []rules.FieldError
+	var fields []field.Problem
 	t.Name = strings.TrimSpace(t.Name)
 	switch {
 	case t.Name == "" || len(t.Name) > maxTokenName:
-		fields = append(fields, rules.FieldError{Field: "name", Message: "must have 1 to 128 bytes"})
+		fields = append(fields, field.Problem{Field: "name", Message: "must have 1 to 128 bytes"})
 	case !utf8.ValidString(t.Name) || strings.ContainsFunc(t.Name, unprintable):
-		fields = append(fields, rules.FieldError{Field: "name", Message: "must be printable text"})
+		fields = append(fields, field.Problem{Field: "name", Message: "must be printable text"})
 	}
 	if _, err := access.ParseScopes(access.FormatScopes(t.Scopes)); err != nil {
-		fields = append(fields, rules.FieldError{Field: "scopes", Message: err.Error()})
+		fields = append(fields, field.Problem{Field: "scopes", Message: err.Error()})
 	}
 	if t.Hash == [32]byte{} {
-		fields = append(fields, rules.FieldError{Field: "hash", Message: "must be the hash of a secret"})
+		fields = append(fields, field.Problem{Field: "hash", Message: "must be the hash of a secret"})
 	}
 	if len(fields) > 0 {
-		return &rules.ValidationError{Fields: fields}
+		return &field.ValidationError{Fields: fields}
 	}
 	return nil
 }

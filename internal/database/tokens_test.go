@@ -11,6 +11,7 @@ import (
 	"sluice/internal/access"
 	"sluice/internal/audit"
 	"sluice/rules"
+	"sluice/rules/field"
 )
 
 func newToken(name string, scopes ...access.Scope) (string, access.Token) {
@@ -97,7 +98,7 @@ func TestCreateToken_NamesEveryBadField(t *testing.T) {
 			bad := good
 			tt.spoil(&bad)
 			_, err := d.CreateToken(t.Context(), ada, bad)
-			var invalid *rules.ValidationError
+			var invalid *field.ValidationError
 			if !errors.As(err, &invalid) {
 				t.Errorf("%s: got %v", tt.name, err)
 				continue

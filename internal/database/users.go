@@ -10,6 +10,7 @@ import (
 
 	"sluice/internal/access"
 	"sluice/rules"
+	"sluice/rules/field"
 )
 
 const (
@@ -61,16 +62,16 @@ type userDetails struct {
 var userName = regexp.MustCompile(`^[a-z0-9][a-z0-9._@-]{0,62}$`)
 
 func validateUser(u *access.User) error {
-	var fields []rules.FieldError
+	var fields []field.Problem
 	if !userName.MatchString(u.Name) {
-		fields = append(fields, rules.FieldError{Field: "name",
+		fields = append(fields, field.Problem{Field: "name",
 			Message: "must be 1 to 63 of a-z, 0-9 and . _ @ -, beginning with a letter or digit"})
 	}
 	if _, err := access.ParseRole(string(u.Role)); err != nil {
-		fields = append(fields, rules.FieldError{Field: "role", Message: err.Error()})
+		fields = append(fields, field.Problem{Field: "role", Message: err.Error()})
 	}
 	if len(fields) > 0 {
-		return &rules.ValidationError{Fields: fields}
+		return &field.ValidationError{Fields: fields}
 	}
 	return nil
 }

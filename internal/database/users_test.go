@@ -8,6 +8,7 @@ import (
 	"sluice/internal/access"
 	"sluice/internal/audit"
 	"sluice/rules"
+	"sluice/rules/field"
 )
 
 func mustUser(t *testing.T, d *DB, name string, role access.Role) access.User {
@@ -142,7 +143,7 @@ func TestCreateUser_NamesBadFields(t *testing.T) {
 	onEach(t, func(t *testing.T, d *DB) {
 		for _, u := range []access.User{{Name: "", Role: access.RoleAdmin}, {Name: "Ada", Role: access.RoleAdmin},
 			{Name: "a b", Role: access.RoleAdmin}, {Name: "ada", Role: "root"}} {
-			var invalid *rules.ValidationError
+			var invalid *field.ValidationError
 			if _, err := d.CreateUser(t.Context(), ada, u, false); !errors.As(err, &invalid) || len(invalid.Fields) != 1 {
 				t.Errorf("%v: %v", u, err)
 			}

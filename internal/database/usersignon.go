@@ -11,6 +11,7 @@ import (
 
 	"sluice/internal/access"
 	"sluice/rules"
+	"sluice/rules/field"
 )
 
 const (
@@ -28,7 +29,7 @@ const (
 // Errors: ErrNoRole, ErrDisabled, *ValidationError, ErrUnavailable.
 func (d *DB) SignOn(ctx context.Context, id access.Identity) (access.User, error) {
 	if id.Issuer == "" || id.Subject == "" {
-		return access.User{}, &rules.ValidationError{Fields: []rules.FieldError{{Field: "subject",
+		return access.User{}, &field.ValidationError{Fields: []field.Problem{{Field: "subject",
 			Message: "must not be empty"}}}
 	}
 	if u, err := d.userOf(ctx, id); err == nil && !u.Disabled && u.Role == id.Role {
@@ -99,7 +100,7 @@ func (c *change) follow(row *userRow, id access.Identity) error {
 	action, details := actionSignOut, any(struct{}{})
 	if id.Role != "" {
 		if _, err := access.ParseRole(string(id.Role)); err != nil {
-			return &rules.ValidationError{Fields: []rules.FieldError{{Field: "role", Message: err.Error()}}}
+			return &field.ValidationError{Fields: []field.Problem{{Field: "role", Message: err.Error()}}}
 		}
 		row.Role = string(id.Role)
 		action, details = actionUpdate, userDetails{Role: id.Role, Subject: id.Subject}

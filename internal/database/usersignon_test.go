@@ -9,6 +9,7 @@ import (
 	"sluice/internal/access"
 	"sluice/internal/audit"
 	"sluice/rules"
+	"sluice/rules/field"
 )
 
 const issuer = "https://id.example.com/realms/ops"
@@ -93,7 +94,7 @@ func TestSignOn_TheRoleIsThatOfTheProvider(t *testing.T) {
 		}
 		for _, bad := range []access.Identity{someone("s3", "bad", "king"), someone("s1", "ada", "king"),
 			someone("", "x", access.RoleViewer), {Subject: "s", Role: access.RoleViewer}} {
-			var invalid *rules.ValidationError
+			var invalid *field.ValidationError
 			if _, err := d.SignOn(ctx, bad); !errors.As(err, &invalid) {
 				t.Errorf("%+v: %v", bad, err)
 			}

@@ -11,6 +11,7 @@ import (
 
 	"sluice/internal/alerts"
 	"sluice/rules"
+	"sluice/rules/field"
 )
 
 // webhookRow is a row of webhooks.
@@ -68,7 +69,7 @@ var webhooks = objects[webhookRow, alerts.Webhook]{
 			return err
 		}
 		if n >= alerts.MaxWebhooks {
-			return &rules.ValidationError{Fields: []rules.FieldError{{Field: "name",
+			return &field.ValidationError{Fields: []field.Problem{{Field: "name",
 				Message: fmt.Sprintf("cannot be added: there are already %d webhooks; delete one", n)}}}
 		}
 		return nil
@@ -106,7 +107,7 @@ func (d *DB) RotateWebhook(ctx context.Context, actor rules.Actor, name, secret 
 		}
 		w = webhooks.object(&row)
 		return c.record(actionRotate, alerts.WebhookKind.Noun, row.ID, row.Name, ruleDetails{Version: row.Version,
-			Changes: []rules.Change{}, Reason: c.actor.Reason})
+			Changes: []field.Change{}, Reason: c.actor.Reason})
 	})
 	if err != nil {
 		return alerts.Webhook{}, err

@@ -11,6 +11,7 @@ import (
 	"sluice/internal/alerts"
 	"sluice/internal/audit"
 	"sluice/rules"
+	"sluice/rules/field"
 )
 
 func sampleWebhook(name string) alerts.Webhook {
@@ -90,7 +91,7 @@ func TestWebhooks_AreFew(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		var invalid *rules.ValidationError
+		var invalid *field.ValidationError
 		if _, err := d.Webhooks().Create(t.Context(), ada, sampleWebhook("more")); !errors.As(err, &invalid) {
 			t.Errorf("got %v", err)
 		}

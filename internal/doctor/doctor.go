@@ -9,6 +9,7 @@ import (
 	"sluice/internal/stats"
 	"sluice/limiter"
 	"sluice/rules"
+	"sluice/rules/match"
 )
 
 // OverrideLister lists the overrides of a rule. Errors wrap rules.ErrUnavailable.
@@ -22,7 +23,7 @@ type Doctor struct {
 	// Overrides may be nil: then nothing is found that depends on them.
 	Overrides OverrideLister
 	// Set is in force.
-	Set *rules.Set
+	Set *match.Set
 	Now time.Time
 }
 

@@ -12,6 +12,8 @@ import (
 	"sluice/internal/doctor"
 	"sluice/internal/stats"
 	"sluice/rules"
+	"sluice/rules/match"
+	"sluice/rules/scope"
 )
 
 // ended is the end of the last whole hour, hour a time within the last day, lastWeek one before it.
@@ -37,7 +39,7 @@ func ruleOf(id int64, name string, edit func(*rules.Rule)) rules.Rule {
 // examine is the report about the first rule.
 func examine(t *testing.T, p *played, list ...rules.Rule) doctor.Report {
 	t.Helper()
-	set, err := rules.Compile(list, 1, rules.Options{})
+	set, err := match.Compile(list, 1, match.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,14 +83,14 @@ func shadow(r *rules.Rule) { r.Mode = rules.ModeShadow }
 
 func global(algorithm string, limit, windowMS int64) func(*rules.Rule) {
 	return func(r *rules.Rule) {
-		r.Scope, r.Algorithm, r.Limit, r.WindowMS = rules.ScopeGlobal, algorithm, limit, windowMS
+		r.Scope, r.Algorithm, r.Limit, r.WindowMS = scope.Global, algorithm, limit, windowMS
 	}
 }
 
 // The figures are those of one region, and the others may use what it does not.
 func TestExamine_ConcludesNothingFromTrafficThatIsMissingInOneOfSeveralRegions(t *testing.T) {
 	for regions, want := range []string{1: doctor.MatchesNothing, 2: "", 3: ""} {
-		f := doctor.Facts{Rule: ruleOf(1, "r", nil), Now: now, Options: rules.Options{Regions: regions}}
+		f := doctor.Facts{Rule: ruleOf(1, "r", nil), Now: now, Options: match.Options{Regions: regions}}
 		for from, to := doctor.WeekOf(now); from.Before(to); from = from.Add(time.Hour) {
 			f.Hours = append(f.Hours, stats.Point{At: from, Known: true})
 		}
@@ -360,7 +362,7 @@ func TestExamine_AFieldIsGuardedByARuleOrAllowedByTheCondition(t *testing.T) {
 	}
 	guard := func(edit func(*rules.Rule)) []rules.Rule {
 		return []rules.Rule{ruleOf(2, "guard", func(r *rules.Rule) {
-			r.Scope, r.Limit, r.When = rules.ScopeGlobal, 0, ptr(`"bytes" not in fields`)
+			r.Scope, r.Limit, r.When = scope.Global, 0, ptr(`"bytes" not in fields`)
 			edit(r)
 		})}
 	}
@@ -392,7 +394,7 @@ func TestExamine_AFieldIsGuardedByARuleOrAllowedByTheCondition(t *testing.T) {
 
 func overridesOf(key string) []rules.Override {
 	o := rules.Override{ID: 1, RuleID: 1, Key: key, UpdatedAt: now.Add(-30 * stats.Day)}
-	k, err := rules.ParseOverrideKey("user", rules.Options{}, key)
+	k, err := match.ParseOverrideKey("user", match.Options{}, key)
 	if err != nil {
 		panic(err)
 	}

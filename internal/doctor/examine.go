@@ -12,6 +12,8 @@ import (
 	"sluice/internal/stats"
 	"sluice/limiter"
 	"sluice/rules"
+	"sluice/rules/match"
+	"sluice/rules/scope"
 )
 
 // Examine returns the findings about a rule, the gravest first. It is pure.
@@ -231,7 +233,7 @@ func boundary(f *Facts) *Finding {
 	if window < secondsUpTo {
 		points, step = f.Seconds, time.Second
 	}
-	if f.Rule.Scope != rules.ScopeGlobal && (!ok || keys == 0 || step == time.Second) {
+	if f.Rule.Scope != scope.Global && (!ok || keys == 0 || step == time.Second) {
 		return nil // the keys of the last seconds are not known
 	}
 	n := int((window+step-1)/step) - 1 // points that are shorter than a window
@@ -308,7 +310,7 @@ func overrides(f *Facts) *Finding {
 			return nil
 		}
 		for _, row := range slices.Concat(f.DayKeys.Rows, f.Keys.Rows) {
-			key, err := rules.ReadOverrideKey(&f.Rule, f.Options, row.Key)
+			key, err := match.ReadOverrideKey(&f.Rule, f.Options, row.Key)
 			if err != nil {
 				return nil // nobody can say which override applies to this key
 			}

@@ -5,6 +5,8 @@ import (
 
 	"sluice/internal/stats"
 	"sluice/rules"
+	"sluice/rules/match"
+	"sluice/rules/scope"
 )
 
 // Facts are the figures of a rule. Times are of UTC.
@@ -24,7 +26,7 @@ type Facts struct {
 	DayKeys Keys
 	// Overrides are those of the rule, with Match and Prefix. Options are those of the set in force.
 	Overrides []rules.Override
-	Options   rules.Options
+	Options   match.Options
 	// Guarded: requests without the field of the rule's weight are denied, or its condition decides about them.
 	Guarded bool
 	// Stricter are rules that are stricter and apply wherever this one does, with what they denied in the week.
@@ -118,7 +120,7 @@ func (f *Facts) lastDay() (of stats.Figures, since time.Time, ok bool) {
 
 // count is the number of keys that made some figures, 0 if it is not known: then keys may be missing.
 func (k *Keys) count(r *rules.Rule, of stats.Figures) int64 {
-	if r.Scope == rules.ScopeGlobal {
+	if r.Scope == scope.Global {
 		return 1
 	}
 	var seen int64

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"sluice/limiter"
-	"sluice/rules"
+	"sluice/rules/match"
 )
 
 const (
@@ -21,7 +21,7 @@ const (
 // read rules may see it.
 type HotKey struct {
 	// Key is the bucket's display name. Bucket is the name by which it can be found
-	// (rules.BucketName), "" if the caller sent the limit.
+	// (match.BucketName), "" if the caller sent the limit.
 	Key    string `json:"key"`
 	Bucket string `json:"bucket,omitempty"`
 	// RuleID is the id of its rule, 0 for none.
@@ -31,9 +31,9 @@ type HotKey struct {
 
 // ShowHot converts a busy key of this node for people: credentials are hashes.
 func ShowHot(k limiter.HotKey) HotKey {
-	out := HotKey{Key: rules.DisplayKey(k.Key), Heat: k.Heat}
-	if id, ok := rules.RuleID(k.Key); ok {
-		out.RuleID, out.Bucket = id, rules.BucketName(k.Key)
+	out := HotKey{Key: match.DisplayKey(k.Key), Heat: k.Heat}
+	if id, ok := match.RuleID(k.Key); ok {
+		out.RuleID, out.Bucket = id, match.BucketName(k.Key)
 	}
 	return out
 }

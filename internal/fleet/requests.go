@@ -30,7 +30,7 @@ type Request struct {
 	Mode string `json:"mode"`
 	// Also are the other rules that counted the request.
 	Also []string `json:"also,omitempty"`
-	// Bucket is the name by which the bucket can be found (rules.BucketName), "" if
+	// Bucket is the name by which the bucket can be found (match.BucketName), "" if
 	// the caller sent the limit.
 	Bucket string `json:"bucket,omitempty"`
 	// Status is the status for the client: 200 for a limit on trial.

@@ -7,7 +7,7 @@ import (
 
 	"sluice/api/decide"
 	"sluice/limiter"
-	"sluice/rules"
+	"sluice/rules/match"
 )
 
 // discard is a sink that delivers without work.
@@ -66,7 +66,7 @@ func BenchmarkLog_Encode(b *testing.B) {
 
 // benched are a question, an answer that allows it and one that does not.
 func benched() (q decide.Question, answer, denied decide.Answer) {
-	q = decide.Question{Weight: 1, Descriptor: rules.Descriptor{Method: "POST", Route: "/v1/charges", User: "42",
+	q = decide.Question{Weight: 1, Descriptor: match.Descriptor{Method: "POST", Route: "/v1/charges", User: "42",
 		Attributes: map[string]string{"tenant": "acme"}}, Origin: decide.Origin{Face: "http", UserAgent: "shop/1"}}
 	answer = decide.Answer{Op: limiter.OpTake, Verdict: decide.Allowed, Limits: []decide.LimitAnswer{{Rule: "charges",
 		Version: 3, Key: "{user:42}|r7", Known: true,

@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"sluice/limiter"
-	"sluice/rules"
 	"sluice/rules/chars"
+	"sluice/rules/match"
 	"sluice/rules/redact"
 )
 
@@ -161,7 +161,7 @@ func (c *conceal) factIP(ip netip.Addr) string {
 const hashOfKey = "sha256:"
 
 // key is the name of a bucket of a rule, without what the log must not show.
-func (c *conceal) key(key limiter.Key) string { return rules.DisplayKeyWith(key, c.keyValue) }
+func (c *conceal) key(key limiter.Key) string { return match.DisplayKeyWith(key, c.keyValue) }
 
 // keyValue hides a value in the name of a bucket: addresses unless they are shown whole, facts that are never recorded,
 // credentials and hashes. label is what stands before it, such as user:, attr:tenant: or remote_address=.

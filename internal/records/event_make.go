@@ -6,6 +6,7 @@ import (
 	"sluice/api/decide"
 	"sluice/limiter"
 	"sluice/rules"
+	"sluice/rules/match"
 )
 
 // event makes the event of a raw one.
@@ -88,7 +89,7 @@ func (c *conceal) limit(from *rawLimit) Limit {
 		Allowed: from.allowed, Weight: from.weight, RetryAfterMS: from.retry, Degraded: from.degraded,
 		Overloaded: from.overloaded, ConditionFailed: from.conditionFailed}
 	if from.direct {
-		l.Key = c.directKey(rules.DisplayDirectKey(limiter.Key(from.key)))
+		l.Key = c.directKey(match.DisplayDirectKey(limiter.Key(from.key)))
 		l.Direct = direct(from.spec)
 	} else {
 		l.Key = c.key(limiter.Key(from.key))

@@ -18,6 +18,7 @@ import (
 	"sluice/limiter"
 	"sluice/limiter/memstore"
 	"sluice/rules"
+	"sluice/rules/match"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -83,11 +84,11 @@ func newFixture(t testing.TB, rs []rules.Rule, edit func(*Options)) *fixture {
 	for i := range rs {
 		rs[i].ID, rs[i].Version = int64(i+1), int64(10+i)
 	}
-	set, err := rules.Compile(rs, 1, rules.Options{})
+	set, err := match.Compile(rs, 1, match.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	var sets rules.Current
+	var sets match.Current
 	sets.Store(set)
 	store := memstore.New(memstore.Options{Clock: f.now.Load})
 	t.Cleanup(func() { store.Close() })
@@ -257,7 +258,7 @@ func (f *fixture) closes() {
 
 // user is a question of one unit about a user.
 func user(name string) decide.Question {
-	return decide.Question{Weight: 1, Descriptor: rules.Descriptor{User: name, Route: "/v1/charges", Method: "POST",
+	return decide.Question{Weight: 1, Descriptor: match.Descriptor{User: name, Route: "/v1/charges", Method: "POST",
 		IP: netip.MustParseAddr("203.0.113.7")}}
 }
 

@@ -8,6 +8,8 @@ import (
 	"sluice/api/decide"
 	"sluice/limiter"
 	"sluice/rules"
+	"sluice/rules/match"
+	"sluice/rules/scope"
 )
 
 func TestLog_FoldsAFloodOfOneBucket(t *testing.T) {
@@ -38,7 +40,7 @@ func TestLog_FoldsAFloodOfOneBucket(t *testing.T) {
 // stand for different numbers of requests, so no event stands for both.
 func TestLog_FoldsDrawnAndOtherDenialsApart(t *testing.T) {
 	r := perUser("all", 0)
-	r.Scope = rules.ScopeGlobal
+	r.Scope = scope.Global
 	f := newFixture(t, []rules.Rule{r}, func(o *Options) { o.Rate = 50 })
 	const users, each = 40, 25
 	want := map[bool]int64{}
@@ -46,7 +48,7 @@ func TestLog_FoldsDrawnAndOtherDenialsApart(t *testing.T) {
 		for i := range users {
 			q := user(fmt.Sprintf("u%d", i))
 			f.ask(q)
-			want[draw(&decide.Decision{Question: &q, Answer: &decide.Answer{}}, 50, rules.Options{}.Network)]++
+			want[draw(&decide.Decision{Question: &q, Answer: &decide.Answer{}}, 50, match.Options{}.Network)]++
 		}
 	}
 	got, folded := map[bool]int64{}, map[bool]bool{}

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"sluice/api/decide"
-	"sluice/rules"
+	"sluice/rules/match"
 )
 
 // Sink takes the encoded events of a Log, one call at a time.
@@ -44,7 +44,7 @@ type Options struct {
 	Rate float64
 	// Address is AddressPrefix, AddressWhole, AddressHash or AddressNone.
 	Address string
-	// Network returns what an address is counted under (rules.Options): addresses that rules count together are one
+	// Network returns what an address is counted under (match.Options): addresses that rules count together are one
 	// entity, and have one hash among the facts. Nil is the default.
 	Network func(netip.Addr) netip.Prefix
 	// Omit are facts that are never recorded: user, api_key, ip, route, method, host, tier, user_agent, attr:NAME and
@@ -86,7 +86,7 @@ func New(opt Options) (*Log, error) {
 	}
 	l := &Log{opt: opt, buffer: newBuffer(), folds: newFolds(), stop: make(chan struct{}), ended: make(chan struct{})}
 	if l.network = opt.Network; l.network == nil {
-		l.network = rules.Options{}.Network
+		l.network = match.Options{}.Network
 	}
 	l.conceal = conceal{secret: opt.Secret, address: opt.Address, network: l.network, omit: map[string]bool{}}
 	for _, name := range opt.Omit {

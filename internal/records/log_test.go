@@ -15,6 +15,7 @@ import (
 	"sluice/api/decide"
 	"sluice/limiter"
 	"sluice/rules"
+	"sluice/rules/match"
 )
 
 func TestEvent_SaysWhatWasDecidedAndWhatTheRulesSaw(t *testing.T) {
@@ -132,7 +133,7 @@ func TestLog_DrawsByEntity(t *testing.T) {
 	for i := range users {
 		q := user(fmt.Sprintf("u%d", i))
 		d := &decide.Decision{Question: &q, Answer: &decide.Answer{}}
-		if draw(d, 1, rules.Options{}.Network) && !draw(d, 10, rules.Options{}.Network) {
+		if draw(d, 1, match.Options{}.Network) && !draw(d, 10, match.Options{}.Network) {
 			t.Fatalf("u%d is drawn at 1 %% and not at 10 %%", i)
 		}
 	}
@@ -289,7 +290,7 @@ func TestEvent_HasNoSecret(t *testing.T) {
 		plain := "not-by-its-look"
 		for _, s := range append(secrets, plain) {
 			q := decide.Question{Weight: 1, RequestID: "r", Origin: decide.Origin{Face: "http"},
-				Descriptor: rules.Descriptor{APIKey: s, IP: netip.MustParseAddr("198.51.100.23")}}
+				Descriptor: match.Descriptor{APIKey: s, IP: netip.MustParseAddr("198.51.100.23")}}
 			if s != plain { // only the member says that this one is a key
 				d := &q.Descriptor
 				d.User, d.Tier, d.Host = s, s, "example.com"
@@ -337,7 +338,7 @@ func TestEvent_HasNoOmittedFact(t *testing.T) {
 	})
 	const user, email = "Ann Planted+x@planted.example, 1;2|3", "planted+ip:7@planted.example"
 	const route = "/planted/a+b,c;d@planted"
-	f.ask(decide.Question{Weight: 1, Descriptor: rules.Descriptor{User: user, Route: route, Method: "GET",
+	f.ask(decide.Question{Weight: 1, Descriptor: match.Descriptor{User: user, Route: route, Method: "GET",
 		IP: netip.MustParseAddr("198.51.100.23"), Attributes: map[string]string{"email": email}}})
 	f.ask(decide.Question{IsDirect: true, Weight: 1, Direct: decide.Direct{Key: "user:ann@planted.example", Name: "n",
 		Limit: limiter.Limit{Algorithm: limiter.FixedWindow, Count: 1, Window: 1000}}})
@@ -358,7 +359,7 @@ func TestEvent_HasNoOmittedFact(t *testing.T) {
 
 func TestConceal_KeepsEqualValuesEqual(t *testing.T) {
 	c := conceal{secret: func() []byte { return []byte("k") }, address: AddressPrefix,
-		network: rules.Options{}.Network, omit: map[string]bool{"user": true}}
+		network: match.Options{}.Network, omit: map[string]bool{"user": true}}
 	whole := conceal{secret: c.secret, address: AddressWhole}
 	const hashed = "%hAZaz09-_AZaz"
 	shown := c.hash("sha256:AZaz09-_AZaz")

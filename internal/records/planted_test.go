@@ -9,6 +9,7 @@ import (
 	"sluice/api/decide"
 	"sluice/limiter"
 	"sluice/rules"
+	"sluice/rules/match"
 	"sluice/rules/redact"
 )
 
@@ -29,7 +30,7 @@ func TestEvent_HasNoSecretWithinOtherText(t *testing.T) {
 			for _, secret := range secrets {
 				v := fmt.Sprintf(form, secret)
 				q := decide.Question{Weight: 1, Origin: decide.Origin{UserAgent: "tool/1 " + v},
-					Descriptor: rules.Descriptor{User: v, Tier: v, Host: v, Route: "/v1/" + v + "/x",
+					Descriptor: match.Descriptor{User: v, Tier: v, Host: v, Route: "/v1/" + v + "/x",
 						Attributes: map[string]string{"tenant": v, v: "1"}, Fields: map[string]int64{v: 1}}}
 				if len(v) <= decide.MaxTraceID {
 					q.RequestID = v

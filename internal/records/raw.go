@@ -9,6 +9,7 @@ import (
 	"sluice/api/reply"
 	"sluice/limiter"
 	"sluice/rules"
+	"sluice/rules/match"
 )
 
 // The raw form of an event is what a check copies: numbers and the bytes of its texts, as they are. It is read once,
@@ -106,12 +107,12 @@ func appendRaw(b []byte, by drawn, d *decide.Decision) []byte {
 	if q != nil && !q.IsDirect {
 		b = appendFacts(b, &q.Descriptor)
 	} else if settled {
-		b = appendFacts(b, &rules.Descriptor{Fields: d.Settled.Fields})
+		b = appendFacts(b, &match.Descriptor{Fields: d.Settled.Fields})
 	}
 	return appendLimits(b, a)
 }
 
-func appendFacts(b []byte, d *rules.Descriptor) []byte {
+func appendFacts(b []byte, d *match.Descriptor) []byte {
 	for _, text := range [...]string{d.Method, d.Route, d.Host, d.User, d.APIKey, d.Tier} {
 		b = appendText(b, text)
 	}

@@ -7,16 +7,16 @@ import (
 
 	"sluice/api/decide"
 	"sluice/limiter"
-	"sluice/rules"
+	"sluice/rules/match"
 )
 
 // Addresses that rules count together are one entity: all of them are drawn or none, and among the facts they have the
 // hash that the name of their bucket has.
 func TestSample_AddressesThatAreCountedTogether(t *testing.T) {
-	network := rules.Options{IPv6Prefix: 56}.Network
+	network := match.Options{IPv6Prefix: 56}.Network
 	c := conceal{secret: func() []byte { return []byte("k") }, address: AddressHash, network: network}
 	drawnAt := func(ip netip.Addr) float64 {
-		q := decide.Question{Descriptor: rules.Descriptor{IP: ip}}
+		q := decide.Question{Descriptor: match.Descriptor{IP: ip}}
 		return float64(entity(&decide.Decision{Question: &q, Answer: &decide.Answer{}}, network))
 	}
 	for _, same := range [][3]string{{"2001:db8::1", "2001:db8:0:ff::2", "2001:db8::/56"},

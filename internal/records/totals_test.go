@@ -13,6 +13,8 @@ import (
 	"sluice/api/decide"
 	"sluice/limiter"
 	"sluice/rules"
+	"sluice/rules/match"
+	"sluice/rules/scope"
 )
 
 // Whatever is decided by however many, in any order, at any rate, and wherever seconds end: produced is what was
@@ -23,7 +25,7 @@ func TestLog_TotalsAreThoseOfTheWriters(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		percent := rapid.SampledFrom([]float64{0, 1, 30, 100}).Draw(rt, "percent")
 		everybody := perUser("all", rapid.Int64Range(0, 60).Draw(rt, "limit of all"))
-		everybody.Scope = rules.ScopeGlobal
+		everybody.Scope = scope.Global
 		f := newFixture(t, []rules.Rule{perUser("r", rapid.Int64Range(0, 30).Draw(rt, "limit")), everybody},
 			func(o *Options) { o.Rate = percent })
 		steps := rapid.Custom(func(rt *rapid.T) step {
@@ -43,7 +45,7 @@ func TestLog_TotalsAreThoseOfTheWriters(t *testing.T) {
 					q := user(fmt.Sprintf("u%d", s.user))
 					q.Weight = int64(s.weight)
 					a := f.ask(q)
-					isDrawn := draw(&decide.Decision{Question: &q, Answer: a}, percent, rules.Options{}.Network)
+					isDrawn := draw(&decide.Decision{Question: &q, Answer: a}, percent, match.Options{}.Network)
 					if a.Allowed() && !isDrawn {
 						continue
 					}

@@ -12,6 +12,7 @@ import (
 
 	"sluice/internal/access"
 	"sluice/rules"
+	"sluice/rules/profile"
 )
 
 // Copy is what a node needs to decide without the rules database.
@@ -28,7 +29,7 @@ type Copy struct {
 	// Pools are those that the rules may name.
 	Pools []rules.Pool
 	// Profiles are all profiles.
-	Profiles []rules.Profile
+	Profiles []profile.Profile
 	// Tokens are all tokens, revoked and expired ones too, because those keep
 	// the open mode off.
 	Tokens []access.Token
@@ -36,12 +37,12 @@ type Copy struct {
 
 // content is the JSON inside a file.
 type content struct {
-	Version  int64           `json:"version"`
-	Stamp    string          `json:"stamp"`
-	Rules    []rules.Rule    `json:"rules"`
-	Pools    []rules.Pool    `json:"pools"`
-	Profiles []rules.Profile `json:"profiles"`
-	Tokens   []token         `json:"tokens"`
+	Version  int64             `json:"version"`
+	Stamp    string            `json:"stamp"`
+	Rules    []rules.Rule      `json:"rules"`
+	Pools    []rules.Pool      `json:"pools"`
+	Profiles []profile.Profile `json:"profiles"`
+	Tokens   []token           `json:"tokens"`
 	// Formers are those of the rules, by id.
 	Formers map[int64]*rules.Former `json:"formers"`
 }

@@ -21,6 +21,8 @@ import (
 	"sluice/internal/access"
 	"sluice/rules"
 	"sluice/rules/entries"
+	"sluice/rules/match"
+	"sluice/rules/profile"
 )
 
 const here = "postgres db.example:5432/sluice"
@@ -173,11 +175,11 @@ func TestDecode_SaysWhyItRefuses(t *testing.T) {
 
 func TestDecode_GivesBackProfilesDescriptorsAndPools(t *testing.T) {
 	c := sample()
-	p := rules.NewProfile()
+	p := profile.New()
 	p.Name, p.Domain, p.Entries = "shop", "inner", map[string]string{"remote_address": "ip"}
-	p.Missing = map[string]rules.MissingFact{"user": {Value: "anonymous"}, "ip": {Action: rules.MissingDeny}}
-	p.Weight, p.CreatedAt, p.UpdatedAt = &rules.WeightSource{Header: "X-Weight"}, noon, noon
-	c.Profiles = []rules.Profile{p}
+	p.Missing = map[string]profile.MissingFact{"user": {Value: "anonymous"}, "ip": {Action: profile.MissingDeny}}
+	p.Weight, p.CreatedAt, p.UpdatedAt = &profile.WeightSource{Header: "X-Weight"}, noon, noon
+	c.Profiles = []profile.Profile{p}
 	r := rules.Rule{ID: 9, Name: "pay", Limit: 5, WindowMS: 1000, IsActive: true, Version: 1, CreatedAt: noon,
 		UpdatedAt: noon,
 		Descriptor: &rules.RuleDescriptor{Domain: "shop", Entries: []entries.Element{
@@ -343,7 +345,7 @@ func FuzzDecode(f *testing.F) {
 			}
 			return
 		}
-		if _, err := rules.Compile(c.Rules, c.Version, rules.Options{}); err != nil {
+		if _, err := match.Compile(c.Rules, c.Version, match.Options{}); err != nil {
 			_ = err.Error() // refusing is right, only not panicking
 		}
 		again, err := encode(t, c)

@@ -9,7 +9,7 @@ import (
 
 	"sluice/api/decide"
 	"sluice/limiter"
-	"sluice/rules"
+	"sluice/rules/match"
 )
 
 // client asks the nodes questions, repeats them if it got no answer, and gives back units that it
@@ -71,7 +71,7 @@ var addresses = []netip.Addr{netip.MustParseAddr("203.0.113.7"), netip.MustParse
 // question returns a random request from a small set of users, routes and addresses.
 func (c *client) question(op limiter.Op) decide.Question {
 	r := c.w.rng
-	q := decide.Question{Op: op, Weight: pick(r, []int64{1, 1, 1, 1, 2, 3, 0, 9}), Descriptor: rules.Descriptor{
+	q := decide.Question{Op: op, Weight: pick(r, []int64{1, 1, 1, 1, 2, 3, 0, 9}), Descriptor: match.Descriptor{
 		User: pick(r, []string{"ann", "bob", "ann", ""}), IP: pick(r, addresses),
 		Route: pick(r, []string{"/v1/charges", "/v1/cards"}), Method: "GET",
 	}}

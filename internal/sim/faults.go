@@ -2,7 +2,7 @@ package sim
 
 import (
 	"sluice/limiter"
-	"sluice/rules"
+	"sluice/rules/match"
 )
 
 // randomEvent performs a random event: mostly a request of the client, sometimes a fault.
@@ -87,7 +87,7 @@ func (w *world) editRule() error {
 }
 
 // swap puts a set in force unless a newer one is in force.
-func (n *node) swap(set *rules.Set) error {
+func (n *node) swap(set *match.Set) error {
 	if !n.down && n.sets.Load().Version() < set.Version() {
 		n.sets.Store(set)
 		n.w.say("node %d: rules version %d", n.id, set.Version())

@@ -7,6 +7,7 @@ import (
 	"sluice/api/decide"
 	"sluice/limiter"
 	"sluice/rules"
+	"sluice/rules/match"
 )
 
 // plan is the store calls that one question requires, computed from the set without the Checker.
@@ -16,9 +17,9 @@ type plan struct {
 	shadow   []limiter.Ask
 }
 
-func planOf(set *rules.Set, q *decide.Question) (p plan) {
+func planOf(set *match.Set, q *decide.Question) (p plan) {
 	if q.IsDirect {
-		p.enforced = []limiter.Ask{{Key: rules.DirectKey(q.Direct.Key, q.Direct.Limit), Limit: q.Direct.Limit,
+		p.enforced = []limiter.Ask{{Key: match.DirectKey(q.Direct.Key, q.Direct.Limit), Limit: q.Direct.Limit,
 			Weight: q.Weight}}
 		p.modes = []string{q.Direct.FailMode}
 		return p
@@ -26,7 +27,7 @@ func planOf(set *rules.Set, q *decide.Question) (p plan) {
 	// No rule of the simulation depends on the wall clock.
 	matches := set.Match(&q.Descriptor, q.Weight, time.Time{}, nil)
 	// Leases come last, and only if the operation applies to them.
-	slices.SortStableFunc(matches, func(a, b rules.Match) int { return rank(a) - rank(b) })
+	slices.SortStableFunc(matches, func(a, b match.Match) int { return rank(a) - rank(b) })
 	for _, m := range matches {
 		leases := rank(m) == 1
 		switch {
@@ -42,7 +43,7 @@ func planOf(set *rules.Set, q *decide.Question) (p plan) {
 	return p
 }
 
-func rank(m rules.Match) int {
+func rank(m match.Match) int {
 	if m.Rule.Limit.Algorithm.Traits().Slots {
 		return 1
 	}
@@ -50,7 +51,7 @@ func rank(m rules.Match) int {
 }
 
 // judge checks one answer against the actual results of its store calls.
-func (w *world) judge(n *node, set *rules.Set, q *decide.Question, a *decide.Answer, err error) error {
+func (w *world) judge(n *node, set *match.Set, q *decide.Question, a *decide.Answer, err error) error {
 	p := planOf(set, q)
 	sent, ok := n.link.next(&p)
 	if !ok {

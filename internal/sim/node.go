@@ -6,7 +6,7 @@ import (
 	"sluice/api/decide"
 	"sluice/limiter"
 	"sluice/limiter/memstore"
-	"sluice/rules"
+	"sluice/rules/match"
 )
 
 // node is one Sluice node: a real Checker with its own set, a link to the shared store, and a real
@@ -14,7 +14,7 @@ import (
 type node struct {
 	w       *world
 	id      int
-	sets    rules.Current
+	sets    match.Current
 	checker *decide.Checker
 	link    link
 	own     ownStore

@@ -6,6 +6,7 @@ import (
 
 	"sluice/limiter"
 	"sluice/rules"
+	"sluice/rules/match"
 )
 
 // rulebook is the rule database: the current rules and their version.
@@ -116,6 +117,6 @@ func (b *rulebook) edit(r *rand.Rand) *rules.Rule {
 }
 
 // compile returns the set of the current rules.
-func (b *rulebook) compile() (*rules.Set, error) {
-	return rules.Compile(b.rules, b.version, rules.Options{})
+func (b *rulebook) compile() (*match.Set, error) {
+	return match.Compile(b.rules, b.version, match.Options{})
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"sluice/rules"
+	"sluice/rules/field"
 )
 
 // Kinds of incidents.
@@ -121,10 +121,10 @@ type IncidentQuery struct {
 	Node, Rule string
 }
 
-// Validate returns a *rules.ValidationError that names what is wrong with a query.
+// Validate returns a *field.ValidationError that names what is wrong with a query.
 func (q *IncidentQuery) Validate() error {
-	var bad []rules.FieldError
-	add := func(field, message string) { bad = append(bad, rules.FieldError{Field: field, Message: message}) }
+	var bad []field.Problem
+	add := func(member, message string) { bad = append(bad, field.Problem{Field: member, Message: message}) }
 	if !q.From.IsZero() && (q.From.Unix() < 0 || q.From.Year() > 9999) {
 		add("from", "must be a time since 1970")
 	}
@@ -135,7 +135,7 @@ func (q *IncidentQuery) Validate() error {
 		add("to", "must be after from")
 	}
 	if bad != nil {
-		return &rules.ValidationError{Fields: bad}
+		return &field.ValidationError{Fields: bad}
 	}
 	return nil
 }
@@ -157,7 +157,7 @@ func (q *IncidentQuery) Match(i *Incident) bool {
 }
 
 // IncidentSource finds incidents: running ones first, then the newest first, at most MaxIncidents. Errors are a
-// *rules.ValidationError or wrap rules.ErrUnavailable; with the latter come the incidents that this node knows.
+// *field.ValidationError or wrap rules.ErrUnavailable; with the latter come the incidents that this node knows.
 type IncidentSource interface {
 	Incidents(ctx context.Context, q IncidentQuery) ([]Incident, error)
 	// Running are those that last, at most a second old. Callers must not change them.

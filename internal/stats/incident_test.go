@@ -12,6 +12,7 @@ import (
 
 	"sluice/internal/stats"
 	"sluice/rules"
+	"sluice/rules/field"
 )
 
 // events is a stats.EventStore in memory. Err, if not nil, is what every call fails with.
@@ -377,12 +378,12 @@ func TestIncident_OfANodeThatLacksCPU(t *testing.T) {
 
 func TestIncidentQuery_SaysWhatIsWrong(t *testing.T) {
 	at := time.Unix(1_700_000_000, 0)
-	for field, q := range map[string]stats.IncidentQuery{
+	for member, q := range map[string]stats.IncidentQuery{
 		"from": {From: time.Unix(-5, 0)}, "to": {From: at, To: at},
 	} {
-		var invalid *rules.ValidationError
-		if err := q.Validate(); !errors.As(err, &invalid) || invalid.Fields[0].Field != field {
-			t.Errorf("%s: %v", field, err)
+		var invalid *field.ValidationError
+		if err := q.Validate(); !errors.As(err, &invalid) || invalid.Fields[0].Field != member {
+			t.Errorf("%s: %v", member, err)
 		}
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"sluice/rules"
+	"sluice/rules/field"
 )
 
 // Day is the longest step of a series.
@@ -85,7 +85,7 @@ type Result struct {
 	Partial error
 }
 
-// Source answers queries. Errors are a *rules.ValidationError, or wrap rules.ErrNotFound or rules.ErrUnavailable.
+// Source answers queries. Errors are a *field.ValidationError, or wrap rules.ErrNotFound or rules.ErrUnavailable.
 type Source interface {
 	Stats(ctx context.Context, q Query) (Result, error)
 }
@@ -146,10 +146,10 @@ func points(from, to time.Time, step time.Duration) int64 {
 	return int64(end.Sub(first) / step)
 }
 
-// Validate returns a *rules.ValidationError that names what is wrong with a query.
+// Validate returns a *field.ValidationError that names what is wrong with a query.
 func (q *Query) Validate() error {
-	var bad []rules.FieldError
-	add := func(field, message string) { bad = append(bad, rules.FieldError{Field: field, Message: message}) }
+	var bad []field.Problem
+	add := func(member, message string) { bad = append(bad, field.Problem{Field: member, Message: message}) }
 	if q.By != "" && !slices.Contains(Pivots, q.By) {
 		add("by", "must be one of "+strings.Join(Pivots, ", "))
 	}
@@ -170,7 +170,7 @@ func (q *Query) Validate() error {
 		add("step", tooMany(q.From, q.To, q.Step))
 	}
 	if bad != nil {
-		return &rules.ValidationError{Fields: bad}
+		return &field.ValidationError{Fields: bad}
 	}
 	return nil
 }

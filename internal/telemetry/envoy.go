@@ -3,7 +3,7 @@ package telemetry
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"sluice/rules"
+	"sluice/rules/match"
 )
 
 // envoy counts the calls of Envoy.
@@ -70,7 +70,7 @@ func (m *Metrics) CountDomain(domain, result string) {
 func (m *Metrics) CountFlood(reason string) { m.envoy.floods.WithLabelValues(reason).Inc() }
 
 // swapped ends the series of domains that a set does not have.
-func (e *envoy) swapped(set *rules.Set) {
+func (e *envoy) swapped(set *match.Set) {
 	removed := e.names.remove(func(domain string) bool { return !set.HasDomain(domain) && set.ProfileOf(domain) == nil })
 	for _, domain := range removed {
 		e.domainSeries.forget(func(k domainKey) bool { return k.domain == domain })

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"sluice/rules"
+	"sluice/rules/match"
 )
 
 // Metrics is the registry of the process, with the metrics of checks. It is safe for concurrent use.
@@ -113,7 +114,7 @@ func (m *Metrics) Handler() http.Handler {
 
 // Swapped deletes the series of rules, pools and domains that are not in the set in force. A check that is under way
 // may create such a series again, which the next swap deletes.
-func (m *Metrics) Swapped(set *rules.Set) {
+func (m *Metrics) Swapped(set *match.Set) {
 	m.envoy.swapped(set)
 	for _, pool := range m.poolNames.remove(func(name string) bool { return set.Pool(name) == nil }) {
 		m.shed.DeletePartialMatch(prometheus.Labels{"pool": pool})

@@ -12,10 +12,11 @@ import (
 	"sluice/internal/testenv"
 	"sluice/limiter"
 	"sluice/rules"
+	"sluice/rules/match"
 )
 
 // setOf compiles a set of rules with these names.
-func setOf(t *testing.T, version int64, names ...string) *rules.Set {
+func setOf(t *testing.T, version int64, names ...string) *match.Set {
 	t.Helper()
 	var list []rules.Rule
 	for i, name := range names {
@@ -23,7 +24,7 @@ func setOf(t *testing.T, version int64, names ...string) *rules.Set {
 		r.Normalize()
 		list = append(list, r)
 	}
-	set, err := rules.Compile(list, version, rules.Options{})
+	set, err := match.Compile(list, version, match.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

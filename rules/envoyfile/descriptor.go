@@ -10,6 +10,7 @@ import (
 	"sluice/limiter"
 	"sluice/rules"
 	"sluice/rules/entries"
+	"sluice/rules/field"
 	"sluice/rules/rulefile"
 	"sluice/rules/tree"
 )
@@ -275,7 +276,7 @@ func appendJSON(b []byte, v *tree.Value) []byte {
 	case tree.Whole, tree.Number:
 		return appendNumber(b, v.Text)
 	case tree.Text:
-		return append(b, rules.JSONText(v.Text)...)
+		return append(b, field.JSONText(v.Text)...)
 	}
 	open, closing := byte('['), byte(']')
 	if v.Kind == tree.Object {
@@ -290,7 +291,7 @@ func appendJSON(b []byte, v *tree.Value) []byte {
 			b = appendJSON(b, &v.List[i])
 			continue
 		}
-		b = append(append(b, rules.JSONText(v.Members[i].Name)...), ':')
+		b = append(append(b, field.JSONText(v.Members[i].Name)...), ':')
 		b = appendJSON(b, &v.Members[i].Value)
 	}
 	return append(b, closing)
@@ -307,7 +308,7 @@ func appendNumber(b []byte, text string) []byte {
 	if f, number := realNumber(text); number && !math.IsInf(f, 0) {
 		return strconv.AppendFloat(b, f, 'g', -1, 64)
 	}
-	return append(b, rules.JSONText(text)...)
+	return append(b, field.JSONText(text)...)
 }
 
 // pathDescriptor returns the descriptor of the rule at the end of a path.

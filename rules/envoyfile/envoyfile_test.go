@@ -13,6 +13,7 @@ import (
 
 	"sluice/rules"
 	"sluice/rules/entries"
+	"sluice/rules/field"
 )
 
 // parse reads one file without a name.
@@ -278,7 +279,7 @@ func TestParse_RefusesWithFileLineAndReason(t *testing.T) {
 		if err == nil {
 			err = in.Check()
 		}
-		var invalid *rules.ValidationError
+		var invalid *field.ValidationError
 		if !errors.As(err, &invalid) {
 			t.Errorf("%q is not refused: %v", file, err)
 			continue
@@ -295,7 +296,7 @@ func TestParse_ReportsAllProblemsAtOnce(t *testing.T) {
 			"---\ndomain: [\n---\ndomain: b\ndescriptors:\n- {key: '', rate_limit: {unit: 5}}\n")},
 		{Name: "b.yaml", Data: []byte("domain: a\ndescriptors:\n- {key: x, value: [], colour: red}\n")},
 	}, Options{})
-	var invalid *rules.ValidationError
+	var invalid *field.ValidationError
 	if !errors.As(err, &invalid) {
 		t.Fatal(err)
 	}
@@ -488,9 +489,9 @@ func TestParse_TheExamplesOfEnvoyproxy(t *testing.T) {
 }
 
 // problemsOf returns the problems that an error lists.
-func problemsOf(t *testing.T, err error) []rules.FieldError {
+func problemsOf(t *testing.T, err error) []field.Problem {
 	t.Helper()
-	var invalid *rules.ValidationError
+	var invalid *field.ValidationError
 	if !errors.As(err, &invalid) {
 		t.Fatalf("no problems: %v", err)
 	}

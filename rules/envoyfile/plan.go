@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"sluice/rules"
+	"sluice/rules/field"
 	"sluice/rules/tree"
 )
 
@@ -51,11 +52,11 @@ func (in *Import) Plan(stored []rules.Rule, keep bool) (rules.Plan, error) {
 		p.finish(f, &wanted[i])
 	}
 	if len(p.problems) > rules.MaxFileErrors {
-		p.problems = append(p.problems[:rules.MaxFileErrors], rules.FieldError{Field: "file",
+		p.problems = append(p.problems[:rules.MaxFileErrors], field.Problem{Field: "file",
 			Message: "has more problems than are listed here"})
 	}
 	if len(p.problems) > 0 {
-		return rules.Plan{}, &rules.ValidationError{Fields: p.problems}
+		return rules.Plan{}, &field.ValidationError{Fields: p.problems}
 	}
 	plan := rules.MakePlan(current, wanted, !keep)
 	plan.Untouched += len(stored) - len(current)
@@ -146,7 +147,7 @@ type planner struct {
 	in *Import
 	// names holds the names in the database by those in the files.
 	names    map[string]string
-	problems []rules.FieldError
+	problems []field.Problem
 }
 
 // wanted returns the rule as it is to be stored, except for the names that it replaces.
@@ -185,7 +186,7 @@ func (p *planner) finish(f *found, r *rules.Rule) {
 	}
 	slices.Sort(r.Replaces)
 	r.Normalize()
-	var invalid *rules.ValidationError
+	var invalid *field.ValidationError
 	if err := rules.Validate(r); errors.As(err, &invalid) {
 		for _, e := range invalid.Fields {
 			p.problem(f, e.Field+" "+e.Message)
@@ -197,6 +198,6 @@ func (p *planner) finish(f *found, r *rules.Rule) {
 
 func (p *planner) problem(f *found, message string) {
 	name, _ := pathName(f.rule.Descriptor)
-	p.problems = append(p.problems, rules.FieldError{Field: f.place.String(),
+	p.problems = append(p.problems, field.Problem{Field: f.place.String(),
 		Message: tree.Shown(strings.ToValidUTF8(name, "?")) + ": " + message})
 }

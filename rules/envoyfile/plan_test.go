@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"sluice/rules"
+	"sluice/rules/field"
 )
 
 const shop = `
@@ -232,7 +233,7 @@ func TestPlan_LeavesTheNamesOfOtherRules(t *testing.T) {
 	second := other
 	second.Name = "shop.user"
 	_, err = in.Plan([]rules.Rule{other, second}, false)
-	var invalid *rules.ValidationError
+	var invalid *field.ValidationError
 	if !errors.As(err, &invalid) || invalid.Fields[0].Field != "line 7" {
 		t.Errorf("both names are taken: %v", err)
 	}
@@ -255,7 +256,7 @@ func TestPlan_RefusesWithLinesWhatARuleCannotBe(t *testing.T) {
 	in = parse(t, shop+names.String()+"- {key: z, rate_limit: {unit: day, requests_per_unit: 1, replaces: [{name: x}]}}\n",
 		Options{})
 	_, err := in.Plan(nil, false)
-	var invalid *rules.ValidationError
+	var invalid *field.ValidationError
 	if !errors.As(err, &invalid) || len(invalid.Fields) != 1 || invalid.Fields[0].Field != "line 74" ||
 		!strings.Contains(invalid.Fields[0].Message, `"shop.z": replaces must not have more than 64`) {
 		t.Errorf("too many names: %v", err)

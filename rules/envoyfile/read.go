@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"sluice/rules"
+	"sluice/rules/field"
 	"sluice/rules/rulefile"
 	"sluice/rules/tree"
 )
@@ -121,7 +122,7 @@ type reader struct {
 	before   int // lines of the file before the document
 	domains  map[string]*domain
 	rules    []*found
-	problems []rules.FieldError
+	problems []field.Problem
 	notes    []Note
 	unlisted int // notes above MaxNotes
 
@@ -148,7 +149,7 @@ type domain struct {
 // problem adds a problem. line is that of the document.
 func (r *reader) problem(line int, format string, args ...any) {
 	if len(r.problems) <= rules.MaxFileErrors { // which is enough to say that there are more
-		r.problems = append(r.problems, rules.FieldError{Field: r.at(line).String(), Message: fmt.Sprintf(format, args...)})
+		r.problems = append(r.problems, field.Problem{Field: r.at(line).String(), Message: fmt.Sprintf(format, args...)})
 	}
 }
 
@@ -165,11 +166,11 @@ func (r *reader) at(line int) place { return place{r.file, r.before + line} }
 // err returns the problems, nil if there are none.
 func (r *reader) err() error {
 	if len(r.problems) > rules.MaxFileErrors {
-		r.problems = append(r.problems[:rules.MaxFileErrors], rules.FieldError{Field: "file",
+		r.problems = append(r.problems[:rules.MaxFileErrors], field.Problem{Field: "file",
 			Message: "has more problems than are listed here"})
 	}
 	if len(r.problems) > 0 {
-		return &rules.ValidationError{Fields: r.problems}
+		return &field.ValidationError{Fields: r.problems}
 	}
 	return nil
 }

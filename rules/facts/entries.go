@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"sluice/rules"
 	"sluice/rules/entries"
+	"sluice/rules/profile"
 	"sluice/rules/route"
 )
 
@@ -23,7 +23,7 @@ type entryFact struct {
 }
 
 // addEntries compiles Profile.Entries.
-func (r *Reader) addEntries(p *rules.Profile) {
+func (r *Reader) addEntries(p *profile.Profile) {
 	r.entries = make(map[string]entryFact, len(p.Entries))
 	for key, name := range p.Entries {
 		f := entryFact{name: name, host: name == hostAttribute}

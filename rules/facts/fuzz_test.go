@@ -6,7 +6,8 @@ import (
 	"unicode/utf8"
 
 	"sluice/limiter"
-	"sluice/rules"
+	"sluice/rules/match"
+	"sluice/rules/profile"
 )
 
 // FuzzRead: whatever a client sends, the facts are ones that the engine takes, the route that rules
@@ -17,7 +18,7 @@ func FuzzRead(f *testing.F) {
 		f.Add(s, s, s, s, s)
 	}
 	p := shop()
-	p.Weight = &rules.WeightSource{Header: "X-Weight"}
+	p.Weight = &profile.WeightSource{Header: "X-Weight"}
 	r := reader(f, p)
 	f.Fuzz(func(t *testing.T, target, host, user, cookies, addresses string) {
 		req := Request{Method: user, Target: target, Host: host, Header: map[string][]string{
@@ -28,11 +29,11 @@ func FuzzRead(f *testing.F) {
 		err := r.Read(&req, &out)
 		d := &out.Descriptor
 		for _, v := range []string{d.Method, d.User, d.APIKey, d.Tier, d.Attributes["tenant"], d.Attributes["host"]} {
-			if len(v) > rules.MaxText || !utf8.ValidString(v) {
+			if len(v) > match.MaxText || !utf8.ValidString(v) {
 				t.Fatalf("got %q", v)
 			}
 		}
-		if len(d.Route) > rules.MaxText || !utf8.ValidString(d.Route) || strings.ContainsAny(d.Route, "?#") {
+		if len(d.Route) > match.MaxText || !utf8.ValidString(d.Route) || strings.ContainsAny(d.Route, "?#") {
 			t.Fatalf("%q has the route %q", target, d.Route)
 		}
 		inRange := func(n int64) bool { return n >= 0 && n <= limiter.MaxExact }

@@ -10,7 +10,9 @@ import (
 	"strings"
 
 	"sluice/limiter"
-	"sluice/rules"
+	"sluice/rules/host"
+	"sluice/rules/match"
+	"sluice/rules/profile"
 	"sluice/rules/route"
 )
 
@@ -50,7 +52,7 @@ func (r *Request) AddHeader(line string) bool {
 type Facts struct {
 	// Descriptor has the facts that were found. The attribute host is the request's host, unless the
 	// profile has sources for an attribute of that name. Host is what the attribute names.
-	Descriptor rules.Descriptor
+	Descriptor match.Descriptor
 	// Weight is in units, 0 to limiter.MaxExact.
 	Weight int64
 	// Skip: the profile allows the method without a check. The other facts are then not read.
@@ -62,7 +64,7 @@ type Facts struct {
 
 // Forget drops the facts and keeps the memory for the next Read.
 func (f *Facts) Forget() {
-	d := rules.Descriptor{Attributes: f.Descriptor.Attributes, Fields: f.Descriptor.Fields}
+	d := match.Descriptor{Attributes: f.Descriptor.Attributes, Fields: f.Descriptor.Fields}
 	clear(d.Attributes)
 	clear(d.Fields)
 	*f = Facts{Descriptor: d}
@@ -129,12 +131,12 @@ const (
 
 // New compiles a profile. Its error names the first value that cannot be used, which validation
 // refuses as well.
-func New(p *rules.Profile) (*Reader, error) {
+func New(p *profile.Profile) (*Reader, error) {
 	r := &Reader{
-		raw: p.Path == rules.PathRaw, ipHeader: textproto.CanonicalMIMEHeaderKey(p.ClientIP.Header),
+		raw: p.Path == profile.PathRaw, ipHeader: textproto.CanonicalMIMEHeaderKey(p.ClientIP.Header),
 		host: len(p.Facts.Attributes[hostAttribute]) == 0,
 	}
-	if p.Claims == rules.ClaimsTrusted {
+	if p.Claims == profile.ClaimsTrusted {
 		r.claims = textproto.CanonicalMIMEHeaderKey(p.ClaimsHeader)
 	}
 	if p.Weight != nil {
@@ -145,7 +147,7 @@ func New(p *rules.Profile) (*Reader, error) {
 	}
 	r.addEntries(p)
 	for _, text := range p.ClientIP.Trusted {
-		network, err := rules.ParseNetwork(text)
+		network, err := host.ParseNetwork(text)
 		if err != nil {
 			return nil, fmt.Errorf("client_ip.trusted: %q %w", text, err)
 		}
@@ -160,12 +162,12 @@ func New(p *rules.Profile) (*Reader, error) {
 }
 
 // addFacts compiles the sources of all facts, and what happens without them.
-func (r *Reader) addFacts(p *rules.Profile) error {
+func (r *Reader) addFacts(p *profile.Profile) error {
 	r.ip = fact{name: factIP}
 	if err := r.ip.missing(p); err != nil {
 		return err
 	}
-	add := func(name, part string, from []rules.FactSource) error {
+	add := func(name, part string, from []profile.Source) error {
 		f := fact{name: name, part: part, isField: strings.HasPrefix(name, fieldPrefix)}
 		for _, s := range from {
 			compiled, err := compileSource(s, f.isField)
@@ -184,7 +186,7 @@ func (r *Reader) addFacts(p *rules.Profile) error {
 	}
 	for _, one := range []struct {
 		name string
-		from []rules.FactSource
+		from []profile.Source
 	}{{factUser, p.Facts.User}, {factAPIKey, p.Facts.APIKey}, {factTier, p.Facts.Tier}} {
 		if err := add(one.name, "", one.from); err != nil {
 			return err
@@ -192,7 +194,7 @@ func (r *Reader) addFacts(p *rules.Profile) error {
 	}
 	for _, group := range []struct {
 		prefix string
-		from   map[string][]rules.FactSource
+		from   map[string][]profile.Source
 	}{{attrPrefix, p.Facts.Attributes}, {fieldPrefix, p.Facts.Fields}} {
 		for _, part := range parts(p, group.prefix, group.from) {
 			if err := add(group.prefix+part, part, group.from[part]); err != nil {
@@ -204,7 +206,7 @@ func (r *Reader) addFacts(p *rules.Profile) error {
 }
 
 // parts lists the attributes or fields that have sources or are named in Missing, sorted.
-func parts(p *rules.Profile, prefix string, from map[string][]rules.FactSource) []string {
+func parts(p *profile.Profile, prefix string, from map[string][]profile.Source) []string {
 	names := slices.Collect(maps.Keys(from))
 	for name := range p.Missing {
 		part, ok := strings.CutPrefix(name, prefix)
@@ -217,9 +219,9 @@ func parts(p *rules.Profile, prefix string, from map[string][]rules.FactSource) 
 }
 
 // missing compiles what happens without the fact.
-func (f *fact) missing(p *rules.Profile) error {
+func (f *fact) missing(p *profile.Profile) error {
 	m := p.Missing[f.name]
-	f.deny = m.Action == rules.MissingDeny
+	f.deny = m.Action == profile.MissingDeny
 	if m.Action != "" || m.Value == "" {
 		return nil
 	}
@@ -240,7 +242,7 @@ func (f *fact) missing(p *rules.Profile) error {
 	return nil
 }
 
-func compileSource(s rules.FactSource, number bool) (source, error) {
+func compileSource(s profile.Source, number bool) (source, error) {
 	switch {
 	case s.Header != "":
 		return source{from: fromHeader, name: textproto.CanonicalMIMEHeaderKey(s.Header)}, nil
@@ -364,8 +366,8 @@ func (f *Facts) setField(name string, n int64) {
 
 // setHost sets the host to that of the attribute, none if that is no host.
 func (f *Facts) setHost() {
-	if host := f.Descriptor.Attributes[hostAttribute]; host != "" {
-		f.Descriptor.Host, _ = rules.ParseHost(host)
+	if name := f.Descriptor.Attributes[hostAttribute]; name != "" {
+		f.Descriptor.Host, _ = host.Parse(name)
 	}
 }
 

@@ -11,26 +11,27 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"sluice/limiter"
-	"sluice/rules"
+	"sluice/rules/match"
+	"sluice/rules/profile"
 )
 
 // shop is the profile of the issue.
-func shop() *rules.Profile {
-	return &rules.Profile{
+func shop() *profile.Profile {
+	return &profile.Profile{
 		Name: "shop",
-		Facts: rules.ProfileFacts{
-			User:       []rules.FactSource{{Header: "X-User"}, {Cookie: "uid"}, {Claim: "sub"}, {Value: "anonymous"}},
-			APIKey:     []rules.FactSource{{Header: "X-Api-Key"}},
-			Attributes: map[string][]rules.FactSource{"tenant": {{Header: "x-tenant"}}},
-			Fields:     map[string][]rules.FactSource{"bytes": {{Header: "Content-Length"}}},
+		Facts: profile.Facts{
+			User:       []profile.Source{{Header: "X-User"}, {Cookie: "uid"}, {Claim: "sub"}, {Value: "anonymous"}},
+			APIKey:     []profile.Source{{Header: "X-Api-Key"}},
+			Attributes: map[string][]profile.Source{"tenant": {{Header: "x-tenant"}}},
+			Fields:     map[string][]profile.Source{"bytes": {{Header: "Content-Length"}}},
 		},
-		Claims: rules.ClaimsTrusted, ClaimsHeader: "Authorization",
-		ClientIP: rules.ClientIP{Header: "X-Forwarded-For", Trusted: []string{"10.0.0.0/8", "2001:db8::1"}},
-		Routes:   []string{"/users/{id}", "/files/*"}, Path: rules.PathNormal, SkipMethods: []string{"OPTIONS"},
+		Claims: profile.ClaimsTrusted, ClaimsHeader: "Authorization",
+		ClientIP: profile.ClientIP{Header: "X-Forwarded-For", Trusted: []string{"10.0.0.0/8", "2001:db8::1"}},
+		Routes:   []string{"/users/{id}", "/files/*"}, Path: profile.PathNormal, SkipMethods: []string{"OPTIONS"},
 	}
 }
 
-func reader(t testing.TB, p *rules.Profile) *Reader {
+func reader(t testing.TB, p *profile.Profile) *Reader {
 	t.Helper()
 	r, err := New(p)
 	if err != nil {
@@ -92,7 +93,7 @@ func TestRead_TriesSourcesInTheirOrder(t *testing.T) {
 
 func TestRead_IgnoresTokensWhileClaimsAreOff(t *testing.T) {
 	p := shop()
-	p.Claims = rules.ClaimsOff
+	p.Claims = profile.ClaimsOff
 	for _, alg := range []string{"RS256", "none"} {
 		got := read(t, reader(t, p), Request{Header: map[string][]string{
 			"Authorization": {token(`{"alg":"`+alg+`"}`, `{"sub":"42"}`)}}}).Descriptor.User
@@ -109,13 +110,13 @@ func TestRead_FindsEveryFact(t *testing.T) {
 			"X-Forwarded-For": {"198.51.100.9", "203.0.113.7, 10.0.0.2"}},
 		Peer: netip.MustParseAddr("127.0.0.1"),
 	})
-	want := Facts{Weight: 1, Descriptor: rules.Descriptor{
+	want := Facts{Weight: 1, Descriptor: match.Descriptor{
 		Method: "POST", Route: "/users/{id}", IP: netip.MustParseAddr("203.0.113.7"), User: "42", APIKey: "k",
 		Attributes: map[string]string{"tenant": "acme", "host": "shop.example"}, Fields: map[string]int64{"bytes": 1234},
 		Host: "shop.example",
 	}}
 	if diff := cmp.Diff(want, got, cmpopts.EquateComparable(netip.Addr{}),
-		cmpopts.IgnoreUnexported(rules.Descriptor{})); diff != "" {
+		cmpopts.IgnoreUnexported(match.Descriptor{})); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -170,10 +171,10 @@ func TestRead_ClientIPWithoutHeaderIsThePeer(t *testing.T) {
 
 func TestRead_DoesAsMissingSays(t *testing.T) {
 	p := shop()
-	p.Facts.User = []rules.FactSource{{Header: "X-User"}}
-	p.Missing = map[string]rules.MissingFact{
-		"ip": {Action: rules.MissingDeny}, "user": {Action: rules.MissingSkip}, "api_key": {Value: "none"},
-		"attr:tenant": {Action: rules.MissingDeny}, "attr:plan": {Value: "free"}, "field:bytes": {Value: "100"},
+	p.Facts.User = []profile.Source{{Header: "X-User"}}
+	p.Missing = map[string]profile.MissingFact{
+		"ip": {Action: profile.MissingDeny}, "user": {Action: profile.MissingSkip}, "api_key": {Value: "none"},
+		"attr:tenant": {Action: profile.MissingDeny}, "attr:plan": {Value: "free"}, "field:bytes": {Value: "100"},
 	}
 	r := reader(t, p)
 	got := read(t, r, Request{})
@@ -189,7 +190,7 @@ func TestRead_DoesAsMissingSays(t *testing.T) {
 	if got := read(t, r, Request{Header: header}).Denied; got != "" {
 		t.Errorf("denied %q", got)
 	}
-	p.Missing["ip"] = rules.MissingFact{Value: "192.0.2.9"}
+	p.Missing["ip"] = profile.MissingFact{Value: "192.0.2.9"}
 	if got := read(t, reader(t, p), Request{}).Descriptor.IP.String(); got != "192.0.2.9" {
 		t.Errorf("ip %s", got)
 	}
@@ -205,7 +206,7 @@ func TestRead_SkipsMethodsInAnyCase(t *testing.T) {
 
 func TestRead_WeightIsAWholeNumber(t *testing.T) {
 	p := shop()
-	p.Weight = &rules.WeightSource{Header: "x-weight"}
+	p.Weight = &profile.WeightSource{Header: "x-weight"}
 	r := reader(t, p)
 	for value, want := range map[string]int64{"": 1, "0": 0, "5": 5, "007": 7, " 12 ": 12,
 		"9007199254740991": limiter.MaxExact, "-1": -1, "1.5": -1, "1e3": -1, "x": -1, "99999999999999999999": -1,
@@ -224,7 +225,7 @@ func TestRead_WeightIsAWholeNumber(t *testing.T) {
 
 func TestRead_WeightIsThatOfTheGateway(t *testing.T) {
 	p := shop()
-	p.Weight = &rules.WeightSource{Header: "X-Weight"}
+	p.Weight = &profile.WeightSource{Header: "X-Weight"}
 	got := read(t, reader(t, p), Request{Header: map[string][]string{"X-Weight": {"0", "5"}}}).Weight
 	if got != 5 {
 		t.Errorf("the client sent 0 and the gateway added 5: got %d", got)
@@ -249,14 +250,14 @@ func TestRead_HashesTextsThatNoCheckMayCarry(t *testing.T) {
 	user := func(v string) string {
 		return read(t, r, Request{Header: map[string][]string{"X-User": {v}}}).Descriptor.User
 	}
-	long := strings.Repeat("a", rules.MaxText)
+	long := strings.Repeat("a", match.MaxText)
 	if user(long) != long {
 		t.Error("the longest text was changed")
 	}
 	seen := map[string]string{}
 	for _, v := range []string{long, long + "a", long + "b", "\xff", "\xfe", "%h", user(long + "a"), user("\xff")} {
 		got := user(v)
-		if len(got) > rules.MaxText {
+		if len(got) > match.MaxText {
 			t.Errorf("%.20q became %d bytes long", v, len(got))
 		}
 		if other, twice := seen[got]; twice {
@@ -289,15 +290,17 @@ func TestRead_ReusesItsMemory(t *testing.T) {
 }
 
 func TestNew_RefusesWhatItCannotRead(t *testing.T) {
-	for name, change := range map[string]func(*rules.Profile){
-		"trusted":           func(p *rules.Profile) { p.ClientIP.Trusted = []string{"10.0.0.0/33"} },
-		"route":             func(p *rules.Profile) { p.Routes = []string{"users"} },
-		"ambiguous routes":  func(p *rules.Profile) { p.Routes = []string{"/a/{x}/b", "/a/{y}/b"} },
-		"the same route":    func(p *rules.Profile) { p.Routes = []string{"/a/*", "/a/*"} },
-		"value of a field":  func(p *rules.Profile) { p.Facts.Fields["bytes"] = []rules.FactSource{{Value: "many"}} },
-		"missing ip":        func(p *rules.Profile) { p.Missing = map[string]rules.MissingFact{"ip": {Value: "here"}} },
-		"missing field":     func(p *rules.Profile) { p.Missing = map[string]rules.MissingFact{"field:b": {Value: "-1"}} },
-		"address with zone": func(p *rules.Profile) { p.ClientIP.Trusted = []string{"fe80::1%eth0"} },
+	for name, change := range map[string]func(*profile.Profile){
+		"trusted":          func(p *profile.Profile) { p.ClientIP.Trusted = []string{"10.0.0.0/33"} },
+		"route":            func(p *profile.Profile) { p.Routes = []string{"users"} },
+		"ambiguous routes": func(p *profile.Profile) { p.Routes = []string{"/a/{x}/b", "/a/{y}/b"} },
+		"the same route":   func(p *profile.Profile) { p.Routes = []string{"/a/*", "/a/*"} },
+		"value of a field": func(p *profile.Profile) { p.Facts.Fields["bytes"] = []profile.Source{{Value: "many"}} },
+		"missing ip":       func(p *profile.Profile) { p.Missing = map[string]profile.MissingFact{"ip": {Value: "here"}} },
+		"missing field": func(p *profile.Profile) {
+			p.Missing = map[string]profile.MissingFact{"field:b": {Value: "-1"}}
+		},
+		"address with zone": func(p *profile.Profile) { p.ClientIP.Trusted = []string{"fe80::1%eth0"} },
 	} {
 		p := shop()
 		change(p)
@@ -311,9 +314,9 @@ func TestNew_RefusesWhatItCannotRead(t *testing.T) {
 func TestRead_Host(t *testing.T) {
 	p := shop()
 	own := shop()
-	own.Facts.Attributes = map[string][]rules.FactSource{"host": {{Header: "X-Site"}}}
+	own.Facts.Attributes = map[string][]profile.Source{"host": {{Header: "X-Site"}}}
 	for _, tt := range []struct {
-		profile    *rules.Profile
+		profile    *profile.Profile
 		host, site string
 		want, attr string
 	}{

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"sluice/rules"
 	"sluice/rules/chars"
+	"sluice/rules/match"
 	"sluice/rules/route"
 )
 
@@ -126,16 +126,16 @@ const longSegment = 64
 // shorten bounds a path by rules.MaxText. Long segments are hashed, so that the path still fits the
 // patterns of rules that it fitted before, and segments beyond the bound are cut.
 func shorten(path string) string {
-	if len(path) <= rules.MaxText {
+	if len(path) <= match.MaxText {
 		return path
 	}
-	b := make([]byte, 0, rules.MaxText)
+	b := make([]byte, 0, match.MaxText)
 	for i, seg := range strings.Split(path, "/") {
 		if len(seg) > longSegment {
 			sum := sha256.Sum256([]byte(seg))
 			seg = "~" + base64.RawURLEncoding.EncodeToString(sum[:12])
 		}
-		if len(b)+1+len(seg) > rules.MaxText {
+		if len(b)+1+len(seg) > match.MaxText {
 			break
 		}
 		if i > 0 {

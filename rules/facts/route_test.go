@@ -7,13 +7,14 @@ import (
 
 	"pgregory.net/rapid"
 
-	"sluice/rules"
+	"sluice/rules/match"
+	"sluice/rules/profile"
 	"sluice/rules/route"
 )
 
 func routeReader(t testing.TB, path string, templates ...string) *Reader {
 	t.Helper()
-	return reader(t, &rules.Profile{Path: path, Routes: templates})
+	return reader(t, &profile.Profile{Path: path, Routes: templates})
 }
 
 func TestRoute_LiteralBeatsParameterBeatsTail(t *testing.T) {
@@ -38,7 +39,7 @@ func TestRoute_LiteralBeatsParameterBeatsTail(t *testing.T) {
 		"/users/{id}":      "/users/{id}",
 	} {
 		for _, list := range [][]string{templates, backwards} {
-			if got := routeReader(t, rules.PathNormal, list...).route(path); got != want {
+			if got := routeReader(t, profile.PathNormal, list...).route(path); got != want {
 				t.Errorf("%s: got %s, want %s", path, got, want)
 			}
 		}
@@ -75,14 +76,14 @@ func TestRoute_ReadsPathsAsServersDo(t *testing.T) {
 		";x":                           "/",
 		"":                             "",
 	} {
-		if got := routeReader(t, rules.PathNormal).route(target); got != want {
+		if got := routeReader(t, profile.PathNormal).route(target); got != want {
 			t.Errorf("%s: got %s, want %s", target, got, want)
 		}
 	}
 }
 
 func TestRoute_RawPathsStayAsSent(t *testing.T) {
-	r := routeReader(t, rules.PathRaw, "/users/{id}", "/files/*", "/")
+	r := routeReader(t, profile.PathRaw, "/users/{id}", "/files/*", "/")
 	for target, want := range map[string]string{
 		"/users/17?q":      "/users/{id}",
 		"/users/%31":       "/users/{id}",
@@ -102,14 +103,14 @@ func TestRoute_RawPathsStayAsSent(t *testing.T) {
 }
 
 func TestRoute_BoundsLongPaths(t *testing.T) {
-	r := routeReader(t, rules.PathNormal, "/v1/{id}")
+	r := routeReader(t, profile.PathNormal, "/v1/{id}")
 	long := strings.Repeat("x", 4000)
 	if got := r.route("/v1/" + long); got != "/v1/{id}" {
 		t.Errorf("template: got %.40s", got)
 	}
 	for _, path := range []string{"/v2/" + long, strings.Repeat("/a", 4000), strings.Repeat("/"+long, 4)} {
 		got := r.route(path)
-		if len(got) > rules.MaxText || got == "" || strings.HasPrefix(path, "/v2") && !strings.HasPrefix(got, "/v2/") {
+		if len(got) > match.MaxText || got == "" || strings.HasPrefix(path, "/v2") && !strings.HasPrefix(got, "/v2/") {
 			t.Errorf("%.10s: got %d bytes, %.40s", path, len(got), got)
 		}
 	}
@@ -160,7 +161,7 @@ func TestRoute_AgreesWithNaiveMatcher(t *testing.T) {
 		})
 		same := func(s string) string { return strings.ReplaceAll(s, "{y}", "{x}") }
 		templates := rapid.SliceOfNDistinct(template, 0, 12, same).Draw(t, "templates")
-		r, err := New(&rules.Profile{Path: rules.PathNormal, Routes: templates})
+		r, err := New(&profile.Profile{Path: profile.PathNormal, Routes: templates})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"sluice/rules"
+	"sluice/rules/match"
 )
 
 // request is a request that is being read, with the claims of its token once they are needed.
@@ -165,7 +165,7 @@ const hashed = "%h"
 // rules.MaxText or not UTF-8. A text that begins like a hash is hashed too, so that two different
 // texts never become one.
 func text(v string) string {
-	if len(v) <= rules.MaxText && utf8.ValidString(v) && !strings.HasPrefix(v, hashed) {
+	if len(v) <= match.MaxText && utf8.ValidString(v) && !strings.HasPrefix(v, hashed) {
 		return v
 	}
 	sum := sha256.Sum256([]byte(v))

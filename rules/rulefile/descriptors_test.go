@@ -10,6 +10,7 @@ import (
 
 	"sluice/rules"
 	"sluice/rules/entries"
+	"sluice/rules/field"
 )
 
 const descriptorsYAML = `rules:
@@ -57,7 +58,7 @@ func TestParse_ReadsDescriptorsAndFormatWritesThem(t *testing.T) {
 	if diff := cmp.Diff(descriptorsYAML, string(text)); err != nil || diff != "" {
 		t.Errorf("written: %v\n%s", err, diff)
 	}
-	again, err := Parse([]byte(`{"rules":` + rules.JSONText(f.Rules) + `}`))
+	again, err := Parse([]byte(`{"rules":` + field.JSONText(f.Rules) + `}`))
 	if diff := cmp.Diff(f, again, cmpopts.IgnoreFields(rules.Rule{}, "FailFrom")); diff != "" || err != nil {
 		t.Errorf("as JSON: %v\n%s", err, diff)
 	}
@@ -73,7 +74,7 @@ func TestParse_TwoActiveRulesOfADescriptor(t *testing.T) {
     window_ms: 1000
 `
 	_, err := Parse([]byte(twice))
-	var ve *rules.ValidationError
+	var ve *field.ValidationError
 	if !errors.As(err, &ve) || len(ve.Fields) != 1 || ve.Fields[0].Field != "rules[3].descriptor" ||
 		!strings.Contains(ve.Fields[0].Message, "the active rules root and again") {
 		t.Errorf("got %v", err)

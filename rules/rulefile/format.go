@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"sluice/rules"
+	"sluice/rules/field"
 )
 
 // Format writes a YAML file that Parse reads back: rules, pools and profiles in order
@@ -78,7 +79,7 @@ func FormatDraft(r *rules.Rule) []byte {
 }
 
 // element writes one normalised object as an element of its list.
-func element[T any](b *strings.Builder, fields []rules.Field[T], t *T) {
+func element[T any](b *strings.Builder, fields []field.Field[T], t *T) {
 	lead := "  - "
 	for i := range fields {
 		f := &fields[i]
@@ -104,15 +105,15 @@ func element[T any](b *strings.Builder, fields []rules.Field[T], t *T) {
 // namedErrors puts the section and the name before the fields of a
 // *rules.ValidationError.
 func namedErrors(section, name string, err error) error {
-	var ve *rules.ValidationError
+	var ve *field.ValidationError
 	if !errors.As(err, &ve) {
 		return err
 	}
-	fields := make([]rules.FieldError, len(ve.Fields))
+	fields := make([]field.Problem, len(ve.Fields))
 	for i, f := range ve.Fields {
-		fields[i] = rules.FieldError{Field: section + "[" + rules.SafeField(name) + "]." + f.Field, Message: f.Message}
+		fields[i] = field.Problem{Field: section + "[" + field.SafeField(name) + "]." + f.Field, Message: f.Message}
 	}
-	return &rules.ValidationError{Fields: fields}
+	return &field.ValidationError{Fields: fields}
 }
 
 // plainText is what YAML reads as text without quotes, among the values that
@@ -128,7 +129,7 @@ func yamlValue(v any) string {
 	case string, int64, bool:
 		return yamlScalar(v)
 	}
-	d := json.NewDecoder(strings.NewReader(rules.JSONText(v)))
+	d := json.NewDecoder(strings.NewReader(field.JSONText(v)))
 	d.UseNumber()
 	var b strings.Builder
 	if err := yamlFlow(&b, d); err != nil { // impossible: the text is JSON
@@ -176,7 +177,7 @@ var flowWord = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_/]*$`)
 
 func flowScalar(t json.Token) string {
 	if s, ok := t.(string); ok && (!flowWord.MatchString(s) || slices.Contains(yamlWords, strings.ToLower(s))) {
-		return yamlSigns.Replace(rules.JSONText(s))
+		return yamlSigns.Replace(field.JSONText(s))
 	}
 	if t == nil {
 		return "null"
@@ -192,7 +193,7 @@ func yamlScalar(v any) string {
 	if ok && plainText.MatchString(s) && !slices.Contains(yamlWords, strings.ToLower(s)) {
 		return s
 	}
-	return yamlSigns.Replace(rules.JSONText(v))
+	return yamlSigns.Replace(field.JSONText(v))
 }
 
 var yamlSigns = strings.NewReplacer("\ufffe", `\ufffe`, "\uffff", `\uffff`)

@@ -3,10 +3,14 @@ package rulefile
 import (
 	"encoding/json"
 	"errors"
-	"sluice/rules"
 	"testing"
 	"time"
 	"unicode/utf8"
+
+	"sluice/rules"
+	"sluice/rules/field"
+	"sluice/rules/match"
+	"sluice/rules/profile"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -37,7 +41,7 @@ func FuzzValidateRule(f *testing.F) {
 		}
 		r.ID, r.IsActive = 1, true
 		err := rules.Validate(&r)
-		_, compileErr := rules.Compile([]rules.Rule{r}, 1, rules.Options{})
+		_, compileErr := match.Compile([]rules.Rule{r}, 1, match.Options{})
 		if (err == nil) != (compileErr == nil) {
 			t.Fatalf("validate says %v, compile %v", err, compileErr)
 		}
@@ -58,7 +62,7 @@ func FuzzValidateRule(f *testing.F) {
 
 // checkFieldErrors: a refusal names fields and says something printable.
 func checkFieldErrors(t *testing.T, err error) {
-	var ve *rules.ValidationError
+	var ve *field.ValidationError
 	if !errors.As(err, &ve) || len(ve.Fields) == 0 {
 		t.Fatalf("got %T %v, want a *ValidationError with fields", err, err)
 	}
@@ -115,18 +119,18 @@ func FuzzValidateProfile(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		p := rules.NewProfile()
+		p := profile.New()
 		if json.Unmarshal(data, &p) != nil {
 			return
 		}
 		p.Version, p.CreatedAt, p.UpdatedAt = 0, time.Time{}, time.Time{}
 		p.Normalize()
 		again := p.Clone()
-		if again.Normalize(); len(rules.DiffProfile(&p, &again)) != 0 {
-			t.Fatalf("normalising twice changed %v", rules.DiffProfile(&p, &again))
+		if again.Normalize(); len(profile.Diff(&p, &again)) != 0 {
+			t.Fatalf("normalising twice changed %v", profile.Diff(&p, &again))
 		}
-		err := rules.ValidateProfile(&p)
-		_, compileErr := rules.CompileSource(rules.Source{Profiles: []rules.Profile{p}}, rules.Options{})
+		err := profile.Validate(&p)
+		_, compileErr := match.CompileSource(rules.Source{Profiles: []profile.Profile{p}}, match.Options{})
 		if (err == nil) != (compileErr == nil) {
 			t.Fatalf("validate says %v, compile %v", err, compileErr)
 		}
@@ -134,7 +138,7 @@ func FuzzValidateProfile(f *testing.F) {
 			checkFieldErrors(t, err)
 			return
 		}
-		text, err := Format(rules.File{Profiles: []rules.Profile{p}})
+		text, err := Format(rules.File{Profiles: []profile.Profile{p}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -146,7 +150,7 @@ func FuzzValidateProfile(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		stored := rules.Profile{Name: p.Name, Description: p.Description}
+		stored := profile.Profile{Name: p.Name, Description: p.Description}
 		if err := stored.UnmarshalPolicies(column); err != nil || cmp.Diff(p, stored) != "" {
 			t.Fatalf("stored as %s, came back as %+v, %v", column, stored, err)
 		}

@@ -14,6 +14,7 @@ import (
 
 	"sluice/rules"
 	"sluice/rules/chars"
+	"sluice/rules/field"
 )
 
 // Bounds of one file of overrides.
@@ -40,7 +41,7 @@ var overrideColumns = func() (names []string) {
 // the latter two it also returns the lines that could be read.
 func ParseOverrides(file []byte) ([]rules.ImportedOverride, error) {
 	refuse := func(format string, args ...any) ([]rules.ImportedOverride, error) {
-		return nil, &rules.ValidationError{Fields: []rules.FieldError{{Field: "file", Message: fmt.Sprintf(format, args...)}}}
+		return nil, &field.ValidationError{Fields: []field.Problem{{Field: "file", Message: fmt.Sprintf(format, args...)}}}
 	}
 	if len(file) > MaxOverrideFile {
 		return refuse("must not be larger than %d bytes", MaxOverrideFile)
@@ -65,7 +66,7 @@ func ParseOverrides(file []byte) ([]rules.ImportedOverride, error) {
 		return refuse("must have a column key")
 	}
 	var items []rules.ImportedOverride
-	var bad []rules.FieldError
+	var bad []field.Problem
 	for len(bad) < rules.MaxOverrideErrors {
 		cells, err := r.Read()
 		if errors.Is(err, io.EOF) {
@@ -73,7 +74,7 @@ func ParseOverrides(file []byte) ([]rules.ImportedOverride, error) {
 		}
 		var broken *csv.ParseError
 		if errors.As(err, &broken) && errors.Is(err, csv.ErrFieldCount) {
-			bad = append(bad, rules.FieldError{Field: fmt.Sprintf("line[%d]", broken.Line),
+			bad = append(bad, field.Problem{Field: fmt.Sprintf("line[%d]", broken.Line),
 				Message: fmt.Sprintf("must have %d cells, like the first line", len(columns))})
 			continue
 		}
@@ -90,7 +91,7 @@ func ParseOverrides(file []byte) ([]rules.ImportedOverride, error) {
 		item, good := rules.ImportedOverride{Line: line}, true
 		for i, cell := range cells {
 			if msg := setCell(&item.Override, columns[i], cell); msg != "" {
-				bad, good = append(bad, rules.FieldError{Field: fmt.Sprintf("line[%d].%s", line, columns[i]), Message: msg}), false
+				bad, good = append(bad, field.Problem{Field: fmt.Sprintf("line[%d].%s", line, columns[i]), Message: msg}), false
 			}
 		}
 		if good {
@@ -98,7 +99,7 @@ func ParseOverrides(file []byte) ([]rules.ImportedOverride, error) {
 		}
 	}
 	if len(bad) > 0 {
-		return items, &rules.ValidationError{Fields: bad}
+		return items, &field.ValidationError{Fields: bad}
 	}
 	return items, nil
 }

@@ -3,9 +3,12 @@ package rulefile
 import (
 	"errors"
 	"slices"
-	"sluice/rules"
 	"testing"
 	"time"
+
+	"sluice/rules"
+	"sluice/rules/field"
+	"sluice/rules/match"
 )
 
 // A reason comes back from a file as it went in, the blank before it too.
@@ -18,7 +21,7 @@ func TestParseOverrides_KeepsTheBlankBeforeAReason(t *testing.T) {
 	r.Normalize()
 	for i, want := range []string{" asked for it", ""} {
 		o := items[i].Override
-		if err := rules.ResolveOverride(&o, &r, rules.Options{}, time.Unix(0, 0)); err != nil || o.Reason != want {
+		if err := match.ResolveOverride(&o, &r, match.Options{}, time.Unix(0, 0)); err != nil || o.Reason != want {
 			t.Errorf("reason %q, %v; want %q", o.Reason, err, want)
 		}
 		if got := OverrideRecord(&o)[5]; got != want {
@@ -29,7 +32,7 @@ func TestParseOverrides_KeepsTheBlankBeforeAReason(t *testing.T) {
 
 func TestParseOverrides_ALineWithTooFewCellsIsOneFaultAmongOthers(t *testing.T) {
 	items, err := ParseOverrides([]byte("key,limit\nuser:1,many\nuser:2\nuser:3,5\nuser:4,5,6\n"))
-	var invalid *rules.ValidationError
+	var invalid *field.ValidationError
 	if !errors.As(err, &invalid) {
 		t.Fatal(err)
 	}

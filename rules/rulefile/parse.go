@@ -8,6 +8,8 @@ import (
 	"unicode/utf8"
 
 	"sluice/rules"
+	"sluice/rules/field"
+	"sluice/rules/profile"
 	"sluice/rules/tree"
 )
 
@@ -47,7 +49,7 @@ func TooLarge(format string, args ...any) error {
 //	    facts: {user: [{header: X-User}]}
 //
 // It is strict: unknown and repeated members, wrong types and anything that
-// Validate refuses are errors, all reported at once in a *ValidationError under
+// Validate refuses are errors, all reported at once in a *field.ValidationError under
 // names such as "rules[3].scope", with the line. What does not even have the
 // form of a file is reported under its place, such as "line 3:7". Rules come
 // back normalised, in the order of the file, without identity: id, version,
@@ -66,10 +68,10 @@ func Parse(data []byte) (rules.File, error) {
 		case errors.As(err, &large):
 			return rules.File{}, err
 		case errors.As(err, &se):
-			return rules.File{}, &rules.ValidationError{Fields: []rules.FieldError{{Field: fmt.Sprintf("line %d:%d", se.Line,
+			return rules.File{}, &field.ValidationError{Fields: []field.Problem{{Field: fmt.Sprintf("line %d:%d", se.Line,
 				se.Column), Message: se.Message}}}
 		}
-		return rules.File{}, &rules.ValidationError{Fields: []rules.FieldError{{Field: "file", Message: err.Error()}}}
+		return rules.File{}, &field.ValidationError{Fields: []field.Problem{{Field: "file", Message: err.Error()}}}
 	}
 	return d.file()
 }
@@ -99,7 +101,7 @@ type fileDecoder struct {
 	ps       problems // of the file as a whole
 	rules    section[rules.Rule]
 	pools    section[rules.Pool]
-	profiles section[rules.Profile]
+	profiles section[profile.Profile]
 }
 
 // anySection is a section of whatever type.
@@ -123,10 +125,10 @@ func (d *fileDecoder) section(name string) anySection {
 }
 
 // problems are errors of fields.
-type problems []rules.FieldError
+type problems []field.Problem
 
-func (ps *problems) add(field, format string, args ...any) {
-	*ps = append(*ps, rules.FieldError{Field: field, Message: fmt.Sprintf(format, args...)})
+func (ps *problems) add(member, format string, args ...any) {
+	*ps = append(*ps, field.Problem{Field: member, Message: fmt.Sprintf(format, args...)})
 }
 
 // path names an element of a list in a field error.
@@ -151,7 +153,7 @@ func newFileDecoder() *fileDecoder {
 	return &fileDecoder{
 		rules:    section[rules.Rule]{kind: rules.RuleKind, most: MaxFileRules, beside: append(read, "id")},
 		pools:    section[rules.Pool]{kind: rules.PoolKind, most: MaxFileRules, beside: read},
-		profiles: section[rules.Profile]{kind: rules.ProfileKind, most: rules.MaxProfiles, beside: read},
+		profiles: section[profile.Profile]{kind: rules.ProfileKind, most: profile.MaxProfiles, beside: read},
 	}
 }
 
@@ -166,13 +168,13 @@ func (d *fileDecoder) file() (rules.File, error) {
 		ps   problems
 	}{{"pools", d.pools.ps}, {"profiles", d.profiles.ps}, {"rules", d.rules.ps}} {
 		if ps = append(ps, part.ps...); len(ps) > rules.MaxFileErrors {
-			ps = append(ps[:rules.MaxFileErrors:rules.MaxFileErrors], rules.FieldError{Field: part.name,
+			ps = append(ps[:rules.MaxFileErrors:rules.MaxFileErrors], field.Problem{Field: part.name,
 				Message: "has more errors than are listed here"})
 			break
 		}
 	}
 	if len(ps) > 0 {
-		return rules.File{}, &rules.ValidationError{Fields: ps}
+		return rules.File{}, &field.ValidationError{Fields: ps}
 	}
 	f := rules.File{Pools: d.pools.out, Profiles: d.profiles.out, Rules: d.rules.out}
 	if err := f.CheckUnique(rules.File{}, true); err != nil {
@@ -218,7 +220,7 @@ func (d *fileDecoder) begins(name string, line int) bool {
 		s.begin()
 		return true
 	}
-	d.ps.add(rules.SafeField(name), "is not a known member; use rules, pools and profiles (line %d)", line)
+	d.ps.add(field.SafeField(name), "is not a known member; use rules, pools and profiles (line %d)", line)
 	return false
 }
 
@@ -267,11 +269,11 @@ func (s *section[T]) read(i int, v *tree.Value) T {
 		if f == nil {
 			if !slices.Contains(s.beside, m.Name) {
 				bad[m.Name] = true
-				s.ps.add(prefix+"."+rules.SafeField(m.Name), "is not a field of a %s (line %d)", s.kind.Noun, m.Line)
+				s.ps.add(prefix+"."+field.SafeField(m.Name), "is not a field of a %s (line %d)", s.kind.Noun, m.Line)
 			}
 			continue
 		}
-		for _, p := range f.Decode(&t, &m.Value, rules.FromFile) {
+		for _, p := range f.Decode(&t, &m.Value, field.FromFile) {
 			bad[m.Name] = true
 			s.ps.add(prefix+"."+p.Field, "%s (line %d)", p.Message, p.Line)
 		}
@@ -284,10 +286,10 @@ func (s *section[T]) read(i int, v *tree.Value) T {
 
 // refused adds the errors of validation, except for fields that could not be read.
 func (s *section[T]) refused(prefix string, err error, bad map[string]bool, lines map[string]int, first int) {
-	var ve *rules.ValidationError
+	var ve *field.ValidationError
 	if errors.As(err, &ve) {
 		for _, f := range ve.Fields {
-			top := rules.TopField(f.Field)
+			top := field.TopField(f.Field)
 			line, ok := lines[top]
 			if !ok {
 				line = first

@@ -2,9 +2,11 @@ package rulefile
 
 import (
 	"errors"
-	"sluice/rules"
 	"strings"
 	"testing"
+
+	"sluice/rules"
+	"sluice/rules/field"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -15,7 +17,7 @@ func fieldErrors(t *testing.T, err error) []string {
 	if err == nil {
 		return nil
 	}
-	var ve *rules.ValidationError
+	var ve *field.ValidationError
 	if !errors.As(err, &ve) {
 		t.Fatalf("got %T (%v), want a *ValidationError", err, err)
 	}

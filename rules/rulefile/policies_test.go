@@ -2,10 +2,12 @@ package rulefile
 
 import (
 	"errors"
-	"sluice/rules"
 	"strings"
 	"testing"
 	"time"
+
+	"sluice/rules"
+	"sluice/rules/field"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -157,7 +159,7 @@ func TestParse_NamesTheNestedFieldAndItsLine(t *testing.T) {
 			"pool; leave it out (line 6)",
 	} {
 		_, err := Parse([]byte("rules:\n  - name: a\n    scope: user\n    limit: 1\n    window_ms: 1000\n    " + in + "\n"))
-		var ve *rules.ValidationError
+		var ve *field.ValidationError
 		if !errors.As(err, &ve) || !strings.Contains(ve.Error(), want) {
 			t.Errorf("%s: got %v, want %s", in, err, want)
 		}

@@ -11,6 +11,8 @@ import (
 	"pgregory.net/rapid"
 
 	"sluice/rules"
+	"sluice/rules/field"
+	"sluice/rules/profile"
 )
 
 const profilesYAML = `profiles:
@@ -40,26 +42,26 @@ func TestParse_ReadsProfilesAndFormatWritesThem(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := rules.NewProfile()
-	want.Name, want.Description, want.Claims = "shop", "the shop's edge", rules.ClaimsTrusted
-	want.Facts.User = []rules.FactSource{{Header: "X-User"}, {Cookie: "uid"}, {Value: "me"}}
-	want.Facts.Attributes["tenant"] = []rules.FactSource{{Header: "X-Tenant"}}
-	want.ClientIP = rules.ClientIP{Header: "X-Real-IP", Trusted: []string{"10.0.0.0/8", "::1"}}
+	want := profile.New()
+	want.Name, want.Description, want.Claims = "shop", "the shop's edge", profile.ClaimsTrusted
+	want.Facts.User = []profile.Source{{Header: "X-User"}, {Cookie: "uid"}, {Value: "me"}}
+	want.Facts.Attributes["tenant"] = []profile.Source{{Header: "X-Tenant"}}
+	want.ClientIP = profile.ClientIP{Header: "X-Real-IP", Trusted: []string{"10.0.0.0/8", "::1"}}
 	want.Routes, want.SkipMethods = []string{"/users/{id}", "/files/*"}, []string{}
-	want.Weight = &rules.WeightSource{Header: "X-Weight"}
-	want.Missing = map[string]rules.MissingFact{"user": {Action: "deny"}, "attr:tenant": {Value: "none"}}
+	want.Weight = &profile.WeightSource{Header: "X-Weight"}
+	want.Missing = map[string]profile.MissingFact{"user": {Action: "deny"}, "attr:tenant": {Value: "none"}}
 	want.Domain, want.Entries = "shop", map[string]string{"remote_address": "ip", "tenant": "attr:tenant"}
 	want.Headers = []string{"Retry-After", "X-RateLimit-*"}
-	want.Proof = rules.Proof{Networks: []string{"127.0.0.1"}, Certificates: []string{}}
-	plain := rules.NewProfile()
+	want.Proof = profile.Proof{Networks: []string{"127.0.0.1"}, Certificates: []string{}}
+	plain := profile.New()
 	plain.Name = "plain"
-	if diff := cmp.Diff([]rules.Profile{plain, want}, f.Profiles); diff != "" {
+	if diff := cmp.Diff([]profile.Profile{plain, want}, f.Profiles); diff != "" {
 		t.Error(diff)
 	}
 	if text, err := Format(f); err != nil || string(text) != profilesYAML {
 		t.Errorf("%v: written as\n%s", err, text)
 	}
-	again, err := Parse([]byte(`{"rules":[],"profiles":` + rules.JSONText(f.Profiles) + `}`))
+	again, err := Parse([]byte(`{"rules":[],"profiles":` + field.JSONText(f.Profiles) + `}`))
 	if diff := cmp.Diff(f, again); diff != "" || err != nil {
 		t.Errorf("as JSON: %v\n%s", err, diff)
 	}
@@ -112,7 +114,7 @@ func TestParse_NamesEveryProblemOfAProfile(t *testing.T) {
 			}
 			_, err := Parse([]byte(`{"rules":[],"profiles":[` + body + `]}`))
 			var got []string
-			var ve *rules.ValidationError
+			var ve *field.ValidationError
 			if errors.As(err, &ve) {
 				for _, f := range ve.Fields {
 					field, message := strings.TrimPrefix(f.Field, "profiles[0]."), strings.TrimSuffix(f.Message, " (line 1)")
@@ -131,7 +133,7 @@ func TestParse_NamesEveryProblemOfAProfile(t *testing.T) {
 func TestParse_BoundsProfiles(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("rules: []\nprofiles:\n")
-	for i := range rules.MaxProfiles + 1 {
+	for i := range profile.MaxProfiles + 1 {
 		fmt.Fprintf(&b, "  - name: p%d\n", i)
 	}
 	var large *TooLargeError
@@ -178,33 +180,33 @@ func TestMakeFilePlan_ProfilesOfAFile(t *testing.T) {
 }
 
 func TestProfiles_AnyFileComesBack(t *testing.T) {
-	source := rapid.Custom(func(t *rapid.T) rules.FactSource {
+	source := rapid.Custom(func(t *rapid.T) profile.Source {
 		text := rapid.StringMatching(`[a-zA-Z][a-zA-Z0-9_-]{0,9}`).Draw(t, "text")
-		return []rules.FactSource{{Header: text}, {Cookie: text}, {Claim: text}}[rapid.IntRange(0, 2).Draw(t, "kind")]
+		return []profile.Source{{Header: text}, {Cookie: text}, {Claim: text}}[rapid.IntRange(0, 2).Draw(t, "kind")]
 	})
-	sources := rapid.SliceOfNDistinct(source, 1, 4, func(s rules.FactSource) rules.FactSource { return s })
+	sources := rapid.SliceOfNDistinct(source, 1, 4, func(s profile.Source) profile.Source { return s })
 	words := rapid.StringMatching(`[ -~äß|<>]{0,9}[!-~]`)
-	profile := rapid.Custom(func(t *rapid.T) rules.Profile {
-		p := rules.NewProfile()
+	stored := rapid.Custom(func(t *rapid.T) profile.Profile {
+		p := profile.New()
 		p.Name = "p"
 		p.Description = strings.TrimSpace(words.Draw(t, "description"))
-		p.Facts.User = append(sources.Draw(t, "user"), rules.FactSource{Value: strings.TrimSpace(words.Draw(t, "value"))})
+		p.Facts.User = append(sources.Draw(t, "user"), profile.Source{Value: strings.TrimSpace(words.Draw(t, "value"))})
 		p.Facts.Fields = rapid.MapOfN(rapid.StringMatching(`[a-z0-9._-]{1,5}`), sources, 0, 3).Draw(t, "fields")
 		p.Routes = rapid.SliceOfNDistinct(rapid.StringMatching(`/[a-z|<>"'!&*@:-]{1,5}(/\{[a-z]{1,3}\})?(/\*)?`), 0, 5,
 			rapid.ID[string]).Draw(t, "routes")
 		p.SkipMethods = rapid.SliceOfDistinct(rapid.StringMatching(`[A-Z]{1,4}`), rapid.ID[string]).Draw(t, "methods")
-		p.Missing["user"] = rules.MissingFact{Value: strings.TrimSpace(words.Draw(t, "missing"))}
+		p.Missing["user"] = profile.MissingFact{Value: strings.TrimSpace(words.Draw(t, "missing"))}
 		p.Proof.Token = rapid.Bool().Draw(t, "token")
 		return p
-	}).Filter(func(p rules.Profile) bool { return rules.ValidateProfile(&p) == nil })
+	}).Filter(func(p profile.Profile) bool { return profile.Validate(&p) == nil })
 	rapid.Check(t, func(t *rapid.T) {
-		p := profile.Draw(t, "profile")
-		text, err := Format(rules.File{Profiles: []rules.Profile{p}})
+		p := stored.Draw(t, "profile")
+		text, err := Format(rules.File{Profiles: []profile.Profile{p}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		back, err := Parse(text)
-		if diff := cmp.Diff([]rules.Profile{p}, back.Profiles); diff != "" || err != nil {
+		if diff := cmp.Diff([]profile.Profile{p}, back.Profiles); diff != "" || err != nil {
 			t.Fatalf("%v\n%s\n%s", err, diff, text)
 		}
 	})

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"regexp"
 
-	"sluice/rules"
+	"sluice/rules/field"
 	"sluice/rules/tree"
 )
 
@@ -82,7 +82,7 @@ func (r *longReader) line(n int, line, rest []byte) error {
 	}
 	r.section, r.indent, r.begun, r.empty = string(name[1]), -1, n, len(name[2]) > 0
 	if r.seen[r.section] {
-		return &tree.SyntaxError{Line: n, Column: 1, Message: "the member " + rules.JSONText(r.section) + " appears twice"}
+		return &tree.SyntaxError{Line: n, Column: 1, Message: "the member " + field.JSONText(r.section) + " appears twice"}
 	}
 	r.seen[r.section] = true
 	if !r.d.begins(r.section, n) {

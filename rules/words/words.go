@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"sluice/rules"
+	"sluice/rules/match"
+	"sluice/rules/scope"
 )
 
 // Summary describes in sentences what a normalized rule does. It also takes rules that are not valid yet, and then
@@ -37,7 +39,7 @@ func Summary(r *rules.Rule) string {
 }
 
 // Shed describes what a pool that sheds does to the requests of a rule, "" if it is nil or does not shed.
-func Shed(r *rules.Rule, p *rules.CompiledPool) string {
+func Shed(r *rules.Rule, p *match.CompiledPool) string {
 	if p == nil || !p.Pool.Shed {
 		return ""
 	}
@@ -59,7 +61,7 @@ func Limit(r *rules.Rule) string {
 		by = counted(r)
 	}
 	each := " per " + by
-	if by == "" || r.Scope == rules.ScopeGlobal {
+	if by == "" || r.Scope == scope.Global {
 		each = " in total"
 	}
 	if r.Traits().Slots {
@@ -180,7 +182,7 @@ func senders(r *rules.Rule) (who string, each []string) {
 		}
 	}
 	switch {
-	case len(senders) == 0, r.Scope == rules.ScopeGlobal:
+	case len(senders) == 0, r.Scope == scope.Global:
 		return "All clients together", each
 	case len(senders) == 1:
 		return "Each " + senders[0], each

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"sluice/internal/alerts"
-	"sluice/rules"
+	"sluice/rules/field"
 	"sluice/web/bind"
 	"sluice/web/kit"
 )
@@ -46,7 +46,7 @@ func values(w *alerts.Webhook) url.Values {
 }
 
 // read reads the form and validates the webhook. Errors are named after the inputs.
-func read(form url.Values) (alerts.Webhook, []rules.FieldError) {
+func read(form url.Values) (alerts.Webhook, []field.Problem) {
 	w := alerts.NewWebhook()
 	rd := &bind.Reader{Form: form}
 	number := func(name string) (n int64) {
@@ -71,8 +71,8 @@ func read(form url.Values) (alerts.Webhook, []rules.FieldError) {
 }
 
 // differences lists the inputs in which two webhooks differ. Of a URL it shows all, because the form has it too.
-func differences(theirs, ours *alerts.Webhook) (changes []rules.Change) {
-	for _, c := range rules.DiffFields(alerts.WebhookKind.Fields, theirs, ours) {
+func differences(theirs, ours *alerts.Webhook) (changes []field.Change) {
+	for _, c := range field.Diff(alerts.WebhookKind.Fields, theirs, ours) {
 		switch c.Field {
 		case "name":
 			continue

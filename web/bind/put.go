@@ -7,11 +7,11 @@ import (
 	"strings"
 	"time"
 
-	"sluice/rules"
+	"sluice/rules/field"
 )
 
 // Put writes the fields of an object, except composite ones.
-func Put[T any](form url.Values, under string, fields []rules.Field[T], t *T) {
+func Put[T any](form url.Values, under string, fields []field.Field[T], t *T) {
 	for i := range fields {
 		f := &fields[i]
 		name := under + f.Name

@@ -13,7 +13,7 @@ import (
 	"time"
 	"unicode"
 
-	"sluice/rules"
+	"sluice/rules/field"
 )
 
 // UnitSuffix ends the name of the input for the unit of a duration.
@@ -24,11 +24,11 @@ type Reader struct {
 	Form url.Values
 	// Zone is the input for the time zone of the times that Read reads.
 	Zone string
-	Errs []rules.FieldError
+	Errs []field.Problem
 }
 
 // Read reads the fields of an object, except composite ones.
-func Read[T any](rd *Reader, under string, fields []rules.Field[T], t *T) {
+func Read[T any](rd *Reader, under string, fields []field.Field[T], t *T) {
 	for i := range fields {
 		f := &fields[i]
 		name := under + f.Name
@@ -64,9 +64,9 @@ func Read[T any](rd *Reader, under string, fields []rules.Field[T], t *T) {
 }
 
 // Wrong adds an error, unless the field has one.
-func (rd *Reader) Wrong(field, message string) {
-	if !slices.ContainsFunc(rd.Errs, func(e rules.FieldError) bool { return e.Field == field }) {
-		rd.Errs = append(rd.Errs, rules.FieldError{Field: field, Message: message})
+func (rd *Reader) Wrong(member, message string) {
+	if !slices.ContainsFunc(rd.Errs, func(e field.Problem) bool { return e.Field == member }) {
+		rd.Errs = append(rd.Errs, field.Problem{Field: member, Message: message})
 	}
 }
 

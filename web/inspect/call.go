@@ -12,6 +12,9 @@ import (
 	"sluice/rules/chars"
 	"sluice/rules/entries"
 	"sluice/rules/facts"
+	"sluice/rules/field"
+	"sluice/rules/match"
+	"sluice/rules/profile"
 	"sluice/web/kit"
 	"sluice/web/view"
 )
@@ -34,7 +37,7 @@ type AskedCall struct {
 
 // ExplainedDescriptor is what the rules in force do with one descriptor of a call of Envoy.
 type ExplainedDescriptor struct {
-	rules.Explained
+	match.Explained
 	// Replaced: the rule of another descriptor of the call replaces its rule. Full: its quota is used up, and another
 	// quota of the call is not.
 	Replaced, Full bool
@@ -44,7 +47,7 @@ type ExplainedDescriptor struct {
 
 // applies reports whether the rule of the descriptor applies.
 func (d *ExplainedDescriptor) applies() bool {
-	return !d.Replaced && (d.Matched || d.Reason == rules.EntriesUnlimited)
+	return !d.Replaced && (d.Matched || d.Reason == match.EntriesUnlimited)
 }
 
 // sentence explains the result to people.
@@ -80,12 +83,12 @@ func (p *Pages) explainCall(v *kit.Visit, form url.Values) error {
 }
 
 // explainByFacts explains a call whose descriptors describe one request.
-func (p *Pages) explainByFacts(v *kit.Visit, form url.Values, call *AskedCall, profile *rules.Profile) error {
+func (p *Pages) explainByFacts(v *kit.Visit, form url.Values, call *AskedCall, profile *profile.Profile) error {
 	var m Explain
 	reader, err := facts.New(profile)
 	if err != nil {
 		form.Set("weight", "1")
-		m.Form = view.NewForm(form, []rules.FieldError{{Field: "domain", Message: unreadable(profile, err)}})
+		m.Form = view.NewForm(form, []field.Problem{{Field: "domain", Message: unreadable(profile, err)}})
 		return v.Page(http.StatusUnprocessableEntity, p.explainPage(v, m))
 	}
 	var read facts.Facts
@@ -136,10 +139,10 @@ func (p *Pages) fillCall(id string, m *Explain) {
 }
 
 // callOf reads the form of a call. A blank line begins another descriptor.
-func callOf(form url.Values) (*AskedCall, []rules.FieldError) {
-	var errs []rules.FieldError
-	wrong := func(field, format string, values ...any) {
-		errs = append(errs, rules.FieldError{Field: field, Message: fmt.Sprintf(format, values...)})
+func callOf(form url.Values) (*AskedCall, []field.Problem) {
+	var errs []field.Problem
+	wrong := func(member, format string, values ...any) {
+		errs = append(errs, field.Problem{Field: member, Message: fmt.Sprintf(format, values...)})
 	}
 	call := &AskedCall{Domain: chars.Unescape(strings.TrimSpace(form.Get("domain"))), Addend: 1}
 	if n := len(call.Domain); n < 1 || n > entries.MaxDomain {

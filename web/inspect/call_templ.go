@@ -8,8 +8,8 @@ import "github.com/a-h/templ"
 import templruntime "github.com/a-h/templ/runtime"
 
 import (
-	"sluice/rules"
 	"sluice/rules/chars"
+	"sluice/rules/match"
 	"sluice/web/view"
 )
 
@@ -234,7 +234,7 @@ func descriptorRow(descriptor string, d *ExplainedDescriptor) templ.Component {
 					return templ_7745c5c3_Err
 				}
 				var templ_7745c5c3_Var11 string
-				templ_7745c5c3_Var11, templ_7745c5c3_Err = templruntime.NewAttributeExpression(templ.SafeURL(view.KeyLink(d.Rule.Rule.Name, rules.BucketName(d.Key)))).ResolveURL(ctx)
+				templ_7745c5c3_Var11, templ_7745c5c3_Err = templruntime.NewAttributeExpression(templ.SafeURL(view.KeyLink(d.Rule.Rule.Name, match.BucketName(d.Key)))).ResolveURL(ctx)
 				if templ_7745c5c3_Err != nil {
 					return templ.Error{Err: templ_7745c5c3_Err, FileName: `inspect/call.templ`, Line: 72, Col: 86}
 				}
@@ -290,7 +290,7 @@ func descriptorRow(descriptor string, d *ExplainedDescriptor) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-		} else if d.Reason == rules.EntriesUnlimited {
+		} else if d.Reason == match.EntriesUnlimited {
 			templ_7745c5c3_Err = view.Badge("plain", "unlimited").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err

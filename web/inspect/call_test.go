@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"sluice/internal/access"
-	"sluice/rules"
 	"sluice/rules/entries"
+	"sluice/rules/profile"
 	"sluice/web/webtest"
 )
 
@@ -53,7 +53,7 @@ func TestExplainCall_ShowsTheRuleOfEachDescriptor(t *testing.T) {
 
 func TestExplainCall_ReadsADomainByItsProfile(t *testing.T) {
 	w := webtest.Start(t, webtest.Full)
-	w.Profiles.List[1].Missing = map[string]rules.MissingFact{"user": {Action: rules.MissingDeny}}
+	w.Profiles.List[1].Missing = map[string]profile.MissingFact{"user": {Action: profile.MissingDeny}}
 	w.Profiles.List[1].Entries["verb"] = "method"
 	compile(t, w)
 	b := w.As(access.RoleViewer)

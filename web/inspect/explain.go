@@ -12,9 +12,11 @@ import (
 
 	"sluice/internal/fleet"
 	"sluice/limiter"
-	"sluice/rules"
 	"sluice/rules/chars"
+	"sluice/rules/field"
+	"sluice/rules/match"
 	"sluice/rules/redact"
+	"sluice/rules/scope"
 	"sluice/web/kit"
 	"sluice/web/view"
 )
@@ -108,7 +110,7 @@ func (p *Pages) explain(v *kit.Visit, form url.Values) error {
 		filled, notes, err := fromPaste(paste)
 		if err != nil {
 			form.Set("weight", "1")
-			m.Form = view.NewForm(form, []rules.FieldError{{Field: "paste", Message: err.Error()}})
+			m.Form = view.NewForm(form, []field.Problem{{Field: "paste", Message: err.Error()}})
 			return v.Page(http.StatusUnprocessableEntity, p.explainPage(v, m))
 		}
 		if filled.Get("weight") == "" {
@@ -136,10 +138,10 @@ func (p *Pages) showExplained(v *kit.Visit, form url.Values, m Explain) error {
 }
 
 // tooLong returns an error for each field that is longer than maxFact.
-func tooLong(form url.Values) (errs []rules.FieldError) {
+func tooLong(form url.Values) (errs []field.Problem) {
 	for name := range form {
 		if len(form.Get(name)) > maxFact {
-			errs = append(errs, rules.FieldError{Field: name, Message: "must be at most 8 KiB"})
+			errs = append(errs, field.Problem{Field: name, Message: "must be at most 8 KiB"})
 		}
 	}
 	return errs
@@ -207,7 +209,7 @@ type Explanation struct {
 
 // ConsideredRule is a rule that was considered for the request.
 type ConsideredRule struct {
-	rules.Considered
+	match.Considered
 	// Bucket is the rule's bucket, Candidate its candidate's, Pool its pool; nil if there is none or it is unknown.
 	Bucket, Candidate *BucketFigures
 	Pool              *PoolShare
@@ -296,7 +298,7 @@ type PoolShare struct {
 // matched returns the rules that apply, or would apply without an override or a tier, and the others.
 func (e *Explanation) matched() (apply, rest []ConsideredRule) {
 	for i := range e.Rules {
-		if e.Rules[i].Matched || e.Rules[i].Reason == rules.ReasonUnlimited {
+		if e.Rules[i].Matched || e.Rules[i].Reason == match.ReasonUnlimited {
 			apply = append(apply, e.Rules[i])
 		} else {
 			rest = append(rest, e.Rules[i])
@@ -307,7 +309,7 @@ func (e *Explanation) matched() (apply, rest []ConsideredRule) {
 
 // applying is the number of rules that apply to descriptors.
 func (e *Explanation) applying() int {
-	found := map[*rules.Compiled]bool{}
+	found := map[*match.Compiled]bool{}
 	for i := range e.Descriptors {
 		if d := &e.Descriptors[i]; d.applies() {
 			found[d.Rule] = true
@@ -354,8 +356,8 @@ func actsOn(f view.Frame, c *ConsideredRule) Acts {
 	if c.Key == "" {
 		return Acts{}
 	}
-	b := rules.Bucket{Rule: c.Rule, Name: rules.BucketName(c.Key), Key: c.Key, Limit: c.Limit, Override: c.Override}
-	if c.Rule.Rule.Scope != rules.ScopeGlobal {
+	b := match.Bucket{Rule: c.Rule, Name: match.BucketName(c.Key), Key: c.Key, Limit: c.Limit, Override: c.Override}
+	if c.Rule.Rule.Scope != scope.Global {
 		b.Exception = c.Display
 	}
 	return actsOf(f, &b)

@@ -10,8 +10,8 @@ import templruntime "github.com/a-h/templ/runtime"
 import (
 	"strconv"
 
-	"sluice/rules"
 	"sluice/rules/chars"
+	"sluice/rules/match"
 	"sluice/web/view"
 )
 
@@ -791,7 +791,7 @@ func consideredRow(f view.Frame, c *ConsideredRule) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			var templ_7745c5c3_Var37 string
-			templ_7745c5c3_Var37, templ_7745c5c3_Err = templruntime.NewAttributeExpression(templ.SafeURL(view.KeyLink(r.Name, rules.BucketName(c.Key)))).ResolveURL(ctx)
+			templ_7745c5c3_Var37, templ_7745c5c3_Err = templruntime.NewAttributeExpression(templ.SafeURL(view.KeyLink(r.Name, match.BucketName(c.Key)))).ResolveURL(ctx)
 			if templ_7745c5c3_Err != nil {
 				return templ.Error{Err: templ_7745c5c3_Err, FileName: `inspect/explain.templ`, Line: 207, Col: 74}
 			}

@@ -11,6 +11,7 @@ import (
 	"sluice/internal/access"
 	"sluice/internal/fleet"
 	"sluice/rules"
+	"sluice/rules/match"
 	"sluice/rules/redact"
 	"sluice/web/inspect"
 	"sluice/web/webtest"
@@ -28,7 +29,7 @@ func TestExplain_ShowsBucketsBeforeAndAfterAndSpendsNothing(t *testing.T) {
 			t.Fatalf("%d %s", page.Code, page.Body)
 		}
 	}
-	if err := w.Spend(&rules.Descriptor{Method: "POST", Route: "/v1/charges", User: "77",
+	if err := w.Spend(&match.Descriptor{Method: "POST", Route: "/v1/charges", User: "77",
 		IP: netip.MustParseAddr("203.0.113.7")}, 100); err != nil {
 		t.Fatal(err)
 	}
@@ -198,7 +199,7 @@ func explained(t *testing.T, e inspect.Explanation) webtest.Page {
 	t.Helper()
 	w := webtest.Start(t, webtest.Full)
 	d := w.Deps(nil)
-	d.Inspect.Explain = func(context.Context, *rules.Descriptor, int64) (inspect.Explanation, error) { return e, nil }
+	d.Inspect.Explain = func(context.Context, *match.Descriptor, int64) (inspect.Explanation, error) { return e, nil }
 	if err := w.Serve(d); err != nil {
 		t.Fatal(err)
 	}

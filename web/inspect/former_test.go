@@ -8,13 +8,14 @@ import (
 
 	"sluice/internal/access"
 	"sluice/rules"
+	"sluice/rules/match"
 	"sluice/web/webtest"
 )
 
 // The page of a key counts what was spent before an edit of the algorithm and says so, and a reset ends that too.
 func TestKey_CountsWhatWasSpentUnderTheFormerAlgorithm(t *testing.T) {
 	w := webtest.Start(t, webtest.Full)
-	if err := w.Spend(&rules.Descriptor{Method: "POST", Route: "/v1/charges", User: "43",
+	if err := w.Spend(&match.Descriptor{Method: "POST", Route: "/v1/charges", User: "43",
 		IP: netip.MustParseAddr("203.0.113.7")}, 60); err != nil {
 		t.Fatal(err)
 	}

@@ -7,8 +7,9 @@ import (
 	"strconv"
 	"strings"
 
-	"sluice/rules"
 	"sluice/rules/facts"
+	"sluice/rules/field"
+	"sluice/rules/profile"
 	"sluice/web/kit"
 	"sluice/web/view"
 )
@@ -19,7 +20,7 @@ func (p *Pages) explainGateway(v *kit.Visit, form url.Values) error {
 	filled, decided, err := p.readByProfile(form, &m)
 	if err != nil {
 		form.Set("weight", "1")
-		m.Form = view.NewForm(form, []rules.FieldError{{Field: "request", Message: err.Error()}})
+		m.Form = view.NewForm(form, []field.Problem{{Field: "request", Message: err.Error()}})
 		return v.Page(http.StatusUnprocessableEntity, p.explainPage(v, m))
 	}
 	filled.Set("profile", form.Get("profile")) // not the request, which may have a key
@@ -33,7 +34,7 @@ func (p *Pages) explainGateway(v *kit.Visit, form url.Values) error {
 // readByProfile returns the facts as the form's fields. decided means that the profile decides by itself; the notes of
 // m then say how.
 func (p *Pages) readByProfile(form url.Values, m *Explain) (filled url.Values, decided bool, err error) {
-	var profile *rules.Profile
+	var profile *profile.Profile
 	if set := p.Sets.Load(); set != nil {
 		profile = set.Profile(form.Get("profile"))
 	}
@@ -66,12 +67,12 @@ func (p *Pages) readByProfile(form url.Values, m *Explain) (filled url.Values, d
 }
 
 // profileWords begins a sentence about a profile.
-func profileWords(p *rules.Profile) string {
+func profileWords(p *profile.Profile) string {
 	return "Profile " + p.Name + " (version " + view.Count(p.Version) + ") "
 }
 
 // unreadable is the error of a profile that does not compile.
-func unreadable(p *rules.Profile, err error) string {
+func unreadable(p *profile.Profile, err error) string {
 	return "cannot be read: the profile " + p.Name + " is invalid: " + err.Error()
 }
 

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"sluice/internal/stats"
-	"sluice/rules"
+	"sluice/rules/match"
 	"sluice/web/view"
 )
 
@@ -289,7 +289,7 @@ func allowedOf(r *stats.Row) int64 { return r.Allowed }
 func deniedOf(r *stats.Row) int64  { return r.Denied }
 
 // effectWords says what the override of a bucket does, "" if it has none.
-func effectWords(b *rules.Bucket) string {
+func effectWords(b *match.Bucket) string {
 	switch {
 	case b.Override.ID == 0:
 		return ""

@@ -11,7 +11,8 @@ import (
 	"sluice/internal/fleet"
 	"sluice/internal/stats"
 	"sluice/limiter"
-	"sluice/rules"
+	"sluice/rules/match"
+	"sluice/rules/scope"
 	"sluice/web/kit"
 	"sluice/web/view"
 )
@@ -21,7 +22,7 @@ const rulesOfKey = 20
 
 // KeyRule is a rule that counts a key.
 type KeyRule struct {
-	Bucket rules.Bucket
+	Bucket match.Bucket
 	// Figures are the numbers of the bucket, nil if they are unknown.
 	Figures *BucketFigures
 	RuleDay
@@ -29,9 +30,9 @@ type KeyRule struct {
 
 // rulesThatCount are the rules in force that count a key, that of b first, then the most denied ones, and how many
 // there are. Those that count it together with something else have other keys and are not among them.
-func (p *Pages) rulesThatCount(b *rules.Bucket, live *fleet.Live) (list []KeyRule, all int) {
+func (p *Pages) rulesThatCount(b *match.Bucket, live *fleet.Live) (list []KeyRule, all int) {
 	set, rank := p.Sets.Load(), rankOf(live)
-	var same []*rules.Compiled
+	var same []*match.Compiled
 	for i := range set.Len() {
 		c := set.At(i)
 		if c != b.Rule && c.Rule.Descriptor == nil && b.Rule.Rule.Descriptor == nil && b.Exception != "" &&
@@ -39,7 +40,7 @@ func (p *Pages) rulesThatCount(b *rules.Bucket, live *fleet.Live) (list []KeyRul
 			same = append(same, c)
 		}
 	}
-	slices.SortStableFunc(same, func(x, y *rules.Compiled) int {
+	slices.SortStableFunc(same, func(x, y *match.Compiled) int {
 		return cmp.Or(cmp.Compare(rank[x.Rule.Name], rank[y.Rule.Name]), cmp.Compare(x.Rule.Name, y.Rule.Name))
 	})
 	list = []KeyRule{{Bucket: *b}}
@@ -93,14 +94,14 @@ func (p *Pages) fill(ctx context.Context, m *KeyPage) {
 
 // rulesFor finds the rule in force for the page of a key that was asked for without a rule: the most denied one of
 // those that count it. The key must say what it is, as in user:42. It is nil if none counts it.
-func (p *Pages) rulesFor(ctx context.Context, key string) *rules.Bucket {
+func (p *Pages) rulesFor(ctx context.Context, key string) *match.Bucket {
 	set := p.Sets.Load()
 	if set == nil {
 		return nil
 	}
 	live := p.Fleet.Live(ctx)
 	rank := rankOf(&live)
-	var found *rules.Bucket
+	var found *match.Bucket
 	best := math.MaxInt
 	for i := range set.Len() {
 		c := set.At(i)
@@ -114,20 +115,20 @@ func (p *Pages) rulesFor(ctx context.Context, key string) *rules.Bucket {
 }
 
 // labelled reports whether a key says that it is of a scope.
-func labelled(scope, key string) bool {
+func labelled(scopeText, key string) bool {
 	first, _, named := strings.Cut(key, ":")
 	if !named {
 		return false
 	}
 	if first == "attr" {
-		return strings.HasPrefix(scope, "attr:")
+		return strings.HasPrefix(scopeText, "attr:")
 	}
-	return scope != rules.ScopeGlobal && slices.Contains(strings.Split(scope, "+"), first)
+	return scopeText != scope.Global && slices.Contains(strings.Split(scopeText, "+"), first)
 }
 
 // lastRequests are the last requests of a key that are stored, newest first. Of a key that stands for all requests they
 // are those of its rule.
-func (p *Pages) lastRequests(ctx context.Context, b *rules.Bucket) ([]fleet.Request, error) {
+func (p *Pages) lastRequests(ctx context.Context, b *match.Bucket) ([]fleet.Request, error) {
 	f := fleet.Filter{Key: cmp.Or(b.Exception, b.Name), WholeKey: true}
 	if b.Exception == "" {
 		f.Rule = b.Rule.Rule.Name
@@ -136,7 +137,7 @@ func (p *Pages) lastRequests(ctx context.Context, b *rules.Bucket) ([]fleet.Requ
 }
 
 // partsOf are the nodes that report a key among their busiest ones. known is false if that cannot be read.
-func partsOf(b *rules.Bucket, live *fleet.Live) (nodes []fleet.HotNode, known bool) {
+func partsOf(b *match.Bucket, live *fleet.Live) (nodes []fleet.HotNode, known bool) {
 	for i := range live.Hot {
 		if h := &live.Hot[i]; h.RuleID == b.Rule.Rule.ID && h.Bucket == b.Name {
 			nodes = h.Nodes
@@ -158,7 +159,7 @@ type Acts struct {
 func (a Acts) about() string { return a.Key + " at " + a.Rule }
 
 // actsOf are the actions on a bucket.
-func actsOf(f view.Frame, b *rules.Bucket) Acts {
+func actsOf(f view.Frame, b *match.Bucket) Acts {
 	a := Acts{Rule: b.Rule.Rule.Name, Key: b.Name}
 	if !f.CanEdit {
 		return a

@@ -14,6 +14,8 @@ import (
 	"sluice/internal/stats"
 	"sluice/limiter"
 	"sluice/rules"
+	"sluice/rules/field"
+	"sluice/rules/match"
 	"sluice/web/kit"
 	"sluice/web/view"
 )
@@ -45,7 +47,7 @@ func (p *Pages) findKey(v *kit.Visit, form url.Values) error {
 		if b := p.rulesFor(v.Ctx, key); b != nil {
 			return v.SeeOther(view.KeyLink(b.Rule.Rule.Name, b.Name))
 		}
-		return p.lookup(v, http.StatusUnprocessableEntity, form, []rules.FieldError{{Field: "key",
+		return p.lookup(v, http.StatusUnprocessableEntity, form, []field.Problem{{Field: "key",
 			Message: "no active rule counts such a key; write what it is, as in user:42, or name a rule"}})
 	}
 	b, errs := p.bucketOf(form)
@@ -55,29 +57,29 @@ func (p *Pages) findKey(v *kit.Visit, form url.Values) error {
 	return v.SeeOther(view.KeyLink(b.Rule.Rule.Name, b.Name))
 }
 
-func (p *Pages) lookup(v *kit.Visit, status int, form url.Values, errs []rules.FieldError) error {
+func (p *Pages) lookup(v *kit.Visit, status int, form url.Values, errs []field.Problem) error {
 	m := KeyPage{Lookup: view.NewForm(form, errs), Rules: p.RuleNames()}
 	return v.Page(status, keyLookupPage(v.Frame("Inspect a key", kit.PathDenials), m))
 }
 
 // bucketOf finds the bucket of the rule and key in a form or an address.
-func (p *Pages) bucketOf(form url.Values) (*rules.Bucket, []rules.FieldError) {
-	set, c := p.Sets.Load(), (*rules.Compiled)(nil)
+func (p *Pages) bucketOf(form url.Values) (*match.Bucket, []field.Problem) {
+	set, c := p.Sets.Load(), (*match.Compiled)(nil)
 	if set != nil {
 		c = set.Named(strings.TrimSpace(form.Get("rule")))
 	}
 	if c == nil {
-		return nil, []rules.FieldError{{Field: "rule", Message: "must be the name of an active rule"}}
+		return nil, []field.Problem{{Field: "rule", Message: "must be the name of an active rule"}}
 	}
 	b, err := set.FindBucket(c, form.Get("key"), p.Now())
 	if err != nil {
-		return nil, []rules.FieldError{{Field: "key", Message: err.Error()}}
+		return nil, []field.Problem{{Field: "key", Message: err.Error()}}
 	}
 	return &b, nil
 }
 
 // bucket shows a bucket, with the form for an override of it.
-func (p *Pages) bucket(v *kit.Visit, status int, b *rules.Bucket, form url.Values, errs []rules.FieldError) error {
+func (p *Pages) bucket(v *kit.Visit, status int, b *match.Bucket, form url.Values, errs []field.Problem) error {
 	m := KeyPage{Bucket: b, Edit: view.NewForm(form, errs), Now: p.Now()}
 	recent, err := p.lastRequests(v.Ctx, b)
 	m.Recent, m.RecentUnreadable, m.IDs = recent, kit.Unreadable(err), p.RuleIDs(recent)
@@ -144,7 +146,7 @@ type Peeked struct {
 }
 
 // peek reads a bucket whose key is known.
-func (p *Pages) peek(ctx context.Context, b *rules.Bucket) (m Peeked, err error) {
+func (p *Pages) peek(ctx context.Context, b *match.Bucket) (m Peeked, err error) {
 	asks := asksOf(b)
 	var res limiter.Result
 	if err := p.Buckets(ctx, b.Rule, limiter.OpPeek, asks, &res); err != nil {
@@ -169,7 +171,7 @@ func (p *Pages) peek(ctx context.Context, b *rules.Bucket) (m Peeked, err error)
 }
 
 // asksOf are the asks for a rule's bucket, its ban, and its candidate's bucket.
-func asksOf(b *rules.Bucket) []limiter.Ask {
+func asksOf(b *match.Bucket) []limiter.Ask {
 	asks := append([]limiter.Ask{{Key: b.Key, Limit: b.Limit, Weight: 1}}, bansOf(b)...)
 	if b.Former != nil {
 		asks[0].Former = &b.Former.Limit
@@ -181,7 +183,7 @@ func asksOf(b *rules.Bucket) []limiter.Ask {
 }
 
 // bansOf is the ask for the ban of a bucket, if its rule has one.
-func bansOf(b *rules.Bucket) []limiter.Ask {
+func bansOf(b *match.Bucket) []limiter.Ask {
 	if b.Rule.Ban == nil {
 		return nil
 	}
@@ -199,7 +201,7 @@ func (p *Pages) liftBan(v *kit.Visit, form url.Values) error {
 }
 
 // reset resets what asks are about, only a part of a bucket if only is not "".
-func (p *Pages) reset(v *kit.Visit, form url.Values, only string, asks func(*rules.Bucket) []limiter.Ask,
+func (p *Pages) reset(v *kit.Visit, form url.Values, only string, asks func(*match.Bucket) []limiter.Ask,
 	done string) error {
 	b, errs := p.bucketOf(form)
 	if errs != nil {
@@ -207,7 +209,7 @@ func (p *Pages) reset(v *kit.Visit, form url.Values, only string, asks func(*rul
 	}
 	if b.Key == "" {
 		return p.bucket(v, http.StatusUnprocessableEntity, b, url.Values{},
-			[]rules.FieldError{{Field: "reset", Message: "The usage cannot be reset: only part of the key's hash is known."}})
+			[]field.Problem{{Field: "reset", Message: "The usage cannot be reset: only part of the key's hash is known."}})
 	}
 	parts := asks(b)
 	if len(parts) == 0 { // the rule has lost its ban
@@ -245,14 +247,14 @@ func (p *Pages) overrideKey(v *kit.Visit, form url.Values) error {
 	default:
 		n, err := strconv.ParseInt(strings.TrimSpace(form.Get("limit")), 10, 64)
 		if err != nil {
-			errs = append(errs, rules.FieldError{Field: "limit", Message: "must be a whole number"})
+			errs = append(errs, field.Problem{Field: "limit", Message: "must be a whole number"})
 		}
 		o.Limit = &n
 	}
 	if text := form.Get("hours"); text != "" && text != "0" {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 || n > 87_600 {
-			errs = append(errs, rules.FieldError{Field: "hours", Message: "must be one of the options"})
+			errs = append(errs, field.Problem{Field: "hours", Message: "must be one of the options"})
 		}
 		at := p.Now().Add(time.Duration(n) * time.Hour)
 		o.ExpiresAt = &at
@@ -264,12 +266,12 @@ func (p *Pages) overrideKey(v *kit.Visit, form url.Values) error {
 	switch {
 	case errors.Is(err, rules.ErrOverrideExists):
 		return p.bucket(v, http.StatusConflict, b, form,
-			[]rules.FieldError{{Field: "does", Message: "This key already has an override. Delete it first."}})
+			[]field.Problem{{Field: "does", Message: "This key already has an override. Delete it first."}})
 	case kit.FieldsOf(err) != nil:
 		return p.bucket(v, http.StatusUnprocessableEntity, b, form, kit.FieldsOf(err))
 	case errors.Is(err, rules.ErrUnavailable):
 		return p.bucket(v, http.StatusServiceUnavailable, b, form,
-			[]rules.FieldError{{Field: "save", Message: kit.NotSaved(err)}})
+			[]field.Problem{{Field: "save", Message: kit.NotSaved(err)}})
 	case err != nil:
 		return err
 	}
@@ -331,7 +333,7 @@ type KeyPage struct {
 	Lookup view.Form
 	Rules  []string
 	// Bucket is nil until one is found.
-	Bucket *rules.Bucket
+	Bucket *match.Bucket
 	Peeked
 	// CountersDown means that the counter store is unreachable, or the home region of the key if HomeDown.
 	CountersDown, HomeDown bool
@@ -367,7 +369,7 @@ type KeyPage struct {
 }
 
 // banWords says when the ban ends, or when one would begin. What an override decides does not count towards one.
-func banWords(d *limiter.Decision, b *rules.Bucket) string {
+func banWords(d *limiter.Decision, b *match.Bucket) string {
 	if !d.Allowed {
 		return "ends " + waitWords(d.RetryAfter)
 	}

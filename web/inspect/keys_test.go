@@ -12,6 +12,7 @@ import (
 	"sluice/internal/fleet"
 	"sluice/limiter"
 	"sluice/rules"
+	"sluice/rules/match"
 	"sluice/web/webtest"
 )
 
@@ -21,7 +22,7 @@ var form43 = url.Values{"rule": {"charges-per-user"}, "key": {"user:43"}}
 
 func TestKey_IsResetAndThatIsNoted(t *testing.T) {
 	w := webtest.Start(t, webtest.Full)
-	if err := w.Spend(&rules.Descriptor{Method: "POST", Route: "/v1/charges", User: "43",
+	if err := w.Spend(&match.Descriptor{Method: "POST", Route: "/v1/charges", User: "43",
 		IP: netip.MustParseAddr("203.0.113.7")}, 100); err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +50,7 @@ func TestKey_IsResetAndThatIsNoted(t *testing.T) {
 
 func TestKey_SaysHowMuchIsUsedAboveTheLimit(t *testing.T) {
 	w := webtest.Start(t, webtest.Full)
-	if err := w.Spend(&rules.Descriptor{Method: "POST", Route: "/v1/charges", User: "43",
+	if err := w.Spend(&match.Descriptor{Method: "POST", Route: "/v1/charges", User: "43",
 		IP: netip.MustParseAddr("203.0.113.7")}, 125); err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +128,7 @@ func TestKey_ShowsABanAndLiftsIt(t *testing.T) {
 	if err := w.Compile(); err != nil {
 		t.Fatal(err)
 	}
-	who := &rules.Descriptor{Method: "POST", Route: "/v1/charges", User: "43", IP: netip.MustParseAddr("203.0.113.7")}
+	who := &match.Descriptor{Method: "POST", Route: "/v1/charges", User: "43", IP: netip.MustParseAddr("203.0.113.7")}
 	if err := w.Spend(who, 100); err != nil {
 		t.Fatal(err)
 	}

@@ -11,8 +11,10 @@ import (
 	"strings"
 
 	"sluice/limiter"
-	"sluice/rules"
 	"sluice/rules/chars"
+	"sluice/rules/field"
+	"sluice/rules/host"
+	"sluice/rules/match"
 	"sluice/rules/redact"
 )
 
@@ -140,9 +142,9 @@ func lines[V any](m map[string]V, write func(V) string) string {
 }
 
 // descriptorOf reads the form's fields.
-func descriptorOf(form url.Values) (d rules.Descriptor, weight int64, errs []rules.FieldError) {
-	wrong := func(field, message string) { errs = append(errs, rules.FieldError{Field: field, Message: message}) }
-	d = rules.Descriptor{
+func descriptorOf(form url.Values) (d match.Descriptor, weight int64, errs []field.Problem) {
+	wrong := func(member, message string) { errs = append(errs, field.Problem{Field: member, Message: message}) }
+	d = match.Descriptor{
 		Method: strings.TrimSpace(form.Get("method")), Route: strings.TrimSpace(form.Get("route")), User: form.Get("user"),
 		APIKey: form.Get("api_key"), Tier: strings.TrimSpace(form.Get("tier")),
 	}
@@ -150,7 +152,7 @@ func descriptorOf(form url.Values) (d rules.Descriptor, weight int64, errs []rul
 		wrong("route", "must begin with /")
 	}
 	if text := strings.TrimSpace(form.Get("host")); text != "" {
-		host, err := rules.ParseHost(text)
+		host, err := host.Parse(text)
 		if err != nil {
 			wrong("host", err.Error())
 		}

@@ -11,6 +11,7 @@ import (
 	"sluice/internal/access"
 	"sluice/limiter"
 	"sluice/rules"
+	"sluice/rules/match"
 	"sluice/web/kit"
 	"sluice/web/view"
 )
@@ -19,12 +20,12 @@ import (
 type Deps struct {
 	// Explain returns what the rules in force do with a request, without charging anything. Errors wrap
 	// rules.ErrUnavailable while there are no rules.
-	Explain func(ctx context.Context, d *rules.Descriptor, weight int64) (Explanation, error)
+	Explain func(ctx context.Context, d *match.Descriptor, weight int64) (Explanation, error)
 	// ExplainCall is Explain for a call of Envoy whose domain no profile reads.
 	ExplainCall func(ctx context.Context, call *AskedCall) (Explanation, error)
 	// Buckets peeks at buckets of a rule (limiter.OpPeek) or resets them (limiter.OpReset). res has a decision for each
 	// ask. The error is a *limiter.StoreError.
-	Buckets func(ctx context.Context, rule *rules.Compiled, op limiter.Op, asks []limiter.Ask, res *limiter.Result) error
+	Buckets func(ctx context.Context, rule *match.Compiled, op limiter.Op, asks []limiter.Ask, res *limiter.Result) error
 	// Spent returns what each region has spent in a bucket that spans regions, nil if that is unknown.
 	Spent func(ctx context.Context, key limiter.Key, l limiter.Limit) []limiter.RegionUnits
 	// Home returns the region that has a bucket, "" for a bucket that each region has.

@@ -14,6 +14,7 @@ import (
 	"sluice/limiter"
 	"sluice/rules"
 	"sluice/rules/chars"
+	"sluice/rules/field"
 	"sluice/web/kit"
 	"sluice/web/view"
 )
@@ -129,8 +130,8 @@ func (m *Samples) moment(name string) time.Time {
 	return at
 }
 
-func (m *Samples) wrong(field, message string) {
-	m.Problems = append(m.Problems, rules.FieldError{Field: field, Message: message})
+func (m *Samples) wrong(member, message string) {
+	m.Problems = append(m.Problems, field.Problem{Field: member, Message: message})
 }
 
 // nodeChoices are the nodes to choose from, nil if there is only one.
@@ -172,7 +173,7 @@ type Samples struct {
 	// From and To are the times between which the requests were, zero if there is no such bound.
 	From, To time.Time
 	// Problems are what is wrong with the address. The page shows what else it asks for.
-	Problems []rules.FieldError
+	Problems []field.Problem
 	// Older is the address of the requests before the last line, "" if there are none.
 	Older string
 	// Rules are the names to choose from; Choices are the outcomes, and Nodes the nodes.

@@ -9,7 +9,7 @@ import (
 
 	"sluice/internal/fleet"
 	"sluice/internal/stats"
-	"sluice/rules"
+	"sluice/rules/match"
 	"sluice/web/kit"
 	"sluice/web/view"
 )
@@ -89,7 +89,7 @@ func (p *Pages) rulesToAsk(live *fleet.Live, m *TenantPage) []*RuleDay {
 		return nil
 	}
 	rank := rankOf(live)
-	var all []*rules.Compiled
+	var all []*match.Compiled
 	for i := range set.Len() {
 		c := set.At(i)
 		all = append(all, c)
@@ -99,7 +99,7 @@ func (p *Pages) rulesToAsk(live *fleet.Live, m *TenantPage) []*RuleDay {
 			}
 		}
 	}
-	slices.SortStableFunc(all, func(a, b *rules.Compiled) int {
+	slices.SortStableFunc(all, func(a, b *match.Compiled) int {
 		return cmp.Or(cmp.Compare(rank[a.Rule.Name], rank[b.Rule.Name]), cmp.Compare(a.Rule.Name, b.Rule.Name))
 	})
 	m.Active = len(all)

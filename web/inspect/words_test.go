@@ -7,6 +7,7 @@ import (
 	"sluice/internal/fleet"
 	"sluice/limiter"
 	"sluice/rules"
+	"sluice/rules/match"
 )
 
 // What a cut or the region's share has denied is not said to be a fault of Redis.
@@ -73,7 +74,7 @@ func TestPartWords(t *testing.T) {
 		{true, 300, "The limit is the part of this region. All regions together have 600."}, {true, 600, ""},
 		{false, 300, ""},
 	} {
-		b := rules.Bucket{Rule: &rules.Compiled{Shares: of.shares}, Limit: limiter.Limit{Count: 600}}
+		b := match.Bucket{Rule: &match.Compiled{Shares: of.shares}, Limit: limiter.Limit{Count: 600}}
 		m := KeyPage{Bucket: &b, Peeked: Peeked{Figures: &BucketFigures{Limit: of.part}}}
 		if got := m.partWords(); got != of.want {
 			t.Errorf("%+v: got %q", of, got)

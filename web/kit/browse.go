@@ -7,6 +7,7 @@ import (
 
 	"sluice/internal/fleet"
 	"sluice/rules"
+	"sluice/rules/match"
 )
 
 // Browse lists rules from the database, or from the set in force if the database is unreachable.
@@ -22,7 +23,7 @@ func (v *Visit) Browse(b rules.Browse) (rules.Listing, error) {
 }
 
 // browseSet lists the rules in force in the way BrowseRules lists stored rules. Their editors are unknown.
-func browseSet(set *rules.Set, b rules.Browse) rules.Listing {
+func browseSet(set *match.Set, b rules.Browse) rules.Listing {
 	var out rules.Listing
 	if set == nil {
 		return out
@@ -126,9 +127,9 @@ func (k *Kit) RuleNames() []string {
 }
 
 // Options are the settings that decide which addresses are counted together.
-func (k *Kit) Options() rules.Options {
+func (k *Kit) Options() match.Options {
 	if set := k.Sets.Load(); set != nil {
 		return set.Options()
 	}
-	return rules.Options{}
+	return match.Options{}
 }

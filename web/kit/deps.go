@@ -14,6 +14,7 @@ import (
 	"sluice/internal/stats"
 	"sluice/limiter"
 	"sluice/rules"
+	"sluice/rules/match"
 )
 
 // Deps are the dependencies that several areas share. Fields are required unless noted.
@@ -21,7 +22,7 @@ type Deps struct {
 	// Rules stores rules.
 	Rules RuleStore
 	// Sets holds the rules in force on this node.
-	Sets *rules.Current
+	Sets *match.Current
 	// Overrides stores overrides of rules.
 	Overrides Overrides
 	// Changed is called after every change of the rules. It waits until the change is in force on this node, and
@@ -85,7 +86,7 @@ func RequireFields(deps any, optional ...string) error {
 }
 
 // Users stores accounts. Errors wrap rules.ErrNotFound, ErrNameTaken or
-// ErrUnavailable, access.ErrNotFirst, or are a *rules.ValidationError.
+// ErrUnavailable, access.ErrNotFirst, or are a *field.ValidationError.
 type Users interface {
 	GetUser(ctx context.Context, id int64) (access.User, error)
 	GetUserByName(ctx context.Context, name string) (access.User, error)
@@ -132,13 +133,13 @@ type DenialLog interface {
 // Overrides stores overrides. opt are the settings by which addresses
 // are counted, ifVersion is the version that the page showed. Errors wrap
 // rules.ErrNotFound, ErrStale, ErrOverrideExists or ErrUnavailable, or are a
-// *rules.ValidationError.
+// *field.ValidationError.
 type Overrides interface {
 	ListOverrides(ctx context.Context, q rules.OverrideQuery) (rules.OverridePage, error)
 	GetOverride(ctx context.Context, ruleID, id int64) (rules.Override, error)
-	CreateOverride(ctx context.Context, actor rules.Actor, o rules.Override, opt rules.Options) (rules.Override, error)
+	CreateOverride(ctx context.Context, actor rules.Actor, o rules.Override, opt match.Options) (rules.Override, error)
 	UpdateOverride(ctx context.Context, actor rules.Actor, o rules.Override, ifVersion int64,
-		opt rules.Options) (rules.Override, error)
+		opt match.Options) (rules.Override, error)
 	DeleteOverride(ctx context.Context, actor rules.Actor, ruleID, id, ifVersion int64) error
 }
 
@@ -197,6 +198,6 @@ type SignOn interface {
 // SignOnAccounts finds and creates accounts of people who use single sign-on.
 type SignOnAccounts interface {
 	// SignOn returns the account of an identity. Errors wrap access.ErrNoRole,
-	// access.ErrDisabled or rules.ErrUnavailable, or are a *rules.ValidationError.
+	// access.ErrDisabled or rules.ErrUnavailable, or are a *field.ValidationError.
 	SignOn(ctx context.Context, id access.Identity) (access.User, error)
 }

@@ -8,6 +8,7 @@ import (
 
 	"sluice/internal/access"
 	"sluice/rules"
+	"sluice/rules/field"
 	"sluice/web/view"
 )
 
@@ -64,7 +65,7 @@ const DeletedMeanwhile = "Someone deleted this in the meantime. Nothing was save
 // ProblemOf maps the few kinds of errors to pages; anything else is nil.
 func ProblemOf(err error) *Problem {
 	var p *Problem
-	var invalid *rules.ValidationError
+	var invalid *field.ValidationError
 	var taken *rules.TakenError
 	var replica *rules.ReplicaError
 	switch {

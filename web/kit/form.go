@@ -11,6 +11,7 @@ import (
 
 	"sluice/internal/fleet"
 	"sluice/rules"
+	"sluice/rules/field"
 )
 
 // lastPage bounds page numbers.
@@ -53,15 +54,15 @@ func Version(form url.Values) int64 {
 	return n
 }
 
-// FieldsOf are the fields of a *rules.ValidationError, nil for no error.
-func FieldsOf(err error) []rules.FieldError {
-	var invalid *rules.ValidationError
+// FieldsOf are the fields of a *field.ValidationError, nil for no error.
+func FieldsOf(err error) []field.Problem {
+	var invalid *field.ValidationError
 	var taken *rules.TakenError
 	switch {
 	case errors.As(err, &invalid):
 		return invalid.Fields
 	case errors.As(err, &taken):
-		return []rules.FieldError{taken.FieldError}
+		return []field.Problem{taken.Problem}
 	}
 	return nil
 }
@@ -154,10 +155,10 @@ func Unreadable(err error) bool {
 }
 
 // MustBeEmpty returns an error for each named field that is filled in although the selected option does not use it.
-func MustBeEmpty(form url.Values, names ...string) (fields []rules.FieldError) {
+func MustBeEmpty(form url.Values, names ...string) (fields []field.Problem) {
 	for _, name := range names {
 		if strings.TrimSpace(form.Get(name)) != "" {
-			fields = append(fields, rules.FieldError{Field: name,
+			fields = append(fields, field.Problem{Field: name,
 				Message: "applies only to a custom limit; choose that, or leave this field empty"})
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"sluice/internal/access"
 	"sluice/rules"
+	"sluice/rules/field"
 	"sluice/web/view"
 )
 
@@ -27,9 +28,9 @@ type Objects[T any] struct {
 	// New is the start of a new object. Values fills in the form, Read reads it and validates the object.
 	New    func() T
 	Values func(*T) url.Values
-	Read   func(url.Values) (T, []rules.FieldError)
+	Read   func(url.Values) (T, []field.Problem)
 	// Differ lists what people see of the differences between two objects.
-	Differ func(theirs, ours *T) []rules.Change
+	Differ func(theirs, ours *T) []field.Change
 	// Saved is the path after an object was saved.
 	Saved func(name string) string
 	// Created answers after an object was created; nil means a redirect to Saved.
@@ -45,7 +46,7 @@ type ObjectForm struct {
 	Form    view.Form
 	Problem string
 	// Changes are the differences between what someone else saved in the meantime and the form.
-	Changes []rules.Change
+	Changes []field.Change
 }
 
 // title is the noun at the beginning of a sentence.
@@ -125,7 +126,7 @@ func (o *Objects[T]) save(v *Visit, form url.Values) error {
 			return v.SeeOther(o.Saved(o.Kind.Name(&t)))
 		case errors.Is(err, rules.ErrNameTaken):
 			status = http.StatusConflict
-			fields = []rules.FieldError{{Field: "name", Message: "is already used by another " + o.Kind.Noun}}
+			fields = []field.Problem{{Field: "name", Message: "is already used by another " + o.Kind.Noun}}
 		case errors.As(err, new(*rules.TakenError)):
 			status, fields = http.StatusConflict, FieldsOf(err)
 		case errors.Is(err, rules.ErrNotFound) && m.Name != "":

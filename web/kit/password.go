@@ -11,11 +11,12 @@ import (
 	"sluice/internal/access"
 	"sluice/limiter"
 	"sluice/rules"
+	"sluice/rules/field"
 )
 
 // Hash sets the password hash of an account that is not stored yet. If too many passwords are being hashed, it returns
 // the status and errors with which to show the form again.
-func (v *Visit) Hash(u *access.User, lane access.Lane, password string) (status int, fields []rules.FieldError,
+func (v *Visit) Hash(u *access.User, lane access.Lane, password string) (status int, fields []field.Problem,
 	err error) {
 	ctx, cancel := v.turn()
 	defer cancel()
@@ -24,7 +25,7 @@ func (v *Visit) Hash(u *access.User, lane access.Lane, password string) (status 
 		return http.StatusUnprocessableEntity, nil, err
 	}
 	v.RetryAfter(err)
-	return http.StatusServiceUnavailable, []rules.FieldError{{Field: "password", Message: busy}}, nil
+	return http.StatusServiceUnavailable, []field.Problem{{Field: "password", Message: busy}}, nil
 }
 
 // turnWait is how long after its arrival a request can wait for its turn at hashing. The connection is closed 5 s after
@@ -37,12 +38,12 @@ func (v *Visit) turn() (context.Context, context.CancelFunc) {
 }
 
 // CheckPassword validates a new password and its repetition.
-func CheckPassword(field, name, password, repeat string) []rules.FieldError {
+func CheckPassword(member, name, password, repeat string) []field.Problem {
 	if err := access.CheckNewPassword(name, password); err != nil {
-		return []rules.FieldError{{Field: field, Message: err.Error()}}
+		return []field.Problem{{Field: member, Message: err.Error()}}
 	}
 	if password != repeat {
-		return []rules.FieldError{{Field: "repeat", Message: "must match the password"}}
+		return []field.Problem{{Field: "repeat", Message: "must match the password"}}
 	}
 	return nil
 }

@@ -8,11 +8,12 @@ import (
 	"time"
 
 	"sluice/rules"
+	"sluice/rules/field"
 )
 
 // RuleStore stores rules. ifVersion is the version that the page showed, 0 for any.
 // Errors wrap rules.ErrNotFound, ErrNameTaken, ErrStale or ErrUnavailable, or are a
-// *rules.ValidationError.
+// *field.ValidationError.
 type RuleStore interface {
 	BrowseRules(ctx context.Context, b rules.Browse) (rules.Listing, error)
 	GetRule(ctx context.Context, id int64) (rules.Rule, error)
@@ -125,7 +126,7 @@ type ruleConflict struct {
 	By   string
 	At   time.Time
 	// Changes are the changes since the page was loaded.
-	Changes []rules.Change
+	Changes []field.Change
 	// Action and Form are the requested action.
 	Action string
 	Form   url.Values

@@ -4,7 +4,7 @@ import (
 	"net/http"
 
 	"sluice/internal/fleet"
-	"sluice/rules"
+	"sluice/rules/match"
 	"sluice/web/kit"
 	"sluice/web/view"
 )
@@ -20,7 +20,7 @@ func (p *Pages) hotKeys(v *kit.Visit) error {
 }
 
 // hotLines are the rows of busy keys, busiest first, or only of those that are hot.
-func hotLines(set *rules.Set, keys []fleet.HotLive, onlyHot bool) []view.HotLine {
+func hotLines(set *match.Set, keys []fleet.HotLive, onlyHot bool) []view.HotLine {
 	var out []view.HotLine
 	for i := range keys {
 		if keys[i].Hot || !onlyHot {

@@ -13,6 +13,7 @@ import (
 
 	"sluice/internal/stats"
 	"sluice/rules"
+	"sluice/rules/field"
 	"sluice/web/kit"
 	"sluice/web/view"
 )
@@ -45,7 +46,7 @@ type Incidents struct {
 	Query         view.Query
 	// Asked is what the address selects. Problems are what is wrong with it; nothing is listed then.
 	Asked    stats.IncidentQuery
-	Problems []rules.FieldError
+	Problems []field.Problem
 	// Partial means that the rule database is unavailable, so that these are incidents of this node only.
 	Partial bool
 	// Older is the address of the incidents before the last one, "" if there are none.
@@ -129,7 +130,7 @@ func (p *Pages) ruleIDs(all []stats.Incident) map[string]int64 {
 }
 
 // askedIncidents reads the address.
-func askedIncidents(q url.Values, now time.Time) (out stats.IncidentQuery, bad []rules.FieldError) {
+func askedIncidents(q url.Values, now time.Time) (out stats.IncidentQuery, bad []field.Problem) {
 	out.Node, out.Rule = q.Get("node"), q.Get("rule")
 	instant := func(name string) (at time.Time) {
 		text := q.Get(name)
@@ -138,7 +139,7 @@ func askedIncidents(q url.Values, now time.Time) (out stats.IncidentQuery, bad [
 		}
 		at, err := time.Parse(time.RFC3339, text)
 		if err != nil {
-			bad = append(bad, rules.FieldError{Field: name, Message: "must be a time such as 2026-11-23T12:00:00Z"})
+			bad = append(bad, field.Problem{Field: name, Message: "must be a time such as 2026-11-23T12:00:00Z"})
 		}
 		return at
 	}
@@ -148,7 +149,7 @@ func askedIncidents(q url.Values, now time.Time) (out stats.IncidentQuery, bad [
 	if out.From.IsZero() {
 		out.From = r.From
 	}
-	var invalid *rules.ValidationError
+	var invalid *field.ValidationError
 	if err := out.Validate(); len(bad) == 0 && errors.As(err, &invalid) {
 		bad = invalid.Fields
 	}

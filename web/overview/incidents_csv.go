@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"sluice/internal/stats"
-	"sluice/rules"
 	"sluice/rules/chars"
+	"sluice/rules/field"
 	"sluice/web/kit"
 )
 
@@ -21,7 +21,7 @@ const pathIncidentsCSV = kit.PathIncidents + ".csv"
 func (p *Pages) incidentsCSV(v *kit.Visit) error {
 	asked, bad := askedIncidents(v.QueryParams(), p.Now())
 	if len(bad) > 0 {
-		return &rules.ValidationError{Fields: bad}
+		return &field.ValidationError{Fields: bad}
 	}
 	var m Incidents
 	found, err := p.Incidents.Incidents(v.Ctx, asked)

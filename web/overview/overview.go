@@ -8,6 +8,7 @@ import (
 	"sluice/internal/fleet"
 	"sluice/internal/stats"
 	"sluice/rules"
+	"sluice/rules/match"
 	"sluice/web/kit"
 	"sluice/web/view"
 )
@@ -84,7 +85,7 @@ const maxLatest = 5
 const maxTopRules = 6
 
 // topRules are the rules that deny most and those that decide most.
-func (p *Pages) topRules(live []fleet.RuleLive, set *rules.Set) (denied, busy []RuleRate) {
+func (p *Pages) topRules(live []fleet.RuleLive, set *match.Set) (denied, busy []RuleRate) {
 	live = slices.Clone(live)
 	named := map[string]bool{}
 	pick := func(line func(stats.Figures) int64, fits func(stats.Figures) bool) []RuleRate {

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"sluice/internal/access"
-	"sluice/rules"
+	"sluice/rules/field"
 	"sluice/web/kit"
 	"sluice/web/view"
 )
@@ -16,7 +16,7 @@ import (
 // account shows your own account.
 func (p *Pages) account(v *kit.Visit) error { return p.accountPage(v, http.StatusOK, nil, "") }
 
-func (p *Pages) accountPage(v *kit.Visit, status int, fields []rules.FieldError, message string) error {
+func (p *Pages) accountPage(v *kit.Visit, status int, fields []field.Problem, message string) error {
 	all, err := p.allSessions(v)
 	if err != nil {
 		return err
@@ -86,7 +86,7 @@ func (p *Pages) changePassword(v *kit.Visit, form url.Values) error {
 		if status == http.StatusUnprocessableEntity {
 			message = "is not your current password"
 		}
-		return p.accountPage(v, status, []rules.FieldError{{Field: "current", Message: message}}, "")
+		return p.accountPage(v, status, []field.Problem{{Field: "current", Message: message}}, "")
 	}
 	password := form.Get("password")
 	if fields := kit.CheckPassword("password", v.User.Name, password, form.Get("repeat")); len(fields) > 0 {

@@ -18,6 +18,7 @@ import (
 	"sluice/internal/audit"
 	"sluice/rules"
 	"sluice/rules/chars"
+	"sluice/rules/field"
 	"sluice/web/kit"
 	"sluice/web/view"
 )
@@ -155,7 +156,7 @@ func (m AuditList) download(format string) string {
 // maxNames is how many fields a line lists.
 const maxNames = 4
 
-func fieldNames(changes []rules.Change) string {
+func fieldNames(changes []field.Change) string {
 	var names []string
 	for _, c := range changes[:min(len(changes), maxNames)] {
 		names = append(names, c.Field)

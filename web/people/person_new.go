@@ -8,6 +8,7 @@ import (
 
 	"sluice/internal/access"
 	"sluice/rules"
+	"sluice/rules/field"
 	"sluice/web/kit"
 	"sluice/web/view"
 )
@@ -28,17 +29,17 @@ func (p *Pages) newPerson(v *kit.Visit) error {
 func (p *Pages) createPerson(v *kit.Visit, form url.Values) error {
 	name, password := strings.TrimSpace(form.Get("name")), form.Get("password")
 	u := access.User{Name: name}
-	var fields []rules.FieldError
+	var fields []field.Problem
 	var err error
 	if u.Role, err = access.ParseRole(form.Get("role")); err != nil {
-		fields = append(fields, rules.FieldError{Field: "role", Message: err.Error()})
+		fields = append(fields, field.Problem{Field: "role", Message: err.Error()})
 	}
 	switch form.Get("by") {
 	case byLink:
 	case byPassword:
 		fields = append(fields, kit.CheckPassword("password", name, password, password)...)
 	default:
-		fields = append(fields, rules.FieldError{Field: "by", Message: "must be an invite link or a password"})
+		fields = append(fields, field.Problem{Field: "by", Message: "must be an invite link or a password"})
 	}
 	status := http.StatusUnprocessableEntity
 	if len(fields) == 0 && form.Get("by") == byPassword {
@@ -52,7 +53,7 @@ func (p *Pages) createPerson(v *kit.Visit, form url.Values) error {
 		case kit.FieldsOf(err) != nil:
 			fields = kit.FieldsOf(err)
 		case errors.Is(err, rules.ErrNameTaken):
-			fields = []rules.FieldError{{Field: "name", Message: "is already in use"}}
+			fields = []field.Problem{{Field: "name", Message: "is already in use"}}
 		case err != nil:
 			return err
 		}

@@ -34,7 +34,7 @@ type People interface {
 }
 
 // Tokens manages API tokens. Errors wrap rules.ErrNotFound, ErrNameTaken or
-// ErrUnavailable, or are a *rules.ValidationError.
+// ErrUnavailable, or are a *field.ValidationError.
 type Tokens interface {
 	ListTokens(ctx context.Context) ([]access.Token, error)
 	CreateToken(ctx context.Context, actor rules.Actor, t access.Token) (access.Token, error)

@@ -11,6 +11,7 @@ import (
 
 	"sluice/internal/access"
 	"sluice/rules"
+	"sluice/rules/field"
 	"sluice/web/kit"
 	"sluice/web/view"
 )
@@ -59,16 +60,16 @@ func (p *Pages) createToken(v *kit.Visit, form url.Values) error {
 			t.Scopes = append(t.Scopes, scope)
 		}
 	}
-	var fields []rules.FieldError
+	var fields []field.Problem
 	days, err := strconv.Atoi(form.Get("days"))
 	if err != nil || days < 0 || days > 3650 {
-		fields = append(fields, rules.FieldError{Field: "days", Message: "must be one of the options"})
+		fields = append(fields, field.Problem{Field: "days", Message: "must be one of the options"})
 	}
 	if days > 0 {
 		t.ExpiresAt = new(p.Now().Add(time.Duration(days) * 24 * time.Hour))
 	}
 	if len(t.Scopes) == 0 {
-		fields = append(fields, rules.FieldError{Field: "scopes", Message: "Select at least one scope."})
+		fields = append(fields, field.Problem{Field: "scopes", Message: "Select at least one scope."})
 	}
 	secret := ""
 	if len(fields) == 0 {
@@ -78,7 +79,7 @@ func (p *Pages) createToken(v *kit.Visit, form url.Values) error {
 		case kit.FieldsOf(err) != nil:
 			fields = kit.FieldsOf(err)
 		case errors.Is(err, rules.ErrNameTaken):
-			fields = []rules.FieldError{{Field: "name", Message: "is already used by an active token"}}
+			fields = []field.Problem{{Field: "name", Message: "is already used by an active token"}}
 		case err != nil:
 			return err
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sluice/rules"
+	"sluice/rules/field"
 	"sluice/web/bind"
 	"sluice/web/kit"
 )
@@ -107,7 +108,7 @@ func values(p *rules.Pool) url.Values {
 }
 
 // read reads the form and validates the pool.
-func read(form url.Values) (rules.Pool, []rules.FieldError) {
+func read(form url.Values) (rules.Pool, []field.Problem) {
 	p := rules.NewPool()
 	rd := &bind.Reader{Form: form}
 	bind.Read(rd, "", rules.PoolKind.Fields, &p)

@@ -11,7 +11,7 @@ import (
 	"fmt"
 	"net/url"
 
-	"sluice/rules"
+	"sluice/rules/field"
 	"sluice/web/kit"
 	"sluice/web/view"
 )
@@ -510,7 +510,7 @@ func action(m kit.ObjectForm) templ.SafeURL {
 	return address(m.Name, "")
 }
 
-func changed(changes []rules.Change) templ.Component {
+func changed(changes []field.Change) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {

@@ -7,6 +7,7 @@ import (
 
 	"sluice/internal/access"
 	"sluice/rules"
+	"sluice/rules/match"
 	"sluice/web/kit"
 )
 
@@ -14,7 +15,7 @@ import (
 type Deps struct {
 	Store rules.Store[rules.Pool]
 	// State returns the state of a pool, without charging anything.
-	State func(ctx context.Context, p *rules.CompiledPool) State
+	State func(ctx context.Context, p *match.CompiledPool) State
 }
 
 // Pages are the pages of the area.

@@ -10,7 +10,8 @@ import (
 	"strconv"
 	"strings"
 
-	"sluice/rules"
+	"sluice/rules/field"
+	"sluice/rules/profile"
 	"sluice/web/kit"
 )
 
@@ -61,7 +62,7 @@ func lines(text string) iter.Seq[string] {
 }
 
 // values fills in the form of a profile. Lists have one line per element.
-func values(p *rules.Profile) url.Values {
+func values(p *profile.Profile) url.Values {
 	form := url.Values{
 		"name": {p.Name}, "description": {p.Description}, "version": {strconv.FormatInt(p.Version, 10)},
 		"facts.user": {sourceLines("", p.Facts.User)}, "facts.api_key": {sourceLines("", p.Facts.APIKey)},
@@ -86,7 +87,7 @@ func values(p *rules.Profile) url.Values {
 }
 
 // sourceLines writes sources as "header X-User", each after a name if there is one.
-func sourceLines(name string, list []rules.FactSource) string {
+func sourceLines(name string, list []profile.Source) string {
 	var b strings.Builder
 	for _, s := range list {
 		if name != "" {
@@ -110,7 +111,7 @@ func sourceLines(name string, list []rules.FactSource) string {
 func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
 // sourceMap writes the sources of named facts as "tenant header X-Tenant".
-func sourceMap(m map[string][]rules.FactSource) string {
+func sourceMap(m map[string][]profile.Source) string {
 	var b strings.Builder
 	for _, name := range sorted(m) {
 		b.WriteString(sourceLines(name, m[name]))
@@ -119,7 +120,7 @@ func sourceMap(m map[string][]rules.FactSource) string {
 }
 
 // missingLines writes "user deny" or "user value anonymous".
-func missingLines(m map[string]rules.MissingFact) string {
+func missingLines(m map[string]profile.MissingFact) string {
 	var b strings.Builder
 	for _, name := range sorted(m) {
 		if fact := m[name]; fact.Action != "" {
@@ -159,10 +160,10 @@ type lineError struct {
 }
 
 // read reads the form and validates the profile. Errors are named after the inputs.
-func read(form url.Values) (rules.Profile, []rules.FieldError) {
+func read(form url.Values) (profile.Profile, []field.Problem) {
 	rd := &reader{form: form, at: map[string]place{}}
 	text := func(name string) string { return strings.TrimSpace(form.Get(name)) }
-	p := rules.NewProfile()
+	p := profile.New()
 	p.Name, p.Description = text("name"), text("description")
 	p.Facts.User = rd.sources("facts.user")
 	p.Facts.APIKey = rd.sources("facts.api_key")
@@ -171,18 +172,18 @@ func read(form url.Values) (rules.Profile, []rules.FieldError) {
 	p.Facts.Fields = rd.named("facts.fields", "bytes header Content-Length")
 	p.Missing = rd.missing()
 	p.Routes, p.Path = rd.list("routes"), text("path")
-	p.ClientIP = rules.ClientIP{Header: text("client_ip.header"), Trusted: rd.list("client_ip.trusted")}
-	p.Proof = rules.Proof{Token: form.Get("proof.token") == "on", Networks: rd.list("proof.networks"),
+	p.ClientIP = profile.ClientIP{Header: text("client_ip.header"), Trusted: rd.list("client_ip.trusted")}
+	p.Proof = profile.Proof{Token: form.Get("proof.token") == "on", Networks: rd.list("proof.networks"),
 		Certificates: rd.list("proof.certificates")}
 	p.Claims, p.ClaimsHeader = text("claims"), text("claims_header")
 	p.SkipMethods, p.Headers = rd.list("skip_methods"), rd.list("headers")
 	p.Domain, p.Entries = text("domain"), rd.entries()
 	if header := text("weight.header"); header != "" {
-		p.Weight = &rules.WeightSource{Header: header}
+		p.Weight = &profile.WeightSource{Header: header}
 	}
 	p.Normalize()
 	unreadable := len(rd.errs)
-	for _, f := range kit.FieldsOf(rules.ValidateProfile(&p)) {
+	for _, f := range kit.FieldsOf(profile.Validate(&p)) {
 		rd.refused(f, rd.errs[:unreadable])
 	}
 	return p, rd.combined()
@@ -213,8 +214,8 @@ func (rd *reader) list(name string) []string {
 }
 
 // sources reads the sources of a fact.
-func (rd *reader) sources(name string) []rules.FactSource {
-	list := []rules.FactSource{}
+func (rd *reader) sources(name string) []profile.Source {
+	list := []profile.Source{}
 	rd.each(name, func(line int, text string) {
 		s, ok := source(text)
 		if !ok {
@@ -227,7 +228,7 @@ func (rd *reader) sources(name string) []rules.FactSource {
 }
 
 // source reads "header X-User".
-func source(text string) (s rules.FactSource, ok bool) {
+func source(text string) (s profile.Source, ok bool) {
 	kind, name := word(text)
 	switch kind {
 	case "header":
@@ -239,7 +240,7 @@ func source(text string) (s rules.FactSource, ok bool) {
 	case "value":
 		s.Value = name
 	}
-	return s, s != (rules.FactSource{})
+	return s, s != (profile.Source{})
 }
 
 // word splits a text after its first word.
@@ -249,15 +250,15 @@ func word(text string) (first, rest string) {
 }
 
 // named reads the sources of named facts, such as attributes.
-func (rd *reader) named(name, example string) map[string][]rules.FactSource {
-	m := map[string][]rules.FactSource{}
+func (rd *reader) named(name, example string) map[string][]profile.Source {
+	m := map[string][]profile.Source{}
 	rd.each(name, func(line int, text string) {
 		fact, rest := word(text)
 		s, ok := source(rest)
 		if !ok {
 			rd.wrong(name, line, "must be a name, then header, cookie, claim or value, and then its name, such as %s", example)
 		}
-		path := name + "." + rules.SafeKey(fact)
+		path := name + "." + field.SafeKey(fact)
 		if _, known := rd.at[path]; !known {
 			rd.at[path] = place{name, line}
 		}
@@ -268,21 +269,21 @@ func (rd *reader) named(name, example string) map[string][]rules.FactSource {
 }
 
 // missing reads what happens without a fact.
-func (rd *reader) missing() map[string]rules.MissingFact {
+func (rd *reader) missing() map[string]profile.MissingFact {
 	const name = "missing"
-	m := map[string]rules.MissingFact{}
+	m := map[string]profile.MissingFact{}
 	rd.each(name, func(line int, text string) {
 		fact, rest := word(text)
 		what, value := word(rest)
-		rd.at[name+"."+rules.SafeKey(fact)] = place{name, line}
+		rd.at[name+"."+field.SafeKey(fact)] = place{name, line}
 		if _, twice := m[fact]; twice {
-			rd.wrong(name, line, "%s is listed twice", rules.SafeKey(fact))
+			rd.wrong(name, line, "%s is listed twice", field.SafeKey(fact))
 		}
 		switch {
-		case (what == rules.MissingSkip || what == rules.MissingDeny) && value == "":
-			m[fact] = rules.MissingFact{Action: what}
+		case (what == profile.MissingSkip || what == profile.MissingDeny) && value == "":
+			m[fact] = profile.MissingFact{Action: what}
 		case what == "value" && value != "":
-			m[fact] = rules.MissingFact{Value: value}
+			m[fact] = profile.MissingFact{Value: value}
 		default:
 			rd.wrong(name, line, "must be a fact, then skip, deny or value and a text, such as user deny")
 		}
@@ -297,9 +298,9 @@ func (rd *reader) entries() map[string]string {
 	rd.each(name, func(line int, text string) {
 		i := strings.LastIndexAny(text, " \t")
 		key, fact := strings.TrimSpace(text[:max(i, 0)]), text[i+1:]
-		rd.at[name+"."+rules.SafeKey(key)] = place{name, line}
+		rd.at[name+"."+field.SafeKey(key)] = place{name, line}
 		if _, twice := m[key]; twice {
-			rd.wrong(name, line, "%s is listed twice", rules.SafeKey(key))
+			rd.wrong(name, line, "%s is listed twice", field.SafeKey(key))
 		}
 		if key == "" {
 			rd.wrong(name, line, "must be the key of an entry, then a fact, such as remote_address ip")
@@ -311,7 +312,7 @@ func (rd *reader) entries() map[string]string {
 
 // refused moves an error of the validation to the input and line that it is about. It drops errors of lines that could
 // not be read, because their content is not what was typed.
-func (rd *reader) refused(f rules.FieldError, unreadable []lineError) {
+func (rd *reader) refused(f field.Problem, unreadable []lineError) {
 	for path := f.Field; path != ""; path = path[:max(strings.LastIndexAny(path, ".["), 0)] {
 		if at, ok := rd.at[path]; ok {
 			if slices.ContainsFunc(unreadable, func(e lineError) bool { return e.place == at }) {
@@ -334,7 +335,7 @@ func (rd *reader) refused(f rules.FieldError, unreadable []lineError) {
 
 // combined returns one error for each input, with a line of text for each line that is wrong, in order. After mostLines
 // it counts the rest.
-func (rd *reader) combined() (fields []rules.FieldError) {
+func (rd *reader) combined() (fields []field.Problem) {
 	const mostLines = 5
 	slices.SortStableFunc(rd.errs, func(a, b lineError) int { return cmp.Compare(a.line, b.line) })
 	wrong := map[string]int{}
@@ -343,10 +344,10 @@ func (rd *reader) combined() (fields []rules.FieldError) {
 			e.message = fmt.Sprintf("Line %d: %s", e.line, e.message)
 		}
 		wrong[e.input]++
-		i := slices.IndexFunc(fields, func(f rules.FieldError) bool { return f.Field == e.input })
+		i := slices.IndexFunc(fields, func(f field.Problem) bool { return f.Field == e.input })
 		switch {
 		case i < 0:
-			fields = append(fields, rules.FieldError{Field: e.input, Message: e.message})
+			fields = append(fields, field.Problem{Field: e.input, Message: e.message})
 		case wrong[e.input] <= mostLines:
 			fields[i].Message += "\n" + e.message
 		}

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"sluice/rules"
+	"sluice/rules/profile"
 )
 
 func TestForm_EveryFieldOfTheTableHasAnInput(t *testing.T) {
@@ -17,15 +18,15 @@ func TestForm_EveryFieldOfTheTableHasAnInput(t *testing.T) {
 	for _, f := range rules.ProfileKind.Fields {
 		switch f.Name {
 		case "facts":
-			for _, part := range rules.FactFields() {
+			for _, part := range profile.FactFields() {
 				want = append(want, "facts."+part.Name)
 			}
 		case "client_ip":
-			for _, part := range rules.ClientIPFields() {
+			for _, part := range profile.ClientIPFields() {
 				want = append(want, "client_ip."+part.Name)
 			}
 		case "proof":
-			for _, part := range rules.ProofFields() {
+			for _, part := range profile.ProofFields() {
 				want = append(want, "proof."+part.Name)
 			}
 		case "weight":
@@ -46,28 +47,28 @@ func TestForm_EveryFieldOfTheTableHasAnInput(t *testing.T) {
 
 // What the form shows is what it reads back.
 func TestForm_ReadsBackWhatItShows(t *testing.T) {
-	source := rapid.Custom(func(t *rapid.T) rules.FactSource {
+	source := rapid.Custom(func(t *rapid.T) profile.Source {
 		name := rapid.StringMatching(`[a-zA-Z][a-zA-Z0-9_-]{0,5}`).Draw(t, "name")
-		kinds := []rules.FactSource{{Header: name}, {Cookie: name}, {Claim: name + " " + name}}
+		kinds := []profile.Source{{Header: name}, {Cookie: name}, {Claim: name + " " + name}}
 		return rapid.SampledFrom(kinds).Draw(t, "source")
 	})
-	sources := rapid.SliceOfNDistinct(source, 1, 4, rapid.ID[rules.FactSource])
+	sources := rapid.SliceOfNDistinct(source, 1, 4, rapid.ID[profile.Source])
 	named := rapid.MapOfN(rapid.StringMatching(`[a-z0-9._-]{1,5}`), sources, 0, 3)
 	texts := func(pattern string) *rapid.Generator[[]string] {
 		return rapid.SliceOfNDistinct(rapid.StringMatching(pattern), 0, 3, rapid.ID[string])
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		p := rules.NewProfile()
+		p := profile.New()
 		p.Name, p.Version = "shop", rapid.Int64Range(0, 9).Draw(t, "version")
-		p.Facts.User = append(sources.Draw(t, "user"), rules.FactSource{Value: "any one"})
+		p.Facts.User = append(sources.Draw(t, "user"), profile.Source{Value: "any one"})
 		p.Facts.Attributes, p.Facts.Fields = named.Draw(t, "attributes"), named.Draw(t, "fields")
-		p.Missing = map[string]rules.MissingFact{"user": {Action: rules.MissingDeny}, "attr:a.b": {Value: "skip it"}}
+		p.Missing = map[string]profile.MissingFact{"user": {Action: profile.MissingDeny}, "attr:a.b": {Value: "skip it"}}
 		p.Routes = texts(`/[a-z]{1,5}(/\{[a-z]{1,3}\})?`).Draw(t, "routes")
 		p.SkipMethods = texts(`[A-Z]{1,4}`).Draw(t, "methods")
 		p.Proof.Token = rapid.Bool().Draw(t, "token")
 		p.Proof.Networks = texts(`10\.[1-9]\.[1-9]\.[1-9]`).Draw(t, "networks")
 		if rapid.Bool().Draw(t, "weighs") {
-			p.Weight = &rules.WeightSource{Header: "X-Weight"}
+			p.Weight = &profile.WeightSource{Header: "X-Weight"}
 		}
 		if rapid.Bool().Draw(t, "domain") {
 			p.Domain = "the shop"
@@ -92,7 +93,7 @@ func TestForm_ReadsBackWhatItShows(t *testing.T) {
 
 func TestForm_NamesTheInputAndTheLine(t *testing.T) {
 	base := func() url.Values {
-		p := rules.NewProfile()
+		p := profile.New()
 		p.Name, p.Domain = "shop", "shop"
 		return values(&p)
 	}
@@ -139,7 +140,7 @@ func TestForm_NamesTheInputAndTheLine(t *testing.T) {
 
 // Lines that cannot be read hide no error of another line or input.
 func TestForm_ReportsEveryErrorAtOnce(t *testing.T) {
-	p := rules.NewProfile()
+	p := profile.New()
 	p.Name = "shop front"
 	form := values(&p)
 	form.Set("facts.user", "header a/b\nX-Id\nheader X-User")

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"sluice/rules"
+	"sluice/rules/field"
+	"sluice/rules/profile"
 	"sluice/web/kit"
 	"sluice/web/view"
 )
@@ -32,10 +34,10 @@ func (p *Pages) show(v *kit.Visit) error {
 }
 
 // objects are the form of a profile, saving and deleting.
-func (p *Pages) objects() *kit.Objects[rules.Profile] {
-	return &kit.Objects[rules.Profile]{
+func (p *Pages) objects() *kit.Objects[profile.Profile] {
+	return &kit.Objects[profile.Profile]{
 		Kit: p.Kit, Kind: rules.ProfileKind, Store: p.Store, List: kit.PathProfiles, Page: formPage, Values: values,
-		New: rules.NewProfile, Read: read, Saved: profilePath, Differ: func(theirs, ours *rules.Profile) []rules.Change {
+		New: profile.New, Read: read, Saved: profilePath, Differ: func(theirs, ours *profile.Profile) []field.Change {
 			return differences(values(theirs), values(ours))
 		},
 	}
@@ -44,13 +46,13 @@ func (p *Pages) objects() *kit.Objects[rules.Profile] {
 func profilePath(name string) string { return kit.PathProfiles + "/" + url.PathEscape(name) }
 
 // differences lists the inputs in which two forms differ, with their texts on one line.
-func differences(theirs, ours url.Values) (changes []rules.Change) {
+func differences(theirs, ours url.Values) (changes []field.Change) {
 	for _, in := range inputs {
 		was, is := oneLine(theirs.Get(in.name)), oneLine(ours.Get(in.name))
 		if was == is || in.name == "name" {
 			continue
 		}
-		c := rules.Change{Field: in.label}
+		c := field.Change{Field: in.label}
 		if was != "" {
 			c.Old = was
 		}
@@ -66,11 +68,11 @@ func differences(theirs, ours url.Values) (changes []rules.Change) {
 func oneLine(text string) string { return strings.Join(slices.Collect(lines(text)), ", ") }
 
 // factNames are the facts that a profile reads, in words.
-func factNames(p *rules.Profile) []string {
+func factNames(p *profile.Profile) []string {
 	var names []string
 	for _, f := range []struct {
 		name string
-		from []rules.FactSource
+		from []profile.Source
 	}{{"user", p.Facts.User}, {"API key", p.Facts.APIKey}, {"tier", p.Facts.Tier}} {
 		if len(f.from) > 0 {
 			names = append(names, f.name)
@@ -80,7 +82,7 @@ func factNames(p *rules.Profile) []string {
 }
 
 // proofWords says how a gateway proves itself.
-func proofWords(p *rules.Profile) string {
+func proofWords(p *profile.Profile) string {
 	var ways []string
 	if p.Proof.Token {
 		ways = append(ways, "token")

@@ -6,11 +6,12 @@ import (
 
 	"sluice/internal/access"
 	"sluice/rules"
+	"sluice/rules/profile"
 	"sluice/web/kit"
 )
 
 // Store stores profiles.
-type Store = rules.Store[rules.Profile]
+type Store = rules.Store[profile.Profile]
 
 // Pages are the pages of the area.
 type Pages struct {

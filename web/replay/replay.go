@@ -14,6 +14,8 @@ import (
 
 	"sluice/internal/backtest"
 	"sluice/rules"
+	"sluice/rules/field"
+	"sluice/rules/match"
 	"sluice/web/kit"
 	"sluice/web/view"
 )
@@ -55,7 +57,7 @@ func rangeWords(name string) string {
 }
 
 // wrongRange is the error of a range that does not exist.
-var wrongRange = rules.FieldError{Field: rangeField, Message: "must be hour, day or all"}
+var wrongRange = field.Problem{Field: rangeField, Message: "must be hour, day or all"}
 
 // Card is the part of the editor of a rule that starts a replay.
 func (p *Pages) Card(f view.Form) templ.Component {
@@ -79,7 +81,7 @@ func (p *Pages) Start(v *kit.Visit, edited *rules.Rule, form url.Values) (addres
 	}
 	from, ok := p.since(form.Get(rangeField))
 	if !ok {
-		return "", &rules.ValidationError{Fields: []rules.FieldError{wrongRange}}
+		return "", &field.ValidationError{Fields: []field.Problem{wrongRange}}
 	}
 	draft := maps.Clone(form)
 	draft.Del("do")
@@ -99,7 +101,7 @@ func (p *Pages) Start(v *kit.Visit, edited *rules.Rule, form url.Values) (addres
 
 // setWith compiles the rules in force for a replay, with a rule in place of the one with its ID or, if that is 0, as
 // a new one; nil changes nothing. The figures of conditions are only of live requests.
-func setWith(set *rules.Set, edited *rules.Rule) (*rules.Set, error) {
+func setWith(set *match.Set, edited *rules.Rule) (*match.Set, error) {
 	src := rules.Source{Profiles: set.Profiles(), Version: set.Version()}
 	last := int64(0)
 	for i := range set.Len() {
@@ -119,7 +121,7 @@ func setWith(set *rules.Set, edited *rules.Rule) (*rules.Set, error) {
 		src.Rules = append(src.Rules, r)
 	}
 	opt := set.Options()
-	out, err := rules.CompileSource(src, rules.Options{IPv4Prefix: opt.IPv4Prefix, IPv6Prefix: opt.IPv6Prefix,
+	out, err := match.CompileSource(src, match.Options{IPv4Prefix: opt.IPv4Prefix, IPv6Prefix: opt.IPv6Prefix,
 		NAT64: opt.NAT64})
 	if err != nil {
 		return nil, err

@@ -14,6 +14,7 @@ import (
 	"sluice/internal/backtest"
 	"sluice/limiter"
 	"sluice/rules"
+	"sluice/rules/field"
 	"sluice/web/kit"
 	"sluice/web/view"
 )
@@ -30,7 +31,7 @@ func (p *Pages) suggestPage(v *kit.Visit, r rules.Rule) error {
 }
 
 // suggest is suggestPage with a status, what was typed, and what is wrong with it.
-func (p *Pages) suggest(v *kit.Visit, status int, r rules.Rule, form url.Values, errs []rules.FieldError,
+func (p *Pages) suggest(v *kit.Visit, status int, r rules.Rule, form url.Values, errs []field.Problem,
 	problem string) error {
 	m := Suggest{Rule: r, Job: p.findJob(v), Problem: problem}
 	of, ok := m.Job.Subject.(*suggested)
@@ -122,9 +123,9 @@ func (p *Pages) startSuggest(v *kit.Visit, r rules.Rule) error {
 }
 
 // suggestForm reads the windows and the headroom factor.
-func suggestForm(form url.Values) (windows []time.Duration, headroom float64, errs []rules.FieldError) {
-	wrong := func(field, message string, args ...any) {
-		errs = append(errs, rules.FieldError{Field: field, Message: fmt.Sprintf(message, args...)})
+func suggestForm(form url.Values) (windows []time.Duration, headroom float64, errs []field.Problem) {
+	wrong := func(member, message string, args ...any) {
+		errs = append(errs, field.Problem{Field: member, Message: fmt.Sprintf(message, args...)})
 	}
 	for text := range strings.FieldsFuncSeq(form.Get("windows"), func(c rune) bool { return c == ',' || c == ' ' }) {
 		w, err := time.ParseDuration(text)

@@ -10,6 +10,7 @@ import (
 	"sluice/rules"
 	"sluice/rules/chars"
 	"sluice/rules/entries"
+	"sluice/rules/field"
 	"sluice/web/bind"
 )
 
@@ -148,20 +149,20 @@ func elementOf(line string) entries.Element {
 }
 
 // toDescriptorField moves an error about an element of a list, which is a line of the form, to its field.
-func toDescriptorField(e rules.FieldError) rules.FieldError {
+func toDescriptorField(e field.Problem) field.Problem {
 	for _, list := range []string{"descriptor.entries", "replaces", "metadata"} {
 		rest, ok := strings.CutPrefix(e.Field, list)
 		switch {
 		case !ok || rest == "":
 		case list == "metadata":
-			return rules.FieldError{Field: list, Message: strings.TrimPrefix(rest, ".") + " " + e.Message}
+			return field.Problem{Field: list, Message: strings.TrimPrefix(rest, ".") + " " + e.Message}
 		default:
 			index, part, _ := strings.Cut(strings.TrimPrefix(rest, "["), "]")
 			i, err := strconv.Atoi(index)
 			if err != nil {
 				return e
 			}
-			return rules.FieldError{Field: list,
+			return field.Problem{Field: list,
 				Message: fmt.Sprintf("line %d: %s", i+1, strings.TrimSpace(strings.TrimPrefix(part, ".")+" "+e.Message))}
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"sluice/internal/access"
 	"sluice/limiter"
 	"sluice/rules"
+	"sluice/rules/field"
 	"sluice/rules/rulefile"
 	"sluice/web/bind"
 	"sluice/web/kit"
@@ -77,7 +78,7 @@ type draft struct {
 	// id and version are of the edited rule, 0 for a new one; name is its stored name, "" if it was not read.
 	id, version int64
 	name        string
-	errs        []rules.FieldError
+	errs        []field.Problem
 	problem     string
 	// extra is the list of the form that gets more empty rows.
 	extra string
@@ -137,7 +138,7 @@ func (d *draft) fromYAML() *rules.Rule {
 	case err != nil:
 		d.errs = kit.FieldsOf(err)
 	case len(f.Rules) != 1 || len(f.Pools) > 0:
-		d.errs = []rules.FieldError{{Field: "yaml", Message: "must contain exactly one rule and nothing else"}}
+		d.errs = []field.Problem{{Field: "yaml", Message: "must contain exactly one rule and nothing else"}}
 	default:
 		return &f.Rules[0]
 	}
@@ -199,7 +200,7 @@ type Editor struct {
 	YAML bool
 	// Problem is an error of the form as a whole, Problems are errors of fields.
 	Problem  string
-	Problems []rules.FieldError
+	Problems []field.Problem
 	// FailDefault means that the rule is new and this node has fail modes for such rules.
 	FailDefault bool
 	// Pools are the suggested names of pools.

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"sluice/rules"
+	"sluice/rules/field"
 	"sluice/web/bind"
 )
 
@@ -18,7 +19,7 @@ const activeZone = "active_from.zone"
 type ruleReader struct{ bind.Reader }
 
 // ruleOf reads the form of a rule, normalized. The errors are about values that cannot be parsed.
-func ruleOf(form url.Values) (rules.Rule, []rules.FieldError) {
+func ruleOf(form url.Values) (rules.Rule, []field.Problem) {
 	rd := &ruleReader{bind.Reader{Form: ofKind(form), Zone: activeZone}}
 	r := rules.Rule{Unlimited: rd.Ticked("unlimited")} // which waives the limit
 	bind.Read(&rd.Reader, "", rules.Fields(), &r)
@@ -150,7 +151,7 @@ var rowFields = map[string][]string{
 	"schedule.windows": namesOf(rules.WindowFields()),
 }
 
-func namesOf[T any](fields []rules.Field[T]) []string {
+func namesOf[T any](fields []field.Field[T]) []string {
 	names := make([]string, len(fields))
 	for i := range fields {
 		names[i] = fields[i].Name
@@ -202,11 +203,11 @@ func compact(form url.Values) url.Values {
 
 // toFormNames renames the fields of validation errors to those of the form, in which tiers are rows. It keeps the first
 // error of each field.
-func toFormNames(form url.Values, errs []rules.FieldError) []rules.FieldError {
-	var out []rules.FieldError
+func toFormNames(form url.Values, errs []field.Problem) []field.Problem {
+	var out []field.Problem
 	for _, e := range errs {
 		e = toDescriptorField(e)
-		if rules.TopField(e.Field) == "notify_percent" {
+		if field.TopField(e.Field) == "notify_percent" {
 			e.Field = "notify_percent"
 		}
 		for i := range rowCount(form, "tiers", rules.MaxTiers) {
@@ -222,10 +223,10 @@ func toFormNames(form url.Values, errs []rules.FieldError) []rules.FieldError {
 		if strings.HasPrefix(e.Field, "schedule.windows[") && strings.HasSuffix(e.Field, "]") {
 			e.Field += ".percent"
 		}
-		if !slices.ContainsFunc(out, func(o rules.FieldError) bool { return o.Field == e.Field }) {
+		if !slices.ContainsFunc(out, func(o field.Problem) bool { return o.Field == e.Field }) {
 			out = append(out, e)
 		}
 	}
-	slices.SortStableFunc(out, func(a, b rules.FieldError) int { return cmp.Compare(orderOf(a.Field), orderOf(b.Field)) })
+	slices.SortStableFunc(out, func(a, b field.Problem) int { return cmp.Compare(orderOf(a.Field), orderOf(b.Field)) })
 	return out
 }

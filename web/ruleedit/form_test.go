@@ -10,6 +10,7 @@ import (
 
 	"sluice/rules"
 	"sluice/rules/entries"
+	"sluice/rules/field"
 	"sluice/web/ruleedit"
 	"sluice/web/webtest"
 )
@@ -135,7 +136,7 @@ func TestRuleForm_NamesTheLineOfADescriptor(t *testing.T) {
 		form.Set(c.field, c.value)
 		got, errs := ruleedit.RuleOf(form)
 		if err := rules.Validate(&got); len(errs) == 0 && err != nil {
-			var invalid *rules.ValidationError
+			var invalid *field.ValidationError
 			if errors.As(err, &invalid) {
 				errs = ruleedit.ToFormNames(form, invalid.Fields)
 			}
@@ -228,7 +229,7 @@ func TestRuleForm_RefusesWhatWouldBeIgnored(t *testing.T) {
 		form.Set(c.field, c.value)
 		got, errs := ruleedit.RuleOf(form)
 		if err := rules.Validate(&got); len(errs) == 0 && err != nil {
-			var invalid *rules.ValidationError
+			var invalid *field.ValidationError
 			if errors.As(err, &invalid) {
 				errs = invalid.Fields
 			}

@@ -12,7 +12,10 @@ import (
 	"sluice/limiter"
 	"sluice/rules"
 	"sluice/rules/chars"
+	"sluice/rules/field"
+	"sluice/rules/match"
 	"sluice/rules/rulefile"
+	"sluice/rules/when"
 	"sluice/rules/words"
 	"sluice/web/kit"
 	"sluice/web/view"
@@ -50,7 +53,7 @@ func (p *Pages) toYAML(v *kit.Visit, d *draft) error {
 		return p.editor(v, http.StatusOK, d)
 	}
 	r, errs := ruleOf(d.form)
-	if slices.ContainsFunc(errs, func(e rules.FieldError) bool { return d.form.Get(e.Field) != "" }) {
+	if slices.ContainsFunc(errs, func(e field.Problem) bool { return d.form.Get(e.Field) != "" }) {
 		d.errs = toFormNames(d.form, errs)
 		return p.editor(v, http.StatusUnprocessableEntity, d)
 	}
@@ -76,7 +79,7 @@ func (p *Pages) toForm(v *kit.Visit, d *draft) error {
 func (p *Pages) preview(v *kit.Visit, d *draft) RulePreview {
 	var m RulePreview
 	var r rules.Rule
-	var errs []rules.FieldError
+	var errs []field.Problem
 	if d.asYAML() {
 		f, err := rulefile.Parse([]byte(d.form.Get("yaml")))
 		if err != nil || len(f.Rules) != 1 {
@@ -87,7 +90,7 @@ func (p *Pages) preview(v *kit.Visit, d *draft) RulePreview {
 	} else {
 		r, errs = ruleOf(d.form)
 		if m.Warnings = rules.Warnings(&r); slices.ContainsFunc(errs,
-			func(e rules.FieldError) bool { return e.Field == "limit" || e.Field == "window_ms" }) {
+			func(e field.Problem) bool { return e.Field == "limit" || e.Field == "window_ms" }) {
 			return m
 		}
 	}
@@ -103,10 +106,10 @@ func (p *Pages) preview(v *kit.Visit, d *draft) RulePreview {
 	if d.id == 0 {
 		p.FailDefaults.Fill(&r)
 	}
-	set := compileAlone(rules.Options{NAT64: p.Options().NAT64}, &r)
+	set := compileAlone(match.Options{NAT64: p.Options().NAT64}, &r)
 	errs = append(errs, kit.FieldsOf(rules.CheckPatterns(was, &r))...) // compiling bears what older versions stored
 	m.Invalid = set == nil || slices.ContainsFunc(errs,
-		func(e rules.FieldError) bool { return d.form.Get(e.Field) != "" })
+		func(e field.Problem) bool { return d.form.Get(e.Field) != "" })
 	if !m.Invalid {
 		m.Summary = words.Summary(&r)
 		if shed := view.Shedding(&r, p.Sets.Load()); shed != "" {
@@ -159,7 +162,7 @@ func plainName(name string) bool {
 const placeholder = "not-kept"
 
 // tryOnDenials finds the recent denials that a rule matches. set is compileAlone of the rule.
-func (p *Pages) tryOnDenials(v *kit.Visit, r *rules.Rule, set *rules.Set, m *RulePreview) {
+func (p *Pages) tryOnDenials(v *kit.Visit, r *rules.Rule, set *match.Set, m *RulePreview) {
 	if r.Descriptor != nil {
 		m.Unmatched = "Recent denials do not contain the descriptors that Envoy sent."
 		return
@@ -168,7 +171,7 @@ func (p *Pages) tryOnDenials(v *kit.Visit, r *rules.Rule, set *rules.Set, m *Rul
 		m.Unmatched = "The condition uses values that are not stored with denials."
 		return
 	}
-	if rules.SizePatterns(r.When).Largest > rules.MaxPattern {
+	if when.SizePatterns(r.When).Largest > when.MaxPattern {
 		m.Unmatched = "The condition has a pattern that is too large to test here."
 		return
 	}
@@ -180,7 +183,7 @@ func (p *Pages) tryOnDenials(v *kit.Visit, r *rules.Rule, set *rules.Set, m *Rul
 	m.Looked = len(all)
 	for i := range all {
 		d := &all[i]
-		of := rules.Descriptor{Method: d.Method, Route: d.Route, Host: d.Host, User: d.User, APIKey: placeholder,
+		of := match.Descriptor{Method: d.Method, Route: d.Route, Host: d.Host, User: d.User, APIKey: placeholder,
 			Tier: d.Tier, Attributes: d.Attributes}
 		of.IP, _ = netip.ParseAddr(d.IP) // the address may be missing
 		matches, err := set.MatchContext(v.Ctx, &of, d.Weight, time.UnixMilli(d.At), nil)
@@ -195,7 +198,7 @@ func (p *Pages) tryOnDenials(v *kit.Visit, r *rules.Rule, set *rules.Set, m *Rul
 
 // compileAlone compiles a set of one rule, after some changes, to find the requests that it matches; nil if the rule is
 // invalid.
-func compileAlone(opt rules.Options, r *rules.Rule, changes ...func(*rules.Rule)) *rules.Set {
+func compileAlone(opt match.Options, r *rules.Rule, changes ...func(*rules.Rule)) *match.Set {
 	c := r.Clone()
 	for _, change := range changes {
 		change(&c)
@@ -206,7 +209,7 @@ func compileAlone(opt rules.Options, r *rules.Rule, changes ...func(*rules.Rule)
 	if !plainName(c.Name) {
 		c.Name = "draft"
 	}
-	set, err := rules.Compile([]rules.Rule{c}, 1, opt)
+	set, err := match.Compile([]rules.Rule{c}, 1, opt)
 	if err != nil {
 		return nil
 	}
@@ -216,7 +219,7 @@ func compileAlone(opt rules.Options, r *rules.Rule, changes ...func(*rules.Rule)
 // RulePreview shows what a rule would do.
 type RulePreview struct {
 	// Warnings are likely mistakes that do not prevent saving.
-	Warnings []rules.FieldError
+	Warnings []field.Problem
 	// Summary describes the rule in words. It is "" while the form has no limit or no scope, or is Invalid.
 	Summary string
 	Invalid bool

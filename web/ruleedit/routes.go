@@ -31,7 +31,7 @@ type Replay interface {
 	// Card is the part of the editor that starts a replay. Its fields belong to the editor's form.
 	Card(f view.Form) templ.Component
 	// Start starts the replay of a rule and returns the address of its page, which leads back to the form. The ID of a new
-	// rule is 0. The editor shows an error that is a *kit.Problem or a *rules.ValidationError.
+	// rule is 0. The editor shows an error that is a *kit.Problem or a *field.ValidationError.
 	Start(v *kit.Visit, edited *rules.Rule, form url.Values) (address string, err error)
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"sluice/rules"
+	"sluice/rules/field"
 	"sluice/web/kit"
 	"sluice/web/view"
 )
@@ -95,7 +96,7 @@ func (p *Pages) notSaved(v *kit.Visit, d *draft, err error) error {
 		d.errs = toFormNames(d.form, kit.FieldsOf(err))
 	case errors.Is(err, rules.ErrNameTaken):
 		status = http.StatusConflict
-		d.errs = []rules.FieldError{{Field: "name", Message: "is already used by another rule"}}
+		d.errs = []field.Problem{{Field: "name", Message: "is already used by another rule"}}
 	case errors.Is(err, rules.ErrNotFound):
 		status = http.StatusConflict
 		d.id, d.version, d.name = 0, 0, ""

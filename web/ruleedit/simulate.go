@@ -8,6 +8,7 @@ import (
 
 	"sluice/limiter"
 	"sluice/rules"
+	"sluice/rules/match"
 	"sluice/web/view"
 )
 
@@ -193,7 +194,7 @@ func previewLimit(r *rules.Rule, now time.Time) (l limiter.Limit, spare int64, e
 	if l, err = r.LimiterLimit(); err != nil {
 		return l, 0, err
 	}
-	if set := compileAlone(rules.Options{}, r, withoutSchedule); set != nil && set.Len() == 1 {
+	if set := compileAlone(match.Options{}, r, withoutSchedule); set != nil && set.Len() == 1 {
 		l = set.At(0).OwnLimit(now)
 	}
 	switch {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"sluice/rules"
+	"sluice/rules/field"
 	"sluice/web/kit"
 )
 
@@ -67,7 +68,7 @@ func ownerAct(owner string) (*bulkAct, error) {
 		return act, nil
 	}
 	sample := rules.Rule{Owner: &owner}
-	var invalid *rules.ValidationError
+	var invalid *field.ValidationError
 	if errors.As(rules.Validate(&sample), &invalid) {
 		for _, f := range invalid.Fields {
 			if f.Field == "owner" {

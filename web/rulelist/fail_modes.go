@@ -8,6 +8,7 @@ import (
 
 	"sluice/internal/fleet"
 	"sluice/rules"
+	"sluice/rules/field"
 	"sluice/web/kit"
 	"sluice/web/view"
 )
@@ -74,7 +75,7 @@ func (p *Pages) setFailMode(v *kit.Visit, id int64, form url.Values) error {
 	known := kit.Version(form)
 	switch {
 	case mode == "":
-		return &rules.ValidationError{Fields: []rules.FieldError{
+		return &field.ValidationError{Fields: []field.Problem{
 			{Field: "fail_mode", Message: "must be open, closed or local"}}}
 	case known < 1:
 		return kit.ErrStale

@@ -6,6 +6,7 @@ import (
 	"sluice/internal/fleet"
 	"sluice/internal/stats"
 	"sluice/rules"
+	"sluice/rules/match"
 	"sluice/web/kit"
 	"sluice/web/view"
 )
@@ -28,7 +29,7 @@ func (r *Row) denies() bool { return r.Known && r.Sum.Total() > 0 }
 const maxDenying = 500
 
 // mostDenied lists the rules in force that denied requests in the last minute, the most denied first.
-func mostDenied(set *rules.Set, live *fleet.Live) []int64 {
+func mostDenied(set *match.Set, live *fleet.Live) []int64 {
 	ids := []int64{}
 	if set == nil || live.Err != nil && !live.Own {
 		return ids

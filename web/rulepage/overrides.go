@@ -9,6 +9,9 @@ import (
 	"time"
 
 	"sluice/rules"
+	"sluice/rules/field"
+	"sluice/rules/match"
+	"sluice/rules/scope"
 	"sluice/web/bind"
 	"sluice/web/kit"
 	"sluice/web/view"
@@ -122,7 +125,7 @@ func (p *Pages) saveOverride(v *kit.Visit, r rules.Rule) error {
 	case kit.FieldsOf(err) != nil:
 		fields = kit.FieldsOf(err)
 	case errors.Is(err, rules.ErrOverrideExists):
-		fields, status = []rules.FieldError{{Field: "key", Message: "already has an override; edit that one"}},
+		fields, status = []field.Problem{{Field: "key", Message: "already has an override; edit that one"}},
 			http.StatusConflict
 	case errors.Is(err, rules.ErrStale):
 		status = http.StatusConflict
@@ -157,7 +160,7 @@ func (p *Pages) staleOverride(v *kit.Visit, rule, id int64, form url.Values) (*r
 }
 
 // readOverride reads the form.
-func readOverride(form url.Values) (rules.Override, []rules.FieldError) {
+func readOverride(form url.Values) (rules.Override, []field.Problem) {
 	rd := &bind.Reader{Form: form}
 	o := rules.Override{Key: rd.Text("key"), Reason: rd.Text("reason")}
 	switch form.Get("kind") {
@@ -215,17 +218,17 @@ type OverrideForm struct {
 
 // keySample is an example of a key of a rule.
 func keySample(r *rules.Rule) string {
-	switch scope := r.Scope; {
+	switch scopeText := r.Scope; {
 	case r.Descriptor != nil:
-		return rules.KeyForm(r)
-	case strings.HasPrefix(scope, "ip"):
+		return match.KeyForm(r)
+	case strings.HasPrefix(scopeText, "ip"):
 		return "ip:203.0.113.7 or ip:10.0.0.0/8"
-	case strings.HasPrefix(scope, "apikey"):
+	case strings.HasPrefix(scopeText, "apikey"):
 		return "the API key, which is hashed before it is stored"
-	case strings.HasPrefix(scope, "attr:"):
-		name, _, _ := strings.Cut(strings.TrimPrefix(scope, "attr:"), "+")
+	case strings.HasPrefix(scopeText, "attr:"):
+		name, _, _ := strings.Cut(strings.TrimPrefix(scopeText, "attr:"), "+")
 		return name + ":acme"
-	case scope == rules.ScopeGlobal:
+	case scopeText == scope.Global:
 		return "global"
 	}
 	return "user:42 or user:acme-*"

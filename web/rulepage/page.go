@@ -8,6 +8,9 @@ import (
 	"sluice/internal/fleet"
 	"sluice/internal/stats"
 	"sluice/rules"
+	"sluice/rules/field"
+	"sluice/rules/match"
+	"sluice/rules/profile"
 	"sluice/web/kit"
 	"sluice/web/view"
 )
@@ -104,7 +107,7 @@ func (p *Pages) figures(v *kit.Visit, m *Page, find trialFinder) error {
 type Page struct {
 	Rule rules.Rule
 	// Set is in force on this node.
-	Set   *rules.Set
+	Set   *match.Set
 	Query view.Query
 	// Minute is the last complete minute, from Live.
 	Minute stats.Figures
@@ -135,8 +138,8 @@ type Page struct {
 }
 
 // settings are the fields that are set, except those that the page shows elsewhere.
-func (m *Page) settings() []rules.Change {
-	var out []rules.Change
+func (m *Page) settings() []field.Change {
+	var out []field.Change
 	for _, c := range rules.Diff(nil, &m.Rule) {
 		switch c.Field {
 		case "name", "description", "is_active":
@@ -186,7 +189,7 @@ func actionWords(action string) string {
 }
 
 // readerOf returns the profile that keeps a rule for descriptors from applying, nil if there is none.
-func readerOf(r *rules.Rule, set *rules.Set) *rules.Profile {
+func readerOf(r *rules.Rule, set *match.Set) *profile.Profile {
 	if r.Descriptor == nil || set == nil {
 		return nil
 	}

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"sluice/rules"
+	"sluice/rules/field"
 	"sluice/web/kit"
 	"sluice/web/view"
 )
@@ -28,7 +29,7 @@ func (p *Pages) switchRule(v *kit.Visit, id int64, form url.Values) error {
 	case rules.ModeEnforce:
 		r.Mode, done = rules.ModeEnforce, "enforced"
 	default:
-		return &rules.ValidationError{Fields: []rules.FieldError{
+		return &field.ValidationError{Fields: []field.Problem{
 			{Field: "to", Message: "must be on, off, shadow or enforce"}}}
 	}
 	_, err = p.Rules.UpdateRule(v.Ctx, v.ActorWithReason(form), r, kit.Version(form))
@@ -81,7 +82,7 @@ func (p *Pages) rollbackForm(v *kit.Visit, now rules.Rule) error {
 func (p *Pages) rollbackRule(v *kit.Visit, id int64, form url.Values) error {
 	to, err := strconv.ParseInt(form.Get("to"), 10, 64)
 	if err != nil || to < 1 {
-		return &rules.ValidationError{Fields: []rules.FieldError{{Field: "to", Message: "must be a version"}}}
+		return &field.ValidationError{Fields: []field.Problem{{Field: "to", Message: "must be a version"}}}
 	}
 	r, err := p.Rules.RollbackRule(v.Ctx, v.ActorWithReason(form), id, to, kit.Version(form))
 	return v.AfterChange(id, form, err, view.RulePath(id), "Rule %q rolled back to version %d.", r.Name, to)
@@ -91,7 +92,7 @@ func (p *Pages) rollbackRule(v *kit.Visit, id int64, form url.Values) error {
 type Rollback struct {
 	Rule    rules.Rule
 	To      rules.Revision
-	Changes []rules.Change
+	Changes []field.Change
 }
 
 // counterWords say whether a rollback keeps what was counted: buckets are named by what they count and how, and those

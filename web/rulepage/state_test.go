@@ -7,14 +7,15 @@ import (
 	"github.com/a-h/templ"
 
 	"sluice/rules"
+	"sluice/rules/field"
 	"sluice/web/view"
 )
 
 func TestRollback_SaysWhetherCountersAreKept(t *testing.T) {
-	for field, kept := range map[string]bool{"limit": true, "cut_off": true, "span": false, "algorithm": true} {
-		m := Rollback{Changes: []rules.Change{{Field: "owner"}, {Field: field}}}
-		if got := m.counterWords(); (got == "Counters are kept.") != kept || !kept && !strings.Contains(got, field) {
-			t.Errorf("%s: %q", field, got)
+	for member, kept := range map[string]bool{"limit": true, "cut_off": true, "span": false, "algorithm": true} {
+		m := Rollback{Changes: []field.Change{{Field: "owner"}, {Field: member}}}
+		if got := m.counterWords(); (got == "Counters are kept.") != kept || !kept && !strings.Contains(got, member) {
+			t.Errorf("%s: %q", member, got)
 		}
 	}
 }
@@ -31,7 +32,7 @@ func TestKeptWords_SayWhatAnEditOfTheAlgorithmLoses(t *testing.T) {
 	} {
 		was := rules.Rule{Algorithm: tt.from, Span: tt.span, Candidate: &rules.Candidate{Algorithm: tt.to, Limit: &limit}}
 		is := rules.Rule{Algorithm: tt.to, Span: tt.span}
-		rollback := Rollback{Rule: was, To: rules.Revision{Rule: is}, Changes: []rules.Change{{Field: "algorithm"}}}
+		rollback := Rollback{Rule: was, To: rules.Revision{Rule: is}, Changes: []field.Change{{Field: "algorithm"}}}
 		promotion := Confirm{Rule: was, After: is, To: "promote"}
 		for _, page := range []templ.Component{
 			rollbackPage(view.Frame{}, rollback), confirmPage(view.Frame{}, promotion),

@@ -10,6 +10,8 @@ import (
 	"sluice/internal/fleet"
 	"sluice/internal/stats"
 	"sluice/rules"
+	"sluice/rules/field"
+	"sluice/rules/scope"
 	"sluice/web/kit"
 	"sluice/web/view"
 )
@@ -186,7 +188,7 @@ func (t *Trial) doubts() []string {
 
 // dominant is the key that makes most of the changes, nil if there is none.
 func (t *Trial) dominant() *stats.TopEntry {
-	if t.changes() < fewChanges || t.Rule.Scope == rules.ScopeGlobal {
+	if t.changes() < fewChanges || t.Rule.Scope == scope.Global {
 		return nil
 	}
 	for i := range t.Counts.Keys.Entries {
@@ -246,6 +248,6 @@ func (p *Pages) askAgain(v *kit.Visit, id int64, form url.Values) (asked bool, e
 	if len(t.doubts()) == 0 {
 		return false, nil
 	}
-	return true, p.confirm(v, http.StatusUnprocessableEntity, r, "promote", view.NewForm(form, []rules.FieldError{
+	return true, p.confirm(v, http.StatusUnprocessableEntity, r, "promote", view.NewForm(form, []field.Problem{
 		{Field: littleEvidence, Message: "must be checked to promote with too little evidence"}}))
 }

@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"time"
 
-	"sluice/rules"
 	"sluice/rules/chars"
+	"sluice/rules/field"
 	"sluice/web/kit"
 )
 
@@ -18,7 +18,7 @@ import (
 func (p *Pages) download(v *kit.Visit) error {
 	m := p.ask(v)
 	if problems := slices.Concat(m.Range.Problems, m.Problems); len(problems) > 0 {
-		return &rules.ValidationError{Fields: problems}
+		return &field.ValidationError{Fields: problems}
 	}
 	if err := p.read(v, &m); err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 
 	"sluice/internal/stats"
 	"sluice/rules"
+	"sluice/rules/field"
 	"sluice/web/kit"
 	"sluice/web/view"
 )
@@ -24,7 +25,7 @@ type Page struct {
 	Rule   string
 	RuleID int64
 	// Problems are what is wrong with the address, besides its range. The page shows what else it asks for.
-	Problems []rules.FieldError
+	Problems []field.Problem
 	// Failed says why there are no figures, "" if there are.
 	Failed string
 	// Series are the figures over time, Sum and Peak those of the range, unless it is not Known.
@@ -82,7 +83,7 @@ func (p *Pages) ask(v *kit.Visit) Page {
 	if by := q.Get("by"); pivots[by] != "" {
 		m.Table.By = by
 	} else if by != "" {
-		m.Problems = append(m.Problems, rules.FieldError{Field: "by",
+		m.Problems = append(m.Problems, field.Problem{Field: "by",
 			Message: "must be one of " + strings.Join(stats.Pivots, ", ") + "; the table is by rule"})
 	}
 	m.RuleID = p.IDs(m.Rule)[m.Rule]
@@ -91,13 +92,13 @@ func (p *Pages) ask(v *kit.Visit) Page {
 
 // refuse notes why there are no figures.
 func (m *Page) refuse(err error) {
-	var invalid *rules.ValidationError
+	var invalid *field.ValidationError
 	switch {
 	case errors.As(err, &invalid):
 		m.Problems = append(m.Problems, invalid.Fields...)
 		m.Failed = "The address of the page asks for something that does not exist. Choose another range, rule or table."
 	case errors.Is(err, rules.ErrNotFound):
-		m.Problems = append(m.Problems, rules.FieldError{Field: "rule", Message: "no rule has this name, and none had it " +
+		m.Problems = append(m.Problems, field.Problem{Field: "rule", Message: "no rule has this name, and none had it " +
 			"while figures were kept"})
 		m.Failed = "There are no figures of a rule with this name."
 	default:

@@ -11,6 +11,7 @@ import (
 
 	"sluice/rules"
 	"sluice/rules/envoyfile"
+	"sluice/rules/field"
 	"sluice/rules/rulefile"
 	"sluice/web/kit"
 	"sluice/web/view"
@@ -184,7 +185,7 @@ func otherChanges(p *rules.Plan) int { return creations(p) + updates(p) }
 // planLine is a pool or profile in a plan.
 type planLine struct {
 	Noun, Name, About string
-	Changes           []rules.Change
+	Changes           []field.Change
 }
 
 // The pools and profiles that a plan creates, updates and deletes.
@@ -256,5 +257,5 @@ type Transfer struct {
 	// Text, How and Errors are of an invalid file.
 	Text   string
 	How    How
-	Errors []rules.FieldError
+	Errors []field.Problem
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"sluice/rules"
+	"sluice/rules/field"
 	"sluice/rules/rulefile"
 	"sluice/web/kit"
 	"sluice/web/view"
@@ -103,7 +104,7 @@ func fileOf(text string, prune bool) string {
 
 // runOverrides parses and imports a file, or returns all of its errors at once: syntax errors and invalid values.
 func (p *Pages) runOverrides(v *kit.Visit, f *importFile, in rules.OverrideImport) (rules.OverrideImported, error) {
-	var unread *rules.ValidationError
+	var unread *field.ValidationError
 	var err error
 	if in.Items, err = rulefile.ParseOverrides([]byte(f.Text)); err != nil &&
 		(!errors.As(err, &unread) || in.Items == nil) {
@@ -114,17 +115,17 @@ func (p *Pages) runOverrides(v *kit.Visit, f *importFile, in rules.OverrideImpor
 	if unread == nil {
 		return done, err
 	}
-	var refused *rules.ValidationError
+	var refused *field.ValidationError
 	if errors.As(err, &refused) {
 		unread.Fields = append(unread.Fields, refused.Fields...)
-		slices.SortStableFunc(unread.Fields, func(a, b rules.FieldError) int { return faultLine(a) - faultLine(b) })
+		slices.SortStableFunc(unread.Fields, func(a, b field.Problem) int { return faultLine(a) - faultLine(b) })
 		unread.Fields = unread.Fields[:min(len(unread.Fields), rules.MaxOverrideErrors)]
 	}
 	return done, unread
 }
 
 // faultLine is the line number of an error such as line[17].limit.
-func faultLine(f rules.FieldError) int {
+func faultLine(f field.Problem) int {
 	_, rest, _ := strings.Cut(f.Field, "[")
 	number, _, _ := strings.Cut(rest, "]")
 	n, _ := strconv.Atoi(number)
@@ -135,7 +136,7 @@ func faultLine(f rules.FieldError) int {
 type OverrideImport struct {
 	Rule   rules.Rule
 	Form   view.Form
-	Errors []rules.FieldError
+	Errors []field.Problem
 	// Problem is an error that is not about the file.
 	Problem string
 	// Plan is the plan, nil before the preview. Upload is the ID of the file that is stored on the node, "" if the page

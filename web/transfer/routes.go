@@ -7,13 +7,14 @@ import (
 
 	"sluice/internal/access"
 	"sluice/rules"
+	"sluice/rules/match"
 	"sluice/rules/rulefile"
 	"sluice/web/kit"
 )
 
 // Store is what the area needs besides the kit. Errors wrap rules.ErrNotFound,
 // ErrStale, ErrNameTaken, ErrPoolUsed or ErrUnavailable, or are a
-// *rules.ValidationError.
+// *field.ValidationError.
 type Store interface {
 	LoadAllRules(ctx context.Context) (rules.Source, error)
 	// ApplyPlan applies a plan as a whole or not at all.
@@ -21,7 +22,7 @@ type Store interface {
 	GetRule(ctx context.Context, id int64) (rules.Rule, error)
 	// ImportOverrides needs the settings that decide which addresses are counted together.
 	ImportOverrides(ctx context.Context, actor rules.Actor, in rules.OverrideImport,
-		opt rules.Options) (rules.OverrideImported, error)
+		opt match.Options) (rules.OverrideImported, error)
 }
 
 // Pages are the pages of the area.

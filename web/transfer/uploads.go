@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"sluice/rules"
+	"sluice/rules/field"
 	"sluice/rules/rulefile"
 )
 
@@ -81,7 +81,7 @@ func (u *uploads) get(now time.Time, user int64, id string) (string, error) {
 	}
 	u.mu.Unlock()
 	if packed == nil {
-		return "", &rules.ValidationError{Fields: []rules.FieldError{{Field: "file",
+		return "", &field.ValidationError{Fields: []field.Problem{{Field: "file",
 			Message: "is no longer on this node: files over 1 MiB are kept for 30 minutes by the node that showed the plan. " +
 				"Choose the file again"}}}
 	}

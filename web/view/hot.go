@@ -2,7 +2,7 @@ package view
 
 import (
 	"sluice/internal/fleet"
-	"sluice/rules"
+	"sluice/rules/match"
 )
 
 // HotLine is a row of a table of hot keys.
@@ -13,7 +13,7 @@ type HotLine struct {
 }
 
 // HotLineOf is the row of a key, with its rule in a set.
-func HotLineOf(set *rules.Set, k *fleet.HotLive) HotLine {
+func HotLineOf(set *match.Set, k *fleet.HotLive) HotLine {
 	l := HotLine{HotLive: k}
 	if k.RuleID > 0 && set != nil {
 		if c := set.Get(k.RuleID); c != nil {

@@ -10,6 +10,7 @@ import (
 
 	"sluice/rules"
 	"sluice/rules/chars"
+	"sluice/rules/field"
 )
 
 // Frame is the model of the frame around every page.
@@ -79,11 +80,11 @@ type Form struct {
 	Values url.Values
 	errors map[string]string
 	// Rest are errors about fields that the form does not show separately.
-	Rest []rules.FieldError
+	Rest []field.Problem
 }
 
 // NewForm is a form with values, and errors by the names of its fields.
-func NewForm(values url.Values, errs []rules.FieldError) Form {
+func NewForm(values url.Values, errs []field.Problem) Form {
 	f := Form{Values: values, errors: map[string]string{}}
 	for _, e := range errs {
 		if f.errors[e.Field] == "" {

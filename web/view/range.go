@@ -8,6 +8,7 @@ import (
 
 	"sluice/internal/stats"
 	"sluice/rules"
+	"sluice/rules/field"
 )
 
 // Range is the time that a page with charts shows, from its address: range=1h, or from and to.
@@ -23,7 +24,7 @@ type Range struct {
 	// Typed are the parameters as they were typed.
 	Typed url.Values
 	// Problems are what is wrong with the parameters. The range is then the default.
-	Problems []rules.FieldError
+	Problems []field.Problem
 }
 
 // rangeLengths are the ranges with a name.
@@ -88,8 +89,8 @@ func ParseRange(q url.Values, now time.Time, def string) Range {
 	return r
 }
 
-func (r *Range) wrong(field, message string) {
-	r.Problems = append(r.Problems, rules.FieldError{Field: field, Message: message})
+func (r *Range) wrong(member, message string) {
+	r.Problems = append(r.Problems, field.Problem{Field: member, Message: message})
 }
 
 // between reads from and to.

@@ -12,6 +12,8 @@ import (
 	"sluice/internal/fleet"
 	"sluice/rules"
 	"sluice/rules/chars"
+	"sluice/rules/field"
+	"sluice/rules/match"
 	"sluice/rules/words"
 )
 
@@ -68,7 +70,7 @@ func LimitShort(r *rules.Rule) string {
 func MatchWords(r *rules.Rule) string { return cutDescriptor(r, words.Match(r)) }
 
 // Shedding describes what the pool of a rule does if it sheds, else "".
-func Shedding(r *rules.Rule, set *rules.Set) string {
+func Shedding(r *rules.Rule, set *match.Set) string {
 	if r.Pool == nil || set == nil {
 		return ""
 	}
@@ -141,13 +143,13 @@ func DiffText(v any) string {
 	if text := numberWords(v); text != "" {
 		return text
 	}
-	return chars.ShownLines(rules.JSONText(v))
+	return chars.ShownLines(field.JSONText(v))
 }
 
 // numberWords writes an object of numbers, such as a ban, "" for other values: "after 20, for 10 minutes, grow 1".
 func numberWords(v any) string {
 	var object map[string]float64
-	if json.Unmarshal([]byte(rules.JSONText(v)), &object) != nil {
+	if json.Unmarshal([]byte(field.JSONText(v)), &object) != nil {
 		return ""
 	}
 	var out []string

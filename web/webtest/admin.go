@@ -12,6 +12,7 @@ import (
 	"sluice/internal/access"
 	"sluice/internal/audit"
 	"sluice/rules"
+	"sluice/rules/field"
 	"sluice/web"
 )
 
@@ -128,8 +129,8 @@ func (f *Tokens) CreateToken(_ context.Context, actor rules.Actor, t access.Toke
 	case f.Err != nil:
 		return access.Token{}, f.Err
 	case t.Name == "":
-		return access.Token{}, &rules.ValidationError{
-			Fields: []rules.FieldError{{Field: "name", Message: "must have 1 to 128 bytes"}}}
+		return access.Token{}, &field.ValidationError{
+			Fields: []field.Problem{{Field: "name", Message: "must have 1 to 128 bytes"}}}
 	case slices.ContainsFunc(f.List, func(o access.Token) bool { return o.Name == t.Name && o.RevokedAt == nil }):
 		return access.Token{}, rules.ErrNameTaken
 	}

@@ -7,6 +7,7 @@ import (
 	"sluice/internal/access"
 	"sluice/rules"
 	envoy "sluice/rules/entries"
+	"sluice/rules/profile"
 )
 
 // DescriptorRule is the id of the rule that AddDescriptors adds, which has every setting of a descriptor.
@@ -66,7 +67,7 @@ func descriptorPages() []Shown {
 		{Name: "explain-call-facts", About: "Explain a call of Envoy by facts", Role: access.RoleViewer,
 			Path: "/console/explain", Form: url.Values{"domain": {"edge"}, "addend": {""},
 				"entries": {"path=/users/17\nuser=42\n\ntenant=acme"}}, Prepare: func(w *World) {
-				w.Profiles.List[1].Missing = map[string]rules.MissingFact{}
+				w.Profiles.List[1].Missing = map[string]profile.MissingFact{}
 				mustCompile(w)
 			}},
 		{Name: "explain-call-errors", About: "Explain a call of Envoy, invalid", Role: access.RoleViewer,

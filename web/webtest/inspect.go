@@ -10,6 +10,7 @@ import (
 	"sluice/internal/fleet"
 	"sluice/limiter"
 	"sluice/rules"
+	"sluice/rules/match"
 	"sluice/rules/override"
 	"sluice/web"
 )
@@ -32,7 +33,7 @@ type Counters struct {
 }
 
 // Spend charges every bucket that a request leads to.
-func (w *World) Spend(d *rules.Descriptor, weight int64) error {
+func (w *World) Spend(d *match.Descriptor, weight int64) error {
 	for _, m := range w.Sets.Load().Match(d, weight, w.Clock.Now(), nil) {
 		var res limiter.Result
 		req := limiter.Request{Op: limiter.OpCharge, Asks: []limiter.Ask{{Key: m.Key, Limit: m.Limit, Weight: weight}}}
@@ -47,7 +48,7 @@ func (w *World) Spend(d *rules.Descriptor, weight int64) error {
 }
 
 // Explain implements what web.Inspect asks for, without fail modes and pools.
-func (f *Counters) Explain(ctx context.Context, d *rules.Descriptor, weight int64) (web.Explanation, error) {
+func (f *Counters) Explain(ctx context.Context, d *match.Descriptor, weight int64) (web.Explanation, error) {
 	set := f.world.Sets.Load()
 	e := web.Explanation{SetVersion: set.Version(), Active: set.Len(), Allowed: true, Status: 200}
 	for _, c := range set.Explain(d, weight, f.world.Clock.Now()) {
@@ -99,7 +100,7 @@ func (f *Counters) ExplainCall(ctx context.Context, call *web.AskedCall) (web.Ex
 }
 
 // Buckets implements what web.Inspect asks for.
-func (f *Counters) Buckets(ctx context.Context, rule *rules.Compiled, op limiter.Op, asks []limiter.Ask,
+func (f *Counters) Buckets(ctx context.Context, rule *match.Compiled, op limiter.Op, asks []limiter.Ask,
 	res *limiter.Result) error {
 	if f.Err != nil {
 		return f.Err
@@ -140,7 +141,7 @@ func (f *Counters) NoteReset(ctx context.Context, actor rules.Actor, ruleID int6
 }
 
 // apply puts the overrides in force with a set.
-func (f *Overrides) apply(set *rules.Set) *rules.Set {
+func (f *Overrides) apply(set *match.Set) *match.Set {
 	if len(f.List) == 0 {
 		return set
 	}
@@ -178,7 +179,7 @@ func (f *Fleet) Request(_ context.Context, id string) (fleet.Request, bool, erro
 // spendSome empties the buckets of some users.
 func spendSome(w *World) {
 	for _, user := range []string{"42", "43"} {
-		d := rules.Descriptor{Method: "POST", Route: "/v1/charges", User: user, IP: netip.MustParseAddr("203.0.113.7")}
+		d := match.Descriptor{Method: "POST", Route: "/v1/charges", User: user, IP: netip.MustParseAddr("203.0.113.7")}
 		if err := w.Spend(&d, 100); err != nil {
 			panic(err) // canned data is valid
 		}

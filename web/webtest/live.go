@@ -11,6 +11,7 @@ import (
 	"sluice/internal/stats"
 	"sluice/limiter"
 	"sluice/rules"
+	"sluice/rules/match"
 )
 
 // remember gives every rule a past.
@@ -126,16 +127,16 @@ func (f *Figures) Trial(_ context.Context, rule int64, versions []int64) (fleet.
 }
 
 // hotKeys are the fleet's busiest buckets.
-func hotKeys(set *rules.Set) []fleet.HotLive {
+func hotKeys(set *match.Set) []fleet.HotLive {
 	if set == nil || set.Len() == 0 {
 		return nil
 	}
 	var out []fleet.HotLive
 	for i := range int64(9) {
-		d := rules.Descriptor{Method: "POST", Route: "/v1/charges", User: fmt.Sprintf("user-%d", 40+i)}
+		d := match.Descriptor{Method: "POST", Route: "/v1/charges", User: fmt.Sprintf("user-%d", 40+i)}
 		for _, m := range set.Match(&d, 1, Now, nil) {
-			id, _ := rules.RuleID(m.Key)
-			h := fleet.HotLive{HotKey: fleet.HotKey{Key: rules.DisplayKey(m.Key), Bucket: rules.BucketName(m.Key), RuleID: id,
+			id, _ := match.RuleID(m.Key)
+			h := fleet.HotLive{HotKey: fleet.HotKey{Key: match.DisplayKey(m.Key), Bucket: match.BucketName(m.Key), RuleID: id,
 				Heat: limiter.Heat{Rate: 4200 / (i + 1)}}}
 			h.Nodes = []fleet.HotNode{{Address: "10.0.0.5:8080", Heat: limiter.Heat{Rate: h.Rate - h.Rate/3}},
 				{Address: "10.0.0.6:8080", Heat: limiter.Heat{Rate: h.Rate / 3}}}

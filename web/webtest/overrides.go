@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"sluice/rules"
+	"sluice/rules/match"
 	"sluice/web"
 )
 
@@ -32,7 +33,7 @@ func sampleOverrides(from *Rules) *Overrides {
 	} {
 		o.RuleID = 1
 		if _, err := f.CreateOverride(context.Background(), rules.Actor{Kind: "user", Name: "ada"}, o,
-			rules.Options{}); err != nil {
+			match.Options{}); err != nil {
 			panic(err) // canned data is valid
 		}
 	}
@@ -84,12 +85,12 @@ func (f *Overrides) GetOverride(_ context.Context, ruleID, id int64) (rules.Over
 
 // CreateOverride implements kit.Overrides.
 func (f *Overrides) CreateOverride(_ context.Context, _ rules.Actor, o rules.Override,
-	opt rules.Options) (rules.Override, error) {
+	opt match.Options) (rules.Override, error) {
 	r, err := f.rule(o.RuleID)
 	if err != nil {
 		return o, err
 	}
-	if err := rules.ResolveOverride(&o, r, opt, Now); err != nil {
+	if err := match.ResolveOverride(&o, r, opt, Now); err != nil {
 		return o, err
 	}
 	for i := range f.List {
@@ -104,7 +105,7 @@ func (f *Overrides) CreateOverride(_ context.Context, _ rules.Actor, o rules.Ove
 
 // UpdateOverride implements kit.Overrides.
 func (f *Overrides) UpdateOverride(ctx context.Context, _ rules.Actor, o rules.Override, ifVersion int64,
-	opt rules.Options) (rules.Override, error) {
+	opt match.Options) (rules.Override, error) {
 	was, err := f.GetOverride(ctx, o.RuleID, o.ID)
 	if err != nil {
 		return o, err
@@ -119,7 +120,7 @@ func (f *Overrides) UpdateOverride(ctx context.Context, _ rules.Actor, o rules.O
 	if o.Key == "" {
 		o.Key = was.Key
 	}
-	if err := rules.ResolveOverride(&o, r, opt, Now); err != nil {
+	if err := match.ResolveOverride(&o, r, opt, Now); err != nil {
 		return o, err
 	}
 	o.Version, o.CreatedAt, o.UpdatedAt = was.Version+1, was.CreatedAt, Now
@@ -146,7 +147,7 @@ func (f *Overrides) DeleteOverride(ctx context.Context, _ rules.Actor, ruleID, i
 
 // ImportOverrides implements kit.Overrides; it knows creation only.
 func (f *Overrides) ImportOverrides(ctx context.Context, actor rules.Actor, in rules.OverrideImport,
-	opt rules.Options) (rules.OverrideImported, error) {
+	opt match.Options) (rules.OverrideImported, error) {
 	out := rules.OverrideImported{DryRun: in.DryRun}
 	if f.Err != nil {
 		return out, f.Err
@@ -181,7 +182,7 @@ func samplePools() *Objects[rules.Pool] {
 }
 
 // poolState is what a pool holds.
-func (w *World) poolState(_ context.Context, p *rules.CompiledPool) web.PoolState {
+func (w *World) poolState(_ context.Context, p *match.CompiledPool) web.PoolState {
 	s := web.PoolState{Capacity: p.Pool.Limit}
 	if w.Pools.Err != nil {
 		return s

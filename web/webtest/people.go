@@ -8,6 +8,7 @@ import (
 
 	"sluice/internal/access"
 	"sluice/rules"
+	"sluice/rules/field"
 )
 
 // Names are who has which role.
@@ -116,8 +117,8 @@ func (f *Users) CreateUser(_ context.Context, actor rules.Actor, u access.User, 
 	case first && len(f.list) > 0:
 		return access.User{}, access.ErrNotFirst
 	case u.Name == "":
-		return access.User{}, &rules.ValidationError{
-			Fields: []rules.FieldError{{Field: "name", Message: "must not be empty"}}}
+		return access.User{}, &field.ValidationError{
+			Fields: []field.Problem{{Field: "name", Message: "must not be empty"}}}
 	}
 	u.ID, u.Generation, u.CreatedBy, u.CreatedAt = int64(len(f.list)+1), 1, actor.Name, Now
 	f.list = append(f.list, u)

@@ -9,6 +9,7 @@ import (
 	"sluice/internal/fleet"
 	"sluice/limiter"
 	"sluice/rules"
+	"sluice/rules/field"
 	"sluice/web"
 )
 
@@ -44,7 +45,7 @@ func (f *Rules) checked(actor rules.Actor, r rules.Rule) (rules.Rule, error) {
 		return r, err
 	}
 	if r.Pool != nil && *r.Pool == "no-such-pool" {
-		return r, &rules.ValidationError{Fields: []rules.FieldError{{Field: "pool", Message: "does not exist"}}}
+		return r, &field.ValidationError{Fields: []field.Problem{{Field: "pool", Message: "does not exist"}}}
 	}
 	if slices.ContainsFunc(f.List, func(o rules.Rule) bool { return o.Name == r.Name && o.ID != r.ID }) {
 		return r, rules.ErrNameTaken

@@ -9,6 +9,7 @@ import (
 	"sluice/internal/fleet"
 	"sluice/internal/stats"
 	"sluice/rules"
+	"sluice/rules/match"
 )
 
 // SampleRules are a dozen of every sort.
@@ -77,7 +78,7 @@ func ManyLive(list []rules.Rule) []fleet.RuleLive {
 }
 
 // node is what this node says of itself.
-func node(set *rules.Set) fleet.Status {
+func node(set *match.Set) fleet.Status {
 	return fleet.Status{
 		ID: "a1b2c3", Address: "127.0.0.1:8080", Version: "v1.0.0", Started: Now.Add(-50 * time.Hour).UnixMilli(),
 		At:         Now.UnixMilli(),

@@ -28,6 +28,8 @@ import (
 	"sluice/internal/region/sharing"
 	"sluice/limiter/memstore"
 	"sluice/rules"
+	"sluice/rules/match"
+	"sluice/rules/profile"
 	"sluice/web"
 )
 
@@ -79,7 +81,7 @@ type World struct {
 	Overrides *Overrides
 	Pools     *Objects[rules.Pool]
 	// Profiles are the profiles of gateways.
-	Profiles *Objects[rules.Profile]
+	Profiles *Objects[profile.Profile]
 	// Alerts has what ops are told, Webhooks where it is sent.
 	Alerts   *Alerts
 	Webhooks *Webhooks
@@ -89,7 +91,7 @@ type World struct {
 	Regions func() exchange.Overview
 	// Shares is what it knows of limits that are divided among them.
 	Shares func() sharing.Overview
-	Sets   *rules.Current
+	Sets   *match.Current
 	Node   web.Node
 	nodeMu sync.Mutex
 	Clock  *Clock
@@ -125,7 +127,7 @@ func New(kind Kind) (*World, error) {
 	w := &World{
 		Rules: &Rules{}, Users: &Users{}, Passwords: &Passwords{Hasher: access.NewHasher()},
 		Sessions: &Sessions{byToken: map[string]access.Session{}}, Fleet: &Fleet{},
-		Sets: &rules.Current{}, Clock: &Clock{now: Now},
+		Sets: &match.Current{}, Clock: &Clock{now: Now},
 	}
 	w.Guard = memstore.New(memstore.Options{Clock: func() int64 { return w.Clock.Now().UnixMilli() }})
 	w.Sessions.clock = w.Clock
@@ -148,7 +150,7 @@ func New(kind Kind) (*World, error) {
 	w.Stats, w.Incidents = newStats(w.Rules, w.Clock.Now), newIncidents()
 	w.Stats.Quiet = !full
 	w.Figures, w.Overrides, w.Pools = newFigures(), sampleOverrides(w.Rules), &Objects[rules.Pool]{kind: rules.PoolKind}
-	w.Profiles = &Objects[rules.Profile]{kind: rules.ProfileKind}
+	w.Profiles = &Objects[profile.Profile]{kind: rules.ProfileKind}
 	w.Alerts, w.Webhooks = &Alerts{ReadAt: Now}, newWebhooks()
 	if full {
 		w.Alerts, w.Webhooks, w.Logs = sampleAlerts(), sampleWebhooks(), sampleLogs()
@@ -276,9 +278,9 @@ func (w *World) compile() error {
 			active = append(active, r)
 		}
 	}
-	set, err := rules.CompileSource(rules.Source{Rules: active, Pools: w.Pools.List, Profiles: w.Profiles.List,
+	set, err := match.CompileSource(rules.Source{Rules: active, Pools: w.Pools.List, Profiles: w.Profiles.List,
 		Version: 42},
-		rules.Options{IPv4Prefix: 32, IPv6Prefix: 64, Regions: 3})
+		match.Options{IPv4Prefix: 32, IPv6Prefix: 64, Regions: 3})
 	if err != nil {
 		return err
 	}

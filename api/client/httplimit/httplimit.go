@@ -14,8 +14,9 @@ import (
 	"time"
 
 	"sluice/api/client"
-	"sluice/rules"
 	"sluice/rules/facts"
+	"sluice/rules/host"
+	"sluice/rules/profile"
 )
 
 // Options configure a Limiter. The zero Options check method, route, host and the address of the connection.
@@ -24,7 +25,7 @@ type Options struct {
 	// missing fact means, and which client headers are sent. Fields that are empty have the defaults of a profile; name,
 	// description and proof have no meaning here. Remember that a client sends what it likes: a program that
 	// authenticates its users names them in Describe.
-	Profile rules.Profile
+	Profile profile.Profile
 	// TrustedProxies are the addresses and networks of proxies, added to Profile.ClientIP.Trusted. If one of them sends a
 	// request with Profile.ClientIP.Header (X-Forwarded-For if empty), the client's address comes from that header, as for
 	// a gateway, and the weight from the header of Profile.Weight. For any other request neither counts.
@@ -62,12 +63,12 @@ func New(c *client.Client, opt Options) (*Limiter, error) {
 	p.ClientIP.Trusted = append(p.ClientIP.Trusted, opt.TrustedProxies...)
 	p.ClientIP.Header = cmp.Or(p.ClientIP.Header, defaultIPHeader)
 	p.Normalize()
-	if err := rules.ValidateProfile(&p); err != nil {
+	if err := profile.Validate(&p); err != nil {
 		return nil, fmt.Errorf("httplimit: %w", err)
 	}
 	l := &Limiter{client: c, opt: opt, ipField: http.CanonicalHeaderKey(p.ClientIP.Header), headers: map[string]bool{}}
 	for _, text := range p.ClientIP.Trusted {
-		network, err := rules.ParseNetwork(text)
+		network, err := host.ParseNetwork(text)
 		if err != nil {
 			return nil, fmt.Errorf("httplimit: %w", err)
 		}
@@ -81,7 +82,7 @@ func New(c *client.Client, opt Options) (*Limiter, error) {
 	if l.direct, err = facts.New(&p); err != nil {
 		return nil, fmt.Errorf("httplimit: %w", err)
 	}
-	for _, header := range rules.ClientHeaders {
+	for _, header := range profile.ClientHeaders {
 		l.headers[header] = p.Sends(header)
 	}
 	if l.opt.OnError == nil {

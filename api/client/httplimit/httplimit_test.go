@@ -19,7 +19,7 @@ import (
 	"sluice/api/client/httplimit"
 	"sluice/internal/playbook"
 	"sluice/internal/testenv"
-	"sluice/rules"
+	"sluice/rules/profile"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(testenv.Wrap(m)) }
@@ -156,7 +156,7 @@ func newSeen(t *testing.T, opt httplimit.Options) (*seen, *httplimit.Limiter) {
 }
 
 func TestHandler_RouteIsThePatternThatMatched(t *testing.T) {
-	s, l := newSeen(t, httplimit.Options{Profile: rules.Profile{Routes: []string{"/orders/{id}"}}})
+	s, l := newSeen(t, httplimit.Options{Profile: profile.Profile{Routes: []string{"/orders/{id}"}}})
 	mux := http.NewServeMux()
 	for _, pattern := range []string{"GET /users/{id}", "POST shop.test/users/{id}", "/files/{path...}", "/sub/", "/{$}",
 		"/docs/{$}"} {
@@ -197,7 +197,7 @@ func TestHandler_HostIsThatOfTheRequestWhoeverSendsIt(t *testing.T) {
 
 func TestHandler_AddressIsTheConnectionsUnlessAProxyIsTrusted(t *testing.T) {
 	s, l := newSeen(t, httplimit.Options{TrustedProxies: []string{"10.0.0.0/8"},
-		Profile: rules.Profile{Weight: &rules.WeightSource{Header: "X-Weight"}}})
+		Profile: profile.Profile{Weight: &profile.WeightSource{Header: "X-Weight"}}})
 	for _, tt := range []struct {
 		from, forwarded, want string
 		weight                bool
@@ -227,14 +227,14 @@ func TestHandler_AddressIsTheConnectionsUnlessAProxyIsTrusted(t *testing.T) {
 
 func TestHandler_FactsComeFromTheProfileAndFromDescribe(t *testing.T) {
 	s, l := newSeen(t, httplimit.Options{
-		Profile: rules.Profile{
-			Facts: rules.ProfileFacts{
-				APIKey:     []rules.FactSource{{Header: "X-Api-Key"}},
-				Tier:       []rules.FactSource{{Value: "free"}},
-				Attributes: map[string][]rules.FactSource{"tenant": {{Cookie: "t"}}},
-				Fields:     map[string][]rules.FactSource{"bytes": {{Header: "Content-Length"}}},
+		Profile: profile.Profile{
+			Facts: profile.Facts{
+				APIKey:     []profile.Source{{Header: "X-Api-Key"}},
+				Tier:       []profile.Source{{Value: "free"}},
+				Attributes: map[string][]profile.Source{"tenant": {{Cookie: "t"}}},
+				Fields:     map[string][]profile.Source{"bytes": {{Header: "Content-Length"}}},
 			},
-			Missing: map[string]rules.MissingFact{"api_key": {Action: rules.MissingDeny}},
+			Missing: map[string]profile.MissingFact{"api_key": {Action: profile.MissingDeny}},
 		},
 		Describe: func(r *http.Request, q *client.Check) {
 			q.User = r.URL.Query().Get("who")
@@ -273,7 +273,7 @@ func TestHandler_FactsComeFromTheProfileAndFromDescribe(t *testing.T) {
 
 func TestHandler_ShowsOnlyTheHeadersOfTheProfile(t *testing.T) {
 	l := limiter(t, "rules: [{name: per-ip, scope: ip, limit: 9, window_ms: 60000, algorithm: fixed_window}]",
-		httplimit.Options{Profile: rules.Profile{Headers: []string{"X-RateLimit-Re*"}}})
+		httplimit.Options{Profile: profile.Profile{Headers: []string{"X-RateLimit-Re*"}}})
 	res := serve(l.Handler(ok), request(t, "GET", "/"))
 	defer res.Body.Close()
 	if res.Header.Get("X-RateLimit-Remaining") != "8" || res.Header.Get("X-RateLimit-Limit") != "" ||
@@ -397,8 +397,8 @@ func TestNew_NamesWhatIsWrong(t *testing.T) {
 	c := newClient(t, "http://127.0.0.1:1", client.Options{})
 	for want, opt := range map[string]httplimit.Options{
 		"client_ip.trusted[0]": {TrustedProxies: []string{"everyone"}},
-		"routes":               {Profile: rules.Profile{Routes: []string{"/a/{x}", "/a/{y}"}}},
-		"headers[0]":           {Profile: rules.Profile{Headers: []string{"Set-Cookie"}}},
+		"routes":               {Profile: profile.Profile{Routes: []string{"/a/{x}", "/a/{y}"}}},
+		"headers[0]":           {Profile: profile.Profile{Headers: []string{"Set-Cookie"}}},
 	} {
 		if _, err := httplimit.New(c, opt); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v; want an error about %s", opt, err, want)

@@ -11,7 +11,8 @@ import (
 	"time"
 
 	"sluice/internal/alerts"
-	"sluice/rules"
+	"sluice/rules/field"
+	"sluice/rules/match"
 )
 
 // Guard says which addresses may be reached. Public addresses may, over https. Others may if the host is listed, or the
@@ -20,14 +21,14 @@ type Guard struct {
 	allowed alerts.Allowed
 	// reach knows the prefixes of NAT64. Networks without IPv4 reach all of it under them, and their resolvers make such
 	// addresses up.
-	reach rules.Options
+	reach match.Options
 	// lookup finds the addresses of a host.
 	lookup func(ctx context.Context, host string) ([]netip.Addr, error)
 }
 
 // NewGuard creates a Guard. nat64 are prefixes of NAT64 besides the well-known one.
 func NewGuard(allowed alerts.Allowed, nat64 ...netip.Prefix) *Guard {
-	reach := rules.Options{NAT64: append(slices.Clip(nat64), rules.WellKnownNAT64)}
+	reach := match.Options{NAT64: append(slices.Clip(nat64), match.WellKnownNAT64)}
 	return &Guard{allowed: allowed, reach: reach, lookup: func(ctx context.Context, host string) ([]netip.Addr, error) {
 		return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
 	}}
@@ -65,7 +66,7 @@ func (g *Guard) allows(host string, addr netip.Addr, open bool) bool {
 		!slices.ContainsFunc(g.reach.NAT64, contains)
 }
 
-// Check refuses a URL that must not be reached now; the error is a *rules.ValidationError about url. A host without
+// Check refuses a URL that must not be reached now; the error is a *field.ValidationError about url. A host without
 // addresses passes, because names may be known later; so does every URL while names cannot be looked up.
 func (g *Guard) Check(ctx context.Context, text string) error {
 	u, err := url.Parse(text)
@@ -94,7 +95,7 @@ func (g *Guard) Check(ctx context.Context, text string) error {
 }
 
 func wrongURL(message string) error {
-	return &rules.ValidationError{Fields: []rules.FieldError{{Field: "url", Message: message}}}
+	return &field.ValidationError{Fields: []field.Problem{{Field: "url", Message: message}}}
 }
 
 // addresses are those of a host, which may be an address itself.

@@ -20,7 +20,8 @@ import (
 	"go.uber.org/goleak"
 
 	"sluice/internal/alerts"
-	"sluice/rules"
+	"sluice/rules/field"
+	"sluice/rules/match"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -311,7 +312,7 @@ func TestSend_ChecksTheAddressWhenItDials(t *testing.T) {
 			t.Errorf("%s: %+v", scheme, a)
 		}
 	}
-	var invalid *rules.ValidationError
+	var invalid *field.ValidationError
 	if err := s.opt.Guard.Check(t.Context(), "https://rebind.example/"); !errors.As(err, &invalid) ||
 		invalid.Fields[0].Field != "url" {
 		t.Errorf("saved again: %v", err)
@@ -323,7 +324,7 @@ func TestSend_ChecksTheAddressWhenItDials(t *testing.T) {
 
 func TestGuard_AllowsPublicAddressesAndWhatIsListed(t *testing.T) {
 	translated := newGuard(t, "10.1.0.0/16")
-	translated.reach = rules.Options{NAT64: []netip.Prefix{netip.MustParsePrefix("2600:64::/32")}}
+	translated.reach = match.Options{NAT64: []netip.Prefix{netip.MustParsePrefix("2600:64::/32")}}
 	for addr, want := range map[string]bool{"2600:64:5db8:d822::": true, "2600:64:a01:203::": true,
 		"2600:64:a9fe:a9fe::": false, "2600:64:7f00:1:ff00::": false, "2600:65::1": true} {
 		if got := translated.allows("x.example", netip.MustParseAddr(addr), false); got != want {

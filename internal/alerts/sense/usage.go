@@ -13,6 +13,7 @@ import (
 	"sluice/internal/alerts/evaluate"
 	"sluice/limiter"
 	"sluice/rules"
+	"sluice/rules/match"
 )
 
 const (
@@ -101,7 +102,7 @@ func (s *Sensor) observe(la *decide.LimitAnswer) {
 			return
 		}
 		k = &keyUse{rule: la.Rule, shown: alerts.ShownKey(la.Key)}
-		k.id, _ = rules.RuleID(la.Key)
+		k.id, _ = match.RuleID(la.Key)
 		shard.keys[limiter.Key(strings.Clone(string(la.Key)))] = k
 	}
 	k.last, k.used, k.limit = now, used, limit

@@ -13,7 +13,7 @@ import (
 	"sluice/internal/region"
 	"sluice/internal/tick"
 	"sluice/limiter"
-	"sluice/rules"
+	"sluice/rules/match"
 )
 
 const (
@@ -53,7 +53,7 @@ type Options struct {
 	Apply limiter.Store
 	// News is shared by the nodes of this region.
 	News News
-	Sets *rules.Current
+	Sets *match.Current
 	// Client sends messages.
 	Client *http.Client
 	Now    func() time.Time

@@ -23,6 +23,7 @@ import (
 	"sluice/limiter"
 	"sluice/limiter/memstore"
 	"sluice/rules"
+	"sluice/rules/match"
 )
 
 func TestMain(m *testing.M) {
@@ -135,14 +136,14 @@ func (w *world) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // setOf is the rules of version v, of which the first spans three regions.
-func setOf(t *testing.T, v int64, names ...string) *rules.Set {
+func setOf(t *testing.T, v int64, names ...string) *match.Set {
 	t.Helper()
 	var rs []rules.Rule
 	for i, name := range names {
 		rs = append(rs, rules.Rule{ID: int64(i + 1), Name: name, Scope: "user", Limit: 100, WindowMS: 3_600_000,
 			Algorithm: "fixed_window", Span: rules.SpanGlobal, IsActive: true})
 	}
-	set, err := rules.Compile(rs, v, rules.Options{Regions: 3})
+	set, err := match.Compile(rs, v, match.Options{Regions: 3})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,7 +160,7 @@ func newWorld(t *testing.T, names ...string) *world {
 		p := &place{store: store, log: &strings.Builder{},
 			board: &board{until: map[string]time.Time{}, what: map[string]string{},
 				taken: map[string]time.Time{}}}
-		sets := &rules.Current{}
+		sets := &match.Current{}
 		sets.Store(setOf(t, 7, "r"))
 		opt := Options{Self: name, Interval: interval, Prefix: "sl:", Token: func() string { return "token" }, Store: p.store,
 			Apply: p.store, News: p.board, Sets: sets, Client: &http.Client{Transport: w}, Now: time.Now,

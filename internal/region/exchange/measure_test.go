@@ -21,6 +21,7 @@ import (
 	"sluice/internal/region/matrix"
 	"sluice/limiter"
 	"sluice/rules"
+	"sluice/rules/match"
 )
 
 var (
@@ -85,9 +86,9 @@ func oneWindow(t *testing.T, c *matrix.Cell, m mode, rate float64, length time.D
 		}
 		w := newWorld(t, names...)
 		w.delay = max(c.Delay, time.Nanosecond)
-		set, err := rules.Compile([]rules.Rule{{ID: 1, Name: "r", Scope: "user", Limit: matrix.Limit,
+		set, err := match.Compile([]rules.Rule{{ID: 1, Name: "r", Scope: "user", Limit: matrix.Limit,
 			WindowMS: c.Window.Milliseconds(), Algorithm: "fixed_window", Span: c.Mode, IsActive: true}}, 1,
-			rules.Options{Regions: c.Regions})
+			match.Options{Regions: c.Regions})
 		if err != nil {
 			t.Fatal(err)
 		}

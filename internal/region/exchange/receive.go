@@ -12,7 +12,7 @@ import (
 
 	"sluice/internal/region"
 	"sluice/limiter"
-	"sluice/rules"
+	"sluice/rules/match"
 )
 
 const (
@@ -148,7 +148,7 @@ func (x *Exchange) apply(ctx context.Context, m *region.Message, a *Answer, now 
 		}
 		if !ok {
 			a.Unknown++
-			id, _ := rules.RuleID(b.Key)
+			id, _ := match.RuleID(b.Key)
 			unknown[id] = true
 			continue
 		}

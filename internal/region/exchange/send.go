@@ -10,7 +10,7 @@ import (
 
 	"sluice/internal/region"
 	"sluice/limiter"
-	"sluice/rules"
+	"sluice/rules/match"
 )
 
 const (
@@ -144,7 +144,7 @@ func (x *Exchange) tell(ctx context.Context, p *peer, address string) (more bool
 // yet, or before says so of an earlier message.
 func (a *Answer) lacks(before func(limiter.Key) bool) func(limiter.Key) bool {
 	return func(key limiter.Key) bool {
-		id, _ := rules.RuleID(key)
+		id, _ := match.RuleID(key)
 		return before(key) || len(a.UnknownRules) == 0 || slices.Contains(a.UnknownRules, id)
 	}
 }

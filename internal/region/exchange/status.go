@@ -12,6 +12,7 @@ import (
 	"sluice/internal/region"
 	"sluice/limiter"
 	"sluice/rules"
+	"sluice/rules/match"
 )
 
 // SkewLimit is the difference between clocks from which it is shown as a fault.
@@ -301,7 +302,7 @@ func (e *estimates) init() {
 }
 
 // add measures the rate of a bucket since its last export here.
-func (e *estimates) add(r *rules.Compiled, l limiter.Limit, s *limiter.Exported, now time.Time, lag time.Duration,
+func (e *estimates) add(r *match.Compiled, l limiter.Limit, s *limiter.Exported, now time.Time, lag time.Duration,
 	regions int) {
 	e.turn(now)
 	last, ok := e.last[s.Key]

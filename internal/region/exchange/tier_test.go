@@ -7,17 +7,18 @@ import (
 
 	"sluice/limiter"
 	"sluice/rules"
+	"sluice/rules/match"
 )
 
 // hour is a window in which the buckets of these tests drain.
 const hour = 3_600_000
 
 // tiered is a set of one rule whose tier "t" has another limit.
-func tiered(t *testing.T, algorithm limiter.Algorithm, own, tier int64) *rules.Set {
+func tiered(t *testing.T, algorithm limiter.Algorithm, own, tier int64) *match.Set {
 	t.Helper()
-	set, err := rules.Compile([]rules.Rule{{ID: 1, Name: "r", Scope: "user", Limit: own, Burst: new(own), WindowMS: hour,
+	set, err := match.Compile([]rules.Rule{{ID: 1, Name: "r", Scope: "user", Limit: own, Burst: new(own), WindowMS: hour,
 		Algorithm: algorithm.String(), Span: rules.SpanGlobal, IsActive: true,
-		Tiers: map[string]rules.TierLimit{"t": {Limit: new(tier), Burst: new(tier)}}}}, 7, rules.Options{Regions: 2})
+		Tiers: map[string]rules.TierLimit{"t": {Limit: new(tier), Burst: new(tier)}}}}, 7, match.Options{Regions: 2})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"sluice/limiter"
 	"sluice/rules"
+	"sluice/rules/match"
 )
 
 // use takes units with a limit and returns how many remain.
@@ -30,9 +31,9 @@ func (p *place) request(t *testing.T, a limiter.Ask) int64 {
 func TestExchange_TellsWhatATierHasSpent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, "eu", "us")
-		set, err := rules.Compile([]rules.Rule{{ID: 1, Name: "r", Scope: "user", Limit: 100_000, WindowMS: 3_600_000,
+		set, err := match.Compile([]rules.Rule{{ID: 1, Name: "r", Scope: "user", Limit: 100_000, WindowMS: 3_600_000,
 			Algorithm: "fixed_window", Span: rules.SpanGlobal, IsActive: true,
-			Tiers: map[string]rules.TierLimit{"free": {Limit: new(int64(100))}}}}, 7, rules.Options{Regions: 2})
+			Tiers: map[string]rules.TierLimit{"free": {Limit: new(int64(100))}}}}, 7, match.Options{Regions: 2})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -76,9 +77,9 @@ func TestExchange_TellsOfARuleThatTheNodeWithTheTurnLacks(t *testing.T) {
 func TestExchange_TellsWhereAWindowBegins(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, "eu", "us")
-		set, err := rules.Compile([]rules.Rule{{ID: 1, Name: "r", Scope: "user", Limit: 1000, WindowMS: 60_000,
+		set, err := match.Compile([]rules.Rule{{ID: 1, Name: "r", Scope: "user", Limit: 1000, WindowMS: 60_000,
 			Algorithm: "fixed_window", Align: new("first_hit"), Span: rules.SpanGlobal, IsActive: true}}, 7,
-			rules.Options{Regions: 2})
+			match.Options{Regions: 2})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -111,10 +112,10 @@ func TestExchange_TellsWhatTiersSpendInTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, "eu", "us")
 		const key = limiter.Key("{user:ada}|1|lv")
-		set, err := rules.Compile([]rules.Rule{{ID: 1, Name: "r", Scope: "user", Limit: 100, Burst: new(int64(100)),
+		set, err := match.Compile([]rules.Rule{{ID: 1, Name: "r", Scope: "user", Limit: 100, Burst: new(int64(100)),
 			WindowMS: 3_600_000, Algorithm: "token_bucket", Span: rules.SpanGlobal, IsActive: true,
 			Tiers: map[string]rules.TierLimit{"pro": {Limit: new(int64(200)), Burst: new(int64(100))}}}}, 7,
-			rules.Options{Regions: 2})
+			match.Options{Regions: 2})
 		if err != nil {
 			t.Fatal(err)
 		}

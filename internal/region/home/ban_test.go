@@ -7,6 +7,7 @@ import (
 	"sluice/limiter"
 	"sluice/limiter/memstore"
 	"sluice/rules"
+	"sluice/rules/match"
 )
 
 // A ban whose settings no rule can have is not carried out: one of 10,000 years would last in every region, and the
@@ -14,11 +15,11 @@ import (
 func TestReceiver_RefusesABanThatNoRuleHas(t *testing.T) {
 	rule := rules.Rule{ID: 1, Name: "logins", Scope: "user", Limit: 10, WindowMS: 60_000, Algorithm: "fixed_window",
 		Span: rules.SpanGlobalExact, IsActive: true, Ban: &rules.Ban{After: 1, WithinMS: 1000, ForMS: 1000}}
-	set, err := rules.Compile([]rules.Rule{rule}, 1, rules.Options{Regions: 2})
+	set, err := match.Compile([]rules.Rule{rule}, 1, match.Options{Regions: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
-	sets := &rules.Current{}
+	sets := &match.Current{}
 	sets.Store(set)
 	m := memstore.New(memstore.Options{})
 	defer func() { _ = m.Close() }()

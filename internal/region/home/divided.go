@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"sluice/limiter"
-	"sluice/rules"
+	"sluice/rules/match"
 )
 
 // part is what one place decides of a request. It has the request's memory.
@@ -70,7 +70,7 @@ type divided struct {
 }
 
 // divide makes the parts of a call, nil if it is malformed.
-func (s *Store) divide(set *rules.Set, call *limiter.Call) *divided {
+func (s *Store) divide(set *match.Set, call *limiter.Call) *divided {
 	if call.Err = call.Request.Check(); call.Err != nil {
 		return nil
 	}

@@ -18,7 +18,7 @@ import (
 	"sluice/internal/testenv"
 	"sluice/limiter"
 	"sluice/limiter/redisstore"
-	"sluice/rules"
+	"sluice/rules/match"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(testenv.Wrap(m)) }
@@ -29,7 +29,7 @@ type place struct {
 	receiver *Receiver
 	inner    limiter.Store
 	server   *httptest.Server
-	sets     *rules.Current
+	sets     *match.Current
 	mu       sync.Mutex
 	cut      map[string]bool
 	reasons  map[string]int
@@ -142,7 +142,7 @@ func worldOver(t testing.TB, timeout time.Duration, stores map[string]limiter.St
 		memory.places, address = places, func(to string) string { return "http://" + to }
 	}
 	for name, inner := range stores {
-		p := &place{inner: inner, sets: &rules.Current{}, cut: map[string]bool{}, reasons: map[string]int{}}
+		p := &place{inner: inner, sets: &match.Current{}, cut: map[string]bool{}, reasons: map[string]int{}}
 		if memory == nil {
 			p.server = httptest.NewServer(p)
 			t.Cleanup(p.server.Close)
@@ -174,8 +174,8 @@ func worldOver(t testing.TB, timeout time.Duration, stores map[string]limiter.St
 			Sets: p.sets, Timeout: timeout, Now: time.Now}); err != nil {
 			t.Fatal(err)
 		}
-		p.exact = func(*rules.Set, limiter.Key) bool { return true }
-		p.receiver.check = func(_ *rules.Set, req *limiter.Request) error { return req.Check() }
+		p.exact = func(*match.Set, limiter.Key) bool { return true }
+		p.receiver.check = func(_ *match.Set, req *limiter.Request) error { return req.Check() }
 	}
 	return places
 }

@@ -10,7 +10,7 @@ import (
 
 	"sluice/internal/region"
 	"sluice/limiter"
-	"sluice/rules"
+	"sluice/rules/match"
 )
 
 // maxAnswering is how many messages are answered at once; further ones are refused.
@@ -39,7 +39,7 @@ type ReceiverOptions struct {
 	Prefix string
 	// Store has the buckets of this region. It may have a Store of this package in it.
 	Store limiter.Store
-	Sets  *rules.Current
+	Sets  *match.Current
 	// Timeout bounds each call of the store.
 	Timeout time.Duration
 	Now     func() time.Time
@@ -50,7 +50,7 @@ type Receiver struct {
 	opt       ReceiverOptions
 	answering chan struct{}
 	// check returns why a call is not carried out here, nil if it is.
-	check func(set *rules.Set, req *limiter.Request) error
+	check func(set *match.Set, req *limiter.Request) error
 
 	decided, failed, foreign, invalid atomic.Int64
 }
@@ -133,7 +133,7 @@ func (r *Receiver) do(ctx context.Context, calls []limiter.Call, known []int) {
 }
 
 // checkCall refuses buckets that have no home by the rules of this region, and malformed requests.
-func checkCall(set *rules.Set, req *limiter.Request) error {
+func checkCall(set *match.Set, req *limiter.Request) error {
 	for i := range req.Asks {
 		a := &req.Asks[i]
 		if set == nil {

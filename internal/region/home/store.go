@@ -15,7 +15,7 @@ import (
 	"sluice/internal/region"
 	"sluice/internal/region/exchange"
 	"sluice/limiter"
-	"sluice/rules"
+	"sluice/rules/match"
 )
 
 // Options configure a Store. All are required.
@@ -27,7 +27,7 @@ type Options struct {
 	Prefix string
 	// Store has the buckets of this region. It is not closed with this one.
 	Store limiter.Store
-	Sets  *rules.Current
+	Sets  *match.Current
 	// Client sends messages, and Token is the credential that goes with them, "" for none.
 	Client *http.Client
 	Token  func() string
@@ -48,7 +48,7 @@ type Store struct {
 	opt   Options
 	names []string // all regions
 	// exact reports whether a bucket has a home: whether its rule has span global_exact.
-	exact func(set *rules.Set, key limiter.Key) bool
+	exact func(set *match.Set, key limiter.Key) bool
 	links map[string]*link
 	start time.Time
 
@@ -147,7 +147,7 @@ func (s *Store) Home(key limiter.Key) string {
 }
 
 // home returns the other region where a bucket is at home, "" for this one.
-func (s *Store) home(set *rules.Set, key limiter.Key) string {
+func (s *Store) home(set *match.Set, key limiter.Key) string {
 	if !s.exact(set, key) {
 		return ""
 	}
@@ -157,7 +157,7 @@ func (s *Store) home(set *rules.Set, key limiter.Key) string {
 	return ""
 }
 
-func hasHome(set *rules.Set, key limiter.Key) bool { return set != nil && set.Exact(key) != nil }
+func hasHome(set *match.Set, key limiter.Key) bool { return set != nil && set.Exact(key) != nil }
 
 // Do decides one request within the deadline of ctx.
 func (s *Store) Do(ctx context.Context, req *limiter.Request, res *limiter.Result) error {
@@ -186,7 +186,7 @@ func (s *Store) DoAll(ctx context.Context, calls []limiter.Call) {
 }
 
 // leaves reports whether a request has a bucket that is at home elsewhere.
-func (s *Store) leaves(ctx context.Context, set *rules.Set, req *limiter.Request) bool {
+func (s *Store) leaves(ctx context.Context, set *match.Set, req *limiter.Request) bool {
 	for i := range req.Asks {
 		if s.home(set, req.Asks[i].Key) != "" {
 			return ctx.Value(here{}) == nil
@@ -197,7 +197,7 @@ func (s *Store) leaves(ctx context.Context, set *rules.Set, req *limiter.Request
 
 // spread decides calls of which some leave this region, in rounds: each round makes one call of this region's store and
 // sends one message to each other region.
-func (s *Store) spread(ctx context.Context, set *rules.Set, calls []limiter.Call) {
+func (s *Store) spread(ctx context.Context, set *match.Set, calls []limiter.Call) {
 	divided := make([]*divided, 0, len(calls))
 	for i := range calls {
 		if d := s.divide(set, &calls[i]); d != nil {
@@ -324,7 +324,7 @@ func randomID() string {
 }
 
 // places returns the places of the asks of a request, this region first.
-func (s *Store) places(set *rules.Set, req *limiter.Request) []string {
+func (s *Store) places(set *match.Set, req *limiter.Request) []string {
 	var out []string
 	for i := range req.Asks {
 		if to := s.home(set, req.Asks[i].Key); !slices.Contains(out, to) {

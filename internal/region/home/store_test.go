@@ -12,6 +12,7 @@ import (
 	"sluice/limiter"
 	"sluice/limiter/memstore"
 	"sluice/rules"
+	"sluice/rules/match"
 )
 
 // onMemory makes regions over memory.
@@ -366,13 +367,13 @@ func TestReceiver_DecidesALargeMessageSomeAtATime(t *testing.T) {
 func TestReceiver_RefusesWhatIsNotAtHome(t *testing.T) {
 	m := memstore.New(memstore.Options{})
 	defer func() { _ = m.Close() }()
-	sets := &rules.Current{}
+	sets := &match.Current{}
 	var rs []rules.Rule
 	for i, span := range []string{rules.SpanGlobalExact, rules.SpanRegion} {
 		rs = append(rs, rules.Rule{ID: int64(i + 1), Name: span, Scope: "user", Limit: 10, WindowMS: 86_400_000,
 			Algorithm: "fixed_window", Span: span, IsActive: true})
 	}
-	set, err := rules.Compile(rs, 1, rules.Options{Regions: 2})
+	set, err := match.Compile(rs, 1, match.Options{Regions: 2})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,7 +27,7 @@ import (
 	"sluice/internal/region/share"
 	"sluice/internal/tick"
 	"sluice/limiter"
-	"sluice/rules"
+	"sluice/rules/match"
 )
 
 const (
@@ -63,7 +63,7 @@ type Options struct {
 	Book           Book
 	// Marks are the high-water marks of the region's counters.
 	Marks  limiter.HighWaterReader
-	Sets   *rules.Current
+	Sets   *match.Current
 	Token  func() string
 	Client *http.Client
 	Now    func() time.Time
@@ -225,9 +225,9 @@ func (x *Shares) marks(ctx context.Context) *share.Marks {
 }
 
 // specsOf is what share must know of the rules of a set.
-func specsOf(set *rules.Set) map[int64]share.Spec {
+func specsOf(set *match.Set) map[int64]share.Spec {
 	specs := map[int64]share.Spec{}
-	set.Divided(func(c *rules.Compiled, limits []limiter.Limit) {
+	set.Divided(func(c *match.Compiled, limits []limiter.Limit) {
 		sp := share.Spec{Units: share.Units(limits[0])}
 		for _, l := range limits {
 			sp.Life = max(sp.Life, share.Life(l))
@@ -244,9 +244,9 @@ func specsOf(set *rules.Set) map[int64]share.Spec {
 }
 
 // demandOf turns units asked for in an interval into units within the window of each rule.
-func (x *Shares) demandOf(set *rules.Set, asked map[int64]int64) map[int64]int64 {
+func (x *Shares) demandOf(set *match.Set, asked map[int64]int64) map[int64]int64 {
 	out := map[int64]int64{}
-	set.Divided(func(c *rules.Compiled, _ []limiter.Limit) {
+	set.Divided(func(c *match.Compiled, _ []limiter.Limit) {
 		l := c.Limit
 		if n := asked[c.Rule.ID]; n > 0 && l.Count > 0 && len(out) < share.MostRules {
 			in := float64(n) * float64(l.Window) / float64(x.cfg.Interval) * float64(share.Units(l)) / float64(l.Count)

@@ -20,6 +20,7 @@ import (
 	"sluice/internal/region/share"
 	"sluice/limiter"
 	"sluice/rules"
+	"sluice/rules/match"
 )
 
 // book is a region's Redis.
@@ -70,7 +71,7 @@ func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	f := &fixture{now: time.UnixMilli(1_795_000_000_000), marks: marks{}}
 	f.book.At, f.book.Server, f.book.turns = 1000, "a", map[string]time.Duration{}
-	sets := &rules.Current{}
+	sets := &match.Current{}
 	sets.Store(setOf(t, nil, 7))
 	var err error
 	f.Shares, err = New(Options{
@@ -86,7 +87,7 @@ func newFixture(t *testing.T) *fixture {
 }
 
 // setOf is a set of rules with these ids, after a change if it is not nil.
-func setOf(t *testing.T, change func(r *rules.Rule), ids ...int64) *rules.Set {
+func setOf(t *testing.T, change func(r *rules.Rule), ids ...int64) *match.Set {
 	t.Helper()
 	var all []rules.Rule
 	for _, id := range ids {
@@ -97,7 +98,7 @@ func setOf(t *testing.T, change func(r *rules.Rule), ids ...int64) *rules.Set {
 		}
 		all = append(all, r)
 	}
-	set, err := rules.Compile(all, 1, rules.Options{Regions: 3})
+	set, err := match.Compile(all, 1, match.Options{Regions: 3})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +139,7 @@ func (f *fixture) told(t *testing.T) {
 // Without a rule whose limit is divided nothing can have been lost.
 func TestShares_ANewStateIsAWarningOnlyIfALimitIsDivided(t *testing.T) {
 	undivided := setOf(t, func(r *rules.Rule) { r.Span = rules.SpanRegion }, 7)
-	for want, set := range map[string]*rules.Set{"level=WARN": setOf(t, nil, 7), "level=INFO": undivided} {
+	for want, set := range map[string]*match.Set{"level=WARN": setOf(t, nil, 7), "level=INFO": undivided} {
 		f, lines := newFixture(t), &strings.Builder{}
 		f.opt.Log = slog.New(slog.NewTextHandler(lines, nil))
 		f.opt.Sets.Store(set)

@@ -1,0 +1,105 @@
+package match
+
+import (
+	"strings"
+	"time"
+
+	"sluice/limiter"
+	"sluice/rules/override"
+)
+
+// Spanning returns the rule and the limit of a bucket that spans regions, of which another region tells. It returns
+// false if the bucket does not belong to a rule of this set whose limit does, by the algorithm that it has now.
+//
+// The limit is that of a request without a tier at an instant, with an override of the key. It is for counting what
+// was spent elsewhere, where only the window and, of a bucket that drains, the rate matter; limiter.Sums.Limit has the
+// rate of a tier.
+func (s *Set) Spanning(key limiter.Key, now time.Time) (*Compiled, limiter.Limit, bool) {
+	id, ok := RuleID(key)
+	if !ok {
+		return nil, limiter.Limit{}, false
+	}
+	c := s.Get(id)
+	if c == nil || !c.Spans(key) {
+		return nil, limiter.Limit{}, false
+	}
+	at := now.UnixMilli()
+	limit := c.Base(at)
+	if o := s.overrides.Of(id); o != nil && c.Rule.Descriptor == nil && len(c.facts) > 0 {
+		limit = s.overridden(o, c, key, limit, now)
+	}
+	if limit.Algorithm.Traits().Decay == limiter.DecayEach {
+		limit = c.widest(limit) // what does not fit a log is not booked
+	}
+	return c, limit, true
+}
+
+// Spans reports whether a bucket, which belongs to the rule, spans regions: that of the rule's own limit, not that of
+// its candidate or ban.
+func (c *Compiled) Spans(key limiter.Key) bool {
+	return c.Global && strings.HasSuffix(string(key), c.suffix)
+}
+
+// Exact returns the rule of a bucket that has a home region (SpanGlobalExact), nil for any other: a bucket of such a
+// rule's own limit or of its ban, not that of its candidate.
+func (s *Set) Exact(key limiter.Key) *Compiled {
+	id, ok := RuleID(key)
+	if !ok {
+		return nil
+	}
+	c := s.Get(id)
+	if c == nil || !c.Exact || !strings.HasSuffix(string(key), c.suffix) && !strings.HasSuffix(string(key), c.banSuffix) {
+		return nil
+	}
+	return c
+}
+
+// Divides reports whether a bucket, which belongs to the rule, is that of a limit that is divided among regions.
+func (c *Compiled) Divides(key limiter.Key) bool {
+	return c.Shares && strings.HasSuffix(string(key), c.suffix)
+}
+
+// overridden returns the limit of a bucket of rule c after its override.
+func (s *Set) overridden(o *override.OfRule, c *Compiled, key limiter.Key, limit limiter.Limit,
+	now time.Time) limiter.Limit {
+	facts := []byte(key[:len(key)-len(c.suffix)])
+	if a, f := exactOverride(o, facts, now.UnixMilli()); f != nil {
+		if a.Unlimited {
+			return limit
+		}
+		return f.Apply(limit)
+	}
+	if o.HasNetworks() || o.HasWildcards() {
+		if b, err := s.FindBucket(c, BucketName(key), now); err == nil {
+			return b.Limit
+		}
+	}
+	return limit
+}
+
+// widest returns the largest of a limit and those of the rule's tiers.
+func (c *Compiled) widest(limit limiter.Limit) limiter.Limit {
+	for _, t := range c.Tiers {
+		if !t.Unlimited && t.Limit.Count > limit.Count {
+			limit = t.Limit
+		}
+	}
+	return limit
+}
+
+// Divided calls yield with each rule whose limit is divided among regions and with its limits without overrides: its
+// own, and those of its tiers.
+func (s *Set) Divided(yield func(c *Compiled, limits []limiter.Limit)) {
+	for c := range s.rules.all() {
+		if !c.Shares {
+			continue
+		}
+		limits := []limiter.Limit{c.Limit}
+		for _, t := range c.Tiers {
+			if !t.Unlimited {
+				limits = append(limits, t.Limit)
+			}
+		}
+		yield(c, limits)
+	}
+}
