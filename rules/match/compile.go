@@ -139,6 +139,7 @@ func (s *Set) compileRule(r *rules.Rule) (*Compiled, error) {
 		return fail(err)
 	}
 	c.Limits, c.facts, c.route, c.host = p.Limits, p.Facts, p.Route, p.Host
+	c.varies = c.Vary()
 	c.Shadow = c.Rule.Mode == rules.ModeShadow
 	c.suffix = keySuffix(r.ID, c.Limit.Algorithm)
 	if err := c.compilePolicy(&p, s.pools, &s.opt); err != nil {

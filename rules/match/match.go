@@ -71,7 +71,7 @@ func (s *Set) match(ctx context.Context, d *Descriptor, weight int64, now time.T
 			}
 		}
 		m, limited := Match{Rule: c, Key: c.globalKey, Limit: c.Limit, Weight: w, ConditionFailed: failed}, true
-		if c.Vary() {
+		if c.varies {
 			m.Limit, limited = c.For(d.Tier, at)
 		}
 		if len(c.facts) > 0 {

@@ -82,7 +82,8 @@ type Compiled struct {
 	// Hot says how hot buckets may be served.
 	Hot limiter.HotMode
 
-	need      uint8 // bits of factKind
+	varies    bool  // the limit of a request depends on its tier or on the time
+	need      uint8 // bits of scope.Kind
 	facts     []scope.Fact
 	route     *route.Pattern // nil for every route
 	host      string         // as parseHostPattern returns it, "" for every host
