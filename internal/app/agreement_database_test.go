@@ -14,11 +14,13 @@ import (
 
 // A node of another rules database does not start while a node of the stored one is live, and then takes the counters.
 func TestAgreement_ANodeOfAnotherDatabaseIsRefusedWhileOneIsLive(t *testing.T) {
+	t.Parallel()
 	for name, ownDatabase := range map[string]func(cfg *config.Serve){
 		"files":    func(*config.Serve) {}, // of the data directory
 		"Postgres": func(cfg *config.Serve) { cfg.DatabaseURL.Value = testenv.Postgres(t) },
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			shared := sharedSettings(t)
 			onOwn := func() config.Serve {
 				cfg := emptySettings(t)
@@ -74,6 +76,7 @@ func ofDatabase(t *testing.T, url, id string) (*agreement, *buffer) {
 
 // A node that started without Redis and without its database goes on when it learns that this is another one.
 func TestAgreement_ANodeThatLearnsLateOfAnotherDatabaseGoesOn(t *testing.T) {
+	t.Parallel()
 	server := testenv.Redis(t)
 	first, _ := ofDatabase(t, server.URL(), "one")
 	late, log := ofDatabase(t, server.URL(), "two")
@@ -110,6 +113,7 @@ func TestAgreement_ANodeThatLearnsLateOfAnotherDatabaseGoesOn(t *testing.T) {
 
 // While the rules database is unavailable, a node starts and claims nothing.
 func TestAgreement_AnUnavailableDatabaseIsComparedLater(t *testing.T) {
+	t.Parallel()
 	url := testenv.Redis(t).URL()
 	first, _ := ofDatabase(t, url, "one")
 	if err := first.compare(t.Context()); err != nil {
@@ -128,6 +132,7 @@ func TestAgreement_AnUnavailableDatabaseIsComparedLater(t *testing.T) {
 
 // A node whose settings differ does not claim the counters.
 func TestAgreement_ANodeThatIsRefusedClaimsNothing(t *testing.T) {
+	t.Parallel()
 	url := testenv.Redis(t).URL()
 	first, c := follower(t, url, nil)
 	if err := first.compare(t.Context()); err != nil {
@@ -143,6 +148,7 @@ func TestAgreement_ANodeThatIsRefusedClaimsNothing(t *testing.T) {
 // If another database takes the place of the one before, for example a restored one, its nodes take the counters along.
 // A node that starts on it is not refused because of what they were told before.
 func TestAgreement_ADatabaseThatIsReplacedIsNoticed(t *testing.T) {
+	t.Parallel()
 	url := testenv.Redis(t).URL()
 	nodes, logs := [2]*agreement{}, [2]*buffer{}
 	for i := range nodes {

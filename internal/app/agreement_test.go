@@ -26,6 +26,7 @@ func redisOf(t *testing.T, cfg *config.Serve) *redis.Client {
 }
 
 func TestAgreement_ANodeThatDiffersIsRefusedUntilTheFleetChanges(t *testing.T) {
+	t.Parallel()
 	cfg := sharedSettings(t)
 	first := start(t, cfg)
 	other := cfg
@@ -54,6 +55,7 @@ func TestAgreement_ANodeThatDiffersIsRefusedUntilTheFleetChanges(t *testing.T) {
 }
 
 func TestAgreement_ARedisBelongsToOneRegion(t *testing.T) {
+	t.Parallel()
 	url := testenv.Redis(t).URL()
 	of := func(region string) *agreement {
 		a, _ := follower(t, url, func(cfg *config.Serve) { cfg.Region = region })
@@ -81,6 +83,7 @@ func TestAgreement_ARedisBelongsToOneRegion(t *testing.T) {
 }
 
 func TestAgreement_ANodeOfTheVersionBeforeLeavesNothingToDifferFrom(t *testing.T) {
+	t.Parallel()
 	cfg := sharedSettings(t)
 	cfg.IPv6Prefix = 56 // as in its environment
 	start(t, cfg)
@@ -91,6 +94,7 @@ func TestAgreement_ANodeOfTheVersionBeforeLeavesNothingToDifferFrom(t *testing.T
 }
 
 func TestAgreement_ReadableNamesAreKeptWhereRedisSaysSo(t *testing.T) {
+	t.Parallel()
 	cfg := sharedSettings(t)
 	cfg.RedisURL.Value, cfg.KeyPrefix = testenv.Redis(t).URL(), "sl:" // short, so that names could be packed
 	c := redisOf(t, &cfg)
@@ -121,6 +125,7 @@ func follower(t *testing.T, url string, edit func(*config.Serve)) (*agreement, *
 }
 
 func TestAgreement_StartsWithoutRedisAndRefusesLater(t *testing.T) {
+	t.Parallel()
 	server := testenv.Redis(t)
 	good, c := follower(t, server.URL(), nil)
 	bad, _ := follower(t, server.URL(), func(cfg *config.Serve) { cfg.IPv4Prefix = 24 })
@@ -147,6 +152,7 @@ func TestAgreement_StartsWithoutRedisAndRefusesLater(t *testing.T) {
 }
 
 func TestAgreement_FollowsTheFormOfNamesAndKeepsItThroughAFlush(t *testing.T) {
+	t.Parallel()
 	a, c := follower(t, testenv.Redis(t).URL(), nil)
 	var told []bool
 	a.usePlain = func(plain bool) { told = append(told, plain) }

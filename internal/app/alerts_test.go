@@ -97,6 +97,7 @@ func evaluates(metrics string) bool {
 
 // The 80th of 100 requests over three nodes is one message, and so is the 100th.
 func TestAlerts_OneMessageForALevelOverThreeNodes(t *testing.T) {
+	t.Parallel()
 	cfg := sharedSettings(t)
 	cfg.WebhookAllow = []string{"127.0.0.1"}
 	nodes := []*node{start(t, cfg), start(t, cfg), start(t, cfg)}
@@ -164,6 +165,7 @@ func TestAlerts_OneMessageForALevelOverThreeNodes(t *testing.T) {
 
 // A rule that denies much, and the end of it when the rule is deleted, embedded.
 func TestAlerts_DenialsOfARule(t *testing.T) {
+	t.Parallel()
 	cfg := settings(t)
 	cfg.WebhookAllow = []string{"127.0.0.1"}
 	n, r := start(t, cfg), receive(t)
@@ -188,6 +190,7 @@ func TestAlerts_DenialsOfARule(t *testing.T) {
 
 // Fail modes decide while Redis is down.
 func TestAlerts_FailModes(t *testing.T) {
+	t.Parallel()
 	server := testenv.Redis(t)
 	cfg := onRedis(t, server.URL())
 	cfg.WebhookAllow = []string{"127.0.0.1"}
@@ -208,6 +211,7 @@ func TestAlerts_FailModes(t *testing.T) {
 // What a node saw during an outage of the rules database is told afterwards. The database comes back as it was before
 // the first alert, which is not told again.
 func TestAlerts_OutlastTheDatabase(t *testing.T) {
+	t.Parallel()
 	cfg, postgres := onPostgres(t)
 	cfg.WebhookAllow = []string{"127.0.0.1"}
 	n, r := start(t, cfg), receive(t)

@@ -23,8 +23,11 @@ import (
 	"sluice/internal/testenv"
 )
 
+// TestMain shortens what tests of regions would wait for.
+//
 // A proxy of toxiproxy whose toxics are removed while it passes data on may leave a goroutine behind.
 func TestMain(m *testing.M) {
+	cutAlert, cutLinger, shareSkew = time.Second, time.Second, 500*time.Millisecond
 	goleak.VerifyTestMain(testenv.Wrap(m),
 		goleak.IgnoreTopFunction("github.com/Shopify/toxiproxy/v2/toxics.(*LatencyToxic).Pipe"),
 		goleak.IgnoreTopFunction("github.com/Shopify/toxiproxy/v2/toxics.(*NoopToxic).Pipe"))

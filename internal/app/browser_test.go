@@ -15,6 +15,7 @@ import (
 // The program itself, as people meet it in a browser and callers over HTTP at the
 // same time. One browser serves all.
 func TestBrowser(t *testing.T) {
+	t.Parallel()
 	b, err := browsertest.Start()
 	if err != nil {
 		t.Fatal(err)

@@ -69,6 +69,7 @@ func (c *certified) send(method, path, body string, headers ...string) (status i
 const checkRoute, rulesRoute = "/ratelimit/check", "/ratelimit/rules"
 
 func TestClientScopes_HoldForChecksRulesAndMetrics(t *testing.T) {
+	t.Parallel()
 	s := newSecured(t)
 	for _, loop := range []string{"on", "off"} {
 		cfg := withClientScopes(t, s)
@@ -130,6 +131,7 @@ func TestClientScopes_HoldForChecksRulesAndMetrics(t *testing.T) {
 }
 
 func TestClientScopes_ProveGatewaysWhereATokenDoes(t *testing.T) {
+	t.Parallel()
 	s := newSecured(t)
 	cfg := withClientScopes(t, s)
 	n := start(t, cfg)
@@ -186,6 +188,7 @@ func clientScopesOfEnvoy(t *testing.T, loop string) {
 
 // Certificates are credentials, so that a node of an address that others reach starts without a token.
 func TestClientScopes_LetANodeStartWithoutATokenOnAnyAddress(t *testing.T) {
+	t.Parallel()
 	s := newSecured(t)
 	cfg := withClientScopes(t, s)
 	cfg.Listen = "0.0.0.0:0"

@@ -12,6 +12,7 @@ import (
 
 	"sluice/internal/access"
 	"sluice/internal/config"
+	"sluice/internal/testenv"
 )
 
 // withConsole are the usual settings with the console on.
@@ -71,8 +72,9 @@ func (p *person) post(url string, form url.Values) (int, string) {
 }
 
 func TestConsole_FirstStartLetsInOnceAndSessionsOutliveARestart(t *testing.T) {
+	t.Parallel()
 	cfg := withConsole(t)
-	cfg.Storage = emptySettings(t).Storage
+	cfg.Storage, cfg.Listen = emptySettings(t).Storage, testenv.FreeAddr(t)
 	n := start(t, cfg)
 	link := welcomeLink.FindStringSubmatch(n.out.String())
 	if link == nil {
@@ -95,8 +97,6 @@ func TestConsole_FirstStartLetsInOnceAndSessionsOutliveARestart(t *testing.T) {
 	}
 	n.stop()
 
-	_, port, _ := strings.Cut(strings.TrimPrefix(n.url, "http://"), ":")
-	cfg.Listen = "127.0.0.1:" + port
 	n = start(t, cfg)
 	if welcomeLink.MatchString(n.out.String()) || !strings.Contains(n.out.String(), "/console") {
 		t.Errorf("the second start printed %s", n.out)
@@ -122,6 +122,7 @@ func TestConsole_FirstStartLetsInOnceAndSessionsOutliveARestart(t *testing.T) {
 }
 
 func TestConsole_CanBeLeftOut(t *testing.T) {
+	t.Parallel()
 	n := start(t, settings(t))
 	if status, _ := n.send("GET", "/console", ""); status != http.StatusNotFound {
 		t.Errorf("/console answered %d", status)
@@ -132,6 +133,7 @@ func TestConsole_CanBeLeftOut(t *testing.T) {
 }
 
 func TestCreateUser_RefusesWeakPasswords(t *testing.T) {
+	t.Parallel()
 	cfg := settings(t)
 	if _, err := CreateUser(t.Context(), cfg.Storage,
 		NewUser{Name: "ada", Role: access.RoleAdmin, Password: "short"}); err == nil {

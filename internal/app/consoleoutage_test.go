@@ -56,6 +56,7 @@ func texts(patterns ...string) []*regexp.Regexp {
 }
 
 func TestConsole_WithRedisKilledANodeShowsWhatItKnowsItself(t *testing.T) {
+	t.Parallel()
 	redis := testenv.Redis(t)
 	cfg := onRedis(t, redis.URL())
 	cfg.Console = config.Console{Console: true, SessionIdle: time.Hour}
@@ -92,6 +93,7 @@ func TestConsole_WithRedisKilledANodeShowsWhatItKnowsItself(t *testing.T) {
 }
 
 func TestConsole_WithPostgresStoppedItsPagesAreServedReadOnly(t *testing.T) {
+	t.Parallel()
 	cfg, postgres := onPostgres(t)
 	cfg.Console = config.Console{Console: true, SessionIdle: time.Hour}
 	n := start(t, cfg)

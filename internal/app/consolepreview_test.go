@@ -31,6 +31,7 @@ func previewedHeaders(t *testing.T, page string) map[string]string {
 }
 
 func TestConsole_PreviewShowsTheHeadersOfARealDenial(t *testing.T) {
+	t.Parallel()
 	n := start(t, withConsole(t))
 	p := newPerson(t, n)
 	link := welcomeLink.FindStringSubmatch(n.out.String())
@@ -88,6 +89,7 @@ func TestConsole_PreviewShowsTheHeadersOfARealDenial(t *testing.T) {
 }
 
 func TestConsole_PreviewOfATrialShowsNoHeadersAsTheAPISendsNone(t *testing.T) {
+	t.Parallel()
 	n := start(t, withConsole(t))
 	p := newPerson(t, n)
 	link := welcomeLink.FindStringSubmatch(n.out.String())

@@ -11,6 +11,7 @@ import (
 )
 
 func TestConsole_ARuleMadeThereDeniesAndItsDenialIsSeen(t *testing.T) {
+	t.Parallel()
 	n := start(t, withConsole(t))
 	p := newPerson(t, n)
 	link := welcomeLink.FindStringSubmatch(n.out.String())
@@ -70,6 +71,7 @@ func TestHeadersOf_AreTheAPIs(t *testing.T) {
 }
 
 func TestConsole_ExplainsACallOfEnvoyWithoutCharging(t *testing.T) {
+	t.Parallel()
 	n := start(t, withConsole(t))
 	p := newPerson(t, n)
 	link := welcomeLink.FindStringSubmatch(n.out.String())

@@ -65,6 +65,7 @@ func (h *heldSessions) underWay(t *testing.T, request func() webtest.Page) <-cha
 }
 
 func TestConsole_ASessionThatEndedWhileARequestWasUnderWayStaysEnded(t *testing.T) {
+	t.Parallel()
 	for name, dsn := range map[string]func(*testing.T) string{
 		"postgres": func(t *testing.T) string { return testenv.Postgres(t) },
 		"sqlite":   func(t *testing.T) string { return filepath.Join(t.TempDir(), "rules.db") },

@@ -1,26 +1,22 @@
 package app
 
 import (
-	"net"
 	"net/http"
 	"net/url"
 	"strings"
 	"testing"
 
 	"sluice/internal/sso/ssotest"
+	"sluice/internal/testenv"
 )
 
 func TestSignOn_TheWholeWayThroughARealNode(t *testing.T) {
+	t.Parallel()
 	provider := ssotest.New()
 	t.Cleanup(provider.Close)
 	provider.Person("s-1", "Ada", "staff")
 	cfg := withConsole(t)
-	hold, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // only to find a free port
-	if err != nil {
-		t.Fatal(err)
-	}
-	cfg.Listen = hold.Addr().String()
-	hold.Close()
+	cfg.Listen = testenv.FreeAddr(t)
 	cfg.ConsoleURL = "http://" + cfg.Listen
 	cfg.OIDCIssuer, cfg.OIDCClientID, cfg.OIDCName = provider.URL, ssotest.ClientID, "Example ID"
 	cfg.OIDCClientSecret.File = secretIn(t, "the secret before it was rotated")

@@ -11,6 +11,7 @@ import (
 // TestConsole_StreamsEndInGoodOrderWhenTheNodeDrains: a live page must not hold up
 // a node that stops, and is not cut off either; its browser goes to another node.
 func TestConsole_StreamsEndInGoodOrderWhenTheNodeDrains(t *testing.T) {
+	t.Parallel()
 	n := start(t, withConsole(t))
 	p, _ := admitted(t, n)
 	var streams []*bufio.Reader

@@ -21,8 +21,10 @@ func elasticShop(n *node) {
 }
 
 func TestLoads_AReportOnOneNodeDecidesOnAll(t *testing.T) {
+	t.Parallel()
 	for name, cfg := range map[string]config.Serve{"shared": sharedSettings(t), "embedded": settings(t)} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			a := start(t, cfg)
 			elasticShop(a)
 			nodes := []*node{a}

@@ -91,6 +91,7 @@ func makeToken(t *testing.T, cfg config.Serve, scopes ...access.Scope) string {
 }
 
 func TestDatabaseDownAtStart_TheSavedCopyDecides(t *testing.T) {
+	t.Parallel()
 	cfg, postgres := onPostgres(t)
 	secret := makeToken(t, cfg, access.ScopeAdmin)
 	n := start(t, cfg)
@@ -153,6 +154,7 @@ func TestDatabaseDownAtStart_TheSavedCopyDecides(t *testing.T) {
 }
 
 func TestDatabaseHangsAtRunTime_ChecksGoOnAndTheAgeGrows(t *testing.T) {
+	t.Parallel()
 	cfg, postgres := onPostgres(t)
 	n := start(t, cfg)
 	n.create(perUser)
@@ -178,6 +180,7 @@ func TestDatabaseHangsAtRunTime_ChecksGoOnAndTheAgeGrows(t *testing.T) {
 }
 
 func TestDatabaseHangsAtStart_TheSavedCopyDecides(t *testing.T) {
+	t.Parallel()
 	cfg, postgres := onPostgres(t)
 	n := start(t, cfg)
 	n.create(perUser)
@@ -191,6 +194,7 @@ func TestDatabaseHangsAtStart_TheSavedCopyDecides(t *testing.T) {
 }
 
 func TestDatabaseDownAtStart_ATornCopyIsRefusedAndTheNodeWaits(t *testing.T) {
+	t.Parallel()
 	cfg, postgres := onPostgres(t)
 	n := start(t, cfg)
 	n.create(perUser)
@@ -220,6 +224,7 @@ func TestDatabaseDownAtStart_ATornCopyIsRefusedAndTheNodeWaits(t *testing.T) {
 }
 
 func TestDataDirectoryUnwritable_ServesAllTheSame(t *testing.T) {
+	t.Parallel()
 	cfg := sharedSettings(t)
 	blocked := filepath.Join(t.TempDir(), "blocked")
 	if err := os.WriteFile(blocked, nil, 0o600); err != nil {
@@ -256,6 +261,7 @@ func sql(t *testing.T, dsn, statements string) {
 }
 
 func TestPoisonedRow_TheLastGoodSetStaysEvenThroughARestart(t *testing.T) {
+	t.Parallel()
 	cfg := settings(t)
 	cfg.DatabaseURL.Value = withSchema(t)
 	n := start(t, cfg)
@@ -295,6 +301,7 @@ func TestPoisonedRow_TheLastGoodSetStaysEvenThroughARestart(t *testing.T) {
 }
 
 func TestEditsRaceFromSeveralNodes_ExactlyOneWinsEachVersion(t *testing.T) {
+	t.Parallel()
 	cfg := sharedSettings(t)
 	nodes := []*node{start(t, cfg), start(t, cfg), start(t, cfg)}
 	nodes[0].create(perUser)

@@ -11,6 +11,7 @@ import (
 )
 
 func TestStart_WarnsOfADataDirectoryThatOthersMayUse(t *testing.T) {
+	t.Parallel()
 	for mode, want := range map[os.FileMode]bool{0o700: false, 0o744: false, 0o750: true, 0o711: true, 0o702: true,
 		0o720: true} {
 		var lines buffer
@@ -33,6 +34,7 @@ func TestStart_WarnsOfADataDirectoryThatOthersMayUse(t *testing.T) {
 }
 
 func TestStart_RemovesTemporaryFilesOfAKill(t *testing.T) {
+	t.Parallel()
 	cfg := settings(t)
 	left := []string{cfg.SnapshotFile() + ".1.tmp", cfg.CopyFile() + ".22.tmp", cfg.OverridesFile() + ".333.tmp",
 		cfg.NodesFile() + ".4.tmp", secretFile(&cfg) + ".5.tmp", filepath.Join(cfg.DataDir, "deferred", "7.queue.new")}

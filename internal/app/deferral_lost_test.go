@@ -18,6 +18,7 @@ import (
 // TestDeferred_OnlyWhatHasATicketRuns: answers of Redis are late or lost, and in the end the queue holds the requests
 // with a ticket and no other.
 func TestDeferred_OnlyWhatHasATicketRuns(t *testing.T) {
+	t.Parallel()
 	url, add, heal := through(t, testenv.Redis(t).Addr)
 	client, err := redisstore.NewClient(url, redisstore.ClientOptions{PoolSize: queueConnections,
 		DialTimeout: time.Second})

@@ -55,6 +55,7 @@ func collect(t *testing.T, nodes []*node, tickets map[string]string) {
 }
 
 func TestDeferred_OutlivesARestartEmbedded(t *testing.T) {
+	t.Parallel()
 	cfg := settings(t)
 	n := start(t, cfg)
 	n.create(mails)
@@ -72,6 +73,7 @@ func TestDeferred_OutlivesARestartEmbedded(t *testing.T) {
 }
 
 func TestDeferred_IsSharedByNodesOnRedis(t *testing.T) {
+	t.Parallel()
 	cfg := sharedSettings(t)
 	a, b := start(t, cfg), start(t, cfg)
 	a.create(mails)

@@ -83,6 +83,7 @@ func request(t *testing.T, n *node, command string) *http.Request {
 // Every curl that the documentation shows works on a fresh server, in the order
 // of the page.
 func TestDocs_EveryCurlWorks(t *testing.T) {
+	t.Parallel()
 	for _, page := range []string{"README.md", "docs/http.md"} {
 		t.Run(page, func(t *testing.T) {
 			text, err := os.ReadFile("../../" + page)

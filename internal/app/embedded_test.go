@@ -18,6 +18,7 @@ const (
 )
 
 func TestEmbedded_SixthRequestIsDenied(t *testing.T) {
+	t.Parallel()
 	n := start(t, settings(t))
 	for i := range 5 {
 		if !n.allowed(sixth) {
@@ -34,6 +35,7 @@ func TestEmbedded_SixthRequestIsDenied(t *testing.T) {
 }
 
 func TestEmbedded_RuleIsInForceBeforeItsAnswer(t *testing.T) {
+	t.Parallel()
 	cfg := settings(t)
 	cfg.PollInterval = time.Minute
 	n := start(t, cfg)
@@ -44,6 +46,7 @@ func TestEmbedded_RuleIsInForceBeforeItsAnswer(t *testing.T) {
 }
 
 func TestEmbedded_DataDirIsPrivate(t *testing.T) {
+	t.Parallel()
 	cfg := emptySettings(t)
 	start(t, cfg)
 	info, err := os.Stat(cfg.DataDir)
@@ -53,6 +56,7 @@ func TestEmbedded_DataDirIsPrivate(t *testing.T) {
 }
 
 func TestEmbedded_SecondServerOnTheSameDirectoryIsRefused(t *testing.T) {
+	t.Parallel()
 	cfg := settings(t)
 	start(t, cfg)
 	_, err := tryStart(t, cfg)
@@ -62,6 +66,7 @@ func TestEmbedded_SecondServerOnTheSameDirectoryIsRefused(t *testing.T) {
 }
 
 func TestEmbedded_GreetingShowsARequestThatWorks(t *testing.T) {
+	t.Parallel()
 	n := start(t, settings(t))
 	eventually(t, "a greeting", func() bool { return strings.Contains(n.out.String(), "openapi.yaml") })
 	out := n.out.String()
@@ -76,6 +81,7 @@ func TestEmbedded_GreetingShowsARequestThatWorks(t *testing.T) {
 }
 
 func TestRestart_KeepsRulesAndCounters(t *testing.T) {
+	t.Parallel()
 	cfg := settings(t)
 	n := start(t, cfg)
 	n.create(`{"name":"two","scope":"user","limit":2,"window_ms":86400000}`)
@@ -92,6 +98,7 @@ func TestRestart_KeepsRulesAndCounters(t *testing.T) {
 }
 
 func TestCrash_LosesNoMoreThanTheLastInterval(t *testing.T) {
+	t.Parallel()
 	cfg := settings(t)
 	cfg.SnapshotInterval = time.Second
 	n := start(t, cfg)
@@ -113,6 +120,7 @@ func TestCrash_LosesNoMoreThanTheLastInterval(t *testing.T) {
 }
 
 func TestSnapshots_FailWithoutADataDirectoryAndGoOnWithIt(t *testing.T) {
+	t.Parallel()
 	cfg := settings(t)
 	cfg.SnapshotInterval = 50 * time.Millisecond
 	n := start(t, cfg)
@@ -139,6 +147,7 @@ func TestSnapshots_FailWithoutADataDirectoryAndGoOnWithIt(t *testing.T) {
 }
 
 func TestTornSnapshot_IsRefusedAndServingGoesOn(t *testing.T) {
+	t.Parallel()
 	cfg := settings(t)
 	n := start(t, cfg)
 	n.check(`{"key":"k","limit":1,"window_ms":86400000}`)
@@ -169,6 +178,7 @@ func TestTornSnapshot_IsRefusedAndServingGoesOn(t *testing.T) {
 }
 
 func TestOffLoopback_NeedsAToken(t *testing.T) {
+	t.Parallel()
 	cfg := settings(t)
 	cfg.Listen = "0.0.0.0:0"
 	if _, err := tryStart(t, cfg); !errors.Is(err, errNoCredentials) ||
@@ -193,6 +203,7 @@ func TestOffLoopback_NeedsAToken(t *testing.T) {
 }
 
 func TestTokens_FollowWithoutARestart(t *testing.T) {
+	t.Parallel()
 	cfg := settings(t)
 	n := start(t, cfg)
 	if !n.allowed(plenty) {

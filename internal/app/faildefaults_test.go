@@ -8,6 +8,7 @@ import (
 )
 
 func TestFailDefaults_OfNewRulesFromEverySide(t *testing.T) {
+	t.Parallel()
 	cfg := withConsole(t)
 	cfg.FailDefaults = "POST,PUT,DELETE=closed;/payments*=local"
 	n := start(t, cfg)

@@ -133,6 +133,7 @@ func (e *either) LoadOverrides(ctx context.Context, since database.Version, begi
 }
 
 func TestReload_EqualNumbersOfAnotherHistoryAreNoticed(t *testing.T) {
+	t.Parallel()
 	bases := map[string]func(t *testing.T) string{
 		"postgres": func(t *testing.T) string { return testenv.PostgresFrom(t, "failover", makeBase) },
 		"sqlite":   nil,
@@ -218,6 +219,7 @@ func versionsOf(t *testing.T, db *database.DB) database.Versions {
 }
 
 func TestFailoverToALaggingCopy_NodesFollowWhatIsThere(t *testing.T) {
+	t.Parallel()
 	cfg, postgres := onPostgres(t)
 	if err := makeBase(cfg.DatabaseURL.Value); err != nil {
 		t.Fatal(err)

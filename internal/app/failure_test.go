@@ -16,6 +16,7 @@ import (
 const anyUser = `{"user":"u"}`
 
 func TestRedisKilled_EachRuleDecidesByItsFailMode(t *testing.T) {
+	t.Parallel()
 	redis := testenv.Redis(t)
 	cfg := settings(t)
 	cfg.RedisURL.Value = redis.URL()
@@ -52,6 +53,7 @@ func TestRedisKilled_EachRuleDecidesByItsFailMode(t *testing.T) {
 }
 
 func TestRedisAbsentAtStart_StartsAndConnectsByItself(t *testing.T) {
+	t.Parallel()
 	redis := testenv.Redis(t)
 	redis.Kill()
 	cfg := settings(t)
@@ -70,6 +72,7 @@ func TestRedisAbsentAtStart_StartsAndConnectsByItself(t *testing.T) {
 }
 
 func TestDatabaseDown_ChecksGoOnAndWritesAnswer503(t *testing.T) {
+	t.Parallel()
 	postgres := testenv.PrivatePostgres(t)
 	cfg := settings(t)
 	cfg.DatabaseURL.Value = postgres.DSN("postgres")
@@ -94,6 +97,7 @@ func TestDatabaseDown_ChecksGoOnAndWritesAnswer503(t *testing.T) {
 }
 
 func TestDatabaseDownAtStart_ServesUnreadyAndRetries(t *testing.T) {
+	t.Parallel()
 	postgres := testenv.PrivatePostgres(t)
 	cfg := settings(t)
 	cfg.DatabaseURL.Value = postgres.DSN("postgres")
@@ -129,6 +133,7 @@ func TestDatabaseDownAtStart_ServesUnreadyAndRetries(t *testing.T) {
 }
 
 func TestDatabaseDownAtStart_OffLoopbackStillNeedsAToken(t *testing.T) {
+	t.Parallel()
 	postgres := testenv.PrivatePostgres(t)
 	cfg := settings(t)
 	cfg.DatabaseURL.Value = postgres.DSN("postgres")
@@ -142,6 +147,7 @@ func TestDatabaseDownAtStart_OffLoopbackStillNeedsAToken(t *testing.T) {
 }
 
 func TestBadSettings_AreRefusedBeforeAnythingStarts(t *testing.T) {
+	t.Parallel()
 	cfg := settings(t)
 	cfg.RedisURL.Value = "http://u:hunter2@example"
 	_, err := tryStart(t, cfg)

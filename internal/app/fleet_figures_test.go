@@ -16,6 +16,7 @@ import (
 )
 
 func TestFigures_OfEveryNodeAreReadOnAny(t *testing.T) {
+	t.Parallel()
 	cfg := sharedSettings(t)
 	a, b := start(t, cfg), start(t, cfg)
 	a.create(`{"name":"r","scope":"user","route":"/v1/x","limit":2,"window_ms":86400000}`)
@@ -43,6 +44,7 @@ func TestFigures_OfEveryNodeAreReadOnAny(t *testing.T) {
 // TestFigures_OfATrialBeginWithItsVersion: what one candidate would have denied is
 // not told of the next, and requests that it did not see do not count.
 func TestFigures_OfATrialBeginWithItsVersion(t *testing.T) {
+	t.Parallel()
 	cfg := sharedSettings(t)
 	n := start(t, cfg)
 	n.create(`{"name":"r","scope":"user","route":"/v1/x","limit":100,"window_ms":86400000}`)
@@ -72,6 +74,7 @@ func TestFigures_OfATrialBeginWithItsVersion(t *testing.T) {
 
 // TestFigures_OfACandidateSayWhatWouldChange: a candidate is compared with its rule, request by request.
 func TestFigures_OfACandidateSayWhatWouldChange(t *testing.T) {
+	t.Parallel()
 	cfg := sharedSettings(t)
 	n := start(t, cfg)
 	n.create(`{"name":"less","scope":"user","route":"/v1/x","limit":3,"window_ms":86400000,"candidate":{"limit":1}}`)

@@ -27,6 +27,7 @@ func sharedSettings(t *testing.T) config.Serve {
 }
 
 func TestFleet_NodesStartAtOnceOnAnEmptyDatabase(t *testing.T) {
+	t.Parallel()
 	cfg := sharedSettings(t)
 	cfg.DatabaseURL.Value = testenv.Postgres(t)
 	nodes := make([]*node, 4)
@@ -47,6 +48,7 @@ func TestFleet_NodesStartAtOnceOnAnEmptyDatabase(t *testing.T) {
 }
 
 func TestFleet_EditIsInForceOnTheOtherNodeByNotification(t *testing.T) {
+	t.Parallel()
 	cfg := sharedSettings(t)
 	cfg.PollInterval = time.Minute // so that only the notification can be quick
 	a, b := start(t, cfg), start(t, cfg)
@@ -75,6 +77,7 @@ func TestFleet_EditIsInForceOnTheOtherNodeByNotification(t *testing.T) {
 }
 
 func TestFleet_EditIsInForceOnTheOtherNodeByPoll(t *testing.T) {
+	t.Parallel()
 	cfg := settings(t)
 	cfg.RedisURL.Value = testenv.SharedRedis(t).URL()
 	n := start(t, cfg)
@@ -112,6 +115,7 @@ func storm(nodes []*node, workers, each int, body func(worker, i int) string) in
 }
 
 func TestFleet_StormAdmitsExactlyTheLimit(t *testing.T) {
+	t.Parallel()
 	cfg := sharedSettings(t)
 	nodes := []*node{start(t, cfg), start(t, cfg)}
 	for _, algorithm := range []string{"fixed_window", "sliding_window_log", "sliding_window_counter",
@@ -128,6 +132,7 @@ func TestFleet_StormAdmitsExactlyTheLimit(t *testing.T) {
 }
 
 func TestFleet_WideLimitIsChargedOnlyWhatPassed(t *testing.T) {
+	t.Parallel()
 	cfg := sharedSettings(t)
 	nodes := []*node{start(t, cfg), start(t, cfg)}
 	nodes[0].create(`{"name":"narrow","scope":"user","limit":7,"window_ms":86400000,"fail_mode":"closed"}`)
@@ -150,6 +155,7 @@ func TestFleet_WideLimitIsChargedOnlyWhatPassed(t *testing.T) {
 }
 
 func TestFleet_RepeatedRequestIDIsChargedOnce(t *testing.T) {
+	t.Parallel()
 	cfg := sharedSettings(t)
 	nodes := []*node{start(t, cfg), start(t, cfg)}
 	body := `{"key":"k","limit":10,"window_ms":86400000,"request_id":"r-1"}`
@@ -162,6 +168,7 @@ func TestFleet_RepeatedRequestIDIsChargedOnce(t *testing.T) {
 }
 
 func TestFleet_RedisClusterAdmitsExactlyTheLimit(t *testing.T) {
+	t.Parallel()
 	cfg := settings(t)
 	cfg.RedisURL.Value = "redis://" + strings.Join(testenv.Cluster(t).Addrs(), ",")
 	nodes := []*node{start(t, cfg)}

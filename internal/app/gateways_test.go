@@ -84,6 +84,7 @@ func (n *node) ask(face, path, user string, header ...string) (status int, answe
 }
 
 func TestGateways_StormOverEveryFaceAdmitsExactlyTheLimit(t *testing.T) {
+	t.Parallel()
 	cfg := sharedSettings(t)
 	withProfile(t, cfg)
 	nodes := []*node{start(t, cfg), start(t, cfg)}
@@ -140,6 +141,7 @@ func TestGateways_StormOverEveryFaceAdmitsExactlyTheLimit(t *testing.T) {
 }
 
 func TestGateways_FrozenRedisDelaysNoAnswer(t *testing.T) {
+	t.Parallel()
 	srv := testenv.Redis(t)
 	cfg := onRedis(t, srv.URL())
 	withProfile(t, cfg)
@@ -183,6 +185,7 @@ func TestGateways_FrozenRedisDelaysNoAnswer(t *testing.T) {
 }
 
 func TestGateways_OversizedAndOddQuestionsAreTheGatewaysMistake(t *testing.T) {
+	t.Parallel()
 	cfg := settings(t)
 	withProfile(t, cfg)
 	n := start(t, cfg)

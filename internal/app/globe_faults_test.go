@@ -78,6 +78,7 @@ var usual = closing{late: 5 * time.Second}
 // Whatever happens between regions and to their nodes, every unit over a limit has a reason, and in the end every
 // region has the exact sum. More faults are in regions_long_test.go.
 func TestGlobe_ClosesTheAccount(t *testing.T) {
+	t.Parallel()
 	g := newGlobe(t, globeOptions{})
 	g.under("loss", usual, g.lossy)
 	g.under("two-and-one", usual, func() func() {

@@ -30,8 +30,12 @@ import (
 
 // withLoopAndWithout runs a test with the loop and without.
 func withLoopAndWithout(t *testing.T, test func(t *testing.T, loop string)) {
+	t.Parallel()
 	for _, loop := range []string{"on", "off"} {
-		t.Run("loop "+loop, func(t *testing.T) { test(t, loop) })
+		t.Run("loop "+loop, func(t *testing.T) {
+			t.Parallel()
+			test(t, loop)
+		})
 	}
 }
 
@@ -157,6 +161,7 @@ func grpcARevokedTokenStops(t *testing.T, loop string) {
 }
 
 func TestGRPC_ANetworkAddressNeedsAToken(t *testing.T) {
+	t.Parallel()
 	cfg := settings(t)
 	cfg.GRPCListen = "0.0.0.0:0"
 	_, err := tryStart(t, cfg)
@@ -166,6 +171,7 @@ func TestGRPC_ANetworkAddressNeedsAToken(t *testing.T) {
 }
 
 func TestGRPC_StartNamesTheSettingWhoseAddressIsInUse(t *testing.T) {
+	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it waits for nothing
 	if err != nil {
 		t.Fatal(err)

@@ -75,6 +75,7 @@ func (p *planet) storm(user, route string, each int) int {
 
 // A storm from all regions admits exactly the limit, whatever the algorithm and wherever the key is at home.
 func TestHomes_AStormAdmitsExactlyTheLimit(t *testing.T) {
+	t.Parallel()
 	p := newPlanet(t)
 	day := `"limit":40,"window_ms":86400000,"algorithm":`
 	for route, members := range map[string]string{
@@ -95,6 +96,7 @@ func TestHomes_AStormAdmitsExactlyTheLimit(t *testing.T) {
 
 // What one region does to a key, every other sees: refunds, resets, reservations, leases and the pages that look.
 func TestHomes_EveryOperationGoesHome(t *testing.T) {
+	t.Parallel()
 	p := newPlanet(t)
 	p.exact("/fw", `"limit":10,"window_ms":86400000,"algorithm":"fixed_window"`)
 	p.exact("/co", `"limit":2,"window_ms":600000,"algorithm":"concurrency"`)
@@ -153,6 +155,7 @@ func TestHomes_EveryOperationGoesHome(t *testing.T) {
 // If the home of a key does not answer, the rule's fail mode decides and the answer says so. A check with other limits
 // leaves nothing charged. After the heal the home decides again.
 func TestHomes_FailModesDecideWithoutTheHome(t *testing.T) {
+	t.Parallel()
 	p := newPlanet(t)
 	day := `"limit":9,"window_ms":86400000,"algorithm":"fixed_window","fail_mode":`
 	for _, mode := range []string{"open", "closed", "local"} {
@@ -223,6 +226,7 @@ func TestHomes_FailModesDecideWithoutTheHome(t *testing.T) {
 
 // A home region whose node is gone is asked again when it is back.
 func TestHomes_AStoppedHomeComesBack(t *testing.T) {
+	t.Parallel()
 	p := newPlanet(t)
 	p.exact("/fw", `"limit":10,"window_ms":86400000,"algorithm":"fixed_window","fail_mode":"closed"`)
 	user := p.userOf("asia", "eve")
@@ -249,6 +253,7 @@ func TestHomes_AStoppedHomeComesBack(t *testing.T) {
 
 // Gateways and Envoy ask the home of a key as plain checks do: all regions and faces together have one limit.
 func TestHomes_EveryFaceAsksTheHome(t *testing.T) {
+	t.Parallel()
 	p := newPlanet(t)
 	withProfile(t, p.cfg["eu"])
 	month := `"limit":4,"window_ms":2592000000,"algorithm":"sliding_window_log","fail_mode":"closed"`

@@ -11,6 +11,7 @@ import (
 // Addresses of figures and incidents that nobody types: each is answered with the page or the data, or with 4xx and
 // what is wrong with which parameter, and never with 5xx.
 func TestFigures_HostileAddressesAreAnsweredInWords(t *testing.T) {
+	t.Parallel()
 	n := start(t, withConsole(t))
 	p := asAdmin(t, n)
 	n.create(`{"name":"one","scope":"user","limit":1,"window_ms":86400000}`)

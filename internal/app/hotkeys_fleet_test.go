@@ -11,6 +11,7 @@ import (
 )
 
 func TestHot_KeyOfTwoNodesIsOneLineInAPIAndConsole(t *testing.T) {
+	t.Parallel()
 	cfg := sharedSettings(t)
 	cfg.HotKeyRate, cfg.PollInterval = 10, 100*time.Millisecond
 	cfg.Console = config.Console{Console: true, SessionIdle: time.Hour}

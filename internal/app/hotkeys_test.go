@@ -8,6 +8,7 @@ import (
 )
 
 func TestNear_HotKeyIsLeasedOnTwoNodesAndShown(t *testing.T) {
+	t.Parallel()
 	cfg := sharedSettings(t)
 	cfg.HotKeyRate = 10
 	cfg.PollInterval = time.Second
@@ -53,6 +54,7 @@ func TestNear_HotKeyIsLeasedOnTwoNodesAndShown(t *testing.T) {
 }
 
 func TestNear_DeniedUserIsAnsweredFromMemoryUntilReset(t *testing.T) {
+	t.Parallel()
 	cfg := sharedSettings(t)
 	a, b := start(t, cfg), start(t, cfg)
 	a.create(`{"name":"few","scope":"user","limit":1,"window_ms":315360000000}`)
@@ -79,6 +81,7 @@ func TestNear_DeniedUserIsAnsweredFromMemoryUntilReset(t *testing.T) {
 }
 
 func TestNear_WithoutADenyCacheRedisDeniesAlways(t *testing.T) {
+	t.Parallel()
 	cfg := sharedSettings(t)
 	cfg.DenyCache = "off"
 	n := start(t, cfg)

@@ -23,6 +23,7 @@ type saying map[string]string
 // An incident as people see it: Redis is killed, Postgres is stopped too, Redis starts again, empty, and then Postgres.
 // At each moment every page says what it knows, and nothing is shown as zero that is not known.
 func TestIncidents_PlayedInABrowser(t *testing.T) {
+	t.Parallel()
 	b, err := browsertest.Start()
 	if err != nil {
 		t.Fatal(err)

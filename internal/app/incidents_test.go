@@ -133,6 +133,7 @@ func (s *story) over(all []stats.Incident) bool {
 }
 
 func TestIncidents_RedisAndPostgresStoppedAtOnceAreToldAsCallersSawThem(t *testing.T) {
+	t.Parallel()
 	a, b, redis, postgres, cfg := two(t)
 	find := stored(t, &cfg[0])
 	s := &story{rule: map[string]stats.IncidentRule{}}
@@ -173,6 +174,7 @@ func TestIncidents_RedisAndPostgresStoppedAtOnceAreToldAsCallersSawThem(t *testi
 }
 
 func TestIncidents_FrozenRedisAndNodesThatStopInTheMiddle(t *testing.T) {
+	t.Parallel()
 	a, b, redis, _, cfg := two(t)
 	find := stored(t, &cfg[0])
 	s := &story{rule: map[string]stats.IncidentRule{}}

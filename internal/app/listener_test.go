@@ -272,6 +272,7 @@ func TestDrain_TheLoopOfAStarvedNodeWaitsForFirstBytes(t *testing.T) {
 
 // A connection that is open and says nothing yet gets its grace time in a drain.
 func TestDrain_WaitingConnectionMaySpeak(t *testing.T) {
+	t.Parallel()
 	d, url := startServer(t, http.HandlerFunc(
 		func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") }), 0, time.Minute)
 	addr := url[len("http://"):]

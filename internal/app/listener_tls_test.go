@@ -116,6 +116,7 @@ func TestTLS_RequestWithoutItIsToldSo(t *testing.T) {
 }
 
 func TestTLS_DrainFinishesRequestsAndWaitsForNoHandshake(t *testing.T) {
+	t.Parallel()
 	s := newSecured(t)
 	entered, leave := make(chan struct{}), make(chan struct{})
 	d, url := startServerTLS(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -195,6 +196,7 @@ func TestTLS_HandlersSeeTheClientCertificate(t *testing.T) {
 }
 
 func TestTLS_NodeFollowsItsFiles(t *testing.T) {
+	t.Parallel()
 	s, cfg := newSecured(t), withConsole(t)
 	cfg.TLSCertFile, cfg.TLSKeyFile, cfg.TLSClientCAFile = s.files.Cert, s.files.Key, s.files.CA
 	n := start(t, cfg)
@@ -271,6 +273,7 @@ func signInSecurely(t *testing.T, n *node) {
 }
 
 func TestTLS_StartNamesTheSettingThatIsNotUsable(t *testing.T) {
+	t.Parallel()
 	s, cfg := newSecured(t), settings(t)
 	cfg.TLSCertFile, cfg.TLSKeyFile = s.files.Cert, filepath.Join(t.TempDir(), "missing.key")
 	if _, err := tryStart(t, cfg); err == nil || !strings.Contains(err.Error(), "SLUICE_TLS_KEY_FILE") {
@@ -280,6 +283,7 @@ func TestTLS_StartNamesTheSettingThatIsNotUsable(t *testing.T) {
 
 // A gateway may prove itself by a certificate instead of a token.
 func TestTLS_CertificateProvesAGateway(t *testing.T) {
+	t.Parallel()
 	s, cfg := newSecured(t), settings(t)
 	cfg.TLSCertFile, cfg.TLSKeyFile, cfg.TLSClientCAFile = s.files.Cert, s.files.Key, s.files.CA
 	n := start(t, cfg)

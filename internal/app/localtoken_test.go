@@ -18,6 +18,7 @@ import (
 )
 
 func TestLocalToken_ServesEverythingUntilTheFirstToken(t *testing.T) {
+	t.Parallel()
 	cfg := settings(t)
 	cfg.PollInterval = time.Minute // the open mode ends sooner
 	n := start(t, cfg)
@@ -58,6 +59,7 @@ func TestLocalToken_ServesEverythingUntilTheFirstToken(t *testing.T) {
 }
 
 func TestLocalToken_EndsWithTheServer(t *testing.T) {
+	t.Parallel()
 	cfg := settings(t)
 	var last string
 	for range 2 {
@@ -98,6 +100,7 @@ func TestLocalToken_EndsWithTheServer(t *testing.T) {
 }
 
 func TestLocalToken_AFileThatCannotBeWrittenIsAWarning(t *testing.T) {
+	t.Parallel()
 	cfg := settings(t)
 	if err := os.MkdirAll(filepath.Join(localtoken.Path(cfg.DataDir), "in the way"), 0o700); err != nil {
 		t.Fatal(err)
@@ -116,6 +119,7 @@ func TestLocalToken_AFileThatCannotBeWrittenIsAWarning(t *testing.T) {
 }
 
 func TestLocalToken_TheGreetingShowsACommandThatWorks(t *testing.T) {
+	t.Parallel()
 	cfg := settings(t)
 	cfg.DataDir = filepath.Join(t.TempDir(), "it's mine")
 	n := start(t, cfg)

@@ -108,6 +108,7 @@ func TestMetricsPage_HasEveryMetric(t *testing.T) {
 
 // What a node serves is of the kind that docs/metrics.md says.
 func TestMetricsPage_SaysTheKindOfEachMetric(t *testing.T) {
+	t.Parallel()
 	docs, n := documented(t), start(t, sharedSettings(t))
 	n.check(`{"user":"42"}`)
 	served := regexp.MustCompile(`(?m)^# TYPE (sluice_\w+) (\w+)$`).FindAllStringSubmatch(n.text("/metrics"), -1)

@@ -10,8 +10,10 @@ import (
 )
 
 func TestNAT64_AnAddressUnderAPrefixIsTheOneInside(t *testing.T) {
+	t.Parallel()
 	for name, cfg := range map[string]config.Serve{"memory": settings(t), "redis": sharedSettings(t)} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			cfg.NAT64Prefixes = []string{"2001:db8:122:344::/64"}
 			n := start(t, cfg)
 			n.create(`{"name":"r","scope":"ip","limit":1,"window_ms":86400000}`)
@@ -31,6 +33,7 @@ func TestNAT64_AnAddressUnderAPrefixIsTheOneInside(t *testing.T) {
 }
 
 func TestAgreement_ANodeWithOtherPrefixesOfNAT64IsRefused(t *testing.T) {
+	t.Parallel()
 	url := testenv.Redis(t).URL()
 	with := func(prefixes ...string) error {
 		a, _ := follower(t, url, func(cfg *config.Serve) { cfg.NAT64Prefixes = prefixes })

@@ -18,6 +18,7 @@ import (
 // The node would wait for Redis for longer than a caller does. Whether an answer reaches the caller in time is up to
 // the machine too, so a caller's own DEADLINE_EXCEEDED is no error here: the node's counters say how it decided.
 func TestGRPC_FrozenRedisIsDecidedByTheFailModes(t *testing.T) {
+	t.Parallel()
 	const patience = 500 * time.Millisecond
 	srv := testenv.Redis(t)
 	cfg := onRedis(t, srv.URL())

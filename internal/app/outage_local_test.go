@@ -22,6 +22,7 @@ func (n *node) left(user string) (units float64) {
 }
 
 func TestOutage_LocalStartsWarmDividesAndSettles(t *testing.T) {
+	t.Parallel()
 	srv := testenv.Redis(t)
 	a, b := start(t, onRedis(t, srv.URL())), start(t, onRedis(t, srv.URL()))
 	for _, n := range []*node{a, b} { // each has rules of its own, of the same ids
@@ -87,6 +88,7 @@ func (n *node) tries(body string) (allowed bool, asked int) {
 }
 
 func TestOutage_LostRepliesChargeOnceWithARequestID(t *testing.T) {
+	t.Parallel()
 	srv := testenv.Redis(t)
 	url, add, heal := through(t, srv.Addr)
 	n := start(t, onRedis(t, url))
@@ -128,6 +130,7 @@ func TestOutage_LostRepliesChargeOnceWithARequestID(t *testing.T) {
 }
 
 func TestOutage_TheLogNamesTheCauseAndWhatToDo(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name       string
 		begin, end []any
@@ -142,6 +145,7 @@ func TestOutage_TheLogNamesTheCauseAndWhatToDo(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			srv := testenv.Redis(t)
 			n := start(t, onRedis(t, srv.URL()))
 			n.modes(1_000_000)

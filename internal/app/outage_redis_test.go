@@ -170,6 +170,7 @@ func TestOutage_AFlushUnderLoadCostsAtMostOneLimitAKey(t *testing.T) {
 }
 
 func TestOutage_RedisAppearsAndDecidesWithinASecond(t *testing.T) {
+	t.Parallel()
 	srv := testenv.Redis(t)
 	srv.Kill()
 	n := start(t, onRedis(t, srv.URL()))

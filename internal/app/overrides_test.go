@@ -34,6 +34,7 @@ func (n *node) override(rule any, body string) string {
 }
 
 func TestFleet_AnOverrideIsInForceOnTheOtherNodeByNotification(t *testing.T) {
+	t.Parallel()
 	cfg := sharedSettings(t)
 	cfg.PollInterval = time.Minute // so that only the notification can be quick
 	a, b := start(t, cfg), start(t, cfg)
@@ -68,6 +69,7 @@ func TestFleet_AnOverrideIsInForceOnTheOtherNodeByNotification(t *testing.T) {
 }
 
 func TestFleet_AnOverrideIsInForceOnTheOtherNodeByThePoll(t *testing.T) {
+	t.Parallel()
 	cfg := settings(t)
 	cfg.DataDir = filepath.Join(t.TempDir(), "one")
 	a := start(t, cfg)
@@ -87,6 +89,7 @@ func TestFleet_AnOverrideIsInForceOnTheOtherNodeByThePoll(t *testing.T) {
 }
 
 func TestDatabaseDownAtStart_OverridesOfTheLastRunAreInForce(t *testing.T) {
+	t.Parallel()
 	cfg, postgres := onPostgres(t)
 	n := start(t, cfg)
 	rule := n.create(perUser)

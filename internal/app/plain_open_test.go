@@ -15,6 +15,7 @@ import (
 
 // A node takes plain checks up to the largest body, and serves the reasons of handovers from the start.
 func TestPlain_OfANodeTakesTheLargestBody(t *testing.T) {
+	t.Parallel()
 	n := start(t, settings(t))
 	n.allowed(plenty + strings.Repeat(" ", api.MaxCheck-len(plenty)))
 	metrics := n.text("/metrics") // it hands its own connection over

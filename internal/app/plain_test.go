@@ -219,6 +219,7 @@ func TestPlain_AnswersInOrder(t *testing.T) {
 
 // A request that arrives slowly is net/http's, with the limits of net/http.
 func TestPlain_SlowClientsAreNetHTTPs(t *testing.T) {
+	t.Parallel()
 	eachWay(t, inTurn, time.Minute, func(t *testing.T, p *plainNode) {
 		request := plainCheck("quick")
 		for _, at := range []int{1, 4, 40, strings.Index(request, "\r\n\r\n") + 4, len(request) - 1} {
@@ -336,6 +337,7 @@ func TestPlain_APanicEndsItsConnectionOnly(t *testing.T) {
 }
 
 func TestPlain_ReadsChecksWithTheLoopAndWithout(t *testing.T) {
+	t.Parallel()
 	for _, loop := range []string{"on", "off"} {
 		cfg := settings(t)
 		cfg.Loop = loop

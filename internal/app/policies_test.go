@@ -10,6 +10,7 @@ import (
 // A change of tiers on one node holds on the other by notification alone, and
 // both go on with what was spent.
 func TestFleet_ATierChangeIsInForceOnTheOtherNodeByNotification(t *testing.T) {
+	t.Parallel()
 	cfg := sharedSettings(t)
 	cfg.PollInterval = time.Minute // so that only the notification can be quick
 	a, b := start(t, cfg), start(t, cfg)

@@ -8,6 +8,7 @@ import (
 
 // A node serves the pages of problems with the console and without it, also on a connection that plain checks use.
 func TestProblems_EveryNodeHasThePages(t *testing.T) {
+	t.Parallel()
 	for name, cfg := range map[string]func(*testing.T) *node{
 		"console":    func(t *testing.T) *node { t.Helper(); return start(t, withConsole(t)) },
 		"no console": func(t *testing.T) *node { t.Helper(); return start(t, settings(t)) },

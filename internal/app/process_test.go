@@ -22,6 +22,7 @@ import (
 
 // The service as operators meet it: the program itself, in processes of its own.
 func TestProcess(t *testing.T) {
+	t.Parallel()
 	bin := testenv.Sluice(t)
 	for name, promise := range map[string]func(*testing.T, string){
 		"a rolling restart fails no request":                   rollingRestart,
@@ -36,7 +37,10 @@ func TestProcess(t *testing.T) {
 		"slow, huge and broken off requests end on their time": slowClients,
 		"a node that lacks CPU says so":                        starvedNode,
 	} {
-		t.Run(name, func(t *testing.T) { promise(t, bin) })
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			promise(t, bin)
+		})
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 
 // Whatever face a request comes in by, and wherever a credential stands in it, no event has it.
 func TestRecords_HaveNoSecretFromAnyFace(t *testing.T) {
+	t.Parallel()
 	secrets := []string{"sk_live_4eC39HqLyjWDarjtT1zdp7dc", "ghp_16C7e42F292c6912E7710c838347Ae178B4a",
 		"eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9PlFUP0THsR8U"}
 	cfg := recording(t, config.DecisionLogFile)

@@ -83,6 +83,7 @@ func checkAda(t *testing.T, events []records.Event) {
 }
 
 func TestRecords_InFiles(t *testing.T) {
+	t.Parallel()
 	cfg := recording(t, config.DecisionLogFile)
 	n := start(t, cfg)
 	n.askTwice()
@@ -127,6 +128,7 @@ func linesIn(t *testing.T, dir string) (out [][]byte) {
 }
 
 func TestRecords_InKafka(t *testing.T) {
+	t.Parallel()
 	const topic, user, password = "decisions", "sluice", "planted-password"
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(3, topic), kfake.EnableSASL(),
 		kfake.Superuser("SCRAM-SHA-256", user, password))
@@ -160,6 +162,7 @@ func TestRecords_InKafka(t *testing.T) {
 // A Kafka that is connected and silent takes the drain timeout and no more: what is stopped after the decision log has
 // its time, the stop is a clean one, and the log of the process says what became of every event.
 func TestRecords_AFrozenKafkaTakesNoTimeFromTheRestOfTheStop(t *testing.T) {
+	t.Parallel()
 	silent, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

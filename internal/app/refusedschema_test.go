@@ -16,6 +16,7 @@ import (
 
 // The build that wrote a data directory still finds all of it there, its counters and figures too.
 func TestDataDirectory_OfARefusedSchemaStaysAsItIs(t *testing.T) {
+	t.Parallel()
 	cfg := settings(t)
 	n := start(t, cfg)
 	n.check(`{"key":"k","limit":1,"window_ms":86400000}`)

@@ -15,6 +15,7 @@ import (
 
 // Every command of the page about regions does what the page says, in order, in one shell.
 func TestRegions_ThePageSetsUpTwoOnOneMachine(t *testing.T) {
+	t.Parallel()
 	page, err := os.ReadFile("../../docs/regions.md")
 	if err != nil {
 		t.Fatal(err)

@@ -15,9 +15,7 @@ import (
 
 // A cut is an alert and an incident of every region that is concerned, and both end when the regions hear each other.
 func TestRegions_ACutIsAnAlertAndAnIncident(t *testing.T) {
-	alert, linger := cutAlert, cutLinger
-	cutAlert, cutLinger = time.Second, time.Second
-	t.Cleanup(func() { cutAlert, cutLinger = alert, linger })
+	t.Parallel()
 	p := newPlanet(t)
 	cfg := p.cfg["eu"]
 	db, find := p.nodes["eu"].database(t, &cfg), stored(t, &cfg)

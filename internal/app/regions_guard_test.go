@@ -10,6 +10,7 @@ import (
 // A region that is alone in asking gets the whole limit within a few intervals, also in one request, whatever its share
 // was at first. Until then its answers say that it may try again soon.
 func TestRegions_AloneARegionGetsTheWholeLimit(t *testing.T) {
+	t.Parallel()
 	p := newPlanet(t)
 	p.create("r", `"limit":90,"window_ms":86400000,"algorithm":"fixed_window","cold":"share"`)
 	eu := p.nodes["eu"]
@@ -37,6 +38,7 @@ func TestRegions_AloneARegionGetsTheWholeLimit(t *testing.T) {
 // Regions that are all asked for more than there is admit less too much than without a guard, and nothing less than the
 // limit.
 func TestRegions_AStormIsHeldToShares(t *testing.T) {
+	t.Parallel()
 	p := newPlanet(t)
 	// Each unit of so small a limit is told (limiter.WorthParts): none is missing where the regions must agree.
 	p.create("r", `"limit":290,"window_ms":86400000,"algorithm":"fixed_window","cold":"share"`)

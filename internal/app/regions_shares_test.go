@@ -99,9 +99,7 @@ func (p *planet) lendsWhatNobodyHasUsed() {
 // A busy region gets what the others do not need, and loses it when it is cut off; a node that is killed loses
 // nothing. The account is never above the limit.
 func TestShares_FollowDemandAndNeverAddUpToMore(t *testing.T) {
-	was := shareSkew
-	shareSkew = 500 * time.Millisecond
-	t.Cleanup(func() { shareSkew = was })
+	t.Parallel()
 	p := newPlanet(t)
 	p.nodes["eu"].create(`{"name":"r","scope":"user","span":"local_then_global","limit":90,"window_ms":1000,
 		"algorithm":"fixed_window"}`)
@@ -137,6 +135,7 @@ func TestShares_FollowDemandAndNeverAddUpToMore(t *testing.T) {
 
 // A message about shares that is refused is shown by the region that has sent it and by the one that refuses it.
 func TestShares_ARefusalIsShownAtBothEnds(t *testing.T) {
+	t.Parallel()
 	p := newPlanet(t)
 	p.nodes["us"].create(`{"name":"r","scope":"user","span":"local_then_global","limit":90,"window_ms":1000}`)
 	p.nodes["eu"].stop()

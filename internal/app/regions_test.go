@@ -171,6 +171,7 @@ func (p *planet) take(at, user string, units int) {
 
 // What a region spends counts in all others, whatever was lost meanwhile.
 func TestRegions_HaveALimitTogether(t *testing.T) {
+	t.Parallel()
 	p := newPlanet(t)
 	p.create("r", `"limit":100,"window_ms":86400000,"algorithm":"fixed_window"`)
 	p.take("eu", "ada", 30)
@@ -202,6 +203,7 @@ func TestRegions_HaveALimitTogether(t *testing.T) {
 
 // A region that is cut off spends what the rule says, its answers say so, and after the heal the account closes.
 func TestRegions_ACutIsNoticedAndHealed(t *testing.T) {
+	t.Parallel()
 	p := newPlanet(t)
 	p.create("r", `"limit":90,"window_ms":86400000,"algorithm":"fixed_window"`)
 	before := p.spend("eu", "ada", 6)
@@ -230,6 +232,7 @@ func TestRegions_ACutIsNoticedAndHealed(t *testing.T) {
 
 // What a cut region may spend is said by the rule. The link is half open: nothing arrives, and nothing says so.
 func TestRegions_CutOffAloneAndClosed(t *testing.T) {
+	t.Parallel()
 	p := newPlanet(t)
 	p.nodes["eu"].create(`{"name":"closed","scope":"user","route":"/closed","span":"global","cut_off":"closed",
 		"limit":20,"window_ms":86400000,"fail_mode":"open"}`)
@@ -267,6 +270,7 @@ func TestRegions_CutOffAloneAndClosed(t *testing.T) {
 
 // A node that is stopped leaves nothing untold: what it has spent is in its Redis, and another tells of it.
 func TestRegions_AStoppedNodeLeavesNothingUntold(t *testing.T) {
+	t.Parallel()
 	p := newPlanet(t)
 	p.create("r", `"limit":100,"window_ms":86400000,"cut_off":"alone"`)
 	p.nodes["us"].stop()
@@ -282,6 +286,7 @@ func TestRegions_AStoppedNodeLeavesNothingUntold(t *testing.T) {
 
 // A Redis belongs to one region, and a server to a list that names it once.
 func TestRegions_ANodeOfAnotherRegionIsRefused(t *testing.T) {
+	t.Parallel()
 	p := newPlanet(t)
 	wrong := p.cfg["us"]
 	wrong.DataDir, wrong.Listen, wrong.RedisURL.Value = t.TempDir(), "127.0.0.1:0", p.redis["eu"].URL()

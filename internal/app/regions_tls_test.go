@@ -11,6 +11,7 @@ import (
 )
 
 func TestRegions_ClientCertificatesStandForTheToken(t *testing.T) {
+	t.Parallel()
 	s := newSecured(t)
 	base := settings(t)
 	base.DatabaseURL.Value, base.RegionInterval, base.RegionShareInterval = withSchema(t), testInterval, time.Second

@@ -14,6 +14,7 @@ import (
 // What a node has decided is tried again in its own console, from its files and from its topic. The checks themselves
 // and the stored rules are as before.
 func TestReplays_TryAnEditOnWhatWasDecided(t *testing.T) {
+	t.Parallel()
 	broker, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "decisions"))
 	if err != nil {
 		t.Fatal(err)

@@ -54,6 +54,7 @@ func ruleLimits(n *node, count float64) {
 }
 
 func TestReplica_NodesOnAReadReplicaFollowAndRefuseChanges(t *testing.T) {
+	t.Parallel()
 	o := newOnReplica(t)
 	o.first.create(perUser)
 	ruleLimits(o.second, 1)
@@ -129,6 +130,7 @@ func TestReplica_NodesOnAReadReplicaFollowAndRefuseChanges(t *testing.T) {
 }
 
 func TestReplica_TheConsoleIsReadOnly(t *testing.T) {
+	t.Parallel()
 	o := newOnReplica(t)
 	o.first.create(perUser)
 	p := asAdmin(t, o.first) // the consoles have one host name, so the browser shows its session to both
@@ -168,6 +170,7 @@ func TestReplica_TheConsoleIsReadOnly(t *testing.T) {
 }
 
 func TestReplica_APromotionAndADemotionAreNoticed(t *testing.T) {
+	t.Parallel()
 	o := newOnReplica(t)
 	o.first.create(perUser)
 	ruleLimits(o.second, 1)
@@ -192,6 +195,7 @@ func TestReplica_APromotionAndADemotionAreNoticed(t *testing.T) {
 }
 
 func TestReplica_ANodeWaitsForTheSchema(t *testing.T) {
+	t.Parallel()
 	cfg, primary := onPostgres(t)
 	replica := primary.Replica(t)
 	onIt := cfg

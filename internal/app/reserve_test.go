@@ -31,6 +31,7 @@ func (n *node) settle(token string, weight int) map[string]any {
 }
 
 func TestReserve_OutlivesARestartEmbedded(t *testing.T) {
+	t.Parallel()
 	cfg := settings(t)
 	n := start(t, cfg)
 	n.create(tokensRule)
@@ -54,6 +55,7 @@ func TestReserve_OutlivesARestartEmbedded(t *testing.T) {
 }
 
 func TestReserve_IsSettledOnAnotherNode(t *testing.T) {
+	t.Parallel()
 	cfg := sharedSettings(t)
 	a, b := start(t, cfg), start(t, cfg)
 	a.create(tokensRule)

@@ -11,6 +11,7 @@ import (
 // A balancer that honours /readyz and Connection: close loses no request when a
 // node is asked to stop.
 func TestRollingRestart_FailsNoRequest(t *testing.T) {
+	t.Parallel()
 	cfg := settings(t)
 	cfg.DrainDelay = 500 * time.Millisecond
 	leaving, staying := start(t, cfg), start(t, settings(t))

@@ -64,6 +64,7 @@ func (n *node) normal() bool {
 }
 
 func TestSecretFiles_ARotatedPasswordOfRedisIsUsedByNewConnections(t *testing.T) {
+	t.Parallel()
 	server := testenv.Redis(t)
 	redisAdmin(t, server, "ACL", "SETUSER", "sluice", "on", ">first", "~*", "&*", "+@all")
 	cfg := settings(t)
@@ -160,6 +161,7 @@ func listens(t *testing.T, server *testenv.PostgresServer) bool {
 }
 
 func TestSecretFiles_ARotatedPasswordOfPostgresIsUsedByNewConnections(t *testing.T) {
+	t.Parallel()
 	server := testenv.PrivatePostgres(t)
 	url := withPassword(t, server)
 	cfg := settings(t)
@@ -199,6 +201,7 @@ func TestSecretFiles_ARotatedPasswordOfPostgresIsUsedByNewConnections(t *testing
 }
 
 func TestSecretFiles_AStartNamesWhatIsWrong(t *testing.T) {
+	t.Parallel()
 	missing := filepath.Join(t.TempDir(), "missing")
 	for name, c := range map[string]struct {
 		database, redis, oidc string

@@ -181,6 +181,7 @@ func newAnswers() *answers {
 
 // TestStats_AddUpToTheAnswers: by second, minute and hour, on each of two nodes, and after both are others.
 func TestStats_AddUpToTheAnswers(t *testing.T) {
+	t.Parallel()
 	cfg := sharedSettings(t)
 	begin := time.Now()
 	a, b := start(t, cfg), start(t, cfg)
@@ -253,6 +254,7 @@ func (a *answers) allAddUp(h figuresOverTime) bool {
 // TestStats_OfAnEmbeddedNodeOutliveIt: with the last second if it was stopped, and with what it had posted if it was
 // killed.
 func TestStats_OfAnEmbeddedNodeOutliveIt(t *testing.T) {
+	t.Parallel()
 	cfg := settings(t)
 	begin := time.Now()
 	n := start(t, cfg)
