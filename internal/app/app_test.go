@@ -146,6 +146,7 @@ func tryStartAt(t *testing.T, cfg config.Serve, now func() time.Time, clock func
 			n.token = secret // no other exists yet
 		}
 		t.Cleanup(func() {
+			n.client.CloseIdleConnections() // else the drain waits for them
 			cancel()
 			if err := <-n.done; err != nil {
 				t.Errorf("the server ended with %v", err)
@@ -161,6 +162,7 @@ func tryStartAt(t *testing.T, cfg config.Serve, now func() time.Time, clock func
 // stop ends the server as SIGTERM does and waits for it.
 func (n *node) stop() {
 	n.t.Helper()
+	n.client.CloseIdleConnections()
 	n.cancel()
 	if err, ok := <-n.done; ok && err != nil {
 		n.t.Errorf("the server ended with %v", err)
@@ -223,18 +225,18 @@ func (n *node) create(rule string) map[string]any {
 	return doc
 }
 
-// eventually polls until ok, for at most 20 s.
-func eventually(t *testing.T, what string, ok func() bool) {
+// eventually polls until ok, for at most 20 s. The pauses grow to a tenth of the time that has passed, so that a long
+// wait leaves the processor to what it waits for.
+func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
+	const least, most = 5 * time.Millisecond, 100 * time.Millisecond
 	limit := time.NewTimer(20 * time.Second)
 	defer limit.Stop()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for !ok() {
+	for began := time.Now(); !ok(); {
 		select {
 		case <-limit.C:
 			t.Fatalf("never happened: %s", what)
-		case <-tick.C:
+		case <-time.After(min(max(least, time.Since(began)/10), most)):
 		}
 	}
 }
