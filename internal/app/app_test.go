@@ -28,7 +28,7 @@ import (
 // A proxy of toxiproxy whose toxics are removed while it passes data on may leave a goroutine behind.
 func TestMain(m *testing.M) {
 	cutAlert, cutLinger, shareSkew = time.Second, time.Second, 500*time.Millisecond
-	goleak.VerifyTestMain(testenv.Wrap(m),
+	goleak.VerifyTestMain(testenv.Wrap(&whole{m: m}),
 		goleak.IgnoreTopFunction("github.com/Shopify/toxiproxy/v2/toxics.(*LatencyToxic).Pipe"),
 		goleak.IgnoreTopFunction("github.com/Shopify/toxiproxy/v2/toxics.(*NoopToxic).Pipe"))
 }
@@ -53,7 +53,7 @@ func (b *buffer) String() string {
 
 // settings are the defaults, on a free port and a directory of the test's own.
 // The store's deadline is generous, because a test machine may be slow.
-func settings(t *testing.T) config.Serve {
+func settings(t testing.TB) config.Serve {
 	t.Helper()
 	cfg := emptySettings(t)
 	testenv.SQLiteFrom(t, cfg.Database(), migrated)
@@ -61,7 +61,7 @@ func settings(t *testing.T) config.Serve {
 }
 
 // withSchema is a database of the common Postgres with the schema in it.
-func withSchema(t *testing.T) (dsn string) {
+func withSchema(t testing.TB) (dsn string) {
 	t.Helper()
 	return testenv.PostgresFrom(t, "sluice_schema", migrated)
 }
@@ -76,7 +76,7 @@ func migrated(dsn string) error {
 }
 
 // emptySettings is settings with a data directory that is not there yet.
-func emptySettings(t *testing.T) config.Serve {
+func emptySettings(t testing.TB) config.Serve {
 	t.Helper()
 	return config.Serve{
 		Listener: config.Listener{Listen: "127.0.0.1:0", ResetHeader: "epoch"},
@@ -93,7 +93,7 @@ func emptySettings(t *testing.T) config.Serve {
 
 // node is one server in this process.
 type node struct {
-	t        *testing.T
+	t        testing.TB
 	url      string
 	token    string
 	out, log *buffer
@@ -108,7 +108,7 @@ type node struct {
 const idleClient = readHeaderTimeout / 2
 
 // start runs a server and waits until it listens. The test's end stops it.
-func start(t *testing.T, cfg config.Serve) *node {
+func start(t testing.TB, cfg config.Serve) *node {
 	t.Helper()
 	n, err := tryStart(t, cfg)
 	if err != nil {
@@ -118,13 +118,13 @@ func start(t *testing.T, cfg config.Serve) *node {
 }
 
 // tryStart is start for servers that may refuse; its error is Run's.
-func tryStart(t *testing.T, cfg config.Serve) (*node, error) {
+func tryStart(t testing.TB, cfg config.Serve) (*node, error) {
 	t.Helper()
 	return tryStartAt(t, cfg, time.Now, nil)
 }
 
 // tryStartAt is tryStart with clocks of the test's own, as in Host.
-func tryStartAt(t *testing.T, cfg config.Serve, now func() time.Time, clock func() int64) (*node, error) {
+func tryStartAt(t testing.TB, cfg config.Serve, now func() time.Time, clock func() int64) (*node, error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	n := &node{t: t, out: &buffer{}, log: &buffer{}, cancel: cancel, done: make(chan error, 1),

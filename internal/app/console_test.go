@@ -123,7 +123,7 @@ func TestConsole_FirstStartLetsInOnceAndSessionsOutliveARestart(t *testing.T) {
 
 func TestConsole_CanBeLeftOut(t *testing.T) {
 	t.Parallel()
-	n := start(t, settings(t))
+	n := standing(t)
 	if status, _ := n.send("GET", "/console", ""); status != http.StatusNotFound {
 		t.Errorf("/console answered %d", status)
 	}

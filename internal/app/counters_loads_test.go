@@ -3,8 +3,6 @@ package app
 import (
 	"net/http"
 	"testing"
-
-	"sluice/internal/config"
 )
 
 // elasticShop gives a node a pool and an elastic rule: 1 a year for each user,
@@ -16,24 +14,23 @@ func elasticShop(n *node) {
 		`{"name":"shop","limit":100,"window_ms":`+year+`}`); status != http.StatusCreated {
 		n.t.Fatalf("making the pool answered %d %v", status, doc)
 	}
-	n.create(`{"name":"elastic","scope":"user","algorithm":"fixed_window","limit":1,"window_ms":` + year +
-		`,"throttle":"elastic","elastic_percent":10000,"pool":"shop"}`)
+	n.create(`{"name":"elastic","scope":"user","route":"/elastic","algorithm":"fixed_window","limit":1,
+		"window_ms":` + year + `,"throttle":"elastic","elastic_percent":10000,"pool":"shop"}`)
 }
 
 func TestLoads_AReportOnOneNodeDecidesOnAll(t *testing.T) {
 	t.Parallel()
-	for name, cfg := range map[string]config.Serve{"shared": sharedSettings(t), "embedded": settings(t)} {
+	const request = `{"user":"42","route":"/elastic"}`
+	for name, nodes := range map[string][]*node{"shared": standingPair(t, "on").nodes[:], "embedded": {standing(t)}} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			a := start(t, cfg)
+			a := nodes[0]
 			elasticShop(a)
-			nodes := []*node{a}
-			if name == "shared" {
-				nodes = append(nodes, start(t, cfg))
-			}
-			a.check(`{"user":"42"}`)
 			for _, n := range nodes {
-				if !n.allowed(`{"user":"42"}`) {
+				n.has(1, `{"user":"probe","route":"/elastic","weight":0}`)
+			}
+			a.check(request)
+			for _, n := range nodes {
+				if !n.allowed(request) {
 					t.Error("denied although the pool has room")
 				}
 			}
@@ -41,11 +38,11 @@ func TestLoads_AReportOnOneNodeDecidesOnAll(t *testing.T) {
 				`{"utilization":1,"ttl_ms":600000}`); status != http.StatusNoContent {
 				t.Fatalf("report answered %d %v", status, doc)
 			}
-			if a.allowed(`{"user":"42"}`) {
+			if a.allowed(request) {
 				t.Error("the node that took the report does not heed it")
 			}
 			for _, n := range nodes {
-				eventually(t, "the report is known", func() bool { return !n.allowed(`{"user":"42"}`) })
+				eventually(t, "the report is known", func() bool { return !n.allowed(request) })
 			}
 		})
 	}

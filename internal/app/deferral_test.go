@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	mails    = `{"name":"mails","scope":"user","limit":1,"window_ms":100,"over_limit":"defer"}`
-	sendMail = `{"user":"a","payload":"mail %d"}`
+	mails    = `{"name":"mails","scope":"user","route":"/mails","limit":1,"window_ms":100,"over_limit":"defer"}`
+	sendMail = `{"user":"a","route":"/mails","payload":"mail %d"}`
 )
 
 // deferMails sends until n are deferred and gives their tickets.
@@ -74,11 +74,9 @@ func TestDeferred_OutlivesARestartEmbedded(t *testing.T) {
 
 func TestDeferred_IsSharedByNodesOnRedis(t *testing.T) {
 	t.Parallel()
-	cfg := sharedSettings(t)
-	a, b := start(t, cfg), start(t, cfg)
+	p := standingPair(t, "on")
+	a, b := p.nodes[0], p.nodes[1]
 	a.create(mails)
-	eventually(t, "the rule is in force on b", func() bool {
-		return len(b.check(`{"user":"probe","weight":0}`)["limits"].([]any)) == 1
-	})
+	b.has(1, `{"user":"probe","route":"/mails","weight":0}`)
 	collect(t, []*node{b, a}, a.deferMails(3))
 }

@@ -162,7 +162,7 @@ func TestDrain_DeadlineCutsWhatHangs(t *testing.T) {
 
 func TestHandler_ServesAnIndex(t *testing.T) {
 	t.Parallel()
-	n := start(t, settings(t))
+	n := standing(t)
 	for _, method := range []string{http.MethodGet, http.MethodHead} {
 		if status, _ := n.send(method, "/", ""); status != http.StatusOK {
 			t.Errorf("%s / answered %d", method, status)

@@ -19,13 +19,14 @@ const (
 
 func TestEmbedded_SixthRequestIsDenied(t *testing.T) {
 	t.Parallel()
-	n := start(t, settings(t))
+	n := standing(t)
+	const body = `{"key":"sixth","limit":5,"window_ms":86400000}`
 	for i := range 5 {
-		if !n.allowed(sixth) {
+		if !n.allowed(body) {
 			t.Fatalf("request %d was denied", i+1)
 		}
 	}
-	doc := n.check(sixth)
+	doc := n.check(body)
 	if doc["allowed"] != false || doc["status"] != float64(429) || doc["remaining"] != float64(0) {
 		t.Errorf("sixth request: %v", doc)
 	}
@@ -67,7 +68,7 @@ func TestEmbedded_SecondServerOnTheSameDirectoryIsRefused(t *testing.T) {
 
 func TestEmbedded_GreetingShowsARequestThatWorks(t *testing.T) {
 	t.Parallel()
-	n := start(t, settings(t))
+	n := standing(t)
 	eventually(t, "a greeting", func() bool { return strings.Contains(n.out.String(), "openapi.yaml") })
 	out := n.out.String()
 	_, rest, _ := strings.Cut(out, "-d '")

@@ -45,17 +45,18 @@ func TestFigures_OfEveryNodeAreReadOnAny(t *testing.T) {
 // not told of the next, and requests that it did not see do not count.
 func TestFigures_OfATrialBeginWithItsVersion(t *testing.T) {
 	t.Parallel()
-	cfg := sharedSettings(t)
-	n := start(t, cfg)
-	n.create(`{"name":"r","scope":"user","route":"/v1/x","limit":100,"window_ms":86400000}`)
+	p := standingPair(t, "on")
+	n := p.nodes[0]
+	rule := n.create(`{"name":"tried","scope":"user","route":"/v1/tried","limit":100,"window_ms":86400000}`)
+	id, _ := rule["id"].(float64)
 	check := func(times int) {
 		for range times {
-			n.check(`{"user":"u","route":"/v1/x"}`)
+			n.check(`{"user":"u","route":"/v1/tried"}`)
 		}
 	}
 	patch := func(body string) {
 		t.Helper()
-		if code, answer := n.send("PATCH", "/ratelimit/rules/1", body); code != 200 {
+		if code, answer := n.send("PATCH", fmt.Sprint("/ratelimit/rules/", id), body); code != 200 {
 			t.Fatalf("PATCH: %d %v", code, answer)
 		}
 	}
@@ -64,10 +65,10 @@ func TestFigures_OfATrialBeginWithItsVersion(t *testing.T) {
 	check(5)
 	patch(`{"candidate":{"limit":90}}`)
 	check(2)
-	r := fleet.NewReader(fleet.NewRedis(redisOf(t, &cfg), cfg.KeyPrefix), time.Now)
+	r := fleet.NewReader(fleet.NewRedis(redisOf(t, &p.cfg), p.cfg.KeyPrefix), time.Now)
 	eventually(t, "both trials are counted", func() bool {
-		first, err1 := r.Trial(t.Context(), 1, []int64{2})
-		second, err2 := r.Trial(t.Context(), 1, []int64{3})
+		first, err1 := r.Trial(t.Context(), int64(id), []int64{2})
+		second, err2 := r.Trial(t.Context(), int64(id), []int64{3})
 		return err1 == nil && err2 == nil && first.Seen == 5 && first.Denied == 4 && second.Seen == 2 && second.Denied == 0
 	})
 }
@@ -75,19 +76,25 @@ func TestFigures_OfATrialBeginWithItsVersion(t *testing.T) {
 // TestFigures_OfACandidateSayWhatWouldChange: a candidate is compared with its rule, request by request.
 func TestFigures_OfACandidateSayWhatWouldChange(t *testing.T) {
 	t.Parallel()
-	cfg := sharedSettings(t)
-	n := start(t, cfg)
-	n.create(`{"name":"less","scope":"user","route":"/v1/x","limit":3,"window_ms":86400000,"candidate":{"limit":1}}`)
-	n.create(`{"name":"more","scope":"apikey","route":"/v1/y","limit":1,"window_ms":86400000,"candidate":{"limit":4}}`)
+	p := standingPair(t, "on")
+	n := p.nodes[0]
+	lessRule := n.create(`{"name":"less","scope":"user","route":"/v1/less","limit":3,"window_ms":86400000,
+		"candidate":{"limit":1}}`)
+	moreRule := n.create(`{"name":"more","scope":"apikey","route":"/v1/more","limit":1,"window_ms":86400000,
+		"candidate":{"limit":4}}`)
+	trial := func(rule map[string]any) (fleet.TrialCounts, error) {
+		id, _ := rule["id"].(float64)
+		return fleet.NewReader(fleet.NewRedis(redisOf(t, &p.cfg), p.cfg.KeyPrefix), time.Now).Trial(t.Context(), int64(id),
+			[]int64{1})
+	}
 	const secret = "sk_live_4eC39HqLyjWDarjtT1zdp7dc"
 	for range 5 {
-		n.check(`{"user":"u","route":"/v1/x"}`)
-		n.check(`{"api_key":"` + secret + `","route":"/v1/y"}`)
+		n.check(`{"user":"u","route":"/v1/less"}`)
+		n.check(`{"api_key":"` + secret + `","route":"/v1/more"}`)
 	}
-	r := fleet.NewReader(fleet.NewRedis(redisOf(t, &cfg), cfg.KeyPrefix), time.Now)
 	eventually(t, "both candidates are compared", func() bool {
-		less, err1 := r.Trial(t.Context(), 1, []int64{1})
-		more, err2 := r.Trial(t.Context(), 2, []int64{1})
+		less, err1 := trial(lessRule)
+		more, err2 := trial(moreRule)
 		if strings.Contains(fmt.Sprint(less, more), secret) {
 			t.Fatal("a credential is shown")
 		}

@@ -17,7 +17,7 @@ import (
 )
 
 // sharedSettings are the settings of nodes that share a Postgres and a Redis.
-func sharedSettings(t *testing.T) config.Serve {
+func sharedSettings(t testing.TB) config.Serve {
 	t.Helper()
 	cfg := settings(t)
 	cfg.DatabaseURL.Value = withSchema(t)
@@ -49,31 +49,29 @@ func TestFleet_NodesStartAtOnceOnAnEmptyDatabase(t *testing.T) {
 
 func TestFleet_EditIsInForceOnTheOtherNodeByNotification(t *testing.T) {
 	t.Parallel()
-	cfg := sharedSettings(t)
-	cfg.PollInterval = time.Minute // so that only the notification can be quick
-	a, b := start(t, cfg), start(t, cfg)
-	rule := a.create(`{"name":"r","scope":"user","limit":3,"window_ms":86400000}`)
-	eventually(t, "the rule is in force on b", func() bool {
-		return len(b.check(`{"user":"probe","weight":0}`)["limits"].([]any)) == 1
-	})
+	p := standingPair(t, "on") // whose polls are too slow to be what is seen here
+	a, b := p.nodes[0], p.nodes[1]
+	const one, look = `{"user":"u","route":"/edited"}`, `{"user":"u","route":"/edited","weight":0}`
+	rule := a.create(`{"name":"edited","scope":"user","route":"/edited","limit":3,"window_ms":86400000}`)
+	b.has(1, look)
 	for range 2 {
-		a.check(`{"user":"u"}`)
+		a.check(one)
 	}
 	path := fmt.Sprintf("/ratelimit/rules/%v", rule["id"])
 	if status, doc := a.send("PATCH", path, `{"limit":2}`); status != http.StatusOK {
 		t.Fatalf("edit answered %d %v", status, doc)
 	}
 	eventually(t, "the lower limit is in force on b, with what was spent kept", func() bool {
-		doc := b.check(`{"user":"u","weight":0}`)
+		doc := b.check(look)
 		return doc["limit"] == float64(2) && doc["remaining"] == float64(0)
 	})
-	if b.allowed(`{"user":"u"}`) {
+	if b.allowed(one) {
 		t.Error("b allowed a third request under a limit of 2")
 	}
 	if status, _ := b.send("DELETE", path, ""); status != http.StatusNoContent {
 		t.Fatalf("delete answered %d", status)
 	}
-	eventually(t, "the deletion is in force on a", func() bool { return a.allowed(`{"user":"u"}`) })
+	eventually(t, "the deletion is in force on a", func() bool { return a.allowed(one) })
 }
 
 func TestFleet_EditIsInForceOnTheOtherNodeByPoll(t *testing.T) {
@@ -91,6 +89,15 @@ func TestFleet_EditIsInForceOnTheOtherNodeByPoll(t *testing.T) {
 	}
 	eventually(t, "the rule is in force", func() bool {
 		return len(n.check(`{"user":"probe","weight":0}`)["limits"].([]any)) == 1
+	})
+}
+
+// has waits until a node applies so many limits to a check.
+func (n *node) has(limits int, check string) {
+	n.t.Helper()
+	eventually(n.t, "the rules are in force", func() bool {
+		list, _ := n.check(check)["limits"].([]any)
+		return len(list) == limits
 	})
 }
 
@@ -116,8 +123,7 @@ func storm(nodes []*node, workers, each int, body func(worker, i int) string) in
 
 func TestFleet_StormAdmitsExactlyTheLimit(t *testing.T) {
 	t.Parallel()
-	cfg := sharedSettings(t)
-	nodes := []*node{start(t, cfg), start(t, cfg)}
+	nodes := standingPair(t, "on").nodes[:]
 	for _, algorithm := range []string{"fixed_window", "sliding_window_log", "sliding_window_counter",
 		"sliding_window_buckets", "token_bucket", "gcra", "leaky_bucket", "leaky_queue"} {
 		t.Run(algorithm, func(t *testing.T) {
@@ -133,19 +139,19 @@ func TestFleet_StormAdmitsExactlyTheLimit(t *testing.T) {
 
 func TestFleet_WideLimitIsChargedOnlyWhatPassed(t *testing.T) {
 	t.Parallel()
-	cfg := sharedSettings(t)
-	nodes := []*node{start(t, cfg), start(t, cfg)}
-	nodes[0].create(`{"name":"narrow","scope":"user","limit":7,"window_ms":86400000,"fail_mode":"closed"}`)
-	nodes[0].create(`{"name":"wide","scope":"global","limit":1000,"window_ms":86400000,"fail_mode":"closed"}`)
-	eventually(t, "both rules are in force on both nodes", func() bool {
-		return len(nodes[1].check(`{"user":"probe","weight":0}`)["limits"].([]any)) == 2
-	})
+	nodes := standingPair(t, "on").nodes[:]
+	const each = `"route":"/wide","window_ms":86400000,"fail_mode":"closed"`
+	nodes[0].create(`{"name":"narrow","scope":"user","limit":7,` + each + `}`)
+	nodes[0].create(`{"name":"wide","scope":"global","limit":1000,` + each + `}`)
+	nodes[1].has(2, `{"user":"probe","route":"/wide","weight":0}`)
 	// 8 users, each asked for 30 times through both nodes together.
-	got := storm(nodes, 8, 15, func(worker, _ int) string { return fmt.Sprintf(`{"user":"u%d"}`, worker) })
+	got := storm(nodes, 8, 15, func(worker, _ int) string {
+		return fmt.Sprintf(`{"user":"u%d","route":"/wide"}`, worker)
+	})
 	if got != 8*7 {
 		t.Errorf("%d admitted, want %d", got, 8*7)
 	}
-	doc := nodes[1].check(`{"user":"fresh","weight":0}`)
+	doc := nodes[1].check(`{"user":"fresh","route":"/wide","weight":0}`)
 	for _, l := range doc["limits"].([]any) {
 		limit := l.(map[string]any)
 		if limit["rule"] == "wide" && limit["remaining"] != float64(1000-8*7) {
@@ -156,14 +162,14 @@ func TestFleet_WideLimitIsChargedOnlyWhatPassed(t *testing.T) {
 
 func TestFleet_RepeatedRequestIDIsChargedOnce(t *testing.T) {
 	t.Parallel()
-	cfg := sharedSettings(t)
-	nodes := []*node{start(t, cfg), start(t, cfg)}
-	body := `{"key":"k","limit":10,"window_ms":86400000,"request_id":"r-1"}`
+	nodes := standingPair(t, "on").nodes[:]
+	body := `{"key":"repeated","limit":10,"window_ms":86400000,"request_id":"repeated-1"}`
 	if got := storm(nodes, 4, 5, func(int, int) string { return body }); got != 40 {
 		t.Errorf("%d of 40 repeats got the stored answer", got)
 	}
-	if doc := nodes[0].check(`{"key":"k","limit":10,"window_ms":86400000,"weight":0}`); doc["remaining"] != float64(9) {
-		t.Errorf("remaining %v, want 9", doc["remaining"])
+	left := nodes[0].check(`{"key":"repeated","limit":10,"window_ms":86400000,"weight":0}`)["remaining"]
+	if left != float64(9) {
+		t.Errorf("remaining %v, want 9", left)
 	}
 }
 

@@ -20,7 +20,7 @@ import (
 )
 
 // withProfile stores the profile shop, which accepts gateways on this machine, before a node starts.
-func withProfile(t *testing.T, cfg config.Serve, edit ...func(*profile.Profile)) {
+func withProfile(t testing.TB, cfg config.Serve, edit ...func(*profile.Profile)) {
 	t.Helper()
 	p := profile.New()
 	p.Name = "shop"
@@ -85,14 +85,11 @@ func (n *node) ask(face, path, user string, header ...string) (status int, answe
 
 func TestGateways_StormOverEveryFaceAdmitsExactlyTheLimit(t *testing.T) {
 	t.Parallel()
-	cfg := sharedSettings(t)
-	withProfile(t, cfg)
-	nodes := []*node{start(t, cfg), start(t, cfg)}
-	const limit = 100
-	nodes[0].create(fmt.Sprintf(`{"name":"r","scope":"user","limit":%d,"window_ms":31536000000,"fail_mode":"closed"}`, limit))
-	eventually(t, "the rule is in force on both nodes", func() bool {
-		return len(nodes[1].check(`{"user":"probe","weight":0}`)["limits"].([]any)) == 1
-	})
+	nodes := standingPair(t, "on").nodes
+	const limit, path = 100, "/gateways"
+	nodes[0].create(fmt.Sprintf(`{"name":"gateways","scope":"user","route":%q,"limit":%d,"window_ms":31536000000,
+		"fail_mode":"closed"}`, path, limit))
+	nodes[1].has(1, `{"user":"probe","route":"/gateways","weight":0}`)
 	var admitted atomic.Int64
 	var wg sync.WaitGroup
 	for _, n := range nodes {
@@ -102,9 +99,9 @@ func TestGateways_StormOverEveryFaceAdmitsExactlyTheLimit(t *testing.T) {
 		}
 		t.Cleanup(c.Close)
 		ways := map[string]func() bool{
-			"JSON": func() bool { return n.allowed(`{"user":"u"}`) },
+			"JSON": func() bool { return n.allowed(`{"user":"u","route":"/gateways"}`) },
 			"Go": func() bool {
-				a, err := c.Check(t.Context(), client.Check{User: "u"})
+				a, err := c.Check(t.Context(), client.Check{User: "u", Route: path})
 				if err != nil {
 					t.Error(err)
 					return false
@@ -115,7 +112,7 @@ func TestGateways_StormOverEveryFaceAdmitsExactlyTheLimit(t *testing.T) {
 		for face, denied := range map[string]int{"forward": http.StatusTooManyRequests,
 			"nginx": http.StatusForbidden, "ext_authz": http.StatusTooManyRequests} {
 			ways[face] = func() bool {
-				status, header := n.ask(face, "/", "u")
+				status, header := n.ask(face, path, "u")
 				if status != http.StatusOK && status != denied || header.Get("X-RateLimit-Mode") != "" {
 					t.Errorf("%s answered %d %v", face, status, header)
 				}

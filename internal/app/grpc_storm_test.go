@@ -105,9 +105,8 @@ func TestGRPC_StormWithCancellationsAdmitsExactlyTheLimit(t *testing.T) {
 }
 
 func grpcStormWithCancellations(t *testing.T, loop string) {
-	cfg := sharedSettings(t)
-	cfg.Loop = loop
-	n, addr := startGRPC(t, cfg)
+	p := standingPair(t, loop)
+	n, addr := p.nodes[0], p.addrs[0]
 	const limit, connections, callers, calls = 500, 4, 8, 30
 	n.create(fmt.Sprintf(`{"name":"storm","limit":%d,"window_ms":31536000000,"fail_mode":"closed",
 		"descriptor":{"domain":"shop","entries":[{"key":"storm"}]}}`, limit))
@@ -164,12 +163,11 @@ func grpcConcurrencyByNegativeHits(t *testing.T, loop string) {
 }
 
 func concurrencyHolds(t *testing.T, loop string, addend uint64) {
-	cfg := sharedSettings(t)
-	cfg.Loop = loop
-	first, firstAddr := startGRPC(t, cfg)
-	_, secondAddr := startGRPC(t, cfg)
+	p := standingPair(t, loop)
+	first, firstAddr, secondAddr := p.nodes[0], p.addrs[0], p.addrs[1]
 	const limit, killed = 5, 2 // calls
-	for name, window := range map[string]int64{"held": 31_536_000_000, "healed": 500} {
+	held, healed := fmt.Sprint("held-", addend), fmt.Sprint("healed-", addend)
+	for name, window := range map[string]int64{held: 31_536_000_000, healed: 500} {
 		first.create(fmt.Sprintf(`{"name":%q,"algorithm":"concurrency","limit":%d,"window_ms":%d,"fail_mode":"closed",
 			"descriptor":{"domain":"shop","entries":[{"key":%[1]q}]}}`, name, limit*addend, window))
 	}
@@ -180,15 +178,15 @@ func concurrencyHolds(t *testing.T, loop string, addend uint64) {
 	}
 	other := dialGRPC(t, secondAddr, nil)
 	eventually(t, "the rules are in force on both nodes", func() bool {
-		look := domainCall("held", "probe")
-		look.Descriptors = append(look.Descriptors, domainCall("healed", "probe").Descriptors...)
+		look := domainCall(held, "probe")
+		look.Descriptors = append(look.Descriptors, domainCall(healed, "probe").Descriptors...)
 		for _, d := range look.Descriptors {
 			d.HitsAddend = wrapperspb.UInt64(0)
 		}
 		a, err := other.ShouldRateLimit(t.Context(), look)
 		return err == nil && a.GetStatuses()[0].GetCurrentLimit() != nil && a.GetStatuses()[1].GetCurrentLimit() != nil
 	})
-	negative := take("held")
+	negative := take(held)
 	negative.Descriptors[0].IsNegativeHits = true
 	var holders, most, passed atomic.Int64
 	var wg sync.WaitGroup
@@ -197,7 +195,7 @@ func concurrencyHolds(t *testing.T, loop string, addend uint64) {
 		d := dialGRPC(t, []string{firstAddr, secondAddr}[i%2], nil)
 		wg.Go(func() {
 			for {
-				if !d.passes(t, take("held")) {
+				if !d.passes(t, take(held)) {
 					if i >= killed && passed.Load() >= 200 || t.Failed() {
 						return
 					}
@@ -223,14 +221,14 @@ func concurrencyHolds(t *testing.T, loop string, addend uint64) {
 	}
 	d := dialGRPC(t, firstAddr, nil)
 	free := 0
-	for d.passes(t, take("held")) && free <= limit {
+	for d.passes(t, take(held)) && free <= limit {
 		free++
 	}
 	if free != limit-killed {
 		t.Errorf("%d calls fit after all, want %d", free, limit-killed)
 	}
 	for range limit { // by clients that are gone now
-		d.passes(t, take("healed"))
+		d.passes(t, take(healed))
 	}
-	eventually(t, "the slots of killed clients are free", func() bool { return d.passes(t, take("healed")) })
+	eventually(t, "the slots of killed clients are free", func() bool { return d.passes(t, take(healed)) })
 }

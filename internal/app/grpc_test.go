@@ -40,7 +40,7 @@ func withLoopAndWithout(t *testing.T, test func(t *testing.T, loop string)) {
 }
 
 // startGRPC starts a server with gRPC on a free port and returns its gRPC address.
-func startGRPC(t *testing.T, cfg config.Serve) (*node, string) {
+func startGRPC(t testing.TB, cfg config.Serve) (*node, string) {
 	t.Helper()
 	cfg.GRPCListen = "127.0.0.1:0"
 	n := start(t, cfg)

@@ -109,7 +109,7 @@ func TestMetricsPage_HasEveryMetric(t *testing.T) {
 // What a node serves is of the kind that docs/metrics.md says.
 func TestMetricsPage_SaysTheKindOfEachMetric(t *testing.T) {
 	t.Parallel()
-	docs, n := documented(t), start(t, sharedSettings(t))
+	docs, n := documented(t), standingPair(t, "on").nodes[0]
 	n.check(`{"user":"42"}`)
 	served := regexp.MustCompile(`(?m)^# TYPE (sluice_\w+) (\w+)$`).FindAllStringSubmatch(n.text("/metrics"), -1)
 	if len(served) < 60 {

@@ -35,23 +35,24 @@ func (n *node) override(rule any, body string) string {
 
 func TestFleet_AnOverrideIsInForceOnTheOtherNodeByNotification(t *testing.T) {
 	t.Parallel()
-	cfg := sharedSettings(t)
-	cfg.PollInterval = time.Minute // so that only the notification can be quick
-	a, b := start(t, cfg), start(t, cfg)
-	rule := a.create(`{"name":"r","scope":"user","limit":3,"window_ms":86400000}`)
+	p := standingPair(t, "on") // whose polls are too slow to be what is seen here
+	a, b := p.nodes[0], p.nodes[1]
+	by := func(user string) string { return fmt.Sprintf(`{"user":%q,"route":"/overridden"}`, user) }
+	look := func(user string) string { return fmt.Sprintf(`{"user":%q,"route":"/overridden","weight":0}`, user) }
+	rule := a.create(`{"name":"overridden","scope":"user","route":"/overridden","limit":3,"window_ms":86400000}`)
 	path := a.override(rule["id"], `{"key":"bad-*","blocked":true}`)
-	eventually(t, "the override is in force on b", func() bool { return !b.allowed(`{"user":"bad-1"}`) })
-	if a.allowed(`{"user":"bad-2"}`) || !b.allowed(`{"user":"good"}`) {
+	eventually(t, "the override is in force on b", func() bool { return !b.allowed(by("bad-1")) })
+	if a.allowed(by("bad-2")) || !b.allowed(by("good")) {
 		t.Error("the writer's node, or a stranger, is treated wrongly")
 	}
 	if status, doc := a.send("PUT", path, `{"limit":5}`); status != http.StatusOK {
 		t.Fatalf("%d %v", status, doc)
 	}
-	eventually(t, "the edit is in force on b", func() bool { return b.allowed(`{"user":"bad-1","weight":0}`) })
+	eventually(t, "the edit is in force on b", func() bool { return b.allowed(look("bad-1")) })
 	// Both nodes count the same five in one Redis.
 	passed := 0
 	for i := range 10 {
-		if []*node{a, b}[i%2].allowed(`{"user":"bad-9"}`) {
+		if []*node{a, b}[i%2].allowed(by("bad-9")) {
 			passed++
 		}
 	}
@@ -62,7 +63,7 @@ func TestFleet_AnOverrideIsInForceOnTheOtherNodeByNotification(t *testing.T) {
 		t.Fatal(status)
 	}
 	eventually(t, "the deletion is in force on b",
-		func() bool { return b.check(`{"user":"bad-9","weight":0}`)["limit"].(float64) == 3 })
+		func() bool { return b.check(look("bad-9"))["limit"].(float64) == 3 })
 	if v := b.metric("sluice_overrides"); v != 0 {
 		t.Errorf("%v overrides on b, want 0", v)
 	}

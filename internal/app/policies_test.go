@@ -4,23 +4,22 @@ import (
 	"fmt"
 	"net/http"
 	"testing"
-	"time"
 )
 
 // A change of tiers on one node holds on the other by notification alone, and
 // both go on with what was spent.
 func TestFleet_ATierChangeIsInForceOnTheOtherNodeByNotification(t *testing.T) {
 	t.Parallel()
-	cfg := sharedSettings(t)
-	cfg.PollInterval = time.Minute // so that only the notification can be quick
-	a, b := start(t, cfg), start(t, cfg)
-	rule := a.create(`{"name":"r","scope":"user","algorithm":"fixed_window","limit":2,"window_ms":86400000,"tiers":{"pro":{"limit":5}}}`)
+	p := standingPair(t, "on") // whose polls are too slow to be what is seen here
+	a, b := p.nodes[0], p.nodes[1]
+	rule := a.create(`{"name":"tiers","scope":"user","route":"/tiers","algorithm":"fixed_window","limit":2,
+		"window_ms":86400000,"tiers":{"pro":{"limit":5}}}`)
 	left := func(n *node, tier string) any {
-		return n.check(fmt.Sprintf(`{"user":"u","tier":%q,"weight":0}`, tier))["remaining"]
+		return n.check(fmt.Sprintf(`{"user":"u","route":"/tiers","tier":%q,"weight":0}`, tier))["remaining"]
 	}
 	eventually(t, "the rule is in force on b", func() bool { return left(b, "pro") == 5.0 })
 	for i := range 4 {
-		if ![]*node{a, b}[i%2].allowed(`{"user":"u","tier":"pro"}`) {
+		if ![]*node{a, b}[i%2].allowed(`{"user":"u","route":"/tiers","tier":"pro"}`) {
 			t.Fatalf("request %d of 4 is denied under a limit of 5", i+1)
 		}
 	}

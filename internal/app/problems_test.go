@@ -11,7 +11,7 @@ func TestProblems_EveryNodeHasThePages(t *testing.T) {
 	t.Parallel()
 	for name, cfg := range map[string]func(*testing.T) *node{
 		"console":    func(t *testing.T) *node { t.Helper(); return start(t, withConsole(t)) },
-		"no console": func(t *testing.T) *node { t.Helper(); return start(t, settings(t)) },
+		"no console": func(t *testing.T) *node { t.Helper(); return standing(t) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := cfg(t)

@@ -8,7 +8,10 @@ import (
 	"testing"
 )
 
-const tokensRule = `{"name":"tokens","scope":"user","limit":100000,"window_ms":86400000,"algorithm":"fixed_window"}`
+const tokensRule = `{"name":"tokens","scope":"user","route":"/tokens","limit":100000,"window_ms":86400000,
+	"algorithm":"fixed_window"}`
+
+const reserveTokens = `{"user":"a","route":"/tokens","weight":4000}`
 
 func (n *node) reserve(body string) string {
 	n.t.Helper()
@@ -35,7 +38,7 @@ func TestReserve_OutlivesARestartEmbedded(t *testing.T) {
 	cfg := settings(t)
 	n := start(t, cfg)
 	n.create(tokensRule)
-	token := n.reserve(`{"user":"a","weight":4000}`)
+	token := n.reserve(reserveTokens)
 	n.stop()
 	key := filepath.Join(cfg.DataDir, "reservations.key")
 	if info, err := os.Stat(key); err != nil || info.Mode().Perm() != 0o600 {
@@ -56,10 +59,10 @@ func TestReserve_OutlivesARestartEmbedded(t *testing.T) {
 
 func TestReserve_IsSettledOnAnotherNode(t *testing.T) {
 	t.Parallel()
-	cfg := sharedSettings(t)
-	a, b := start(t, cfg), start(t, cfg)
+	p := standingPair(t, "on")
+	a, b := p.nodes[0], p.nodes[1]
 	a.create(tokensRule)
-	token := a.reserve(`{"user":"a","weight":4000}`)
+	token := a.reserve(reserveTokens)
 	if doc := b.settle(token, 5000); doc["remaining"] != float64(95_000) {
 		t.Errorf("settled: %v", doc)
 	}
