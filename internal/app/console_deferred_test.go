@@ -11,6 +11,7 @@ import (
 	"sluice/api/decide"
 	"sluice/internal/audit"
 	"sluice/internal/database"
+	"sluice/internal/testenv"
 	"sluice/limiter/memstore"
 	"sluice/rules"
 	"sluice/rules/match"
@@ -36,9 +37,7 @@ func (q *failingQueue) Drop(context.Context, int64, int64) (int, error) {
 // Who drops a queue learns that some of it is left, and what is gone is in the audit log.
 func TestConsoleDeferred_DroppingHalfAQueueIsToldAndRecorded(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "sluice.db")
-	if err := migrated(path); err != nil {
-		t.Fatal(err)
-	}
+	testenv.SQLiteFrom(t, path, migrated)
 	db, err := database.Open(t.Context(), database.Options{DSN: path})
 	if err != nil {
 		t.Fatal(err)

@@ -67,8 +67,12 @@ func (h *heldSessions) underWay(t *testing.T, request func() webtest.Page) <-cha
 func TestConsole_ASessionThatEndedWhileARequestWasUnderWayStaysEnded(t *testing.T) {
 	t.Parallel()
 	for name, dsn := range map[string]func(*testing.T) string{
-		"postgres": func(t *testing.T) string { return testenv.Postgres(t) },
-		"sqlite":   func(t *testing.T) string { return filepath.Join(t.TempDir(), "rules.db") },
+		"postgres": func(t *testing.T) string { return withSchema(t) },
+		"sqlite": func(t *testing.T) string {
+			path := filepath.Join(t.TempDir(), "sluice.db")
+			testenv.SQLiteFrom(t, path, migrated)
+			return path
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, err := webtest.New(webtest.Full)
@@ -81,9 +85,6 @@ func TestConsole_ASessionThatEndedWhileARequestWasUnderWayStaysEnded(t *testing.
 				t.Fatal(err)
 			}
 			defer db.Close()
-			if err := db.Migrate(t.Context()); err != nil {
-				t.Fatal(err)
-			}
 			held := &heldSessions{DB: db, there: make(chan struct{}), resume: make(chan struct{})}
 			d := w.Deps(nil)
 			d.Sessions = held

@@ -140,8 +140,9 @@ func TestReload_EqualNumbersOfAnotherHistoryAreNoticed(t *testing.T) {
 	}
 	var file []byte
 	bases["sqlite"] = func(t *testing.T) string {
-		path := filepath.Join(t.TempDir(), "rules.db")
+		path := filepath.Join(t.TempDir(), "sluice.db")
 		if file == nil {
+			testenv.SQLiteFrom(t, path, migrated)
 			if err := makeBase(path); err != nil {
 				t.Fatal(err)
 			}

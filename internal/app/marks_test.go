@@ -7,15 +7,14 @@ import (
 
 	"sluice/internal/database"
 	"sluice/internal/stats"
+	"sluice/internal/testenv"
 	"sluice/rules"
 )
 
 // A deleted rule has no page, so no mark of it leads there, whenever it was deleted.
 func TestMarks_OfDeletedRulesLeadNowhere(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "sluice.db")
-	if err := migrated(path); err != nil {
-		t.Fatal(err)
-	}
+	testenv.SQLiteFrom(t, path, migrated)
 	at := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 	now := func() time.Time { return at }
 	db, err := database.Open(t.Context(), database.Options{DSN: path, Now: now})
