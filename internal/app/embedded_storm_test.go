@@ -14,7 +14,7 @@ import (
 // Without Redis nothing can be unavailable, so exactly the limit passes however little CPU the node gets, although
 // limits without a fail mode are open.
 func TestEmbedded_StormBesideHogsPassesExactlyTheLimit(t *testing.T) {
-	const limit, callers, batches, batch = 30_000, 8, 25, 500
+	const limit, callers, batches, batch = 6_000, 8, 5, 500
 	cfg := settings(t)
 	cfg.StoreTimeout = time.Millisecond // a batch needs more
 	n := start(t, cfg)

@@ -217,20 +217,3 @@ func TestGateways_OversizedAndOddQuestionsAreTheGatewaysMistake(t *testing.T) {
 		}
 	}
 }
-
-func TestGateways_ClientCertificateIsAProof(t *testing.T) {
-	s, cfg := newSecured(t), settings(t)
-	cfg.TLSCertFile, cfg.TLSKeyFile, cfg.TLSClientCAFile = s.files.Cert, s.files.Key, s.files.CA
-	withProfile(t, cfg, func(p *profile.Profile) {
-		p.Proof = profile.Proof{Certificates: []string{"edge.test"}}
-	})
-	n := start(t, cfg)
-	n.url = "https" + strings.TrimPrefix(n.url, "http")
-	for name, want := range map[string]int{"edge.test": http.StatusOK, "other.test": http.StatusUnauthorized,
-		"": http.StatusUnauthorized} {
-		n.client.Transport = &http.Transport{TLSClientConfig: s.authority.Client(t, name), DisableKeepAlives: true}
-		if status, _ := n.ask("forward", "/", "u"); status != want {
-			t.Errorf("certificate %q: answered %d, want %d", name, status, want)
-		}
-	}
-}

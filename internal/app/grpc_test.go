@@ -236,18 +236,20 @@ func TestGRPC_ConnectionsMoveOnAtTheirMaxAge(t *testing.T) {
 func grpcConnectionsMoveOnAtTheirMaxAge(t *testing.T, loop string) {
 	cfg := settings(t)
 	cfg.Loop = loop
-	cfg.GRPCMaxAge = time.Second
+	cfg.GRPCMaxAge = 300 * time.Millisecond
 	_, addr := startGRPC(t, cfg)
 	d := dialGRPC(t, addr, nil)
 	var callers sync.WaitGroup
 	stop := make(chan struct{})
 	for range 4 {
 		callers.Go(func() {
+			tick := time.NewTicker(time.Millisecond)
+			defer tick.Stop()
 			for {
 				select {
 				case <-stop:
 					return
-				default:
+				case <-tick.C:
 				}
 				if _, err := d.hit(t.Context(), "42"); err != nil {
 					t.Error(err)
