@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 
@@ -218,7 +217,7 @@ func TestElastic_StormNeverTakesThePoolAboveItsShare(t *testing.T) {
 func TestElastic_AcrossTheSlotsOfACluster(t *testing.T) {
 	rs := []rules.Rule{elastic(aMinute("elastic", 2), 400, "shop", "normal"), aMinute("hard", 7)}
 	f := pooled(t, "memory", shop(15), rs)
-	f.store.Store = at(t, "redis://"+strings.Join(testenv.Cluster(t).Addrs(), ","), f.now.Load)
+	f.store.Store = at(t, testenv.SharedCluster(t).URL(), f.now.Load)
 	passed := map[string]int{}
 	for _, user := range []string{"a", "b", "c"} {
 		for n := 1; n <= 9; n++ {

@@ -8,7 +8,6 @@ import (
 
 	"sluice/api/decide"
 	"sluice/internal/testenv"
-	"sluice/limiter/redisstore"
 	"sluice/rules"
 	"sluice/rules/match"
 )
@@ -16,22 +15,12 @@ import (
 // On a cluster the limits of one request live in different slots; a settlement
 // reaches them all, once, whoever else is busy there.
 func TestReserve_SettlesAcrossTheSlotsOfACluster(t *testing.T) {
-	client, err := redisstore.NewClient(testenv.Cluster(t).URL(), redisstore.ClientOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = client.Close() })
 	all := aMinute("everyone", 100_000)
 	all.Scope = "global"
 	perIP := aMinute("per-ip", 10_000)
 	perIP.Scope = "ip"
 	f := pooled(t, "memory", nil, []rules.Rule{aMinute("per-user", 1000), perIP, all}, sealing)
-	store, err := redisstore.New(redisstore.Options{Client: client, Clock: f.now.Load})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = store.Close() })
-	f.store.Store = store
+	f.store.Store = at(t, testenv.SharedCluster(t).URL(), f.now.Load)
 	const users = 8
 	var wg sync.WaitGroup
 	for u := range users {

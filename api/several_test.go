@@ -160,7 +160,7 @@ func TestSeveral_TheStrictestFailModeDecidesForAll(t *testing.T) {
 
 func TestSeveral_OverSlotsOfACluster(t *testing.T) {
 	f := newFixture(t, nil)
-	f.store.Store = at(t, testenv.Cluster(t).URL(), f.now.Load)
+	f.store.Store = at(t, testenv.SharedCluster(t).URL(), f.now.Load)
 	var limits []string
 	for i := range 16 {
 		limits = append(limits, fmt.Sprintf(`{"key":"cluster-%d","limit":%d,"window_ms":60000}`, i, 5+i%2))
@@ -179,7 +179,7 @@ func TestSeveral_OverSlotsOfACluster(t *testing.T) {
 // The other operations over slots of a cluster, where parts of a request are charged and given back apart.
 func TestSeveral_InEveryOperationOverSlots(t *testing.T) {
 	f := newFixture(t, nil, sealing)
-	f.store.Store = at(t, testenv.Cluster(t).URL(), f.now.Load)
+	f.store.Store = at(t, testenv.SharedCluster(t).URL(), f.now.Load)
 	const check = `{"limits":[{"name":"a","key":"slots-1","limit":9,"window_ms":60000},` +
 		`{"name":"b","key":"slots-2","limit":7,"window_ms":60000},{"name":"c","key":"slots-3","limit":5,"window_ms":60000}]}`
 	left := func(what, want string) {

@@ -61,7 +61,7 @@ func TestShed_StormNeverPassesTheCapacity(t *testing.T) {
 
 func TestShed_StormOnAClusterNeverPassesTheCapacity(t *testing.T) {
 	f := pooled(t, "memory", shedding(60), []rules.Rule{inPool(aMinute("r", 1000), "shop", "critical")})
-	f.store.Store = at(t, testenv.Cluster(t).URL(), f.now.Load)
+	f.store.Store = at(t, testenv.SharedCluster(t).URL(), f.now.Load)
 	by, _ := f.storm(func(n int) match.Descriptor { return match.Descriptor{User: fmt.Sprintf("u%d", n)} })
 	passed := by[0] + by[1] + by[2]
 	for passed <= 60 && f.check(`{"user":"z"}`).Allowed { // what undone takes left free

@@ -125,7 +125,7 @@ func TestDescriptors_QuotasDenyOnlyTogether(t *testing.T) {
 // The limits of a call live in different slots of a cluster.
 func TestDescriptors_QuotasOnACluster(t *testing.T) {
 	quotasDenyOnlyTogether(t, patient(t, quotaRules(), func(clock func() int64) limiter.Store {
-		return redisAt(t, testenv.Cluster(t).URL(), ownPrefix(), clock)
+		return redisAt(t, testenv.SharedCluster(t).URL(), ownPrefix(), clock)
 	}))
 }
 

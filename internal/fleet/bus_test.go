@@ -60,7 +60,7 @@ func meet(t *testing.T, a *ear, b *fleet.Bus) {
 func TestBus_OthersHearAndTheSpeakerDoesNot(t *testing.T) {
 	for name, url := range map[string]string{
 		"one server": testenv.SharedRedis(t).URL(),
-		"cluster":    "redis://" + strings.Join(testenv.Cluster(t).Addrs(), ","),
+		"cluster":    testenv.SharedCluster(t).URL(),
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, earA := bus(t, url, "bus:")

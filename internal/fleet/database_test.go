@@ -2,7 +2,6 @@ package fleet_test
 
 import (
 	"fmt"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -13,10 +12,10 @@ import (
 	"sluice/internal/testenv"
 )
 
-// claim claims the counters under "sl:" for a minute.
-func claim(t *testing.T, c redis.UniversalClient, node, id string) fleet.Claim {
+// claim claims the counters under a prefix for a minute.
+func claim(t *testing.T, c redis.UniversalClient, prefix, node, id string) fleet.Claim {
 	t.Helper()
-	got, err := fleet.ClaimDatabase(t.Context(), c, "sl:", node, id, time.Minute)
+	got, err := fleet.ClaimDatabase(t.Context(), c, prefix, node, id, time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,10 +25,10 @@ func claim(t *testing.T, c redis.UniversalClient, node, id string) fleet.Claim {
 func TestClaimDatabase_ChangesHandsOnceNoNodeIsLive(t *testing.T) {
 	for name, url := range map[string]string{
 		"one server": testenv.Redis(t).DocumentedUser(t),
-		"a cluster":  "redis://" + strings.Join(testenv.Cluster(t).Addrs(), ","),
+		"a cluster":  testenv.SharedCluster(t).URL(),
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := client(t, url)
+			c, prefix := client(t, url), ownPrefix()
 			steps := []struct {
 				node, id string
 				want     fleet.Claim
@@ -45,14 +44,14 @@ func TestClaimDatabase_ChangesHandsOnceNoNodeIsLive(t *testing.T) {
 			}
 			for i, s := range steps {
 				if s.id == "" {
-					if err := fleet.LeaveDatabase(t.Context(), c, "sl:", s.node); err != nil {
+					if err := fleet.LeaveDatabase(t.Context(), c, prefix, s.node); err != nil {
 						t.Fatal(err)
 					}
-				} else if got := claim(t, c, s.node, s.id); got != s.want {
+				} else if got := claim(t, c, prefix, s.node, s.id); got != s.want {
 					t.Errorf("step %d: got %+v, want %+v", i, got, s.want)
 				}
 			}
-			if got := c.HGet(t.Context(), "sl:settings", "database").Val(); got != "b" {
+			if got := c.HGet(t.Context(), prefix+"settings", "database").Val(); got != "b" {
 				t.Errorf("stored is %q, want b", got)
 			}
 		})
@@ -61,21 +60,21 @@ func TestClaimDatabase_ChangesHandsOnceNoNodeIsLive(t *testing.T) {
 
 // A node that was killed counts as live until it expires.
 func TestClaimDatabase_AKilledNodeExpires(t *testing.T) {
-	c := client(t, testenv.Redis(t).URL())
-	if _, err := fleet.ClaimDatabase(t.Context(), c, "sl:", "one", "a", 300*time.Millisecond); err != nil {
+	c, prefix := client(t, testenv.SharedRedis(t).URL()), ownPrefix()
+	if _, err := fleet.ClaimDatabase(t.Context(), c, prefix, "one", "a", 300*time.Millisecond); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "another database has the counters", func() bool { return !claim(t, c, "two", "b").Refused })
+	eventually(t, "another database has the counters", func() bool { return !claim(t, c, prefix, "two", "b").Refused })
 }
 
 func TestClaimDatabase_OfManyThatStartTogetherOneWins(t *testing.T) {
 	const nodes = 16
-	url := testenv.Redis(t).URL()
+	url, prefix := testenv.SharedRedis(t).URL(), ownPrefix()
 	refused := make([]bool, nodes)
 	var all sync.WaitGroup
 	for i := range nodes {
 		c := client(t, url)
-		all.Go(func() { refused[i] = claim(t, c, fmt.Sprint(i), fmt.Sprint("database ", i)).Refused })
+		all.Go(func() { refused[i] = claim(t, c, prefix, fmt.Sprint(i), fmt.Sprint("database ", i)).Refused })
 	}
 	all.Wait()
 	won := 0
@@ -92,14 +91,14 @@ func TestClaimDatabase_OfManyThatStartTogetherOneWins(t *testing.T) {
 // A server that refuses writes still says whose the counters are.
 func TestClaimDatabase_ReadsWhereItMayNotWrite(t *testing.T) {
 	c := client(t, testenv.Redis(t).URL())
-	claim(t, c, "one", "a")
+	claim(t, c, "sl:", "one", "a")
 	if err := c.ConfigSet(t.Context(), "min-replicas-to-write", "1").Err(); err != nil {
 		t.Fatal(err)
 	}
-	if got := claim(t, c, "two", "a"); got != (fleet.Claim{Before: "a"}) {
+	if got := claim(t, c, "sl:", "two", "a"); got != (fleet.Claim{Before: "a"}) {
 		t.Errorf("a node of the stored database: %+v", got)
 	}
-	if got := claim(t, c, "three", "b"); !got.Refused {
+	if got := claim(t, c, "sl:", "three", "b"); !got.Refused {
 		t.Errorf("a node of another database: %+v", got)
 	}
 }

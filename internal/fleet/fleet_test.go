@@ -46,13 +46,13 @@ func (c *clock) add(d time.Duration) {
 // boards are the two kinds, by name.
 func boards(t *testing.T, c *clock) map[string]fleet.Board {
 	t.Helper()
-	opt, err := redis.ParseURL(testenv.Redis(t).URL())
+	opt, err := redis.ParseURL(testenv.SharedRedis(t).URL())
 	if err != nil {
 		t.Fatal(err)
 	}
 	client := redis.NewClient(opt)
 	t.Cleanup(func() { client.Close() })
-	return map[string]fleet.Board{"memory": fleet.NewMemory(c.now), "redis": fleet.NewRedis(client, "t:")}
+	return map[string]fleet.Board{"memory": fleet.NewMemory(c.now), "redis": fleet.NewRedis(client, ownPrefix())}
 }
 
 type node struct {

@@ -2,7 +2,6 @@ package fleet_test
 
 import (
 	"errors"
-	"strings"
 	"testing"
 	"time"
 
@@ -79,7 +78,7 @@ func TestLoadBoard_SayWhyRedisCannotAnswer(t *testing.T) {
 }
 
 func TestLoadBoard_OnACluster(t *testing.T) {
-	l := loads(t, "redis://"+strings.Join(testenv.Cluster(t).Addrs(), ","), "")
+	l := loads(t, testenv.SharedCluster(t).URL(), ownPrefix())
 	for i, pool := range []string{"a", "b", "c"} {
 		if err := l.Put(t.Context(), pool, int64(i+1), time.Minute); err != nil {
 			t.Fatal(err)

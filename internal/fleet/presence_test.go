@@ -1,7 +1,6 @@
 package fleet_test
 
 import (
-	"strings"
 	"testing"
 	"time"
 
@@ -102,7 +101,7 @@ func TestPresence_AloneWithoutRedis(t *testing.T) {
 }
 
 func TestPresence_OnACluster(t *testing.T) {
-	url := "redis://" + strings.Join(testenv.Cluster(t).Addrs(), ",")
-	a, b := announce(t, url, ""), announce(t, url, "")
+	url, prefix := testenv.SharedCluster(t).URL(), ownPrefix()
+	a, b := announce(t, url, prefix), announce(t, url, prefix)
 	eventually(t, "each counts two", all(2, a, b))
 }

@@ -1,6 +1,8 @@
 package fleet_test
 
 import (
+	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,6 +21,11 @@ func client(t *testing.T, url string) redis.UniversalClient {
 	t.Cleanup(func() { _ = c.Close() })
 	return c
 }
+
+var prefixes atomic.Int64
+
+// ownPrefix is a prefix of keys that no other test has.
+func ownPrefix() string { return fmt.Sprintf("sl:%d:", prefixes.Add(1)) }
 
 // eventually waits until something has happened.
 func eventually(t *testing.T, what string, ok func() bool) {

@@ -41,7 +41,47 @@ type RedisCluster struct {
 // dead (cluster-require-full-coverage no).
 func Cluster(t testing.TB) *RedisCluster {
 	t.Helper()
-	c := &RedisCluster{tb: t, Nodes: make([]*RedisServer, clusterNodes)}
+	c, err := newCluster()
+	c.tb = t
+	for _, n := range c.Nodes {
+		if n != nil {
+			n.ownedBy(t)
+		}
+	}
+	if err != nil {
+		t.Fatalf("redis cluster: %v", err)
+	}
+	return c
+}
+
+var sharedCluster = sync.OnceValues(func() (*RedisCluster, error) {
+	c, err := newCluster()
+	atExit(func() {
+		for _, n := range c.Nodes {
+			if n != nil {
+				_ = n.close()
+			}
+		}
+	})
+	return c, err
+})
+
+// SharedCluster returns the test binary's common cluster, started on first use and stopped by Main:
+// a cluster takes seconds to agree on its state. Nothing empties it between tests: each takes keys
+// of its own, and none may stop or freeze a node or let a replica take over.
+func SharedCluster(t testing.TB) *RedisCluster {
+	t.Helper()
+	c, err := sharedCluster()
+	if err != nil {
+		t.Fatalf("redis cluster: %v", err)
+	}
+	return &RedisCluster{Nodes: c.Nodes, tb: t}
+}
+
+// newCluster starts the nodes and makes them one cluster. After an error some nodes may be nil, and
+// the others run.
+func newCluster() (*RedisCluster, error) {
+	c := &RedisCluster{Nodes: make([]*RedisServer, clusterNodes)}
 	errs := make([]error, clusterNodes)
 	var wg sync.WaitGroup
 	for i := range clusterNodes {
@@ -58,21 +98,15 @@ func Cluster(t testing.TB) *RedisCluster {
 		})
 	}
 	wg.Wait()
-	for _, n := range c.Nodes {
-		if n != nil {
-			n.ownedBy(t)
-		}
-	}
 	if err := errors.Join(errs...); err != nil {
-		t.Fatalf("redis cluster: %v", err)
+		return c, err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
 	if err := c.join(ctx); err != nil {
-		t.Fatalf("redis cluster: %v", err)
+		return c, err
 	}
-	c.configure(ctx, "cluster-node-timeout", patientTimeout)
-	return c
+	return c, c.configure(ctx, "cluster-node-timeout", patientTimeout)
 }
 
 // AllowFailover lets a replica take over from a primary that has been silent for
@@ -81,21 +115,23 @@ func (c *RedisCluster) AllowFailover() {
 	c.tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
-	c.configure(ctx, "cluster-node-timeout", quickTimeout)
-	c.configure(ctx, "cluster-replica-no-failover", "no")
+	if err := errors.Join(c.configure(ctx, "cluster-node-timeout", quickTimeout),
+		c.configure(ctx, "cluster-replica-no-failover", "no")); err != nil {
+		c.tb.Fatalf("redis cluster: %v", err)
+	}
 }
 
 // configure changes an option of every node, for its restart too.
-func (c *RedisCluster) configure(ctx context.Context, option, value string) {
-	c.tb.Helper()
+func (c *RedisCluster) configure(ctx context.Context, option, value string) error {
 	for _, n := range c.Nodes {
 		if _, err := command(ctx, n.Addr, "CONFIG", "SET", option, value); err != nil {
-			c.tb.Fatalf("redis cluster: %v", err)
+			return err
 		}
 		n.mu.Lock()
 		n.args = append(n.args, "--"+option, value)
 		n.mu.Unlock()
 	}
+	return nil
 }
 
 // Addrs returns the addresses of all nodes, primaries first.

@@ -3,7 +3,7 @@
 // directory. Only test files import it.
 //
 // A server belongs to the test that asked for it and stops with that test;
-// shared ones (SharedRedis, Postgres) belong to the test binary and stop in
+// shared ones (SharedRedis, SharedCluster, Postgres) belong to the test binary and stop in
 // Main. Servers are stopped by process id, never by name, and the kernel ends
 // them with the test binary if that dies first, so that a panic or a timeout
 // leaves nothing running.

@@ -1,7 +1,6 @@
 package nearstore
 
 import (
-	"strings"
 	"testing"
 	"time"
 
@@ -13,7 +12,7 @@ import (
 // On a cluster the parts of a sharded bucket live in different slots, and what
 // concerns all of them is still carried out as one.
 func TestShard_OnAClusterThePartsAddUp(t *testing.T) {
-	client, err := redisstore.NewClient("redis://"+strings.Join(testenv.Cluster(t).Addrs(), ","),
+	client, err := redisstore.NewClient(testenv.SharedCluster(t).URL(),
 		redisstore.ClientOptions{DialTimeout: 10 * time.Second, Timeout: 10 * time.Second})
 	if err != nil {
 		t.Fatal(err)

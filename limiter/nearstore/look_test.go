@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"testing"
 	"time"
 
@@ -112,7 +111,7 @@ func TestModel_LookSaysTheSumOfAllPartsOnRedis(t *testing.T) {
 }
 
 func TestModel_LookSaysTheSumOfAllPartsOnACluster(t *testing.T) {
-	client, err := redisstore.NewClient("redis://"+strings.Join(testenv.Cluster(t).Addrs(), ","),
+	client, err := redisstore.NewClient(testenv.SharedCluster(t).URL(),
 		redisstore.ClientOptions{DialTimeout: 10 * time.Second, Timeout: 10 * time.Second})
 	if err != nil {
 		t.Fatal(err)

@@ -19,7 +19,7 @@ import (
 )
 
 func TestModel_RegionsConformOnACluster(t *testing.T) {
-	cluster := testenv.Cluster(t)
+	cluster := testenv.SharedCluster(t)
 	storetest.RegionCases(t, regionHarness(func(testing.TB) string { return cluster.URL() }))
 }
 
@@ -41,9 +41,9 @@ func exportAll(t *testing.T, s *redisstore.Store, rounds int) map[limiter.Key]in
 
 // A node that dies takes with it what it knew of changed slots, not what changed.
 func TestStore_AnotherNodeExportsWhatADeadOneHasChanged(t *testing.T) {
-	cluster := testenv.Cluster(t)
+	cluster, opt := testenv.SharedCluster(t), redisstore.Options{Prefix: entity()}
 	spent := map[limiter.Key]int64{}
-	dead := open(t, client(t, cluster.URL()), redisstore.Options{})
+	dead := open(t, client(t, cluster.URL()), opt)
 	for i, l := range limits(month) {
 		if !l.Algorithm.Traits().Spans() {
 			continue
@@ -55,7 +55,7 @@ func TestStore_AnotherNodeExportsWhatADeadOneHasChanged(t *testing.T) {
 			spent[a.Key] = a.Weight
 		}
 	}
-	other := open(t, client(t, cluster.URL()), redisstore.Options{})
+	other := open(t, client(t, cluster.URL()), opt)
 	got := exportAll(t, other, 256)
 	for key, units := range spent {
 		if got[key] != units {
@@ -138,8 +138,8 @@ func spentOf(t *testing.T, s *redisstore.Store, key limiter.Key) limiter.Sums {
 
 // While a slot moves, a server cannot read the buckets that have gone already, nor keep a lease.
 func TestStore_ExportsWhatChangedInASlotThatMoves(t *testing.T) {
-	cluster := testenv.Cluster(t)
-	s := open(t, client(t, cluster.URL()), redisstore.Options{})
+	cluster := testenv.SharedCluster(t)
+	s := open(t, client(t, cluster.URL()), redisstore.Options{Prefix: entity()})
 	from, to := cluster.Nodes[0], cluster.Nodes[1]
 	e := entityOn(t, cluster, from)
 	spent := map[limiter.Key]int64{}
@@ -177,8 +177,8 @@ func TestStore_ExportsWhatChangedInASlotThatMoves(t *testing.T) {
 
 // New buckets come into being at the server to which a slot moves, before the set of changed ones is there.
 func TestStore_ASlotMovesWhileNewBucketsChangeInIt(t *testing.T) {
-	cluster := testenv.Cluster(t)
-	s := open(t, client(t, cluster.URL()), redisstore.Options{})
+	cluster := testenv.SharedCluster(t)
+	s := open(t, client(t, cluster.URL()), redisstore.Options{Prefix: entity()})
 	from, to := cluster.Nodes[0], cluster.Nodes[1]
 	e := entityOn(t, cluster, from)
 	spent, got, asks := map[limiter.Key]int64{}, map[limiter.Key]int64{}, []limiter.Ask{}

@@ -51,7 +51,7 @@ func (s spread) DoAll(ctx context.Context, calls []limiter.Call) {
 
 // onCluster is a cluster, and stores on it: with the limits of a request in one slot, and in slots of their own.
 func onCluster(t *testing.T) (cluster *testenv.RedisCluster, one, own storetest.Harness) {
-	cluster = testenv.Cluster(t)
+	cluster = testenv.SharedCluster(t)
 	node := func(t *testing.T, clock func() int64) limiter.Store {
 		return open(t, client(t, cluster.URL()), redisstore.Options{Clock: clock})
 	}
@@ -69,11 +69,11 @@ func onCluster(t *testing.T) (cluster *testenv.RedisCluster, one, own storetest.
 func TestModel_ConformsOnACluster(t *testing.T) {
 	_, one, own := onCluster(t)
 	// The algorithms are the same as on a single node, where everything runs. So
-	// are requests with a single limit, which live in one slot either way.
+	// are requests with a single limit, which live in one slot either way, as a
+	// limit and its ban do.
 	t.Run("LimitsOfOneEntity", func(t *testing.T) {
 		storetest.Records(t, one)
 		storetest.Looks(t, one)
-		storetest.Bans(t, one)
 		storetest.Formers(t, one)
 		storetest.Settlements(t, one)
 		storetest.Births(t, one)

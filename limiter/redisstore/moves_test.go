@@ -12,7 +12,7 @@ import (
 // The sums of a log have a key of their own. While a slot moves it may be at another server than the log. Sums that
 // were begun anew there would end the move (BUSYKEY).
 func TestStore_ASlotMovesWhileALogIsUsed(t *testing.T) {
-	cluster := testenv.Cluster(t)
+	cluster := testenv.SharedCluster(t)
 	s := open(t, client(t, cluster.URL()), redisstore.Options{})
 	from, to := cluster.Nodes[0], cluster.Nodes[1]
 	e := entityOn(t, cluster, from)
@@ -60,7 +60,7 @@ func TestStore_ASlotMovesWhileALogIsUsed(t *testing.T) {
 
 // A reset reads what was heard from other regions, which may be at another server than the bucket.
 func TestStore_ASlotMovesWhileBucketsAreReset(t *testing.T) {
-	cluster := testenv.Cluster(t)
+	cluster := testenv.SharedCluster(t)
 	s := open(t, client(t, cluster.URL()), redisstore.Options{})
 	from, to := cluster.Nodes[0], cluster.Nodes[1]
 	e := entityOn(t, cluster, from)
@@ -99,7 +99,7 @@ func causeOf(err error) limiter.Cause {
 
 // What was spent before an edit of the algorithm counts while a slot moves, as long as both buckets are at one server.
 func TestStore_ASlotMovesWhileUnitsDo(t *testing.T) {
-	cluster := testenv.Cluster(t)
+	cluster := testenv.SharedCluster(t)
 	s := open(t, client(t, cluster.URL()), redisstore.Options{})
 	from, to := cluster.Nodes[0], cluster.Nodes[1]
 	e := entityOn(t, cluster, from)

@@ -24,7 +24,7 @@ func order(t *testing.T, addr string, args ...any) {
 
 // Whatever the servers are, new connections use the current user and password.
 func TestNewClient_ConnectsWithTheCurrentCredentials(t *testing.T) {
-	cluster, single := testenv.Cluster(t), testenv.Redis(t)
+	cluster, single := testenv.SharedCluster(t), testenv.Redis(t)
 	watcher := sentinel(t, single)
 	for name, c := range map[string]struct {
 		before, after string // of the credentials in the URL

@@ -1,7 +1,6 @@
 package redisstore_test
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
@@ -59,11 +58,8 @@ func TestStore_WeathersStorms(t *testing.T) { storetest.Storm(t, harness) }
 
 // regionHarness gives every store buckets of its own on one server or cluster.
 func regionHarness(url func(t testing.TB) string) storetest.RegionHarness {
-	regions := 0
 	return storetest.RegionHarness{New: func(t *testing.T, clock func() int64) limiter.Exporter {
-		regions++
-		return open(t, client(t, url(t)), redisstore.Options{Clock: clock, Prefix: fmt.Sprintf("region%d:", regions),
-			Regions: storetest.TwoRegions})
+		return open(t, client(t, url(t)), redisstore.Options{Clock: clock, Prefix: entity(), Regions: storetest.TwoRegions})
 	}}
 }
 

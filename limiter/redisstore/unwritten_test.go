@@ -80,7 +80,7 @@ func TestStore_SendsAgainWhatFoundNoConnection(t *testing.T) {
 
 // The caller leaves while its calls look for a connection. They find none, and are not sent again.
 func TestCluster_CallerWhoLeavesBeforeItsCallsAreWritten(t *testing.T) {
-	cluster := testenv.Cluster(t)
+	cluster := testenv.SharedCluster(t)
 	c := client(t, cluster.URL())
 	asked, release := make(chan struct{}, 8), make(chan struct{})
 	pool := &fullPool{hold: func(context.Context) { asked <- struct{}{}; <-release }}

@@ -53,7 +53,7 @@ func TestQueue_Conforms(t *testing.T) {
 }
 
 func TestQueue_ConformsOnACluster(t *testing.T) {
-	c := client(t, testenv.Cluster(t).URL())
+	c := client(t, testenv.SharedCluster(t).URL())
 	queuetest.Run(t, queuetest.Harness{Open: func(t *testing.T, dropped decide.QueueDropped) decide.Queue {
 		return open(t, c, dropped)
 	}})
@@ -147,7 +147,7 @@ func TestQueue_KeysShareOneSlotAndMeetNoBucket(t *testing.T) {
 // The cluster client repeats a call whose answer was lost. The hook stands for that:
 // it runs each script of a Put a second time, as the first answer never came.
 func TestQueue_APutWhoseAnswerIsLostIsQueuedOnce(t *testing.T) {
-	c := client(t, testenv.Cluster(t).URL())
+	c := client(t, testenv.SharedCluster(t).URL())
 	q := open(t, c, nil)
 	c.AddHook(repeating{})
 	for range 3 {
@@ -167,7 +167,7 @@ func TestQueue_APutWhoseAnswerIsLostIsQueuedOnce(t *testing.T) {
 
 // A node that gave up may find its Put carried out later, as when Redis or the network stood still.
 func TestQueue_APutThatArrivesAfterItsWithdrawalAddsNothing(t *testing.T) {
-	for _, url := range []string{testenv.SharedRedis(t).URL(), testenv.Cluster(t).URL()} {
+	for _, url := range []string{testenv.SharedRedis(t).URL(), testenv.SharedCluster(t).URL()} {
 		q := open(t, client(t, url), nil)
 		b := decide.QueueBounds{Items: 100, Age: time.Hour}
 		if ticket, err := q.Withdraw(t.Context(), 1, "n"); err != nil || ticket != "" {
@@ -198,7 +198,7 @@ func TestQueue_APutThatArrivesAfterItsWithdrawalAddsNothing(t *testing.T) {
 // TestQueue_APutSaysWhetherItsOutcomeIsUnknown: what no server got, or what one refused, was not carried out.
 func TestQueue_APutSaysWhetherItsOutcomeIsUnknown(t *testing.T) {
 	b := decide.QueueBounds{Items: 100, Age: time.Hour}
-	for _, url := range []string{testenv.SharedRedis(t).URL(), testenv.Cluster(t).URL()} {
+	for _, url := range []string{testenv.SharedRedis(t).URL(), testenv.SharedCluster(t).URL()} {
 		c := client(t, url)
 		q := open(t, c, nil) // its hook sees the errors of a later one
 		if cluster, ok := c.(*redis.ClusterClient); ok {
@@ -292,7 +292,7 @@ func indexed(t *testing.T, q *Queue) string {
 
 func TestQueue_EmptyOnesLeaveTheListAndComeBack(t *testing.T) {
 	for name, url := range map[string]string{"one server": testenv.SharedRedis(t).URL(),
-		"cluster": testenv.Cluster(t).URL()} {
+		"cluster": testenv.SharedCluster(t).URL()} {
 		t.Run(name, func(t *testing.T) {
 			q := open(t, client(t, url), nil)
 			put := func(rule int64) {
