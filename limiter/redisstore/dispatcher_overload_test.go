@@ -54,7 +54,7 @@ func TestDispatcher_OfferedTooMuchStillDoesItsBest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const (
 			call, each = 100 * time.Microsecond, 10 * time.Microsecond
-			length     = time.Second
+			length     = 300 * time.Millisecond
 			callers    = 200
 			size       = 100
 		)

@@ -35,7 +35,7 @@ func TestStore_StormAdmitsExactlyTheLimit(t *testing.T) {
 		var wg sync.WaitGroup
 		for g := range 16 {
 			wg.Go(func() {
-				for range 40 {
+				for range 12 {
 					var res limiter.Result
 					if err := stores[g%2].Do(context.Background(), &limiter.Request{Asks: asks}, &res); err != nil {
 						t.Error(err)

@@ -10,7 +10,7 @@ import (
 	"sluice/limiter/storetest"
 )
 
-func TestStore_HighWaterConforms(t *testing.T) { storetest.HighWater(t, harness) }
+func TestModel_HighWaterConforms(t *testing.T) { storetest.HighWater(t, harness) }
 
 // A mark that cannot be read is that of an amount that is not known, and a hash that is none is no mark at all.
 func TestHighWater_WhatIsNotAMark(t *testing.T) {

@@ -62,13 +62,13 @@ func TestScript_LogBeyondExactNumbersAgrees(t *testing.T) {
 	}
 }
 
-func TestScript_ARequestReadsABoundedPartOfALog(t *testing.T) {
+func TestModel_ARequestReadsABoundedPartOfALog(t *testing.T) {
 	t.Parallel()
 	counted(t, storetest.LongLogs)
 	counted(t, storetest.CrowdedLogs)
 }
 
-func TestScript_ARequestReadsABoundedPartOfSlots(t *testing.T) {
+func TestModel_ARequestReadsABoundedPartOfSlots(t *testing.T) {
 	t.Parallel()
 	counted(t, storetest.LongSlots)
 }

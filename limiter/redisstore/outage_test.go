@@ -190,7 +190,7 @@ func TestStore_ExhaustedPoolIsNoFailureOfTheServer(t *testing.T) {
 }
 
 // flushes is how often the scripts are flushed, each time after checksBetween more checks.
-const flushes, checksBetween = 200, 100
+const flushes, checksBetween = 60, 50
 
 func TestStore_ScriptFlushesUnderLoadFailNothing(t *testing.T) {
 	srv := testenv.Redis(t)

@@ -26,8 +26,8 @@ func Storm(t *testing.T, h Harness) {
 
 const (
 	stormCallers = 16
-	stormCalls   = 100
-	stormLimit   = 777
+	stormCalls   = 40
+	stormLimit   = 311
 	// tenYears keeps a window from ending, or a bucket from draining a unit,
 	// during the storm.
 	tenYears = limiter.MaxWindow
@@ -154,7 +154,7 @@ func wideAndNarrow(t *testing.T, h Harness) {
 // overlapping: callers take from two of three shared limits, in either order.
 func overlapping(t *testing.T, h Harness) {
 	nodes := pair(t, h)
-	limits := [3]int64{150, 200, 250}
+	limits := [3]int64{60, 80, 100}
 	algorithms := [3]limiter.Algorithm{limiter.FixedWindow, limiter.TokenBucket, limiter.SlidingWindowLog}
 	who := newEntity()
 	ask := func(i int) limiter.Ask {
