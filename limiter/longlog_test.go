@@ -49,11 +49,13 @@ func (s *oneLog) Do(_ context.Context, req *limiter.Request, res *limiter.Result
 	return nil
 }
 
-func TestLog_ADecisionReadsABoundedPart(t *testing.T) { counted(t, storetest.LongLogs) }
+func TestModel_ADecisionReadsABoundedPartOfALog(t *testing.T) { counted(t, storetest.LongLogs) }
 
-func TestLog_AChargeAboveTheLimitReadsABoundedPart(t *testing.T) { counted(t, storetest.CrowdedLogs) }
+func TestModel_AChargeAboveTheLimitReadsABoundedPartOfALog(t *testing.T) {
+	counted(t, storetest.CrowdedLogs)
+}
 
-func TestSlots_ADecisionReadsABoundedPart(t *testing.T) { counted(t, storetest.LongSlots) }
+func TestModel_ADecisionReadsABoundedPartOfSlots(t *testing.T) { counted(t, storetest.LongSlots) }
 
 // counted runs a test that counts what decisions read.
 func counted(t *testing.T, test func(*testing.T, storetest.Harness, func() int64)) {

@@ -68,7 +68,7 @@ func TestLease_BucketLeaseShrinksWithTheLevel(t *testing.T) {
 	}
 }
 
-func TestSketch_FindsTheBusiestAmongManyStrangers(t *testing.T) {
+func TestSimulation_SketchFindsTheBusiestAmongManyStrangers(t *testing.T) {
 	v := newVirtual(t, 1, Options{HotRate: 1000})
 	l := limiter.Limit{Algorithm: limiter.FixedWindow, Count: 1_000_000, Window: 60_000}
 	busy := []limiter.Ask{{Key: bucket(l), Limit: l, Weight: 1}, {Key: bucket(l), Limit: l, Weight: 1}}
@@ -188,7 +188,7 @@ func TestLease_CountsInTheSumsOfItsRegion(t *testing.T) {
 }
 
 // The wait of each denial of a leased bucket is long enough for whoever asks alone.
-func TestLease_TheWaitOfADenialSuffices(t *testing.T) {
+func TestSimulation_TheWaitOfADenialOfALeasedBucketSuffices(t *testing.T) {
 	for _, l := range []limiter.Limit{
 		{Algorithm: limiter.LeakyBucket, Count: 100, Burst: 20, Window: 1000}, // a unit in less than a pause
 		{Algorithm: limiter.LeakyBucket, Count: 7, Burst: 3, Window: 1000},    // in more than a pause and what follows it

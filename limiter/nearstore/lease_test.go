@@ -202,7 +202,7 @@ func (v *virtual) busy(t *testing.T, a limiter.Ask, perMS int, seconds int64) (p
 	return passed
 }
 
-func TestLease_HotKeyCostsTheStoreAFiftiethOfItsTakes(t *testing.T) {
+func TestSimulation_HotKeyCostsTheStoreAFiftiethOfItsTakes(t *testing.T) {
 	for _, l := range []limiter.Limit{
 		{Algorithm: limiter.FixedWindow, Count: 100_000, Window: 1000},
 		{Algorithm: limiter.FixedWindow, Count: 6_000_000, Window: 60_000, Align: limiter.AlignFirstHit},
@@ -233,7 +233,7 @@ func TestLease_HotKeyCostsTheStoreAFiftiethOfItsTakes(t *testing.T) {
 
 // At a limit that is asked far too much, what passes stays under it by no more
 // than the leases that the nodes hold at the end of a window.
-func TestLease_UnderUseIsBounded(t *testing.T) {
+func TestSimulation_UnderUseOfLeasesIsBounded(t *testing.T) {
 	const limit, nodes = 20_000, 3
 	for _, a := range []limiter.Algorithm{limiter.FixedWindow, limiter.SlidingWindowCounter} {
 		t.Run(a.String(), func(t *testing.T) {

@@ -36,7 +36,7 @@ func TestShard_PartsAddUpAndKeysAreApart(t *testing.T) {
 
 // Hot or cold, exactly the limit passes, and no node needs to agree with another
 // on whether the key is hot.
-func TestShard_ExactlyTheLimitPasses(t *testing.T) {
+func TestSimulation_OfAShardedBucketExactlyTheLimitPasses(t *testing.T) {
 	for _, a := range limiter.Algorithms() {
 		if !a.Traits().Divisible {
 			continue
