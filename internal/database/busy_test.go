@@ -33,6 +33,7 @@ func hold(t *testing.T, d *DB) (release func()) {
 // TestChange_SaysThatAnotherOneWasInTheWay: while a large import is written, other
 // writers hear that, and not that the database is unreachable.
 func TestChange_SaysThatAnotherOneWasInTheWay(t *testing.T) {
+	t.Parallel() // it waits for deadlines most of the time
 	for _, b := range backends {
 		for _, who := range []string{"this node", "another node"} {
 			t.Run(b.name+"/"+who, func(t *testing.T) {

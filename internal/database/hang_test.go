@@ -105,6 +105,7 @@ func (g *gate) end() {
 }
 
 func TestNetworkDies_IsUnavailableAndComesBackByItself(t *testing.T) {
+	t.Parallel() // it waits for deadlines most of the time
 	g, dsn := newGate(t, backends[0].dsn(t))
 	d := openFor(t, dsn, 0)
 	a := mustCreate(t, d, sample("a"))
@@ -129,6 +130,7 @@ func TestNetworkDies_IsUnavailableAndComesBackByItself(t *testing.T) {
 }
 
 func TestMigrate_DoesNotWaitForANetworkThatDied(t *testing.T) {
+	t.Parallel() // it waits for a deadline most of the time
 	g, dsn := newGate(t, backends[0].dsn(t))
 	d := openFor(t, dsn, 0)
 	mustCreate(t, d, sample("a")) // over a connection that is used again

@@ -80,6 +80,7 @@ func TestListen_HearsEveryKindOfChangeOfAnotherNode(t *testing.T) {
 }
 
 func TestListen_ReconnectsAndCallsAgain(t *testing.T) {
+	t.Parallel() // it waits between attempts most of the time
 	dsn := backends[0].dsn(t)
 	here, there := open(t, dsn), open(t, dsn)
 	fn, called := calls()
@@ -101,6 +102,7 @@ func TestListen_ReconnectsAndCallsAgain(t *testing.T) {
 
 // The first attempts find no server. The log says so once, and once that it is over.
 func TestListen_LogsAnInterruptionOnce(t *testing.T) {
+	t.Parallel()
 	var log bytes.Buffer // read after Close
 	d, err := Open(t.Context(), Options{DSN: backends[0].dsn(t), Log: slog.New(slog.NewTextHandler(&log, nil))})
 	if err != nil {
@@ -169,6 +171,7 @@ func TestListen_OnSQLiteDoesNothing(t *testing.T) {
 }
 
 func TestListen_WaitsForAServerThatStartsLater(t *testing.T) {
+	t.Parallel() // it waits for the server most of the time
 	srv := testenv.PrivatePostgres(t)
 	d := open(t, srv.DSN("postgres"))
 	srv.Stop()

@@ -46,9 +46,11 @@ func migrateDSN(dsn string) error {
 	return d.Close()
 }
 
-// onEach runs a test on a fresh database of each backend.
+// onEach runs a test on a fresh database of each backend, in parallel with others: it waits for the database most of
+// the time.
 func onEach(t *testing.T, test func(t *testing.T, d *DB)) {
 	t.Helper()
+	t.Parallel()
 	for _, b := range backends {
 		t.Run(b.name, func(t *testing.T) {
 			test(t, open(t, b.dsn(t)))

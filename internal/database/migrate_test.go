@@ -22,6 +22,7 @@ var emptyDatabases = []backend{
 }
 
 func TestMigrate_MakesTheSchemaOnce(t *testing.T) {
+	t.Parallel()
 	for _, b := range emptyDatabases {
 		t.Run(b.name, func(t *testing.T) {
 			d := open(t, b.dsn(t))
@@ -81,6 +82,7 @@ func TestMigrate_RefusesAnEarlierBuild(t *testing.T) {
 
 // Another program's table of steps, and a step of a newer version, are no reason to refuse a database.
 func TestMigrate_AcceptsWhatOthersAdd(t *testing.T) {
+	t.Parallel()
 	for _, b := range emptyDatabases {
 		t.Run(b.name, func(t *testing.T) {
 			d := open(t, b.dsn(t))

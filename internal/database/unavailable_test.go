@@ -48,6 +48,7 @@ func everyCall(ctx context.Context, d *DB) map[string]error {
 }
 
 func TestPostgresAway_IsUnavailableAndComesBackByItself(t *testing.T) {
+	t.Parallel() // it waits for the server most of the time
 	srv := testenv.PrivatePostgres(t)
 	d := open(t, srv.DSN("postgres"))
 	if err := d.Migrate(t.Context()); err != nil {
@@ -68,6 +69,7 @@ func TestPostgresAway_IsUnavailableAndComesBackByItself(t *testing.T) {
 
 // A listener that accepts and says nothing is a server that hangs.
 func TestPostgresHangs_IsUnavailableByTheCallsOwnDeadline(t *testing.T) {
+	t.Parallel() // it waits for a deadline
 	silent, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -80,6 +82,7 @@ func TestPostgresHangs_IsUnavailableByTheCallsOwnDeadline(t *testing.T) {
 }
 
 func TestWriterThatHolds_MakesOthersUnavailableNotStuck(t *testing.T) {
+	t.Parallel() // it waits for a deadline most of the time
 	for _, b := range backends {
 		t.Run(b.name, func(t *testing.T) {
 			dsn := b.dsn(t)
