@@ -139,6 +139,9 @@ func (l *lines) until(want string) {
 }
 
 func TestImportEnvoy_WatchFollowsKubernetesAndOutlivesBadFiles(t *testing.T) {
+	usual := watchInterval
+	watchInterval = 20 * time.Millisecond
+	t.Cleanup(func() { watchInterval = usual })
 	r := launch(t, nil, serveArgs(dataDir(t))...)
 	defer r.terminate()
 	f := folder{t: t, path: t.TempDir()}

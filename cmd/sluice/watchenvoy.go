@@ -13,12 +13,11 @@ import (
 	"sluice/rules/envoyfile"
 )
 
-const (
-	// watchInterval is how often files are looked at.
-	watchInterval = time.Second
-	// longestPause is the longest time between two tries to reach the server, in intervals.
-	longestPause = 32
-)
+// watchInterval is how often files are looked at.
+var watchInterval = time.Second // shorter in tests
+
+// longestPause is the longest time between two tries to reach the server, in intervals.
+const longestPause = 32
 
 // watching imports files again when they have changed.
 type watching struct {
