@@ -174,10 +174,19 @@ var smuggled = []struct {
 	{"a body with a request", asHTTP(asHTTP(ada)) + asHTTP(ada), "", 1},
 }
 
+// packets are how many bytes of an input arrive at a time. That any byte may be the last to arrive is seen with the
+// short inputs, and takes long with the others.
+func packets(input string) []int {
+	if len(input) > 2000 {
+		return []int{len(input), 997}
+	}
+	return []int{len(input), 1, 7}
+}
+
 func TestPlain_NothingIsSmuggled(t *testing.T) {
 	for _, tt := range smuggled {
 		t.Run(tt.name, func(t *testing.T) {
-			for _, packet := range []int{len(tt.input), 1, 7} {
+			for _, packet := range packets(tt.input) {
 				w := newTwins(t, false)
 				answers, calls := w.send(tt.input, packet)
 				if calls != tt.calls {
