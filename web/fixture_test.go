@@ -2,6 +2,7 @@ package web_test
 
 import (
 	"flag"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -40,6 +41,35 @@ func (b binary) Run() int {
 func TestMain(m *testing.M) {
 	_ = flag.Set("test.parallel", "4")
 	goleak.VerifyTestMain(binary{m})
+}
+
+// visited is a page of the gallery as it was answered.
+type visited struct {
+	webtest.Shown
+	page webtest.Page
+}
+
+// gallery visits every page of the gallery once for all tests.
+var gallery = sync.OnceValues(func() ([]visited, error) {
+	var all []visited
+	for _, s := range webtest.Gallery() {
+		page, err := s.Visit()
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", s.Name, err)
+		}
+		all = append(all, visited{s, page})
+	}
+	return all, nil
+})
+
+// visitGallery is gallery for a test.
+func visitGallery(t *testing.T) []visited {
+	t.Helper()
+	all, err := gallery()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
 }
 
 // world is webtest.Start.

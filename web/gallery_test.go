@@ -29,19 +29,15 @@ var noForm = map[string]string{}
 // small, narrow, inert) from missing a page or a form.
 func TestGallery_HasEveryPage(t *testing.T) {
 	asked, posted := map[string]bool{}, map[string]bool{}
-	for _, s := range webtest.Gallery() {
-		page, err := s.Visit()
-		if err != nil {
-			t.Fatal(err)
-		}
+	for _, s := range visitGallery(t) {
 		if s.Form == nil {
-			if page.Code == http.StatusOK {
+			if s.page.Code == http.StatusOK {
 				asked[patternOf(http.MethodGet, s.Path)] = true
 			}
 		} else {
 			posted[patternOf(http.MethodPost, s.Path)] = true
 		}
-		for _, f := range formsOf(t, page.Body, s.Path) {
+		for _, f := range formsOf(t, s.page.Body, s.Path) {
 			if f.method == http.MethodPost {
 				posted[patternOf(http.MethodPost, f.action)] = true
 			}
