@@ -22,7 +22,7 @@ var ofAlgorithm = []string{"algorithm", "burst", "align", "anchor_ms", "buckets"
 
 // Plan compares the files with the stored rules. Rules of the domains that the files no longer have are deleted, unless
 // keep is true; all others stay. A stored rule is recognised by its descriptor, whatever its name. The error is a
-// *rules.ValidationError with file and line.
+// *field.ValidationError with file and line.
 func (in *Import) Plan(stored []rules.Rule, keep bool) (rules.Plan, error) {
 	var current []rules.Rule
 	byDescriptor := in.byDescriptor(stored)

@@ -82,7 +82,7 @@ type label struct {
 	line int
 }
 
-// Parse reads files. The error is a *rules.ValidationError that lists all problems with file and line, or a
+// Parse reads files. The error is a *field.ValidationError that lists all problems with file and line, or a
 // *rulefile.TooLargeError.
 func Parse(files []Source, opt Options) (*Import, error) {
 	r := reader{opt: opt, domains: map[string]*domain{}}

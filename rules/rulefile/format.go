@@ -16,7 +16,7 @@ import (
 // of name, without identity, version and times, and without fields at their defaults
 // (except fail_mode, whose default is a setting of the server that reads the file);
 // no section pools or profiles if there are none. The same content always gives the same
-// bytes. The error is a *rules.ValidationError when it holds something that Parse
+// bytes. The error is a *field.ValidationError when it holds something that Parse
 // would refuse; its fields name it, as in rules[charges].limit.
 func Format(f rules.File) ([]byte, error) {
 	var b strings.Builder
@@ -103,7 +103,7 @@ func element[T any](b *strings.Builder, fields []field.Field[T], t *T) {
 }
 
 // namedErrors puts the section and the name before the fields of a
-// *rules.ValidationError.
+// *field.ValidationError.
 func namedErrors(section, name string, err error) error {
 	var ve *field.ValidationError
 	if !errors.As(err, &ve) {

@@ -37,7 +37,7 @@ var overrideColumns = func() (names []string) {
 // columns from key, limit, burst, unlimited, blocked, reason and expires_at, in any order. Only
 // key is required. An empty cell means that the setting is not given; truths are true or false;
 // expires_at is RFC 3339. rules.Override.Resolve validates keys and limits later. The error is a
-// *rules.ValidationError with the field file, or fields such as line[17] or line[17].limit; with
+// *field.ValidationError with the field file, or fields such as line[17] or line[17].limit; with
 // the latter two it also returns the lines that could be read.
 func ParseOverrides(file []byte) ([]rules.ImportedOverride, error) {
 	refuse := func(format string, args ...any) ([]rules.ImportedOverride, error) {
