@@ -128,6 +128,7 @@ func TestPolicies_WhatWasDamagedByHandIsRefused(t *testing.T) {
 		refused(`{"`+name+`": [{"half": 1}]}`, name)
 		refused(`{"`+name+`": "{\"half"}`, name)
 	}
+	refused(`{"over_limit": "defer", "defer": [{"half": 1}]}`, "defer.max_items") // without bounds it has the usual ones
 	newer := Rule{Name: "a", Scope: "user", Limit: 5, WindowMS: 1000, IsActive: true}
 	newer.Normalize()
 	if err := newer.UnmarshalPolicies([]byte(`{"pool": "shop", "new": {"after": 3}}`)); err != nil {

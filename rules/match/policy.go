@@ -11,23 +11,6 @@ import (
 	"sluice/rules/profile"
 )
 
-// compilePools builds the set's pools.
-func (s *Set) compilePools(pools []rules.Pool) error {
-	s.pools = make(map[string]*CompiledPool, len(pools))
-	for i := range pools {
-		p := pools[i]
-		p.Normalize()
-		if err := rules.ValidatePool(&p); err != nil {
-			return fmt.Errorf("pool %q: %w", p.Name, err)
-		}
-		if s.pools[p.Name] != nil {
-			return fmt.Errorf("two pools have the name %q", p.Name)
-		}
-		s.pools[p.Name] = compilePool(p)
-	}
-	return nil
-}
-
 // compileProfiles replaces the profiles of a set that is being built. A profile that did not
 // change stays the same value, so that what was compiled from it can be kept.
 func (s *Set) compileProfiles(list []profile.Profile) error {

@@ -1,6 +1,8 @@
 package match
 
 import (
+	"fmt"
+
 	"sluice/limiter"
 	"sluice/rules"
 )
@@ -19,6 +21,23 @@ type CompiledPool struct {
 func poolKey(name string) limiter.Key {
 	b := append([]byte(nil), "{pool:"...)
 	return limiter.Key(append(limiter.AppendValue(b, name), "}||pw"...))
+}
+
+// compilePools builds the set's pools.
+func (s *Set) compilePools(pools []rules.Pool) error {
+	s.pools = make(map[string]*CompiledPool, len(pools))
+	for i := range pools {
+		p := pools[i]
+		p.Normalize()
+		if err := rules.ValidatePool(&p); err != nil {
+			return fmt.Errorf("pool %q: %w", p.Name, err)
+		}
+		if s.pools[p.Name] != nil {
+			return fmt.Errorf("two pools have the name %q", p.Name)
+		}
+		s.pools[p.Name] = compilePool(p)
+	}
+	return nil
 }
 
 func compilePool(p rules.Pool) *CompiledPool {
