@@ -11,8 +11,9 @@ import (
 	"sluice/internal/access"
 	"sluice/internal/alerts"
 	"sluice/internal/fleet"
+	"sluice/internal/history"
+	"sluice/internal/history/incident"
 	"sluice/internal/records"
-	"sluice/internal/stats"
 	"sluice/limiter"
 	"sluice/rules"
 	"sluice/rules/match"
@@ -67,7 +68,7 @@ type Deps struct {
 	// there is only this node.
 	HotEverywhere func(ctx context.Context) ([]fleet.HotLive, error)
 	// Stats has the figures of what was decided. If nil, nothing is known of them.
-	Stats stats.Source
+	Stats history.Source
 	// DecisionLogs are the accounts of the decision logs of this node, by sink. If nil, it has none.
 	DecisionLogs map[string]func() records.Totals
 	// Incidents has those of all nodes. If nil, there are none.
@@ -108,9 +109,9 @@ type Deps struct {
 	Now func() time.Time
 }
 
-// IncidentLister finds incidents, as stats.IncidentSource does.
+// IncidentLister finds incidents, as incident.Source does.
 type IncidentLister interface {
-	Incidents(ctx context.Context, q stats.IncidentQuery) ([]stats.Incident, error)
+	Incidents(ctx context.Context, q incident.Query) ([]incident.Incident, error)
 }
 
 // Webhooks reads, writes and tries webhooks. What Create and Rotate return has the secret; nothing else has.

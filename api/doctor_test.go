@@ -8,7 +8,7 @@ import (
 
 	"sluice/api/decide"
 	"sluice/internal/doctor"
-	"sluice/internal/stats"
+	"sluice/internal/history"
 	"sluice/rules"
 )
 
@@ -23,8 +23,8 @@ type doctorReply struct {
 // deniedHour is a source in which every rule denied 100 requests in its first known hour.
 func deniedHour() *told {
 	at := time.UnixMilli(epoch).UTC().Truncate(time.Hour).Add(-time.Hour)
-	return &told{result: stats.Result{Step: time.Hour, Series: []stats.Series{{Points: []stats.Point{
-		{At: at.Add(-time.Hour)}, {At: at, Known: true, Figures: stats.Figures{Denied: 100}}}}}}}
+	return &told{result: history.Result{Step: time.Hour, Series: []history.Series{{Points: []history.Point{
+		{At: at.Add(-time.Hour)}, {At: at, Known: true, Figures: history.Figures{Denied: 100}}}}}}}
 }
 
 func TestDoctor_ExaminesRulesInForcePageByPage(t *testing.T) {
@@ -35,7 +35,7 @@ func TestDoctor_ExaminesRulesInForcePageByPage(t *testing.T) {
 	}
 	f := newFixture(t, list, func(_ *decide.CheckerOptions, d *Deps) {
 		d.Stats = s
-		d.Now = func() time.Time { return time.UnixMilli(epoch).UTC().Add(3 * stats.Day) } // the rules are not new then
+		d.Now = func() time.Time { return time.UnixMilli(epoch).UTC().Add(3 * history.Day) } // the rules are not new then
 	})
 	var first, second, one doctorReply
 	f.do(http.MethodGet, "/ratelimit/doctor?page_size=2", "").want(http.StatusOK).decode(&first)

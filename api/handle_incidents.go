@@ -8,12 +8,12 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"sluice/internal/stats"
+	"sluice/internal/history/incident"
 	"sluice/rules"
 	"sluice/rules/chars"
 )
 
-// shownRules is the largest number of rules of an incident in a response; the rest are counted as stats.OtherRules.
+// shownRules is the largest number of rules of an incident in a response; the rest are counted as incident.OtherRules.
 const shownRules = 100
 
 // errNoIncidentsElsewhere says what is missing while the rule database is unavailable.
@@ -22,12 +22,12 @@ var errNoIncidentsElsewhere = errors.New(
 
 // incidentPage is the response to GET /ratelimit/incidents.
 type incidentPage struct {
-	Incidents []incident `json:"incidents"`
-	Partial   string     `json:"partial,omitempty"`
+	Incidents []incidentReply `json:"incidents"`
+	Partial   string          `json:"partial,omitempty"`
 }
 
 // incident is one incident of a node.
-type incident struct {
+type incidentReply struct {
 	ID   string `json:"id"`
 	Kind string `json:"kind"`
 	// State is a value of stateOf.
@@ -79,7 +79,7 @@ func (s *Server) listIncidents(c echo.Context) error {
 	case err != nil:
 		return err
 	}
-	page := incidentPage{Incidents: make([]incident, len(found))}
+	page := incidentPage{Incidents: make([]incidentReply, len(found))}
 	for i := range found {
 		page.Incidents[i] = incidentOf(&found[i], want.Rule)
 	}
@@ -93,11 +93,11 @@ func (s *Server) listIncidents(c echo.Context) error {
 }
 
 // incidents reads what GET /ratelimit/incidents asks for. Empty parameters are the same as absent ones.
-func (q *query) incidents(now time.Time) stats.IncidentQuery {
-	out := stats.IncidentQuery{From: q.instant("from"), To: q.instant("to"), Node: q.values.Get("node"),
+func (q *query) incidents(now time.Time) incident.Query {
+	out := incident.Query{From: q.instant("from"), To: q.instant("to"), Node: q.values.Get("node"),
 		Rule: q.ruleName()}
 	if !out.To.IsZero() && out.From.IsZero() { // as the source understands it
-		out.From = now.Add(-stats.IncidentsKept)
+		out.From = now.Add(-incident.Kept)
 	}
 	if !q.complained("from") && !q.complained("to") {
 		q.add(out.Validate())
@@ -106,7 +106,7 @@ func (q *query) incidents(now time.Time) stats.IncidentQuery {
 }
 
 // stateOf says whether an incident lasts, and why not.
-func stateOf(in *stats.Incident) string {
+func stateOf(in *incident.Incident) string {
 	switch {
 	case in.Lost:
 		return "lost"
@@ -119,8 +119,8 @@ func stateOf(in *stats.Incident) string {
 }
 
 // incidentOf converts an incident: with the counts of one rule, or of the rules with the most decisions.
-func incidentOf(in *stats.Incident, rule string) incident {
-	out := incident{ID: in.ID, Kind: in.Kind, State: stateOf(in), Begin: in.Begin.UTC(), Updated: in.Updated.UTC(),
+func incidentOf(in *incident.Incident, rule string) incidentReply {
+	out := incidentReply{ID: in.ID, Kind: in.Kind, State: stateOf(in), Begin: in.Begin.UTC(), Updated: in.Updated.UTC(),
 		Node: in.Node, NodeID: in.NodeID, Cause: in.Cause, Opened: in.Opened, Merged: in.Merged,
 		Total: failModes(&in.Total), Rules: []incidentRule{}}
 	if !in.End.IsZero() {
@@ -135,21 +135,21 @@ func incidentOf(in *stats.Incident, rule string) incident {
 		out.Rules = append(out.Rules, incidentRule{rule, failModes(&r)})
 		return out
 	}
-	var other stats.IncidentRule
+	var other incident.Rule
 	for i := range in.Rules {
-		if r := &in.Rules[i]; len(out.Rules) < shownRules && r.Rule != stats.OtherRules {
+		if r := &in.Rules[i]; len(out.Rules) < shownRules && r.Rule != incident.OtherRules {
 			out.Rules = append(out.Rules, incidentRule{r.Rule, failModes(r)})
 		} else {
 			other.Add(*r)
 		}
 	}
 	if other.Decided() > 0 {
-		out.Rules = append(out.Rules, incidentRule{stats.OtherRules, failModes(&other)})
+		out.Rules = append(out.Rules, incidentRule{incident.OtherRules, failModes(&other)})
 	}
 	return out
 }
 
-func failModes(r *stats.IncidentRule) byFailMode {
+func failModes(r *incident.Rule) byFailMode {
 	return byFailMode{Open: r.Open, Local: r.Local, Closed: r.Closed, Denied: r.Denied}
 }
 
@@ -158,7 +158,7 @@ var incidentHeader = []string{"id", "kind", "state", "begin", "end", "updated", 
 	"opened", "merged", "rule", "open", "local", "closed", "denied"}
 
 // incidentRecords yields for each incident a line for all requests, without a rule, and one for each rule.
-func incidentRecords(list []incident) func(yield func([]string) bool) {
+func incidentRecords(list []incidentReply) func(yield func([]string) bool) {
 	number := func(n int64) string { return strconv.FormatInt(n, 10) }
 	return func(yield func([]string) bool) {
 		for i := range list {

@@ -13,8 +13,9 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"sluice/api/reply"
+	"sluice/internal/history"
+	"sluice/internal/history/incident"
 	"sluice/internal/records"
-	"sluice/internal/stats"
 	"sluice/rules"
 	"sluice/rules/chars"
 	"sluice/rules/field"
@@ -54,12 +55,12 @@ func (s *Server) figures(c echo.Context) error {
 }
 
 // figures reads what GET /ratelimit/stats asks for. Empty parameters are the same as absent ones.
-func (q *query) figures(now time.Time) stats.Query {
-	out := stats.Query{Rule: q.ruleName(), By: q.values.Get("by")}
+func (q *query) figures(now time.Time) history.Query {
+	out := history.Query{Rule: q.ruleName(), By: q.values.Get("by")}
 	if out.By == "" && out.Rule == "" {
-		out.By = stats.ByRule
+		out.By = history.ByRule
 	}
-	out.Series = out.By == stats.ByRule && out.Rule == ""
+	out.Series = out.By == history.ByRule && out.Rule == ""
 	out.From, out.To = q.instant("from"), q.instant("to")
 	begins, ends := !out.From.IsZero(), !out.To.IsZero()
 	if !ends {
@@ -75,9 +76,9 @@ func (q *query) figures(now time.Time) stats.Query {
 		out.From, out.To = now.Add(-usualRange), now // has no errors of its own
 	}
 	if step := q.values.Get("step"); step != "" {
-		out.Step = stats.ParseStep(step)
+		out.Step = history.ParseStep(step)
 	} else {
-		out.Step = stats.UsualStep(out.From, out.To)
+		out.Step = history.UsualStep(out.From, out.To)
 	}
 	q.add(out.Validate())
 	return out
@@ -106,7 +107,7 @@ func (q *query) instant(name string) time.Time {
 // ruleName reads the name of a rule that may be deleted; "" if it is absent or none.
 func (q *query) ruleName() string {
 	name := q.values.Get("rule")
-	if name != "" && name != stats.OtherRules && !field.ValidName(name) {
+	if name != "" && name != incident.OtherRules && !field.ValidName(name) {
 		q.wrong("rule", "must be the name of a rule")
 		return ""
 	}
@@ -132,7 +133,7 @@ func (q *query) add(err error) {
 }
 
 // appendStats writes a result and the accounts of decision logs as the schema Stats of openapi.yaml.
-func appendStats(b []byte, r *stats.Result, logs map[string]func() records.Totals) []byte {
+func appendStats(b []byte, r *history.Result, logs map[string]func() records.Totals) []byte {
 	b = append(b, `{"from":`...)
 	b = appendTime(b, r.From)
 	b = append(b, `,"to":`...)
@@ -186,7 +187,7 @@ func appendStats(b []byte, r *stats.Result, logs map[string]func() records.Total
 }
 
 // appendSeries writes a series; an unknown point has null for every figure.
-func appendSeries(b []byte, s *stats.Series) []byte {
+func appendSeries(b []byte, s *history.Series) []byte {
 	b = append(b, `{"rule":`...)
 	b = appendNullable(b, s.Rule)
 	b = append(b, `,"points":[`...)
@@ -225,9 +226,9 @@ var statsHeader = []string{"time", "rule", "allowed", "denied", "soft", "elastic
 	"would_allow"}
 
 // statsRecords yields a line for each point; what is unknown is empty.
-func statsRecords(r *stats.Result) func(yield func([]string) bool) {
+func statsRecords(r *history.Result) func(yield func([]string) bool) {
 	return func(yield func([]string) bool) {
-		cells := make([]string, 2+stats.NumFigures)
+		cells := make([]string, 2+history.NumFigures)
 		for i := range r.Series {
 			cells[1] = chars.Cell(r.Series[i].Rule)
 			for n := range r.Series[i].Points {

@@ -15,18 +15,18 @@ import (
 	"pgregory.net/rapid"
 
 	"sluice/api/decide"
-	"sluice/internal/stats"
+	"sluice/internal/history/incident"
 	"sluice/rules"
 )
 
 // known is an IncidentLister that remembers the query.
 type known struct {
-	asked stats.IncidentQuery
-	all   []stats.Incident
+	asked incident.Query
+	all   []incident.Incident
 	err   error
 }
 
-func (s *known) Incidents(_ context.Context, q stats.IncidentQuery) ([]stats.Incident, error) {
+func (s *known) Incidents(_ context.Context, q incident.Query) ([]incident.Incident, error) {
 	s.asked = q
 	return s.all, s.err
 }
@@ -35,18 +35,18 @@ func withIncidents(t testing.TB, s IncidentLister) *fixture {
 	return newFixture(t, nil, func(_ *decide.CheckerOptions, d *Deps) { d.Incidents = s })
 }
 
-func outage() stats.Incident {
-	return stats.Incident{
-		ID: "n-7", Kind: stats.IncidentBreaker, Begin: instantOf("2026-11-23T00:05:52Z"),
+func outage() incident.Incident {
+	return incident.Incident{
+		ID: "n-7", Kind: incident.Breaker, Begin: instantOf("2026-11-23T00:05:52Z"),
 		End: instantOf("2026-11-23T00:06:40Z"), Updated: instantOf("2026-11-23T00:06:41Z"),
 		Node: "10.0.0.1:8080", NodeID: "n", Server: "10.0.0.9:6379", Cause: "=connection refused", Opened: 2, Merged: 1,
-		Total: stats.IncidentRule{Open: 1, Local: 620, Closed: 14, Denied: 31},
-		Rules: []stats.IncidentRule{{Rule: "a", Local: 600, Denied: 9}, {Rule: "b", Local: 20, Closed: 14, Denied: 22}},
+		Total: incident.Rule{Open: 1, Local: 620, Closed: 14, Denied: 31},
+		Rules: []incident.Rule{{Rule: "a", Local: 600, Denied: 9}, {Rule: "b", Local: 20, Closed: 14, Denied: 22}},
 	}
 }
 
 func TestIncidents_ExactAnswer(t *testing.T) {
-	s := &known{all: []stats.Incident{outage()}}
+	s := &known{all: []incident.Incident{outage()}}
 	f := withIncidents(t, s)
 	const before = `{"incidents":[{"id":"n-7","kind":"breaker","state":"ended","begin":"2026-11-23T00:05:52Z",` +
 		`"end":"2026-11-23T00:06:40Z","updated":"2026-11-23T00:06:41Z","node":"10.0.0.1:8080","node_id":"n",` +
@@ -70,17 +70,17 @@ func TestIncidents_ExactAnswer(t *testing.T) {
 }
 
 func TestIncidents_States(t *testing.T) {
-	for want, edit := range map[string]func(*stats.Incident){
-		"running": func(in *stats.Incident) { in.End = time.Time{} },
-		"ended":   func(*stats.Incident) {},
-		"stopped": func(in *stats.Incident) { in.Stopped = true },
-		"lost":    func(in *stats.Incident) { in.End, in.Lost = time.Time{}, true },
+	for want, edit := range map[string]func(*incident.Incident){
+		"running": func(in *incident.Incident) { in.End = time.Time{} },
+		"ended":   func(*incident.Incident) {},
+		"stopped": func(in *incident.Incident) { in.Stopped = true },
+		"lost":    func(in *incident.Incident) { in.End, in.Lost = time.Time{}, true },
 	} {
 		in := outage()
 		in.Server = ""
 		edit(&in)
 		var got incidentPage
-		withIncidents(t, &known{all: []stats.Incident{in}}).do(http.MethodGet, "/ratelimit/incidents", "").decode(&got)
+		withIncidents(t, &known{all: []incident.Incident{in}}).do(http.MethodGet, "/ratelimit/incidents", "").decode(&got)
 		first := got.Incidents[0]
 		if first.State != want || (first.End == nil) != in.End.IsZero() || first.Server != nil {
 			t.Errorf("%s: %+v", want, first)
@@ -90,14 +90,14 @@ func TestIncidents_States(t *testing.T) {
 
 func TestIncidents_ManyRulesAreAddedUp(t *testing.T) {
 	in := outage()
-	in.Rules = []stats.IncidentRule{{Rule: stats.OtherRules, Open: 1}}
+	in.Rules = []incident.Rule{{Rule: incident.OtherRules, Open: 1}}
 	for i := range shownRules + 5 {
-		in.Rules = append(in.Rules, stats.IncidentRule{Rule: fmt.Sprint("r", i), Open: 1})
+		in.Rules = append(in.Rules, incident.Rule{Rule: fmt.Sprint("r", i), Open: 1})
 	}
 	var got incidentPage
-	withIncidents(t, &known{all: []stats.Incident{in}}).do(http.MethodGet, "/ratelimit/incidents", "").decode(&got)
+	withIncidents(t, &known{all: []incident.Incident{in}}).do(http.MethodGet, "/ratelimit/incidents", "").decode(&got)
 	list := got.Incidents[0].Rules
-	if last := list[len(list)-1]; len(list) != shownRules+1 || last.Rule != stats.OtherRules || last.Open != 6 {
+	if last := list[len(list)-1]; len(list) != shownRules+1 || last.Rule != incident.OtherRules || last.Open != 6 {
 		t.Errorf("%d rules, the last %+v", len(list), last)
 	}
 }
@@ -105,7 +105,7 @@ func TestIncidents_ManyRulesAreAddedUp(t *testing.T) {
 func TestIncidents_CSV(t *testing.T) {
 	running := outage()
 	running.ID, running.End, running.Server, running.Rules = "n-8", time.Time{}, "", nil
-	a := withIncidents(t, &known{all: []stats.Incident{outage(), running}}).do(http.MethodGet,
+	a := withIncidents(t, &known{all: []incident.Incident{outage(), running}}).do(http.MethodGet,
 		"/ratelimit/incidents?format=csv", "").want(http.StatusOK)
 	got, err := csv.NewReader(strings.NewReader(a.body)).ReadAll()
 	line := func(rest ...string) []string {
@@ -122,8 +122,8 @@ func TestIncidents_CSV(t *testing.T) {
 }
 
 func TestIncidents_Queries(t *testing.T) {
-	month := time.UnixMilli(epoch).UTC().Add(-stats.IncidentsKept)
-	for query, want := range map[string]stats.IncidentQuery{
+	month := time.UnixMilli(epoch).UTC().Add(-incident.Kept)
+	for query, want := range map[string]incident.Query{
 		"":                        {},
 		"from=&to=&node=&rule=":   {},
 		"node=10.0.0.1:80&rule=r": {Node: "10.0.0.1:80", Rule: "r"},
@@ -137,7 +137,7 @@ func TestIncidents_Queries(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", query, d)
 		}
 	}
-	f := withIncidents(t, stats.Unknown{})
+	f := withIncidents(t, incident.Unknown{})
 	for query, fields := range map[string][]string{
 		"from=x&to=y&rule=A&format=z":                       {"format", "from", "rule", "to"},
 		"from=2026-11-21T09:00:00Z&to=2026-11-21T09:00:00Z": {"to"},
@@ -153,7 +153,7 @@ func TestIncidents_Queries(t *testing.T) {
 
 // Whatever the parameters, the answer is below 500 and as documented.
 func TestIncidents_AnyParameters(t *testing.T) {
-	f := withIncidents(t, stats.Unknown{})
+	f := withIncidents(t, incident.Unknown{})
 	rapid.Check(t, func(rt *rapid.T) {
 		values := url.Values{}
 		for _, name := range []string{"rule", "node", "format", "from", "to"} {

@@ -22,7 +22,8 @@ import (
 	"sluice/api/decide"
 	"sluice/api/reply"
 	"sluice/internal/access"
-	"sluice/internal/stats"
+	"sluice/internal/history"
+	"sluice/internal/history/incident"
 	"sluice/rules"
 )
 
@@ -64,10 +65,10 @@ func New(d Deps) (*Server, error) {
 		d.Changed = func(context.Context) bool { return true }
 	}
 	if d.Stats == nil {
-		d.Stats = stats.Unknown{}
+		d.Stats = history.Unknown{}
 	}
 	if d.Incidents == nil {
-		d.Incidents = stats.Unknown{}
+		d.Incidents = incident.Unknown{}
 	}
 	if d.Ready == nil {
 		d.Ready = func() error { return nil }

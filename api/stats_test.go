@@ -16,18 +16,18 @@ import (
 	"pgregory.net/rapid"
 
 	"sluice/api/decide"
-	"sluice/internal/stats"
+	"sluice/internal/history"
 	"sluice/rules"
 )
 
-// told is a stats.Source that remembers the query and answers a fixed result.
+// told is a history.Source that remembers the query and answers a fixed result.
 type told struct {
-	asked  stats.Query
-	result stats.Result
+	asked  history.Query
+	result history.Result
 	err    error
 }
 
-func (s *told) Stats(_ context.Context, q stats.Query) (stats.Result, error) {
+func (s *told) Stats(_ context.Context, q history.Query) (history.Result, error) {
 	s.asked = q
 	if s.result.Step == 0 {
 		s.result.From, s.result.To, s.result.Step = q.From, q.To, q.Step
@@ -35,7 +35,7 @@ func (s *told) Stats(_ context.Context, q stats.Query) (stats.Result, error) {
 	return s.result, s.err
 }
 
-func withStats(t testing.TB, s stats.Source) *fixture {
+func withStats(t testing.TB, s history.Source) *fixture {
 	return newFixture(t, nil, func(_ *decide.CheckerOptions, d *Deps) { d.Stats = s })
 }
 
@@ -64,15 +64,15 @@ type statsReply struct {
 }
 
 func TestStats_ExactAnswer(t *testing.T) {
-	s := &told{result: stats.Result{
+	s := &told{result: history.Result{
 		From: instantOf("2026-11-23T09:00:00Z"), To: instantOf("2026-11-23T09:02:00Z"), Step: time.Minute,
 		CompleteUntil: instantOf("2026-11-23T09:01:00Z"),
-		Series: []stats.Series{{Rule: "r", Points: []stats.Point{
-			{At: instantOf("2026-11-23T09:00:00Z"), Known: true, Peak: 7, Figures: stats.Figures{Allowed: 1, Denied: 2, Soft: 3,
+		Series: []history.Series{{Rule: "r", Points: []history.Point{
+			{At: instantOf("2026-11-23T09:00:00Z"), Known: true, Peak: 7, Figures: history.Figures{Allowed: 1, Denied: 2, Soft: 3,
 				Elastic: 4, Shed: 5, Degraded: 6, WouldDeny: 7, WouldAllow: 8}},
 			{At: instantOf("2026-11-23T09:01:00Z"), Peak: -1},
 		}}},
-		Top: []stats.Row{{Key: `a"b`, Allowed: 1, Denied: 2, Error: 3, Peak: 4}},
+		Top: []history.Row{{Key: `a"b`, Allowed: 1, Denied: 2, Error: 3, Peak: 4}},
 	}}
 	f := withStats(t, s)
 	body := `{"from":"2026-11-23T09:00:00Z","to":"2026-11-23T09:02:00Z","step_ms":60000,` +
@@ -82,7 +82,7 @@ func TestStats_ExactAnswer(t *testing.T) {
 	if a := f.do(http.MethodGet, "/ratelimit/stats", "").want(http.StatusOK); a.body != body {
 		t.Errorf("%s", cmp.Diff(body, a.body))
 	}
-	s.result.Denied = stats.Distinct{0}
+	s.result.Denied = history.Distinct{0}
 	if a := f.do(http.MethodGet, "/ratelimit/stats", "").want(http.StatusOK); !strings.HasSuffix(a.body,
 		`"keys_denied":0,"keys_denied_error":0}`+"\n") {
 		t.Errorf("no key was denied: %s", a.body)
@@ -98,11 +98,11 @@ func TestStats_ExactAnswer(t *testing.T) {
 }
 
 func TestStats_CSV(t *testing.T) {
-	s := &told{result: stats.Result{Partial: errors.Join(errors.New("one"), errors.New("two")),
-		Series: []stats.Series{
-			{Points: []stats.Point{{At: instantOf("2026-11-23T09:00:00Z")}}},
-			{Rule: "r", Points: []stats.Point{{At: instantOf("2026-11-23T09:01:00Z"), Known: true,
-				Figures: stats.Figures{Allowed: 1, WouldAllow: 8}}}},
+	s := &told{result: history.Result{Partial: errors.Join(errors.New("one"), errors.New("two")),
+		Series: []history.Series{
+			{Points: []history.Point{{At: instantOf("2026-11-23T09:00:00Z")}}},
+			{Rule: "r", Points: []history.Point{{At: instantOf("2026-11-23T09:01:00Z"), Known: true,
+				Figures: history.Figures{Allowed: 1, WouldAllow: 8}}}},
 		}}}
 	f := withStats(t, s)
 	a := f.do(http.MethodGet, "/ratelimit/stats?format=csv", "").want(http.StatusOK)
@@ -120,7 +120,7 @@ func TestStats_CSV(t *testing.T) {
 		t.Errorf("HEAD has the body %q", a.body)
 	}
 	for i, name := range statsHeader[2:] { // the order of Figures.Array
-		only := stats.FiguresOf([stats.NumFigures]int64{})
+		only := history.FiguresOf([history.NumFigures]int64{})
 		figure := map[string]*int64{"allowed": &only.Allowed, "denied": &only.Denied, "soft": &only.Soft,
 			"elastic": &only.Elastic, "shed": &only.Shed, "degraded": &only.Degraded, "would_deny": &only.WouldDeny,
 			"would_allow": &only.WouldAllow}
@@ -137,23 +137,23 @@ func TestStats_Queries(t *testing.T) {
 	text := func(t time.Time) string { return t.Format(time.RFC3339) }
 	for _, c := range []struct {
 		query string
-		want  stats.Query
+		want  history.Query
 	}{
-		{"", stats.Query{By: "rule", From: now.Add(-time.Hour), To: now, Step: time.Minute, Series: true}},
-		{"rule=&by=&from=&to=&step=", stats.Query{By: "rule", From: now.Add(-time.Hour), To: now, Step: time.Minute,
+		{"", history.Query{By: "rule", From: now.Add(-time.Hour), To: now, Step: time.Minute, Series: true}},
+		{"rule=&by=&from=&to=&step=", history.Query{By: "rule", From: now.Add(-time.Hour), To: now, Step: time.Minute,
 			Series: true}},
-		{"rule=r", stats.Query{Rule: "r", From: now.Add(-time.Hour), To: now, Step: time.Minute}},
-		{"rule=(other)&by=rule", stats.Query{Rule: "(other)", By: "rule", From: now.Add(-time.Hour), To: now,
+		{"rule=r", history.Query{Rule: "r", From: now.Add(-time.Hour), To: now, Step: time.Minute}},
+		{"rule=(other)&by=rule", history.Query{Rule: "(other)", By: "rule", From: now.Add(-time.Hour), To: now,
 			Step: time.Minute}},
-		{"by=key&step=second", stats.Query{By: "key", From: now.Add(-time.Hour), To: now, Step: time.Second}},
-		{"by=node", stats.Query{By: "node", From: now.Add(-time.Hour), To: now, Step: time.Minute}},
-		{"rule=r&by=tenant&from=" + text(day), stats.Query{Rule: "r", By: "tenant", From: day, To: now, Step: time.Minute}},
-		{"by=route&to=" + text(day), stats.Query{By: "route", From: day.Add(-time.Hour), To: day, Step: time.Minute}},
-		{"rule=r&from=" + text(now.Add(-25*time.Hour-time.Second)), stats.Query{Rule: "r",
+		{"by=key&step=second", history.Query{By: "key", From: now.Add(-time.Hour), To: now, Step: time.Second}},
+		{"by=node", history.Query{By: "node", From: now.Add(-time.Hour), To: now, Step: time.Minute}},
+		{"rule=r&by=tenant&from=" + text(day), history.Query{Rule: "r", By: "tenant", From: day, To: now, Step: time.Minute}},
+		{"by=route&to=" + text(day), history.Query{By: "route", From: day.Add(-time.Hour), To: day, Step: time.Minute}},
+		{"rule=r&from=" + text(now.Add(-25*time.Hour-time.Second)), history.Query{Rule: "r",
 			From: now.Add(-25*time.Hour - time.Second), To: now, Step: time.Hour}},
-		{"rule=r&from=" + text(now.Add(-90*24*time.Hour)), stats.Query{Rule: "r", From: now.Add(-90 * 24 * time.Hour),
-			To: now, Step: stats.Day}},
-		{"rule=r&from=2026-11-21T10:00:00%2B02:00&to=2026-11-21T09:00:00Z", stats.Query{Rule: "r",
+		{"rule=r&from=" + text(now.Add(-90*24*time.Hour)), history.Query{Rule: "r", From: now.Add(-90 * 24 * time.Hour),
+			To: now, Step: history.Day}},
+		{"rule=r&from=2026-11-21T10:00:00%2B02:00&to=2026-11-21T09:00:00Z", history.Query{Rule: "r",
 			From: instantOf("2026-11-21T08:00:00Z"), To: instantOf("2026-11-21T09:00:00Z"), Step: time.Minute}},
 	} {
 		s := &told{}
@@ -165,7 +165,7 @@ func TestStats_Queries(t *testing.T) {
 }
 
 func TestStats_RefusesWhatIsNoQuery(t *testing.T) {
-	f := withStats(t, stats.Unknown{})
+	f := withStats(t, history.Unknown{})
 	for _, c := range []struct {
 		query  string
 		status int
@@ -225,7 +225,7 @@ func TestStats_WhatIsUnknownIsNull(t *testing.T) {
 
 // Whatever the parameters, the answer is below 500 and as documented, with as many points as it says.
 func TestStats_AnyParameters(t *testing.T) {
-	f := withStats(t, stats.Unknown{})
+	f := withStats(t, history.Unknown{})
 	rapid.Check(t, func(rt *rapid.T) {
 		instant := rapid.OneOf(
 			rapid.SampledFrom([]string{"", "now", "0001-01-01T00:00:00Z", "1970-01-01T00:00:00Z", "9999-12-31T23:59:59Z",
@@ -235,7 +235,7 @@ func TestStats_AnyParameters(t *testing.T) {
 					UTC().Format(time.RFC3339Nano)
 			}), rapid.String())
 		word := rapid.OneOf(rapid.SampledFrom(append([]string{"", "second", "minute", "hour", "day", "json", "csv", "r"},
-			stats.Pivots...)), rapid.String())
+			history.Pivots...)), rapid.String())
 		values := url.Values{}
 		for name, value := range map[string]*rapid.Generator[string]{"rule": word, "by": word, "step": word,
 			"format": word, "from": instant, "to": instant} {
@@ -250,7 +250,7 @@ func TestStats_AnyParameters(t *testing.T) {
 		var got statsReply
 		a.decode(&got)
 		for _, s := range got.Series {
-			if n := int64(len(s.Points)); n > stats.MaxPoints || n*got.StepMS != got.To.Sub(got.From).Milliseconds() {
+			if n := int64(len(s.Points)); n > history.MaxPoints || n*got.StepMS != got.To.Sub(got.From).Milliseconds() {
 				rt.Fatalf("%d points from %s to %s", n, got.From, got.To)
 			}
 		}

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"sluice/internal/access"
-	"sluice/internal/stats"
+	"sluice/internal/history/incident"
 	"sluice/rules"
 	"sluice/web/webtest"
 )
@@ -72,7 +72,7 @@ func TestRegions_ACutIsOnEveryPage(t *testing.T) {
 		t.Error("the page of regions says it twice")
 	}
 	w.Incidents.Change(func(f *webtest.Incidents) {
-		f.List = append(f.List, stats.Incident{ID: "n1-9", Kind: stats.IncidentRegions, Begin: webtest.Now, Server: "asia",
+		f.List = append(f.List, incident.Incident{ID: "n1-9", Kind: incident.Regions, Begin: webtest.Now, Server: "asia",
 			Updated: webtest.Now, Node: "10.0.0.1:8080", NodeID: "n1"})
 	})
 	if page := b.Get("/console"); !page.Has(says) || page.Has("Incident running") {

@@ -8,7 +8,7 @@ import (
 
 	"sluice/internal/access"
 	"sluice/internal/fleet"
-	"sluice/internal/stats"
+	"sluice/internal/history"
 	"sluice/web/webtest"
 )
 
@@ -113,7 +113,7 @@ func TestJourney_TheRulePageMoves(t *testing.T) {
 		} true`)
 		w.Stats.Change(func(f *webtest.Stats) {
 			f.Last.Allowed += 987654
-			f.Keys = append(f.Keys, stats.Row{Key: "user:late", Denied: width})
+			f.Keys = append(f.Keys, history.Row{Key: "user:late", Denied: width})
 		})
 		w.Figures.Change(func(f *webtest.Figures) {
 			f.Trials[fleet.Trial{Rule: 7, Version: 3}] = fleet.TrialCounts{Seen: 8000 + width/10, Denied: width}

@@ -13,7 +13,7 @@ import (
 	"sluice/internal/access"
 	"sluice/internal/audit"
 	"sluice/internal/fleet"
-	"sluice/internal/stats"
+	"sluice/internal/history"
 	"sluice/rules/chars"
 	"sluice/web/webtest"
 )
@@ -37,7 +37,7 @@ func hostileWorld(t *testing.T) *webtest.World {
 	w.Fleet.Allowed = append([]fleet.Request{sample}, w.Fleet.Allowed...)
 	w.Stats.Change(func(f *webtest.Stats) {
 		f.Also = hostile
-		f.Keys = append([]stats.Row{{Key: hostile, Allowed: 1e6, Denied: 1e6}}, f.Keys...)
+		f.Keys = append([]history.Row{{Key: hostile, Allowed: 1e6, Denied: 1e6}}, f.Keys...)
 	})
 	w.Log.List = append([]audit.Entry{{ID: 9999, At: webtest.Now, Action: "reset", SubjectKind: "rule",
 		SubjectName: hostile, Details: []byte(`{"key":"a\r\n` + "\u202e" + `b"}`)}}, w.Log.List...)

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"sluice/internal/access"
-	"sluice/internal/stats"
+	"sluice/internal/history"
 	"sluice/rules"
 	"sluice/web/webtest"
 )
@@ -18,9 +18,9 @@ import (
 // longStats has the figures of 10,000 rules for 90 days, packed as the rule database has them, in memory. Nothing is
 // with the counters.
 type longStats struct {
-	stats.Store
+	history.Store
 	written time.Time
-	rows    map[stats.Kind][]stats.StoredRow
+	rows    map[history.Kind][]history.StoredRow
 }
 
 // slotsOf is a packed row of n periods: their number, which figures they have, and the peak, allowed and denied ones.
@@ -36,8 +36,8 @@ func slotsOf(n int, seed uint64) []byte {
 }
 
 func newLongStats(list []rules.Rule, now time.Time) *longStats {
-	s := &longStats{written: now.Truncate(time.Minute), rows: map[stats.Kind][]stats.StoredRow{}}
-	add := func(kind stats.Kind, block, period time.Duration, n int) {
+	s := &longStats{written: now.Truncate(time.Minute), rows: map[history.Kind][]history.StoredRow{}}
+	add := func(kind history.Kind, block, period time.Duration, n int) {
 		for i := range len(list) + 1 {
 			name := ""
 			if i > 0 {
@@ -45,20 +45,20 @@ func newLongStats(list []rules.Rule, now time.Time) *longStats {
 			}
 			first := now.Add(-block).Unix() / int64(period/time.Second)
 			for p := first; p <= now.Unix()/int64(period/time.Second); p++ {
-				s.rows[kind] = append(s.rows[kind], stats.StoredRow{Kind: kind, Rule: name, Period: p, Data: slotsOf(n, uint64(i))})
+				s.rows[kind] = append(s.rows[kind], history.StoredRow{Kind: kind, Rule: name, Period: p, Data: slotsOf(n, uint64(i))})
 			}
 		}
 	}
-	add(stats.KindDays, 90*stats.Day, 32*stats.Day, 32)
-	add(stats.KindHours, stats.Day, stats.Day, 24)
-	add(stats.KindMinutes, time.Hour, time.Hour, 60)
+	add(history.KindDays, 90*history.Day, 32*history.Day, 32)
+	add(history.KindHours, history.Day, history.Day, 24)
+	add(history.KindMinutes, time.Hour, time.Hour, 60)
 	return s
 }
 
 func (s *longStats) WrittenStats(context.Context) (time.Time, error) { return s.written, nil }
 
-func (s *longStats) ReadStats(_ context.Context, kind stats.Kind, names []string, first, last int64) (
-	out []stats.StoredRow, _ error) {
+func (s *longStats) ReadStats(_ context.Context, kind history.Kind, names []string, first, last int64) (
+	out []history.StoredRow, _ error) {
 	for i := range s.rows[kind] {
 		if r := &s.rows[kind][i]; r.Period >= first && r.Period <= last && (names == nil || slices.Contains(names, r.Rule)) {
 			out = append(out, *r)
@@ -67,14 +67,14 @@ func (s *longStats) ReadStats(_ context.Context, kind stats.Kind, names []string
 	return out, nil
 }
 
-// nothingRecent is a stats.Recent that has nothing.
-type nothingRecent struct{ stats.Recent }
+// nothingRecent is a history.Recent that has nothing.
+type nothingRecent struct{ history.Recent }
 
-func (nothingRecent) Minutes(context.Context, int64, int64) ([]stats.RecentMinute, error) {
+func (nothingRecent) Minutes(context.Context, int64, int64) ([]history.RecentMinute, error) {
 	return nil, nil
 }
 
-func (nothingRecent) Tops(context.Context, int64, []string) (map[string]stats.Tops, error) {
+func (nothingRecent) Tops(context.Context, int64, []string) (map[string]history.Tops, error) {
 	return nil, nil
 }
 
@@ -88,7 +88,7 @@ func BenchmarkTraffic_NinetyDays(b *testing.B) {
 	}
 	store := newLongStats(w.Rules.List, w.Clock.Now())
 	d := w.Deps(nil)
-	d.Stats = stats.NewReader(stats.ReaderOptions{Recent: nothingRecent{}, Store: store, Keep: 90 * stats.Day,
+	d.Stats = history.NewReader(history.ReaderOptions{Recent: nothingRecent{}, Store: store, Keep: 90 * history.Day,
 		Exists: func(string) bool { return true }, Now: w.Clock.Now})
 	if err := w.Serve(d); err != nil {
 		b.Fatal(err)

@@ -14,16 +14,16 @@ import (
 	"time"
 
 	"sluice/internal/access"
-	"sluice/internal/stats"
+	"sluice/internal/history"
 	"sluice/rules"
 	"sluice/web/static"
 	"sluice/web/webtest"
 )
 
-// figures is a stats.Source made of a function.
-type figures func(q stats.Query) (stats.Result, error)
+// figures is a history.Source made of a function.
+type figures func(q history.Query) (history.Result, error)
 
-func (f figures) Stats(_ context.Context, q stats.Query) (stats.Result, error) { return f(q) }
+func (f figures) Stats(_ context.Context, q history.Query) (history.Result, error) { return f(q) }
 
 // withFigures is a viewer's browser of a console with a source of figures.
 func withFigures(t *testing.T, f figures) *webtest.Browser {
@@ -38,10 +38,10 @@ func withFigures(t *testing.T, f figures) *webtest.Browser {
 }
 
 // hourOf are 60 points of a minute, of which the first unknown ones are unknown.
-func hourOf(q stats.Query, unknown int, each stats.Figures) stats.Series {
-	s := stats.Series{Rule: q.Rule}
+func hourOf(q history.Query, unknown int, each history.Figures) history.Series {
+	s := history.Series{Rule: q.Rule}
 	for at := q.From.Truncate(q.Step); at.Before(q.To); at = at.Add(q.Step) {
-		p := stats.Point{At: at, Peak: -1}
+		p := history.Point{At: at, Peak: -1}
 		if unknown--; unknown < 0 {
 			p.Known, p.Figures, p.Peak = true, each, 7
 		}
@@ -50,9 +50,9 @@ func hourOf(q stats.Query, unknown int, each stats.Figures) stats.Series {
 	return s
 }
 
-func answer(q stats.Query, s stats.Series, rows ...stats.Row) stats.Result {
-	return stats.Result{From: q.From.Truncate(q.Step), To: q.To, Step: q.Step, CompleteUntil: q.To,
-		Series: []stats.Series{s}, Top: rows, TopFrom: q.From.Truncate(q.Step), TopTo: q.To}
+func answer(q history.Query, s history.Series, rows ...history.Row) history.Result {
+	return history.Result{From: q.From.Truncate(q.Step), To: q.To, Step: q.Step, CompleteUntil: q.To,
+		Series: []history.Series{s}, Top: rows, TopFrom: q.From.Truncate(q.Step), TopTo: q.To}
 }
 
 var cells = regexp.MustCompile(`(?s)<td[^>]*data-label="([^"]+)"[^>]*>(.*?)</td>`)
@@ -84,10 +84,10 @@ func rowsOf(body string) (names []string) {
 }
 
 func TestTraffic_SharesAreOfAllAndOfAllDenied(t *testing.T) {
-	b := withFigures(t, func(q stats.Query) (stats.Result, error) {
-		return answer(q, hourOf(q, 0, stats.Figures{Allowed: 90, Denied: 10, Degraded: 5}),
-			stats.Row{Key: "charges-per-user", Allowed: 600, Denied: 300, Peak: 12, Line: []int64{1, 5, 2}},
-			stats.Row{Key: "search-per-user", Allowed: 2400, Denied: 0, Peak: -1, Error: 4}), nil
+	b := withFigures(t, func(q history.Query) (history.Result, error) {
+		return answer(q, hourOf(q, 0, history.Figures{Allowed: 90, Denied: 10, Degraded: 5}),
+			history.Row{Key: "charges-per-user", Allowed: 600, Denied: 300, Peak: 12, Line: []int64{1, 5, 2}},
+			history.Row{Key: "search-per-user", Allowed: 2400, Denied: 0, Peak: -1, Error: 4}), nil
 	})
 	page := b.Get("/console/traffic")
 	if page.Code != http.StatusOK {
@@ -110,8 +110,8 @@ func TestTraffic_SharesAreOfAllAndOfAllDenied(t *testing.T) {
 
 // TestTraffic_WhatIsNotKnownIsNotZero also asks for the note about the part that is known.
 func TestTraffic_WhatIsNotKnownIsNotZero(t *testing.T) {
-	b := withFigures(t, func(q stats.Query) (stats.Result, error) {
-		return answer(q, hourOf(q, 99, stats.Figures{}), stats.Row{Key: "charges-per-user", Allowed: 1, Peak: -1}), nil
+	b := withFigures(t, func(q history.Query) (history.Result, error) {
+		return answer(q, hourOf(q, 99, history.Figures{}), history.Row{Key: "charges-per-user", Allowed: 1, Peak: -1}), nil
 	})
 	page := b.Get("/console/traffic")
 	if got := strings.Count(page.Body, `<span class="figure">–</span>`); got != 4 {
@@ -123,16 +123,16 @@ func TestTraffic_WhatIsNotKnownIsNotZero(t *testing.T) {
 	if page.Has("% of all") {
 		t.Error("a part of what is not known is shown")
 	}
-	b = withFigures(t, func(q stats.Query) (stats.Result, error) { return answer(q, hourOf(q, 99, stats.Figures{})), nil })
+	b = withFigures(t, func(q history.Query) (history.Result, error) { return answer(q, hourOf(q, 99, history.Figures{})), nil })
 	if page := b.Get("/console/traffic"); !page.Has("Nothing is known of this period") {
 		t.Error("no rows of an unknown period are not told from a quiet one")
 	}
-	b = withFigures(t, func(q stats.Query) (stats.Result, error) { return answer(q, hourOf(q, 0, stats.Figures{})), nil })
+	b = withFigures(t, func(q history.Query) (history.Result, error) { return answer(q, hourOf(q, 0, history.Figures{})), nil })
 	if page := b.Get("/console/traffic"); !page.Has("No requests in this period") || page.Has("Nothing is known") {
 		t.Error("a quiet period is not told")
 	}
-	b = withFigures(t, func(q stats.Query) (stats.Result, error) {
-		r := answer(q, hourOf(q, 30, stats.Figures{Allowed: 1}))
+	b = withFigures(t, func(q history.Query) (history.Result, error) {
+		r := answer(q, hourOf(q, 30, history.Figures{Allowed: 1}))
 		r.CompleteUntil = q.To.Add(-2 * time.Minute)
 		return r, nil
 	})
@@ -144,10 +144,10 @@ func TestTraffic_WhatIsNotKnownIsNotZero(t *testing.T) {
 // TestTraffic_SharesOfHoursAreOfTheWholeHours: keys are counted by the hour, so the total of five minutes is not
 // theirs.
 func TestTraffic_SharesOfHoursAreOfTheWholeHours(t *testing.T) {
-	b := withFigures(t, func(q stats.Query) (stats.Result, error) {
-		r := answer(q, hourOf(q, 0, stats.Figures{Allowed: 50, Denied: 50}), stats.Row{Key: "user:1", Denied: 150, Peak: -1})
+	b := withFigures(t, func(q history.Query) (history.Result, error) {
+		r := answer(q, hourOf(q, 0, history.Figures{Allowed: 50, Denied: 50}), history.Row{Key: "user:1", Denied: 150, Peak: -1})
 		if q.Step == time.Hour {
-			r.Series = []stats.Series{hourOf(q, 0, stats.Figures{Allowed: 200, Denied: 300})}
+			r.Series = []history.Series{hourOf(q, 0, history.Figures{Allowed: 200, Denied: 300})}
 		}
 		if q.By != "" {
 			r.TopFrom, r.TopTo = q.From.Truncate(time.Hour), q.To.Add(time.Hour-1).Truncate(time.Hour)
@@ -162,9 +162,9 @@ func TestTraffic_SharesOfHoursAreOfTheWholeHours(t *testing.T) {
 }
 
 func TestTraffic_IsSortedByEachColumn(t *testing.T) {
-	b := withFigures(t, func(q stats.Query) (stats.Result, error) {
-		return answer(q, hourOf(q, 0, stats.Figures{Allowed: 9}), stats.Row{Key: "a", Allowed: 2, Denied: 30, Peak: 1},
-			stats.Row{Key: "b", Allowed: 300, Denied: 20, Peak: 3}, stats.Row{Key: "c", Allowed: 40, Denied: 10, Peak: 2}), nil
+	b := withFigures(t, func(q history.Query) (history.Result, error) {
+		return answer(q, hourOf(q, 0, history.Figures{Allowed: 9}), history.Row{Key: "a", Allowed: 2, Denied: 30, Peak: 1},
+			history.Row{Key: "b", Allowed: 300, Denied: 20, Peak: 3}, history.Row{Key: "c", Allowed: 40, Denied: 10, Peak: 2}), nil
 	})
 	for path, want := range map[string]string{
 		"": "abc", "?sort=denied": "cba", "?sort=denied&desc=1": "abc", "?sort=name": "abc", "?sort=name&desc=1": "cba",
@@ -228,8 +228,8 @@ func TestTraffic_BadInputLosesNothing(t *testing.T) {
 			t.Errorf("its CSV: %d", file.Code)
 		}
 	}
-	gone := withFigures(t, func(stats.Query) (stats.Result, error) {
-		return stats.Result{}, fmt.Errorf("rule: %w", rules.ErrNotFound)
+	gone := withFigures(t, func(history.Query) (history.Result, error) {
+		return history.Result{}, fmt.Errorf("rule: %w", rules.ErrNotFound)
 	})
 	page = gone.Get("/console/traffic?rule=nobody")
 	if page.Code != http.StatusUnprocessableEntity || !page.Has("no rule has this name", `value="nobody"`, ">–<") {
@@ -259,10 +259,10 @@ func TestTraffic_SaysWhatIsMissing(t *testing.T) {
 }
 
 func TestTraffic_FilesAreThoseOfThePage(t *testing.T) {
-	b := withFigures(t, func(q stats.Query) (stats.Result, error) {
-		r := answer(q, hourOf(q, 1, stats.Figures{Allowed: 3, Denied: 1, WouldDeny: 2}),
-			stats.Row{Key: "=cmd|' /C calc'!A0", Allowed: 10, Denied: 5, Peak: -1, Error: 2},
-			stats.Row{Key: "user:1", Allowed: 1, Peak: 4})
+	b := withFigures(t, func(q history.Query) (history.Result, error) {
+		r := answer(q, hourOf(q, 1, history.Figures{Allowed: 3, Denied: 1, WouldDeny: 2}),
+			history.Row{Key: "=cmd|' /C calc'!A0", Allowed: 10, Denied: 5, Peak: -1, Error: 2},
+			history.Row{Key: "user:1", Allowed: 1, Peak: 4})
 		r.CompleteUntil = q.To.Add(-time.Minute)
 		return r, nil
 	})
@@ -306,7 +306,7 @@ func TestTraffic_OfManyRulesIsBoundedAndSaysSo(t *testing.T) {
 		t.Fatal(err)
 	}
 	page := w.As(access.RoleViewer).Get("/console/traffic")
-	if got := len(rowsOf(page.Body)); got != stats.MaxRows || !page.Has("100 rules", "There may be more") {
+	if got := len(rowsOf(page.Body)); got != history.MaxRows || !page.Has("100 rules", "There may be more") {
 		t.Errorf("%d rows", got)
 	}
 }

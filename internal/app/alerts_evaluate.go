@@ -10,7 +10,7 @@ import (
 	"sluice/internal/alerts/sense"
 	"sluice/internal/config"
 	"sluice/internal/database"
-	"sluice/internal/stats"
+	"sluice/internal/history"
 	"sluice/rules/match"
 )
 
@@ -27,13 +27,13 @@ const (
 
 // openAlerts starts what evaluates alerts on one of the nodes, and returns what every node knows of them.
 func openAlerts(cfg *config.Serve, host *Host, db *database.DB, sets *match.Current, figures *fleetReporter,
-	history stats.Source, sensor *sense.Sensor, worker *deliver.Worker, metrics prometheus.Registerer, stops *stops,
+	past history.Source, sensor *sense.Sensor, worker *deliver.Worker, metrics prometheus.Registerer, stops *stops,
 ) *evaluate.Board {
 	holder, lease := figures.node, alertLease
 	if !cfg.Postgres() {
 		holder, lease = embeddedHolder, embeddedLease
 	}
-	facts := &alertFacts{webhooks: db.Webhooks(), sets: sets, live: figures.reader.Live, stats: history, now: host.Now}
+	facts := &alertFacts{webhooks: db.Webhooks(), sets: sets, live: figures.reader.Live, stats: past, now: host.Now}
 	runner := evaluate.NewRunner(evaluate.RunnerOptions{Store: db, Holder: holder, Lease: lease, Facts: facts.gather,
 		Deliver: worker, Quiet: alertQuiet, Now: host.Now, Log: host.Log})
 	board := evaluate.NewBoard(db, host.Now, host.Log)

@@ -9,7 +9,7 @@ import (
 	"sluice/internal/alerts/evaluate"
 	"sluice/internal/doctor"
 	"sluice/internal/fleet"
-	"sluice/internal/stats"
+	"sluice/internal/history"
 	"sluice/rules/match"
 )
 
@@ -26,7 +26,7 @@ type alertFacts struct {
 	}
 	sets  *match.Current
 	live  func(context.Context) fleet.Live
-	stats stats.Source
+	stats history.Source
 	now   func() time.Time
 
 	// byName are the ids of the rules of set, byID their names.
@@ -134,7 +134,7 @@ func (a *alertFacts) idle(ctx context.Context, set *match.Set) map[string]bool {
 			a.next = r.ID
 			return out
 		}
-		found, err := a.stats.Stats(ctx, stats.Query{Rule: r.Name, From: from, To: to, Step: time.Hour})
+		found, err := a.stats.Stats(ctx, history.Query{Rule: r.Name, From: from, To: to, Step: time.Hour})
 		if err != nil || found.Partial != nil {
 			a.next = r.ID // the next evaluation tries again
 			return out

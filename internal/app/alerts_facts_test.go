@@ -12,8 +12,8 @@ import (
 	"sluice/internal/alerts"
 	"sluice/internal/alerts/sense"
 	"sluice/internal/fleet"
+	"sluice/internal/history"
 	"sluice/internal/records"
-	"sluice/internal/stats"
 	"sluice/limiter"
 	"sluice/rules"
 	"sluice/rules/match"
@@ -31,16 +31,16 @@ type weeks struct {
 	err      error
 }
 
-func (w *weeks) Stats(_ context.Context, q stats.Query) (stats.Result, error) {
+func (w *weeks) Stats(_ context.Context, q history.Query) (history.Result, error) {
 	if w.err != nil {
-		return stats.Result{}, w.err
+		return history.Result{}, w.err
 	}
 	w.asked = append(w.asked, q.Rule)
-	var points []stats.Point
+	var points []history.Point
 	for at := q.From; at.Before(q.To); at = at.Add(q.Step) {
-		points = append(points, stats.Point{At: at, Known: true, Figures: stats.Figures{Allowed: w.requests[q.Rule]}})
+		points = append(points, history.Point{At: at, Known: true, Figures: history.Figures{Allowed: w.requests[q.Rule]}})
 	}
-	return stats.Result{Series: []stats.Series{{Rule: q.Rule, Points: points}}}, nil
+	return history.Result{Series: []history.Series{{Rule: q.Rule, Points: points}}}, nil
 }
 
 // gathering is an alertFacts with some rules, and what it reads.
@@ -66,7 +66,7 @@ func TestAlertFacts_FiguresOfTheFleet(t *testing.T) {
 	f, _, live, now := gathering(t, "a", "b")
 	at := now.UnixMilli()
 	hot := limiter.Heat{Rate: 900, Hot: true, Since: at - 5000}
-	live.Rules = []fleet.RuleLive{{Name: "a", Minute: stats.Figures{Allowed: 10, Denied: 30, Degraded: 5}}}
+	live.Rules = []fleet.RuleLive{{Name: "a", Minute: history.Figures{Allowed: 10, Denied: 30, Degraded: 5}}}
 	live.Hot = []fleet.HotLive{
 		{HotKey: fleet.HotKey{Key: "user:1", RuleID: 2, Heat: hot}, Nodes: []fleet.HotNode{{Address: "n1", Heat: hot},
 			{Address: "n2", Heat: limiter.Heat{Rate: 3}}}},

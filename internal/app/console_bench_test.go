@@ -21,8 +21,9 @@ import (
 	"sluice/internal/access"
 	"sluice/internal/database"
 	"sluice/internal/fleet"
-	"sluice/internal/stats"
-	"sluice/internal/stats/statstest"
+	"sluice/internal/history"
+	"sluice/internal/history/historytest"
+	"sluice/internal/history/incident"
 	"sluice/internal/testenv"
 	"sluice/rules"
 	"sluice/web/webtest"
@@ -81,7 +82,7 @@ func BenchmarkConsole_Figures(b *testing.B) {
 			c.forget()
 			d := w.Deps(nil)
 			d.Stats, d.Fleet, d.Denials, d.Trials = c, c, c, c
-			d.Incidents = stats.NewIncidentReader(stats.NewIncidentLog("a", w.Clock.Now), db, w.Clock.Now)
+			d.Incidents = incident.NewReader(incident.NewLog("a", w.Clock.Now), db, w.Clock.Now)
 			d.Marks = &marks{changes: db, events: db, incidents: d.Incidents}
 			if err := w.Serve(d); err != nil {
 				b.Fatal(err)
@@ -98,7 +99,7 @@ type figured struct {
 	board fleet.Board
 
 	mu      sync.Mutex
-	figures *stats.Reader
+	figures *history.Reader
 	live    *fleet.Reader
 }
 
@@ -107,11 +108,11 @@ func (c *figured) forget() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.live = fleet.NewReader(c.board, c.Clock.Now)
-	c.figures = stats.NewReader(stats.ReaderOptions{Recent: c.live, Store: c.db, Keep: figuredDays * stats.Day,
+	c.figures = history.NewReader(history.ReaderOptions{Recent: c.live, Store: c.db, Keep: figuredDays * history.Day,
 		Exists: func(string) bool { return true }, Now: c.Clock.Now})
 }
 
-func (c *figured) Stats(ctx context.Context, q stats.Query) (stats.Result, error) {
+func (c *figured) Stats(ctx context.Context, q history.Query) (history.Result, error) {
 	c.mu.Lock()
 	r := c.figures
 	c.mu.Unlock()
@@ -200,17 +201,17 @@ func cpu() time.Duration {
 // fillFigures writes ninety days of figures as a node does, those of differentRules, and copies them to all rules.
 func fillFigures(b *testing.B, w *webtest.World, db *database.DB, driver, dsn string) {
 	ctx, end := b.Context(), w.Clock.Now()
-	now := end.Add(-figuredDays * stats.Day)
-	writer := stats.NewWriter(stats.WriterOptions{Recent: statstest.NewBusy(differentRules), Store: db, Node: "a",
-		Keep: figuredDays * stats.Day, Now: func() time.Time { return now }})
+	now := end.Add(-figuredDays * history.Day)
+	writer := history.NewWriter(history.WriterOptions{Recent: historytest.NewBusy(differentRules), Store: db, Node: "a",
+		Keep: figuredDays * history.Day, Now: func() time.Time { return now }})
 	for now.Before(end) {
 		now = now.Add(18 * time.Hour)
 		writer.Round(ctx)
 	}
-	var events []stats.Event
+	var events []incident.Event
 	for i := range benchEvents {
 		at := end.Add(-time.Duration(i) * 20 * time.Minute)
-		events = append(events, stats.Event{ID: fmt.Sprint(i), Kind: stats.EventIncident, At: at, End: at.Add(time.Minute),
+		events = append(events, incident.Event{ID: fmt.Sprint(i), Kind: incident.EventIncident, At: at, End: at.Add(time.Minute),
 			Node: "10.0.0.1:8080", Data: []byte(`{"kind":"breaker","server":"10.0.0.7:6379","cause":"timeout",` +
 				`"rules":[{"rule":"charges","local":620,"closed":14}]}`)})
 	}
@@ -232,16 +233,16 @@ func fillFigures(b *testing.B, w *webtest.World, db *database.DB, driver, dsn st
 	for some := range slices.Chunk(w.Rules.List, 500) {
 		var rows []string
 		for i := range some {
-			rows = append(rows, fmt.Sprintf("('%s','%s',%d)", some[i].Name, statstest.Name(int(some[i].ID)%differentRules),
+			rows = append(rows, fmt.Sprintf("('%s','%s',%d)", some[i].Name, historytest.Name(int(some[i].ID)%differentRules),
 				some[i].ID))
 		}
 		exec("INSERT INTO names VALUES " + strings.Join(rows, ","))
 	}
 	exec("CREATE INDEX names_template ON names (template)")
-	for _, kind := range []stats.Kind{stats.KindMinutes, stats.KindHours, stats.KindDays, stats.KindHourTops,
-		stats.KindDayTops} {
+	for _, kind := range []history.Kind{history.KindMinutes, history.KindHours, history.KindDays, history.KindHourTops,
+		history.KindDayTops} {
 		most := figuredRules
-		if kind == stats.KindHourTops || kind == stats.KindDayTops {
+		if kind == history.KindHourTops || kind == history.KindDayTops {
 			most = countedKeys
 		}
 		exec(fmt.Sprintf("INSERT INTO stats SELECT s.kind, n.name, s.period, s.data FROM names n JOIN stats s "+
@@ -309,5 +310,5 @@ func count(r *fleet.Recorder, rule *rules.Rule) {
 	d := fleet.Decided{Allowed: rule.ID%7 != 0}
 	r.Request(&d)
 	r.Limit(rule.Name, &d)
-	r.Top(rule.Name, stats.ByKey, "user:42", d.Allowed, 1)
+	r.Top(rule.Name, history.ByKey, "user:42", d.Allowed, 1)
 }

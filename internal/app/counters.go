@@ -20,8 +20,8 @@ import (
 	"sluice/internal/config"
 	"sluice/internal/database"
 	"sluice/internal/fleet"
+	"sluice/internal/history/incident"
 	"sluice/internal/starvation"
-	"sluice/internal/stats"
 	"sluice/internal/telemetry"
 	"sluice/internal/tick"
 	"sluice/internal/traces"
@@ -67,7 +67,7 @@ type counters struct {
 // openCounters opens the counter store: Redis, with memory for fail mode local, or
 // memory with snapshots on disk. Redis need not be available yet.
 func openCounters(ctx context.Context, cfg *config.Serve, host *Host, files secretFiles, sets *match.Current,
-	metrics *telemetry.Metrics, spans *traces.Traces, incidents *stats.IncidentLog, meter *starvation.Meter, stops *stops,
+	metrics *telemetry.Metrics, spans *traces.Traces, incidents *incident.Log, meter *starvation.Meter, stops *stops,
 ) (*counters, error) {
 	most := keyLimit(int(cfg.MaxKeys), memoryLimits())
 	host.Log.Info("the number of in-memory counters is limited", "keys", most.keys, "because", most.because)
@@ -93,7 +93,7 @@ func openCounters(ctx context.Context, cfg *config.Serve, host *Host, files secr
 
 // openRedis opens the shared counter store. memory decides for fail mode local.
 func openRedis(ctx context.Context, cfg *config.Serve, host *Host, files secretFiles, sets *match.Current,
-	memory limiter.Store, metrics *telemetry.Metrics, spans *traces.Traces, incidents *stats.IncidentLog,
+	memory limiter.Store, metrics *telemetry.Metrics, spans *traces.Traces, incidents *incident.Log,
 	meter *starvation.Meter, stops *stops) (*counters, error) {
 	silenceRedis()
 	client, err := redisClient(cfg, files[&cfg.RedisURL], redisstore.ClientOptions{})

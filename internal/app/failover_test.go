@@ -21,8 +21,8 @@ import (
 
 var editor = rules.Actor{Kind: "user", Name: "ada"}
 
-// history is what an editor makes of the base that two databases share.
-type history struct {
+// edits is what an editor makes of the base that two databases share.
+type edits struct {
 	limit, pool int64
 	blocked     string
 	revoke      bool
@@ -79,8 +79,8 @@ func sleeping(name string) rules.Rule {
 	return r
 }
 
-// live makes the changes of a history, always as many of each kind.
-func (h history) live(t *testing.T, db *database.DB) {
+// live makes the changes of a edits, always as many of each kind.
+func (h edits) live(t *testing.T, db *database.DB) {
 	t.Helper()
 	ctx := t.Context()
 	r := goodRule(1, "r")
@@ -166,13 +166,13 @@ func TestReload_EqualNumbersOfAnotherHistoryAreNoticed(t *testing.T) {
 				r, log := reloaderOf(&shelf{})
 				r.database, r.overrideDatabase = from, from
 				pass(t, r)
-				history{limit: 6, pool: 20, blocked: "lost"}.live(t, lost)
+				edits{limit: 6, pool: 20, blocked: "lost"}.live(t, lost)
 				pass(t, r)
 				if limitFor(r, "u") != 6 || limitFor(r, "lost") != 0 {
 					t.Fatalf("the changes did not come in force:\n%s", log)
 				}
 
-				history{limit: 7, pool: 30, blocked: "found", revoke: true}.live(t, lagging)
+				edits{limit: 7, pool: 30, blocked: "found", revoke: true}.live(t, lagging)
 				if ahead {
 					if _, err := lagging.CreateRule(t.Context(), editor, sleeping("more")); err != nil {
 						t.Fatal(err)
@@ -234,13 +234,13 @@ func TestFailoverToALaggingCopy_NodesFollowWhatIsThere(t *testing.T) {
 		n.token = lostSecret
 	}
 	db, later := openDatabase(t, cfg.DatabaseURL.Value), openDatabase(t, lagging.DSN("postgres"))
-	history{limit: 6, pool: 20, blocked: "lost"}.live(t, db)
+	edits{limit: 6, pool: 20, blocked: "lost"}.live(t, db)
 	for _, n := range nodes {
 		eventually(t, "the changes are in force", func() bool { return n.limitOf() == 6 && !n.allowed(`{"user":"lost"}`) })
 	}
 	// The copy lacks these changes. By the time a node looks, the editor has
 	// repeated as many.
-	history{limit: 7, pool: 30, blocked: "found", revoke: true}.live(t, later)
+	edits{limit: 7, pool: 30, blocked: "found", revoke: true}.live(t, later)
 	if was, is := versionsOf(t, db), versionsOf(t, later); was.Rules.N != is.Rules.N || was.Tokens.N != is.Tokens.N ||
 		was.Overrides.N != is.Overrides.N {
 		t.Fatalf("the histories are not equally long: %v and %v", was, is)

@@ -13,7 +13,7 @@ import (
 	"sluice/api/decide"
 	"sluice/internal/config"
 	"sluice/internal/fleet"
-	"sluice/internal/stats"
+	"sluice/internal/history"
 	"sluice/limiter"
 	"sluice/rules"
 	"sluice/rules/match"
@@ -143,7 +143,7 @@ func useOf(la *decide.LimitAnswer) int64 {
 	if !la.Decision.Allowed {
 		used += la.Weight
 	}
-	return stats.UseOf(used, la.Decision.Limit)
+	return history.UseOf(used, la.Decision.Limit)
 }
 
 // factsOf is the part of a limit's key that says whose it is, the same for every rule.
@@ -174,7 +174,7 @@ func tried(a *decide.Answer, i int) fleet.Tried {
 // countTop counts a decision by its key, route and tenant, without credentials.
 func (f *fleetReporter) countTop(q *decide.Question, rule, key string, allowed bool, weight int64) {
 	if key != "" {
-		f.recorder.Top(rule, stats.ByKey, key, allowed, weight)
+		f.recorder.Top(rule, history.ByKey, key, allowed, weight)
 	}
 	if q == nil || q.IsDirect {
 		return
@@ -184,10 +184,10 @@ func (f *fleetReporter) countTop(q *decide.Question, rule, key string, allowed b
 		if q.Descriptor.Method != "" {
 			route = q.Descriptor.Method + " " + route
 		}
-		f.recorder.Top(rule, stats.ByRoute, route, allowed, weight)
+		f.recorder.Top(rule, history.ByRoute, route, allowed, weight)
 	}
 	if tenant := q.Descriptor.Attributes[f.tenant]; tenant != "" {
-		f.recorder.Top(rule, stats.ByTenant, redact.Text(tenant), allowed, weight)
+		f.recorder.Top(rule, history.ByTenant, redact.Text(tenant), allowed, weight)
 	}
 }
 
@@ -217,15 +217,15 @@ func (f *fleetReporter) publish(board fleet.Board, log *slog.Logger, stops *stop
 
 // keep moves the figures of all nodes to the rules database while this node is the one that does, and returns what
 // reads them from both places.
-func (f *fleetReporter) keep(cfg *config.Tuning, store stats.Store, metrics prometheus.Registerer, log *slog.Logger,
-	stops *stops) stats.Source {
-	days := time.Duration(cfg.StatsDays) * stats.Day
+func (f *fleetReporter) keep(cfg *config.Tuning, store history.Store, metrics prometheus.Registerer, log *slog.Logger,
+	stops *stops) history.Source {
+	days := time.Duration(cfg.StatsDays) * history.Day
 	// The figures of one node would replace those of all, so the writer reads from the board only.
 	shared := fleet.NewReader(f.counters.board, f.now)
-	w := stats.NewWriter(stats.WriterOptions{Recent: shared, Store: store, Node: f.node, Keep: days, Now: f.now, Log: log})
+	w := history.NewWriter(history.WriterOptions{Recent: shared, Store: store, Node: f.node, Keep: days, Now: f.now, Log: log})
 	w.Register(metrics)
 	stops.add("figures", task(w.Run))
-	return stats.NewReader(stats.ReaderOptions{Recent: f.reader, Store: store, Keep: days, Now: f.now, Exists: f.exists})
+	return history.NewReader(history.ReaderOptions{Recent: f.reader, Store: store, Keep: days, Now: f.now, Exists: f.exists})
 }
 
 // exists reports whether a rule of that name is in force.

@@ -9,7 +9,7 @@ import (
 
 	"sluice/api/decide"
 	"sluice/internal/fleet"
-	"sluice/internal/stats"
+	"sluice/internal/history"
 	"sluice/limiter"
 	"sluice/rules/match"
 	"sluice/rules/redact"
@@ -288,13 +288,13 @@ func TestFigures_OfDescriptors(t *testing.T) {
 	}
 	r := fleet.NewReader(board, time.Now)
 	sum, err := sumOf(t, r, "tokens")
-	if err != nil || sum != (stats.Figures{}) {
+	if err != nil || sum != (history.Figures{}) {
 		t.Errorf("a refund counts as a decision: %+v, %v", sum, err)
 	}
 }
 
 // sumOf are the figures of a rule in this minute and the one before.
-func sumOf(t *testing.T, r *fleet.Reader, rule string) (sum stats.Figures, err error) {
+func sumOf(t *testing.T, r *fleet.Reader, rule string) (sum history.Figures, err error) {
 	t.Helper()
 	now := time.Now().Unix() / 60
 	minutes, err := r.Minutes(t.Context(), now-1, now)

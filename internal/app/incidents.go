@@ -5,14 +5,14 @@ import (
 	"strings"
 
 	"sluice/api/decide"
-	"sluice/internal/stats"
+	"sluice/internal/history/incident"
 	"sluice/limiter"
 	"sluice/limiter/redisstore"
 )
 
 // newIncidentLog creates the log of the incidents of this node.
-func newIncidentLog(host *Host) *stats.IncidentLog {
-	return stats.NewIncidentLog(strings.ToLower(rand.Text()[:12]), host.Now)
+func newIncidentLog(host *Host) *incident.Log {
+	return incident.NewLog(strings.ToLower(rand.Text()[:12]), host.Now)
 }
 
 // ObserveDecision notes what fail modes decided. Like the figures, it counts only takes.
@@ -23,14 +23,14 @@ func (o *outageLog) ObserveDecision(d *decide.Decision) {
 }
 
 func (o *outageLog) noteDecision(a *decide.Answer) {
-	var few [8]stats.ByFailMode
+	var few [8]incident.ByFailMode
 	limits := few[:0]
 	for i := range a.Limits {
 		if la := &a.Limits[i]; decide.ByFailMode(la.Degraded) && !la.Shadow && !la.Returned {
-			limits = append(limits, stats.ByFailMode{Rule: la.Series(), Mode: la.Degraded, Denied: !la.Decision.Allowed})
+			limits = append(limits, incident.ByFailMode{Rule: la.Series(), Mode: la.Degraded, Denied: !la.Decision.Allowed})
 		}
 	}
-	request := stats.ByFailMode{Mode: a.Degraded, Denied: !a.Allowed()}
+	request := incident.ByFailMode{Mode: a.Degraded, Denied: !a.Allowed()}
 	switch {
 	case a.Cause == limiter.CauseStarved:
 		o.incidents.DecidedStarved(request, limits)
@@ -52,7 +52,7 @@ func (b *breakerLog) note(c *redisstore.BreakerChange) {
 // breakerWords says why a breaker opened. It contains no address.
 func breakerWords(c *redisstore.BreakerChange) string {
 	if c.Cause == limiter.CauseConnection {
-		if words := stats.ErrorWords(c.Err); words != stats.NoWords {
+		if words := incident.ErrorWords(c.Err); words != incident.NoWords {
 			return words
 		}
 	}

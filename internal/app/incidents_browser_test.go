@@ -10,7 +10,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
-	"sluice/internal/stats"
+	"sluice/internal/history/incident"
 	"sluice/internal/testenv"
 	"sluice/web/browsertest"
 )
@@ -43,7 +43,7 @@ func TestIncidents_PlayedInABrowser(t *testing.T) {
 	)
 	open.until(`document.querySelector("[data-live]").dataset.state === "live"`)
 	visits.sameSession(open, n.url)
-	s := &story{rule: map[string]stats.IncidentRule{}}
+	s := &story{rule: map[string]incident.Rule{}}
 	stop := s.press(n)
 	defer stop()
 	visits.round(n, saying{
@@ -180,14 +180,14 @@ func (n *node) incidents(kind string) (out []map[string]any) {
 }
 
 // rulesOf are the counts by rule of an incident of the API.
-func rulesOf(in map[string]any) map[string]stats.IncidentRule {
-	out := map[string]stats.IncidentRule{}
+func rulesOf(in map[string]any) map[string]incident.Rule {
+	out := map[string]incident.Rule{}
 	list, _ := in["rules"].([]any)
 	for _, one := range list {
 		r, _ := one.(map[string]any)
 		n := func(name string) int64 { v, _ := r[name].(float64); return int64(v) }
 		rule, _ := r["rule"].(string)
-		out[rule] = stats.IncidentRule{Rule: rule, Open: n("open"), Local: n("local"), Closed: n("closed"),
+		out[rule] = incident.Rule{Rule: rule, Open: n("open"), Local: n("local"), Closed: n("closed"),
 			Denied: n("denied")}
 	}
 	return out

@@ -12,14 +12,14 @@ import (
 
 	"sluice/internal/config"
 	"sluice/internal/database"
-	"sluice/internal/stats"
+	"sluice/internal/history/incident"
 	"sluice/internal/testenv"
 )
 
 // story is what callers got from fail modes, by rule: open, local, closed, denied.
 type story struct {
 	mu   sync.Mutex
-	rule map[string]stats.IncidentRule
+	rule map[string]incident.Rule
 }
 
 // ask sends a check and counts its answer. The rules are those of modes.
@@ -29,7 +29,7 @@ func (s *story) ask(n *node, mode, user string) (degraded bool) {
 	if !ok {
 		return false
 	}
-	c := stats.IncidentRule{Rule: mode}
+	c := incident.Rule{Rule: mode}
 	switch got {
 	case "open":
 		c.Open = 1
@@ -80,8 +80,8 @@ func (s *story) each(n int64) bool {
 }
 
 // told is the story that stored incidents tell, by rule.
-func told(all []stats.Incident) map[string]stats.IncidentRule {
-	out := map[string]stats.IncidentRule{}
+func told(all []incident.Incident) map[string]incident.Rule {
+	out := map[string]incident.Rule{}
 	for _, in := range all {
 		for _, r := range in.Rules {
 			sum := out[r.Rule]
@@ -94,16 +94,16 @@ func told(all []stats.Incident) map[string]stats.IncidentRule {
 }
 
 // stored reads incidents as any node does.
-func stored(t *testing.T, cfg *config.Serve) func() []stats.Incident {
+func stored(t *testing.T, cfg *config.Serve) func() []incident.Incident {
 	t.Helper()
 	db, err := database.Open(t.Context(), databaseOptions(&cfg.Storage, nil))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = db.Close() })
-	reader := stats.NewIncidentReader(stats.NewIncidentLog("reader", time.Now), db, time.Now)
-	return func() []stats.Incident {
-		all, _ := reader.Incidents(t.Context(), stats.IncidentQuery{}) // the database may be stopped
+	reader := incident.NewReader(incident.NewLog("reader", time.Now), db, time.Now)
+	return func() []incident.Incident {
+		all, _ := reader.Incidents(t.Context(), incident.Query{}) // the database may be stopped
 		return all
 	}
 }
@@ -125,10 +125,10 @@ func two(t *testing.T) (a, b *node, redis *testenv.RedisServer, postgres *testen
 }
 
 // over reports whether all incidents have ended and nothing is counted any more.
-func (s *story) over(all []stats.Incident) bool {
+func (s *story) over(all []incident.Incident) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(all) > 0 && !slices.ContainsFunc(all, func(i stats.Incident) bool { return i.End.IsZero() }) &&
+	return len(all) > 0 && !slices.ContainsFunc(all, func(i incident.Incident) bool { return i.End.IsZero() }) &&
 		maps.Equal(told(all), s.rule)
 }
 
@@ -136,7 +136,7 @@ func TestIncidents_RedisAndPostgresStoppedAtOnceAreToldAsCallersSawThem(t *testi
 	t.Parallel()
 	a, b, redis, postgres, cfg := two(t)
 	find := stored(t, &cfg[0])
-	s := &story{rule: map[string]stats.IncidentRule{}}
+	s := &story{rule: map[string]incident.Rule{}}
 	stop := s.press(a, b)
 	defer stop()
 	begun := time.Now().Add(-time.Minute)
@@ -161,11 +161,11 @@ func TestIncidents_RedisAndPostgresStoppedAtOnceAreToldAsCallersSawThem(t *testi
 		if in.Begin.Before(begun) || in.End.Before(in.Begin) || in.Cause == "" || in.Stopped || in.Merged != 0 {
 			t.Errorf("incident %+v", in)
 		}
-		if in.Kind == stats.IncidentBreaker && (in.Server != redis.Addr || in.Opened < 1) {
+		if in.Kind == incident.Breaker && (in.Server != redis.Addr || in.Opened < 1) {
 			t.Errorf("incident of the breaker %+v", in)
 		}
 	}
-	if byKind[stats.IncidentBreaker] != 2 || byKind[stats.IncidentDatabase] != 2 {
+	if byKind[incident.Breaker] != 2 || byKind[incident.Database] != 2 {
 		t.Errorf("kinds %v", byKind)
 	}
 	if c := s.rule["local"]; c.Denied == 0 || c.Denied == c.Local {
@@ -177,15 +177,15 @@ func TestIncidents_FrozenRedisAndNodesThatStopInTheMiddle(t *testing.T) {
 	t.Parallel()
 	a, b, redis, _, cfg := two(t)
 	find := stored(t, &cfg[0])
-	s := &story{rule: map[string]stats.IncidentRule{}}
+	s := &story{rule: map[string]incident.Rule{}}
 	stop := s.press(a, b)
 	redis.Pause()
 	eventually(t, "fail modes decide", func() bool { return s.each(60) })
 	stop()
 	a.stop()
 	all := find()
-	i := slices.IndexFunc(all, func(in stats.Incident) bool { return in.Stopped })
-	if i < 0 || all[i].Kind != stats.IncidentBreaker || !strings.Contains(all[i].Cause, "timeout") {
+	i := slices.IndexFunc(all, func(in incident.Incident) bool { return in.Stopped })
+	if i < 0 || all[i].Kind != incident.Breaker || !strings.Contains(all[i].Cause, "timeout") {
 		t.Fatalf("the node that stopped left %+v", all)
 	}
 	a = start(t, cfg[0])
@@ -197,7 +197,7 @@ func TestIncidents_FrozenRedisAndNodesThatStopInTheMiddle(t *testing.T) {
 	eventually(t, "the stored incidents are what callers saw", func() bool { return s.over(find()) })
 
 	m := &marks{changes: a.database(t, &cfg[0]), events: a.database(t, &cfg[0]),
-		incidents: stats.NewIncidentReader(stats.NewIncidentLog("reader", time.Now), a.database(t, &cfg[0]), time.Now)}
+		incidents: incident.NewReader(incident.NewLog("reader", time.Now), a.database(t, &cfg[0]), time.Now)}
 	found, err := m.Marks(t.Context(), "local", time.Now().Add(-time.Hour), time.Now().Add(time.Hour))
 	if err != nil {
 		t.Fatal(err)

@@ -10,7 +10,8 @@ import (
 	"time"
 
 	"sluice/internal/audit"
-	"sluice/internal/stats"
+	"sluice/internal/history"
+	"sluice/internal/history/incident"
 	"sluice/rules"
 	"sluice/rules/field"
 )
@@ -34,40 +35,40 @@ type changeLog interface {
 // marks finds what happened in a time, for charts. It is safe for concurrent use.
 type marks struct {
 	changes   changeLog
-	events    stats.EventStore
-	incidents stats.IncidentSource
+	events    incident.Store
+	incidents incident.Source
 }
 
-// Marks implements stats.MarkSource.
-func (m *marks) Marks(ctx context.Context, rule string, from, to time.Time) ([]stats.Mark, error) {
+// Marks implements history.MarkSource.
+func (m *marks) Marks(ctx context.Context, rule string, from, to time.Time) ([]history.Mark, error) {
 	out, err := m.ofChanges(ctx, rule, from, to)
-	incidents, err2 := m.incidents.Incidents(ctx, stats.IncidentQuery{From: from, To: to})
+	incidents, err2 := m.incidents.Incidents(ctx, incident.Query{From: from, To: to})
 	for i := range incidents {
 		out = append(out, incidentMarks(&incidents[i])...)
 	}
-	kinds := []string{stats.EventNodeStarted, stats.EventNodeStopped}
-	nodes, err3 := m.events.Events(ctx, kinds, from, to, stats.MaxMarks)
+	kinds := []string{incident.EventNodeStarted, incident.EventNodeStopped}
+	nodes, err3 := m.events.Events(ctx, kinds, from, to, history.MaxMarks)
 	for _, e := range nodes {
-		out = append(out, stats.Mark{At: e.At, Kind: stats.MarkNode, Node: e.Node,
+		out = append(out, history.Mark{At: e.At, Kind: history.MarkNode, Node: e.Node,
 			Text: "node " + e.Node + " " + strings.TrimPrefix(e.Kind, "node_")})
 	}
-	out = slices.DeleteFunc(out, func(mark stats.Mark) bool { return mark.At.Before(from) || !mark.At.Before(to) })
-	slices.SortStableFunc(out, func(a, b stats.Mark) int { return a.At.Compare(b.At) })
-	return out[max(0, len(out)-stats.MaxMarks):], errors.Join(err, err2, err3)
+	out = slices.DeleteFunc(out, func(mark history.Mark) bool { return mark.At.Before(from) || !mark.At.Before(to) })
+	slices.SortStableFunc(out, func(a, b history.Mark) int { return a.At.Compare(b.At) })
+	return out[max(0, len(out)-history.MaxMarks):], errors.Join(err, err2, err3)
 }
 
 // incidentMarks are the begin and the end of an incident.
-func incidentMarks(i *stats.Incident) []stats.Mark {
-	begin := stats.Mark{At: i.Begin, Kind: stats.MarkBreaker, Node: i.Node}
-	end := stats.Mark{At: i.End, Kind: stats.MarkBreaker, Node: i.Node}
+func incidentMarks(i *incident.Incident) []history.Mark {
+	begin := history.Mark{At: i.Begin, Kind: history.MarkBreaker, Node: i.Node}
+	end := history.Mark{At: i.End, Kind: history.MarkBreaker, Node: i.Node}
 	switch i.Kind {
-	case stats.IncidentBreaker:
+	case incident.Breaker:
 		begin.Text, end.Text = "breaker of "+i.Server+" opened", "breaker of "+i.Server+" closed"
-	case stats.IncidentDatabase:
+	case incident.Database:
 		begin.Text, end.Text = "rules database unavailable", "rules database available"
-	case stats.IncidentRegions:
+	case incident.Regions:
 		begin.Text, end.Text = "cut off from "+i.Server, "heard from "+i.Server+" again"
-	case stats.IncidentStarved:
+	case incident.Starved:
 		begin.Text, end.Text = "node "+i.Node+" lacked CPU", "node "+i.Node+" had enough CPU again"
 	default:
 		begin.Text, end.Text = "fail modes decide some requests", "fail modes decide no requests any more"
@@ -76,13 +77,13 @@ func incidentMarks(i *stats.Incident) []stats.Mark {
 		begin.Text += ": " + i.Cause
 	}
 	if i.End.IsZero() || i.Stopped { // the node's own mark says so
-		return []stats.Mark{begin}
+		return []history.Mark{begin}
 	}
-	return []stats.Mark{begin, end}
+	return []history.Mark{begin, end}
 }
 
 // ofChanges are the marks of changes of a rule, or of all rules, newest first.
-func (m *marks) ofChanges(ctx context.Context, rule string, from, to time.Time) (out []stats.Mark, err error) {
+func (m *marks) ofChanges(ctx context.Context, rule string, from, to time.Time) (out []history.Mark, err error) {
 	q := audit.Query{SubjectKind: "rule", Since: from, Until: to, Limit: auditPage}
 	if rule != "" {
 		switch r, err := m.changes.GetRuleByName(ctx, rule); {
@@ -107,7 +108,7 @@ func (m *marks) ofChanges(ctx context.Context, rule string, from, to time.Time) 
 			}
 			out = append(out, changeMark(e))
 		}
-		if len(page) < auditPage || len(out) >= stats.MaxMarks {
+		if len(page) < auditPage || len(out) >= history.MaxMarks {
 			break
 		}
 		q.BeforeID = page[len(page)-1].ID
@@ -116,7 +117,7 @@ func (m *marks) ofChanges(ctx context.Context, rule string, from, to time.Time) 
 }
 
 // unlinkDeleted takes the id from marks of rules that are deleted by now: they have no page.
-func (m *marks) unlinkDeleted(ctx context.Context, out []stats.Mark) error {
+func (m *marks) unlinkDeleted(ctx context.Context, out []history.Mark) error {
 	if len(out) == 0 {
 		return nil
 	}
@@ -142,17 +143,17 @@ func (m *marks) unlinkDeleted(ctx context.Context, out []stats.Mark) error {
 }
 
 // changeMark is the mark of a change of a rule.
-func changeMark(e *audit.Entry) stats.Mark {
+func changeMark(e *audit.Entry) history.Mark {
 	var details struct {
 		Version int64 `json:"version"`
 	}
 	_ = json.Unmarshal(e.Details, &details) // entries about several rows have no version
-	mark := stats.Mark{At: e.At, Kind: stats.MarkChange, Rule: e.SubjectName, RuleID: e.SubjectID,
+	mark := history.Mark{At: e.At, Kind: history.MarkChange, Rule: e.SubjectName, RuleID: e.SubjectID,
 		Version: details.Version, Who: e.Actor.Name, Why: e.Reason()}
 	changes := e.Changes()
 	i := slices.IndexFunc(changes, func(c field.Change) bool { return c.Field == "fail_mode" })
 	if i >= 0 && e.Action != "create" && e.Action != "delete" {
-		mark.Kind = stats.MarkFailMode
+		mark.Kind = history.MarkFailMode
 		changes = append([]field.Change{changes[i]}, slices.Delete(slices.Clone(changes), i, i+1)...)
 	}
 	mark.Text = changeText(e.Action, changes)
@@ -202,4 +203,4 @@ func valueText(v any) string {
 	return text
 }
 
-var _ stats.MarkSource = (*marks)(nil)
+var _ history.MarkSource = (*marks)(nil)

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"sluice/internal/database"
-	"sluice/internal/stats"
+	"sluice/internal/history/incident"
 	"sluice/internal/testenv"
 	"sluice/rules"
 )
@@ -31,7 +31,7 @@ func TestMarks_OfDeletedRulesLeadNowhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := &marks{changes: db, events: db,
-		incidents: stats.NewIncidentReader(stats.NewIncidentLog("reader", now), db, now)}
+		incidents: incident.NewReader(incident.NewLog("reader", now), db, now)}
 	found, err := m.Marks(t.Context(), "", begin, end)
 	if err != nil || len(found) != 2 {
 		t.Fatalf("%+v, %v", found, err)

@@ -17,12 +17,12 @@ import (
 	"sluice/internal/certificate"
 	"sluice/internal/database"
 	"sluice/internal/fleet"
+	"sluice/internal/history"
 	"sluice/internal/records"
 	"sluice/internal/region/exchange"
 	"sluice/internal/region/home"
 	"sluice/internal/region/sharing"
 	"sluice/internal/starvation"
-	"sluice/internal/stats"
 	"sluice/internal/telemetry"
 	"sluice/internal/traces"
 	"sluice/limiter/nearstore"
@@ -71,7 +71,7 @@ func everyMetric() *prometheus.Registry {
 	for _, part := range []interface{ Register(prometheus.Registerer) }{
 		new(database.DB), new(deliver.Worker), new(exchange.Exchange), new(fleet.Bus), new(fleet.Presence),
 		new(home.Receiver), new(home.Store), new(nearstore.Store), new(redisstore.Store), new(sharing.Shares),
-		new(starvation.Meter), new(stats.Writer), new(traces.Traces),
+		new(starvation.Meter), new(history.Writer), new(traces.Traces),
 	} {
 		part.Register(m)
 	}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"sluice/api/decide"
-	"sluice/internal/stats"
+	"sluice/internal/history/incident"
 	"sluice/limiter"
 	"sluice/limiter/redisstore"
 )
@@ -22,7 +22,7 @@ type outageLog struct {
 	log *slog.Logger
 	now func() time.Time
 	// incidents is told of failures and of what fail modes decided.
-	incidents *stats.IncidentLog
+	incidents *incident.Log
 	// When the last line was written, ms: about each cause (limiter.Cause to *atomic.Int64), and about queues.
 	causes    sync.Map
 	lastQueue atomic.Int64
@@ -96,7 +96,7 @@ var advice = map[limiter.Cause]string{
 type breakerLog struct {
 	log       *slog.Logger
 	now       func() time.Time
-	incidents *stats.IncidentLog
+	incidents *incident.Log
 
 	mu    sync.Mutex
 	nodes map[string]*loggedOutage

@@ -8,14 +8,14 @@ import (
 	"time"
 
 	"sluice/api/decide"
-	"sluice/internal/stats"
+	"sluice/internal/history/incident"
 	"sluice/limiter"
 )
 
 func TestOutage_IsLoggedNowAndThenNotPerRequest(t *testing.T) {
 	log, at := &buffer{}, time.UnixMilli(1_000_000)
 	now := func() time.Time { return at }
-	o := &outageLog{log: slog.New(slog.NewTextHandler(log, nil)), now: now, incidents: stats.NewIncidentLog("n", now)}
+	o := &outageLog{log: slog.New(slog.NewTextHandler(log, nil)), now: now, incidents: incident.NewLog("n", now)}
 	lines := func() int { return strings.Count(log.String(), "could not decide") }
 	o.ObserveDegraded(decide.Degraded{FailMode: "open", Cause: limiter.CauseCanceled})
 	if lines() != 0 {
@@ -44,7 +44,7 @@ func TestOutage_IsLoggedNowAndThenNotPerRequest(t *testing.T) {
 func TestOutage_WhatSaysNothingAboutTheStoreIsNotBlamedOnIt(t *testing.T) {
 	log, at := &buffer{}, time.UnixMilli(1_000_000)
 	now := func() time.Time { return at }
-	incidents := stats.NewIncidentLog("n", now)
+	incidents := incident.NewLog("n", now)
 	o := &outageLog{log: slog.New(slog.NewTextHandler(log, nil)), now: now, incidents: incidents}
 	decided := func(cause limiter.Cause) {
 		o.ObserveDegraded(decide.Degraded{FailMode: "open", Cause: cause})
@@ -73,7 +73,7 @@ func TestOutage_WhatSaysNothingAboutTheStoreIsNotBlamedOnIt(t *testing.T) {
 	for _, i := range incidents.Own() {
 		open[i.Kind] = i.Total.Open
 	}
-	if len(open) != 2 || open[stats.IncidentTimeouts] != 1 || open[stats.IncidentStarved] != 2 {
+	if len(open) != 2 || open[incident.Timeouts] != 1 || open[incident.Starved] != 2 {
 		t.Errorf("decided in incidents: %v", open)
 	}
 }

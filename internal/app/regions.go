@@ -14,13 +14,13 @@ import (
 	"sluice/api/decide"
 	"sluice/internal/certificate"
 	"sluice/internal/config"
+	"sluice/internal/history/incident"
 	"sluice/internal/region"
 	"sluice/internal/region/exchange"
 	"sluice/internal/region/home"
 	"sluice/internal/region/share"
 	"sluice/internal/region/sharing"
 	"sluice/internal/secretfile"
-	"sluice/internal/stats"
 	"sluice/rules/match"
 )
 
@@ -62,7 +62,7 @@ var shareSkew = 10 * time.Second // shorter in tests
 
 // openRegions starts the exchange. token is the file with the credential for the others, or nil.
 func openRegions(cfg *config.Serve, host *Host, token *secretfile.File, c *counters, sets *match.Current,
-	metrics prometheus.Registerer, incidents *stats.IncidentLog, stops *stops) (*regions, error) {
+	metrics prometheus.Registerer, incidents *incident.Log, stops *stops) (*regions, error) {
 	peers, _, err := otherRegions(cfg)
 	if err != nil || len(peers) == 0 {
 		return nil, err

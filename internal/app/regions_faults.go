@@ -9,8 +9,8 @@ import (
 	"sluice/internal/alerts"
 	"sluice/internal/alerts/evaluate"
 	"sluice/internal/alerts/sense"
+	"sluice/internal/history/incident"
 	"sluice/internal/region/exchange"
-	"sluice/internal/stats"
 	"sluice/internal/tick"
 )
 
@@ -93,7 +93,7 @@ func cutCause(self string, p *exchange.Status) string {
 
 // cutLog notes as incidents, and in the log, which regions are cut off. One goroutine uses it.
 type cutLog struct {
-	incidents *stats.IncidentLog
+	incidents *incident.Log
 	log       *slog.Logger
 	logged    map[string]bool // the regions that the log has as cut off
 }

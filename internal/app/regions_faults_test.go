@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"sluice/internal/alerts"
+	"sluice/internal/history/incident"
 	"sluice/internal/region/exchange"
-	"sluice/internal/stats"
 )
 
 // A cut is an alert and an incident of every region that is concerned, and both end when the regions hear each other.
@@ -57,7 +57,7 @@ func TestRegions_ACutIsAnAlertAndAnIncident(t *testing.T) {
 	}
 	running := func() (servers []string) {
 		for _, i := range find() {
-			if i.Kind == stats.IncidentRegions && i.Running() {
+			if i.Kind == incident.Regions && i.Running() {
 				servers = append(servers, i.Server)
 			}
 		}
@@ -78,7 +78,7 @@ func (n *node) metricsOfCuts() float64 { return n.sum(`sluice_region_cut_off\{.*
 // The log says once that a region is cut off and why, and once that it is not any more.
 func TestCutLog_SaysWhenARegionIsCutOff(t *testing.T) {
 	lines := &strings.Builder{}
-	c := &cutLog{incidents: stats.NewIncidentLog("a", time.Now), logged: map[string]bool{},
+	c := &cutLog{incidents: incident.NewLog("a", time.Now), logged: map[string]bool{},
 		log: slog.New(slog.NewTextHandler(lines, nil))}
 	us := exchange.Status{Name: "us", CutOff: true, CutFor: cutIncident - 1, Failure: "no route"}
 	asia := exchange.Status{Name: "asia"}

@@ -17,7 +17,7 @@ import (
 	"sluice/internal/access"
 	"sluice/internal/config"
 	"sluice/internal/database"
-	"sluice/internal/stats"
+	"sluice/internal/history/incident"
 	"sluice/internal/telemetry"
 	"sluice/rules"
 	"sluice/rules/match"
@@ -128,7 +128,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	db.Register(metrics)
 	stops.add("rules database", func(context.Context) error { return db.Close() })
 
-	events := stats.NewEventWriter(incidents, db, host.Log)
+	events := incident.NewWriter(incidents, db, host.Log)
 	stops.add("incidents", task(events.Run))
 
 	identity, err := db.Identity()
@@ -181,7 +181,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 
 	figures := newFleetReporter(host.Now, cfg.TenantAttribute, build.Version, ready, buckets)
 	figures.publish(buckets.board, host.Log, stops)
-	history := figures.keep(&cfg.Tuning, db, metrics, host.Log, stops)
+	past := figures.keep(&cfg.Tuning, db, metrics, host.Log, stops)
 	deferred, err := openQueue(&cfg, &host, files[&cfg.RedisURL], sets, metrics, stops)
 	if err != nil {
 		return err
@@ -233,7 +233,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	if err != nil {
 		return err
 	}
-	board := openAlerts(&cfg, &host, db, sets, figures, history, sensor, worker, metrics, stops)
+	board := openAlerts(&cfg, &host, db, sets, figures, past, sensor, worker, metrics, stops)
 	deps := web.Deps{
 		Alerts: web.Alerts{Board: board, Events: db, Webhooks: hooks},
 		Trials: figures.reader, Watching: buckets.hot != nil,
@@ -242,9 +242,9 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 		Pools:   poolDeps(checker, db), Profiles: db.Profiles(), Inspect: inspectDeps(&cfg, checker, db),
 		People: web.People{People: db, Tokens: db, Audit: db, TokensChanged: reload.changedTokens}, Transfer: db,
 	}
-	deps.Stats, deps.DecisionLogs, deps.Regions = history, accounts, regions.shown()
+	deps.Stats, deps.DecisionLogs, deps.Regions = past, accounts, regions.shown()
 	deps.Shares = regions.sharesShown()
-	deps.Incidents = stats.NewIncidentReader(incidents, db, host.Now)
+	deps.Incidents = incident.NewReader(incidents, db, host.Now)
 	deps.Sets, deps.Changed, deps.FailDefaults = sets, reload.changed, failDefaults
 	pages, err := openConsole(ctx, &cfg, &host, files[&cfg.OIDCClientSecret], deps, db, figures, stops)
 	if err != nil {
@@ -273,7 +273,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 		HotEverywhere: figures.hotEverywhere, Metrics: metrics.Handler(), MetricsPublic: cfg.MetricsPublic,
 		ResetDelta: cfg.ResetHeader == "delta", TrustedProxies: trusted, Panicked: metrics.CountPanic, Logger: host.Log,
 		Checked: metrics.CountHTTPCheck, LargeRefused: metrics.CountLargeRefused, WriteTimeout: writeTimeout,
-		Now: host.Now, Stats: history, DecisionLogs: accounts,
+		Now: host.Now, Stats: past, DecisionLogs: accounts,
 		Incidents: deps.Incidents, Webhooks: hooks, Regions: regions.api(), RegionAsks: regions.asks(),
 		Shares: regions.sharesAPI(),
 	}, pages, metrics.CountQuestion, spans)

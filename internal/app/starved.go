@@ -11,8 +11,8 @@ import (
 	"sluice/internal/alerts"
 	"sluice/internal/alerts/evaluate"
 	"sluice/internal/alerts/sense"
+	"sluice/internal/history/incident"
 	"sluice/internal/starvation"
-	"sluice/internal/stats"
 	"sluice/internal/telemetry"
 	"sluice/internal/tick"
 )
@@ -33,7 +33,7 @@ type starvedWatch struct {
 	// counts are the operations so far and how many of them were starved, delay99 is the scheduling delay.
 	counts    func() (operations, starved int64)
 	delay99   func() time.Duration
-	incidents *stats.IncidentLog
+	incidents *incident.Log
 	log       *slog.Logger
 	now       func() time.Time
 
@@ -66,7 +66,7 @@ func lostNow(meter *starvation.Meter) func() time.Duration {
 }
 
 // openStarvedWatch starts what tells that this node lacks CPU.
-func openStarvedWatch(host *Host, meter *starvation.Meter, metrics *telemetry.Metrics, incidents *stats.IncidentLog,
+func openStarvedWatch(host *Host, meter *starvation.Meter, metrics *telemetry.Metrics, incidents *incident.Log,
 	stops *stops) *starvedWatch {
 	w := &starvedWatch{counts: metrics.Starved, delay99: meter.Delay99, incidents: incidents, log: host.Log, now: host.Now}
 	stops.add("watch for a lack of CPU", task(func(ctx context.Context) {

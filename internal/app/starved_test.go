@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"sluice/internal/alerts"
-	"sluice/internal/stats"
+	"sluice/internal/history/incident"
 )
 
 // watched is a starvedWatch whose counts and clock the test sets.
@@ -23,7 +23,7 @@ func newWatched() *watched {
 	now := func() time.Time { return w.at }
 	w.starvedWatch = &starvedWatch{
 		counts:  func() (int64, int64) { return w.checks, w.late },
-		delay99: func() time.Duration { return 98 * time.Millisecond }, incidents: stats.NewIncidentLog("n", now),
+		delay99: func() time.Duration { return 98 * time.Millisecond }, incidents: incident.NewLog("n", now),
 		log: slog.New(slog.NewTextHandler(w.lines, nil)), now: now,
 	}
 	return w

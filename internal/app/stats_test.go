@@ -10,18 +10,18 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/stats"
+	"sluice/internal/history"
 )
 
 // answers adds up what callers were answered, by rule, and under "" by request.
 type answers struct {
 	mu    sync.Mutex
-	rules map[string]stats.Figures
-	keys  map[string]stats.Figures // of all requests, by the user
+	rules map[string]history.Figures
+	keys  map[string]history.Figures // of all requests, by the user
 }
 
 // counted is a decision of a request or of a limit, as figures.
-func counted(allowed bool, what map[string]any, wouldDeny, wouldAllow bool) (f stats.Figures) {
+func counted(allowed bool, what map[string]any, wouldDeny, wouldAllow bool) (f history.Figures) {
 	one := func(n *int64, is any) {
 		if is == true {
 			*n = 1
@@ -42,7 +42,7 @@ func (a *answers) add(user string, doc map[string]any) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	limits, _ := doc["limits"].([]any)
-	count := func(in map[string]stats.Figures, name string, f stats.Figures) {
+	count := func(in map[string]history.Figures, name string, f history.Figures) {
 		sum := in[name]
 		sum.Add(f)
 		in[name] = sum
@@ -98,10 +98,10 @@ func (n *node) figures(query url.Values) (h figuresOverTime) {
 }
 
 // sums adds up the known points of each series, by rule.
-func (h *figuresOverTime) sums() map[string]stats.Figures {
-	out := map[string]stats.Figures{}
+func (h *figuresOverTime) sums() map[string]history.Figures {
+	out := map[string]history.Figures{}
 	for _, s := range h.Series {
-		var sum [stats.NumFigures]int64
+		var sum [history.NumFigures]int64
 		for _, p := range s.Points {
 			for i, v := range p[1:] {
 				if v != nil {
@@ -113,7 +113,7 @@ func (h *figuresOverTime) sums() map[string]stats.Figures {
 		if s.Rule != nil {
 			name = *s.Rule
 		}
-		out[name] = stats.FiguresOf(sum)
+		out[name] = history.FiguresOf(sum)
 	}
 	return out
 }
@@ -176,7 +176,7 @@ func (a *answers) addUp(t *testing.T, begin time.Time, steps []string, nodes ...
 }
 
 func newAnswers() *answers {
-	return &answers{rules: map[string]stats.Figures{}, keys: map[string]stats.Figures{}}
+	return &answers{rules: map[string]history.Figures{}, keys: map[string]history.Figures{}}
 }
 
 // TestStats_AddUpToTheAnswers: by second, minute and hour, on each of two nodes, and after both are others.
@@ -197,10 +197,10 @@ func TestStats_AddUpToTheAnswers(t *testing.T) {
 	}
 	sent.addUp(t, begin, []string{"second", "minute", "hour", "day"}, a, b)
 
-	var whole stats.Figures
+	var whole history.Figures
 	byNode := a.figures(url.Values{"by": {"node"}})
 	for _, row := range byNode.Top {
-		whole.Add(stats.Figures{Allowed: row.Allowed, Denied: row.Denied})
+		whole.Add(history.Figures{Allowed: row.Allowed, Denied: row.Denied})
 	}
 	if whole.Allowed != want.Allowed || whole.Denied != want.Denied || len(byNode.Top) != 2 {
 		t.Errorf("nodes %+v, want %+v of two", byNode.Top, want)

@@ -7,7 +7,7 @@ import (
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 
-	"sluice/internal/stats"
+	"sluice/internal/history/incident"
 )
 
 // eventRow is a row of events. Times are in ms since the epoch; Ended is 0 while it lasts.
@@ -23,10 +23,10 @@ type eventRow struct {
 // TableName implements gorm's Tabler.
 func (eventRow) TableName() string { return "events" }
 
-var _ stats.EventStore = (*DB)(nil)
+var _ incident.Store = (*DB)(nil)
 
-// AddEvents implements stats.EventStore.
-func (d *DB) AddEvents(ctx context.Context, events []stats.Event) error {
+// AddEvents implements incident.Store.
+func (d *DB) AddEvents(ctx context.Context, events []incident.Event) error {
 	rows := make([]eventRow, len(events))
 	for i, e := range events {
 		rows[i] = eventRow{ID: e.ID, Kind: e.Kind, At: e.At.UnixMilli(), Node: e.Node, Data: string(e.Data)}
@@ -42,8 +42,8 @@ func (d *DB) AddEvents(ctx context.Context, events []stats.Event) error {
 	})
 }
 
-// Events implements stats.EventStore.
-func (d *DB) Events(ctx context.Context, kinds []string, from, to time.Time, limit int) ([]stats.Event, error) {
+// Events implements incident.Store.
+func (d *DB) Events(ctx context.Context, kinds []string, from, to time.Time, limit int) ([]incident.Event, error) {
 	var rows []eventRow
 	err := d.readIn(ctx, d.callTimeout, func(tx *gorm.DB) error {
 		return tx.Where("kind IN ? AND at < ? AND (ended = 0 OR ended >= ?)", kinds, to.UnixMilli(), from.UnixMilli()).
@@ -52,9 +52,9 @@ func (d *DB) Events(ctx context.Context, kinds []string, from, to time.Time, lim
 	if err != nil {
 		return nil, err
 	}
-	out := make([]stats.Event, len(rows))
+	out := make([]incident.Event, len(rows))
 	for i, r := range rows {
-		out[i] = stats.Event{ID: r.ID, Kind: r.Kind, At: time.UnixMilli(r.At).UTC(), Node: r.Node}
+		out[i] = incident.Event{ID: r.ID, Kind: r.Kind, At: time.UnixMilli(r.At).UTC(), Node: r.Node}
 		if r.Ended > 0 {
 			out[i].End = time.UnixMilli(r.Ended).UTC()
 		}

@@ -8,15 +8,15 @@ import (
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 
-	"sluice/internal/stats"
+	"sluice/internal/history"
 )
 
 // statsRow is a row of stats.
 type statsRow struct {
-	Kind   stats.Kind `gorm:"column:kind;primaryKey"`
-	Rule   string     `gorm:"column:rule;primaryKey"`
-	Period int64      `gorm:"column:period;primaryKey"`
-	Data   []byte     `gorm:"column:data"`
+	Kind   history.Kind `gorm:"column:kind;primaryKey"`
+	Rule   string       `gorm:"column:rule;primaryKey"`
+	Period int64        `gorm:"column:period;primaryKey"`
+	Data   []byte       `gorm:"column:data"`
 }
 
 // TableName implements gorm's Tabler.
@@ -43,7 +43,7 @@ const (
 	statsTimeout = 15 * time.Second
 )
 
-var _ stats.Store = (*DB)(nil)
+var _ history.Store = (*DB)(nil)
 
 // nowMS is the clock of the database in SQL, in ms since the epoch.
 func (d *DB) nowMS() string {
@@ -53,7 +53,7 @@ func (d *DB) nowMS() string {
 	return "CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT)"
 }
 
-// ClaimStats implements stats.Store. No node holds the lease on a read replica.
+// ClaimStats implements history.Store. No node holds the lease on a read replica.
 func (d *DB) ClaimStats(ctx context.Context, node string, lifetime time.Duration) (held bool, written time.Time,
 	err error) {
 	if d.Replica() {
@@ -85,9 +85,9 @@ func writtenAt(row writerRow) time.Time {
 // errLeaseLost ends a transaction of a node that is not the writer any more.
 var errLeaseLost = errors.New("another node writes the figures")
 
-// WriteStats implements stats.Store, but for many rows in several transactions. The instant is noted in the last one,
+// WriteStats implements history.Store, but for many rows in several transactions. The instant is noted in the last one,
 // and rows may be written again, so that a failure in between changes nothing that counts.
-func (d *DB) WriteStats(ctx context.Context, node string, rows []stats.StoredRow, written time.Time) (bool, error) {
+func (d *DB) WriteStats(ctx context.Context, node string, rows []history.StoredRow, written time.Time) (bool, error) {
 	all := make([]statsRow, len(rows))
 	for i, r := range rows {
 		all[i] = statsRow(r)
@@ -124,8 +124,8 @@ func (d *DB) WriteStats(ctx context.Context, node string, rows []stats.StoredRow
 	}
 }
 
-// ReadStats implements stats.Store.
-func (d *DB) ReadStats(ctx context.Context, kind stats.Kind, rules []string, first, last int64) ([]stats.StoredRow,
+// ReadStats implements history.Store.
+func (d *DB) ReadStats(ctx context.Context, kind history.Kind, rules []string, first, last int64) ([]history.StoredRow,
 	error) {
 	var rows []statsRow
 	err := d.readIn(ctx, statsTimeout, func(tx *gorm.DB) error {
@@ -138,22 +138,22 @@ func (d *DB) ReadStats(ctx context.Context, kind stats.Kind, rules []string, fir
 	if err != nil {
 		return nil, err
 	}
-	out := make([]stats.StoredRow, len(rows))
+	out := make([]history.StoredRow, len(rows))
 	for i, r := range rows {
-		out[i] = stats.StoredRow(r)
+		out[i] = history.StoredRow(r)
 	}
 	return out, nil
 }
 
-// WrittenStats implements stats.Store.
+// WrittenStats implements history.Store.
 func (d *DB) WrittenStats(ctx context.Context) (time.Time, error) {
 	var row writerRow
 	err := d.readIn(ctx, d.callTimeout, func(tx *gorm.DB) error { return tx.Take(&row, 1).Error })
 	return writtenAt(row), err
 }
 
-// CleanStats implements stats.Store.
-func (d *DB) CleanStats(ctx context.Context, kind stats.Kind, before int64, limit int) (n int64, err error) {
+// CleanStats implements history.Store.
+func (d *DB) CleanStats(ctx context.Context, kind history.Kind, before int64, limit int) (n int64, err error) {
 	err = d.writeIn(ctx, func(tx *gorm.DB) error {
 		old := tx.Model(&statsRow{}).Select("rule, period").Where("kind = ? AND period < ?", kind, before).Limit(limit)
 		res := tx.Where("kind = ? AND (rule, period) IN (?)", kind, old).Delete(&statsRow{})

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/stats"
-	"sluice/internal/stats/statstest"
+	"sluice/internal/history"
+	"sluice/internal/history/historytest"
 )
 
 // Size of TestMeasureStats.
@@ -31,11 +31,11 @@ func TestMeasureStats(t *testing.T) {
 		"|---|---|---|---|---|---|---|")
 	onEach(t, func(t *testing.T, d *DB) {
 		end := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
-		now := end.Add(-measuredDays * stats.Day)
+		now := end.Add(-measuredDays * history.Day)
 		d.callTimeout = time.Minute
 		write := func(n int, until time.Time, step time.Duration, after func()) {
-			w := stats.NewWriter(stats.WriterOptions{Recent: statstest.NewBusy(n), Store: d, Node: "a",
-				Keep: measuredDays * stats.Day, Now: func() time.Time { return now.Add(20 * time.Second) }})
+			w := history.NewWriter(history.WriterOptions{Recent: historytest.NewBusy(n), Store: d, Node: "a",
+				Keep: measuredDays * history.Day, Now: func() time.Time { return now.Add(20 * time.Second) }})
 			for now.Before(until) {
 				now = now.Add(step)
 				w.Round(t.Context())
@@ -74,7 +74,7 @@ func copyStats(t *testing.T, d *DB) {
 	// The third digit from the end of a name is 0 so far.
 	name := "substr(s.rule, 1, length(s.rule) - 3) || c.n || substr(s.rule, length(s.rule) - 1)"
 	if err := d.write.Exec("INSERT INTO stats SELECT s.kind, " + name + ", s.period, s.data FROM stats s, (" +
-		strings.Join(copies, " UNION ALL ") + ") c WHERE s.rule LIKE '" + statstest.Name(0)[:8] +
+		strings.Join(copies, " UNION ALL ") + ") c WHERE s.rule LIKE '" + historytest.Name(0)[:8] +
 		"%' ORDER BY s.period, s.kind, s.rule, c.n").Error; err != nil {
 		t.Fatal(err)
 	}

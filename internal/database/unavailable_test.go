@@ -13,7 +13,8 @@ import (
 
 	"sluice/internal/access"
 	"sluice/internal/audit"
-	"sluice/internal/stats"
+	"sluice/internal/history"
+	"sluice/internal/history/incident"
 	"sluice/internal/testenv"
 	"sluice/rules"
 )
@@ -39,9 +40,9 @@ func everyCall(ctx context.Context, d *DB) map[string]error {
 	_, _, errs["load tokens"] = d.LoadTokens(ctx)
 	_, _, errs["claim the figures"] = d.ClaimStats(ctx, "a", time.Minute)
 	_, errs["write figures"] = d.WriteStats(ctx, "a", nil, time.Now())
-	_, errs["read figures"] = d.ReadStats(ctx, stats.KindDays, nil, 0, 1)
+	_, errs["read figures"] = d.ReadStats(ctx, history.KindDays, nil, 0, 1)
 	_, errs["when figures were written"] = d.WrittenStats(ctx)
-	errs["add events"] = d.AddEvents(ctx, []stats.Event{{ID: "x"}})
+	errs["add events"] = d.AddEvents(ctx, []incident.Event{{ID: "x"}})
 	_, errs["events"] = d.Events(ctx, []string{"x"}, time.Now(), time.Now(), 1)
 	errs["migrate"] = d.Migrate(ctx)
 	return errs

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"sluice/internal/stats"
+	"sluice/internal/history"
 	"sluice/limiter"
 	"sluice/rules"
 	"sluice/rules/match"
@@ -19,7 +19,7 @@ type OverrideLister interface {
 
 // Doctor reads the figures of rules. It is safe for concurrent use.
 type Doctor struct {
-	Stats stats.Source
+	Stats history.Source
 	// Overrides may be nil: then nothing is found that depends on them.
 	Overrides OverrideLister
 	// Set is in force.
@@ -45,11 +45,11 @@ func (d *Doctor) Rule(ctx context.Context, r *rules.Rule) (Report, error) {
 	var out Report
 	// read answers a query, unless one before failed.
 	var failed error
-	read := func(q stats.Query) (points []stats.Point, keys Keys) {
+	read := func(q history.Query) (points []history.Point, keys Keys) {
 		if failed != nil || out.Partial != nil {
 			return nil, Keys{}
 		}
-		var answer stats.Result
+		var answer history.Result
 		if answer, failed = d.Stats.Stats(ctx, q); failed != nil {
 			return nil, Keys{}
 		}
@@ -57,7 +57,7 @@ func (d *Doctor) Rule(ctx context.Context, r *rules.Rule) (Report, error) {
 		return answer.Series[0].Points, Keys{answer.Top, answer.TopRest, answer.Denied}
 	}
 	from, to := WeekOf(d.Now)
-	f.Hours, _ = read(stats.Query{Rule: r.Name, From: from, To: to, Step: time.Hour})
+	f.Hours, _ = read(history.Query{Rule: r.Name, From: from, To: to, Step: time.Hour})
 	for i := range f.Hours {
 		if f.Hours[i].Known {
 			out.Since = f.Hours[i].At
@@ -73,15 +73,15 @@ func (d *Doctor) Rule(ctx context.Context, r *rules.Rule) (Report, error) {
 	}
 	if of, _ := sum(f.Hours); of.Total() > 0 {
 		if from, to = DayOf(r, d.Now); from.Before(to) {
-			f.Minutes, f.Keys = read(stats.Query{Rule: r.Name, By: stats.ByKey, From: from, To: to, Step: time.Minute})
+			f.Minutes, f.Keys = read(history.Query{Rule: r.Name, By: history.ByKey, From: from, To: to, Step: time.Minute})
 		}
 		if len(f.Overrides) > 0 {
-			to := d.Now.UTC().Truncate(stats.Day)
-			f.Days, f.DayKeys = read(stats.Query{Rule: r.Name, By: stats.ByKey, From: to.Add(-week), To: to, Step: stats.Day})
+			to := d.Now.UTC().Truncate(history.Day)
+			f.Days, f.DayKeys = read(history.Query{Rule: r.Name, By: history.ByKey, From: to.Add(-week), To: to, Step: history.Day})
 		}
 		if r.Traits().Decay == limiter.DecayAtOnce && r.WindowMS < secondsUpTo.Milliseconds() {
 			if from, to = secondsOf(r, d.Now); from.Before(to) {
-				f.Seconds, _ = read(stats.Query{Rule: r.Name, From: from, To: to, Step: time.Second})
+				f.Seconds, _ = read(history.Query{Rule: r.Name, From: from, To: to, Step: time.Second})
 			}
 		}
 		if of.Denied == 0 && of.Total() >= enoughInAWeek {
@@ -114,7 +114,7 @@ func (d *Doctor) guarded(r *rules.Rule) bool {
 }
 
 // stricter fills in the rules that are stricter.
-func (d *Doctor) stricter(ctx context.Context, f *Facts, read func(stats.Query) ([]stats.Point, Keys)) error {
+func (d *Doctor) stricter(ctx context.Context, f *Facts, read func(history.Query) ([]history.Point, Keys)) error {
 	from, to := WeekOf(d.Now)
 	for i := range d.Set.Len() {
 		by := &d.Set.At(i).Rule
@@ -128,7 +128,7 @@ func (d *Doctor) stricter(ctx context.Context, f *Facts, read func(stats.Query) 
 		if len(page.Overrides) > 0 {
 			continue // keys of it may have a higher limit
 		}
-		hours, _ := read(stats.Query{Rule: by.Name, From: from, To: to, Step: time.Hour})
+		hours, _ := read(history.Query{Rule: by.Name, From: from, To: to, Step: time.Hour})
 		of, _ := sum(hours)
 		f.Stricter = append(f.Stricter, Denials{by.Name, of.Denied})
 		if of.Denied > 0 {

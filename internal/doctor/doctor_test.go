@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"sluice/internal/doctor"
-	"sluice/internal/stats"
+	"sluice/internal/history"
 	"sluice/rules"
 	"sluice/rules/match"
 	"sluice/rules/scope"
@@ -20,7 +20,7 @@ import (
 var (
 	ended    = now.Truncate(time.Hour)
 	hour     = ended.Add(-2 * time.Hour)
-	lastWeek = ended.Add(-3 * stats.Day)
+	lastWeek = ended.Add(-3 * history.Day)
 )
 
 func ptr[T any](v T) *T { return &v }
@@ -28,7 +28,7 @@ func ptr[T any](v T) *T { return &v }
 // ruleOf is a rule that exists for a month.
 func ruleOf(id int64, name string, edit func(*rules.Rule)) rules.Rule {
 	r := rules.Rule{ID: id, Name: name, Scope: "user", Limit: 100, WindowMS: 60_000, IsActive: true,
-		Algorithm: "sliding_window_counter", UpdatedAt: now.Add(-30 * stats.Day)}
+		Algorithm: "sliding_window_counter", UpdatedAt: now.Add(-30 * history.Day)}
 	if edit != nil {
 		edit(&r)
 	}
@@ -76,7 +76,7 @@ func strictDay(p *played, keys int, denied int64) {
 
 // use plays requests of which one used so much of a limit of 100.
 func use(p *played, at time.Time, used, requests int64) {
-	p.play("r", "user:a", at, requests, stats.Figures{Allowed: 1, Use: stats.UseOf(used, 100)})
+	p.play("r", "user:a", at, requests, history.Figures{Allowed: 1, Use: history.UseOf(used, 100)})
 }
 
 func shadow(r *rules.Rule) { r.Mode = rules.ModeShadow }
@@ -92,7 +92,7 @@ func TestExamine_ConcludesNothingFromTrafficThatIsMissingInOneOfSeveralRegions(t
 	for regions, want := range []string{1: doctor.MatchesNothing, 2: "", 3: ""} {
 		f := doctor.Facts{Rule: ruleOf(1, "r", nil), Now: now, Options: match.Options{Regions: regions}}
 		for from, to := doctor.WeekOf(now); from.Before(to); from = from.Add(time.Hour) {
-			f.Hours = append(f.Hours, stats.Point{At: from, Known: true})
+			f.Hours = append(f.Hours, history.Point{At: from, Known: true})
 		}
 		if got := strings.Join(names(doctor.Examine(&f)), " "); got != want && regions > 0 {
 			t.Errorf("%d regions: found %q, want %q", regions, got, want)
@@ -111,7 +111,7 @@ var sides = []struct {
 }{
 	{
 		name: "no request for a week", finding: doctor.MatchesNothing, not: 1, found: 0,
-		play: func(p *played, n int64) { p.allow("user:a", ended.Add(-7*stats.Day), n) },
+		play: func(p *played, n int64) { p.allow("user:a", ended.Add(-7*history.Day), n) },
 	},
 	{
 		name: "known for a week", finding: doctor.MatchesNothing, not: 167, found: 168,
@@ -129,7 +129,7 @@ var sides = []struct {
 		name: "denials of fail modes", finding: doctor.DeniesMost, not: 6, found: 5,
 		play: func(p *played, n int64) {
 			p.deny("user:a", hour, 100-n)
-			p.play("r", "user:a", hour, n, stats.Figures{Denied: 1, Degraded: 1})
+			p.play("r", "user:a", hour, n, history.Figures{Denied: 1, Degraded: 1})
 		},
 	},
 	{
@@ -263,7 +263,7 @@ var sides = []struct {
 		others: []rules.Rule{ruleOf(2, "strict", func(r *rules.Rule) { r.Limit = 99 })},
 		play: func(p *played, n int64) {
 			p.allow("user:a", lastWeek, 1000)
-			p.play("strict", "user:a", lastWeek, n, stats.Figures{Denied: 1})
+			p.play("strict", "user:a", lastWeek, n, history.Figures{Denied: 1})
 		},
 	},
 	{
@@ -272,7 +272,7 @@ var sides = []struct {
 		play: func(p *played, n int64) {
 			p.allow("user:a", lastWeek, 1000)
 			p.deny("user:a", lastWeek, n)
-			p.play("strict", "user:a", lastWeek, 5, stats.Figures{Denied: 1})
+			p.play("strict", "user:a", lastWeek, 5, history.Figures{Denied: 1})
 		},
 	},
 	{
@@ -280,7 +280,7 @@ var sides = []struct {
 		others: []rules.Rule{ruleOf(2, "strict", func(r *rules.Rule) { r.Limit = 99 })},
 		play: func(p *played, n int64) {
 			p.allow("user:a", lastWeek, n)
-			p.play("strict", "user:a", lastWeek, 5, stats.Figures{Denied: 1})
+			p.play("strict", "user:a", lastWeek, 5, history.Figures{Denied: 1})
 		},
 	},
 	{
@@ -295,7 +295,7 @@ var sides = []struct {
 		name: "an hour without a known use", finding: doctor.FarAboveUse, not: 1, found: 0,
 		play: func(p *played, n int64) {
 			use(p, lastWeek, 5, 1000)
-			p.play("r", "user:a", hour, n, stats.Figures{Allowed: 1})
+			p.play("r", "user:a", hour, n, history.Figures{Allowed: 1})
 		},
 	},
 	{
@@ -326,7 +326,7 @@ var sides = []struct {
 		name: "a shadow rule would have denied", finding: doctor.QuietTrial, edit: shadow, not: 1, found: 0,
 		play: func(p *played, n int64) {
 			p.allow("user:a", lastWeek, 1000)
-			p.play("r", "user:a", lastWeek, n, stats.Figures{Allowed: 1, WouldDeny: 1})
+			p.play("r", "user:a", lastWeek, n, history.Figures{Allowed: 1, WouldDeny: 1})
 		},
 	},
 	{
@@ -338,15 +338,15 @@ var sides = []struct {
 		edit: func(r *rules.Rule) { r.Candidate = &rules.Candidate{Limit: ptr(int64(50))} },
 		play: func(p *played, n int64) {
 			p.allow("user:a", lastWeek, 1000)
-			p.play("r", "user:a", lastWeek, n, stats.Figures{Denied: 1, WouldAllow: 1})
+			p.play("r", "user:a", lastWeek, n, history.Figures{Denied: 1, WouldAllow: 1})
 		},
 	},
 	{
 		name: "failures in a day", finding: doctor.ConditionFailed, not: 0, found: 1,
 		play: func(p *played, n int64) {
 			p.allow("user:a", hour, 10)
-			p.play("r", "user:a", lastWeek, 5, stats.Figures{Allowed: 1, Failed: 1})
-			p.play("r", "user:a", hour, n, stats.Figures{Allowed: 1, Failed: 1})
+			p.play("r", "user:a", lastWeek, 5, history.Figures{Allowed: 1, Failed: 1})
+			p.play("r", "user:a", hour, n, history.Figures{Allowed: 1, Failed: 1})
 		},
 	},
 	{
@@ -393,7 +393,7 @@ func TestExamine_AFieldIsGuardedByARuleOrAllowedByTheCondition(t *testing.T) {
 }
 
 func overridesOf(key string) []rules.Override {
-	o := rules.Override{ID: 1, RuleID: 1, Key: key, UpdatedAt: now.Add(-30 * stats.Day)}
+	o := rules.Override{ID: 1, RuleID: 1, Key: key, UpdatedAt: now.Add(-30 * history.Day)}
 	k, err := match.ParseOverrideKey("user", match.Options{}, key)
 	if err != nil {
 		panic(err)

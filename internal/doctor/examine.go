@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"sluice/internal/stats"
+	"sluice/internal/history"
 	"sluice/limiter"
 	"sluice/rules"
 	"sluice/rules/match"
@@ -42,7 +42,7 @@ func (f *Facts) page(rest string) string {
 
 // traffic is the path of the traffic of the rule in the last day.
 func (f *Facts) traffic() string {
-	return "/console/traffic?" + url.Values{"rule": {f.Rule.Name}, "by": {stats.ByKey}, "range": {"24h"}}.Encode()
+	return "/console/traffic?" + url.Values{"rule": {f.Rule.Name}, "by": {history.ByKey}, "range": {"24h"}}.Encode()
 }
 
 // enforced reports whether the rule denies anything, so that figures of denials say something.
@@ -84,14 +84,14 @@ func denies(f *Facts) *Finding {
 }
 
 // surelyDenied are the keys that were denied, the most denied first, with as many denials as are sure.
-func (f *Facts) surelyDenied() []stats.Row {
-	var out []stats.Row
+func (f *Facts) surelyDenied() []history.Row {
+	var out []history.Row
 	for _, row := range f.Keys.Rows {
 		if row.Denied -= row.Error; row.Denied > 0 {
 			out = append(out, row)
 		}
 	}
-	slices.SortStableFunc(out, func(a, b stats.Row) int { return cmp.Compare(b.Denied, a.Denied) })
+	slices.SortStableFunc(out, func(a, b history.Row) int { return cmp.Compare(b.Denied, a.Denied) })
 	return out
 }
 
@@ -163,7 +163,7 @@ func (f *Facts) littleDenied() *Finding {
 
 // littleDeniedTogether begins a finding if many keys were denied, and together a little: too many keys for the counts
 // of the most active ones to say something. Each key that was denied passed its limit at least once before.
-func (f *Facts) littleDeniedTogether(of stats.Figures) *Finding {
+func (f *Facts) littleDeniedTogether(of history.Figures) *Finding {
 	n, mayDiffer, known := f.Keys.Denied.Estimate()
 	keys := n - mayDiffer
 	l, err := f.Rule.LimiterLimit()
@@ -185,7 +185,7 @@ func (f *Facts) littleDeniedTogether(of stats.Figures) *Finding {
 }
 
 // surelyPassed is how many requests of a period surely passed within the limit.
-func surelyPassed(f *stats.Figures) int64 {
+func surelyPassed(f *history.Figures) int64 {
 	return max(0, f.Allowed-f.Soft-f.Elastic-f.Degraded)
 }
 

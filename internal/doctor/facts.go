@@ -3,7 +3,7 @@ package doctor
 import (
 	"time"
 
-	"sluice/internal/stats"
+	"sluice/internal/history"
 	"sluice/rules"
 	"sluice/rules/match"
 	"sluice/rules/scope"
@@ -15,14 +15,14 @@ type Facts struct {
 	// Now is the time of the examination.
 	Now time.Time
 	// Hours are those that WeekOf returns, oldest first.
-	Hours []stats.Point
+	Hours []history.Point
 	// Minutes and Keys are of the time that DayOf returns; both are empty if that is.
-	Minutes []stats.Point
+	Minutes []history.Point
 	Keys    Keys
 	// Seconds are of the time that secondsOf returns; empty if nobody asked for them.
-	Seconds []stats.Point
+	Seconds []history.Point
 	// Days are seven whole days, with DayKeys; both are empty if nobody asked for them.
-	Days    []stats.Point
+	Days    []history.Point
 	DayKeys Keys
 	// Overrides are those of the rule, with Match and Prefix. Options are those of the set in force.
 	Overrides []rules.Override
@@ -35,11 +35,11 @@ type Facts struct {
 
 // Keys are the most active keys of a time.
 type Keys struct {
-	Rows []stats.Row
+	Rows []history.Row
 	// Rest is the largest number of decisions that any other key may have had.
 	Rest int64
 	// Denied are the distinct keys that were denied.
-	Denied stats.Distinct
+	Denied history.Distinct
 }
 
 // Denials are those of a rule.
@@ -63,7 +63,7 @@ func DayOf(r *rules.Rule, now time.Time) (from, to time.Time) {
 // from.
 func secondsOf(r *rules.Rule, now time.Time) (from, to time.Time) {
 	to = now.UTC()
-	return unchanged(r, to.Add(-stats.SecondsKept), time.Second), to
+	return unchanged(r, to.Add(-history.SecondsKept), time.Second), to
 }
 
 // unchanged is the first whole step from an instant on in which a rule is as it is.
@@ -75,7 +75,7 @@ func unchanged(r *rules.Rule, from time.Time, step time.Duration) time.Time {
 }
 
 // sum adds up what is known. known is false if anything is not, or if there is nothing.
-func sum(points []stats.Point) (of stats.Figures, known bool) {
+func sum(points []history.Point) (of history.Figures, known bool) {
 	known = len(points) > 0
 	for i := range points {
 		if points[i].Known {
@@ -88,7 +88,7 @@ func sum(points []stats.Point) (of stats.Figures, known bool) {
 }
 
 // wholeWeek are the figures of a week. ok is false if any hour is unknown, or if the rule changed meanwhile.
-func (f *Facts) wholeWeek() (of stats.Figures, since time.Time, ok bool) {
+func (f *Facts) wholeWeek() (of history.Figures, since time.Time, ok bool) {
 	const whole = int(week / time.Hour)
 	if len(f.Hours) < whole || !f.sameSince(f.Hours[0].At) {
 		return of, since, false
@@ -108,7 +108,7 @@ func (f *Facts) sameSince(at time.Time) bool {
 }
 
 // lastDay are the figures of the last day, as far as they are known, and since when that is. ok is false if nothing is.
-func (f *Facts) lastDay() (of stats.Figures, since time.Time, ok bool) {
+func (f *Facts) lastDay() (of history.Figures, since time.Time, ok bool) {
 	for i := range f.Minutes {
 		if f.Minutes[i].Known {
 			of, _ = sum(f.Minutes)
@@ -119,7 +119,7 @@ func (f *Facts) lastDay() (of stats.Figures, since time.Time, ok bool) {
 }
 
 // count is the number of keys that made some figures, 0 if it is not known: then keys may be missing.
-func (k *Keys) count(r *rules.Rule, of stats.Figures) int64 {
+func (k *Keys) count(r *rules.Rule, of history.Figures) int64 {
 	if r.Scope == scope.Global {
 		return 1
 	}

@@ -7,14 +7,14 @@ import (
 	"time"
 
 	"sluice/internal/doctor"
-	"sluice/internal/stats"
+	"sluice/internal/history"
 	"sluice/rules"
 )
 
 // now is the time of every examination. The last day of whole hours ends at its hour.
 var now = time.Date(2026, 11, 23, 10, 20, 30, 0, time.UTC)
 
-// played is a stats.Source of traffic that a test plays, of which figures are known since a time. It is an
+// played is a history.Source of traffic that a test plays, of which figures are known since a time. It is an
 // OverrideLister too.
 type played struct {
 	known     time.Time
@@ -30,40 +30,40 @@ type played struct {
 type decision struct {
 	rule, key string
 	at        time.Time
-	stats.Figures
+	history.Figures
 }
 
-func (p *played) play(rule, key string, at time.Time, times int64, one stats.Figures) {
+func (p *played) play(rule, key string, at time.Time, times int64, one history.Figures) {
 	d := decision{rule: rule, key: key, at: at}
 	counts := one.Array()
 	for i := range counts {
 		counts[i] *= times
 	}
-	d.Figures = stats.FiguresOf(counts)
+	d.Figures = history.FiguresOf(counts)
 	d.Use, d.Failed = one.Use, one.Failed*times
 	p.decisions = append(p.decisions, d)
 }
 
 func (p *played) allow(key string, at time.Time, times int64) {
-	p.play("r", key, at, times, stats.Figures{Allowed: 1})
+	p.play("r", key, at, times, history.Figures{Allowed: 1})
 }
 
 func (p *played) deny(key string, at time.Time, times int64) {
-	p.play("r", key, at, times, stats.Figures{Denied: 1})
+	p.play("r", key, at, times, history.Figures{Denied: 1})
 }
 
-// Stats implements stats.Source.
-func (p *played) Stats(_ context.Context, q stats.Query) (stats.Result, error) {
+// Stats implements history.Source.
+func (p *played) Stats(_ context.Context, q history.Query) (history.Result, error) {
 	if err := q.Validate(); err != nil {
-		return stats.Result{}, err
+		return history.Result{}, err
 	}
-	out := stats.Result{From: q.From, To: q.To, Step: q.Step, TopRest: p.rest, Partial: p.partial}
-	var points []stats.Point
+	out := history.Result{From: q.From, To: q.To, Step: q.Step, TopRest: p.rest, Partial: p.partial}
+	var points []history.Point
 	for at := q.From; at.Before(q.To); at = at.Add(q.Step) {
-		points = append(points, stats.Point{At: at, Known: !at.Before(p.known), Peak: -1})
+		points = append(points, history.Point{At: at, Known: !at.Before(p.known), Peak: -1})
 	}
-	rows, seconds := map[string]*stats.Row{}, map[time.Time]int64{}
-	sketches := stats.NewSketches()
+	rows, seconds := map[string]*history.Row{}, map[time.Time]int64{}
+	sketches := history.NewSketches()
 	for _, d := range p.decisions {
 		if d.rule != q.Rule || d.at.Before(q.From) || !d.at.Before(q.To) || d.at.Before(p.known) {
 			continue
@@ -75,7 +75,7 @@ func (p *played) Stats(_ context.Context, q stats.Query) (stats.Result, error) {
 		point.Peak = max(point.Peak, seconds[second])
 		row := rows[d.key]
 		if row == nil {
-			row = &stats.Row{Key: d.key, Error: p.error}
+			row = &history.Row{Key: d.key, Error: p.error}
 			rows[d.key] = row
 		}
 		row.Allowed += d.Allowed
@@ -88,13 +88,13 @@ func (p *played) Stats(_ context.Context, q stats.Query) (stats.Result, error) {
 			out.TopRest = max(out.TopRest, row.Error)
 		}
 	}
-	out.Series = []stats.Series{{Rule: q.Rule, Points: points}}
+	out.Series = []history.Series{{Rule: q.Rule, Points: points}}
 	if q.By != "" {
-		out.Denied = sketches.Tops()[stats.ByKey].Denied
+		out.Denied = sketches.Tops()[history.ByKey].Denied
 		for _, row := range rows {
 			out.Top = append(out.Top, *row)
 		}
-		slices.SortFunc(out.Top, func(a, b stats.Row) int {
+		slices.SortFunc(out.Top, func(a, b history.Row) int {
 			return cmp.Or(cmp.Compare(b.Denied, a.Denied), cmp.Compare(a.Key, b.Key))
 		})
 	}

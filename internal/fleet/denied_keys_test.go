@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"sluice/internal/fleet"
-	"sluice/internal/stats"
+	"sluice/internal/history"
 )
 
 // A key that is denied again and again counts once in each hour, for each rule.
@@ -30,7 +30,7 @@ func TestDeniedKeys_CountOnceAnHour(t *testing.T) {
 			t.Fatal(err)
 		}
 		for rule, want := range map[string]int64{"charges": 2, "search": 1} {
-			if got, _, known := found[rule][stats.ByKey].Denied.Estimate(); got != want || !known {
+			if got, _, known := found[rule][history.ByKey].Denied.Estimate(); got != want || !known {
 				t.Errorf("%s: %d keys were denied (known %v), want %d", rule, got, known, want)
 			}
 		}
@@ -49,10 +49,10 @@ func TestDeniedKeys_OfRulesBeyondTheBoundAreUnknown(t *testing.T) {
 			full.DeniedKey(fmt.Sprintf("rule-%d", i), "{user:1}")
 		}
 		for range 3 {
-			full.Top("beyond", stats.ByKey, "user:1", false, 4)
+			full.Top("beyond", history.ByKey, "user:1", false, 4)
 			full.DeniedKey("beyond", "{user:1}")
 		}
-		other.Top("beyond", stats.ByKey, "user:2", false, 1)
+		other.Top("beyond", history.ByKey, "user:2", false, 1)
 		other.DeniedKey("beyond", "{user:2}")
 		other.DeniedKey("rule-999", "{user:2}")
 		at := c.now().Unix() / 3600
@@ -65,11 +65,11 @@ func TestDeniedKeys_OfRulesBeyondTheBoundAreUnknown(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		top := found["beyond"][stats.ByKey]
+		top := found["beyond"][history.ByKey]
 		if n, _, known := top.Denied.Estimate(); known || top.Rest != 12 {
 			t.Errorf("hour %d: %d keys were denied (known %v), any other had at most %d decisions", hour, n, known, top.Rest)
 		}
-		if n, _, known := found["rule-999"][stats.ByKey].Denied.Estimate(); n != 2 || !known {
+		if n, _, known := found["rule-999"][history.ByKey].Denied.Estimate(); n != 2 || !known {
 			t.Errorf("hour %d: %d keys of a rule within the bound were denied (known %v)", hour, n, known)
 		}
 	}

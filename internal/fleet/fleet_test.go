@@ -11,7 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"sluice/internal/fleet"
-	"sluice/internal/stats"
+	"sluice/internal/history"
 	"sluice/internal/testenv"
 )
 
@@ -94,9 +94,9 @@ func TestFigures_OfAllNodesAddUp(t *testing.T) {
 			a.decide("charges", 5, 2)
 			b.decide("charges", 10, 1)
 			b.Limit("trial", &fleet.Decided{Allowed: true, WouldDeny: true})
-			b.Limit("charges", &fleet.Decided{Allowed: true, WouldDeny: true, Degraded: true, Use: stats.UseOf(6, 10)})
-			a.Limit("charges", &fleet.Decided{Allowed: true, Failed: true, Use: stats.UseOf(9, 10)})
-			a.Limit("charges", &fleet.Decided{Allowed: true, Use: stats.UseOf(1, 10)})
+			b.Limit("charges", &fleet.Decided{Allowed: true, WouldDeny: true, Degraded: true, Use: history.UseOf(6, 10)})
+			a.Limit("charges", &fleet.Decided{Allowed: true, Failed: true, Use: history.UseOf(9, 10)})
+			a.Limit("charges", &fleet.Decided{Allowed: true, Use: history.UseOf(1, 10)})
 			at := c.now()
 			a.Post(ctx)
 			b.Post(ctx)
@@ -107,17 +107,17 @@ func TestFigures_OfAllNodesAddUp(t *testing.T) {
 			if live.Err != nil {
 				t.Fatal(live.Err)
 			}
-			var sum stats.Figures
+			var sum history.Figures
 			for _, p := range live.Seconds {
-				if p.Figures != (stats.Figures{}) && !p.At.Equal(at.Truncate(time.Second)) {
+				if p.Figures != (history.Figures{}) && !p.At.Equal(at.Truncate(time.Second)) {
 					t.Errorf("figures at %s, want them at %s", p.At, at)
 				}
 				sum.Add(p.Figures)
 			}
-			if want := (stats.Figures{Allowed: 15, Denied: 3}); sum != want {
+			if want := (history.Figures{Allowed: 15, Denied: 3}); sum != want {
 				t.Errorf("seconds add up to %+v, want %+v", sum, want)
 			}
-			want := stats.Figures{Allowed: 18, Denied: 3, WouldDeny: 1, Degraded: 1, Failed: 1, Use: stats.UseOf(9, 10)}
+			want := history.Figures{Allowed: 18, Denied: 3, WouldDeny: 1, Degraded: 1, Failed: 1, Use: history.UseOf(9, 10)}
 			if len(live.Rules) != 2 || live.Rules[0].Name != "charges" || live.Rules[0].Minute != want {
 				t.Errorf("rules = %+v, want charges first with %+v", live.Rules, want)
 			}
@@ -209,7 +209,7 @@ func TestPublisher_FiguresWaitForABoardThatIsAway(t *testing.T) {
 	board.away = false
 	n.Post(t.Context())
 	c.add(10 * time.Second)
-	var sum stats.Figures
+	var sum history.Figures
 	live := r.Live(t.Context())
 	for _, p := range live.Seconds {
 		sum.Add(p.Figures)
@@ -263,7 +263,7 @@ func BenchmarkRecorder(b *testing.B) {
 			r.Request(&fleet.Decided{Allowed: true})
 			r.Limit("charges", &fleet.Decided{Allowed: true, Use: 40})
 			if weight := r.Weight(); weight > 0 {
-				r.Top("charges", stats.ByKey, "user:42", true, weight)
+				r.Top("charges", history.ByKey, "user:42", true, weight)
 			}
 		}
 	})

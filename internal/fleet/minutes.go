@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"sluice/internal/stats"
+	"sluice/internal/history"
 )
 
 // maxSummed is the largest number of minutes that are remembered, the last ones: a few more than those that wait for
@@ -31,7 +31,7 @@ func hashOf(fields map[string]string) uint64 {
 // summedTen is what the nodes posted of ten seconds. It is not changed.
 type summedTen struct {
 	hash  uint64 // of the posts
-	rules map[string]stats.Figures
+	rules map[string]history.Figures
 }
 
 // summedMinutes remembers the sums of minutes over the nodes. With 10,000 rules, adding them up takes longer than
@@ -74,7 +74,7 @@ func (s *summedMinutes) settled(minute int64, now time.Time) *summedMinute {
 type summedMinute struct {
 	hash  uint64 // of the posts
 	nodes []minuteNode
-	rules map[string]stats.Figures
+	rules map[string]history.Figures
 }
 
 // minuteNode is a node that posted a minute: what it counted before until (s since the epoch).
@@ -108,7 +108,7 @@ func (s *summedMinutes) sum(minute int64, posts map[string]string, read time.Tim
 }
 
 func sumMinute(posts map[string]string) *summedMinute {
-	m := &summedMinute{rules: map[string]stats.Figures{}}
+	m := &summedMinute{rules: map[string]history.Figures{}}
 	for node, text := range posts {
 		posted, ok := minutePosted(text)
 		if !ok {
@@ -118,7 +118,7 @@ func sumMinute(posts map[string]string) *summedMinute {
 		for rule, p := range posted.Rules {
 			add(m.rules, rule, p.figures())
 		}
-		add(m.rules, stats.NodePrefix+posted.Address, posted.Rules[""].figures())
+		add(m.rules, history.NodePrefix+posted.Address, posted.Rules[""].figures())
 	}
 	return m
 }

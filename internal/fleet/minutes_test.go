@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/stats"
+	"sluice/internal/history"
 )
 
 // TestCutRules_ReadsWhatJSONReads: what nodes of this version post, and texts that encoding/json has to read.
@@ -53,15 +53,15 @@ func TestSummedMinutes_FollowThePosts(t *testing.T) {
 		t.Error("the same posts were added up again")
 	}
 	posts["b"] = post(2)
-	if got := s.sum(1, posts, time.Time{}).rules["charges"]; got != (stats.Figures{Allowed: 3}) {
+	if got := s.sum(1, posts, time.Time{}).rules["charges"]; got != (history.Figures{Allowed: 3}) {
 		t.Errorf("with a late post %v, want 3", got)
 	}
 	posts["a"], posts["b"] = posts["b"], posts["a"]
 	posts["a"] = post(5)
-	if got := s.sum(1, posts, time.Time{}).rules["charges"]; got != (stats.Figures{Allowed: 6}) {
+	if got := s.sum(1, posts, time.Time{}).rules["charges"]; got != (history.Figures{Allowed: 6}) {
 		t.Errorf("after another post %v, want 6", got)
 	}
-	if got := first.rules["charges"]; got != (stats.Figures{Allowed: 1}) {
+	if got := first.rules["charges"]; got != (history.Figures{Allowed: 1}) {
 		t.Errorf("what a caller has became %v", got)
 	}
 	for m := range int64(100) {

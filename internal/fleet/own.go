@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"sluice/internal/stats"
+	"sluice/internal/history"
 )
 
 // ownTTL is how long a node keeps its own figures for times at which the shared board
@@ -126,7 +126,7 @@ func (r *Reader) lastGood() time.Time {
 // read of the shared board.
 func (r *Reader) ownLive(ctx context.Context, now time.Time, err error) Live {
 	before := r.live
-	live, _ := r.read(ctx, r.own, now, map[int64]map[string]stats.Figures{}) // memory never fails
+	live, _ := r.read(ctx, r.own, now, map[int64]map[string]history.Figures{}) // memory never fails
 	live.At, live.Err, live.Own = before.At, err, true
 	known := map[string]bool{}
 	for i := range live.Nodes {

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"sluice/internal/fleet"
-	"sluice/internal/stats"
+	"sluice/internal/history"
 )
 
 // A board that comes back without its data is left alone until this node has posted, and then has every minute at once.
@@ -20,7 +20,7 @@ func TestReader_LeavesABoardThatCameBackEmptyAloneUntilTheNodeHasPosted(t *testi
 	n := node{r, fleet.NewPublisher(fleet.PublisherOptions{Recorder: r, Board: board, Own: own, Behind: reader.Behind,
 		Now: c.now, Status: func() fleet.Status { return fleet.Status{ID: "a", Address: "a:8080"} }})}
 	minute := c.now().Unix() / 60
-	allowed := func() (stats.Figures, error) {
+	allowed := func() (history.Figures, error) {
 		t.Helper()
 		got, err := reader.Minutes(t.Context(), minute, minute)
 		if len(got) != 1 {

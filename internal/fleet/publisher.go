@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"time"
 
-	"sluice/internal/stats"
+	"sluice/internal/history"
 	"sluice/internal/tick"
 )
 
@@ -67,9 +67,9 @@ type Publisher struct {
 	away bool
 	cold bool // the last post listed no busy keys
 
-	seconds  map[int64]stats.Figures            // of requests
-	rules    map[int64]map[string]stats.Figures // of rules, by second
-	minutes  map[int64]map[string]stats.Figures // of rules, and of requests under ""
+	seconds  map[int64]history.Figures            // of requests
+	rules    map[int64]map[string]history.Figures // of rules, by second
+	minutes  map[int64]map[string]history.Figures // of rules, and of requests under ""
 	dirty    map[slot]struct{}
 	latest   int64   // the last second with figures
 	lastTops []Entry // of the last hour, not posted yet
@@ -94,8 +94,8 @@ func NewPublisher(opt PublisherOptions) *Publisher {
 	}
 	return &Publisher{
 		opt: opt, node: opt.Status().ID, hour: opt.Now().Unix() / 3600,
-		seconds: map[int64]stats.Figures{}, rules: map[int64]map[string]stats.Figures{},
-		minutes: map[int64]map[string]stats.Figures{},
+		seconds: map[int64]history.Figures{}, rules: map[int64]map[string]history.Figures{},
+		minutes: map[int64]map[string]history.Figures{},
 		dirty:   map[slot]struct{}{}, trials: map[Trial]*trialSum{}, cold: true,
 		waiting: lines{}, fresh: lines{},
 	}
@@ -183,7 +183,7 @@ func (p *Publisher) take(now time.Time) {
 			if len(g.rules) == 0 && t.kind != 'm' { // a minute without requests is posted too, so that it is known
 				continue
 			}
-			t.table[at] = map[string]stats.Figures{}
+			t.table[at] = map[string]history.Figures{}
 		}
 		for rule, f := range g.rules {
 			add(t.table[at], rule, f)
@@ -200,7 +200,7 @@ func (p *Publisher) take(now time.Time) {
 // ruleTable are the figures of rules by periods of width seconds.
 type ruleTable struct {
 	kind  byte
-	table map[int64]map[string]stats.Figures
+	table map[int64]map[string]history.Figures
 	width int64
 }
 
@@ -208,7 +208,7 @@ func (p *Publisher) ruleTables() [2]ruleTable {
 	return [...]ruleTable{{'t', p.rules, 1}, {'m', p.minutes, 60}}
 }
 
-func add[K comparable](m map[K]stats.Figures, k K, c stats.Figures) {
+func add[K comparable](m map[K]history.Figures, k K, c history.Figures) {
 	sum := m[k]
 	sum.Add(c)
 	m[k] = sum
@@ -219,7 +219,7 @@ type outgoing struct {
 	entries []Entry
 	slots   []slot
 	trials  []*trialSum
-	tops    map[string]stats.Tops
+	tops    map[string]history.Tops
 }
 
 // entries returns what is to be posted.
@@ -293,7 +293,7 @@ func (p *Publisher) appendTops(o *outgoing, now time.Time) {
 }
 
 // heaviest returns the names of the most active rules, at most most.
-func heaviest(m map[string]stats.Figures, most int) []string {
+func heaviest(m map[string]history.Figures, most int) []string {
 	names := slices.Collect(maps.Keys(m))
 	if len(names) <= most {
 		return names
@@ -305,7 +305,7 @@ func heaviest(m map[string]stats.Figures, most int) []string {
 }
 
 // activity orders rules.
-func activity(f stats.Figures) int64 { return f.Allowed + 8*(f.Denied+f.WouldDeny+f.Degraded) }
+func activity(f history.Figures) int64 { return f.Allowed + 8*(f.Denied+f.WouldDeny+f.Degraded) }
 
 // trim drops periods that have ended and are posted, or are too old.
 func (p *Publisher) trim(now time.Time) {

@@ -13,13 +13,13 @@ import (
 	"sync/atomic"
 	"time"
 
-	"sluice/internal/stats"
+	"sluice/internal/history"
 )
 
 // Point holds the figures of the period that begins at At.
 type Point struct {
 	At time.Time
-	stats.Figures
+	history.Figures
 }
 
 // Live is the present state of the fleet.
@@ -47,7 +47,7 @@ type Live struct {
 type RuleLive struct {
 	Name string
 	// Minute are the last 60 seconds that count as complete.
-	Minute stats.Figures
+	Minute history.Figures
 	// Tens are 60 points of ten seconds, oldest first.
 	Tens []Point
 }
@@ -92,7 +92,7 @@ type Reader struct {
 	// asked is the time of the last read, failed or not: a board that hangs delays
 	// one reader per second.
 	asked time.Time
-	tens  map[int64]map[string]stats.Figures // periods that no longer change
+	tens  map[int64]map[string]history.Figures // periods that no longer change
 	// summed are the other ones.
 	summed map[int64]summedTen
 
@@ -109,7 +109,7 @@ const fresh = time.Second
 
 // NewReader creates a reader of board.
 func NewReader(board Board, now func() time.Time) *Reader {
-	return &Reader{board: board, now: now, tens: map[int64]map[string]stats.Figures{}, summed: map[int64]summedTen{},
+	return &Reader{board: board, now: now, tens: map[int64]map[string]history.Figures{}, summed: map[int64]summedTen{},
 		shared: map[string]sharedTables{}, denied: sampleList{name: deniedList}, allowed: sampleList{name: allowedList}}
 }
 
@@ -148,7 +148,7 @@ func (r *Reader) Live(ctx context.Context) Live {
 
 // read reads a board. known are periods of ten seconds that no longer change.
 func (r *Reader) read(
-	ctx context.Context, board Board, now time.Time, known map[int64]map[string]stats.Figures,
+	ctx context.Context, board Board, now time.Time, known map[int64]map[string]history.Figures,
 ) (Live, error) {
 	live := Live{At: now}
 	last := now.Add(-lag).Unix()
@@ -172,8 +172,8 @@ func (r *Reader) read(
 	}
 	live.Nodes, live.Hot = nodesOf(read[0], now), hotOf(read[1], now)
 	live.Seconds = secondsOf(read[2:plain], first, last)
-	fresh := map[int64]map[string]stats.Figures{}
-	minute := map[string]stats.Figures{}
+	fresh := map[int64]map[string]history.Figures{}
+	minute := map[string]history.Figures{}
 	for i, ten := range tens {
 		fresh[ten] = r.tenOf(ten, read[plain+i])
 		if ten*10 >= last-59 && ten*10+9 <= last { // as a whole, which is faster
@@ -238,7 +238,7 @@ func secondsOf(tables []map[string]string, first, last int64) []Point {
 }
 
 // tenOf adds up the posts of ten seconds, unless they are those of the last call. The lock of live is held.
-func (r *Reader) tenOf(ten int64, posts map[string]string) map[string]stats.Figures {
+func (r *Reader) tenOf(ten int64, posts map[string]string) map[string]history.Figures {
 	hash := hashOf(posts)
 	if s, there := r.summed[ten]; there && s.hash == hash {
 		return s.rules
@@ -248,8 +248,8 @@ func (r *Reader) tenOf(ten int64, posts map[string]string) map[string]stats.Figu
 	return s.rules
 }
 
-func tensOf(fields map[string]string) map[string]stats.Figures {
-	sum := map[string]stats.Figures{}
+func tensOf(fields map[string]string) map[string]history.Figures {
+	sum := map[string]history.Figures{}
 	for _, text := range fields {
 		for rule, f := range rulesPosted(text) {
 			add(sum, rule, f.figures())
@@ -259,7 +259,7 @@ func tensOf(fields map[string]string) map[string]stats.Figures {
 }
 
 // addSeconds adds what a period of ten seconds, which begins at start, has of the seconds from first to last.
-func addSeconds(sum map[string]stats.Figures, fields map[string]string, start, first, last int64) {
+func addSeconds(sum map[string]history.Figures, fields map[string]string, start, first, last int64) {
 	if start > last || start+10 <= first {
 		return
 	}
@@ -274,7 +274,7 @@ func addSeconds(sum map[string]stats.Figures, fields map[string]string, start, f
 	}
 }
 
-func rulesOf(tens map[int64]map[string]stats.Figures, last int64, minute map[string]stats.Figures) []RuleLive {
+func rulesOf(tens map[int64]map[string]history.Figures, last int64, minute map[string]history.Figures) []RuleLive {
 	byName := map[string]*RuleLive{}
 	for ten, ruleCounts := range tens {
 		i := int(ten - last + liveTens - 1)

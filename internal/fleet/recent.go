@@ -8,13 +8,13 @@ import (
 	"strings"
 	"time"
 
-	"sluice/internal/stats"
+	"sluice/internal/history"
 )
 
-var _ stats.Recent = (*Reader)(nil)
+var _ history.Recent = (*Reader)(nil)
 
-// Seconds implements stats.Recent.
-func (r *Reader) Seconds(ctx context.Context, rule string, first, last int64) ([]stats.Point, error) {
+// Seconds implements history.Recent.
+func (r *Reader) Seconds(ctx context.Context, rule string, first, last int64) ([]history.Point, error) {
 	var tables []string
 	for minute := first / 60; minute <= last/60; minute++ {
 		tables = append(tables, secondsTable(minute))
@@ -29,11 +29,11 @@ func (r *Reader) Seconds(ctx context.Context, rule string, first, last int64) ([
 	if read == nil {
 		return nil, fmt.Errorf("read the figures of the last seconds: %w", err)
 	}
-	out := make([]stats.Point, last-first+1)
+	out := make([]history.Point, last-first+1)
 	for i := range out {
-		out[i] = stats.PointAt(first + int64(i))
+		out[i] = history.PointAt(first + int64(i))
 	}
-	at := func(start int64, field string) *stats.Point {
+	at := func(start int64, field string) *history.Point {
 		n, ok := afterColon(field)
 		if i := start + n - first; ok && i >= 0 && i < int64(len(out)) {
 			return &out[i]
@@ -67,8 +67,8 @@ func (r *Reader) Seconds(ctx context.Context, rule string, first, last int64) ([
 	return out, err
 }
 
-// Minutes implements stats.Recent. Callers must not change the figures.
-func (r *Reader) Minutes(ctx context.Context, first, last int64) ([]stats.RecentMinute, error) {
+// Minutes implements history.Recent. Callers must not change the figures.
+func (r *Reader) Minutes(ctx context.Context, first, last int64) ([]history.RecentMinute, error) {
 	now := r.now()
 	sums := make([]*summedMinute, max(0, last-first+1))
 	var tables []string
@@ -88,7 +88,7 @@ func (r *Reader) Minutes(ctx context.Context, first, last int64) ([]stats.Recent
 	if err == nil {
 		whole = now
 	}
-	out := make([]stats.RecentMinute, len(sums))
+	out := make([]history.RecentMinute, len(sums))
 	var gaps []gap
 	for i, m := range sums {
 		minute := first + int64(i)
@@ -96,7 +96,7 @@ func (r *Reader) Minutes(ctx context.Context, first, last int64) ([]stats.Recent
 			m = r.minutes.sum(minute, read[0], whole)
 			read = read[1:]
 		}
-		out[i] = stats.RecentMinute{Minute: minute, Known: len(m.nodes) > 0, Rules: m.rules}
+		out[i] = history.RecentMinute{Minute: minute, Known: len(m.nodes) > 0, Rules: m.rules}
 		for _, n := range m.nodes {
 			if end := (minute + 1) * 60; n.until < end {
 				gaps = append(gaps, gap{&out[i], n.node, n.address, n.until, end})
@@ -112,7 +112,7 @@ func (r *Reader) Minutes(ctx context.Context, first, last int64) ([]stats.Recent
 // gap is the end of a minute whose figures a node has posted by second only: the present minute, or that in which it
 // died.
 type gap struct {
-	minute        *stats.RecentMinute
+	minute        *history.RecentMinute
 	node, address string
 	from, to      int64 // seconds; to is excluded
 }
@@ -140,7 +140,7 @@ func (r *Reader) fill(ctx context.Context, gaps []gap) error {
 	if read == nil {
 		return fmt.Errorf("read the figures of the last seconds: %w", err)
 	}
-	copied := map[*stats.RecentMinute]bool{}
+	copied := map[*history.RecentMinute]bool{}
 	for _, g := range gaps {
 		if !copied[g.minute] { // others have the same map
 			copied[g.minute], g.minute.Rules = true, maps.Clone(g.minute.Rules)
@@ -149,7 +149,7 @@ func (r *Reader) fill(ctx context.Context, gaps []gap) error {
 			if text, ok := read[wanted[secondsTable(sec/60)]][fieldOf(g.node, sec%60)]; ok {
 				f := unpack(text)
 				add(g.minute.Rules, "", f)
-				add(g.minute.Rules, stats.NodePrefix+g.address, f)
+				add(g.minute.Rules, history.NodePrefix+g.address, f)
 			}
 			if text, ok := read[wanted[tensTable(sec/10)]][fieldOf(g.node, sec%10)]; ok {
 				for rule, p := range rulesPosted(text) {
@@ -161,7 +161,7 @@ func (r *Reader) fill(ctx context.Context, gaps []gap) error {
 	return err
 }
 
-// Peaks implements stats.Recent.
+// Peaks implements history.Recent.
 func (r *Reader) Peaks(ctx context.Context, minute int64) (map[string]int64, error) {
 	tables := []string{secondsTable(minute)}
 	for ten := minute * 6; ten < minute*6+6; ten++ {
@@ -182,14 +182,14 @@ func (r *Reader) Peaks(ctx context.Context, minute int64) (map[string]int64, err
 		peaks[""] = max(peaks[""], n)
 	}
 	for _, fields := range read[1:] {
-		bySecond := map[int64]map[string]stats.Figures{}
+		bySecond := map[int64]map[string]history.Figures{}
 		for field, text := range fields {
 			n, ok := afterColon(field)
 			if !ok {
 				continue
 			}
 			if bySecond[n] == nil {
-				bySecond[n] = map[string]stats.Figures{}
+				bySecond[n] = map[string]history.Figures{}
 			}
 			for rule, p := range rulesPosted(text) {
 				add(bySecond[n], rule, p.figures())
@@ -207,8 +207,8 @@ func (r *Reader) Peaks(ctx context.Context, minute int64) (map[string]int64, err
 	return peaks, err
 }
 
-// Tops implements stats.Recent.
-func (r *Reader) Tops(ctx context.Context, hour int64, rules []string) (map[string]stats.Tops, error) {
+// Tops implements history.Recent.
+func (r *Reader) Tops(ctx context.Context, hour int64, rules []string) (map[string]history.Tops, error) {
 	tables := make([]string, len(rules))
 	for i, rule := range rules {
 		tables[i] = topsTable(hour, rule)
@@ -217,23 +217,23 @@ func (r *Reader) Tops(ctx context.Context, hour int64, rules []string) (map[stri
 	if read == nil {
 		return nil, fmt.Errorf("read the most active keys: %w", err)
 	}
-	out := map[string]stats.Tops{}
+	out := map[string]history.Tops{}
 	for i, fields := range read {
-		var parts []stats.Tops
+		var parts []history.Tops
 		for _, text := range fields {
-			var t stats.Tops
+			var t history.Tops
 			if json.Unmarshal([]byte(text), &t) == nil {
 				parts = append(parts, t)
 			}
 		}
 		if parts != nil {
-			out[rules[i]] = stats.MergeTops(parts)
+			out[rules[i]] = history.MergeTops(parts)
 		}
 	}
 	return out, err
 }
 
-// Forget implements stats.Recent.
+// Forget implements history.Recent.
 func (r *Reader) Forget(ctx context.Context, firstMinute, endMinute, hour int64, rules []string) error {
 	var tables []string
 	for m := firstMinute; m < endMinute; m++ {

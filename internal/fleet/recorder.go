@@ -5,7 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"sluice/internal/stats"
+	"sluice/internal/history"
 )
 
 const (
@@ -40,10 +40,10 @@ type Recorder struct {
 	ofRule   map[string]int
 }
 
-// Decided says how a request, or one limit of it, was decided. The fields are those of stats.Figures.
+// Decided says how a request, or one limit of it, was decided. The fields are those of history.Figures.
 type Decided struct {
 	Allowed, Soft, Elastic, Shed, Degraded, WouldDeny, WouldAllow, Failed bool
-	// Use is stats.UseOf the limit, 0 if it is not known.
+	// Use is history.UseOf the limit, 0 if it is not known.
 	Use int64
 }
 
@@ -81,8 +81,8 @@ func (t *tally) count(d *Decided) {
 }
 
 // take returns the counts since the last call.
-func (t *tally) take() stats.Figures {
-	return stats.Figures{
+func (t *tally) take() history.Figures {
+	return history.Figures{
 		Allowed: t.allowed.Swap(0), Denied: t.denied.Swap(0), Soft: t.soft.Swap(0), Elastic: t.elastic.Swap(0),
 		Shed: t.shed.Swap(0), Degraded: t.degraded.Swap(0), WouldDeny: t.wouldDeny.Swap(0),
 		WouldAllow: t.wouldAllow.Swap(0), Failed: t.failed.Swap(0), Use: t.use.Swap(0),
@@ -129,19 +129,19 @@ func (r *Recorder) Denied(rule string, sample func() Request) {
 
 // gathered is what a recorder counted since it was last emptied.
 type gathered struct {
-	total   stats.Figures
-	rules   map[string]stats.Figures
+	total   history.Figures
+	rules   map[string]history.Figures
 	denied  []Request
 	allowed []Request
 }
 
 // gather empties the recorder, but for the keys.
 func (r *Recorder) gather() gathered {
-	g := gathered{total: r.all.take(), rules: map[string]stats.Figures{}}
+	g := gathered{total: r.all.take(), rules: map[string]history.Figures{}}
 	r.rules.Range(func(k, v any) bool {
 		name, _ := k.(string)
 		t, _ := v.(*tally)
-		if f := t.take(); f != (stats.Figures{}) {
+		if f := t.take(); f != (history.Figures{}) {
 			g.rules[name] = f
 		}
 		return true

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"sluice/internal/stats"
+	"sluice/internal/history"
 )
 
 const (
@@ -30,7 +30,7 @@ type tops struct {
 	hour    atomic.Uint64
 
 	mu    sync.Mutex
-	rules map[string]*stats.Sketches
+	rules map[string]*history.Sketches
 	// beyond are the rules above maxTops, at most maxRules, with how many of their decisions were not counted.
 	beyond map[string]int64
 	// changed are the rules with new counts since they were last posted; of beyond, those that were not posted yet.
@@ -58,10 +58,10 @@ func (t *tops) pace() {
 	}
 }
 
-// Top counts a decision of a rule ("" for the request as a whole) by a key, route or tenant, as stats.ByKey says.
+// Top counts a decision of a rule ("" for the request as a whole) by a key, route or tenant, as history.ByKey says.
 // weight is that of Weight.
 func (r *Recorder) Top(rule, by, value string, allowed bool, weight int64) {
-	r.tops.count(rule, weight, func(s *stats.Sketches) { s.Add(by, value, allowed, weight) })
+	r.tops.count(rule, weight, func(s *history.Sketches) { s.Add(by, value, allowed, weight) })
 }
 
 // DeniedKey counts a key that a rule denied ("" for the request as a whole) among the distinct ones.
@@ -73,15 +73,15 @@ func (r *Recorder) DeniedKey(rule, key string) {
 		return
 	}
 	of.Store(h)
-	t.count(rule, 0, func(s *stats.Sketches) { s.Denied(key) })
+	t.count(rule, 0, func(s *history.Sketches) { s.Denied(key) })
 }
 
 // count counts something of so many decisions in the sketches of a rule.
-func (t *tops) count(rule string, decisions int64, add func(*stats.Sketches)) {
+func (t *tops) count(rule string, decisions int64, add func(*history.Sketches)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.rules == nil {
-		t.rules, t.beyond, t.changed = map[string]*stats.Sketches{}, map[string]int64{}, map[string]bool{}
+		t.rules, t.beyond, t.changed = map[string]*history.Sketches{}, map[string]int64{}, map[string]bool{}
 	}
 	s := t.rules[rule]
 	if s == nil && len(t.rules) >= maxTops {
@@ -92,7 +92,7 @@ func (t *tops) count(rule string, decisions int64, add func(*stats.Sketches)) {
 		return
 	}
 	if s == nil {
-		s = stats.NewSketches()
+		s = history.NewSketches()
 		t.rules[rule] = s
 	}
 	add(s)
@@ -101,7 +101,7 @@ func (t *tops) count(rule string, decisions int64, add func(*stats.Sketches)) {
 
 // take returns the tops of up to most rules with new counts. forget returns those of all such rules, and begins anew.
 // Those of a rule beyond maxTops say that its keys are unknown.
-func (t *tops) take(most int, forget bool) map[string]stats.Tops {
+func (t *tops) take(most int, forget bool) map[string]history.Tops {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if forget {
@@ -109,7 +109,7 @@ func (t *tops) take(most int, forget bool) map[string]stats.Tops {
 			t.changed[rule] = true
 		}
 	}
-	out := map[string]stats.Tops{}
+	out := map[string]history.Tops{}
 	for rule, changed := range t.changed {
 		if len(out) == most && !forget {
 			break
@@ -117,7 +117,7 @@ func (t *tops) take(most int, forget bool) map[string]stats.Tops {
 		if s := t.rules[rule]; s != nil {
 			out[rule] = s.Tops()
 		} else if changed {
-			out[rule] = stats.UnknownTops(t.beyond[rule])
+			out[rule] = history.UnknownTops(t.beyond[rule])
 		}
 		delete(t.changed, rule)
 	}
@@ -129,7 +129,7 @@ func (t *tops) take(most int, forget bool) map[string]stats.Tops {
 }
 
 // again makes the tops of rules be posted again.
-func (t *tops) again(rules map[string]stats.Tops) {
+func (t *tops) again(rules map[string]history.Tops) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for rule := range rules {

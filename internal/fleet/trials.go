@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"sluice/internal/stats"
+	"sluice/internal/history"
 )
 
 const (
@@ -35,7 +35,7 @@ type TrialCounts struct {
 	NewlyDenied, NewlyAllowed int64
 	// Keys are those of the requests that would change, in the form of samples of denials: Denied of an entry are newly
 	// denied, Allowed newly allowed.
-	Keys stats.Top
+	Keys history.Top
 	// First is the time of the first one, zero without any.
 	First time.Time
 }
@@ -51,7 +51,7 @@ func (c *TrialCounts) Add(o TrialCounts) {
 	c.NewlyDenied += o.NewlyDenied
 	c.NewlyAllowed += o.NewlyAllowed
 	if len(o.Keys.Entries) > 0 {
-		c.Keys = stats.MergeTops([]stats.Tops{{stats.ByKey: c.Keys}, {stats.ByKey: o.Keys}})[stats.ByKey]
+		c.Keys = history.MergeTops([]history.Tops{{history.ByKey: c.Keys}, {history.ByKey: o.Keys}})[history.ByKey]
 	}
 	if c.First.IsZero() || !o.First.IsZero() && o.First.Before(c.First) {
 		c.First = o.First
@@ -95,7 +95,7 @@ type trialFigures struct {
 
 	mu                        sync.Mutex
 	newlyDenied, newlyAllowed int64
-	keys                      *stats.Sketches // nil until a request would change
+	keys                      *history.Sketches // nil until a request would change
 }
 
 // change counts a request that would change.
@@ -103,9 +103,9 @@ func (f *trialFigures) change(key string, allowed bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.keys == nil {
-		f.keys = stats.NewSketches()
+		f.keys = history.NewSketches()
 	}
-	f.keys.Add(stats.ByKey, key, allowed, 1)
+	f.keys.Add(history.ByKey, key, allowed, 1)
 	if allowed {
 		f.newlyAllowed++
 	} else {
@@ -119,7 +119,7 @@ func (f *trialFigures) take() TrialCounts {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.keys != nil {
-		c.NewlyDenied, c.NewlyAllowed, c.Keys = f.newlyDenied, f.newlyAllowed, f.keys.Tops()[stats.ByKey]
+		c.NewlyDenied, c.NewlyAllowed, c.Keys = f.newlyDenied, f.newlyAllowed, f.keys.Tops()[history.ByKey]
 		f.newlyDenied, f.newlyAllowed, f.keys = 0, 0, nil
 	}
 	return c
@@ -243,7 +243,7 @@ func unpackTrial(text string) TrialCounts {
 	c := TrialCounts{Seen: n[0], Denied: n[1], First: time.UnixMilli(n[2]), Compared: n[3], NewlyDenied: n[4],
 		NewlyAllowed: n[5]}
 	if json.Unmarshal([]byte(words[len(n)]), &c.Keys) != nil {
-		c.Keys = stats.Top{}
+		c.Keys = history.Top{}
 	}
 	return c
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"sluice/internal/fleet"
-	"sluice/internal/stats"
+	"sluice/internal/history"
 )
 
 // try lets a shadow rule of id 17 decide.
@@ -127,7 +127,7 @@ func TestTrial_SaysWhatWouldChangeAndByWhichKeys(t *testing.T) {
 			}
 			got.First = time.Time{}
 			want := fleet.TrialCounts{Seen: 147, Denied: 44, Compared: 146, NewlyDenied: 38, NewlyAllowed: 3,
-				Keys: stats.Top{Entries: []stats.TopEntry{{Key: "user:a b", Denied: 30}, {Key: "user:2", Denied: 8, Allowed: 3}}}}
+				Keys: history.Top{Entries: []history.TopEntry{{Key: "user:a b", Denied: 30}, {Key: "user:2", Denied: 8, Allowed: 3}}}}
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("want -, got +\n%s", diff)
 			}

@@ -198,7 +198,7 @@ CREATE TABLE sessions (
 );
 CREATE INDEX sessions_expires_at ON sessions (expires_at);
 
--- What was decided, in packed rows: by kind (see internal/stats), rule and period. Rows of the present hour are written
+-- What was decided, in packed rows: by kind (see internal/history), rule and period. Rows of the present hour are written
 -- once a minute, so pages keep room for that. A row of minutes is written 60 times: the space of old versions must be
 -- free for the next ones soon, and a fifth of the table, the default, is as much as an hour of them.
 CREATE TABLE stats (

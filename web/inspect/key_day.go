@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"sluice/internal/stats"
+	"sluice/internal/history"
 	"sluice/rules/match"
 	"sluice/web/view"
 )
@@ -47,7 +47,7 @@ const mostLayers = 5
 type RuleDay struct {
 	Rule string
 	// Day are the decisions, nil if it was never among the most active ones.
-	Day *stats.Row
+	Day *history.Row
 	// Hours are the decisions of each hour, -1 for those that are not known.
 	Hours []int64
 }
@@ -57,7 +57,7 @@ func (p *Pages) dayOf(ctx context.Context, by, name string, list []*RuleDay) Key
 	end := p.Now().UTC().Truncate(time.Hour).Add(time.Hour)
 	d := KeyDay{From: end.Add(-hoursOfDay * time.Hour), To: end}
 	for _, r := range list {
-		row, partial, err := p.readRow(ctx, stats.Query{Rule: r.Rule, By: by, From: d.From, To: d.To, Step: time.Hour}, name)
+		row, partial, err := p.readRow(ctx, history.Query{Rule: r.Rule, By: by, From: d.From, To: d.To, Step: time.Hour}, name)
 		r.Day, r.Hours = row, partsKnown(row, d.From, d.To, time.Hour)
 		d.Partial = cmp.Or(d.Partial, partial)
 		if err != nil { // neither could the others be read
@@ -70,13 +70,13 @@ func (p *Pages) dayOf(ctx context.Context, by, name string, list []*RuleDay) Key
 }
 
 // rowOf is readRow without what is missing.
-func (p *Pages) rowOf(ctx context.Context, q stats.Query, name string) (*stats.Row, error) {
+func (p *Pages) rowOf(ctx context.Context, q history.Query, name string) (*history.Row, error) {
 	row, _, err := p.readRow(ctx, q, name)
 	return row, err
 }
 
 // readRow is the row of a name in an answer, nil if it is not among its rows. partial says what the answer misses.
-func (p *Pages) readRow(ctx context.Context, q stats.Query, name string) (row *stats.Row, partial, err error) {
+func (p *Pages) readRow(ctx context.Context, q history.Query, name string) (row *history.Row, partial, err error) {
 	res, err := p.Stats.Stats(ctx, q)
 	if err != nil {
 		p.Logger.Warn("the console could not read figures of a key", "error", err)
@@ -93,7 +93,7 @@ func (p *Pages) readRow(ctx context.Context, q stats.Query, name string) (row *s
 // partsKnown are the decisions of each step of a range, -1 for those that are not known: a sketch has no key without
 // decisions. The decisions of a step are in the part of the row in which the step begins, and a part is at most a step
 // long.
-func partsKnown(row *stats.Row, from, to time.Time, step time.Duration) []int64 {
+func partsKnown(row *history.Row, from, to time.Time, step time.Duration) []int64 {
 	out := make([]int64, to.Sub(from)/step)
 	for i := range out {
 		out[i] = -1
@@ -274,7 +274,7 @@ func countWords(n int64) string {
 }
 
 // rowWords writes a figure of a row with its error, "not known" without a row.
-func rowWords(row *stats.Row, figure func(*stats.Row) int64) string {
+func rowWords(row *history.Row, figure func(*history.Row) int64) string {
 	if row == nil {
 		return "not known"
 	}
@@ -285,8 +285,8 @@ func rowWords(row *stats.Row, figure func(*stats.Row) int64) string {
 	return s
 }
 
-func allowedOf(r *stats.Row) int64 { return r.Allowed }
-func deniedOf(r *stats.Row) int64  { return r.Denied }
+func allowedOf(r *history.Row) int64 { return r.Allowed }
+func deniedOf(r *history.Row) int64  { return r.Denied }
 
 // effectWords says what the override of a bucket does, "" if it has none.
 func effectWords(b *match.Bucket) string {

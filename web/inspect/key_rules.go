@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"sluice/internal/fleet"
-	"sluice/internal/stats"
+	"sluice/internal/history"
 	"sluice/limiter"
 	"sluice/rules/match"
 	"sluice/rules/scope"
@@ -191,14 +191,14 @@ const daysSeen = 24
 // seen finds when a key of a rule was decided about. day are its decisions of the last hours.
 func (p *Pages) seen(v *kit.Visit, name string, m *KeyPage) Seen {
 	var s Seen
-	today := p.Now().UTC().Truncate(stats.Day)
-	from, to := today.Add(-(daysSeen-1)*stats.Day), today.Add(stats.Day)
-	row, err := p.rowOf(v.Ctx, stats.Query{Rule: m.Bucket.Rule.Rule.Name, By: stats.ByKey, From: from, To: to,
-		Step: stats.Day}, name)
+	today := p.Now().UTC().Truncate(history.Day)
+	from, to := today.Add(-(daysSeen-1)*history.Day), today.Add(history.Day)
+	row, err := p.rowOf(v.Ctx, history.Query{Rule: m.Bucket.Rule.Rule.Name, By: history.ByKey, From: from, To: to,
+		Step: history.Day}, name)
 	s.Unreadable = err != nil || m.Day.Unreadable
-	for i, n := range partsKnown(row, from, to, stats.Day) {
+	for i, n := range partsKnown(row, from, to, history.Day) {
 		if n > 0 {
-			s.First = from.Add(time.Duration(i) * stats.Day)
+			s.First = from.Add(time.Duration(i) * history.Day)
 			break
 		}
 	}
@@ -217,7 +217,7 @@ func (p *Pages) seen(v *kit.Visit, name string, m *KeyPage) Seen {
 		if at := d.Time(); !s.LastHour && at.After(s.Last) || s.LastHour && !at.Before(s.Last) {
 			s.Last, s.LastHour = at, false
 		}
-		if at := d.Time().UTC().Truncate(stats.Day); s.First.IsZero() || at.Before(s.First) {
+		if at := d.Time().UTC().Truncate(history.Day); s.First.IsZero() || at.Before(s.First) {
 			s.First = at
 		}
 	}

@@ -10,7 +10,7 @@ import (
 
 	"sluice/internal/access"
 	"sluice/internal/fleet"
-	"sluice/internal/stats"
+	"sluice/internal/history"
 	"sluice/limiter"
 	"sluice/rules"
 	"sluice/web/webtest"
@@ -152,7 +152,7 @@ func TestKey_HoursAreThoseInWhichTheKeyWasActive(t *testing.T) {
 	line := make([]int64, 30)
 	line[0], line[5] = 7, 9 // the first hour, and the fifth
 	w.Stats.Change(func(f *webtest.Stats) {
-		f.Keys = []stats.Row{{Key: "user:99", Allowed: 16, Error: 3, Line: line}}
+		f.Keys = []history.Row{{Key: "user:99", Allowed: 16, Error: 3, Line: line}}
 	})
 	page := w.As(access.RoleViewer).Get("/console/keys?rule=search-per-user&key=user%3A99")
 	if !page.Has("Decisions in 2 known hours of the last 24", "search-per-user 16", "16 ± 3",

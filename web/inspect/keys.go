@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"sluice/internal/fleet"
-	"sluice/internal/stats"
+	"sluice/internal/history"
 	"sluice/limiter"
 	"sluice/rules"
 	"sluice/rules/field"
@@ -132,7 +132,7 @@ func (p *Pages) investigate(v *kit.Visit, m *KeyPage) {
 		list[i] = &m.Counting[i].RuleDay
 		list[i].Rule = m.Counting[i].Bucket.Rule.Rule.Name
 	}
-	m.Day = p.dayOf(v.Ctx, stats.ByKey, name, list)
+	m.Day = p.dayOf(v.Ctx, history.ByKey, name, list)
 	m.Day.Marks = v.Marks(b.Rule.Rule.Name, m.Day.From, m.Day.To)
 	m.Seen = p.seen(v, name, m)
 }

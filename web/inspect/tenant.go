@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"sluice/internal/fleet"
-	"sluice/internal/stats"
+	"sluice/internal/history"
 	"sluice/rules/match"
 	"sluice/web/kit"
 	"sluice/web/view"
@@ -25,7 +25,7 @@ const rulesOfTenant = 10
 type TenantPage struct {
 	Name string
 	// All are the decisions on all requests of the tenant in the range of Day, nil if they are not known.
-	All *stats.Row
+	All *history.Row
 	Day KeyDay
 	// Rules are those with known decisions on the tenant, of Asked rules; there are Active rules.
 	Rules         []RuleDay
@@ -50,7 +50,7 @@ func (m *TenantPage) requests() string {
 func (p *Pages) tenantPage(v *kit.Visit) error {
 	name := v.QueryParams().Get("tenant")
 	if name == "" || len(name) > maxTenant {
-		return v.SeeOther(kit.PathTraffic + "?by=" + stats.ByTenant)
+		return v.SeeOther(kit.PathTraffic + "?by=" + history.ByTenant)
 	}
 	m := TenantPage{Name: name}
 	recent, err := p.Denials.Requests(v.Ctx, fleet.Filter{Attribute: p.TenantAttribute, Value: name}, recentOfKey)
@@ -60,10 +60,10 @@ func (p *Pages) tenantPage(v *kit.Visit) error {
 	}
 	live := p.Fleet.Live(v.Ctx)
 	list := p.rulesToAsk(&live, &m)
-	m.Day = p.dayOf(v.Ctx, stats.ByTenant, name, list)
+	m.Day = p.dayOf(v.Ctx, history.ByTenant, name, list)
 	m.Day.Marks = v.Marks("", m.Day.From, m.Day.To)
 	if !m.Day.Unreadable {
-		m.All, err = p.rowOf(v.Ctx, stats.Query{By: stats.ByTenant, From: m.Day.From, To: m.Day.To, Step: time.Hour}, name)
+		m.All, err = p.rowOf(v.Ctx, history.Query{By: history.ByTenant, From: m.Day.From, To: m.Day.To, Step: time.Hour}, name)
 		m.Day.Unreadable = err != nil
 	}
 	for _, r := range list {

@@ -11,7 +11,8 @@ import (
 
 	"sluice/internal/access"
 	"sluice/internal/fleet"
-	"sluice/internal/stats"
+	"sluice/internal/history"
+	"sluice/internal/history/incident"
 	"sluice/limiter"
 	"sluice/rules"
 	"sluice/rules/match"
@@ -47,13 +48,13 @@ type Deps struct {
 	Fleet   Fleet
 	Denials DenialLog
 	// Stats has the figures of what was decided, Marks what happened meanwhile.
-	Stats stats.Source
-	Marks stats.MarkSource
+	Stats history.Source
+	Marks history.MarkSource
 	// ActiveAlerts returns how many alerts are active; known is false until that was read once. Every page calls it, so it
 	// must answer from memory. Package web sets it.
 	ActiveAlerts func() (n int, known bool)
 	// Incidents are the times in which a node could not use Redis or the rule database.
-	Incidents stats.IncidentSource
+	Incidents incident.Source
 	// PublicURL is where people reach the console, as in
 	// https://sluice.example.com; "" if nobody said. With https, cookies are only
 	// sent over TLS.

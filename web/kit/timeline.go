@@ -4,13 +4,13 @@ import (
 	"time"
 
 	"sluice/internal/access"
-	"sluice/internal/stats"
+	"sluice/internal/history"
 	"sluice/web/view"
 )
 
 // Timeline is the chart of a rule ("" for all requests) over a range, with its marks, and the answer that it shows. by
-// is that of a stats.Query. page is the address of the page. With an error, the chart says that it could not be read.
-func (v *Visit) Timeline(rule, by string, r view.Range, page view.Query) (view.Timeline, stats.Result, error) {
+// is that of a history.Query. page is the address of the page. With an error, the chart says that it could not be read.
+func (v *Visit) Timeline(rule, by string, r view.Range, page view.Query) (view.Timeline, history.Result, error) {
 	t := view.Timeline{ID: "timeline", Range: r, Page: page,
 		Moment: view.NewQuery(PathRequests, nil).Set("rule", rule)}
 	q := r.Query(rule)

@@ -11,7 +11,7 @@ import (
 
 	"github.com/a-h/templ"
 
-	"sluice/internal/stats"
+	"sluice/internal/history/incident"
 	"sluice/rules"
 	"sluice/rules/field"
 	"sluice/web/kit"
@@ -42,10 +42,10 @@ var incidentFilters = []string{"range", "from", "to", "node", "rule"}
 // Incidents is the page of incidents.
 type Incidents struct {
 	// Running are the incidents that last, Past the others, newest first.
-	Running, Past []stats.Incident
+	Running, Past []incident.Incident
 	Query         view.Query
 	// Asked is what the address selects. Problems are what is wrong with it; nothing is listed then.
-	Asked    stats.IncidentQuery
+	Asked    incident.Query
 	Problems []field.Problem
 	// Partial means that the rule database is unavailable, so that these are incidents of this node only.
 	Partial bool
@@ -119,7 +119,7 @@ func (m *Incidents) incomplete(err error) error {
 	return err
 }
 
-func (p *Pages) ruleIDs(all []stats.Incident) map[string]int64 {
+func (p *Pages) ruleIDs(all []incident.Incident) map[string]int64 {
 	var names []string
 	for i := range all {
 		for _, r := range all[i].Rules[:min(len(all[i].Rules), shownRules)] {
@@ -130,7 +130,7 @@ func (p *Pages) ruleIDs(all []stats.Incident) map[string]int64 {
 }
 
 // askedIncidents reads the address.
-func askedIncidents(q url.Values, now time.Time) (out stats.IncidentQuery, bad []field.Problem) {
+func askedIncidents(q url.Values, now time.Time) (out incident.Query, bad []field.Problem) {
 	out.Node, out.Rule = q.Get("node"), q.Get("rule")
 	instant := func(name string) (at time.Time) {
 		text := q.Get(name)
@@ -215,10 +215,10 @@ func (m *Incidents) stream() string { return m.Query.At("/console/events").With(
 func (m *Incidents) download() string { return m.Query.At(pathIncidentsCSV).URL() }
 
 // rulesOf are the rules of an incident that the page lists, and how many more there are.
-func (m *Incidents) rulesOf(i *stats.Incident) (shown []stats.IncidentRule, more int) {
+func (m *Incidents) rulesOf(i *incident.Incident) (shown []incident.Rule, more int) {
 	if m.Asked.Rule != "" {
 		r, _ := i.Rule(m.Asked.Rule)
-		return []stats.IncidentRule{r}, len(i.Rules) - 1
+		return []incident.Rule{r}, len(i.Rules) - 1
 	}
 	most := shownRules
 	if i.Running() {
@@ -229,28 +229,28 @@ func (m *Incidents) rulesOf(i *stats.Incident) (shown []stats.IncidentRule, more
 }
 
 // incidentTitle says what happened.
-func incidentTitle(i *stats.Incident) string {
+func incidentTitle(i *incident.Incident) string {
 	switch i.Kind {
-	case stats.IncidentBreaker:
+	case incident.Breaker:
 		if strings.Contains(i.Server, ",") {
 			return "Circuit breakers tripped"
 		}
 		return "Circuit breaker tripped"
-	case stats.IncidentDatabase:
+	case incident.Database:
 		return "Rules database unreachable"
-	case stats.IncidentRegions:
+	case incident.Regions:
 		if strings.Contains(i.Server, ",") {
 			return "Regions cut off"
 		}
 		return "Region cut off"
-	case stats.IncidentStarved:
+	case incident.Starved:
 		return "Node lacked CPU"
 	}
 	return "The counter store did not decide some requests"
 }
 
 // decidedWords are the decisions of fail modes: "620 by local, 14 by closed".
-func decidedWords(r *stats.IncidentRule) string {
+func decidedWords(r *incident.Rule) string {
 	var parts []string
 	for _, of := range []struct {
 		n    int64
@@ -264,7 +264,7 @@ func decidedWords(r *stats.IncidentRule) string {
 }
 
 // lasted is how long an incident lasted, or has lasted until now.
-func lasted(i *stats.Incident, now time.Time) string {
+func lasted(i *incident.Incident, now time.Time) string {
 	end := i.End
 	switch {
 	case i.Lost:

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"time"
 
-	"sluice/internal/stats"
+	"sluice/internal/history/incident"
 	"sluice/rules/chars"
 	"sluice/rules/field"
 	"sluice/web/kit"
@@ -49,7 +49,7 @@ func (p *Pages) incidentsCSV(v *kit.Visit) error {
 }
 
 // incidentRows are the lines of an incident, of one rule or of all rules.
-func incidentRows(i *stats.Incident, rule string) [][]string {
+func incidentRows(i *incident.Incident, rule string) [][]string {
 	number := func(n int64) string { return strconv.FormatInt(n, 10) }
 	moment := func(t time.Time) string {
 		if t.IsZero() {
@@ -60,7 +60,7 @@ func incidentRows(i *stats.Incident, rule string) [][]string {
 	same := []string{chars.Cell(i.ID), i.Kind, stateOf(i), moment(i.Begin), moment(i.End), moment(i.Updated),
 		chars.Cell(i.Node), chars.Cell(i.NodeID), chars.Cell(i.Server), chars.Cell(i.Cause), number(i.Opened),
 		number(i.Merged)}
-	line := func(r *stats.IncidentRule) []string {
+	line := func(r *incident.Rule) []string {
 		return append(same[:len(same):len(same)], chars.Cell(r.Rule), number(r.Open), number(r.Local), number(r.Closed),
 			number(r.Denied))
 	}
@@ -74,7 +74,7 @@ func incidentRows(i *stats.Incident, rule string) [][]string {
 }
 
 // stateOf says whether an incident lasts, and why not.
-func stateOf(i *stats.Incident) string {
+func stateOf(i *incident.Incident) string {
 	switch {
 	case i.Lost:
 		return "lost"

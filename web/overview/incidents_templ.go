@@ -8,7 +8,7 @@ import "github.com/a-h/templ"
 import templruntime "github.com/a-h/templ/runtime"
 
 import (
-	"sluice/internal/stats"
+	"sluice/internal/history/incident"
 	"sluice/rules/chars"
 	"sluice/web/view"
 )
@@ -636,7 +636,7 @@ func pastIncidents(m Incidents) templ.Component {
 	})
 }
 
-func incidentTable(m Incidents, list []stats.Incident) templ.Component {
+func incidentTable(m Incidents, list []incident.Incident) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -671,7 +671,7 @@ func incidentTable(m Incidents, list []stats.Incident) templ.Component {
 	})
 }
 
-func incidentRow(m Incidents, i *stats.Incident) templ.Component {
+func incidentRow(m Incidents, i *incident.Incident) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -935,7 +935,7 @@ func incidentRow(m Incidents, i *stats.Incident) templ.Component {
 	})
 }
 
-func incidentDecisions(m Incidents, i *stats.Incident) templ.Component {
+func incidentDecisions(m Incidents, i *incident.Incident) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -952,17 +952,17 @@ func incidentDecisions(m Incidents, i *stats.Incident) templ.Component {
 		}
 		ctx = templ.InitializeContext(ctx)
 		ctx = templ.ClearChildren(ctx)
-		if i.Kind == stats.IncidentDatabase {
+		if i.Kind == incident.Database {
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 67, "<span class=\"muted\">none: checks used the last loaded rules</span>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-		} else if i.Kind == stats.IncidentRegions {
+		} else if i.Kind == incident.Regions {
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 68, "<span class=\"muted\">not counted here: “While a region is cut off” of each rule decided</span>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-		} else if i.Kind == stats.IncidentStarved && i.Total.Decided() == 0 {
+		} else if i.Kind == incident.Starved && i.Total.Decided() == 0 {
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 69, "<span class=\"muted\">none: the limits decided, late</span>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
@@ -1041,7 +1041,7 @@ func incidentDecisions(m Incidents, i *stats.Incident) templ.Component {
 	})
 }
 
-func byRule(m Incidents, list []stats.IncidentRule, more int) templ.Component {
+func byRule(m Incidents, list []incident.Rule, more int) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -1227,7 +1227,7 @@ func runningNote(m Overview) templ.Component {
 }
 
 // runningWords says which incidents last.
-func runningWords(all []stats.Incident) string {
+func runningWords(all []incident.Incident) string {
 	if len(all) > 1 {
 		return view.Plural(int64(len(all)), "incident") + " running."
 	}

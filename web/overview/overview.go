@@ -6,7 +6,8 @@ import (
 	"time"
 
 	"sluice/internal/fleet"
-	"sluice/internal/stats"
+	"sluice/internal/history"
+	"sluice/internal/history/incident"
 	"sluice/rules"
 	"sluice/rules/match"
 	"sluice/web/kit"
@@ -48,8 +49,8 @@ func (p *Pages) live(v *kit.Visit) Overview {
 	m.Latest, m.LatestIDs, m.LatestUnavailable = latest, p.RuleIDs(latest), kit.Unreadable(err)
 	m.Incidents, _ = p.Incidents.Running(v.Ctx) // with an error come those of this node
 	if len(node.CutOff) > 0 {                   // a banner says so already
-		m.Incidents = slices.DeleteFunc(slices.Clone(m.Incidents), func(i stats.Incident) bool {
-			return i.Kind == stats.IncidentRegions
+		m.Incidents = slices.DeleteFunc(slices.Clone(m.Incidents), func(i incident.Incident) bool {
+			return i.Kind == incident.Regions
 		})
 	}
 	set := p.Sets.Load()
@@ -88,7 +89,7 @@ const maxTopRules = 6
 func (p *Pages) topRules(live []fleet.RuleLive, set *match.Set) (denied, busy []RuleRate) {
 	live = slices.Clone(live)
 	named := map[string]bool{}
-	pick := func(line func(stats.Figures) int64, fits func(stats.Figures) bool) []RuleRate {
+	pick := func(line func(history.Figures) int64, fits func(history.Figures) bool) []RuleRate {
 		var out []RuleRate
 		for i := range live {
 			if len(out) < maxTopRules && fits(live[i].Minute) {
@@ -100,9 +101,9 @@ func (p *Pages) topRules(live []fleet.RuleLive, set *match.Set) (denied, busy []
 		}
 		return out
 	}
-	denied = pick(func(c stats.Figures) int64 { return c.Denied }, func(c stats.Figures) bool { return c.Denied > 0 })
+	denied = pick(func(c history.Figures) int64 { return c.Denied }, func(c history.Figures) bool { return c.Denied > 0 })
 	slices.SortStableFunc(live, func(a, b fleet.RuleLive) int { return cmp.Compare(b.Minute.Total(), a.Minute.Total()) })
-	busy = pick(stats.Figures.Total, func(c stats.Figures) bool { return c.Total() > 0 })
+	busy = pick(history.Figures.Total, func(c history.Figures) bool { return c.Total() > 0 })
 	ids := map[string]int64{}
 	if set != nil {
 		for i := range set.Len() {
@@ -119,7 +120,7 @@ func (p *Pages) topRules(live []fleet.RuleLive, set *match.Set) (denied, busy []
 	return denied, busy
 }
 
-func lineOf(points []fleet.Point, of func(stats.Figures) int64) []float64 {
+func lineOf(points []fleet.Point, of func(history.Figures) int64) []float64 {
 	out := make([]float64, max(0, len(points)-1)) // the last point is not complete
 	for i := range out {
 		out[i] = float64(of(points[i].Figures))
@@ -130,18 +131,18 @@ func lineOf(points []fleet.Point, of func(stats.Figures) int64) []float64 {
 // rates are the rates per second on the overview.
 var rates = []struct {
 	name  string
-	count func(stats.Figures) int64
+	count func(history.Figures) int64
 }{
-	{"allowed", func(c stats.Figures) int64 { return c.Allowed }},
-	{"denied", func(c stats.Figures) int64 { return c.Denied }},
-	{"degraded", func(c stats.Figures) int64 { return c.Degraded }},
+	{"allowed", func(c history.Figures) int64 { return c.Allowed }},
+	{"denied", func(c history.Figures) int64 { return c.Denied }},
+	{"degraded", func(c history.Figures) int64 { return c.Degraded }},
 }
 
 // rateSeconds is how many seconds a rate is averaged over.
 const rateSeconds = 10
 
 // rateOf is the mean of the last seconds, and a line of the last three minutes.
-func rateOf(seconds []fleet.Point, count func(stats.Figures) int64) Rate {
+func rateOf(seconds []fleet.Point, count func(history.Figures) int64) Rate {
 	r := Rate{Line: make([]float64, len(seconds))}
 	var sum int64
 	for i := range seconds {
@@ -177,7 +178,7 @@ type Overview struct {
 	LatestIDs         map[string]int64
 	LatestUnavailable bool
 	// Incidents are those that last.
-	Incidents []stats.Incident
+	Incidents []incident.Incident
 	// Newest is the newest rules version of any node. HotKeys counts the hot keys of all nodes, Hot lists some of them.
 	Newest                          int64
 	HotKeys                         int
@@ -219,7 +220,7 @@ type RuleRate struct {
 	Name string
 	// ID is 0 if no rule in force has the name.
 	ID     int64
-	Minute stats.Figures
+	Minute history.Figures
 	Line   []float64
 }
 

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"sluice/internal/fleet"
-	"sluice/internal/stats"
+	"sluice/internal/history"
 	"sluice/rules"
 	"sluice/rules/match"
 	"sluice/web/kit"
@@ -17,7 +17,7 @@ type Row struct {
 	// Line are the requests of the last ten minutes, oldest first, nil if there were none.
 	Line []float64
 	// Sum are the figures of these ten minutes.
-	Sum stats.Figures
+	Sum history.Figures
 	// Uses are the highest uses of the limit by one key in parts of the ten minutes, oldest first; see view.UsesOf.
 	Uses []int64
 }
@@ -133,13 +133,13 @@ func withFigures(lines []view.RuleLine, live *fleet.Live) []Row {
 			continue
 		}
 		row.Denied = l.Minute.Denied
-		var part stats.Figures
+		var part history.Figures
 		for j := range l.Tens {
 			row.Sum.Add(l.Tens[j].Figures)
 			row.Line = append(row.Line, float64(l.Tens[j].Total()))
 			if part.Add(l.Tens[j].Figures); (j+1)%tensAUse == 0 {
 				row.Uses = append(row.Uses, view.UseOf(&part))
-				part = stats.Figures{}
+				part = history.Figures{}
 			}
 		}
 	}

@@ -10,7 +10,7 @@ import (
 
 	"sluice/internal/access"
 	"sluice/internal/fleet"
-	"sluice/internal/stats"
+	"sluice/internal/history"
 	"sluice/rules"
 	"sluice/web/webtest"
 )
@@ -43,10 +43,10 @@ func TestRules_MostDeniedAreFirstOnEveryPageAndInEveryFilter(t *testing.T) {
 		for i := range 70 {
 			name := w.Rules.List[299-4*i].Name
 			denied[name] = int64(1000 - i)
-			l.Rules = append(l.Rules, fleet.RuleLive{Name: name, Minute: stats.Figures{Denied: denied[name]}})
+			l.Rules = append(l.Rules, fleet.RuleLive{Name: name, Minute: history.Figures{Denied: denied[name]}})
 		}
-		l.Rules = append(l.Rules, fleet.RuleLive{Name: "a rule that is gone", Minute: stats.Figures{Denied: 5}},
-			fleet.RuleLive{Name: w.Rules.List[0].Name, Minute: stats.Figures{Allowed: 9}})
+		l.Rules = append(l.Rules, fleet.RuleLive{Name: "a rule that is gone", Minute: history.Figures{Denied: 5}},
+			fleet.RuleLive{Name: w.Rules.List[0].Name, Minute: history.Figures{Allowed: 9}})
 	})
 	b := w.As(access.RoleViewer)
 	for _, filter := range []string{"", "&fail_mode=closed", "&q=user", "&q=POST+/v1/charges"} {
@@ -130,7 +130,7 @@ func TestRules_ShowTheUseOfALimitWhereItIsKnown(t *testing.T) {
 	w := webtest.Start(t, webtest.Full)
 	tens := make([]fleet.Point, 60)
 	for i := range tens {
-		tens[i].Allowed, tens[i].Use = 100, stats.UseOf(int64(i), 100)
+		tens[i].Allowed, tens[i].Use = 100, history.UseOf(int64(i), 100)
 	}
 	w.Fleet.Change(func(l *fleet.Live) { l.Rules = []fleet.RuleLive{{Name: w.Rules.List[0].Name, Tens: tens}} })
 	b := w.As(access.RoleViewer)

@@ -16,7 +16,7 @@ import (
 )
 
 // history lists the versions of a rule on its page.
-func history(f view.Frame, m Page) templ.Component {
+func revisions(f view.Frame, m Page) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {

@@ -6,7 +6,7 @@ import (
 
 	"sluice/internal/doctor"
 	"sluice/internal/fleet"
-	"sluice/internal/stats"
+	"sluice/internal/history"
 	"sluice/rules"
 	"sluice/rules/field"
 	"sluice/rules/match"
@@ -75,8 +75,8 @@ func (p *Pages) inForce(v *kit.Visit, id int64) error {
 // figures fills in the metrics of a rule. With an error some are missing, and m says which.
 func (p *Pages) figures(v *kit.Visit, m *Page, find trialFinder) error {
 	var err, trialErr error
-	var answer stats.Result
-	m.Timeline, answer, err = v.Timeline(m.Rule.Name, stats.ByKey, view.ParseRange(v.QueryParams(), p.Now(), "1h"),
+	var answer history.Result
+	m.Timeline, answer, err = v.Timeline(m.Rule.Name, history.ByKey, view.ParseRange(v.QueryParams(), p.Now(), "1h"),
 		m.Query)
 	m.Partial = answer.Partial
 	for _, row := range answer.Top {
@@ -110,7 +110,7 @@ type Page struct {
 	Set   *match.Set
 	Query view.Query
 	// Minute is the last complete minute, from Live.
-	Minute stats.Figures
+	Minute history.Figures
 	Live   fleet.Live
 	// Trial is nil unless the rule is in shadow mode or has a candidate.
 	Trial    *Trial
@@ -120,7 +120,7 @@ type Page struct {
 	// Partial says what is missing of the timeline, nil if nothing is.
 	Partial error
 	// Denied are the most denied keys of the range.
-	Denied []stats.Row
+	Denied []history.Row
 	// NoFigures means that some metrics could not be read.
 	NoFigures bool
 	// Changed means that the page shows an old version of the rule, or a deleted one.

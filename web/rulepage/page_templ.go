@@ -643,7 +643,7 @@ func rulePage(f view.Frame, m Page) templ.Component {
 					return templ_7745c5c3_Err
 				}
 			} else {
-				templ_7745c5c3_Err = history(f, m).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = revisions(f, m).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}

@@ -9,7 +9,7 @@ import (
 
 	"sluice/internal/access"
 	"sluice/internal/fleet"
-	"sluice/internal/stats"
+	"sluice/internal/history"
 	"sluice/rules"
 	"sluice/web/webtest"
 )
@@ -97,7 +97,7 @@ func TestRulePage_StandsWithoutItsFigures(t *testing.T) {
 func TestRulePage_CallersTextIsShownNotRun(t *testing.T) {
 	w := webtest.Start(t, webtest.Full)
 	const evil = `user:<img src=x onerror=alert(1)>"'&`
-	w.Stats.Keys = []stats.Row{{Key: evil, Denied: 3}}
+	w.Stats.Keys = []history.Row{{Key: evil, Denied: 3}}
 	w.Rules.List[0].Description = "<script>alert(1)</script>"
 	w.Overrides.List[0].Key = evil
 	page := w.As(access.RoleEditor).Get("/console/rules/1")
@@ -307,7 +307,7 @@ func TestRule_ItsPageAndTheListSayThatItBans(t *testing.T) {
 // TestRulePage_ShowsWhatTheDoctorFinds: of a rule whose requests are nearly all denied, and of one without figures.
 func TestRulePage_ShowsWhatTheDoctorFinds(t *testing.T) {
 	w := webtest.Start(t, webtest.Full)
-	w.Rules.List[0].UpdatedAt = webtest.Now.Add(-2 * stats.Day)
+	w.Rules.List[0].UpdatedAt = webtest.Now.Add(-2 * history.Day)
 	w.Stats.Change(func(s *webtest.Stats) { s.Last.Denied = 100_000_000 })
 	page := w.As(access.RoleViewer).Get("/console/rules/1")
 	if !page.Has("Denies nearly everything", "Traffic by key",
@@ -319,7 +319,7 @@ func TestRulePage_ShowsWhatTheDoctorFinds(t *testing.T) {
 		page.Has("Denies nearly everything") {
 		t.Errorf("without figures: %d", page.Code)
 	}
-	w.Stats.Change(func(s *webtest.Stats) { s.Since, s.Partial = webtest.Now.Add(-stats.Day), errors.New("the counters") })
+	w.Stats.Change(func(s *webtest.Stats) { s.Since, s.Partial = webtest.Now.Add(-history.Day), errors.New("the counters") })
 	if page := w.As(access.RoleViewer).Get("/console/rules/1"); !page.Has("so the rule was not examined") {
 		t.Errorf("with missing figures: %d", page.Code)
 	}

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"sluice/internal/fleet"
-	"sluice/internal/stats"
+	"sluice/internal/history"
 	"sluice/rules"
 	"sluice/rules/field"
 	"sluice/rules/scope"
@@ -169,9 +169,9 @@ func (t *Trial) doubts() []string {
 		out = append(out, fmt.Sprintf("only %s seen, and %s show what is usual", were(t.Counts.Seen, "request"),
 			view.Count(enoughRequests)))
 	}
-	whole, why := stats.Day, "a whole day shows how traffic varies"
+	whole, why := history.Day, "a whole day shows how traffic varies"
 	if t.Rule.Schedule != nil {
-		whole, why = 7*stats.Day, "the limit follows a schedule, so a whole week shows how it works"
+		whole, why = 7*history.Day, "the limit follows a schedule, so a whole week shows how it works"
 	}
 	if got := t.seenFor(); got < whole {
 		out = append(out, fmt.Sprintf("requests were seen for %s, and %s", spanWords(got), why))
@@ -187,7 +187,7 @@ func (t *Trial) doubts() []string {
 }
 
 // dominant is the key that makes most of the changes, nil if there is none.
-func (t *Trial) dominant() *stats.TopEntry {
+func (t *Trial) dominant() *history.TopEntry {
 	if t.changes() < fewChanges || t.Rule.Scope == scope.Global {
 		return nil
 	}
@@ -210,7 +210,7 @@ func tooLittle(doubts []string) string {
 }
 
 // keys are the first keys that would change.
-func (t *Trial) keys(most int) []stats.TopEntry {
+func (t *Trial) keys(most int) []history.TopEntry {
 	return t.Counts.Keys.Entries[:min(most, len(t.Counts.Keys.Entries))]
 }
 
@@ -227,10 +227,10 @@ func spanWords(d time.Duration) string {
 	switch {
 	case d < time.Hour:
 		return view.Plural(max(1, int64(d/time.Minute)), "minute")
-	case d < 2*stats.Day:
+	case d < 2*history.Day:
 		return view.Plural(int64(d/time.Hour), "hour")
 	}
-	return view.Plural(int64(d/stats.Day), "day")
+	return view.Plural(int64(d/history.Day), "day")
 }
 
 // askAgain shows the page that asks before a promotion again, if there is too little evidence and nobody has confirmed

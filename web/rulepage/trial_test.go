@@ -9,7 +9,7 @@ import (
 
 	"sluice/internal/access"
 	"sluice/internal/fleet"
-	"sluice/internal/stats"
+	"sluice/internal/history"
 	"sluice/rules"
 	"sluice/web/webtest"
 )
@@ -23,7 +23,7 @@ func candidateCounts(w *webtest.World, c fleet.TrialCounts) {
 func TestEvidence_SaysWhatWouldChangeAndByWhom(t *testing.T) {
 	w := webtest.Start(t, webtest.Full)
 	candidateCounts(w, fleet.TrialCounts{Seen: 3900, Denied: 300, Compared: 3900, NewlyDenied: 38, NewlyAllowed: 3,
-		First: webtest.Now.Add(-30 * time.Hour), Keys: stats.Top{Entries: []stats.TopEntry{
+		First: webtest.Now.Add(-30 * time.Hour), Keys: history.Top{Entries: []history.TopEntry{
 			{Key: "user:42", Denied: 17}, {Key: "user:<b>7", Denied: 9, Allowed: 3, Over: 2}}}})
 	b := w.As(access.RoleEditor)
 	for _, path := range []string{"/console/rules/1", "/console/rules/1/turn?to=promote"} {
@@ -44,13 +44,13 @@ func TestEvidence_SaysWhatWouldChangeAndByWhom(t *testing.T) {
 
 func TestEvidence_TooLittleSaysWhy(t *testing.T) {
 	enough := fleet.TrialCounts{Seen: 5000, Denied: 60, Compared: 5000, NewlyDenied: 50,
-		First: webtest.Now.Add(-25 * time.Hour), Keys: stats.Top{Entries: []stats.TopEntry{{Key: "user:1", Denied: 25}}}}
+		First: webtest.Now.Add(-25 * time.Hour), Keys: history.Top{Entries: []history.TopEntry{{Key: "user:1", Denied: 25}}}}
 	for name, c := range map[string]struct {
 		change func(*fleet.TrialCounts, *rules.Rule)
 		want   string // "" if it is enough
 	}{
 		"enough":    {func(*fleet.TrialCounts, *rules.Rule) {}, ""},
-		"no change": {func(c *fleet.TrialCounts, _ *rules.Rule) { c.NewlyDenied, c.Keys = 0, stats.Top{} }, ""},
+		"no change": {func(c *fleet.TrialCounts, _ *rules.Rule) { c.NewlyDenied, c.Keys = 0, history.Top{} }, ""},
 		"nothing": {func(c *fleet.TrialCounts, _ *rules.Rule) { *c = fleet.TrialCounts{} },
 			"Too little evidence: no request has been seen yet."},
 		"few": {func(c *fleet.TrialCounts, _ *rules.Rule) { c.Seen, c.Compared = 999, 999 },
@@ -73,7 +73,7 @@ func TestEvidence_TooLittleSaysWhy(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := webtest.Start(t, webtest.Full)
 			counts := enough
-			counts.Keys.Entries = append([]stats.TopEntry{}, enough.Keys.Entries...)
+			counts.Keys.Entries = append([]history.TopEntry{}, enough.Keys.Entries...)
 			candidateCounts(w, fleet.TrialCounts{})
 			c.change(&counts, &w.Rules.List[0])
 			candidateCounts(w, counts)

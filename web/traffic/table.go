@@ -6,20 +6,20 @@ import (
 	"strings"
 	"time"
 
-	"sluice/internal/stats"
+	"sluice/internal/history"
 	"sluice/web/view"
 )
 
 // Table is the traffic of a range by rule, key, route, tenant or node.
 type Table struct {
-	// By is one of stats.Pivots.
+	// By is one of history.Pivots.
 	By    string
 	Lines []Line
 	// Rows is how many rows there are before the filter. Bounded means that there may be more that are not known.
 	Rows    int
 	Bounded bool
 	// Of is what the rows are shares of, unless it is not Known.
-	Of    stats.Figures
+	Of    history.Figures
 	Known bool
 	// From and To are the time that the rows cover, which is Wider than that of the page if they are counted by longer
 	// steps.
@@ -29,7 +29,7 @@ type Table struct {
 
 // Line is a row of a Table.
 type Line struct {
-	stats.Row
+	history.Row
 	// Link filters the page by the row, or leads to where the row can be seen alone. It is never empty.
 	Link string
 	// More are other pages about the row.
@@ -113,8 +113,8 @@ func (t *Table) arrange(q view.Query) {
 }
 
 // pivots are the values of by with their nouns.
-var pivots = map[string]string{stats.ByRule: "rule", stats.ByKey: "key", stats.ByRoute: "route",
-	stats.ByTenant: "tenant", stats.ByNode: "node"}
+var pivots = map[string]string{history.ByRule: "rule", history.ByKey: "key", history.ByRoute: "route",
+	history.ByTenant: "tenant", history.ByNode: "node"}
 
 // title begins a sentence with a pivot: "Rule".
 func title(by string) string {
@@ -124,7 +124,7 @@ func title(by string) string {
 
 // ofAll reports whether the rows are of all requests although the page is filtered by a rule: nodes are not counted for
 // each rule.
-func (t *Table) ofAll(rule string) bool { return t.By == stats.ByNode && rule != "" }
+func (t *Table) ofAll(rule string) bool { return t.By == history.ByNode && rule != "" }
 
 // share writes a part of a whole, which it may exceed because rows may be estimated.
 func share(part, whole int64) string { return view.Percent(min(part, whole), whole) }

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"sluice/internal/stats"
+	"sluice/internal/history"
 	"sluice/rules"
 	"sluice/rules/field"
 	"sluice/web/kit"
@@ -29,8 +29,8 @@ type Page struct {
 	// Failed says why there are no figures, "" if there are.
 	Failed string
 	// Series are the figures over time, Sum and Peak those of the range, unless it is not Known.
-	Series stats.Series
-	Sum    stats.Figures
+	Series history.Series
+	Sum    history.Figures
 	Peak   int64
 	Known  bool
 	// KnownSince is the first known point if nothing is known before it in the range, else the zero time.
@@ -79,12 +79,12 @@ func (p *Pages) ask(v *kit.Visit) Page {
 	q := v.QueryParams()
 	m := Page{Query: view.NewQuery(kit.PathTraffic, q, kept...), Rule: q.Get("rule"), Peak: -1,
 		Range: view.ParseRange(q, p.Now(), usualRange)}
-	m.Table.By = stats.ByRule
+	m.Table.By = history.ByRule
 	if by := q.Get("by"); pivots[by] != "" {
 		m.Table.By = by
 	} else if by != "" {
 		m.Problems = append(m.Problems, field.Problem{Field: "by",
-			Message: "must be one of " + strings.Join(stats.Pivots, ", ") + "; the table is by rule"})
+			Message: "must be one of " + strings.Join(history.Pivots, ", ") + "; the table is by rule"})
 	}
 	m.RuleID = p.IDs(m.Rule)[m.Rule]
 	return m
@@ -130,7 +130,7 @@ func (p *Pages) read(v *kit.Visit, m *Page) error {
 	if err := p.whole(v, t, &rest); err != nil {
 		return err
 	}
-	t.Bounded = len(rest.Top) >= stats.MaxRows
+	t.Bounded = len(rest.Top) >= history.MaxRows
 	ids := p.IDs(keysOf(rest.Top)...)
 	for _, row := range rest.Top {
 		l := Line{Row: row}
@@ -142,7 +142,7 @@ func (p *Pages) read(v *kit.Visit, m *Page) error {
 }
 
 // answers are the figures of the chart, and the rows, which come from another answer if they are those of all requests.
-func (p *Pages) answers(v *kit.Visit, m *Page) (series, rows stats.Result, err error) {
+func (p *Pages) answers(v *kit.Visit, m *Page) (series, rows history.Result, err error) {
 	by := m.Table.By
 	if m.Table.ofAll(m.Rule) {
 		by = ""
@@ -159,11 +159,11 @@ func (p *Pages) answers(v *kit.Visit, m *Page) (series, rows stats.Result, err e
 
 // whole finds what the rows of an answer are shares of. That is the sum of its series, unless the rows are counted by
 // longer steps.
-func (p *Pages) whole(v *kit.Visit, t *Table, res *stats.Result) error {
+func (p *Pages) whole(v *kit.Visit, t *Table, res *history.Result) error {
 	series := res.Series
 	if t.Wider {
-		q := stats.Query{From: t.From, To: t.To, Step: time.Minute}
-		for _, step := range []time.Duration{time.Hour, stats.Day} {
+		q := history.Query{From: t.From, To: t.To, Step: time.Minute}
+		for _, step := range []time.Duration{time.Hour, history.Day} {
 			if t.From.Truncate(step).Equal(t.From) && t.To.Truncate(step).Equal(t.To) {
 				q.Step = step
 			}
@@ -184,36 +184,36 @@ func (p *Pages) whole(v *kit.Visit, t *Table, res *stats.Result) error {
 	return nil
 }
 
-func knownPoint(p stats.Point) bool { return p.Known }
+func knownPoint(p history.Point) bool { return p.Known }
 
 // lead sets the links of a row.
 func (m *Page) lead(l *Line, ids map[string]int64) {
 	requests := view.NewQuery(kit.PathRequests, nil).Set("rule", m.Rule)
 	switch m.Table.By {
-	case stats.ByRule:
+	case history.ByRule:
 		page := Link{view.RuleLink(ids, l.Key), "Rule", "The rule " + l.Key}
-		if l.Link = m.Query.Set("rule", l.Key, "by", stats.ByKey, "q", "").URL(); l.Key == m.Rule {
+		if l.Link = m.Query.Set("rule", l.Key, "by", history.ByKey, "q", "").URL(); l.Key == m.Rule {
 			l.Link = page.Path
 			return
 		}
 		l.More = append(l.More, page)
-	case stats.ByKey:
+	case history.ByKey:
 		l.Link = requests.With("key", l.Key)
 		if m.Rule != "" {
 			l.Link = view.KeyLink(m.Rule, l.Key)
 			l.More = append(l.More, Link{requests.With("key", l.Key), "Requests", "Requests of " + l.Key})
 		}
-	case stats.ByRoute:
+	case history.ByRoute:
 		l.Link = requests.With("route", l.Key)
-	case stats.ByTenant:
+	case history.ByTenant:
 		l.Link = view.TenantLink(l.Key)
 		l.More = append(l.More, Link{requests.With("tenant", l.Key), "Requests", "Requests of " + l.Key})
-	case stats.ByNode:
+	case history.ByNode:
 		l.Link = kit.PathHome + "#live-nodes"
 	}
 }
 
-func keysOf(rows []stats.Row) []string {
+func keysOf(rows []history.Row) []string {
 	keys := make([]string, len(rows))
 	for i := range rows {
 		keys[i] = rows[i].Key

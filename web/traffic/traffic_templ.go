@@ -10,7 +10,7 @@ import templruntime "github.com/a-h/templ/runtime"
 import (
 	"time"
 
-	"sluice/internal/stats"
+	"sluice/internal/history"
 	"sluice/web/view"
 )
 
@@ -267,7 +267,7 @@ func trafficPage(f view.Frame, m Page) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			for _, by := range stats.Pivots {
+			for _, by := range history.Pivots {
 				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 25, "<a href=\"")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err

@@ -3,7 +3,7 @@ package view
 import (
 	"fmt"
 
-	"sluice/internal/stats"
+	"sluice/internal/history"
 )
 
 // Uses of a limit that are no percentage.
@@ -15,7 +15,7 @@ const (
 )
 
 // UseOf is the use of a limit in a period of which the figures are known, in percent, or one of the words above.
-func UseOf(f *stats.Figures) int64 {
+func UseOf(f *history.Figures) int64 {
 	if f.Total() == 0 {
 		return UseIdle
 	}
@@ -23,7 +23,7 @@ func UseOf(f *stats.Figures) int64 {
 }
 
 // UsesOf are the uses of a limit over time.
-func UsesOf(points []stats.Point) []int64 {
+func UsesOf(points []history.Point) []int64 {
 	out := make([]int64, len(points))
 	for i := range points {
 		if out[i] = UseUnknown; points[i].Known {

@@ -3,14 +3,14 @@ package view
 import (
 	"testing"
 
-	"sluice/internal/stats"
+	"sluice/internal/history"
 )
 
 func TestUseWords_NameTheHighestUse(t *testing.T) {
-	at := func(allowed, use int64) stats.Point {
-		return stats.Point{Known: true, Figures: stats.Figures{Allowed: allowed, Use: use}}
+	at := func(allowed, use int64) history.Point {
+		return history.Point{Known: true, Figures: history.Figures{Allowed: allowed, Use: use}}
 	}
-	for want, points := range map[string][]stats.Point{
+	for want, points := range map[string][]history.Point{
 		"Use of the limit: not known":                                     {{}, {}},
 		"Use of the limit: no requests":                                   {{}, at(0, 0)},
 		"Use of the limit: up to 84% by one key":                          {at(9, 85), at(3, 41), {}, at(0, 0)},
@@ -22,7 +22,7 @@ func TestUseWords_NameTheHighestUse(t *testing.T) {
 		}
 	}
 	// Figures of a node that did not count uses say nothing of them.
-	if got := UsesOf([]stats.Point{at(9, 0)})[0]; got != UseUnknown {
+	if got := UsesOf([]history.Point{at(9, 0)})[0]; got != UseUnknown {
 		t.Errorf("requests without a use: %d", got)
 	}
 }

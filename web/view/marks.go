@@ -4,13 +4,13 @@ import (
 	"strconv"
 	"time"
 
-	"sluice/internal/stats"
+	"sluice/internal/history"
 )
 
 // Marks are what happened in the range of a chart.
 type Marks struct {
 	From, To time.Time
-	List     []stats.Mark
+	List     []history.Mark
 	// Few means that some could not be read. CanEdit offers to roll back changes.
 	Few, CanEdit bool
 }
@@ -22,7 +22,7 @@ func (m *Marks) place(at time.Time) string {
 }
 
 // markLink leads to the version of a change, "" for other marks.
-func markLink(m *stats.Mark) string {
+func markLink(m *history.Mark) string {
 	if m.RuleID == 0 {
 		return ""
 	}
@@ -30,7 +30,7 @@ func markLink(m *stats.Mark) string {
 }
 
 // rollbackLink leads to what a rollback to the version before a change would do, "" for other marks.
-func (m *Marks) rollbackLink(one *stats.Mark) string {
+func (m *Marks) rollbackLink(one *history.Mark) string {
 	if !m.CanEdit || one.RuleID == 0 || one.Version < 2 {
 		return ""
 	}
@@ -38,15 +38,15 @@ func (m *Marks) rollbackLink(one *stats.Mark) string {
 }
 
 // markKind is the color of a mark.
-func markKind(m *stats.Mark) string {
-	if m.Kind == stats.MarkBreaker {
+func markKind(m *history.Mark) string {
+	if m.Kind == history.MarkBreaker {
 		return "bad"
 	}
 	return "info"
 }
 
 // who says who made a change, and why.
-func who(m *stats.Mark) string {
+func who(m *history.Mark) string {
 	s := ""
 	if m.Who != "" {
 		s = " by " + m.Who

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"sluice/internal/stats"
+	"sluice/internal/history"
 	"sluice/rules"
 	"sluice/rules/field"
 )
@@ -33,16 +33,16 @@ var rangeLengths = []struct {
 	length      time.Duration
 }{
 	{"5m", "5 minutes", 5 * time.Minute}, {"15m", "15 minutes", 15 * time.Minute}, {"1h", "hour", time.Hour},
-	{"3h", "3 hours", 3 * time.Hour}, {"24h", "24 hours", 24 * time.Hour}, {"7d", "7 days", 7 * stats.Day},
-	{"30d", "30 days", 30 * stats.Day}, {"90d", "90 days", 90 * stats.Day},
+	{"3h", "3 hours", 3 * time.Hour}, {"24h", "24 hours", 24 * time.Hour}, {"7d", "7 days", 7 * history.Day},
+	{"30d", "30 days", 30 * history.Day}, {"90d", "90 days", 90 * history.Day},
 }
 
 // widths are the steps and points of ranges up to a length.
 var widths = []struct{ length, step, width time.Duration }{
-	{stats.SecondsKept, time.Second, 5 * time.Second}, {3 * time.Hour, time.Minute, time.Minute},
-	{25 * time.Hour, time.Minute, 10 * time.Minute}, {8 * stats.Day, time.Hour, time.Hour},
-	{32 * stats.Day, time.Hour, 6 * time.Hour}, {200 * stats.Day, stats.Day, stats.Day},
-	{stats.MaxPoints * stats.Day, stats.Day, 14 * stats.Day},
+	{history.SecondsKept, time.Second, 5 * time.Second}, {3 * time.Hour, time.Minute, time.Minute},
+	{25 * time.Hour, time.Minute, 10 * time.Minute}, {8 * history.Day, time.Hour, time.Hour},
+	{32 * history.Day, time.Hour, 6 * time.Hour}, {200 * history.Day, history.Day, history.Day},
+	{history.MaxPoints * history.Day, history.Day, 14 * history.Day},
 }
 
 // RangeParams are the parameters of an address that make a range.
@@ -136,8 +136,8 @@ func (r *Range) between(q url.Values, now time.Time) {
 func (r *Range) measure(now time.Time) {
 	length := r.To.Sub(r.From)
 	for _, w := range widths {
-		gone := w.step == time.Second && r.From.Before(now.Add(-stats.SecondsKept-time.Second)) ||
-			w.step == time.Minute && r.From.Before(now.Add(-stats.MinutesKept))
+		gone := w.step == time.Second && r.From.Before(now.Add(-history.SecondsKept-time.Second)) ||
+			w.step == time.Minute && r.From.Before(now.Add(-history.MinutesKept))
 		if r.Step, r.Width = w.step, w.width; length <= w.length && !gone {
 			break
 		}
@@ -194,8 +194,8 @@ func between(from, to time.Time) []string {
 }
 
 // Query asks for the figures of the range.
-func (r *Range) Query(rule string) stats.Query {
-	return stats.Query{Rule: rule, From: r.From, To: r.To, Step: r.Step}
+func (r *Range) Query(rule string) history.Query {
+	return history.Query{Rule: rule, From: r.From, To: r.To, Step: r.Step}
 }
 
 // Earlier is the range that this one is compared with, false if there is none.
@@ -205,7 +205,7 @@ func (r *Range) Earlier() (Range, bool) {
 	case "":
 		return Range{}, false
 	case "yesterday":
-		back = max(stats.Day, r.Width)
+		back = max(history.Day, r.Width)
 	}
 	if r.From.Add(-back).Unix() < 0 {
 		return Range{}, false
@@ -216,10 +216,10 @@ func (r *Range) Earlier() (Range, bool) {
 }
 
 // Widen adds up points to the width of the range. A point is known if any part of it is.
-func (r *Range) Widen(points []stats.Point) []stats.Point {
-	out := make([]stats.Point, 0, r.To.Sub(r.From)/r.Width)
+func (r *Range) Widen(points []history.Point) []history.Point {
+	out := make([]history.Point, 0, r.To.Sub(r.From)/r.Width)
 	for at := r.From; at.Before(r.To); at = at.Add(r.Width) {
-		out = append(out, stats.Point{At: at, Peak: -1})
+		out = append(out, history.Point{At: at, Peak: -1})
 	}
 	for i := range points {
 		p := &points[i]

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"sluice/internal/stats"
+	"sluice/internal/history"
 )
 
 // Timeline is a chart of decisions over a range, with the table behind it.
@@ -17,7 +17,7 @@ type Timeline struct {
 	Range Range
 	// Points are the figures, each of the width of the range. Earlier are those of the range that it is compared with,
 	// nil if there is none.
-	Points, Earlier []stats.Point
+	Points, Earlier []history.Point
 	// Marks are what happened in the range.
 	Marks Marks
 	// Page is the address of the page, which zooming changes. Moment is that of the requests of a moment, "" for none.
@@ -36,25 +36,25 @@ const (
 // layer is a part of the bars of a chart: what it counts, and what is below it.
 type layer struct {
 	kind, label string
-	count, base func(f *stats.Figures) int64
+	count, base func(f *history.Figures) int64
 }
 
 // layers are the parts of the bars, the lowest first. Decisions of fail modes are allowed or denied too, so they are
 // drawn over the others.
 var layers = []layer{
-	{"good", "Allowed", func(f *stats.Figures) int64 { return f.Allowed - f.WouldDeny },
-		func(*stats.Figures) int64 { return 0 }},
-	{"info", "Would deny", func(f *stats.Figures) int64 { return f.WouldDeny },
-		func(f *stats.Figures) int64 { return f.Allowed - f.WouldDeny }},
-	{"bad", "Denied", func(f *stats.Figures) int64 { return f.Denied },
-		func(f *stats.Figures) int64 { return f.Allowed }},
-	{"warn", "By fail modes", func(f *stats.Figures) int64 { return f.Degraded },
-		func(*stats.Figures) int64 { return 0 }},
+	{"good", "Allowed", func(f *history.Figures) int64 { return f.Allowed - f.WouldDeny },
+		func(*history.Figures) int64 { return 0 }},
+	{"info", "Would deny", func(f *history.Figures) int64 { return f.WouldDeny },
+		func(f *history.Figures) int64 { return f.Allowed - f.WouldDeny }},
+	{"bad", "Denied", func(f *history.Figures) int64 { return f.Denied },
+		func(f *history.Figures) int64 { return f.Allowed }},
+	{"warn", "By fail modes", func(f *history.Figures) int64 { return f.Degraded },
+		func(*history.Figures) int64 { return 0 }},
 }
 
 // Sum are the known figures of the range.
-func (t *Timeline) Sum() stats.Figures {
-	s := stats.Series{Points: t.Points}
+func (t *Timeline) Sum() history.Figures {
+	s := history.Series{Points: t.Points}
 	sum, _ := s.Sum()
 	return sum
 }
@@ -62,7 +62,7 @@ func (t *Timeline) Sum() stats.Figures {
 // top is the largest number of decisions in a point, at least 1.
 func (t *Timeline) top() int64 {
 	top := int64(1)
-	for _, list := range [][]stats.Point{t.Points, t.Earlier} {
+	for _, list := range [][]history.Point{t.Points, t.Earlier} {
 		for i := range list {
 			top = max(top, list[i].Total())
 		}
@@ -72,8 +72,8 @@ func (t *Timeline) top() int64 {
 
 func (t *Timeline) known() bool { return anyKnown(t.Points) }
 
-func anyKnown(points []stats.Point) bool {
-	return slices.ContainsFunc(points, func(p stats.Point) bool { return p.Known })
+func anyKnown(points []history.Point) bool {
+	return slices.ContainsFunc(points, func(p history.Point) bool { return p.Known })
 }
 
 // bars draws a layer.
@@ -141,13 +141,13 @@ func (t *Timeline) ticks() []time.Time {
 // step is the length of a point, as in "per minute".
 func (t *Timeline) step() string {
 	w, of := t.Range.Width, ""
-	if w >= stats.Day {
+	if w >= history.Day {
 		of = " of UTC"
 	}
 	for _, u := range []struct {
 		name   string
 		length time.Duration
-	}{{"day", stats.Day}, {"hour", time.Hour}, {"minute", time.Minute}, {"second", time.Second}} {
+	}{{"day", history.Day}, {"hour", time.Hour}, {"minute", time.Minute}, {"second", time.Second}} {
 		if n := w / u.length; n > 1 && w%u.length == 0 {
 			return strconv.Itoa(int(n)) + " " + u.name + "s" + of
 		} else if n == 1 {
@@ -178,7 +178,7 @@ func (t *Timeline) totals() string {
 
 // earlierTotals describes the range that this one is compared with.
 func (t *Timeline) earlierTotals() string {
-	s := stats.Series{Points: t.Earlier}
+	s := history.Series{Points: t.Earlier}
 	f, _ := s.Sum()
 	words := "the period before"
 	if t.Range.Compare == "yesterday" {
@@ -201,7 +201,7 @@ func (t *Timeline) moment(at time.Time) string {
 }
 
 // countOf is a figure of a point for people.
-func countOf(p stats.Point, l layer) string {
+func countOf(p history.Point, l layer) string {
 	if !p.Known {
 		return "–"
 	}

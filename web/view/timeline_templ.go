@@ -9,7 +9,7 @@ import templruntime "github.com/a-h/templ/runtime"
 
 import (
 	"fmt"
-	"sluice/internal/stats"
+	"sluice/internal/history"
 	"sluice/web/static"
 	"strconv"
 	"time"
@@ -621,7 +621,7 @@ func timelineDrawn(t Timeline) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			if t.Range.Width >= stats.Day {
+			if t.Range.Width >= history.Day {
 				var templ_7745c5c3_Var32 string
 				templ_7745c5c3_Var32, templ_7745c5c3_Err = templ.JoinStringErrs(day(at))
 				if templ_7745c5c3_Err != nil {
@@ -955,7 +955,7 @@ func timelineRow(t Timeline, i int) templ.Component {
 	})
 }
 
-func timelineAt(t Timeline, p stats.Point) templ.Component {
+func timelineAt(t Timeline, p history.Point) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -972,7 +972,7 @@ func timelineAt(t Timeline, p stats.Point) templ.Component {
 		}
 		ctx = templ.InitializeContext(ctx)
 		ctx = templ.ClearChildren(ctx)
-		if t.Range.Width >= stats.Day {
+		if t.Range.Width >= history.Day {
 			var templ_7745c5c3_Var48 string
 			templ_7745c5c3_Var48, templ_7745c5c3_Err = templ.JoinStringErrs(day(p.At))
 			if templ_7745c5c3_Err != nil {

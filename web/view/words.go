@@ -43,7 +43,7 @@ func Plural(n int64, noun string) string {
 	return Count(n) + " " + noun + "s"
 }
 
-// MissingWords says what is missing, for an error with one line for each thing, such as stats.Result.Partial.
+// MissingWords says what is missing, for an error with one line for each thing, such as history.Result.Partial.
 func MissingWords(err error) string {
 	return "Some figures are missing: " + strings.ReplaceAll(err.Error(), "\n", "; ") + "."
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"sluice/internal/fleet"
-	"sluice/internal/stats"
+	"sluice/internal/history"
 	"sluice/limiter"
 	"sluice/rules"
 	"sluice/rules/match"
@@ -102,7 +102,7 @@ func (f *Figures) Change(how func(*Figures)) {
 
 func newFigures() *Figures {
 	return &Figures{Trials: map[fleet.Trial]fleet.TrialCounts{{Rule: 7, Version: 3}: {Seen: 7399, Denied: 96,
-		Compared: 7399, NewlyDenied: 96, First: Now.Add(-42 * time.Hour), Keys: stats.Top{Entries: []stats.TopEntry{
+		Compared: 7399, NewlyDenied: 96, First: Now.Add(-42 * time.Hour), Keys: history.Top{Entries: []history.TopEntry{
 			{Key: "user:42", Denied: 38}, {Key: "user:acme-batch", Denied: 31},
 			{Key: "user:sha256:1f4a90c2b7de", Denied: 14, Over: 3}, {Key: "user:7", Denied: 6}}}}}}
 }
@@ -112,7 +112,7 @@ func tryCandidate(w *World) {
 	w.Rules.List[0].Candidate = &rules.Candidate{Limit: new(int64(80))}
 	w.Figures.Trials[fleet.Trial{Rule: 1, Version: w.Rules.List[0].Version}] = fleet.TrialCounts{Seen: 900, Denied: 77,
 		Compared: 900, NewlyDenied: 38, NewlyAllowed: 3, First: Now.Add(-5 * time.Hour),
-		Keys: stats.Top{Entries: []stats.TopEntry{{Key: "user:42", Denied: 24, Allowed: 3}, {Key: "user:7", Denied: 14}}}}
+		Keys: history.Top{Entries: []history.TopEntry{{Key: "user:42", Denied: 24, Allowed: 3}, {Key: "user:7", Denied: 14}}}}
 }
 
 // Trial implements rulepage.Trials.

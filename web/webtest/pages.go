@@ -10,7 +10,7 @@ import (
 	"unicode"
 
 	"sluice/internal/access"
-	"sluice/internal/stats"
+	"sluice/internal/history"
 	"sluice/rules"
 )
 
@@ -84,7 +84,7 @@ func Gallery() []Shown {
 			Path: "/console/rules/7?range=7d&compare=previous"},
 		{Name: "rule-findings", About: "Rule with findings", Role: access.RoleEditor, Path: "/console/rules/1",
 			Prepare: func(w *World) {
-				w.Rules.List[0].UpdatedAt = Now.Add(-2 * stats.Day)
+				w.Rules.List[0].UpdatedAt = Now.Add(-2 * history.Day)
 				w.Stats.Last.Denied = 100_000_000
 			}},
 		{Name: "rule-quiet", About: "Rule without data", Role: access.RoleViewer, Path: "/console/rules/11",

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"sluice/internal/access"
-	"sluice/internal/stats"
+	"sluice/internal/history/incident"
 )
 
 // incidentPages are the pages of incidents in the gallery.
@@ -46,7 +46,7 @@ func manyIncidents(f *Incidents) {
 			in.Server = "10.0.0.9:6379, redis-cluster-primary-with-a-long-name.example.internal:6379"
 			in.Rules = nil
 			for r := range 80 {
-				in.Rules = append(in.Rules, stats.IncidentRule{Rule: fmt.Sprint("a-rule-with-quite-a-long-name-", r), Local: 9})
+				in.Rules = append(in.Rules, incident.Rule{Rule: fmt.Sprint("a-rule-with-quite-a-long-name-", r), Local: 9})
 			}
 		}
 		f.List = append(f.List, in)

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"sluice/internal/fleet"
-	"sluice/internal/stats"
+	"sluice/internal/history"
 	"sluice/rules"
 	"sluice/rules/match"
 )
@@ -68,10 +68,10 @@ func ManyLive(list []rules.Rule) []fleet.RuleLive {
 	out := make([]fleet.RuleLive, len(list))
 	for i := range list {
 		denied := int64(len(list) - i)
-		out[i] = fleet.RuleLive{Name: list[i].Name, Minute: stats.Figures{Allowed: 1000, Denied: denied}}
+		out[i] = fleet.RuleLive{Name: list[i].Name, Minute: history.Figures{Allowed: 1000, Denied: denied}}
 		for ten := range 60 {
 			out[i].Tens = append(out[i].Tens, fleet.Point{At: Now.Add(time.Duration(ten-60) * 10 * time.Second),
-				Figures: stats.Figures{Allowed: int64(150 + ten), Denied: denied / 6, Use: int64(40 + ten + i%7*5)}})
+				Figures: history.Figures{Allowed: int64(150 + ten), Denied: denied / 6, Use: int64(40 + ten + i%7*5)}})
 		}
 	}
 	return out
@@ -127,16 +127,16 @@ func traffic(list []rules.Rule) fleet.Live {
 	for i := range 180 {
 		wave := 1 + .35*math.Sin(float64(i)/17) + .1*math.Sin(float64(i)*1.7)
 		live.Seconds = append(live.Seconds, fleet.Point{At: Now.Add(time.Duration(i-180) * time.Second),
-			Figures: stats.Figures{
+			Figures: history.Figures{
 				Allowed: int64(1240 * wave), Denied: int64(38 * wave * wave), WouldDeny: int64(9 * wave),
 			}})
 	}
 	for n, r := range list[:6] {
 		rule := fleet.RuleLive{Name: r.Name,
-			Minute: stats.Figures{Allowed: int64(9000 / (n + 1)), Denied: int64(700 / (n*n + 1))}}
+			Minute: history.Figures{Allowed: int64(9000 / (n + 1)), Denied: int64(700 / (n*n + 1))}}
 		for i := range 60 {
 			rule.Tens = append(rule.Tens, fleet.Point{At: Now.Add(time.Duration(i-60) * 10 * time.Second),
-				Figures: stats.Figures{
+				Figures: history.Figures{
 					Allowed: int64(1500 / (n + 1)), Denied: int64(float64(110/(n*n+1)) * (1 + math.Sin(float64(i)/7+float64(n)))),
 					Use: int64(70 - 9*n + int(40*math.Sin(float64(i)/7+float64(n)))),
 				}})
@@ -145,7 +145,7 @@ func traffic(list []rules.Rule) fleet.Live {
 	}
 	if len(list) > 6 { // the one being tested
 		live.Rules = append(live.Rules, fleet.RuleLive{Name: list[6].Name,
-			Minute: stats.Figures{Allowed: 812, WouldDeny: 96}})
+			Minute: history.Figures{Allowed: 812, WouldDeny: 96}})
 	}
 	return live
 }

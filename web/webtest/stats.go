@@ -8,8 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"sluice/internal/history"
 	"sluice/internal/records"
-	"sluice/internal/stats"
 	"sluice/rules"
 )
 
@@ -22,11 +22,11 @@ type Stats struct {
 	Quiet        bool
 	Since        time.Time
 	// Last is added to the last known point of every rule, Keys are the rows by key. Those without a Line get one.
-	Last stats.Figures
-	Keys []stats.Row
+	Last history.Figures
+	Keys []history.Row
 	// Also is the name of one more route and tenant, unless it is "".
 	Also   string
-	Marked []stats.Mark
+	Marked []history.Mark
 
 	rules *Rules
 	now   func() time.Time
@@ -41,69 +41,69 @@ func (f *Stats) Change(how func(*Stats)) {
 
 func newStats(list *Rules, now func() time.Time) *Stats {
 	return &Stats{
-		rules: list, now: now, Since: Now.Add(-90 * stats.Day),
-		Keys: []stats.Row{
+		rules: list, now: now, Since: Now.Add(-90 * history.Day),
+		Keys: []history.Row{
 			{Key: "user:42", Allowed: 90_000, Denied: 1183}, {Key: "user:acme-batch", Allowed: 45_000, Denied: 640, Error: 10},
 			{Key: "user:90133", Allowed: 30_000, Denied: 221, Error: 20},
 			{Key: "user:sha256:1f4a90c2b7de", Allowed: 22_500, Denied: 87, Error: 30},
 			{Key: "user:7", Allowed: 18_000, Denied: 12, Error: 40},
 		},
-		Marked: []stats.Mark{
-			{At: Now.Add(-26 * time.Hour), Kind: stats.MarkChange, Text: "version 3: limit 120 to 100",
+		Marked: []history.Mark{
+			{At: Now.Add(-26 * time.Hour), Kind: history.MarkChange, Text: "version 3: limit 120 to 100",
 				Rule: "charges-per-user", RuleID: 1, Version: 3, Who: "edda", Why: "The card processor asked for it."},
-			{At: Now.Add(-50 * time.Minute), Kind: stats.MarkBreaker,
+			{At: Now.Add(-50 * time.Minute), Kind: history.MarkBreaker,
 				Text: "breaker of 10.0.0.9:6379 opened: connection refused",
 				Node: "10.0.0.1:8080"},
-			{At: Now.Add(-49 * time.Minute), Kind: stats.MarkBreaker, Text: "breaker of 10.0.0.9:6379 closed",
+			{At: Now.Add(-49 * time.Minute), Kind: history.MarkBreaker, Text: "breaker of 10.0.0.9:6379 closed",
 				Node: "10.0.0.1:8080"},
-			{At: Now.Add(-20 * time.Minute), Kind: stats.MarkNode, Text: "node 10.0.0.2:8080 started", Node: "10.0.0.2:8080"},
+			{At: Now.Add(-20 * time.Minute), Kind: history.MarkNode, Text: "node 10.0.0.2:8080 started", Node: "10.0.0.2:8080"},
 		},
 	}
 }
 
-// Stats implements stats.Source.
-func (f *Stats) Stats(_ context.Context, q stats.Query) (stats.Result, error) {
+// Stats implements history.Source.
+func (f *Stats) Stats(_ context.Context, q history.Query) (history.Result, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err := q.Validate(); err != nil {
-		return stats.Result{}, err
+		return history.Result{}, err
 	}
 	if f.Err != nil {
-		return stats.Result{}, f.Err
+		return history.Result{}, f.Err
 	}
 	from, to := q.From.Truncate(q.Step), q.To.Add(q.Step-1).Truncate(q.Step)
-	out := stats.Result{From: from, To: to, Step: q.Step, CompleteUntil: f.now().Add(-time.Minute).Truncate(q.Step),
+	out := history.Result{From: from, To: to, Step: q.Step, CompleteUntil: f.now().Add(-time.Minute).Truncate(q.Step),
 		Partial: f.Partial}
 	if q.By != "" {
 		width := time.Minute
-		if q.By != stats.ByRule && q.By != stats.ByNode {
+		if q.By != history.ByRule && q.By != history.ByNode {
 			width = time.Hour
 		}
 		out.TopFrom, out.TopTo = q.From.Truncate(width), q.To.Add(width-1).Truncate(width)
 	}
 	names := []string{q.Rule}
-	if q.Series && q.Rule == "" && q.By == stats.ByRule {
+	if q.Series && q.Rule == "" && q.By == history.ByRule {
 		names = f.names()
 	}
 	for _, name := range names {
-		out.Series = append(out.Series, stats.Series{Rule: name, Points: f.points(name, from, to, q.Step)})
+		out.Series = append(out.Series, history.Series{Rule: name, Points: f.points(name, from, to, q.Step)})
 	}
 	for i, key := range f.keys(q.By) {
 		if f.Quiet {
 			break
 		}
-		row := stats.Row{Key: key, Peak: -1}
+		row := history.Row{Key: key, Peak: -1}
 		switch q.By {
-		case stats.ByRule:
-			s := stats.Series{Points: f.points(key, from, to, q.Step)}
+		case history.ByRule:
+			s := history.Series{Points: f.points(key, from, to, q.Step)}
 			sum, peak := s.Sum()
 			row.Allowed, row.Denied, row.Peak = sum.Allowed, sum.Denied, peak
-		case stats.ByKey:
+		case history.ByKey:
 			row.Allowed, row.Denied, row.Error = f.Keys[i].Allowed, f.Keys[i].Denied, f.Keys[i].Error
 		default:
 			row.Allowed, row.Denied, row.Error = int64(90_000/(i+1)), int64(4_000/(i*i+1)), int64(10*i)
 		}
-		if q.By == stats.ByKey && f.Keys[i].Line != nil {
+		if q.By == history.ByKey && f.Keys[i].Line != nil {
 			row.Line = f.Keys[i].Line
 			out.Top = append(out.Top, row)
 			continue
@@ -120,7 +120,7 @@ func (f *Stats) names() []string {
 	f.rules.mu.Lock()
 	defer f.rules.mu.Unlock()
 	var names []string
-	for i := range min(len(f.rules.List), stats.MaxSeries) {
+	for i := range min(len(f.rules.List), history.MaxSeries) {
 		names = append(names, f.rules.List[i].Name)
 	}
 	return names
@@ -128,19 +128,19 @@ func (f *Stats) names() []string {
 
 func (f *Stats) keys(by string) []string {
 	switch by {
-	case stats.ByRule:
+	case history.ByRule:
 		return f.names()
-	case stats.ByKey:
+	case history.ByKey:
 		keys := make([]string, len(f.Keys))
 		for i := range f.Keys {
 			keys[i] = f.Keys[i].Key
 		}
 		return keys
-	case stats.ByRoute:
+	case history.ByRoute:
 		return f.also("POST /v1/charges", "GET /v1/charges", "POST /login", "GET /v1/customers/{id}")
-	case stats.ByTenant:
+	case history.ByTenant:
 		return f.also("acme", "globex", "initech")
-	case stats.ByNode:
+	case history.ByNode:
 		return []string{"10.0.0.1:8080", "10.0.0.2:8080"}
 	}
 	return nil
@@ -153,12 +153,12 @@ func (f *Stats) also(names ...string) []string {
 	return names
 }
 
-func (f *Stats) points(rule string, from, to time.Time, step time.Duration) []stats.Point {
-	var out []stats.Point
+func (f *Stats) points(rule string, from, to time.Time, step time.Duration) []history.Point {
+	var out []history.Point
 	last := -1
 	seed := float64(len(rule)%7 + 1)
 	for at := from; at.Before(to); at = at.Add(step) {
-		p := stats.Point{At: at, Known: !at.Before(f.Since) && !at.After(f.now()), Peak: -1}
+		p := history.Point{At: at, Known: !at.Before(f.Since) && !at.After(f.now()), Peak: -1}
 		if p.Known && !f.Quiet {
 			x := float64(at.Unix()) / 3600
 			wave := 1 + .6*math.Sin(x*math.Pi/12+seed) + .1*math.Sin(x*37)
@@ -179,14 +179,14 @@ func (f *Stats) points(rule string, from, to time.Time, step time.Duration) []st
 	return out
 }
 
-// Marks implements stats.MarkSource.
-func (f *Stats) Marks(_ context.Context, rule string, from, to time.Time) ([]stats.Mark, error) {
+// Marks implements history.MarkSource.
+func (f *Stats) Marks(_ context.Context, rule string, from, to time.Time) ([]history.Mark, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.Err != nil {
 		return nil, fmt.Errorf("%w: %w", rules.ErrUnavailable, f.Err)
 	}
-	return slices.DeleteFunc(slices.Clone(f.Marked), func(m stats.Mark) bool {
+	return slices.DeleteFunc(slices.Clone(f.Marked), func(m history.Mark) bool {
 		return m.At.Before(from) || !m.At.Before(to) || rule != "" && m.Rule != "" && m.Rule != rule
 	}), nil
 }

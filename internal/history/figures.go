@@ -1,0 +1,114 @@
+package history
+
+import "time"
+
+// Figures are the counts of a period, in requests. For a rule they count what its limit decided, without a rule what
+// was decided on requests as a whole.
+type Figures struct {
+	// Allowed and Denied were enforced; Denied includes Shed and, of requests as a whole, those that were overloaded: no
+	// rule has decided on them.
+	Allowed, Denied int64
+	// Soft and Elastic were allowed above the limit. Allowed includes them.
+	Soft, Elastic int64
+	// Shed were denied because a pool had no room.
+	Shed int64
+	// Degraded were decided by a fail mode. Allowed and Denied include them.
+	Degraded int64
+	// WouldDeny were allowed by the rule, and its candidate or the shadow rule denies them.
+	WouldDeny int64
+	// WouldAllow were denied by the rule, and its candidate allows them.
+	WouldAllow int64
+	// Use is the highest use of the limit by one key, as UseOf returns it; 0 if it is not known, as it is of requests as
+	// a whole.
+	Use int64
+	// Failed is how often the condition of the rule failed, so that the rule applied. The points of GET /ratelimit/stats
+	// have neither Use nor Failed.
+	Failed int64
+}
+
+// maxUse bounds a use, in percent.
+const maxUse = 999
+
+// UseOf is the use of a limit of so many units, in percent of it, plus 1, so that 0 is an unknown one. A limit of 0 is
+// always used up.
+func UseOf(used, limit int64) int64 {
+	if limit <= 0 {
+		return 100 + 1
+	}
+	return min(max(0, used)*100/limit, maxUse) + 1 // used is at most twice limiter.MaxExact
+}
+
+// UsePercent is the use in percent, 0 to 999, -1 if it is not known.
+func (f *Figures) UsePercent() int64 { return f.Use - 1 }
+
+// NumFigures is the number of counts.
+const NumFigures = 8
+
+// Array returns the counts in the order of the points of GET /ratelimit/stats.
+func (f *Figures) Array() [NumFigures]int64 {
+	return [...]int64{f.Allowed, f.Denied, f.Soft, f.Elastic, f.Shed, f.Degraded, f.WouldDeny, f.WouldAllow}
+}
+
+// FiguresOf is the reverse of Array.
+func FiguresOf(a [NumFigures]int64) Figures {
+	return Figures{Allowed: a[0], Denied: a[1], Soft: a[2], Elastic: a[3], Shed: a[4], Degraded: a[5], WouldDeny: a[6],
+		WouldAllow: a[7]}
+}
+
+// Add adds o. The use is the higher one.
+func (f *Figures) Add(o Figures) {
+	f.Allowed += o.Allowed
+	f.Denied += o.Denied
+	f.Soft += o.Soft
+	f.Elastic += o.Elastic
+	f.Shed += o.Shed
+	f.Degraded += o.Degraded
+	f.WouldDeny += o.WouldDeny
+	f.WouldAllow += o.WouldAllow
+	f.Use = max(f.Use, o.Use)
+	f.Failed += o.Failed
+}
+
+// Total is the number of enforced decisions.
+func (f Figures) Total() int64 { return f.Allowed + f.Denied }
+
+// Point are the figures of the period that begins at At. Unless Known is set, nothing is known of it, which is not 0.
+type Point struct {
+	At    time.Time
+	Known bool
+	Figures
+	// Peak is the largest number of enforced decisions in a second of the period, -1 if it is not known.
+	Peak int64
+}
+
+// Series are the points of one rule, or of all requests, without gaps, oldest first.
+type Series struct {
+	// Rule is the name of a rule, "" for all requests.
+	Rule   string
+	Points []Point
+}
+
+// Sum adds up what is known.
+func (s *Series) Sum() (sum Figures, peak int64) {
+	peak = -1
+	for i := range s.Points {
+		if p := &s.Points[i]; p.Known {
+			sum.Add(p.Figures)
+			peak = max(peak, p.Peak)
+		}
+	}
+	return sum, peak
+}
+
+// Row is one line of a table of the most active keys, routes, tenants, nodes or rules.
+type Row struct {
+	Key             string
+	Allowed, Denied int64
+	// Error is by how much each of the two may differ from what was decided: the counts are of a bounded sketch, which
+	// counts a sample under heavy traffic. 0 for rules and nodes, which are counted exactly.
+	Error int64
+	// Peak is the largest number of decisions in a second, -1 if it is not known.
+	Peak int64
+	// Line are the decisions of equal parts of the range, oldest first, for a small chart.
+	Line []int64
+}

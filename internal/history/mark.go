@@ -1,0 +1,41 @@
+package history
+
+import (
+	"context"
+	"time"
+)
+
+// Kinds of marks.
+const (
+	// MarkChange is a change of a rule.
+	MarkChange = "change"
+	// MarkFailMode is a change of a rule's fail mode.
+	MarkFailMode = "fail_mode"
+	// MarkBreaker is a circuit breaker that opened or closed.
+	MarkBreaker = "breaker"
+	// MarkNode is a node that started or stopped.
+	MarkNode = "node"
+)
+
+// Mark is what happened at a moment, for charts.
+type Mark struct {
+	At   time.Time
+	Kind string
+	// Text says what happened, as in "version 7: limit 100 to 50" or "breaker of redis-1 opened: connection refused".
+	Text string
+	// Rule, RuleID and Version are those of a change; Who made it, and Why if they said so.
+	Rule            string
+	RuleID, Version int64
+	Who, Why        string
+	// Node is the address of the node.
+	Node string
+}
+
+// MarkSource finds marks, oldest first, at most MaxMarks: the newest. rule is a name, "" for every rule. Errors wrap
+// rules.ErrUnavailable; the marks that are known come with it.
+type MarkSource interface {
+	Marks(ctx context.Context, rule string, from, to time.Time) ([]Mark, error)
+}
+
+// MaxMarks is the largest number of marks of an answer.
+const MaxMarks = 200
