@@ -10,7 +10,6 @@ import (
 	"sluice/api/decide"
 	"sluice/internal/access"
 	"sluice/internal/alerts"
-	"sluice/internal/fleet"
 	"sluice/internal/history"
 	"sluice/internal/history/incident"
 	"sluice/internal/records"
@@ -66,9 +65,11 @@ type Deps struct {
 	Hot func(most int) []limiter.HotKey
 	// HotEverywhere lists the busiest buckets of all nodes, the busiest first. Nil if
 	// there is only this node.
-	HotEverywhere func(ctx context.Context) ([]fleet.HotLive, error)
+	HotEverywhere func(ctx context.Context) ([]history.HotLive, error)
 	// Stats has the figures of what was decided. If nil, nothing is known of them.
 	Stats history.Source
+	// Figures takes figures of nodes at a read replica. If nil, its route does not exist.
+	Figures Figures
 	// DecisionLogs are the accounts of the decision logs of this node, by sink. If nil, it has none.
 	DecisionLogs map[string]func() records.Totals
 	// Incidents has those of all nodes. If nil, there are none.

@@ -7,7 +7,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"sluice/api/reply"
-	"sluice/internal/fleet"
+	"sluice/internal/history"
 	"sluice/rules/match"
 )
 
@@ -62,7 +62,7 @@ func (s *Server) hot(c echo.Context) error {
 		}
 	case s.deps.Hot != nil:
 		for _, k := range s.deps.Hot(most) {
-			shown := fleet.ShowHot(k)
+			shown := history.ShowHot(k)
 			page.HotKeys = append(page.HotKeys, hotKeyOf(set, &shown, 1))
 		}
 	}
@@ -75,7 +75,7 @@ var errNoFigures error = reply.StoreUnavailable.Problem(
 	"Retry-After", "1")
 
 // hotKeyOf converts a key that is busy on that many nodes.
-func hotKeyOf(set *match.Set, k *fleet.HotKey, nodes int) hotKey {
+func hotKeyOf(set *match.Set, k *history.HotKey, nodes int) hotKey {
 	out := hotKey{Key: k.Key, Rate: k.Rate, Hot: k.Hot, State: k.State.String(), Nodes: nodes}
 	if k.RuleID > 0 && set != nil {
 		if r := set.Get(k.RuleID); r != nil {

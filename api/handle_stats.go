@@ -222,8 +222,7 @@ func appendTime(b []byte, t time.Time) []byte {
 }
 
 // statsHeader is the first line of figures as CSV. A test compares it with the members of Figures.
-var statsHeader = []string{"time", "rule", "allowed", "denied", "soft", "elastic", "shed", "degraded", "would_deny",
-	"would_allow"}
+var statsHeader = append([]string{"time", "rule"}, history.FigureNames[:]...)
 
 // statsRecords yields a line for each point; what is unknown is empty.
 func statsRecords(r *history.Result) func(yield func([]string) bool) {

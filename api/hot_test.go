@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"sluice/api/decide"
-	"sluice/internal/fleet"
+	"sluice/internal/history"
 	"sluice/limiter"
 	"sluice/rules"
 )
@@ -52,12 +52,12 @@ func TestHot_OfAllNodesAddsThemUp(t *testing.T) {
 	f := newFixture(t, []rules.Rule{{Name: "by-user", Scope: "user", Limit: 10, WindowMS: 1000, IsActive: true}},
 		func(_ *decide.CheckerOptions, d *Deps) {
 			d.Hot = func(int) []limiter.HotKey { return nil }
-			d.HotEverywhere = func(context.Context) ([]fleet.HotLive, error) {
-				return []fleet.HotLive{
-					{HotKey: fleet.HotKey{Key: "user:42", RuleID: 1,
+			d.HotEverywhere = func(context.Context) ([]history.HotLive, error) {
+				return []history.HotLive{
+					{HotKey: history.HotKey{Key: "user:42", RuleID: 1,
 						Heat: limiter.Heat{Rate: 9000, Hot: true, Since: epoch, State: limiter.HotLeased}},
-						Nodes: make([]fleet.HotNode, 3)},
-					{HotKey: fleet.HotKey{Key: "key:mine", Heat: limiter.Heat{Rate: 3}}, Nodes: make([]fleet.HotNode, 1)},
+						Nodes: make([]history.HotNode, 3)},
+					{HotKey: history.HotKey{Key: "key:mine", Heat: limiter.Heat{Rate: 3}}, Nodes: make([]history.HotNode, 1)},
 				}, away
 			}
 		})

@@ -9,6 +9,7 @@ import (
 
 	"sluice/api/reply"
 	"sluice/internal/access"
+	"sluice/internal/history"
 	"sluice/internal/region/exchange"
 	"sluice/limiter"
 )
@@ -94,6 +95,7 @@ var table = []Route{
 	{http.MethodPost, "/ratelimit/explain", access.ScopeRulesRead, (*Server).explain},
 	{http.MethodGet, "/ratelimit/hot", access.ScopeRulesRead, (*Server).hot},
 	{http.MethodPost, exchange.Path, access.ScopeRegions, (*Server).exchangeRegions},
+	{http.MethodPost, history.PathOfRows, access.ScopeRegions, (*Server).takeFigures},
 	{http.MethodGet, "/ratelimit/regions", access.ScopeRulesRead, (*Server).regions},
 	{http.MethodGet, "/ratelimit/stats", access.ScopeRulesRead, (*Server).figures},
 	{http.MethodGet, "/ratelimit/doctor", access.ScopeRulesRead, (*Server).examine},
@@ -157,6 +159,9 @@ func (s *Server) Routes(e *echo.Echo) {
 			continue
 		}
 		if r.Path == exchange.Path && s.deps.Regions == nil {
+			continue
+		}
+		if r.Path == history.PathOfRows && s.deps.Figures == nil {
 			continue
 		}
 		if r.Path == rlsPath && s.deps.RLS == nil {

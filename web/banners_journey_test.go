@@ -6,7 +6,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"sluice/internal/access"
-	"sluice/internal/fleet"
+	"sluice/internal/history"
 	"sluice/web"
 	"sluice/web/webtest"
 )
@@ -35,7 +35,7 @@ func TestJourney_WarningsComeAndGoWithoutAReload(t *testing.T) {
 	steps(t, tab, chromedp.Navigate(url+"/console/regions"), chromedp.WaitVisible("#live-regions"))
 	w.ChangeNode(func(n *web.Node) {
 		n.CutOff = []string{"asia"}
-		n.Breakers = []fleet.Breaker{{State: "open"}}
+		n.Breakers = []history.Breaker{{State: "open"}}
 	})
 	until(t, tab, shown+`.startsWith("Redis is unreachable.")`)
 	if got := value[bool](t, tab, shown+`.includes("asia") ||

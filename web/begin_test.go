@@ -9,7 +9,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"sluice/internal/access"
-	"sluice/internal/fleet"
+	"sluice/internal/history"
 	"sluice/rules"
 	"sluice/web/view"
 	"sluice/web/webtest"
@@ -31,7 +31,7 @@ func TestBegin_TicksWhatIsDone(t *testing.T) {
 	if done() != 2 {
 		t.Error("the token is not seen")
 	}
-	w.Fleet.Allowed = []fleet.Request{{ID: "a", At: webtest.Now.UnixMilli(), Allowed: true, Mode: rules.ModeEnforce}}
+	w.Fleet.Allowed = []history.Request{{ID: "a", At: webtest.Now.UnixMilli(), Allowed: true, Mode: rules.ModeEnforce}}
 	if done() != 3 {
 		t.Error("the first request is not seen")
 	}
@@ -110,7 +110,7 @@ func TestJourney_FromNothingToAFirstAnswer(t *testing.T) {
 		t.Errorf("done: %s", got)
 	}
 	steps(t, tab, chromedp.Click(".snippets details:first-of-type summary"))
-	w.Fleet.Deny(fleet.Request{ID: "first", Rule: "payments-per-user", Key: "user:1", Mode: rules.ModeEnforce, Status: 429,
+	w.Fleet.Deny(history.Request{ID: "first", Rule: "payments-per-user", Key: "user:1", Mode: rules.ModeEnforce, Status: 429,
 		At: webtest.Now.UnixMilli()})
 	until(t, tab, done+`.includes("Send the first request")`)
 	if !value[bool](t, tab, `document.querySelector(".snippets details").open`) {

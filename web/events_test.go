@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"sluice/internal/access"
-	"sluice/internal/fleet"
+	"sluice/internal/history"
 	"sluice/web/webtest"
 )
 
@@ -71,7 +71,7 @@ func TestEvents_SendFiguresAsTheyAre(t *testing.T) {
 			t.Fatalf("a line of the message is %q", line)
 		}
 	}
-	w.Fleet.Change(func(l *fleet.Live) { l.Rules[0].Minute.Denied = 4321 })
+	w.Fleet.Change(func(l *history.Live) { l.Rules[0].Minute.Denied = 4321 })
 	for {
 		next, ok := message(lines)
 		if !ok {
@@ -125,8 +125,8 @@ func TestOverview_MarksNodesThatAreBehindOrSilent(t *testing.T) {
 	behind, silent := w.Node.Status, w.Node.Status
 	behind.ID, behind.Address, behind.SetVersion, behind.HotKeys = "b", "10.0.0.8:8080", w.Node.SetVersion-1, 3
 	silent.ID, silent.Address = "c", "10.0.0.9:8080"
-	w.Fleet.Change(func(l *fleet.Live) {
-		l.Nodes = append(l.Nodes, fleet.NodeLive{Status: behind}, fleet.NodeLive{Status: silent, Silent: true})
+	w.Fleet.Change(func(l *history.Live) {
+		l.Nodes = append(l.Nodes, history.NodeLive{Status: behind}, history.NodeLive{Status: silent, Silent: true})
 	})
 	page := w.As(access.RoleViewer).Get("/console")
 	if !page.Has("behind", "not reporting", "different versions of the rules", "3 keys", "Most denied", "Busiest") {

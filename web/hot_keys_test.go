@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"sluice/internal/access"
-	"sluice/internal/fleet"
+	"sluice/internal/history"
 	"sluice/rules"
 	"sluice/web/webtest"
 )
@@ -14,11 +14,11 @@ import (
 // no number of anything.
 func TestHotKeys_OfThisNodeAloneAreSaidToBe(t *testing.T) {
 	w := world(t, webtest.Full)
-	w.Fleet.Change(func(l *fleet.Live) {
+	w.Fleet.Change(func(l *history.Live) {
 		l.Own, l.Err, l.At = true, http.ErrHandlerTimeout, webtest.Now
 		other := l.Nodes[0]
 		other.ID, other.Address, other.Unknown, other.HotKeys = "b", "10.0.0.9:8080", true, 7654
-		other.Breakers = []fleet.Breaker{{Server: "10.0.0.7:6379", State: "closed", Opened: 9876}}
+		other.Breakers = []history.Breaker{{Server: "10.0.0.7:6379", State: "closed", Opened: 9876}}
 		l.Nodes = append(l.Nodes, other)
 	})
 	w.Node.Store = "redis"
@@ -51,12 +51,12 @@ func TestHotKeys_AreTheFleetsWithTheirRulesAndNodes(t *testing.T) {
 	if page := b.Get("/console/rules/1"); !page.Has("Checks per second on all nodes.", "user:user-40") {
 		t.Error("the page of the rule does not tell")
 	}
-	w.Fleet.Change(func(l *fleet.Live) { l.Err = rules.ErrUnavailable })
+	w.Fleet.Change(func(l *history.Live) { l.Err = rules.ErrUnavailable })
 	if page := b.Get("/console/hot-keys"); page.Code != http.StatusOK ||
 		!page.Has("live data unavailable", "user:user-40") {
 		t.Errorf("without the board: %d", page.Code)
 	}
-	w.Fleet.Change(func(l *fleet.Live) { l.Err, l.Hot = nil, nil })
+	w.Fleet.Change(func(l *history.Live) { l.Err, l.Hot = nil, nil })
 	if page := b.Get("/console/hot-keys"); !page.Has("No keys yet") || page.HasAny("is hot", "are hot") {
 		t.Error("no traffic is not told")
 	}

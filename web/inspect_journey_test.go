@@ -12,7 +12,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"sluice/internal/access"
-	"sluice/internal/fleet"
+	"sluice/internal/history"
 	"sluice/rules"
 	"sluice/rules/match"
 	"sluice/web/browsertest"
@@ -71,7 +71,7 @@ func TestJourney_ADenialAppearsInTheListItIsOf(t *testing.T) {
 	url := serve(t, w)
 	tab := signedIn(t, w, url, access.RoleViewer)
 	deny := func(id, rule string) {
-		w.Fleet.Deny(fleet.Request{ID: id, Rule: rule, Key: "user:late", Bucket: "user:late", Mode: rules.ModeEnforce,
+		w.Fleet.Deny(history.Request{ID: id, Rule: rule, Key: "user:late", Bucket: "user:late", Mode: rules.ModeEnforce,
 			Status: 429, Limit: 7, Weight: 1, At: webtest.Now.UnixMilli(), Route: "/late"})
 	}
 	steps(t, tab, chromedp.Navigate(url+"/console/denials?rule=charges-per-user"),
@@ -104,7 +104,7 @@ func TestJourney_AListStandsStillUnderThePointer(t *testing.T) {
 	steps(t, tab, chromedp.MouseEvent(input.DispatchMouseEventTypeMouseMoved, place[0], place[1]))
 	until(t, tab, `document.querySelector("[data-live-state]").textContent.startsWith("Paused while")`)
 	_ = value[bool](t, tab, `document.addEventListener("htmx:sse:before:message", e => { if (e.detail.message.data.includes("user:late")) window.came = true; }), true`)
-	w.Fleet.Deny(fleet.Request{ID: "late", Rule: "charges-per-user", Key: "user:late", Mode: rules.ModeEnforce,
+	w.Fleet.Deny(history.Request{ID: "late", Rule: "charges-per-user", Key: "user:late", Mode: rules.ModeEnforce,
 		Status: 429, At: webtest.Now.UnixMilli()})
 	until(t, tab, `window.came`)
 	if value[bool](t, tab, `document.querySelector("[data-denial='late']") !== null`) {
@@ -202,7 +202,7 @@ func TestJourney_NewDenialsShiftNothing(t *testing.T) {
 			for n := range 2 {
 				id := fmt.Sprintf("%d-%d-%d", n, width, len(path))
 				user := "user:" + id + "-with-a-rather-long-name-that-does-not-fit"
-				w.Fleet.Deny(fleet.Request{
+				w.Fleet.Deny(history.Request{
 					ID: id, Rule: "charges-per-user", Key: user, Bucket: user, Mode: rules.ModeEnforce, Status: 429, Limit: 7,
 					Weight: 3,
 					At:     webtest.Now.UnixMilli(), Method: "POST", Route: "/v1/charges",

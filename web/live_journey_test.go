@@ -7,7 +7,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"sluice/internal/access"
-	"sluice/internal/fleet"
+	"sluice/internal/history"
 	"sluice/rules"
 	"sluice/web/browsertest"
 	"sluice/web/webtest"
@@ -41,16 +41,16 @@ func TestJourney_ADenialRaisesTheCounters(t *testing.T) {
 		chromedp.Focus("#live-denied a"),
 	)
 	until(t, tab, `document.querySelector("[data-live]").dataset.state === "live"`)
-	w.Fleet.Change(func(l *fleet.Live) { l.Rules[0].Minute.Denied = 4321 })
+	w.Fleet.Change(func(l *history.Live) { l.Rules[0].Minute.Denied = 4321 })
 	until(t, tab, `document.querySelector("#live-denied .number").textContent.includes("4,321")`)
 	if !value[bool](t, tab, `document.activeElement === document.querySelector("#live-denied a")`) {
 		t.Error("the focus was lost when the figures moved")
 	}
 	steps(t, tab, chromedp.Click("[data-live-pause]"))
 	until(t, tab, `document.querySelector("[data-live]").dataset.state === "paused"`)
-	w.Fleet.Change(func(l *fleet.Live) { l.Rules[0].Minute.Denied = 9999 })
+	w.Fleet.Change(func(l *history.Live) { l.Rules[0].Minute.Denied = 9999 })
 	steps(t, tab, chromedp.Navigate(url+"/console/rules/1"), chromedp.WaitVisible("#minute-denied"))
-	w.Fleet.Change(func(l *fleet.Live) { l.Rules[0].Minute.Denied = 12345 })
+	w.Fleet.Change(func(l *history.Live) { l.Rules[0].Minute.Denied = 12345 })
 	until(t, tab, `document.querySelector("#minute-denied .figure").textContent.includes("12,345")`)
 }
 

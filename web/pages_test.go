@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"sluice/internal/access"
-	"sluice/internal/fleet"
+	"sluice/internal/history"
 	"sluice/web/static"
 	"sluice/web/view"
 	"sluice/web/webtest"
@@ -94,7 +94,7 @@ func TestAssets_AreKeptForEver(t *testing.T) {
 // itself, and says that it is no more than that.
 func TestRules_ShowWhatThisNodeDeniedWhileTheOthersAreUnknown(t *testing.T) {
 	w := world(t, webtest.Full)
-	w.Fleet.Change(func(l *fleet.Live) {
+	w.Fleet.Change(func(l *history.Live) {
 		l.Own, l.Err, l.Rules[0].Minute.Denied = true, http.ErrHandlerTimeout, 4321
 	})
 	page := w.As(access.RoleViewer).Get("/console/rules")
@@ -102,7 +102,7 @@ func TestRules_ShowWhatThisNodeDeniedWhileTheOthersAreUnknown(t *testing.T) {
 		page.Has("live data unavailable") {
 		t.Error("the node keeps to itself what it denied")
 	}
-	w.Fleet.Change(func(l *fleet.Live) { l.Own = false })
+	w.Fleet.Change(func(l *history.Live) { l.Own = false })
 	if page := w.As(access.RoleViewer).Get("/console/rules"); page.Has(view.Count(4321)) ||
 		!page.Has("live data unavailable") {
 		t.Error("old figures are shown as those of now")

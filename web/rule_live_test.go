@@ -7,7 +7,6 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"sluice/internal/access"
-	"sluice/internal/fleet"
 	"sluice/internal/history"
 	"sluice/web/webtest"
 )
@@ -33,7 +32,7 @@ func TestRuleStream_SendsWhatChangedAndNoMore(t *testing.T) {
 		f.Last.Allowed = 987654
 	})
 	w.Figures.Change(func(f *webtest.Figures) {
-		f.Trials[fleet.Trial{Rule: 7, Version: 3}] = fleet.TrialCounts{Seen: 8000, Denied: 4}
+		f.Trials[history.Trial{Rule: 7, Version: 3}] = history.TrialCounts{Seen: 8000, Denied: 4}
 	})
 	next := ""
 	for !strings.Contains(next, "4,321") {
@@ -116,7 +115,7 @@ func TestJourney_TheRulePageMoves(t *testing.T) {
 			f.Keys = append(f.Keys, history.Row{Key: "user:late", Denied: width})
 		})
 		w.Figures.Change(func(f *webtest.Figures) {
-			f.Trials[fleet.Trial{Rule: 7, Version: 3}] = fleet.TrialCounts{Seen: 8000 + width/10, Denied: width}
+			f.Trials[history.Trial{Rule: 7, Version: 3}] = history.TrialCounts{Seen: 8000 + width/10, Denied: width}
 		})
 		until(t, tab, `document.querySelector("#timeline-rows tr:last-child").textContent !== window.before`)
 		until(t, tab, `document.querySelector("#live-denied-keys").textContent.includes("user:late")`)

@@ -12,7 +12,6 @@ import (
 
 	"sluice/internal/access"
 	"sluice/internal/audit"
-	"sluice/internal/fleet"
 	"sluice/internal/history"
 	"sluice/rules/chars"
 	"sluice/web/webtest"
@@ -28,13 +27,13 @@ const hostileShown = "+q%0Devent: ended%0Ddata: session%0D%0Dx%0D%0Ay%0A%0Az%E2%
 func hostileWorld(t *testing.T) *webtest.World {
 	t.Helper()
 	w := world(t, webtest.Full)
-	sample := fleet.Request{ID: "hostile", Rule: "charges-per-user", Key: hostile, Bucket: "user:" + hostile,
+	sample := history.Request{ID: "hostile", Rule: "charges-per-user", Key: hostile, Bucket: "user:" + hostile,
 		Mode: "enforce", Status: http.StatusTooManyRequests, At: webtest.Now.UnixMilli(), Weight: 1, Method: "GET",
 		Route: "/" + hostile, Host: hostile, IP: hostile, User: hostile, Tier: hostile,
 		Attributes: map[string]string{"tenant": hostile, hostile: hostile}}
 	w.Fleet.Deny(sample)
 	sample.ID, sample.Allowed, sample.Status = "hostile-allowed", true, http.StatusOK
-	w.Fleet.Allowed = append([]fleet.Request{sample}, w.Fleet.Allowed...)
+	w.Fleet.Allowed = append([]history.Request{sample}, w.Fleet.Allowed...)
 	w.Stats.Change(func(f *webtest.Stats) {
 		f.Also = hostile
 		f.Keys = append([]history.Row{{Key: hostile, Allowed: 1e6, Denied: 1e6}}, f.Keys...)

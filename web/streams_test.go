@@ -13,7 +13,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"sluice/internal/access"
-	"sluice/internal/fleet"
+	"sluice/internal/history"
 	"sluice/rules"
 	"sluice/web"
 	"sluice/web/webtest"
@@ -92,7 +92,7 @@ func TestEvents_RepeatNothing(t *testing.T) {
 	if second, ok := message(lines); !ok || second != "data:\n" {
 		t.Errorf("without news the message is %q", second)
 	}
-	w.Fleet.Deny(fleet.Request{ID: "new", Rule: "charges-per-user", Mode: "enforce"})
+	w.Fleet.Deny(history.Request{ID: "new", Rule: "charges-per-user", Mode: "enforce"})
 	for {
 		next, ok := message(lines)
 		if !ok {
@@ -203,7 +203,7 @@ func TestJourney_WithoutAStreamThePageAsksNowAndThen(t *testing.T) {
 	url := serve(t, w)
 	tab := signedIn(t, w, url, access.RoleViewer)
 	steps(t, tab, chromedp.Navigate(url+"/console"), chromedp.WaitVisible("#live-tiles"))
-	w.Fleet.Change(func(l *fleet.Live) { l.Rules[0].Minute.Denied = 4321 })
+	w.Fleet.Change(func(l *history.Live) { l.Rules[0].Minute.Denied = 4321 })
 	until(t, tab, `document.querySelector("#live-denied .number").textContent.includes("4,321")`)
 	until(t, tab, `document.querySelector("[data-live-state]").textContent === "Updated every 5 seconds"`)
 	w.Server.FillStreams(-web.MaxStreams)

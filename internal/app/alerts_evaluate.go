@@ -33,7 +33,7 @@ func openAlerts(cfg *config.Serve, host *Host, db *database.DB, sets *match.Curr
 	if !cfg.Postgres() {
 		holder, lease = embeddedHolder, embeddedLease
 	}
-	facts := &alertFacts{webhooks: db.Webhooks(), sets: sets, live: figures.reader.Live, stats: past, now: host.Now}
+	facts := &alertFacts{webhooks: db.Webhooks(), sets: sets, live: figures.live.Live, stats: past, now: host.Now}
 	runner := evaluate.NewRunner(evaluate.RunnerOptions{Store: db, Holder: holder, Lease: lease, Facts: facts.gather,
 		Deliver: worker, Quiet: alertQuiet, Now: host.Now, Log: host.Log})
 	board := evaluate.NewBoard(db, host.Now, host.Log)

@@ -8,7 +8,6 @@ import (
 	"sluice/internal/alerts"
 	"sluice/internal/alerts/evaluate"
 	"sluice/internal/doctor"
-	"sluice/internal/fleet"
 	"sluice/internal/history"
 	"sluice/rules/match"
 )
@@ -25,7 +24,7 @@ type alertFacts struct {
 		List(ctx context.Context) ([]alerts.Webhook, error)
 	}
 	sets  *match.Current
-	live  func(context.Context) fleet.Live
+	live  func(context.Context) history.Live
 	stats history.Source
 	now   func() time.Time
 
@@ -76,7 +75,7 @@ func (a *alertFacts) name(set *match.Set) {
 }
 
 // hot are the keys of rules that are hot on any node.
-func (a *alertFacts) hot(live *fleet.Live) (out []evaluate.Sighting) {
+func (a *alertFacts) hot(live *history.Live) (out []evaluate.Sighting) {
 	for i := range live.Hot {
 		h := &live.Hot[i]
 		name, known := a.byID[h.RuleID]
@@ -100,7 +99,7 @@ func (a *alertFacts) hot(live *fleet.Live) (out []evaluate.Sighting) {
 
 // oldNodes are the nodes whose rules the rule database has not confirmed for long. They cannot say so themselves while
 // they do not reach it.
-func oldNodes(live *fleet.Live) (out []evaluate.Sighting) {
+func oldNodes(live *history.Live) (out []evaluate.Sighting) {
 	for i := range live.Nodes {
 		n := &live.Nodes[i]
 		age := time.Duration(n.At-n.Confirmed) * time.Millisecond

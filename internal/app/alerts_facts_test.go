@@ -11,7 +11,6 @@ import (
 
 	"sluice/internal/alerts"
 	"sluice/internal/alerts/sense"
-	"sluice/internal/fleet"
 	"sluice/internal/history"
 	"sluice/internal/records"
 	"sluice/limiter"
@@ -44,7 +43,7 @@ func (w *weeks) Stats(_ context.Context, q history.Query) (history.Result, error
 }
 
 // gathering is an alertFacts with some rules, and what it reads.
-func gathering(t *testing.T, names ...string) (*alertFacts, *weeks, *fleet.Live, *time.Time) {
+func gathering(t *testing.T, names ...string) (*alertFacts, *weeks, *history.Live, *time.Time) {
 	t.Helper()
 	list := make([]rules.Rule, len(names))
 	for i, name := range names {
@@ -54,10 +53,10 @@ func gathering(t *testing.T, names ...string) (*alertFacts, *weeks, *fleet.Live,
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, live := &weeks{requests: map[string]int64{}}, &fleet.Live{}
+	w, live := &weeks{requests: map[string]int64{}}, &history.Live{}
 	now := time.Date(2026, 11, 24, 12, 30, 0, 0, time.UTC)
 	f := &alertFacts{webhooks: noHooks{}, sets: &match.Current{}, stats: w, now: func() time.Time { return now },
-		live: func(context.Context) fleet.Live { return *live }}
+		live: func(context.Context) history.Live { return *live }}
 	f.sets.Store(set)
 	return f, w, live, &now
 }
@@ -66,17 +65,17 @@ func TestAlertFacts_FiguresOfTheFleet(t *testing.T) {
 	f, _, live, now := gathering(t, "a", "b")
 	at := now.UnixMilli()
 	hot := limiter.Heat{Rate: 900, Hot: true, Since: at - 5000}
-	live.Rules = []fleet.RuleLive{{Name: "a", Minute: history.Figures{Allowed: 10, Denied: 30, Degraded: 5}}}
-	live.Hot = []fleet.HotLive{
-		{HotKey: fleet.HotKey{Key: "user:1", RuleID: 2, Heat: hot}, Nodes: []fleet.HotNode{{Address: "n1", Heat: hot},
+	live.Rules = []history.RuleLive{{Name: "a", Minute: history.Figures{Allowed: 10, Denied: 30, Degraded: 5}}}
+	live.Hot = []history.HotLive{
+		{HotKey: history.HotKey{Key: "user:1", RuleID: 2, Heat: hot}, Nodes: []history.HotNode{{Address: "n1", Heat: hot},
 			{Address: "n2", Heat: limiter.Heat{Rate: 3}}}},
-		{HotKey: fleet.HotKey{Key: "user:2", RuleID: 2}}, {HotKey: fleet.HotKey{Key: "sent", Heat: hot}},
+		{HotKey: history.HotKey{Key: "user:2", RuleID: 2}}, {HotKey: history.HotKey{Key: "sent", Heat: hot}},
 	}
 	old := at - (oldSet + time.Second).Milliseconds()
-	live.Nodes = []fleet.NodeLive{
-		{Status: fleet.Status{ID: "i1", Address: "n1", At: at, Confirmed: old}},
-		{Status: fleet.Status{ID: "i2", Address: "n2", At: at, Confirmed: at - 1000}},
-		{Status: fleet.Status{ID: "i3", Address: "n3", At: at, Confirmed: old}, Silent: true},
+	live.Nodes = []history.NodeLive{
+		{Status: history.Status{ID: "i1", Address: "n1", At: at, Confirmed: old}},
+		{Status: history.Status{ID: "i2", Address: "n2", At: at, Confirmed: at - 1000}},
+		{Status: history.Status{ID: "i3", Address: "n3", At: at, Confirmed: old}, Silent: true},
 	}
 	got, err := f.gather(t.Context())
 	if err != nil || got.Minute["a"].Requests != 40 || got.Minute["a"].Denied != 25 || got.Rules["b"] != 2 {
@@ -170,8 +169,8 @@ func TestAlertFacts_AHotKeyHasNoCredential(t *testing.T) {
 	f, _, live, now := gathering(t, "a")
 	hot := limiter.Heat{Rate: 900, Hot: true, Since: now.UnixMilli()}
 	const secret = "sk_live_4eC39HqLyjWDarjtT1zdp7dc"
-	live.Hot = []fleet.HotLive{{HotKey: fleet.HotKey{Key: "user:token:" + secret, RuleID: 1, Heat: hot},
-		Nodes: []fleet.HotNode{{Address: "n1", Heat: hot}}}}
+	live.Hot = []history.HotLive{{HotKey: history.HotKey{Key: "user:token:" + secret, RuleID: 1, Heat: hot},
+		Nodes: []history.HotNode{{Address: "n1", Heat: hot}}}}
 	got, err := f.gather(t.Context())
 	if err != nil || len(got.Sightings) != 1 {
 		t.Fatalf("%d sightings, %v", len(got.Sightings), err)

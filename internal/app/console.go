@@ -47,7 +47,7 @@ func openConsole(ctx context.Context, cfg *config.Serve, host *Host, oidc *secre
 	c := &console{}
 	d.Rules, d.Overrides, d.Users, d.Sessions, d.Passwords = db, db, db, db, access.NewHasher()
 	d.Guard, d.GuardLocal = f.counters.store, f.counters.local
-	d.Fleet, d.Denials = f.reader, f.reader
+	d.Fleet, d.Denials = f.live, f.live
 	d.Marks = &marks{changes: db, events: db, incidents: d.Incidents}
 	d.Settings = func() []web.SettingGroup { return shownSettings(cfg) }
 	d.Node = func() web.Node { return consoleNode(cfg, f, db, d.Regions) }

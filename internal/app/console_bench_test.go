@@ -49,16 +49,16 @@ func BenchmarkConsole_Figures(b *testing.B) {
 		name   string
 		driver string
 		dsn    func(b *testing.B) string
-		board  func(b *testing.B, now func() time.Time) fleet.Board
+		board  func(b *testing.B, now func() time.Time) history.Board
 	}{
 		{"Postgres and Redis", "pgx", func(b *testing.B) string { return testenv.Postgres(b) },
-			func(b *testing.B, _ func() time.Time) fleet.Board {
+			func(b *testing.B, _ func() time.Time) history.Board {
 				client := redis.NewClient(&redis.Options{Addr: testenv.Redis(b).Addr})
 				b.Cleanup(func() { _ = client.Close() })
-				return fleet.NewRedis(client, "sl:")
+				return history.NewRedisBoard(client, "sl:")
 			}},
 		{"SQLite and memory", "sqlite", func(b *testing.B) string { return filepath.Join(b.TempDir(), "sluice.db") },
-			func(_ *testing.B, now func() time.Time) fleet.Board { return fleet.NewMemory(now) }},
+			func(_ *testing.B, now func() time.Time) history.Board { return history.NewMemory(now) }},
 	} {
 		b.Run(on.name, func(b *testing.B) {
 			w := webtest.Start(b, webtest.Full)
@@ -96,20 +96,20 @@ func BenchmarkConsole_Figures(b *testing.B) {
 type figured struct {
 	*webtest.World
 	db    *database.DB
-	board fleet.Board
+	board history.Board
 
 	mu      sync.Mutex
 	figures *history.Reader
-	live    *fleet.Reader
+	live    *history.LiveReader
 }
 
 // forget makes readers that have read nothing.
 func (c *figured) forget() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.live = fleet.NewReader(c.board, c.Clock.Now)
-	c.figures = history.NewReader(history.ReaderOptions{Recent: c.live, Store: c.db, Keep: figuredDays * history.Day,
-		Exists: func(string) bool { return true }, Now: c.Clock.Now})
+	c.live = history.NewLiveReader(c.board, c.Clock.Now)
+	c.figures = history.NewReader(history.ReaderOptions{Live: c.live, Store: c.db, Now: c.Clock.Now,
+		Own: history.NewOwn(1<<40, history.NewRecorder()), Exists: func(string) bool { return true }})
 }
 
 func (c *figured) Stats(ctx context.Context, q history.Query) (history.Result, error) {
@@ -119,28 +119,31 @@ func (c *figured) Stats(ctx context.Context, q history.Query) (history.Result, e
 	return r.Stats(ctx, q)
 }
 
-func (c *figured) reader() *fleet.Reader {
+func (c *figured) reader() *history.LiveReader {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.live
 }
 
-func (c *figured) Live(ctx context.Context) fleet.Live { return c.reader().Live(ctx) }
+func (c *figured) Live(ctx context.Context) history.Live { return c.reader().Live(ctx) }
 
-func (c *figured) Requests(ctx context.Context, f fleet.Filter, n int) ([]fleet.Request, error) {
+func (c *figured) Requests(ctx context.Context, f history.Filter, n int) ([]history.Request, error) {
 	return c.reader().Requests(ctx, f, n)
 }
 
-func (c *figured) Denials(ctx context.Context, f fleet.Filter, n int) ([]fleet.Request, error) {
+func (c *figured) Denials(ctx context.Context, f history.Filter, n int) ([]history.Request, error) {
 	return c.reader().Denials(ctx, f, n)
 }
 
-func (c *figured) Request(ctx context.Context, id string) (fleet.Request, bool, error) {
+func (c *figured) Request(ctx context.Context, id string) (history.Request, bool, error) {
 	return c.reader().Request(ctx, id)
 }
 
-func (c *figured) Trial(ctx context.Context, rule int64, versions []int64) (fleet.TrialCounts, error) {
-	return c.reader().Trial(ctx, rule, versions)
+func (c *figured) Trial(ctx context.Context, rule int64, versions []int64) (history.TrialCounts, error) {
+	c.mu.Lock()
+	r := c.figures
+	c.mu.Unlock()
+	return r.Trial(ctx, rule, versions)
 }
 
 func (c *figured) measure(b *testing.B) {
@@ -201,13 +204,6 @@ func cpu() time.Duration {
 // fillFigures writes ninety days of figures as a node does, those of differentRules, and copies them to all rules.
 func fillFigures(b *testing.B, w *webtest.World, db *database.DB, driver, dsn string) {
 	ctx, end := b.Context(), w.Clock.Now()
-	now := end.Add(-figuredDays * history.Day)
-	writer := history.NewWriter(history.WriterOptions{Recent: historytest.NewBusy(differentRules), Store: db, Node: "a",
-		Keep: figuredDays * history.Day, Now: func() time.Time { return now }})
-	for now.Before(end) {
-		now = now.Add(18 * time.Hour)
-		writer.Round(ctx)
-	}
 	var events []incident.Event
 	for i := range benchEvents {
 		at := end.Add(-time.Duration(i) * 20 * time.Minute)
@@ -223,10 +219,28 @@ func fillFigures(b *testing.B, w *webtest.World, db *database.DB, driver, dsn st
 		b.Fatal(err)
 	}
 	defer pool.Close()
-	exec := func(statement string) {
+	exec := func(statement string, args ...any) {
 		b.Helper()
-		if _, err := pool.ExecContext(ctx, statement); err != nil {
+		if _, err := pool.ExecContext(ctx, statement, args...); err != nil {
 			b.Fatal(err)
+		}
+	}
+	last := end.Unix() / 3600
+	for hour := last - figuredDays*24; hour <= last; hour++ {
+		minutes := 60
+		if hour == last {
+			minutes = end.Minute()
+		}
+		for _, r := range historytest.BusyHour(1, hour, minutes, differentRules) {
+			exec("INSERT INTO stats_live (rule, hour, writer, data, tops) VALUES ($1, $2, $3, $4, $5)", r.Rule, r.Hour, r.Writer,
+				r.Data, r.Tops)
+		}
+		if hour == last-history.FoldAfter-1 { // the others are not old enough
+			for n := 1; n > 0; {
+				if n, err = db.FoldStats(ctx, 2000); err != nil {
+					b.Fatal(err)
+				}
+			}
 		}
 	}
 	exec("CREATE TABLE names (name TEXT, template TEXT, n INTEGER)")
@@ -239,35 +253,33 @@ func fillFigures(b *testing.B, w *webtest.World, db *database.DB, driver, dsn st
 		exec("INSERT INTO names VALUES " + strings.Join(rows, ","))
 	}
 	exec("CREATE INDEX names_template ON names (template)")
-	for _, kind := range []history.Kind{history.KindMinutes, history.KindHours, history.KindDays, history.KindHourTops,
-		history.KindDayTops} {
-		most := figuredRules
-		if kind == history.KindHourTops || kind == history.KindDayTops {
-			most = countedKeys
-		}
-		exec(fmt.Sprintf("INSERT INTO stats SELECT s.kind, n.name, s.period, s.data FROM names n JOIN stats s "+
-			"ON s.rule = n.template WHERE s.kind = %d AND n.n <= %d ORDER BY s.period, n.name", kind, most))
+	tops := fmt.Sprintf("CASE WHEN n.n <= %d THEN s.tops END", countedKeys)
+	exec("INSERT INTO stats SELECT s.kind, n.name, s.period, s.data, " + tops + " FROM names n JOIN stats s " +
+		"ON s.rule = n.template ORDER BY s.period, n.name")
+	exec("INSERT INTO stats_live SELECT n.name, s.hour, s.writer, s.data, " + tops + " FROM names n JOIN stats_live s " +
+		"ON s.rule = n.template ORDER BY s.hour, n.name")
+	for _, table := range []string{"stats", "stats_live"} {
+		exec("DELETE FROM " + table + " WHERE rule IN (SELECT template FROM names)")
 	}
-	exec("DELETE FROM stats WHERE rule IN (SELECT template FROM names)")
 	exec("DROP TABLE names")
 	if driver == "pgx" {
-		exec("VACUUM ANALYZE stats")
+		exec("VACUUM ANALYZE stats, stats_live")
 	}
 }
 
 // fillBoard posts what two nodes decided in the last ten minutes.
-func fillBoard(b *testing.B, w *webtest.World, board fleet.Board) {
+func fillBoard(b *testing.B, w *webtest.World, board history.Board) {
 	end := w.Clock.Now()
 	now := end.Add(-10*time.Minute - time.Second) // the last post of a minute has all of it, as that of a node
 	type node struct {
-		recorder  *fleet.Recorder
-		publisher *fleet.Publisher
+		recorder  *history.Recorder
+		publisher *history.Publisher
 	}
 	var nodes []node
 	for _, name := range []string{"a", "b"} {
-		r := fleet.NewRecorder()
-		nodes = append(nodes, node{r, fleet.NewPublisher(fleet.PublisherOptions{Recorder: r, Board: board,
-			Status: func() fleet.Status { return fleet.Status{ID: name, Address: name + ":8080"} },
+		r := history.NewRecorder()
+		nodes = append(nodes, node{r, history.NewPublisher(history.PublisherOptions{Recorder: r, Board: board,
+			Status: func() history.Status { return history.Status{ID: name, Address: name + ":8080"} },
 			Now:    func() time.Time { return now }})})
 	}
 	for ; !now.After(end); now = now.Add(5 * time.Second) {
@@ -282,12 +294,12 @@ func fillBoard(b *testing.B, w *webtest.World, board fleet.Board) {
 }
 
 // fillSamples appends as many sampled requests as the board stores.
-func fillSamples(b *testing.B, w *webtest.World, board fleet.Board) {
+func fillSamples(b *testing.B, w *webtest.World, board history.Board) {
 	for list, n := range map[string]int{"recent": 2000, "allowed": 8000} {
 		var lines []string
 		for i := range n {
 			rule := &w.Rules.List[i%figuredRules]
-			line, err := json.Marshal(fleet.Request{ID: fmt.Sprint(list, i), Node: "a", Allowed: list == "allowed",
+			line, err := json.Marshal(history.Request{ID: fmt.Sprint(list, i), Node: "a", Allowed: list == "allowed",
 				At: w.Clock.Now().Add(-time.Duration(n-i) * 50 * time.Millisecond).UnixMilli(), Rule: rule.Name,
 				Key: "user:42", Mode: "enforce", Bucket: rule.Name + "\x1fuser:42", Status: 429, Limit: 100, Weight: 1,
 				Method: "POST", Route: "/v1/charges", Host: "api.example.com", IP: "192.0.2.7", User: "42"})
@@ -302,12 +314,12 @@ func fillSamples(b *testing.B, w *webtest.World, board fleet.Board) {
 	}
 }
 
-func count(r *fleet.Recorder, rule *rules.Rule) {
+func count(r *history.Recorder, rule *rules.Rule) {
 	if rule.ID == triedRule {
-		r.Trial(fleet.Trial{Rule: rule.ID, Version: rule.Version}, fleet.Tried{Was: true, Compared: true},
+		r.Trial(history.Trial{Rule: rule.ID, Version: rule.Version}, history.Tried{Was: true, Compared: true},
 			func() string { return "user:42" })
 	}
-	d := fleet.Decided{Allowed: rule.ID%7 != 0}
+	d := history.Decided{Allowed: rule.ID%7 != 0}
 	r.Request(&d)
 	r.Limit(rule.Name, &d)
 	r.Top(rule.Name, history.ByKey, "user:42", d.Allowed, 1)

@@ -20,6 +20,7 @@ import (
 	"sluice/internal/config"
 	"sluice/internal/database"
 	"sluice/internal/fleet"
+	"sluice/internal/history"
 	"sluice/internal/history/incident"
 	"sluice/internal/starvation"
 	"sluice/internal/telemetry"
@@ -43,9 +44,9 @@ type counters struct {
 	loads *decide.Loads
 	// board is where the nodes that share these counters publish their figures. kind is
 	// redis or memory. breakers returns the state of the circuit breakers.
-	board    fleet.Board
+	board    history.Board
 	kind     string
-	breakers func() []fleet.Breaker
+	breakers func() []history.Breaker
 	// hot lists the busiest keys of this node; nil without hot-key detection.
 	hot func(most int) []limiter.HotKey
 	// sums has what this region has spent of limits that span regions and its high-water marks, and news what its nodes
@@ -83,10 +84,8 @@ func openCounters(ctx context.Context, cfg *config.Serve, host *Host, files secr
 			host.Log.Warn("REDIS_URL is not set: this node counts alone, and each of several nodes allows the full limit")
 		}
 		startSnapshots(cfg, memory, host.Log, outcomes, stops)
-		board := fleet.OpenJournal(cfg.FiguresFile(), host.Now, host.Log)
-		stops.add("figures of the last minutes", func(context.Context) error { return board.Close() })
-		return &counters{store: memory, loads: decide.NewLoads(nil, host.Now), board: board,
-			kind: "memory", breakers: func() []fleet.Breaker { return nil }}, nil
+		return &counters{store: memory, loads: decide.NewLoads(nil, host.Now), board: history.NewMemory(host.Now),
+			kind: "memory", breakers: func() []history.Breaker { return nil }}, nil
 	}
 	return openRedis(ctx, cfg, host, files, sets, memory, metrics, spans, incidents, meter, stops)
 }
@@ -150,8 +149,8 @@ func openRedis(ctx context.Context, cfg *config.Serve, host *Host, files secretF
 	}
 	return &counters{
 		store: near, hot: hot, local: memory, ledger: ledger, loads: decide.NewLoads(loadBoard, host.Now),
-		board: fleet.NewRedis(client, cfg.KeyPrefix), kind: "redis",
-		breakers: func() []fleet.Breaker { return shownBreakers(store.Breakers()) },
+		board: history.NewRedisBoard(client, cfg.KeyPrefix), kind: "redis",
+		breakers: func() []history.Breaker { return shownBreakers(store.Breakers()) },
 		home:     homes, sums: store, news: fleet.NewRegionNews(client, cfg.KeyPrefix),
 		shares: fleet.NewRegionShares(client, cfg.KeyPrefix), agreed: agreed,
 	}, nil
@@ -175,10 +174,10 @@ func (c *counters) agree(ctx context.Context, db *database.DB, stops *stops, fat
 	return nil
 }
 
-func shownBreakers(bs []redisstore.Breaker) []fleet.Breaker {
-	out := make([]fleet.Breaker, len(bs))
+func shownBreakers(bs []redisstore.Breaker) []history.Breaker {
+	out := make([]history.Breaker, len(bs))
 	for i, b := range bs {
-		out[i] = fleet.Breaker{Server: b.Node, State: b.State.String(), Since: b.Since.UnixMilli(), Opened: b.Opened,
+		out[i] = history.Breaker{Server: b.Node, State: b.State.String(), Since: b.Since.UnixMilli(), Opened: b.Opened,
 			Cause: string(b.Cause)}
 	}
 	return out

@@ -74,7 +74,7 @@ const leftoverAge = time.Hour
 func removeLeftovers(cfg *config.Serve, exclusive bool, now time.Time, log *slog.Logger) {
 	for _, pattern := range []string{
 		atomicfile.Pattern(cfg.SnapshotFile()), atomicfile.Pattern(cfg.CopyFile()), atomicfile.Pattern(cfg.OverridesFile()),
-		atomicfile.Pattern(cfg.NodesFile()), atomicfile.Pattern(cfg.FiguresFile()), atomicfile.Pattern(secretFile(cfg)),
+		atomicfile.Pattern(cfg.NodesFile()), atomicfile.Pattern(cfg.UnsentFile()), atomicfile.Pattern(secretFile(cfg)),
 		atomicfile.Pattern(localtoken.Path(cfg.DataDir)), filepath.Join(queueDir(cfg), "*.new"),
 	} {
 		found, err := filepath.Glob(pattern)

@@ -1,9 +1,9 @@
 package app
 
 import (
-	"crypto/rand"
-	"encoding/hex"
+	"context"
 	"log/slog"
+	"math/rand/v2"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -12,7 +12,6 @@ import (
 
 	"sluice/api/decide"
 	"sluice/internal/config"
-	"sluice/internal/fleet"
 	"sluice/internal/history"
 	"sluice/limiter"
 	"sluice/rules"
@@ -24,7 +23,7 @@ import (
 // this node to the other nodes. It is safe for concurrent use.
 type fleetReporter struct {
 	decide.NopObserver
-	recorder *fleet.Recorder
+	recorder *history.Recorder
 	now      func() time.Time
 
 	// tenant is the attribute that names the tenant of a request.
@@ -34,22 +33,23 @@ type fleetReporter struct {
 	address       atomic.Value // string; set once the listener is open
 	ready         *readiness
 	counters      *counters
-	// reader reads the figures of all nodes. own holds those of this node, for when the
-	// board is unavailable; it is nil if the board is in memory.
-	reader *fleet.Reader
-	own    *fleet.Memory
+	// own has the minutes of this node, live reads the last minutes of all nodes. fallback holds those of this node, for
+	// when the board is unavailable; it is nil if the board is in memory.
+	own      *history.Own
+	live     *history.LiveReader
+	fallback *history.Memory
 }
 
 func newFleetReporter(now func() time.Time, tenant, version string, ready *readiness, c *counters) *fleetReporter {
-	var id [6]byte
-	_, _ = rand.Read(id[:]) // never returns an error
+	writer := 1 + rand.Int64N(1<<62) //nolint:gosec // not a secret
 	f := &fleetReporter{
-		recorder: fleet.NewRecorder(), now: now, tenant: tenant, node: hex.EncodeToString(id[:]), version: version,
-		started: now(), ready: ready, counters: c, reader: fleet.NewReader(c.board, now),
+		recorder: history.NewRecorder(), now: now, tenant: tenant, node: history.NodeID(writer), version: version,
+		started: now(), ready: ready, counters: c, live: history.NewLiveReader(c.board, now),
 	}
+	f.own = history.NewOwn(writer, f.recorder)
 	if c.kind == "redis" {
-		f.own = fleet.NewMemory(now)
-		f.reader.FallBackOn(f.own)
+		f.fallback = history.NewMemory(now)
+		f.live.FallBackOn(f.fallback)
 	}
 	return f
 }
@@ -60,7 +60,7 @@ func (f *fleetReporter) ObserveDecision(d *decide.Decision) {
 	if a.Op != limiter.OpTake {
 		return
 	}
-	whole := fleet.Decided{Allowed: a.Allowed(), Soft: a.Soft, Elastic: a.Elastic, Shed: a.Verdict == decide.Shed,
+	whole := history.Decided{Allowed: a.Allowed(), Soft: a.Soft, Elastic: a.Elastic, Shed: a.Verdict == decide.Shed,
 		Degraded: decide.ByFailMode(a.Degraded)}
 	rescued := !whole.Allowed // every limit that denied has a candidate that allows
 	weight, denied := f.recorder.Weight(), false
@@ -72,18 +72,18 @@ func (f *fleetReporter) ObserveDecision(d *decide.Decision) {
 		name := la.Series()
 		if la.Shadow && la.Known {
 			if id, ok := match.RuleID(la.Key); ok {
-				f.recorder.Trial(fleet.Trial{Rule: id, Version: la.Version}, tried(a, i), la.Display)
+				f.recorder.Trial(history.Trial{Rule: id, Version: la.Version}, tried(a, i), la.Display)
 			}
 		}
 		if la.Overloaded { // nobody has decided on it
 			if !la.Shadow {
-				f.recorder.Denied(name, func() fleet.Request { return f.sample(q, a, la, la.Display()) })
+				f.recorder.Denied(name, func() history.Request { return f.sample(q, a, la, la.Display()) })
 			}
 			denied, rescued = denied || !la.Decision.Allowed, rescued && la.Shadow
 			continue
 		}
 		if !la.Candidate { // the enforced limit counts the request
-			one := fleet.Decided{Use: useOf(la), Failed: la.ConditionFailed}
+			one := history.Decided{Use: useOf(la), Failed: la.ConditionFailed}
 			decided(a, i, &one)
 			f.recorder.Limit(name, &one)
 			whole.WouldDeny = whole.WouldDeny || whole.Allowed && one.WouldDeny
@@ -99,7 +99,7 @@ func (f *fleetReporter) ObserveDecision(d *decide.Decision) {
 			continue
 		}
 		denied = true
-		f.recorder.Denied(name, func() fleet.Request { return f.sample(q, a, la, la.Display()) })
+		f.recorder.Denied(name, func() history.Request { return f.sample(q, a, la, la.Display()) })
 	}
 	if whole.Allowed && !denied && f.recorder.SampleAllowed() {
 		f.recorder.KeepAllowed(f.sampleAllowed(q, a))
@@ -120,7 +120,7 @@ func (f *fleetReporter) ObserveDecision(d *decide.Decision) {
 
 // decided says in d how the limit at i of an answer was decided, which is not a candidate, and how its candidate would
 // have. It returns nothing, because copying what was just written in parts makes a processor wait.
-func decided(a *decide.Answer, i int, d *fleet.Decided) {
+func decided(a *decide.Answer, i int, d *history.Decided) {
 	la := &a.Limits[i]
 	d.Allowed, d.Degraded = la.Decision.Allowed || la.Shadow, decide.ByFailMode(la.Degraded)
 	d.Soft, d.Elastic = la.Soft && !la.Shadow, la.Elastic && !la.Shadow
@@ -153,9 +153,9 @@ func factsOf(la *decide.LimitAnswer) string {
 }
 
 // tried is how the limit on trial at i of an answer decided, and how its rule did as it stands.
-func tried(a *decide.Answer, i int) fleet.Tried {
+func tried(a *decide.Answer, i int) history.Tried {
 	la := &a.Limits[i]
-	t := fleet.Tried{Allowed: la.Decision.Allowed}
+	t := history.Tried{Allowed: la.Decision.Allowed}
 	if !la.Candidate { // a shadow rule denies nothing
 		t.Was, t.Compared = true, true
 		return t
@@ -192,8 +192,8 @@ func (f *fleetReporter) countTop(q *decide.Question, rule, key string, allowed b
 }
 
 // status is the status of this node.
-func (f *fleetReporter) status() fleet.Status {
-	st := fleet.Status{
+func (f *fleetReporter) status() history.Status {
+	st := history.Status{
 		ID: f.node, Version: f.version, Started: f.started.UnixMilli(), Ready: f.ready.ready() == nil,
 		Store: f.counters.kind, Breakers: f.counters.breakers(),
 	}
@@ -208,24 +208,19 @@ func (f *fleetReporter) status() fleet.Status {
 	return st
 }
 
-// publish publishes the figures of this node on board until it is stopped.
-func (f *fleetReporter) publish(board fleet.Board, log *slog.Logger, stops *stops) {
-	p := fleet.NewPublisher(fleet.PublisherOptions{Recorder: f.recorder, Board: board, Own: f.own, Status: f.status,
-		Behind: f.reader.Behind, Hot: f.hot(), Now: f.now, Log: log})
-	stops.add("fleet metrics", task(p.Run))
-}
-
-// keep moves the figures of all nodes to the rules database while this node is the one that does, and returns what
-// reads them from both places.
-func (f *fleetReporter) keep(cfg *config.Tuning, store history.Store, metrics prometheus.Registerer, log *slog.Logger,
-	stops *stops) history.Source {
-	days := time.Duration(cfg.StatsDays) * history.Day
-	// The figures of one node would replace those of all, so the writer reads from the board only.
-	shared := fleet.NewReader(f.counters.board, f.now)
-	w := history.NewWriter(history.WriterOptions{Recent: shared, Store: store, Node: f.node, Keep: days, Now: f.now, Log: log})
+// keep writes the figures of this node to the rules database, publishes those of the last seconds on the board, and
+// returns what reads the figures of all nodes from both. What cannot be written at a stop goes to the file unsent.
+func (f *fleetReporter) keep(cfg *config.Tuning, store history.Store, unsent string, metrics prometheus.Registerer,
+	log *slog.Logger, stops *stops) *history.Reader {
+	w := history.NewWriter(history.WriterOptions{Own: f.own, Store: store, Unsent: unsent,
+		Peaks: func(ctx context.Context, minute int64) map[string]int64 { return f.live.Peaks(ctx, f.node, minute) },
+		Keep:  time.Duration(cfg.StatsDays) * history.Day, Now: f.now, Log: log})
 	w.Register(metrics)
-	stops.add("figures", task(w.Run))
-	return history.NewReader(history.ReaderOptions{Recent: f.reader, Store: store, Keep: days, Now: f.now, Exists: f.exists})
+	stops.add("figures", task(w.Run)) // stopped after what it writes
+	p := history.NewPublisher(history.PublisherOptions{Recorder: f.recorder, Own: f.own, Board: f.counters.board,
+		Fallback: f.fallback, Status: f.status, Behind: f.live.Behind, Hot: f.hot(), Now: f.now, Log: log})
+	stops.add("figures of the last seconds", task(p.Run))
+	return history.NewReader(history.ReaderOptions{Live: f.live, Store: store, Own: f.own, Now: f.now, Exists: f.exists})
 }
 
 // exists reports whether a rule of that name is in force.

@@ -11,6 +11,7 @@ import (
 
 	"sluice/internal/config"
 	"sluice/internal/fleet"
+	"sluice/internal/history"
 	"sluice/limiter"
 	"sluice/limiter/nearstore"
 	"sluice/rules/match"
@@ -97,16 +98,16 @@ func (c *counters) hotKeys() int {
 
 // hot returns a function that lists the busiest keys of this node for the other
 // nodes; nil without hot-key detection.
-func (f *fleetReporter) hot() func(most int) []fleet.HotKey {
+func (f *fleetReporter) hot() func(most int) []history.HotKey {
 	if f.counters.hot == nil {
 		return nil
 	}
-	return func(most int) []fleet.HotKey {
+	return func(most int) []history.HotKey {
 		keys := f.counters.hot(most)
-		out := make([]fleet.HotKey, 0, len(keys))
+		out := make([]history.HotKey, 0, len(keys))
 		for _, k := range keys {
 			if k.Rate > 0 || k.Hot {
-				out = append(out, fleet.ShowHot(k))
+				out = append(out, history.ShowHot(k))
 			}
 		}
 		return out
@@ -114,7 +115,7 @@ func (f *fleetReporter) hot() func(most int) []fleet.HotKey {
 }
 
 // hotEverywhere returns the busiest keys of all nodes.
-func (f *fleetReporter) hotEverywhere(ctx context.Context) ([]fleet.HotLive, error) {
-	live := f.reader.Live(ctx)
+func (f *fleetReporter) hotEverywhere(ctx context.Context) ([]history.HotLive, error) {
+	live := f.live.Live(ctx)
 	return live.Hot, live.Err
 }

@@ -82,7 +82,7 @@ func TestIncidents_PlayedInABrowser(t *testing.T) {
 	const noRules = `The rules database is unreachable`
 	visits.round(n, saying{
 		"":            noRules + `.*2 incidents running NEVER No rules yet`,
-		"/traffic":    noRules + `.*rules database is unavailable, so older figures are missing; the counters are unavailable.*by fail modes`,
+		"/traffic":    noRules + `.*rules database is unavailable, so older figures are missing or those of this node alone; the counters are unavailable.*by fail modes`,
 		"/rules":      noRules + `.*/local NEVER No rules`,
 		"/rules/3":    noRules + `.*history is unavailable.*`,
 		"/fail-modes": noRules + `.*tripped`,

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"sluice/api/decide"
-	"sluice/internal/fleet"
+	"sluice/internal/history"
 	"sluice/internal/records"
 	"sluice/internal/telemetry"
 	"sluice/limiter"
@@ -20,7 +20,7 @@ import (
 func BenchmarkObservers(b *testing.B) {
 	metrics := telemetry.New(telemetry.Build{})
 	outages := &outageLog{log: slog.New(slog.NewTextHandler(io.Discard, nil)), now: time.Now}
-	figures := newFleetReporter(time.Now, "tenant", "", &readiness{}, &counters{board: fleet.NewMemory(time.Now)})
+	figures := newFleetReporter(time.Now, "tenant", "", &readiness{}, &counters{board: history.NewMemory(time.Now)})
 	log := openBenchLog(b)
 	timings := metrics.Timings()
 	for _, part := range []struct {

@@ -29,8 +29,8 @@ func TestDataDirectory_OfARefusedSchemaStaysAsItIs(t *testing.T) {
 	if err := errors.Join(err, db.Close()); err != nil {
 		t.Fatal(err)
 	}
-	// This is no format of this build, so that opening the file would begin a new one.
-	if err := os.WriteFile(cfg.FiguresFile(), []byte("sluice figures 1\n"), 0o600); err != nil {
+	// A start that goes on would read this file.
+	if err := os.WriteFile(cfg.UnsentFile(), []byte("sluice figures 2\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	before := filesIn(t, cfg.DataDir)

@@ -11,6 +11,7 @@ import (
 	"sluice/internal/access"
 	"sluice/internal/config"
 	"sluice/internal/database"
+	"sluice/internal/history"
 	"sluice/internal/testenv"
 )
 
@@ -36,6 +37,7 @@ func newOnReplica(t *testing.T) *onReplica {
 	o.replicaCfg = o.firstCfg
 	o.replicaCfg.DataDir, o.replicaCfg.Listen = t.TempDir(), testenv.FreeAddr(t)
 	o.replicaCfg.DatabaseURL.Value, o.replicaCfg.PrimaryURL = o.replica.DSN("postgres"), "http://"+o.firstCfg.Listen+"/"
+	o.replicaCfg.RegionToken.Value = secret
 	o.first, o.second = startWith(t, o.firstCfg, secret), startWith(t, o.replicaCfg, secret)
 	return o
 }
@@ -126,6 +128,29 @@ func TestReplica_NodesOnAReadReplicaFollowAndRefuseChanges(t *testing.T) {
 	log := o.second.log.String()
 	if strings.Count(log, "the rules database is a read replica: this node follows it") != 1 {
 		t.Errorf("the log does not say once that the database is a read replica:\n%s", log)
+	}
+}
+
+// TestReplica_FiguresAreOfThePrimaryToo: a node at a replica writes nothing, but what it decided is not lost.
+func TestReplica_FiguresAreOfThePrimaryToo(t *testing.T) {
+	t.Parallel()
+	o := newOnReplica(t)
+	o.first.create(perUser)
+	ruleLimits(o.second, 1)
+	for range 3 {
+		o.second.check(`{"user":"ada"}`)
+	}
+	sums := func(n *node) history.Figures {
+		h := n.figures(url.Values{"rule": {"r"}, "step": {"minute"}})
+		return h.sums()["r"]
+	}
+	eventually(t, "the node itself shows them", func() bool { return sums(o.second).Denied == 2 })
+	o.second.stop() // it sends everything
+	if f := sums(o.first); f.Allowed < 1 || f.Denied != 2 {
+		t.Errorf("at the primary: %+v", f)
+	}
+	if log := o.second.log.String(); strings.Contains(log, "figures c") {
+		t.Errorf("the log says that figures are missing:\n%s", log)
 	}
 }
 

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -180,8 +181,12 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	}
 
 	figures := newFleetReporter(host.Now, cfg.TenantAttribute, build.Version, ready, buckets)
-	figures.publish(buckets.board, host.Log, stops)
-	past := figures.keep(&cfg.Tuning, db, metrics, host.Log, stops)
+	var dial func() *tls.Config
+	if buckets.home != nil {
+		dial = buckets.home.dial
+	}
+	store := newFigureStore(db, cfg.PrimaryURL, current(cfg.RegionToken, files[&cfg.RegionToken]), dial)
+	past := figures.keep(&cfg.Tuning, store, cfg.UnsentFile(), metrics, host.Log, stops)
 	deferred, err := openQueue(&cfg, &host, files[&cfg.RedisURL], sets, metrics, stops)
 	if err != nil {
 		return err
@@ -236,7 +241,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	board := openAlerts(&cfg, &host, db, sets, figures, past, sensor, worker, metrics, stops)
 	deps := web.Deps{
 		Alerts: web.Alerts{Board: board, Events: db, Webhooks: hooks},
-		Trials: figures.reader, Watching: buckets.hot != nil,
+		Trials: past, Watching: buckets.hot != nil,
 		Headers: headersOf(cfg.ResetHeader == "delta"),
 		Replays: openReplays(&cfg, &host, files[&cfg.KafkaPassword], stops),
 		Pools:   poolDeps(checker, db), Profiles: db.Profiles(), Inspect: inspectDeps(&cfg, checker, db),
@@ -273,7 +278,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 		HotEverywhere: figures.hotEverywhere, Metrics: metrics.Handler(), MetricsPublic: cfg.MetricsPublic,
 		ResetDelta: cfg.ResetHeader == "delta", TrustedProxies: trusted, Panicked: metrics.CountPanic, Logger: host.Log,
 		Checked: metrics.CountHTTPCheck, LargeRefused: metrics.CountLargeRefused, WriteTimeout: writeTimeout,
-		Now: host.Now, Stats: past, DecisionLogs: accounts,
+		Now: host.Now, Stats: past, Figures: db, DecisionLogs: accounts,
 		Incidents: deps.Incidents, Webhooks: hooks, Regions: regions.api(), RegionAsks: regions.asks(),
 		Shares: regions.sharesAPI(),
 	}, pages, metrics.CountQuestion, spans)

@@ -3,7 +3,7 @@ package app
 import (
 	"sluice/api/decide"
 	"sluice/api/reply"
-	"sluice/internal/fleet"
+	"sluice/internal/history"
 	"sluice/rules"
 	"sluice/rules/match"
 	"sluice/rules/redact"
@@ -11,7 +11,7 @@ import (
 
 // sample describes a request that the limit la denied, or would have denied, for display. q is nil for descriptors, of
 // which the key shows everything.
-func (f *fleetReporter) sample(q *decide.Question, a *decide.Answer, la *decide.LimitAnswer, key string) fleet.Request {
+func (f *fleetReporter) sample(q *decide.Question, a *decide.Answer, la *decide.LimitAnswer, key string) history.Request {
 	d := f.described(q, a)
 	limited(&d, q, la, key)
 	d.RetryAfter, d.Degraded, d.Shed, d.Banned = la.Decision.RetryAfter, la.Degraded, la.Shed, la.Ban > 0
@@ -22,7 +22,7 @@ func (f *fleetReporter) sample(q *decide.Question, a *decide.Answer, la *decide.
 }
 
 // sampleAllowed is sample for a request that no limit denied, with its strictest limit.
-func (f *fleetReporter) sampleAllowed(q *decide.Question, a *decide.Answer) fleet.Request {
+func (f *fleetReporter) sampleAllowed(q *decide.Question, a *decide.Answer) history.Request {
 	d := f.described(q, a)
 	d.Allowed, d.Degraded, d.Mode = true, a.Degraded, rules.ModeEnforce
 	for i := range a.Limits {
@@ -40,7 +40,7 @@ func (f *fleetReporter) sampleAllowed(q *decide.Question, a *decide.Answer) flee
 }
 
 // limited describes the limit of a sample.
-func limited(d *fleet.Request, q *decide.Question, la *decide.LimitAnswer, key string) {
+func limited(d *history.Request, q *decide.Question, la *decide.LimitAnswer, key string) {
 	d.Rule, d.Key, d.Mode = la.Series(), key, la.Mode()
 	d.Limit, _, _ = la.Decision.InForce(la.Limit.Algorithm)
 	if q == nil {
@@ -52,8 +52,8 @@ func limited(d *fleet.Request, q *decide.Question, la *decide.LimitAnswer, key s
 }
 
 // described is the request of a sample, without API keys and values that look like credentials.
-func (f *fleetReporter) described(q *decide.Question, a *decide.Answer) fleet.Request {
-	d := fleet.Request{At: f.now().UnixMilli(), Status: reply.Status(a)}
+func (f *fleetReporter) described(q *decide.Question, a *decide.Answer) history.Request {
+	d := history.Request{At: f.now().UnixMilli(), Status: reply.Status(a)}
 	if q == nil { // descriptors
 		return d
 	}

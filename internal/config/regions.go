@@ -15,7 +15,7 @@ import (
 type Regions struct {
 	Region      string `name:"region" env:"SLUICE_REGION" placeholder:"NAME" help:"Name of the region of this node, one of those of --regions. Its Redis remembers it and refuses nodes of another region."`
 	Regions     string `name:"regions" env:"SLUICE_REGIONS" placeholder:"LIST" help:"All regions and the addresses of their nodes, the same on every node, as in eu=https://a:8080|https://b:8080,us=https://c:8080. Rules whose span is not region then count over all of them. Requires --redis-url and --database-url. 2 to 50 regions. Empty: no regions."`
-	RegionToken Secret `name:"region-token" env:"SLUICE_REGION_TOKEN" changed:"A changed token is used" placeholder:"SECRET" help:"API token with the scope regions that is sent to the other regions. Set it in the environment to keep it out of process listings."`
+	RegionToken Secret `name:"region-token" env:"SLUICE_REGION_TOKEN" changed:"A changed token is used" placeholder:"SECRET" help:"API token with the scope regions that is sent to the other regions, and from a read replica of the rules database to its primary. Set it in the environment to keep it out of process listings."`
 
 	RegionCertFile string `name:"region-cert-file" env:"SLUICE_REGION_CERT_FILE" placeholder:"FILE" help:"Client certificate for the other regions in PEM form, followed by its intermediates. With it --region-token is not needed. It is read again when it changes. Requires https addresses in --regions."`
 	RegionKeyFile  string `name:"region-key-file" env:"SLUICE_REGION_KEY_FILE" placeholder:"FILE" help:"Key of --region-cert-file in PEM form."`
@@ -80,7 +80,8 @@ func (r *Regions) RegionList() ([]RegionAddresses, error) {
 	return out, nil
 }
 
-func (r *Regions) check(c *checker, redis, postgres bool) {
+// check validates them. replica: the node may be at a read replica, which sends its figures to the primary with the token.
+func (r *Regions) check(c *checker, redis, postgres, replica bool) {
 	const region, regions = "SLUICE_REGION", "SLUICE_REGIONS"
 	c.secrets(r)
 	if !r.HasRegions() {
@@ -92,7 +93,7 @@ func (r *Regions) check(c *checker, redis, postgres bool) {
 			{"region-key-file", "SLUICE_REGION_KEY_FILE", r.RegionKeyFile},
 			{"region-ca-file", "SLUICE_REGION_CA_FILE", r.RegionCAFile},
 		} {
-			if is.value != "" {
+			if is.value != "" && !(replica && strings.HasPrefix(is.flag, "region-token")) {
 				c.fail(is.flag, is.env, "requires --regions (%s)", regions)
 			}
 		}

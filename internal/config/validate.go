@@ -63,7 +63,7 @@ func (s *Serve) Validate() error {
 		c.errs = append(c.errs, err)
 	}
 	s.Counters.check(&c)
-	s.Regions.check(&c, s.Redis(), s.Postgres())
+	s.Regions.check(&c, s.Redis(), s.Postgres(), s.PrimaryURL != "")
 	c.between("ipv4-prefix", "SLUICE_IPV4_PREFIX", s.IPv4Prefix, 1, 32)
 	c.between("ipv6-prefix", "SLUICE_IPV6_PREFIX", s.IPv6Prefix, 1, 128)
 	if _, err := match.ParseNAT64(s.NAT64Prefixes); err != nil {
@@ -197,8 +197,8 @@ func (s *Serve) NodesFile() string { return filepath.Join(s.DataDir, "nodes.coun
 // SnapshotFile is the file with the counters of this process.
 func (s *Serve) SnapshotFile() string { return filepath.Join(s.DataDir, "counters.snapshot") }
 
-// FiguresFile is the file with the figures of the last minutes, without Redis.
-func (s *Serve) FiguresFile() string { return filepath.Join(s.DataDir, "figures.journal") }
+// UnsentFile is the file with the figures that could not be written to the rules database at a stop.
+func (s *Serve) UnsentFile() string { return filepath.Join(s.DataDir, "figures.unsent") }
 
 // hostOf returns the host of an address, which must have a port too.
 func hostOf(address string) (string, error) {

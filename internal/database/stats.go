@@ -2,7 +2,8 @@ package database
 
 import (
 	"context"
-	"errors"
+	"fmt"
+	"strings"
 	"time"
 
 	"gorm.io/gorm"
@@ -11,36 +12,37 @@ import (
 	"sluice/internal/history"
 )
 
+// liveRow is a row of stats_live.
+type liveRow struct {
+	Rule   string `gorm:"column:rule;primaryKey"`
+	Hour   int64  `gorm:"column:hour;primaryKey"`
+	Writer int64  `gorm:"column:writer;primaryKey"`
+	Data   []byte `gorm:"column:data"`
+	Tops   []byte `gorm:"column:tops"`
+}
+
+// TableName implements gorm's Tabler.
+func (liveRow) TableName() string { return "stats_live" }
+
 // statsRow is a row of stats.
 type statsRow struct {
 	Kind   history.Kind `gorm:"column:kind;primaryKey"`
 	Rule   string       `gorm:"column:rule;primaryKey"`
 	Period int64        `gorm:"column:period;primaryKey"`
 	Data   []byte       `gorm:"column:data"`
+	Tops   []byte       `gorm:"column:tops"`
 }
 
 // TableName implements gorm's Tabler.
 func (statsRow) TableName() string { return "stats" }
 
-// writerRow is the row of stats_writer.
-type writerRow struct {
-	ID        int    `gorm:"column:id;primaryKey"`
-	Holder    string `gorm:"column:holder"`
-	HeldUntil int64  `gorm:"column:held_until"`
-	Written   int64  `gorm:"column:written"`
-}
-
-// TableName implements gorm's Tabler.
-func (writerRow) TableName() string { return "stats_writer" }
-
 const (
 	// statsBatch is the number of rows in one statement.
 	statsBatch = 500
-	// statsTogether is the number of rows in one transaction: an SQLite file has one writer, and changes of rules must
-	// not wait for thousands of rows.
-	statsTogether = 2000
 	// statsTimeout bounds one call.
 	statsTimeout = 15 * time.Second
+	// foldLock is the Postgres advisory lock under which one node at a time adds up figures.
+	foldLock = 0x736c_7569_6366_6f6c
 )
 
 var _ history.Store = (*DB)(nil)
@@ -53,107 +55,142 @@ func (d *DB) nowMS() string {
 	return "CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT)"
 }
 
-// ClaimStats implements history.Store. No node holds the lease on a read replica.
-func (d *DB) ClaimStats(ctx context.Context, node string, lifetime time.Duration) (held bool, written time.Time,
-	err error) {
-	if d.Replica() {
-		written, err = d.WrittenStats(ctx)
-		return false, written, err
-	}
-	var row writerRow
+// statsHour is the number of the present hour by the clock of the database.
+func (d *DB) statsHour(tx *gorm.DB) (hour int64, err error) {
+	err = tx.Raw("SELECT " + d.nowMS()).Scan(&hour).Error
+	return hour / time.Hour.Milliseconds(), err
+}
+
+// WriteStats implements history.Store.
+func (d *DB) WriteStats(ctx context.Context, rows []history.LiveRow) (leftOut int, err error) {
 	err = d.writeIn(ctx, func(tx *gorm.DB) error {
-		res := tx.Model(&writerRow{}).Where("id = 1 AND (holder = ? OR held_until < "+d.nowMS()+")", node).
-			Updates(map[string]any{"holder": node, "held_until": gorm.Expr(d.nowMS()+" + ?", lifetime.Milliseconds())})
-		if held = res.RowsAffected > 0; res.Error != nil {
-			return res.Error
+		hour, err := d.statsHour(tx)
+		if err != nil {
+			return err
 		}
-		return tx.Take(&row, 1).Error
+		some := make([]liveRow, 0, len(rows))
+		for _, r := range rows {
+			if r.Hour == hour || r.Hour == hour-1 {
+				some = append(some, liveRow{Rule: r.Rule, Hour: r.Hour, Writer: r.Writer, Data: r.Data, Tops: r.Tops})
+			}
+		}
+		if leftOut = len(rows) - len(some); len(some) == 0 {
+			return nil
+		}
+		return tx.Clauses(clause.OnConflict{
+			Columns: []clause.Column{{Name: "rule"}, {Name: "hour"}, {Name: "writer"}},
+			DoUpdates: clause.Assignments(map[string]any{"data": gorm.Expr("excluded.data"),
+				"tops": gorm.Expr("COALESCE(excluded.tops, stats_live.tops)")}),
+		}).Create(some).Error
 	})
 	if err != nil {
-		return false, time.Time{}, err
+		return 0, err
 	}
-	return held, writtenAt(row), nil
+	return leftOut, nil
 }
 
-func writtenAt(row writerRow) time.Time {
-	if row.Written == 0 {
-		return time.Time{}
-	}
-	return time.UnixMilli(row.Written).UTC()
-}
-
-// errLeaseLost ends a transaction of a node that is not the writer any more.
-var errLeaseLost = errors.New("another node writes the figures")
-
-// WriteStats implements history.Store, but for many rows in several transactions. The instant is noted in the last one,
-// and rows may be written again, so that a failure in between changes nothing that counts.
-func (d *DB) WriteStats(ctx context.Context, node string, rows []history.StoredRow, written time.Time) (bool, error) {
-	all := make([]statsRow, len(rows))
-	for i, r := range rows {
-		all[i] = statsRow(r)
-	}
-	for {
-		some := all[:min(len(all), statsTogether)]
-		all = all[len(some):]
-		err := d.writeIn(ctx, func(tx *gorm.DB) error {
-			set := map[string]any{"written": written.UnixMilli()}
-			if len(all) > 0 {
-				set = map[string]any{"holder": node} // only checks and locks
-			}
-			res := tx.Model(&writerRow{}).Where("id = 1 AND holder = ?", node).Updates(set)
-			if res.Error != nil {
-				return res.Error
-			}
-			if res.RowsAffected == 0 {
-				return errLeaseLost
-			}
-			if len(some) == 0 {
-				return nil
-			}
-			return tx.Clauses(clause.OnConflict{
-				Columns:   []clause.Column{{Name: "kind"}, {Name: "rule"}, {Name: "period"}},
-				DoUpdates: clause.AssignmentColumns([]string{"data"}),
-			}).CreateInBatches(some, statsBatch).Error
-		})
-		switch {
-		case errors.Is(err, errLeaseLost):
-			return false, nil
-		case err != nil || len(all) == 0:
-			return err == nil, err
+// ReadStats implements history.Store, in one statement.
+func (d *DB) ReadStats(ctx context.Context, rules []string, parts []history.Part, columns history.Columns,
+	see func(*history.StoredRow)) error {
+	shown := map[history.Columns]string{history.OnlyData: "data, NULL", history.OnlyTops: "NULL, tops",
+		history.Both: "data, tops"}[columns]
+	var sql []string
+	var args []any
+	for _, p := range parts {
+		of := fmt.Sprintf("SELECT %d AS kind, writer, rule, hour AS period, %s FROM stats_live WHERE hour BETWEEN ? AND ?",
+			history.KindLive, shown)
+		if p.Kind != history.KindLive {
+			of = fmt.Sprintf("SELECT kind, 0, rule, period, %s FROM stats WHERE kind = %d AND period BETWEEN ? AND ?", shown,
+				p.Kind)
 		}
-	}
-}
-
-// ReadStats implements history.Store.
-func (d *DB) ReadStats(ctx context.Context, kind history.Kind, rules []string, first, last int64) ([]history.StoredRow,
-	error) {
-	var rows []statsRow
-	err := d.readIn(ctx, statsTimeout, func(tx *gorm.DB) error {
-		tx = tx.Where("kind = ? AND period BETWEEN ? AND ?", kind, first, last)
+		args = append(args, p.First, p.Last)
+		if columns == history.OnlyTops {
+			of += " AND tops IS NOT NULL"
+		}
 		if rules != nil {
-			tx = tx.Where("rule IN ?", rules)
+			of, args = of+" AND rule IN ?", append(args, rules)
 		}
-		return tx.Order("rule, period").Find(&rows).Error
+		sql = append(sql, of)
+	}
+	return d.readIn(ctx, statsTimeout, func(tx *gorm.DB) error {
+		found, err := tx.Raw(strings.Join(sql, " UNION ALL "), args...).Rows()
+		if err != nil {
+			return err
+		}
+		defer found.Close() // Err says what Next met
+		var r history.StoredRow
+		for found.Next() {
+			if err := found.Scan(&r.Kind, &r.Writer, &r.Rule, &r.Period, &r.Data, &r.Tops); err != nil {
+				return err
+			}
+			see(&r)
+		}
+		return found.Err()
+	})
+}
+
+// FoldStats implements history.Store. A read replica folds nothing.
+func (d *DB) FoldStats(ctx context.Context, limit int) (n int, err error) {
+	if d.Replica() {
+		return 0, nil
+	}
+	err = d.writeIn(ctx, func(tx *gorm.DB) error {
+		if d.dialect == dialectPostgres {
+			var locked bool
+			if err := tx.Raw("SELECT pg_try_advisory_xact_lock(?)", foldLock).Scan(&locked).Error; err != nil || !locked {
+				return err
+			}
+		}
+		hour, err := d.statsHour(tx)
+		if err != nil {
+			return err
+		}
+		var old []liveRow
+		if err := tx.Where("hour < ?", hour-history.FoldAfter).Order("hour, rule, writer").Limit(limit).
+			Find(&old).Error; err != nil || len(old) == 0 {
+			return err
+		}
+		rows := make([]history.LiveRow, len(old))
+		for i, r := range old {
+			rows[i] = history.LiveRow{Writer: r.Writer, Rule: r.Rule, Hour: r.Hour, Data: r.Data, Tops: r.Tops}
+		}
+		sums, err := history.Fold(rows, func(kind history.Kind, rules []string, first, last int64) ([]history.StoredRow,
+			error) {
+			var found []statsRow
+			err := tx.Where("kind = ? AND rule IN ? AND period BETWEEN ? AND ?", kind, rules, first, last).Find(&found).Error
+			out := make([]history.StoredRow, len(found))
+			for i, r := range found {
+				out[i] = history.StoredRow{Kind: r.Kind, Rule: r.Rule, Period: r.Period, Data: r.Data, Tops: r.Tops}
+			}
+			return out, err
+		})
+		if err != nil {
+			return err
+		}
+		all := make([]statsRow, len(sums))
+		for i, r := range sums {
+			all[i] = statsRow{r.Kind, r.Rule, r.Period, r.Data, r.Tops}
+		}
+		if len(all) > 0 {
+			if err := tx.Clauses(clause.OnConflict{UpdateAll: true}).CreateInBatches(all, statsBatch).Error; err != nil {
+				return err
+			}
+		}
+		n = len(old)
+		last := &old[n-1]
+		return tx.Where("(hour, rule, writer) <= (?, ?, ?)", last.Hour, last.Rule, last.Writer).Delete(&liveRow{}).Error
 	})
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
-	out := make([]history.StoredRow, len(rows))
-	for i, r := range rows {
-		out[i] = history.StoredRow(r)
-	}
-	return out, nil
+	return n, nil
 }
 
-// WrittenStats implements history.Store.
-func (d *DB) WrittenStats(ctx context.Context) (time.Time, error) {
-	var row writerRow
-	err := d.readIn(ctx, d.callTimeout, func(tx *gorm.DB) error { return tx.Take(&row, 1).Error })
-	return writtenAt(row), err
-}
-
-// CleanStats implements history.Store.
+// CleanStats implements history.Store. A read replica cleans nothing.
 func (d *DB) CleanStats(ctx context.Context, kind history.Kind, before int64, limit int) (n int64, err error) {
+	if d.Replica() {
+		return 0, nil
+	}
 	err = d.writeIn(ctx, func(tx *gorm.DB) error {
 		old := tx.Model(&statsRow{}).Select("rule, period").Where("kind = ? AND period < ?", kind, before).Limit(limit)
 		res := tx.Where("kind = ? AND (rule, period) IN (?)", kind, old).Delete(&statsRow{})

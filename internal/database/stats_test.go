@@ -1,90 +1,195 @@
 package database
 
 import (
+	"cmp"
 	"fmt"
+	"math"
+	"slices"
+	"sync"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 
 	"sluice/internal/history"
+	"sluice/internal/history/historytest"
 	"sluice/internal/history/incident"
 )
 
-func TestStats_OneNodeWrites(t *testing.T) {
+// rowsOf are the rows of some parts, sorted.
+func (d *DB) rowsOf(t *testing.T, rules []string, parts ...history.Part) []history.StoredRow {
+	t.Helper()
+	out := []history.StoredRow{}
+	if err := d.ReadStats(t.Context(), rules, parts, history.Both, func(r *history.StoredRow) {
+		one := *r
+		one.Data, one.Tops = slices.Clone(r.Data), slices.Clone(r.Tops)
+		out = append(out, one)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	slices.SortFunc(out, func(a, b history.StoredRow) int {
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.Period, b.Period),
+			cmp.Compare(a.Writer, b.Writer))
+	})
+	return out
+}
+
+// put stores rows of any hour, as if they had been written in it.
+func (d *DB) put(t *testing.T, rows []history.LiveRow) {
+	t.Helper()
+	for some := range slices.Chunk(rows, statsBatch) {
+		live := make([]liveRow, len(some))
+		for i, r := range some {
+			live[i] = liveRow{Rule: r.Rule, Hour: r.Hour, Writer: r.Writer, Data: r.Data, Tops: r.Tops}
+		}
+		if err := d.write.Create(live).Error; err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestStats_ARowIsReplacedByItsWriter, which leaves out what it does not have, and only in the running hour and the one
+// before.
+func TestStats_ARowIsReplacedByItsWriter(t *testing.T) {
 	onEach(t, func(t *testing.T, d *DB) {
-		ctx := t.Context()
-		held, written, err := d.ClaimStats(ctx, "a", time.Minute)
-		if err != nil || !held || !written.IsZero() {
-			t.Fatalf("the first claim: %v, %s, %v", held, written, err)
+		write := func(rows ...history.LiveRow) int {
+			t.Helper()
+			leftOut, err := d.WriteStats(t.Context(), rows)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return leftOut
 		}
-		at := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
-		rows := []history.StoredRow{{Kind: history.KindMinutes, Rule: "", Period: 7, Data: []byte{1}},
-			{Kind: history.KindMinutes, Rule: "charges", Period: 7, Data: []byte{2}}}
-		if held, err := d.WriteStats(ctx, "a", rows, at); err != nil || !held {
-			t.Fatalf("write: %v, %v", held, err)
+		var hour int64
+		var leftOut int
+		for again := true; again; { // an hour may end meanwhile
+			var err error
+			if hour, err = d.statsHour(d.read); err != nil || hour-time.Now().Unix()/3600 > 1 {
+				t.Fatalf("the hour is %d, %v", hour, err)
+			}
+			if err := d.write.Exec("DELETE FROM stats_live").Error; err != nil {
+				t.Fatal(err)
+			}
+			write(history.LiveRow{Writer: 7, Rule: "charges", Hour: hour, Data: []byte{1}, Tops: []byte{2}},
+				history.LiveRow{Writer: 8, Rule: "charges", Hour: hour, Data: []byte{3}})
+			leftOut = write(history.LiveRow{Writer: 7, Rule: "charges", Hour: hour, Data: []byte{4}},
+				history.LiveRow{Writer: 7, Rule: "", Hour: hour - 1, Data: []byte{5}, Tops: []byte{6}},
+				history.LiveRow{Writer: 7, Rule: "", Hour: hour - 2, Data: []byte{9}},
+				history.LiveRow{Writer: 7, Rule: "", Hour: hour + 1, Data: []byte{9}})
+			now, err := d.statsHour(d.read)
+			again = err == nil && now != hour
 		}
-		if held, written, err := d.ClaimStats(ctx, "b", time.Minute); err != nil || held || !written.Equal(at) {
-			t.Errorf("b claims the lease of a: %v, %s, %v", held, written, err)
+		if leftOut != 2 {
+			t.Errorf("%d rows were left out, want those of other hours", leftOut)
 		}
-		rows[1].Data = []byte{3}
-		if held, err := d.WriteStats(ctx, "b", rows[1:], at.Add(time.Minute)); err != nil || held {
-			t.Errorf("b writes: %v, %v", held, err)
+		all := history.Part{Kind: history.KindLive, First: hour - 3, Last: hour + 3}
+		want := []history.StoredRow{{Writer: 7, Rule: "", Period: hour - 1, Data: []byte{5}, Tops: []byte{6}},
+			{Writer: 7, Rule: "charges", Period: hour, Data: []byte{4}, Tops: []byte{2}},
+			{Writer: 8, Rule: "charges", Period: hour, Data: []byte{3}}}
+		if diff := gocmp.Diff(want, d.rowsOf(t, nil, all)); diff != "" {
+			t.Errorf("rows (-want +got):\n%s", diff)
 		}
-		if held, _, err := d.ClaimStats(ctx, "a", -time.Minute); err != nil || !held {
-			t.Errorf("a claims again: %v, %v", held, err)
+		if diff := gocmp.Diff(want[:1], d.rowsOf(t, []string{"", "none"}, all)); diff != "" {
+			t.Errorf("of one rule (-want +got):\n%s", diff)
 		}
-		if held, _, err := d.ClaimStats(ctx, "b", time.Minute); err != nil || !held {
-			t.Errorf("b claims a lease that has ended: %v, %v", held, err)
+		var tops, data int
+		for columns, n := range map[history.Columns]*int{history.OnlyTops: &tops, history.OnlyData: &data} {
+			if err := d.ReadStats(t.Context(), nil, []history.Part{all}, columns, func(r *history.StoredRow) {
+				if *n++; (r.Data != nil) != (columns == history.OnlyData) || (r.Tops != nil) != (columns == history.OnlyTops) {
+					t.Errorf("columns %d: %+v", columns, r)
+				}
+			}); err != nil {
+				t.Fatal(err)
+			}
 		}
-		if held, err := d.WriteStats(ctx, "a", rows[1:], at); err != nil || held {
-			t.Errorf("a writes without the lease: %v, %v", held, err)
+		if tops != 2 || data != 3 {
+			t.Errorf("%d rows with tops, %d with data; want 2 and 3", tops, data)
 		}
-		if held, err := d.WriteStats(ctx, "b", rows[1:], at.Add(time.Minute)); err != nil || !held {
-			t.Errorf("b writes: %v, %v", held, err)
-		}
-		if written, err := d.WrittenStats(ctx); err != nil || !written.Equal(at.Add(time.Minute)) {
-			t.Errorf("written until %s, %v", written, err)
-		}
-		got, err := d.ReadStats(ctx, history.KindMinutes, nil, 7, 7)
-		if diff := cmp.Diff(rows, got); err != nil || diff != "" {
-			t.Errorf("rows (-want +got):\n%s%v", diff, err)
+		if n, err := d.FoldStats(t.Context(), 100); err != nil || n != 0 {
+			t.Errorf("%d rows that may be written again were added up, %v", n, err)
 		}
 	})
 }
 
-func TestStats_RowsAreFoundAndCleaned(t *testing.T) {
+// TestStats_OldRowsAreAddedUpOnce: by several nodes at the same time, in parts, and also those that come later.
+func TestStats_OldRowsAreAddedUpOnce(t *testing.T) {
 	onEach(t, func(t *testing.T, d *DB) {
-		ctx := t.Context()
-		if _, _, err := d.ClaimStats(ctx, "a", time.Minute); err != nil {
-			t.Fatal(err)
-		}
-		var rows []history.StoredRow
-		for rule := range 30 {
-			for period := range int64(100) {
-				rows = append(rows, history.StoredRow{Kind: history.KindHours, Rule: fmt.Sprintf("rule-%02d", rule), Period: period,
-					Data: []byte(fmt.Sprint(rule, period))})
+		const day, rules, writers = 20_000, 6, 5
+		hours := []int64{day*24 + 3, day*24 + 4, day*24 + 23, (day + 1) * 24}
+		var rows []history.LiveRow
+		for _, hour := range hours {
+			for w := range int64(writers) {
+				rows = append(rows, historytest.BusyHour(w+1, hour, 60, rules)...)
 			}
 		}
-		if held, err := d.WriteStats(ctx, "a", rows, time.Now()); err != nil || !held { // more than one transaction
-			t.Fatalf("write: %v, %v", held, err)
+		d.put(t, rows[:len(rows)/2])
+		fold := func() {
+			var wg sync.WaitGroup
+			for range 4 {
+				wg.Go(func() {
+					for n, tries := 1, 0; n > 0 || tries < 20; tries++ {
+						var err error
+						if n, err = d.FoldStats(t.Context(), 17); err != nil {
+							t.Error(err)
+							return
+						}
+					}
+				})
+			}
+			wg.Wait()
+			for n := 1; n > 0; {
+				var err error
+				if n, err = d.FoldStats(t.Context(), 1000); err != nil {
+					t.Fatal(err)
+				}
+			}
 		}
-		got, err := d.ReadStats(ctx, history.KindHours, []string{"rule-07", "rule-03", "none"}, 98, 120)
-		want := []history.StoredRow{rows[398], rows[399], rows[798], rows[799]}
-		if diff := cmp.Diff(want, got); err != nil || diff != "" {
-			t.Errorf("rows (-want +got):\n%s%v", diff, err)
+		fold()
+		d.put(t, rows[len(rows)/2:])
+		fold()
+		if left := d.rowsOf(t, nil, history.Part{Kind: history.KindLive, Last: math.MaxInt32}); len(left) != 0 {
+			t.Errorf("%d rows of processes are left", len(left))
 		}
-		if got, err := d.ReadStats(ctx, history.KindDays, nil, 0, 200); err != nil || len(got) != 0 {
-			t.Errorf("of another kind: %v, %v", got, err)
+		other := historytest.NewStore(time.Now)
+		other.Put(rows)
+		for n := 1; n > 0; {
+			n, _ = other.FoldStats(t.Context(), 1_000_000)
 		}
-		if n, err := d.CleanStats(ctx, history.KindHours, 99, 100); err != nil || n != 100 {
-			t.Errorf("cleaned %d, %v; want 100", n, err)
+		sums := func(s history.Store) map[string]history.Figures {
+			r := history.NewReader(history.ReaderOptions{Live: history.NewLiveReader(history.NewMemory(time.Now), time.Now),
+				Store: s, Own: history.NewOwn(99, history.NewRecorder()), Now: time.Now,
+				Exists: func(string) bool { return true }})
+			out := map[string]history.Figures{}
+			for _, step := range []time.Duration{time.Hour, history.Day} {
+				got, err := r.Stats(t.Context(), history.Query{By: history.ByRule, Series: true, Step: step,
+					From: time.Unix(day*86400, 0), To: time.Unix((day+3)*86400, 0)})
+				if err != nil || got.Partial != nil {
+					t.Fatal(err, got.Partial)
+				}
+				for i := range got.Series {
+					for _, p := range got.Series[i].Points {
+						out[fmt.Sprint(step, got.Series[i].Rule, p.At)] = p.Figures
+					}
+				}
+			}
+			return out
 		}
-		if n, err := d.CleanStats(ctx, history.KindHours, 99, 100_000); err != nil || n != 30*99-100 {
+		want, got := sums(other), sums(d)
+		if diff := gocmp.Diff(want, got); diff != "" || len(want) < 2*rules {
+			t.Errorf("%d sums (-want +got):\n%s", len(want), diff)
+		}
+		for kind, rows := range map[history.Kind]int{history.KindMinutes: 4, history.KindHours: 2, history.KindDays: 1} {
+			if got := d.rowsOf(t, []string{""}, history.Part{Kind: kind, Last: math.MaxInt32}); len(got) != rows ||
+				(got[0].Tops != nil) != (kind != history.KindDays) {
+				t.Errorf("%d rows of kind %d, want %d", len(got), kind, rows)
+			}
+		}
+		if n, err := d.CleanStats(t.Context(), history.KindMinutes, hours[2], 3); err != nil || n != 3 {
+			t.Errorf("cleaned %d, %v; want 3", n, err)
+		}
+		if n, err := d.CleanStats(t.Context(), history.KindMinutes, hours[2], 100_000); err != nil ||
+			n != 2*(rules+1+writers)-3 {
 			t.Errorf("cleaned %d, %v; want the rest", n, err)
-		}
-		if got, err := d.ReadStats(ctx, history.KindHours, nil, 0, 200); err != nil || len(got) != 30 {
-			t.Errorf("%d rows are left, %v; want 30", len(got), err)
 		}
 	})
 }
@@ -118,7 +223,7 @@ func TestEvents_AreReplacedFoundAndCleaned(t *testing.T) {
 			"of a kind":    {both[1:], at, at.Add(time.Hour), 10, []incident.Event{two}},
 		} {
 			got, err := d.Events(ctx, tt.kinds, tt.from, tt.to, tt.limit)
-			if diff := cmp.Diff(tt.want, got); err != nil || diff != "" {
+			if diff := gocmp.Diff(tt.want, got); err != nil || diff != "" {
 				t.Errorf("%s (-want +got):\n%s%v", name, diff, err)
 			}
 		}
@@ -127,7 +232,7 @@ func TestEvents_AreReplacedFoundAndCleaned(t *testing.T) {
 			t.Fatal(err)
 		}
 		got, err := d.Events(ctx, both, at.Add(time.Hour), at.Add(2*time.Hour), 10)
-		if diff := cmp.Diff([]incident.Event{lasting}, got); err != nil || diff != "" {
+		if diff := gocmp.Diff([]incident.Event{lasting}, got); err != nil || diff != "" {
 			t.Errorf("lasting (-want +got):\n%s%v", diff, err)
 		}
 		if n, err := d.CleanEvents(ctx, at.Add(time.Second), 10); err != nil || n != 2 {

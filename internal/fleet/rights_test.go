@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/fleet"
+	"sluice/internal/history"
 	"sluice/internal/testenv"
 )
 
@@ -26,11 +26,11 @@ func TestRights_ThoseDocumentedAreEnoughForEverything(t *testing.T) {
 		t.Errorf("read %v", v)
 	}
 	secrets(t, newSecret(t, url, newClock()), false)
-	b := fleet.NewRedis(client(t, url), "sl:")
+	b := history.NewRedisBoard(client(t, url), "sl:")
 	if err := b.Append(t.Context(), "recent", []string{"a line"}, 1); err != nil {
 		t.Error(err)
 	}
-	if err := b.Post(t.Context(), []fleet.Entry{{Table: "t", Field: "f", Value: "v", TTL: time.Minute}}); err != nil {
+	if err := b.Post(t.Context(), []history.Entry{{Table: "t", Field: "f", Value: "v", TTL: time.Minute}}); err != nil {
 		t.Error(err)
 	}
 	if _, err := b.Recent(t.Context(), "recent", 0, 1); err != nil {

@@ -2,14 +2,38 @@ package fleet_test
 
 import (
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"sluice/internal/testenv"
 	"sluice/limiter/redisstore"
 )
+
+func TestMain(m *testing.M) { testenv.Main(m) }
+
+// clock is a time that only tests move.
+type clock struct {
+	mu sync.Mutex
+	t  time.Time
+}
+
+func newClock() *clock { return &clock{t: time.Date(2026, 11, 21, 10, 59, 50, 0, time.UTC)} }
+
+func (c *clock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.t
+}
+
+func (c *clock) add(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.t = c.t.Add(d)
+}
 
 // client connects to a server or a cluster until the test ends.
 func client(t *testing.T, url string) redis.UniversalClient {

@@ -44,6 +44,10 @@ func (f *Figures) UsePercent() int64 { return f.Use - 1 }
 // NumFigures is the number of counts.
 const NumFigures = 8
 
+// FigureNames are the names of the counts in the order of Array, as the API and CSV have them.
+var FigureNames = [NumFigures]string{"allowed", "denied", "soft", "elastic", "shed", "degraded", "would_deny",
+	"would_allow"}
+
 // Array returns the counts in the order of the points of GET /ratelimit/stats.
 func (f *Figures) Array() [NumFigures]int64 {
 	return [...]int64{f.Allowed, f.Denied, f.Soft, f.Elastic, f.Shed, f.Degraded, f.WouldDeny, f.WouldAllow}
@@ -53,6 +57,39 @@ func (f *Figures) Array() [NumFigures]int64 {
 func FiguresOf(a [NumFigures]int64) Figures {
 	return Figures{Allowed: a[0], Denied: a[1], Soft: a[2], Elastic: a[3], Shed: a[4], Degraded: a[5], WouldDeny: a[6],
 		WouldAllow: a[7]}
+}
+
+// Decided says how a request, or one limit of it, was decided. The fields are those of Figures.
+type Decided struct {
+	Allowed, Soft, Elastic, Shed, Degraded, WouldDeny, WouldAllow, Failed bool
+	// Use is UseOf the limit, 0 if it is not known.
+	Use int64
+}
+
+// plain reports whether a decision counts as allowed or denied and as nothing else.
+func (d *Decided) plain() bool {
+	return !d.Soft && !d.Elastic && !d.Shed && !d.Degraded && !d.WouldDeny && !d.WouldAllow && !d.Failed
+}
+
+// counts says which of the counts, in the order of Array, a decision raises.
+func (d *Decided) counts() [NumFigures]bool {
+	return [...]bool{d.Allowed, !d.Allowed, d.Soft, d.Elastic, d.Shed, d.Degraded, d.WouldDeny, d.WouldAllow}
+}
+
+// allFigures are the counts, Use and Failed, as nodes post and pack them.
+type allFigures [NumFigures + 2]int64
+
+func (f *Figures) all() (a allFigures) {
+	counts := f.Array()
+	copy(a[:], counts[:])
+	a[NumFigures], a[NumFigures+1] = f.Use, f.Failed
+	return a
+}
+
+func (a *allFigures) figures() Figures {
+	f := FiguresOf([NumFigures]int64(a[:NumFigures]))
+	f.Use, f.Failed = a[NumFigures], a[NumFigures+1]
+	return f
 }
 
 // Add adds o. The use is the higher one.

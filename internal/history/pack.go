@@ -2,6 +2,7 @@ package history
 
 import (
 	"encoding/binary"
+	"maps"
 	"math"
 	"math/bits"
 	"slices"
@@ -21,18 +22,6 @@ func (s *slot) add(o slot) {
 	s.Peak = max(s.Peak, o.Peak)
 }
 
-// raise makes every figure at least that of o: a period is written again when late figures come, and what was written
-// stays if the counters have lost theirs.
-func (s *slot) raise(o slot) {
-	a, b := s.Array(), o.Array()
-	for i := range a {
-		a[i] = max(a[i], b[i])
-	}
-	use, failed := max(s.Use, o.Use), max(s.Failed, o.Failed)
-	s.Figures, s.Peak = FiguresOf(a), max(s.Peak, o.Peak)
-	s.Use, s.Failed = use, failed
-}
-
 // slots are the periods of a row that are known, by their number in it.
 type slots map[int]slot
 
@@ -45,38 +34,60 @@ func (s slots) sum() (sum slot) {
 }
 
 const (
-	// packedSlots and packedTops are the first bytes of rows.
+	// packedSlots and packedTops are the first bytes of packed figures.
 	packedSlots = 1
 	packedTops  = 3
 	// maxSlots is the largest number of periods in a row.
 	maxSlots = 64
+	// sumSlot is the number of the first slot of a row, which is the sum of the others.
+	sumSlot = 255
+	// SumBytes is the largest number of bytes to the end of that slot.
+	SumBytes = 2 + 2 + (NumFigures+3)*9
 )
 
-// pack writes the slots of a row: for each its number, which of its figures are not 0, and those. The peak is the first
-// of them, plus 1, and Use and Failed are the last.
-func (s slots) pack() []byte {
-	out := []byte{packedSlots}
-	var order []int
-	for i := range s {
-		order = append(order, i)
+// appendSlot writes the slot of a row: its number, which of its figures are not 0, and those. The peak is the first of
+// them, plus 1.
+func appendSlot(out []byte, number byte, s *slot) []byte {
+	var which uint64
+	all := s.all()
+	if s.Peak >= 0 {
+		which = 1
 	}
-	slices.Sort(order)
-	for _, i := range order {
+	for bit, v := range all {
+		if v > 0 {
+			which |= 2 << bit
+		}
+	}
+	out = binary.AppendUvarint(append(out, number), which)
+	if s.Peak >= 0 {
+		out = binary.AppendUvarint(out, uint64(s.Peak)+1)
+	}
+	for _, v := range all {
+		if v > 0 {
+			out = binary.AppendUvarint(out, uint64(v))
+		}
+	}
+	return out
+}
+
+// readSlot reads what appendSlot wrote.
+func readSlot(in *wire.Reader) (number byte, s slot) {
+	number = in.Byte()
+	var values [NumFigures + 3]int64
+	for which := uint64(in.Number(1<<len(values) - 1)); which != 0; which &= which - 1 {
+		values[bits.TrailingZeros64(which)] = in.Number(math.MaxInt64)
+	}
+	all := allFigures(values[1:])
+	return number, slot{all.figures(), values[0] - 1}
+}
+
+// pack writes the slots of a row after their sum.
+func (s slots) pack() []byte {
+	sum := s.sum()
+	out := appendSlot([]byte{packedSlots}, sumSlot, &sum)
+	for _, i := range slices.Sorted(maps.Keys(s)) {
 		one := s[i]
-		figures := one.Array()
-		values := append(append([]int64{one.Peak + 1}, figures[:]...), one.Use, one.Failed)
-		var which uint64
-		for bit, v := range values {
-			if v > 0 {
-				which |= 1 << bit
-			}
-		}
-		out = binary.AppendUvarint(append(out, byte(i)), which)
-		for _, v := range values {
-			if v > 0 {
-				out = binary.AppendUvarint(out, uint64(v))
-			}
-		}
+		out = appendSlot(out, byte(i), &one)
 	}
 	return out
 }
@@ -96,20 +107,26 @@ func (r *row) unpack(data []byte) {
 	}
 	n := 0
 	for in.Len() > 0 {
-		i := in.Byte()
-		var values [NumFigures + 3]int64
-		for which := uint64(in.Number(1<<len(values) - 1)); which != 0; which &= which - 1 {
-			values[bits.TrailingZeros64(which)] = in.Number(math.MaxInt64)
-		}
-		if in.Failed() || i >= maxSlots || n == maxSlots {
+		number, s := readSlot(&in)
+		switch {
+		case in.Failed(), number != sumSlot && (number >= maxSlots || n == maxSlots):
 			return
+		case number != sumSlot:
+			r.numbers[n], r.slots[n] = number, s
+			n++
 		}
-		f := FiguresOf([NumFigures]int64(values[1:]))
-		f.Use, f.Failed = values[NumFigures+1], values[NumFigures+2]
-		r.numbers[n], r.slots[n] = i, slot{f, values[0] - 1}
-		n++
 	}
 	r.n = n
+}
+
+// unpackSum reads the sum of the slots of a row, which is at its beginning; false if it cannot.
+func unpackSum(data []byte) (slot, bool) {
+	in := wire.Read(data)
+	if in.Byte() != packedSlots {
+		return slot{}, false
+	}
+	number, s := readSlot(&in)
+	return s, number == sumSlot && !in.Failed()
 }
 
 // unpackSlots reads what pack wrote, as row.unpack does.
@@ -123,14 +140,54 @@ func unpackSlots(data []byte) slots {
 	return out
 }
 
-// keptKeys is the number of keys, routes and tenants of a stored row each.
+// growing is a row to which periods are added one after the other, packed all the time.
+type growing struct {
+	sum   slot
+	there uint64 // which slots are there
+	slots []byte
+}
+
+func newGrowing() *growing { return &growing{sum: slot{Peak: -1}} }
+
+// add adds a period. That of a number which is there is added to it: the clock of the node was set back.
+func (g *growing) add(number int, s slot) {
+	g.sum.add(s)
+	if g.there>>number&1 == 0 {
+		g.there |= 1 << number
+		g.slots = appendSlot(g.slots, byte(number), &s)
+		return
+	}
+	all := unpackSlots(g.pack())
+	s.add(all[number])
+	all[number], g.slots = s, g.slots[:0]
+	for n, one := range all {
+		g.slots = appendSlot(g.slots, byte(n), &one)
+	}
+}
+
+func (g *growing) pack() []byte {
+	out := appendSlot(make([]byte, 0, SumBytes+len(g.slots)), sumSlot, &g.sum)
+	return append(append([]byte{packedSlots}, out...), g.slots...)
+}
+
+// PackHour packs minutes of an hour that a process decided by a rule, and its most active keys, routes and tenants. It
+// serves measurements: a Writer writes what an Own has.
+func PackHour(writer int64, rule string, hour int64, minutes []Point, tops Tops) LiveRow {
+	g := newGrowing()
+	for i := range minutes {
+		g.add(int(minutes[i].At.Unix()/60%minutesAnHour), slot{minutes[i].Figures, minutes[i].Peak})
+	}
+	return LiveRow{Writer: writer, Rule: rule, Hour: hour, Data: g.pack(), Tops: packTops(tops, topKeys)}
+}
+
+// keptKeys is the number of keys, routes and tenants each of a row that was added up.
 const keptKeys = 10
 
-// packTops writes the most active keys, routes and tenants.
-func packTops(t Tops) []byte {
+// packTops writes the most active keys, routes and tenants, at most most of each.
+func packTops(t Tops, most int) []byte {
 	out := []byte{packedTops}
 	for _, by := range counted {
-		top := t[by].cut(keptKeys)
+		top := t[by].cut(most)
 		out = binary.AppendUvarint(out, uint64(top.Rest))
 		out = binary.AppendUvarint(out, uint64(len(top.Entries)))
 		for _, e := range top.Entries {

@@ -4,170 +4,100 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"sluice/internal/fleet"
+	"github.com/prometheus/client_golang/prometheus"
+
 	"sluice/internal/history"
+	"sluice/internal/history/historytest"
+	"sluice/internal/testenv"
 	"sluice/rules"
 )
-
-// clock is a time that only tests move.
-type clock struct {
-	mu sync.Mutex
-	t  time.Time
-}
-
-func (c *clock) now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.t
-}
-
-func (c *clock) add(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.t = c.t.Add(d)
-}
-
-// store is a history.Store in memory. Err, if not nil, is what every call fails with.
-type store struct {
-	err     error
-	rows    map[string]history.StoredRow
-	holder  string
-	until   time.Time
-	written time.Time
-	now     func() time.Time
-	// reads, if not nil, is told of every read. asked counts calls of WrittenStats.
-	reads func(history.Kind)
-	asked int
-}
-
-func newStore(now func() time.Time) *store {
-	return &store{rows: map[string]history.StoredRow{}, now: now}
-}
-
-func (s *store) ClaimStats(_ context.Context, node string, life time.Duration) (bool, time.Time, error) {
-	if s.err != nil {
-		return false, time.Time{}, s.err
-	}
-	if s.holder != node && s.now().Before(s.until) {
-		return false, s.written, nil
-	}
-	s.holder, s.until = node, s.now().Add(life)
-	return true, s.written, nil
-}
-
-func (s *store) WriteStats(_ context.Context, node string, rows []history.StoredRow, written time.Time) (bool, error) {
-	if s.err != nil || s.holder != node {
-		return false, s.err
-	}
-	for _, r := range rows {
-		s.rows[fmt.Sprint(r.Kind, r.Rule, " ", r.Period)] = r
-	}
-	s.written = written
-	return true, nil
-}
-
-func (s *store) ReadStats(_ context.Context, kind history.Kind, names []string, first, last int64) ([]history.StoredRow,
-	error) {
-	if s.reads != nil {
-		s.reads(kind)
-	}
-	var out []history.StoredRow
-	for _, r := range s.rows {
-		if r.Kind == kind && r.Period >= first && r.Period <= last && (names == nil || slices.Contains(names, r.Rule)) {
-			out = append(out, r)
-		}
-	}
-	return out, s.err
-}
-
-func (s *store) WrittenStats(context.Context) (time.Time, error) {
-	s.asked++
-	return s.written, s.err
-}
-
-func (s *store) CleanStats(_ context.Context, kind history.Kind, before int64, _ int) (int64, error) {
-	var n int64
-	for k, r := range s.rows {
-		if r.Kind == kind && r.Period < before {
-			delete(s.rows, k)
-			n++
-		}
-	}
-	return n, s.err
-}
-
-// counters is a board that can be away.
-type counters struct {
-	*fleet.Memory
-	away bool
-}
-
-func (c *counters) Post(ctx context.Context, e []fleet.Entry) error {
-	if c.away {
-		return errAway
-	}
-	return c.Memory.Post(ctx, e)
-}
-
-func (c *counters) Read(ctx context.Context, tables []string) ([]map[string]string, error) {
-	if c.away {
-		return nil, errAway
-	}
-	return c.Memory.Read(ctx, tables)
-}
-
-var errAway = errors.New("away")
 
 // world are nodes that share a board and a store.
 type world struct {
 	t *testing.T
 	*clock
-	board  *counters
-	store  *store
+	board  *flaky
+	store  *historytest.Store
 	reader *history.Reader
 	nodes  []*node
 	made   int
 }
 
+// node is a node that writes and reads.
 type node struct {
-	*fleet.Recorder
-	*fleet.Publisher
+	poster
+	own    *history.Own
 	writer *history.Writer
+	reader *history.Reader
+	live   *history.LiveReader
 }
 
+// newWorld is a world with a reader on a node that decides nothing.
 func newWorld(t *testing.T, at time.Time) *world {
 	w := &world{t: t, clock: &clock{t: at}}
-	w.board, w.store = &counters{Memory: fleet.NewMemory(w.now)}, newStore(w.now)
-	w.reader = history.NewReader(history.ReaderOptions{Recent: fleet.NewReader(w.board, w.now), Store: w.store, Now: w.now,
-		Keep: 90 * history.Day, Exists: func(rule string) bool { return rule == "quiet" }})
+	w.board, w.store = &flaky{Board: history.NewMemory(w.now)}, historytest.NewStore(w.now)
+	w.reader = w.readerOf(history.NewOwn(1000, history.NewRecorder()))
 	return w
+}
+
+func (w *world) readerOf(own *history.Own) *history.Reader {
+	return history.NewReader(history.ReaderOptions{Live: history.NewLiveReader(w.board, w.now), Store: w.store, Own: own,
+		Now: w.now, Exists: func(rule string) bool { return rule == "quiet" }})
 }
 
 func (w *world) start() *node {
 	w.made++
-	id := fmt.Sprintf("node-%d", w.made)
-	r := fleet.NewRecorder()
-	n := &node{Recorder: r, Publisher: fleet.NewPublisher(fleet.PublisherOptions{Recorder: r, Board: w.board, Now: w.now,
-		Status: func() fleet.Status { return fleet.Status{ID: id, Address: id + ":80"} }}),
-		writer: history.NewWriter(history.WriterOptions{Recent: fleet.NewReader(w.board, w.now), Store: w.store, Node: id,
-			Keep: 90 * history.Day, Now: w.now})}
+	n := w.startAs(int64(w.made), "")
 	w.nodes = append(w.nodes, n)
 	return n
 }
 
-func (n *node) decide(rule string, allowed, denied int) {
-	for i := range allowed + denied {
-		d := fleet.Decided{Allowed: i < allowed}
-		n.Request(&d)
-		n.Limit(rule, &d)
+// startAs starts a node with a number, which keeps what it cannot write at a stop in a file.
+func (w *world) startAs(number int64, unsent string) *node {
+	id, r := history.NodeID(number), history.NewRecorder()
+	own, live := history.NewOwn(number, r), history.NewLiveReader(w.board, w.now)
+	return &node{poster: poster{r, history.NewPublisher(history.PublisherOptions{Recorder: r, Own: own, Board: w.board,
+		Now: w.now, Status: func() history.Status {
+			return history.Status{ID: id, Address: fmt.Sprintf("node-%d:80", number)}
+		}})}, own: own, live: live,
+		writer: history.NewWriter(history.WriterOptions{Own: own, Store: w.store, Keep: 90 * history.Day, Now: w.now,
+			Unsent: unsent, Peaks: func(ctx context.Context, minute int64) map[string]int64 {
+				return live.Peaks(ctx, id, minute)
+			}}),
+		reader: w.readerOf(own)}
+}
+
+// tick lets nodes post and write.
+func (w *world) tick(nodes ...*node) {
+	for _, n := range nodes {
+		n.Post(w.t.Context())
+		n.writer.Step(w.t.Context())
 	}
+}
+
+// run lets all nodes post and write for so long, every five seconds.
+func (w *world) run(d time.Duration) {
+	for range d / (5 * time.Second) {
+		w.add(5 * time.Second)
+		w.tick(w.nodes...)
+	}
+}
+
+// stop stops a node in good order.
+func (n *node) stop(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	n.Run(ctx)
+	n.writer.Run(ctx)
 }
 
 func (w *world) ask(q history.Query) history.Result {
@@ -184,8 +114,8 @@ func sumOf(r history.Result) history.Figures {
 	return sum
 }
 
-// TestStats_AddUpWhateverHappens: nodes come, go and die, the rule database is away for hours, and the writer changes:
-// every step adds up to what was decided and posted.
+// TestStats_AddUpWhateverHappens: nodes come, go and die, and the rule database is away for most of an hour: every step
+// adds up to what was decided, but for what a node had not written when it died.
 func TestStats_AddUpWhateverHappens(t *testing.T) {
 	begin := time.Date(2026, 11, 20, 21, 58, 7, 0, time.UTC)
 	w := newWorld(t, begin)
@@ -200,28 +130,24 @@ func TestStats_AddUpWhateverHappens(t *testing.T) {
 	const every = time.Minute / 2
 	for step := range 30 * 3600 / 30 {
 		w.add(every)
-		for _, n := range w.nodes {
+		for i, n := range w.nodes {
 			name, allowed, denied := names[random.IntN(3)], random.IntN(4), random.IntN(2)
+			if i == 0 && step%500 > 70 && step%500 < 78 { // it will die, and has nothing to lose by then
+				allowed, denied = 0, 0
+			}
 			n.decide(name, allowed, denied)
-			n.Post(t.Context())
+			w.tick(n)
 			at := w.now().Unix() / 60
 			truth[name][at] += int64(allowed + denied)
 			truth[""][at] += int64(allowed + denied)
 		}
-		switch h := step / 120; { // hours
-		case h >= 9 && h < 14:
-			w.store.err = rules.ErrUnavailable
-		default:
-			w.store.err = nil
+		w.store.Fail(nil)
+		if step/110 == 11 { // 55 minutes
+			w.store.Fail(rules.ErrUnavailable)
 		}
 		if step%500 == 77 { // one dies without a word, another comes
 			w.nodes = w.nodes[1:]
 			w.start()
-		}
-		if step%3 == 0 {
-			for _, n := range w.nodes {
-				n.writer.Round(t.Context())
-			}
 		}
 	}
 	w.add(3 * time.Second)
@@ -275,7 +201,7 @@ func TestStats_SeriesAreBounded(t *testing.T) {
 	for i := range history.MaxSeries + 5 {
 		n.decide(fmt.Sprintf("rule-%03d", i), 1, i)
 	}
-	n.Post(t.Context())
+	w.tick(n)
 	w.add(time.Minute)
 	for points, want := range map[int]int{60: history.MaxSeries, 1001: 99, history.MaxPoints: 20} {
 		got := w.ask(history.Query{By: history.ByRule, Series: true, Step: time.Minute, To: begin.Add(time.Minute),
@@ -293,13 +219,13 @@ func TestStats_SeriesAreBounded(t *testing.T) {
 func TestStats_WhatIsNotKnownIsNotZero(t *testing.T) {
 	begin := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 	w := newWorld(t, begin)
-	n := w.start()
+	n := w.startAs(7, "")
 	n.decide("charges", 3, 1)
-	n.Post(t.Context())
+	n.stop(t)
 	w.add(5 * time.Minute) // nobody runs
-	n = w.start()
+	n = w.startAs(8, "")
 	n.decide("charges", 2, 0)
-	n.Post(t.Context())
+	w.tick(n)
 	w.add(4 * time.Second)
 	for _, written := range []bool{false, true} {
 		got := w.ask(history.Query{Rule: "charges", From: begin.Add(-2 * time.Minute), To: begin.Add(8 * time.Minute),
@@ -315,8 +241,10 @@ func TestStats_WhatIsNotKnownIsNotZero(t *testing.T) {
 		if want := []int64{0, 4, 5, 2}; !slices.Equal(known, want) {
 			t.Errorf("written %v: known %v, want %v", written, known, want)
 		}
+		if !written {
+			n.stop(t)
+		}
 		w.add(time.Minute)
-		n.writer.Round(t.Context())
 	}
 	seconds := w.ask(history.Query{From: w.now().Add(-20 * time.Minute), To: w.now().Add(time.Minute), Step: time.Second})
 	var known int
@@ -325,8 +253,8 @@ func TestStats_WhatIsNotKnownIsNotZero(t *testing.T) {
 			known++
 		}
 	}
-	if known != 2 {
-		t.Errorf("%d seconds are known, want the two with a post", known)
+	if known != 3 {
+		t.Errorf("%d seconds are known, want the three with a post", known)
 	}
 	if got := w.ask(history.Query{Rule: "quiet", From: begin, To: w.now(), Step: time.Hour}); sumOf(got).Total() != 0 {
 		t.Errorf("a rule without requests has %+v", got)
@@ -360,71 +288,223 @@ func TestStats_RowsSayWhichTimeTheyCover(t *testing.T) {
 	}
 }
 
-// TestStats_ADeadNodeLosesAtMostItsLastSecond: what was posted by second counts, although the minute was not posted.
-func TestStats_ADeadNodeLosesAtMostItsLastSecond(t *testing.T) {
+// TestStats_ADeadNodeLosesAtMostTwoMinutes: the one that runs, and the one before until it is written.
+func TestStats_ADeadNodeLosesAtMostTwoMinutes(t *testing.T) {
 	begin := time.Date(2026, 11, 20, 10, 0, 30, 0, time.UTC)
 	w := newWorld(t, begin)
-	n, other := w.start(), w.start()
-	for range 12 {
-		n.decide("charges", 2, 1)
-		n.Post(t.Context())
-		w.add(time.Second)
-	}
+	dies := w.startAs(50, "")
+	w.start()
+	w.start()
 	for range 90 {
-		other.Post(t.Context())
 		w.add(time.Second)
+		dies.decide("charges", 2, 1)
+		w.tick(append(w.nodes, dies)...)
 	}
-	check := func(when string) {
+	w.add(time.Second)
+	ask := func() map[string]int64 {
 		t.Helper()
-		for _, step := range []time.Duration{time.Second, time.Minute} {
-			got := w.ask(history.Query{Rule: "charges", From: begin, To: w.now(), Step: step})
-			if s := sumOf(got); s.Allowed != 24 || s.Denied != 12 {
-				t.Errorf("%s by %s: %+v, want 24 and 12", when, history.StepName(step), s)
-			}
+		out := map[string]int64{}
+		for _, step := range []time.Duration{time.Minute, history.Day} {
+			f := sumOf(w.ask(history.Query{Rule: "charges", From: begin, To: w.now(), Step: step}))
+			out[history.StepName(step)] = f.Total()
 		}
+		return out
 	}
-	check("before it is written")
-	other.writer.Round(t.Context())
-	check("after")
+	if got := ask(); got["minute"] != 270 || got["day"] != 270 {
+		t.Errorf("while the board has it: %v, want 270", got)
+	}
+	w.run(10 * time.Minute) // it is dead
+	if got := ask(); got["minute"] != 87 || got["day"] != 87 {
+		t.Errorf("afterwards: %v, want the 87 of its first minute", got)
+	}
 	got := w.ask(history.Query{Rule: "charges", From: begin, To: w.now(), Step: time.Minute})
 	if _, peak := got.Series[0].Sum(); peak != 3 {
 		t.Errorf("peak %d a second, want 3", peak)
 	}
+	if lag := w.now().Sub(got.CompleteUntil); lag > 4*time.Minute {
+		t.Errorf("a node that is gone holds up what is complete by %v", lag)
+	}
 }
 
-// TestStats_AnOutageOfTheCountersLosesNoMinute: nodes keep what they decide, and the writer waits until all posted it.
+// TestStats_ThePeakIsThatOfAllNodes: of a second over all nodes, although each writes its own minutes.
+func TestStats_ThePeakIsThatOfAllNodes(t *testing.T) {
+	w := newWorld(t, time.Date(2026, 11, 20, 10, 0, 30, 0, time.UTC))
+	a, b := w.start(), w.start()
+	for second := range 60 {
+		w.add(time.Second)
+		a.decide("charges", 1+second%3, 0)
+		b.decide("charges", 5, 0)
+		w.tick(a, b)
+	}
+	w.run(5 * time.Minute)
+	for _, step := range []time.Duration{time.Minute, time.Hour} {
+		for _, rule := range []string{"", "charges"} {
+			got := w.ask(history.Query{Rule: rule, From: w.now().Add(-10 * time.Minute), To: w.now(), Step: step})
+			if _, peak := got.Series[0].Sum(); peak != 8 {
+				t.Errorf("%q by %s: peak %d, want 8", rule, history.StepName(step), peak)
+			}
+		}
+	}
+}
+
+// TestStats_AStoppedNodeIsFinishedByTheNextOne: what it could not write is in a file, is written under its own number, and
+// is never counted twice, however often the file is found.
+func TestStats_AStoppedNodeIsFinishedByTheNextOne(t *testing.T) {
+	begin := time.Date(2026, 11, 20, 10, 20, 30, 0, time.UTC)
+	w := newWorld(t, begin)
+	file := filepath.Join(t.TempDir(), "figures.unsent")
+	n := w.startAs(1, file)
+	want := int64(0)
+	run := func(d time.Duration) {
+		for range d / (5 * time.Second) {
+			w.add(5 * time.Second)
+			n.decide("charges", 3, 1)
+			n.Top("charges", history.ByKey, "user:1", true, 3)
+			want += 4
+			w.tick(n)
+		}
+	}
+	sum := func() (out []int64) {
+		t.Helper()
+		for _, step := range []time.Duration{time.Minute, time.Hour, history.Day} {
+			f := sumOf(w.ask(history.Query{Rule: "charges", From: begin.Truncate(step), To: w.now(), Step: step}))
+			out = append(out, f.Total())
+		}
+		return out
+	}
+	run(3 * time.Minute)
+	w.store.Fail(rules.ErrUnavailable)
+	run(15 * time.Minute)
+	n.stop(t)
+	kept, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n = w.startAs(2, file)
+	run(15 * time.Minute)
+	n.stop(t) // the database is still away
+	n = w.startAs(3, file)
+	run(time.Minute)
+	w.store.Fail(nil)
+	run(5 * time.Minute)
+	w.nodes = append(w.nodes, n)
+	w.run(3 * time.Minute)
+	w.nodes = nil
+	if got := sum(); !slices.Equal(got, []int64{want, want, want}) {
+		t.Errorf("%v, want %d by every step", got, want)
+	}
+	if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the file is still there: %v", err)
+	}
+	n.stop(t)
+	for _, later := range []time.Duration{0, 6 * time.Hour} { // then the hour was added up
+		w.add(later)
+		w.run(0)
+		for n := 1; n > 0; {
+			n, _ = w.store.FoldStats(t.Context(), 100)
+		}
+		if err := os.WriteFile(file, kept, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		again := w.startAs(4, file)
+		for range 20 {
+			w.add(time.Second)
+			w.tick(again)
+		}
+		if got := sum(); !slices.Equal(got, []int64{want, want, want}) {
+			t.Errorf("%v later, the file came again: %v, want %d by every step", later, got, want)
+		}
+	}
+	if w.store.Live() > 4 {
+		t.Errorf("%d rows of processes are left", w.store.Live())
+	}
+}
+
+// TestWriter_KeepsAFileThatItCannotRead: it may be of another version.
+func TestWriter_KeepsAFileThatItCannotRead(t *testing.T) {
+	w := newWorld(t, time.Date(2026, 11, 20, 10, 20, 30, 0, time.UTC))
+	file := filepath.Join(t.TempDir(), "figures.unsent")
+	for _, text := range []string{"", "sluice figures 2\nabcdefgh", "sluice figures 1\nabcdefgh"} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		w.tick(w.startAs(1, file))
+		if got, err := os.ReadFile(file); err != nil || string(got) != text {
+			t.Errorf("%q became %q, %v", text, got, err)
+		}
+	}
+}
+
+// TestWriter_SpreadsManyRowsOverTheMinute: at most MaxWritten at once, each once a minute.
+func TestWriter_SpreadsManyRowsOverTheMinute(t *testing.T) {
+	w := newWorld(t, time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC))
+	n := w.start()
+	const many = 1000
+	most, all := 0, 0
+	for second := range 180 {
+		w.add(time.Second)
+		if second == 10 {
+			for i := range many {
+				n.decide(fmt.Sprintf("rule-%d", i), 1, 0)
+			}
+		}
+		before := w.store.Written()
+		w.tick(n)
+		most = max(most, w.store.Written()-before)
+		all = w.store.Written()
+	}
+	if most > history.MaxWritten {
+		t.Errorf("%d rows at once", most)
+	}
+	if all != many+2*2 { // and the two of the node in each of two minutes
+		t.Errorf("%d rows were written, want each once", all)
+	}
+}
+
+// TestWriter_SaysHowOldItsNewestMinuteIs for the alert that figures are not written.
+func TestWriter_SaysHowOldItsNewestMinuteIs(t *testing.T) {
+	w := newWorld(t, time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC))
+	n := w.start()
+	r := prometheus.NewPedanticRegistry()
+	n.writer.Register(r)
+	w.run(30 * time.Second)
+	testenv.Served(t, r, "sluice_stats_lag_seconds 30")
+	w.run(40 * time.Second)
+	if lag := n.writer.Lag(); lag != 10*time.Second {
+		t.Errorf("%v, want 10 s", lag)
+	}
+	w.store.Fail(errors.New("gone"))
+	w.run(10 * time.Minute)
+	testenv.Served(t, r, "sluice_stats_lag_seconds 610")
+}
+
+// TestStats_AnOutageOfTheCountersLosesNoMinute: also if they come back empty.
 func TestStats_AnOutageOfTheCountersLosesNoMinute(t *testing.T) {
 	begin := time.Date(2026, 11, 20, 23, 20, 0, 0, time.UTC) // a day ends meanwhile
 	w := newWorld(t, begin)
-	early, late := w.start(), w.start()
+	w.start()
+	w.start()
 	want := map[int64]int64{}
-	run := func(length time.Duration, posts ...*node) {
+	run := func(length time.Duration) {
 		for range length / (5 * time.Second) {
-			for i, n := range []*node{early, late} {
+			for i, n := range w.nodes {
 				n.decide("charges", i+1, 0)
 				want[w.now().Unix()/60] += int64(i + 1)
-				if len(posts) == 0 || slices.Contains(posts, n) {
-					n.Post(t.Context())
-				}
-				if w.now().Unix()%60 == 30 {
-					n.writer.Round(t.Context())
-				}
 			}
+			w.tick(w.nodes...)
 			w.add(5 * time.Second)
 		}
 	}
 	run(10 * time.Minute)
 	w.board.away = true
 	run(50 * time.Minute)
-	w.board.away = false
-	got := w.ask(history.Query{Rule: "charges", From: begin, To: w.now(), Step: time.Minute})
-	if got.CompleteUntil.After(begin.Add(10 * time.Minute)) {
-		t.Errorf("complete until %s, before the nodes have posted", got.CompleteUntil)
-	}
-	run(15*time.Second, early) // the other one comes back later
+	w.board.Board, w.board.away = history.NewMemory(w.now), false
 	run(10 * time.Minute)
+	w.board.Board = history.NewMemory(w.now)
+	run(3 * time.Minute)
+	w.add(time.Second)
 	for _, step := range []time.Duration{time.Minute, time.Hour, history.Day} {
-		got := w.ask(history.Query{Rule: "charges", From: begin.Truncate(step), To: begin.Add(time.Hour), Step: step})
+		got := w.ask(history.Query{Rule: "charges", From: begin.Truncate(step), To: w.now(), Step: step})
 		sums := map[int64]int64{}
 		for m, n := range want {
 			sums[m*60/int64(step/time.Second)] += n
@@ -437,28 +517,24 @@ func TestStats_AnOutageOfTheCountersLosesNoMinute(t *testing.T) {
 	}
 }
 
-// TestStats_MoreThanADayWithoutAWriter: the hour and the day in which it stopped count all the same.
-func TestStats_MoreThanADayWithoutAWriter(t *testing.T) {
+// TestStats_MoreThanADayWithoutANode: the hour and the day in which the last one stopped count all the same.
+func TestStats_MoreThanADayWithoutANode(t *testing.T) {
 	begin := time.Date(2026, 11, 20, 18, 20, 0, 0, time.UTC)
 	w := newWorld(t, begin)
-	n := w.start()
+	n := w.startAs(1, "")
 	n.decide("charges", 5, 0)
-	n.Post(t.Context())
-	w.add(3 * time.Minute)
-	n.writer.Round(t.Context())
+	n.stop(t)
 	w.add(60 * time.Hour)
-	n = w.start()
+	n = w.startAs(2, "")
 	n.decide("charges", 1, 0)
-	n.Post(t.Context())
-	for range 2 {
-		w.add(2 * time.Minute)
-		n.writer.Round(t.Context())
-	}
+	w.tick(n)
+	w.nodes = append(w.nodes, n)
+	w.run(20 * time.Minute)
+	n.stop(t)
+	w.nodes = nil
 	w.add(20 * 24 * time.Hour)
-	for range 2 {
-		w.add(time.Minute)
-		n.writer.Round(t.Context())
-	}
+	w.start()
+	w.run(20 * time.Minute)
 	for _, step := range []time.Duration{time.Hour, history.Day} {
 		got := w.ask(history.Query{Rule: "charges", From: begin.Add(-time.Hour), To: w.now(), Step: step})
 		if s := sumOf(got); s.Allowed != 6 {
@@ -487,10 +563,10 @@ func TestTop_BoundsItsErrorAndFindsTheBusiest(t *testing.T) {
 				n.Top("charges", history.ByKey, key, random.IntN(3) > 0, 1)
 				truth[key]++
 			}
-			n.Post(t.Context())
-			n.writer.Round(t.Context())
+			w.tick(n)
 		}
 	}
+	w.run(2 * time.Minute) // they are written
 	got := w.ask(history.Query{Rule: "charges", By: history.ByKey, From: begin, To: w.now(), Step: time.Hour})
 	if len(got.Top) < 8 {
 		t.Fatalf("%d keys", len(got.Top))
@@ -511,9 +587,9 @@ func TestTop_BoundsItsErrorAndFindsTheBusiest(t *testing.T) {
 func TestWeight_CountsAllOfLittleAndASampleOfMuch(t *testing.T) {
 	c := &clock{t: time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)}
 	for _, perSecond := range []int64{500, 50_000} {
-		r, s := fleet.NewRecorder(), history.NewSketches()
-		p := fleet.NewPublisher(fleet.PublisherOptions{Recorder: r, Board: fleet.NewMemory(c.now), Now: c.now,
-			Status: func() fleet.Status { return fleet.Status{ID: "a"} }})
+		r, s := history.NewRecorder(), history.NewSketches()
+		p := history.NewPublisher(history.PublisherOptions{Recorder: r, Board: history.NewMemory(c.now), Now: c.now,
+			Status: func() history.Status { return history.Status{ID: "a"} }})
 		var drawn int64
 		for range 10 {
 			for range perSecond {

@@ -1,6 +1,7 @@
 package history
 
 import (
+	"math"
 	"reflect"
 	"testing"
 )
@@ -27,21 +28,39 @@ func TestUseOf_IsInPercentAndUnknownIsNotZero(t *testing.T) {
 	}
 }
 
-// Rows that were written before uses were counted are read, and say nothing of them.
-func TestPack_KeepsTheUseAndReadsRowsWithoutOne(t *testing.T) {
+// A row that cannot be read says nothing.
+func TestPack_KeepsEveryFigureAndReadsNothingElse(t *testing.T) {
 	s := slots{3: {Figures{Allowed: 7, Denied: 2, WouldAllow: 1, Use: UseOf(84, 100)}, 5}, 9: {Figures{Allowed: 1}, -1},
 		11: {Figures{Allowed: 2, Failed: 2}, 1}}
 	if got := unpackSlots(s.pack()); !reflect.DeepEqual(got, s) {
 		t.Errorf("%v became %v", s, got)
 	}
-	old := []byte{packedSlots, 3, 0b111, 6, 7, 2} // the peak plus 1, allowed, denied
-	want := slots{3: {Figures{Allowed: 7, Denied: 2}, 5}}
-	if got := unpackSlots(old); !reflect.DeepEqual(got, want) {
-		t.Errorf("an old row is %v, want %v", got, want)
+	if sum, ok := unpackSum(s.pack()); !ok || sum != s.sum() {
+		t.Errorf("the sum is %+v, want %+v", sum, s.sum())
 	}
-	raised := s[3]
-	raised.raise(slot{Figures{Use: UseOf(90, 100), Failed: 4}, 1})
-	if raised.UsePercent() != 90 || raised.Peak != 5 || raised.Allowed != 7 || raised.Failed != 4 {
-		t.Errorf("raised it is %+v", raised)
+	for name, damaged := range map[string][]byte{"of another version": {9, 3, 0b11, 1, 2}, "cut": s.pack()[:12], "none": nil} {
+		if got := unpackSlots(damaged); len(got) != 0 {
+			t.Errorf("a row that is %s has %v", name, got)
+		}
+	}
+	if longest := (slots{3: {FiguresOf([NumFigures]int64{math.MaxInt64, math.MaxInt64, math.MaxInt64, math.MaxInt64,
+		math.MaxInt64, math.MaxInt64, math.MaxInt64, math.MaxInt64}), math.MaxInt64 - 1}}).pack(); len(longest) > 2*SumBytes {
+		t.Errorf("a row of one minute has %d bytes", len(longest))
+	}
+}
+
+// TestGrowing_IsTheRowOfItsMinutes: also if the clock of a node was set back, so that a minute comes again.
+func TestGrowing_IsTheRowOfItsMinutes(t *testing.T) {
+	g := newGrowing()
+	g.add(58, slot{Figures{Allowed: 3, Use: 7}, 2})
+	g.add(59, slot{Figures{Denied: 1}, 1})
+	g.add(58, slot{Figures{Allowed: 4, Use: 2}, 5})
+	g.add(0, slot{Figures{}, 0})
+	want := slots{58: {Figures{Allowed: 7, Use: 7}, 5}, 59: {Figures{Denied: 1}, 1}, 0: {Figures{}, 0}}
+	if got := unpackSlots(g.pack()); !reflect.DeepEqual(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	if sum, ok := unpackSum(g.pack()); !ok || sum != want.sum() {
+		t.Errorf("the sum is %+v, want %+v", sum, want.sum())
 	}
 }

@@ -1,10 +1,11 @@
 package history
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"log/slog"
-	"maps"
-	"slices"
+	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
@@ -12,330 +13,223 @@ import (
 )
 
 const (
-	// settle is how long after its end a minute is written first: nodes post its last second later.
-	settle = 8 * time.Second
-	// late is how long figures may come after their minute, because a node could not reach the counters. Minutes are
-	// written again for that long.
-	late = 6
-	// catchUp is how long after an outage of the counters nothing is written, while the nodes post what waited. An
-	// outage is seen by minutes that are late by more than late.
-	catchUp = 45 * time.Second
-	// kept is how many minutes figures wait with the counters for a rule database that is unavailable.
-	kept = 24 * 60
-	// spare is how many minutes stay with the counters after they were written.
-	spare = 16
-	// leaseLife is how long a node is the writer without a sign of life.
-	leaseLife = 150 * time.Second
-	// topsEvery is the interval in minutes at which the keys of an hour are written before it ends.
-	topsEvery = 5
-	// someRules is how many rules are handled at once where each has several rows.
-	someRules = 100
-	// cleanRows is the largest number of rows that are deleted at once.
-	cleanRows = 5000
-	// writeTimeout bounds one round of a writer.
-	writeTimeout = 50 * time.Second
+	// writeAfter is how long after its end a minute is written first, when every node has posted its last second.
+	// writeWithin is the time over which its rows are spread from then on.
+	writeAfter  = 4 * time.Second
+	writeWithin = 45 * time.Second
+	// writeRetry is the pause after a failure.
+	writeRetry = 5 * time.Second
+	// writeTimeout bounds a call of the store, stopTimeout what is written at a stop.
+	writeTimeout = 20 * time.Second
+	stopTimeout  = 5 * time.Second
+	// tidyEvery is about how often a node adds up and deletes what is old, tidyTime how long it does so at once.
+	tidyEvery = 10 * time.Minute
+	tidyTime  = time.Minute
+	// foldRows and cleanRows are the largest numbers of rows of a transaction.
+	foldRows, cleanRows = 2000, 5000
 )
 
-// Periods of rows.
-const (
-	minutesAnHour = 60
-	hoursADay     = 24
-	daysABlock    = 32
-)
-
-// WriterOptions configure a Writer. Log is optional.
+// WriterOptions configure a Writer. Peaks, Unsent and Log are optional.
 type WriterOptions struct {
-	// Recent is where the figures are, Store where they go.
-	Recent Recent
-	Store  Store
-	// Node is the name of this node, unique among the nodes.
-	Node string
+	Own   *Own
+	Store Store
+	// Peaks returns the largest number of decisions in a second of a minute over all nodes by rule, if this is the node
+	// that looks for them; else nil.
+	Peaks func(ctx context.Context, minute int64) map[string]int64
+	// Unsent is the path of the file for what cannot be written at a stop; "" for none.
+	Unsent string
 	// Keep is how long hours and days are kept.
 	Keep time.Duration
 	Now  func() time.Time
 	Log  *slog.Logger
 }
 
-// Writer moves figures to the rule database once a minute, on the one node that holds the lease there. Run it in one
-// goroutine.
+// Writer writes what an Own has to the rule database, each row at most once a minute, and adds up what is old there. Run
+// it in one goroutine.
 type Writer struct {
-	opt  WriterOptions
-	away bool
-	// reached is since when the counters answer.
-	reached time.Time
-	// written is the end of the newest minute in the store, in minutes since the epoch, at most 0 if there is none.
+	opt WriterOptions
+	// left are rows of an earlier process that it could not write.
+	left []LiveRow
+	// planned is the minute of which queue has the rows that are not written yet, MaxWritten at a time, one chunk each
+	// every. stopping: the process ends.
+	planned  int64
+	queue    []ownRow
+	stopping bool
+	every    time.Duration
+	next     time.Time
+	tidy     time.Time
+	away     bool
+	// written is the end of the newest minute that was written, at first the start, in s since the epoch.
 	written atomic.Int64
 }
 
-// Lag is the age of the newest minute in the rule database, whichever node wrote it; 0 before the first one is
-// known. It is safe for concurrent use.
+// Lag is the age of the end of the newest minute that this node has written, before the first one of its start. It is
+// safe for concurrent use.
 func (w *Writer) Lag() time.Duration {
-	minute := w.written.Load()
-	if minute <= 0 {
-		return 0
-	}
-	return max(0, w.opt.Now().Sub(time.Unix(minute*60, 0)))
+	return max(0, w.opt.Now().Sub(time.Unix(w.written.Load(), 0)))
 }
 
-// NewWriter creates a Writer.
+// NewWriter creates a Writer. It reads what an earlier process could not write.
 func NewWriter(opt WriterOptions) *Writer {
 	if opt.Log == nil {
 		opt.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Writer{opt: opt}
+	w := &Writer{opt: opt, tidy: opt.Now().Add(rand.N(tidyEvery))} //nolint:gosec // not a secret
+	w.written.Store(opt.Now().Unix())
+	if opt.Unsent != "" {
+		w.left = w.load()
+	}
+	return w
 }
 
-// Run writes each minute until ctx ends.
+// Run writes until ctx ends, and then what is left, together with the running minute: stop before what adds to Own.
 func (w *Writer) Run(ctx context.Context) {
-	for range tick.Every(ctx, time.Minute) {
-		w.Round(ctx)
+	for range tick.Every(ctx, time.Second) {
+		w.Step(ctx)
 	}
+	w.stop(context.WithoutCancel(ctx))
 }
 
-// Round writes what there is to write, if this node holds the lease. What fails is done by the next round.
-func (w *Writer) Round(ctx context.Context) {
-	limited, cancel := context.WithTimeout(ctx, writeTimeout)
-	defer cancel()
-	err := w.round(limited)
-	if ctx.Err() == nil && (err != nil) != w.away {
-		w.away = err != nil
-		if w.away {
-			w.opt.Log.Warn("figures cannot be moved to the rules database; retrying", "error", err)
-		} else {
-			w.opt.Log.Info("figures are moved to the rules database again")
-		}
-	}
-}
-
-func (w *Writer) round(ctx context.Context) error {
-	held, written, err := w.opt.Store.ClaimStats(ctx, w.opt.Node, leaseLife)
-	if err == nil {
-		w.written.Store(written.Unix() / 60)
-	}
-	if err != nil || !held {
-		return err
-	}
+// Step writes what is due. What fails is written later.
+func (w *Writer) Step(ctx context.Context) {
 	now := w.opt.Now()
-	end := now.Add(-settle).Unix() / 60
-	done := written.Unix() / 60
-	if done > 0 && end-done > late {
-		if _, err := w.opt.Recent.Minutes(ctx, end-1, end-1); err != nil {
-			w.reached = time.Time{}
-			return err
-		}
-		if w.reached.IsZero() {
-			w.reached = now
-		}
-		if now.Sub(w.reached) < catchUp {
-			return nil
-		}
+	w.plan(ctx, now)
+	if now.Before(w.next) {
+		return
 	}
-	first := max(end-kept, done-late)
-	starts := []int64{first}
-	if done > 0 && done-late < first { // nobody wrote for more than a day: the hour and the day in between end
-		day := (done/(minutesAnHour*hoursADay)+1)*minutesAnHour*hoursADay - minutesAnHour
-		starts = []int64{min(done-late, first), min(max(day, done-late), first), first}
+	w.next = now.Add(w.every)
+	if len(w.left) > 0 || len(w.queue) > 0 {
+		w.noted(ctx, w.write(ctx))
 	}
-	for i, from := range starts {
-		last := i == len(starts)-1
-		for from < end {
-			to := min(end, (from/minutesAnHour+1)*minutesAnHour)
-			if held, err = w.hour(ctx, from, to, max(to, done)); err != nil || !held {
-				return err
-			}
-			if from = to; !last {
-				break
-			}
-		}
+	if !w.away && !now.Before(w.tidy) {
+		w.tidy = now.Add(tidyEvery/2 + rand.N(tidyEvery)) //nolint:gosec // not a secret
+		w.noted(ctx, w.tidyUp(ctx, now))
 	}
-	if done > 0 {
-		if err := w.opt.Recent.Forget(ctx, max(end-kept, done-spare), end-spare, 0, nil); err != nil {
-			return err
-		}
-	}
-	return w.clean(ctx, now)
 }
 
-// hour writes the minutes from first to before end, which are of one hour. done is the minute until which all is
-// written then.
-func (w *Writer) hour(ctx context.Context, first, end, done int64) (held bool, err error) {
-	hour := first / minutesAnHour
-	recent, err := w.opt.Recent.Minutes(ctx, first, end-1)
+// noted logs the first failure and the end of it.
+func (w *Writer) noted(ctx context.Context, err error) {
+	if ctx.Err() != nil {
+		return
+	}
 	if err != nil {
-		return false, err
+		w.next = w.opt.Now().Add(writeRetry)
 	}
-	stored, err := w.opt.Store.ReadStats(ctx, KindMinutes, nil, hour, hour)
-	if err != nil {
-		return false, err
-	}
-	rows := map[string]slots{}
-	for i := range stored {
-		rows[stored[i].Rule] = unpackSlots(stored[i].Data)
-	}
-	changed := map[string]bool{}
-	for i := range recent {
-		if err := w.minute(ctx, &recent[i], rows, changed); err != nil {
-			return false, err
+	if failed := err != nil; failed != w.away {
+		w.away = failed
+		if failed {
+			w.opt.Log.Warn("figures cannot be written to the rules database; they wait in memory for up to an hour",
+				"error", err)
+		} else {
+			w.opt.Log.Info("figures are written to the rules database again")
 		}
 	}
-	var out []StoredRow
-	for rule := range changed {
-		out = append(out, StoredRow{KindMinutes, rule, hour, rows[rule].pack()})
-	}
-	over := end == (hour+1)*minutesAnHour
-	if over {
-		if out, err = w.hourOver(ctx, hour, rows, out); err != nil {
-			return false, err
-		}
-	}
-	if over || end%topsEvery == 0 {
-		if out, err = w.tops(ctx, hour, slices.Collect(maps.Keys(rows)), over, out); err != nil {
-			return false, err
-		}
-	}
-	held, err = w.opt.Store.WriteStats(ctx, w.opt.Node, out, time.Unix(done*60, 0).UTC())
-	if err == nil && held {
-		w.written.Store(done)
-	}
-	if err == nil && held && over {
-		err = w.opt.Recent.Forget(ctx, 0, 0, hour-1, slices.Collect(maps.Keys(rows)))
-	}
-	return held, err
 }
 
-// minute adds a minute to the rows of its hour.
-func (w *Writer) minute(ctx context.Context, m *RecentMinute, rows map[string]slots, changed map[string]bool) error {
-	if !m.Known {
+// plan lists the rows of a minute that has ended, once a minute.
+func (w *Writer) plan(ctx context.Context, now time.Time) {
+	minute := now.Add(-writeAfter).Unix()/60 - 1
+	if minute == w.planned {
+		return
+	}
+	if ended := w.opt.Own.lastEnded(); ended > 0 && now.Unix()/60 > ended {
+		var peaks map[string]int64
+		if w.opt.Peaks != nil {
+			peaks = w.opt.Peaks(ctx, ended)
+		}
+		w.opt.Own.end(peaks, false)
+	}
+	w.planned = minute
+	w.queue = w.opt.Own.dirty()
+	chunks := (len(w.queue) + MaxWritten - 1) / MaxWritten
+	w.every = writeWithin / time.Duration(max(1, chunks))
+	if !w.away {
+		w.next = now
+	}
+}
+
+// write writes the next rows: those of an earlier process first, then those of the queue.
+func (w *Writer) write(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	if n := min(len(w.left), MaxWritten); n > 0 {
+		if err := w.store(ctx, w.left[:n]); err != nil {
+			return err
+		}
+		if w.left = w.left[n:]; len(w.left) == 0 {
+			w.forget()
+		}
 		return nil
 	}
-	i := int(m.Minute % minutesAnHour)
-	fresh := map[string]slot{}
-	for rule, f := range m.Rules {
-		next := slot{f, -1}
-		before, there := rows[rule][i]
-		if there {
-			next.raise(before)
-		}
-		if !there || next != before {
-			fresh[rule] = next
-		}
-	}
-	if len(fresh) == 0 {
-		return nil
-	}
-	peaks, err := w.opt.Recent.Peaks(ctx, m.Minute)
-	if err != nil {
+	n := min(len(w.queue), MaxWritten)
+	rows := w.opt.Own.take(w.queue[:n], w.stopping)
+	w.queue = w.queue[n:]
+	if err := w.store(ctx, rows); err != nil {
+		w.opt.Own.again(rows)
+		w.queue = w.opt.Own.dirty()
 		return err
 	}
-	for rule, next := range fresh {
-		if peak, ok := peaks[rule]; ok {
-			next.Peak = max(next.Peak, peak)
-		}
-		if rows[rule] == nil {
-			rows[rule] = slots{}
-		}
-		rows[rule][i] = next
-		changed[rule] = true
+	if len(w.queue) == 0 {
+		w.written.Store(max(w.written.Load(), (w.planned+1)*60))
 	}
 	return nil
 }
 
-// hourOver adds up an hour that has ended, and the day if it has.
-func (w *Writer) hourOver(
-	ctx context.Context, hour int64, rows map[string]slots, out []StoredRow,
-) ([]StoredRow, error) {
-	day := hour / hoursADay
-	days, err := w.addUp(ctx, KindHours, day, int(hour%hoursADay), rows)
-	if err != nil {
-		return nil, err
+func (w *Writer) store(ctx context.Context, rows []LiveRow) error {
+	if len(rows) == 0 {
+		return nil
 	}
-	for rule, row := range days {
-		out = append(out, StoredRow{KindHours, rule, day, row.pack()})
+	leftOut, err := w.opt.Store.WriteStats(ctx, rows)
+	if leftOut > 0 {
+		w.opt.Log.Warn("figures are older than an hour by the clock of the rules database, so they are lost; "+
+			"if this goes on, compare the clock of this machine with that of the database", "rows", leftOut)
 	}
-	if hour%hoursADay != hoursADay-1 {
-		return out, nil
-	}
-	stored, err := w.opt.Store.ReadStats(ctx, KindHours, nil, day, day)
-	if err != nil {
-		return nil, err
-	}
-	for i := range stored { // rules that were not active in the last hour
-		if days[stored[i].Rule] == nil {
-			days[stored[i].Rule] = unpackSlots(stored[i].Data)
-		}
-	}
-	blocks, err := w.addUp(ctx, KindDays, day/daysABlock, int(day%daysABlock), days)
-	if err != nil {
-		return nil, err
-	}
-	for rule, row := range blocks {
-		out = append(out, StoredRow{KindDays, rule, day / daysABlock, row.pack()})
-	}
-	return out, nil
+	return err
 }
 
-// addUp sets slot i of the rows of a longer period to the sums of rows, and returns them.
-func (w *Writer) addUp(ctx context.Context, kind Kind, period int64, i int, rows map[string]slots) (map[string]slots,
-	error) {
-	stored, err := w.opt.Store.ReadStats(ctx, kind, nil, period, period)
-	if err != nil {
-		return nil, err
+// stop writes the running minute and everything else that is left, or keeps it in a file.
+func (w *Writer) stop(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, stopTimeout)
+	defer cancel()
+	w.opt.Own.end(nil, true)
+	w.queue, w.stopping = w.opt.Own.dirty(), true
+	var err error
+	for err == nil && (len(w.left) > 0 || len(w.queue) > 0) {
+		err = cmp.Or(w.write(ctx), ctx.Err())
 	}
-	out := map[string]slots{}
-	for n := range stored {
-		if len(rows[stored[n].Rule]) > 0 {
-			out[stored[n].Rule] = unpackSlots(stored[n].Data)
-		}
+	if err == nil {
+		return
 	}
-	for rule, row := range rows {
-		if len(row) == 0 {
-			continue
-		}
-		if out[rule] == nil {
-			out[rule] = slots{}
-		}
-		out[rule][i] = row.sum()
+	rows := append(w.left, w.opt.Own.take(w.opt.Own.dirty(), true)...)
+	if w.opt.Unsent == "" {
+		w.opt.Log.Warn("figures could not be written to the rules database and are lost", "rows", len(rows), "error", err)
+		return
 	}
-	return out, nil
+	if saveErr := w.save(rows); saveErr != nil {
+		w.opt.Log.Error("figures could not be written to the rules database, nor kept for the next start; they are lost",
+			"rows", len(rows), "file", w.opt.Unsent, "error", errors.Join(err, saveErr))
+		return
+	}
+	w.opt.Log.Warn("figures could not be written to the rules database; the next start of this node writes them",
+		"rows", len(rows), "file", w.opt.Unsent, "error", err)
 }
 
-// tops writes the most active keys of an hour, and adds up those of the day when the hour is over.
-func (w *Writer) tops(
-	ctx context.Context, hour int64, rules []string, over bool, out []StoredRow,
-) ([]StoredRow, error) {
-	day := hour / hoursADay
-	for some := range slices.Chunk(rules, someRules) {
-		found, err := w.opt.Recent.Tops(ctx, hour, some)
-		if err != nil {
-			return nil, err
-		}
-		byRule := map[string][]Tops{}
-		if over && len(found) > 0 {
-			stored, err := w.opt.Store.ReadStats(ctx, KindHourTops, slices.Collect(maps.Keys(found)), day*hoursADay, hour-1)
-			if err != nil {
-				return nil, err
-			}
-			for i := range stored {
-				byRule[stored[i].Rule] = append(byRule[stored[i].Rule], unpackTops(stored[i].Data))
-			}
-		}
-		for rule, t := range found {
-			out = append(out, StoredRow{KindHourTops, rule, hour, packTops(t)})
-			if over {
-				out = append(out, StoredRow{KindDayTops, rule, day, packTops(MergeTops(append(byRule[rule], t)))})
-			}
+// tidyUp adds up rows of processes that write them no more, and deletes rows that are older than they are kept. Every
+// node may do so at any time.
+func (w *Writer) tidyUp(ctx context.Context, now time.Time) error {
+	ctx, cancel := context.WithTimeout(ctx, tidyTime)
+	defer cancel()
+	for n := foldRows; n == foldRows; {
+		var err error
+		if n, err = w.opt.Store.FoldStats(ctx, foldRows); err != nil {
+			return err
 		}
 	}
-	return out, nil
-}
-
-// clean deletes rows that are older than they are kept.
-func (w *Writer) clean(ctx context.Context, now time.Time) error {
 	hour, day := now.Unix()/3600, now.Unix()/86400
 	days := int64(w.opt.Keep / Day)
 	for kind, before := range map[Kind]int64{
-		KindMinutes: hour - int64(MinutesKept/time.Hour), KindHourTops: hour - int64(MinutesKept/time.Hour),
-		KindHours: day - days, KindDayTops: day - days, KindDays: (day - days) / daysABlock,
+		KindMinutes: hour - int64(MinutesKept/time.Hour), KindHours: day - days, KindTrials: day - days,
+		KindDays: (day - days) / daysABlock,
 	} {
 		if _, err := w.opt.Store.CleanStats(ctx, kind, before, cleanRows); err != nil {
 			return err

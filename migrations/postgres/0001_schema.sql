@@ -198,26 +198,29 @@ CREATE TABLE sessions (
 );
 CREATE INDEX sessions_expires_at ON sessions (expires_at);
 
--- What was decided, in packed rows: by kind (see internal/history), rule and period. Rows of the present hour are written
--- once a minute, so pages keep room for that. A row of minutes is written 60 times: the space of old versions must be
--- free for the next ones soon, and a fifth of the table, the default, is as much as an hour of them.
+-- What each process decided in an hour, by rule, in packed rows (see internal/history). A row is written about 60 times:
+-- pages keep room for that, and the space of old versions must be free for the next ones soon. tops are the most active
+-- keys, routes and tenants.
+CREATE TABLE stats_live (
+    rule   TEXT   NOT NULL,
+    hour   BIGINT NOT NULL,
+    writer BIGINT NOT NULL,
+    data   BYTEA  NOT NULL,
+    tops   BYTEA,
+    PRIMARY KEY (rule, hour, writer)
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 1000);
+CREATE INDEX stats_live_hour ON stats_live (hour);
+
+-- The same of all processes, added up after a few hours: by kind, rule and period.
 CREATE TABLE stats (
     kind   SMALLINT NOT NULL,
     rule   TEXT     NOT NULL,
     period BIGINT   NOT NULL,
     data   BYTEA    NOT NULL,
+    tops   BYTEA,
     PRIMARY KEY (kind, rule, period)
-) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000);
+) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 1000);
 CREATE INDEX stats_kind_period ON stats (kind, period);
-
--- Which node writes them, until when unless it renews that, and until when figures are written; ms since 1970.
-CREATE TABLE stats_writer (
-    id         SMALLINT PRIMARY KEY CHECK (id = 1),
-    holder     TEXT     NOT NULL,
-    held_until BIGINT   NOT NULL,
-    written    BIGINT   NOT NULL
-);
-INSERT INTO stats_writer (id, holder, held_until, written) VALUES (1, '', 0, 0);
 
 -- What happened on nodes, in ms since 1970: at is when it began, ended when it ended, 0 while it lasts.
 CREATE TABLE events (

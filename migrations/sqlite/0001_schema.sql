@@ -178,22 +178,25 @@ CREATE TABLE sessions (
 ) STRICT;
 CREATE INDEX sessions_expires_at ON sessions (expires_at);
 
+CREATE TABLE stats_live (
+    rule   TEXT    NOT NULL,
+    hour   INTEGER NOT NULL,
+    writer INTEGER NOT NULL,
+    data   BLOB    NOT NULL,
+    tops   BLOB,
+    PRIMARY KEY (rule, hour, writer)
+) WITHOUT ROWID;
+CREATE INDEX stats_live_hour ON stats_live (hour);
+
 CREATE TABLE stats (
     kind   INTEGER NOT NULL,
     rule   TEXT    NOT NULL,
     period INTEGER NOT NULL,
     data   BLOB    NOT NULL,
+    tops   BLOB,
     PRIMARY KEY (kind, rule, period)
-);
+) WITHOUT ROWID;
 CREATE INDEX stats_kind_period ON stats (kind, period);
-
-CREATE TABLE stats_writer (
-    id         INTEGER PRIMARY KEY CHECK (id = 1),
-    holder     TEXT    NOT NULL,
-    held_until INTEGER NOT NULL,
-    written    INTEGER NOT NULL
-);
-INSERT INTO stats_writer (id, holder, held_until, written) VALUES (1, '', 0, 0);
 
 CREATE TABLE events (
     id    TEXT PRIMARY KEY,

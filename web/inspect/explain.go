@@ -10,7 +10,7 @@ import (
 
 	"github.com/a-h/templ"
 
-	"sluice/internal/fleet"
+	"sluice/internal/history"
 	"sluice/limiter"
 	"sluice/rules/chars"
 	"sluice/rules/field"
@@ -148,7 +148,7 @@ func tooLong(form url.Values) (errs []field.Problem) {
 }
 
 // fromSample fills in the form from a sampled request, as far as it was stored.
-func fromSample(d *fleet.Request) (url.Values, []string) {
+func fromSample(d *history.Request) (url.Values, []string) {
 	form := url.Values{
 		"method": {d.Method}, "route": {d.Route}, "host": {d.Host}, "ip": {d.IP}, "user": {d.User}, "tier": {d.Tier},
 		"weight":     {strconv.FormatInt(d.Weight, 10)},
@@ -364,14 +364,14 @@ func actsOn(f view.Frame, c *ConsideredRule) Acts {
 }
 
 // explained is a sampled request that Explain is about.
-type explained struct{ fleet.Request }
+type explained struct{ history.Request }
 
 // outcome says how the request ended.
 func (d *explained) outcome() string {
 	switch d.Outcome() {
-	case fleet.Allowed:
+	case history.Allowed:
 		return "allowed"
-	case fleet.Denied:
+	case history.Denied:
 		return "denied"
 	}
 	return "allowed, and would have been denied"

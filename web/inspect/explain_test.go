@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"sluice/internal/access"
-	"sluice/internal/fleet"
+	"sluice/internal/history"
 	"sluice/rules"
 	"sluice/rules/match"
 	"sluice/rules/redact"
@@ -74,7 +74,7 @@ func TestExplain_FollowsADenial(t *testing.T) {
 // A caller who could end a line in the form would have another tenant explained, and blocked by the page's buttons.
 func TestExplain_KeepsALineBreakOfACallerInItsAttribute(t *testing.T) {
 	w := webtest.Start(t, webtest.Full)
-	w.Fleet.Denied = append(w.Fleet.Denied, fleet.Request{ID: "broken", At: webtest.Now.UnixMilli(),
+	w.Fleet.Denied = append(w.Fleet.Denied, history.Request{ID: "broken", At: webtest.Now.UnixMilli(),
 		Mode: rules.ModeEnforce, Rule: "charges-per-user", Key: "user:1", Method: "POST", Route: "/v1/charges", User: "1",
 		Weight:     1,
 		Attributes: map[string]string{"tenant": "evil\nplan=100%\r\nno pair "}})
@@ -93,7 +93,7 @@ func TestExplain_KeepsALineBreakOfACallerInItsAttribute(t *testing.T) {
 // Browsers drop the ends of lines in a field of one line, so the form would send the request of another user.
 func TestExplain_KeepsALineBreakOfACallerInEachFact(t *testing.T) {
 	w := webtest.Start(t, webtest.Full)
-	w.Fleet.Denied = append(w.Fleet.Denied, fleet.Request{ID: "broken", At: webtest.Now.UnixMilli(),
+	w.Fleet.Denied = append(w.Fleet.Denied, history.Request{ID: "broken", At: webtest.Now.UnixMilli(),
 		Mode: rules.ModeEnforce, Rule: "charges-per-user", Key: "user:7%0D%0A7", Method: "POST",
 		Route: "/v1/char\rges", User: "100%\r\n7", Tier: "a\nb", Weight: 1})
 	viewer := w.As(access.RoleViewer)

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"sluice/internal/fleet"
 	"sluice/internal/history"
 	"sluice/limiter"
 	"sluice/rules/match"
@@ -30,7 +29,7 @@ type KeyRule struct {
 
 // rulesThatCount are the rules in force that count a key, that of b first, then the most denied ones, and how many
 // there are. Those that count it together with something else have other keys and are not among them.
-func (p *Pages) rulesThatCount(b *match.Bucket, live *fleet.Live) (list []KeyRule, all int) {
+func (p *Pages) rulesThatCount(b *match.Bucket, live *history.Live) (list []KeyRule, all int) {
 	set, rank := p.Sets.Load(), rankOf(live)
 	var same []*match.Compiled
 	for i := range set.Len() {
@@ -53,7 +52,7 @@ func (p *Pages) rulesThatCount(b *match.Bucket, live *fleet.Live) (list []KeyRul
 }
 
 // rankOf orders rules by their denials: the most denied one has the lowest rank, rules without figures have 0.
-func rankOf(live *fleet.Live) map[string]int {
+func rankOf(live *history.Live) map[string]int {
 	rank := make(map[string]int, len(live.Rules))
 	for i := range live.Rules {
 		rank[live.Rules[i].Name] = i - len(live.Rules)
@@ -128,8 +127,8 @@ func labelled(scopeText, key string) bool {
 
 // lastRequests are the last requests of a key that are stored, newest first. Of a key that stands for all requests they
 // are those of its rule.
-func (p *Pages) lastRequests(ctx context.Context, b *match.Bucket) ([]fleet.Request, error) {
-	f := fleet.Filter{Key: cmp.Or(b.Exception, b.Name), WholeKey: true}
+func (p *Pages) lastRequests(ctx context.Context, b *match.Bucket) ([]history.Request, error) {
+	f := history.Filter{Key: cmp.Or(b.Exception, b.Name), WholeKey: true}
 	if b.Exception == "" {
 		f.Rule = b.Rule.Rule.Name
 	}
@@ -137,7 +136,7 @@ func (p *Pages) lastRequests(ctx context.Context, b *match.Bucket) ([]fleet.Requ
 }
 
 // partsOf are the nodes that report a key among their busiest ones. known is false if that cannot be read.
-func partsOf(b *match.Bucket, live *fleet.Live) (nodes []fleet.HotNode, known bool) {
+func partsOf(b *match.Bucket, live *history.Live) (nodes []history.HotNode, known bool) {
 	for i := range live.Hot {
 		if h := &live.Hot[i]; h.RuleID == b.Rule.Rule.ID && h.Bucket == b.Name {
 			nodes = h.Nodes

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"sluice/internal/access"
-	"sluice/internal/fleet"
 	"sluice/internal/history"
 	"sluice/limiter"
 	"sluice/rules"
@@ -73,9 +72,9 @@ func TestKey_SaysWhatIsNotKnown(t *testing.T) {
 func TestKey_NamesTheNodesThatHoldPartsOfIt(t *testing.T) {
 	w := webtest.Start(t, webtest.Full)
 	c := w.Sets.Load().Named("search-per-user")
-	w.Fleet.Figures.Hot = []fleet.HotLive{{
-		HotKey: fleet.HotKey{Key: "user:42", Bucket: "user:42", RuleID: c.Rule.ID},
-		Nodes:  []fleet.HotNode{{Address: "10.0.0.7:8080", Heat: limiter.Heat{Rate: 410, State: limiter.HotLeased}}},
+	w.Fleet.Figures.Hot = []history.HotLive{{
+		HotKey: history.HotKey{Key: "user:42", Bucket: "user:42", RuleID: c.Rule.ID},
+		Nodes:  []history.HotNode{{Address: "10.0.0.7:8080", Heat: limiter.Heat{Rate: 410, State: limiter.HotLeased}}},
 	}}
 	if page := w.As(access.RoleViewer).Get(key42); !page.Has("10.0.0.7:8080: 410/s") {
 		t.Errorf("%d\n%s", page.Code, page.Body)

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"sluice/internal/fleet"
 	"sluice/internal/history"
 	"sluice/limiter"
 	"sluice/rules"
@@ -83,7 +82,7 @@ func (p *Pages) bucket(v *kit.Visit, status int, b *match.Bucket, form url.Value
 	m := KeyPage{Bucket: b, Edit: view.NewForm(form, errs), Now: p.Now()}
 	recent, err := p.lastRequests(v.Ctx, b)
 	m.Recent, m.RecentUnreadable, m.IDs = recent, kit.Unreadable(err), p.RuleIDs(recent)
-	if own := (*fleet.OwnError)(nil); errors.As(err, &own) {
+	if own := (*history.OwnError)(nil); errors.As(err, &own) {
 		m.RecentOwn, m.RecentSince = true, own.Since
 	}
 	if b.Key == "" { // a recent request may have the full hash
@@ -352,14 +351,14 @@ type KeyPage struct {
 	Day  KeyDay
 	Seen Seen
 	// Nodes are those that report the key among their busiest ones. NodesKnown is false if that cannot be read.
-	Nodes      []fleet.HotNode
+	Nodes      []history.HotNode
 	NodesKnown bool
 	// Acts are the actions offered. Link is the address of the page for others; a credential in it is a hash.
 	Acts Acts
 	Link string
 	// Recent are sampled requests of the key by all rules, whose IDs are IDs. RecentUnreadable means that they cannot be
 	// read, RecentOwn that they are of this node only since RecentSince.
-	Recent                      []fleet.Request
+	Recent                      []history.Request
 	RecentUnreadable, RecentOwn bool
 	RecentSince                 time.Time
 	IDs                         map[string]int64

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"sluice/internal/access"
-	"sluice/internal/fleet"
+	"sluice/internal/history"
 	"sluice/limiter"
 	"sluice/rules"
 	"sluice/rules/match"
@@ -230,7 +230,7 @@ func TestKey_ThatIsACredentialIsHashedInTheAddress(t *testing.T) {
 func TestKey_DuringAnOutageNoDenialIsDenied(t *testing.T) {
 	w := webtest.Start(t, webtest.Full)
 	b := w.As(access.RoleViewer)
-	w.Fleet.Err = &fleet.OwnError{Since: webtest.Now, Err: http.ErrHandlerTimeout}
+	w.Fleet.Err = &history.OwnError{Since: webtest.Now, Err: http.ErrHandlerTimeout}
 	const path = "/console/keys?rule=charges-per-user&key=user%3A42"
 	if page := b.Get(path); !page.Has("requests of this node", "unknown since", "POST /v1/charges") ||
 		page.Has("No recent requests") {

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"sluice/internal/fleet"
+	"sluice/internal/history"
 	"sluice/limiter"
 	"sluice/rules"
 	"sluice/rules/chars"
@@ -31,11 +31,11 @@ var sampleFilters = []string{"key", "route", "rule", "outcome", "node", "tenant"
 
 // outcomes are the options of the outcome filter. Trials deny nothing: their limits would deny.
 func outcomes(all bool) []view.Choice {
-	list := []view.Choice{{"", "All denials"}, {fleet.Denied, "Denied"}, {fleet.Degraded, "Fail mode"},
+	list := []view.Choice{{"", "All denials"}, {history.Denied, "Denied"}, {history.Degraded, "Fail mode"},
 		{rules.ModeShadow, "Shadow"}, {candidate, "Candidate"}}
 	if all {
 		list[0] = view.Choice{"", "All outcomes"}
-		list = slices.Insert(list, 1, view.Choice{fleet.Allowed, "Allowed"})
+		list = slices.Insert(list, 1, view.Choice{history.Allowed, "Allowed"})
 	}
 	return list
 }
@@ -75,7 +75,7 @@ func (p *Pages) samplesOf(v *kit.Visit, all bool) (Samples, error) {
 	found, err := read(v.Ctx, f, samplesPerPage+1)
 	m.Lines = found[:min(len(found), samplesPerPage)]
 	m.IDs = p.RuleIDs(m.Lines)
-	var own *fleet.OwnError
+	var own *history.OwnError
 	if m.Own = errors.As(err, &own); m.Own {
 		m.Since = own.Since
 	}
@@ -87,16 +87,16 @@ func (p *Pages) samplesOf(v *kit.Visit, all bool) (Samples, error) {
 
 // filter reads the address, but for the name of the attribute of a tenant. It sets From and To, and notes what is
 // wrong.
-func (m *Samples) filter() fleet.Filter {
+func (m *Samples) filter() history.Filter {
 	q := m.Query
-	f := fleet.Filter{Rule: q.Get("rule"), Key: q.Get("key"), Route: q.Get("route"), Node: q.Get("node"),
+	f := history.Filter{Rule: q.Get("rule"), Key: q.Get("key"), Route: q.Get("route"), Node: q.Get("node"),
 		Value: q.Get("tenant")}
 	switch outcome := q.Get("outcome"); {
 	case !slices.ContainsFunc(m.Choices, func(c view.Choice) bool { return c.Value() == outcome }) &&
-		outcome != fleet.WouldDeny:
+		outcome != history.WouldDeny:
 		m.wrong("outcome", "does not exist")
 	case outcome == rules.ModeShadow || outcome == candidate:
-		f.Mode, f.Outcome = outcome, fleet.WouldDeny
+		f.Mode, f.Outcome = outcome, history.WouldDeny
 	default:
 		f.Outcome = outcome
 	}
@@ -166,7 +166,7 @@ func (p *Pages) countersUnavailable(err error) error {
 
 // Samples is the page of sampled requests.
 type Samples struct {
-	Lines []fleet.Request
+	Lines []history.Request
 	// All means that the page is about allowed requests too.
 	All   bool
 	Query view.Query
@@ -231,7 +231,7 @@ func (m *Samples) past() bool {
 func sortedNames[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
 // fromWords describes who sent a request, and which other rules counted it.
-func fromWords(d *fleet.Request) string {
+func fromWords(d *history.Request) string {
 	var parts []string
 	for _, p := range []struct{ name, value, key string }{{"user ", d.User, "user:"}, {"from ", d.IP, "ip:"},
 		{"host ", d.Host, "host:"}, {"tier ", d.Tier, "tier:"}} {

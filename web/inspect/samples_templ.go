@@ -8,7 +8,7 @@ import "github.com/a-h/templ"
 import templruntime "github.com/a-h/templ/runtime"
 
 import (
-	"sluice/internal/fleet"
+	"sluice/internal/history"
 	"sluice/rules"
 	"sluice/rules/chars"
 	"sluice/web/kit"
@@ -779,7 +779,7 @@ func sampleList(m Samples) templ.Component {
 
 // sampleTable lists requests, with the rule's name if rule is set. With anchors, links lead to single rows; a live
 // table has none, because rows with names would move instead of changing in place.
-func sampleTable(lines []fleet.Request, ids map[string]int64, rule, anchors bool) templ.Component {
+func sampleTable(lines []history.Request, ids map[string]int64, rule, anchors bool) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -824,7 +824,7 @@ func sampleTable(lines []fleet.Request, ids map[string]int64, rule, anchors bool
 	})
 }
 
-func sampleRow(d *fleet.Request, ids map[string]int64, rule, anchors bool) templ.Component {
+func sampleRow(d *history.Request, ids map[string]int64, rule, anchors bool) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -1129,7 +1129,7 @@ func sampleRow(d *fleet.Request, ids map[string]int64, rule, anchors bool) templ
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-		} else if d.Outcome() == fleet.Denied {
+		} else if d.Outcome() == history.Denied {
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 92, "<span class=\"sub\">retry ")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
@@ -1164,7 +1164,7 @@ func sampleRow(d *fleet.Request, ids map[string]int64, rule, anchors bool) templ
 	})
 }
 
-func sampleBadge(d *fleet.Request) templ.Component {
+func sampleBadge(d *history.Request) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {

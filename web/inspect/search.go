@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"sluice/internal/access"
-	"sluice/internal/fleet"
+	"sluice/internal/history"
 	"sluice/rules"
 	"sluice/web/kit"
 	"sluice/web/view"
@@ -195,7 +195,7 @@ func (p *Pages) namedKey(v *kit.Visit, text string) []Hit {
 
 // likelyKeys are keys of sampled requests that have the text in them.
 func (p *Pages) likelyKeys(v *kit.Visit, m *Search) (hits []Hit) {
-	found, err := p.Denials.Requests(v.Ctx, fleet.Filter{Key: m.Text}, 100*foundKeys)
+	found, err := p.Denials.Requests(v.Ctx, history.Filter{Key: m.Text}, 100*foundKeys)
 	m.Partial = m.Partial || err != nil
 	ids := p.RuleIDs(found)
 	for i := range found {

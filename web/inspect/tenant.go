@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"sluice/internal/fleet"
 	"sluice/internal/history"
 	"sluice/rules/match"
 	"sluice/web/kit"
@@ -33,7 +32,7 @@ type TenantPage struct {
 	// Counts are the keys of rules in force that count by tenant.
 	Counts []KeyRule
 	// Recent are the last requests.
-	Recent           []fleet.Request
+	Recent           []history.Request
 	RecentUnreadable bool
 	// RecentOwn means that Recent is of this node alone, since RecentSince.
 	RecentOwn   bool
@@ -53,9 +52,9 @@ func (p *Pages) tenantPage(v *kit.Visit) error {
 		return v.SeeOther(kit.PathTraffic + "?by=" + history.ByTenant)
 	}
 	m := TenantPage{Name: name}
-	recent, err := p.Denials.Requests(v.Ctx, fleet.Filter{Attribute: p.TenantAttribute, Value: name}, recentOfKey)
+	recent, err := p.Denials.Requests(v.Ctx, history.Filter{Attribute: p.TenantAttribute, Value: name}, recentOfKey)
 	m.Recent, m.RecentUnreadable = recent, kit.Unreadable(err)
-	if own := (*fleet.OwnError)(nil); errors.As(err, &own) {
+	if own := (*history.OwnError)(nil); errors.As(err, &own) {
 		m.RecentOwn, m.RecentSince = true, own.Since
 	}
 	live := p.Fleet.Live(v.Ctx)
@@ -83,7 +82,7 @@ func (p *Pages) tenantPage(v *kit.Visit) error {
 }
 
 // rulesToAsk are the rules whose figures of a tenant are read. It notes in m which ones count by tenant.
-func (p *Pages) rulesToAsk(live *fleet.Live, m *TenantPage) []*RuleDay {
+func (p *Pages) rulesToAsk(live *history.Live, m *TenantPage) []*RuleDay {
 	set := p.Sets.Load()
 	if set == nil {
 		return nil

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"sluice/internal/fleet"
+	"sluice/internal/history"
 	"sluice/limiter"
 	"sluice/rules"
 	"sluice/rules/match"
@@ -25,7 +25,7 @@ func TestBadges_SayThatARegionIsTheReason(t *testing.T) {
 		}
 	}
 	var out strings.Builder
-	if err := sampleBadge(&fleet.Request{Mode: rules.ModeEnforce, Allowed: true, Status: 200, Degraded: "region"}).Render(
+	if err := sampleBadge(&history.Request{Mode: rules.ModeEnforce, Allowed: true, Status: 200, Degraded: "region"}).Render(
 		t.Context(), &out); err != nil || !strings.Contains(out.String(), "200, a region is cut off") {
 		t.Errorf("a recent request: %s, %v", out.String(), err)
 	}

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"slices"
 
-	"sluice/internal/fleet"
+	"sluice/internal/history"
 	"sluice/rules"
 	"sluice/rules/match"
 )
@@ -85,7 +85,7 @@ func compareValues(x, y any) int {
 }
 
 // RuleIDs maps the rule names of denials to the IDs of the rules in force, 0 for others.
-func (k *Kit) RuleIDs(lines []fleet.Request) map[string]int64 {
+func (k *Kit) RuleIDs(lines []history.Request) map[string]int64 {
 	names := make([]string, len(lines))
 	for i := range lines {
 		names[i] = lines[i].Rule

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"sluice/internal/access"
-	"sluice/internal/fleet"
 	"sluice/internal/history"
 	"sluice/internal/history/incident"
 	"sluice/limiter"
@@ -119,16 +118,16 @@ type Sessions interface {
 
 // Fleet reports on all nodes. Its data is at most one second old, or Live.Err is set.
 type Fleet interface {
-	Live(ctx context.Context) fleet.Live
+	Live(ctx context.Context) history.Live
 }
 
 // DenialLog returns sampled requests of all nodes, newest first.
 type DenialLog interface {
-	Requests(ctx context.Context, f fleet.Filter, n int) ([]fleet.Request, error)
+	Requests(ctx context.Context, f history.Filter, n int) ([]history.Request, error)
 	// Denials is Requests without allowed ones, of which more time is stored.
-	Denials(ctx context.Context, f fleet.Filter, n int) ([]fleet.Request, error)
+	Denials(ctx context.Context, f history.Filter, n int) ([]history.Request, error)
 	// Request returns a request that is still stored.
-	Request(ctx context.Context, id string) (fleet.Request, bool, error)
+	Request(ctx context.Context, id string) (history.Request, bool, error)
 }
 
 // Overrides stores overrides. opt are the settings by which addresses
@@ -146,7 +145,7 @@ type Overrides interface {
 
 // Node is the state of this node.
 type Node struct {
-	fleet.Status
+	history.Status
 	// Refused is the version of the stored rules that does not compile, 0 for none.
 	Refused int64
 	// Embedded: the rules are in a file of this node, not in Postgres.

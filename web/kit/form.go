@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"sluice/internal/fleet"
+	"sluice/internal/history"
 	"sluice/rules"
 	"sluice/rules/field"
 )
@@ -150,7 +150,7 @@ func Local(path string) string {
 
 // Unreadable reports whether metrics are missing: neither those of all nodes nor those of this node could be read.
 func Unreadable(err error) bool {
-	var own *fleet.OwnError
+	var own *history.OwnError
 	return err != nil && !errors.As(err, &own)
 }
 

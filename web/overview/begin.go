@@ -5,7 +5,7 @@ import (
 
 	"sluice/deploy"
 	"sluice/internal/access"
-	"sluice/internal/fleet"
+	"sluice/internal/history"
 	"sluice/rules"
 	"sluice/web/kit"
 )
@@ -101,7 +101,7 @@ func (p *Pages) wasAsked(v *kit.Visit, m *Overview) bool {
 			return true
 		}
 	}
-	asked, _ := p.Denials.Requests(v.Ctx, fleet.Filter{}, 1) // unknown is not done
+	asked, _ := p.Denials.Requests(v.Ctx, history.Filter{}, 1) // unknown is not done
 	return len(asked) > 0
 }
 

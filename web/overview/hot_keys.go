@@ -3,7 +3,7 @@ package overview
 import (
 	"net/http"
 
-	"sluice/internal/fleet"
+	"sluice/internal/history"
 	"sluice/rules/match"
 	"sluice/web/kit"
 	"sluice/web/view"
@@ -20,7 +20,7 @@ func (p *Pages) hotKeys(v *kit.Visit) error {
 }
 
 // hotLines are the rows of busy keys, busiest first, or only of those that are hot.
-func hotLines(set *match.Set, keys []fleet.HotLive, onlyHot bool) []view.HotLine {
+func hotLines(set *match.Set, keys []history.HotLive, onlyHot bool) []view.HotLine {
 	var out []view.HotLine
 	for i := range keys {
 		if keys[i].Hot || !onlyHot {
@@ -38,5 +38,5 @@ type HotPage struct {
 	// Hot is how many keys are hot on any node.
 	Hot int
 	// Live tells which nodes the metrics are from, and when.
-	Live fleet.Live
+	Live history.Live
 }

@@ -8,7 +8,7 @@ import "github.com/a-h/templ"
 import templruntime "github.com/a-h/templ/runtime"
 
 import (
-	"sluice/internal/fleet"
+	"sluice/internal/history"
 	"sluice/rules/chars"
 	"sluice/web/view"
 )
@@ -69,7 +69,7 @@ func latestDenials(m Overview) templ.Component {
 	})
 }
 
-func latestRow(d *fleet.Request, ids map[string]int64) templ.Component {
+func latestRow(d *history.Request, ids map[string]int64) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"sluice/internal/fleet"
 	"sluice/internal/history"
 	"sluice/internal/history/incident"
 	"sluice/rules"
@@ -45,7 +44,7 @@ func (p *Pages) live(v *kit.Visit) Overview {
 			m.Newest = max(m.Newest, n.SetVersion)
 		}
 	}
-	latest, err := p.Denials.Denials(v.Ctx, fleet.Filter{Mode: rules.ModeEnforce}, maxLatest)
+	latest, err := p.Denials.Denials(v.Ctx, history.Filter{Mode: rules.ModeEnforce}, maxLatest)
 	m.Latest, m.LatestIDs, m.LatestUnavailable = latest, p.RuleIDs(latest), kit.Unreadable(err)
 	m.Incidents, _ = p.Incidents.Running(v.Ctx) // with an error come those of this node
 	if len(node.CutOff) > 0 {                   // a banner says so already
@@ -86,7 +85,7 @@ const maxLatest = 5
 const maxTopRules = 6
 
 // topRules are the rules that deny most and those that decide most.
-func (p *Pages) topRules(live []fleet.RuleLive, set *match.Set) (denied, busy []RuleRate) {
+func (p *Pages) topRules(live []history.RuleLive, set *match.Set) (denied, busy []RuleRate) {
 	live = slices.Clone(live)
 	named := map[string]bool{}
 	pick := func(line func(history.Figures) int64, fits func(history.Figures) bool) []RuleRate {
@@ -102,7 +101,7 @@ func (p *Pages) topRules(live []fleet.RuleLive, set *match.Set) (denied, busy []
 		return out
 	}
 	denied = pick(func(c history.Figures) int64 { return c.Denied }, func(c history.Figures) bool { return c.Denied > 0 })
-	slices.SortStableFunc(live, func(a, b fleet.RuleLive) int { return cmp.Compare(b.Minute.Total(), a.Minute.Total()) })
+	slices.SortStableFunc(live, func(a, b history.RuleLive) int { return cmp.Compare(b.Minute.Total(), a.Minute.Total()) })
 	busy = pick(history.Figures.Total, func(c history.Figures) bool { return c.Total() > 0 })
 	ids := map[string]int64{}
 	if set != nil {
@@ -120,7 +119,7 @@ func (p *Pages) topRules(live []fleet.RuleLive, set *match.Set) (denied, busy []
 	return denied, busy
 }
 
-func lineOf(points []fleet.Point, of func(history.Figures) int64) []float64 {
+func lineOf(points []history.Point, of func(history.Figures) int64) []float64 {
 	out := make([]float64, max(0, len(points)-1)) // the last point is not complete
 	for i := range out {
 		out[i] = float64(of(points[i].Figures))
@@ -142,7 +141,7 @@ var rates = []struct {
 const rateSeconds = 10
 
 // rateOf is the mean of the last seconds, and a line of the last three minutes.
-func rateOf(seconds []fleet.Point, count func(history.Figures) int64) Rate {
+func rateOf(seconds []history.Point, count func(history.Figures) int64) Rate {
 	r := Rate{Line: make([]float64, len(seconds))}
 	var sum int64
 	for i := range seconds {
@@ -161,8 +160,8 @@ type Overview struct {
 	// Logs are the decision logs of this node; none if they are off.
 	Logs []LogLine
 	// Node is this node, Live the whole fleet.
-	Node fleet.Status
-	Live fleet.Live
+	Node history.Status
+	Live history.Live
 	// Region is the region whose nodes these are, "" without regions.
 	Region string
 	// Rates are allowed, denied and degraded.
@@ -174,7 +173,7 @@ type Overview struct {
 	Denied, Busy []RuleRate
 	// Latest are the most recent denials, LatestIDs their rules in force by name. LatestUnavailable means that they
 	// cannot be read.
-	Latest            []fleet.Request
+	Latest            []history.Request
 	LatestIDs         map[string]int64
 	LatestUnavailable bool
 	// Incidents are those that last.
@@ -225,7 +224,7 @@ type RuleRate struct {
 }
 
 // openBreaker returns a circuit breaker that is not closed, nil if all are closed.
-func openBreaker(all []fleet.Breaker) *fleet.Breaker {
+func openBreaker(all []history.Breaker) *history.Breaker {
 	for i := range all {
 		if all[i].State != "closed" {
 			return &all[i]

@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"time"
 
-	"sluice/internal/fleet"
+	"sluice/internal/history"
 	"sluice/web/view"
 )
 
@@ -940,7 +940,7 @@ func overviewRules(m Overview) templ.Component {
 	})
 }
 
-func breakerLine(b fleet.Breaker) templ.Component {
+func breakerLine(b history.Breaker) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -1212,7 +1212,7 @@ func nodeRows(m Overview) templ.Component {
 	})
 }
 
-func nodeStore(n fleet.NodeLive) templ.Component {
+func nodeStore(n history.NodeLive) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {

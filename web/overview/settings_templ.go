@@ -10,12 +10,12 @@ import templruntime "github.com/a-h/templ/runtime"
 import (
 	"strconv"
 
-	"sluice/internal/fleet"
+	"sluice/internal/history"
 	"sluice/web/view"
 )
 
 // settingsPage shows the settings of a node.
-func settingsPage(f view.Frame, node fleet.Status, groups []SettingGroup) templ.Component {
+func settingsPage(f view.Frame, node history.Status, groups []SettingGroup) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {

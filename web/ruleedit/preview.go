@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"sluice/internal/fleet"
+	"sluice/internal/history"
 	"sluice/limiter"
 	"sluice/rules"
 	"sluice/rules/chars"
@@ -175,7 +175,7 @@ func (p *Pages) tryOnDenials(v *kit.Visit, r *rules.Rule, set *match.Set, m *Rul
 		m.Unmatched = "The condition has a pattern that is too large to test here."
 		return
 	}
-	all, err := p.Denials.Denials(v.Ctx, fleet.Filter{}, previewedDenials)
+	all, err := p.Denials.Denials(v.Ctx, history.Filter{}, previewedDenials)
 	if err != nil {
 		m.DenialsUnavailable = true
 		return
@@ -230,7 +230,7 @@ type RulePreview struct {
 	Silent bool
 	Jitter int64
 	// Denials are the recent denials that the rule matches, out of Looked.
-	Denials []fleet.Request
+	Denials []history.Request
 	Looked  int
 	// DenialsUnavailable means that they cannot be read. Unmatched is the reason why none were tested.
 	DenialsUnavailable bool
@@ -240,7 +240,7 @@ type RulePreview struct {
 // shownDenials is how many denials the preview shows.
 const shownDenials = 5
 
-func firstDenials(all []fleet.Request) []fleet.Request { return all[:min(len(all), shownDenials)] }
+func firstDenials(all []history.Request) []history.Request { return all[:min(len(all), shownDenials)] }
 
 func listIntro(n int) string {
 	if n > shownDenials {
@@ -250,7 +250,7 @@ func listIntro(n int) string {
 }
 
 // denialWords describes the request and the rule of a denial.
-func denialWords(d *fleet.Request) string {
+func denialWords(d *history.Request) string {
 	s := d.Route
 	if d.Method != "" {
 		s = d.Method + " " + s

@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"sluice/internal/access"
-	"sluice/internal/fleet"
+	"sluice/internal/history"
 	"sluice/limiter"
 	"sluice/rules"
 	"sluice/rules/rulefile"
@@ -102,9 +102,9 @@ const oddMethod = "rules:\n  - {name: odd, scope: user, method: PSOT, limit: 1, 
 
 func TestPreview_SaysWhatTheRuleDoes(t *testing.T) {
 	w := webtest.Start(t, webtest.Full)
-	w.Fleet.Denied = make([]fleet.Request, 12)
+	w.Fleet.Denied = make([]history.Request, 12)
 	for i := range w.Fleet.Denied {
-		w.Fleet.Denied[i] = fleet.Request{ID: strconv.Itoa(i), At: webtest.Now.UnixMilli(), Rule: "charges-per-user",
+		w.Fleet.Denied[i] = history.Request{ID: strconv.Itoa(i), At: webtest.Now.UnixMilli(), Rule: "charges-per-user",
 			Key: "user:40", User: "40", Method: "POST", Route: "/v1/charges", Host: "a.example.com",
 			Weight: 1}
 	}
@@ -158,7 +158,7 @@ func TestPreview_SaysWhatTheRuleDoes(t *testing.T) {
 			t.Errorf("%s: %d %s", name, page.Code, page.Body)
 		}
 	}
-	w.Fleet.Denied = []fleet.Request{{ID: "1", Rule: `"><b>`, Key: "user:<script>", Route: "/v1/exports", Method: "POST",
+	w.Fleet.Denied = []history.Request{{ID: "1", Rule: `"><b>`, Key: "user:<script>", Route: "/v1/exports", Method: "POST",
 		User: "u"}}
 	if page := b.Post("/console/rules/preview", webtest.RuleForm()); !page.Has("user:&lt;script&gt;") ||
 		page.Has("<script>") || page.Has("<b>") {
@@ -278,7 +278,7 @@ func TestPreview_SaysWhatAnEditOfTheAlgorithmLoses(t *testing.T) {
 
 func TestPreview_ShowsUnprintableTextOfACallerAsHex(t *testing.T) {
 	w := webtest.Start(t, webtest.Full)
-	w.Fleet.Denied = []fleet.Request{{ID: "1", Rule: "exports", Key: "user:u", Route: "/v1/exports",
+	w.Fleet.Denied = []history.Request{{ID: "1", Rule: "exports", Key: "user:u", Route: "/v1/exports",
 		Method: "POST", User: "u"}}
 	b := w.As(access.RoleEditor)
 	form := webtest.RuleForm("route", "/v1/exports/*", "method", "")

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"sluice/internal/fleet"
+	"sluice/internal/history"
 	"sluice/rules"
 	"sluice/rules/field"
 	"sluice/web/kit"
@@ -92,7 +92,7 @@ type FailModes struct {
 	Pager view.Pager
 	// Open, Closed, Local and Active count rules in force.
 	Open, Closed, Local, Active int
-	Nodes                       []fleet.NodeLive
+	Nodes                       []history.NodeLive
 	// Degraded of Total decisions in the last three minutes were made by fail modes.
 	Degraded, Total int64
 	// Stale means that the metrics could not be read again, Own that they are of this node only. ReadAt is when they were

@@ -3,7 +3,6 @@ package rulelist
 import (
 	"fmt"
 
-	"sluice/internal/fleet"
 	"sluice/internal/history"
 	"sluice/rules"
 	"sluice/rules/match"
@@ -29,7 +28,7 @@ func (r *Row) denies() bool { return r.Known && r.Sum.Total() > 0 }
 const maxDenying = 500
 
 // mostDenied lists the rules in force that denied requests in the last minute, the most denied first.
-func mostDenied(set *match.Set, live *fleet.Live) []int64 {
+func mostDenied(set *match.Set, live *history.Live) []int64 {
 	ids := []int64{}
 	if set == nil || live.Err != nil && !live.Own {
 		return ids
@@ -113,7 +112,7 @@ const tensAUse = 3
 
 // withFigures adds what the rules of a page did in the last ten minutes, if that is known: on all nodes, or on this one
 // while the metrics of others cannot be read.
-func withFigures(lines []view.RuleLine, live *fleet.Live) []Row {
+func withFigures(lines []view.RuleLine, live *history.Live) []Row {
 	rows := make([]Row, len(lines))
 	byName := make(map[string]*Row, len(lines))
 	for i := range lines {

@@ -5,7 +5,7 @@ import (
 	"net/url"
 
 	"sluice/internal/access"
-	"sluice/internal/fleet"
+	"sluice/internal/history"
 	"sluice/rules"
 	"sluice/web/kit"
 	"sluice/web/view"
@@ -44,7 +44,7 @@ func (p *Pages) list(v *kit.Visit) error {
 }
 
 // find returns a page of the list.
-func (p *Pages) find(v *kit.Visit, q url.Values, b rules.Browse, live *fleet.Live) (rules.Listing, error) {
+func (p *Pages) find(v *kit.Visit, q url.Values, b rules.Browse, live *history.Live) (rules.Listing, error) {
 	switch {
 	case q.Get("group") == "owner":
 		b.Sort, b.Desc = "owner", false

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"sluice/internal/access"
-	"sluice/internal/fleet"
 	"sluice/internal/history"
 	"sluice/rules"
 	"sluice/web/webtest"
@@ -38,15 +37,15 @@ func TestRules_MostDeniedAreFirstOnEveryPageAndInEveryFilter(t *testing.T) {
 	w.Rules.List = webtest.ManyRules(300)
 	recompile(t, w)
 	denied := map[string]int64{}
-	w.Fleet.Change(func(l *fleet.Live) {
+	w.Fleet.Change(func(l *history.Live) {
 		l.Rules = nil
 		for i := range 70 {
 			name := w.Rules.List[299-4*i].Name
 			denied[name] = int64(1000 - i)
-			l.Rules = append(l.Rules, fleet.RuleLive{Name: name, Minute: history.Figures{Denied: denied[name]}})
+			l.Rules = append(l.Rules, history.RuleLive{Name: name, Minute: history.Figures{Denied: denied[name]}})
 		}
-		l.Rules = append(l.Rules, fleet.RuleLive{Name: "a rule that is gone", Minute: history.Figures{Denied: 5}},
-			fleet.RuleLive{Name: w.Rules.List[0].Name, Minute: history.Figures{Allowed: 9}})
+		l.Rules = append(l.Rules, history.RuleLive{Name: "a rule that is gone", Minute: history.Figures{Denied: 5}},
+			history.RuleLive{Name: w.Rules.List[0].Name, Minute: history.Figures{Allowed: 9}})
 	})
 	b := w.As(access.RoleViewer)
 	for _, filter := range []string{"", "&fail_mode=closed", "&q=user", "&q=POST+/v1/charges"} {
@@ -67,7 +66,7 @@ func TestRules_MostDeniedAreFirstOnEveryPageAndInEveryFilter(t *testing.T) {
 	if !page.Has(`aria-sort="descending"`, "1–50 of 300 rules") {
 		t.Error("the head does not say the order")
 	}
-	w.Fleet.Change(func(l *fleet.Live) { l.Err = http.ErrHandlerTimeout })
+	w.Fleet.Change(func(l *history.Live) { l.Err = http.ErrHandlerTimeout })
 	if got := names(b.Get("/console/rules?sort=denied")); len(got) != 50 || got[0] != "charges-per-user-00000" {
 		t.Errorf("without figures: %v", got)
 	}
@@ -128,11 +127,11 @@ func TestRules_AreGroupedByOwner(t *testing.T) {
 
 func TestRules_ShowTheUseOfALimitWhereItIsKnown(t *testing.T) {
 	w := webtest.Start(t, webtest.Full)
-	tens := make([]fleet.Point, 60)
+	tens := make([]history.Point, 60)
 	for i := range tens {
 		tens[i].Allowed, tens[i].Use = 100, history.UseOf(int64(i), 100)
 	}
-	w.Fleet.Change(func(l *fleet.Live) { l.Rules = []fleet.RuleLive{{Name: w.Rules.List[0].Name, Tens: tens}} })
+	w.Fleet.Change(func(l *history.Live) { l.Rules = []history.RuleLive{{Name: w.Rules.List[0].Name, Tens: tens}} })
 	b := w.As(access.RoleViewer)
 	page := b.Get("/console/rules")
 	const cells = 60 / 3

@@ -5,7 +5,6 @@ import (
 	"strconv"
 
 	"sluice/internal/doctor"
-	"sluice/internal/fleet"
 	"sluice/internal/history"
 	"sluice/rules"
 	"sluice/rules/field"
@@ -111,7 +110,7 @@ type Page struct {
 	Query view.Query
 	// Minute is the last complete minute, from Live.
 	Minute history.Figures
-	Live   fleet.Live
+	Live   history.Live
 	// Trial is nil unless the rule is in shadow mode or has a candidate.
 	Trial    *Trial
 	Timeline view.Timeline

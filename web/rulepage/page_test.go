@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"sluice/internal/access"
-	"sluice/internal/fleet"
 	"sluice/internal/history"
 	"sluice/rules"
 	"sluice/web/webtest"
@@ -232,7 +231,7 @@ func TestTrial_BeginsAnewWithItsLimit(t *testing.T) {
 		}
 	}
 	edit(func(r *rules.Rule) { r.Description = "Said better." })
-	w.Figures.Trials[fleet.Trial{Rule: 7, Version: 4}] = fleet.TrialCounts{Seen: 1, Denied: 1}
+	w.Figures.Trials[history.Trial{Rule: 7, Version: 4}] = history.TrialCounts{Seen: 1, Denied: 1}
 	if page := b.Get("/console/rules/7"); !page.Has(">97<", "of 7,400 requests, 1.3%, since version 3") {
 		t.Errorf("after an edit of the description")
 	}

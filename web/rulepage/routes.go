@@ -6,14 +6,14 @@ import (
 	"net/http"
 
 	"sluice/internal/access"
-	"sluice/internal/fleet"
+	"sluice/internal/history"
 	"sluice/web/kit"
 )
 
 // Trials counts what rules on trial would have decided otherwise.
 type Trials interface {
 	// Trial adds up the counts of a trial over several versions of a rule.
-	Trial(ctx context.Context, rule int64, versions []int64) (fleet.TrialCounts, error)
+	Trial(ctx context.Context, rule int64, versions []int64) (history.TrialCounts, error)
 }
 
 // Pages are the pages of the area.

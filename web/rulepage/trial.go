@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"sluice/internal/fleet"
 	"sluice/internal/history"
 	"sluice/rules"
 	"sluice/rules/field"
@@ -38,7 +37,7 @@ func (p *Pages) trialOf(v *kit.Visit, r *rules.Rule, find trialFinder) (*Trial, 
 		t.Counts, err = p.Trials.Trial(v.Ctx, r.ID, versions)
 	}
 	if err != nil {
-		t.Counts = fleet.TrialCounts{}
+		t.Counts = history.TrialCounts{}
 	}
 	t.Unknown, t.Rule, t.Now = err != nil, r, p.Now()
 	return &t, err
@@ -82,7 +81,7 @@ type Trial struct {
 	Version int64
 	At      time.Time
 	// Counts are the requests since then. Unknown means that they cannot be read.
-	Counts  fleet.TrialCounts
+	Counts  history.TrialCounts
 	Unknown bool
 	// Rule is on trial. Now is the time of the page.
 	Rule *rules.Rule

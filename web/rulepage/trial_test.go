@@ -8,21 +8,20 @@ import (
 	"time"
 
 	"sluice/internal/access"
-	"sluice/internal/fleet"
 	"sluice/internal/history"
 	"sluice/rules"
 	"sluice/web/webtest"
 )
 
 // candidateCounts let the first rule of a world have a candidate that counted c.
-func candidateCounts(w *webtest.World, c fleet.TrialCounts) {
+func candidateCounts(w *webtest.World, c history.TrialCounts) {
 	w.Rules.List[0].Candidate = &rules.Candidate{Limit: new(int64(80))}
-	w.Figures.Trials[fleet.Trial{Rule: 1, Version: 1}] = c
+	w.Figures.Trials[history.Trial{Rule: 1, Version: 1}] = c
 }
 
 func TestEvidence_SaysWhatWouldChangeAndByWhom(t *testing.T) {
 	w := webtest.Start(t, webtest.Full)
-	candidateCounts(w, fleet.TrialCounts{Seen: 3900, Denied: 300, Compared: 3900, NewlyDenied: 38, NewlyAllowed: 3,
+	candidateCounts(w, history.TrialCounts{Seen: 3900, Denied: 300, Compared: 3900, NewlyDenied: 38, NewlyAllowed: 3,
 		First: webtest.Now.Add(-30 * time.Hour), Keys: history.Top{Entries: []history.TopEntry{
 			{Key: "user:42", Denied: 17}, {Key: "user:<b>7", Denied: 9, Allowed: 3, Over: 2}}}})
 	b := w.As(access.RoleEditor)
@@ -43,38 +42,38 @@ func TestEvidence_SaysWhatWouldChangeAndByWhom(t *testing.T) {
 }
 
 func TestEvidence_TooLittleSaysWhy(t *testing.T) {
-	enough := fleet.TrialCounts{Seen: 5000, Denied: 60, Compared: 5000, NewlyDenied: 50,
+	enough := history.TrialCounts{Seen: 5000, Denied: 60, Compared: 5000, NewlyDenied: 50,
 		First: webtest.Now.Add(-25 * time.Hour), Keys: history.Top{Entries: []history.TopEntry{{Key: "user:1", Denied: 25}}}}
 	for name, c := range map[string]struct {
-		change func(*fleet.TrialCounts, *rules.Rule)
+		change func(*history.TrialCounts, *rules.Rule)
 		want   string // "" if it is enough
 	}{
-		"enough":    {func(*fleet.TrialCounts, *rules.Rule) {}, ""},
-		"no change": {func(c *fleet.TrialCounts, _ *rules.Rule) { c.NewlyDenied, c.Keys = 0, history.Top{} }, ""},
-		"nothing": {func(c *fleet.TrialCounts, _ *rules.Rule) { *c = fleet.TrialCounts{} },
+		"enough":    {func(*history.TrialCounts, *rules.Rule) {}, ""},
+		"no change": {func(c *history.TrialCounts, _ *rules.Rule) { c.NewlyDenied, c.Keys = 0, history.Top{} }, ""},
+		"nothing": {func(c *history.TrialCounts, _ *rules.Rule) { *c = history.TrialCounts{} },
 			"Too little evidence: no request has been seen yet."},
-		"few": {func(c *fleet.TrialCounts, _ *rules.Rule) { c.Seen, c.Compared = 999, 999 },
+		"few": {func(c *history.TrialCounts, _ *rules.Rule) { c.Seen, c.Compared = 999, 999 },
 			"Too little evidence: only 999 requests were seen, and 1,000 show what is usual."},
-		"one": {func(c *fleet.TrialCounts, _ *rules.Rule) { c.Seen, c.Compared = 1, 1 }, "only 1 request was seen"},
-		"a day": {func(c *fleet.TrialCounts, _ *rules.Rule) { c.First = webtest.Now.Add(-23 * time.Hour) },
+		"one": {func(c *history.TrialCounts, _ *rules.Rule) { c.Seen, c.Compared = 1, 1 }, "only 1 request was seen"},
+		"a day": {func(c *history.TrialCounts, _ *rules.Rule) { c.First = webtest.Now.Add(-23 * time.Hour) },
 			"Too little evidence: requests were seen for 23 hours, and a whole day shows how traffic varies."},
-		"a week": {func(_ *fleet.TrialCounts, r *rules.Rule) {
+		"a week": {func(_ *history.TrialCounts, r *rules.Rule) {
 			r.Schedule = &rules.Schedule{Zone: "UTC", Windows: []rules.ScheduleWindow{
 				{Days: []string{"sat"}, From: "00:00", To: "24:00", Limit: new(int64(10))}}}
 		}, "requests were seen for 25 hours, and the limit follows a schedule"},
-		"one key": {func(c *fleet.TrialCounts, _ *rules.Rule) { c.Keys.Entries[0].Denied = 26 },
+		"one key": {func(c *history.TrialCounts, _ *rules.Rule) { c.Keys.Entries[0].Denied = 26 },
 			"Too little evidence: one key, user:1, makes 26 of the 50 changes."},
-		"one key of few": {func(c *fleet.TrialCounts, _ *rules.Rule) { c.NewlyDenied, c.Keys.Entries[0].Denied = 9, 9 }, ""},
-		"not compared": {func(c *fleet.TrialCounts, _ *rules.Rule) { c.Compared = 4000 },
+		"one key of few": {func(c *history.TrialCounts, _ *rules.Rule) { c.NewlyDenied, c.Keys.Entries[0].Denied = 9, 9 }, ""},
+		"not compared": {func(c *history.TrialCounts, _ *rules.Rule) { c.Compared = 4000 },
 			"1,000 requests were not compared with the rule"},
-		"two reasons": {func(c *fleet.TrialCounts, _ *rules.Rule) { c.Seen, c.Compared, c.First = 5, 5, webtest.Now },
+		"two reasons": {func(c *history.TrialCounts, _ *rules.Rule) { c.Seen, c.Compared, c.First = 5, 5, webtest.Now },
 			"usual; requests were seen for 1 minute"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := webtest.Start(t, webtest.Full)
 			counts := enough
 			counts.Keys.Entries = append([]history.TopEntry{}, enough.Keys.Entries...)
-			candidateCounts(w, fleet.TrialCounts{})
+			candidateCounts(w, history.TrialCounts{})
 			c.change(&counts, &w.Rules.List[0])
 			candidateCounts(w, counts)
 			b := w.As(access.RoleEditor)

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"sluice/internal/history"
 	"sluice/rules/chars"
 	"sluice/rules/field"
 	"sluice/web/kit"
@@ -57,8 +58,8 @@ func (m *Page) tableCSV() [][]string {
 
 // seriesCSV are the points of the chart.
 func (m *Page) seriesCSV() [][]string {
-	out := [][]string{{"from", "step_seconds", "allowed", "denied", "soft", "elastic", "shed", "degraded", "would_deny",
-		"would_allow", "peak_per_second", "complete"}}
+	out := [][]string{slices.Concat([]string{"from", "step_seconds"}, history.FigureNames[:],
+		[]string{"peak_per_second", "complete"})}
 	for i := range m.Series.Points {
 		p := &m.Series.Points[i]
 		row := []string{moment(p.At), number(int64(m.Range.Step / time.Second))}

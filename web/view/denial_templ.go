@@ -10,12 +10,12 @@ import templruntime "github.com/a-h/templ/runtime"
 import (
 	"net/url"
 
-	"sluice/internal/fleet"
+	"sluice/internal/history"
 	"sluice/rules/chars"
 )
 
 // KeyOf shows the key of a denial, with a link to its page if the rule is in force.
-func KeyOf(d *fleet.Request, ids map[string]int64) templ.Component {
+func KeyOf(d *history.Request, ids map[string]int64) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -86,7 +86,7 @@ func KeyOf(d *fleet.Request, ids map[string]int64) templ.Component {
 	})
 }
 
-func ExplainLink(d *fleet.Request) templ.Component {
+func ExplainLink(d *history.Request) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {

@@ -6,7 +6,7 @@ import (
 
 	"github.com/a-h/templ"
 
-	"sluice/internal/fleet"
+	"sluice/internal/history"
 )
 
 // RuleLink is the address of a rule, or of a search for it if the rule is not in force.
@@ -31,7 +31,7 @@ func TenantLink(tenant string) string {
 }
 
 // KeyOfRequest is the address of the page of a sampled request's key.
-func KeyOfRequest(d *fleet.Request) string {
+func KeyOfRequest(d *history.Request) string {
 	if d.Bucket != "" {
 		return KeyLink(d.Rule, d.Bucket)
 	}

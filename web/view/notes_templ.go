@@ -8,13 +8,13 @@ import "github.com/a-h/templ"
 import templruntime "github.com/a-h/templ/runtime"
 
 import (
-	"sluice/internal/fleet"
+	"sluice/internal/history"
 	"time"
 )
 
 // FiguresNote warns if the metrics are not current or not of all nodes. data-partial keeps the page from being marked
 // as live.
-func FiguresNote(live fleet.Live) templ.Component {
+func FiguresNote(live history.Live) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {

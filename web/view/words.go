@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"sluice/internal/fleet"
+	"sluice/internal/history"
 	"sluice/rules"
 	"sluice/rules/chars"
 	"sluice/rules/field"
@@ -192,7 +192,7 @@ func BreakerWords(state string) string {
 }
 
 // RequestWords is a sampled request in a few words.
-func RequestWords(d *fleet.Request) string {
+func RequestWords(d *history.Request) string {
 	words := strings.TrimSpace(d.Method + " " + d.Route)
 	if words == "" {
 		return "–"

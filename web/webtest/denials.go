@@ -3,7 +3,7 @@ package webtest
 import (
 	"fmt"
 
-	"sluice/internal/fleet"
+	"sluice/internal/history"
 	"sluice/limiter"
 	"sluice/rules"
 	"sluice/rules/redact"
@@ -13,9 +13,9 @@ import (
 const evil = `"><script>alert(1)</script><img src=x onerror=alert(2)>`
 
 // SampleDenials are a few of every sort after those of charges-per-user.
-func SampleDenials() []fleet.Request {
+func SampleDenials() []history.Request {
 	hash := string(limiter.AppendHashed(nil, "sk_live_example"))[len("%h"):]
-	list := []fleet.Request{
+	list := []history.Request{
 		{Rule: "logins-per-address", Key: "ip:203.0.113.66", Bucket: "ip:203.0.113.66", Limit: 5, RetryAfter: 184_000,
 			Method: "POST", Route: "/v1/login", IP: "203.0.113.66"},
 		{Rule: "tighter-charges", Key: "user:42", Bucket: "user:42", Mode: rules.ModeShadow, Status: 200, Limit: 60,
@@ -47,8 +47,8 @@ func SampleDenials() []fleet.Request {
 }
 
 // sampleAllowed are a few requests that were allowed, one of them by a fail mode, and one that no rule is about.
-func sampleAllowed() []fleet.Request {
-	list := []fleet.Request{
+func sampleAllowed() []history.Request {
+	list := []history.Request{
 		{Rule: "search-per-user", Key: "user:42", Bucket: "user:42", Limit: 30, Remaining: 12, Method: "GET",
 			Route: "/v1/search", User: "42", Tier: "free", Also: []string{"charges-per-user"}},
 		{Rule: "charges-per-user", Key: "user:" + longName, Bucket: "user:" + longName, Limit: 100, Remaining: 61,

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"sync"
 
-	"sluice/internal/fleet"
+	"sluice/internal/history"
 	"sluice/limiter"
 	"sluice/rules"
 	"sluice/rules/match"
@@ -165,7 +165,7 @@ func (f *Overrides) apply(set *match.Set) *match.Set {
 }
 
 // Request implements kit.DenialLog.
-func (f *Fleet) Request(_ context.Context, id string) (fleet.Request, bool, error) {
+func (f *Fleet) Request(_ context.Context, id string) (history.Request, bool, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, d := range slices.Concat(f.Denied, f.Allowed) {
@@ -173,7 +173,7 @@ func (f *Fleet) Request(_ context.Context, id string) (fleet.Request, bool, erro
 			return d, true, nil
 		}
 	}
-	return fleet.Request{}, false, f.Err
+	return history.Request{}, false, f.Err
 }
 
 // spendSome empties the buckets of some users.

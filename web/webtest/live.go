@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"sluice/internal/fleet"
 	"sluice/internal/history"
 	"sluice/limiter"
 	"sluice/rules"
@@ -89,7 +88,7 @@ func (f *Rules) turn(ctx context.Context, actor rules.Actor, action string, r ru
 type Figures struct {
 	mu sync.Mutex
 	// Trials is what each trial counted.
-	Trials map[fleet.Trial]fleet.TrialCounts
+	Trials map[history.Trial]history.TrialCounts
 	Err    error
 }
 
@@ -101,7 +100,7 @@ func (f *Figures) Change(how func(*Figures)) {
 }
 
 func newFigures() *Figures {
-	return &Figures{Trials: map[fleet.Trial]fleet.TrialCounts{{Rule: 7, Version: 3}: {Seen: 7399, Denied: 96,
+	return &Figures{Trials: map[history.Trial]history.TrialCounts{{Rule: 7, Version: 3}: {Seen: 7399, Denied: 96,
 		Compared: 7399, NewlyDenied: 96, First: Now.Add(-42 * time.Hour), Keys: history.Top{Entries: []history.TopEntry{
 			{Key: "user:42", Denied: 38}, {Key: "user:acme-batch", Denied: 31},
 			{Key: "user:sha256:1f4a90c2b7de", Denied: 14, Over: 3}, {Key: "user:7", Denied: 6}}}}}}
@@ -110,35 +109,35 @@ func newFigures() *Figures {
 // tryCandidate gives the first rule a candidate that has not seen much.
 func tryCandidate(w *World) {
 	w.Rules.List[0].Candidate = &rules.Candidate{Limit: new(int64(80))}
-	w.Figures.Trials[fleet.Trial{Rule: 1, Version: w.Rules.List[0].Version}] = fleet.TrialCounts{Seen: 900, Denied: 77,
+	w.Figures.Trials[history.Trial{Rule: 1, Version: w.Rules.List[0].Version}] = history.TrialCounts{Seen: 900, Denied: 77,
 		Compared: 900, NewlyDenied: 38, NewlyAllowed: 3, First: Now.Add(-5 * time.Hour),
 		Keys: history.Top{Entries: []history.TopEntry{{Key: "user:42", Denied: 24, Allowed: 3}, {Key: "user:7", Denied: 14}}}}
 }
 
 // Trial implements rulepage.Trials.
-func (f *Figures) Trial(_ context.Context, rule int64, versions []int64) (fleet.TrialCounts, error) {
+func (f *Figures) Trial(_ context.Context, rule int64, versions []int64) (history.TrialCounts, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	var sum fleet.TrialCounts
+	var sum history.TrialCounts
 	for _, v := range versions {
-		sum.Add(f.Trials[fleet.Trial{Rule: rule, Version: v}])
+		sum.Add(f.Trials[history.Trial{Rule: rule, Version: v}])
 	}
 	return sum, f.Err
 }
 
 // hotKeys are the fleet's busiest buckets.
-func hotKeys(set *match.Set) []fleet.HotLive {
+func hotKeys(set *match.Set) []history.HotLive {
 	if set == nil || set.Len() == 0 {
 		return nil
 	}
-	var out []fleet.HotLive
+	var out []history.HotLive
 	for i := range int64(9) {
 		d := match.Descriptor{Method: "POST", Route: "/v1/charges", User: fmt.Sprintf("user-%d", 40+i)}
 		for _, m := range set.Match(&d, 1, Now, nil) {
 			id, _ := match.RuleID(m.Key)
-			h := fleet.HotLive{HotKey: fleet.HotKey{Key: match.DisplayKey(m.Key), Bucket: match.BucketName(m.Key), RuleID: id,
+			h := history.HotLive{HotKey: history.HotKey{Key: match.DisplayKey(m.Key), Bucket: match.BucketName(m.Key), RuleID: id,
 				Heat: limiter.Heat{Rate: 4200 / (i + 1)}}}
-			h.Nodes = []fleet.HotNode{{Address: "10.0.0.5:8080", Heat: limiter.Heat{Rate: h.Rate - h.Rate/3}},
+			h.Nodes = []history.HotNode{{Address: "10.0.0.5:8080", Heat: limiter.Heat{Rate: h.Rate - h.Rate/3}},
 				{Address: "10.0.0.6:8080", Heat: limiter.Heat{Rate: h.Rate / 3}}}
 			out = append(out, h)
 		}
@@ -148,7 +147,7 @@ func hotKeys(set *match.Set) []fleet.HotLive {
 
 // HeatUp makes the two busiest keys of the first rule hot.
 func HeatUp(w *World) {
-	w.Fleet.Change(func(l *fleet.Live) {
+	w.Fleet.Change(func(l *history.Live) {
 		n := 0
 		for i := range l.Hot {
 			h := &l.Hot[i]

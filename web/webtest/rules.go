@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strconv"
 
-	"sluice/internal/fleet"
+	"sluice/internal/history"
 	"sluice/limiter"
 	"sluice/rules"
 	"sluice/rules/field"
@@ -149,22 +149,22 @@ func (f *Rules) RuleHistory(_ context.Context, id int64, limit int, before int64
 }
 
 // Denials implements kit.DenialLog.
-func (f *Fleet) Denials(_ context.Context, by fleet.Filter, n int) ([]fleet.Request, error) {
+func (f *Fleet) Denials(_ context.Context, by history.Filter, n int) ([]history.Request, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return firstOf(f.Denied, &by, n), f.Err
 }
 
 // Requests implements kit.DenialLog.
-func (f *Fleet) Requests(_ context.Context, by fleet.Filter, n int) ([]fleet.Request, error) {
+func (f *Fleet) Requests(_ context.Context, by history.Filter, n int) ([]history.Request, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	all := slices.Concat(f.Denied, f.Allowed)
-	slices.SortStableFunc(all, func(a, b fleet.Request) int { return cmp.Compare(b.At, a.At) })
+	slices.SortStableFunc(all, func(a, b history.Request) int { return cmp.Compare(b.At, a.At) })
 	return firstOf(all, &by, n), f.Err
 }
 
-func firstOf(all []fleet.Request, by *fleet.Filter, n int) (out []fleet.Request) {
+func firstOf(all []history.Request, by *history.Filter, n int) (out []history.Request) {
 	for i := range all {
 		if by.Match(&all[i]) {
 			out = append(out, all[i])
@@ -174,10 +174,10 @@ func firstOf(all []fleet.Request, by *fleet.Filter, n int) (out []fleet.Request)
 }
 
 // denials are a few that the sample rules made.
-func denials() []fleet.Request {
-	var out []fleet.Request
+func denials() []history.Request {
+	var out []history.Request
 	for i := range int64(12) {
-		out = append(out, fleet.Request{
+		out = append(out, history.Request{
 			ID: strconv.FormatInt(i, 10), Bucket: "user:" + strconv.FormatInt(40+i%5, 10), At: Now.UnixMilli() - i*4000,
 			Node: "a1b2c3", Rule: "charges-per-user", Key: "user:" + strconv.FormatInt(40+i%5, 10),
 			Mode: "enforce", Status: 429, Limit: 100, Weight: 1, RetryAfter: 11_800, Method: "POST", Route: "/v1/charges",

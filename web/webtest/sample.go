@@ -6,7 +6,6 @@ import (
 	"math"
 	"time"
 
-	"sluice/internal/fleet"
 	"sluice/internal/history"
 	"sluice/rules"
 	"sluice/rules/match"
@@ -63,14 +62,14 @@ func ManyRules(n int) []rules.Rule {
 	return list
 }
 
-// ManyLive are figures of the last ten minutes of every rule, the most denied first, as fleet.Live has them.
-func ManyLive(list []rules.Rule) []fleet.RuleLive {
-	out := make([]fleet.RuleLive, len(list))
+// ManyLive are figures of the last ten minutes of every rule, the most denied first, as history.Live has them.
+func ManyLive(list []rules.Rule) []history.RuleLive {
+	out := make([]history.RuleLive, len(list))
 	for i := range list {
 		denied := int64(len(list) - i)
-		out[i] = fleet.RuleLive{Name: list[i].Name, Minute: history.Figures{Allowed: 1000, Denied: denied}}
+		out[i] = history.RuleLive{Name: list[i].Name, Minute: history.Figures{Allowed: 1000, Denied: denied}}
 		for ten := range 60 {
-			out[i].Tens = append(out[i].Tens, fleet.Point{At: Now.Add(time.Duration(ten-60) * 10 * time.Second),
+			out[i].Tens = append(out[i].Tens, history.Point{At: Now.Add(time.Duration(ten-60) * 10 * time.Second),
 				Figures: history.Figures{Allowed: int64(150 + ten), Denied: denied / 6, Use: int64(40 + ten + i%7*5)}})
 		}
 	}
@@ -78,8 +77,8 @@ func ManyLive(list []rules.Rule) []fleet.RuleLive {
 }
 
 // node is what this node says of itself.
-func node(set *match.Set) fleet.Status {
-	return fleet.Status{
+func node(set *match.Set) history.Status {
+	return history.Status{
 		ID: "a1b2c3", Address: "127.0.0.1:8080", Version: "v1.0.0", Started: Now.Add(-50 * time.Hour).UnixMilli(),
 		At:         Now.UnixMilli(),
 		SetVersion: set.Version(), Rules: set.Len(), Source: "database", Confirmed: Now.Add(-time.Second).UnixMilli(),
@@ -90,7 +89,7 @@ func node(set *match.Set) fleet.Status {
 // threeNodes makes a world one of three nodes with Redis and Postgres, all well.
 func threeNodes(w *World) {
 	w.Node.Embedded, w.Node.Store, w.Node.Address, w.Node.HotKeys = false, "redis", "10.0.0.11:8080", 2
-	w.Node.Breakers = []fleet.Breaker{{Server: "10.0.0.7:6379", State: "closed",
+	w.Node.Breakers = []history.Breaker{{Server: "10.0.0.7:6379", State: "closed",
 		Since: Now.Add(-31 * time.Hour).UnixMilli(), Opened: 1, Cause: "timeout"}}
 	w.Fleet.Figures.Nodes = nil
 	for i, address := range []string{"10.0.0.11:8080", "10.0.0.12:8080", "10.0.0.13:8080"} {
@@ -99,7 +98,7 @@ func threeNodes(w *World) {
 		if i > 0 {
 			n.ID, n.HotKeys = []string{"", "d4e5f6", "0718af"}[i], i-1
 		}
-		w.Fleet.Figures.Nodes = append(w.Fleet.Figures.Nodes, fleet.NodeLive{Status: n})
+		w.Fleet.Figures.Nodes = append(w.Fleet.Figures.Nodes, history.NodeLive{Status: n})
 	}
 }
 
@@ -109,12 +108,12 @@ var errAway = errors.New("the board is away")
 func fail(w *World) {
 	w.Node.Embedded, w.Node.Store = false, "redis"
 	w.Node.Confirmed = Now.Add(-4 * time.Minute).UnixMilli()
-	w.Node.Breakers = []fleet.Breaker{{Server: "10.0.0.7:6379", State: "open",
+	w.Node.Breakers = []history.Breaker{{Server: "10.0.0.7:6379", State: "open",
 		Since: Now.Add(-40 * time.Second).UnixMilli(), Opened: 3, Cause: "timeout"}}
 	other, silent := w.Node.Status, w.Node.Status
 	other.ID, other.Address = "d4e5f6", "10.0.0.12:8080"
 	silent.ID, silent.Address, silent.SetVersion = "0718af", "10.0.0.13:8080", silent.SetVersion-1
-	w.Fleet.Figures.Nodes = []fleet.NodeLive{{Status: w.Node.Status}, {Status: other}, {Status: silent, Silent: true}}
+	w.Fleet.Figures.Nodes = []history.NodeLive{{Status: w.Node.Status}, {Status: other}, {Status: silent, Silent: true}}
 	w.Fleet.Figures.At, w.Fleet.Figures.Err = Now.Add(-40*time.Second), errAway
 	for i := range w.Fleet.Figures.Seconds[140:] {
 		w.Fleet.Figures.Seconds[140+i].Degraded = w.Fleet.Figures.Seconds[140+i].Allowed
@@ -122,20 +121,20 @@ func fail(w *World) {
 }
 
 // traffic is three minutes of a busy API.
-func traffic(list []rules.Rule) fleet.Live {
-	live := fleet.Live{At: Now}
+func traffic(list []rules.Rule) history.Live {
+	live := history.Live{At: Now}
 	for i := range 180 {
 		wave := 1 + .35*math.Sin(float64(i)/17) + .1*math.Sin(float64(i)*1.7)
-		live.Seconds = append(live.Seconds, fleet.Point{At: Now.Add(time.Duration(i-180) * time.Second),
+		live.Seconds = append(live.Seconds, history.Point{At: Now.Add(time.Duration(i-180) * time.Second),
 			Figures: history.Figures{
 				Allowed: int64(1240 * wave), Denied: int64(38 * wave * wave), WouldDeny: int64(9 * wave),
 			}})
 	}
 	for n, r := range list[:6] {
-		rule := fleet.RuleLive{Name: r.Name,
+		rule := history.RuleLive{Name: r.Name,
 			Minute: history.Figures{Allowed: int64(9000 / (n + 1)), Denied: int64(700 / (n*n + 1))}}
 		for i := range 60 {
-			rule.Tens = append(rule.Tens, fleet.Point{At: Now.Add(time.Duration(i-60) * 10 * time.Second),
+			rule.Tens = append(rule.Tens, history.Point{At: Now.Add(time.Duration(i-60) * 10 * time.Second),
 				Figures: history.Figures{
 					Allowed: int64(1500 / (n + 1)), Denied: int64(float64(110/(n*n+1)) * (1 + math.Sin(float64(i)/7+float64(n)))),
 					Use: int64(70 - 9*n + int(40*math.Sin(float64(i)/7+float64(n)))),
@@ -144,7 +143,7 @@ func traffic(list []rules.Rule) fleet.Live {
 		live.Rules = append(live.Rules, rule)
 	}
 	if len(list) > 6 { // the one being tested
-		live.Rules = append(live.Rules, fleet.RuleLive{Name: list[6].Name,
+		live.Rules = append(live.Rules, history.RuleLive{Name: list[6].Name,
 			Minute: history.Figures{Allowed: 812, WouldDeny: 96}})
 	}
 	return live

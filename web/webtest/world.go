@@ -22,7 +22,7 @@ import (
 
 	"sluice/internal/access"
 	"sluice/internal/backtest"
-	"sluice/internal/fleet"
+	"sluice/internal/history"
 	"sluice/internal/records"
 	"sluice/internal/region/exchange"
 	"sluice/internal/region/sharing"
@@ -164,7 +164,7 @@ func New(kind Kind) (*World, error) {
 	w.Node = web.Node{Status: node(w.Sets.Load()), Embedded: true, Replica: kind == Replica,
 		Primary: Primary}
 	w.Fleet.Figures.Hot = hotKeys(w.Sets.Load())
-	w.Fleet.Figures.Nodes = []fleet.NodeLive{{Status: w.Node.Status}}
+	w.Fleet.Figures.Nodes = []history.NodeLive{{Status: w.Node.Status}}
 	if kind == Failing {
 		fail(w)
 	}
@@ -375,14 +375,14 @@ func ownerOf(r *rules.Rule) string {
 // Fleet has canned figures. Err, if not nil, is what reading denials fails with.
 type Fleet struct {
 	mu      sync.Mutex
-	Figures fleet.Live
-	Denied  []fleet.Request
-	Allowed []fleet.Request
+	Figures history.Live
+	Denied  []history.Request
+	Allowed []history.Request
 	Err     error
 }
 
 // Live implements kit.Fleet.
-func (f *Fleet) Live(context.Context) fleet.Live {
+func (f *Fleet) Live(context.Context) history.Live {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	live := f.Figures
@@ -398,14 +398,14 @@ func (f *Fleet) SetErr(err error) {
 }
 
 // Deny adds a denial while pages are looked at.
-func (f *Fleet) Deny(d fleet.Request) {
+func (f *Fleet) Deny(d history.Request) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.Denied = append([]fleet.Request{d}, f.Denied...)
+	f.Denied = append([]history.Request{d}, f.Denied...)
 }
 
 // Change edits the figures of rules while pages are looked at.
-func (f *Fleet) Change(edit func(*fleet.Live)) {
+func (f *Fleet) Change(edit func(*history.Live)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	edit(&f.Figures)

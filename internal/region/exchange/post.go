@@ -32,11 +32,10 @@ type Reply struct {
 	Closes bool
 }
 
-// Post sends a message of a media type to a node of another region and returns its answer, up to most bytes of it.
-// Without a token a client certificate says who sends it.
-func Post(ctx context.Context, client *http.Client, address, media, token string, body []byte, most int64) (Reply,
-	error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address+Path, bytes.NewReader(body))
+// Post sends a message of a media type to the URL of a node of another region and returns its answer, up to most bytes of
+// it. Without a token a client certificate says who sends it.
+func Post(ctx context.Context, client *http.Client, url, media, token string, body []byte, most int64) (Reply, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
 	if err != nil {
 		return Reply{}, err
 	}

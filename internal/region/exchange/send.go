@@ -173,7 +173,7 @@ func bucketsOf(news []region.News) []region.Bucket {
 func (x *Exchange) post(ctx context.Context, to, address string, body []byte) (*Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, sendWait)
 	defer cancel()
-	reply, err := Post(ctx, x.opt.Client, address, MediaType, x.opt.Token(), body, mostAnswer)
+	reply, err := Post(ctx, x.opt.Client, address+Path, MediaType, x.opt.Token(), body, mostAnswer)
 	if err == nil {
 		err = reply.Refusal()
 	}

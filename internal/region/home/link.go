@@ -382,7 +382,7 @@ func (l *link) exchange(ctx context.Context, address string, body []byte, asks [
 			Err: fmt.Errorf("the home region %s: %w", l.Name, err)}, reason}
 	}
 	opt := &l.store.opt
-	reply, err := exchange.Post(ctx, opt.Client, address, MediaType, opt.Token(), body, maxBody+1)
+	reply, err := exchange.Post(ctx, opt.Client, address+exchange.Path, MediaType, opt.Token(), body, maxBody+1)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return false, fail(limiter.CauseTimeout, ReasonTimeout, sent.Load(), ctx.Err())

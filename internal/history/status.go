@@ -1,4 +1,4 @@
-package fleet
+package history
 
 // Status describes a node. Each node posts its own every second.
 type Status struct {

@@ -1,16 +1,16 @@
-package fleet_test
+package history_test
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
-	"sluice/internal/fleet"
 	"sluice/internal/history"
 	"sluice/internal/testenv"
 )
@@ -43,8 +43,10 @@ func (c *clock) add(d time.Duration) {
 	c.t = c.t.Add(d)
 }
 
+var prefixes atomic.Int64
+
 // boards are the two kinds, by name.
-func boards(t *testing.T, c *clock) map[string]fleet.Board {
+func boards(t *testing.T, c *clock) map[string]history.Board {
 	t.Helper()
 	opt, err := redis.ParseURL(testenv.SharedRedis(t).URL())
 	if err != nil {
@@ -52,34 +54,35 @@ func boards(t *testing.T, c *clock) map[string]fleet.Board {
 	}
 	client := redis.NewClient(opt)
 	t.Cleanup(func() { client.Close() })
-	return map[string]fleet.Board{"memory": fleet.NewMemory(c.now), "redis": fleet.NewRedis(client, ownPrefix())}
+	return map[string]history.Board{"memory": history.NewMemory(c.now), "redis": history.NewRedisBoard(client, fmt.Sprintf("sl:%d:", prefixes.Add(1)))}
 }
 
-type node struct {
-	*fleet.Recorder
-	*fleet.Publisher
+// poster is a node that posts and writes nothing.
+type poster struct {
+	*history.Recorder
+	*history.Publisher
 }
 
-func newNode(id string, b fleet.Board, c *clock) node {
-	r := fleet.NewRecorder()
-	return node{r, fleet.NewPublisher(fleet.PublisherOptions{
+func newPoster(id string, b history.Board, c *clock) poster {
+	r := history.NewRecorder()
+	return poster{r, history.NewPublisher(history.PublisherOptions{
 		Recorder: r, Board: b, Now: c.now,
-		Status: func() fleet.Status { return fleet.Status{ID: id, Address: id + ":8080", SetVersion: 7} },
+		Status: func() history.Status { return history.Status{ID: id, Address: id + ":8080", SetVersion: 7} },
 	})}
 }
 
 // decide lets a node allow and deny by one rule.
-func (n node) decide(rule string, allowed, denied int) {
+func (n poster) decide(rule string, allowed, denied int) {
 	for range allowed {
-		n.Request(&fleet.Decided{Allowed: true})
-		n.Limit(rule, &fleet.Decided{Allowed: true})
+		n.Request(&history.Decided{Allowed: true})
+		n.Limit(rule, &history.Decided{Allowed: true})
 	}
 	for i := range denied {
-		n.Request(&fleet.Decided{})
-		n.Limit(rule, &fleet.Decided{})
+		n.Request(&history.Decided{})
+		n.Limit(rule, &history.Decided{})
 		key := fmt.Sprintf("user:%d", i%3)
-		n.Denied(rule, func() fleet.Request {
-			return fleet.Request{Rule: rule, Key: key, Mode: "enforce", Method: "GET", Route: "/v1/x"}
+		n.Denied(rule, func() history.Request {
+			return history.Request{Rule: rule, Key: key, Mode: "enforce", Method: "GET", Route: "/v1/x"}
 		})
 	}
 }
@@ -90,20 +93,20 @@ func TestFigures_OfAllNodesAddUp(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c.reset()
 			ctx := t.Context()
-			a, b := newNode("a", board, c), newNode("b", board, c)
+			a, b := newPoster("a", board, c), newPoster("b", board, c)
 			a.decide("charges", 5, 2)
 			b.decide("charges", 10, 1)
-			b.Limit("trial", &fleet.Decided{Allowed: true, WouldDeny: true})
-			b.Limit("charges", &fleet.Decided{Allowed: true, WouldDeny: true, Degraded: true, Use: history.UseOf(6, 10)})
-			a.Limit("charges", &fleet.Decided{Allowed: true, Failed: true, Use: history.UseOf(9, 10)})
-			a.Limit("charges", &fleet.Decided{Allowed: true, Use: history.UseOf(1, 10)})
+			b.Limit("trial", &history.Decided{Allowed: true, WouldDeny: true})
+			b.Limit("charges", &history.Decided{Allowed: true, WouldDeny: true, Degraded: true, Use: history.UseOf(6, 10)})
+			a.Limit("charges", &history.Decided{Allowed: true, Failed: true, Use: history.UseOf(9, 10)})
+			a.Limit("charges", &history.Decided{Allowed: true, Use: history.UseOf(1, 10)})
 			at := c.now()
 			a.Post(ctx)
 			b.Post(ctx)
 			b.Post(ctx) // again, as after a lost answer
 			c.add(20 * time.Second)
 
-			live := fleet.NewReader(board, c.now).Live(ctx)
+			live := history.NewLiveReader(board, c.now).Live(ctx)
 			if live.Err != nil {
 				t.Fatal(live.Err)
 			}
@@ -137,25 +140,25 @@ func TestDenials_AreSampledFilteredAndCountedByKey(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c.reset()
 			ctx := t.Context()
-			n := newNode("a", board, c)
+			n := newPoster("a", board, c)
 			n.decide("charges", 0, 100)
 			n.decide("search", 0, 2)
 			n.Post(ctx)
-			r := fleet.NewReader(board, c.now)
-			all, err := r.Denials(ctx, fleet.Filter{}, 100)
+			r := history.NewLiveReader(board, c.now)
+			all, err := r.Denials(ctx, history.Filter{}, 100)
 			if err != nil || len(all) != 7 { // five of one rule in a second, and both of the other
 				t.Fatalf("denials = %d, %v; want 7", len(all), err)
 			}
-			some, err := r.Denials(ctx, fleet.Filter{Rule: "search", Key: "user:1", Route: "/v1"}, 100)
+			some, err := r.Denials(ctx, history.Filter{Rule: "search", Key: "user:1", Route: "/v1"}, 100)
 			if err != nil || len(some) != 1 || some[0].Key != "user:1" {
 				t.Errorf("filtered = %+v, %v; want the one of user:1", some, err)
 			}
 			for route, want := range map[string]int{"GET /v1": 7, "POST /v1": 0, "GET /v2": 0} { // as the traffic writes it
-				if got, err := r.Denials(ctx, fleet.Filter{Route: route}, 100); err != nil || len(got) != want {
+				if got, err := r.Denials(ctx, history.Filter{Route: route}, 100); err != nil || len(got) != want {
 					t.Errorf("route %q = %d, %v; want %d", route, len(got), err, want)
 				}
 			}
-			if whole, err := r.Denials(ctx, fleet.Filter{Key: "user:", WholeKey: true}, 100); err != nil || len(whole) != 0 {
+			if whole, err := r.Denials(ctx, history.Filter{Key: "user:", WholeKey: true}, 100); err != nil || len(whole) != 0 {
 				t.Errorf("part of a key was taken for all of it: %+v, %v", whole, err)
 			}
 			one, ok, err := r.Request(ctx, all[3].ID)
@@ -168,13 +171,13 @@ func TestDenials_AreSampledFilteredAndCountedByKey(t *testing.T) {
 
 // flaky is a board that can be away.
 type flaky struct {
-	fleet.Board
+	history.Board
 	away bool
 }
 
 var errAway = errors.New("away")
 
-func (f *flaky) Post(ctx context.Context, e []fleet.Entry) error {
+func (f *flaky) Post(ctx context.Context, e []history.Entry) error {
 	if f.away {
 		return errAway
 	}
@@ -190,9 +193,9 @@ func (f *flaky) Read(ctx context.Context, tables []string) ([]map[string]string,
 
 func TestPublisher_FiguresWaitForABoardThatIsAway(t *testing.T) {
 	c := newClock()
-	board := &flaky{Board: fleet.NewMemory(c.now)}
-	n := newNode("a", board, c)
-	r := fleet.NewReader(board, c.now)
+	board := &flaky{Board: history.NewMemory(c.now)}
+	n := newPoster("a", board, c)
+	r := history.NewLiveReader(board, c.now)
 	n.Post(t.Context())
 	if live := r.Live(t.Context()); live.Err != nil {
 		t.Fatal(live.Err)
@@ -217,7 +220,7 @@ func TestPublisher_FiguresWaitForABoardThatIsAway(t *testing.T) {
 	if live.Err != nil || sum.Allowed != 20 || sum.Denied != 10 {
 		t.Errorf("afterwards %+v, %v; want 20 allowed and 10 denied", sum, live.Err)
 	}
-	denials, err := r.Denials(t.Context(), fleet.Filter{}, 100)
+	denials, err := r.Denials(t.Context(), history.Filter{}, 100)
 	if err != nil || len(denials) != 10 {
 		t.Errorf("denials afterwards = %d, %v; want 10", len(denials), err)
 	}
@@ -225,43 +228,43 @@ func TestPublisher_FiguresWaitForABoardThatIsAway(t *testing.T) {
 
 func TestRecorder_IsBounded(t *testing.T) {
 	c := newClock()
-	board := fleet.NewMemory(c.now)
-	n := newNode("a", board, c)
+	board := history.NewMemory(c.now)
+	n := newPoster("a", board, c)
 	for i := range 30_000 {
-		n.Limit(fmt.Sprintf("rule-%d", i), &fleet.Decided{Allowed: true})
-		n.Denied("flood", func() fleet.Request { return fleet.Request{Rule: "flood"} })
+		n.Limit(fmt.Sprintf("rule-%d", i), &history.Decided{Allowed: true})
+		n.Denied("flood", func() history.Request { return history.Request{Rule: "flood"} })
 	}
 	n.Post(t.Context())
 	c.add(10 * time.Second)
-	r := fleet.NewReader(board, c.now)
+	r := history.NewLiveReader(board, c.now)
 	if live := r.Live(t.Context()); len(live.Rules) != 1000 {
 		t.Errorf("%d rules are told apart, want the 1000 heaviest", len(live.Rules))
-	} else if live.Rules[0].Name != fleet.Other {
+	} else if live.Rules[0].Name != history.Other {
 		t.Errorf("the heaviest is %s, want what was not counted apart", live.Rules[0].Name)
 	}
 }
 
 func TestRun_LeavesTheListAtTheEnd(t *testing.T) {
 	c := newClock()
-	board := fleet.NewMemory(c.now)
-	n := newNode("a", board, c)
+	board := history.NewMemory(c.now)
+	n := newPoster("a", board, c)
 	n.decide("charges", 1, 0)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	n.Run(ctx)
 	c.add(5 * time.Second)
-	live := fleet.NewReader(board, c.now).Live(t.Context())
+	live := history.NewLiveReader(board, c.now).Live(t.Context())
 	if len(live.Nodes) != 0 || len(live.Rules) != 1 {
 		t.Errorf("after the end %d nodes and %d rules, want none and the figures", len(live.Nodes), len(live.Rules))
 	}
 }
 
 func BenchmarkRecorder(b *testing.B) {
-	r := fleet.NewRecorder()
+	r := history.NewRecorder()
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
-			r.Request(&fleet.Decided{Allowed: true})
-			r.Limit("charges", &fleet.Decided{Allowed: true, Use: 40})
+			r.Request(&history.Decided{Allowed: true})
+			r.Limit("charges", &history.Decided{Allowed: true, Use: 40})
 			if weight := r.Weight(); weight > 0 {
 				r.Top("charges", history.ByKey, "user:42", true, weight)
 			}
@@ -271,7 +274,7 @@ func BenchmarkRecorder(b *testing.B) {
 
 // BenchmarkRecorder_DeniedKey is a flood of denials of few keys.
 func BenchmarkRecorder_DeniedKey(b *testing.B) {
-	r := fleet.NewRecorder()
+	r := history.NewRecorder()
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
 			r.DeniedKey("charges", "{user:42}")
@@ -285,7 +288,7 @@ func TestFigures_TheLastMinuteIsToTheSecond(t *testing.T) {
 	for name, board := range boards(t, c) {
 		t.Run(name, func(t *testing.T) {
 			c.reset()
-			a := newNode("a", board, c)
+			a := newPoster("a", board, c)
 			for _, c2 := range []struct {
 				after   time.Duration
 				allowed int64
@@ -294,11 +297,11 @@ func TestFigures_TheLastMinuteIsToTheSecond(t *testing.T) {
 				a.decide("charges", 1, 0)
 				a.Post(t.Context())
 				c.add(c2.after)
-				live := fleet.NewReader(board, c.now).Live(t.Context())
+				live := history.NewLiveReader(board, c.now).Live(t.Context())
 				if len(live.Rules) != 1 || live.Rules[0].Minute.Allowed != c2.allowed {
 					t.Errorf("after %s: %+v, want %d allowed", c2.after, live.Rules, c2.allowed)
 				}
-				a = newNode("a", board, c) // posts the same second again, with one request
+				a = newPoster("a", board, c) // posts the same second again, with one request
 			}
 		})
 	}

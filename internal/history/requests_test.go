@@ -1,4 +1,4 @@
-package fleet_test
+package history_test
 
 import (
 	"fmt"
@@ -6,14 +6,14 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/fleet"
+	"sluice/internal/history"
 )
 
 // allow lets a node allow requests of a rule, as far as they are sampled.
-func (n node) allow(rule string, times int) (sampled int) {
+func (n poster) allow(rule string, times int) (sampled int) {
 	for i := range times {
 		if n.SampleAllowed() {
-			n.KeepAllowed(fleet.Request{Allowed: true, Rule: rule, Key: fmt.Sprintf("user:%d", i), Mode: "enforce",
+			n.KeepAllowed(history.Request{Allowed: true, Rule: rule, Key: fmt.Sprintf("user:%d", i), Mode: "enforce",
 				At: newClock().t.UnixMilli()})
 			sampled++
 		}
@@ -22,9 +22,9 @@ func (n node) allow(rule string, times int) (sampled int) {
 }
 
 // requests are those that a new reader finds.
-func requests(t *testing.T, b fleet.Board, c *clock, f fleet.Filter) []fleet.Request {
+func requests(t *testing.T, b history.Board, c *clock, f history.Filter) []history.Request {
 	t.Helper()
-	list, err := fleet.NewReader(b, c.now).Requests(t.Context(), f, 20_000)
+	list, err := history.NewLiveReader(b, c.now).Requests(t.Context(), f, 20_000)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,20 +36,20 @@ func TestRequests_DenialsComeFirstAndASecondHasTwenty(t *testing.T) {
 	for name, board := range boards(t, c) {
 		t.Run(name, func(t *testing.T) {
 			c.reset()
-			n := newNode("a", board, c)
+			n := newPoster("a", board, c)
 			n.allow("search", 100)
 			n.decide("charges", 0, 100)
 			n.decide("logins", 0, 3)
 			n.Post(t.Context())
-			if got := len(requests(t, board, c, fleet.Filter{})); got != 20 {
+			if got := len(requests(t, board, c, history.Filter{})); got != 20 {
 				t.Errorf("%d samples of a second, want 20", got)
 			}
-			for outcome, want := range map[string]int{fleet.Allowed: 12, fleet.Denied: 8, fleet.WouldDeny: 0} {
-				if got := len(requests(t, board, c, fleet.Filter{Outcome: outcome})); got != want {
+			for outcome, want := range map[string]int{history.Allowed: 12, history.Denied: 8, history.WouldDeny: 0} {
+				if got := len(requests(t, board, c, history.Filter{Outcome: outcome})); got != want {
 					t.Errorf("%d are %s, want %d", got, outcome, want)
 				}
 			}
-			denials, err := fleet.NewReader(board, c.now).Denials(t.Context(), fleet.Filter{}, 100)
+			denials, err := history.NewLiveReader(board, c.now).Denials(t.Context(), history.Filter{}, 100)
 			if err != nil || len(denials) != 8 {
 				t.Errorf("%d denials, %v; want 8", len(denials), err)
 			}
@@ -59,7 +59,7 @@ func TestRequests_DenialsComeFirstAndASecondHasTwenty(t *testing.T) {
 
 func TestRequests_AreSpreadOverASecondLikeTheOneBefore(t *testing.T) {
 	c := newClock()
-	n := newNode("a", fleet.NewMemory(c.now), c)
+	n := newPoster("a", history.NewMemory(c.now), c)
 	n.allow("search", 2000)
 	n.Post(t.Context())
 	if first, second := n.allow("search", 1000), n.allow("search", 1000); first != 10 || second != 10 {
@@ -78,7 +78,7 @@ func TestRequests_OlderReleasesSeeOnlyDenials(t *testing.T) {
 	for name, board := range boards(t, c) {
 		t.Run(name, func(t *testing.T) {
 			c.reset()
-			n := newNode("a", board, c)
+			n := newPoster("a", board, c)
 			n.allow("search", 5)
 			n.decide("charges", 0, 1)
 			n.Post(t.Context())
@@ -90,7 +90,7 @@ func TestRequests_OlderReleasesSeeOnlyDenials(t *testing.T) {
 			if err := board.Append(t.Context(), "recent", []string{old}, 2000); err != nil {
 				t.Fatal(err)
 			}
-			got := requests(t, board, c, fleet.Filter{Outcome: fleet.WouldDeny})
+			got := requests(t, board, c, history.Filter{Outcome: history.WouldDeny})
 			if len(got) != 1 || got[0].Rule != "old" || got[0].Allowed {
 				t.Errorf("of an older release %+v, want its denial", got)
 			}
@@ -114,11 +114,11 @@ func TestRequests_AreReadInPartsAndOnlyOnce(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			r := fleet.NewReader(board, c.now)
+			r := history.NewLiveReader(board, c.now)
 			look := func(want int, newest string, times int) {
 				t.Helper()
 				board.times = 0
-				got, err := r.Requests(t.Context(), fleet.Filter{}, 20_000)
+				got, err := r.Requests(t.Context(), history.Filter{}, 20_000)
 				if err != nil || len(got) != want || got[0].ID != newest {
 					t.Fatalf("%d requests, %v; want %d, the first %s", len(got), err, want, newest)
 				}
@@ -129,7 +129,7 @@ func TestRequests_AreReadInPartsAndOnlyOnce(t *testing.T) {
 			look(8000, "x-8999", 17) // 16 parts, and the denials
 			look(8000, "x-8999", 0)
 			c.add(time.Second)
-			n := newNode("a", board, c)
+			n := newPoster("a", board, c)
 			n.allow("search", 3)
 			n.Post(t.Context())
 			n.Post(t.Context())
@@ -148,16 +148,16 @@ func TestRequests_AreReadInPartsAndOnlyOnce(t *testing.T) {
 }
 
 func TestRequests_OfARuleHaveThoseThatItAllowedBesideAnother(t *testing.T) {
-	r := fleet.Request{Allowed: true, Rule: "a", Also: []string{"b"}, Mode: "enforce", Degraded: "local", Node: "n"}
-	denial := fleet.Request{Rule: "a", Also: []string{"b"}, Mode: "enforce"}
+	r := history.Request{Allowed: true, Rule: "a", Also: []string{"b"}, Mode: "enforce", Degraded: "local", Node: "n"}
+	denial := history.Request{Rule: "a", Also: []string{"b"}, Mode: "enforce"}
 	for _, tt := range []struct {
-		f               fleet.Filter
+		f               history.Filter
 		allowed, denied bool
 	}{
-		{fleet.Filter{Rule: "a"}, true, true}, {fleet.Filter{Rule: "b"}, true, false},
-		{fleet.Filter{Rule: "c"}, false, false},
-		{fleet.Filter{Outcome: fleet.Degraded}, true, false}, {fleet.Filter{Outcome: fleet.Allowed}, true, false},
-		{fleet.Filter{Outcome: fleet.Denied}, false, true}, {fleet.Filter{Node: "n"}, true, false},
+		{history.Filter{Rule: "a"}, true, true}, {history.Filter{Rule: "b"}, true, false},
+		{history.Filter{Rule: "c"}, false, false},
+		{history.Filter{Outcome: history.Degraded}, true, false}, {history.Filter{Outcome: history.Allowed}, true, false},
+		{history.Filter{Outcome: history.Denied}, false, true}, {history.Filter{Node: "n"}, true, false},
 	} {
 		if got := [2]bool{tt.f.Match(&r), tt.f.Match(&denial)}; got != [2]bool{tt.allowed, tt.denied} {
 			t.Errorf("%+v matches %v, want %v", tt.f, got, [2]bool{tt.allowed, tt.denied})
@@ -166,14 +166,14 @@ func TestRequests_OfARuleHaveThoseThatItAllowedBesideAnother(t *testing.T) {
 }
 
 func TestSampling_AllocatesNothing(t *testing.T) {
-	r := fleet.NewRecorder()
+	r := history.NewRecorder()
 	if got := testing.AllocsPerRun(1000, func() { r.SampleAllowed() }); got != 0 {
 		t.Errorf("%g allocations for a request, want none", got)
 	}
 }
 
 func BenchmarkSampleAllowed(b *testing.B) {
-	r := fleet.NewRecorder()
+	r := history.NewRecorder()
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {

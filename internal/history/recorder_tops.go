@@ -1,12 +1,10 @@
-package fleet
+package history
 
 import (
 	"hash/maphash"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
-
-	"sluice/internal/history"
 )
 
 const (
@@ -30,11 +28,9 @@ type tops struct {
 	hour    atomic.Uint64
 
 	mu    sync.Mutex
-	rules map[string]*history.Sketches
+	rules map[string]*Sketches
 	// beyond are the rules above maxTops, at most maxRules, with how many of their decisions were not counted.
 	beyond map[string]int64
-	// changed are the rules with new counts since they were last posted; of beyond, those that were not posted yet.
-	changed map[string]bool
 }
 
 // Weight draws whether a decision is counted by key, route and tenant: for how many it counts then, else 0. While a
@@ -58,10 +54,10 @@ func (t *tops) pace() {
 	}
 }
 
-// Top counts a decision of a rule ("" for the request as a whole) by a key, route or tenant, as history.ByKey says.
+// Top counts a decision of a rule ("" for the request as a whole) by a key, route or tenant, as ByKey says.
 // weight is that of Weight.
 func (r *Recorder) Top(rule, by, value string, allowed bool, weight int64) {
-	r.tops.count(rule, weight, func(s *history.Sketches) { s.Add(by, value, allowed, weight) })
+	r.tops.count(rule, weight, func(s *Sketches) { s.Add(by, value, allowed, weight) })
 }
 
 // DeniedKey counts a key that a rule denied ("" for the request as a whole) among the distinct ones.
@@ -73,69 +69,63 @@ func (r *Recorder) DeniedKey(rule, key string) {
 		return
 	}
 	of.Store(h)
-	t.count(rule, 0, func(s *history.Sketches) { s.Denied(key) })
+	t.count(rule, 0, func(s *Sketches) { s.Denied(key) })
 }
 
 // count counts something of so many decisions in the sketches of a rule.
-func (t *tops) count(rule string, decisions int64, add func(*history.Sketches)) {
+func (t *tops) count(rule string, decisions int64, add func(*Sketches)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.rules == nil {
-		t.rules, t.beyond, t.changed = map[string]*history.Sketches{}, map[string]int64{}, map[string]bool{}
+		t.rules, t.beyond = map[string]*Sketches{}, map[string]int64{}
 	}
 	s := t.rules[rule]
 	if s == nil && len(t.rules) >= maxTops {
 		if before, known := t.beyond[rule]; known || len(t.beyond) < maxRules {
 			t.beyond[rule] = before + decisions
-			t.changed[rule] = t.changed[rule] || !known
 		}
 		return
 	}
 	if s == nil {
-		s = history.NewSketches()
+		s = NewSketches()
 		t.rules[rule] = s
 	}
 	add(s)
-	t.changed[rule] = true
 }
 
-// take returns the tops of up to most rules with new counts. forget returns those of all such rules, and begins anew.
-// Those of a rule beyond maxTops say that its keys are unknown.
-func (t *tops) take(most int, forget bool) map[string]history.Tops {
+// has reports whether there are tops of a rule.
+func (t *tops) has(rule string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if forget {
-		for rule := range t.beyond {
-			t.changed[rule] = true
-		}
+	_, beyond := t.beyond[rule]
+	return beyond || t.rules[rule] != nil
+}
+
+// of returns the tops of a rule, nil if there are none. Those of a rule beyond maxTops say that its keys are unknown.
+func (t *tops) of(rule string) Tops {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if s := t.rules[rule]; s != nil {
+		return s.Tops()
 	}
-	out := map[string]history.Tops{}
-	for rule, changed := range t.changed {
-		if len(out) == most && !forget {
-			break
-		}
-		if s := t.rules[rule]; s != nil {
-			out[rule] = s.Tops()
-		} else if changed {
-			out[rule] = history.UnknownTops(t.beyond[rule])
-		}
-		delete(t.changed, rule)
+	if decisions, known := t.beyond[rule]; known {
+		return UnknownTops(decisions)
 	}
-	if forget {
-		t.rules, t.beyond = nil, nil
-		t.hour.Add(1)
+	return nil
+}
+
+// end returns the tops of every rule, and begins an hour.
+func (t *tops) end() map[string]Tops {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	out := make(map[string]Tops, len(t.rules)+len(t.beyond))
+	for rule, s := range t.rules {
+		out[rule] = s.Tops()
 	}
+	for rule, decisions := range t.beyond {
+		out[rule] = UnknownTops(decisions)
+	}
+	t.rules, t.beyond = nil, nil
+	t.hour.Add(1)
 	return out
-}
-
-// again makes the tops of rules be posted again.
-func (t *tops) again(rules map[string]history.Tops) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for rule := range rules {
-		_, beyond := t.beyond[rule]
-		if t.rules[rule] != nil || beyond {
-			t.changed[rule] = true
-		}
-	}
 }

@@ -1,4 +1,4 @@
-package fleet
+package history
 
 import (
 	"context"
@@ -7,22 +7,22 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Redis is a Board that all nodes with the same servers and key prefix share. Its
+// RedisBoard is a Board that all nodes with the same servers and key prefix share. Its
 // tables are hashes and its lists are lists, all under the prefix and with an expiry.
-type Redis struct {
+type RedisBoard struct {
 	client redis.UniversalClient
 	prefix string
 }
 
-var _ Board = (*Redis)(nil)
+var _ Board = (*RedisBoard)(nil)
 
 // boardTTL is how long a list is kept after its last line.
 const boardTTL = 24 * time.Hour
 
-// NewRedis creates a board on client under a prefix such as "sl:". It does not
+// NewRedisBoard creates a board on client under a prefix such as "sl:". It does not
 // connect and does not close the client.
-func NewRedis(client redis.UniversalClient, prefix string) *Redis {
-	return &Redis{client: client, prefix: prefix + "fleet:"} // keys of buckets have braces
+func NewRedisBoard(client redis.UniversalClient, prefix string) *RedisBoard {
+	return &RedisBoard{client: client, prefix: prefix + "fleet:"} // keys of buckets have braces
 }
 
 // pipelined is the largest number of commands sent at once, so that a script call
@@ -30,7 +30,7 @@ func NewRedis(client redis.UniversalClient, prefix string) *Redis {
 const pipelined = 100
 
 // Post implements Board.
-func (r *Redis) Post(ctx context.Context, entries []Entry) error {
+func (r *RedisBoard) Post(ctx context.Context, entries []Entry) error {
 	for len(entries) > 0 {
 		n := min(len(entries), pipelined)
 		_, err := r.client.Pipelined(ctx, func(p redis.Pipeliner) error {
@@ -49,7 +49,7 @@ func (r *Redis) Post(ctx context.Context, entries []Entry) error {
 }
 
 // Read implements Board.
-func (r *Redis) Read(ctx context.Context, tables []string) ([]map[string]string, error) {
+func (r *RedisBoard) Read(ctx context.Context, tables []string) ([]map[string]string, error) {
 	out := make([]map[string]string, 0, len(tables))
 	for len(tables) > 0 {
 		n := min(len(tables), pipelined)
@@ -72,33 +72,15 @@ func (r *Redis) Read(ctx context.Context, tables []string) ([]map[string]string,
 }
 
 // Drop implements Board.
-func (r *Redis) Drop(ctx context.Context, table string, fields []string) error {
+func (r *RedisBoard) Drop(ctx context.Context, table string, fields []string) error {
 	if len(fields) == 0 {
 		return nil
 	}
 	return r.client.HDel(ctx, r.prefix+table, fields...).Err()
 }
 
-// Forget implements Board.
-func (r *Redis) Forget(ctx context.Context, tables []string) error {
-	for len(tables) > 0 {
-		n := min(len(tables), pipelined)
-		_, err := r.client.Pipelined(ctx, func(p redis.Pipeliner) error {
-			for _, t := range tables[:n] {
-				p.Unlink(ctx, r.prefix+t)
-			}
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-		tables = tables[n:]
-	}
-	return nil
-}
-
 // Append implements Board.
-func (r *Redis) Append(ctx context.Context, list string, lines []string, keep int) error {
+func (r *RedisBoard) Append(ctx context.Context, list string, lines []string, keep int) error {
 	if len(lines) == 0 {
 		return nil
 	}
@@ -117,6 +99,6 @@ func (r *Redis) Append(ctx context.Context, list string, lines []string, keep in
 }
 
 // Recent implements Board.
-func (r *Redis) Recent(ctx context.Context, list string, skip, n int) ([]string, error) {
+func (r *RedisBoard) Recent(ctx context.Context, list string, skip, n int) ([]string, error) {
 	return r.client.LRange(ctx, r.prefix+list, int64(skip), int64(skip+n)-1).Result()
 }

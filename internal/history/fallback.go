@@ -1,16 +1,10 @@
-package fleet
+package history
 
 import (
 	"context"
 	"errors"
 	"time"
-
-	"sluice/internal/history"
 )
-
-// ownTTL is how long a node keeps its own figures for times at which the shared board
-// is unavailable.
-const ownTTL = 5 * time.Hour
 
 // OwnError says that the shared board is unavailable and that the result covers this
 // node only.
@@ -26,29 +20,24 @@ func (e *OwnError) Error() string { return e.Err.Error() }
 // Unwrap returns that error.
 func (e *OwnError) Unwrap() error { return e.Err }
 
-// postOwn stores the entries and new samples of a post in Own as well.
-func (p *Publisher) postOwn(ctx context.Context, entries []Entry, samples lines) {
-	if p.opt.Own == nil {
+// postFallback stores the entries and new samples of a post in Fallback as well.
+func (p *Publisher) postFallback(ctx context.Context, entries []Entry, samples postedSamples) {
+	if p.opt.Fallback == nil {
 		return
 	}
-	mine := make([]Entry, len(entries))
-	for i, e := range entries {
-		e.TTL = min(e.TTL, ownTTL)
-		mine[i] = e
-	}
-	_ = p.opt.Own.Post(ctx, mine) // memory never fails
+	_ = p.opt.Fallback.Post(ctx, entries) // memory never fails
 	for list, fresh := range samples {
-		_ = p.opt.Own.Append(ctx, list, fresh, sampleLists[list])
+		_ = p.opt.Fallback.Append(ctx, list, fresh, sampleLists[list])
 	}
 }
 
 // FallBackOn makes the reader use this node's own figures while its board is
 // unavailable. Call it before the first read.
-func (r *Reader) FallBackOn(own *Memory) { r.own = own }
+func (r *LiveReader) FallBackOn(own *Memory) { r.own = own }
 
 // Behind notes whether the board lacks figures of this node, because the last post failed. Until it has them, the
-// reader leaves the board alone: a Redis that comes back may be empty, and would say that nobody asked for anything.
-func (r *Reader) Behind(behind bool) { r.behind.Store(behind) }
+// reader leaves the board alone: a RedisBoard that comes back may be empty, and would say that nobody asked for anything.
+func (r *LiveReader) Behind(behind bool) { r.behind.Store(behind) }
 
 // errBehind means that the board lacks figures of this node.
 var errBehind = errors.New("the figures of this node could not be shared yet")
@@ -56,7 +45,7 @@ var errBehind = errors.New("the figures of this node could not be shared yet")
 // from calls read with the shared board, or, if that fails, with this node's own and
 // returns an *OwnError. After a failure it leaves the shared board alone for a
 // second, so that a page waits for it once.
-func (r *Reader) from(ctx context.Context, read func(ctx context.Context, b Board) error) error {
+func (r *LiveReader) from(ctx context.Context, read func(ctx context.Context, b Board) error) error {
 	if r.own != nil && r.behind.Load() {
 		if err := read(ctx, r.own); err != nil {
 			return err
@@ -115,7 +104,7 @@ func failedAt(f *failure) int64 {
 }
 
 // lastGood is the time of the last read of the shared board, zero without any.
-func (r *Reader) lastGood() time.Time {
+func (r *LiveReader) lastGood() time.Time {
 	if at := r.good.Load(); at != 0 {
 		return time.Unix(0, at)
 	}
@@ -124,9 +113,9 @@ func (r *Reader) lastGood() time.Time {
 
 // ownLive is this node's own state, with the other nodes as they were at the last
 // read of the shared board.
-func (r *Reader) ownLive(ctx context.Context, now time.Time, err error) Live {
+func (r *LiveReader) ownLive(ctx context.Context, now time.Time, err error) Live {
 	before := r.live
-	live, _ := r.read(ctx, r.own, now, map[int64]map[string]history.Figures{}) // memory never fails
+	live, _ := r.read(ctx, r.own, now, map[int64]map[string]Figures{}) // memory never fails
 	live.At, live.Err, live.Own = before.At, err, true
 	known := map[string]bool{}
 	for i := range live.Nodes {

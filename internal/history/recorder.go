@@ -1,11 +1,9 @@
-package fleet
+package history
 
 import (
 	"hash/maphash"
 	"sync"
 	"sync/atomic"
-
-	"sluice/internal/history"
 )
 
 const (
@@ -40,16 +38,10 @@ type Recorder struct {
 	ofRule   map[string]int
 }
 
-// Decided says how a request, or one limit of it, was decided. The fields are those of history.Figures.
-type Decided struct {
-	Allowed, Soft, Elastic, Shed, Degraded, WouldDeny, WouldAllow, Failed bool
-	// Use is history.UseOf the limit, 0 if it is not known.
-	Use int64
-}
-
 // tally counts decisions.
 type tally struct {
-	allowed, denied, soft, elastic, shed, degraded, wouldDeny, wouldAllow, failed atomic.Int64
+	counts [NumFigures]atomic.Int64
+	failed atomic.Int64
 
 	_   [64]byte     // a cache line of its own, because it is read by each decision and rarely written
 	use atomic.Int64 // the highest
@@ -57,36 +49,35 @@ type tally struct {
 }
 
 func (t *tally) count(d *Decided) {
-	if d.Allowed {
-		t.allowed.Add(1)
-	} else {
-		t.denied.Add(1)
-	}
 	for was := t.use.Load(); d.Use > was && !t.use.CompareAndSwap(was, d.Use); was = t.use.Load() {
 	}
-	if !d.Soft && !d.Elastic && !d.Shed && !d.Degraded && !d.WouldDeny && !d.WouldAllow && !d.Failed {
-		return // most are nothing else
-	}
-	for _, also := range []struct {
-		is bool
-		n  *atomic.Int64
-	}{
-		{d.Soft, &t.soft}, {d.Elastic, &t.elastic}, {d.Shed, &t.shed}, {d.Degraded, &t.degraded},
-		{d.WouldDeny, &t.wouldDeny}, {d.WouldAllow, &t.wouldAllow}, {d.Failed, &t.failed},
-	} {
-		if also.is {
-			also.n.Add(1)
+	if d.plain() { // most are
+		if d.Allowed {
+			t.counts[0].Add(1)
+		} else {
+			t.counts[1].Add(1)
 		}
+		return
+	}
+	for i, is := range d.counts() {
+		if is {
+			t.counts[i].Add(1)
+		}
+	}
+	if d.Failed {
+		t.failed.Add(1)
 	}
 }
 
 // take returns the counts since the last call.
-func (t *tally) take() history.Figures {
-	return history.Figures{
-		Allowed: t.allowed.Swap(0), Denied: t.denied.Swap(0), Soft: t.soft.Swap(0), Elastic: t.elastic.Swap(0),
-		Shed: t.shed.Swap(0), Degraded: t.degraded.Swap(0), WouldDeny: t.wouldDeny.Swap(0),
-		WouldAllow: t.wouldAllow.Swap(0), Failed: t.failed.Swap(0), Use: t.use.Swap(0),
+func (t *tally) take() Figures {
+	var a [NumFigures]int64
+	for i := range a {
+		a[i] = t.counts[i].Swap(0)
 	}
+	f := FiguresOf(a)
+	f.Failed, f.Use = t.failed.Swap(0), t.use.Swap(0)
+	return f
 }
 
 // NewRecorder creates an empty recorder.
@@ -129,19 +120,20 @@ func (r *Recorder) Denied(rule string, sample func() Request) {
 
 // gathered is what a recorder counted since it was last emptied.
 type gathered struct {
-	total   history.Figures
-	rules   map[string]history.Figures
+	total   Figures
+	rules   map[string]Figures
+	trials  map[Trial]TrialCounts
 	denied  []Request
 	allowed []Request
 }
 
 // gather empties the recorder, but for the keys.
 func (r *Recorder) gather() gathered {
-	g := gathered{total: r.all.take(), rules: map[string]history.Figures{}}
+	g := gathered{total: r.all.take(), rules: map[string]Figures{}, trials: r.gatherTrials()}
 	r.rules.Range(func(k, v any) bool {
 		name, _ := k.(string)
 		t, _ := v.(*tally)
-		if f := t.take(); f != (history.Figures{}) {
+		if f := t.take(); f != (Figures{}) {
 			g.rules[name] = f
 		}
 		return true

@@ -1,4 +1,4 @@
-package fleet_test
+package history_test
 
 import (
 	"context"
@@ -6,12 +6,12 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/fleet"
+	"sluice/internal/history"
 )
 
 // asked is a board that counts how often it is asked.
 type asked struct {
-	fleet.Board
+	history.Board
 	err   error
 	times int
 }
@@ -38,14 +38,14 @@ func TestReader_AsksOnceASecondForEveryone(t *testing.T) {
 	for name, away := range map[string]error{"there": nil, "away": errAway} {
 		t.Run(name, func(t *testing.T) {
 			c := newClock()
-			board := &asked{Board: fleet.NewMemory(c.now), err: away}
-			r := fleet.NewReader(board, c.now)
+			board := &asked{Board: history.NewMemory(c.now), err: away}
+			r := history.NewLiveReader(board, c.now)
 			look := func() {
 				for range 50 {
 					if live := r.Live(t.Context()); !errors.Is(live.Err, away) {
 						t.Fatalf("figures: %v, want %v", live.Err, away)
 					}
-					if _, err := r.Denials(t.Context(), fleet.Filter{}, 10); !errors.Is(err, away) {
+					if _, err := r.Denials(t.Context(), history.Filter{}, 10); !errors.Is(err, away) {
 						t.Fatalf("denials: %v, want %v", err, away)
 					}
 				}

@@ -1,4 +1,4 @@
-package fleet
+package history
 
 import (
 	"cmp"
@@ -12,15 +12,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"sluice/internal/history"
 )
-
-// Point holds the figures of the period that begins at At.
-type Point struct {
-	At time.Time
-	history.Figures
-}
 
 // Live is the present state of the fleet.
 type Live struct {
@@ -47,7 +39,7 @@ type Live struct {
 type RuleLive struct {
 	Name string
 	// Minute are the last 60 seconds that count as complete.
-	Minute history.Figures
+	Minute Figures
 	// Tens are 60 points of ten seconds, oldest first.
 	Tens []Point
 }
@@ -74,9 +66,9 @@ const (
 	wholeTimeout = 3 * time.Second
 )
 
-// Reader reads a Board. It is safe for concurrent use. Concurrent readers share one
+// LiveReader reads a Board. It is safe for concurrent use. Concurrent readers share one
 // read per second.
-type Reader struct {
+type LiveReader struct {
 	board Board
 	own   *Memory // nil: no fallback
 	now   func() time.Time
@@ -92,14 +84,16 @@ type Reader struct {
 	// asked is the time of the last read, failed or not: a board that hangs delays
 	// one reader per second.
 	asked time.Time
-	tens  map[int64]map[string]history.Figures // periods that no longer change
+	tens  map[int64]map[string]Figures // periods that no longer change
 	// summed are the other ones.
 	summed map[int64]summedTen
+	// seconds are the tables of seconds that were read last, allTens the sums of ten seconds, minutes those of minutes.
+	seconds map[int64]map[string]string
+	allTens map[int64]map[string]Figures
+	minutes map[int64]*summedMinute
 
 	sharedMu sync.Mutex
 	shared   map[string]sharedTables
-
-	minutes summedMinutes
 
 	denied, allowed sampleList
 }
@@ -107,16 +101,16 @@ type Reader struct {
 // fresh is how long a read of the board is shared.
 const fresh = time.Second
 
-// NewReader creates a reader of board.
-func NewReader(board Board, now func() time.Time) *Reader {
-	return &Reader{board: board, now: now, tens: map[int64]map[string]history.Figures{}, summed: map[int64]summedTen{},
-		shared: map[string]sharedTables{}, denied: sampleList{name: deniedList}, allowed: sampleList{name: allowedList}}
+// NewLiveReader creates a reader of board.
+func NewLiveReader(board Board, now func() time.Time) *LiveReader {
+	return &LiveReader{board: board, now: now, tens: map[int64]map[string]Figures{}, summed: map[int64]summedTen{},
+		shared: map[string]sharedTables{}, minutes: map[int64]*summedMinute{}, denied: sampleList{name: deniedList}, allowed: sampleList{name: allowedList}}
 }
 
 // Live returns the state of the fleet, at most a second old. It never fails: if the
 // board is unavailable, Err says so, and the rest is this node's own state, or,
 // without FallBackOn, what was last known.
-func (r *Reader) Live(ctx context.Context) Live {
+func (r *LiveReader) Live(ctx context.Context) Live {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := r.now()
@@ -147,14 +141,14 @@ func (r *Reader) Live(ctx context.Context) Live {
 }
 
 // read reads a board. known are periods of ten seconds that no longer change.
-func (r *Reader) read(
-	ctx context.Context, board Board, now time.Time, known map[int64]map[string]history.Figures,
+func (r *LiveReader) read(
+	ctx context.Context, board Board, now time.Time, known map[int64]map[string]Figures,
 ) (Live, error) {
 	live := Live{At: now}
 	last := now.Add(-lag).Unix()
 	first := last - liveSeconds + 1
-	tables := []string{"nodes", hotTable}
-	for minute := first / 60; minute <= last/60; minute++ {
+	tables := []string{nodesTable, hotTable}
+	for minute := first / 60; minute <= now.Unix()/60; minute++ {
 		tables = append(tables, secondsTable(minute))
 	}
 	plain := len(tables)
@@ -172,8 +166,12 @@ func (r *Reader) read(
 	}
 	live.Nodes, live.Hot = nodesOf(read[0], now), hotOf(read[1], now)
 	live.Seconds = secondsOf(read[2:plain], first, last)
-	fresh := map[int64]map[string]history.Figures{}
-	minute := map[string]history.Figures{}
+	seconds := map[int64]map[string]string{}
+	for i, fields := range read[2:plain] {
+		seconds[first/60+int64(i)] = fields
+	}
+	fresh := map[int64]map[string]Figures{}
+	minute := map[string]Figures{}
 	for i, ten := range tens {
 		fresh[ten] = r.tenOf(ten, read[plain+i])
 		if ten*10 >= last-59 && ten*10+9 <= last { // as a whole, which is faster
@@ -196,6 +194,7 @@ func (r *Reader) read(
 	}
 	maps.DeleteFunc(r.summed, func(ten int64, _ summedTen) bool { return ten <= lastTen-liveTens || known[ten] != nil })
 	live.Rules = rulesOf(fresh, lastTen, minute)
+	r.seconds, r.allTens = seconds, fresh
 	return live, nil
 }
 
@@ -230,7 +229,7 @@ func secondsOf(tables []map[string]string, first, last int64) []Point {
 		for field, text := range fields {
 			sec, ok := afterColon(field)
 			if at := start + sec; ok && at >= first && at <= last {
-				out[at-first].Add(unpack(text))
+				out[at-first].Add(figuresPosted(text))
 			}
 		}
 	}
@@ -238,7 +237,7 @@ func secondsOf(tables []map[string]string, first, last int64) []Point {
 }
 
 // tenOf adds up the posts of ten seconds, unless they are those of the last call. The lock of live is held.
-func (r *Reader) tenOf(ten int64, posts map[string]string) map[string]history.Figures {
+func (r *LiveReader) tenOf(ten int64, posts map[string]string) map[string]Figures {
 	hash := hashOf(posts)
 	if s, there := r.summed[ten]; there && s.hash == hash {
 		return s.rules
@@ -248,8 +247,8 @@ func (r *Reader) tenOf(ten int64, posts map[string]string) map[string]history.Fi
 	return s.rules
 }
 
-func tensOf(fields map[string]string) map[string]history.Figures {
-	sum := map[string]history.Figures{}
+func tensOf(fields map[string]string) map[string]Figures {
+	sum := map[string]Figures{}
 	for _, text := range fields {
 		for rule, f := range rulesPosted(text) {
 			add(sum, rule, f.figures())
@@ -259,7 +258,7 @@ func tensOf(fields map[string]string) map[string]history.Figures {
 }
 
 // addSeconds adds what a period of ten seconds, which begins at start, has of the seconds from first to last.
-func addSeconds(sum map[string]history.Figures, fields map[string]string, start, first, last int64) {
+func addSeconds(sum map[string]Figures, fields map[string]string, start, first, last int64) {
 	if start > last || start+10 <= first {
 		return
 	}
@@ -274,7 +273,7 @@ func addSeconds(sum map[string]history.Figures, fields map[string]string, start,
 	}
 }
 
-func rulesOf(tens map[int64]map[string]history.Figures, last int64, minute map[string]history.Figures) []RuleLive {
+func rulesOf(tens map[int64]map[string]Figures, last int64, minute map[string]Figures) []RuleLive {
 	byName := map[string]*RuleLive{}
 	for ten, ruleCounts := range tens {
 		i := int(ten - last + liveTens - 1)
@@ -306,7 +305,7 @@ func rulesOf(tens map[int64]map[string]history.Figures, last int64, minute map[s
 // tables reads tables through from: with an *OwnError they are those of this node.
 // A read is shared for a second, so that many viewers of a rule cost as much as
 // one. Callers must not change it.
-func (r *Reader) tables(ctx context.Context, names []string) (read []map[string]string, err error) {
+func (r *LiveReader) tables(ctx context.Context, names []string) (read []map[string]string, err error) {
 	key := strings.Join(names, "\n")
 	r.sharedMu.Lock()
 	shared, ok := r.shared[key]

@@ -1,4 +1,4 @@
-package fleet
+package history
 
 import (
 	"context"
@@ -49,8 +49,8 @@ func (a *allowed) take(n int) []Request {
 	return out
 }
 
-// lines are marshalled samples by list.
-type lines map[string][]string
+// samples are marshalled samples by list.
+type postedSamples map[string][]string
 
 // takeSamples names the samples of the last second and lets them wait for the board.
 func (p *Publisher) takeSamples(denied, allowed []Request) {
@@ -65,7 +65,7 @@ func (p *Publisher) takeSamples(denied, allowed []Request) {
 				continue
 			}
 			p.fresh[list] = append(p.fresh[list], string(text))
-			if len(p.waiting[list]) < maxWaiting {
+			if len(p.waiting[list]) < maxUnposted {
 				p.waiting[list] = append(p.waiting[list], string(text))
 			}
 		}

@@ -1,4 +1,4 @@
-package fleet
+package history
 
 import (
 	"context"
@@ -24,36 +24,34 @@ type Board interface {
 	Read(ctx context.Context, tables []string) ([]map[string]string, error)
 	// Drop removes fields of a table.
 	Drop(ctx context.Context, table string, fields []string) error
-	// Forget removes tables.
-	Forget(ctx context.Context, tables []string) error
 	// Append adds lines to a list and keeps the newest.
 	Append(ctx context.Context, list string, lines []string, keep int) error
 	// Recent returns up to n lines of a list, newest first, without the first skip.
 	Recent(ctx context.Context, list string, skip, n int) ([]string, error)
 }
 
-// Memory is a Board in this process, for a node without Redis. A restart loses it; see Journal.
+// Memory is a Board in this process, for a node without RedisBoard. A restart loses it.
 type Memory struct {
 	now func() time.Time
 
 	mu     sync.Mutex
-	tables map[string]*table
+	tables map[string]*boardTable
 	lists  map[string][]string // oldest first
 	swept  time.Time
 }
 
-type table struct {
+type boardTable struct {
 	expires time.Time
 	fields  map[string]string
 }
 
-func newTable() *table { return &table{fields: map[string]string{}} }
+func newBoardTable() *boardTable { return &boardTable{fields: map[string]string{}} }
 
 var _ Board = (*Memory)(nil)
 
 // NewMemory creates an empty board. Tables expire by now.
 func NewMemory(now func() time.Time) *Memory {
-	return &Memory{now: now, tables: map[string]*table{}, lists: map[string][]string{}, swept: now()}
+	return &Memory{now: now, tables: map[string]*boardTable{}, lists: map[string][]string{}, swept: now()}
 }
 
 // sweepEvery is how often expired tables are removed.
@@ -75,7 +73,7 @@ func (m *Memory) Post(_ context.Context, entries []Entry) error {
 	for _, e := range entries {
 		t := m.tables[e.Table]
 		if t == nil || !now.Before(t.expires) {
-			t = newTable()
+			t = newBoardTable()
 			m.tables[e.Table] = t
 		}
 		t.fields[e.Field], t.expires = e.Value, now.Add(e.TTL)
@@ -108,16 +106,6 @@ func (m *Memory) Drop(_ context.Context, name string, fields []string) error {
 		for _, f := range fields {
 			delete(t.fields, f)
 		}
-	}
-	return nil
-}
-
-// Forget implements Board.
-func (m *Memory) Forget(_ context.Context, tables []string) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, name := range tables {
-		delete(m.tables, name)
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package fleet
+package history
 
 import (
 	"cmp"
@@ -129,7 +129,7 @@ var sampleLists = map[string]int{deniedList: 2000, allowedList: 8000}
 // sampleChunk is the largest number of lines that are read at once, so that decisions never wait long behind them.
 const sampleChunk = 500
 
-// sampleList is a list of samples as a Reader last read it.
+// sampleList is a list of samples as a LiveReader last read it.
 type sampleList struct {
 	name string
 
@@ -144,7 +144,7 @@ type sampleList struct {
 
 // Requests returns up to n sampled requests that match, newest first, at most a second old. Callers must not change
 // them. With an *OwnError they are those of this node only.
-func (r *Reader) Requests(ctx context.Context, f Filter, n int) ([]Request, error) {
+func (r *LiveReader) Requests(ctx context.Context, f Filter, n int) ([]Request, error) {
 	denied, err := r.samples(ctx, &r.denied)
 	allowed, allowedErr := r.samples(ctx, &r.allowed)
 	if err == nil {
@@ -165,7 +165,7 @@ func (r *Reader) Requests(ctx context.Context, f Filter, n int) ([]Request, erro
 }
 
 // Denials is Requests without allowed ones, of which the board keeps more time.
-func (r *Reader) Denials(ctx context.Context, f Filter, n int) ([]Request, error) {
+func (r *LiveReader) Denials(ctx context.Context, f Filter, n int) ([]Request, error) {
 	denied, err := r.samples(ctx, &r.denied)
 	var out []Request
 	for i := range denied {
@@ -178,7 +178,7 @@ func (r *Reader) Denials(ctx context.Context, f Filter, n int) ([]Request, error
 
 // Request finds a sampled request that is still kept. It reads the board again,
 // because the link to a request may come from another node.
-func (r *Reader) Request(ctx context.Context, id string) (Request, bool, error) {
+func (r *LiveReader) Request(ctx context.Context, id string) (Request, bool, error) {
 	var err error
 	for _, l := range []*sampleList{&r.denied, &r.allowed} {
 		l.mu.Lock()
@@ -193,7 +193,7 @@ func (r *Reader) Request(ctx context.Context, id string) (Request, bool, error) 
 }
 
 // samples returns a list, newest first, at most a second old.
-func (r *Reader) samples(ctx context.Context, l *sampleList) ([]Request, error) {
+func (r *LiveReader) samples(ctx context.Context, l *sampleList) ([]Request, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := r.now()
@@ -205,7 +205,7 @@ func (r *Reader) samples(ctx context.Context, l *sampleList) ([]Request, error) 
 }
 
 // kept reads a list, newest first. Its lock is held.
-func (r *Reader) kept(ctx context.Context, l *sampleList) ([]Request, error) {
+func (r *LiveReader) kept(ctx context.Context, l *sampleList) ([]Request, error) {
 	var all []Request
 	err := r.from(ctx, func(ctx context.Context, b Board) (err error) {
 		if r.own != nil && b == Board(r.own) {

@@ -1,0 +1,308 @@
+package history
+
+import (
+	"hash/maphash"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Own is what this process decided in the running hour and in the one before, by minute: the rows that it writes, and
+// that a Reader on this node takes from here. It holds what a Recorder counted, about 500 bytes for a rule and hour. It
+// is safe for concurrent use and owns no goroutine.
+type Own struct {
+	writer   int64
+	recorder *Recorder
+	seed     maphash.Seed
+
+	mu      sync.Mutex
+	address string
+	// running is the present minute, ended the one before until it is settled.
+	running, ended *ownMinute
+	hours          map[int64]*ownHour
+}
+
+// ownMinute is a minute that is not in its row yet.
+type ownMinute struct {
+	number int64 // since 1970
+	rules  map[string]*ownCount
+}
+
+// ownCount is what a rule decided in a minute.
+type ownCount struct {
+	slot
+	second, inSecond int64
+}
+
+// ownHour are the rows of an hour.
+type ownHour struct {
+	rows   map[string]*growing
+	trials map[string]*TrialCounts // by name
+	// tops are those of a rule, once the hour is over.
+	tops map[string]Tops
+	// dirty are the names of rows that are not written, false if only their tops are not.
+	dirty map[string]bool
+}
+
+// NewOwn creates an Own of the process with a random number, of what a Recorder counts.
+func NewOwn(writer int64, recorder *Recorder) *Own {
+	return &Own{writer: writer, recorder: recorder, seed: maphash.MakeSeed(), hours: map[int64]*ownHour{}}
+}
+
+// add adds what the recorder counted in a second on the node with an address.
+func (o *Own) add(second int64, address string, g *gathered) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.address = address
+	o.at(second / 60)
+	for rule, f := range g.rules {
+		o.running.add(rule, second, f)
+	}
+	for _, all := range []string{"", NodePrefix + address} { // also without requests, so that the minute is known
+		o.running.add(all, second, g.total)
+	}
+	h := o.hour(o.running.number / minutesAnHour)
+	for t, c := range g.trials {
+		name := t.name()
+		if h.trials[name] == nil {
+			if len(h.trials) >= maxTrials {
+				continue
+			}
+			h.trials[name] = &TrialCounts{}
+		}
+		c.First = time.Unix(second, 0)
+		h.trials[name].Add(c)
+		h.dirty[name] = true
+	}
+}
+
+func (m *ownMinute) add(rule string, second int64, f Figures) {
+	c := m.rules[rule]
+	if c == nil {
+		c = &ownCount{slot: slot{Peak: -1}}
+		m.rules[rule] = c
+	}
+	if c.second != second {
+		c.second, c.inSecond = second, 0
+	}
+	c.inSecond += f.Total()
+	c.slot.add(slot{f, c.inSecond})
+}
+
+// at makes a minute the running one. A clock that is set back by less than an hour goes on in the running one.
+func (o *Own) at(minute int64) {
+	was := o.running
+	if was != nil && minute <= was.number && was.number-minute < minutesAnHour {
+		return
+	}
+	o.running = &ownMinute{number: minute, rules: map[string]*ownCount{}}
+	if was == nil {
+		return
+	}
+	o.settle(nil)
+	o.ended = was
+	if hour := was.number / minutesAnHour; minute/minutesAnHour != hour {
+		o.hour(hour).tops = o.recorder.tops.end()
+	}
+	maps.DeleteFunc(o.hours, func(hour int64, _ *ownHour) bool { return !o.writes(hour) })
+}
+
+// writes reports whether rows of an hour are still written: only those of the running one and of the one before. Others
+// may have been added up, if this process did not run for hours.
+func (o *Own) writes(hour int64) bool {
+	running := o.running.number / minutesAnHour
+	return hour == running || hour == running-1
+}
+
+func (o *Own) hour(hour int64) *ownHour {
+	h := o.hours[hour]
+	if h == nil {
+		h = &ownHour{rows: map[string]*growing{}, trials: map[string]*TrialCounts{}, dirty: map[string]bool{}}
+		o.hours[hour] = h
+	}
+	return h
+}
+
+// settle puts the minute that has ended into its rows. peaks are the largest numbers of decisions in a second of it over
+// all nodes, as far as they are known.
+func (o *Own) settle(peaks map[string]int64) {
+	m := o.ended
+	o.ended = nil
+	if m == nil || !o.writes(m.number/minutesAnHour) {
+		return
+	}
+	for rule, peak := range peaks {
+		if m.rules[rule] == nil {
+			m.rules[rule] = &ownCount{}
+		}
+		m.rules[rule].Peak = max(m.rules[rule].Peak, peak)
+	}
+	h := o.hour(m.number / minutesAnHour)
+	for rule, c := range m.rules {
+		r := h.rows[rule]
+		if r == nil {
+			r = newGrowing()
+			h.rows[rule] = r
+		}
+		r.add(int(m.number%minutesAnHour), c.slot)
+		h.dirty[rule] = true
+	}
+}
+
+// end puts the minute before the present one into its rows, with the peaks over all nodes, and with all also the present
+// one, because the process ends.
+func (o *Own) end(peaks map[string]int64, all bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.settle(peaks)
+	if all && o.running != nil {
+		o.ended = o.running
+		o.settle(nil)
+		o.running.rules = map[string]*ownCount{}
+	}
+}
+
+// lastEnded is the minute that has ended and is not in its rows yet, 0 if there is none.
+func (o *Own) lastEnded() int64 {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.ended == nil {
+		return 0
+	}
+	return o.ended.number
+}
+
+// ownRow names a row.
+type ownRow struct {
+	hour int64
+	rule string
+}
+
+// dirty names the rows that are not written, those of the older hour first.
+func (o *Own) dirty() (out []ownRow) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, hour := range slices.Sorted(maps.Keys(o.hours)) {
+		h := o.hours[hour]
+		for _, rule := range slices.Sorted(maps.Keys(h.dirty)) {
+			if h.dirty[rule] || o.topsAreDue(h, rule) {
+				out = append(out, ownRow{hour, rule})
+			}
+		}
+	}
+	return out
+}
+
+// topsAreDue reports whether a row is written with its tops: every topsEvery minutes if there are many rows, and when its
+// hour is over.
+func (o *Own) topsAreDue(h *ownHour, rule string) bool {
+	return h.tops != nil || len(h.rows) <= MaxWritten ||
+		(uint64(o.running.number)+maphash.String(o.seed, rule))%topsEvery == 0
+}
+
+// topsEvery is the number of minutes after which the tops of a rule are written again, if a node has many rows.
+const topsEvery = 5
+
+// take returns rows to be written, with all of them with their tops. They are not dirty from then on.
+func (o *Own) take(names []ownRow, all bool) []LiveRow {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	out := make([]LiveRow, 0, len(names))
+	for _, n := range names {
+		h := o.hours[n.hour]
+		if h == nil {
+			continue // it is too old by now
+		}
+		tops := all || o.topsAreDue(h, n.rule)
+		r, ok := o.row(n.hour, n.rule, tops)
+		if h.dirty[n.rule] = false; tops || !o.hasTops(h, n.rule) {
+			delete(h.dirty, n.rule)
+		}
+		if ok {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// again makes rows dirty that could not be written.
+func (o *Own) again(rows []LiveRow) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for i := range rows {
+		if h := o.hours[rows[i].Hour]; h != nil && rows[i].Writer == o.writer {
+			h.dirty[rows[i].Rule] = true
+		}
+	}
+}
+
+// row packs a row.
+func (o *Own) row(hour int64, rule string, tops bool) (r LiveRow, ok bool) {
+	h := o.hours[hour]
+	r = LiveRow{Writer: o.writer, Rule: rule, Hour: hour}
+	if g := h.rows[rule]; g != nil {
+		r.Data = g.pack()
+		if tops && o.hasTops(h, rule) {
+			r.Tops = packTops(o.topsOf(h, rule), topKeys)
+		}
+		return r, true
+	}
+	if c := h.trials[rule]; c != nil {
+		r.Data, r.Tops = c.pack(), packTops(Tops{ByKey: c.Keys}, topKeys)
+		return r, true
+	}
+	return r, false
+}
+
+func (o *Own) hasTops(h *ownHour, rule string) bool {
+	if h.tops != nil {
+		return h.tops[rule] != nil
+	}
+	return o.recorder.tops.has(rule)
+}
+
+func (o *Own) topsOf(h *ownHour, rule string) Tops {
+	if h.tops != nil {
+		return h.tops[rule]
+	}
+	return o.recorder.tops.of(rule)
+}
+
+// kept are the hours whose rows are taken from here.
+func (o *Own) kept() map[int64]bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	out := map[int64]bool{}
+	for hour := range o.hours {
+		out[hour] = true
+	}
+	return out
+}
+
+// read visits the rows of some rules, or of all, whose hour is from first to last.
+func (o *Own) read(names []string, first, last int64, columns Columns, see func(*StoredRow)) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for hour, h := range o.hours {
+		if hour < first || hour > last {
+			continue
+		}
+		of := names
+		if of == nil {
+			of = slices.Collect(maps.Keys(h.rows))
+		}
+		for _, rule := range of {
+			if r, ok := o.row(hour, rule, columns != OnlyData); ok {
+				see(&StoredRow{KindLive, o.writer, rule, hour, r.Data, r.Tops})
+				continue
+			}
+			if columns != OnlyData && !strings.HasPrefix(rule, TrialPrefix) { // the first minute of the hour runs
+				if t := o.topsOf(h, rule); t != nil {
+					see(&StoredRow{KindLive, o.writer, rule, hour, nil, packTops(t, topKeys)})
+				}
+			}
+		}
+	}
+}

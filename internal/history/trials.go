@@ -1,0 +1,190 @@
+package history
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"sluice/internal/wire"
+)
+
+// maxTrials is the largest number of trials that a node counts in an hour. It does not count requests of others.
+const maxTrials = 1000
+
+// Trial names a limit on trial, which never denies, by the version of its rule.
+type Trial struct{ Rule, Version int64 }
+
+// TrialCounts counts the requests of a trial since it began.
+type TrialCounts struct {
+	// Seen counts all of them, Denied those that it would have denied.
+	Seen, Denied int64
+	// Compared are those of Seen of which the decision of the rule as it stands is known too. It is less if that was
+	// left to a fail mode.
+	Compared int64
+	// NewlyDenied were allowed by the rule, NewlyAllowed were denied by it, and the trial decided otherwise.
+	NewlyDenied, NewlyAllowed int64
+	// Keys are those of the requests that would change, in the form of samples of denials: Denied of an entry are newly
+	// denied, Allowed newly allowed.
+	Keys Top
+	// First is the time of the first one, zero without any.
+	First time.Time
+}
+
+// Changes is the number of requests that would change.
+func (c *TrialCounts) Changes() int64 { return c.NewlyDenied + c.NewlyAllowed }
+
+// Add adds o.
+func (c *TrialCounts) Add(o TrialCounts) {
+	c.Seen += o.Seen
+	c.Denied += o.Denied
+	c.Compared += o.Compared
+	c.NewlyDenied += o.NewlyDenied
+	c.NewlyAllowed += o.NewlyAllowed
+	if len(o.Keys.Entries) > 0 {
+		c.Keys = MergeTops([]Tops{{ByKey: c.Keys}, {ByKey: o.Keys}})[ByKey]
+	}
+	if c.First.IsZero() || !o.First.IsZero() && o.First.Before(c.First) {
+		c.First = o.First
+	}
+}
+
+// Tried says how a limit on trial decided a request.
+type Tried struct {
+	Allowed bool
+	// Was is how the rule as it stands decided. It has a meaning if Compared is set.
+	Was, Compared bool
+}
+
+// Trial counts one request that a limit on trial decided. It calls key if the request would change.
+func (r *Recorder) Trial(t Trial, d Tried, key func() string) {
+	c, ok := r.trials.Load(t)
+	if !ok {
+		if r.knownTrials.Load() >= maxTrials {
+			return
+		}
+		if c, ok = r.trials.LoadOrStore(t, &trialFigures{}); !ok {
+			r.knownTrials.Add(1)
+		}
+	}
+	f, _ := c.(*trialFigures) // the map holds nothing else
+	f.seen.Add(1)
+	if !d.Allowed {
+		f.denied.Add(1)
+	}
+	if !d.Compared {
+		return
+	}
+	f.compared.Add(1)
+	if d.Allowed != d.Was {
+		f.change(key(), d.Allowed)
+	}
+}
+
+type trialFigures struct {
+	seen, denied, compared atomic.Int64
+
+	mu                        sync.Mutex
+	newlyDenied, newlyAllowed int64
+	keys                      *Sketches // nil until a request would change
+}
+
+// change counts a request that would change.
+func (f *trialFigures) change(key string, allowed bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.keys == nil {
+		f.keys = NewSketches()
+	}
+	f.keys.Add(ByKey, key, allowed, 1)
+	if allowed {
+		f.newlyAllowed++
+	} else {
+		f.newlyDenied++
+	}
+}
+
+// take returns the counts since the last call.
+func (f *trialFigures) take() TrialCounts {
+	c := TrialCounts{Seen: f.seen.Swap(0), Denied: f.denied.Swap(0), Compared: f.compared.Swap(0)}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.keys != nil {
+		c.NewlyDenied, c.NewlyAllowed, c.Keys = f.newlyDenied, f.newlyAllowed, f.keys.Tops()[ByKey]
+		f.newlyDenied, f.newlyAllowed, f.keys = 0, 0, nil
+	}
+	return c
+}
+
+// gatherTrials returns the counts since the last call.
+func (r *Recorder) gatherTrials() map[Trial]TrialCounts {
+	out := map[Trial]TrialCounts{}
+	r.trials.Range(func(k, v any) bool {
+		t, _ := k.(Trial)
+		f, _ := v.(*trialFigures)
+		if c := f.take(); c.Seen > 0 || c.Compared > 0 || c.Changes() > 0 { // a request may be counted in two parts
+			out[t] = c
+		}
+		return true
+	})
+	if r.knownTrials.Load() >= maxTrials {
+		r.trials.Clear() // also of trials that have ended
+		r.knownTrials.Store(0)
+	}
+	return out
+}
+
+// TrialPrefix begins the names under which trials are stored. No rule has such a name.
+const TrialPrefix = "%"
+
+// name is the name of a trial in the store.
+func (t Trial) name() string { return fmt.Sprintf("%s%d:%d", TrialPrefix, t.Rule, t.Version) }
+
+// packedTrial is the first byte of a packed trial.
+const packedTrial = 4
+
+// pack writes the counts of a trial. Its keys are packed as tops.
+func (c *TrialCounts) pack() []byte {
+	out := []byte{packedTrial}
+	for _, n := range []int64{c.Seen, c.Denied, c.First.UnixMilli(), c.Compared, c.NewlyDenied, c.NewlyAllowed} {
+		out = binary.AppendUvarint(out, uint64(max(0, n)))
+	}
+	return out
+}
+
+// unpackTrial reads what pack wrote. Anything else counts as zero.
+func unpackTrial(data, tops []byte) TrialCounts {
+	in := wire.Read(data)
+	if in.Byte() != packedTrial {
+		return TrialCounts{}
+	}
+	var c TrialCounts
+	var first int64
+	for _, n := range []*int64{&c.Seen, &c.Denied, &first, &c.Compared, &c.NewlyDenied, &c.NewlyAllowed} {
+		*n = in.Number(math.MaxInt64)
+	}
+	if !in.Done() {
+		return TrialCounts{}
+	}
+	c.First, c.Keys = time.UnixMilli(first), unpackTops(tops)[ByKey]
+	return c
+}
+
+// Trial adds up the counts of all nodes of a trial that several versions of a rule share. Those of other nodes are up to
+// two minutes old. Errors wrap rules.ErrUnavailable.
+func (r *Reader) Trial(ctx context.Context, rule int64, versions []int64) (TrialCounts, error) {
+	names := make([]string, len(versions))
+	for i, v := range versions {
+		names[i] = Trial{rule, v}.name()
+	}
+	var sum TrialCounts
+	err := r.read(ctx, names, []Part{{KindTrials, 0, math.MaxInt64}, {KindLive, 0, math.MaxInt64}}, Both,
+		func(row *StoredRow) { sum.Add(unpackTrial(row.Data, row.Tops)) })
+	if err != nil {
+		return TrialCounts{}, fmt.Errorf("read the trial of rule %d: %w", rule, err)
+	}
+	return sum, nil
+}
