@@ -74,19 +74,25 @@ func (d *DB) WriteStats(ctx context.Context, rows []history.LiveRow) (leftOut in
 				some = append(some, liveRow{Rule: r.Rule, Hour: r.Hour, Writer: r.Writer, Data: r.Data, Tops: r.Tops})
 			}
 		}
-		if leftOut = len(rows) - len(some); len(some) == 0 {
-			return nil
-		}
-		return tx.Clauses(clause.OnConflict{
-			Columns: []clause.Column{{Name: "rule"}, {Name: "hour"}, {Name: "writer"}},
-			DoUpdates: clause.Assignments(map[string]any{"data": gorm.Expr("excluded.data"),
-				"tops": gorm.Expr("COALESCE(excluded.tops, stats_live.tops)")}),
-		}).Create(some).Error
+		leftOut = len(rows) - len(some)
+		return replaceLive(tx, some)
 	})
 	if err != nil {
 		return 0, err
 	}
 	return leftOut, nil
+}
+
+// replaceLive stores rows in place of earlier ones. A row without tops leaves those that are there.
+func replaceLive(tx *gorm.DB, rows []liveRow) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	return tx.Clauses(clause.OnConflict{
+		Columns: []clause.Column{{Name: "rule"}, {Name: "hour"}, {Name: "writer"}},
+		DoUpdates: clause.Assignments(map[string]any{"data": gorm.Expr("excluded.data"),
+			"tops": gorm.Expr("COALESCE(excluded.tops, stats_live.tops)")}),
+	}).Create(rows).Error
 }
 
 // ReadStats implements history.Store, in one statement.
@@ -130,10 +136,23 @@ func (d *DB) ReadStats(ctx context.Context, rules []string, parts []history.Part
 }
 
 // FoldStats implements history.Store. A read replica folds nothing.
-func (d *DB) FoldStats(ctx context.Context, limit int) (n int, err error) {
+func (d *DB) FoldStats(ctx context.Context, limit int) (int, error) {
 	if d.Replica() {
 		return 0, nil
 	}
+	var hour int64
+	err := d.readIn(ctx, d.callTimeout, func(tx *gorm.DB) (err error) {
+		hour, err = d.statsHour(tx)
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	return d.foldBefore(ctx, hour-history.FoldAfter, limit)
+}
+
+// foldBefore adds up rows of hours before one.
+func (d *DB) foldBefore(ctx context.Context, before int64, limit int) (n int, err error) {
 	err = d.writeIn(ctx, func(tx *gorm.DB) error {
 		if d.dialect == dialectPostgres {
 			var locked bool
@@ -141,12 +160,8 @@ func (d *DB) FoldStats(ctx context.Context, limit int) (n int, err error) {
 				return err
 			}
 		}
-		hour, err := d.statsHour(tx)
-		if err != nil {
-			return err
-		}
 		var old []liveRow
-		if err := tx.Where("hour < ?", hour-history.FoldAfter).Order("hour, rule, writer").Limit(limit).
+		if err := tx.Where("hour < ?", before).Order("hour, rule, writer").Limit(limit).
 			Find(&old).Error; err != nil || len(old) == 0 {
 			return err
 		}

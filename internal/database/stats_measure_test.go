@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"gorm.io/gorm"
 
 	"sluice/internal/history"
 	"sluice/internal/history/historytest"
@@ -19,50 +22,100 @@ const (
 	measuredRules = 1000
 	measuredDays  = 90
 	// The figures before the last closeHours are those of differentRules, copied to all.
-	closeHours, differentRules = 9, 100
+	closeHours, differentRules = 6, 100
 )
 
-// TestMeasureStats measures what the figures of 1,000 busy rules take on disk after 90 days, written by the real
-// Writer: in the last hours once a minute, so that there is as much dead or free space as on a node.
+// TestMeasureStats measures what the figures of 1,000 busy rules take on disk after 90 days, written by one process and by
+// three: in the last hours once a minute, so that there is as much dead or free space as on a node.
 //
 //	make measure-stats
 func TestMeasureStats(t *testing.T) {
-	fmt.Fprintln(os.Stdout, "| database | MB in all | table | indexes | rows | dead or free | MB at most |\n"+
-		"|---|---|---|---|---|---|---|")
-	onEach(t, func(t *testing.T, d *DB) {
-		end := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
-		now := end.Add(-measuredDays * history.Day)
-		d.callTimeout = time.Minute
-		write := func(n int, until time.Time, step time.Duration, after func()) {
-			w := history.NewWriter(history.WriterOptions{Recent: historytest.NewBusy(n), Store: d, Node: "a",
-				Keep: measuredDays * history.Day, Now: func() time.Time { return now.Add(20 * time.Second) }})
-			for now.Before(until) {
-				now = now.Add(step)
-				w.Round(t.Context())
-				after()
+	fmt.Fprintln(os.Stdout, "| database | processes | MB in all | table | indexes | rows | dead or free | MB at most |\n"+
+		"|---|---|---|---|---|---|---|---|")
+	for _, processes := range []int64{1, 3} {
+		onEach(t, func(t *testing.T, d *DB) {
+			if d.dialect == dialectSQLite && processes > 1 {
+				return // an embedded node is alone
+			}
+			measureStats(t, d, processes)
+		})
+	}
+}
+
+func measureStats(t *testing.T, d *DB, processes int64) {
+	last := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC).Unix() / 3600
+	first := last - measuredDays*24
+	d.callTimeout = time.Minute
+	write := func(hour int64, minutes, rules int) {
+		for writer := range processes {
+			rows := historytest.BusyHour(writer+1, hour, minutes, rules)
+			live := make([]liveRow, len(rows))
+			for i, r := range rows {
+				live[i] = liveRow{Rule: r.Rule, Hour: r.Hour, Writer: r.Writer, Data: r.Data, Tops: r.Tops}
+				if minutes%5 != 0 { // tops are written every five minutes
+					live[i].Tops = nil
+				}
+			}
+			for some := range slices.Chunk(live, history.MaxWritten) {
+				if err := d.writeIn(t.Context(), func(tx *gorm.DB) error { return replaceLive(tx, some) }); err != nil {
+					t.Fatal(err)
+				}
 			}
 		}
-		write(differentRules, end.Add(-closeHours*time.Hour), closeHours*time.Hour, func() { vacuum(t, d) })
-		copyStats(t, d)
-		largest := sizeOf(t, d).all
-		write(measuredRules, end, time.Minute, func() {
-			if now.Minute()%10 == 0 {
+	}
+	fold := func(before int64) {
+		for n := 1; n > 0; {
+			var err error
+			if n, err = d.foldBefore(t.Context(), before, 2000); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for hour := first; hour < last-closeHours; hour++ {
+		write(hour, 60, differentRules)
+		if hour%24 == 0 {
+			fold(hour)
+			vacuum(t, d)
+		}
+	}
+	fold(last - closeHours)
+	for _, kind := range []history.Kind{history.KindMinutes} {
+		if _, err := d.CleanStats(t.Context(), kind, last-closeHours-72, 10_000_000); err != nil {
+			t.Fatal(err)
+		}
+	}
+	copyStats(t, d)
+	largest := sizeOf(t, d).all
+	var wal, most int64
+	for hour := last - closeHours; hour < last; hour++ {
+		for minute := range 60 {
+			before := walOf(t, d)
+			write(hour, minute+1, measuredRules)
+			wal = walOf(t, d) - before
+			most = max(most, wal)
+			if minute%10 == 9 {
 				vacuum(t, d)
 			}
-			if now.Minute() == 59 {
-				largest = max(largest, sizeOf(t, d).all)
-				t.Logf("%s: %d MB", now.Format(time.DateTime), sizeOf(t, d).all/1e6)
-			}
-		})
-		written, err := d.WrittenStats(t.Context())
-		if err != nil || now.Sub(written) > 3*time.Minute {
-			t.Fatalf("written until %s, %v", written, err)
 		}
-		s := sizeOf(t, d)
-		mb := func(n int64) string { return fmt.Sprintf("%.0f", float64(n)/1e6) }
-		fmt.Fprintf(os.Stdout, "| %s | %s | %s | %s | %d | %s | %s |\n", filepath.Base(t.Name()), mb(s.all), mb(s.table),
-			mb(s.indexes), s.rows, s.unused, mb(largest))
-	})
+		fold(hour - history.FoldAfter)
+		largest = max(largest, sizeOf(t, d).all)
+	}
+	s := sizeOf(t, d)
+	mb := func(n int64) string { return fmt.Sprintf("%.0f", float64(n)/1e6) }
+	fmt.Fprintf(os.Stdout, "| %s | %d | %s | %s | %s | %d | %s | %s | WAL of the last minute %s MB, at most %s\n",
+		filepath.Base(t.Name()), processes, mb(s.all), mb(s.table), mb(s.indexes), s.rows, s.unused, mb(largest), mb(wal),
+		mb(most))
+}
+
+// walOf is the position in the log of Postgres, in bytes.
+func walOf(t *testing.T, d *DB) (n int64) {
+	if d.dialect == dialectSQLite {
+		return 0
+	}
+	if err := d.write.Raw("SELECT pg_current_wal_lsn() - '0/0'::pg_lsn").Scan(&n).Error; err != nil {
+		t.Fatal(err)
+	}
+	return n
 }
 
 // copyStats copies the figures of differentRules to all rules, in the order in which they are written.
@@ -73,7 +126,7 @@ func copyStats(t *testing.T, d *DB) {
 	}
 	// The third digit from the end of a name is 0 so far.
 	name := "substr(s.rule, 1, length(s.rule) - 3) || c.n || substr(s.rule, length(s.rule) - 1)"
-	if err := d.write.Exec("INSERT INTO stats SELECT s.kind, " + name + ", s.period, s.data FROM stats s, (" +
+	if err := d.write.Exec("INSERT INTO stats SELECT s.kind, " + name + ", s.period, s.data, s.tops FROM stats s, (" +
 		strings.Join(copies, " UNION ALL ") + ") c WHERE s.rule LIKE '" + historytest.Name(0)[:8] +
 		"%' ORDER BY s.period, s.kind, s.rule, c.n").Error; err != nil {
 		t.Fatal(err)
@@ -94,11 +147,11 @@ func vacuum(t *testing.T, d *DB) {
 	}
 	var due bool
 	if err := d.write.Raw("SELECT n_dead_tup > 1000 + 0.02 * greatest(reltuples, 0) FROM pg_stat_user_tables s " +
-		"JOIN pg_class c ON c.oid = s.relid WHERE s.relname = 'stats'").Scan(&due).Error; err != nil {
+		"JOIN pg_class c ON c.oid = s.relid WHERE s.relname IN ('stats', 'stats_live') ORDER BY 1 DESC LIMIT 1").Scan(&due).Error; err != nil {
 		t.Fatal(err)
 	}
 	if due {
-		if err := d.write.Exec("VACUUM ANALYZE stats").Error; err != nil {
+		if err := d.write.Exec("VACUUM ANALYZE stats, stats_live").Error; err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -117,7 +170,7 @@ func sizeOf(t *testing.T, d *DB) (s size) {
 		}
 		return n
 	}
-	s.rows = one("SELECT count(*) FROM stats")
+	s.rows = one("SELECT (SELECT count(*) FROM stats) + (SELECT count(*) FROM stats_live)")
 	if d.dialect == dialectSQLite {
 		page := one("SELECT page_size FROM pragma_page_size")
 		var file struct{ File string }
@@ -134,8 +187,10 @@ func sizeOf(t *testing.T, d *DB) (s size) {
 		s.table = s.all
 		return s
 	}
-	s.all, s.table = one("SELECT pg_total_relation_size('stats')"), one("SELECT pg_table_size('stats')")
+	s.all, s.table = one("SELECT pg_total_relation_size('stats') + pg_total_relation_size('stats_live')"),
+		one("SELECT pg_table_size('stats') + pg_table_size('stats_live')")
 	s.indexes = s.all - s.table
-	s.unused = fmt.Sprintf("%d rows dead", one("SELECT n_dead_tup FROM pg_stat_user_tables WHERE relname = 'stats'"))
+	s.unused = fmt.Sprintf("%d rows dead", one("SELECT sum(n_dead_tup) FROM pg_stat_user_tables "+
+		"WHERE relname IN ('stats', 'stats_live')"))
 	return s
 }
