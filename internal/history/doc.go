@@ -13,8 +13,8 @@
 //
 // A table on the Board belongs to a period and has a field for each node, so posting again changes nothing:
 //
-//	s:29400123   one minute   node-1:07 -> [812,14,0,0,0,0,0,0,0,0]   requests in second 7
-//	t:176400741  ten seconds  node-1:4  -> {"charges-per-user":[812,14,0,0,0,0,0,0,0,0]}   in the fifth of them
+//	s:29400123   one minute   node-1:07 -> 812 14 …   requests in second 7
+//	t:176400741  ten seconds  node-1:4  -> charges-per-user 812 14 …   in the fifth of them
 //	nodes                     node-1    -> {"set_version":7,…}
 //	hot                       node-1    -> {"keys":[{"key":"user:42","rate":4200,…}]}
 package history

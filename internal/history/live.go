@@ -229,7 +229,7 @@ func secondsOf(tables []map[string]string, first, last int64) []Point {
 		for field, text := range fields {
 			sec, ok := afterColon(field)
 			if at := start + sec; ok && at >= first && at <= last {
-				out[at-first].Add(figuresPosted(text))
+				out[at-first].Add(postedOf(text, ""))
 			}
 		}
 	}
@@ -250,9 +250,7 @@ func (r *LiveReader) tenOf(ten int64, posts map[string]string) map[string]Figure
 func tensOf(fields map[string]string) map[string]Figures {
 	sum := map[string]Figures{}
 	for _, text := range fields {
-		for rule, f := range rulesPosted(text) {
-			add(sum, rule, f.figures())
-		}
+		eachPosted(text, func(rule string, f Figures) { add(sum, rule, f) })
 	}
 	return sum
 }
@@ -267,9 +265,7 @@ func addSeconds(sum map[string]Figures, fields map[string]string, start, first, 
 		if sec := start + n; !ok || sec < first || sec > last {
 			continue
 		}
-		for rule, p := range rulesPosted(text) {
-			add(sum, rule, p.figures())
-		}
+		eachPosted(text, func(rule string, f Figures) { add(sum, rule, f) })
 	}
 }
 

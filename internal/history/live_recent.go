@@ -44,7 +44,7 @@ func (r *LiveReader) Minutes(ctx context.Context, first, last int64) ([]RecentMi
 		m := RecentMinute{Minute: minute, Nodes: map[string]string{}, Rules: maps.Clone(r.minuteOf(minute))}
 		for field, text := range r.seconds[minute] {
 			node := field[:max(0, strings.LastIndexByte(field, ':'))]
-			f := figuresPosted(text)
+			f := postedOf(text, "")
 			m.Nodes[node] = addresses[node]
 			add(m.Rules, "", f)
 			if address := addresses[node]; address != "" {
@@ -120,7 +120,7 @@ func (r *LiveReader) Seconds(ctx context.Context, rule string, first, last int64
 			if p := at((first/60+int64(i))*60, field); p != nil {
 				p.Known, p.Peak = true, max(p.Peak, 0)
 				if rule == "" {
-					p.Add(figuresPosted(text))
+					p.Add(postedOf(text, ""))
 				}
 			}
 		}
@@ -128,11 +128,9 @@ func (r *LiveReader) Seconds(ctx context.Context, rule string, first, last int64
 	for i, fields := range read[minutes:] {
 		for field, text := range fields {
 			p := at((first/10+int64(i))*10, field)
-			if p == nil || !strings.Contains(text, rule) {
-				continue
+			if p != nil && strings.Contains(text, rule) {
+				p.Add(postedOf(text, rule))
 			}
-			of := rulesPosted(text)[rule]
-			p.Add(of.figures())
 		}
 	}
 	for i := range out {
@@ -176,14 +174,7 @@ func (r *LiveReader) Peaks(ctx context.Context, node string, minute int64) map[s
 			if seconds[second] == nil {
 				seconds[second] = map[string]int64{}
 			}
-			if i == 0 {
-				seconds[second][""] += figuresPosted(text).Total()
-			}
-			if i > 0 {
-				for rule, p := range rulesPosted(text) {
-					seconds[second][rule] += p.figures().Total()
-				}
-			}
+			eachPosted(text, func(rule string, f Figures) { seconds[second][rule] += f.Total() })
 		}
 	}
 	peaks := map[string]int64{}

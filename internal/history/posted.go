@@ -1,11 +1,54 @@
 package history
 
 import (
-	"encoding/json"
+	"encoding/binary"
 	"hash/maphash"
-	"strconv"
-	"strings"
+	"math"
+
+	"sluice/internal/wire"
 )
+
+// postedVersion begins the figures of a second on the board. For each rule follow its name, with its length before it,
+// and its figures, of all requests under "".
+const postedVersion = 1
+
+// appendPosted writes the figures of a rule.
+func appendPosted(out []byte, rule string, f *Figures) []byte {
+	out = wire.AppendText(out, rule)
+	for _, n := range f.all() {
+		out = binary.AppendUvarint(out, uint64(max(0, n)))
+	}
+	return out
+}
+
+// eachPosted visits the figures of rules that a node posted of a second. What cannot be read counts as nothing, because
+// figures on a screen are not worth an error.
+func eachPosted(text string, see func(rule string, f Figures)) {
+	in := wire.Read([]byte(text))
+	if in.Byte() != postedVersion {
+		return
+	}
+	for in.Len() > 0 {
+		rule := in.Text(maxRowName)
+		var all allFigures
+		for i := range all {
+			all[i] = in.Number(math.MaxInt64)
+		}
+		if !in.Failed() {
+			see(rule, all.figures())
+		}
+	}
+}
+
+// postedOf are the figures of a rule in what a node posted of a second.
+func postedOf(text, rule string) (of Figures) {
+	eachPosted(text, func(name string, f Figures) {
+		if name == rule {
+			of = f
+		}
+	})
+	return of
+}
 
 var hashSeed = maphash.MakeSeed()
 
@@ -22,80 +65,4 @@ func hashOf(fields map[string]string) uint64 {
 type summedTen struct {
 	hash  uint64 // of the posts
 	rules map[string]Figures
-}
-
-// rulesPosted reads the figures of rules. Anything else counts as nothing.
-func rulesPosted(text string) map[string]allFigures {
-	of, rest := cutRules(text)
-	if of == nil || rest != "" {
-		of = nil
-		_ = json.Unmarshal([]byte(text), &of)
-	}
-	return of
-}
-
-// cutRules reads the figures of rules at the beginning of a text, as jsonOf writes them, and returns what follows. If
-// the text begins with anything else, even with other JSON, it returns nil and the text, for encoding/json to read.
-func cutRules(text string) (of map[string]allFigures, rest string) {
-	s, ok := strings.CutPrefix(text, "{")
-	if !ok {
-		return nil, text
-	}
-	of = make(map[string]allFigures, strings.Count(s, "["))
-	if s, ok = strings.CutPrefix(s, "}"); ok {
-		return of, s
-	}
-	for {
-		var rule string
-		var p allFigures
-		if rule, p, s, ok = cutRule(s); !ok {
-			return nil, text
-		}
-		of[rule] = p
-		if s == "" || s[0] != ',' {
-			break
-		}
-		s = s[1:]
-	}
-	if s, ok = strings.CutPrefix(s, "}"); !ok {
-		return nil, text
-	}
-	return of, s
-}
-
-// cutRule reads a name and its figures.
-func cutRule(s string) (rule string, p allFigures, rest string, ok bool) {
-	if s == "" || s[0] != '"' {
-		return "", p, s, false
-	}
-	name, s, ok := strings.Cut(s[1:], `":[`)
-	if !ok || strings.ContainsAny(name, `\"`) {
-		return "", p, s, false
-	}
-	numbers, s, ok := strings.Cut(s, "]")
-	if !ok {
-		return "", p, s, false
-	}
-	p, ok = cutNumbers(numbers)
-	return name, p, s, ok
-}
-
-// cutNumbers reads figures with commas between them.
-func cutNumbers(s string) (p allFigures, ok bool) {
-	for i := range p {
-		number, more, further := strings.Cut(s, ",")
-		n, err := strconv.ParseInt(number, 10, 64)
-		if err != nil || n < 0 || further != (i < len(p)-1) {
-			return allFigures{}, false
-		}
-		p[i], s = n, more
-	}
-	return p, true
-}
-
-// figuresPosted reads the figures of all requests. Anything else counts as nothing, because figures on a screen are not
-// worth an error.
-func figuresPosted(text string) Figures {
-	p, _ := cutNumbers(strings.Trim(text, "[]"))
-	return p.figures()
 }

@@ -174,16 +174,17 @@ func (p *Publisher) post(ctx context.Context, now time.Time) error {
 }
 
 func (p *Publisher) appendSecond(out []Entry, second int64, s *postedSecond) []Entry {
-	out = append(out, Entry{Table: secondsTable(second / 60), Field: fieldOf(p.node, second%60),
-		Value: jsonOf(s.total.all()), TTL: secondsTTL})
+	total := appendPosted([]byte{postedVersion}, "", &s.total)
+	out = append(out, Entry{Table: secondsTable(second / 60), Field: fieldOf(p.node, second%60), Value: string(total),
+		TTL: secondsTTL})
 	if len(s.rules) == 0 {
 		return out
 	}
-	packed := map[string]allFigures{}
+	rules := []byte{postedVersion}
 	for rule, f := range s.rules {
-		packed[rule] = f.all()
+		rules = appendPosted(rules, rule, &f)
 	}
-	return append(out, Entry{Table: tensTable(second / 10), Field: fieldOf(p.node, second%10), Value: jsonOf(packed),
+	return append(out, Entry{Table: tensTable(second / 10), Field: fieldOf(p.node, second%10), Value: string(rules),
 		TTL: secondsTTL})
 }
 

@@ -116,8 +116,7 @@ func (f *Filter) matchRoute(r *Request) bool {
 	return several && method == r.Method && strings.Contains(r.Route, route)
 }
 
-// The lists of samples on the board. Releases before that of the list of allowed requests know the other one only, so
-// they neither show allowed requests nor drop denials for them.
+// The lists of samples on the board: allowed requests have one of their own, so that they push no denial out.
 const (
 	deniedList  = "recent"
 	allowedList = "allowed"
