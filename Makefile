@@ -165,7 +165,7 @@ bench: deps ## measure it beside its peers and write docs/benchmarks.md (ONLY=ro
 
 .PHONY: measure-stats
 measure-stats: deps ## measure what the figures of 1,000 rules take on disk after 90 days (half an hour)
-	$(GO) test -count=1 -tags measure -timeout 120m -v -run '^TestMeasureStats$$' ./internal/database
+	$(GO) test -count=1 -tags measure -timeout 120m -v -run '^TestMeasure(Stats|Writers)$$' ./internal/database
 
 .PHONY: measure-console
 measure-console: deps ## measure how long the server takes over pages of 10,000 rules and 90 days (a quarter of an hour)

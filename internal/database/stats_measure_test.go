@@ -15,6 +15,7 @@ import (
 
 	"sluice/internal/history"
 	"sluice/internal/history/historytest"
+	"sluice/internal/testenv"
 )
 
 // Size of TestMeasureStats.
@@ -195,4 +196,42 @@ func sizeOf(t *testing.T, d *DB) (s size) {
 	s.unused = fmt.Sprintf("%d rows dead", one("SELECT sum(n_dead_tup) FROM pg_stat_user_tables "+
 		"WHERE relname IN ('stats', 'stats_live')"))
 	return s
+}
+
+// TestMeasureWriters measures what 20 nodes with 5,000 active rules each write to Postgres in a minute: the time that the
+// statements take, one after the other, and what they add to its log.
+//
+//	make measure-stats
+func TestMeasureWriters(t *testing.T) {
+	const writers, active = 20, 5000
+	d := open(t, testenv.PrivatePostgres(t).DSN("postgres"))
+	d.callTimeout = time.Minute
+	if err := d.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	hour, err := d.statsHour(d.read)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprintln(os.Stdout, "| minute of the hour | rows | statements | s | rows a second | WAL, MB |\n|---|---|---|---|---|---|")
+	for _, minute := range []int{1, 2, 30, 59} {
+		rows := historytest.BusyHour(1, hour, minute, active)
+		before, begin, statements, written := walOf(t, d), time.Now(), 0, 0
+		for writer := range int64(writers) {
+			for some := range slices.Chunk(rows, history.MaxWritten) {
+				for i := range some {
+					if some[i].Writer = writer + 1; i%5 != minute%5 { // tops are written every five minutes
+						some[i].Tops = nil
+					}
+				}
+				if _, err := d.WriteStats(t.Context(), some); err != nil {
+					t.Fatal(err)
+				}
+				statements, written = statements+1, written+len(some)
+			}
+		}
+		took := time.Since(begin).Seconds()
+		fmt.Fprintf(os.Stdout, "| %d | %d | %d | %.1f | %.0f | %.0f |\n", minute, written, statements, took,
+			float64(written)/took, float64(walOf(t, d)-before)/1e6)
+	}
 }
