@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"sluice/internal/tick"
 )
 
 // The bounds of withdrawals: how many are under way at once, how long one is tried, how long one try takes at most, and
@@ -75,11 +77,7 @@ func (w *Withdrawals) run(rule int64, nonce string, outcome chan<- string) {
 			outcome <- ticket
 			return
 		}
-		timer := time.NewTimer(pause)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
+		if !tick.Wait(ctx, pause) {
 			return
 		}
 	}

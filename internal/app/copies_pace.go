@@ -3,6 +3,8 @@ package app
 import (
 	"context"
 	"time"
+
+	"sluice/internal/tick"
 )
 
 // Pacing of the local copies. To write 100,000 rules or a million overrides takes some
@@ -61,12 +63,7 @@ func (p *pace) end(ctx context.Context) {
 }
 
 func (p *pace) pause(ctx context.Context, length time.Duration) {
-	timer := time.NewTimer(length)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	}
+	tick.Wait(ctx, length)
 	p.paused += length
 	p.began = p.now()
 }

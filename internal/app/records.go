@@ -18,6 +18,7 @@ import (
 	"sluice/internal/records"
 	"sluice/internal/records/kafkasink"
 	"sluice/internal/secretfile"
+	"sluice/internal/tick"
 )
 
 // errRecordsInUse means that another server writes the decision log in this directory.
@@ -207,10 +208,8 @@ func (k *recordKey) find(ctx context.Context, db *database.DB, every time.Durati
 			log.Warn("the decision log hides credentials instead of hashing them until the rules database answers", "error", err)
 			reported = true
 		}
-		select {
-		case <-ctx.Done():
+		if !tick.Wait(ctx, every) {
 			return
-		case <-time.After(every):
 		}
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"runtime/debug"
 	"sync"
 	"time"
+
+	"sluice/internal/tick"
 )
 
 // Bounds of Jobs.
@@ -180,12 +182,7 @@ func (j *Jobs) pace(ctx context.Context, jb *job) func(lines, ts int64) bool {
 		}
 		now := j.opt.Now()
 		if now.Sub(rested) >= turn {
-			rest := time.NewTimer(turn)
-			select {
-			case <-ctx.Done():
-			case <-rest.C:
-			}
-			rest.Stop()
+			tick.Wait(ctx, turn)
 			rested = j.opt.Now()
 		}
 		j.mu.Lock()

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"sluice/internal/tick"
 )
 
 // Timing of the listening connection.
@@ -76,12 +78,8 @@ func (d *DB) listenUntilDone(ctx context.Context, cfg *pgx.ConnConfig, fn func()
 				slog.Any("error", err))
 		}
 		away = true
-		timer := time.NewTimer(wait)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
+		if !tick.Wait(ctx, wait) {
 			return
-		case <-timer.C:
 		}
 		wait = min(wait*2, listenLastTry)
 	}

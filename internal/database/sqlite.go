@@ -14,6 +14,8 @@ import (
 	gosqlite "github.com/glebarez/go-sqlite"
 	"github.com/glebarez/sqlite"
 	"gorm.io/gorm"
+
+	"sluice/internal/tick"
 )
 
 // sqliteReaders is the number of read connections; WAL lets them continue while the one writer
@@ -69,10 +71,8 @@ func switchToWAL(ctx context.Context, g *gorm.DB, patience time.Duration) error 
 		if !errors.As(err, &lite) || lite.Code()&0xff != sqliteBusy {
 			return err
 		}
-		select {
-		case <-ctx.Done():
+		if !tick.Wait(ctx, walRetry) {
 			return err
-		case <-time.After(walRetry):
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"sluice/internal/tick"
 	"sluice/internal/wire"
 	"sluice/limiter"
 )
@@ -163,15 +164,9 @@ func (b *Bus) unpack(m string) {
 
 // receiveAll subscribes, and again after each failure.
 func (b *Bus) receiveAll(ctx context.Context) {
-	for {
+	b.subscription(ctx)
+	for tick.Wait(ctx, busRetry) {
 		b.subscription(ctx)
-		pause := time.NewTimer(busRetry)
-		select {
-		case <-ctx.Done():
-			pause.Stop()
-			return
-		case <-pause.C:
-		}
 	}
 }
 

@@ -1,4 +1,4 @@
-// Package tick repeats work at intervals.
+// Package tick repeats work at intervals, and waits.
 //
 //	for range tick.Every(ctx, time.Minute) {
 //		sweep()
@@ -28,4 +28,15 @@ func Every(ctx context.Context, every time.Duration) func(yield func() bool) {
 			}
 		}
 	}
+}
+
+// Wait waits for a time, and less if ctx ends. It reports whether ctx goes on.
+func Wait(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+	return ctx.Err() == nil
 }

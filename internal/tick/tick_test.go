@@ -31,3 +31,20 @@ func TestEvery_WaitsBeforeEachTurnAndEndsWithTheContext(t *testing.T) {
 		}
 	})
 }
+
+func TestWait_EndsWithTheTimeOrTheContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 90*time.Minute)
+		defer cancel()
+		start := time.Now()
+		if !tick.Wait(ctx, time.Hour) || time.Since(start) != time.Hour {
+			t.Errorf("an hour was over after %v, %v", time.Since(start), ctx.Err())
+		}
+		if tick.Wait(ctx, time.Hour) || time.Since(start) != 90*time.Minute {
+			t.Errorf("the context ended after %v", time.Since(start))
+		}
+		if tick.Wait(ctx, -1) {
+			t.Error("a context that has ended goes on")
+		}
+	})
+}

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"sluice/internal/tick"
 	"sluice/limiter"
 )
 
@@ -258,12 +259,8 @@ func (r *refusal) Error() string {
 func (b *breaker) watchUntil(ctx context.Context, now func() time.Time, probe func(context.Context) error) bool {
 	last := now()
 	for {
-		pause := time.NewTimer(b.probing() - now().Sub(last))
-		select {
-		case <-ctx.Done():
-			pause.Stop()
+		if !tick.Wait(ctx, b.probing()-now().Sub(last)) {
 			return true
-		case <-pause.C:
 		}
 		last = now()
 		switch err := probe(ctx); {

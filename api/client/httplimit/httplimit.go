@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"sluice/api/client"
+	"sluice/internal/tick"
 	"sluice/rules/facts"
 	"sluice/rules/host"
 	"sluice/rules/profile"
@@ -163,7 +164,7 @@ func (l *Limiter) Serve(w http.ResponseWriter, r *http.Request, route string, ne
 	switch {
 	case !a.Allowed:
 		writeProblem(w, a.Status, a.Body)
-	case a.DelayMS > 0 && !pause(r.Context(), a.DelayMS):
+	case a.DelayMS > 0 && !tick.Wait(r.Context(), time.Duration(a.DelayMS)*time.Millisecond):
 		w.WriteHeader(http.StatusServiceUnavailable)
 	default:
 		next(r.WithContext(context.WithValue(r.Context(), answerKey{}, a)))
@@ -237,18 +238,6 @@ func (l *Limiter) setHeaders(h http.Header, a *client.Answer) {
 	}
 	if a.Degraded != "" && l.headers["X-RateLimit-Mode"] {
 		h.Set("X-RateLimit-Mode", a.Degraded)
-	}
-}
-
-// pause waits for some milliseconds. It reports false if the context ended first.
-func pause(ctx context.Context, ms int64) bool {
-	t := time.NewTimer(time.Duration(ms) * time.Millisecond)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }
 

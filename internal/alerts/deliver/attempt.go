@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"sluice/internal/alerts"
+	"sluice/internal/tick"
 )
 
 const (
@@ -45,10 +46,8 @@ func (w *Worker) deliver(ctx context.Context, m *alerts.DueDelivery) alerts.Atte
 			w.opt.Log.Warn("the rules database does not take what became of a message to a webhook", "message", m.Message.ID,
 				"error", err)
 		}
-		select {
-		case <-ctx.Done():
+		if !tick.Wait(ctx, noteAgain) {
 			return a
-		case <-time.After(noteAgain):
 		}
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"sluice/api/client"
+	"sluice/internal/tick"
 )
 
 // Headers of a delivery: the ticket, and the number of the delivery.
@@ -109,13 +110,13 @@ func Run(ctx context.Context, opt Options) (Tally, error) {
 			return r.tally, err
 		case err != nil:
 			r.failed("fetching deferred requests failed; retrying", err)
-			r.pause(ctx, r.backoff())
+			tick.Wait(ctx, r.backoff())
 		case len(got.Items) > 0:
 			r.deliver(ctx, got.Items)
 		case r.Once && got.Depth == 0:
 			return r.tally, nil
 		default:
-			r.pause(ctx, r.wait(got.RetryAfterMS))
+			tick.Wait(ctx, r.wait(got.RetryAfterMS))
 		}
 	}
 	return r.tally, nil
@@ -191,7 +192,7 @@ func (r *runner) deliver(ctx context.Context, items []item) {
 			r.tally.Failed++
 			r.failed("delivering a deferred request failed; it returns to the queue", err, "ticket", items[i].Ticket, "delivery",
 				items[i].Deliveries)
-			r.pause(ctx, r.backoff())
+			tick.Wait(ctx, r.backoff())
 			continue
 		}
 		r.failures = 0
@@ -260,13 +261,4 @@ func (r *runner) wait(retryAfterMS int64) time.Duration {
 		return 0
 	}
 	return min(time.Duration(retryAfterMS)*time.Millisecond, r.LongestPause)
-}
-
-func (r *runner) pause(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-	case <-t.C:
-	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"sluice/internal/region"
 	"sluice/internal/region/exchange"
+	"sluice/internal/tick"
 	"sluice/limiter"
 )
 
@@ -253,12 +254,7 @@ func (l *link) pause() {
 	if trip := time.Duration(l.trip.Load()); trip > 0 {
 		length = min(trip/paced, maxPause)
 	}
-	timer := time.NewTimer(length)
-	select {
-	case <-l.store.ctx.Done():
-	case <-timer.C:
-	}
-	timer.Stop()
+	tick.Wait(l.store.ctx, length)
 	l.mu.Lock()
 	l.pausing = false
 	l.mu.Unlock()
