@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"sluice/internal/retry"
 	"sluice/limiter"
 	"sluice/limiter/redisstore/script"
 )
@@ -24,9 +25,9 @@ const clusterDispatchers = 16
 type cluster struct {
 	store *Store
 	view  *topology
-	undos undos
+	undos *retry.Queue[int, *undo]
 
-	spanning, undone, lost atomic.Int64
+	spanning, undone atomic.Int64
 
 	mu        sync.Mutex
 	closed    bool
@@ -36,10 +37,7 @@ type cluster struct {
 
 func newCluster(s *Store, client *redis.ClusterClient) *cluster {
 	client.OnNewNode(func(node *redis.Client) { s.servers.add(node) })
-	return &cluster{
-		store: s, view: newTopology(client),
-		undos: undos{wake: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{})},
-	}
+	return &cluster{store: s, view: newTopology(client)}
 }
 
 // Stats counts since the store was started.
@@ -65,10 +63,9 @@ func (s *Store) Stats() Stats {
 	if c == nil {
 		return Stats{}
 	}
-	return Stats{
-		Spanning: c.spanning.Load(), GiveBacks: c.undone.Load(), GiveBacksPending: c.undos.pending(),
-		GiveBacksLost: c.lost.Load(), Reloads: c.view.reloads.Load(),
-	}
+	pending, lost := c.undos.Stats()
+	return Stats{Spanning: c.spanning.Load(), GiveBacks: c.undone.Load(), GiveBacksPending: pending,
+		GiveBacksLost: lost, Reloads: c.view.reloads.Load()}
 }
 
 // spans reports whether the limits of a request live in different slots.

@@ -210,20 +210,27 @@ func TestUndo_AnEmptyNameExpires(t *testing.T) {
 }
 
 func TestUndos_AreBoundedAndCounted(t *testing.T) {
-	s := &Store{cluster: &cluster{view: &topology{}}}
-	s.cluster.undos.n = maxUndos - 1
-	unreachable := &limiter.StoreError{Cause: limiter.CauseConnection, Err: errDown}
-	u := undo{name: "one", since: wallTime(), err: unreachable}
-	for range 3 {
-		again := u
-		s.cluster.undoLater(&again)
+	s := &Store{opt: Options{MaxBatch: 100, MaxWait: time.Second}}
+	s.cluster = &cluster{store: s, view: &topology{}}
+	for range clusterDispatchers {
+		d := newDispatcher(s.opt.MaxBatch, s.opt.MaxBatch)
+		d.close() // it refuses everything
+		s.dispatchers = append(s.dispatchers, d)
+	}
+	s.cluster.undos = s.cluster.newUndos()
+	defer s.cluster.finishUndos()
+	u := undo{name: "one", since: wallTime()}
+	for range maxUndos + 2 {
+		s.cluster.undoLater(&u)
 	}
 	if st := s.Stats(); st.GiveBacksPending != maxUndos || st.GiveBacksLost != 2 {
 		t.Errorf("got %+v, want %d pending and 2 lost", st, maxUndos)
 	}
 	old := u
 	old.since = u.since.Add(-nameLife)
-	if u.hopeless(wallTime()) || !old.hopeless(wallTime()) {
-		t.Error("only what is too old is hopeless")
+	s.cluster.undoLater(&old)
+	s.cluster.finishUndos()
+	if st := s.Stats(); st.GiveBacksPending != 0 || st.GiveBacksLost != maxUndos+3 {
+		t.Errorf("got %+v, want that the old one and all that waited are lost", st)
 	}
 }

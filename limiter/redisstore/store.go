@@ -152,7 +152,7 @@ func New(opt Options) (*Store, error) {
 		}
 	}
 	if s.cluster != nil {
-		go s.cluster.repeatUndos()
+		s.cluster.undos = s.cluster.newUndos() // it needs the dispatchers
 	}
 	return s, nil
 }

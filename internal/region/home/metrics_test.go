@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"sluice/internal/retry"
 	"sluice/internal/testenv"
 )
 
@@ -14,9 +15,12 @@ func TestMetrics_SayWhatRegionsDecideForEachOther(t *testing.T) {
 	observe := CountCalls(r, []string{"us"})
 	observe("us", "", 80*time.Millisecond)
 	observe("us", ReasonTimeout, 3*time.Second)
-	var s Store
+	s := Store{undos: retry.New(retry.Options[string, *undo]{Life: time.Minute, Now: time.Now})} // without room
+	defer s.undos.Close(t.Context())
 	s.undone.Store(31)
-	s.undos.lost = 33
+	for range 33 {
+		s.undos.Add("us", nil, time.Now(), time.Now())
+	}
 	s.Register(r)
 	var a Receiver
 	a.decided.Store(34)

@@ -14,6 +14,7 @@ import (
 
 	"sluice/internal/region"
 	"sluice/internal/region/exchange"
+	"sluice/internal/retry"
 	"sluice/limiter"
 	"sluice/rules/match"
 )
@@ -55,8 +56,7 @@ type Store struct {
 	ctx    context.Context //nolint:containedctx // that of the goroutines: it ends with Close
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
-	undos  undos
-	closed bool // belongs to undos.mu
+	undos  *retry.Queue[string, *undo]
 	undone atomic.Int64
 }
 
@@ -78,23 +78,14 @@ func New(opt Options) (*Store, error) {
 		l.at.Store(rand.Uint32N(uint32(len(p.Addresses)))) //nolint:gosec // spreads the nodes, not a secret; few addresses
 		s.links[p.Name], s.names = l, append(s.names, p.Name)
 	}
-	s.undos.wake = make(chan struct{}, 1)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
-	s.wg.Go(s.repeatUndos)
+	s.undos = s.newUndos()
 	return s, nil
 }
 
 // Close stops the goroutines. What could not be given back yet is tried a last time. It may be called twice.
-func (s *Store) Close(context.Context) error {
-	s.undos.mu.Lock()
-	first := !s.closed
-	s.closed = true
-	left := s.undos.list
-	s.undos.list = nil
-	s.undos.mu.Unlock()
-	if first {
-		s.carryOut(left)
-	}
+func (s *Store) Close(ctx context.Context) error {
+	s.undos.Close(ctx)
 	for _, l := range s.links {
 		l.close()
 	}
@@ -112,9 +103,8 @@ type Stats struct {
 
 // Stats returns the counters. It may be called at any time.
 func (s *Store) Stats() Stats {
-	s.undos.mu.Lock()
-	defer s.undos.mu.Unlock()
-	return Stats{Undone: s.undone.Load(), Pending: int64(len(s.undos.list)), Lost: s.undos.lost}
+	pending, lost := s.undos.Stats()
+	return Stats{Undone: s.undone.Load(), Pending: pending, Lost: lost}
 }
 
 // Calls returns what became of the calls to another region. It may be called at any time.

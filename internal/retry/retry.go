@@ -1,0 +1,201 @@
+// Package retry keeps what could not be done in a bounded queue and tries it again.
+//
+//	q := retry.New(retry.Options[string, *undo]{Most: 10_000, Batch: 256, First: time.Second, Last: 8 * time.Second,
+//		Life: time.Minute, Try: giveBack, Now: time.Now})
+//	q.Add("us", u, now, now) // tried now; if "us" fails, again after 1 s, 2 s, 4 s and every 8 s, for a minute
+//	defer q.Close(ctx)       // tries what waits a last time
+package retry
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Options configure a Queue of items T for places P. All are required.
+type Options[P comparable, T any] struct {
+	// Most is how many items wait at most, and Batch how many of one place are tried together.
+	Most, Batch int
+	// First and Last bound the pause of a place at which a whole batch failed. It doubles until one does not.
+	First, Last time.Duration
+	// Life is the age at which an item is lost.
+	Life time.Duration
+	// Try tries items of one place, the oldest first. Of each it returns Done, Failed, or after what time to try it again
+	// although the place works. It bounds its time by itself. One call for each place is under way at a time.
+	Try func(at P, items []T) []time.Duration
+	Now func() time.Time
+}
+
+// What Try returns of an item that the place has done, and of one that it has not.
+const (
+	Done   time.Duration = 0
+	Failed time.Duration = -1
+)
+
+// Queue holds items until they are done or lost. It is safe for concurrent use and owns a goroutine, which Close stops.
+type Queue[P comparable, T any] struct {
+	opt  Options[P, T]
+	wake chan struct{} // of size 1
+	stop chan struct{}
+	run  sync.WaitGroup // the goroutine and the calls of Try
+
+	mu            sync.Mutex
+	places        map[P]*place[T]
+	waiting, lost int64 // waiting has those that are being tried, too
+	closed        bool
+}
+
+// place has the items of one place, but for those that are being tried. It rests until due.
+type place[T any] struct {
+	items  []item[T]
+	trying bool
+	due    time.Time
+	pause  time.Duration
+}
+
+type item[T any] struct {
+	value      T
+	since, due time.Time
+}
+
+// New starts a Queue.
+func New[P comparable, T any](opt Options[P, T]) *Queue[P, T] {
+	q := &Queue[P, T]{opt: opt, wake: make(chan struct{}, 1), stop: make(chan struct{}), places: map[P]*place[T]{}}
+	q.run.Go(q.repeat)
+	return q
+}
+
+// Add keeps an item, which is tried from due on and was due to be done since. It reports whether it did: otherwise, and
+// after Close, the item is lost. It never blocks.
+func (q *Queue[P, T]) Add(at P, value T, since, due time.Time) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed || q.waiting >= int64(q.opt.Most) || q.opt.Now().Sub(since) >= q.opt.Life {
+		q.lost++
+		return false
+	}
+	p := q.places[at]
+	if p == nil {
+		p = &place[T]{}
+		q.places[at] = p
+	}
+	p.items = append(p.items, item[T]{value, since, due})
+	q.waiting++
+	q.nudge()
+	return true
+}
+
+// nudge makes the goroutine look what is due.
+func (q *Queue[P, T]) nudge() {
+	select {
+	case q.wake <- struct{}{}:
+	default: // it will
+	}
+}
+
+// Stats returns how many items wait now and how many were lost. It may be called at any time.
+func (q *Queue[P, T]) Stats() (waiting, lost int64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.waiting, q.lost
+}
+
+// Close stops the goroutine and waits for the calls that are under way. It tries what is left once, and again as long
+// as some of it gets done and ctx lasts; the rest is lost. It may be called twice.
+func (q *Queue[P, T]) Close(ctx context.Context) {
+	q.mu.Lock()
+	first := !q.closed
+	q.closed = true
+	q.mu.Unlock()
+	if !first {
+		return
+	}
+	close(q.stop)
+	q.run.Wait()
+	for more := true; more; {
+		before := q.waiting
+		q.try(true)
+		q.run.Wait()
+		more = q.waiting < before && ctx.Err() == nil
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.waiting, q.lost = 0, q.lost+q.waiting
+}
+
+// repeat tries what is due until Close.
+func (q *Queue[P, T]) repeat() {
+	for {
+		timer := time.NewTimer(q.try(false))
+		select {
+		case <-q.stop:
+			timer.Stop()
+			return
+		case <-q.wake:
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+}
+
+// try begins to try a batch of each place that is due, or at the end of all places. It returns for how long nothing
+// else is due.
+func (q *Queue[P, T]) try(end bool) (wait time.Duration) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	now, wait := q.opt.Now(), q.opt.Life
+	for at, p := range q.places {
+		if p.trying {
+			continue
+		}
+		var batch []item[T]
+		p.items = slices.DeleteFunc(p.items, func(i item[T]) bool {
+			switch d := max(p.due.Sub(now), i.due.Sub(now)); {
+			case now.Sub(i.since) >= q.opt.Life:
+				q.waiting, q.lost = q.waiting-1, q.lost+1
+				return true
+			case d > 0 && !end:
+				wait = min(wait, d)
+			case len(batch) < q.opt.Batch:
+				batch = append(batch, i)
+				return true
+			}
+			return false
+		})
+		switch {
+		case len(batch) > 0:
+			p.trying = true
+			q.run.Go(func() { q.tryAt(at, p, batch) })
+		case len(p.items) == 0:
+			delete(q.places, at)
+		}
+	}
+	return wait
+}
+
+// tryAt tries a batch and puts what is not done behind the other items of the place.
+func (q *Queue[P, T]) tryAt(at P, p *place[T], batch []item[T]) {
+	values := make([]T, len(batch))
+	for i := range batch {
+		values[i] = batch[i].value
+	}
+	again := q.opt.Try(at, values)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	now := q.opt.Now()
+	p.pause = min(max(2*p.pause, q.opt.First), q.opt.Last)
+	for i, after := range again {
+		if after != Failed {
+			p.pause = 0
+		}
+		if after == Done {
+			q.waiting--
+			continue
+		}
+		batch[i].due = now.Add(after)
+		p.items = append(p.items, batch[i])
+	}
+	p.trying, p.due = false, now.Add(p.pause)
+	q.nudge()
+}
