@@ -65,35 +65,30 @@ func (n *RegionNews) Heard(ctx context.Context, regions []string) (map[string]st
 	return out, nil
 }
 
+// takeTurn takes a turn, or keeps it. KEYS[1] the turn. ARGV[1] the node, ARGV[2] for how many ms it is known to have
+// it, ARGV[3] how many ms before the end of that time another node may take it. Returns 1 if the node has the turn.
+var takeTurn = redis.NewScript(`
+local who = redis.call('GET', KEYS[1])
+if who and who ~= ARGV[1] and redis.call('PTTL', KEYS[1]) > tonumber(ARGV[3]) then return 0 end
+redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+return 1`)
+
 // Turn reports whether this node is to tell the others, in this interval, what its region has spent, and that it is
 // there. One node is, but those that yield are all as long as they are alone: if no other node was for nearly two
 // intervals. A node keeps its turn if it asks for the next one a little early.
 func (n *RegionNews) Turn(ctx context.Context, interval time.Duration, yields bool) (bool, error) {
+	key := n.prefix + "turn"
 	if yields {
-		who, err := n.client.Get(ctx, n.prefix+"told").Result()
+		who, err := n.client.Get(ctx, key).Result()
 		if err != nil && !errors.Is(err, redis.Nil) {
 			return false, redisstore.Classify(err)
 		}
 		return err != nil || who == n.node, nil
 	}
-	turn := redis.SetArgs{Mode: "NX", TTL: interval * 9 / 10, Get: true}
-	who, err := n.client.SetArgs(ctx, n.prefix+"turn", n.node, turn).Result()
-	free := errors.Is(err, redis.Nil)
-	switch {
-	case err != nil && !free:
-		return false, redisstore.Classify(err)
-	case !free && who != n.node:
-		return false, nil
-	}
-	_, err = n.client.Pipelined(ctx, func(p redis.Pipeliner) error {
-		if !free {
-			p.Set(ctx, n.prefix+"turn", n.node, turn.TTL)
-		}
-		p.Set(ctx, n.prefix+"told", n.node, interval*19/10)
-		return nil
-	})
+	mine, err := takeTurn.Run(ctx, n.client, []string{key}, n.node, (interval * 19 / 10).Milliseconds(),
+		interval.Milliseconds()).Bool()
 	if err != nil {
 		return false, redisstore.Classify(err)
 	}
-	return true, nil
+	return mine, nil
 }

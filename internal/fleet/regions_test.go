@@ -1,6 +1,7 @@
 package fleet_test
 
 import (
+	"strconv"
 	"testing"
 	"time"
 
@@ -42,6 +43,19 @@ func TestRegionNews_CountsForATime(t *testing.T) {
 	} {
 		if mine, err := c.node.Turn(t.Context(), time.Minute, c.yields); err != nil || mine != c.want {
 			t.Errorf("%s: %v, %v", c.who, mine, err)
+		}
+	}
+	for _, left := range []time.Duration{61 * time.Second, 59 * time.Second} { // until nobody is known to have the turn
+		ms := strconv.FormatInt(left.Milliseconds(), 10)
+		if _, err := server.Command(t.Context(), "PEXPIRE", "sl:region:turn", ms); err != nil {
+			t.Fatal(err)
+		}
+		free := left < time.Minute
+		if mine, err := other.Turn(t.Context(), time.Minute, false); err != nil || mine != free {
+			t.Errorf("another, %v before the end of the turn: %v, %v", left, mine, err)
+		}
+		if mine, err := n.Turn(t.Context(), time.Minute, true); err != nil || mine == free {
+			t.Errorf("the first, which yields, after that: %v, %v", mine, err)
 		}
 	}
 	server.Kill()
