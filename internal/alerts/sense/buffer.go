@@ -1,6 +1,7 @@
 package sense
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,9 +17,7 @@ const maxWaiting = 1000
 type buffer struct {
 	mu      sync.Mutex
 	waiting []evaluate.Sighting
-	// taken are on their way to the store, the first of waiting.
-	taken int
-	seq   int64
+	seq     int64
 }
 
 // add adds a report, or drops and counts it if the buffer is full.
@@ -37,20 +36,18 @@ func (s *Sensor) add(report evaluate.Sighting, now time.Time) {
 	b.waiting = append(b.waiting, report)
 }
 
-// take returns what waits. It waits until done is called.
-func (b *buffer) take() []evaluate.Sighting {
+// first returns what waits.
+func (b *buffer) first() []evaluate.Sighting {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.taken = len(b.waiting)
-	return b.waiting[:b.taken:b.taken]
+	return slices.Clip(b.waiting)
 }
 
-// done forgets what was taken.
-func (b *buffer) done() {
+// drop forgets the first n that wait.
+func (b *buffer) drop(n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.waiting = append([]evaluate.Sighting(nil), b.waiting[b.taken:]...)
-	b.taken = 0
+	b.waiting = slices.Clone(b.waiting[n:])
 }
 
 // counts are reports by kind and by what became of them.

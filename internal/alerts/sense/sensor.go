@@ -95,7 +95,7 @@ func (s *Sensor) Tick(ctx context.Context) {
 
 // flush stores what waits. What cannot be stored waits for the next time, under the same UIDs.
 func (s *Sensor) flush(ctx context.Context) {
-	waiting := s.buffer.take()
+	waiting := s.buffer.first()
 	if len(waiting) == 0 {
 		return
 	}
@@ -121,7 +121,7 @@ func (s *Sensor) flush(ctx context.Context) {
 	for i := range waiting {
 		s.counts.store(waiting[i].Subject.Kind, 1)
 	}
-	s.buffer.done()
+	s.buffer.drop(len(waiting))
 }
 
 var _ decide.Observer = (*Sensor)(nil)
