@@ -60,6 +60,8 @@ type Deps struct {
 	// RuleState describes the rules in force, for /readyz. It is called only while the
 	// node is ready. If nil, the response has no rules.
 	RuleState func() RuleState
+	// Trouble returns the codes of the conditions that are set on this node, for /readyz. If it is nil, there are none.
+	Trouble func() []string
 	// Hot lists up to that many of the busiest buckets of this node. Nil without
 	// hot-key detection.
 	Hot func(most int) []limiter.HotKey

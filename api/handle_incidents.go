@@ -3,14 +3,12 @@ package api
 import (
 	"errors"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/labstack/echo/v4"
 
 	"sluice/internal/history/incident"
 	"sluice/rules"
-	"sluice/rules/chars"
 )
 
 // shownRules is the largest number of rules of an incident in a response; the rest are counted as incident.OtherRules.
@@ -26,19 +24,20 @@ type incidentPage struct {
 	Partial   string          `json:"partial,omitempty"`
 }
 
-// incident is one incident of a node.
+// incidentReply is one incident.
 type incidentReply struct {
-	ID   string `json:"id"`
-	Kind string `json:"kind"`
-	// State is a value of stateOf.
-	State string    `json:"state"`
-	Begin time.Time `json:"begin"`
-	// End is null while the incident lasts, and if it is not known.
+	ID    string `json:"id"`
+	Kind  string `json:"kind"`
+	Key   string `json:"key"`
+	State string `json:"state"`
+	// Begin and the other times are in UTC. End is null while the incident lasts, and if it is not known.
+	Begin   time.Time  `json:"begin"`
 	End     *time.Time `json:"end"`
 	Updated time.Time  `json:"updated"`
 	Node    string     `json:"node"`
 	NodeID  string     `json:"node_id"`
-	// Server is null for kinds that are not about Redis.
+	Nodes   []string   `json:"nodes"`
+	// Server is null for kinds that are not about Redis or regions.
 	Server *string        `json:"server"`
 	Cause  string         `json:"cause"`
 	Opened int64          `json:"opened"`
@@ -79,12 +78,20 @@ func (s *Server) listIncidents(c echo.Context) error {
 	case err != nil:
 		return err
 	}
+	if format == "csv" {
+		return sendCSV(c, "incidents.csv", partial, incident.Header, func(yield func([]string) bool) {
+			for i := range found {
+				for _, line := range found[i].Records(rulesOf(&found[i], want.Rule)) {
+					if !yield(line) {
+						return
+					}
+				}
+			}
+		})
+	}
 	page := incidentPage{Incidents: make([]incidentReply, len(found))}
 	for i := range found {
 		page.Incidents[i] = incidentOf(&found[i], want.Rule)
-	}
-	if format == "csv" {
-		return sendCSV(c, "incidents.csv", partial, incidentHeader, incidentRecords(page.Incidents))
 	}
 	if partial != nil {
 		page.Partial = partial.Error()
@@ -105,24 +112,11 @@ func (q *query) incidents(now time.Time) incident.Query {
 	return out
 }
 
-// stateOf says whether an incident lasts, and why not.
-func stateOf(in *incident.Incident) string {
-	switch {
-	case in.Lost:
-		return "lost"
-	case in.Running():
-		return "running"
-	case in.Stopped:
-		return "stopped"
-	}
-	return "ended"
-}
-
 // incidentOf converts an incident: with the counts of one rule, or of the rules with the most decisions.
 func incidentOf(in *incident.Incident, rule string) incidentReply {
-	out := incidentReply{ID: in.ID, Kind: in.Kind, State: stateOf(in), Begin: in.Begin.UTC(), Updated: in.Updated.UTC(),
-		Node: in.Node, NodeID: in.NodeID, Cause: in.Cause, Opened: in.Opened, Merged: in.Merged,
-		Total: failModes(&in.Total), Rules: []incidentRule{}}
+	out := incidentReply{ID: in.ID, Kind: in.Kind, Key: in.Key, State: in.State(), Begin: in.Begin.UTC(),
+		Updated: in.Updated.UTC(), Node: in.Node, NodeID: in.NodeID, Nodes: append([]string{}, in.Nodes...), Cause: in.Cause,
+		Opened: in.Opened, Merged: in.Merged, Total: failModes(&in.Total), Rules: []incidentRule{}}
 	if !in.End.IsZero() {
 		end := in.End.UTC()
 		out.End = &end
@@ -130,63 +124,32 @@ func incidentOf(in *incident.Incident, rule string) incidentReply {
 	if in.Server != "" {
 		out.Server = &in.Server
 	}
+	for _, r := range rulesOf(in, rule) {
+		out.Rules = append(out.Rules, incidentRule{r.Rule, failModes(&r)})
+	}
+	return out
+}
+
+// rulesOf are the rules of an incident in a response: one, or those with the most decisions.
+func rulesOf(in *incident.Incident, rule string) (out []incident.Rule) {
 	if rule != "" {
 		r, _ := in.Rule(rule)
-		out.Rules = append(out.Rules, incidentRule{rule, failModes(&r)})
-		return out
+		return []incident.Rule{r}
 	}
-	var other incident.Rule
-	for i := range in.Rules {
-		if r := &in.Rules[i]; len(out.Rules) < shownRules && r.Rule != incident.OtherRules {
-			out.Rules = append(out.Rules, incidentRule{r.Rule, failModes(r)})
+	other := incident.Rule{Rule: incident.OtherRules}
+	for _, r := range in.Rules {
+		if len(out) < shownRules && r.Rule != incident.OtherRules {
+			out = append(out, r)
 		} else {
-			other.Add(*r)
+			other.Add(r)
 		}
 	}
 	if other.Decided() > 0 {
-		out.Rules = append(out.Rules, incidentRule{incident.OtherRules, failModes(&other)})
+		out = append(out, other)
 	}
 	return out
 }
 
 func failModes(r *incident.Rule) byFailMode {
 	return byFailMode{Open: r.Open, Local: r.Local, Closed: r.Closed, Denied: r.Denied}
-}
-
-// incidentHeader is the first line of incidents as CSV.
-var incidentHeader = []string{"id", "kind", "state", "begin", "end", "updated", "node", "node_id", "server", "cause",
-	"opened", "merged", "rule", "open", "local", "closed", "denied"}
-
-// incidentRecords yields for each incident a line for all requests, without a rule, and one for each rule.
-func incidentRecords(list []incidentReply) func(yield func([]string) bool) {
-	number := func(n int64) string { return strconv.FormatInt(n, 10) }
-	return func(yield func([]string) bool) {
-		for i := range list {
-			in := &list[i]
-			var end, server string
-			if in.End != nil {
-				end = in.End.Format(time.RFC3339Nano)
-			}
-			if in.Server != nil {
-				server = *in.Server
-			}
-			same := []string{in.ID, in.Kind, in.State, in.Begin.Format(time.RFC3339Nano), end,
-				in.Updated.Format(time.RFC3339Nano), in.Node, in.NodeID, server, in.Cause, number(in.Opened), number(in.Merged)}
-			for n := range same {
-				same[n] = chars.Cell(same[n])
-			}
-			line := func(rule string, m *byFailMode) bool {
-				return yield(append(same[:len(same):len(same)], chars.Cell(rule), number(m.Open), number(m.Local),
-					number(m.Closed), number(m.Denied)))
-			}
-			if !line("", &in.Total) {
-				return
-			}
-			for n := range in.Rules {
-				if !line(in.Rules[n].Rule, &in.Rules[n].byFailMode) {
-					return
-				}
-			}
-		}
-	}
 }

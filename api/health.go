@@ -27,16 +27,21 @@ func (s *Server) livez(c echo.Context) error {
 	return write(c, http.StatusOK, jsonType, []byte(`{"status":"ok"}`+"\n"))
 }
 
-// readyz reports whether this node should receive traffic. Old rules do not make it
-// unready, because they are better than none; the response describes them.
+// readyz reports whether this node should receive traffic. Old rules do not make it unready, because they are better
+// than none; the response describes them, and lists the codes of what is wrong on the node. The status depends on none
+// of these, and the codes say nothing that not everybody may know.
 func (s *Server) readyz(c echo.Context) error {
 	if err := s.deps.Ready(); err != nil {
 		return reply.NotReady.Problem(err.Error())
 	}
 	answer := struct {
-		Status string     `json:"status"`
-		Rules  *RuleState `json:"rules,omitempty"`
-	}{Status: "ok"}
+		Status  string     `json:"status"`
+		Rules   *RuleState `json:"rules,omitempty"`
+		Trouble []string   `json:"trouble"`
+	}{Status: "ok", Trouble: []string{}}
+	if s.deps.Trouble != nil {
+		answer.Trouble = s.deps.Trouble()
+	}
 	if s.deps.RuleState != nil {
 		state := s.deps.RuleState()
 		answer.Rules = &state

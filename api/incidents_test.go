@@ -37,9 +37,9 @@ func withIncidents(t testing.TB, s IncidentLister) *fixture {
 
 func outage() incident.Incident {
 	return incident.Incident{
-		ID: "n-7", Kind: incident.Breaker, Begin: instantOf("2026-11-23T00:05:52Z"),
+		ID: "n-7", Kind: incident.Breaker, Key: "redis_unavailable", Begin: instantOf("2026-11-23T00:05:52Z"),
 		End: instantOf("2026-11-23T00:06:40Z"), Updated: instantOf("2026-11-23T00:06:41Z"),
-		Node: "10.0.0.1:8080", NodeID: "n", Server: "10.0.0.9:6379", Cause: "=connection refused", Opened: 2, Merged: 1,
+		Node: "10.0.0.1:8080", NodeID: "n", Nodes: []string{"10.0.0.1:8080", "10.0.0.2:8080"}, Server: "10.0.0.9:6379", Cause: "=connection refused", Opened: 2, Merged: 1,
 		Total: incident.Rule{Open: 1, Local: 620, Closed: 14, Denied: 31},
 		Rules: []incident.Rule{{Rule: "a", Local: 600, Denied: 9}, {Rule: "b", Local: 20, Closed: 14, Denied: 22}},
 	}
@@ -48,9 +48,9 @@ func outage() incident.Incident {
 func TestIncidents_ExactAnswer(t *testing.T) {
 	s := &known{all: []incident.Incident{outage()}}
 	f := withIncidents(t, s)
-	const before = `{"incidents":[{"id":"n-7","kind":"breaker","state":"ended","begin":"2026-11-23T00:05:52Z",` +
+	const before = `{"incidents":[{"id":"n-7","kind":"breaker","key":"redis_unavailable","state":"ended","begin":"2026-11-23T00:05:52Z",` +
 		`"end":"2026-11-23T00:06:40Z","updated":"2026-11-23T00:06:41Z","node":"10.0.0.1:8080","node_id":"n",` +
-		`"server":"10.0.0.9:6379","cause":"=connection refused","opened":2,"merged":1,` +
+		`"nodes":["10.0.0.1:8080","10.0.0.2:8080"],"server":"10.0.0.9:6379","cause":"=connection refused","opened":2,"merged":1,` +
 		`"total":{"open":1,"local":620,"closed":14,"denied":31},"rules":[`
 	const a, b = `{"rule":"a","open":0,"local":600,"closed":0,"denied":9}`,
 		`{"rule":"b","open":0,"local":20,"closed":14,"denied":22}`
@@ -109,12 +109,12 @@ func TestIncidents_CSV(t *testing.T) {
 		"/ratelimit/incidents?format=csv", "").want(http.StatusOK)
 	got, err := csv.NewReader(strings.NewReader(a.body)).ReadAll()
 	line := func(rest ...string) []string {
-		return append([]string{"n-7", "breaker", "ended", "2026-11-23T00:05:52Z", "2026-11-23T00:06:40Z",
-			"2026-11-23T00:06:41Z", "10.0.0.1:8080", "n", "10.0.0.9:6379", "'=connection refused", "2", "1"}, rest...)
+		return append([]string{"n-7", "breaker", "redis_unavailable", "ended", "2026-11-23T00:05:52Z", "2026-11-23T00:06:40Z",
+			"2026-11-23T00:06:41Z", "10.0.0.1:8080", "n", "10.0.0.1:8080, 10.0.0.2:8080", "10.0.0.9:6379", "'=connection refused", "2", "1"}, rest...)
 	}
 	last := line("", "1", "620", "14", "31")
-	last[0], last[2], last[4], last[8] = "n-8", "running", "", ""
-	want := [][]string{incidentHeader, line("", "1", "620", "14", "31"), line("a", "0", "600", "0", "9"),
+	last[0], last[3], last[5], last[10] = "n-8", "running", "", ""
+	want := [][]string{incident.Header, line("", "1", "620", "14", "31"), line("a", "0", "600", "0", "9"),
 		line("b", "0", "20", "14", "22"), last}
 	if d := cmp.Diff(want, got); d != "" || err != nil {
 		t.Error(d, err)

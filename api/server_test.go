@@ -232,8 +232,11 @@ func TestServer_ReadinessFollowsTheApp(t *testing.T) {
 func TestServer_ReadinessTellsByWhichRulesItDecides(t *testing.T) {
 	refused := int64(9)
 	state := RuleState{Version: 8, Source: "copy", AgeMS: 61_000, RefusedVersion: &refused}
-	f := newFixture(t, nil, func(_ *decide.CheckerOptions, d *Deps) { d.RuleState = func() RuleState { return state } })
-	const want = `{"status":"ok","rules":{"version":8,"source":"copy","age_ms":61000,"refused_version":9}}`
+	f := newFixture(t, nil, func(_ *decide.CheckerOptions, d *Deps) {
+		d.RuleState, d.Trouble = func() RuleState { return state }, func() []string { return []string{"redis_unavailable"} }
+	})
+	const want = `{"status":"ok","rules":{"version":8,"source":"copy","age_ms":61000,"refused_version":9},` +
+		`"trouble":["redis_unavailable"]}`
 	if a := f.do(http.MethodGet, "/readyz", "").want(200); strings.TrimSpace(a.body) != want {
 		t.Errorf("got %s, want %s", a.body, want)
 	}

@@ -82,7 +82,7 @@ func BenchmarkConsole_Figures(b *testing.B) {
 			c.forget()
 			d := w.Deps(nil)
 			d.Stats, d.Fleet, d.Denials, d.Trials = c, c, c, c
-			d.Incidents = incident.NewReader(incident.NewLog("a", w.Clock.Now), db, w.Clock.Now)
+			d.Incidents = incident.NewReader(incident.NewLog("a", "", w.Clock.Now), db, w.Clock.Now)
 			d.Marks = &marks{changes: db, events: db, incidents: d.Incidents}
 			if err := w.Serve(d); err != nil {
 				b.Fatal(err)

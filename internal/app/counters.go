@@ -21,7 +21,6 @@ import (
 	"sluice/internal/database"
 	"sluice/internal/fleet"
 	"sluice/internal/history"
-	"sluice/internal/history/incident"
 	"sluice/internal/starvation"
 	"sluice/internal/telemetry"
 	"sluice/internal/tick"
@@ -68,7 +67,7 @@ type counters struct {
 // openCounters opens the counter store: Redis, with memory for fail mode local, or
 // memory with snapshots on disk. Redis need not be available yet.
 func openCounters(ctx context.Context, cfg *config.Serve, host *Host, files secretFiles, sets *match.Current,
-	metrics *telemetry.Metrics, spans *traces.Traces, incidents *incident.Log, meter *starvation.Meter, stops *stops,
+	metrics *telemetry.Metrics, spans *traces.Traces, meter *starvation.Meter, stops *stops,
 ) (*counters, error) {
 	most := keyLimit(int(cfg.MaxKeys), memoryLimits())
 	host.Log.Info("the number of in-memory counters is limited", "keys", most.keys, "because", most.because)
@@ -87,12 +86,12 @@ func openCounters(ctx context.Context, cfg *config.Serve, host *Host, files secr
 		return &counters{store: memory, loads: decide.NewLoads(nil, host.Now), board: history.NewMemory(host.Now),
 			kind: "memory", breakers: func() []history.Breaker { return nil }}, nil
 	}
-	return openRedis(ctx, cfg, host, files, sets, memory, metrics, spans, incidents, meter, stops)
+	return openRedis(ctx, cfg, host, files, sets, memory, metrics, spans, meter, stops)
 }
 
 // openRedis opens the shared counter store. memory decides for fail mode local.
 func openRedis(ctx context.Context, cfg *config.Serve, host *Host, files secretFiles, sets *match.Current,
-	memory limiter.Store, metrics *telemetry.Metrics, spans *traces.Traces, incidents *incident.Log,
+	memory limiter.Store, metrics *telemetry.Metrics, spans *traces.Traces,
 	meter *starvation.Meter, stops *stops) (*counters, error) {
 	silenceRedis()
 	client, err := redisClient(cfg, files[&cfg.RedisURL], redisstore.ClientOptions{})
@@ -100,9 +99,8 @@ func openRedis(ctx context.Context, cfg *config.Serve, host *Host, files secretF
 		return nil, err // names REDIS_URL, never its password
 	}
 	stops.add("Redis client", func(context.Context) error { return client.Close() })
-	breakers := &breakerLog{log: host.Log, now: host.Now, incidents: incidents}
 	store, err := redisstore.New(redisstore.Options{
-		Client: client, Prefix: cfg.KeyPrefix, Clock: host.Clock, OnBreaker: breakers.changed, ProbeLimit: cfg.StoreTimeout,
+		Client: client, Prefix: cfg.KeyPrefix, Clock: host.Clock, OnBreaker: host.breakerChanged, ProbeLimit: cfg.StoreTimeout,
 		Timings: metrics.Timings(), Trace: spans.Calls(), Lost: meter.Refresh,
 		Regions: limiter.Regions{Count: int64(regionCount(cfg)), Wait: cfg.RegionInterval.Milliseconds(),
 			Parts: limiter.WorthParts(int64(regionCount(cfg)))},

@@ -6,13 +6,16 @@ import (
 
 	"sluice/api/decide"
 	"sluice/internal/history/incident"
+	"sluice/internal/trouble"
 	"sluice/limiter"
 	"sluice/limiter/redisstore"
 )
 
-// newIncidentLog creates the log of the incidents of this node.
-func newIncidentLog(host *Host) *incident.Log {
-	return incident.NewLog(strings.ToLower(rand.Text()[:12]), host.Now)
+// watchTrouble creates the registry of what is wrong on this node, and the log of the incidents that follow from it.
+func watchTrouble(host *Host, region string) *incident.Log {
+	incidents := incident.NewLog(strings.ToLower(rand.Text()[:12]), region, host.Now)
+	host.trouble = trouble.New(host.Log, host.Now, incidents.Note)
+	return incidents
 }
 
 // ObserveDecision notes what fail modes decided. Like the figures, it counts only takes.
@@ -33,26 +36,33 @@ func (o *outageLog) noteDecision(a *decide.Answer) {
 	request := incident.ByFailMode{Mode: a.Degraded, Denied: !a.Allowed()}
 	switch {
 	case a.Cause == limiter.CauseStarved:
-		o.incidents.DecidedStarved(request, limits)
+		o.incidents.Decided(incident.CodeStarved, request, limits)
 	case a.Cause.OfStore():
-		o.incidents.Decided(request, limits)
+		o.incidents.Decided(incident.CodeRedis, request, limits)
 	}
 }
 
-// note notes the change of a breaker.
-func (b *breakerLog) note(c *redisstore.BreakerChange) {
+var redisUnavailable = trouble.Declare(trouble.Condition{Code: incident.CodeRedis, Incident: incident.Breaker, Of: "node",
+	Severe: true,
+	Starts: "the circuit breaker of a Redis server opened; fail modes decide",
+	Ends:   "a Redis server is available again; its circuit breaker closed",
+	Banner: "Redis is unreachable. Rules are falling back to their fail modes."})
+
+// breakerChanged is called for every change of the breaker of a Redis server.
+func (h *Host) breakerChanged(c redisstore.BreakerChange) {
 	switch c.To {
 	case redisstore.BreakerOpen:
-		b.incidents.Breaker(c.Node, true, breakerWords(c))
+		h.trouble.Set(redisUnavailable, c.Node, h.Now(), breakerWords(&c), "cause", string(c.Cause), "error", c.Err,
+			"advice", advice[c.Cause])
 	case redisstore.BreakerClosed:
-		b.incidents.Breaker(c.Node, false, "")
+		h.trouble.Clear(redisUnavailable, c.Node)
 	}
 }
 
 // breakerWords says why a breaker opened. It contains no address.
 func breakerWords(c *redisstore.BreakerChange) string {
 	if c.Cause == limiter.CauseConnection {
-		if words := incident.ErrorWords(c.Err); words != incident.NoWords {
+		if words := trouble.Words(c.Err); words != trouble.NoWords {
 			return words
 		}
 	}

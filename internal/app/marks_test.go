@@ -31,7 +31,7 @@ func TestMarks_OfDeletedRulesLeadNowhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := &marks{changes: db, events: db,
-		incidents: incident.NewReader(incident.NewLog("reader", now), db, now)}
+		incidents: incident.NewReader(incident.NewLog("reader", "", now), db, now)}
 	found, err := m.Marks(t.Context(), "", begin, end)
 	if err != nil || len(found) != 2 {
 		t.Fatalf("%+v, %v", found, err)

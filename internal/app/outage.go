@@ -9,7 +9,6 @@ import (
 	"sluice/api/decide"
 	"sluice/internal/history/incident"
 	"sluice/limiter"
-	"sluice/limiter/redisstore"
 )
 
 // outageLogInterval is the shortest time between two log lines with the same cause about a store.
@@ -89,51 +88,4 @@ var advice = map[limiter.Cause]string{
 	limiter.CauseWrongType: "another program writes to keys that begin with SLUICE_KEY_PREFIX",
 	limiter.CauseBadState:  "another program writes to keys that begin with SLUICE_KEY_PREFIX",
 	limiter.CauseBreaker:   "an earlier log line says why the circuit breaker opened",
-}
-
-// breakerLog logs when the circuit breaker of a Redis server opens and closes, for each
-// server at most one outage per outageLogInterval.
-type breakerLog struct {
-	log       *slog.Logger
-	now       func() time.Time
-	incidents *incident.Log
-
-	mu    sync.Mutex
-	nodes map[string]*loggedOutage
-}
-
-type loggedOutage struct {
-	logged time.Time // when the last line was written
-	open   bool      // the end of the outage is not logged yet
-	since  time.Time
-}
-
-// changed is called for every change of a breaker.
-func (b *breakerLog) changed(c redisstore.BreakerChange) {
-	b.note(&c)
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.nodes == nil {
-		b.nodes = map[string]*loggedOutage{}
-	}
-	now, outage := b.now(), b.nodes[c.Node]
-	if outage == nil {
-		outage = &loggedOutage{}
-		b.nodes[c.Node] = outage
-	}
-	switch c.To {
-	case redisstore.BreakerOpen:
-		if outage.open || !outage.logged.IsZero() && now.Sub(outage.logged) < outageLogInterval {
-			return
-		}
-		outage.logged, outage.open, outage.since = now, true, now
-		b.log.Error("the circuit breaker of a Redis server opened; fail modes decide",
-			"node", c.Node, "cause", string(c.Cause), "error", c.Err, "advice", advice[c.Cause])
-	case redisstore.BreakerClosed:
-		if outage.open {
-			outage.open = false
-			b.log.Info("a Redis server is available again; its circuit breaker closed",
-				"node", c.Node, "after", now.Sub(outage.since).Round(time.Millisecond).String())
-		}
-	}
 }

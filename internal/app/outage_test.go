@@ -9,13 +9,14 @@ import (
 
 	"sluice/api/decide"
 	"sluice/internal/history/incident"
+	"sluice/internal/trouble"
 	"sluice/limiter"
 )
 
 func TestOutage_IsLoggedNowAndThenNotPerRequest(t *testing.T) {
 	log, at := &buffer{}, time.UnixMilli(1_000_000)
 	now := func() time.Time { return at }
-	o := &outageLog{log: slog.New(slog.NewTextHandler(log, nil)), now: now, incidents: incident.NewLog("n", now)}
+	o := &outageLog{log: slog.New(slog.NewTextHandler(log, nil)), now: now, incidents: incident.NewLog("n", "", now)}
 	lines := func() int { return strings.Count(log.String(), "could not decide") }
 	o.ObserveDegraded(decide.Degraded{FailMode: "open", Cause: limiter.CauseCanceled})
 	if lines() != 0 {
@@ -44,7 +45,7 @@ func TestOutage_IsLoggedNowAndThenNotPerRequest(t *testing.T) {
 func TestOutage_WhatSaysNothingAboutTheStoreIsNotBlamedOnIt(t *testing.T) {
 	log, at := &buffer{}, time.UnixMilli(1_000_000)
 	now := func() time.Time { return at }
-	incidents := incident.NewLog("n", now)
+	incidents := incident.NewLog("n", "", now)
 	o := &outageLog{log: slog.New(slog.NewTextHandler(log, nil)), now: now, incidents: incidents}
 	decided := func(cause limiter.Cause) {
 		o.ObserveDegraded(decide.Degraded{FailMode: "open", Cause: cause})
@@ -66,7 +67,7 @@ func TestOutage_WhatSaysNothingAboutTheStoreIsNotBlamedOnIt(t *testing.T) {
 	}
 	// Beside an outage of Redis they count in incidents of their own.
 	decided(limiter.CauseTimeout)
-	incidents.Starved(true, starvedAdvice)
+	trouble.New(slog.New(slog.DiscardHandler), now, incidents.Note).Set(nodeStarved, "", at, starvedAdvice)
 	decided(limiter.CauseStarved)
 	decided(limiter.CauseStarved)
 	open := map[string]int64{}

@@ -14,7 +14,6 @@ import (
 	"sluice/api/decide"
 	"sluice/internal/certificate"
 	"sluice/internal/config"
-	"sluice/internal/history/incident"
 	"sluice/internal/region"
 	"sluice/internal/region/exchange"
 	"sluice/internal/region/home"
@@ -62,7 +61,7 @@ var shareSkew = 10 * time.Second // shorter in tests
 
 // openRegions starts the exchange. token is the file with the credential for the others, or nil.
 func openRegions(cfg *config.Serve, host *Host, token *secretfile.File, c *counters, sets *match.Current,
-	metrics prometheus.Registerer, incidents *incident.Log, stops *stops) (*regions, error) {
+	metrics prometheus.Registerer, stops *stops) (*regions, error) {
 	peers, _, err := otherRegions(cfg)
 	if err != nil || len(peers) == 0 {
 		return nil, err
@@ -92,8 +91,7 @@ func openRegions(cfg *config.Serve, host *Host, token *secretfile.File, c *count
 	shares.Register(metrics)
 	stops.add("regions", task(x.Run))
 	stops.add("shares of regions", task(shares.Run))
-	cuts := &cutLog{incidents: incidents, log: host.Log, logged: map[string]bool{}}
-	stops.add("incidents of regions", task(func(ctx context.Context) { cuts.run(ctx, x.Overview) }))
+	stops.add("incidents of regions", task(func(ctx context.Context) { noteCuts(ctx, host, x.Overview) }))
 	host.Log.Info("limits can span regions", "region", cfg.Region, "regions", len(peers)+1, "interval", cfg.RegionInterval)
 	return &regions{exchange: x, receiver: receiver, shares: shares, calls: c.home.Calls}, nil
 }

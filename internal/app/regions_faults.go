@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"log/slog"
 	"slices"
 	"time"
 
@@ -12,6 +11,7 @@ import (
 	"sluice/internal/history/incident"
 	"sluice/internal/region/exchange"
 	"sluice/internal/tick"
+	"sluice/internal/trouble"
 )
 
 const (
@@ -91,42 +91,25 @@ func cutCause(self string, p *exchange.Status) string {
 	return self + " hears nothing from " + p.Name
 }
 
-// cutLog notes as incidents, and in the log, which regions are cut off. One goroutine uses it.
-type cutLog struct {
-	incidents *incident.Log
-	log       *slog.Logger
-	logged    map[string]bool // the regions that the log has as cut off
-}
+var regionCutOff = trouble.Declare(trouble.Condition{Code: "region_cut_off", Incident: incident.Regions, Of: "region",
+	Starts: "a region is cut off; cut_off of each rule with span global says what this one may spend",
+	Ends:   "a region is not cut off any more"})
 
-// run notes it once a second until ctx ends.
-func (c *cutLog) run(ctx context.Context, overview func() exchange.Overview) {
+// noteCuts notes once a second, until ctx ends, which regions are cut off.
+func noteCuts(ctx context.Context, host *Host, overview func() exchange.Overview) {
 	for range tick.Every(ctx, time.Second) {
 		o := overview()
-		c.note(&o)
+		host.noteCuts(&o)
 	}
 }
 
-func (c *cutLog) note(o *exchange.Overview) {
-	var names []string
-	var longest time.Duration
-	var cause string
+func (h *Host) noteCuts(o *exchange.Overview) {
 	for i := range o.Peers {
-		p := &o.Peers[i]
-		if p.CutOff && p.CutFor >= cutIncident {
-			because := cutCause(o.Self, p)
-			if names = append(names, p.Name); p.CutFor > longest {
-				longest, cause = p.CutFor, because
-			}
-			if !c.logged[p.Name] {
-				c.logged[p.Name] = true
-				c.log.Warn("a region is cut off; cut_off of each rule with span global says what this one may spend",
-					"region", p.Name, "because", because, "failure", p.Failure)
-			}
-		}
-		if !p.CutOff && c.logged[p.Name] {
-			delete(c.logged, p.Name)
-			c.log.Info("a region is not cut off any more", "region", p.Name)
+		switch p := &o.Peers[i]; {
+		case !p.CutOff:
+			h.trouble.Clear(regionCutOff, p.Name)
+		case p.CutFor >= cutIncident:
+			h.trouble.Set(regionCutOff, p.Name, h.Now().Add(-p.CutFor), cutCause(o.Self, p), "failure", p.Failure)
 		}
 	}
-	c.incidents.Regions(names, longest, cause)
 }

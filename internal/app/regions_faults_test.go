@@ -11,6 +11,7 @@ import (
 	"sluice/internal/alerts"
 	"sluice/internal/history/incident"
 	"sluice/internal/region/exchange"
+	"sluice/internal/trouble"
 )
 
 // A cut is an alert and an incident of every region that is concerned, and both end when the regions hear each other.
@@ -76,10 +77,9 @@ func TestRegions_ACutIsAnAlertAndAnIncident(t *testing.T) {
 func (n *node) metricsOfCuts() float64 { return n.sum(`sluice_region_cut_off\{.*\}`) }
 
 // The log says once that a region is cut off and why, and once that it is not any more.
-func TestCutLog_SaysWhenARegionIsCutOff(t *testing.T) {
+func TestNoteCuts_SaysWhenARegionIsCutOff(t *testing.T) {
 	lines := &strings.Builder{}
-	c := &cutLog{incidents: incident.NewLog("a", time.Now), logged: map[string]bool{},
-		log: slog.New(slog.NewTextHandler(lines, nil))}
+	h := &Host{Now: time.Now, trouble: trouble.New(slog.New(slog.NewTextHandler(lines, nil)), time.Now, nil)}
 	us := exchange.Status{Name: "us", CutOff: true, CutFor: cutIncident - 1, Failure: "no route"}
 	asia := exchange.Status{Name: "asia"}
 	for _, step := range []struct {
@@ -95,7 +95,7 @@ func TestCutLog_SaysWhenARegionIsCutOff(t *testing.T) {
 	} {
 		lines.Reset()
 		us.CutOff, us.CutFor = step.cutOff, step.cutFor
-		c.note(&exchange.Overview{Self: "eu", Peers: []exchange.Status{asia, us}})
+		h.noteCuts(&exchange.Overview{Self: "eu", Peers: []exchange.Status{asia, us}})
 		got := lines.String()
 		for _, want := range strings.SplitN(step.want, " ", 3) {
 			if !strings.Contains(got, want) || step.want == "" && got != "" {

@@ -12,8 +12,10 @@ import (
 	"sluice/internal/access"
 	"sluice/internal/database"
 	"sluice/internal/heap"
+	"sluice/internal/history/incident"
 	"sluice/internal/rulecopy"
 	"sluice/internal/telemetry"
+	"sluice/internal/trouble"
 	"sluice/rules"
 	"sluice/rules/match"
 	"sluice/rules/override"
@@ -62,9 +64,8 @@ type reloader struct {
 	// fatal is called with an error that a retry cannot resolve.
 	fatal func(error)
 	// trace, if not nil, begins the span of a load.
-	trace func(ctx context.Context, what string) (inner context.Context, end func(error))
-	// answers, if not nil, is called in each pass with why the database is unavailable, or with nil.
-	answers func(error)
+	trace   func(ctx context.Context, what string) (inner context.Context, end func(error))
+	trouble *trouble.Registry
 	// overrideDatabase loads overrides and overrideCopies saves and loads the local copy
 	// of them; both are nil without overrides.
 	overrideDatabase overrideDatabase
@@ -86,10 +87,7 @@ type reloader struct {
 	// database server that they come from.
 	loadedRules, loadedTokens, loadedOverrides, refused database.Version
 	server                                              string
-	migrated, unavailable                               bool
-	// reason is why the database was unavailable when that was last logged, at reasonLogged.
-	reason       string
-	reasonLogged time.Time
+	migrated                                            bool
 	// behind is true if the last pass did not put in force what the database holds.
 	behind bool
 	// loadFailed is true if a load of the current pass failed. failure is what was logged about it last, at failureLogged.
@@ -121,9 +119,6 @@ func newReloader(r *reloader) *reloader {
 	}
 	if r.local == nil {
 		r.local = &localToken{}
-	}
-	if r.answers == nil {
-		r.answers = func(error) {}
 	}
 	r.forget()
 	return r
@@ -253,21 +248,17 @@ func (r *reloader) pass(ctx context.Context) error {
 			if !errors.Is(err, rules.ErrUnavailable) {
 				return err
 			}
-			r.databaseUnavailable(ctx, err)
+			r.unavailable(ctx, err)
 			return nil
 		}
 		r.migrated = true
 	}
 	v, err := r.versions(ctx)
 	if err != nil {
-		r.databaseUnavailable(ctx, err)
+		r.unavailable(ctx, err)
 		return nil
 	}
-	r.answers(nil)
-	if r.unavailable {
-		r.unavailable = false
-		r.log.Info("the rules database is available again")
-	}
+	r.trouble.Clear(databaseUnavailable, "")
 	if v.Server != r.server {
 		if r.server != "" {
 			r.log.Info("the rules database was restarted or is a different server; loading everything again")
@@ -409,24 +400,20 @@ func (r *reloader) failed(what string, err error) {
 	r.log.Error("reload failed; nothing changed", "what", what, "error", err)
 }
 
-// databaseUnavailable logs an outage of the database once, not in every pass, and again if the reason changes.
-func (r *reloader) databaseUnavailable(ctx context.Context, err error) {
+var databaseUnavailable = trouble.Declare(trouble.Condition{Code: "rules_database_unavailable",
+	Incident: incident.Database, EachReason: true,
+	Starts: "the rules database is unavailable; retrying", Ends: "the rules database is available again"})
+
+// unavailable notes an outage of the database.
+func (r *reloader) unavailable(ctx context.Context, err error) {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return
 	}
 	r.metrics.failures.WithLabelValues("database").Inc()
-	r.answers(err)
 	r.startWithCopy()
-	known := r.unavailable && (err.Error() == r.reason || r.now().Sub(r.reasonLogged) < outageLogInterval)
-	if !known {
-		r.reason, r.reasonLogged = err.Error(), r.now()
+	meanwhile := "checks use the rules last loaded"
+	if r.sets.Load() == nil {
+		meanwhile = "this node is not ready until it is back"
 	}
-	switch {
-	case known:
-	case r.sets.Load() == nil:
-		r.log.Warn("the rules database is unavailable; this node is not ready until it is back; retrying", "error", err)
-	default:
-		r.log.Warn("the rules database is unavailable; checks use the rules last loaded; retrying", "error", err)
-	}
-	r.unavailable = true
+	r.trouble.Note(databaseUnavailable, "", err, "meanwhile", meanwhile)
 }

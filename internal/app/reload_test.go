@@ -19,6 +19,7 @@ import (
 	"sluice/internal/database"
 	"sluice/internal/rulecopy"
 	"sluice/internal/telemetry"
+	"sluice/internal/trouble"
 	"sluice/rules"
 	"sluice/rules/match"
 )
@@ -87,7 +88,10 @@ func goodRule(id int64, name string) rules.Rule {
 func reloaderOf(s *shelf) (*reloader, *buffer) {
 	log := &buffer{}
 	sets, keyring := &match.Current{}, &access.Current{}
-	return newReloader(&reloader{
+	var r *reloader
+	now := func() time.Time { return r.now() }
+	r = newReloader(&reloader{
+		trouble:  trouble.New(slog.New(slog.NewTextHandler(log, nil)), now, nil),
 		database: s, sets: sets, access: keyring, now: time.Now,
 		metrics: newRuleMetrics(prometheus.NewRegistry(), time.Now), series: telemetry.New(telemetry.Build{}),
 		log:         slog.New(slog.NewTextHandler(log, nil)),
@@ -96,7 +100,8 @@ func reloaderOf(s *shelf) (*reloader, *buffer) {
 		loadCopy:    func() (*rulecopy.Copy, error) { return nil, fs.ErrNotExist },
 		checkTokens: func(*access.Keyring) error { return nil },
 		fatal:       func(error) {},
-	}), log
+	})
+	return r, log
 }
 
 func pass(t *testing.T, r *reloader) {

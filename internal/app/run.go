@@ -20,6 +20,7 @@ import (
 	"sluice/internal/database"
 	"sluice/internal/history/incident"
 	"sluice/internal/telemetry"
+	"sluice/internal/trouble"
 	"sluice/rules"
 	"sluice/rules/match"
 	"sluice/web"
@@ -47,6 +48,8 @@ type Host struct {
 	// Traffic, if not nil, runs until the server stops. sluice demo sends its requests
 	// with it.
 	Traffic func(context.Context, *decide.Checker)
+
+	trouble *trouble.Registry // made by Run
 }
 
 // errNoCredentials is the error of a server on a network address without tokens.
@@ -88,6 +91,8 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	stops.add("memory budget", applyMemoryBudget(garbageBudget))
 	build := telemetry.ReadBuild()
 	metrics := telemetry.New(build)
+	incidents := watchTrouble(&host, cfg.Region)
+	metrics.MustRegister(host.trouble)
 	spans, err := openTraces(&host, build, metrics, stops)
 	if err != nil {
 		return err
@@ -115,7 +120,6 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	warnOfOpenDataDir(cfg.DataDir, host.Log)
 	removeLeftovers(&cfg, cfg.NeedsDataDir(), host.Now(), host.Log)
 
-	incidents := newIncidentLog(&host)
 	meter := openMeter(metrics, stops)
 	sets := &match.Current{}
 
@@ -129,7 +133,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	db.Register(metrics)
 	stops.add("rules database", func(context.Context) error { return db.Close() })
 
-	events := incident.NewWriter(incidents, db, host.Log)
+	events := incident.NewWriter(incidents, db, host.trouble)
 	stops.add("incidents", task(events.Run))
 
 	identity, err := db.Identity()
@@ -155,7 +159,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 		database: db, sets: sets, access: keyring, metrics: published, series: metrics, readiness: ready, log: host.Log,
 		now: host.Now, options: options,
 		checkTokens: func(k *access.Keyring) error { return checkTokens(&cfg, k, host.Now()) }, local: local,
-		fatal: fatal, answers: incidents.Database, trace: spans.Root(),
+		fatal: fatal, trouble: host.trouble, trace: spans.Root(),
 		saveCopy: copies.save, loadCopy: copies.load, overrideDatabase: db, overrideCopies: overrideCopies,
 	})
 	if err := reload.first(ctx, copies.exists()); err != nil {
@@ -166,7 +170,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	}
 	// After the schema: stopping writes the counters and figures of a data directory anew, and one with a database that is
 	// refused stays as it is.
-	buckets, err := openCounters(ctx, &cfg, &host, files, sets, metrics, spans, incidents, meter, stops)
+	buckets, err := openCounters(ctx, &cfg, &host, files, sets, metrics, spans, meter, stops)
 	if err != nil {
 		return err
 	}
@@ -205,12 +209,12 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	for _, log := range recorded {
 		observers = append(observers, log)
 	}
-	starved := openStarvedWatch(&host, meter, metrics, incidents, stops)
+	starved := openStarvedWatch(&host, meter, metrics, stops)
 	refused := newRefusedWatch(&host, metrics,
 		slices.Concat(api.Endpoints(), gateway.Faces(), envoy.Endpoints()))
 	sensor := openSensor(&host, db, ready, figures, buckets.home, accounts, starved, refused, stops)
 	observers = append(observers, sensor)
-	regions, err := openRegions(&cfg, &host, files[&cfg.RegionToken], buckets, sets, metrics, incidents, stops)
+	regions, err := openRegions(&cfg, &host, files[&cfg.RegionToken], buckets, sets, metrics, stops)
 	if err != nil {
 		return err
 	}
@@ -274,7 +278,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 		Checker: checker, Rules: db, Writer: db, History: db, Pools: db.Pools(), Profiles: db.Profiles(), Overrides: db,
 		OverrideWriter: db, FailDefaults: failDefaults, Access: keyring, RLS: calls.RLS,
 		OpenMode: cfg.Loopback(), Certificates: clients, Refused: refused.refused,
-		Changed: reload.changed, Ready: ready.ready, RuleState: ready.ruleState, Hot: buckets.hot,
+		Changed: reload.changed, Ready: ready.ready, RuleState: ready.ruleState, Trouble: host.trouble.Codes, Hot: buckets.hot,
 		HotEverywhere: figures.hotEverywhere, Metrics: metrics.Handler(), MetricsPublic: cfg.MetricsPublic,
 		ResetDelta: cfg.ResetHeader == "delta", TrustedProxies: trusted, Panicked: metrics.CountPanic, Logger: host.Log,
 		Checked: metrics.CountHTTPCheck, LargeRefused: metrics.CountLargeRefused, WriteTimeout: writeTimeout,

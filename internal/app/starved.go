@@ -15,6 +15,7 @@ import (
 	"sluice/internal/starvation"
 	"sluice/internal/telemetry"
 	"sluice/internal/tick"
+	"sluice/internal/trouble"
 )
 
 const (
@@ -28,14 +29,17 @@ const (
 	starvedAdvice = "this node lacks CPU: raise its CPU limit"
 )
 
+// nodeStarved has log lines of its own, which count the checks.
+var nodeStarved = trouble.Declare(trouble.Condition{Code: incident.CodeStarved, Incident: incident.Starved, Severe: true})
+
 // starvedWatch says when this node lacks CPU: in the log, as an incident and as the condition of an alert.
 type starvedWatch struct {
 	// counts are the operations so far and how many of them were starved, delay99 is the scheduling delay.
-	counts    func() (operations, starved int64)
-	delay99   func() time.Duration
-	incidents *incident.Log
-	log       *slog.Logger
-	now       func() time.Time
+	counts  func() (operations, starved int64)
+	delay99 func() time.Duration
+	trouble *trouble.Registry
+	log     *slog.Logger
+	now     func() time.Time
 
 	// Only look uses these: the counts at the last seconds, the oldest first; when the node last lacked CPU; the last log
 	// line, and how many checks had been starved then.
@@ -66,9 +70,8 @@ func lostNow(meter *starvation.Meter) func() time.Duration {
 }
 
 // openStarvedWatch starts what tells that this node lacks CPU.
-func openStarvedWatch(host *Host, meter *starvation.Meter, metrics *telemetry.Metrics, incidents *incident.Log,
-	stops *stops) *starvedWatch {
-	w := &starvedWatch{counts: metrics.Starved, delay99: meter.Delay99, incidents: incidents, log: host.Log, now: host.Now}
+func openStarvedWatch(host *Host, meter *starvation.Meter, metrics *telemetry.Metrics, stops *stops) *starvedWatch {
+	w := &starvedWatch{counts: metrics.Starved, delay99: meter.Delay99, trouble: host.trouble, log: host.Log, now: host.Now}
 	stops.add("watch for a lack of CPU", task(func(ctx context.Context) {
 		for range tick.Every(ctx, time.Second) {
 			w.look()
@@ -90,10 +93,10 @@ func (w *starvedWatch) look() {
 	}
 	if w.met.IsZero() || now.Sub(w.met) >= starvedHold {
 		w.condition.Store(nil)
-		w.incidents.Starved(false, "")
+		w.trouble.Clear(nodeStarved, "")
 		return
 	}
-	w.incidents.Starved(true, starvedAdvice)
+	w.trouble.Set(nodeStarved, "", now, starvedAdvice)
 	w.condition.Store(&sense.Condition{Subject: alerts.Subject{Kind: alerts.KindNodeStarved},
 		Details: evaluate.Details{Numbers: map[string]int64{"late": late, "checks": checks}}})
 }

@@ -8,11 +8,13 @@ import (
 
 	"sluice/internal/alerts"
 	"sluice/internal/history/incident"
+	"sluice/internal/trouble"
 )
 
 // watched is a starvedWatch whose counts and clock the test sets.
 type watched struct {
 	*starvedWatch
+	incidents    *incident.Log
 	at           time.Time
 	checks, late int64
 	lines        *buffer
@@ -21,10 +23,12 @@ type watched struct {
 func newWatched() *watched {
 	w := &watched{at: time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC), lines: &buffer{}}
 	now := func() time.Time { return w.at }
+	w.incidents = incident.NewLog("n", "", now)
+	log := slog.New(slog.NewTextHandler(w.lines, nil))
 	w.starvedWatch = &starvedWatch{
 		counts:  func() (int64, int64) { return w.checks, w.late },
-		delay99: func() time.Duration { return 98 * time.Millisecond }, incidents: incident.NewLog("n", now),
-		log: slog.New(slog.NewTextHandler(w.lines, nil)), now: now,
+		delay99: func() time.Duration { return 98 * time.Millisecond },
+		trouble: trouble.New(log, now, w.incidents.Note), log: log, now: now,
 	}
 	return w
 }

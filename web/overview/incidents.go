@@ -68,7 +68,7 @@ func (p *Pages) incidents(v *kit.Visit) error {
 		m.Nodes = append(m.Nodes, n.Address)
 	}
 	for i := range m.Past {
-		m.Nodes = append(m.Nodes, m.Past[i].Node)
+		m.Nodes = append(append(m.Nodes, m.Past[i].Node), m.Past[i].Nodes...)
 	}
 	if node := m.Query.Get("node"); node != "" {
 		m.Nodes = append(m.Nodes, node)

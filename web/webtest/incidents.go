@@ -32,7 +32,7 @@ func newIncidents() *Incidents {
 		{
 			ID: "n1-4", Kind: incident.Breaker, Begin: Now.Add(-50 * time.Minute),
 			End: Now.Add(-48*time.Minute - 56*time.Second), Updated: Now.Add(-48*time.Minute - 56*time.Second),
-			Node: "10.0.0.1:8080", NodeID: "n1", Server: "10.0.0.9:6379",
+			Node: "10.0.0.1:8080", NodeID: "n1", Nodes: []string{"10.0.0.1:8080", "10.0.0.2:8080"}, Server: "10.0.0.9:6379",
 			Cause: "connection refused", Opened: 1, Total: incident.Rule{Open: 212, Local: 620, Closed: 14, Denied: 21},
 			Rules: []incident.Rule{
 				{Rule: "charges-per-user", Local: 620, Denied: 7}, {Rule: "search-per-user", Open: 212},

@@ -10,6 +10,12 @@ import (
 	"sluice/rules/field"
 )
 
+// Codes of conditions with which decisions are counted.
+const (
+	CodeRedis   = "redis_unavailable"
+	CodeStarved = "node_starved"
+)
+
 // Kinds of incidents.
 const (
 	// Breaker: the circuit breaker of at least one Redis server was open.
@@ -38,14 +44,17 @@ const (
 	LostAfter = time.Minute
 )
 
-// Incident is a time in which a node could not use Redis or the rule database, heard nothing from another region, or
-// lacked CPU.
-// Breakers that are open at the same time on a node are one incident, and so are openings less than 10 s apart; and so
-// it is with regions.
+// Incident is a time in which nodes could not use Redis or the rule database, received nothing from another region, or a
+// node lacked CPU.
+// Breakers that are open at the same time are one incident, and so are openings less than 10 s apart; and so it is with
+// regions. A Source makes one incident of those that several nodes had of one outage.
 type Incident struct {
 	// ID is unique and does not change while the incident is updated.
 	ID   string `json:"id"`
 	Kind string `json:"kind"`
+	// Key is the same for all incidents of one outage, on all nodes: the code of the condition and, after a slash, the
+	// region or the node that has it.
+	Key string `json:"key"`
 	// Begin is when a breaker opened, a fail mode decided the first request, the first region was cut off, or too many
 	// checks had been late. End is when the last breaker closed, a fail mode decided the last request, all regions were
 	// heard, or few checks were late again; it is zero while the incident lasts, and for one that is Lost.
@@ -58,9 +67,11 @@ type Incident struct {
 	Lost bool `json:"-"`
 	// Stopped: the incident ended because the node stopped.
 	Stopped bool `json:"stopped,omitempty"`
-	// Node is the address of the node that had the incident, NodeID names its process.
-	Node   string `json:"node"`
-	NodeID string `json:"node_id"`
+	// Node is the address of the node that had the incident first, NodeID names its process. Nodes are the addresses of
+	// all that had it, which only a source sets.
+	Node   string   `json:"node"`
+	NodeID string   `json:"node_id"`
+	Nodes  []string `json:"-"`
 	// Server lists the Redis servers with an open breaker, or the regions that were cut off, separated by ", ". It is ""
 	// for other kinds.
 	Server string `json:"server,omitempty"`
@@ -142,11 +153,9 @@ func (q *Query) Validate() error {
 
 // Match reports whether a query selects an incident.
 func (q *Query) Match(i *Incident) bool {
-	end := i.End
-	if i.Lost {
-		end = i.Updated
-	}
-	if !q.To.IsZero() && !i.Begin.Before(q.To) || !end.IsZero() && end.Before(q.From) || q.Node != "" && i.Node != q.Node {
+	end := i.ended()
+	if !q.To.IsZero() && !i.Begin.Before(q.To) || !end.IsZero() && end.Before(q.From) ||
+		q.Node != "" && i.Node != q.Node && !slices.Contains(i.Nodes, q.Node) {
 		return false
 	}
 	if q.Rule == "" {

@@ -2,6 +2,7 @@ package incident_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"sluice/internal/history/incident"
+	"sluice/internal/trouble"
 	"sluice/rules"
 	"sluice/rules/field"
 )
@@ -54,11 +56,47 @@ func (s *events) CleanEvents(_ context.Context, before time.Time, limit int) (n 
 
 // noted is a node that notes incidents.
 type noted struct {
-	t      time.Time
-	log    *incident.Log
-	store  *events
-	writer *incident.Writer
-	reader *incident.Reader
+	t       time.Time
+	log     *incident.Log
+	trouble *trouble.Registry
+	store   *events
+	writer  *incident.Writer
+	reader  *incident.Reader
+}
+
+// The conditions that have incidents.
+var (
+	redisDown    = trouble.Declare(trouble.Condition{Code: incident.CodeRedis, Incident: incident.Breaker})
+	databaseDown = trouble.Declare(trouble.Condition{Code: "database", Incident: incident.Database})
+	cutOff       = trouble.Declare(trouble.Condition{Code: "cut_off", Incident: incident.Regions})
+	lacksCPU     = trouble.Declare(trouble.Condition{Code: incident.CodeStarved, Incident: incident.Starved})
+)
+
+func (n *noted) breaker(server string, open bool, cause string) {
+	if !open {
+		n.trouble.Clear(redisDown, server)
+		return
+	}
+	n.trouble.Set(redisDown, server, n.now(), cause)
+}
+
+func (n *noted) starved(lacks bool) {
+	if !lacks {
+		n.trouble.Clear(lacksCPU, "")
+		return
+	}
+	n.trouble.Set(lacksCPU, "", n.now(), "raise its CPU limit")
+}
+
+// regions notes which of two regions are cut off.
+func (n *noted) regions(cut []string, longest time.Duration, cause string) {
+	for _, name := range []string{"us", "asia"} {
+		if !slices.Contains(cut, name) {
+			n.trouble.Clear(cutOff, name)
+			continue
+		}
+		n.trouble.Set(cutOff, name, n.now().Add(-longest), cause)
+	}
 }
 
 func (n *noted) now() time.Time      { return n.t }
@@ -68,8 +106,9 @@ func newNoted(t *testing.T) *noted {
 	t.Helper()
 	n := &noted{t: time.Date(2026, 11, 23, 0, 5, 52, 0, time.UTC),
 		store: &events{rows: map[string]incident.Event{}}}
-	n.log = incident.NewLog("n1", n.now)
-	n.writer = incident.NewWriter(n.log, n.store, slog.New(slog.DiscardHandler))
+	n.log = incident.NewLog("n1", "", n.now)
+	n.writer = incident.NewWriter(n.log, n.store, nil)
+	n.trouble = trouble.New(slog.New(slog.DiscardHandler), n.now, n.log.Note)
 	n.reader = incident.NewReader(n.log, n.store, n.now)
 	n.log.Started("10.0.0.1:8080")
 	return n
@@ -79,7 +118,7 @@ func newNoted(t *testing.T) *noted {
 func (n *noted) elsewhere(t *testing.T) []incident.Incident {
 	t.Helper()
 	n.writer.Write(t.Context())
-	other := incident.NewReader(incident.NewLog("n2", n.now), n.store, n.now)
+	other := incident.NewReader(incident.NewLog("n2", "", n.now), n.store, n.now)
 	all, err := other.Incidents(t.Context(), incident.Query{})
 	if err != nil {
 		t.Fatal(err)
@@ -90,14 +129,14 @@ func (n *noted) elsewhere(t *testing.T) []incident.Incident {
 // decide lets a fail mode decide a request of one rule.
 func (n *noted) decide(rule, mode string, denied bool) {
 	n.log.Failed("timeout")
-	n.log.Decided(incident.ByFailMode{Mode: mode, Denied: denied},
+	n.log.Decided(incident.CodeRedis, incident.ByFailMode{Mode: mode, Denied: denied},
 		[]incident.ByFailMode{{Rule: rule, Mode: mode, Denied: denied}})
 }
 
 func TestIncident_ABreakerThatOpensAndClosesIsOne(t *testing.T) {
 	n := newNoted(t)
 	begin := n.now()
-	n.log.Breaker("redis:6379", true, "connection refused")
+	n.breaker("redis:6379", true, "connection refused")
 	for i := range 620 {
 		n.decide("charges", "local", i < 7)
 	}
@@ -109,7 +148,7 @@ func TestIncident_ABreakerThatOpensAndClosesIsOne(t *testing.T) {
 		t.Fatalf("while it lasts: %+v", got)
 	}
 	n.add(28 * time.Second)
-	n.log.Breaker("redis:6379", false, "")
+	n.breaker("redis:6379", false, "")
 	end := n.now()
 	n.add(time.Hour)
 	got := n.elsewhere(t)
@@ -142,7 +181,7 @@ func TestIncident_TimeoutsThatOpenABreakerBelongToIt(t *testing.T) {
 		n.decide("charges", "open", false)
 	}
 	n.add(100 * time.Millisecond)
-	n.log.Breaker("redis:6379", true, "connection refused")
+	n.breaker("redis:6379", true, "connection refused")
 	n.decide("charges", "open", false)
 	got := n.elsewhere(t)
 	if len(got) != 1 || got[0].Kind != incident.Breaker || !got[0].Begin.Equal(begin) || got[0].Total.Open != 6 {
@@ -170,17 +209,17 @@ func TestIncident_TimeoutsAreOneUntilTheyCease(t *testing.T) {
 
 func TestIncident_BreakersOfANodeThatOverlapAreOne(t *testing.T) {
 	n := newNoted(t)
-	n.log.Breaker("b:6379", true, "timeout")
+	n.breaker("b:6379", true, "timeout")
 	n.add(time.Second)
-	n.log.Breaker("a:6379", true, "connection refused")
-	n.log.Breaker("b:6379", false, "")
+	n.breaker("a:6379", true, "connection refused")
+	n.breaker("b:6379", false, "")
 	if got := n.elsewhere(t); len(got) != 1 || !got[0].Running() {
 		t.Fatalf("one of two is open: %+v", got)
 	}
-	n.log.Breaker("a:6379", false, "")
+	n.breaker("a:6379", false, "")
 	n.add(5 * time.Second) // and again soon
-	n.log.Breaker("a:6379", true, "connection refused")
-	n.log.Breaker("a:6379", false, "")
+	n.breaker("a:6379", true, "connection refused")
+	n.breaker("a:6379", false, "")
 	got := n.elsewhere(t)
 	if len(got) != 1 || got[0].Running() || got[0].Opened != 3 || got[0].Server != "a:6379, b:6379" ||
 		got[0].Cause != "timeout, connection refused" {
@@ -192,19 +231,19 @@ func TestIncident_WaitsWhileTheRuleDatabaseIsUnavailable(t *testing.T) {
 	n := newNoted(t)
 	n.writer.Write(t.Context())
 	n.store.err = rules.ErrUnavailable
-	n.log.Database(fmt.Errorf("%w: %w", rules.ErrUnavailable, syscall.ECONNREFUSED))
-	n.log.Breaker("redis:6379", true, "timeout")
+	n.trouble.Note(databaseDown, "", fmt.Errorf("%w: %w", rules.ErrUnavailable, syscall.ECONNREFUSED))
+	n.breaker("redis:6379", true, "timeout")
 	n.decide("charges", "open", false)
 	n.writer.Write(t.Context())
 	own, err := n.reader.Incidents(t.Context(), incident.Query{})
 	if !errors.Is(err, rules.ErrUnavailable) || len(own) != 2 || !own[0].Running() || !own[1].Running() {
 		t.Errorf("meanwhile this node knows %+v, %v", own, err)
 	}
-	n.log.Breaker("redis:6379", false, "")
+	n.breaker("redis:6379", false, "")
 	n.add(time.Minute)
 	n.writer.Write(t.Context())
 	n.store.err = nil
-	n.log.Database(nil)
+	n.trouble.Clear(databaseDown, "")
 	got := n.elsewhere(t)
 	if len(got) != 2 || got[0].Running() || got[1].Running() || got[0].Total.Decided()+got[1].Total.Decided() != 1 {
 		t.Errorf("afterwards %+v", got)
@@ -220,11 +259,11 @@ func TestIncident_MemoryIsBoundedAndLosesNoCount(t *testing.T) {
 	n.store.err = rules.ErrUnavailable
 	const outages, each = 400, 4
 	for i := range outages {
-		n.log.Breaker("redis:6379", true, "timeout")
+		n.breaker("redis:6379", true, "timeout")
 		for j := range each {
 			n.decide(fmt.Sprintf("rule-%d", each*i+j), "local", j == 0)
 		}
-		n.log.Breaker("redis:6379", false, "")
+		n.breaker("redis:6379", false, "")
 		n.add(4 * time.Minute)
 		n.writer.Write(t.Context())
 	}
@@ -251,9 +290,9 @@ func TestIncident_MemoryIsBoundedAndLosesNoCount(t *testing.T) {
 func TestIncident_ManyInAnHourContinueOne(t *testing.T) {
 	n := newNoted(t)
 	for range 100 {
-		n.log.Breaker("redis:6379", true, "timeout")
+		n.breaker("redis:6379", true, "timeout")
 		n.decide("charges", "open", false)
-		n.log.Breaker("redis:6379", false, "")
+		n.breaker("redis:6379", false, "")
 		n.add(20 * time.Second)
 		n.writer.Write(t.Context())
 	}
@@ -269,7 +308,7 @@ func TestIncident_ManyInAnHourContinueOne(t *testing.T) {
 
 func TestIncident_EndsWithItsNode(t *testing.T) {
 	n := newNoted(t)
-	n.log.Breaker("redis:6379", true, "timeout")
+	n.breaker("redis:6379", true, "timeout")
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { defer close(done); n.writer.Run(ctx) }()
@@ -289,11 +328,11 @@ func TestIncident_EndsWithItsNode(t *testing.T) {
 
 func TestIncident_OfANodeThatDiedIsLost(t *testing.T) {
 	n := newNoted(t)
-	n.log.Breaker("redis:6379", true, "timeout")
+	n.breaker("redis:6379", true, "timeout")
 	n.elsewhere(t)
 	dead := n.log
 	n.add(2 * time.Minute)
-	other := incident.NewReader(incident.NewLog("n2", n.now), n.store, n.now)
+	other := incident.NewReader(incident.NewLog("n2", "", n.now), n.store, n.now)
 	got, err := other.Incidents(t.Context(), incident.Query{})
 	if err != nil || len(got) != 1 || !got[0].Lost || got[0].Running() || !got[0].End.IsZero() {
 		t.Errorf("got %+v, %v", got, err)
@@ -309,23 +348,23 @@ func TestIncident_OfANodeThatDiedIsLost(t *testing.T) {
 // Cuts that overlap, or follow each other soon, are one incident. It begins when the first region was cut off.
 func TestIncident_OfRegionsThatAreCutOff(t *testing.T) {
 	n := newNoted(t)
-	n.log.Regions(nil, 0, "")
+	n.regions(nil, 0, "")
 	if got := n.elsewhere(t); len(got) != 0 {
 		t.Fatalf("nothing is cut off: %+v", got)
 	}
 	begin := n.now()
 	n.add(3 * time.Second)
-	n.log.Regions([]string{"us"}, 3*time.Second, "eu hears nothing from us")
+	n.regions([]string{"us"}, 3*time.Second, "eu hears nothing from us")
 	n.add(time.Second)
-	n.log.Regions([]string{"us", "asia"}, 4*time.Second, "eu hears nothing from us")
+	n.regions([]string{"us", "asia"}, 4*time.Second, "eu hears nothing from us")
 	n.add(time.Minute)
-	n.log.Regions(nil, 0, "")
+	n.regions(nil, 0, "")
 	n.add(5 * time.Second)
-	n.log.Regions([]string{"us"}, 3*time.Second, "us refuses the messages of eu")
+	n.regions([]string{"us"}, 3*time.Second, "us refuses the messages of eu")
 	if got := n.elsewhere(t); len(got) != 1 || !got[0].Running() {
 		t.Fatalf("again after 5 s: %+v", got)
 	}
-	n.log.Regions(nil, 0, "")
+	n.regions(nil, 0, "")
 	end := n.now()
 	got := n.elsewhere(t)
 	if len(got) != 1 || got[0].Kind != incident.Regions || !got[0].Begin.Equal(begin) || !got[0].End.Equal(end) ||
@@ -333,7 +372,7 @@ func TestIncident_OfRegionsThatAreCutOff(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 	n.add(time.Minute)
-	n.log.Regions([]string{"us"}, 3*time.Second, "eu hears nothing from us")
+	n.regions([]string{"us"}, 3*time.Second, "eu hears nothing from us")
 	if got := n.elsewhere(t); len(got) != 2 || got[0].Server != "us" || !got[0].Running() {
 		t.Errorf("a minute later: %+v", got)
 	}
@@ -343,36 +382,36 @@ func TestIncident_OfRegionsThatAreCutOff(t *testing.T) {
 func TestIncident_OfANodeThatLacksCPU(t *testing.T) {
 	n := newNoted(t)
 	late := func() {
-		n.log.DecidedStarved(incident.ByFailMode{Mode: "closed", Denied: true},
+		n.log.Decided(incident.CodeStarved, incident.ByFailMode{Mode: "closed", Denied: true},
 			[]incident.ByFailMode{{Rule: "charges", Mode: "closed", Denied: true}})
 	}
 	late()
-	n.log.Starved(false, "")
+	n.starved(false)
 	if got := n.elsewhere(t); len(got) != 0 {
 		t.Fatalf("without a lack of CPU: %+v", got)
 	}
 	begin := n.now()
-	n.log.Starved(true, "raise its CPU limit")
+	n.starved(true)
 	late()
 	n.add(time.Minute)
-	n.log.Starved(true, "raise its CPU limit")
+	n.starved(true)
 	if got := n.elsewhere(t); len(got) != 1 || !got[0].Running() {
 		t.Fatalf("after a minute: %+v", got)
 	}
-	n.log.Starved(false, "")
+	n.starved(false)
 	n.add(5 * time.Second)
-	n.log.Starved(true, "raise its CPU limit") // the same one
+	n.starved(true) // the same one
 	n.add(time.Second)
 	end := n.now()
-	n.log.Starved(false, "")
+	n.starved(false)
 	n.add(time.Minute)
-	n.log.Starved(false, "")
+	n.starved(false)
 	got := n.elsewhere(t)
 	if len(got) != 1 || got[0].Kind != incident.Starved || !got[0].Begin.Equal(begin) || !got[0].End.Equal(end) ||
 		got[0].Cause != "raise its CPU limit" || got[0].Total.Closed != 1 || len(got[0].Rules) != 1 {
 		t.Errorf("got %+v", got)
 	}
-	n.log.Starved(true, "raise its CPU limit")
+	n.starved(true)
 	n.log.Stopped()
 	if got := n.elsewhere(t); len(got) != 2 || !got[0].Stopped {
 		t.Errorf("after the node stopped: %+v", got)
@@ -387,6 +426,105 @@ func TestIncidentQuery_SaysWhatIsWrong(t *testing.T) {
 		var invalid *field.ValidationError
 		if err := q.Validate(); !errors.As(err, &invalid) || invalid.Fields[0].Field != member {
 			t.Errorf("%s: %v", member, err)
+		}
+	}
+}
+
+// outages are the incidents that a reader makes of those of several nodes.
+func outages(t *testing.T, all ...incident.Incident) []incident.Incident {
+	t.Helper()
+	n := newNoted(t)
+	n.t = all[0].Updated
+	for i := range all {
+		data, err := json.Marshal(all[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		n.store.rows[all[i].ID] = incident.Event{ID: all[i].ID, Kind: incident.EventIncident, At: all[i].Begin,
+			End: all[i].End, Node: all[i].Node, Data: data}
+	}
+	return n.elsewhere(t)
+}
+
+// of is an incident of a node, from and to seconds after a moment; to 0 while it lasts.
+func of(node, key string, from, to int) incident.Incident {
+	begin := time.Date(2026, 11, 23, 0, 5, 0, 0, time.UTC)
+	i := incident.Incident{ID: fmt.Sprint(node, "-", from), Kind: incident.Breaker, Key: key, NodeID: node,
+		Node: node + ":8080", Begin: begin.Add(time.Duration(from) * time.Second), Updated: begin.Add(5 * time.Minute),
+		Server: "redis:6379", Cause: "timeout", Opened: 1, Total: incident.Rule{Open: 2},
+		Rules: []incident.Rule{{Rule: "charges", Open: 2}}}
+	if to > 0 {
+		i.End = begin.Add(time.Duration(to) * time.Second)
+	}
+	return i
+}
+
+func TestIncident_OneOutageOfSeveralNodesIsOne(t *testing.T) {
+	a, b, c := of("a", "redis", 3, 50), of("b", "redis", 0, 40), of("c", "redis", 59, 61)
+	a.Kind, c.Server, c.Cause = incident.Timeouts, "other:6379", "connection refused"
+	got := outages(t, a, b, c)
+	if len(got) != 1 {
+		t.Fatalf("got %+v", got)
+	}
+	in := got[0]
+	if in.ID != b.ID || in.Node != b.Node || !slices.Equal(in.Nodes, []string{b.Node, a.Node, c.Node}) ||
+		!in.Begin.Equal(b.Begin) || !in.End.Equal(c.End) || in.Kind != incident.Breaker || in.Opened != 3 ||
+		in.Server != "other:6379, redis:6379" || in.Cause != "timeout, connection refused" || in.Total.Open != 6 ||
+		len(in.Rules) != 1 || in.Rules[0].Open != 6 {
+		t.Errorf("got %+v", in)
+	}
+}
+
+func TestIncident_WhatIsNotOneOutageStaysTwo(t *testing.T) {
+	for what, two := range map[string][2]incident.Incident{
+		"another condition":      {of("a", "redis", 0, 40), of("b", "database", 0, 40)},
+		"another region":         {of("a", "redis/eu", 0, 40), of("b", "redis/us", 0, 40)},
+		"later":                  {of("a", "redis", 0, 40), of("b", "redis", 50, 60)},
+		"the same node, by turn": {of("a", "redis", 0, 40), of("a", "redis", 41, 60)},
+	} {
+		if got := outages(t, two[0], two[1]); len(got) != 2 || len(got[0].Nodes) != 1 {
+			t.Errorf("%s: got %+v", what, got)
+		}
+	}
+}
+
+func TestIncident_AnOutageLastsAsLongAsOneNodeHasIt(t *testing.T) {
+	stopped, died := of("a", "redis", 0, 30), of("b", "redis", 1, 0)
+	stopped.Stopped = true
+	died.Updated = died.Begin.Add(20 * time.Second)
+	ended := of("c", "redis", 2, 60)
+	for what, c := range map[string]struct {
+		all   []incident.Incident
+		state string
+		end   time.Time
+	}{
+		"one runs":       {[]incident.Incident{ended, of("d", "redis", 4, 0)}, "running", time.Time{}},
+		"the first runs": {[]incident.Incident{ended, of("d", "redis", 1, 0)}, "running", time.Time{}},
+		"one stopped":    {[]incident.Incident{ended, stopped}, "ended", ended.End},
+		"one died":       {[]incident.Incident{ended, died}, "ended", ended.End},
+	} {
+		got := outages(t, c.all...)
+		if len(got) != 1 || got[0].State() != c.state || !got[0].End.Equal(c.end) {
+			t.Errorf("%s: got %+v", what, got)
+		}
+	}
+}
+
+// The conditions of a node have keys that say which region or node has them.
+func TestIncident_Keys(t *testing.T) {
+	now := func() time.Time { return time.Date(2026, 11, 23, 0, 5, 0, 0, time.UTC) }
+	for region, want := range map[string][]string{"": {"node_starved/n1", "redis_unavailable"},
+		"eu": {"node_starved/n1", "redis_unavailable/eu"}} {
+		log := incident.NewLog("n1", region, now)
+		known := trouble.New(slog.New(slog.DiscardHandler), now, log.Note)
+		known.Set(redisDown, "redis:6379", now(), "timeout")
+		known.Set(lacksCPU, "", now(), "")
+		var got []string
+		for _, i := range log.Own() {
+			got = append(got, i.Key)
+		}
+		if slices.Sort(got); !slices.Equal(got, want) {
+			t.Errorf("region %q: keys %q", region, got)
 		}
 	}
 }

@@ -3,9 +3,11 @@ package incident
 import (
 	"context"
 	"encoding/json"
-	"log/slog"
+	"slices"
 	"sync"
 	"time"
+
+	"sluice/internal/trouble"
 )
 
 const (
@@ -16,7 +18,7 @@ const (
 	// cleanEvery is how often old events are deleted, cleanEvents how many at once.
 	cleanEvery  = time.Hour
 	cleanEvents = 1000
-	// sought is how many incidents are searched for those of a node or a rule.
+	// sought is how many incidents of single nodes are searched.
 	sought = 4 * Max
 	// runningFor is how old the answer of Running may be.
 	runningFor = time.Second
@@ -36,14 +38,17 @@ func (e *Event) incident() (i Incident, ok bool) {
 type Writer struct {
 	log     *Log
 	store   Store
-	logger  *slog.Logger
-	away    bool
+	trouble *trouble.Registry
 	cleaned time.Time
 }
 
+var unwritten = trouble.Declare(trouble.Condition{Code: "incidents_unwritten",
+	Starts: "incidents cannot be written to the rules database; they wait in memory",
+	Ends:   "incidents are written to the rules database again"})
+
 // NewWriter creates an Writer.
-func NewWriter(log *Log, store Store, logger *slog.Logger) *Writer {
-	return &Writer{log: log, store: store, logger: logger}
+func NewWriter(log *Log, store Store, known *trouble.Registry) *Writer {
+	return &Writer{log: log, store: store, trouble: known}
 }
 
 // Run writes until ctx ends. It then notes that the node stops, and writes that.
@@ -77,19 +82,13 @@ func (w *Writer) Write(ctx context.Context) {
 	if err != nil {
 		w.log.giveBack(events)
 	}
-	switch {
-	case err != nil && !w.away:
-		w.logger.Warn("incidents cannot be written to the rules database; they wait in memory", "error", err)
-	case err == nil && w.away:
-		w.logger.Info("incidents are written to the rules database again")
-	}
-	w.away = err != nil
+	w.trouble.Note(unwritten, "", err)
 }
 
 // clean deletes what is no longer kept, once an hour. Every node may do so at any time.
 func (w *Writer) clean(ctx context.Context) {
 	now := w.log.now()
-	if w.away || now.Sub(w.cleaned) < cleanEvery {
+	if w.trouble.On(unwritten, "") || now.Sub(w.cleaned) < cleanEvery {
 		return
 	}
 	w.cleaned = now
@@ -133,12 +132,8 @@ func (r *Reader) Incidents(ctx context.Context, q Query) ([]Incident, error) {
 	if q.To.IsZero() {
 		q.To = now.Add(LostAfter) // the clocks of nodes differ
 	}
-	limit := Max
-	if q.Node != "" || q.Rule != "" {
-		limit = sought
-	}
 	found := map[string]Incident{}
-	events, err := r.store.Events(ctx, []string{EventIncident}, q.From, q.To, limit)
+	events, err := r.store.Events(ctx, []string{EventIncident}, q.From, q.To, sought)
 	for i := range events {
 		if in, ok := events[i].incident(); ok {
 			found[in.ID] = in
@@ -147,14 +142,13 @@ func (r *Reader) Incidents(ctx context.Context, q Query) ([]Incident, error) {
 	for _, in := range r.log.Own() {
 		found[in.ID] = in
 	}
-	var out []Incident
+	all := make([]Incident, 0, len(found))
 	for _, in := range found {
 		in.Lost = in.End.IsZero() && now.Sub(in.Updated) > LostAfter
-		if q.Match(&in) {
-			out = append(out, in)
-		}
+		all = append(all, in)
 	}
-	return Sort(out), err
+	all = slices.DeleteFunc(overNodes(all), func(in Incident) bool { return !q.Match(&in) })
+	return Sort(all), err
 }
 
 // Running implements Source.

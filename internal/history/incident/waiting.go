@@ -36,33 +36,17 @@ func (l *Log) wait(e Event) {
 		}
 		if j, found := first[in.Kind]; found {
 			older, _ := l.waiting[j].incident()
-			in = older.plus(in)
+			one := older.plus(&in)
+			one.End, one.Updated, one.Stopped = in.End, in.Updated, in.Stopped
+			one.Merged++
 			l.waiting[j].End = in.End
-			l.waiting[j].Data, _ = json.Marshal(in)
+			l.waiting[j].Data, _ = json.Marshal(one)
 			l.waiting = slices.Delete(l.waiting, i, i+1)
 			return
 		}
 		first[in.Kind] = i
 	}
 	l.waiting = slices.Delete(l.waiting, 0, 1)
-}
-
-// plus is one incident in place of two, of which next is the later one.
-func (i Incident) plus(next Incident) Incident {
-	i.End, i.Updated, i.Stopped = next.End, next.Updated, next.Stopped
-	i.Opened += next.Opened
-	i.Merged += next.Merged + 1
-	i.Total.Add(next.Total)
-	r := &running{rules: map[string]*Rule{}}
-	for _, c := range slices.Concat(i.Rules, next.Rules) {
-		r.count(c)
-	}
-	i.Rules = nil
-	for _, c := range r.rules {
-		i.Rules = append(i.Rules, *c)
-	}
-	sortRules(i.Rules)
-	return i
 }
 
 // take returns what is to be written and forgets it. An incident that lasts is always among it, so that others see that
@@ -74,8 +58,8 @@ func (l *Log) take() []Event {
 	if l.address == "" {
 		return nil // the node has not started yet
 	}
-	for _, r := range l.present() {
-		if r != nil && (r.changed || r.End.IsZero()) {
+	for _, r := range l.present {
+		if r.changed || r.End.IsZero() {
 			l.wait(l.incidentEvent(r))
 		}
 	}
@@ -93,14 +77,15 @@ func (l *Log) giveBack(events []Event) {
 	defer l.mu.Unlock()
 	later := l.waiting
 	l.waiting = nil
-	for _, e := range events {
-		if r := l.presentOf(e.ID); r != nil {
+	present := map[string]*running{}
+	for _, r := range l.present {
+		present[r.ID] = r
+	}
+	for _, e := range slices.Concat(events, later) {
+		if r := present[e.ID]; r != nil {
 			r.changed = true
 			continue
 		}
-		l.wait(e)
-	}
-	for _, e := range later {
 		l.wait(e)
 	}
 }

@@ -1,4 +1,4 @@
-package incident
+package trouble
 
 import (
 	"context"
@@ -7,11 +7,11 @@ import (
 	"syscall"
 )
 
-// NoWords is what ErrorWords says about any other error.
+// NoWords is what Words says about any other error.
 const NoWords = "unavailable"
 
-// ErrorWords says in a few words for people why a server could not be reached. It contains no address and no password.
-func ErrorWords(err error) string {
+// Words says in a few words for people why a server could not be reached. It contains no address and no password.
+func Words(err error) string {
 	var timeout interface{ Timeout() bool }
 	var postgres interface{ SQLState() string }
 	switch {
