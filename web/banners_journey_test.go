@@ -6,7 +6,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"sluice/internal/access"
-	"sluice/internal/history"
+	"sluice/internal/trouble"
 	"sluice/web"
 	"sluice/web/webtest"
 )
@@ -35,10 +35,12 @@ func TestJourney_WarningsComeAndGoWithoutAReload(t *testing.T) {
 	steps(t, tab, chromedp.Navigate(url+"/console/regions"), chromedp.WaitVisible("#live-regions"))
 	w.ChangeNode(func(n *web.Node) {
 		n.CutOff = []string{"asia"}
-		n.Breakers = []history.Breaker{{State: "open"}}
+		other := webtest.RedisDown
+		other.Subject = "10.0.0.8:6379"
+		n.Trouble = []trouble.Trouble{webtest.RedisDown, other}
 	})
 	until(t, tab, shown+`.startsWith("Redis is unreachable.")`)
-	if got := value[bool](t, tab, shown+`.includes("asia") ||
+	if got := value[bool](t, tab, shown+`.includes("asia") || `+shown+`.split("Redis is").length !== 2 ||
 		![...document.querySelectorAll("#live-notes .notice")].every(n => n.checkVisibility())`); got {
 		t.Error("the page of regions says twice, or hides, that one is cut off")
 	}

@@ -16,6 +16,7 @@ import (
 	"sluice/internal/config"
 	"sluice/internal/fleet"
 	"sluice/internal/tick"
+	"sluice/internal/trouble"
 )
 
 const (
@@ -41,9 +42,10 @@ const (
 // stores its own. The form of key names is no setting of a node: it takes over what
 // is stored. Its methods are not safe for concurrent use, except differ.
 type agreement struct {
-	client redis.UniversalClient
-	prefix string
-	log    *slog.Logger
+	client  redis.UniversalClient
+	prefix  string
+	log     *slog.Logger
+	trouble *trouble.Registry // nil discards
 	// plain is the form of key names in use; usePlain tells the store. usePlain is
 	// nil on a cluster, whose names are always readable.
 	plain    bool
@@ -59,9 +61,7 @@ type agreement struct {
 	// agreed: this node has once had the settings that are stored.
 	agreed bool
 	// differ is how many settings differ now, -1 if the last comparison failed.
-	differ  atomic.Int64
-	failing bool   // the last comparison failed
-	told    string // what was logged last of what differs
+	differ atomic.Int64
 }
 
 type agreedSetting struct{ field, flag, env, value string }
@@ -142,14 +142,21 @@ func (a *agreement) register(to prometheus.Registerer) {
 		func() float64 { return float64(a.differ.Load()) }))
 }
 
-// notCompared logs the first error of a row of failed comparisons.
+var (
+	notCompared = trouble.Declare(trouble.Condition{Code: "settings_not_compared",
+		Starts: "the settings that nodes share could not be compared; the node keeps its own and tries again",
+		Ends:   "the settings that nodes share were compared"})
+	settingsDiffer = trouble.Declare(trouble.Condition{Code: "settings_differ", Severe: true, EachReason: true,
+		Starts: "this node does not agree with the settings stored in Redis",
+		Ends:   "this node agrees with the settings stored in Redis again",
+		Banner: "This node counts in other buckets than the others: its settings differ from those stored in Redis. " +
+			"The log names them."})
+)
+
+// notCompared notes a comparison that failed.
 func (a *agreement) notCompared(err error) {
 	a.differ.Store(-1)
-	if !a.failing {
-		a.failing = true
-		a.log.Warn("the settings that nodes share could not be compared; the node keeps its own and tries again",
-			"key", fleet.SettingsKey(a.prefix), "error", err)
-	}
+	a.trouble.Note(notCompared, "", err, "key", fleet.SettingsKey(a.prefix))
 }
 
 // run compares until ctx ends. A node whose settings differ and never agreed passes
@@ -185,17 +192,12 @@ func (a *agreement) compare(ctx context.Context) error {
 			differing = append(differing, other)
 		}
 	}
-	a.failing = false
+	a.trouble.Clear(notCompared, "")
 	a.differ.Store(int64(len(differing)))
-	if len(differing) == 0 {
-		a.told = ""
-		return nil
+	if len(differing) > 0 {
+		err = fmt.Errorf("%w: %w", errDiffers, errors.Join(differing...))
 	}
-	err = fmt.Errorf("%w: %w", errDiffers, errors.Join(differing...))
-	if a.told != err.Error() {
-		a.told = err.Error()
-		a.log.Error("this node does not agree with the settings stored in Redis", "error", err)
-	}
+	a.trouble.Note(settingsDiffer, "", err)
 	return err
 }
 

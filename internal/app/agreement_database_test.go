@@ -6,9 +6,11 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	"sluice/internal/config"
 	"sluice/internal/testenv"
+	"sluice/internal/trouble"
 	"sluice/rules"
 )
 
@@ -69,6 +71,7 @@ func ofDatabase(t *testing.T, url, id string) (*agreement, *buffer) {
 	a, _ := follower(t, url, nil)
 	log := &buffer{}
 	a.log = slog.New(slog.NewTextHandler(log, nil))
+	a.trouble = trouble.New(a.log, time.Now, nil)
 	a.readID = func(context.Context) (string, error) { return id, nil }
 	a.findID(t.Context())
 	return a, log

@@ -20,7 +20,8 @@ func openWebhooks(cfg *config.Alerts, nat64 []netip.Prefix, host *Host, db *data
 	}
 	guard := deliver.NewGuard(allowed, nat64...)
 	sender := deliver.NewSender(deliver.SenderOptions{Guard: guard, Now: host.Now, Version: version})
-	worker := deliver.NewWorker(deliver.WorkerOptions{Queue: db, Send: sender.Send, Now: host.Now, Log: host.Log})
+	worker := deliver.NewWorker(deliver.WorkerOptions{Queue: db, Send: sender.Send, Now: host.Now, Log: host.Log,
+		Trouble: host.trouble})
 	worker.Register(metrics)
 	return deliver.NewWebhooks(db, guard, sender, host.Now), worker, nil
 }

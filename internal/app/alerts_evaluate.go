@@ -35,8 +35,9 @@ func openAlerts(cfg *config.Serve, host *Host, db *database.DB, sets *match.Curr
 	}
 	facts := &alertFacts{webhooks: db.Webhooks(), sets: sets, live: figures.live.Live, stats: past, now: host.Now}
 	runner := evaluate.NewRunner(evaluate.RunnerOptions{Store: db, Holder: holder, Lease: lease, Facts: facts.gather,
-		Deliver: worker, Quiet: alertQuiet, Now: host.Now, Log: host.Log})
-	board := evaluate.NewBoard(db, host.Now, host.Log)
+		Deliver: worker, Quiet: alertQuiet, Now: host.Now, Log: host.Log,
+		Trouble: host.trouble})
+	board := evaluate.NewBoard(db, host.Now, host.trouble)
 	sensor.Register(metrics, runner, board)
 	stops.add("alerts that are on", task(board.Run))
 	stops.add("alerts", task(runner.Run))

@@ -29,7 +29,7 @@ func openSensor(host *Host, db *database.DB, ready *readiness, figures *fleetRep
 		own.regions = &regionConditions{overview: home.overview, now: host.Now}
 	}
 	sensor := sense.New(sense.Options{Store: db, Node: figures.node, Address: figures.listensAt, Conditions: own.met,
-		Cause: causeWords, Now: host.Now, Log: host.Log})
+		Cause: causeWords, Now: host.Now, Trouble: host.trouble})
 	stops.add("alerts of this node", task(sensor.Run))
 	return sensor
 }

@@ -50,7 +50,7 @@ func openConsole(ctx context.Context, cfg *config.Serve, host *Host, oidc *secre
 	d.Fleet, d.Denials = f.live, f.live
 	d.Marks = &marks{changes: db, events: db, incidents: d.Incidents}
 	d.Settings = func() []web.SettingGroup { return shownSettings(cfg) }
-	d.Node = func() web.Node { return consoleNode(cfg, f, db, d.Regions) }
+	d.Node = func() web.Node { return consoleNode(cfg, host, f, db, d.Regions) }
 	d.TLS = cfg.TLS()
 	d.PublicURL, d.SessionIdle = cfg.ConsoleURL, cfg.SessionIdle
 	var err error
@@ -80,9 +80,9 @@ func welcome(ctx context.Context, db *database.DB, host *Host) (path string, w *
 }
 
 // consoleNode returns the status of this node for the console.
-func consoleNode(cfg *config.Serve, f *fleetReporter, db *database.DB,
+func consoleNode(cfg *config.Serve, host *Host, f *fleetReporter, db *database.DB,
 	regions func() exchange.Overview) web.Node {
-	n := web.Node{Status: f.status(), Embedded: !cfg.Postgres(), Replica: db.Replica(),
+	n := web.Node{Status: f.status(), Trouble: host.trouble.Current(), Embedded: !cfg.Postgres(), Replica: db.Replica(),
 		Primary: strings.TrimSuffix(cfg.PrimaryURL, "/")}
 	if s := f.ready.rules.Load(); s != nil && s.refused > 0 {
 		n.Refused = s.refused

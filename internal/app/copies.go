@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"sync"
@@ -12,6 +11,7 @@ import (
 
 	"sluice/internal/access"
 	"sluice/internal/rulecopy"
+	"sluice/internal/trouble"
 	"sluice/rules"
 	"sluice/rules/match"
 	"sluice/rules/override"
@@ -37,12 +37,12 @@ type copies[T any] struct {
 	path string
 	// identity identifies the database that the copies belong to.
 	identity string
-	log      *slog.Logger
+	trouble  *trouble.Registry
 	metrics  *ruleMetrics
 	now      func() time.Time
 	wake     chan struct{}
-	// of is what the file contains, without what a node does that has no file.
-	of, without string
+	// failing is the condition that the file cannot be written.
+	failing *trouble.Condition
 	// write writes the file and calls pause often. wrote is false if the content needs no file.
 	write func(content T, pause func()) (wrote bool, err error)
 
@@ -52,7 +52,6 @@ type copies[T any] struct {
 
 	// Owned by run.
 	written uint64 // seq of the file
-	failing bool
 }
 
 // save makes content that of the next copy, which is written soon if something changed and
@@ -81,32 +80,33 @@ func (c *copies[T]) writeLatest(pause func()) {
 		return
 	}
 	wrote, err := c.write(content, pause)
+	c.trouble.Note(c.failing, c.path, err)
 	if err != nil {
 		c.metrics.copied("failed")
-		if !c.failing {
-			c.log.Error("saving the local copy of the "+c.of+" failed; without a copy this node "+c.without+
-				" while the rules database is unavailable", "file", c.path, "error", err)
-		}
-		c.failing = true
 		return
 	}
 	c.written = seq
 	if wrote {
 		c.metrics.copied("saved")
 	}
-	if c.failing {
-		c.log.Info("saving the local copy of the "+c.of+" works again", "file", c.path)
-	}
-	c.failing = false
 }
+
+var (
+	ruleCopyFailing = trouble.Declare(trouble.Condition{Code: "rules_copy_failing", Of: "file", Severe: true,
+		Starts: "saving the local copy of the rules failed; without a copy this node cannot start while the rules database " +
+			"is unavailable", Ends: "saving the local copy of the rules works again"})
+	overrideCopyFailing = trouble.Declare(trouble.Condition{Code: "overrides_copy_failing", Of: "file", Severe: true,
+		Starts: "saving the local copy of the overrides failed; without a copy this node starts without overrides " +
+			"while the rules database is unavailable", Ends: "saving the local copy of the overrides works again"})
+)
 
 // ruleCopies saves the last valid rules and tokens.
 type ruleCopies struct{ copies[inForce] }
 
-func newRuleCopies(path, identity string, log *slog.Logger, metrics *ruleMetrics,
+func newRuleCopies(path, identity string, known *trouble.Registry, metrics *ruleMetrics,
 	now func() time.Time) *ruleCopies {
-	c := &ruleCopies{copies[inForce]{path: path, identity: identity, log: log, metrics: metrics, now: now,
-		wake: make(chan struct{}, 1), of: "rules", without: "cannot start"}}
+	c := &ruleCopies{copies[inForce]{path: path, identity: identity, trouble: known, metrics: metrics, now: now,
+		wake: make(chan struct{}, 1), failing: ruleCopyFailing}}
 	c.write = c.writeRules
 	return c
 }
@@ -147,10 +147,10 @@ func (c *ruleCopies) exists() bool {
 // overrideCopies saves the last valid overrides. A nil *overrideCopies saves nothing.
 type overrideCopies struct{ copies[*override.Table] }
 
-func newOverrideCopies(path, identity string, log *slog.Logger, metrics *ruleMetrics,
+func newOverrideCopies(path, identity string, known *trouble.Registry, metrics *ruleMetrics,
 	now func() time.Time) *overrideCopies {
-	c := &overrideCopies{copies[*override.Table]{path: path, identity: identity, log: log, metrics: metrics, now: now,
-		wake: make(chan struct{}, 1), of: "overrides", without: "starts without overrides"}}
+	c := &overrideCopies{copies[*override.Table]{path: path, identity: identity, trouble: known, metrics: metrics,
+		now: now, wake: make(chan struct{}, 1), failing: overrideCopyFailing}}
 	c.write = c.writeOverrides
 	return c
 }

@@ -15,6 +15,7 @@ import (
 
 	"sluice/internal/access"
 	"sluice/internal/rulecopy"
+	"sluice/internal/trouble"
 	"sluice/rules"
 	"sluice/rules/match"
 	"sluice/rules/profile"
@@ -26,7 +27,8 @@ func copiesAt(t *testing.T, path string) (*ruleCopies, *buffer) {
 	t.Helper()
 	log := &buffer{}
 	metrics := newRuleMetrics(prometheus.NewRegistry(), time.Now)
-	return newRuleCopies(path, elsewhere, slog.New(slog.NewTextHandler(log, nil)), metrics, time.Now), log
+	known := trouble.New(slog.New(slog.NewTextHandler(log, nil)), time.Now, nil)
+	return newRuleCopies(path, elsewhere, known, metrics, time.Now), log
 }
 
 // setOf compiles rules named after their number.

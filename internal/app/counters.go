@@ -100,8 +100,9 @@ func openRedis(ctx context.Context, cfg *config.Serve, host *Host, files secretF
 	}
 	stops.add("Redis client", func(context.Context) error { return client.Close() })
 	store, err := redisstore.New(redisstore.Options{
-		Client: client, Prefix: cfg.KeyPrefix, Clock: host.Clock, OnBreaker: host.breakerChanged, ProbeLimit: cfg.StoreTimeout,
-		Timings: metrics.Timings(), Trace: spans.Calls(), Lost: meter.Refresh,
+		Client: client, Prefix: cfg.KeyPrefix, Clock: host.Clock, OnBreaker: host.breakerChanged,
+		ProbeLimit: cfg.StoreTimeout,
+		Timings:    metrics.Timings(), Trace: spans.Calls(), Lost: meter.Refresh,
 		Regions: limiter.Regions{Count: int64(regionCount(cfg)), Wait: cfg.RegionInterval.Milliseconds(),
 			Parts: limiter.WorthParts(int64(regionCount(cfg)))},
 	})
@@ -110,6 +111,7 @@ func openRedis(ctx context.Context, cfg *config.Serve, host *Host, files secretF
 	}
 	stops.add("Redis store", func(context.Context) error { return store.Close() })
 	agreed := newAgreement(cfg, client, store.UsePlainKeys, host.Log)
+	agreed.trouble = host.trouble
 	if err := agreed.first(ctx); err != nil {
 		return nil, err
 	}

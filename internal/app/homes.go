@@ -42,7 +42,7 @@ func openHome(cfg *config.Serve, host *Host, token *secretfile.File, sets *match
 	opt := home.Options{
 		Self: cfg.Region, Peers: peers, Prefix: cfg.KeyPrefix, Store: store, Sets: sets,
 		Client: regionClient(h.dial, homeConnections), Token: current(cfg.RegionToken, token), Timeout: cfg.RegionTimeout,
-		Local: cfg.StoreTimeout, Now: host.Now, Log: host.Log,
+		Local: cfg.StoreTimeout, Now: host.Now, Trouble: host.trouble,
 		CutOff: func(region string) bool {
 			x := h.exchange.Load()
 			return x != nil && x.CutOffFrom(region)

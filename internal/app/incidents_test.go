@@ -147,6 +147,14 @@ func TestIncidents_RedisAndPostgresStoppedAtOnceAreToldAsCallersSawThem(t *testi
 	})
 	postgres.Stop()
 	eventually(t, "fail modes decide without the database", func() bool { return s.each(150) })
+	for _, n := range []*node{a, b} {
+		eventually(t, "a node lists what is wrong, and stays ready", func() bool {
+			status, doc := n.send("GET", "/readyz", "")
+			codes, _ := doc["trouble"].([]any)
+			return status == 200 && slices.Contains(codes, any("redis_unavailable")) &&
+				slices.Contains(codes, any("rules_database_unavailable"))
+		})
+	}
 	redis.Restart()
 	eventually(t, "the breakers close", func() bool {
 		return a.sum(`sluice_breaker_state\{.*\}`)+b.sum(`sluice_breaker_state\{.*\}`) == 0

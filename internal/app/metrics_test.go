@@ -25,6 +25,7 @@ import (
 	"sluice/internal/starvation"
 	"sluice/internal/telemetry"
 	"sluice/internal/traces"
+	"sluice/internal/trouble"
 	"sluice/limiter/nearstore"
 	"sluice/limiter/redisstore"
 )
@@ -56,6 +57,7 @@ func sortedList(list string) string {
 // everyMetric is a registry with the metrics of everything that a node may have. Their sources are empty.
 func everyMetric() *prometheus.Registry {
 	m := telemetry.New(telemetry.Build{})
+	m.MustRegister(new(trouble.Registry))
 	m.MemoryStore(nil)
 	m.Ledger(nil)
 	newRuleMetrics(m, time.Now)

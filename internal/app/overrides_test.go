@@ -17,6 +17,7 @@ import (
 
 	"sluice/internal/database"
 	"sluice/internal/rulecopy"
+	"sluice/internal/trouble"
 	"sluice/rules"
 	"sluice/rules/match"
 	"sluice/rules/override"
@@ -163,7 +164,7 @@ func overriddenReloader(t *testing.T, s *shelf, l *ledge) (*reloader, *buffer) {
 	t.Helper()
 	r, log := reloaderOf(s)
 	r.overrideDatabase = l
-	r.overrideCopies = newOverrideCopies(filepath.Join(t.TempDir(), "overrides.copy"), elsewhere, r.log, r.metrics,
+	r.overrideCopies = newOverrideCopies(filepath.Join(t.TempDir(), "overrides.copy"), elsewhere, r.trouble, r.metrics,
 		time.Now)
 	return r, log
 }
@@ -206,7 +207,7 @@ func TestOverrideCopies_TheLatestIsOnDiskInTheEnd(t *testing.T) {
 	log := &buffer{}
 	metrics := newRuleMetrics(prometheus.NewRegistry(), time.Now)
 	c := newOverrideCopies(filepath.Join(t.TempDir(), "made", "overrides.copy"), elsewhere,
-		slog.New(slog.NewTextHandler(log, nil)), metrics, time.Now)
+		trouble.New(slog.New(slog.NewTextHandler(log, nil)), time.Now, nil), metrics, time.Now)
 	stop := task(c.run)
 	o := override.New()
 	for i := range 50 {
@@ -257,7 +258,7 @@ func TestFallBack_DamagedOverridesDoNotStopTheRules(t *testing.T) {
 	r, log, _ := recalling(s)
 	r.overrideDatabase = &ledge{}
 	path := filepath.Join(t.TempDir(), "overrides.copy")
-	r.overrideCopies = newOverrideCopies(path, elsewhere, r.log, r.metrics, time.Now)
+	r.overrideCopies = newOverrideCopies(path, elsewhere, r.trouble, r.metrics, time.Now)
 	if err := os.WriteFile(path, []byte("torn"), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -128,7 +128,7 @@ func openRecordFiles(cfg *config.Serve, host *Host, account *records.Account, st
 	}
 	stops.add("decision log lock", func(context.Context) error { return unlock() })
 	files, err := records.OpenFiles(records.FileOptions{Dir: dir, MaxBytes: int64(cfg.MaxLogBytes), Account: account,
-		Now: host.Now, Log: host.Log})
+		Now: host.Now, Log: host.Log, Trouble: host.trouble})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", setting, err)
 	}
@@ -143,7 +143,7 @@ func openKafka(cfg *config.Kafka, host *Host, password *secretfile.File, account
 		return nil, err
 	}
 	return kafkasink.Open(kafkasink.Options{Connection: connection, Compression: cfg.KafkaCompression, Account: account,
-		Log: host.Log, Now: host.Now})
+		Log: host.Log, Now: host.Now, Trouble: host.trouble})
 }
 
 // kafkaConnection is the connection to the topic of the decision log.

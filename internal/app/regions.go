@@ -69,7 +69,7 @@ func openRegions(cfg *config.Serve, host *Host, token *secretfile.File, c *count
 	opt := exchange.Options{
 		Self: cfg.Region, Peers: peers, Interval: cfg.RegionInterval, Prefix: cfg.KeyPrefix, Store: c.sums, Apply: c.store,
 		News: c.news, Sets: sets, Client: regionClient(c.home.dial, regionConnections), Now: host.Now, Log: host.Log,
-		Token: current(cfg.RegionToken, token),
+		Trouble: host.trouble, Token: current(cfg.RegionToken, token),
 	}
 	x, err := exchange.New(opt)
 	if err != nil {
@@ -83,6 +83,7 @@ func openRegions(cfg *config.Serve, host *Host, token *secretfile.File, c *count
 	shares, err := sharing.New(sharing.Options{
 		Self: opt.Self, Peers: opt.Peers, Prefix: opt.Prefix, Interval: cfg.RegionShareInterval, Skew: shareSkew,
 		Book: c.shares, Marks: c.sums, Sets: sets, Token: opt.Token, Client: opt.Client, Now: opt.Now, Log: opt.Log,
+		Trouble: host.trouble,
 	})
 	if err != nil {
 		return nil, err

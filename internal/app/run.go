@@ -125,6 +125,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 
 	where := databaseOptions(&cfg.Storage, files[&cfg.DatabaseURL])
 	where.SignOnIssuer, where.Now, where.Log = cfg.OIDCIssuer, host.Now, host.Log
+	where.Trouble = host.trouble
 	where.Trace = spans.Database()
 	db, err := database.Open(ctx, where)
 	if err != nil {
@@ -141,10 +142,10 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 		return err
 	}
 	published := newRuleMetrics(metrics, host.Now)
-	copies := newRuleCopies(cfg.CopyFile(), identity, host.Log, published, host.Now)
+	copies := newRuleCopies(cfg.CopyFile(), identity, host.trouble, published, host.Now)
 	stops.add("copy of the rules", task(func(ctx context.Context) { copies.run(ctx, copyInterval) }))
 
-	overrideCopies := newOverrideCopies(cfg.OverridesFile(), identity, host.Log, published, host.Now)
+	overrideCopies := newOverrideCopies(cfg.OverridesFile(), identity, host.trouble, published, host.Now)
 	stops.add("copy of the overrides", task(overrideCopies.run))
 
 	keyring := &access.Current{}
@@ -278,7 +279,8 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 		Checker: checker, Rules: db, Writer: db, History: db, Pools: db.Pools(), Profiles: db.Profiles(), Overrides: db,
 		OverrideWriter: db, FailDefaults: failDefaults, Access: keyring, RLS: calls.RLS,
 		OpenMode: cfg.Loopback(), Certificates: clients, Refused: refused.refused,
-		Changed: reload.changed, Ready: ready.ready, RuleState: ready.ruleState, Trouble: host.trouble.Codes, Hot: buckets.hot,
+		Changed: reload.changed, Ready: ready.ready, RuleState: ready.ruleState, Trouble: host.trouble.Codes,
+		Hot:           buckets.hot,
 		HotEverywhere: figures.hotEverywhere, Metrics: metrics.Handler(), MetricsPublic: cfg.MetricsPublic,
 		ResetDelta: cfg.ResetHeader == "delta", TrustedProxies: trusted, Panicked: metrics.CountPanic, Logger: host.Log,
 		Checked: metrics.CountHTTPCheck, LargeRefused: metrics.CountLargeRefused, WriteTimeout: writeTimeout,

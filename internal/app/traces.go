@@ -22,7 +22,8 @@ const flushTraces = 3 * time.Second
 // openTraces opens the export of spans, or returns nil if the environment asks for none.
 func openTraces(host *Host, build telemetry.Build, metrics prometheus.Registerer, stops *stops) (*traces.Traces,
 	error) {
-	spans, err := traces.Open(traces.Options{Version: build.Version, Log: host.Log, Now: host.Now})
+	spans, err := traces.Open(traces.Options{Version: build.Version, Log: host.Log, Now: host.Now,
+		Trouble: host.trouble})
 	if spans == nil || err != nil {
 		return nil, err
 	}

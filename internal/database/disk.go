@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"sluice/internal/trouble"
 	"sluice/rules"
 )
 
@@ -19,6 +20,11 @@ const (
 	// afterwards.
 	diskRoom = 64 << 10
 )
+
+var unwritable = trouble.Declare(trouble.Condition{Code: "rules_database_unwritable", Of: "file", Severe: true,
+	Starts: "the rules database cannot be written; changes are refused until the disk accepts writes again",
+	Ends:   "the rules database can be written again",
+	Banner: "The rules database cannot be written: its disk is full or failing. Changes are refused."})
 
 // disk tracks whether the disk under the SQLite file failed a write, and notices when writing
 // works again.
@@ -57,8 +63,7 @@ func (d *DB) diskFailed(err error) {
 		return
 	}
 	d.disk.failed = true
-	d.log.Error("the rules database cannot be written; changes are refused until the disk accepts writes again",
-		"file", d.dsn, "error", err)
+	d.trouble.Note(unwritable, d.dsn, err)
 	d.listeners.Go(d.awaitDisk)
 }
 
@@ -82,7 +87,7 @@ func (d *DB) awaitDisk() {
 	d.disk.mu.Lock()
 	d.disk.failed = false
 	d.disk.mu.Unlock()
-	d.log.Info("the rules database can be written again", "file", d.dsn)
+	d.trouble.Clear(unwritable, d.dsn)
 }
 
 // tryDisk writes a file beside the database, removes it, and then writes existing content to the

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice/internal/trouble"
 	"sluice/rules"
 )
 
@@ -22,7 +23,8 @@ func TestDiskFull_IsNamedLoggedOnceAndHeals(t *testing.T) {
 		t.Fatal(err)
 	}
 	var log bytes.Buffer // read after Close
-	d, err := Open(t.Context(), Options{DSN: path, CallTimeout: patience, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	d, err := Open(t.Context(), Options{DSN: path, CallTimeout: patience,
+		Trouble: trouble.New(slog.New(slog.NewTextHandler(&log, nil)), time.Now, nil)})
 	if err != nil {
 		t.Fatal(err)
 	}

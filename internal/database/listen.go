@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"sluice/internal/tick"
+	"sluice/internal/trouble"
 )
 
 // Timing of the listening connection.
@@ -49,17 +49,17 @@ func (d *DB) Listen(ctx context.Context, fn func()) error {
 	return nil
 }
 
+var notListening = trouble.Declare(trouble.Condition{Code: "rule_changes_polled",
+	Starts: "listening for rule changes was interrupted; polling continues", Ends: "listening for rule changes again"})
+
 // errListenReplica is why nobody listens on a read replica: Postgres refuses LISTEN there. Polling follows it.
 var errListenReplica = errors.New("the rules database is a read replica")
 
 // listenUntilDone reconnects until ctx ends.
 func (d *DB) listenUntilDone(ctx context.Context, cfg *pgx.ConnConfig, fn func()) {
-	wait, away := listenFirstTry, false
+	wait := listenFirstTry
 	again := func() {
-		if away {
-			d.log.LogAttrs(ctx, slog.LevelInfo, "listening for rule changes again")
-		}
-		away = false
+		d.trouble.Clear(notListening, "")
 		fn()
 	}
 	for {
@@ -73,11 +73,11 @@ func (d *DB) listenUntilDone(ctx context.Context, cfg *pgx.ConnConfig, fn func()
 		if connected {
 			wait = listenFirstTry
 		}
-		if !away && !d.Replica() {
-			d.log.LogAttrs(ctx, slog.LevelWarn, "listening for rule changes was interrupted; polling continues",
-				slog.Any("error", err))
+		if d.Replica() {
+			d.trouble.Forget(notListening, "")
+		} else {
+			d.trouble.Note(notListening, "", err)
 		}
-		away = true
 		if !tick.Wait(ctx, wait) {
 			return
 		}

@@ -14,6 +14,7 @@ import (
 
 	"sluice/internal/access"
 	"sluice/internal/testenv"
+	"sluice/internal/trouble"
 )
 
 // patience is how long a test waits for a signal that must come.
@@ -104,7 +105,8 @@ func TestListen_ReconnectsAndCallsAgain(t *testing.T) {
 func TestListen_LogsAnInterruptionOnce(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer // read after Close
-	d, err := Open(t.Context(), Options{DSN: backends[0].dsn(t), Log: slog.New(slog.NewTextHandler(&log, nil))})
+	d, err := Open(t.Context(), Options{DSN: backends[0].dsn(t),
+		Trouble: trouble.New(slog.New(slog.NewTextHandler(&log, nil)), time.Now, nil)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,8 @@ import (
 
 	"gorm.io/gorm"
 	"gorm.io/gorm/logger"
+
+	"sluice/internal/trouble"
 )
 
 // Deadlines of one call, on top of what the caller's context allows.
@@ -55,6 +57,8 @@ type Options struct {
 	SignOnIssuer string
 	// Log receives background events, such as a lost LISTEN connection; nil disables logging.
 	Log *slog.Logger
+	// Trouble has what is wrong with the database; it may be nil.
+	Trouble *trouble.Registry
 	// Trace makes spans of changes and statements; nil makes none.
 	Trace Trace
 }
@@ -67,6 +71,7 @@ type DB struct {
 	write, read *gorm.DB
 	now         func() time.Time
 	log         *slog.Logger
+	trouble     *trouble.Registry
 	dsn         string // or the path of the SQLite file
 	currentDSN  func() string
 	callTimeout time.Duration
@@ -104,8 +109,9 @@ const (
 // rules.ErrUnavailable from Migrate. An SQLite file is created, readable only by its owner, and
 // opened immediately.
 func Open(ctx context.Context, opt Options) (*DB, error) {
-	d := &DB{dialect: dialectSQLite, dsn: opt.DSN, now: opt.Now, log: opt.Log, callTimeout: opt.CallTimeout,
-		currentDSN: opt.CurrentDSN, signOnIssuer: opt.SignOnIssuer, primaryURL: opt.PrimaryURL, trace: opt.Trace}
+	d := &DB{dialect: dialectSQLite, dsn: opt.DSN, now: opt.Now, log: opt.Log, trouble: opt.Trouble,
+		callTimeout: opt.CallTimeout,
+		currentDSN:  opt.CurrentDSN, signOnIssuer: opt.SignOnIssuer, primaryURL: opt.PrimaryURL, trace: opt.Trace}
 	if d.callTimeout <= 0 {
 		d.callTimeout = defaultCallTimeout
 	}

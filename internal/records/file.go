@@ -17,6 +17,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"sluice/internal/atomicfile"
+	"sluice/internal/trouble"
 )
 
 // The files of a log: the one that is written, and the earlier ones with the time in UTC at which they ended, which
@@ -36,7 +37,7 @@ const (
 	maxAge = 24 * time.Hour
 )
 
-// FileOptions configure a FileSink. All are required.
+// FileOptions configure a FileSink. All are required but Trouble.
 type FileOptions struct {
 	// Dir is the directory, which only this process writes to.
 	Dir string
@@ -45,16 +46,16 @@ type FileOptions struct {
 	Account  *Account
 	Now      func() time.Time
 	Log      *slog.Logger
+	Trouble  *trouble.Registry // nil discards
 }
 
 // FileSink writes events as lines to files, which it rotates by size and age, compresses and removes. It owns a
 // goroutine while it compresses a file; Close waits for it.
 type FileSink struct {
-	opt     FileOptions
-	file    *os.File
-	size    int64
-	began   time.Time
-	failing bool
+	opt   FileOptions
+	file  *os.File
+	size  int64
+	began time.Time
 	// stuck is when the file could not be ended, and zero if it could.
 	stuck time.Time
 
@@ -173,21 +174,19 @@ func (s *FileSink) append() error {
 	return err
 }
 
-// account counts n lines and logs the first failure and its end.
+var unwritten = trouble.Declare(trouble.Condition{Code: "decision_log_unwritten", Of: "dir", Severe: true,
+	Starts: "the decision log cannot be written; its events are dropped and counted in " +
+		"sluice_decision_log_dropped_total until it can", Ends: "the decision log is written again",
+	Banner: "The decision log cannot be written. Its events are dropped."})
+
+// account counts n lines.
 func (s *FileSink) account(n int, err error) {
 	if err == nil {
 		s.opt.Account.Deliver(n)
 	} else {
 		s.opt.Account.Drop(Refused, n)
 	}
-	switch {
-	case err != nil && !s.failing:
-		s.opt.Log.Error("the decision log cannot be written; its events are dropped and counted in "+
-			"sluice_decision_log_dropped_total until it can", "dir", s.opt.Dir, "error", err)
-	case err == nil && s.failing:
-		s.opt.Log.Info("the decision log is written again", "dir", s.opt.Dir)
-	}
-	s.failing = err != nil
+	s.opt.Trouble.Note(unwritten, s.opt.Dir, err)
 }
 
 // fileBytes is the size at which a file is ended.

@@ -11,14 +11,17 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"sluice/internal/trouble"
 )
 
 // loggedFiles opens the log of a directory with a logger that the test reads.
 func loggedFiles(t *testing.T, dir string, now *time.Time) (*FileSink, *Account, *bytes.Buffer) {
 	t.Helper()
 	a, text := &Account{}, &bytes.Buffer{}
-	s, err := OpenFiles(FileOptions{Dir: dir, MaxBytes: 1 << 20, Account: a, Now: func() time.Time { return *now },
-		Log: slog.New(slog.NewTextHandler(text, nil))})
+	log, clock := slog.New(slog.NewTextHandler(text, nil)), func() time.Time { return *now }
+	s, err := OpenFiles(FileOptions{Dir: dir, MaxBytes: 1 << 20, Account: a, Now: clock, Log: log,
+		Trouble: trouble.New(log, clock, nil)})
 	if err != nil {
 		t.Fatal(err)
 	}

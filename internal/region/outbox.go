@@ -11,7 +11,7 @@ import (
 // region that is lost; they come again when their lease in the store has ended. It is not safe for concurrent use.
 type Outbox struct {
 	peers     []string
-	away      []string // those that are cut off
+	cutOff    []string // those that are cut off
 	most      int
 	last      int64 // the number of the latest export
 	waiting   map[limiter.Key]*item
@@ -28,7 +28,7 @@ type News struct {
 
 // item is one bucket: its latest export, which one each peer has, without a number for none, and to which of them the
 // latest is under way. told is the number of the latest that every peer has, and near that of the latest that all have
-// that are not away.
+// that are not cut off.
 type item struct {
 	news       News
 	has        []News
@@ -141,10 +141,10 @@ func (o *Outbox) Lost(peer string, news []News) {
 	o.order = slices.Concat(kept, last)
 }
 
-// SetAway says which peers are cut off. What all others have sets the guard then, as if they were all.
-func (o *Outbox) SetAway(peers []string) { o.away = peers }
+// SetCutOff says which peers are cut off. What all others have sets the guard then, as if they were all.
+func (o *Outbox) SetCutOff(peers []string) { o.cutOff = peers }
 
-// check confirms what every peer has of a bucket, and the guard by what those have that are not away, if that is
+// check confirms what every peer has of a bucket, and the guard by what those have that are not cut off, if that is
 // something new.
 func (o *Outbox) check(it *item) {
 	oldest, near := &it.news, &it.news
@@ -152,7 +152,7 @@ func (o *Outbox) check(it *item) {
 		if it.has[i].number < oldest.number {
 			oldest = &it.has[i]
 		}
-		if it.has[i].number < near.number && !slices.Contains(o.away, o.peers[i]) {
+		if it.has[i].number < near.number && !slices.Contains(o.cutOff, o.peers[i]) {
 			near = &it.has[i]
 		}
 	}

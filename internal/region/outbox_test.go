@@ -138,7 +138,7 @@ func TestOutbox_WhatIsUnderWayIsToldAgainOnceItIsLost(t *testing.T) {
 
 func TestOutbox_WhoeverIsAwayKeepsNoGuardBack(t *testing.T) {
 	o := NewOutbox(10, "us", "asia")
-	o.SetAway([]string{"asia"})
+	o.SetCutOff([]string{"asia"})
 	for n := range int64(2) {
 		o.Add([]limiter.Exported{exported("a", 3+n, 1+n)})
 		news := o.Next("us", 10)

@@ -2,10 +2,11 @@ package traces
 
 import (
 	"context"
-	"errors"
 	"sync/atomic"
 
 	sdk "go.opentelemetry.io/otel/sdk/trace"
+
+	"sluice/internal/trouble"
 )
 
 // export sends spans to the collector in batches and counts what becomes of each. It is the SpanProcessor in front of
@@ -17,7 +18,7 @@ type export struct {
 	log     *pacedLog
 
 	waiting, exported, dropped atomic.Int64
-	closed, failing            atomic.Bool
+	closed                     atomic.Bool
 	// stopped ends what is under way when the time for it is over.
 	stopped context.Context //nolint:containedctx // of all exports
 	stop    context.CancelFunc
@@ -69,6 +70,9 @@ func (e *export) close(ctx context.Context, shutdown func(context.Context) error
 	return err
 }
 
+var exportFailing = trouble.Declare(trouble.Condition{Code: "traces_not_exported",
+	Starts: "exporting spans failed; they are dropped, and requests go on", Ends: "spans are exported again"})
+
 // sender is the SpanExporter of an export. It reports no errors, so that each is counted and logged once.
 type sender struct{ *export }
 
@@ -84,17 +88,12 @@ func (s sender) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error
 	n := int64(len(spans))
 	s.waiting.Add(-n)
 	if err != nil {
-		s.failing.Store(true)
 		s.dropped.Add(n)
-		if errors.Is(s.stopped.Err(), context.Canceled) {
-			return nil
-		}
-		s.log.warn("exporting spans failed; they are dropped, and requests go on", "spans", n, "error", err)
-		return nil
+	} else {
+		s.exported.Add(n)
 	}
-	s.exported.Add(n)
-	if s.failing.Swap(false) {
-		s.log.log.Info("spans are exported again", "dropped", s.dropped.Load())
+	if s.stopped.Err() == nil {
+		s.log.trouble.Note(exportFailing, "", err, "dropped", s.dropped.Load())
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"sluice/internal/testenv"
 	"sluice/internal/traces/collector"
+	"sluice/internal/trouble"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(testenv.Wrap(m)) }
@@ -37,7 +38,8 @@ func (b *buffer) String() string {
 func open(t *testing.T) (*Traces, *collector.Collector, *buffer) {
 	t.Helper()
 	c, log := collector.Start(t), &buffer{}
-	traces, err := Open(Options{Version: "v1", Log: slog.New(slog.NewTextHandler(log, nil)), Now: time.Now})
+	lines := slog.New(slog.NewTextHandler(log, nil))
+	traces, err := Open(Options{Version: "v1", Log: lines, Now: time.Now, Trouble: trouble.New(lines, time.Now, nil)})
 	if err != nil {
 		t.Fatal(err)
 	}

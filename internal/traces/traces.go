@@ -16,6 +16,7 @@ import (
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 
+	"sluice/internal/trouble"
 	"sluice/limiter"
 	"sluice/rules"
 )
@@ -27,7 +28,8 @@ type Options struct {
 	// Log receives failures of the export.
 	Log *slog.Logger
 	// Now is the wall clock, for the pace of log lines.
-	Now func() time.Time
+	Now     func() time.Time
+	Trouble *trouble.Registry // nil discards
 }
 
 // Traces makes spans and exports them. A nil Traces makes none. It is safe for concurrent use. Close stops its
@@ -48,7 +50,7 @@ func Open(opt Options) (*Traces, error) {
 	if err != nil {
 		return nil, err
 	}
-	log := &pacedLog{log: opt.Log, now: opt.Now}
+	log := &pacedLog{log: opt.Log, now: opt.Now, trouble: opt.Trouble}
 	problems := listen(log)
 	about, err := describe(opt.Version)
 	if err != nil {
@@ -176,6 +178,8 @@ type pacedLog struct {
 	log  *slog.Logger
 	now  func() time.Time
 	next atomic.Int64 // ns since the epoch
+
+	trouble *trouble.Registry
 }
 
 const logInterval = time.Minute

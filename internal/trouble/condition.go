@@ -6,8 +6,8 @@
 //
 //	registry.Note(unwritable, "rules.copy", os.Rename(from, to)) // nil ends it
 //
-// The registry logs one line when it begins and one when it ends. The metric sluice_trouble, /readyz, the banners of the
-// console and the incidents of the node follow.
+// The registry logs one line when it begins and one when it ends. The metric sluice_trouble, /readyz, the banners of
+// the console and the incidents of the node follow.
 package trouble
 
 import (
@@ -29,7 +29,7 @@ type Condition struct {
 	Of string
 	// Advice says in the log what operators can do, "" for nothing.
 	Advice string
-	// Banner is shown on every page of the console, with the subjects in place of %s. It is "" for none.
+	// Banner is shown on every page of the console, "" for none.
 	Banner string
 	// Incident is the kind of incident, "" for a condition that is none: it follows from another one, or nobody misses
 	// anything.

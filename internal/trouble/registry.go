@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -34,6 +36,7 @@ type Registry struct {
 	now    func() time.Time
 	follow func(t *Trouble, on bool)
 
+	on    atomic.Int64 // how many are set, so that clearing costs nothing while all is well
 	mu    sync.Mutex
 	noted map[key]*noted
 }
@@ -65,7 +68,11 @@ func (r *Registry) Note(c *Condition, subject string, err error, args ...any) {
 	case err == nil:
 		r.Clear(c, subject, args...)
 	default:
-		r.set(c, subject, r.now(), Words(err), err.Error(), append(slices.Clip(args), "error", err))
+		reason := ""
+		if c.EachReason {
+			reason = err.Error()
+		}
+		r.set(c, subject, r.now(), Words(err), reason, append(slices.Clip(args), "error", err))
 	}
 }
 
@@ -85,6 +92,7 @@ func (r *Registry) set(c *Condition, subject string, since time.Time, cause, rea
 	}
 	if !n.on {
 		n.on, n.Since = true, since
+		r.on.Add(1)
 	}
 	n.Cause = cause
 	now := r.now()
@@ -108,22 +116,15 @@ func (r *Registry) set(c *Condition, subject string, since time.Time, cause, rea
 // find returns what is noted of a condition and its subject, nil if there is no room.
 func (r *Registry) find(c *Condition, subject string) *noted {
 	k := key{c, subject}
-	if n := r.noted[k]; n != nil {
-		return n
-	}
-	if len(r.noted) >= maxNoted {
-		for k, n := range r.noted {
-			if !n.on {
-				delete(r.noted, k)
-			}
-		}
+	if r.noted[k] == nil {
 		if len(r.noted) >= maxNoted {
-			return nil
+			maps.DeleteFunc(r.noted, func(_ key, n *noted) bool { return !n.on })
+		}
+		if len(r.noted) < maxNoted {
+			r.noted[k] = &noted{Trouble: Trouble{Condition: c, Subject: subject}}
 		}
 	}
-	n := &noted{Trouble: Trouble{Condition: c, Subject: subject}}
-	r.noted[k] = n
-	return n
+	return r.noted[k]
 }
 
 // Clear ends a condition. It does nothing if the condition is not set.
@@ -133,7 +134,7 @@ func (r *Registry) Clear(c *Condition, subject string, args ...any) { r.end(c, s
 func (r *Registry) Forget(c *Condition, subject string) { r.end(c, subject, false, nil) }
 
 func (r *Registry) end(c *Condition, subject string, logs bool, args []any) {
-	if r == nil {
+	if r == nil || r.on.Load() == 0 {
 		return
 	}
 	r.mu.Lock()
@@ -143,6 +144,7 @@ func (r *Registry) end(c *Condition, subject string, logs bool, args []any) {
 		return
 	}
 	n.on = false
+	r.on.Add(-1)
 	if n.logged && logs {
 		r.line(slog.LevelInfo, c.Ends, n, append([]any{"after", r.now().Sub(n.Since).Round(time.Millisecond).String()},
 			args...))
@@ -201,7 +203,7 @@ func (r *Registry) Codes() []string {
 	return out
 }
 
-var metric = prometheus.NewDesc("sluice_trouble", "Subjects for which a condition is set on this node, 0 for none.",
+var metric = prometheus.NewDesc("sluice_trouble", "Subjects that have the trouble of a code on this node, 0 for none.",
 	[]string{"code"}, nil)
 
 // Describe implements prometheus.Collector.

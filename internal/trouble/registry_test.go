@@ -60,7 +60,8 @@ func TestRegistry_LogsOnceThatItBeginsAndOnceThatItEnds(t *testing.T) {
 	if len(lines) != 2 {
 		t.Fatalf("lines %q", lines)
 	}
-	for i, parts := range [][]string{{"ERROR", `"it is down"`, "server=a", "tries=7", "connection refused", `advice="start it"`},
+	for i, parts := range [][]string{
+		{"ERROR", `"it is down"`, "server=a", "tries=7", "connection refused", `advice="start it"`},
 		{"INFO", `"it is up"`, "server=a", "after=1m40s"}} {
 		for _, part := range parts {
 			if !strings.Contains(lines[i], part) {
@@ -127,7 +128,8 @@ func TestRegistry_ListsWhatIsSet(t *testing.T) {
 		t.Errorf("codes %q", got)
 	}
 	all := w.Current()
-	if len(all) != 3 || all[0].Subject != "a" || !all[2].Since.Equal(since) || all[2].Cause != "another" || !w.On(down, "b") {
+	if len(all) != 3 || all[0].Subject != "a" || !all[2].Since.Equal(since) || all[2].Cause != "another" ||
+		!w.On(down, "b") {
 		t.Errorf("current %+v", all)
 	}
 	registry := prometheus.NewRegistry()

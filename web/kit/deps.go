@@ -12,6 +12,7 @@ import (
 	"sluice/internal/access"
 	"sluice/internal/history"
 	"sluice/internal/history/incident"
+	"sluice/internal/trouble"
 	"sluice/limiter"
 	"sluice/rules"
 	"sluice/rules/match"
@@ -146,6 +147,8 @@ type Overrides interface {
 // Node is the state of this node.
 type Node struct {
 	history.Status
+	// Trouble is what is wrong on this node.
+	Trouble []trouble.Trouble
 	// Refused is the version of the stored rules that does not compile, 0 for none.
 	Refused int64
 	// Embedded: the rules are in a file of this node, not in Postgres.
@@ -162,12 +165,7 @@ type Node struct {
 
 // Degraded reports whether a circuit breaker is not closed, so that fail modes decide some requests.
 func (n *Node) Degraded() bool {
-	for i := range n.Breakers {
-		if n.Breakers[i].State != "closed" {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(n.Breakers, func(b fleet.Breaker) bool { return b.State != "closed" })
 }
 
 // SSO is single sign-on at one provider. Every field is required.

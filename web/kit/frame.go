@@ -52,8 +52,11 @@ func (k *Kit) bell() view.Bell {
 // itself which are cut off.
 func (v *Visit) nodeBanners(n *Node) []view.Banner {
 	var out []view.Banner
-	if n.Degraded() {
-		out = append(out, view.Banner{Kind: "bad", Text: "Redis is unreachable. Rules are falling back to their fail modes."})
+	for _, t := range n.Trouble {
+		b := view.Banner{Kind: "bad", Text: t.Banner}
+		if b.Text != "" && !slices.Contains(out, b) { // several subjects are one warning
+			out = append(out, b)
+		}
 	}
 	if len(n.CutOff) > 0 && v.Request().URL.Path != PathRegions && v.QueryParam("of") != "regions" {
 		out = append(out, view.Banner{Kind: "bad", Page: PathRegions, PageName: "Regions",

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sluice/internal/history"
+	"sluice/internal/trouble"
 	"sluice/rules"
 	"sluice/rules/match"
 )
@@ -102,6 +103,10 @@ func threeNodes(w *World) {
 	}
 }
 
+// RedisDown is that a node cannot use Redis.
+var RedisDown = trouble.Trouble{Subject: "10.0.0.7:6379", Cause: "timeout", Condition: &trouble.Condition{
+	Banner: "Redis is unreachable. Rules are falling back to their fail modes."}}
+
 var errAway = errors.New("the board is away")
 
 // fail takes Redis and the rule database away from a world of three nodes.
@@ -110,6 +115,7 @@ func fail(w *World) {
 	w.Node.Confirmed = Now.Add(-4 * time.Minute).UnixMilli()
 	w.Node.Breakers = []history.Breaker{{Server: "10.0.0.7:6379", State: "open",
 		Since: Now.Add(-40 * time.Second).UnixMilli(), Opened: 3, Cause: "timeout"}}
+	w.Node.Trouble = []trouble.Trouble{RedisDown}
 	other, silent := w.Node.Status, w.Node.Status
 	other.ID, other.Address = "d4e5f6", "10.0.0.12:8080"
 	silent.ID, silent.Address, silent.SetVersion = "0718af", "10.0.0.13:8080", silent.SetVersion-1

@@ -9,6 +9,7 @@ import (
 
 	"sluice/internal/alerts"
 	"sluice/internal/tick"
+	"sluice/internal/trouble"
 )
 
 const (
@@ -38,14 +39,19 @@ type Queue interface {
 	CleanAlerts(ctx context.Context) (alerts.GivenUp, error)
 }
 
-// WorkerOptions configure a Worker. All are required.
+// WorkerOptions configure a Worker. All are required but Trouble.
 type WorkerOptions struct {
 	Queue Queue
 	// Send posts a message once, as Sender.Send does.
-	Send func(ctx context.Context, url string, secrets []string, m *alerts.Message) alerts.Attempt
-	Now  func() time.Time
-	Log  *slog.Logger
+	Send    func(ctx context.Context, url string, secrets []string, m *alerts.Message) alerts.Attempt
+	Now     func() time.Time
+	Log     *slog.Logger
+	Trouble *trouble.Registry // nil discards
 }
+
+var messagesUnread = trouble.Declare(trouble.Condition{Code: "webhook_messages_unread",
+	Starts: "messages to webhooks cannot be read from the rules database; they are sent when it is back",
+	Ends:   "messages to webhooks can be read from the rules database again"})
 
 // Worker sends the messages of a queue. Wake and Totals are safe for concurrent use; one Run is under way at a time.
 type Worker struct {
@@ -90,20 +96,16 @@ func (w *Worker) shift(ctx context.Context, holder string) {
 	tidying := false
 	poll := time.NewTicker(pollEvery)
 	defer poll.Stop()
-	away := false
+	defer w.opt.Trouble.Forget(messagesUnread, "")
 	for {
 		due, err := w.opt.Queue.DueDeliveries(ctx, holder, 2*perWebhook) // as many again as are under way
-		switch {
-		case errors.Is(err, alerts.ErrLeaseLost):
+		if errors.Is(err, alerts.ErrLeaseLost) {
 			return
-		case err != nil && !away && ctx.Err() == nil:
-			w.opt.Log.Warn("messages to webhooks cannot be read from the rules database; they are sent when it is back",
-				"error", err)
-		case err == nil && away:
-			w.opt.Log.Info("messages to webhooks can be read from the rules database again")
 		}
-		away = err != nil
-		if !away && !tidying {
+		if ctx.Err() == nil {
+			w.opt.Trouble.Note(messagesUnread, "", err)
+		}
+		if err == nil && !tidying {
 			tidying = true
 			tasks.Go(func() { w.tidy(ctx) })
 		}

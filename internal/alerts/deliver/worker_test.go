@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"sluice/internal/alerts"
+	"sluice/internal/trouble"
 )
 
 // inBubble runs a test in virtual time with a worker that has begun. It is stopped at the end.
@@ -158,7 +159,7 @@ func TestWorker_RetriesForADay(t *testing.T) {
 func TestWorker_ALostDatabaseRepeatsNothing(t *testing.T) {
 	inBubble(t, func(t *testing.T, q *queue, r *receiver, w *Worker) {
 		var log bytes.Buffer // read while the worker waits
-		w.opt.Log = slog.New(slog.NewTextHandler(&log, nil))
+		w.opt.Trouble = trouble.New(slog.New(slog.NewTextHandler(&log, nil)), time.Now, nil)
 		q.set(func() { q.unnoted = true })
 		q.add(1, "s", 2)
 		q.add(1, "t", 1)

@@ -2,12 +2,12 @@ package evaluate
 
 import (
 	"context"
-	"log/slog"
 	"sync/atomic"
 	"time"
 
 	"sluice/internal/alerts"
 	"sluice/internal/tick"
+	"sluice/internal/trouble"
 )
 
 const (
@@ -23,9 +23,9 @@ type Board struct {
 	store interface {
 		AlertStates(ctx context.Context) ([]alerts.State, error)
 	}
-	now  func() time.Time
-	log  *slog.Logger
-	read atomic.Pointer[boardRead]
+	now     func() time.Time
+	trouble *trouble.Registry
+	read    atomic.Pointer[boardRead]
 }
 
 // boardRead is what was read at once. It is not changed.
@@ -38,24 +38,22 @@ type boardRead struct {
 // NewBoard creates a Board. It knows nothing until Run has read.
 func NewBoard(store interface {
 	AlertStates(ctx context.Context) ([]alerts.State, error)
-}, now func() time.Time, log *slog.Logger) *Board {
-	return &Board{store: store, now: now, log: log}
+}, now func() time.Time, known *trouble.Registry) *Board {
+	return &Board{store: store, now: now, trouble: known}
 }
 
 // Run reads every few seconds until ctx ends.
 func (b *Board) Run(ctx context.Context) {
-	away := false
 	read := func() {
 		limited, cancel := context.WithTimeout(ctx, callTimeout)
 		stored, err := b.store.AlertStates(limited)
 		cancel()
-		switch {
-		case err == nil:
+		if err == nil {
 			b.set(stored)
-		case !away && ctx.Err() == nil:
-			b.log.Warn("the alerts that are on cannot be read; the console shows the last known ones", "error", err)
 		}
-		away = err != nil
+		if ctx.Err() == nil {
+			b.trouble.Note(unread, "", err)
+		}
 	}
 	read()
 	for range tick.Every(ctx, boardEvery) {

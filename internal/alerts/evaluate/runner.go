@@ -10,6 +10,7 @@ import (
 
 	"sluice/internal/alerts"
 	"sluice/internal/tick"
+	"sluice/internal/trouble"
 )
 
 // Store is the rule database. Errors are alerts.ErrLeaseLost or wrap rules.ErrUnavailable. It is safe for concurrent
@@ -60,10 +61,21 @@ type RunnerOptions struct {
 	// Deliver sends the messages while the node holds the lease.
 	Deliver Deliverer
 	// Quiet is how long after an alert further ones about its subject are only counted.
-	Quiet time.Duration
-	Now   func() time.Time
-	Log   *slog.Logger
+	Quiet   time.Duration
+	Now     func() time.Time
+	Log     *slog.Logger
+	Trouble *trouble.Registry // nil discards
 }
+
+var (
+	leaseUnknown = trouble.Declare(trouble.Condition{Code: "alert_lease_unknown",
+		Starts: "the lease of alerts cannot be renewed; alerts wait", Ends: "the lease of alerts can be renewed again"})
+	unevaluated = trouble.Declare(trouble.Condition{Code: "alerts_unevaluated",
+		Starts: "alerts cannot be evaluated; they wait", Ends: "alerts are evaluated again"})
+	unread = trouble.Declare(trouble.Condition{Code: "alerts_unread",
+		Starts: "the alerts that are on cannot be read; the console shows the last known ones",
+		Ends:   "the alerts that are on can be read again"})
+)
 
 // Runner evaluates alerts while this node holds the lease. Run it in one goroutine.
 type Runner struct {
@@ -72,7 +84,6 @@ type Runner struct {
 	until time.Time
 	// stop ends what runs under the lease, and waits for it; nil without a lease.
 	stop func()
-	away bool // the last call about the lease failed
 
 	held atomic.Bool
 	// evaluated is when an evaluation was last stored, ms since the epoch; 0 for never under this lease.
@@ -132,23 +143,20 @@ func (r *Runner) hold(ctx context.Context) {
 	case ctx.Err() != nil:
 		return
 	case err != nil:
-		if !r.away {
-			r.opt.Log.Warn("the lease of alerts cannot be renewed; alerts wait", "error", err)
-		}
-		r.away = true
+		r.opt.Trouble.Note(leaseUnknown, "", err)
 		if r.stop != nil && !r.opt.Now().Before(r.until) {
 			r.lose("the rules database does not answer")
 		}
 		return
 	case !held:
-		r.away = false
+		r.opt.Trouble.Clear(leaseUnknown, "")
 		if r.stop != nil {
 			r.lose("another node has taken it")
 		}
 		r.saved = nil
 		return
 	}
-	r.away = false
+	r.opt.Trouble.Clear(leaseUnknown, "")
 	r.until = asked.Add(r.opt.Lease)
 	if r.stop == nil {
 		r.opt.Log.Info("this node evaluates alerts now")
@@ -197,19 +205,11 @@ func (r *Runner) leave(ctx context.Context) {
 
 // lead evaluates until ctx ends.
 func (r *Runner) lead(ctx context.Context) {
-	states, away := (*States)(nil), false
+	defer r.opt.Trouble.Forget(unevaluated, "")
+	var states *States
 	evaluate := func() {
-		err := r.evaluate(ctx, &states)
-		switch {
-		case ctx.Err() != nil:
-		case err != nil && !errors.Is(err, alerts.ErrLeaseLost):
-			if !away {
-				r.opt.Log.Warn("alerts cannot be evaluated; they wait", "error", err)
-			}
-			away = true
-		case err == nil && away:
-			r.opt.Log.Info("alerts are evaluated again")
-			away = false
+		if err := r.evaluate(ctx, &states); ctx.Err() == nil && !errors.Is(err, alerts.ErrLeaseLost) {
+			r.opt.Trouble.Note(unevaluated, "", err)
 		}
 	}
 	evaluate()

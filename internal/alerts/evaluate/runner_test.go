@@ -337,7 +337,7 @@ func TestBoard_KeepsWhatItKnew(t *testing.T) {
 		d := &desk{states: map[string]alerts.State{}}
 		a := open(d, "a")
 		defer a.stop()
-		b := NewBoard(d, time.Now, slog.New(slog.DiscardHandler))
+		b := NewBoard(d, time.Now, nil)
 		if b.Active() != nil || !b.Since().IsZero() || b.ActiveOf(alerts.KindKeyUsage) != 0 {
 			t.Error("knows something before it has read")
 		}

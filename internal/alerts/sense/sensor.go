@@ -2,13 +2,13 @@ package sense
 
 import (
 	"context"
-	"log/slog"
 	"strconv"
 	"time"
 
 	"sluice/api/decide"
 	"sluice/internal/alerts"
 	"sluice/internal/tick"
+	"sluice/internal/trouble"
 	"sluice/limiter"
 )
 
@@ -31,10 +31,14 @@ type Options struct {
 	// Conditions are those that are met on this node now. It is called once a second and must not block.
 	Conditions func() []Condition
 	// Cause is, in words, why the counter store could not decide.
-	Cause func(limiter.Cause) string
-	Now   func() time.Time
-	Log   *slog.Logger
+	Cause   func(limiter.Cause) string
+	Now     func() time.Time
+	Trouble *trouble.Registry // nil discards
 }
+
+var unreported = trouble.Declare(trouble.Condition{Code: "alerts_unreported",
+	Starts: "alerts of this node cannot be reported to the rules database; they wait in memory",
+	Ends:   "alerts of this node are reported to the rules database again"})
 
 // Sensor observes decisions and reports what is worth an alert. Its methods but Run are safe for concurrent use.
 type Sensor struct {
@@ -45,7 +49,6 @@ type Sensor struct {
 	buffer buffer
 	counts counts
 	met    map[alerts.Subject]*metCondition
-	away   bool
 }
 
 // New creates a Sensor.
@@ -106,18 +109,12 @@ func (s *Sensor) flush(ctx context.Context) {
 	limited, cancel := context.WithTimeout(ctx, flushTimeout)
 	defer cancel()
 	err := s.opt.Store.AddAlertReports(limited, reports)
-	switch {
-	case err != nil:
-		if !s.away && ctx.Err() == nil {
-			s.opt.Log.Warn("alerts of this node cannot be reported to the rules database; they wait in memory",
-				"error", err, "waiting", len(waiting))
-		}
-		s.away = true
-		return
-	case s.away:
-		s.opt.Log.Info("alerts of this node are reported to the rules database again")
+	if ctx.Err() == nil {
+		s.opt.Trouble.Note(unreported, "", err, "waiting", len(waiting))
 	}
-	s.away = false
+	if err != nil {
+		return
+	}
 	for i := range waiting {
 		s.counts.store(waiting[i].Subject.Kind, 1)
 	}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -78,7 +77,7 @@ func newFixture() *fixture {
 	f.Sensor = New(Options{Store: f.shelf, Node: "n1", Address: func() string { return "10.0.0.1:8080" },
 		Conditions: func() []Condition { return f.met },
 		Cause:      func(c limiter.Cause) string { return "because of " + string(c) },
-		Now:        time.Now, Log: slog.New(slog.DiscardHandler)})
+		Now:        time.Now})
 	return f
 }
 

@@ -64,6 +64,11 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
+// failing reports whether the sink has noted that Kafka does not take events.
+func (f *fixture) failing() bool {
+	return f.opt.Trouble.On(waits, f.opt.Topic) || f.opt.Trouble.On(refuses, f.opt.Topic)
+}
+
 func TestWrite_ReplacesAClientThatCanProduceNoMore(t *testing.T) {
 	c := fake(t)
 	f := newSink(t, c.ListenAddrs(), Options{})
@@ -73,7 +78,7 @@ func TestWrite_ReplacesAClientThatCanProduceNoMore(t *testing.T) {
 	f.flush()
 	f.want(0, map[string]int64{"refused": 100}, 0)
 	f.log.want(t, "CLUSTER_AUTHORIZATION_FAILED")
-	if !f.status.isFailing() {
+	if !f.failing() {
 		t.Error("Failing is false")
 	}
 	refusals.Remove()
@@ -83,7 +88,7 @@ func TestWrite_ReplacesAClientThatCanProduceNoMore(t *testing.T) {
 	f.want(100, map[string]int64{"refused": 100}, 0)
 	f.proves(f.readBack())
 	f.log.want(t, "CLUSTER_AUTHORIZATION_FAILED", "again")
-	if f.status.isFailing() {
+	if f.failing() {
 		t.Error("Failing is true")
 	}
 }
@@ -164,7 +169,7 @@ func TestBrokerAbsent_IsOneLineAndSoIsItsReturn(t *testing.T) {
 	f.log.wait(t, 1)
 	f.log.want(t, "they wait, and those it does not take in time")
 	f.log.want(t, "connection refused")
-	if !f.status.isFailing() || f.Oldest().IsZero() {
+	if !f.failing() || f.Oldest().IsZero() {
 		t.Error("the sink does not say that it waits")
 	}
 	fake(t, kfake.NumBrokers(1), kfake.Ports(n))

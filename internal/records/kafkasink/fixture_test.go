@@ -24,6 +24,7 @@ import (
 	"go.uber.org/goleak"
 
 	"sluice/internal/records"
+	"sluice/internal/trouble"
 )
 
 const topicName = "sluice.decisions"
@@ -64,6 +65,7 @@ func newSink(t testing.TB, brokers []string, opt Options) *fixture {
 	opt.Brokers, opt.Account, opt.Log = brokers, &records.Account{}, slog.New(slog.NewJSONHandler(log, nil))
 	ahead := new(atomic.Int64)
 	opt.Now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
+	opt.Trouble = trouble.New(opt.Log, opt.Now, nil)
 	if opt.Topic == "" {
 		opt.Topic = topicName
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"sluice/internal/records"
+	"sluice/internal/trouble"
 )
 
 // DeliveryTimeout is how long an event waits for Kafka before it is dropped as records.TooOld. An event that was sent
@@ -54,6 +55,7 @@ type Options struct {
 	Account *records.Account
 	Log     *slog.Logger
 	Now     func() time.Time
+	Trouble *trouble.Registry // nil discards
 }
 
 // Sink writes events to a topic. It implements records.Sink.
@@ -79,7 +81,7 @@ func Open(opt Options) (*Sink, error) {
 		return nil, errors.New("kafka: Brokers, Topic, Account, Log and Now are required")
 	}
 	s := &Sink{opt: opt, ledger: newLedger(opt.Account), broken: make(chan struct{}, 1)}
-	s.status = &status{log: opt.Log.With("brokers", opt.Brokers, "topic", opt.Topic), oldest: s.Oldest, now: opt.Now}
+	s.status = &status{opt: &s.opt, oldest: s.Oldest, now: opt.Now}
 	s.ledger.delivered, s.ledger.noticed = s.status.works, s.status.noticed
 	if err := s.open(); err != nil {
 		return nil, fmt.Errorf("kafka: %w", err)
@@ -184,8 +186,8 @@ func (s *Sink) Close(ctx context.Context) error {
 	s.client.Close()
 	s.old.Wait()
 	if left.dropped+left.doubtful > 0 {
-		s.status.log.Warn("the node stopped before Kafka took all events of the decision log", "dropped", left.dropped,
-			"doubtful", left.doubtful, "bytes", left.bytes, "error", err)
+		s.opt.Log.Warn("the node stopped before Kafka took all events of the decision log", "dropped", left.dropped,
+			"doubtful", left.doubtful, "bytes", left.bytes, "brokers", s.opt.Brokers, "topic", s.opt.Topic, "error", err)
 	}
 	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"sync"
 	"time"
@@ -14,64 +13,58 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"sluice/internal/records"
+	"sluice/internal/trouble"
 )
 
-// status logs once that Kafka does not take events, and once that it does again. It is safe for concurrent use.
+var (
+	waits = trouble.Declare(trouble.Condition{Code: "decision_log_kafka_waits", Severe: true, Of: "topic",
+		Starts: "Kafka does not take the events of the decision log: they wait, and those it does not take in time " +
+			"are dropped and counted in sluice_decision_log_dropped_total",
+		Ends: "Kafka takes the events of the decision log again"})
+	refuses = trouble.Declare(trouble.Condition{Code: "decision_log_kafka_refuses", Severe: true, Of: "topic",
+		Starts: "Kafka refuses the events of the decision log: they are dropped and counted in " +
+			"sluice_decision_log_dropped_total until it takes them",
+		Ends:   "Kafka takes the events of the decision log again",
+		Banner: "Kafka refuses the events of the decision log. They are dropped."})
+)
+
+// status notes that Kafka does not take events, and that it does again. It is safe for concurrent use.
 type status struct {
-	log    *slog.Logger
+	opt    *Options
 	oldest func() time.Time
 	now    func() time.Time
 
-	mu      sync.Mutex
-	failing bool
-	refused bool  // it was logged of this failure that events are dropped at once
-	last    error // why the last connection or question failed
-	worked  time.Time
+	mu     sync.Mutex
+	last   error // why the last connection or question failed
+	worked time.Time
 }
 
 // patience is how long an event waits before a failure is logged that may pass by itself: a broker that restarts
 // while the others take its partitions.
 const patience = 5 * time.Second
 
-// fail logs the beginning of a failure during which events wait.
+// fail notes a failure during which events wait, unless they are dropped.
 func (s *status) fail(err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.failing {
-		s.failing = true
-		s.log.Error("Kafka does not take the events of the decision log: they wait, and those it does not take in time "+
-			"are dropped and counted in sluice_decision_log_dropped_total", "error", err)
+	if !s.opt.Trouble.On(refuses, s.opt.Topic) {
+		s.opt.Trouble.Note(waits, s.opt.Topic, err, "brokers", s.opt.Brokers)
 	}
 }
 
-// refuse logs the beginning of a failure during which events are dropped at once. If events waited before, that line
-// is no longer true, so this one follows it.
+// refuse notes a failure during which events are dropped at once. If events waited before, that line is no longer true,
+// so this one follows it.
 func (s *status) refuse(err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.refused {
-		s.failing, s.refused = true, true
-		s.log.Error("Kafka refuses the events of the decision log: they are dropped and counted in "+
-			"sluice_decision_log_dropped_total until it takes them", "error", err)
-	}
+	s.opt.Trouble.Forget(waits, s.opt.Topic)
+	s.opt.Trouble.Note(refuses, s.opt.Topic, err, "brokers", s.opt.Brokers)
 }
 
-// works logs the end of a failure.
+// works notes the end of a failure.
 func (s *status) works() {
 	now := s.now()
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.worked = now
-	if s.failing {
-		s.failing, s.refused = false, false
-		s.log.Info("Kafka takes the events of the decision log again")
-	}
-}
-
-func (s *status) isFailing() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.failing
+	s.mu.Unlock()
+	s.opt.Trouble.Clear(waits, s.opt.Topic)
+	s.opt.Trouble.Clear(refuses, s.opt.Topic)
 }
 
 // noticed logs a failure that may pass, if events have waited.

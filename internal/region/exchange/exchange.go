@@ -12,6 +12,7 @@ import (
 
 	"sluice/internal/region"
 	"sluice/internal/tick"
+	"sluice/internal/trouble"
 	"sluice/limiter"
 	"sluice/rules/match"
 )
@@ -38,7 +39,7 @@ type News interface {
 	Turn(ctx context.Context, interval time.Duration, yields bool) (bool, error)
 }
 
-// Options configure an Exchange. All are required.
+// Options configure an Exchange. All are required but Trouble.
 type Options struct {
 	Self  string
 	Peers []Peer
@@ -55,10 +56,20 @@ type Options struct {
 	News News
 	Sets *match.Current
 	// Client sends messages.
-	Client *http.Client
-	Now    func() time.Time
-	Log    *slog.Logger
+	Client  *http.Client
+	Now     func() time.Time
+	Log     *slog.Logger
+	Trouble *trouble.Registry // nil discards
 }
+
+var (
+	exchangeFailing = trouble.Declare(trouble.Condition{Code: "region_exchange_failing",
+		Starts: "what this region spends cannot be told to the others",
+		Ends:   "what this region spends can be told to the others again"})
+	messagesRefused = trouble.Declare(trouble.Condition{Code: "region_messages_failing", Of: "region",
+		Starts: "a region does not take what this one has spent; it is sent again",
+		Ends:   "a region takes what this one has spent again"})
+)
 
 // Exchange is a node's part in the exchange. It is safe for concurrent use. Run owns its goroutines.
 type Exchange struct {
@@ -119,12 +130,9 @@ func (x *Exchange) Run(ctx context.Context) {
 	_ = x.hear(ctx) // an error comes again
 	for range tick.Every(ctx, x.opt.Interval) {
 		err := errors.Join(x.export(ctx), x.hear(ctx))
-		if failed := err != nil && ctx.Err() == nil; failed != x.failing.Swap(failed) {
-			if failed {
-				x.opt.Log.Warn("what this region spends cannot be told to the others", "error", err)
-			} else {
-				x.opt.Log.Info("what this region spends can be told to the others again")
-			}
+		if ctx.Err() == nil {
+			x.failing.Store(err != nil)
+			x.opt.Trouble.Note(exchangeFailing, "", err)
 		}
 	}
 }
@@ -242,7 +250,7 @@ func (x *Exchange) hear(ctx context.Context) error {
 	}
 	slices.Sort(away)
 	x.mu.Lock()
-	x.box.SetAway(away)
+	x.box.SetCutOff(away)
 	x.mu.Unlock()
 	differs := func(p *peer) bool { return !slices.Contains(away, p.Name) && !p.agrees(away) }
 	x.cut.Store(&cut{from: away, alike: !slices.ContainsFunc(x.peers, differs)})

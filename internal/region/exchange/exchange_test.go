@@ -20,6 +20,7 @@ import (
 	"go.uber.org/goleak"
 
 	"sluice/internal/region"
+	"sluice/internal/trouble"
 	"sluice/limiter"
 	"sluice/limiter/memstore"
 	"sluice/rules"
@@ -165,6 +166,7 @@ func newWorld(t *testing.T, names ...string) *world {
 		opt := Options{Self: name, Interval: interval, Prefix: "sl:", Token: func() string { return "token" }, Store: p.store,
 			Apply: p.store, News: p.board, Sets: sets, Client: &http.Client{Transport: w}, Now: time.Now,
 			Log: slog.New(slog.NewTextHandler(p.log, nil))}
+		opt.Trouble = trouble.New(opt.Log, time.Now, nil)
 		for _, to := range names {
 			if to != name {
 				opt.Peers = append(opt.Peers, Peer{Name: to, Addresses: []string{"http://" + to}})
@@ -427,7 +429,7 @@ func TestReceive_ABucketFromTheEndOfTimeStopsNothing(t *testing.T) {
 
 // The sender shows that its token is refused, and whether a region answers at all.
 func TestStatus_SaysWhatTheOtherRefuses(t *testing.T) {
-	p, log, now := &peer{Peer: Peer{Name: "us"}}, slog.New(slog.DiscardHandler), time.UnixMilli(1_795_000_000_000)
+	p, now := &peer{Peer: Peer{Name: "us"}}, time.UnixMilli(1_795_000_000_000)
 	refusal := func(status int, body string) error {
 		return (&Reply{Status: status, Body: []byte(body)}).Refusal()
 	}
@@ -448,7 +450,7 @@ func TestStatus_SaysWhatTheOtherRefuses(t *testing.T) {
 			`answered with status 503: "The store is away."`},
 		{nil, false, ""},
 	} {
-		p.sent(log, "http://us", &Answer{At: now.UnixMilli()}, c.err, now, 0, 1)
+		p.sent(nil, "http://us", &Answer{At: now.UnixMilli()}, c.err, now, 0, 1)
 		if s := p.status(now); s.Refuses != c.refuses || s.Failure != c.text {
 			t.Errorf("after %v: refuses %v, %s", c.err, s.Refuses, s.Failure)
 		}

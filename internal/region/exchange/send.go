@@ -110,7 +110,7 @@ func (x *Exchange) tell(ctx context.Context, p *peer, address string) (more bool
 		if ctx.Err() != nil {
 			return false
 		}
-		p.sent(x.opt.Log, address, answer, err, start, took, int64(len(body)))
+		p.sent(x.opt.Trouble, address, answer, err, start, took, int64(len(body)))
 		if err != nil {
 			p.lacks(since, true) // so that this node learns when it reaches the peer again
 			x.mu.Lock()

@@ -3,13 +3,13 @@ package exchange
 import (
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"sluice/internal/region"
+	"sluice/internal/trouble"
 	"sluice/limiter"
 	"sluice/rules"
 	"sluice/rules/match"
@@ -49,7 +49,7 @@ type peerState struct {
 	received  int64     // bytes
 	refusal   string
 	refusedAt time.Time
-	away      []string // what it says that it is cut off from, in order
+	cutFrom   []string // what it says that it is cut off from, in order
 }
 
 // Status is what this node knows of another region.
@@ -100,9 +100,9 @@ func (p *peer) heard(what string, ok bool, now time.Time) (cut bool) {
 		if n, _ := fmt.Sscanf(what, "%d %d", &set, &ahead); n == 2 {
 			s.set = set
 		}
-		s.away = nil
+		s.cutFrom = nil
 		if _, names, ok := strings.Cut(what, awayMark); ok {
-			s.away = strings.Split(names, ",")
+			s.cutFrom = strings.Split(names, ",")
 		}
 		s.lastNews = now
 	}
@@ -120,12 +120,13 @@ func (p *peer) heard(what string, ok bool, now time.Time) (cut bool) {
 func (p *peer) agrees(away []string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return slices.Equal(p.state.away, away)
+	return slices.Equal(p.state.cutFrom, away)
 }
 
 // sent notes what became of a message.
-func (p *peer) sent(log *slog.Logger, address string, a *Answer, err error, start time.Time, took time.Duration,
+func (p *peer) sent(known *trouble.Registry, address string, a *Answer, err error, start time.Time, took time.Duration,
 	size int64) {
+	known.Note(messagesRefused, p.Name, err, "address", address)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := &p.state
@@ -136,13 +137,8 @@ func (p *peer) sent(log *slog.Logger, address string, a *Answer, err error, star
 		s.refuses = errors.As(err, &refused)
 		if s.failure = err.Error(); s.failed.IsZero() {
 			s.failed = start
-			log.Warn("a region does not take what this one has spent; it is sent again", "region", p.Name, "address", address,
-				"error", err)
 		}
 		return
-	}
-	if !s.failed.IsZero() {
-		log.Info("a region takes what this one has spent again", "region", p.Name)
 	}
 	s.failed, s.failure, s.refuses = time.Time{}, "", false
 	s.bytes += size

@@ -67,7 +67,6 @@ type link struct {
 	exchange.Peer
 	store *Store
 	at    atomic.Uint32 // the address in use: at the next one after a failure
-	fails atomic.Bool   // the last calls got no answer
 	// good is when the region has last answered, and tried when a call last tried whether it is there, in ns since the
 	// start of the store.
 	good, tried atomic.Int64
@@ -102,12 +101,10 @@ func (l *link) do(ctx context.Context, calls []limiter.Call) {
 	err, reason := l.send(ctx, calls)
 	took := l.store.opt.Now().Sub(start)
 	switch {
-	case err != nil && err.Cause == limiter.CauseCanceled:
-	case err != nil && !l.fails.Swap(true):
-		l.store.opt.Log.Warn("a region does not decide keys that are at home there; fail modes decide", "region", l.Name,
-			"reason", reason, "error", err)
-	case err == nil && l.fails.Swap(false):
-		l.store.opt.Log.Info("a region decides keys that are at home there again", "region", l.Name)
+	case err == nil:
+		l.store.opt.Trouble.Clear(homeFailing, l.Name)
+	case err.Cause != limiter.CauseCanceled:
+		l.store.opt.Trouble.Note(homeFailing, l.Name, err, "reason", reason)
 	}
 	for i := range calls {
 		if err != nil {

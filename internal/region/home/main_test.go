@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httptrace"
@@ -157,7 +156,7 @@ func worldOver(t testing.TB, timeout time.Duration, stores map[string]limiter.St
 		}
 		opt := Options{Self: name, Prefix: "sl:", Store: p.inner, Sets: p.sets, Client: client,
 			Token: func() string { return "token" }, CutOff: p.isCut, Timeout: timeout, Local: timeout, Observe: p.observe,
-			Now: time.Now, Log: slog.New(slog.DiscardHandler)}
+			Now: time.Now}
 		var others []string
 		for to := range places {
 			if to != name {

@@ -3,7 +3,6 @@ package home
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"math/rand/v2"
 	"net/http"
 	"slices"
@@ -15,11 +14,12 @@ import (
 	"sluice/internal/region"
 	"sluice/internal/region/exchange"
 	"sluice/internal/retry"
+	"sluice/internal/trouble"
 	"sluice/limiter"
 	"sluice/rules/match"
 )
 
-// Options configure a Store. All are required.
+// Options configure a Store. All are required but Trouble.
 type Options struct {
 	Self string
 	// Peers are the other regions. One address of each is used until it fails.
@@ -40,8 +40,12 @@ type Options struct {
 	// took. It must not block.
 	Observe func(region, reason string, took time.Duration)
 	Now     func() time.Time
-	Log     *slog.Logger
+	Trouble *trouble.Registry // nil discards
 }
+
+var homeFailing = trouble.Declare(trouble.Condition{Code: "region_calls_failing", Of: "region",
+	Starts: "a region does not decide keys that are at home there; fail modes decide",
+	Ends:   "a region decides keys that are at home there again"})
 
 // Store decides limits with span global_exact at the home of their keys, and all others in this region. It is safe for
 // concurrent use and owns goroutines, which Close stops.
@@ -65,7 +69,7 @@ var _ limiter.Store = (*Store)(nil)
 // New starts a Store. It fails only if an option is missing.
 func New(opt Options) (*Store, error) {
 	if opt.Self == "" || len(opt.Peers) == 0 || opt.Store == nil || opt.Sets == nil || opt.Client == nil ||
-		opt.Token == nil || opt.CutOff == nil || opt.Observe == nil || opt.Now == nil || opt.Log == nil ||
+		opt.Token == nil || opt.CutOff == nil || opt.Observe == nil || opt.Now == nil ||
 		opt.Timeout <= 0 || opt.Local <= 0 || opt.Prefix == "" {
 		return nil, errors.New("home: all options are required")
 	}

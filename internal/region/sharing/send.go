@@ -24,7 +24,7 @@ type peer struct {
 
 	mu      sync.Mutex
 	failure string    // why the last message was not taken, "" if it was
-	failing time.Time // since when, zero if it was
+	since   time.Time // when that began, zero if it was
 	tried   time.Time // when the last message was sent
 }
 
@@ -107,21 +107,17 @@ func (x *Shares) due(ctx context.Context, p *peer, turn string, pause time.Durat
 func (x *Shares) sent(p *peer, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	was := p.failure
+	x.opt.Trouble.Note(messagesFailing, p.Name, err)
 	p.tried = x.opt.Now()
 	if err == nil {
-		p.failure, p.failing = "", time.Time{}
-		if was != "" {
-			x.opt.Log.Info("a region can be told about shares again", "region", p.Name)
-		}
+		p.failure, p.since = "", time.Time{}
 		return
+	}
+	if p.failure == "" {
+		p.since = p.tried
 	}
 	p.failure = err.Error()
 	p.at++
-	if was == "" {
-		p.failing = p.tried
-		x.opt.Log.Warn("a region cannot be told about shares; loans from it end", "region", p.Name, "error", err)
-	}
 }
 
 // post sends one message.

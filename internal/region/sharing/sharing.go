@@ -26,6 +26,7 @@ import (
 	"sluice/internal/region/exchange"
 	"sluice/internal/region/share"
 	"sluice/internal/tick"
+	"sluice/internal/trouble"
 	"sluice/limiter"
 	"sluice/rules/match"
 )
@@ -53,7 +54,7 @@ type Book interface {
 	Asked(ctx context.Context) (map[int64]int64, error)
 }
 
-// Options configure Shares. All are required.
+// Options configure Shares. All are required but Trouble.
 type Options struct {
 	Self   string
 	Peers  []exchange.Peer
@@ -62,13 +63,22 @@ type Options struct {
 	Interval, Skew time.Duration
 	Book           Book
 	// Marks are the high-water marks of the region's counters.
-	Marks  limiter.HighWaterReader
-	Sets   *match.Current
-	Token  func() string
-	Client *http.Client
-	Now    func() time.Time
-	Log    *slog.Logger
+	Marks   limiter.HighWaterReader
+	Sets    *match.Current
+	Token   func() string
+	Client  *http.Client
+	Now     func() time.Time
+	Log     *slog.Logger
+	Trouble *trouble.Registry // nil discards
 }
+
+var (
+	sharesFailing = trouble.Declare(trouble.Condition{Code: "region_shares_failing",
+		Starts: "the shares of this region cannot be read or kept; its nodes use the least part",
+		Ends:   "the shares of this region can be read and kept again"})
+	messagesFailing = trouble.Declare(trouble.Condition{Code: "region_share_messages_failing", Of: "region",
+		Starts: "a region cannot be told about shares; loans from it end", Ends: "a region can be told about shares again"})
+)
 
 // Shares is a node's part in the shares. It is safe for concurrent use. Run owns its goroutines.
 type Shares struct {
@@ -146,12 +156,9 @@ func (x *Shares) Run(ctx context.Context) {
 	}
 	for range tick.Every(ctx, x.every) {
 		err := x.turn(ctx)
-		if failed := err != nil && ctx.Err() == nil; failed != x.failing.Swap(failed) {
-			if failed {
-				x.opt.Log.Warn("the shares of this region cannot be read or kept; its nodes use the least part", "error", err)
-			} else {
-				x.opt.Log.Info("the shares of this region can be read and kept again")
-			}
+		if ctx.Err() == nil {
+			x.failing.Store(err != nil)
+			x.opt.Trouble.Note(sharesFailing, "", err)
 		}
 	}
 }

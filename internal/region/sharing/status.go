@@ -50,7 +50,7 @@ func (x *Shares) Failure(region string) (why string, since time.Time) {
 	p := x.peers[i]
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.failure, p.failing
+	return p.failure, p.since
 }
 
 // mostShown is the number of rules in an overview: the oldest ones.
