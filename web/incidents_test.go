@@ -30,7 +30,7 @@ func TestIncidents_ThoseThatLastComeFirstAndFiltersSelect(t *testing.T) {
 	}
 	last := -1
 	for _, want := range []string{"Running now: 1", "1,240 requests: 1,204 by local, 36 by closed", "50 denied", "Before",
-		"connection refused", "1 min 4 s", "846 requests: 620 by local, 212 by open, 14 by closed", "21 denied",
+		"connection refused", "1 min 4 s", "846 requests: 620 by local, 212 by open, 14 by closed", "21 denied", "and 1 more node",
 		"Rules database unreachable", "Regions cut off", "eu hears nothing from asia", "asia, us", "1 min 35 s",
 		"not counted here", "Node lacked CPU", "raise its CPU limit", "none: the limits decided, late", "end unknown"} {
 		at := strings.Index(page.Body[last+1:], want)
@@ -40,7 +40,7 @@ func TestIncidents_ThoseThatLastComeFirstAndFiltersSelect(t *testing.T) {
 		last += 1 + at
 	}
 	for path, want := range map[string]int{
-		"?rule=logins-per-address": 2, "?node=10.0.0.2:8080": 2, "?range=1h": 2, "?range=24h": 2, "?range=7d": 6,
+		"?rule=logins-per-address": 2, "?node=10.0.0.2:8080": 3, "?range=1h": 2, "?range=24h": 2, "?range=7d": 6,
 		"?range=3h": 2, "?rule=none": 0,
 		"?to=" + webtest.Now.Add(-2*time.Hour).Format(time.RFC3339): 4,
 	} {

@@ -24,7 +24,7 @@ func openCertificates(cfg *config.Serve, host *Host, stops *stops) (*certificate
 		return nil, nil //nolint:nilnil // no TLS is not an error
 	}
 	files := certificate.Files{Settings: certificate.Listener, Cert: cfg.TLSCertFile, Key: cfg.TLSKeyFile,
-		CA: cfg.TLSClientCAFile}
+		CA: cfg.TLSClientCAFile, Trouble: host.trouble}
 	source, err := certificate.Open(files, host.Log, host.Now)
 	if err != nil {
 		return nil, err

@@ -100,7 +100,7 @@ func openRegions(cfg *config.Serve, host *Host, token *secretfile.File, c *count
 // regionTLS returns the TLS configuration of a new connection to another region, with the files as they are then.
 func regionTLS(cfg *config.Serve, host *Host, metrics prometheus.Registerer, stops *stops) (func() *tls.Config, error) {
 	files := certificate.Files{Settings: certificate.Region, Cert: cfg.RegionCertFile, Key: cfg.RegionKeyFile,
-		CA: cfg.RegionCAFile}
+		CA: cfg.RegionCAFile, Trouble: host.trouble}
 	if files.Cert == "" && files.CA == "" {
 		return func() *tls.Config { return &tls.Config{MinVersion: tls.VersionTLS12} }, nil
 	}

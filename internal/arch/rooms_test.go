@@ -80,7 +80,7 @@ var rooms = []room{
 	{path: "internal/secretfile"},
 	{path: "internal/tick"},
 	{path: "internal/starvation", foreign: []string{prometheus}},
-	{path: "internal/certificate", may: []string{"internal/tick"}},
+	{path: "internal/certificate", may: []string{"internal/tick", "internal/trouble"}},
 	{path: "internal/wire"},
 	{path: "internal/deferred/filequeue",
 		may: []string{"internal/atomicfile", "internal/tick", "internal/wire", "api/decide"}},

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"sluice/internal/tick"
+	"sluice/internal/trouble"
 )
 
 // checkInterval is how often Run looks for changed files. It reads them, because
@@ -42,7 +43,12 @@ var (
 type Files struct {
 	Settings      Settings
 	Cert, Key, CA string
+	Trouble       *trouble.Registry // nil discards
 }
+
+var unusable = trouble.Declare(trouble.Condition{Code: "tls_files_unusable", Of: "setting", EachReason: true,
+	Starts: "the changed TLS files are not usable; the previous certificate stays in force",
+	Ends:   "the TLS files are usable again"})
 
 // Source provides the certificate in force. It is safe for concurrent use, except that
 // Check is not called concurrently with itself.
@@ -141,13 +147,11 @@ func (s *Source) Check() {
 	if err == nil {
 		l, err = load(&s.files.Settings, &c)
 	}
-	if err != nil {
-		s.failing.Store(true)
-		s.log.Warn("the changed TLS files are not usable; the previous certificate stays in force", "error", err)
-		return
+	s.failing.Store(err != nil)
+	s.files.Trouble.Note(unusable, s.files.Settings.Cert, err)
+	if err == nil {
+		s.use(l)
 	}
-	s.failing.Store(false)
-	s.use(l)
 }
 
 // Expires is when the certificate in force expires. Call it only if there is one.

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"sluice/internal/testenv"
+	"sluice/internal/trouble"
 )
 
 // fixture is a Source on files of its own.
@@ -32,7 +33,9 @@ func open(t *testing.T) *fixture {
 	f.files.Settings, f.files.CA = Listener, f.authority.File
 	f.files.Cert, f.files.Key = f.authority.Issue(t, t.TempDir(), "first.test", time.Now().Add(time.Hour))
 	var err error
-	f.source, err = Open(f.files, slog.New(slog.NewTextHandler(&f.log, nil)), time.Now)
+	log := slog.New(slog.NewTextHandler(&f.log, nil))
+	f.files.Trouble = trouble.New(log, time.Now, nil)
+	f.source, err = Open(f.files, log, time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
