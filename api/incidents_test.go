@@ -39,7 +39,8 @@ func outage() incident.Incident {
 	return incident.Incident{
 		ID: "n-7", Kind: incident.Breaker, Key: "redis_unavailable", Begin: instantOf("2026-11-23T00:05:52Z"),
 		End: instantOf("2026-11-23T00:06:40Z"), Updated: instantOf("2026-11-23T00:06:41Z"),
-		Node: "10.0.0.1:8080", NodeID: "n", Nodes: []string{"10.0.0.1:8080", "10.0.0.2:8080"}, Server: "10.0.0.9:6379", Cause: "=connection refused", Opened: 2, Merged: 1,
+		Node: "10.0.0.1:8080", NodeID: "n", Nodes: []string{"10.0.0.1:8080", "10.0.0.2:8080"}, Server: "10.0.0.9:6379",
+		Cause: "=connection refused", Opened: 2, Merged: 1,
 		Total: incident.Rule{Open: 1, Local: 620, Closed: 14, Denied: 31},
 		Rules: []incident.Rule{{Rule: "a", Local: 600, Denied: 9}, {Rule: "b", Local: 20, Closed: 14, Denied: 22}},
 	}
@@ -110,7 +111,8 @@ func TestIncidents_CSV(t *testing.T) {
 	got, err := csv.NewReader(strings.NewReader(a.body)).ReadAll()
 	line := func(rest ...string) []string {
 		return append([]string{"n-7", "breaker", "redis_unavailable", "ended", "2026-11-23T00:05:52Z", "2026-11-23T00:06:40Z",
-			"2026-11-23T00:06:41Z", "10.0.0.1:8080", "n", "10.0.0.1:8080, 10.0.0.2:8080", "10.0.0.9:6379", "'=connection refused", "2", "1"}, rest...)
+			"2026-11-23T00:06:41Z", "10.0.0.1:8080", "n", "10.0.0.1:8080, 10.0.0.2:8080", "10.0.0.9:6379",
+			"'=connection refused", "2", "1"}, rest...)
 	}
 	last := line("", "1", "620", "14", "31")
 	last[0], last[3], last[5], last[10] = "n-8", "running", "", ""

@@ -45,13 +45,13 @@ func (w *watched) said() []string {
 	return strings.Split(strings.TrimSpace(w.lines.String()), "\n")
 }
 
-var refused = fmt.Errorf("dial: %w", syscall.ECONNREFUSED)
+var errRefused = fmt.Errorf("dial: %w", syscall.ECONNREFUSED)
 
 func TestRegistry_LogsOnceThatItBeginsAndOnceThatItEnds(t *testing.T) {
 	w := watch()
 	w.Note(down, "a", nil)
 	for range 100 {
-		w.Note(down, "a", refused, "tries", 7)
+		w.Note(down, "a", errRefused, "tries", 7)
 		w.at = w.at.Add(time.Second)
 	}
 	w.Note(down, "a", nil)
@@ -78,15 +78,15 @@ func TestRegistry_LogsOnceThatItBeginsAndOnceThatItEnds(t *testing.T) {
 func TestRegistry_OneThatComesAndGoesIsLoggedEveryTenSeconds(t *testing.T) {
 	w := watch()
 	for range 100 {
-		w.Note(down, "a", refused)
+		w.Note(down, "a", errRefused)
 		w.Clear(down, "a")
 		w.at = w.at.Add(time.Second)
 	}
 	if lines := w.said(); len(lines) != 20 {
 		t.Errorf("%d lines in 100 s", len(lines))
 	}
-	w.Note(down, "a", refused)
-	w.Note(down, "b", refused) // another subject is another matter
+	w.Note(down, "a", errRefused)
+	w.Note(down, "b", errRefused) // another subject is another matter
 	if lines := w.said(); len(lines) != 2 {
 		t.Errorf("lines %q", lines)
 	}
@@ -107,7 +107,7 @@ func TestRegistry_AnotherReasonIsLoggedIfTheConditionAsksForIt(t *testing.T) {
 
 func TestRegistry_ForgetEndsWithoutALine(t *testing.T) {
 	w := watch()
-	w.Note(down, "a", refused)
+	w.Note(down, "a", errRefused)
 	w.Forget(down, "a")
 	if lines := w.said(); len(lines) != 1 || w.On(down, "a") {
 		t.Errorf("lines %q", lines)
@@ -151,11 +151,11 @@ func TestRegistry_ListsWhatIsSet(t *testing.T) {
 func TestRegistry_IsBounded(t *testing.T) {
 	w := watch()
 	for i := range 5000 {
-		w.Note(down, fmt.Sprint("gone", i), refused)
+		w.Note(down, fmt.Sprint("gone", i), errRefused)
 		w.Clear(down, fmt.Sprint("gone", i))
 	}
 	for i := range 5000 {
-		w.Note(down, fmt.Sprint("here", i), refused)
+		w.Note(down, fmt.Sprint("here", i), errRefused)
 	}
 	if n := len(w.Current()); n != 1000 {
 		t.Errorf("%d subjects", n)
@@ -165,7 +165,7 @@ func TestRegistry_IsBounded(t *testing.T) {
 
 func TestRegistry_NilDiscards(t *testing.T) {
 	var r *trouble.Registry
-	r.Note(down, "", refused)
+	r.Note(down, "", errRefused)
 	r.Note(down, "", nil)
 	r.Set(down, "", time.Time{}, "")
 	r.Clear(down, "")
@@ -182,7 +182,7 @@ func TestRegistry_ManyAtOnce(t *testing.T) {
 		wg.Go(func() {
 			for n := range 200 {
 				subject := fmt.Sprint(n % 3)
-				w.Note(down, subject, refused)
+				w.Note(down, subject, errRefused)
 				w.On(down, subject)
 				w.Codes()
 				if i%2 == 0 {

@@ -1,6 +1,7 @@
 package incident
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -38,8 +39,7 @@ func (i *Incident) Records(rules []Rule) [][]string {
 		strings.Join(i.Nodes, listed), i.Server, i.Cause, number(i.Opened), number(i.Merged)}
 	var out [][]string
 	for _, r := range append([]Rule{i.Total}, rules...) {
-		line := append(same[:len(same):len(same)], r.Rule, number(r.Open), number(r.Local), number(r.Closed),
-			number(r.Denied))
+		line := slices.Concat(same, []string{r.Rule, number(r.Open), number(r.Local), number(r.Closed), number(r.Denied)})
 		for n := range line {
 			line[n] = chars.Cell(line[n])
 		}

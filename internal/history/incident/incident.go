@@ -1,3 +1,4 @@
+// Package incident keeps when nodes could not work as usual, and what fail modes decided meanwhile.
 package incident
 
 import (
@@ -44,8 +45,8 @@ const (
 	LostAfter = time.Minute
 )
 
-// Incident is a time in which nodes could not use Redis or the rule database, received nothing from another region, or a
-// node lacked CPU.
+// Incident is a time in which nodes could not use Redis or the rule database, received nothing from another region, or
+// a node lacked CPU.
 // Breakers that are open at the same time are one incident, and so are openings less than 10 s apart; and so it is with
 // regions. A Source makes one incident of those that several nodes had of one outage.
 type Incident struct {
