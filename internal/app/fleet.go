@@ -13,6 +13,7 @@ import (
 	"sluice/api/decide"
 	"sluice/internal/config"
 	"sluice/internal/history"
+	"sluice/internal/trouble"
 	"sluice/limiter"
 	"sluice/rules"
 	"sluice/rules/match"
@@ -211,14 +212,15 @@ func (f *fleetReporter) status() history.Status {
 // keep writes the figures of this node to the rules database, publishes those of the last seconds on the board, and
 // returns what reads the figures of all nodes from both. What cannot be written at a stop goes to the file unsent.
 func (f *fleetReporter) keep(cfg *config.Tuning, store history.Store, unsent string, metrics prometheus.Registerer,
-	log *slog.Logger, stops *stops) *history.Reader {
+	known *trouble.Registry, log *slog.Logger, stops *stops) *history.Reader {
 	w := history.NewWriter(history.WriterOptions{Own: f.own, Store: store, Unsent: unsent,
 		Peaks: func(ctx context.Context, minute int64) map[string]int64 { return f.live.Peaks(ctx, f.node, minute) },
-		Keep:  time.Duration(cfg.StatsDays) * history.Day, Now: f.now, Log: log})
+		Keep:  time.Duration(cfg.StatsDays) * history.Day, Now: f.now, Trouble: known, Log: log})
 	w.Register(metrics)
 	stops.add("figures", task(w.Run)) // stopped after what it writes
 	p := history.NewPublisher(history.PublisherOptions{Recorder: f.recorder, Own: f.own, Board: f.counters.board,
-		Fallback: f.fallback, Status: f.status, Behind: f.live.Behind, Hot: f.hot(), Now: f.now, Log: log})
+		Fallback: f.fallback, Status: f.status, Behind: f.live.Behind, Hot: f.hot(), Now: f.now,
+		Trouble: known})
 	stops.add("figures of the last seconds", task(p.Run))
 	return history.NewReader(history.ReaderOptions{Live: f.live, Store: store, Own: f.own, Now: f.now, Exists: f.exists})
 }

@@ -191,7 +191,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 		dial = buckets.home.dial
 	}
 	store := newFigureStore(db, cfg.PrimaryURL, current(cfg.RegionToken, files[&cfg.RegionToken]), dial)
-	past := figures.keep(&cfg.Tuning, store, cfg.UnsentFile(), metrics, host.Log, stops)
+	past := figures.keep(&cfg.Tuning, store, cfg.UnsentFile(), metrics, host.trouble, host.Log, stops)
 	deferred, err := openQueue(&cfg, &host, files[&cfg.RedisURL], sets, metrics, stops)
 	if err != nil {
 		return err

@@ -5,13 +5,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"maps"
 	"slices"
 	"strconv"
 	"time"
 
 	"sluice/internal/tick"
+	"sluice/internal/trouble"
 )
 
 const (
@@ -28,7 +28,11 @@ const (
 	maxUnposted = 500
 )
 
-// PublisherOptions configure a Publisher. Own, Fallback, Behind, Hot and Log are optional.
+// unshared: pages of other nodes lack what this node decided in the last seconds.
+var unshared = trouble.Declare(trouble.Condition{Code: "figures_unshared",
+	Starts: "figures for the console cannot be shared; retrying", Ends: "figures for the console are shared again"})
+
+// PublisherOptions configure a Publisher. Own, Fallback, Behind, Hot and Trouble are optional.
 type PublisherOptions struct {
 	Recorder *Recorder
 	Board    Board
@@ -44,7 +48,8 @@ type PublisherOptions struct {
 	// Hot returns up to that many of this node's busiest keys, busiest first; nil without hot-key detection.
 	Hot func(most int) []HotKey
 	Now func() time.Time
-	Log *slog.Logger
+	// Trouble is told whether Board is there.
+	Trouble *trouble.Registry
 }
 
 // Publisher posts what a Recorder counted. Run it in one goroutine.
@@ -69,9 +74,6 @@ type postedSecond struct {
 
 // NewPublisher creates a Publisher.
 func NewPublisher(opt PublisherOptions) *Publisher {
-	if opt.Log == nil {
-		opt.Log = slog.New(slog.DiscardHandler)
-	}
 	if opt.Own == nil {
 		opt.Own = NewOwn(1, opt.Recorder)
 	}
@@ -103,17 +105,10 @@ func (p *Publisher) Post(ctx context.Context) {
 		}
 	}
 	err := p.post(ctx, now)
-	if p.opt.Behind != nil {
-		p.opt.Behind(err != nil)
+	if p.away = err != nil; p.opt.Behind != nil {
+		p.opt.Behind(p.away)
 	}
-	if failed := err != nil; failed != p.away {
-		p.away = failed
-		if failed {
-			p.opt.Log.Warn("figures for the console cannot be shared; retrying", "error", err)
-		} else {
-			p.opt.Log.Info("figures for the console are shared again")
-		}
-	}
+	p.opt.Trouble.Note(unshared, "", err)
 	maps.DeleteFunc(p.seconds, func(second int64, s *postedSecond) bool {
 		age := now.Sub(time.Unix(second+1, 0))
 		return age > backlog || age > settled+time.Minute && !s.dirty

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"sluice/internal/tick"
+	"sluice/internal/trouble"
 )
 
 const (
@@ -29,7 +30,12 @@ const (
 	foldRows, cleanRows = 2000, 5000
 )
 
-// WriterOptions configure a Writer. Peaks, Unsent and Log are optional.
+// unwritten: the rules database lacks minutes of this node, which wait in memory for up to an hour.
+var unwritten = trouble.Declare(trouble.Condition{Code: "figures_unwritten",
+	Starts: "figures cannot be written to the rules database; they wait in memory for up to an hour",
+	Ends:   "figures are written to the rules database again"})
+
+// WriterOptions configure a Writer. Peaks, Unsent, Trouble and Log are optional.
 type WriterOptions struct {
 	Own   *Own
 	Store Store
@@ -41,7 +47,9 @@ type WriterOptions struct {
 	// Keep is how long hours and days are kept.
 	Keep time.Duration
 	Now  func() time.Time
-	Log  *slog.Logger
+	// Trouble is told whether Store is there.
+	Trouble *trouble.Registry
+	Log     *slog.Logger
 }
 
 // Writer writes what an Own has to the rule database, each row at most once a minute, and adds up what is old there. Run
@@ -107,23 +115,15 @@ func (w *Writer) Step(ctx context.Context) {
 	}
 }
 
-// noted logs the first failure and the end of it.
+// noted notes whether the store is there.
 func (w *Writer) noted(ctx context.Context, err error) {
 	if ctx.Err() != nil {
 		return
 	}
-	if err != nil {
+	if w.away = err != nil; w.away {
 		w.next = w.opt.Now().Add(writeRetry)
 	}
-	if failed := err != nil; failed != w.away {
-		w.away = failed
-		if failed {
-			w.opt.Log.Warn("figures cannot be written to the rules database; they wait in memory for up to an hour",
-				"error", err)
-		} else {
-			w.opt.Log.Info("figures are written to the rules database again")
-		}
-	}
+	w.opt.Trouble.Note(unwritten, "", err)
 }
 
 // plan lists the rows of a minute that has ended, once a minute.

@@ -165,7 +165,7 @@ type Node struct {
 
 // Degraded reports whether a circuit breaker is not closed, so that fail modes decide some requests.
 func (n *Node) Degraded() bool {
-	return slices.ContainsFunc(n.Breakers, func(b fleet.Breaker) bool { return b.State != "closed" })
+	return slices.ContainsFunc(n.Breakers, func(b history.Breaker) bool { return b.State != "closed" })
 }
 
 // SSO is single sign-on at one provider. Every field is required.
