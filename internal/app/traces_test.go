@@ -229,8 +229,9 @@ func TestTraces_WithoutTheCollectorRequestsGoOn(t *testing.T) {
 			if took := time.Since(began); took > flushTraces+5*time.Second {
 				t.Errorf("the node stopped after %s", took)
 			}
-			if got := n.log.String(); strings.Count(got, "spans ") < 1 || strings.Count(got, "level=WARN msg=\"spans")+
-				strings.Count(got, "level=WARN msg=\"exporting spans") != 1 {
+			got := n.log.String()
+			full, failed := strings.Count(got, `level=WARN msg="spans`), strings.Count(got, `level=WARN msg="exporting spans`)
+			if full > 1 || failed > 1 || full+failed == 0 {
 				t.Errorf("it logged %s", got)
 			}
 			if len(spans.Spans()) > 0 {
