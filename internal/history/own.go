@@ -180,14 +180,15 @@ type ownRow struct {
 	rule string
 }
 
-// dirty names the rows that are not written, those of the older hour first.
-func (o *Own) dirty() (out []ownRow) {
+// dirty names the rows that are not written, those of the older hour first; with all also those of which only the tops
+// are not, although they are not due.
+func (o *Own) dirty(all bool) (out []ownRow) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, hour := range slices.Sorted(maps.Keys(o.hours)) {
 		h := o.hours[hour]
 		for _, rule := range slices.Sorted(maps.Keys(h.dirty)) {
-			if h.dirty[rule] || o.topsAreDue(h, rule) {
+			if all || h.dirty[rule] || o.topsAreDue(h, rule) {
 				out = append(out, ownRow{hour, rule})
 			}
 		}

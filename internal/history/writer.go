@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -58,8 +59,8 @@ type Writer struct {
 	opt WriterOptions
 	// left are rows of an earlier process that it could not write.
 	left []LiveRow
-	// planned is the minute of which queue has the rows that are not written yet, MaxWritten at a time, one chunk each
-	// every. stopping: the process ends.
+	// planned is the minute of which queue has the rows that are not written yet. They are written after left, MaxWritten
+	// at a time, one chunk each every. stopping: the process ends.
 	planned  int64
 	queue    []ownRow
 	stopping bool
@@ -102,11 +103,8 @@ func (w *Writer) Run(ctx context.Context) {
 func (w *Writer) Step(ctx context.Context) {
 	now := w.opt.Now()
 	w.plan(ctx, now)
-	if now.Before(w.next) {
-		return
-	}
-	w.next = now.Add(w.every)
-	if len(w.left) > 0 || len(w.queue) > 0 {
+	for !now.Before(w.next) && ctx.Err() == nil && len(w.left)+len(w.queue) > 0 {
+		w.next = w.next.Add(w.every)
 		w.noted(ctx, w.write(ctx))
 	}
 	if !w.away && !now.Before(w.tidy) {
@@ -140,12 +138,30 @@ func (w *Writer) plan(ctx context.Context, now time.Time) {
 		w.opt.Own.end(peaks, false)
 	}
 	w.planned = minute
-	w.queue = w.opt.Own.dirty()
-	chunks := (len(w.queue) + MaxWritten - 1) / MaxWritten
+	w.enqueue()
+	chunks := (len(w.left)+MaxWritten-1)/MaxWritten + (len(w.queue)+MaxWritten-1)/MaxWritten
 	w.every = writeWithin / time.Duration(max(1, chunks))
-	if !w.away {
-		w.next = now
+	w.next = now
+}
+
+// enqueue lists the rows that are not written: first those that are still listed, so that each has its turn when time
+// is short, and last those of all requests, because they say which minutes are complete.
+func (w *Writer) enqueue() {
+	listed := make(map[ownRow]bool, len(w.queue))
+	for _, r := range w.queue {
+		listed[r] = true
 	}
+	turn := func(r ownRow) int {
+		switch {
+		case r.rule == "":
+			return 2
+		case listed[r]:
+			return 0
+		}
+		return 1
+	}
+	w.queue = w.opt.Own.dirty(w.stopping)
+	slices.SortStableFunc(w.queue, func(a, b ownRow) int { return cmp.Compare(turn(a), turn(b)) })
 }
 
 // write writes the next rows: those of an earlier process first, then those of the queue.
@@ -166,7 +182,7 @@ func (w *Writer) write(ctx context.Context) error {
 	w.queue = w.queue[n:]
 	if err := w.store(ctx, rows); err != nil {
 		w.opt.Own.again(rows)
-		w.queue = w.opt.Own.dirty()
+		w.enqueue()
 		return err
 	}
 	if len(w.queue) == 0 {
@@ -192,7 +208,8 @@ func (w *Writer) stop(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, stopTimeout)
 	defer cancel()
 	w.opt.Own.end(nil, true)
-	w.queue, w.stopping = w.opt.Own.dirty(), true
+	w.stopping = true
+	w.enqueue()
 	var err error
 	for err == nil && (len(w.left) > 0 || len(w.queue) > 0) {
 		err = cmp.Or(w.write(ctx), ctx.Err())
@@ -200,7 +217,7 @@ func (w *Writer) stop(ctx context.Context) {
 	if err == nil {
 		return
 	}
-	rows := append(w.left, w.opt.Own.take(w.opt.Own.dirty(), true)...)
+	rows := append(w.left, w.opt.Own.take(w.opt.Own.dirty(true), true)...)
 	if w.opt.Unsent == "" {
 		w.opt.Log.Warn("figures could not be written to the rules database and are lost", "rows", len(rows), "error", err)
 		return
