@@ -70,7 +70,7 @@ func (d *DB) WriteStats(ctx context.Context, rows []history.LiveRow) (leftOut in
 		}
 		some := make([]liveRow, 0, len(rows))
 		for _, r := range rows {
-			if r.Hour == hour || r.Hour == hour-1 {
+			if r.Hour >= hour-1 && r.Hour <= hour+1 {
 				some = append(some, liveRow{Rule: r.Rule, Hour: r.Hour, Writer: r.Writer, Data: r.Data, Tops: r.Tops})
 			}
 		}

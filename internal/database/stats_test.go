@@ -48,8 +48,8 @@ func (d *DB) put(t *testing.T, rows []history.LiveRow) {
 	}
 }
 
-// TestStats_ARowIsReplacedByItsWriter, which leaves out what it does not have, and only in the running hour and the one
-// before.
+// TestStats_ARowIsReplacedByItsWriter, which leaves out what it does not have, and only in the running hour and the ones
+// before and after it.
 func TestStats_ARowIsReplacedByItsWriter(t *testing.T) {
 	onEach(t, func(t *testing.T, d *DB) {
 		write := func(rows ...history.LiveRow) int {
@@ -75,7 +75,8 @@ func TestStats_ARowIsReplacedByItsWriter(t *testing.T) {
 			leftOut = write(history.LiveRow{Writer: 7, Rule: "charges", Hour: hour, Data: []byte{4}},
 				history.LiveRow{Writer: 7, Rule: "", Hour: hour - 1, Data: []byte{5}, Tops: []byte{6}},
 				history.LiveRow{Writer: 7, Rule: "", Hour: hour - 2, Data: []byte{9}},
-				history.LiveRow{Writer: 7, Rule: "", Hour: hour + 1, Data: []byte{9}})
+				history.LiveRow{Writer: 7, Rule: "ahead", Hour: hour + 1, Data: []byte{7}},
+				history.LiveRow{Writer: 7, Rule: "", Hour: hour + 2, Data: []byte{9}})
 			now, err := d.statsHour(d.read)
 			again = err == nil && now != hour
 		}
@@ -87,6 +88,7 @@ func TestStats_ARowIsReplacedByItsWriter(t *testing.T) {
 			{Writer: 7, Rule: "charges", Period: hour, Data: []byte{4}, Tops: []byte{2}},
 			{Writer: 8, Rule: "charges", Period: hour, Data: []byte{3}}}
 		if diff := gocmp.Diff(want, d.rowsOf(t, nil, all)); diff != "" {
+			{Writer: 7, Rule: "ahead", Period: hour + 1, Data: []byte{7}},
 			t.Errorf("rows (-want +got):\n%s", diff)
 		}
 		if diff := gocmp.Diff(want[:1], d.rowsOf(t, []string{"", "none"}, all)); diff != "" {
@@ -102,8 +104,8 @@ func TestStats_ARowIsReplacedByItsWriter(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if tops != 2 || data != 3 {
-			t.Errorf("%d rows with tops, %d with data; want 2 and 3", tops, data)
+		if tops != 2 || data != 4 {
+			t.Errorf("%d rows with tops, %d with data; want 2 and 4", tops, data)
 		}
 		if n, err := d.FoldStats(t.Context(), 100); err != nil || n != 0 {
 			t.Errorf("%d rows that may be written again were added up, %v", n, err)

@@ -72,8 +72,9 @@ const (
 // Store keeps packed rows in the rule database. Errors wrap rules.ErrUnavailable. It is safe for concurrent use.
 type Store interface {
 	// WriteStats stores rows in place of those of the same writer, rule and hour, at most MaxWritten of them, in one
-	// transaction. It leaves out rows of other hours than the running one and the one before by the clock of the database,
-	// and returns how many: they may have been added up already.
+	// transaction. By the clock of the database, it stores rows of the running hour, the one before, and the next one,
+	// which a clock that is ahead has begun. It leaves out the others, and returns how many: they may have been added up
+	// already.
 	WriteStats(ctx context.Context, rows []LiveRow) (leftOut int, err error)
 	// ReadStats visits the rows of some parts as they are at one moment: of the named rules, or of all if rules is nil (""
 	// names all requests). A row is valid during its visit only.

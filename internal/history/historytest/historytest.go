@@ -81,7 +81,7 @@ func (s *Store) WriteStats(_ context.Context, rows []history.LiveRow) (leftOut i
 	}
 	hour := s.now().Unix() / 3600
 	for _, r := range rows {
-		if r.Hour != hour && r.Hour != hour-1 {
+		if r.Hour < hour-1 || r.Hour > hour+1 {
 			leftOut++
 			continue
 		}
