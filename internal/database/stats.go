@@ -10,6 +10,7 @@ import (
 	"gorm.io/gorm/clause"
 
 	"sluice/internal/history"
+	"sluice/rules"
 )
 
 // liveRow is a row of stats_live.
@@ -75,7 +76,15 @@ func (d *DB) WriteStats(ctx context.Context, rows []history.LiveRow) (leftOut in
 			}
 		}
 		leftOut = len(rows) - len(some)
-		return replaceLive(tx, some)
+		if err := replaceLive(tx, some); err != nil {
+			return err
+		}
+		// If the process did not run for hours in between, the rows may have been added up before they were replaced.
+		after, err := d.statsHour(tx)
+		if err == nil && after > hour+1 {
+			err = fmt.Errorf("%w: hours passed during a write", rules.ErrUnavailable)
+		}
+		return err
 	})
 	if err != nil {
 		return 0, err
@@ -96,7 +105,7 @@ func replaceLive(tx *gorm.DB, rows []liveRow) error {
 }
 
 // ReadStats implements history.Store, in one statement.
-func (d *DB) ReadStats(ctx context.Context, rules []string, parts []history.Part, columns history.Columns,
+func (d *DB) ReadStats(ctx context.Context, names []string, parts []history.Part, columns history.Columns,
 	see func(*history.StoredRow)) error {
 	shown := map[history.Columns]string{history.OnlyData: "data, NULL", history.OnlyTops: "NULL, tops",
 		history.Both: "data, tops"}[columns]
@@ -113,8 +122,8 @@ func (d *DB) ReadStats(ctx context.Context, rules []string, parts []history.Part
 		if columns == history.OnlyTops {
 			of += " AND tops IS NOT NULL"
 		}
-		if rules != nil {
-			of, args = of+" AND rule IN ?", append(args, rules)
+		if names != nil {
+			of, args = of+" AND rule IN ?", append(args, names)
 		}
 		sql = append(sql, of)
 	}

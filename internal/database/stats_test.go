@@ -2,9 +2,11 @@ package database
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -14,6 +16,7 @@ import (
 	"sluice/internal/history"
 	"sluice/internal/history/historytest"
 	"sluice/internal/history/incident"
+	"sluice/rules"
 )
 
 // rowsOf are the rows of some parts, sorted.
@@ -85,10 +88,10 @@ func TestStats_ARowIsReplacedByItsWriter(t *testing.T) {
 		}
 		all := history.Part{Kind: history.KindLive, First: hour - 3, Last: hour + 3}
 		want := []history.StoredRow{{Writer: 7, Rule: "", Period: hour - 1, Data: []byte{5}, Tops: []byte{6}},
+			{Writer: 7, Rule: "ahead", Period: hour + 1, Data: []byte{7}},
 			{Writer: 7, Rule: "charges", Period: hour, Data: []byte{4}, Tops: []byte{2}},
 			{Writer: 8, Rule: "charges", Period: hour, Data: []byte{3}}}
 		if diff := gocmp.Diff(want, d.rowsOf(t, nil, all)); diff != "" {
-			{Writer: 7, Rule: "ahead", Period: hour + 1, Data: []byte{7}},
 			t.Errorf("rows (-want +got):\n%s", diff)
 		}
 		if diff := gocmp.Diff(want[:1], d.rowsOf(t, []string{"", "none"}, all)); diff != "" {
@@ -111,6 +114,42 @@ func TestStats_ARowIsReplacedByItsWriter(t *testing.T) {
 			t.Errorf("%d rows that may be written again were added up, %v", n, err)
 		}
 	})
+}
+
+// TestStats_AWriteThatTookHoursChangesNothing: the process did not run between the look at the clock and the write, and
+// others have added up the rows of that hour. A clock of the database in a schema of its own jumps in between.
+func TestStats_AWriteThatTookHoursChangesNothing(t *testing.T) {
+	t.Parallel()
+	dsn := backends[0].dsn(t)
+	d := open(t, dsn)
+	for _, sql := range []string{"CREATE SCHEMA fake", "CREATE TABLE fake.clock (ahead INTERVAL)",
+		"INSERT INTO fake.clock VALUES ('0 hours')",
+		`CREATE FUNCTION fake.clock_timestamp() RETURNS TIMESTAMPTZ LANGUAGE sql VOLATILE AS
+			'SELECT pg_catalog.clock_timestamp() + ahead FROM fake.clock'`,
+		`CREATE FUNCTION fake.jump() RETURNS TRIGGER LANGUAGE plpgsql AS
+			'BEGIN UPDATE fake.clock SET ahead = ''5 hours''; RETURN NEW; END'`,
+		"CREATE TRIGGER jump BEFORE INSERT ON stats_live FOR EACH ROW EXECUTE FUNCTION fake.jump()",
+	} {
+		if err := d.write.Exec(sql).Error; err != nil {
+			t.Fatal(err)
+		}
+	}
+	between := "?"
+	if strings.Contains(dsn, "?") {
+		between = "&"
+	}
+	late := open(t, dsn+between+"search_path=fake,pg_catalog,public")
+	hour, err := late.statsHour(late.read)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := historytest.BusyHour(7, hour, 1, 1)
+	if _, err := late.WriteStats(t.Context(), rows); !errors.Is(err, rules.ErrUnavailable) {
+		t.Errorf("%v, want an error", err)
+	}
+	if left := d.rowsOf(t, nil, history.Part{Kind: history.KindLive, Last: math.MaxInt32}); len(left) != 0 {
+		t.Errorf("%d rows were written", len(left))
+	}
 }
 
 // TestStats_OldRowsAreAddedUpOnce: by several nodes at the same time, in parts, and also those that come later.
