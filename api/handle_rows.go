@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 
 	"github.com/labstack/echo/v4"
@@ -31,13 +30,9 @@ func (s *Server) takeFigures(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	rows, err := history.DecodeRows(body)
+	rows, err := history.DecodeRows(body, history.MaxWritten)
 	if err != nil {
 		return reply.Malformed.Problem("The body is not usable: " + err.Error() + ".")
-	}
-	if len(rows) > history.MaxWritten {
-		return reply.Malformed.Problem(fmt.Sprintf("The body has %d rows; at most %d are possible.", len(rows),
-			history.MaxWritten))
 	}
 	leftOut, err := s.deps.Figures.WriteStats(c.Request().Context(), rows)
 	if err != nil {

@@ -6,7 +6,8 @@ import (
 )
 
 // distinctRegisters is the number of registers of a sketch of distinct keys, a byte each, as a power of two.
-const distinctBits, distinctRegisters = 8, 1 << distinctBits
+// maxRank is the largest value of one.
+const distinctBits, distinctRegisters, maxRank = 8, 1 << distinctBits, 64 - distinctBits + 1
 
 // Distinct counts distinct keys in 256 bytes: the registers of HyperLogLog (Flajolet, Fusy, Gandouet, Meunier 2007).
 // Nil is unknown, one byte is no key. Sketches of the same keys on several nodes merge into the one of all of them.

@@ -3,6 +3,7 @@ package history
 import (
 	"errors"
 	"io/fs"
+	"math"
 	"os"
 
 	"sluice/internal/atomicfile"
@@ -24,7 +25,7 @@ func (w *Writer) load() []LiveRow {
 	}
 	var rows []LiveRow
 	if err == nil {
-		rows, err = DecodeRows(b)
+		rows, err = DecodeRows(b, math.MaxInt)
 	}
 	if err != nil {
 		w.opt.Log.Warn("the figures that the last run could not write to the rules database cannot be read, so they are "+
