@@ -17,8 +17,7 @@ type Own struct {
 	recorder *Recorder
 	seed     maphash.Seed
 
-	mu      sync.Mutex
-	address string
+	mu sync.Mutex
 	// running is the present minute, ended the one before until it is settled.
 	running, ended *ownMinute
 	hours          map[int64]*ownHour
@@ -55,13 +54,16 @@ func NewOwn(writer int64, recorder *Recorder) *Own {
 func (o *Own) add(second int64, address string, g *gathered) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.address = address
 	o.at(second / 60)
 	for rule, f := range g.rules {
+		if o.running.rules[rule] == nil && len(o.running.rules) >= maxRules {
+			rule = Other
+		}
 		o.running.add(rule, second, f)
 	}
-	for _, all := range []string{"", NodePrefix + address} { // also without requests, so that the minute is known
-		o.running.add(all, second, g.total)
+	o.running.add("", second, g.total) // also without requests, so that the minute is known
+	if address != "" {
+		o.running.add(NodePrefix+address, second, g.total)
 	}
 	h := o.hour(o.running.number / minutesAnHour)
 	for t, c := range g.trials {
@@ -106,15 +108,15 @@ func (o *Own) at(minute int64) {
 	if hour := was.number / minutesAnHour; minute/minutesAnHour != hour {
 		o.hour(hour).tops = o.recorder.tops.end()
 	}
-	maps.DeleteFunc(o.hours, func(hour int64, _ *ownHour) bool { return !o.writes(hour) })
+	running := minute / minutesAnHour
+	if running != was.number/minutesAnHour+1 && len(o.hours) <= maxHours {
+		return // the clock may return from a jump, and rows of these hours must not replace fuller ones then
+	}
+	maps.DeleteFunc(o.hours, func(hour int64, _ *ownHour) bool { return hour != running && hour != running-1 })
 }
 
-// writes reports whether rows of an hour are still written: only those of the running one and of the one before. Others
-// may have been added up, if this process did not run for hours.
-func (o *Own) writes(hour int64) bool {
-	running := o.running.number / minutesAnHour
-	return hour == running || hour == running-1
-}
+// maxHours is the largest number of hours in memory while the clock jumps. It is two otherwise.
+const maxHours = 4
 
 func (o *Own) hour(hour int64) *ownHour {
 	h := o.hours[hour]
@@ -130,7 +132,7 @@ func (o *Own) hour(hour int64) *ownHour {
 func (o *Own) settle(peaks map[string]int64) {
 	m := o.ended
 	o.ended = nil
-	if m == nil || !o.writes(m.number/minutesAnHour) {
+	if m == nil || o.hours[m.number/minutesAnHour] == nil {
 		return
 	}
 	for rule, peak := range peaks {
@@ -142,6 +144,10 @@ func (o *Own) settle(peaks map[string]int64) {
 	h := o.hour(m.number / minutesAnHour)
 	for rule, c := range m.rules {
 		r := h.rows[rule]
+		if r == nil && len(h.rows) >= maxRules && rule != "" && !strings.HasPrefix(rule, NodePrefix) {
+			rule = Other
+			r = h.rows[rule]
+		}
 		if r == nil {
 			r = newGrowing()
 			h.rows[rule] = r
@@ -271,25 +277,19 @@ func (o *Own) topsOf(h *ownHour, rule string) Tops {
 	return o.recorder.tops.of(rule)
 }
 
-// kept are the hours whose rows are taken from here.
-func (o *Own) kept() map[int64]bool {
+// read visits the rows of some rules, or of all, whose hour is from first to last, and returns the hours whose rows are
+// taken from here. Hours before the last one by now are none: others may have added them up while this process did not
+// run.
+func (o *Own) read(now time.Time, names []string, first, last int64, columns Columns,
+	see func(*StoredRow)) map[int64]bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	out := map[int64]bool{}
-	for hour := range o.hours {
-		out[hour] = true
-	}
-	return out
-}
-
-// read visits the rows of some rules, or of all, whose hour is from first to last.
-func (o *Own) read(names []string, first, last int64, columns Columns, see func(*StoredRow)) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
+	kept := map[int64]bool{}
 	for hour, h := range o.hours {
-		if hour < first || hour > last {
+		if hour < max(first, now.Unix()/3600-1) || hour > last {
 			continue
 		}
+		kept[hour] = true
 		of := names
 		if of == nil {
 			of = slices.Collect(maps.Keys(h.rows))
@@ -306,4 +306,5 @@ func (o *Own) read(names []string, first, last int64, columns Columns, see func(
 			}
 		}
 	}
+	return kept
 }

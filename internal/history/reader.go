@@ -96,27 +96,25 @@ func wholeSteps(t time.Time, step time.Duration) time.Time {
 	return t
 }
 
-// read visits rows of the store, and in place of those that this process wrote what it has in memory.
+// read visits rows of the store, and in place of those that this process wrote what it has in memory, also if the store
+// fails.
 func (r *Reader) read(ctx context.Context, names []string, parts []Part, columns Columns, see func(*StoredRow)) error {
-	mine := r.opt.Own.kept()
-	if err := r.opt.Store.ReadStats(ctx, names, parts, columns, func(row *StoredRow) {
+	mine := r.ownRows(names, parts, columns, see) // before the store: an hour that ends meanwhile is missing in none
+	return r.opt.Store.ReadStats(ctx, names, parts, columns, func(row *StoredRow) {
 		if row.Writer != r.opt.Own.writer || !mine[row.Period] {
 			see(row)
 		}
-	}); err != nil {
-		return err
-	}
-	r.ownRows(names, parts, columns, see)
-	return nil
+	})
 }
 
-// ownRows visits the rows of this process alone.
-func (r *Reader) ownRows(names []string, parts []Part, columns Columns, see func(*StoredRow)) {
+// ownRows visits the rows of this process alone, and returns their hours.
+func (r *Reader) ownRows(names []string, parts []Part, columns Columns, see func(*StoredRow)) (hours map[int64]bool) {
 	for _, p := range parts {
 		if p.Kind == KindLive {
-			r.opt.Own.read(names, p.First, p.Last, columns, see)
+			hours = r.opt.Own.read(r.opt.Now(), names, p.First, p.Last, columns, see)
 		}
 	}
+	return hours
 }
 
 // completeUntil is the instant until which all nodes have written their minutes, at most a second old; zero before the
@@ -297,11 +295,13 @@ func (l *loader) stored(ctx context.Context, names []string, from, to time.Time,
 			inRange(row.Rule, at, width, &r.slots[i])
 		}
 	}
+	if l.live.Before(to) {
+		l.liveOf(ctx) // not during a visit of Own, which must not wait for the board
+	}
 	parts := l.parts(from, to, step)
 	if l.storeErr == nil {
 		l.storeErr = l.read(ctx, names, parts, OnlyData, visit)
-	}
-	if l.storeErr != nil {
+	} else {
 		l.ownRows(names, parts, OnlyData, visit)
 	}
 }
@@ -440,8 +440,7 @@ func (l *loader) tops(ctx context.Context, q *Query, from, to time.Time, table *
 	}
 	if l.storeErr == nil {
 		l.storeErr = l.read(ctx, []string{q.Rule}, parts, OnlyTops, see)
-	}
-	if l.storeErr != nil {
+	} else {
 		l.ownRows([]string{q.Rule}, parts, OnlyTops, see)
 	}
 	merged := mergeTop(all)
@@ -460,7 +459,7 @@ type begunTable struct {
 	by             string
 	from, to, live int64
 	step           time.Duration
-	posted         string // which nodes posted the minutes from live on
+	posted         string // which nodes posted the minutes from live on, with their addresses
 	*table
 }
 
@@ -468,14 +467,12 @@ type begunTable struct {
 func (l *loader) begin(ctx context.Context, by string, from, to time.Time, step time.Duration) *table {
 	b := &begunTable{by: by, from: from.Unix(), to: to.Unix(), live: l.live.Unix(), step: step}
 	for _, m := range l.liveOf(ctx) {
-		if at := m.Minute * 60; at < l.now.Unix()/60*60 { // the running one is in no row
-			nodes := make([]string, 0, len(m.Nodes))
-			for node := range m.Nodes {
-				nodes = append(nodes, node)
-			}
-			slices.Sort(nodes)
-			b.posted += strings.Join(nodes, " ") + "\n"
+		nodes := make([]string, 0, len(m.Nodes))
+		for node, address := range m.Nodes {
+			nodes = append(nodes, node+" "+address)
 		}
+		slices.Sort(nodes)
+		b.posted += strings.Join(nodes, " ") + "\n"
 	}
 	l.mu.Lock()
 	i := slices.IndexFunc(l.begun, func(o *begunTable) bool {

@@ -62,14 +62,16 @@ func (w *world) start() *node {
 }
 
 // startAs starts a node with a number, which keeps what it cannot write at a stop in a file.
-func (w *world) startAs(number int64, unsent string) *node {
+func (w *world) startAs(number int64, unsent string) *node { return w.startOn(w.store, number, unsent) }
+
+func (w *world) startOn(store history.Store, number int64, unsent string) *node {
 	id, r := history.NodeID(number), history.NewRecorder()
 	own, live := history.NewOwn(number, r), history.NewLiveReader(w.board, w.now)
 	return &node{poster: poster{r, history.NewPublisher(history.PublisherOptions{Recorder: r, Own: own, Board: w.board,
 		Now: w.now, Status: func() history.Status {
 			return history.Status{ID: id, Address: fmt.Sprintf("node-%d:80", number)}
 		}})}, own: own, live: live,
-		writer: history.NewWriter(history.WriterOptions{Own: own, Store: w.store, Keep: 90 * history.Day, Now: w.now,
+		writer: history.NewWriter(history.WriterOptions{Own: own, Store: store, Keep: 90 * history.Day, Now: w.now,
 			Unsent: unsent, Peaks: func(ctx context.Context, minute int64) map[string]int64 {
 				return live.Peaks(ctx, id, minute)
 			}}),
