@@ -60,7 +60,7 @@ func TestStats_WhatIsCompleteDoesNotChange(t *testing.T) {
 	begin := time.Date(2026, 11, 20, 10, 50, 0, 0, time.UTC)
 	w := newWorld(t, begin)
 	n := w.start()
-	const many = 1000
+	const many = 450
 	last := fmt.Sprintf("rule-%03d", many-1)
 	for second := range 20 * 60 {
 		if second%60 == 30 {
