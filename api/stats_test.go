@@ -68,7 +68,8 @@ func TestStats_ExactAnswer(t *testing.T) {
 		From: instantOf("2026-11-23T09:00:00Z"), To: instantOf("2026-11-23T09:02:00Z"), Step: time.Minute,
 		CompleteUntil: instantOf("2026-11-23T09:01:00Z"),
 		Series: []history.Series{{Rule: "r", Points: []history.Point{
-			{At: instantOf("2026-11-23T09:00:00Z"), Known: true, Peak: 7, Figures: history.Figures{Allowed: 1, Denied: 2, Soft: 3,
+			{At: instantOf("2026-11-23T09:00:00Z"), Known: true, Peak: 7, Figures: history.Figures{Allowed: 1, Denied: 2,
+				Soft:    3,
 				Elastic: 4, Shed: 5, Degraded: 6, WouldDeny: 7, WouldAllow: 8}},
 			{At: instantOf("2026-11-23T09:01:00Z"), Peak: -1},
 		}}},

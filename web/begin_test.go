@@ -110,8 +110,9 @@ func TestJourney_FromNothingToAFirstAnswer(t *testing.T) {
 		t.Errorf("done: %s", got)
 	}
 	steps(t, tab, chromedp.Click(".snippets details:first-of-type summary"))
-	w.Fleet.Deny(history.Request{ID: "first", Rule: "payments-per-user", Key: "user:1", Mode: rules.ModeEnforce, Status: 429,
-		At: webtest.Now.UnixMilli()})
+	w.Fleet.Deny(history.Request{ID: "first", Rule: "payments-per-user", Key: "user:1", Mode: rules.ModeEnforce,
+		Status: 429,
+		At:     webtest.Now.UnixMilli()})
 	until(t, tab, done+`.includes("Send the first request")`)
 	if !value[bool](t, tab, `document.querySelector(".snippets details").open`) {
 		t.Error("the snippet closed when the list changed")

@@ -30,7 +30,8 @@ func TestIncidents_ThoseThatLastComeFirstAndFiltersSelect(t *testing.T) {
 	}
 	last := -1
 	for _, want := range []string{"Running now: 1", "1,240 requests: 1,204 by local, 36 by closed", "50 denied", "Before",
-		"connection refused", "1 min 4 s", "846 requests: 620 by local, 212 by open, 14 by closed", "21 denied", "and 1 more node",
+		"connection refused", "1 min 4 s", "846 requests: 620 by local, 212 by open, 14 by closed", "21 denied",
+		"and 1 more node",
 		"Rules database unreachable", "Regions cut off", "eu hears nothing from asia", "asia, us", "1 min 35 s",
 		"not counted here", "Node lacked CPU", "raise its CPU limit", "none: the limits decided, late", "end unknown"} {
 		at := strings.Index(page.Body[last+1:], want)

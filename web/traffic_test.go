@@ -123,11 +123,17 @@ func TestTraffic_WhatIsNotKnownIsNotZero(t *testing.T) {
 	if page.Has("% of all") {
 		t.Error("a part of what is not known is shown")
 	}
-	b = withFigures(t, func(q history.Query) (history.Result, error) { return answer(q, hourOf(q, 99, history.Figures{})), nil })
+	b = withFigures(t, func(q history.Query) (history.Result, error) {
+		return answer(q, hourOf(q, 99,
+			history.Figures{})), nil
+	})
 	if page := b.Get("/console/traffic"); !page.Has("Nothing is known of this period") {
 		t.Error("no rows of an unknown period are not told from a quiet one")
 	}
-	b = withFigures(t, func(q history.Query) (history.Result, error) { return answer(q, hourOf(q, 0, history.Figures{})), nil })
+	b = withFigures(t, func(q history.Query) (history.Result, error) {
+		return answer(q, hourOf(q, 0,
+			history.Figures{})), nil
+	})
 	if page := b.Get("/console/traffic"); !page.Has("No requests in this period") || page.Has("Nothing is known") {
 		t.Error("a quiet period is not told")
 	}
@@ -145,7 +151,8 @@ func TestTraffic_WhatIsNotKnownIsNotZero(t *testing.T) {
 // theirs.
 func TestTraffic_SharesOfHoursAreOfTheWholeHours(t *testing.T) {
 	b := withFigures(t, func(q history.Query) (history.Result, error) {
-		r := answer(q, hourOf(q, 0, history.Figures{Allowed: 50, Denied: 50}), history.Row{Key: "user:1", Denied: 150, Peak: -1})
+		r := answer(q, hourOf(q, 0, history.Figures{Allowed: 50, Denied: 50}), history.Row{Key: "user:1", Denied: 150,
+			Peak: -1})
 		if q.Step == time.Hour {
 			r.Series = []history.Series{hourOf(q, 0, history.Figures{Allowed: 200, Denied: 300})}
 		}
@@ -164,7 +171,8 @@ func TestTraffic_SharesOfHoursAreOfTheWholeHours(t *testing.T) {
 func TestTraffic_IsSortedByEachColumn(t *testing.T) {
 	b := withFigures(t, func(q history.Query) (history.Result, error) {
 		return answer(q, hourOf(q, 0, history.Figures{Allowed: 9}), history.Row{Key: "a", Allowed: 2, Denied: 30, Peak: 1},
-			history.Row{Key: "b", Allowed: 300, Denied: 20, Peak: 3}, history.Row{Key: "c", Allowed: 40, Denied: 10, Peak: 2}), nil
+			history.Row{Key: "b", Allowed: 300, Denied: 20, Peak: 3}, history.Row{Key: "c", Allowed: 40, Denied: 10,
+				Peak: 2}), nil
 	})
 	for path, want := range map[string]string{
 		"": "abc", "?sort=denied": "cba", "?sort=denied&desc=1": "abc", "?sort=name": "abc", "?sort=name&desc=1": "cba",

@@ -20,7 +20,6 @@ import (
 
 	"sluice/internal/access"
 	"sluice/internal/database"
-	"sluice/internal/fleet"
 	"sluice/internal/history"
 	"sluice/internal/history/historytest"
 	"sluice/internal/history/incident"
@@ -207,7 +206,8 @@ func fillFigures(b *testing.B, w *webtest.World, db *database.DB, driver, dsn st
 	var events []incident.Event
 	for i := range benchEvents {
 		at := end.Add(-time.Duration(i) * 20 * time.Minute)
-		events = append(events, incident.Event{ID: fmt.Sprint(i), Kind: incident.EventIncident, At: at, End: at.Add(time.Minute),
+		events = append(events, incident.Event{ID: fmt.Sprint(i), Kind: incident.EventIncident, At: at,
+			End:  at.Add(time.Minute),
 			Node: "10.0.0.1:8080", Data: []byte(`{"kind":"breaker","server":"10.0.0.7:6379","cause":"timeout",` +
 				`"rules":[{"rule":"charges","local":620,"closed":14}]}`)})
 	}

@@ -137,7 +137,8 @@ func TestTried_ComparesWithTheSameKey(t *testing.T) {
 		limit("{u:1}|1|fw|c", false, true, true), limit("{u:2}|1|fw|c", false, true, true),
 		limit("{u:3}|1|fw|c", false, true, true), limit("{u:4}|1|fw|c", false, true, true),
 	}}
-	for i, want := range map[int]history.Tried{3: {Was: true, Compared: true}, 4: {Compared: true}, 5: {Was: true}, 6: {}} {
+	for i, want := range map[int]history.Tried{3: {Was: true, Compared: true}, 4: {Compared: true}, 5: {Was: true},
+		6: {}} {
 		if got := tried(a, i); got != want {
 			t.Errorf("limit %d: %+v, want %+v", i, got, want)
 		}

@@ -42,7 +42,8 @@ func (o *outageLog) noteDecision(a *decide.Answer) {
 	}
 }
 
-var redisUnavailable = trouble.Declare(trouble.Condition{Code: incident.CodeRedis, Incident: incident.Breaker, Of: "node",
+var redisUnavailable = trouble.Declare(trouble.Condition{Code: incident.CodeRedis, Incident: incident.Breaker,
+	Of:     "node",
 	Severe: true,
 	Starts: "the circuit breaker of a Redis server opened; fail modes decide",
 	Ends:   "a Redis server is available again; its circuit breaker closed",

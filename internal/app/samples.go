@@ -11,7 +11,8 @@ import (
 
 // sample describes a request that the limit la denied, or would have denied, for display. q is nil for descriptors, of
 // which the key shows everything.
-func (f *fleetReporter) sample(q *decide.Question, a *decide.Answer, la *decide.LimitAnswer, key string) history.Request {
+func (f *fleetReporter) sample(q *decide.Question, a *decide.Answer, la *decide.LimitAnswer,
+	key string) history.Request {
 	d := f.described(q, a)
 	limited(&d, q, la, key)
 	d.RetryAfter, d.Degraded, d.Shed, d.Banned = la.Decision.RetryAfter, la.Degraded, la.Shed, la.Ban > 0

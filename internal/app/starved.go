@@ -30,7 +30,8 @@ const (
 )
 
 // nodeStarved has log lines of its own, which count the checks.
-var nodeStarved = trouble.Declare(trouble.Condition{Code: incident.CodeStarved, Incident: incident.Starved, Severe: true})
+var nodeStarved = trouble.Declare(trouble.Condition{Code: incident.CodeStarved, Incident: incident.Starved,
+	Severe: true})
 
 // starvedWatch says when this node lacks CPU: in the log, as an incident and as the condition of an alert.
 type starvedWatch struct {
@@ -71,7 +72,8 @@ func lostNow(meter *starvation.Meter) func() time.Duration {
 
 // openStarvedWatch starts what tells that this node lacks CPU.
 func openStarvedWatch(host *Host, meter *starvation.Meter, metrics *telemetry.Metrics, stops *stops) *starvedWatch {
-	w := &starvedWatch{counts: metrics.Starved, delay99: meter.Delay99, trouble: host.trouble, log: host.Log, now: host.Now}
+	w := &starvedWatch{counts: metrics.Starved, delay99: meter.Delay99, trouble: host.trouble, log: host.Log,
+		now: host.Now}
 	stops.add("watch for a lack of CPU", task(func(ctx context.Context) {
 		for range tick.Every(ctx, time.Second) {
 			w.look()

@@ -80,7 +80,8 @@ func (r *Regions) RegionList() ([]RegionAddresses, error) {
 	return out, nil
 }
 
-// check validates them. replica: the node may be at a read replica, which sends its figures to the primary with the token.
+// check validates them. replica: the node may be at a read replica, which sends its figures to the primary with the
+// token.
 func (r *Regions) check(c *checker, redis, postgres, replica bool) {
 	const region, regions = "SLUICE_REGION", "SLUICE_REGIONS"
 	c.secrets(r)
@@ -93,7 +94,7 @@ func (r *Regions) check(c *checker, redis, postgres, replica bool) {
 			{"region-key-file", "SLUICE_REGION_KEY_FILE", r.RegionKeyFile},
 			{"region-ca-file", "SLUICE_REGION_CA_FILE", r.RegionCAFile},
 		} {
-			if is.value != "" && !(replica && strings.HasPrefix(is.flag, "region-token")) {
+			if is.value != "" && (!replica || !strings.HasPrefix(is.flag, "region-token")) {
 				c.fail(is.flag, is.env, "requires --regions (%s)", regions)
 			}
 		}

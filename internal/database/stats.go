@@ -132,7 +132,7 @@ func (d *DB) ReadStats(ctx context.Context, names []string, parts []history.Part
 		if err != nil {
 			return err
 		}
-		defer found.Close() // Err says what Next met
+		defer func() { _ = found.Close() }() // Err says what Next met
 		var r history.StoredRow
 		for found.Next() {
 			if err := found.Scan(&r.Kind, &r.Writer, &r.Rule, &r.Period, &r.Data, &r.Tops); err != nil {

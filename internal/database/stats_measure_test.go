@@ -26,7 +26,8 @@ const (
 	closeHours, differentRules = 6, 100
 )
 
-// TestMeasureStats measures what the figures of 1,000 busy rules take on disk after 90 days, written by one process and by
+// TestMeasureStats measures what the figures of 1,000 busy rules take on disk after 90 days, written by one process
+// and by
 // three: in the last hours once a minute, so that there is as much dead or free space as on a node.
 //
 //	make measure-stats
@@ -150,7 +151,8 @@ func vacuum(t *testing.T, d *DB) {
 	}
 	var due bool
 	if err := d.write.Raw("SELECT n_dead_tup > 1000 + 0.02 * greatest(reltuples, 0) FROM pg_stat_user_tables s " +
-		"JOIN pg_class c ON c.oid = s.relid WHERE s.relname IN ('stats', 'stats_live') ORDER BY 1 DESC LIMIT 1").Scan(&due).Error; err != nil {
+		"JOIN pg_class c ON c.oid = s.relid WHERE s.relname IN ('stats', 'stats_live') " +
+		"ORDER BY 1 DESC LIMIT 1").Scan(&due).Error; err != nil {
 		t.Fatal(err)
 	}
 	if due {
@@ -198,7 +200,8 @@ func sizeOf(t *testing.T, d *DB) (s size) {
 	return s
 }
 
-// TestMeasureWriters measures what 20 nodes with 5,000 active rules each write to Postgres in a minute: the time that the
+// TestMeasureWriters measures what 20 nodes with 5,000 active rules each write to Postgres in a minute: the time
+// that the
 // statements take, one after the other, and what they add to its log.
 //
 //	make measure-stats
@@ -213,7 +216,8 @@ func TestMeasureWriters(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fmt.Fprintln(os.Stdout, "| minute of the hour | rows | statements | s | rows a second | WAL, MB |\n|---|---|---|---|---|---|")
+	fmt.Fprintln(os.Stdout,
+		"| minute of the hour | rows | statements | s | rows a second | WAL, MB |\n|---|---|---|---|---|---|")
 	for _, minute := range []int{1, 2, 30, 59} {
 		rows := historytest.BusyHour(1, hour, minute, active)
 		before, begin, statements, written := walOf(t, d), time.Now(), 0, 0

@@ -51,7 +51,8 @@ func (d *DB) put(t *testing.T, rows []history.LiveRow) {
 	}
 }
 
-// TestStats_ARowIsReplacedByItsWriter, which leaves out what it does not have, and only in the running hour and the ones
+// TestStats_ARowIsReplacedByItsWriter, which leaves out what it does not have, and only in the running hour and the
+// ones
 // before and after it.
 func TestStats_ARowIsReplacedByItsWriter(t *testing.T) {
 	onEach(t, func(t *testing.T, d *DB) {

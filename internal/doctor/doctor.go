@@ -77,7 +77,8 @@ func (d *Doctor) Rule(ctx context.Context, r *rules.Rule) (Report, error) {
 		}
 		if len(f.Overrides) > 0 {
 			to := d.Now.UTC().Truncate(history.Day)
-			f.Days, f.DayKeys = read(history.Query{Rule: r.Name, By: history.ByKey, From: to.Add(-week), To: to, Step: history.Day})
+			f.Days, f.DayKeys = read(history.Query{Rule: r.Name, By: history.ByKey, From: to.Add(-week), To: to,
+				Step: history.Day})
 		}
 		if r.Traits().Decay == limiter.DecayAtOnce && r.WindowMS < secondsUpTo.Milliseconds() {
 			if from, to = secondsOf(r, d.Now); from.Before(to) {

@@ -54,7 +54,7 @@ func (s *RegionShares) Read(ctx context.Context) (*share.Kept, error) {
 		k.Version, err = strconv.ParseInt(fmt.Sprint(v[3]), 10, 64)
 	}
 	if err != nil || k.Server == "" {
-		return nil, errors.New("Redis did not say which server it is, or keeps a state that is not one of ours")
+		return nil, errors.New("shares of regions: Redis did not say which server it is, or its state is not one of ours")
 	}
 	return k, nil
 }

@@ -1,4 +1,5 @@
-// Package history keeps and reads what was decided: by second, minute, hour and day, for each rule and for all requests,
+// Package history keeps and reads what was decided: by second, minute, hour and day, for each rule and for all
+// requests,
 // which keys, routes and tenants made the traffic, and what limits on trial would have changed. No check waits for it.
 //
 //	Recorder ─ each second ─┬─▶ Own: this process's last two hours ─ Writer, each minute ─▶ Store (the rules database)

@@ -14,9 +14,10 @@ import (
 )
 
 const (
-	// PathOfRows is where the primary takes rows of nodes at a read replica, MediaType what they are.
+	// PathOfRows is where the primary takes rows of nodes at a read replica.
 	PathOfRows = "/ratelimit/regions/history"
-	MediaType  = "application/vnd.sluice.figures"
+	// MediaType is the type of encoded rows.
+	MediaType = "application/vnd.sluice.figures"
 	// MaxBody is the largest number of bytes of MaxWritten encoded rows.
 	MaxBody = 4 << 20
 )

@@ -16,8 +16,9 @@ func TestReader_LeavesABoardThatCameBackEmptyAloneUntilTheNodeHasPosted(t *testi
 	reader := history.NewLiveReader(board, c.now)
 	reader.FallBackOn(own)
 	r := history.NewRecorder()
-	n := poster{r, history.NewPublisher(history.PublisherOptions{Recorder: r, Board: board, Fallback: own, Behind: reader.Behind,
-		Now: c.now, Status: func() history.Status { return history.Status{ID: "a", Address: "a:8080"} }})}
+	n := poster{r, history.NewPublisher(history.PublisherOptions{Recorder: r, Board: board, Fallback: own,
+		Behind: reader.Behind,
+		Now:    c.now, Status: func() history.Status { return history.Status{ID: "a", Address: "a:8080"} }})}
 	minute := c.now().Unix() / 60
 	allowed := func() (history.Figures, error) {
 		t.Helper()

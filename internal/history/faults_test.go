@@ -145,7 +145,8 @@ func TestStats_AClockThatJumpsAndReturnsLosesNothing(t *testing.T) {
 	}
 }
 
-// TestStats_ASuspendedNodeCountsNothingTwice when it is asked before it has posted again: others have added up its rows.
+// TestStats_ASuspendedNodeCountsNothingTwice when it is asked before it has posted again: others have added up its
+// rows.
 func TestStats_ASuspendedNodeCountsNothingTwice(t *testing.T) {
 	begin := time.Date(2026, 11, 20, 10, 20, 0, 0, time.UTC)
 	w := newWorld(t, begin)

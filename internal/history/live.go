@@ -104,7 +104,8 @@ const fresh = time.Second
 // NewLiveReader creates a reader of board.
 func NewLiveReader(board Board, now func() time.Time) *LiveReader {
 	return &LiveReader{board: board, now: now, tens: map[int64]map[string]Figures{}, summed: map[int64]summedTen{},
-		shared: map[string]sharedTables{}, minutes: map[int64]*summedMinute{}, denied: sampleList{name: deniedList}, allowed: sampleList{name: allowedList}}
+		shared: map[string]sharedTables{}, minutes: map[int64]*summedMinute{}, denied: sampleList{name: deniedList},
+		allowed: sampleList{name: allowedList}}
 }
 
 // Live returns the state of the fleet, at most a second old. It never fails: if the

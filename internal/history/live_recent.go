@@ -87,7 +87,8 @@ func (r *LiveReader) minuteOf(minute int64) map[string]Figures {
 // maxRecent is the largest number of minutes that a reader remembers: those that are not read from the store.
 const maxRecent = 5
 
-// Seconds returns a point for each second from first to last: of a rule, or of all requests (""). With an *OwnError they
+// Seconds returns a point for each second from first to last: of a rule, or of all requests (""). With an *OwnError
+// they
 // are those of this node only.
 func (r *LiveReader) Seconds(ctx context.Context, rule string, first, last int64) ([]Point, error) {
 	var tables []string

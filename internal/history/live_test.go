@@ -54,7 +54,8 @@ func boards(t *testing.T, c *clock) map[string]history.Board {
 	}
 	client := redis.NewClient(opt)
 	t.Cleanup(func() { client.Close() })
-	return map[string]history.Board{"memory": history.NewMemory(c.now), "redis": history.NewRedisBoard(client, fmt.Sprintf("sl:%d:", prefixes.Add(1)))}
+	return map[string]history.Board{"memory": history.NewMemory(c.now), "redis": history.NewRedisBoard(client,
+		fmt.Sprintf("sl:%d:", prefixes.Add(1)))}
 }
 
 // poster is a node that posts and writes nothing.

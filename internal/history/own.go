@@ -90,7 +90,7 @@ func (m *ownMinute) add(rule string, second int64, f Figures) {
 		c.second, c.inSecond = second, 0
 	}
 	c.inSecond += f.Total()
-	c.slot.add(slot{f, c.inSecond})
+	c.add(slot{f, c.inSecond})
 }
 
 // at makes a minute the running one. A clock that is set back by less than an hour goes on in the running one.
@@ -127,7 +127,8 @@ func (o *Own) hour(hour int64) *ownHour {
 	return h
 }
 
-// settle puts the minute that has ended into its rows. peaks are the largest numbers of decisions in a second of it over
+// settle puts the minute that has ended into its rows. peaks are the largest numbers of decisions in a second of it
+// over
 // all nodes, as far as they are known.
 func (o *Own) settle(peaks map[string]int64) {
 	m := o.ended
@@ -157,7 +158,8 @@ func (o *Own) settle(peaks map[string]int64) {
 	}
 }
 
-// end puts the minute before the present one into its rows, with the peaks over all nodes, and with all also the present
+// end puts the minute before the present one into its rows, with the peaks over all nodes, and with all also the
+// present
 // one, because the process ends.
 func (o *Own) end(peaks map[string]int64, all bool) {
 	o.mu.Lock()
@@ -202,7 +204,8 @@ func (o *Own) dirty(all bool) (out []ownRow) {
 	return out
 }
 
-// topsAreDue reports whether a row is written with its tops: every topsEvery minutes if there are many rows, and when its
+// topsAreDue reports whether a row is written with its tops: every topsEvery minutes if there are many rows, and
+// when its
 // hour is over.
 func (o *Own) topsAreDue(h *ownHour, rule string) bool {
 	return h.tops != nil || len(h.rows) <= MaxWritten ||

@@ -280,7 +280,8 @@ func TestStats_RowsSayWhichTimeTheyCover(t *testing.T) {
 			at.Truncate(time.Minute).Add(time.Minute)},
 		{history.ByNode, 7 * time.Hour, at.Truncate(time.Hour).Add(-7 * time.Hour), at.Truncate(time.Hour).Add(time.Hour)},
 		{history.ByKey, 5 * time.Minute, at.Truncate(time.Hour), at.Truncate(time.Hour).Add(time.Hour)},
-		{history.ByRoute, 9 * history.Day, at.Truncate(history.Day).Add(-9 * history.Day), at.Truncate(history.Day).Add(history.Day)},
+		{history.ByRoute, 9 * history.Day, at.Truncate(history.Day).Add(-9 * history.Day),
+			at.Truncate(history.Day).Add(history.Day)},
 		{"", time.Hour, time.Time{}, time.Time{}},
 	} {
 		got := w.ask(history.Query{By: tt.by, From: at.Add(-tt.back), To: at, Step: time.Hour})
@@ -349,7 +350,8 @@ func TestStats_ThePeakIsThatOfAllNodes(t *testing.T) {
 	}
 }
 
-// TestStats_AStoppedNodeIsFinishedByTheNextOne: what it could not write is in a file, is written under its own number, and
+// TestStats_AStoppedNodeIsFinishedByTheNextOne: what it could not write is in a file, is written under its own
+// number, and
 // is never counted twice, however often the file is found.
 func TestStats_AStoppedNodeIsFinishedByTheNextOne(t *testing.T) {
 	begin := time.Date(2026, 11, 20, 10, 20, 30, 0, time.UTC)

@@ -35,7 +35,8 @@ type LiveRow struct {
 	Rule string
 	// Hour is the number of the hour since 1970.
 	Hour int64
-	// Data are the packed minutes. Tops are the packed most active keys, routes and tenants; nil leaves those of the store.
+	// Data are the packed minutes. Tops are the packed most active keys, routes and tenants; nil leaves those of the
+	// store.
 	Data, Tops []byte
 }
 

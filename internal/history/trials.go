@@ -173,7 +173,8 @@ func unpackTrial(data, tops []byte) TrialCounts {
 	return c
 }
 
-// Trial adds up the counts of all nodes of a trial that several versions of a rule share. Those of other nodes are up to
+// Trial adds up the counts of all nodes of a trial that several versions of a rule share. Those of other nodes are
+// up to
 // two minutes old. Errors wrap rules.ErrUnavailable.
 func (r *Reader) Trial(ctx context.Context, rule int64, versions []int64) (TrialCounts, error) {
 	names := make([]string, len(versions))

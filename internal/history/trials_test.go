@@ -19,7 +19,8 @@ func (n *node) see(t history.Trial, times int, key string, was, allowed bool) {
 	}
 }
 
-// TestTrial_CountsByVersionOnAllNodes: what a trial counted before an edit stays with the version of before, and nothing
+// TestTrial_CountsByVersionOnAllNodes: what a trial counted before an edit stays with the version of before, and
+// nothing
 // is counted twice: while it is in memory, in the rows of processes, and when it was added up.
 func TestTrial_CountsByVersionOnAllNodes(t *testing.T) {
 	w := newWorld(t, hourBegun)

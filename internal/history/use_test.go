@@ -38,7 +38,8 @@ func TestPack_KeepsEveryFigureAndReadsNothingElse(t *testing.T) {
 	if sum, ok := unpackSum(s.pack()); !ok || sum != s.sum() {
 		t.Errorf("the sum is %+v, want %+v", sum, s.sum())
 	}
-	for name, damaged := range map[string][]byte{"of another version": {9, 3, 0b11, 1, 2}, "cut": s.pack()[:12], "none": nil} {
+	for name, damaged := range map[string][]byte{"of another version": {9, 3, 0b11, 1, 2}, "cut": s.pack()[:12],
+		"none": nil} {
 		if got := unpackSlots(damaged); len(got) != 0 {
 			t.Errorf("a row that is %s has %v", name, got)
 		}

@@ -53,7 +53,8 @@ type WriterOptions struct {
 	Log     *slog.Logger
 }
 
-// Writer writes what an Own has to the rule database, each row at most once a minute, and adds up what is old there. Run
+// Writer writes what an Own has to the rule database, each row at most once a minute, and adds up what is old there.
+// Run
 // it in one goroutine.
 type Writer struct {
 	opt WriterOptions
@@ -217,7 +218,7 @@ func (w *Writer) stop(ctx context.Context) {
 	if err == nil {
 		return
 	}
-	rows := append(w.left, w.opt.Own.take(w.opt.Own.dirty(true), true)...)
+	rows := slices.Concat(w.left, w.opt.Own.take(w.opt.Own.dirty(true), true))
 	if w.opt.Unsent == "" {
 		w.opt.Log.Warn("figures could not be written to the rules database and are lost", "rows", len(rows), "error", err)
 		return

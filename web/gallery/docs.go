@@ -124,7 +124,10 @@ func pictureOf(browser *browsertest.Browser, shown *webtest.Shown) ([]byte, erro
 
 // tidy removes data from a world that is there only for tests.
 func tidy(w *webtest.World) {
-	w.Fleet.Denied = slices.DeleteFunc(w.Fleet.Denied, func(d history.Request) bool { return strings.Contains(d.Key, "<") })
+	w.Fleet.Denied = slices.DeleteFunc(w.Fleet.Denied, func(d history.Request) bool {
+		return strings.Contains(d.Key,
+			"<")
+	})
 	w.Log.List = w.Log.List[:min(12, len(w.Log.List))]
 }
 

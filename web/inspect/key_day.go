@@ -57,7 +57,8 @@ func (p *Pages) dayOf(ctx context.Context, by, name string, list []*RuleDay) Key
 	end := p.Now().UTC().Truncate(time.Hour).Add(time.Hour)
 	d := KeyDay{From: end.Add(-hoursOfDay * time.Hour), To: end}
 	for _, r := range list {
-		row, partial, err := p.readRow(ctx, history.Query{Rule: r.Rule, By: by, From: d.From, To: d.To, Step: time.Hour}, name)
+		row, partial, err := p.readRow(ctx, history.Query{Rule: r.Rule, By: by, From: d.From, To: d.To, Step: time.Hour},
+			name)
 		r.Day, r.Hours = row, partsKnown(row, d.From, d.To, time.Hour)
 		d.Partial = cmp.Or(d.Partial, partial)
 		if err != nil { // neither could the others be read

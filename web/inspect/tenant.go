@@ -62,7 +62,8 @@ func (p *Pages) tenantPage(v *kit.Visit) error {
 	m.Day = p.dayOf(v.Ctx, history.ByTenant, name, list)
 	m.Day.Marks = v.Marks("", m.Day.From, m.Day.To)
 	if !m.Day.Unreadable {
-		m.All, err = p.rowOf(v.Ctx, history.Query{By: history.ByTenant, From: m.Day.From, To: m.Day.To, Step: time.Hour}, name)
+		m.All, err = p.rowOf(v.Ctx, history.Query{By: history.ByTenant, From: m.Day.From, To: m.Day.To, Step: time.Hour},
+			name)
 		m.Day.Unreadable = err != nil
 	}
 	for _, r := range list {

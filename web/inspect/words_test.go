@@ -25,7 +25,8 @@ func TestBadges_SayThatARegionIsTheReason(t *testing.T) {
 		}
 	}
 	var out strings.Builder
-	if err := sampleBadge(&history.Request{Mode: rules.ModeEnforce, Allowed: true, Status: 200, Degraded: "region"}).Render(
+	if err := sampleBadge(&history.Request{Mode: rules.ModeEnforce, Allowed: true, Status: 200,
+		Degraded: "region"}).Render(
 		t.Context(), &out); err != nil || !strings.Contains(out.String(), "200, a region is cut off") {
 		t.Errorf("a recent request: %s, %v", out.String(), err)
 	}

@@ -318,7 +318,10 @@ func TestRulePage_ShowsWhatTheDoctorFinds(t *testing.T) {
 		page.Has("Denies nearly everything") {
 		t.Errorf("without figures: %d", page.Code)
 	}
-	w.Stats.Change(func(s *webtest.Stats) { s.Since, s.Partial = webtest.Now.Add(-history.Day), errors.New("the counters") })
+	w.Stats.Change(func(s *webtest.Stats) {
+		s.Since, s.Partial = webtest.Now.Add(-history.Day),
+			errors.New("the counters")
+	})
 	if page := w.As(access.RoleViewer).Get("/console/rules/1"); !page.Has("so the rule was not examined") {
 		t.Errorf("with missing figures: %d", page.Code)
 	}

@@ -135,8 +135,9 @@ func hotKeys(set *match.Set) []history.HotLive {
 		d := match.Descriptor{Method: "POST", Route: "/v1/charges", User: fmt.Sprintf("user-%d", 40+i)}
 		for _, m := range set.Match(&d, 1, Now, nil) {
 			id, _ := match.RuleID(m.Key)
-			h := history.HotLive{HotKey: history.HotKey{Key: match.DisplayKey(m.Key), Bucket: match.BucketName(m.Key), RuleID: id,
-				Heat: limiter.Heat{Rate: 4200 / (i + 1)}}}
+			h := history.HotLive{HotKey: history.HotKey{Key: match.DisplayKey(m.Key), Bucket: match.BucketName(m.Key),
+				RuleID: id,
+				Heat:   limiter.Heat{Rate: 4200 / (i + 1)}}}
 			h.Nodes = []history.HotNode{{Address: "10.0.0.5:8080", Heat: limiter.Heat{Rate: h.Rate - h.Rate/3}},
 				{Address: "10.0.0.6:8080", Heat: limiter.Heat{Rate: h.Rate / 3}}}
 			out = append(out, h)

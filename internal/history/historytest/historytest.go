@@ -1,6 +1,7 @@
 // Package historytest has a store in memory, and figures of busy rules for measurements.
 //
-// One worked example: with s := historytest.NewStore(time.Now), a history.Writer writes to s, and a history.Reader reads
+// One worked example: with s := historytest.NewStore(time.Now), a history.Writer writes to s, and a history.Reader
+// reads
 // from it, as they do with the rules database.
 package historytest
 
@@ -122,10 +123,12 @@ func (s *Store) ReadStats(_ context.Context, names []string, parts []history.Par
 			if r.Kind != p.Kind || r.Period < p.First || r.Period > p.Last || names != nil && !slices.Contains(names, r.Rule) {
 				return
 			}
-			if columns == history.OnlyData {
+			switch columns {
+			case history.OnlyData:
 				r.Tops = nil
-			} else if columns == history.OnlyTops {
+			case history.OnlyTops:
 				r.Data = nil
+			default:
 			}
 			see(&r)
 		}
@@ -153,7 +156,8 @@ func (s *Store) FoldStats(_ context.Context, limit int) (int, error) {
 			delete(s.live, key)
 		}
 	}
-	sums, err := history.Fold(old, func(kind history.Kind, names []string, first, last int64) ([]history.StoredRow, error) {
+	sums, err := history.Fold(old, func(kind history.Kind, names []string, first, last int64) ([]history.StoredRow,
+		error) {
 		var out []history.StoredRow
 		for key, r := range s.rows {
 			if key.kind == kind && slices.Contains(names, key.rule) && key.period >= first && key.period <= last {

@@ -166,7 +166,8 @@ func (l *Log) Failed(cause string) {
 }
 
 // Decided notes a request that fail modes decided, and its limits that they decided, because of the condition of a
-// code: CodeRedis, of which Failed came before it, or CodeStarved. Without an incident it does nothing: the client has left.
+// code: CodeRedis, of which Failed came before it, or CodeStarved. Without an incident it does nothing: the client
+// has left.
 func (l *Log) Decided(code string, request ByFailMode, limits []ByFailMode) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -32,7 +32,8 @@ type Reply struct {
 	Closes bool
 }
 
-// Post sends a message of a media type to the URL of a node of another region and returns its answer, up to most bytes of
+// Post sends a message of a media type to the URL of a node of another region and returns its answer, up to most
+// bytes of
 // it. Without a token a client certificate says who sends it.
 func Post(ctx context.Context, client *http.Client, url, media, token string, body []byte, most int64) (Reply, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))

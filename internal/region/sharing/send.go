@@ -128,7 +128,8 @@ func (x *Shares) post(ctx context.Context, address string, m *share.Message) (*s
 	if err != nil {
 		return nil, err
 	}
-	reply, err := exchange.Post(ctx, x.opt.Client, address+exchange.Path, MediaType, x.opt.Token(), body, share.MaxMessage+1)
+	reply, err := exchange.Post(ctx, x.opt.Client, address+exchange.Path, MediaType, x.opt.Token(), body,
+		share.MaxMessage+1)
 	if err == nil {
 		err = reply.Refusal()
 	}
