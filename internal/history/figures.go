@@ -66,11 +66,6 @@ type Decided struct {
 	Use int64
 }
 
-// plain reports whether a decision counts as allowed or denied and as nothing else.
-func (d *Decided) plain() bool {
-	return !d.Soft && !d.Elastic && !d.Shed && !d.Degraded && !d.WouldDeny && !d.WouldAllow && !d.Failed
-}
-
 // counts says which of the counts, in the order of Array, a decision raises.
 func (d *Decided) counts() [NumFigures]bool {
 	return [...]bool{d.Allowed, !d.Allowed, d.Soft, d.Elastic, d.Shed, d.Degraded, d.WouldDeny, d.WouldAllow}

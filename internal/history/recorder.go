@@ -51,7 +51,7 @@ type tally struct {
 func (t *tally) count(d *Decided) {
 	for was := t.use.Load(); d.Use > was && !t.use.CompareAndSwap(was, d.Use); was = t.use.Load() {
 	}
-	if d.plain() { // most are
+	if *d == (Decided{Allowed: d.Allowed, Use: d.Use}) { // most are nothing else
 		if d.Allowed {
 			t.counts[0].Add(1)
 		} else {
