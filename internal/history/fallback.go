@@ -36,7 +36,7 @@ func (p *Publisher) postFallback(ctx context.Context, entries []Entry, samples p
 func (r *LiveReader) FallBackOn(own *Memory) { r.own = own }
 
 // Behind notes whether the board lacks figures of this node, because the last post failed. Until it has them, the
-// reader leaves the board alone: a RedisBoard that comes back may be empty, and would say that nobody asked for
+// reader leaves the board alone: a Redis that comes back may be empty, and would say that nobody asked for
 // anything.
 func (r *LiveReader) Behind(behind bool) { r.behind.Store(behind) }
 

@@ -48,7 +48,7 @@ type PublisherOptions struct {
 	// Hot returns up to that many of this node's busiest keys, busiest first; nil without hot-key detection.
 	Hot func(most int) []HotKey
 	Now func() time.Time
-	// Trouble is told whether Board is there.
+	// Trouble notes whether Board is there.
 	Trouble *trouble.Registry
 }
 

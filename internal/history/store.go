@@ -92,7 +92,7 @@ const (
 	// MaxWritten is the largest number of rows that are written at once.
 	MaxWritten = 200
 	// FoldAfter is the number of whole hours after its end from which on rows of an hour are added up. A process writes
-	// only the running hour and the one before, so that no row is written again after that.
+	// only the running hour, the one before and the next, so that no row is written again after that.
 	FoldAfter = 3
 )
 

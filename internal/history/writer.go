@@ -48,7 +48,7 @@ type WriterOptions struct {
 	// Keep is how long hours and days are kept.
 	Keep time.Duration
 	Now  func() time.Time
-	// Trouble is told whether Store is there.
+	// Trouble notes whether Store is there.
 	Trouble *trouble.Registry
 	Log     *slog.Logger
 }
