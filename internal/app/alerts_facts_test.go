@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"sluice/internal/alerts/sense"
 	"sluice/internal/history"
 	"sluice/internal/records"
+	"sluice/internal/trouble"
 	"sluice/limiter"
 	"sluice/rules"
 	"sluice/rules/match"
@@ -135,13 +137,13 @@ func TestOwnConditions(t *testing.T) {
 	now := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
 	account := &records.Account{}
 	ready := &readiness{}
-	none := func() []sense.Condition { return nil }
-	o := &ownConditions{ready: ready, starved: none, refused: none,
+	known := trouble.New(slog.New(slog.DiscardHandler), func() time.Time { return now }, nil)
+	o := &ownConditions{ready: ready, trouble: known, region: "eu", refused: func() []sense.Condition { return nil },
 		accounts: map[string]func() records.Totals{"kafka": account.Totals},
 		now:      func() time.Time { return now }, dropped: map[string]int64{}}
 	met := func() (out []string) {
 		for _, c := range o.met() {
-			out = append(out, fmt.Sprint(c.Subject.Kind, " ", c.Subject.Level, " ", c.Numbers))
+			out = append(out, strings.TrimSpace(fmt.Sprint(c.Subject.Kind, " ", c.Subject.Level, " ", c.Numbers, " ", c.Cause)))
 		}
 		return out
 	}
@@ -155,13 +157,43 @@ func TestOwnConditions(t *testing.T) {
 	now = now.Add(oldSet)
 	account.Drop(records.RingFull, 4)
 	ready.rules.Store(&ruleState{version: 3, confirmed: now.Add(-oldSet), refused: 4})
-	want := []string{"set_refused  map[in_force:3 version:4]", "set_old  map[age_s:120]",
-		"decision_log_dropping kafka map[dropped:4 produced:0]"}
+	want := []string{"set_old  map[age_s:120]", "decision_log_dropping kafka map[dropped:4 produced:0]"}
 	if got := met(); !slices.Equal(got, want) {
 		t.Errorf("met %q, want %q", got, want)
 	}
-	if got := met(); len(got) != 2 {
+	if got := met(); len(got) != 1 {
 		t.Errorf("the log loses no more, and %q", got)
+	}
+}
+
+// TestOwnConditions_TroubleIsAnAlert: what the registry of the node has, and as an alert no earlier than people need it.
+func TestOwnConditions_TroubleIsAnAlert(t *testing.T) {
+	now := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
+	known := trouble.New(slog.New(slog.DiscardHandler), func() time.Time { return now }, nil)
+	o := &ownConditions{ready: &readiness{}, trouble: known, region: "eu",
+		refused: func() []sense.Condition { return nil }, now: func() time.Time { return now }}
+	for _, c := range []struct {
+		trouble.Trouble
+
+		want string
+	}{
+		{trouble.Trouble{Condition: nodeStarved, Numbers: map[string]int64{"late": 3}}, "node_starved  map[late:3] 0s"},
+		{trouble.Trouble{Condition: rulesRefused, Numbers: map[string]int64{"version": 4, "in_force": 3}},
+			"set_refused  map[in_force:3 version:4] 10s"},
+		{trouble.Trouble{Condition: regionCutOff, Subject: "us", Since: now.Add(time.Millisecond - cutAlert)}, ""},
+		{trouble.Trouble{Condition: regionCutOff, Subject: "asia", Since: now.Add(-cutAlert), Cause: "refused"},
+			"region_cut_off asia and eu map[] " + cutLinger.String() + " refused"},
+		{trouble.Trouble{Condition: databaseUnavailable}, ""},
+	} {
+		known.Set(c.Trouble)
+		got := ""
+		for _, m := range o.met() {
+			got += strings.TrimSpace(fmt.Sprint(m.Subject.Kind, " ", m.Subject.Level, " ", m.Numbers, " ", m.Linger, " ", m.Cause))
+		}
+		if got != c.want {
+			t.Errorf("%s: met %q, want %q", c.Code, got, c.want)
+		}
+		known.Clear(c.Condition, c.Subject)
 	}
 }
 

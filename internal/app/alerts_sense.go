@@ -1,6 +1,7 @@
 package app
 
 import (
+	"slices"
 	"time"
 
 	"sluice/internal/alerts"
@@ -8,6 +9,7 @@ import (
 	"sluice/internal/alerts/sense"
 	"sluice/internal/database"
 	"sluice/internal/records"
+	"sluice/internal/trouble"
 )
 
 const (
@@ -22,9 +24,9 @@ const (
 
 // openSensor starts what this node sees of alerts by itself.
 func openSensor(host *Host, db *database.DB, ready *readiness, figures *fleetReporter, home *homeStore,
-	accounts map[string]func() records.Totals, starved *starvedWatch, refused *refusedWatch, stops *stops) *sense.Sensor {
-	own := &ownConditions{ready: ready, accounts: accounts, starved: starved.conditions, refused: refused.conditions,
-		now: host.Now, dropped: map[string]int64{}}
+	accounts map[string]func() records.Totals, region string, refused *refusedWatch, stops *stops) *sense.Sensor {
+	own := &ownConditions{ready: ready, accounts: accounts, trouble: host.trouble, region: region,
+		refused: refused.conditions, now: host.Now, dropped: map[string]int64{}}
 	if home != nil {
 		own.regions = &regionConditions{overview: home.overview, now: host.Now}
 	}
@@ -44,8 +46,8 @@ func (f *fleetReporter) listensAt() string {
 type ownConditions struct {
 	ready    *readiness
 	accounts map[string]func() records.Totals
-	// starved is the condition that this node lacks CPU, if it does.
-	starved func() []sense.Condition
+	trouble  *trouble.Registry
+	region   string // that of this node
 	// refused are the conditions about tokens that are used although they are expired or revoked.
 	refused func() []sense.Condition
 	now     func() time.Time
@@ -57,14 +59,15 @@ type ownConditions struct {
 
 // met returns the conditions that are met now.
 func (o *ownConditions) met() []sense.Condition {
-	out := append(o.starved(), o.refused()...)
+	out := o.refused()
+	for _, t := range o.trouble.Current() {
+		if c, met := o.alertOf(&t); met {
+			out = append(out, c)
+		}
+	}
 	version := int64(0)
 	if s := o.ready.rules.Load(); s != nil {
 		version = s.version
-		if s.refused >= 0 {
-			out = append(out, sense.Condition{Subject: alerts.Subject{Kind: alerts.KindSetRefused}, Linger: setLinger,
-				Details: evaluate.Details{Numbers: map[string]int64{"version": s.refused, "in_force": s.version}}})
-		}
 		if age := o.now().Sub(s.confirmed); age >= oldSet {
 			out = append(out, sense.Condition{Subject: alerts.Subject{Kind: alerts.KindSetOld}, Linger: setLinger,
 				Details: evaluate.Details{Numbers: map[string]int64{"age_s": int64(age / time.Second)}}})
@@ -86,4 +89,24 @@ func (o *ownConditions) met() []sense.Condition {
 		out = append(out, o.regions.met(version)...)
 	}
 	return out
+}
+
+// alertOf returns the condition of the alert that a trouble of this node is, and whether it is met.
+func (o *ownConditions) alertOf(t *trouble.Trouble) (c sense.Condition, met bool) {
+	c.Numbers = t.Numbers
+	switch t.Condition {
+	case nodeStarved:
+		c.Subject.Kind = alerts.KindNodeStarved
+	case rulesRefused:
+		c.Subject.Kind, c.Linger = alerts.KindSetRefused, setLinger
+	case regionCutOff:
+		pair := []string{o.region, t.Subject}
+		slices.Sort(pair)
+		c.Subject = alerts.Subject{Kind: alerts.KindRegionCutOff, Level: pair[0] + " and " + pair[1]}
+		c.Linger, c.Cause = cutLinger, t.Cause
+		return c, o.now().Sub(t.Since) >= cutAlert
+	default:
+		return c, false
+	}
+	return c, true
 }

@@ -18,7 +18,6 @@ import (
 	"sluice/internal/access"
 	"sluice/internal/config"
 	"sluice/internal/database"
-	"sluice/internal/region/exchange"
 	"sluice/internal/secretfile"
 	"sluice/internal/sso"
 	"sluice/internal/tick"
@@ -50,7 +49,7 @@ func openConsole(ctx context.Context, cfg *config.Serve, host *Host, oidc *secre
 	d.Fleet, d.Denials = f.live, f.live
 	d.Marks = &marks{changes: db, events: db, incidents: d.Incidents}
 	d.Settings = func() []web.SettingGroup { return shownSettings(cfg) }
-	d.Node = func() web.Node { return consoleNode(cfg, host, f, db, d.Regions) }
+	d.Node = func() web.Node { return consoleNode(cfg, host, f, db) }
 	d.TLS = cfg.TLS()
 	d.PublicURL, d.SessionIdle = cfg.ConsoleURL, cfg.SessionIdle
 	var err error
@@ -80,20 +79,12 @@ func welcome(ctx context.Context, db *database.DB, host *Host) (path string, w *
 }
 
 // consoleNode returns the status of this node for the console.
-func consoleNode(cfg *config.Serve, host *Host, f *fleetReporter, db *database.DB,
-	regions func() exchange.Overview) web.Node {
+func consoleNode(cfg *config.Serve, host *Host, f *fleetReporter, db *database.DB) web.Node {
 	n := web.Node{Status: f.status(), Trouble: host.trouble.Current(), Embedded: !cfg.Postgres(), Replica: db.Replica(),
-		Primary: strings.TrimSuffix(cfg.PrimaryURL, "/")}
-	if s := f.ready.rules.Load(); s != nil && s.refused > 0 {
-		n.Refused = s.refused
-	}
-	if regions != nil {
-		n.Region = cfg.Region
-		peers := regions().Peers
-		for i := range peers {
-			if peers[i].CutOff {
-				n.CutOff = append(n.CutOff, peers[i].Name)
-			}
+		Primary: strings.TrimSuffix(cfg.PrimaryURL, "/"), Region: cfg.Region}
+	for _, t := range n.Trouble {
+		if t.Condition == regionCutOff {
+			n.CutOff = append(n.CutOff, t.Subject)
 		}
 	}
 	return n

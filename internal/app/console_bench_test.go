@@ -241,6 +241,10 @@ func fillFigures(b *testing.B, w *webtest.World, db *database.DB, driver, dsn st
 					b.Fatal(err)
 				}
 			}
+			oldest := end.Add(-history.MinutesKept).Unix() / 3600
+			if _, err := db.CleanStats(ctx, history.KindMinutes, oldest, 10_000_000); err != nil {
+				b.Fatal(err)
+			}
 		}
 	}
 	exec("CREATE TABLE names (name TEXT, template TEXT, n INTEGER)")

@@ -253,7 +253,7 @@ func TestPoisonedRow_TheLastGoodSetStaysEvenThroughARestart(t *testing.T) {
 	sql(t, cfg.DatabaseURL.Value, `UPDATE rules SET scope = 'moon' WHERE name = 'bad'`)
 	poisoned := func(source string) {
 		t.Helper()
-		eventually(t, "the refusal shows", func() bool { return n.metric("sluice_set_refused") == 1 })
+		eventually(t, "the refusal shows", func() bool { return n.metric(`sluice_trouble{code="set_refused"}`) == 1 })
 		state := n.ruleState()
 		if state["source"] != source || state["version"] != float64(2) || state["refused_version"] != float64(3) {
 			t.Errorf("/readyz tells %v", state)
@@ -278,7 +278,7 @@ func TestPoisonedRow_TheLastGoodSetStaysEvenThroughARestart(t *testing.T) {
 		state := n.ruleState()
 		return state["source"] == "database" && state["version"] == float64(4) && state["refused_version"] == nil
 	})
-	if n.metric("sluice_set_refused") != 0 {
+	if n.metric(`sluice_trouble{code="set_refused"}`) != 0 {
 		t.Error("the refusal still shows")
 	}
 }

@@ -53,8 +53,8 @@ var redisUnavailable = trouble.Declare(trouble.Condition{Code: incident.CodeRedi
 func (h *Host) breakerChanged(c redisstore.BreakerChange) {
 	switch c.To {
 	case redisstore.BreakerOpen:
-		h.trouble.Set(redisUnavailable, c.Node, h.Now(), breakerWords(&c), "cause", string(c.Cause), "error", c.Err,
-			"advice", advice[c.Cause])
+		h.trouble.Set(trouble.Trouble{Condition: redisUnavailable, Subject: c.Node, Since: h.Now(),
+			Cause: breakerWords(&c)}, "cause", string(c.Cause), "error", c.Err, "advice", advice[c.Cause])
 	case redisstore.BreakerClosed:
 		h.trouble.Clear(redisUnavailable, c.Node)
 	}

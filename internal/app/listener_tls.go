@@ -57,9 +57,6 @@ func publishTLS(metrics prometheus.Registerer, source *certificate.Source, liste
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "sluice_tls_certificate_expiry_timestamp_seconds",
 			Help: "When the TLS certificate in force expires, in seconds since 1970.",
 		}, func() float64 { return float64(source.Expires().Unix()) }),
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "sluice_tls_files_failing",
-			Help: "1 while the TLS files are not usable and an earlier certificate stays in force, else 0.",
-		}, func() float64 { return oneIf(source.Failing()) }),
 		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "sluice_tls_handshake_failures_total",
 			Help: "Connections that ended before their TLS handshake was complete.",
 		}, func() float64 {

@@ -206,7 +206,7 @@ func TestTLS_NodeFollowsItsFiles(t *testing.T) {
 		t.Error("a check over TLS is denied")
 	}
 	metrics := n.text("/metrics")
-	for _, want := range []string{"sluice_tls_certificate_expiry_timestamp_seconds ", "sluice_tls_files_failing 0",
+	for _, want := range []string{"sluice_tls_certificate_expiry_timestamp_seconds ", `sluice_trouble{code="tls_files_unusable"} 0`,
 		"sluice_tls_handshake_failures_total 0"} {
 		if !strings.Contains(metrics, want) {
 			t.Errorf("/metrics has no %s", want)
@@ -234,7 +234,7 @@ func TestTLS_NodeFollowsItsFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "the metrics report the broken key", func() bool {
-		return strings.Contains(n.text("/metrics"), "sluice_tls_files_failing 1")
+		return strings.Contains(n.text("/metrics"), `sluice_trouble{code="tls_files_unusable"} 1`)
 	})
 	if got := served(); got != "second.test" {
 		t.Errorf("with a broken key, the certificate is that of %s", got)

@@ -67,7 +67,8 @@ func TestOutage_WhatSaysNothingAboutTheStoreIsNotBlamedOnIt(t *testing.T) {
 	}
 	// Beside an outage of Redis they count in incidents of their own.
 	decided(limiter.CauseTimeout)
-	trouble.New(slog.New(slog.DiscardHandler), now, incidents.Note).Set(nodeStarved, "", at, starvedAdvice)
+	trouble.New(slog.New(slog.DiscardHandler), now, incidents.Note).Set(
+		trouble.Trouble{Condition: nodeStarved, Since: at, Cause: starvedAdvice})
 	decided(limiter.CauseStarved)
 	decided(limiter.CauseStarved)
 	open := map[string]int64{}

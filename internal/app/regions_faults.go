@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"sluice/internal/alerts"
@@ -49,13 +48,7 @@ func (c *regionConditions) met(version int64) (out []sense.Condition) {
 	before := c.versionBefore(version)
 	for i := range o.Peers {
 		p := &o.Peers[i]
-		switch {
-		case p.CutOff && p.CutFor >= cutAlert:
-			pair := []string{o.Self, p.Name}
-			slices.Sort(pair)
-			out = append(out, sense.Condition{Linger: cutLinger, Details: evaluate.Details{Cause: cutCause(o.Self, p)},
-				Subject: alerts.Subject{Kind: alerts.KindRegionCutOff, Level: pair[0] + " and " + pair[1]}})
-		case !p.CutOff && p.Set < before:
+		if !p.CutOff && p.Set < before {
 			out = append(out, sense.Condition{Linger: setLinger,
 				Subject: alerts.Subject{Kind: alerts.KindRegionSetOld, Level: p.Name},
 				Details: evaluate.Details{Numbers: map[string]int64{"version": p.Set, "elsewhere": before}}})
@@ -109,7 +102,8 @@ func (h *Host) noteCuts(o *exchange.Overview) {
 		case !p.CutOff:
 			h.trouble.Clear(regionCutOff, p.Name)
 		case p.CutFor >= cutIncident:
-			h.trouble.Set(regionCutOff, p.Name, h.Now().Add(-p.CutFor), cutCause(o.Self, p), "failure", p.Failure)
+			h.trouble.Set(trouble.Trouble{Condition: regionCutOff, Subject: p.Name, Since: h.Now().Add(-p.CutFor),
+				Cause: cutCause(o.Self, p)}, "failure", p.Failure)
 		}
 	}
 }

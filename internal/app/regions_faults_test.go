@@ -126,15 +126,6 @@ func TestRegionConditions(t *testing.T) {
 		}
 	}
 	check("all is well", 3, "")
-	us.CutOff, us.CutFor = true, cutAlert-time.Millisecond
-	check("a short cut", 3, "")
-	us.CutFor = cutAlert
-	check("a cut", 3, "region_cut_off eu and us: eu hears nothing from us map[]")
-	us.Failure = "dial tcp 203.0.113.7:8080: connection refused"
-	check("a cut", 3, "region_cut_off eu and us: us does not take the messages of eu map[]")
-	us.Refuses = true
-	check("a cut", 3, "region_cut_off eu and us: us refuses the messages of eu map[]")
-	us = exchange.Status{Name: "us", Set: 3}
 	for range 4 * 60 {
 		now = now.Add(time.Second)
 		check("edits all the time, a moment late", us.Set+1, "")

@@ -90,10 +90,8 @@ type reloader struct {
 	migrated                                            bool
 	// behind is true if the last pass did not put in force what the database holds.
 	behind bool
-	// loadFailed is true if a load of the current pass failed. failure is what was logged about it last, at failureLogged.
-	loadFailed    bool
-	failure       string
-	failureLogged time.Time
+	// loadFailed is true if a load of the current pass failed.
+	loadFailed bool
 	// origin is the source of the set in force, stamp that of its version, and confirmed
 	// the time when the database last confirmed it. tokens are those in force.
 	// copyOutdated is true if the set or the tokens were not passed to saveCopy yet.
@@ -284,6 +282,7 @@ func (r *reloader) pass(ctx context.Context) error {
 		v.Rules.N > max(r.loadedRules.N, r.refused.N)
 	current := v.Rules == r.loadedRules
 	if current {
+		r.trouble.Clear(loadFailing, "rules")
 		r.refused, r.confirmed = database.NoVersion, r.now()
 		r.metrics.confirmed.Store(r.confirmed.UnixMilli())
 	}
@@ -381,23 +380,24 @@ func (r *reloader) loadTokens(ctx context.Context) error {
 	}
 	r.access.Store(r.local.follow(ring))
 	r.loadedTokens, r.tokens, r.copyOutdated = version, tokens, true
+	r.trouble.Clear(loadFailing, "tokens")
 	r.log.Info("tokens in force", "version", version.N, "tokens", ring.Live(r.now()))
 	return nil
 }
 
-// failureLogInterval is the shortest time between two log lines about the same failure to load.
-const failureLogInterval = time.Minute
+var (
+	loadFailing = trouble.Declare(trouble.Condition{Code: "reload_failing", Of: "what", Severe: true, EachReason: true,
+		Starts: "reload failed; nothing changed", Ends: "reloading works again"})
+	// rulesRefused is logged as a failure to load them.
+	rulesRefused = trouble.Declare(trouble.Condition{Code: "set_refused", Severe: true,
+		Banner: "The stored rules do not compile. The previous version stays in force."})
+)
 
-// failed logs a failure to load. Each pass tries again, so the same one is logged once in a while.
+// failed notes a failure to load rules, tokens or overrides. Each pass tries again, but what does not compile.
 func (r *reloader) failed(what string, err error) {
 	r.loadFailed = true
 	r.metrics.failures.WithLabelValues(what).Inc()
-	text, now := what+": "+err.Error(), r.now()
-	if text == r.failure && now.Sub(r.failureLogged) < failureLogInterval {
-		return
-	}
-	r.failure, r.failureLogged = text, now
-	r.log.Error("reload failed; nothing changed", "what", what, "error", err)
+	r.trouble.Note(loadFailing, what, err)
 }
 
 var databaseUnavailable = trouble.Declare(trouble.Condition{Code: "rules_database_unavailable",

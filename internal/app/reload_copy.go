@@ -8,6 +8,7 @@ import (
 
 	"sluice/internal/access"
 	"sluice/internal/rulecopy"
+	"sluice/internal/trouble"
 	"sluice/rules"
 	"sluice/rules/match"
 )
@@ -80,11 +81,17 @@ func (r *reloader) save(confirmed bool) {
 	r.copyOutdated = false
 }
 
-// publish updates the metrics and the readiness of the rules in force.
+// publish says which rules are in force: in metrics, for /readyz, and whether newer ones do not compile.
 func (r *reloader) publish() {
 	r.metrics.from(r.origin)
-	r.metrics.refused.Set(oneIf(r.refused.N >= 0))
-	if set := r.sets.Load(); set != nil {
+	set := r.sets.Load()
+	if r.refused.N < 0 {
+		r.trouble.Clear(rulesRefused, "")
+	} else if set != nil {
+		r.trouble.Set(trouble.Trouble{Condition: rulesRefused, Since: r.now(),
+			Numbers: map[string]int64{"version": r.refused.N, "in_force": set.Version()}})
+	}
+	if set != nil {
 		r.readiness.rules.Store(&ruleState{version: set.Version(), origin: r.origin, confirmed: r.confirmed,
 			refused: r.refused.N})
 	}

@@ -11,10 +11,10 @@ import (
 
 // ruleMetrics are the metrics of the rules in force and of their local copies. It is safe for concurrent use.
 type ruleMetrics struct {
-	version, rules, refused, overrides prometheus.Gauge
-	swaps                              prometheus.Counter
-	source                             *prometheus.GaugeVec
-	failures, copies                   *prometheus.CounterVec
+	version, rules, overrides prometheus.Gauge
+	swaps                     prometheus.Counter
+	source                    *prometheus.GaugeVec
+	failures, copies          *prometheus.CounterVec
 	// confirmed is when the database last confirmed the set in force, ms since the epoch; 0 before the first time.
 	confirmed atomic.Int64
 }
@@ -31,10 +31,8 @@ func newRuleMetrics(to prometheus.Registerer, now func() time.Time) *ruleMetrics
 		return prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: help})
 	}
 	m := &ruleMetrics{
-		version: gauge("sluice_set_version", "Version of the rule set in force on this node."),
-		rules:   gauge("sluice_set_rules", "Active rules in the set in force."),
-		refused: gauge("sluice_set_refused",
-			"1 while the stored rules do not compile and an earlier set stays in force, else 0."),
+		version:   gauge("sluice_set_version", "Version of the rule set in force on this node."),
+		rules:     gauge("sluice_set_rules", "Active rules in the set in force."),
 		overrides: gauge("sluice_overrides", "Overrides loaded on this node, including recently expired ones."),
 		swaps: prometheus.NewCounter(prometheus.CounterOpts{Name: "sluice_set_swaps_total",
 			Help: "Times a new rule set was loaded."}),
@@ -56,7 +54,7 @@ func newRuleMetrics(to prometheus.Registerer, now func() time.Time) *ruleMetrics
 		}
 		return max(0, now().Sub(time.UnixMilli(at)).Seconds())
 	})
-	to.MustRegister(m.version, m.rules, m.refused, m.overrides, m.swaps, m.source, m.failures, m.copies, age)
+	to.MustRegister(m.version, m.rules, m.overrides, m.swaps, m.source, m.failures, m.copies, age)
 	m.from("")
 	for _, what := range []string{"rules", "tokens", "database"} {
 		m.failures.WithLabelValues(what)

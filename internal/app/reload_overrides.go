@@ -30,6 +30,7 @@ func (r *reloader) followOverrides(ctx context.Context, version database.Version
 		r.failed("overrides", err)
 		return r.overrides != nil
 	}
+	r.trouble.Clear(loadFailing, "overrides")
 	return true
 }
 

@@ -210,10 +210,10 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	for _, log := range recorded {
 		observers = append(observers, log)
 	}
-	starved := openStarvedWatch(&host, meter, metrics, stops)
+	openStarvedWatch(&host, meter, metrics, stops)
 	refused := newRefusedWatch(&host, metrics,
 		slices.Concat(api.Endpoints(), gateway.Faces(), envoy.Endpoints()))
-	sensor := openSensor(&host, db, ready, figures, buckets.home, accounts, starved, refused, stops)
+	sensor := openSensor(&host, db, ready, figures, buckets.home, accounts, cfg.Region, refused, stops)
 	observers = append(observers, sensor)
 	regions, err := openRegions(&cfg, &host, files[&cfg.RegionToken], buckets, sets, metrics, stops)
 	if err != nil {

@@ -3,14 +3,10 @@ package app
 import (
 	"context"
 	"log/slog"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"sluice/internal/alerts"
-	"sluice/internal/alerts/evaluate"
-	"sluice/internal/alerts/sense"
 	"sluice/internal/history/incident"
 	"sluice/internal/starvation"
 	"sluice/internal/telemetry"
@@ -33,7 +29,7 @@ const (
 var nodeStarved = trouble.Declare(trouble.Condition{Code: incident.CodeStarved, Incident: incident.Starved,
 	Severe: true})
 
-// starvedWatch says when this node lacks CPU: in the log, as an incident and as the condition of an alert.
+// starvedWatch notes when this node lacks CPU.
 type starvedWatch struct {
 	// counts are the operations so far and how many of them were starved, delay99 is the scheduling delay.
 	counts  func() (operations, starved int64)
@@ -48,8 +44,6 @@ type starvedWatch struct {
 	met      time.Time
 	logged   time.Time
 	reported int64
-	// condition is that of the alert, nil while it is not met.
-	condition atomic.Pointer[sense.Condition]
 }
 
 type starvedCounts struct{ checks, late int64 }
@@ -71,7 +65,7 @@ func lostNow(meter *starvation.Meter) func() time.Duration {
 }
 
 // openStarvedWatch starts what tells that this node lacks CPU.
-func openStarvedWatch(host *Host, meter *starvation.Meter, metrics *telemetry.Metrics, stops *stops) *starvedWatch {
+func openStarvedWatch(host *Host, meter *starvation.Meter, metrics *telemetry.Metrics, stops *stops) {
 	w := &starvedWatch{counts: metrics.Starved, delay99: meter.Delay99, trouble: host.trouble, log: host.Log,
 		now: host.Now}
 	stops.add("watch for a lack of CPU", task(func(ctx context.Context) {
@@ -79,7 +73,6 @@ func openStarvedWatch(host *Host, meter *starvation.Meter, metrics *telemetry.Me
 			w.look()
 		}
 	}))
-	return w
 }
 
 // look compares the counts with earlier ones. It is called once a second.
@@ -94,13 +87,11 @@ func (w *starvedWatch) look() {
 		w.met = now
 	}
 	if w.met.IsZero() || now.Sub(w.met) >= starvedHold {
-		w.condition.Store(nil)
 		w.trouble.Clear(nodeStarved, "")
 		return
 	}
-	w.trouble.Set(nodeStarved, "", now, starvedAdvice)
-	w.condition.Store(&sense.Condition{Subject: alerts.Subject{Kind: alerts.KindNodeStarved},
-		Details: evaluate.Details{Numbers: map[string]int64{"late": late, "checks": checks}}})
+	w.trouble.Set(trouble.Trouble{Condition: nodeStarved, Since: now, Cause: starvedAdvice,
+		Numbers: map[string]int64{"late": late, "checks": checks}})
 }
 
 // report writes a line about checks that were late since the last line.
@@ -112,12 +103,4 @@ func (w *starvedWatch) report(now time.Time, late int64) {
 		"checks", late-w.reported, "scheduling_delay", w.delay99().Round(time.Millisecond).String(),
 		"advice", starvedAdvice, "more", "counted in sluice_starved_total")
 	w.logged, w.reported = now, late
-}
-
-// conditions returns the condition of the alert while it is met.
-func (w *starvedWatch) conditions() []sense.Condition {
-	if c := w.condition.Load(); c != nil {
-		return []sense.Condition{*c}
-	}
-	return nil
 }

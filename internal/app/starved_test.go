@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/alerts"
 	"sluice/internal/history/incident"
 	"sluice/internal/trouble"
 )
@@ -54,7 +53,7 @@ func TestStarvedWatch_MoreThanAHundredthOfTheChecksAndAHandful(t *testing.T) {
 	} {
 		w := newWatched()
 		w.pass(c.seconds, c.checks, c.late)
-		if got := len(w.conditions()) > 0; got != c.want {
+		if got := len(w.trouble.Current()) > 0; got != c.want {
 			t.Errorf("%s: the node lacks CPU: %t, want %t", c.name, got, c.want)
 		}
 		if got := len(w.incidents.Own()) > 0; got != c.want {
@@ -66,22 +65,21 @@ func TestStarvedWatch_MoreThanAHundredthOfTheChecksAndAHandful(t *testing.T) {
 func TestStarvedWatch_TellsOnceFromBeginningToEnd(t *testing.T) {
 	w := newWatched()
 	w.pass(20, 100, 10)
-	c := w.conditions()
-	if len(c) != 1 || c[0].Subject != (alerts.Subject{Kind: alerts.KindNodeStarved}) || c[0].Numbers["late"] != 200 ||
-		c[0].Numbers["checks"] != 2000 {
-		t.Fatalf("conditions %+v", c)
+	c := w.trouble.Current()
+	if len(c) != 1 || c[0].Condition != nodeStarved || c[0].Numbers["late"] != 200 || c[0].Numbers["checks"] != 2000 {
+		t.Fatalf("troubles %+v", c)
 	}
 	own := w.incidents.Own()
 	if len(own) != 1 || !own[0].Running() || own[0].Cause != starvedAdvice {
 		t.Fatalf("incidents %+v", own)
 	}
 	w.pass(55, 100, 0) // 25 s until fewer than 1 % of 30 s were late, and the hold
-	if own := w.incidents.Own(); len(w.conditions()) != 1 || len(own) != 1 || !own[0].Running() {
-		t.Errorf("it ended early: %+v, %+v", w.conditions(), own)
+	if own := w.incidents.Own(); len(w.trouble.Current()) != 1 || len(own) != 1 || !own[0].Running() {
+		t.Errorf("it ended early: %+v, %+v", w.trouble.Current(), own)
 	}
 	w.pass(15, 100, 0)
-	if own := w.incidents.Own(); len(w.conditions()) != 0 || len(own) != 1 || own[0].Running() {
-		t.Errorf("it does not end: %+v, %+v", w.conditions(), own)
+	if own := w.incidents.Own(); len(w.trouble.Current()) != 0 || len(own) != 1 || own[0].Running() {
+		t.Errorf("it does not end: %+v, %+v", w.trouble.Current(), own)
 	}
 }
 

@@ -36,14 +36,6 @@ type disk struct {
 	retry   time.Duration
 }
 
-// DiskFailing reports whether the embedded database cannot be written because
-// its disk is full or failing. It is false on Postgres.
-func (d *DB) DiskFailing() bool {
-	d.disk.mu.Lock()
-	defer d.disk.mu.Unlock()
-	return d.disk.failed
-}
-
 // classify is the function classify, and also notices a failing disk.
 func (d *DB) classify(ctx context.Context, err error) error {
 	err = classify(ctx, err)

@@ -28,6 +28,8 @@ type Trouble struct {
 	Since   time.Time
 	// Cause says why, in words for people. It contains no address, no key and no password.
 	Cause string
+	// Numbers are figures about it, by their names in messages of alerts; nil for none. They are not changed.
+	Numbers map[string]int64
 }
 
 // Registry knows what is wrong on a node. A nil Registry discards. It is safe for concurrent use.
@@ -72,29 +74,30 @@ func (r *Registry) Note(c *Condition, subject string, err error, args ...any) {
 		if c.EachReason {
 			reason = err.Error()
 		}
-		r.set(c, subject, r.now(), Words(err), reason, append(slices.Clip(args), "error", err))
+		r.set(&Trouble{c, subject, r.now(), Words(err), nil}, reason, append(slices.Clip(args), "error", err))
 	}
 }
 
-// Set sets a condition that has lasted since an instant. cause says why, in words for people.
-func (r *Registry) Set(c *Condition, subject string, since time.Time, cause string, args ...any) {
+// Set sets a condition, which has lasted since t.Since unless it is set already.
+func (r *Registry) Set(t Trouble, args ...any) {
 	if r != nil {
-		r.set(c, subject, since, cause, cause, append([]any{"because", cause}, args...))
+		r.set(&t, t.Cause, append([]any{"because", t.Cause}, args...))
 	}
 }
 
-func (r *Registry) set(c *Condition, subject string, since time.Time, cause, reason string, args []any) {
+func (r *Registry) set(t *Trouble, reason string, args []any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	n := r.find(c, subject)
+	c := t.Condition
+	n := r.find(c, t.Subject)
 	if n == nil {
 		return
 	}
 	if !n.on {
-		n.on, n.Since = true, since
+		n.on, n.Since = true, t.Since
 		r.on.Add(1)
 	}
-	n.Cause = cause
+	n.Cause, n.Numbers = t.Cause, t.Numbers
 	now := r.now()
 	news := !n.logged || c.EachReason && reason != n.reason
 	if c.Starts != "" && news && (n.at.IsZero() || now.Sub(n.at) >= linesEvery) {

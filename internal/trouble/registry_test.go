@@ -120,10 +120,10 @@ func TestRegistry_ListsWhatIsSet(t *testing.T) {
 		t.Errorf("codes %q of a node that is well", got)
 	}
 	since := w.at.Add(-time.Minute)
-	w.Set(odd, "", since, "a reason")
-	w.Set(down, "b", w.at, "x")
-	w.Set(down, "a", w.at, "x")
-	w.Set(odd, "", w.at, "another")
+	w.Set(trouble.Trouble{Condition: odd, Since: since, Cause: "a reason"})
+	w.Set(trouble.Trouble{Condition: down, Subject: "b", Since: w.at, Cause: "x"})
+	w.Set(trouble.Trouble{Condition: down, Subject: "a", Since: w.at, Cause: "x"})
+	w.Set(trouble.Trouble{Condition: odd, Since: w.at, Cause: "another"})
 	if got := w.Codes(); !slices.Equal(got, []string{"down", "odd"}) {
 		t.Errorf("codes %q", got)
 	}
@@ -167,7 +167,7 @@ func TestRegistry_NilDiscards(t *testing.T) {
 	var r *trouble.Registry
 	r.Note(down, "", errRefused)
 	r.Note(down, "", nil)
-	r.Set(down, "", time.Time{}, "")
+	r.Set(trouble.Trouble{Condition: down})
 	r.Clear(down, "")
 	r.Forget(down, "")
 	if r.On(down, "") || len(r.Current()) > 0 || len(r.Codes()) > 0 {

@@ -149,8 +149,6 @@ type Node struct {
 	history.Status
 	// Trouble is what is wrong on this node.
 	Trouble []trouble.Trouble
-	// Refused is the version of the stored rules that does not compile, 0 for none.
-	Refused int64
 	// Embedded: the rules are in a file of this node, not in Postgres.
 	Embedded bool
 	// Replica: the rules database is a read replica, so nothing can be changed here. Primary is the URL of a console where

@@ -1,7 +1,6 @@
 package kit
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -62,10 +61,6 @@ func (v *Visit) nodeBanners(n *Node) []view.Banner {
 		out = append(out, view.Banner{Kind: "bad", Page: PathRegions, PageName: "Regions",
 			Text: "Cut off from this region: " + strings.Join(n.CutOff, ", ") +
 				". Rules that span regions go on without news. "})
-	}
-	if n.Refused > 0 {
-		out = append(out, view.Banner{Kind: "bad",
-			Text: fmt.Sprintf("Version %d of the rules does not compile. The previous version stays in force.", n.Refused)})
 	}
 	return out
 }

@@ -77,7 +77,7 @@ func (n *noted) breaker(server string, open bool, cause string) {
 		n.trouble.Clear(redisDown, server)
 		return
 	}
-	n.trouble.Set(redisDown, server, n.now(), cause)
+	n.trouble.Set(trouble.Trouble{Condition: redisDown, Subject: server, Since: n.now(), Cause: cause})
 }
 
 func (n *noted) starved(lacks bool) {
@@ -85,7 +85,7 @@ func (n *noted) starved(lacks bool) {
 		n.trouble.Clear(lacksCPU, "")
 		return
 	}
-	n.trouble.Set(lacksCPU, "", n.now(), "raise its CPU limit")
+	n.trouble.Set(trouble.Trouble{Condition: lacksCPU, Since: n.now(), Cause: "raise its CPU limit"})
 }
 
 // regions notes which of two regions are cut off.
@@ -95,7 +95,7 @@ func (n *noted) regions(cut []string, longest time.Duration, cause string) {
 			n.trouble.Clear(cutOff, name)
 			continue
 		}
-		n.trouble.Set(cutOff, name, n.now().Add(-longest), cause)
+		n.trouble.Set(trouble.Trouble{Condition: cutOff, Subject: name, Since: n.now().Add(-longest), Cause: cause})
 	}
 }
 
@@ -517,8 +517,8 @@ func TestIncident_Keys(t *testing.T) {
 		"eu": {"node_starved/n1", "redis_unavailable/eu"}} {
 		log := incident.NewLog("n1", region, now)
 		known := trouble.New(slog.New(slog.DiscardHandler), now, log.Note)
-		known.Set(redisDown, "redis:6379", now(), "timeout")
-		known.Set(lacksCPU, "", now(), "")
+		known.Set(trouble.Trouble{Condition: redisDown, Subject: "redis:6379", Since: now(), Cause: "timeout"})
+		known.Set(trouble.Trouble{Condition: lacksCPU, Since: now()})
 		var got []string
 		for _, i := range log.Own() {
 			got = append(got, i.Key)
