@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"sluice/internal/history"
+	"sluice/internal/history/historytest"
 	"sluice/rules"
 )
 
@@ -83,6 +84,43 @@ func TestStats_WhatIsCompleteDoesNotChange(t *testing.T) {
 				t.Fatalf("at %s: complete until %s, but %s has %d, want 1", w.now(), got.CompleteUntil, p.At, p.Total())
 			}
 		}
+	}
+}
+
+// TestStats_WaitForANodeThatAloneDoesNotReachTheDatabase for as long as it keeps its minutes, and not once it is dead.
+func TestStats_WaitForANodeThatAloneDoesNotReachTheDatabase(t *testing.T) {
+	begin := time.Date(2026, 11, 20, 10, 5, 0, 0, time.UTC)
+	w := newWorld(t, begin)
+	w.start()
+	lacks := historytest.NewStore(w.now)
+	lacks.Fail(rules.ErrUnavailable)
+	for name, wrote := range map[string]bool{"that has written": true, "that has written nothing": false} {
+		t.Run("one "+name, func(t *testing.T) {
+			w.made++
+			alone := w.startOn(w.store, int64(w.made), "")
+			if !wrote {
+				alone = w.startOn(lacks, int64(w.made), "")
+			}
+			w.nodes = append(w.nodes, alone)
+			w.run(5 * time.Minute)
+			failed := w.now()
+			if wrote {
+				w.nodes[len(w.nodes)-1] = &node{poster: alone.poster, own: alone.own, live: alone.live, reader: alone.reader,
+					writer: history.NewWriter(history.WriterOptions{Own: alone.own, Store: lacks, Now: w.now})}
+			}
+			ask := func() time.Duration {
+				return w.ask(history.Query{From: begin, To: w.now(), Step: time.Minute}).CompleteUntil.Sub(failed)
+			}
+			w.run(30 * time.Minute)
+			if got := ask(); got > 0 {
+				t.Errorf("complete until %v after the failure of a node that goes on", got)
+			}
+			w.nodes = w.nodes[:len(w.nodes)-1] // it dies
+			w.run(9 * time.Minute)
+			if got := ask(); got < 35*time.Minute {
+				t.Errorf("complete until %v after the failure, although the node is dead for 9 minutes", got)
+			}
+		})
 	}
 }
 

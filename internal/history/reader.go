@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,7 +20,8 @@ const (
 	lines = 30
 	// settled is how long after its end a minute is read from the store: by then every node has written it.
 	settled = 2 * time.Minute
-	// late is for how much longer a node is waited for that has not written a minute. After that it counts as gone.
+	// late is for how much longer a process is waited for that has not written a minute and is not on the live board.
+	// After that it counts as gone. One that is on the board is waited for as long as it keeps what it has not written.
 	late = 6 * time.Minute
 )
 
@@ -126,7 +128,8 @@ func (r *Reader) completeUntil(ctx context.Context) (time.Time, error) {
 	if age := now.Sub(r.asked); age >= 0 && age < time.Second {
 		return r.complete, r.failed
 	}
-	ends := map[int64]int64{} // of the newest minute of a process
+	posting := r.posting(ctx, now)
+	ends := maps.Clone(posting) // of the newest minute of a process
 	var unpacked row
 	hour := now.Unix() / 3600
 	err := r.opt.Store.ReadStats(ctx, []string{""}, []Part{{KindLive, hour - FoldAfter - 1, hour}}, OnlyData,
@@ -137,7 +140,7 @@ func (r *Reader) completeUntil(ctx context.Context) (time.Time, error) {
 			}
 		})
 	if err == nil {
-		r.complete = completeOf(ends, now)
+		r.complete = completeOf(ends, posting, now)
 	}
 	if ctx.Err() == nil { // else it says nothing about the store
 		r.asked, r.failed = now, err
@@ -145,12 +148,29 @@ func (r *Reader) completeUntil(ctx context.Context) (time.Time, error) {
 	return r.complete, err
 }
 
-// completeOf is the instant until which all processes have written. One that is behind by more than late is gone.
-func completeOf(ends map[int64]int64, now time.Time) time.Time {
+// posting are the processes that post to the board, with the first minute that they may still write.
+func (r *Reader) posting(ctx context.Context, now time.Time) map[int64]int64 {
+	out := map[int64]int64{}
+	live := r.opt.Live.Live(ctx)
+	if live.Err != nil {
+		return out
+	}
+	for _, n := range live.Nodes {
+		if writer, err := strconv.ParseInt(n.ID, 36, 64); err == nil && !n.Silent && !n.Unknown {
+			out[writer] = max(n.Started/60_000, now.Unix()/60-minutesAnHour)
+		}
+	}
+	return out
+}
+
+// completeOf is the instant until which all processes have written.
+func completeOf(ends, posting map[int64]int64, now time.Time) time.Time {
 	var newest, oldest int64
-	for _, end := range ends {
+	for writer, end := range ends {
 		newest = max(newest, end)
-		if time.Unix(end*60, 0).After(now.Add(-settled-late)) && (oldest == 0 || end < oldest) {
+		_, posts := posting[writer]
+		waits := posts || time.Unix(end*60, 0).After(now.Add(-settled-late))
+		if waits && (oldest == 0 || end < oldest) {
 			oldest = end
 		}
 	}

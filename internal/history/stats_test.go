@@ -66,10 +66,10 @@ func (w *world) startAs(number int64, unsent string) *node { return w.startOn(w.
 
 func (w *world) startOn(store history.Store, number int64, unsent string) *node {
 	id, r := history.NodeID(number), history.NewRecorder()
-	own, live := history.NewOwn(number, r), history.NewLiveReader(w.board, w.now)
+	own, live, started := history.NewOwn(number, r), history.NewLiveReader(w.board, w.now), w.now().UnixMilli()
 	return &node{poster: poster{r, history.NewPublisher(history.PublisherOptions{Recorder: r, Own: own, Board: w.board,
 		Now: w.now, Status: func() history.Status {
-			return history.Status{ID: id, Address: fmt.Sprintf("node-%d:80", number)}
+			return history.Status{ID: id, Address: fmt.Sprintf("node-%d:80", number), Started: started}
 		}})}, own: own, live: live,
 		writer: history.NewWriter(history.WriterOptions{Own: own, Store: store, Keep: 90 * history.Day, Now: w.now,
 			Unsent: unsent, Peaks: func(ctx context.Context, minute int64) map[string]int64 {
@@ -424,7 +424,7 @@ func TestStats_AStoppedNodeIsFinishedByTheNextOne(t *testing.T) {
 	}
 }
 
-// TestWriter_KeepsAFileThatItCannotRead: it may be of another version.
+// TestWriter_KeepsAFileThatItCannotRead under another name, also if this process stops without the database.
 func TestWriter_KeepsAFileThatItCannotRead(t *testing.T) {
 	w := newWorld(t, time.Date(2026, 11, 20, 10, 20, 30, 0, time.UTC))
 	file := filepath.Join(t.TempDir(), "figures.unsent")
@@ -432,8 +432,13 @@ func TestWriter_KeepsAFileThatItCannotRead(t *testing.T) {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		w.tick(w.startAs(1, file))
-		if got, err := os.ReadFile(file); err != nil || string(got) != text {
+		n := w.startAs(1, file)
+		w.store.Fail(rules.ErrUnavailable)
+		n.decide("charges", 1, 0)
+		w.tick(n)
+		n.stop(t)
+		w.store.Fail(nil)
+		if got, err := os.ReadFile(file + ".damaged"); err != nil || string(got) != text {
 			t.Errorf("%q became %q, %v", text, got, err)
 		}
 	}

@@ -17,7 +17,8 @@ func (w *Writer) save(rows []LiveRow) error {
 	})
 }
 
-// load reads the rows of the file, none if there is no such file. A file that cannot be read stays as it is.
+// load reads the rows of the file, none if there is no such file. A file that cannot be read gets another name, so that
+// the next stop does not replace it.
 func (w *Writer) load() []LiveRow {
 	b, err := os.ReadFile(w.opt.Unsent)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -28,8 +29,9 @@ func (w *Writer) load() []LiveRow {
 		rows, err = DecodeRows(b, math.MaxInt)
 	}
 	if err != nil {
+		damaged := w.opt.Unsent + ".damaged"
 		w.opt.Log.Warn("the figures that the last run could not write to the rules database cannot be read, so they are "+
-			"missing; delete the file", "file", w.opt.Unsent, "error", err)
+			"missing; delete the file", "file", damaged, "error", errors.Join(err, os.Rename(w.opt.Unsent, damaged)))
 	}
 	return rows
 }
