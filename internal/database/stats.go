@@ -2,6 +2,7 @@ package database
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"strings"
 	"time"
@@ -107,11 +108,15 @@ func replaceLive(tx *gorm.DB, rows []liveRow) error {
 // ReadStats implements history.Store, in one statement.
 func (d *DB) ReadStats(ctx context.Context, names []string, parts []history.Part, columns history.Columns,
 	see func(*history.StoredRow)) error {
-	shown := map[history.Columns]string{history.OnlyData: "data, NULL", history.OnlyTops: "NULL, tops",
-		history.Both: "data, tops"}[columns]
-	var sql []string
+	var selects []string
 	var args []any
 	for _, p := range parts {
+		data := "data"
+		if p.Sums {
+			data = fmt.Sprintf("substr(data, 1, %d)", history.SumBytes)
+		}
+		shown := map[history.Columns]string{history.OnlyData: data + ", NULL", history.OnlyTops: "NULL, tops",
+			history.Both: data + ", tops"}[columns]
 		of := fmt.Sprintf("SELECT %d AS kind, writer, rule, hour AS period, %s FROM stats_live WHERE hour BETWEEN ? AND ?",
 			history.KindLive, shown)
 		if p.Kind != history.KindLive {
@@ -125,19 +130,21 @@ func (d *DB) ReadStats(ctx context.Context, names []string, parts []history.Part
 		if names != nil {
 			of, args = of+" AND rule IN ?", append(args, names)
 		}
-		sql = append(sql, of)
+		selects = append(selects, of)
 	}
 	return d.readIn(ctx, statsTimeout, func(tx *gorm.DB) error {
-		found, err := tx.Raw(strings.Join(sql, " UNION ALL "), args...).Rows()
+		found, err := tx.Raw(strings.Join(selects, " UNION ALL "), args...).Rows()
 		if err != nil {
 			return err
 		}
 		defer func() { _ = found.Close() }() // Err says what Next met
 		var r history.StoredRow
+		var data, tops sql.RawBytes
 		for found.Next() {
-			if err := found.Scan(&r.Kind, &r.Writer, &r.Rule, &r.Period, &r.Data, &r.Tops); err != nil {
+			if err := found.Scan(&r.Kind, &r.Writer, &r.Rule, &r.Period, &data, &tops); err != nil {
 				return err
 			}
+			r.Data, r.Tops = data, tops
 			see(&r)
 		}
 		return found.Err()

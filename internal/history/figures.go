@@ -49,14 +49,19 @@ var FigureNames = [NumFigures]string{"allowed", "denied", "soft", "elastic", "sh
 	"would_allow"}
 
 // Array returns the counts in the order of the points of GET /ratelimit/stats.
-func (f *Figures) Array() [NumFigures]int64 {
-	return [...]int64{f.Allowed, f.Denied, f.Soft, f.Elastic, f.Shed, f.Degraded, f.WouldDeny, f.WouldAllow}
+func (f *Figures) Array() (a [NumFigures]int64) {
+	for i := range a {
+		a[i] = *f.at(i)
+	}
+	return a
 }
 
 // FiguresOf is the reverse of Array.
-func FiguresOf(a [NumFigures]int64) Figures {
-	return Figures{Allowed: a[0], Denied: a[1], Soft: a[2], Elastic: a[3], Shed: a[4], Degraded: a[5], WouldDeny: a[6],
-		WouldAllow: a[7]}
+func FiguresOf(a [NumFigures]int64) (f Figures) {
+	for i, n := range a {
+		*f.at(i) = n
+	}
+	return f
 }
 
 // Decided says how a request, or one limit of it, was decided. The fields are those of Figures.
@@ -75,16 +80,42 @@ func (d *Decided) counts() [NumFigures]bool {
 type allFigures [NumFigures + 2]int64
 
 func (f *Figures) all() (a allFigures) {
-	counts := f.Array()
-	copy(a[:], counts[:])
-	a[NumFigures], a[NumFigures+1] = f.Use, f.Failed
+	for i := range a {
+		a[i] = *f.at(i)
+	}
 	return a
 }
 
-func (a *allFigures) figures() Figures {
-	f := FiguresOf([NumFigures]int64(a[:NumFigures]))
-	f.Use, f.Failed = a[NumFigures], a[NumFigures+1]
+func (a *allFigures) figures() (f Figures) {
+	for i, n := range a {
+		*f.at(i) = n
+	}
 	return f
+}
+
+// at is the count with a place in the order of Array, then Use and Failed.
+func (f *Figures) at(i int) *int64 {
+	switch i {
+	case 0:
+		return &f.Allowed
+	case 1:
+		return &f.Denied
+	case 2:
+		return &f.Soft
+	case 3:
+		return &f.Elastic
+	case 4:
+		return &f.Shed
+	case 5:
+		return &f.Degraded
+	case 6:
+		return &f.WouldDeny
+	case 7:
+		return &f.WouldAllow
+	case NumFigures:
+		return &f.Use
+	}
+	return &f.Failed
 }
 
 // Add adds o. The use is the higher one.

@@ -80,7 +80,9 @@ type LiveReader struct {
 	behind atomic.Bool
 
 	mu   sync.Mutex
-	live Live
+	live Live // without Rules while unsummed is not nil, which adds them up
+	// unsummed: most pages need no sums, which take long with many rules.
+	unsummed func() []RuleLive
 	// asked is the time of the last read, failed or not: a board that hangs delays
 	// one reader per second.
 	asked time.Time
@@ -114,6 +116,22 @@ func NewLiveReader(board Board, now func() time.Time) *LiveReader {
 func (r *LiveReader) Live(ctx context.Context) Live {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.refresh(ctx)
+	if r.unsummed != nil {
+		r.live.Rules, r.unsummed = r.unsummed(), nil
+	}
+	return r.live
+}
+
+// withoutRules is Live without its Rules.
+func (r *LiveReader) withoutRules(ctx context.Context) Live {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.refresh(ctx)
+}
+
+// refresh reads the board if that was not done in the last second. The lock of live is held.
+func (r *LiveReader) refresh(ctx context.Context) Live {
 	now := r.now()
 	if age := now.Sub(r.asked); age >= 0 && age < fresh {
 		return r.live
@@ -172,16 +190,8 @@ func (r *LiveReader) read(
 		seconds[first/60+int64(i)] = fields
 	}
 	fresh := map[int64]map[string]Figures{}
-	minute := map[string]Figures{}
 	for i, ten := range tens {
 		fresh[ten] = r.tenOf(ten, read[plain+i])
-		if ten*10 >= last-59 && ten*10+9 <= last { // as a whole, which is faster
-			for rule, f := range fresh[ten] {
-				add(minute, rule, f)
-			}
-		} else {
-			addSeconds(minute, read[plain+i], ten*10, last-59, last)
-		}
 		if now.Sub(time.Unix((ten+1)*10, 0)) > backlog {
 			known[ten] = fresh[ten] // no node posts to it any more
 		}
@@ -194,7 +204,19 @@ func (r *LiveReader) read(
 		fresh[ten] = known[ten]
 	}
 	maps.DeleteFunc(r.summed, func(ten int64, _ summedTen) bool { return ten <= lastTen-liveTens || known[ten] != nil })
-	live.Rules = rulesOf(fresh, lastTen, minute)
+	r.unsummed = func() []RuleLive {
+		minute := map[string]Figures{}
+		for i, ten := range tens {
+			if ten*10 < last-59 || ten*10+9 > last {
+				addSeconds(minute, read[plain+i], ten*10, last-59, last)
+				continue
+			}
+			for rule, f := range fresh[ten] { // as a whole, which is faster
+				add(minute, rule, f)
+			}
+		}
+		return rulesOf(fresh, lastTen, minute)
+	}
 	r.seconds, r.allTens = seconds, fresh
 	return live, nil
 }

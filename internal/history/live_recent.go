@@ -29,7 +29,7 @@ type summedMinute struct {
 // Minutes returns the minutes from first to last, of which the board has the last three and the running one. With an
 // *OwnError they are those of this node only. Callers must not change them.
 func (r *LiveReader) Minutes(ctx context.Context, first, last int64) ([]RecentMinute, error) {
-	live := r.Live(ctx)
+	live := r.withoutRules(ctx)
 	if live.Err != nil && !live.Own {
 		return nil, live.Err
 	}
@@ -145,7 +145,7 @@ func (r *LiveReader) Seconds(ctx context.Context, rule string, first, last int64
 // Peaks returns the largest number of decisions in a second of a minute over all nodes by rule, if several nodes are
 // live and the one with an id is the first of them; else nil. It is for the writer of that node.
 func (r *LiveReader) Peaks(ctx context.Context, node string, minute int64) map[string]int64 {
-	live := r.Live(ctx)
+	live := r.withoutRules(ctx)
 	first, several := true, false
 	for i := range live.Nodes {
 		first = first && (live.Nodes[i].Silent || live.Nodes[i].ID >= node)

@@ -71,14 +71,17 @@ func appendSlot(out []byte, number byte, s *slot) []byte {
 }
 
 // readSlot reads what appendSlot wrote.
-func readSlot(in *wire.Reader) (number byte, s slot) {
-	number = in.Byte()
-	var values [NumFigures + 3]int64
-	for which := uint64(in.Number(1<<len(values) - 1)); which != 0; which &= which - 1 {
-		values[bits.TrailingZeros64(which)] = in.Number(math.MaxInt64)
+func readSlot(in *wire.Reader, s *slot) (number byte) {
+	*s, number = slot{Peak: -1}, in.Byte()
+	for which := uint64(in.Number(1<<(NumFigures+3) - 1)); which != 0; which &= which - 1 {
+		v := in.Number(math.MaxInt64)
+		if bit := bits.TrailingZeros64(which); bit > 0 {
+			*s.at(bit - 1) = v
+		} else {
+			s.Peak = v - 1
+		}
 	}
-	all := allFigures(values[1:])
-	return number, slot{all.figures(), values[0] - 1}
+	return number
 }
 
 // pack writes the slots of a row after their sum.
@@ -106,13 +109,18 @@ func (r *row) unpack(data []byte) {
 		return
 	}
 	n := 0
+	var sum slot // is not kept
 	for in.Len() > 0 {
-		number, s := readSlot(&in)
+		s := &sum
+		if n < maxSlots {
+			s = &r.slots[n]
+		}
+		number := readSlot(&in, s)
 		switch {
 		case in.Failed(), number != sumSlot && (number >= maxSlots || n == maxSlots):
 			return
 		case number != sumSlot:
-			r.numbers[n], r.slots[n] = number, s
+			r.numbers[n] = number
 			n++
 		}
 	}
@@ -125,7 +133,8 @@ func unpackSum(data []byte) (slot, bool) {
 	if in.Byte() != packedSlots {
 		return slot{}, false
 	}
-	number, s := readSlot(&in)
+	var s slot
+	number := readSlot(&in, &s)
 	return s, number == sumSlot && !in.Failed()
 }
 

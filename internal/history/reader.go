@@ -111,9 +111,10 @@ func (r *Reader) read(ctx context.Context, names []string, parts []Part, columns
 
 // ownRows visits the rows of this process alone, and returns their hours.
 func (r *Reader) ownRows(names []string, parts []Part, columns Columns, see func(*StoredRow)) (hours map[int64]bool) {
+	hours = map[int64]bool{}
 	for _, p := range parts {
 		if p.Kind == KindLive {
-			hours = r.opt.Own.read(r.opt.Now(), names, p.First, p.Last, columns, see)
+			maps.Copy(hours, r.opt.Own.read(r.opt.Now(), names, p.First, p.Last, columns, see))
 		}
 	}
 	return hours
@@ -132,7 +133,7 @@ func (r *Reader) completeUntil(ctx context.Context) (time.Time, error) {
 	ends := maps.Clone(posting) // of the newest minute of a process
 	var unpacked row
 	hour := now.Unix() / 3600
-	err := r.opt.Store.ReadStats(ctx, []string{""}, []Part{{KindLive, hour - FoldAfter - 1, hour}}, OnlyData,
+	err := r.opt.Store.ReadStats(ctx, []string{""}, []Part{{KindLive, hour - FoldAfter - 1, hour, false}}, OnlyData,
 		func(row *StoredRow) {
 			unpacked.unpack(row.Data)
 			for _, n := range unpacked.numbers[:unpacked.n] {
@@ -151,7 +152,7 @@ func (r *Reader) completeUntil(ctx context.Context) (time.Time, error) {
 // posting are the processes that post to the board, with the first minute that they may still write.
 func (r *Reader) posting(ctx context.Context, now time.Time) map[int64]int64 {
 	out := map[int64]int64{}
-	live := r.opt.Live.Live(ctx)
+	live := r.opt.Live.withoutRules(ctx)
 	if live.Err != nil {
 		return out
 	}
@@ -208,8 +209,9 @@ func (l *loader) err() error {
 	return errors.Join(missing...)
 }
 
-// visit receives the figures of a rule in the period of width that begins at at.
-type visit func(rule string, at time.Time, width time.Duration, s slot)
+// visit receives the figures of a rule in the period that begins at at, in s since 1970. It must not keep or change
+// them.
+type visit func(rule string, at int64, s *slot)
 
 // points returns the series of a rule.
 func (l *loader) points(ctx context.Context, rule string, from, to time.Time, step time.Duration) []Point {
@@ -224,8 +226,8 @@ func (l *loader) points(ctx context.Context, rule string, from, to time.Time, st
 	if rule != "" {
 		names = append(names, "") // says what is known
 	}
-	l.collect(ctx, names, from, to, step, func(name string, at time.Time, _ time.Duration, s slot) {
-		p := &out[at.Sub(from)/step]
+	l.collect(ctx, names, from, to, step, func(name string, at int64, s *slot) {
+		p := &out[(at-from.Unix())/int64(step/time.Second)]
 		p.Known = true
 		if name == rule {
 			l.seen = l.seen || rule == l.rule
@@ -267,52 +269,50 @@ func (l *loader) collect(ctx context.Context, names []string, from, to time.Time
 func (l *loader) parts(from, to time.Time, step time.Duration) []Part {
 	last := to.Unix() - 1
 	part := func(kind Kind, from time.Time, seconds int64) Part {
-		return Part{kind, from.Unix() / seconds, last / seconds}
+		return Part{kind, from.Unix() / seconds, last / seconds, false}
 	}
-	parts := []Part{part(KindLive, from, 3600)}
-	switch {
-	case step >= Day:
-		return append(parts, part(KindDays, from, daysABlock*86400))
-	case step >= time.Hour:
-		return append(parts, part(KindHours, from, 86400))
+	live := part(KindLive, from, 3600)
+	if step < time.Hour {
+		return []Part{live, part(KindMinutes, maxTime(from, l.now.Add(-MinutesKept).Truncate(time.Hour)), 3600)}
 	}
-	return append(parts, part(KindMinutes, maxTime(from, l.now.Add(-MinutesKept).Truncate(time.Hour)), 3600))
+	over := Part{KindLive, live.First, min(live.Last, l.live.Unix()/3600-1), true}
+	live.First = max(live.First, over.Last+1)
+	older := part(KindHours, from, 86400)
+	if step >= Day {
+		older = part(KindDays, from, daysABlock*86400)
+	}
+	return slices.DeleteFunc([]Part{over, live, older}, func(p Part) bool { return p.First > p.Last })
 }
 
 // stored visits what the store has, and what of it is in memory.
 func (l *loader) stored(ctx context.Context, names []string, from, to time.Time, step time.Duration, see visit) {
-	inRange := func(rule string, at time.Time, width time.Duration, s *slot) {
-		if !at.Before(from) && at.Before(to) {
-			see(rule, at, width, *s)
-		}
-	}
+	first, end, live := from.Unix(), to.Unix(), l.live.Unix() // whole minutes
 	var r row
 	visit := func(row *StoredRow) {
 		if strings.HasPrefix(row.Rule, TrialPrefix) {
 			return
 		}
-		period, width := time.Hour, time.Minute
+		period, width := int64(3600), int64(60)
 		switch row.Kind {
 		case KindHours:
-			period, width = Day, time.Hour
+			period, width = 86400, 3600
 		case KindDays:
-			period, width = daysABlock*Day, Day
+			period, width = daysABlock*86400, 86400
 		}
-		start := time.Unix(row.Period*int64(period/time.Second), 0).UTC()
-		end := start.Add(period)
-		if row.Kind == KindLive && step >= time.Hour && !end.After(l.live) {
-			if s, ok := unpackSum(row.Data); ok {
-				inRange(row.Rule, start, time.Hour, &s)
+		start := row.Period * period
+		if row.Kind == KindLive && step >= time.Hour && start+period <= live {
+			if s, ok := unpackSum(row.Data); ok && start >= first && start < end {
+				see(row.Rule, start, &s)
 			}
 			return
 		}
 		r.unpack(row.Data)
 		for i := range r.n {
-			at := start.Add(time.Duration(r.numbers[i]) * width)
-			if row.Kind == KindLive && !at.Before(l.live) && l.posted(ctx, row, at) {
+			at := start + int64(r.numbers[i])*width
+			if at < first || at >= end || row.Kind == KindLive && at >= live && l.posted(ctx, row, at) {
 				continue
 			}
-			inRange(row.Rule, at, width, &r.slots[i])
+			see(row.Rule, at, &r.slots[i])
 		}
 	}
 	if l.live.Before(to) {
@@ -339,9 +339,9 @@ func (l *loader) liveOf(ctx context.Context) []RecentMinute {
 
 // posted reports whether the board has what a row of a process has in a minute, so that it is taken from there. It has
 // nothing of one that stopped before the board was emptied, and not the address of a node that has left.
-func (l *loader) posted(ctx context.Context, r *StoredRow, minute time.Time) bool {
+func (l *loader) posted(ctx context.Context, r *StoredRow, minute int64) bool {
 	recent := l.liveOf(ctx)
-	i := int(minute.Sub(l.live) / time.Minute)
+	i := int(minute-l.live.Unix()) / 60
 	if i >= len(recent) {
 		return false
 	}
@@ -360,19 +360,19 @@ func (l *loader) liveMinutes(ctx context.Context, names []string, from, to time.
 	recent := l.liveOf(ctx)
 	for i := range recent {
 		m := &recent[i]
-		at := time.Unix(m.Minute*60, 0).UTC()
-		if at.Before(from) || !at.Before(to) || len(m.Nodes) == 0 {
+		at := m.Minute * 60
+		if at < from.Unix() || at >= to.Unix() || len(m.Nodes) == 0 {
 			continue
 		}
 		if names == nil {
 			for rule, f := range m.Rules {
-				see(rule, at, time.Minute, slot{f, -1})
+				see(rule, at, &slot{f, -1})
 			}
 			continue
 		}
 		for _, name := range names {
 			if f, counted := m.Rules[name]; counted {
-				see(name, at, time.Minute, slot{f, -1})
+				see(name, at, &slot{f, -1})
 			}
 		}
 	}
@@ -440,8 +440,8 @@ func (l *loader) tops(ctx context.Context, q *Query, from, to time.Time, table *
 		kind, width = KindHours, Day
 	}
 	parts := []Part{
-		{kind, from.Unix() / int64(width/time.Second), (to.Unix() - 1) / int64(width/time.Second)},
-		{KindLive, from.Truncate(width).Unix() / 3600, (wholeSteps(to, width).Unix() - 1) / 3600},
+		{kind, from.Unix() / int64(width/time.Second), (to.Unix() - 1) / int64(width/time.Second), false},
+		{KindLive, from.Truncate(width).Unix() / 3600, (wholeSteps(to, width).Unix() - 1) / 3600, false},
 	}
 	var all []Top
 	see := func(row *StoredRow) {
@@ -452,9 +452,9 @@ func (l *loader) tops(ctx context.Context, q *Query, from, to time.Time, table *
 		if t := unpackTops(row.Tops); t != nil {
 			top := t[q.By]
 			all = append(all, top)
-			at := maxTime(from, time.Unix(row.Period*int64(period/time.Second), 0).UTC())
+			at := max(from.Unix(), row.Period*int64(period/time.Second))
 			for _, e := range top.Entries {
-				table.line(e.Key, at, e.Allowed+e.Denied)
+				table.line(table.row(e.Key), at, e.Allowed+e.Denied)
 			}
 		}
 	}

@@ -57,6 +57,8 @@ type StoredRow struct {
 type Part struct {
 	Kind        Kind
 	First, Last int64
+	// Sums: of Data only the beginning is needed, which has the sum of the periods of a row.
+	Sums bool
 }
 
 // Columns are what is read of rows.

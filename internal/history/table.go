@@ -10,7 +10,7 @@ import (
 // table gathers rows.
 type table struct {
 	from  time.Time
-	part  time.Duration
+	part  time.Duration // each of the parts of a small chart
 	parts int
 	byKey map[string]*Row
 	// last is the row that was asked for last: figures of one key often follow each other.
@@ -37,17 +37,17 @@ func (t *table) row(key string) *Row {
 }
 
 // add adds exact figures.
-func (t *table) add(key string, at time.Time, s slot) {
+func (t *table) add(key string, at int64, s *slot) {
 	r := t.row(key)
 	r.Allowed += s.Allowed
 	r.Denied += s.Denied
 	r.Peak = max(r.Peak, s.Peak)
-	t.line(key, at, s.Total())
+	t.line(r, at, s.Allowed+s.Denied)
 }
 
 // counter adds the figures that it visits: of rules, or of nodes if by is ByNode.
 func (t *table) counter(by string) visit {
-	return func(rule string, at time.Time, _ time.Duration, s slot) {
+	return func(rule string, at int64, s *slot) {
 		node, isNode := strings.CutPrefix(rule, NodePrefix)
 		if rule != "" && isNode == (by == ByNode) {
 			t.add(node, at, s)
@@ -69,10 +69,11 @@ func (t *table) clone() *table {
 	return &c
 }
 
-// line adds decisions to the small chart of a key.
-func (t *table) line(key string, at time.Time, n int64) {
-	if i := int(at.Sub(t.from) / t.part); i >= 0 && i < t.parts {
-		t.row(key).Line[i] += n
+// line adds decisions of a period that begins at at, in s since 1970, to the small chart of a row.
+func (t *table) line(r *Row, at, n int64) {
+	since := time.Duration(at-t.from.Unix()) * time.Second
+	if i := int(since / t.part); since >= 0 && i < t.parts {
+		r.Line[i] += n
 	}
 }
 

@@ -182,7 +182,7 @@ func (r *Reader) Trial(ctx context.Context, rule int64, versions []int64) (Trial
 		names[i] = Trial{rule, v}.name()
 	}
 	var sum TrialCounts
-	err := r.read(ctx, names, []Part{{KindTrials, 0, math.MaxInt64}, {KindLive, 0, math.MaxInt64}}, Both,
+	err := r.read(ctx, names, []Part{{KindTrials, 0, math.MaxInt64, false}, {KindLive, 0, math.MaxInt64, false}}, Both,
 		func(row *StoredRow) { sum.Add(unpackTrial(row.Data, row.Tops)) })
 	if err != nil {
 		return TrialCounts{}, fmt.Errorf("read the trial of rule %d: %w", rule, err)

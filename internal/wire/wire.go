@@ -71,6 +71,11 @@ func (r *Reader) Varint() int64 {
 
 // Number reads a number from 0 to most.
 func (r *Reader) Number(most int64) int64 {
+	if len(r.rest) > 0 && r.rest[0] < 0x80 && int64(r.rest[0]) <= most { // most numbers are small
+		v := r.rest[0]
+		r.rest = r.rest[1:]
+		return int64(v)
+	}
 	v, n := binary.Uvarint(r.rest)
 	if n <= 0 || v > uint64(most) {
 		r.Fail()

@@ -185,7 +185,7 @@ CREATE TABLE stats_live (
     data   BLOB    NOT NULL,
     tops   BLOB,
     PRIMARY KEY (rule, hour, writer)
-) WITHOUT ROWID;
+);
 CREATE INDEX stats_live_hour ON stats_live (hour);
 
 CREATE TABLE stats (
@@ -195,7 +195,7 @@ CREATE TABLE stats (
     data   BLOB    NOT NULL,
     tops   BLOB,
     PRIMARY KEY (kind, rule, period)
-) WITHOUT ROWID;
+);
 CREATE INDEX stats_kind_period ON stats (kind, period);
 
 CREATE TABLE events (

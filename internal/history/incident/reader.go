@@ -132,8 +132,17 @@ func (r *Reader) Incidents(ctx context.Context, q Query) ([]Incident, error) {
 	if q.To.IsZero() {
 		q.To = now.Add(LostAfter) // the clocks of nodes differ
 	}
+	all, events, err := r.merged(ctx, &q, Max)
+	if events == Max && len(all) < Max { // several nodes had the same, or the query selects few
+		all, _, err = r.merged(ctx, &q, sought)
+	}
+	return Sort(all), err
+}
+
+// merged are the incidents of a query, from the newest events up to a limit, and how many events there were.
+func (r *Reader) merged(ctx context.Context, q *Query, limit int) (all []Incident, n int, err error) {
 	found := map[string]Incident{}
-	events, err := r.store.Events(ctx, []string{EventIncident}, q.From, q.To, sought)
+	events, err := r.store.Events(ctx, []string{EventIncident}, q.From, q.To, limit)
 	for i := range events {
 		if in, ok := events[i].incident(); ok {
 			found[in.ID] = in
@@ -142,13 +151,12 @@ func (r *Reader) Incidents(ctx context.Context, q Query) ([]Incident, error) {
 	for _, in := range r.log.Own() {
 		found[in.ID] = in
 	}
-	all := make([]Incident, 0, len(found))
+	now := r.now()
 	for _, in := range found {
 		in.Lost = in.End.IsZero() && now.Sub(in.Updated) > LostAfter
 		all = append(all, in)
 	}
-	all = slices.DeleteFunc(overNodes(all), func(in Incident) bool { return !q.Match(&in) })
-	return Sort(all), err
+	return slices.DeleteFunc(overNodes(all), func(in Incident) bool { return !q.Match(&in) }), len(events), err
 }
 
 // Running implements Source.
