@@ -164,7 +164,8 @@ func (d *DB) FoldStats(ctx context.Context, limit int) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	return d.foldBefore(ctx, hour-history.FoldAfter, limit)
+	// If the clock of the database jumps ahead, processes still write the rows of these hours once it is back.
+	return d.foldBefore(ctx, min(hour, d.now().Unix()/3600)-history.FoldAfter, limit)
 }
 
 // foldBefore adds up rows of hours before one.

@@ -118,7 +118,8 @@ func TestStats_ARowIsReplacedByItsWriter(t *testing.T) {
 }
 
 // TestStats_AWriteThatTookHoursChangesNothing: the process did not run between the look at the clock and the write, and
-// others have added up the rows of that hour. A clock of the database in a schema of its own jumps in between.
+// others have added up the rows of that hour. A clock of the database in a schema of its own jumps in between. Rows that
+// processes still write are not added up by that clock alone.
 func TestStats_AWriteThatTookHoursChangesNothing(t *testing.T) {
 	t.Parallel()
 	dsn := backends[0].dsn(t)
@@ -147,6 +148,16 @@ func TestStats_AWriteThatTookHoursChangesNothing(t *testing.T) {
 	rows := historytest.BusyHour(7, hour, 1, 1)
 	if _, err := late.WriteStats(t.Context(), rows); !errors.Is(err, rules.ErrUnavailable) {
 		t.Errorf("%v, want an error", err)
+	}
+	d.put(t, historytest.BusyHour(8, hour-1, 1, 1)) // and now the clock is five hours ahead
+	if err := d.write.Exec("UPDATE fake.clock SET ahead = '5 hours'").Error; err != nil {
+		t.Fatal(err)
+	}
+	if n, err := late.FoldStats(t.Context(), 1000); n != 0 || err != nil {
+		t.Errorf("%d rows of hours that processes still write were added up by a clock that jumped, %v", n, err)
+	}
+	if n, err := d.foldBefore(t.Context(), hour, 1000); n == 0 || err != nil {
+		t.Errorf("%d rows were added up, %v", n, err)
 	}
 	if left := d.rowsOf(t, nil, history.Part{Kind: history.KindLive, Last: math.MaxInt32}); len(left) != 0 {
 		t.Errorf("%d rows were written", len(left))

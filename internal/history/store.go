@@ -83,8 +83,8 @@ type Store interface {
 	// names all requests). A row is valid during its visit only.
 	ReadStats(ctx context.Context, rules []string, parts []Part, columns Columns, see func(*StoredRow)) error
 	// FoldStats adds up to limit rows of processes, of hours that ended more than FoldAfter ago by the clock of the
-	// database, to the rows of the other kinds, and deletes them, in one transaction. It returns how many they were: 0 too
-	// if another node does so at this moment.
+	// database and by that of this process, to the rows of the other kinds, and deletes them, in one transaction. It
+	// returns how many they were: 0 too if another node does so at this moment.
 	FoldStats(ctx context.Context, limit int) (int, error)
 	// CleanStats deletes up to limit rows of a kind with a period before one, and returns how many.
 	CleanStats(ctx context.Context, kind Kind, before int64, limit int) (int64, error)
