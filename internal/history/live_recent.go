@@ -18,6 +18,8 @@ type RecentMinute struct {
 	// Rules are the figures by rule, of all requests under "", and of the requests of each node under NodePrefix and its
 	// address.
 	Rules map[string]Figures
+	// Peak is the largest number of requests in a second of it.
+	Peak int64
 }
 
 // summedMinute is the sum of the tens of a minute. It is not changed.
@@ -42,9 +44,14 @@ func (r *LiveReader) Minutes(ctx context.Context, first, last int64) ([]RecentMi
 	var out []RecentMinute
 	for minute := first; minute <= last; minute++ {
 		m := RecentMinute{Minute: minute, Nodes: map[string]string{}, Rules: maps.Clone(r.minuteOf(minute))}
+		var perSecond [60]int64
 		for field, text := range r.seconds[minute] {
 			node := field[:max(0, strings.LastIndexByte(field, ':'))]
 			f := postedOf(text, "")
+			if second, ok := afterColon(field); ok && second < 60 {
+				perSecond[second] += f.Total()
+				m.Peak = max(m.Peak, perSecond[second])
+			}
 			m.Nodes[node] = addresses[node]
 			add(m.Rules, "", f)
 			if address := addresses[node]; address != "" {

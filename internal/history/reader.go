@@ -371,8 +371,12 @@ func (l *loader) liveMinutes(ctx context.Context, names []string, from, to time.
 			continue
 		}
 		for _, name := range names {
-			if f, counted := m.Rules[name]; counted {
-				see(name, at, &slot{f, -1})
+			s := slot{Figures: m.Rules[name], Peak: -1}
+			if name == "" {
+				s.Peak = m.Peak
+			}
+			if _, counted := m.Rules[name]; counted {
+				see(name, at, &s)
 			}
 		}
 	}

@@ -339,6 +339,11 @@ func TestStats_ThePeakIsThatOfAllNodes(t *testing.T) {
 		b.decide("charges", 5, 0)
 		w.tick(a, b)
 	}
+	w.add(2 * time.Second) // no minute has been written yet
+	got := w.ask(history.Query{From: w.now().Add(-10 * time.Minute), To: w.now(), Step: time.Minute})
+	if _, peak := got.Series[0].Sum(); peak != 8 {
+		t.Errorf("peak %d of all requests on the board, want 8", peak)
+	}
 	w.run(5 * time.Minute)
 	for _, step := range []time.Duration{time.Minute, time.Hour} {
 		for _, rule := range []string{"", "charges"} {
@@ -350,9 +355,8 @@ func TestStats_ThePeakIsThatOfAllNodes(t *testing.T) {
 	}
 }
 
-// TestStats_AStoppedNodeIsFinishedByTheNextOne: what it could not write is in a file, is written under its own
-// number, and
-// is never counted twice, however often the file is found.
+// TestStats_AStoppedNodeIsFinishedByTheNextOne: what it could not write is in a file, is written under its own number,
+// and is never counted twice, however often the file is found.
 func TestStats_AStoppedNodeIsFinishedByTheNextOne(t *testing.T) {
 	begin := time.Date(2026, 11, 20, 10, 20, 30, 0, time.UTC)
 	w := newWorld(t, begin)

@@ -47,19 +47,18 @@ type Step struct {
 	Offered, Permitted bool
 }
 
-// begin looks at what has been done. What cannot be read counts as not done.
+// begin looks at what has been done. It is empty while the rules cannot be read.
 func (p *Pages) begin(v *kit.Visit, m *Overview) Begin {
 	if m.Active >= begunRules || beginHidden(v) {
 		return Begin{}
 	}
 	listing, err := v.Browse(rules.Browse{Query: rules.Query{PageSize: 1}})
-	stored := err == nil && listing.Total > 0
-	if err == nil && listing.Total >= begunRules {
+	if err != nil || v.DatabaseDown || listing.Total >= begunRules { // without the database nobody knows what is done
 		return Begin{}
 	}
 	b := Begin{Steps: []Step{
-		{Title: "Write the first rule", About: "Until then all requests pass.", Done: stored, Role: access.RoleEditor,
-			Path: "/console/rules/new", Link: "New rule"},
+		{Title: "Write the first rule", About: "Until then all requests pass.", Done: listing.Total > 0,
+			Role: access.RoleEditor, Path: "/console/rules/new", Link: "New rule"},
 		{Title: "Make a token for the gateway", Done: p.hasToken(v),
 			About: "With the scope check. It proves that a question comes from the gateway.",
 			Role:  access.RoleAdmin, Path: "/console/tokens/new", Link: "New token"},

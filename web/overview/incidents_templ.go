@@ -1270,7 +1270,11 @@ func runningWords(all []incident.Incident) string {
 		return view.Plural(int64(len(all)), "incident") + " running."
 	}
 	i := &all[0]
-	text := "Incident running on " + i.Node + ": " + incidentTitle(i)
+	on := i.Node
+	if len(i.Nodes) > 1 {
+		on = view.Plural(int64(len(i.Nodes)), "node")
+	}
+	text := "Incident running on " + on + ": " + incidentTitle(i)
 	if i.Cause != "" {
 		text += " (" + i.Cause + ")"
 	}
