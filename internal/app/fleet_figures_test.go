@@ -3,6 +3,7 @@ package app
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"sluice/internal/database"
 	"sluice/internal/history"
 	"sluice/limiter"
+	"sluice/rules"
 	"sluice/rules/match"
 	"sluice/rules/redact"
 )
@@ -215,6 +217,21 @@ func TestFigures_AllowedRequestsAreSampledWithoutCredentials(t *testing.T) {
 	list, err := history.NewLiveReader(board, time.Now).Requests(t.Context(), history.Filter{}, 10)
 	if err != nil || len(list) != 2 {
 		t.Errorf("%d requests, %v; want that, and what the candidate would deny", len(list), err)
+	}
+}
+
+// TestFigures_ASampleOfFailModeOpenNamesItsRule, although no limit was the strictest.
+func TestFigures_ASampleOfFailModeOpenNamesItsRule(t *testing.T) {
+	f := &fleetReporter{recorder: history.NewRecorder(), now: time.Now}
+	limit := limiter.Limit{Algorithm: limiter.FixedWindow, Count: 5, Window: 60_000}
+	passed := limiter.Decision{Allowed: true, Limit: 5}
+	got := f.sampleAllowed(&decide.Question{Op: limiter.OpTake, Weight: 1}, &decide.Answer{Op: limiter.OpTake,
+		Verdict: decide.Allowed, Strictest: -1, Degraded: rules.FailOpen, Limits: []decide.LimitAnswer{
+			{Rule: "returned", Key: "{user:41}|1|fw", Limit: limit, Decision: passed, Returned: true},
+			{Rule: "r", Key: "{user:42}|1|fw", Limit: limit, Decision: passed, Degraded: rules.FailOpen},
+			{Rule: "wide", Key: "{global}|2|fw", Limit: limit, Decision: passed, Degraded: rules.FailOpen}}})
+	if got.Rule != "r" || got.Key != "user:42" || got.Limit != 5 || !slices.Equal(got.Also, []string{"wide"}) {
+		t.Errorf("%+v, want the first limit that counted, and the others", got)
 	}
 }
 

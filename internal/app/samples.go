@@ -1,6 +1,8 @@
 package app
 
 import (
+	"slices"
+
 	"sluice/api/decide"
 	"sluice/api/reply"
 	"sluice/internal/history"
@@ -22,15 +24,22 @@ func (f *fleetReporter) sample(q *decide.Question, a *decide.Answer, la *decide.
 	return d
 }
 
-// sampleAllowed is sample for a request that no limit denied, with its strictest limit.
+// sampleAllowed is sample for a request that no limit denied, with its strictest limit, or the first one if fail mode
+// open decided.
 func (f *fleetReporter) sampleAllowed(q *decide.Question, a *decide.Answer) history.Request {
 	d := f.described(q, a)
 	d.Allowed, d.Degraded, d.Mode = true, a.Degraded, rules.ModeEnforce
+	shown := a.Strictest
+	if shown < 0 {
+		shown = slices.IndexFunc(a.Limits, func(la decide.LimitAnswer) bool {
+			return !la.Returned && !la.Candidate && !la.Shadow
+		})
+	}
 	for i := range a.Limits {
 		la := &a.Limits[i]
 		switch {
 		case la.Returned || la.Candidate:
-		case i == a.Strictest:
+		case i == shown:
 			limited(&d, q, la, la.Display())
 			d.Remaining = la.Decision.Remaining
 		default:

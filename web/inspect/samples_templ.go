@@ -1111,7 +1111,7 @@ func sampleRow(d *history.Request, ids map[string]int64, rule, anchors bool) tem
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		if d.Allowed && d.Rule != "" {
+		if d.Allowed && d.Rule != "" && d.Degraded != rules.FailOpen {
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 90, "<span class=\"sub\">")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
