@@ -166,7 +166,7 @@ func TestOwnConditions(t *testing.T) {
 	}
 }
 
-// TestOwnConditions_TroubleIsAnAlert: what the registry of the node has, and as an alert no earlier than people need it.
+// TestOwnConditions_TroubleIsAnAlert: what the registry of the node has, and no earlier than people need it.
 func TestOwnConditions_TroubleIsAnAlert(t *testing.T) {
 	now := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
 	known := trouble.New(slog.New(slog.DiscardHandler), func() time.Time { return now }, nil)
@@ -188,7 +188,8 @@ func TestOwnConditions_TroubleIsAnAlert(t *testing.T) {
 		known.Set(c.Trouble)
 		got := ""
 		for _, m := range o.met() {
-			got += strings.TrimSpace(fmt.Sprint(m.Subject.Kind, " ", m.Subject.Level, " ", m.Numbers, " ", m.Linger, " ", m.Cause))
+			got += strings.TrimSpace(fmt.Sprint(m.Subject.Kind, " ", m.Subject.Level, " ", m.Numbers, " ", m.Linger, " ",
+				m.Cause))
 		}
 		if got != c.want {
 			t.Errorf("%s: met %q, want %q", c.Code, got, c.want)

@@ -118,8 +118,8 @@ func TestStats_ARowIsReplacedByItsWriter(t *testing.T) {
 }
 
 // TestStats_AWriteThatTookHoursChangesNothing: the process did not run between the look at the clock and the write, and
-// others have added up the rows of that hour. A clock of the database in a schema of its own jumps in between. Rows that
-// processes still write are not added up by that clock alone.
+// others have added up the rows of that hour. A clock of the database in a schema of its own jumps in between. Rows
+// that processes still write are not added up by that clock alone.
 func TestStats_AWriteThatTookHoursChangesNothing(t *testing.T) {
 	t.Parallel()
 	dsn := backends[0].dsn(t)
