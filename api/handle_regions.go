@@ -22,6 +22,8 @@ import (
 // Regions takes what other regions have spent, and knows how the exchange goes.
 type Regions interface {
 	Receive(ctx context.Context, body []byte) (*exchange.Answer, error)
+	// Recall answers a region that has lost its data.
+	Recall(ctx context.Context, body []byte) ([]byte, error)
 	Overview() exchange.Overview
 }
 
@@ -32,7 +34,7 @@ type RegionAsks interface {
 
 // exchangeRegions takes the messages of other regions. The media type says of which kind one is.
 func (s *Server) exchangeRegions(c echo.Context) error {
-	if err := contentType(c, exchange.MediaType, home.MediaType, sharing.MediaType); err != nil {
+	if err := contentType(c, exchange.MediaType, exchange.RecallType, home.MediaType, sharing.MediaType); err != nil {
 		return err
 	}
 	kind, _, err := mime.ParseMediaType(c.Request().Header.Get("Content-Type"))
@@ -51,6 +53,12 @@ func (s *Server) exchangeRegions(c echo.Context) error {
 			return regionProblem(err)
 		}
 		return c.Blob(http.StatusOK, home.MediaType, answer)
+	case exchange.RecallType:
+		answer, err := s.deps.Regions.Recall(ctx, body)
+		if err != nil {
+			return regionProblem(err)
+		}
+		return c.Blob(http.StatusOK, exchange.RecallType, answer)
 	case sharing.MediaType:
 		answer, err := s.deps.Shares.Receive(ctx, body)
 		if err != nil {

@@ -27,6 +27,8 @@ func (e *elsewhere) Receive(context.Context, []byte) (*exchange.Answer, error) {
 	return &exchange.Answer{From: "eu", At: epoch, Set: 7, Applied: 2}, e.err
 }
 
+func (e *elsewhere) Recall(_ context.Context, body []byte) ([]byte, error) { return body, e.err }
+
 func (e *elsewhere) Overview() exchange.Overview { return e.shown }
 
 func withRegions(e *elsewhere) func(*decide.CheckerOptions, *Deps) {
@@ -53,7 +55,17 @@ func TestRegions_AMessageIsAppliedOrRefusedWithAReason(t *testing.T) {
 			t.Errorf("%v: %d %s", tt.err, r.status, r.body)
 		}
 	}
+	ask := func() *answered {
+		return f.do(http.MethodPost, exchange.Path, "what a region asks", "Content-Type", exchange.RecallType)
+	}
+	if r := ask(); r.status != http.StatusServiceUnavailable {
+		t.Errorf("a region that has lost its data is answered %d %s", r.status, r.body)
+	}
 	e.err = nil
+	if r := ask(); r.status != http.StatusOK || r.body != "what a region asks" ||
+		r.header.Get("Content-Type") != exchange.RecallType {
+		t.Errorf("a region that has lost its data is answered %d %v %s", r.status, r.header, r.body)
+	}
 	f.do(http.MethodPost, exchange.Path, "{}", "Content-Type", mediaJSON).want(http.StatusUnsupportedMediaType)
 	large := strings.Repeat("x", region.MaxMessage+1)
 	f.do(http.MethodPost, exchange.Path, large, "Content-Type", exchange.MediaType).want(http.StatusRequestEntityTooLarge)

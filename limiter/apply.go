@@ -84,6 +84,9 @@ func rebuild(l Limit, s *State, own *Sums, heard *Heard, reset, now int64) {
 	bookWindows(l, s, own, &Sums{}, now)
 	*heard = slices.DeleteFunc(*heard, func(f HeardFrom) bool { return f.Sums.Born < reset })
 	for i := range *heard {
+		if (*heard)[i].Region == Restored {
+			continue // own has it
+		}
 		bookWindows(l, s, &(*heard)[i].Sums, &Sums{}, now)
 	}
 }

@@ -42,6 +42,8 @@ type Regions struct {
 	// Parts is of how many parts of its limit a bucket must hold more than one before takes are exported; 0 for all.
 	// See WorthParts.
 	Parts int64
+	// Restores: a store that has lost its data exports nothing until they were restored; see Exporter.BeginRestore.
+	Restores bool
 }
 
 // share is the guard in force.

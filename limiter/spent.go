@@ -23,6 +23,12 @@ type RegionUnits struct {
 	Units  int64
 }
 
+// Over reports whether the sums say nothing any more at time now (ms): none of their units counts, and there was no
+// reset. Of sums of another shape of limit that is not known.
+func (m *Sums) Over(l Limit, now int64) bool {
+	return m.Reset == 0 && (m.Born == 0 || m.Shape == m.grid(l).shape() && m.Counting(l, now) == 0)
+}
+
 // Counting is how many units of the sums are in windows that still count at time now (ms): of the last two of a
 // sliding window counter, and of the last two periods of a bucket that drains or of a log, where a part of them may not
 // count any more. It is 0 if the sums are those of another shape of limit.

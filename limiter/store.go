@@ -43,9 +43,13 @@ const (
 	// counts; see Apply. Replayed says that they told nothing new. Allowed is false if they
 	// contradict those before (Shrunk); then nothing changed.
 	OpApply
+	// OpRestore books in the one ask's bucket, which spans regions, what this region itself had spent in it before the
+	// store lost its data, as another region knows it (Request.Sums); see Restore. Replayed is as for OpApply. Allowed is
+	// false, and nothing changed, if the store is not being restored (Exporter.BeginRestore), or as for OpApply.
+	OpRestore
 )
 
-var opNames = [...]string{"take", "peek", "charge", "refund", "reset", "release", "renew", "settle", "apply"}
+var opNames = [...]string{"take", "peek", "charge", "refund", "reset", "release", "renew", "settle", "apply", "restore"}
 
 // String returns the lower-case word of the glossary.
 func (o Op) String() string {
@@ -141,7 +145,7 @@ type Request struct {
 	// Late: the request has waited for its turn for as long as it may before it came here. While a store with a queue
 	// answers, it refuses such a request with CauseOverload. Others ignore it.
 	Late bool
-	// Sums are those of OpApply, not changed by it.
+	// Sums are those of OpApply and OpRestore, not changed by them.
 	Sums *Sums
 	// Asks are 1 to MaxLimits limits with distinct keys.
 	Asks []Ask
@@ -250,7 +254,7 @@ func (r *Request) Check() error {
 	if len(r.Asks) == 0 || len(r.Asks) > MaxLimits {
 		return fmt.Errorf("%w: a request must have 1 to %d limits, not %d", ErrInvalid, MaxLimits, len(r.Asks))
 	}
-	if r.Op > OpApply {
+	if r.Op > OpRestore {
 		return fmt.Errorf("%w: unknown operation %s", ErrInvalid, r.Op)
 	}
 	if len(r.ID) > 64 {
@@ -289,7 +293,7 @@ func (r *Request) Check() error {
 			}
 		}
 	}
-	if r.Op == OpApply {
+	if r.Op == OpApply || r.Op == OpRestore {
 		return r.checkApply()
 	}
 	if len(r.Asks) == 1 {
@@ -298,12 +302,12 @@ func (r *Request) Check() error {
 	return r.checkKeys()
 }
 
-// checkApply returns the first problem of an OpApply.
+// checkApply returns the first problem of an OpApply or OpRestore.
 func (r *Request) checkApply() error {
 	switch {
 	case len(r.Asks) != 1 || !r.Asks[0].Spans:
 		return fmt.Errorf("%w: %s needs one limit, and that it spans regions", ErrInvalid, r.Op)
-	case r.ID == "" || r.Sums == nil:
+	case r.Op == OpApply && r.ID == "" || r.Sums == nil:
 		return fmt.Errorf("%w: %s needs a region and its sums", ErrInvalid, r.Op)
 	}
 	if err := r.Sums.Check(); err != nil {

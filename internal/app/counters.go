@@ -104,7 +104,7 @@ func openRedis(ctx context.Context, cfg *config.Serve, host *Host, files secretF
 		ProbeLimit: cfg.StoreTimeout,
 		Timings:    metrics.Timings(), Trace: spans.Calls(), Lost: meter.Refresh,
 		Regions: limiter.Regions{Count: int64(regionCount(cfg)), Wait: cfg.RegionInterval.Milliseconds(),
-			Parts: limiter.WorthParts(int64(regionCount(cfg)))},
+			Parts: limiter.WorthParts(int64(regionCount(cfg))), Restores: true},
 	})
 	if err != nil {
 		return nil, err

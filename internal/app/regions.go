@@ -43,6 +43,11 @@ func (r *regions) Receive(ctx context.Context, body []byte) (*exchange.Answer, e
 	return r.exchange.Receive(ctx, body)
 }
 
+// Recall answers a region that has lost its data.
+func (r *regions) Recall(ctx context.Context, body []byte) ([]byte, error) {
+	return r.exchange.Recall(ctx, body)
+}
+
 // Overview is what people and the API are shown of the other regions.
 func (r *regions) Overview() exchange.Overview {
 	o := r.exchange.Overview()

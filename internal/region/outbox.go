@@ -172,6 +172,14 @@ func (o *Outbox) check(it *item) {
 	}
 }
 
+// Waiting returns the latest of each bucket that a peer lacks.
+func (o *Outbox) Waiting() (news []News) {
+	for _, it := range o.waiting {
+		news = append(news, it.news)
+	}
+	return news
+}
+
 // Len is the number of buckets that a peer lacks.
 func (o *Outbox) Len() int { return len(o.waiting) }
 

@@ -62,7 +62,8 @@ func (sh *shard) load(hash uint64, a *limiter.Ask, st *limiter.State) *bucketSlo
 func (s *Store) store(
 	sh *shard, hash uint64, a *limiter.Ask, old *bucketSlot, op limiter.Op, st *limiter.State, changed bool, at instant,
 ) {
-	if op == limiter.OpReset || op == limiter.OpApply && changed && !st.Exists {
+	applies := op == limiter.OpApply || op == limiter.OpRestore
+	if op == limiter.OpReset || applies && changed && !st.Exists {
 		if old != nil {
 			sh.buckets.remove(hash, newBucketKey(a.Key))
 			s.keys.Add(-1)
@@ -129,8 +130,8 @@ func (s *Store) decideAll(
 			sums[i].spend(&req.Asks[i], states[i], now, charged[i])
 		}
 		return
-	case limiter.OpApply:
-		changed[0] = sums[0].apply(req, states[0], now, res)
+	case limiter.OpApply, limiter.OpRestore:
+		changed[0] = sums[0].apply(req, states[0], now, res, s.restoring.Load() != nil)
 		return
 	}
 	res.Allowed = true

@@ -61,7 +61,10 @@ type Store struct {
 	// buffer is reused by snapshots, nil during one.
 	buffer atomic.Pointer[[]byte]
 	leases leases
-	high   highWater
+	// kept: nothing is lost, or it was restored. restoring is the name of the restore that is under way, nil for none.
+	kept      atomic.Bool
+	restoring atomic.Pointer[string]
+	high      highWater
 
 	stop    chan struct{}
 	stopped chan struct{}

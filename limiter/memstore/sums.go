@@ -3,6 +3,7 @@ package memstore
 import (
 	"context"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -91,13 +92,19 @@ func (r *regional) reset(now int64) {
 	}
 }
 
-// apply books what another region spent.
-func (r *regional) apply(req *limiter.Request, s *limiter.State, now int64, res *limiter.Result) (changed bool) {
+// apply books what another region spent, or this one before the store lost its data.
+func (r *regional) apply(req *limiter.Request, s *limiter.State, now int64, res *limiter.Result, restoring bool,
+) (changed bool) {
 	a := &req.Asks[0]
-	reset := r.own.Reset
-	outcome, changed := limiter.Apply(a.Limit, s, &r.own, &r.heard, req.ID, req.Sums, now)
-	// A reset that was heard of is passed on.
-	r.touched = r.own.Reset != reset
+	reset, outcome := r.own.Reset, limiter.Shrunk
+	switch {
+	case req.Op == limiter.OpApply:
+		outcome, changed = limiter.Apply(a.Limit, s, &r.own, &r.heard, req.ID, req.Sums, now)
+	case restoring:
+		outcome, changed = limiter.Restore(a.Limit, s, &r.own, &r.heard, req.Sums, now)
+	}
+	// A reset that was heard of is passed on, and so is what was restored, which another region may lack.
+	r.touched = r.own.Reset != reset || req.Op == limiter.OpRestore && outcome == limiter.Applied
 	res.Limits[0], _ = limiter.RefundNow(a.Limit, s, now, 0)
 	res.Limits[0].Allowed = outcome != limiter.Shrunk
 	res.Allowed, res.Replayed = res.Limits[0].Allowed, outcome == limiter.Repeated
@@ -183,6 +190,9 @@ func (s *Store) Changed(ctx context.Context) (changed int, err error) {
 func (s *Store) Export(ctx context.Context, most int, term time.Duration) ([]limiter.Exported, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, storeError(err)
+	}
+	if s.regions.Restores && !s.kept.Load() {
+		return nil, limiter.ErrLost
 	}
 	s.leases.mu.Lock()
 	defer s.leases.mu.Unlock()
@@ -273,6 +283,61 @@ func (s *Store) guard(key bucketKey, told *limiter.Exported) {
 	}
 }
 
+// BeginRestore implements limiter.Exporter.
+func (s *Store) BeginRestore(ctx context.Context, name string) (bool, error) {
+	if err := ctx.Err(); err != nil {
+		return false, storeError(err)
+	}
+	if s.kept.Load() {
+		return false, nil
+	}
+	s.restoring.Store(&name)
+	return true, nil
+}
+
+// EndRestore implements limiter.Exporter.
+func (s *Store) EndRestore(ctx context.Context, name string) (bool, error) {
+	if err := ctx.Err(); err != nil {
+		return false, storeError(err)
+	}
+	is := s.restoring.Load()
+	if is == nil || *is != name || !s.restoring.CompareAndSwap(is, nil) {
+		return false, nil
+	}
+	s.kept.Store(true)
+	return true, nil
+}
+
+// Recall implements limiter.Exporter. A call reads a shard.
+func (s *Store) Recall(ctx context.Context, region, cursor string) (known []limiter.Exported, next string, err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, "", storeError(err)
+	}
+	i, _ := strconv.ParseUint(cursor, 10, 8) // "" is the first shard
+	sh := &s.shards[i]
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	for j := range sh.sums.slots {
+		slot := &sh.sums.slots[j]
+		e := limiter.Exported{Key: limiter.Key(slot.key.appendTo(nil))}
+		if s.kept.Load() || !s.regions.Restores {
+			e.Sums = slot.value.own
+			e.Sums.Windows = slices.Clone(e.Sums.Windows)
+		}
+		for _, h := range slot.value.heard {
+			if h.Region == region {
+				h.Sums.Windows = slices.Clone(h.Sums.Windows)
+				e.Heard = append(e.Heard, h)
+			}
+		}
+		known = append(known, e)
+	}
+	if i+1 < shardCount {
+		next = strconv.FormatUint(i+1, 10)
+	}
+	return known, next, nil
+}
+
 var _ limiter.SpentReader = (*Store)(nil)
 
 // Spent implements limiter.SpentReader.
@@ -292,6 +357,9 @@ func (s *Store) Spent(ctx context.Context, key limiter.Key) (out limiter.Spent, 
 	out.Own = slot.value.own
 	out.Own.Windows = slices.Clone(out.Own.Windows)
 	for _, h := range slot.value.heard {
+		if h.Region == limiter.Restored {
+			continue
+		}
 		h.Sums.Windows = slices.Clone(h.Sums.Windows)
 		out.Heard = append(out.Heard, h)
 	}

@@ -172,7 +172,7 @@ func (s *Store) dropDenials(req *limiter.Request, res *limiter.Result) {
 		}
 		return
 	}
-	if req.Op == limiter.OpApply {
+	if req.Op == limiter.OpApply || req.Op == limiter.OpRestore {
 		// What another region has spent makes no room, unless it has given something back.
 		if sums := req.Sums; sums == nil || res.Replayed || sums.Given == 0 && sums.Reset == 0 {
 			return

@@ -126,17 +126,21 @@ func (s *Store) Changed(ctx context.Context) (int, error) {
 // those of the slots that could be asked.
 func (s *Store) Export(ctx context.Context, most int, lease time.Duration) ([]limiter.Exported, error) {
 	var out []limiter.Exported
+	restores := 0
+	if s.opt.Regions.Restores {
+		restores = 1
+	}
 	if s.cluster == nil {
 		// What changes meanwhile is left for the next time: under load there is always something.
 		keys := s.changedKeys(0)
 		due, err := s.due(ctx, keys)
 		if err != nil {
-			return nil, fmt.Errorf("count changed sums: %w", Classify(err))
+			return nil, fmt.Errorf("count changed sums: %w", lostOr(err))
 		}
 		for left := min(most, due); left > 0; left -= bucketsAtOnce {
-			reply, err := run(ctx, s.opt.Client, &exporting, keys[:], min(left, bucketsAtOnce), lease.Milliseconds())
+			reply, err := run(ctx, s.opt.Client, &exporting, keys[:], min(left, bucketsAtOnce), lease.Milliseconds(), restores)
 			if err != nil {
-				return out, fmt.Errorf("export sums: %w", Classify(err))
+				return out, fmt.Errorf("export sums: %w", lostOr(err))
 			}
 			sums, err := s.exported(reply)
 			if out = append(out, sums...); err != nil {
@@ -156,13 +160,13 @@ func (s *Store) Export(ctx context.Context, most int, lease time.Duration) ([]li
 		calls := make([]*slotScript, n)
 		for i, slot := range slots[:n] {
 			keys := s.changedKeys(slot)
-			calls[i] = &slotScript{slot: slot, keys: keys[:], args: []any{min(each, bucketsAtOnce), lease.Milliseconds()}}
+			calls[i] = &slotScript{slot: slot, keys: keys[:], args: []any{min(each, bucketsAtOnce), lease.Milliseconds(), restores}}
 		}
 		s.cluster.runScript(ctx, &exporting, calls)
 		for _, c := range calls {
 			sums, err := s.exported(c.reply)
-			if err = errors.Join(c.err, err); err != nil {
-				failed = fmt.Errorf("export sums: %w", Classify(err))
+			if err = errors.Join(c.err, err); err != nil && !errors.Is(failed, limiter.ErrLost) {
+				failed = fmt.Errorf("export sums: %w", lostOr(err))
 			}
 			if err != nil || len(sums) > 0 { // there may be more, or a lease that ends soon
 				s.changes.hint(c.slot)
@@ -180,9 +184,12 @@ func (s *Store) Export(ctx context.Context, most int, lease time.Duration) ([]li
 // due is how many buckets have changed, with those, at most, that are leased and were not confirmed in time.
 func (s *Store) due(ctx context.Context, keys [2]string) (int, error) {
 	p := s.opt.Client.Pipeline()
-	now, changed := p.Time(ctx), p.SCard(ctx, keys[0])
-	if _, err := p.Exec(ctx); err != nil {
+	now, changed, mark := p.Time(ctx), p.SCard(ctx, keys[0]), p.Get(ctx, keys[0]+script.KeptSuffix)
+	if _, err := p.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
 		return 0, err
+	}
+	if s.opt.Regions.Restores && mark.Val() != "kept" {
+		return 0, limiter.ErrLost // also if nothing has changed since
 	}
 	ended, err := s.opt.Client.ZCount(ctx, keys[1], "-inf", strconv.FormatInt(now.Val().UnixMicro(), 10)).Result()
 	return int(changed.Val() + bucketsAtOnce*ended), err

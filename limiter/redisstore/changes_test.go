@@ -20,7 +20,9 @@ import (
 
 func TestModel_RegionsConformOnACluster(t *testing.T) {
 	cluster := testenv.SharedCluster(t)
-	storetest.RegionCases(t, regionHarness(func(testing.TB) string { return cluster.URL() }))
+	h := regionHarness(func(testing.TB) string { return cluster.URL() })
+	storetest.RegionCases(t, h)
+	storetest.RestoreCases(t, h)
 }
 
 // exportAll exports until nothing new comes for a whole round of slots.

@@ -42,6 +42,19 @@ func TestRights_ThoseDocumentedAreEnoughForEverything(t *testing.T) {
 	if err := s.Do(t.Context(), &req, &limiter.Result{}); err != nil {
 		t.Error(err)
 	}
+	if began, err := s.BeginRestore(t.Context(), "a"); err != nil || !began {
+		t.Errorf("restore began: %v, %v", began, err)
+	}
+	if known, next, err := s.Recall(t.Context(), "us", ""); err != nil || len(known) != 1 || next != "" {
+		t.Errorf("recalled %v, then %q, %v", known, next, err)
+	}
+	req = limiter.Request{Op: limiter.OpRestore, Sums: &sums[0].Sums, Asks: []limiter.Ask{spans}}
+	if err := s.Do(t.Context(), &req, &limiter.Result{}); err != nil {
+		t.Error(err)
+	}
+	if ended, err := s.EndRestore(t.Context(), "a"); err != nil || !ended {
+		t.Errorf("restore ended: %v, %v", ended, err)
+	}
 	do(t, s, limiter.OpReset, "", spans)
 	covered := ask(entity(), 1, limits(month)[0])
 	covered.HighWater = &limiter.HighWater{Name: "7:5"}

@@ -33,6 +33,9 @@ func (s *Store) Spent(ctx context.Context, key limiter.Key) (out limiter.Spent, 
 		}
 	}
 	for region, text := range heard.Val() {
+		if region == limiter.Restored {
+			continue
+		}
 		sums, err := script.DecodeSums(text)
 		if err != nil {
 			return out, &limiter.StoreError{Cause: limiter.CauseWrongType, Err: err}

@@ -35,6 +35,7 @@ func Regions(t *testing.T, h RegionHarness) {
 		}
 	}
 	RegionCases(t, h)
+	Restores(t, h)
 }
 
 // RegionCases checks worked cases of two regions.

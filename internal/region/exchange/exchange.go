@@ -88,7 +88,8 @@ type Exchange struct {
 	cut      atomic.Pointer[cut]
 	applying chan struct{}
 	counts   counts
-	failing  atomic.Bool // the last export, confirmation or news failed
+	lost     chan struct{} // has something if the store has lost its data
+	failing  atomic.Bool   // the last export, confirmation or news failed
 }
 
 // cut is what a region is cut off from.
@@ -105,7 +106,7 @@ func New(opt Options) (*Exchange, error) {
 		return nil, errors.New("exchange: all options are required")
 	}
 	x := &Exchange{opt: opt, applying: make(chan struct{}, mostApplying), exported: opt.Now(),
-		refusals: map[string]time.Time{}}
+		refusals: map[string]time.Time{}, lost: make(chan struct{}, 1)}
 	for _, p := range opt.Peers {
 		x.names = append(x.names, p.Name)
 		x.peers = append(x.peers, &peer{Peer: p, wake: make(chan struct{}, 1),
@@ -127,6 +128,7 @@ func (x *Exchange) Run(ctx context.Context) {
 	for _, p := range x.peers {
 		senders.Go(func() { x.sendTo(ctx, p) })
 	}
+	senders.Go(func() { x.restoreWhenLost(ctx) })
 	_ = x.hear(ctx) // an error comes again
 	for range tick.Every(ctx, x.opt.Interval) {
 		err := errors.Join(x.export(ctx), x.hear(ctx))
@@ -158,6 +160,14 @@ func (x *Exchange) export(ctx context.Context) error {
 	}
 	if due {
 		sums, err = x.opt.Store.Export(ctx, mostExported, x.lease())
+	}
+	if errors.Is(err, limiter.ErrLost) {
+		if err = nil; turn {
+			select {
+			case x.lost <- struct{}{}:
+			default: // it is restored already
+			}
+		}
 	}
 	x.mu.Lock()
 	since := x.exported // what was exported was spent after that

@@ -100,6 +100,7 @@ type world struct {
 	closed func(from, to string) bool // says where no message arrives, nil for nowhere
 	delay  time.Duration              // of a message and of its answer, 0 for 50 ms and none
 	sent   atomic.Int64
+	asked  atomic.Int64           // pages that were asked for
 	answer atomic.Pointer[string] // what something else answers in place of every region
 }
 
@@ -116,6 +117,9 @@ func (w *world) RoundTrip(r *http.Request) (*http.Response, error) {
 		return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(*a))}, nil
 	}
 	pass(cmp.Or(w.delay, 50*time.Millisecond))
+	if r.Header.Get("Content-Type") == RecallType {
+		return w.recall(r, body)
+	}
 	m, err := region.Decode(body, time.Now().UnixMilli())
 	if err != nil {
 		return nil, err

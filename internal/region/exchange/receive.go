@@ -67,7 +67,7 @@ func (x *Exchange) Receive(ctx context.Context, body []byte) (*Answer, error) {
 	if set := x.opt.Sets.Load(); set != nil {
 		a.Set = set.Version()
 	}
-	if err := x.apply(ctx, m, a, now); err != nil {
+	if err := x.apply(ctx, m.From, m.Buckets, a, now); err != nil {
 		return nil, err
 	}
 	x.peer(m.From).received(a, len(body))
@@ -110,8 +110,12 @@ func (x *Exchange) peer(name string) *peer {
 	return nil
 }
 
-// apply books the sums of all buckets, some at a time.
-func (x *Exchange) apply(ctx context.Context, m *region.Message, a *Answer, now time.Time) error {
+// apply books the sums of a region in all buckets, some at a time. Those of this region are restored.
+func (x *Exchange) apply(ctx context.Context, from string, buckets []region.Bucket, a *Answer, now time.Time) error {
+	op := limiter.OpApply
+	if from == x.opt.Self {
+		op = limiter.OpRestore
+	}
 	set := x.opt.Sets.Load()
 	var calls []limiter.Call
 	flush := func() error {
@@ -121,7 +125,7 @@ func (x *Exchange) apply(ctx context.Context, m *region.Message, a *Answer, now 
 			case broken(c.Err):
 				a.Shrunk++
 			case c.Err != nil:
-				return fmt.Errorf("apply what %s spent: %w", m.From, c.Err)
+				return fmt.Errorf("apply what %s spent: %w", from, c.Err)
 			case c.Result.Replayed:
 				a.Repeated++
 			case !c.Result.Allowed:
@@ -139,8 +143,8 @@ func (x *Exchange) apply(ctx context.Context, m *region.Message, a *Answer, now 
 			a.UnknownRules = slices.Sorted(maps.Keys(unknown))
 		}
 	}()
-	for i := range m.Buckets {
-		b := &m.Buckets[i]
+	for i := range buckets {
+		b := &buckets[i]
 		var limit limiter.Limit
 		ok := false
 		if set != nil {
@@ -152,7 +156,7 @@ func (x *Exchange) apply(ctx context.Context, m *region.Message, a *Answer, now 
 			unknown[id] = true
 			continue
 		}
-		calls = append(calls, limiter.Call{Request: limiter.Request{Op: limiter.OpApply, ID: m.From, Sums: &b.Sums,
+		calls = append(calls, limiter.Call{Request: limiter.Request{Op: op, ID: from, Sums: &b.Sums,
 			Asks: []limiter.Ask{{Key: b.Key, Limit: b.Sums.Limit(limit), Spans: true}}}})
 		if len(calls) == applyAtOnce {
 			if err := flush(); err != nil {

@@ -119,6 +119,7 @@ func (x *Exchange) tell(ctx context.Context, p *peer, address string) (more bool
 			return false
 		}
 		x.taken(ctx, p)
+		x.opt.Trouble.Note(restoreFailing, p.Name, nil)
 		if answer.Unknown > 0 && answer.Set < m.Set { // its rules will follow
 			lacking = answer.lacks(lacking)
 			p.lacks(since, false)

@@ -271,8 +271,8 @@ func TestScript_AnswersAndStoresWhatItAlwaysDid(t *testing.T) {
 		var requests []*Request
 		for i := range call.Requests {
 			r, recorded := &Request{}, &call.Requests[i]
-			if recorded.Op > limiter.OpSettle { // OpApply has taken this number since
-				recorded.Op++
+			if recorded.Op > limiter.OpSettle { // OpApply and OpRestore have taken these numbers since
+				recorded.Op += limiter.OpRestore - limiter.OpSettle
 			}
 			if req := recorded.request(call.Entity); recorded.Part {
 				r.EncodePart(&names, req, recorded.Whole, recorded.Name)

@@ -23,7 +23,7 @@
 --          and spends nothing), count, window (ms), extra (burst, sub-windows, or
 --          anchor in ms), weight. SPANS is added to the algorithm if the limit spans
 --          regions, and GUARD times how its takes are held back (spans.lua). Behind the
---          ask of an APPLY (its id is the region) come the sums of that region: their stored
+--          ask of an APPLY (its id is the region) or RESTORE come the sums of that region: their stored
 --          form (layout.lua), born, reset, shape, taken, given, denied, the number of
 --          windows, and for each its number and units; its last of KEYS is what was heard. The record is 0 for
 --          none, 1 for one; for a part of a request that spans slots the name of the

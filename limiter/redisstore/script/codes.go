@@ -12,13 +12,13 @@ import (
 // Operations that only the script knows; the first three are of parts of a request that spans slots.
 const (
 	// OpUndo reverts what a part has booked, exactly.
-	OpUndo = limiter.OpApply + 1
+	OpUndo = limiter.OpRestore + 1
 	// OpCommit takes, or confirms a stored answer so that nobody undoes it.
-	OpCommit = limiter.OpApply + 2
+	OpCommit = limiter.OpRestore + 2
 	// OpCount lets bans, the only asks of such a request, count one denial each.
-	OpCount = limiter.OpApply + 3
+	OpCount = limiter.OpRestore + 3
 	// OpMove stands before a request, for one of its asks: what is spent in the former bucket moves to the ask's.
-	OpMove = limiter.OpApply + 4
+	OpMove = limiter.OpRestore + 4
 )
 
 // operations names the codes of operations, which are those of limiter.Op.
@@ -32,6 +32,7 @@ var operations = [...]string{
 	limiter.OpRenew:   "RENEW",
 	limiter.OpSettle:  "SETTLE",
 	limiter.OpApply:   "APPLY",
+	limiter.OpRestore: "RESTORE",
 	OpUndo:            "UNDO",
 	OpCommit:          "COMMIT",
 	OpCount:           "COUNT",

@@ -52,7 +52,7 @@ type Names struct {
 // Of is the name of an ask's bucket. One that spans regions has a name of its own, since its value also holds sums.
 func (n *Names) Of(a *limiter.Ask) string {
 	if a.Spans {
-		return n.Bucket(a.Key) + spansSuffix
+		return n.Bucket(a.Key) + SpansSuffix
 	}
 	return n.Bucket(a.Key)
 }
@@ -225,7 +225,7 @@ func (r *Request) encode(names *Names, req *limiter.Request, mark []byte, record
 		r.Keys = append(r.Keys, recordKey(names.Prefix, req))
 	}
 	r.count = 4 + 5*len(req.Asks)
-	if req.Op == limiter.OpApply {
+	if req.Op == limiter.OpApply || req.Op == limiter.OpRestore {
 		b = appendSums(b, req.Sums)
 		r.Keys = append(r.Keys, r.Keys[0]+":h")
 		r.count += 8 + 2*len(req.Sums.Windows)

@@ -1,7 +1,7 @@
 -- export.lua: which buckets that span regions have changed, and what is stored of them.
 --
 -- KEYS     the set of changed buckets; the sorted set of leased batches, by the instant (µs) at which their lease ends
--- ARGV     the most to return; for how long to lease them, ms
+-- ARGV     the most to return; for how long to lease them, ms; 1 if nothing is exported without the mark of restore.lua
 -- Returns  cmsgpack of a flat array: the name of the batch, 0 for none, which confirm.lua takes, and for each bucket
 --          its member of the set, its value (see layout.lua), and what it has heard from other regions: how many, and
 --          of each its name and its sums
@@ -25,6 +25,10 @@ if KEYS[1]:find('{', 1, true) then
     redis.call('SADD', KEYS[1], unpack(members))
     redis.call('SREM', arrived, unpack(members))
   end
+end
+
+if ARGV[3] == '1' and redis.call('GET', KEYS[1] .. ':kept') ~= 'kept' then
+  return redis.error_reply('LOST the data are to be restored')
 end
 
 local ended = redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', ('%d'):format(now), 'LIMIT', 0, 2)

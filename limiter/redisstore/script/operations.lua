@@ -277,9 +277,19 @@ local function reset(asks, n, now)
   end
 end
 
--- apply books what a region has spent (see sums.lua) and returns the time of the answer and ANSWERED, or STORED
--- if that was known.
-local function apply(region, a, now, came, heard)
+-- apply books what a region has spent (see sums.lua), or restores what this one had, and returns the time of the answer
+-- and ANSWERED, or STORED if that was known.
+local function apply(op, region, a, now, came, heard)
+  if op == RESTORE then
+    local mark = call('GET', ARGV[2] .. ':kept')
+    if not mark or mark == 'kept' then -- no restore is under way
+      load(a)
+      decide(a, now, 0, PEEK, nil, nil, '')
+      a.allowed = 0
+      return now, ANSWERED
+    end
+    region = ''
+  end
   kernels[SPANS] = kernels[SPANS] or make(SPANS)
   local lib, code, v, state, s = kernels[SPANS], a.algorithm % GUARD, nil, nil, nil
   kernels[code] = kernels[code] or make(code)
@@ -337,7 +347,7 @@ end
 local function run(op, id, asks, n, now, record, whole, keep, name, attempt, came)
   if op <= CHARGE or op == COMMIT then return take(op, id, asks, n, now, record, whole, keep, name, attempt) end
   if op == SETTLE then return settle(asks, n, now, record) end
-  if op == APPLY then return apply(id, asks[1], now, came, record) end
+  if op == APPLY or op == RESTORE then return apply(op, id, asks[1], now, came, record) end
   if op == UNDO then
     undo(id, asks, n, now, record, whole, name, attempt)
   elseif op == REFUND then
@@ -391,7 +401,7 @@ function long.read(m, pos, keys, k)
     end
     asks[i], pos = a, pos + 5
   end
-  if op == APPLY then
+  if op == APPLY or op == RESTORE then
     local windows, w = m[pos + 7], {}
     job.came = {stored = m[pos], born = m[pos + 1], reset = m[pos + 2], shape = m[pos + 3], taken = m[pos + 4],
       given = m[pos + 5], denied = m[pos + 6], w = w}

@@ -10,14 +10,14 @@ import (
 	"sluice/limiter"
 )
 
-// spansSuffix is behind the name of a bucket that spans regions, sumsSuffix behind that where the sums have a
+// SpansSuffix is behind the name of a bucket that spans regions, sumsSuffix behind that where the sums have a
 // key of their own.
-const spansSuffix, sumsSuffix = ":z", ":t"
+const SpansSuffix, sumsSuffix = ":z", ":t"
 
-// nameOfMember returns the name of the bucket, as Names.Bucket gives it, that stands for a member of the set of
+// NameOfMember returns the name of the bucket, as Names.Bucket gives it, that stands for a member of the set of
 // changed buckets, or false for what is no member.
-func nameOfMember(member string) (string, bool) {
-	return strings.CutSuffix(strings.TrimSuffix(member, sumsSuffix), spansSuffix)
+func NameOfMember(member string) (string, bool) {
+	return strings.CutSuffix(strings.TrimSuffix(member, sumsSuffix), SpansSuffix)
 }
 
 // Exporting is the script that hands out changed sums, and Confirming the one that ends leases of them.
@@ -25,6 +25,12 @@ func Exporting() Script { return ofFile("export.lua") }
 
 // Confirming is the script that ends leases of exported sums.
 func Confirming() Script { return ofFile("confirm.lua") }
+
+// Restoring is the script that begins and ends a restore of what was lost.
+func Restoring() Script { return ofFile("restore.lua") }
+
+// KeptSuffix is behind the name of a set of changed buckets, in that of the mark that their data are kept.
+const KeptSuffix = ":kept"
 
 // Member is a bucket that changed, as the script that exports knows it.
 type Member struct {
@@ -55,7 +61,7 @@ func DecodeExport(reply string) (members []Member, err error) {
 		if in.bad {
 			return members, errReply
 		}
-		name, ok := nameOfMember(member)
+		name, ok := NameOfMember(member)
 		sums, err := SumsOf(value)
 		if ok && err == nil {
 			members = append(members, Member{Name: name, Sums: sums, Lease: lease, Heard: heard})
@@ -88,7 +94,7 @@ func EncodeConfirm(members []Member) []byte {
 
 // appendConfirmed appends one bucket of EncodeConfirm, and returns how many elements it is.
 func appendConfirmed(b []byte, m *Member) ([]byte, int) {
-	name, share := m.Name+spansSuffix, m.Guard.Share
+	name, share := m.Name+SpansSuffix, m.Guard.Share
 	if m.Log {
 		name += sumsSuffix
 	}
@@ -114,7 +120,7 @@ func appendText(b []byte, s string) []byte {
 	return append(binary.BigEndian.AppendUint16(append(b, 0xda), uint16(len(s))), s...) //nolint:gosec // see above
 }
 
-// appendSums appends the sums of an OpApply.
+// appendSums appends the sums of an OpApply or OpRestore.
 func appendSums(b []byte, m *limiter.Sums) []byte {
 	b = appendText(b, string(storedForm(m)))
 	for _, n := range [...]int64{
@@ -206,7 +212,7 @@ func DecodeSums(s string) (m limiter.Sums, err error) {
 // SpentNames returns the keys at which the sums of a bucket are: behind its value, and what was heard of other regions.
 // name is that of the bucket, as Names.Bucket gives it.
 func SpentNames(name string, isLog bool) (value, heard string) {
-	value, heard = name+spansSuffix, name+spansSuffix+heardSuffix
+	value, heard = name+SpansSuffix, name+SpansSuffix+heardSuffix
 	if isLog {
 		value += sumsSuffix
 	}

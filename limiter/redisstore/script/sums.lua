@@ -308,8 +308,41 @@ function sums.decide(code, mode, cold, v, now, count, window, extra, w, key, how
   return value, lasts(code, count, window, extra, needed, s), result, remaining, reset, delay, at, before
 end
 
+-- resume makes the sums m of this region go on from came, of which they have before already (limiter.Sums.resume). It
+-- returns whether it did.
+local function resume(m, g, came, before)
+  if m.taken > 0 and m.shape ~= came.shape or m.taken > MAX - came.taken then return false end
+  local numbers, units = {}, {}
+  local function add(w, sign)
+    for i = 1, #w, 2 do
+      if not units[w[i]] then
+        numbers[#numbers + 1] = w[i]
+        units[w[i]] = 0
+      end
+      units[w[i]] = units[w[i]] + sign * w[i + 1]
+    end
+  end
+  add(m.w, 1)
+  add(came.w, 1)
+  add(before.w, -1)
+  table.sort(numbers, function(a, b) return a > b end)
+  m.born, m.shape, m.taken = came.born, came.shape, most(0, m.taken + came.taken - before.taken)
+  m.given, m.denied = most(0, m.given + came.given - before.given), m.denied + came.denied - before.denied
+  m.denied = least(most(0, m.denied), MAX)
+  m.w = {}
+  for i = 1, #numbers do
+    local n = numbers[i]
+    if units[n] > 0 and (not m.w[1] or g.first_hit or m.w[1] - n < g.kept) then
+      m.w[#m.w + 1], m.w[#m.w + 2] = n, units[n]
+    end
+  end
+  if m.w[1] and m.w[1] == came.w[1] and came.w[2] <= MOST_TOLD then m.told = came.w[2] end
+  return true
+end
+
 -- apply books in a bucket what a region has spent since what was last applied from it (in the hash heard; came is its
--- sums as a table, with their stored form). It changes nothing in Redis. It returns
+-- sums as a table, with their stored form). Of region '' it is what this region itself had spent before Redis lost its
+-- data, and its sums go on from there. It changes nothing in Redis but the set of changed buckets. It returns
 --   outcome   APPLIED, REPEATED or SHRUNK
 --   value     of the bucket, false if it does not change
 --   s         its sums
@@ -399,7 +432,7 @@ function sums.apply(kernel, code, state, s, now, count, window, extra, key, regi
       if ours[i + 1].born < came.reset then
         void[#void + 1] = ours[i]
         if ours[i] == region then last = nil end
-      else
+      elseif ours[i] ~= '' then -- own has that one
         book_all(ours[i + 1], {})
       end
     end
@@ -412,8 +445,10 @@ function sums.apply(kernel, code, state, s, now, count, window, extra, key, regi
       if not last then bad_state() end
     end
   end
-  local outcome = APPLIED
+  local outcome, own = APPLIED, region == '' and (open(s) or bad_state())
+  if own and not last and own.born == came.born then last = own end -- it was not lost, or its last writes alone were
   last = last or open(nil)
+  local before = last
   if came.born > last.born then
     last = open(nil)
     last.born = came.born
@@ -426,6 +461,10 @@ function sums.apply(kernel, code, state, s, now, count, window, extra, key, regi
     outcome = SHRUNK
   else
     book_all(came, last.w)
+    if own and resume(own, grid_of(code, count, window, extra, came.shape), came, before) then
+      if worth(own, code, DRAINS(code) and extra or count) then list(own, member_of(code, key)) end
+      s = close(own)
+    end
   end
   book_arrived()
   if told ~= now then run(now, 0, PEEK) end
