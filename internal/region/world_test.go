@@ -3,8 +3,10 @@ package region
 import (
 	"container/heap"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -30,6 +32,8 @@ type world struct {
 	// admitted is the units of takes less refunds, over all regions; most is the most there were at once.
 	admitted, most             int64
 	applied, repeated, dropped int
+	losses, regained           int
+	losing                     *node // the region whose store is lost and not restored, or nil
 	// ideal is one region to which all requests go, or nil.
 	ideal         *memstore.Store
 	idealAdmitted int64
@@ -43,6 +47,7 @@ type plan struct {
 	delay, jitter   int64
 	loss            float64 // of messages and answers
 	faults          bool    // cuts, and regions that go and come back
+	loses           bool    // regions lose their stores
 	skew            bool
 	charges         bool // charges and refunds too, not takes alone
 	guard           limiter.GuardMode
@@ -55,20 +60,24 @@ type plan struct {
 
 // node is a region.
 type node struct {
-	at       int
-	name     string
-	store    *memstore.Store
-	skew     int64
-	box      *Outbox
-	down     bool
-	every    int64 // ms between its requests, times 1000
-	due      int64 // of the next, times 1000
-	taken    int64
-	took     []int64 // when, for as long as bounded needs it
-	names    int
-	demands  *Demands
-	heard    []int64 // Taken of each region, as applied
-	lastName string
+	at        int
+	name      string
+	store     *memstore.Store
+	skew      int64
+	box       *Outbox
+	down      bool
+	every     int64 // ms between its requests, times 1000
+	due       int64 // of the next, times 1000
+	taken     int64
+	took      []int64 // when, for as long as bounded needs it
+	names     int
+	demands   *Demands
+	heard     []int64 // Taken of each region, as applied
+	lastName  string
+	exported  int64 // the most units that it has exported
+	forgotten int64 // units that were lost with a store before they were exported
+	// silent are the regions that it has asked what they know, since its store was lost, and that have not answered.
+	silent []*node
 }
 
 type event struct {
@@ -144,6 +153,9 @@ func newWorld(p plan, seed uint64) *world {
 	}
 	if p.faults {
 		w.after(w.r.Int64N(1000), w.fault)
+	}
+	if p.loses {
+		w.after(1000+w.r.Int64N(2000), w.lose)
 	}
 	return w
 }
@@ -291,10 +303,14 @@ func (w *world) exchange(n *node) error {
 		return nil
 	}
 	sums, err := n.store.Export(context.Background(), 1000, w.leaseOfAnExport)
+	if errors.Is(err, limiter.ErrLost) {
+		return w.restore(n)
+	}
 	if err != nil {
 		return err
 	}
 	for i := range sums {
+		n.exported = max(n.exported, sums[i].Sums.Taken)
 		sums[i].Guard = n.demands.Guard(&sums[i], time.UnixMilli(w.now))
 	}
 	n.box.Add(sums)
@@ -352,37 +368,44 @@ func (w *world) receive(from, to *node, b []byte, news []News) error {
 		return fmt.Errorf("%w: %+v", err, news)
 	}
 	for i := range m.Buckets {
-		sums := &m.Buckets[i].Sums
-		before, err := w.used(to.store)
-		if err != nil {
+		if err := w.apply(from, to, &m.Buckets[i].Sums); err != nil {
 			return err
-		}
-		a := limiter.Ask{Key: m.Buckets[i].Key, Limit: w.limit, Spans: true}
-		req := limiter.Request{Op: limiter.OpApply, ID: m.From, Asks: []limiter.Ask{a}, Sums: sums}
-		var res limiter.Result
-		if err := to.store.Do(context.Background(), &req, &res); err != nil {
-			return err
-		}
-		after, err := w.used(to.store)
-		switch known := to.heard[from.at]; {
-		case err != nil:
-			return err
-		case !res.Allowed:
-			return fmt.Errorf("%s: the sums of %s have shrunk: %+v", to.name, from.name, sums)
-		case res.Replayed && after != before:
-			return fmt.Errorf("%s: a repetition of %s changed %d to %d", to.name, from.name, before, after)
-		case res.Replayed:
-			w.repeated++
-		case sums.Taken < known:
-			return fmt.Errorf("%s: applied %d of %s after %d", to.name, sums.Taken, from.name, known)
-		case !w.charges && w.sameWindow() && after-before != sums.Taken-known && !w.full(after):
-			return fmt.Errorf("%s: %d units of %s counted as %d: %+v", to.name, sums.Taken-known, from.name, after-before, sums)
-		default:
-			w.applied++
-			to.heard[from.at] = sums.Taken
 		}
 	}
 	w.send(to, from, func() error { return w.answered(from, to, news) })
+	return nil
+}
+
+// apply applies sums of a region in another one.
+func (w *world) apply(from, to *node, sums *limiter.Sums) error {
+	before, err := w.used(to.store)
+	if err != nil {
+		return err
+	}
+	a := limiter.Ask{Key: w.key, Limit: w.limit, Spans: true}
+	req := limiter.Request{Op: limiter.OpApply, ID: from.name, Asks: []limiter.Ask{a}, Sums: sums}
+	var res limiter.Result
+	if err := to.store.Do(context.Background(), &req, &res); err != nil {
+		return err
+	}
+	after, err := w.used(to.store)
+	switch known := to.heard[from.at]; {
+	case err != nil:
+		return err
+	case !res.Allowed:
+		return fmt.Errorf("%s: the sums of %s have shrunk: %+v", to.name, from.name, sums)
+	case res.Replayed && after != before:
+		return fmt.Errorf("%s: a repetition of %s changed %d to %d", to.name, from.name, before, after)
+	case res.Replayed:
+		w.repeated++
+	case sums.Taken < known:
+		return fmt.Errorf("%s: applied %d of %s after %d", to.name, sums.Taken, from.name, known)
+	case !w.charges && w.sameWindow() && after-before != sums.Taken-known && !w.full(after):
+		return fmt.Errorf("%s: %d units of %s counted as %d: %+v", to.name, sums.Taken-known, from.name, after-before, sums)
+	default:
+		w.applied++
+		to.heard[from.at] = sums.Taken
+	}
 	return nil
 }
 
@@ -435,6 +458,114 @@ func (w *world) fault() error {
 	return nil
 }
 
+// lose lets a region lose its store. What it has not exported is forgotten by all.
+func (w *world) lose() error {
+	if w.quiet {
+		return nil
+	}
+	w.after(500+w.r.Int64N(3000), w.lose)
+	n := w.nodes[w.r.IntN(w.regions)]
+	if w.losing != nil && w.losing != n {
+		return nil // what two regions lose at once, nobody may know
+	}
+	spent, err := n.store.Spent(context.Background(), w.key)
+	if err != nil || spent.Own.Born >= w.now+n.skew { // an incarnation of the same ms is the same one
+		return err
+	}
+	if forgotten := n.taken - n.forgotten - n.exported; forgotten > 0 {
+		n.forgotten += forgotten
+		if res, err := w.do(w.one, limiter.OpRefund, "", forgotten, w.limit); err != nil {
+			return err
+		} else if got := res.Limits[0].Refunded; got != forgotten {
+			return fmt.Errorf("of %d units that %s forgets one region had %d", forgotten, n.name, got)
+		}
+	}
+	_ = n.store.Close()
+	n.store = memstore.New(memstore.Options{
+		Clock: func() int64 { return w.clock.Load() + n.skew }, Steady: true,
+		Regions: limiter.Regions{Count: int64(w.regions), Wait: w.interval, Restores: true},
+	})
+	n.silent, w.losing = nil, n
+	clear(n.heard)
+	w.losses++
+	return nil
+}
+
+// restore restores a store that was lost: from what was exported and from all other regions, however long it takes.
+func (w *world) restore(n *node) error {
+	if n.silent == nil {
+		if _, err := n.store.BeginRestore(context.Background(), "a restore"); err != nil {
+			return err
+		}
+		for _, s := range n.box.Waiting() {
+			if err := w.regain(n, &s.Sums); err != nil {
+				return err
+			}
+		}
+		for _, p := range w.nodes {
+			if p != n {
+				n.silent = append(n.silent, p)
+			}
+		}
+	}
+	if len(n.silent) == 0 {
+		w.losing = nil
+		_, err := n.store.EndRestore(context.Background(), "a restore")
+		return err
+	}
+	store := n.store
+	for _, p := range n.silent {
+		w.send(n, p, func() error {
+			known, err := recall(p.store, n.name)
+			if err != nil {
+				return err
+			}
+			w.send(p, n, func() error {
+				if n.store != store || !slices.Contains(n.silent, p) {
+					return nil // it was lost again meanwhile, or has had an answer
+				}
+				p.exported = max(p.exported, known.Sums.Taken)
+				n.silent = slices.DeleteFunc(n.silent, func(o *node) bool { return o == p })
+				for i := range known.Heard {
+					if known.Heard[i].Region == n.name {
+						if err := w.regain(n, &known.Heard[i].Sums); err != nil {
+							return err
+						}
+					}
+				}
+				return w.apply(p, n, &known.Sums)
+			})
+			return nil
+		})
+	}
+	return nil
+}
+
+// recall returns what a store says about its one bucket to a region that has lost its data.
+func recall(s *memstore.Store, region string) (all limiter.Exported, err error) {
+	for cursor := ""; ; {
+		known, next, err := s.Recall(context.Background(), region, cursor)
+		if len(known) > 0 {
+			all = known[0]
+		}
+		if cursor = next; err != nil || cursor == "" {
+			return all, err
+		}
+	}
+}
+
+// regain restores sums in the store of a region.
+func (w *world) regain(n *node, sums *limiter.Sums) error {
+	req := limiter.Request{Op: limiter.OpRestore, Sums: sums,
+		Asks: []limiter.Ask{{Key: w.key, Limit: w.limit, Spans: true}}}
+	var res limiter.Result
+	err := n.store.Do(context.Background(), &req, &res)
+	if err == nil && !res.Replayed && res.Allowed {
+		w.regained++
+	}
+	return err
+}
+
 // settle ends load and faults, and lets everything arrive.
 func (w *world) settle() error {
 	w.quiet = true
@@ -442,7 +573,7 @@ func (w *world) settle() error {
 	for _, n := range w.nodes {
 		n.down = false
 	}
-	return w.run(w.now + w.leaseOfAnExport.Milliseconds() + 5*w.interval + 4*(w.delay+w.jitter))
+	return w.run(w.now + w.leaseOfAnExport.Milliseconds() + 8*w.interval + 6*(w.delay+w.jitter))
 }
 
 // agree checks that every region has what one region would have.
