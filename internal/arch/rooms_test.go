@@ -27,7 +27,8 @@ const (
 var rooms = []room{
 	{path: ""},
 	{path: "limiter"},
-	{path: "limiter/redisstore", may: []string{"internal/tick", "internal/retry", "limiter",
+	{path: "limiter/across", may: []string{"internal/retry", "limiter"}},
+	{path: "limiter/redisstore", may: []string{"internal/tick", "limiter", "limiter/across",
 		"limiter/redisstore/script"},
 		foreign: []string{redis, prometheus}},
 	{path: "limiter/redisstore/script", may: []string{"limiter"}},

@@ -4,13 +4,12 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"sync"
 	"sync/atomic"
 
 	"github.com/redis/go-redis/v9"
 
-	"sluice/internal/retry"
 	"sluice/limiter"
+	"sluice/limiter/across"
 	"sluice/limiter/redisstore/script"
 )
 
@@ -20,19 +19,13 @@ const clusterDispatchers = 16
 
 // cluster is what only a cluster needs: where each hash slot is (cluster_topology.go),
 // a script call for each slot (cluster_call.go), and requests whose limits live in
-// different slots. Those are sent in rounds (cluster_rounds.go); the state of one is a crossSlot
-// (cluster_crossslot.go); what a round took and must not keep is undone (cluster_undo.go).
+// different slots (cluster_across.go).
 type cluster struct {
 	store *Store
 	view  *topology
-	undos *retry.Queue[int, *undo]
+	undos *across.Undos[undo]
 
-	spanning, undone atomic.Int64
-
-	mu        sync.Mutex
-	closed    bool
-	finishing int // rounds that go on after their caller has left
-	wg        sync.WaitGroup
+	spanning atomic.Int64
 }
 
 func newCluster(s *Store, client *redis.ClusterClient) *cluster {
@@ -63,8 +56,8 @@ func (s *Store) Stats() Stats {
 	if c == nil {
 		return Stats{}
 	}
-	pending, lost := c.undos.Stats()
-	return Stats{Spanning: c.spanning.Load(), GiveBacks: c.undone.Load(), GiveBacksPending: pending,
+	undone, pending, lost := c.undos.Stats()
+	return Stats{Spanning: c.spanning.Load(), GiveBacks: undone, GiveBacksPending: pending,
 		GiveBacksLost: lost, Reloads: c.view.reloads.Load()}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"sluice/internal/testenv"
 	"sluice/limiter"
+	"sluice/limiter/across"
 	"sluice/limiter/redisstore/script"
 )
 
@@ -210,7 +211,8 @@ func TestUndo_AnEmptyNameExpires(t *testing.T) {
 }
 
 func TestUndos_AreBoundedAndCounted(t *testing.T) {
-	s := &Store{opt: Options{MaxBatch: 100, MaxWait: time.Second}}
+	s := &Store{opt: Options{MaxBatch: 100, MaxWait: time.Second},
+		names: script.Names{Bucket: func(k limiter.Key) string { return string(k) }}}
 	s.cluster = &cluster{store: s, view: &topology{}}
 	for range clusterDispatchers {
 		d := newDispatcher(s.opt.MaxBatch, s.opt.MaxBatch)
@@ -219,16 +221,27 @@ func TestUndos_AreBoundedAndCounted(t *testing.T) {
 	}
 	s.cluster.undos = s.cluster.newUndos()
 	defer s.cluster.finishUndos()
-	u := undo{name: "one", since: wallTime()}
+	limit := limiter.Limit{Algorithm: limiter.FixedWindow, Count: 10, Window: 1000}
+	denied := s.cluster.split(&limiter.Request{Asks: []limiter.Ask{
+		{Key: "{a}", Weight: 1, Limit: limit}, {Key: "{b}", Weight: 1, Limit: limit},
+	}})
+	across.Run([]*across.Request{denied}, func(round []*across.Part) {
+		for _, p := range round { // one part takes, the other denies, and what was taken cannot be undone
+			p.Got = across.Answer{Took: true, Result: &limiter.Result{Allowed: p.Step == across.Ask,
+				Limits: make([]limiter.Decision, 1)}}
+			if p.Step == across.Undo {
+				p.Got = across.Answer{Err: errClosed}
+			}
+		}
+	})
+	now := wallTime()
 	for range maxUndos + 2 {
-		s.cluster.undoLater(&u)
+		s.cluster.undos.Keep(denied, now)
 	}
 	if st := s.Stats(); st.GiveBacksPending != maxUndos || st.GiveBacksLost != 2 {
 		t.Errorf("got %+v, want %d pending and 2 lost", st, maxUndos)
 	}
-	old := u
-	old.since = u.since.Add(-nameLife)
-	s.cluster.undoLater(&old)
+	s.cluster.undos.Keep(denied, now.Add(-nameLife))
 	s.cluster.finishUndos()
 	if st := s.Stats(); st.GiveBacksPending != 0 || st.GiveBacksLost != maxUndos+3 {
 		t.Errorf("got %+v, want that the old one and all that waited are lost", st)

@@ -126,6 +126,13 @@ func (s *Store) place(batches map[*dispatcher]*batch, req *limiter.Request) *scr
 // sendAll sends the batches of different dispatchers at once and waits for them all.
 // It returns those that failed.
 func (s *Store) sendAll(ctx context.Context, batches map[*dispatcher]*batch) map[*dispatcher]error {
+	if hasLeft(ctx) {
+		failed := make(map[*dispatcher]error, len(batches))
+		for d := range batches {
+			failed[d] = callerLeft(ctx, false)
+		}
+		return failed
+	}
 	if len(batches) == 1 {
 		for d, b := range batches {
 			if err := s.send(ctx, d, b); err != nil {
@@ -135,12 +142,6 @@ func (s *Store) sendAll(ctx context.Context, batches map[*dispatcher]*batch) map
 		return nil
 	}
 	failed := make(map[*dispatcher]error)
-	if ctx.Err() != nil {
-		for d := range batches {
-			failed[d] = callerLeft(ctx, false)
-		}
-		return failed
-	}
 	bounded, _ := ctx.(limiter.Bounded)
 	for d, b := range batches {
 		if s.opt.Trace != nil {
@@ -166,4 +167,19 @@ func (s *Store) sendAll(ctx context.Context, batches map[*dispatcher]*batch) map
 		}
 	}
 	return failed
+}
+
+// hasLeft reports whether nobody waits for an answer: the caller has left, or his own deadline has passed.
+func hasLeft(ctx context.Context) bool {
+	bounded, ok := ctx.(limiter.Bounded)
+	if !ok {
+		return ctx.Err() != nil
+	}
+	b := bounded.Bound()
+	select {
+	case <-b.Canceled:
+		return true
+	default:
+	}
+	return !b.Hard.IsZero() && !wallTime().Before(b.Hard)
 }

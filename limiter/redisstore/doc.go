@@ -20,10 +20,6 @@
 // All keys that the script touches are declared. On a cluster one call serves
 // one hash slot. What only a cluster needs is in cluster_*.go, and the Store
 // enters there through cluster (cluster_store.go). A request whose limits name
-// several entities (see [limiter.Key.Tag]) goes in two rounds, all or nothing;
-// cluster_crossslot.go is the page to read. Of 100 a minute by user and 9000 by address:
-//
-//	t=0.0 ms  user: take, 60 left    address: look, 1 left
-//	t=0.3 ms  address: take, denied, another request was quicker
-//	t=0.6 ms  user: give back what was booked at t=0.0, 61 left again
+// several entities (see [limiter.Key.Tag]) is all or nothing: it goes in rounds, as
+// package across says (cluster_across.go).
 package redisstore
