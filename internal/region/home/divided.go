@@ -1,238 +1,172 @@
 package home
 
 import (
-	"errors"
+	"context"
 	"math/rand/v2"
 	"slices"
+	"strconv"
+	"sync"
+	"time"
 
 	"sluice/limiter"
+	"sluice/limiter/across"
 	"sluice/rules/match"
 )
 
-// part is what one place decides of a request. It has the request's memory.
-type part struct {
-	to    string // the region, "" for this one
-	req   limiter.Request
-	place []int // of each ask in the request
+const (
+	// maxUndos bounds the takes that wait to be given back.
+	maxUndos = 10_000
+	// undoFirst is the pause of a region after a failure, and before the first try for a take that may still be on its
+	// way. It doubles up to undoMost. undoLife is for how long it is tried.
+	undoFirst, undoMost = 500 * time.Millisecond, 8 * time.Second
+	undoLife            = time.Minute
+	// undoSure is for how long a take that may still be on its way is given back again although there was nothing to give
+	// back. A region carries out no message that is older than maxAge; the difference is for clocks that differ.
+	undoSure = 20 * time.Second
+)
 
-	asked  bool // it has an answer: res or err
-	looked bool // another part has denied, so it only looks
-	res    limiter.Result
-	err    error
+// newUndos starts the queues of what could not be given back before the answer, one for each region.
+func (s *Store) newUndos() *across.Undos[limiter.Request] {
+	return across.NewUndos(across.UndoOptions[limiter.Request]{Most: maxUndos, Batch: maxTogether, First: undoFirst,
+		Last: undoMost, Life: undoLife, Sure: undoSure, Send: s.undoAt, Now: s.opt.Now,
+		Of: func(p *across.Part) (int, limiter.Request) { return p.Place, refundOf(p) }})
 }
 
-// spends reports whether the part changes something if it is allowed.
-func (p *part) spends() bool {
-	for i := range p.req.Asks {
-		if p.req.Asks[i].Spends(p.req.Op) {
-			return true
+// spread decides calls of which some leave this region, in rounds: each round makes one call of this region's store and
+// sends one message to each other region. The places of package across are the regions, 0 for this one: to give back
+// here costs least.
+func (s *Store) spread(ctx context.Context, set *match.Set, calls []limiter.Call) {
+	requests, of := make([]*across.Request, 0, len(calls)), make([]*limiter.Call, 0, len(calls))
+	for i := range calls {
+		if calls[i].Err = calls[i].Request.Check(); calls[i].Err == nil {
+			requests, of = append(requests, s.divide(set, &calls[i].Request)), append(of, &calls[i])
 		}
 	}
-	return false
-}
-
-// took reports whether the part has taken something, or may have, or relies on what a repeat has taken.
-func (p *part) took() bool {
-	if !p.asked || p.looked || !p.spends() {
-		return false
-	}
-	if p.err != nil {
-		return unknown(p.err)
-	}
-	return p.res.Allowed && (!p.res.Replayed || p.req.Attempt != 0) || p.req.Op == limiter.OpCharge && !p.res.Replayed
-}
-
-// recorded reports whether what the part takes leaves a record.
-func (p *part) recorded() bool {
-	return slices.ContainsFunc(p.req.Asks, func(a limiter.Ask) bool { return !a.Limit.Algorithm.Traits().Slots })
-}
-
-// lessTaken shows a part without what it has taken and gives back later.
-func (p *part) lessTaken() {
-	for i := range p.res.Limits {
-		if a, d := &p.req.Asks[i], &p.res.Limits[i]; a.Spends(p.req.Op) {
-			d.Remaining, d.Used = min(d.Remaining+a.Weight, d.Limit), max(0, d.Used-a.Weight)
-		}
+	across.Run(requests, func(round []*across.Part) { s.carry(ctx, round) })
+	for i, r := range requests {
+		s.undos.Keep(r, s.opt.Now())
+		of[i].Err = r.Answer(&of[i].Result)
 	}
 }
 
-// divided is the state of one request whose limits are at several places, or at one place elsewhere.
+// madeHere is how the id of a take begins that had none. No id of a caller is like it, because those are text.
+const madeHere = "\xff"
+
+// randomID is that of a take without one. With it a take whose answer is lost can be given back, and a message that
+// arrives twice counts once. Nobody needs its record after that: it is brief.
+func randomID() string {
+	first, second := rand.Uint64(), rand.Uint64() //nolint:gosec // unique
+	return madeHere + strconv.FormatUint(first, 36) + strconv.FormatUint(second, 36)
+}
+
+// divide makes the parts of a request.
 //
-// What it takes, it takes at one place after the other, because a denial of one must leave nothing at the others; this
-// region comes first, because to give back here costs least. Everything else goes to all places at once.
-type divided struct {
-	call   *limiter.Call
-	parts  []*part // this region's first
-	own    bool    // its id was made for it, so nobody repeats it
-	round  []*part // under way
-	denied bool
-	err    error
-}
-
-// divide makes the parts of a call, nil if it is malformed.
-func (s *Store) divide(set *match.Set, call *limiter.Call) *divided {
-	if call.Err = call.Request.Check(); call.Err != nil {
-		return nil
+// The caller may repeat the request by its id, perhaps in another region at this moment, and the repeat then relies on
+// what was taken. An attempt gives that back only if no other one holds it. Leases alone, which have no record that
+// says so, are kept after a failure.
+func (s *Store) divide(set *match.Set, req *limiter.Request) *across.Request {
+	r := across.New(req, across.Options{Place: func(a *limiter.Ask) int { return s.home(set, a.Key) }})
+	id, attempt, several := req.ID, req.Attempt, len(r.Parts) > 1
+	own := req.Unrepeated && id != "" // nobody repeats it
+	brief := id == "" && (req.Op == limiter.OpTake || req.Op == limiter.OpCharge) && (several || r.Parts[0].Place != 0)
+	if brief {
+		id, own = randomID(), true
 	}
-	req := &call.Request
-	d := &divided{call: call, own: req.Unrepeated && req.ID != ""}
-	places := s.places(set, req)
-	id, brief := req.ID, false
-	if elsewhere := len(places) > 1 || places[0] != ""; id == "" && d.takes() && elsewhere {
-		id, d.own, brief = randomID(), true, true
-	}
-	attempt := req.Attempt
-	if attempt == 0 && req.Op == limiter.OpTake && id != "" && !d.own && len(places) > 1 {
+	if attempt == 0 && req.Op == limiter.OpTake && id != "" && !own && several {
 		attempt = 1 + rand.Int64N(limiter.MaxExact) //nolint:gosec // unique, not a secret
 	}
-	for _, to := range places {
-		p := &part{to: to, req: limiter.Request{Op: req.Op, ID: id, Attempt: attempt, Keep: req.Keep, Brief: brief}}
-		for i := range req.Asks {
-			if s.home(set, req.Asks[i].Key) == to {
-				p.req.Asks, p.place = append(p.req.Asks, req.Asks[i]), append(p.place, i)
-			}
+	for _, p := range r.Parts {
+		p.Request.ID, p.Request.Attempt, p.Request.Brief, p.Request.Impatient = id, attempt, brief, false
+		leases := !slices.ContainsFunc(p.Request.Asks,
+			func(a limiter.Ask) bool { return !a.Limit.Algorithm.Traits().Slots })
+		p.Kept = !own && (attempt == 0 || leases)
+	}
+	return r
+}
+
+// carry makes the calls of one round, those of each place together. What undoes goes by itself, because it does not
+// end when the caller leaves: a repeat by the id must not find a charge that is about to be given back.
+func (s *Store) carry(ctx context.Context, round []*across.Part) {
+	type group struct {
+		place  int
+		undoes bool
+	}
+	groups := map[group][]*across.Part{}
+	for _, p := range round {
+		g := group{p.Place, p.Step == across.Undo}
+		if g.undoes && p.Unsure() && p.Place != 0 {
+			continue // the take may still be on its way: its lost answer stays that of the undo, which is repeated later
 		}
-		d.parts = append(d.parts, p)
+		groups[g] = append(groups[g], p)
 	}
-	return d
-}
-
-// takes reports whether the request is all or nothing.
-func (d *divided) takes() bool {
-	return d.call.Request.Op == limiter.OpTake || d.call.Request.Op == limiter.OpCharge
-}
-
-// next returns the parts to ask now, none if it is done.
-func (d *divided) next() []*part {
-	d.round = nil
-	for _, p := range d.parts {
-		switch {
-		case p.asked || d.err != nil:
-			continue
-		case d.denied: // how much is left there belongs to the answer
-			p.req.Op, p.req.ID, p.looked = limiter.OpPeek, "", true
+	var wg sync.WaitGroup
+	for g, parts := range groups {
+		if len(groups) == 1 {
+			s.ask(ctx, g.place, parts)
+			return
 		}
-		if d.round = append(d.round, p); d.takes() && !d.denied {
-			break
-		}
+		wg.Go(func() { s.ask(ctx, g.place, parts) })
 	}
-	return d.round
+	wg.Wait()
 }
 
-// learn reads what the parts under way have answered.
-func (d *divided) learn() {
-	for _, p := range d.round {
-		switch {
-		case p.looked && p.err != nil:
-			p.unseen()
-		case p.err != nil:
-			d.fail(p)
-		case d.call.Request.Op == limiter.OpTake && !p.looked && !p.res.Allowed:
-			d.denied = true
-		}
-	}
-}
-
-// unseen is the answer of a part that could not be looked at: another has denied, which is certain. Nothing is said to
-// remain.
-func (p *part) unseen() {
-	p.err = nil
-	p.res.Limits = make([]limiter.Decision, len(p.req.Asks))
-	for i := range p.req.Asks {
-		l := &p.req.Asks[i].Limit
-		p.res.Limits[i] = limiter.Decision{Allowed: true, Limit: l.Capacity(), Rate: l.Rate()}
-	}
-}
-
-// fail notes the error of a part; the first one speaks for the request.
-func (d *divided) fail(p *part) {
-	if d.err == nil {
-		d.err = p.err
-	}
-	var se *limiter.StoreError
-	if unknown(p.err) && errors.As(d.err, &se) && !se.Unknown {
-		d.err = &limiter.StoreError{Cause: se.Cause, Unknown: true, Err: se.Err}
-	}
-}
-
-func unknown(err error) bool {
-	var se *limiter.StoreError
-	return errors.As(err, &se) && se.Unknown
-}
-
-// toUndo returns the parts that have taken what the request must not keep. The caller may repeat the request by its id,
-// perhaps in another region at this moment, and the repeat then relies on what was taken. An attempt gives that back
-// only if no other one holds it. Leases alone, which have no record that says so, are kept after a failure.
-func (d *divided) toUndo() (parts []*part) {
-	if !d.takes() || d.err == nil && !d.denied {
-		return nil
-	}
-	for _, p := range d.parts {
-		if p.took() && (d.own || p.req.Attempt != 0 && (d.err == nil || p.recorded())) {
-			parts = append(parts, p)
+// ask makes the calls of parts at one place. Either all of them undo or none does.
+func (s *Store) ask(ctx context.Context, place int, parts []*across.Part) {
+	calls := make([]limiter.Call, len(parts))
+	for i, p := range parts {
+		switch req := &calls[i].Request; p.Step {
+		case across.Undo:
+			*req = refundOf(p)
+		case across.Look:
+			*req = limiter.Request{Op: limiter.OpPeek, Asks: p.Request.Asks}
+		default:
+			*req = p.Request
 		}
 	}
-	return parts
+	if parts[0].Step == across.Undo {
+		until, bounded := ctx.Deadline()
+		ctx = context.WithoutCancel(ctx)
+		if bounded && place != 0 { // this region has a bound of its own
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithDeadline(ctx, until)
+			defer cancel()
+		}
+	}
+	s.at(ctx, place, calls)
+	for i, p := range parts {
+		res := &calls[i].Result
+		took := res.Allowed && (!res.Replayed || p.Request.Attempt != 0) || p.Request.Op == limiter.OpCharge && !res.Replayed
+		p.Got = across.Answer{Err: calls[i].Err, Result: res, Took: took && p.Spends(), Firm: true}
+	}
 }
 
-// answer writes the decision or the error.
-func (d *divided) answer() {
-	if d.err != nil {
-		d.call.Err = d.failure()
+// at makes calls at one place.
+func (s *Store) at(ctx context.Context, place int, calls []limiter.Call) {
+	if place != 0 {
+		s.links[s.names[place]].do(ctx, calls)
 		return
 	}
-	res := &d.call.Result
-	if d.call.Request.Op == limiter.OpSettle {
-		d.agreeOnSettle()
-	}
-	asks := len(d.call.Request.Asks)
-	if cap(res.Limits) < asks {
-		res.Limits = make([]limiter.Decision, asks)
-	}
-	res.Limits, res.Allowed, res.Replayed = res.Limits[:asks], true, false
-	replays, fresh := false, false
-	for _, p := range d.parts {
-		res.Allowed = res.Allowed && (p.res.Allowed || p.looked)
-		replays = replays || p.res.Replayed
-		fresh = fresh || !p.res.Replayed && (p.spends() || d.call.Request.Op == limiter.OpSettle)
-		for i, at := range p.place {
-			res.Limits[at] = p.res.Limits[i]
-		}
-		if p.place[0] == 0 || res.At == 0 {
-			res.At = p.res.At
-		}
-	}
-	res.Allowed, res.Replayed = res.Allowed && !d.denied, replays && !fresh
+	ctx, cancel := context.WithTimeout(ctx, s.opt.Local)
+	defer cancel()
+	s.opt.Store.DoAll(ctx, calls)
 }
 
-// failure is the error of the request. What changed some buckets and cannot be undone is not certain.
-func (d *divided) failure() error {
-	var se *limiter.StoreError
-	if !errors.As(d.err, &se) {
-		return d.err
-	}
-	unsure := se.Unknown
-	if !d.takes() && d.call.Request.Op != limiter.OpPeek {
-		for _, p := range d.parts {
-			unsure = unsure || p.asked && p.err == nil
-		}
-	}
-	return &limiter.StoreError{Cause: se.Cause, Unknown: unsure, Err: se.Err}
+// refundOf is the request that gives back what a part has spent.
+func refundOf(p *across.Part) limiter.Request {
+	return limiter.Request{Op: limiter.OpRefund, ID: p.Request.ID, Attempt: p.Request.Attempt, Asks: p.Request.Asks}
 }
 
-// agreeOnSettle makes parts without a record agree with those that had one: they had nothing to settle.
-func (d *divided) agreeOnSettle() {
-	some := false
-	for _, p := range d.parts {
-		some = some || p.res.Allowed
+// undoAt gives back takes at one place.
+func (s *Store) undoAt(place int, refunds []limiter.Request) []across.Answer {
+	calls, answers := make([]limiter.Call, len(refunds)), make([]across.Answer, len(refunds))
+	for i := range refunds {
+		calls[i].Request = refunds[i]
 	}
-	for _, p := range d.parts {
-		if !some || p.res.Allowed {
-			continue
-		}
-		p.res.Allowed, p.res.Replayed = true, true
-		for i := range p.res.Limits {
-			p.res.Limits[i].Allowed = true
-		}
+	ctx, cancel := context.WithTimeout(s.ctx, s.opt.Timeout)
+	defer cancel()
+	s.at(ctx, place, calls)
+	for i := range answers {
+		answers[i] = across.Answer{Err: calls[i].Err, Result: &calls[i].Result}
 	}
+	return answers
 }

@@ -10,8 +10,8 @@
 //	err = s.Do(ctx, req, res)            // as any limiter.Store
 //	answer, err := receiver.Receive(ctx, body) // for the messages of other regions
 //
-// A request whose limits are in several places is all or nothing. It is taken at one place after the other, this region
-// first. If one denies or fails, what was taken before is given back under the id of the request.
+// A request whose limits are in several places is all or nothing (package across). It is taken at one place after the
+// other, this region first. If one denies or fails, what was taken before is given back under the id of the request.
 //
 // A worked example, regions eu and us 80 ms apart, a rule of 3 sign-ups a day for each user:
 //

@@ -1,25 +1,46 @@
 package home
 
 import (
+	"io"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"sluice/internal/retry"
 	"sluice/internal/testenv"
+	"sluice/limiter"
+	"sluice/limiter/across"
 )
+
+// denied is a request that was taken at one place and denied at another. What it took was given back, or could not be.
+func denied(undo error) *across.Request {
+	r := across.New(&limiter.Request{Asks: []limiter.Ask{ask("{a}", 1, 1), ask("{b}", 1, 1)}},
+		across.Options{Place: func(a *limiter.Ask) int { return int(a.Key[1]) }})
+	across.Run([]*across.Request{r}, func(round []*across.Part) {
+		for _, p := range round {
+			fits := p.Place == 'a'
+			p.Got = across.Answer{Took: fits, Result: &limiter.Result{Allowed: fits, Limits: make([]limiter.Decision, 1)}}
+			if p.Step == across.Undo {
+				p.Got.Err = undo
+			}
+		}
+	})
+	return r
+}
 
 func TestMetrics_SayWhatRegionsDecideForEachOther(t *testing.T) {
 	r := prometheus.NewPedanticRegistry()
 	observe := CountCalls(r, []string{"us"})
 	observe("us", "", 80*time.Millisecond)
 	observe("us", ReasonTimeout, 3*time.Second)
-	s := Store{undos: retry.New(retry.Options[string, *undo]{Life: time.Minute, Now: time.Now})} // without room
+	s := Store{undos: across.NewUndos(across.UndoOptions[limiter.Request]{Life: time.Minute, Now: time.Now,
+		Of: func(p *across.Part) (int, limiter.Request) { return p.Place, p.Request }})} // without room
 	defer s.undos.Close(t.Context())
-	s.undone.Store(31)
+	for range 31 {
+		s.undos.Keep(denied(nil), time.Now())
+	}
 	for range 33 {
-		s.undos.Add("us", nil, time.Now(), time.Now())
+		s.undos.Keep(denied(io.ErrUnexpectedEOF), time.Now())
 	}
 	s.Register(r)
 	var a Receiver

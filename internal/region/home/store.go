@@ -6,16 +6,14 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"slices"
-	"strconv"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"sluice/internal/region"
 	"sluice/internal/region/exchange"
-	"sluice/internal/retry"
 	"sluice/internal/trouble"
 	"sluice/limiter"
+	"sluice/limiter/across"
 	"sluice/rules/match"
 )
 
@@ -51,7 +49,7 @@ var homeFailing = trouble.Declare(trouble.Condition{Code: "region_calls_failing"
 // concurrent use and owns goroutines, which Close stops.
 type Store struct {
 	opt   Options
-	names []string // all regions
+	names []string // all regions, this one first
 	// exact reports whether a bucket has a home: whether its rule has span global_exact.
 	exact func(set *match.Set, key limiter.Key) bool
 	links map[string]*link
@@ -60,8 +58,7 @@ type Store struct {
 	ctx    context.Context //nolint:containedctx // that of the goroutines: it ends with Close
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
-	undos  *retry.Queue[string, *undo]
-	undone atomic.Int64
+	undos  *across.Undos[limiter.Request]
 }
 
 var _ limiter.Store = (*Store)(nil)
@@ -82,6 +79,7 @@ func New(opt Options) (*Store, error) {
 		l.at.Store(rand.Uint32N(uint32(len(p.Addresses)))) //nolint:gosec // spreads the nodes, not a secret; few addresses
 		s.links[p.Name], s.names = l, append(s.names, p.Name)
 	}
+	slices.Sort(s.names[1:])
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.undos = s.newUndos()
 	return s, nil
@@ -107,8 +105,8 @@ type Stats struct {
 
 // Stats returns the counters. It may be called at any time.
 func (s *Store) Stats() Stats {
-	pending, lost := s.undos.Stats()
-	return Stats{Undone: s.undone.Load(), Pending: pending, Lost: lost}
+	undone, pending, lost := s.undos.Stats()
+	return Stats{Undone: undone, Pending: pending, Lost: lost}
 }
 
 // Calls returns what became of the calls to another region. It may be called at any time.
@@ -130,7 +128,7 @@ type here struct{}
 func Here(ctx context.Context) context.Context { return context.WithValue(ctx, here{}, true) }
 
 // Away reports whether a bucket is at home in another region.
-func (s *Store) Away(key limiter.Key) bool { return s.home(s.opt.Sets.Load(), key) != "" }
+func (s *Store) Away(key limiter.Key) bool { return s.home(s.opt.Sets.Load(), key) != 0 }
 
 // Home returns the region whose store has a bucket, which may be this one; "" for a bucket that each region has.
 func (s *Store) Home(key limiter.Key) string {
@@ -140,15 +138,12 @@ func (s *Store) Home(key limiter.Key) string {
 	return Of(key, s.names)
 }
 
-// home returns the other region where a bucket is at home, "" for this one.
-func (s *Store) home(set *match.Set, key limiter.Key) string {
+// home returns the place in names of the region where a bucket is at home, 0 for this one.
+func (s *Store) home(set *match.Set, key limiter.Key) int {
 	if !s.exact(set, key) {
-		return ""
+		return 0
 	}
-	if name := Of(key, s.names); name != s.opt.Self {
-		return name
-	}
-	return ""
+	return slices.Index(s.names, Of(key, s.names))
 }
 
 func hasHome(set *match.Set, key limiter.Key) bool { return set != nil && set.Exact(key) != nil }
@@ -182,151 +177,11 @@ func (s *Store) DoAll(ctx context.Context, calls []limiter.Call) {
 // leaves reports whether a request has a bucket that is at home elsewhere.
 func (s *Store) leaves(ctx context.Context, set *match.Set, req *limiter.Request) bool {
 	for i := range req.Asks {
-		if s.home(set, req.Asks[i].Key) != "" {
+		if s.home(set, req.Asks[i].Key) != 0 {
 			return ctx.Value(here{}) == nil
 		}
 	}
 	return false
-}
-
-// spread decides calls of which some leave this region, in rounds: each round makes one call of this region's store and
-// sends one message to each other region.
-func (s *Store) spread(ctx context.Context, set *match.Set, calls []limiter.Call) {
-	divided := make([]*divided, 0, len(calls))
-	for i := range calls {
-		if d := s.divide(set, &calls[i]); d != nil {
-			divided = append(divided, d)
-		}
-	}
-	for {
-		var round []*part
-		for _, d := range divided {
-			round = append(round, d.next()...)
-		}
-		if len(round) == 0 {
-			break
-		}
-		s.carry(ctx, round)
-		for _, d := range divided {
-			d.learn()
-		}
-	}
-	s.giveBack(ctx, divided)
-	for _, d := range divided {
-		d.answer()
-	}
-}
-
-// carry makes the calls of one round, those of each place together.
-func (s *Store) carry(ctx context.Context, round []*part) {
-	byPlace := map[string][]*part{}
-	for _, p := range round {
-		byPlace[p.to] = append(byPlace[p.to], p)
-	}
-	do := func(to string, parts []*part) {
-		calls := make([]limiter.Call, len(parts))
-		for i, p := range parts {
-			calls[i].Request = p.req
-		}
-		s.at(ctx, to, calls)
-		for i, p := range parts {
-			p.res, p.err, p.asked = calls[i].Result, calls[i].Err, true
-		}
-	}
-	if len(byPlace) == 1 {
-		do(round[0].to, round)
-		return
-	}
-	var wg sync.WaitGroup
-	for to, parts := range byPlace {
-		wg.Go(func() { do(to, parts) })
-	}
-	wg.Wait()
-}
-
-// at makes calls at one place.
-func (s *Store) at(ctx context.Context, to string, calls []limiter.Call) {
-	if to != "" {
-		s.links[to].do(ctx, calls)
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, s.opt.Local)
-	defer cancel()
-	s.opt.Store.DoAll(ctx, calls)
-}
-
-// giveBack undoes what was taken for requests that were denied or failed elsewhere, before they are answered and even
-// if the caller has left: a repeat by the id must not find a charge that is about to be given back. What has not
-// answered, or has no time left, is undone later.
-func (s *Store) giveBack(ctx context.Context, all []*divided) {
-	byPlace := map[string][]*part{}
-	for _, d := range all {
-		for _, p := range d.toUndo() {
-			if p.to != "" && p.err != nil {
-				s.undoLater(p.to, &p.req, true)
-				continue
-			}
-			byPlace[p.to] = append(byPlace[p.to], p)
-		}
-	}
-	until, bounded := ctx.Deadline()
-	ctx = context.WithoutCancel(ctx)
-	var wg sync.WaitGroup
-	for to, parts := range byPlace {
-		wg.Go(func() {
-			ctx := ctx
-			if bounded && to != "" { // this region has a bound of its own
-				var cancel context.CancelFunc
-				ctx, cancel = context.WithDeadline(ctx, until)
-				defer cancel()
-			}
-			s.giveBackAt(ctx, to, parts)
-		})
-	}
-	wg.Wait()
-}
-
-// giveBackAt undoes parts at one place.
-func (s *Store) giveBackAt(ctx context.Context, to string, parts []*part) {
-	calls := make([]limiter.Call, len(parts))
-	for i, p := range parts {
-		calls[i].Request = refundOf(&p.req)
-	}
-	s.at(ctx, to, calls)
-	for i, p := range parts {
-		if calls[i].Err != nil {
-			s.undoLater(to, &p.req, p.err != nil)
-			p.lessTaken()
-			continue
-		}
-		s.undone.Add(1)
-		for k := range min(len(p.res.Limits), len(calls[i].Result.Limits)) {
-			d, now := &p.res.Limits[k], &calls[i].Result.Limits[k]
-			d.Remaining, d.Used, d.Reset = now.Remaining, now.Used, now.Reset
-		}
-	}
-}
-
-// madeHere is how the id of a take begins that had none. No id of a caller is like it, because those are text.
-const madeHere = "\xff"
-
-// randomID is that of a take without one. With it a take whose answer is lost can be given back, and a message that
-// arrives twice counts once. Nobody needs its record after that: it is brief.
-func randomID() string {
-	first, second := rand.Uint64(), rand.Uint64() //nolint:gosec // unique
-	return madeHere + strconv.FormatUint(first, 36) + strconv.FormatUint(second, 36)
-}
-
-// places returns the places of the asks of a request, this region first.
-func (s *Store) places(set *match.Set, req *limiter.Request) []string {
-	var out []string
-	for i := range req.Asks {
-		if to := s.home(set, req.Asks[i].Key); !slices.Contains(out, to) {
-			out = append(out, to)
-		}
-	}
-	slices.Sort(out)
-	return out
 }
 
 // since is the time since the start, in ns, at least 1.
