@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -89,16 +90,16 @@ func TestExplain_DirectGivesTheDecisionOnly(t *testing.T) {
 // homes has every bucket at home in us, which is this region.
 type homes struct{}
 
-func (homes) Away(limiter.Key) bool   { return false }
-func (homes) Home(limiter.Key) string { return "us" }
-func (homes) Timeout() time.Duration  { return time.Second }
-func (homes) Regions() int            { return 2 }
+func (homes) Home(limiter.Key) string             { return "us" }
+func (homes) TimeFor([]limiter.Ask) time.Duration { return 0 }
+
+func (homes) Spent(context.Context, limiter.Key, limiter.Limit) []limiter.RegionUnits { return nil }
 
 func TestExplain_NamesTheHomeOfAKey(t *testing.T) {
-	for name, homes := range map[string]decide.Homes{"": nil, "us": homes{}} {
+	for name, homes := range map[string]decide.Regions{"": nil, "us": homes{}} {
 		envoy := envoyRule(2, "envoy", 5, entries.Element{Key: "user"})
 		f := newFixture(t, []rules.Rule{perUser("all", 3), envoy}, func(opt *decide.CheckerOptions, _ *Deps) {
-			opt.Homes = homes
+			opt.Regions = homes
 		})
 		if got := f.explain(`{"user":"42"}`).Rules; len(got) != 1 || got[0].Home != name {
 			t.Errorf("%q: got %+v", name, got)

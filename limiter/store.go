@@ -79,6 +79,11 @@ type Ask struct {
 	// Guard says whether a take of a limit that spans regions is held to the region's part of it. Without one the limit
 	// may be a part itself, so that other regions do not hear of it (Sums.Count).
 	Guard GuardMode
+	// SpanOf is the id of the rule by whose span a region may have to spend only a part of Limit, 0 for none. A store
+	// that knows the other regions puts the part in place of Limit (Part.Asked). Other stores ignore it.
+	SpanOf int64
+	// Spare is how many units of Limit are above that of the rule of SpanOf.
+	Spare int64
 	// NotAfter is until when, ms on the store's clock, the limit is known to be that of this
 	// bucket; 0 for always. A store that begins to decide later returns CauseTimeout.
 	// Stores in memory, which decide at once, ignore it.
@@ -86,6 +91,8 @@ type Ask struct {
 	// HighWater names the high-water mark that covers this bucket; nil for none. Stores write it in one step with what
 	// is spent.
 	HighWater *HighWater
+	// Closed: its request is denied if the region that has the bucket cannot decide. See Request.Partly.
+	Closed bool
 	// Hot says how this bucket may be served while it is hot. Stores that keep
 	// buckets ignore it; see package nearstore.
 	Hot HotMode
@@ -145,6 +152,9 @@ type Request struct {
 	// Late: the request has waited for its turn for as long as it may before it came here. While a store with a queue
 	// answers, it refuses such a request with CauseOverload. Others ignore it.
 	Late bool
+	// Partly: if another region does not decide a take or peek, those of the first so many asks that are not at home there
+	// are decided all the same; see Result.Rest. A store that knows no other regions ignores it.
+	Partly int
 	// Sums are those of OpApply and OpRestore, not changed by them.
 	Sums *Sums
 	// Asks are 1 to MaxLimits limits with distinct keys.
@@ -152,7 +162,7 @@ type Request struct {
 }
 
 // Result answers a Request. Reuse it to save allocations: stores overwrite
-// every field and append to Limits[:0].
+// every field but the last two and append to Limits[:0].
 type Result struct {
 	// Allowed is true only if every limit allowed.
 	Allowed bool
@@ -163,6 +173,18 @@ type Result struct {
 	At int64
 	// Limits has one decision an Ask, in order.
 	Limits []Decision
+	// Parts says what the region makes of each Ask, nil where that is nothing, and Rest is what was decided although
+	// another region did not decide; both also with an error. Only a store that knows the other regions sets them.
+	Parts []*Part
+	Rest  *Call
+}
+
+// Part is that of an Ask, nil for none.
+func (r *Result) Part(ask int) *Part {
+	if r.Parts == nil {
+		return nil
+	}
+	return r.Parts[ask]
 }
 
 // Call is one request of a batch with its answer.

@@ -54,7 +54,7 @@ type Deps struct {
 
 func (d *Deps) check() error {
 	return errors.Join(kit.RequireFields(*d, "Welcome", "Regions", "Shares"),
-		kit.RequireFields(d.Pools), kit.RequireFields(d.Inspect),
+		kit.RequireFields(d.Pools), kit.RequireFields(d.Inspect, "Spent", "Home"),
 		kit.RequireFields(d.People), kit.RequireFields(d.Alerts))
 }
 

@@ -83,6 +83,13 @@ type Answer struct {
 	Limits []LimitAnswer
 }
 
+// DegradedRegion is what answers say of a limit that spans regions while another region is not heard of. Unlike a
+// fail mode it says nothing about the counter store, which has decided.
+const DegradedRegion = "region"
+
+// ByFailMode reports whether Degraded of an answer or a limit is a fail mode of the counter store.
+func ByFailMode(degraded string) bool { return degraded != "" && degraded != DegradedRegion }
+
 // Allowed reports whether the request may pass.
 func (a *Answer) Allowed() bool { return a.Verdict == Allowed }
 
@@ -101,7 +108,7 @@ func (a *Answer) apply(p *plan, limits []plannedLimit, pools []plannedPool, call
 	res, shut := &call.Result, false
 	a.At, a.Replayed = res.At, res.Replayed
 	for i := range limits {
-		l, la := &limits[i], limits[i].answer()
+		l, la := &limits[i], limits[i].answer(call)
 		l.decided(&la, res.Limits)
 		if l.spare > 0 && !l.lifts {
 			var pool *limiter.Decision
@@ -115,9 +122,8 @@ func (a *Answer) apply(p *plan, limits []plannedLimit, pools []plannedPool, call
 		if !res.Allowed {
 			l.addShed(&la, pools, p.pools, res.Limits)
 		}
-		shut = shut || l.shut
-		l.shutOff(&la)
-		l.patient(&la)
+		shut = shut || la.shut
+		la.shutOff()
 		a.Degraded = stronger(a.Degraded, la.Degraded)
 		a.Limits = append(a.Limits, la)
 		if !la.Known {
@@ -142,9 +148,9 @@ func (a *Answer) apply(p *plan, limits []plannedLimit, pools []plannedPool, call
 // answer's figures, and one that the store could not decide counts as allowed.
 func (c *Checker) applyApart(w *work, a *Answer, limits []plannedLimit, calls []limiter.Call) {
 	for i := range limits {
-		la := limits[i].answer()
-		la.Shadow = true
 		call := &calls[i]
+		la := limits[i].answer(call)
+		la.Shadow = true
 		switch {
 		case call.Err != nil:
 			la.Decision = limiter.Decision{Allowed: true, Limit: la.Limit.Capacity(), Rate: la.Limit.Rate()}
@@ -254,11 +260,20 @@ type LimitAnswer struct {
 	// Overloaded: the counter store had no turn for this limit, so that nothing was decided on it. An enforced one then
 	// denies, and a shadow one or a candidate counts as allowed.
 	Overloaded bool
+	// shut: nothing may be spent of it while another region is not heard of.
+	shut bool
 	// ConditionFailed: the rule applies because its condition could not be evaluated, which counts as true.
 	ConditionFailed bool
 	// Degraded is the fail mode that decided this limit, "" for the store, and DegradedRegion for the store while another
 	// region is not heard of.
 	Degraded string
+}
+
+// shutOff turns the decision on a limit that is shut into that of a closed fail mode: without figures.
+func (la *LimitAnswer) shutOff() {
+	if la.shut {
+		la.Decision, la.Known = limiter.Decision{Limit: la.Limit.Capacity(), Rate: la.Limit.Rate()}, false
+	}
 }
 
 // Name returns the limit's name for clients: Rule, or rules.DirectRule.

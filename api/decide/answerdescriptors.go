@@ -65,14 +65,13 @@ func (c *Checker) answerDescriptors(ctx context.Context, w *work, p *plan, q *De
 // applyAlone appends the decision on an enforced limit that has a call of its own.
 func (c *Checker) applyAlone(ctx context.Context, a *Answer, limits []plannedLimit, call *limiter.Call) {
 	l, op := &limits[0], call.Request.Op
-	la := l.answer()
+	la := l.answer(call)
 	switch {
 	case call.Err == nil:
 		la.Decision, la.Known = call.Result.Limits[0], true
 		l.subtractSpare(&la, op, call.Result.Allowed, nil)
 		l.addBan(&la, call.Result.Limits)
-		l.shutOff(&la)
-		l.patient(&la)
+		la.shutOff()
 		c.opt.Ledger.mirror(limits, call)
 		if a.At == 0 {
 			a.At = call.Result.At
@@ -120,7 +119,7 @@ func (a *Answer) decideAlone(p *plan, alone []plannedLimit) {
 		}
 		switch {
 		case la.Decision.Allowed:
-		case la.Degraded == rules.FailClosed, alone[i].shut && !la.Overloaded:
+		case la.Degraded == rules.FailClosed, la.shut && !la.Overloaded:
 			a.Verdict = Unavailable
 		case la.Overloaded && a.Verdict == Allowed:
 			a.Verdict = Overloaded

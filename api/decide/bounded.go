@@ -156,12 +156,11 @@ func (c *Checker) timeout(calls []limiter.Call) time.Duration {
 	if c.opt.Timeout <= 0 {
 		return 0
 	}
-	if c.opt.Homes != nil {
+	timeout := c.opt.Timeout
+	if c.opt.Regions != nil {
 		for i := range calls {
-			if c.away(calls[i].Request.Asks) {
-				return max(c.opt.Timeout, c.opt.Homes.Timeout())
-			}
+			timeout = max(timeout, c.opt.Regions.TimeFor(calls[i].Request.Asks))
 		}
 	}
-	return c.opt.Timeout
+	return timeout
 }

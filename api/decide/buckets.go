@@ -19,13 +19,8 @@ func (c *Checker) Buckets(ctx context.Context, rule *match.Compiled, op limiter.
 	}
 	asks = slices.Clone(asks)
 	for i := range asks {
-		if rule.Spans(asks[i].Key) {
-			limit := plannedLimit{rule: rule, key: asks[i].Key, limit: asks[i].Limit, weight: asks[i].Weight}
-			limit.span(c.opt.Regions, op)
-			asks[i].Limit, asks[i].Spans, asks[i].Guard = limit.storeLimit(), true, limit.guard
-		}
-		if c.opt.Regions != nil && rule.Divides(asks[i].Key) {
-			asks[i].Limit, _ = c.opt.Regions.Share(rule.Rule.ID, asks[i].Key, asks[i].Limit, 0)
+		if rule.Own(asks[i].Key) {
+			asks[i].Spans, asks[i].Guard, asks[i].SpanOf = rule.Global, rule.Guard, rule.SpanOf
 		}
 	}
 	call := limiter.Call{Request: limiter.Request{Op: op, Asks: asks}}

@@ -62,16 +62,21 @@ type CheckerOptions struct {
 	// Loads holds the fleet's reports about pools. If nil, reports are kept in this Checker
 	// only.
 	Loads *Loads
-	// Regions says whether other regions are heard of, for limits that span regions. Nil without regions.
+	// Regions knows where Store has its buckets; nil if they are all in one place.
 	Regions Regions
-	// Homes says which buckets are decided in another region. Nil without regions.
-	Homes Homes
-	// Spent reads what each region has spent, and Region is the name of this one. Nil without regions.
-	Spent  limiter.SpentReader
-	Region string
 	// Rand returns a uniformly random number from 0 to n-1, for the jitter of retry-after. It
 	// must be safe for concurrent use. If nil, the runtime's random source is used.
 	Rand func(n int64) int64
+}
+
+// Regions knows of a Store in which of several regions a bucket is. It is safe for concurrent use.
+type Regions interface {
+	// TimeFor returns the time for a request that goes to another region, 0 for any other. It must not block.
+	TimeFor(asks []limiter.Ask) time.Duration
+	// Home returns the region that has a bucket, "" for a bucket that each region has. It must not block.
+	Home(key limiter.Key) string
+	// Spent returns what each region has spent in a bucket that spans regions, by name; nil if that is unknown.
+	Spent(ctx context.Context, key limiter.Key, l limiter.Limit) []limiter.RegionUnits
 }
 
 // Checker decides questions. It finds the limits that apply and lets the store decide all of
@@ -110,7 +115,7 @@ func NewChecker(opt CheckerOptions) (*Checker, error) {
 // work returns cleared memory for one call.
 func (c *Checker) work() *work {
 	w, _ := workPool.Get().(*work)
-	w.loads, w.regions = c.opt.Loads, c.opt.Regions
+	w.loads = c.opt.Loads
 	return w
 }
 

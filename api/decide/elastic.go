@@ -111,7 +111,7 @@ func (c *Checker) prepareRetry(w *work, r retry, attempt int32) {
 	for i := range limits {
 		if p := &limits[i]; !said[p.ask].Allowed {
 			p.raised, p.wait = attempt, said[p.ask].RetryAfter
-			asks[p.ask].Limit = p.limit.Widen(p.spare)
+			asks[p.ask].Limit, asks[p.ask].Spare = p.limit.Widen(p.spare), p.spare
 			if at := int(p.pool) - 1; c.requireRoom(&w.pools[at], p) {
 				ask := &asks[poolsAt+at-r.poolsFrom]
 				ask.Limit, ask.Weight = w.pools[at].share, w.pools[at].weight
@@ -131,6 +131,7 @@ func (w *work) repeat(call *limiter.Call, r retry) {
 	}
 	again := &w.again[len(w.again)-1]
 	again.Request, again.Err = call.Request, nil
+	again.Request.Partly = 0 // a denial stands that was decided
 }
 
 // poolHasRoom returns false if the fleet reports that a limit's pool has no room for its

@@ -96,9 +96,12 @@ func (c *Checker) Explain(ctx context.Context, q *Question) (*Explanation, error
 
 // addRegions adds where a bucket of a rule is, or what each region has spent in it.
 func (c *Checker) addRegions(ctx context.Context, rule *match.Compiled, b *ConsideredLimit) {
-	b.Home = c.Home(b.Key)
+	if c.opt.Regions == nil {
+		return
+	}
+	b.Home = c.opt.Regions.Home(b.Key)
 	if b.Known && rule.Spans(b.Key) {
-		b.Regions = c.SpentByRegion(ctx, b.Key, b.Limit)
+		b.Regions = c.opt.Regions.Spent(ctx, b.Key, b.Limit)
 	}
 }
 

@@ -1,8 +1,10 @@
 package decide
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 
 	"sluice/limiter"
 	"sluice/rules"
@@ -12,24 +14,18 @@ import (
 // fail modes, because the store could not. Open allows, closed denies with status 503, and local
 // lets this node's own store decide, by the node's share of the limit if there is a Ledger. If any
 // limit is closed, the request is denied. Otherwise the local limits decide, all or nothing. An
-// override that blocks always denies, because that needs no store. If another region could not decide, this is only
-// about the limits that are at home there. If the store only had no turn for the request, no fail mode decides: see
-// overload.
+// override that blocks always denies, because that needs no store. Limits that the store has decided nevertheless
+// (limiter.Result.Rest) are not up to fail modes. If the store only had no turn for the request, no fail mode decides:
+// see overload.
 func (c *Checker) degrade(ctx context.Context, a *Answer, limits []plannedLimit, failed *limiter.Call) {
 	if isOverload(failed.Err) {
 		a.overload(limits, failed)
 		return
 	}
-	cause := limiter.CauseOf(failed.Err)
-	closed, blocked := false, -1
-	here := c.decidePartly(ctx, limits, failed)
-	if here.overloaded {
-		a.overload(limits, failed)
-		return
-	}
-	a.Cause = cause
+	a.Cause = limiter.CauseOf(failed.Err)
+	closed, blocked, rest := false, -1, failed.Result.Rest
 	for i := range limits {
-		la := limits[i].answer()
+		la := limits[i].answer(failed)
 		if limits[i].blocked && limits[i].weight > 0 {
 			la.Decision = limiter.Decision{RetryAfter: -1}
 			la.Known = true
@@ -37,8 +33,10 @@ func (c *Checker) degrade(ctx context.Context, a *Answer, limits []plannedLimit,
 			a.Limits = append(a.Limits, la)
 			continue
 		}
-		if here.held[i] {
-			here.answer(&limits[i], &la)
+		if limits[i].inRest(failed) {
+			limits[i].decided(&la, rest.Result.Limits)
+			limits[i].subtractSpare(&la, rest.Request.Op, rest.Result.Allowed, nil)
+			limits[i].addBan(&la, rest.Result.Limits)
 			a.Limits = append(a.Limits, la)
 			continue
 		}
@@ -57,8 +55,10 @@ func (c *Checker) degrade(ctx context.Context, a *Answer, limits []plannedLimit,
 			Rate: la.Limit.Rate()}
 		a.Limits = append(a.Limits, la)
 	}
-	c.decideLocally(ctx, a, limits, failed, closed || blocked >= 0 || here.denies())
-	c.finishPartly(ctx, &here, a)
+	c.decideLocally(ctx, a, limits, failed, closed || blocked >= 0 || rest != nil && !rest.Result.Allowed)
+	if rest != nil {
+		c.addRest(ctx, a, limits, failed)
+	}
 	if blocked >= 0 {
 		a.Verdict, a.Strictest = Denied, blocked
 	}
@@ -66,11 +66,49 @@ func (c *Checker) degrade(ctx context.Context, a *Answer, limits []plannedLimit,
 		a.Verdict, a.Strictest = Unavailable, -1
 	}
 	for i := range a.Limits {
-		if limits[i].blocked && limits[i].weight > 0 || here.held[i] {
+		if limits[i].blocked && limits[i].weight > 0 || limits[i].inRest(failed) {
 			continue
 		}
-		c.opt.Observe.ObserveDegraded(Degraded{FailMode: a.Limits[i].Degraded, Cause: cause})
+		c.opt.Observe.ObserveDegraded(Degraded{FailMode: a.Limits[i].Degraded, Cause: a.Cause})
 		a.Degraded = stronger(a.Degraded, a.Limits[i].Degraded)
+	}
+}
+
+// inRest reports whether the store has decided a limit although it failed with others.
+func (p *plannedLimit) inRest(failed *limiter.Call) bool {
+	part := failed.Result.Part(p.ask)
+	return failed.Result.Rest != nil && !p.lifts && (part == nil || !part.Away)
+}
+
+// addRest adds what the store decided nevertheless to the verdict of the fail modes, and gives it back if they deny.
+func (c *Checker) addRest(ctx context.Context, a *Answer, limits []plannedLimit, failed *limiter.Call) {
+	rest := failed.Result.Rest
+	a.At = cmp.Or(a.At, rest.Result.At)
+	if !rest.Result.Allowed {
+		a.Verdict = Denied
+	}
+	for i := range limits {
+		if limits[i].inRest(failed) &&
+			(a.Strictest < 0 || a.Limits[i].Decision.StricterThan(a.Limits[a.Strictest].Decision)) {
+			a.Strictest = i
+		}
+	}
+	if rest.Request.Op != limiter.OpTake || !rest.Result.Allowed || rest.Result.Replayed || a.Allowed() {
+		return
+	}
+	ctx, cancel := c.limited(context.WithoutCancel(ctx)) // the caller has waited for the other region already
+	defer cancel()
+	refund, res := rest.Request, limiter.Result{}
+	refund.Op = limiter.OpRefund
+	if err := c.opt.Store.Do(ctx, &refund, &res); err != nil {
+		c.observeFailure(err)
+		return
+	}
+	for i := range limits {
+		if at := slices.IndexFunc(refund.Asks, func(a limiter.Ask) bool { return a.Key == limits[i].key }); at >= 0 {
+			d, now := &a.Limits[i].Decision, &res.Limits[at]
+			d.Remaining, d.Used, d.Reset = min(now.Remaining, d.Limit), now.Used, now.Reset
+		}
 	}
 }
 
@@ -85,8 +123,11 @@ func (c *Checker) decideLocally(ctx context.Context, a *Answer, limits []planned
 	}
 	for i := range a.Limits {
 		if la := &a.Limits[i]; la.Degraded == rules.FailLocal {
-			ask := failed.Request.Asks[limits[i].ask]
-			la.Limit, ask.Limit = c.localShare(&limits[i], la.Limit), c.localShare(&limits[i], ask.Limit)
+			ask := limits[i].asked(failed)
+			la.Limit, ask.Limit = c.opt.Ledger.share(la.Limit), c.opt.Ledger.share(ask.Limit)
+			if part := failed.Result.Part(limits[i].ask); part != nil { // other regions decide by themselves too
+				la.Limit, ask.Limit = la.Limit.Share(part.Holders), ask.Limit.Share(part.Holders)
+			}
 			ask.Former = c.opt.Ledger.shareOf(ask.Former)
 			ask.Spans = false // nobody exports what this node counts
 			req.Asks = append(req.Asks, ask)
@@ -156,9 +197,9 @@ func (c *Checker) oweAll(a *Answer, limits []plannedLimit, failed *limiter.Call,
 	for i := range a.Limits {
 		if a.Limits[i].Degraded == rules.FailLocal {
 			if !shares[n].Look {
-				ask := failed.Request.Asks[limits[i].ask]
-				givenBack := undone && c.opt.Homes != nil && c.opt.Homes.Away(ask.Key)
-				c.opt.Ledger.owe(ask, shares[n], now, unknown && !givenBack)
+				part := failed.Result.Part(limits[i].ask)
+				givenBack := undone && part != nil && part.Away
+				c.opt.Ledger.owe(limits[i].asked(failed), shares[n], now, unknown && !givenBack)
 			}
 			n++
 		}

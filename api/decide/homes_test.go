@@ -23,21 +23,22 @@ type farAway struct {
 func (farAway) Timeout() time.Duration { return time.Second }
 func (farAway) Regions() int           { return 3 }
 
-func (farAway) Away(key limiter.Key) bool {
-	id, _ := match.RuleID(key)
-	return id == 1
-}
-
-func (f farAway) Home(key limiter.Key) string {
-	if f.Away(key) {
+func (farAway) Home(key limiter.Key) string {
+	if id, _ := match.RuleID(key); id == 1 {
 		return "far"
 	}
 	return ""
 }
 
+// farPlanet is what this region knows of that home.
+type farPlanet struct {
+	*planet
+	farAway
+}
+
 func (f farAway) Do(ctx context.Context, req *limiter.Request, res *limiter.Result) error {
 	for i := range req.Asks {
-		if f.Away(req.Asks[i].Key) {
+		if f.Home(req.Asks[i].Key) != "" {
 			return &limiter.StoreError{Cause: limiter.CauseConnection, Unknown: f.unknown, Err: errors.New("no answer")}
 		}
 	}
@@ -63,17 +64,18 @@ func farAndNear(t *testing.T, mode string, more ...func(*CheckerOptions)) *fixtu
 		}
 		opt.Sets = &match.Current{}
 		opt.Sets.Store(set)
-		store := farAway{Store: opt.Store}
-		opt.Store, opt.Homes = store, store
 		for _, change := range more {
 			change(opt)
 		}
+		opt.Store = farAway{Store: opt.Store}
+		spanRegions(opt, farPlanet{planet: &planet{}})
 	})
 }
 
 // A request with a bucket that is at home elsewhere has the longer time, and others have theirs.
 func TestTimeout_IsThatOfRegionsOnlyForWhatLeavesThisOne(t *testing.T) {
-	c := &Checker{opt: CheckerOptions{Timeout: 25 * time.Millisecond, Homes: farAway{}}}
+	c := &Checker{opt: CheckerOptions{Timeout: 25 * time.Millisecond}}
+	spanRegions(&c.opt, farPlanet{planet: &planet{}})
 	near := limiter.Call{Request: limiter.Request{Asks: []limiter.Ask{{Key: "user:a|2|fw"}}}}
 	far := limiter.Call{Request: limiter.Request{Asks: []limiter.Ask{near.Request.Asks[0], {Key: "user:a|1|fw"}}}}
 	if got := c.timeout([]limiter.Call{near}); got != 25*time.Millisecond {
@@ -115,8 +117,7 @@ func TestDegrade_WithoutAHomeAndATurnIsOverload(t *testing.T) {
 	for _, mode := range []string{rules.FailOpen, rules.FailClosed, rules.FailLocal} {
 		got := map[string]int64{}
 		f := farAndNear(t, mode, func(opt *CheckerOptions) {
-			store := farAway{Store: &turns{Store: opt.Store, full: []string{"|2|"}}}
-			opt.Store, opt.Homes, opt.Observe = store, store, account{got: got}
+			opt.Store, opt.Observe = &turns{Store: opt.Store, full: []string{"|2|"}}, account{got: got}
 		})
 		a := f.asks(limiter.OpTake, Question{Weight: 1, Descriptor: match.Descriptor{User: "ada"}})
 		if a.Verdict != Overloaded || a.Degraded != "" || a.Cause != "" || a.Strictest != -1 {
@@ -146,8 +147,8 @@ func TestDegrade_WhatAHomeGivesBackIsOwed(t *testing.T) {
 		}
 		opt.Sets = &match.Current{}
 		opt.Sets.Store(set)
-		store := farAway{Store: opt.Store, unknown: true}
-		opt.Store, opt.Homes = store, store
+		opt.Store = farAway{Store: opt.Store, unknown: true}
+		spanRegions(opt, farPlanet{planet: &planet{}})
 		opt.Ledger, err = NewLedger(LedgerOptions{Local: opt.Local, Nodes: func() int { return 1 }, Now: opt.Now})
 		if err != nil {
 			t.Fatal(err)

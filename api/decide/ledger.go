@@ -136,8 +136,12 @@ func (l *Ledger) mirror(limits []plannedLimit, call *limiter.Call) {
 }
 
 func (l *Ledger) mirrorOne(p *plannedLimit, call *limiter.Call, d *limiter.Decision) {
+	limit := p.storeLimit()
+	if part := call.Result.Part(p.ask); part != nil {
+		limit = part.Asked.Limit
+	}
 	req := limiter.Request{Op: call.Request.Op,
-		Asks: []limiter.Ask{{Key: p.key, Limit: l.share(p.storeLimit()), Weight: p.weight, Former: l.shareOf(p.former)}}}
+		Asks: []limiter.Ask{{Key: p.key, Limit: l.share(limit), Weight: p.weight, Former: l.shareOf(p.former)}}}
 	leases := p.limit.Algorithm.Traits().Slots
 	switch req.Op {
 	case limiter.OpTake:

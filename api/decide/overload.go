@@ -14,7 +14,7 @@ func isOverload(err error) bool { return err != nil && limiter.CauseOf(err) == l
 func (a *Answer) overload(limits []plannedLimit, failed *limiter.Call) {
 	a.Verdict, a.Strictest, a.Impatient = Overloaded, -1, failed.Request.Impatient
 	for i := range limits {
-		la := limits[i].answer()
+		la := limits[i].answer(failed)
 		la.Degraded = ""
 		if limits[i].blocked && limits[i].weight > 0 {
 			la.Decision, la.Known = limiter.Decision{RetryAfter: limiter.Never}, true

@@ -24,8 +24,7 @@ type work struct {
 	hasElastic bool // some plan may need a second attempt
 	hasQuotas  bool // some plan has quotas that are decided after its other limits, see takeQuotas
 	decision   Decision
-	loads      *Loads  // the checker's
-	regions    Regions // the checker's; nil without regions
+	loads      *Loads // the checker's
 }
 
 // plan holds the limits of one question and the calls of the store that decide it. The
@@ -61,7 +60,7 @@ type plannedLimit struct {
 	rule *match.Compiled // nil for a direct limit
 	name string          // of one of several direct limits
 	key  limiter.Key
-	// limit is what the answer shows; storeLimit is what the store enforces.
+	// limit is what the answer shows, unless the store knows a part of it; storeLimit is what the store enforces.
 	limit limiter.Limit
 	// former is the limit that the bucket had before an edit of the algorithm, with the units of the rule's throttle
 	// above it; nil for none.
@@ -77,15 +76,12 @@ type plannedLimit struct {
 	conditionFailed bool
 	plannedBan
 	plannedThrottle
-	plannedSpan
 	plannedDescriptor
 }
 
 // storeLimit returns the limit that the store enforces at the first attempt.
 func (p *plannedLimit) storeLimit() limiter.Limit {
 	switch {
-	case p.shut:
-		return shutLimit(p.limit)
 	case p.elastic:
 		return p.limit.Sparing(p.spare)
 	case p.spare == 0:
@@ -113,14 +109,24 @@ func (p *plannedLimit) mode() string {
 	return rules.ModeEnforce
 }
 
-// answer returns the limit's part of an answer, without a decision.
-func (p *plannedLimit) answer() LimitAnswer {
-	la := LimitAnswer{Rule: p.name, Key: p.key, Limit: p.limit, Whole: p.whole.Count, Weight: p.weight,
+// asked returns the ask of the limit as the store has decided it, or would have.
+func (p *plannedLimit) asked(call *limiter.Call) limiter.Ask {
+	if part := call.Result.Part(p.ask); part != nil {
+		return part.Asked
+	}
+	return call.Request.Asks[p.ask]
+}
+
+// answer returns the limit's part of the answer to a call, without a decision.
+func (p *plannedLimit) answer(call *limiter.Call) LimitAnswer {
+	la := LimitAnswer{Rule: p.name, Key: p.key, Limit: p.limit, Weight: p.weight,
 		Candidate: p.candidate, Direct: p.rule == nil, ConditionFailed: p.conditionFailed}
-	if p.rule != nil {
-		if p.cutOff {
+	if part := call.Result.Part(p.ask); part != nil {
+		if la.Limit, la.Whole, la.shut = part.Limit, part.Whole, part.Shut; part.CutOff {
 			la.Degraded = DegradedRegion
 		}
+	}
+	if p.rule != nil {
 		la.Message, la.LogPercent, la.Notify = p.rule.Message, p.rule.Rule.LogPercent, p.rule.Notify
 		la.Rule, la.Version = p.rule.Rule.Name, p.rule.Rule.Version
 		if !p.sent && !p.candidate {
@@ -146,7 +152,7 @@ func (w *work) release() {
 	clear(w.limits)
 	clear(w.pools)
 	clear(w.matches)
-	w.decision, w.loads, w.regions = Decision{}, nil, nil
+	w.decision, w.loads = Decision{}, nil
 	if w.hasElastic || w.hasQuotas {
 		clear(w.again[:cap(w.again)])
 		w.again, w.retried, w.hasElastic, w.hasQuotas = w.again[:0], w.retried[:0], false, false
@@ -219,6 +225,9 @@ func (w *work) add(ctx context.Context, q *Question, set *match.Set, now time.Ti
 	for i := p.from; i < p.to; i++ {
 		req := &w.calls[i].Request
 		req.Unrepeated, req.Gone, req.Late = unrepeated, q.Gone, q.Late
+		if q.strict {
+			req.Partly = 0 // no fail mode decides the others
+		}
 	}
 	if !q.strict {
 		w.hurry(&p, p.enforced)
@@ -282,12 +291,6 @@ func (w *work) planMatches(p *plan) {
 					former: formerOf(m), blocked: m.Override.Blocked, conditionFailed: m.ConditionFailed,
 					plannedBan: plannedBan{ban: banOf(m, op), lifts: p.q.OnlyBans, banLooks: p.q.strict},
 				})
-				if m.Rule.Global {
-					w.limits[len(w.limits)-1].span(w.regions, op)
-				}
-				if m.Rule.Shares {
-					w.divide(&w.limits[len(w.limits)-1], op)
-				}
 				if m.Rule.SoftPercent > 0 || m.Rule.Pool != nil {
 					w.throttle(p, m.Rule)
 				}
@@ -359,6 +362,7 @@ func (w *work) addCall(op limiter.Op, id string, limits []plannedLimit, pools []
 	c.Err = nil
 	c.Request.Op, c.Request.ID, c.Request.Keep = op, id, 0
 	c.Request.Impatient, c.Request.Gone, c.Request.Late = false, nil, false
+	c.Result.Parts, c.Result.Rest = nil, nil
 	c.Request.Asks = c.Request.Asks[:0]
 	full := anyFull(pools)
 	for i := range limits {
@@ -367,19 +371,25 @@ func (w *work) addCall(op limiter.Op, id string, limits []plannedLimit, pools []
 			c.Request.Asks = append(c.Request.Asks, l.banAsk())
 			continue
 		}
-		ask := limiter.Ask{Key: l.key, Limit: l.storeLimit(), Weight: l.weight, Look: l.look || full, Spans: l.spans,
-			Guard: l.guard, NotAfter: l.notAfter, HighWater: l.highWater, Former: l.former}
+		ask := limiter.Ask{Key: l.key, Limit: l.storeLimit(), Weight: l.weight, Look: l.look || full, Former: l.former}
 		if l.rule != nil {
 			ask.Hot, ask.HotRaise = l.rule.Hot, l.rule.HotRaise
+			ask.Closed = l.rule.Exact && (l.failMode == rules.FailClosed || l.blocked && l.weight > 0)
+			if l.sent {
+				ask.HotRaise = 0
+			} else if !l.candidate {
+				ask.Spans, ask.Guard, ask.SpanOf = l.rule.Global, l.rule.Guard, l.rule.SpanOf
+			}
 		}
-		if l.sent {
-			ask.HotRaise = 0
+		if !l.elastic {
+			ask.Spare = l.spare
 		}
 		c.Request.Asks = append(c.Request.Asks, ask)
 		if l.ban != nil {
 			c.Request.Asks = append(c.Request.Asks, l.banAsk())
 		}
 	}
+	c.Request.Partly = len(c.Request.Asks)
 	for i := range pools {
 		c.Request.Asks = append(c.Request.Asks, pools[i].ask())
 	}

@@ -154,12 +154,6 @@ func (w *work) planGroup(p *plan, q *DescriptorQuestion, a *DescriptorAnswer, gr
 			if !l.sent {
 				l.ban = banOf(m, op)
 			}
-			if m.Rule.Global && !l.sent {
-				l.span(w.regions, op)
-			}
-			if m.Rule.Shares && !l.sent {
-				w.divide(&l, op)
-			}
 		}
 		w.limits = append(w.limits, l)
 		if m.Rule != nil && m.Rule.SoftPercent > 0 && !l.sent {

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice/internal/region/spanning"
 	"sluice/limiter"
 	"sluice/rules"
 	"sluice/rules/match"
@@ -12,6 +13,7 @@ import (
 
 // planet is what a test says of the other regions.
 type planet struct {
+	nowhere
 	cut     bool
 	regions int64
 	rank    int64 // of this one
@@ -38,6 +40,20 @@ func (p *planet) HighWater(rule int64, l limiter.Limit) *limiter.HighWater {
 
 func (p *planet) ShareInterval() time.Duration { return time.Minute }
 
+// nowhere is where no bucket has a home.
+type nowhere struct{}
+
+func (nowhere) Home(limiter.Key) string { return "" }
+func (nowhere) Timeout() time.Duration  { return time.Second }
+func (nowhere) Regions() int            { return 3 }
+
+// spanRegions puts the store that knows the other regions in front of the one of a Checker.
+func spanRegions(opt *CheckerOptions, regions spanning.Regions) {
+	s := spanning.New(spanning.Options{Self: "eu", Store: opt.Store, Sets: opt.Sets, Regions: regions,
+		Timeout: time.Second})
+	opt.Store, opt.Regions = s, s
+}
+
 // inRegions returns a fixture with one rule that spans three regions.
 func inRegions(t *testing.T, cutOff string) (*fixture, *planet) {
 	t.Helper()
@@ -52,7 +68,7 @@ func inRegions(t *testing.T, cutOff string) (*fixture, *planet) {
 		}
 		opt.Sets = &match.Current{}
 		opt.Sets.Store(set)
-		opt.Regions = p
+		spanRegions(opt, p)
 	})
 	return f, p
 }

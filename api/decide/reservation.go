@@ -68,8 +68,6 @@ type reservedAsk struct {
 	// set, it is the name of one of several direct limits, whose weight is that of the request.
 	source  string
 	isNamed bool
-	// spare is how far a soft or elastic rule raised the limit above the one in answers.
-	spare int64
 	// pool is the number (from 1) of the limit's pool among the pools of the call, 0 for none.
 	// The ask of a pool has isPool set.
 	pool   int64
@@ -140,7 +138,7 @@ func (a *reservedAsk) append(b []byte) []byte {
 	b = binary.AppendUvarint(b, uint64(a.Weight))
 	l := &a.Limit
 	b = append(b, byte(l.Algorithm), byte(l.Align))
-	for _, v := range []int64{l.Count, l.Window, l.Burst, l.Buckets, a.spare} {
+	for _, v := range []int64{l.Count, l.Window, l.Burst, l.Buckets, a.Spare} {
 		b = binary.AppendUvarint(b, uint64(v))
 	}
 	b = binary.AppendVarint(b, l.Anchor)
@@ -199,7 +197,7 @@ func readAsk(r *wire.Reader) (a reservedAsk) {
 	a.Key = limiter.Key(r.Text(maxLeaseKey))
 	a.Weight = r.Number(limiter.MaxExact)
 	a.Limit.Algorithm, a.Limit.Align = limiter.Algorithm(r.Byte()), limiter.Align(r.Byte())
-	for _, dst := range []*int64{&a.Limit.Count, &a.Limit.Window, &a.Limit.Burst, &a.Limit.Buckets, &a.spare} {
+	for _, dst := range []*int64{&a.Limit.Count, &a.Limit.Window, &a.Limit.Burst, &a.Limit.Buckets, &a.Spare} {
 		*dst = r.Number(limiter.MaxExact)
 	}
 	a.Limit.Anchor = r.Varint()

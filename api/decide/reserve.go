@@ -108,6 +108,9 @@ func (r *reservation) add(call *limiter.Call, limits []plannedLimit, enforced bo
 		at := next
 		next++
 		ask := reservedAsk{Ask: call.Request.Asks[k], isPool: at >= len(limits)}
+		if part := call.Result.Part(k); part != nil {
+			ask.Ask = part.Asked
+		}
 		if ask.Limit.Algorithm.Traits().Slots {
 			if ask.Weight > 0 {
 				leases.Request.Asks = append(leases.Request.Asks, ask.Ask)
@@ -121,7 +124,6 @@ func (r *reservation) add(call *limiter.Call, limits []plannedLimit, enforced bo
 				ask.source, ask.isNamed = p.name, true
 			}
 			ask.pool = places[limits[at].pool]
-			ask.spare = max(0, ask.Limit.Capacity()-limits[at].limit.Capacity())
 		}
 		recorded = recorded || ask.Weight > 0 && !ask.Look
 		out.asks = append(out.asks, ask)
@@ -330,7 +332,7 @@ func (a *Answer) applySettlement(set *match.Set, r *reservedCall, call *limiter.
 		if la.Decision.Used > la.Decision.Limit { // as a charge says of what does not fit
 			la.Decision.Allowed, a.Verdict = false, Denied
 		}
-		la.Decision = la.Decision.Within(r.asks[i].spare)
+		la.Decision = la.Decision.Within(r.asks[i].Spare)
 		if rule := ruleOfKey(set, la.Key); rule != nil {
 			la.Rule, la.Notify = rule.Rule.Name, rule.Notify
 		} else if la.Direct = true; r.asks[i].isNamed {

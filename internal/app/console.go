@@ -153,17 +153,20 @@ func poolDeps(checker *decide.Checker, db *database.DB) web.Pools {
 }
 
 // inspectDeps returns what the pages about requests and keys depend on.
-func inspectDeps(cfg *config.Serve, checker *decide.Checker, db *database.DB) web.Inspect {
-	return web.Inspect{
+func inspectDeps(cfg *config.Serve, checker *decide.Checker, regions decide.Regions, db *database.DB) web.Inspect {
+	deps := web.Inspect{
 		Explain: func(ctx context.Context, d *match.Descriptor, weight int64) (web.Explanation, error) {
 			return explain(ctx, checker, d, weight)
 		},
 		ExplainCall: func(ctx context.Context, call *web.AskedCall) (web.Explanation, error) {
 			return explainCall(ctx, checker, call)
 		},
-		Buckets: checker.Buckets, Spent: checker.SpentByRegion, Home: checker.Home, Resets: db,
-		Deferrals: deferrals{checker, db}, TenantAttribute: cfg.TenantAttribute,
+		Buckets: checker.Buckets, Resets: db, Deferrals: deferrals{checker, db}, TenantAttribute: cfg.TenantAttribute,
 	}
+	if regions != nil {
+		deps.Spent, deps.Home = regions.Spent, regions.Home
+	}
+	return deps
 }
 
 // explain explains a request and converts the result to the types of the console.

@@ -7,7 +7,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"sluice/api"
-	"sluice/api/decide"
 	"sluice/internal/config"
 	"sluice/internal/region/exchange"
 	"sluice/internal/region/home"
@@ -91,14 +90,6 @@ func otherRegions(cfg *config.Serve) (peers []exchange.Peer, names []string, err
 		}
 	}
 	return peers, names, err
-}
-
-// homes is what checks ask, nil without regions.
-func (c *counters) homes() decide.Homes {
-	if c.home == nil {
-		return nil
-	}
-	return c.home
 }
 
 // asks is what answers other regions about keys that are at home here, nil without regions.

@@ -19,6 +19,7 @@ import (
 	"sluice/internal/region/home"
 	"sluice/internal/region/share"
 	"sluice/internal/region/sharing"
+	"sluice/internal/region/spanning"
 	"sluice/internal/secretfile"
 	"sluice/rules/match"
 )
@@ -146,15 +147,20 @@ func regionCount(cfg *config.Serve) int {
 	return len(list)
 }
 
-// decides is what a check asks, nil without regions.
-func (r *regions) decides() decide.Regions {
+// decides puts the store that knows the other regions in front of the counters of checks, if there are regions.
+func (r *regions) decides(cfg *config.Serve, c *counters, sets *match.Current, opt *decide.CheckerOptions) {
 	if r == nil {
-		return nil
+		return
 	}
-	return struct {
-		*exchange.Exchange
-		*sharing.Shares
-	}{r.exchange, r.shares}
+	s := spanning.New(spanning.Options{
+		Self: cfg.Region, Store: opt.Store, Sets: sets, Spent: c.sums, Timeout: cfg.StoreTimeout,
+		Regions: struct {
+			*exchange.Exchange
+			*sharing.Shares
+			*home.Store
+		}{r.exchange, r.shares, c.home.Store},
+	})
+	opt.Store, opt.Regions = s, s
 }
 
 // sharesAPI is what answers other regions about shares, nil without regions.

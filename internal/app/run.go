@@ -221,13 +221,14 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	}
 	withdrawals := decide.NewWithdrawals(deferred)
 	stops.add("withdrawals of deferred requests", func(context.Context) error { withdrawals.Close(); return nil })
-	checker, err := decide.NewChecker(decide.CheckerOptions{
+	deciding := decide.CheckerOptions{
 		Deferred: deferred, Withdrawals: withdrawals, Secrets: secrets, Loads: buckets.loads,
 		Sets: sets, Store: spans.Store(buckets.store), Local: buckets.local, Ledger: buckets.ledger,
 		Timeout: cfg.StoreTimeout, Lost: meter.Lost, Now: host.Now, Observe: observers,
-		Trace:   spans.Decisions(),
-		Regions: regions.decides(), Homes: buckets.homes(), Region: cfg.Region, Spent: buckets.sums,
-	})
+		Trace: spans.Decisions(),
+	}
+	regions.decides(&cfg, buckets, sets, &deciding)
+	checker, err := decide.NewChecker(deciding)
 	if err != nil {
 		return err
 	}
@@ -249,7 +250,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 		Trials: past, Watching: buckets.hot != nil,
 		Headers: headersOf(cfg.ResetHeader == "delta"),
 		Replays: openReplays(&cfg, &host, files[&cfg.KafkaPassword], stops),
-		Pools:   poolDeps(checker, db), Profiles: db.Profiles(), Inspect: inspectDeps(&cfg, checker, db),
+		Pools:   poolDeps(checker, db), Profiles: db.Profiles(), Inspect: inspectDeps(&cfg, checker, deciding.Regions, db),
 		People: web.People{People: db, Tokens: db, Audit: db, TokensChanged: reload.changedTokens}, Transfer: db,
 	}
 	deps.Stats, deps.DecisionLogs, deps.Regions = past, accounts, regions.shown()

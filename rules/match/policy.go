@@ -66,6 +66,15 @@ func (c *Compiled) compilePolicy(p *rules.Parsed, pools map[string]*CompiledPool
 		c.Hot = limiter.HotSharded
 	}
 	c.Global, c.Shares = r.Span == rules.SpanGlobal && opt.Regions > 1, r.Span == rules.SpanShares && opt.Regions > 1
+	if c.Global || c.Shares {
+		c.SpanOf = r.ID
+	}
+	if c.Global {
+		c.Guard = limiter.GuardOpen
+		if r.Cold != nil && *r.Cold == rules.ColdShare {
+			c.Guard = limiter.GuardShare
+		}
+	}
 	if c.Exact = r.Span == rules.SpanGlobalExact && opt.Regions > 1; c.Exact {
 		c.banSuffix = string(limiter.BanKey(limiter.Key(c.suffix)))
 	}

@@ -79,6 +79,10 @@ type Compiled struct {
 	Exact bool
 	// Shares: the limit is divided among the regions, and there are several.
 	Shares bool
+	// SpanOf is the rule's id if a region may have to spend only a part of the limit, else 0, and Guard is that of a
+	// limit that is Global; see limiter.Ask.
+	SpanOf int64
+	Guard  limiter.GuardMode
 	// Hot says how hot buckets may be served.
 	Hot limiter.HotMode
 

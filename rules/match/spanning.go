@@ -37,8 +37,11 @@ func (s *Set) Spanning(key limiter.Key, now time.Time) (*Compiled, limiter.Limit
 // Spans reports whether a bucket, which belongs to the rule, spans regions: that of the rule's own limit, not that of
 // its candidate or ban.
 func (c *Compiled) Spans(key limiter.Key) bool {
-	return c.Global && strings.HasSuffix(string(key), c.suffix)
+	return c.Global && c.Own(key)
 }
+
+// Own reports whether a bucket, which belongs to the rule, is that of the rule's own limit.
+func (c *Compiled) Own(key limiter.Key) bool { return strings.HasSuffix(string(key), c.suffix) }
 
 // Exact returns the rule of a bucket that has a home region (SpanGlobalExact), nil for any other: a bucket of such a
 // rule's own limit or of its ban, not that of its candidate.
@@ -52,11 +55,6 @@ func (s *Set) Exact(key limiter.Key) *Compiled {
 		return nil
 	}
 	return c
-}
-
-// Divides reports whether a bucket, which belongs to the rule, is that of a limit that is divided among regions.
-func (c *Compiled) Divides(key limiter.Key) bool {
-	return c.Shares && strings.HasSuffix(string(key), c.suffix)
 }
 
 // overridden returns the limit of a bucket of rule c after its override.

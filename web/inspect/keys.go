@@ -95,7 +95,9 @@ func (p *Pages) bucket(v *kit.Visit, status int, b *match.Bucket, form url.Value
 		}
 	}
 	if b.Key != "" {
-		m.Home = p.Home(b.Key)
+		if p.Home != nil {
+			m.Home = p.Home(b.Key)
+		}
 		peeked, err := p.peek(v.Ctx, b)
 		m.Peeked, m.CountersDown, m.HomeDown = peeked, err != nil, limiter.CauseOf(err) == limiter.CauseHome
 		if node := p.Node(); b.Rule.Spans(b.Key) {
@@ -163,7 +165,7 @@ func (p *Pages) peek(ctx context.Context, b *match.Bucket) (m Peeked, err error)
 			m.Candidate = FiguresOf(asks[i].Limit, d)
 		}
 	}
-	if m.Figures != nil && b.Rule.Spans(b.Key) {
+	if m.Figures != nil && b.Rule.Spans(b.Key) { // there are regions
 		m.Figures.Regions = p.Spent(ctx, b.Key, b.Limit)
 	}
 	return m, nil

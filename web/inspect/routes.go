@@ -26,7 +26,8 @@ type Deps struct {
 	// Buckets peeks at buckets of a rule (limiter.OpPeek) or resets them (limiter.OpReset). res has a decision for each
 	// ask. The error is a *limiter.StoreError.
 	Buckets func(ctx context.Context, rule *match.Compiled, op limiter.Op, asks []limiter.Ask, res *limiter.Result) error
-	// Spent returns what each region has spent in a bucket that spans regions, nil if that is unknown.
+	// Spent returns what each region has spent in a bucket that spans regions, nil if that is unknown. It and Home are nil
+	// without regions.
 	Spent func(ctx context.Context, key limiter.Key, l limiter.Limit) []limiter.RegionUnits
 	// Home returns the region that has a bucket, "" for a bucket that each region has.
 	Home func(key limiter.Key) string

@@ -111,12 +111,12 @@ func (f *Counters) Buckets(ctx context.Context, rule *match.Compiled, op limiter
 	return f.world.Guard.Do(ctx, &limiter.Request{Op: op, Asks: asks}, res)
 }
 
-// Spent is Checker.SpentByRegion.
+// Spent is that of regions.
 func (f *Counters) Spent(context.Context, limiter.Key, limiter.Limit) []limiter.RegionUnits {
 	return []limiter.RegionUnits{{Region: "eu", Units: 412}, {Region: "us", Units: 96}}
 }
 
-// Home is Checker.Home: keys of rules with span global_exact are at home in us.
+// Home is that of regions: keys of rules with span global_exact are at home in us.
 func (f *Counters) Home(key limiter.Key) string {
 	if set := f.world.Sets.Load(); set != nil && set.Exact(key) != nil {
 		return "us"

@@ -127,9 +127,6 @@ type here struct{}
 // Here returns a context whose calls are decided in this region.
 func Here(ctx context.Context) context.Context { return context.WithValue(ctx, here{}, true) }
 
-// Away reports whether a bucket is at home in another region.
-func (s *Store) Away(key limiter.Key) bool { return s.home(s.opt.Sets.Load(), key) != 0 }
-
 // Home returns the region whose store has a bucket, which may be this one; "" for a bucket that each region has.
 func (s *Store) Home(key limiter.Key) string {
 	if !s.exact(s.opt.Sets.Load(), key) {
