@@ -80,10 +80,6 @@ type Deps struct {
 	Webhooks Webhooks
 	// Regions takes part in the exchange between regions. If nil, there are none, and its route does not exist.
 	Regions Regions
-	// RegionAsks answers other regions about keys that are at home in this one. It is set together with Regions.
-	RegionAsks RegionAsks
-	// Shares answers other regions about limits that are divided. It is set together with Regions.
-	Shares Shares
 	// RLS answers a call of Envoy's RateLimitService in the JSON form of proto3, with a status and a body. If nil, the
 	// route does not exist.
 	RLS func(ctx context.Context, body []byte) (status int, answer []byte, err error)

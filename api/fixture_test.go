@@ -78,7 +78,7 @@ func newFixture(t testing.TB, rs []rules.Rule, edit ...func(*decide.CheckerOptio
 			f.reload()
 			return true
 		}, Now: f.book.now, Panicked: f.seen.panicked,
-		Regions: &elsewhere{}, RegionAsks: &asked{}, Shares: &dividing{}, Figures: &takenRows{},
+		Regions: &elsewhere{}, Figures: &takenRows{},
 		RLS: func(context.Context, []byte) (int, []byte, error) {
 			return http.StatusOK, []byte(`{"overallCode":"OK"}`), nil
 		},

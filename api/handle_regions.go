@@ -19,17 +19,12 @@ import (
 	"sluice/rules/field"
 )
 
-// Regions takes what other regions have spent, and knows how the exchange goes.
+// Regions takes the messages of other regions, and knows how they go.
 type Regions interface {
-	Receive(ctx context.Context, body []byte) (*exchange.Answer, error)
-	// Recall answers a region that has lost its data.
-	Recall(ctx context.Context, body []byte) ([]byte, error)
+	// Receive carries out a message of a media type: one of package exchange, or that of home or sharing. An answer that
+	// is a []byte is of the same type, others are JSON.
+	Receive(ctx context.Context, kind string, body []byte) (answer any, err error)
 	Overview() exchange.Overview
-}
-
-// RegionAsks answers what other regions ask about keys that are at home in this one.
-type RegionAsks interface {
-	Receive(ctx context.Context, body []byte) ([]byte, error)
 }
 
 // exchangeRegions takes the messages of other regions. The media type says of which kind one is.
@@ -45,30 +40,12 @@ func (s *Server) exchangeRegions(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	ctx := c.Request().Context()
-	switch kind {
-	case home.MediaType:
-		answer, err := s.deps.RegionAsks.Receive(ctx, body)
-		if err != nil {
-			return regionProblem(err)
-		}
-		return c.Blob(http.StatusOK, home.MediaType, answer)
-	case exchange.RecallType:
-		answer, err := s.deps.Regions.Recall(ctx, body)
-		if err != nil {
-			return regionProblem(err)
-		}
-		return c.Blob(http.StatusOK, exchange.RecallType, answer)
-	case sharing.MediaType:
-		answer, err := s.deps.Shares.Receive(ctx, body)
-		if err != nil {
-			return regionProblem(err)
-		}
-		return writeJSON(c, http.StatusOK, answer)
-	}
-	answer, err := s.deps.Regions.Receive(ctx, body)
+	answer, err := s.deps.Regions.Receive(c.Request().Context(), kind, body)
 	if err != nil {
 		return regionProblem(err)
+	}
+	if b, ok := answer.([]byte); ok {
+		return c.Blob(http.StatusOK, kind, b)
 	}
 	return writeJSON(c, http.StatusOK, answer)
 }
@@ -95,19 +72,19 @@ func regionProblem(err error) error {
 // regionPage is the response to GET /ratelimit/regions.
 type regionPage struct {
 	// Enabled: this server has regions. Without them there is nothing else.
-	Enabled      bool          `json:"enabled"`
-	Region       *string       `json:"region"`
-	IntervalMS   int64         `json:"interval_ms"`
-	CutOff       bool          `json:"cut_off"`
-	SetVersion   int64         `json:"set_version"`
-	StoreFailing bool          `json:"store_failing"`
-	Exported     int64         `json:"exported"`
-	Waiting      int64         `json:"waiting"`
-	NoRoom       int64         `json:"no_room"`
-	Invalid      int64         `json:"invalid"`
-	Regions      []regionState `json:"regions"`
-	Rules        []regionRule  `json:"rules"`
-	Shares       *regionShares `json:"shares"`
+	Enabled      bool           `json:"enabled"`
+	Region       *string        `json:"region"`
+	IntervalMS   int64          `json:"interval_ms"`
+	CutOff       bool           `json:"cut_off"`
+	SetVersion   int64          `json:"set_version"`
+	StoreFailing bool           `json:"store_failing"`
+	Exported     int64          `json:"exported"`
+	Waiting      int64          `json:"waiting"`
+	NoRoom       int64          `json:"no_room"`
+	Invalid      int64          `json:"invalid"`
+	Regions      []regionState  `json:"regions"`
+	Rules        []regionRule   `json:"rules"`
+	Shares       *region.Shares `json:"shares"`
 }
 
 // regionState is another region, as this node sees it.
@@ -176,7 +153,7 @@ func (s *Server) regions(c echo.Context) error {
 	for _, r := range o.Rules {
 		page.Rules = append(page.Rules, regionRule(r))
 	}
-	page.Shares = s.regionSharesOf()
+	page.Shares = &o.Shares
 	return writeJSON(c, http.StatusOK, page)
 }
 

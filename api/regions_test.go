@@ -23,13 +23,23 @@ type elsewhere struct {
 	shown exchange.Overview
 }
 
-func (e *elsewhere) Receive(context.Context, []byte) (*exchange.Answer, error) {
+func (e *elsewhere) Receive(_ context.Context, kind string, body []byte) (any, error) {
+	switch kind {
+	case exchange.RecallType:
+		return body, e.err
+	case home.MediaType:
+		return append([]byte("to "), body...), e.err
+	case sharing.MediaType:
+		return &share.Answer{From: "eu"}, e.err
+	}
 	return &exchange.Answer{From: "eu", At: epoch, Set: 7, Applied: 2}, e.err
 }
 
-func (e *elsewhere) Recall(_ context.Context, body []byte) ([]byte, error) { return body, e.err }
-
-func (e *elsewhere) Overview() exchange.Overview { return e.shown }
+func (e *elsewhere) Overview() exchange.Overview {
+	o := e.shown
+	o.Shares.Rules = []region.RuleShares{}
+	return o
+}
 
 func withRegions(e *elsewhere) func(*decide.CheckerOptions, *Deps) {
 	return func(_ *decide.CheckerOptions, d *Deps) { d.Regions = e }
@@ -102,18 +112,9 @@ func TestRegions_AreShownAsThisNodeSeesThem(t *testing.T) {
 	}
 }
 
-// dividing answers other regions as a test says.
-type dividing struct{ err error }
-
-func (d *dividing) Receive(context.Context, []byte) (*share.Answer, error) {
-	return &share.Answer{From: "eu"}, d.err
-}
-
-func (*dividing) Overview() sharing.Overview { return sharing.Overview{} }
-
 func TestRegions_SharesAreAnsweredOrRefusedWithAReason(t *testing.T) {
-	d := &dividing{}
-	f := newFixture(t, nil, func(_ *decide.CheckerOptions, deps *Deps) { deps.Shares = d })
+	d := &elsewhere{}
+	f := newFixture(t, nil, withRegions(d))
 	for _, tt := range []struct {
 		err    error
 		status int
@@ -134,16 +135,9 @@ func TestRegions_SharesAreAnsweredOrRefusedWithAReason(t *testing.T) {
 	}
 }
 
-// asked answers other regions as a test says.
-type asked struct{ err error }
-
-func (a *asked) Receive(_ context.Context, body []byte) ([]byte, error) {
-	return append([]byte("to "), body...), a.err
-}
-
 func TestRegions_AsksAreAnsweredOrRefusedWithAReason(t *testing.T) {
-	a := &asked{}
-	f := newFixture(t, nil, func(_ *decide.CheckerOptions, d *Deps) { d.RegionAsks = a })
+	a := &elsewhere{}
+	f := newFixture(t, nil, withRegions(a))
 	for _, tt := range []struct {
 		err    error
 		status int

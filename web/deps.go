@@ -7,7 +7,6 @@ import (
 	"sluice/internal/backtest"
 	"sluice/internal/records"
 	"sluice/internal/region/exchange"
-	"sluice/internal/region/sharing"
 	"sluice/limiter"
 	"sluice/web/alerts"
 	"sluice/web/inspect"
@@ -32,8 +31,6 @@ type Deps struct {
 	Settings func() []SettingGroup
 	// Regions is what this node knows of other regions; nil without regions.
 	Regions func() exchange.Overview
-	// Shares is what this node knows of limits that are divided among regions; nil where Regions is.
-	Shares func() sharing.Overview
 	// DecisionLogs are the accounts of the decision logs of this node, by sink; nil if there are none.
 	DecisionLogs map[string]func() records.Totals
 	// Trials counts what rules on trial would have decided otherwise.
@@ -53,7 +50,7 @@ type Deps struct {
 }
 
 func (d *Deps) check() error {
-	return errors.Join(kit.RequireFields(*d, "Welcome", "Regions", "Shares"),
+	return errors.Join(kit.RequireFields(*d, "Welcome", "Regions"),
 		kit.RequireFields(d.Pools), kit.RequireFields(d.Inspect, "Spent", "Home"),
 		kit.RequireFields(d.People), kit.RequireFields(d.Alerts))
 }

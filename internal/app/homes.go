@@ -6,7 +6,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"sluice/api"
 	"sluice/internal/config"
 	"sluice/internal/region/exchange"
 	"sluice/internal/region/home"
@@ -90,12 +89,4 @@ func otherRegions(cfg *config.Serve) (peers []exchange.Peer, names []string, err
 		}
 	}
 	return peers, names, err
-}
-
-// asks is what answers other regions about keys that are at home here, nil without regions.
-func (r *regions) asks() api.RegionAsks {
-	if r == nil {
-		return nil
-	}
-	return notedAsks{r.receiver, r}
 }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"sluice/api"
 	"sluice/api/decide"
 	"sluice/internal/certificate"
 	"sluice/internal/config"
@@ -39,19 +38,30 @@ type regions struct {
 	calls func(to string) region.Calls
 }
 
-// Receive passes on what another region tells.
-func (r *regions) Receive(ctx context.Context, body []byte) (*exchange.Answer, error) {
-	return r.exchange.Receive(ctx, body)
-}
-
-// Recall answers a region that has lost its data.
-func (r *regions) Recall(ctx context.Context, body []byte) ([]byte, error) {
-	return r.exchange.Recall(ctx, body)
+// Receive carries out a message of another region. The exchange shows which ones were refused, whatever their kind;
+// other errors say nothing about a message.
+func (r *regions) Receive(ctx context.Context, kind string, body []byte) (answer any, err error) {
+	switch kind {
+	case home.MediaType:
+		answer, err = r.receiver.Receive(ctx, body)
+	case exchange.RecallType:
+		return r.exchange.Recall(ctx, body)
+	case sharing.MediaType:
+		answer, err = r.shares.Receive(ctx, body)
+	default:
+		return r.exchange.Receive(ctx, body)
+	}
+	var refused *region.RefusedError
+	if errors.As(err, &refused) || errors.Is(err, region.ErrMessage) || errors.Is(err, share.ErrMessage) {
+		r.exchange.Refused(err)
+	}
+	return answer, err
 }
 
 // Overview is what people and the API are shown of the other regions.
 func (r *regions) Overview() exchange.Overview {
 	o := r.exchange.Overview()
+	o.Shares = r.shares.Overview()
 	for i := range o.Peers {
 		p := &o.Peers[i]
 		p.Calls = r.calls(p.Name)
@@ -161,70 +171,4 @@ func (r *regions) decides(cfg *config.Serve, c *counters, sets *match.Current, o
 		}{r.exchange, r.shares, c.home.Store},
 	})
 	opt.Store, opt.Regions = s, s
-}
-
-// sharesAPI is what answers other regions about shares, nil without regions.
-func (r *regions) sharesAPI() api.Shares {
-	if r == nil {
-		return nil
-	}
-	return notedShares{r.shares, r}
-}
-
-// notedShares and notedAsks show the messages that they refuse with those that the exchange refuses.
-type (
-	notedShares struct {
-		*sharing.Shares
-		regions *regions
-	}
-	notedAsks struct {
-		*home.Receiver
-		regions *regions
-	}
-)
-
-// Receive passes a message on.
-func (n notedShares) Receive(ctx context.Context, body []byte) (*share.Answer, error) {
-	answer, err := n.Shares.Receive(ctx, body)
-	n.regions.note(err)
-	return answer, err
-}
-
-// Receive passes a message on.
-func (n notedAsks) Receive(ctx context.Context, body []byte) ([]byte, error) {
-	answer, err := n.Receiver.Receive(ctx, body)
-	n.regions.note(err)
-	return answer, err
-}
-
-// note notes an error with which a message was refused. Others say nothing about the message.
-func (r *regions) note(err error) {
-	var refused *region.RefusedError
-	if errors.As(err, &refused) || errors.Is(err, region.ErrMessage) || errors.Is(err, share.ErrMessage) {
-		r.exchange.Refused(err)
-	}
-}
-
-// api is what serves other regions, nil without regions.
-func (r *regions) api() api.Regions {
-	if r == nil {
-		return nil
-	}
-	return r
-}
-
-// sharesShown is what the console shows of shares, nil without regions.
-func (r *regions) sharesShown() func() sharing.Overview {
-	if r == nil {
-		return nil
-	}
-	return r.shares.Overview
-}
-
-// shown is what the console shows, nil without regions.
-func (r *regions) shown() func() exchange.Overview {
-	if r == nil {
-		return nil
-	}
-	return r.Overview
 }

@@ -253,8 +253,11 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 		Pools:   poolDeps(checker, db), Profiles: db.Profiles(), Inspect: inspectDeps(&cfg, checker, deciding.Regions, db),
 		People: web.People{People: db, Tokens: db, Audit: db, TokensChanged: reload.changedTokens}, Transfer: db,
 	}
-	deps.Stats, deps.DecisionLogs, deps.Regions = past, accounts, regions.shown()
-	deps.Shares = regions.sharesShown()
+	deps.Stats, deps.DecisionLogs = past, accounts
+	var messages api.Regions // nil without regions
+	if regions != nil {
+		messages, deps.Regions = regions, regions.Overview
+	}
 	deps.Incidents = incident.NewReader(incidents, db, host.Now)
 	deps.Sets, deps.Changed, deps.FailDefaults = sets, reload.changed, failDefaults
 	pages, err := openConsole(ctx, &cfg, &host, files[&cfg.OIDCClientSecret], deps, db, figures, stops)
@@ -286,8 +289,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 		ResetDelta: cfg.ResetHeader == "delta", TrustedProxies: trusted, Panicked: metrics.CountPanic, Logger: host.Log,
 		Checked: metrics.CountHTTPCheck, LargeRefused: metrics.CountLargeRefused, WriteTimeout: writeTimeout,
 		Now: host.Now, Stats: past, Figures: db, DecisionLogs: accounts,
-		Incidents: deps.Incidents, Webhooks: hooks, Regions: regions.api(), RegionAsks: regions.asks(),
-		Shares: regions.sharesAPI(),
+		Incidents: deps.Incidents, Webhooks: hooks, Regions: messages,
 	}, pages, metrics.CountQuestion, spans)
 	if err != nil {
 		return err

@@ -7,9 +7,9 @@ import (
 
 	"github.com/a-h/templ"
 
+	"sluice/internal/region"
 	"sluice/internal/region/exchange"
 	"sluice/internal/region/home"
-	"sluice/internal/region/sharing"
 	"sluice/web/kit"
 	"sluice/web/view"
 )
@@ -21,7 +21,6 @@ type RegionPage struct {
 	// SetVersion is the version of the rules of this node.
 	SetVersion int64
 	exchange.Overview
-	Shares sharing.Overview
 	// Now is when the page was made, IDs the rules in force by name.
 	Now time.Time
 	IDs map[string]int64
@@ -44,9 +43,6 @@ func (p *Pages) regionPage() RegionPage {
 	}
 	if m.Enabled {
 		m.Overview = p.Regions()
-	}
-	if p.Shares != nil {
-		m.Shares = p.Shares()
 	}
 	var names []string
 	for _, r := range m.Rules {
@@ -167,7 +163,7 @@ func failingWords(s *exchange.Status) string {
 }
 
 // unitsWords are what this region may spend of a divided limit, and what nobody may.
-func unitsWords(r *sharing.RuleShares) string {
+func unitsWords(r *region.RuleShares) string {
 	text := "This region may spend " + view.Count(r.Share) + " of " + view.Count(r.Limit) + " now."
 	if r.Unused > 0 {
 		text += " No region may spend " + view.Count(r.Unused) + " that wait here to be lent or given back."
@@ -176,9 +172,9 @@ func unitsWords(r *sharing.RuleShares) string {
 }
 
 // askedWords say what a region is asked for at present.
-func askedWords(s *sharing.RegionShare) string {
-	if !s.Heard {
+func askedWords(s *region.RegionShare) string {
+	if s.Asked == nil {
 		return "not heard"
 	}
-	return view.Count(s.Asked)
+	return view.Count(*s.Asked)
 }

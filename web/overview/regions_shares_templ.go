@@ -8,7 +8,7 @@ import "github.com/a-h/templ"
 import templruntime "github.com/a-h/templ/runtime"
 
 import (
-	"sluice/internal/region/sharing"
+	"sluice/internal/region"
 	"sluice/web/view"
 )
 
@@ -40,7 +40,7 @@ func shareTables(m *RegionPage) templ.Component {
 	})
 }
 
-func shareTable(m *RegionPage, r *sharing.RuleShares) templ.Component {
+func shareTable(m *RegionPage, r *region.RuleShares) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -118,7 +118,7 @@ func shareTable(m *RegionPage, r *sharing.RuleShares) templ.Component {
 	})
 }
 
-func shareRow(s *sharing.RegionShare, self string) templ.Component {
+func shareRow(s *region.RegionShare, self string) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -209,13 +209,13 @@ func shareRow(s *sharing.RegionShare, self string) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-		} else if s.Until.IsZero() {
+		} else if s.Until == nil {
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 13, "<span class=\"muted\">no loan</span>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		} else {
-			templ_7745c5c3_Err = view.Exactly(s.Until).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = view.Exactly(*s.Until).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -12,7 +12,6 @@ import (
 	"sluice/internal/access"
 	"sluice/internal/records"
 	"sluice/internal/region/exchange"
-	"sluice/internal/region/sharing"
 	"sluice/web/kit"
 )
 
@@ -27,8 +26,6 @@ type Pages struct {
 	DecisionLogs map[string]func() records.Totals
 	// Regions is what this node knows of other regions; nil without regions.
 	Regions func() exchange.Overview
-	// Shares is what this node knows of limits that are divided among regions; nil where Regions is.
-	Shares func() sharing.Overview
 	// Watching means that this node detects hot keys.
 	Watching bool
 }

@@ -5,7 +5,6 @@ import (
 
 	"sluice/internal/region"
 	"sluice/internal/region/exchange"
-	"sluice/internal/region/sharing"
 )
 
 // sampleRegions is a region that two others hear, of which one has been cut off for a while.
@@ -32,17 +31,13 @@ func sampleRegions() exchange.Overview {
 				Here:         exchange.Answer{Applied: 20, Shrunk: 1, Unknown: 2},
 			},
 		},
+		Shares: region.Shares{IntervalMS: 60_000, Rules: []region.RuleShares{{ // this region has lent most of its part
+			Rule: "signups-in-all", Limit: 300, Share: 40, Unused: 4,
+			Regions: []region.RegionShare{
+				{Region: "asia", Own: 100},
+				{Region: "eu", Own: 100, Asked: new(int64(30))},
+				{Region: "us", Own: 100, Asked: new(int64(710)), Lent: 56, Until: new(Now.Add(2 * time.Minute))},
+			},
+		}}},
 	}
-}
-
-// sampleShares is a limit of which this region has lent most of its part.
-func sampleShares() sharing.Overview {
-	return sharing.Overview{Interval: time.Minute, Rules: []sharing.RuleShares{{
-		Rule: "signups-in-all", Limit: 300, Share: 40, Unused: 4,
-		Regions: []sharing.RegionShare{
-			{Region: "asia", Own: 100},
-			{Region: "eu", Own: 100, Asked: 30, Heard: true},
-			{Region: "us", Own: 100, Asked: 710, Heard: true, Lent: 56, Until: Now.Add(2 * time.Minute)},
-		},
-	}}}
 }

@@ -25,7 +25,6 @@ import (
 	"sluice/internal/history"
 	"sluice/internal/records"
 	"sluice/internal/region/exchange"
-	"sluice/internal/region/sharing"
 	"sluice/limiter/memstore"
 	"sluice/rules"
 	"sluice/rules/match"
@@ -89,12 +88,10 @@ type World struct {
 	Logs map[string]records.Totals
 	// Regions is what this node knows of other regions, nil without regions.
 	Regions func() exchange.Overview
-	// Shares is what it knows of limits that are divided among them.
-	Shares func() sharing.Overview
-	Sets   *match.Current
-	Node   web.Node
-	nodeMu sync.Mutex
-	Clock  *Clock
+	Sets    *match.Current
+	Node    web.Node
+	nodeMu  sync.Mutex
+	Clock   *Clock
 	// Changes counts the changes that the console told of.
 	Changes int
 	// NotYetInForce has the node answer that what was saved is not in force yet.
@@ -154,7 +151,7 @@ func New(kind Kind) (*World, error) {
 	w.Alerts, w.Webhooks = &Alerts{ReadAt: Now}, newWebhooks()
 	if full {
 		w.Alerts, w.Webhooks, w.Logs = sampleAlerts(), sampleWebhooks(), sampleLogs()
-		w.Regions, w.Shares = sampleRegions, sampleShares
+		w.Regions = sampleRegions
 		w.Pools, w.Profiles = samplePools(), sampleProfiles()
 		w.Tokens.List, w.Log.List = tokens(), entries(120)
 	}
@@ -230,7 +227,7 @@ func (w *World) Deps(welcome *web.Welcome) web.Deps {
 	d.Rules, d.Sets, d.Overrides, d.Changed = w.Rules, w.Sets, w.Overrides, w.changed
 	d.Users, d.Sessions, d.Passwords, d.Guard, d.SSO = w.Users, w.Sessions, w.Passwords, w.Guard, w.signOn()
 	d.Node, d.Fleet, d.Denials, d.Now = w.node, w.Fleet, w.Fleet, w.Clock.Now
-	d.Regions, d.Shares = w.Regions, w.Shares
+	d.Regions = w.Regions
 	d.DecisionLogs = map[string]func() records.Totals{}
 	for sink := range w.Logs {
 		d.DecisionLogs[sink] = func() records.Totals { return w.Logs[sink] }

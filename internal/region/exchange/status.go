@@ -233,6 +233,8 @@ type Overview struct {
 	// Failing: the region's Redis does not answer the exchange.
 	Failing bool
 	Rules   []Estimate
+	// Shares are of the limits that are divided. Like Status.Calls, internal/app fills them in.
+	Shares region.Shares
 }
 
 // Overview returns what this node knows.

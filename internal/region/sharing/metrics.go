@@ -1,6 +1,10 @@
 package sharing
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"sluice/internal/region"
+)
 
 var (
 	shareRatio = prometheus.NewDesc("sluice_region_share_ratio",
@@ -18,7 +22,7 @@ var (
 func (s *Shares) Register(to prometheus.Registerer) { to.MustRegister(metrics{s.Overview}) }
 
 // metrics serves the limits that are divided among regions at each scrape.
-type metrics struct{ read func() Overview }
+type metrics struct{ read func() region.Shares }
 
 // Describe implements prometheus.Collector.
 func (metrics) Describe(out chan<- *prometheus.Desc) {
