@@ -291,7 +291,7 @@ func (r *Request) undo() {
 		switch p.counting = p.denials(); {
 		case p.took && p.Kept && r.err != nil:
 			r.err.Unknown = true
-		case (p.took || p.unsure) && !(p.Kept && r.err != nil):
+		case (p.took || p.unsure) && (r.err == nil || !p.Kept):
 			r.send(p, Undo)
 		case r.err != nil || r.again():
 		case p.answers == 0:
