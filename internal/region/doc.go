@@ -38,8 +38,8 @@
 //
 //  1. home.Store has taken the limits that are at home here, under the id of the request, and waits for the home.
 //  2. SLUICE_REGION_TIMEOUT is over: the error is CauseHome and Unknown. home gives back at once what it has taken
-//     here, and at the home as soon as that answers, for up to a minute, unless the caller can repeat the request by its
-//     id.
+//     here, and at the home as soon as that answers, for up to a minute, unless the caller can repeat the request by
+//     its id.
 //  3. spanning takes the limits that are not at home there once more, all or nothing (Result.Rest).
 //  4. The fail mode of the rule decides the limit of the home: local by an equal part for each region and node. If it
 //     denies, the Checker gives back the rest.

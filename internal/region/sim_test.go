@@ -139,9 +139,10 @@ func TestSeeds_EveryRegionEndsAsOneWithinTheBound(t *testing.T) {
 			over++
 		}
 	}
-	t.Logf("%d seeds of up to %d regions: %d applied, %d repeated, %d lost, over the limit in %d, %d stores lost, %d times "+
-		"something restored", seeds, most, applied, repeated, dropped, over, losses, regained)
-	if seeds > 100 && (losses == 0 || regained == 0 || applied == 0 || repeated == 0 || dropped == 0 || over == 0 || most < 20) {
+	t.Logf("%d seeds of up to %d regions: %d applied, %d repeated, %d lost, over the limit in %d, %d stores lost, "+
+		"%d times something restored", seeds, most, applied, repeated, dropped, over, losses, regained)
+	least := min(losses, regained, applied, repeated, dropped, over)
+	if seeds > 100 && (least == 0 || most < 20) {
 		t.Error("the faults do not bite")
 	}
 }

@@ -160,7 +160,8 @@ func (s *Store) Export(ctx context.Context, most int, lease time.Duration) ([]li
 		calls := make([]*slotScript, n)
 		for i, slot := range slots[:n] {
 			keys := s.changedKeys(slot)
-			calls[i] = &slotScript{slot: slot, keys: keys[:], args: []any{min(each, bucketsAtOnce), lease.Milliseconds(), restores}}
+			calls[i] = &slotScript{slot: slot, keys: keys[:],
+				args: []any{min(each, bucketsAtOnce), lease.Milliseconds(), restores}}
 		}
 		s.cluster.runScript(ctx, &exporting, calls)
 		for _, c := range calls {

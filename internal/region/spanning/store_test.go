@@ -112,7 +112,8 @@ func TestPart_OfAGlobalLimitIsByCutOff(t *testing.T) {
 		r.cut = true
 		call, asked = do(t, s, b, limiter.OpPeek, ask)
 		p := call.Result.Part(0)
-		if asked.Asks[0].Limit.Count != want || p == nil || !p.CutOff || p.Shut != (want == 0) || call.Request.Asks[0] != ask {
+		if asked.Asks[0].Limit.Count != want || p == nil || !p.CutOff || p.Shut != (want == 0) ||
+			call.Request.Asks[0] != ask {
 			t.Errorf("%s: asked %+v, part %+v", cutOff, asked.Asks[0], p)
 		}
 		if guard := asked.Asks[0].Guard; (guard == limiter.GuardShare) != (want == 3) || guard == limiter.GuardOpen {
