@@ -48,11 +48,11 @@ func TestBegin_IsForThoseWhoNeedIt(t *testing.T) {
 		page.Has("/console/rules/new") {
 		t.Error("a viewer is offered what only others may do")
 	}
-	w.Rules.Err = rules.ErrUnavailable
-	if page := viewer.Get("/console"); page.Has("Write the first rule") {
+	w.Tokens.Err = rules.ErrUnavailable
+	if page := viewer.Get("/console"); page.Has("Make a token for the gateway") || !page.Has("Write the first rule") {
 		t.Error("the list says what is not done although nobody knows")
 	}
-	w.Rules.Err = nil
+	w.Tokens.Err = nil
 	if page := viewer.Post("/console/begin", nil); page.Code != http.StatusSeeOther {
 		t.Errorf("hiding: %d", page.Code)
 	}

@@ -38,8 +38,8 @@ type Begin struct {
 
 // Step is something to do.
 type Step struct {
-	Title, About string
-	Done         bool
+	Title, About  string
+	Done, Unknown bool // Unknown ones are not shown
 	// Path is where it is done, "" if that is not in the console. Role is who can do it.
 	Path, Link string
 	Role       access.Role
@@ -47,26 +47,29 @@ type Step struct {
 	Offered, Permitted bool
 }
 
-// begin looks at what has been done. It is empty while the rules cannot be read.
+// begin looks at what has been done. What cannot be read is left out.
 func (p *Pages) begin(v *kit.Visit, m *Overview) Begin {
 	if m.Active >= begunRules || beginHidden(v) {
 		return Begin{}
 	}
 	listing, err := v.Browse(rules.Browse{Query: rules.Query{PageSize: 1}})
-	if err != nil || v.DatabaseDown || listing.Total >= begunRules { // without the database nobody knows what is done
+	if err != nil || listing.Total >= begunRules {
 		return Begin{}
 	}
+	token, tokenErr := p.hasToken(v)
+	colleague, colleagueErr := p.hasColleague(v)
 	b := Begin{Steps: []Step{
 		{Title: "Write the first rule", About: "Until then all requests pass.", Done: listing.Total > 0,
 			Role: access.RoleEditor, Path: "/console/rules/new", Link: "New rule"},
-		{Title: "Make a token for the gateway", Done: p.hasToken(v),
+		{Title: "Make a token for the gateway", Done: token, Unknown: tokenErr != nil,
 			About: "With the scope check. It proves that a question comes from the gateway.",
 			Role:  access.RoleAdmin, Path: "/console/tokens/new", Link: "New token"},
 		{Title: "Send the first request", About: "Waiting for a gateway to ask.", Done: p.wasAsked(v, m),
 			Role: access.RoleViewer},
-		{Title: "Invite a colleague", About: "So that somebody else can sign in when you cannot.", Done: p.hasColleague(v),
-			Role: access.RoleAdmin, Path: "/console/people/new", Link: "New account"},
+		{Title: "Invite a colleague", About: "So that somebody else can sign in when you cannot.", Done: colleague,
+			Unknown: colleagueErr != nil, Role: access.RoleAdmin, Path: "/console/people/new", Link: "New account"},
 	}}
+	b.Steps = slices.DeleteFunc(b.Steps, func(s Step) bool { return s.Unknown })
 	for i := range b.Steps {
 		b.Steps[i].Offered, b.Steps[i].Permitted = v.Offers(b.Steps[i].Role), v.User.Role.Includes(b.Steps[i].Role)
 	}
@@ -75,17 +78,17 @@ func (p *Pages) begin(v *kit.Visit, m *Overview) Begin {
 }
 
 // hasToken reports whether a gateway has a token.
-func (p *Pages) hasToken(v *kit.Visit) bool {
-	all, _ := p.Tokens(v.Ctx) // unknown is not done
+func (p *Pages) hasToken(v *kit.Visit) (bool, error) {
+	all, err := p.Tokens(v.Ctx)
 	return slices.ContainsFunc(all, func(t access.Token) bool {
 		return t.InForce(p.Now()) == nil && t.Permits(access.ScopeCheck)
-	})
+	}), err
 }
 
 // hasColleague reports whether there is more than one account.
-func (p *Pages) hasColleague(v *kit.Visit) bool {
-	n, _ := p.Users.CountUsers(v.Ctx) // unknown is not done
-	return n > 1
+func (p *Pages) hasColleague(v *kit.Visit) (bool, error) {
+	n, err := p.Users.CountUsers(v.Ctx)
+	return n > 1, err
 }
 
 // wasAsked reports whether a request was decided in the range of the chart, or is among the samples.
