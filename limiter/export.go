@@ -35,11 +35,11 @@ type Exporter interface {
 	// comes with it, if it has one. A lease that was renewed meanwhile stays. Without a lease it sets the guard alone.
 	Confirm(ctx context.Context, sums []Exported) error
 
-	// BeginRestore begins a restore under a new name, in place of one that has not ended. Then the store accepts
+	// BeginRestore begins a restore under a new name, beside those that have not ended. Then the store accepts
 	// OpRestore. It returns false if no data are lost.
 	BeginRestore(ctx context.Context, name string) (bool, error)
-	// EndRestore lets sums be exported again. It returns false if there is no restore of that name, because another one
-	// has begun, or the data were lost again.
+	// EndRestore lets sums be exported again, and ends all restores. It returns false if there is no restore of that
+	// name, because another one has ended, or the data were lost again.
 	EndRestore(ctx context.Context, name string) (bool, error)
 	// Recall returns the sums of some buckets, with those that were applied from a region as their only Heard, and with
 	// all windows. While the store has lost its data, its own sums are left out. The cursor is "" at first, and then next

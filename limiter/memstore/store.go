@@ -61,9 +61,9 @@ type Store struct {
 	// buffer is reused by snapshots, nil during one.
 	buffer atomic.Pointer[[]byte]
 	leases leases
-	// kept: nothing is lost, or it was restored. restoring is the name of the restore that is under way, nil for none.
+	// kept: nothing is lost, or it was restored. restoring are the names of the restores that are under way, nil for none.
 	kept      atomic.Bool
-	restoring atomic.Pointer[string]
+	restoring atomic.Pointer[[]string]
 	high      highWater
 
 	stop    chan struct{}

@@ -291,8 +291,15 @@ func (s *Store) BeginRestore(ctx context.Context, name string) (bool, error) {
 	if s.kept.Load() {
 		return false, nil
 	}
-	s.restoring.Store(&name)
-	return true, nil
+	for {
+		is, names := s.restoring.Load(), []string{name}
+		if is != nil {
+			names = append(slices.Clone(*is), name)
+		}
+		if s.restoring.CompareAndSwap(is, &names) {
+			return true, nil
+		}
+	}
 }
 
 // EndRestore implements limiter.Exporter.
@@ -301,10 +308,10 @@ func (s *Store) EndRestore(ctx context.Context, name string) (bool, error) {
 		return false, storeError(err)
 	}
 	is := s.restoring.Load()
-	if is == nil || *is != name || !s.restoring.CompareAndSwap(is, nil) {
+	if is == nil || !slices.Contains(*is, name) || !s.kept.CompareAndSwap(false, true) {
 		return false, nil
 	}
-	s.kept.Store(true)
+	s.restoring.Store(nil)
 	return true, nil
 }
 

@@ -48,8 +48,9 @@ func TestStore_ExportsNothingBeforeWhatWasLostIsRestored(t *testing.T) {
 	mark(t, begin(s, "1"), true, "begin")
 	mark(t, begin(other, "2"), true, "begin at another node")
 	exportsLost(t, s, true, "during a restore")
-	mark(t, end(s, "1"), false, "end of the first")
-	mark(t, end(other, "2"), true, "end of the second")
+	mark(t, end(s, "0"), false, "end of one that never began")
+	mark(t, end(s, "1"), true, "end of the first")
+	mark(t, end(other, "2"), false, "end of the second")
 	mark(t, begin(s, "3"), false, "begin when nothing is lost")
 	if sums := exportsLost(t, s, false, "after the restore"); len(sums) != 1 {
 		t.Errorf("%d buckets exported, want 1", len(sums))

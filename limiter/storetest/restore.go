@@ -296,10 +296,13 @@ func restoreIsOver(t *testing.T, r *lossy) {
 	r.begin(t)
 	older := fmt.Sprint(r.n)
 	r.begin(t) // by another node
-	if ended, err := r.all[0].EndRestore(context.Background(), older); err != nil || ended {
-		t.Errorf("a restore that was replaced has ended: %v, %v", ended, err)
+	if ended, err := r.all[0].EndRestore(context.Background(), "none"); err != nil || ended {
+		t.Errorf("a restore that has not begun has ended: %v, %v", ended, err)
 	}
 	r.end(t)
+	if ended, err := r.all[0].EndRestore(context.Background(), older); err != nil || ended {
+		t.Errorf("a restore has ended after another one: %v, %v", ended, err)
+	}
 	answer(t, r.restore(t, &heard), false, false)
 	r.remaining(t, 0, 10)
 	if began, err := r.all[0].BeginRestore(context.Background(), "again"); err != nil || began {
