@@ -141,8 +141,8 @@ func (s *Store) recall(ctx context.Context, c redis.Cmdable, region string, at u
 	for _, member := range members {
 		name, ok := script.NameOfMember(member)
 		key, is := KeyOf(s.opt.Prefix, name)
-		if ok && is {
-			_, heard := script.SpentNames(name, false)
+		isLog := strings.HasSuffix(string(key), "|"+limiter.SlidingWindowLog.Kind())
+		if value, heard := script.SpentNames(name, isLog); ok && is && member == value { // not the list of a log
 			slot := 0
 			if s.cluster != nil {
 				slot = slotOf(name)

@@ -90,8 +90,8 @@ func TestFound_ALogIsRestored(t *testing.T) {
 	}
 	wrong := func() (n int, lefts []int64) {
 		for _, key := range keys {
-			left := ask(us, limiter.OpPeek, key, 0)
-			if left != 70 {
+			left, there := ask(us, limiter.OpPeek, key, 0), ask(eu, limiter.OpPeek, key, 0)
+			if left != 70 || there != 70 {
 				n++
 			}
 			lefts = append(lefts, left)
