@@ -37,6 +37,8 @@ func (c *Checker) degrade(ctx context.Context, a *Answer, limits []plannedLimit,
 			limits[i].decided(&la, rest.Result.Limits)
 			limits[i].subtractSpare(&la, rest.Request.Op, rest.Result.Allowed, nil)
 			limits[i].addBan(&la, rest.Result.Limits)
+			closed = closed || la.shut
+			la.shutOff()
 			a.Limits = append(a.Limits, la)
 			continue
 		}
