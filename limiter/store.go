@@ -155,6 +155,9 @@ type Request struct {
 	// Partly: if another region does not decide a take or peek, those of the first so many asks that are not at home there
 	// are decided all the same; see Result.Rest. A store that knows no other regions ignores it.
 	Partly int
+	// Again: the same units were asked for before, by the same caller. A store that counts what is asked for does not
+	// count them twice; others ignore it.
+	Again bool
 	// Sums are those of OpApply and OpRestore, not changed by them.
 	Sums *Sums
 	// Asks are 1 to MaxLimits limits with distinct keys.

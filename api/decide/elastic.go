@@ -131,7 +131,7 @@ func (w *work) repeat(call *limiter.Call, r retry) {
 	}
 	again := &w.again[len(w.again)-1]
 	again.Request, again.Err = call.Request, nil
-	again.Request.Partly = 0 // a denial stands that was decided
+	again.Request.Partly, again.Request.Again = 0, true // a denial stands that was decided
 }
 
 // poolHasRoom returns false if the fleet reports that a limit's pool has no room for its

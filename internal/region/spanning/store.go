@@ -82,7 +82,7 @@ func (s *Store) DoAll(ctx context.Context, calls []limiter.Call) {
 func (s *Store) localize(req *limiter.Request) (*limiter.Request, []*limiter.Part) {
 	own, parts := req, []*limiter.Part(nil)
 	for i := range req.Asks {
-		p := s.part(req.Op, req.Asks[i])
+		p := s.part(req, req.Asks[i])
 		if p == nil {
 			continue
 		}
@@ -102,7 +102,7 @@ func (s *Store) localize(req *limiter.Request) (*limiter.Request, []*limiter.Par
 // another part; what is given back always is. Of one with span global it is all, but held back by a guard, while every
 // region is heard of. Otherwise the rule's cut_off says what it is: an equal part, so that all regions together stay
 // within the limit; all of it; or nothing. Regions that have their parts together are held to shares of that.
-func (s *Store) part(op limiter.Op, a limiter.Ask) *limiter.Part {
+func (s *Store) part(req *limiter.Request, a limiter.Ask) *limiter.Part {
 	set := s.opt.Sets.Load()
 	if a.SpanOf == 0 || set == nil {
 		return nil
@@ -111,13 +111,13 @@ func (s *Store) part(op limiter.Op, a limiter.Ask) *limiter.Part {
 	if rule == nil || !rule.Shares && (!rule.Global || !s.opt.Regions.CutOff()) {
 		return nil
 	}
-	all, takes := whole(&a), op == limiter.OpTake || op == limiter.OpPeek
+	all, takes := whole(&a), req.Op == limiter.OpTake || req.Op == limiter.OpPeek
 	p := &limiter.Part{Limit: all, CutOff: rule.Global}
 	a.Guard = limiter.GuardOff
 	switch {
 	case rule.Shares:
 		units := int64(0)
-		if op == limiter.OpTake || op == limiter.OpCharge {
+		if (req.Op == limiter.OpTake || req.Op == limiter.OpCharge) && !req.Again {
 			units = a.Weight
 		}
 		p.Whole, a.HighWater = all.Count, s.opt.Regions.HighWater(a.SpanOf, all)
@@ -208,7 +208,8 @@ func (s *Store) failed(ctx context.Context, req *limiter.Request, res *limiter.R
 // restOf returns the call for the asks of a request that failed which are not at home in another region, and their
 // places. If the others deny anyway, it only looks.
 func restOf(req *limiter.Request, parts []*limiter.Part) (rest *limiter.Call, places []int) {
-	rest = &limiter.Call{Request: limiter.Request{Op: req.Op, ID: req.ID, Keep: req.Keep, Impatient: req.Impatient}}
+	rest = &limiter.Call{Request: limiter.Request{Op: req.Op, ID: req.ID, Keep: req.Keep, Impatient: req.Impatient,
+		Again: true}}
 	for i := range req.Asks[:req.Partly] {
 		switch a := &req.Asks[i]; {
 		case parts[i] == nil || !parts[i].Away:
