@@ -54,6 +54,9 @@ func (own *Sums) resume(l Limit, m, before *Sums) {
 		units[w.Number] -= w.Units
 	}
 	own.Born, own.Shape = m.Born, m.Shape
+	if own.Burst == 0 {
+		own.Count, own.Burst = m.Count, m.Burst
+	}
 	own.Taken, own.Given = max(0, own.Taken+m.Taken-before.Taken), max(0, own.Given+m.Given-before.Given)
 	own.Denied = min(max(0, own.Denied+m.Denied-before.Denied), MaxExact)
 	own.Windows = own.Windows[:0]

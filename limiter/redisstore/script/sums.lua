@@ -329,6 +329,7 @@ local function resume(m, g, came, before)
   m.born, m.shape, m.taken = came.born, came.shape, most(0, m.taken + came.taken - before.taken)
   m.given, m.denied = most(0, m.given + came.given - before.given), m.denied + came.denied - before.denied
   m.denied = least(most(0, m.denied), MAX)
+  if m.limit == '' then m.limit = open(came.stored).limit end
   m.w = {}
   for i = 1, #numbers do
     local n = numbers[i]
