@@ -24,7 +24,7 @@ type Page struct {
 
 const (
 	// MaxPage is the longest page, in bytes.
-	MaxPage = 16 << 20
+	MaxPage = 32 << 20
 	// maxCursor bounds a cursor, in bytes.
 	maxCursor = 64
 )

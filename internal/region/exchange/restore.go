@@ -24,6 +24,8 @@ const (
 	askWait, restoreWait = 5 * time.Second, 30 * time.Second
 	// pageBuckets is about the number of sums in a page. A node collects them for pageWait, and sends fewer then.
 	pageBuckets, pageWait = 5000, 500 * time.Millisecond
+	// pageWindows is how many windows end a page: those of a thousand buckets more, the most there may be, still fit.
+	pageWindows = 300_000
 )
 
 var restoreFailing = trouble.Declare(trouble.Condition{Code: "region_restore_failing", Of: "region",
@@ -170,6 +172,7 @@ func (x *Exchange) Recall(ctx context.Context, body []byte) ([]byte, error) {
 	heard.From = ask.From
 	page := &region.Page{Next: ask.Cursor, Messages: []*region.Message{own, heard}}
 	seen := map[limiter.Key]bool{} // a message has each bucket once
+	windows := 0
 	for {
 		known, next, err := x.opt.Store.Recall(ctx, ask.From, page.Next)
 		if err != nil {
@@ -183,12 +186,15 @@ func (x *Exchange) Recall(ctx context.Context, body []byte) ([]byte, error) {
 			}
 			seen[e.Key] = true
 			own.Buckets = appendCounting(own.Buckets, e.Key, &e.Sums, limit, now)
+			windows += len(e.Sums.Windows)
 			for j := range e.Heard {
+				windows += len(e.Heard[j].Sums.Windows)
 				heard.Buckets = appendCounting(heard.Buckets, e.Key, &e.Heard[j].Sums, limit, now)
 			}
 		}
 		page.Next = next
-		if next == "" || len(own.Buckets)+len(heard.Buckets) >= pageBuckets || x.opt.Now().Sub(now) >= pageWait {
+		if next == "" || len(own.Buckets)+len(heard.Buckets) >= pageBuckets || windows >= pageWindows ||
+			x.opt.Now().Sub(now) >= pageWait {
 			return region.EncodePage(page), nil
 		}
 	}
