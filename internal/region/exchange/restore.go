@@ -103,6 +103,14 @@ func (x *Exchange) recall(ctx context.Context, p *peer, applied *atomic.Int64) e
 			a := Answer{}
 			err := x.apply(ctx, m.From, m.Buckets, &a, x.opt.Now())
 			applied.Add(int64(a.Applied))
+			for err == nil && a.Unknown > 0 && x.opt.Sets.Load().Version() < m.Set { // its rules will follow
+				if !tick.Wait(ctx, x.opt.Interval) {
+					return ctx.Err()
+				}
+				a = Answer{}
+				err = x.apply(ctx, m.From, m.Buckets, &a, x.opt.Now())
+				applied.Add(int64(a.Applied))
+			}
 			if err != nil {
 				return err
 			}
