@@ -254,3 +254,38 @@ func TestFound_WhatAnotherNodeHasExportedIsRestored(t *testing.T) {
 		})
 	})
 }
+
+// mute does not say what it knows.
+type mute struct{ limiter.Exporter }
+
+func (mute) Recall(context.Context, string, string) ([]limiter.Exported, string, error) {
+	return nil, "", &limiter.StoreError{Cause: limiter.CauseTimeout, Err: errors.New("no answer")}
+}
+
+// A region that takes what is told, and does not say what it knows, is named for longer than an interval.
+func TestFound_TheConditionLastsLongEnoughToBeSeen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "eu", "us")
+		eu, us := w.places["eu"], w.places["us"]
+		store := losable(us)
+		eu.opt.Store = mute{eu.store}
+		w.run(func() {
+			us.spend(t, ada, 20)
+			pass(time.Second)
+			us.mu.Lock()
+			us.box = region.NewOutbox(mostWaiting, us.names...)
+			us.mu.Unlock()
+			store.lose(us)
+			seen := 0
+			for range 200 {
+				pass(100 * time.Millisecond)
+				if us.opt.Trouble.On(restoreFailing, "eu") {
+					seen++
+				}
+			}
+			if left := us.spend(t, ada, 0); seen < 10 && left != 80 {
+				t.Errorf("us has %d left where eu has 80, and the condition was on for %d ms of 20 s", left, 100*seen)
+			}
+		})
+	})
+}
