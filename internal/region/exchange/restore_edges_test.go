@@ -2,11 +2,9 @@ package exchange
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strconv"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,7 +17,7 @@ import (
 
 // Two nodes of a region that has lost its data, while a third region is gone: they do not keep each other from ending
 // the restore.
-func TestFound_TwoNodesEndARestoreThoughARegionIsGone(t *testing.T) {
+func TestRestore_TwoNodesEndARestoreThoughARegionIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, "eu", "us", "asia")
 		us := w.places["us"]
@@ -45,7 +43,7 @@ func TestFound_TwoNodesEndARestoreThoughARegionIsGone(t *testing.T) {
 }
 
 // The same at the first start of two regions of three.
-func TestFound_TwoNodesBeginThoughARegionIsNotThereYet(t *testing.T) {
+func TestRestore_TwoNodesBeginThoughARegionIsNotThereYet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, "eu", "us", "asia")
 		us := w.places["us"]
@@ -61,7 +59,7 @@ func TestFound_TwoNodesBeginThoughARegionIsNotThereYet(t *testing.T) {
 }
 
 // A region whose Redis was emptied learns from the others what they have spent in logs.
-func TestFound_ALogIsRestored(t *testing.T) {
+func TestRestore_ALogIsRestored(t *testing.T) {
 	all := servers(t, 1, "eu", "us")
 	limit := limiter.Limit{Algorithm: limiter.SlidingWindowLog, Count: 100, Window: 3_600_000}
 	set, err := match.Compile([]rules.Rule{{ID: 1, Name: "r", Scope: "user", Limit: 100, WindowMS: 3_600_000,
@@ -136,7 +134,7 @@ func (m many) Recall(_ context.Context, _, cursor string) (known []limiter.Expor
 }
 
 // A page is never longer than what the region that asks reads of it.
-func TestFound_APageIsNoLongerThanItMayBe(t *testing.T) {
+func TestRestore_APageIsNoLongerThanItMayBe(t *testing.T) {
 	w := newWorld(t, "eu", "us")
 	eu := w.places["eu"]
 	set, err := match.Compile([]rules.Rule{{ID: 1, Name: "r", Scope: "user", Limit: 100_000_000, WindowMS: 86_400_000,
@@ -177,7 +175,7 @@ func TestFound_APageIsNoLongerThanItMayBe(t *testing.T) {
 }
 
 // A region that does not have a rule yet when it is restored counts what was spent under it as soon as it has it.
-func TestFound_WhatWasSpentUnderARuleThatIsNotKnownYetIsRestored(t *testing.T) {
+func TestRestore_WhatWasSpentUnderARuleThatIsNotKnownYetIsRestored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, "eu", "us")
 		us := w.places["us"]
@@ -195,45 +193,8 @@ func TestFound_WhatWasSpentUnderARuleThatIsNotKnownYetIsRestored(t *testing.T) {
 	})
 }
 
-// halfDown is a store of which one part does not answer: one primary of a cluster is down.
-type halfDown struct {
-	*replaceable
-	part string
-}
-
-func (h halfDown) DoAll(ctx context.Context, calls []limiter.Call) {
-	for i := range calls {
-		if c := &calls[i]; strings.Contains(string(c.Request.Asks[0].Key), h.part) {
-			c.Err = &limiter.StoreError{Cause: limiter.CauseConnection, Err: errors.New("connection refused")}
-		} else {
-			c.Err = h.Do(ctx, &c.Request, &c.Result)
-		}
-	}
-}
-
-// A primary of a cluster came back empty and another one is down: what was lost and is restored is told again in time.
-func TestFound_WhatIsRestoredIsToldThoughAnotherServerIsDown(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, "eu", "us")
-		eu, us := w.places["eu"], w.places["us"]
-		store := losable(us)
-		us.opt.Apply = halfDown{store, "bob"}
-		w.run(func() {
-			us.spend(t, ada, 20)
-			us.spend(t, "{user:bob}|1|fw", 20)
-			pass(time.Second)
-			store.lose(us)
-			us.spend(t, ada, 5)
-			pass(time.Minute)
-			if left := eu.spend(t, ada, 0); left != 75 {
-				t.Errorf("a minute after the loss eu has %d left, want 75", left)
-			}
-		})
-	})
-}
-
 // What a node has exported and could not send is restored, also if another node of the region does it.
-func TestFound_WhatAnotherNodeHasExportedIsRestored(t *testing.T) {
+func TestRestore_WhatAnotherNodeHasExportedIsRestored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, "eu", "us")
 		us := w.places["us"]
@@ -251,41 +212,6 @@ func TestFound_WhatAnotherNodeHasExportedIsRestored(t *testing.T) {
 			w.setCut(false)
 			pass(3 * time.Second)
 			w.left(t, "after the loss", map[string]int64{"eu": 69, "us": 69})
-		})
-	})
-}
-
-// mute does not say what it knows.
-type mute struct{ limiter.Exporter }
-
-func (mute) Recall(context.Context, string, string) ([]limiter.Exported, string, error) {
-	return nil, "", &limiter.StoreError{Cause: limiter.CauseTimeout, Err: errors.New("no answer")}
-}
-
-// A region that takes what is told, and does not say what it knows, is named for longer than an interval.
-func TestFound_TheConditionLastsLongEnoughToBeSeen(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, "eu", "us")
-		eu, us := w.places["eu"], w.places["us"]
-		store := losable(us)
-		eu.opt.Store = mute{eu.store}
-		w.run(func() {
-			us.spend(t, ada, 20)
-			pass(time.Second)
-			us.mu.Lock()
-			us.box = region.NewOutbox(mostWaiting, us.names...)
-			us.mu.Unlock()
-			store.lose(us)
-			seen := 0
-			for range 200 {
-				pass(100 * time.Millisecond)
-				if us.opt.Trouble.On(restoreFailing, "eu") {
-					seen++
-				}
-			}
-			if left := us.spend(t, ada, 0); seen < 10 && left != 80 {
-				t.Errorf("us has %d left where eu has 80, and the condition was on for %d ms of 20 s", left, 100*seen)
-			}
 		})
 	})
 }

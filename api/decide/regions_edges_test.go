@@ -10,7 +10,7 @@ import (
 
 // A limit that is shut while a region is cut off denies with status 503, also when the same region is the home of
 // another limit of the check.
-func TestFound_ALimitThatIsShutIsUnavailableWithoutAHomeToo(t *testing.T) {
+func TestEdges_ALimitThatIsShutIsUnavailableWithoutAHomeToo(t *testing.T) {
 	for _, mode := range []string{rules.FailOpen, rules.FailLocal} {
 		far, near := perUser("far", mode, 9), perUser("near", rules.FailOpen, 4)
 		far.ID, near.ID, far.Version, near.Version, near.WindowMS = 1, 2, 1, 1, 60_000
@@ -34,7 +34,7 @@ func TestFound_ALimitThatIsShutIsUnavailableWithoutAHomeToo(t *testing.T) {
 }
 
 // A region asks the others for as much as it is asked for: an elastic limit that is tried twice counts once.
-func TestFound_AnElasticLimitThatIsDividedIsAskedForOnce(t *testing.T) {
+func TestEdges_AnElasticLimitThatIsDividedIsAskedForOnce(t *testing.T) {
 	percent := int64(50)
 	pool := rules.NewPool()
 	pool.Name, pool.Limit, pool.WindowMS = "shop", 1000, 60_000
