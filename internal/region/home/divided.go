@@ -94,7 +94,7 @@ func (s *Store) carry(ctx context.Context, round []*across.Part) {
 	groups := map[group][]*across.Part{}
 	for _, p := range round {
 		g := group{p.Place, p.Step == across.Undo}
-		if g.undoes && p.Unsure() && p.Place != 0 {
+		if g.undoes && p.Unsure() {
 			continue // the take may still be on its way: its lost answer stays that of the undo, which is repeated later
 		}
 		groups[g] = append(groups[g], p)
