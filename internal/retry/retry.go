@@ -113,11 +113,15 @@ func (q *Queue[P, T]) Close(ctx context.Context) {
 	}
 	close(q.stop)
 	q.run.Wait()
-	for more := true; more; {
+	rounds := 1 // to try each once
+	for _, p := range q.places {
+		rounds = max(rounds, (len(p.items)+q.opt.Batch-1)/q.opt.Batch)
+	}
+	for more := true; more; rounds-- {
 		before := q.waiting
 		q.try(true)
 		q.run.Wait()
-		more = q.waiting < before && ctx.Err() == nil
+		more = (q.waiting < before || rounds > 1) && ctx.Err() == nil
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
