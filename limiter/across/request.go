@@ -360,6 +360,15 @@ func (r *Request) endUndo() {
 		r.Name += "'"
 		r.lost, r.denied, r.lookFirst, r.undoing = false, false, false, false
 		r.begin()
+		return
+	}
+	if r.lost && r.err == nil { // it was to be tried again, and is not: bans count the denial now
+		r.lost = false
+		for _, p := range r.Parts {
+			if len(p.counting) > 0 && p.Step != Count {
+				r.send(p, Count)
+			}
+		}
 	}
 }
 
@@ -407,7 +416,7 @@ func (r *Request) Answer(res *limiter.Result) error {
 		for i, at := range p.positions {
 			res.Limits[at] = p.result.Limits[i]
 		}
-		if p.positions[0] == 0 || res.At == 0 {
+		if p.positions[0] == 0 && p.result.At != 0 || res.At == 0 {
 			res.At = p.result.At
 		}
 	}
