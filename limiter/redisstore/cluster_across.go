@@ -29,6 +29,14 @@ const (
 func (c *cluster) doAll(ctx context.Context, calls []*limiter.Call) {
 	began := wallTime()
 	c.spanning.Add(int64(len(calls)))
+	c.closing.RLock() // what is under way may have to undo before the store closes
+	defer c.closing.RUnlock()
+	if c.closed {
+		for _, call := range calls {
+			call.Err = &limiter.StoreError{Cause: limiter.CauseClosed, Err: errClosed}
+		}
+		return
+	}
 	requests := make([]*across.Request, len(calls))
 	for i, call := range calls {
 		requests[i] = c.split(&call.Request)
@@ -46,6 +54,13 @@ func (c *cluster) split(req *limiter.Request) *across.Request {
 	r.Name = newName()
 	if req.Op != limiter.OpRefund && req.Op != limiter.OpSettle && script.HasRecord(req) {
 		r.Whole = nameOf(req)
+		if req.Op == limiter.OpTake && req.Attempt == 0 {
+			// What an attempt confirms it must be able to let go: it may be denied or fail after that.
+			attempt := 1 + rand.Int64N(limiter.MaxExact) //nolint:gosec // unique, not a secret
+			for _, p := range r.Parts {
+				p.Request.Attempt = attempt
+			}
+		}
 	}
 	return r
 }
@@ -179,6 +194,9 @@ func (c *cluster) sendUndos(dispatcher int, undos []undo) []across.Answer {
 // finishUndos tries the undos a last time and counts what is left as lost. Dispatchers must still be open. It may be
 // called twice.
 func (c *cluster) finishUndos() {
+	c.closing.Lock()
+	c.closed = true
+	c.closing.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), c.store.opt.MaxWait)
 	defer cancel()
 	c.undos.Close(ctx)

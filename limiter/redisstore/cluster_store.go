@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"github.com/redis/go-redis/v9"
@@ -26,6 +27,9 @@ type cluster struct {
 	undos *across.Undos[undo]
 
 	spanning atomic.Int64
+
+	closing sync.RWMutex // held by requests under way
+	closed  bool
 }
 
 func newCluster(s *Store, client *redis.ClusterClient) *cluster {

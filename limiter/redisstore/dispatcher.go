@@ -93,9 +93,10 @@ func (d *dispatcher) enqueue(b *batch) error {
 	switch {
 	case d.closed:
 		return &limiter.StoreError{Cause: limiter.CauseClosed, Err: errClosed}
-	case d.queued+len(b.requests) > d.maxQueue && d.failing:
+	case b.isUndo || d.queued+len(b.requests) <= d.maxQueue: // undos are bounded elsewhere, and must not starve
+	case d.failing:
 		return &limiter.StoreError{Cause: limiter.CauseBusy, Err: errQueue}
-	case d.queued+len(b.requests) > d.maxQueue:
+	default:
 		return errOverload
 	}
 	if d.lost != nil {

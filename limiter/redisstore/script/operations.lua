@@ -153,7 +153,7 @@ local function take(op, id, asks, n, now, record, whole, keep, name, attempt)
   if name and spent > 0 then write_booking(asks, n, name, reborn) end
   local longest = store(asks, n)
   if record and spent > 0 then
-    local mark = attempt ~= 0 and ' ' .. text(attempt) .. ' ' or op == COMMIT and COMMITTED or 0
+    local mark = attempt ~= 0 and ' ' .. text(attempt) .. ' ' or 0
     save_record(record, asks, n, now, longest, whole, mark, keep, reborn)
   end
   return now, ANSWERED

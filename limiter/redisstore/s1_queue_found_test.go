@@ -1,0 +1,24 @@
+package redisstore
+
+import "testing"
+
+// Undos have room in a queue that is full of takes: they come in large batches, and would wait for as long as the
+// overload lasts, which may be longer than what they undo is known.
+func TestDispatcher_HasRoomForUndosWhenItsQueueIsFull(t *testing.T) {
+	d := newDispatcher(100, 200)
+	for range 200 {
+		b := newBatch(1)
+		b.add()
+		if err := d.submit(b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	undos := newBatch(100)
+	undos.isUndo = true
+	for range 100 {
+		undos.add()
+	}
+	if err := d.submit(undos); err != nil {
+		t.Error(err)
+	}
+}
