@@ -210,3 +210,59 @@ func TestCluster_AStormOfCallersWhoLeaveStrandsNothing(t *testing.T) {
 		t.Errorf("%d were allowed that cannot be", wrong.Load())
 	}
 }
+
+// Two attempts at a time under one id, by callers who leave after 1 to 5 ms, are charged once if one of them was
+// allowed, and not at all otherwise.
+func TestCluster_RepeatsOfCallersWhoLeaveStrandNothing(t *testing.T) {
+	cluster := testenv.SharedCluster(t)
+	stores := []*redisstore.Store{
+		open(t, client(t, cluster.URL()), redisstore.Options{}), open(t, client(t, cluster.URL()), redisstore.Options{}),
+	}
+	narrow, wide := shop, shop
+	narrow.Count, wide.Count = shop.Count/2, 2*shop.Count
+	var asks []limiter.Ask
+	for i := range 3 {
+		asks = append(asks, ask(entityOn(t, cluster, cluster.Nodes[i%3]), i, []limiter.Limit{narrow, shop, wide}[i%3]))
+	}
+	var allowed sync.Map
+	var attempts, failed atomic.Int64
+	end := time.Now().Add(6 * time.Second)
+	var wg sync.WaitGroup
+	for g := range 8 {
+		wg.Go(func() {
+			for n := 0; time.Now().Before(end); n++ {
+				id := fmt.Sprintf("s1/%d/%d", g, n)
+				var both sync.WaitGroup
+				for k := range 2 {
+					both.Go(func() {
+						time.Sleep(time.Duration((n*37*k)%1500) * time.Microsecond)
+						d := time.Duration(1000+(g*131+n*977+k*1733)%4000) * time.Microsecond
+						ctx, cancel := context.WithTimeout(context.Background(), d)
+						defer cancel()
+						var res limiter.Result
+						attempts.Add(1)
+						if err := stores[k].Do(ctx, &limiter.Request{ID: id, Asks: asks}, &res); err != nil {
+							failed.Add(1)
+						} else if res.Allowed {
+							allowed.Store(id, true)
+						}
+					})
+				}
+				both.Wait()
+			}
+		})
+	}
+	wg.Wait()
+	for _, s := range stores {
+		until(t, "undos", func() bool { return s.Stats().GiveBacksPending == 0 })
+		t.Logf("%+v", s.Stats())
+	}
+	want := int64(0)
+	allowed.Range(func(any, any) bool { want++; return true })
+	t.Logf("%d attempts, %d failed, %d ids allowed", attempts.Load(), failed.Load(), want)
+	for i, a := range asks {
+		if got := used(t, stores[0], a); got != want {
+			t.Errorf("bucket %d holds %d, want %d", i, got, want)
+		}
+	}
+}
