@@ -16,6 +16,7 @@ import (
 // What a confirm took anew, because the attempt that it relied on was undone meanwhile, is undone as any take.
 func TestUndo_GivesBackWhatAConfirmTook(t *testing.T) {
 	s := newParts(t)
+	s.attempt = 1 // as every attempt under an id has
 	if o := s.do(script.OpCommit, "a", "w", "two"); o.Err != nil || o.Result.Replayed {
 		t.Fatalf("%+v", o)
 	}

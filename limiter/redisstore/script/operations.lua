@@ -75,21 +75,28 @@ end
 -- sent again by TCP after at most as long as it has been lost already.
 local NAME_LIFE, ENDED_LIFE = 30000, 60000
 
+local function name_key(asks, name)
+  local key = asks[1].key
+  return key:sub(1, key:find('}', 1, true)) .. ':g:' .. name
+end
+
+local function given_up() error({err = 'GIVENUP what this request takes has been given back'}, 0) end
+
 -- write_booking writes what has been booked under a name, before anything else is
 -- written. In a slot that is leaving this server no key may be added: the request
 -- is refused there. The name's key is not among KEYS, or it would be refused where
 -- the slot goes to as well.
 local function write_booking(asks, n, name, reborn)
-  local what, life, key = {}, 1000, asks[1].key
+  local what, life = {}, 1000
   for i = 1, n do
     local a = asks[i]
     what[3 * i - 2], what[3 * i - 1], what[3 * i] = a.booked_at, a.held and 0 or a.booked, a.base
     if a.value then life = most(life, a.needed) end
   end
   if reborn then append_births(what, asks, n) end
-  local done = redis.pcall('SET', key:sub(1, key:find('}', 1, true)) .. ':g:' .. name, cmsgpack.pack(what),
+  local done = redis.pcall('SET', name_key(asks, name), cmsgpack.pack(what),
     'NX', 'PX', text(most(least(life, NAME_LIFE), test_life)))
-  if not done then error({err = 'GIVENUP what this request takes has been given back'}, 0) end
+  if not done then given_up() end
   if done.err then error({err = 'TRYAGAIN the slot is on its way to another server'}, 0) end
 end
 
@@ -101,6 +108,7 @@ local function take(op, id, asks, n, now, record, whole, keep, name, attempt)
     if replays(r, asks, n, now, whole) then
       -- A part holds what it relies on when it commits, because it may still be denied.
       local commits = op == COMMIT
+      if commits and name and try('GET', name_key(asks, name)) == '' then given_up() end
       if commits and r[2] == 0 then
         r[2] = COMMITTED
         keep_record(record, r)
@@ -153,7 +161,7 @@ local function take(op, id, asks, n, now, record, whole, keep, name, attempt)
   if name and spent > 0 then write_booking(asks, n, name, reborn) end
   local longest = store(asks, n)
   if record and spent > 0 then
-    local mark = attempt ~= 0 and ' ' .. text(attempt) .. ' ' or 0
+    local mark = attempt ~= 0 and ' ' .. text(attempt) .. ' ' or op == COMMIT and COMMITTED or 0
     save_record(record, asks, n, now, longest, whole, mark, keep, reborn)
   end
   return now, ANSWERED
