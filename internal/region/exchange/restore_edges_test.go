@@ -103,7 +103,7 @@ func TestRestore_ALogIsRestored(t *testing.T) {
 			if n, lefts = wrong(); n == 0 {
 				return
 			}
-			time.Sleep(50 * time.Millisecond)
+			<-time.After(50 * time.Millisecond)
 		}
 		t.Errorf("%s: us has another number left than 70 of %d of %d keys: %v", when, n, len(keys), lefts)
 	}

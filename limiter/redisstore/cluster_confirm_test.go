@@ -47,7 +47,8 @@ func newSpanning(t *testing.T, counts ...int64) *spanning {
 	t.Cleanup(func() { _ = s.Close() })
 	out := &spanning{Store: s, t: t}
 	for i, count := range counts {
-		out.asks = append(out.asks, limiter.Ask{Key: limiter.Key(fmt.Sprintf("{%s%d%d}|1|fw", t.Name(), time.Now().UnixNano(), i)),
+		key := fmt.Sprintf("{%s%d%d}|1|fw", t.Name(), time.Now().UnixNano(), i)
+		out.asks = append(out.asks, limiter.Ask{Key: limiter.Key(key),
 			Weight: 1, Limit: limiter.Limit{Algorithm: limiter.FixedWindow, Count: count, Window: limiter.MaxWindow,
 				Align: limiter.AlignFirstHit}})
 	}
@@ -118,7 +119,7 @@ func TestCluster_ARepeatThatFailsWhileItConfirmsLeavesNothing(t *testing.T) {
 	})
 	deadline := time.Now().Add(5 * time.Second)
 	for s.Stats().GiveBacksPending > 0 && time.Now().Before(deadline) {
-		time.Sleep(5 * time.Millisecond)
+		<-time.After(5 * time.Millisecond)
 	}
 	t.Logf("%+v", s.Stats())
 	for i := range s.asks {
@@ -209,7 +210,7 @@ func TestCluster_AnErrorWithoutUnknownAfterAConfirmLeavesNothing(t *testing.T) {
 	})
 	deadline := time.Now().Add(5 * time.Second)
 	for s.Stats().GiveBacksPending > 0 && time.Now().Before(deadline) {
-		time.Sleep(5 * time.Millisecond)
+		<-time.After(5 * time.Millisecond)
 	}
 	for i := range s.asks {
 		if got := s.used(i); got != 0 {
