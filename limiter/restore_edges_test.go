@@ -2,7 +2,7 @@ package limiter
 
 import "testing"
 
-// Sums of a bucket that drains have the limit at which they were spent, so that a region that hears of them for the
+// Sums of a bucket that drains have the limit at which they were spent, so that a region that receives them for the
 // first time after a loss books them at that.
 func TestRestore_RestoreKeepsTheLimitAtWhichUnitsWereSpent(t *testing.T) {
 	l := Limit{Algorithm: TokenBucket, Count: 1000, Burst: 1000, Window: 60_000}

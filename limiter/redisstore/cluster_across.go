@@ -72,7 +72,7 @@ func newName() string {
 	return base64.RawURLEncoding.EncodeToString(b[:])
 }
 
-// nameOf tells requests with one ID but different keys apart, bans aside.
+// nameOf is the same for requests with one ID and the same keys, bans aside.
 func nameOf(req *limiter.Request) string {
 	h := sha256.New()
 	var n [4]byte
