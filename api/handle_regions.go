@@ -11,25 +11,24 @@ import (
 
 	"sluice/api/reply"
 	"sluice/internal/region"
-	"sluice/internal/region/exchange"
 	"sluice/internal/region/home"
 	"sluice/internal/region/share"
-	"sluice/internal/region/sharing"
+	"sluice/internal/region/updates"
 	"sluice/limiter"
 	"sluice/rules/field"
 )
 
 // Regions takes the messages of other regions, and knows how they go.
 type Regions interface {
-	// Receive carries out a message of a media type: one of package exchange, or that of home or sharing. An answer that
+	// Receive carries out a message of a media type: one of package exchange, or that of home or share. An answer that
 	// is a []byte is of the same type, others are JSON.
 	Receive(ctx context.Context, kind string, body []byte) (answer any, err error)
-	Overview() exchange.Overview
+	Overview() region.Overview
 }
 
 // exchangeRegions takes the messages of other regions. The media type says of which kind one is.
 func (s *Server) exchangeRegions(c echo.Context) error {
-	if err := contentType(c, exchange.MediaType, exchange.RecallType, home.MediaType, sharing.MediaType); err != nil {
+	if err := contentType(c, updates.MediaType, updates.RecallType, home.MediaType, share.MediaType); err != nil {
 		return err
 	}
 	kind, _, err := mime.ParseMediaType(c.Request().Header.Get("Content-Type"))
@@ -55,11 +54,11 @@ func regionProblem(err error) error {
 	var refused *region.RefusedError
 	var store *limiter.StoreError
 	switch {
-	case errors.Is(err, region.ErrMessage), errors.Is(err, share.ErrMessage):
+	case errors.Is(err, region.ErrMessage):
 		return reply.Malformed.Problem("The body is " + err.Error() + ".")
 	case errors.As(err, &refused):
 		return &field.ValidationError{Fields: []field.Problem{{Field: refused.Field, Message: refused.Message}}}
-	case errors.Is(err, exchange.ErrBusy), errors.Is(err, sharing.ErrBusy), errors.Is(err, home.ErrBusy):
+	case errors.Is(err, region.ErrBusy):
 		return reply.StoreUnavailable.Problem("Nothing was carried out: "+err.Error()+". Send the message again.").
 			With("Retry-After", "1")
 	case errors.As(err, &store):
@@ -157,11 +156,11 @@ func (s *Server) regions(c echo.Context) error {
 	return writeJSON(c, http.StatusOK, page)
 }
 
-func regionStateOf(p *exchange.Status) regionState {
+func regionStateOf(p *region.Status) regionState {
 	s := regionState{
 		Name: p.Name, CutOff: p.CutOff, CutOffMS: p.CutFor.Milliseconds(), CutOffTotalMS: p.CutTotal.Milliseconds(),
-		LastNews: timeOrNull(p.LastNews), SetVersion: p.Set, SentBytes: p.Sent, ReceivedBytes: p.Received,
-		Messages: p.Messages, Failures: p.Failures, Failure: textOf(p.Failure), Sent: p.Told,
+		LastNews: timeOrNull(p.LastUpdate), SetVersion: p.Set, SentBytes: p.Sent, ReceivedBytes: p.Received,
+		Messages: p.Messages, Failures: p.Failures, Failure: textOf(p.Failure), Sent: p.Accepted,
 		FailingSince: timeOrNull(p.FailingSince),
 		Applied:      p.Here.Applied, Repeated: p.Here.Repeated, Shrunk: p.Here.Shrunk, Unknown: p.Here.Unknown,
 		Refused: textOf(p.Refusal), RefusedAt: timeOrNull(p.RefusedAt), ClocksApart: p.ClocksApart(),

@@ -5,11 +5,11 @@ import (
 	"testing"
 
 	"sluice/api/decide"
-	"sluice/internal/region/exchange"
+	"sluice/internal/region"
 )
 
 // TestOpenAPI_ForeseesThatANodeHasNoRegions: do holds the answer to the document.
 func TestOpenAPI_ForeseesThatANodeHasNoRegions(t *testing.T) {
 	f := newFixture(t, nil, func(_ *decide.CheckerOptions, d *Deps) { d.Regions = nil })
-	f.do(http.MethodPost, exchange.Path, "x").want(http.StatusNotFound)
+	f.do(http.MethodPost, region.Path, "x").want(http.StatusNotFound)
 }

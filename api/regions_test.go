@@ -10,32 +10,31 @@ import (
 
 	"sluice/api/decide"
 	"sluice/internal/region"
-	"sluice/internal/region/exchange"
 	"sluice/internal/region/home"
 	"sluice/internal/region/share"
-	"sluice/internal/region/sharing"
+	"sluice/internal/region/updates"
 	"sluice/limiter"
 )
 
 // elsewhere is an exchange between regions that a test makes up.
 type elsewhere struct {
 	err   error
-	shown exchange.Overview
+	shown region.Overview
 }
 
 func (e *elsewhere) Receive(_ context.Context, kind string, body []byte) (any, error) {
 	switch kind {
-	case exchange.RecallType:
+	case updates.RecallType:
 		return body, e.err
 	case home.MediaType:
 		return append([]byte("to "), body...), e.err
-	case sharing.MediaType:
+	case share.MediaType:
 		return &share.Answer{From: "eu"}, e.err
 	}
-	return &exchange.Answer{From: "eu", At: epoch, Set: 7, Applied: 2}, e.err
+	return &updates.Answer{From: "eu", At: epoch, Set: 7, Fate: region.Fate{Applied: 2}}, e.err
 }
 
-func (e *elsewhere) Overview() exchange.Overview {
+func (e *elsewhere) Overview() region.Overview {
 	o := e.shown
 	o.Shares.Rules = []region.RuleShares{}
 	return o
@@ -56,38 +55,38 @@ func TestRegions_AMessageIsAppliedOrRefusedWithAReason(t *testing.T) {
 		{nil, http.StatusOK, `"applied":2`},
 		{fmt.Errorf("%w: version 9, this node reads 1", region.ErrMessage), http.StatusBadRequest, "version 9"},
 		{&region.RefusedError{Field: "to", Message: `is "us"`}, http.StatusUnprocessableEntity, `"field":"to"`},
-		{exchange.ErrBusy, http.StatusServiceUnavailable, "Send the message again"},
+		{region.ErrBusy, http.StatusServiceUnavailable, "Send the message again"},
 		{&limiter.StoreError{Cause: limiter.CauseTimeout}, http.StatusServiceUnavailable, "(timeout)"},
 	} {
 		e.err = tt.err
-		r := f.do(http.MethodPost, exchange.Path, "\x01…", "Content-Type", exchange.MediaType)
+		r := f.do(http.MethodPost, region.Path, "\x01…", "Content-Type", updates.MediaType)
 		if r.status != tt.status || !strings.Contains(r.body, tt.says) {
 			t.Errorf("%v: %d %s", tt.err, r.status, r.body)
 		}
 	}
 	ask := func() *answered {
-		return f.do(http.MethodPost, exchange.Path, "what a region asks", "Content-Type", exchange.RecallType)
+		return f.do(http.MethodPost, region.Path, "what a region asks", "Content-Type", updates.RecallType)
 	}
 	if r := ask(); r.status != http.StatusServiceUnavailable {
 		t.Errorf("a region that has lost its data is answered %d %s", r.status, r.body)
 	}
 	e.err = nil
 	if r := ask(); r.status != http.StatusOK || r.body != "what a region asks" ||
-		r.header.Get("Content-Type") != exchange.RecallType {
+		r.header.Get("Content-Type") != updates.RecallType {
 		t.Errorf("a region that has lost its data is answered %d %v %s", r.status, r.header, r.body)
 	}
-	f.do(http.MethodPost, exchange.Path, "{}", "Content-Type", mediaJSON).want(http.StatusUnsupportedMediaType)
+	f.do(http.MethodPost, region.Path, "{}", "Content-Type", mediaJSON).want(http.StatusUnsupportedMediaType)
 	large := strings.Repeat("x", region.MaxMessage+1)
-	f.do(http.MethodPost, exchange.Path, large, "Content-Type", exchange.MediaType).want(http.StatusRequestEntityTooLarge)
+	f.do(http.MethodPost, region.Path, large, "Content-Type", updates.MediaType).want(http.StatusRequestEntityTooLarge)
 }
 
 func TestRegions_AreShownAsThisNodeSeesThem(t *testing.T) {
-	e := &elsewhere{shown: exchange.Overview{
+	e := &elsewhere{shown: region.Overview{
 		Self: "eu", Interval: 200 * time.Millisecond, Exported: 9,
-		Rules: []exchange.Estimate{{Rule: "r", OverPercent: 1.5, MaxOverPercent: 2}},
-		Peers: []exchange.Status{
+		Rules: []region.Estimate{{Rule: "r", OverPercent: 1.5, MaxOverPercent: 2}},
+		Peers: []region.Status{
 			{Name: "us", Lags: 3, LagNow: 300 * time.Millisecond, LagP99: 410 * time.Millisecond, SkewKnown: true,
-				Skew: -3 * time.Second, LastNews: time.UnixMilli(epoch), Set: 7, Here: exchange.Answer{Applied: 4, Shrunk: 1}},
+				Skew: -3 * time.Second, LastUpdate: time.UnixMilli(epoch), Set: 7, Here: region.Fate{Applied: 4, Shrunk: 1}},
 			{Name: "asia", CutOff: true, CutFor: time.Minute, Failure: "no route", FailingSince: time.UnixMilli(epoch),
 				Calls: region.Calls{Decided: 8, Failed: 2, Failing: "timeout", Since: time.UnixMilli(epoch)}},
 		},
@@ -121,14 +120,14 @@ func TestRegions_SharesAreAnsweredOrRefusedWithAReason(t *testing.T) {
 		says   string
 	}{
 		{nil, http.StatusOK, `"from":"eu"`},
-		{fmt.Errorf("%w: truncated", share.ErrMessage), http.StatusBadRequest, "truncated"},
+		{fmt.Errorf("%w: truncated", region.ErrMessage), http.StatusBadRequest, "truncated"},
 		{&region.RefusedError{Field: "regions", Message: "are others"}, http.StatusUnprocessableEntity, `"field":"regions"`},
-		{sharing.ErrBusy, http.StatusServiceUnavailable, "Nothing was carried out"},
+		{region.ErrBusy, http.StatusServiceUnavailable, "Nothing was carried out"},
 		{&limiter.StoreError{Cause: limiter.CauseTimeout}, http.StatusServiceUnavailable, "timeout"},
 	} {
 		d.err = tt.err
 		// The media type says of which kind a message is, in whatever case.
-		r := f.do(http.MethodPost, exchange.Path, "{}", "Content-Type", "Application/VND.sluice.regions.shares")
+		r := f.do(http.MethodPost, region.Path, "{}", "Content-Type", "Application/VND.sluice.regions.shares")
 		if r.want(tt.status); !strings.Contains(r.body, tt.says) {
 			t.Errorf("%v: %s lacks %s", tt.err, r.body, tt.says)
 		}
@@ -146,14 +145,14 @@ func TestRegions_AsksAreAnsweredOrRefusedWithAReason(t *testing.T) {
 		{nil, http.StatusOK, "to ask"},
 		{fmt.Errorf("%w: version 9, this node reads 1", region.ErrMessage), http.StatusBadRequest, "version 9"},
 		{&region.RefusedError{Field: "prefix", Message: `is "x"`}, http.StatusUnprocessableEntity, `"field":"prefix"`},
-		{home.ErrBusy, http.StatusServiceUnavailable, "Nothing was carried out"},
+		{region.ErrBusy, http.StatusServiceUnavailable, "Nothing was carried out"},
 	} {
 		a.err = tt.err
-		r := f.do(http.MethodPost, exchange.Path, "ask", "Content-Type", home.MediaType)
+		r := f.do(http.MethodPost, region.Path, "ask", "Content-Type", home.MediaType)
 		if r.status != tt.status || !strings.Contains(r.body, tt.says) {
 			t.Errorf("%v: %d %s", tt.err, r.status, r.body)
 		}
 	}
 	large := strings.Repeat("x", region.MaxMessage+1)
-	f.do(http.MethodPost, exchange.Path, large, "Content-Type", home.MediaType).want(http.StatusRequestEntityTooLarge)
+	f.do(http.MethodPost, region.Path, large, "Content-Type", home.MediaType).want(http.StatusRequestEntityTooLarge)
 }

@@ -10,7 +10,7 @@ import (
 	"sluice/api/reply"
 	"sluice/internal/access"
 	"sluice/internal/history"
-	"sluice/internal/region/exchange"
+	"sluice/internal/region"
 	"sluice/limiter"
 )
 
@@ -94,7 +94,7 @@ var table = []Route{
 	{http.MethodPost, "/ratelimit/deferred/:id/ack", access.ScopeDeferred, (*Server).ackDeferred},
 	{http.MethodPost, "/ratelimit/explain", access.ScopeRulesRead, (*Server).explain},
 	{http.MethodGet, "/ratelimit/hot", access.ScopeRulesRead, (*Server).hot},
-	{http.MethodPost, exchange.Path, access.ScopeRegions, (*Server).exchangeRegions},
+	{http.MethodPost, region.Path, access.ScopeRegions, (*Server).exchangeRegions},
 	{http.MethodPost, history.PathOfRows, access.ScopeRegions, (*Server).takeFigures},
 	{http.MethodGet, "/ratelimit/regions", access.ScopeRulesRead, (*Server).regions},
 	{http.MethodGet, "/ratelimit/stats", access.ScopeRulesRead, (*Server).figures},
@@ -158,7 +158,7 @@ func (s *Server) Routes(e *echo.Echo) {
 		if r.Path == "/metrics" && s.deps.Metrics == nil {
 			continue
 		}
-		if r.Path == exchange.Path && s.deps.Regions == nil {
+		if r.Path == region.Path && s.deps.Regions == nil {
 			continue
 		}
 		if r.Path == history.PathOfRows && s.deps.Figures == nil {

@@ -2,21 +2,21 @@ package limiter
 
 import "slices"
 
-// Heard is what was applied to one bucket from other regions, the latest from each.
-type Heard []HeardFrom
+// Received is what was applied to one bucket from other regions, the latest from each.
+type Received []RegionSums
 
-// HeardFrom is a region and its sums.
-type HeardFrom struct {
+// RegionSums is a region and its sums.
+type RegionSums struct {
 	Region string
 	Sums   Sums
 }
 
 // of returns the sums of a region, which it adds if there are none.
-func (h *Heard) of(region string) *Sums {
-	i := slices.IndexFunc(*h, func(f HeardFrom) bool { return f.Region == region })
+func (h *Received) of(region string) *Sums {
+	i := slices.IndexFunc(*h, func(f RegionSums) bool { return f.Region == region })
 	if i < 0 {
 		i = len(*h)
-		*h = append(*h, HeardFrom{Region: region})
+		*h = append(*h, RegionSums{Region: region})
 	}
 	return &(*h)[i].Sums
 }
@@ -47,13 +47,13 @@ const (
 // have ceased to count. If the clock of the other region is ahead, the bucket moves on to its window.
 //
 // A later Reset in m empties the bucket of everything that was born before it.
-func Apply(l Limit, s *State, own *Sums, heard *Heard, region string, m *Sums, now int64) (Outcome, bool) {
+func Apply(l Limit, s *State, own *Sums, received *Received, region string, m *Sums, now int64) (Outcome, bool) {
 	changed := s.Exists && l.Algorithm.Traits().kernel.rebase(l, s, now)
 	if m.Reset > own.Reset {
-		rebuild(l, s, own, heard, m.Reset, now)
+		rebuild(l, s, own, received, m.Reset, now)
 		changed = true
 	}
-	last := heard.of(region)
+	last := received.of(region)
 	switch {
 	case m.Born < own.Reset, m.Born < last.Born:
 		return Repeated, changed
@@ -75,19 +75,19 @@ func Apply(l Limit, s *State, own *Sums, heard *Heard, region string, m *Sums, n
 
 // rebuild makes void what was born before reset: it empties the bucket and books again what counts. If it makes void
 // what this region spent, Born of the bucket is 0, for the store to give it another.
-func rebuild(l Limit, s *State, own *Sums, heard *Heard, reset, now int64) {
+func rebuild(l Limit, s *State, own *Sums, received *Received, reset, now int64) {
 	*s = State{Born: s.Born}
 	if own.Born > 0 && own.Born < reset {
 		*own, s.Born = Sums{Born: max(now, reset, own.Born+1)}, 0
 	}
 	own.Reset = reset
 	bookWindows(l, s, own, &Sums{}, now)
-	*heard = slices.DeleteFunc(*heard, func(f HeardFrom) bool { return f.Sums.Born < reset })
-	for i := range *heard {
-		if (*heard)[i].Region == Restored {
+	*received = slices.DeleteFunc(*received, func(f RegionSums) bool { return f.Sums.Born < reset })
+	for i := range *received {
+		if (*received)[i].Region == Restored {
 			continue // own has it
 		}
-		bookWindows(l, s, &(*heard)[i].Sums, &Sums{}, now)
+		bookWindows(l, s, &(*received)[i].Sums, &Sums{}, now)
 	}
 }
 

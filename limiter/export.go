@@ -12,8 +12,8 @@ type Exported struct {
 	Sums Sums
 	// Lease names the export, for Confirm.
 	Lease int64
-	// Heard is what was applied to the bucket from other regions by then. Without windows.
-	Heard Heard
+	// Received is what was applied to the bucket from other regions by then. Without windows.
+	Received Received
 	// Guard is for Confirm: that of the region from now on. Without a Share there is none.
 	Guard Guard
 }
@@ -41,7 +41,7 @@ type Exporter interface {
 	// EndRestore lets sums be exported again, and ends all restores. It returns false if there is no restore of that
 	// name, because another one has ended, or the data were lost again.
 	EndRestore(ctx context.Context, name string) (bool, error)
-	// Recall returns the sums of some buckets, with those that were applied from a region as their only Heard, and with
+	// Recall returns the sums of some buckets, with those that were applied from a region as their only Received, and with
 	// all windows. While the store has lost its data, its own sums are left out. The cursor is "" at first, and then next
 	// of the call before, which is "" at the end. A call reads a bounded part of the store. As with SCAN of Redis, a
 	// bucket may be returned twice.

@@ -12,7 +12,7 @@ type Part struct {
 	// Asked has a limit of 0. Limit is the whole one then.
 	CutOff, Shut bool
 	// Holders is how many regions decide by themselves while the home of the bucket cannot, each by an equal share, and
-	// Away says that this home is another region. Both are only known after an error; 0 for a bucket without a home.
-	Holders int64
-	Away    bool
+	// Elsewhere says that this home is another region. Both are only known after an error; 0 for a bucket without a home.
+	Holders   int64
+	Elsewhere bool
 }

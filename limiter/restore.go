@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Restored is the region, in Heard, of what Restore has booked.
+// Restored is the region, in Received, of what Restore has booked.
 const Restored = ""
 
 // Restore books in the bucket s the units that this region had spent in it before its store lost its data. m is the
@@ -19,20 +19,20 @@ const Restored = ""
 //
 // Example: this region had spent 20 units, and another one has received that. After the loss it spends 5. Restore books
 // 20 more in the bucket and makes Taken 25. The other region books 5 when it receives that.
-func Restore(l Limit, s *State, own *Sums, heard *Heard, m *Sums, now int64) (Outcome, bool) {
-	last := heard.of(Restored)
+func Restore(l Limit, s *State, own *Sums, received *Received, m *Sums, now int64) (Outcome, bool) {
+	last := received.of(Restored)
 	kept := last.Born == 0 && own.Born == m.Born // this bucket was not lost, or only its last writes were
 	if kept {
 		*last = *own
 		last.Windows = slices.Clone(own.Windows)
 	}
 	before := *last
-	outcome, changed := Apply(l, s, own, heard, Restored, m, now)
+	outcome, changed := Apply(l, s, own, received, Restored, m, now)
 	switch {
 	case before.Born < own.Reset:
 		before = Sums{}
 	case kept && outcome != Applied:
-		*heard.of(Restored) = Sums{}
+		*received.of(Restored) = Sums{}
 	}
 	if outcome == Applied {
 		own.resume(l, m, &before)

@@ -8,10 +8,10 @@ func TestRestore_RestoreKeepsTheLimitAtWhichUnitsWereSpent(t *testing.T) {
 	l := Limit{Algorithm: TokenBucket, Count: 1000, Burst: 1000, Window: 60_000}
 	var s State
 	var own Sums
-	var heard Heard
+	var received Received
 	m := Sums{Born: 1_000_000, Shape: gridOf(l).shape(), Taken: 500, Count: 1000, Burst: 1000,
 		Windows: []WindowUnits{{Number: gridOf(l).number(1_000_000), Units: 500}}}
-	if outcome, _ := Restore(l, &s, &own, &heard, &m, 1_000_001); outcome != Applied {
+	if outcome, _ := Restore(l, &s, &own, &received, &m, 1_000_001); outcome != Applied {
 		t.Fatalf("outcome %d", outcome)
 	}
 	if own.Taken != 500 || own.Count != 1000 || own.Burst != 1000 {

@@ -5,9 +5,9 @@ import "context"
 // Spent is what is known of one bucket that spans regions: this region's own sums, and the latest heard of each other
 // one, at time Now (ms) of the store.
 type Spent struct {
-	Own   Sums
-	Heard Heard
-	Now   int64
+	Own      Sums
+	Received Received
+	Now      int64
 }
 
 // SpentReader is a Store that tells what each region has spent. It is safe for concurrent use.

@@ -372,10 +372,10 @@ func (m *Sums) Settle(l Limit, s *State, now int64, c Charged, actual int64) (De
 
 // ResetAt begins an incarnation with a reset at time now, and makes void what was born before it in any
 // region. heard is what was applied from other regions.
-func (m *Sums) ResetAt(now int64, heard Heard) {
+func (m *Sums) ResetAt(now int64, received Received) {
 	at := max(now, m.Born+1, m.Reset+1)
-	for i := range heard {
-		at = max(at, heard[i].Sums.Born+1)
+	for i := range received {
+		at = max(at, received[i].Sums.Born+1)
 	}
 	*m = Sums{Born: at, Reset: at}
 }

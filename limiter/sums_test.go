@@ -65,7 +65,7 @@ func TestSums_CountNoFurtherThanAStoreHolds(t *testing.T) {
 
 func TestApply_AResetLeavesWhatWasBornAfterIt(t *testing.T) {
 	now := int64(5500)
-	s, own, heard := State{}, Sums{}, Heard{}
+	s, own, received := State{}, Sums{}, Received{}
 	from := func(born, reset, units int64) *Sums {
 		m := Sums{}
 		m.Spend(tenASecond, &State{Exists: true, At: now}, now, units)
@@ -84,7 +84,7 @@ func TestApply_AResetLeavesWhatWasBornAfterIt(t *testing.T) {
 		{"c", from(5000, 0, 1), Repeated, 7}, // was born before the reset
 		{"b", from(5200, 5100, 3), Repeated, 7},
 	} {
-		if got, _ := Apply(tenASecond, &s, &own, &heard, c.region, c.sums, now); got != c.outcome || s.Used != c.used {
+		if got, _ := Apply(tenASecond, &s, &own, &received, c.region, c.sums, now); got != c.outcome || s.Used != c.used {
 			t.Errorf("%s: outcome %d and %d used, want %d and %d", c.region, got, s.Used, c.outcome, c.used)
 		}
 	}

@@ -6,7 +6,7 @@ import (
 
 	"sluice/internal/backtest"
 	"sluice/internal/records"
-	"sluice/internal/region/exchange"
+	"sluice/internal/region"
 	"sluice/limiter"
 	"sluice/web/alerts"
 	"sluice/web/inspect"
@@ -30,7 +30,7 @@ type Deps struct {
 	// Settings returns the settings of this node, without secrets.
 	Settings func() []SettingGroup
 	// Regions is what this node knows of other regions; nil without regions.
-	Regions func() exchange.Overview
+	Regions func() region.Overview
 	// DecisionLogs are the accounts of the decision logs of this node, by sink; nil if there are none.
 	DecisionLogs map[string]func() records.Totals
 	// Trials counts what rules on trial would have decided otherwise.

@@ -79,7 +79,7 @@ func (c *Checker) degrade(ctx context.Context, a *Answer, limits []plannedLimit,
 // inRest reports whether the store has decided a limit although it failed with others.
 func (p *plannedLimit) inRest(failed *limiter.Call) bool {
 	part := failed.Result.Part(p.ask)
-	return failed.Result.Rest != nil && !p.lifts && (part == nil || !part.Away)
+	return failed.Result.Rest != nil && !p.lifts && (part == nil || !part.Elsewhere)
 }
 
 // addRest adds what the store decided nevertheless to the verdict of the fail modes, and gives it back if they deny.
@@ -200,7 +200,7 @@ func (c *Checker) oweAll(a *Answer, limits []plannedLimit, failed *limiter.Call,
 		if a.Limits[i].Degraded == rules.FailLocal {
 			if !shares[n].Look {
 				part := failed.Result.Part(limits[i].ask)
-				givenBack := undone && part != nil && part.Away
+				givenBack := undone && part != nil && part.Elsewhere
 				c.opt.Ledger.owe(limits[i].asked(failed), shares[n], now, unknown && !givenBack)
 			}
 			n++

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/region/spanning"
+	"sluice/internal/region"
 	"sluice/limiter"
 	"sluice/rules"
 	"sluice/rules/match"
@@ -48,8 +48,8 @@ func (nowhere) Timeout() time.Duration  { return time.Second }
 func (nowhere) Regions() int            { return 3 }
 
 // spanRegions puts the store that knows the other regions in front of the one of a Checker.
-func spanRegions(opt *CheckerOptions, regions spanning.Regions) {
-	s := spanning.New(spanning.Options{Self: "eu", Store: opt.Store, Sets: opt.Sets, Regions: regions,
+func spanRegions(opt *CheckerOptions, regions region.Regions) {
+	s := region.NewStore(region.StoreOptions{Self: "eu", Store: opt.Store, Sets: opt.Sets, Regions: regions,
 		Timeout: time.Second})
 	opt.Store, opt.Regions = s, s
 }

@@ -56,8 +56,8 @@ type counters struct {
 		limiter.HighWaterReader
 	}
 	// home decides keys that are at home in other regions; nil without regions.
-	home *homeStore
-	news *fleet.RegionNews
+	home     *homeStore
+	arrivals *fleet.RegionArrivals
 	// shares keeps the shares of limits that are divided among regions; nil without Redis.
 	shares *fleet.RegionShares
 	// agreed compares the settings that nodes share; nil without Redis.
@@ -151,7 +151,7 @@ func openRedis(ctx context.Context, cfg *config.Serve, host *Host, files secretF
 		store: near, hot: hot, local: memory, ledger: ledger, loads: decide.NewLoads(loadBoard, host.Now),
 		board: history.NewRedisBoard(client, cfg.KeyPrefix), kind: "redis",
 		breakers: func() []history.Breaker { return shownBreakers(store.Breakers()) },
-		home:     homes, sums: store, news: fleet.NewRegionNews(client, cfg.KeyPrefix),
+		home:     homes, sums: store, arrivals: fleet.NewRegionArrivals(client, cfg.KeyPrefix),
 		shares: fleet.NewRegionShares(client, cfg.KeyPrefix), agreed: agreed,
 	}, nil
 }

@@ -11,7 +11,7 @@ import (
 
 	"sluice/internal/database"
 	"sluice/internal/history"
-	"sluice/internal/region/exchange"
+	"sluice/internal/region"
 )
 
 // figureStore is where figures are kept: the rules database. At a read replica of it, a node sends its own to the
@@ -43,7 +43,7 @@ func (f *figureStore) WriteStats(ctx context.Context, rows []history.LiveRow) (l
 	if f.primary == "" {
 		return 0, errors.New("the rules database is a read replica, so set SLUICE_PRIMARY_URL and SLUICE_REGION_TOKEN")
 	}
-	answer, err := exchange.Post(ctx, f.client, f.primary+history.PathOfRows, history.MediaType, f.token(),
+	answer, err := region.Post(ctx, f.client, f.primary+history.PathOfRows, history.MediaType, f.token(),
 		history.EncodeRows(rows), mostReceipt)
 	if err == nil {
 		err = answer.Refusal()

@@ -7,8 +7,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"sluice/internal/config"
-	"sluice/internal/region/exchange"
+	"sluice/internal/region"
 	"sluice/internal/region/home"
+	"sluice/internal/region/updates"
 	"sluice/internal/secretfile"
 	"sluice/limiter"
 	"sluice/rules/match"
@@ -21,7 +22,7 @@ const homeConnections = 32
 type homeStore struct {
 	*home.Store
 
-	exchange atomic.Pointer[exchange.Exchange]
+	exchange atomic.Pointer[updates.Exchange]
 	dial     func() *tls.Config // of a new connection to another region
 }
 
@@ -56,10 +57,10 @@ func openHome(cfg *config.Serve, host *Host, token *secretfile.File, sets *match
 }
 
 // overview is what the exchange knows of the other regions, false before it has begun.
-func (h *homeStore) overview() (exchange.Overview, bool) {
+func (h *homeStore) overview() (region.Overview, bool) {
 	x := h.exchange.Load()
 	if x == nil {
-		return exchange.Overview{}, false
+		return region.Overview{}, false
 	}
 	return x.Overview(), true
 }
@@ -81,11 +82,11 @@ func openReceiver(cfg *config.Serve, host *Host, c *counters, sets *match.Curren
 }
 
 // otherRegions returns all regions but this one, and their names.
-func otherRegions(cfg *config.Serve) (peers []exchange.Peer, names []string, err error) {
+func otherRegions(cfg *config.Serve) (peers []region.Peer, names []string, err error) {
 	list, err := cfg.RegionList()
 	for _, r := range list {
 		if r.Name != cfg.Region {
-			peers, names = append(peers, exchange.Peer(r)), append(names, r.Name)
+			peers, names = append(peers, region.Peer(r)), append(names, r.Name)
 		}
 	}
 	return peers, names, err

@@ -19,9 +19,9 @@ import (
 	"sluice/internal/fleet"
 	"sluice/internal/history"
 	"sluice/internal/records"
-	"sluice/internal/region/exchange"
 	"sluice/internal/region/home"
-	"sluice/internal/region/sharing"
+	"sluice/internal/region/share"
+	"sluice/internal/region/updates"
 	"sluice/internal/starvation"
 	"sluice/internal/telemetry"
 	"sluice/internal/traces"
@@ -71,8 +71,8 @@ func everyMetric() *prometheus.Registry {
 	new(sense.Sensor).Register(m, new(evaluate.Runner), new(evaluate.Board))
 	new(records.Log).Register(m, "file")
 	for _, part := range []interface{ Register(prometheus.Registerer) }{
-		new(database.DB), new(deliver.Worker), new(exchange.Exchange), new(fleet.Bus), new(fleet.Presence),
-		new(home.Receiver), new(home.Store), new(nearstore.Store), new(redisstore.Store), new(sharing.Shares),
+		new(database.DB), new(deliver.Worker), new(updates.Exchange), new(fleet.Bus), new(fleet.Presence),
+		new(home.Receiver), new(home.Store), new(nearstore.Store), new(redisstore.Store), new(share.Shares),
 		new(starvation.Meter), new(history.Writer), new(traces.Traces),
 	} {
 		part.Register(m)

@@ -14,11 +14,9 @@ import (
 	"sluice/internal/certificate"
 	"sluice/internal/config"
 	"sluice/internal/region"
-	"sluice/internal/region/exchange"
 	"sluice/internal/region/home"
 	"sluice/internal/region/share"
-	"sluice/internal/region/sharing"
-	"sluice/internal/region/spanning"
+	"sluice/internal/region/updates"
 	"sluice/internal/secretfile"
 	"sluice/rules/match"
 )
@@ -29,11 +27,11 @@ const (
 	regionConnections      = 8
 )
 
-// regions is the part of this node in the exchange between regions, nil without regions.
+// regions is what this node does for the exchange between regions, nil without regions.
 type regions struct {
-	exchange *exchange.Exchange
+	exchange *updates.Exchange
 	receiver *home.Receiver
-	shares   *sharing.Shares
+	shares   *share.Shares
 	// calls is what became of the decisions that another region was asked for.
 	calls func(to string) region.Calls
 }
@@ -44,22 +42,22 @@ func (r *regions) Receive(ctx context.Context, kind string, body []byte) (answer
 	switch kind {
 	case home.MediaType:
 		answer, err = r.receiver.Receive(ctx, body)
-	case exchange.RecallType:
+	case updates.RecallType:
 		return r.exchange.Recall(ctx, body)
-	case sharing.MediaType:
+	case share.MediaType:
 		answer, err = r.shares.Receive(ctx, body)
 	default:
 		return r.exchange.Receive(ctx, body)
 	}
 	var refused *region.RefusedError
-	if errors.As(err, &refused) || errors.Is(err, region.ErrMessage) || errors.Is(err, share.ErrMessage) {
+	if errors.As(err, &refused) || errors.Is(err, region.ErrMessage) {
 		r.exchange.Refused(err)
 	}
 	return answer, err
 }
 
 // Overview is what people and the API are shown of the other regions.
-func (r *regions) Overview() exchange.Overview {
+func (r *regions) Overview() region.Overview {
 	o := r.exchange.Overview()
 	o.Shares = r.shares.Overview()
 	for i := range o.Peers {
@@ -82,12 +80,12 @@ func openRegions(cfg *config.Serve, host *Host, token *secretfile.File, c *count
 	if err != nil || len(peers) == 0 {
 		return nil, err
 	}
-	opt := exchange.Options{
+	opt := updates.Options{
 		Self: cfg.Region, Peers: peers, Interval: cfg.RegionInterval, Prefix: cfg.KeyPrefix, Store: c.sums, Apply: c.store,
-		News: c.news, Sets: sets, Client: regionClient(c.home.dial, regionConnections), Now: host.Now, Log: host.Log,
+		Arrivals: c.arrivals, Sets: sets, Client: regionClient(c.home.dial, regionConnections), Now: host.Now, Log: host.Log,
 		Trouble: host.trouble, Token: current(cfg.RegionToken, token),
 	}
-	x, err := exchange.New(opt)
+	x, err := updates.New(opt)
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +94,7 @@ func openRegions(cfg *config.Serve, host *Host, token *secretfile.File, c *count
 	if err != nil {
 		return nil, err
 	}
-	shares, err := sharing.New(sharing.Options{
+	shares, err := share.New(share.Options{
 		Self: opt.Self, Peers: opt.Peers, Prefix: opt.Prefix, Interval: cfg.RegionShareInterval, Skew: shareSkew,
 		Book: c.shares, Marks: c.sums, Sets: sets, Token: opt.Token, Client: opt.Client, Now: opt.Now, Log: opt.Log,
 		Trouble: host.trouble,
@@ -162,11 +160,11 @@ func (r *regions) decides(cfg *config.Serve, c *counters, sets *match.Current, o
 	if r == nil {
 		return
 	}
-	s := spanning.New(spanning.Options{
+	s := region.NewStore(region.StoreOptions{
 		Self: cfg.Region, Store: opt.Store, Sets: sets, Spent: c.sums, Timeout: cfg.StoreTimeout,
 		Regions: struct {
-			*exchange.Exchange
-			*sharing.Shares
+			*updates.Exchange
+			*share.Shares
 			*home.Store
 		}{r.exchange, r.shares, c.home.Store},
 	})

@@ -8,7 +8,7 @@ import (
 	"sluice/internal/alerts/evaluate"
 	"sluice/internal/alerts/sense"
 	"sluice/internal/history/incident"
-	"sluice/internal/region/exchange"
+	"sluice/internal/region"
 	"sluice/internal/tick"
 	"sluice/internal/trouble"
 )
@@ -28,7 +28,7 @@ var cutAlert, cutLinger = 30 * time.Second, setLinger
 // regionConditions are what this node knows of other regions that people are told of. One goroutine uses it.
 type regionConditions struct {
 	// overview is what is known of them, false while there is nothing to know.
-	overview func() (exchange.Overview, bool)
+	overview func() (region.Overview, bool)
 	now      func() time.Time
 	// versions are those that were in force here since lackedEdit ago and the one before them, the oldest first.
 	versions []versionSince
@@ -74,7 +74,7 @@ func (c *regionConditions) versionBefore(is int64) int64 {
 }
 
 // cutCause says what does not arrive between two regions, as far as the first one knows.
-func cutCause(self string, p *exchange.Status) string {
+func cutCause(self string, p *region.Status) string {
 	switch {
 	case p.Refuses:
 		return p.Name + " refuses the messages of " + self
@@ -89,14 +89,14 @@ var regionCutOff = trouble.Declare(trouble.Condition{Code: "region_cut_off", Inc
 	Ends:   "a region is not cut off any more"})
 
 // noteCuts notes once a second, until ctx ends, which regions are cut off.
-func noteCuts(ctx context.Context, host *Host, overview func() exchange.Overview) {
+func noteCuts(ctx context.Context, host *Host, overview func() region.Overview) {
 	for range tick.Every(ctx, time.Second) {
 		o := overview()
 		host.noteCuts(&o)
 	}
 }
 
-func (h *Host) noteCuts(o *exchange.Overview) {
+func (h *Host) noteCuts(o *region.Overview) {
 	for i := range o.Peers {
 		switch p := &o.Peers[i]; {
 		case !p.CutOff:

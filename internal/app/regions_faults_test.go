@@ -10,7 +10,7 @@ import (
 
 	"sluice/internal/alerts"
 	"sluice/internal/history/incident"
-	"sluice/internal/region/exchange"
+	"sluice/internal/region"
 	"sluice/internal/trouble"
 )
 
@@ -80,8 +80,8 @@ func (n *node) metricsOfCuts() float64 { return n.sum(`sluice_region_cut_off\{.*
 func TestNoteCuts_SaysWhenARegionIsCutOff(t *testing.T) {
 	lines := &strings.Builder{}
 	h := &Host{Now: time.Now, trouble: trouble.New(slog.New(slog.NewTextHandler(lines, nil)), time.Now, nil)}
-	us := exchange.Status{Name: "us", CutOff: true, CutFor: cutIncident - 1, Failure: "no route"}
-	asia := exchange.Status{Name: "asia"}
+	us := region.Status{Name: "us", CutOff: true, CutFor: cutIncident - 1, Failure: "no route"}
+	asia := region.Status{Name: "asia"}
 	for _, step := range []struct {
 		cutOff bool
 		cutFor time.Duration
@@ -95,7 +95,7 @@ func TestNoteCuts_SaysWhenARegionIsCutOff(t *testing.T) {
 	} {
 		lines.Reset()
 		us.CutOff, us.CutFor = step.cutOff, step.cutFor
-		h.noteCuts(&exchange.Overview{Self: "eu", Peers: []exchange.Status{asia, us}})
+		h.noteCuts(&region.Overview{Self: "eu", Peers: []region.Status{asia, us}})
 		got := lines.String()
 		for _, want := range strings.SplitN(step.want, " ", 3) {
 			if !strings.Contains(got, want) || step.want == "" && got != "" {
@@ -107,10 +107,10 @@ func TestNoteCuts_SaysWhenARegionIsCutOff(t *testing.T) {
 
 func TestRegionConditions(t *testing.T) {
 	now := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
-	us := exchange.Status{Name: "us", Set: 3}
+	us := region.Status{Name: "us", Set: 3}
 	known := true
-	c := &regionConditions{now: func() time.Time { return now }, overview: func() (exchange.Overview, bool) {
-		return exchange.Overview{Self: "eu", Peers: []exchange.Status{us}}, known
+	c := &regionConditions{now: func() time.Time { return now }, overview: func() (region.Overview, bool) {
+		return region.Overview{Self: "eu", Peers: []region.Status{us}}, known
 	}}
 	met := func(version int64) string {
 		var out []string

@@ -12,50 +12,50 @@ import (
 	"sluice/limiter/redisstore"
 )
 
-// RegionNews is what the nodes of one region tell each other, in their Redis, about other regions: from which ones news
-// has arrived at any of them, and whose turn it is to tell the others what this region has spent. It is safe for
-// concurrent use and owns no goroutine.
-type RegionNews struct {
+// RegionArrivals is what the nodes of one region share in their Redis about other regions: which regions have sent
+// something to any of these nodes and have accepted something, and which node's turn it is to export what this region
+// has spent. It is safe for concurrent use and owns no goroutine.
+type RegionArrivals struct {
 	client redis.UniversalClient
 	prefix string
 	node   string // what this node is called in turns
 }
 
-// NewRegionNews uses a client, which it does not close, under a prefix such as "sl:".
-func NewRegionNews(client redis.UniversalClient, prefix string) *RegionNews {
-	return &RegionNews{client: client, prefix: prefix + "region:", node: rand.Text()} // keys of buckets have braces
+// NewRegionArrivals uses a client, which it does not close, under a prefix such as "sl:".
+func NewRegionArrivals(client redis.UniversalClient, prefix string) *RegionArrivals {
+	return &RegionArrivals{client: client, prefix: prefix + "region:", node: rand.Text()} // keys of buckets have braces
 }
 
-// Arrived says that news has arrived from a region. It counts for ttl. what is kept with it.
-func (n *RegionNews) Arrived(ctx context.Context, region, what string, ttl time.Duration) error {
+// Received notes that a message has arrived from a region, for ttl. what says something about it.
+func (n *RegionArrivals) Received(ctx context.Context, region, what string, ttl time.Duration) error {
 	if err := n.client.Set(ctx, n.prefix+"from:"+region, what, ttl).Err(); err != nil {
 		return redisstore.Classify(err)
 	}
 	return nil
 }
 
-// Taken says that a region has taken what this one has told. It counts for ttl.
-func (n *RegionNews) Taken(ctx context.Context, region string, ttl time.Duration) error {
+// Accepted notes that a region has accepted a message, for ttl.
+func (n *RegionArrivals) Accepted(ctx context.Context, region string, ttl time.Duration) error {
 	if err := n.client.Set(ctx, n.prefix+"to:"+region, 1, ttl).Err(); err != nil {
 		return redisstore.Classify(err)
 	}
 	return nil
 }
 
-// Heard returns what was kept with the last news from each of the regions whose news still counts, and that have taken
-// what this one has told.
-func (n *RegionNews) Heard(ctx context.Context, regions []string) (map[string]string, error) {
-	values, taken := make([]*redis.StringCmd, len(regions)), make([]*redis.IntCmd, len(regions))
+// Connected returns what was noted of the last message of each region that has sent one and has accepted one. What was
+// noted longer ago than its ttl does not count.
+func (n *RegionArrivals) Connected(ctx context.Context, regions []string) (map[string]string, error) {
+	values, accepted := make([]*redis.StringCmd, len(regions)), make([]*redis.IntCmd, len(regions))
 	_, _ = n.client.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for i, region := range regions {
-			values[i], taken[i] = p.Get(ctx, n.prefix+"from:"+region), p.Exists(ctx, n.prefix+"to:"+region)
+			values[i], accepted[i] = p.Get(ctx, n.prefix+"from:"+region), p.Exists(ctx, n.prefix+"to:"+region)
 		}
 		return nil
 	}) // each command has its error
 	out := map[string]string{}
 	for i, v := range values {
-		switch err := cmp.Or(v.Err(), taken[i].Err()); {
-		case err == nil && taken[i].Val() == 0:
+		switch err := cmp.Or(v.Err(), accepted[i].Err()); {
+		case err == nil && accepted[i].Val() == 0:
 		case err == nil:
 			out[regions[i]] = v.Val()
 		case !errors.Is(err, redis.Nil):
@@ -73,10 +73,10 @@ if who and who ~= ARGV[1] and redis.call('PTTL', KEYS[1]) > tonumber(ARGV[3]) th
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
 return 1`)
 
-// Turn reports whether this node is to tell the others, in this interval, what its region has spent, and that it is
-// there. One node is, but those that yield are all as long as they are alone: if no other node was for nearly two
-// intervals. A node keeps its turn if it asks for the next one a little early.
-func (n *RegionNews) Turn(ctx context.Context, interval time.Duration, yields bool) (bool, error) {
+// Turn reports whether this node is the one that exports in this interval. Nodes that yield all are, as long as no
+// other node has had the turn for nearly two intervals. A node keeps its turn if it asks for the next one a little
+// early.
+func (n *RegionArrivals) Turn(ctx context.Context, interval time.Duration, yields bool) (bool, error) {
 	key := n.prefix + "turn"
 	if yields {
 		who, err := n.client.Get(ctx, key).Result()

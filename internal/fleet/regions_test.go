@@ -9,31 +9,31 @@ import (
 	"sluice/internal/testenv"
 )
 
-func TestRegionNews_CountsForATime(t *testing.T) {
+func TestRegionArrivals_CountsForATime(t *testing.T) {
 	server := testenv.Redis(t)
 	url := server.DocumentedUser(t)
-	n := fleet.NewRegionNews(client(t, url), "sl:")
+	n := fleet.NewRegionArrivals(client(t, url), "sl:")
 	for region, ttl := range map[string]time.Duration{"us": time.Minute, "asia": time.Millisecond} {
-		if err := n.Arrived(t.Context(), region, "7 "+region, ttl); err != nil {
+		if err := n.Received(t.Context(), region, "7 "+region, ttl); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if got, err := n.Heard(t.Context(), []string{"us"}); err != nil || len(got) != 0 {
-		t.Errorf("before us has taken anything: %v, %v", got, err)
+	if got, err := n.Connected(t.Context(), []string{"us"}); err != nil || len(got) != 0 {
+		t.Errorf("before us has accepted anything: %v, %v", got, err)
 	}
 	for _, region := range []string{"us", "asia"} {
-		if err := n.Taken(t.Context(), region, time.Minute); err != nil {
+		if err := n.Accepted(t.Context(), region, time.Minute); err != nil {
 			t.Fatal(err)
 		}
 	}
-	eventually(t, "the news from asia counts no more", func() bool {
-		got, err := n.Heard(t.Context(), []string{"us", "asia", "eu"})
+	eventually(t, "the message of asia counts no more", func() bool {
+		got, err := n.Connected(t.Context(), []string{"us", "asia", "eu"})
 		return err == nil && len(got) == 1 && got["us"] == "7 us"
 	})
-	other := fleet.NewRegionNews(client(t, url), "sl:")
+	other := fleet.NewRegionArrivals(client(t, url), "sl:")
 	for _, c := range []struct {
 		who    string
-		node   *fleet.RegionNews
+		node   *fleet.RegionArrivals
 		yields bool
 		want   bool
 	}{
@@ -59,7 +59,7 @@ func TestRegionNews_CountsForATime(t *testing.T) {
 		}
 	}
 	server.Kill()
-	if _, err := n.Heard(t.Context(), []string{"us"}); err == nil {
-		t.Error("without Redis nothing was heard, and no error says why")
+	if _, err := n.Connected(t.Context(), []string{"us"}); err == nil {
+		t.Error("without Redis no region is connected, and no error says why")
 	}
 }

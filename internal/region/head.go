@@ -2,11 +2,28 @@ package region
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"slices"
 
 	"sluice/internal/wire"
 	"sluice/limiter"
+)
+
+const (
+	// Path is where a region takes messages of every kind. The media type says of which kind one is.
+	Path = "/ratelimit/regions/exchange"
+	// MaxMessage is the longest message, in bytes, compressed or not.
+	MaxMessage = 1 << 20
+	// MaxName bounds the name of a region, in bytes.
+	MaxName = 64
+)
+
+var (
+	// ErrMessage wraps every refusal of a message that no region writes.
+	ErrMessage = errors.New("not a message of a region")
+	// ErrBusy means that this node handles as many other messages as it can. Sending the message again helps.
+	ErrBusy = errors.New("too many other messages are being handled")
 )
 
 // Head says who sends a message, to whom, and when. Messages of all kinds begin with it.
@@ -29,7 +46,7 @@ func (h *Head) Append(b []byte) []byte {
 
 // ReadHead reads what Append wrote. A head that is not complete fails the reader.
 func ReadHead(r *wire.Reader) Head {
-	h := Head{From: r.Text(maxName), To: r.Text(maxName), Prefix: r.Text(maxName), At: r.Varint(), Set: r.Varint()}
+	h := Head{From: r.Text(MaxName), To: r.Text(MaxName), Prefix: r.Text(MaxName), At: r.Varint(), Set: r.Varint()}
 	if h.From == "" || h.To == "" || h.Prefix == "" || h.At < 0 || h.At > limiter.MaxExact || h.Set < 0 {
 		r.Fail()
 	}

@@ -14,8 +14,8 @@ var _ limiter.Exporter = (*Store)(nil)
 
 // regional is what is kept beside a bucket that spans regions. The lock of the bucket's shard guards it.
 type regional struct {
-	own   limiter.Sums
-	heard limiter.Heard
+	own      limiter.Sums
+	received limiter.Received
 	// listed: the bucket is among the shard's changed ones.
 	listed bool
 	// touched: the request under way has changed own or heard.
@@ -87,8 +87,8 @@ func (r *regional) settle(
 // reset begins an incarnation.
 func (r *regional) reset(now int64) {
 	if r != nil {
-		r.own.ResetAt(now, r.heard)
-		r.heard, r.touched = nil, true
+		r.own.ResetAt(now, r.received)
+		r.received, r.touched = nil, true
 	}
 }
 
@@ -99,9 +99,9 @@ func (r *regional) apply(req *limiter.Request, s *limiter.State, now int64, res 
 	reset, outcome := r.own.Reset, limiter.Shrunk
 	switch {
 	case req.Op == limiter.OpApply:
-		outcome, changed = limiter.Apply(a.Limit, s, &r.own, &r.heard, req.ID, req.Sums, now)
+		outcome, changed = limiter.Apply(a.Limit, s, &r.own, &r.received, req.ID, req.Sums, now)
 	case restoring:
-		outcome, changed = limiter.Restore(a.Limit, s, &r.own, &r.heard, req.Sums, now)
+		outcome, changed = limiter.Restore(a.Limit, s, &r.own, &r.received, req.Sums, now)
 	}
 	// A reset that was heard of is passed on, and so is what was restored, which another region may lack.
 	r.touched = r.own.Reset != reset || req.Op == limiter.OpRestore && outcome == limiter.Applied
@@ -125,8 +125,8 @@ func (sh *shard) loadSums(hash uint64, a *limiter.Ask) *regional {
 
 // storeSums keeps r for as long as its units, and those that were just heard of, can count anywhere, and lists the
 // bucket for the export if its own sums have changed.
-func (s *Store) storeSums(sh *shard, hash uint64, a *limiter.Ask, r *regional, heard *limiter.Sums, at instant) {
-	if r == nil || r.own.Born == 0 && r.own.Reset == 0 && len(r.heard) == 0 {
+func (s *Store) storeSums(sh *shard, hash uint64, a *limiter.Ask, r *regional, received *limiter.Sums, at instant) {
+	if r == nil || r.own.Born == 0 && r.own.Reset == 0 && len(r.received) == 0 {
 		return
 	}
 	key := newBucketKey(a.Key)
@@ -136,8 +136,8 @@ func (s *Store) storeSums(sh *shard, hash uint64, a *limiter.Ask, r *regional, h
 		slot = sh.sums.find(hash, key)
 	}
 	life := r.own.Life(a.Limit)
-	if heard != nil {
-		life = max(life, heard.Life(a.Limit))
+	if received != nil {
+		life = max(life, received.Life(a.Limit))
 	}
 	slot.deadline = max(slot.deadline, s.recordDeadline(life, at))
 	if r.touched && !r.listed && r.own.Worth(a.Limit, s.regions.Parts) {
@@ -247,9 +247,9 @@ func (s *Store) exportOf(
 	sums.Windows = slices.Clone(sums.Windows)
 	s.leases.leased[key] = given
 	e := limiter.Exported{Key: limiter.Key(key.appendTo(nil)), Sums: sums, Lease: given.number}
-	for _, h := range slot.value.heard {
+	for _, h := range slot.value.received {
 		if h.Sums.Windows = nil; h.Sums.Taken > 0 || h.Sums.Denied > 0 {
-			e.Heard = append(e.Heard, h)
+			e.Received = append(e.Received, h)
 		}
 	}
 	return append(out, e)
@@ -331,10 +331,10 @@ func (s *Store) Recall(ctx context.Context, region, cursor string) (known []limi
 			e.Sums = slot.value.own
 			e.Sums.Windows = slices.Clone(e.Sums.Windows)
 		}
-		for _, h := range slot.value.heard {
+		for _, h := range slot.value.received {
 			if h.Region == region {
 				h.Sums.Windows = slices.Clone(h.Sums.Windows)
-				e.Heard = append(e.Heard, h)
+				e.Received = append(e.Received, h)
 			}
 		}
 		known = append(known, e)
@@ -363,12 +363,12 @@ func (s *Store) Spent(ctx context.Context, key limiter.Key) (out limiter.Spent, 
 	}
 	out.Own = slot.value.own
 	out.Own.Windows = slices.Clone(out.Own.Windows)
-	for _, h := range slot.value.heard {
+	for _, h := range slot.value.received {
 		if h.Region == limiter.Restored {
 			continue
 		}
 		h.Sums.Windows = slices.Clone(h.Sums.Windows)
-		out.Heard = append(out.Heard, h)
+		out.Received = append(out.Received, h)
 	}
 	return out, nil
 }

@@ -248,7 +248,7 @@ func (s *Store) exported(reply string) ([]limiter.Exported, error) {
 	out := make([]limiter.Exported, 0, len(members))
 	for _, m := range members {
 		if key, ok := KeyOf(s.opt.Prefix, m.Name); ok {
-			out = append(out, limiter.Exported{Key: key, Sums: m.Sums, Lease: m.Lease, Heard: m.Heard})
+			out = append(out, limiter.Exported{Key: key, Sums: m.Sums, Lease: m.Lease, Received: m.Received})
 		}
 	}
 	return out, err

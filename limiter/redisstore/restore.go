@@ -133,8 +133,8 @@ func (s *Store) recall(ctx context.Context, c redis.Cmdable, region string, at u
 	// The marks are read before and after the sums: those of a store that is not restored yet may begin an incarnation
 	// that ends with the restore, and are not for other regions.
 	type bucket struct {
-		key                         limiter.Key
-		before, value, heard, after *redis.StringCmd
+		key                            limiter.Key
+		before, value, received, after *redis.StringCmd
 	}
 	var found []bucket
 	p := c.Pipeline()
@@ -142,13 +142,13 @@ func (s *Store) recall(ctx context.Context, c redis.Cmdable, region string, at u
 		name, ok := script.NameOfMember(member)
 		key, is := KeyOf(s.opt.Prefix, name)
 		isLog := strings.HasSuffix(string(key), "|"+limiter.SlidingWindowLog.Kind())
-		if value, heard := script.SpentNames(name, isLog); ok && is && member == value { // not the list of a log
+		if value, received := script.SpentNames(name, isLog); ok && is && member == value { // not the list of a log
 			slot := 0
 			if s.cluster != nil {
 				slot = slotOf(name)
 			}
 			mark := s.changedKeys(slot)[0] + script.KeptSuffix
-			found = append(found, bucket{key, p.Get(ctx, mark), p.Get(ctx, member), p.HGet(ctx, heard, region),
+			found = append(found, bucket{key, p.Get(ctx, mark), p.Get(ctx, member), p.HGet(ctx, received, region),
 				p.Get(ctx, mark)})
 		}
 	}
@@ -162,9 +162,9 @@ func (s *Store) recall(ctx context.Context, c redis.Cmdable, region string, at u
 		}
 		e := limiter.Exported{Key: b.key}
 		own, ownErr := script.SumsOf(b.value.Val())
-		heard, heardErr := script.DecodeSums(b.heard.Val())
+		received, heardErr := script.DecodeSums(b.received.Val())
 		if heardErr == nil {
-			e.Heard = limiter.Heard{{Region: region, Sums: heard}}
+			e.Received = limiter.Received{{Region: region, Sums: received}}
 		}
 		if kept := b.before.Val() == "kept" && b.after.Val() == "kept"; kept || !s.opt.Regions.Restores {
 			e.Sums = own

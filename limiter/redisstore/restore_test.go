@@ -150,7 +150,7 @@ func TestStore_RecallsAllBucketsInPages(t *testing.T) {
 		}
 		want[ask(e, i, l).Key] = int64(i)
 	}
-	pages, heard := 0, map[limiter.Key]bool{}
+	pages, received := 0, map[limiter.Key]bool{}
 	for cursor := ""; ; {
 		known, next, err := s.Recall(t.Context(), "us", cursor)
 		if err != nil {
@@ -160,8 +160,8 @@ func TestStore_RecallsAllBucketsInPages(t *testing.T) {
 			if k.Sums.Taken == 2 {
 				delete(want, k.Key)
 			}
-			for _, h := range k.Heard {
-				heard[k.Key] = h.Region == "us" && h.Sums.Taken == 7
+			for _, h := range k.Received {
+				received[k.Key] = h.Region == "us" && h.Sums.Taken == 7
 			}
 		}
 		if len(known) > 2000 {
@@ -172,9 +172,9 @@ func TestStore_RecallsAllBucketsInPages(t *testing.T) {
 		}
 		cursor = next
 	}
-	if len(want) > 0 || len(heard) != 6 || pages < 3 {
+	if len(want) > 0 || len(received) != 6 || pages < 3 {
 		t.Errorf("in %d pages %d buckets are missing, and %d of 6 have something from another region", pages, len(want),
-			len(heard))
+			len(received))
 	}
 	if _, _, err := s.Recall(t.Context(), "us", "nonsense"); !errors.Is(err, limiter.ErrInvalid) {
 		t.Errorf("a cursor that is none: %v", err)

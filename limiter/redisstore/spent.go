@@ -19,7 +19,7 @@ func (s *Store) Spent(ctx context.Context, key limiter.Key) (out limiter.Spent, 
 	isLog := strings.HasSuffix(string(key), "|"+limiter.SlidingWindowLog.Kind())
 	own, from := script.SpentNames(s.naming.bucket(key), isLog)
 	p := s.opt.Client.Pipeline()
-	now, value, heard := p.Time(ctx), p.Get(ctx, own), p.HGetAll(ctx, from)
+	now, value, received := p.Time(ctx), p.Get(ctx, own), p.HGetAll(ctx, from)
 	if _, err := p.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
 		return out, Classify(err)
 	}
@@ -32,7 +32,7 @@ func (s *Store) Spent(ctx context.Context, key limiter.Key) (out limiter.Spent, 
 			return out, &limiter.StoreError{Cause: limiter.CauseWrongType, Err: err}
 		}
 	}
-	for region, text := range heard.Val() {
+	for region, text := range received.Val() {
 		if region == limiter.Restored {
 			continue
 		}
@@ -40,7 +40,7 @@ func (s *Store) Spent(ctx context.Context, key limiter.Key) (out limiter.Spent, 
 		if err != nil {
 			return out, &limiter.StoreError{Cause: limiter.CauseWrongType, Err: err}
 		}
-		out.Heard = append(out.Heard, limiter.HeardFrom{Region: region, Sums: sums})
+		out.Received = append(out.Received, limiter.RegionSums{Region: region, Sums: sums})
 	}
 	return out, nil
 }

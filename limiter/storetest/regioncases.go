@@ -443,9 +443,9 @@ func deniedTravels(t *testing.T, r *regions) {
 	answer(t, r.apply(t, 1, m), true, false)
 	answer(t, r.apply(t, 1, m), true, true)
 	r.do(t, 1, limiter.OpTake, "", 1)
-	heard := r.only(t, 1, time.Hour).what.Heard
-	if len(heard) != 1 || heard[0].Region != "region 0" || heard[0].Sums.Denied != 6 {
-		t.Errorf("%+v, want what was denied elsewhere", heard)
+	received := r.only(t, 1, time.Hour).what.Received
+	if len(received) != 1 || received[0].Region != "region 0" || received[0].Sums.Denied != 6 {
+		t.Errorf("%+v, want what was denied elsewhere", received)
 	}
 	r.do(t, 0, limiter.OpReset, "", 0)
 	r.guarded(t, 0, limiter.OpTake, limiter.GuardShare, 7)

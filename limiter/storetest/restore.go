@@ -88,7 +88,7 @@ func (r *lossy) restore(t failer, sums *limiter.Sums) limiter.Result {
 }
 
 // recall returns what a region knows of the first one.
-func (r *lossy) recall(t failer, at int) (own, heard limiter.Sums) {
+func (r *lossy) recall(t failer, at int) (own, received limiter.Sums) {
 	t.Helper()
 	for cursor := ""; ; {
 		known, next, err := r.all[at].Recall(context.Background(), "region 0", cursor)
@@ -100,12 +100,12 @@ func (r *lossy) recall(t failer, at int) (own, heard limiter.Sums) {
 				continue
 			}
 			own = k.Sums
-			for _, h := range k.Heard {
-				heard = h.Sums
+			for _, h := range k.Received {
+				received = h.Sums
 			}
 		}
 		if cursor = next; cursor == "" {
-			return own, heard
+			return own, received
 		}
 	}
 }
@@ -121,18 +121,18 @@ func restoredSumsGoOn(t *testing.T, r *lossy) {
 	r.clock.Advance(1000)
 	r.do(t, 0, limiter.OpTake, "", 2)
 	r.remaining(t, 0, 8)
-	own, heard := r.recall(t, 1)
-	if own.Taken != 1 || heard.Taken != 4 || heard.Born != first.what.Sums.Born || len(heard.Windows) != 1 {
-		t.Fatalf("the other region knows %+v of its own and %+v", own, heard)
+	own, received := r.recall(t, 1)
+	if own.Taken != 1 || received.Taken != 4 || received.Born != first.what.Sums.Born || len(received.Windows) != 1 {
+		t.Fatalf("the other region knows %+v of its own and %+v", own, received)
 	}
-	answer(t, r.restore(t, &heard), true, false)
+	answer(t, r.restore(t, &received), true, false)
 	r.remaining(t, 0, 4)
-	answer(t, r.restore(t, &heard), true, true)
+	answer(t, r.restore(t, &received), true, true)
 	r.remaining(t, 0, 4)
 	r.end(t)
 	m := r.only(t, 0, time.Hour)
-	if m.what.Sums.Taken != 6 || m.what.Sums.Born != heard.Born {
-		t.Errorf("its sums are %+v, want 6 taken since %d", m.what.Sums, heard.Born)
+	if m.what.Sums.Taken != 6 || m.what.Sums.Born != received.Born {
+		t.Errorf("its sums are %+v, want 6 taken since %d", m.what.Sums, received.Born)
 	}
 	answer(t, r.apply(t, 1, m), true, false)
 	r.remaining(t, 1, 3)
@@ -155,8 +155,8 @@ func mostCounts(t *testing.T, r *lossy) {
 		r.lose(t)
 		r.do(t, 0, limiter.OpTake, "", 1)
 		for _, at := range order {
-			_, heard := r.recall(t, at)
-			r.restore(t, &heard)
+			_, received := r.recall(t, at)
+			r.restore(t, &received)
 		}
 		r.remaining(t, 0, 4)
 		r.end(t)
@@ -211,8 +211,8 @@ func restoreAfterReset(t *testing.T, r *lossy) {
 	r.do(t, 0, limiter.OpTake, "", 1)
 	r.do(t, 0, limiter.OpReset, "", 0)
 	r.do(t, 0, limiter.OpTake, "", 2)
-	_, heard := r.recall(t, 1)
-	answer(t, r.restore(t, &heard), true, true)
+	_, received := r.recall(t, 1)
+	answer(t, r.restore(t, &received), true, true)
 	r.remaining(t, 0, 8)
 	r.end(t)
 	r.apply(t, 1, r.only(t, 0, time.Hour))
@@ -229,8 +229,8 @@ func restoreAfterResetElsewhere(t *testing.T, r *lossy) {
 	r.clock.Advance(1000)
 	r.do(t, 0, limiter.OpTake, "", 1)
 	r.do(t, 1, limiter.OpReset, "", 0)
-	_, heard := r.recall(t, 2)
-	answer(t, r.restore(t, &heard), true, false)
+	_, received := r.recall(t, 2)
+	answer(t, r.restore(t, &received), true, false)
 	r.remaining(t, 0, 5)
 	reset, none := r.recall(t, 1)
 	if none.Taken != 0 {
@@ -238,7 +238,7 @@ func restoreAfterResetElsewhere(t *testing.T, r *lossy) {
 	}
 	r.apply(t, 0, told{1, limiter.Exported{Sums: reset}})
 	r.remaining(t, 0, 10)
-	answer(t, r.restore(t, &heard), true, true)
+	answer(t, r.restore(t, &received), true, true)
 	r.remaining(t, 0, 10)
 }
 
@@ -272,14 +272,14 @@ func restoreAfterEdit(t *testing.T, r *lossy) {
 	r.clock.Advance(1000)
 	r.ask.Limit.Window = 20_000
 	r.do(t, 0, limiter.OpTake, "", 1)
-	_, heard := r.recall(t, 1)
-	answer(t, r.restore(t, &heard), true, false)
-	answer(t, r.restore(t, &heard), true, true)
+	_, received := r.recall(t, 1)
+	answer(t, r.restore(t, &received), true, false)
+	answer(t, r.restore(t, &received), true, true)
 	r.remaining(t, 0, 5)
 	r.end(t)
 	m := r.only(t, 0, time.Hour)
-	if m.what.Sums.Taken != 1 || m.what.Sums.Born <= heard.Born {
-		t.Errorf("its sums are %+v, want 1 taken since %d", m.what.Sums, heard.Born)
+	if m.what.Sums.Taken != 1 || m.what.Sums.Born <= received.Born {
+		t.Errorf("its sums are %+v, want 1 taken since %d", m.what.Sums, received.Born)
 	}
 	r.apply(t, 1, m)
 	r.remaining(t, 1, 5)
@@ -289,9 +289,9 @@ func restoreIsOver(t *testing.T, r *lossy) {
 	r.use(tenInTen)
 	r.do(t, 0, limiter.OpTake, "", 4)
 	r.apply(t, 1, r.only(t, 0, time.Hour))
-	_, heard := r.recall(t, 1)
+	_, received := r.recall(t, 1)
 	r.all[0] = r.empty()
-	answer(t, r.restore(t, &heard), false, false)
+	answer(t, r.restore(t, &received), false, false)
 	r.remaining(t, 0, 10)
 	r.begin(t)
 	older := fmt.Sprint(r.n)
@@ -303,7 +303,7 @@ func restoreIsOver(t *testing.T, r *lossy) {
 	if ended, err := r.all[0].EndRestore(context.Background(), older); err != nil || ended {
 		t.Errorf("a restore has ended after another one: %v, %v", ended, err)
 	}
-	answer(t, r.restore(t, &heard), false, false)
+	answer(t, r.restore(t, &received), false, false)
 	r.remaining(t, 0, 10)
 	if began, err := r.all[0].BeginRestore(context.Background(), "again"); err != nil || began {
 		t.Errorf("a restore began though nothing is lost: %v, %v", began, err)
@@ -379,7 +379,7 @@ func (r *lossy) relearn(t failer, at int) {
 	if err != nil {
 		t.Fatalf("spent: %v", err)
 	}
-	for _, h := range spent.Heard {
+	for _, h := range spent.Received {
 		if h.Region == "region 0" {
 			r.restore(t, &h.Sums)
 		}

@@ -18,7 +18,7 @@ func spentByRegion(t *testing.T, r *regions, a limiter.Algorithm) {
 		l.Buckets = 10
 	}
 	r.use(l)
-	read := func() (own, heard int64, regions int) {
+	read := func() (own, received int64, regions int) {
 		store, ok := r.all[1].(limiter.SpentReader)
 		if !ok {
 			t.Fatalf("%T does not say what regions have spent", r.all[1])
@@ -27,15 +27,15 @@ func spentByRegion(t *testing.T, r *regions, a limiter.Algorithm) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for i := range s.Heard {
-			heard += s.Heard[i].Sums.Counting(r.ask.Limit, s.Now)
+		for i := range s.Received {
+			received += s.Received[i].Sums.Counting(r.ask.Limit, s.Now)
 		}
-		return s.Own.Counting(r.ask.Limit, s.Now), heard, len(s.Heard)
+		return s.Own.Counting(r.ask.Limit, s.Now), received, len(s.Received)
 	}
-	check := func(when string, own, heard int64, regions int) {
+	check := func(when string, own, received int64, regions int) {
 		t.Helper()
-		if o, h, n := read(); o != own || h != heard || n != regions {
-			t.Errorf("%s: %d units of its own and %d of %d regions, want %d and %d of %d", when, o, h, n, own, heard, regions)
+		if o, h, n := read(); o != own || h != received || n != regions {
+			t.Errorf("%s: %d units of its own and %d of %d regions, want %d and %d of %d", when, o, h, n, own, received, regions)
 		}
 	}
 	check("nothing spent", 0, 0, 0)
@@ -46,7 +46,7 @@ func spentByRegion(t *testing.T, r *regions, a limiter.Algorithm) {
 	r.do(t, 1, limiter.OpRefund, "", 1)
 	check("after the message and a refund", 3, 3, 1)
 	r.clock.Set(1_795_000_005_000 + 30_000)
-	if own, heard, _ := read(); own != 0 || heard != 0 {
-		t.Errorf("three windows later %d units of its own and %d of others count, want none", own, heard)
+	if own, received, _ := read(); own != 0 || received != 0 {
+		t.Errorf("three windows later %d units of its own and %d of others count, want none", own, received)
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/a-h/templ"
 
 	"sluice/internal/region"
-	"sluice/internal/region/exchange"
 	"sluice/internal/region/home"
 	"sluice/web/kit"
 	"sluice/web/view"
@@ -20,7 +19,7 @@ type RegionPage struct {
 	Enabled bool
 	// SetVersion is the version of the rules of this node.
 	SetVersion int64
-	exchange.Overview
+	region.Overview
 	// Now is when the page was made, IDs the rules in force by name.
 	Now time.Time
 	IDs map[string]int64
@@ -56,7 +55,7 @@ func (p *Pages) regionPage() RegionPage {
 }
 
 // cutAdvice says where to look when a region is cut off.
-func cutAdvice(s *exchange.Status) string {
+func cutAdvice(s *region.Status) string {
 	if s.Refuses {
 		return s.Name + " refuses the messages of this region: " + s.Failure + "."
 	}
@@ -66,7 +65,7 @@ func cutAdvice(s *exchange.Status) string {
 
 // stateWords say how a region is reached, with the kind of the badge. While Redis does not answer, nothing is known of
 // the other regions.
-func (m *RegionPage) stateWords(s *exchange.Status) (kind, words string) {
+func (m *RegionPage) stateWords(s *region.Status) (kind, words string) {
 	switch {
 	case s.CutOff:
 		return "bad", "cut off for " + waitWords(s.CutFor)
@@ -79,10 +78,10 @@ func (m *RegionPage) stateWords(s *exchange.Status) (kind, words string) {
 }
 
 // cutSince is when the region was cut off.
-func (m *RegionPage) cutSince(s *exchange.Status) time.Time { return m.Now.Add(-s.CutFor) }
+func (m *RegionPage) cutSince(s *region.Status) time.Time { return m.Now.Add(-s.CutFor) }
 
 // lagWords are a lag now and its 99th percentile. What was measured before a cut says nothing about now.
-func lagWords(s *exchange.Status) (now, p99 string) {
+func lagWords(s *region.Status) (now, p99 string) {
 	switch {
 	case s.CutOff:
 		return "cut off", ""
@@ -93,7 +92,7 @@ func lagWords(s *exchange.Status) (now, p99 string) {
 }
 
 // clockWords say how far a clock is ahead or behind.
-func clockWords(s *exchange.Status) string {
+func clockWords(s *region.Status) string {
 	switch {
 	case !s.SkewKnown:
 		return "not known"
@@ -127,7 +126,7 @@ func versionWords(there, here int64) string {
 }
 
 // oddWords are buckets that were received and ignored, "" if there are none.
-func oddWords(s *exchange.Status) string {
+func oddWords(s *region.Status) string {
 	var parts []string
 	for _, of := range []struct {
 		n    int
@@ -141,7 +140,7 @@ func oddWords(s *exchange.Status) string {
 }
 
 // callWords say how many calls for keys at home there were decided, and how many failed.
-func callWords(s *exchange.Status) string {
+func callWords(s *region.Status) string {
 	text := view.Count(s.Calls.Decided) + " decided"
 	if s.Calls.Failed > 0 {
 		text += ", " + view.Count(s.Calls.Failed) + " failed"
@@ -150,7 +149,7 @@ func callWords(s *exchange.Status) string {
 }
 
 // failingWords say why the home region of keys does not decide.
-func failingWords(s *exchange.Status) string {
+func failingWords(s *region.Status) string {
 	if words, ok := map[string]string{
 		home.ReasonCutOff: "it is cut off", home.ReasonBusy: "it is busy", home.ReasonTimeout: "no answer in time",
 		home.ReasonConnection: "no connection", home.ReasonRefused: "it refuses messages of this region",

@@ -10,7 +10,7 @@ import templruntime "github.com/a-h/templ/runtime"
 import (
 	"strconv"
 
-	"sluice/internal/region/exchange"
+	"sluice/internal/region"
 	"sluice/web/view"
 )
 
@@ -64,7 +64,7 @@ func regionsPage(f view.Frame, m RegionPage) templ.Component {
 				}
 				return nil
 			})
-			templ_7745c5c3_Err = view.PageHead("Regions", "What regions tell each other about limits that span them, as this node sees it.").Render(templ.WithChildren(ctx, templ_7745c5c3_Var3), templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = view.PageHead("Regions", "What regions send each other about limits that span them, as this node sees it.").Render(templ.WithChildren(ctx, templ_7745c5c3_Var3), templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -287,10 +287,10 @@ func regionNotes(m *RegionPage) templ.Component {
 				}
 				ctx = templ.InitializeContext(ctx)
 				var templ_7745c5c3_Var14 string
-				templ_7745c5c3_Var14, templ_7745c5c3_Err = templ.JoinStringErrs("Redis of this region does not answer the exchange, so nothing is told to the other regions. After three " +
-					"intervals they treat this region as cut off. What was spent is told when Redis is back.")
+				templ_7745c5c3_Var14, templ_7745c5c3_Err = templ.JoinStringErrs("Redis of this region does not answer the exchange, so no updates are sent to the other regions. After three " +
+					"intervals they treat this region as cut off. What was spent is sent when Redis answers again.")
 				if templ_7745c5c3_Err != nil {
-					return templ.Error{Err: templ_7745c5c3_Err, FileName: `overview/regions.templ`, Line: 61, Col: 92}
+					return templ.Error{Err: templ_7745c5c3_Err, FileName: `overview/regions.templ`, Line: 61, Col: 98}
 				}
 				_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var14))
 				if templ_7745c5c3_Err != nil {
@@ -465,17 +465,17 @@ func regionBody(m *RegionPage) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		var templ_7745c5c3_Var23 string
-		templ_7745c5c3_Var23, templ_7745c5c3_Err = templ.JoinStringErrs("This is " + m.Self + ", with version " + strconv.FormatInt(m.SetVersion, 10) + " of the rules. It tells the " +
-			"others every " + strconv.FormatInt(m.Interval.Milliseconds(), 10) + " ms what was spent; " +
-			view.Plural(m.Waiting, "bucket") + " not taken yet by all.")
+		templ_7745c5c3_Var23, templ_7745c5c3_Err = templ.JoinStringErrs("This is " + m.Self + ", with version " + strconv.FormatInt(m.SetVersion, 10) + " of the rules. It sends what it " +
+			"has spent to the others every " + strconv.FormatInt(m.Interval.Milliseconds(), 10) + " ms; " +
+			view.Plural(m.Waiting, "bucket") + " not accepted by all of them yet.")
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `overview/regions.templ`, Line: 89, Col: 61}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `overview/regions.templ`, Line: 89, Col: 72}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var23))
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 15, "</p><div class=\"table\"><table><caption class=\"hidden\">Other regions</caption> <thead><tr><th scope=\"col\">Region</th><th scope=\"col\">State</th><th scope=\"col\">Lag</th><th scope=\"col\">Last news</th><th scope=\"col\">Rules</th><th scope=\"col\">Clock</th><th scope=\"col\">Exchanged</th><th scope=\"col\">Keys at home there</th></tr></thead> <tbody>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 15, "</p><div class=\"table\"><table><caption class=\"hidden\">Other regions</caption> <thead><tr><th scope=\"col\">Region</th><th scope=\"col\">State</th><th scope=\"col\">Lag</th><th scope=\"col\">Last update</th><th scope=\"col\">Rules</th><th scope=\"col\">Clock</th><th scope=\"col\">Exchanged</th><th scope=\"col\">Keys at home there</th></tr></thead> <tbody>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -653,7 +653,7 @@ func regionRule(m *RegionPage, name string) templ.Component {
 	})
 }
 
-func regionRow(m *RegionPage, s *exchange.Status) templ.Component {
+func regionRow(m *RegionPage, s *region.Status) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -801,17 +801,17 @@ func regionRow(m *RegionPage, s *exchange.Status) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 40, "</td><td data-label=\"Last news\" class=\"nowrap\">")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 40, "</td><td data-label=\"Last update\" class=\"nowrap\">")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		if s.LastNews.IsZero() {
+		if s.LastUpdate.IsZero() {
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 41, "<span class=\"muted\">never</span>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		} else {
-			templ_7745c5c3_Err = view.Ago(s.LastNews).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = view.Ago(s.LastUpdate).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -820,7 +820,7 @@ func regionRow(m *RegionPage, s *exchange.Status) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		if s.LastNews.IsZero() {
+		if s.LastUpdate.IsZero() {
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 43, "<span class=\"muted\">not known</span>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
@@ -874,9 +874,9 @@ func regionRow(m *RegionPage, s *exchange.Status) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		var templ_7745c5c3_Var42 string
-		templ_7745c5c3_Var42, templ_7745c5c3_Err = templ.JoinStringErrs(view.Plural(s.Told, "bucket") + " sent, " + view.Count(int64(s.Here.Applied)) + " applied")
+		templ_7745c5c3_Var42, templ_7745c5c3_Err = templ.JoinStringErrs(view.Plural(s.Accepted, "bucket") + " sent, " + view.Count(int64(s.Here.Applied)) + " applied")
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `overview/regions.templ`, Line: 213, Col: 95}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `overview/regions.templ`, Line: 213, Col: 99}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var42))
 		if templ_7745c5c3_Err != nil {

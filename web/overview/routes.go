@@ -11,7 +11,7 @@ import (
 
 	"sluice/internal/access"
 	"sluice/internal/records"
-	"sluice/internal/region/exchange"
+	"sluice/internal/region"
 	"sluice/web/kit"
 )
 
@@ -25,7 +25,7 @@ type Pages struct {
 	// DecisionLogs are the accounts of the decision logs of this node, by sink; nil if there are none.
 	DecisionLogs map[string]func() records.Totals
 	// Regions is what this node knows of other regions; nil without regions.
-	Regions func() exchange.Overview
+	Regions func() region.Overview
 	// Watching means that this node detects hot keys.
 	Watching bool
 }

@@ -4,31 +4,30 @@ import (
 	"time"
 
 	"sluice/internal/region"
-	"sluice/internal/region/exchange"
 )
 
 // sampleRegions is a region that two others hear, of which one has been cut off for a while.
-func sampleRegions() exchange.Overview {
-	return exchange.Overview{
+func sampleRegions() region.Overview {
+	return region.Overview{
 		Self: "eu", Interval: 200 * time.Millisecond, Exported: 81_204, Waiting: 312,
-		Rules: []exchange.Estimate{
+		Rules: []region.Estimate{
 			{Rule: "charges-per-user", OverPercent: 0.4, MaxOverPercent: 2},
 			{Rule: "search-per-user", OverPercent: 3.1, MaxOverPercent: 2},
 		},
-		Peers: []exchange.Status{
+		Peers: []region.Status{
 			{
-				Name: "us", LastNews: Now, Set: 42, Lags: 256, LagNow: 284 * time.Millisecond,
+				Name: "us", LastUpdate: Now, Set: 42, Lags: 256, LagNow: 284 * time.Millisecond,
 				LagP99: 412 * time.Millisecond, Skew: 3 * time.Millisecond, SkewKnown: true, Sent: 1_804_221, Received: 1_690_003,
-				Messages: 90_211, Told: 80_992, Here: exchange.Answer{Applied: 75_120, Repeated: 412},
+				Messages: 90_211, Accepted: 80_992, Here: region.Fate{Applied: 75_120, Repeated: 412},
 				Calls: region.Calls{Decided: 4_212},
 			},
 			{
 				Name: "asia", CutOff: true, CutFor: 94 * time.Second, CutTotal: 94 * time.Second, Set: 41,
-				LastNews: Now.Add(-94 * time.Second), Skew: -2600 * time.Millisecond, SkewKnown: true, Messages: 90_100,
+				LastUpdate: Now.Add(-94 * time.Second), Skew: -2600 * time.Millisecond, SkewKnown: true, Messages: 90_100,
 				Failures: 470, Failure: "dial tcp 203.0.113.7:8080: connect: connection refused",
 				FailingSince: Now.Add(-95 * time.Second),
 				Calls:        region.Calls{Decided: 4_100, Failed: 210, Failing: "cut_off", Since: Now.Add(-94 * time.Second)},
-				Here:         exchange.Answer{Applied: 20, Shrunk: 1, Unknown: 2},
+				Here:         region.Fate{Applied: 20, Shrunk: 1, Unknown: 2},
 			},
 		},
 		Shares: region.Shares{IntervalMS: 60_000, Rules: []region.RuleShares{{ // this region has lent most of its part

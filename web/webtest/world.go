@@ -24,7 +24,7 @@ import (
 	"sluice/internal/backtest"
 	"sluice/internal/history"
 	"sluice/internal/records"
-	"sluice/internal/region/exchange"
+	"sluice/internal/region"
 	"sluice/limiter/memstore"
 	"sluice/rules"
 	"sluice/rules/match"
@@ -87,7 +87,7 @@ type World struct {
 	// Logs are the accounts of the decision logs.
 	Logs map[string]records.Totals
 	// Regions is what this node knows of other regions, nil without regions.
-	Regions func() exchange.Overview
+	Regions func() region.Overview
 	Sets    *match.Current
 	Node    web.Node
 	nodeMu  sync.Mutex

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"sluice/internal/region"
-	"sluice/internal/region/exchange"
 	"sluice/internal/tick"
 	"sluice/limiter"
 )
@@ -27,7 +26,7 @@ const (
 	// maxTogether is how many calls go in one message unless one batch has more, and enough the length in bytes from which
 	// a message has no further batch.
 	maxTogether, enough = 256, 64 << 10
-	// trusted is for how long an answer shows that a region which is not heard of is there nevertheless, and the least
+	// trusted is for how long an answer shows that a region which sends no updates is there nevertheless, and the least
 	// time between two calls that try it while it has not answered.
 	trusted = time.Second
 )
@@ -64,15 +63,15 @@ type batch struct {
 
 // link is the way to another region. It is safe for concurrent use.
 type link struct {
-	exchange.Peer
+	*region.Link
+
 	store *Store
-	at    atomic.Uint32 // the address in use: at the next one after a failure
 	// good is when the region has last answered, and tried when a call last tried whether it is there, in ns since the
 	// start of the store.
 	good, tried atomic.Int64
 	trip        atomic.Int64 // how long the last message that was answered took, in ns
 
-	told struct { // what is shown of the calls
+	shown struct { // what became of the calls
 		sync.Mutex
 		region.Calls
 	}
@@ -130,20 +129,20 @@ func (l *link) do(ctx context.Context, calls []limiter.Call) {
 
 // note remembers what became of a call. A caller that left says nothing about the region.
 func (l *link) note(why string) {
-	l.told.Lock()
-	defer l.told.Unlock()
+	l.shown.Lock()
+	defer l.shown.Unlock()
 	switch why {
 	case ReasonLeft:
 		return
 	case "":
-		l.told.Decided++
-		l.told.Since = time.Time{}
+		l.shown.Decided++
+		l.shown.Since = time.Time{}
 	default:
-		if l.told.Failed++; l.told.Failing == "" {
-			l.told.Since = l.store.opt.Now()
+		if l.shown.Failed++; l.shown.Failing == "" {
+			l.shown.Since = l.store.opt.Now()
 		}
 	}
-	l.told.Failing = why
+	l.shown.Failing = why
 }
 
 // homeCause is the cause of a failed call for this region: nothing is wrong with its own counter store. Callers that
@@ -195,8 +194,8 @@ func (l *link) send(ctx context.Context, calls []limiter.Call) (*limiter.StoreEr
 	return nil, ""
 }
 
-// isCutOff reports whether to send nothing, because the region is not heard of and does not answer. Now and then a call
-// is sent nevertheless: news may be late, or lost one way only.
+// isCutOff reports whether to send nothing, because the region sends no updates and does not answer. Now and then a
+// call is sent nevertheless: updates may be late, or lost one way only.
 func (l *link) isCutOff() bool {
 	if !l.store.opt.CutOff(l.Name) {
 		return false
@@ -349,10 +348,10 @@ func (l *link) post(together []*batch) {
 // was refused: that repeats nothing. A node may refuse what another takes, because its settings are those of before.
 func (l *link) tryAddresses(ctx context.Context, body []byte, asks []int, calls []limiter.Call) *messageError {
 	for tries := 1; ; tries++ {
-		at := l.at.Load()
-		stops, failure := l.exchange(ctx, l.Addresses[int(at)%len(l.Addresses)], body, asks, calls)
+		node := l.Node()
+		stops, failure := l.exchange(ctx, node, body, asks, calls)
 		if stops || failure != nil && failure.reason != ReasonBusy {
-			l.at.CompareAndSwap(at, at+1)
+			l.Leave(node)
 		}
 		if failure == nil {
 			return nil
@@ -364,9 +363,9 @@ func (l *link) tryAddresses(ctx context.Context, body []byte, asks []int, calls 
 	}
 }
 
-// exchange sends a message to one address and reads the answers. stops reports that the node closes the connection, as
+// exchange sends a message to one node and reads the answers. stops reports that the node closes the connection, as
 // one that is about to stop does: soon it accepts no new ones, and to wait for that would cost a check its time.
-func (l *link) exchange(ctx context.Context, address string, body []byte, asks []int,
+func (l *link) exchange(ctx context.Context, node uint32, body []byte, asks []int,
 	calls []limiter.Call) (stops bool, failure *messageError) {
 	sent := atomic.Bool{}
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { sent.Store(true) }})
@@ -374,8 +373,7 @@ func (l *link) exchange(ctx context.Context, address string, body []byte, asks [
 		return &messageError{limiter.StoreError{Cause: cause, Unknown: unknown,
 			Err: fmt.Errorf("the home region %s: %w", l.Name, err)}, reason}
 	}
-	opt := &l.store.opt
-	reply, err := exchange.Post(ctx, opt.Client, address+exchange.Path, MediaType, opt.Token(), body, maxBody+1)
+	reply, err := l.Post(ctx, node, MediaType, body, maxBody+1)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return false, fail(limiter.CauseTimeout, ReasonTimeout, sent.Load(), ctx.Err())
@@ -391,7 +389,7 @@ func (l *link) exchange(ctx context.Context, address string, body []byte, asks [
 
 // refusal is the error of an answer with another status. Of those of a proxy in between it is not known whether the
 // message has arrived.
-func refusal(reply *exchange.Reply, fail func(limiter.Cause, string, bool, error) *messageError) *messageError {
+func refusal(reply *region.Reply, fail func(limiter.Cause, string, bool, error) *messageError) *messageError {
 	err := reply.Refusal()
 	switch reply.Status {
 	case http.StatusUnauthorized, http.StatusForbidden:

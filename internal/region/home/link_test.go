@@ -24,7 +24,9 @@ func TestLink_AnotherNodeIsAskedAfterARefusal(t *testing.T) {
 	defer refuses.Close()
 	l := w["eu"].links["us"]
 	l.Addresses = []string{refuses.URL, w["us"].server.URL}
-	l.at.Store(0)
+	for l.Node()%2 != 0 {
+		l.Leave(l.Node())
+	}
 	for range 3 {
 		w["eu"].do(t, limiter.OpTake, "", ask(inUS, 10, 1))
 	}
@@ -46,7 +48,9 @@ func TestLink_ANodeThatStopsIsLeft(t *testing.T) {
 	defer stops.Close()
 	l := w["eu"].links["us"]
 	l.Addresses = []string{stops.URL, w["us"].server.URL}
-	l.at.Store(0)
+	for l.Node()%2 != 0 {
+		l.Leave(l.Node())
+	}
 	for range 3 {
 		w["eu"].do(t, limiter.OpTake, "", ask(inUS, 10, 1))
 	}

@@ -13,7 +13,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"sluice/internal/region/exchange"
+	"sluice/internal/region"
 	"sluice/internal/testenv"
 	"sluice/limiter"
 	"sluice/limiter/redisstore"
@@ -160,7 +160,7 @@ func worldOver(t testing.TB, timeout time.Duration, stores map[string]limiter.St
 		var others []string
 		for to := range places {
 			if to != name {
-				opt.Peers = append(opt.Peers, exchange.Peer{Name: to, Addresses: []string{address(to)}})
+				opt.Peers = append(opt.Peers, region.Peer{Name: to, Addresses: []string{address(to)}})
 				others = append(others, to)
 			}
 		}

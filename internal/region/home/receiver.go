@@ -29,9 +29,6 @@ const leastTime = 25 * time.Millisecond
 // wait long behind a message, and each call has time.
 const maxAtOnce = 100
 
-// ErrBusy means that too many other messages are being answered. Nothing of this one was carried out.
-var ErrBusy = errors.New("too many messages of other regions are being answered")
-
 // ReceiverOptions configure a Receiver. All are required.
 type ReceiverOptions struct {
 	Self   string
@@ -64,14 +61,14 @@ func NewReceiver(opt ReceiverOptions) (*Receiver, error) {
 	return &Receiver{opt: opt, answering: make(chan struct{}, maxAnswering), check: checkCall}, nil
 }
 
-// Receive carries out the calls of a message and returns the answer to it. The error is ErrBusy, a
+// Receive carries out the calls of a message and returns the answer to it. The error is region.ErrBusy, a
 // *region.RefusedError, or wraps region.ErrMessage; nothing was carried out then.
 func (r *Receiver) Receive(ctx context.Context, body []byte) ([]byte, error) {
 	select {
 	case r.answering <- struct{}{}:
 		defer func() { <-r.answering }()
 	default:
-		return nil, ErrBusy
+		return nil, region.ErrBusy
 	}
 	m, err := decode(body)
 	if err != nil {

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"sluice/internal/region"
-	"sluice/internal/region/exchange"
 	"sluice/internal/trouble"
 	"sluice/limiter"
 	"sluice/limiter/across"
@@ -21,7 +20,7 @@ import (
 type Options struct {
 	Self string
 	// Peers are the other regions. One address of each is used until it fails.
-	Peers []exchange.Peer
+	Peers []region.Peer
 	// Prefix is that of the keys in Redis. It is the same in all regions.
 	Prefix string
 	// Store has the buckets of this region. It is not closed with this one.
@@ -30,11 +29,11 @@ type Options struct {
 	// Client sends messages, and Token is the credential that goes with them, "" for none.
 	Client *http.Client
 	Token  func() string
-	// CutOff reports whether a region is not heard of any more: nothing is sent there then. It must not block.
+	// CutOff reports whether this region is cut off from another one: nothing is sent there then. It must not block.
 	CutOff func(region string) bool
 	// Timeout bounds the calls of a request that go to another region, and Local those beside them that stay here.
 	Timeout, Local time.Duration
-	// Observe is told of every call that was to go to another region: why it has failed, "" if it has not, and how long it
+	// Observe receives every call that was to go to another region: why it has failed, "" if it has not, and how long it
 	// took. It must not block.
 	Observe func(region, reason string, took time.Duration)
 	Now     func() time.Time
@@ -75,9 +74,9 @@ func New(opt Options) (*Store, error) {
 		if len(p.Addresses) == 0 {
 			return nil, errors.New("home: a region without an address")
 		}
-		l := &link{Peer: p, store: s}
-		l.at.Store(rand.Uint32N(uint32(len(p.Addresses)))) //nolint:gosec // spreads the nodes, not a secret; few addresses
-		s.links[p.Name], s.names = l, append(s.names, p.Name)
+		first := rand.Uint32N(uint32(len(p.Addresses))) //nolint:gosec // spreads the nodes, not a secret; few addresses
+		s.links[p.Name] = &link{Link: region.NewLink(p, opt.Client, opt.Token, first), store: s}
+		s.names = append(s.names, p.Name)
 	}
 	slices.Sort(s.names[1:])
 	s.ctx, s.cancel = context.WithCancel(context.Background())
@@ -115,9 +114,9 @@ func (s *Store) Calls(to string) region.Calls {
 	if l == nil {
 		return region.Calls{}
 	}
-	l.told.Lock()
-	defer l.told.Unlock()
-	return l.told.Calls
+	l.shown.Lock()
+	defer l.shown.Unlock()
+	return l.shown.Calls
 }
 
 // here marks the context of calls that another region has sent: they are not sent on, even if the regions do not agree

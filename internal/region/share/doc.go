@@ -1,6 +1,11 @@
 // Package share divides limits among regions so that what they may spend never adds up to more than the limit: each
-// owns an equal part, and lends for a while what it does not need. It is a state machine without a clock, a goroutine
-// or a connection.
+// owns an equal part, and lends for a while what it does not need. State is what a region knows of that, a state
+// machine without a clock, a goroutine or a connection. Shares is a node's part in it: it keeps the state in the
+// region's Redis, sends demand to the other regions every interval, borrows from them and lends to them, and says to
+// each check what this region may spend of a limit.
+//
+// All nodes of a region do the same. Redis settles which of them acts. Two nodes that act at once do no harm: a state
+// is kept only if no other node has kept one meanwhile, and no message is sent of a state that was not kept.
 //
 // A worked example. Three regions have a limit of 90 in a second, 30 each. us is asked for 200 a second, the others
 // for nothing. eu lowers its own limit to 1 and waits until its nodes know (Config.Valid). What no key has used by then

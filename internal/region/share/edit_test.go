@@ -64,8 +64,8 @@ func TestTick_ALoanOfBeforeALongerWindowEndsLater(t *testing.T) {
 func TestAccept_WhatIsHeldOfAnUnknownRuleIsKept(t *testing.T) {
 	p := newPair()
 	now := p.lend(t)
-	p.lender = New(&p.eu, nil, now)
-	p.taker.Known["eu"], p.taker.Heard["eu"] = p.lender.Epoch, nil
+	p.lender = NewState(&p.eu, nil, now)
+	p.taker.Known["eu"], p.taker.Received["eu"] = p.lender.Epoch, nil
 	m := p.lender.Message(&p.eu, "us", nil, now)
 	p.lender.Accept(&p.eu, p.taker.Answer(&p.us, m, p.specs, now), nil, now, now)
 	if p.lender.Lost != nil {
@@ -94,9 +94,9 @@ func TestAccept_WhatIsHeldOfAnUnknownRuleIsKept(t *testing.T) {
 func TestAnswer_ALoanGoesByTheDemandOfTheMessage(t *testing.T) {
 	p := newPair()
 	now := p.lend(t)
-	p.lender.Heard["us"] = &Report{At: now} // us was asked for nothing for a while
+	p.lender.Received["us"] = &Report{At: now} // us was asked for nothing for a while
 	p.lender.Tick(&p.eu, p.specs, map[int64]int64{rule: 20}, nil, now)
-	p.taker.Heard["eu"] = &Report{At: now, Demand: map[int64]int64{rule: 20}}
+	p.taker.Received["eu"] = &Report{At: now, Demand: map[int64]int64{rule: 20}}
 	p.taker.Tick(&p.us, p.specs, map[int64]int64{rule: 1000}, nil, now)
 	before, _ := p.use(t, now)
 	p.tell(now)

@@ -11,13 +11,13 @@ import (
 func TestAnswer_ALoanThatHasEndedIsNotHeld(t *testing.T) {
 	p := newPair()
 	now := p.lend(t)
-	lost := New(&p.eu, nil, now)
+	lost := NewState(&p.eu, nil, now)
 	if a := p.taker.Answer(&p.us, lost.Message(&p.eu, "us", p.specs, now), p.specs, now); len(a.Held[0].Held) == 0 {
 		t.Errorf("it holds %+v, want what it has borrowed", a.Held)
 	}
 	now += p.us.Term + p.us.Valid + p.us.Skew + p.specs[rule].Life
 	a := p.taker.Answer(&p.us, lost.Message(&p.eu, "us", p.specs, now), p.specs, now)
-	if !a.Told || len(a.Held[0].Held) > 0 {
+	if !a.HasHeld || len(a.Held[0].Held) > 0 {
 		t.Errorf("it holds %+v, want nothing", a.Held)
 	}
 }
@@ -31,7 +31,7 @@ func TestAccept_AnOldStateStillHoldsWhatItHadBorrowed(t *testing.T) {
 	if use, _ := p.use(t, now); p.taker.Lost == nil || use > p.us.least(128) {
 		t.Errorf("it is not a new state, or spends %d", use)
 	}
-	lost := New(&p.eu, nil, now)
+	lost := NewState(&p.eu, nil, now)
 	a := p.taker.Answer(&p.us, lost.Message(&p.eu, "us", p.specs, now), p.specs, now)
 	if len(a.Held) != 1 || a.Held[0].Held.Units(128) == 0 {
 		t.Errorf("it holds %+v, want what it has borrowed", a.Held)
@@ -43,7 +43,7 @@ func TestAccept_AnOldStateStillHoldsWhatItHadBorrowed(t *testing.T) {
 func TestNew_RegionsThatStartTogetherWaitForWhatIsSpent(t *testing.T) {
 	p := newPair()
 	now := p.lend(t) // and us spends it
-	p.lender, p.taker = New(&p.eu, p.lender, now), New(&p.us, p.taker, now)
+	p.lender, p.taker = NewState(&p.eu, p.lender, now), NewState(&p.us, p.taker, now)
 	a := p.taker.Answer(&p.us, p.lender.Message(&p.eu, "us", p.specs, now), p.specs, now)
 	p.lender.Accept(&p.eu, a, p.specs, now, now)
 	use, _ := p.lender.Use(&p.eu, rule, p.specs[rule], now)
@@ -71,9 +71,9 @@ func TestAccept_ALateGrantDoesNotShortenALoan(t *testing.T) {
 // What a region says that it holds when all loans have certainly ended is spent by its owner already.
 func TestAccept_WhatIsHeldTooLateIsNotLent(t *testing.T) {
 	p := newPair()
-	p.lender = New(&p.eu, nil, begins)
+	p.lender = NewState(&p.eu, nil, begins)
 	m := p.lender.Message(&p.eu, "us", p.specs, begins)
-	a := &Answer{From: "us", Epoch: p.taker.Epoch, For: m.Epoch, Known: m.Epoch, Term: 3000, Told: true,
+	a := &Answer{From: "us", Epoch: p.taker.Epoch, For: m.Epoch, Known: m.Epoch, Term: 3000, HasHeld: true,
 		Held: []Ask{{Rule: rule, Number: 3, Held: p.eu.own()}}}
 	now := begins + p.eu.Term + p.eu.Skew + p.eu.Valid + p.specs[rule].Life
 	before, _ := p.lender.Use(&p.eu, rule, p.specs[rule], now)
@@ -89,11 +89,11 @@ func TestAnswer_WhatTwoRegionsHoldIsGrantedToNeither(t *testing.T) {
 	names := []string{"ap", "eu", "us"}
 	c := Config{Self: "eu", Regions: names, Prefix: "sl:", Interval: 1000, Term: 3000, Valid: 300, Skew: 1000}
 	specs := map[int64]Spec{rule: {Units: 300, Life: 10_000}}
-	s := New(&c, nil, begins)
+	s := NewState(&c, nil, begins)
 	own := c.own()[0]
 	held := map[string]Spans{"ap": {{own.From + 1000, own.To}}, "us": {{own.From + 2000, own.To - 1000}}}
 	for name, spans := range held {
-		s.Accept(&c, &Answer{From: name, Epoch: 1, For: s.Epoch, Known: s.Epoch, Term: 3000, Told: true,
+		s.Accept(&c, &Answer{From: name, Epoch: 1, For: s.Epoch, Known: s.Epoch, Term: 3000, HasHeld: true,
 			Held: []Ask{{Rule: rule, Number: 3, Held: spans}}}, specs, begins, begins+1)
 	}
 	s.Rules[rule].Keep = own.From
@@ -131,7 +131,7 @@ func newPair() *pair {
 	}
 	p.us = p.eu
 	p.us.Self = "us"
-	p.lender, p.taker = New(&p.eu, nil, begins), New(&p.us, nil, begins)
+	p.lender, p.taker = NewState(&p.eu, nil, begins), NewState(&p.us, nil, begins)
 	p.lender.Lost, p.taker.Lost = nil, nil
 	return p
 }
@@ -150,8 +150,8 @@ func (p *pair) lend(t *testing.T) (now int64) {
 	for now = begins; now < begins+30_000; now += 500 {
 		p.taker.Tick(&p.us, p.specs, map[int64]int64{rule: 1000}, nil, now)
 		p.tell(now)
-		p.lender.Heard["us"] = &Report{At: now, Demand: map[int64]int64{rule: 1000}}
-		p.taker.Heard["eu"] = &Report{At: now}
+		p.lender.Received["us"] = &Report{At: now, Demand: map[int64]int64{rule: 1000}}
+		p.taker.Received["eu"] = &Report{At: now}
 		p.lender.Tick(&p.eu, p.specs, map[int64]int64{}, nil, now)
 	}
 	if use, _ := p.taker.Use(&p.us, rule, p.specs[rule], now); use.Units(128) != 126 {
@@ -238,7 +238,7 @@ func TestAnswer_ToALateMessageChangesNothing(t *testing.T) {
 		if len(a.Grants) > 0 {
 			t.Errorf("%s: grants %v", name, a.Grants)
 		}
-		if demand := p.lender.Heard["us"].Demand[rule]; demand == 7 && name == "of an epoch before" {
+		if demand := p.lender.Received["us"].Demand[rule]; demand == 7 && name == "of an epoch before" {
 			t.Errorf("%s: its demand counts", name)
 		}
 	}
@@ -248,9 +248,9 @@ func TestAnswer_ToALateMessageChangesNothing(t *testing.T) {
 func TestAccept_EachRegionMustSayWhatItHolds(t *testing.T) {
 	names := []string{"asia", "eu", "us"}
 	c := Config{Self: "eu", Regions: names, Prefix: "sl:", Interval: 1000, Term: 3000, Valid: 300, Skew: 1000}
-	s := New(&c, nil, begins)
+	s := NewState(&c, nil, begins)
 	specs := map[int64]Spec{rule: {Units: 300, Life: 1000}}
-	a := &Answer{From: "us", Epoch: 1, For: s.Epoch, Told: true, Held: []Ask{{Rule: rule, Number: 3,
+	a := &Answer{From: "us", Epoch: 1, For: s.Epoch, HasHeld: true, Held: []Ask{{Rule: rule, Number: 3,
 		Held: Spans{{Segment(1, 3).To - 9, Segment(1, 3).To}}}}}
 	for range 2 {
 		s.Accept(&c, a, specs, begins, begins)
@@ -258,7 +258,7 @@ func TestAccept_EachRegionMustSayWhatItHolds(t *testing.T) {
 	if s.Lost == nil {
 		t.Fatal("asia has said nothing")
 	}
-	s.Accept(&c, &Answer{From: "asia", Epoch: 1, For: s.Epoch, Told: true}, specs, begins, begins)
+	s.Accept(&c, &Answer{From: "asia", Epoch: 1, For: s.Epoch, HasHeld: true}, specs, begins, begins)
 	use, _ := s.Use(&c, rule, specs[rule], begins)
 	if s.Lost != nil || use.Size() != Segment(1, 3).To-Segment(1, 3).From-9 || s.Rules[rule].Lent["us"].Number < 4 {
 		t.Errorf("it may spend %v", use)
@@ -271,8 +271,8 @@ func TestAnswer_WhatWasLostIsNotGivenBack(t *testing.T) {
 	now := p.lend(t)
 	before := p.lender.Rules[rule].Lent["us"].Leases
 	lent, until := spansOfLeases(before), before[0].Until
-	p.taker = New(&p.us, nil, now)
-	p.taker.Lost, p.taker.Heard["eu"] = nil, &Report{At: now}
+	p.taker = NewState(&p.us, nil, now)
+	p.taker.Lost, p.taker.Received["eu"] = nil, &Report{At: now}
 	p.taker.Demand[rule] = 1000
 	p.lender.Tick(&p.eu, p.specs, map[int64]int64{rule: 1000}, nil, now) // it wants its part itself
 	for range 4 {
@@ -316,10 +316,10 @@ func TestTick_FreesWhatNoBucketHasUsed(t *testing.T) {
 		"spent before the marks": {change: func(p *pair, _ *Marks) { p.lender.Began = begins + 9500 }, want: 0},
 	} {
 		p := newPair()
-		p.lender.Heard["us"] = &Report{At: begins, Demand: map[int64]int64{rule: 1000}}
+		p.lender.Received["us"] = &Report{At: begins, Demand: map[int64]int64{rule: 1000}}
 		p.lender.Tick(&p.eu, p.specs, map[int64]int64{}, nil, begins)
 		now := begins + p.eu.Valid + p.eu.Skew
-		p.lender.Heard["us"].At = now
+		p.lender.Received["us"].At = now
 		m := &Marks{At: now, Rules: map[int64][]Mark{}}
 		if c.level > 0 {
 			m.Rules[rule] = []Mark{{Count: 128, Level: c.level}}
@@ -358,7 +358,7 @@ func TestTick_ABorrowerGivesBackAtOnce(t *testing.T) {
 		p := newPair()
 		now := p.lend(t)
 		p.tell(now)
-		p.taker.Heard["eu"] = &Report{At: now, Demand: map[int64]int64{rule: 1000}}
+		p.taker.Received["eu"] = &Report{At: now, Demand: map[int64]int64{rule: 1000}}
 		p.taker.Demand = map[int64]int64{}
 		p.taker.Tick(&p.us, p.specs, map[int64]int64{}, nil, now)
 		now += p.us.Valid + p.us.Skew + c.late

@@ -39,7 +39,7 @@ func MarkOf(c *Config, rule int64, l limiter.Limit) *limiter.HighWater {
 }
 
 // Markable reports whether high-water marks say what counts in buckets with the algorithm of a limit. Those of GCRA
-// keep a time and not units: a lower limit makes less of what was spent, so that more can be spent than the mark tells.
+// keep a time and not units: a lower limit makes less of what was spent, so that more can be spent than the mark says.
 func Markable(l limiter.Limit) bool { return !l.Algorithm.Traits().Instant }
 
 // NewMarks returns the marks that a store has, by the names that MarkOf gives.

@@ -3,27 +3,24 @@ package share
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
 
+	"sluice/internal/region"
 	"sluice/limiter"
 )
 
 const (
 	// Version is that of messages. Another one is refused.
 	Version = 1
-	// MaxMessage is the longest message and the longest answer, in bytes.
-	MaxMessage = 1 << 20
-	mostName   = 64
 	// mostAhead is how far epochs and numbers may be ahead of the receiver's clock, in ms: a hundred years. Epochs are
 	// times, and numbers never come near one. Without a bound, one message with the greatest of them would leave none for
 	// later ones.
 	mostAhead = 100 * 365 * 24 * 3_600_000
 )
 
-// Message is what a region tells another one every interval: what it is asked for, what it holds of the other's
+// Message is what a region sends to another one every interval: what it is asked for, what it holds of the other's
 // segment, and what it wants.
 type Message struct {
 	Version int `json:"version"`
@@ -65,8 +62,8 @@ type Answer struct {
 	Grants []Grant `json:"grants,omitempty"`
 	// Held is what the region that answers has of the sender's segment, if the sender has Lost it. It is in place of
 	// what the sender knows.
-	Told bool  `json:"told,omitempty"`
-	Held []Ask `json:"held,omitempty"`
+	HasHeld bool  `json:"has_held,omitempty"`
+	Held    []Ask `json:"held,omitempty"`
 }
 
 // Grant is all that the receiver of a message has granted of a rule.
@@ -76,9 +73,6 @@ type Grant struct {
 	Spans  Spans `json:"spans,omitempty"`
 }
 
-// ErrMessage wraps every refusal of a message or an answer.
-var ErrMessage = errors.New("not a message about shares")
-
 // Decode reads a message that arrives at a time. It refuses whatever no region writes, such as members that are unknown
 // or there twice, and what is out of range.
 func Decode(b []byte, now int64) (*Message, error) {
@@ -87,13 +81,13 @@ func Decode(b []byte, now int64) (*Message, error) {
 		return nil, err
 	}
 	if m.Version != Version {
-		return nil, fmt.Errorf("%w: version %d, this node reads %d", ErrMessage, m.Version, Version)
+		return nil, fmt.Errorf("%w: version %d, this node reads %d", region.ErrMessage, m.Version, Version)
 	}
 	names := append([]string{m.From, m.To, m.Prefix}, m.Regions...)
-	if slices.ContainsFunc(names, func(n string) bool { return n == "" || len(n) > mostName }) ||
+	if slices.ContainsFunc(names, func(n string) bool { return n == "" || len(n) > region.MaxName }) ||
 		!upTo(now+mostAhead, m.Epoch, m.Yours) || len(m.Demand) > MostRules || !checked(m.Asks, now) ||
 		!upTo(limiter.MaxExact, m.Set) || !upTo(limiter.MaxExact, slices.Collect(maps.Values(m.Demand))...) {
-		return nil, fmt.Errorf("%w: a member is out of range", ErrMessage)
+		return nil, fmt.Errorf("%w: a member is out of range", region.ErrMessage)
 	}
 	return m, nil
 }
@@ -110,20 +104,20 @@ func DecodeAnswer(b []byte, now int64) (*Answer, error) {
 		ok = ok && upTo(now+mostAhead, a.Grants[i].Number) && a.Grants[i].Spans.valid()
 	}
 	if !ok {
-		return nil, fmt.Errorf("%w: a member of the answer is out of range", ErrMessage)
+		return nil, fmt.Errorf("%w: a member of the answer is out of range", region.ErrMessage)
 	}
 	return a, nil
 }
 
 func decode(b []byte, into any) error {
-	if len(b) == 0 || len(b) > MaxMessage {
-		return fmt.Errorf("%w: %d bytes, must be 1 to %d", ErrMessage, len(b), MaxMessage)
+	if len(b) == 0 || len(b) > region.MaxMessage {
+		return fmt.Errorf("%w: %d bytes, must be 1 to %d", region.ErrMessage, len(b), region.MaxMessage)
 	}
 	if err := json.Unmarshal(b, into); err != nil {
-		return fmt.Errorf("%w: %w", ErrMessage, err)
+		return fmt.Errorf("%w: %w", region.ErrMessage, err)
 	}
 	if again, err := json.Marshal(into); err != nil || !bytes.Equal(again, bytes.TrimSuffix(b, []byte("\n"))) {
-		return fmt.Errorf("%w: no region writes it in this way", ErrMessage)
+		return fmt.Errorf("%w: no region writes it in this way", region.ErrMessage)
 	}
 	return nil
 }
@@ -138,11 +132,11 @@ func checked(asks []Ask, now int64) bool {
 	})
 }
 
-// Message returns what this region has to tell another one.
+// Message returns what this region sends to another one.
 func (s *State) Message(c *Config, to string, specs map[int64]Spec, now int64) *Message {
 	m := &Message{Version: Version, From: c.Self, To: to, Prefix: c.Prefix, Regions: c.Regions, Epoch: s.Epoch,
 		Yours: s.Known[to],
-		Lost:  s.Lost != nil && !slices.Contains(s.Lost.Told, to), Demand: s.Demand}
+		Lost:  s.Lost != nil && !slices.Contains(s.Lost.Answered, to), Demand: s.Demand}
 	for id, sp := range specs {
 		want := partsOf(s.plan(c, id, sp, now).borrows[to], sp.Units)
 		var b *Borrowed
@@ -167,10 +161,10 @@ func (s *State) Answer(c *Config, m *Message, specs map[int64]Spec, now int64) *
 	if m.Epoch < a.Known {
 		return a
 	}
-	s.hears(m.From, m.Epoch)
-	s.Heard[m.From] = &Report{At: now, Demand: m.Demand}
+	s.noteEpoch(m.From, m.Epoch)
+	s.Received[m.From] = &Report{At: now, Demand: m.Demand}
 	if m.Lost {
-		a.Told = true
+		a.HasHeld = true
 		for id, r := range s.Rules {
 			if b := r.Borrowed[m.From]; b != nil {
 				s.end(c, r, specs[id], now) // a region that stood still holds nothing of what has ended meanwhile
@@ -255,14 +249,14 @@ func (s *State) Accept(c *Config, a *Answer, specs map[int64]Spec, sent, now int
 	if a.For != s.Epoch || a.Epoch < s.Known[a.From] {
 		return
 	}
-	if a.Known > s.Epoch { // the other has heard of a later epoch: this state is an old one
-		*s = *New(c, s, now)
+	if a.Known > s.Epoch { // the other knows a later epoch: this state is an old one
+		*s = *NewState(c, s, now)
 		s.Epoch = max(s.Epoch, a.Known+1)
 		return
 	}
-	s.hears(a.From, a.Epoch)
-	if a.Told && s.Lost != nil && !slices.Contains(s.Lost.Told, a.From) {
-		s.told(c, a, specs, now)
+	s.noteEpoch(a.From, a.Epoch)
+	if a.HasHeld && s.Lost != nil && !slices.Contains(s.Lost.Answered, a.From) {
+		s.noteHeld(c, a, specs, now)
 	}
 	for i := range a.Grants {
 		g := &a.Grants[i]
@@ -272,8 +266,8 @@ func (s *State) Accept(c *Config, a *Answer, specs map[int64]Spec, sent, now int
 	}
 }
 
-// told notes what a region holds of this one's segment.
-func (s *State) told(c *Config, a *Answer, specs map[int64]Spec, now int64) {
+// noteHeld notes what a region holds of this one's segment.
+func (s *State) noteHeld(c *Config, a *Answer, specs map[int64]Spec, now int64) {
 	for i := range a.Held {
 		h := &a.Held[i]
 		life, ended := limiter.MaxWindow, false // of a rule that is not known here, for now
@@ -292,7 +286,7 @@ func (s *State) told(c *Config, a *Answer, specs map[int64]Spec, now int64) {
 		}
 		l.Granted = l.all()
 	}
-	if s.Lost.Told = append(s.Lost.Told, a.From); len(s.Lost.Told) >= len(c.Regions)-1 {
+	if s.Lost.Answered = append(s.Lost.Answered, a.From); len(s.Lost.Answered) >= len(c.Regions)-1 {
 		s.Lost = nil
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"testing"
 
+	"sluice/internal/region"
 	"sluice/limiter"
 )
 
@@ -22,7 +23,7 @@ func TestMessage_TheGreatestNumberStopsNobody(t *testing.T) {
 			Skew: 10_000}
 		us := *eu
 		us.Self = "us"
-		a, b := New(eu, nil, now), New(&us, nil, now)
+		a, b := NewState(eu, nil, now), NewState(&us, nil, now)
 		a.Lost, b.Lost = nil, nil
 		b.Demand[rule] = 300
 		poison.Version, poison.From, poison.To, poison.Prefix, poison.Regions = Version, "us", "eu", "sl:", eu.Regions
@@ -69,7 +70,7 @@ func TestDecode_RefusesWhatNoRegionWrites(t *testing.T) {
 		"something that follows":      {`]}`, `]} {}`},
 		"a member of a grant twice":   {`"grants":[{"rule":1`, `"grants":[{"rule":2,"rule":1`},
 		"a name that is no text":      {`"us"`, "\"\xff\""},
-		"a member that is not needed": {`"epoch":5`, `"epoch":5,"lost":false,"told":false`},
+		"a member that is not needed": {`"epoch":5`, `"epoch":5,"lost":false,"has_held":false`},
 	} {
 		for _, b := range [][]byte{good, answer} {
 			bad := bytes.Replace(b, []byte(edit[0]), []byte(edit[1]), 1)
@@ -80,7 +81,7 @@ func TestDecode_RefusesWhatNoRegionWrites(t *testing.T) {
 			if bytes.HasPrefix(b, answer) {
 				_, err = DecodeAnswer(bad, now)
 			}
-			if !errors.Is(err, ErrMessage) {
+			if !errors.Is(err, region.ErrMessage) {
 				t.Errorf("%s: %s: %v", name, bad, err)
 			}
 		}
@@ -103,9 +104,9 @@ func FuzzReceive(f *testing.F) {
 	specs := map[int64]Spec{rule: {Units: 300, Life: 60_000}}
 	us := *cfg
 	us.Self = "us"
-	ours := New(cfg, nil, 1)
+	ours := NewState(cfg, nil, 1)
 	ours.Demand = map[int64]int64{rule: 9}
-	message, err := json.Marshal(New(&us, nil, 1).Message(&us, "eu", specs, 2))
+	message, err := json.Marshal(NewState(&us, nil, 1).Message(&us, "eu", specs, 2))
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -117,17 +118,17 @@ func FuzzReceive(f *testing.F) {
 	f.Add(message)
 	f.Add(answer)
 	f.Fuzz(func(t *testing.T, b []byte) {
-		s := New(cfg, nil, 1)
+		s := NewState(cfg, nil, 1)
 		if m, err := Decode(b, 1_000_000); err == nil {
 			m.From, m.To = "us", "eu"
 			s.Answer(cfg, m, specs, 1_000_000)
-		} else if !errors.Is(err, ErrMessage) {
+		} else if !errors.Is(err, region.ErrMessage) {
 			t.Fatal(err)
 		}
 		if a, err := DecodeAnswer(b, 1_000_000); err == nil {
 			a.From = "us"
 			s.Accept(cfg, a, specs, 999_000, 1_000_000)
-		} else if !errors.Is(err, ErrMessage) {
+		} else if !errors.Is(err, region.ErrMessage) {
 			t.Fatal(err)
 		}
 		use, _ := s.Use(cfg, rule, specs[rule], 1_000_001)

@@ -12,7 +12,7 @@ type plan struct {
 	borrows map[string]int64
 }
 
-// plan divides a limit among the regions that are heard. Each of them comes to the same if it has heard the same. If
+// plan divides a limit among the regions that report. Each comes to the same plan if it has received the same. If
 // it has not, somebody asks for what is not lent.
 func (s *State) plan(c *Config, id int64, sp Spec, now int64) plan {
 	var names []string
@@ -82,9 +82,9 @@ func divide(c *Config, total, units int64, demands []int64) []int64 {
 	return targets
 }
 
-// Asked returns what a region is asked for, and whether it is heard.
+// Asked returns what a region is asked for, and whether its report is recent.
 func (s *State) Asked(c *Config, region string, id, now int64) (int64, bool) {
-	h := s.Heard[region]
+	h := s.Received[region]
 	if h == nil || now-h.At > missed*c.Interval+c.Interval/2 || h.At-now > c.Skew {
 		return 0, false
 	}

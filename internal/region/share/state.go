@@ -48,7 +48,7 @@ type Spec struct {
 }
 
 // State is what a region knows of the shares. All of its nodes have the same, in their Redis; each step begins with
-// the last, and is kept before anybody is told of it. Times are ms of the clock of that Redis. Use New.
+// the last, and is kept before anything of it is sent. Times are ms of the clock of that Redis. Use NewState.
 type State struct {
 	// Regions are those that the segments are of.
 	Regions []string `json:"regions"`
@@ -60,9 +60,9 @@ type State struct {
 	Lost *Lost `json:"lost,omitempty"`
 	// Known are the epochs of others.
 	Known map[string]int64 `json:"known,omitempty"`
-	// Demand is what this region is asked for, and Heard what the others have reported.
-	Demand map[int64]int64    `json:"demand,omitempty"`
-	Heard  map[string]*Report `json:"heard,omitempty"`
+	// Demand is what this region is asked for, and Received what the others have reported.
+	Demand   map[int64]int64    `json:"demand,omitempty"`
+	Received map[string]*Report `json:"received,omitempty"`
 	// Rules are those of which something was ever lent or borrowed in this epoch.
 	Rules map[int64]*Rule `json:"rules,omitempty"`
 }
@@ -70,9 +70,9 @@ type State struct {
 // Lost says since when it is not known what was lent, which regions have said what they hold, and what was this
 // region's segment before.
 type Lost struct {
-	Since  int64    `json:"since"`
-	Told   []string `json:"told,omitempty"`
-	Before Spans    `json:"before"`
+	Since    int64    `json:"since"`
+	Answered []string `json:"answered,omitempty"`
+	Before   Spans    `json:"before"`
 }
 
 // Report is what a region is asked for: of each rule, units of its limit within a window.
@@ -130,12 +130,12 @@ type Borrowed struct {
 	Leaving []Hold `json:"leaving,omitempty"`
 }
 
-// New returns the state of a region that has none, or whose state may be an old one, at a time. before is the last
+// NewState returns the state of a region that has none, or whose state may be an old one, at a time. before is the last
 // that is known of it, or nil. Until all others have said what they hold of its segment, or it is certain that their
 // loans have ended, the region spends the least part.
-func New(c *Config, before *State, now int64) *State {
+func NewState(c *Config, before *State, now int64) *State {
 	s := &State{Regions: c.Regions, Began: now, Epoch: max(now, 1), Known: map[string]int64{}, Rules: map[int64]*Rule{},
-		Heard: map[string]*Report{}, Demand: map[int64]int64{}, Lost: &Lost{Since: now, Before: c.own()}}
+		Received: map[string]*Report{}, Demand: map[int64]int64{}, Lost: &Lost{Since: now, Before: c.own()}}
 	if before != nil {
 		s.Epoch, s.Began = max(s.Epoch, before.Epoch+1), before.Began
 		if i := slices.Index(before.Regions, c.Self); i >= 0 {
@@ -148,7 +148,7 @@ func New(c *Config, before *State, now int64) *State {
 
 // Remember holds what the region had borrowed by a state of before, which nodes still use, until nothing counts that
 // was spent under it, and reports whether that is new. Without it, a region that loses its state together with a lender
-// would tell that it has nothing.
+// would say that it has nothing.
 func (s *State) Remember(c *Config, before *State, now int64) (added bool) {
 	if !slices.Equal(before.Regions, s.Regions) {
 		return false // the parts belong to others now
@@ -173,8 +173,8 @@ func (s *State) init() {
 	if s.Known == nil {
 		s.Known = map[string]int64{}
 	}
-	if s.Heard == nil {
-		s.Heard = map[string]*Report{}
+	if s.Received == nil {
+		s.Received = map[string]*Report{}
 	}
 	if s.Demand == nil {
 		s.Demand = map[int64]int64{}
@@ -184,8 +184,8 @@ func (s *State) init() {
 	}
 }
 
-// hears notes the epoch of a region. In a new one that has forgotten what it held before.
-func (s *State) hears(region string, epoch int64) {
+// noteEpoch notes the epoch of a region. In a new one that has forgotten what it held before.
+func (s *State) noteEpoch(region string, epoch int64) {
 	if epoch > s.Known[region] {
 		for _, r := range s.Rules {
 			if l := r.Lent[region]; l != nil {

@@ -17,7 +17,7 @@ func Parse(b []byte) *State {
 
 // WaitsFor reports whether this region has lost what it had lent, and a region has not yet said what it holds.
 func (s *State) WaitsFor(region string) bool {
-	return s.Lost != nil && !slices.Contains(s.Lost.Told, region)
+	return s.Lost != nil && !slices.Contains(s.Lost.Answered, region)
 }
 
 // Lacks reports whether it helps to ask a region before the interval is over, because this one wants more of it than it

@@ -117,7 +117,7 @@ func newWorld(t *testing.T, seed uint64, l limiter.Limit, n int, interval int64)
 		for range 1 + w.r.IntN(3) {
 			r.nodes = append(r.nodes, &simNode{})
 		}
-		r.save(w, New(&r.cfg, nil, r.clock(w.now)))
+		r.save(w, NewState(&r.cfg, nil, r.clock(w.now)))
 		w.regions = append(w.regions, r)
 	}
 	return w
@@ -348,7 +348,7 @@ func (w *world) fault() {
 		if w.r.IntN(2) == 0 {
 			old = nil
 		}
-		s := New(&r.cfg, old, r.clock(w.now))
+		s := NewState(&r.cfg, old, r.clock(w.now))
 		s.Remember(&r.cfg, r.kept, r.clock(w.now))
 		r.save(w, s)
 	case 7:

@@ -34,12 +34,12 @@ const KeptSuffix = ":kept"
 
 // Member is a bucket that changed, as the script that exports knows it.
 type Member struct {
-	Name  string // of the bucket, as Names.Bucket gives it
-	Log   bool   // the bucket is a log; not set by DecodeExport
-	Sums  limiter.Sums
-	Lease int64
-	Heard limiter.Heard
-	Guard limiter.Guard // not set by DecodeExport
+	Name     string // of the bucket, as Names.Bucket gives it
+	Log      bool   // the bucket is a log; not set by DecodeExport
+	Sums     limiter.Sums
+	Lease    int64
+	Received limiter.Received
+	Guard    limiter.Guard // not set by DecodeExport
 }
 
 // DecodeExport reads the answer of the script that exports. Sums that cannot be read are left out.
@@ -50,12 +50,12 @@ func DecodeExport(reply string) (members []Member, err error) {
 	for i := 1; i+2 < n; i += 3 {
 		member, value, regions := in.text(), in.text(), in.integer()
 		i += 2 * int(regions)
-		var heard limiter.Heard
+		var received limiter.Received
 		for ; regions > 0 && !in.bad; regions-- {
-			h := limiter.HeardFrom{Region: in.text()}
+			h := limiter.RegionSums{Region: in.text()}
 			if h.Sums, err = DecodeSums(in.text()); err == nil {
 				h.Sums.Windows = nil
-				heard = append(heard, h)
+				received = append(received, h)
 			}
 		}
 		if in.bad {
@@ -64,7 +64,7 @@ func DecodeExport(reply string) (members []Member, err error) {
 		name, ok := NameOfMember(member)
 		sums, err := SumsOf(value)
 		if ok && err == nil {
-			members = append(members, Member{Name: name, Sums: sums, Lease: lease, Heard: heard})
+			members = append(members, Member{Name: name, Sums: sums, Lease: lease, Received: received})
 		}
 	}
 	return members, nil
@@ -211,12 +211,12 @@ func DecodeSums(s string) (m limiter.Sums, err error) {
 
 // SpentNames returns the keys at which the sums of a bucket are: behind its value, and what was heard of other regions.
 // name is that of the bucket, as Names.Bucket gives it.
-func SpentNames(name string, isLog bool) (value, heard string) {
-	value, heard = name+SpansSuffix, name+SpansSuffix+heardSuffix
+func SpentNames(name string, isLog bool) (value, received string) {
+	value, received = name+SpansSuffix, name+SpansSuffix+heardSuffix
 	if isLog {
 		value += sumsSuffix
 	}
-	return value, heard
+	return value, received
 }
 
 // heardSuffix is behind the key of a bucket that spans regions where what was applied is.
