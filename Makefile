@@ -217,7 +217,7 @@ measure-backtest: deps ## measure a backtest of a million events on one core, fo
 test-regions: deps ## break links, nodes and Redis of three regions of real processes, and close the account (ten minutes)
 	$(GO) test -count=1 -tags regions -timeout 30m -v -run '^TestGlobe' ./internal/app
 	SLUICE_SIM_SEEDS=20000 $(GO) test -count=1 -timeout 30m -run '^(TestSeeds_|TestSimulation_NeverOver)' \
-	./internal/region ./internal/region/share
+	./internal/region/updates ./internal/region/share
 
 .PHONY: bench-regions
 bench-regions: deps ## measure what spans let through too much and cost, for docs/regions.md (a quarter of an hour)
@@ -227,7 +227,7 @@ bench-regions: deps ## measure what spans let through too much and cost, for doc
 	$(GO) test -count=1 -tags measure -timeout 30m -v -run '^TestMeasure$$' ./internal/region/updates -cells "$$dir/cells" \
 	-more "$$dir/shares,$$dir/exact" -write "$(CURDIR)/docs/regions.md"; $(GO) test -count=1 -tags measure -timeout 30m -v -run '^TestMeasureRegion' \
 	./internal/app -regions-cells "$$dir/cells" -regions-page "$(CURDIR)/docs/regions.md"
-	$(GO) test -run '^$$' -bench Message -benchtime 2s ./internal/region
+	$(GO) test -run '^$$' -bench Message -benchtime 2s ./internal/region/updates
 
 .PHONY: soak
 soak: deps ## break parts at random under load for MINUTES (default 5) and close the account
