@@ -178,7 +178,7 @@ func TestMeasureRegionPath(t *testing.T) {
 		told  string
 	}{
 		{"50 keys", 50, false, ""}, {"10,000 keys", 10_000, false, ""},
-		{"while 10,000 other buckets change", 50, true, ""}, {"while 10,000 others change and are told", 50, true, "-told"},
+		{"while 10,000 other buckets change", 50, true, ""}, {"while 10,000 others change and are sent", 50, true, "-told"},
 	} {
 		all := map[string][]path{}
 		var of [3][]float64

@@ -225,7 +225,7 @@ func TestMeasure(t *testing.T) {
 // table shows all cells.
 func table(modes []mode, cells []matrix.Cell) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Percent of the limit, which is %d; three regions; news every %d ms; in virtual time, by the "+
+	fmt.Fprintf(&b, "Percent of the limit, which is %d; three regions; updates every %d ms; in virtual time, by the "+
 		"exchange itself. In each cell what was let through too much, the mean of eight windows, and in brackets the "+
 		"bound.\n",
 		matrix.Limit, interval.Milliseconds())
