@@ -138,8 +138,8 @@ type Request struct {
 	// that it can be settled or refunded until then. In ms, 0 to RecordKeepMax; 0
 	// leaves it to RecordTTL.
 	Keep int64
-	// Attempt tells a take from its repeats under the same ID, and is then given to the OpRefund that gives back what
-	// this one took: other repeats may rely on it. 1 to MaxExact, 0 for none; see ReplayWindow.
+	// Attempt tells a take or charge from its repeats under the same ID, and is then given to the OpRefund that gives
+	// back what this one took: other repeats may rely on it. 1 to MaxExact, 0 for none; see ReplayWindow.
 	Attempt int64
 	// Brief: nobody needs the record of a take or charge after RecordBrief; Keep is 0.
 	Brief bool

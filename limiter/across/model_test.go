@@ -1,6 +1,7 @@
 package across
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,23 +12,23 @@ import (
 	"sluice/limiter"
 )
 
-// place is a virtual place with one limit, as a slot of a cluster or as a region.
+// place is a virtual place with one limit, as a slot of a cluster or as a region. Its limit has records. One of leases
+// alone has none: decision 11 says what its repeats may lose.
 type place struct {
 	limit, used int64
 	slot        bool
-	names       map[string]int64   // of a slot: what was booked under a name; ended: nothing may be any more
-	records     map[string]*record // by the id of the request
+	names       map[string]int64    // of a slot: what was booked under a name; ended: nothing may be any more
+	records     map[string]*record  // by the id of the request
+	held        map[*admitted]int64 // units by who holds them
 }
 
 const ended = -1
 
-// record is what a request with an id took. In a slot it is of one attempt until another one confirms it; in a region
-// several attempts hold it.
+// record is what a request with an id took. Several attempts may hold it.
 type record struct {
-	units     int64
-	by        string
-	confirmed bool
-	holders   map[int64]bool
+	units   int64
+	by      string
+	holders map[int64]bool
 }
 
 // message is one part of a round on its way.
@@ -38,10 +39,11 @@ type message struct {
 	attempt int64
 	name    string
 	weight  int64
+	of      *admitted
 }
 
-func messageOf(p *Part) message {
-	return message{p.Step, p.Request.Op, p.Request.ID, p.Request.Attempt, p.Of.Name, p.Request.Asks[0].Weight}
+func (w *world) messageOf(p *Part) message {
+	return message{p.Step, p.Request.Op, p.Request.ID, p.Request.Attempt, p.Of.Name, p.Request.Asks[0].Weight, w.of[p.Of]}
 }
 
 // do carries out a message.
@@ -49,26 +51,31 @@ func (p *place) do(m message) Answer {
 	d := limiter.Decision{Allowed: true, Limit: p.limit}
 	answer := Answer{Result: &limiter.Result{At: 1}, Firm: !p.slot}
 	r, fits := p.records[m.id], p.used+m.weight <= p.limit || m.op == limiter.OpCharge
-	_, named := p.names[m.name]
+	booked, named := p.names[m.name]
+	givenUp := Answer{Err: &limiter.StoreError{Cause: limiter.CauseCanceled, Err: errCut}}
 	switch {
 	case m.step == Undo:
-		d.Refunded = p.undo(m, r)
-	case r != nil:
-		answer.Result.Replayed, r.confirmed = true, r.confirmed || m.step == Confirm
-		answer.Firm = answer.Firm || r.confirmed
-		if m.step == Ask && m.attempt != 0 {
+		d.Refunded = p.undo(m)
+	case r != nil && (p.slot || m.step == Ask):
+		holds := m.step == Confirm || m.step == Ask && (!p.slot || m.op == limiter.OpCharge)
+		if holds && p.slot && booked == ended {
+			return givenUp
+		}
+		if answer.Result.Replayed = true; holds && m.attempt != 0 {
 			r.holders[m.attempt], answer.Took = true, true
 		}
+		answer.Firm = answer.Firm || holds
 	case !fits, m.step == Look, m.weight == 0:
 		d.Allowed = fits
 	case p.slot && named:
-		return Answer{Err: &limiter.StoreError{Cause: limiter.CauseCanceled, Err: errCut}}
+		return givenUp
 	default:
-		p.used += m.weight
-		answer.Took, p.names[m.name] = true, m.weight
+		p.spend(m, m.weight)
+		if answer.Took = true; p.slot {
+			p.names[m.name] = m.weight
+		}
 		if m.id != "" {
-			p.records[m.id] = &record{units: m.weight, by: m.name, confirmed: m.step == Confirm,
-				holders: map[int64]bool{m.attempt: true}}
+			p.records[m.id] = &record{units: m.weight, by: m.name, holders: map[int64]bool{m.attempt: true}}
 		}
 	}
 	d.Remaining = max(0, p.limit-p.used)
@@ -76,22 +83,32 @@ func (p *place) do(m message) Answer {
 	return answer
 }
 
-// undo gives back what a message took, once, unless another attempt relies on it.
-func (p *place) undo(m message, r *record) (given int64) {
-	mine := false
-	if p.slot {
-		given, mine = p.names[m.name], m.id == "" || r != nil && r.by == m.name && !r.confirmed
-		mine = mine && given > 0
-		p.names[m.name] = ended
-	} else if r != nil && r.holders[m.attempt] {
+func (p *place) spend(m message, units int64) {
+	p.used, p.held[m.of] = p.used+units, p.held[m.of]+units
+}
+
+// undo gives back what a message took, or what it relies on, once, unless another attempt relies on it.
+func (p *place) undo(m message) (given int64) {
+	r, booked := p.records[m.id], p.names[m.name]
+	held := r != nil && r.holders[m.attempt]
+	if held {
 		delete(r.holders, m.attempt)
-		given, mine = r.units, len(r.holders) == 0
 	}
-	if !mine {
-		return 0
+	switch {
+	case booked > 0:
+		if delete(p.names, m.name); m.id == "" || r != nil && r.by == m.name && len(r.holders) == 0 {
+			given = booked
+		}
+	case held && len(r.holders) == 0:
+		given = r.units
 	}
-	p.used -= given
-	delete(p.records, m.id)
+	if booked <= 0 && p.slot {
+		p.names[m.name] = ended
+	}
+	if given > 0 {
+		p.spend(m, -given)
+		delete(p.records, m.id)
+	}
 	return given
 }
 
@@ -101,6 +118,7 @@ type world struct {
 	slots    bool
 	places   []*place
 	requests []*Request
+	of       map[*Request]*admitted
 	late     []func() // messages that are still on their way
 	charges  bool
 }
@@ -111,7 +129,7 @@ func (w *world) odds(label string, n int) bool {
 
 // deliver carries one part of a round, or loses it.
 func (w *world) deliver(p *Part) {
-	at, m := w.places[p.Place], messageOf(p)
+	at, m := w.places[p.Place], w.messageOf(p)
 	lost := Answer{Err: &limiter.StoreError{Cause: limiter.CauseTimeout, Unknown: true, Err: errCut}}
 	if !w.slots && p.Step == Undo && p.unsure {
 		return // its take may come later: it is undone later
@@ -119,11 +137,11 @@ func (w *world) deliver(p *Part) {
 	switch fate := rapid.SampledFrom([]string{"arrives", "arrives", "arrives", "arrives", "arrives", "arrives twice",
 		"answer is lost", "is lost", "is refused", "is late"}).Draw(w.T, "fate"); fate {
 	case "arrives twice":
-		if p.Got = at.do(m); p.Got.Err == nil && p.Step != Undo { // as the same connection repeats it
-			at.do(m)
-		}
-		if p.Step == Undo {
+		switch p.Got = at.do(m); {
+		case p.Step == Undo && !w.slots:
 			w.late = append(w.late, func() { at.do(m) })
+		case p.Got.Err == nil: // as the same connection repeats it
+			at.do(m)
 		}
 	case "arrives":
 		p.Got = at.do(m)
@@ -151,25 +169,30 @@ func (w *world) arrive(all bool) {
 
 // admitted is what became of the requests with one id, or of one without.
 type admitted struct {
-	weights map[int]int64 // by place
+	request  limiter.Request
+	weights  map[int]int64 // by place
+	attempts int64
+	numbered bool // its attempts have numbers
+	kept     bool // what was taken stays after a failure
+	// What became of its attempts so far: one was allowed, the error of one says that it may have been applied.
 	allowed bool
-	failed  bool
+	unknown bool
 }
 
-// A request over several places is charged at all of them or at none, and once, whatever becomes of its messages and of
-// other requests, as soon as all undos are done.
+// A request over several places is charged at all of them or at none, and once, whatever becomes of its messages, of
+// its repeats and of other requests, as soon as all undos are done. A repeat completes one whose parts are Kept.
 func TestModel_AllOrNothing(t *testing.T) {
 	again := 0
 	all := func(rt *rapid.T) {
 		w := &world{T: rt, slots: rapid.Bool().Draw(rt, "slots")}
 		for range rapid.IntRange(2, 4).Draw(rt, "places") {
 			w.places = append(w.places, &place{limit: int64(rapid.IntRange(1, 6).Draw(rt, "limit")), slot: w.slots,
-				names: map[string]int64{}, records: map[string]*record{}})
+				names: map[string]int64{}, records: map[string]*record{}, held: map[*admitted]int64{}})
 		}
-		of := w.begin()
-		w.run()
+		w.begin()
+		w.run(w.requests)
 		w.finish()
-		w.check(of)
+		w.check()
 		if slices.ContainsFunc(w.requests, func(r *Request) bool { return strings.HasSuffix(r.Name, "'") }) {
 			again++
 		}
@@ -183,42 +206,58 @@ func TestModel_AllOrNothing(t *testing.T) {
 }
 
 // begin makes the requests. Some are attempts at the same one.
-func (w *world) begin() map[*Request]*admitted {
-	of := map[*Request]*admitted{}
+func (w *world) begin() {
+	w.of = map[*Request]*admitted{}
 	for i := range rapid.IntRange(1, 4).Draw(w.T, "requests") {
-		req := limiter.Request{}
 		a := &admitted{weights: map[int]int64{}}
 		for k, p := range w.places {
 			weight := int64(rapid.IntRange(0, 3).Draw(w.T, "weight"))
-			if len(req.Asks) > 0 && w.odds("left out", 3) {
+			if len(a.weights) > 0 && w.odds("left out", 3) {
 				continue
 			}
 			a.weights[k] = weight
-			req.Asks = append(req.Asks, limiter.Ask{Key: limiter.Key(fmt.Sprintf("{%d}", k)), Weight: weight,
+			a.request.Asks = append(a.request.Asks, limiter.Ask{Key: limiter.Key(fmt.Sprintf("{%d}", k)), Weight: weight,
 				Limit: limiter.Limit{Algorithm: limiter.FixedWindow, Count: p.limit, Window: 1000}})
 		}
-		attempts := rapid.IntRange(1, 3).Draw(w.T, "attempts")
-		if attempts > 1 || !w.slots {
-			req.ID = fmt.Sprint("id ", i)
-		} else if w.odds("charge", 4) {
-			req.Op, w.charges = limiter.OpCharge, true
+		if w.odds("charge", 4) {
+			a.request.Op, w.charges = limiter.OpCharge, true
 		}
-		for n := range attempts {
-			if req.Attempt = 0; attempts > 1 && !w.slots {
-				req.Attempt = int64(n + 1)
-			}
-			r := New(&req, Options{LookFirst: w.slots, Place: func(a *limiter.Ask) int { return int(a.Key[1] - '0') }})
-			r.Name = fmt.Sprint(i, " ", n)
-			w.requests, of[r] = append(w.requests, r), a
+		attempts := 1
+		named := rapid.Bool().Draw(w.T, "named") // by its caller, who may repeat it
+		if named {
+			attempts = rapid.IntRange(1, 3).Draw(w.T, "attempts")
+		}
+		if named || !w.slots {
+			a.request.ID = fmt.Sprint("id ", i)
+		}
+		a.kept = named && !w.slots && (len(a.weights) == 1 || a.request.Op == limiter.OpCharge)
+		a.numbered = named && !a.kept
+		for range attempts {
+			w.attempt(a)
 		}
 	}
-	return of
 }
 
-// run delivers the messages of all requests in any order until these are done.
-func (w *world) run() {
+// attempt begins an attempt at a request.
+func (w *world) attempt(a *admitted) *Request {
+	req := a.request
+	a.attempts++
+	if a.numbered {
+		req.Attempt = a.attempts
+	}
+	r := New(&req, Options{LookFirst: w.slots, Place: func(a *limiter.Ask) int { return int(a.Key[1] - '0') }})
+	for _, p := range r.Parts {
+		p.Kept = a.kept
+	}
+	r.Name = fmt.Sprint(req.ID, " ", len(w.requests))
+	w.requests, w.of[r] = append(w.requests, r), a
+	return r
+}
+
+// run delivers the messages of requests in any order until these are done.
+func (w *world) run(requests []*Request) {
 	var waiting []*Part
-	for _, r := range w.requests {
+	for _, r := range requests {
 		waiting = append(waiting, r.round...)
 	}
 	under := map[*Request]int{}
@@ -239,7 +278,27 @@ func (w *world) run() {
 		if under[p.Of]--; under[p.Of] == 0 {
 			p.Of.advance()
 			waiting, under[p.Of] = append(waiting, p.Of.round...), len(p.Of.round)
+			if p.Of.done() {
+				w.answered(p.Of)
+			}
 		}
+	}
+}
+
+// answered notes the answer of a request.
+func (w *world) answered(r *Request) {
+	a, res := w.of[r], limiter.Result{}
+	var se *limiter.StoreError
+	if errors.As(r.Answer(&res), &se) {
+		if a.unknown = a.unknown || se.Unknown; !se.Unknown && a.attempts == 1 {
+			w.holds(a, false, "after an error that says that nothing is charged")
+		}
+		return
+	}
+	a.allowed = a.allowed || res.Allowed
+	denies := slices.ContainsFunc(res.Limits, func(d limiter.Decision) bool { return !d.Allowed })
+	if len(res.Limits) != r.asks || res.Allowed == denies {
+		w.Errorf("%s: %+v", r.Name, res)
 	}
 }
 
@@ -248,7 +307,7 @@ func (w *world) finish() {
 	var undos []func()
 	for _, r := range w.requests {
 		for _, p := range r.left {
-			at, m := w.places[p.Place], messageOf(p)
+			at, m := w.places[p.Place], w.messageOf(p)
 			undos = append(undos, func() { at.do(m) })
 		}
 	}
@@ -263,34 +322,36 @@ func (w *world) finish() {
 	}
 }
 
-// check compares what the places hold with what was admitted.
-func (w *world) check(of map[*Request]*admitted) {
+// check compares what the places hold with what was admitted. A repeat completes what is kept after a failure.
+func (w *world) check() {
 	all := map[*admitted]bool{}
-	for _, r := range w.requests {
-		a, res := of[r], limiter.Result{}
-		all[a] = true
-		if err := r.Answer(&res); err != nil {
-			a.failed = true
+	for _, r := range slices.Clone(w.requests) {
+		a := w.of[r]
+		if all[a] {
 			continue
 		}
-		a.allowed = a.allowed || res.Allowed
-		denies := slices.ContainsFunc(res.Limits, func(d limiter.Decision) bool { return !d.Allowed })
-		if len(res.Limits) != r.asks || res.Allowed == denies {
-			w.Errorf("%s: %+v", r.Name, res)
+		all[a] = true
+		if a.kept && a.unknown && !a.allowed {
+			Run([]*Request{w.attempt(a)}, func(round []*Part) {
+				for _, p := range round {
+					p.Got = w.places[p.Place].do(w.messageOf(p))
+				}
+			})
+			w.answered(w.requests[len(w.requests)-1])
 		}
+		w.holds(a, a.allowed, "at the end")
 	}
+}
+
+// holds fails the test unless all places of a request hold what it asks for, or none does.
+func (w *world) holds(a *admitted, all bool, when string) {
 	for k, p := range w.places {
-		least, most := int64(0), int64(0)
-		for a := range all {
-			switch {
-			case a.allowed:
-				least, most = least+a.weights[k], most+a.weights[k]
-			case a.failed && w.slots: // an attempt that failed may have confirmed the record of another one
-				most += a.weights[k]
-			}
+		want := a.weights[k]
+		if !all {
+			want = 0
 		}
-		if p.used < least || p.used > most {
-			w.Errorf("place %d holds %d, want %d to %d", k, p.used, least, most)
+		if p.held[a] != want {
+			w.Errorf("place %d holds %d of %q %s, want %d", k, p.held[a], a.request.ID, when, want)
 		}
 	}
 }

@@ -54,8 +54,8 @@ func (c *cluster) split(req *limiter.Request) *across.Request {
 	r.Name = newName()
 	if req.Op != limiter.OpRefund && req.Op != limiter.OpSettle && script.HasRecord(req) {
 		r.Whole = nameOf(req)
-		if req.Op == limiter.OpTake && req.Attempt == 0 {
-			// What an attempt confirms it must be able to let go: it may be denied or fail after that.
+		if req.Attempt == 0 {
+			// What an attempt relies on it must be able to let go: it may be denied or fail after that.
 			attempt := 1 + rand.Int64N(limiter.MaxExact) //nolint:gosec // unique, not a secret
 			for _, p := range r.Parts {
 				p.Request.Attempt = attempt
@@ -144,7 +144,8 @@ func answerOf(p *across.Part, o *script.Request) across.Answer {
 	if o.Err != nil {
 		return across.Answer{Err: o.Err}
 	}
-	a := across.Answer{Result: &o.Result, Firm: o.Committed, Took: p.Step == across.Confirm && p.Request.Attempt != 0}
+	relies := p.Step == across.Confirm || p.Request.Op == limiter.OpCharge && o.Result.Replayed
+	a := across.Answer{Result: &o.Result, Firm: o.Committed, Took: relies && p.Request.Attempt != 0}
 	for _, b := range o.Booked {
 		a.Took = a.Took || b.Weight > 0 && !o.Result.Replayed
 	}

@@ -57,7 +57,12 @@ func newSpanning(t *testing.T, counts ...int64) *spanning {
 
 // run decides a request; look sees every round before it is sent, and reports whether the test has sent it itself.
 func (s *spanning) run(id string, look func(round []*across.Part) (sent bool)) (limiter.Result, error) {
-	r := s.cluster.split(&limiter.Request{ID: id, Asks: s.asks})
+	return s.runAs(limiter.OpTake, id, look)
+}
+
+func (s *spanning) runAs(op limiter.Op, id string,
+	look func(round []*across.Part) (sent bool)) (limiter.Result, error) {
+	r := s.cluster.split(&limiter.Request{Op: op, ID: id, Asks: s.asks})
 	across.Run([]*across.Request{r}, func(round []*across.Part) {
 		if !look(round) {
 			s.cluster.carry(context.Background(), round)
@@ -215,6 +220,41 @@ func TestCluster_AnErrorWithoutUnknownAfterAConfirmLeavesNothing(t *testing.T) {
 	for i := range s.asks {
 		if got := s.used(i); got != 0 {
 			t.Errorf("limit %d holds %d after both attempts failed", i, got)
+		}
+	}
+}
+
+// The first attempt at a charge fails at one slot. Before it undoes the other one, a second attempt relies on that, and
+// is carried out or fails, too.
+func TestCluster_AChargeThatFailsLeavesWhatARepeatReliesOn(t *testing.T) {
+	for id, want := range map[string]int64{"fails": 0, "is carried out": 1} {
+		s := newSpanning(t, 5, 100)
+		fail := func(round []*across.Part) bool {
+			if step(round) == across.Undo {
+				return false
+			}
+			s.cluster.carry(context.Background(), round[:1])
+			round[1].Got = across.Answer{Err: errOverload}
+			return true
+		}
+		_, first := s.runAs(limiter.OpCharge, id, func(round []*across.Part) bool {
+			if step(round) == across.Undo {
+				_, err := s.runAs(limiter.OpCharge, id, func(second []*across.Part) bool {
+					return id == "fails" && fail(second)
+				})
+				if (err != nil) != (id == "fails") {
+					t.Errorf("the second: %v", err)
+				}
+			}
+			return fail(round)
+		})
+		if first == nil {
+			t.Error("the first attempt did not fail")
+		}
+		for i := range s.asks {
+			if got := s.used(i); got != want {
+				t.Errorf("the second attempt %s: limit %d holds %d, want %d", id, i, got, want)
+			}
 		}
 	}
 }

@@ -106,13 +106,14 @@ local function take(op, id, asks, n, now, record, whole, keep, name, attempt)
   if record then
     local r = load_record(record)
     if replays(r, asks, n, now, whole) then
-      -- A part holds what it relies on when it commits, because it may still be denied.
+      -- A part holds what it relies on when it commits or charges, because the request may still be denied or fail.
       local commits = op == COMMIT
-      if commits and name and try('GET', name_key(asks, name)) == '' then given_up() end
+      local holds = commits or op == CHARGE or whole == 1
+      if holds and name and try('GET', name_key(asks, name)) == '' then given_up() end
       if commits and r[2] == 0 then
         r[2] = COMMITTED
         keep_record(record, r)
-      elseif (commits or whole == 1) and hold(r, attempt) then
+      elseif holds and hold(r, attempt) then
         keep_record(record, r)
       end
       answer_from(r, asks, n)
