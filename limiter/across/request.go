@@ -345,7 +345,7 @@ func (r *Request) endUndo() {
 				r.err.Unknown = true
 			}
 		default:
-			if p.took || gaveBack(got.Result) {
+			if p.givesParts() || gaveBack(got.Result) {
 				r.undone++
 			}
 			p.took = false
@@ -394,6 +394,14 @@ func (p *Part) lessTaken() {
 // gaveBack reports whether an answer gave back anything.
 func gaveBack(res *limiter.Result) bool {
 	return slices.ContainsFunc(res.Limits, func(d limiter.Decision) bool { return d.Refunded > 0 })
+}
+
+// givesParts reports whether the part has taken from a bucket that drains. Such a bucket gives back parts of units, too:
+// Refunded leaves them out.
+func (p *Part) givesParts() bool {
+	return p.took && !p.result.Replayed && slices.ContainsFunc(p.Request.Asks, func(a limiter.Ask) bool {
+		return a.Spends(p.Of.op) && a.Limit.Rate() > 0
+	})
 }
 
 // Answer writes the decision of a request that is done, or returns why there is none.

@@ -34,6 +34,7 @@ type undo[U any] struct {
 	of     U
 	since  time.Time
 	unsure bool          // the part may not have taken, or not yet
+	parts  bool          // see Part.givesParts
 	pause  time.Duration // before the last try, of one that is unsure
 }
 
@@ -55,7 +56,8 @@ func (u *Undos[U]) Keep(r *Request, since time.Time) {
 			due = due.Add(u.opt.First)
 		}
 		queue, of := u.opt.Of(p)
-		if u.queue.Add(queue, &undo[U]{of: of, since: since, unsure: p.unsure, pause: u.opt.First}, since, due) {
+		it := &undo[U]{of: of, since: since, unsure: p.unsure, parts: p.givesParts(), pause: u.opt.First}
+		if u.queue.Add(queue, it, since, due) {
 			continue
 		}
 		if r.err == nil {
@@ -76,9 +78,9 @@ func (u *Undos[U]) try(queue int, undos []*undo[U]) []time.Duration {
 		switch it := undos[i]; {
 		case answer.Err != nil:
 			again[i] = retry.Failed
-		case !it.unsure || gaveBack(answer.Result):
+		case it.parts || gaveBack(answer.Result):
 			u.undone.Add(1)
-		case asked.Sub(it.since) < u.opt.Sure:
+		case it.unsure && asked.Sub(it.since) < u.opt.Sure:
 			it.pause = min(2*it.pause, u.opt.Last)
 			again[i] = it.pause
 		}
@@ -86,7 +88,7 @@ func (u *Undos[U]) try(queue int, undos []*undo[U]) []time.Duration {
 	return again
 }
 
-// Stats returns how many parts were undone, how many undos wait, and how many were lost. It may be called at any time.
+// Stats returns how many undos gave back units, how many wait, and how many were lost. It may be called at any time.
 func (u *Undos[U]) Stats() (undone, pending, lost int64) {
 	pending, lost = u.queue.Stats()
 	return u.undone.Load(), pending, lost

@@ -118,7 +118,7 @@ func TestUndos_WhatWasCertainlyTakenIsUndoneAtOnceAndUntilThatIsConfirmed(t *tes
 			if tries.Add(1) < 3 {
 				return Answer{Err: errCut}
 			}
-			return Answer{Result: &limiter.Result{}}
+			return Answer{Result: &limiter.Result{Limits: []limiter.Decision{{Refunded: 1}}}}
 		})
 		defer u.Close(t.Context())
 		u.Keep(failed(true), time.Now())
@@ -128,6 +128,34 @@ func TestUndos_WhatWasCertainlyTakenIsUndoneAtOnceAndUntilThatIsConfirmed(t *tes
 		}
 		pass(3 * time.Second)
 		wantUndos(t, u, 1, 0, 0)
+	})
+}
+
+// Another attempt may rely on what was taken, or its window is over: then nothing is given back, now or later. What a
+// bucket that drains gives back may be less than a unit.
+func TestUndos_CountWhatWasGivenBack(t *testing.T) {
+	drains := failed(true)
+	drains.Parts[0].Request.Asks[0].Limit.Algorithm = limiter.TokenBucket
+	synctest.Test(t, func(t *testing.T) {
+		answer := Answer{Result: &limiter.Result{Limits: make([]limiter.Decision, 1)}}
+		u := undosOf(func(string) Answer { return answer })
+		defer u.Close(t.Context())
+		for _, given := range []int64{0, 1} {
+			answer.Result.Limits[0].Refunded = given
+			u.Keep(failed(true), time.Now()) // its undo is not confirmed at once
+			wantUndos(t, u, given, 0, 0)
+			r := threePlaces()
+			r.answers(deny(50))
+			for _, p := range r.round {
+				p.Got = answer
+			}
+			r.advance()
+			u.Keep(r, time.Now())
+			wantUndos(t, u, 2*given, 0, 0)
+		}
+		answer.Result.Limits[0].Refunded = 0
+		u.Keep(drains, time.Now())
+		wantUndos(t, u, 3, 0, 0)
 	})
 }
 

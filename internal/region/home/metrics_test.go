@@ -21,7 +21,7 @@ func denied(undo error) *across.Request {
 			fits := p.Place == 'a'
 			p.Got = across.Answer{Took: fits, Result: &limiter.Result{Allowed: fits, Limits: make([]limiter.Decision, 1)}}
 			if p.Step == across.Undo {
-				p.Got.Err = undo
+				p.Got.Err, p.Got.Result.Limits[0].Refunded = undo, 1
 			}
 		}
 	})
