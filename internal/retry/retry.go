@@ -7,8 +7,9 @@
 package retry
 
 import (
+	"cmp"
+	"container/heap"
 	"context"
-	"slices"
 	"sync"
 	"time"
 )
@@ -48,7 +49,9 @@ type Queue[P comparable, T any] struct {
 
 // place has the items of one place, but for those that are being tried. It rests until due.
 type place[T any] struct {
-	items  []item[T]
+	ready  items[T] // which are due
+	later  items[T]
+	added  int64
 	trying bool
 	due    time.Time
 	pause  time.Duration
@@ -56,7 +59,44 @@ type place[T any] struct {
 
 type item[T any] struct {
 	value      T
+	turn       int64 // in which the items of a place were added
 	since, due time.Time
+}
+
+func newPlace[T any]() *place[T] {
+	return &place[T]{ready: items[T]{order: func(a, b *item[T]) int { return cmp.Compare(a.turn, b.turn) }},
+		later: items[T]{order: func(a, b *item[T]) int { return a.due.Compare(b.due) }}}
+}
+
+// add puts an item behind the others of the place.
+func (p *place[T]) add(it item[T]) {
+	p.added++
+	it.turn = p.added
+	heap.Push(&p.later, it)
+}
+
+// waiting is the number of items.
+func (p *place[T]) waiting() int { return p.ready.Len() + p.later.Len() }
+
+// items are a heap: the least by order is the first.
+type items[T any] struct {
+	list  []item[T]
+	order func(a, b *item[T]) int
+}
+
+func (s *items[T]) Len() int           { return len(s.list) }
+func (s *items[T]) Less(i, j int) bool { return s.order(&s.list[i], &s.list[j]) < 0 }
+func (s *items[T]) Swap(i, j int)      { s.list[i], s.list[j] = s.list[j], s.list[i] }
+func (s *items[T]) Push(x any) {
+	s.list = append(s.list, x.(item[T])) //nolint:errcheck,forcetypeassert // items
+}
+
+func (s *items[T]) Pop() any {
+	last := len(s.list) - 1
+	it := s.list[last]
+	s.list[last] = item[T]{}
+	s.list = s.list[:last]
+	return it
 }
 
 // New starts a Queue.
@@ -77,10 +117,10 @@ func (q *Queue[P, T]) Add(at P, value T, since, due time.Time) bool {
 	}
 	p := q.places[at]
 	if p == nil {
-		p = &place[T]{}
+		p = newPlace[T]()
 		q.places[at] = p
 	}
-	p.items = append(p.items, item[T]{value, since, due})
+	p.add(item[T]{value: value, since: since, due: due})
 	q.waiting++
 	q.nudge()
 	return true
@@ -115,7 +155,7 @@ func (q *Queue[P, T]) Close(ctx context.Context) {
 	q.run.Wait()
 	rounds := 1 // to try each once
 	for _, p := range q.places {
-		rounds = max(rounds, (len(p.items)+q.opt.Batch-1)/q.opt.Batch)
+		rounds = max(rounds, (p.waiting()+q.opt.Batch-1)/q.opt.Batch)
 	}
 	for more := true; more; rounds-- {
 		before := q.waiting
@@ -153,29 +193,37 @@ func (q *Queue[P, T]) try(end bool) (wait time.Duration) {
 		if p.trying {
 			continue
 		}
-		var batch []item[T]
-		p.items = slices.DeleteFunc(p.items, func(i item[T]) bool {
-			switch d := max(p.due.Sub(now), i.due.Sub(now)); {
-			case now.Sub(i.since) >= q.opt.Life:
-				q.waiting, q.lost = q.waiting-1, q.lost+1
-				return true
-			case d > 0 && !end:
-				wait = min(wait, d)
-			case len(batch) < q.opt.Batch:
-				batch = append(batch, i)
-				return true
-			}
-			return false
-		})
+		rests := p.due.Sub(now)
+		batch := q.batch(p, now, end)
 		switch {
 		case len(batch) > 0:
 			p.trying = true
 			q.run.Go(func() { q.tryAt(at, p, batch) })
-		case len(p.items) == 0:
+		case p.ready.Len() > 0:
+			wait = min(wait, rests)
+		case p.later.Len() > 0:
+			wait = min(wait, max(rests, p.later.list[0].due.Sub(now)))
+		default:
 			delete(q.places, at)
 		}
 	}
 	return wait
+}
+
+// batch takes the items of a place that are tried now, if it does not rest, or at the end whether or not they are due.
+func (q *Queue[P, T]) batch(p *place[T], now time.Time, end bool) (batch []item[T]) {
+	for p.later.Len() > 0 && (end || !p.later.list[0].due.After(now)) {
+		heap.Push(&p.ready, heap.Pop(&p.later))
+	}
+	for p.ready.Len() > 0 && len(batch) < q.opt.Batch && (end || !p.due.After(now)) {
+		it := heap.Pop(&p.ready).(item[T]) //nolint:errcheck,forcetypeassert // items
+		if now.Sub(it.since) >= q.opt.Life {
+			q.waiting, q.lost = q.waiting-1, q.lost+1
+			continue
+		}
+		batch = append(batch, it)
+	}
+	return batch
 }
 
 // tryAt tries a batch and puts what is not done behind the other items of the place.
@@ -198,7 +246,7 @@ func (q *Queue[P, T]) tryAt(at P, p *place[T], batch []item[T]) {
 			continue
 		}
 		batch[i].due = now.Add(after)
-		p.items = append(p.items, batch[i])
+		p.add(batch[i])
 	}
 	p.trying, p.due = false, now.Add(p.pause)
 	q.nudge()
