@@ -2,6 +2,7 @@ package home
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -25,6 +26,8 @@ const (
 	undoSure = 20 * time.Second
 )
 
+var errClosed = errors.New("the calls to other regions were stopped")
+
 // newUndos starts the queues of what could not be given back before the answer, one for each region.
 func (s *Store) newUndos() *across.Undos[limiter.Request] {
 	return across.NewUndos(across.UndoOptions[limiter.Request]{Most: maxUndos, Batch: maxTogether, First: undoFirst,
@@ -36,6 +39,14 @@ func (s *Store) newUndos() *across.Undos[limiter.Request] {
 // sends one message to each other region. The places of package across are the regions, 0 for this one: to give back
 // here costs least.
 func (s *Store) spread(ctx context.Context, set *match.Set, calls []limiter.Call) {
+	s.closing.RLock()
+	defer s.closing.RUnlock()
+	if s.closed {
+		for i := range calls {
+			calls[i].Err = &limiter.StoreError{Cause: limiter.CauseClosed, Err: errClosed}
+		}
+		return
+	}
 	requests, of := make([]*across.Request, 0, len(calls)), make([]*limiter.Call, 0, len(calls))
 	for i := range calls {
 		if calls[i].Err = calls[i].Request.Check(); calls[i].Err == nil {

@@ -58,6 +58,9 @@ type Store struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 	undos  *across.Undos[limiter.Request]
+
+	closing sync.RWMutex // held for reading by requests that are under way: they may have to give back
+	closed  bool
 }
 
 var _ limiter.Store = (*Store)(nil)
@@ -84,8 +87,12 @@ func New(opt Options) (*Store, error) {
 	return s, nil
 }
 
-// Close stops the goroutines. What could not be given back yet is tried a last time. It may be called twice.
+// Close waits for the requests that are under way to other regions, and stops the goroutines. What could not be given
+// back yet is tried a last time. It may be called twice.
 func (s *Store) Close(ctx context.Context) error {
+	s.closing.Lock()
+	s.closed = true
+	s.closing.Unlock()
 	s.undos.Close(ctx)
 	for _, l := range s.links {
 		l.close()
