@@ -27,7 +27,7 @@ const (
 var checkMembers = [...]string{
 	"name", "key", "limit", "window_ms", "algorithm", "burst", "align", "anchor_ms", "buckets", "fail_mode",
 	"limits", "method", "route", "host", "ip", "user", "api_key", "tier", "attributes", "fields",
-	"weight", "request_id", "payload", "ttl_ms", "user_agent", "trace_id",
+	"weight", "request_id", "payload", "ttl_ms", "times", "least", "user_agent", "trace_id",
 }
 
 const (
@@ -55,6 +55,8 @@ const (
 	inRequestID
 	inPayload
 	inTTL
+	inTimes
+	inLeast
 	inUserAgent
 	inTraceID
 )
@@ -152,7 +154,7 @@ func (in *checkInput) read(s *scanner, depth int) error {
 		}
 		in.has |= 1 << i
 		switch i {
-		case inLimit, inWindow, inBurst, inBuckets, inWeight, inTTL:
+		case inLimit, inWindow, inBurst, inBuckets, inWeight, inTTL, inTimes, inLeast:
 			err = in.integer(s, checkMembers[i], 0, limiter.MaxExact, &in.number[i], depth+1)
 		case inAnchor:
 			err = in.integer(s, checkMembers[i], -limiter.MaxWindow, limiter.MaxExact, &in.number[i], depth+1)
@@ -342,8 +344,10 @@ func (in *checkInput) question(op limiter.Op, q *decide.Question) {
 	if in.given(inPayload) {
 		in.payload(q)
 	}
-	if in.given(inTTL) && !in.reserve {
-		in.wrong("ttl_ms", "is allowed only in a reserve")
+	for _, i := range [...]int{inTTL, inTimes, inLeast} {
+		if in.given(i) && !in.reserve {
+			in.wrong(checkMembers[i], "is allowed only in a reserve")
+		}
 	}
 }
 

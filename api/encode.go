@@ -78,6 +78,13 @@ func (e *encoder) append(b []byte, a *decide.Answer) []byte {
 		b = append(append(b, a.Reservation...), '"')
 		b = appendMember(b, "expires_in_ms", a.ExpiresIn)
 	}
+	if a.Granted > 0 {
+		b = appendMember(b, "granted", a.Granted)
+		b = appendMember(b, "spend_within_ms", a.SpendWithin)
+	}
+	if a.Shrinks {
+		b = append(b, `,"shrinks":true`...)
+	}
 	if a.Ticket != "" {
 		b = append(b, `,"ticket":`...)
 		b = reply.AppendString(b, a.Ticket)

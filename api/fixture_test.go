@@ -267,6 +267,9 @@ type checkReply struct {
 	Ticket       string            `json:"ticket"`
 	Reservation  string            `json:"reservation"`
 	ExpiresInMS  int64             `json:"expires_in_ms"`
+	Granted      int64             `json:"granted"`
+	SpendWithin  int64             `json:"spend_within_ms"`
+	Shrinks      bool              `json:"shrinks"`
 	NotDeferred  string            `json:"not_deferred"`
 	Deferred     string            `json:"deferred"`
 	Refunded     *int64            `json:"refunded"`

@@ -34,7 +34,7 @@ func (s *Server) reserve(c echo.Context) error {
 	return write(c, http.StatusOK, jsonType, x.out)
 }
 
-// decodeReserve reads a check with ttl_ms.
+// decodeReserve reads a check with ttl_ms, times and least.
 func decodeReserve(body []byte, q *decide.Question) (ttl int64, err error) {
 	var sc scanner
 	if err := sc.start(body); err != nil {
@@ -55,10 +55,38 @@ func decodeReserve(body []byte, q *decide.Question) (ttl int64, err error) {
 			in.wrong("ttl_ms", "must be between %d and %d", decide.MinReservationLife, decide.MaxReservationLife)
 		}
 	}
+	in.grant(q)
 	if len(in.errs) > 0 {
 		return 0, &field.ValidationError{Fields: in.errs}
 	}
 	return ttl, nil
+}
+
+// grant reads how many requests a reserve is for.
+func (in *checkInput) grant(q *decide.Question) {
+	if !in.given(inTimes) {
+		if in.given(inLeast) {
+			in.wrong("least", "requires times")
+		}
+		return
+	}
+	times, least := in.number[inTimes], int64(1)
+	if (times < 1 || times > decide.MaxTimes) && !in.complained("times") {
+		in.wrong("times", "must be between 1 and %d", decide.MaxTimes)
+	}
+	if in.given(inLeast) {
+		if least = in.number[inLeast]; (least < 1 || least > times) && !in.complained("least") {
+			in.wrong("least", "must be between 1 and times")
+		}
+	}
+	heaviest := q.Weight
+	for _, v := range in.fields {
+		heaviest = max(heaviest, v)
+	}
+	if len(in.errs) == 0 && heaviest > limiter.MaxExact/times {
+		in.wrong("times", "times the weight or a field must be at most %d", limiter.MaxExact)
+	}
+	q.Times, q.Least = times, least
 }
 
 func (s *Server) settle(c echo.Context) error {
@@ -82,7 +110,14 @@ func (s *Server) settle(c echo.Context) error {
 // settleProblem converts the errors that only a settle can have.
 func settleProblem(err error) error {
 	var away *limiter.StoreError
+	var exceeded *decide.GrantExceededError
 	switch {
+	case errors.As(err, &exceeded) && exceeded.Granted == 0:
+		return &field.ValidationError{Fields: []field.Problem{
+			{Field: "decisions", Message: "is allowed only for a reservation of requests that its caller decides"}}}
+	case errors.As(err, &exceeded):
+		return &field.ValidationError{Fields: []field.Problem{{Field: "decisions.allowed",
+			Message: "must be at most " + strconv.FormatInt(exceeded.Granted, 10) + ", as many as were granted"}}}
 	case errors.Is(err, decide.ErrBadReservation):
 		return &field.ValidationError{Fields: []field.Problem{
 			{Field: "reservation", Message: "must be a reservation from a response of this service"}}}
@@ -99,7 +134,7 @@ func settleProblem(err error) error {
 	return err
 }
 
-// decodeSettlement reads {"reservation": "…", "weight": n, "fields": {…}}.
+// decodeSettlement reads {"reservation": "…", "weight": n, "fields": {…}, "decisions": {"allowed": n, "denied": n}}.
 func decodeSettlement(body []byte) (*decide.Settlement, error) {
 	v, err := parseJSON(body)
 	if err != nil {
@@ -146,6 +181,26 @@ func decodeSettlement(body []byte) (*decide.Settlement, error) {
 				field := m.Members[k].Name
 				s.Fields[field] = amount("fields."+clip(field), &m.Members[k].Value)
 			}
+		case "decisions":
+			if m.Kind != tree.Object {
+				wrong("decisions", "must be an object")
+				continue
+			}
+			s.Decisions = &decide.Decisions{}
+			for k := range m.Members {
+				into := &s.Decisions.Allowed
+				switch member := m.Members[k].Name; member {
+				case "denied":
+					into = &s.Decisions.Denied
+				case "allowed":
+				default:
+					return nil, unknownMember("decisions." + member)
+				}
+				*into = amount("decisions."+m.Members[k].Name, &m.Members[k].Value)
+			}
+			if s.Decisions.Denied > decide.MaxDenied {
+				wrong("decisions.denied", "must be between 0 and "+strconv.Itoa(decide.MaxDenied))
+			}
 		default:
 			return nil, unknownMember(name)
 		}
@@ -153,8 +208,8 @@ func decodeSettlement(body []byte) (*decide.Settlement, error) {
 	if v.Member("reservation") == nil {
 		wrong("reservation", "is required")
 	}
-	if v.Member("weight") == nil && v.Member("fields") == nil {
-		wrong("weight", "is required unless fields contain the actual weights")
+	if v.Member("weight") == nil && v.Member("fields") == nil && v.Member("decisions") == nil {
+		wrong("weight", "is required unless fields contain the actual weights, or decisions are reported")
 	}
 	if len(errs) > 0 {
 		return nil, &field.ValidationError{Fields: errs}

@@ -33,6 +33,11 @@ type Answer struct {
 	// Reservation is for Settle, if a Reserve was allowed, within ExpiresInMS.
 	Reservation string `json:"reservation,omitempty"`
 	ExpiresInMS int64  `json:"expires_in_ms,omitempty"`
+	// Granted is how many requests were charged for the caller to decide within SpendWithinMS, 0 for not at all; Shrinks
+	// says that these fall evenly to 0 within that time. Near uses them.
+	Granted       int64 `json:"granted,omitempty"`
+	SpendWithinMS int64 `json:"spend_within_ms,omitempty"`
+	Shrinks       bool  `json:"shrinks,omitempty"`
 	// Ticket identifies a deferred request. Deferred is unknown if it may or may not be in the queue, so that it has no
 	// Ticket. NotDeferred is why one was denied instead: full or unavailable.
 	Ticket      string `json:"ticket,omitempty"`

@@ -281,6 +281,16 @@ func (p *scanner) answer(a *Answer) {
 			a.Replayed = p.bool()
 		case "lease":
 			p.text(&a.Lease)
+		case "reservation":
+			p.text(&a.Reservation)
+		case "expires_in_ms":
+			a.ExpiresInMS = p.number()
+		case "granted":
+			a.Granted = p.number()
+		case "spend_within_ms":
+			a.SpendWithinMS = p.number()
+		case "shrinks":
+			a.Shrinks = p.bool()
 		case "limits":
 			p.limitAnswers(a)
 		case "headers":

@@ -49,11 +49,12 @@ func TestTypes_HaveTheMembersOfTheDocument(t *testing.T) {
 	}{
 		{of: Check{}, schemas: []*openapi3.Schema{schema("DirectCheck"), schema("LimitsCheck"), schema("RequestCheck")}},
 		{of: DirectLimit{}, schemas: []*openapi3.Schema{schema("DirectLimit")}},
-		{of: Check{}, but: "ttl_ms",
+		{of: Check{}, but: "ttl_ms times least",
 			schemas: []*openapi3.Schema{schema("DirectReserve"), schema("LimitsReserve"), schema("RequestCheck"),
 				schema("RequestReserve")}},
 		{of: lease{}, schemas: []*openapi3.Schema{schema("LeaseToken")}},
 		{of: Settlement{}, schemas: []*openapi3.Schema{schema("Settlement")}},
+		{of: CallerDecisions{}, schemas: []*openapi3.Schema{schema("CallerDecisions")}},
 		{of: Answer{}, schemas: []*openapi3.Schema{schema("Answer")}},
 		{of: LimitAnswer{}, schemas: []*openapi3.Schema{schema("LimitAnswer")}},
 		{of: denial{}, schemas: []*openapi3.Schema{schema("Denial")}},

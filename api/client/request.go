@@ -77,14 +77,22 @@ type Limit struct {
 	FailMode string `json:"fail_mode,omitempty"`
 }
 
-// Settlement corrects a reservation to what was used. At least one of Weight and Fields is needed; weights that are
-// not given stay as estimated.
+// Settlement corrects a reservation to what was used. At least one of Weight, Fields and Decisions is needed; weights
+// that are not given stay as estimated.
 type Settlement struct {
 	Reservation string `json:"reservation"`
 	// Weight is in units, 0 to 2^53-1.
 	Weight *int64 `json:"weight,omitempty"`
 	// Fields are for rules with a weight_field.
 	Fields map[string]int64 `json:"fields,omitempty"`
+	// Decisions are those that the caller made by itself of what was granted to it.
+	Decisions *CallerDecisions `json:"decisions,omitempty"`
+}
+
+// CallerDecisions are numbers of requests: at most as many are Allowed as were granted, at most 1,000,000 are Denied.
+type CallerDecisions struct {
+	Allowed int64 `json:"allowed"`
+	Denied  int64 `json:"denied"`
 }
 
 // encode returns the check as JSON. Text that is not UTF-8 is a *Problem, as the service would answer: JSON would

@@ -72,6 +72,12 @@ type Answer struct {
 	// in ExpiresIn ms.
 	Reservation string
 	ExpiresIn   int64
+	// Granted is how many requests an allowed reserve of several has charged. Its caller may decide them by itself for
+	// SpendWithin ms from the moment of sending, 0 for not at all. Shrinks: how many it may still admit falls evenly to 0
+	// within that time.
+	Granted     int64
+	SpendWithin int64
+	Shrinks     bool
 	// At is the store's time of the decision in ms since the epoch, 0 if unknown.
 	At int64
 	// Route is the path of the request as it was sent, "" if none was.

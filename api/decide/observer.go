@@ -53,6 +53,8 @@ type Decision struct {
 	// ID is the id under which the store has the operation, "" if it has none.
 	ID     string
 	Origin Origin
+	// Lease: its caller decides the requests that were charged, and reports them when it settles.
+	Lease bool
 	// Settled is what a settle asked for, nil for other operations.
 	Settled *Settlement
 }
@@ -112,6 +114,8 @@ const (
 	ByStore = "store"
 	// ByLimit is the counter store, denying.
 	ByLimit = "limit"
+	// ByCaller is the caller, from what was granted to it before.
+	ByCaller = "caller"
 )
 
 // NopObserver ignores all events. Embed it.

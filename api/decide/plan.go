@@ -53,6 +53,7 @@ type plan struct {
 	op          limiter.Op // of a call of descriptors as a whole
 	outcome, by string
 	id          string // that of the store's records, "" for none
+	grant       granted
 }
 
 // plannedLimit is one limit of a question.

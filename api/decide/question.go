@@ -34,6 +34,9 @@ type Question struct {
 	// opaque, is then stored with a deferred request and returned when it is released.
 	Deferrable bool
 	Payload    string
+	// Times: a reserve is one of up to Times requests like this one, and of at least Least, which its caller decides; 0
+	// for an ordinary one. See Checker.Reserve.
+	Times, Least int64
 	// Origin is for records only.
 	Origin Origin
 	// Gone is true once the caller has left; nil: it never leaves, or the context says so.

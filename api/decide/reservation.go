@@ -14,7 +14,7 @@ import (
 // A reservation token lists what one allowed answer charged by an estimate, so that it can be
 // settled without the descriptor. It is base64url of
 //
-//	version (1), expiry in ms since the epoch, calls, leases,
+//	version (2), expiry in ms since the epoch, granted requests, whether they shrink (1 or 0), calls, leases,
 //	seal (16)
 //	calls: number; each: kind, id, asks
 //	asks: number; each: flags, source, pool, key, weight, limit; then, if a flag says so, name, life and margin of the
@@ -26,7 +26,7 @@ import (
 // the first bytes of an HMAC-SHA-256 with a secret that all nodes share. It is necessary because
 // a forged token could name any bucket with any limit.
 const (
-	reservationVersion = 1
+	reservationVersion = 2
 	sealSize           = 16
 	// maxReservation bounds a token, in bytes; a settlement's body holds one.
 	maxReservation = 56 << 10
@@ -50,6 +50,8 @@ const (
 // reservation is the content of a token.
 type reservation struct {
 	expires int64
+	granted int64 // requests that the caller decides, 0 if it decides none
+	shrinks bool
 	calls   []reservedCall
 	leases  []limiter.Call // OpRelease
 }
@@ -86,6 +88,12 @@ const (
 // seal writes a token.
 func (r *reservation) seal(secret []byte) string {
 	b := binary.AppendUvarint([]byte{reservationVersion}, uint64(r.expires))
+	b = binary.AppendUvarint(b, uint64(r.granted))
+	shrinks := byte(0)
+	if r.shrinks {
+		shrinks = 1
+	}
+	b = append(b, shrinks)
 	b = binary.AppendUvarint(b, uint64(len(r.calls)))
 	for i := range r.calls {
 		c := &r.calls[i]
@@ -164,7 +172,7 @@ func openReservation(token string, secrets [][]byte) (*reservation, error) {
 		return nil, ErrBadReservation
 	}
 	r := wire.Read(b[1:])
-	out := &reservation{expires: r.Number(limiter.MaxExact)}
+	out := &reservation{expires: r.Number(limiter.MaxExact), granted: r.Number(limiter.MaxExact), shrinks: r.Byte() == 1}
 	for range r.Number(limiter.MaxLimits) {
 		c := reservedCall{kind: r.Byte(), id: r.Text(64)}
 		for range r.Number(limiter.MaxLimits) {

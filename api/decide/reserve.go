@@ -39,6 +39,9 @@ var ErrTooManyLimits = errors.New("too many limits apply for a reservation")
 // Reserve is Do for a take whose weight is an estimate. An allowed answer has a reservation
 // with a lifetime of ttl ms, to be settled with the actual weight. It has none if a fail mode
 // decided, because then it is unknown what was charged, or while the secret is unavailable.
+//
+// With q.Times, it charges that many requests like this one, or all that are left if at least q.Least are, for the
+// caller to decide; see Answer.Granted. The limits must permit that, else it charges one.
 // Errors are those of Do, and ErrTooManyLimits.
 func (c *Checker) Reserve(ctx context.Context, q *Question, ttl int64, a *Answer) error {
 	q.reserve = ttl
@@ -49,7 +52,13 @@ func (c *Checker) Reserve(ctx context.Context, q *Question, ttl int64, a *Answer
 			q.secret = list[0]
 		}
 	}
-	return c.Do(ctx, q, a)
+	switch {
+	case q.Times == 0:
+		return c.Do(ctx, q, a)
+	case c.opt.Trace == nil:
+		return c.grant(ctx, q, a)
+	}
+	return c.traced(ctx, &q.Origin, a, func(ctx context.Context) error { return c.grant(ctx, q, a) })
 }
 
 // keep makes the store keep the records of a reserve until it can no longer be settled. It
@@ -72,6 +81,9 @@ func (w *work) keep(p *plan) error {
 // reserved returns the token of what plan p charged.
 func (c *Checker) reserved(w *work, p *plan, a *Answer) string {
 	out := reservation{expires: c.opt.Now().UnixMilli() + p.q.reserve}
+	if p.grant.within > 0 {
+		out.granted, out.shrinks = p.grant.times, p.grant.shrinks
+	}
 	limit := p.first
 	for i := p.from; i < p.to; i++ {
 		call := &w.calls[i]
@@ -166,16 +178,29 @@ type Settlement struct {
 	Weight int64
 	// Fields are the weights for rules with a weight_field. Missing ones stay as estimated.
 	Fields map[string]int64
+	// Decisions are those that the caller of a grant made, nil if it reports none.
+	Decisions *Decisions
 	// Origin is for records only.
 	Origin Origin
+}
+
+// Decisions are numbers of requests.
+type Decisions struct{ Allowed, Denied int64 }
+
+// GrantExceededError means that a settle reports more requests as allowed than were granted.
+type GrantExceededError struct{ Granted int64 }
+
+// Error implements error.
+func (e *GrantExceededError) Error() string {
+	return fmt.Sprintf("%d requests were granted", e.Granted)
 }
 
 // SettleReservation corrects what a reservation charged to the actual weight. For every limit
 // of the request the difference is charged, whether or not it fits, or given back, but never so
 // much that less counts than if the actual weight had been charged at first. A repeat gets the
-// same answer and changes nothing. Leases of the reserve are released. Errors are
-// ErrBadReservation, ErrReservationEnded, or the store's; after an error of the store the
-// settlement can be repeated.
+// same answer and changes nothing. Leases of the reserve are released. A grant that shrinks stays
+// charged as it is. Errors are ErrBadReservation, ErrReservationEnded, *GrantExceededError, or the
+// store's; after an error of the store the settlement can be repeated.
 func (c *Checker) SettleReservation(ctx context.Context, s *Settlement, a *Answer) error {
 	if c.opt.Trace == nil {
 		return c.settle(ctx, s, a)
@@ -193,6 +218,12 @@ func (c *Checker) settle(ctx context.Context, s *Settlement, a *Answer) error {
 	}
 	if start.UnixMilli() >= r.expires {
 		return ErrReservationEnded
+	}
+	if s.Decisions != nil && (r.granted == 0 || s.Decisions.Allowed > r.granted) {
+		return &GrantExceededError{r.granted}
+	}
+	if r.shrinks { // what it spent may be spent later than it drains, so nothing of it comes back
+		s.Weight, s.Fields = -1, nil
 	}
 	calls := make([]limiter.Call, 0, len(r.calls)+len(r.leases))
 	for i := range r.calls {
@@ -295,6 +326,9 @@ func (c *Checker) answerSettlement(ctx context.Context, r *reservation, calls []
 	}
 	c.opt.Ledger.mirrorLeases(r.leases)
 	d := Decision{Answer: a, Took: c.opt.Now().Sub(start), Origin: s.Origin, Settled: s}
+	if a.Replayed {
+		s.Decisions = nil // they count once
+	}
 	if len(r.calls) > 0 {
 		d.ID = r.calls[0].id
 	}

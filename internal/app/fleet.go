@@ -55,10 +55,13 @@ func newFleetReporter(now func() time.Time, tenant, version string, ready *readi
 	return f
 }
 
-// ObserveDecision implements decide.Observer. Only takes are counted.
+// ObserveDecision implements decide.Observer. Only takes are counted, and what callers decided by themselves.
 func (f *fleetReporter) ObserveDecision(d *decide.Decision) {
 	q, a := d.Question, d.Answer
-	if a.Op != limiter.OpTake {
+	if d.Settled != nil && d.Settled.Decisions != nil {
+		f.countCaller(a, d.Settled.Decisions)
+	}
+	if a.Op != limiter.OpTake || d.Lease {
 		return
 	}
 	whole := history.Decided{Allowed: a.Allowed(), Soft: a.Soft, Elastic: a.Elastic, Shed: a.Verdict == decide.Shed,
@@ -116,6 +119,35 @@ func (f *fleetReporter) ObserveDecision(d *decide.Decision) {
 			key = a.Limits[a.Strictest].Display()
 		}
 		f.countTop(q, "", key, whole.Allowed, weight)
+	}
+}
+
+// countCaller counts what the caller of a lease has decided. The strictest limit is the one that denied.
+func (f *fleetReporter) countCaller(a *decide.Answer, by *decide.Decisions) {
+	weight := f.recorder.Weight()
+	for _, n := range [...]struct {
+		count   int64
+		allowed bool
+	}{{by.Allowed, true}, {by.Denied, false}} {
+		if n.count == 0 {
+			continue
+		}
+		f.recorder.Requests(&history.Decided{Allowed: n.allowed}, n.count)
+		for i := range a.Limits {
+			la := &a.Limits[i]
+			allowed := n.allowed || i != a.Strictest
+			f.recorder.Limits(la.Series(), &history.Decided{Allowed: allowed, Use: useOf(la)}, n.count)
+			if weight > 0 {
+				f.countTop(nil, la.Series(), la.Display(), allowed, weight*n.count)
+			}
+			if !allowed {
+				f.recorder.DeniedKey(la.Series(), factsOf(la))
+				f.recorder.DeniedKey("", factsOf(la))
+			}
+		}
+		if weight > 0 && a.Strictest >= 0 {
+			f.countTop(nil, "", a.Limits[a.Strictest].Display(), n.allowed, weight*n.count)
+		}
 	}
 }
 

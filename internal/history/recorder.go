@@ -48,24 +48,25 @@ type tally struct {
 	_   [56]byte
 }
 
-func (t *tally) count(d *Decided) {
+// count counts n equal decisions.
+func (t *tally) count(d *Decided, n int64) {
 	for was := t.use.Load(); d.Use > was && !t.use.CompareAndSwap(was, d.Use); was = t.use.Load() {
 	}
 	if *d == (Decided{Allowed: d.Allowed, Use: d.Use}) { // most are nothing else
 		if d.Allowed {
-			t.counts[0].Add(1)
+			t.counts[0].Add(n)
 		} else {
-			t.counts[1].Add(1)
+			t.counts[1].Add(n)
 		}
 		return
 	}
 	for i, is := range d.counts() {
 		if is {
-			t.counts[i].Add(1)
+			t.counts[i].Add(n)
 		}
 	}
 	if d.Failed {
-		t.failed.Add(1)
+		t.failed.Add(n)
 	}
 }
 
@@ -90,10 +91,16 @@ func NewRecorder() *Recorder {
 }
 
 // Request counts one request as a whole. It keeps nothing of d.
-func (r *Recorder) Request(d *Decided) { r.all.count(d) }
+func (r *Recorder) Request(d *Decided) { r.all.count(d, 1) }
+
+// Requests counts n equal requests.
+func (r *Recorder) Requests(d *Decided, n int64) { r.all.count(d, n) }
 
 // Limit counts one limit of a request under the name of its rule. It keeps nothing of d.
-func (r *Recorder) Limit(rule string, d *Decided) {
+func (r *Recorder) Limit(rule string, d *Decided) { r.Limits(rule, d, 1) }
+
+// Limits counts one limit of n equal requests.
+func (r *Recorder) Limits(rule string, d *Decided, n int64) {
 	entry, known := r.rules.Load(rule)
 	if !known {
 		if r.known.Load() >= maxRules {
@@ -104,7 +111,7 @@ func (r *Recorder) Limit(rule string, d *Decided) {
 		}
 	}
 	t, _ := entry.(*tally) // the map holds nothing else
-	t.count(d)
+	t.count(d, n)
 }
 
 // Denied keeps a denial of a rule as a sample if this second has room. It calls sample only then.

@@ -73,6 +73,13 @@ func (d *Decoder) event(e *Event) bool {
 			return 17, d.text(&e.Only)
 		case "reserve_ms":
 			return 18, d.int(&e.ReserveMS)
+		case "granted":
+			return 33, d.int(&e.Granted)
+		case "by":
+			return 34, d.text(&e.By)
+		case "decisions":
+			e.Decisions = &Decisions{}
+			return 35, d.decisions(e.Decisions)
 		case "face":
 			return 19, d.text(&e.Face)
 		case "node":
@@ -105,6 +112,18 @@ func (d *Decoder) event(e *Event) bool {
 			return 29, d.limits(&e.Limits)
 		case "shortened":
 			return 30, d.texts(&e.Shortened)
+		}
+		return 0, false
+	})
+}
+
+func (d *Decoder) decisions(of *Decisions) bool {
+	return d.object(func(name []byte) (int, bool) {
+		switch string(name) {
+		case "allowed":
+			return 0, d.int(&of.Allowed)
+		case "denied":
+			return 1, d.int(&of.Denied)
 		}
 		return 0, false
 	})

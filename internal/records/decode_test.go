@@ -43,6 +43,10 @@ func TestDecoder_ReadsWhatAppendWrites(t *testing.T) {
 			Drawn: rapid.Bool().Draw(t, "drawn"), UserAgent: text.Draw(t, "agent"),
 			Omitted: rapid.SliceOfN(text, 0, 3).Draw(t, "omitted"), Limits: rapid.SliceOfN(limit, 0, 3).Draw(t, "limits")}
 		e.Deferred = rapid.SampledFrom([]string{"", DeferredUnknown}).Draw(t, "deferred")
+		e.Granted = rapid.Int64Range(0, 9).Draw(t, "granted")
+		if rapid.Bool().Draw(t, "with decisions") {
+			e.By, e.Decisions = "caller", &Decisions{number.Draw(t, "allowed"), number.Draw(t, "denied")}
+		}
 		if rapid.Bool().Draw(t, "with facts") {
 			e.Facts = &Facts{Method: "GET", User: text.Draw(t, "user"),
 				Attributes: rapid.MapOfN(text, text, 0, 3).Draw(t, "attributes"),

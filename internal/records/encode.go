@@ -35,6 +35,20 @@ func (e *Event) Append(b []byte) []byte {
 	if e.ReserveMS != 0 {
 		w.int("reserve_ms", e.ReserveMS)
 	}
+	if e.Granted != 0 {
+		w.int("granted", e.Granted)
+	}
+	if e.By != "" {
+		w.text("by", e.By)
+	}
+	if d := e.Decisions; d != nil {
+		w.name("decisions")
+		w.open()
+		w.int("allowed", d.Allowed)
+		w.int("denied", d.Denied)
+		w.b = append(w.b, '}')
+		w.first = false
+	}
 	w.text("face", e.Face)
 	w.text("node", e.Node)
 	w.text("mode", e.Mode)

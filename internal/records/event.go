@@ -36,6 +36,11 @@ type Event struct {
 	Only string `json:"only,omitempty"`
 	// ReserveMS is the lifetime of the reservation that the check got, in ms.
 	ReserveMS int64 `json:"reserve_ms,omitempty"`
+	// Granted is how many requests like this one a reserve has charged for its caller to decide; Weight is that of all.
+	Granted int64 `json:"granted,omitempty"`
+	// By is caller if Decisions has what the caller of such a reserve decided, which a settle reports.
+	By        string     `json:"by,omitempty"`
+	Decisions *Decisions `json:"decisions,omitempty"`
 	// Face is where the question came in: http, grpc, or that of a gateway.
 	Face string `json:"face"`
 	Node string `json:"node"`
@@ -63,6 +68,12 @@ type Event struct {
 	Limits []Limit `json:"limits"`
 	// Shortened names the members that were cut or left out because the event was too long.
 	Shortened []string `json:"shortened,omitempty"`
+}
+
+// Decisions are numbers of requests.
+type Decisions struct {
+	Allowed int64 `json:"allowed"`
+	Denied  int64 `json:"denied"`
 }
 
 // Facts is what rules see of a request. Absent facts are absent.

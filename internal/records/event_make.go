@@ -26,6 +26,10 @@ func (c *conceal) event(from *rawEvent, node string) Event {
 	if from.onlyBans {
 		e.Only = OnlyBans
 	}
+	e.Granted = from.granted
+	if from.decided != nil {
+		e.By, e.Decisions = decide.ByCaller, &Decisions{from.decided.Allowed, from.decided.Denied}
+	}
 	if from.unsure {
 		e.Deferred = DeferredUnknown
 	}

@@ -107,8 +107,8 @@ func (l *Log) ObserveDecision(d *decide.Decision) {
 	}
 	by := drawn{rate: rateOf(d, l.opt.Rate)}
 	by.drawn = draw(d, by.rate, l.network)
-	denied := !d.Answer.Allowed()
-	if !by.drawn && !denied {
+	denied, counts := !d.Answer.Allowed(), decisionsOf(d)
+	if !by.drawn && !denied && (counts == nil || counts.Denied == 0) {
 		return
 	}
 	by.now = l.opt.Now().UnixMilli()

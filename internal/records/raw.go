@@ -47,7 +47,8 @@ type rawEvent struct {
 	status              int
 	degraded            string
 	weight, retry       int64
-	reserve             int64
+	reserve, granted    int64
+	decided             *decide.Decisions
 	onlyBans            bool
 	overloaded, unsure  bool
 	strictest           int
@@ -92,12 +93,13 @@ func appendRaw(b []byte, by drawn, d *decide.Decision) []byte {
 	b = appendText(b, a.Degraded)
 	b = appendInt(b, retry)
 	b = appendInt(b, a.ExpiresIn)
+	b = appendInt(b, grantedOf(d))
 	b = appendText(b, d.ID)
 	b = appendText(appendText(appendText(b, d.Origin.Face), d.Origin.UserAgent), d.Origin.TraceID)
 	var weight int64
 	switch {
 	case q != nil:
-		weight = q.Weight
+		weight = q.Weight * max(1, grantedOf(d))
 	case d.Settled != nil:
 		weight = max(-1, d.Settled.Weight)
 	case a.Strictest >= 0:
@@ -109,7 +111,28 @@ func appendRaw(b []byte, by drawn, d *decide.Decision) []byte {
 	} else if settled {
 		b = appendFacts(b, &match.Descriptor{Fields: d.Settled.Fields})
 	}
+	if by := decisionsOf(d); by != nil {
+		b = appendInt(appendInt(append(b, 1), by.Allowed), by.Denied)
+	} else {
+		b = append(b, 0)
+	}
 	return appendLimits(b, a)
+}
+
+// grantedOf is how many requests a check was for which its caller decides, else 0.
+func grantedOf(d *decide.Decision) int64 {
+	if !d.Lease {
+		return 0
+	}
+	return d.Answer.Granted
+}
+
+// decisionsOf is what a settle reports of its caller's decisions, nil for nothing.
+func decisionsOf(d *decide.Decision) *decide.Decisions {
+	if d.Settled == nil {
+		return nil
+	}
+	return d.Settled.Decisions
 }
 
 func appendFacts(b []byte, d *match.Descriptor) []byte {
@@ -199,12 +222,15 @@ func (e *rawEvent) readRaw(raw []byte) {
 	e.status = int(r.int())
 	e.degraded = r.string()
 	e.retry = r.int()
-	e.reserve = r.int()
+	e.reserve, e.granted = r.int(), r.int()
 	e.id = r.string()
 	e.face, e.agent, e.trace = r.string(), r.string(), r.string()
 	e.weight = r.int()
 	if e.hasFacts {
 		e.readFacts(&r)
+	}
+	if r.byte() == 1 {
+		e.decided = &decide.Decisions{Allowed: r.int(), Denied: r.int()}
 	}
 	e.strictest = int(r.int())
 	e.more = int(r.int())

@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -17,6 +18,8 @@ const objectiveTime = 25 * time.Millisecond
 // is a sum of the same histograms. It is safe for concurrent use.
 type checks struct {
 	times fewHandles[checkKind, *latency]
+	// callers counts the requests that callers have decided, of which there are no times.
+	callers struct{ allowed, denied atomic.Int64 }
 }
 
 // checkKind is what is told apart. Its values are from bounded lists. The fields that differ most
@@ -46,7 +49,7 @@ var (
 			"turn for them).", []string{"result"}, nil)
 	accountRequests = prometheus.NewDesc("sluice_account_requests_total",
 		"Takes and charges with at least one enforced limit, by outcome (admitted, denied, replayed, overloaded) and by "+
-			"what decided (store, limit, the fail mode, or the overload).", []string{"outcome", "by"}, nil)
+			"what decided (store, limit, the fail mode, the overload, or the caller).", []string{"outcome", "by"}, nil)
 )
 
 // Starved returns the number of operations since the start, and how many of them sluice_starved_total counts.
@@ -109,6 +112,8 @@ func (c *checks) Collect(out chan<- prometheus.Metric) {
 	for of, d := range times {
 		out <- d.metric(checkDuration, of.op.String(), outcome(of.allowed))
 	}
+	requests[[2]string{decide.OutcomeAdmitted, decide.ByCaller}] = c.callers.allowed.Load()
+	requests[[2]string{decide.OutcomeDenied, decide.ByCaller}] = c.callers.denied.Load()
 	for v, n := range requests {
 		counter(accountRequests, n, v[0], v[1])
 	}

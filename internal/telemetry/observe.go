@@ -26,6 +26,7 @@ var verdicts = [][2]string{
 	{"admitted", "store"}, {"admitted", "open"}, {"admitted", "local"},
 	{"denied", "limit"}, {"denied", "closed"}, {"denied", "local"},
 	{"replayed", "store"}, {"overloaded", "deny"}, {"overloaded", "wait"},
+	{"admitted", "caller"}, {"denied", "caller"},
 }
 
 func newAccount() account {
@@ -55,7 +56,10 @@ func (m *Metrics) ObserveDecision(d *decide.Decision) {
 	if d.Starved {
 		m.starved.Add(1)
 	}
-	if a.Op != limiter.OpTake && a.Op != limiter.OpCharge { // peeks and corrections decide nothing
+	if d.Settled != nil && d.Settled.Decisions != nil {
+		m.observeCaller(a, d.Settled.Decisions)
+	}
+	if a.Op != limiter.OpTake && a.Op != limiter.OpCharge || d.Lease { // peeks and corrections decide nothing
 		return
 	}
 	for i := range a.Limits {
@@ -76,6 +80,27 @@ func (m *Metrics) ObserveDecision(d *decide.Decision) {
 		}
 		if la.Shed != "" && !la.Shadow && a.Verdict == decide.Shed && !shedBefore(a.Limits[:i], la) {
 			m.shed.WithLabelValues(m.poolNames.label(la.Shed), la.Priority).Inc()
+		}
+	}
+}
+
+// observeCaller counts what the caller of a lease has decided. The strictest limit is the one that denied.
+func (m *Metrics) observeCaller(a *decide.Answer, by *decide.Decisions) {
+	m.checks.callers.allowed.Add(by.Allowed)
+	m.checks.callers.denied.Add(by.Denied)
+	for i := range a.Limits {
+		la := &a.Limits[i]
+		allowed, denied := by.Allowed+by.Denied, int64(0)
+		if i == a.Strictest {
+			allowed, denied = by.Allowed, by.Denied
+		}
+		of := m.ofRule(la.Series())
+		for is, n := range map[bool]int64{true: allowed, false: denied} {
+			if n > 0 {
+				of.decisions.get(limitKey{la.Mode(), is}, func(k limitKey) prometheus.Counter {
+					return m.decisions.WithLabelValues(of.label, k.mode, outcome(k.allowed))
+				}).Add(float64(n))
+			}
 		}
 	}
 }

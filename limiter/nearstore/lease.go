@@ -154,19 +154,12 @@ func (h *hotKey) size(a *limiter.Ask, now, nodes int64) int64 {
 		if !h.known {
 			return 0 // an exact answer first
 		}
-		want = max(want, h.floor(&a.Limit))
+		want = max(want, a.Limit.LeaseFloor(a.Limit.Capacity()-h.remaining, leaseTarget/ms))
 		if want > most {
 			return 0
 		}
 	}
 	return min(want, most)
-}
-
-// floor returns how many units a lease of a draining bucket must add to the level so that it
-// lasts for leaseTarget: the level must be twice what drains in that time.
-func (h *hotKey) floor(l *limiter.Limit) int64 {
-	drains := 2.2 * float64(l.Count) / float64(l.Window) * float64(leaseTarget/ms)
-	return int64(drains) + 1 - (l.Capacity() - h.remaining)
 }
 
 // endLease removes the lease. The caller holds h.mu.
@@ -225,7 +218,7 @@ func (s *Store) refill(ctx context.Context, h *hotKey, a *limiter.Ask, extra int
 	if !res.Allowed {
 		return false
 	}
-	wait, leaks := lifetime(&a.Limit, &d)
+	wait, leaks := a.Limit.LeaseLife(&d)
 	if leaks && wait*ms < leaseShort {
 		h.mu.Lock()
 		h.pause = got + leasePause
@@ -267,36 +260,6 @@ type lease struct {
 	sent, got, until int64
 	// leaks: it loses units steadily, down to none at until.
 	leaks bool
-}
-
-// leasable reports whether leases of a limit can be spent without ever exceeding it.
-// docs/hotkeys.md has the argument for each algorithm.
-func leasable(l *limiter.Limit) bool {
-	switch t := l.Algorithm.Traits(); {
-	case !t.Divisible:
-		return false
-	case t.Decay == limiter.DecayDrain:
-		return l.Count > 0
-	}
-	return l.Window/max(1, l.Buckets)*ms > 4*leaseEdge
-}
-
-// lifetime returns for how many ms after its charge a lease may be spent, and whether it
-// leaks meanwhile. d is the decision that charged it, so something counts now.
-//
-// Windows: until the window (or sub-window) that it was charged in ends, because
-// there its units count the same whenever they are spent. Buckets: the level in
-// the store drains whether or not the units are spent, so they must not outlast
-// it. A lease that leaks in proportion to the level, and twice as fast as that,
-// never holds more than its part of it.
-func lifetime(l *limiter.Limit, d *limiter.Decision) (wait int64, leaks bool) {
-	switch l.Algorithm.Traits().Decay {
-	case limiter.DecayAtOnce:
-		return d.Reset, false
-	case limiter.DecaySliding:
-		return d.Reset - l.Window, false
-	}
-	return d.Reset / 2, true
 }
 
 // available returns the units that may be spent at local time now.

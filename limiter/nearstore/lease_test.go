@@ -171,7 +171,7 @@ func TestModel_LeasesNeverPassTheLimit(t *testing.T) {
 					far += s.Stats().Leases
 				}
 			})
-			if leasable(&limiter.Limit{Algorithm: a, Window: 1000, Buckets: 10, Count: 1}) {
+			if (&limiter.Limit{Algorithm: a, Window: 1000, Buckets: 10, Count: 1}).Leasable() {
 				t.Logf("%d units spent from %d leases", near, far)
 				if near < 10*far || far == 0 {
 					t.Errorf("%d units from %d leases: nothing to speak of was leased", near, far)

@@ -220,7 +220,7 @@ func TestStorm_HotKeysOnRedisNeverPassTheLimit(t *testing.T) {
 	const limit = 5000
 	for _, hot := range []limiter.HotMode{limiter.HotLeased, limiter.HotSharded} {
 		for _, a := range limiter.Algorithms() {
-			if !leasable(&limiter.Limit{Algorithm: a, Window: limiter.MaxWindow, Count: 1}) {
+			if !(&limiter.Limit{Algorithm: a, Window: limiter.MaxWindow, Count: 1}).Leasable() {
 				continue
 			}
 			t.Run(fmt.Sprint(hot, a), func(t *testing.T) {

@@ -234,7 +234,7 @@ func (s *Store) fromLeases(ctx context.Context, r *request, res *limiter.Result)
 	}
 	for i := range m.Asks {
 		h, a := r.hots[i], &m.Asks[i]
-		if h == nil || a.Hot != limiter.HotLeased || a.Look || a.Weight < 1 || !leasable(&a.Limit) {
+		if h == nil || a.Hot != limiter.HotLeased || a.Look || a.Weight < 1 || !a.Limit.Leasable() {
 			continue
 		}
 		if m.Check() != nil {

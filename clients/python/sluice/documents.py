@@ -119,14 +119,16 @@ class Check:
 
 @dataclass
 class Settlement:
-    """Corrects a reservation to what was used. At least one of weight and fields is needed; weights that are not given
-    stay as estimated."""
+    """Corrects a reservation to what was used. At least one of weight, fields and decisions is needed; weights that
+    are not given stay as estimated."""
 
     reservation: str
     #: Units, 0 to 2^53-1.
     weight: Optional[int] = None
     #: Weights for rules with a weight_field.
     fields: Optional[Mapping[str, int]] = None
+    #: How many requests the caller decided by itself, by allowed and denied.
+    decisions: Optional[Mapping[str, int]] = None
 
     def _encode(self) -> bytes:
         out: Dict[str, Any] = {"reservation": self.reservation}
@@ -134,6 +136,8 @@ class Settlement:
             out["weight"] = self.weight
         if self.fields:
             out["fields"] = dict(self.fields)
+        if self.decisions:
+            out["decisions"] = dict(self.decisions)
         return encode(out)
 
 
@@ -257,6 +261,11 @@ class Answer(_Figures):
     #: For settle, if a reserve was allowed, within expires_in_ms.
     reservation: str = ""
     expires_in_ms: int = 0
+    #: How many requests were charged for the caller to decide within spend_within_ms, 0 for not at all. shrinks: these
+    #: fall evenly to 0 within that time.
+    granted: int = 0
+    spend_within_ms: int = 0
+    shrinks: bool = False
     #: Identifies a deferred request. deferred is unknown if it may or may not be in the queue. not_deferred is why one
     #: was denied instead: full or unavailable.
     ticket: str = ""

@@ -15,6 +15,7 @@ export const members = {
     reset_ms: 'integer', retry_after_ms: 'integer', retry_after_s: 'integer', ban_ms: 'integer', delay_ms: 'integer',
     degraded: 'string?', rule: 'string?', soft: 'boolean', elastic: 'boolean', shed: 'boolean', overloaded: 'boolean',
     replayed: 'boolean', lease: 'string', reservation: 'string', expires_in_ms: 'integer', ticket: 'string',
+    granted: 'integer', spend_within_ms: 'integer', shrinks: 'boolean',
     deferred: 'string', not_deferred: 'string', reset: 'integer', refunded: 'integer', limits: 'array',
     headers: 'object', body: 'object',
   },

@@ -81,13 +81,15 @@ export interface FactsCheck extends CommonCheck {
 /** One request to decide. */
 export type Check = DirectCheck | LimitsCheck | FactsCheck;
 
-/** Corrects a reservation to the actual use. At least one of weight and fields is needed. */
+/** Corrects a reservation to the actual use. At least one of weight, fields and decisions is needed. */
 export interface Settlement {
   reservation: string;
   /** In units, 0 to 2^53-1. */
   weight?: number;
   /** For rules with a weight_field. */
   fields?: Record<string, number>;
+  /** What the caller decided by itself of the requests that were granted. */
+  decisions?: { allowed?: number; denied?: number };
 }
 
 /** The figures of a limit. Those that are unknown are absent. */
@@ -157,6 +159,12 @@ export interface Answer extends Figures {
   reservation?: string;
   /** The time in which the reservation can be settled. */
   expires_in_ms?: number;
+  /** How many requests a reserve with times has charged for the caller to decide. */
+  granted?: number;
+  /** For how long, from the moment of sending, the caller may decide them; 0 for not at all. */
+  spend_within_ms?: number;
+  /** These requests fall evenly to 0 within that time. */
+  shrinks?: boolean;
   /** Identifies a deferred request. */
   ticket?: string;
   /** unknown if the request may or may not be in the queue. */

@@ -64,11 +64,11 @@ test('the types have the members of openapi.yaml, and require the same', () => {
     }
   };
   for (const path of ['/ratelimit/check', '/ratelimit/reserve']) {
-    compare('sluice.DirectCheck', having(asked(path), 'key'), ['ttl_ms']);
-    compare('sluice.LimitsCheck', having(asked(path), 'limits'), ['ttl_ms']);
+    compare('sluice.DirectCheck', having(asked(path), 'key'), ['ttl_ms', 'times', 'least']);
+    compare('sluice.LimitsCheck', having(asked(path), 'limits'), ['ttl_ms', 'times', 'least']);
     // Only a check can be deferred with a payload.
     compare(path.endsWith('check') ? 'sluice.FactsCheck' : "Omit<sluice.FactsCheck, 'payload'>",
-      having(asked(path), 'route'), ['ttl_ms']);
+      having(asked(path), 'route'), ['ttl_ms', 'times', 'least']);
   }
   compare('sluice.DirectLimit', resolve(resolve(limits.properties.limits).items));
   compare('sluice.Settlement', asked('/ratelimit/settle'));

@@ -1,0 +1,80 @@
+package app
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"sluice/internal/config"
+	"sluice/internal/records"
+	"sluice/internal/testenv"
+)
+
+// What a caller decides by itself counts as if nodes had decided it: in metrics, figures and the decision log, once.
+func TestGrant_WhatItsCallerDecidesCounts(t *testing.T) {
+	t.Parallel()
+	cfg := recording(t, config.DecisionLogFile)
+	cfg.RedisURL.Value = testenv.SharedRedis(t).URL()
+	cfg.KeyPrefix = fmt.Sprintf("t%d:", time.Now().UnixNano())
+	cfg.LogRate = 0 // denials are recorded nevertheless
+	n, begin := start(t, cfg), time.Now()
+	n.create(`{"name":"near","scope":"user","route":"/near","limit":1000,"window_ms":86400000,
+		"algorithm":"fixed_window","hot_keys":"leased"}`)
+	var token string
+	eventually(t, "the rule is in force", func() bool {
+		_, doc := n.send(http.MethodPost, "/ratelimit/reserve", `{"user":"a","route":"/near","times":400}`)
+		token, _ = doc["reservation"].(string)
+		return doc["granted"] == 400.0
+	})
+	settle := func() map[string]any {
+		_, doc := n.send(http.MethodPost, "/ratelimit/settle",
+			fmt.Sprintf(`{"reservation":%q,"weight":250,"decisions":{"allowed":250,"denied":30}}`, token))
+		return doc
+	}
+	if doc := settle(); doc["refunded"] != 150.0 || doc["remaining"] != 750.0 {
+		t.Errorf("settled: %v", doc)
+	}
+	if doc := settle(); doc["replayed"] != true {
+		t.Errorf("settled again: %v", doc)
+	}
+	for series, want := range map[string]float64{
+		`sluice_account_requests_total{by="caller",outcome="admitted"}`:            250,
+		`sluice_account_requests_total{by="caller",outcome="denied"}`:              30,
+		`sluice_decisions_total{mode="enforce",outcome="allowed",rule="near"}`:     250,
+		`sluice_decisions_total{mode="enforce",outcome="denied",rule="near"}`:      30,
+		`sluice_account_units_total{by="store",mode="enforce",outcome="admitted"}`: 400,
+		`sluice_account_units_total{by="store",mode="enforce",outcome="refunded"}`: 150,
+		`sluice_account_requests_total{by="store",outcome="admitted"}`:             0,
+		`sluice_check_duration_seconds_count{op="take",outcome="allowed"}`:         1,
+		`sluice_check_duration_seconds_count{op="settle",outcome="allowed"}`:       2,
+	} {
+		if got := n.metric(series); got != want {
+			t.Errorf("%s is %v, want %v", series, got, want)
+		}
+	}
+	eventually(t, "the figures have them", func() bool {
+		sums := n.figures(url.Values{"rule": {"near"}, "from": {begin.Add(-time.Minute).Format(time.RFC3339)},
+			"to": {time.Now().Add(time.Minute).Format(time.RFC3339)}, "step": {"second"}})
+		of := sums.sums()["near"]
+		return of.Allowed == 250 && of.Denied == 30
+	})
+	n.stop()
+	var told []records.Event
+	for _, line := range linesIn(t, filepath.Join(cfg.DataDir, "decisions")) {
+		var e records.Event
+		if err := json.Unmarshal(line, &e); err != nil {
+			t.Fatal(err)
+		}
+		if e.By != "" {
+			told = append(told, e)
+		}
+	}
+	if len(told) != 1 || told[0].By != "caller" || *told[0].Decisions != (records.Decisions{Allowed: 250, Denied: 30}) ||
+		told[0].Rule != "near" || told[0].Op != "settle" {
+		t.Errorf("the decision log has %+v", told)
+	}
+}
