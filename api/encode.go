@@ -78,7 +78,7 @@ func (e *encoder) append(b []byte, a *decide.Answer) []byte {
 		b = append(append(b, a.Reservation...), '"')
 		b = appendMember(b, "expires_in_ms", a.ExpiresIn)
 	}
-	if a.Granted > 0 {
+	if a.Granted > 0 || a.SpendWithin > 0 {
 		b = appendMember(b, "granted", a.Granted)
 		b = appendMember(b, "spend_within_ms", a.SpendWithin)
 	}

@@ -37,7 +37,8 @@ func TestGrant_UpToTimesThenAllThatIsLeft(t *testing.T) {
 		if second.Granted != 200 || *second.Remaining != 0 || !second.Allowed {
 			t.Errorf("the second: %+v", second)
 		}
-		if third.Allowed || third.Granted != 0 || *third.RetryAfterMS != f.untilEnd(60_000) || *third.Rule != "a" {
+		if third.Allowed || third.Granted != 0 || third.SpendWithin != 1000 ||
+			*third.RetryAfterMS != f.untilEnd(60_000) || *third.Rule != "a" {
 			t.Errorf("the third: %+v", third)
 		}
 		if a, b := f.left("a", `{"user":"42"}`), f.left("wide", `{"user":"42"}`); a != 0 || b != 9500 {

@@ -49,7 +49,7 @@ func (c *Checker) grant(ctx context.Context, q *Question, a *Answer) error {
 	p.grant.times = 1
 	if q.secret != nil && w.leasable(p) {
 		c.takeGrant(ctx, w, p)
-		if call := &w.calls[p.from]; call.Err == nil && call.Result.Allowed && !call.Result.Replayed {
+		if call := &w.calls[p.from]; call.Err == nil && !call.Result.Replayed {
 			p.grant.within, p.grant.shrinks = w.spendWithin(p)
 			for p.grant.within > 0 && !q.IsDirect &&
 				!c.holdsUntil(ctx, w, p, set, start.Add(time.Duration(p.grant.within)*time.Millisecond)) {
@@ -62,13 +62,13 @@ func (c *Checker) grant(ctx context.Context, q *Question, a *Answer) error {
 	if err := c.answer(ctx, w, p, a); err != nil {
 		return err
 	}
-	if a.Allowed() && !a.Replayed {
-		a.Granted, a.SpendWithin, a.Shrinks = p.grant.times, p.grant.within, p.grant.shrinks
+	if a.SpendWithin = p.grant.within; a.Allowed() && !a.Replayed {
+		a.Granted, a.Shrinks = p.grant.times, p.grant.shrinks
 	}
 	took := c.opt.Now().Sub(start)
 	w.decision = Decision{Question: q, Answer: a, Took: took, Outcome: p.outcome, By: p.by,
 		ID: p.id, Origin: q.Origin, Starved: c.starved(took, lost)}
-	if a.SpendWithin > 0 {
+	if a.Granted > 0 && a.SpendWithin > 0 {
 		w.decision.Lease, w.decision.Outcome, w.decision.By = true, "", ""
 	}
 	c.opt.Observe.ObserveDecision(&w.decision)
@@ -168,14 +168,21 @@ func (c *Checker) drainingGrant(ctx context.Context, w *work, p *plan) int64 {
 	return min(n, w.room(p, &res), MaxTimes)
 }
 
-// spendWithin returns for how long the grant that the store has allowed may be spent, and whether it shrinks.
+// spendWithin returns for how long the grant that the store has allowed may be spent, and whether it shrinks. If the
+// store has denied, it returns for how long the caller may deny.
 func (w *work) spendWithin(p *plan) (within int64, shrinks bool) {
 	within = maxSpendWithin
 	res := &w.calls[p.from].Result
 	for i := p.first; i < p.end; i++ {
 		l := &w.limits[i]
-		life, s := l.limit.LeaseLife(&res.Limits[l.ask])
-		within, shrinks = min(within, life), shrinks || s
+		d := &res.Limits[l.ask]
+		switch {
+		case res.Allowed:
+			life, s := l.limit.LeaseLife(d)
+			within, shrinks = min(within, life), shrinks || s
+		case !d.Allowed && d.RetryAfter > 0:
+			within = min(within, d.RetryAfter)
+		}
 	}
 	return max(0, within), shrinks
 }
