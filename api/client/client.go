@@ -71,6 +71,8 @@ type Client struct {
 	checks               dispatcher
 	releasing            chan struct{} // one element for each release of ReleaseLater
 	closed               atomic.Bool
+	nearMu               sync.Mutex
+	nears                []*Near
 }
 
 const (
@@ -163,6 +165,11 @@ func (o *Options) token(now func() time.Time) (func() string, error) {
 // Close ends the calls that carry batches, waits for the client's goroutines and closes its connections. Every method
 // returns ErrClosed from then on. A second Close does nothing.
 func (c *Client) Close() {
+	c.nearMu.Lock()
+	for _, n := range c.nears {
+		n.Close()
+	}
+	c.nearMu.Unlock()
 	c.checks.close()
 	c.closed.Store(true)
 	c.http.CloseIdleConnections()

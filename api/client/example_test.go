@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"sluice/api/client"
@@ -266,4 +267,37 @@ func ExampleLocalLimit() {
 	// true 200 local true
 	// true 200 local true
 	// false 429 local true
+}
+
+func ExampleNewNear() {
+	var calls atomic.Int64
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		calls.Add(1)
+		if r.URL.Path == "/ratelimit/reserve" {
+			_, _ = io.WriteString(w, `{"allowed":true,"status":200,"reservation":"AeDg7O-f","expires_in_ms":10000,`+
+				`"granted":100000,"spend_within_ms":1000}`)
+			return
+		}
+		_, _ = io.WriteString(w, `{"allowed":true,"status":200}`)
+	}))
+	defer s.Close()
+	c, err := client.New(s.URL, client.Options{FailMode: client.FailClosed, Timeout: time.Second})
+	if err != nil {
+		panic(err)
+	}
+	defer c.Close()
+
+	near := client.NewNear(c, client.NearOptions{Rate: 5})
+	allowed := 0
+	for range 10_000 {
+		a, err := near.Check(context.Background(), client.Check{Route: "/v1/charges", User: "42"})
+		if err != nil {
+			panic(err)
+		}
+		if a.Allowed {
+			allowed++
+		}
+	}
+	fmt.Println(allowed, "allowed, calls fewer than 50:", calls.Load() < 50)
+	// Output: 10000 allowed, calls fewer than 50: true
 }

@@ -9,3 +9,6 @@ func (c *Client) Waiting() int {
 
 // MaxCalls is how many calls with checks are in flight at most.
 const MaxCalls = maxCalls
+
+// Kill ends a Near as a process that is killed.
+func (n *Near) Kill() { die(n) }

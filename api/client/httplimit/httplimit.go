@@ -36,6 +36,8 @@ type Options struct {
 	Describe func(*http.Request, *client.Check)
 	// Skip, if set, names requests that are not checked.
 	Skip func(*http.Request) bool
+	// Near: what is asked often is decided in this process; see client.Near. Closing the client gives back what is left.
+	Near bool
 	// OnError is told that a request could not be checked although the service is available: the token does not permit
 	// it, or the check is invalid. The fail mode of the client then decides. nil logs with slog at level error.
 	OnError func(*http.Request, error)
@@ -44,6 +46,7 @@ type Options struct {
 // Limiter limits requests. It is safe for concurrent use.
 type Limiter struct {
 	client  *client.Client
+	check   func(context.Context, client.Check) (*client.Answer, error)
 	opt     Options
 	direct  *facts.Reader // of requests whose sender is not trusted
 	proxied *facts.Reader
@@ -88,6 +91,9 @@ func New(c *client.Client, opt Options) (*Limiter, error) {
 	}
 	if l.opt.OnError == nil {
 		l.opt.OnError = logError
+	}
+	if l.check = c.Check; opt.Near {
+		l.check = client.NewNear(c, client.NearOptions{}).Check
 	}
 	return l, nil
 }
@@ -152,7 +158,7 @@ func (l *Limiter) Serve(w http.ResponseWriter, r *http.Request, route string, ne
 			Status: http.StatusForbidden, Detail: "The request lacks the fact " + f.Denied + "."})
 		return
 	}
-	a := l.ask(r, l.check(r, route, &f))
+	a := l.ask(r, l.question(r, route, &f))
 	if a == nil {
 		w.WriteHeader(http.StatusServiceUnavailable) // whoever ended the context may still read
 		return
@@ -184,8 +190,8 @@ func (l *Limiter) read(r *http.Request, f *facts.Facts) error {
 		Peer: peer}, f)
 }
 
-// check makes the check of a request.
-func (l *Limiter) check(r *http.Request, route string, f *facts.Facts) client.Check {
+// question makes the check of a request.
+func (l *Limiter) question(r *http.Request, route string, f *facts.Facts) client.Check {
 	d := &f.Descriptor
 	q := client.Check{Method: d.Method, Route: cmp.Or(route, d.Route), Host: d.Host, User: d.User, APIKey: d.APIKey,
 		Tier: d.Tier, Attributes: d.Attributes, Fields: d.Fields, UserAgent: userAgent(r), TraceID: traceID(r)}
@@ -219,7 +225,7 @@ func traceID(r *http.Request) string {
 
 // ask returns the answer to a check, nil if the request's context has ended.
 func (l *Limiter) ask(r *http.Request, q client.Check) *client.Answer {
-	a, err := l.client.Check(r.Context(), q)
+	a, err := l.check(r.Context(), q)
 	switch {
 	case err == nil:
 		return a

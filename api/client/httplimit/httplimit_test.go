@@ -441,3 +441,34 @@ func TestHandler_ChecksPathsThatAreNotUTF8(t *testing.T) {
 		}
 	}
 }
+
+func TestServe_NearDecidesInMemory(t *testing.T) {
+	w := playbook.Serve(t)
+	if err := w.PutInForce([]byte(`rules:
+  - {name: a, scope: ip, limit: 300, window_ms: 60000, algorithm: fixed_window, hot_keys: leased, fail_mode: closed}
+`)); err != nil {
+		t.Fatal(err)
+	}
+	c := newClient(t, w.URL(), client.Options{Token: w.Token(), FailMode: client.FailClosed})
+	l := newLimiter(t, c, httplimit.Options{Near: true})
+	var near int
+	h := l.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if a := httplimit.Answer(r.Context()); a.Degraded == "" && a.Allowed {
+			near++
+		}
+	}))
+	passed, left := 0, ""
+	for range 500 {
+		res := serve(h, request(t, http.MethodGet, "/x"))
+		res.Body.Close()
+		if res.StatusCode == http.StatusOK {
+			passed++
+			left = res.Header.Get("X-RateLimit-Remaining")
+		} else if res.StatusCode != http.StatusTooManyRequests || res.Header.Get("Retry-After") == "" {
+			t.Fatalf("status %d, %v", res.StatusCode, res.Header)
+		}
+	}
+	if passed != 300 || near != 300 || left == "" {
+		t.Errorf("%d passed, %d of them to the handler, %s left; want 300", passed, near, left)
+	}
+}

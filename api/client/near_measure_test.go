@@ -1,0 +1,6 @@
+//go:build measure
+
+package client
+
+// A million checks in all.
+func init() { stormChecks = 62_500 }

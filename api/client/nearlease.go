@@ -1,0 +1,197 @@
+package client
+
+import (
+	"maps"
+	"math/bits"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// nearLease is requests of one question that the service has charged, for this process to admit.
+type nearLease struct {
+	left    atomic.Int64 // requests, -1 once the lease has ended
+	spent   atomic.Int64 // of a lease that shrinks
+	asked   atomic.Bool  // for the next lease
+	granted int64
+	weight  int64 // of one request
+	// sent is when it was asked for, and until the end of its life, ns. The life counts from sent, so it is never late.
+	sent, until int64
+	within      int64 // ms
+	shrinks     bool
+	token       string
+	said        Answer // by the service
+	shown       atomic.Pointer[nearAnswer]
+
+	// of the sweeper
+	seen int64 // left, when it last looked
+}
+
+// nearAnswer is an answer from a lease when so many requests were left.
+type nearAnswer struct {
+	left, at int64
+	answer   *Answer
+}
+
+// nearDenial is what the service denied, until an instant.
+type nearDenial struct {
+	until  int64
+	answer *Answer
+}
+
+// nearFailure is why the service could not be asked, until it is asked again.
+type nearFailure struct {
+	until int64
+	err   error
+}
+
+const (
+	// nearShort is the shortest life of a lease, ms: of a shorter one the rest is given back.
+	nearShort = 5
+	// nearLeast is the least that a lease is asked for, nearFirst what the first one is, in requests.
+	nearLeast, nearFirst int64 = 8, 16
+	// nearLeastShrinks is nearLeast of a lease that shrinks, if as many are asked for: of each it loses a part of one.
+	nearLeastShrinks int64 = 64
+	// nearFresh is the time for which an answer is shown again although less is left, ns.
+	nearFresh = ms
+)
+
+// newLease returns the lease of an answer to a reserve that was sent at sent.
+func newLease(a *Answer, weight, sent int64) *nearLease {
+	l := &nearLease{granted: a.Granted, weight: weight, sent: sent, within: a.SpendWithinMS,
+		until: sent + (a.SpendWithinMS-1)*ms, shrinks: a.Shrinks, token: a.Reservation, said: *a, seen: -1}
+	l.said.Reservation, l.said.ExpiresInMS, l.said.Granted, l.said.SpendWithinMS, l.said.Shrinks = "", 0, 0, 0, false
+	l.left.Store(a.Granted)
+	l.shown.Store(&nearAnswer{left: a.Granted, at: sent - nearFresh, answer: &l.said})
+	return l
+}
+
+// spend takes one request and returns how many are left.
+func (l *nearLease) spend(now int64) (left int64, ok bool) {
+	for now < l.until {
+		was := l.left.Load()
+		if left = was; l.shrinks {
+			left = min(left, l.undrained(now))
+		}
+		if left--; left < 0 {
+			return 0, false
+		}
+		if l.left.CompareAndSwap(was, left) {
+			if l.shrinks {
+				l.spent.Add(1)
+			}
+			return left, true
+		}
+	}
+	return 0, false
+}
+
+// undrained is how many requests a lease that shrinks has at most. The clock of the service shows whole milliseconds.
+func (l *nearLease) undrained(now int64) int64 {
+	over := (now-l.sent+ms-1)/ms + 1
+	hi, lo := bits.Mul64(uint64(l.granted), uint64(max(0, l.within-over))) //nolint:gosec // not negative
+	n, _ := bits.Div64(hi, lo, uint64(l.within))                           //nolint:gosec // not negative
+	return int64(n)                                                        //nolint:gosec // at most granted
+}
+
+// low reports whether so little is left that the next lease is asked for: a quarter, and less of one that drains while
+// it waits.
+func (l *nearLease) low(left int64) bool {
+	if l.shrinks {
+		return left*16 <= l.granted
+	}
+	return left*4 <= l.granted
+}
+
+// end ends the lease and returns how many requests were spent of it; ok is false if it had ended.
+func (l *nearLease) end() (spent int64, ok bool) {
+	left := l.left.Swap(-1)
+	if left < 0 {
+		return 0, false
+	}
+	if l.shrinks {
+		return l.spent.Load(), true
+	}
+	return l.granted - left, true
+}
+
+// answer returns an answer that shows what is left, as of the last millisecond.
+func (l *nearLease) answer(left, now int64) *Answer {
+	s := l.shown.Load()
+	if s.left == left || now-s.at < nearFresh {
+		return s.answer
+	}
+	is := &nearAnswer{left: left, at: now, answer: l.show(left * l.weight)}
+	l.shown.CompareAndSwap(s, is)
+	return is.answer
+}
+
+// show returns what the service said with so many more units remaining.
+func (l *nearLease) show(units int64) *Answer {
+	a := l.said
+	a.Figures = a.giving(units)
+	a.Limits = make([]LimitAnswer, len(l.said.Limits))
+	for i, limit := range l.said.Limits {
+		limit.Figures = limit.giving(units)
+		a.Limits[i] = limit
+	}
+	a.Headers = maps.Clone(l.said.Headers)
+	for name, value := range a.Headers {
+		switch name {
+		case "X-RateLimit-Remaining":
+			a.Headers[name] = addTo(value, units)
+		case "RateLimit":
+			a.Headers[name] = addToItems(value, units)
+		}
+	}
+	return &a
+}
+
+// giving returns the figures with so many units less used.
+func (f Figures) giving(units int64) Figures {
+	if f.Remaining != nil && f.Used != nil {
+		f.Remaining, f.Used = new(*f.Remaining+units), new(*f.Used-units)
+	}
+	return f
+}
+
+// addTo adds units to a number at the start of a text.
+func addTo(text string, units int64) string {
+	end := strings.IndexFunc(text, func(r rune) bool { return r < '0' || r > '9' })
+	if end < 0 {
+		end = len(text)
+	}
+	n, err := strconv.ParseInt(text[:end], 10, 64)
+	if err != nil {
+		return text
+	}
+	return strconv.FormatInt(n+units, 10) + text[end:]
+}
+
+// addToItems adds units to the parameter r of each item of the header RateLimit. The names of policies are quoted.
+func addToItems(value string, units int64) string {
+	parts := strings.Split(value, `";r=`)
+	for i := 1; i < len(parts); i++ {
+		parts[i] = addTo(parts[i], units)
+	}
+	return strings.Join(parts, `";r=`)
+}
+
+// size returns how many requests leases should have, as many as are asked for in target at the rate at which this one
+// was spent, and how many the next one, which may end with this one. last is what they should have had before.
+func (l *nearLease) size(last, now int64, target time.Duration) (want, next int64) {
+	spent := l.granted - max(0, l.left.Load())
+	if l.shrinks {
+		spent = l.spent.Load()
+	}
+	rate := float64(spent) / float64(max(ms, now-l.sent))
+	want = min(max(int64(rate*float64(target)), nearLeast), 4*last, maxTimes)
+	if now < l.until && !l.shrinks {
+		return want, min(want, max(int64(rate*float64(l.until-now)), nearLeast))
+	}
+	return want, want
+}
+
+// maxTimes is the largest number of requests that the service grants.
+const maxTimes = 1_000_000
