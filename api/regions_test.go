@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -155,4 +156,11 @@ func TestRegions_AsksAreAnsweredOrRefusedWithAReason(t *testing.T) {
 	}
 	large := strings.Repeat("x", region.MaxMessage+1)
 	f.do(http.MethodPost, region.Path, large, "Content-Type", home.MediaType).want(http.StatusRequestEntityTooLarge)
+	server := httptest.NewServer(f.echo)
+	defer server.Close()
+	url := server.URL + region.Path
+	reply, err := region.Post(t.Context(), server.Client(), url, home.MediaType, "", []byte("ask"), 1<<20)
+	if err != nil || reply.Status == http.StatusOK || !reply.Own {
+		t.Errorf("another region does not know the answer %d %s as Sluice's own: %v", reply.Status, reply.Body, err)
+	}
 }

@@ -95,6 +95,8 @@ type Reply struct {
 	Body   []byte
 	// Closes: the node closes the connection, as a node does that is about to stop.
 	Closes bool
+	// Own: it is a problem document of Sluice, and not the answer of a proxy in between.
+	Own bool
 }
 
 // Post sends a message of a media type to a node of the peer and returns the answer, up to most bytes of it.
@@ -122,7 +124,16 @@ func Post(ctx context.Context, client *http.Client, url, media, token string, bo
 	if err != nil {
 		return Reply{}, fmt.Errorf("read the answer: %w", err)
 	}
-	return Reply{Status: res.StatusCode, Body: text, Closes: res.Close}, nil
+	return Reply{Status: res.StatusCode, Body: text, Closes: res.Close, Own: isProblem(res.Header, text)}, nil
+}
+
+// isProblem reports whether an answer is a problem document of a type that Sluice has.
+func isProblem(h http.Header, body []byte) bool {
+	var problem struct {
+		Type string `json:"type"`
+	}
+	return h.Get("Content-Type") == "application/problem+json" && json.Unmarshal(body, &problem) == nil &&
+		strings.HasPrefix(problem.Type, "/problems/")
 }
 
 // Ask is Post for a message that is accepted with status 200 only, and returns the body of the answer.

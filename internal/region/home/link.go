@@ -387,17 +387,17 @@ func (l *link) exchange(ctx context.Context, node uint32, body []byte, asks []in
 	return reply.Closes, nil
 }
 
-// refusal is the error of an answer with another status. Of those of a proxy in between it is not known whether the
-// message has arrived.
+// refusal is the error of an answer with another status. Of one that is not Sluice's own, but that of a proxy in
+// between, it is not known whether the message has arrived.
 func refusal(reply *region.Reply, fail func(limiter.Cause, string, bool, error) *messageError) *messageError {
 	err := reply.Refusal()
-	switch reply.Status {
-	case http.StatusUnauthorized, http.StatusForbidden:
-		return fail(limiter.CauseAuth, ReasonRefused, false, err)
-	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
-		return fail(limiter.CauseBusy, ReasonBusy, false, err)
-	case http.StatusInternalServerError, http.StatusBadGateway, http.StatusGatewayTimeout:
+	switch {
+	case !reply.Own, reply.Status == http.StatusInternalServerError:
 		return fail(limiter.CauseInternal, ReasonAnswer, true, err)
+	case reply.Status == http.StatusUnauthorized, reply.Status == http.StatusForbidden:
+		return fail(limiter.CauseAuth, ReasonRefused, false, err)
+	case reply.Status == http.StatusTooManyRequests, reply.Status == http.StatusServiceUnavailable:
+		return fail(limiter.CauseBusy, ReasonBusy, false, err)
 	}
 	return fail(limiter.CauseInternal, ReasonRefused, false, err)
 }

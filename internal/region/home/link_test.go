@@ -19,7 +19,7 @@ import (
 func TestLink_AnotherNodeIsAskedAfterARefusal(t *testing.T) {
 	w := onMemory(t, "eu", "us")
 	refuses := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
-		rw.WriteHeader(http.StatusUnprocessableEntity)
+		refuse(rw, http.StatusUnprocessableEntity, "")
 	}))
 	defer refuses.Close()
 	l := w["eu"].links["us"]

@@ -3,6 +3,7 @@ package home
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -68,13 +69,12 @@ func (p *place) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.mu.Unlock()
 	body, err := io.ReadAll(r.Body)
 	if err != nil || r.Header.Get("Authorization") != "Bearer token" || r.Header.Get("Content-Type") != MediaType {
-		w.WriteHeader(http.StatusUnauthorized)
+		refuse(w, http.StatusUnauthorized, "")
 		return
 	}
 	answer, err := p.receiver.Receive(r.Context(), body)
 	if err != nil {
-		w.WriteHeader(http.StatusUnprocessableEntity)
-		_, _ = io.WriteString(w, err.Error())
+		refuse(w, http.StatusUnprocessableEntity, err.Error())
 		return
 	}
 	if loses {
@@ -82,6 +82,13 @@ func (p *place) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	_, _ = w.Write(answer)
+}
+
+// refuse answers with a problem document, as the API does.
+func refuse(w http.ResponseWriter, status int, detail string) {
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(map[string]string{"type": "/problems/refused", "detail": detail}) // its test fails
 }
 
 // memoryLink carries messages between regions without sockets, so that a test can run in virtual time.

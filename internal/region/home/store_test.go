@@ -1,8 +1,10 @@
 package home
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"io"
 	"maps"
 	"net/http"
 	"slices"
@@ -436,26 +438,34 @@ func TestReceiver_RefusesWhatIsNotAtHome(t *testing.T) {
 	}
 }
 
-// A status that is not an answer says whether the calls may have been carried out.
+// A problem document of Sluice says whether the calls may have been carried out. The status of a proxy does not.
 func TestStore_AStatusSaysWhatMayHaveHappened(t *testing.T) {
-	for status, want := range map[int]struct {
+	type want struct {
 		reason  string
 		unknown bool
-	}{
+	}
+	for status, own := range map[int]want{
 		http.StatusForbidden: {ReasonRefused, false}, http.StatusServiceUnavailable: {ReasonBusy, false},
-		http.StatusUnprocessableEntity: {ReasonRefused, false}, http.StatusBadGateway: {ReasonAnswer, true},
+		http.StatusUnprocessableEntity: {ReasonRefused, false}, http.StatusInternalServerError: {ReasonAnswer, true},
 		http.StatusOK: {ReasonAnswer, true}, // its body is not an answer
 	} {
-		w := onMemory(t, "eu", "us")
-		w["us"].server.Config.Handler = http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
-			rw.WriteHeader(status)
-		})
-		var res limiter.Result
-		var se *limiter.StoreError
-		err := w["eu"].Do(t.Context(), &limiter.Request{ID: "x", Asks: []limiter.Ask{ask(inUS, 1, 1)}}, &res)
-		if !errors.As(err, &se) || se.Cause != limiter.CauseHome || se.Unknown != want.unknown ||
-			w["eu"].count(want.reason) != 1 {
-			t.Errorf("%d: %v, %v", status, err, w["eu"].reasons)
+		for body, want := range map[string]want{`{"type":"/problems/a"}`: own, `{"type":"about:blank"}`: {ReasonAnswer, true},
+			"<p>no": {ReasonAnswer, true}, "": {ReasonAnswer, true}} {
+			w := onMemory(t, "eu", "us")
+			w["us"].server.Config.Handler = http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
+				if body != "" {
+					rw.Header().Set("Content-Type", "application/problem+json")
+				}
+				rw.WriteHeader(status)
+				_, _ = io.WriteString(rw, cmp.Or(body, `{"type":"/problems/a"}`))
+			})
+			var res limiter.Result
+			var se *limiter.StoreError
+			err := w["eu"].Do(t.Context(), &limiter.Request{ID: "x", Asks: []limiter.Ask{ask(inUS, 1, 1)}}, &res)
+			if !errors.As(err, &se) || se.Cause != limiter.CauseHome || se.Unknown != want.unknown ||
+				w["eu"].count(want.reason) != 1 {
+				t.Errorf("%d %s: %v, %v", status, body, err, w["eu"].reasons)
+			}
 		}
 	}
 }
