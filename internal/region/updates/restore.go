@@ -26,11 +26,14 @@ const (
 	pageBuckets, pageWait = 5000, 500 * time.Millisecond
 	// pageWindows is how many windows end a page: those of a thousand buckets more, the most there may be, still fit.
 	pageWindows = 300_000
+	// restoreShown is for how long it is at least shown that a region did not answer, unless it answers a later restore:
+	// longer than people let an alert wait.
+	restoreShown = 10 * time.Minute
 )
 
 var restoreFailing = trouble.Declare(trouble.Condition{Code: "region_restore_failing", Of: "region",
 	Starts: "the Redis of this region was empty, and another region did not answer what this one had spent",
-	Ends:   "that region takes spent units again; it may count former units of this region that this one does not"})
+	Ends:   "that region answered a later restore, or ten minutes are over; it may count units that this one does not"})
 
 // restoreWhenLost restores the store each time that an export was refused because the data are lost, until ctx ends.
 func (x *Exchange) restoreWhenLost(ctx context.Context) {
@@ -80,6 +83,7 @@ func (x *Exchange) restore(ctx context.Context) error {
 			return ctx.Err()
 		}
 		x.opt.Trouble.Note(restoreFailing, p.Name, errs[i])
+		p.recalled(errs[i], x.opt.Now())
 	}
 	ended, err := x.opt.Store.EndRestore(ctx, name)
 	if err == nil && ended {

@@ -208,8 +208,22 @@ func TestRestore_ARegionThatDoesNotAnswerIsWaitedForATime(t *testing.T) {
 			w.setCut(false)
 			pass(time.Second)
 			w.left(t, "after the heal", map[string]int64{"us": 75, "asia": 75, "eu": 75})
-			if us.opt.Trouble.On(restoreFailing, "eu") {
-				t.Error("the region is in trouble though the other takes what it spends")
+			if pass(restoreShown - 10*time.Second); !us.opt.Trouble.On(restoreFailing, "eu") {
+				t.Error("what was wrong is not shown for long enough")
+			}
+			if pass(10 * time.Second); us.opt.Trouble.On(restoreFailing, "eu") {
+				t.Error("what was wrong is shown for too long")
+			}
+			w.close(func(from, to string) bool { return from == "us" && to == "eu" })
+			store.lose(us)
+			pass(askWait + time.Second)
+			w.setCut(false)
+			if pass(time.Second); !us.opt.Trouble.On(restoreFailing, "eu") {
+				t.Error("a second loss is not shown")
+			}
+			store.lose(us)
+			if pass(time.Second); us.opt.Trouble.On(restoreFailing, "eu") {
+				t.Error("the region is in trouble though the other has answered a later restore")
 			}
 		})
 	})

@@ -32,6 +32,8 @@ type peer struct {
 	since time.Time // what waits to be sent was spent after that; zero for nothing
 	beat  bool      // a message is due even without buckets: it says that this region is there
 	state peerState
+
+	unanswered time.Time // when it last did not answer a restore, zero if it answered, or if that is not shown any more
 }
 
 // nudge wakes the goroutine that sends. exported: buckets that were spent after an instant wait for it.
@@ -54,6 +56,26 @@ func (p *peer) lacks(since time.Time, beat bool) {
 	if !since.IsZero() && (p.since.IsZero() || since.Before(p.since)) {
 		p.since = since
 	}
+}
+
+// recalled notes whether the peer has answered a restore: err is nil if it has.
+func (p *peer) recalled(err error, now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.unanswered = (time.Time{}); err != nil {
+		p.unanswered = now
+	}
+}
+
+// endsUnanswered reports whether it was shown for long enough that the peer did not answer a restore.
+func (p *peer) endsUnanswered(now time.Time) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.unanswered.IsZero() || now.Sub(p.unanswered) < restoreShown {
+		return false
+	}
+	p.unanswered = time.Time{}
+	return true
 }
 
 // sendTo sends to a peer whatever it lacks, until ctx ends, to its addresses in turn. It does not wait for an answer
@@ -117,7 +139,9 @@ func (x *Exchange) send(ctx context.Context, p *peer) (more bool) {
 			return false
 		}
 		x.accepted(ctx, p)
-		x.opt.Trouble.Note(restoreFailing, p.Name, nil)
+		if p.endsUnanswered(x.opt.Now()) {
+			x.opt.Trouble.Clear(restoreFailing, p.Name)
+		}
 		if answer.Unknown > 0 && answer.Set < m.Set { // its rules will follow
 			lacking = answer.lacks(lacking)
 			p.lacks(since, false)
