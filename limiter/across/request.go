@@ -396,8 +396,8 @@ func gaveBack(res *limiter.Result) bool {
 	return slices.ContainsFunc(res.Limits, func(d limiter.Decision) bool { return d.Refunded > 0 })
 }
 
-// givesParts reports whether the part has taken from a bucket that drains. Such a bucket gives back parts of units, too:
-// Refunded leaves them out.
+// givesParts reports whether the part has taken from a bucket that drains. What that gives back may be less than a
+// unit, which Refunded leaves out.
 func (p *Part) givesParts() bool {
 	return p.took && !p.result.Replayed && slices.ContainsFunc(p.Request.Asks, func(a limiter.Ask) bool {
 		return a.Spends(p.Of.op) && a.Limit.Rate() > 0
