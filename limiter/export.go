@@ -39,8 +39,9 @@ type Exporter interface {
 	// OpRestore. It returns false if no data are lost.
 	BeginRestore(ctx context.Context, name string) (bool, error)
 	// EndRestore lets sums be exported again, and ends all restores. It returns false if there is no restore of that
-	// name, because another one has ended, or the data were lost again.
-	EndRestore(ctx context.Context, name string) (bool, error)
+	// name, because another one has ended, or the data were lost again. The slots of a cluster that buckets but are in
+	// stay as they are, and so does a store without slots if there is any: they are still to be restored.
+	EndRestore(ctx context.Context, name string, but ...Key) (bool, error)
 	// Recall returns the sums of some buckets, with those that were applied from a region as their only Received, and with
 	// all windows. While the store has lost its data, its own sums are left out. The cursor is "" at first, and then next
 	// of the call before, which is "" at the end. A call reads a bounded part of the store. As with SCAN of Redis, a

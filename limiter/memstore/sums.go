@@ -303,12 +303,12 @@ func (s *Store) BeginRestore(ctx context.Context, name string) (bool, error) {
 }
 
 // EndRestore implements limiter.Exporter.
-func (s *Store) EndRestore(ctx context.Context, name string) (bool, error) {
+func (s *Store) EndRestore(ctx context.Context, name string, but ...limiter.Key) (bool, error) {
 	if err := ctx.Err(); err != nil {
 		return false, storeError(err)
 	}
 	is := s.restoring.Load()
-	if is == nil || !slices.Contains(*is, name) || !s.kept.CompareAndSwap(false, true) {
+	if len(but) > 0 || is == nil || !slices.Contains(*is, name) || !s.kept.CompareAndSwap(false, true) {
 		return false, nil
 	}
 	s.restoring.Store(nil)

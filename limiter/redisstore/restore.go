@@ -34,24 +34,33 @@ func lostOr(err error) error {
 
 // BeginRestore implements limiter.Exporter. On a cluster it begins in the slots that have lost their data.
 func (s *Store) BeginRestore(ctx context.Context, name string) (bool, error) {
-	return s.mark(ctx, name, 0)
+	return s.mark(ctx, name, 0, nil)
 }
 
 // EndRestore implements limiter.Exporter.
-func (s *Store) EndRestore(ctx context.Context, name string) (bool, error) {
-	return s.mark(ctx, name, 1)
+func (s *Store) EndRestore(ctx context.Context, name string, but ...limiter.Key) (bool, error) {
+	return s.mark(ctx, name, 1, but)
 }
 
-// mark begins or ends a restore, on a cluster in all slots, and reports whether it did so in any. The next export from
-// a slot that did not answer is refused again.
-func (s *Store) mark(ctx context.Context, name string, ends int) (done bool, err error) {
-	count := 1
+// mark begins or ends a restore, on a cluster in all slots but those of some buckets, and reports whether it did so in
+// any. The next export from a slot that did not answer is refused again.
+func (s *Store) mark(ctx context.Context, name string, ends int, but []limiter.Key) (done bool, err error) {
+	count, left := 1, map[int]bool{}
 	if s.cluster != nil {
 		count = slots
+	}
+	for _, key := range but {
+		if s.cluster == nil {
+			return false, nil
+		}
+		left[s.cluster.slot(&limiter.Ask{Key: key})] = true
 	}
 	for first := 0; first < count; first += markedAtOnce {
 		var calls []*slotScript
 		for slot := first; slot < min(first+markedAtOnce, count); slot++ {
+			if left[slot] {
+				continue
+			}
 			calls = append(calls, &slotScript{slot: slot, keys: []string{s.changedKeys(slot)[0] + script.KeptSuffix},
 				args: []any{name, ends}})
 		}

@@ -49,6 +49,8 @@ func TestStore_ExportsNothingBeforeWhatWasLostIsRestored(t *testing.T) {
 	mark(t, begin(other, "2"), true, "begin at another node")
 	exportsLost(t, s, true, "during a restore")
 	mark(t, end(s, "0"), false, "end of one that never began")
+	refused := func() (bool, error) { return s.EndRestore(t.Context(), "1", a.Key) }
+	mark(t, refused, false, "end after a bucket was refused")
 	mark(t, end(s, "1"), true, "end of the first")
 	mark(t, end(other, "2"), false, "end of the second")
 	mark(t, begin(s, "3"), false, "begin when nothing is lost")
@@ -109,7 +111,12 @@ func TestStore_OnAClusterAnEmptyShardAloneIsRestored(t *testing.T) {
 	if !restore(asks[0]).Allowed || restore(asks[1]).Allowed {
 		t.Error("a restore is of the shard that was emptied, and of no other")
 	}
-	mark(t, func() (bool, error) { return s.EndRestore(t.Context(), "2") }, true, "end")
+	mark(t, func() (bool, error) { return s.EndRestore(t.Context(), "2", asks[0].Key) }, true, "end of all others")
+	if _, err := s.Export(t.Context(), 1000, time.Hour); !errors.Is(err, limiter.ErrLost) {
+		t.Errorf("%v: the slot of a bucket that was refused is not to be restored any more", err)
+	}
+	mark(t, func() (bool, error) { return s.BeginRestore(t.Context(), "3") }, true, "begin in its slot")
+	mark(t, func() (bool, error) { return s.EndRestore(t.Context(), "3") }, true, "end")
 	for _, a := range asks {
 		do(t, s, limiter.OpTake, "", a)
 	}

@@ -60,7 +60,7 @@ func (x *Exchange) Receive(ctx context.Context, body []byte) (*Answer, error) {
 	if set := x.opt.Sets.Load(); set != nil {
 		a.Set = set.Version()
 	}
-	if err := x.apply(ctx, m.From, m.Buckets, a, now); err != nil {
+	if err := x.apply(ctx, m.From, m.Buckets, a, now, nil); err != nil {
 		return nil, err
 	}
 	x.peer(m.From).received(a, len(body))
@@ -103,8 +103,10 @@ func (x *Exchange) peer(name string) *peer {
 	return nil
 }
 
-// apply books the sums of a region in all buckets, some at a time. Those of this region are restored.
-func (x *Exchange) apply(ctx context.Context, from string, buckets []Bucket, a *Answer, now time.Time) error {
+// apply books the sums of a region in all buckets, some at a time. Those of this region are restored. It ends with the
+// first bucket that the store does not take, unless refused takes note of it.
+func (x *Exchange) apply(ctx context.Context, from string, buckets []Bucket, a *Answer, now time.Time,
+	refused *refusals) error {
 	op := limiter.OpApply
 	if from == x.opt.Self {
 		op = limiter.OpRestore
@@ -117,8 +119,9 @@ func (x *Exchange) apply(ctx context.Context, from string, buckets []Bucket, a *
 			switch c := &calls[i]; {
 			case broken(c.Err):
 				a.Shrunk++
-			case c.Err != nil:
+			case c.Err != nil && !refused.add(ctx, c.Request.Asks[0].Key, c.Err):
 				return fmt.Errorf("apply what %s spent: %w", from, c.Err)
+			case c.Err != nil:
 			case c.Result.Replayed:
 				a.Repeated++
 			case !c.Result.Allowed:

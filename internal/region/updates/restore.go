@@ -49,9 +49,32 @@ func (x *Exchange) restoreWhenLost(ctx context.Context) {
 	}
 }
 
+// refusals are the buckets that the store has not taken in a restore, because the shard that has them did not answer. A
+// nil one takes none. It is safe for concurrent use.
+type refusals struct {
+	mu   sync.Mutex
+	keys []limiter.Key
+	err  error
+}
+
+// add notes a bucket and reports whether it did: not if the time of the restore is over, or there are too many.
+func (r *refusals) add(ctx context.Context, key limiter.Key, err error) bool {
+	if r == nil || ctx.Err() != nil {
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.keys) >= mostWaiting {
+		return false
+	}
+	r.keys, r.err = append(r.keys, key), cmp.Or(r.err, err)
+	return true
+}
+
 // restore counts the units again that were spent before the store lost its data: those that this node had exported and
 // another region lacks, and those that other regions know. Nothing is exported until it ends. Several nodes may restore
-// at the same time, and repeat it. After an error, or after another loss, the next export is refused again.
+// at the same time, and repeat it. After an error, or after another loss, the next export is refused again. If some
+// slots of a cluster did not answer, that is so in them only: nothing can be exported from there meanwhile.
 func (x *Exchange) restore(ctx context.Context) error {
 	name := rand.Text()
 	if began, err := x.opt.Store.BeginRestore(ctx, name); err != nil || !began {
@@ -63,15 +86,15 @@ func (x *Exchange) restore(ctx context.Context) error {
 	x.mu.Lock()
 	mine := x.box.Waiting()
 	x.mu.Unlock()
-	found := Answer{}
-	if err := x.apply(within, x.opt.Self, bucketsOf(mine), &found, start); err != nil {
+	found, refused := Answer{}, &refusals{}
+	if err := x.apply(within, x.opt.Self, bucketsOf(mine), &found, start, refused); err != nil {
 		return err
 	}
 	errs := make([]error, len(x.peers))
 	var asking sync.WaitGroup
 	var applied atomic.Int64
 	for i, p := range x.peers {
-		asking.Go(func() { errs[i] = x.recall(within, p, &applied) })
+		asking.Go(func() { errs[i] = x.recall(within, p, &applied, refused) })
 	}
 	asking.Wait()
 	for i, p := range x.peers {
@@ -85,16 +108,16 @@ func (x *Exchange) restore(ctx context.Context) error {
 		x.opt.Trouble.Note(restoreFailing, p.Name, errs[i])
 		p.recalled(errs[i], x.opt.Now())
 	}
-	ended, err := x.opt.Store.EndRestore(ctx, name)
+	ended, err := x.opt.Store.EndRestore(ctx, name, refused.keys...)
 	if err == nil && ended {
 		x.opt.Log.Warn("the Redis of this region was empty; the units that other regions know are counted again",
 			"buckets", applied.Load()+int64(found.Applied), "seconds", x.opt.Now().Sub(start).Seconds())
 	}
-	return err
+	return cmp.Or(err, refused.err)
 }
 
 // recall asks a region for all pages, and applies them.
-func (x *Exchange) recall(ctx context.Context, p *peer, applied *atomic.Int64) error {
+func (x *Exchange) recall(ctx context.Context, p *peer, applied *atomic.Int64, refused *refusals) error {
 	for cursor := ""; ; {
 		page, err := x.page(ctx, p, cursor)
 		if err != nil {
@@ -105,14 +128,14 @@ func (x *Exchange) recall(ctx context.Context, p *peer, applied *atomic.Int64) e
 				return fmt.Errorf("the answer has sums of %q for %q under %q", m.From, m.To, m.Prefix)
 			}
 			a := Answer{}
-			err := x.apply(ctx, m.From, m.Buckets, &a, x.opt.Now())
+			err := x.apply(ctx, m.From, m.Buckets, &a, x.opt.Now(), refused)
 			applied.Add(int64(a.Applied))
 			for err == nil && a.Unknown > 0 && x.opt.Sets.Load().Version() < m.Set { // its rules will follow
 				if !tick.Wait(ctx, x.opt.Interval) {
 					return ctx.Err()
 				}
 				a = Answer{}
-				err = x.apply(ctx, m.From, m.Buckets, &a, x.opt.Now())
+				err = x.apply(ctx, m.From, m.Buckets, &a, x.opt.Now(), refused)
 				applied.Add(int64(a.Applied))
 			}
 			if err != nil {

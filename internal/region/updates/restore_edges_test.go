@@ -2,9 +2,12 @@ package updates
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -212,6 +215,64 @@ func TestRestore_WhatAnotherNodeHasExportedIsRestored(t *testing.T) {
 			w.setCut(false)
 			pass(3 * time.Second)
 			w.left(t, "after the loss", map[string]int64{"eu": 69, "us": 69})
+		})
+	})
+}
+
+// half is the store of a cluster of which one shard holds keys and does not answer.
+type half struct {
+	*replaceable
+
+	keys  []limiter.Key
+	ended atomic.Int64
+}
+
+func (h *half) DoAll(ctx context.Context, calls []limiter.Call) {
+	for i := range calls {
+		c := &calls[i]
+		if slices.Contains(h.keys, c.Request.Asks[0].Key) {
+			c.Err = &limiter.StoreError{Cause: limiter.CauseConnection, Err: errors.New("no route")}
+		} else {
+			c.Err = h.Do(ctx, &c.Request, &c.Result)
+		}
+	}
+}
+
+func (h *half) EndRestore(ctx context.Context, name string, but ...limiter.Key) (bool, error) {
+	for _, key := range h.keys {
+		if !slices.Contains(but, key) {
+			return false, fmt.Errorf("%s was refused, and the restore is ended for it", key)
+		}
+	}
+	ended, err := h.replaceable.EndRestore(ctx, name)
+	if ended {
+		h.ended.Add(1)
+	}
+	return ended, err
+}
+
+// One shard is empty and another one does not answer. The restore of the first ends.
+func TestRestore_AShardThatDoesNotAnswerKeepsNoOtherOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "eu", "us")
+		eu, us := w.places["eu"], w.places["us"]
+		h := &half{replaceable: losable(us), keys: []limiter.Key{"{user:bob}|1|fw", "{user:cy}|1|fw"}}
+		us.opt.Store, us.opt.Apply = h, h
+		w.run(func() {
+			eu.spend(t, h.keys[0], 20)
+			us.spend(t, h.keys[1], 20)
+			us.spend(t, ada, 20)
+			pass(time.Second)
+			h.lose(us)
+			us.spend(t, ada, 5)
+			pass(2 * time.Second)
+			if h.ended.Load() != 1 {
+				t.Errorf("%d restores have ended", h.ended.Load())
+			}
+			w.left(t, "after the loss", map[string]int64{"eu": 75, "us": 75})
+			if us.opt.Trouble.On(restoreFailing, "eu") {
+				t.Error("the other region has answered")
+			}
 		})
 	})
 }

@@ -40,8 +40,8 @@ func (r *replaceable) BeginRestore(ctx context.Context, name string) (bool, erro
 	return r.Load().BeginRestore(ctx, name)
 }
 
-func (r *replaceable) EndRestore(ctx context.Context, name string) (bool, error) {
-	return r.Load().EndRestore(ctx, name)
+func (r *replaceable) EndRestore(ctx context.Context, name string, but ...limiter.Key) (bool, error) {
+	return r.Load().EndRestore(ctx, name, but...)
 }
 
 func (r *replaceable) Recall(ctx context.Context, region, cursor string) ([]limiter.Exported, string, error) {
