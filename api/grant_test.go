@@ -142,6 +142,16 @@ func TestGrant_NeverBeyondAnEdgeOfTheRules(t *testing.T) {
 		"another begins": func(f *fixture) {
 			f.book.stored[1].ActiveFrom, f.book.stored[1].IsActive = in(f, 400), true
 		},
+		"an override ends": func(f *fixture) {
+			f.override(`{"key":"42","limit":7000,"expires_at":"` + in(f, 400).Format(time.RFC3339Nano) + `"}`)
+		},
+		"a window of its schedule begins": func(f *fixture) {
+			f.now.Add(f.untilEnd(60_000) - 400)
+			at := in(f, 400)
+			f.book.stored[0].WindowMS = 3_600_000
+			f.book.stored[0].Schedule = &rules.Schedule{Zone: "UTC", Windows: []rules.ScheduleWindow{
+				{From: at.Format("15:04"), To: "24:00", Limit: new(int64(500))}}}
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			later := fixedMinute("later", 10)

@@ -57,3 +57,54 @@ func TestReserve_SettlesAcrossTheSlotsOfACluster(t *testing.T) {
 		t.Errorf("%d and %d left, want %d and %d", ip, everyone, 10_000-users*each, 100_000-users*each)
 	}
 }
+
+// A grant charges the slots of a cluster together: as many as all have left, or none.
+func TestGrant_AcrossTheSlotsOfACluster(t *testing.T) {
+	all := fixedMinute("everyone", 1000)
+	all.Scope = "global"
+	f := pooled(t, "memory", nil, []rules.Rule{fixedMinute("per-user", 400), all}, sealing)
+	f.store.Store = at(t, testenv.SharedCluster(t).URL(), f.now.Load)
+	var mu sync.Mutex
+	granted, spent := map[string]int64{}, int64(0)
+	var wg sync.WaitGroup
+	for u := range 4 {
+		user := fmt.Sprint("g", u)
+		for range 4 {
+			wg.Go(func() {
+				for range 6 {
+					q := decide.Question{Descriptor: match.Descriptor{User: user}, Weight: 1, Times: 150, Least: 1}
+					var a decide.Answer
+					if err := f.checker.Reserve(t.Context(), &q, 60_000, &a); err != nil {
+						t.Error(err)
+						return
+					}
+					if a.Granted == 0 || a.SpendWithin == 0 {
+						continue
+					}
+					used := a.Granted / 2
+					if err := f.checker.SettleReservation(t.Context(), &decide.Settlement{Reservation: a.Reservation, Weight: used},
+						&a); err != nil {
+						t.Error(err)
+						return
+					}
+					mu.Lock()
+					granted[user] += used
+					spent += used
+					mu.Unlock()
+				}
+			})
+		}
+	}
+	wg.Wait()
+	left := int64(0)
+	for user, n := range granted {
+		body := fmt.Sprintf(`{"user":%q}`, user)
+		if got := f.left("per-user", body); n > 400 || got > 400-n {
+			t.Errorf("%s has spent %d, and %d are left of 400", user, n, got)
+		}
+		left = f.left("everyone", body)
+	}
+	if spent > 1000 || left > 1000-spent || spent < 500 {
+		t.Errorf("%d were spent, and %d are left of 1000", spent, left)
+	}
+}
