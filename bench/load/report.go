@@ -83,6 +83,14 @@ func table(w io.Writer, s settings, results []result) {
 		runtime.NumCPU(), runtime.Version(), s.conns, s.keys, gc, s.rounds, s.seconds, grpcCallers, grpcConns)
 	fmt.Fprintf(w, "| scenario | checks/s | server CPU µs | Redis CPU µs | p50 ms | p99 ms | p50 ms at %[1]d/s | "+
 		"p99 ms at %[1]d/s | server CPU µs at %[1]d/s |\n|---|---|---|---|---|---|---|---|---|\n", s.rate)
+	defer func() {
+		for _, r := range results {
+			if r.scenario.hot {
+				fmt.Fprintf(w, "\n%s: %.2f µs of the client's CPU a check.\n", r.scenario.name,
+					median(r, func(m measurement) float64 { return m.clientCPU.Seconds() })*1e6)
+			}
+		}
+	}()
 	for _, r := range results {
 		redis, p50, p99, cpu := "–", "–", "–", "–"
 		if r.scenario.needsRedis() {
@@ -154,6 +162,9 @@ var comparisons = []comparison{
 	{"server CPU, shared Go client to a client each", goShared, goAlone, "–", cpuFigure},
 	{"p50, shared Go client to a client each", goShared, goAlone, "at most 1.2",
 		func(m measurement) float64 { return m.closed.p50.Seconds() }},
+	{"throughput, 64 callers of one key, near to shared", goNear, goHot, "at least 30", perSecond},
+	{"client CPU, 64 callers of one key, near to shared", goNear, goHot, "–",
+		func(m measurement) float64 { return m.clientCPU.Seconds() }},
 	{"p50 at a fixed rate, one rule to naive", oneOnRedis, naivePath, "at most 1.1",
 		func(m measurement) float64 { return m.open.p50.Seconds() }},
 }

@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"sluice/bench/process"
@@ -43,6 +44,8 @@ type scenario struct {
 	// callers, if not 0, check through the Go client in the closed loop: alone, or together.
 	callers int
 	alone   bool
+	// hot: they ask about one user. near: they decide in memory.
+	hot, near bool
 }
 
 func direct(n, keys int) string {
@@ -129,7 +132,10 @@ func rule(name, scope, algorithm string) string {
 }
 
 var (
-	oneRule  = []string{rule("per-user", "user", "sliding_window_counter")}
+	oneRule = []string{rule("per-user", "user", "sliding_window_counter")}
+	// hotRule permits callers to decide in memory.
+	hotRule = []string{`{"name":"hot","scope":"user","route":"/v1/charges","limit":9000000000000,"window_ms":60000,` +
+		`"algorithm":"fixed_window","hot_keys":"leased"}`}
 	twoRules = append(oneRule[:1:1], rule("per-user-burst", "user", "token_bucket"))
 	// anyMethod is oneRule for every method: ext_authz asks with the client's.
 	anyMethod = []string{strings.Replace(oneRule[0], `"method":"POST",`, "", 1)}
@@ -216,6 +222,9 @@ var scenarios = []scenario{
 	{name: goShared, kind: sluice, redis: true, path: check, body: described, rules: oneRule, callers: 64},
 	{name: goAlone, kind: sluice, redis: true, path: check, body: described, rules: oneRule, callers: 64, alone: true},
 	{name: goOne, kind: sluice, redis: true, path: check, body: described, rules: oneRule, callers: 1},
+	{name: goHot, kind: sluice, redis: true, path: check, body: described, rules: hotRule, callers: 64, hot: true},
+	{name: goNear, kind: sluice, redis: true, path: check, body: described, rules: hotRule, callers: 64, hot: true,
+		near: true},
 	{name: envoy, kind: ratelimit, path: "/json", body: envoyBody},
 	{name: "gubernator, HTTP (memory)", kind: gubernator, path: "/v1/GetRateLimits", body: gubernatorBody},
 	{name: "redis_rate behind Echo", kind: rival, rival: "redis_rate", path: "/check", body: direct},
@@ -261,6 +270,8 @@ const (
 	goShared     = "sluice on Redis, 64 callers share a Go client"
 	goAlone      = "sluice on Redis, 64 callers, a Go client each"
 	goOne        = "sluice on Redis, one caller of a Go client"
+	goHot        = "sluice on Redis, 64 callers of one key share a Go client"
+	goNear       = "sluice on Redis, 64 callers of one key, near"
 )
 
 // measurement is the result of one round of one scenario. Figures are per check.
@@ -268,6 +279,7 @@ type measurement struct {
 	perSecond float64
 	serverCPU time.Duration
 	openCPU   time.Duration // of the server in the open loop
+	clientCPU time.Duration // of this process in the closed loop
 	redisCPU  time.Duration // 0 without Redis
 	degraded  float64       // the part of the checks that sluice decided without its store
 	closed    latencies     // of a request
@@ -340,7 +352,7 @@ func measure(ctx context.Context, s settings, sc scenario, bin, dir string) (mea
 	}
 	closed := func(length time.Duration) ([]time.Duration, error) {
 		if sc.callers > 0 {
-			return goClient(ctx, srv.Addr, sc, s.keys, length)
+			return goClient(ctx, srv.Target, sc, s.keys, length)
 		}
 		return closedLoop(ctx, to, cmp.Or(sc.conns, callers), length)
 	}
@@ -351,13 +363,17 @@ func measure(ctx context.Context, s settings, sc scenario, bin, dir string) (mea
 	if err != nil {
 		return m, err
 	}
-	cpu0, redis0 := srv.CPU(), redis.CPU()
+	cpu0, redis0, own0 := srv.CPU(), redis.CPU(), ownCPU()
 	length := time.Duration(s.seconds) * time.Second
 	lat, err := closed(length)
 	if err != nil {
 		return m, err
 	}
 	n := len(lat) * max(sc.checks, 1)
+	if sc.hot {
+		n *= sampled
+	}
+	m.clientCPU = (ownCPU() - own0) / time.Duration(n)
 	m.closed = summarize(lat)
 	m.perSecond = float64(n) / length.Seconds()
 	m.serverCPU = (srv.CPU() - cpu0) / time.Duration(n)
@@ -377,6 +393,13 @@ func measure(ctx context.Context, s settings, sc scenario, bin, dir string) (mea
 	m.openCPU = (srv.CPU() - cpu0) / time.Duration(max(1, len(lat)))
 	m.open, m.openLat = summarize(lat), lat
 	return m, nil
+}
+
+// ownCPU is the CPU that this process has used.
+func ownCPU() time.Duration {
+	var u syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u) // it cannot fail for the process itself
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // openLoop reports whether the scenario is measured at a fixed rate too.
