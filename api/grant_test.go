@@ -9,6 +9,7 @@ import (
 
 	"sluice/api/decide"
 	"sluice/rules"
+	"sluice/rules/match"
 )
 
 // leased is a rule that permits grants.
@@ -57,8 +58,11 @@ func TestGrant_UpToTimesThenAllThatIsLeft(t *testing.T) {
 func TestGrant_LessThanLeastIsDeniedAndSpendsNothing(t *testing.T) {
 	reserving(t, nil, []rules.Rule{fixedMinute("a", 20)}, func(t *testing.T, f *fixture) {
 		f.check(`{"user":"42","weight":13}`)
-		if got := f.reserve(grant); got.Allowed || *got.Remaining != 7 {
-			t.Errorf("7 left: %+v", got)
+		q := decide.Question{Descriptor: match.Descriptor{User: "42"}, Weight: 1, Times: 300, Least: 8}
+		var a decide.Answer
+		if err := f.checker.Reserve(t.Context(), &q, 60_000, &a); err != nil || a.Allowed() || a.Limits[0].Weight != 1 ||
+			a.Limits[0].Decision.Remaining != 7 {
+			t.Errorf("7 left: %v, %+v", err, a)
 		}
 		if got := f.left("a", `{"user":"42"}`); got != 7 {
 			t.Errorf("%d left, want 7", got)

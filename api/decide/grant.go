@@ -113,6 +113,9 @@ func (c *Checker) takeGrant(ctx context.Context, w *work, p *plan) {
 		w.multiply(p, n)
 		call.Err = c.opt.Store.Do(ctx, &call.Request, &call.Result)
 	}
+	if call.Err == nil && !call.Result.Allowed { // reported as the denial of one request
+		w.multiply(p, 1)
+	}
 	if call.Err != nil && n > 1 {
 		w.multiply(p, n-1) // the units of the last one are reported with its answer
 		c.observeDoubt(rules.ModeEnforce, limiter.OpTake, w.limits[p.first:p.end], call.Err)
