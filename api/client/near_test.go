@@ -204,6 +204,42 @@ func TestNear_AsksEachTimeWhereTheLimitsRequireIt(t *testing.T) {
 	})
 }
 
+// Weights and fields are those of one request, whatever is granted at once.
+func TestNear_SettlesWeightsAndFields(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bytes := leasedRule("bytes", "user", "fixed_window", 1_000_000, 3_600_000)
+		bytes.WeightField = new("bytes")
+		s := newNearService(t, bytes, leasedRule("units", "user", "fixed_window", 1_000_000, 3_600_000))
+		c, n := s.client(Options{})
+		q := user("42")
+		q.Weight, q.Fields = new(int64(3)), map[string]int64{"bytes": 10}
+		admitted := sum(steady(t, n, q, 500, 2))
+		n.Close()
+		q.Fields["bytes"] = 0
+		if used := s.used(c, q); used["bytes"] != 10*admitted || used["units"] != 3*admitted || admitted != 1000 {
+			t.Errorf("%d were admitted, and %v count", admitted, used)
+		}
+		addUp(t, n)
+	})
+}
+
+// A change of the rules is obeyed within a second.
+func TestNear_FollowsTheRules(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newNearService(t, leasedRule("a", "user", "fixed_window", 1_000_000, 3_600_000))
+		_, n := s.client(Options{})
+		steady(t, n, user("42"), 1000, 1)
+		exact := leasedRule("a", "user", "fixed_window", 2000, 3_600_000)
+		exact.HotKeys = rules.HotKeysExact
+		s.putInForce(exact)
+		steady(t, n, user("42"), 1000, 1)
+		granted := n.Stats().Granted
+		if admitted := sum(steady(t, n, user("42"), 1000, 2)); admitted > 100 || n.Stats().Granted != granted {
+			t.Errorf("%d were admitted, %d granted, then %d", admitted, granted, n.Stats().Granted)
+		}
+	})
+}
+
 // A denial is repeated until the instant of which the service speaks, and no longer.
 func TestNear_DeniesUntilTheInstant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
