@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"sluice/internal/gather"
 	"sluice/internal/region"
 	"sluice/internal/tick"
 	"sluice/limiter"
@@ -57,8 +58,7 @@ type batch struct {
 	until time.Time
 	calls []limiter.Call // the answers
 	done  chan struct{}
-	// taken: a message has it. dropped: its caller has left before. Both belong to link.mu.
-	taken, dropped bool
+	place gather.Item[*batch] // in link.waiting
 }
 
 // link is the way to another region. It is safe for concurrent use.
@@ -77,8 +77,7 @@ type link struct {
 	}
 
 	mu       sync.Mutex
-	waiting  []*batch
-	calls    int  // in waiting
+	waiting  gather.Queue[*batch]
 	messages int  // under way, or about to be
 	pausing  bool // one of them takes what comes in the next moment
 	closed   bool
@@ -221,10 +220,10 @@ func (l *link) left(err error, sent bool) (*limiter.StoreError, string) {
 func (l *link) submit(b *batch) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closed || l.calls+len(b.asks) > maxWaiting {
+	if l.closed || l.waiting.Len()+len(b.asks) > maxWaiting {
 		return false
 	}
-	l.waiting, l.calls = append(l.waiting, b), l.calls+len(b.asks)
+	l.waiting.Push(&b.place, b, len(b.asks), len(b.body))
 	if l.messages < maxMessages && !l.pausing {
 		if l.messages++; l.messages > paced {
 			l.pausing = true
@@ -240,8 +239,7 @@ func (l *link) submit(b *batch) bool {
 func (l *link) drop(b *batch) (sent bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	b.dropped = true
-	return b.taken
+	return !l.waiting.Remove(&b.place)
 }
 
 // pause sends messages after a moment.
@@ -260,39 +258,19 @@ func (l *link) pause() {
 // work sends messages until nothing waits.
 func (l *link) work() {
 	for {
-		together := l.next()
+		l.mu.Lock()
+		together, _ := l.waiting.Take(nil, maxTogether, enough, nil)
 		if len(together) == 0 {
+			l.messages--
+			l.mu.Unlock()
 			return
 		}
+		l.mu.Unlock()
 		l.post(together)
 		for _, b := range together {
 			close(b.done)
 		}
 	}
-}
-
-// next takes the batches of the next message, none if there are none.
-func (l *link) next() (together []*batch) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	calls, size := 0, 0
-	for len(l.waiting) > 0 {
-		b := l.waiting[0]
-		if len(together) > 0 && (calls+len(b.asks) > maxTogether || size+len(b.body) > enough) {
-			break
-		}
-		l.waiting[0] = nil
-		l.waiting, l.calls = l.waiting[1:], l.calls-len(b.asks)
-		if !b.dropped {
-			b.taken = true
-			together, calls, size = append(together, b), calls+len(b.asks), size+len(b.body)
-		}
-	}
-	if len(together) == 0 {
-		l.messages--
-		l.waiting = nil
-	}
-	return together
 }
 
 // messageError is why a whole message has no answers.
