@@ -2,7 +2,6 @@ package client
 
 import (
 	"bytes"
-	"container/list"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"sluice/internal/gather"
 )
 
 const (
@@ -38,20 +39,20 @@ type dispatcher struct {
 	work   sync.WaitGroup // the goroutines that carry batches
 
 	mu      sync.Mutex
-	queue   list.List // of *waiter
-	calls   int       // in flight
-	carried int       // checks in them
-	cutting bool      // a goroutine is about to take a batch from the queue
-	busy    bool      // the last batch had several checks
+	queue   gather.Queue[*waiter]
+	calls   int  // in flight
+	carried int  // checks in them
+	cutting bool // a goroutine is about to take a batch from the queue
+	busy    bool // the last batch had several checks
 	closed  bool
 }
 
 // waiter is a check whose caller waits for another goroutine to send it.
 type waiter struct {
-	body   []byte
-	queued *list.Element // nil once it is in a batch
-	batch  *batch
-	left   bool // the caller waits no longer
+	body  []byte
+	place gather.Item[*waiter] // in the queue
+	batch *batch               // nil while it is queued
+	left  bool                 // the caller waits no longer
 	// refused is why the call that carried it decided nothing, if it is to be sent again and was not yet.
 	refused error
 	// raw or err is the result, once done is closed.
@@ -77,9 +78,9 @@ func (d *dispatcher) start(c *Client) {
 func (d *dispatcher) close() {
 	d.mu.Lock()
 	d.closed = true
-	for d.queue.Len() > 0 {
-		w, _ := d.queue.Remove(d.queue.Front()).(*waiter)
-		w.queued, w.err = nil, ErrClosed
+	for w := range d.queue.All() {
+		d.queue.Remove(&w.place)
+		w.err = ErrClosed
 		close(w.done)
 	}
 	d.mu.Unlock()
@@ -118,7 +119,7 @@ func (d *dispatcher) check(within, own context.Context, body []byte, a *Answer) 
 		return d.client.permitted(within, own, p, "/ratelimit/check", body, a)
 	}
 	w := &waiter{body: body, done: make(chan struct{})}
-	w.queued = d.queue.PushBack(w)
+	d.queue.Push(&w.place, w, 1, len(body)+1)
 	d.startCalls()
 	d.mu.Unlock()
 	select {
@@ -159,38 +160,25 @@ func (d *dispatcher) startCalls() {
 // those that are ready to run go first.
 func (d *dispatcher) carry() {
 	runtime.Gosched()
+	b := &batch{}
+	b.ctx, b.cancel = context.WithCancel(d.ctx)
+	defer b.cancel()
 	d.mu.Lock()
 	d.cutting = false
-	b := d.cut()
-	d.mu.Unlock()
-	defer b.cancel()
-	if len(b.waiters) == 0 { // all have left
+	b.waiters, b.waiting = d.queue.Take(make([]*waiter, 0, min(d.queue.Len(), maxChecks)), maxChecks,
+		maxBytes-len(`{"checks":[]}`), nil)
+	for _, w := range b.waiters {
+		w.batch = b
+	}
+	if b.waiting == 0 { // all have left
+		d.mu.Unlock()
 		return
 	}
+	d.calls, d.carried, d.busy = d.calls+1, d.carried+b.waiting, b.waiting > 1
+	d.startCalls()
+	d.mu.Unlock()
 	defer d.finish(len(b.waiters))
 	d.send(b.ctx, b, b.waiters)
-}
-
-// cut takes a batch from the queue.
-func (d *dispatcher) cut() *batch {
-	b := &batch{waiters: make([]*waiter, 0, min(d.queue.Len(), maxChecks))}
-	b.ctx, b.cancel = context.WithCancel(d.ctx)
-	size := len(`{"checks":[]}`)
-	for e := d.queue.Front(); e != nil && len(b.waiters) < maxChecks; e = d.queue.Front() {
-		w, _ := e.Value.(*waiter)
-		if size += len(w.body) + 1; size > maxBytes {
-			break
-		}
-		d.queue.Remove(e)
-		w.queued, w.batch = nil, b
-		b.waiters = append(b.waiters, w)
-	}
-	b.waiting = len(b.waiters)
-	if b.waiting > 0 {
-		d.calls, d.carried, d.busy = d.calls+1, d.carried+b.waiting, b.waiting > 1
-		d.startCalls()
-	}
-	return b
 }
 
 // leave ends the wait of a caller because of end; late says that it was the client's timeout. The error is what its
@@ -203,9 +191,7 @@ func (d *dispatcher) leave(w *waiter, end error, late bool) error {
 		return nil
 	default:
 	}
-	if w.queued != nil {
-		d.queue.Remove(w.queued)
-		w.queued = nil
+	if d.queue.Remove(&w.place) {
 		return &UnavailableError{end}
 	}
 	b := w.batch

@@ -180,7 +180,7 @@ var rooms = []room{
 	{path: "api/decide", may: []string{"limiter", "rules", "rules/entries", "rules/match", "internal/tick",
 		"internal/wire"},
 		inTests: []string{"internal/region", "limiter/nearstore"}},
-	{path: "api/client", may: []string{"limiter", "internal/secretfile"},
+	{path: "api/client", may: []string{"internal/gather", "limiter", "internal/secretfile"},
 		inTests: []string{"internal/playbook", "api", "api/decide", "internal/access", "limiter/memstore", "rules",
 			"rules/match"}},
 	{path: "api/client/httplimit", may: []string{"internal/tick", "api/client", "rules/facts", "rules/host",
