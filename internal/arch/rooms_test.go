@@ -28,7 +28,7 @@ var rooms = []room{
 	{path: ""},
 	{path: "limiter"},
 	{path: "limiter/across", may: []string{"internal/retry", "limiter"}},
-	{path: "limiter/redisstore", may: []string{"internal/tick", "limiter", "limiter/across",
+	{path: "limiter/redisstore", may: []string{"internal/gather", "internal/tick", "limiter", "limiter/across",
 		"limiter/redisstore/script"},
 		foreign: []string{redis, prometheus}},
 	{path: "limiter/redisstore/script", may: []string{"limiter"}},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"sluice/internal/gather"
 	"sluice/limiter"
 	"sluice/limiter/redisstore/script"
 )
@@ -25,6 +26,7 @@ type batch struct {
 	arrived  time.Time       // when it was, if it is recorded
 
 	// The dispatcher's own until done.
+	place   gather.Item[*batch] // in its queue
 	isSent  bool
 	outcome outcome
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"sluice/internal/gather"
 	"sluice/limiter"
 )
 
@@ -42,8 +43,7 @@ type dispatcher struct {
 
 	mu      sync.Mutex
 	wake    sync.Cond
-	queue   []*batch
-	queued  int // requests in queue
+	queue   gather.Queue[*batch]
 	closed  bool
 	calls   [inFlight]call
 	running int         // calls under way
@@ -93,7 +93,7 @@ func (d *dispatcher) enqueue(b *batch) error {
 	switch {
 	case d.closed:
 		return &limiter.StoreError{Cause: limiter.CauseClosed, Err: errClosed}
-	case b.isUndo || d.queued+len(b.requests) <= d.maxQueue: // undos are bounded elsewhere, and must not starve
+	case b.isUndo || d.queue.Len()+len(b.requests) <= d.maxQueue: // undos are bounded elsewhere, and must not starve
 	case d.failing:
 		return &limiter.StoreError{Cause: limiter.CauseBusy, Err: errQueue}
 	default:
@@ -102,12 +102,15 @@ func (d *dispatcher) enqueue(b *batch) error {
 	if d.lost != nil {
 		b.lost = d.lost()
 	}
-	d.queue = append(d.queue, b)
-	d.queued += len(b.requests)
+	keys := 0
+	for i := range b.requests {
+		keys += len(b.requests[i].Keys)
+	}
+	d.queue.Push(&b.place, b, len(b.requests), keys)
 	if !b.deadline.IsZero() {
 		d.ringAt(b.deadline)
 	}
-	if d.mayStart(d.queued) {
+	if d.mayStart(d.queue.Len()) {
 		d.wake.Signal()
 	}
 	return nil
@@ -118,7 +121,7 @@ func (d *dispatcher) enqueue(b *batch) error {
 func (d *dispatcher) claim(b *batch, start time.Time) (call int, ok bool, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if len(d.queue) > 0 || d.closed || !d.mayStart(len(b.requests)) {
+	if d.queue.Len() > 0 || d.closed || !d.mayStart(len(b.requests)) {
 		return 0, false, d.enqueue(b)
 	}
 	b.isSent, b.watched = true, false // the call ends by itself
@@ -152,14 +155,14 @@ func (d *dispatcher) next(into []*batch) (batches []*batch, call int, now time.T
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for {
-		for !d.mayStart(d.queued) {
-			if d.closed && len(d.queue) == 0 {
+		for !d.mayStart(d.queue.Len()) {
+			if d.closed && d.queue.Len() == 0 {
 				return into, 0, now
 			}
 			d.wake.Wait()
 		}
 		now = wallTime()
-		batches, n := d.dequeue(into, now)
+		batches, n := d.queue.Take(into, d.maxBatch, maxKeys, func(b *batch) bool { return d.sends(b, now) })
 		if n == 0 {
 			continue
 		}
@@ -169,47 +172,20 @@ func (d *dispatcher) next(into []*batch) (batches []*batch, call int, now time.T
 	}
 }
 
-// dequeue moves the batches of one call from the queue to into and returns how many
-// requests those are. It answers what is not to be sent.
-func (d *dispatcher) dequeue(into []*batch, now time.Time) (batches []*batch, requests int) {
-	n, keys := 0, 0
-	for _, b := range d.queue {
-		if b.outcome = d.skipReason(b, now); b.outcome != answered {
-			d.queued -= len(b.requests)
-			b.done <- struct{}{} // never blocks: a batch is answered once
-			n++
-			continue
-		}
-		for i := range b.requests {
-			keys += len(b.requests[i].Keys)
-		}
-		if requests > 0 && (requests+len(b.requests) > d.maxBatch || keys > maxKeys) {
-			break
-		}
-		requests += len(b.requests)
-		b.isSent = true
-		into = append(into, b)
-		n++
-	}
-	rest := copy(d.queue, d.queue[n:])
-	clear(d.queue[rest:])
-	d.queue = d.queue[:rest]
-	d.queued -= requests
-	return into, requests
-}
-
-// skipReason returns why a batch that waits is not to be sent; answered means that it is.
-func (d *dispatcher) skipReason(b *batch, now time.Time) outcome {
+// sends reports whether a batch from the queue is sent. Otherwise it answers it.
+func (d *dispatcher) sends(b *batch, now time.Time) bool {
 	select {
 	case <-b.canceled:
-		return left
+		b.outcome = left
 	default:
+		if b.outcome = leftOut; !b.leaveOut(d.failing) {
+			b.outcome, _ = d.waiting(b, now)
+		}
 	}
-	if b.leaveOut(d.failing) {
-		return leftOut
+	if b.isSent = b.outcome == answered; !b.isSent {
+		b.done <- struct{}{} // never blocks: a batch is answered once
 	}
-	out, _ := d.waiting(b, now)
-	return out
+	return b.isSent
 }
 
 // waiting returns why a batch that was not sent waits no longer at now; answered means that it still does, until again
@@ -263,7 +239,7 @@ func (d *dispatcher) finish(call int, batches []*batch, waits []Wait, how ended)
 	if slices.ContainsFunc(batches, (*batch).unwritten) {
 		batches = d.requeue(batches)
 	}
-	if d.closed || len(d.queue) > 0 && d.mayStart(d.queued) {
+	if d.closed || d.mayStart(d.queue.Len()) {
 		d.wake.Broadcast()
 	}
 	d.mu.Unlock()
@@ -303,20 +279,17 @@ func (d *dispatcher) learn(how ended, began, now time.Time) bool {
 // requeue puts those of batches back whose call was never written, in front of the others, and returns the rest. The
 // caller holds mu.
 func (d *dispatcher) requeue(batches []*batch) (rest []*batch) {
-	var again []*batch
-	for _, b := range batches {
+	for _, b := range slices.Backward(batches) {
 		if b.outcome == expired || !b.unwritten() {
 			rest = append(rest, b)
 			continue
 		}
 		b.again()
-		again = append(again, b)
-		d.queued += len(b.requests)
+		d.queue.PutBack(&b.place)
 		if !b.deadline.IsZero() {
 			d.ringAt(b.deadline)
 		}
 	}
-	d.queue = slices.Insert(d.queue, 0, again...)
 	return rest
 }
 
@@ -328,7 +301,10 @@ func (d *dispatcher) wait(ctx context.Context, canceled <-chan struct{}, b *batc
 		return b.err(ctx)
 	case <-canceled:
 	}
-	if withdrawn, answering := d.withdraw(b); withdrawn {
+	d.mu.Lock()
+	withdrawn, answering := d.queue.Remove(&b.place), !d.failing && d.succeeded.After(b.start)
+	d.mu.Unlock()
+	if withdrawn {
 		return b.withdrawn(ctx, answering)
 	}
 	select {
@@ -337,28 +313,6 @@ func (d *dispatcher) wait(ctx context.Context, canceled <-chan struct{}, b *batc
 	default:
 		return callerLeft(ctx, true)
 	}
-}
-
-// withdraw takes b out of the queue and reports whether it was still there, and whether the server has answered others
-// since b arrived.
-func (d *dispatcher) withdraw(b *batch) (withdrawn, answering bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	answering = !d.failing && d.succeeded.After(b.start)
-	if b.isSent {
-		return false, answering
-	}
-	for i, q := range d.queue {
-		if q == b {
-			n := len(d.queue) - 1
-			copy(d.queue[i:], d.queue[i+1:])
-			d.queue[n] = nil
-			d.queue = d.queue[:n]
-			d.queued -= len(b.requests)
-			return true, answering
-		}
-	}
-	return false, answering
 }
 
 // ringAt makes the timer ring at t at the latest. The caller holds mu.
@@ -386,20 +340,16 @@ func (d *dispatcher) expire() {
 // look answers every batch whose wait is over, takes those that were not sent out of the queue, and makes the timer
 // ring for the others. The caller holds mu.
 func (d *dispatcher) look(now time.Time) {
-	kept := d.queue[:0]
-	for _, b := range d.queue {
+	for b := range d.queue.All() {
 		out, again := d.waiting(b, now)
 		if out == answered {
-			kept = append(kept, b)
 			d.lookAgain(again, now)
 			continue
 		}
+		d.queue.Remove(&b.place)
 		b.outcome = out
-		d.queued -= len(b.requests)
 		b.done <- struct{}{} // never blocks: a batch is answered once
 	}
-	clear(d.queue[len(kept):])
-	d.queue = kept
 	for i := range d.calls {
 		for _, b := range d.calls[i].batches {
 			if !b.watched || b.outcome == expired {

@@ -122,28 +122,28 @@ func TestDispatcher_HoldsWhatWaitsWhileTheServerAnswers(t *testing.T) {
 		waiting := patient(3, within, turn)
 		for range 7 { // 70 ms
 			batches, call := send(t, d, patient(3, within, turn))
-			if len(d.queue) == 0 && !waiting.isSent {
+			if d.queue.Len() == 0 && !waiting.isSent {
 				if err := d.submit(waiting); err != nil {
 					t.Fatal(err)
 				}
 			}
 			// Others are always in front.
 			d.mu.Lock()
-			d.queue, d.queued = nil, 0
+			d.queue.Remove(&waiting.place)
 			d.mu.Unlock()
 			<-time.After(10 * time.Millisecond)
 			d.mu.Lock()
-			d.queue, d.queued = []*batch{waiting}, 3
+			d.queue.Push(&waiting.place, waiting, 3, 0)
 			d.look(wallTime())
-			if len(d.queue) != 1 {
+			if d.queue.Len() != 3 {
 				t.Fatal("what waits was given up while the server answers")
 			}
-			d.queue, d.queued = nil, 0
+			d.queue.Remove(&waiting.place)
 			d.mu.Unlock()
 			d.finish(call, batches, nil, succeeded)
 		}
 		d.mu.Lock()
-		d.queue, d.queued = []*batch{waiting}, 3
+		d.queue.Push(&waiting.place, waiting, 3, 0)
 		d.mu.Unlock()
 		if got, _, _ := d.next(nil); len(got) != 1 || got[0] != waiting {
 			t.Error("what was held is not sent")
@@ -172,8 +172,8 @@ func TestDispatcher_WhoFindsNoTurnIsOverloadAndWasNotSent(t *testing.T) {
 				after = within
 			}
 			wantEnd(t, d, waiting, start, after, limiter.CauseOverload, false)
-			if d.queued != 0 {
-				t.Errorf("%d requests are still in the queue", d.queued)
+			if d.queue.Len() != 0 {
+				t.Errorf("%d requests are still in the queue", d.queue.Len())
 			}
 			d.finish(call, first, nil, succeeded)
 			d.close()
@@ -316,8 +316,8 @@ func TestDispatcher_WhoseCallWasNeverWrittenWaitsInFront(t *testing.T) {
 		}
 		d.finish(call, got, nil, succeeded)
 	}
-	if d.queued != 0 {
-		t.Errorf("%d requests are counted in the queue", d.queued)
+	if d.queue.Len() != 0 {
+		t.Errorf("%d requests are counted in the queue", d.queue.Len())
 	}
 }
 

@@ -37,8 +37,8 @@ func TestDispatcher_TakesWholeBatchesInOrderUpToABatch(t *testing.T) {
 		}
 		d.finish(slot, got, nil, succeeded)
 	}
-	if d.queued != 0 || len(d.queue) != 0 {
-		t.Errorf("%d requests and %d batches are left", d.queued, len(d.queue))
+	if d.queue.Len() != 0 {
+		t.Errorf("%d requests are left", d.queue.Len())
 	}
 }
 
@@ -96,11 +96,11 @@ func TestDispatcher_SecondCallWaitsForHalfOfWhatTheFirstCarries(t *testing.T) {
 	bs := queue(t, d, 6)
 	first, slot, _ := d.next(nil)
 	queue(t, d, 2)
-	if d.mayStart(d.queued) {
+	if d.mayStart(d.queue.Len()) {
 		t.Error("2 requests set off beside a call with 6")
 	}
 	queue(t, d, 1)
-	if !d.mayStart(d.queued) {
+	if !d.mayStart(d.queue.Len()) {
 		t.Error("3 requests wait for a call with 6 to return")
 	}
 	if got, _, _ := d.next(nil); len(got) != 2 {
@@ -111,11 +111,11 @@ func TestDispatcher_SecondCallWaitsForHalfOfWhatTheFirstCarries(t *testing.T) {
 		t.Fatalf("the third call has %d batches", len(got))
 	}
 	queue(t, d, 10)
-	if d.mayStart(d.queued) {
+	if d.mayStart(d.queue.Len()) {
 		t.Error("a fourth call sets off")
 	}
 	d.finish(slot, first, nil, succeeded)
-	if !d.mayStart(d.queued) {
+	if !d.mayStart(d.queue.Len()) {
 		t.Error("nothing sets off when a call has returned")
 	}
 	if len(bs[0].done) != 1 {
@@ -181,8 +181,8 @@ func TestDispatcher_DoesNotSendWhatItsCallerHasLeft(t *testing.T) {
 	}
 	leave()
 	other := queue(t, d, 1)[0]
-	if got, _, _ := d.next(nil); len(got) != 1 || got[0] != other || d.queued != 0 {
-		t.Errorf("%d batches are sent and %d requests wait, want the one whose caller waits alone", len(got), d.queued)
+	if got, _, _ := d.next(nil); len(got) != 1 || got[0] != other || d.queue.Len() != 0 {
+		t.Errorf("%d batches are sent and %d requests wait, want the one whose caller waits alone", len(got), d.queue.Len())
 	}
 	se, ok := d.wait(ctx, nil, b).(*limiter.StoreError) //nolint:errorlint // the concrete type is the promise
 	if !ok || se.Unknown || se.Cause != limiter.CauseCanceled {
