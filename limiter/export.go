@@ -23,7 +23,7 @@ type Exported struct {
 type Exporter interface {
 	Store
 	// Changed returns how many buckets have changed since they were last exported, or MaxExact where no caller could
-	// export all of them alone.
+	// export all of them alone. The error is ErrLost where that of Export is.
 	Changed(ctx context.Context) (int, error)
 	// Export returns the sums of up to most buckets that have changed since they were last exported. It may leave out
 	// those that are not Worth telling. Until Confirm they are leased: after lease without it they are exported again,

@@ -177,6 +177,9 @@ func (s *Store) Changed(ctx context.Context) (changed int, err error) {
 	if err := ctx.Err(); err != nil {
 		return 0, storeError(err)
 	}
+	if s.regions.Restores && !s.kept.Load() {
+		return 0, limiter.ErrLost
+	}
 	for i := range s.shards {
 		sh := &s.shards[i]
 		sh.mu.Lock()

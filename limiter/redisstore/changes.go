@@ -115,9 +115,9 @@ func (s *Store) Changed(ctx context.Context) (int, error) {
 	if s.cluster != nil {
 		return int(limiter.MaxExact), nil
 	}
-	n, err := s.opt.Client.SCard(ctx, s.changedKeys(0)[0]).Result()
+	_, n, err := s.changed(ctx, s.changedKeys(0)[0])
 	if err != nil {
-		return 0, fmt.Errorf("count changed sums: %w", Classify(err))
+		return 0, fmt.Errorf("count changed sums: %w", lostOr(err))
 	}
 	return int(n), nil
 }
@@ -184,16 +184,25 @@ func (s *Store) Export(ctx context.Context, most int, lease time.Duration) ([]li
 
 // due is how many buckets have changed, with those, at most, that are leased and were not confirmed in time.
 func (s *Store) due(ctx context.Context, keys [2]string) (int, error) {
-	p := s.opt.Client.Pipeline()
-	now, changed, mark := p.Time(ctx), p.SCard(ctx, keys[0]), p.Get(ctx, keys[0]+script.KeptSuffix)
-	if _, err := p.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
+	now, changed, err := s.changed(ctx, keys[0])
+	if err != nil {
 		return 0, err
 	}
-	if s.opt.Regions.Restores && mark.Val() != "kept" {
-		return 0, limiter.ErrLost // also if nothing has changed since
+	ended, err := s.opt.Client.ZCount(ctx, keys[1], "-inf", strconv.FormatInt(now.UnixMicro(), 10)).Result()
+	return int(changed + bucketsAtOnce*ended), err
+}
+
+// changed returns the time of the server and how many sums have changed, or ErrLost, also if none has.
+func (s *Store) changed(ctx context.Context, set string) (now time.Time, n int64, err error) {
+	p := s.opt.Client.Pipeline()
+	at, changed, mark := p.Time(ctx), p.SCard(ctx, set), p.Get(ctx, set+script.KeptSuffix)
+	if _, err := p.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
+		return now, 0, err
 	}
-	ended, err := s.opt.Client.ZCount(ctx, keys[1], "-inf", strconv.FormatInt(now.Val().UnixMicro(), 10)).Result()
-	return int(changed.Val() + bucketsAtOnce*ended), err
+	if s.opt.Regions.Restores && mark.Val() != "kept" {
+		return now, 0, limiter.ErrLost
+	}
+	return at.Val(), changed.Val(), nil
 }
 
 // slotsAtOnce is how many slots are asked in one pipeline to each node.

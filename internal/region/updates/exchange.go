@@ -90,8 +90,8 @@ type Exchange struct {
 	cut      atomic.Pointer[cut]
 	applying chan struct{}
 	counts   counts
-	lost     chan struct{} // has something if the store has lost its data
-	failing  atomic.Bool   // the last export, confirmation or reading of arrivals failed
+	lost     chan bool   // whether this node restores the data that the store has lost, or adds to that
+	failing  atomic.Bool // the last export, confirmation or reading of arrivals failed
 }
 
 // cut is what a region is cut off from.
@@ -108,7 +108,7 @@ func New(opt Options) (*Exchange, error) {
 		return nil, errors.New("exchange: all options are required")
 	}
 	x := &Exchange{opt: opt, applying: make(chan struct{}, mostApplying), exported: opt.Now(),
-		refusals: map[string]time.Time{}, lost: make(chan struct{}, 1)}
+		refusals: map[string]time.Time{}, lost: make(chan bool, 1)}
 	for _, p := range opt.Peers {
 		x.names = append(x.names, p.Name)
 		x.peers = append(x.peers, &peer{Link: region.NewLink(p, opt.Client, opt.Token, 0),
@@ -164,11 +164,10 @@ func (x *Exchange) export(ctx context.Context) error {
 		sums, err = x.opt.Store.Export(ctx, mostExported, x.lease())
 	}
 	if errors.Is(err, limiter.ErrLost) {
-		if err = nil; turn {
-			select {
-			case x.lost <- struct{}{}:
-			default: // it is restored already
-			}
+		err = nil
+		select {
+		case x.lost <- turn:
+		default: // it is restored already
 		}
 	}
 	x.mu.Lock()

@@ -37,13 +37,13 @@ var restoreFailing = trouble.Declare(trouble.Condition{Code: "region_restore_fai
 
 // restoreWhenLost restores the store each time that an export was refused because the data are lost, until ctx ends.
 func (x *Exchange) restoreWhenLost(ctx context.Context) {
-	for {
+	for turn := false; ; {
 		select {
 		case <-ctx.Done():
 			return
-		case <-x.lost:
+		case turn = <-x.lost:
 		}
-		if err := x.restore(ctx); err != nil && ctx.Err() == nil {
+		if err := x.restore(ctx, turn); err != nil && ctx.Err() == nil {
 			x.opt.Log.Warn("restoring the units that this region had spent failed; it is tried again", "error", err)
 		}
 	}
@@ -72,10 +72,17 @@ func (r *refusals) add(ctx context.Context, key limiter.Key, err error) bool {
 }
 
 // restore counts the units again that were spent before the store lost its data: those that this node had exported and
-// another region lacks, and those that other regions know. Nothing is exported until it ends. Several nodes may restore
-// at the same time, and repeat it. After an error, or after another loss, the next export is refused again. If some
+// another region lacks, and, if it is this node's turn, those that other regions know. Nothing is exported until that
+// ends. It takes two intervals at least, so that the other nodes of this region add what they had exported. Several nodes
+// may restore at the same time, and repeat it. After an error, or after another loss, the next export is refused again. If some
 // slots of a cluster did not answer, that is so in them only: nothing can be exported from there meanwhile.
-func (x *Exchange) restore(ctx context.Context) error {
+func (x *Exchange) restore(ctx context.Context, turn bool) error {
+	x.mu.Lock()
+	mine := x.box.Waiting()
+	x.mu.Unlock()
+	if !turn && len(mine) == 0 {
+		return nil
+	}
 	name := rand.Text()
 	if began, err := x.opt.Store.BeginRestore(ctx, name); err != nil || !began {
 		return err
@@ -83,11 +90,8 @@ func (x *Exchange) restore(ctx context.Context) error {
 	start := x.opt.Now()
 	within, cancel := context.WithTimeout(ctx, restoreWait)
 	defer cancel()
-	x.mu.Lock()
-	mine := x.box.Waiting()
-	x.mu.Unlock()
 	found, refused := Answer{}, &refusals{}
-	if err := x.apply(within, x.opt.Self, bucketsOf(mine), &found, start, refused); err != nil {
+	if err := x.apply(within, x.opt.Self, bucketsOf(mine), &found, start, refused); err != nil || !turn {
 		return err
 	}
 	errs := make([]error, len(x.peers))
@@ -107,6 +111,9 @@ func (x *Exchange) restore(ctx context.Context) error {
 		}
 		x.opt.Trouble.Note(restoreFailing, p.Name, errs[i])
 		p.recalled(errs[i], x.opt.Now())
+	}
+	if !tick.Wait(ctx, 2*x.opt.Interval-x.opt.Now().Sub(start)) {
+		return ctx.Err()
 	}
 	ended, err := x.opt.Store.EndRestore(ctx, name, refused.keys...)
 	if err == nil && ended {

@@ -244,7 +244,7 @@ func TestRestore_NodesAndLossesInTheMiddleCountNothingTwice(t *testing.T) {
 			for i := range 6 {
 				store.lose(us, other)
 				for _, p := range []*place{us, other} {
-					p.lost <- struct{}{} // both begin, whose turn it is or not
+					p.lost <- true // both begin, whose turn it is or not
 				}
 				pass(time.Duration(i) * 60 * time.Millisecond)
 			}
