@@ -83,6 +83,9 @@ func (s *Store) localize(req *limiter.Request) (*limiter.Request, []*limiter.Par
 			own.Asks = slices.Clone(req.Asks)
 		}
 		own.Asks[i], parts[i] = p.Asked, p
+		if p.Shut && i+1 < len(own.Asks) && own.Asks[i+1].Limit.Algorithm == limiter.Ban {
+			own.Asks[i+1].Look = true // the key is denied whatever it has spent
+		}
 	}
 	return own, parts
 }

@@ -122,6 +122,24 @@ func TestPart_OfAGlobalLimitIsByCutOff(t *testing.T) {
 	}
 }
 
+// What a limit denies because its region is cut off, and not because it is used up, bans no key.
+func TestPart_ThatIsShutCountsTowardsNoBan(t *testing.T) {
+	s, b, r := newStore(t, rules.CutOffClosed)
+	asks := []limiter.Ask{{Key: "{k}|1|fw", Limit: nine, Weight: 1, SpanOf: 1, Spans: true},
+		{Key: limiter.BanKey("{k}|1|fw"), Limit: limiter.BanLimit(3, 60_000, 60_000, 1, 60_000)}}
+	r.cut = true
+	for range 5 {
+		if call, _ := do(t, s, b, limiter.OpTake, asks...); call.Err != nil || call.Result.Allowed {
+			t.Fatalf("in the cut: %+v", call)
+		}
+	}
+	r.cut = false
+	call, _ := do(t, s, b, limiter.OpTake, asks...)
+	if call.Err != nil || !call.Result.Allowed || call.Result.Limits[1].Remaining != 3 {
+		t.Errorf("after the cut: %v, %+v", call.Err, call.Result)
+	}
+}
+
 // The spare units of a soft limit are those of the part. What the part will never admit can be admitted later.
 func TestPart_OfADividedLimitHasItsOwnSpareUnits(t *testing.T) {
 	s, b, _ := newStore(t, rules.CutOffShare)
