@@ -87,11 +87,13 @@ func (s *Set) reindex(drop, put []*Compiled) {
 	for _, c := range drop {
 		if c.Rule.Descriptor != nil {
 			s.entries = entriesWithout(s.entries, c)
+			s.keys = countKeys(s.keys, c.Rule.Descriptor, -1, false)
 		}
 	}
 	for _, c := range put {
 		if c.Rule.Descriptor != nil {
 			s.entries = entriesWith(s.entries, c, false)
+			s.keys = countKeys(s.keys, c.Rule.Descriptor, 1, false)
 		}
 	}
 }

@@ -116,10 +116,11 @@ func CompileSource(src rules.Source, opt Options) (*Set, error) {
 // build indexes all rules.
 func (s *Set) build() {
 	s.index.build(&s.rules)
-	s.entries = byEntries{}
+	s.entries, s.keys = byEntries{}, nil
 	for c := range s.rules.all() {
 		if c.Rule.Descriptor != nil {
 			s.entries = entriesWith(s.entries, c, true)
+			s.keys = countKeys(s.keys, c.Rule.Descriptor, 1, true)
 		}
 	}
 }

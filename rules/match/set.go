@@ -30,6 +30,7 @@ type Set struct {
 	domains  map[string]*profile.Profile // those that have a domain, by domain
 	index    index                       // of ordinary rules
 	entries  byEntries                   // of rules with a descriptor
+	keys     *byKeys                     // the orders of their keys
 	// patterns is the total of PatternSize, oversized the rules with a pattern that is too large for
 	// a new one.
 	patterns  int
