@@ -207,12 +207,18 @@ var rooms = []room{
 	{path: "api/plain", may: []string{"api/decide", "api/reply", "internal/access"},
 		foreign: []string{"golang.org/x/sys"}},
 	{
-		path: "api/envoy", may: []string{"api/decide", "api/reply", "limiter", "rules", "rules/entries",
+		path: "api/envoy", may: []string{"api/decide", "api/envoy/quota", "api/reply", "limiter", "rules", "rules/entries",
 			"rules/facts",
 			"rules/match",
 			"rules/profile", "internal/access"},
 		foreign: []string{"google.golang.org/grpc", "google.golang.org/protobuf", "google.golang.org/genproto",
 			"github.com/envoyproxy/go-control-plane/envoy", "golang.org/x/net"},
+	},
+	{
+		path: "api/envoy/quota", may: []string{"api/decide", "limiter"},
+		inTests: []string{"limiter/memstore", "rules", "rules/entries", "rules/match"},
+		foreign: []string{"google.golang.org/grpc", "google.golang.org/protobuf",
+			"github.com/envoyproxy/go-control-plane/envoy"},
 	},
 	{
 		path: "web", may: []string{"limiter", "internal/access", "internal/backtest", "internal/records",

@@ -56,7 +56,8 @@ func keysName(domain string, sorted []string) string {
 // MatchBucket is MatchEntries for a bucket of Envoy's quota service. It puts the bucket's keys into the order in which
 // rules of the domain have them, and returns that order. If rules have them in several orders, these are tried in
 // alphabetical order of the keys, and the first with a rule for the bucket counts.
-func (s *Set) MatchBucket(domain string, bucket map[string]string, now time.Time) (m Match, _ []entries.Entry, ok bool) {
+func (s *Set) MatchBucket(domain string, bucket map[string]string, now time.Time) (m Match, _ []entries.Entry,
+	ok bool) {
 	sorted := make([]string, 0, len(bucket))
 	for key := range bucket {
 		sorted = append(sorted, key)

@@ -1,0 +1,174 @@
+package quota
+
+import (
+	"math"
+
+	"sluice/limiter"
+)
+
+// Times are in ms of one clock.
+const (
+	second = 1000
+	// maxLife is the longest time to live.
+	maxLife = 60 * second
+	// margin is kept off the time to live, for the way to the proxy.
+	margin = 50
+	// maxSilence is how long after its last report a stream gets lumps. Proxies report every 5 s.
+	maxSilence = 11 * second
+	// idleReports is after how many reports without requests a bucket is abandoned, and endReports after how many
+	// reports since its end all that was spent of a lump is known.
+	idleReports, endReports = 2, 2
+	// firstInterval is the time to which the first report of a bucket is taken to refer, and minInterval the shortest.
+	firstInterval, minInterval = 5 * second, second / 2
+	// headroom is how much more than its demand a holder gets.
+	headroom = 1.2
+	// floorPart: all holders of a bucket together get at least this part of it, whatever their demand is: a demand may
+	// grow, or be unknown. A further lump of a holder that has spent its share is at most as large.
+	floorPart = 20
+	// leastPart: where units become free all the time, a holder waits until this part of what it wants is free. A tiny
+	// lump would keep it from a larger one until its next report.
+	leastPart = 4
+	// minRetry and maxRetry bound the time between two questions to the store about a holder.
+	minRetry, maxRetry = second, maxLife
+	// slideRetry is maxRetry where units become free all the time.
+	slideRetry = 5 * second
+	// maxOwed is how many ended lumps of a holder wait for reports.
+	maxOwed = 8
+)
+
+// Kind is how units of a bucket cease to count.
+type Kind uint8
+
+// The kinds.
+const (
+	Ends   Kind = iota // when the window ends
+	Slides             // after the window or sub-window
+	Drains             // at the rate of the limit
+)
+
+// Rule is what a Book knows of the limit of a bucket.
+type Rule struct {
+	// Key names the bucket on all streams.
+	Key string
+	// Limit is in units per Window. A lump lives no longer than a Part of it, a window or sub-window. Both are in ms.
+	Limit, Window, Part int64
+	Kind                Kind
+	// Capacity is that of a bucket that drains.
+	Capacity int64
+	// Refused: there are no lumps. Unlimited: none are needed.
+	Refused, Unlimited bool
+}
+
+// life is the time for which a lump may live at most, ms.
+func (r *Rule) life() int64 {
+	if r.Kind != Drains {
+		return min(r.Part, maxLife)
+	}
+	const least, most, part = 3 * second, 10 * second, 10
+	drain := most * part
+	if r.Limit > 0 {
+		drain = int(min(float64(most*part), float64(r.Capacity)*float64(r.Window)/float64(r.Limit)))
+	}
+	return int64(max(least, min(most, drain/part)) + second)
+}
+
+// Free is how many units of the capacity a lump leaves free.
+func (r *Rule) Free() int64 {
+	if r.Kind != Drains {
+		return 0
+	}
+	return int64(math.Ceil(float64(r.Limit) * float64(r.life()) / float64(r.Window)))
+}
+
+// Demand is that of the holders of one bucket on one node.
+type Demand struct {
+	Holders   int
+	PerSecond float64
+}
+
+// Book knows what all streams of a node hold.
+type Book struct {
+	shared  map[string]map[*Holder]struct{} // by Rule.Key
+	holders int
+}
+
+// NewBook returns an empty Book.
+func NewBook() *Book { return &Book{shared: map[string]map[*Holder]struct{}{}} }
+
+// Holders is how many buckets the streams have, each counted for each stream.
+func (b *Book) Holders() int { return b.holders }
+
+// Demand returns the demand of this node for a bucket.
+func (b *Book) Demand(key string) (d Demand) {
+	for h := range b.shared[key] {
+		if h.idle < idleReports {
+			d.Holders++
+			d.PerSecond += h.demand
+		}
+	}
+	return d
+}
+
+// join makes h one of the holders of its bucket.
+func (b *Book) join(h *Holder, key string) {
+	if h.key == key {
+		return
+	}
+	b.leave(h)
+	h.key = key
+	if b.shared[key] == nil {
+		b.shared[key] = map[*Holder]struct{}{}
+	}
+	b.shared[key][h] = struct{}{}
+}
+
+func (b *Book) leave(h *Holder) {
+	delete(b.shared[h.key], h)
+	if len(b.shared[h.key]) == 0 {
+		delete(b.shared, h.key)
+	}
+	h.key = ""
+}
+
+// Want returns how many units to charge for a holder that is due, and how many at least. others is the demand of other
+// nodes.
+func (b *Book) Want(h *Holder, r Rule, others Demand, now int64) (want, least int64) {
+	b.join(h, r.Key)
+	life := r.life()
+	whole, span := r.Limit, r.Window
+	if r.Kind == Drains { // what drains meanwhile, and the rest if nobody else wants it
+		span = life
+		whole = max(1, int64(float64(r.Limit)*float64(life)/float64(r.Window)))
+	}
+	part := max(1, int64(float64(whole)*float64(min(life, span))/float64(span))) // of one life
+	units := func(perSecond float64, ms int64) int64 {
+		return int64(min(perSecond*headroom*float64(ms)/second, float64(limiter.MaxExact/2))) + 1
+	}
+	demands := []int64{units(h.demand, span)}
+	for o := range b.shared[r.Key] {
+		if o != h && o.idle < idleReports {
+			demands = append(demands, units(o.demand, span))
+		}
+	}
+	for range min(others.Holders, maxOthers) {
+		demands = append(demands, units(others.PerSecond/float64(others.Holders), span))
+	}
+	floor := floorPart * int64(len(demands))
+	share := limiter.Divide(whole, max(1, whole/floor), demands)[0]
+	if r.Kind == Drains && len(demands) == 1 {
+		share = max(1, r.Capacity-r.Free())
+	}
+	left := min(life, span)
+	if now < h.gotUntil { // a further lump in the same window
+		left = min(left, h.gotUntil-now)
+		share = max(share-h.got, part/floorPart)
+	}
+	want = max(1, min(max(units(h.demand, left), part/floor), share))
+	if r.Kind == Ends {
+		return want, 1
+	}
+	return want, max(1, want/leastPart)
+}
+
+// maxOthers bounds the holders of other nodes that are looked at.
+const maxOthers = 1000
