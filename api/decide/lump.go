@@ -117,8 +117,8 @@ type Lump struct {
 }
 
 // TakeLump charges want units, or all that are left if these are at least least. Of a bucket that drains, free units
-// of the capacity stay free. Its record is kept for keep ms. No fail mode decides: an error means that there is no lump,
-// although its units may be charged.
+// of the capacity stay free. Its record is kept for keep ms. No fail mode decides: an error means that there is no
+// lump, although its units may be charged.
 func (c *Checker) TakeLump(ctx context.Context, r *LumpRule, want, least, free, keep int64) (Lump, error) {
 	ctx, release := c.lumpContext(ctx)
 	defer release()

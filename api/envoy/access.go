@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
+	quotav3 "github.com/envoyproxy/go-control-plane/envoy/service/rate_limit_quota/v3"
 	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
@@ -31,6 +32,7 @@ var tokenOnly = access.GatewayProof{Token: true}
 var openFaces = map[face]bool{
 	rateLimit:     access.OpenCall(ratelimitv3.RateLimitService_ShouldRateLimit_FullMethodName),
 	authorization: access.OpenCall(authv3.Authorization_Check_FullMethodName),
+	quotas:        access.OpenCall(quotav3.RateLimitQuotaService_StreamRateLimitQuotas_FullMethodName),
 }
 
 // sender is what the metadata and the connection of a call say about its sender.

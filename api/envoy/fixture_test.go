@@ -124,7 +124,14 @@ func (c counter) CountDomain(domain, result string) {
 		panic("boom")
 	}
 }
-func (c counter) CountFlood(reason string) { c.count("flood", reason) }
+func (c counter) CountFlood(reason string)  { c.count("flood", reason) }
+func (c counter) HoldQuota(int, int)        {}
+func (c counter) RefuseQuota(reason string) { c.count("quota", reason) }
+func (c counter) CountQuota(what string, n int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.counts["units "+what] += int(n)
+}
 
 // shop is a profile for ext_authz, and for the domain api.
 func shop() profile.Profile {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
+	quotav3 "github.com/envoyproxy/go-control-plane/envoy/service/rate_limit_quota/v3"
 	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
@@ -61,12 +62,15 @@ func describe(generated grpc.ServiceDesc, m *method) grpc.ServiceDesc {
 }
 
 // Services returns the full names of the services that Envoy calls.
-func Services() []string { return []string{rateLimitService.ServiceName, authService.ServiceName} }
+func Services() []string {
+	return []string{rateLimitService.ServiceName, authService.ServiceName,
+		quotav3.RateLimitQuotaService_ServiceDesc.ServiceName}
+}
 
-func (s *Server) newGRPC(more ...grpc.ServerOption) *grpc.Server {
+func (s *Server) newGRPC(largest int, more ...grpc.ServerOption) *grpc.Server {
 	options := append([]grpc.ServerOption{
 		grpc.ForceServerCodecV2(codec{}), grpc.InTapHandle(s.begin), grpc.StreamInterceptor(s.health.bound),
-		grpc.MaxRecvMsgSize(maxMessage), grpc.MaxConcurrentStreams(maxStreams), grpc.MaxHeaderListSize(maxHeaderList),
+		grpc.MaxRecvMsgSize(largest), grpc.MaxConcurrentStreams(maxStreams), grpc.MaxHeaderListSize(maxHeaderList),
 		grpc.ConnectionTimeout(connectionTimeout), grpc.WaitForHandlers(true),
 		grpc.KeepaliveParams(keepalive.ServerParameters{
 			MaxConnectionAge: s.deps.MaxAge, MaxConnectionAgeGrace: maxAgeGrace, Time: pingInterval, Timeout: pingTimeout,
@@ -82,6 +86,7 @@ func (s *Server) newGRPC(more ...grpc.ServerOption) *grpc.Server {
 	g := grpc.NewServer(options...)
 	g.RegisterService(&rateLimitService, s)
 	g.RegisterService(&authService, s)
+	quotav3.RegisterRateLimitQuotaServiceServer(g, quotaServer{server: s})
 	grpc_health_v1.RegisterHealthServer(g, s.health)
 	return g
 }

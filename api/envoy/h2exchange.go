@@ -49,9 +49,13 @@ func (c *h2conn) exchange(st *h2stream, h *headers, r *request) {
 		Method: r.method, URL: &url.URL{Path: r.path}, Proto: "HTTP/2.0", ProtoMajor: 2, Header: header, Body: e,
 		Host: r.authority, RequestURI: r.path, RemoteAddr: c.RemoteAddr().String(),
 	}).WithContext(ctx)
+	server := c.loop.others
+	if st.kind == kindQuota {
+		server = c.loop.quotas
+	}
 	c.spawn(func() {
 		defer cancel()
-		c.loop.others.ServeHTTP(e, request)
+		server.ServeHTTP(e, request)
 		e.finish()
 	})
 }
@@ -156,7 +160,7 @@ func (e *exchange) Flush() {
 		c.send.left, st.send.left = c.send.left-n, st.send.left-n
 		e.out = e.out[n:]
 	}
-	if st.ended {
+	if st.ended || st.kind == kindQuota {
 		st.expires = time.Time{}
 	}
 	c.mu.Unlock()

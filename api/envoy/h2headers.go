@@ -299,13 +299,13 @@ func (c *h2conn) begin(h *headers, r *request) {
 		return
 	}
 	kind := kindOf(r.path)
-	if r.encoding != "" && r.encoding != encoding.Identity {
+	if r.encoding != "" && r.encoding != encoding.Identity && kind != kindQuota {
 		kind = kindOther
 	}
-	if m := kind.method(); m != nil {
+	if f, needs := kind.face(); needs {
 		r.chains = c.chains
-		if result, err := s.authorize(m.face, &r.sender); err != nil {
-			s.deps.Observe.CountCall(faceNames[m.face], result)
+		if result, err := s.authorize(f, &r.sender); err != nil {
+			s.deps.Observe.CountCall(faceNames[f], result)
 			refuse(httpOK, status.Convert(err))
 			return
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
+	quotav3 "github.com/envoyproxy/go-control-plane/envoy/service/rate_limit_quota/v3"
 	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"golang.org/x/net/http2"
 	"google.golang.org/grpc/codes"
@@ -24,6 +25,7 @@ const (
 	kindLimit
 	kindAuthorization
 	kindHealth
+	kindQuota // grpc-go answers it, and it has no end
 )
 
 func kindOf(path string) kind {
@@ -34,6 +36,8 @@ func kindOf(path string) kind {
 		return kindAuthorization
 	case grpc_health_v1.Health_Check_FullMethodName:
 		return kindHealth
+	case quotav3.RateLimitQuotaService_StreamRateLimitQuotas_FullMethodName:
+		return kindQuota
 	}
 	return kindOther
 }
@@ -45,9 +49,17 @@ func (k kind) method() *method {
 		return &limitCall
 	case kindAuthorization:
 		return &authorizationCall
-	case kindOther, kindHealth:
+	case kindOther, kindHealth, kindQuota:
 	}
 	return nil
+}
+
+// face returns the face of a call that needs credentials.
+func (k kind) face() (face, bool) {
+	if m := k.method(); m != nil {
+		return m.face, true
+	}
+	return quotas, k == kindQuota
 }
 
 // phase is how far a call has come.
@@ -102,9 +114,13 @@ func (c *h2conn) open(h *headers, r *request, k kind) {
 	if r.timed && r.timeout <= wait {
 		st.expires, st.hard = st.until, true
 	}
-	c.soon(st.expires)
+	if k == kindQuota { // its handler waits for the first message
+		st.until, st.expires = time.Time{}, time.Time{}
+	} else {
+		c.soon(st.expires)
+	}
 	c.streams[st.id] = st
-	if k == kindOther {
+	if k == kindOther || k == kindQuota {
 		c.exchange(st, h, r)
 	}
 	if h.ended {

@@ -73,7 +73,10 @@ func (h *health) List(context.Context, *grpc_health_v1.HealthListRequest) (*grpc
 const maxWatches = 16
 
 // bound refuses calls of Watch above maxWatches.
-func (h *health) bound(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, watch grpc.StreamHandler) error {
+func (h *health) bound(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, watch grpc.StreamHandler) error {
+	if info.FullMethod != grpc_health_v1.Health_Watch_FullMethodName {
+		return watch(srv, stream)
+	}
 	client := "" // with its port: one connection
 	if p, ok := peer.FromContext(stream.Context()); ok {
 		client = p.Addr.String()

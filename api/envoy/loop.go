@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+
+	"sluice/api/envoy/quota"
 )
 
 // loop serves connections whose first call is one of Envoy's or asks for the health of the node. What one read of a
@@ -17,6 +19,7 @@ import (
 type loop struct {
 	server *Server
 	others *grpc.Server // serves streams of other methods on connections of the loop
+	quotas *grpc.Server // serves those of the quota service, whose messages are larger
 	passed *passed      // the connections that grpc-go gets
 	watch  watch
 
@@ -29,7 +32,8 @@ type loop struct {
 }
 
 func newLoop(s *Server) *loop {
-	return &loop{server: s, others: s.newGRPC(), passed: newPassed(), watch: newWatch(), conns: map[*h2conn]struct{}{}}
+	return &loop{server: s, others: s.newGRPC(maxMessage), quotas: s.newGRPC(quota.MaxMessage), passed: newPassed(),
+		watch: newWatch(), conns: map[*h2conn]struct{}{}}
 }
 
 // Pauses after errors of a listener that are temporary, such as too many open files.
@@ -157,6 +161,7 @@ func (p *loop) drain() {
 func (p *loop) wait() {
 	p.running.Wait()
 	p.others.Stop()
+	p.quotas.Stop()
 }
 
 // abort closes every connection.

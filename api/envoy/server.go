@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"sluice/api/decide"
+	"sluice/api/envoy/quota"
 	"sluice/api/reply"
 	"sluice/internal/access"
 	"sluice/limiter"
@@ -42,6 +43,8 @@ type Deps struct {
 	// LimitHeaders adds the headers RateLimit-Limit, RateLimit-Remaining and RateLimit-Reset to the answers of the
 	// RateLimitService.
 	LimitHeaders bool
+	// Quotas has the demand of other nodes for what proxies hold; nil if there are none.
+	Quotas quota.Board
 	// MaxAge is the age at which connections are asked to move on; 0 for never.
 	MaxAge time.Duration
 	// Observe hears of every call. It may be nil.
@@ -64,6 +67,7 @@ type Observer interface {
 	CountDomain(domain, result string)
 	// CountFlood counts a connection that was closed because of the frames of its client, by a word of Floods.
 	CountFlood(reason string)
+	quota.Observer
 }
 
 type nopObserver struct{}
@@ -71,6 +75,9 @@ type nopObserver struct{}
 func (nopObserver) CountCall(string, string)   {}
 func (nopObserver) CountDomain(string, string) {}
 func (nopObserver) CountFlood(string)          {}
+func (nopObserver) HoldQuota(int, int)         {}
+func (nopObserver) CountQuota(string, int64)   {}
+func (nopObserver) RefuseQuota(string)         {}
 
 // face is a way to call.
 type face uint8
@@ -79,16 +86,19 @@ const (
 	rateLimit face = iota
 	authorization
 	rls // the RateLimitService as JSON
+	quotas
 	faceCount
 )
 
-var faceNames = [faceCount]string{"ratelimit", "ext_authz", "rls"}
+var faceNames = [faceCount]string{"ratelimit", "ext_authz", "rls", "quota"}
 
 // origins are the faces in records, beside those of gateways.
-var origins = [faceCount]string{"envoy_ratelimit", "envoy_ext_authz", "envoy_rls"}
+var origins = [faceCount]string{"envoy_ratelimit", "envoy_ext_authz", "envoy_rls", "envoy_quota"}
 
 // Endpoints are the endpoints that Deps.Refused receives: those of gRPC. RLS is called behind a gate.
-func Endpoints() []string { return []string{origins[rateLimit], origins[authorization]} }
+func Endpoints() []string {
+	return []string{origins[rateLimit], origins[authorization], origins[quotas]}
+}
 
 // Faces are the values of the label face.
 func Faces() []string { return faceNames[:] }
@@ -122,6 +132,7 @@ type Server struct {
 	grpc     func() *grpc.Server // the same each time; from the first on it has goroutines, which Close stops
 	loop     *loop               // nil: grpc-go serves all connections
 	health   *health
+	quotas   *quota.Service
 	buffers  sync.Pool // of *buffers
 	profiles profiles
 	// messageWait is that of the package, except in tests.
@@ -148,9 +159,11 @@ func New(d Deps) (*Server, error) {
 		style: reply.HeaderStyle{ResetDelta: d.ResetDelta}, health: newHealth(d.Ready),
 		messageWait: messageWait,
 	}
+	s.quotas = quota.NewService(quota.Deps{Checker: d.Checker, Board: d.Quotas, Now: d.Now, Observe: d.Observe,
+		Recovered: func(v any, stack []byte) error { return s.recovered(quotas, v, stack) }, Logger: d.Logger})
 	s.buffers.New = func() any { return newBuffers() }
 	s.profiles.log = d.Logger
-	s.grpc = sync.OnceValue(func() *grpc.Server { return s.newGRPC(grpc.NumStreamWorkers(workers)) })
+	s.grpc = sync.OnceValue(func() *grpc.Server { return s.newGRPC(maxMessage, grpc.NumStreamWorkers(workers)) })
 	if d.Loop && d.Trace == nil {
 		s.loop = newLoop(s)
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	quotav3 "github.com/envoyproxy/go-control-plane/envoy/service/rate_limit_quota/v3"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/tap"
 
@@ -61,6 +62,8 @@ func faceOf(method string) (face, bool) {
 		return rateLimit, true
 	case authService.ServiceName:
 		return authorization, true
+	case quotav3.RateLimitQuotaService_ServiceDesc.ServiceName:
+		return quotas, true
 	}
 	return 0, false
 }
@@ -70,6 +73,13 @@ func faceOf(method string) (face, bool) {
 func (s *Server) begin(ctx context.Context, call *tap.Info) (context.Context, error) {
 	if call.FullMethodName == grpc_health_v1.Health_Watch_FullMethodName {
 		return awaiting(ctx, s.messageWait), nil
+	}
+	if call.FullMethodName == quotav3.RateLimitQuotaService_StreamRateLimitQuotas_FullMethodName {
+		result, err := s.authorize(quotas, senderOf(ctx))
+		if err != nil {
+			s.deps.Observe.CountCall(faceNames[quotas], result)
+		}
+		return ctx, err
 	}
 	until, ok := ctx.Deadline()
 	left := time.Until(until) //nolint:forbidigo // a deadline of a socket

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"io/fs"
 	"log/slog"
@@ -16,6 +17,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"sluice/api/decide"
+	"sluice/api/envoy/quota"
 	"sluice/internal/atomicfile"
 	"sluice/internal/config"
 	"sluice/internal/database"
@@ -41,6 +43,8 @@ type counters struct {
 	ledger *decide.Ledger
 	// loads holds the load reports of pools.
 	loads *decide.Loads
+	// quotas has what proxies of other nodes demand; nil without Redis.
+	quotas quota.Board
 	// board is where the nodes that share these counters publish their figures. kind is
 	// redis or memory. breakers returns the state of the circuit breakers.
 	board    history.Board
@@ -143,6 +147,10 @@ func openRedis(ctx context.Context, cfg *config.Serve, host *Host, files secretF
 	if err != nil {
 		return nil, err
 	}
+	quotas, err := fleet.NewQuotaBoard(client, cfg.KeyPrefix, rand.Text())
+	if err != nil {
+		return nil, err
+	}
 	near, hot, err := openNearStore(cfg, host, metrics, client, shared, presence.Live, stops)
 	if err != nil {
 		return nil, err
@@ -152,7 +160,7 @@ func openRedis(ctx context.Context, cfg *config.Serve, host *Host, files secretF
 		board: history.NewRedisBoard(client, cfg.KeyPrefix), kind: "redis",
 		breakers: func() []history.Breaker { return shownBreakers(store.Breakers()) },
 		home:     homes, sums: store, arrivals: fleet.NewRegionArrivals(client, cfg.KeyPrefix),
-		shares: fleet.NewRegionShares(client, cfg.KeyPrefix), agreed: agreed,
+		shares: fleet.NewRegionShares(client, cfg.KeyPrefix), agreed: agreed, quotas: &quotaBoard{quotas, host.Now},
 	}, nil
 }
 

@@ -14,6 +14,7 @@ import (
 	"sluice/api"
 	"sluice/api/decide"
 	"sluice/api/envoy"
+	"sluice/api/envoy/quota"
 	"sluice/api/gateway"
 	"sluice/internal/access"
 	"sluice/internal/config"
@@ -270,9 +271,11 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	}
 	metrics.Questions(gateway.Faces(), gateway.Results())
 	metrics.EnvoyCalls(envoy.Faces(), envoy.Results(), envoy.Floods())
+	metrics.EnvoyQuota(quota.Units(), quota.Refusals())
 	calls, err := envoy.New(envoy.Deps{
 		Checker: checker, Access: keyring, OpenMode: cfg.GRPCLoopback(), Certificates: clients, Ready: ready.ready,
-		Now: host.Now, ResetDelta: cfg.ResetHeader == "delta", LimitHeaders: cfg.GRPCLimitHeaders, MaxAge: cfg.GRPCMaxAge,
+		Now: host.Now, ResetDelta: cfg.ResetHeader == "delta", LimitHeaders: cfg.GRPCLimitHeaders,
+		Quotas: buckets.quotas, MaxAge: cfg.GRPCMaxAge,
 		Observe: metrics, Refused: refused.refused, Trace: spans.GRPC(envoy.Services()...), Panicked: metrics.CountPanic,
 		Logger: host.Log, Loop: cfg.Loop == "on",
 	})

@@ -25,8 +25,9 @@ func newEnvoy() *envoy {
 	return &envoy{
 		names: names{most: maxDomainLabels},
 		calls: counters("sluice_envoy_calls_total",
-			"Calls of Envoy, by face (ratelimit, ext_authz, rls) and result (allowed, denied, unavailable, skipped, "+
-				"missing_fact, unknown_domain, unknown_profile, refused, invalid, not_ready, error).", "face", "result"),
+			"Calls of Envoy, by face (ratelimit, ext_authz, rls, quota) and result (allowed, denied, unavailable, skipped, "+
+				"missing_fact, unknown_domain, unknown_profile, refused, invalid, not_ready, error). Streams count at their end.",
+			"face", "result"),
 		domains: counters("sluice_envoy_domain_calls_total",
 			"Calls of the RateLimitService that were answered, by domain (the first 100 with rules or a profile, then other) "+
 				"and result.", "domain", "result"),

@@ -22,6 +22,7 @@ type Metrics struct {
 	ruleNames names
 	poolNames names
 	envoy     *envoy
+	quota     *quota
 	series    series
 
 	decisions *prometheus.CounterVec
@@ -51,6 +52,7 @@ func New(build Build) *Metrics {
 		ruleNames: names{most: maxRuleLabels},
 		poolNames: names{most: maxRuleLabels},
 		envoy:     newEnvoy(),
+		quota:     newQuota(),
 		decisions: counters("sluice_decisions_total",
 			"Limits decided, by rule (the first 1000 names, then other; default for direct checks), mode and outcome "+
 				"(allowed, denied).", "rule", "mode", "outcome"),
@@ -93,6 +95,7 @@ func New(build Build) *Metrics {
 	info.Set(1)
 	m.MustRegister(m.deferral.collectors()...)
 	m.MustRegister(m.envoy.collectors()...)
+	m.MustRegister(m.quota.collectors()...)
 	m.MustRegister(m.plain.checks, m.plain.handedOver)
 	m.MustRegister(m.questions, m.above, m.bans, m.shed, m.overload, m.account.units, m.account.doubt, m.large)
 	m.MustRegister(m.decisions, m.degraded, &m.checks, &m.stages, m.panics, m.conditions, m.condition,

@@ -163,7 +163,7 @@ func (b *Book) Want(h *Holder, r Rule, others Demand, now int64) (want, least in
 		left = min(left, h.gotUntil-now)
 		share = max(share-h.got, part/floorPart)
 	}
-	want = max(1, min(max(units(h.demand, left), part/floor), share))
+	want = max(1, min(max(units(h.demand, left), part/floor), share, math.MaxUint32)) // Envoy's tokens have 32 bits
 	if r.Kind == Ends {
 		return want, 1
 	}

@@ -23,20 +23,20 @@
 // Units of a fixed window count the same whenever they are spent until it ends, and those of a sliding window until the
 // window or sub-window ends in which they were charged. The store says how long that is, in ms from the moment of
 // sending. Proxies know whole seconds, so the time to live is what is left of it less margin, without its fraction.
-// It is at most maxLife, so that what a dead proxy had, and what a rule said before its last edit, ends within a minute.
-// Proxies know nothing shorter than a second: such a lump is given back at once.
+// It is at most maxLife, so that what a dead proxy had, and what a rule said before its last edit, ends within a
+// minute. Proxies know nothing shorter than a second: such a lump is given back at once.
 //
 // # Buckets that drain
 //
 // Let a bucket have the rate r and the capacity C, and let a lump be spent at most T after its charge. What is spent
 // from a to b comes from lumps charged from a-T to b. If the charges alone follow a bucket of the rate r and the
 // capacity C', they are at most C' + r(b-a+T). That is at most C + r(b-a), what the bucket permits, if C' = C - rT. So
-// a lump must leave rT of the capacity free. T is a tenth of the time in which the capacity drains, from 3 s to 10 s, and
-// one second for the way. A rule needs a capacity of 30 s of its rate, so that this costs little of it.
+// a lump must leave rT of the capacity free. T is a tenth of the time in which the capacity drains, from 3 s to 10 s,
+// and one second for the way. A rule needs a capacity of 30 s of its rate, so that this costs little of it.
 //
 // If callers ask for requests of the same bucket one by one (RateLimitService, check), those are charged when they are
-// spent and may use all of C. All charges from a-T to b are then at most C + r(b-a+T), so both together spend at most rT
-// more than the bucket permits. Of a window they never spend more than the limit.
+// spent and may use all of C. All charges from a-T to b are then at most C + r(b-a+T), so both together spend at most
+// rT more than the bucket permits. Of a window they never spend more than the limit.
 //
 // # Give back
 //

@@ -43,8 +43,11 @@ type Holder struct {
 	notBefore, renew int64
 	// got is what it got in the window that ends at gotUntil.
 	got, gotUntil int64
-	dueAt         int64
-	index         int // in Stream.due, -1 if it is not there
+	// others is the demand of other nodes at othersAt; only the one that asks the store uses them.
+	others   Demand
+	othersAt int64
+	dueAt    int64
+	index    int // in Stream.due, -1 if it is not there
 }
 
 // lump is units that a proxy has.
@@ -113,7 +116,8 @@ func (s *Stream) Report(id string, bucket map[string]string, allowed, denied, no
 		if len(s.holders) >= s.most {
 			return ErrTooManyBuckets
 		}
-		h = &Holder{ID: id, Bucket: bucket, stream: s, index: -1, fresh: denied == 0, notBefore: now}
+		h = &Holder{ID: id, Bucket: bucket, stream: s, index: -1, fresh: denied == 0, notBefore: now,
+			othersAt: now - exchangeEvery}
 		if h.fresh {
 			h.notBefore = now + maxLife
 		}

@@ -1,0 +1,50 @@
+package envoy
+
+import (
+	quotav3 "github.com/envoyproxy/go-control-plane/envoy/service/rate_limit_quota/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"sluice/api/envoy/quota"
+)
+
+// quotaServer is the RateLimitQuotaService.
+type quotaServer struct {
+	quotav3.UnimplementedRateLimitQuotaServiceServer
+	server *Server
+}
+
+// StreamRateLimitQuotas implements quotav3.RateLimitQuotaServiceServer. The credentials of a stream are those of its
+// headers. They are looked at as long as it lasts.
+func (q quotaServer) StreamRateLimitQuotas(conn quota.Conn) error {
+	s := q.server
+	from := senderOf(conn.Context())
+	admitted := func() error {
+		_, err := s.authorize(quotas, from)
+		return err
+	}
+	err := admitted()
+	if err == nil {
+		if err = s.deps.Ready(); err != nil {
+			err = status.Error(codes.Unavailable, "the node is not ready")
+		} else {
+			err = s.quotas.Stream(conn, admitted, s.health.stopped)
+		}
+	}
+	s.deps.Observe.CountCall(faceNames[quotas], endOf(err))
+	return err
+}
+
+// endOf is what became of a stream. It is allowed if it ended because one of its ends wanted that.
+func endOf(err error) string {
+	switch status.Code(err) {
+	case codes.InvalidArgument:
+		return resultInvalid
+	case codes.Unauthenticated, codes.PermissionDenied:
+		return resultRefused
+	case codes.Internal, codes.ResourceExhausted, codes.DeadlineExceeded:
+		return resultError
+	default:
+		return resultAllowed
+	}
+}

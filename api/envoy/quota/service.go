@@ -1,0 +1,200 @@
+package quota
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	quotav3 "github.com/envoyproxy/go-control-plane/envoy/service/rate_limit_quota/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"sluice/api/decide"
+)
+
+// Bounds of a node and of a stream.
+const (
+	maxStreams = 1000
+	maxHolders = 300_000 // on all streams; each needs about half a KB
+	maxBuckets = 60_000  // on one stream; so many are 4 MiB
+	// MaxMessage is the most bytes of a message of a proxy.
+	MaxMessage = 4 << 20
+	// maxTakes is how many questions of a stream are at the store at once.
+	maxTakes = 16
+	// maxActions bounds a message to a proxy.
+	maxActions = 200
+	// firstWait is how long a stream may be without a message, and writeWait how long a proxy may not read.
+	firstWait, writeWait = 2 * time.Second, 10 * time.Second
+	// admitEvery is how often the credentials of a stream are looked at.
+	admitEvery = time.Second
+	// exchangeEvery is how often the demand of other nodes is asked for, and boardLife how long one holds at least, ms.
+	exchangeEvery, boardLife = 5 * second, 10 * second
+)
+
+// Reasons why something was refused, besides decide.LumpRefusals: values of a metric label.
+const (
+	refusedInvalid = "invalid"
+	refusedDomain  = "domain"
+	refusedStreams = "too_many_streams"
+	refusedBuckets = "too_many_buckets"
+	refusedFlood   = "too_often"
+)
+
+// Refusals are all values of the label reason.
+func Refusals() []string {
+	return append(decide.LumpRefusals(), refusedInvalid, refusedDomain, refusedStreams, refusedBuckets, refusedFlood)
+}
+
+// Units are what Observer counts: charged and sent to a proxy, reported as spent, and given back.
+const (
+	UnitsGranted  = "granted"
+	UnitsSpent    = "spent"
+	UnitsReturned = "returned"
+	// UnitsDenied are the requests that proxies report as denied.
+	UnitsDenied = "denied"
+)
+
+// Units are all values of the label what.
+func Units() []string { return []string{UnitsGranted, UnitsSpent, UnitsReturned, UnitsDenied} }
+
+// Observer counts. It is safe for concurrent use.
+type Observer interface {
+	// HoldQuota says how many streams and holders there are.
+	HoldQuota(streams, holders int)
+	// CountQuota counts units.
+	CountQuota(what string, units int64)
+	// RefuseQuota counts a stream or a question about a bucket that was refused.
+	RefuseQuota(reason string)
+}
+
+// Deps are the dependencies of a Service. All but Board are required.
+type Deps struct {
+	Checker *decide.Checker
+	// Board has the demand of other nodes; nil if there are none.
+	Board Board
+	// Now is the wall clock, of which only differences count.
+	Now     func() time.Time
+	Observe Observer
+	// Recovered receives a panic, and returns the status of its stream.
+	Recovered func(v any, stack []byte) error
+	Logger    *slog.Logger
+}
+
+// Service serves streams. It is safe for concurrent use.
+type Service struct {
+	deps  Deps
+	start time.Time
+
+	mu      sync.Mutex
+	book    *Book
+	streams int
+	logged  map[string]int64 // when a refusal was logged last, by reason
+}
+
+// NewService returns a Service.
+func NewService(d Deps) *Service {
+	return &Service{deps: d, start: d.Now(), book: NewBook(), logged: map[string]int64{}}
+}
+
+// Conn is a stream of gRPC.
+type Conn = grpc.BidiStreamingServer[quotav3.RateLimitQuotaUsageReports, quotav3.RateLimitQuotaResponse]
+
+// now is the time of the Book.
+func (s *Service) now() int64 { return s.deps.Now().Sub(s.start).Milliseconds() }
+
+// Stream serves a stream until it ends, which is soon after admitted returns an error or stopped is closed.
+func (s *Service) Stream(conn Conn, admitted func() error, stopped <-chan struct{}) error {
+	x, err := s.open()
+	if err != nil {
+		return err
+	}
+	defer s.close(x)
+	ctx, cancel := context.WithCancel(conn.Context())
+	defer x.takes.Wait()
+	defer cancel()
+	defer close(x.writes)
+	failed := make(chan error, 1) // the reader and the writer end with the stream
+	go func() { failed <- x.read(conn) }()
+	go x.write(conn)
+	first, timer, admit := time.NewTimer(firstWait), time.NewTimer(firstWait), time.NewTicker(admitEvery)
+	defer first.Stop()
+	defer timer.Stop()
+	defer admit.Stop()
+	for {
+		select {
+		case <-x.reported:
+		case done := <-x.done:
+			x.running--
+			done()
+		case err := <-x.written:
+			if err != nil {
+				return err
+			}
+			x.writing = time.Time{}
+		case <-timer.C:
+		case <-first.C:
+			if x.silent() {
+				return status.Error(codes.DeadlineExceeded, "no report came")
+			}
+		case <-admit.C:
+			if err := admitted(); err != nil {
+				return err
+			}
+			if !x.writing.IsZero() && s.deps.Now().Sub(x.writing) > writeWait {
+				return status.Error(codes.ResourceExhausted, "the client does not read")
+			}
+		case err := <-failed:
+			return err
+		case <-stopped:
+			return status.Error(codes.Unavailable, "the node is shutting down")
+		case <-ctx.Done():
+			return status.FromContextError(ctx.Err()).Err()
+		}
+		if wait, ok := x.advance(ctx); ok {
+			timer.Reset(wait)
+		}
+	}
+}
+
+// open begins a stream.
+func (s *Service) open() (*serving, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.streams >= maxStreams {
+		s.refuse(refusedStreams, "")
+		return nil, status.Errorf(codes.ResourceExhausted, "the node has %d streams", maxStreams)
+	}
+	s.streams++
+	x := &serving{
+		service: s, stream: s.book.Open(maxBuckets, s.now()), reported: make(chan struct{}, 1),
+		done: make(chan func(), maxTakes), writes: make(chan *quotav3.RateLimitQuotaResponse, 1),
+		written: make(chan error, 1),
+	}
+	s.observe()
+	return x, nil
+}
+
+func (s *Service) close(x *serving) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	x.stream.Close()
+	x.closed = true
+	s.streams--
+	s.observe()
+}
+
+// observe says how many streams and holders there are. mu is locked.
+func (s *Service) observe() { s.deps.Observe.HoldQuota(s.streams, s.book.Holders()) }
+
+// refuse counts a refusal, and logs it once a minute. mu is locked.
+func (s *Service) refuse(reason, what string) {
+	s.deps.Observe.RefuseQuota(reason)
+	now := s.now()
+	if last, ok := s.logged[reason]; ok && now-last < time.Minute.Milliseconds() {
+		return
+	}
+	s.logged[reason] = now
+	s.deps.Logger.Warn("a proxy gets no units; it denies by no_assignment_behavior", "reason", reason, "what", what)
+}

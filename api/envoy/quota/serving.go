@@ -1,0 +1,310 @@
+package quota
+
+import (
+	"context"
+	"math"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	quotav3 "github.com/envoyproxy/go-control-plane/envoy/service/rate_limit_quota/v3"
+	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"sluice/api/decide"
+	"sluice/limiter"
+	"sluice/rules/entries"
+)
+
+// Bounds of a bucket's name.
+const (
+	maxKeys      = 32
+	maxBucketID  = 4 << 10
+	maxOften     = 4 * maxBuckets // reports of buckets at once
+	oftenPerMS   = 24             // and per ms afterwards; a full stream has 12
+	messageCosts = 10             // as many of them
+)
+
+// serving is a stream that is served. Service.mu guards stream, domain, closed and level.
+type serving struct {
+	service  *Service
+	stream   *Stream
+	domain   string
+	closed   bool
+	level    int64 // of a leaky bucket of reports
+	levelAt  int64
+	reported chan struct{} // holds a token after a report
+
+	// Of the goroutine of Service.Stream.
+	takes   sync.WaitGroup
+	running int
+	done    chan func()
+	back    []Return
+	writes  chan *quotav3.RateLimitQuotaResponse
+	written chan error
+	writing time.Time // since when a message is being written; zero if none is
+}
+
+// read takes up reports until the stream ends.
+func (x *serving) read(conn Conn) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = x.service.deps.Recovered(v, debug.Stack())
+		}
+	}()
+	for {
+		m, err := conn.Recv()
+		if err != nil {
+			return err
+		}
+		if err := x.report(m); err != nil {
+			return err
+		}
+		select {
+		case x.reported <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// write sends messages until the stream ends.
+func (x *serving) write(conn Conn) {
+	for m := range x.writes {
+		x.written <- conn.Send(m)
+	}
+}
+
+// silent reports whether no message has come.
+func (x *serving) silent() bool {
+	x.service.mu.Lock()
+	defer x.service.mu.Unlock()
+	return x.domain == ""
+}
+
+// report takes up a message of the proxy.
+func (x *serving) report(m *quotav3.RateLimitQuotaUsageReports) error {
+	s := x.service
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if x.closed {
+		return status.Error(codes.Canceled, "the stream has ended")
+	}
+	now := s.now()
+	x.level = max(0, x.level-(now-x.levelAt)*oftenPerMS) + int64(len(m.GetBucketQuotaUsages())) + messageCosts
+	if x.levelAt = now; x.level > maxOften {
+		s.refuse(refusedFlood, x.domain)
+		return status.Error(codes.ResourceExhausted, "reports come too often")
+	}
+	if reason, err := x.checkDomain(m.GetDomain()); err != nil {
+		s.refuse(reason, x.domain)
+		return status.Error(codes.InvalidArgument, err.Error())
+	}
+	spent, denied := int64(0), int64(0)
+	for _, u := range m.GetBucketQuotaUsages() {
+		id, err := bucketID(u.GetBucketId().GetBucket())
+		if err == nil {
+			err = checkCounts(u.GetNumRequestsAllowed(), u.GetNumRequestsDenied())
+		}
+		if err != nil {
+			s.refuse(refusedInvalid, x.domain)
+			return status.Error(codes.InvalidArgument, err.Error())
+		}
+		a, d := int64(u.GetNumRequestsAllowed()), int64(u.GetNumRequestsDenied()) //nolint:gosec // checked
+		if s.book.Holders() >= maxHolders && !x.stream.Has(id) {
+			err = ErrTooManyBuckets
+		} else {
+			err = x.stream.Report(id, u.GetBucketId().GetBucket(), a, d, now)
+		}
+		if err != nil {
+			s.refuse(refusedBuckets, x.domain)
+			continue
+		}
+		spent, denied = spent+a, denied+d
+	}
+	s.deps.Observe.CountQuota(UnitsSpent, spent)
+	s.deps.Observe.CountQuota(UnitsDenied, denied)
+	s.observe()
+	return nil
+}
+
+type malformed string
+
+func (m malformed) Error() string { return string(m) }
+
+// checkDomain takes up the domain of a message: the first one has it.
+func (x *serving) checkDomain(domain string) (reason string, _ error) {
+	switch {
+	case x.domain == "" && domain == "":
+		return refusedInvalid, malformed("the first message must have a domain")
+	case len(domain) > entries.MaxDomain:
+		return refusedInvalid, malformed("the domain is too long")
+	case x.domain == "":
+		x.domain = domain
+	case domain != "" && domain != x.domain:
+		return refusedDomain, malformed("a stream has one domain")
+	}
+	return "", nil
+}
+
+// checkCounts refuses numbers that no proxy can have counted since its last report.
+func checkCounts(allowed, denied uint64) error {
+	if allowed > uint64(limiter.MaxExact) || denied > uint64(limiter.MaxExact) {
+		return malformed("the numbers of requests are too large")
+	}
+	return nil
+}
+
+// bucketID returns a text that only equal buckets have.
+func bucketID(bucket map[string]string) (string, error) {
+	if len(bucket) == 0 || len(bucket) > maxKeys {
+		return "", malformed("a bucket must have 1 to " + strconv.Itoa(maxKeys) + " keys")
+	}
+	keys := make([]string, 0, len(bucket))
+	for k := range bucket {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	var id []byte
+	for _, k := range keys {
+		if k == "" || len(k) > entries.MaxKey {
+			return "", malformed("a key must have 1 to " + strconv.Itoa(entries.MaxKey) + " bytes")
+		}
+		for _, text := range []string{k, bucket[k]} {
+			id = append(append(strconv.AppendInt(id, int64(len(text)), 10), ':'), text...)
+		}
+		if len(id) > maxBucketID {
+			return "", malformed("a bucket has at most " + strconv.Itoa(maxBucketID) + " bytes")
+		}
+	}
+	return string(id), nil
+}
+
+// advance does what is due. It returns when it is to be called again, if nothing happens before.
+func (x *serving) advance(ctx context.Context) (time.Duration, bool) {
+	s := x.service
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.now()
+	for x.back = append(x.back, x.stream.Returns()...); len(x.back) > 0 && x.running < maxTakes; x.back = x.back[1:] {
+		r := x.back[0]
+		x.run(func() func() { return x.giveBack(ctx, &r) })
+	}
+	for _, h := range x.stream.Due(maxTakes-x.running, now) {
+		x.run(func() func() { return x.ask(ctx, h) })
+	}
+	if x.writing.IsZero() {
+		if list := x.stream.Actions(maxActions, now); len(list) > 0 {
+			x.writing = s.deps.Now()
+			x.writes <- s.message(list)
+		}
+	}
+	at, ok := x.stream.Next(now)
+	return time.Duration(max(1, at-now)) * time.Millisecond, ok && x.running < maxTakes // else the next that ends advances
+}
+
+// run does something in a goroutine of its own, and what it returns in that of the stream.
+func (x *serving) run(do func() func()) {
+	x.running++
+	x.takes.Go(func() { x.done <- do() })
+}
+
+// ask asks the store about a holder.
+func (x *serving) ask(ctx context.Context, h *Holder) func() {
+	s := x.service
+	s.mu.Lock()
+	domain, sent := x.domain, s.now()
+	s.mu.Unlock()
+	a := Answer{Sent: sent}
+	rule, err := s.deps.Checker.LumpRule(domain, h.Bucket)
+	switch {
+	case err != nil:
+	case rule.Refused != "" || rule.Unlimited:
+		a.Rule = ruleOf(&rule)
+	default:
+		a = x.take(ctx, h, &rule, sent)
+	}
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if rule.Refused != "" {
+			s.refuse(rule.Refused, domain+": "+rule.Rule)
+		}
+		x.stream.Answered(h, &a, s.now())
+	}
+}
+
+// take charges a lump for a holder.
+func (x *serving) take(ctx context.Context, h *Holder, rule *decide.LumpRule, sent int64) Answer {
+	s, r := x.service, ruleOf(rule)
+	if b := s.deps.Board; b != nil && sent-h.othersAt >= exchangeEvery {
+		s.mu.Lock()
+		own := s.book.Demand(r.Key)
+		s.mu.Unlock()
+		bounded, cancel := context.WithTimeout(ctx, second/4*time.Millisecond)
+		if others, err := b.Exchange(bounded, r.Key, own, max(r.life(), boardLife)); err == nil {
+			h.others, h.othersAt = others, sent
+		} else {
+			h.others = Demand{}
+		}
+		cancel()
+	}
+	s.mu.Lock()
+	want, least := s.book.Want(h, r, h.others, s.now())
+	s.mu.Unlock()
+	return take(ctx, s.deps.Checker, rule, want, least, sent)
+}
+
+// giveBack gives back what was not spent of a lump. It stays charged if that fails.
+func (x *serving) giveBack(ctx context.Context, r *Return) func() {
+	l, _ := r.Token.(*decide.Lump)
+	if err := x.service.deps.Checker.SettleLump(ctx, l, r.Spent); err == nil {
+		x.service.deps.Observe.CountQuota(UnitsReturned, r.Back)
+	}
+	return func() {}
+}
+
+// message returns the message with some actions, two for a lump: a changed token bucket would not begin full.
+func (s *Service) message(list []Action) *quotav3.RateLimitQuotaResponse {
+	m := &quotav3.RateLimitQuotaResponse{}
+	for i := range list {
+		a := &list[i]
+		add := func(ttl int64, strategy *typev3.RateLimitStrategy) {
+			m.BucketAction = append(m.BucketAction, &quotav3.RateLimitQuotaResponse_BucketAction{
+				BucketId: &quotav3.BucketId{Bucket: a.Bucket},
+				BucketAction: &quotav3.RateLimitQuotaResponse_BucketAction_QuotaAssignmentAction_{
+					QuotaAssignmentAction: &quotav3.RateLimitQuotaResponse_BucketAction_QuotaAssignmentAction{
+						AssignmentTimeToLive: &durationpb.Duration{Seconds: ttl}, RateLimitStrategy: strategy,
+					},
+				},
+			})
+		}
+		switch a.Act {
+		case Abandon:
+			m.BucketAction = append(m.BucketAction, &quotav3.RateLimitQuotaResponse_BucketAction{
+				BucketId: &quotav3.BucketId{Bucket: a.Bucket},
+				BucketAction: &quotav3.RateLimitQuotaResponse_BucketAction_AbandonAction_{
+					AbandonAction: &quotav3.RateLimitQuotaResponse_BucketAction_AbandonAction{}},
+			})
+		case Deny:
+			add(a.TTL, blanket(typev3.RateLimitStrategy_DENY_ALL))
+		case Allow:
+			add(a.TTL, blanket(typev3.RateLimitStrategy_ALLOW_ALL))
+		case Spend:
+			add(a.TTL, blanket(typev3.RateLimitStrategy_DENY_ALL))
+			add(a.TTL, &typev3.RateLimitStrategy{Strategy: &typev3.RateLimitStrategy_TokenBucket{
+				TokenBucket: &typev3.TokenBucket{MaxTokens: uint32(min(a.Units, math.MaxUint32)), //nolint:gosec // bounded
+					TokensPerFill: wrapperspb.UInt32(0), FillInterval: &durationpb.Duration{Seconds: 1}}}})
+			s.deps.Observe.CountQuota(UnitsGranted, a.Units)
+		}
+	}
+	return m
+}
+
+func blanket(r typev3.RateLimitStrategy_BlanketRule) *typev3.RateLimitStrategy {
+	return &typev3.RateLimitStrategy{Strategy: &typev3.RateLimitStrategy_BlanketRule_{BlanketRule: r}}
+}
