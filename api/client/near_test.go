@@ -370,6 +370,10 @@ func killsAndFaults(t *testing.T, seed uint64, algorithm string, percent int) {
 					die(n)
 					c, n = s.client(Options{})
 				}
+				mu.Lock()
+				rests := time.Duration(rng.IntN(3)/2*rng.IntN(80)) * time.Millisecond // so that it holds what it does not spend
+				mu.Unlock()
+				<-time.After(rests)
 				for range rate / 10 {
 					<-time.After(time.Second / time.Duration(rate))
 					a, err := n.Check(context.Background(), q)
