@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"sluice/limiter"
@@ -269,30 +270,32 @@ func TestDispatcher_RefusesWhatCameTooLate(t *testing.T) {
 }
 
 func TestDispatcher_KeepsEachDeadlineOfWhatItHolds(t *testing.T) {
-	d := newDispatcher(10, 100)
-	now := wallTime()
-	sent := watched(t, d, now.Add(20*time.Millisecond))
-	batches, slot, _ := d.next(nil)
-	sooner := watched(t, d, now.Add(10*time.Millisecond))
-	later := watched(t, d, now.Add(time.Hour))
-	for _, tt := range []struct {
-		b       *batch
-		unknown bool
-	}{{sooner, false}, {sent, true}} {
-		err := d.wait(context.Background(), nil, tt.b)
-		se, ok := err.(*limiter.StoreError) //nolint:errorlint // the concrete type is the promise
-		if !ok || se.Cause != limiter.CauseTimeout || se.Unknown != tt.unknown {
-			t.Errorf("got %+v, want a timeout with unknown %v", err, tt.unknown)
+	synctest.Test(t, func(t *testing.T) {
+		d := newDispatcher(10, 100)
+		now := wallTime()
+		sent := watched(t, d, now.Add(20*time.Millisecond))
+		batches, slot, _ := d.next(nil)
+		sooner := watched(t, d, now.Add(10*time.Millisecond))
+		later := watched(t, d, now.Add(time.Hour))
+		for _, tt := range []struct {
+			b       *batch
+			unknown bool
+		}{{sooner, false}, {sent, true}} {
+			err := d.wait(context.Background(), nil, tt.b)
+			se, ok := err.(*limiter.StoreError) //nolint:errorlint // the concrete type is the promise
+			if !ok || se.Cause != limiter.CauseTimeout || se.Unknown != tt.unknown {
+				t.Errorf("got %+v, want a timeout with unknown %v", err, tt.unknown)
+			}
 		}
-	}
-	if wallTime().Before(sent.deadline) {
-		t.Error("the deadline was cut short")
-	}
-	d.finish(slot, batches, nil, succeeded) // must not answer the expired batch a second time
-	if len(sent.done) != 0 {
-		t.Error("an expired batch was answered again")
-	}
-	if got, _, _ := d.next(nil); len(got) != 1 || got[0] != later {
-		t.Error("the queue lost the batch whose deadline is far, or kept the expired one")
-	}
+		if wallTime().Before(sent.deadline) {
+			t.Error("the deadline was cut short")
+		}
+		d.finish(slot, batches, nil, succeeded) // must not answer the expired batch a second time
+		if len(sent.done) != 0 {
+			t.Error("an expired batch was answered again")
+		}
+		if got, _, _ := d.next(nil); len(got) != 1 || got[0] != later {
+			t.Error("the queue lost the batch whose deadline is far, or kept the expired one")
+		}
+	})
 }
