@@ -123,13 +123,16 @@ func (x *Exchange) restore(ctx context.Context, turn bool) error {
 	return cmp.Or(err, refused.err)
 }
 
-// recall asks a region for all pages, and applies them.
+// recall asks a region for all pages, and applies them. It returns an error, too, if the pages may lack buckets because
+// that region does not have all rules of this one.
 func (x *Exchange) recall(ctx context.Context, p *peer, applied *atomic.Int64, refused *refusals) error {
+	var older error
 	for cursor := ""; ; {
-		page, err := x.page(ctx, p, cursor)
-		if err != nil {
+		page, err := x.page(ctx, p, cursor, older != nil)
+		if page == nil {
 			return err
 		}
+		older = cmp.Or(older, err)
 		for _, m := range page.Messages {
 			if m.To != x.opt.Self || m.Prefix != x.opt.Prefix || m.From != p.Name && m.From != x.opt.Self {
 				return fmt.Errorf("the answer has sums of %q for %q under %q", m.From, m.To, m.Prefix)
@@ -150,24 +153,40 @@ func (x *Exchange) recall(ctx context.Context, p *peer, applied *atomic.Int64, r
 			}
 		}
 		if cursor = page.Next; cursor == "" {
-			return nil
+			return older
 		}
 	}
 }
 
-// page asks the nodes of a region in turn for a page, until one answers or its time is over.
-func (x *Exchange) page(ctx context.Context, p *peer, cursor string) (page *Page, err error) {
+// page asks the nodes of a region in turn for a page, until one answers that has the rules of this region, or has older
+// ones if that is good enough, or its time is over. A page by older rules comes with an error.
+func (x *Exchange) page(ctx context.Context, p *peer, cursor string, older bool) (page *Page, err error) {
 	ctx, cancel := context.WithTimeout(ctx, askWait)
 	defer cancel()
 	for node := uint32(0); ; node++ {
-		page, failed := x.pageOf(ctx, p, node, cursor)
+		got, failed := x.pageOf(ctx, p, node, cursor)
 		if failed == nil {
-			return page, nil
+			page, failed = got, x.knowsRules(got)
+			if failed == nil || older {
+				return page, failed
+			}
 		}
 		if err = cmp.Or(err, failed); !tick.Wait(ctx, x.opt.Interval) {
-			return nil, err
+			return page, err
 		}
 	}
+}
+
+// knowsRules returns an error if the rules of the node that has answered a page are older than those of this one: it
+// leaves out the buckets of rules that it does not have.
+func (x *Exchange) knowsRules(page *Page) error {
+	own := x.opt.Sets.Load().Version()
+	for _, m := range page.Messages {
+		if m.Set < own {
+			return fmt.Errorf("its rules are of version %d, those of this region of version %d", m.Set, own)
+		}
+	}
+	return nil
 }
 
 // pageOf asks a node for a page.

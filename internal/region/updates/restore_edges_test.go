@@ -276,3 +276,32 @@ func TestRestore_AShardThatDoesNotAnswerKeepsNoOtherOne(t *testing.T) {
 		})
 	})
 }
+
+// A region that does not have a rule yet leaves its buckets out of its pages. It is asked again until it has the rules
+// of the one that asks, and what is wrong is said if it never has.
+func TestRestore_ARegionWithoutTheRuleIsAskedAgain(t *testing.T) {
+	for _, follows := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, "eu", "us")
+			eu, us := w.places["eu"], w.places["us"]
+			store := losable(us)
+			w.run(func() {
+				us.spend(t, ada, 20)
+				pass(time.Second)
+				eu.opt.Sets.Store(setOf(t, 6))
+				store.lose(us)
+				pass(2 * time.Second)
+				left := int64(100)
+				if follows {
+					eu.opt.Sets.Store(setOf(t, 7, "r"))
+					left = 80
+				}
+				pass(askWait)
+				w.left(t, "after the restore", map[string]int64{"us": left})
+				if us.opt.Trouble.On(restoreFailing, "eu") == follows {
+					t.Errorf("its rules follow: %v, and that is in trouble", follows)
+				}
+			})
+		})
+	}
+}
