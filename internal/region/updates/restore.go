@@ -73,9 +73,10 @@ func (r *refusals) add(ctx context.Context, key limiter.Key, err error) bool {
 
 // restore counts the units again that were spent before the store lost its data: those that this node had exported and
 // another region lacks, and, if it is this node's turn, those that other regions know. Nothing is exported until that
-// ends. It takes two intervals at least, so that the other nodes of this region add what they had exported. Several nodes
-// may restore at the same time, and repeat it. After an error, or after another loss, the next export is refused again. If some
-// slots of a cluster did not answer, that is so in them only: nothing can be exported from there meanwhile.
+// ends. It takes two intervals at least, so that the other nodes of this region add what they had exported. Several
+// nodes may restore at the same time, and repeat it. After an error, or after another loss, the next export is refused
+// again. If some slots of a cluster did not answer, that is so in them only: nothing can be exported from there
+// meanwhile.
 func (x *Exchange) restore(ctx context.Context, turn bool) error {
 	x.mu.Lock()
 	mine := x.box.Waiting()
