@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -33,6 +34,7 @@ func TestEnvoy(t *testing.T) {
 		t.Run(file+" asks the other node", func(t *testing.T) { t.Parallel(); envoyNodeKilled(t, p, bin, file) })
 	}
 	t.Run("a rolling restart fails no request", func(t *testing.T) { t.Parallel(); envoyRolls(t, p, bin) })
+	t.Run("rlqs.yaml shares a limit", func(t *testing.T) { t.Parallel(); envoyQuotas(t, p, bin) })
 	t.Run("journeys of envoyproxy/ratelimit", func(t *testing.T) { t.Parallel(); peersJourneys(t, p, bin) })
 }
 
@@ -66,8 +68,11 @@ func runEnvoy(t *testing.T, p *product, bin, file string, replaced map[string]st
 	if err := os.WriteFile(path, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return s.start(t, &testenv.Program{Path: bin, Args: append([]string{"-c", path, "--concurrency", "1",
-		"--disable-hot-restart", "--log-level", "warn"}, args...)})
+	if !slices.Contains(args, "--concurrency") {
+		args = append(args, "--concurrency", "1")
+	}
+	return s.start(t, &testenv.Program{Path: bin, Args: append([]string{"-c", path, "--disable-hot-restart",
+		"--log-level", "warn"}, args...)})
 }
 
 // envoyExample: five requests of a key pass, the sixth does not, and the access log names the rule.

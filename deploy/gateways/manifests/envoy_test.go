@@ -9,6 +9,7 @@ import (
 	_ "github.com/envoyproxy/go-control-plane/envoy/extensions/access_loggers/stream/v3"
 	_ "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/ext_authz/v3"
 	_ "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/local_ratelimit/v3"
+	_ "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/rate_limit_quota/v3"
 	_ "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/ratelimit/v3"
 	_ "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/router/v3"
 	_ "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
@@ -63,6 +64,7 @@ func TestEnvoy_LeavesADeadNodeAloneAndAsksAnother(t *testing.T) {
 func TestEnvoy_DecodesStrictly(t *testing.T) {
 	for name, field := range map[string]string{
 		"envoy.yaml": "failure_mode_allow:", "rls.yaml": "failure_mode_deny:", "ext_authz.yaml": "context_extensions:",
+		"rlqs.yaml": "no_assignment_behavior:",
 	} {
 		file, err := os.ReadFile("../envoy/" + name)
 		if err != nil {
