@@ -63,6 +63,9 @@ func (r *Rule) Normalize() {
 	if r.Ban != nil {
 		r.Ban = r.Ban.normalized()
 	}
+	if r.Denial != nil {
+		r.Denial = r.Denial.normalized()
+	}
 	if r.Candidate != nil {
 		c := *r.Candidate
 		field.Normalize(candidateFields, &c)
@@ -84,8 +87,11 @@ func (r *Rule) MarshalPolicies() ([]byte, error) { return field.MarshalPolicies(
 func (r *Rule) UnmarshalPolicies(text []byte) error {
 	unknown, err := field.UnmarshalPolicies(ruleFields, r, text)
 	r.Unknown = unknown
+	if err != nil && r.Hidden {
+		r.Message = new("{") // because validation refuses neither value of a damaged flag
+	}
 	if err != nil && r.Descriptor != nil {
-		r.Descriptor = &RuleDescriptor{} // because validation refuses neither value of a damaged flag
+		r.Descriptor = &RuleDescriptor{} // for the same reason
 	}
 	return err
 }

@@ -28,7 +28,7 @@ func TestDiff_ListsChangedFieldsInOrder(t *testing.T) {
 	if got := Diff(&before, &before); got != nil {
 		t.Errorf("a rule differs from itself in %v", got)
 	}
-	if got := Diff(nil, &before); len(got) != 19 || got[0] != (field.Change{Field: "name", New: "rule-1"}) {
+	if got := Diff(nil, &before); len(got) != 20 || got[0] != (field.Change{Field: "name", New: "rule-1"}) {
 		t.Errorf("creation: got %v", got)
 	}
 }

@@ -32,7 +32,8 @@ func everyPolicy() Rule {
 		Candidate:     &Candidate{Algorithm: "gcra", Limit: new(int64(0)), WindowMS: new(int64(500)), Align: new("calendar")},
 		Ban:           &Ban{After: 3, WithinMS: 1000, ForMS: 60_000, Grow: 2, MostMS: 3_600_000},
 		RetryJitterMS: new(int64(0)), LogPercent: new(int64(0)), NotifyPercent: []int64{80, 100},
-		Message: new("{key} <é> \"{{\""), HotKeys: "leased", HotRaisePercent: new(int64(10)),
+		Message: new("{key} <é> \"{{\""), Denial: &Denial{Status: 402, Retry: "never"}, Hidden: true,
+		HotKeys: "leased", HotRaisePercent: new(int64(10)),
 		Span: "global", MaxOverPercent: new(int64(5)), Cold: new("open"), CutOff: new("closed"),
 		Descriptor: &RuleDescriptor{Domain: "shop", Entries: []entries.Element{
 			{Key: "path", Value: "/pay"}, {Key: "file", Pattern: "a*", Shared: true}, {Key: "é"},

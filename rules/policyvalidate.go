@@ -25,6 +25,8 @@ func (p *Parsed) validatePolicy(r *Rule, base limiter.Limit, ps *field.Problems)
 	validateSpan(r, ps)
 	validateLife(r, ps)
 	validateNotify(r, ps)
+	validateDenial(r, ps)
+	validateHidden(r, ps)
 	p.Limits = validateLimits(r, base, ps)
 	p.Candidate = validateCandidate(r, base, ps)
 	if r.Message != nil {

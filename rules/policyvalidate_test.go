@@ -56,6 +56,8 @@ func TestValidatePolicy_AcceptsWhatBelongsTogether(t *testing.T) {
 			r.ChargeOn, r.FailMode = "report", "local"
 		},
 		"jitter": func(r *Rule) { r.RetryJitterMS = n(0) },
+		"denial": func(r *Rule) { r.Denial, r.Mode = &Denial{Status: 402, Retry: "never"}, "shadow" },
+		"hidden": func(r *Rule) { r.Denial, r.Hidden = &Denial{}, true },
 		"notify": func(r *Rule) { r.NotifyPercent = []int64{100, 1, 80, 99} },
 		"global": func(r *Rule) {
 			r.Span, r.WindowMS, r.MaxOverPercent, r.Cold, r.CutOff = "global", 10_000, n(100), new("open"), new("closed")
@@ -237,17 +239,30 @@ func TestValidatePolicy_NamesTheFieldAtFault(t *testing.T) {
 		"ban and elastic": {"ban", banned(someBan, func(r *Rule) {
 			r.Throttle, r.ElasticPercent, r.Pool = "elastic", n(10), ptr("p")
 		})},
-		"ban and queue":     {"ban", banned(someBan, func(r *Rule) { r.OverLimit = "defer" })},
-		"ban of a quota":    {"ban", banned(someBan, describe, func(r *Rule) { r.Quota = true })},
-		"ban of nothing":    {"ban", banned(someBan, describe, func(r *Rule) { r.Unlimited, r.Limit = true, 0 })},
-		"jitter too long":   {"retry_jitter_ms", func(r *Rule) { r.RetryJitterMS = n(3_600_001) }},
-		"notify at 0":       {"notify_percent[0]", func(r *Rule) { r.NotifyPercent = []int64{0} }},
-		"notify above":      {"notify_percent[1]", func(r *Rule) { r.NotifyPercent = []int64{80, 101} }},
-		"notify twice":      {"notify_percent[2]", func(r *Rule) { r.NotifyPercent = []int64{80, 90, 80} }},
-		"notify often":      {"notify_percent", func(r *Rule) { r.NotifyPercent = []int64{1, 2, 3, 4, 5} }},
-		"unknown span":      {"span", func(r *Rule) { r.Span = "planet" }},
-		"exact and leased":  {"hot_keys", func(r *Rule) { r.Span, r.HotKeys = "global_exact", "leased" }},
-		"exact and sharded": {"hot_keys", func(r *Rule) { r.Span, r.HotKeys = "global_exact", "sharded" }},
+		"ban and queue":        {"ban", banned(someBan, func(r *Rule) { r.OverLimit = "defer" })},
+		"ban of a quota":       {"ban", banned(someBan, describe, func(r *Rule) { r.Quota = true })},
+		"ban of nothing":       {"ban", banned(someBan, describe, func(r *Rule) { r.Unlimited, r.Limit = true, 0 })},
+		"denial of 404":        {"denial.status", func(r *Rule) { r.Denial = &Denial{Status: 404} }},
+		"denial without words": {"denial.retry", func(r *Rule) { r.Denial = &Denial{Retry: "later"} }},
+		"denial and defer":     {"denial", func(r *Rule) { r.Denial, r.OverLimit = &Denial{}, "defer" }},
+		"denial, unlimited": {"denial", func(r *Rule) {
+			r.Denial, r.Unlimited, r.Scope = &Denial{}, true, ""
+			r.Descriptor = &RuleDescriptor{Domain: "d", Entries: []entries.Element{{Key: "k"}}}
+		}},
+		"jitter of a denial that never ends": {"retry_jitter_ms", func(r *Rule) {
+			r.Denial, r.RetryJitterMS = &Denial{Retry: "never"}, n(1)
+		}},
+		"hidden message":     {"message", func(r *Rule) { r.Hidden, r.Message = true, new("no") }},
+		"hidden concurrency": {"hidden", func(r *Rule) { r.Hidden, r.Algorithm = true, "concurrency" }},
+		"hidden queue":       {"hidden", func(r *Rule) { r.Hidden, r.Algorithm = true, "leaky_queue" }},
+		"jitter too long":    {"retry_jitter_ms", func(r *Rule) { r.RetryJitterMS = n(3_600_001) }},
+		"notify at 0":        {"notify_percent[0]", func(r *Rule) { r.NotifyPercent = []int64{0} }},
+		"notify above":       {"notify_percent[1]", func(r *Rule) { r.NotifyPercent = []int64{80, 101} }},
+		"notify twice":       {"notify_percent[2]", func(r *Rule) { r.NotifyPercent = []int64{80, 90, 80} }},
+		"notify often":       {"notify_percent", func(r *Rule) { r.NotifyPercent = []int64{1, 2, 3, 4, 5} }},
+		"unknown span":       {"span", func(r *Rule) { r.Span = "planet" }},
+		"exact and leased":   {"hot_keys", func(r *Rule) { r.Span, r.HotKeys = "global_exact", "leased" }},
+		"exact and sharded":  {"hot_keys", func(r *Rule) { r.Span, r.HotKeys = "global_exact", "sharded" }},
 		"exact of nothing": {"span", func(r *Rule) {
 			describe(r)
 			r.Span, r.Unlimited, r.Limit = "global_exact", true, 0

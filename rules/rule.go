@@ -90,6 +90,10 @@ type Rule struct {
 	// Message replaces the message in the body of a denial: up to MaxMessage characters with the placeholders of
 	// ParseMessage; nil for the usual one.
 	Message *string `json:"message"`
+	// Denial is the status of the rule's denials, and whether waiting ends them; nil for 429 and yes.
+	Denial *Denial `json:"denial"`
+	// Hidden keeps the rule's name and figures out of what clients see.
+	Hidden bool `json:"hidden"`
 	// HotKeys is exact, leased or sharded; HotRaisePercent, only with the last
 	// two, raises the limit of a hot key.
 	HotKeys         string `json:"hot_keys"`
@@ -214,6 +218,9 @@ var ruleFields = []field.Field[Rule]{
 		Noun: "percentages", Most: MaxNotify,
 	},
 	{Name: "message", At: func(r *Rule) any { return &r.Message }, Policy: true, Characters: MaxMessage},
+	{Name: "denial", At: func(r *Rule) any { return &r.Denial }, Policy: true, Damaged: &Denial{Status: -1},
+		Composite: field.Part(denialFields)},
+	{Name: "hidden", At: func(r *Rule) any { return &r.Hidden }, Policy: true, Default: false},
 	{
 		Name: "hot_keys", At: func(r *Rule) any { return &r.HotKeys }, Policy: true,
 		Default: HotKeysExact, OneOf: []string{HotKeysExact, HotKeysLeased, HotKeysSharded},

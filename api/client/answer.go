@@ -6,7 +6,7 @@ import "encoding/json"
 // the strictest limit.
 type Answer struct {
 	Allowed bool `json:"allowed"`
-	// Status is the code for the program's own client: 200, 202 (deferred), 429 or 503.
+	// Status is the code for the program's own client: 200, 202 (deferred), 402, 403, 429 or 503.
 	Status int `json:"status"`
 	Figures
 	// RetryAfterS is RetryAfterMS in seconds, rounded up.

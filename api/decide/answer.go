@@ -234,8 +234,8 @@ type LimitAnswer struct {
 	Message *rules.Message
 	// Period is the kind of period that the window of Limit is, nil without a calendar.
 	Period *rules.Period
-	// LogPercent is the rule's percentage of entities that the decision log records, nil for that of the server.
-	LogPercent *int64
+	// Of is the rule as it is written, nil for a direct limit. Do not change it.
+	Of *rules.Rule
 	// Notify are the percentages of the limit at which the key is an alert, ascending; nil for none. Do not change them.
 	Notify []int64
 	Key    limiter.Key
@@ -298,6 +298,9 @@ func (la *LimitAnswer) Series() string {
 	}
 	return la.Rule
 }
+
+// Hidden reports whether clients may learn nothing of the limit.
+func (la *LimitAnswer) Hidden() bool { return la.Of != nil && la.Of.Hidden }
 
 // Mode returns enforce, shadow or candidate.
 func (la *LimitAnswer) Mode() string {

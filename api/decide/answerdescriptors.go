@@ -45,8 +45,8 @@ func (c *Checker) answerDescriptors(ctx context.Context, w *work, p *plan, q *De
 			c.opt.Ledger.mirror(together, taken)
 		}
 	}
-	if !a.Allowed() && p.op == limiter.OpTake {
-		c.jitter(&a.Answer, limits[:p.enforced+p.alone])
+	if !a.Allowed() && !returns(p.op) {
+		c.retries(&a.Answer, limits[:p.enforced+p.alone])
 	}
 	a.findStrictest(p.enforced + p.alone)
 	if a.Verdict == Overloaded {

@@ -253,9 +253,8 @@ func (c *Checker) answer(ctx context.Context, w *work, p *plan, a *Answer) error
 		}
 		calls = calls[1:]
 	}
-	// A client that gets a denial of these will try again.
-	if !a.Allowed() && (q.Op == limiter.OpTake || q.Op == limiter.OpCharge) {
-		c.jitter(a, enforced)
+	if !a.Allowed() && (q.Op == limiter.OpTake || q.Op == limiter.OpPeek || q.Op == limiter.OpCharge) {
+		c.retries(a, enforced)
 	}
 	if a.Verdict == Overloaded {
 		c.opt.Observe.ObserveOverload(a.Impatient)

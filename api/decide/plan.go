@@ -128,7 +128,7 @@ func (p *plannedLimit) answer(call *limiter.Call) LimitAnswer {
 		}
 	}
 	if p.rule != nil {
-		la.Message, la.LogPercent, la.Notify = p.rule.Message, p.rule.Rule.LogPercent, p.rule.Notify
+		la.Message, la.Of, la.Notify = p.rule.Message, &p.rule.Rule, p.rule.Notify
 		la.Rule, la.Version = p.rule.Rule.Name, p.rule.Rule.Version
 		if !p.sent && !p.candidate {
 			la.Period = p.rule.Period

@@ -125,7 +125,8 @@ func missingFact(fact string) []byte {
 
 // Numbers of google.rpc.Code in a CheckResponse.
 var statusCodes = map[int]codes.Code{
-	http.StatusForbidden: codes.PermissionDenied, http.StatusTooManyRequests: codes.ResourceExhausted,
+	http.StatusForbidden: codes.PermissionDenied, http.StatusPaymentRequired: codes.ResourceExhausted,
+	http.StatusTooManyRequests:    codes.ResourceExhausted,
 	http.StatusServiceUnavailable: codes.Unavailable,
 }
 

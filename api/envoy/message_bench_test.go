@@ -27,7 +27,7 @@ func BenchmarkMessages(b *testing.B) {
 	write := func() []byte {
 		x.out.begin()
 		x.out.b = appendNumber(x.out.b, 1, code(false))
-		x.out.status(a, &a.Limits[0], false, 50)
+		x.out.status(a, &a.Limits[0], &a.Limits[0], false, 50)
 		s.rest(x, true, nil)
 		return x.out.b
 	}

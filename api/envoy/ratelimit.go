@@ -54,15 +54,18 @@ func (s *Server) writeLimit(x *buffers) {
 	o.b = appendNumber(o.b, 1, code(!x.a.Allowed()))
 	for i := range x.a.Statuses {
 		st := &x.a.Statuses[i]
-		var la *decide.LimitAnswer
-		if st.Limit >= 0 {
-			la = &x.a.Limits[st.Limit]
-		}
+		var la, shown *decide.LimitAnswer
 		remaining := st.Remaining
 		if st.State == decide.StateUnlimited {
 			remaining = math.MaxUint32
 		}
-		o.status(&x.a.Answer, la, st.Over, remaining)
+		if st.Limit >= 0 {
+			la = &x.a.Limits[st.Limit]
+			if shown = la; la.Hidden() {
+				shown, remaining = nil, 0
+			}
+		}
+		o.status(&x.a.Answer, la, shown, st.Over, remaining)
 	}
 	s.rest(x, x.known, x.a.Statuses)
 }
@@ -187,13 +190,15 @@ func (s *Server) giveBack(ctx context.Context, q *decide.Question, a *decide.Ans
 func (x *buffers) statusesOfOne(a *decide.Answer) {
 	o, over := &x.out, !a.Allowed()
 	o.b = appendNumber(o.b, 1, code(over))
-	var la *decide.LimitAnswer
+	var la, shown *decide.LimitAnswer
 	remaining := int64(0)
 	if a.Strictest >= 0 {
 		la = &a.Limits[a.Strictest]
-		remaining = la.Decision.Remaining
+	}
+	if i := reply.Shown(a); i >= 0 {
+		shown, remaining = &a.Limits[i], a.Limits[i].Decision.Remaining
 	}
 	for range x.call.GetDescriptors() {
-		o.status(a, la, over, remaining)
+		o.status(a, la, shown, over, remaining)
 	}
 }

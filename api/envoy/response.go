@@ -128,12 +128,13 @@ func (o *response) headers(a *decide.Answer, style reply.HeaderStyle) {
 
 // limitHeaders adds the headers of envoyproxy/ratelimit.
 func (o *response) limitHeaders(a *decide.Answer) {
-	if a.Strictest < 0 || !a.Limits[a.Strictest].Known {
+	shown := reply.Shown(a)
+	if shown < 0 || !a.Limits[shown].Known {
 		return
 	}
 	defer func(shows headerSet) { o.shows = shows }(o.shows)
 	o.shows = allHeaders // whoever set this wants to see them
-	la := &a.Limits[a.Strictest]
+	la := &a.Limits[shown]
 	limit, _, _ := la.Decision.InForce(la.Limit.Algorithm)
 	o.addNumber(headerLimit, limit)
 	o.addNumber(headerRemaining, la.Decision.Remaining)
@@ -155,14 +156,18 @@ func code(over bool) uint64 {
 	return codeOK
 }
 
-// status appends one status of a RateLimitResponse. la is nil if no limit applies.
-func (o *response) status(a *decide.Answer, la *decide.LimitAnswer, over bool, remaining int64) {
+// status appends one status of a RateLimitResponse. la is the limit that decided, nil if none applies, and shown the one
+// whose figures Envoy may send to its client, nil for none.
+func (o *response) status(a *decide.Answer, la, shown *decide.LimitAnswer, over bool, remaining int64) {
 	b, at := begin(o.b, 2)
 	b = appendNumber(b, 1, code(over))
-	if la != nil {
-		b = appendLimit(b, la)
+	if shown != nil {
+		b = appendLimit(b, shown)
 	}
 	b = appendNumber(b, 3, capped(remaining))
+	if !over {
+		la = shown
+	}
 	if la != nil {
 		if ms := wait(a, la, over); ms > 0 {
 			var in int

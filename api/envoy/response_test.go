@@ -105,7 +105,7 @@ func TestStatus_SaysWhatBecameOfADescriptor(t *testing.T) {
 		}
 		var o response
 		o.begin()
-		o.status(&a, tt.la, tt.over, tt.remaining)
+		o.status(&a, tt.la, tt.la, tt.over, tt.remaining)
 		got := &ratelimitv3.RateLimitResponse{}
 		if err := proto.Unmarshal(o.b, got); err != nil || len(got.GetStatuses()) != 1 {
 			t.Fatalf("%s: %v, %v", tt.name, got, err)

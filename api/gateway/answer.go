@@ -67,8 +67,6 @@ func (o *answer) begin(w http.ResponseWriter, r *http.Request, f face) {
 var (
 	problemType   = []string{"application/problem+json"}
 	noStore       = []string{"no-store"}
-	statusDenied  = []string{"429"}
-	statusBusy    = []string{"503"}
 	statusMissing = []string{"403"}
 )
 
@@ -95,12 +93,12 @@ func (o *answer) send(a *decide.Answer, style reply.HeaderStyle) {
 		return
 	}
 	o.result = resultDenied
-	status, forClient := http.StatusTooManyRequests, statusDenied
-	if reply.Status(a) == http.StatusServiceUnavailable {
-		o.result, status, forClient = resultUnavailable, http.StatusServiceUnavailable, statusBusy
+	status := reply.Status(a)
+	if status == http.StatusServiceUnavailable {
+		o.result = resultUnavailable
 	}
 	if o.face == nginx {
-		h[headerStatus], status = forClient, http.StatusForbidden
+		h[headerStatus], status = []string{strconv.Itoa(status)}, http.StatusForbidden
 	}
 	h["Content-Type"], h["Cache-Control"] = problemType, noStore
 	o.text = reply.AppendShortDenial(o.text[:0], a)

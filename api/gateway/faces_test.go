@@ -99,6 +99,28 @@ func TestNginx_DenialIsA403ThatSaysWhatTheClientGets(t *testing.T) {
 }
 
 // A node without a turn for a question denies it in the form of a closed fail mode, also where fail modes let pass.
+func TestFaces_SendTheStatusOfTheRule(t *testing.T) {
+	f := newFixture(t, []rules.Rule{rule(1, "budget", "user", 0, func(r *rules.Rule) {
+		r.Denial = &rules.Denial{Status: 402}
+	})})
+	for _, tt := range []struct {
+		face      string
+		status    int
+		forClient []string
+	}{{"forward", 402, nil}, {"nginx", 403, []string{"402"}}, {"ext_authz", 402, nil}} {
+		a := f.forwarded(tt.face, "GET", "/", "X-User", "42")
+		if a.status != tt.status || !slices.Equal(header(a, "X-RateLimit-Status"), tt.forClient) {
+			t.Errorf("%s: got %+v", tt.face, a)
+		}
+		if kind, status := problemOf(t, a); kind != quotaExceeded || status != 402 {
+			t.Errorf("%s: the client's problem is %s %d", tt.face, kind, status)
+		}
+		if f.count(tt.face, resultDenied) != 1 {
+			t.Errorf("%s: counted %v", tt.face, f.counts)
+		}
+	}
+}
+
 func TestFaces_AnOverloadDenies(t *testing.T) {
 	f := newFixture(t, []rules.Rule{rule(1, "r", "user", 5, func(r *rules.Rule) { r.FailMode = rules.FailOpen })})
 	f.store.fault = func() error { return &limiter.StoreError{Cause: limiter.CauseOverload} }

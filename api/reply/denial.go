@@ -65,8 +65,8 @@ func appendDenial(b []byte, a *decide.Answer, most int) []byte {
 		} else {
 			b = append(b, typeQuotaExceeded+`","title":"`+titleQuotaExceeded+`",`...)
 		}
-		b = append(b, `"status":429,`...)
-		b = append(b, `"detail":"`...)
+		b = strconv.AppendInt(append(b, `"status":`...), int64(Status(a)), 10)
+		b = append(b, `,"detail":"`...)
 		b = appendAdvice(b, a)
 		b = append(b, `",`...)
 	}
@@ -74,7 +74,7 @@ func appendDenial(b []byte, a *decide.Answer, most int) []byte {
 	n := 0
 	for i := range a.Limits {
 		la := &a.Limits[i]
-		if la.Shadow || la.Decision.Allowed || la.Overloaded {
+		if la.Shadow || la.Decision.Allowed || la.Overloaded || la.Hidden() {
 			continue
 		}
 		if i != a.Strictest {

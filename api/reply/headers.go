@@ -5,6 +5,7 @@ import (
 
 	"sluice/api/decide"
 	"sluice/limiter"
+	"sluice/rules"
 )
 
 // HeaderStyle is the form of the client headers. With the zero value,
@@ -44,7 +45,7 @@ const (
 // Headers calls emit with each client header of an answer: RateLimit-Policy and RateLimit
 // as in draft-ietf-httpapi-ratelimit-headers-11, Retry-After as in RFC 9110 (not for a
 // deferred request, which must not be sent again), and the customary X-RateLimit headers.
-// Shadow limits are omitted. Names of rules need no escaping. Values are written into
+// Shadow limits and those of hidden rules are omitted. Names of rules need no escaping. Values are written into
 // scratch, which may be nil, and are valid only during the call; Headers returns the
 // scratch for the next call.
 func (st HeaderStyle) Headers(a *decide.Answer, scratch []byte, emit func(name string, value []byte)) []byte {
@@ -63,12 +64,16 @@ func (st HeaderStyle) Headers(a *decide.Answer, scratch []byte, emit func(name s
 	if v := appendRemainders(scratch, a); len(v) > 0 {
 		send(headerRateLimit, v)
 	}
-	if a.Strictest < 0 {
+	strictest := Shown(a)
+	if strictest < 0 {
 		return scratch
 	}
-	d := &a.Limits[a.Strictest].Decision
+	d := &a.Limits[strictest].Decision
 	send(headerLimit, strconv.AppendInt(scratch, d.Limit, 10))
 	send(headerRemaining, strconv.AppendInt(scratch, d.Remaining, 10))
+	if !a.Allowed() && a.Verdict != decide.Deferred {
+		d = &a.Limits[a.Strictest].Decision // its wait is that of the answer, even if a hidden rule denied
+	}
 	switch wait := wait(a, d); {
 	case wait == limiter.Never:
 	case st.ResetDelta:
@@ -77,6 +82,22 @@ func (st HeaderStyle) Headers(a *decide.Answer, scratch []byte, emit func(name s
 		send(headerReset, strconv.AppendInt(scratch, CeilSeconds(a.At+wait), 10))
 	}
 	return scratch
+}
+
+// Shown returns the index of the limit whose figures clients receive: the strictest of those that are not of hidden
+// rules, -1 if there is none.
+func Shown(a *decide.Answer) int {
+	if a.Strictest < 0 || !a.Limits[a.Strictest].Hidden() {
+		return a.Strictest
+	}
+	strictest := -1
+	for i := range a.Limits {
+		if la := &a.Limits[i]; !la.Shadow && !la.Hidden() && la.Known &&
+			(strictest < 0 || la.Decision.StricterThan(a.Limits[strictest].Decision)) {
+			strictest = i
+		}
+	}
+	return strictest
 }
 
 // wait is how many ms one limit asks a client to wait: its retry-after with jitter if it
@@ -103,7 +124,7 @@ func appendPolicies(b []byte, a *decide.Answer) []byte {
 	named := 0
 	for i := range a.Limits {
 		la := &a.Limits[i]
-		if la.Shadow || !names(a, i, &named) {
+		if la.Shadow || la.Hidden() || !names(a, i, &named) {
 			continue
 		}
 		limit, burst, bucketed := la.Decision.InForce(la.Limit.Algorithm)
@@ -132,7 +153,7 @@ func appendRemainders(b []byte, a *decide.Answer) []byte {
 	named := 0
 	for i := range a.Limits {
 		la := &a.Limits[i]
-		if la.Shadow || !names(a, i, &named) || !la.Known {
+		if la.Shadow || la.Hidden() || !names(a, i, &named) || !la.Known {
 			continue
 		}
 		b = appendItem(b, la)
@@ -174,7 +195,6 @@ func CeilSeconds(ms int64) int64 {
 const (
 	statusOK          = 200
 	statusAccepted    = 202
-	statusTooMany     = 429
 	statusUnavailable = 503
 )
 
@@ -184,7 +204,12 @@ func Status(a *decide.Answer) int {
 	case decide.Allowed:
 		return statusOK
 	case decide.Denied:
-		return statusTooMany
+		if a.Strictest >= 0 && a.Strictest < len(a.Limits) {
+			if of := a.Limits[a.Strictest].Of; of != nil && of.Denial != nil {
+				return int(of.Denial.Status)
+			}
+		}
+		return rules.DefaultDenial
 	case decide.Deferred:
 		return statusAccepted
 	}

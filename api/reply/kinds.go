@@ -202,7 +202,7 @@ var kinds = [kindCount]Description{
 		Meaning: "The client has used up a limit.",
 		Cause:   "At least one of the limits in violated-policies has fewer units left than the request needs.",
 		Action: "The client waits for as long as Retry-After says. Without Retry-After, waiting does not help: the " +
-			"request exceeds the whole limit or is blocked.",
+			"request exceeds the whole limit or is blocked, or the rule says so. A rule can set the status to 402 or 403.",
 		Header: "Retry-After: 12",
 		Example: `"detail":"Please try again in 12 ` +
 			`seconds.","violated-policies":["per-minute"],"error":"rate_limit_exceeded","message":"Too many ` +

@@ -125,11 +125,11 @@ func (c *console) printGreeting(w io.Writer, cfg *config.Serve, addr net.Addr) {
 }
 
 // headersOf returns the function that makes the response headers of a decision by one limit of one rule.
-func headersOf(resetDelta bool) func(string, limiter.Limit, limiter.Decision, int64) []web.Header {
+func headersOf(resetDelta bool) func(*rules.Rule, limiter.Limit, limiter.Decision, int64) []web.Header {
 	style := reply.HeaderStyle{ResetDelta: resetDelta}
-	return func(rule string, l limiter.Limit, decided limiter.Decision, at int64) (out []web.Header) {
+	return func(r *rules.Rule, l limiter.Limit, decided limiter.Decision, at int64) (out []web.Header) {
 		a := decide.Answer{Verdict: decide.Allowed, At: at,
-			Limits: []decide.LimitAnswer{{Rule: rule, Limit: l, Decision: decided, Known: true}}}
+			Limits: []decide.LimitAnswer{{Rule: r.Name, Of: r, Limit: l, Decision: decided, Known: true}}}
 		if !decided.Allowed {
 			a.Verdict = decide.Denied
 		}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"sluice/limiter"
+	"sluice/rules"
 )
 
 func TestConsole_ARuleMadeThereDeniesAndItsDenialIsSeen(t *testing.T) {
@@ -62,7 +63,7 @@ func TestConsole_ARuleMadeThereDeniesAndItsDenialIsSeen(t *testing.T) {
 
 func TestHeadersOf_AreTheAPIs(t *testing.T) {
 	l := limiter.Limit{Algorithm: limiter.FixedWindow, Count: 10, Window: 60_000}
-	got := headersOf(true)("r", l,
+	got := headersOf(true)(&rules.Rule{Name: "r"}, l,
 		limiter.Decision{Limit: 10, RetryAfter: 1500, Reset: 2500}, 1000)
 	want := `[{Retry-After 2} {RateLimit-Policy "r";q=10;w=60} {RateLimit "r";r=0;t=2} {X-RateLimit-Limit 10} {X-RateLimit-Remaining 0} {X-RateLimit-Reset 2}]`
 	if fmt.Sprint(got) != want {

@@ -22,7 +22,7 @@ type Event struct {
 	// Weight is in units; it counts for every limit unless the limit has its own. For a settle it is the actual weight, -1
 	// for as estimated.
 	Weight int64 `json:"weight"`
-	// Status is the status for the client: 200, 202, 429 or 503.
+	// Status is the status for the client: 200, 202, 402, 403, 429 or 503.
 	Status    int    `json:"status"`
 	ClientIP  string `json:"client_ip"`
 	UserAgent string `json:"user_agent"`

@@ -18,8 +18,8 @@ import (
 func rateOf(d *decide.Decision, usual float64) float64 {
 	named := int64(-1)
 	for i := range d.Answer.Limits {
-		if p := d.Answer.Limits[i].LogPercent; p != nil {
-			named = max(named, *p)
+		if of := d.Answer.Limits[i].Of; of != nil && of.LogPercent != nil {
+			named = max(named, *of.LogPercent)
 		}
 	}
 	if named >= 0 {

@@ -159,6 +159,9 @@ func TestSummary_DescribesTheRule(t *testing.T) {
 			"to /v1/charges; the rest wait in a queue of up to 10,000 requests for up to 1 hour." + open},
 		{"jitter", func(r *rules.Rule) { r.RetryJitterMS = new(int64(1500)) },
 			plain + " Denied clients are told to wait up to 1,500 ms longer, at random." + open},
+		{"denial", func(r *rules.Rule) { r.Denial, r.Hidden = &rules.Denial{Status: 403, Retry: rules.RetryNever}, true },
+			plain + " Denied clients receive the status 403 and no Retry-After. Clients see neither its name nor its figures." +
+				open},
 		{"notify", func(r *rules.Rule) { r.NotifyPercent = []int64{100, 80} },
 			plain + " A key that has used 80% or 100% of its limit is an alert." + open},
 		{"reported usage", func(r *rules.Rule) { r.ChargeOn = rules.ChargeOnReport },

@@ -25,7 +25,7 @@ func ruleOf(form url.Values) (rules.Rule, []field.Problem) {
 	bind.Read(&rd.Reader, "", rules.Fields(), &r)
 	rd.descriptor(&r)
 	r.Tiers, r.Schedule, r.Calendar = rd.tiers(), rd.schedule(), rd.calendar()
-	r.Defer, r.Candidate, r.Ban = rd.deferral(r.OverLimit), rd.candidate(), rd.ban()
+	r.Defer, r.Candidate, r.Ban, r.Denial = rd.deferral(r.OverLimit), rd.candidate(), rd.ban(), rd.denial()
 	if r.Calendar == nil && rd.Text("window_ms") == "" && !r.Unlimited {
 		rd.Wrong("window_ms", "is required")
 	}
@@ -140,6 +140,15 @@ func (rd *ruleReader) ban() *rules.Ban {
 		}
 	}
 	return &b
+}
+
+func (rd *ruleReader) denial() *rules.Denial {
+	var d rules.Denial
+	bind.Read(&rd.Reader, "denial.", rules.DenialFields(), &d)
+	if d == (rules.Denial{}) {
+		return nil
+	}
+	return &d
 }
 
 // element is the name of an element of a list in the form.

@@ -40,6 +40,8 @@ func policies() []rules.Rule {
 			Calendar: &rules.Calendar{Every: "month", Zone: "Asia/Tokyo", AnchorDay: 31}},
 		{Name: "report", Scope: "user", Limit: 5, WindowMS: 1, ChargeOn: "report", WeightField: text("tokens"),
 			FailMode: "closed", Ban: &rules.Ban{After: 20, WithinMS: 60_000, ForMS: 600_001, Grow: 2, MostMS: 86_400_000}},
+		{Name: "told", Scope: "user", Limit: 5, WindowMS: 1, Hidden: true,
+			Denial: &rules.Denial{Status: 402, Retry: "never"}},
 		{Name: "defer", Scope: "user", Limit: 5, WindowMS: 604_800_000, OverLimit: "defer",
 			Defer: &rules.Defer{MaxItems: 5, MaxAgeMS: 1001}},
 		{Name: "candidate", Scope: "user", Algorithm: "fixed_window", Align: text("first_hit"), Limit: 5, WindowMS: 1000,

@@ -125,9 +125,9 @@ func (p *Pages) preview(v *kit.Visit, d *draft) RulePreview {
 		load = defaultLoad
 	}
 	shape := kit.OneOf(d.form.Get("preview.shape"), shapeSteady, shapeBurst, shapeBoundary)
-	name := r.Name
-	if !plainName(name) {
-		name = "rule"
+	named := r
+	if !plainName(r.Name) {
+		named.Name = "rule"
 	}
 	headers := p.Headers
 	if m.Silent = r.Mode == rules.ModeShadow; m.Silent {
@@ -140,7 +140,7 @@ func (p *Pages) preview(v *kit.Visit, d *draft) RulePreview {
 	if set != nil && set.Len() == 1 {
 		ban = set.At(0).Ban
 	}
-	tried := simulate(l, ban, spare, shape, load, p.Now().UnixMilli(), headers, name)
+	tried := simulate(l, ban, spare, shape, load, p.Now().UnixMilli(), headers, &named)
 	m.Limit = &tried
 	if !m.Invalid {
 		p.tryOnDenials(v, &r, set, &m)

@@ -23,18 +23,18 @@ import (
 func TestPreview_UsesTheRealArithmetic(t *testing.T) {
 	const now = 1_700_000_010_000
 	limit := limiter.Limit{Algorithm: limiter.FixedWindow, Count: 10, Window: 60_000}
-	p := ruleedit.Simulate(limit, nil, 0, "boundary", 100, now, nil, "r")
+	p := ruleedit.Simulate(limit, nil, 0, "boundary", 100, now, nil, nil)
 	if p.AllowedUnits != 20 || p.DeniedUnits != 0 {
 		t.Errorf("a fixed window lets %d through across its end, denies %d; want 20 and 0", p.AllowedUnits, p.DeniedUnits)
 	}
 	limit.Algorithm = limiter.SlidingWindowLog
-	if p = ruleedit.Simulate(limit, nil, 0, "boundary", 100, now, nil, "r"); p.AllowedUnits != 10 || p.DeniedUnits != 10 {
+	if p = ruleedit.Simulate(limit, nil, 0, "boundary", 100, now, nil, nil); p.AllowedUnits != 10 || p.DeniedUnits != 10 {
 		t.Errorf("a log lets %d through, denies %d; want 10 and 10", p.AllowedUnits, p.DeniedUnits)
 	}
-	if p = ruleedit.Simulate(limit, nil, 0, "steady", 80, now, nil, "r"); p.DeniedUnits != 0 || p.AllowedUnits != 24 {
+	if p = ruleedit.Simulate(limit, nil, 0, "steady", 80, now, nil, nil); p.DeniedUnits != 0 || p.AllowedUnits != 24 {
 		t.Errorf("below the limit %d pass, %d are denied; want 24 and 0", p.AllowedUnits, p.DeniedUnits)
 	}
-	if p = ruleedit.Simulate(limit, nil, 0, "burst", 300, now, nil, "r"); p.AllowedUnits != 20 || p.DeniedUnits != 40 {
+	if p = ruleedit.Simulate(limit, nil, 0, "burst", 300, now, nil, nil); p.AllowedUnits != 20 || p.DeniedUnits != 40 {
 		t.Errorf("of two bursts %d pass, %d are denied; want 20 and 40", p.AllowedUnits, p.DeniedUnits)
 	}
 	for _, a := range limiter.Algorithms() {
@@ -45,7 +45,7 @@ func TestPreview_UsesTheRealArithmetic(t *testing.T) {
 		if a == limiter.SlidingWindowBuckets {
 			l.Buckets = 60
 		}
-		p := ruleedit.Simulate(l, nil, 0, "steady", 300, now, nil, "r")
+		p := ruleedit.Simulate(l, nil, 0, "steady", 300, now, nil, nil)
 		var drawn, listed int64
 		for _, s := range p.Slots {
 			drawn += s.Allowed + s.Denied

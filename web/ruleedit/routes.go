@@ -23,8 +23,8 @@ type Pages struct {
 	Replay  Replay
 }
 
-// HeadersOf returns the response headers for a decision of a limit, at a time in ms since the epoch.
-type HeadersOf func(rule string, l limiter.Limit, d limiter.Decision, at int64) []Header
+// HeadersOf returns the response headers for a decision of a rule by a limit, at a time in ms since the epoch.
+type HeadersOf func(r *rules.Rule, l limiter.Limit, d limiter.Decision, at int64) []Header
 
 // Replay tries an edited rule on recorded traffic.
 type Replay interface {

@@ -49,9 +49,9 @@ func arrivals(shape string, window, limit, load int64) []arrival {
 
 // simulate tests a limit with the traffic of one client, with the code that decides real requests and a simulated
 // clock. ban is the ban beside the limit, nil for none. spare is what a throttle allows over the limit, which is not in
-// headers. With a very high limit each request uses several units. name is the rule's name, for headers.
+// headers. With a very high limit each request uses several units. r is the rule, for headers.
 func simulate(l limiter.Limit, ban *limiter.Limit, spare int64, shape string, load, now int64, headers HeadersOf,
-	name string) Preview {
+	r *rules.Rule) Preview {
 	p := Preview{Shape: shape, Load: load, Window: l.Window, Limit: l.Capacity(), Rows: make([]Slot, previewRows),
 		Span: previewWindows * l.Window}
 	all := arrivals(shape, l.Window, l.Count, load)
@@ -80,7 +80,10 @@ func simulate(l limiter.Limit, ban *limiter.Limit, spare int64, shape string, lo
 		}
 		p.Denied = s.denials > 0
 		example.Limit, example.Remaining = min(example.Limit, s.capacity), min(example.Remaining, s.capacity)
-		p.Headers = headers(name, l, example.Within(spare), at)
+		if !example.Allowed && r.Denial != nil && r.Denial.Retry == rules.RetryNever {
+			example.RetryAfter = limiter.Never
+		}
+		p.Headers = headers(r, l, example.Within(spare), at)
 	}
 	return p
 }

@@ -55,6 +55,9 @@ func putComposites(f url.Values, r *rules.Rule) {
 	if b := r.Ban; b != nil {
 		bind.Put(f, "ban.", rules.BanFields(), b)
 	}
+	if d := r.Denial; d != nil {
+		bind.Put(f, "denial.", rules.DenialFields(), d)
+	}
 	if c := r.Candidate; c != nil {
 		bind.Put(f, "candidate.", rules.CandidateFields(), c)
 	}
@@ -67,7 +70,7 @@ var formOrder = []string{
 	"over_limit", "defer", "mode", "fail_mode", "overload",
 	"unlimited", "addend", "quota", "share_threshold", "replaces", "metadata",
 	"tiers", "schedule", "calendar", "active_", "throttle", "soft_percent", "elastic_percent", "pool", "priority",
-	"retry_jitter_ms", "message", "ban", "candidate",
+	"retry_jitter_ms", "message", "ban", "denial", "hidden", "candidate",
 	"align", "anchor_ms", "buckets", "weight_field", "charge_on", "hot_",
 	"span", "max_over_percent", "cold", "cut_off", "log_percent", "notify_percent",
 }

@@ -188,9 +188,9 @@ func denials() []history.Request {
 }
 
 // headers are those that a client would get, in short.
-func headers(rule string, l limiter.Limit, d limiter.Decision, _ int64) []web.Header {
+func headers(r *rules.Rule, l limiter.Limit, d limiter.Decision, _ int64) []web.Header {
 	policy := web.Header{Name: "RateLimit-Policy",
-		Value: strconv.Quote(rule) + ";q=" + strconv.FormatInt(l.Count, 10) + ";w=" +
+		Value: strconv.Quote(r.Name) + ";q=" + strconv.FormatInt(l.Count, 10) + ";w=" +
 			strconv.FormatInt((l.Window+999)/1000, 10)}
 	if d.Allowed {
 		return []web.Header{policy}

@@ -237,7 +237,7 @@ class Answer(_Figures):
     limit."""
 
     allowed: bool = False
-    #: The code for the program's own client: 200, 202 (deferred), 429 or 503.
+    #: The code for the program's own client: 200, 202 (deferred), 402, 403, 429 or 503.
     status: int = 0
     #: retry_after_ms in seconds, rounded up.
     retry_after_s: Optional[int] = None

@@ -133,7 +133,7 @@ export interface LimitAnswer extends Figures {
 /** The decision about a request, or the state after another operation. Newer services may add members. */
 export interface Answer extends Figures {
   allowed: boolean;
-  /** The status for the program's own client: 200, 202 (deferred), 429 or 503. */
+  /** The status for the program's own client: 200, 202 (deferred), 402, 403, 429 or 503. */
   status: number;
   /** retry_after_ms in seconds, rounded up. */
   retry_after_s?: number;
