@@ -23,9 +23,10 @@ type messagePart struct{ text, name string }
 
 // MessageValues are the values of placeholders.
 type MessageValues struct {
-	// Limit is the limit in force, in units per WindowMS, in ms, or per Period unless that is nil.
-	Limit, WindowMS int64
-	Period          *Period
+	// Limit is the limit in force as people read it, per WindowMS, in ms, or per Period unless that is nil.
+	Limit    string
+	WindowMS int64
+	Period   *Period
 	// Key is the bucket for people, without credentials, and Route the path of the request; "" stands for the
 	// rule's own.
 	Key, Route string
@@ -79,7 +80,7 @@ func (m *Message) Text(v *MessageValues) string {
 		b.WriteString(p.text)
 		switch p.name {
 		case "limit":
-			b.WriteString(strconv.FormatInt(v.Limit, 10))
+			b.WriteString(v.Limit)
 		case "window":
 			b.WriteString(v.window())
 		case "key":

@@ -9,7 +9,7 @@ import (
 )
 
 func TestMessage_FillsInItsPlaceholders(t *testing.T) {
-	v := MessageValues{Limit: 100, WindowMS: 60_000, Key: "user:42", Route: "/v1/charges", RetryAfter: 12}
+	v := MessageValues{Limit: "100", WindowMS: 60_000, Key: "user:42", Route: "/v1/charges", RetryAfter: 12}
 	for text, want := range map[string]string{
 		"Too many for {key} on {route}. Retry in {retry_after}s.": "Too many for user:42 on /v1/charges. Retry in 12s.",
 		"{limit} per {window}":          "100 per minute",

@@ -33,6 +33,7 @@ func everyPolicy() Rule {
 		Ban:           &Ban{After: 3, WithinMS: 1000, ForMS: 60_000, Grow: 2, MostMS: 3_600_000},
 		RetryJitterMS: new(int64(0)), LogPercent: new(int64(0)), NotifyPercent: []int64{80, 100},
 		Message: new("{key} <é> \"{{\""), Denial: &Denial{Status: 402, Retry: "never"}, Hidden: true,
+		Counts: new("money"), Unit: new("$"), UnitScale: new(int64(1_000_000)),
 		HotKeys: "leased", HotRaisePercent: new(int64(10)),
 		Span: "global", MaxOverPercent: new(int64(5)), Cold: new("open"), CutOff: new("closed"),
 		Descriptor: &RuleDescriptor{Domain: "shop", Entries: []entries.Element{

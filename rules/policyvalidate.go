@@ -27,6 +27,7 @@ func (p *Parsed) validatePolicy(r *Rule, base limiter.Limit, ps *field.Problems)
 	validateNotify(r, ps)
 	validateDenial(r, ps)
 	validateHidden(r, ps)
+	validateUnit(r, ps)
 	p.Limits = validateLimits(r, base, ps)
 	p.Candidate = validateCandidate(r, base, ps)
 	if r.Message != nil {

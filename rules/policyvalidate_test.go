@@ -57,6 +57,8 @@ func TestValidatePolicy_AcceptsWhatBelongsTogether(t *testing.T) {
 		},
 		"jitter": func(r *Rule) { r.RetryJitterMS = n(0) },
 		"denial": func(r *Rule) { r.Denial, r.Mode = &Denial{Status: 402, Retry: "never"}, "shadow" },
+		"unit":   func(r *Rule) { r.Counts, r.Unit, r.UnitScale = new("money"), new("µ$"), n(MaxUnitScale) },
+		"slots":  func(r *Rule) { r.Algorithm, r.Counts = "concurrency", new("concurrency") },
 		"hidden": func(r *Rule) { r.Denial, r.Hidden = &Denial{}, true },
 		"notify": func(r *Rule) { r.NotifyPercent = []int64{100, 1, 80, 99} },
 		"global": func(r *Rule) {
@@ -252,6 +254,13 @@ func TestValidatePolicy_NamesTheFieldAtFault(t *testing.T) {
 		"jitter of a denial that never ends": {"retry_jitter_ms", func(r *Rule) {
 			r.Denial, r.RetryJitterMS = &Denial{Retry: "never"}, n(1)
 		}},
+		"unknown kind":       {"counts", func(r *Rule) { r.Counts = new("bytes") }},
+		"tokens at a time":   {"counts", func(r *Rule) { r.Counts, r.Algorithm = new("tokens"), "concurrency" }},
+		"slots of a window":  {"counts", func(r *Rule) { r.Counts = new("concurrency") }},
+		"scale of nothing":   {"unit_scale", func(r *Rule) { r.UnitScale = n(10) }},
+		"odd scale":          {"unit_scale", func(r *Rule) { r.Unit, r.UnitScale = new("$"), n(60) }},
+		"scale 0":            {"unit_scale", func(r *Rule) { r.Unit, r.UnitScale = new("$"), n(0) }},
+		"long unit":          {"unit", func(r *Rule) { r.Unit = new("millions of dollars") }},
 		"hidden message":     {"message", func(r *Rule) { r.Hidden, r.Message = true, new("no") }},
 		"hidden concurrency": {"hidden", func(r *Rule) { r.Hidden, r.Algorithm = true, "concurrency" }},
 		"hidden queue":       {"hidden", func(r *Rule) { r.Hidden, r.Algorithm = true, "leaky_queue" }},

@@ -94,6 +94,12 @@ type Rule struct {
 	Denial *Denial `json:"denial"`
 	// Hidden keeps the rule's name and figures out of what clients see.
 	Hidden bool `json:"hidden"`
+	// Counts is what a unit is: CountsRequests, CountsTokens, CountsMoney or CountsConcurrency; nil is Kind's choice.
+	// Unit is what people read amounts in, such as $, and UnitScale how many units of the rule are one of it: a power of
+	// ten, nil is 1. None of the three changes a decision.
+	Counts    *string `json:"counts"`
+	Unit      *string `json:"unit"`
+	UnitScale *int64  `json:"unit_scale"`
 	// HotKeys is exact, leased or sharded; HotRaisePercent, only with the last
 	// two, raises the limit of a hot key.
 	HotKeys         string `json:"hot_keys"`
@@ -221,6 +227,15 @@ var ruleFields = []field.Field[Rule]{
 	{Name: "denial", At: func(r *Rule) any { return &r.Denial }, Policy: true, Damaged: &Denial{Status: -1},
 		Composite: field.Part(denialFields)},
 	{Name: "hidden", At: func(r *Rule) any { return &r.Hidden }, Policy: true, Default: false},
+	{
+		Name: "counts", At: func(r *Rule) any { return &r.Counts }, Policy: true, Label: true,
+		OneOf: []string{CountsRequests, CountsTokens, CountsMoney, CountsConcurrency},
+	},
+	{Name: "unit", At: func(r *Rule) any { return &r.Unit }, Policy: true, Label: true, Characters: MaxUnit},
+	{
+		Name: "unit_scale", At: func(r *Rule) any { return &r.UnitScale }, Policy: true, Label: true,
+		Least: 1, Most: MaxUnitScale,
+	},
 	{
 		Name: "hot_keys", At: func(r *Rule) any { return &r.HotKeys }, Policy: true,
 		Default: HotKeysExact, OneOf: []string{HotKeysExact, HotKeysLeased, HotKeysSharded},

@@ -115,8 +115,11 @@ func messageOf(a *decide.Answer) string {
 	}
 	la := &a.Limits[a.Strictest]
 	limit, _, _ := la.Decision.InForce(la.Limit.Algorithm)
-	v := rules.MessageValues{Limit: limit, WindowMS: la.Limit.Window, Period: la.Period, Key: la.Display(),
+	v := rules.MessageValues{Limit: strconv.FormatInt(limit, 10), WindowMS: la.Limit.Window, Period: la.Period, Key: la.Display(),
 		Route: redact.Path(a.Route), RetryAfter: -1}
+	if la.Of.Noun() != "" {
+		v.Limit = la.Of.AmountWords(limit)
+	}
 	if ms, ok := a.RetryAfter(); ok && ms != limiter.Never {
 		v.RetryAfter = CeilSeconds(ms)
 	}

@@ -22,11 +22,13 @@ func described(r *rules.Rule) string {
 	case len(keys) > 1:
 		who = "Each combination of " + list(keys)
 	}
-	count := rules.CountWords(r.Limit)
-	if r.Traits().Slots {
+	count := r.AmountWords(r.Limit)
+	switch {
+	case r.Traits().Slots:
 		return who + " may have " + count + " " + requests + " in progress at a time"
-	}
-	if r.Limit == 1 {
+	case r.Noun() != "":
+		return who + " may spend " + count + " per " + period(r) + " on " + requests + burst(r)
+	case r.Limit == 1:
 		requests = strings.Replace(requests, "requests", "request", 1)
 	}
 	return who + " may send " + count + " " + strings.Replace(requests, " that", " per "+period(r)+" that", 1) + burst(r)

@@ -65,11 +65,11 @@ func Limit(r *rules.Rule) string {
 		each = " in total"
 	}
 	if r.Traits().Slots {
-		return rules.CountWords(r.Limit) + " at a time" + each
+		return r.AmountWords(r.Limit) + " at a time" + each
 	}
-	s := rules.CountWords(r.Limit) + " per " + r.PeriodWords() + each
+	s := r.AmountWords(r.Limit) + " per " + r.PeriodWords() + each
 	if r.Burst != nil && *r.Burst != r.Limit {
-		s += ", bursts up to " + rules.CountWords(*r.Burst)
+		s += ", bursts up to " + r.AmountWords(*r.Burst)
 	}
 	return s
 }
@@ -156,14 +156,20 @@ func allowance(r *rules.Rule) string {
 		return described(r)
 	}
 	who, each := senders(r)
-	count := rules.CountWords(r.Limit)
+	count := r.AmountWords(r.Limit)
+	units := count + " units"
+	if r.Noun() != "" {
+		units = count
+	}
 	switch {
 	case r.Traits().Slots && r.WeightField != nil:
-		return who + " may hold " + count + " units at a time with " + requests(r, each) + weight(r)
+		return who + " may hold " + units + " at a time with " + requests(r, each) + weight(r)
 	case r.Traits().Slots:
 		return who + " may have " + count + " " + requests(r, each) + " in progress at a time"
 	case r.WeightField != nil:
-		return who + " may spend " + count + " units per " + period(r) + " on " + requests(r, each) + weight(r) + burst(r)
+		return who + " may spend " + units + " per " + period(r) + " on " + requests(r, each) + weight(r) + burst(r)
+	case r.Noun() != "":
+		return who + " may spend " + units + " per " + period(r) + " on " + requests(r, each) + burst(r)
 	}
 	return who + " may send " + count + " " + kind(r) + " per " + period(r) +
 		destination(r, each) + condition(r) + burst(r)
@@ -247,7 +253,7 @@ func period(r *rules.Rule) string {
 func burst(r *rules.Rule) string {
 	var s string
 	if r.Burst != nil {
-		s = ", in bursts of up to " + rules.CountWords(*r.Burst)
+		s = ", in bursts of up to " + r.AmountWords(*r.Burst)
 	}
 	if r.Traits().Queues {
 		s += ", evenly spaced by delaying early requests"
@@ -382,9 +388,9 @@ func exceptions(r *rules.Rule) []string {
 		case t.Unlimited:
 			parts = append(parts, name+" is unlimited")
 		case t.Limit != nil && t.Burst != nil:
-			parts = append(parts, name+" has "+rules.CountWords(*t.Limit)+" with bursts up to "+rules.CountWords(*t.Burst))
+			parts = append(parts, name+" has "+r.AmountWords(*t.Limit)+" with bursts up to "+r.AmountWords(*t.Burst))
 		case t.Limit != nil:
-			parts = append(parts, name+" has "+rules.CountWords(*t.Limit))
+			parts = append(parts, name+" has "+r.AmountWords(*t.Limit))
 		}
 	}
 	if len(parts) == 0 {
@@ -399,7 +405,7 @@ func times(r *rules.Rule) []string {
 	if r.Schedule != nil {
 		parts := make([]string, len(r.Schedule.Windows))
 		for i := range r.Schedule.Windows {
-			parts[i] = window(&r.Schedule.Windows[i])
+			parts[i] = window(r, &r.Schedule.Windows[i])
 		}
 		s = append(s, "Schedule ("+r.Schedule.Zone+"): "+strings.Join(parts, "; ")+".")
 	}
@@ -420,7 +426,7 @@ var dayNames = map[string]string{
 }
 
 // window describes one window of a schedule.
-func window(w *rules.ScheduleWindow) string {
+func window(r *rules.Rule, w *rules.ScheduleWindow) string {
 	days := "every day"
 	if len(w.Days) > 0 {
 		names := make([]string, len(w.Days))
@@ -436,10 +442,10 @@ func window(w *rules.ScheduleWindow) string {
 	case w.Percent != nil:
 		s += ", " + rules.CountWords(*w.Percent) + "% of the limit"
 	case w.Limit != nil:
-		s += ", a limit of " + rules.CountWords(*w.Limit)
+		s += ", a limit of " + r.AmountWords(*w.Limit)
 	}
 	if w.Burst != nil {
-		s += " with bursts up to " + rules.CountWords(*w.Burst)
+		s += " with bursts up to " + r.AmountWords(*w.Burst)
 	}
 	return s
 }
@@ -454,7 +460,7 @@ func candidate(r *rules.Rule) []string {
 	if c.WindowMS != nil {
 		per = rules.WindowWords(*c.WindowMS)
 	}
-	s := "A candidate limit of " + rules.CountWords(*c.Limit) + " per " + per
+	s := "A candidate limit of " + r.AmountWords(*c.Limit) + " per " + per
 	if c.Algorithm != "" && c.Algorithm != r.Algorithm {
 		s += " (" + (&rules.Rule{Algorithm: c.Algorithm}).Traits().Title + ")"
 	}

@@ -159,6 +159,12 @@ func TestSummary_DescribesTheRule(t *testing.T) {
 			"to /v1/charges; the rest wait in a queue of up to 10,000 requests for up to 1 hour." + open},
 		{"jitter", func(r *rules.Rule) { r.RetryJitterMS = new(int64(1500)) },
 			plain + " Denied clients are told to wait up to 1,500 ms longer, at random." + open},
+		{"tokens", func(r *rules.Rule) { r.Counts, r.Limit = new("tokens"), 50_000 },
+			"Each user may spend 50,000 tokens per minute on POST requests to /v1/charges" + denied + open},
+		{"money", func(r *rules.Rule) {
+			r.WeightField, r.Unit, r.UnitScale, r.Limit = new("cost"), new("$"), new(int64(1_000_000)), 1_234_050_000
+		}, "Each user may spend 1,234.05 $ per minute on POST requests to /v1/charges, weighted by the field cost" + denied +
+			open},
 		{"denial", func(r *rules.Rule) { r.Denial, r.Hidden = &rules.Denial{Status: 403, Retry: rules.RetryNever}, true },
 			plain + " Denied clients receive the status 403 and no Retry-After. Clients see neither its name nor its figures." +
 				open},

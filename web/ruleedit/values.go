@@ -70,7 +70,8 @@ var formOrder = []string{
 	"over_limit", "defer", "mode", "fail_mode", "overload",
 	"unlimited", "addend", "quota", "share_threshold", "replaces", "metadata",
 	"tiers", "schedule", "calendar", "active_", "throttle", "soft_percent", "elastic_percent", "pool", "priority",
-	"retry_jitter_ms", "message", "ban", "denial", "hidden", "candidate",
+	"retry_jitter_ms", "message", "ban", "denial", "hidden", "counts",
+	"unit", "candidate",
 	"align", "anchor_ms", "buckets", "weight_field", "charge_on", "hot_",
 	"span", "max_over_percent", "cold", "cut_off", "log_percent", "notify_percent",
 }
