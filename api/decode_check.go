@@ -9,6 +9,7 @@ import (
 	"sluice/limiter"
 	"sluice/rules/field"
 	"sluice/rules/host"
+	"sluice/rules/profile"
 )
 
 // faceHTTP is where the questions of this package come in.
@@ -27,7 +28,7 @@ const (
 var checkMembers = [...]string{
 	"name", "key", "limit", "window_ms", "algorithm", "burst", "align", "anchor_ms", "buckets", "fail_mode",
 	"limits", "method", "route", "host", "ip", "user", "api_key", "tier", "attributes", "fields",
-	"weight", "request_id", "payload", "ttl_ms", "times", "least", "user_agent", "trace_id",
+	"weight", "request_id", "payload", "ttl_ms", "times", "least", "user_agent", "trace_id", "dialect",
 }
 
 const (
@@ -59,6 +60,7 @@ const (
 	inLeast
 	inUserAgent
 	inTraceID
+	inDialect
 )
 
 // checkInput is a check as it was sent, or one of its limits: its members, their values, and
@@ -344,10 +346,23 @@ func (in *checkInput) question(op limiter.Op, q *decide.Question) {
 	if in.given(inPayload) {
 		in.payload(q)
 	}
+	if in.given(inDialect) && !in.complained("dialect") {
+		in.dialect(q)
+	}
 	for _, i := range [...]int{inTTL, inTimes, inLeast} {
 		if in.given(i) && !in.reserve {
 			in.wrong(checkMembers[i], "is allowed only in a reserve")
 		}
+	}
+}
+
+// dialect sets the dialect of what the caller passes on to its client.
+func (in *checkInput) dialect(q *decide.Question) {
+	switch q.Dialect = in.text[inDialect]; {
+	case q.Op != limiter.OpTake && q.Op != limiter.OpPeek && q.Op != limiter.OpCharge:
+		in.wrong("dialect", "is allowed only in a check, a charge or a reserve")
+	case q.Dialect != profile.DialectOpenAI && q.Dialect != profile.DialectAnthropic && q.Dialect != profile.DialectMCP:
+		in.wrong("dialect", "must be openai, anthropic or mcp")
 	}
 }
 

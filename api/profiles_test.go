@@ -29,7 +29,7 @@ func TestProfiles_CreateReadReplaceDelete(t *testing.T) {
 		`"claims_header":"Authorization","client_ip":{"header":"X-Forwarded-For","trusted":[]},` +
 		`"routes":["/users/{id}","/files/*"],"path":"normal","skip_methods":["OPTIONS"],"weight":null,` +
 		`"missing":{"tier":{"value":"free"},"user":"skip"},"domain":"","entries":{},` +
-		`"headers":["Retry-After","RateLimit-Policy","RateLimit","X-RateLimit-*"],` +
+		`"headers":["Retry-After","RateLimit-Policy","RateLimit","X-RateLimit-*"],"dialect":"none",` +
 		`"proof":{"token":true,"networks":[],"certificates":[]},"version":1,"created_at":`
 	read := f.do(http.MethodGet, "/ratelimit/profiles/shop", "").want(http.StatusOK)
 	if !strings.HasPrefix(read.body, whole) {

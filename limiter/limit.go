@@ -264,6 +264,9 @@ func (d Decision) StricterThan(e Decision) bool {
 	return d.Remaining < e.Remaining
 }
 
+// LessLeft reports whether a smaller share of the limit remains than of another.
+func (d Decision) LessLeft(e Decision) bool { return compareShares(&d, &e) < 0 }
+
 // compareShares compares the shares of the limits that remain. A limit of 0 has nothing left.
 func compareShares(d, e *Decision) int {
 	dh, dl := bits.Mul64(uint64(d.Remaining), uint64(max(1, e.Limit))) //nolint:gosec // not negative

@@ -42,6 +42,8 @@ type Check struct {
 	// and 64 bytes are recorded.
 	UserAgent string `json:"user_agent,omitempty"`
 	TraceID   string `json:"trace_id,omitempty"`
+	// Dialect is what Headers and Body of the answer are for besides the usual: openai, anthropic or mcp; none if empty.
+	Dialect string `json:"dialect,omitempty"`
 	// Payload is stored with a request that a rule defers, up to 16 KiB; it may be empty. Without one a request is never
 	// deferred. Only Check accepts it, and sends such a check by itself.
 	Payload *string `json:"payload,omitempty"`

@@ -80,8 +80,8 @@ type Answer struct {
 	Shrinks     bool
 	// At is the store's time of the decision in ms since the epoch, 0 if unknown.
 	At int64
-	// Route is the path of the request as it was sent, "" if none was.
-	Route string
+	// Route is the path of the request as it was sent, "" if none was. Dialect is that of the question.
+	Route, Dialect string
 	// Strictest is the index in Limits of the limit whose figures are those of the
 	// answer, -1 if there is none.
 	Strictest int

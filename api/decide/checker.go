@@ -230,7 +230,8 @@ func (c *Checker) Set() *match.Set { return c.opt.Sets.Load() }
 // the observer what became of the units.
 func (c *Checker) answer(ctx context.Context, w *work, p *plan, a *Answer) error {
 	q := p.q
-	*a = Answer{Op: q.Op, Verdict: Allowed, Strictest: -1, Route: q.Descriptor.Route, Limits: a.Limits[:0]}
+	*a = Answer{Op: q.Op, Verdict: Allowed, Strictest: -1, Route: q.Descriptor.Route, Dialect: q.Dialect,
+		Limits: a.Limits[:0]}
 	calls, enforced := w.calls[p.from:p.to], w.limits[p.first:p.first+p.enforced]
 	if len(enforced) > 0 {
 		switch main := &calls[0]; {

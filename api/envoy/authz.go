@@ -76,7 +76,7 @@ func (s *Server) readAuthorization(x *buffers) error {
 		return nil
 	}
 	x.single = decide.Question{Op: limiter.OpTake, Descriptor: x.facts.Descriptor, Weight: x.facts.Weight,
-		Origin: decide.Origin{Face: origins[x.face], UserAgent: c.header("user-agent"),
+		Dialect: stored.Dialect, Origin: decide.Origin{Face: origins[x.face], UserAgent: c.header("user-agent"),
 			TraceID: decide.TraceOf(c.header("traceparent"))}}
 	x.asks = asksFacts
 	return nil

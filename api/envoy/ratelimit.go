@@ -134,7 +134,7 @@ func (x *buffers) askByFacts(p *usable) error {
 		return nil
 	}
 	x.single = decide.Question{Op: limiter.OpTake, Descriptor: x.facts.Descriptor, Weight: weight,
-		Origin: decide.Origin{Face: origins[x.face]}}
+		Dialect: p.stored.Dialect, Origin: decide.Origin{Face: origins[x.face]}}
 	if x.asks = asksFacts; negative {
 		x.asks = asksBack
 	}

@@ -84,7 +84,8 @@ const overwrite = 2
 
 // addHeader adds a header for the client, unless the profile hides it.
 func (o *response) addHeader(name string, value []byte) {
-	if i := slices.Index(profile.ClientHeaders, name); o.shows != allHeaders && (i < 0 || o.shows&(1<<i) == 0) {
+	// One of a dialect, or of envoyproxy/ratelimit, is not among them.
+	if i := slices.Index(profile.ClientHeaders, name); i >= 0 && o.shows&(1<<i) == 0 {
 		return
 	}
 	b, at := begin(o.b, o.field)

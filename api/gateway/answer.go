@@ -49,7 +49,7 @@ type answer struct {
 	// HeaderStyle.Headers.
 	text, scratch []byte
 	ends          []headerEnd
-	values        [16]string
+	values        [20]string
 }
 
 // headerEnd is a header whose value ends at a place in answer.text.
@@ -107,7 +107,8 @@ func (o *answer) send(a *decide.Answer, style reply.HeaderStyle) {
 
 // put adds a header, unless the profile hides it.
 func (o *answer) put(name string, value []byte) {
-	if i := slices.Index(profile.ClientHeaders, name); i < 0 || o.shows&(1<<i) == 0 || len(o.ends) == len(o.values) {
+	i := slices.Index(profile.ClientHeaders, name) // one of a dialect is not among them
+	if i >= 0 && o.shows&(1<<i) == 0 || len(o.ends) == len(o.values) {
 		return
 	}
 	o.text = append(o.text, value...)

@@ -272,7 +272,7 @@ func (h *Handler) decide(ctx context.Context, x *buffers, p *usable, r *http.Req
 		return
 	}
 	x.q = decide.Question{Op: limiter.OpTake, Descriptor: x.facts.Descriptor, Weight: x.facts.Weight,
-		Origin: decide.Origin{Face: faceNames[out.face], UserAgent: r.UserAgent(),
+		Dialect: p.stored.Dialect, Origin: decide.Origin{Face: faceNames[out.face], UserAgent: r.UserAgent(),
 			TraceID: decide.TraceOf(r.Header.Get("Traceparent"))}}
 	if err := h.deps.Checker.Do(ctx, &x.q, &x.a); err != nil {
 		out.refuse(resultError, err)

@@ -7,6 +7,7 @@ import (
 	"sluice/api/decide"
 	"sluice/limiter"
 	"sluice/rules"
+	"sluice/rules/profile"
 	"sluice/rules/redact"
 )
 
@@ -88,24 +89,38 @@ func appendDenial(b []byte, a *decide.Answer, most int) []byte {
 		n++
 		b = AppendString(b, la.Name())
 	}
-	if closed || overloaded {
-		return append(b, `],"error":"rate_limit_unavailable","message":"The service is busy. Please try again in a moment."}`...)
+	word := `"rate_limit_exceeded"`
+	if a.Verdict != decide.Denied {
+		word = `"rate_limit_unavailable"`
 	}
-	if a.Verdict == decide.Shed {
-		b = append(b, `],"error":"rate_limit_unavailable","message":"The service is busy. `...)
-		return append(appendAdvice(b, a), `"}`...)
+	if a.Dialect == "" || a.Dialect == profile.DialectNone {
+		b = append(append(append(b, `],"error":`...), word...), `,"message":`...)
+		return append(appendMessage(b, a, most), '}')
 	}
-	b = append(b, `],"error":"rate_limit_exceeded","message":`...)
+	b = appendError(append(b, ']'), a, word)
+	from := len(b)
+	b = appendMessage(b, a, most/2)
+	to := len(b)
+	return append(append(append(b, `},"message":`...), b[from:to]...), '}')
+}
+
+// appendMessage writes the message as a JSON string.
+func appendMessage(b []byte, a *decide.Answer, most int) []byte {
+	switch a.Verdict {
+	case decide.Denied:
+	case decide.Shed:
+		return append(appendAdvice(append(b, `"The service is busy. `...), a), '"')
+	default:
+		return append(b, `"The service is busy. Please try again in a moment."`...)
+	}
 	if own := messageOf(a); own != "" && len(own) <= maxMessage {
 		before := len(b)
 		if b = AppendString(b, own); len(b)-before <= most {
-			return append(b, '}')
+			return b
 		}
 		b = b[:before]
 	}
-	b = append(b, `"Too many requests. `...)
-	b = appendAdvice(b, a)
-	return append(b, `"}`...)
+	return append(appendAdvice(append(b, `"Too many requests. `...), a), '"')
 }
 
 // messageOf returns the message of the strictest limit's rule, "" if it has none that fits.

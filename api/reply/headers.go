@@ -45,18 +45,28 @@ const (
 // Headers calls emit with each client header of an answer: RateLimit-Policy and RateLimit
 // as in draft-ietf-httpapi-ratelimit-headers-11, Retry-After as in RFC 9110 (not for a
 // deferred request, which must not be sent again), and the customary X-RateLimit headers.
-// Shadow limits and those of hidden rules are omitted. Names of rules need no escaping. Values are written into
-// scratch, which may be nil, and are valid only during the call; Headers returns the
-// scratch for the next call.
+// Shadow limits and those of hidden rules are omitted. The dialect of the question adds headers. Names
+// of rules need no escaping. Values are written into scratch, which may be nil, and are valid only
+// during the call; Headers returns the scratch for the next call.
 func (st HeaderStyle) Headers(a *decide.Answer, scratch []byte, emit func(name string, value []byte)) []byte {
 	send := func(name string, value []byte) {
 		scratch = value[:0]
 		emit(name, value)
 	}
 	if !a.Allowed() && a.Verdict != decide.Deferred {
-		if ms, ok := a.RetryAfter(); ok && ms != limiter.Never {
+		switch ms, ok := a.RetryAfter(); {
+		case !ok:
+		case ofSDK(a) && (ms == limiter.Never || ms > maxSDKWait):
+			send(headerShouldRetry, append(scratch, "false"...))
+		case ms != limiter.Never:
 			send(headerRetryAfter, strconv.AppendInt(scratch, CeilSeconds(ms), 10))
+			if ofSDK(a) {
+				send(headerRetryAfterMS, strconv.AppendInt(scratch, ms, 10))
+			}
 		}
+	}
+	if ofSDK(a) {
+		scratch = dialectHeaders(a, scratch, send)
 	}
 	if v := appendPolicies(scratch, a); len(v) > 0 {
 		send(headerPolicy, v)
@@ -195,6 +205,8 @@ func CeilSeconds(ms int64) int64 {
 const (
 	statusOK          = 200
 	statusAccepted    = 202
+	statusPayment     = 402
+	statusForbidden   = 403
 	statusUnavailable = 503
 )
 

@@ -45,7 +45,7 @@ func TestNewProfile_HasTheDefaultsOfTheDocumentation(t *testing.T) {
 		`"facts":{"user":[],"api_key":[],"tier":[],"attributes":{},"fields":{}},` +
 		`"claims":"off","claims_header":"Authorization","client_ip":{"header":"X-Forwarded-For","trusted":[]},` +
 		`"routes":[],"path":"normal","skip_methods":["OPTIONS"],"weight":null,"missing":{},"domain":"","entries":{},` +
-		`"headers":["Retry-After","RateLimit-Policy","RateLimit","X-RateLimit-*"],` +
+		`"headers":["Retry-After","RateLimit-Policy","RateLimit","X-RateLimit-*"],"dialect":"none",` +
 		`"proof":{"token":true,"networks":[],"certificates":[]},` +
 		`"version":0,"created_at":"0001-01-01T00:00:00Z","updated_at":"0001-01-01T00:00:00Z"}`
 	if got != want {

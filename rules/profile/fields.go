@@ -92,6 +92,10 @@ var Fields = []field.Field[Profile]{
 		Noun:    "headers", Most: MaxList,
 	},
 	{
+		Name: "dialect", At: func(p *Profile) any { return &p.Dialect }, Policy: true, Default: DialectNone,
+		OneOf: []string{DialectNone, DialectOpenAI, DialectAnthropic, DialectMCP},
+	},
+	{
 		Name: "proof", At: func(p *Profile) any { return &p.Proof }, Policy: true,
 		Default: field.Fresh(proofFields), Damaged: Proof{Networks: []string{"?"}}, Composite: field.Always(proofFields),
 	},

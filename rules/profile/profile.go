@@ -20,6 +20,13 @@ const (
 	// PathRaw matches a path as it was sent, without query and fragment.
 	PathRaw = "raw"
 
+	// DialectNone answers as RFC 9457 and the drafts of rate limit headers say; the others add what the SDKs of an API
+	// understand. See package reply.
+	DialectNone      = "none"
+	DialectOpenAI    = "openai"
+	DialectAnthropic = "anthropic"
+	DialectMCP       = "mcp"
+
 	// MissingSkip: rules that need the missing fact do not apply.
 	MissingSkip = "skip"
 	// MissingDeny: the request is denied with 403.
@@ -56,7 +63,9 @@ type Profile struct {
 	Entries map[string]string `json:"entries"`
 	// Headers are the client headers to send; a name may end in *.
 	Headers []string `json:"headers"`
-	Proof   Proof    `json:"proof"`
+	// Dialect is one of the Dialect words. Its headers are sent whatever Headers says.
+	Dialect string `json:"dialect"`
+	Proof   Proof  `json:"proof"`
 	// Unknown is as in Rule.
 	Unknown string `json:"-"`
 

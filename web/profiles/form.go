@@ -40,6 +40,7 @@ var inputs = []input{
 	{"skip_methods", "Skipped methods"},
 	{"weight.header", "Weight header"},
 	{"headers", "Client headers"},
+	{"dialect", "Dialect"},
 	{"domain", "Domain"},
 	{"entries", "Entries"},
 }
@@ -75,6 +76,7 @@ func values(p *profile.Profile) url.Values {
 		"claims":             {p.Claims}, "claims_header": {p.ClaimsHeader},
 		"skip_methods": {strings.Join(p.SkipMethods, "\n")},
 		"headers":      {strings.Join(p.Headers, "\n")},
+		"dialect":      {p.Dialect},
 		"domain":       {p.Domain}, "entries": {entryLines(p.Entries)},
 	}
 	if p.Proof.Token {
@@ -177,7 +179,7 @@ func read(form url.Values) (profile.Profile, []field.Problem) {
 		Certificates: rd.list("proof.certificates")}
 	p.Claims, p.ClaimsHeader = text("claims"), text("claims_header")
 	p.SkipMethods, p.Headers = rd.list("skip_methods"), rd.list("headers")
-	p.Domain, p.Entries = text("domain"), rd.entries()
+	p.Domain, p.Entries, p.Dialect = text("domain"), rd.entries(), text("dialect")
 	if header := text("weight.header"); header != "" {
 		p.Weight = &profile.WeightSource{Header: header}
 	}

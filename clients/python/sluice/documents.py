@@ -97,6 +97,8 @@ class Check:
     #: Those of the client's request, for the decision log; they decide nothing.
     user_agent: str = ""
     trace_id: str = ""
+    #: What headers and body of the answer are for besides the usual: openai, anthropic or mcp.
+    dialect: str = ""
     #: Stored with a request that a rule defers, up to 16 KiB; it may be empty. Such a check travels alone.
     payload: Optional[str] = None
 

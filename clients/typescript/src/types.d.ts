@@ -20,6 +20,8 @@ export interface CommonCheck {
   user_agent?: string;
   /** The client's trace, for the decision log; it decides nothing. The first 64 bytes are recorded. */
   trace_id?: string;
+  /** What headers and body of the answer are for besides the usual. */
+  dialect?: 'openai' | 'anthropic' | 'mcp';
 }
 
 /** The limit of one key. key, algorithm and window_ms name the bucket. */
