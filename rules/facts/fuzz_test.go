@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -48,5 +49,20 @@ func FuzzRead(f *testing.F) {
 		if _ = r.Read(&req, &again); again.Descriptor.Route != d.Route && target != "" {
 			t.Fatalf("%q: the query changed the route from %q to %q", target, d.Route, again.Descriptor.Route)
 		}
+	})
+}
+
+// FuzzClaim: a path into any token ends, with a claim that is JSON or with none.
+func FuzzClaim(f *testing.F) {
+	for _, payload := range []string{`{"a":[{"b":1}]}`, `{"a":null}`, `{"":{"":[]}}`, strings.Repeat(`{"a":[`, 2000)} {
+		for _, path := range []string{"a[0].b", ".", "[", "a[", "a[]", "a[-1]", "a[99999999999999999999]", "a].b", strings.Repeat("a[0].", 60)} {
+			f.Add(payload, path)
+		}
+	}
+	f.Fuzz(func(t *testing.T, payload, path string) {
+		if got := claim(decodeClaims(token("{}", payload)), path); got != nil && !json.Valid(got) {
+			t.Fatalf("%q of %q is %q", path, payload, got)
+		}
+		_ = claimText(claim(decodeClaims(payload), path))
 	})
 }

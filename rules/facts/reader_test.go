@@ -91,6 +91,24 @@ func TestRead_TriesSourcesInTheirOrder(t *testing.T) {
 	}
 }
 
+func TestRead_FollowsPathsIntoClaims(t *testing.T) {
+	const payload = `{"groups":["admin",["a",{"id":7}],null],"org":{"id":"acme","unit.name":{"de":"Werk"},"list":{}},` +
+		`"https://x.example/roles":["r"],"org.id2":"own","a[0]":"own"}`
+	for path, want := range map[string]string{
+		"groups[0]": "admin", "groups[1][0]": "a", "groups[1][1].id": "7", "org.id": "acme", "org.unit.name.de": "Werk",
+		"https://x.example/roles[0]": "r", "org.id2": "own", "a[0]": "own", "groups": "-", "org": "-", "groups[1]": "-",
+		"groups[2]": "-", "groups[3]": "-", "groups[999]": "-", "groups[0].id": "-", "org[0]": "-", "org.none": "-",
+		"org.list[0]": "-", "none.id": "-",
+	} {
+		p := shop()
+		p.Facts.User = []profile.Source{{Claim: path}, {Value: "-"}}
+		if got := read(t, reader(t, p), Request{Header: map[string][]string{
+			"Authorization": {token(`{}`, payload)}}}).Descriptor.User; got != want {
+			t.Errorf("%s: got %q, want %q", path, got, want)
+		}
+	}
+}
+
 func TestRead_IgnoresTokensWhileClaimsAreOff(t *testing.T) {
 	p := shop()
 	p.Claims = profile.ClaimsOff

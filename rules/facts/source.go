@@ -66,7 +66,7 @@ func (w *request) value(s *source) string {
 			w.decoded = true
 			w.claims = decodeClaims(first(w.Header[w.reader.claims]))
 		}
-		return claimText(w.claims[s.name])
+		return claimText(claim(w.claims, s.name))
 	case fromValue:
 	}
 	return s.name
@@ -124,6 +124,44 @@ func decodeClaims(header string) map[string]json.RawMessage {
 		return nil
 	}
 	return claims
+}
+
+// claim returns the claim at a path such as groups[0] or org.id, nil if there is none. A name may have dots and brackets
+// itself: at each step the longest name that the object has counts.
+func claim(object map[string]json.RawMessage, path string) json.RawMessage {
+	if v, ok := object[path]; ok {
+		return v
+	}
+	for cut := len(path) - 1; cut > 0; cut-- {
+		if c := path[cut]; c != '.' && c != '[' {
+			continue
+		}
+		if v, ok := object[path[:cut]]; ok {
+			return within(v, path[cut:])
+		}
+	}
+	return nil
+}
+
+// within follows the rest of a path, which begins with a dot or a bracket, into a claim.
+func within(v json.RawMessage, rest string) json.RawMessage {
+	for strings.HasPrefix(rest, "[") {
+		digits, after, _ := strings.Cut(rest[1:], "]")
+		i, err := strconv.Atoi(digits)
+		var list []json.RawMessage
+		if err != nil || json.Unmarshal(v, &list) != nil || i < 0 || i >= len(list) {
+			return nil
+		}
+		v, rest = list[i], after
+	}
+	if rest == "" {
+		return v
+	}
+	var object map[string]json.RawMessage
+	if rest[0] != '.' || json.Unmarshal(v, &object) != nil {
+		return nil
+	}
+	return claim(object, rest[1:])
 }
 
 // claimText returns a claim that is a string, a number as it is written, or true or false. Any other

@@ -3,6 +3,7 @@ package profile
 import (
 	"maps"
 	"net/netip"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -174,6 +175,9 @@ func checkSources(ps *field.Problems, at string, list []Source, number bool) {
 			}
 		case s == (Source{Claim: s.Claim}) && s.Claim != "":
 			checkText(ps, at+".claim", s.Claim, maxClaim)
+			if strings.Contains(s.Claim, "[") && !claimIndexes.MatchString(s.Claim) {
+				ps.Add(at+".claim", "must have a number from 0 to 999 in brackets, such as groups[0], and behind them a dot or nothing")
+			}
 		case s == (Source{Value: s.Value}) && s.Value != "":
 			checkFactValue(ps, at+".value", s.Value, number)
 			if i < len(list)-1 {
@@ -188,6 +192,9 @@ func checkSources(ps *field.Problems, at string, list []Source, number bool) {
 		}
 	}
 }
+
+// claimIndexes matches a claim whose brackets are all places in lists.
+var claimIndexes = regexp.MustCompile(`^[^\[\]]+((\[(0|[1-9][0-9]{0,2})\])+(\.[^\[\]]+|$))*$`)
 
 // checkFactValue checks a fixed value of a fact.
 func checkFactValue(ps *field.Problems, at, value string, number bool) {
