@@ -26,8 +26,8 @@ const (
 
 // Near decides questions that a program asks often in its own memory, from requests that the service has charged ahead:
 // a unit is charged in every bucket of a question before it can be spent, so no limit is exceeded. What the limits do
-// not permit (Answer.SpendWithinMS), what is asked rarely, and checks with a RequestID, a Payload or a Weight of 0 are
-// asked each time, as by Client.Check. docs/client.md has the bounds. It is safe for concurrent use.
+// not permit (Answer.SpendWithinMS), what is asked rarely, and checks with a RequestID, a Payload, a Dialect or a
+// Weight of 0 are asked each time, as by Client.Check. docs/client.md has the bounds. It is safe for concurrent use.
 type Near struct {
 	c      *Client
 	opt    NearOptions
@@ -101,7 +101,7 @@ func (n *Near) now() int64 { return int64(n.c.breaker.now().Sub(n.start)) }
 // Its Remaining, Headers and those of its limits are what the service said plus what is left of what it granted; of a
 // denial, RetryAfterMS may be up to a second too long.
 func (n *Near) Check(ctx context.Context, q Check) (*Answer, error) {
-	if q.RequestID != "" || q.Payload != nil || q.Weight != nil && *q.Weight < 1 || n.closed.Load() {
+	if q.RequestID != "" || q.Payload != nil || q.Dialect != "" || q.Weight != nil && *q.Weight < 1 || n.closed.Load() {
 		return n.c.Check(ctx, q)
 	}
 	h := n.table.hash(&q)
