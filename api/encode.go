@@ -1,6 +1,8 @@
 package api
 
 import (
+	"maps"
+	"slices"
 	"strconv"
 
 	"sluice/api/decide"
@@ -69,6 +71,9 @@ func (e *encoder) append(b []byte, a *decide.Answer) []byte {
 	if a.Replayed {
 		b = append(b, `,"replayed":true`...)
 	}
+	if by, set := a.Advice(); set != nil {
+		b = appendAdvice(b, by, set)
+	}
 	if a.Lease != "" {
 		b = append(b, `,"lease":"`...)
 		b = append(append(b, a.Lease...), '"')
@@ -121,6 +126,18 @@ func (e *encoder) append(b []byte, a *decide.Answer) []byte {
 		}
 	}
 	return append(b, '}', '}')
+}
+
+// appendAdvice writes the advice of a warning, in the order of its names.
+func appendAdvice(b []byte, rule string, set map[string]string) []byte {
+	b = append(reply.AppendString(append(b, `,"advice":{"rule":`...), rule), `,"set":{`...)
+	for i, name := range slices.Sorted(maps.Keys(set)) {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = reply.AppendString(append(reply.AppendString(b, name), ':'), set[name])
+	}
+	return append(b, `}}`...)
 }
 
 // degradedRule returns the rule of the limit that decided an answer without figures: one

@@ -136,6 +136,8 @@ func TestOpenAPI_DescribesTheFieldsOfTheTables(t *testing.T) {
 	t.Run("rule", func(t *testing.T) { describes(t, rule, rules.Fields()) })
 	t.Run("candidate", func(t *testing.T) { describes(t, rule.Properties["candidate"].Value, rules.CandidateFields()) })
 	t.Run("window", func(t *testing.T) { describes(t, schemas["ScheduleWindowInput"].Value, rules.WindowFields()) })
+	t.Run("denial", func(t *testing.T) { describes(t, schemas["RuleDenialInput"].Value, rules.DenialFields()) })
+	t.Run("warn", func(t *testing.T) { describes(t, schemas["RuleWarnInput"].Value, rules.WarnFields()) })
 	t.Run("tier", func(t *testing.T) { describes(t, schemas["TierLimitInput"].Value, rules.TierFields()) })
 	t.Run("pool", func(t *testing.T) { describes(t, pool, rules.PoolKind.Fields) })
 	stored := schemas["ProfileInput"].Value

@@ -28,6 +28,7 @@ func (p *Parsed) validatePolicy(r *Rule, base limiter.Limit, ps *field.Problems)
 	validateDenial(r, ps)
 	validateHidden(r, ps)
 	validateUnit(r, ps)
+	validateWarn(r, ps)
 	p.Limits = validateLimits(r, base, ps)
 	p.Candidate = validateCandidate(r, base, ps)
 	if r.Message != nil {

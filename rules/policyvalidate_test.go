@@ -59,6 +59,7 @@ func TestValidatePolicy_AcceptsWhatBelongsTogether(t *testing.T) {
 		"denial": func(r *Rule) { r.Denial, r.Mode = &Denial{Status: 402, Retry: "never"}, "shadow" },
 		"unit":   func(r *Rule) { r.Counts, r.Unit, r.UnitScale = new("money"), new("µ$"), n(MaxUnitScale) },
 		"slots":  func(r *Rule) { r.Algorithm, r.Counts = "concurrency", new("concurrency") },
+		"warn":   func(r *Rule) { r.Warn = &Warn{Percent: 100, Set: map[string]string{"model": ""}} },
 		"hidden": func(r *Rule) { r.Denial, r.Hidden = &Denial{}, true },
 		"notify": func(r *Rule) { r.NotifyPercent = []int64{100, 1, 80, 99} },
 		"global": func(r *Rule) {
@@ -254,13 +255,20 @@ func TestValidatePolicy_NamesTheFieldAtFault(t *testing.T) {
 		"jitter of a denial that never ends": {"retry_jitter_ms", func(r *Rule) {
 			r.Denial, r.RetryJitterMS = &Denial{Retry: "never"}, n(1)
 		}},
-		"unknown kind":       {"counts", func(r *Rule) { r.Counts = new("bytes") }},
-		"tokens at a time":   {"counts", func(r *Rule) { r.Counts, r.Algorithm = new("tokens"), "concurrency" }},
-		"slots of a window":  {"counts", func(r *Rule) { r.Counts = new("concurrency") }},
-		"scale of nothing":   {"unit_scale", func(r *Rule) { r.UnitScale = n(10) }},
-		"odd scale":          {"unit_scale", func(r *Rule) { r.Unit, r.UnitScale = new("$"), n(60) }},
-		"scale 0":            {"unit_scale", func(r *Rule) { r.Unit, r.UnitScale = new("$"), n(0) }},
-		"long unit":          {"unit", func(r *Rule) { r.Unit = new("millions of dollars") }},
+		"unknown kind":      {"counts", func(r *Rule) { r.Counts = new("bytes") }},
+		"tokens at a time":  {"counts", func(r *Rule) { r.Counts, r.Algorithm = new("tokens"), "concurrency" }},
+		"slots of a window": {"counts", func(r *Rule) { r.Counts = new("concurrency") }},
+		"scale of nothing":  {"unit_scale", func(r *Rule) { r.UnitScale = n(10) }},
+		"odd scale":         {"unit_scale", func(r *Rule) { r.Unit, r.UnitScale = new("$"), n(60) }},
+		"scale 0":           {"unit_scale", func(r *Rule) { r.Unit, r.UnitScale = new("$"), n(0) }},
+		"long unit":         {"unit", func(r *Rule) { r.Unit = new("millions of dollars") }},
+		"warn of nothing":   {"warn.set", func(r *Rule) { r.Warn = &Warn{Percent: 1} }},
+		"warn at 101":       {"warn.percent", func(r *Rule) { r.Warn = &Warn{Percent: 101, Set: map[string]string{"a": ""}} }},
+		"warn of no name":   {`warn.set."a b"`, func(r *Rule) { r.Warn = &Warn{Percent: 1, Set: map[string]string{"a b": ""}} }},
+		"long warn":         {"warn.set.a", func(r *Rule) { r.Warn = &Warn{Percent: 1, Set: map[string]string{"a": strings.Repeat("b", 256)}} }},
+		"warn of a shadow": {"warn", func(r *Rule) {
+			r.Mode, r.Warn = "shadow", &Warn{Percent: 1, Set: map[string]string{"a": "b"}}
+		}},
 		"hidden message":     {"message", func(r *Rule) { r.Hidden, r.Message = true, new("no") }},
 		"hidden concurrency": {"hidden", func(r *Rule) { r.Hidden, r.Algorithm = true, "concurrency" }},
 		"hidden queue":       {"hidden", func(r *Rule) { r.Hidden, r.Algorithm = true, "leaky_queue" }},

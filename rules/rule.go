@@ -100,6 +100,8 @@ type Rule struct {
 	Counts    *string `json:"counts"`
 	Unit      *string `json:"unit"`
 	UnitScale *int64  `json:"unit_scale"`
+	// Warn puts advice into the answers for a key that has used so much of its limit; nil for none.
+	Warn *Warn `json:"warn"`
 	// HotKeys is exact, leased or sharded; HotRaisePercent, only with the last
 	// two, raises the limit of a hot key.
 	HotKeys         string `json:"hot_keys"`
@@ -236,6 +238,7 @@ var ruleFields = []field.Field[Rule]{
 		Name: "unit_scale", At: func(r *Rule) any { return &r.UnitScale }, Policy: true, Label: true,
 		Least: 1, Most: MaxUnitScale,
 	},
+	{Name: "warn", At: func(r *Rule) any { return &r.Warn }, Policy: true, Composite: field.Part(warnFields)},
 	{
 		Name: "hot_keys", At: func(r *Rule) any { return &r.HotKeys }, Policy: true,
 		Default: HotKeysExact, OneOf: []string{HotKeysExact, HotKeysLeased, HotKeysSharded},

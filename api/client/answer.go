@@ -28,6 +28,8 @@ type Answer struct {
 	Overloaded bool `json:"overloaded,omitempty"`
 	// Replayed: the stored answer to an earlier request with the same RequestID; nothing was spent.
 	Replayed bool `json:"replayed,omitempty"`
+	// Advice is what a rule advises whose key has used much of its limit; nil for nothing.
+	Advice *Advice `json:"advice,omitempty"`
 	// Lease is for Release and Renew, if concurrency slots were taken.
 	Lease string `json:"lease,omitempty"`
 	// Reservation is for Settle, if a Reserve was allowed, within ExpiresInMS.
@@ -57,6 +59,12 @@ type Answer struct {
 	// ByClient: the service was unavailable, and the fail mode of this client decided. If not, Degraded is a fail mode of
 	// the service, whose counters were unavailable.
 	ByClient bool `json:"-"`
+}
+
+// Advice are texts that the rules of a warning set, and the name of the one whose members win.
+type Advice struct {
+	Rule string            `json:"rule"`
+	Set  map[string]string `json:"set"`
 }
 
 // Figures are the figures of a limit. Those that are unknown are nil.

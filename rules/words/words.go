@@ -309,6 +309,10 @@ func details(r *rules.Rule) []string {
 	if len(r.NotifyPercent) > 0 && r.Mode == rules.ModeEnforce {
 		s = append(s, "A key that has used "+percentages(r.NotifyPercent)+" of its limit is an alert.")
 	}
+	if w := r.Warn; w != nil {
+		s = append(s, "From "+strconv.FormatInt(w.Percent, 10)+"% of the limit on, answers advise "+
+			list(slices.Sorted(maps.Keys(w.Set)))+".")
+	}
 	if b := r.Ban; b != nil && denies {
 		s = append(s, ban(b)...)
 	}

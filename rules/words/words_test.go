@@ -165,6 +165,10 @@ func TestSummary_DescribesTheRule(t *testing.T) {
 			r.WeightField, r.Unit, r.UnitScale, r.Limit = new("cost"), new("$"), new(int64(1_000_000)), 1_234_050_000
 		}, "Each user may spend 1,234.05 $ per minute on POST requests to /v1/charges, weighted by the field cost" + denied +
 			open},
+		{"warn", func(r *rules.Rule) {
+			r.Warn = &rules.Warn{Percent: 90, Set: map[string]string{"model": "s", "effort": "low"}}
+		},
+			plain + " From 90% of the limit on, answers advise effort and model." + open},
 		{"denial", func(r *rules.Rule) { r.Denial, r.Hidden = &rules.Denial{Status: 403, Retry: rules.RetryNever}, true },
 			plain + " Denied clients receive the status 403 and no Retry-After. Clients see neither its name nor its figures." +
 				open},

@@ -59,17 +59,33 @@ func (rd *ruleReader) descriptor(r *rules.Rule) {
 	for line := range rd.lines("replaces") {
 		r.Replaces = append(r.Replaces, line)
 	}
-	for line := range rd.lines("metadata") {
+	r.Metadata = rd.pairs("metadata")
+}
+
+// pairs reads one name=value per line, nil for none.
+func (rd *ruleReader) pairs(field string) (out map[string]string) {
+	for line := range rd.lines(field) {
 		name, value, ok := strings.Cut(line, "=")
 		name = chars.Unescape(name)
-		if _, twice := r.Metadata[name]; twice || !ok {
-			rd.Wrong("metadata", "must have one name=value per line, each name once")
+		if _, twice := out[name]; twice || !ok {
+			rd.Wrong(field, "must have one name=value per line, each name once")
 		}
-		if r.Metadata == nil {
-			r.Metadata = map[string]string{}
+		if out == nil {
+			out = map[string]string{}
 		}
-		r.Metadata[name] = chars.Unescape(value)
+		out[name] = chars.Unescape(value)
 	}
+	return out
+}
+
+// pairLines writes what pairs reads.
+func pairLines(pairs map[string]string) string {
+	lines := make([]string, 0, len(pairs))
+	for name, value := range pairs {
+		lines = append(lines, chars.Escape(name, "=")+"="+chars.Escape(value, ""))
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "\n")
 }
 
 // lines yields the lines of a field that are not blank, trimmed.
@@ -99,12 +115,7 @@ func putDescriptor(form url.Values, r *rules.Rule) {
 	}
 	bind.PutText(form, "descriptor.entries", strings.Join(lines, "\n"))
 	bind.PutText(form, "replaces", strings.Join(r.Replaces, "\n"))
-	lines = nil
-	for name, value := range r.Metadata {
-		lines = append(lines, chars.Escape(name, "=")+"="+chars.Escape(value, ""))
-	}
-	slices.Sort(lines)
-	bind.PutText(form, "metadata", strings.Join(lines, "\n"))
+	bind.PutText(form, "metadata", pairLines(r.Metadata))
 	if r.Unlimited && r.Limit == 0 {
 		form.Del("limit")
 	}
@@ -150,11 +161,11 @@ func elementOf(line string) entries.Element {
 
 // toDescriptorField moves an error about an element of a list, which is a line of the form, to its field.
 func toDescriptorField(e field.Problem) field.Problem {
-	for _, list := range []string{"descriptor.entries", "replaces", "metadata"} {
+	for _, list := range []string{"descriptor.entries", "replaces", "metadata", "warn.set"} {
 		rest, ok := strings.CutPrefix(e.Field, list)
 		switch {
 		case !ok || rest == "":
-		case list == "metadata":
+		case list == "metadata", list == "warn.set":
 			return field.Problem{Field: list, Message: strings.TrimPrefix(rest, ".") + " " + e.Message}
 		default:
 			index, part, _ := strings.Cut(strings.TrimPrefix(rest, "["), "]")

@@ -26,6 +26,7 @@ func ruleOf(form url.Values) (rules.Rule, []field.Problem) {
 	rd.descriptor(&r)
 	r.Tiers, r.Schedule, r.Calendar = rd.tiers(), rd.schedule(), rd.calendar()
 	r.Defer, r.Candidate, r.Ban, r.Denial = rd.deferral(r.OverLimit), rd.candidate(), rd.ban(), rd.denial()
+	r.Warn = rd.warn()
 	if r.Calendar == nil && rd.Text("window_ms") == "" && !r.Unlimited {
 		rd.Wrong("window_ms", "is required")
 	}
@@ -149,6 +150,16 @@ func (rd *ruleReader) denial() *rules.Denial {
 		return nil
 	}
 	return &d
+}
+
+func (rd *ruleReader) warn() *rules.Warn {
+	if rd.Text("warn.percent")+rd.Text("warn.set") == "" {
+		return nil
+	}
+	var w rules.Warn
+	bind.Read(&rd.Reader, "warn.", rules.WarnFields(), &w)
+	w.Set = rd.pairs("warn.set")
+	return &w
 }
 
 // element is the name of an element of a list in the form.

@@ -58,6 +58,10 @@ func putComposites(f url.Values, r *rules.Rule) {
 	if d := r.Denial; d != nil {
 		bind.Put(f, "denial.", rules.DenialFields(), d)
 	}
+	if w := r.Warn; w != nil {
+		bind.Put(f, "warn.", rules.WarnFields(), w)
+		bind.PutText(f, "warn.set", pairLines(w.Set))
+	}
 	if c := r.Candidate; c != nil {
 		bind.Put(f, "candidate.", rules.CandidateFields(), c)
 	}
@@ -71,7 +75,7 @@ var formOrder = []string{
 	"unlimited", "addend", "quota", "share_threshold", "replaces", "metadata",
 	"tiers", "schedule", "calendar", "active_", "throttle", "soft_percent", "elastic_percent", "pool", "priority",
 	"retry_jitter_ms", "message", "ban", "denial", "hidden", "counts",
-	"unit", "candidate",
+	"unit", "warn", "candidate",
 	"align", "anchor_ms", "buckets", "weight_field", "charge_on", "hot_",
 	"span", "max_over_percent", "cold", "cut_off", "log_percent", "notify_percent",
 }

@@ -258,6 +258,8 @@ class Answer(_Figures):
     overloaded: bool = False
     #: The stored answer to an earlier request with the same request_id; nothing was spent.
     replayed: bool = False
+    #: What a rule advises whose key has used much of its limit: its rule, and set, texts by name.
+    advice: Optional[Dict[str, Any]] = None
     #: For release and renew, if concurrency slots were taken.
     lease: str = ""
     #: For settle, if a reserve was allowed, within expires_in_ms.

@@ -155,6 +155,8 @@ export interface Answer extends Figures {
   overloaded?: boolean;
   /** The stored answer to an earlier request with the same request_id. Nothing was spent. */
   replayed?: boolean;
+  /** What a rule advises whose key has used much of its limit: the rule whose members win, and the texts by name. */
+  advice?: { rule: string; set: Record<string, string> };
   /** For release and renew, if concurrency slots were taken. */
   lease?: string;
   /** For settle, if a reserve was allowed. */

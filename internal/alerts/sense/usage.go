@@ -68,8 +68,7 @@ func newUsage() *usage {
 
 // reached reports whether a use is at a level, left whether it is clearly below. Both are at most limiter.MaxExact, so
 // that nothing overflows.
-func reached(used, limit, percent int64) bool { return used*100 >= percent*limit }
-func left(used, limit, percent int64) bool    { return used*1000 < percent*(offShare/10)*limit }
+func left(used, limit, percent int64) bool { return used*1000 < percent*(offShare/10)*limit }
 
 // useOf is the use of a limit after a decision, false if nobody knows it. It may exceed the limit.
 func useOf(la *decide.LimitAnswer) (used, limit int64, known bool) {
@@ -84,7 +83,7 @@ func useOf(la *decide.LimitAnswer) (used, limit int64, known bool) {
 func (s *Sensor) observe(la *decide.LimitAnswer) {
 	used, limit, known := useOf(la)
 	u := s.usage
-	if !known || u.keys.Load() == 0 && !reached(used, limit, la.Notify[0]) {
+	if !known || u.keys.Load() == 0 && !rules.Reached(used, limit, la.Notify[0]) {
 		return
 	}
 	shard := &u.shards[maphash.String(u.seed, string(la.Key))%usageShards]
@@ -93,7 +92,7 @@ func (s *Sensor) observe(la *decide.LimitAnswer) {
 	k := shard.keys[la.Key]
 	now := s.opt.Now()
 	if k == nil {
-		if !reached(used, limit, la.Notify[0]) {
+		if !rules.Reached(used, limit, la.Notify[0]) {
 			return
 		}
 		if u.keys.Add(1) > maxKeys {
@@ -114,7 +113,7 @@ func (s *Sensor) observe(la *decide.LimitAnswer) {
 		}
 	}
 	for _, percent := range la.Notify {
-		if reached(used, limit, percent) {
+		if rules.Reached(used, limit, percent) {
 			k.enter(s, percent, now)
 		}
 	}
