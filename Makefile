@@ -100,9 +100,16 @@ test-clients-typescript: ## run the tests of clients/typescript on a real node (
 	if [ -z "$$bin" ]; then bin="$$dir/sluice"; $(GO) build -o "$$bin" ./cmd/sluice; fi; \
 	export SLUICE_BIN=$$(realpath "$$bin"); cd clients/typescript && npm test
 
+# It needs python3 with venv and, once, PyPI. SLUICE_MEASURE=1 prints what took how long.
+.PHONY: test-clients-sdks
+test-clients-sdks: deps ## run the SDKs of OpenAI and Anthropic behind a gateway with a dialect
+	@dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; \
+	python3 -m venv "$$dir" && "$$dir/bin/pip" install -q -r clients/sdks/requirements.txt && \
+	cd clients/sdks && GO="$(GO)" "$$dir/bin/python" -m unittest -b
+
 # It needs java, maven, python3, node 18, cargo and a C linker, and the registries npm, PyPI, Maven Central and crates.io.
 .PHONY: test-clients
-test-clients: deps test-clients-python test-clients-typescript ## generate clients with many generators, and play a journey
+test-clients: deps test-clients-python test-clients-typescript test-clients-sdks ## generate clients with many generators, and play a journey
 	cd api/generators && $(GO) test -count=1 -tags clients -timeout 90m -v -run '^Test(Generated|Clients)' .
 
 .PHONY: oracle
