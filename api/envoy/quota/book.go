@@ -98,12 +98,13 @@ func NewBook() *Book { return &Book{shared: map[string]map[*Holder]struct{}{}} }
 // Holders is how many buckets the streams have, each counted for each stream.
 func (b *Book) Holders() int { return b.holders }
 
-// Demand returns the demand of this node for a bucket.
-func (b *Book) Demand(key string) (d Demand) {
-	for h := range b.shared[key] {
-		if h.idle < idleReports {
+// Demand returns the demand of this node for a bucket, which h has.
+func (b *Book) Demand(h *Holder, key string) (d Demand) {
+	b.join(h, key)
+	for o := range b.shared[key] {
+		if o.idle < idleReports {
 			d.Holders++
-			d.PerSecond += h.demand
+			d.PerSecond += o.demand
 		}
 	}
 	return d
@@ -161,7 +162,7 @@ func (b *Book) Want(h *Holder, r Rule, others Demand, now int64) (want, least in
 	left := min(life, span)
 	if now < h.gotUntil { // a further lump in the same window
 		left = min(left, h.gotUntil-now)
-		share = max(share-h.got, part/floorPart)
+		share = max(share-h.got, whole/floorPart)
 	}
 	want = max(1, min(max(units(h.demand, left), part/floor), share, math.MaxUint32)) // Envoy's tokens have 32 bits
 	if r.Kind == Ends {

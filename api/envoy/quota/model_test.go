@@ -252,7 +252,7 @@ func (l *link) ask(h *Holder) {
 		w.t.Fatal(err)
 	}
 	r := ruleOf(&rule)
-	own := n.book.Demand(r.Key)
+	own := n.book.Demand(h, r.Key)
 	if w.board[n.id] == nil {
 		w.board[n.id] = map[string]entry{}
 	}

@@ -243,7 +243,7 @@ func (x *serving) take(ctx context.Context, h *Holder, rule *decide.LumpRule, se
 	s, r := x.service, ruleOf(rule)
 	if b := s.deps.Board; b != nil && sent-h.othersAt >= exchangeEvery {
 		s.mu.Lock()
-		own := s.book.Demand(r.Key)
+		own := s.book.Demand(h, r.Key)
 		s.mu.Unlock()
 		bounded, cancel := context.WithTimeout(ctx, second/4*time.Millisecond)
 		if others, err := b.Exchange(bounded, r.Key, own, max(r.life(), boardLife)); err == nil {

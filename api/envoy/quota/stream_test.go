@@ -1,0 +1,189 @@
+package quota
+
+import (
+	"testing"
+)
+
+// minute is a bucket of a fixed window of a minute.
+var minute = Rule{Key: "k", Limit: 1000, Window: 60_000, Part: 60_000}
+
+// driver drives one stream.
+type driver struct {
+	t      *testing.T
+	book   *Book
+	stream *Stream
+	now    int64
+}
+
+func newDriver(t *testing.T) *driver {
+	t.Helper()
+	b := NewBook()
+	return &driver{t: t, book: b, stream: b.Open(10, 0)}
+}
+
+func (d *driver) report(allowed, denied int64) {
+	d.t.Helper()
+	if err := d.stream.Report("a", nil, allowed, denied, d.now); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+// asks is how much is wanted for the holder that is due, 0 if none is.
+func (d *driver) asks(r Rule) (*Holder, int64) {
+	list := d.stream.Due(1, d.now)
+	if len(list) == 0 {
+		return nil, 0
+	}
+	want, _ := d.book.Want(list[0], r, Demand{}, d.now)
+	return list[0], want
+}
+
+// gets answers a question with units that live until the end of the minute, and returns the action.
+func (d *driver) gets(r Rule, units int64) Action {
+	d.t.Helper()
+	h, want := d.asks(r)
+	if h == nil || units > want {
+		d.t.Fatalf("at %d: %d are wanted", d.now, want)
+	}
+	d.stream.Answered(h, &Answer{Rule: r, Units: units, Life: 60_000 - d.now%60_000, Sent: d.now, Token: units}, d.now)
+	list := d.stream.Actions(10, d.now)
+	if len(list) != 1 {
+		d.t.Fatalf("at %d: actions %+v", d.now, list)
+	}
+	return list[0]
+}
+
+func (d *driver) wantNothing(what string) {
+	d.t.Helper()
+	if h, want := d.asks(minute); h != nil {
+		d.t.Errorf("%s: %d are wanted", what, want)
+	}
+}
+
+func TestStream_ALumpIsReplacedOnceItIsSpent(t *testing.T) {
+	d := newDriver(t)
+	d.report(0, 1)
+	if a := d.gets(minute, 50); a.Act != Spend || a.Units != 50 || a.TTL != 59 {
+		t.Errorf("the first: %+v", a)
+	}
+	d.now = 5000
+	d.report(49, 100)
+	d.wantNothing("one unit may be left")
+	d.now = 10_000
+	d.report(1, 199) // 40 per second for 50 s and a fifth more, of which 950 are left
+	if a := d.gets(minute, 950); a.TTL != 49 {
+		t.Errorf("the second: %+v", a)
+	}
+	if _, ok := d.stream.Next(d.now); !ok || d.stream.due[0].dueAt != 60_001 {
+		t.Errorf("the next one is due at %d", d.stream.due[0].dueAt)
+	}
+}
+
+func TestStream_ALumpThatCannotBeToldGoesBack(t *testing.T) {
+	d := newDriver(t)
+	d.now = 59_001
+	d.report(0, 1)
+	h, _ := d.asks(minute)
+	d.stream.Answered(h, &Answer{Rule: minute, Units: 7, Life: 999, Sent: d.now, Token: "t"}, d.now)
+	if list := d.stream.Actions(10, d.now); len(list) != 0 {
+		t.Errorf("actions %+v", list)
+	}
+	if r := d.stream.Returns(); len(r) != 1 || r[0] != (Return{Token: "t", Back: 7}) {
+		t.Errorf("returns %+v", r)
+	}
+	d.now = 60_000
+	d.wantNothing("before the end of the window")
+	d.now = 60_001
+	d.gets(minute, 50)
+}
+
+// A stream that follows on a broken one may have its lump.
+func TestStream_AFreshOneWaitsForADenial(t *testing.T) {
+	d := newDriver(t)
+	d.report(10, 0)
+	d.wantNothing("it spends")
+	d.now = 5000
+	d.report(10, 0)
+	d.wantNothing("it still spends")
+	d.now = 10_000
+	d.report(10, 1)
+	d.gets(minute, 50)
+}
+
+func TestStream_ASilentProxyGetsNothing(t *testing.T) {
+	d := newDriver(t)
+	d.report(0, 1)
+	d.gets(minute, 50)
+	d.now = 60_001
+	d.wantNothing("55 s after a report")
+	if _, ok := d.stream.Next(d.now); ok {
+		t.Error("a silent stream is due")
+	}
+	d.report(0, 1)
+	h, _ := d.asks(minute)
+	d.now += maxSilence + 1
+	d.stream.Answered(h, &Answer{Rule: minute, Units: 50, Life: 40_000, Sent: d.now, Token: "t"}, d.now)
+	if list, back := d.stream.Actions(10, d.now), d.stream.Returns(); len(list) != 0 || len(back) != 1 {
+		t.Errorf("actions %+v, returns %+v", list, back)
+	}
+}
+
+func TestStream_TwoReportsAfterItsEndGiveTheRestOfALumpBack(t *testing.T) {
+	d, hour := newDriver(t), Rule{Key: "k", Limit: 60_000, Window: 3_600_000, Part: 3_600_000}
+	d.report(0, 1)
+	h, _ := d.asks(hour)
+	d.stream.Answered(h, &Answer{Rule: hour, Units: 50, Life: 3_000_000, Sent: 0, Token: "t"}, d.now)
+	if list := d.stream.Actions(10, d.now); len(list) != 1 || list[0].TTL != 60 {
+		t.Fatalf("actions %+v", list)
+	}
+	for d.now = 5000; d.now < 65_000; d.now += 5000 {
+		d.report(1, 0)
+		if r := d.stream.Returns(); len(r) != 0 {
+			t.Fatalf("at %d: returns %+v", d.now, r)
+		}
+	}
+	d.report(1, 0)
+	if r := d.stream.Returns(); len(r) != 1 || r[0] != (Return{Token: "t", Spent: 13, Back: 37}) {
+		t.Errorf("returns %+v", r)
+	}
+}
+
+func TestStream_AnIdleBucketIsAbandoned(t *testing.T) {
+	d := newDriver(t)
+	d.report(0, 1)
+	d.gets(minute, 50)
+	for d.now = 5000; d.now <= 60_000; d.now += 5000 {
+		d.report(0, 0)
+		d.wantNothing("it is idle")
+		if list := d.stream.Actions(10, d.now); len(list) != 0 {
+			t.Errorf("at %d: actions %+v", d.now, list)
+		}
+	}
+	d.report(0, 0)
+	d.wantNothing("it is idle")
+	if list := d.stream.Actions(10, d.now); len(list) != 1 || list[0].Act != Abandon {
+		t.Errorf("actions %+v", list)
+	}
+	if d.book.Holders() != 0 || len(d.book.shared) != 0 {
+		t.Errorf("the book still has %d holders", d.book.Holders())
+	}
+}
+
+// Two holders, and one on another node, with different demands.
+func TestBook_DividesByDemand(t *testing.T) {
+	d := newDriver(t)
+	for id, denied := range map[string]int64{"low": 10, "high": 1000} {
+		if err := d.stream.Report(id, nil, 0, denied, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := map[string]int64{}
+	for range 2 { // the demand of both is known the second time
+		for _, h := range d.stream.holders {
+			want[h.ID], _ = d.book.Want(h, minute, Demand{Holders: 1, PerSecond: 200}, 0)
+		}
+	}
+	if want["low"] != 145 || want["high"] != 428 { // 2 per second and a fifth more, and half of the rest
+		t.Errorf("wanted: %v", want)
+	}
+}
