@@ -10,8 +10,8 @@
 // loop serves the connections: h2conn.go is the page to read first. A connection's frames come from input
 // (h2input.go), begin streams (h2headers.go, h2streams.go), and complete calls are decided as a batch (h2calls.go).
 // What is written goes through the windows (h2flow.go). h2limits.go and h2aging.go say when a connection ends, and
-// watch looks at those in use. grpc-go serves the other connections, and by h2exchange.go the other methods. One of these
-// is the stream of the RateLimitQuotaService, which package quota serves.
+// watch looks at those in use. grpc-go serves the other connections, and by h2exchange.go the other methods. One of
+// these is the stream of the RateLimitQuotaService, which package quota serves.
 //
 // The generated code reads calls of the RateLimitService. Calls of ext_authz are read, and both answers written, field
 // by field, because the generated code costs several microseconds more for them: see

@@ -87,8 +87,8 @@ func (q *quotaLoad) ends(t *testing.T, window int64) int {
 	return q.passed[window]
 }
 
-// envoyQuotas: two Envoys of two workers share a limit on two nodes. From the second window on they use at least 99 % of
-// it, also from the window after an Envoy or a node was killed, and they never exceed it.
+// envoyQuotas: two Envoys of two workers share a limit on two nodes. From the second window on they use at least 99 %
+// of it, also from the window after an Envoy or a node was killed, and they never exceed it.
 func envoyQuotas(t *testing.T, p *product, bin string) {
 	redis := testenv.Redis(t)
 	file := filepath.Join(t.TempDir(), "rules.yaml")

@@ -3,13 +3,12 @@ package quota
 import (
 	"log/slog"
 	"testing"
+	"time"
 
 	quotav3 "github.com/envoyproxy/go-control-plane/envoy/service/rate_limit_quota/v3"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
-
-	"time"
 )
 
 type nopObserver struct{}
