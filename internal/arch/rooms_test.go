@@ -189,8 +189,8 @@ var rooms = []room{
 	{path: "api/client/httplimit/echolimit", may: []string{"api/client",
 		"api/client/httplimit"}, foreign: []string{echo},
 		inTests: []string{"internal/playbook"}},
-	{path: "api/reply", may: []string{"api/decide", "limiter", "rules", "rules/field", "rules/redact",
-		"internal/access"}, inTests: []string{"rules/profile"}},
+	{path: "api/reply", may: []string{"rules/profile", "api/decide", "limiter", "rules", "rules/field", "rules/redact",
+		"internal/access"}},
 	{
 		path: "api", may: []string{"internal/alerts", "internal/doctor", "internal/history",
 			"internal/history/incident", "internal/records", "",
