@@ -48,7 +48,7 @@ func countKeys(x *byKeys, d *rules.RuleDescriptor, n int, inPlace bool) *byKeys 
 	return x.Put(name, orders, inPlace)
 }
 
-// keysName names a set of sorted keys of a domain. None of these texts has a zero byte.
+// keysName names a set of sorted keys of a domain. No text of a rule has a zero byte.
 func keysName(domain string, sorted []string) string {
 	return domain + "\x00" + strings.Join(sorted, "\x00")
 }
@@ -60,6 +60,9 @@ func (s *Set) MatchBucket(domain string, bucket map[string]string, now time.Time
 	ok bool) {
 	sorted := make([]string, 0, len(bucket))
 	for key := range bucket {
+		if strings.Contains(domain, "\x00") || strings.Contains(key, "\x00") {
+			return Match{}, nil, false // one name for two sets of keys
+		}
 		sorted = append(sorted, key)
 	}
 	slices.Sort(sorted)

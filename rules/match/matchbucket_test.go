@@ -33,6 +33,8 @@ func TestMatchBucket_FindsTheRuleInAnyOrderOfKeys(t *testing.T) {
 		{"shop", map[string]string{"user": "b"}, ""},
 		{"shop", nil, ""},
 		{"none", map[string]string{"path": "/x"}, ""},
+		{"shop\x00path", map[string]string{"user": "b"}, ""},
+		{"shop", map[string]string{"path\x00user": "b"}, ""},
 	} {
 		m, list, ok := s.MatchBucket(tt.domain, tt.bucket, noon)
 		if string(m.Key) != tt.want || ok != (tt.want != "") || ok && len(list) != len(tt.bucket) {
