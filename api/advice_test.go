@@ -44,10 +44,12 @@ func TestAdvice_MergesTheWarningsAndTheStrictestWins(t *testing.T) {
 func TestAdvice_BadInput(t *testing.T) {
 	f := newFixture(t, nil)
 	for member, fields := range map[string][]string{
-		`{"percent":90}`: {"warn.set"}, `{"set":{"a":"b"}}`: {"warn.percent"}, `{"percent":0,"set":{}}`: {"warn.percent", "warn.set"},
+		`{"percent":90}`: {"warn.set"}, `{"set":{"a":"b"}}`: {"warn.percent"},
+		`{"percent":0,"set":{}}`:      {"warn.percent", "warn.set"},
 		`{"percent":1,"set":{"a":1}}`: {"warn.set.a"}, `{"percent":1,"set":[]}`: {"warn.set"}, `[]`: {"warn"},
 	} {
-		a := f.do(http.MethodPost, "/ratelimit/rules", `{"name":"r","scope":"user","limit":1,"window_ms":1000,"warn":`+member+`}`)
+		a := f.do(http.MethodPost, "/ratelimit/rules",
+			`{"name":"r","scope":"user","limit":1,"window_ms":1000,"warn":`+member+`}`)
 		if a.status != 422 || !slices.Equal(slices.Compact(a.fields()), fields) {
 			t.Errorf("%s: %d %s", member, a.status, a.body)
 		}

@@ -18,7 +18,8 @@ func counting(r rules.Rule, counts string) rules.Rule {
 
 func TestDialect_HasTheHeadersAndTheErrorOfTheSDK(t *testing.T) {
 	// Of two limits of tokens, the one with the smaller share left is shown.
-	tokens, wide := counting(aMinute("tokens", 10), rules.CountsTokens), counting(aMinute("wide", 1000), rules.CountsTokens)
+	tokens := counting(aMinute("tokens", 10), rules.CountsTokens)
+	wide := counting(aMinute("wide", 1000), rules.CountsTokens)
 	secret, short := counting(aMinute("secret", 4), rules.CountsTokens), perUser("requests", 100)
 	secret.Hidden = true
 	day := aMinute("day", 2)
@@ -64,7 +65,8 @@ func TestDialect_HasTheHeadersAndTheErrorOfTheSDK(t *testing.T) {
 		}
 		const message = "Too many requests. Waiting does not help."
 		for dialect, want := range map[string]any{
-			"openai":    map[string]any{"message": message, "type": "insufficient_quota", "code": "insufficient_quota", "param": nil},
+			"openai": map[string]any{"message": message, "type": "insufficient_quota", "code": "insufficient_quota",
+				"param": nil},
 			"anthropic": map[string]any{"message": message, "type": "rate_limit_error", "code": "rate_limit_exceeded"},
 			"mcp":       map[string]any{"message": message, "code": -32000.0},
 		} {
@@ -104,7 +106,8 @@ func TestDialect_BadInput(t *testing.T) {
 		"check": `{"user":"1","dialect":"none"}`, "charge": `{"user":"1","dialect":""}`,
 		"refund": `{"user":"1","request_id":"1","dialect":"openai"}`, "reserve": `{"user":"1","dialect":1}`,
 	} {
-		if a := f.do(http.MethodPost, "/ratelimit/"+path, body); a.status != 422 || !slices.Equal(a.fields(), []string{"dialect"}) {
+		a := f.do(http.MethodPost, "/ratelimit/"+path, body)
+		if a.status != 422 || !slices.Equal(a.fields(), []string{"dialect"}) {
 			t.Errorf("%s: %d %s", path, a.status, a.body)
 		}
 	}

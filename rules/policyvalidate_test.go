@@ -263,9 +263,15 @@ func TestValidatePolicy_NamesTheFieldAtFault(t *testing.T) {
 		"scale 0":           {"unit_scale", func(r *Rule) { r.Unit, r.UnitScale = new("$"), n(0) }},
 		"long unit":         {"unit", func(r *Rule) { r.Unit = new("millions of dollars") }},
 		"warn of nothing":   {"warn.set", func(r *Rule) { r.Warn = &Warn{Percent: 1} }},
-		"warn at 101":       {"warn.percent", func(r *Rule) { r.Warn = &Warn{Percent: 101, Set: map[string]string{"a": ""}} }},
-		"warn of no name":   {`warn.set."a b"`, func(r *Rule) { r.Warn = &Warn{Percent: 1, Set: map[string]string{"a b": ""}} }},
-		"long warn":         {"warn.set.a", func(r *Rule) { r.Warn = &Warn{Percent: 1, Set: map[string]string{"a": strings.Repeat("b", 256)}} }},
+		"warn at 101": {"warn.percent", func(r *Rule) {
+			r.Warn = &Warn{Percent: 101, Set: map[string]string{"a": ""}}
+		}},
+		"warn of no name": {`warn.set."a b"`, func(r *Rule) {
+			r.Warn = &Warn{Percent: 1, Set: map[string]string{"a b": ""}}
+		}},
+		"long warn": {"warn.set.a", func(r *Rule) {
+			r.Warn = &Warn{Percent: 1, Set: map[string]string{"a": strings.Repeat("b", 256)}}
+		}},
 		"warn of a shadow": {"warn", func(r *Rule) {
 			r.Mode, r.Warn = "shadow", &Warn{Percent: 1, Set: map[string]string{"a": "b"}}
 		}},

@@ -57,7 +57,7 @@ func TestTypes_HaveTheMembersOfTheDocument(t *testing.T) {
 		{of: CallerDecisions{}, schemas: []*openapi3.Schema{schema("CallerDecisions")}},
 		{of: Answer{}, schemas: []*openapi3.Schema{schema("Answer")}},
 		{of: LimitAnswer{}, schemas: []*openapi3.Schema{schema("LimitAnswer")}},
-		{of: denial{}, but: "jsonrpc id", schemas: []*openapi3.Schema{schema("Denial")}},
+		{of: denial{}, schemas: []*openapi3.Schema{schema("Denial")}},
 		{of: Problem{}, schemas: []*openapi3.Schema{schema("Problem")}},
 		{of: Explanation{}, but: "domain descriptors", schemas: []*openapi3.Schema{schema("Explanation")}},
 		{of: ConsideredRule{}, schemas: []*openapi3.Schema{rule}},

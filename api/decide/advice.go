@@ -7,8 +7,8 @@ import (
 	"sluice/rules"
 )
 
-// Advice merges what the rules of enforced limits advise whose warning is reached, and returns the name of the rule whose
-// warning is the strictest: its members win. set is nil if no warning is reached.
+// Advice merges what the rules of enforced limits advise whose warning is reached, and returns the name of the rule
+// with the strictest limit, whose members win. set is nil if no warning is reached.
 func (a *Answer) Advice() (rule string, set map[string]string) {
 	if a.Op != limiter.OpTake && a.Op != limiter.OpPeek && a.Op != limiter.OpCharge {
 		return "", nil

@@ -157,8 +157,8 @@ func code(over bool) uint64 {
 	return codeOK
 }
 
-// status appends one status of a RateLimitResponse. la is the limit that decided, nil if none applies, and shown the one
-// whose figures Envoy may send to its client, nil for none.
+// status appends one status of a RateLimitResponse. la is the limit that decided, nil if none applies, and shown the
+// one whose figures Envoy may send to its client, nil for none.
 func (o *response) status(a *decide.Answer, la, shown *decide.LimitAnswer, over bool, remaining int64) {
 	b, at := begin(o.b, 2)
 	b = appendNumber(b, 1, code(over))

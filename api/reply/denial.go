@@ -130,8 +130,8 @@ func messageOf(a *decide.Answer) string {
 	}
 	la := &a.Limits[a.Strictest]
 	limit, _, _ := la.Decision.InForce(la.Limit.Algorithm)
-	v := rules.MessageValues{Limit: strconv.FormatInt(limit, 10), WindowMS: la.Limit.Window, Period: la.Period, Key: la.Display(),
-		Route: redact.Path(a.Route), RetryAfter: -1}
+	v := rules.MessageValues{Limit: strconv.FormatInt(limit, 10), WindowMS: la.Limit.Window, Period: la.Period,
+		Key: la.Display(), Route: redact.Path(a.Route), RetryAfter: -1}
 	if la.Of.Noun() != "" {
 		v.Limit = la.Of.AmountWords(limit)
 	}

@@ -10,10 +10,10 @@ import (
 	"sluice/rules/profile"
 )
 
-// A dialect is what the client's SDK understands besides the usual headers and members: the headers by which an API says
-// what is left and whether a call is worth repeating, and error as an object. The SDKs of OpenAI and Anthropic obey
-// retry-after-ms and x-should-retry, and show the body of a denial in the text of their exception. They sleep for a
-// Retry-After of any length or ignore a long one, so a wait above maxSDKWait is said to be none.
+// A dialect is what the client's SDK understands besides the usual headers and members: the headers by which an API
+// says what is left and whether a call is worth repeating, and error as an object. The SDKs of OpenAI and Anthropic
+// obey retry-after-ms and x-should-retry, and show the body of a denial in the text of their exception. They sleep for
+// a Retry-After of any length or ignore a long one, so a wait above maxSDKWait is said to be none.
 //
 // An example: tokens left are x-ratelimit-remaining-tokens: 120 in openai, with x-ratelimit-reset-tokens: 6m0s, and
 // anthropic-ratelimit-tokens-remaining: 120 in anthropic, with an instant of RFC 3339 as reset. In mcp the body of a
@@ -35,7 +35,8 @@ var dialectNames = map[string][2][3]string{
 		{"x-ratelimit-limit-tokens", "x-ratelimit-remaining-tokens", "x-ratelimit-reset-tokens"},
 	},
 	profile.DialectAnthropic: {
-		{"anthropic-ratelimit-requests-limit", "anthropic-ratelimit-requests-remaining", "anthropic-ratelimit-requests-reset"},
+		{"anthropic-ratelimit-requests-limit", "anthropic-ratelimit-requests-remaining",
+			"anthropic-ratelimit-requests-reset"},
 		{"anthropic-ratelimit-tokens-limit", "anthropic-ratelimit-tokens-remaining", "anthropic-ratelimit-tokens-reset"},
 	},
 }

@@ -74,7 +74,8 @@ func TestHidden_IsInNoAnswerToClients(t *testing.T) {
 				}
 				body, err := io.ReadAll(res.Body)
 				_ = res.Body.Close()
-				if got = fmt.Sprint(res.StatusCode, res.Header, string(body)); err != nil || res.StatusCode == http.StatusBadRequest {
+				got = fmt.Sprint(res.StatusCode, res.Header, string(body))
+				if err != nil || res.StatusCode == http.StatusBadRequest {
 					t.Fatal(got, err)
 				}
 			case "authz":

@@ -55,7 +55,8 @@ func FuzzRead(f *testing.F) {
 // FuzzClaim: a path into any token ends, with a claim that is JSON or with none.
 func FuzzClaim(f *testing.F) {
 	for _, payload := range []string{`{"a":[{"b":1}]}`, `{"a":null}`, `{"":{"":[]}}`, strings.Repeat(`{"a":[`, 2000)} {
-		for _, path := range []string{"a[0].b", ".", "[", "a[", "a[]", "a[-1]", "a[99999999999999999999]", "a].b", strings.Repeat("a[0].", 60)} {
+		for _, path := range []string{"a[0].b", ".", "[", "a[", "a[]", "a[-1]", "a[99999999999999999999]", "a].b",
+			strings.Repeat("a[0].", 60)} {
 			f.Add(payload, path)
 		}
 	}

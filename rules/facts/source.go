@@ -126,8 +126,8 @@ func decodeClaims(header string) map[string]json.RawMessage {
 	return claims
 }
 
-// claim returns the claim at a path such as groups[0] or org.id, nil if there is none. A name may have dots and brackets
-// itself: at each step the longest name that the object has counts.
+// claim returns the claim at a path such as groups[0] or org.id, nil if there is none. A name may have dots and
+// brackets itself: at each step the longest name that the object has counts.
 func claim(object map[string]json.RawMessage, path string) json.RawMessage {
 	if v, ok := object[path]; ok {
 		return v

@@ -126,8 +126,8 @@ func TestValidateProfile_NamesEveryProblemAtOnce(t *testing.T) {
 		}, []string{"facts.attributes"}},
 		"claim without a place": {func(p *profile.Profile) {
 			p.Claims = profile.ClaimsTrusted
-			p.Facts.Tier = []profile.Source{{Claim: "groups[x]"}, {Claim: "groups[0]id"}, {Claim: "groups[0"}, {Claim: "groups[01]"},
-				{Claim: "groups[0][12].a.b[1].c"}}
+			p.Facts.Tier = []profile.Source{{Claim: "groups[x]"}, {Claim: "groups[0]id"}, {Claim: "groups[0"},
+				{Claim: "groups[01]"}, {Claim: "groups[0][12].a.b[1].c"}}
 		}, []string{"facts.tier[0].claim", "facts.tier[1].claim", "facts.tier[2].claim", "facts.tier[3].claim"}},
 		"claims": {func(p *profile.Profile) { p.Claims, p.ClaimsHeader = "verified", "a b" },
 			[]string{"claims", "claims_header"}},

@@ -176,7 +176,8 @@ func checkSources(ps *field.Problems, at string, list []Source, number bool) {
 		case s == (Source{Claim: s.Claim}) && s.Claim != "":
 			checkText(ps, at+".claim", s.Claim, maxClaim)
 			if strings.Contains(s.Claim, "[") && !claimIndexes.MatchString(s.Claim) {
-				ps.Add(at+".claim", "must have a number from 0 to 999 in brackets, such as groups[0], and behind them a dot or nothing")
+				ps.Add(at+".claim", "must have a number from 0 to 999 in brackets, such as groups[0], and behind them a dot or "+
+					"nothing")
 			}
 		case s == (Source{Value: s.Value}) && s.Value != "":
 			checkFactValue(ps, at+".value", s.Value, number)

@@ -295,7 +295,11 @@ func details(r *rules.Rule) []string {
 		s = append(s, "Denied clients are told to wait up to "+Duration(*r.RetryJitterMS)+" longer, at random.")
 	}
 	if d := r.Denial; d != nil && denies {
-		s = append(s, denial(d))
+		wait := "."
+		if d.Retry == rules.RetryNever {
+			wait = " and no Retry-After."
+		}
+		s = append(s, "Denied clients receive the status "+strconv.FormatInt(d.Status, 10)+wait)
 	}
 	if r.Hidden {
 		s = append(s, "Clients see neither its name nor its figures.")
@@ -332,15 +336,6 @@ func details(r *rules.Rule) []string {
 		s = append(s, "All regions have the limit together; the home region of each key decides.")
 	}
 	return s
-}
-
-// denial says what denied clients receive.
-func denial(d *rules.Denial) string {
-	s := "Denied clients receive the status " + strconv.FormatInt(d.Status, 10)
-	if d.Retry == rules.RetryNever {
-		s += " and no Retry-After"
-	}
-	return s + "."
 }
 
 // span says that the limit spans regions.

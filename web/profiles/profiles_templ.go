@@ -1271,7 +1271,8 @@ func morePart(form view.Form) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = view.Select(form, "dialect", label("dialect"), "What the SDKs of clients understand, besides the usual headers and body.",
+		templ_7745c5c3_Err = view.Select(form, "dialect", label("dialect"),
+			"What the SDKs of clients understand, besides the usual headers and body.",
 			[]view.Choice{{profile.DialectNone, "None"}, {profile.DialectOpenAI, "OpenAI"},
 				{profile.DialectAnthropic, "Anthropic"}, {profile.DialectMCP, "MCP (JSON-RPC)"}}).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {

@@ -74,7 +74,7 @@ class DocumentTest(unittest.TestCase):
 
     def test_checks_have_the_members_of_the_document(self) -> None:
         limit = sluice.Limit(1, 2, "gcra", 3, "first_hit", 4, 5, "closed")
-        both = {"weight": 1, "request_id": "r", "user_agent": "a", "trace_id": "t"}
+        both = {"weight": 1, "request_id": "r", "user_agent": "a", "trace_id": "t", "dialect": "mcp"}
         for check, name in (
             (sluice.Check(key="k", limit=limit, **both), "DirectCheck"),
             (sluice.Check(limits=[sluice.DirectLimit("k", limit, "n")], **both), "LimitsCheck"),

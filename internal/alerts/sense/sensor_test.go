@@ -236,7 +236,8 @@ func TestUsage_IgnoresWhatNobodyAskedForOrKnows(t *testing.T) {
 
 func TestUsage_LargestLimitsDoNotOverflow(t *testing.T) {
 	const most = limiter.MaxExact
-	if !rules.Reached(most, most, 100) || rules.Reached(most-1, most, 100) || left(most, most, 100) || !left(most*8/10, most, 100) {
+	if !rules.Reached(most, most, 100) || rules.Reached(most-1, most, 100) ||
+		left(most, most, 100) || !left(most*8/10, most, 100) {
 		t.Error("levels of the largest limit are wrong")
 	}
 }
