@@ -136,6 +136,54 @@ func TestGrant_OfADrainingBucketIsSized(t *testing.T) {
 	})
 }
 
+// A bucket that drains next to another limit would burn what it loses there too, and a slow or small one would lose too
+// large a part of itself. Each request is asked then.
+func TestGrant_DrainsOnlyAloneAndFastEnough(t *testing.T) {
+	draining := func(limit, window int64) rules.Rule {
+		r := leased(perUser("r", limit))
+		r.Algorithm, r.WindowMS = "token_bucket", window
+		return r
+	}
+	small := draining(10_000, 1000)
+	small.Burst = new(int64(15))
+	slow := draining(100_000, 3_600_000)
+	slow.Name = "slow"
+	for name, rs := range map[string][]rules.Rule{
+		"beside a window":         {draining(10_000, 1000), fixedMinute("w", 1_000_000)},
+		"beside one that is slow": {draining(10_000, 1000), slow},
+		"slow":                    {draining(60, 1000)},
+		"small":                   {small},
+	} {
+		t.Run(name, func(t *testing.T) {
+			reserving(t, nil, rs, func(t *testing.T, f *fixture) {
+				got := f.reserve(`{"user":"42","times":100}`)
+				if !got.Allowed || got.Granted != 1 || got.SpendWithin != 0 {
+					t.Errorf("%d granted for %d ms, want one that is decided here", got.Granted, got.SpendWithin)
+				}
+				for _, l := range got.Limits {
+					if *l.Used != 1 {
+						t.Errorf("%s: %d used, want 1", *l.Rule, *l.Used)
+					}
+				}
+			})
+		})
+	}
+}
+
+// A limit that is smaller than the least number of requests grants what it has, and says when one request passes.
+func TestGrant_OfALimitBelowTheLeastGrantsWhatThereIs(t *testing.T) {
+	reserving(t, nil, []rules.Rule{fixedMinute("r", 5)}, func(t *testing.T, f *fixture) {
+		f.now.Add(f.untilEnd(60_000) - 30_000)
+		if got := f.reserve(`{"user":"42","times":100,"least":8}`); got.Granted != 5 {
+			t.Errorf("%d granted, want 5", got.Granted)
+		}
+		got := f.reserve(`{"user":"42","times":100,"least":8}`)
+		if got.Allowed || *got.RetryAfterMS != 30_000 {
+			t.Errorf("allowed %v, retry after %v; want 30,000 ms", got.Allowed, *got.RetryAfterMS)
+		}
+	})
+}
+
 func TestGrant_NeverBeyondAnEdgeOfTheRules(t *testing.T) {
 	in := func(f *fixture, ms int64) *time.Time {
 		at := time.UnixMilli(f.now.Load() + ms).UTC()

@@ -23,6 +23,9 @@ const (
 	maxSpendWithin = 1000
 	// grantTarget is how long the grant of a draining bucket should last, ms.
 	grantTarget = 100
+	// minDraining is the smallest grant of a draining bucket, in requests: each loses a part of one while it drains, and
+	// of a smaller one that is too much.
+	minDraining = 16
 )
 
 // granted is what a grant's caller may do.
@@ -77,7 +80,8 @@ func (c *Checker) grant(ctx context.Context, q *Question, a *Answer) error {
 
 // leasable reports whether the limits of a plan permit a grant: each can be leased and its rule permits that (no rule
 // with a ban does), and none needs to see each request: none is shadow or a candidate, has a throttle or a pool, is
-// charged by report, or spans regions.
+// charged by report, or spans regions. A bucket that drains must be the only limit, and drain fast enough: what drains
+// of a grant is lost in every limit.
 func (w *work) leasable(p *plan) bool {
 	if p.enforced == 0 || p.end-p.first != p.enforced || p.pools != p.poolsEnd {
 		return false
@@ -85,6 +89,10 @@ func (w *work) leasable(p *plan) bool {
 	for i := p.first; i < p.end; i++ {
 		l := &w.limits[i]
 		if !l.limit.Leasable() || l.weight < 1 || l.look || l.blocked || l.spare > 0 || l.elastic {
+			return false
+		}
+		if l.limit.Algorithm.Traits().Decay == limiter.DecayDrain &&
+			(p.enforced > 1 || min(l.limit.LeaseFloor(0, grantTarget), l.limit.Capacity())/l.weight < minDraining) {
 			return false
 		}
 		if r := l.rule; r != nil && (r.Hot != limiter.HotLeased || r.Exact || r.SpanOf != 0) {
@@ -110,6 +118,11 @@ func (c *Checker) takeGrant(ctx context.Context, w *work, p *plan) {
 	call.Err = c.opt.Store.Do(ctx, &call.Request, &call.Result)
 	if least := min(p.q.Least, n); call.Err == nil && !call.Result.Allowed && least < n {
 		n = min(max(w.room(p, &call.Result), least), n-1)
+		w.multiply(p, n)
+		call.Err = c.opt.Store.Do(ctx, &call.Request, &call.Result)
+	}
+	if call.Err == nil && !call.Result.Allowed && n > 1 && w.neverFits(p, &call.Result) {
+		n = max(1, w.room(p, &call.Result)) // so many fit, or the answer says when one does
 		w.multiply(p, n)
 		call.Err = c.opt.Store.Do(ctx, &call.Request, &call.Result)
 	}
@@ -142,6 +155,16 @@ func (w *work) room(p *plan, res *limiter.Result) int64 {
 		n = min(n, res.Limits[l.ask].Remaining/(l.weight/p.grant.times))
 	}
 	return n
+}
+
+// neverFits reports whether some limit never has room for so many requests.
+func (w *work) neverFits(p *plan, res *limiter.Result) bool {
+	for i := p.first; i < p.end; i++ {
+		if d := &res.Limits[w.limits[i].ask]; !d.Allowed && d.RetryAfter == limiter.Never {
+			return true
+		}
+	}
+	return false
 }
 
 // drains reports whether all limits of a plan are buckets that drain.
