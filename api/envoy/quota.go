@@ -2,11 +2,27 @@ package envoy
 
 import (
 	quotav3 "github.com/envoyproxy/go-control-plane/envoy/service/rate_limit_quota/v3"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"sluice/api/envoy/quota"
 )
+
+// generatedConn is a stream as the generated code has it.
+type generatedConn = grpc.BidiStreamingServer[quotav3.RateLimitQuotaUsageReports, quotav3.RateLimitQuotaResponse]
+
+// quotaConn implements quota.Conn.
+type quotaConn struct{ generatedConn }
+
+var _ quota.Conn = quotaConn{}
+
+// Recv implements quota.Conn.
+func (c quotaConn) Recv() ([]byte, error) {
+	var in inbound
+	err := c.RecvMsg(&in)
+	return in.message, err
+}
 
 // quotaServer is the RateLimitQuotaService.
 type quotaServer struct {
@@ -16,7 +32,7 @@ type quotaServer struct {
 
 // StreamRateLimitQuotas implements quotav3.RateLimitQuotaServiceServer. The credentials of a stream are those of its
 // headers. They are looked at as long as it lasts.
-func (q quotaServer) StreamRateLimitQuotas(conn quota.Conn) error {
+func (q quotaServer) StreamRateLimitQuotas(conn generatedConn) error {
 	s := q.server
 	from := senderOf(conn.Context())
 	admitted := func() error {
@@ -28,7 +44,7 @@ func (q quotaServer) StreamRateLimitQuotas(conn quota.Conn) error {
 		if err = s.deps.Ready(); err != nil {
 			err = status.Error(codes.Unavailable, "the node is not ready")
 		} else {
-			err = s.quotas.Stream(conn, admitted, s.health.stopped)
+			err = s.quotas.Stream(quotaConn{conn}, admitted, s.health.stopped)
 		}
 	}
 	s.deps.Observe.CountCall(faceNames[quotas], endOf(err))

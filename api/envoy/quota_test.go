@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -14,6 +15,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 
+	"sluice/api/envoy/quota"
 	"sluice/internal/access"
 	"sluice/rules"
 	"sluice/rules/entries"
@@ -219,15 +221,63 @@ func TestQuota_RefusesWhatHasNoMeaning(t *testing.T) {
 	q.ends("too often", codes.ResourceExhausted)
 }
 
+// Messages that cannot be read, and one that would take 256 MiB.
+func TestQuota_RefusesWhatItCannotRead(t *testing.T) {
+	for name, text := range map[string]string{
+		"protobuf":        "\xff\xff\xff\xff",
+		"UTF-8":           "\x0a\x02\xff\xfe",
+		"2 million empty": "\x0a\x04shop" + strings.Repeat("\x12\x00", quota.MaxMessage/2-3),
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, byLoop, quotaRules(1000))
+			conn, err := f.conn.NewStream(f.with(access.ScopeCheck), &grpc.StreamDesc{ClientStreams: true, ServerStreams: true},
+				quotav3.RateLimitQuotaService_StreamRateLimitQuotas_FullMethodName, grpc.ForceCodecV2(textCodec{}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			if err := conn.SendMsg(text); err != nil {
+				t.Fatal(err)
+			}
+			f.wantCode(name, conn.RecvMsg(new(string)), codes.InvalidArgument)
+			runtime.ReadMemStats(&after)
+			if got := after.TotalAlloc - before.TotalAlloc; got > 64<<20 {
+				t.Errorf("%d bytes allocated", got)
+			}
+			if f.counted("quota", "invalid") < 1 {
+				t.Errorf("counted: %v", f.counts)
+			}
+		})
+	}
+}
+
+// A proxy that says it sends no more ends the stream without an error.
+func TestQuota_EndsWithItsProxy(t *testing.T) {
+	bothWays(t, func(t *testing.T, by way) {
+		f := newFixture(t, by, quotaRules(1000))
+		q := f.quotas(f.with(access.ScopeCheck))
+		q.report("shop", usage("42", 0, 1))
+		q.actions()
+		if err := q.conn.CloseSend(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := q.conn.Recv(); !errors.Is(err, io.EOF) {
+			t.Errorf("got %v, want the end", err)
+		}
+	})
+}
+
 // All buckets that a stream may have fit into one message.
 func TestQuota_SixtyThousandBuckets(t *testing.T) {
 	f := newFixture(t, byLoop, quotaRules(1000))
 	q := f.quotas(f.with(access.ScopeCheck))
 	var list []*quotav3.RateLimitQuotaUsageReports_BucketQuotaUsage
-	for i := range 60_001 {
+	for i := range 60_000 {
 		list = append(list, usage(fmt.Sprint(i), 0, 1))
 	}
 	q.report("shop", list...)
+	q.report("shop", usage("one more", 0, 1))
 	for got := 0; got < 120_000; {
 		got += len(q.actions())
 	}

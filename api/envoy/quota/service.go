@@ -7,7 +7,6 @@ import (
 	"time"
 
 	quotav3 "github.com/envoyproxy/go-control-plane/envoy/service/rate_limit_quota/v3"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -98,8 +97,12 @@ func NewService(d Deps) *Service {
 	return &Service{deps: d, start: d.Now(), book: NewBook(), logged: map[string]int64{}}
 }
 
-// Conn is a stream of gRPC.
-type Conn = grpc.BidiStreamingServer[quotav3.RateLimitQuotaUsageReports, quotav3.RateLimitQuotaResponse]
+// Conn is a stream of gRPC. Recv returns an encoded RateLimitQuotaUsageReports of at most MaxMessage bytes.
+type Conn interface {
+	Context() context.Context
+	Recv() ([]byte, error)
+	Send(m *quotav3.RateLimitQuotaResponse) error
+}
 
 // now is the time of the Book.
 func (s *Service) now() int64 { return s.deps.Now().Sub(s.start).Milliseconds() }

@@ -41,8 +41,8 @@ func FuzzReport(f *testing.F) {
 			t.Fatal(err)
 		}
 		for _, b := range [][]byte{first, second} {
-			m := &quotav3.RateLimitQuotaUsageReports{}
-			if proto.Unmarshal(b, m) != nil {
+			m, err := decode(b)
+			if err != nil {
 				return
 			}
 			if err := x.report(m); err != nil {

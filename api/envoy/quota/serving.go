@@ -2,6 +2,8 @@ package quota
 
 import (
 	"context"
+	"errors"
+	"io"
 	"math"
 	"runtime/debug"
 	"slices"
@@ -13,6 +15,8 @@ import (
 	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
@@ -58,9 +62,16 @@ func (x *serving) read(conn Conn) (err error) {
 		}
 	}()
 	for {
-		m, err := conn.Recv()
+		b, err := conn.Recv()
+		if errors.Is(err, io.EOF) { // the proxy ended the stream
+			return nil
+		}
 		if err != nil {
 			return err
+		}
+		m, err := decode(b)
+		if err != nil {
+			return x.refuseMessage(err)
 		}
 		if err := x.report(m); err != nil {
 			return err
@@ -70,6 +81,38 @@ func (x *serving) read(conn Conn) (err error) {
 		default:
 		}
 	}
+}
+
+// decode reads a message. An empty usage of two bytes would take a hundred in memory, so it counts them first.
+func decode(b []byte) (*quotav3.RateLimitQuotaUsageReports, error) {
+	const usages = 2 // the number of the field
+	count := 0
+	for rest := b; len(rest) > 0; {
+		field, _, n := protowire.ConsumeField(rest)
+		if n < 0 {
+			return nil, malformed("the message is no protobuf")
+		}
+		if field == usages {
+			count++
+		}
+		rest = rest[n:]
+	}
+	if count > maxBuckets {
+		return nil, malformed("a message reports at most " + strconv.Itoa(maxBuckets) + " buckets")
+	}
+	m := &quotav3.RateLimitQuotaUsageReports{}
+	if err := (proto.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(b, m); err != nil {
+		return nil, malformed("the message is no protobuf, or has a text that is not UTF-8")
+	}
+	return m, nil
+}
+
+// refuseMessage refuses a message that decode could not read.
+func (x *serving) refuseMessage(err error) error {
+	x.service.mu.Lock()
+	defer x.service.mu.Unlock()
+	x.service.refuse(refusedInvalid, x.domain)
+	return status.Error(codes.InvalidArgument, err.Error())
 }
 
 // write sends messages until the stream ends.
