@@ -314,10 +314,3 @@ func TestQuota_LastsUntilTheNodeDrains(t *testing.T) {
 		}
 	})
 }
-
-// A stream of which no message comes holds nothing for long.
-func TestQuota_WaitsForTheFirstMessage(t *testing.T) {
-	f := newFixture(t, byLoop, quotaRules(1000))
-	q := f.quotas(f.with(access.ScopeCheck))
-	q.ends("silence", codes.DeadlineExceeded)
-}

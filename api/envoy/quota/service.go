@@ -24,8 +24,11 @@ const (
 	maxTakes = 16
 	// maxActions bounds a message to a proxy.
 	maxActions = 200
-	// firstWait is how long a stream may be without a message, and writeWait how long a proxy may not read.
-	firstWait, writeWait = 2 * time.Second, 10 * time.Second
+	// firstWait is how long a stream may be without a whole message. A message of 4 MiB fills the window of a stream, of
+	// 64 KiB, 64 times, and each time takes a round trip.
+	firstWait = 15 * time.Second
+	// writeWait is how long a proxy may not read.
+	writeWait = 10 * time.Second
 	// admitEvery is how often the credentials of a stream are looked at.
 	admitEvery = time.Second
 	// exchangeEvery is how often the demand of other nodes is asked for, and boardLife how long one holds at least, ms.

@@ -1,0 +1,77 @@
+package quota
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	quotav3 "github.com/envoyproxy/go-control-plane/envoy/service/rate_limit_quota/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+)
+
+// proxyConn is a Conn whose proxy sends one message after some time, and then nothing.
+type proxyConn struct {
+	ctx   context.Context
+	after time.Duration
+	send  func() error
+}
+
+var _ Conn = &proxyConn{}
+
+func (c *proxyConn) Context() context.Context { return c.ctx }
+
+func (c *proxyConn) Send(*quotav3.RateLimitQuotaResponse) error { return c.send() }
+
+func (c *proxyConn) Recv() ([]byte, error) {
+	select {
+	case <-time.After(c.after):
+	case <-c.ctx.Done():
+		return nil, c.ctx.Err()
+	}
+	if c.after == silence {
+		return nil, io.EOF
+	}
+	c.after = silence
+	return proto.Marshal(&quotav3.RateLimitQuotaUsageReports{Domain: "shop",
+		BucketQuotaUsages: []*quotav3.RateLimitQuotaUsageReports_BucketQuotaUsage{
+			{BucketId: &quotav3.BucketId{Bucket: user}, NumRequestsDenied: 1},
+		}})
+}
+
+// silence is longer than any test.
+const silence = time.Hour
+
+// streamOf serves a stream in virtual time, and returns how long it took and how it ended.
+func streamOf(t *testing.T, after time.Duration, send func() error, edit func(*Deps)) (took time.Duration, err error) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1, perUser(nil), 1)
+		d := Deps{Checker: w.checker, Now: time.Now, Observe: nopObserver{}, Logger: slog.New(slog.DiscardHandler)}
+		if edit != nil {
+			edit(&d)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		begun := time.Now()
+		err = NewService(d).Stream(&proxyConn{ctx, after, send}, func() error { return nil }, nil)
+		took = time.Since(begun)
+		cancel()
+	})
+	return took, err
+}
+
+// A stream of which no message comes holds nothing for long. The first message of a large proxy takes some seconds.
+func TestService_WaitsForTheFirstMessage(t *testing.T) {
+	sent := func() error { return nil }
+	if took, err := streamOf(t, silence, sent, nil); took != 15*time.Second || status.Code(err) != codes.DeadlineExceeded {
+		t.Errorf("silence: %v after %v", err, took)
+	}
+	last := status.Error(codes.Aborted, "answered")
+	if took, err := streamOf(t, 14*time.Second, func() error { return last }, nil); status.Code(err) != codes.Aborted {
+		t.Errorf("a slow message: %v after %v", err, took)
+	}
+}
