@@ -75,3 +75,41 @@ func TestService_WaitsForTheFirstMessage(t *testing.T) {
 		t.Errorf("a slow message: %v after %v", err, took)
 	}
 }
+
+// panicBoard panics when a node asks for the demand of others.
+type panicBoard struct{}
+
+func (panicBoard) Exchange(context.Context, string, Demand, int64) (Demand, error) { panic("board") }
+
+// panicObserver panics when units are granted.
+type panicObserver struct{ nopObserver }
+
+func (panicObserver) CountQuota(what string, _ int64) {
+	if what == UnitsGranted {
+		panic("granted")
+	}
+}
+
+// A panic ends its stream and not the process, wherever it happens.
+func TestService_PanicsEndOneStream(t *testing.T) {
+	for where, tt := range map[string]struct {
+		send func() error
+		edit func(*Deps)
+	}{
+		"board":   {nil, func(d *Deps) { d.Board = panicBoard{} }},
+		"granted": {nil, func(d *Deps) { d.Observe = panicObserver{} }},
+		"send":    {func() error { panic("send") }, func(*Deps) {}},
+	} {
+		var caught []any
+		_, err := streamOf(t, time.Second, tt.send, func(d *Deps) {
+			tt.edit(d)
+			d.Recovered = func(v any, _ []byte) error {
+				caught = append(caught, v)
+				return status.Error(codes.Internal, "caught")
+			}
+		})
+		if status.Code(err) != codes.Internal || len(caught) != 1 || caught[0] != where {
+			t.Errorf("%s: %v, caught %v", where, err, caught)
+		}
+	}
+}

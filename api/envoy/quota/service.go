@@ -3,6 +3,7 @@ package quota
 import (
 	"context"
 	"log/slog"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -111,7 +112,8 @@ type Conn interface {
 func (s *Service) now() int64 { return s.deps.Now().Sub(s.start).Milliseconds() }
 
 // Stream serves a stream until it ends, which is soon after admitted returns an error or stopped is closed.
-func (s *Service) Stream(conn Conn, admitted func() error, stopped <-chan struct{}) error {
+func (s *Service) Stream(conn Conn, admitted func() error, stopped <-chan struct{}) (err error) {
+	defer s.caught(&err)
 	x, err := s.open()
 	if err != nil {
 		return err
@@ -121,8 +123,7 @@ func (s *Service) Stream(conn Conn, admitted func() error, stopped <-chan struct
 	defer x.takes.Wait()
 	defer cancel()
 	defer close(x.writes)
-	failed := make(chan error, 1) // the reader and the writer end with the stream
-	go func() { failed <- x.read(conn) }()
+	go func() { x.failed <- x.read(conn) }() // the reader and the writer end with the stream
 	go x.write(conn)
 	first, timer, admit := time.NewTimer(firstWait), time.NewTimer(firstWait), time.NewTicker(admitEvery)
 	defer first.Stop()
@@ -151,7 +152,7 @@ func (s *Service) Stream(conn Conn, admitted func() error, stopped <-chan struct
 			if !x.writing.IsZero() && s.deps.Now().Sub(x.writing) > writeWait {
 				return status.Error(codes.ResourceExhausted, "the client does not read")
 			}
-		case err := <-failed:
+		case err := <-x.failed:
 			return err
 		case <-stopped:
 			return status.Error(codes.Unavailable, "the node is shutting down")
@@ -162,6 +163,20 @@ func (s *Service) Stream(conn Conn, admitted func() error, stopped <-chan struct
 			timer.Reset(wait)
 		}
 	}
+}
+
+// caught makes a panic that is under way the error of a stream. It is deferred.
+func (s *Service) caught(err *error) {
+	if v := recover(); v != nil {
+		*err = s.deps.Recovered(v, debug.Stack())
+	}
+}
+
+// locked calls do with mu locked, which a panic unlocks.
+func (s *Service) locked(do func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	do()
 }
 
 // open begins a stream.
@@ -176,7 +191,7 @@ func (s *Service) open() (*serving, error) {
 	x := &serving{
 		service: s, stream: s.book.Open(maxBuckets, s.now()), reported: make(chan struct{}, 1),
 		done: make(chan func(), maxTakes), writes: make(chan *quotav3.RateLimitQuotaResponse, 1),
-		written: make(chan error, 1),
+		written: make(chan error, 1), failed: make(chan error, 1+maxTakes),
 	}
 	s.observe()
 	return x, nil
@@ -185,9 +200,9 @@ func (s *Service) open() (*serving, error) {
 func (s *Service) close(x *serving) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	x.stream.Close()
 	x.closed = true
 	s.streams--
+	x.stream.Close()
 	s.observe()
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"math"
-	"runtime/debug"
 	"slices"
 	"strconv"
 	"sync"
@@ -43,6 +42,7 @@ type serving struct {
 	level    int64 // of a leaky bucket of reports
 	levelAt  int64
 	reported chan struct{} // holds a token after a report
+	failed   chan error    // receives at most one error of the reader and of each take
 
 	// Of the goroutine of Service.Stream.
 	takes   sync.WaitGroup
@@ -56,11 +56,7 @@ type serving struct {
 
 // read takes up reports until the stream ends.
 func (x *serving) read(conn Conn) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = x.service.deps.Recovered(v, debug.Stack())
-		}
-	}()
+	defer x.service.caught(&err)
 	for {
 		b, err := conn.Recv()
 		if errors.Is(err, io.EOF) { // the proxy ended the stream
@@ -117,8 +113,12 @@ func (x *serving) refuseMessage(err error) error {
 
 // write sends messages until the stream ends.
 func (x *serving) write(conn Conn) {
+	send := func(m *quotav3.RateLimitQuotaResponse) (err error) {
+		defer x.service.caught(&err)
+		return conn.Send(m)
+	}
 	for m := range x.writes {
-		x.written <- conn.Send(m)
+		x.written <- send(m)
 	}
 }
 
@@ -253,7 +253,17 @@ func (x *serving) advance(ctx context.Context) (time.Duration, bool) {
 // run does something in a goroutine of its own, and what it returns in that of the stream.
 func (x *serving) run(do func() func()) {
 	x.running++
-	x.takes.Go(func() { x.done <- do() })
+	guarded := func() (done func(), err error) {
+		defer x.service.caught(&err)
+		return do(), nil
+	}
+	x.takes.Go(func() {
+		if done, err := guarded(); err != nil {
+			x.failed <- err
+		} else {
+			x.done <- done
+		}
+	})
 }
 
 // ask asks the store about a holder.
@@ -285,9 +295,8 @@ func (x *serving) ask(ctx context.Context, h *Holder) func() {
 func (x *serving) take(ctx context.Context, h *Holder, rule *decide.LumpRule, sent int64) Answer {
 	s, r := x.service, ruleOf(rule)
 	if b := s.deps.Board; b != nil && sent-h.othersAt >= exchangeEvery {
-		s.mu.Lock()
-		own := s.book.Demand(h, r.Key)
-		s.mu.Unlock()
+		var own Demand
+		s.locked(func() { own = s.book.Demand(h, r.Key) })
 		bounded, cancel := context.WithTimeout(ctx, second/4*time.Millisecond)
 		if others, err := b.Exchange(bounded, r.Key, own, max(r.life(), boardLife)); err == nil {
 			h.others, h.othersAt = others, sent
@@ -296,9 +305,8 @@ func (x *serving) take(ctx context.Context, h *Holder, rule *decide.LumpRule, se
 		}
 		cancel()
 	}
-	s.mu.Lock()
-	want, least := s.book.Want(h, r, h.others, s.now())
-	s.mu.Unlock()
+	var want, least int64
+	s.locked(func() { want, least = s.book.Want(h, r, h.others, s.now()) })
 	return take(ctx, s.deps.Checker, rule, want, least, sent)
 }
 
