@@ -67,6 +67,8 @@ func Services() []string {
 		quotav3.RateLimitQuotaService_ServiceDesc.ServiceName}
 }
 
+// newGRPC returns a server that receives messages of at most that many bytes. Server.serve refuses those above
+// maxMessage.
 func (s *Server) newGRPC(largest int, more ...grpc.ServerOption) *grpc.Server {
 	options := append([]grpc.ServerOption{
 		grpc.ForceServerCodecV2(codec{}), grpc.InTapHandle(s.begin), grpc.StreamInterceptor(s.health.bound),

@@ -317,8 +317,7 @@ func nextMessage(sent []byte, all bool) (message, rest []byte, _ error) {
 	}
 	switch {
 	case n > maxMessage:
-		return nil, nil, status.Errorf(codes.ResourceExhausted, "grpc: received message larger than max (%d vs. %d)", n,
-			maxMessage)
+		return nil, nil, tooLarge(n)
 	case len(sent) < prefixSize+n && all:
 		return nil, nil, errCutShort
 	case len(sent) < prefixSize+n:

@@ -269,8 +269,10 @@ func TestQuota_EndsWithItsProxy(t *testing.T) {
 }
 
 // All buckets that a stream may have fit into one message.
-func TestQuota_SixtyThousandBuckets(t *testing.T) {
-	f := newFixture(t, byLoop, quotaRules(1000))
+func TestQuota_SixtyThousandBuckets(t *testing.T) { bothWays(t, quotaSixtyThousandBuckets) }
+
+func quotaSixtyThousandBuckets(t *testing.T, by way) {
+	f := newFixture(t, by, quotaRules(1000))
 	q := f.quotas(f.with(access.ScopeCheck))
 	var list []*quotav3.RateLimitQuotaUsageReports_BucketQuotaUsage
 	for i := range 60_000 {

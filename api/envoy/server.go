@@ -163,7 +163,7 @@ func New(d Deps) (*Server, error) {
 		Recovered: func(v any, stack []byte) error { return s.recovered(quotas, v, stack) }, Logger: d.Logger})
 	s.buffers.New = func() any { return newBuffers() }
 	s.profiles.log = d.Logger
-	s.grpc = sync.OnceValue(func() *grpc.Server { return s.newGRPC(maxMessage, grpc.NumStreamWorkers(workers)) })
+	s.grpc = sync.OnceValue(func() *grpc.Server { return s.newGRPC(quota.MaxMessage, grpc.NumStreamWorkers(workers)) })
 	if d.Loop && d.Trace == nil {
 		s.loop = newLoop(s)
 	}
@@ -186,6 +186,10 @@ func (s *Server) serve(ctx context.Context, m *method, read func(any) error) (ou
 		return nil, err
 	}
 	arrived(ctx)
+	if n := len(x.in.message); n > maxMessage {
+		x.result = resultInvalid
+		return nil, tooLarge(n)
+	}
 	a, _ := ctx.Value(admission{}).(*admission) // see begin
 	if a == nil {
 		a = &admission{}
@@ -207,6 +211,11 @@ func (s *Server) serve(ctx context.Context, m *method, read func(any) error) (ou
 		return nil, x.fail(err)
 	}
 	return x.out.take(), nil
+}
+
+// tooLarge is the error of a message above maxMessage, in the words of grpc-go.
+func tooLarge(n int) error {
+	return status.Errorf(codes.ResourceExhausted, "grpc: received message larger than max (%d vs. %d)", n, maxMessage)
 }
 
 // recovered counts and logs a panic. It returns the status of its call.
