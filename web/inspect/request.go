@@ -36,6 +36,9 @@ type pastedRequest struct {
 	TraceID   json.RawMessage `json:"trace_id"`
 	Payload   json.RawMessage `json:"payload"`
 	TTL       json.RawMessage `json:"ttl_ms"`
+	Times     json.RawMessage `json:"times"`
+	Least     json.RawMessage `json:"least"`
+	Dialect   json.RawMessage `json:"dialect"`
 }
 
 // fromPaste fills in the form from JSON or a curl command. notes say what was left out.
