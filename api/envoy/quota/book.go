@@ -18,6 +18,9 @@ const (
 	// idleReports is after how many reports without requests a bucket is abandoned, and endReports after how many
 	// reports since its end all that was spent of a lump is known.
 	idleReports, endReports = 2, 2
+	// endWait is how long after the end of a lump the first of these reports comes at least, and endEvery the next one
+	// after it. Reports that were held up come at once, and may have been sent before the end.
+	endWait, endEvery = 6 * second, 4 * second
 	// firstInterval is the time to which the first report of a bucket is taken to refer, and minInterval the shortest.
 	firstInterval, minInterval = 5 * second, second / 2
 	// headroom is how much more than its demand a holder gets.

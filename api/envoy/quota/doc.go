@@ -40,10 +40,12 @@
 //
 // # Give back
 //
-// A proxy reports what it has allowed, every 5 s. Two reports of one stream after the end of a lump cover all that was
-// spent of it, and perhaps some of the next lump. All that is above that is given back as if it had never been charged
-// (OpSettle). Reports that are lost make it less: the stream is broken then, and its lumps stay charged. So do lumps of
-// gcra.
+// A proxy reports what it has allowed, every 5 s. A report that was sent after the end of a lump covers all that was
+// spent of it, with the reports before, and perhaps some of the next lump. All that is above that is given back as if
+// it had never been charged (OpSettle). A report does not say when it was sent. So two must arrive, the first one at
+// least 6 s after the end and the second one at least 4 s after the first: the second one was sent after the end if it
+// was on its way for less than 10 s, less the delay of the lump. If reports are lost, the stream is broken, and its
+// lumps stay charged. So do lumps of gcra.
 //
 // # What this relies on
 //

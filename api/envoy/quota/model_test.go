@@ -87,9 +87,6 @@ func (w *world) after(ms int64, do func()) {
 	heap.Push(&w.events, event{w.now + ms, w.events.seq, do})
 }
 
-// soon does something after the delay of a message.
-func (w *world) soon(do func()) { w.after(w.random.Int64N(w.delay+1), do) }
-
 // run lets time pass.
 func (w *world) run(ms int64) {
 	end := w.now + ms
@@ -178,6 +175,7 @@ type link struct {
 	lost         bool // messages are lost
 	pumping      bool
 	lastDownward int64 // messages arrive in order
+	lastUpward   int64
 }
 
 func (n *simNode) open(p *simProxy) *link {
@@ -377,7 +375,8 @@ func (p *simProxy) report() {
 	l, allowed, denied := p.link, p.allowed, p.denied
 	p.allowed, p.denied = 0, 0
 	if !l.lost {
-		w.soon(func() { l.report(allowed, denied) })
+		l.lastUpward = max(l.lastUpward, w.now+w.random.Int64N(w.delay+1))
+		w.after(l.lastUpward-w.now, func() { l.report(allowed, denied) })
 	}
 }
 
@@ -413,6 +412,13 @@ func (p *simProxy) cutOff() {
 	l.lost = true
 	p.w.after(p.w.random.Int64N(20*second), func() { l.down = true })
 	p.w.after(p.w.random.Int64N(80*second), l.end)
+}
+
+// stall holds up the reports of the stream from now on. Then they arrive together.
+func (p *simProxy) stall(ms int64) {
+	if p.link != nil {
+		p.link.lastUpward = max(p.link.lastUpward, p.w.now+ms)
+	}
 }
 
 func (w *world) wantNoneOver() {

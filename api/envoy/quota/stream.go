@@ -56,7 +56,17 @@ type lump struct {
 	units, used int64 // used is what was reported since it was sent, or more
 	end         int64
 	keep        int64 // after this instant giving back is of no use
-	after       int   // reports since its end
+	after       int   // reports that were counted since its end
+	counted     int64 // when the last of them came
+}
+
+// report counts a report against a lump, and says whether all that was spent of the lump is known.
+func (l *lump) report(allowed, now int64) bool {
+	l.used += allowed
+	if now >= l.end+endWait && now >= l.counted+endEvery {
+		l.after, l.counted = l.after+1, now
+	}
+	return l.after >= endReports
 }
 
 // spent reports whether a lump is known to have no units left.
@@ -142,20 +152,13 @@ func (s *Stream) Report(id string, bucket map[string]string, allowed, denied, no
 
 // settle counts what was allowed against the lumps, and returns the rest of those of which all is known.
 func (h *Holder) settle(allowed, now int64) {
-	if h.lump != nil {
-		h.lump.used += allowed
-		if now >= h.lump.end {
-			h.lump.after++
-		}
-		if h.lump.after >= endReports {
-			h.stream.giveBack(h.lump, now)
-			h.lump = nil
-		}
+	if h.lump != nil && h.lump.report(allowed, now) {
+		h.stream.giveBack(h.lump, now)
+		h.lump = nil
 	}
 	kept := h.owed[:0]
 	for _, l := range h.owed {
-		l.used += allowed
-		if l.after++; l.after >= endReports {
+		if l.report(allowed, now) {
 			h.stream.giveBack(l, now)
 		} else {
 			kept = append(kept, l)

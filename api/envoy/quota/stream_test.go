@@ -128,7 +128,7 @@ func TestStream_ASilentProxyGetsNothing(t *testing.T) {
 	}
 }
 
-func TestStream_TwoReportsAfterItsEndGiveTheRestOfALumpBack(t *testing.T) {
+func TestStream_TwoReportsLongAfterItsEndGiveTheRestOfALumpBack(t *testing.T) {
 	d, hour := newDriver(t), Rule{Key: "k", Limit: 60_000, Window: 3_600_000, Part: 3_600_000}
 	d.report(0, 1)
 	h, _ := d.asks(hour)
@@ -136,14 +136,34 @@ func TestStream_TwoReportsAfterItsEndGiveTheRestOfALumpBack(t *testing.T) {
 	if list := d.stream.Actions(10, d.now); len(list) != 1 || list[0].TTL != 60 {
 		t.Fatalf("actions %+v", list)
 	}
-	for d.now = 5000; d.now < 65_000; d.now += 5000 {
+	for d.now = 5000; d.now < 75_000; d.now += 5000 {
 		d.report(1, 0)
 		if r := d.stream.Returns(); len(r) != 0 {
 			t.Fatalf("at %d: returns %+v", d.now, r)
 		}
 	}
 	d.report(1, 0)
-	if r := d.stream.Returns(); len(r) != 1 || r[0] != (Return{Token: "t", Spent: 13, Back: 37}) {
+	if r := d.stream.Returns(); len(r) != 1 || r[0] != (Return{Token: "t", Spent: 15, Back: 35}) {
+		t.Errorf("returns %+v", r)
+	}
+}
+
+// Reports that were sent before the end of a lump arrive together after it, or are frequent.
+func TestStream_ReportsThatComeTogetherCountOnce(t *testing.T) {
+	d, hour := newDriver(t), Rule{Key: "k", Limit: 60_000, Window: 3_600_000, Part: 3_600_000}
+	d.report(0, 1)
+	h, _ := d.asks(hour)
+	d.stream.Answered(h, &Answer{Rule: hour, Units: 50, Life: 3_000_000, Sent: 0, Token: "t"}, d.now)
+	d.stream.Actions(10, d.now)
+	for _, d.now = range []int64{60_000, 60_001, 65_999, 66_000, 66_001, 67_000, 69_999} {
+		d.report(1, 0)
+		if r := d.stream.Returns(); len(r) != 0 {
+			t.Fatalf("at %d: returns %+v", d.now, r)
+		}
+	}
+	d.now = 70_000
+	d.report(1, 0)
+	if r := d.stream.Returns(); len(r) != 1 || r[0] != (Return{Token: "t", Spent: 8, Back: 42}) {
 		t.Errorf("returns %+v", r)
 	}
 }
@@ -152,7 +172,7 @@ func TestStream_AnIdleBucketIsAbandoned(t *testing.T) {
 	d := newDriver(t)
 	d.report(0, 1)
 	d.gets(minute, 50)
-	for d.now = 5000; d.now <= 60_000; d.now += 5000 {
+	for d.now = 5000; d.now <= 65_000; d.now += 5000 {
 		d.report(0, 0)
 		d.wantNothing("it is idle")
 		if list := d.stream.Actions(10, d.now); len(list) != 0 {

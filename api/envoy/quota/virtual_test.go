@@ -62,6 +62,22 @@ func TestVirtual_AnHourOfTwentyProxies(t *testing.T) {
 	}
 }
 
+// Reports are held up for up to 9 s while proxies spend each lump just before its end.
+func TestVirtual_NothingIsOverAfterReportsWereHeldUp(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1, perUser(func(r *rules.Rule) { r.Limit, r.WindowMS = 240_000, 3_600_000 }), 2)
+	for range 4 {
+		w.addProxy(20).moody = true
+	}
+	for range 3000 {
+		p := w.proxies[w.random.IntN(4)]
+		p.stall(9 * second)
+		w.run(w.random.Int64N(7 * second))
+	}
+	w.wantNoneOver()
+	t.Log(w, w.passed)
+}
+
 // Nothing is ever over, whatever the algorithm, and whatever is lost, killed or cut off when.
 func TestVirtual_NeverOver(t *testing.T) {
 	t.Parallel()
@@ -82,7 +98,7 @@ func TestVirtual_NeverOver(t *testing.T) {
 		for range rapid.IntRange(1, 30).Draw(rt, "steps") {
 			p := w.proxies[rapid.IntRange(0, len(w.proxies)-1).Draw(rt, "proxy")]
 			n := w.nodes[rapid.IntRange(0, len(w.nodes)-1).Draw(rt, "node")]
-			switch rapid.IntRange(0, 5).Draw(rt, "step") {
+			switch rapid.IntRange(0, 6).Draw(rt, "step") {
 			case 0:
 				p.kill()
 			case 1:
@@ -93,6 +109,8 @@ func TestVirtual_NeverOver(t *testing.T) {
 				n.down, p.down = false, false
 			case 4:
 				p.perSecond = rapid.Float64Range(0, float64(r.Limit)/15).Draw(rt, "per second")
+			case 5:
+				p.stall(rapid.Int64Range(0, 9*second).Draw(rt, "stall"))
 			}
 			w.run(rapid.Int64Range(0, 20_000).Draw(rt, "ms"))
 		}
