@@ -2,6 +2,7 @@ package quota
 
 import (
 	"log/slog"
+	"strconv"
 	"testing"
 	"time"
 
@@ -9,6 +10,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
+
+	"sluice/limiter"
 )
 
 type nopObserver struct{}
@@ -60,6 +63,62 @@ func FuzzReport(f *testing.F) {
 			t.Errorf("%d holders after the stream", s.book.Holders())
 		}
 	})
+}
+
+// counted is an Observer of units and refusals.
+type counted struct {
+	nopObserver
+	units   map[string]int64
+	refused map[string]int
+}
+
+func (c counted) CountQuota(what string, units int64) { c.units[what] += units }
+func (c counted) RefuseQuota(reason string)           { c.refused[reason]++ }
+
+func usages(n int, allowed uint64, name func(i int) string) *quotav3.RateLimitQuotaUsageReports {
+	m := &quotav3.RateLimitQuotaUsageReports{Domain: "shop"}
+	for i := range n {
+		m.BucketQuotaUsages = append(m.BucketQuotaUsages, &quotav3.RateLimitQuotaUsageReports_BucketQuotaUsage{
+			BucketId: &quotav3.BucketId{Bucket: map[string]string{"user": name(i)}}, NumRequestsAllowed: allowed})
+	}
+	return m
+}
+
+// newCounted is a Service with a stream.
+func newCounted(t *testing.T) (*serving, counted) {
+	t.Helper()
+	w, c := newWorld(t, 1, perUser(nil), 1), counted{units: map[string]int64{}, refused: map[string]int{}}
+	s := NewService(Deps{Checker: w.checker, Now: func() time.Time { return time.UnixMilli(w.now) }, Observe: c,
+		Logger: slog.New(slog.DiscardHandler)})
+	x, err := s.open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return x, c
+}
+
+// 1,100 times the largest number is more than an int64 can hold.
+func TestService_TheSumOfCountsIsBounded(t *testing.T) {
+	x, c := newCounted(t)
+	most := limiter.MaxExact
+	if err := x.report(usages(1100, uint64(most), strconv.Itoa)); err != nil {
+		t.Fatal(err)
+	}
+	if got := c.units[UnitsSpent]; got != most {
+		t.Errorf("%d units spent", got)
+	}
+}
+
+func TestService_RefusesImpossibleReports(t *testing.T) {
+	for name, m := range map[string]*quotav3.RateLimitQuotaUsageReports{
+		"a bucket twice":     usages(2, 1, func(int) string { return "42" }),
+		"too large a number": usages(1, uint64(limiter.MaxExact)+1, strconv.Itoa),
+	} {
+		x, c := newCounted(t)
+		if err := x.report(m); status.Code(err) != codes.InvalidArgument || c.refused[refusedInvalid] != 1 {
+			t.Errorf("%s: %v, refused: %v", name, err, c.refused)
+		}
+	}
 }
 
 func TestService_StreamsAreBounded(t *testing.T) {

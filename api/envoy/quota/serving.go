@@ -148,15 +148,20 @@ func (x *serving) report(m *quotav3.RateLimitQuotaUsageReports) error {
 		return status.Error(codes.InvalidArgument, err.Error())
 	}
 	spent, denied := int64(0), int64(0)
+	named := make(map[string]bool, len(m.GetBucketQuotaUsages()))
 	for _, u := range m.GetBucketQuotaUsages() {
 		id, err := bucketID(u.GetBucketId().GetBucket())
 		if err == nil {
 			err = checkCounts(u.GetNumRequestsAllowed(), u.GetNumRequestsDenied())
 		}
+		if err == nil && named[id] {
+			err = malformed("a message has a bucket twice")
+		}
 		if err != nil {
 			s.refuse(refusedInvalid, x.domain)
 			return status.Error(codes.InvalidArgument, err.Error())
 		}
+		named[id] = true
 		a, d := int64(u.GetNumRequestsAllowed()), int64(u.GetNumRequestsDenied()) //nolint:gosec // checked
 		if s.book.Holders() >= maxHolders && !x.stream.Has(id) {
 			err = ErrTooManyBuckets
@@ -167,7 +172,7 @@ func (x *serving) report(m *quotav3.RateLimitQuotaUsageReports) error {
 			s.refuse(refusedBuckets, x.domain)
 			continue
 		}
-		spent, denied = spent+a, denied+d
+		spent, denied = min(spent+a, limiter.MaxExact), min(denied+d, limiter.MaxExact)
 	}
 	s.deps.Observe.CountQuota(UnitsSpent, spent)
 	s.deps.Observe.CountQuota(UnitsDenied, denied)

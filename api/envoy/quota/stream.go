@@ -4,6 +4,8 @@ import (
 	"container/heap"
 	"errors"
 	"math"
+
+	"sluice/limiter"
 )
 
 // ErrTooManyBuckets means that a stream has no room for another bucket.
@@ -62,7 +64,7 @@ type lump struct {
 
 // report counts a report against a lump, and says whether all that was spent of the lump is known.
 func (l *lump) report(allowed, now int64) bool {
-	l.used += allowed
+	l.used = min(l.used+allowed, limiter.MaxExact)
 	if now >= l.end+endWait && now >= l.counted+endEvery {
 		l.after, l.counted = l.after+1, now
 	}
@@ -117,7 +119,8 @@ func (s *Stream) Has(id string) bool { return s.holders[id] != nil }
 // Len is how many buckets the stream has.
 func (s *Stream) Len() int { return len(s.holders) }
 
-// Report takes up a report about a bucket: how many requests were allowed and denied since the last one.
+// Report takes up a report about a bucket: how many requests were allowed and denied since the last one, each at most
+// limiter.MaxExact.
 func (s *Stream) Report(id string, bucket map[string]string, allowed, denied, now int64) error {
 	s.heard = now
 	h := s.holders[id]

@@ -2,6 +2,8 @@ package quota
 
 import (
 	"testing"
+
+	"sluice/limiter"
 )
 
 // minute is a bucket of a fixed window of a minute.
@@ -165,6 +167,24 @@ func TestStream_ReportsThatComeTogetherCountOnce(t *testing.T) {
 	d.report(1, 0)
 	if r := d.stream.Returns(); len(r) != 1 || r[0] != (Return{Token: "t", Spent: 8, Back: 42}) {
 		t.Errorf("returns %+v", r)
+	}
+}
+
+// The sum of what a proxy reports may be more than an int64 can hold.
+func TestStream_HugeCountsGiveNothingBack(t *testing.T) {
+	d, hour := newDriver(t), Rule{Key: "k", Limit: 60_000, Window: 3_600_000, Part: 3_600_000}
+	d.report(0, 1)
+	h, _ := d.asks(hour)
+	d.stream.Answered(h, &Answer{Rule: hour, Units: 50, Life: 3_000_000, Sent: 0, Token: "t"}, d.now)
+	d.stream.Actions(10, d.now)
+	for range 1025 { // 2^10 of them are almost 2^63
+		d.report(limiter.MaxExact, limiter.MaxExact)
+	}
+	for d.now = 66_000; d.now <= 76_000; d.now += 5000 {
+		d.report(0, 0)
+		if r := d.stream.Returns(); len(r) != 0 {
+			t.Errorf("at %d: returns %+v", d.now, r)
+		}
 	}
 }
 
