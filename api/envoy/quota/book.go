@@ -91,12 +91,12 @@ type Demand struct {
 
 // Book knows what all streams of a node hold.
 type Book struct {
-	shared  map[string]map[*Holder]struct{} // by Rule.Key
+	shared  map[string][]*Holder // by Rule.Key
 	holders int
 }
 
 // NewBook returns an empty Book.
-func NewBook() *Book { return &Book{shared: map[string]map[*Holder]struct{}{}} }
+func NewBook() *Book { return &Book{shared: map[string][]*Holder{}} }
 
 // Holders is how many buckets the streams have, each counted for each stream.
 func (b *Book) Holders() int { return b.holders }
@@ -104,13 +104,26 @@ func (b *Book) Holders() int { return b.holders }
 // Demand returns the demand of this node for a bucket, which h has.
 func (b *Book) Demand(h *Holder, key string) (d Demand) {
 	b.join(h, key)
-	for o := range b.shared[key] {
-		if o.idle < idleReports {
-			d.Holders++
-			d.PerSecond += o.demand
+	seen, part := b.sample(key)
+	for _, o := range seen {
+		d.Holders++
+		d.PerSecond += o.demand * part
+	}
+	d.Holders = int(float64(d.Holders) * part)
+	return d
+}
+
+// sample returns the holders of a bucket that are not idle. Of more than maxSeen it looks at an even sample, in which
+// each one stands for so many.
+func (b *Book) sample(key string) (seen []*Holder, part float64) {
+	all := b.shared[key]
+	n := min(len(all), maxSeen)
+	for i := range n {
+		if o := all[i*len(all)/n]; o.idle < idleReports {
+			seen = append(seen, o)
 		}
 	}
-	return d
+	return seen, float64(len(all)) / float64(max(1, n))
 }
 
 // join makes h one of the holders of its bucket.
@@ -120,15 +133,19 @@ func (b *Book) join(h *Holder, key string) {
 	}
 	b.leave(h)
 	h.key = key
-	if b.shared[key] == nil {
-		b.shared[key] = map[*Holder]struct{}{}
-	}
-	b.shared[key][h] = struct{}{}
+	h.place = len(b.shared[key])
+	b.shared[key] = append(b.shared[key], h)
 }
 
 func (b *Book) leave(h *Holder) {
-	delete(b.shared[h.key], h)
-	if len(b.shared[h.key]) == 0 {
+	if h.key == "" {
+		return
+	}
+	list := b.shared[h.key]
+	last := list[len(list)-1]
+	list[h.place], last.place = last, h.place
+	list[len(list)-1] = nil
+	if b.shared[h.key] = list[:len(list)-1]; len(list) == 1 {
 		delete(b.shared, h.key)
 	}
 	h.key = ""
@@ -149,16 +166,22 @@ func (b *Book) Want(h *Holder, r Rule, others Demand, now int64) (want, least in
 		return int64(min(perSecond*headroom*float64(ms)/second, float64(limiter.MaxExact/2))) + 1
 	}
 	demands := []int64{units(h.demand, span)}
-	for o := range b.shared[r.Key] {
-		if o != h && o.idle < idleReports {
+	seen, stands := b.sample(r.Key)
+	for _, o := range seen {
+		if o != h {
 			demands = append(demands, units(o.demand, span))
 		}
 	}
-	for range min(others.Holders, maxOthers) {
+	all := max(1, int64(float64(len(demands))*stands)) + int64(others.Holders)
+	for range min(others.Holders, maxSeen) {
 		demands = append(demands, units(others.PerSecond/float64(others.Holders), span))
 	}
-	floor := floorPart * int64(len(demands))
-	share := limiter.Divide(whole, max(1, whole/floor), demands)[0]
+	floor := floorPart * all
+	divided := whole // those that are looked at get their part of it
+	if looked := int64(len(demands)); looked < all {
+		divided = max(1, int64(float64(whole)*float64(looked)/float64(all)))
+	}
+	share := limiter.Divide(divided, max(1, whole/floor), demands)[0]
 	if r.Kind == Drains && len(demands) == 1 {
 		share = max(1, r.Capacity-r.Free())
 	}
@@ -174,5 +197,5 @@ func (b *Book) Want(h *Holder, r Rule, others Demand, now int64) (want, least in
 	return want, max(1, want/leastPart)
 }
 
-// maxOthers bounds the holders of other nodes that are looked at.
-const maxOthers = 1000
+// maxSeen bounds the holders of this node, and those of other nodes, that are looked at.
+const maxSeen = 200

@@ -32,6 +32,7 @@ type Holder struct {
 
 	stream *Stream
 	key    string // in Book.shared, "" before the first Want
+	place  int    // there
 	demand float64
 	heard  int64 // its last report
 	idle   int

@@ -1,6 +1,7 @@
 package quota
 
 import (
+	"strconv"
 	"testing"
 
 	"sluice/limiter"
@@ -225,5 +226,36 @@ func TestBook_DividesByDemand(t *testing.T) {
 	}
 	if want["low"] != 145 || want["high"] != 428 { // 2 per second and a fifth more, and half of the rest
 		t.Errorf("wanted: %v", want)
+	}
+}
+
+// However many holders share a bucket, few are looked at, and each gets its part.
+func TestBook_ManyHoldersOfABucket(t *testing.T) {
+	const n = 20_000
+	b, r := NewBook(), Rule{Key: "k", Limit: 2_000_000, Window: 60_000, Part: 60_000}
+	s := b.Open(n, 0)
+	for i := range n {
+		if err := s.Report(strconv.Itoa(i), nil, 0, 100, 0); err != nil { // 20 per second, 1,440 in a window
+			t.Fatal(err)
+		}
+	}
+	list := s.Due(n, 0)
+	for _, h := range list {
+		b.join(h, r.Key)
+	}
+	if seen, part := b.sample(r.Key); len(seen) != maxSeen || part != n/maxSeen {
+		t.Errorf("%d are looked at, each stands for %g", len(seen), part)
+	}
+	if got := b.Demand(list[0], r.Key); got.Holders != n || int(got.PerSecond+0.5) != 20*n {
+		t.Errorf("demand %+v", got)
+	}
+	for _, h := range []*Holder{list[0], list[1], list[n-1]} {
+		if want, _ := b.Want(h, r, Demand{}, 0); want < 99 || want > 101 {
+			t.Errorf("%s wants %d of 100", h.ID, want)
+		}
+	}
+	s.Close()
+	if len(b.shared) != 0 {
+		t.Errorf("the book still has %d buckets", len(b.shared))
 	}
 }
