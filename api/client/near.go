@@ -41,6 +41,8 @@ type Near struct {
 	sweeper sync.WaitGroup
 	fills   sync.WaitGroup
 	back    chan func() // what is to be given back
+	backMu  sync.Mutex
+	ended   bool // nothing more is given back
 	backers sync.WaitGroup
 }
 
@@ -186,8 +188,16 @@ func (n *Near) Close() {
 		k.leave()
 	}
 	n.fills.Wait()
-	close(n.back)
+	n.endBack()
 	n.backers.Wait()
+}
+
+// endBack ends the backers once they have given back what waits.
+func (n *Near) endBack() {
+	n.backMu.Lock()
+	defer n.backMu.Unlock()
+	n.ended = true
+	close(n.back)
 }
 
 // sweep gives back what nobody asks for.
@@ -206,8 +216,13 @@ func (n *Near) sweep() {
 	}
 }
 
-// giveBack makes a call in the background. It reports false if too many wait.
+// giveBack makes a call in the background. It reports false if too many wait, or for a caller that Close did not wait for.
 func (n *Near) giveBack(call func()) bool {
+	n.backMu.Lock()
+	defer n.backMu.Unlock()
+	if n.ended {
+		return false
+	}
 	select {
 	case n.back <- call:
 		return true

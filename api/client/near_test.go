@@ -425,7 +425,7 @@ func die(n *Near) {
 		k.mu.Unlock()
 	}
 	n.fills.Wait()
-	close(n.back)
+	n.endBack()
 }
 
 func TestNear_DecidesWithoutAllocation(t *testing.T) {
