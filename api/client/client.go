@@ -72,7 +72,7 @@ type Client struct {
 	releasing            chan struct{} // one element for each release of ReleaseLater
 	closed               atomic.Bool
 	nearMu               sync.Mutex
-	nears                []*Near
+	nears                map[*Near]bool // that are not closed; nil once the client is
 }
 
 const (
@@ -96,6 +96,7 @@ func New(base string, opt Options) (*Client, error) {
 	c := &Client{
 		base: strings.TrimSuffix(base, "/"), timeout: opt.Timeout, callTimeout: opt.CallTimeout,
 		failMode: opt.FailMode, onDegraded: opt.OnDegraded, log: opt.Log, releasing: make(chan struct{}, maxReleases),
+		nears: map[*Near]bool{},
 	}
 	//nolint:forbidigo // the client is its own wiring: it runs in the programs of others
 	c.breaker.now = time.Now
@@ -166,10 +167,14 @@ func (o *Options) token(now func() time.Time) (func() string, error) {
 // returns ErrClosed from then on. A second Close does nothing.
 func (c *Client) Close() {
 	c.nearMu.Lock()
-	for _, n := range c.nears {
-		n.Close()
-	}
+	nears := c.nears
+	c.nears = nil
 	c.nearMu.Unlock()
+	var closing sync.WaitGroup
+	for n := range nears {
+		closing.Go(n.Close)
+	}
+	closing.Wait()
 	c.checks.close()
 	c.closed.Store(true)
 	c.http.CloseIdleConnections()

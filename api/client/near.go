@@ -40,7 +40,8 @@ type Near struct {
 	stop    chan struct{}
 	sweeper sync.WaitGroup
 	fills   sync.WaitGroup
-	back    chan func() // what is to be given back
+	back    chan func(context.Context) // what is to be given back
+	hurry   context.CancelFunc         // ends what is being given back
 	backMu  sync.Mutex
 	ended   bool // nothing more is given back
 	backers sync.WaitGroup
@@ -76,23 +77,25 @@ const (
 
 // NewNear returns a Near that asks c. Closing c closes it.
 func NewNear(c *Client, opt NearOptions) *Near {
-	n := &Near{c: c, stop: make(chan struct{}), back: make(chan func(), nearBacklog), opt: NearOptions{
+	n := &Near{c: c, stop: make(chan struct{}), back: make(chan func(context.Context), nearBacklog), opt: NearOptions{
 		Rate: cmp.Or(max(opt.Rate, 0), defaultNearRate), Target: cmp.Or(max(opt.Target, 0), defaultNearTarget),
 		Keys: cmp.Or(max(opt.Keys, 0), defaultNearKeys)}}
 	n.start = c.breaker.now()
 	n.table.start(n.opt.Keys)
 	n.heat.start(n.opt.Keys)
 	n.sweeper.Go(n.sweep)
+	ctx, cancel := context.WithCancel(context.Background())
+	n.hurry = cancel
 	for range nearBackers {
 		n.backers.Go(func() {
 			for give := range n.back {
-				give()
+				give(ctx)
 			}
 		})
 	}
 	c.nearMu.Lock()
 	defer c.nearMu.Unlock()
-	c.nears = append(c.nears, n)
+	c.nears[n] = true
 	return n
 }
 
@@ -177,7 +180,8 @@ func (n *Near) Stats() NearStats {
 	return s
 }
 
-// Close gives back what is left. Checks are asked each time from then on. A second Close does nothing.
+// Close gives back what is left, for at most the Timeout of the client; the rest is lost. Checks are asked each time
+// from then on. A second Close does nothing.
 func (n *Near) Close() {
 	if !n.closed.CompareAndSwap(false, true) {
 		return
@@ -189,7 +193,9 @@ func (n *Near) Close() {
 	}
 	n.fills.Wait()
 	n.endBack()
+	defer time.AfterFunc(n.c.timeout, n.hurry).Stop()
 	n.backers.Wait()
+	n.hurry()
 }
 
 // endBack ends the backers once they have given back what waits.
@@ -216,8 +222,8 @@ func (n *Near) sweep() {
 	}
 }
 
-// giveBack makes a call in the background. It reports false if too many wait, or for a caller that Close did not wait for.
-func (n *Near) giveBack(call func()) bool {
+// giveBack makes a call in the background. It reports false if too many wait, or once Close has ended the backers.
+func (n *Near) giveBack(call func(context.Context)) bool {
 	n.backMu.Lock()
 	defer n.backMu.Unlock()
 	if n.ended {

@@ -1,8 +1,11 @@
 package client
 
 import (
+	"context"
+	"fmt"
 	"testing"
 	"testing/synctest"
+	"time"
 )
 
 // A caller that has taken the next lease ends the last one after Close: what is left of it is lost.
@@ -16,6 +19,38 @@ func TestNear_CloseWhileACallerEndsALease(t *testing.T) {
 		n.Close()
 		k.end(old)
 		if st := addUp(t, n); st.Lost == 0 {
+			t.Errorf("%+v", st)
+		}
+	})
+}
+
+// Close ends while the service hangs. What could not be given back in time is lost. The client is not locked meanwhile.
+func TestNear_CloseWhileTheServiceHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newNearService(t, leasedRule("a", "user", "fixed_window", 1_000_000, 3_600_000))
+		c, n := s.client(Options{Timeout: 100 * time.Millisecond})
+		for i := range 50 {
+			for range 2 * defaultNearRate {
+				if _, err := n.Check(context.Background(), user(fmt.Sprint(i))); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		s.set(func(string) fault { return fault{after: time.Hour} })
+		begin, closed := time.Now(), make(chan time.Duration, 1)
+		go func() {
+			c.Close()
+			closed <- time.Since(begin)
+		}()
+		synctest.Wait()
+		if !c.nearMu.TryLock() {
+			t.Fatal("Close holds the lock of the client's Nears while it waits")
+		}
+		c.nearMu.Unlock()
+		if took := <-closed; took > 100*time.Millisecond { // of the bubble
+			t.Errorf("Close took %v", took)
+		}
+		if st := addUp(t, n); st.Lost == 0 || st.Returned != 0 {
 			t.Errorf("%+v", st)
 		}
 	})

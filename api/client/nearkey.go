@@ -135,11 +135,11 @@ func (k *nearKey) ask(f *nearFill, want, least int64) {
 	k.end(old)
 	if err != nil && Unavailable(err) && !errors.Is(err, errBreaker) && !Overloaded(err) {
 		// It may have been charged, and is given back by its id.
-		n.giveBack(func() {
+		n.giveBack(func(ctx context.Context) {
 			q := k.q
 			q.RequestID = id
 			n.counts.calls.Add(1)
-			_, _ = c.Refund(context.Background(), q)
+			_, _ = c.Refund(ctx, q)
 		})
 	}
 }
@@ -215,7 +215,7 @@ func (k *nearKey) decideOne(f *nearFill, a *Answer, sent int64) {
 	k.far.Store(sent + pause)
 	if a.Reservation != "" && a.Granted > used {
 		s := k.settlement(a.Reservation, used)
-		k.near.giveBack(func() { k.near.settle(s) })
+		k.near.giveBack(func(ctx context.Context) { k.near.settle(ctx, s) })
 	}
 }
 
@@ -240,8 +240,8 @@ func (k *nearKey) end(l *nearLease) {
 	if left == 0 && spent == 0 && s.Decisions.Denied == 0 {
 		return
 	}
-	given := n.giveBack(func() {
-		if n.settle(s) > 0 {
+	given := n.giveBack(func(ctx context.Context) {
+		if n.settle(ctx, s) > 0 {
 			n.counts.returned.Add(left)
 		} else {
 			n.counts.lost.Add(left)
@@ -272,10 +272,10 @@ func (k *nearKey) settlement(token string, spent int64) Settlement {
 }
 
 // settle settles a lease and returns how many units came back. It is repeated once, because a settlement counts once.
-func (n *Near) settle(s Settlement) (refunded int64) {
-	for range 2 {
+func (n *Near) settle(ctx context.Context, s Settlement) (refunded int64) {
+	for try := 0; try < 2 && ctx.Err() == nil; try++ {
 		n.counts.calls.Add(1)
-		a, err := n.c.Settle(context.Background(), s)
+		a, err := n.c.Settle(ctx, s)
 		if err == nil {
 			return a.Refunded
 		}
