@@ -83,6 +83,13 @@ func NewNear(c *Client, opt NearOptions) *Near {
 	n.start = c.breaker.now()
 	n.table.start(n.opt.Keys)
 	n.heat.start(n.opt.Keys)
+	c.nearMu.Lock()
+	defer c.nearMu.Unlock()
+	if c.nears == nil {
+		n.closed.Store(true)
+		return n
+	}
+	c.nears[n] = true
 	n.sweeper.Go(n.sweep)
 	ctx, cancel := context.WithCancel(context.Background())
 	n.hurry = cancel
@@ -93,9 +100,6 @@ func NewNear(c *Client, opt NearOptions) *Near {
 			}
 		})
 	}
-	c.nearMu.Lock()
-	defer c.nearMu.Unlock()
-	c.nears[n] = true
 	return n
 }
 
@@ -196,6 +200,9 @@ func (n *Near) Close() {
 	defer time.AfterFunc(n.c.timeout, n.hurry).Stop()
 	n.backers.Wait()
 	n.hurry()
+	n.c.nearMu.Lock()
+	defer n.c.nearMu.Unlock()
+	delete(n.c.nears, n)
 }
 
 // endBack ends the backers once they have given back what waits.

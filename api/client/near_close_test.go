@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -52,6 +53,23 @@ func TestNear_CloseWhileTheServiceHangs(t *testing.T) {
 		}
 		if st := addUp(t, n); st.Lost == 0 || st.Returned != 0 {
 			t.Errorf("%+v", st)
+		}
+	})
+}
+
+// A client keeps no Near that is closed, and a Near of a closed client starts nothing: a goroutine that is left fails the
+// bubble.
+func TestNear_OneThatIsClosedIsForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newNearService(t, leasedRule("a", "user", "fixed_window", 1000, 3_600_000))
+		c, n := s.client(Options{})
+		n.Close()
+		if len(c.nears) != 0 {
+			t.Errorf("the client keeps %d", len(c.nears))
+		}
+		c.Close()
+		if _, err := NewNear(c, NearOptions{}).Check(t.Context(), user("42")); !errors.Is(err, ErrClosed) {
+			t.Errorf("got %v", err)
 		}
 	})
 }
