@@ -134,15 +134,20 @@ func TestQuota_ALumpIsDenyAllAndABucketInOneMessage(t *testing.T) {
 			t.Errorf("at the next window: %v", seen)
 		}
 		// Idle for two reports.
-		f.now.Store(epoch + 125_000)
-		q.report("", usage("42", 0, 0), usage("43", 1, 0))
-		f.now.Add(5000)
-		q.report("", usage("42", 0, 0), usage("43", 1, 0))
-		for {
-			if all := q.actions(); strings.Contains(fmt.Sprint(all), "42: abandon") {
-				break
+		until := func(action string) {
+			for !strings.Contains(fmt.Sprint(q.actions()), action) {
 			}
 		}
+		f.now.Store(epoch + 65_001)
+		q.report("", usage("42", 0, 0))
+		q.report("", usage("42", 0, 0), usage("43", 50, 150))
+		until("43: deny") // both have come
+		f.now.Store(epoch + 126_000)
+		q.report("", usage("42", 0, 0), usage("43", 1, 0))
+		until("43: deny")
+		f.now.Add(5000)
+		q.report("", usage("42", 0, 0), usage("43", 1, 0))
+		until("42: abandon")
 	})
 }
 
@@ -212,8 +217,8 @@ func TestQuota_RefusesWhatHasNoMeaning(t *testing.T) {
 	q.ends("another domain", codes.InvalidArgument)
 	q = f.quotas(f.with(access.ScopeCheck))
 	var list []*quotav3.RateLimitQuotaUsageReports_BucketQuotaUsage
-	for range 60_000 {
-		list = append(list, usage("42", 0, 1))
+	for i := range 60_000 {
+		list = append(list, usage(fmt.Sprint(i), 0, 1))
 	}
 	for range 5 {
 		q.report("shop", list...)
