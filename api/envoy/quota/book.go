@@ -93,6 +93,7 @@ type Demand struct {
 type Book struct {
 	shared  map[string][]*Holder // by Rule.Key
 	holders int
+	names   int // bytes of the IDs of holders
 }
 
 // NewBook returns an empty Book.
@@ -100,6 +101,9 @@ func NewBook() *Book { return &Book{shared: map[string][]*Holder{}} }
 
 // Holders is how many buckets the streams have, each counted for each stream.
 func (b *Book) Holders() int { return b.holders }
+
+// Full reports whether there is no room for a further bucket with that ID.
+func (b *Book) Full(id string) bool { return b.holders >= maxHolders || b.names+len(id) > maxNames }
 
 // Demand returns the demand of this node for a bucket, which h has.
 func (b *Book) Demand(h *Holder, key string) (d Demand) {

@@ -17,8 +17,9 @@ import (
 // Bounds of a node and of a stream.
 const (
 	maxStreams = 1000
-	maxHolders = 300_000 // on all streams; each needs about half a KB
-	maxBuckets = 60_000  // on one stream; so many are 4 MiB
+	maxHolders = 300_000  // on all streams; each needs about half a KB
+	maxNames   = 64 << 20 // bytes of their IDs; each is stored twice
+	maxBuckets = 60_000   // on one stream; so many are 4 MiB
 	// MaxMessage is the most bytes of a message of a proxy.
 	MaxMessage = 4 << 20
 	// maxTakes is how many questions of a stream are at the store at once.

@@ -3,6 +3,7 @@ package quota
 import (
 	"log/slog"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -118,6 +119,21 @@ func TestService_RefusesImpossibleReports(t *testing.T) {
 		if err := x.report(m); status.Code(err) != codes.InvalidArgument || c.refused[refusedInvalid] != 1 {
 			t.Errorf("%s: %v, refused: %v", name, err, c.refused)
 		}
+	}
+}
+
+func TestService_TheBytesOfNamesAreBounded(t *testing.T) {
+	x, c := newCounted(t)
+	long := strings.Repeat("a", 4000)
+	if err := x.report(usages(17_000, 1, func(i int) string { return long + strconv.Itoa(i) })); err != nil {
+		t.Fatal(err)
+	}
+	if b := x.service.book; b.names > maxNames || b.holders+c.refused[refusedBuckets] != 17_000 || b.holders < 16_000 {
+		t.Errorf("%d holders with %d bytes, refused: %v", b.holders, b.names, c.refused)
+	}
+	x.service.close(x)
+	if b := x.service.book; b.names != 0 {
+		t.Errorf("%d bytes after the stream", b.names)
 	}
 }
 

@@ -163,7 +163,7 @@ func (x *serving) report(m *quotav3.RateLimitQuotaUsageReports) error {
 		}
 		named[id] = true
 		a, d := int64(u.GetNumRequestsAllowed()), int64(u.GetNumRequestsDenied()) //nolint:gosec // checked
-		if s.book.Holders() >= maxHolders && !x.stream.Has(id) {
+		if s.book.Full(id) && !x.stream.Has(id) {
 			err = ErrTooManyBuckets
 		} else {
 			err = x.stream.Report(id, u.GetBucketId().GetBucket(), a, d, now)

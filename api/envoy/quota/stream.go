@@ -110,6 +110,7 @@ func (s *Stream) Close() {
 func (s *Stream) drop(h *Holder) {
 	delete(s.holders, h.ID)
 	s.book.holders--
+	s.book.names -= len(h.ID)
 	s.book.leave(h)
 	s.reschedule(h, never)
 }
@@ -137,6 +138,7 @@ func (s *Stream) Report(id string, bucket map[string]string, allowed, denied, no
 		}
 		s.holders[id] = h
 		s.book.holders++
+		s.book.names += len(id)
 	} else {
 		interval = max(minInterval, now-h.heard)
 	}
