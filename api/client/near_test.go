@@ -212,11 +212,21 @@ func TestNear_SettlesWeightsAndFields(t *testing.T) {
 		s := newNearService(t, bytes, leasedRule("units", "user", "fixed_window", 1_000_000, 3_600_000))
 		c, n := s.client(Options{})
 		q := user("42")
-		q.Weight, q.Fields = new(int64(3)), map[string]int64{"bytes": 10}
+		q.Weight, q.Fields = new(int64(3)), map[string]int64{"bytes": 1}
 		admitted := sum(steady(t, n, q, 500, 2))
+		a, err := n.Check(context.Background(), q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		admitted++
+		for _, l := range a.Limits {
+			if *l.Used < admitted || *l.Used != *l.Limit-*l.Remaining {
+				t.Errorf("%s: %d used and %d left after %d", l.Rule, *l.Used, *l.Remaining, admitted)
+			}
+		}
 		n.Close()
 		q.Fields["bytes"] = 0
-		if used := s.used(c, q); used["bytes"] != 10*admitted || used["units"] != 3*admitted || admitted != 1000 {
+		if used := s.used(c, q); used["bytes"] != admitted || used["units"] != 3*admitted || admitted != 1001 {
 			t.Errorf("%d were admitted, and %v count", admitted, used)
 		}
 		addUp(t, n)

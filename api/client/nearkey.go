@@ -160,7 +160,11 @@ func (k *nearKey) learn(f *nearFill, a *Answer, err error, sent int64) (old *nea
 	case a.Allowed && a.Reservation != "" && a.SpendWithinMS >= nearShort && a.Granted > 0 && a.Degraded == "" && !k.gone:
 		n.counts.granted.Add(a.Granted)
 		k.shrinks = a.Shrinks
-		l := newLease(a, k.weight, sent)
+		weight := k.weight
+		if len(k.q.Fields) > 0 {
+			weight = 0
+		}
+		l := newLease(a, weight, sent)
 		if f.ahead && k.lease.Load() != nil {
 			k.next = l
 			return nil

@@ -15,7 +15,7 @@ type nearLease struct {
 	spent   atomic.Int64 // of a lease that shrinks
 	asked   atomic.Bool  // for the next lease
 	granted int64
-	weight  int64 // of one request
+	weight  int64 // of one request, 0 if it has fields: then limits have several
 	// sent is when it was asked for, and until the end of its life, ns. The life counts from sent, so it is never late.
 	sent, until int64
 	within      int64 // ms
@@ -119,7 +119,7 @@ func (l *nearLease) end() (spent int64, ok bool) {
 // answer returns an answer that shows what is left, as of the last millisecond.
 func (l *nearLease) answer(left, now int64) *Answer {
 	s := l.shown.Load()
-	if s.left == left || now-s.at < nearFresh {
+	if l.weight == 0 || s.left == left || now-s.at < nearFresh {
 		return s.answer
 	}
 	is := &nearAnswer{left: left, at: now, answer: l.show(left * l.weight)}
