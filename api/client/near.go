@@ -121,6 +121,9 @@ func (n *Near) Check(ctx context.Context, q Check) (*Answer, error) {
 	if k == nil {
 		return n.c.Check(ctx, q)
 	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	for range 4 {
 		now := n.now()
 		if a := k.decide(now); a != nil {

@@ -73,3 +73,20 @@ func TestNear_OneThatIsClosedIsForgotten(t *testing.T) {
 		}
 	})
 }
+
+func TestNear_AContextThatHasEndedSpendsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newNearService(t, leasedRule("a", "user", "fixed_window", 1_000_000, 3_600_000))
+		c, n := s.client(Options{})
+		admitted := sum(steady(t, n, user("42"), 1000, 1))
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if a, err := n.Check(ctx, user("42")); !errors.Is(err, context.Canceled) {
+			t.Errorf("got %+v, %v", a, err)
+		}
+		n.Close()
+		if used := s.used(c, user("42"))["a"]; used != admitted {
+			t.Errorf("%d units count, want %d", used, admitted)
+		}
+	})
+}
