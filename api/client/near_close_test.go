@@ -90,3 +90,18 @@ func TestNear_AContextThatHasEndedSpendsNothing(t *testing.T) {
 		}
 	})
 }
+
+// Every allowed request is in the statistics, also if a window is too short for a lease.
+func TestNear_AllowedRequestsAreCounted(t *testing.T) {
+	for _, window := range []int64{5, 30, second} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newNearService(t, leasedRule("a", "user", "fixed_window", 100, window))
+			c, n := s.client(Options{})
+			want := sum(steady(t, n, user("42"), 2000, 2))
+			c.Close()
+			if got := s.units.allowed.Load(); got != want {
+				t.Errorf("windows of %d ms: %d were allowed, and %d are in the statistics", window, want, got)
+			}
+		})
+	}
+}

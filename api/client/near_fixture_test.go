@@ -52,6 +52,16 @@ var errLost = errors.New("the network lost it")
 type unitsOf struct {
 	decide.NopObserver
 	admitted, refunded atomic.Int64
+	allowed            atomic.Int64 // requests in the statistics
+}
+
+func (u *unitsOf) ObserveDecision(d *decide.Decision) {
+	if d.Settled != nil && d.Settled.Decisions != nil {
+		u.allowed.Add(d.Settled.Decisions.Allowed)
+	}
+	if d.Answer.Op == limiter.OpTake && !d.Lease && d.Answer.Allowed() {
+		u.allowed.Add(1)
+	}
 }
 
 func (u *unitsOf) ObserveUnits(is decide.Units) {

@@ -217,8 +217,11 @@ func (k *nearKey) decideOne(f *nearFill, a *Answer, sent int64) {
 		pause = nearShort * ms
 	}
 	k.far.Store(sent + pause)
-	if a.Reservation != "" && a.Granted > used {
+	if a.Reservation != "" && (a.Granted > used || a.SpendWithinMS > 0) {
 		s := k.settlement(a.Reservation, used)
+		if a.SpendWithinMS > 0 { // else the service has counted one
+			s.Decisions = &CallerDecisions{Allowed: used}
+		}
 		k.near.giveBack(func(ctx context.Context) { k.near.settle(ctx, s) })
 	}
 }
