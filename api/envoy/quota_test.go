@@ -274,10 +274,8 @@ func TestQuota_EndsWithItsProxy(t *testing.T) {
 }
 
 // All buckets that a stream may have fit into one message.
-func TestQuota_SixtyThousandBuckets(t *testing.T) { bothWays(t, quotaSixtyThousandBuckets) }
-
-func quotaSixtyThousandBuckets(t *testing.T, by way) {
-	f := newFixture(t, by, quotaRules(1000))
+func TestQuota_SixtyThousandBuckets(t *testing.T) {
+	f := newFixture(t, byLoop, quotaRules(1000))
 	q := f.quotas(f.with(access.ScopeCheck))
 	var list []*quotav3.RateLimitQuotaUsageReports_BucketQuotaUsage
 	for i := range 60_000 {
@@ -291,6 +289,18 @@ func quotaSixtyThousandBuckets(t *testing.T, by way) {
 	if f.counted("quota", "too_many_buckets") != 1 {
 		t.Errorf("counted: %v", f.counts)
 	}
+}
+
+// A report above 64 KiB.
+func TestQuota_GRPCReceivesLargeReports(t *testing.T) {
+	f := newFixture(t, byGRPC, quotaRules(1000))
+	q := f.quotas(f.with(access.ScopeCheck))
+	var list []*quotav3.RateLimitQuotaUsageReports_BucketQuotaUsage
+	for i := range 3000 {
+		list = append(list, usage(fmt.Sprint(i), 0, 1))
+	}
+	q.report("shop", list...)
+	q.actions()
 }
 
 // A stream lasts, beside other calls of its connection, until the node drains.
