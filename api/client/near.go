@@ -147,7 +147,7 @@ func (n *Near) Check(ctx context.Context, q Check) (*Answer, error) {
 func (k *nearKey) decide(now int64) *Answer {
 	n := k.near
 	if l := k.lease.Load(); l != nil {
-		if left, ok := l.spend(now); ok && n.now() < l.until { // a caller that was interrupted may be late
+		if left, ok := l.spend(now); ok && l.holds(left, n.now()) { // a caller that was interrupted may be late
 			if l.low(left) && l.asked.CompareAndSwap(false, true) {
 				k.fetch()
 			}

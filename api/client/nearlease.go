@@ -87,6 +87,11 @@ func (l *nearLease) spend(now int64) (left int64, ok bool) {
 	return 0, false
 }
 
+// holds reports whether a request that was taken when left remained after it may still be admitted.
+func (l *nearLease) holds(left, now int64) bool {
+	return now < l.until && (!l.shrinks || left < l.undrained(now))
+}
+
 // undrained is how many requests a lease that shrinks has at most. The clock of the service shows whole milliseconds.
 func (l *nearLease) undrained(now int64) int64 {
 	over := (now-l.sent+ms-1)/ms + 1

@@ -42,6 +42,19 @@ func TestNear_ALeaseThatShrinksHasItsPart(t *testing.T) {
 	}
 }
 
+// A caller that took a request and was interrupted until its part had drained does not admit it.
+func TestNear_AnInterruptedCallerOfALeaseThatShrinks(t *testing.T) {
+	l := newLease(&Answer{Granted: 1000, SpendWithinMS: 100, Shrinks: true}, 1, 0)
+	left, ok := l.spend(10 * ms)
+	if !ok || !l.holds(left, 10*ms) || l.holds(left, 50*ms) {
+		t.Errorf("%d left, %v; it holds at once: %v, later: %v", left, ok, l.holds(left, 10*ms), l.holds(left, 50*ms))
+	}
+	l.shrinks = false
+	if !l.holds(left, 50*ms) {
+		t.Error("a request of a lease that does not shrink is lost")
+	}
+}
+
 // Many spend one lease: no more than it has, and what is left when it ends is spent by none.
 func TestNear_OneLeaseIsSpentOnceByMany(t *testing.T) {
 	for range 200 {
