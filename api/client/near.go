@@ -108,7 +108,8 @@ func (n *Near) now() int64 { return int64(n.c.breaker.now().Sub(n.start)) }
 
 // Check is Client.Check. An answer that was decided here may be shared by several callers, so it must not be changed.
 // Its Remaining, Headers and those of its limits are what the service said plus what is left of what it granted, except
-// for a check with Fields, whose limits may each count another weight; of a denial, RetryAfterMS may be up to a second too long.
+// for a check with Fields, whose limits may each count another weight; of a denial, RetryAfterMS may be up to a
+// second too long.
 func (n *Near) Check(ctx context.Context, q Check) (*Answer, error) {
 	if q.RequestID != "" || q.Payload != nil || q.Dialect != "" || q.Weight != nil && *q.Weight < 1 || n.closed.Load() {
 		return n.c.Check(ctx, q)
