@@ -301,7 +301,7 @@ func (k *nearKey) tidy(now int64) {
 	idle := denials == k.denials
 	k.denials = denials
 	if l != nil {
-		left := l.left.Load()
+		left := leftOf(l.state.Load())
 		idle = idle && left == l.seen
 		l.seen = left
 	}
@@ -313,7 +313,7 @@ func (k *nearKey) tidy(now int64) {
 		if !over {
 			break
 		}
-		rare := now-l.sent >= nearIdle && (l.granted-max(0, l.left.Load()))*2 < l.granted
+		rare := now-l.sent >= nearIdle && (l.granted-max(0, leftOf(l.state.Load())))*2 < l.granted
 		k.lease.Store(next)
 		k.next, k.gone = nil, rare && next == nil || k.gone
 		k.end(l)

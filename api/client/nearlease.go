@@ -11,9 +11,9 @@ import (
 
 // nearLease is requests of one question that the service has charged, for this process to admit.
 type nearLease struct {
-	left    atomic.Int64 // requests, -1 once the lease has ended
-	spent   atomic.Int64 // of a lease that shrinks
-	asked   atomic.Bool  // for the next lease
+	// state is how many requests were spent, in the upper half, and how many are left, -1 once the lease has ended.
+	state   atomic.Int64
+	asked   atomic.Bool // for the next lease
 	granted int64
 	weight  int64 // of one request, 0 if it has fields: then limits have several
 	// sent is when it was asked for, and until the end of its life, ns. The life counts from sent, so it is never late.
@@ -62,7 +62,7 @@ func newLease(a *Answer, weight, sent int64) *nearLease {
 	l := &nearLease{granted: a.Granted, weight: weight, sent: sent, within: a.SpendWithinMS,
 		until: sent + (a.SpendWithinMS-1)*ms, shrinks: a.Shrinks, token: a.Reservation, said: *a, seen: -1}
 	l.said.Reservation, l.said.ExpiresInMS, l.said.Granted, l.said.SpendWithinMS, l.said.Shrinks = "", 0, 0, 0, false
-	l.left.Store(a.Granted)
+	l.state.Store(a.Granted)
 	l.shown.Store(&nearAnswer{left: a.Granted, at: sent - nearFresh, answer: &l.said})
 	return l
 }
@@ -70,17 +70,14 @@ func newLease(a *Answer, weight, sent int64) *nearLease {
 // spend takes one request and returns how many are left.
 func (l *nearLease) spend(now int64) (left int64, ok bool) {
 	for now < l.until {
-		was := l.left.Load()
-		if left = was; l.shrinks {
+		was := l.state.Load()
+		if left = leftOf(was); l.shrinks {
 			left = min(left, l.undrained(now))
 		}
 		if left--; left < 0 {
 			return 0, false
 		}
-		if l.left.CompareAndSwap(was, left) {
-			if l.shrinks {
-				l.spent.Add(1)
-			}
+		if l.state.CompareAndSwap(was, (was>>32+1)<<32|left) {
 			return left, true
 		}
 	}
@@ -111,15 +108,12 @@ func (l *nearLease) low(left int64) bool {
 
 // end ends the lease and returns how many requests were spent of it; ok is false if it had ended.
 func (l *nearLease) end() (spent int64, ok bool) {
-	left := l.left.Swap(-1)
-	if left < 0 {
-		return 0, false
-	}
-	if l.shrinks {
-		return l.spent.Load(), true
-	}
-	return l.granted - left, true
+	was := l.state.Swap(-1)
+	return was >> 32, was >= 0
 }
+
+// leftOf returns how many requests are left in a state, -1 if the lease has ended.
+func leftOf(state int64) int64 { return state << 32 >> 32 }
 
 // answer returns an answer that shows what is left, as of the last millisecond.
 func (l *nearLease) answer(left, now int64) *Answer {
@@ -186,10 +180,7 @@ func addToItems(value string, units int64) string {
 // size returns how many requests leases should have, as many as are asked for in target at the rate at which this one
 // was spent, and how many the next one, which may end with this one. last is what they should have had before.
 func (l *nearLease) size(last, now int64, target time.Duration) (want, next int64) {
-	spent := l.granted - max(0, l.left.Load())
-	if l.shrinks {
-		spent = l.spent.Load()
-	}
+	spent := max(0, l.state.Load()) >> 32
 	rate := float64(spent) / float64(max(ms, now-l.sent))
 	want = min(max(int64(rate*float64(target)), nearLeast), 4*last, maxTimes)
 	if now < l.until && !l.shrinks {

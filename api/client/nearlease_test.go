@@ -30,8 +30,8 @@ func TestNear_ALeaseThatShrinksHasItsPart(t *testing.T) {
 				spent++
 			}
 		}
-		if part := 1000 * float64(100*ms-now) / float64(100*ms); float64(l.left.Load()) > part {
-			t.Fatalf("at %d: %d left of a part of %v", now, l.left.Load(), part)
+		if part := 1000 * float64(100*ms-now) / float64(100*ms); float64(leftOf(l.state.Load())) > part {
+			t.Fatalf("at %d: %d left of a part of %v", now, leftOf(l.state.Load()), part)
 		}
 	}
 	if got, ok := l.end(); !ok || got != int64(spent) || spent == 0 {
@@ -57,8 +57,8 @@ func TestNear_AnInterruptedCallerOfALeaseThatShrinks(t *testing.T) {
 
 // Many spend one lease: no more than it has, and what is left when it ends is spent by none.
 func TestNear_OneLeaseIsSpentOnceByMany(t *testing.T) {
-	for range 200 {
-		l := newLease(&Answer{Granted: 300, SpendWithinMS: 1000}, 1, 0)
+	for i := range 400 {
+		l := newLease(&Answer{Granted: 300, SpendWithinMS: 1000, Shrinks: i%2 == 1}, 1, 0)
 		var spent, told atomic.Int64
 		var wg sync.WaitGroup
 		for i := range 8 {
