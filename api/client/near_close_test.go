@@ -57,8 +57,7 @@ func TestNear_CloseWhileTheServiceHangs(t *testing.T) {
 	})
 }
 
-// A client keeps no Near that is closed, and a Near of a closed client starts nothing. The bubble fails if a goroutine is
-// left.
+// A client keeps no Near that is closed, and a Near of a closed client starts nothing, so that no goroutine is left.
 func TestNear_OneThatIsClosedIsForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newNearService(t, leasedRule("a", "user", "fixed_window", 1000, 3_600_000))
