@@ -188,8 +188,8 @@ func (n *Near) Stats() NearStats {
 	return s
 }
 
-// Close gives back what is left, for at most the Timeout of the client; the rest is lost. Checks are asked each time
-// from then on. A second Close does nothing.
+// Close gives back what is left, for at most the CallTimeout of the client; the rest is lost. Checks are asked each
+// time from then on. A second Close does nothing.
 func (n *Near) Close() {
 	if !n.closed.CompareAndSwap(false, true) {
 		return
@@ -201,7 +201,7 @@ func (n *Near) Close() {
 	}
 	n.fills.Wait()
 	n.endBack()
-	defer time.AfterFunc(n.c.timeout, n.hurry).Stop()
+	defer time.AfterFunc(n.c.callTimeout, n.hurry).Stop()
 	n.backers.Wait()
 	n.hurry()
 	n.c.nearMu.Lock()

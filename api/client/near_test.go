@@ -419,7 +419,7 @@ func killsAndFaults(t *testing.T, seed uint64, algorithm string, percent int) {
 			last = i
 		}
 	}
-	if least := int64(last) * limit * int64(min(percent, 100)) / 100 * 6 / 10; passed < least {
+	if least := int64(last) * limit * int64(min(percent, 100)) / 100 / 2; passed < least {
 		t.Errorf("%d were admitted in %d seconds, want at least %d", passed, last, least)
 	}
 }
