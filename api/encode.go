@@ -71,8 +71,11 @@ func (e *encoder) append(b []byte, a *decide.Answer) []byte {
 	if a.Replayed {
 		b = append(b, `,"replayed":true`...)
 	}
-	if by, set := a.Advice(); set != nil {
-		b = appendAdvice(b, by, set)
+	for i := range a.Limits {
+		if of := a.Limits[i].Of; of != nil && of.Warn != nil { // of few rules
+			b = appendAdvice(b, a)
+			break
+		}
 	}
 	if a.Lease != "" {
 		b = append(b, `,"lease":"`...)
@@ -128,8 +131,12 @@ func (e *encoder) append(b []byte, a *decide.Answer) []byte {
 	return append(b, '}', '}')
 }
 
-// appendAdvice writes the advice of a warning, in the order of its names.
-func appendAdvice(b []byte, rule string, set map[string]string) []byte {
+// appendAdvice writes the advice of a warning that is reached, in the order of its names.
+func appendAdvice(b []byte, a *decide.Answer) []byte {
+	rule, set := a.Advice()
+	if set == nil {
+		return b
+	}
 	b = append(reply.AppendString(append(b, `,"advice":{"rule":`...), rule), `,"set":{`...)
 	for i, name := range slices.Sorted(maps.Keys(set)) {
 		if i > 0 {

@@ -65,7 +65,7 @@ func (st HeaderStyle) Headers(a *decide.Answer, scratch []byte, emit func(name s
 			}
 		}
 	}
-	if ofSDK(a) {
+	if a.Dialect != "" && ofSDK(a) {
 		scratch = dialectHeaders(a, scratch, send)
 	}
 	if v := appendPolicies(scratch, a); len(v) > 0 {
