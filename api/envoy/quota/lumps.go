@@ -12,8 +12,7 @@ const keepFor = 2 * maxLife
 
 // Board knows the demand of other nodes. It is safe for concurrent use.
 type Board interface {
-	// Exchange tells other nodes the demand of this one for a bucket, and returns theirs. What is told holds for so
-	// many ms.
+	// Exchange sends the demand of this node for a bucket to the others, for so many ms, and returns theirs.
 	Exchange(ctx context.Context, key string, own Demand, life int64) (Demand, error)
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"slices"
 	"strconv"
 	"sync/atomic"
@@ -196,23 +197,27 @@ func TestRestore_WhatWasSpentUnderARuleThatIsNotKnownYetIsRestored(t *testing.T)
 	})
 }
 
-// What a node has exported and could not send is restored, also if another node of the region does it.
+// What a node has exported and cannot send is restored, although another node of the region does it.
 func TestRestore_WhatAnotherNodeHasExportedIsRestored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, "eu", "us")
 		us := w.places["us"]
 		store := losable(us)
-		other := w.join("us", "us2", interval/3, us.opt.Client)
+		other := w.join("us", "us2", interval/3, &http.Client{Transport: noRoute{}})
 		other.opt.Store, other.opt.Apply = store, store
 		w.run(func() {
 			us.spend(t, ada, 20)
-			pass(time.Second)
-			w.setCut(true)
-			us.spend(t, ada, 10) // exported by one of them, and sent by none
-			pass(time.Second)
+			pass(time.Second + interval/7) // no node exports at this instant
+			us.spend(t, ada, 10)
+			sums, err := store.Export(t.Context(), 10, time.Hour)
+			if err != nil || len(sums) != 1 {
+				t.Errorf("exported %v, %v", sums, err)
+			}
+			other.mu.Lock()
+			other.box.Add(sums)
+			other.mu.Unlock()
 			store.lose(us, other)
 			us.spend(t, ada, 1)
-			w.setCut(false)
 			pass(3 * time.Second)
 			w.left(t, "after the loss", map[string]int64{"eu": 69, "us": 69})
 		})
