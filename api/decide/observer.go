@@ -57,6 +57,8 @@ type Decision struct {
 	Lease bool
 	// Settled is what a settle asked for, nil for other operations.
 	Settled *Settlement
+	// Untimed: nobody asked. A proxy reports the decisions of Settled, without a token. Took is 0 and is no duration.
+	Untimed bool
 }
 
 // Units are units of one limit, more than 0. It contains nothing that the caller sent.

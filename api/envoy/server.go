@@ -93,7 +93,7 @@ const (
 var faceNames = [faceCount]string{"ratelimit", "ext_authz", "rls", "quota"}
 
 // origins are the faces in records, beside those of gateways.
-var origins = [faceCount]string{"envoy_ratelimit", "envoy_ext_authz", "envoy_rls", "envoy_quota"}
+var origins = [faceCount]string{"envoy_ratelimit", "envoy_ext_authz", "envoy_rls", quota.Face}
 
 // Endpoints are the endpoints that Deps.Refused receives: those of gRPC. RLS is called behind a gate.
 func Endpoints() []string {

@@ -52,7 +52,9 @@ func newAccount() account {
 // charges, each of its limits.
 func (m *Metrics) ObserveDecision(d *decide.Decision) {
 	a := d.Answer
-	m.checks.observe(d)
+	if !d.Untimed {
+		m.checks.observe(d)
+	}
 	if d.Starved {
 		m.starved.Add(1)
 	}
@@ -84,10 +86,13 @@ func (m *Metrics) ObserveDecision(d *decide.Decision) {
 	}
 }
 
-// observeCaller counts what the caller of a lease has decided. The strictest limit is the one that denied.
+// observeCaller counts what a caller has decided by itself. The strictest limit is the one that denied. Requests without
+// a limit are not counted.
 func (m *Metrics) observeCaller(a *decide.Answer, by *decide.Decisions) {
-	m.checks.callers.allowed.Add(by.Allowed)
-	m.checks.callers.denied.Add(by.Denied)
+	if len(a.Limits) > 0 {
+		m.checks.callers.allowed.Add(by.Allowed)
+		m.checks.callers.denied.Add(by.Denied)
+	}
 	for i := range a.Limits {
 		la := &a.Limits[i]
 		allowed, denied := by.Allowed+by.Denied, int64(0)

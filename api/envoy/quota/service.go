@@ -14,6 +14,9 @@ import (
 	"sluice/api/decide"
 )
 
+// Face is where reports came in, for records.
+const Face = "envoy_quota"
+
 // Bounds of a node and of a stream.
 const (
 	maxStreams = 1000

@@ -49,7 +49,7 @@ func FuzzReport(f *testing.F) {
 			if err != nil {
 				return
 			}
-			if err := x.report(m); err != nil {
+			if _, err := x.report(m); err != nil {
 				if code := status.Code(err); code != codes.InvalidArgument && code != codes.ResourceExhausted {
 					t.Errorf("refused with %v", err)
 				}
@@ -102,7 +102,7 @@ func newCounted(t *testing.T) (*serving, counted) {
 func TestService_TheSumOfCountsIsBounded(t *testing.T) {
 	x, c := newCounted(t)
 	most := limiter.MaxExact
-	if err := x.report(usages(1100, uint64(most), strconv.Itoa)); err != nil {
+	if _, err := x.report(usages(1100, uint64(most), strconv.Itoa)); err != nil {
 		t.Fatal(err)
 	}
 	if got := c.units[UnitsSpent]; got != most {
@@ -116,7 +116,7 @@ func TestService_RefusesImpossibleReports(t *testing.T) {
 		"too large a number": usages(1, uint64(limiter.MaxExact)+1, strconv.Itoa),
 	} {
 		x, c := newCounted(t)
-		if err := x.report(m); status.Code(err) != codes.InvalidArgument || c.refused[refusedInvalid] != 1 {
+		if _, err := x.report(m); status.Code(err) != codes.InvalidArgument || c.refused[refusedInvalid] != 1 {
 			t.Errorf("%s: %v, refused: %v", name, err, c.refused)
 		}
 	}
@@ -125,7 +125,7 @@ func TestService_RefusesImpossibleReports(t *testing.T) {
 func TestService_TheBytesOfNamesAreBounded(t *testing.T) {
 	x, c := newCounted(t)
 	long := strings.Repeat("a", 4000)
-	if err := x.report(usages(17_000, 1, func(i int) string { return long + strconv.Itoa(i) })); err != nil {
+	if _, err := x.report(usages(17_000, 1, func(i int) string { return long + strconv.Itoa(i) })); err != nil {
 		t.Fatal(err)
 	}
 	if b := x.service.book; b.names > maxNames || b.holders+c.refused[refusedBuckets] != 17_000 || b.holders < 16_000 {

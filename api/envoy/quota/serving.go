@@ -69,8 +69,12 @@ func (x *serving) read(conn Conn) (err error) {
 		if err != nil {
 			return x.refuseMessage(err)
 		}
-		if err := x.report(m); err != nil {
+		list, err := x.report(m)
+		if err != nil {
 			return err
+		}
+		for i := range list {
+			x.service.deps.Checker.ObserveReported(x.domain, list[i].bucket, list[i].decided, decide.Origin{Face: Face})
 		}
 		select {
 		case x.reported <- struct{}{}:
@@ -129,25 +133,31 @@ func (x *serving) silent() bool {
 	return x.domain == ""
 }
 
-// report takes up a message of the proxy.
-func (x *serving) report(m *quotav3.RateLimitQuotaUsageReports) error {
+// reported is what a message says of a bucket.
+type reported struct {
+	bucket  map[string]string
+	decided decide.Decisions
+}
+
+// report takes up a message of the proxy. It returns what the proxy has decided, to be counted once.
+func (x *serving) report(m *quotav3.RateLimitQuotaUsageReports) ([]reported, error) {
 	s := x.service
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if x.closed {
-		return status.Error(codes.Canceled, "the stream has ended")
+		return nil, status.Error(codes.Canceled, "the stream has ended")
 	}
 	now := s.now()
 	x.level = max(0, x.level-(now-x.levelAt)*oftenPerMS) + int64(len(m.GetBucketQuotaUsages())) + messageCosts
 	if x.levelAt = now; x.level > maxOften {
 		s.refuse(refusedFlood, x.domain)
-		return status.Error(codes.ResourceExhausted, "reports come too often")
+		return nil, status.Error(codes.ResourceExhausted, "reports come too often")
 	}
 	if reason, err := x.checkDomain(m.GetDomain()); err != nil {
 		s.refuse(reason, x.domain)
-		return status.Error(codes.InvalidArgument, err.Error())
+		return nil, status.Error(codes.InvalidArgument, err.Error())
 	}
-	spent, denied := int64(0), int64(0)
+	spent, denied, list := int64(0), int64(0), []reported(nil)
 	named := make(map[string]bool, len(m.GetBucketQuotaUsages()))
 	for _, u := range m.GetBucketQuotaUsages() {
 		id, err := bucketID(u.GetBucketId().GetBucket())
@@ -159,7 +169,7 @@ func (x *serving) report(m *quotav3.RateLimitQuotaUsageReports) error {
 		}
 		if err != nil {
 			s.refuse(refusedInvalid, x.domain)
-			return status.Error(codes.InvalidArgument, err.Error())
+			return nil, status.Error(codes.InvalidArgument, err.Error())
 		}
 		named[id] = true
 		a, d := int64(u.GetNumRequestsAllowed()), int64(u.GetNumRequestsDenied()) //nolint:gosec // checked
@@ -173,11 +183,14 @@ func (x *serving) report(m *quotav3.RateLimitQuotaUsageReports) error {
 			continue
 		}
 		spent, denied = min(spent+a, limiter.MaxExact), min(denied+d, limiter.MaxExact)
+		if a+d > 0 {
+			list = append(list, reported{u.GetBucketId().GetBucket(), decide.Decisions{Allowed: a, Denied: d}})
+		}
 	}
 	s.deps.Observe.CountQuota(UnitsSpent, spent)
 	s.deps.Observe.CountQuota(UnitsDenied, denied)
 	s.observe()
-	return nil
+	return list, nil
 }
 
 type malformed string
