@@ -33,6 +33,7 @@ type backtestCmd struct {
 	IPv6Prefix int `name:"ipv6-prefix" env:"SLUICE_IPV6_PREFIX" default:"64" placeholder:"BITS" help:"Leading bits of an IPv6 address that name its bucket, as on the server. 1 to 128."`
 
 	NAT64Prefixes []string `name:"nat64-prefixes" env:"SLUICE_NAT64_PREFIXES" default:"64:ff9b::/96" placeholder:"CIDR" help:"Prefixes of NAT64, under which an address counts as the IPv4 address inside, as on the server. none: no prefix."`
+	RouteCase     string   `name:"route-case" env:"SLUICE_ROUTE_CASE" default:"keep" enum:"keep,fold" placeholder:"CASE" help:"Whether routes that differ only in the case of ASCII letters are different, as on the server. keep or fold."`
 
 	Kafka                  string   `name:"kafka" placeholder:"TOPIC" help:"Decision log in a topic of Kafka, instead of --log."`
 	Brokers                []string `name:"brokers" placeholder:"LIST" help:"Some brokers for --kafka, as in kafka-1:9092,kafka-2:9092."`
@@ -142,7 +143,8 @@ func (c *backtestCmd) compile(p *process, name string) (*match.Set, error) {
 	}
 	set, err := match.CompileSource(rules.Source{Rules: file.Rules, Pools: poolsFor(&file),
 		Profiles: file.Profiles, Version: 1},
-		match.Options{IPv4Prefix: c.IPv4Prefix, IPv6Prefix: c.IPv6Prefix, NAT64: nat64})
+		match.Options{IPv4Prefix: c.IPv4Prefix, IPv6Prefix: c.IPv6Prefix, NAT64: nat64,
+			FoldRoute: c.RouteCase == config.CaseFold})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}

@@ -82,7 +82,8 @@ func newAgreement(cfg *config.Serve, client redis.UniversalClient, usePlain func
 	a.own = []agreedSetting{
 		{"ipv4_prefix", "ipv4-prefix", "SLUICE_IPV4_PREFIX", strconv.Itoa(cfg.IPv4Prefix)},
 		{"ipv6_prefix", "ipv6-prefix", "SLUICE_IPV6_PREFIX", strconv.Itoa(cfg.IPv6Prefix)},
-		{"nat64_prefixes", "nat64-prefixes", "SLUICE_NAT64_PREFIXES", cfg.Addresses().NAT64Words()},
+		{"nat64_prefixes", "nat64-prefixes", "SLUICE_NAT64_PREFIXES", cfg.Options().NAT64Words()},
+		{"route_case", "route-case", "SLUICE_ROUTE_CASE", cfg.RouteCase},
 		{regionField, "region", "SLUICE_REGION", cfg.Region},
 	}
 	if _, clustered := client.(*redis.ClusterClient); clustered {

@@ -115,7 +115,7 @@ func follower(t *testing.T, url string, edit func(*config.Serve)) (*agreement, *
 	t.Helper()
 	cfg := config.Serve{
 		Counters: config.Counters{RedisURL: config.Secret{Value: url}, KeyPrefix: "sl:"},
-		Matching: config.Matching{IPv4Prefix: 32, IPv6Prefix: 64},
+		Matching: config.Matching{IPv4Prefix: 32, IPv6Prefix: 64, RouteCase: config.CaseKeep},
 	}
 	if edit != nil {
 		edit(&cfg)

@@ -83,7 +83,7 @@ func emptySettings(t testing.TB) config.Serve {
 		Storage:  config.Storage{DataDir: filepath.Join(t.TempDir(), "data")},
 		Counters: config.Counters{KeyPrefix: "sl:", StoreTimeout: 5 * time.Second},
 		Tuning:   config.Tuning{Loop: "on", MaxKeys: 100_000, DenyCache: "on", StatsDays: 90},
-		Matching: config.Matching{IPv4Prefix: 32, IPv6Prefix: 64},
+		Matching: config.Matching{IPv4Prefix: 32, IPv6Prefix: 64, RouteCase: config.CaseKeep},
 		Stats:    config.Stats{TenantAttribute: "tenant"},
 		Fixed:    config.Fixed{PollInterval: 100 * time.Millisecond, SnapshotInterval: time.Hour},
 		Records:  config.Records{DecisionLog: []string{config.DecisionLogOff}},

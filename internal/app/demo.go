@@ -36,7 +36,7 @@ func Demo(ctx context.Context, door config.Listener, log config.Log, host Host) 
 		Storage:  config.Storage{DataDir: filepath.Join(dir, "data")},
 		Counters: config.Counters{KeyPrefix: "sl:", StoreTimeout: decide.DefaultTimeout},
 		Tuning:   config.Tuning{Loop: "on", MaxKeys: 100_000, DenyCache: "on", StatsDays: 90},
-		Matching: config.Matching{IPv4Prefix: 32, IPv6Prefix: 64},
+		Matching: config.Matching{IPv4Prefix: 32, IPv6Prefix: 64, RouteCase: config.CaseKeep},
 		Stats:    config.Stats{TenantAttribute: "tenant"},
 		Records:  config.Records{DecisionLog: []string{config.DecisionLogOff}},
 		Console:  config.Console{Console: true, SessionIdle: 12 * time.Hour},

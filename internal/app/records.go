@@ -44,7 +44,7 @@ func openDecisionLogs(cfg *config.Serve, host *Host, db *database.DB, password *
 			return err
 		}
 		log, err := records.New(records.Options{Sink: to, Account: account, Rate: cfg.LogRate, Address: cfg.LogClientIP,
-			Network: cfg.Addresses().Network, Omit: cfg.LogOmit, Secret: key.get, Node: node,
+			Network: cfg.Options().Network, Omit: cfg.LogOmit, Secret: key.get, Node: node,
 			Now: host.Now})
 		if err != nil {
 			return errors.Join(err, to.Close(context.Background()))

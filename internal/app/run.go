@@ -154,7 +154,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	stops.add("local token", local.close)
 	ready := &readiness{sets: sets, access: keyring, now: host.Now}
 	ready.register(metrics)
-	options := cfg.Addresses()
+	options := cfg.Options()
 	options.Regions, options.Now = regionCount(&cfg), host.Now
 	options.ConditionFailed, options.ConditionTook = metrics.ConditionFailed, metrics.ConditionTook
 	reload := newReloader(&reloader{

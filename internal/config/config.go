@@ -57,6 +57,7 @@ type Matching struct {
 	IPv4Prefix    int      `name:"ipv4-prefix" env:"SLUICE_IPV4_PREFIX" default:"32" placeholder:"BITS" help:"Leading bits of an IPv4 address that name its bucket. The same on every node. 1 to 32."`
 	IPv6Prefix    int      `name:"ipv6-prefix" env:"SLUICE_IPV6_PREFIX" default:"64" placeholder:"BITS" help:"Leading bits of an IPv6 address that name its bucket. The same on every node. 1 to 128."`
 	NAT64Prefixes []string `name:"nat64-prefixes" env:"SLUICE_NAT64_PREFIXES" default:"64:ff9b::/96" placeholder:"CIDR" help:"Prefixes under which a translator (NAT64) shows IPv4 clients to IPv6 servers. An address under one counts as the IPv4 address inside. The same on every node. 32, 40, 48, 56, 64 or 96 bits, as in RFC 6052. none: no prefix."`
+	RouteCase     string   `name:"route-case" env:"SLUICE_ROUTE_CASE" default:"keep" placeholder:"CASE" help:"Whether routes that differ only in the case of ASCII letters are different. fold compares them in lower case, and keys have them so. The same on every node. keep or fold."`
 }
 
 // NewRules says what a new rule has that leaves it out.

@@ -92,7 +92,7 @@ func TestNAT64Prefixes_AreTheWellKnownOneUnlessSet(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := s.Addresses().NAT64Words(); got != want {
+		if got := s.Options().NAT64Words(); got != want {
 			t.Errorf("%q: got %s, want %s", value, got, want)
 		}
 	}

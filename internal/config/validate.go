@@ -69,6 +69,7 @@ func (s *Serve) Validate() error {
 	if _, err := match.ParseNAT64(s.NAT64Prefixes); err != nil {
 		c.fail("nat64-prefixes", "SLUICE_NAT64_PREFIXES", "%s", err)
 	}
+	c.oneOf("route-case", "SLUICE_ROUTE_CASE", s.RouteCase, CaseKeep, CaseFold)
 	if _, err := rules.ParseFailDefaults(s.FailDefaults); err != nil {
 		c.fail("fail-defaults", "SLUICE_FAIL_DEFAULTS", "%s", err)
 	}
@@ -259,10 +260,17 @@ func (l *Listener) ClientScopes() (*access.Certificates, error) {
 	return access.ParseCertificates(l.TLSClientScopes)
 }
 
-// Addresses returns how addresses are counted. Validate refuses invalid prefixes.
-func (m *Matching) Addresses() match.Options {
+// Values of Matching.RouteCase.
+const (
+	CaseKeep = "keep"
+	CaseFold = "fold"
+)
+
+// Options returns how addresses and routes are counted. Validate refuses invalid prefixes.
+func (m *Matching) Options() match.Options {
 	nat64, _ := match.ParseNAT64(m.NAT64Prefixes)
-	return match.Options{IPv4Prefix: m.IPv4Prefix, IPv6Prefix: m.IPv6Prefix, NAT64: nat64}
+	return match.Options{IPv4Prefix: m.IPv4Prefix, IPv6Prefix: m.IPv6Prefix, NAT64: nat64,
+		FoldRoute: m.RouteCase == CaseFold}
 }
 
 // TrustedNetworks parses TrustedProxies; a bare address is a network of one.

@@ -121,7 +121,7 @@ func serve(t *testing.T, redis *testenv.RedisServer) *World {
 		GRPC:     config.GRPC{GRPCListen: "127.0.0.1:0"},
 		Storage:  storage(t),
 		Counters: config.Counters{KeyPrefix: "sl:", StoreTimeout: 10 * time.Second},
-		Matching: config.Matching{IPv4Prefix: 32, IPv6Prefix: 64},
+		Matching: config.Matching{IPv4Prefix: 32, IPv6Prefix: 64, RouteCase: config.CaseKeep},
 		Tuning:   config.Tuning{Loop: "on", MaxKeys: 100_000, DenyCache: "off", StatsDays: 90},
 		Stats:    config.Stats{TenantAttribute: "tenant"},
 		Fixed: config.Fixed{PollInterval: 100 * time.Millisecond, SnapshotInterval: time.Hour,

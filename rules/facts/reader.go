@@ -96,6 +96,7 @@ type Reader struct {
 	claims   string // the header with the token, "" if claims are off
 	routes   *node
 	raw      bool
+	fold     bool // templates match in any case
 	skip     []string
 	weight   string // the header, "" for none
 	host     bool   // the host becomes an attribute
@@ -133,7 +134,7 @@ const (
 // refuses as well.
 func New(p *profile.Profile) (*Reader, error) {
 	r := &Reader{
-		raw: p.Path == profile.PathRaw, ipHeader: textproto.CanonicalMIMEHeaderKey(p.ClientIP.Header),
+		raw: p.Path == profile.PathRaw, fold: p.FoldRoutes, ipHeader: textproto.CanonicalMIMEHeaderKey(p.ClientIP.Header),
 		host: len(p.Facts.Attributes[hostAttribute]) == 0,
 	}
 	if p.Claims == profile.ClaimsTrusted {

@@ -32,6 +32,9 @@ func (r *Reader) addRoute(template string) error {
 		r.routes = &node{}
 	}
 	n := r.routes
+	if r.fold {
+		p = p.Fold()
+	}
 	for _, seg := range p.Segments {
 		next := n.param
 		if seg != "" {
@@ -54,7 +57,11 @@ func (r *Reader) addRoute(template string) error {
 	if p.Tail {
 		at = &n.tail
 	}
-	if *at != "" {
+	switch {
+	case *at == "":
+	case r.fold: // the first of those that differ in case
+		return nil
+	default:
 		return errAmbiguous
 	}
 	*at = template
@@ -95,7 +102,11 @@ func (r *Reader) route(target string) string {
 		path = "/"
 	}
 	if r.routes != nil && strings.HasPrefix(path, "/") {
-		if t := r.routes.match(path[1:], path != "/"); t != "" {
+		compared := path
+		if r.fold {
+			compared = route.Fold(path)
+		}
+		if t := r.routes.match(compared[1:], path != "/"); t != "" {
 			return t
 		}
 	}

@@ -184,3 +184,15 @@ func TestRoute_AgreesWithNaiveMatcher(t *testing.T) {
 		}
 	})
 }
+
+func TestRoute_FoldedTemplatesMatchInAnyCase(t *testing.T) {
+	r := reader(t, &profile.Profile{Path: profile.PathNormal, Routes: []string{"/Users/{id}", "/users/{name}", "/B/*"},
+		FoldRoutes: true})
+	for path, want := range map[string]string{
+		"/USERS/17": "/Users/{id}", "/users/17": "/Users/{id}", "/b/C": "/B/*", "/Other": "/Other",
+	} {
+		if got := r.route(path); got != want {
+			t.Errorf("%s: got %s, want %s", path, got, want)
+		}
+	}
+}

@@ -13,6 +13,7 @@ import (
 	"sluice/limiter"
 	"sluice/rules"
 	"sluice/rules/field"
+	"sluice/rules/route"
 	"sluice/rules/scope"
 )
 
@@ -27,6 +28,9 @@ type Options struct {
 	// NAT64 are the prefixes under which a translator shows IPv4 clients (RFC 6052), as ParseNAT64 returns them: an
 	// address under one counts as the IPv4 address inside. Nil means 64:ff9b::/96, an empty list none.
 	NAT64 []netip.Prefix
+	// FoldRoute compares routes without regard to the case of ASCII letters. Keys and conditions then have the path in
+	// lower case.
+	FoldRoute bool
 	// Regions is the number of regions. Below 2 no limit spans regions, whatever the rule says.
 	Regions int
 	// ConditionFailed is called, during a match, for a rule whose condition could not be evaluated
@@ -140,6 +144,12 @@ func (s *Set) compileRule(r *rules.Rule) (*Compiled, error) {
 		return fail(err)
 	}
 	c.Limits, c.facts, c.route, c.host = p.Limits, p.Facts, p.Route, p.Host
+	if s.opt.FoldRoute && c.route != nil {
+		folded := c.route.Fold()
+		c.route, c.path = &folded, route.Fold(*c.Rule.Route)
+	} else if c.route != nil {
+		c.path = *c.Rule.Route
+	}
 	c.varies = c.Vary()
 	c.Shadow = c.Rule.Mode == rules.ModeShadow
 	c.suffix = keySuffix(r.ID, c.Limit.Algorithm)

@@ -10,6 +10,7 @@ import (
 	"sluice/rules/field"
 	"sluice/rules/host"
 	"sluice/rules/override"
+	"sluice/rules/route"
 	"sluice/rules/when"
 )
 
@@ -103,7 +104,7 @@ func (s *Set) explainMatched(d *Descriptor, weight int64, now time.Time) []Consi
 		network := s.overriddenNetwork(m.Override, d.IP)
 		out = append(out, Considered{
 			Rule: m.Rule, Matched: true, Reason: ReasonMatched,
-			Sentence: "The rule applies." + k.failureSentence(&m) + overrideSentence(m.Override, network, m.Limit) +
+			Sentence: "The rule applies." + k.headSentence(m.Rule) + k.failureSentence(&m) + overrideSentence(m.Override, network, m.Limit) +
 				m.Former.sentence(),
 			Key: m.Key, Display: m.Display(), Limit: m.Limit, Weight: m.Weight, Override: m.Override, Network: network,
 		})
@@ -121,7 +122,7 @@ func (k *keyer) consider(c *Compiled, weight int64, now time.Time) (Reason, func
 			return fmt.Sprintf("The rule applies to route %s; the request's route %q does not match.", *c.Rule.Route, k.route)
 		}
 	}
-	if m := c.Rule.Method; m != nil && *m != k.method {
+	if m := c.Rule.Method; m != nil && !route.Covers(*m, k.method) {
 		return ReasonMethod, func() string {
 			if k.method == "" {
 				return fmt.Sprintf("The rule applies to method %s; the request has no method.", *m)
@@ -165,7 +166,7 @@ func (k *keyer) considerPolicy(c *Compiled, weight, now int64) (Reason, func() s
 	case c.when != nil:
 		if holds, _ := k.holds(c, weight); !holds {
 			return ReasonCondition, func() string {
-				return fmt.Sprintf("The rule's condition is false: %s", *c.Rule.When)
+				return fmt.Sprintf("The rule's condition is false: %s", *c.Rule.When) + k.headSentence(c)
 			}
 		}
 	}
@@ -181,6 +182,14 @@ func (k *keyer) considerPolicy(c *Compiled, weight, now int64) (Reason, func() s
 		}
 	}
 	return ReasonMatched, nil
+}
+
+// headSentence says that a rule for GET counts the request, which is HEAD; "" for others.
+func (k *keyer) headSentence(c *Compiled) string {
+	if m := c.Rule.Method; m == nil || *m == k.method {
+		return ""
+	}
+	return fmt.Sprintf(" A rule for %s counts %s too.", *c.Rule.Method, k.method)
 }
 
 // failureSentence says why the condition of a rule that applies failed, "" if it did not.

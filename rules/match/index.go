@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"sluice/rules/route"
 	"sluice/rules/textmap"
 )
 
@@ -78,7 +79,7 @@ func (e *indexEdit) change(c *Compiled, edit func(*leaf) *leaf) {
 	case c.route == nil:
 		x.everywhere = edit(x.everywhere)
 	case c.route.Exact():
-		x.exact = tableWith(x.exact, *c.Rule.Route, edit(x.exact.Get(*c.Rule.Route)), e.inPlace)
+		x.exact = tableWith(x.exact, c.path, edit(x.exact.Get(c.path)), e.inPlace)
 	default:
 		x.trie = e.below(x.trie, c.route.Segments, c.route.Tail, edit)
 	}
@@ -214,6 +215,15 @@ func (l *leaf) collectMethod(method string, dst []*Compiled) []*Compiled {
 	if len(l.byMethod) == 0 || method == "" {
 		return dst
 	}
+	dst = l.ofMethod(method, dst)
+	if method == route.Head { // see route.Covers
+		dst = l.ofMethod(route.Get, dst)
+	}
+	return dst
+}
+
+// ofMethod appends the rules without a host that name a method.
+func (l *leaf) ofMethod(method string, dst []*Compiled) []*Compiled {
 	if at, ok := slices.BinarySearchFunc(l.byMethod, method, compareMethod); ok {
 		dst = append(dst, l.byMethod[at].rules...)
 	}
@@ -234,21 +244,21 @@ func (l *leaf) collectHost(method, host string, dst []*Compiled) []*Compiled {
 	}
 }
 
-// collect appends the rules that match a normalised route, method and host, ordered by id. One that is empty is
+// collect appends the rules that match a normalised path, method and host, ordered by id. One that is empty is
 // absent and does not match rules that name one.
-func (x *index) collect(route, method, host string, dst []*Compiled) []*Compiled {
+func (x *index) collect(path, method, host string, dst []*Compiled) []*Compiled {
 	from := len(dst)
 	if x.everywhere != nil {
 		dst = x.everywhere.collect(method, host, dst)
 	}
-	if route != "" {
+	if path != "" {
 		if x.exact != nil {
-			if l := x.exact.Get(route); l != nil {
+			if l := x.exact.Get(path); l != nil {
 				dst = l.collect(method, host, dst)
 			}
 		}
 		if x.trie != nil {
-			dst = x.trie.collect(route[1:], method, host, dst)
+			dst = x.trie.collect(path[1:], method, host, dst)
 		}
 	}
 	slices.SortFunc(dst[from:], compareRules)

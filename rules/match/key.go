@@ -49,6 +49,23 @@ func (k *keyer) value(f *scope.Fact) string {
 	return ""
 }
 
+// valueFor is value for a rule: where it names a method, that is the value, so that a rule for GET has one bucket for GET
+// and HEAD.
+func (k *keyer) valueFor(c *Compiled, f *scope.Fact) string {
+	if f.Kind == scope.Method && c.Rule.Method != nil {
+		return *c.Rule.Method
+	}
+	return k.value(f)
+}
+
+// encodeFor is encode with valueFor.
+func (k *keyer) encodeFor(dst []byte, c *Compiled, f *scope.Fact) []byte {
+	if f.Kind == scope.Method && c.Rule.Method != nil {
+		return limiter.AppendValue(append(dst, f.Label...), *c.Rule.Method)
+	}
+	return k.encode(dst, f)
+}
+
 // has reports whether the descriptor has a fact.
 func (k *keyer) has(f *scope.Fact) bool {
 	if f.Kind == scope.IP {
@@ -69,7 +86,9 @@ func (k *keyer) appendKey(b []byte, c *Compiled) []byte {
 			b = append(b, '+')
 		}
 		f, start := &c.facts[i], len(b)
-		if s := &k.spans[f.Kind]; s.to > 0 {
+		if s := &k.spans[f.Kind]; f.Kind == scope.Method {
+			b = k.encodeFor(b, c, f)
+		} else if s.to > 0 {
 			b = append(b, k.cache[s.from:s.to]...)
 		} else {
 			b = k.encode(b, f)

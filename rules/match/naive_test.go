@@ -24,10 +24,14 @@ func naiveMatch(rs []rules.Rule, d Descriptor, weight int64) (keys []string) {
 	slices.SortFunc(rs, func(a, b rules.Rule) int { return int(a.ID - b.ID) })
 	for _, r := range rs {
 		if !r.IsActive || r.Route != nil && !naiveRoute(*r.Route).MatchString(path) ||
-			r.Method != nil && *r.Method != strings.ToUpper(d.Method) || r.Host != nil && !naiveHost(*r.Host, d.Host) {
+			r.Method != nil && !naiveMethod(*r.Method, strings.ToUpper(d.Method)) || r.Host != nil && !naiveHost(*r.Host, d.Host) {
 			continue
 		}
-		facts, complete := naiveFacts(r.Scope, d, path)
+		of := d
+		if r.Method != nil {
+			of.Method = *r.Method
+		}
+		facts, complete := naiveFacts(r.Scope, of, path)
 		w := weight
 		if r.WeightField != nil {
 			v, ok := d.Fields[*r.WeightField]
@@ -38,6 +42,10 @@ func naiveMatch(rs []rules.Rule, d Descriptor, weight int64) (keys []string) {
 		}
 	}
 	return keys
+}
+
+func naiveMethod(of, method string) bool {
+	return slices.Contains(map[string][]string{"GET": {"GET", "HEAD"}}[of], method) || of == method
 }
 
 func naiveHost(of, host string) bool {
@@ -155,7 +163,7 @@ func genDescriptor() *rapid.Generator[Descriptor] {
 	}
 	return rapid.Custom(func(t *rapid.T) Descriptor {
 		d := Descriptor{
-			Method: maybe("GET", "POST", "post", "PURGE").Draw(t, "method"),
+			Method: maybe("GET", "POST", "post", "PURGE", "HEAD").Draw(t, "method"),
 			User:   maybe("42", "a|b", "{x}", "é+%").Draw(t, "user"),
 			APIKey: maybe("sk_live_1", "k").Draw(t, "api key"),
 			Tier:   maybe("free", "pro").Draw(t, "tier"),

@@ -288,6 +288,8 @@ func (p *overrideParser) appendOpen(dst []byte, f *scope.Fact, v string) ([]byte
 		v = route.NormalizeMethod(v)
 	case f.Kind == scope.Host:
 		v = strings.ToLower(v)
+	case f.Kind == scope.Route && p.set.opt.FoldRoute:
+		v = route.Fold(v)
 	}
 	return appendClear(append(dst, f.Label...), v), nil
 }

@@ -98,7 +98,7 @@ func (k *keyer) wildcard(o *override.OfRule, c *Compiled, now int64) (found over
 		case scope.IP:
 			text = k.set.appendIP(text, k.d.IP)
 		default:
-			text = appendClear(text, k.value(f))
+			text = appendClear(text, k.valueFor(c, f))
 		}
 		if a, f := o.Longest(text, least, now); f != nil {
 			found, effect = a, f
@@ -106,7 +106,7 @@ func (k *keyer) wildcard(o *override.OfRule, c *Compiled, now int64) (found over
 		if i == len(c.facts)-1 {
 			break
 		}
-		before = appendShort(before, k.encode(one[:0], f))
+		before = appendShort(before, k.encodeFor(one[:0], c, f))
 		if i == 0 {
 			before = append(before, '}')
 		}

@@ -17,9 +17,11 @@ func (s *Set) compileProfiles(list []profile.Profile) error {
 	was := s.profiles
 	s.profiles, s.domains = make(map[string]*profile.Profile, len(list)), map[string]*profile.Profile{}
 	for i := range list {
-		p := was[list[i].Name]
-		if p == nil || !reflect.DeepEqual(*p, list[i]) {
-			c := list[i].Clone()
+		is := list[i]
+		is.FoldRoutes = s.opt.FoldRoute
+		p := was[is.Name]
+		if p == nil || !reflect.DeepEqual(*p, is) {
+			c := is.Clone()
 			p = &c
 			p.Normalize()
 			if err := profile.Validate(p); err != nil {

@@ -91,6 +91,7 @@ type Compiled struct {
 	need      uint8 // bits of scope.Kind
 	facts     []scope.Fact
 	route     *route.Pattern // nil for every route
+	path      string         // the route as it is compared, "" for every route
 	host      string         // as parseHostPattern returns it, "" for every host
 	suffix    string         // "|17|sc"
 	banSuffix string         // "|17|bn", only if Exact
@@ -155,10 +156,10 @@ func (s *Set) Get(id int64) *Compiled {
 // ForRoute returns the active rules whose route and method match, whatever else they ask of a request: its host, facts
 // and conditions. They are in order of id. It looks at every rule.
 func (s *Set) ForRoute(method, path string) []*Compiled {
-	method, path = route.NormalizeMethod(method), route.Normalize(path)
+	method, path = route.NormalizeMethod(method), s.opt.normalRoute(path)
 	var out []*Compiled
 	for c := range s.rules.all() {
-		if c.Rule.Descriptor == nil && (c.Rule.Method == nil || *c.Rule.Method == method) &&
+		if c.Rule.Descriptor == nil && (c.Rule.Method == nil || route.Covers(*c.Rule.Method, method)) &&
 			(c.route == nil || c.route.Matches(path)) {
 			out = append(out, c)
 		}

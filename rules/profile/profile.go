@@ -47,6 +47,8 @@ type Profile struct {
 	ClientIP     ClientIP `json:"client_ip"`
 	// Routes are templates of paths. The text of the best match is the request's route.
 	Routes []string `json:"routes"`
+	// FoldRoutes compares paths with Routes in lower case. It is a setting of the server: a compiled set fills it in.
+	FoldRoutes bool `json:"-"`
 	// Path is PathNormal or PathRaw.
 	Path string `json:"path"`
 	// SkipMethods are methods whose requests are allowed without a check.

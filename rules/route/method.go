@@ -15,6 +15,16 @@ var registered = strings.Fields(`ACL BASELINE-CONTROL BIND CHECKIN CHECKOUT CONN
 	LOCK MERGE MKACTIVITY MKCALENDAR MKCOL MKREDIRECTREF MKWORKSPACE MOVE OPTIONS ORDERPATCH PATCH POST PROPFIND PROPPATCH
 	PUT QUERY REBIND REPORT SEARCH TRACE UNBIND UNCHECKOUT UNLINK UNLOCK UPDATE UPDATEREDIRECTREF VERSION-CONTROL`)
 
+// Covers reports whether a rule for a method counts requests of another, both in upper case. A rule for GET counts HEAD:
+// servers answer it by the same handler.
+func Covers(method, asked string) bool { return method == asked || method == Get && asked == Head }
+
+// Methods that Covers knows.
+const (
+	Get  = "GET"
+	Head = "HEAD"
+)
+
 // IsRegistered reports whether a method is in IANA's registry.
 func IsRegistered(m string) bool { return slices.Contains(registered, m) }
 

@@ -131,5 +131,30 @@ func resolveSegments(p string) string {
 
 func isControl(c byte) bool { return c < 0x20 || c == 0x7f }
 
+// Fold returns a normalised path with the ASCII letters in lower case. Escapes, which Normalize writes in upper case,
+// stay. A path without such letters is returned without allocating.
+func Fold(path string) string {
+	at := 0
+	for ; at < len(path); at++ {
+		if c := path[at]; c == '%' {
+			at += 2
+		} else if c >= 'A' && c <= 'Z' {
+			break
+		}
+	}
+	if at >= len(path) {
+		return path
+	}
+	b := []byte(path)
+	for ; at < len(b); at++ {
+		if c := b[at]; c == '%' {
+			at += 2
+		} else if c >= 'A' && c <= 'Z' {
+			b[at] = c + 'a' - 'A'
+		}
+	}
+	return string(b)
+}
+
 // NormalizeMethod returns a method in upper case, so that "get" does not evade a rule for GET.
 func NormalizeMethod(m string) string { return strings.ToUpper(m) }

@@ -6,6 +6,34 @@ import (
 	"unicode/utf8"
 )
 
+func TestFold_LowersAsciiLettersOutsideOfEscapes(t *testing.T) {
+	for in, want := range map[string]string{
+		"": "", "/": "/", "/v1/charges": "/v1/charges", "/V1/Charges": "/v1/charges", "/a%2FB/%3BC": "/a%2Fb/%3Bc",
+		"/É/Z": "/É/z", "/A%": "/a%", "/A%2": "/a%2", "/[@Z`{": "/[@z`{",
+	} {
+		if got := Fold(in); got != want || Fold(got) != got {
+			t.Errorf("%q: got %q, want %q", in, got, want)
+		}
+	}
+	if n := testing.AllocsPerRun(10, func() { Fold("/v1/charges/%2F") }); n != 0 {
+		t.Errorf("a folded path allocates %v times", n)
+	}
+}
+
+func TestCovers_GetCountsHead(t *testing.T) {
+	for _, c := range []struct {
+		method, asked string
+		want          bool
+	}{
+		{"GET", "GET", true}, {"GET", "HEAD", true}, {"HEAD", "HEAD", true}, {"HEAD", "GET", false}, {"POST", "HEAD", false},
+		{"GET", "POST", false}, {"GET", "", false},
+	} {
+		if got := Covers(c.method, c.asked); got != c.want {
+			t.Errorf("%s, %s: got %v", c.method, c.asked, got)
+		}
+	}
+}
+
 func TestNormalize_GivesOneSpelling(t *testing.T) {
 	for in, want := range map[string]string{
 		"":                           "",

@@ -18,6 +18,16 @@ type Pattern struct {
 	params   bool
 }
 
+// Fold returns the pattern with its segments folded as by the function Fold.
+func (p Pattern) Fold() Pattern {
+	segments := make([]string, len(p.Segments))
+	for i, seg := range p.Segments {
+		segments[i] = Fold(seg)
+	}
+	p.Segments = segments
+	return p
+}
+
 // Exact reports whether the pattern is a plain path.
 func (p Pattern) Exact() bool { return !p.Tail && !p.params }
 

@@ -122,7 +122,7 @@ func setWith(set *match.Set, edited *rules.Rule) (*match.Set, error) {
 	}
 	opt := set.Options()
 	out, err := match.CompileSource(src, match.Options{IPv4Prefix: opt.IPv4Prefix, IPv6Prefix: opt.IPv6Prefix,
-		NAT64: opt.NAT64})
+		NAT64: opt.NAT64, FoldRoute: opt.FoldRoute})
 	if err != nil {
 		return nil, err
 	}

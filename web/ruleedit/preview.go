@@ -106,7 +106,7 @@ func (p *Pages) preview(v *kit.Visit, d *draft) RulePreview {
 	if d.id == 0 {
 		p.FailDefaults.Fill(&r)
 	}
-	set := compileAlone(match.Options{NAT64: p.Options().NAT64}, &r)
+	set := compileAlone(match.Options{NAT64: p.Options().NAT64, FoldRoute: p.Options().FoldRoute}, &r)
 	errs = append(errs, kit.FieldsOf(rules.CheckPatterns(was, &r))...) // compiling bears what older versions stored
 	m.Invalid = set == nil || slices.ContainsFunc(errs,
 		func(e field.Problem) bool { return d.form.Get(e.Field) != "" })
