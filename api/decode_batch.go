@@ -102,7 +102,7 @@ func (b *batchInput) checks(s *scanner) error {
 			continue
 		}
 		in, before := &b.ins[n&1], &b.ins[(n+1)&1]
-		*in = checkInput{element: n + 1, before: &before.text}
+		*in = checkInput{list: "checks", element: n + 1, before: &before.text}
 		if err := in.read(s, 2); err != nil {
 			return err
 		}

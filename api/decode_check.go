@@ -72,8 +72,9 @@ type checkInput struct {
 	attributes map[string]string
 	fields     map[string]int64
 	limits     []checkInput
-	reserve    bool // it is for a reservation
-	element    int  // its place in a batch, from 1; 0 for none
+	reserve    bool   // it is for a reservation
+	list       string // the batch that it is in, such as checks
+	element    int    // its place in it, from 1; 0 for none
 	// under is the name of a limit in errors with a dot behind it, such as limits[0]., and "" for
 	// a check.
 	under string
@@ -100,7 +101,7 @@ func (in *checkInput) path(field string) string {
 	if in.element == 0 {
 		return in.under + field
 	}
-	return fmt.Sprintf("checks[%d].%s%s", in.element-1, in.under, field)
+	return fmt.Sprintf("%s[%d].%s%s", in.list, in.element-1, in.under, field)
 }
 
 // decodeCheck reads a body that is one check. Its errors are *malformedError

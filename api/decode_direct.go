@@ -37,7 +37,7 @@ func (in *checkInput) readLimits(s *scanner, depth int) error {
 			}
 			continue
 		}
-		one := checkInput{element: in.element, under: at + "."}
+		one := checkInput{list: in.list, element: in.element, under: at + "."}
 		if err := one.read(s, depth+1); err != nil {
 			return err
 		}

@@ -47,6 +47,15 @@ func decodeReserve(body []byte, q *decide.Question) (ttl int64, err error) {
 	if err := sc.end(); err != nil {
 		return 0, err
 	}
+	ttl = in.reservation(q)
+	if len(in.errs) > 0 {
+		return 0, &field.ValidationError{Fields: in.errs}
+	}
+	return ttl, nil
+}
+
+// reservation converts a reserve and returns its ttl_ms.
+func (in *checkInput) reservation(q *decide.Question) (ttl int64) {
 	in.question(limiter.OpTake, q)
 	ttl = decide.DefaultReservationLife
 	if in.given(inTTL) {
@@ -56,10 +65,7 @@ func decodeReserve(body []byte, q *decide.Question) (ttl int64, err error) {
 		}
 	}
 	in.grant(q)
-	if len(in.errs) > 0 {
-		return 0, &field.ValidationError{Fields: in.errs}
-	}
-	return ttl, nil
+	return ttl
 }
 
 // grant reads how many requests a reserve is for.
@@ -112,7 +118,7 @@ func settleProblem(err error) error {
 	var away *limiter.StoreError
 	var exceeded *decide.GrantExceededError
 	switch {
-	case errors.As(err, &exceeded) && exceeded.Granted == 0:
+	case errors.Is(err, decide.ErrNoDecisions):
 		return &field.ValidationError{Fields: []field.Problem{
 			{Field: "decisions", Message: "is allowed only for a reservation of requests that its caller decides"}}}
 	case errors.As(err, &exceeded):
@@ -141,9 +147,22 @@ func decodeSettlement(body []byte) (*decide.Settlement, error) {
 		return nil, err
 	}
 	var errs []field.Problem
+	s, err := readSettlement(v, "", &errs)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(errs) > 0:
+		return nil, &field.ValidationError{Fields: errs}
+	}
+	return s, nil
+}
+
+// readSettlement reads a settlement and adds what is wrong with it to errs, with under in front of the names of members.
+// The error is that of an unknown member.
+func readSettlement(v *tree.Value, under string, errs *[]field.Problem) (*decide.Settlement, error) {
 	wrong := func(member, message string) {
-		if len(errs) < maxFieldErrors {
-			errs = append(errs, field.Problem{Field: member, Message: message})
+		if len(*errs) < maxFieldErrors {
+			*errs = append(*errs, field.Problem{Field: under + member, Message: message})
 		}
 	}
 	amount := func(field string, v *tree.Value) int64 {
@@ -210,9 +229,6 @@ func decodeSettlement(body []byte) (*decide.Settlement, error) {
 	}
 	if v.Member("weight") == nil && v.Member("fields") == nil && v.Member("decisions") == nil {
 		wrong("weight", "is required unless fields contain the actual weights, or decisions are reported")
-	}
-	if len(errs) > 0 {
-		return nil, &field.ValidationError{Fields: errs}
 	}
 	return s, nil
 }

@@ -37,7 +37,7 @@ func reserving(t *testing.T, pools []rules.Pool, rs []rules.Rule, test func(t *t
 func (f *fixture) reserve(body string) checkReply {
 	f.t.Helper()
 	r := f.post("/ratelimit/reserve", body).reply()
-	if r.Allowed != (r.Reservation != "") || r.Allowed != (r.ExpiresInMS > 0) {
+	if leases := r.Allowed || r.SpendWithin > 0; leases != (r.Reservation != "") || leases != (r.ExpiresInMS > 0) {
 		f.t.Fatalf("got %+v", r)
 	}
 	return r

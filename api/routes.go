@@ -37,6 +37,8 @@ const (
 	refundPath = "/ratelimit/refund"
 	// refundEndpoint is its Endpoint.
 	refundEndpoint = "refund"
+	// reservePath is the path of a reserve, and reserveBatchPath that of several with settlements.
+	reservePath, reserveBatchPath = "/ratelimit/reserve", "/ratelimit/reserve/batch"
 	// rlsPath is the path of Envoy's RateLimitService as JSON.
 	rlsPath = "/ratelimit/rls"
 )
@@ -84,7 +86,8 @@ var table = []Route{
 	{http.MethodPost, "/ratelimit/charge", access.ScopeCheck, single(limiter.OpCharge)},
 	{http.MethodPost, refundPath, access.ScopeCheck, single(limiter.OpRefund)},
 	{http.MethodPost, "/ratelimit/reset", access.ScopeCounters, single(limiter.OpReset)},
-	{http.MethodPost, "/ratelimit/reserve", access.ScopeCheck, (*Server).reserve},
+	{http.MethodPost, reservePath, access.ScopeCheck, (*Server).reserve},
+	{http.MethodPost, reserveBatchPath, access.ScopeCheck, (*Server).reserveBatch},
 	{http.MethodPost, "/ratelimit/settle", access.ScopeCheck, (*Server).settle},
 	{http.MethodPost, "/ratelimit/release", access.ScopeCheck, (*Server).release},
 	{http.MethodPost, "/ratelimit/renew", access.ScopeCheck, (*Server).renew},

@@ -65,13 +65,16 @@ func (c *Checker) grant(ctx context.Context, q *Question, a *Answer) error {
 	if err := c.answer(ctx, w, p, a); err != nil {
 		return err
 	}
-	if a.SpendWithin = p.grant.within; a.Allowed() && !a.Replayed {
+	switch a.SpendWithin = p.grant.within; {
+	case !a.Allowed() && a.SpendWithin > 0:
+		a.Reservation, a.ExpiresIn = deniedGrant(w, p, a, c.opt.Now().UnixMilli()+q.reserve), q.reserve
+	case a.Allowed() && !a.Replayed:
 		a.Granted, a.Shrinks = p.grant.times, p.grant.shrinks
 	}
 	took := c.opt.Now().Sub(start)
 	w.decision = Decision{Question: q, Answer: a, Took: took, Outcome: p.outcome, By: p.by,
 		ID: p.id, Origin: q.Origin, Starved: c.starved(took, lost)}
-	if a.Granted > 0 && a.SpendWithin > 0 {
+	if a.SpendWithin > 0 && !a.Replayed {
 		w.decision.Lease, w.decision.Outcome, w.decision.By = true, "", ""
 	}
 	c.opt.Observe.ObserveDecision(&w.decision)

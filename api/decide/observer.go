@@ -53,7 +53,8 @@ type Decision struct {
 	// ID is the id under which the store has the operation, "" if it has none.
 	ID     string
 	Origin Origin
-	// Lease: its caller decides the requests that were charged, and reports them when it settles.
+	// Lease: nothing was decided about a request. Its caller decides those that were charged, or denies while none is
+	// left, and reports that when it settles.
 	Lease bool
 	// Settled is what a settle asked for, nil for other operations.
 	Settled *Settlement
@@ -195,6 +196,7 @@ func (c *Checker) account(w *work, p *plan, a *Answer) {
 			for i := range p.enforced {
 				c.observeUnits(rules.ModeEnforce, OutcomeRefunded, ByStore, a.Limits[i].Decision.Refunded)
 			}
+		case p.grant.within > 0 && !a.Allowed(): // its caller reports what it denies
 		case a.Op == limiter.OpTake || a.Op == limiter.OpCharge:
 			p.outcome, p.by = a.outcome()
 			c.accountTogether(a, limits[:p.enforced], &calls[0], p.outcome, p.by)

@@ -14,19 +14,20 @@ import (
 // A reservation token lists what one allowed answer charged by an estimate, so that it can be
 // settled without the descriptor. It is base64url of
 //
-//	version (2), expiry in ms since the epoch, granted requests, whether they shrink (1 or 0), calls, leases,
+//	version (3), expiry in ms since the epoch, granted requests, whether they shrink (1 or 0), calls, leases, denier,
 //	seal (16)
 //	calls: number; each: kind, id, asks
 //	asks: number; each: flags, source, pool, key, weight, limit; then, if a flag says so, name, life and margin of the
 //	high-water mark
 //	limit: algorithm, align, count, window_ms, burst, buckets, spare, anchor_ms
 //	leases: number; each: id, number of asks; each: key, count, window_ms
+//	denier: 0, or the place (from 1) of the ask that denied a grant, and behind it how many units of each ask are used
 //
 // with numbers as uvarints (the anchor as a varint) and texts after their lengths. The seal is
 // the first bytes of an HMAC-SHA-256 with a secret that all nodes share. It is necessary because
 // a forged token could name any bucket with any limit.
 const (
-	reservationVersion = 2
+	reservationVersion = 3
 	sealSize           = 16
 	// maxReservation bounds a token, in bytes; a settlement's body holds one.
 	maxReservation = 56 << 10
@@ -54,6 +55,10 @@ type reservation struct {
 	shrinks bool
 	calls   []reservedCall
 	leases  []limiter.Call // OpRelease
+	// denier is the place (from 1) of the ask of the only call that denied a grant, 0 if none did. Nothing was charged
+	// then, and the token is for the denials of its caller. used are the units that count of each ask.
+	denier int64
+	used   []int64
 }
 
 // reservedCall is one call of the store that charged something.
@@ -112,6 +117,10 @@ func (r *reservation) seal(secret []byte) string {
 			b = binary.AppendUvarint(b, uint64(req.Asks[k].Limit.Count))
 			b = binary.AppendUvarint(b, uint64(req.Asks[k].Limit.Window))
 		}
+	}
+	b = binary.AppendUvarint(b, uint64(r.denier))
+	for _, used := range r.used {
+		b = binary.AppendUvarint(b, uint64(used))
 	}
 	return base64.RawURLEncoding.EncodeToString(append(b, sealOf(secret, b)...))
 }
@@ -189,6 +198,14 @@ func openReservation(token string, secrets [][]byte) (*reservation, error) {
 			req.Asks = append(req.Asks, limiter.Ask{Key: key, Limit: l})
 		}
 		out.leases = append(out.leases, limiter.Call{Request: req})
+	}
+	if out.denier = r.Number(limiter.MaxLimits); out.denier > 0 {
+		if len(out.calls) != 1 || out.denier > int64(len(out.calls[0].asks)) {
+			return nil, ErrBadReservation
+		}
+		for range out.calls[0].asks {
+			out.used = append(out.used, r.Number(limiter.MaxExact))
+		}
 	}
 	if !r.Done() {
 		return nil, ErrBadReservation

@@ -187,6 +187,10 @@ type Settlement struct {
 // Decisions are numbers of requests.
 type Decisions struct{ Allowed, Denied int64 }
 
+// ErrNoDecisions means that a settle reports decisions, and its reservation is of a request that the caller does not
+// decide.
+var ErrNoDecisions = errors.New("the caller of this reservation decides nothing")
+
 // GrantExceededError means that a settle reports more requests as allowed than were granted.
 type GrantExceededError struct{ Granted int64 }
 
@@ -199,8 +203,9 @@ func (e *GrantExceededError) Error() string {
 // of the request the difference is charged, whether or not it fits, or given back, but never so
 // much that less counts than if the actual weight had been charged at first. A repeat gets the
 // same answer and changes nothing. Leases of the reserve are released. A grant that shrinks stays
-// charged as it is. Errors are ErrBadReservation, ErrReservationEnded, *GrantExceededError, or the
-// store's; after an error of the store the settlement can be repeated.
+// charged as it is. The token of a denied grant only reports denials, with each settlement those since the last.
+// Errors are ErrBadReservation, ErrReservationEnded, ErrNoDecisions, *GrantExceededError, or the store's; after an
+// error of the store the settlement can be repeated.
 func (c *Checker) SettleReservation(ctx context.Context, s *Settlement, a *Answer) error {
 	if c.opt.Trace == nil {
 		return c.settle(ctx, s, a)
@@ -219,8 +224,16 @@ func (c *Checker) settle(ctx context.Context, s *Settlement, a *Answer) error {
 	if start.UnixMilli() >= r.expires {
 		return ErrReservationEnded
 	}
-	if s.Decisions != nil && (r.granted == 0 || s.Decisions.Allowed > r.granted) {
+	switch {
+	case s.Decisions == nil:
+	case r.granted == 0 && r.denier == 0:
+		return ErrNoDecisions
+	case s.Decisions.Allowed > r.granted:
 		return &GrantExceededError{r.granted}
+	}
+	if r.denier > 0 {
+		c.settleDenials(r, start, s, a)
+		return nil
 	}
 	if r.shrinks { // what it spent may be spent later than it drains, so nothing of it comes back
 		s.Weight, s.Fields = -1, nil
@@ -367,15 +380,20 @@ func (a *Answer) applySettlement(set *match.Set, r *reservedCall, call *limiter.
 			la.Decision.Allowed, a.Verdict = false, Denied
 		}
 		la.Decision = la.Decision.Within(r.asks[i].Spare)
-		if rule := ruleOfKey(set, la.Key); rule != nil {
-			la.Rule, la.Notify = rule.Rule.Name, rule.Notify
-		} else if la.Direct = true; r.asks[i].isNamed {
-			la.Rule = r.asks[i].source
-		}
+		la.name(set, &r.asks[i])
 		a.Limits = append(a.Limits, la)
 		if n := len(a.Limits) - 1; a.Strictest < 0 || la.Decision.StricterThan(a.Limits[a.Strictest].Decision) {
 			a.Strictest = n
 		}
+	}
+}
+
+// name sets what identifies the limit that a reserve charged.
+func (la *LimitAnswer) name(set *match.Set, of *reservedAsk) {
+	if rule := ruleOfKey(set, la.Key); rule != nil {
+		la.Rule, la.Notify = rule.Rule.Name, rule.Notify
+	} else if la.Direct = true; of.isNamed {
+		la.Rule = of.source
 	}
 }
 

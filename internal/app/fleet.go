@@ -61,6 +61,10 @@ func (f *fleetReporter) ObserveDecision(d *decide.Decision) {
 	if d.Settled != nil && d.Settled.Decisions != nil {
 		f.countCaller(a, d.Settled.Decisions)
 	}
+	if d.Lease && !a.Allowed() { // a sample of what its caller denies, and reports later
+		la := &a.Limits[a.Strictest]
+		f.recorder.Denied(la.Series(), func() history.Request { return f.sample(q, a, la, la.Display()) })
+	}
 	if a.Op != limiter.OpTake || d.Lease {
 		return
 	}

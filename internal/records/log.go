@@ -102,7 +102,7 @@ func New(opt Options) (*Log, error) {
 
 // ObserveDecision implements decide.Observer. Denials are always recorded, and what is allowed if its entity is drawn.
 func (l *Log) ObserveDecision(d *decide.Decision) {
-	if !recorded(d.Answer.Op) {
+	if !recorded(d.Answer.Op) || d.Lease && !d.Answer.Allowed() { // a lease that was denied decides nothing
 		return
 	}
 	by := drawn{rate: rateOf(d, l.opt.Rate)}
@@ -113,7 +113,7 @@ func (l *Log) ObserveDecision(d *decide.Decision) {
 	}
 	by.now = l.opt.Now().UnixMilli()
 	write := func(b []byte) []byte { return appendRaw(b, by, d) }
-	if denied {
+	if denied && counts == nil { // what callers report is a number already
 		if held, first := l.folds.hold(d, by, write); held {
 			if !first {
 				l.opt.Account.folded.Add(1)

@@ -1,0 +1,52 @@
+package decide
+
+import (
+	"time"
+
+	"sluice/limiter"
+	"sluice/rules"
+)
+
+// A grant that was denied where the limits permit its caller to decide is no decision about a request: the caller
+// asks ahead, and for many at once. What it denies by itself meanwhile counts when it reports that.
+
+// deniedGrant returns the token with which the caller of a denied grant reports its denials until an instant, in ms
+// since the epoch; "" if it would be too long.
+func deniedGrant(w *work, p *plan, a *Answer, until int64) string {
+	call := &w.calls[p.from]
+	out := reservation{expires: until, denier: int64(a.Strictest) + 1}
+	out.add(call, w.limits[p.first:p.end], true)
+	if out.denier == 0 || len(out.calls) != 1 || len(out.calls[0].asks) != p.enforced {
+		return ""
+	}
+	for i := range p.enforced {
+		out.used = append(out.used, max(0, a.Limits[i].Decision.Used))
+	}
+	token := out.seal(p.q.secret)
+	if len(token) > maxReservation {
+		return ""
+	}
+	return token
+}
+
+// settleDenials reports what the caller of a denied grant has denied. The limit that denied the grant counts it.
+func (c *Checker) settleDenials(r *reservation, start time.Time, s *Settlement, a *Answer) {
+	*a = Answer{Op: limiter.OpSettle, Verdict: Denied, Strictest: int(r.denier) - 1, Limits: a.Limits[:0]}
+	set := c.opt.Sets.Load()
+	of := &r.calls[0]
+	for i := range of.asks {
+		ask := &of.asks[i]
+		la := LimitAnswer{Key: ask.Key, Limit: ask.Limit, Weight: ask.Weight, Known: true}
+		la.Decision = limiter.Decision{Allowed: i != a.Strictest, Limit: ask.Limit.Capacity(), Rate: ask.Limit.Rate()}
+		la.Decision.SetRoom(la.Decision.Limit - r.used[i])
+		la.name(set, ask)
+		la.Notify = nil // the use is that of the grant
+		a.Limits = append(a.Limits, la)
+		if s.Decisions != nil && s.Decisions.Denied > 0 {
+			n := s.Decisions.Denied
+			c.observeUnits(rules.ModeEnforce, OutcomeDenied, ByCaller, n*min(ask.Weight, limiter.MaxExact/n))
+		}
+	}
+	c.opt.Observe.ObserveDecision(&Decision{Answer: a, Took: c.opt.Now().Sub(start), ID: of.id, Origin: s.Origin,
+		Settled: s})
+}
