@@ -78,7 +78,7 @@ func (c *Client) permitted(within, own context.Context, p permission, path strin
 
 func (c *Client) post(ctx context.Context, path string, body []byte) ([]byte, error) {
 	most := maxAnswer
-	if path == batchPath {
+	if path == batchPath || path == reserveBatchPath {
 		most = maxBatch
 	}
 	raw, err := c.send(ctx, most, http.MethodPost, path, "application/json", body, timeoutHeader, c.waits(ctx))

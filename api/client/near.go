@@ -36,15 +36,11 @@ type Near struct {
 	heat   nearHeat
 	counts nearCounts
 
+	calls nearCalls
+
 	closed  atomic.Bool
 	stop    chan struct{}
 	sweeper sync.WaitGroup
-	fills   sync.WaitGroup
-	back    chan func(context.Context) // what is to be given back
-	hurry   context.CancelFunc         // ends what is being given back
-	backMu  sync.Mutex
-	ended   bool // nothing more is given back
-	backers sync.WaitGroup
 }
 
 // NearStats count requests. Granted is Spent, Returned, Lost and Held together.
@@ -54,9 +50,9 @@ type NearStats struct {
 	Granted, Spent, Returned, Lost int64
 	// Held may still be spent or given back.
 	Held int64
-	// Denied were denied without a call.
+	// Denied were denied here.
 	Denied int64
-	// Calls are reserves, settles and refunds.
+	// Calls are those of reserves and settlements, many of which share one, and of refunds.
 	Calls int64
 	// Questions are near now.
 	Questions int
@@ -71,18 +67,17 @@ const (
 	// nearIdle is the time without a question after which a lease is given back, nearForgotten that after which the
 	// question is no longer near, ns.
 	nearIdle, nearForgotten = 500 * ms, 2000 * ms
-	// nearBackers give back at once; up to nearBacklog more wait, others are lost.
-	nearBackers, nearBacklog = 4, 4096
 )
 
 // NewNear returns a Near that asks c. Closing c closes it.
 func NewNear(c *Client, opt NearOptions) *Near {
-	n := &Near{c: c, stop: make(chan struct{}), back: make(chan func(context.Context), nearBacklog), opt: NearOptions{
+	n := &Near{c: c, stop: make(chan struct{}), opt: NearOptions{
 		Rate: cmp.Or(max(opt.Rate, 0), defaultNearRate), Target: cmp.Or(max(opt.Target, 0), defaultNearTarget),
 		Keys: cmp.Or(max(opt.Keys, 0), defaultNearKeys)}}
 	n.start = c.breaker.now()
 	n.table.start(n.opt.Keys)
 	n.heat.start(n.opt.Keys)
+	n.calls.start(n)
 	c.nearMu.Lock()
 	defer c.nearMu.Unlock()
 	if c.nears == nil {
@@ -91,15 +86,6 @@ func NewNear(c *Client, opt NearOptions) *Near {
 	}
 	c.nears[n] = true
 	n.sweeper.Go(n.sweep)
-	ctx, cancel := context.WithCancel(context.Background())
-	n.hurry = cancel
-	for range nearBackers {
-		n.backers.Go(func() {
-			for give := range n.back {
-				give(ctx)
-			}
-		})
-	}
 	return n
 }
 
@@ -199,22 +185,10 @@ func (n *Near) Close() {
 	for _, k := range n.table.close() {
 		k.leave()
 	}
-	n.fills.Wait()
-	n.endBack()
-	defer time.AfterFunc(n.c.callTimeout, n.hurry).Stop()
-	n.backers.Wait()
-	n.hurry()
+	n.calls.close(n.c.callTimeout)
 	n.c.nearMu.Lock()
 	defer n.c.nearMu.Unlock()
 	delete(n.c.nears, n)
-}
-
-// endBack ends the backers once they have given back what waits.
-func (n *Near) endBack() {
-	n.backMu.Lock()
-	defer n.backMu.Unlock()
-	n.ended = true
-	close(n.back)
 }
 
 // sweep gives back what nobody asks for.
@@ -230,20 +204,6 @@ func (n *Near) sweep() {
 		for _, k := range n.table.all() {
 			k.tidy(n.now())
 		}
-	}
-}
-
-// giveBack makes a call in the background. It reports false if too many wait, or once Close has ended the backers.
-func (n *Near) giveBack(call func(context.Context)) bool {
-	n.backMu.Lock()
-	defer n.backMu.Unlock()
-	if n.ended {
-		return false
-	}
-	select {
-	case n.back <- call:
-		return true
-	default:
-		return false
+		n.calls.flush(n.now())
 	}
 }

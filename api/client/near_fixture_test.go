@@ -52,15 +52,20 @@ var errLost = errors.New("the network lost it")
 type unitsOf struct {
 	decide.NopObserver
 	admitted, refunded atomic.Int64
-	allowed            atomic.Int64 // requests in the statistics
+	allowed, denied    atomic.Int64 // requests in the statistics
 }
 
 func (u *unitsOf) ObserveDecision(d *decide.Decision) {
 	if d.Settled != nil && d.Settled.Decisions != nil {
 		u.allowed.Add(d.Settled.Decisions.Allowed)
+		u.denied.Add(d.Settled.Decisions.Denied)
 	}
-	if d.Answer.Op == limiter.OpTake && !d.Lease && d.Answer.Allowed() {
+	switch {
+	case d.Answer.Op != limiter.OpTake || d.Lease:
+	case d.Answer.Allowed():
 		u.allowed.Add(1)
+	default:
+		u.denied.Add(1)
 	}
 }
 

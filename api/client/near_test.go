@@ -25,7 +25,7 @@ func TestNear_DecidesInMemoryAndIsCounted(t *testing.T) {
 		s := newNearService(t, leasedRule("a", "user", "fixed_window", 1_000_000, minute))
 		c, n := s.client(Options{})
 		steady(t, n, user("42"), 1000, 10)
-		if used := s.used(c, user("42"))["a"]; used < 10_000 || used > 10_150 {
+		if used := s.used(c, user("42"))["a"]; used < 10_000 || used > 10_500 {
 			t.Errorf("%d units count, want 10,000 and at most a lease", used)
 		}
 		n.Close()
@@ -78,11 +78,11 @@ func TestNear_NeverOverAndFullyUsed(t *testing.T) {
 // Calls are few where a limit is asked for as much as it gives, or more, and all of it is used.
 func TestNear_CallsAreFew(t *testing.T) {
 	for _, tt := range []struct{ clients, limit, percent, fewer int }{
-		{2, 20_000, 100, 100}, {2, 20_000, 120, 100}, {2, 20_000, 400, 100}, {8, 10_000, 100, 30}, {8, 10_000, 400, 100},
+		{2, 20_000, 100, 100}, {2, 20_000, 120, 100}, {2, 20_000, 400, 100}, {8, 10_000, 100, 100}, {8, 10_000, 120, 100}, {8, 10_000, 400, 100},
 	} {
 		t.Run(fmt.Sprint(tt), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				const seconds = 3
+				const seconds = 5
 				s := newNearService(t, leasedRule("a", "global", "fixed_window", int64(tt.limit), second))
 				s.set(func(string) fault { return fault{before: 300 * time.Microsecond, after: 300 * time.Microsecond} })
 				passed := sum(s.crowd(tt.clients, tt.limit*tt.percent/100/tt.clients, seconds, user("42"))[:seconds])
@@ -434,8 +434,10 @@ func die(n *Near) {
 		k.lease.Store(nil)
 		k.mu.Unlock()
 	}
-	n.fills.Wait()
-	n.endBack()
+	n.calls.mu.Lock()
+	n.calls.end()
+	n.calls.mu.Unlock()
+	n.calls.work.Wait()
 }
 
 func TestNear_DecidesWithoutAllocation(t *testing.T) {

@@ -4,10 +4,11 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/base64"
-	"errors"
+	"encoding/json"
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // nearKey is a question that is near. Its check and weight never change.
@@ -23,7 +24,7 @@ type nearKey struct {
 	lease  atomic.Pointer[nearLease]
 	denial atomic.Pointer[nearDenial]
 	failed atomic.Pointer[nearFailure]
-	denied atomic.Int64 // denials that the service does not know of yet
+	denied atomic.Int64 // denials that are not reported yet
 	far    atomic.Int64 // the time before which each request is asked
 
 	mu      sync.Mutex
@@ -31,10 +32,15 @@ type nearKey struct {
 	filling *nearFill
 	want    int64 // requests of the next lease
 	all     bool  // however few are left
+	small   bool  // the limit is so small that one request is asked for at a time
 	shrinks bool  // leases shrink
 	gone    bool  // no longer near
+	// denier is the token to report denials with, for the limit that rule names; until when it is taken, and when it was
+	// used last, ns.
+	denier, rule           string
+	denierUntil, reportsAt int64
 	// of the sweeper
-	denials, idleFrom int64
+	seen, idleFrom int64
 }
 
 // nearFill is a call for a lease, which any number of callers wait for.
@@ -53,6 +59,8 @@ const (
 	nearSoon = 100 * ms
 	// nearLife is how long a lease can be settled, ms.
 	nearLife = 10_000
+	// nearReport is how long denials are added up before they are reported, ns.
+	nearReport = 400 * ms
 )
 
 // fill gets a lease, or waits for one that is on its way. Without an answer or an error the caller looks again.
@@ -65,7 +73,7 @@ func (k *nearKey) fill(ctx context.Context, now int64) (*Answer, error) {
 	}
 	if next := k.next; next != nil {
 		k.next = nil
-		old := k.lease.Swap(next)
+		old := k.begin(next, now)
 		k.mu.Unlock()
 		k.end(old)
 		return nil, nil //nolint:nilnil // the caller looks again
@@ -78,12 +86,24 @@ func (k *nearKey) fill(ctx context.Context, now int64) (*Answer, error) {
 		return k.near.c.instead(k.q, failed.err), nil
 	}
 	k.mu.Unlock()
+	late := time.NewTimer(k.near.c.timeout)
+	defer late.Stop()
 	select {
 	case <-f.done:
 		return f.single.Swap(nil), nil
+	case <-late.C: // it may wait for a call before it
+		return k.near.c.instead(k.q, &UnavailableError{context.DeadlineExceeded}), nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
+}
+
+// begin makes l the lease that is spent, and returns the one before. k.mu is held.
+func (k *nearKey) begin(l *nearLease, now int64) (old *nearLease) {
+	if l != nil {
+		l.began = now
+	}
+	return k.lease.Swap(l)
 }
 
 // fetch asks for the next lease while this one lasts.
@@ -111,41 +131,25 @@ func (k *nearKey) start(ahead bool, now int64) *nearFill {
 	case k.shrinks:
 		least = max(least, min(want/2, nearLeastShrinks))
 	}
-	k.near.fills.Go(func() { k.ask(f, want, least) })
+	r := &nearReserve{key: k, fill: f, id: newNearID()}
+	r.body = fmt.Appendf(k.body[:len(k.body):len(k.body)], `,"request_id":%q,"times":%d,"least":%d,"ttl_ms":%d}`, r.id,
+		want, least, nearLife)
+	k.near.calls.reserve(r, ahead && !k.shrinks)
 	return f
 }
 
-// ask makes the call for a lease, for all that wait for it.
-func (k *nearKey) ask(f *nearFill, want, least int64) {
-	n, c := k.near, k.near.c
-	id := newNearID()
-	body := fmt.Appendf(k.body[:len(k.body):len(k.body)], `,"request_id":%q,"times":%d,"least":%d,"ttl_ms":%d}`, id,
-		want, least, nearLife)
-	ctx, cancel := context.WithTimeout(context.Background(), c.timeout)
-	defer cancel()
-	a := &Answer{}
-	sent := n.now()
-	n.counts.calls.Add(1)
-	err := c.decide(ctx, context.Background(), "/ratelimit/reserve", body, a)
+// learn records what the service answered, for all that wait for it.
+func (k *nearKey) learn(r *nearReserve) {
 	k.mu.Lock()
-	old := k.learn(f, a, err, sent)
+	old := k.use(r.fill, &r.answer, r.err, r.sent)
 	k.filling = nil
 	k.mu.Unlock()
-	close(f.done)
+	close(r.fill.done)
 	k.end(old)
-	if err != nil && Unavailable(err) && !errors.Is(err, errBreaker) && !Overloaded(err) {
-		// It may have been charged, and is given back by its id.
-		n.giveBack(func(ctx context.Context) {
-			q := k.q
-			q.RequestID = id
-			n.counts.calls.Add(1)
-			_, _ = c.Refund(ctx, q)
-		})
-	}
 }
 
-// learn records what the service answered and returns the lease that has ended. k.mu is held.
-func (k *nearKey) learn(f *nearFill, a *Answer, err error, sent int64) (old *nearLease) {
+// use records what the service answered and returns the lease that has ended. k.mu is held.
+func (k *nearKey) use(f *nearFill, a *Answer, err error, sent int64) (old *nearLease) {
 	n := k.near
 	if err == nil {
 		k.failed.Store(nil)
@@ -169,22 +173,22 @@ func (k *nearKey) learn(f *nearFill, a *Answer, err error, sent int64) (old *nea
 			k.next = l
 			return nil
 		}
-		return k.lease.Swap(l)
+		return k.begin(l, now)
 	case a.Allowed:
 		k.decideOne(f, a, sent)
 	case a.SpendWithinMS > 0 && !all && a.Remaining != nil && *a.Remaining >= k.weight && k.waits(a):
 		k.all = true // fewer are left than a lease should have, and no more come soon
 		return nil
 	case a.SpendWithinMS > 0:
-		if !f.ahead {
-			k.denied.Add(-1) // the service has counted the first one that is denied
-			n.counts.denied.Add(-1)
+		k.reportsOf(a, sent)
+		pause := a.SpendWithinMS * ms
+		if a.ResetMS == nil || a.RetryAfterMS == nil || *a.ResetMS != *a.RetryAfterMS {
+			pause = max(pause, nearPause) // little is free then, not all of a window
 		}
-		pause := max(a.SpendWithinMS*ms, nearPause)
 		if a.RetryAfterMS != nil && *a.RetryAfterMS >= 0 && *a.RetryAfterMS*ms < pause {
 			a.RetryAfterMS = new(pause / ms)
 		}
-		a.SpendWithinMS = 0
+		a.SpendWithinMS, a.Reservation, a.ExpiresInMS = 0, "", 0
 		k.denial.Store(&nearDenial{until: sent + pause, answer: a})
 	default:
 		k.far.Store(now + nearFar)
@@ -222,7 +226,7 @@ func (k *nearKey) decideOne(f *nearFill, a *Answer, sent int64) {
 		if a.SpendWithinMS > 0 { // else the service has counted one
 			s.Decisions = &CallerDecisions{Allowed: used}
 		}
-		k.near.giveBack(func(ctx context.Context) { k.near.settle(ctx, s) })
+		k.near.calls.settle(newSettlement(s, 0, k.near.now(), sent))
 	}
 }
 
@@ -243,27 +247,52 @@ func (k *nearKey) end(l *nearLease) {
 		n.counts.lost.Add(left)
 		left = 0
 	}
-	s.Decisions = &CallerDecisions{Allowed: spent, Denied: k.takeDenied()}
-	if left == 0 && spent == 0 && s.Decisions.Denied == 0 {
+	if left == 0 && spent == 0 {
 		return
 	}
-	given := n.giveBack(func(ctx context.Context) {
-		if n.settle(ctx, s) > 0 {
-			n.counts.returned.Add(left)
-		} else {
-			n.counts.lost.Add(left)
-		}
-	})
-	if !given {
+	s.Decisions = &CallerDecisions{Allowed: spent}
+	by := n.now()
+	if left == 0 || by >= l.until { // it gives back nothing, or what hardly counts any more
+		by += nearRide
+	}
+	if !n.calls.settle(newSettlement(s, left, by, l.sent)) {
 		n.counts.lost.Add(left)
 	}
 }
 
-// takeDenied returns the denials to report.
-func (k *nearKey) takeDenied() int64 {
-	denied := min(max(0, k.denied.Load()), maxTimes)
-	k.denied.Add(-denied)
-	return denied
+// newSettlement is one that is sent by an instant, of a reserve that was sent at sent.
+func newSettlement(s Settlement, left, by, sent int64) *nearSettlement {
+	body, _ := json.Marshal(s) // texts and numbers
+	return &nearSettlement{body: body, left: left, by: by, until: sent + nearLife*ms}
+}
+
+// reportsOf makes a the denial of which denials are reported. k.mu is held.
+func (k *nearKey) reportsOf(a *Answer, sent int64) {
+	if k.denier != "" && k.rule != a.Rule {
+		k.report(sent)
+	}
+	if k.denier == "" {
+		k.reportsAt = sent
+	}
+	k.denier, k.rule, k.denierUntil = a.Reservation, a.Rule, sent+nearLife*ms
+}
+
+// report reports what was denied here, for the limit that denied. k.mu is held.
+func (k *nearKey) report(now int64) {
+	for k.denier != "" {
+		denied := min(k.denied.Load(), maxTimes)
+		if denied <= 0 {
+			break
+		}
+		s := newSettlement(Settlement{Reservation: k.denier, Decisions: &CallerDecisions{Denied: denied}}, 0,
+			now+nearRide, k.denierUntil-nearLife*ms)
+		s.once = true
+		if !k.near.calls.settle(s) {
+			break
+		}
+		k.denied.Add(-denied)
+	}
+	k.reportsAt = now
 }
 
 // settlement is that of a lease of which so many requests were spent.
@@ -278,28 +307,17 @@ func (k *nearKey) settlement(token string, spent int64) Settlement {
 	return s
 }
 
-// settle settles a lease and returns how many units came back. It is repeated once, because a settlement counts once.
-func (n *Near) settle(ctx context.Context, s Settlement) (refunded int64) {
-	for try := 0; try < 2 && ctx.Err() == nil; try++ {
-		n.counts.calls.Add(1)
-		a, err := n.c.Settle(ctx, s)
-		if err == nil {
-			return a.Refunded
-		}
-		if !Unavailable(err) {
-			break
-		}
-	}
-	return 0
-}
-
 // tidy gives back what nobody asks for, and forgets a question that is asked rarely.
 func (k *nearKey) tidy(now int64) {
 	k.mu.Lock()
 	l, next := k.lease.Load(), k.next
-	denials := k.denied.Load()
-	idle := denials == k.denials
-	k.denials = denials
+	denied := k.denied.Load()
+	idle := denied == k.seen
+	if d := k.denial.Load(); denied > 0 && (now-k.reportsAt >= nearReport || d == nil || now >= d.until) {
+		k.report(now)
+		denied = k.denied.Load()
+	}
+	k.seen = denied
 	if l != nil {
 		left := leftOf(l.state.Load())
 		idle = idle && left == l.seen
@@ -314,7 +332,7 @@ func (k *nearKey) tidy(now int64) {
 			break
 		}
 		rare := now-l.sent >= nearIdle && (l.granted-max(0, leftOf(l.state.Load())))*2 < l.granted
-		k.lease.Store(next)
+		k.begin(next, now)
 		k.next, k.gone = nil, rare && next == nil || k.gone
 		k.end(l)
 		l = next
@@ -333,6 +351,7 @@ func (k *nearKey) leave() {
 	k.gone = true
 	next, l := k.next, k.lease.Swap(nil)
 	k.next = nil
+	k.report(k.near.now())
 	k.mu.Unlock()
 	k.end(l)
 	k.end(next)

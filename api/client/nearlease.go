@@ -18,7 +18,9 @@ type nearLease struct {
 	weight  int64 // of one request, 0 if it has fields: then limits have several
 	// sent is when it was asked for, and until the end of its life, ns. The life counts from sent, so it is never late.
 	sent, until int64
+	began       int64 // when it was the first to be spent, ns
 	within      int64 // ms
+	room        int64 // requests that were left when it was granted
 	shrinks     bool
 	token       string
 	said        Answer // by the service
@@ -53,6 +55,10 @@ const (
 	nearLeast, nearFirst int64 = 8, 16
 	// nearLeastShrinks is nearLeast of a lease that shrinks, if as many are asked for: of each it loses a part of one.
 	nearLeastShrinks int64 = 64
+	// nearPart and nearLonger bound a lease that is larger than its target: at most this part of what is left, and of
+	// half the time that is left, so that leases are small again before the limit is used up or its window ends; and at
+	// most so many times the target.
+	nearPart, nearLonger = 16, 4
 	// nearFresh is the time for which an answer is shown again although less is left, ns.
 	nearFresh = ms
 )
@@ -62,6 +68,9 @@ func newLease(a *Answer, weight, sent int64) *nearLease {
 	l := &nearLease{granted: a.Granted, weight: weight, sent: sent, within: a.SpendWithinMS,
 		until: sent + (a.SpendWithinMS-1)*ms, shrinks: a.Shrinks, token: a.Reservation, said: *a, seen: -1}
 	l.said.Reservation, l.said.ExpiresInMS, l.said.Granted, l.said.SpendWithinMS, l.said.Shrinks = "", 0, 0, 0, false
+	if a.Remaining != nil {
+		l.room = *a.Remaining / max(1, weight)
+	}
 	l.state.Store(a.Granted)
 	l.shown.Store(&nearAnswer{left: a.Granted, at: sent - nearFresh, answer: &l.said})
 	return l
@@ -178,15 +187,18 @@ func addToItems(value string, units int64) string {
 }
 
 // size returns how many requests leases should have, as many as are asked for in target at the rate at which this one
-// was spent, and how many the next one, which may end with this one. last is what they should have had before.
+// was spent, and how many the next one. While much of the limits is left, that one has more. It may end with this one.
+// last is what leases should have had before.
 func (l *nearLease) size(last, now int64, target time.Duration) (want, next int64) {
 	spent := max(0, l.state.Load()) >> 32
-	rate := float64(spent) / float64(max(ms, now-l.sent))
+	rate := float64(spent) / float64(max(ms, now-l.began))
 	want = min(max(int64(rate*float64(target)), nearLeast), 4*last, maxTimes)
-	if now < l.until && !l.shrinks {
-		return want, min(want, max(int64(rate*float64(l.until-now)), nearLeast))
+	if now >= l.until || l.shrinks {
+		return want, want
 	}
-	return want, want
+	rest := int64(rate * float64(l.until-now))
+	next = max(want, min(l.room/nearPart, rest/2, nearLonger*want, maxTimes))
+	return want, min(next, max(rest, nearLeast))
 }
 
 // maxTimes is the largest number of requests that the service grants.
