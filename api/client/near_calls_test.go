@@ -71,3 +71,87 @@ func TestNear_ManyQuestionsShareCalls(t *testing.T) {
 	}
 	t.Logf("%d calls, and %d without Near", with, without)
 }
+
+// What is denied in memory reaches the statistics within about a second, also if nobody asks any more, and for the rule
+// that denied it.
+func TestNear_DenialsReachTheStatistics(t *testing.T) {
+	for _, rate := range []int{30, 500, 5000} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newNearService(t, leasedRule("all", "global", "fixed_window", 1_000_000, 3_600_000),
+				leasedRule("each", "user", "fixed_window", 50, 3_600_000))
+			s.set(func(string) fault { return fault{before: time.Millisecond, after: time.Millisecond} })
+			_, n := s.client(Options{})
+			var admitted atomic.Int64
+			var wg sync.WaitGroup
+			for i := range 3 {
+				wg.Go(func() { admitted.Add(sum(steady(t, n, user(fmt.Sprint(i)), rate, 3))) })
+			}
+			wg.Wait()
+			<-time.After(1100 * time.Millisecond)
+			want := int64(3*3*rate) - admitted.Load()
+			if got := s.units.denied.Load(); got != want || admitted.Load() != 150 || s.units.allowed.Load() != 150 {
+				t.Errorf("%d a second: %d allowed and %d denied, and %d and %d are in the statistics", rate,
+					admitted.Load(), want, s.units.allowed.Load(), got)
+			}
+			if got := s.units.deniedBy("each"); got != want {
+				t.Errorf("%d a second: %d of %d denied by the rule that denies", rate, got, want)
+			}
+			if calls := s.calls.Load(); calls > 120 {
+				t.Errorf("%d a second: %d calls", rate, calls)
+			}
+		})
+	}
+}
+
+// More denials than one settlement takes are reported by several.
+func TestNear_ReportsAnyNumberOfDenials(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newNearService(t, leasedRule("a", "user", "fixed_window", 10, 3_600_000))
+		_, n := s.client(Options{})
+		admitted := sum(steady(t, n, user("42"), 100, 1))
+		n.table.all()[0].denied.Add(2_500_000)
+		n.Close()
+		if got := s.units.denied.Load(); got != 2_500_000+100-admitted {
+			t.Errorf("%d are reported", got)
+		}
+	})
+}
+
+// While the service is unavailable nothing is decided that it does not learn of later: leases are settled and denials
+// reported once it answers again.
+func TestNear_ReportsAfterAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newNearService(t, leasedRule("a", "user", "fixed_window", 1000, 3_600_000))
+		_, n := s.client(Options{})
+		var allowed, denied int64
+		ask := func(name string) {
+			for range 2000 {
+				<-time.After(time.Millisecond)
+				a, err := n.Check(context.Background(), user(name))
+				switch {
+				case err != nil:
+					t.Fatal(err)
+				case a.Degraded != "":
+				case a.Allowed:
+					allowed++
+				default:
+					denied++
+				}
+			}
+		}
+		ask("42")
+		for i := range 2 {
+			s.set(func(string) fault { return fault{lost: true} })
+			ask(fmt.Sprint(i))
+			s.set(nil)
+			ask(fmt.Sprint(i))
+			<-time.After(1500 * time.Millisecond)
+			if got := s.units.allowed.Load(); got != allowed {
+				t.Errorf("%d were allowed, and %d are in the statistics", allowed, got)
+			}
+			if got := s.units.denied.Load(); got > denied {
+				t.Errorf("%d were denied, and %d are in the statistics", denied, got)
+			}
+		}
+	})
+}

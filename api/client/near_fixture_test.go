@@ -53,20 +53,37 @@ type unitsOf struct {
 	decide.NopObserver
 	admitted, refunded atomic.Int64
 	allowed, denied    atomic.Int64 // requests in the statistics
+	deniers            sync.Map     // how many requests each rule denied, *atomic.Int64 by its name
 }
 
 func (u *unitsOf) ObserveDecision(d *decide.Decision) {
 	if d.Settled != nil && d.Settled.Decisions != nil {
 		u.allowed.Add(d.Settled.Decisions.Allowed)
-		u.denied.Add(d.Settled.Decisions.Denied)
+		u.deny(d.Answer, d.Settled.Decisions.Denied)
 	}
 	switch {
 	case d.Answer.Op != limiter.OpTake || d.Lease:
 	case d.Answer.Allowed():
 		u.allowed.Add(1)
 	default:
-		u.denied.Add(1)
+		u.deny(d.Answer, 1)
 	}
+}
+
+func (u *unitsOf) deny(a *decide.Answer, n int64) {
+	if n > 0 {
+		u.denied.Add(n)
+		of, _ := u.deniers.LoadOrStore(a.Limits[a.Strictest].Rule, new(atomic.Int64))
+		of.(*atomic.Int64).Add(n) //nolint:forcetypeassert // it holds nothing else
+	}
+}
+
+func (u *unitsOf) deniedBy(rule string) int64 {
+	of, ok := u.deniers.Load(rule)
+	if !ok {
+		return 0
+	}
+	return of.(*atomic.Int64).Load() //nolint:forcetypeassert // it holds nothing else
 }
 
 func (u *unitsOf) ObserveUnits(is decide.Units) {
