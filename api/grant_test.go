@@ -194,6 +194,9 @@ func TestGrant_NeverBeyondAnEdgeOfTheRules(t *testing.T) {
 		"another begins": func(f *fixture) {
 			f.book.stored[1].ActiveFrom, f.book.stored[1].IsActive = in(f, 400), true
 		},
+		"another begins and ends": func(f *fixture) {
+			f.book.stored[1].ActiveFrom, f.book.stored[1].ActiveUntil, f.book.stored[1].IsActive = in(f, 400), in(f, 401), true
+		},
 		"an override ends": func(f *fixture) {
 			f.override(`{"key":"42","limit":7000,"expires_at":"` + in(f, 400).Format(time.RFC3339Nano) + `"}`)
 		},
@@ -219,6 +222,18 @@ func TestGrant_NeverBeyondAnEdgeOfTheRules(t *testing.T) {
 				t.Errorf("5 ms before the edge: %+v", got)
 			}
 		})
+	}
+}
+
+// A caller may not deny beyond the end of the rule that denies.
+func TestGrant_NoDenialBeyondTheEndOfItsRule(t *testing.T) {
+	f := pooled(t, "memory", nil, []rules.Rule{fixedMinute("a", 10)}, sealing)
+	at := time.UnixMilli(f.now.Load() + 400).UTC()
+	f.book.stored[0].ActiveUntil = &at
+	f.reload()
+	f.reserve(`{"user":"42","times":10}`)
+	if got := f.reserve(`{"user":"42","times":10}`); got.Allowed || got.SpendWithin < 100 || got.SpendWithin > 400 {
+		t.Errorf("for %d ms, want at most 400: %+v", got.SpendWithin, got)
 	}
 }
 

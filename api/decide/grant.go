@@ -55,7 +55,7 @@ func (c *Checker) grant(ctx context.Context, q *Question, a *Answer) error {
 		if call := &w.calls[p.from]; call.Err == nil && !call.Result.Replayed {
 			p.grant.within, p.grant.shrinks = w.spendWithin(p)
 			for p.grant.within > 0 && !q.IsDirect &&
-				!c.holdsUntil(ctx, w, p, set, start.Add(time.Duration(p.grant.within)*time.Millisecond)) {
+				!c.holds(ctx, w, p, set, start, start.Add(time.Duration(p.grant.within)*time.Millisecond)) {
 				p.grant.within /= 2
 			}
 		}
@@ -216,17 +216,19 @@ func (w *work) spendWithin(p *plan) (within int64, shrinks bool) {
 	return max(0, within), shrinks
 }
 
-// holdsUntil reports whether the same rules with the same limits still apply at an instant of the wall clock. Then no
-// schedule, life span or override begins or ends before.
-func (*Checker) holdsUntil(ctx context.Context, w *work, p *plan, set *match.Set, at time.Time) bool {
+// holds reports whether the same rules with the same limits apply from one instant of the wall clock until another, a
+// second later at most. Life spans may be as short as they like. A window of a schedule has a minute at least, so the
+// limit at the end shows whether one begins or ends, and overrides only end.
+func (*Checker) holds(ctx context.Context, w *work, p *plan, set *match.Set, since, until time.Time) bool {
 	var err error
-	if w.matches, err = set.MatchContext(ctx, &p.q.Descriptor, p.q.Weight, at, w.matches[:0]); err != nil ||
+	if w.matches, err = set.MatchSpan(ctx, &p.q.Descriptor, p.q.Weight, since, until, w.matches[:0]); err != nil ||
 		len(w.matches) != p.enforced {
 		return false
 	}
 	for i := range w.matches {
 		m, l := &w.matches[i], &w.limits[p.first+i]
-		if m.Rule != l.rule || m.Limit != l.limit || m.Override.Blocked {
+		ends := m.Rule.Rule.ActiveUntil
+		if m.Rule != l.rule || m.Limit != l.limit || m.Override.Blocked || ends != nil && ends.Before(until) {
 			return false
 		}
 	}

@@ -29,17 +29,24 @@ func (s *Set) Match(d *Descriptor, weight int64, now time.Time, dst []Match) []M
 // of ctx. A deadline that has passed does not end it.
 func (s *Set) MatchContext(ctx context.Context, d *Descriptor, weight int64, now time.Time,
 	dst []Match) ([]Match, error) {
-	return s.match(ctx, d, weight, now, false, dst)
+	return s.match(ctx, d, weight, now.UnixMilli(), now, false, dst)
+}
+
+// MatchSpan is MatchContext for an instant until, with the rules too whose life span begins or ends between since and
+// until.
+func (s *Set) MatchSpan(ctx context.Context, d *Descriptor, weight int64, since, until time.Time,
+	dst []Match) ([]Match, error) {
+	return s.match(ctx, d, weight, since.UnixMilli(), until, false, dst)
 }
 
 // MatchBuckets is MatchContext for operations that spend nothing, such as a reset: the amounts of a request are not
 // known then. A weight_field does not count, and a condition on fields or weight counts as true.
 func (s *Set) MatchBuckets(ctx context.Context, d *Descriptor, weight int64, now time.Time,
 	dst []Match) ([]Match, error) {
-	return s.match(ctx, d, weight, now, true, dst)
+	return s.match(ctx, d, weight, now.UnixMilli(), now, true, dst)
 }
 
-func (s *Set) match(ctx context.Context, d *Descriptor, weight int64, now time.Time, anyAmount bool,
+func (s *Set) match(ctx context.Context, d *Descriptor, weight, since int64, now time.Time, anyAmount bool,
 	dst []Match) ([]Match, error) {
 	var (
 		found [64]*Compiled // grows beyond that on the heap
@@ -50,7 +57,7 @@ func (s *Set) match(ctx context.Context, d *Descriptor, weight int64, now time.T
 	key := buf[:0]
 	has := k.facts()
 	for _, c := range s.index.collect(k.route, k.method, d.Host, found[:0]) {
-		if c.need&^has != 0 || at < c.from || at >= c.until || c.need&(1<<scope.Attribute) != 0 && !k.hasAttributes(c) {
+		if c.need&^has != 0 || at < c.from || since >= c.until || c.need&(1<<scope.Attribute) != 0 && !k.hasAttributes(c) {
 			continue
 		}
 		w := weight
