@@ -366,3 +366,24 @@ func TestGrant_RefusesWhatItCannotMean(t *testing.T) {
 		t.Errorf("all of them: %v", err)
 	}
 }
+
+// A grant that its caller could not settle would lose what is left of it. One request is charged then.
+func TestGrant_OfMoreLimitsThanATokenHolds(t *testing.T) {
+	var rs []rules.Rule
+	for i := range 390 {
+		r := fixedMinute(fmt.Sprintf("r%d", i), 1<<53-1)
+		r.Scope, r.WindowMS, r.AnchorMS = "global", 86_400_000, new(int64(80_000_001))
+		r.WeightField = new(fmt.Sprintf("%063d", i%60))
+		rs = append(rs, r)
+	}
+	f := pooled(t, "memory", nil, rs, sealing)
+	fields := make([]string, 60)
+	for i := range fields {
+		fields[i] = fmt.Sprintf(`"%063d":10000000000000`, i)
+	}
+	ask := `{"user":"u","fields":{` + strings.Join(fields, ",") + `}`
+	got := f.post("/ratelimit/reserve", ask+`,"times":500}`).reply()
+	if !got.Allowed || got.Granted != 1 || got.SpendWithin != 0 || *got.Used != 10_000_000_000_000 {
+		t.Errorf("%d granted for %d ms, want one that is decided here", got.Granted, got.SpendWithin)
+	}
+}

@@ -11,22 +11,15 @@ import (
 // asks ahead, and for many at once. What it denies by itself meanwhile counts when it reports that.
 
 // deniedGrant returns the token with which the caller of a denied grant reports its denials until an instant, in ms
-// since the epoch; "" if it would be too long.
+// since the epoch.
 func deniedGrant(w *work, p *plan, a *Answer, until int64) string {
 	call := &w.calls[p.from]
 	out := reservation{expires: until, denier: int64(a.Strictest) + 1}
 	out.add(call, w.limits[p.first:p.end], true)
-	if out.denier == 0 || len(out.calls) != 1 || len(out.calls[0].asks) != p.enforced {
-		return ""
-	}
 	for i := range p.enforced {
 		out.used = append(out.used, max(0, a.Limits[i].Decision.Used))
 	}
-	token := out.seal(p.q.secret)
-	if len(token) > maxReservation {
-		return ""
-	}
-	return token
+	return out.seal(p.q.secret)
 }
 
 // settleDenials reports what the caller of a denied grant has denied. The limit that denied the grant counts it.

@@ -84,13 +84,20 @@ func (c *Checker) grant(ctx context.Context, q *Question, a *Answer) error {
 // leasable reports whether the limits of a plan permit a grant: each can be leased and its rule permits that (no rule
 // with a ban does), and none needs to see each request: none is shadow or a candidate, has a throttle or a pool, is
 // charged by report, or spans regions. A bucket that drains must be the only limit, and drain fast enough: what drains
-// of a grant is lost in every limit.
+// of a grant is lost in every limit. The token must hold them all, or what is left of the grant could not be settled.
 func (w *work) leasable(p *plan) bool {
 	if p.enforced == 0 || p.end-p.first != p.enforced || p.pools != p.poolsEnd {
 		return false
 	}
+	size := 0
 	for i := p.first; i < p.end; i++ {
 		l := &w.limits[i]
+		size += len(w.calls[p.from].Request.Asks[l.ask].Key) + sealedAsk
+		if l.rule != nil && l.rule.Rule.WeightField != nil {
+			size += len(*l.rule.Rule.WeightField)
+		} else {
+			size += len(l.name)
+		}
 		if !l.limit.Leasable() || l.weight < 1 || l.look || l.blocked || l.spare > 0 || l.elastic {
 			return false
 		}
@@ -102,7 +109,7 @@ func (w *work) leasable(p *plan) bool {
 			return false
 		}
 	}
-	return true
+	return size <= sealable
 }
 
 // takeGrant takes as many requests as the question asks for, else all that is left if that is enough. p.grant.times

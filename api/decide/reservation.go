@@ -35,6 +35,10 @@ const (
 	// does not exceed maxReservation.
 	reservable = 24 << 10
 	askSize    = 48 // the approximate size of an ask without its key
+	// sealable bounds the asks of a token that is not too long, in bytes before base64. sealedAsk is the most that one
+	// has beside its texts, with what is used of it.
+	sealable  = maxReservation*3/4 - 256
+	sealedAsk = 60
 )
 
 // ErrBadReservation means that a token was not created by this service, or was truncated.
