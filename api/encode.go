@@ -125,7 +125,7 @@ func (e *encoder) append(b []byte, a *decide.Answer) []byte {
 		})
 		if !a.Allowed() {
 			b = append(b, `},"body":`...)
-			return append(reply.AppendDenial(b, a), '}')
+			return append(reply.AppendDenial(b, a, true), '}')
 		}
 	}
 	return append(b, '}', '}')

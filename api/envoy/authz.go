@@ -98,7 +98,7 @@ func (s *Server) writeAuthorization(x *buffers) {
 		x.out.allow(a, s.style)
 		return
 	}
-	x.body = reply.AppendShortDenial(x.body[:0], a)
+	x.body = reply.AppendShortDenial(x.body[:0], a, x.out.shows&namesLimits != 0)
 	x.out.deny(a, s.style, reply.Status(a), x.body)
 }
 

@@ -1,6 +1,7 @@
 package envoy
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -47,6 +48,33 @@ func TestStatuses_HaveNoFiguresOfHiddenRules(t *testing.T) {
 		if st = a.GetStatuses()[0]; st.GetCurrentLimit() != nil || st.GetLimitRemaining() != 0 ||
 			(st.GetDurationUntilReset() != nil) != over {
 			t.Errorf("over %t: status %v of a descriptor's own rule", over, st)
+		}
+	}
+}
+
+// A profile that sends no names of limits in headers sends none in the body.
+func TestDenial_HasNamesOnlyIfTheHeadersDo(t *testing.T) {
+	for _, headers := range [][]string{{"Retry-After"}, {"RateLimit-Policy"}, {"RateLimit"}} {
+		f := newFixture(t, byLoop, nil)
+		p := shop()
+		p.Version, p.Headers = 2, headers
+		f.load(2, perUser(0), p)
+		authorized, err := f.check("shop", "GET", "/", "x-user", "42")
+		if err != nil {
+			t.Fatal(err)
+		}
+		limited, err := f.call("api", descriptorOf("u", "42"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for what, body := range map[string]string{
+			"ext_authz": authorized.GetDeniedResponse().GetBody(), "rate limit": string(limited.GetRawBody()),
+		} {
+			if !json.Valid([]byte(body)) ||
+				strings.Contains(body, `"violated-policies":["per-user"]`) != (headers[0] != "Retry-After") ||
+				strings.Contains(body, "per-user") != (headers[0] != "Retry-After") {
+				t.Errorf("%s with %q: body %s", what, headers, body)
+			}
 		}
 	}
 }

@@ -108,7 +108,7 @@ func (s *Server) rest(x *buffers, known bool, statuses []decide.DescriptorStatus
 		o.problemType()
 		var at int
 		o.b, at = begin(o.b, 5)
-		o.b = end(reply.AppendDenial(o.b, a), at)
+		o.b = end(reply.AppendDenial(o.b, a, o.shows&namesLimits != 0), at)
 	}
 	o.metadata(6, a, domain, statuses)
 }

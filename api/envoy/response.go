@@ -68,6 +68,9 @@ func headersOf(p *profile.Profile) (s headerSet) {
 	return s
 }
 
+// namesLimits are the headers that have the names of limits. Without any of them a denial does not have them either.
+var namesLimits = headersOf(&profile.Profile{Headers: []string{"RateLimit", "RateLimit-Policy"}})
+
 // Headers of the answers besides those of package reply. The first three are those of the faces for gateways, the
 // others those of envoyproxy/ratelimit.
 const (

@@ -35,6 +35,9 @@ func headersOf(p *profile.Profile) (s headerSet) {
 	return s
 }
 
+// namesLimits are the headers that have the names of limits. Without any of them a denial does not have them either.
+var namesLimits = headersOf(&profile.Profile{Headers: []string{"RateLimit", "RateLimit-Policy"}})
+
 // answer writes the answer to one question. It is reused.
 type answer struct {
 	w      http.ResponseWriter
@@ -101,7 +104,7 @@ func (o *answer) send(a *decide.Answer, style reply.HeaderStyle) {
 		h[headerStatus], status = []string{strconv.Itoa(status)}, http.StatusForbidden
 	}
 	h["Content-Type"], h["Cache-Control"] = problemType, noStore
-	o.text = reply.AppendShortDenial(o.text[:0], a)
+	o.text = reply.AppendShortDenial(o.text[:0], a, o.shows&namesLimits != 0)
 	o.write(status, o.text)
 }
 

@@ -366,8 +366,12 @@ func TestFaces_SendOnlyTheProfilesHeaders(t *testing.T) {
 				t.Errorf("%q: %s sent: %v", tt.names, name, got)
 			}
 		}
-		if a.status != http.StatusForbidden || len(header(a, "X-RateLimit-Status")) != 1 || a.body == "" {
+		if a.status != http.StatusForbidden || len(header(a, "X-RateLimit-Status")) != 1 || !json.Valid([]byte(a.body)) {
 			t.Errorf("%q: got %+v", tt.names, a)
+		}
+		names := slices.Contains(tt.want, "RateLimit") || slices.Contains(tt.want, "RateLimit-Policy")
+		if strings.Contains(a.body, "violated-policies") != names {
+			t.Errorf("%q: body %s", tt.names, a.body)
 		}
 	}
 }
@@ -527,6 +531,28 @@ func TestFaces_SayThatAPoolSheds(t *testing.T) {
 		}
 		if got := f.count(face, resultUnavailable); got != 1 {
 			t.Errorf("%s: counted %v", face, f.counts)
+		}
+	}
+}
+
+// Without names of limits a body is JSON in every dialect.
+func TestFaces_DialectsWithoutNames(t *testing.T) {
+	for _, dialect := range []string{profile.DialectNone, profile.DialectOpenAI, profile.DialectAnthropic, profile.DialectMCP} {
+		for _, names := range []bool{false, true} {
+			p := shop()
+			p.Dialect = dialect
+			if p.Headers = []string{"Retry-After"}; names {
+				p.Headers = append(p.Headers, "RateLimit")
+			}
+			f := newFixture(t, perUser(0), p)
+			a := f.forwarded("forward", "GET", "/", "X-User", "1")
+			var body map[string]any
+			if err := json.Unmarshal([]byte(a.body), &body); err != nil || body["error"] == nil || body["message"] == "" {
+				t.Errorf("%s: body %s, %v", dialect, a.body, err)
+			}
+			if _, has := body["violated-policies"]; has != names {
+				t.Errorf("%s: body %s with names: %t", dialect, a.body, names)
+			}
 		}
 	}
 }

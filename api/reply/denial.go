@@ -23,8 +23,11 @@ const (
 )
 
 // AppendDenial writes the problem document that a gateway sends to a denied client, or
-// the document for a client whose request is deferred. The answer must be a denial.
-func AppendDenial(b []byte, a *decide.Answer) []byte { return appendDenial(b, a, math.MaxInt) }
+// the document for a client whose request is deferred. The answer must be a denial. With names it
+// has the names of the limits that denied.
+func AppendDenial(b []byte, a *decide.Answer, names bool) []byte {
+	return appendDenial(b, a, names, math.MaxInt)
+}
 
 // maxPolicyNames bounds the names of limits in a short denial, in bytes.
 const maxPolicyNames = 400
@@ -35,10 +38,12 @@ const maxMessage = 4 << 10
 
 // AppendShortDenial is AppendDenial with less than 1,000 bytes: of many violated limits it
 // names the strictest and the first ones.
-func AppendShortDenial(b []byte, a *decide.Answer) []byte { return appendDenial(b, a, maxPolicyNames) }
+func AppendShortDenial(b []byte, a *decide.Answer, names bool) []byte {
+	return appendDenial(b, a, names, maxPolicyNames)
+}
 
 // appendDenial writes names of limits while their bytes are at most most.
-func appendDenial(b []byte, a *decide.Answer, most int) []byte {
+func appendDenial(b []byte, a *decide.Answer, names bool, most int) []byte {
 	switch {
 	case a.Ticket != "":
 		b = append(b, `{"status":202,"title":"Accepted for later","detail":"The request is processed when its limits allow it.","ticket":`...)
@@ -71,6 +76,26 @@ func appendDenial(b []byte, a *decide.Answer, most int) []byte {
 		b = appendAdvice(b, a)
 		b = append(b, `",`...)
 	}
+	if names {
+		b, most = appendNames(b, a, most)
+	}
+	word := `"rate_limit_exceeded"`
+	if a.Verdict != decide.Denied {
+		word = `"rate_limit_unavailable"`
+	}
+	if a.Dialect == "" || a.Dialect == profile.DialectNone {
+		b = append(append(append(b, `"error":`...), word...), `,"message":`...)
+		return append(appendMessage(b, a, most), '}')
+	}
+	b = appendError(b, a, word)
+	from := len(b)
+	b = appendMessage(b, a, most/2)
+	to := len(b)
+	return append(append(append(b, `},"message":`...), b[from:to]...), '}')
+}
+
+// appendNames writes the member with the names of the limits that denied, and returns what is left of most bytes.
+func appendNames(b []byte, a *decide.Answer, most int) ([]byte, int) {
 	b = append(b, `"violated-policies":[`...)
 	n := 0
 	for i := range a.Limits {
@@ -89,19 +114,7 @@ func appendDenial(b []byte, a *decide.Answer, most int) []byte {
 		n++
 		b = AppendString(b, la.Name())
 	}
-	word := `"rate_limit_exceeded"`
-	if a.Verdict != decide.Denied {
-		word = `"rate_limit_unavailable"`
-	}
-	if a.Dialect == "" || a.Dialect == profile.DialectNone {
-		b = append(append(append(b, `],"error":`...), word...), `,"message":`...)
-		return append(appendMessage(b, a, most), '}')
-	}
-	b = appendError(append(b, ']'), a, word)
-	from := len(b)
-	b = appendMessage(b, a, most/2)
-	to := len(b)
-	return append(append(append(b, `},"message":`...), b[from:to]...), '}')
+	return append(b, `],`...), most
 }
 
 // appendMessage writes the message as a JSON string.

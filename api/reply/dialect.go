@@ -85,7 +85,7 @@ const codeMCP = "-32000"
 // appendError begins error as an object, up to the value of its message. word is the code of the usual form.
 func appendError(b []byte, a *decide.Answer, word string) []byte {
 	if a.Dialect == profile.DialectMCP {
-		return append(b, `,"jsonrpc":"2.0","id":null,"error":{"code":`+codeMCP+`,"message":`...)
+		return append(b, `"jsonrpc":"2.0","id":null,"error":{"code":`+codeMCP+`,"message":`...)
 	}
 	kind, status := "rate_limit_error", Status(a)
 	ms, _ := a.RetryAfter()
@@ -107,9 +107,9 @@ func appendError(b []byte, a *decide.Answer, word string) []byte {
 		case a.Strictest >= 0 && a.Limits[a.Strictest].Of.Kind() == rules.CountsTokens && !a.Limits[a.Strictest].Hidden():
 			kind = rules.CountsTokens
 		}
-		b = append(b, `,"error":{"param":null,"type":"`...)
+		b = append(b, `"error":{"param":null,"type":"`...)
 		return append(append(append(append(b, kind...), `","code":`...), word...), `,"message":`...)
 	}
-	b = append(append(b, `,"error":{"type":"`...), kind...)
+	b = append(append(b, `"error":{"type":"`...), kind...)
 	return append(append(append(b, `","code":`...), word...), `,"message":`...)
 }

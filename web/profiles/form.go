@@ -13,6 +13,7 @@ import (
 	"sluice/rules/field"
 	"sluice/rules/profile"
 	"sluice/web/kit"
+	"sluice/web/view"
 )
 
 // input is one input of the form. Its name is the path of the field in the profile's JSON form.
@@ -49,6 +50,25 @@ var inputs = []input{
 func label(name string) string {
 	i := slices.IndexFunc(inputs, func(in input) bool { return in.name == name })
 	return inputs[i].label
+}
+
+// readyLists are lists of client headers that the form offers.
+var readyLists = []struct {
+	word, label string
+	headers     []string
+}{
+	{"all", "All", profile.New().Headers},
+	{"limit", "Limit only", []string{"Retry-After", "X-RateLimit-Limit"}},
+	{"nothing", "Nothing but Retry-After", []string{"Retry-After"}},
+}
+
+// readyChoices begins with the headers that are typed.
+func readyChoices() []view.Choice {
+	choices := []view.Choice{{"", "As typed"}}
+	for _, ready := range readyLists {
+		choices = append(choices, view.Choice{ready.word, ready.label})
+	}
+	return choices
 }
 
 // lines yields the lines of a text that are not blank, trimmed.
@@ -179,6 +199,11 @@ func read(form url.Values) (profile.Profile, []field.Problem) {
 		Certificates: rd.list("proof.certificates")}
 	p.Claims, p.ClaimsHeader = text("claims"), text("claims_header")
 	p.SkipMethods, p.Headers = rd.list("skip_methods"), rd.list("headers")
+	for _, ready := range readyLists {
+		if form.Get("ready_list") == ready.word {
+			p.Headers = slices.Clone(ready.headers)
+		}
+	}
 	p.Domain, p.Entries, p.Dialect = text("domain"), rd.entries(), text("dialect")
 	if header := text("weight.header"); header != "" {
 		p.Weight = &profile.WeightSource{Header: header}

@@ -163,3 +163,19 @@ func TestForm_ReportsEveryErrorAtOnce(t *testing.T) {
 		t.Errorf("want (-), got (+):\n%s", diff)
 	}
 }
+
+func TestForm_AReadyListReplacesTheClientHeaders(t *testing.T) {
+	for word, want := range map[string][]string{
+		"": {"RateLimit"}, "all": profile.New().Headers, "limit": {"Retry-After", "X-RateLimit-Limit"},
+		"nothing": {"Retry-After"}, "unknown": {"RateLimit"},
+	} {
+		p := profile.New()
+		p.Name, p.Headers = "shop", []string{"RateLimit"}
+		form := values(&p)
+		form.Set("ready_list", word)
+		got, errs := read(form)
+		if diff := cmp.Diff(want, got.Headers); diff != "" || len(errs) > 0 {
+			t.Errorf("%q: %v\n%s", word, errs, diff)
+		}
+	}
+}
