@@ -56,8 +56,8 @@ type Answer struct {
 	// Body is the problem document for a client that is denied, or the notice for one that is deferred; JSON.
 	Body json.RawMessage `json:"body,omitempty"`
 
-	// ByClient: the service was unavailable, and the fail mode of this client decided. If not, Degraded is a fail mode of
-	// the service, whose counters were unavailable.
+	// ByClient: this program decided, by the fail mode of the client while the service was unavailable, or by a Guard if
+	// Degraded is "". If ByClient is false, Degraded is a fail mode of the service, whose counters were unavailable.
 	ByClient bool `json:"-"`
 }
 

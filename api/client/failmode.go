@@ -12,8 +12,8 @@ import (
 	"sluice/limiter"
 )
 
-// LocalLimit is what FailLocal enforces while the service is unavailable: a token bucket for each key, in the memory of
-// this process.
+// LocalLimit is a token bucket for each key, in the memory of this process. FailLocal enforces it while the service is
+// unavailable, a Guard always.
 type LocalLimit struct {
 	// Limit is in units per Window, Burst the most that passes at once; Limit if 0.
 	Limit, Burst int64
@@ -152,20 +152,28 @@ func (c *Client) Fallback(q Check, err error) *Answer {
 	case FailClosed:
 		a.deny(503, 1000)
 	case FailLocal:
-		weight := int64(1)
-		if q.Weight != nil {
-			weight = min(max(*q.Weight, 0), limiter.MaxExact)
-		}
-		d := c.local.take(&q, weight)
-		a.Limit, a.Burst, a.Remaining = &c.local.limit.Count, &c.local.limit.Burst, &d.Remaining
-		a.Used, a.ResetMS, a.RetryAfterMS = &d.Used, &d.Reset, &d.RetryAfter
-		a.Headers["X-RateLimit-Limit"] = fmt.Sprint(c.local.limit.Burst)
-		a.Headers["X-RateLimit-Remaining"] = fmt.Sprint(d.Remaining)
-		if !d.Allowed {
-			a.deny(429, d.RetryAfter)
-		}
+		d := c.local.take(&q, weightOf(&q))
+		c.local.describe(&d, a)
 	}
 	return a
+}
+
+func weightOf(q *Check) int64 {
+	if q.Weight == nil {
+		return 1
+	}
+	return min(max(*q.Weight, 0), limiter.MaxExact)
+}
+
+// describe writes a decision into an answer.
+func (x *localLimiter) describe(d *limiter.Decision, a *Answer) {
+	a.Limit, a.Burst, a.Remaining = &x.limit.Count, &x.limit.Burst, &d.Remaining
+	a.Used, a.ResetMS, a.RetryAfterMS = &d.Used, &d.Reset, &d.RetryAfter
+	a.Headers["X-RateLimit-Limit"] = fmt.Sprint(x.limit.Burst)
+	a.Headers["X-RateLimit-Remaining"] = fmt.Sprint(d.Remaining)
+	if !d.Allowed {
+		a.deny(429, d.RetryAfter)
+	}
 }
 
 // deny makes the answer a denial that ends after some milliseconds, or never.

@@ -92,9 +92,10 @@ import (
 	"sluice/api/client"
 	"sluice/api/client/httplimit"
 	"sluice/api/client/httplimit/echolimit"
+	"sluice/rules/profile"
 )
 
-var _ = []any{fmt.Print, os.Getenv, time.Second, tls.Config{}, x509.NewCertPool, httplimit.New, echolimit.New}
+var _ = []any{profile.Profile{}, fmt.Print, os.Getenv, time.Second, tls.Config{}, x509.NewCertPool, httplimit.New, echolimit.New}
 
 func sessionOf(*http.Request) struct{ User string } { return struct{ User string }{} }
 `

@@ -38,6 +38,10 @@ type Options struct {
 	Skip func(*http.Request) bool
 	// Near: what is asked often is decided in this process; see client.Near. Closing the client gives back what is left.
 	Near bool
+	// Guard, if set, is a limit in this process that always holds, whether the service is available or not. A request that
+	// it denies is not sent to the service and spends nothing there; one that the service denies has spent of the guard.
+	// The bucket of a request is that of LocalLimit.Key. Each process has its own.
+	Guard *client.LocalLimit
 	// OnError is told that a request could not be checked although the service is available: the token does not permit
 	// it, or the check is invalid. The fail mode of the client then decides. nil logs with slog at level error.
 	OnError func(*http.Request, error)
@@ -47,6 +51,7 @@ type Options struct {
 type Limiter struct {
 	client  *client.Client
 	check   func(context.Context, client.Check) (*client.Answer, error)
+	guard   *client.Guard // nil: none
 	opt     Options
 	direct  *facts.Reader // of requests whose sender is not trusted
 	proxied *facts.Reader
@@ -88,6 +93,11 @@ func New(c *client.Client, opt Options) (*Limiter, error) {
 	}
 	for _, header := range profile.ClientHeaders {
 		l.headers[header] = p.Sends(header)
+	}
+	if opt.Guard != nil {
+		if l.guard, err = client.NewGuard(opt.Guard); err != nil {
+			return nil, fmt.Errorf("httplimit: Guard: %w", err)
+		}
 	}
 	if l.opt.OnError == nil {
 		l.opt.OnError = logError
@@ -166,10 +176,10 @@ func (l *Limiter) Serve(w http.ResponseWriter, r *http.Request, route string, ne
 	if a.Lease != "" {
 		defer l.client.ReleaseLater(a.Lease)
 	}
-	l.setHeaders(w.Header(), a)
+	l.setHeaders(w.Header(), r, a)
 	switch {
 	case !a.Allowed:
-		writeProblem(w, a.Status, a.Body)
+		writeProblem(w, a.Status, l.bodyOf(a))
 	case a.DelayMS > 0 && !tick.Wait(r.Context(), time.Duration(a.DelayMS)*time.Millisecond):
 		w.WriteHeader(http.StatusServiceUnavailable)
 	default:
@@ -179,15 +189,24 @@ func (l *Limiter) Serve(w http.ResponseWriter, r *http.Request, route string, ne
 
 // read finds the facts of a request.
 func (l *Limiter) read(r *http.Request, f *facts.Facts) error {
-	from, _ := netip.ParseAddrPort(r.RemoteAddr) // the zero address is a missing fact
-	peer := from.Addr().Unmap().WithZone("")
 	reader := l.direct
-	if len(r.Header[l.ipField]) > 0 &&
-		slices.ContainsFunc(l.trusted, func(p netip.Prefix) bool { return p.Contains(peer) }) {
+	if len(r.Header[l.ipField]) > 0 && l.fromProxy(r) {
 		reader = l.proxied
 	}
 	return reader.Read(&facts.Request{Method: r.Method, Target: r.URL.EscapedPath(), Host: r.Host, Header: r.Header,
-		Peer: peer}, f)
+		Peer: peerOf(r)}, f)
+}
+
+// peerOf returns the address of the connection; the zero address is a missing fact.
+func peerOf(r *http.Request) netip.Addr {
+	from, _ := netip.ParseAddrPort(r.RemoteAddr)
+	return from.Addr().Unmap().WithZone("")
+}
+
+// fromProxy reports whether one of the trusted proxies sent the request.
+func (l *Limiter) fromProxy(r *http.Request) bool {
+	peer := peerOf(r)
+	return slices.ContainsFunc(l.trusted, func(p netip.Prefix) bool { return p.Contains(peer) })
 }
 
 // question makes the check of a request.
@@ -223,8 +242,13 @@ func traceID(r *http.Request) string {
 	return ""
 }
 
-// ask returns the answer to a check, nil if the request's context has ended.
+// ask returns the answer to a check, nil if the request's context has ended. What the guard denies is not asked.
 func (l *Limiter) ask(r *http.Request, q client.Check) *client.Answer {
+	if l.guard != nil {
+		if a := l.guard.Deny(&q); a != nil {
+			return a
+		}
+	}
 	a, err := l.check(r.Context(), q)
 	switch {
 	case err == nil:
@@ -236,15 +260,45 @@ func (l *Limiter) ask(r *http.Request, q client.Check) *client.Answer {
 	return l.client.Fallback(q, err)
 }
 
-func (l *Limiter) setHeaders(h http.Header, a *client.Answer) {
+// figures are the headers that belong together: they describe one decision.
+var figures = []string{"RateLimit-Policy", "RateLimit", "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset",
+	"X-RateLimit-Mode"}
+
+func hasFigures(h http.Header) bool {
+	return slices.ContainsFunc(figures, func(name string) bool { return h.Get(name) != "" })
+}
+
+// setHeaders writes the client headers of an answer. It leaves the figures to a gateway that sends its own, which it
+// knows from the request, and to whoever has written some before the request was allowed.
+func (l *Limiter) setHeaders(h http.Header, r *http.Request, a *client.Answer) {
+	leaves := a.Allowed && hasFigures(h) || hasFigures(r.Header) && l.fromProxy(r)
+	if !leaves {
+		for _, name := range figures {
+			h.Del(name)
+		}
+		if a.Degraded != "" && l.headers["X-RateLimit-Mode"] {
+			h.Set("X-RateLimit-Mode", a.Degraded)
+		}
+	}
 	for name, value := range a.Headers {
-		if l.headers[name] {
+		if l.headers[name] && !(leaves && slices.Contains(figures, name)) {
 			h.Set(name, value)
 		}
 	}
-	if a.Degraded != "" && l.headers["X-RateLimit-Mode"] {
-		h.Set("X-RateLimit-Mode", a.Degraded)
+}
+
+// bodyOf returns the body of a denial. It has the names of limits only if the headers have them.
+func (l *Limiter) bodyOf(a *client.Answer) json.RawMessage {
+	var members map[string]json.RawMessage
+	if l.headers["RateLimit"] || l.headers["RateLimit-Policy"] || json.Unmarshal(a.Body, &members) != nil {
+		return a.Body
 	}
+	delete(members, "violated-policies")
+	body, err := json.Marshal(members)
+	if err != nil {
+		return nil
+	}
+	return body
 }
 
 // writeProblem sends a problem document, or the notice for a request that is deferred.

@@ -272,13 +272,20 @@ func TestHandler_FactsComeFromTheProfileAndFromDescribe(t *testing.T) {
 }
 
 func TestHandler_ShowsOnlyTheHeadersOfTheProfile(t *testing.T) {
-	l := limiter(t, "rules: [{name: per-ip, scope: ip, limit: 9, window_ms: 60000, algorithm: fixed_window}]",
+	l := limiter(t, "rules: [{name: per-ip, scope: ip, limit: 1, window_ms: 60000, algorithm: fixed_window}]",
 		httplimit.Options{Profile: profile.Profile{Headers: []string{"X-RateLimit-Re*"}}})
 	res := serve(l.Handler(ok), request(t, "GET", "/"))
 	defer res.Body.Close()
-	if res.Header.Get("X-RateLimit-Remaining") != "8" || res.Header.Get("X-RateLimit-Limit") != "" ||
+	if res.Header.Get("X-RateLimit-Remaining") != "0" || res.Header.Get("X-RateLimit-Limit") != "" ||
 		res.Header.Get("RateLimit") != "" {
 		t.Errorf("headers %v", res.Header)
+	}
+	denied := serve(l.Handler(ok), request(t, "GET", "/"))
+	defer denied.Body.Close()
+	body, _ := io.ReadAll(denied.Body)
+	if denied.StatusCode != 429 || !strings.Contains(string(body), "rate_limit_exceeded") ||
+		strings.Contains(string(body), "per-ip") || strings.Contains(string(body), "violated-policies") {
+		t.Errorf("denied: %d %s", denied.StatusCode, body)
 	}
 }
 
