@@ -36,6 +36,7 @@ func TestGateways(t *testing.T) {
 	p := build(t)
 	for _, e := range examples {
 		t.Run(e.name+" asks", func(t *testing.T) { t.Parallel(); e.asksRightly(t, p) })
+		t.Run(e.name+" sends figures once", func(t *testing.T) { t.Parallel(); e.sendsFiguresOnce(t, p) })
 		t.Run(e.name+" refuses bad requests", func(t *testing.T) { t.Parallel(); e.badRequests(t, p) })
 		t.Run(e.name+" limits and fails open", func(t *testing.T) { t.Parallel(); e.journey(t, p) })
 		t.Run(e.name+" asks the other node", func(t *testing.T) { t.Parallel(); e.nodeKilled(t, p) })
