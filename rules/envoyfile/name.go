@@ -35,7 +35,7 @@ func (r *reader) nameRules() {
 	secret := make([]bool, len(r.rules))
 	for i, f := range r.rules {
 		var name string
-		name, secret[i] = pathName(f.rule.Descriptor)
+		name, secret[i] = pathName(f.descriptor())
 		names[i] = strings.ToLower(name)
 		if !secret[i] {
 			taken[names[i]]++
@@ -44,7 +44,7 @@ func (r *reader) nameRules() {
 	for i, f := range r.rules {
 		f.rule.Name = names[i]
 		if secret[i] || taken[names[i]] > 1 || !plainName.MatchString(names[i]) {
-			f.rule.Name = hashedName(names[i], f.rule.Descriptor)
+			f.rule.Name = hashedName(names[i], f.descriptor())
 		}
 	}
 }
@@ -52,14 +52,21 @@ func (r *reader) nameRules() {
 // pathName is the full key of a descriptor in envoyproxy/ratelimit, without values that look like credentials. secret
 // reports whether there are any.
 func pathName(d *rules.RuleDescriptor) (name string, secret bool) {
-	path := make([]step, len(d.Entries))
-	for i, e := range d.Entries {
-		path[i] = step{key: e.Key, value: e.Value + e.Pattern}
+	path := steps(d)
+	for i := range path {
 		if redact.SecretPath(path[i].value) {
 			path[i].value, secret = "", true
 		}
 	}
 	return fullKey(d.Domain, path), secret
+}
+
+func steps(d *rules.RuleDescriptor) []step {
+	path := make([]step, len(d.Entries))
+	for i, e := range d.Entries {
+		path[i] = step{key: e.Key, value: e.Value + e.Pattern}
+	}
+	return path
 }
 
 // hashedName makes a name of any text, which the hash of the descriptor keeps apart from others.
@@ -94,14 +101,14 @@ func (r *reader) resolveReplaces() {
 	labelled := map[in][]string{}
 	for _, f := range r.rules {
 		if f.label != "" && !f.rule.Unlimited {
-			at := in{f.rule.Descriptor.Domain, f.label}
+			at := in{f.descriptor().Domain, f.label}
 			labelled[at] = append(labelled[at], f.rule.Name)
 		}
 	}
 	for _, f := range r.rules {
 		r.file, r.before = f.place.file, 0
 		for _, l := range f.replaces {
-			names := labelled[in{f.rule.Descriptor.Domain, l.text}]
+			names := labelled[in{f.descriptor().Domain, l.text}]
 			if len(names) == 0 {
 				r.note(f.place.line, "replaces %s, which no limit of the domain has as its name: it has no effect",
 					tree.Shown(l.text))

@@ -3,6 +3,7 @@ package envoyfile
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -10,6 +11,9 @@ import (
 	"sluice/rules/field"
 	"sluice/rules/tree"
 )
+
+// spokenBySets are the fields that a set determines.
+var spokenBySets = []string{"scope", "when", "limit", "window_ms", "mode"}
 
 // spoken are the fields that the files determine. The others of a stored rule, which people have edited, stay as they
 // are.
@@ -29,7 +33,7 @@ func (in *Import) Plan(stored []rules.Rule, keep bool) (rules.Plan, error) {
 	takenBy := make(map[string]*rules.Rule, len(stored)) // rules whose names cannot be used
 	for i := range stored {
 		s := &stored[i]
-		if s.Descriptor == nil || !in.has(s.Descriptor.Domain) {
+		if !in.owns(s) {
 			takenBy[s.Name] = s
 			continue
 		}
@@ -39,14 +43,14 @@ func (in *Import) Plan(stored []rules.Rule, keep bool) (rules.Plan, error) {
 		}
 	}
 	for _, f := range in.rules {
-		if s := byDescriptor[identity(f.rule.Descriptor)]; s != nil {
+		if s := byDescriptor[f.identity()]; s != nil {
 			takenBy[s.Name] = s
 		}
 	}
 	p := planner{in: in, names: make(map[string]string, len(in.rules))}
 	wanted := make([]rules.Rule, len(in.rules))
 	for i, f := range in.rules {
-		wanted[i] = p.wanted(f, byDescriptor[identity(f.rule.Descriptor)], takenBy)
+		wanted[i] = p.wanted(f, byDescriptor[f.identity()], takenBy)
 	}
 	for i, f := range in.rules {
 		p.finish(f, &wanted[i])
@@ -69,7 +73,7 @@ func (in *Import) Notes(stored []rules.Rule) []Note {
 	byDescriptor := in.byDescriptor(stored)
 	var out []Note
 	for _, f := range in.rules {
-		message := in.kept(f, byDescriptor[identity(f.rule.Descriptor)])
+		message := in.kept(f, byDescriptor[f.identity()])
 		switch {
 		case message == "":
 		case len(out) == MaxNotes:
@@ -106,7 +110,11 @@ func (in *Import) byDescriptor(stored []rules.Rule) map[string]*rules.Rule {
 	out := map[string]*rules.Rule{}
 	for i := range stored {
 		s := &stored[i]
-		if s.Descriptor == nil || !in.has(s.Descriptor.Domain) {
+		if !in.owns(s) {
+			continue
+		}
+		if s.Descriptor == nil {
+			out[s.Name] = s
 			continue
 		}
 		if known := out[identity(s.Descriptor)]; known == nil || sooner(s, known) {
@@ -128,6 +136,14 @@ func (in *Import) Rules() int { return len(in.rules) }
 func (in *Import) Check() error {
 	_, err := in.Plan(nil, false)
 	return err
+}
+
+// owns reports whether a stored rule is of the domains in the files.
+func (in *Import) owns(s *rules.Rule) bool {
+	if s.Descriptor != nil {
+		return in.has(s.Descriptor.Domain)
+	}
+	return slices.ContainsFunc(in.ofSets, func(names *regexp.Regexp) bool { return names.MatchString(s.Name) })
 }
 
 func (in *Import) has(domain string) bool {
@@ -155,7 +171,7 @@ func (p *planner) wanted(f *found, stored *rules.Rule, takenBy map[string]*rules
 	r := f.rule.Clone()
 	if stored == nil {
 		if takenBy[r.Name] != nil {
-			r.Name = hashedName(r.Name, r.Descriptor)
+			r.Name = hashedName(r.Name, f.descriptor())
 		}
 		if other := takenBy[r.Name]; other != nil {
 			p.problem(f, fmt.Sprintf("the name %s is that of another rule", other.Name))
@@ -166,6 +182,9 @@ func (p *planner) wanted(f *found, stored *rules.Rule, takenBy map[string]*rules
 	}
 	p.names[f.rule.Name] = stored.Name
 	fields := slices.Clone(spoken)
+	if f.set != nil {
+		fields = slices.Clone(spokenBySets)
+	}
 	if p.in.setsAlgorithm(stored) {
 		fields = append(fields, ofAlgorithm...)
 	} else if stored.Calendar != nil { // which says how long the window is
@@ -180,7 +199,9 @@ func (p *planner) wanted(f *found, stored *rules.Rule, takenBy map[string]*rules
 
 // finish sets the names that a rule replaces and validates it.
 func (p *planner) finish(f *found, r *rules.Rule) {
-	r.Replaces = nil
+	if f.set == nil {
+		r.Replaces = nil
+	}
 	for _, name := range f.rule.Replaces {
 		r.Replaces = append(r.Replaces, p.names[name])
 	}
@@ -197,7 +218,7 @@ func (p *planner) finish(f *found, r *rules.Rule) {
 }
 
 func (p *planner) problem(f *found, message string) {
-	name, _ := pathName(f.rule.Descriptor)
+	name, _ := pathName(f.descriptor())
 	p.problems = append(p.problems, field.Problem{Field: f.place.String(),
 		Message: tree.Shown(strings.ToValidUTF8(name, "?")) + ": " + message})
 }

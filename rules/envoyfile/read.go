@@ -2,6 +2,7 @@ package envoyfile
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -31,6 +32,7 @@ type Import struct {
 
 	algorithm string
 	rules     []*found
+	ofSets    []*regexp.Regexp // the names of rules that were sets
 }
 
 // Note is one line of a report.
@@ -72,9 +74,27 @@ func (p place) String() string {
 type found struct {
 	rule  rules.Rule
 	place place
+	// set stands for the descriptor of a rule that has none, because it was a set.
+	set *rules.RuleDescriptor
 	// label is its name in the files, "" for none. replaces are labels of other rules.
 	label    string
 	replaces []label
+}
+
+// descriptor is what the files have for the rule.
+func (f *found) descriptor() *rules.RuleDescriptor {
+	if f.set != nil {
+		return f.set
+	}
+	return f.rule.Descriptor
+}
+
+// identity tells the stored rule of f from others.
+func (f *found) identity() string {
+	if f.set != nil {
+		return f.rule.Name
+	}
+	return identity(f.rule.Descriptor)
 }
 
 type label struct {
@@ -95,6 +115,7 @@ func Parse(files []Source, opt Options) (*Import, error) {
 	in := Import{algorithm: opt.Algorithm, rules: r.rules}
 	for name := range r.domains {
 		in.Domains = append(in.Domains, name)
+		in.ofSets = append(in.ofSets, ofSets(name))
 	}
 	slices.Sort(in.Domains)
 	if r.elements > maxElements {
@@ -144,6 +165,9 @@ type domain struct {
 	name  string
 	first place
 	root  level
+	// sets are those that can apply, in their order, and places where they stand.
+	sets   []set
+	places []place
 }
 
 // problem adds a problem. line is that of the document.
@@ -189,11 +213,11 @@ func (r *reader) source(data []byte) error {
 				r.problem(root.Line, "the document must be an object with a domain, not %s", root.Kind)
 				return nil
 			}
-			if what := notAConfiguration(&root); what != "" {
+			if what := notAConfiguration(fromGloo(&root)); what != "" {
 				r.problem(root.Line, "%s", what)
 				return nil
 			}
-			return r.document(&root)
+			return r.document(fromGloo(&root))
 		})
 		if err != nil {
 			return err
@@ -208,12 +232,12 @@ func (r *reader) source(data []byte) error {
 
 // document reads one domain.
 func (r *reader) document(root *tree.Value) error {
-	m := r.members(root, "domain", "descriptors")
+	m := r.members(root, "domain", "descriptors", "set_descriptors")
 	name := r.text(m, "domain")
 	if name == "" {
 		r.problem(root.Line, "the domain must not be empty")
 	}
-	list, line := r.list(m, "descriptors"), root.Line
+	list, sets, line := r.list(m, "descriptors"), r.list(m, "set_descriptors"), root.Line
 	if at := m["domain"]; at != nil {
 		line = at.Line
 	}
@@ -229,8 +253,16 @@ func (r *reader) document(root *tree.Value) error {
 			tree.Shown(name), d.first)
 		d = &domain{name: name, root: newLevel()} // to find its other problems
 	}
-	if len(list) == 0 && name != "" {
+	if len(list) > 0 && len(sets) > 0 {
+		r.problem(line, "the domain has descriptors and sets: here a profile reads the descriptors of a domain with sets, and "+
+			"rules with descriptors do not apply to it; give the two different domains")
+		return nil
+	}
+	if len(list)+len(sets) == 0 && name != "" {
 		r.note(line, "the domain %s has no descriptors, so nothing is limited in it", tree.Shown(name))
+	}
+	if len(sets) > 0 {
+		return r.sets(d, sets, line)
 	}
 	return r.descriptors(d, &d.root, nil, list)
 }

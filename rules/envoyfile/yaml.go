@@ -108,9 +108,19 @@ func realNumber(text string) (float64, bool) {
 
 // notAConfiguration recognises other files that people import by mistake. It returns "" for a configuration.
 func notAConfiguration(root *tree.Value) string {
+	if isValues(root) {
+		return "these look like values of a Helm chart, of which only the chart's templates make a configuration: import what " +
+			"they make, for example with helm template RELEASE CHART -f VALUES -s templates/CONFIGMAP.yaml | " +
+			`yq '.data["KEY"]' | sluice rules import-envoy -`
+	}
 	kind := root.Member("kind")
 	if kind == nil || kind.Kind != tree.Text || root.Member("apiVersion") == nil {
 		return ""
+	}
+	if kind.Text == "RateLimitConfig" {
+		return "this is a RateLimitConfig of Kubernetes, which does not say in which domain its requests are asked: import its " +
+			`sets with that domain, for example with yq '{"domain": "DOMAIN", "setDescriptors": .spec.raw.setDescriptors}' FILE | ` +
+			"sluice rules import-envoy -"
 	}
 	if kind.Text != "ConfigMap" {
 		return "this is an object of Kubernetes (" + tree.Shown(kind.Text) + "), not a configuration of envoyproxy/ratelimit"
@@ -124,4 +134,14 @@ func notAConfiguration(root *tree.Value) string {
 	}
 	return "this is a ConfigMap of Kubernetes, and each text in its data is a configuration: import those, for example " +
 		"with kubectl get configmap " + name + ` -o go-template='{{index .data "` + key + `"}}' | sluice rules import-envoy -`
+}
+
+// usualValues are members of most files of Helm values.
+var usualValues = []string{"image", "replicaCount", "fullnameOverride", "nameOverride", "resources", "serviceAccount",
+	"nodeSelector", "tolerations", "podAnnotations", "imagePullSecrets", "global"}
+
+// isValues recognises values of a Helm chart.
+func isValues(root *tree.Value) bool {
+	return root.Member("domain") == nil && root.Member("apiVersion") == nil &&
+		slices.ContainsFunc(root.Members, func(m tree.Member) bool { return slices.Contains(usualValues, m.Name) })
 }

@@ -131,7 +131,11 @@ func TestParse_NamesWhatIsNotAConfiguration(t *testing.T) {
 			`kubectl get configmap limits -o go-template='{{index .data "shop.yaml"}}' | sluice rules import-envoy -`,
 		"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: $(x)}\ndata: {\"'\": a}": `get configmap NAME -o ` +
 			`go-template='{{index .data "KEY"}}'`,
-		"apiVersion: apps/v1\nkind: Deployment\n": `this is an object of Kubernetes ("Deployment"), not a configuration`,
+		"replicaCount: 2\nimage: {tag: a}\nconfig: {domain: shop}\n": `values of a Helm chart, of which only the chart's ` +
+			`templates make a configuration: import what they make, for example with helm template RELEASE CHART -f VALUES`,
+		"apiVersion: ratelimit.solo.io/v1alpha1\nkind: RateLimitConfig\nspec: {raw: {}}\n": `does not say in which domain`,
+		"apiVersion: gloo.solo.io/v1\nkind: Settings\nspec: {}\n":                          `an object of Kubernetes ("Settings")`,
+		"apiVersion: apps/v1\nkind: Deployment\n":                                          `this is an object of Kubernetes ("Deployment"), not a configuration`,
 	} {
 		_, err := Parse([]Source{{Data: []byte("# a chart\n" + text)}}, Options{})
 		if problems := problemsOf(t, err); len(problems) != 1 || problems[0].Field != "line 2" ||
