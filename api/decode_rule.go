@@ -42,7 +42,7 @@ func decodeRule(body []byte, id int64) (rules.Rule, error) {
 	}
 	var missing input
 	requireMembers(&missing, v, &r, rules.Fields())
-	if v.Member("window_ms") == nil && !hasCalendar(v) && !r.Unlimited {
+	if v.Member("window_ms") == nil && !hasCalendar(v) && (!r.Unlimited || r.IsMeter()) {
 		missing.wrong("window_ms", "is required")
 	}
 	in.errs = append(missing.errs, in.errs...)

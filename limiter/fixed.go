@@ -25,7 +25,7 @@ func (fixedKernel) window(l Limit, s *State, now int64) (used, end int64) {
 }
 
 func (fixedKernel) rebase(l Limit, s *State, now int64) bool {
-	if s.At-now <= l.Window {
+	if s.At-now <= l.Stored().Window {
 		return false
 	}
 	s.At = now
@@ -33,17 +33,26 @@ func (fixedKernel) rebase(l Limit, s *State, now int64) bool {
 }
 
 func (k fixedKernel) fits(l Limit, s *State, now, w int64, _ string) (bool, int64) {
-	used, end := k.window(l, s, now)
+	used, end := k.window(l.Stored(), s, now)
 	switch {
 	case w <= l.Count-used:
 		return true, 0
 	case w > l.Count:
 		return false, Never
 	}
-	return false, end - now
+	return false, k.wait(l, end-now)
+}
+
+// wait returns how long it is until the limit's own window ends.
+func (fixedKernel) wait(l Limit, wait int64) int64 {
+	if l.Kept {
+		return PeriodWait(wait)
+	}
+	return wait
 }
 
 func (k fixedKernel) spend(l Limit, s *State, now, w int64, _ string) int64 {
+	l = l.Stored()
 	t := now
 	if s.Exists {
 		t = max(now, s.At)
@@ -59,6 +68,7 @@ func (k fixedKernel) spend(l Limit, s *State, now, w int64, _ string) int64 {
 }
 
 func (k fixedKernel) refund(l Limit, s *State, now int64, c Charged) (int64, bool) {
+	l = l.Stored()
 	used, end := k.window(l, s, now)
 	if c.At < end-l.Window || c.At >= end {
 		return 0, false
@@ -72,11 +82,11 @@ func (k fixedKernel) refund(l Limit, s *State, now int64, c Charged) (int64, boo
 }
 
 func (k fixedKernel) figures(l Limit, s *State, now int64) (int64, int64) {
-	used, end := k.window(l, s, now)
+	used, end := k.window(l.Stored(), s, now)
 	if used == 0 {
 		return l.Count, 0
 	}
-	return l.Count - used, end - now
+	return l.Count - used, k.wait(l, end-now)
 }
 
 func (k fixedKernel) refundNow(l Limit, s *State, now, w int64) (int64, bool) {
@@ -84,6 +94,7 @@ func (k fixedKernel) refundNow(l Limit, s *State, now, w int64) (int64, bool) {
 }
 
 func (fixedKernel) expires(l Limit, s *State) int64 {
+	l = l.Stored()
 	if l.Align == AlignFirstHit {
 		return s.At + l.Window
 	}

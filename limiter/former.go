@@ -7,13 +7,13 @@ import (
 
 // FormerKey returns the key of the bucket that the ask's limit had as Former.
 func (a *Ask) FormerKey() Key {
-	return a.Key[:strings.LastIndexByte(string(a.Key), '|')+1] + Key(a.Former.Algorithm.Kind())
+	return a.Key[:strings.LastIndexByte(string(a.Key), '|')+1] + Key(a.Former.Suffix())
 }
 
 // checkFormer returns what is wrong with Former.
 func (a *Ask) checkFormer() error {
 	switch {
-	case !Movable(a.Former.Algorithm, a.Limit.Algorithm):
+	case !Movable(*a.Former, a.Limit):
 		return fmt.Errorf("%w: what was spent cannot move from %s to %s", ErrInvalid, a.Former.Algorithm, a.Limit.Algorithm)
 	case a.Spans:
 		return fmt.Errorf("%w: what was spent cannot move where a limit spans regions", ErrInvalid)
@@ -21,11 +21,12 @@ func (a *Ask) checkFormer() error {
 	return nil
 }
 
-// Movable reports whether an edit from algorithm a to algorithm b needs Ask.Former to keep what was spent, and can.
-// Where the kinds are the same the bucket stays.
-func Movable(a, b Algorithm) bool {
+// Movable reports whether an edit from limit a to limit b needs Ask.Former to keep what was spent, and can. Where the
+// kinds are the same, and both or neither are Kept, the bucket stays.
+func Movable(a, b Limit) bool {
 	counts := func(t *Traits) bool { return t.Decay != DecayNone && !t.Slots && !t.Internal }
-	return a.Kind() != b.Kind() && counts(a.Traits()) && counts(b.Traits())
+	return (a.Algorithm.Kind() != b.Algorithm.Kind() || a.Kept != b.Kept) && counts(a.Algorithm.Traits()) &&
+		counts(b.Algorithm.Traits())
 }
 
 // Move charges the bucket to of an ask with what is spent in its former bucket at time now (ms), at most the ask's

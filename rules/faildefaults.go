@@ -93,7 +93,7 @@ func (d *failDefault) matches(r *Rule) bool {
 // Fill gives a normalised rule that left fail_mode out the one of d, and says so in FailFrom. It changes no other
 // rule, and none if d is empty.
 func (d FailDefaults) Fill(r *Rule) {
-	if len(d) == 0 || r.FailFrom != FailLeftOut {
+	if len(d) == 0 || r.FailFrom != FailLeftOut || r.IsMeter() { // which stays open
 		return
 	}
 	r.FailMode, r.FailFrom = FailOpen, "no entry of SLUICE_FAIL_DEFAULTS matches"

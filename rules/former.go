@@ -22,27 +22,36 @@ type Former struct {
 	Tiers     map[string]TierLimit `json:"tiers,omitempty"`
 	Schedule  *Schedule            `json:"schedule,omitempty"`
 	Calendar  *Calendar            `json:"calendar,omitempty"`
+	// KeepPeriods and Unlimited are those of the rule.
+	KeepPeriods *int64 `json:"keep_periods,omitempty"`
+	Unlimited   bool   `json:"unlimited,omitempty"`
 }
 
 // FormerAfter returns the Former of a rule after an edit at an instant: what limited it before the edit if that changed
-// the kind and keeps what was spent, nil if it loses that (see EditWarnings), and the one that it has if the kind
+// the kind, or whether periods are kept, and keeps what was spent, nil if it loses that (see EditWarnings), and the one that it has if the kind
 // stays.
 func FormerAfter(was, is *Rule, at time.Time) *Former {
 	switch {
-	case was.Traits().Kind == is.Traits().Kind:
+	case sameBuckets(was, is):
 		return was.Former
 	case lossOf(was, is) != "":
 		return nil
 	}
 	w := was.Clone()
 	return &Former{AtMS: at.UnixMilli(), Algorithm: w.Algorithm, Limit: w.Limit, WindowMS: w.WindowMS, Burst: w.Burst,
-		Align: w.Align, AnchorMS: w.AnchorMS, Buckets: w.Buckets, Tiers: w.Tiers, Schedule: w.Schedule, Calendar: w.Calendar}
+		Align: w.Align, AnchorMS: w.AnchorMS, Buckets: w.Buckets, Tiers: w.Tiers, Schedule: w.Schedule, Calendar: w.Calendar,
+		KeepPeriods: w.KeepPeriods, Unlimited: w.IsMeter()}
+}
+
+// sameBuckets reports whether an edit leaves each key its bucket.
+func sameBuckets(was, is *Rule) bool {
+	return was.Traits().Kind == is.Traits().Kind && (was.KeepPeriods == nil) == (is.KeepPeriods == nil)
 }
 
 // lossOf says why an edit that changes the kind of a rule's algorithm loses what was spent, "" if it does not.
 func lossOf(was, is *Rule) string {
 	switch {
-	case was.Traits().Kind == is.Traits().Kind:
+	case sameBuckets(was, is):
 		return ""
 	case was.Traits().Slots || is.Traits().Slots:
 		return "concurrency counts requests in progress, and the other algorithms count what was spent"
@@ -58,7 +67,8 @@ func (r *Rule) Spans() bool { return r.Span != "" && r.Span != SpanRegion }
 // Limits returns the limits before the edit, false if they are not valid.
 func (f *Former) Limits() (Limits, bool) {
 	before := &Rule{Algorithm: f.Algorithm, Limit: f.Limit, WindowMS: f.WindowMS, Burst: f.Burst, Align: f.Align,
-		AnchorMS: f.AnchorMS, Buckets: f.Buckets, Tiers: f.Tiers, Schedule: f.Schedule, Calendar: f.Calendar}
+		AnchorMS: f.AnchorMS, Buckets: f.Buckets, Tiers: f.Tiers, Schedule: f.Schedule, Calendar: f.Calendar,
+		KeepPeriods: f.KeepPeriods, Unlimited: f.Unlimited}
 	l, err := before.LimiterLimit()
 	if err != nil {
 		return Limits{}, false

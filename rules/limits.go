@@ -25,7 +25,7 @@ type Variant struct {
 }
 
 // Vary reports whether the limit of a request depends on its tier or on the time.
-func (l *Limits) Vary() bool { return l.Tiers != nil || l.timed != nil }
+func (l *Limits) Vary() bool { return l.Tiers != nil || l.timed != nil || l.Limit.Kept }
 
 // For returns the limit of a request at an instant, in ms since the epoch, in order of precedence: its tier's ("" is
 // none), the schedule's, the rule's own. False means that the rule does not limit the request.
@@ -37,19 +37,19 @@ func (l *Limits) For(tier string, now int64) (limiter.Limit, bool) {
 	}
 	if tiers != nil {
 		if v, ok := tiers[tier]; ok && tier != "" {
-			return v.Limit, !v.Unlimited
+			return v.Limit.At(now), !v.Unlimited
 		}
 	}
-	return *own, true
+	return own.At(now), true
 }
 
 // Base returns the rule's own limit at an instant, in ms since the epoch, with schedule and calendar applied. Overrides
 // change its numbers.
 func (l *Limits) Base(now int64) limiter.Limit {
 	if l.timed != nil {
-		return l.timed.at(now).own
+		return l.timed.at(now).own.At(now)
 	}
-	return l.Limit
+	return l.Limit.At(now)
 }
 
 // Phase returns the window of the schedule that contains an instant, -1 for none, and until when neither it nor the

@@ -45,7 +45,7 @@ func (r *Rule) Normalize() {
 	if len(r.Metadata) == 0 {
 		r.Metadata = nil
 	}
-	if r.Unlimited && r.WindowMS == 0 {
+	if r.Unlimited && r.Descriptor != nil && r.WindowMS == 0 {
 		r.WindowMS = nominalSecond
 	}
 	if r.Schedule != nil {

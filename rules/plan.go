@@ -137,6 +137,8 @@ func (p *Plan) String() string {
 func (r *Rule) Summary() string {
 	var b strings.Builder
 	switch {
+	case r.IsMeter():
+		fmt.Fprintf(&b, "unlimited, counted per %s, by %s", r.PeriodWords(), r.Scope)
 	case r.Descriptor == nil:
 		fmt.Fprintf(&b, "%d per %s (%s) by %s", r.Limit, r.PeriodWords(), r.Algorithm, r.Scope)
 	case r.Unlimited:

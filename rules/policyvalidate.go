@@ -29,6 +29,8 @@ func (p *Parsed) validatePolicy(r *Rule, base limiter.Limit, ps *field.Problems)
 	validateHidden(r, ps)
 	validateUnit(r, ps)
 	validateWarn(r, ps)
+	validateKeep(r, ps)
+	validateMeter(r, ps)
 	p.Limits = validateLimits(r, base, ps)
 	p.Candidate = validateCandidate(r, base, ps)
 	if r.Message != nil {
@@ -324,10 +326,14 @@ func (r *Rule) Traits() *limiter.Traits {
 
 // spec returns the rule's own limit as written.
 func (r *Rule) spec() LimitSpec {
-	return LimitSpec{
+	s := LimitSpec{
 		Algorithm: r.Algorithm, Limit: r.Limit, WindowMS: r.WindowMS,
-		Burst: r.Burst, Align: r.Align, AnchorMS: r.AnchorMS, Buckets: r.Buckets,
+		Burst: r.Burst, Align: r.Align, AnchorMS: r.AnchorMS, Buckets: r.Buckets, Kept: r.KeepPeriods != nil,
 	}
+	if r.IsMeter() && r.Traits().Setting == limiter.SettingAlign {
+		s.Limit = limiter.MaxExact
+	}
+	return s
 }
 
 // candidateSpec returns the whole candidate: fields that it leaves out are the rule's own, if they

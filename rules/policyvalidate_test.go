@@ -61,6 +61,15 @@ func TestValidatePolicy_AcceptsWhatBelongsTogether(t *testing.T) {
 		"slots":  func(r *Rule) { r.Algorithm, r.Counts = "concurrency", new("concurrency") },
 		"warn":   func(r *Rule) { r.Warn = &Warn{Percent: 100, Set: map[string]string{"model": ""}} },
 		"hidden": func(r *Rule) { r.Denial, r.Hidden = &Denial{}, true },
+		"kept": func(r *Rule) {
+			r.Algorithm, r.WindowMS, r.KeepPeriods = "fixed_window", limiter.MinPeriod, n(MaxKeepPeriods)
+		},
+		"kept months": func(r *Rule) {
+			r.Algorithm, r.WindowMS, r.Calendar, r.KeepPeriods = "fixed_window", 0, &Calendar{Every: "month"}, n(13)
+		},
+		"meter": func(r *Rule) {
+			r.Algorithm, r.Limit, r.Unlimited, r.FailMode = "fixed_window", 0, true, "local"
+		},
 		"notify": func(r *Rule) { r.NotifyPercent = []int64{100, 1, 80, 99} },
 		"global": func(r *Rule) {
 			r.Span, r.WindowMS, r.MaxOverPercent, r.Cold, r.CutOff = "global", 10_000, n(100), new("open"), new("closed")
@@ -143,8 +152,32 @@ func TestValidatePolicy_NamesTheFieldAtFault(t *testing.T) {
 			func(r *Rule) { r.Tiers = map[string]TierLimit{"a": {Limit: n(1), Burst: n(1)}} }},
 		"tier too large": {"tiers.a.limit",
 			func(r *Rule) { r.Tiers = map[string]TierLimit{"a": {Limit: n(math.MaxInt64)}} }},
-		"no windows":       {"schedule.windows", windows()},
-		"too many windows": {"schedule.windows", windows(many...)},
+		"kept windows that slide": {"keep_periods", func(r *Rule) { r.WindowMS, r.KeepPeriods = limiter.MinPeriod, n(1) }},
+		"kept first hits":         {"keep_periods", kept(func(r *Rule) { r.Align = ptr("first_hit") })},
+		"kept minutes":            {"window_ms", kept(func(r *Rule) { r.WindowMS = 60_000 })},
+		"kept globally":           {"span", kept(func(r *Rule) { r.Span = "local_then_global" })},
+		"kept leases":             {"hot_keys", kept(func(r *Rule) { r.HotKeys = "leased" })},
+		"no period":               {"keep_periods", kept(func(r *Rule) { r.KeepPeriods = n(0) })},
+		"periods":                 {"keep_periods", kept(func(r *Rule) { r.KeepPeriods = n(MaxKeepPeriods + 1) })},
+		"kept nothing": {"keep_periods", kept(func(r *Rule) {
+			r.Scope, r.Descriptor, r.Unlimited = "", &RuleDescriptor{"a", []entries.Element{{Key: "b"}}}, true
+		})},
+		"meter that slides":    {"algorithm", meter(func(r *Rule) { r.Algorithm = "gcra" })},
+		"meter with limit":     {"limit", meter(func(r *Rule) { r.Limit = 1 })},
+		"meter that closes":    {"fail_mode", meter(func(r *Rule) { r.FailMode = "closed" })},
+		"soft meter":           {"throttle", meter(func(r *Rule) { r.Throttle, r.SoftPercent = "soft", n(1) })},
+		"meter in a pool":      {"pool", meter(func(r *Rule) { r.Pool = ptr("p") })},
+		"meter with tiers":     {"tiers", meter(func(r *Rule) { r.Tiers = map[string]TierLimit{"a": {Limit: n(1)}} })},
+		"meter that defers":    {"over_limit", meter(func(r *Rule) { r.OverLimit = "defer" })},
+		"meter with candidate": {"candidate", meter(func(r *Rule) { r.Candidate = &Candidate{Limit: n(1)} })},
+		"meter with ban":       {"ban", meter(banned(Ban{After: 20, WithinMS: 60_000, ForMS: 600_000}))},
+		"meter with denial":    {"denial", meter(func(r *Rule) { r.Denial = &Denial{Status: 402} })},
+		"meter with message":   {"message", meter(func(r *Rule) { r.Message = ptr("no") })},
+		"meter that notifies":  {"notify_percent", meter(func(r *Rule) { r.NotifyPercent = []int64{1} })},
+		"shadow of a meter":    {"mode", meter(func(r *Rule) { r.Mode = "shadow" })},
+		"meter of regions":     {"span", meter(func(r *Rule) { r.Span = "global_exact" })},
+		"no windows":           {"schedule.windows", windows()},
+		"too many windows":     {"schedule.windows", windows(many...)},
 		"unknown zone": {"schedule.zone", func(r *Rule) {
 			windows(ScheduleWindow{From: "01:00", To: "02:00", Percent: n(1)})(r)
 			r.Schedule.Zone = "Mars/Olympus"
@@ -410,5 +443,21 @@ func TestValidatePool_NamesTheFieldAtFault(t *testing.T) {
 		if err := ValidatePool(&p); !errors.As(err, &ve) || len(ve.Fields) != 1 || ve.Fields[0].Field != member {
 			t.Errorf("got %v, want one error of %s", err, member)
 		}
+	}
+}
+
+// kept edits a rule whose periods are kept.
+func kept(edit func(*Rule)) func(*Rule) {
+	return func(r *Rule) {
+		r.Algorithm, r.WindowMS, r.KeepPeriods = "fixed_window", limiter.MinPeriod, new(int64(13))
+		edit(r)
+	}
+}
+
+// meter edits an unlimited rule with a scope.
+func meter(edit func(*Rule)) func(*Rule) {
+	return func(r *Rule) {
+		r.Algorithm, r.Limit, r.Unlimited = "fixed_window", 0, true
+		edit(r)
 	}
 }

@@ -64,6 +64,9 @@ type Rule struct {
 	Schedule *Schedule            `json:"schedule"`
 	// Calendar requires fixed_window; WindowMS is then nominal.
 	Calendar *Calendar `json:"calendar"`
+	// KeepPeriods is for how many periods the rules database keeps what each key has spent; nil for none. It requires
+	// fixed_window with windows that are the same for all keys.
+	KeepPeriods *int64 `json:"keep_periods"`
 	// ActiveFrom (inclusive) and ActiveUntil (exclusive) bound the time in which
 	// the rule applies, in whole milliseconds; nil is no bound.
 	ActiveFrom  *time.Time `json:"active_from"`
@@ -116,11 +119,11 @@ type Rule struct {
 	Cold           *string `json:"cold"`
 	CutOff         *string `json:"cut_off"`
 
-	// The members from Addend to Metadata belong to rules with Descriptor.
+	// The members from Addend to Metadata belong to rules with Descriptor, but for Unlimited.
 
 	// Addend is take or charge. With charge an explicit addend is charged whether or not it fits.
 	Addend string `json:"addend"`
-	// Unlimited: the rule limits nothing, and Limit may be 0.
+	// Unlimited: the rule limits nothing, and Limit may be 0. With a scope it counts all the same; see IsMeter.
 	Unlimited bool `json:"unlimited"`
 	// Quota: a call is over its limit only if every descriptor with a quota rule is.
 	Quota bool `json:"quota"`
@@ -198,6 +201,10 @@ var ruleFields = []field.Field[Rule]{
 	},
 	{Name: "schedule", At: func(r *Rule) any { return &r.Schedule }, Policy: true, Composite: field.Part(scheduleFields)},
 	{Name: "calendar", At: func(r *Rule) any { return &r.Calendar }, Policy: true, Composite: field.Part(calendarFields)},
+	{
+		Name: "keep_periods", At: func(r *Rule) any { return &r.KeepPeriods }, Policy: true,
+		Least: 1, Most: MaxKeepPeriods,
+	},
 	{Name: "active_from", At: func(r *Rule) any { return &r.ActiveFrom }, Policy: true},
 	{Name: "active_until", At: func(r *Rule) any { return &r.ActiveUntil }, Policy: true},
 	{Name: "when", At: func(r *Rule) any { return &r.When }, Policy: true},

@@ -56,7 +56,7 @@ func validateOrdinary(r *Rule, ps *field.Problems) {
 		name  string
 		given bool
 	}{
-		{"addend", r.Addend == AddendCharge}, {"unlimited", r.Unlimited}, {"quota", r.Quota},
+		{"addend", r.Addend == AddendCharge}, {"quota", r.Quota},
 		{"replaces", len(r.Replaces) > 0}, {"share_threshold", r.ShareThreshold}, {"metadata", len(r.Metadata) > 0},
 	} {
 		ps.Belongs(f.name, f.given, false, false, "a descriptor")

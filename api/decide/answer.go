@@ -132,7 +132,7 @@ func (a *Answer) apply(p *plan, limits []plannedLimit, pools []plannedPool, call
 		la.shutOff()
 		a.Degraded = stronger(a.Degraded, la.Degraded)
 		a.Limits = append(a.Limits, la)
-		if !la.Known {
+		if !la.Known || la.Meter {
 			continue
 		}
 		if a.Strictest < 0 || la.Decision.StricterThan(a.Limits[a.Strictest].Decision) {
@@ -255,6 +255,8 @@ type LimitAnswer struct {
 	Shadow bool
 	// Candidate: this is the limit of the rule's candidate.
 	Candidate bool
+	// Meter: the limit counts what passes and never denies (rules.Rule.IsMeter). It is in no figure of the answer.
+	Meter bool
 	// Soft and Elastic: allowed above the limit, because the limit is soft, or is elastic and
 	// had room in its pool.
 	Soft, Elastic bool
@@ -300,7 +302,7 @@ func (la *LimitAnswer) Series() string {
 }
 
 // Hidden reports whether clients may learn nothing of the limit.
-func (la *LimitAnswer) Hidden() bool { return la.Of != nil && la.Of.Hidden }
+func (la *LimitAnswer) Hidden() bool { return la.Meter || la.Of != nil && la.Of.Hidden }
 
 // Mode returns enforce, shadow or candidate.
 func (la *LimitAnswer) Mode() string {

@@ -299,7 +299,7 @@ func (s *SentLimit) replaceFormer(m *match.Match) {
 		return
 	}
 	_, m.Former.Limit = s.replace(m.Key, m.Former.Limit)
-	if !limiter.Movable(m.Former.Limit.Algorithm, m.Limit.Algorithm) {
+	if !limiter.Movable(m.Former.Limit, m.Limit) {
 		m.Former = nil
 	}
 }

@@ -19,7 +19,7 @@ import (
 //	calls: number; each: kind, id, asks
 //	asks: number; each: flags, source, pool, key, weight, limit; then, if a flag says so, name, life and margin of the
 //	high-water mark
-//	limit: algorithm, align, count, window_ms, burst, buckets, spare, anchor_ms
+//	limit: algorithm, align, count, window_ms, burst, buckets, spare, anchor_ms; a flag says whether its periods are kept
 //	leases: number; each: id, number of asks; each: key, count, window_ms
 //	denier: 0, or the place (from 1) of the ask that denied a grant, and behind it how many units of each ask are used
 //
@@ -92,6 +92,7 @@ const (
 	askNamed
 	askSpans
 	askMarked
+	askKept
 )
 
 // seal writes a token.
@@ -152,6 +153,9 @@ func (a *reservedAsk) append(b []byte) []byte {
 	}
 	if a.HighWater != nil {
 		flags |= askMarked
+	}
+	if a.Limit.Kept {
+		flags |= askKept
 	}
 	b = wire.AppendText(append(b, flags), a.source)
 	b = binary.AppendUvarint(b, uint64(a.pool))
@@ -229,7 +233,7 @@ func readAsk(r *wire.Reader) (a reservedAsk) {
 	for _, dst := range []*int64{&a.Limit.Count, &a.Limit.Window, &a.Limit.Burst, &a.Limit.Buckets, &a.Spare} {
 		*dst = r.Number(limiter.MaxExact)
 	}
-	a.Limit.Anchor = r.Varint()
+	a.Limit.Anchor, a.Limit.Kept = r.Varint(), flags&askKept != 0
 	if flags&askMarked != 0 {
 		a.HighWater = &limiter.HighWater{Name: r.Text(64), Life: r.Number(limiter.MaxExact),
 			Margin: r.Number(limiter.MaxExact)}

@@ -382,7 +382,7 @@ func (a *Answer) applySettlement(set *match.Set, r *reservedCall, call *limiter.
 		la.Decision = la.Decision.Within(r.asks[i].Spare)
 		la.name(set, &r.asks[i])
 		a.Limits = append(a.Limits, la)
-		if n := len(a.Limits) - 1; a.Strictest < 0 || la.Decision.StricterThan(a.Limits[a.Strictest].Decision) {
+		if n := len(a.Limits) - 1; !la.Meter && (a.Strictest < 0 || la.Decision.StricterThan(a.Limits[a.Strictest].Decision)) {
 			a.Strictest = n
 		}
 	}
@@ -392,6 +392,7 @@ func (a *Answer) applySettlement(set *match.Set, r *reservedCall, call *limiter.
 func (la *LimitAnswer) name(set *match.Set, of *reservedAsk) {
 	if rule := ruleOfKey(set, la.Key); rule != nil {
 		la.Rule, la.Notify = rule.Rule.Name, rule.Notify
+		la.Meter = rule.Rule.IsMeter() && la.Limit.Count == limiter.MaxExact
 	} else if la.Direct = true; of.isNamed {
 		la.Rule = of.source
 	}

@@ -30,6 +30,8 @@ var harness = storetest.Harness{New: func(t *testing.T, clock func() int64) limi
 
 func TestModel_Conforms(t *testing.T) { storetest.Model(t, harness) }
 
+func TestPeriods_Conform(t *testing.T) { storetest.Periods(t, harness) }
+
 func TestModel_Vectors(t *testing.T) { storetest.Vectors(t, harness) }
 
 func TestStore_WeathersStorms(t *testing.T) { storetest.Storm(t, harness) }

@@ -75,6 +75,7 @@ func TestModel_ConformsOnACluster(t *testing.T) {
 		storetest.Records(t, one)
 		storetest.Looks(t, one)
 		storetest.Formers(t, one)
+		storetest.Periods(t, one)
 		storetest.Settlements(t, one)
 		storetest.Births(t, one)
 		storetest.Errors(t, one)

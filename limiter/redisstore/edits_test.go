@@ -36,7 +36,7 @@ func newEdits(t *rapid.T) *edits {
 func (e *edits) edit(t *rapid.T, i int) {
 	was := e.limits[i]
 	f := rapid.SampledFrom(families[:len(families)-1]).Draw(t, "edited family")
-	if is := e.limit(t, f); limiter.Movable(was.Algorithm, is.Algorithm) {
+	if is := e.limit(t, f); limiter.Movable(was, is) {
 		e.family[i], e.limits[i], e.was[i] = f, is, &was
 	}
 }

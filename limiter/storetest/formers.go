@@ -79,7 +79,7 @@ func (e *edited) agree(t failer, op limiter.Op, w int64) {
 func Formers(t *testing.T, h Harness) {
 	for _, from := range formerLimits {
 		for _, to := range formerLimits {
-			if !limiter.Movable(from.Algorithm, to.Algorithm) {
+			if !limiter.Movable(from, to) {
 				continue
 			}
 			for name, spent := range map[string]int64{
@@ -140,7 +140,7 @@ func formerWalks(t *testing.T, h Harness) {
 	rapid.Check(t, func(r *rapid.T) {
 		from := rapid.SampledFrom(formerLimits).Draw(r, "from")
 		to := rapid.SampledFrom(formerLimits).Filter(func(l limiter.Limit) bool {
-			return limiter.Movable(from.Algorithm, l.Algorithm)
+			return limiter.Movable(from, l)
 		}).Draw(r, "to")
 		e := editedIn(store, clock, from, to)
 		for range rapid.IntRange(0, 4).Draw(r, "charges") {
@@ -204,7 +204,7 @@ func formerOperations(t *testing.T, h Harness) {
 func formerBack(t *testing.T, h Harness) {
 	for _, from := range formerLimits {
 		for _, to := range formerLimits {
-			if !limiter.Movable(from.Algorithm, to.Algorithm) {
+			if !limiter.Movable(from, to) {
 				continue
 			}
 			for _, op := range []limiter.Op{limiter.OpRefund, limiter.OpSettle} {

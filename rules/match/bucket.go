@@ -58,7 +58,7 @@ func (s *Set) FindBucket(c *Compiled, text string, now time.Time) (Bucket, error
 		if text != "" && text != scope.Global {
 			return Bucket{}, errors.New("must be global, because the rule has one bucket for all requests")
 		}
-		b.Name, b.Key = scope.Global, c.globalKey
+		b.Name, b.Key = scope.Global, ofPeriod(c.globalKey, b.Limit)
 		return b.withCandidate(), nil
 	}
 	if err := checkOverrideText(text); err != nil {
@@ -77,7 +77,7 @@ func (s *Set) FindBucket(c *Compiled, text string, now time.Time) (Bucket, error
 	b.Name = displayFacts(string(full), several, nil)
 	b.Exception = displayFacts(string(short), several, nil)
 	if !p.cut {
-		b.Key = limiter.Key(string(full) + c.suffix)
+		b.Key = ofPeriod(limiter.Key(string(full)+c.suffix), b.Limit)
 	}
 	if o := s.overrides.Of(c.Rule.ID); o != nil {
 		if p.cut { // wildcards are not for hashes

@@ -22,7 +22,8 @@ func (m *Match) Candidate() (limiter.Key, limiter.Limit, bool) {
 	if c.candidate.follows {
 		l.Window, l.Anchor = m.Limit.Window, m.Limit.Anchor
 	}
-	return m.Key[:len(m.Key)-len(c.suffix)] + limiter.Key(c.candidate.suffix), l, true
+	key, _, _ := m.Key.Period()
+	return key[:len(key)-len(c.suffix)] + limiter.Key(c.candidate.suffix), l, true
 }
 
 // PhaseAt returns the window of the rule's schedule that contains an instant, -1 for none, and

@@ -236,7 +236,7 @@ func (s *Set) findEntries(c *Compiled, text string, now int64) (Bucket, error) {
 		Exception: displayEntries(string(short), nil)}
 	b.Former = c.formerBase(b.Override, nil, now)
 	if !p.cut {
-		b.Key = limiter.Key(string(full) + c.suffix)
+		b.Key = ofPeriod(limiter.Key(string(full)+c.suffix), b.Limit)
 	}
 	if o := s.overrides.Of(c.Rule.ID); o != nil {
 		a, f := exactOverride(o, short, now)

@@ -25,12 +25,12 @@ type former struct {
 
 // compileFormer returns the former limits of a rule with an algorithm, nil if there are none that are of use. It never
 // refuses a rule.
-func compileFormer(r *rules.Rule, is limiter.Algorithm) *former {
+func compileFormer(r *rules.Rule, is limiter.Limit) *former {
 	if r.Former == nil || r.Spans() {
 		return nil
 	}
 	l, ok := r.Former.Limits()
-	if !ok || !limiter.Movable(l.Limit.Algorithm, is) {
+	if !ok || !limiter.Movable(l.Limit, is) {
 		return nil
 	}
 	return &former{at: r.Former.AtMS, limits: l}
@@ -38,7 +38,7 @@ func compileFormer(r *rules.Rule, is limiter.Algorithm) *former {
 
 // of returns what a former limit is with an override, nil for none, or nil once its window has passed.
 func (f *former) of(l limiter.Limit, e *override.Effect, now int64) *FormerLimit {
-	if e != nil {
+	if l = l.At(now); e != nil {
 		l = e.Apply(l)
 	}
 	until := f.at + countsFor(l)

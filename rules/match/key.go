@@ -163,6 +163,14 @@ func keySuffix(id int64, a limiter.Algorithm) string {
 	return "|" + strconv.FormatInt(id, 10) + "|" + a.Kind()
 }
 
+// ofPeriod returns the key of the bucket of a limit's period, which is key if the limit is not kept.
+func ofPeriod(key limiter.Key, l limiter.Limit) limiter.Key {
+	if !l.Kept || key == "" {
+		return key
+	}
+	return limiter.Key(limiter.AppendPeriod([]byte(key), l))
+}
+
 // candidateSuffix is keySuffix for a rule's candidate. It never equals that of a rule, because an
 // id contains no dot.
 func candidateSuffix(id int64, a limiter.Algorithm) string {

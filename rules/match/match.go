@@ -93,9 +93,15 @@ func (s *Set) match(ctx context.Context, d *Descriptor, weight, since int64, now
 			if c.former != nil {
 				m.Former = k.former(c, o, key[:len(key)-len(c.suffix)], at)
 			}
+			if m.Limit.Kept {
+				key = limiter.AppendPeriod(key, m.Limit)
+			}
 			m.Key = limiter.Key(key)
-		} else if limited && c.former != nil {
-			m.Former = k.former(c, nil, nil, at)
+		} else if limited {
+			if c.former != nil {
+				m.Former = k.former(c, nil, nil, at)
+			}
+			m.Key = ofPeriod(m.Key, m.Limit)
 		}
 		if !limited {
 			continue

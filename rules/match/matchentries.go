@@ -68,7 +68,7 @@ func (s *Set) matchEntries(c *Compiled, list []entries.Entry, now int64) Match {
 		}
 	}
 	m.Former = c.formerBase(m.Override, f, now)
-	m.Key = limiter.Key(append(key, c.suffix...))
+	m.Key = ofPeriod(limiter.Key(append(key, c.suffix...)), m.Limit)
 	return m
 }
 

@@ -86,7 +86,7 @@ func (c *Compiled) compilePolicy(p *rules.Parsed, pools map[string]*CompiledPool
 		c.when.Normalize(opt.normalNetwork)
 	}
 	c.Period = r.Calendar.Period()
-	c.former = compileFormer(r, c.Limit.Algorithm)
+	c.former = compileFormer(r, c.Limit)
 	if c.Candidate = p.Candidate; c.Candidate != nil {
 		c.candidate = &candidate{candidateSuffix(r.ID, c.Candidate.Algorithm), r.CandidateFollows()}
 	}

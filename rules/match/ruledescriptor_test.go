@@ -86,7 +86,6 @@ func TestValidate_WhatBelongsToADescriptor(t *testing.T) {
 		{"metadata", func(r *rules.Rule) { r.Metadata = metadata }},
 		// Without a descriptor.
 		{"addend", ordinaryWith(func(r *rules.Rule) { r.Addend = rules.AddendCharge })},
-		{"unlimited", ordinaryWith(func(r *rules.Rule) { r.Unlimited = true })},
 		{"quota", ordinaryWith(func(r *rules.Rule) { r.Quota = true })},
 		{"replaces", ordinaryWith(func(r *rules.Rule) { r.Replaces = []string{"a"} })},
 		{"share_threshold", ordinaryWith(func(r *rules.Rule) { r.ShareThreshold = true })},

@@ -41,7 +41,12 @@ func (c *Compiled) Spans(key limiter.Key) bool {
 }
 
 // Own reports whether a bucket, which belongs to the rule, is that of the rule's own limit.
-func (c *Compiled) Own(key limiter.Key) bool { return strings.HasSuffix(string(key), c.suffix) }
+func (c *Compiled) Own(key limiter.Key) bool {
+	if c.Limit.Kept {
+		key, _, _ = key.Period()
+	}
+	return strings.HasSuffix(string(key), c.suffix)
+}
 
 // Exact returns the rule of a bucket that has a home region (SpanGlobalExact), nil for any other: a bucket of such a
 // rule's own limit or of its ban, not that of its candidate.

@@ -53,7 +53,7 @@ func Shed(r *rules.Rule, p *match.CompiledPool) string {
 
 // Limit describes a rule's limit in a few words: "100 per minute per user".
 func Limit(r *rules.Rule) string {
-	if r.Unlimited {
+	if r.Unlimited && !r.IsMeter() {
 		return "unlimited"
 	}
 	by := Scope(r.Scope)
@@ -63,6 +63,9 @@ func Limit(r *rules.Rule) string {
 	each := " per " + by
 	if by == "" || r.Scope == scope.Global {
 		each = " in total"
+	}
+	if r.IsMeter() {
+		return "unlimited, counted per " + r.PeriodWords() + each
 	}
 	if r.Traits().Slots {
 		return r.AmountWords(r.Limit) + " at a time" + each
@@ -156,6 +159,9 @@ func allowance(r *rules.Rule) string {
 		return described(r)
 	}
 	who, each := senders(r)
+	if r.Unlimited {
+		return capital(requests(r, each)) + " are counted per " + period(r) + metered(who) + ", and none is denied"
+	}
 	count := r.AmountWords(r.Limit)
 	units := count + " units"
 	if r.Noun() != "" {
@@ -174,6 +180,17 @@ func allowance(r *rules.Rule) string {
 	return who + " may send " + count + " " + kind(r) + " per " + period(r) +
 		destination(r, each) + condition(r) + burst(r)
 }
+
+// metered says for whom a meter counts, of what senders returns.
+func metered(who string) string {
+	if who == "All clients together" {
+		return ""
+	}
+	return " for e" + strings.TrimPrefix(who, "E")
+}
+
+// capital makes the first letter a capital.
+func capital(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
 // senders names who has a limit of its own. each are the parts of the scope that belong to the request instead:
 // its route, its method and its host.
@@ -300,6 +317,10 @@ func details(r *rules.Rule) []string {
 			wait = " and no Retry-After."
 		}
 		s = append(s, "Denied clients receive the status "+strconv.FormatInt(d.Status, 10)+wait)
+	}
+	if r.KeepPeriods != nil {
+		kept := "What each key has spent is kept for " + rules.CountWords(*r.KeepPeriods) + " periods."
+		s = append(s, strings.Replace(kept, " 1 periods.", " 1 period.", 1))
 	}
 	if r.Hidden {
 		s = append(s, "Clients see neither its name nor its figures.")

@@ -288,6 +288,9 @@ func TestLimit_IsShort(t *testing.T) {
 	}{
 		{"100 per minute per user", descriptor(entries.Element{Key: "path", Value: "/pay"}, entries.Element{Key: "user"})},
 		{"100 per minute in total", descriptor(entries.Element{Key: "file", Pattern: "*", Shared: true})},
+		{"unlimited, counted per calendar month per user", func(r *rules.Rule) {
+			r.Algorithm, r.Limit, r.WindowMS, r.Unlimited, r.Calendar = "fixed_window", 0, 0, true, &rules.Calendar{Every: "month"}
+		}},
 		{"unlimited", func(r *rules.Rule) {
 			descriptor(entries.Element{Key: "user"})(r)
 			r.Unlimited = true
@@ -312,5 +315,16 @@ func TestMatch_NamesMethodAndRoute(t *testing.T) {
 		if got := Match(rule(edit)); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
+	}
+}
+
+func TestSummary_DescribesMetersAndStatements(t *testing.T) {
+	const want = "POST requests to /v1/charges are counted per calendar month (UTC) for each user, and none is denied. " +
+		"What each key has spent is kept for 13 periods."
+	if got := Summary(rule(func(r *rules.Rule) {
+		r.Algorithm, r.Limit, r.WindowMS, r.Unlimited, r.KeepPeriods = "fixed_window", 0, 0, true, new(int64(13))
+		r.Calendar = &rules.Calendar{Every: "month"}
+	})); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }

@@ -26,7 +26,7 @@ const (
 var (
 	factFields = []string{"scope", "route", "method", "host", "when", "tiers["}
 	// descriptorFields begins with the fields of the descriptor itself.
-	descriptorFields = []string{"descriptor.domain", "descriptor.entries", "addend", "unlimited", "quota", "replaces",
+	descriptorFields = []string{"descriptor.domain", "descriptor.entries", "addend", "quota", "replaces",
 		"share_threshold", "metadata"}
 )
 
@@ -103,6 +103,9 @@ func (rd *ruleReader) lines(name string) func(func(string) bool) {
 func putDescriptor(form url.Values, r *rules.Rule) {
 	form.Set(kindField, kindFacts)
 	form.Del("replaces")
+	if r.Unlimited && r.Limit == 0 {
+		form.Del("limit")
+	}
 	d := r.Descriptor
 	if d == nil {
 		return
@@ -116,9 +119,6 @@ func putDescriptor(form url.Values, r *rules.Rule) {
 	bind.PutText(form, "descriptor.entries", strings.Join(lines, "\n"))
 	bind.PutText(form, "replaces", strings.Join(r.Replaces, "\n"))
 	bind.PutText(form, "metadata", pairLines(r.Metadata))
-	if r.Unlimited && r.Limit == 0 {
-		form.Del("limit")
-	}
 }
 
 // An entry of a descriptor is a line: key=value, key~pattern, key~~pattern if all values that fit share a bucket, or

@@ -27,7 +27,7 @@ func ruleOf(form url.Values) (rules.Rule, []field.Problem) {
 	r.Tiers, r.Schedule, r.Calendar = rd.tiers(), rd.schedule(), rd.calendar()
 	r.Defer, r.Candidate, r.Ban, r.Denial = rd.deferral(r.OverLimit), rd.candidate(), rd.ban(), rd.denial()
 	r.Warn = rd.warn()
-	if r.Calendar == nil && rd.Text("window_ms") == "" && !r.Unlimited {
+	if r.Calendar == nil && rd.Text("window_ms") == "" && (!r.Unlimited || r.IsMeter()) {
 		rd.Wrong("window_ms", "is required")
 	}
 	r.Normalize()

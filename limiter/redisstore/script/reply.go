@@ -59,6 +59,7 @@ func (r *Request) decodeFull(in *reader, kind int64) {
 		}
 		d.SetRoom(room)
 		readDelay(&d, m.ban, stored)
+		m.shorten(&d)
 		if r.part {
 			r.Booked = append(r.Booked, Booking{At: in.integer(), Weight: in.integer(), Base: in.integer()})
 		}
@@ -76,6 +77,7 @@ func (r *Request) decodePlain(in *reader, now int64, delayed bool) {
 		d := limiter.Decision{Allowed: retry == 0, Limit: m.limit, Rate: m.rate, RetryAfter: retry}
 		d.SetRoom(in.integer())
 		d.Reset = in.integer()
+		m.shorten(&d)
 		r.Result.Allowed = r.Result.Allowed && d.Allowed
 		r.Result.Limits = append(r.Result.Limits, d)
 	}
@@ -85,6 +87,13 @@ func (r *Request) decodePlain(in *reader, now int64, delayed bool) {
 			d.Delay = in.integer()
 			readDelay(d, r.most[i].ban, false)
 		}
+	}
+}
+
+// shorten makes the waits of a decision on a limit that is kept those until its period's end.
+func (m *most) shorten(d *limiter.Decision) {
+	if m.kept {
+		d.RetryAfter, d.Reset = limiter.PeriodWait(d.RetryAfter), limiter.PeriodWait(d.Reset)
 	}
 }
 

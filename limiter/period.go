@@ -1,0 +1,83 @@
+package limiter
+
+import (
+	"strconv"
+	"strings"
+)
+
+const (
+	// PeriodKept is for how long the bucket of a Limit with Kept is readable after its period's end, ms: a day.
+	PeriodKept int64 = 86_400_000
+	// MinPeriod is the shortest window of a Limit with Kept, ms.
+	MinPeriod int64 = 3_600_000
+	// periodLead is how much earlier than its period the window of such a bucket begins in stores, ms: the clock of the
+	// node that chose the period may be so far ahead of the store's.
+	periodLead int64 = 3_600_000
+)
+
+// A limit with Kept has a bucket of its own for each period. The bucket's key ends in the period's start, as in
+//
+//	{user:42}|17|fw.1767225600000
+//
+// Stores count in it until PeriodKept after the period's end: it can be read until then, and a settlement that comes
+// late is counted in the period that the request was in. The node's clock chooses the period. So two nodes whose clocks
+// differ count a request at the boundary in one of two periods, never in both.
+
+// At returns the limit for a request at an instant (ms): of a limit that is Kept, the period that contains it begins at
+// Anchor.
+func (l Limit) At(now int64) Limit {
+	if l.Kept {
+		l.Anchor += floorDiv(now-l.Anchor, l.Window) * l.Window
+	}
+	return l
+}
+
+// PeriodEnd returns the end of the period of a limit that is Kept, which At has returned; ms.
+func (l Limit) PeriodEnd() int64 { return l.Anchor + l.Window }
+
+// Suffix returns the end of the keys of a limit's buckets: the kind of its state and, of a limit that is Kept, the start
+// of the period that At has chosen.
+func (l Limit) Suffix() string {
+	if !l.Kept {
+		return l.Algorithm.Kind()
+	}
+	return string(AppendPeriod([]byte(l.Algorithm.Kind()), l))
+}
+
+// AppendPeriod appends to a key what names the period of a limit that is Kept.
+func AppendPeriod(key []byte, l Limit) []byte {
+	return strconv.AppendInt(append(key, '.'), l.Anchor, 10)
+}
+
+// Period splits a key into that of the rule's buckets and the start of a period, ms. ok is false if the bucket is not
+// one of a limit that is Kept.
+func (k Key) Period() (of Key, start int64, ok bool) {
+	text := string(k)
+	kind := strings.LastIndexByte(text, '|') + 1
+	dot := strings.IndexByte(text[kind:], '.')
+	if dot < 0 {
+		return k, 0, false
+	}
+	start, err := strconv.ParseInt(text[kind+dot+1:], 10, 64)
+	return k[:kind+dot], start, err == nil
+}
+
+// Stored returns the limit by which stores count: of a limit that is Kept, a window that is longer than the period on
+// both sides.
+func (l Limit) Stored() Limit {
+	if l.Kept {
+		l.Anchor -= periodLead
+		l.Window += periodLead + PeriodKept
+		l.Kept = false
+	}
+	return l
+}
+
+// PeriodWait returns how long a wait until the end of the window of Stored is until the period's end, at least 1 ms. It
+// leaves 0 and Never as they are.
+func PeriodWait(wait int64) int64 {
+	if wait <= 0 {
+		return wait
+	}
+	return max(1, wait-PeriodKept)
+}
