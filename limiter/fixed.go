@@ -45,7 +45,7 @@ func (k fixedKernel) fits(l Limit, s *State, now, w int64, _ string) (bool, int6
 
 // wait returns how long it is until the limit's own window ends.
 func (fixedKernel) wait(l Limit, wait int64) int64 {
-	if l.Kept {
+	if l.PerPeriod {
 		return PeriodWait(wait)
 	}
 	return wait

@@ -22,10 +22,10 @@ func (a *Ask) checkFormer() error {
 }
 
 // Movable reports whether an edit from limit a to limit b needs Ask.Former to keep what was spent, and can. Where the
-// kinds are the same, and both or neither are Kept, the bucket stays.
+// kinds are the same, and both or neither are PerPeriod, the bucket stays.
 func Movable(a, b Limit) bool {
 	counts := func(t *Traits) bool { return t.Decay != DecayNone && !t.Slots && !t.Internal }
-	return (a.Algorithm.Kind() != b.Algorithm.Kind() || a.Kept != b.Kept) && counts(a.Algorithm.Traits()) &&
+	return (a.Algorithm.Kind() != b.Algorithm.Kind() || a.PerPeriod != b.PerPeriod) && counts(a.Algorithm.Traits()) &&
 		counts(b.Algorithm.Traits())
 }
 

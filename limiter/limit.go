@@ -72,9 +72,9 @@ type Limit struct {
 	Anchor int64
 	// Buckets is the number of sub-windows of sliding_window_buckets.
 	Buckets int64
-	// Kept: fixed_window with AlignCalendar has a bucket for each period, which stays readable for a while after its end;
+	// PerPeriod: fixed_window with AlignCalendar has a bucket for each period, which stays readable for a while after its end;
 	// see At. The key of an ask has the period (Suffix).
-	Kept bool
+	PerPeriod bool
 	// Of a Ban, these have other meanings; see BanLimit.
 }
 

@@ -6,16 +6,16 @@ import (
 )
 
 const (
-	// PeriodKept is for how long the bucket of a Limit with Kept is readable after its period's end, ms: a day.
+	// PeriodKept is for how long the bucket of a Limit with PerPeriod is readable after its period's end, ms: a day.
 	PeriodKept int64 = 86_400_000
-	// MinPeriod is the shortest window of a Limit with Kept, ms.
+	// MinPeriod is the shortest window of a Limit with PerPeriod, ms.
 	MinPeriod int64 = 3_600_000
 	// periodLead is how much earlier than its period the window of such a bucket begins in stores, ms: the clock of the
 	// node that chose the period may be so far ahead of the store's.
 	periodLead int64 = 3_600_000
 )
 
-// A limit with Kept has a bucket of its own for each period. The bucket's key ends in the period's start, as in
+// A limit with PerPeriod has a bucket of its own for each period. The bucket's key ends in the period's start, as in
 //
 //	{user:42}|17|fw.1767225600000
 //
@@ -23,34 +23,34 @@ const (
 // late is counted in the period that the request was in. The node's clock chooses the period. So two nodes whose clocks
 // differ count a request at the boundary in one of two periods, never in both.
 
-// At returns the limit for a request at an instant (ms): of a limit that is Kept, the period that contains it begins at
+// At returns the limit for a request at an instant (ms): of a limit that is PerPeriod, the period that contains it begins at
 // Anchor.
 func (l Limit) At(now int64) Limit {
-	if l.Kept {
+	if l.PerPeriod {
 		l.Anchor += floorDiv(now-l.Anchor, l.Window) * l.Window
 	}
 	return l
 }
 
-// PeriodEnd returns the end of the period of a limit that is Kept, which At has returned; ms.
+// PeriodEnd returns the end of the period of a limit that is PerPeriod, which At has returned; ms.
 func (l Limit) PeriodEnd() int64 { return l.Anchor + l.Window }
 
-// Suffix returns the end of the keys of a limit's buckets: the kind of its state and, of a limit that is Kept, the start
+// Suffix returns the end of the keys of a limit's buckets: the kind of its state and, of a limit that is PerPeriod, the start
 // of the period that At has chosen.
 func (l Limit) Suffix() string {
-	if !l.Kept {
+	if !l.PerPeriod {
 		return l.Algorithm.Kind()
 	}
 	return string(AppendPeriod([]byte(l.Algorithm.Kind()), l))
 }
 
-// AppendPeriod appends to a key what names the period of a limit that is Kept.
+// AppendPeriod appends to a key what names the period of a limit that is PerPeriod.
 func AppendPeriod(key []byte, l Limit) []byte {
 	return strconv.AppendInt(append(key, '.'), l.Anchor, 10)
 }
 
 // Period splits a key into that of the rule's buckets and the start of a period, ms. ok is false if the bucket is not
-// one of a limit that is Kept.
+// one of a limit that is PerPeriod.
 func (k Key) Period() (of Key, start int64, ok bool) {
 	text := string(k)
 	kind := strings.LastIndexByte(text, '|') + 1
@@ -62,13 +62,13 @@ func (k Key) Period() (of Key, start int64, ok bool) {
 	return k[:kind+dot], start, err == nil
 }
 
-// Stored returns the limit by which stores count: of a limit that is Kept, a window that is longer than the period on
+// Stored returns the limit by which stores count: of a limit that is PerPeriod, a window that is longer than the period on
 // both sides.
 func (l Limit) Stored() Limit {
-	if l.Kept {
+	if l.PerPeriod {
 		l.Anchor -= periodLead
 		l.Window += periodLead + PeriodKept
-		l.Kept = false
+		l.PerPeriod = false
 	}
 	return l
 }

@@ -25,7 +25,7 @@ type Variant struct {
 }
 
 // Vary reports whether the limit of a request depends on its tier or on the time.
-func (l *Limits) Vary() bool { return l.Tiers != nil || l.timed != nil || l.Limit.Kept }
+func (l *Limits) Vary() bool { return l.Tiers != nil || l.timed != nil || l.Limit.PerPeriod }
 
 // For returns the limit of a request at an instant, in ms since the epoch, in order of precedence: its tier's ("" is
 // none), the schedule's, the rule's own. False means that the rule does not limit the request.

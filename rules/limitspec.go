@@ -15,8 +15,8 @@ type LimitSpec struct {
 	Align     *string
 	AnchorMS  *int64
 	Buckets   *int64
-	// Kept is that of the limit, of fixed_window with windows by the clock; others ignore it.
-	Kept bool
+	// PerPeriod is that of the limit, of fixed_window with windows by the clock; others ignore it.
+	PerPeriod bool
 }
 
 // Resolve applies defaults (the algorithm, burst = limit, buckets = 60 or fewer for a tiny window)
@@ -70,7 +70,7 @@ func (s LimitSpec) settings(l *limiter.Limit, ps *field.Problems) {
 		}
 	case limiter.SettingAlign:
 		s.align(l, ps)
-		l.Kept = s.Kept && l.Align == limiter.AlignCalendar
+		l.PerPeriod = s.PerPeriod && l.Align == limiter.AlignCalendar
 	}
 }
 

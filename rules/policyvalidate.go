@@ -328,7 +328,7 @@ func (r *Rule) Traits() *limiter.Traits {
 func (r *Rule) spec() LimitSpec {
 	s := LimitSpec{
 		Algorithm: r.Algorithm, Limit: r.Limit, WindowMS: r.WindowMS,
-		Burst: r.Burst, Align: r.Align, AnchorMS: r.AnchorMS, Buckets: r.Buckets, Kept: r.KeepPeriods != nil,
+		Burst: r.Burst, Align: r.Align, AnchorMS: r.AnchorMS, Buckets: r.Buckets, PerPeriod: r.KeepPeriods != nil,
 	}
 	if r.IsMeter() && r.Traits().Setting == limiter.SettingAlign {
 		s.Limit = limiter.MaxExact

@@ -92,7 +92,7 @@ const (
 	askNamed
 	askSpans
 	askMarked
-	askKept
+	askPerPeriod
 )
 
 // seal writes a token.
@@ -154,8 +154,8 @@ func (a *reservedAsk) append(b []byte) []byte {
 	if a.HighWater != nil {
 		flags |= askMarked
 	}
-	if a.Limit.Kept {
-		flags |= askKept
+	if a.Limit.PerPeriod {
+		flags |= askPerPeriod
 	}
 	b = wire.AppendText(append(b, flags), a.source)
 	b = binary.AppendUvarint(b, uint64(a.pool))
@@ -233,7 +233,7 @@ func readAsk(r *wire.Reader) (a reservedAsk) {
 	for _, dst := range []*int64{&a.Limit.Count, &a.Limit.Window, &a.Limit.Burst, &a.Limit.Buckets, &a.Spare} {
 		*dst = r.Number(limiter.MaxExact)
 	}
-	a.Limit.Anchor, a.Limit.Kept = r.Varint(), flags&askKept != 0
+	a.Limit.Anchor, a.Limit.PerPeriod = r.Varint(), flags&askPerPeriod != 0
 	if flags&askMarked != 0 {
 		a.HighWater = &limiter.HighWater{Name: r.Text(64), Life: r.Number(limiter.MaxExact),
 			Margin: r.Number(limiter.MaxExact)}

@@ -16,19 +16,19 @@ const (
 )
 
 // keptDay is a limit of ten units a day whose periods are kept.
-var keptDay = limiter.Limit{Algorithm: limiter.FixedWindow, Count: 10, Window: 24 * hour, Kept: true}
+var keptDay = limiter.Limit{Algorithm: limiter.FixedWindow, Count: 10, Window: 24 * hour, PerPeriod: true}
 
 // of returns an ask of a limit that is kept, in the period of an instant.
 func (e entity) of(l limiter.Limit, at, w int64) limiter.Ask {
 	l = l.At(at)
 	key := e.key(3, l.Algorithm)
-	if l.Kept {
+	if l.PerPeriod {
 		key = limiter.Key(limiter.AppendPeriod([]byte(key), l))
 	}
 	return limiter.Ask{Key: key, Limit: l, Weight: w}
 }
 
-// Periods checks limits whose periods are kept (limiter.Limit.Kept).
+// Periods checks limits whose periods are kept (limiter.Limit.PerPeriod).
 func Periods(t *testing.T, h Harness) {
 	t.Run("LikeOthers", func(t *testing.T) { periodsLikeOthers(t, h) })
 	t.Run("AfterTheEnd", func(t *testing.T) { periodsAfterTheEnd(t, h) })
@@ -42,7 +42,7 @@ func periodsLikeOthers(t *testing.T, h Harness) {
 		clock := NewClock(periodStart + rapid.Int64Range(0, 24*hour-1).Draw(rt, "begin"))
 		s, kept, plain := h.New(t, clock.Now), newEntity(), newEntity()
 		other := keptDay
-		other.Kept = false
+		other.PerPeriod = false
 		for range rapid.IntRange(1, 12).Draw(rt, "steps") {
 			clock.Advance(rapid.Int64Range(0, 9*hour).Draw(rt, "later"))
 			op := rapid.SampledFrom([]limiter.Op{limiter.OpTake, limiter.OpTake, limiter.OpPeek, limiter.OpCharge,
@@ -126,7 +126,7 @@ func reserve(t failer, s limiter.Store, id string, a limiter.Ask) {
 func periodsEdits(t *testing.T, h Harness) {
 	now := periodStart + hour
 	plain := keptDay
-	plain.Kept = false
+	plain.PerPeriod = false
 	counter := limiter.Limit{Algorithm: limiter.SlidingWindowCounter, Count: 20, Window: 24 * hour}
 	for _, tt := range []struct {
 		name     string

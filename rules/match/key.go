@@ -165,7 +165,7 @@ func keySuffix(id int64, a limiter.Algorithm) string {
 
 // ofPeriod returns the key of the bucket of a limit's period, which is key if the limit is not kept.
 func ofPeriod(key limiter.Key, l limiter.Limit) limiter.Key {
-	if !l.Kept || key == "" {
+	if !l.PerPeriod || key == "" {
 		return key
 	}
 	return limiter.Key(limiter.AppendPeriod([]byte(key), l))

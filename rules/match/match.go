@@ -93,7 +93,7 @@ func (s *Set) match(ctx context.Context, d *Descriptor, weight, since int64, now
 			if c.former != nil {
 				m.Former = k.former(c, o, key[:len(key)-len(c.suffix)], at)
 			}
-			if m.Limit.Kept {
+			if m.Limit.PerPeriod {
 				key = limiter.AppendPeriod(key, m.Limit)
 			}
 			m.Key = limiter.Key(key)

@@ -42,7 +42,7 @@ func (c *Compiled) Spans(key limiter.Key) bool {
 
 // Own reports whether a bucket, which belongs to the rule, is that of the rule's own limit.
 func (c *Compiled) Own(key limiter.Key) bool {
-	if c.Limit.Kept {
+	if c.Limit.PerPeriod {
 		key, _, _ = key.Period()
 	}
 	return strings.HasSuffix(string(key), c.suffix)

@@ -96,15 +96,15 @@ func (r *Request) hurry(a *limiter.Ask) {
 	}
 }
 
-// most is Limit and Rate of a decision, and whether it is that of a ban, or of a limit that is kept.
+// most is Limit and Rate of a decision, and whether it is that of a ban, or of a limit with PerPeriod.
 type most struct {
-	limit, rate int64
-	ban, kept   bool
+	limit, rate  int64
+	ban, periods bool
 }
 
 // mostOf returns them.
 func mostOf(l *limiter.Limit) most {
-	return most{limit: l.Capacity(), rate: l.Rate(), ban: l.Algorithm == limiter.Ban, kept: l.Kept}
+	return most{limit: l.Capacity(), rate: l.Rate(), ban: l.Algorithm == limiter.Ban, periods: l.PerPeriod}
 }
 
 // Booking is what one ask of a part has put into its bucket.
@@ -167,7 +167,7 @@ func (r *Request) encodePlain(names *Names, req *limiter.Request) bool {
 // appendLimit appends the code of a limit's algorithm, plus the given mark, its
 // count, window and extra.
 func appendLimit(b []byte, l *limiter.Limit, mark int64) []byte {
-	if l.Kept {
+	if l.PerPeriod {
 		stored := l.Stored()
 		l = &stored
 	}

@@ -92,7 +92,7 @@ func (r *Request) decodePlain(in *reader, now int64, delayed bool) {
 
 // shorten makes the waits of a decision on a limit that is kept those until its period's end.
 func (m *most) shorten(d *limiter.Decision) {
-	if m.kept {
+	if m.periods {
 		d.RetryAfter, d.Reset = limiter.PeriodWait(d.RetryAfter), limiter.PeriodWait(d.Reset)
 	}
 }
