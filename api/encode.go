@@ -46,8 +46,12 @@ func (e *encoder) append(b []byte, a *decide.Answer) []byte {
 			b = appendMember(b, "retry_after_s", reply.CeilSeconds(ms))
 		}
 	}
-	if a.Op == limiter.OpReset {
+	switch a.Op {
+	case limiter.OpReset:
 		b = appendMember(b, "reset", a.Resets())
+	case limiter.OpClose:
+		b = append(b, `,"ended":`...)
+		b = strconv.AppendBool(b, a.Resets() > 0)
 	}
 	if ms := a.Ban(); ms > 0 {
 		b = appendMember(b, "ban_ms", ms)

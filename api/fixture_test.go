@@ -274,6 +274,7 @@ type checkReply struct {
 	Deferred     string            `json:"deferred"`
 	Refunded     *int64            `json:"refunded"`
 	Reset        *int64            `json:"reset"`
+	Ended        *bool             `json:"ended"`
 	Limits       []replyLimit      `json:"limits"`
 	Headers      map[string]string `json:"headers"`
 	Body         map[string]any    `json:"body"`

@@ -55,7 +55,7 @@ func single(op limiter.Op) func(*Server, echo.Context) error {
 		}
 		traced(c.Request(), &x.q)
 		if op == limiter.OpReset {
-			if err := onlyBans(c, &x.q); err != nil {
+			if err := onlySome(c, &x.q); err != nil {
 				return err
 			}
 		}
@@ -78,15 +78,23 @@ func traced(r *http.Request, q *decide.Question) {
 	}
 }
 
-// onlyBans reads the parameter only of a reset. A misspelt one must not reset more than was meant.
-func onlyBans(c echo.Context, q *decide.Question) error {
+// onlySome reads the parameter only of a reset. A misspelt one must not reset more than was meant.
+func onlySome(c echo.Context, q *decide.Question) error {
 	params, err := parseQuery(c, "only")
 	if err != nil {
 		return err
 	}
-	q.OnlyBans = params.oneOf("only", "ban") != ""
-	if q.OnlyBans && q.IsDirect {
+	switch params.oneOf("only", "ban", "close") {
+	case "ban":
+		q.OnlyBans = true
+	case "close":
+		q.Op = limiter.OpClose
+	}
+	switch {
+	case q.OnlyBans && q.IsDirect:
 		params.wrong("only", "does not apply to direct limits; only rules have bans")
+	case q.Op == limiter.OpClose && q.IsDirect:
+		params.wrong("only", "does not apply to direct limits; only buckets of rules with a limit_field can be closed")
 	}
 	return params.err()
 }

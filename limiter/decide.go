@@ -80,12 +80,16 @@ func DecideHeld(
 				at := l.Algorithm.Traits().kernel.spend(l, states[i], now, w, id)
 				charged[i] = Charged{At: at, Weight: w, Limit: l, Born: states[i].Born}
 				states[i].Exists = true
+				if l.Kept == KeptSet {
+					fixedKernel{}.lower(l, states[i], now)
+				}
 				changed[i] = true
 			}
 		}
 	}
 	if op == OpTake && !all {
 		countDenials(asks, states, now, changed, out)
+		lowerDenied(asks, states, now, changed, out)
 	}
 	for i := range asks {
 		left := out[i].Remaining
@@ -96,8 +100,37 @@ func DecideHeld(
 	return all
 }
 
+// lowerDenied lowers the limits that buckets keep below what is spent in them, for the takes that they deny.
+func lowerDenied(asks []Ask, states []*State, now int64, changed []bool, out []Decision) {
+	for i := range asks {
+		a, k := &asks[i], fixedKernel{}
+		if a.Limit.Kept != KeptSet || out[i].Allowed || !a.Spends(OpTake) {
+			continue
+		}
+		if used, _ := k.window(a.Limit, states[i], now); used > a.Limit.Count {
+			k.lower(a.Limit, states[i], now)
+			changed[i] = true
+		}
+	}
+}
+
+// Shut closes the bucket of a limit with Kept until its window ends: the limit that it keeps becomes 0.
+func Shut(l Limit, s *State, now int64) (Decision, bool) {
+	k := fixedKernel{}
+	d := Decision{Allowed: true}
+	if s.Exists {
+		k.rebase(l, s, now)
+	}
+	k.shut(l, s, now)
+	d.figures(l, s, now)
+	return d, true
+}
+
 // figures sets what the bucket s says at time now.
 func (d *Decision) figures(l Limit, s *State, now int64) {
+	if l.Kept != KeptIgnored {
+		d.Limit = fixedKernel{}.count(l, s, now)
+	}
 	room, reset := l.Algorithm.Traits().kernel.figures(l, s, now)
 	d.SetRoom(room)
 	d.Reset = reset

@@ -70,6 +70,9 @@ type Limit struct {
 	// of fixed_window.
 	Align  Align
 	Anchor int64
+	// Kept, of fixed_window only, says whether the bucket may keep a smaller limit of its own. Such a limit does not
+	// span regions, and is not divided.
+	Kept Kept
 	// Buckets is the number of sub-windows of sliding_window_buckets.
 	Buckets int64
 	// PerPeriod: fixed_window with AlignCalendar has a bucket for each period, which stays readable for a while after its end;
@@ -77,6 +80,20 @@ type Limit struct {
 	PerPeriod bool
 	// Of a Ban, these have other meanings; see BanLimit.
 }
+
+// Kept says what the limit that a bucket keeps has to do with a Limit. The bucket forgets it when its window ends.
+type Kept uint8
+
+const (
+	// KeptIgnored leaves the kept limit as it is, and Limit.Count alone counts.
+	KeptIgnored Kept = iota
+	// KeptObeyed: the smaller of Limit.Count and the kept limit counts.
+	KeptObeyed
+	// KeptSet is KeptObeyed, and a take or charge that spends something makes Limit.Count the kept limit if it is
+	// smaller. A take that this limit denies does so too if more than Limit.Count is spent already, so that lowering the
+	// limit below that stops everybody. Other denied takes change nothing, nor do looks and settlements.
+	KeptSet
+)
 
 // Capacity returns the largest weight that an unused bucket admits.
 func (l Limit) Capacity() int64 {

@@ -8,7 +8,7 @@ import "math/bits"
 //
 // What the fields hold depends on the kind:
 //
-//	fw  At: last change (first_hit: start of the window); Used: units
+//	fw  At: last change (first_hit: start of the window); Used: units; Scale: 1 if the bucket keeps a limit, Prev
 //	sc  At: last change; Used, Prev: units in At's window and the one before
 //	lv  At: last change; Used: level at At, scaled by Scale = window_ms
 //	ga  At, Used, Scale = count: the theoretical arrival time is At + Used/Scale ms

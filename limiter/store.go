@@ -49,11 +49,19 @@ const (
 	OpRestore
 )
 
-var opNames = [...]string{"take", "peek", "charge", "refund", "reset", "release", "renew", "settle", "apply", "restore"}
+const (
+	// OpClose makes the buckets deny all takes until their windows end; see Limit.Kept, which every limit of such a
+	// request has. What is spent stays, and settlements and refunds of it go on. The numbers before it are those of
+	// operations that only the script of Redis knows.
+	OpClose = OpRestore + 5
+)
+
+var opNames = [...]string{"take", "peek", "charge", "refund", "reset", "release", "renew", "settle", "apply", "restore",
+	OpClose: "close"}
 
 // String returns the lower-case word of the glossary.
 func (o Op) String() string {
-	if int(o) < len(opNames) {
+	if int(o) < len(opNames) && opNames[o] != "" {
 		return opNames[o]
 	}
 	return fmt.Sprintf("op(%d)", o)
@@ -279,7 +287,7 @@ func (r *Request) Check() error {
 	if len(r.Asks) == 0 || len(r.Asks) > MaxLimits {
 		return fmt.Errorf("%w: a request must have 1 to %d limits, not %d", ErrInvalid, MaxLimits, len(r.Asks))
 	}
-	if r.Op > OpRestore {
+	if r.Op > OpRestore && r.Op != OpClose {
 		return fmt.Errorf("%w: unknown operation %s", ErrInvalid, r.Op)
 	}
 	if len(r.ID) > 64 {
@@ -309,6 +317,10 @@ func (r *Request) Check() error {
 			return fmt.Errorf("%w: concurrency needs an id for the slot", ErrInvalid)
 		case !slots && (r.Op == OpRelease || r.Op == OpRenew):
 			return fmt.Errorf("%w: %s applies to concurrency only", ErrInvalid, r.Op)
+		case r.Op == OpClose && a.Limit.Kept == KeptIgnored:
+			return fmt.Errorf("%w: only a bucket that may keep a limit can be closed", ErrInvalid)
+		case a.Limit.Kept != KeptIgnored && (a.Limit.Algorithm != FixedWindow || a.Spans || a.Limit.Kept > KeptSet):
+			return fmt.Errorf("%w: only fixed windows of one region keep a limit", ErrInvalid)
 		case a.Spans && !a.Limit.Algorithm.Traits().Spans():
 			return fmt.Errorf("%w: %s cannot span regions", ErrInvalid, a.Limit.Algorithm)
 		}

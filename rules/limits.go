@@ -10,7 +10,8 @@ import (
 // Limits are the limits of a rule over time. They are immutable and safe for concurrent use; copies share what they
 // remember.
 type Limits struct {
-	// Limit is the rule's own, outside of schedule and calendar.
+	// Limit is the rule's own, outside of schedule and calendar. With a limit_field it obeys what the bucket keeps
+	// (limiter.KeptObeyed), as those of the schedule do. The limits of tiers do not.
 	Limit limiter.Limit
 	// Tiers replace it for the requests of a tier; nil for none.
 	Tiers map[string]Variant
@@ -112,6 +113,9 @@ func (t *timed) find(now int64) *phase {
 // validateLimits returns the limits of a rule over time. base is the rule's own limit, or the zero Limit if that is
 // invalid; checks that depend on it are then skipped.
 func validateLimits(r *Rule, base limiter.Limit, ps *field.Problems) Limits {
+	if r.LimitField != nil && base.Algorithm == limiter.FixedWindow {
+		base.Kept = limiter.KeptObeyed
+	}
 	l := Limits{Limit: base, Tiers: validateTiers(r, base, ps)}
 	s, c := validateSchedule(r, base, l.Tiers, ps), validateCalendar(r, ps)
 	if s != nil || c != nil {

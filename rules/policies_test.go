@@ -41,7 +41,7 @@ func everyPolicy() Rule {
 			{Key: "path", Value: "/pay"}, {Key: "file", Pattern: "a*", Shared: true}, {Key: "é"},
 		}},
 		Addend: "charge", Unlimited: true, Quota: true, Replaces: []string{"other"}, ShareThreshold: true,
-		Metadata: map[string]string{"plan": "<gold>"}, Overload: new("deny"),
+		Metadata: map[string]string{"plan": "<gold>"}, Overload: new("deny"), LimitField: new("run_budget"),
 	}
 }
 

@@ -22,6 +22,7 @@ func (p *Parsed) validatePolicy(r *Rule, base limiter.Limit, ps *field.Problems)
 	validateOutcome(r, ps)
 	validateBan(r, ps)
 	validateHot(r, ps)
+	validateLimitField(r, ps)
 	validateSpan(r, ps)
 	validateLife(r, ps)
 	validateNotify(r, ps)
@@ -119,6 +120,35 @@ func validateHot(r *Rule, ps *field.Problems) {
 		ps.Add("hot_keys", "must be exact for %s", r.Algorithm)
 	}
 	ps.Belongs("hot_raise_percent", r.HotRaisePercent != nil, !exact, false, "hot_keys leased or sharded")
+}
+
+// validateLimitField checks the field that holds a key's limit, and what does not go with it: the limit is kept in one
+// bucket, which decides every request.
+func validateLimitField(r *Rule, ps *field.Problems) {
+	if r.LimitField == nil {
+		return
+	}
+	if !chars.IsName(*r.LimitField) {
+		ps.Add("limit_field", "must be 1 to %d letters, digits, _, . or -", chars.MaxName)
+	}
+	if r.Traits().Name != limiter.FixedWindow.String() {
+		ps.Add("limit_field", "does not apply to %s, only to fixed_window", r.Algorithm)
+	}
+	if r.HotKeys != HotKeysExact {
+		ps.Add("hot_keys", "must be exact with a limit_field, because one bucket keeps the limit of a key")
+	}
+	if r.Spans() {
+		ps.Add("span", "must be region with a limit_field, because the bucket of a region keeps the limit of a key")
+	}
+	if r.Throttle != ThrottleHard {
+		ps.Add("throttle", "must be hard with a limit_field, which is the most that a key may spend")
+	}
+	if r.Candidate != nil {
+		ps.Add("candidate", "cannot be combined with a limit_field, because its bucket keeps no limits")
+	}
+	if r.Unlimited {
+		ps.Add("limit_field", "does not apply to an unlimited rule, which has no limit")
+	}
 }
 
 // validateSpan checks the span and what belongs to it. A limit that spans regions counts units, in one bucket a key,

@@ -47,6 +47,9 @@ type Rule struct {
 	// WeightField names the member of the request's fields that is the weight for this rule; nil
 	// means the request's own weight. The rule does not apply to a request without the field.
 	WeightField *string `json:"weight_field"`
+	// LimitField names the member of the request's fields that is the limit of its key, at most Limit. The first request
+	// that counts sets it until the window ends, and later ones may lower it. Nil means Limit. See limiter.Kept.
+	LimitField *string `json:"limit_field"`
 
 	// Throttle is hard, soft (SoftPercent over the limit passes, marked) or
 	// elastic (up to ElasticPercent over it passes while Pool has room).
@@ -181,6 +184,7 @@ var ruleFields = []field.Field[Rule]{
 	{Name: "anchor_ms", At: func(r *Rule) any { return &r.AnchorMS }, Millis: true},
 	{Name: "buckets", At: func(r *Rule) any { return &r.Buckets }},
 	{Name: "weight_field", At: func(r *Rule) any { return &r.WeightField }},
+	{Name: "limit_field", At: func(r *Rule) any { return &r.LimitField }, Policy: true},
 	{
 		Name: "throttle", At: func(r *Rule) any { return &r.Throttle },
 		Default: ThrottleHard, OneOf: []string{ThrottleHard, ThrottleSoft, ThrottleElastic},

@@ -72,7 +72,8 @@ func validateDescriptor(r *Rule, ps *field.Problems) {
 	}{
 		{"scope", r.Scope != ""}, {"route", r.Route != nil}, {"method", r.Method != nil}, {"host", r.Host != nil},
 		{"when", r.When != nil},
-		{"tiers", len(r.Tiers) > 0}, {"weight_field", r.WeightField != nil}, {"pool", r.Pool != nil},
+		{"tiers", len(r.Tiers) > 0}, {"weight_field", r.WeightField != nil},
+		{"limit_field", r.LimitField != nil}, {"pool", r.Pool != nil},
 		{"throttle", r.Throttle == ThrottleElastic}, {"charge_on", r.ChargeOn == ChargeOnReport},
 		{"over_limit", r.OverLimit == OverLimitDefer},
 	} {

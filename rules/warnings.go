@@ -72,11 +72,15 @@ func unreachable(r *Rule) (out []field.Problem) {
 }
 
 // EditWarnings lists what an edit of a rule loses, under the fields' JSON names.
-func EditWarnings(was, is *Rule) []field.Problem {
+func EditWarnings(was, is *Rule) (out []field.Problem) {
+	if was.LimitField != nil && (is.LimitField == nil || was.Traits().Kind != is.Traits().Kind) {
+		out = append(out, field.Problem{Field: "limit_field", Message: "Keys lose the limits that their requests set in " +
+			"the field " + *was.LimitField + ", and have the rule's limit from now on."})
+	}
 	why := lossOf(was, is)
 	if why == "" {
-		return nil
+		return out
 	}
-	return []field.Problem{{Field: "algorithm", Message: fmt.Sprintf("What was spent so far no longer counts after the "+
-		"change from %s to %s, because %s.", was.Algorithm, is.Algorithm, why)}}
+	return append(out, field.Problem{Field: "algorithm", Message: fmt.Sprintf("What was spent so far no longer counts after the "+
+		"change from %s to %s, because %s.", was.Algorithm, is.Algorithm, why)})
 }

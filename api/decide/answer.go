@@ -139,7 +139,7 @@ func (a *Answer) apply(p *plan, limits []plannedLimit, pools []plannedPool, call
 			a.Strictest = i
 		}
 	}
-	if !res.Allowed && (a.Op != limiter.OpRefund && a.Op != limiter.OpReset) {
+	if !res.Allowed && (a.Op != limiter.OpRefund && a.Op != limiter.OpReset && a.Op != limiter.OpClose) {
 		a.Verdict = Denied
 		if a.onlyShed() {
 			a.Verdict = Shed
@@ -182,7 +182,7 @@ func (c *Checker) applyApart(w *work, a *Answer, limits []plannedLimit, calls []
 	}
 }
 
-// Resets returns the number of limits that a reset reached, those of shadow rules and candidates included.
+// Resets returns the number of limits that a reset, or an OpClose, reached, those of shadow rules and candidates included.
 func (a *Answer) Resets() (n int64) {
 	for i := range a.Limits {
 		if la := &a.Limits[i]; !la.Overloaded && !ByFailMode(la.Degraded) {

@@ -186,7 +186,7 @@ func (w *work) add(ctx context.Context, q *Question, set *match.Set, now time.Ti
 			return ErrNoSet
 		}
 		match := set.MatchContext
-		if q.Op == limiter.OpReset || q.Op == limiter.OpRelease {
+		if q.Op == limiter.OpReset || q.Op == limiter.OpRelease || q.Op == limiter.OpClose {
 			match = set.MatchBuckets
 		}
 		var err error
@@ -273,6 +273,9 @@ func (w *work) planMatches(p *plan) {
 	}
 	if p.q.OnlyBans {
 		w.matches = slices.DeleteFunc(w.matches, func(m match.Match) bool { return m.Rule.Ban == nil })
+	}
+	if op == limiter.OpClose { // only what obeys the limit that a bucket keeps
+		w.matches = slices.DeleteFunc(w.matches, func(m match.Match) bool { return m.Limit.Kept == limiter.KeptIgnored })
 	}
 	if reports && (op == limiter.OpCharge || op == limiter.OpRefund) {
 		p.forReports = true

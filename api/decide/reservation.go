@@ -93,6 +93,7 @@ const (
 	askSpans
 	askMarked
 	askPerPeriod
+	askKept // the bucket may keep a limit, which the settlement obeys
 )
 
 // seal writes a token.
@@ -156,6 +157,9 @@ func (a *reservedAsk) append(b []byte) []byte {
 	}
 	if a.Limit.PerPeriod {
 		flags |= askPerPeriod
+	}
+	if a.Limit.Kept != limiter.KeptIgnored {
+		flags |= askKept
 	}
 	b = wire.AppendText(append(b, flags), a.source)
 	b = binary.AppendUvarint(b, uint64(a.pool))
@@ -225,6 +229,9 @@ func openReservation(token string, secrets [][]byte) (*reservation, error) {
 func readAsk(r *wire.Reader) (a reservedAsk) {
 	flags := r.Byte()
 	a.Look, a.isPool, a.isNamed, a.Spans = flags&askLook != 0, flags&askPool != 0, flags&askNamed != 0, flags&askSpans != 0
+	if flags&askKept != 0 {
+		a.Limit.Kept = limiter.KeptObeyed
+	}
 	a.source = r.Text(MaxText)
 	a.pool = r.Number(limiter.MaxLimits)
 	a.Key = limiter.Key(r.Text(maxLeaseKey))

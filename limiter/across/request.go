@@ -18,7 +18,7 @@ const (
 	Look                // a peek
 	Confirm             // rely on the record of an earlier attempt, so that nobody undoes it
 	Undo                // give back what the part took, or may have taken
-	Count               // let bans count a denial: Part.Asks are these bans
+	Count               // let bans count a denial, and limits with KeptSet fall: Part.Asks are these
 )
 
 // Part is what one place decides of a request.
@@ -37,7 +37,8 @@ type Part struct {
 	positions []int // of each ask in the request
 	units     int64 // how many such requests its narrowest limit admits at once
 	bans      []int // which asks are bans that count the denials of the ask before; none of those counts by itself
-	counting  []int // those that do so now
+	lowering  []int // which asks have a limit that a denial may lower (limiter.KeptSet)
+	counting  []int // those of both that do so now
 
 	result  limiter.Result
 	answers int  // in this attempt
@@ -124,6 +125,9 @@ func New(req *limiter.Request, opt Options) *Request {
 		own := &p.Request
 		if opt.LookFirst && r.op == limiter.OpTake && a.Limit.Algorithm == limiter.Ban && !a.Look && len(own.Asks) > 0 {
 			p.bans, a.Look = append(p.bans, len(own.Asks)), true
+		}
+		if opt.LookFirst && a.Limit.Kept == limiter.KeptSet && a.Spends(r.op) {
+			p.lowering = append(p.lowering, len(own.Asks))
 		}
 		own.Asks, p.positions = append(own.Asks, a), append(p.positions, i)
 		if a.Spends(r.op) {
@@ -309,7 +313,7 @@ func (r *Request) undo() {
 // otherwise two requests that each hold what the other lacks would both be denied. With two parts one of them wins.
 func (r *Request) again() bool { return r.lost && r.err == nil && len(r.left) == 0 && len(r.Parts) > 2 }
 
-// denials are the bans that have a denial to count.
+// denials are the bans that have a denial to count, and the limits that a denial lowers below what is spent.
 func (p *Part) denials() (denials []int) {
 	if p.answers == 0 {
 		return nil
@@ -317,6 +321,11 @@ func (p *Part) denials() (denials []int) {
 	for _, i := range p.bans {
 		before := &p.result.Limits[i-1]
 		if p.result.Limits[i].Allowed && !before.Allowed && !before.Held && p.Request.Asks[i-1].Weight > 0 {
+			denials = append(denials, i)
+		}
+	}
+	for _, i := range p.lowering {
+		if d := &p.result.Limits[i]; !d.Allowed && d.Used > p.Request.Asks[i].Limit.Count {
 			denials = append(denials, i)
 		}
 	}

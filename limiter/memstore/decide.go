@@ -143,6 +143,8 @@ func (s *Store) decideAll(
 			*states[i] = limiter.State{}
 			sums[i].reset(now)
 			*d, changed[i] = limiter.RefundNow(a.Limit, states[i], now, 0)
+		case req.Op == limiter.OpClose:
+			*d, changed[i] = limiter.Shut(a.Limit, states[i], now)
 		case req.Op == limiter.OpSettle:
 			*d, changed[i] = rec.settle(a, states[i], sums[i], now)
 		case req.Op == limiter.OpRenew:

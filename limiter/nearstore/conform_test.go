@@ -82,7 +82,7 @@ func TestModel_Conforms(t *testing.T) {
 	for name, part := range map[string]func(*testing.T, storetest.Harness){
 		"Looks": storetest.Looks, "Records": storetest.Records, "Oldest": storetest.Oldest,
 		"Settlements": storetest.Settlements, "Births": storetest.Births, "Tallies": storetest.Tallies,
-		"Overcharges": storetest.Overcharges, "Errors": storetest.Errors,
+		"Overcharges": storetest.Overcharges, "Kept": storetest.Kept, "Errors": storetest.Errors,
 	} {
 		t.Run("BeforeRedis/"+name, func(t *testing.T) { part(t, harnesses["BeforeRedis"]) })
 	}

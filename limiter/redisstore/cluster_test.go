@@ -78,6 +78,7 @@ func TestModel_ConformsOnACluster(t *testing.T) {
 		storetest.Periods(t, one)
 		storetest.Settlements(t, one)
 		storetest.Births(t, one)
+		storetest.Kept(t, one)
 		storetest.Errors(t, one)
 	})
 	// Records are not compared: across slots they belong to the parts of a
@@ -89,6 +90,7 @@ func TestModel_ConformsOnACluster(t *testing.T) {
 		storetest.Formers(t, own)
 		storetest.Settlements(t, own)
 		storetest.Births(t, own)
+		storetest.Kept(t, own)
 		storetest.Errors(t, own)
 	})
 	t.Run("FiguresOfManySlots", func(t *testing.T) { figuresOfManySlots(t, own) })

@@ -54,13 +54,16 @@ func malformed(t *testing.T, h Harness) {
 		"kept too long":        {ID: "a", Keep: limiter.RecordKeepMax + 1, Asks: who.asks(1, threeADay)},
 		"kept negatively":      {ID: "a", Keep: -1, Asks: who.asks(1, threeADay)},
 		"unknown operation":    {Op: limiter.OpRestore + 1, ID: "a", Asks: who.asks(1, threeADay)},
-		"queue of regions":     {Asks: queue},
-		"apply to one region":  {Op: limiter.OpApply, ID: "eu", Asks: []limiter.Ask{good}, Sums: &limiter.Sums{}},
-		"apply of two limits":  {Op: limiter.OpApply, ID: "eu", Asks: spans, Sums: &limiter.Sums{}},
-		"apply of no sums":     {Op: limiter.OpApply, ID: "eu", Asks: spans[1:]},
-		"apply of no region":   {Op: limiter.OpApply, Asks: spans[1:], Sums: &limiter.Sums{}},
-		"restore of no sums":   {Op: limiter.OpRestore, Asks: spans[1:]},
-		"apply of bad sums":    {Op: limiter.OpApply, ID: "eu", Asks: spans[1:], Sums: &limiter.Sums{Given: 1}},
+		"close of any bucket":  {Op: limiter.OpClose, Asks: who.asks(0, threeADay)},
+		"kept beyond a window": {Asks: who.asks(1, limiter.Limit{Algorithm: limiter.GCRA, Count: 1, Window: 1000, Burst: 1,
+			Kept: limiter.KeptObeyed})},
+		"queue of regions":    {Asks: queue},
+		"apply to one region": {Op: limiter.OpApply, ID: "eu", Asks: []limiter.Ask{good}, Sums: &limiter.Sums{}},
+		"apply of two limits": {Op: limiter.OpApply, ID: "eu", Asks: spans, Sums: &limiter.Sums{}},
+		"apply of no sums":    {Op: limiter.OpApply, ID: "eu", Asks: spans[1:]},
+		"apply of no region":  {Op: limiter.OpApply, Asks: spans[1:], Sums: &limiter.Sums{}},
+		"restore of no sums":  {Op: limiter.OpRestore, Asks: spans[1:]},
+		"apply of bad sums":   {Op: limiter.OpApply, ID: "eu", Asks: spans[1:], Sums: &limiter.Sums{Given: 1}},
 	}
 	for name, req := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -43,6 +43,7 @@ func Model(t *testing.T, h Harness) {
 		Settlements(t, h)
 	})
 	t.Run("Births", func(t *testing.T) { Births(t, h) })
+	t.Run("Kept", func(t *testing.T) { Kept(t, h) })
 	t.Run("Tallies", func(t *testing.T) { Tallies(t, h) })
 	t.Run("Overcharges", func(t *testing.T) { Overcharges(t, h) })
 	t.Run("Formers", func(t *testing.T) { Formers(t, h) })

@@ -19,7 +19,7 @@ type Descriptor struct {
 	Tier   string
 	// Attributes are free-form facts, used by attr:<name> scopes.
 	Attributes map[string]string
-	// Fields are numbers of the request, used by weight_field.
+	// Fields are numbers of the request, used by weight_field and limit_field.
 	Fields map[string]int64
 
 	stored bool // values may be hashes, see MarshalStored

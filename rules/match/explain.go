@@ -104,8 +104,8 @@ func (s *Set) explainMatched(d *Descriptor, weight int64, now time.Time) []Consi
 		network := s.overriddenNetwork(m.Override, d.IP)
 		out = append(out, Considered{
 			Rule: m.Rule, Matched: true, Reason: ReasonMatched,
-			Sentence: "The rule applies." + k.headSentence(m.Rule) + k.failureSentence(&m) + overrideSentence(m.Override, network, m.Limit) +
-				m.Former.sentence(),
+			Sentence: "The rule applies." + k.headSentence(m.Rule) + k.failureSentence(&m) +
+				overrideSentence(m.Override, network, m.Limit) + m.keptSentence() + m.Former.sentence(),
 			Key: m.Key, Display: m.Display(), Limit: m.Limit, Weight: m.Weight, Override: m.Override, Network: network,
 		})
 	}
@@ -239,6 +239,19 @@ func overrideSentence(a override.Applied, network string, l limiter.Limit) strin
 		return fmt.Sprintf(" %s blocks the key.", overrideName(a, network))
 	}
 	return fmt.Sprintf(" %s sets its limit to %d.", overrideName(a, network), l.Count)
+}
+
+// keptSentence says where the limit of a rule with a limit_field is from, "" for other limits.
+func (m *Match) keptSentence() string {
+	switch m.Limit.Kept {
+	case limiter.KeptSet:
+		return fmt.Sprintf(" The field %s allows the key %d at most, or less if an earlier request has set that.",
+			*m.Rule.Rule.LimitField, m.Limit.Count)
+	case limiter.KeptObeyed:
+		return fmt.Sprintf(" The request does not have the field %s. The limit is what an earlier request has set, else "+
+			"that of the rule.", *m.Rule.Rule.LimitField)
+	}
+	return ""
 }
 
 // overrideName names an override in a sentence, and the network of its key if it names one.

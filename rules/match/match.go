@@ -106,6 +106,9 @@ func (s *Set) match(ctx context.Context, d *Descriptor, weight, since int64, now
 		if !limited {
 			continue
 		}
+		if m.Limit.Kept != limiter.KeptIgnored {
+			m.Limit = c.limitOf(d, m.Limit)
+		}
 		dst = append(dst, m)
 	}
 	return dst, nil
@@ -152,6 +155,14 @@ func (k *keyer) hasAttributes(c *Compiled) bool {
 		}
 	}
 	return true
+}
+
+// limitOf returns the limit of a request whose bucket keeps one: the value of the rule's limit_field, at most l.
+func (c *Compiled) limitOf(d *Descriptor, l limiter.Limit) limiter.Limit {
+	if v, ok := d.Fields[*c.Rule.LimitField]; ok {
+		l.Count, l.Kept = min(max(v, 0), l.Count), limiter.KeptSet
+	}
+	return l
 }
 
 // fieldWeight returns the value of the rule's weight_field, false if the descriptor lacks it. A value

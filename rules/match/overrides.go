@@ -32,7 +32,9 @@ func (k *keyer) override(o *override.OfRule, c *Compiled, key []byte, limit limi
 	case a.Unlimited:
 		return limit, a, false
 	}
-	return f.Apply(c.Base(now)), a, true
+	base := c.Base(now)
+	base.Kept = limiter.KeptIgnored // the override goes before the limit_field
+	return f.Apply(base), a, true
 }
 
 // find returns the override of a bucket of rule c: by its exact key, else the smallest network around its address, else

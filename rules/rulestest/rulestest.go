@@ -87,7 +87,11 @@ func Generate(id int64) *rapid.Generator[rules.Rule] {
 			Limit:       rapid.Int64Range(0, 1000).Draw(t, "limit"),
 			WindowMS:    rapid.Int64Range(1, 100_000).Draw(t, "window"),
 			WeightField: optional("bytes", "rows").Draw(t, "weight_field"),
+			LimitField:  optional("run_budget").Draw(t, "limit_field"),
 			IsActive:    rapid.IntRange(0, 5).Draw(t, "active") > 0,
+		}
+		if r.Algorithm != limiter.FixedWindow.String() {
+			r.LimitField = nil
 		}
 		r.Normalize()
 		return r

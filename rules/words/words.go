@@ -334,6 +334,9 @@ func details(r *rules.Rule) []string {
 	if len(r.NotifyPercent) > 0 && r.Mode == rules.ModeEnforce {
 		s = append(s, "A key that has used "+percentages(r.NotifyPercent)+" of its limit is an alert.")
 	}
+	if r.LimitField != nil {
+		s = append(s, "The field "+*r.LimitField+" of its first request sets a lower limit for a key.")
+	}
 	if w := r.Warn; w != nil {
 		s = append(s, "From "+strconv.FormatInt(w.Percent, 10)+"% of the limit on, answers advise "+
 			list(slices.Sorted(maps.Keys(w.Set)))+".")

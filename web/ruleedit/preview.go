@@ -205,7 +205,7 @@ func compileAlone(opt match.Options, r *rules.Rule, changes ...func(*rules.Rule)
 	}
 	c.ID, c.IsActive = 1, true
 	c.Pool, c.Priority, c.Throttle, c.SoftPercent, c.ElasticPercent = nil, nil, rules.ThrottleHard, nil, nil
-	c.WeightField, c.Tiers = nil, nil
+	c.WeightField, c.LimitField, c.Tiers = nil, nil, nil
 	if !plainName(c.Name) {
 		c.Name = "draft"
 	}

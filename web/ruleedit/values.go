@@ -76,7 +76,7 @@ var formOrder = []string{
 	"tiers", "schedule", "calendar", "keep_periods", "unlimited", "active_", "throttle", "soft_percent", "elastic_percent", "pool", "priority",
 	"retry_jitter_ms", "message", "ban", "denial", "hidden", "counts",
 	"unit", "warn", "candidate",
-	"align", "anchor_ms", "buckets", "weight_field", "charge_on", "hot_",
+	"align", "anchor_ms", "buckets", "weight_field", "limit_field", "charge_on", "hot_",
 	"span", "max_over_percent", "cold", "cut_off", "log_percent", "notify_percent",
 }
 

@@ -63,6 +63,8 @@
 --              room is what fits, or less than 0 by how much the use is above the limit. Of REFUND
 --              and UNDO of a bucket that drains, delay is what was given back, in 1/window
 --   booked, base   the time that w is booked at, and the level before it
+-- With how = CLOSE, and how = COUNT in a request that was denied, a kernel of fixed windows changes the limit that
+-- the bucket keeps; its delay is the limit in force.
 -- With how = APPLY the kernels of sliding windows book w in the earlier window of the time booked. Limits that
 -- span regions have kernels of their own (spans.lua), which also know how = RESET, and put the bucket into the set
 -- of changed ones when they spend or give back, even if then another limit denies.
@@ -139,8 +141,8 @@ while pos <= size do
         -- What would fit spends nothing.
         q, to = p, o + 1
         for i = 1, n do
-          local fine, _ = true, nil
-          if m[q] == BAN then
+          local fine, code, _ = true, m[q], nil
+          if code == BAN then
             -- The ask before it is denied.
             if i > 1 and out[to + 1] == 0 and out[to - 2] ~= 0 and delays[i - 1] > HELD and m[q - 1] > 0 then
               kernels[BAN] = kernels[BAN] or make(BAN)
@@ -148,7 +150,7 @@ while pos <= size do
                 guard(kernels[BAN], stored[i], now, m[q + 1], m[q + 2], m[q + 3], m[q + 4], BAN, keys[first + i], COUNT)
               delayed = delayed or delays[i] == 1
             end
-          elseif values[i] then
+          elseif values[i] and not (out[to + 1] ~= 0 and KEEPS_LIMIT(code)) then
             fine, values[i], needs[i], _, out[to + 2], out[to + 3] = guard(kernels[m[q]], stored[i], now, m[q + 1],
               m[q + 2], m[q + 3], m[q + 4], m[q], keys[first + i], PEEK)
           end

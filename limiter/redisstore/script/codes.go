@@ -15,7 +15,8 @@ const (
 	OpUndo = limiter.OpRestore + 1
 	// OpCommit takes, or confirms a stored answer so that nobody undoes it.
 	OpCommit = limiter.OpRestore + 2
-	// OpCount lets bans, the only asks of such a request, count one denial each.
+	// OpCount lets bans count one denial each, and limits that buckets keep fall below what is spent; all of them
+	// belong to a take that was denied.
 	OpCount = limiter.OpRestore + 3
 	// OpMove stands before a request, for one of its asks: what is spent in the former bucket moves to the ask's.
 	OpMove = limiter.OpRestore + 4
@@ -37,6 +38,7 @@ var operations = [...]string{
 	OpCommit:          "COMMIT",
 	OpCount:           "COUNT",
 	OpMove:            "MOVE",
+	limiter.OpClose:   "CLOSE",
 }
 
 // algorithms lists the codes of algorithms, which are the indexes, and the files
@@ -49,6 +51,7 @@ var algorithms = [...]struct {
 	align     limiter.Align
 	kernel    string // its files
 	list      bool   // its state is a list or a sorted set, not one string
+	kept      bool   // the bucket may keep a limit: Limit.Kept
 }{
 	1:  {name: "FIXED_WINDOW", algorithm: limiter.FixedWindow, kernel: "fixed.lua"},
 	2:  {name: "LOG", algorithm: limiter.SlidingWindowLog, kernel: "logblocks.lua log.lua", list: true},
@@ -62,7 +65,14 @@ var algorithms = [...]struct {
 	10: {name: "FIRST_HIT", algorithm: limiter.FixedWindow, align: limiter.AlignFirstHit, kernel: "fixed.lua"},
 	11: {name: "BAN", algorithm: limiter.Ban, kernel: "ban.lua"},
 	12: {name: "TALLY", algorithm: limiter.Tally, kernel: "counter.lua"},
+	13: {name: "KEPT", algorithm: limiter.FixedWindow, kernel: "fixed.lua", kept: true},
+	14: {name: "KEPT_FIRST_HIT", algorithm: limiter.FixedWindow, align: limiter.AlignFirstHit, kernel: "fixed.lua",
+		kept: true},
 }
+
+// keptCode is the first code of limits with limiter.Kept, in the order of limiter.Align. The count of one with KeptSet is
+// on the wire as -1 less the count.
+const keptCode = 13
 
 // Marks that are added to a code.
 const (
@@ -110,7 +120,7 @@ const oneOff = 31_622_400_000
 // for what algorithms does not list.
 var codes = func() (of [256][2]uint8) {
 	for code, a := range algorithms {
-		if a.algorithm != 0 {
+		if a.algorithm != 0 && !a.kept {
 			of[a.algorithm][a.align] = uint8(code) //nolint:gosec // below looks
 		}
 	}
@@ -155,6 +165,7 @@ var sets = map[string]func(code int) bool{
 		a := &algorithms[code]
 		return a.algorithm == limiter.SlidingWindowBuckets || a.align == limiter.AlignFirstHit
 	},
+	"KEEPS_LIMIT": func(code int) bool { return algorithms[code].kept },
 	"HOLDS_SLOTS": func(code int) bool { return traits(code).Slots },
 }
 
@@ -167,7 +178,7 @@ func condition(expression string, in func(code int) bool) string {
 	for code, a := range algorithms {
 		if a.name != "" && in(code) {
 			tests = append(tests, fmt.Sprintf("%s == %d", expression, code))
-			if a.algorithm.Traits().Spans() {
+			if a.algorithm.Traits().Spans() && !a.kept {
 				spanning = append(spanning, fmt.Sprintf("%s %% %d == %d", expression, guard, code))
 			}
 		}

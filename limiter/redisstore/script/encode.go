@@ -96,15 +96,17 @@ func (r *Request) hurry(a *limiter.Ask) {
 	}
 }
 
-// most is Limit and Rate of a decision, and whether it is that of a ban, or of a limit with PerPeriod.
+// most is Limit and Rate of a decision, and whether it is that of a ban, of a limit that the bucket may lower, or of one
+// with PerPeriod.
 type most struct {
-	limit, rate  int64
-	ban, periods bool
+	limit, rate        int64
+	ban, kept, periods bool
 }
 
 // mostOf returns them.
 func mostOf(l *limiter.Limit) most {
-	return most{limit: l.Capacity(), rate: l.Rate(), ban: l.Algorithm == limiter.Ban, periods: l.PerPeriod}
+	return most{limit: l.Capacity(), rate: l.Rate(), ban: l.Algorithm == limiter.Ban,
+		kept: l.Kept != limiter.KeptIgnored, periods: l.PerPeriod}
 }
 
 // Booking is what one ask of a part has put into its bucket.
@@ -182,7 +184,11 @@ func appendLimit(b []byte, l *limiter.Limit, mark int64) []byte {
 		extra = l.Burst<<4 + l.Buckets
 	}
 	b = appendInt(b, codeOf(l)+mark)
-	b = appendInt(b, l.Count)
+	count := l.Count
+	if l.Kept == limiter.KeptSet {
+		count = -1 - count
+	}
+	b = appendInt(b, count)
 	b = appendInt(b, l.Window)
 	return appendInt(b, extra)
 }
@@ -269,6 +275,9 @@ func weightOf(a *limiter.Ask) int64 {
 func codeOf(l *limiter.Limit) int64 {
 	if l.Align > limiter.AlignFirstHit {
 		return 0
+	}
+	if l.Kept != limiter.KeptIgnored {
+		return keptCode + int64(l.Align)
 	}
 	return int64(codes[l.Algorithm][l.Align])
 }

@@ -17,7 +17,7 @@ local function ask_of(i, m, pos, key)
     a = {
       algorithm = 0, kernel = false, count = 0, window = 0, extra = 0, weight = 0, looks = false, key = '', side = nil,
       v = false, value = false, needed = 0, allowed = 0, remaining = 0, retry = 0, reset = 0, delay = 0, refunded = 0,
-      counts = false, capacity = 0, rate = 0, booked = 0, booked_at = 0, base = 0, held = false, place = 0, born = 0,
+      counts = false, capacity = 0, rate = 0, told = 0, booked = 0, booked_at = 0, base = 0, held = false, place = 0, born = 0,
     }
     pool[i] = a
   end
@@ -27,6 +27,8 @@ local function ask_of(i, m, pos, key)
   if not kernels[algorithm] then kernels[algorithm] = make(algorithm) end
   a.algorithm, a.kernel = algorithm, kernels[algorithm]
   a.count, a.window, a.extra, a.weight, a.key, a.side = m[pos + 1], m[pos + 2], m[pos + 3], m[pos + 4], key, nil
+  a.told = a.count
+  if a.count < 0 then a.count = -1 - a.count end
   a.retry, a.delay, a.refunded, a.booked, a.booked_at, a.base, a.held, a.born = 0, 0, 0, 0, 0, 0, false, 0
   return a
 end
@@ -37,9 +39,10 @@ local function load(a) a.v = LIST(a.algorithm) or call('GET', a.key) end
 -- decide asks a's kernel about w units. See batch.lua for what it returns.
 local function decide(a, now, w, how, booked, base, id)
   local value, needed, result, remaining, reset, delay, booked_at, before, held =
-    a.kernel(a.v, now, a.count, a.window, a.extra, w, a.algorithm, a.key, how, booked, base, id, a.side)
+    a.kernel(a.v, now, a.told, a.window, a.extra, w, a.algorithm, a.key, how, booked, base, id, a.side)
   if value == nil then bad_state() end
   a.value, a.needed, a.remaining, a.reset = value, needed, remaining, reset
+  if KEEPS_LIMIT(a.algorithm) then a.delay = delay end
   return result, delay, booked_at, before, held
 end
 
@@ -201,6 +204,7 @@ local function settle(asks, n, now, record)
     a.capacity, a.rate = capacity_of(a.algorithm, a.count, a.extra), rate_of(a.algorithm, a.count)
     a.allowed = r and 1 or 0
     load(a)
+    if KEEPS_LIMIT(a.algorithm) then a.told = a.count end -- a settlement sets no limit
     if at and w > r[at + 3] then
       decide(a, now, w - r[at + 3], CHARGE)
     elseif at and w < r[at + 3] and separable(r, at, a) then
@@ -212,6 +216,7 @@ local function settle(asks, n, now, record)
       -- What a stored answer tells about stays as it is.
       if again and place(r, a.key) and answer_settled(r, a) then a.value = false end
     end
+    if KEEPS_LIMIT(a.algorithm) and not again then a.capacity = a.delay end
     if r and not again and w > 0 and not a.looks then note(a, now, true) end
   end
   store(asks, n)
@@ -330,6 +335,16 @@ local function apply(op, region, a, now, came, heard)
   return now, outcome == REPEATED and STORED or ANSWERED
 end
 
+-- close ends the windows of buckets that may keep a limit for all takes.
+local function close(asks, n, now)
+  for i = 1, n do
+    load(asks[i])
+    decide(asks[i], now, 0, CLOSE)
+    asks[i].allowed = 1
+  end
+  store(asks, n)
+end
+
 -- change_slots releases or renews slots of concurrency.
 local function change_slots(op, id, asks, n, now)
   for i = 1, n do
@@ -341,7 +356,8 @@ local function change_slots(op, id, asks, n, now)
   store(asks, n)
 end
 
--- count_denials lets bans count one denial each; their limits have denied in a request that spans slots.
+-- count_denials lets bans count one denial each, and lowers limits that buckets keep below what is spent; all of them
+-- belong to a request that spans slots and was denied.
 local function count_denials(asks, n, now)
   for i = 1, n do
     local a = asks[i]
@@ -363,6 +379,8 @@ local function run(op, id, asks, n, now, record, whole, keep, name, attempt, cam
     refund(id, asks, n, now, record, attempt)
   elseif op == RESET then
     reset(asks, n, now)
+  elseif op == CLOSE then
+    close(asks, n, now)
   elseif op == COUNT then
     count_denials(asks, n, now)
   else
@@ -437,6 +455,7 @@ end
 function long.move(now, former, key, limits)
   local m = cmsgpack.unpack(limits)
   local from, to = ask_of(1, m, 1, former), ask_of(2, m, 6, key)
+  to.told = to.count
   load(from)
   decide(from, now, 0, PEEK, nil, nil, '')
   local w = least(capacity_of(from.algorithm, from.count, from.extra) - most(0, from.remaining),
@@ -471,7 +490,8 @@ function long.finish(now, out, o)
       o = o + 2
     end
     if part then
-      out[o + 1], out[o + 2], out[o + 3] = a.booked_at, a.held and 0 or a.booked, a.base
+      out[o + 1], out[o + 2] = a.booked_at, a.held and 0 or a.booked
+      out[o + 3] = type(a.base) == 'number' and a.base or 0
       o = o + 3
     end
   end

@@ -109,6 +109,13 @@ end
 -- rate_of is the count of a limit that drains, 0 of any other.
 local function rate_of(algorithm, count) return DRAINS(algorithm) and count or 0 end
 
+-- bucket_code is the code of an algorithm without what a single request makes of it.
+local function bucket_code(code)
+  if SPANS_REGIONS(code) then return SPANS + code % GUARD end
+  if KEEPS_LIMIT(code) then return code == KEPT and FIXED_WINDOW or FIRST_HIT end
+  return code
+end
+
 -- separable reports whether the bucket of a can still tell the units that r booked
 -- for it (its fields begin behind at) from those of others, or whether it has begun anew, or an
 -- edit has moved them or changed how fast they drain.
@@ -119,7 +126,7 @@ local function separable(r, at, a)
   if r[at + 11] ~= a.window then return false end
   if not DRAINS(algorithm) then
     -- A tally shares its bucket with the counter only.
-    return (r[at + 9] == algorithm or algorithm == TALLY or r[at + 9] == TALLY) and r[at + 12] == a.extra
+    return (r[at + 9] == bucket_code(algorithm) or algorithm == TALLY or r[at + 9] == TALLY) and r[at + 12] == a.extra
   end
   return r[at + 10] == a.count and (not INSTANT(algorithm) or r[at + 12] == a.extra)
 end
@@ -163,8 +170,8 @@ local function save_record(key, asks, n, now, needed, whole, mark, keep, reborn)
     local at, a = RECORD_HEAD + (i - 1) * RECORD_FIELDS, asks[i]
     r[at + 1], r[at + 2], r[at + 3] = a.key, a.booked_at, a.booked
     r[at + 4], r[at + 5], r[at + 6], r[at + 7], r[at + 8] = a.allowed, a.remaining, a.retry, a.reset, a.delay
-    r[at + 9] = SPANS_REGIONS(a.algorithm) and SPANS + a.algorithm % GUARD or a.algorithm
-    r[at + 10], r[at + 11], r[at + 12] = a.count, a.window, a.extra
+    r[at + 9] = bucket_code(a.algorithm)
+    r[at + 10], r[at + 11], r[at + 12] = KEEPS_LIMIT(a.algorithm) and a.delay or a.count, a.window, a.extra
   end
   if reborn then append_births(r, asks, n) end
   call('SET', key, cmsgpack.pack(r), 'PX', text(most(life, test_life)))

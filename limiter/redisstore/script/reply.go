@@ -54,6 +54,9 @@ func (r *Request) decodeFull(in *reader, kind int64) {
 		d.Reset = in.integer()
 		d.Delay = in.integer()
 		d.Refunded = in.integer()
+		if m.kept {
+			d.Limit, d.Delay = d.Delay, 0
+		}
 		if stored {
 			d.Limit, d.Rate = in.integer(), in.integer()
 		}
@@ -85,6 +88,12 @@ func (r *Request) decodePlain(in *reader, now int64, delayed bool) {
 		for i := range r.Result.Limits {
 			d := &r.Result.Limits[i]
 			d.Delay = in.integer()
+			if r.most[i].kept {
+				room := d.Limit - d.Used
+				d.Limit, d.Delay = d.Delay, 0
+				d.SetRoom(room)
+				continue
+			}
 			readDelay(d, r.most[i].ban, false)
 		}
 	}
