@@ -37,6 +37,8 @@ const (
 	// (Decision.Refunded says how much). Once: a repeat gets the stored answer.
 	// Without such a record Allowed is false and nothing changes. Slots, asks that
 	// look and limits that are not in the record do not change.
+	// With Keep it settles nothing: the record is kept for so long from now, and Allowed says whether there is one
+	// that has not been settled.
 	OpSettle
 	// OpApply books in the one ask's bucket, which spans regions, what the region named by
 	// ID spent in it: Request.Sums, of which only the difference to those applied before
@@ -143,7 +145,7 @@ type Request struct {
 	// then gives back what the request may have taken. Other stores ignore it.
 	Unrepeated bool
 	// Keep is the least time for which the record of a take or charge is kept, so
-	// that it can be settled or refunded until then. In ms, 0 to RecordKeepMax; 0
+	// that it can be settled or refunded until then; of an OpSettle see there. In ms, 0 to RecordKeepMax; 0
 	// leaves it to RecordTTL.
 	Keep int64
 	// Attempt tells a take or charge from its repeats under the same ID, and is then given to the OpRefund that gives

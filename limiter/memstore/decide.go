@@ -145,6 +145,9 @@ func (s *Store) decideAll(
 			*d, changed[i] = limiter.RefundNow(a.Limit, states[i], now, 0)
 		case req.Op == limiter.OpClose:
 			*d, changed[i] = limiter.Shut(a.Limit, states[i], now)
+		case req.Op == limiter.OpSettle && req.Keep > 0:
+			*d, changed[i] = limiter.RefundNow(a.Limit, states[i], now, 0)
+			d.Allowed = rec.open()
 		case req.Op == limiter.OpSettle:
 			*d, changed[i] = rec.settle(a, states[i], sums[i], now)
 		case req.Op == limiter.OpRenew:

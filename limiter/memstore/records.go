@@ -111,6 +111,9 @@ func (r *record) settle(
 	return d, changed
 }
 
+// open reports whether the record can still be settled. The receiver may be nil.
+func (r *record) open() bool { return r != nil && r.settled == nil && !r.refunded }
+
 // storeSettlement stores the answer of a settlement.
 func (r *record) storeSettlement(req *limiter.Request, res *limiter.Result) {
 	r.settled, r.settledAt = make([]limiter.Decision, len(r.keys)), res.At
@@ -191,6 +194,12 @@ func (s *Store) doRecorded(req *limiter.Request, res *limiter.Result) {
 	defer w.free()
 	at, needed := s.doMany(req, res, w, rec)
 	if req.Op == limiter.OpSettle && rec != nil {
+		if req.Keep > 0 {
+			if rec.open() {
+				found.deadline = max(found.deadline, s.recordDeadline(req.Keep, at))
+			}
+			return
+		}
 		if rec.settled != nil {
 			res.Replayed, res.At = true, rec.settledAt
 			return

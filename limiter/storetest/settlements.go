@@ -35,6 +35,7 @@ func Settlements(t *testing.T, h Harness) {
 		"RefundAfterwardsGivesBackTheRest":  settleThenRefund,
 		"TakeRepeatedAfterwardsIsStored":    settleThenRepeat,
 		"KeptRecordIsSettledLate":           settleLate,
+		"RecordIsKeptForLonger":             settleKeep,
 		"ChargeIsSettledToo":                settleCharge,
 		"DrainedUnitsAreNotGivenBackTwice":  settleDrained,
 		"AfterAnEditNothingIsGivenBack":     settleEdited,
@@ -256,6 +257,32 @@ func settleLate(r *recorder) {
 	got := r.settle("a", 1, threeADay, tenAnHour)
 	r.is("allowed", got.Allowed, true)
 	r.is("given back", got.Limits[0].Refunded, int64(2))
+}
+
+// keep keeps the record of id for ms more.
+func (r *recorder) keep(id string, ms int64, asks []limiter.Ask) bool {
+	r.Helper()
+	var res limiter.Result
+	req := limiter.Request{Op: limiter.OpSettle, ID: id, Keep: ms, Asks: asks}
+	if err := r.store.Do(context.Background(), &req, &res); err != nil {
+		r.Fatal(err)
+	}
+	return res.Allowed && !res.Replayed
+}
+
+func settleKeep(r *recorder) {
+	day := limiter.Limit{Algorithm: limiter.FixedWindow, Count: 10, Window: 86_400_000}
+	minute := limiter.Limit{Algorithm: limiter.FixedWindow, Count: 10, Window: 60_000}
+	asks := r.who.asks(5, day, minute)
+	r.is("without a record", r.keep("a", 7_200_000, asks), false)
+	r.take("a", 5, day, minute)
+	r.is("with one", r.keep("a", 7_200_000, asks), true)
+	r.is("nothing is settled", r.remaining(day, minute), []int64{5, 5})
+	r.clock.Advance(7_000_000)
+	r.is("still kept", r.keep("a", 7_200_000, asks), true)
+	r.is("settled", r.settle("a", 2, day, minute).Allowed, true)
+	r.is("once it is settled", r.keep("a", 7_200_000, asks), false)
+	r.is("remaining", r.remaining(day), []int64{8})
 }
 
 func settleCharge(r *recorder) {
