@@ -155,3 +155,25 @@ func TestNear_ReportsAfterAnOutage(t *testing.T) {
 		}
 	})
 }
+
+// A sliding window of a few requests a second is used as much as if each request were asked.
+func TestNear_SmallSlidingWindowsAreUsed(t *testing.T) {
+	for _, limit := range []int64{3, 10, 20, 50} {
+		var admitted [2]int64
+		for i := range admitted {
+			synctest.Test(t, func(t *testing.T) {
+				s := newNearService(t, leasedRule("a", "user", "sliding_window_counter", limit, second))
+				s.set(func(string) fault { return fault{before: 300 * time.Microsecond, after: 300 * time.Microsecond} })
+				_, n := s.client(Options{})
+				q := user("42")
+				if i == 1 {
+					q.Dialect = "openai" // is asked each time
+				}
+				admitted[i] = sum(steady(t, n, q, 400, 20))
+			})
+		}
+		if near, asked := admitted[0], admitted[1]; near*100 < asked*99 {
+			t.Errorf("limit %d: %d were admitted, and %d if each is asked", limit, near, asked)
+		}
+	}
+}

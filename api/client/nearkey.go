@@ -32,7 +32,6 @@ type nearKey struct {
 	filling *nearFill
 	want    int64 // requests of the next lease
 	all     bool  // however few are left
-	small   bool  // the limit is so small that one request is asked for at a time
 	shrinks bool  // leases shrink
 	gone    bool  // no longer near
 	// denier is the token to report denials with, for the limit that rule names; until when it is taken, and when it was
@@ -155,7 +154,7 @@ func (k *nearKey) use(f *nearFill, a *Answer, err error, sent int64) (old *nearL
 		k.failed.Store(nil)
 	}
 	all := k.all
-	k.all = false
+	k.all = k.all && !k.shrinks && (err != nil || a.Granted < nearLeast) // as long as few are left
 	switch now := n.now(); {
 	case err != nil && Unavailable(err):
 		k.failed.Store(&nearFailure{until: now + nearRetry, err: err})
@@ -217,7 +216,7 @@ func (k *nearKey) decideOne(f *nearFill, a *Answer, sent int64) {
 		f.single.Store(&one)
 	}
 	pause := nearFar
-	if a.Granted > 1 { // its life is too short, so that another begins soon
+	if a.Granted > 1 || a.SpendWithinMS > 0 { // its life is too short, so that another begins soon
 		pause = nearShort * ms
 	}
 	k.far.Store(sent + pause)
@@ -252,7 +251,7 @@ func (k *nearKey) end(l *nearLease) {
 	}
 	s.Decisions = &CallerDecisions{Allowed: spent}
 	by := n.now()
-	if left == 0 || by >= l.until { // it gives back nothing, or what hardly counts any more
+	if left == 0 { // nobody waits for it
 		by += nearRide
 	}
 	if !n.calls.settle(newSettlement(s, left, by, l.sent)) {

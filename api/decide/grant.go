@@ -137,12 +137,31 @@ func (c *Checker) takeGrant(ctx context.Context, w *work, p *plan) {
 		call.Err = c.opt.Store.Do(ctx, &call.Request, &call.Result)
 	}
 	if call.Err == nil && !call.Result.Allowed { // reported as the denial of one request
+		none := n > 1 && w.room(p, &call.Result) == 0 && !w.drains(p) // what drains is worth waiting for more of it
 		w.multiply(p, 1)
+		if none {
+			c.whenOne(ctx, call)
+		}
 	}
 	if call.Err != nil && n > 1 {
 		w.multiply(p, n-1) // the units of the last one are reported with its answer
 		c.observeDoubt(rules.ModeEnforce, limiter.OpTake, w.limits[p.first:p.end], call.Err)
 		w.multiply(p, 1)
+	}
+}
+
+// whenOne makes a denial of several requests say when one passes, where none does now.
+func (c *Checker) whenOne(ctx context.Context, call *limiter.Call) {
+	req := call.Request
+	req.Op, req.ID, req.Keep = limiter.OpPeek, "", 0
+	var res limiter.Result
+	if err := c.opt.Store.Do(ctx, &req, &res); err != nil || res.Allowed {
+		return
+	}
+	for i := range res.Limits {
+		if d := &call.Result.Limits[i]; !d.Allowed && !res.Limits[i].Allowed {
+			d.RetryAfter = res.Limits[i].RetryAfter
+		}
 	}
 }
 
