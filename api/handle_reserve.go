@@ -157,8 +157,8 @@ func decodeSettlement(body []byte) (*decide.Settlement, error) {
 	return s, nil
 }
 
-// readSettlement reads a settlement and adds what is wrong with it to errs, with under in front of the names of members.
-// The error is that of an unknown member.
+// readSettlement reads a settlement and adds what is wrong with it to errs, with under in front of the names of
+// members. The error is that of an unknown member.
 func readSettlement(v *tree.Value, under string, errs *[]field.Problem) (*decide.Settlement, error) {
 	wrong := func(member, message string) {
 		if len(*errs) < maxFieldErrors {

@@ -12,7 +12,8 @@ import (
 
 // asking asks about many users at the same time, each 20 to 100 times a second, and returns how many were allowed and
 // denied.
-func asking(t *testing.T, check func(context.Context, Check) (*Answer, error), users, seconds int) (allowed, denied int64) {
+func asking(t *testing.T, check func(context.Context, Check) (*Answer, error), users, seconds int) (allowed,
+	denied int64) {
 	t.Helper()
 	var sums [2]atomic.Int64
 	var wg sync.WaitGroup

@@ -282,7 +282,7 @@ func (d *nearCalls) settled(s *nearSettlement, got nearResult, err error) {
 // again queues a settlement that failed, and reports whether it does.
 func (d *nearCalls) again(s *nearSettlement, err error) bool {
 	var p *Problem
-	undone := errors.Is(err, errBreaker) || Overloaded(err) || errors.As(err, &p) && p.Status == http.StatusServiceUnavailable
+	undone := errors.Is(err, errBreaker) || errors.As(err, &p) && p.Status == http.StatusServiceUnavailable
 	now := d.near.now()
 	s.tries++
 	s.by = now + nearRetry
