@@ -107,8 +107,11 @@ func (l *nearLease) undrained(now int64) int64 {
 }
 
 // low reports whether so little is left that the next lease is asked for: a quarter, and less of one that drains while
-// it waits.
+// it waits. After one that was all that was left, there is hardly another before somebody needs it.
 func (l *nearLease) low(left int64) bool {
+	if l.granted < nearLeast {
+		return false
+	}
 	if l.shrinks {
 		return left*16 <= l.granted
 	}
