@@ -2,6 +2,7 @@ package decide
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"sluice/limiter"
@@ -106,9 +107,11 @@ func (r *LumpRule) Ends() bool { return r.Limit.Algorithm.Traits().Decay == limi
 type Lump struct {
 	// Units is 0 if there were too few.
 	Units int64
-	// Life is for how many ms from the moment of sending the lump may be spent, so that its units count the same as if
-	// they were charged when they are spent; 0 for a bucket that drains.
+	// Life is for how many ms from Sent the lump may be spent, so that its units count the same as if they were charged
+	// when they are spent; 0 for a bucket that drains.
 	Life int64
+	// Sent is that of the LumpWant with which the units were charged.
+	Sent int64
 	// RetryAfter is that of a denial, ms.
 	RetryAfter int64
 
@@ -116,46 +119,110 @@ type Lump struct {
 	id  string
 }
 
-// TakeLump charges want units, or all that are left if these are at least least. Of a bucket that drains, free units
-// of the capacity stay free. Its record is kept for keep ms. No fail mode decides: an error means that there is no
-// lump, although its units may be charged.
-func (c *Checker) TakeLump(ctx context.Context, r *LumpRule, want, least, free, keep int64) (Lump, error) {
+// LumpWant is what TakeLump is asked for.
+type LumpWant struct {
+	// Units are wanted, or all that are left if these are at least Least.
+	Units, Least int64
+	// Free units of the capacity stay free, of a bucket that drains.
+	Free int64
+	// Keep is for how many ms the record of the lump is kept.
+	Keep int64
+	// Sent is the present time of the caller, ms.
+	Sent int64
+	// Doubt is what the last TakeLump for the same holder has returned.
+	Doubt *LumpDoubt
+}
+
+// LumpDoubt is a take of the store whose answer was lost, so that its units may be charged.
+type LumpDoubt struct {
+	ask  limiter.Ask
+	id   string
+	sent int64
+}
+
+// repeats reports whether the take can be repeated as one of ask, for units of which all count the same.
+func (d *LumpDoubt) repeats(ask *limiter.Ask, sent int64) bool {
+	return d != nil && d.ask.Key == ask.Key && d.ask.Limit == ask.Limit && sent-d.sent < limiter.ReplayWindow/2
+}
+
+// TakeLump charges a lump. No fail mode decides: an error means that there is no lump. Its units may be charged then,
+// which the doubt stands for: the next TakeLump gets them, or gives them back if the rule has changed meanwhile or they
+// are old.
+func (c *Checker) TakeLump(ctx context.Context, r *LumpRule, w *LumpWant) (Lump, *LumpDoubt, error) {
 	ctx, release := c.lumpContext(ctx)
 	defer release()
-	ask := limiter.Ask{Key: r.Key, Limit: r.Limit, Weight: want, Former: r.former}
+	ask, least := limiter.Ask{Key: r.Key, Limit: r.Limit, Weight: w.Units, Former: r.former}, w.Least
 	instant := r.Limit.Algorithm.Traits().Instant
 	if instant { // its state forgets what is above the burst, so it is charged for a moment
-		ask.Weight, least = want+free, least+free
+		ask.Weight, least = w.Units+w.Free, least+w.Free
 	} else {
-		ask.Limit.Burst -= min(free, ask.Limit.Burst)
+		ask.Limit.Burst -= min(w.Free, ask.Limit.Burst)
 	}
-	req := limiter.Request{Op: limiter.OpTake, ID: randomID(), Unrepeated: true, Keep: keep, Asks: []limiter.Ask{ask}}
-	var res limiter.Result
-	err := c.opt.Store.Do(ctx, &req, &res)
+	take := &LumpDoubt{ask: ask, id: randomID(), sent: w.Sent}
+	switch {
+	case w.Doubt.repeats(&ask, w.Sent):
+		take = w.Doubt
+	case w.Doubt != nil:
+		if err := c.GiveBackDoubt(ctx, w.Doubt); err != nil {
+			return Lump{}, w.Doubt, err
+		}
+	}
+	res, doubt, err := c.takeLump(ctx, take, w)
 	if err == nil && !res.Allowed && res.Limits[0].Remaining >= least {
-		req.ID, req.Asks[0].Weight = randomID(), min(res.Limits[0].Remaining, ask.Weight)
-		err = c.opt.Store.Do(ctx, &req, &res)
+		ask.Weight = min(res.Limits[0].Remaining, ask.Weight)
+		take = &LumpDoubt{ask: ask, id: randomID(), sent: w.Sent}
+		res, doubt, err = c.takeLump(ctx, take, w)
 	}
 	if err != nil {
-		c.observeFailure(err)
-		c.observeDoubt(rules.ModeEnforce, req.Op, []plannedLimit{{weight: req.Asks[0].Weight}}, err)
-		return Lump{}, err
+		return Lump{}, doubt, err
 	}
 	d := &res.Limits[0]
 	if !res.Allowed {
-		return Lump{RetryAfter: d.RetryAfter}, nil
+		return Lump{RetryAfter: d.RetryAfter}, nil, nil
 	}
-	l := Lump{Units: req.Asks[0].Weight, ask: limiter.Ask{Key: r.Key, Limit: r.Limit}, id: req.ID}
-	c.observeUnits(rules.ModeEnforce, OutcomeAdmitted, ByStore, l.Units)
+	l := Lump{Units: take.ask.Weight, Sent: w.Sent, ask: limiter.Ask{Key: r.Key, Limit: r.Limit}, id: take.id}
+	if res.Replayed {
+		l.Sent = take.sent
+		c.observeUnits(rules.ModeEnforce, OutcomeReplayed, ByStore, l.Units)
+	} else {
+		c.observeUnits(rules.ModeEnforce, OutcomeAdmitted, ByStore, l.Units)
+	}
 	if !r.Drains() {
 		l.Life, _ = r.Limit.LeaseLife(d)
 	}
-	if instant && free > 0 {
-		l.Units -= free
+	if instant && w.Free > 0 {
+		l.Units -= w.Free
 		_ = c.settleLump(ctx, &l, l.Units) // the units stay charged if that fails
 		l.id = ""
 	}
-	return l, nil
+	return l, nil, nil
+}
+
+// takeLump asks the store for the units of a take. With an error, it returns the take that may have been charged.
+func (c *Checker) takeLump(ctx context.Context, take *LumpDoubt, w *LumpWant) (limiter.Result, *LumpDoubt, error) {
+	req := limiter.Request{Op: limiter.OpTake, ID: take.id, Keep: w.Keep, Asks: []limiter.Ask{take.ask}}
+	var res limiter.Result
+	err := c.opt.Store.Do(ctx, &req, &res)
+	if err == nil {
+		return res, nil, nil
+	}
+	c.observeFailure(err)
+	if take == w.Doubt { // it was counted
+		return res, take, err
+	}
+	var failed *limiter.StoreError
+	if !errors.As(err, &failed) || !failed.Unknown {
+		return res, nil, err
+	}
+	c.observeDoubt(rules.ModeEnforce, req.Op, []plannedLimit{{weight: take.ask.Weight}}, err)
+	return res, take, err
+}
+
+// GiveBackDoubt gives back what a doubt has charged, if it has.
+func (c *Checker) GiveBackDoubt(ctx context.Context, d *LumpDoubt) error {
+	ctx, release := c.lumpContext(ctx)
+	defer release()
+	return c.settleLump(ctx, &Lump{ask: limiter.Ask{Key: d.ask.Key, Limit: d.ask.Limit}, id: d.id}, 0)
 }
 
 // SettleLump makes a lump one of units: all others are given back as far as they still count. Once, and not for gcra

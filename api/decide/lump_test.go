@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"context"
 	"errors"
 	"testing"
 
@@ -33,7 +34,7 @@ func (f *fixture) lumpRule() LumpRule {
 func (f *fixture) lump(want, least, free int64) Lump {
 	f.t.Helper()
 	r := f.lumpRule()
-	l, err := f.TakeLump(f.t.Context(), &r, want, least, free, 120_000)
+	l, _, err := f.TakeLump(f.t.Context(), &r, &LumpWant{Units: want, Least: least, Free: free, Keep: 120_000})
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -130,7 +131,118 @@ func TestLump_NoneWithoutTheStore(t *testing.T) {
 	f := newFixture(t, []rules.Rule{lumpRule(nil)}, func(*CheckerOptions) {})
 	r := f.lumpRule()
 	f.store.fail(&limiter.StoreError{Cause: limiter.CauseConnection, Err: errors.New("gone")})
-	if l, err := f.TakeLump(t.Context(), &r, 1, 1, 0, 0); err == nil || l.Units != 0 {
-		t.Errorf("%+v, %v", l, err)
+	if l, doubt, err := f.TakeLump(t.Context(), &r, &LumpWant{Units: 1, Least: 1}); err == nil || l.Units != 0 ||
+		doubt != nil {
+		t.Errorf("%+v, %+v, %v", l, doubt, err)
+	}
+}
+
+// lateStore carries out requests whose answers are lost while late is set.
+type lateStore struct {
+	limiter.Store
+	late bool
+}
+
+func (s *lateStore) Do(ctx context.Context, req *limiter.Request, res *limiter.Result) error {
+	err := s.Store.Do(ctx, req, res)
+	if err == nil && s.late {
+		return &limiter.StoreError{Cause: limiter.CauseTimeout, Unknown: true, Err: context.DeadlineExceeded}
+	}
+	return err
+}
+
+// lostUnits are the units of which the answer of the store was lost.
+type lostUnits struct {
+	NopObserver
+	doubt, admitted, replayed int64
+}
+
+func (o *lostUnits) ObserveDoubt(d Doubt) { o.doubt += d.Count }
+func (o *lostUnits) ObserveUnits(u Units) {
+	switch u.Outcome {
+	case OutcomeAdmitted:
+		o.admitted += u.Count
+	case OutcomeReplayed:
+		o.replayed += u.Count
+	}
+}
+
+// The answer of the store is lost, twice. The next one is about the same units, which are charged once.
+func TestLump_AnAnswerThatCameTooLateIsAskedForAgain(t *testing.T) {
+	for _, algorithm := range []string{"fixed_window", "token_bucket", "gcra"} {
+		late, seen := &lateStore{}, &lostUnits{}
+		f := newFixture(t, []rules.Rule{lumpRule(func(r *rules.Rule) { r.Algorithm = algorithm })},
+			func(o *CheckerOptions) { late.Store, o.Store, o.Observe = o.Store, late, seen })
+		r, free := f.lumpRule(), int64(0)
+		if r.Drains() {
+			free = 40
+		}
+		take := func(sent int64, doubt *LumpDoubt) (Lump, *LumpDoubt) {
+			l, doubt, err := f.TakeLump(t.Context(), &r,
+				&LumpWant{Units: 400, Least: 1, Free: free, Keep: 120_000, Sent: sent, Doubt: doubt})
+			if (err != nil) != late.late {
+				t.Fatal(err)
+			}
+			return l, doubt
+		}
+		late.late = true
+		_, doubt := take(1000, nil)
+		_, doubt = take(2000, doubt)
+		late.late = false
+		l, doubt := take(3000, doubt)
+		if l.Units != 400 || l.Sent != 1000 || doubt != nil {
+			t.Errorf("%s: %+v, %+v", algorithm, l, doubt)
+		}
+		if left := f.lump(1000, 1, free).Units; left != 600-400-free {
+			t.Errorf("%s: %d units were left beside 400", algorithm, left)
+		}
+		whole := int64(400)
+		if algorithm == "gcra" {
+			whole += free
+		}
+		if seen.doubt != whole || seen.replayed != whole {
+			t.Errorf("%s: observed %+v", algorithm, seen)
+		}
+	}
+}
+
+// A take that never reached the store is carried out once it does.
+func TestLump_ADoubtThatChargedNothing(t *testing.T) {
+	f := newFixture(t, []rules.Rule{lumpRule(nil)}, func(*CheckerOptions) {})
+	r := f.lumpRule()
+	want := &LumpWant{Units: 400, Least: 1, Keep: 120_000, Sent: 1000}
+	f.store.fail(&limiter.StoreError{Cause: limiter.CauseTimeout, Unknown: true, Err: errors.New("late")})
+	var err error
+	if _, want.Doubt, err = f.TakeLump(t.Context(), &r, want); err == nil || want.Doubt == nil {
+		t.Fatalf("%+v, %v", want.Doubt, err)
+	}
+	f.store.fail(errAway) // this one surely did not
+	kept := want.Doubt
+	if _, want.Doubt, err = f.TakeLump(t.Context(), &r, want); err == nil || want.Doubt != kept {
+		t.Fatalf("%+v, %v", want.Doubt, err)
+	}
+	f.store.fail(nil)
+	want.Sent = 3000
+	if l, doubt, err := f.TakeLump(t.Context(), &r, want); err != nil || l.Units != 400 || l.Sent != 3000 || doubt != nil {
+		t.Errorf("%+v, %+v, %v", l, doubt, err)
+	}
+}
+
+// What an old take has charged, or one of another limit, is given back before the next.
+func TestLump_ADoubtThatCannotBeRepeatedGoesBack(t *testing.T) {
+	for name, tt := range map[string]struct {
+		sent  int64
+		limit int64
+	}{"old": {31_000, 600}, "another limit": {2000, 500}} {
+		late := &lateStore{late: true}
+		f := newFixture(t, []rules.Rule{lumpRule(nil)}, func(o *CheckerOptions) { late.Store, o.Store = o.Store, late })
+		r := f.lumpRule()
+		_, doubt, _ := f.TakeLump(t.Context(), &r, &LumpWant{Units: 400, Least: 1, Keep: 120_000, Sent: 1000})
+		late.late, r.Limit.Count = false, tt.limit
+		l, doubt, err := f.TakeLump(t.Context(), &r,
+			&LumpWant{Units: 1000, Least: 1, Keep: 120_000, Sent: tt.sent, Doubt: doubt})
+		if err != nil || l.Units != tt.limit || l.Sent != tt.sent || doubt != nil {
+			t.Errorf("%s: %+v, %+v, %v", name, l, doubt, err)
+		}
 	}
 }

@@ -2,6 +2,7 @@ package envoy
 
 import (
 	"context"
+	"crypto/sha256"
 	"crypto/x509"
 	"errors"
 	"net"
@@ -42,6 +43,24 @@ type sender struct {
 	forwarded            bool // it has metadata that proxies add
 	browser              bool // it has metadata that browsers add
 	chains               [][]*x509.Certificate
+}
+
+// identity is equal for all calls with the same token or client certificate, and for those without credentials. It is a
+// hash.
+func (s *sender) identity() string {
+	h := sha256.New()
+	switch {
+	case len(s.authorization) > 0: // Bearer and a token
+		for _, word := range strings.Fields(s.authorization[0]) {
+			h.Reset()
+			h.Write([]byte(word))
+		}
+	case len(s.token) > 0:
+		h.Write([]byte(strings.TrimSpace(s.token[0])))
+	case len(s.chains) > 0 && len(s.chains[0]) > 0:
+		h.Write(s.chains[0][0].Raw)
+	}
+	return string(h.Sum(nil))
 }
 
 // field takes up a field of metadata, but not the authority. The name is in lower case.

@@ -44,7 +44,7 @@ func (q quotaServer) StreamRateLimitQuotas(conn generatedConn) error {
 		if err = s.deps.Ready(); err != nil {
 			err = status.Error(codes.Unavailable, "the node is not ready")
 		} else {
-			err = s.quotas.Stream(quotaConn{conn}, admitted, s.health.stopped)
+			err = s.quotas.Stream(quotaConn{conn}, from.identity(), admitted, s.health.stopped)
 		}
 	}
 	s.deps.Observe.CountCall(faceNames[quotas], endOf(err))

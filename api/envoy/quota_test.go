@@ -2,6 +2,7 @@ package envoy
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -330,4 +331,37 @@ func TestQuota_LastsUntilTheNodeDrains(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+type panicBoard struct{}
+
+func (panicBoard) Exchange(context.Context, string, quota.Demand, int64) (quota.Demand, error) {
+	panic("board")
+}
+
+func TestQuota_APanicCountsOnce(t *testing.T) {
+	bothWays(t, func(t *testing.T, by way) {
+		f := newFixture(t, by, quotaRules(1000), func(d *Deps) { d.Quotas = panicBoard{} })
+		q := f.quotas(f.with(access.ScopeCheck))
+		q.report("shop", usage("42", 0, 1))
+		q.ends("a panic", codes.Internal)
+		if got := f.counted("quota", "error"); got != 1 || f.panicked.Load() != 1 {
+			t.Errorf("%d calls and %d panics were counted", got, f.panicked.Load())
+		}
+	})
+}
+
+// The streams of a token are bounded together, whichever way it is sent.
+func TestQuota_ATokenIsOneCaller(t *testing.T) {
+	same := []*sender{{authorization: []string{"Bearer a"}}, {authorization: []string{"bearer  a"}}, {token: []string{" a"}},
+		{authorization: []string{"Bearer a"}, authority: "other"}}
+	others := []*sender{{}, {authorization: []string{"Bearer b"}}, {chains: [][]*x509.Certificate{{{Raw: []byte{1}}}}},
+		{chains: [][]*x509.Certificate{{{Raw: []byte{2}}}}}}
+	seen := map[string]bool{}
+	for _, s := range append(same, others...) {
+		seen[s.identity()] = true
+	}
+	if len(seen) != 1+len(others) {
+		t.Errorf("%d callers, want %d", len(seen), 1+len(others))
+	}
 }

@@ -160,7 +160,7 @@ func New(d Deps) (*Server, error) {
 		messageWait: messageWait,
 	}
 	s.quotas = quota.NewService(quota.Deps{Checker: d.Checker, Board: d.Quotas, Now: d.Now, Observe: d.Observe,
-		Recovered: func(v any, stack []byte) error { return s.recovered(quotas, v, stack) }, Logger: d.Logger})
+		Recovered: func(v any, stack []byte) error { return s.logPanic(quotas, v, stack) }, Logger: d.Logger})
 	s.buffers.New = func() any { return newBuffers() }
 	s.profiles.log = d.Logger
 	s.grpc = sync.OnceValue(func() *grpc.Server { return s.newGRPC(quota.MaxMessage, grpc.NumStreamWorkers(workers)) })
@@ -218,10 +218,15 @@ func tooLarge(n int) error {
 	return status.Errorf(codes.ResourceExhausted, "grpc: received message larger than max (%d vs. %d)", n, maxMessage)
 }
 
-// recovered counts and logs a panic. It returns the status of its call.
+// recovered counts a call that ended in a panic, and logs that. It returns the status of the call.
 func (s *Server) recovered(f face, v any, stack []byte) error {
-	s.deps.Panicked()
 	s.deps.Observe.CountCall(faceNames[f], resultError)
+	return s.logPanic(f, v, stack)
+}
+
+// logPanic is recovered for a call that is counted elsewhere.
+func (s *Server) logPanic(f face, v any, stack []byte) error {
+	s.deps.Panicked()
 	s.deps.Logger.Error("panic in a call of Envoy", "face", faceNames[f], "panic", fmt.Sprint(v), "stack", string(stack))
 	return status.Error(codes.Internal, "The error was logged. Try again.")
 }

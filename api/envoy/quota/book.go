@@ -13,8 +13,11 @@ const (
 	maxLife = 60 * second
 	// margin is kept off the time to live, for the way to the proxy.
 	margin = 50
-	// maxSilence is how long after its last report a stream gets lumps. Proxies report every 5 s.
-	maxSilence = 11 * second
+	// maxSilence is how long after the last report of a bucket it gets lumps, and forgetAfter how long after that report
+	// it is abandoned. Proxies report all their buckets every 5 s.
+	maxSilence, forgetAfter = 11 * second, maxLife
+	// maxDelay is how long a question to the store takes at most, unless its answer is lost and asked for again.
+	maxDelay = 2 * second
 	// idleReports is after how many reports without requests a bucket is abandoned, and endReports after how many
 	// reports since its end all that was spent of a lump is known.
 	idleReports, endReports = 2, 2
@@ -89,6 +92,9 @@ type Demand struct {
 	PerSecond float64
 }
 
+// Caller is what the streams of one caller have.
+type Caller struct{ streams, holders, names int }
+
 // Book knows what all streams of a node hold.
 type Book struct {
 	shared  map[string][]*Holder // by Rule.Key
@@ -102,8 +108,18 @@ func NewBook() *Book { return &Book{shared: map[string][]*Holder{}} }
 // Holders is how many buckets the streams have, each counted for each stream.
 func (b *Book) Holders() int { return b.holders }
 
-// Full reports whether there is no room for a further bucket with that ID.
-func (b *Book) Full(id string) bool { return b.holders >= maxHolders || b.names+len(id) > maxNames }
+// Full reports whether there is no room on the node, or for the caller of a stream, for a further bucket with that ID.
+func (s *Stream) Full(id string) bool {
+	b, c := s.book, s.caller
+	return b.holders >= maxHolders || b.names+len(id) > maxNames ||
+		c.holders >= maxHolders/callerPart || c.names+len(id) > maxNames/callerPart
+}
+
+// count counts a bucket with that ID, n being 1 or -1.
+func (s *Stream) count(id string, n int) {
+	s.book.holders, s.book.names = s.book.holders+n, s.book.names+n*len(id)
+	s.caller.holders, s.caller.names = s.caller.holders+n, s.caller.names+n*len(id)
+}
 
 // Demand returns the demand of this node for a bucket, which h has.
 func (b *Book) Demand(h *Holder, key string) (d Demand) {

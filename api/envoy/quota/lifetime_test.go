@@ -18,14 +18,14 @@ import (
 type proxyConn struct {
 	ctx   context.Context
 	after time.Duration
-	send  func() error
+	send  func(*quotav3.RateLimitQuotaResponse) error
 }
 
 var _ Conn = &proxyConn{}
 
 func (c *proxyConn) Context() context.Context { return c.ctx }
 
-func (c *proxyConn) Send(*quotav3.RateLimitQuotaResponse) error { return c.send() }
+func (c *proxyConn) Send(m *quotav3.RateLimitQuotaResponse) error { return c.send(m) }
 
 func (c *proxyConn) Recv() ([]byte, error) {
 	select {
@@ -47,17 +47,18 @@ func (c *proxyConn) Recv() ([]byte, error) {
 const silence = time.Hour
 
 // streamOf serves a stream in virtual time, and returns how long it took and how it ended.
-func streamOf(t *testing.T, after time.Duration, send func() error, edit func(*Deps)) (took time.Duration, err error) {
+func streamOf(t *testing.T, after time.Duration, send func(*quotav3.RateLimitQuotaResponse) error,
+	edit func(*world, *Deps)) (took time.Duration, err error) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1, perUser(nil), 1)
 		d := Deps{Checker: w.checker, Now: time.Now, Observe: nopObserver{}, Logger: slog.New(slog.DiscardHandler)}
 		if edit != nil {
-			edit(&d)
+			edit(w, &d)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		begun := time.Now()
-		err = NewService(d).Stream(&proxyConn{ctx, after, send}, func() error { return nil }, nil)
+		err = NewService(d).Stream(&proxyConn{ctx, after, send}, "a", func() error { return nil }, nil)
 		took = time.Since(begun)
 		cancel()
 	})
@@ -66,12 +67,12 @@ func streamOf(t *testing.T, after time.Duration, send func() error, edit func(*D
 
 // A stream of which no message comes holds nothing for long. The first message of a large proxy takes some seconds.
 func TestService_WaitsForTheFirstMessage(t *testing.T) {
-	sent := func() error { return nil }
+	sent := func(*quotav3.RateLimitQuotaResponse) error { return nil }
 	if took, err := streamOf(t, silence, sent, nil); took != 15*time.Second || status.Code(err) != codes.DeadlineExceeded {
 		t.Errorf("silence: %v after %v", err, took)
 	}
 	last := status.Error(codes.Aborted, "answered")
-	if took, err := streamOf(t, 14*time.Second, func() error { return last }, nil); status.Code(err) != codes.Aborted {
+	if took, err := streamOf(t, 14*time.Second, func(*quotav3.RateLimitQuotaResponse) error { return last }, nil); status.Code(err) != codes.Aborted {
 		t.Errorf("a slow message: %v after %v", err, took)
 	}
 }
@@ -93,15 +94,15 @@ func (panicObserver) CountQuota(what string, _ int64) {
 // A panic ends its stream and not the process, wherever it happens.
 func TestService_PanicsEndOneStream(t *testing.T) {
 	for where, tt := range map[string]struct {
-		send func() error
+		send func(*quotav3.RateLimitQuotaResponse) error
 		edit func(*Deps)
 	}{
 		"board":   {nil, func(d *Deps) { d.Board = panicBoard{} }},
 		"granted": {nil, func(d *Deps) { d.Observe = panicObserver{} }},
-		"send":    {func() error { panic("send") }, func(*Deps) {}},
+		"send":    {func(*quotav3.RateLimitQuotaResponse) error { panic("send") }, func(*Deps) {}},
 	} {
 		var caught []any
-		_, err := streamOf(t, time.Second, tt.send, func(d *Deps) {
+		_, err := streamOf(t, time.Second, tt.send, func(_ *world, d *Deps) {
 			tt.edit(d)
 			d.Recovered = func(v any, _ []byte) error {
 				caught = append(caught, v)
@@ -111,5 +112,66 @@ func TestService_PanicsEndOneStream(t *testing.T) {
 		if status.Code(err) != codes.Internal || len(caught) != 1 || caught[0] != where {
 			t.Errorf("%s: %v, caught %v", where, err, caught)
 		}
+	}
+}
+
+// A bucket that is reported once, and then never again on a stream that goes on, takes no memory for long.
+func TestService_AbandonsABucketThatNoReportNames(t *testing.T) {
+	abandoned := status.Error(codes.Aborted, "abandoned")
+	took, err := streamOf(t, time.Second, func(m *quotav3.RateLimitQuotaResponse) error {
+		if m.GetBucketAction()[0].GetAbandonAction() != nil {
+			return abandoned
+		}
+		return nil
+	}, nil)
+	if took < 60*time.Second || took > 70*time.Second || status.Code(err) != codes.Aborted {
+		t.Errorf("%v after %v", err, took)
+	}
+}
+
+// The answers of the store are lost three times. The units that it has charged the first time are sent, for the rest of
+// their life.
+func TestService_ALumpIsChargedOnceThoughItsAnswersAreLost(t *testing.T) {
+	sent := status.Error(codes.Aborted, "sent")
+	var got *quotav3.RateLimitQuotaResponse
+	var in *world
+	took, err := streamOf(t, time.Second, func(m *quotav3.RateLimitQuotaResponse) error {
+		if left := in.left(t); left != 1900 {
+			t.Errorf("%d units of 2000 are left", left)
+		}
+		got = m
+		return sent
+	}, func(w *world, _ *Deps) {
+		lost := 0
+		in, w.store.lose = w, func(context.Context) bool { lost++; return lost <= 3 }
+	})
+	last := got.GetBucketAction()[len(got.GetBucketAction())-1].GetQuotaAssignmentAction()
+	if status.Code(err) != codes.Aborted || took != 4*time.Second || // asked after 1 to 4 s
+		last.GetRateLimitStrategy().GetTokenBucket().GetMaxTokens() != 100 ||
+		last.GetAssignmentTimeToLive().GetSeconds() != 56 {
+		t.Errorf("%v after %v: %v", err, took, last)
+	}
+}
+
+// A stream ends while the store charges a lump.
+func TestService_ALumpOfAnEndedStreamGoesBack(t *testing.T) {
+	for _, answered := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			stopped, w := make(chan struct{}), newWorld(t, 1, perUser(nil), 1)
+			w.store.lose = func(ctx context.Context) bool {
+				w.store.lose = nil
+				close(stopped)
+				<-ctx.Done()
+				return !answered
+			}
+			s := NewService(Deps{Checker: w.checker, Now: time.Now, Observe: nopObserver{},
+				Logger: slog.New(slog.DiscardHandler)})
+			ctx, cancel := context.WithCancel(t.Context())
+			err := s.Stream(&proxyConn{ctx, time.Second, nil}, "a", func() error { return nil }, stopped)
+			if left := w.left(t); status.Code(err) != codes.Unavailable || left != 2000 {
+				t.Errorf("answered %v: %v, %d units of 2000 are left", answered, err, left)
+			}
+			cancel()
+		})
 	}
 }

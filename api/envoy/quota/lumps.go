@@ -29,13 +29,15 @@ func ruleOf(r *decide.LumpRule) Rule {
 	return out
 }
 
-// take asks the store for a lump. A failure is an Answer without units.
-func take(ctx context.Context, c *decide.Checker, r *decide.LumpRule, want, least, sent int64) Answer {
-	a := Answer{Rule: ruleOf(r), Sent: sent}
-	l, err := c.TakeLump(ctx, r, want, least, a.Rule.Free(), min(keepFor, limiter.RecordKeepMax))
-	if err != nil {
+// take asks the store for a lump for a holder. A failure is an Answer without units. Only the one that asks the store for
+// the holder may call it.
+func take(ctx context.Context, c *decide.Checker, h *Holder, r *decide.LumpRule, want, least, sent int64) Answer {
+	a := Answer{Rule: ruleOf(r)}
+	l, doubt, err := c.TakeLump(ctx, r, &decide.LumpWant{Units: want, Least: least, Free: a.Rule.Free(),
+		Keep: min(keepFor, limiter.RecordKeepMax), Sent: sent, Doubt: h.doubt})
+	if h.doubt = doubt; err != nil {
 		return a
 	}
-	a.Units, a.Life, a.RetryAfter, a.Token = l.Units, l.Life, l.RetryAfter, &l
+	a.Units, a.Life, a.Sent, a.RetryAfter, a.Token = l.Units, l.Life, l.Sent, l.RetryAfter, &l
 	return a
 }

@@ -50,11 +50,30 @@ type entry struct {
 type countingStore struct {
 	limiter.Store
 	calls int64
+	lose  func(ctx context.Context) bool // nil: it loses no answer
 }
 
 func (s *countingStore) Do(ctx context.Context, r *limiter.Request, res *limiter.Result) error {
 	s.calls++
-	return s.Store.Do(ctx, r, res)
+	if err := s.Store.Do(ctx, r, res); err != nil || s.lose == nil || !s.lose(ctx) {
+		return err
+	}
+	return &limiter.StoreError{Cause: limiter.CauseTimeout, Unknown: true, Err: context.DeadlineExceeded}
+}
+
+// left is how many units are left of the user's bucket.
+func (w *world) left(t *testing.T) int64 {
+	t.Helper()
+	rule, err := w.checker.LumpRule("shop", user)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req := limiter.Request{Op: limiter.OpPeek, Asks: []limiter.Ask{{Key: rule.Key, Limit: rule.Limit, Weight: 1}}}
+	var res limiter.Result
+	if err := w.store.Store.Do(context.Background(), &req, &res); err != nil {
+		t.Fatal(err)
+	}
+	return res.Limits[0].Remaining
 }
 
 // event is something that happens at a time.
@@ -179,7 +198,7 @@ type link struct {
 }
 
 func (n *simNode) open(p *simProxy) *link {
-	l := &link{node: n, proxy: p, stream: n.book.Open(1000, n.w.now)}
+	l := &link{node: n, proxy: p, stream: n.book.Open(&Caller{}, 1000)}
 	if n.links == nil {
 		n.links = map[*link]struct{}{}
 	}
@@ -234,7 +253,7 @@ func (l *link) pump() {
 		l.ask(h)
 	}
 	l.send()
-	at, ok := l.stream.Next(w.now)
+	at, ok := l.stream.Next()
 	if !ok || l.pumping {
 		return
 	}
@@ -264,7 +283,7 @@ func (l *link) ask(h *Holder) {
 	}
 	want, least := n.book.Want(h, r, others, w.now)
 	w.after(w.random.Int64N(5), func() {
-		a := take(context.Background(), w.checker, &rule, want, least, sent)
+		a := take(context.Background(), w.checker, h, &rule, want, least, sent)
 		w.after(w.random.Int64N(5), func() {
 			if !n.down {
 				l.stream.Answered(h, &a, w.now)

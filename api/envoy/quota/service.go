@@ -23,6 +23,8 @@ const (
 	maxHolders = 300_000  // on all streams; each needs about half a KB
 	maxNames   = 64 << 20 // bytes of their IDs; each is stored twice
 	maxBuckets = 60_000   // on one stream; so many are 4 MiB
+	// callerPart: one caller has at most this part of the streams, holders and names of a node.
+	callerPart = 4
 	// MaxMessage is the most bytes of a message of a proxy.
 	MaxMessage = 4 << 20
 	// maxTakes is how many questions of a stream are at the store at once.
@@ -45,13 +47,15 @@ const (
 	refusedInvalid = "invalid"
 	refusedDomain  = "domain"
 	refusedStreams = "too_many_streams"
+	refusedCaller  = "too_many_of_caller"
 	refusedBuckets = "too_many_buckets"
 	refusedFlood   = "too_often"
 )
 
 // Refusals are all values of the label reason.
 func Refusals() []string {
-	return append(decide.LumpRefusals(), refusedInvalid, refusedDomain, refusedStreams, refusedBuckets, refusedFlood)
+	return append(decide.LumpRefusals(), refusedInvalid, refusedDomain, refusedStreams, refusedCaller, refusedBuckets,
+		refusedFlood)
 }
 
 // Units are what Observer counts: charged and sent to a proxy, reported as spent, and given back.
@@ -97,12 +101,14 @@ type Service struct {
 	mu      sync.Mutex
 	book    *Book
 	streams int
-	logged  map[string]int64 // when a refusal was logged last, by reason
+	callers map[string]*Caller // that have streams
+	logged  map[string]int64   // when a refusal was logged last, by reason
 }
 
 // NewService returns a Service.
 func NewService(d Deps) *Service {
-	return &Service{deps: d, start: d.Now(), book: NewBook(), logged: map[string]int64{}}
+	return &Service{deps: d, start: d.Now(), book: NewBook(), callers: map[string]*Caller{},
+		logged: map[string]int64{}}
 }
 
 // Conn is a stream of gRPC. Recv returns an encoded RateLimitQuotaUsageReports of at most MaxMessage bytes.
@@ -115,10 +121,11 @@ type Conn interface {
 // now is the time of the Book.
 func (s *Service) now() int64 { return s.deps.Now().Sub(s.start).Milliseconds() }
 
-// Stream serves a stream until it ends, which is soon after admitted returns an error or stopped is closed.
-func (s *Service) Stream(conn Conn, admitted func() error, stopped <-chan struct{}) (err error) {
+// Stream serves a stream until it ends, which is soon after admitted returns an error or stopped is closed. Streams with
+// an equal caller are bounded together.
+func (s *Service) Stream(conn Conn, caller string, admitted func() error, stopped <-chan struct{}) (err error) {
 	defer s.caught(&err)
-	x, err := s.open()
+	x, err := s.open(caller)
 	if err != nil {
 		return err
 	}
@@ -184,16 +191,27 @@ func (s *Service) locked(do func()) {
 }
 
 // open begins a stream.
-func (s *Service) open() (*serving, error) {
+func (s *Service) open(caller string) (*serving, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.streams >= maxStreams {
 		s.refuse(refusedStreams, "")
 		return nil, status.Errorf(codes.ResourceExhausted, "the node has %d streams", maxStreams)
 	}
+	c := s.callers[caller]
+	if c == nil {
+		c = &Caller{}
+		s.callers[caller] = c
+	}
+	if c.streams >= maxStreams/callerPart {
+		s.refuse(refusedCaller, "")
+		return nil, status.Errorf(codes.ResourceExhausted, "these credentials have %d streams on the node, the most that one "+
+			"caller may have: give each group of proxies a token of its own, or use more nodes", maxStreams/callerPart)
+	}
 	s.streams++
+	c.streams++
 	x := &serving{
-		service: s, stream: s.book.Open(maxBuckets, s.now()), reported: make(chan struct{}, 1),
+		service: s, stream: s.book.Open(c, maxBuckets), caller: caller, reported: make(chan struct{}, 1),
 		done: make(chan func(), maxTakes), writes: make(chan *quotav3.RateLimitQuotaResponse, 1),
 		written: make(chan error, 1), failed: make(chan error, 1+maxTakes),
 	}
@@ -207,6 +225,11 @@ func (s *Service) close(x *serving) {
 	x.closed = true
 	s.streams--
 	x.stream.Close()
+	if c := x.stream.caller; c.streams == 1 {
+		delete(s.callers, x.caller)
+	} else {
+		c.streams--
+	}
 	s.observe()
 }
 

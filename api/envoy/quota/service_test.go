@@ -40,7 +40,7 @@ func FuzzReport(f *testing.F) {
 	f.Fuzz(func(t *testing.T, first, second []byte) {
 		s := NewService(Deps{Checker: w.checker, Now: func() time.Time { return time.UnixMilli(w.now) },
 			Observe: nopObserver{}, Logger: slog.New(slog.DiscardHandler)})
-		x, err := s.open()
+		x, err := s.open("a")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -91,7 +91,7 @@ func newCounted(t *testing.T) (*serving, counted) {
 	w, c := newWorld(t, 1, perUser(nil), 1), counted{units: map[string]int64{}, refused: map[string]int{}}
 	s := NewService(Deps{Checker: w.checker, Now: func() time.Time { return time.UnixMilli(w.now) }, Observe: c,
 		Logger: slog.New(slog.DiscardHandler)})
-	x, err := s.open()
+	x, err := s.open("a")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +128,7 @@ func TestService_TheBytesOfNamesAreBounded(t *testing.T) {
 	if _, err := x.report(usages(17_000, 1, func(i int) string { return long + strconv.Itoa(i) })); err != nil {
 		t.Fatal(err)
 	}
-	if b := x.service.book; b.names > maxNames || b.holders+c.refused[refusedBuckets] != 17_000 || b.holders < 16_000 {
+	if b := x.service.book; b.names > maxNames/4 || b.holders+c.refused[refusedBuckets] != 17_000 || b.holders < 4000 {
 		t.Errorf("%d holders with %d bytes, refused: %v", b.holders, b.names, c.refused)
 	}
 	x.service.close(x)
@@ -138,22 +138,38 @@ func TestService_TheBytesOfNamesAreBounded(t *testing.T) {
 }
 
 func TestService_StreamsAreBounded(t *testing.T) {
-	w := newWorld(t, 1, perUser(nil), 1)
+	w, c := newWorld(t, 1, perUser(nil), 1), counted{units: map[string]int64{}, refused: map[string]int{}}
 	s := NewService(Deps{Checker: w.checker, Now: func() time.Time { return time.UnixMilli(w.now) },
-		Observe: nopObserver{}, Logger: slog.New(slog.DiscardHandler)})
-	var last *serving
-	for range maxStreams {
-		x, err := s.open()
-		if err != nil {
-			t.Fatal(err)
+		Observe: c, Logger: slog.New(slog.DiscardHandler)})
+	open := func(n int, caller string) (last *serving) {
+		for range n {
+			x, err := s.open(caller)
+			if err != nil {
+				t.Fatal(err)
+			}
+			last = x
 		}
-		last = x
+		return last
 	}
-	if _, err := s.open(); status.Code(err) != codes.ResourceExhausted {
-		t.Errorf("one more: %v", err)
+	refuses := func(caller, reason, what string) {
+		t.Helper()
+		before := c.refused[reason]
+		if _, err := s.open(caller); status.Code(err) != codes.ResourceExhausted || c.refused[reason] != before+1 {
+			t.Errorf("%s: %v, refused: %v", what, err, c.refused)
+		}
 	}
+	first := open(250, "a")
+	refuses("a", refusedCaller, "one more of a caller")
+	s.close(first)
+	open(1, "a")
+	refuses("a", refusedCaller, "again")
+	open(250, "b")
+	open(250, "c")
+	last := open(250, "d")
+	refuses("e", refusedStreams, "one more of a node")
 	s.close(last)
-	if _, err := s.open(); err != nil {
-		t.Errorf("after the end of one: %v", err)
+	s.close(open(1, "e"))
+	if len(s.callers) != 4 {
+		t.Errorf("%d callers", len(s.callers))
 	}
 }

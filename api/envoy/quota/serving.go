@@ -37,6 +37,7 @@ const (
 type serving struct {
 	service  *Service
 	stream   *Stream
+	caller   string
 	domain   string
 	closed   bool
 	level    int64 // of a leaky bucket of reports
@@ -173,7 +174,7 @@ func (x *serving) report(m *quotav3.RateLimitQuotaUsageReports) ([]reported, err
 		}
 		named[id] = true
 		a, d := int64(u.GetNumRequestsAllowed()), int64(u.GetNumRequestsDenied()) //nolint:gosec // checked
-		if s.book.Full(id) && !x.stream.Has(id) {
+		if !x.stream.Has(id) && x.stream.Full(id) {
 			err = ErrTooManyBuckets
 		} else {
 			err = x.stream.Report(id, u.GetBucketId().GetBucket(), a, d, now)
@@ -264,7 +265,7 @@ func (x *serving) advance(ctx context.Context) (time.Duration, bool) {
 			x.writes <- s.message(list)
 		}
 	}
-	at, ok := x.stream.Next(now)
+	at, ok := x.stream.Next()
 	return time.Duration(max(1, at-now)) * time.Millisecond, ok && x.running < maxTakes // else the next that ends advances
 }
 
@@ -325,7 +326,21 @@ func (x *serving) take(ctx context.Context, h *Holder, rule *decide.LumpRule, se
 	}
 	var want, least int64
 	s.locked(func() { want, least = s.book.Want(h, r, h.others, s.now()) })
-	return take(ctx, s.deps.Checker, rule, want, least, sent)
+	a := take(ctx, s.deps.Checker, h, rule, want, least, sent)
+	if ctx.Err() != nil { // the stream ended, so that nobody gets the lump
+		s.undo(context.WithoutCancel(ctx), h, &a)
+	}
+	return a
+}
+
+// undo gives back what a question has charged, or may have. It stays charged if that fails.
+func (s *Service) undo(ctx context.Context, h *Holder, a *Answer) {
+	if h.doubt != nil {
+		_ = s.deps.Checker.GiveBackDoubt(ctx, h.doubt)
+	}
+	if l, _ := a.Token.(*decide.Lump); l != nil && a.Units > 0 {
+		_ = s.deps.Checker.SettleLump(ctx, l, 0)
+	}
 }
 
 // giveBack gives back what was not spent of a lump. It stays charged if that fails.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 
+	"sluice/api/decide"
 	"sluice/limiter"
 )
 
@@ -16,11 +17,11 @@ const never = math.MaxInt64
 // Stream is the buckets of one proxy.
 type Stream struct {
 	book    *Book
+	caller  *Caller
 	holders map[string]*Holder
 	due     dueHeap
 	out     []*Holder // have an answer to send
 	returns []Return
-	heard   int64 // the last report
 	most    int
 }
 
@@ -46,9 +47,11 @@ type Holder struct {
 	notBefore, renew int64
 	// got is what it got in the window that ends at gotUntil.
 	got, gotUntil int64
-	// others is the demand of other nodes at othersAt; only the one that asks the store uses them.
+	// others is the demand of other nodes at othersAt, and doubt a lump that may be charged although the store did not
+	// say so; only the one that asks the store uses them.
 	others   Demand
 	othersAt int64
+	doubt    *decide.LumpDoubt
 	dueAt    int64
 	index    int // in Stream.due, -1 if it is not there
 }
@@ -94,9 +97,9 @@ type Answer struct {
 	windowEnd int64
 }
 
-// Open returns a new Stream with at most that many buckets.
-func (b *Book) Open(most int, now int64) *Stream {
-	return &Stream{book: b, holders: map[string]*Holder{}, heard: now, most: most}
+// Open returns a new Stream of a caller with at most that many buckets.
+func (b *Book) Open(c *Caller, most int) *Stream {
+	return &Stream{book: b, caller: c, holders: map[string]*Holder{}, most: most}
 }
 
 // Close forgets a stream. What its holders have stays charged.
@@ -109,8 +112,7 @@ func (s *Stream) Close() {
 
 func (s *Stream) drop(h *Holder) {
 	delete(s.holders, h.ID)
-	s.book.holders--
-	s.book.names -= len(h.ID)
+	s.count(h.ID, -1)
 	s.book.leave(h)
 	s.reschedule(h, never)
 }
@@ -124,7 +126,6 @@ func (s *Stream) Len() int { return len(s.holders) }
 // Report takes up a report about a bucket: how many requests were allowed and denied since the last one, each at most
 // limiter.MaxExact.
 func (s *Stream) Report(id string, bucket map[string]string, allowed, denied, now int64) error {
-	s.heard = now
 	h := s.holders[id]
 	interval := int64(firstInterval)
 	if h == nil {
@@ -137,8 +138,7 @@ func (s *Stream) Report(id string, bucket map[string]string, allowed, denied, no
 			h.notBefore = now + maxLife
 		}
 		s.holders[id] = h
-		s.book.holders++
-		s.book.names += len(id)
+		s.count(id, 1)
 	} else {
 		interval = max(minInterval, now-h.heard)
 	}
@@ -207,16 +207,37 @@ func (s *Stream) schedule(h *Holder, now int64) {
 			at = max(at, h.renew)
 		}
 	}
+	if !h.asking && h.next == nil && max(at, now) > h.heard+maxSilence {
+		at = h.forgetAt()
+	}
 	s.reschedule(h, at)
+}
+
+// silent reports whether a proxy may not read what is sent about a holder, or no longer has the bucket: it reports all
+// that it has.
+func (h *Holder) silent(now int64) bool { return now-h.heard > maxSilence }
+
+// forgetAt is when a holder is abandoned if no report names it before.
+func (h *Holder) forgetAt() int64 {
+	at := h.heard + forgetAfter
+	if h.lump != nil {
+		at = max(at, h.lump.end)
+	}
+	return at
 }
 
 // Due takes up to n holders about which the store is to be asked. The caller then calls Book.Want and Answered of each.
 func (s *Stream) Due(n int, now int64) (list []*Holder) {
-	for len(list) < n && len(s.due) > 0 && s.due[0].dueAt <= now && !s.silent(now) {
+	for len(list) < n && len(s.due) > 0 && s.due[0].dueAt <= now {
 		h := s.due[0]
 		s.reschedule(h, never)
-		if live := h.lump != nil && now < h.lump.end; h.idle >= idleReports && !live {
+		live := h.lump != nil && now < h.lump.end
+		switch {
+		case h.idle >= idleReports && !live, now >= h.forgetAt():
 			s.send(h, &Answer{})
+			continue
+		case h.silent(now):
+			s.schedule(h, now)
 			continue
 		}
 		h.asking, h.fresh = true, false
@@ -225,12 +246,9 @@ func (s *Stream) Due(n int, now int64) (list []*Holder) {
 	return list
 }
 
-// silent reports whether the proxy may not read what is sent.
-func (s *Stream) silent(now int64) bool { return now-s.heard > maxSilence }
-
 // Next returns when Due has something to do, if no report comes before.
-func (s *Stream) Next(now int64) (at int64, ok bool) {
-	if len(s.due) == 0 || s.silent(now) {
+func (s *Stream) Next() (at int64, ok bool) {
+	if len(s.due) == 0 {
 		return 0, false
 	}
 	return s.due[0].dueAt, true
@@ -255,7 +273,7 @@ func (s *Stream) Answered(h *Holder, a *Answer, now int64) {
 		if a.Rule.Kind == Drains {
 			a.Life = a.Rule.life()
 		}
-		a.windowEnd = now + a.Life + 1
+		a.windowEnd = min(now, a.Sent+maxDelay) + a.Life + 1
 		s.send(h, a)
 		return
 	}
@@ -335,7 +353,7 @@ func (s *Stream) hand(h *Holder, a *Answer, now int64) (ttl int64) {
 		ttl = min(ttl, max(1, (h.gotUntil-now)/second))
 	}
 	l := &lump{token: a.Token, units: a.Units, end: now + ttl*second, keep: keep}
-	if ttl < 1 || s.silent(now) {
+	if ttl < 1 || h.silent(now) {
 		s.giveBack(l, now)
 		h.notBefore = max(now+minRetry, h.renew)
 		if a.Rule.Kind != Drains && a.windowEnd-now < 2*second {

@@ -21,7 +21,7 @@ type driver struct {
 func newDriver(t *testing.T) *driver {
 	t.Helper()
 	b := NewBook()
-	return &driver{t: t, book: b, stream: b.Open(10, 0)}
+	return &driver{t: t, book: b, stream: b.Open(&Caller{}, 10)}
 }
 
 func (d *driver) report(allowed, denied int64) {
@@ -77,8 +77,10 @@ func TestStream_ALumpIsReplacedOnceItIsSpent(t *testing.T) {
 	if a := d.gets(minute, 950); a.TTL != 49 {
 		t.Errorf("the second: %+v", a)
 	}
-	if _, ok := d.stream.Next(d.now); !ok || d.stream.due[0].dueAt != 60_001 {
-		t.Errorf("the next one is due at %d", d.stream.due[0].dueAt)
+	d.now = 55_000
+	d.report(949, 0)
+	if at, ok := d.stream.Next(); !ok || at != 60_001 {
+		t.Errorf("the next one is due at %d", at)
 	}
 }
 
@@ -117,11 +119,13 @@ func TestStream_ASilentProxyGetsNothing(t *testing.T) {
 	d := newDriver(t)
 	d.report(0, 1)
 	d.gets(minute, 50)
-	d.now = 60_001
-	d.wantNothing("55 s after a report")
-	if _, ok := d.stream.Next(d.now); ok {
-		t.Error("a silent stream is due")
+	for _, d.now = range []int64{11_001, 59_002} {
+		d.wantNothing("so long after a report")
+		if at, ok := d.stream.Next(); !ok || at != 60_000 {
+			t.Errorf("at %d, due at %d", d.now, at)
+		}
 	}
+	d.now = 60_001
 	d.report(0, 1)
 	h, _ := d.asks(minute)
 	d.now += maxSilence + 1
@@ -210,6 +214,36 @@ func TestStream_AnIdleBucketIsAbandoned(t *testing.T) {
 	}
 }
 
+// A proxy that no longer has a bucket does not say so: its next reports leave it out.
+func TestStream_ABucketThatNoReportNamesIsAbandoned(t *testing.T) {
+	d := newDriver(t)
+	other := func() {
+		t.Helper()
+		if err := d.stream.Report("b", map[string]string{"b": ""}, 1, 0, d.now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d.report(0, 1)
+	d.gets(minute, 50) // it lives until 59,000
+	for d.now = 5000; d.now < 60_000; d.now += 5000 {
+		other()
+		d.wantNothing("it spends what it has")
+		if list := d.stream.Actions(10, d.now); len(list) != 0 {
+			t.Errorf("at %d: actions %+v", d.now, list)
+		}
+	}
+	other()
+	if d.wantNothing("it is not there any more"); d.book.Holders() != 2 {
+		t.Errorf("%d holders", d.book.Holders())
+	}
+	if list := d.stream.Actions(10, d.now); len(list) != 1 || list[0].Act != Abandon || list[0].Bucket != nil {
+		t.Errorf("actions %+v", list)
+	}
+	if d.book.Holders() != 1 || d.book.names != 1 || len(d.book.shared) != 0 {
+		t.Errorf("the book still has %d holders, %d buckets", d.book.Holders(), len(d.book.shared))
+	}
+}
+
 // Two holders, and one on another node, with different demands.
 func TestBook_DividesByDemand(t *testing.T) {
 	d := newDriver(t)
@@ -233,7 +267,7 @@ func TestBook_DividesByDemand(t *testing.T) {
 func TestBook_ManyHoldersOfABucket(t *testing.T) {
 	const n = 20_000
 	b, r := NewBook(), Rule{Key: "k", Limit: 2_000_000, Window: 60_000, Part: 60_000}
-	s := b.Open(n, 0)
+	s := b.Open(&Caller{}, n)
 	for i := range n {
 		if err := s.Report(strconv.Itoa(i), nil, 0, 100, 0); err != nil { // 20 per second, 1,440 in a window
 			t.Fatal(err)
