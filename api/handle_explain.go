@@ -73,6 +73,15 @@ type bucketFigure struct {
 	Held         bool   `json:"held,omitempty"`
 	// Regions is what each region has spent, of a rule with span global.
 	Regions []regionUnits `json:"regions,omitempty"`
+	// HeldBy is who holds units.
+	HeldBy []heldUnits `json:"held_by,omitempty"`
+}
+
+// heldUnits is what callers of one kind hold of a bucket.
+type heldUnits struct {
+	Kind    string `json:"kind"`
+	Holders int    `json:"holders"`
+	Units   int64  `json:"units"`
 }
 
 // regionUnits is what one region has spent of a limit.
@@ -148,6 +157,9 @@ func figureOf(l *decide.ConsideredLimit) *bucketFigure {
 		RetryAfterMS: d.RetryAfter, BanMS: l.Ban, Shed: l.Shed != "", Held: d.Held, WholeLimit: l.Whole}
 	for _, r := range l.Regions {
 		figure.Regions = append(figure.Regions, regionUnits(r))
+	}
+	for _, h := range l.HeldBy {
+		figure.HeldBy = append(figure.HeldBy, heldUnits(h))
 	}
 	limit, burst, bucketed := d.InForce(l.Limit.Algorithm)
 	if figure.Limit = limit; bucketed {

@@ -94,6 +94,7 @@ type (
 	DeferredQueue = inspect.DeferredQueue
 	// BucketFigures are the numbers of a bucket.
 	BucketFigures = inspect.BucketFigures
+	Held          = inspect.Held
 	// PoolShare is the part of a pool that a rule may use.
 	PoolShare = inspect.PoolShare
 )

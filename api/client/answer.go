@@ -157,7 +157,17 @@ type Bucket struct {
 	WholeLimit *int64 `json:"whole_limit,omitempty"`
 	// Regions is what each region has spent, of a rule with span global.
 	Regions []RegionUnits `json:"regions,omitempty"`
+	// HeldBy is who holds units that are charged and may be unspent, of a rule whose units Envoys hold.
+	HeldBy []HeldUnits `json:"held_by,omitempty"`
 	Figures
+}
+
+// HeldUnits is what callers of one kind hold of a bucket.
+type HeldUnits struct {
+	// Kind is envoy_quota: streams of Envoy's quota service.
+	Kind    string `json:"kind"`
+	Holders int    `json:"holders"`
+	Units   int64  `json:"units"`
 }
 
 // RegionUnits is how many units one region has spent of a limit, less those it gave back, in windows that still count.

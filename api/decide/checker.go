@@ -64,6 +64,8 @@ type CheckerOptions struct {
 	Loads *Loads
 	// Regions knows where Store has its buckets; nil if they are all in one place.
 	Regions Regions
+	// Held returns who holds units of a bucket that are charged and may be unspent. If nil, nobody is known.
+	Held func(ctx context.Context, key limiter.Key) []Held
 	// Rand returns a uniformly random number from 0 to n-1, for the jitter of retry-after. It
 	// must be safe for concurrent use. If nil, the runtime's random source is used.
 	Rand func(n int64) int64

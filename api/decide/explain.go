@@ -37,6 +37,30 @@ type ConsideredLimit struct {
 	Regions []limiter.RegionUnits
 	// Home is the region that has the bucket, "" if each region has one.
 	Home string
+	// HeldBy is who holds units of the bucket.
+	HeldBy []Held
+}
+
+// Held is units of a bucket that are charged, and that callers of one kind may spend.
+type Held struct {
+	// Kind is HeldByEnvoy.
+	Kind string
+	// Holders is how many callers hold units.
+	Holders int
+	// Units are charged and not known to be spent.
+	Units int64
+}
+
+// HeldByEnvoy is the kind of the streams of Envoy's quota service.
+const HeldByEnvoy = "envoy_quota"
+
+// Held returns who holds units of a bucket of a rule, nil if nobody is known. Only rules for descriptors have holders.
+// It serves people.
+func (c *Checker) Held(ctx context.Context, rule *match.Compiled, key limiter.Key) []Held {
+	if c.opt.Held == nil || rule.Rule.Descriptor == nil {
+		return nil
+	}
+	return c.opt.Held(ctx, key)
 }
 
 // PoolShare is a pool from the point of view of one of its rules.
@@ -165,6 +189,7 @@ func (c *Checker) ExplainDescriptors(ctx context.Context, q *DescriptorQuestion)
 			d.Bucket = &ConsideredLimit{LimitAnswer: &e.Answer.Limits[st.Limit], After: st.Remaining}
 			if d.Rule != nil {
 				c.addRegions(ctx, d.Rule, d.Bucket)
+				d.Bucket.HeldBy = c.Held(ctx, d.Rule, d.Bucket.Key)
 			}
 			if e.Answer.Allowed() && !st.Over {
 				d.Bucket.After = max(0, st.Remaining-q.Descriptors[i].Addend)

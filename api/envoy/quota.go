@@ -1,12 +1,16 @@
 package envoy
 
 import (
+	"context"
+
 	quotav3 "github.com/envoyproxy/go-control-plane/envoy/service/rate_limit_quota/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"sluice/api/decide"
 	"sluice/api/envoy/quota"
+	"sluice/limiter"
 )
 
 // generatedConn is a stream as the generated code has it.
@@ -63,4 +67,14 @@ func endOf(err error) string {
 	default:
 		return resultAllowed
 	}
+}
+
+// Held returns what Envoys hold of a bucket by the quota service of this node and, as far as they say so, of others; nil
+// for nothing.
+func (s *Server) Held(ctx context.Context, key limiter.Key) []decide.Held {
+	d := s.quotas.Held(ctx, string(key))
+	if d.Having == 0 {
+		return nil
+	}
+	return []decide.Held{{Kind: decide.HeldByEnvoy, Holders: d.Having, Units: d.Held}}
 }

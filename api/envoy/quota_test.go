@@ -339,6 +339,8 @@ func (panicBoard) Exchange(context.Context, string, quota.Demand, int64) (quota.
 	panic("board")
 }
 
+func (panicBoard) Others(context.Context, string) (quota.Demand, error) { return quota.Demand{}, nil }
+
 func TestQuota_APanicCountsOnce(t *testing.T) {
 	bothWays(t, func(t *testing.T, by way) {
 		f := newFixture(t, by, quotaRules(1000), func(d *Deps) { d.Quotas = panicBoard{} })

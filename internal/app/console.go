@@ -161,6 +161,9 @@ func inspectDeps(cfg *config.Serve, checker *decide.Checker, regions decide.Regi
 		ExplainCall: func(ctx context.Context, call *web.AskedCall) (web.Explanation, error) {
 			return explainCall(ctx, checker, call)
 		},
+		Held: func(ctx context.Context, rule *match.Compiled, key limiter.Key) []web.Held {
+			return heldOf(checker.Held(ctx, rule, key))
+		},
 		Buckets: checker.Buckets, Resets: db, Deferrals: deferrals{checker, db}, TenantAttribute: cfg.TenantAttribute,
 	}
 	if regions != nil {
@@ -237,9 +240,17 @@ func figuresOf(l *decide.ConsideredLimit) *web.BucketFigures {
 	f := web.FiguresOf(l.Limit, l.Decision)
 	f.Banned = l.Ban > 0
 	f.After, f.Known, f.Soft, f.Elastic, f.Degraded = l.After, l.Known, l.Soft, l.Elastic, l.Degraded
-	f.Shed, f.Regions, f.Home, f.Whole = l.Shed != "", l.Regions, l.Home, l.Whole
+	f.Shed, f.Regions, f.Home, f.Whole, f.HeldBy = l.Shed != "", l.Regions, l.Home, l.Whole, heldOf(l.HeldBy)
 	f.Overloaded = l.Overloaded
 	return f
+}
+
+// heldOf converts who holds units to the type of the console.
+func heldOf(list []decide.Held) (out []web.Held) {
+	for _, h := range list {
+		out = append(out, web.Held(h))
+	}
+	return out
 }
 
 func shareOf(p *decide.PoolShare) *web.PoolShare {

@@ -73,12 +73,29 @@ func TestQuota_TwoNodesDivideALimit(t *testing.T) {
 		if got := units(1); got != 2000 {
 			t.Errorf("the second got %d units, want half of the limit", got)
 		}
+		held := func(i int) string {
+			t.Helper()
+			_, doc := nodes[i].send(http.MethodPost, "/ratelimit/explain",
+				`{"domain":"shop","descriptors":[{"entries":[{"key":"user","value":"42"}]}]}`)
+			list, _ := doc["descriptors"].([]any)
+			first, _ := list[0].(map[string]any)
+			bucket, _ := first["bucket"].(map[string]any)
+			return fmt.Sprint(bucket["held_by"])
+		}
+		for i := range nodes {
+			if got, want := held(i), "[map[holders:2 kind:envoy_quota units:2721]]"; got != want {
+				t.Errorf("node %d explains %s, want %s", i, got, want)
+			}
+		}
 		if got := nodes[1].metric(`sluice_envoy_quota_units_total{what="granted"}`); got != 2000 {
 			t.Errorf("%v units were counted", got)
 		}
 		report(1, 2000, 5000)
 		if got := units(1); got != 200 {
 			t.Errorf("the second got %d more units, want a 20th", got)
+		}
+		if got, want := held(0), "[map[holders:2 kind:envoy_quota units:921]]"; got != want {
+			t.Errorf("after 2,000 were spent, explain says %s, want %s", got, want)
 		}
 	})
 }

@@ -229,6 +229,8 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 		Trace: spans.Decisions(),
 	}
 	regions.decides(&cfg, buckets, sets, &deciding)
+	holders := &quotaHolders{}
+	deciding.Held = holders.held
 	checker, err := decide.NewChecker(deciding)
 	if err != nil {
 		return err
@@ -282,6 +284,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	if err != nil {
 		return err
 	}
+	holders.server.Store(calls)
 	handler, direct, err := newHandler(api.Deps{
 		Checker: checker, Rules: db, Writer: db, History: db, Pools: db.Pools(), Profiles: db.Profiles(), Overrides: db,
 		OverrideWriter: db, FailDefaults: failDefaults, Access: keyring, RLS: calls.RLS,

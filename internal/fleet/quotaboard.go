@@ -13,8 +13,8 @@ import (
 	"sluice/limiter/redisstore"
 )
 
-// QuotaBoard has, for each bucket whose units proxies hold, what those of each node demand: one hash, with a field for
-// each node, which expires. It is safe for concurrent use and owns no goroutine.
+// QuotaBoard has, for each bucket whose units proxies hold, what those of each node demand and have: one hash, with a
+// field for each node, which expires. It is safe for concurrent use and owns no goroutine.
 type QuotaBoard struct {
 	client       redis.UniversalClient
 	prefix, node string
@@ -31,48 +31,77 @@ func NewQuotaBoard(client redis.UniversalClient, prefix, node string) (*QuotaBoa
 	return &QuotaBoard{client: client, prefix: prefix, node: node}, nil
 }
 
-// Exchange stores what so many holders of this node demand of a bucket, in units per second, for life ms, and returns
-// the sums of other nodes at now. The error is a *limiter.StoreError.
-func (q *QuotaBoard) Exchange(ctx context.Context, bucket string, holders int, perSecond float64, life int64,
-	now time.Time) (int, float64, error) {
+// QuotaDemand is what holders of a bucket demand and have.
+type QuotaDemand struct {
+	// Holders demand PerSecond units per second together.
+	Holders   int
+	PerSecond float64
+	// Having of them have Held units, which are charged and not known to be spent.
+	Having int
+	Held   int64
+}
+
+// Exchange stores the demand of this node for a bucket, for life ms, and returns the sums of other nodes at now. The
+// error is a *limiter.StoreError.
+func (q *QuotaBoard) Exchange(ctx context.Context, bucket string, own QuotaDemand, life int64,
+	now time.Time) (QuotaDemand, error) {
 	key := q.prefix + "quota:" + bucket
 	var all *redis.MapStringStringCmd
 	_, err := q.client.Pipelined(ctx, func(p redis.Pipeliner) error {
-		p.HSet(ctx, key, q.node, fmt.Sprintf("%d %d %g", now.UnixMilli()+life, holders, perSecond))
+		p.HSet(ctx, key, q.node, fmt.Sprintf("%d %d %g %d %d", now.UnixMilli()+life, own.Holders, own.PerSecond, own.Having,
+			own.Held))
 		p.PExpire(ctx, key, time.Duration(life)*time.Millisecond)
 		all = p.HGetAll(ctx, key)
 		return nil
 	})
 	if err != nil {
-		return 0, 0, redisstore.Classify(err)
+		return QuotaDemand{}, redisstore.Classify(err)
 	}
-	others, sum := 0, 0.0
-	var ended []string
-	for node, text := range all.Val() {
-		until, n, demand, ok := parseDemand(text)
+	others, ended := q.sum(all.Val(), now)
+	if len(ended) > 0 {
+		_ = q.client.HDel(ctx, key, ended...).Err() // else the next one does it
+	}
+	return others, nil
+}
+
+// Others returns the sums of other nodes at now. The error is a *limiter.StoreError.
+func (q *QuotaBoard) Others(ctx context.Context, bucket string, now time.Time) (QuotaDemand, error) {
+	all, err := q.client.HGetAll(ctx, q.prefix+"quota:"+bucket).Result()
+	if err != nil {
+		return QuotaDemand{}, redisstore.Classify(err)
+	}
+	others, _ := q.sum(all, now)
+	return others, nil
+}
+
+// sum adds up the fields of other nodes, and returns those that have ended.
+func (q *QuotaBoard) sum(all map[string]string, now time.Time) (sum QuotaDemand, ended []string) {
+	for node, text := range all {
+		until, d, ok := parseDemand(text)
 		switch {
 		case node == q.node:
 		case !ok || until <= now.UnixMilli():
 			ended = append(ended, node)
 		default:
-			others, sum = others+n, sum+demand
+			sum.Holders, sum.PerSecond = sum.Holders+d.Holders, sum.PerSecond+d.PerSecond
+			sum.Having, sum.Held = sum.Having+d.Having, sum.Held+d.Held
 		}
 	}
-	if len(ended) > 0 {
-		_ = q.client.HDel(ctx, key, ended...).Err() // else the next one does it
-	}
-	return others, sum, nil
+	return sum, ended
 }
 
 // parseDemand reads the field of a node.
-func parseDemand(text string) (until int64, holders int, perSecond float64, ok bool) {
-	const words = 3
+func parseDemand(text string) (until int64, d QuotaDemand, ok bool) {
+	const words = 5
 	list := strings.Fields(text)
 	if len(list) != words {
-		return 0, 0, 0, false
+		return 0, d, false
 	}
-	until, err1 := strconv.ParseInt(list[0], 10, 64)
-	holders, err2 := strconv.Atoi(list[1])
-	perSecond, err3 := strconv.ParseFloat(list[2], 64)
-	return until, holders, perSecond, errors.Join(err1, err2, err3) == nil && holders >= 0 && perSecond >= 0
+	var errs [words]error
+	until, errs[0] = strconv.ParseInt(list[0], 10, 64)
+	d.Holders, errs[1] = strconv.Atoi(list[1])
+	d.PerSecond, errs[2] = strconv.ParseFloat(list[2], 64)
+	d.Having, errs[3] = strconv.Atoi(list[3])
+	d.Held, errs[4] = strconv.ParseInt(list[4], 10, 64)
+	return until, d, errors.Join(errs[:]...) == nil && min(d.Holders, d.Having) >= 0 && d.PerSecond >= 0 && d.Held >= 0
 }

@@ -18,11 +18,16 @@ func TestQuotaBoard_EachNodeReadsTheDemandOfTheOthersUntilItEnds(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		n, sum, err := b.Exchange(t.Context(), bucket, holders, perSecond, 60_000, now.Add(after))
+		own := fleet.QuotaDemand{Holders: holders, PerSecond: perSecond, Having: holders, Held: 100 * int64(holders)}
+		others, err := b.Exchange(t.Context(), bucket, own, 60_000, now.Add(after))
 		if err != nil {
 			t.Fatal(err)
 		}
-		return n, sum
+		read, err := b.Others(t.Context(), bucket, now.Add(after))
+		if err != nil || read != others || others.Having != others.Holders || others.Held != 100*int64(others.Holders) {
+			t.Errorf("%s reads %+v after %+v, %v", node, read, others, err)
+		}
+		return others.Holders, others.PerSecond
 	}
 	if n, sum := exchange("a", "{x}|1|fw", 2, 10.5, 0); n != 0 || sum != 0 {
 		t.Errorf("alone: %d with %v", n, sum)
@@ -48,7 +53,10 @@ func TestQuotaBoard_AFailureIsOfTheStore(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, _, err := b.Exchange(ctx, "{x}", 1, 1, 1000, time.Now()); err == nil {
+	if _, err := b.Exchange(ctx, "{x}", fleet.QuotaDemand{Holders: 1, PerSecond: 1}, 1000, time.Now()); err == nil {
 		t.Error("no error after the caller has left")
+	}
+	if _, err := b.Others(ctx, "{x}", time.Now()); err == nil {
+		t.Error("no error of a look after the caller has left")
 	}
 }

@@ -35,7 +35,7 @@ func TestExplainCall_ShowsTheRuleOfEachDescriptor(t *testing.T) {
 	_, b := withDescriptors(t)
 	page := askCall(b, "shop", "path = /v1/pay/now\r\nuser=42\r\n\r\nplan=staff\r\n \r\npath=/other\r\n", "7")
 	if page.Code != http.StatusOK || !page.Has("allowed", `href="/console/rules/13"`, "shop:path=/v1/pay*+user=42",
-		"path=/v1/pay/now, user=42", `data-label="Limit" class="number">60 <`, `data-label="Remaining after" class="number">53<`,
+		"path=/v1/pay/now, user=42", `data-label="Limit" class="number">60 <`, "held: 950 by 2 Envoys", `data-label="Remaining after" class="number">53<`,
 		`href="/console/rules/14"`, ">unlimited<", ">no limit<", "No rule on the path", "2 of 14 active rules apply") {
 		t.Errorf("got %d\n%s", page.Code, page.Body)
 	}

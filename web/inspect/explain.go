@@ -244,6 +244,25 @@ type BucketFigures struct {
 	Overloaded bool
 	// Regions is what each region has spent, of a limit that spans regions; nil if that is unknown.
 	Regions []limiter.RegionUnits
+	// HeldBy is who holds units of the bucket.
+	HeldBy []Held
+}
+
+// Held is units of a bucket that callers of one kind hold and have not spent as far as it is known.
+type Held struct {
+	// Kind is envoy_quota, for the streams of Envoy's quota service.
+	Kind    string
+	Holders int
+	Units   int64
+}
+
+// heldWords say who holds units, as in "950 by 2 Envoys".
+func (b *BucketFigures) heldWords() string {
+	var out []string
+	for _, h := range b.HeldBy {
+		out = append(out, view.Count(h.Units)+" by "+view.Plural(int64(h.Holders), "Envoy"))
+	}
+	return strings.Join(out, ", ")
 }
 
 // regionWords is what each region has spent, as in "eu 4, us 2".

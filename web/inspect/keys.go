@@ -168,6 +168,9 @@ func (p *Pages) peek(ctx context.Context, b *match.Bucket) (m Peeked, err error)
 	if m.Figures != nil && b.Rule.Spans(b.Key) { // there are regions
 		m.Figures.Regions = p.Spent(ctx, b.Key, b.Limit)
 	}
+	if m.Figures != nil {
+		m.Figures.HeldBy = p.Held(ctx, b.Rule, b.Key)
+	}
 	return m, nil
 }
 

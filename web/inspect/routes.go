@@ -29,6 +29,8 @@ type Deps struct {
 	// Spent returns what each region has spent in a bucket that spans regions, nil if that is unknown. It and Home are nil
 	// without regions.
 	Spent func(ctx context.Context, key limiter.Key, l limiter.Limit) []limiter.RegionUnits
+	// Held returns who holds units of a bucket of a rule that are charged and may be unspent.
+	Held func(ctx context.Context, rule *match.Compiled, key limiter.Key) []Held
 	// Home returns the region that has a bucket, "" for a bucket that each region has.
 	Home func(key limiter.Key) string
 	// Resets logs resets.

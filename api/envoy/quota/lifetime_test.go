@@ -72,7 +72,8 @@ func TestService_WaitsForTheFirstMessage(t *testing.T) {
 		t.Errorf("silence: %v after %v", err, took)
 	}
 	last := status.Error(codes.Aborted, "answered")
-	if took, err := streamOf(t, 14*time.Second, func(*quotav3.RateLimitQuotaResponse) error { return last }, nil); status.Code(err) != codes.Aborted {
+	refuse := func(*quotav3.RateLimitQuotaResponse) error { return last }
+	if took, err := streamOf(t, 14*time.Second, refuse, nil); status.Code(err) != codes.Aborted {
 		t.Errorf("a slow message: %v after %v", err, took)
 	}
 }
@@ -81,6 +82,7 @@ func TestService_WaitsForTheFirstMessage(t *testing.T) {
 type panicBoard struct{}
 
 func (panicBoard) Exchange(context.Context, string, Demand, int64) (Demand, error) { panic("board") }
+func (panicBoard) Others(context.Context, string) (Demand, error)                  { return Demand{}, nil }
 
 // panicObserver panics when units are granted.
 type panicObserver struct{ nopObserver }

@@ -14,6 +14,8 @@ const keepFor = 2 * maxLife
 type Board interface {
 	// Exchange sends the demand of this node for a bucket to the others, for so many ms, and returns theirs.
 	Exchange(ctx context.Context, key string, own Demand, life int64) (Demand, error)
+	// Others returns the demand of other nodes.
+	Others(ctx context.Context, key string) (Demand, error)
 }
 
 // ruleOf returns what a Book has to know of the rule of a bucket.

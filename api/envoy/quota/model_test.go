@@ -274,7 +274,7 @@ func (l *link) ask(h *Holder) {
 		w.board[n.id] = map[string]entry{}
 	}
 	w.board[n.id][r.Key] = entry{own, w.now + r.life() + 2*second}
-	w.exchange++
+	w.exchange += 2 // before and after
 	var others Demand
 	for id := range w.nodes {
 		if e := w.board[id][r.Key]; id != n.id && e.until > w.now {

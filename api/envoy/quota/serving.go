@@ -313,24 +313,52 @@ func (x *serving) ask(ctx context.Context, h *Holder) func() {
 // take charges a lump for a holder.
 func (x *serving) take(ctx context.Context, h *Holder, rule *decide.LumpRule, sent int64) Answer {
 	s, r := x.service, ruleOf(rule)
-	if b := s.deps.Board; b != nil && sent-h.othersAt >= exchangeEvery {
-		var own Demand
-		s.locked(func() { own = s.book.Demand(h, r.Key) })
-		bounded, cancel := context.WithTimeout(ctx, second/4*time.Millisecond)
-		if others, err := b.Exchange(bounded, r.Key, own, max(r.life(), boardLife)); err == nil {
+	if s.deps.Board != nil && sent-h.othersAt >= exchangeEvery {
+		if others, err := s.exchange(ctx, h, &r, 0); err == nil {
 			h.others, h.othersAt = others, sent
 		} else {
 			h.others = Demand{}
 		}
-		cancel()
 	}
 	var want, least int64
 	s.locked(func() { want, least = s.book.Want(h, r, h.others, s.now()) })
 	a := take(ctx, s.deps.Checker, h, rule, want, least, sent)
 	if ctx.Err() != nil { // the stream ended, so that nobody gets the lump
 		s.undo(context.WithoutCancel(ctx), h, &a)
+	} else if s.deps.Board != nil && a.Units > 0 {
+		_, _ = s.exchange(ctx, h, &r, a.Units) // only people need it
 	}
 	return a
+}
+
+// exchange sends the demand of this node, in which h has so many units if they are more than 0, and returns that of the
+// others.
+func (s *Service) exchange(ctx context.Context, h *Holder, r *Rule, units int64) (Demand, error) {
+	var own Demand
+	s.locked(func() {
+		own = s.book.Demand(h, r.Key)
+		except := h
+		if units == 0 {
+			except = nil
+		} else {
+			own.Having, own.Held = 1, units
+		}
+		s.book.addHeld(&own, r.Key, except, s.now())
+	})
+	bounded, cancel := context.WithTimeout(ctx, second/4*time.Millisecond)
+	defer cancel()
+	return s.deps.Board.Exchange(bounded, r.Key, own, max(r.life(), boardLife))
+}
+
+// Held returns what proxies have of a bucket: on this node, and on others when these got units last.
+func (s *Service) Held(ctx context.Context, key string) (d Demand) {
+	if b := s.deps.Board; b != nil {
+		bounded, cancel := context.WithTimeout(ctx, second/4*time.Millisecond)
+		defer cancel()
+		d, _ = b.Others(bounded, key) // else this node only
+	}
+	s.locked(func() { s.book.addHeld(&d, key, nil, s.now()) })
+	return d
 }
 
 // undo gives back what a question has charged, or may have. It stays charged if that fails.
