@@ -190,9 +190,9 @@ type link struct {
 	node         *simNode
 	proxy        *simProxy
 	stream       *Stream
-	up, down     bool // the end of the node and of the proxy are broken
-	lost         bool // messages are lost
-	pumping      bool
+	up, down     bool  // the end of the node and of the proxy are broken
+	lost         bool  // messages are lost
+	pumpAt       int64 // the next time that it pumps, if that is not over
 	lastDownward int64 // messages arrive in order
 	lastUpward   int64
 }
@@ -254,11 +254,11 @@ func (l *link) pump() {
 	}
 	l.send()
 	at, ok := l.stream.Next()
-	if !ok || l.pumping {
+	if !ok || l.pumpAt > w.now && l.pumpAt <= at {
 		return
 	}
-	l.pumping = true
-	w.after(max(1, at-w.now), func() { l.pumping = false; l.pump() })
+	l.pumpAt = max(at, w.now+1)
+	w.after(l.pumpAt-w.now, l.pump)
 }
 
 // ask asks the store about a holder, with the delays of the way there and back.
