@@ -3,7 +3,20 @@ package rules
 import (
 	"testing"
 	"time"
+
+	"sluice/rules/field"
 )
+
+// compiled is the calendar in a zone, without one that it names.
+func (c *Calendar) compiled(t testing.TB, zone *time.Location) *calendar {
+	t.Helper()
+	var ps field.Problems
+	out := c.normalized().compile(zone, "", &ps)
+	if len(ps) > 0 {
+		t.Fatalf("%+v: %v", c, ps)
+	}
+	return out
+}
 
 func calendarOf(t testing.TB, every, zone string, anchor int) *calendar {
 	t.Helper()
@@ -11,7 +24,7 @@ func calendarOf(t testing.TB, every, zone string, anchor int) *calendar {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &calendar{every: every, zone: loc, anchor: anchor}
+	return (&Calendar{Every: every, AnchorDay: int64(anchor)}).compiled(t, loc)
 }
 
 // Every day from 1970 to 2100 lies in the month that begins on the anchor day,
@@ -32,7 +45,7 @@ func TestCalendar_MonthsFromEveryAnchorDay(t *testing.T) {
 				continue
 			}
 			for _, at := range []int64{day.UnixMilli(), day.UnixMilli() + nominalDay - 1} {
-				if f, u := c.period(at); f != from.UnixMilli() || u != until.UnixMilli() {
+				if f, u := c.around(at); f != from.UnixMilli() || u != until.UnixMilli() {
 					t.Fatalf("anchor %d, %s: got %s to %s, want %s to %s", anchor, day,
 						time.UnixMilli(f).UTC(), time.UnixMilli(u).UTC(), from, until)
 				}
@@ -59,26 +72,26 @@ func TestCalendar_PeriodsTileTimeInEveryZone(t *testing.T) {
 				from, until = 0, 0
 				for h := range 366 * 24 / 5 {
 					at := time.Date(year, 1, 1, 5*h, 0, 0, 0, time.UTC).UnixMilli()
-					f, u := c.period(at)
+					f, u := c.around(at)
 					if at < f || at >= u {
-						t.Fatalf("%s %s: %d is not in %d to %d", zone, c.every, at, f, u)
+						t.Fatalf("%s %s: %d is not in %d to %d", zone, c.period.Every, at, f, u)
 					}
 					if until != 0 && f != until && u != until {
-						t.Fatalf("%s %s at %s: a period ends at %d, the next begins at %d", zone, c.every, time.UnixMilli(at).UTC(),
+						t.Fatalf("%s %s at %s: a period ends at %d, the next begins at %d", zone, c.period.Every, time.UnixMilli(at).UTC(),
 							until, f)
 					}
 					if f == from && u == until {
 						continue // nothing below depends on the hour
 					}
-					if f2, u2 := c.period(f); f2 != f || u2 != u {
-						t.Fatalf("%s %s: the first instant of %d to %d is in %d to %d", zone, c.every, f, u, f2, u2)
+					if f2, u2 := c.around(f); f2 != f || u2 != u {
+						t.Fatalf("%s %s: the first instant of %d to %d is in %d to %d", zone, c.period.Every, f, u, f2, u2)
 					}
-					if f2, u2 := c.period(u - 1); f2 != f || u2 != u {
-						t.Fatalf("%s %s: the last instant of %d to %d is in %d to %d", zone, c.every, f, u, f2, u2)
+					if f2, u2 := c.around(u - 1); f2 != f || u2 != u {
+						t.Fatalf("%s %s: the last instant of %d to %d is in %d to %d", zone, c.period.Every, f, u, f2, u2)
 					}
 					before, first := time.UnixMilli(f-1).In(c.zone), time.UnixMilli(f).In(c.zone)
 					if before.Day() == first.Day() {
-						t.Fatalf("%s %s: a period begins at %s, inside a day", zone, c.every, first)
+						t.Fatalf("%s %s: a period begins at %s, inside a day", zone, c.period.Every, first)
 					}
 					from, until = f, u
 				}

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -154,8 +155,14 @@ func normalDays(days []string) []string {
 func (c *Calendar) normalized() *Calendar {
 	out := *c
 	field.Normalize(calendarFields, &out)
-	if out.AnchorDay == 0 && out.Every != EveryDay {
-		out.AnchorDay = firstAnchorDay
+	if p := out.Period(); p != nil && p.lastDay > 0 {
+		out.AnchorDay = cmp.Or(out.AnchorDay, 1)
+	}
+	if p := out.Period(); p != nil && p.months > 1 {
+		out.AnchorMonth = cmp.Or(out.AnchorMonth, 1)
+	}
+	if out.At == midnight {
+		out.At = ""
 	}
 	return &out
 }

@@ -25,7 +25,7 @@ func everyPolicy() Rule {
 			{Days: []string{"mon", "sun"}, From: "22:00", To: "06:00", Percent: new(int64(0))},
 			{From: "09:00", To: "24:00", Limit: new(int64(4)), Burst: new(int64(5))},
 		}},
-		Calendar:    &Calendar{Every: "month", Zone: "America/New_York", AnchorDay: 31},
+		Calendar:    &Calendar{Every: "month", Zone: "America/New_York", AnchorDay: 31, At: "05:30"},
 		KeepPeriods: new(int64(13)), ActiveFrom: &from, ActiveUntil: &until,
 		When:     new("attributes.plan == \"é\\n\" &&\n\tweight > 10 // '<>'"),
 		ChargeOn: "report", OverLimit: "defer", Defer: &Defer{MaxItems: 5, MaxAgeMS: 1000},

@@ -41,9 +41,12 @@ const (
 	OverloadDeny = "deny"
 	OverloadWait = "wait"
 
-	EveryDay   = "day"
-	EveryWeek  = "week"
-	EveryMonth = "month"
+	EveryHour    = "hour"
+	EveryDay     = "day"
+	EveryWeek    = "week"
+	EveryMonth   = "month"
+	EveryQuarter = "quarter"
+	EveryYear    = "year"
 
 	// ZoneUTC is the zone of schedules and calendars that name none.
 	ZoneUTC = "UTC"
@@ -77,15 +80,15 @@ const (
 	MaxDeferAge          int64 = 604_800_000
 	DefaultDeferAge      int64 = 3_600_000
 	nominalSecond        int64 = 1000
-	nominalDay           int64 = 86_400_000
+	nominalHour          int64 = 3_600_000
+	nominalDay                 = 24 * nominalHour
 	nominalWeek                = 7 * nominalDay
 	nominalMonth               = 31 * nominalDay
+	nominalQuarter             = 92 * nominalDay
+	nominalYear                = 366 * nominalDay
 	defaultNormalPercent int64 = 80
 	defaultLowPercent    int64 = 50
 	maxPoolPercent       int64 = 100
-	firstAnchorDay       int64 = 1
-	lastAnchorDayOfWeek  int64 = 7
-	lastAnchorDayOfMonth int64 = 31
 )
 
 // TierLimit is the limit of one tier: either a limit with an optional burst (for the bucket
@@ -151,22 +154,29 @@ var windowFields = []field.Field[ScheduleWindow]{
 	{Name: "burst", At: func(w *ScheduleWindow) any { return &w.Burst }},
 }
 
-// Calendar sets the windows of fixed_window to days, weeks or months, by the wall clock of a time
-// zone.
+// Calendar sets the windows of fixed_window to hours, days, weeks, months, quarters or years, by the wall clock of a
+// time zone.
 type Calendar struct {
 	Every string `json:"every"`
 	// Zone is an IANA name; "" is UTC.
 	Zone string `json:"zone"`
-	// AnchorDay is the day on which a period starts: 1 (Monday) to 7 for weeks, 1 to 31 for
-	// months, where the last day replaces it in shorter months. 0 means 1. Daily periods have
-	// none.
+	// AnchorDay is the day on which a period starts: 1 (Monday) to 7 for weeks; 1 to 31 for months, quarters and years,
+	// where the last day replaces it in shorter months. 0 means 1. Hours and days have none.
 	AnchorDay int64 `json:"anchor_day,omitempty"`
+	// AnchorMonth is the month in which a year starts, or one in which a quarter does: 1 to 12. 0 means 1. Other periods
+	// have none.
+	AnchorMonth int64 `json:"anchor_month,omitempty"`
+	// At is the time of day at which a period starts, 00:00 to 23:59; "" is midnight. One that a clock change skips is the
+	// next that exists, and of one that comes twice the first counts. Hours have none.
+	At string `json:"at,omitempty"`
 }
 
 var calendarFields = []field.Field[Calendar]{
 	{Name: "every", At: func(c *Calendar) any { return &c.Every }, OneOf: everyNames()},
 	{Name: "zone", At: func(c *Calendar) any { return &c.Zone }, Default: ZoneUTC},
 	{Name: "anchor_day", At: func(c *Calendar) any { return &c.AnchorDay }, NotZero: true},
+	{Name: "anchor_month", At: func(c *Calendar) any { return &c.AnchorMonth }, NotZero: true},
+	{Name: "at", At: func(c *Calendar) any { return &c.At }},
 }
 
 // Defer bounds the queue of requests that a rule defers.

@@ -281,13 +281,7 @@ func validateCalendar(r *Rule, ps *field.Problems) *calendar {
 		ps.Add("calendar.zone", "%s", err)
 	}
 	period := c.Period()
-	switch {
-	case period == nil: // see bounds
-	case period.lastStart > 0:
-		ps.Between("calendar.anchor_day", &c.AnchorDay, firstAnchorDay, period.lastStart)
-	case c.AnchorDay != 0:
-		ps.Add("calendar.anchor_day", "does not apply to every %s; leave it out", c.Every)
-	}
+	out := c.compile(zone, "calendar.", ps)
 	if r.Traits().Setting != limiter.SettingAlign {
 		ps.Add("calendar", "does not apply to %s, only to fixed_window", r.Algorithm)
 	}
@@ -303,7 +297,7 @@ func validateCalendar(r *Rule, ps *field.Problems) *calendar {
 	if len(*ps) > before {
 		return nil
 	}
-	return &calendar{every: c.Every, zone: zone, anchor: int(c.AnchorDay)}
+	return out
 }
 
 func validateCandidate(r *Rule, base limiter.Limit, ps *field.Problems) *limiter.Limit {

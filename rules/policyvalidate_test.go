@@ -38,6 +38,13 @@ func TestValidatePolicy_AcceptsWhatBelongsTogether(t *testing.T) {
 		"calendar": func(r *Rule) {
 			r.Algorithm, r.WindowMS, r.Calendar = "fixed_window", 0, &Calendar{Every: "week", AnchorDay: 7}
 		},
+		"calendar, year": func(r *Rule) {
+			r.Algorithm, r.WindowMS = "fixed_window", 0
+			r.Calendar = &Calendar{Every: "year", AnchorDay: 29, AnchorMonth: 2, At: "23:59"}
+		},
+		"calendar, hour": func(r *Rule) {
+			r.Algorithm, r.WindowMS, r.Calendar = "fixed_window", 3_600_000, &Calendar{Every: "hour"}
+		},
 		"calendar, align": func(r *Rule) {
 			r.Algorithm, r.WindowMS, r.Align, r.Calendar = "fixed_window", 0, ptr("calendar"), &Calendar{Every: "day"}
 		},
@@ -214,9 +221,18 @@ func TestValidatePolicy_NamesTheFieldAtFault(t *testing.T) {
 				&Calendar{Every: "month"}
 		}},
 		"unknown period": {"calendar.every",
-			monthly(func(r *Rule) { r.Calendar.Every, r.WindowMS = "year", 1000 })},
+			monthly(func(r *Rule) { r.Calendar.Every, r.WindowMS = "decade", 1000 })},
 		"day with anchor": {"calendar.anchor_day",
 			monthly(func(r *Rule) { r.Calendar.Every, r.Calendar.AnchorDay = "day", 1 })},
+		"hour with anchor": {"calendar.anchor_day", monthly(func(r *Rule) { r.Calendar = &Calendar{Every: "hour", AnchorDay: 1} })},
+		"hour with a time": {"calendar.at", monthly(func(r *Rule) { r.Calendar = &Calendar{Every: "hour", At: "05:30"} })},
+		"month of a month": {"calendar.anchor_month", monthly(func(r *Rule) { r.Calendar.AnchorMonth = 1 })},
+		"13th month": {"calendar.anchor_month",
+			monthly(func(r *Rule) { r.Calendar = &Calendar{Every: "year", AnchorMonth: 13} })},
+		"32nd of a quarter": {"calendar.anchor_day",
+			monthly(func(r *Rule) { r.Calendar = &Calendar{Every: "quarter", AnchorDay: 32} })},
+		"no such time": {"calendar.at", monthly(func(r *Rule) { r.Calendar.At = "24:00" })},
+		"half a time":  {"calendar.at", monthly(func(r *Rule) { r.Calendar.At = "5:30" })},
 		"eighth weekday": {"calendar.anchor_day",
 			monthly(func(r *Rule) { r.Calendar.Every, r.Calendar.AnchorDay = "week", 8 })},
 		"32nd":                   {"calendar.anchor_day", monthly(func(r *Rule) { r.Calendar.AnchorDay = 32 })},

@@ -16,10 +16,17 @@ func TestCalendar_APeriodIsOneUnit(t *testing.T) { bothWays(t, calendarAPeriodIs
 
 func calendarAPeriodIsOneUnit(t *testing.T, by way) {
 	for every, unit := range map[string]ratelimitv3.RateLimitResponse_RateLimit_Unit{
-		rules.EveryDay:   ratelimitv3.RateLimitResponse_RateLimit_DAY,
-		rules.EveryWeek:  ratelimitv3.RateLimitResponse_RateLimit_WEEK,
-		rules.EveryMonth: ratelimitv3.RateLimitResponse_RateLimit_MONTH,
+		rules.EveryHour:    ratelimitv3.RateLimitResponse_RateLimit_HOUR,
+		rules.EveryDay:     ratelimitv3.RateLimitResponse_RateLimit_DAY,
+		rules.EveryWeek:    ratelimitv3.RateLimitResponse_RateLimit_WEEK,
+		rules.EveryMonth:   ratelimitv3.RateLimitResponse_RateLimit_MONTH,
+		rules.EveryQuarter: ratelimitv3.RateLimitResponse_RateLimit_MONTH, // three of them
+		rules.EveryYear:    ratelimitv3.RateLimitResponse_RateLimit_YEAR,
 	} {
+		multiplier := uint32(0)
+		if every == rules.EveryQuarter {
+			multiplier = 3
+		}
 		calendar := func(r *rules.Rule) {
 			r.Algorithm, r.WindowMS, r.Calendar = "fixed_window", 0, &rules.Calendar{Every: every, Zone: "Europe/Berlin"}
 		}
@@ -47,7 +54,12 @@ func calendarAPeriodIsOneUnit(t *testing.T, by way) {
 			if err != nil || len(r.GetStatuses()) != 1 {
 				t.Fatalf("%s: %v, %v", every, r, err)
 			}
-			if l := r.GetStatuses()[0].GetCurrentLimit(); l.GetUnit() != step.want || l.GetUnitMultiplier() != nil {
+			want := multiplier
+			if step.asked == sent {
+				want = 0
+			}
+			if l := r.GetStatuses()[0].GetCurrentLimit(); l.GetUnit() != step.want ||
+				l.GetUnitMultiplier().GetValue() != want {
 				t.Errorf("%s in %s: got %v, want %s", every, step.domain, l, step.want)
 			}
 		}

@@ -30,9 +30,9 @@ func policies() []rules.Rule {
 	elastic.RetryJitterMS, elastic.HotKeys, elastic.HotRaisePercent = ptr(int64(0)), "leased", ptr(int64(10))
 
 	monthly := sample("monthly")
-	monthly.Algorithm, monthly.Burst, monthly.WindowMS = "fixed_window", nil, 31*86_400_000
+	monthly.Algorithm, monthly.Burst, monthly.WindowMS = "fixed_window", nil, 366*86_400_000
 	monthly.Throttle, monthly.SoftPercent = "soft", ptr(int64(10))
-	monthly.Calendar = &rules.Calendar{Every: "month", Zone: "America/New_York", AnchorDay: 31}
+	monthly.Calendar = &rules.Calendar{Every: "year", Zone: "America/New_York", AnchorDay: 31, AnchorMonth: 3, At: "05:30"}
 	monthly.OverLimit, monthly.Defer = "defer", &rules.Defer{MaxItems: 5, MaxAgeMS: 1000}
 
 	reported := sample("reported")

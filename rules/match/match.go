@@ -115,16 +115,11 @@ func (s *Set) match(ctx context.Context, d *Descriptor, weight, since int64, now
 }
 
 func (s *Set) keyer(d *Descriptor) keyer {
-	return keyer{set: s, d: d, route: s.opt.normalRoute(d.Route), method: route.NormalizeMethod(d.Method)}
-}
-
-// normalRoute returns the form of a request's path that is compared with rules and is in keys.
-func (o *Options) normalRoute(path string) string {
-	path = route.Normalize(path)
-	if o.FoldRoute {
-		return route.Fold(path)
+	k := keyer{set: s, d: d, route: route.Normalize(d.Route), method: route.NormalizeMethod(d.Method)}
+	if s.opt.FoldRoute {
+		k.route = route.Fold(k.route)
 	}
-	return path
+	return k
 }
 
 // facts returns the bits of the facts that the descriptor has. That of attributes says that it has

@@ -156,11 +156,11 @@ func (s *Set) Get(id int64) *Compiled {
 // ForRoute returns the active rules whose route and method match, whatever else they ask of a request: its host, facts
 // and conditions. They are in order of id. It looks at every rule.
 func (s *Set) ForRoute(method, path string) []*Compiled {
-	method, path = route.NormalizeMethod(method), s.opt.normalRoute(path)
+	k := s.keyer(&Descriptor{Method: method, Route: path})
 	var out []*Compiled
 	for c := range s.rules.all() {
-		if c.Rule.Descriptor == nil && (c.Rule.Method == nil || route.Covers(*c.Rule.Method, method)) &&
-			(c.route == nil || c.route.Matches(path)) {
+		if c.Rule.Descriptor == nil && (c.Rule.Method == nil || route.Covers(*c.Rule.Method, k.method)) &&
+			(c.route == nil || c.route.Matches(k.route)) {
 			out = append(out, c)
 		}
 	}

@@ -44,7 +44,7 @@ rules:
     scope: apikey
     algorithm: fixed_window
     limit: 5
-    calendar: {every: month, zone: America/New_York, anchor_day: 31}
+    calendar: {every: quarter, zone: America/New_York, anchor_day: 31, anchor_month: 2, at: "05:30"}
     throttle: soft
     soft_percent: 10
     over_limit: defer
@@ -77,8 +77,8 @@ func policyRules() []rules.Rule {
 			Candidate: &rules.Candidate{Limit: new(int64(7))}, RetryJitterMS: new(int64(500)),
 		},
 		{
-			Name: "monthly", Scope: "apikey", Algorithm: "fixed_window", Limit: 5, WindowMS: 31 * 86_400_000,
-			Calendar: &rules.Calendar{Every: "month", Zone: "America/New_York", AnchorDay: 31},
+			Name: "monthly", Scope: "apikey", Algorithm: "fixed_window", Limit: 5, WindowMS: 92 * 86_400_000,
+			Calendar: &rules.Calendar{Every: "quarter", Zone: "America/New_York", AnchorDay: 31, AnchorMonth: 2, At: "05:30"},
 			Throttle: "soft", SoftPercent: new(int64(10)), OverLimit: "defer", Defer: &rules.Defer{MaxItems: 5,
 				MaxAgeMS: rules.DefaultDeferAge},
 			HotKeys: "leased", HotRaisePercent: new(int64(20)),

@@ -259,12 +259,16 @@ func requests(r *rules.Rule, each []string) string {
 
 func weight(r *rules.Rule) string { return ", weighted by the field " + *r.WeightField }
 
-// period is the time that the limit is for: "minute", "calendar month (UTC)".
+// period is the time that the limit is for: "minute", "calendar month (UTC)", "calendar day (UTC, from 05:30)".
 func period(r *rules.Rule) string {
-	if r.Calendar != nil {
-		return r.PeriodWords() + " (" + r.Calendar.Zone + ")"
+	c := r.Calendar
+	switch {
+	case c == nil:
+		return r.PeriodWords()
+	case c.At != "":
+		return r.PeriodWords() + " (" + c.Zone + ", from " + c.At + ")"
 	}
-	return r.PeriodWords()
+	return r.PeriodWords() + " (" + c.Zone + ")"
 }
 
 func burst(r *rules.Rule) string {

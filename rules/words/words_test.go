@@ -137,6 +137,10 @@ func TestSummary_DescribesTheRule(t *testing.T) {
 			r.Algorithm, r.WeightField, r.WindowMS = "concurrency", new("seats"), 60_000
 		}, "Each user may hold 100 units at a time with POST requests to /v1/charges, weighted by the field seats" + denied +
 			" A request that is not released stops counting after 1 minute." + open},
+		{"calendar from a time of day", func(r *rules.Rule) {
+			r.Algorithm, r.WindowMS = "fixed_window", 0
+			r.Calendar = &rules.Calendar{Every: rules.EveryQuarter, Zone: "UTC", At: "05:30"}
+		}, "Each user may send 100 POST requests per calendar quarter (UTC, from 05:30) to /v1/charges" + denied + open},
 		{"calendar", func(r *rules.Rule) {
 			r.Algorithm, r.WindowMS = "fixed_window", 0
 			r.Calendar = &rules.Calendar{Every: rules.EveryMonth, Zone: "Europe/Berlin"}

@@ -1246,7 +1246,8 @@ func timePart(m Editor) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			templ_7745c5c3_Err = view.Select(m.Form, "calendar.every", "Calendar window", "Only for fixed windows. Leave the window above empty.",
-				[]view.Choice{{"", "none"}, {"day", "day"}, {"week", "week"}, {"month", "month"}}).Render(ctx, templ_7745c5c3_Buffer)
+				[]view.Choice{{"", "none"}, {"hour", "hour"}, {"day", "day"}, {"week", "week"}, {"month", "month"},
+					{"quarter", "quarter"}, {"year", "year"}}).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -1255,7 +1256,15 @@ func timePart(m Editor) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
+			templ_7745c5c3_Err = view.Input(m.Form, "calendar.at", "Begins at", "text", "Time of day in that zone. Empty means 00:00.", "off", false).Render(ctx, templ_7745c5c3_Buffer)
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
 			templ_7745c5c3_Err = numberField(m.Form, "calendar.anchor_day", "First day", "Of the month, or of the week (1 is Monday).", "1").Render(ctx, templ_7745c5c3_Buffer)
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
+			templ_7745c5c3_Err = numberField(m.Form, "calendar.anchor_month", "First month", "Of the year, or of a quarter.", "1").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -1301,7 +1310,7 @@ func timePart(m Editor) templ.Component {
 				var templ_7745c5c3_Var34 string
 				templ_7745c5c3_Var34, templ_7745c5c3_Err = templ.JoinStringErrs(number(int64(i + 1)))
 				if templ_7745c5c3_Err != nil {
-					return templ.Error{Err: templ_7745c5c3_Err, FileName: `ruleedit/edit.templ`, Line: 373, Col: 56}
+					return templ.Error{Err: templ_7745c5c3_Err, FileName: `ruleedit/edit.templ`, Line: 376, Col: 56}
 				}
 				_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var34))
 				if templ_7745c5c3_Err != nil {
@@ -1359,7 +1368,7 @@ func timePart(m Editor) templ.Component {
 					var templ_7745c5c3_Var37 string
 					templ_7745c5c3_Var37, templ_7745c5c3_Err = templruntime.NewAttributeExpression(row("schedule.windows", i, "days")).Resolve(ctx)
 					if templ_7745c5c3_Err != nil {
-						return templ.Error{Err: templ_7745c5c3_Err, FileName: `ruleedit/edit.templ`, Line: 377, Col: 77}
+						return templ.Error{Err: templ_7745c5c3_Err, FileName: `ruleedit/edit.templ`, Line: 380, Col: 77}
 					}
 					_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ_7745c5c3_Var37)
 					if templ_7745c5c3_Err != nil {
@@ -1372,7 +1381,7 @@ func timePart(m Editor) templ.Component {
 					var templ_7745c5c3_Var38 string
 					templ_7745c5c3_Var38, templ_7745c5c3_Err = templruntime.NewAttributeExpression(d.Value()).Resolve(ctx)
 					if templ_7745c5c3_Err != nil {
-						return templ.Error{Err: templ_7745c5c3_Err, FileName: `ruleedit/edit.templ`, Line: 377, Col: 97}
+						return templ.Error{Err: templ_7745c5c3_Err, FileName: `ruleedit/edit.templ`, Line: 380, Col: 97}
 					}
 					_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ_7745c5c3_Var38)
 					if templ_7745c5c3_Err != nil {
@@ -1395,7 +1404,7 @@ func timePart(m Editor) templ.Component {
 					var templ_7745c5c3_Var39 string
 					templ_7745c5c3_Var39, templ_7745c5c3_Err = templ.JoinStringErrs(d.Label())
 					if templ_7745c5c3_Err != nil {
-						return templ.Error{Err: templ_7745c5c3_Err, FileName: `ruleedit/edit.templ`, Line: 378, Col: 93}
+						return templ.Error{Err: templ_7745c5c3_Err, FileName: `ruleedit/edit.templ`, Line: 381, Col: 93}
 					}
 					_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var39))
 					if templ_7745c5c3_Err != nil {

@@ -71,19 +71,25 @@ func (rd *ruleReader) schedule() *rules.Schedule {
 func (rd *ruleReader) calendar() *rules.Calendar {
 	every := rd.Text("calendar.every")
 	if every == "" {
-		if rd.Text("calendar.zone") != "" || rd.Text("calendar.anchor_day") != "" {
-			rd.Wrong("calendar.every", "is required if a time zone or a first day is set")
+		for _, name := range []string{"zone", "anchor_day", "anchor_month", "at"} {
+			if rd.Text("calendar."+name) != "" {
+				rd.Wrong("calendar.every", "is required if another field of the calendar is set")
+				break
+			}
 		}
 		return nil
 	}
-	c := &rules.Calendar{Every: every, Zone: rd.Text("calendar.zone")}
-	if day := rd.Whole("calendar.anchor_day"); day != nil {
-		c.AnchorDay = *day
-		if *day == 0 {
-			rd.Wrong("calendar.anchor_day", "must be 1 or greater")
-		}
+	return &rules.Calendar{Every: every, Zone: rd.Text("calendar.zone"), At: rd.Text("calendar.at"),
+		AnchorDay: rd.anchor("calendar.anchor_day"), AnchorMonth: rd.anchor("calendar.anchor_month")}
+}
+
+// anchor reads the anchor of a calendar; 0 if it is empty.
+func (rd *ruleReader) anchor(name string) int64 {
+	n := rd.Whole(name)
+	if n != nil && *n == 0 {
+		rd.Wrong(name, "must be 1 or greater")
 	}
-	return c
+	return field.ValueOf(n)
 }
 
 // deferral reads the bounds of the queue.

@@ -37,7 +37,7 @@ func policies() []rules.Rule {
 				Windows: []rules.ScheduleWindow{{Days: []string{"sat", "sun"}, From: "08:00", To: "24:00", Percent: n(0)},
 					{From: "22:00", To: "06:00", Limit: n(5)}}}},
 		{Name: "calendar", Scope: "user", Algorithm: "fixed_window", Limit: 1_000_000,
-			Calendar: &rules.Calendar{Every: "month", Zone: "Asia/Tokyo", AnchorDay: 31}},
+			Calendar: &rules.Calendar{Every: "year", Zone: "Asia/Tokyo", AnchorDay: 31, AnchorMonth: 12, At: "05:30"}},
 		{Name: "report", Scope: "user", Limit: 5, WindowMS: 1, ChargeOn: "report", WeightField: text("tokens"),
 			FailMode: "closed", Ban: &rules.Ban{After: 20, WithinMS: 60_000, ForMS: 600_001, Grow: 2, MostMS: 86_400_000}},
 		{Name: "told", Scope: "user", Limit: 5, WindowMS: 1, Hidden: true,

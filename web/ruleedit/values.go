@@ -44,8 +44,11 @@ func putComposites(f url.Values, r *rules.Rule) {
 	if c := r.Calendar; c != nil {
 		f.Set("calendar.every", c.Every)
 		f.Set("calendar.zone", c.Zone)
-		if c.AnchorDay != 0 {
-			f.Set("calendar.anchor_day", strconv.FormatInt(c.AnchorDay, 10))
+		f.Set("calendar.at", c.At)
+		for name, n := range map[string]int64{"anchor_day": c.AnchorDay, "anchor_month": c.AnchorMonth} {
+			if n != 0 {
+				f.Set("calendar."+name, strconv.FormatInt(n, 10))
+			}
 		}
 	}
 	if d := r.Defer; d != nil {
