@@ -28,13 +28,14 @@ type explanation struct {
 
 // consideredRule says whether one rule applies to the request, and why.
 type consideredRule struct {
-	ID      int64        `json:"id"`
-	Name    string       `json:"name"`
-	Matched bool         `json:"matched"`
-	Reason  match.Reason `json:"reason"`
-	Message string       `json:"message"`
-	Mode    string       `json:"mode"`
-	Summary string       `json:"summary"`
+	ID         int64        `json:"id"`
+	Name       string       `json:"name"`
+	Matched    bool         `json:"matched"`
+	Reason     match.Reason `json:"reason"`
+	ReplacedBy []string     `json:"replaced_by,omitempty"`
+	Message    string       `json:"message"`
+	Mode       string       `json:"mode"`
+	Summary    string       `json:"summary"`
 	// Key, Weight and Bucket are set if the rule applies, and Home if its span is global_exact.
 	Key    string        `json:"key,omitempty"`
 	Home   string        `json:"home,omitempty"`
@@ -127,7 +128,7 @@ func (s *Server) explanation(said *decide.Explanation) *explanation {
 func considerRule(con *decide.ConsideredRule) consideredRule {
 	r := &con.Rule.Rule
 	out := consideredRule{
-		ID: r.ID, Name: r.Name, Matched: con.Matched, Reason: con.Reason,
+		ID: r.ID, Name: r.Name, Matched: con.Matched, Reason: con.Reason, ReplacedBy: con.ReplacedBy,
 		Message: con.Sentence, Mode: r.Mode, Summary: r.Summary(),
 	}
 	if o := con.Override; o.ID != 0 {

@@ -226,6 +226,9 @@ func (s *Server) readRules(c echo.Context, body []byte, prune bool) (planner, er
 		if err := wanted.CheckPatterns(current.Rules, prune); err != nil {
 			return err
 		}
+		if err := wanted.CheckReplaces(current, prune); err != nil {
+			return err
+		}
 		if err := wanted.CheckUnique(current, prune); err != nil {
 			return err
 		}

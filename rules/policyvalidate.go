@@ -32,6 +32,7 @@ func (p *Parsed) validatePolicy(r *Rule, base limiter.Limit, ps *field.Problems)
 	validateWarn(r, ps)
 	validateKeep(r, ps)
 	validateMeter(r, ps)
+	validateReplaces(r, ps)
 	p.Limits = validateLimits(r, base, ps)
 	p.Candidate = validateCandidate(r, base, ps)
 	if r.Message != nil {

@@ -122,7 +122,7 @@ type Rule struct {
 	Cold           *string `json:"cold"`
 	CutOff         *string `json:"cut_off"`
 
-	// The members from Addend to Metadata belong to rules with Descriptor, but for Unlimited.
+	// The members from Addend to Metadata, except for Unlimited and Replaces, belong to rules with Descriptor.
 
 	// Addend is take or charge. With charge an explicit addend is charged whether or not it fits.
 	Addend string `json:"addend"`
@@ -130,7 +130,8 @@ type Rule struct {
 	Unlimited bool `json:"unlimited"`
 	// Quota: a call is over its limit only if every descriptor with a quota rule is.
 	Quota bool `json:"quota"`
-	// Replaces names rules that do not apply to a call to which this rule applies.
+	// Replaces names up to MaxReplaces rules that do not apply to a request to which this rule applies and is enforced;
+	// of a rule with Descriptor, to a call to which it applies.
 	Replaces []string `json:"replaces"`
 	// ShareThreshold: all values that fit a pattern of Descriptor have one bucket.
 	ShareThreshold bool `json:"share_threshold"`

@@ -57,7 +57,7 @@ func validateOrdinary(r *Rule, ps *field.Problems) {
 		given bool
 	}{
 		{"addend", r.Addend == AddendCharge}, {"quota", r.Quota},
-		{"replaces", len(r.Replaces) > 0}, {"share_threshold", r.ShareThreshold}, {"metadata", len(r.Metadata) > 0},
+		{"share_threshold", r.ShareThreshold}, {"metadata", len(r.Metadata) > 0},
 	} {
 		ps.Belongs(f.name, f.given, false, false, "a descriptor")
 	}
@@ -95,16 +95,6 @@ func validateDescriptor(r *Rule, ps *field.Problems) {
 	}
 	if r.Addend == AddendCharge && r.Traits().Slots {
 		ps.Add("addend", "must be take for concurrency, whose leases are not charged")
-	}
-	for i, name := range r.Replaces {
-		switch at := field.Path("replaces", i); {
-		case !field.ValidName(name):
-			ps.Add(at, "must be the name of a rule: %s", field.NameHelp)
-		case name == r.Name:
-			ps.Add(at, "must not be the rule itself")
-		case slices.Contains(r.Replaces[:i], name):
-			ps.Add(at, "must not name a rule twice")
-		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.Metadata)) {
 		at := "metadata." + field.SafeField(name)

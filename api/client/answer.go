@@ -131,7 +131,9 @@ type ConsideredRule struct {
 	// Reason is a word, such as matched, route or missing_fact; Message says it in a sentence.
 	Reason  string `json:"reason"`
 	Message string `json:"message"`
-	Mode    string `json:"mode"`
+	// ReplacedBy are the rules that replace it, with the reason replaced.
+	ReplacedBy []string `json:"replaced_by,omitempty"`
+	Mode       string   `json:"mode"`
 	// Summary is the rule in words.
 	Summary string `json:"summary"`
 	// Key and Weight are those of a rule that matched, Bucket and Candidate the state of its limits.

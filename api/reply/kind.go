@@ -17,6 +17,7 @@ const (
 	NameTaken
 	Taken
 	PoolUsed
+	RuleNamed
 	OverrideExists
 	ReservationEnded
 	Stale

@@ -78,6 +78,13 @@ var kinds = [kindCount]Description{
 		Action:  "Remove the pool from every rule first. Then delete it.",
 		Example: `"detail":"Remove the pool from every rule first."`,
 	},
+	RuleNamed: {
+		Name: "rule-named", Status: 409, Title: "Rule named by others",
+		Meaning: "The rule cannot be deleted.",
+		Cause:   "Other rules name it in replaces.",
+		Action:  "Remove its name from the rules that detail lists. Then delete it.",
+		Example: `"detail":"The rule is named in replaces of vip and gold. Remove it there first."`,
+	},
 	OverrideExists: {
 		Name: "override-exists", Status: 409, Title: "Override already exists",
 		Meaning: "The rule already has an override for the key.",

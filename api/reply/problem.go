@@ -68,6 +68,7 @@ func ProblemOf(err error) (*Problem, bool) {
 		store   *limiter.StoreError
 		refused *access.Refusal
 		replica *rules.ReplicaError
+		named   *rules.NamedError
 	)
 	switch {
 	case errors.As(err, &p):
@@ -90,6 +91,9 @@ func ProblemOf(err error) (*Problem, bool) {
 		return p, true
 	case errors.Is(err, rules.ErrPoolUsed):
 		return PoolUsed.Problem("Remove the pool from every rule first."), true
+	case errors.As(err, &named):
+		return RuleNamed.Problem("The rule is named in replaces of " + strings.Join(named.By, " and ") +
+			". Remove it there first."), true
 	case errors.Is(err, rules.ErrOverrideExists):
 		p = OverrideExists.Problem("Update or delete the existing override.")
 		p.Errors = []field.Problem{{Field: "key", Message: "already has an override"}}

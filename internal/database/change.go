@@ -83,6 +83,8 @@ type change struct {
 	pools map[string]bool
 	// descriptors are the columns scope of active rules with a descriptor that the change stores.
 	descriptors []string
+	// named is what the change does to names in replaces.
+	named namedRules
 	// patterns is the number of instructions that the change adds to conditions.
 	patterns int
 }
@@ -129,6 +131,9 @@ func (d *DB) change(ctx context.Context, actor rules.Actor, area string, timeout
 		waits = false
 		c := &change{tx: tx, actor: actor, at: d.rowTimeNow(), version: version}
 		if err := fn(c); err != nil {
+			return err
+		}
+		if err := c.settleReplaces(); err != nil {
 			return err
 		}
 		if err := c.checkPatterns(); err != nil {

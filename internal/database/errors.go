@@ -58,12 +58,13 @@ func unavailable(err error) error {
 func isDomain(err error) bool {
 	var invalid *field.ValidationError
 	var taken *rules.TakenError
+	var named *rules.NamedError
 	return errors.Is(err, rules.ErrNotFound) || errors.Is(err, rules.ErrNameTaken) || errors.Is(err, rules.ErrStale) ||
 		errors.Is(err, rules.ErrPoolUsed) || errors.Is(err, rules.ErrOverrideExists) ||
 		errors.Is(err, rules.ErrUnavailable) || errors.Is(err, ErrNoActor) ||
 		errors.Is(err, access.ErrNotFirst) || errors.Is(err, access.ErrLastAdmin) || errors.Is(err, access.ErrExternal) ||
 		errors.Is(err, access.ErrNoRole) || errors.Is(err, access.ErrDisabled) || errors.As(err, &invalid) ||
-		errors.As(err, &taken)
+		errors.As(err, &taken) || errors.As(err, &named)
 }
 
 // isConnection reports failures to reach the server, or to get its answer in time.

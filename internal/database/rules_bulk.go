@@ -40,15 +40,19 @@ func (d *DB) EditRules(ctx context.Context, actor rules.Actor, seen []rules.Seen
 }
 
 // DeleteRules deletes many rules in one transaction, with their overrides, each with its own revision and audit
-// entry. A rule that changed since it was seen is skipped and reported. Errors: ErrUnavailable; then nothing was
+// entry. A rule that changed since it was seen, or that a rule beside them names in replaces, is skipped and reported. Errors: ErrUnavailable; then nothing was
 // deleted.
 func (d *DB) DeleteRules(ctx context.Context, actor rules.Actor, seen []rules.SeenVersion) (rules.BulkResult, error) {
 	var out rules.BulkResult
 	timeout := d.callTimeout + time.Duration(len(seen)/planRate)*time.Second
 	err := d.change(ctx, actor, areaRules, timeout, func(c *change) error {
 		out = rules.BulkResult{}
+		named, err := c.namedBeyond(seen)
+		if err != nil {
+			return err
+		}
 		for some := range slices.Chunk(seen, insertBatch) {
-			if err := c.deleteSome(some, &out); err != nil {
+			if err := c.deleteSome(some, named, &out); err != nil {
 				return err
 			}
 		}
@@ -63,8 +67,8 @@ func (d *DB) DeleteRules(ctx context.Context, actor rules.Actor, seen []rules.Se
 	return out, nil
 }
 
-// deleteSome deletes as many rules as one query may name.
-func (c *change) deleteSome(seen []rules.SeenVersion, out *rules.BulkResult) error {
+// deleteSome deletes as many rules as one query may name. named has those that others name in replaces.
+func (c *change) deleteSome(seen []rules.SeenVersion, named map[string][]string, out *rules.BulkResult) error {
 	byID, err := c.rowsOf(seen)
 	if err != nil {
 		return err
@@ -77,6 +81,9 @@ func (c *change) deleteSome(seen []rules.SeenVersion, out *rules.BulkResult) err
 			out.Skipped = append(out.Skipped, rules.SkippedRule{ID: s.ID, Err: rules.ErrNotFound})
 		case row.Version != s.Version:
 			out.Skipped = append(out.Skipped, rules.SkippedRule{ID: s.ID, Name: row.Name, Err: rules.ErrStale})
+		case named[row.Name] != nil:
+			out.Skipped = append(out.Skipped, rules.SkippedRule{ID: s.ID, Name: row.Name,
+				Err: &rules.NamedError{Name: row.Name, By: named[row.Name]}})
 		default:
 			gone = append(gone, row.rule())
 			delete(byID, s.ID) // once, even if it is named twice

@@ -68,6 +68,7 @@ func (c *change) replaceRules(action string, e *edits) error {
 		}
 		rows[i] = row
 		c.writes(&row, &e.is[i])
+		c.named.writes(&e.was[i], &e.is[i])
 	}
 	if err := c.updateRows(rows); err != nil {
 		return err
@@ -162,6 +163,9 @@ func (c *change) removeRules(was []rules.Rule) error {
 		if err := c.countPatterns(&was[i], nil); err != nil {
 			return err
 		}
+	}
+	for i := range was {
+		c.named.gone = append(c.named.gone, was[i].Name)
 	}
 	ids := idsOf(was)
 	if err := c.removeOverrides(ids); err != nil {

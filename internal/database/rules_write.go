@@ -168,6 +168,7 @@ func (c *change) insertRules(action string, rs []rules.Rule) ([]rules.Rule, erro
 		rows[i].ID, rows[i].Version, rows[i].Seq = 0, 1, c.version
 		rows[i].CreatedAt, rows[i].UpdatedAt = c.at, c.at
 		c.writes(&rows[i], &rs[i])
+		c.named.writes(nil, &rs[i])
 	}
 	if err := insertRows(c.tx, rows); err != nil {
 		return nil, err

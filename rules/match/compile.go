@@ -152,6 +152,7 @@ func (s *Set) compileRule(r *rules.Rule) (*Compiled, error) {
 	}
 	c.varies = c.Vary()
 	c.Shadow = c.Rule.Mode == rules.ModeShadow
+	c.replaces = len(c.Rule.Replaces) > 0 && !c.Shadow && c.Rule.Descriptor == nil
 	c.suffix = keySuffix(r.ID, c.Limit.Algorithm)
 	if err := c.compilePolicy(&p, s.pools, &s.opt); err != nil {
 		return fail(err)

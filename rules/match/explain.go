@@ -24,6 +24,8 @@ type Reason string
 const (
 	// ReasonMatched: the rule applies.
 	ReasonMatched Reason = "matched"
+	// ReasonReplaced: the rule would apply, but another one that applies replaces it.
+	ReasonReplaced Reason = "replaced"
 	// ReasonUnlimited: everything matches, but an override makes the key unlimited, or the rule
 	// makes the request's tier unlimited.
 	ReasonUnlimited Reason = "unlimited"
@@ -44,7 +46,7 @@ const (
 	ReasonRoute Reason = "route"
 )
 
-var reasonOrder = []Reason{ReasonMatched, ReasonUnlimited, ReasonCondition, ReasonLifeSpan, ReasonMissingField,
+var reasonOrder = []Reason{ReasonMatched, ReasonReplaced, ReasonUnlimited, ReasonCondition, ReasonLifeSpan, ReasonMissingField,
 	ReasonMissingFact, ReasonHost, ReasonMethod, ReasonRoute}
 
 // Considered is the result of Explain for one rule.
@@ -63,6 +65,8 @@ type Considered struct {
 	// names none.
 	Override override.Applied
 	Network  string
+	// ReplacedBy are the names of the rules that replace it, with ReasonReplaced.
+	ReplacedBy []string
 }
 
 // Explain considers every active rule. It returns first those that apply, exactly as Match does,
@@ -78,15 +82,25 @@ func (s *Set) ExplainSome(d *Descriptor, weight int64, now time.Time, others int
 	out := s.explainMatched(d, weight, now)
 	k := s.keyer(d)
 	misses := make([][]Considered, len(reasonOrder))
+	replacing := k.replacing(weight, now)
 	for c := range s.rules.all() {
 		if c.Rule.Descriptor != nil {
 			continue // see ExplainEntries
 		}
 		reason, sentence := k.consider(c, weight, now)
+		by := namesOf(replacing, c)
+		if reason == ReasonMatched && by != nil {
+			reason, sentence = ReasonReplaced, func() string {
+				return fmt.Sprintf("The request is subject to %s, which replaces this rule.", strings.Join(by, " and "))
+			}
+		}
 		if at := slices.Index(reasonOrder, reason); reason != ReasonMatched && len(misses[at]) < others {
 			o := k.explainOverride(c, reason, now)
 			misses[at] = append(misses[at], Considered{Rule: c, Reason: reason, Sentence: sentence(), Override: o,
 				Network: s.overriddenNetwork(o, d.IP)})
+			if last := &misses[at][len(misses[at])-1]; reason == ReasonReplaced {
+				last.ReplacedBy = by
+			}
 		}
 	}
 	for _, m := range misses {
@@ -104,7 +118,7 @@ func (s *Set) explainMatched(d *Descriptor, weight int64, now time.Time) []Consi
 		network := s.overriddenNetwork(m.Override, d.IP)
 		out = append(out, Considered{
 			Rule: m.Rule, Matched: true, Reason: ReasonMatched,
-			Sentence: "The rule applies." + k.headSentence(m.Rule) + k.failureSentence(&m) +
+			Sentence: "The rule applies." + k.headSentence(m.Rule) + wouldReplace(m.Rule) + k.failureSentence(&m) +
 				overrideSentence(m.Override, network, m.Limit) + m.keptSentence() + m.Former.sentence(),
 			Key: m.Key, Display: m.Display(), Limit: m.Limit, Weight: m.Weight, Override: m.Override, Network: network,
 		})
@@ -182,6 +196,49 @@ func (k *keyer) considerPolicy(c *Compiled, weight, now int64) (Reason, func() s
 		}
 	}
 	return ReasonMatched, nil
+}
+
+// replacing returns the rules that apply to the descriptor and replace others.
+func (k *keyer) replacing(weight int64, now time.Time) (out []*Compiled) {
+	for c := range k.set.rules.all() {
+		if !c.replaces {
+			continue
+		}
+		w := weight
+		if c.Rule.WeightField != nil {
+			w, _ = c.fieldWeight(k.d)
+		}
+		reason, _ := k.consider(c, weight, now)
+		if reason != ReasonMatched && reason != ReasonUnlimited {
+			continue
+		}
+		if c.when != nil {
+			if _, err := k.holds(c, w); err != nil {
+				continue
+			}
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+// namesOf returns the names of those of some rules that replace another one.
+func namesOf(replacing []*Compiled, c *Compiled) (names []string) {
+	for _, by := range replacing {
+		if by.names(c) {
+			names = append(names, by.Rule.Name)
+		}
+	}
+	return names
+}
+
+// wouldReplace says which rules a shadow rule would replace if it were enforced, "" for none.
+func wouldReplace(c *Compiled) string {
+	if !c.Shadow || len(c.Rule.Replaces) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" In shadow mode it replaces nothing; enforced, it would replace %s.",
+		strings.Join(c.Rule.Replaces, " and "))
 }
 
 // headSentence says that a rule for GET counts the request, which is HEAD; "" for others.

@@ -3,6 +3,7 @@ package match
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"sluice/limiter"
@@ -13,8 +14,8 @@ import (
 // Match appends to dst the rules that apply to a descriptor, ordered by id, each with its bucket,
 // limit and weight. A rule applies if its route, method and host match, the descriptor has every fact of
 // its scope and the field of its weight_field, now is within its life span, its condition is true,
-// and neither its override nor its tiers make the request unlimited. All rules that apply count;
-// none takes precedence.
+// and neither its override nor its tiers make the request unlimited. All rules that apply count,
+// except those that another rule replaces (rules.Rule.Replaces).
 //
 // weight is the request's own weight in units, now the wall clock. Pass dst[:0] to reuse memory:
 // then only the keys are allocated, one string each. Match changes neither d
@@ -40,7 +41,7 @@ func (s *Set) MatchSpan(ctx context.Context, d *Descriptor, weight int64, since,
 }
 
 // MatchBuckets is MatchContext for operations that spend nothing, such as a reset: the amounts of a request are not
-// known then. A weight_field does not count, and a condition on fields or weight counts as true.
+// known then. A weight_field does not count, a condition on fields or weight counts as true, and no rule replaces another.
 func (s *Set) MatchBuckets(ctx context.Context, d *Descriptor, weight int64, now time.Time,
 	dst []Match) ([]Match, error) {
 	return s.match(ctx, d, weight, now.UnixMilli(), now, true, dst)
@@ -49,9 +50,11 @@ func (s *Set) MatchBuckets(ctx context.Context, d *Descriptor, weight int64, now
 func (s *Set) match(ctx context.Context, d *Descriptor, weight, since int64, now time.Time, anyAmount bool,
 	dst []Match) ([]Match, error) {
 	var (
-		found [64]*Compiled // grows beyond that on the heap
-		buf   [256]byte
+		found     [64]*Compiled // grows beyond that on the heap
+		buf       [256]byte
+		replacing []*Compiled
 	)
+	first := len(dst)
 	k := s.keyer(d)
 	at := now.UnixMilli()
 	key := buf[:0]
@@ -76,6 +79,9 @@ func (s *Set) match(ctx context.Context, d *Descriptor, weight, since int64, now
 			if failed = err != nil; !holds {
 				continue
 			}
+		}
+		if c.replaces && !failed && !anyAmount { // whether or not an override or a tier makes it unlimited
+			replacing = append(replacing, c)
 		}
 		m, limited := Match{Rule: c, Key: c.globalKey, Limit: c.Limit, Weight: w, ConditionFailed: failed}, true
 		if c.varies {
@@ -111,7 +117,28 @@ func (s *Set) match(ctx context.Context, d *Descriptor, weight, since int64, now
 		}
 		dst = append(dst, m)
 	}
+	if replacing != nil {
+		dst = withoutReplaced(dst, first, replacing)
+	}
 	return dst, nil
+}
+
+// withoutReplaced removes the matches, from the given one on, whose rules are named by one of those that replace. A rule
+// that is replaced replaces all the same.
+func withoutReplaced(list []Match, from int, replacing []*Compiled) []Match {
+	kept := list[:from]
+	for i := range list[from:] {
+		if m := &list[from+i]; !slices.ContainsFunc(replacing, func(c *Compiled) bool { return c.names(m.Rule) }) {
+			kept = append(kept, *m)
+		}
+	}
+	clear(list[len(kept):])
+	return kept
+}
+
+// names reports whether a rule names another one in replaces.
+func (c *Compiled) names(other *Compiled) bool {
+	return slices.Contains(c.Rule.Replaces, other.Rule.Name)
 }
 
 func (s *Set) keyer(d *Descriptor) keyer {

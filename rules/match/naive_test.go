@@ -21,6 +21,7 @@ import (
 func naiveMatch(rs []rules.Rule, d Descriptor, weight int64) (keys []string) {
 	path := naiveNormalize(d.Route)
 	rs = slices.Clone(rs)
+	var apply []rules.Rule
 	slices.SortFunc(rs, func(a, b rules.Rule) int { return int(a.ID - b.ID) })
 	for _, r := range rs {
 		if !r.IsActive || r.Route != nil && !naiveRoute(*r.Route).MatchString(path) ||
@@ -39,6 +40,14 @@ func naiveMatch(rs []rules.Rule, d Descriptor, weight int64) (keys []string) {
 		}
 		if complete {
 			keys = append(keys, fmt.Sprintf("%s|%d|%s w=%d", facts, r.ID, kindOf(r), w))
+			apply = append(apply, r)
+		}
+	}
+	for i := len(keys) - 1; i >= 0; i-- {
+		if slices.ContainsFunc(apply, func(r rules.Rule) bool {
+			return r.Mode != rules.ModeShadow && slices.Contains(r.Replaces, apply[i].Name)
+		}) {
+			keys = slices.Delete(keys, i, i+1)
 		}
 	}
 	return keys
@@ -144,6 +153,20 @@ func genRules() *rapid.Generator[[]rules.Rule] {
 		ids := rapid.Permutation(seq(len(rs))).Draw(t, "ids")
 		for i := range rs {
 			rs[i] = genRule(ids[i]).Draw(t, "rule")
+		}
+		for i := range rs {
+			if rs[i].Descriptor != nil || rapid.IntRange(0, 2).Draw(t, "replaces") > 0 {
+				continue
+			}
+			if rapid.IntRange(0, 4).Draw(t, "shadow") == 0 && rs[i].Candidate == nil {
+				rs[i].Mode = rules.ModeShadow
+			}
+			for range rapid.IntRange(1, 3).Draw(t, "names") {
+				name := rs[rapid.IntRange(0, len(rs)-1).Draw(t, "named")].Name
+				if name != rs[i].Name && !slices.Contains(rs[i].Replaces, name) {
+					rs[i].Replaces = append(rs[i].Replaces, name)
+				}
+			}
 		}
 		return rs
 	})

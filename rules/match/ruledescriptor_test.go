@@ -87,7 +87,8 @@ func TestValidate_WhatBelongsToADescriptor(t *testing.T) {
 		// Without a descriptor.
 		{"addend", ordinaryWith(func(r *rules.Rule) { r.Addend = rules.AddendCharge })},
 		{"quota", ordinaryWith(func(r *rules.Rule) { r.Quota = true })},
-		{"replaces", ordinaryWith(func(r *rules.Rule) { r.Replaces = []string{"a"} })},
+		{"replaces[1]", ordinaryWith(func(r *rules.Rule) { r.Replaces = []string{"a", "a"} })},
+		{"replaces[0]", ordinaryWith(func(r *rules.Rule) { r.Replaces = []string{r.Name} })},
 		{"share_threshold", ordinaryWith(func(r *rules.Rule) { r.ShareThreshold = true })},
 		{"metadata", ordinaryWith(func(r *rules.Rule) { r.Metadata = map[string]string{"a": "b"} })},
 	} {

@@ -87,6 +87,7 @@ type Compiled struct {
 	// Hot says how hot buckets may be served.
 	Hot limiter.HotMode
 
+	replaces  bool  // it is enforced and names rules that it replaces
 	varies    bool  // the limit of a request depends on its tier or on the time
 	need      uint8 // bits of scope.Kind
 	facts     []scope.Fact

@@ -21,6 +21,8 @@ func Summary(r *rules.Rule) string {
 	}
 	if r.Descriptor != nil {
 		s = append(s, envoy(r)...)
+	} else if len(r.Replaces) > 0 {
+		s = append(s, "Where it applies, it replaces "+list(slices.Clone(r.Replaces))+".")
 	}
 	s = append(s, details(r)...)
 	s = append(s, exceptions(r)...)
@@ -77,7 +79,7 @@ func Limit(r *rules.Rule) string {
 	return s
 }
 
-// Besides lists what else a rule for descriptors does, as the end of what Limit says: ", a quota, replaces shop.all".
+// Besides lists what else a rule does, as the end of what Limit says: ", a quota, replaces shop.all".
 func Besides(r *rules.Rule) string {
 	s := ""
 	if r.Quota {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"strings"
 
 	"sluice/internal/access"
 	"sluice/rules"
@@ -68,11 +69,15 @@ func ProblemOf(err error) *Problem {
 	var invalid *field.ValidationError
 	var taken *rules.TakenError
 	var replica *rules.ReplicaError
+	var named *rules.NamedError
 	switch {
 	case errors.As(err, &p):
 		return p
 	case errors.As(err, &replica):
 		return errReplica
+	case errors.As(err, &named):
+		return &Problem{Status: http.StatusConflict, Title: "Named in Replaces of " + strings.Join(named.By, " and "),
+			Detail: "Other rules name the rule " + named.Name + " in Replaces. Remove it there first, then delete it."}
 	case errors.Is(err, rules.ErrNotFound):
 		return ErrMissing
 	case errors.Is(err, rules.ErrDiskFull):

@@ -26,7 +26,7 @@ const (
 var (
 	factFields = []string{"scope", "route", "method", "host", "when", "tiers["}
 	// descriptorFields begins with the fields of the descriptor itself.
-	descriptorFields = []string{"descriptor.domain", "descriptor.entries", "addend", "quota", "replaces",
+	descriptorFields = []string{"descriptor.domain", "descriptor.entries", "addend", "quota",
 		"share_threshold", "metadata"}
 )
 
@@ -48,6 +48,9 @@ func ofKind(form url.Values) url.Values {
 // descriptor reads the fields of a rule with a descriptor that bind.Read does not read.
 func (rd *ruleReader) descriptor(r *rules.Rule) {
 	r.Replaces = nil
+	for line := range rd.lines("replaces") {
+		r.Replaces = append(r.Replaces, line)
+	}
 	if rd.Form.Get(kindField) != kindDescriptor {
 		return
 	}
@@ -56,9 +59,6 @@ func (rd *ruleReader) descriptor(r *rules.Rule) {
 		d.Entries = append(d.Entries, elementOf(line))
 	}
 	r.Descriptor = d
-	for line := range rd.lines("replaces") {
-		r.Replaces = append(r.Replaces, line)
-	}
 	r.Metadata = rd.pairs("metadata")
 }
 
@@ -102,7 +102,7 @@ func (rd *ruleReader) lines(name string) func(func(string) bool) {
 // putDescriptor writes what descriptor reads.
 func putDescriptor(form url.Values, r *rules.Rule) {
 	form.Set(kindField, kindFacts)
-	form.Del("replaces")
+	bind.PutText(form, "replaces", strings.Join(r.Replaces, "\n"))
 	if r.Unlimited && r.Limit == 0 {
 		form.Del("limit")
 	}
@@ -117,7 +117,6 @@ func putDescriptor(form url.Values, r *rules.Rule) {
 		lines = append(lines, elementLine(&e))
 	}
 	bind.PutText(form, "descriptor.entries", strings.Join(lines, "\n"))
-	bind.PutText(form, "replaces", strings.Join(r.Replaces, "\n"))
 	bind.PutText(form, "metadata", pairLines(r.Metadata))
 }
 

@@ -31,6 +31,7 @@ func (p *Pages) applyImport(v *kit.Visit) error {
 	if f.Form.Get("do") != doAll {
 		todo.Delete, todo.Pools.Delete, todo.Profiles.Delete = nil, nil, nil
 	}
+	var named *rules.NamedError
 	err = p.Store.ApplyPlan(v.Ctx, v.ActorWithReason(f.Form), todo)
 	switch {
 	case errors.Is(err, rules.ErrStale), errors.Is(err, rules.ErrNameTaken):
@@ -39,6 +40,8 @@ func (p *Pages) applyImport(v *kit.Visit) error {
 		}
 		return p.showPlan(v, http.StatusConflict, in,
 			"Someone else changed the rules at the same time, so nothing was changed. This is the current plan.")
+	case errors.As(err, &named):
+		return p.showPlan(v, http.StatusConflict, in, "Nothing was changed: "+named.Error()+", which the plan deletes.")
 	case errors.Is(err, rules.ErrPoolUsed):
 		return p.showPlan(v, http.StatusConflict, in, "Nothing was changed: a rule still uses a pool that the plan deletes.")
 	case err != nil:

@@ -91,6 +91,9 @@ func (in *importing) read(defaults rules.FailDefaults) (func(stored rules.File) 
 		if err := wanted.CheckPatterns(stored.Rules, in.how.Prune); err != nil {
 			return rules.Plan{}, err
 		}
+		if err := wanted.CheckReplaces(stored, in.how.Prune); err != nil {
+			return rules.Plan{}, err
+		}
 		if err := wanted.CheckUnique(stored, in.how.Prune); err != nil {
 			return rules.Plan{}, err
 		}
