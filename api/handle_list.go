@@ -155,7 +155,7 @@ func decodeFile(c echo.Context, body []byte) (rules.File, error) {
 // it deletes stored rules that are missing from the file, and stored pools and profiles if
 // the file has a list of them.
 func (s *Server) importRules(c echo.Context) error {
-	q, err := parseQuery(c, "dry_run", "prune", "format", "algorithm", "keep", "merge_domains")
+	q, err := parseQuery(c, "dry_run", "prune", "format", "algorithm", "keep", "merge_domains", "calendar_months")
 	if err != nil {
 		return err
 	}

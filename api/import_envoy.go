@@ -28,8 +28,11 @@ func importsEnvoy(q *query) *envoyImport {
 		return v != nil && *v
 	}
 	e := envoyImport{opt: envoyfile.Options{Algorithm: q.oneOf("algorithm", algorithms...),
-		MergeDomains: yes("merge_domains")}, keep: yes("keep")}
-	others, why := []string{"algorithm", "keep", "merge_domains"}, "needs format=envoy"
+		MergeDomains: yes("merge_domains"), CalendarMonths: yes("calendar_months")}, keep: yes("keep")}
+	if a := e.opt.Algorithm; e.opt.CalendarMonths && a != "" && a != limiter.FixedWindow.String() {
+		q.wrong("calendar_months", "needs fixed_window")
+	}
+	others, why := []string{"algorithm", "keep", "merge_domains", "calendar_months"}, "needs format=envoy"
 	isEnvoy := q.oneOf("format", "rules", "envoy") == "envoy"
 	if isEnvoy {
 		others, why = []string{"prune"}, "is not a parameter of format=envoy; use keep"

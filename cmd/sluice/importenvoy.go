@@ -27,6 +27,7 @@ type rulesImportEnvoyCmd struct {
 	Algorithm     string   `name:"algorithm" placeholder:"NAME" help:"Algorithm of all rules. By default new rules have fixed_window, which counts as envoyproxy/ratelimit does, and others keep theirs."`
 	Keep          bool     `name:"keep" help:"Keep the rules of a domain that the files no longer have. By default they are deleted."`
 	MergeDomains  bool     `name:"merge-domains" help:"Allow several documents for one domain, as MERGE_DOMAIN_CONFIG does."`
+	Months        bool     `name:"calendar-months" help:"Count limits per month in calendar months of UTC, as USE_CALENDAR_MONTH_RATE_LIMIT does, instead of windows of 30 days. Requires fixed_window."`
 	Watch         bool     `name:"watch" help:"Import again whenever the files change, until SIGTERM. Invalid files change nothing."`
 	JSON          bool     `name:"json" help:"Print the server's plan and report as JSON."`
 	Reason        string   `name:"reason" placeholder:"TEXT" help:"Reason, recorded in the history of each rule and in the audit log."`
@@ -41,6 +42,9 @@ func (c *rulesImportEnvoyCmd) Run(p *process) error {
 		if _, err := limiter.ParseAlgorithm(c.Algorithm); err != nil {
 			return fmt.Errorf("--algorithm: %w", err)
 		}
+	}
+	if c.Months && c.Algorithm != "" && c.Algorithm != limiter.FixedWindow.String() {
+		return errors.New("--calendar-months requires the algorithm fixed_window")
 	}
 	if c.Watch && (c.Plan || slices.Contains(c.Paths, "-")) {
 		return errors.New("--watch needs files or folders, and cannot be combined with --plan")
@@ -122,7 +126,7 @@ func filesOf(path string) ([]string, error) {
 func (c *rulesImportEnvoyCmd) send(p *process, server *client.Client, files []envoyfile.Source) error {
 	body := envoyfile.Join(files)
 	in, err := envoyfile.Parse(envoyfile.Split(body), // what the server will read
-		envoyfile.Options{Algorithm: c.Algorithm, MergeDomains: c.MergeDomains})
+		envoyfile.Options{Algorithm: c.Algorithm, MergeDomains: c.MergeDomains, CalendarMonths: c.Months})
 	if err == nil {
 		err = in.Check()
 	}
@@ -130,7 +134,7 @@ func (c *rulesImportEnvoyCmd) send(p *process, server *client.Client, files []en
 		return listProblems(err)
 	}
 	query := url.Values{"format": {"envoy"}, "dry_run": {strconv.FormatBool(c.Plan)}, "keep": {strconv.FormatBool(c.Keep)},
-		"merge_domains": {strconv.FormatBool(c.MergeDomains)}}
+		"merge_domains": {strconv.FormatBool(c.MergeDomains)}, "calendar_months": {strconv.FormatBool(c.Months)}}
 	if c.Algorithm != "" {
 		query.Set("algorithm", c.Algorithm)
 	}

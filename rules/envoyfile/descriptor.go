@@ -236,6 +236,14 @@ func (r *reader) limit(f *found, v *tree.Value) {
 		r.note(v.Line, "requests_per_unit is missing, so that every request is denied, as in envoyproxy/ratelimit")
 	}
 	f.rule.Limit, f.rule.WindowMS = requests, length*max(multiplier, 1)
+	if !r.opt.CalendarMonths || strings.ToLower(unit) != rules.EveryMonth {
+		return
+	}
+	if multiplier > 1 {
+		r.note(v.Line, "several months do not follow the calendar; the window is %d days", f.rule.WindowMS/86_400_000)
+		return
+	}
+	f.rule.Calendar = &rules.Calendar{Every: rules.EveryMonth, Zone: rules.ZoneUTC}
 }
 
 // metadata reads metadata. Values that are not text become their JSON text.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"sluice/limiter"
 	"sluice/rules"
 	"sluice/rules/field"
 	"sluice/rules/tree"
@@ -169,6 +170,16 @@ type planner struct {
 // wanted returns the rule as it is to be stored, except for the names that it replaces.
 func (p *planner) wanted(f *found, stored *rules.Rule, takenBy map[string]*rules.Rule) rules.Rule {
 	r := f.rule.Clone()
+	counts := r.Algorithm // of the stored rule after the import
+	if stored != nil && !p.in.setsAlgorithm(stored) {
+		counts = stored.Algorithm
+	}
+	switch {
+	case counts != limiter.FixedWindow.String():
+		r.Calendar = nil
+	case r.Calendar != nil:
+		r.WindowMS = 0 // that of the calendar
+	}
 	if stored == nil {
 		if takenBy[r.Name] != nil {
 			r.Name = hashedName(r.Name, f.descriptor())
@@ -189,6 +200,9 @@ func (p *planner) wanted(f *found, stored *rules.Rule, takenBy map[string]*rules
 		fields = append(fields, ofAlgorithm...)
 	} else if stored.Calendar != nil { // which says how long the window is
 		fields = slices.DeleteFunc(fields, func(name string) bool { return name == "window_ms" })
+	}
+	if r.Calendar != nil && stored.Calendar == nil {
+		fields = append(fields, "calendar", "align", "anchor_ms")
 	}
 	merged, err := rules.Merge(stored, &r, fields)
 	if err != nil { // impossible: the fields exist

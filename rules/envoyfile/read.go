@@ -21,6 +21,10 @@ type Options struct {
 	// MergeDomains allows several documents for one domain. Their descriptors stand side by side, in the order of the
 	// files.
 	MergeDomains bool
+	// CalendarMonths gives limits per month the calendar months of UTC instead of windows of 30 days, as
+	// USE_CALENDAR_MONTH_RATE_LIMIT does. It needs fixed_window. A stored rule of another algorithm, or with a calendar of
+	// its own, keeps its windows.
+	CalendarMonths bool
 }
 
 // Import is what files say.

@@ -142,11 +142,11 @@ func (c *Compiled) names(other *Compiled) bool {
 }
 
 func (s *Set) keyer(d *Descriptor) keyer {
-	k := keyer{set: s, d: d, route: route.Normalize(d.Route), method: route.NormalizeMethod(d.Method)}
+	path := route.Normalize(d.Route)
 	if s.opt.FoldRoute {
-		k.route = route.Fold(k.route)
+		path = route.Fold(path)
 	}
-	return k
+	return keyer{set: s, d: d, route: path, method: route.NormalizeMethod(d.Method)}
 }
 
 // facts returns the bits of the facts that the descriptor has. That of attributes says that it has

@@ -22,6 +22,7 @@ type How struct {
 	// Algorithm and Merge are options of Envoy's configuration, of which a plan always shows what to delete.
 	Algorithm string
 	Merge     bool
+	Months    bool
 }
 
 // howOf reads the fields of a form.
@@ -29,6 +30,7 @@ func howOf(form url.Values) How {
 	h := How{Format: formatRules}
 	if form.Get("format") == formatEnvoy {
 		h.Format, h.Merge = formatEnvoy, form.Get("merge_domains") == "on"
+		h.Months = form.Get("calendar_months") == "on"
 		if a, err := limiter.ParseAlgorithm(form.Get("algorithm")); err == nil {
 			h.Algorithm = a.String()
 		}
@@ -46,6 +48,9 @@ func (h How) fields() url.Values {
 	}
 	if h.Merge {
 		out.Set("merge_domains", "on")
+	}
+	if h.Months {
+		out.Set("calendar_months", "on")
 	}
 	if h.Algorithm != "" {
 		out.Set("algorithm", h.Algorithm)

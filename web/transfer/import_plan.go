@@ -70,7 +70,7 @@ func (p *Pages) planOf(v *kit.Visit, f *importFile) (*importing, error) {
 func (in *importing) read(defaults rules.FailDefaults) (func(stored rules.File) (rules.Plan, error), error) {
 	if in.how.Format == formatEnvoy {
 		file, err := envoyfile.Parse(envoyfile.Split([]byte(in.file.Text)), envoyfile.Options{
-			Algorithm: in.how.Algorithm, MergeDomains: in.how.Merge})
+			Algorithm: in.how.Algorithm, MergeDomains: in.how.Merge, CalendarMonths: in.how.Months})
 		if err != nil {
 			return nil, err
 		}
