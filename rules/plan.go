@@ -1,9 +1,11 @@
 package rules
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"sluice/rules/field"
 	"sluice/rules/profile"
@@ -27,6 +29,38 @@ type Plan struct {
 	Profiles ProfilePlan `json:"profiles"`
 	// FailModes are those of rules to create that leave theirs out, if the server has FailDefaults.
 	FailModes []FailModeFrom `json:"fail_modes,omitempty"`
+	// Renamed are the rules to create that equal one to delete but for the name. Their counters begin anew, because keys
+	// have the id of the rule.
+	Renamed []RenamedRule `json:"renamed,omitempty"`
+}
+
+// RenamedRule is a rule that a plan deletes under one name and creates under another.
+type RenamedRule struct {
+	From string `json:"from"`
+	To   string `json:"to"`
+}
+
+// findRenamed fills in Renamed. Each rule to delete counts once.
+func (p *Plan) findRenamed() {
+	contents := make(map[[sha256.Size]byte]string, len(p.Delete)) // the name by the rest
+	content := func(r *Rule) [sha256.Size]byte {
+		c := *r
+		c.ID, c.Name, c.Version, c.CreatedAt, c.UpdatedAt = 0, "", 0, time.Time{}, time.Time{}
+		return sha256.Sum256([]byte(field.JSONText(&c)))
+	}
+	for i := range p.Delete {
+		contents[content(&p.Delete[i])] = p.Delete[i].Name
+	}
+	for i := range p.Create {
+		if len(contents) == 0 {
+			return
+		}
+		key := content(&p.Create[i])
+		if from, ok := contents[key]; ok {
+			p.Renamed = append(p.Renamed, RenamedRule{From: from, To: p.Create[i].Name})
+			delete(contents, key)
+		}
+	}
 }
 
 // FailModeFrom says which fail mode a new rule has, and which entry of FailDefaults it is from.
@@ -86,6 +120,7 @@ func MakePlan(current, wanted []Rule, prune bool) Plan {
 		}
 	}
 	p.sort()
+	p.findRenamed()
 	for i := range p.Create {
 		if r := &p.Create[i]; r.failDefaulted() {
 			p.FailModes = append(p.FailModes, FailModeFrom{Rule: r.Name, FailMode: r.FailMode, From: r.FailFrom})
@@ -125,6 +160,10 @@ func (p *Plan) String() string {
 	}
 	for i := range p.Delete {
 		fmt.Fprintf(&b, "- %s\n", p.Delete[i].Name)
+	}
+	for _, r := range p.Renamed {
+		fmt.Fprintf(&b, "    warning: %s is %s under another name, and its counters begin anew: rename the stored rule "+
+			"first to keep them\n", r.To, r.From)
 	}
 	fmt.Fprintf(&b, "%d to create, %d to update, %d to delete, %d unchanged\n",
 		len(p.Create)+len(p.Pools.Create)+len(p.Profiles.Create), len(p.Update)+len(p.Pools.Update)+len(p.Profiles.Update),

@@ -2,6 +2,7 @@ package rules
 
 import (
 	"reflect"
+	"strings"
 	"testing"
 
 	"sluice/rules/entries"
@@ -88,6 +89,7 @@ func TestMakePlan_ComparesByName(t *testing.T) {
 		Update: []Edit{{Old: current[1], New: rule(2, func(r *Rule) { r.Name, r.Limit, r.Version = "edited", 6, 20 }),
 			Changes: []field.Change{{Field: "limit", Old: int64(5), New: int64(6)}}}},
 		Delete:    []Rule{current[2]},
+		Renamed:   []RenamedRule{{From: "gone", To: "new"}},
 		Unchanged: []Rule{current[0]},
 		Pools:     PoolPlan{Create: []Pool{}, Update: []PoolEdit{}, Delete: []Pool{}},
 		Profiles:  ProfilePlan{Create: []profile.Profile{}, Update: []ProfileEdit{}, Delete: []profile.Profile{}},
@@ -99,6 +101,7 @@ func TestMakePlan_ComparesByName(t *testing.T) {
 ~ edited
     limit: 5 -> 6
 - gone
+    warning: new is gone under another name, and its counters begin anew: rename the stored rule first to keep them
 1 to create, 1 to update, 1 to delete, 1 unchanged
 `
 	if d := cmp.Diff(text, p.String()); d != "" {
@@ -127,5 +130,26 @@ func TestSummary_NamesTheCalendar(t *testing.T) {
 	r.Normalize()
 	if got := r.Summary(); got != "5 per calendar month (fixed_window) by user" {
 		t.Errorf("got %s", got)
+	}
+}
+
+func TestPlan_SaysThatARenamedRuleBeginsAnew(t *testing.T) {
+	stored := []Rule{{ID: 1, Version: 3, Name: "a", Scope: "user", Limit: 5, WindowMS: 1000},
+		{ID: 2, Version: 1, Name: "b", Scope: "user", Limit: 6, WindowMS: 1000}}
+	wanted := []Rule{{Name: "c", Scope: "user", Limit: 5, WindowMS: 1000}, {Name: "d", Scope: "ip", Limit: 6, WindowMS: 1000}}
+	for i := range stored {
+		stored[i].Normalize()
+		wanted[i].Normalize()
+	}
+	p := MakePlan(stored, wanted, true)
+	if len(p.Renamed) != 1 || p.Renamed[0] != (RenamedRule{From: "a", To: "c"}) {
+		t.Fatalf("got %+v", p.Renamed)
+	}
+	if want := "    warning: c is a under another name, and its counters begin anew: rename the stored rule first to keep " +
+		"them\n"; !strings.Contains(p.String(), want) {
+		t.Errorf("got %s", &p)
+	}
+	if p := MakePlan(stored, wanted, false); p.Renamed != nil {
+		t.Errorf("without prune: %+v", p.Renamed)
 	}
 }
