@@ -153,6 +153,11 @@ func TestRules_CompositeMembersRefuseBadValues(t *testing.T) {
 		{`"schedule":{"windows":[{"days":"mon","from":"09:00","to":"10:00","percent":1}]}`, "schedule.windows[0].days"},
 		{`"calendar":"month"`, "calendar"}, {
 			`"calendar":{"every":"month","anchor_day":0},"algorithm":"fixed_window","window_ms":null`, "calendar.anchor_day"},
+		{`"calendar":{"every":"year","anchor_month":0},"algorithm":"fixed_window","window_ms":null`, "calendar.anchor_month"},
+		{`"calendar":{"every":"day","at":"25:00"},"algorithm":"fixed_window","window_ms":null`, "calendar.at"},
+		{`"calendar":{"every":"day","at":530},"algorithm":"fixed_window","window_ms":null`, "calendar.at"},
+		{`"replaces":"other"`, "replaces"},
+		{`"replaces":["a","a"]`, "replaces[1]"},
 		{`"active_from":1700000000`, "active_from"}, {`"active_until":"2026-13-01"`, "active_until"}, {`"when":""`, "when"},
 		{`"when":1`, "when"},
 		{`"defer":{"max_items":0},"over_limit":"defer"`, "defer.max_items"}, {`"defer":[]`, "defer"},
