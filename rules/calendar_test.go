@@ -77,7 +77,8 @@ func TestCalendar_PeriodsTileTimeInEveryZone(t *testing.T) {
 						t.Fatalf("%s %s: %d is not in %d to %d", zone, c.period.Every, at, f, u)
 					}
 					if until != 0 && f != until && u != until {
-						t.Fatalf("%s %s at %s: a period ends at %d, the next begins at %d", zone, c.period.Every, time.UnixMilli(at).UTC(),
+						t.Fatalf("%s %s at %s: a period ends at %d, the next begins at %d", zone, c.period.Every,
+							time.UnixMilli(at).UTC(),
 							until, f)
 					}
 					if f == from && u == until {

@@ -98,7 +98,8 @@ func TestCalendar_AgreesWithAModelThatReadsTheWallClock(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			segments := segmentsOf(zone, time.Date(2007, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC))
+			segments := segmentsOf(zone, time.Date(2007, 1, 1, 0, 0, 0, 0, time.UTC),
+				time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC))
 			for i := range calendars {
 				c := calendars[i].compiled(t, zone)
 				starts := modelStarts(&calendars[i], segments)

@@ -136,7 +136,8 @@ func TestSummary_NamesTheCalendar(t *testing.T) {
 func TestPlan_SaysThatARenamedRuleBeginsAnew(t *testing.T) {
 	stored := []Rule{{ID: 1, Version: 3, Name: "a", Scope: "user", Limit: 5, WindowMS: 1000},
 		{ID: 2, Version: 1, Name: "b", Scope: "user", Limit: 6, WindowMS: 1000}}
-	wanted := []Rule{{Name: "c", Scope: "user", Limit: 5, WindowMS: 1000}, {Name: "d", Scope: "ip", Limit: 6, WindowMS: 1000}}
+	wanted := []Rule{{Name: "c", Scope: "user", Limit: 5, WindowMS: 1000},
+		{Name: "d", Scope: "ip", Limit: 6, WindowMS: 1000}}
 	for i := range stored {
 		stored[i].Normalize()
 		wanted[i].Normalize()
@@ -145,8 +146,8 @@ func TestPlan_SaysThatARenamedRuleBeginsAnew(t *testing.T) {
 	if len(p.Renamed) != 1 || p.Renamed[0] != (RenamedRule{From: "a", To: "c"}) {
 		t.Fatalf("got %+v", p.Renamed)
 	}
-	if want := "    warning: c is a under another name, and its counters begin anew: rename the stored rule first to keep " +
-		"them\n"; !strings.Contains(p.String(), want) {
+	if want := "    warning: c is a under another name, and its counters begin anew: rename the stored rule first to " +
+		"keep them\n"; !strings.Contains(p.String(), want) {
 		t.Errorf("got %s", &p)
 	}
 	if p := MakePlan(stored, wanted, false); p.Renamed != nil {

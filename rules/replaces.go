@@ -33,8 +33,8 @@ func validateReplaces(r *Rule, ps *field.Problems) {
 	}
 }
 
-// ReplacesProblems returns what is wrong with the names in replaces. kinds tells of each rule that exists whether it has
-// a descriptor. A rule with a descriptor may name one that does not exist, as in envoyproxy/ratelimit.
+// ReplacesProblems returns what is wrong with the names in replaces. kinds tells of each rule that exists whether it
+// has a descriptor. A rule with a descriptor may name one that does not exist, as in envoyproxy/ratelimit.
 func (r *Rule) ReplacesProblems(kinds map[string]bool) []field.Problem {
 	var ps field.Problems
 	for i, name := range r.Replaces {

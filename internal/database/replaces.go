@@ -47,8 +47,9 @@ func (c *change) replacingRules() ([]rules.Rule, error) {
 	return rulesOf(rows), nil
 }
 
-// settleReplaces moves names that rules have in replaces with renamed rules, and refuses the change if one of them names
-// a rule that does not exist, or one of the other kind. It runs at the end, because a plan may write rules in any order.
+// settleReplaces moves names that rules have in replaces with renamed rules, and refuses the change if one of them
+// names a rule that does not exist, or one of the other kind. It runs at the end, because a plan may write rules in
+// any order.
 func (c *change) settleReplaces() error {
 	n := &c.named
 	if n.written == nil && n.gone == nil && n.renamed == nil && !n.kinds {
@@ -105,8 +106,8 @@ func naming(replacing []rules.Rule, name string) (by []string) {
 	return by
 }
 
-// moveNames puts the new names of renamed rules into the replaces of others, as edits of these. A name that another rule
-// has taken stays.
+// moveNames puts the new names of renamed rules into the replaces of others, as edits of these. A name that another
+// rule has taken stays.
 func (c *change) moveNames(replacing []rules.Rule) error {
 	former := slices.Sorted(maps.Keys(c.named.renamed))
 	if former == nil {

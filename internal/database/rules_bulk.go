@@ -40,8 +40,8 @@ func (d *DB) EditRules(ctx context.Context, actor rules.Actor, seen []rules.Seen
 }
 
 // DeleteRules deletes many rules in one transaction, with their overrides, each with its own revision and audit
-// entry. A rule that changed since it was seen, or that a rule beside them names in replaces, is skipped and reported. Errors: ErrUnavailable; then nothing was
-// deleted.
+// entry. A rule that changed since it was seen, or that a rule beside them names in replaces, is skipped and
+// reported. Errors: ErrUnavailable; then nothing was deleted.
 func (d *DB) DeleteRules(ctx context.Context, actor rules.Actor, seen []rules.SeenVersion) (rules.BulkResult, error) {
 	var out rules.BulkResult
 	timeout := d.callTimeout + time.Duration(len(seen)/planRate)*time.Second

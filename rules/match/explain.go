@@ -46,8 +46,8 @@ const (
 	ReasonRoute Reason = "route"
 )
 
-var reasonOrder = []Reason{ReasonMatched, ReasonReplaced, ReasonUnlimited, ReasonCondition, ReasonLifeSpan, ReasonMissingField,
-	ReasonMissingFact, ReasonHost, ReasonMethod, ReasonRoute}
+var reasonOrder = []Reason{ReasonMatched, ReasonReplaced, ReasonUnlimited, ReasonCondition, ReasonLifeSpan,
+	ReasonMissingField, ReasonMissingFact, ReasonHost, ReasonMethod, ReasonRoute}
 
 // Considered is the result of Explain for one rule.
 type Considered struct {

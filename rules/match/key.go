@@ -49,8 +49,8 @@ func (k *keyer) value(f *scope.Fact) string {
 	return ""
 }
 
-// valueFor is value for a rule: where it names a method, that is the value, so that a rule for GET has one bucket for GET
-// and HEAD.
+// valueFor is value for a rule: where it names a method, that is the value, so that a rule for GET has one bucket for
+// GET and HEAD.
 func (k *keyer) valueFor(c *Compiled, f *scope.Fact) string {
 	if f.Kind == scope.Method && c.Rule.Method != nil {
 		return *c.Rule.Method

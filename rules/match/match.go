@@ -41,7 +41,8 @@ func (s *Set) MatchSpan(ctx context.Context, d *Descriptor, weight int64, since,
 }
 
 // MatchBuckets is MatchContext for operations that spend nothing, such as a reset: the amounts of a request are not
-// known then. A weight_field does not count, a condition on fields or weight counts as true, and no rule replaces another.
+// known then. A weight_field does not count, a condition on fields or weight counts as true, and no rule replaces
+// another.
 func (s *Set) MatchBuckets(ctx context.Context, d *Descriptor, weight int64, now time.Time,
 	dst []Match) ([]Match, error) {
 	return s.match(ctx, d, weight, now.UnixMilli(), now, true, dst)
@@ -123,8 +124,8 @@ func (s *Set) match(ctx context.Context, d *Descriptor, weight, since int64, now
 	return dst, nil
 }
 
-// withoutReplaced removes the matches, from the given one on, whose rules are named by one of those that replace. A rule
-// that is replaced replaces all the same.
+// withoutReplaced removes the matches, from the given one on, whose rules are named by one of those that replace. A
+// rule that is replaced replaces all the same.
 func withoutReplaced(list []Match, from int, replacing []*Compiled) []Match {
 	kept := list[:from]
 	for i := range list[from:] {

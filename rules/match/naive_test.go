@@ -25,7 +25,8 @@ func naiveMatch(rs []rules.Rule, d Descriptor, weight int64) (keys []string) {
 	slices.SortFunc(rs, func(a, b rules.Rule) int { return int(a.ID - b.ID) })
 	for _, r := range rs {
 		if !r.IsActive || r.Route != nil && !naiveRoute(*r.Route).MatchString(path) ||
-			r.Method != nil && !naiveMethod(*r.Method, strings.ToUpper(d.Method)) || r.Host != nil && !naiveHost(*r.Host, d.Host) {
+			r.Method != nil && !naiveMethod(*r.Method, strings.ToUpper(d.Method)) ||
+			r.Host != nil && !naiveHost(*r.Host, d.Host) {
 			continue
 		}
 		of := d

@@ -15,8 +15,8 @@ var registered = strings.Fields(`ACL BASELINE-CONTROL BIND CHECKIN CHECKOUT CONN
 	LOCK MERGE MKACTIVITY MKCALENDAR MKCOL MKREDIRECTREF MKWORKSPACE MOVE OPTIONS ORDERPATCH PATCH POST PROPFIND PROPPATCH
 	PUT QUERY REBIND REPORT SEARCH TRACE UNBIND UNCHECKOUT UNLINK UNLOCK UPDATE UPDATEREDIRECTREF VERSION-CONTROL`)
 
-// Covers reports whether a rule for a method counts requests of another, both in upper case. A rule for GET counts HEAD:
-// servers answer it by the same handler.
+// Covers reports whether a rule for a method counts requests of another, both in upper case. A rule for GET counts
+// HEAD: servers answer it by the same handler.
 func Covers(method, asked string) bool { return method == asked || method == Get && asked == Head }
 
 // Methods that Covers knows.
