@@ -111,7 +111,14 @@ func run(ctx context.Context, s settings) error {
 	}
 	var memory []bar
 	if s.out != "" {
-		if memory, err = bytesAKey(ctx); err != nil {
+		printed, err := storeBenchmarks(ctx)
+		if err != nil {
+			return err
+		}
+		if memory, err = bytesAKey(printed); err != nil {
+			return err
+		}
+		if err := writeCosts(results, printed); err != nil {
 			return err
 		}
 	}

@@ -201,7 +201,7 @@ var scenarios = []scenario{
 	{name: "sluice on Redis, direct", kind: sluice, redis: true, path: check, body: direct},
 	// With the usual number of connections Redis would be overloaded, and the fail mode would
 	// be measured.
-	{name: "sluice on Redis, batches of 100", kind: sluice, redis: true, path: check + "/batch", body: hundred,
+	{name: batches, kind: sluice, redis: true, path: check + "/batch", body: hundred,
 		checks: batchSize, conns: 4, rules: oneRule},
 	{name: ruleAlone, kind: sluice, redis: true, path: check, body: described, rules: oneRule},
 	{name: ruleBan, kind: sluice, redis: true, path: check, body: described, rules: banning},

@@ -88,6 +88,12 @@ type Plan struct {
 	Cost       float64 `json:"cost_per_month"`
 	// Regions is nil for one region.
 	Regions *RegionPlan `json:"regions,omitempty"`
+	// CallChecks is how many checks share a script call in RedisMicros, 0 if unknown.
+	CallChecks int `json:"checks_per_call,omitempty"`
+	// Few is the plan for the same load over few busy connections to each node, Connections of them. It is nil for
+	// batches, which fill script calls by themselves.
+	Few         *Plan `json:"few_gateways,omitempty"`
+	Connections int   `json:"connections,omitempty"`
 }
 
 // Algorithms are the names that figures exist for, in order.
@@ -106,19 +112,32 @@ func (f *Figures) Make(l Load, s Sizing) (Plan, error) {
 	if err := f.check(&l, &s); err != nil {
 		return Plan{}, err
 	}
-	p := Plan{Load: l, Sizing: s}
-	p.Micros = f.NodeMicros + float64(l.Rules-1)*f.RuleMicros
+	further, redis := float64(l.Rules-1)*f.RuleMicros, float64(l.Rules)*f.RedisMicros[l.Algorithm]
+	node := f.NodeMicros
 	if l.Batch {
-		p.Micros = f.BatchMicros + float64(l.Rules-1)*f.RuleMicros
+		node = f.BatchMicros
 	}
-	p.RedisMicros = float64(l.Rules) * f.RedisMicros[l.Algorithm]
+	p := f.plan(&l, &s, node+further, redis)
+	p.CallChecks = f.CallChecks
+	if few := f.Few; few != nil && !l.Batch {
+		other := f.plan(&l, &s, few.NodeMicros+further,
+			redis+few.RedisMicros+float64(l.Rules-1)*few.RuleRedisMicros)
+		other.Connections = few.Connections
+		p.Few = &other
+	}
+	return p, nil
+}
+
+// plan works a plan out for what a check costs a node and Redis, µs.
+func (f *Figures) plan(l *Load, s *Sizing, micros, redisMicros float64) Plan {
+	p := Plan{Load: *l, Sizing: *s, Micros: micros, RedisMicros: redisMicros}
 	p.KeyBytes = f.KeyBytes[l.Algorithm]
 	if l.Algorithm == logAlgorithm {
 		p.KeyBytes = f.LogBytes + float64(*l.Entries)*f.EntryBytes
 	}
 	perSecond, keys, regions := l.PerSecond, l.Keys, 1
 	if r := l.Regions; r != nil {
-		p.Regions = r.plan(&f.Regions, &l, p.Micros, &s)
+		p.Regions = r.plan(&f.Regions, l, p.Micros, s)
 		perSecond, keys, regions = p.Regions.LeftPerSecond, p.Regions.Keys, r.Count
 		if r.Span == SpanGlobal {
 			p.RedisMicros *= f.Regions.GlobalTake
@@ -148,7 +167,7 @@ func (f *Figures) Make(l Load, s Sizing) (Plan, error) {
 	p.NodeHours = float64(regions*p.Nodes) * HoursAMonth
 	p.ShardHours = float64(regions*p.RedisServers) * HoursAMonth
 	p.Cost = p.NodeHours*s.NodePrice + p.ShardHours*s.ShardPrice
-	return p, nil
+	return p
 }
 
 func (s Sizing) withDefaults() Sizing {

@@ -136,3 +136,56 @@ func TestDocs_SayWhatTheCommandSays(t *testing.T) {
 		}
 	}
 }
+
+// The second column has the figures of few connections, and what Redis needs beyond full calls.
+func TestMake_PlansFewGateways(t *testing.T) {
+	f := plain
+	f.CallChecks, f.Few = 50, &capacity.FewFigures{Connections: 8, NodeMicros: 50, RedisMicros: 20, RuleRedisMicros: 2}
+	load := capacity.Load{PerSecond: 100_000, Keys: 1e7, Rules: 3, Algorithm: "gcra"}
+	p, err := f.Make(load, capacity.Sizing{Busy: 0.5})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.Few == nil || p.Few.Connections != 8 || p.Few.Few != nil {
+		t.Fatalf("got %+v", p.Few)
+	}
+	for _, tt := range []struct {
+		what      string
+		got, want float64
+	}{
+		{"µs of Redis a check", p.RedisMicros, 18},         // 3 · 6
+		{"of few", p.Few.RedisMicros, 42},                  // 18 + 20 + 2 · 2
+		{"µs of a node, of few", p.Few.Micros, 60},         // 50 + 2 · 5
+		{"shards of few", float64(p.Few.ShardsForLoad), 9}, // 4.2 / 0.5
+		{"memory of few to all", p.Few.Memory / p.Memory, 1},
+	} {
+		if math.Abs(tt.got-tt.want) > 1e-6 {
+			t.Errorf("%s = %g, want %g", tt.what, tt.got, tt.want)
+		}
+	}
+	if text := p.String(); !strings.Contains(text, "few gateways: 8 busy connections") || !strings.Contains(text, "carry 50 checks") {
+		t.Errorf("the plan does not say what its columns are:\n%s", text)
+	}
+	load.Batch = true // which fills script calls by itself
+	if p, err = f.Make(load, capacity.Sizing{}); err != nil || p.Few != nil {
+		t.Errorf("batches: %+v, %v", p.Few, err)
+	}
+}
+
+func TestReadCosts_NamesWhatIsMissing(t *testing.T) {
+	good, err := os.ReadFile("costs.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, edit := range [][2]string{
+		{`"node_us": 49.6`, `"node_us": 0`}, {`"connections": 64`, `"connections": 8`}, {`"batch_node_us": 5`, `"batch_node_us": 0`},
+		{`"call_checks": 50`, `"calls": 50`}, {`"gcra": 3.4`, `"gcra": 0`}, {`"gcra": 129`, `"gcra": 0`}, {`{`, ``},
+	} {
+		if !strings.Contains(string(good), edit[0]) {
+			t.Fatalf("costs.json lacks %s", edit[0])
+		}
+		if _, err := capacity.ReadCosts([]byte(strings.Replace(string(good), edit[0], edit[1], 1))); err == nil {
+			t.Errorf("%s is no error", edit[1])
+		}
+	}
+}

@@ -7,15 +7,29 @@ type Figures struct {
 	// RuleMicros that of each further rule, µs. BatchMicros is that of a check
 	// in a batch of a hundred.
 	NodeMicros, RuleMicros, BatchMicros float64
-	// RedisMicros is the processor time of Redis for one limit while many checks
-	// share a script call, µs; KeyBytes is the memory of one bucket, with the
-	// key, in bytes. Both by algorithm.
+	// RedisMicros is the processor time of Redis for one limit while CallChecks
+	// checks share a script call, µs; KeyBytes is the memory of one bucket, with
+	// the key, in bytes. Both by algorithm.
+	CallChecks            int
 	RedisMicros, KeyBytes map[string]float64
+	// Few has what differs with few busy connections to a node; nil if unknown.
+	Few *FewFigures
 	// LogBytes is the memory of a log without entries, EntryBytes that of an
 	// entry: a line through the measured 624 bytes of 100 entries and 2,736 of 500.
 	LogBytes, EntryBytes float64
 	// Regions are the costs of what regions exchange.
 	Regions RegionFigures
+}
+
+// FewFigures are the costs of checks that come over few busy connections, so that few of them share a script call.
+type FewFigures struct {
+	// Connections is how many of a node.
+	Connections int
+	// NodeMicros is as in Figures.
+	NodeMicros float64
+	// RedisMicros is what Redis needs for a check beyond Figures.RedisMicros of its first limit, RuleRedisMicros beyond
+	// that of each further one.
+	RedisMicros, RuleRedisMicros float64
 }
 
 // RegionFigures are what it costs that limits span regions. CPU times are µs.
@@ -56,24 +70,10 @@ const (
 	HomeConnections = 32
 )
 
-// Measured are the figures of docs/benchmarks.md: two shared cores of an Intel
-// Xeon, Go 1.26, Redis 7.0, 64 connections, server and client on the same
-// machine. NodeMicros to BatchMicros are the server's column of `make bench`;
-// RedisMicros and KeyBytes are the tables of the Redis store: full script calls on
-// a core of its own, names of up to 14 bytes, full sub-windows and a hundred
-// entries of a log. Other machines differ: measure yours with `make bench` and compare.
-var Measured = Figures{
-	NodeMicros: 30, RuleMicros: 2.5, BatchMicros: 4.7, LogBytes: 96, EntryBytes: 5.28,
-	RedisMicros: map[string]float64{
-		"fixed_window": 3.5, "sliding_window_counter": 3.3, "token_bucket": 3.4, "gcra": 3.4, "leaky_bucket": 3.4,
-		"leaky_queue":            3.5,
-		"sliding_window_buckets": 4.4, "sliding_window_log": 12.1, "concurrency": 13.2,
-	},
-	KeyBytes: map[string]float64{
-		"fixed_window": 113, "sliding_window_counter": 129, "token_bucket": 129, "gcra": 129, "leaky_bucket": 129,
-		"leaky_queue":            129,
-		"sliding_window_buckets": 192, "sliding_window_log": 624, "concurrency": 161,
-	},
+// Measured are the figures of docs/benchmarks.md: those of costs.json, which `make bench` writes with the page, a line
+// through the memory of logs, and what regions exchange (docs/capacity.md). Other machines differ: measure yours.
+var Measured = measured(Figures{
+	LogBytes: 96, EntryBytes: 5.28,
 	Regions: RegionFigures{
 		GlobalTake: 1.18, TellRedis: 8, TellNode: 5, HearNode: 5,
 		HearRedis: map[string]float64{
@@ -88,4 +88,4 @@ var Measured = Figures{
 		BucketWire: 18, MessageWire: 600, CallWire: 92, LendMS: 13_000,
 		CallNode: 8, MessageNode: 150, NamedRedis: 7.4, RecordBytes: 215,
 	},
-}
+})

@@ -12,8 +12,24 @@ func (p Plan) String() string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	l, s := &p.Load, &p.Sizing
+	few := func(func(*Plan) string) string { return "" }
 	row := func(what, result, how string, args ...any) {
 		fmt.Fprintf(w, "%s\t%s\t%s\n", what, result, fmt.Sprintf(how, args...))
+	}
+	// both is a row of which the other column may differ.
+	both := func(what string, result func(*Plan) string, how string, args ...any) {
+		row(what, result(&p)+few(result), how, args...)
+	}
+	if p.Few != nil {
+		few = func(result func(*Plan) string) string { return "\t" + result(p.Few) }
+		one := row
+		row = func(what, result, how string, args ...any) {
+			if !strings.Contains(result, "\t") {
+				result += "\t="
+			}
+			one(what, result, how, args...)
+		}
+		row("", "full calls\tfew gateways", "")
 	}
 	perSecond, keys := l.PerSecond, l.Keys
 	each, ofAll, nodes, exchange := "", "", "", ""
@@ -31,10 +47,10 @@ func (p Plan) String() string {
 			nodes = fmt.Sprintf(", at least %d to tell of the buckets", r.LeastNodes)
 		}
 	}
-	row("node cores", fmt.Sprintf("%.1f", p.Cores), "%s checks/s × %.1f µs%s = %.2f cores busy, ÷ %.0f %%",
+	both("node cores", func(p *Plan) string { return fmt.Sprintf("%.1f", p.Cores) }, "%s checks/s × %.1f µs%s = %.2f cores busy, ÷ %.0f %%",
 		Number(perSecond), p.Micros, exchange, p.BusyCores, s.Busy*100)
-	row("nodes"+each, fmt.Sprint(p.Nodes), "%d cores each, including one spare node%s", s.NodeCores, nodes)
-	row("Redis shards for load", fmt.Sprint(p.ShardsForLoad), "%s checks/s × %.1f µs%s = %.2f threads busy, ÷ %.0f %%",
+	both("nodes"+each, func(p *Plan) string { return fmt.Sprint(p.Nodes) }, "%d cores each, including one spare node%s", s.NodeCores, nodes)
+	both("Redis shards for load", func(p *Plan) string { return fmt.Sprint(p.ShardsForLoad) }, "%s checks/s × %.1f µs%s = %.2f threads busy, ÷ %.0f %%",
 		Number(perSecond), p.RedisMicros, exchange, p.BusyShards, s.Busy*100)
 	more := ""
 	if l.Entries != nil {
@@ -46,18 +62,32 @@ func (p Plan) String() string {
 	}
 	row("Redis memory", Bytes(p.Memory), "%s keys × %.0f bytes%s", Number(keys), p.KeyBytes, more)
 	row("Redis shards for memory", fmt.Sprint(p.ShardsForMemory), "%s each", Bytes(s.ShardBytes))
-	row("Redis servers"+each, fmt.Sprint(p.RedisServers), "shards: %d, each with a replica", p.Shards)
+	both("Redis servers"+each, func(p *Plan) string { return fmt.Sprint(p.RedisServers) }, "shards: %d, each with a replica", p.Shards)
 	if r != nil {
 		p.exchangeRows(row)
 	}
-	row("hours per month"+ofAll, Number(p.NodeHours+p.ShardHours),
+	both("hours per month"+ofAll, func(p *Plan) string { return Number(p.NodeHours + p.ShardHours) },
 		"%s for nodes and %s for Redis servers, %d hours per month", Number(p.NodeHours), Number(p.ShardHours), HoursAMonth)
 	if p.Cost > 0 {
-		row("cost per month", fmt.Sprintf("%.2f", p.Cost), "%.4g per node hour, %.4g per Redis server hour", s.NodePrice,
-			s.ShardPrice)
+		both("cost per month", func(p *Plan) string { return fmt.Sprintf("%.2f", p.Cost) },
+			"%.4g per node hour, %.4g per Redis server hour", s.NodePrice, s.ShardPrice)
 	}
 	_ = w.Flush() // a strings.Builder does not fail
-	return b.String()
+	if p.Few != nil {
+		fmt.Fprintf(&b, "full calls: script calls of Redis carry %d checks, as while more than a hundred requests wait for Redis at each node\n"+
+			"few gateways: %d busy connections to each node, %.1f µs of a node and %.1f µs of Redis a check\n",
+			p.CallChecks, p.Few.Connections, p.Few.Micros, p.Few.RedisMicros)
+	}
+	return trimmed(b.String())
+}
+
+// trimmed cuts off the blanks at the ends of lines.
+func trimmed(text string) string {
+	lines := strings.Split(text, "\n")
+	for i := range lines {
+		lines[i] = strings.TrimRight(lines[i], " ")
+	}
+	return strings.Join(lines, "\n")
 }
 
 // each is what one costs.
