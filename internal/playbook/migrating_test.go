@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"sluice/internal/testenv"
@@ -12,9 +13,41 @@ import (
 
 const migrating = "../../docs/migrating.md"
 
-func TestMigrating_ThePageIsTrue(t *testing.T) { Page(t, migrating) }
+// migratingPages returns the pages of the programs that people come from.
+func migratingPages(t *testing.T) []string {
+	t.Helper()
+	pages, err := filepath.Glob("../../docs/migrating/*.md")
+	if err != nil || len(pages) < 16 {
+		t.Fatalf("pages of migrating: %v, %v", pages, err)
+	}
+	return pages
+}
 
-func TestMigrating_ThePageIsTrueOnRedis(t *testing.T) { PageOnRedis(t, migrating) }
+func TestMigrating_ThePagesAreTrue(t *testing.T) {
+	for _, page := range migratingPages(t) {
+		t.Run(filepath.Base(page), func(t *testing.T) { Page(t, page) })
+	}
+}
+
+func TestMigrating_ThePagesAreTrueOnRedis(t *testing.T) {
+	for _, page := range migratingPages(t) {
+		t.Run(filepath.Base(page), func(t *testing.T) { PageOnRedis(t, page) })
+	}
+}
+
+// The index names every page, each page says what is different, and every link leads somewhere.
+func TestMigrating_TheIndexIsComplete(t *testing.T) {
+	listed := links(t, migrating)
+	for _, page := range migratingPages(t) {
+		links(t, page)
+		if !listed[page+"#"] {
+			t.Errorf("migrating.md does not list %s", page)
+		}
+		if text := read(t, page); !strings.Contains(text, "## What is different") && !strings.Contains(text, "envoy-import.md") {
+			t.Errorf("%s does not say what is different", page)
+		}
+	}
+}
 
 // A real nginx admits at once as many requests as the rule that the page makes of its setting. The
 // rate is one request per minute, so that none is added while the test runs.

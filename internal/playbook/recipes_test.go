@@ -52,27 +52,9 @@ func TestRecipes_ThePagesShowTheFiles(t *testing.T) {
 
 // The list names every recipe, and every link within the pages leads somewhere.
 func TestRecipes_TheListIsComplete(t *testing.T) {
-	const list = "../../docs/recipes.md"
-	links := regexp.MustCompile(`\]\(([^):]*)\)`)
-	listed := map[string]bool{}
-	for _, page := range append(recipePages(t), list) {
-		for _, m := range links.FindAllStringSubmatch(read(t, page), -1) {
-			file, anchor, _ := strings.Cut(m[1], "#")
-			target := page
-			if file != "" {
-				target = filepath.Join(filepath.Dir(page), file)
-			}
-			if page == list {
-				listed[target+"#"+anchor] = true
-			}
-			if _, err := os.Stat(target); err != nil {
-				t.Errorf("%s: %v", page, err)
-			} else if anchor != "" && !anchors(read(t, target))[anchor] {
-				t.Errorf("%s: %s has no heading %s", page, target, anchor)
-			}
-		}
-	}
+	listed := links(t, "../../docs/recipes.md")
 	for _, page := range recipePages(t) {
+		links(t, page)
 		for anchor := range anchors(read(t, page)) {
 			if !listed[page+"#"+anchor] {
 				t.Errorf("recipes.md does not list %s#%s", page, anchor)
@@ -81,11 +63,31 @@ func TestRecipes_TheListIsComplete(t *testing.T) {
 	}
 }
 
+// links returns where a page's links within the repository lead, as file#anchor. It fails for those that lead nowhere.
+func links(t *testing.T, page string) map[string]bool {
+	t.Helper()
+	found := map[string]bool{}
+	for _, m := range regexp.MustCompile(`\]\(([^):]*)\)`).FindAllStringSubmatch(read(t, page), -1) {
+		file, anchor, _ := strings.Cut(m[1], "#")
+		target := page
+		if file != "" {
+			target = filepath.Join(filepath.Dir(page), file)
+		}
+		found[target+"#"+anchor] = true
+		if _, err := os.Stat(target); err != nil {
+			t.Errorf("%s: %v", page, err)
+		} else if anchor != "" && !anchors(read(t, target))[anchor] {
+			t.Errorf("%s: %s has no heading %s", page, target, anchor)
+		}
+	}
+	return found
+}
+
 // anchors returns the names by which links reach the headings of a page below the first level.
 func anchors(page string) map[string]bool {
 	found := map[string]bool{}
 	for _, m := range regexp.MustCompile(`(?m)^##+ (.*)$`).FindAllStringSubmatch(page, -1) {
-		name := regexp.MustCompile(`[^a-z0-9 -]`).ReplaceAllString(strings.ToLower(m[1]), "")
+		name := regexp.MustCompile(`[^a-z0-9_ -]`).ReplaceAllString(strings.ToLower(m[1]), "")
 		found[strings.ReplaceAll(name, " ", "-")] = true
 	}
 	return found
