@@ -28,7 +28,7 @@ const (
 var checkMembers = [...]string{
 	"name", "key", "limit", "window_ms", "algorithm", "burst", "align", "anchor_ms", "buckets", "fail_mode",
 	"limits", "method", "route", "host", "ip", "user", "api_key", "tier", "attributes", "fields",
-	"weight", "request_id", "payload", "ttl_ms", "times", "least", "user_agent", "trace_id", "dialect",
+	"weight", "request_id", "payload", "ttl_ms", "times", "least", "user_agent", "trace_id", "dialect", "on_expire",
 }
 
 const (
@@ -61,6 +61,7 @@ const (
 	inUserAgent
 	inTraceID
 	inDialect
+	inOnExpire
 )
 
 // checkInput is a check as it was sent, or one of its limits: its members, their values, and
@@ -167,6 +168,8 @@ func (in *checkInput) read(s *scanner, depth int) error {
 			err = in.readAttributes(s, depth+1)
 		case inFields:
 			err = in.readFields(s, depth+1)
+		case inOnExpire:
+			err = in.readOnExpire(s, depth+1)
 		default:
 			most := maxText
 			switch i {
@@ -350,7 +353,7 @@ func (in *checkInput) question(op limiter.Op, q *decide.Question) {
 	if in.given(inDialect) && !in.complained("dialect") {
 		in.dialect(q)
 	}
-	for _, i := range [...]int{inTTL, inTimes, inLeast} {
+	for _, i := range [...]int{inTTL, inTimes, inLeast, inOnExpire} {
 		if in.given(i) && !in.reserve {
 			in.wrong(checkMembers[i], "is allowed only in a reserve")
 		}

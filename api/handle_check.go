@@ -214,6 +214,15 @@ func (s *Server) lease(c echo.Context, op limiter.Op) error {
 	if err != nil {
 		return err
 	}
+	if op == limiter.OpRenew {
+		if v, err := parseJSON(body); err == nil && v.Member("reservation") != nil {
+			if err := s.renewReservation(c, v, &x.a); err != nil {
+				return err
+			}
+			x.out = append(x.enc.append(x.out[:0], &x.a), '\n')
+			return write(c, http.StatusOK, jsonType, x.out)
+		}
+	}
 	if ok {
 		err = s.deps.Checker.Lease(c.Request().Context(), op, token, decide.Origin{Face: faceHTTP}, &x.a)
 	} else if err = decodeCheck(body, op, &x.q); err == nil {

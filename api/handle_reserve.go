@@ -65,6 +65,11 @@ func (in *checkInput) reservation(q *decide.Question) (ttl int64) {
 		}
 	}
 	in.grant(q)
+	if in.given(inOnExpire) {
+		if q.Returns = 100 - in.number[inOnExpire]; q.Times > 0 && q.Returns > 0 {
+			in.wrong("on_expire", "must be keep with times")
+		}
+	}
 	return ttl
 }
 
@@ -117,6 +122,7 @@ func (s *Server) settle(c echo.Context) error {
 func settleProblem(err error) error {
 	var away *limiter.StoreError
 	var exceeded *decide.GrantExceededError
+	var ended *decide.ReservationEndedError
 	switch {
 	case errors.Is(err, decide.ErrNoDecisions):
 		return &field.ValidationError{Fields: []field.Problem{
@@ -127,6 +133,12 @@ func settleProblem(err error) error {
 	case errors.Is(err, decide.ErrBadReservation):
 		return &field.ValidationError{Fields: []field.Problem{
 			{Field: "reservation", Message: "must be a reservation from a response of this service"}}}
+	case errors.Is(err, decide.ErrSeveralReservations):
+		return &field.ValidationError{Fields: []field.Problem{{Field: "request_id",
+			Message: "is that of several open reservations; send the reservation"}}}
+	case errors.As(err, &ended) && ended.Keeps < 100:
+		return reply.ReservationEnded.Problem("The charge is final: " + strconv.FormatInt(ended.Keeps, 10) +
+			" percent of the estimate, as on_expire said, or the actual weight if the reservation was settled before.")
 	case errors.Is(err, decide.ErrReservationEnded):
 		return reply.ReservationEnded.Problem(
 			"The charge is final: the estimate, or the actual weight if the reservation was settled before.")
@@ -140,69 +152,43 @@ func settleProblem(err error) error {
 	return err
 }
 
-// decodeSettlement reads {"reservation": "…", "weight": n, "fields": {…}, "decisions": {"allowed": n, "denied": n}}.
+// decodeSettlement reads {"reservation" or "request_id": "…", "weight": n, "fields": {…}, "decisions": {"allowed": n, "denied": n}}.
 func decodeSettlement(body []byte) (*decide.Settlement, error) {
 	v, err := parseJSON(body)
 	if err != nil {
 		return nil, err
 	}
-	var errs []field.Problem
-	s, err := readSettlement(v, "", &errs)
-	switch {
-	case err != nil:
+	var d amountReader
+	s, err := d.settlement(v)
+	if err != nil {
 		return nil, err
-	case len(errs) > 0:
-		return nil, &field.ValidationError{Fields: errs}
 	}
-	return s, nil
+	return s, d.err()
 }
 
-// readSettlement reads a settlement and adds what is wrong with it to errs, with under in front of the names of
-// members. The error is that of an unknown member.
-func readSettlement(v *tree.Value, under string, errs *[]field.Problem) (*decide.Settlement, error) {
-	wrong := func(member, message string) {
-		if len(*errs) < maxFieldErrors {
-			*errs = append(*errs, field.Problem{Field: under + member, Message: message})
-		}
-	}
-	amount := func(field string, v *tree.Value) int64 {
-		if !v.IsNumber() {
-			wrong(field, "must be an integer")
-			return 0
-		}
-		n, kind := parseInteger([]byte(v.Text))
-		switch {
-		case kind == notInteger:
-			wrong(field, "must be an integer, written without a decimal point or exponent")
-		case kind == outOfRange || n < 0:
-			wrong(field, "must be between 0 and "+strconv.FormatInt(limiter.MaxExact, 10))
-		}
-		return n
-	}
+// settlement reads a settlement. The error is that of an unknown member.
+func (d *amountReader) settlement(v *tree.Value) (*decide.Settlement, error) {
 	s := &decide.Settlement{Weight: -1, Origin: decide.Origin{Face: faceHTTP}}
 	for i := range v.Members {
 		name, m := v.Members[i].Name, &v.Members[i].Value
 		switch name {
 		case "reservation":
 			if m.Kind != tree.Text || m.Text == "" {
-				wrong("reservation", "must be a reservation from a response of this service")
+				d.wrong("reservation", "must be a reservation from a response of this service")
 			}
 			s.Reservation = m.Text
 		case "weight":
-			s.Weight = amount("weight", m)
+			s.Weight = d.amount("weight", m)
 		case "fields":
-			if m.Kind != tree.Object || len(m.Members) > maxPairs {
-				wrong("fields", "must be an object of at most "+strconv.Itoa(maxPairs)+" members")
-				continue
+			s.Fields = d.fields("fields", m)
+		case "request_id":
+			if m.Kind != tree.Text || m.Text == "" || len(m.Text) > maxRequestID {
+				d.wrong("request_id", "must be the request_id of a reserve")
 			}
-			s.Fields = make(map[string]int64, len(m.Members))
-			for k := range m.Members {
-				field := m.Members[k].Name
-				s.Fields[field] = amount("fields."+clip(field), &m.Members[k].Value)
-			}
+			s.RequestID = m.Text
 		case "decisions":
 			if m.Kind != tree.Object {
-				wrong("decisions", "must be an object")
+				d.wrong("decisions", "must be an object")
 				continue
 			}
 			s.Decisions = &decide.Decisions{}
@@ -215,20 +201,23 @@ func readSettlement(v *tree.Value, under string, errs *[]field.Problem) (*decide
 				default:
 					return nil, unknownMember("decisions." + member)
 				}
-				*into = amount("decisions."+m.Members[k].Name, &m.Members[k].Value)
+				*into = d.amount("decisions."+m.Members[k].Name, &m.Members[k].Value)
 			}
 			if s.Decisions.Denied > decide.MaxDenied {
-				wrong("decisions.denied", "must be between 0 and "+strconv.Itoa(decide.MaxDenied))
+				d.wrong("decisions.denied", "must be between 0 and "+strconv.Itoa(decide.MaxDenied))
 			}
 		default:
 			return nil, unknownMember(name)
 		}
 	}
-	if v.Member("reservation") == nil {
-		wrong("reservation", "is required")
+	switch byID := v.Member("request_id") != nil; {
+	case v.Member("reservation") == nil && !byID:
+		d.wrong("reservation", "is required, or the request_id of the reserve")
+	case v.Member("reservation") != nil && byID:
+		d.wrong("request_id", "must be left out with a reservation")
 	}
 	if v.Member("weight") == nil && v.Member("fields") == nil && v.Member("decisions") == nil {
-		wrong("weight", "is required unless fields contain the actual weights, or decisions are reported")
+		d.wrong("weight", "is required unless fields contain the actual weights, or decisions are reported")
 	}
 	return s, nil
 }

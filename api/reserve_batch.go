@@ -193,7 +193,11 @@ func (b *reserves) settlement(s *scanner, n int) error {
 	if err != nil {
 		return err
 	}
-	one, err := readSettlement(&v, fmt.Sprintf("settlements[%d].", n), &b.errs)
+	d := amountReader{under: fmt.Sprintf("settlements[%d].", n)}
+	one, err := d.settlement(&v)
+	for _, p := range d.errs {
+		b.wrong(p.Field, "%s", p.Message)
+	}
 	b.settlements = append(b.settlements, one)
 	return err
 }

@@ -91,6 +91,7 @@ var table = []Route{
 	{http.MethodPost, "/ratelimit/settle", access.ScopeCheck, (*Server).settle},
 	{http.MethodPost, "/ratelimit/release", access.ScopeCheck, (*Server).release},
 	{http.MethodPost, "/ratelimit/renew", access.ScopeCheck, (*Server).renew},
+	{http.MethodGet, "/ratelimit/reservations", access.ScopeRulesRead, (*Server).listReservations},
 	{http.MethodPost, rlsPath, access.ScopeCheck, (*Server).rls},
 	{http.MethodGet, "/ratelimit/deferred", access.ScopeRulesRead, (*Server).listDeferred},
 	{http.MethodGet, "/ratelimit/deferred/:id", access.ScopeDeferred, (*Server).releaseDeferred},

@@ -72,6 +72,8 @@ type Answer struct {
 	// in ExpiresIn ms.
 	Reservation string
 	ExpiresIn   int64
+	// Returns is the percentage of what was reserved that goes back if nobody settles it in time.
+	Returns int64
 	// Granted is how many requests an allowed reserve of several has charged. Its caller may decide them by itself for
 	// SpendWithin ms from the moment of sending, 0 for not at all; if none was granted, it may deny them for so long.
 	// Shrinks: how many it may still admit falls evenly to 0 within that time.

@@ -46,6 +46,8 @@ type CheckerOptions struct {
 	Patience time.Duration
 	// Secrets seal reservations. If nil, there are no reservations.
 	Secrets Secrets
+	// Open lists open reservations. If nil, they are not listed, not found by request id, and stay charged at their end.
+	Open *OpenReservations
 	// Lost is the time that this process was not run, since it started; it grows only and costs a few ns. Nil means none.
 	Lost func() time.Duration
 	// Deferred is the queue of deferred requests. If nil, no request is deferred.
@@ -269,7 +271,7 @@ func (c *Checker) answer(ctx context.Context, w *work, p *plan, a *Answer) error
 		a.Lease = leaseToken(w, p, a)
 	}
 	if q.secret != nil && a.Allowed() && !ByFailMode(a.Degraded) {
-		a.Reservation = c.reserved(w, p, a)
+		a.Reservation = c.reserved(ctx, w, p, a)
 	}
 	if q.Deferrable && !a.Allowed() {
 		c.postpone(ctx, q, enforced, a)

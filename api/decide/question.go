@@ -37,6 +37,8 @@ type Question struct {
 	// Times: a reserve is one of up to Times requests like this one, and of at least Least, which its caller decides; 0
 	// for an ordinary one. See Checker.Reserve.
 	Times, Least int64
+	// Returns is the percentage, 0 to 100, of what a reserve charged that goes back if nobody settles it in time.
+	Returns int64
 	// Dialect is that of the answer to the client, a word of package profile; "" is none.
 	Dialect string
 	// Origin is for records only.

@@ -14,7 +14,8 @@ import (
 // A reservation token lists what one allowed answer charged by an estimate, so that it can be
 // settled without the descriptor. It is base64url of
 //
-//	version (3), expiry in ms since the epoch, granted requests, whether they shrink (1 or 0), calls, leases, denier,
+//	version (3), beginning and expiry in ms since the epoch, percent of the estimate that stays charged at the expiry,
+//	name on the list, request id, granted requests, whether they shrink (1 or 0), calls, leases, denier,
 //	seal (16)
 //	calls: number; each: kind, id, asks
 //	asks: number; each: flags, source, pool, key, weight, limit; then, if a flag says so, name, life and margin of the
@@ -37,7 +38,7 @@ const (
 	askSize    = 48 // the approximate size of an ask without its key
 	// sealable bounds the asks of a token that is not too long, in bytes before base64. sealedAsk is the most that one
 	// has beside its texts, with what is used of it.
-	sealable  = maxReservation*3/4 - 256
+	sealable  = maxReservation*3/4 - 384
 	sealedAsk = 60
 )
 
@@ -50,15 +51,20 @@ const (
 	resApart    = 1 // the same for a shadow rule or candidate, which does not affect the answer
 	// resBare is added if the take spent nothing, so that there is no record.
 	resBare = 2
+	// resMore settles what a renewal took beside the enforced limits.
+	resMore = 4
 )
 
 // reservation is the content of a token.
 type reservation struct {
-	expires int64
-	granted int64 // requests that the caller decides, 0 if it decides none
-	shrinks bool
-	calls   []reservedCall
-	leases  []limiter.Call // OpRelease
+	began, expires int64
+	keeps          int64  // percent of the estimate that stays charged at the expiry
+	name           string // on the list of open reservations, "" if it is not there
+	request        string // the request id of the reserve, "" for none
+	granted        int64  // requests that the caller decides, 0 if it decides none
+	shrinks        bool
+	calls          []reservedCall
+	leases         []limiter.Call // OpRelease
 	// denier is the place (from 1) of the ask of the only call that denied a grant, 0 if none did. Nothing was charged
 	// then, and the token is for the denials of its caller. used are the units that count of each ask.
 	denier int64
@@ -98,8 +104,11 @@ const (
 
 // seal writes a token.
 func (r *reservation) seal(secret []byte) string {
-	b := binary.AppendUvarint([]byte{reservationVersion}, uint64(r.expires))
-	b = binary.AppendUvarint(b, uint64(r.granted))
+	b := []byte{reservationVersion}
+	for _, v := range []int64{r.began, r.expires, r.keeps} {
+		b = binary.AppendUvarint(b, uint64(v))
+	}
+	b = binary.AppendUvarint(wire.AppendText(wire.AppendText(b, r.name), r.request), uint64(r.granted))
 	shrinks := byte(0)
 	if r.shrinks {
 		shrinks = 1
@@ -193,7 +202,8 @@ func openReservation(token string, secrets [][]byte) (*reservation, error) {
 		return nil, ErrBadReservation
 	}
 	r := wire.Read(b[1:])
-	out := &reservation{expires: r.Number(limiter.MaxExact), granted: r.Number(limiter.MaxExact), shrinks: r.Byte() == 1}
+	out := &reservation{began: r.Number(limiter.MaxExact), expires: r.Number(limiter.MaxExact), keeps: r.Number(100),
+		name: r.Text(64), request: r.Text(64), granted: r.Number(limiter.MaxExact), shrinks: r.Byte() == 1}
 	for range r.Number(limiter.MaxLimits) {
 		c := reservedCall{kind: r.Byte(), id: r.Text(64)}
 		for range r.Number(limiter.MaxLimits) {

@@ -29,9 +29,23 @@ type Secrets interface {
 	Secrets(ctx context.Context, again bool) ([][]byte, error)
 }
 
-// ErrReservationEnded means that a reservation has expired or its record is lost. The estimate
-// stays charged.
+// ErrReservationEnded means that a reservation has expired or its record is lost. It is a *ReservationEndedError.
 var ErrReservationEnded = errors.New("the reservation has ended")
+
+// ReservationEndedError says what stays charged of a reservation that nobody settled in time.
+type ReservationEndedError struct {
+	// Keeps is the percentage of the estimate.
+	Keeps int64
+}
+
+// Error implements error.
+func (e *ReservationEndedError) Error() string { return ErrReservationEnded.Error() }
+
+// Is makes errors.Is find ErrReservationEnded.
+func (e *ReservationEndedError) Is(target error) bool { return target == ErrReservationEnded }
+
+// ended is the error of a reservation that has ended.
+func (r *reservation) ended() error { return &ReservationEndedError{r.keeps} }
 
 // ErrTooManyLimits means that a token cannot hold all limits that apply.
 var ErrTooManyLimits = errors.New("too many limits apply for a reservation")
@@ -79,8 +93,9 @@ func (w *work) keep(p *plan) error {
 }
 
 // reserved returns the token of what plan p charged.
-func (c *Checker) reserved(w *work, p *plan, a *Answer) string {
-	out := reservation{expires: c.opt.Now().UnixMilli() + p.q.reserve}
+func (c *Checker) reserved(ctx context.Context, w *work, p *plan, a *Answer) string {
+	now := c.opt.Now().UnixMilli()
+	out := reservation{began: now, expires: now + p.q.reserve, keeps: 100 - p.q.Returns, request: p.q.RequestID}
 	if p.grant.within > 0 {
 		out.granted, out.shrinks = p.grant.times, p.grant.shrinks
 	}
@@ -96,10 +111,16 @@ func (c *Checker) reserved(w *work, p *plan, a *Answer) string {
 		}
 		limit += n
 	}
+	c.shelve(&out, p)
 	token := out.seal(p.q.secret)
 	if len(token) > maxReservation { // because the names of fields are very long
 		return ""
 	}
+	if c.listOpen(ctx, &out, token, p.q.RequestID) != nil { // nobody could do anything at its end
+		out.keeps, out.name = 100, ""
+		token = out.seal(p.q.secret)
+	}
+	a.Returns = 100 - out.keeps
 	a.ExpiresIn = p.q.reserve
 	return token
 }
@@ -122,6 +143,9 @@ func (r *reservation) add(call *limiter.Call, limits []plannedLimit, enforced bo
 		ask := reservedAsk{Ask: call.Request.Asks[k], isPool: at >= len(limits)}
 		if part := call.Result.Part(k); part != nil {
 			ask.Ask = part.Asked
+		}
+		if ask.Limit.Kept == limiter.KeptSet { // a settlement sets no limit
+			ask.Limit.Kept = limiter.KeptObeyed
 		}
 		if ask.Limit.Algorithm.Traits().Slots {
 			if ask.Weight > 0 {
@@ -178,8 +202,13 @@ type Settlement struct {
 	Weight int64
 	// Fields are the weights for rules with a weight_field. Missing ones stay as estimated.
 	Fields map[string]int64
+	// RequestID, without Reservation, is that of the reserve. A reservation that was renewed is the newest one.
+	RequestID string
 	// Decisions are those that the caller of a grant made, nil if it reports none.
 	Decisions *Decisions
+	// expired: the reservation ended, and keeps percent of the estimate stay charged.
+	expired bool
+	keeps   int64
 	// Origin is for records only.
 	Origin Origin
 }
@@ -217,12 +246,18 @@ func (c *Checker) settle(ctx context.Context, s *Settlement, a *Answer) error {
 	start := c.opt.Now()
 	opening, cancel := c.limited(ctx)
 	defer cancel()
+	if s.Reservation == "" {
+		var err error
+		if s.Reservation, err = c.find(opening, s.RequestID); err != nil {
+			return err
+		}
+	}
 	r, err := c.open(opening, s.Reservation)
 	if err != nil {
 		return err
 	}
 	if start.UnixMilli() >= r.expires {
-		return ErrReservationEnded
+		return r.ended()
 	}
 	switch {
 	case s.Decisions == nil:
@@ -238,11 +273,16 @@ func (c *Checker) settle(ctx context.Context, s *Settlement, a *Answer) error {
 	if r.shrinks { // what it spent may be spent later than it drains, so nothing of it comes back
 		s.Weight, s.Fields = -1, nil
 	}
-	calls := make([]limiter.Call, 0, len(r.calls)+len(r.leases))
-	for i := range r.calls {
-		calls = append(calls, r.calls[i].settle(s))
+	if err := c.settleOpened(ctx, r, s, start, a); err != nil {
+		return err
 	}
-	calls = append(calls, r.leases...)
+	c.unlist(r.name)
+	return nil
+}
+
+// settleOpened settles a reservation, whether or not it has expired.
+func (c *Checker) settleOpened(ctx context.Context, r *reservation, s *Settlement, start time.Time, a *Answer) error {
+	calls := append(r.settle(s), r.leases...)
 	if timeout := c.timeout(calls); timeout > 0 {
 		b := c.within(ctx, timeout)
 		defer b.release()
@@ -272,44 +312,81 @@ func (c *Checker) open(ctx context.Context, token string) (*reservation, error) 
 	return nil, ErrBadReservation
 }
 
-// settle returns the store call that settles one call of the reserve.
-func (c *reservedCall) settle(s *Settlement) limiter.Call {
-	req := limiter.Request{Op: limiter.OpSettle, ID: c.id, Asks: make([]limiter.Ask, len(c.asks))}
+// settle returns the store calls that settle a reservation, in the order of its calls. What renewals took is given back
+// first: each call is settled to at most what it took, and what is above all of them is charged with the first.
+func (r *reservation) settle(s *Settlement) []limiter.Call {
+	calls := make([]limiter.Call, len(r.calls), len(r.calls)+len(r.leases))
+	var more, left map[limiter.Key]int64 // by limit: what renewals took, and what of it was used
+	for i := range r.calls {
+		calls[i].Request = r.calls[i].request(limiter.OpSettle)
+		if r.calls[i].kind&resMore == 0 {
+			continue
+		}
+		if more == nil {
+			more, left = map[limiter.Key]int64{}, map[limiter.Key]int64{}
+		}
+		for k := range r.calls[i].asks {
+			more[r.calls[i].asks[k].Key] += r.calls[i].asks[k].Weight
+		}
+	}
+	for i := range r.calls {
+		asks := calls[i].Request.Asks
+		if r.calls[i].kind&resMore != 0 {
+			for k := range asks {
+				asks[k].Weight = min(asks[k].Weight, left[asks[k].Key])
+				left[asks[k].Key] -= asks[k].Weight
+			}
+			continue
+		}
+		r.calls[i].weigh(s, asks, more)
+		for k := range asks {
+			if added := more[asks[k].Key]; added > 0 {
+				estimate, actual := r.calls[i].asks[k].Weight, asks[k].Weight
+				left[asks[k].Key] = min(max(0, actual-estimate), added)
+				asks[k].Weight = min(actual, estimate) + max(0, actual-estimate-added)
+			}
+		}
+	}
+	return calls
+}
+
+// weigh sets the actual weights of one call. more is what renewals added to the estimates.
+func (c *reservedCall) weigh(s *Settlement, asks []limiter.Ask, more map[limiter.Key]int64) {
 	var pools map[int64]int64 // the largest weight of each pool's limits
 	place := int64(0)
 	for i := range c.asks {
 		a := &c.asks[i]
-		ask := a.Ask
 		if a.isPool {
-			if place++; ask.Weight > 0 {
-				ask.Weight = pools[place]
+			if place++; a.Weight > 0 {
+				asks[i].Weight = pools[place]
 			}
-		} else {
-			ask.Weight = a.weigh(s)
-			if a.pool > 0 && !a.Look {
-				if pools == nil {
-					pools = map[int64]int64{}
-				}
-				pools[a.pool] = max(pools[a.pool], ask.Weight)
-			}
+			continue
 		}
-		req.Asks[i] = ask
+		asks[i].Weight = a.weigh(s, a.Weight+more[a.Key])
+		if a.pool > 0 && !a.Look {
+			if pools == nil {
+				pools = map[int64]int64{}
+			}
+			pools[a.pool] = max(pools[a.pool], asks[i].Weight)
+		}
 	}
-	return limiter.Call{Request: req}
 }
 
-// weigh returns the actual weight of the request for one limit.
-func (a *reservedAsk) weigh(s *Settlement) int64 {
+// weigh returns the actual weight of the request for one limit, of which so much was estimated.
+func (a *reservedAsk) weigh(s *Settlement, estimate int64) int64 {
+	if s.expired {
+		return estimate/100*s.keeps + (estimate%100*s.keeps+99)/100
+	}
 	if a.source != "" && !a.isNamed {
 		if v, ok := s.Fields[a.source]; ok {
 			return v
 		}
-		return a.Weight
+		return estimate
 	}
 	if s.Weight >= 0 {
 		return s.Weight
 	}
-	return a.Weight
+	return estimate
 }
 
 // answerSettlement writes the answer of a settlement, with the enforced limits only.
@@ -325,8 +402,13 @@ func (c *Checker) answerSettlement(ctx context.Context, r *reservation, calls []
 		if r.calls[i].kind&resApart != 0 {
 			continue
 		}
+		if r.calls[i].kind&resMore != 0 { // its record ends with those of the estimate at first
+			a.merge(&calls[i])
+			c.observeSettlement(&r.calls[i], &calls[i])
+			continue
+		}
 		if !calls[i].Result.Allowed && r.calls[i].kind&resBare == 0 {
-			return ErrReservationEnded
+			return r.ended()
 		}
 		a.applySettlement(set, &r.calls[i], &calls[i])
 		c.observeSettlement(&r.calls[i], &calls[i])
@@ -374,17 +456,11 @@ func (a *Answer) applySettlement(set *match.Set, r *reservedCall, call *limiter.
 		if r.asks[i].isPool {
 			continue
 		}
-		la := LimitAnswer{Key: call.Request.Asks[i].Key, Limit: call.Request.Asks[i].Limit, Decision: call.Result.Limits[i],
-			Weight: call.Request.Asks[i].Weight, Known: true}
-		if la.Decision.Used > la.Decision.Limit { // as a charge says of what does not fit
-			la.Decision.Allowed, a.Verdict = false, Denied
+		d := call.Result.Limits[i]
+		if d.Used > d.Limit { // as a charge says of what does not fit
+			d.Allowed, a.Verdict = false, Denied
 		}
-		la.Decision = la.Decision.Within(r.asks[i].Spare)
-		la.name(set, &r.asks[i])
-		a.Limits = append(a.Limits, la)
-		if n := len(a.Limits) - 1; !la.Meter && (a.Strictest < 0 || la.Decision.StricterThan(a.Limits[a.Strictest].Decision)) {
-			a.Strictest = n
-		}
+		a.add(set, &r.asks[i], call.Request.Asks[i].Weight, d)
 	}
 }
 

@@ -201,6 +201,10 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	if err != nil {
 		return err
 	}
+	reservations, err := openReservations(&cfg, &host, files[&cfg.RedisURL], stops)
+	if err != nil {
+		return err
+	}
 	followPoolLoads(buckets.loads, sets, stops)
 	observers := decide.Observers{metrics, &outageLog{log: host.Log, now: host.Now, incidents: incidents}, figures}
 	recorded, err := openDecisionLogs(&cfg, &host, db, files[&cfg.KafkaPassword], metrics, figures.node, stops)
@@ -223,7 +227,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	withdrawals := decide.NewWithdrawals(deferred)
 	stops.add("withdrawals of deferred requests", func(context.Context) error { withdrawals.Close(); return nil })
 	deciding := decide.CheckerOptions{
-		Deferred: deferred, Withdrawals: withdrawals, Secrets: secrets, Loads: buckets.loads,
+		Deferred: deferred, Withdrawals: withdrawals, Secrets: secrets, Open: reservations, Loads: buckets.loads,
 		Sets: sets, Store: spans.Store(buckets.store), Local: buckets.local, Ledger: buckets.ledger,
 		Timeout: cfg.StoreTimeout, Lost: meter.Lost, Now: host.Now, Observe: observers,
 		Trace: spans.Decisions(),
@@ -235,6 +239,8 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	if err != nil {
 		return err
 	}
+	metrics.Reservations(reservations)
+	stops.add("open reservations", task(checker.RunReservations))
 	trusted, err := cfg.TrustedNetworks()
 	if err != nil {
 		return err

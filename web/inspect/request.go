@@ -38,6 +38,7 @@ type pastedRequest struct {
 	TTL       json.RawMessage `json:"ttl_ms"`
 	Times     json.RawMessage `json:"times"`
 	Least     json.RawMessage `json:"least"`
+	OnExpire  json.RawMessage `json:"on_expire"`
 	Dialect   json.RawMessage `json:"dialect"`
 }
 

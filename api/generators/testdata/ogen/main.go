@@ -110,7 +110,7 @@ func reserve(ctx context.Context, c *client.Client, name string) {
 	reserved := as[*client.Answer](reply, err, "reserve")
 	assert.True(reserved.Allowed && reserved.Reservation.Set, "reserve", reserved)
 	end, err := c.Settle(ctx, &client.Settlement{
-		Reservation: reserved.Reservation.Value, Weight: client.NewOptUnits(0),
+		Reservation: reserved.Reservation, Weight: client.NewOptUnits(0),
 	}, client.SettleParams{})
 	settled := as[*client.Answer](end, err, "settle")
 	assert.True(settled.Refunded.Value == 1, "settle", settled)

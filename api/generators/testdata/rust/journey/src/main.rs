@@ -113,7 +113,8 @@ async fn reservation(node: &Configuration, name: &str) {
     assert!(reserved.allowed, "{reserved:?}");
     let settlement = models::Settlement {
         weight: Some(0),
-        ..models::Settlement::new(reserved.reservation.expect("reservation"))
+        reservation: Some(reserved.reservation.expect("reservation")),
+        ..models::Settlement::new()
     };
     let settled = settle(node, settlement, None).await.expect("settle");
     assert_eq!(settled.refunded, Some(1));

@@ -1,0 +1,358 @@
+package decide
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"sluice/internal/tick"
+	"sluice/limiter"
+	"sluice/rules/match"
+)
+
+// ReservationList keeps what is known of open reservations, for all nodes that share a counter store. It is safe for
+// concurrent use. Bodies are opaque to it. The group of a name is what precedes its dot.
+type ReservationList interface {
+	// Put adds an entry, or replaces the one with its name. It is due in life ms. units are what it holds, by rule.
+	Put(ctx context.Context, name string, life int64, body []byte, units map[string]int64) error
+	// Find returns the body of the entry of a group, nil for none. several is true if more than one was put while
+	// another was there.
+	Find(ctx context.Context, group string) (body []byte, several bool, err error)
+	// Settle forgets the units of an entry and hides it from Page. The entry stays for after ms for Find.
+	Settle(ctx context.Context, name string, after int64) error
+	// Remove removes an entry.
+	Remove(ctx context.Context, name string) error
+	// Due returns up to most entries that are due, and nothing of what was settled. It does not return them again for two
+	// seconds, to whichever node.
+	Due(ctx context.Context, most int) (names []string, bodies [][]byte, err error)
+	// Page returns up to most entries behind a place in the list, "" for its beginning, and the place behind them, "" at
+	// its end. There may be more although it returns fewer.
+	Page(ctx context.Context, after string, most int) (bodies [][]byte, next string, err error)
+	// Units returns how many units all entries hold, by rule.
+	Units(ctx context.Context) (map[string]int64, error)
+}
+
+const (
+	// dueBatch is how many expired reservations a node settles in a turn.
+	dueBatch = 200
+	// openTurn is how often a node looks for expired reservations.
+	openTurn = time.Second
+	// openQueue is how many changes of the list wait to be written. More are lost, and the list is wrong until their
+	// reservations expire.
+	openQueue = 16_384
+)
+
+// ErrSeveralReservations means that open reservations of different keys have the same request id.
+var ErrSeveralReservations = errors.New("several open reservations have this request id")
+
+// OpenReservations lists open reservations, and settles those that nobody settled in time. A Checker that has it owns
+// no goroutine: Run does the work that no request waits for.
+type OpenReservations struct {
+	list  ReservationList
+	queue chan func(context.Context) error
+
+	mu      sync.Mutex
+	open    map[string]int64
+	expired map[ExpiredUnits]int64
+}
+
+// ExpiredUnits are units of reservations that expired. Kept is true for those that stayed charged.
+type ExpiredUnits struct {
+	Rule string
+	Kept bool
+}
+
+// NewOpenReservations returns one on a list.
+func NewOpenReservations(list ReservationList) *OpenReservations {
+	return &OpenReservations{list: list, queue: make(chan func(context.Context) error, openQueue),
+		expired: map[ExpiredUnits]int64{}}
+}
+
+// Units returns how many units open reservations held a few seconds ago, by rule.
+func (o *OpenReservations) Units() map[string]int64 {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return maps.Clone(o.open)
+}
+
+// Expired returns how many units of reservations have expired on this node's watch.
+func (o *OpenReservations) Expired() map[ExpiredUnits]int64 {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return maps.Clone(o.expired)
+}
+
+// later carries out a change of the list that no request waits for.
+func (o *OpenReservations) later(change func(context.Context) error) {
+	select {
+	case o.queue <- change:
+	default:
+	}
+}
+
+// flush carries out the changes that wait.
+func (o *OpenReservations) flush(ctx context.Context) {
+	for {
+		select {
+		case change := <-o.queue:
+			_ = change(ctx) // the entry is removed when it is due
+		default:
+			return
+		}
+	}
+}
+
+// RunReservations settles expired reservations until ctx ends. One call a Checker. It returns once the changes of the
+// list that wait are written, or two seconds have passed.
+func (c *Checker) RunReservations(ctx context.Context) {
+	o := c.opt.Open
+	var turns int
+	wait := time.NewTicker(openTurn)
+	defer wait.Stop()
+	for ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case change := <-o.queue:
+			_ = change(ctx)
+		case <-wait.C:
+			c.ExpireReservations(ctx)
+			if turns++; turns%5 == 1 {
+				if units, err := o.list.Units(ctx); err == nil {
+					o.mu.Lock()
+					o.open = units
+					o.mu.Unlock()
+				}
+			}
+		}
+	}
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*openTurn)
+	defer cancel()
+	o.flush(last)
+}
+
+// ExpireReservations is one turn of RunReservations: it writes what waits, and settles what is due.
+func (c *Checker) ExpireReservations(ctx context.Context) {
+	o := c.opt.Open
+	o.flush(ctx)
+	for {
+		names, bodies, err := o.list.Due(ctx, dueBatch)
+		if err != nil || len(names) == 0 {
+			return
+		}
+		for i := range names {
+			if c.expire(ctx, bodies[i]) {
+				_ = o.list.Remove(ctx, names[i]) // else it is due once more, which changes nothing
+			}
+		}
+		if len(names) < dueBatch || !tick.Wait(ctx, 0) {
+			return
+		}
+	}
+}
+
+// expire does with a reservation what is to happen at its end, and reports whether that is done.
+func (c *Checker) expire(ctx context.Context, body []byte) bool {
+	var e openEntry
+	if json.Unmarshal(body, &e) != nil {
+		return true
+	}
+	r, err := c.open(ctx, e.Token)
+	if err != nil {
+		return errors.Is(err, ErrBadReservation)
+	}
+	if r.keeps == 100 {
+		calls := r.keepAlive(1)[:len(r.calls)]
+		c.opt.Store.DoAll(ctx, calls)
+		open := false
+		for i := range calls {
+			if calls[i].Err != nil {
+				return false
+			}
+			open = open || r.calls[i].kind == resEnforced && calls[i].Result.Allowed
+		}
+		if open {
+			c.opt.Open.count(&e, true)
+		}
+		return true
+	}
+	var a Answer
+	s := &Settlement{Reservation: e.Token, Weight: -1, expired: true, keeps: r.keeps, Origin: Origin{}}
+	err = c.settleOpened(ctx, r, s, c.opt.Now(), &a)
+	if err == nil && !a.Replayed {
+		c.opt.Open.count(&e, false)
+	}
+	return err == nil || errors.Is(err, ErrReservationEnded)
+}
+
+// count counts the units of an expired reservation.
+func (o *OpenReservations) count(e *openEntry, kept bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, l := range e.Limits {
+		stays := l.Units
+		if !kept {
+			stays = l.Units/100*e.Keeps + (l.Units%100*e.Keeps+99)/100
+		}
+		if l.Rule != "" {
+			o.expired[ExpiredUnits{l.Rule, true}] += stays
+			o.expired[ExpiredUnits{l.Rule, false}] += l.Units - stays
+		}
+	}
+}
+
+// OpenReservation is one that has not been settled.
+type OpenReservation struct {
+	// RequestID is that of the reserve, "" for none.
+	RequestID string
+	// Began and Expires are in ms since the epoch.
+	Began, Expires int64
+	// Keeps is the percentage of the estimate that stays charged at the expiry.
+	Keeps  int64
+	Limits []OpenLimit
+}
+
+// OpenLimit is what a reservation holds of one limit. Rule is "" for a direct limit.
+type OpenLimit struct {
+	Rule  string      `json:"r,omitempty"`
+	Key   limiter.Key `json:"k"`
+	Units int64       `json:"u"`
+}
+
+// openEntry is an OpenReservation on the list.
+type openEntry struct {
+	Token     string      `json:"t"`
+	RequestID string      `json:"q,omitempty"`
+	Began     int64       `json:"b"`
+	Expires   int64       `json:"e"`
+	Keeps     int64       `json:"p"`
+	Limits    []OpenLimit `json:"l"`
+}
+
+// OpenWant says which open reservations to list.
+type OpenWant struct {
+	// Before is when they began at the latest, ms since the epoch.
+	Before int64
+	// Rule and Key, if not "", are the name of a rule and the name for people of a key that they hold units of.
+	Rule, Key string
+	// After is the place in the list, "" for its beginning; Most how many to return, and how many to look at.
+	After string
+	Most  int
+}
+
+// ListReservations lists open reservations. It looks at up to 32 times want.Most, so it may return fewer although next
+// says that there are more. Errors are the store's.
+func (c *Checker) ListReservations(ctx context.Context, want *OpenWant) (out []OpenReservation, next string, err error) {
+	if c.opt.Open == nil {
+		return nil, "", nil
+	}
+	ctx, cancel := c.limited(ctx)
+	defer cancel()
+	next = want.After
+	for range 32 {
+		bodies, after, err := c.opt.Open.list.Page(ctx, next, want.Most-len(out))
+		if err != nil {
+			return nil, "", &limiter.StoreError{Cause: limiter.CauseConnection, Err: err}
+		}
+		for _, body := range bodies {
+			var e openEntry
+			if json.Unmarshal(body, &e) == nil && e.fits(want) {
+				out = append(out, OpenReservation{e.RequestID, e.Began, e.Expires, e.Keeps, e.Limits})
+			}
+		}
+		if next = after; next == "" || len(out) >= want.Most {
+			break
+		}
+	}
+	return out, next, nil
+}
+
+func (e *openEntry) fits(want *OpenWant) bool {
+	return e.Began <= want.Before && (want.Rule == "" && want.Key == "" ||
+		slices.ContainsFunc(e.Limits, func(l OpenLimit) bool {
+			return (want.Rule == "" || l.Rule == want.Rule) && (want.Key == "" || match.DisplayKey(l.Key) == want.Key)
+		}))
+}
+
+// reservationGroup names the reservations with a request id.
+func reservationGroup(requestID string) string { return shortHash("reservation\x00" + requestID) }
+
+// shelve gives a reservation the name that it has on the list, if it comes there: a grant does not, since its caller
+// settles it continually, nor does one that holds no units.
+func (c *Checker) shelve(r *reservation, p *plan) {
+	if c.opt.Open == nil || len(r.calls) == 0 || r.granted > 0 || p.q.Times > 0 {
+		r.keeps = 100
+		return
+	}
+	id := p.q.RequestID
+	if id == "" {
+		id = r.calls[0].id
+	}
+	r.name = reservationGroup(id) + "." + shortHash(string(r.calls[0].asks[0].Key))[:10]
+}
+
+// listOpen puts a reservation on the list. A caller who relies on that waits for it.
+func (c *Checker) listOpen(ctx context.Context, r *reservation, token, requestID string) error {
+	if r.name == "" {
+		return nil
+	}
+	e := openEntry{Token: token, RequestID: requestID, Began: r.began, Expires: r.expires, Keeps: r.keeps}
+	set, units := c.opt.Sets.Load(), map[string]int64{}
+	for i := range r.calls {
+		for k := range r.calls[i].asks {
+			ask := &r.calls[i].asks[k]
+			if ask.isPool || ask.Look || r.calls[i].kind&resApart != 0 {
+				continue
+			}
+			l := OpenLimit{Key: ask.Key, Units: ask.Weight}
+			if rule := ruleOfKey(set, ask.Key); rule != nil {
+				l.Rule = rule.Rule.Name
+				units[l.Rule] += l.Units
+			}
+			e.Limits = append(e.Limits, l)
+		}
+	}
+	body, err := json.Marshal(&e)
+	if err != nil {
+		return err
+	}
+	life := r.expires - c.opt.Now().UnixMilli()
+	put := func(ctx context.Context) error { return c.opt.Open.list.Put(ctx, r.name, life, body, units) }
+	if r.keeps == 100 && requestID == "" {
+		c.opt.Open.later(put)
+		return nil
+	}
+	ctx, cancel := c.limited(ctx)
+	defer cancel()
+	return put(ctx)
+}
+
+// unlist takes a settled reservation off the list. A repeat of its settlement finds it for a while.
+func (c *Checker) unlist(name string) {
+	if name != "" && c.opt.Open != nil {
+		c.opt.Open.later(func(ctx context.Context) error {
+			return c.opt.Open.list.Settle(ctx, name, limiter.ReplayWindow)
+		})
+	}
+}
+
+// find returns the newest token of the reservation that a reserve with a request id made.
+func (c *Checker) find(ctx context.Context, requestID string) (string, error) {
+	if c.opt.Open == nil {
+		return "", ErrReservationEnded
+	}
+	body, several, err := c.opt.Open.list.Find(ctx, reservationGroup(requestID))
+	var e openEntry
+	switch {
+	case err != nil:
+		return "", &limiter.StoreError{Cause: limiter.CauseConnection, Err: err}
+	case several:
+		return "", ErrSeveralReservations
+	case body == nil || json.Unmarshal(body, &e) != nil:
+		return "", ErrReservationEnded
+	}
+	return e.Token, nil
+}

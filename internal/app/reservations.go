@@ -1,0 +1,30 @@
+package app
+
+import (
+	"context"
+
+	"sluice/api/decide"
+	"sluice/internal/config"
+	"sluice/internal/fleet"
+	"sluice/internal/secretfile"
+	"sluice/limiter/redisstore"
+)
+
+// openReservations opens the list of open reservations: in Redis, shared by all nodes that share its counters, or in
+// memory if the counters are. url is the file with the URL of Redis, or nil.
+func openReservations(cfg *config.Serve, host *Host, url *secretfile.File, stops *stops) (*decide.OpenReservations,
+	error) {
+	if !cfg.Redis() {
+		return decide.NewOpenReservations(decide.NewReservationList(host.Now)), nil
+	}
+	client, err := redisClient(cfg, url, redisstore.ClientOptions{PoolSize: 4})
+	if err != nil {
+		return nil, err // names REDIS_URL, never its password
+	}
+	stops.add("Redis client of open reservations", func(context.Context) error { return client.Close() })
+	list, err := fleet.NewReservations(fleet.ReservationOptions{Client: client, Prefix: cfg.KeyPrefix})
+	if err != nil {
+		return nil, err
+	}
+	return decide.NewOpenReservations(list), nil
+}
