@@ -88,7 +88,10 @@ func (e *encoder) append(b []byte, a *decide.Answer) []byte {
 	if a.Reservation != "" {
 		b = append(b, `,"reservation":"`...)
 		b = append(append(b, a.Reservation...), '"')
-		b = appendOnExpire(appendMember(b, "expires_in_ms", a.ExpiresIn), a.Returns)
+		b = appendMember(b, "expires_in_ms", a.ExpiresIn)
+		if a.Returns > 0 {
+			b = appendMember(b, "on_expire_percent", 100-a.Returns)
+		}
 	}
 	if a.Granted > 0 || a.SpendWithin > 0 {
 		b = appendMember(b, "granted", a.Granted)

@@ -19,11 +19,12 @@ import (
 // openReservation is one of the reservations that nobody has settled.
 type openReservation struct {
 	// RequestID is that of the reserve; null if it had none.
-	RequestID *string         `json:"request_id"`
-	BeganMS   int64           `json:"began_ms"`
-	ExpiresMS int64           `json:"expires_ms"`
-	OnExpire  any             `json:"on_expire"`
-	Limits    []reservedLimit `json:"limits"`
+	RequestID *string `json:"request_id"`
+	BeganMS   int64   `json:"began_ms"`
+	ExpiresMS int64   `json:"expires_ms"`
+	// OnExpirePercent of the estimate stay charged if nobody settles it.
+	OnExpirePercent int64           `json:"on_expire_percent"`
+	Limits          []reservedLimit `json:"limits"`
 }
 
 // reservedLimit is what a reservation holds of one limit.
@@ -72,13 +73,7 @@ func (s *Server) listReservations(c echo.Context) error {
 }
 
 func openOf(r *decide.OpenReservation) openReservation {
-	out := openReservation{BeganMS: r.Began, ExpiresMS: r.Expires, OnExpire: "keep", Limits: []reservedLimit{}}
-	switch {
-	case r.Keeps == 0:
-		out.OnExpire = "refund"
-	case r.Keeps < 100:
-		out.OnExpire = map[string]int64{"percent": r.Keeps}
-	}
+	out := openReservation{BeganMS: r.Began, ExpiresMS: r.Expires, OnExpirePercent: r.Keeps, Limits: []reservedLimit{}}
 	if r.RequestID != "" {
 		out.RequestID = &r.RequestID
 	}
@@ -123,18 +118,6 @@ func (in *checkInput) readOnExpire(s *scanner, depth int) error {
 		}
 	}
 	return nil
-}
-
-// appendOnExpire appends what happens to the estimate of a reservation that nobody settles, unless it stays charged.
-func appendOnExpire(b []byte, returns int64) []byte {
-	switch returns {
-	case 0:
-		return b
-	case 100:
-		return append(b, `,"on_expire":"refund"`...)
-	}
-	b = append(b, `,"on_expire":{"percent":`...)
-	return append(strconv.AppendInt(b, 100-returns, 10), '}')
 }
 
 // renewReservation handles a renewal of a reservation.

@@ -292,6 +292,12 @@ func (c *Client) Renew(ctx context.Context, token string) (*Answer, error) {
 	return c.operate(ctx, "/ratelimit/renew", lease{token})
 }
 
+// RenewReservation lets a reservation live for longer, with its slots, and adds to its estimate. If what it adds does not
+// fit, Allowed is false and nothing changes. Else the answer has a Reservation that replaces the old one.
+func (c *Client) RenewReservation(ctx context.Context, r Renewal) (*Answer, error) {
+	return c.operate(ctx, "/ratelimit/renew", r)
+}
+
 // RenewCheck restarts the time of the slots of a check that had a RequestID.
 func (c *Client) RenewCheck(ctx context.Context, q Check) (*Answer, error) {
 	return c.operateOn(ctx, "/ratelimit/renew", q)

@@ -82,13 +82,33 @@ type Limit struct {
 // Settlement corrects a reservation to what was used. At least one of Weight, Fields and Decisions is needed; weights
 // that are not given stay as estimated.
 type Settlement struct {
-	Reservation string `json:"reservation"`
+	// Reservation is that of the answer, or RequestID that of the reserve, which finds the newest reservation.
+	Reservation string `json:"reservation,omitempty"`
+	RequestID   string `json:"request_id,omitempty"`
 	// Weight is in units, 0 to 2^53-1.
 	Weight *int64 `json:"weight,omitempty"`
 	// Fields are for rules with a weight_field.
 	Fields map[string]int64 `json:"fields,omitempty"`
 	// Decisions are those that the caller made by itself of what was granted to it.
 	Decisions *CallerDecisions `json:"decisions,omitempty"`
+}
+
+// Renewal prolongs a reservation and adds to its estimate.
+type Renewal struct {
+	// Reservation is the newest one.
+	Reservation string `json:"reservation"`
+	// TTLMS is for how long it can be settled from now on, in ms: 1,000 to 3,600,000, 60,000 if 0. It lives for 24 hours
+	// in all.
+	TTLMS int64 `json:"ttl_ms,omitempty"`
+	// More is what the estimate grows by; nil for nothing.
+	More *More `json:"more,omitempty"`
+}
+
+// More is what an estimate grows by, in units. Limits that get nothing do not change.
+type More struct {
+	Weight int64 `json:"weight,omitempty"`
+	// Fields are for rules with a weight_field.
+	Fields map[string]int64 `json:"fields,omitempty"`
 }
 
 // CallerDecisions are numbers of requests: at most as many are Allowed as were granted, at most 1,000,000 are Denied.

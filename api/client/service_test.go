@@ -89,7 +89,15 @@ func TestService_EveryMethod(t *testing.T) {
 	if r.Reservation == "" || r.ExpiresInMS != 5000 || *r.Remaining != 0 {
 		t.Errorf("reserve: %+v", r)
 	}
-	used := client.Settlement{Reservation: r.Reservation, Weight: new(int64(1))}
+	longer := ok(c.RenewReservation(ctx, client.Renewal{Reservation: r.Reservation, TTLMS: 60_000}))
+	if longer.Reservation == "" || longer.ExpiresInMS != 60_000 {
+		t.Errorf("renew: %+v", longer)
+	}
+	much := client.Renewal{Reservation: longer.Reservation, More: &client.More{Weight: 1}}
+	if a = ok(c.RenewReservation(ctx, much)); a.Allowed || a.Reservation != "" {
+		t.Errorf("more than is left: %+v", a)
+	}
+	used := client.Settlement{Reservation: longer.Reservation, Weight: new(int64(1))}
 	if a = ok(c.Settle(ctx, used)); a.Refunded != 2 || *a.Remaining != 2 {
 		t.Errorf("settle: %+v", a)
 	}

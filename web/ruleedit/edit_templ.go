@@ -1735,7 +1735,8 @@ func countingPart(m Editor) templ.Component {
 			}
 			return nil
 		})
-		templ_7745c5c3_Err = more("counting", "Counting", m.Form.Has("align", "anchor_ms", "buckets", "weight_field", "limit_field", "hot_raise_percent",
+		templ_7745c5c3_Err = more("counting", "Counting", m.Form.Has("align", "anchor_ms", "buckets", "weight_field", "limit_field",
+			"hot_raise_percent",
 			"log_percent", "notify_percent",
 			"max_over_percent", "cold", "cut_off") || m.Form.Differs("span", "region") ||
 			m.Form.Differs("charge_on", "request") || m.Form.Differs("hot_keys", "exact")).Render(templ.WithChildren(ctx, templ_7745c5c3_Var45), templ_7745c5c3_Buffer)

@@ -9,7 +9,7 @@ import os
 import ssl
 import threading
 from types import TracebackType
-from typing import Any, Callable, Coroutine, List, Optional, Sequence, Set, Type, TypeVar
+from typing import Any, Callable, Coroutine, Dict, List, Mapping, Optional, Sequence, Set, Type, TypeVar
 from urllib.parse import urlsplit
 
 from .connections import late
@@ -186,6 +186,16 @@ class AsyncClient(_Base):
         """Restarts the time for which the slots of an answer are held. allowed is False if one has ended."""
         return await self._operate("/ratelimit/renew", encode({"lease": lease}))
 
+    async def renew_reservation(
+        self, reservation: str, ttl_ms: int = 60_000, more: Optional[Mapping[str, Any]] = None
+    ) -> Answer:
+        """Lets a reservation live for ttl_ms from now, and adds more (weight, fields) to its estimate. If that does not
+        fit, allowed is False and nothing changes. Else the answer has the reservation that replaces the old one."""
+        body: Dict[str, Any] = {"reservation": reservation, "ttl_ms": ttl_ms}
+        if more:
+            body["more"] = dict(more)
+        return await self._operate("/ratelimit/renew", encode(body))
+
     async def release_later(self, lease: str) -> None:
         """Is a release that its caller does not wait for, unless many are under way. close waits for it. If it fails,
         the slots end when their time is over."""
@@ -330,6 +340,12 @@ class Client(_Base):
     def renew(self, lease: str) -> Answer:
         """Restarts the time for which the slots of an answer are held. allowed is False if one has ended."""
         return self._operate(lambda c: c.renew(lease))
+
+    def renew_reservation(
+        self, reservation: str, ttl_ms: int = 60_000, more: Optional[Mapping[str, Any]] = None
+    ) -> Answer:
+        """Lets a reservation live for longer, as AsyncClient.renew_reservation does."""
+        return self._operate(lambda c: c.renew_reservation(reservation, ttl_ms, more))
 
     def release_later(self, lease: str) -> None:
         """Is a release that its caller does not wait for, unless many are under way. close waits for it. If it fails,

@@ -124,16 +124,22 @@ class Settlement:
     """Corrects a reservation to what was used. At least one of weight, fields and decisions is needed; weights that
     are not given stay as estimated."""
 
-    reservation: str
+    reservation: str = ""
     #: Units, 0 to 2^53-1.
     weight: Optional[int] = None
     #: Weights for rules with a weight_field.
     fields: Optional[Mapping[str, int]] = None
     #: How many requests the caller decided by itself, by allowed and denied.
     decisions: Optional[Mapping[str, int]] = None
+    #: That of the reserve, in place of the reservation.
+    request_id: str = ""
 
     def _encode(self) -> bytes:
-        out: Dict[str, Any] = {"reservation": self.reservation}
+        out: Dict[str, Any] = {}
+        if self.reservation:
+            out["reservation"] = self.reservation
+        if self.request_id:
+            out["request_id"] = self.request_id
         if self.weight is not None:
             out["weight"] = self.weight
         if self.fields:
@@ -265,6 +271,8 @@ class Answer(_Figures):
     #: For settle, if a reserve was allowed, within expires_in_ms.
     reservation: str = ""
     expires_in_ms: int = 0
+    #: The percentage of the estimate that stays charged if nobody settles the reservation; None is all of it.
+    on_expire_percent: Optional[int] = None
     #: How many requests were charged for the caller to decide within spend_within_ms, 0 for not at all. shrinks: these
     #: fall evenly to 0 within that time.
     granted: int = 0
@@ -279,6 +287,8 @@ class Answer(_Figures):
     refunded: int = 0
     #: The number of limits that a reset reached; None for other operations.
     reset: Optional[int] = None
+    #: Whether a reset that closes has closed a bucket; None for other operations.
+    ended: Optional[bool] = None
     #: All limits that applied. Only those of mode enforce can deny.
     limits: List[LimitAnswer] = field(default_factory=list)
     #: For the response to the program's own client, allowed or not. They never contain what a caller sent.

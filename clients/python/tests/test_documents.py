@@ -94,7 +94,7 @@ class DocumentTest(unittest.TestCase):
         named = re.search(r'schema: \{\$ref: "#/components/schemas/(\w+)"\}', "\n".join(body))
         inline = any(line.strip() == "properties:" for line in body)
         described = properties(body if inline or named is None else schema(named[1]))
-        self.assertEqual(members(sluice.Settlement("r", 1, {"f": 1}, {"allowed": 1})), set(described))
+        self.assertEqual(members(sluice.Settlement("r", 1, {"f": 1}, {"allowed": 1}, "q")), set(described))
 
     def test_a_denial_of_the_client_has_the_members_of_the_document(self) -> None:
         client = sluice.Client("http://127.0.0.1:1", fail_mode="closed")

@@ -186,6 +186,14 @@ export class Client {
     return this.#operate('/ratelimit/renew', { lease }, options);
   }
 
+  /**
+   * @param {import('./types.js').Renewal} renewal
+   * @param {CallOptions} [options]
+   */
+  renewReservation(renewal, options) {
+    return this.#operate('/ratelimit/renew', { ...renewal }, options);
+  }
+
   /** @param {string} lease */
   releaseLater(lease) {
     const release = this.release(lease).catch(() => {}).finally(() => this.#releases.delete(release));

@@ -1,5 +1,5 @@
 import type { SecureContextOptions } from 'node:tls';
-import type { Answer, Check, FailMode, FieldError, ProblemDocument, Settlement } from './types.js';
+import type { Answer, Check, FailMode, FieldError, ProblemDocument, Renewal, Settlement } from './types.js';
 
 export type * from './types.js';
 
@@ -111,6 +111,11 @@ export declare class Client {
   release(lease: string, options?: CallOptions): Promise<Answer>;
   /** Restarts the time for which slots are held. allowed is false if one has ended. No fail mode applies. */
   renew(lease: string, options?: CallOptions): Promise<Answer>;
+  /**
+   * Lets a reservation live for longer and adds to its estimate. If what it adds does not fit, allowed is false and
+   * nothing changes. Else the answer has the reservation that replaces the old one. No fail mode applies.
+   */
+  renewReservation(renewal: Renewal, options?: CallOptions): Promise<Answer>;
   /** A release that nobody waits for except close. If it fails, the slots end when their time is over. */
   releaseLater(lease: string): void;
   /**

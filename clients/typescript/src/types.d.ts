@@ -85,13 +85,25 @@ export type Check = DirectCheck | LimitsCheck | FactsCheck;
 
 /** Corrects a reservation to the actual use. At least one of weight, fields and decisions is needed. */
 export interface Settlement {
-  reservation: string;
+  /** That of the answer, or request_id: that of the reserve. */
+  reservation?: string;
+  request_id?: string;
   /** In units, 0 to 2^53-1. */
   weight?: number;
   /** For rules with a weight_field. */
   fields?: Record<string, number>;
   /** What the caller decided by itself of the requests that were granted. */
   decisions?: { allowed?: number; denied?: number };
+}
+
+/** Prolongs a reservation, 1 s to 1 h from now and 24 hours in all, and adds to its estimate. */
+export interface Renewal {
+  /** The newest one. */
+  reservation: string;
+  /** 60000 if absent. */
+  ttl_ms?: number;
+  /** In units; fields are for rules with a weight_field. */
+  more?: { weight?: number; fields?: Record<string, number> };
 }
 
 /** The figures of a limit. Those that are unknown are absent. */
@@ -163,6 +175,8 @@ export interface Answer extends Figures {
   reservation?: string;
   /** The time in which the reservation can be settled. */
   expires_in_ms?: number;
+  /** The percentage of the estimate that stays charged if nobody settles the reservation; absent if all of it does. */
+  on_expire_percent?: number;
   /** How many requests a reserve with times has charged for the caller to decide. */
   granted?: number;
   /** For how long, from the moment of sending, the caller may decide them; 0 for not at all. */
@@ -177,6 +191,8 @@ export interface Answer extends Figures {
   not_deferred?: string;
   /** The number of limits that a reset reached. */
   reset?: number;
+  /** Whether a reset that closes has closed a bucket. */
+  ended?: boolean;
   /** Units that a refund, release or settlement returned to one limit, the highest of all limits. */
   refunded?: number;
   limits: LimitAnswer[];

@@ -17,7 +17,8 @@ local function ask_of(i, m, pos, key)
     a = {
       algorithm = 0, kernel = false, count = 0, window = 0, extra = 0, weight = 0, looks = false, key = '', side = nil,
       v = false, value = false, needed = 0, allowed = 0, remaining = 0, retry = 0, reset = 0, delay = 0, refunded = 0,
-      counts = false, capacity = 0, rate = 0, told = 0, booked = 0, booked_at = 0, base = 0, held = false, place = 0, born = 0,
+      counts = false, capacity = 0, rate = 0, told = 0,
+      booked = 0, booked_at = 0, base = 0, held = false, place = 0, born = 0,
     }
     pool[i] = a
   end
