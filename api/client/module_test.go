@@ -95,7 +95,9 @@ import (
 	"sluice/rules/profile"
 )
 
-var _ = []any{profile.Profile{}, fmt.Print, os.Getenv, time.Second, tls.Config{}, x509.NewCertPool, httplimit.New, echolimit.New}
+var _ = []any{profile.Profile{}}
+
+var _ = []any{fmt.Print, os.Getenv, time.Second, tls.Config{}, x509.NewCertPool, httplimit.New, echolimit.New}
 
 func sessionOf(*http.Request) struct{ User string } { return struct{ User string }{} }
 `

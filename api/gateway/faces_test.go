@@ -537,7 +537,8 @@ func TestFaces_SayThatAPoolSheds(t *testing.T) {
 
 // Without names of limits a body is JSON in every dialect.
 func TestFaces_DialectsWithoutNames(t *testing.T) {
-	for _, dialect := range []string{profile.DialectNone, profile.DialectOpenAI, profile.DialectAnthropic, profile.DialectMCP} {
+	for _, dialect := range []string{profile.DialectNone, profile.DialectOpenAI, profile.DialectAnthropic,
+		profile.DialectMCP} {
 		for _, names := range []bool{false, true} {
 			p := shop()
 			p.Dialect = dialect

@@ -163,7 +163,8 @@ func TestMake_PlansFewGateways(t *testing.T) {
 			t.Errorf("%s = %g, want %g", tt.what, tt.got, tt.want)
 		}
 	}
-	if text := p.String(); !strings.Contains(text, "few gateways: 8 busy connections") || !strings.Contains(text, "carry 50 checks") {
+	text := p.String()
+	if !strings.Contains(text, "few gateways: 8 busy connections") || !strings.Contains(text, "carry 50 checks") {
 		t.Errorf("the plan does not say what its columns are:\n%s", text)
 	}
 	load.Batch = true // which fills script calls by itself

@@ -47,10 +47,13 @@ func (p Plan) String() string {
 			nodes = fmt.Sprintf(", at least %d to tell of the buckets", r.LeastNodes)
 		}
 	}
-	both("node cores", func(p *Plan) string { return fmt.Sprintf("%.1f", p.Cores) }, "%s checks/s × %.1f µs%s = %.2f cores busy, ÷ %.0f %%",
+	both("node cores", func(p *Plan) string { return fmt.Sprintf("%.1f", p.Cores) },
+		"%s checks/s × %.1f µs%s = %.2f cores busy, ÷ %.0f %%",
 		Number(perSecond), p.Micros, exchange, p.BusyCores, s.Busy*100)
-	both("nodes"+each, func(p *Plan) string { return fmt.Sprint(p.Nodes) }, "%d cores each, including one spare node%s", s.NodeCores, nodes)
-	both("Redis shards for load", func(p *Plan) string { return fmt.Sprint(p.ShardsForLoad) }, "%s checks/s × %.1f µs%s = %.2f threads busy, ÷ %.0f %%",
+	both("nodes"+each, func(p *Plan) string { return fmt.Sprint(p.Nodes) },
+		"%d cores each, including one spare node%s", s.NodeCores, nodes)
+	both("Redis shards for load", func(p *Plan) string { return fmt.Sprint(p.ShardsForLoad) },
+		"%s checks/s × %.1f µs%s = %.2f threads busy, ÷ %.0f %%",
 		Number(perSecond), p.RedisMicros, exchange, p.BusyShards, s.Busy*100)
 	more := ""
 	if l.Entries != nil {
@@ -62,7 +65,8 @@ func (p Plan) String() string {
 	}
 	row("Redis memory", Bytes(p.Memory), "%s keys × %.0f bytes%s", Number(keys), p.KeyBytes, more)
 	row("Redis shards for memory", fmt.Sprint(p.ShardsForMemory), "%s each", Bytes(s.ShardBytes))
-	both("Redis servers"+each, func(p *Plan) string { return fmt.Sprint(p.RedisServers) }, "shards: %d, each with a replica", p.Shards)
+	both("Redis servers"+each, func(p *Plan) string { return fmt.Sprint(p.RedisServers) },
+		"shards: %d, each with a replica", p.Shards)
 	if r != nil {
 		p.exchangeRows(row)
 	}
@@ -74,7 +78,8 @@ func (p Plan) String() string {
 	}
 	_ = w.Flush() // a strings.Builder does not fail
 	if p.Few != nil {
-		fmt.Fprintf(&b, "full calls: script calls of Redis carry %d checks, as while more than a hundred requests wait for Redis at each node\n"+
+		fmt.Fprintf(&b, "full calls: script calls of Redis carry %d checks, as while more than a hundred requests wait for "+
+			"Redis at each node\n"+
 			"few gateways: %d busy connections to each node, %.1f µs of a node and %.1f µs of Redis a check\n",
 			p.CallChecks, p.Few.Connections, p.Few.Micros, p.Few.RedisMicros)
 	}

@@ -43,7 +43,8 @@ func TestMigrating_TheIndexIsComplete(t *testing.T) {
 		if !listed[page+"#"] {
 			t.Errorf("migrating.md does not list %s", page)
 		}
-		if text := read(t, page); !strings.Contains(text, "## What is different") && !strings.Contains(text, "envoy-import.md") {
+		text := read(t, page)
+		if !strings.Contains(text, "## What is different") && !strings.Contains(text, "envoy-import.md") {
 			t.Errorf("%s does not say what is different", page)
 		}
 	}

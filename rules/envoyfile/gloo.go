@@ -52,7 +52,7 @@ func fromGloo(root *tree.Value) *tree.Value {
 		return root
 	}
 	out := *in
-	out.Members = append(domain, in.Members...)
+	out.Members = slices.Concat(domain, in.Members)
 	renameMembers(&out)
 	return &out
 }

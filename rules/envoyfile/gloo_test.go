@@ -43,7 +43,7 @@ func TestParse_SetsOfGloo(t *testing.T) {
 		if r.When != nil {
 			w.when = *r.When
 		}
-		if r.Descriptor != nil || r.Algorithm != "fixed_window" || *r.Align != "calendar" || r.Addend != "" && r.Addend != "take" {
+		if r.Descriptor != nil || r.Algorithm != "fixed_window" || *r.Align != "calendar" || r.Addend == "charge" {
 			t.Errorf("%s: %+v", r.Name, r)
 		}
 		got = append(got, w)
@@ -99,7 +99,7 @@ func TestParse_SetsThatAreRefused(t *testing.T) {
 		set("{simpleDescriptors: [7], rateLimit: {unit: DAY}}"):                             "must be an object",
 		set("{rateLimit: {unlimited: true}}"):                                               "unlimited and replaces",
 		set("{rateLimit: {unit: DAY}, weight: 1}"):                                          `unknown key "weight"`,
-		set("{rateLimit: {unit: DAY}}") + "- {rateLimit: {unit: DAY}, alwaysApply: true}\n": "the set stands twice, first at line 3",
+		set("{rateLimit: {unit: DAY}}") + "- {rateLimit: {unit: DAY}, alwaysApply: true}\n": "the set stands twice",
 		set("7"): "a set must be an object",
 		set("{rateLimit: {unit: DAY}}") + "descriptors: [{key: a, rate_limit: {unit: day}}]": "descriptors and sets",
 		"setDescriptors: [{rateLimit: {unit: DAY}}]":                                         "the domain must not be empty",

@@ -258,8 +258,8 @@ func (r *reader) document(root *tree.Value) error {
 		d = &domain{name: name, root: newLevel()} // to find its other problems
 	}
 	if len(list) > 0 && len(sets) > 0 {
-		r.problem(line, "the domain has descriptors and sets: here a profile reads the descriptors of a domain with sets, and "+
-			"rules with descriptors do not apply to it; give the two different domains")
+		r.problem(line, "the domain has descriptors and sets: here a profile reads the descriptors of a domain with sets, "+
+			"and rules with descriptors do not apply to it; give the two different domains")
 		return nil
 	}
 	if len(list)+len(sets) == 0 && name != "" {

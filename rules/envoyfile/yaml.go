@@ -109,8 +109,8 @@ func realNumber(text string) (float64, bool) {
 // notAConfiguration recognises other files that people import by mistake. It returns "" for a configuration.
 func notAConfiguration(root *tree.Value) string {
 	if isValues(root) {
-		return "these look like values of a Helm chart, of which only the chart's templates make a configuration: import what " +
-			"they make, for example with helm template RELEASE CHART -f VALUES -s templates/CONFIGMAP.yaml | " +
+		return "these look like values of a Helm chart, of which only the chart's templates make a configuration: import " +
+			"what they make, for example with helm template RELEASE CHART -f VALUES -s templates/CONFIGMAP.yaml | " +
 			`yq '.data["KEY"]' | sluice rules import-envoy -`
 	}
 	kind := root.Member("kind")
@@ -118,8 +118,8 @@ func notAConfiguration(root *tree.Value) string {
 		return ""
 	}
 	if kind.Text == "RateLimitConfig" {
-		return "this is a RateLimitConfig of Kubernetes, which does not say in which domain its requests are asked: import its " +
-			`sets with that domain, for example with yq '{"domain": "DOMAIN", "setDescriptors": .spec.raw.setDescriptors}' FILE | ` +
+		return "this is a RateLimitConfig of Kubernetes, which does not say in which domain its requests are asked: import " +
+			`its sets with that domain, for example with yq '{"domain": "DOMAIN", "setDescriptors": .spec.raw.setDescriptors}' FILE | ` +
 			"sluice rules import-envoy -"
 	}
 	if kind.Text != "ConfigMap" {

@@ -261,8 +261,8 @@ func (l *Limiter) ask(r *http.Request, q client.Check) *client.Answer {
 }
 
 // figures are the headers that belong together: they describe one decision.
-var figures = []string{"RateLimit-Policy", "RateLimit", "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset",
-	"X-RateLimit-Mode"}
+var figures = []string{"RateLimit-Policy", "RateLimit", "X-RateLimit-Limit", "X-RateLimit-Remaining",
+	"X-RateLimit-Reset", "X-RateLimit-Mode"}
 
 func hasFigures(h http.Header) bool {
 	return slices.ContainsFunc(figures, func(name string) bool { return h.Get(name) != "" })
@@ -281,7 +281,7 @@ func (l *Limiter) setHeaders(h http.Header, r *http.Request, a *client.Answer) {
 		}
 	}
 	for name, value := range a.Headers {
-		if l.headers[name] && !(leaves && slices.Contains(figures, name)) {
+		if l.headers[name] && (!leaves || !slices.Contains(figures, name)) {
 			h.Set(name, value)
 		}
 	}
