@@ -1,6 +1,7 @@
 package limiter
 
 import (
+	"context"
 	"strconv"
 	"strings"
 )
@@ -47,6 +48,16 @@ func (l Limit) Suffix() string {
 // AppendPeriod appends to a key what names the period of a limit that is PerPeriod.
 func AppendPeriod(key []byte, l Limit) []byte {
 	return strconv.AppendInt(append(key, '.'), l.Anchor, 10)
+}
+
+// RuleSuffix returns the end of the keys of a rule's buckets, after the facts: |17|sc.
+func RuleSuffix(rule int64, l Limit) string { return "|" + strconv.FormatInt(rule, 10) + "|" + l.Suffix() }
+
+// PeriodLister is a store that finds the buckets of limits with PerPeriod, a few at a time.
+type PeriodLister interface {
+	// PeriodKeys returns the keys of some of these buckets, and where the next call goes on, "" at the end. It begins at
+	// "". A bucket that is there all the time is returned at least once.
+	PeriodKeys(ctx context.Context, at string) (keys []Key, next string, err error)
 }
 
 // Period splits a key into that of the rule's buckets and the start of a period, ms. ok is false if the bucket is not

@@ -11,6 +11,7 @@ import (
 	"sluice/internal/config"
 	"sluice/internal/database"
 	"sluice/internal/history"
+	"sluice/internal/usage"
 	"sluice/rules/match"
 )
 
@@ -27,15 +28,15 @@ const (
 
 // openAlerts starts what evaluates alerts on one of the nodes, and returns what every node knows of them.
 func openAlerts(cfg *config.Serve, host *Host, db *database.DB, sets *match.Current, figures *fleetReporter,
-	past history.Source, sensor *sense.Sensor, worker *deliver.Worker, metrics prometheus.Registerer, stops *stops,
-) *evaluate.Board {
+	past history.Source, sensor *sense.Sensor, worker *deliver.Worker, statements *usage.Recorder,
+	metrics prometheus.Registerer, stops *stops) *evaluate.Board {
 	holder, lease := figures.node, alertLease
 	if !cfg.Postgres() {
 		holder, lease = embeddedHolder, embeddedLease
 	}
 	facts := &alertFacts{webhooks: db.Webhooks(), sets: sets, live: figures.live.Live, stats: past, now: host.Now}
 	runner := evaluate.NewRunner(evaluate.RunnerOptions{Store: db, Holder: holder, Lease: lease, Facts: facts.gather,
-		Deliver: worker, Quiet: alertQuiet, Now: host.Now, Log: host.Log,
+		Deliver: leading{worker, statements}, Quiet: alertQuiet, Now: host.Now, Log: host.Log,
 		Trouble: host.trouble})
 	board := evaluate.NewBoard(db, host.Now, host.trouble)
 	sensor.Register(metrics, runner, board)

@@ -64,6 +64,11 @@ type counters struct {
 	arrivals *fleet.RegionArrivals
 	// shares keeps the shares of limits that are divided among regions; nil without Redis.
 	shares *fleet.RegionShares
+	// periods finds the buckets whose periods are kept, and nodes is how many nodes share them. shared is the store below
+	// the deny cache, by which local decisions are reconciled; nil without Redis.
+	periods limiter.PeriodLister
+	nodes   func() int
+	shared  limiter.Store
 	// agreed compares the settings that nodes share; nil without Redis.
 	agreed *agreement
 }
@@ -87,7 +92,8 @@ func openCounters(ctx context.Context, cfg *config.Serve, host *Host, files secr
 			host.Log.Warn("REDIS_URL is not set: this node counts alone, and each of several nodes allows the full limit")
 		}
 		startSnapshots(cfg, memory, host.Log, outcomes, stops)
-		return &counters{store: memory, loads: decide.NewLoads(nil, host.Now), board: history.NewMemory(host.Now),
+		return &counters{store: memory, periods: memory, nodes: func() int { return 1 },
+			loads: decide.NewLoads(nil, host.Now), board: history.NewMemory(host.Now),
 			kind: "memory", breakers: func() []history.Breaker { return nil }}, nil
 	}
 	return openRedis(ctx, cfg, host, files, sets, memory, metrics, spans, meter, stops)
@@ -139,7 +145,6 @@ func openRedis(ctx context.Context, cfg *config.Serve, host *Host, files secretF
 	if homes != nil {
 		shared = homes
 	}
-	stops.add("reconciliation of local decisions", task(func(ctx context.Context) { ledger.Reconcile(ctx, shared) }))
 	store.Register(metrics)
 	presence.Register(metrics)
 	metrics.Ledger(ledger.Stats)
@@ -156,7 +161,7 @@ func openRedis(ctx context.Context, cfg *config.Serve, host *Host, files secretF
 		return nil, err
 	}
 	return &counters{
-		store: near, hot: hot, local: memory, ledger: ledger, loads: decide.NewLoads(loadBoard, host.Now),
+		store: near, periods: store, nodes: presence.Live, shared: shared, hot: hot, local: memory, ledger: ledger, loads: decide.NewLoads(loadBoard, host.Now),
 		board: history.NewRedisBoard(client, cfg.KeyPrefix), kind: "redis",
 		breakers: func() []history.Breaker { return shownBreakers(store.Breakers()) },
 		home:     homes, sums: store, arrivals: fleet.NewRegionArrivals(client, cfg.KeyPrefix),

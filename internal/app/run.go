@@ -226,9 +226,10 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	}
 	withdrawals := decide.NewWithdrawals(deferred)
 	stops.add("withdrawals of deferred requests", func(context.Context) error { withdrawals.Close(); return nil })
+	statements := openUsage(&host, buckets, db, sets, metrics, stops)
 	deciding := decide.CheckerOptions{
 		Deferred: deferred, Withdrawals: withdrawals, Secrets: secrets, Open: reservations, Loads: buckets.loads,
-		Sets: sets, Store: spans.Store(buckets.store), Local: buckets.local, Ledger: buckets.ledger,
+		Sets: sets, Store: statements.Watch(spans.Store(buckets.store)), Local: buckets.local, Ledger: buckets.ledger,
 		Timeout: cfg.StoreTimeout, Lost: meter.Lost, Now: host.Now, Observe: observers,
 		Trace: spans.Decisions(),
 	}
@@ -253,7 +254,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	if err != nil {
 		return err
 	}
-	board := openAlerts(&cfg, &host, db, sets, figures, past, sensor, worker, metrics, stops)
+	board := openAlerts(&cfg, &host, db, sets, figures, past, sensor, worker, statements, metrics, stops)
 	deps := web.Deps{
 		Alerts: web.Alerts{Board: board, Events: db, Webhooks: hooks},
 		Trials: past, Watching: buckets.hot != nil,

@@ -222,6 +222,25 @@ CREATE TABLE stats (
 ) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 1000);
 CREATE INDEX stats_kind_period ON stats (kind, period);
 
+-- What each key of a rule has spent in a period, as the counters had it at seen by the clock of the counter store. period
+-- is when it began. Times are in ms since 1970, key is the part of the bucket's key before the rule.
+CREATE TABLE usage (
+    rule   BIGINT NOT NULL,
+    period BIGINT NOT NULL,
+    key    TEXT   NOT NULL,
+    spent  BIGINT NOT NULL,
+    open   BIGINT NOT NULL,
+    seen   BIGINT NOT NULL,
+    PRIMARY KEY (rule, period, key)
+);
+
+-- When the counters were found to be lost, in ms since 1970; 0 for never, or once they are restored.
+CREATE TABLE usage_state (
+    id      SMALLINT PRIMARY KEY CHECK (id = 1),
+    lost_at BIGINT NOT NULL
+);
+INSERT INTO usage_state (id, lost_at) VALUES (1, 0);
+
 -- What happened on nodes, in ms since 1970: at is when it began, ended when it ended, 0 while it lasts.
 CREATE TABLE events (
     id    TEXT PRIMARY KEY,

@@ -198,6 +198,22 @@ CREATE TABLE stats (
 );
 CREATE INDEX stats_kind_period ON stats (kind, period);
 
+CREATE TABLE usage (
+    rule   INTEGER NOT NULL,
+    period INTEGER NOT NULL,
+    key    TEXT    NOT NULL,
+    spent  INTEGER NOT NULL,
+    open   INTEGER NOT NULL,
+    seen   INTEGER NOT NULL,
+    PRIMARY KEY (rule, period, key)
+) WITHOUT ROWID;
+
+CREATE TABLE usage_state (
+    id      INTEGER PRIMARY KEY CHECK (id = 1),
+    lost_at INTEGER NOT NULL
+);
+INSERT INTO usage_state (id, lost_at) VALUES (1, 0);
+
 CREATE TABLE events (
     id    TEXT PRIMARY KEY,
     kind  TEXT NOT NULL,
