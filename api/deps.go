@@ -70,6 +70,8 @@ type Deps struct {
 	HotEverywhere func(ctx context.Context) ([]history.HotLive, error)
 	// Stats has the figures of what was decided. If nil, nothing is known of them.
 	Stats history.Source
+	// Usage has the statements of what keys spent. If nil, its route does not exist.
+	Usage Usage
 	// Figures takes figures of nodes at a read replica. If nil, its route does not exist.
 	Figures Figures
 	// DecisionLogs are the accounts of the decision logs of this node, by sink. If nil, it has none.

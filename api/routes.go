@@ -140,6 +140,7 @@ var table = []Route{
 	{http.MethodPost, webhooksPath + "/:name/test", access.ScopeAdmin, (*Server).testWebhook},
 	{http.MethodGet, webhooksPath + "/:name/deliveries", access.ScopeAdmin, (*Server).listDeliveries},
 
+	{http.MethodGet, usagePath, access.ScopeRulesRead, (*Server).getUsage},
 	{http.MethodGet, overridesPath, access.ScopeRulesRead, (*Server).listOverrides},
 	{http.MethodPost, overridesPath, access.ScopeRulesWrite, (*Server).createOverride},
 	{http.MethodGet, overridesPath + "/export", access.ScopeRulesRead, (*Server).exportOverrides},
@@ -166,6 +167,9 @@ func (s *Server) Routes(e *echo.Echo) {
 			continue
 		}
 		if r.Path == history.PathOfRows && s.deps.Figures == nil {
+			continue
+		}
+		if r.Path == usagePath && s.deps.Usage == nil {
 			continue
 		}
 		if r.Path == rlsPath && s.deps.RLS == nil {

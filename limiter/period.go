@@ -51,7 +51,9 @@ func AppendPeriod(key []byte, l Limit) []byte {
 }
 
 // RuleSuffix returns the end of the keys of a rule's buckets, after the facts: |17|sc.
-func RuleSuffix(rule int64, l Limit) string { return "|" + strconv.FormatInt(rule, 10) + "|" + l.Suffix() }
+func RuleSuffix(rule int64, l Limit) string {
+	return "|" + strconv.FormatInt(rule, 10) + "|" + l.Suffix()
+}
 
 // PeriodLister is a store that finds the buckets of limits with PerPeriod, a few at a time.
 type PeriodLister interface {

@@ -1,0 +1,185 @@
+package api
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/csv"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"sluice/internal/usage"
+	"sluice/limiter"
+	"sluice/rules/chars"
+	"sluice/rules/match"
+)
+
+const usagePath = "/ratelimit/usage"
+
+// mostPeriods is the largest number of periods in one answer.
+const mostPeriods = 100
+
+// Usage has the statements of what keys spent; usage.Database implements it.
+type Usage interface {
+	Usage(ctx context.Context, q usage.Query) ([]usage.Row, error)
+	UsagePeriods(ctx context.Context, rule int64, most int) ([]int64, error)
+	UsageTotals(ctx context.Context, rule int64, key string, periods []int64) ([]usage.Total, error)
+}
+
+// usageRow is a line of a statement: of one key by key, of all keys or the one asked for by period.
+type usageRow struct {
+	Period string `json:"period"`
+	Key    string `json:"key,omitempty"`
+	Keys   int64  `json:"keys,omitempty"`
+	Spent  int64  `json:"spent"`
+	SeenMS int64  `json:"seen_ms,omitempty"`
+}
+
+type usagePage struct {
+	Rule          string     `json:"rule"`
+	Usage         []usageRow `json:"usage"`
+	NextPageToken string     `json:"next_page_token"`
+}
+
+// periodWord writes the start of a period.
+func periodWord(ms int64) string { return time.UnixMilli(ms).UTC().Format("2006-01-02T15:04:05.000Z") }
+
+// getUsage sends a page of the statement of a rule in force.
+func (s *Server) getUsage(c echo.Context) error {
+	q, err := parseQuery(c, "rule", "period", "key", "by", "format", "page_size", "page_token")
+	if err != nil {
+		return err
+	}
+	size := q.pageSize()
+	q.oneOf("by", "key", "period")
+	q.oneOf("format", "json", "csv")
+	rule := s.keptRule(q)
+	at := s.deps.Now()
+	if text := q.values.Get("period"); text != "" {
+		if at, err = time.Parse(time.RFC3339, text); err != nil {
+			q.wrong("period", "must be an instant in the period, such as 2026-11-01T00:00:00Z")
+		}
+	}
+	after, err := base64.RawURLEncoding.DecodeString(q.values.Get("page_token"))
+	if err != nil {
+		q.wrong("page_token", "must be a next_page_token from a response")
+	}
+	key := ""
+	if text := q.values.Get("key"); text != "" && rule != nil {
+		b, err := s.deps.Checker.Set().FindBucket(rule, text, at)
+		switch {
+		case err != nil:
+			q.wrong("key", err.Error())
+		case b.Key == "":
+			q.wrong("key", "must have its hash in full")
+		default:
+			key = factsOf(b.Key)
+		}
+	}
+	if err := q.err(); err != nil {
+		return err
+	}
+	page := usagePage{Rule: rule.Rule.Name, Usage: []usageRow{}}
+	if q.values.Get("by") == "period" {
+		err = s.usageByPeriod(c.Request().Context(), &page, rule.Rule.ID, key, size)
+	} else {
+		err = s.usageByKey(c.Request().Context(), &page, usage.Query{Rule: rule.Rule.ID,
+			Period: rule.Base(at.UnixMilli()).Anchor, Key: key, After: string(after), Most: size + 1})
+	}
+	switch {
+	case err != nil:
+		return err
+	case q.values.Get("format") == "csv":
+		return writeUsageCSV(c, &page)
+	}
+	return writeJSON(c, http.StatusOK, page)
+}
+
+// factsOf is the part of a bucket's key that statements have.
+func factsOf(key limiter.Key) string {
+	for i := range key {
+		if key[i] == '|' {
+			return string(key[:i])
+		}
+	}
+	return string(key)
+}
+
+// keptRule returns the rule in force of the parameter rule, its name or id, nil after an error.
+func (s *Server) keptRule(q *query) (c *match.Compiled) {
+	text, set := q.values.Get("rule"), s.deps.Checker.Set()
+	if text == "" {
+		q.wrong("rule", "is required")
+		return nil
+	}
+	if set != nil {
+		if c = set.Named(text); c == nil {
+			if id, err := strconv.ParseInt(text, 10, 64); err == nil {
+				c = set.Get(id)
+			}
+		}
+	}
+	if c == nil || !c.Limit.Kept {
+		q.wrong("rule", "must be the name or id of a rule in force with keep_periods")
+		return nil
+	}
+	return c
+}
+
+func (s *Server) usageByKey(ctx context.Context, page *usagePage, want usage.Query) error {
+	rows, err := s.deps.Usage.Usage(ctx, want)
+	if err != nil {
+		return err
+	}
+	if len(rows) == want.Most {
+		rows = rows[:want.Most-1]
+		page.NextPageToken = base64.RawURLEncoding.EncodeToString([]byte(rows[len(rows)-1].Key))
+	}
+	for i := range rows {
+		r := &rows[i]
+		page.Usage = append(page.Usage, usageRow{Period: periodWord(r.Period), Key: match.DisplayKey(limiter.Key(r.Key)),
+			Spent: r.Spent, SeenMS: r.Seen})
+	}
+	return nil
+}
+
+func (s *Server) usageByPeriod(ctx context.Context, page *usagePage, rule int64, key string, most int) error {
+	periods, err := s.deps.Usage.UsagePeriods(ctx, rule, min(most, mostPeriods))
+	if err != nil {
+		return err
+	}
+	totals, err := s.deps.Usage.UsageTotals(ctx, rule, key, periods)
+	if err != nil {
+		return err
+	}
+	of := map[int64]usage.Total{}
+	for _, t := range totals {
+		of[t.Period] = t
+	}
+	for _, p := range periods {
+		if t, ok := of[p]; ok {
+			page.Usage = append(page.Usage, usageRow{Period: periodWord(p), Keys: t.Keys, Spent: t.Spent})
+		}
+	}
+	return nil
+}
+
+// writeUsageCSV writes a page as CSV. The token of the next page is a header.
+func writeUsageCSV(c echo.Context, page *usagePage) error {
+	h := c.Response().Header()
+	h.Set(echo.HeaderContentType, "text/csv; charset=utf-8")
+	if page.NextPageToken != "" {
+		h.Set("Sluice-Next-Page-Token", page.NextPageToken)
+	}
+	c.Response().WriteHeader(http.StatusOK)
+	w := csv.NewWriter(c.Response())
+	_ = w.Write([]string{"period", "key", "keys", "spent", "seen_ms"}) // Error says what failed
+	for _, r := range page.Usage {
+		_ = w.Write([]string{r.Period, chars.Cell(r.Key), strconv.FormatInt(r.Keys, 10), strconv.FormatInt(r.Spent, 10),
+			strconv.FormatInt(r.SeenMS, 10)})
+	}
+	w.Flush()
+	return w.Error()
+}
