@@ -121,7 +121,7 @@ func (s *Server) keptRule(q *query) (c *match.Compiled) {
 			}
 		}
 	}
-	if c == nil || !c.Limit.Kept {
+	if c == nil || !c.Limit.PerPeriod {
 		q.wrong("rule", "must be the name or id of a rule in force with keep_periods")
 		return nil
 	}

@@ -129,7 +129,7 @@ func (p *plannedLimit) answer(call *limiter.Call) LimitAnswer {
 	}
 	if p.rule != nil {
 		la.Message, la.Of, la.Notify = p.rule.Message, &p.rule.Rule, p.rule.Notify
-		la.Meter = p.rule.Rule.IsMeter() && p.limit.Count == limiter.MaxExact
+		la.Meter = p.limit.Count == limiter.MaxExact && p.rule.Rule.IsMeter()
 		la.Rule, la.Version = p.rule.Rule.Name, p.rule.Rule.Version
 		if !p.sent && !p.candidate {
 			la.Period = p.rule.Period

@@ -62,7 +62,9 @@ func (r *Request) decodeFull(in *reader, kind int64) {
 		}
 		d.SetRoom(room)
 		readDelay(&d, m.ban, stored)
-		m.shorten(&d)
+		if m.periods {
+			shorten(&d)
+		}
 		if r.part {
 			r.Booked = append(r.Booked, Booking{At: in.integer(), Weight: in.integer(), Base: in.integer()})
 		}
@@ -80,7 +82,9 @@ func (r *Request) decodePlain(in *reader, now int64, delayed bool) {
 		d := limiter.Decision{Allowed: retry == 0, Limit: m.limit, Rate: m.rate, RetryAfter: retry}
 		d.SetRoom(in.integer())
 		d.Reset = in.integer()
-		m.shorten(&d)
+		if m.periods {
+			shorten(&d)
+		}
 		r.Result.Allowed = r.Result.Allowed && d.Allowed
 		r.Result.Limits = append(r.Result.Limits, d)
 	}
@@ -99,11 +103,9 @@ func (r *Request) decodePlain(in *reader, now int64, delayed bool) {
 	}
 }
 
-// shorten makes the waits of a decision on a limit that is kept those until its period's end.
-func (m *most) shorten(d *limiter.Decision) {
-	if m.periods {
-		d.RetryAfter, d.Reset = limiter.PeriodWait(d.RetryAfter), limiter.PeriodWait(d.Reset)
-	}
+// shorten makes the waits of a decision on a limit with PerPeriod those until its period's end.
+func shorten(d *limiter.Decision) {
+	d.RetryAfter, d.Reset = limiter.PeriodWait(d.RetryAfter), limiter.PeriodWait(d.Reset)
 }
 
 // readDelay reads what stands in the place of a delay: that a ban began, or what passes of a take that is held back.
