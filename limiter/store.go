@@ -37,7 +37,7 @@ const (
 	// (Decision.Refunded says how much). Once: a repeat gets the stored answer.
 	// Without such a record Allowed is false and nothing changes. Slots, asks that
 	// look and limits that are not in the record do not change.
-	// With Keep it settles nothing: the record is kept for so long from now, and Allowed says whether there is one
+	// With Keep and an Attempt of MaxExact it settles nothing: the record is kept for so long from now, and Allowed says whether there is one
 	// that has not been settled.
 	OpSettle
 	// OpApply books in the one ask's bucket, which spans regions, what the region named by
@@ -173,6 +173,9 @@ type Request struct {
 	// Asks are 1 to MaxLimits limits with distinct keys.
 	Asks []Ask
 }
+
+// OnlyKeeps reports whether the request keeps a record for longer and settles nothing; see OpSettle.
+func (r *Request) OnlyKeeps() bool { return r.Op == OpSettle && r.Keep > 0 && r.Attempt == MaxExact }
 
 // Result answers a Request. Reuse it to save allocations: stores overwrite
 // every field but the last two and append to Limits[:0].

@@ -155,8 +155,9 @@ func (r *reservation) keepAlive(ms int64) []limiter.Call {
 	calls := make([]limiter.Call, 0, len(r.calls)+len(r.leases))
 	for i := range r.calls {
 		req := r.calls[i].request(limiter.OpSettle)
-		if req.Keep = ms; r.calls[i].kind&resBare != 0 {
-			req.Op, req.ID, req.Keep = limiter.OpPeek, "", 0
+		req.Keep, req.Attempt = ms, limiter.MaxExact
+		if r.calls[i].kind&resBare != 0 {
+			req.Op, req.ID, req.Keep, req.Attempt = limiter.OpPeek, "", 0, 0
 			for k := range req.Asks {
 				req.Asks[k].Weight = 0
 			}

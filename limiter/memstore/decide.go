@@ -145,7 +145,7 @@ func (s *Store) decideAll(
 			*d, changed[i] = limiter.RefundNow(a.Limit, states[i], now, 0)
 		case req.Op == limiter.OpClose:
 			*d, changed[i] = limiter.Shut(a.Limit, states[i], now)
-		case req.Op == limiter.OpSettle && req.Keep > 0:
+		case req.OnlyKeeps():
 			*d, changed[i] = limiter.RefundNow(a.Limit, states[i], now, 0)
 			d.Allowed = rec.open()
 		case req.Op == limiter.OpSettle:

@@ -194,7 +194,7 @@ func (s *Store) doRecorded(req *limiter.Request, res *limiter.Result) {
 	defer w.free()
 	at, needed := s.doMany(req, res, w, rec)
 	if req.Op == limiter.OpSettle && rec != nil {
-		if req.Keep > 0 {
+		if req.OnlyKeeps() {
 			if rec.open() {
 				found.deadline = max(found.deadline, s.recordDeadline(req.Keep, at))
 			}

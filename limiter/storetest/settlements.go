@@ -263,7 +263,7 @@ func settleLate(r *recorder) {
 func (r *recorder) keep(id string, ms int64, asks []limiter.Ask) bool {
 	r.Helper()
 	var res limiter.Result
-	req := limiter.Request{Op: limiter.OpSettle, ID: id, Keep: ms, Asks: asks}
+	req := limiter.Request{Op: limiter.OpSettle, ID: id, Keep: ms, Attempt: limiter.MaxExact, Asks: asks}
 	if err := r.store.Do(context.Background(), &req, &res); err != nil {
 		r.Fatal(err)
 	}

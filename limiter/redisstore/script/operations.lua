@@ -194,11 +194,11 @@ local function refund(id, asks, n, now, record, attempt)
   if r and (r[2] ~= before or before == REFUNDED) then keep_record(record, r) end
 end
 
--- settle makes what a record says weigh what the asks say, or only keeps it for keep ms if that is not 0. It returns
+-- settle makes what a record says weigh what the asks say, or only keeps it for keep ms if attempt is MAX. It returns
 -- the time of the answer and ANSWERED or STORED.
-local function settle(asks, n, now, record, keep)
+local function settle(asks, n, now, record, keep, attempt)
   local r = load_record(record)
-  if keep > 0 then
+  if keep > 0 and attempt == MAX then
     local open = r and not r[5] and r[2] ~= REFUNDED
     for i = 1, n do
       load(asks[i])
@@ -382,7 +382,7 @@ end
 
 local function run(op, id, asks, n, now, record, whole, keep, name, attempt, came)
   if op <= CHARGE or op == COMMIT then return take(op, id, asks, n, now, record, whole, keep, name, attempt) end
-  if op == SETTLE then return settle(asks, n, now, record, keep) end
+  if op == SETTLE then return settle(asks, n, now, record, keep, attempt) end
   if op == APPLY or op == RESTORE then return apply(op, id, asks[1], now, came, record) end
   if op == UNDO then
     undo(id, asks, n, now, record, whole, name, attempt)
