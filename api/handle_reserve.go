@@ -152,7 +152,8 @@ func settleProblem(err error) error {
 	return err
 }
 
-// decodeSettlement reads {"reservation" or "request_id": "…", "weight": n, "fields": {…}, "decisions": {"allowed": n, "denied": n}}.
+// decodeSettlement reads {"reservation" or "request_id": "…", "weight": n, "fields": {…}, "decisions": {"allowed": n,
+// "denied": n}}.
 func decodeSettlement(body []byte) (*decide.Settlement, error) {
 	v, err := parseJSON(body)
 	if err != nil {

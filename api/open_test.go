@@ -13,8 +13,8 @@ import (
 	"sluice/rules"
 )
 
-// onLists runs a test on memory and on two nodes on Redis and a cluster, with a list of open reservations. In memory the
-// two are one.
+// onLists runs a test on memory and on two nodes on Redis and a cluster, with a list of open reservations. In memory
+// the two are one.
 func onLists(t *testing.T, rs []rules.Rule, test func(t *testing.T, a, b *fixture)) {
 	t.Helper()
 	for kind, url := range map[string]func() string{"memory": nil,
@@ -88,7 +88,8 @@ func (f *fixture) holds() string {
 }
 
 func TestReservation_IsRefundedOnceByAnotherNode(t *testing.T) {
-	for onExpire, want := range map[string]string{`"refund"`: "10000 100", `{"percent":20}`: "9800 99", `"keep"`: "9000 99"} {
+	for onExpire, want := range map[string]string{`"refund"`: "10000 100", `{"percent":20}`: "9800 99",
+		`"keep"`: "9000 99"} {
 		t.Run(onExpire, func(t *testing.T) {
 			onLists(t, twoLevels(), func(t *testing.T, gone, other *fixture) {
 				r := gone.post("/ratelimit/reserve", fmt.Sprintf(reserveTokens, `,"on_expire":`+onExpire)).reply()

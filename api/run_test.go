@@ -52,7 +52,8 @@ func TestRun_TheFirstRequestThatCountsSetsItsLimit(t *testing.T) {
 			{100, 1, false, 60, 0},
 		} {
 			a := f.check(child("r", step.budget, step.weight))
-			if a.Allowed != step.allowed || *a.Limit != step.limit || *a.Remaining != step.left || a.Limits[0].Limit != step.limit {
+			if a.Allowed != step.allowed || *a.Limit != step.limit || *a.Remaining != step.left ||
+				a.Limits[0].Limit != step.limit {
 				t.Errorf("%+v: got allowed %v, limit %d, remaining %d", step, a.Allowed, *a.Limit, *a.Remaining)
 			}
 		}
@@ -114,8 +115,8 @@ func TestRun_CloseEndsItWithoutAWriteToTheDatabase(t *testing.T) {
 	reserving(t, nil, []rules.Rule{runs(1000), aMinute("per-user", 100)}, func(t *testing.T, f *fixture) {
 		version := f.sets.Load().Version()
 		open := f.reserve(child("r", 100, 60))
-		close := func(body string) checkReply { return f.post("/ratelimit/reset?only=close", body).reply() }
-		if a := close(child("r", -1, 0)); a.Ended == nil || !*a.Ended || len(a.Limits) != 1 || *a.Used != 60 {
+		end := func(body string) checkReply { return f.post("/ratelimit/reset?only=close", body).reply() }
+		if a := end(child("r", -1, 0)); a.Ended == nil || !*a.Ended || len(a.Limits) != 1 || *a.Used != 60 {
 			t.Errorf("closed: %+v", a)
 		}
 		for _, budget := range []int64{-1, 100, 1000} {
@@ -126,13 +127,13 @@ func TestRun_CloseEndsItWithoutAWriteToTheDatabase(t *testing.T) {
 		if a := f.settle(open.Reservation, `"weight":10`); *a.Refunded != 50 {
 			t.Errorf("settled after the close: %+v", a)
 		}
-		if a := close(child("fresh", -1, 0)); !*a.Ended {
+		if a := end(child("fresh", -1, 0)); !*a.Ended {
 			t.Errorf("a run that has not begun: %+v", a)
 		}
 		if a := f.check(child("fresh", 10, 1)); a.Allowed || *a.RetryAfterMS != 3_600_000 {
 			t.Errorf("began after it was closed: %+v", a)
 		}
-		if a := close(`{"user":"42"}`); *a.Ended || len(a.Limits) != 0 {
+		if a := end(`{"user":"42"}`); *a.Ended || len(a.Limits) != 0 {
 			t.Errorf("a rule without a limit_field: %+v", a)
 		}
 		if a := f.check(`{"user":"42"}`); !a.Allowed {
@@ -193,7 +194,8 @@ func TestRun_AnEditOfTheAlgorithmSaysThatItLosesTheLimits(t *testing.T) {
 // tenLevels are the rules of a gateway, of which a run is the narrowest.
 func tenLevels() []rules.Rule {
 	list := []rules.Rule{runs(50_000)}
-	for i, scope := range []string{"global", "attr:org", "attr:team", "user", "apikey", "attr:model", "attr:org+attr:model",
+	for i, scope := range []string{"global", "attr:org", "attr:team", "user", "apikey", "attr:model",
+		"attr:org+attr:model",
 		"user+attr:model", "attr:team+attr:model"} {
 		r := perUser(fmt.Sprintf("level-%d", i), 1_000_000)
 		r.Scope, r.WindowMS, r.Algorithm = scope, 3_600_000, "fixed_window"
@@ -233,7 +235,9 @@ func TestRun_ParallelChildrenSpendNotOneUnitMore(t *testing.T) {
 		}
 	}
 	for name, open := range map[string]func(*testing.T) []*fixture{
-		"memory":                   func(t *testing.T) []*fixture { return []*fixture{pooled(t, "memory", nil, tenLevels())} },
+		"memory": func(t *testing.T) []*fixture {
+			return []*fixture{pooled(t, "memory", nil, tenLevels())}
+		},
 		"three nodes on Redis":     three(func(t testing.TB) string { return testenv.SharedRedis(t).URL() }),
 		"three nodes on a cluster": three(func(t testing.TB) string { return testenv.SharedCluster(t).URL() }),
 	} {

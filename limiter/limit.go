@@ -75,8 +75,8 @@ type Limit struct {
 	Kept Kept
 	// Buckets is the number of sub-windows of sliding_window_buckets.
 	Buckets int64
-	// PerPeriod: fixed_window with AlignCalendar has a bucket for each period, which stays readable for a while after its end;
-	// see At. The key of an ask has the period (Suffix).
+	// PerPeriod: fixed_window with AlignCalendar has a bucket for each period, which stays readable for a while after its
+	// end; see At. The key of an ask has the period (Suffix).
 	PerPeriod bool
 	// Of a Ban, these have other meanings; see BanLimit.
 }
@@ -87,7 +87,7 @@ type Kept uint8
 const (
 	// KeptIgnored leaves the kept limit as it is, and Limit.Count alone counts.
 	KeptIgnored Kept = iota
-	// KeptObeyed: the smaller of Limit.Count and the kept limit counts.
+	// KeptObeyed lets the smaller of Limit.Count and the kept limit count.
 	KeptObeyed
 	// KeptSet is KeptObeyed, and a take or charge that spends something makes Limit.Count the kept limit if it is
 	// smaller. A take that this limit denies does so too if more than Limit.Count is spent already, so that lowering the

@@ -24,8 +24,8 @@ const (
 // late is counted in the period that the request was in. The node's clock chooses the period. So two nodes whose clocks
 // differ count a request at the boundary in one of two periods, never in both.
 
-// At returns the limit for a request at an instant (ms): of a limit that is PerPeriod, the period that contains it begins at
-// Anchor.
+// At returns the limit for a request at an instant (ms): of a limit that is PerPeriod, the period that contains it
+// begins at Anchor.
 func (l Limit) At(now int64) Limit {
 	if l.PerPeriod {
 		l.Anchor += floorDiv(now-l.Anchor, l.Window) * l.Window
@@ -36,8 +36,8 @@ func (l Limit) At(now int64) Limit {
 // PeriodEnd returns the end of the period of a limit that is PerPeriod, which At has returned; ms.
 func (l Limit) PeriodEnd() int64 { return l.Anchor + l.Window }
 
-// Suffix returns the end of the keys of a limit's buckets: the kind of its state and, of a limit that is PerPeriod, the start
-// of the period that At has chosen.
+// Suffix returns the end of the keys of a limit's buckets: the kind of its state and, of a limit that is PerPeriod, the
+// start of the period that At has chosen.
 func (l Limit) Suffix() string {
 	if !l.PerPeriod {
 		return l.Algorithm.Kind()
@@ -75,8 +75,8 @@ func (k Key) Period() (of Key, start int64, ok bool) {
 	return k[:kind+dot], start, err == nil
 }
 
-// Stored returns the limit by which stores count: of a limit that is PerPeriod, a window that is longer than the period on
-// both sides.
+// Stored returns the limit by which stores count: of a limit that is PerPeriod, a window that is longer than the period
+// on both sides.
 func (l Limit) Stored() Limit {
 	if l.PerPeriod {
 		l.Anchor -= periodLead

@@ -37,8 +37,8 @@ const (
 	// (Decision.Refunded says how much). Once: a repeat gets the stored answer.
 	// Without such a record Allowed is false and nothing changes. Slots, asks that
 	// look and limits that are not in the record do not change.
-	// With Keep and an Attempt of MaxExact it settles nothing: the record is kept for so long from now, and Allowed says whether there is one
-	// that has not been settled.
+	// With Keep and an Attempt of MaxExact it settles nothing: the record is kept for so long from now, and Allowed says
+	// whether there is one that has not been settled.
 	OpSettle
 	// OpApply books in the one ask's bucket, which spans regions, what the region named by
 	// ID spent in it: Request.Sums, of which only the difference to those applied before

@@ -28,8 +28,8 @@ type Former struct {
 }
 
 // FormerAfter returns the Former of a rule after an edit at an instant: what limited it before the edit if that changed
-// the kind, or whether periods are kept, and keeps what was spent, nil if it loses that (see EditWarnings), and the one that it has if the kind
-// stays.
+// the kind, or whether periods are kept, and keeps what was spent, nil if it loses that (see EditWarnings), and the one
+// that it has if the kind stays.
 func FormerAfter(was, is *Rule, at time.Time) *Former {
 	switch {
 	case sameBuckets(was, is):

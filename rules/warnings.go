@@ -81,6 +81,7 @@ func EditWarnings(was, is *Rule) (out []field.Problem) {
 	if why == "" {
 		return out
 	}
-	return append(out, field.Problem{Field: "algorithm", Message: fmt.Sprintf("What was spent so far no longer counts after the "+
+	return append(out, field.Problem{Field: "algorithm", Message: fmt.Sprintf("What was spent so far no longer counts "+
+		"after the "+
 		"change from %s to %s, because %s.", was.Algorithm, is.Algorithm, why)})
 }

@@ -94,7 +94,8 @@ type (
 	DeferredQueue = inspect.DeferredQueue
 	// BucketFigures are the numbers of a bucket.
 	BucketFigures = inspect.BucketFigures
-	Held          = inspect.Held
+	// Held are units of a bucket that callers hold.
+	Held = inspect.Held
 	// PoolShare is the part of a pool that a rule may use.
 	PoolShare = inspect.PoolShare
 )

@@ -35,6 +35,8 @@ type Answer struct {
 	// Reservation is for Settle, if a Reserve was allowed, within ExpiresInMS.
 	Reservation string `json:"reservation,omitempty"`
 	ExpiresInMS int64  `json:"expires_in_ms,omitempty"`
+	// OnExpirePercent is the part of the estimate that stays charged if nobody settles the Reservation; nil is all of it.
+	OnExpirePercent *int64 `json:"on_expire_percent,omitempty"`
 	// Granted is how many requests were charged for the caller to decide within SpendWithinMS, 0 for not at all; Shrinks
 	// says that these fall evenly to 0 within that time. Near uses them.
 	Granted       int64 `json:"granted,omitempty"`
@@ -49,6 +51,8 @@ type Answer struct {
 	Refunded int64 `json:"refunded,omitempty"`
 	// Reset is the number of limits that a Reset reached, 0 if no rule applied; nil for other operations.
 	Reset *int64 `json:"reset,omitempty"`
+	// Ended, of a Reset of the kind close, says whether a bucket was closed until its window ends; nil for other operations.
+	Ended *bool `json:"ended,omitempty"`
 	// Limits are all limits that applied. Only those of mode enforce can deny.
 	Limits []LimitAnswer `json:"limits"`
 	// Headers are for the response to the program's own client, allowed or not. They never contain what a caller sent.

@@ -207,7 +207,8 @@ func (c *Client) Check(ctx context.Context, q Check) (*Answer, error) {
 }
 
 // Reserve is a Check whose weight is an estimate. If it is allowed, the answer has a Reservation to Settle within ttl
-// (1 s to 1 h, 60 s if 0); an estimate that is not settled stays charged. An answer of a fail mode has no Reservation.
+// (1 s to 1 h, 60 s if 0); an estimate that is not settled stays charged, unless
+// its OnExpire says otherwise. An answer of a fail mode has no Reservation.
 func (c *Client) Reserve(ctx context.Context, q Check, ttl time.Duration) (*Answer, error) {
 	body, err := q.encode()
 	if err != nil {
@@ -292,8 +293,8 @@ func (c *Client) Renew(ctx context.Context, token string) (*Answer, error) {
 	return c.operate(ctx, "/ratelimit/renew", lease{token})
 }
 
-// RenewReservation lets a reservation live for longer, with its slots, and adds to its estimate. If what it adds does not
-// fit, Allowed is false and nothing changes. Else the answer has a Reservation that replaces the old one.
+// RenewReservation lets a reservation live for longer, with its slots, and adds to its estimate. If what it adds does
+// not fit, Allowed is false and nothing changes. Else the answer has a Reservation that replaces the old one.
 func (c *Client) RenewReservation(ctx context.Context, r Renewal) (*Answer, error) {
 	return c.operate(ctx, "/ratelimit/renew", r)
 }

@@ -47,6 +47,15 @@ type Check struct {
 	// Payload is stored with a request that a rule defers, up to 16 KiB; it may be empty. Without one a request is never
 	// deferred. Only Check accepts it, and sends such a check by itself.
 	Payload *string `json:"payload,omitempty"`
+	// OnExpire is what happens with the estimate of a Reserve that nobody settles in time; nil keeps it charged. Only
+	// Reserve accepts it.
+	OnExpire *OnExpire `json:"on_expire,omitempty"`
+}
+
+// OnExpire says which part of an estimate stays charged once its reservation has ended unsettled.
+type OnExpire struct {
+	// Percent is 0 (all of it comes back) to 100.
+	Percent int64 `json:"percent"`
 }
 
 // DirectLimit is one of several direct limits. No two of a check have the same Key, Algorithm and WindowMS.

@@ -85,8 +85,10 @@ func TestService_EveryMethod(t *testing.T) {
 		t.Errorf("reset: %+v", a)
 	}
 
-	r := ok(c.Reserve(ctx, heavy, 5*time.Second))
-	if r.Reservation == "" || r.ExpiresInMS != 5000 || *r.Remaining != 0 {
+	returned := heavy
+	returned.OnExpire = &client.OnExpire{Percent: 50}
+	r := ok(c.Reserve(ctx, returned, 5*time.Second))
+	if r.Reservation == "" || r.ExpiresInMS != 5000 || *r.Remaining != 0 || *r.OnExpirePercent != 50 {
 		t.Errorf("reserve: %+v", r)
 	}
 	longer := ok(c.RenewReservation(ctx, client.Renewal{Reservation: r.Reservation, TTLMS: 60_000}))

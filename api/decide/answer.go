@@ -184,7 +184,8 @@ func (c *Checker) applyApart(w *work, a *Answer, limits []plannedLimit, calls []
 	}
 }
 
-// Resets returns the number of limits that a reset, or an OpClose, reached, those of shadow rules and candidates included.
+// Resets returns the number of limits that a reset, or an OpClose, reached, those of shadow rules and candidates
+// included.
 func (a *Answer) Resets() (n int64) {
 	for i := range a.Limits {
 		if la := &a.Limits[i]; !la.Overloaded && !ByFailMode(la.Degraded) {

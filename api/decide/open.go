@@ -245,7 +245,8 @@ type OpenWant struct {
 
 // ListReservations lists open reservations. It looks at up to 32 times want.Most, so it may return fewer although next
 // says that there are more. Errors are the store's.
-func (c *Checker) ListReservations(ctx context.Context, want *OpenWant) (out []OpenReservation, next string, err error) {
+func (c *Checker) ListReservations(ctx context.Context, want *OpenWant) (out []OpenReservation, next string,
+	err error) {
 	if c.opt.Open == nil {
 		return nil, "", nil
 	}

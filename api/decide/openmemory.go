@@ -30,8 +30,8 @@ type memoryEntry struct {
 	units map[string]int64 // nil once it is settled
 }
 
-// dueMargin is how much later than its end a reservation is settled, because clocks of nodes differ, and claimed for how
-// long a node has it to itself. Both in ms.
+// dueMargin is how much later than its end a reservation is settled, because clocks of nodes differ, and claimed for
+// how long a node has it to itself. Both in ms.
 const dueMargin, claimed = 1000, 2000
 
 func listGroup(name string) string { return name[:strings.IndexByte(name, '.')] }

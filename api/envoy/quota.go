@@ -69,8 +69,8 @@ func endOf(err error) string {
 	}
 }
 
-// Held returns what Envoys hold of a bucket by the quota service of this node and, as far as they say so, of others; nil
-// for nothing.
+// Held returns what Envoys hold of a bucket by the quota service of this node and, as far as they say so, of others;
+// nil for nothing.
 func (s *Server) Held(ctx context.Context, key limiter.Key) []decide.Held {
 	d := s.quotas.Held(ctx, string(key))
 	if d.Having == 0 {

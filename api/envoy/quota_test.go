@@ -355,7 +355,8 @@ func TestQuota_APanicCountsOnce(t *testing.T) {
 
 // The streams of a token are bounded together, whichever way it is sent.
 func TestQuota_ATokenIsOneCaller(t *testing.T) {
-	same := []*sender{{authorization: []string{"Bearer a"}}, {authorization: []string{"bearer  a"}}, {token: []string{" a"}},
+	same := []*sender{{authorization: []string{"Bearer a"}}, {authorization: []string{"bearer  a"}},
+		{token: []string{" a"}},
 		{authorization: []string{"Bearer a"}, authority: "other"}}
 	others := []*sender{{}, {authorization: []string{"Bearer b"}}, {chains: [][]*x509.Certificate{{{Raw: []byte{1}}}}},
 		{chains: [][]*x509.Certificate{{{Raw: []byte{2}}}}}}

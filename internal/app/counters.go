@@ -161,7 +161,8 @@ func openRedis(ctx context.Context, cfg *config.Serve, host *Host, files secretF
 		return nil, err
 	}
 	return &counters{
-		store: near, periods: store, nodes: presence.Live, shared: shared, hot: hot, local: memory, ledger: ledger, loads: decide.NewLoads(loadBoard, host.Now),
+		store: near, periods: store, nodes: presence.Live, shared: shared, hot: hot, local: memory, ledger: ledger,
+		loads: decide.NewLoads(loadBoard, host.Now),
 		board: history.NewRedisBoard(client, cfg.KeyPrefix), kind: "redis",
 		breakers: func() []history.Breaker { return shownBreakers(store.Breakers()) },
 		home:     homes, sums: store, arrivals: fleet.NewRegionArrivals(client, cfg.KeyPrefix),

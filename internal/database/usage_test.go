@@ -141,7 +141,8 @@ func TestUsage_ReadsOneRangeOfTheIndex(t *testing.T) {
 					return err
 				}
 			}
-			rows, err := tx.Raw(explain + "SELECT * FROM usage WHERE rule = 7 AND period = 1 AND key > 'a' ORDER BY key LIMIT 500").
+			rows, err := tx.Raw(explain +
+				"SELECT * FROM usage WHERE rule = 7 AND period = 1 AND key > 'a' ORDER BY key LIMIT 500").
 				Rows()
 			if err != nil {
 				return err

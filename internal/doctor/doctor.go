@@ -150,7 +150,8 @@ func Stricter(by, of *rules.Rule) bool {
 		return false
 	}
 	if by.Scope != of.Scope || by.Algorithm != of.Algorithm || by.WindowMS != of.WindowMS || !same(by.Align, of.Align) ||
-		!same(by.AnchorMS, of.AnchorMS) || !same(by.Buckets, of.Buckets) || !same(by.WeightField, of.WeightField) || !same(by.LimitField, of.LimitField) {
+		!same(by.AnchorMS, of.AnchorMS) || !same(by.Buckets, of.Buckets) ||
+		!same(by.WeightField, of.WeightField) || !same(by.LimitField, of.LimitField) {
 		return false
 	}
 	covers := func(by, of *string) bool { return by == nil || same(by, of) }

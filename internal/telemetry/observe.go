@@ -86,8 +86,8 @@ func (m *Metrics) ObserveDecision(d *decide.Decision) {
 	}
 }
 
-// observeCaller counts what a caller has decided by itself. The strictest limit is the one that denied. Requests without
-// a limit are not counted.
+// observeCaller counts what a caller has decided by itself. The strictest limit is the one that denied. Requests
+// without a limit are not counted.
 func (m *Metrics) observeCaller(a *decide.Answer, by *decide.Decisions) {
 	if len(a.Limits) > 0 {
 		m.checks.callers.allowed.Add(by.Allowed)

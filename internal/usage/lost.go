@@ -26,8 +26,8 @@ func markCalls(op limiter.Op) []limiter.Call {
 	return calls
 }
 
-// found notes that the counter store has lost its data, or has none yet, and returns when: first in the database, then in
-// the store. So a node that is killed in between leaves it to the next.
+// found notes that the counter store has lost its data, or has none yet, and returns when: first in the database, then
+// in the store. So a node that is killed in between leaves it to the next.
 func (r *Recorder) found(ctx context.Context) (at int64, err error) {
 	at = r.opt.Now().UnixMilli()
 	if err := r.opt.Database.SetUsageLost(ctx, at); err != nil {

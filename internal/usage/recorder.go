@@ -183,8 +183,8 @@ func (r *Recorder) limitOf(key limiter.Key) (limiter.Limit, bool) {
 	return l, true
 }
 
-// batch reads up to WriteBatch buckets and writes their rows. A bucket that may have been touched after the reading stays
-// noted. It returns when the counters were found to be lost, which it may have found.
+// batch reads up to WriteBatch buckets and writes their rows. A bucket that may have been touched after the reading
+// stays noted. It returns when the counters were found to be lost, which it may have found.
 func (r *Recorder) batch(ctx context.Context, keys []limiter.Key, noted map[limiter.Key]note, lostAt int64) (int64,
 	error) {
 	var rows, floored []Row

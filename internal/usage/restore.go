@@ -19,9 +19,9 @@ type Missing struct {
 }
 
 // Restore compares a page of the statement of a rule's present period with the counters, and charges what they lack,
-// unless dry. It returns the keys whose counters lack something, and after which key the next page begins, "" at the end.
-// A counter that has more stays as it is. A charge has an id of its rule, period, key and reading, so that it is made
-// once if the call is repeated. Errors are those of the store and of the database; some keys may be charged then.
+// unless dry. It returns the keys whose counters lack something, and after which key the next page begins, "" at the
+// end. A counter that has more stays as it is. A charge has an id of its rule, period, key and reading, so that it is
+// made once if the call is repeated. Errors are those of the store and of the database; some keys may be charged then.
 func (r *Recorder) Restore(ctx context.Context, c *match.Compiled, after string, dry bool) (list []Missing, next string,
 	err error) {
 	l := c.Base(r.opt.Now().UnixMilli())

@@ -95,7 +95,8 @@ func onEach(t *testing.T, test func(w *world)) {
 			w.db = &gate{Database: db}
 			budget := rules.Rule{ID: 1, Name: "budget", Scope: "user", Algorithm: "fixed_window", Limit: 100, WindowMS: day,
 				KeepPeriods: new(int64(2)), IsActive: true}
-			meter := rules.Rule{ID: 2, Name: "meter", Scope: "attr:team", Algorithm: "fixed_window", Unlimited: true, WindowMS: day,
+			meter := rules.Rule{ID: 2, Name: "meter", Scope: "attr:team", Algorithm: "fixed_window", Unlimited: true,
+				WindowMS:    day,
 				KeepPeriods: new(int64(2)), IsActive: true}
 			set, err := match.Compile([]rules.Rule{budget, meter}, 1, match.Options{})
 			if err != nil {

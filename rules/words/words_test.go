@@ -293,7 +293,8 @@ func TestLimit_IsShort(t *testing.T) {
 		{"100 per minute per user", descriptor(entries.Element{Key: "path", Value: "/pay"}, entries.Element{Key: "user"})},
 		{"100 per minute in total", descriptor(entries.Element{Key: "file", Pattern: "*", Shared: true})},
 		{"unlimited, counted per calendar month per user", func(r *rules.Rule) {
-			r.Algorithm, r.Limit, r.WindowMS, r.Unlimited, r.Calendar = "fixed_window", 0, 0, true, &rules.Calendar{Every: "month"}
+			r.Algorithm, r.Limit, r.WindowMS, r.Unlimited = "fixed_window", 0, 0, true
+			r.Calendar = &rules.Calendar{Every: "month"}
 		}},
 		{"unlimited", func(r *rules.Rule) {
 			descriptor(entries.Element{Key: "user"})(r)

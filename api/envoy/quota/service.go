@@ -121,8 +121,8 @@ type Conn interface {
 // now is the time of the Book.
 func (s *Service) now() int64 { return s.deps.Now().Sub(s.start).Milliseconds() }
 
-// Stream serves a stream until it ends, which is soon after admitted returns an error or stopped is closed. Streams with
-// an equal caller are bounded together.
+// Stream serves a stream until it ends, which is soon after admitted returns an error or stopped is closed. Streams
+// with an equal caller are bounded together.
 func (s *Service) Stream(conn Conn, caller string, admitted func() error, stopped <-chan struct{}) (err error) {
 	defer s.caught(&err)
 	x, err := s.open(caller)
@@ -205,7 +205,8 @@ func (s *Service) open(caller string) (*serving, error) {
 	}
 	if c.streams >= maxStreams/callerPart {
 		s.refuse(refusedCaller, "")
-		return nil, status.Errorf(codes.ResourceExhausted, "these credentials have %d streams on the node, the most that one "+
+		return nil, status.Errorf(codes.ResourceExhausted, "these credentials have %d streams on the node, the most that "+
+			"one "+
 			"caller may have: give each group of proxies a token of its own, or use more nodes", maxStreams/callerPart)
 	}
 	s.streams++

@@ -9,7 +9,7 @@ import os
 import ssl
 import threading
 from types import TracebackType
-from typing import Any, Callable, Coroutine, Dict, List, Mapping, Optional, Sequence, Set, Type, TypeVar
+from typing import Any, Callable, Coroutine, Dict, List, Mapping, Optional, Sequence, Set, Type, TypeVar, Union
 from urllib.parse import urlsplit
 
 from .connections import late
@@ -165,10 +165,13 @@ class AsyncClient(_Base):
         self._fail.count("checks", len(bodies))
         return await self._batch(self._started(), checks, bodies)
 
-    async def reserve(self, check: Check, ttl_ms: int = 0) -> Answer:
+    async def reserve(
+        self, check: Check, ttl_ms: int = 0, on_expire: Union[str, Mapping[str, int], None] = None
+    ) -> Answer:
         """Is a check whose weight is an estimate. If it is allowed, the answer has a reservation to settle within
-        ttl_ms (1 s to 1 h, 60 s if 0). An answer of a fail mode has none."""
-        body = check._encode(ttl_ms)
+        ttl_ms (1 s to 1 h, 60 s if 0). on_expire says what happens with the estimate if nobody does: "keep", "refund"
+        or {"percent": n}, which is the part that stays charged. An answer of a fail mode has no reservation."""
+        body = check._encode(ttl_ms, on_expire)
         self._fail.count("checks", 1)
         return await self._alone(self._started(), check, "/ratelimit/reserve", body)
 
@@ -324,10 +327,12 @@ class Client(_Base):
         background = self._started()
         return self._await(background, background.client.batch(checks), self._timeout)
 
-    def reserve(self, check: Check, ttl_ms: int = 0) -> Answer:
+    def reserve(
+        self, check: Check, ttl_ms: int = 0, on_expire: Union[str, Mapping[str, int], None] = None
+    ) -> Answer:
         """Is a check whose weight is an estimate, as AsyncClient.reserve is."""
         background = self._started()
-        return self._await(background, background.client.reserve(check, ttl_ms), self._timeout)
+        return self._await(background, background.client.reserve(check, ttl_ms, on_expire), self._timeout)
 
     def settle(self, settlement: Settlement) -> Answer:
         """Corrects a reservation, as AsyncClient.settle does."""

@@ -102,7 +102,7 @@ class Check:
     #: Stored with a request that a rule defers, up to 16 KiB; it may be empty. Such a check travels alone.
     payload: Optional[str] = None
 
-    def _encode(self, ttl_ms: int = 0) -> bytes:
+    def _encode(self, ttl_ms: int = 0, on_expire: Any = None) -> bytes:
         out: Dict[str, Any] = {}
         for name, value in vars(self).items():
             if not value:
@@ -116,6 +116,8 @@ class Check:
                 out[name] = dict(value) if name in ("attributes", "fields") else value
         if ttl_ms:
             out["ttl_ms"] = ttl_ms
+        if on_expire is not None:
+            out["on_expire"] = on_expire
         return encode(out)
 
 

@@ -222,10 +222,11 @@ class DispatcherTest(unittest.IsolatedAsyncioTestCase):
             client = self.new(timeout_ms=timeout)
             await client.check(direct("k"))
             await client.batch([direct("k"), direct("l")])
-            await client.reserve(direct("k"), 5000)
+            await client.reserve(direct("k"), 5000, {"percent": 50})
             for call in self.fake.calls:
                 self.assertIn(call.headers["Sluice-Timeout-Ms"], want, call.path)
         self.assertEqual(self.fake.calls[-1].bodies[0]["ttl_ms"], 5000)
+        self.assertEqual(self.fake.calls[-1].bodies[0]["on_expire"], {"percent": 50})
 
     async def test_follows_no_redirect_and_repeats_nothing(self) -> None:
         self.fake.reply = lambda call: Reply(

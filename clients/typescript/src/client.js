@@ -83,11 +83,12 @@ export class Client {
 
   /**
    * @param {Check} q
-   * @param {CallOptions & { ttlMs?: number }} [options]
+   * @param {CallOptions & { ttlMs?: number, onExpire?: 'keep' | 'refund' | { percent: number } }} [options]
    */
-  async reserve(q, { ttlMs, signal } = {}) {
+  async reserve(q, { ttlMs, onExpire, signal } = {}) {
     this.#open();
-    const body = encode(ttlMs === undefined ? q : /** @type {any} */ ({ ...q, ttl_ms: ttlMs }));
+    const more = { ...(ttlMs !== undefined && { ttl_ms: ttlMs }), ...(onExpire !== undefined && { on_expire: onExpire }) };
+    const body = encode(/** @type {any} */ ({ ...q, ...more }));
     this.#count('checks');
     try {
       return await this.#alone('/ratelimit/reserve', body, signal);

@@ -99,9 +99,13 @@ export declare class Client {
   batch(checks: Check[], options?: CallOptions): Promise<Answer[]>;
   /**
    * A check whose weight is an estimate. If it is allowed, the answer has a reservation to settle within ttlMs (1 s to
-   * 1 h, 60 s if absent); an estimate that is not settled stays charged. An answer of a fail mode has no reservation.
+   * 1 h, 60 s if absent). onExpire says what happens with an estimate that nobody settles: it stays charged (keep, if
+   * absent), comes back, or a percentage stays charged. An answer of a fail mode has no reservation.
    */
-  reserve(check: Check, options?: CallOptions & { ttlMs?: number }): Promise<Answer>;
+  reserve(
+    check: Check,
+    options?: CallOptions & { ttlMs?: number; onExpire?: 'keep' | 'refund' | { percent: number } },
+  ): Promise<Answer>;
   /**
    * Corrects a reservation to the actual use. A reservation counts once, so a settle that failed may be repeated. A
    * Problem with status 410 says that the reservation has ended and its charge is final. No fail mode applies.

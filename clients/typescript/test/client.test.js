@@ -58,7 +58,8 @@ test('a batch with an invalid check names it', async (t) => {
 
 test('a reservation is settled with the actual use', async (t) => {
   const client = clientOf(t, node.url, { token: node.token });
-  const a = await client.reserve({ ...direct('reserve', 100), weight: 60 }, { ttlMs: 5000 });
+  const a = await client.reserve({ ...direct('reserve', 100), weight: 60 }, { ttlMs: 5000, onExpire: { percent: 50 } });
+  assert.equal(a.on_expire_percent, 50);
   assert.equal(a.remaining, 40);
   assert.ok(a.expires_in_ms && a.expires_in_ms <= 5000);
   const settled = await client.settle({ reservation: String(a.reservation), weight: 10 });

@@ -70,8 +70,8 @@ var algorithms = [...]struct {
 		kept: true},
 }
 
-// keptCode is the first code of limits with limiter.Kept, in the order of limiter.Align. The count of one with KeptSet is
-// on the wire as -1 less the count.
+// keptCode is the first code of limits with limiter.Kept, in the order of limiter.Align. The count of one with KeptSet
+// is on the wire as -1 less the count.
 const keptCode = 13
 
 // Marks that are added to a code.

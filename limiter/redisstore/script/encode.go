@@ -96,8 +96,8 @@ func (r *Request) hurry(a *limiter.Ask) {
 	}
 }
 
-// most is Limit and Rate of a decision, and whether it is that of a ban, of a limit that the bucket may lower, or of one
-// with PerPeriod.
+// most is Limit and Rate of a decision, and whether it is that of a ban, of a limit that the bucket may lower, or of
+// one with PerPeriod.
 type most struct {
 	limit, rate        int64
 	ban, kept, periods bool
