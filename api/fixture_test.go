@@ -291,6 +291,7 @@ type replyLimit struct {
 	ResetMS      *int64  `json:"reset_ms"`
 	RetryAfterMS *int64  `json:"retry_after_ms"`
 	BanMS        int64   `json:"ban_ms"`
+	DelayMS      int64   `json:"delay_ms"`
 	Mode         string  `json:"mode"`
 	Soft         bool    `json:"soft"`
 	Elastic      bool    `json:"elastic"`

@@ -137,6 +137,7 @@ func TestOpenAPI_DescribesTheFieldsOfTheTables(t *testing.T) {
 	t.Run("candidate", func(t *testing.T) { describes(t, rule.Properties["candidate"].Value, rules.CandidateFields()) })
 	t.Run("window", func(t *testing.T) { describes(t, schemas["ScheduleWindowInput"].Value, rules.WindowFields()) })
 	t.Run("denial", func(t *testing.T) { describes(t, schemas["RuleDenialInput"].Value, rules.DenialFields()) })
+	t.Run("delay", func(t *testing.T) { describes(t, schemas["RuleDelayInput"].Value, rules.DelayFields()) })
 	t.Run("warn", func(t *testing.T) { describes(t, schemas["RuleWarnInput"].Value, rules.WarnFields()) })
 	t.Run("tier", func(t *testing.T) { describes(t, schemas["TierLimitInput"].Value, rules.TierFields()) })
 	t.Run("pool", func(t *testing.T) { describes(t, pool, rules.PoolKind.Fields) })

@@ -67,6 +67,9 @@ func (r *Rule) Normalize() {
 	if r.Denial != nil {
 		r.Denial = r.Denial.normalized()
 	}
+	if r.Delay != nil {
+		r.Delay = r.Delay.normalized()
+	}
 	if r.Candidate != nil {
 		c := *r.Candidate
 		field.Normalize(candidateFields, &c)

@@ -34,6 +34,7 @@ func everyPolicy() Rule {
 		RetryJitterMS: new(int64(0)), LogPercent: new(int64(0)), NotifyPercent: []int64{80, 100},
 		Message: new("{key} <é> \"{{\""), Denial: &Denial{Status: 402, Retry: "never"}, Hidden: true,
 		Counts: new("money"), Unit: new("$"), UnitScale: new(int64(1_000_000)),
+		Delay: &Delay{After: new(int64(0)), StepMS: 100, MostMS: 2000}, TarpitMS: new(int64(0)),
 		Warn:    &Warn{Percent: 90, Set: map[string]string{"model": "<small>"}},
 		HotKeys: "leased", HotRaisePercent: new(int64(10)),
 		Span: "global", MaxOverPercent: new(int64(5)), Cold: new("open"), CutOff: new("closed"),

@@ -66,8 +66,12 @@ func TestValidatePolicy_AcceptsWhatBelongsTogether(t *testing.T) {
 		"denial": func(r *Rule) { r.Denial, r.Mode = &Denial{Status: 402, Retry: "never"}, "shadow" },
 		"unit":   func(r *Rule) { r.Counts, r.Unit, r.UnitScale = new("money"), new("µ$"), n(MaxUnitScale) },
 		"slots":  func(r *Rule) { r.Algorithm, r.Counts = "concurrency", new("concurrency") },
-		"warn":   func(r *Rule) { r.Warn = &Warn{Percent: 100, Set: map[string]string{"model": ""}} },
-		"hidden": func(r *Rule) { r.Denial, r.Hidden = &Denial{}, true },
+		"delay": func(r *Rule) {
+			r.Delay, r.TarpitMS, r.Mode = &Delay{After: n(limiter.MaxExact), StepMS: MaxDelay, MostMS: 1}, n(MaxTarpit), "shadow"
+		},
+		"tarpit of slots": func(r *Rule) { r.Algorithm, r.TarpitMS = "concurrency", n(0) },
+		"warn":            func(r *Rule) { r.Warn = &Warn{Percent: 100, Set: map[string]string{"model": ""}} },
+		"hidden":          func(r *Rule) { r.Denial, r.Hidden = &Denial{}, true },
 		"kept": func(r *Rule) {
 			r.Algorithm, r.WindowMS, r.KeepPeriods = "fixed_window", limiter.MinPeriod, n(MaxKeepPeriods)
 		},
@@ -305,14 +309,37 @@ func TestValidatePolicy_NamesTheFieldAtFault(t *testing.T) {
 		"jitter of a denial that never ends": {"retry_jitter_ms", func(r *Rule) {
 			r.Denial, r.RetryJitterMS = &Denial{Retry: "never"}, n(1)
 		}},
-		"unknown kind":      {"counts", func(r *Rule) { r.Counts = new("bytes") }},
-		"tokens at a time":  {"counts", func(r *Rule) { r.Counts, r.Algorithm = new("tokens"), "concurrency" }},
-		"slots of a window": {"counts", func(r *Rule) { r.Counts = new("concurrency") }},
-		"scale of nothing":  {"unit_scale", func(r *Rule) { r.UnitScale = n(10) }},
-		"odd scale":         {"unit_scale", func(r *Rule) { r.Unit, r.UnitScale = new("$"), n(60) }},
-		"scale 0":           {"unit_scale", func(r *Rule) { r.Unit, r.UnitScale = new("$"), n(0) }},
-		"long unit":         {"unit", func(r *Rule) { r.Unit = new("millions of dollars") }},
-		"warn of nothing":   {"warn.set", func(r *Rule) { r.Warn = &Warn{Percent: 1} }},
+		"unknown kind":        {"counts", func(r *Rule) { r.Counts = new("bytes") }},
+		"tokens at a time":    {"counts", func(r *Rule) { r.Counts, r.Algorithm = new("tokens"), "concurrency" }},
+		"slots of a window":   {"counts", func(r *Rule) { r.Counts = new("concurrency") }},
+		"scale of nothing":    {"unit_scale", func(r *Rule) { r.UnitScale = n(10) }},
+		"odd scale":           {"unit_scale", func(r *Rule) { r.Unit, r.UnitScale = new("$"), n(60) }},
+		"scale 0":             {"unit_scale", func(r *Rule) { r.Unit, r.UnitScale = new("$"), n(0) }},
+		"long unit":           {"unit", func(r *Rule) { r.Unit = new("millions of dollars") }},
+		"delay after nothing": {"delay.after", func(r *Rule) { r.Delay = &Delay{StepMS: 1} }},
+		"delay without step":  {"delay.step_ms", func(r *Rule) { r.Delay = &Delay{After: n(1)} }},
+		"delay after -1":      {"delay.after", func(r *Rule) { r.Delay = &Delay{After: n(-1), StepMS: 1} }},
+		"long step":           {"delay.step_ms", func(r *Rule) { r.Delay = &Delay{After: n(1), StepMS: MaxDelay + 1} }},
+		"long delay":          {"delay.most_ms", func(r *Rule) { r.Delay = &Delay{n(1), 1, MaxDelay + 1} }},
+		"delay of a queue": {"delay", func(r *Rule) {
+			r.Algorithm, r.Delay = "leaky_queue", &Delay{After: n(1), StepMS: 1}
+		}},
+		"delay of slots": {"delay", func(r *Rule) {
+			r.Algorithm, r.Delay = "concurrency", &Delay{After: n(1), StepMS: 1}
+		}},
+		"delay of a report": {"delay", func(r *Rule) {
+			r.ChargeOn, r.Delay = "report", &Delay{After: n(1), StepMS: 1}
+		}},
+		"delay of hot keys": {"hot_keys", func(r *Rule) {
+			r.HotKeys, r.Delay = "sharded", &Delay{After: n(1), StepMS: 1}
+		}},
+		"hidden delay":  {"hidden", func(r *Rule) { r.Hidden, r.Delay = true, &Delay{After: n(1), StepMS: 1} }},
+		"hidden tarpit": {"hidden", func(r *Rule) { r.Hidden, r.TarpitMS = true, n(1) }},
+		"long tarpit":   {"tarpit_ms", func(r *Rule) { r.TarpitMS = n(MaxTarpit + 1) }},
+		"tarpit of a queue": {"tarpit_ms", func(r *Rule) {
+			r.OverLimit, r.TarpitMS = "defer", n(1)
+		}},
+		"warn of nothing": {"warn.set", func(r *Rule) { r.Warn = &Warn{Percent: 1} }},
 		"warn at 101": {"warn.percent", func(r *Rule) {
 			r.Warn = &Warn{Percent: 101, Set: map[string]string{"a": ""}}
 		}},

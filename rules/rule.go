@@ -98,6 +98,10 @@ type Rule struct {
 	Message *string `json:"message"`
 	// Denial is the status of the rule's denials, and whether waiting ends them; nil for 429 and yes.
 	Denial *Denial `json:"denial"`
+	// Delay makes admitted requests wait before the limit denies any; nil for none. TarpitMS is how long a denied request
+	// should wait for its denial, 0 to MaxTarpit ms; nil is 0. Callers and gateways wait, Sluice does not.
+	Delay    *Delay `json:"delay"`
+	TarpitMS *int64 `json:"tarpit_ms"`
 	// Hidden keeps the rule's name and figures out of what clients see.
 	Hidden bool `json:"hidden"`
 	// Counts is what a unit is: CountsRequests, CountsTokens, CountsMoney or CountsConcurrency; nil is Kind's choice.
@@ -240,6 +244,9 @@ var ruleFields = []field.Field[Rule]{
 	{Name: "message", At: func(r *Rule) any { return &r.Message }, Policy: true, Characters: MaxMessage},
 	{Name: "denial", At: func(r *Rule) any { return &r.Denial }, Policy: true, Damaged: &Denial{Status: -1},
 		Composite: field.Part(denialFields)},
+	{Name: "delay", At: func(r *Rule) any { return &r.Delay }, Policy: true, Damaged: &Delay{StepMS: -1},
+		Composite: field.Part(delayFields)},
+	{Name: "tarpit_ms", At: func(r *Rule) any { return &r.TarpitMS }, Policy: true, Most: MaxTarpit, Millis: true},
 	{Name: "hidden", At: func(r *Rule) any { return &r.Hidden }, Policy: true, Default: false},
 	{
 		Name: "counts", At: func(r *Rule) any { return &r.Counts }, Policy: true, Label: true,

@@ -22,7 +22,7 @@ func (r *Rule) tried() *Rule {
 	}
 	t.FailMode, t.IsActive = "", false
 	t.OverLimit, t.Defer, t.RetryJitterMS, t.HotKeys, t.HotRaisePercent = "", nil, nil, "", nil
-	t.Ban, t.Message, t.Denial, t.Hidden, t.Warn = nil, nil, nil, false, nil
+	t.Ban, t.Message, t.Denial, t.Hidden, t.Warn, t.Delay, t.TarpitMS = nil, nil, nil, false, nil, nil, nil
 	if c := t.Candidate; c != nil && c.Limit != nil {
 		if !t.CandidateFollows() {
 			t.Calendar = nil

@@ -113,7 +113,7 @@ func (a *Answer) Forget() {
 // apply applies the store's decisions on the enforced limits of a plan to the answer. The
 // strictest limit provides the answer's figures. pools are those that the call counts into.
 func (a *Answer) apply(p *plan, limits []plannedLimit, pools []plannedPool, call *limiter.Call) {
-	res, shut := &call.Result, false
+	res, shut, slows := &call.Result, false, false
 	a.At, a.Replayed = res.At, res.Replayed
 	for i := range limits {
 		l, la := &limits[i], limits[i].answer(call)
@@ -132,6 +132,7 @@ func (a *Answer) apply(p *plan, limits []plannedLimit, pools []plannedPool, call
 		}
 		shut = shut || la.shut
 		la.shutOff()
+		slows = slows || la.Of != nil && (la.Of.Delay != nil || la.Of.TarpitMS != nil)
 		a.Degraded = stronger(a.Degraded, la.Degraded)
 		a.Limits = append(a.Limits, la)
 		if !la.Known || la.Meter {
@@ -149,6 +150,9 @@ func (a *Answer) apply(p *plan, limits []plannedLimit, pools []plannedPool, call
 	}
 	if shut {
 		a.Verdict, a.Strictest = Unavailable, -1
+	}
+	if slows {
+		a.slow(limits)
 	}
 }
 
@@ -198,15 +202,15 @@ func (a *Answer) Resets() (n int64) {
 // returns reports whether an operation gives back units.
 func returns(op limiter.Op) bool { return op == limiter.OpRefund || op == limiter.OpRelease }
 
-// Delay is how long an allowed request should wait before it starts, in ms: the longest
-// delay of its limits.
+// Delay is how long an allowed request should wait before it starts, in ms: the longest delay of its limits. Of a
+// denied one it is how long its denial should wait: the longest tarpit_ms of the limits that deny.
 func (a *Answer) Delay() int64 {
 	var delay int64
-	if !a.Allowed() {
+	if a.Verdict != Allowed && a.Verdict != Denied {
 		return 0
 	}
 	for i := range a.Limits {
-		if la := &a.Limits[i]; !la.Shadow && la.Known {
+		if la := &a.Limits[i]; !la.Shadow && la.Known && la.Decision.Allowed == a.Allowed() {
 			delay = max(delay, la.Decision.Delay)
 		}
 	}

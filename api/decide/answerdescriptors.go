@@ -55,6 +55,7 @@ func (c *Checker) answerDescriptors(ctx context.Context, w *work, p *plan, q *De
 	if p.op == limiter.OpTake && p.enforced+p.alone > 0 {
 		p.outcome, p.by = a.outcome()
 	}
+	a.slow(limits[:p.enforced+p.alone])
 	c.applyApart(w, &a.Answer, apart, calls[p.alone:])
 	for i := range apart {
 		c.accountAlone(&apart[i], &calls[p.alone+i], &a.Limits[p.enforced+p.alone+i])

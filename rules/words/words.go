@@ -317,6 +317,13 @@ func details(r *rules.Rule) []string {
 	if denies && r.RetryJitterMS != nil && *r.RetryJitterMS > 0 {
 		s = append(s, "Denied clients are told to wait up to "+Duration(*r.RetryJitterMS)+" longer, at random.")
 	}
+	if d := r.Delay; d != nil && d.After != nil && r.Mode != rules.ModeShadow {
+		s = append(s, "Above "+r.AmountWords(*d.After)+" used, each request is told to wait "+Duration(d.StepMS)+
+			" for every unit more, up to "+Duration(d.MostMS)+".")
+	}
+	if denies && r.TarpitMS != nil && *r.TarpitMS > 0 {
+		s = append(s, "Denials are held back for "+Duration(*r.TarpitMS)+".")
+	}
 	if d := r.Denial; d != nil && denies {
 		wait := "."
 		if d.Retry == rules.RetryNever {

@@ -169,6 +169,11 @@ func TestSummary_DescribesTheRule(t *testing.T) {
 			r.WeightField, r.Unit, r.UnitScale, r.Limit = new("cost"), new("$"), new(int64(1_000_000)), 1_234_050_000
 		}, "Each user may spend 1,234.05 $ per minute on POST requests to /v1/charges, weighted by the field cost" + denied +
 			open},
+		{"delay", func(r *rules.Rule) {
+			r.Delay, r.TarpitMS = &rules.Delay{After: new(int64(60)), StepMS: 100, MostMS: 2000}, new(int64(1000))
+		},
+			plain + " Above 60 used, each request is told to wait 100 ms for every unit more, up to 2 seconds." +
+				" Denials are held back for 1 second." + open},
 		{"warn", func(r *rules.Rule) {
 			r.Warn = &rules.Warn{Percent: 90, Set: map[string]string{"model": "s", "effort": "low"}}
 		},

@@ -26,7 +26,7 @@ func ruleOf(form url.Values) (rules.Rule, []field.Problem) {
 	rd.descriptor(&r)
 	r.Tiers, r.Schedule, r.Calendar = rd.tiers(), rd.schedule(), rd.calendar()
 	r.Defer, r.Candidate, r.Ban, r.Denial = rd.deferral(r.OverLimit), rd.candidate(), rd.ban(), rd.denial()
-	r.Warn = rd.warn()
+	r.Delay, r.Warn = rd.delay(), rd.warn()
 	if r.Calendar == nil && rd.Text("window_ms") == "" && (!r.Unlimited || r.IsMeter()) {
 		rd.Wrong("window_ms", "is required")
 	}
@@ -155,6 +155,15 @@ func (rd *ruleReader) denial() *rules.Denial {
 	if d == (rules.Denial{}) {
 		return nil
 	}
+	return &d
+}
+
+func (rd *ruleReader) delay() *rules.Delay {
+	if rd.Text("delay.after")+rd.Text("delay.step_ms")+rd.Text("delay.most_ms") == "" {
+		return nil
+	}
+	var d rules.Delay
+	bind.Read(&rd.Reader, "delay.", rules.DelayFields(), &d)
 	return &d
 }
 

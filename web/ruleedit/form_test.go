@@ -41,6 +41,8 @@ func policies() []rules.Rule {
 			Replaces: []string{"everyone", "search"}},
 		{Name: "report", Scope: "user", Limit: 5, WindowMS: 1, ChargeOn: "report", WeightField: text("tokens"),
 			FailMode: "closed", Ban: &rules.Ban{After: 20, WithinMS: 60_000, ForMS: 600_001, Grow: 2, MostMS: 86_400_000}},
+		{Name: "slow", Scope: "user", Limit: 5, WindowMS: 1, TarpitMS: n(2000),
+			Delay: &rules.Delay{After: n(0), StepMS: 100, MostMS: 1500}},
 		{Name: "told", Scope: "user", Limit: 5, WindowMS: 1, Hidden: true,
 			Warn:   &rules.Warn{Percent: 90, Set: map[string]string{"model": "small", "a": "= b"}},
 			Counts: text("money"), Unit: text("$"),

@@ -61,6 +61,9 @@ func putComposites(f url.Values, r *rules.Rule) {
 	if d := r.Denial; d != nil {
 		bind.Put(f, "denial.", rules.DenialFields(), d)
 	}
+	if d := r.Delay; d != nil {
+		bind.Put(f, "delay.", rules.DelayFields(), d)
+	}
 	if w := r.Warn; w != nil {
 		bind.Put(f, "warn.", rules.WarnFields(), w)
 		bind.PutText(f, "warn.set", pairLines(w.Set))
@@ -78,7 +81,7 @@ var formOrder = []string{
 	"addend", "quota", "share_threshold", "replaces", "metadata",
 	"tiers", "schedule", "calendar", "keep_periods", "unlimited", "active_", "throttle",
 	"soft_percent", "elastic_percent", "pool", "priority",
-	"retry_jitter_ms", "message", "ban", "denial", "hidden", "counts",
+	"retry_jitter_ms", "message", "ban", "denial", "delay", "tarpit_ms", "hidden", "counts",
 	"unit", "warn", "candidate",
 	"align", "anchor_ms", "buckets", "weight_field", "limit_field", "charge_on", "hot_",
 	"span", "max_over_percent", "cold", "cut_off", "log_percent", "notify_percent",
