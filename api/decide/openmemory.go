@@ -3,6 +3,8 @@ package decide
 import (
 	"cmp"
 	"context"
+	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,14 +15,18 @@ import (
 // NewReservationList returns a list in the memory of one node, for counters that are in its memory too. What is open at
 // a restart stays charged.
 func NewReservationList(now func() time.Time) ReservationList {
-	return &memoryList{now: now, entries: map[string]*memoryEntry{}, groups: map[string]string{}}
+	return &memoryList{now: now, entries: map[string]*memoryEntry{}, groups: map[string]string{},
+		seconds: map[int64]map[string]*memoryEntry{}, units: map[string]int64{}}
 }
 
+// memoryList is called under locks that reserves wait for, so no call looks at all entries.
 type memoryList struct {
 	now     func() time.Time
 	mu      sync.Mutex
 	entries map[string]*memoryEntry
-	groups  map[string]string // the name of each group's entry, "" for several
+	groups  map[string]string                 // the name of each group's entry, "" for several
+	seconds map[int64]map[string]*memoryEntry // by the second in which they are due; lives are short, so they are few
+	units   map[string]int64                  // of all entries
 }
 
 type memoryEntry struct {
@@ -44,11 +50,54 @@ func (m *memoryList) Put(_ context.Context, name string, life int64, body []byte
 	} else {
 		m.groups[listGroup(name)] = ""
 	}
+	if was := m.entries[name]; was != nil {
+		m.drop(was)
+	}
 	if units == nil {
 		units = map[string]int64{}
 	}
-	m.entries[name] = &memoryEntry{name, body, m.now().UnixMilli() + life + dueMargin, units}
+	e := &memoryEntry{name: name, body: body, units: units}
+	m.entries[name] = e
+	m.dueAt(e, m.now().UnixMilli()+life+dueMargin)
+	for rule, n := range units {
+		m.units[rule] += n
+	}
 	return nil
+}
+
+// dueAt says when an entry is due that is not among those of a second.
+func (m *memoryList) dueAt(e *memoryEntry, at int64) {
+	e.due = at
+	second := m.seconds[at/1000]
+	if second == nil {
+		second = map[string]*memoryEntry{}
+		m.seconds[at/1000] = second
+	}
+	second[e.name] = e
+}
+
+// takeOut takes an entry out of those of its second.
+func (m *memoryList) takeOut(e *memoryEntry) {
+	second := m.seconds[e.due/1000]
+	if delete(second, e.name); len(second) == 0 {
+		delete(m.seconds, e.due/1000)
+	}
+}
+
+// release forgets the units of an entry.
+func (m *memoryList) release(e *memoryEntry) {
+	for rule, n := range e.units {
+		if m.units[rule] -= n; m.units[rule] <= 0 {
+			delete(m.units, rule)
+		}
+	}
+	e.units = nil
+}
+
+func (m *memoryList) drop(e *memoryEntry) {
+	m.release(e)
+	m.takeOut(e)
+	delete(m.entries, e.name)
 }
 
 func (m *memoryList) Find(_ context.Context, group string) ([]byte, bool, error) {
@@ -65,7 +114,9 @@ func (m *memoryList) Settle(_ context.Context, name string, after int64) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if e := m.entries[name]; e != nil {
-		e.units, e.due = nil, m.now().UnixMilli()+after
+		m.release(e)
+		m.takeOut(e)
+		m.dueAt(e, m.now().UnixMilli()+after)
 	}
 	return nil
 }
@@ -79,7 +130,9 @@ func (m *memoryList) Remove(_ context.Context, name string) error {
 
 // remove forgets an entry, and its group. The others of a group of several are then not found by it.
 func (m *memoryList) remove(name string) {
-	delete(m.entries, name)
+	if e := m.entries[name]; e != nil {
+		m.drop(e)
+	}
 	if of, ok := m.groups[listGroup(name)]; ok && (of == name || of == "") {
 		delete(m.groups, listGroup(name))
 	}
@@ -89,55 +142,75 @@ func (m *memoryList) Due(_ context.Context, most int) (names []string, bodies []
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := m.now().UnixMilli()
-	for name, e := range m.entries {
-		switch {
-		case e.due > now:
-		case e.units == nil:
-			m.remove(name)
-		case len(names) < most:
-			e.due = now + claimed
-			names, bodies = append(names, name), append(bodies, e.body)
+	for second, list := range m.seconds {
+		if second > now/1000 {
+			continue
+		}
+		for name, e := range list {
+			switch {
+			case e.due > now:
+			case e.units == nil:
+				m.remove(name)
+			case len(names) == most:
+				return names, bodies, nil
+			default:
+				m.takeOut(e)
+				m.dueAt(e, now+claimed)
+				names, bodies = append(names, name), append(bodies, e.body)
+			}
 		}
 	}
 	return names, bodies, nil
 }
 
 func (m *memoryList) Page(_ context.Context, after string, most int) (bodies [][]byte, next string, err error) {
+	var behind memoryEntry
+	if parts := strings.SplitN(after, ":", 3); len(parts) == 3 { // the first is the only slot
+		behind.due, _ = strconv.ParseInt(parts[1], 10, 64)
+		behind.name = parts[2]
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	_, after, _ = strings.Cut(after, ":") // the only slot
-	at, behind, _ := strings.Cut(after, ":")
-	want := pad(at) + behind
-	list := make([]*memoryEntry, 0, len(m.entries))
-	for _, e := range m.entries {
-		if e.units != nil && cmp.Compare(place(e), want) > 0 {
-			list = append(list, e)
+	var list []*memoryEntry
+	for _, second := range slices.Sorted(maps.Keys(m.seconds)) {
+		if second < behind.due/1000 {
+			continue
+		}
+		for _, e := range m.seconds[second] {
+			if e.units != nil && inOrder(e, &behind) > 0 {
+				list = amongFirst(list, e, most+1)
+			}
+		}
+		if len(list) > most {
+			break
 		}
 	}
-	slices.SortFunc(list, func(a, b *memoryEntry) int { return cmp.Compare(place(a), place(b)) })
-	for i, e := range list {
-		if i == most {
-			return bodies, next, nil
-		}
-		bodies, next = append(bodies, e.body), "0:"+strconv.FormatInt(e.due, 10)+":"+e.name
+	for _, e := range list[:min(most, len(list))] {
+		bodies = append(bodies, e.body)
 	}
-	return bodies, "", nil
+	if len(list) > most {
+		next = fmt.Sprintf("0:%d:%s", list[most-1].due, list[most-1].name)
+	}
+	return bodies, next, nil
 }
 
-// place orders entries by when they are due.
-func place(e *memoryEntry) string { return pad(strconv.FormatInt(e.due, 10)) + e.name }
+// inOrder orders entries by when they are due.
+func inOrder(a, b *memoryEntry) int {
+	return cmp.Or(cmp.Compare(a.due, b.due), cmp.Compare(a.name, b.name))
+}
 
-// pad makes numbers sort as text.
-func pad(number string) string { return strings.Repeat("0", max(0, 16-len(number))) + number }
+// amongFirst puts e into an ordered list if it is among the first most.
+func amongFirst(list []*memoryEntry, e *memoryEntry, most int) []*memoryEntry {
+	if len(list) == most && inOrder(e, list[most-1]) > 0 {
+		return list
+	}
+	at, _ := slices.BinarySearchFunc(list, e, inOrder)
+	list = slices.Insert(list, at, e)
+	return list[:min(most, len(list))]
+}
 
 func (m *memoryList) Units(context.Context) (map[string]int64, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	sum := map[string]int64{}
-	for _, e := range m.entries {
-		for rule, n := range e.units {
-			sum[rule] += n
-		}
-	}
-	return sum, nil
+	return maps.Clone(m.units), nil
 }
