@@ -44,6 +44,8 @@ const (
 	// openQueue is how many changes of the list wait to be written. More are lost, and the list is wrong until their
 	// reservations expire.
 	openQueue = 16_384
+	// listTimeout bounds a call that lists reservations; listLook is for how long it looks at more of the list.
+	listTimeout, listLook = 2 * time.Second, time.Second
 )
 
 // ErrSeveralReservations means that open reservations of different keys have the same request id.
@@ -243,15 +245,17 @@ type OpenWant struct {
 	Most  int
 }
 
-// ListReservations lists open reservations. It looks at up to 32 times want.Most, so it may return fewer although next
-// says that there are more. Errors are the store's.
+// ListReservations lists open reservations. It looks at up to 32 times want.Most, for about a second, so it may return
+// fewer although next says that there are more. Errors are the store's.
 func (c *Checker) ListReservations(ctx context.Context, want *OpenWant) (out []OpenReservation, next string,
 	err error) {
 	if c.opt.Open == nil {
 		return nil, "", nil
 	}
-	ctx, cancel := c.limited(ctx)
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
+	look, stop := context.WithTimeout(ctx, listLook)
+	defer stop()
 	next = want.After
 	for range 32 {
 		bodies, after, err := c.opt.Open.list.Page(ctx, next, want.Most-len(out))
@@ -264,7 +268,7 @@ func (c *Checker) ListReservations(ctx context.Context, want *OpenWant) (out []O
 				out = append(out, OpenReservation{e.RequestID, e.Began, e.Expires, e.Keeps, e.Limits})
 			}
 		}
-		if next = after; next == "" || len(out) >= want.Most {
+		if next = after; next == "" || len(out) >= want.Most || look.Err() != nil {
 			break
 		}
 	}
