@@ -1,12 +1,14 @@
 package api
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/csv"
 	"net/http"
 	"strconv"
 	"time"
+	"unicode/utf8"
 
 	"github.com/labstack/echo/v4"
 
@@ -63,7 +65,7 @@ func (s *Server) getUsage(c echo.Context) error {
 		}
 	}
 	after, err := base64.RawURLEncoding.DecodeString(q.values.Get("page_token"))
-	if err != nil {
+	if err != nil || !utf8.Valid(after) || bytes.IndexByte(after, 0) >= 0 { // which no key has, and PostgreSQL refuses
 		q.wrong("page_token", "must be a next_page_token from a response")
 	}
 	key := ""

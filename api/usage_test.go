@@ -57,6 +57,8 @@ func TestUsage_PagesAndFormats(t *testing.T) {
 		{"rule=budget&by=user", 422, `"by"`},
 		{"rule=budget&format=xml", 422, `"format"`},
 		{"rule=budget&page_token=%21", 422, `"page_token"`},
+		{"rule=budget&page_token=____", 422, `"page_token"`}, // no UTF-8
+		{"rule=budget&page_token=AA", 422, `"page_token"`},   // a NUL byte
 	} {
 		if res := get(tt.query); res.status != tt.status || !strings.Contains(res.body, tt.want) {
 			t.Errorf("%s: %d %s, want %s", tt.query, res.status, res.body, tt.want)
