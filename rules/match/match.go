@@ -34,7 +34,7 @@ func (s *Set) MatchContext(ctx context.Context, d *Descriptor, weight int64, now
 }
 
 // MatchSpan is MatchContext for an instant until, with the rules too whose life span begins or ends between since and
-// until.
+// until. One that has ended at until replaces nothing.
 func (s *Set) MatchSpan(ctx context.Context, d *Descriptor, weight int64, since, until time.Time,
 	dst []Match) ([]Match, error) {
 	return s.match(ctx, d, weight, since.UnixMilli(), until, false, dst)
@@ -81,7 +81,8 @@ func (s *Set) match(ctx context.Context, d *Descriptor, weight, since int64, now
 				continue
 			}
 		}
-		if c.replaces && !failed && !anyAmount { // whether or not an override or a tier makes it unlimited
+		// It replaces whether or not an override or a tier makes it unlimited.
+		if c.replaces && !failed && !anyAmount && at < c.until {
 			replacing = append(replacing, c)
 		}
 		m, limited := Match{Rule: c, Key: c.globalKey, Limit: c.Limit, Weight: w, ConditionFailed: failed}, true

@@ -108,3 +108,15 @@ func TestExplain_SaysWhatAShadowRuleWouldReplace(t *testing.T) {
 		t.Errorf("got %+v", all)
 	}
 }
+
+func TestMatchSpan_ARuleThatEndsReplacesNothing(t *testing.T) {
+	soon := noon.Add(500 * time.Millisecond)
+	s := compile(t, rule(1, func(r *rules.Rule) { r.Name = "general" }), rule(2, func(r *rules.Rule) {
+		r.Replaces, r.Tiers = []string{"general"}, map[string]rules.TierLimit{"pro": {Unlimited: true}}
+		r.ActiveUntil = &soon
+	}))
+	ms, err := s.MatchSpan(t.Context(), &Descriptor{User: "42", Tier: "pro"}, 1, noon, noon.Add(time.Second), nil)
+	if err != nil || len(ms) != 1 || ms[0].Rule.Rule.Name != "general" {
+		t.Errorf("got %+v, %v, want the general rule", ms, err)
+	}
+}
