@@ -107,7 +107,7 @@ func reserve(ctx context.Context, c *client.ClientWithResponses, name string) {
 	assert.True(reserved.JSON200 != nil && reserved.JSON200.Allowed && reserved.JSON200.Reservation != nil,
 		"reserve", reserved)
 	settled, err := c.SettleWithResponse(ctx, nil,
-		client.Settlement{Reservation: *reserved.JSON200.Reservation, Weight: new(int64(0))})
+		client.Settlement{Reservation: reserved.JSON200.Reservation, Weight: new(int64(0))})
 	assert.No(err, "settle")
 	assert.True(settled.JSON200 != nil && *settled.JSON200.Refunded == 1, "settle", settled)
 }
