@@ -20,18 +20,7 @@ func (b *book) loadOverrides() *override.Table {
 	defer b.mu.Unlock()
 	e := override.New().Edit()
 	for _, o := range b.overrides {
-		s := override.Row{RuleID: o.RuleID, ID: o.ID, Match: o.Match, Prefix: o.Prefix, Unlimited: o.Unlimited,
-			Blocked: o.Blocked, Limit: -1, Burst: -1}
-		if o.Limit != nil {
-			s.Limit = *o.Limit
-		}
-		if o.Burst != nil {
-			s.Burst = *o.Burst
-		}
-		if o.ExpiresAt != nil {
-			s.ExpiresMS = o.ExpiresAt.UnixMilli()
-		}
-		e.Add(s)
+		e.Add(match.OverrideRow(&o))
 	}
 	return e.Done(1, b.now().UnixMilli())
 }
@@ -101,6 +90,7 @@ func (b *book) CreateOverride(_ context.Context, _ rules.Actor, o rules.Override
 			return o, rules.ErrOverrideExists
 		}
 	}
+	o.BeginCalendar(nil, &b.stored[b.find(o.RuleID)], b.now())
 	b.lastOverride++
 	o.ID, o.Version, o.CreatedAt, o.UpdatedAt = b.lastOverride, 1, b.now(), b.now()
 	b.overrides = append(b.overrides, o)
@@ -125,6 +115,7 @@ func (b *book) UpdateOverride(_ context.Context, _ rules.Actor, o rules.Override
 	if err := b.resolve(&o, opt); err != nil {
 		return o, err
 	}
+	o.BeginCalendar(&was, &b.stored[b.find(o.RuleID)], b.now())
 	o.Version, o.CreatedAt, o.UpdatedAt = was.Version+1, was.CreatedAt, b.now()
 	b.overrides[i] = o
 	return o, nil

@@ -2,6 +2,7 @@ package api
 
 import (
 	"encoding/csv"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -167,6 +168,7 @@ func TestOverrides_RefuseBadInput(t *testing.T) {
 		`{"key":"a","blocked":true,"expires_at":"tomorrow"}`:             {"expires_at"},
 		`{"key":"a","blocked":true,"expires_at":"2020-01-01T00:00:00Z"}`: {"expires_at"},
 		`{"key":"a","limit":1,"burst":1}`:                                {"burst"}, `{"key":"a","limit":-1}`: {"limit"},
+		`{"key":"a","calendar":{"anchor_day":15}}`: {"calendar"}, `{"key":"a","limit":1,"calendar":5}`: {"calendar"},
 		`{"key":"a","blocked":true,"rule_id":2}`: {"rule_id"}, `{"key":"","blocked":true}`: {"key"},
 	} {
 		a := f.do(http.MethodPost, "/ratelimit/rules/1/overrides", body).want(422)
@@ -243,6 +245,42 @@ func (f *fixture) importCSV(query, file string) *answered {
 	return f.do(http.MethodPost, "/ratelimit/rules/1/overrides/import"+query, file, "Content-Type", "text/csv")
 }
 
+func TestOverrides_WithACalendar(t *testing.T) {
+	monthly := perUser("monthly", 3)
+	monthly.Algorithm, monthly.WindowMS, monthly.Burst = "fixed_window", 0, nil
+	monthly.Calendar = &rules.Calendar{Every: rules.EveryMonth}
+	f := newFixture(t, []rules.Rule{monthly})
+	for body, want := range map[string]string{
+		`{"key":"a","calendar":{"anchor_day":0}}`:                "calendar.anchor_day",
+		`{"key":"a","calendar":{"anchor_day":"15"}}`:             "calendar.anchor_day",
+		`{"key":"a","calendar":{"anchor_month":4}}`:              "calendar.anchor_month",
+		`{"key":"a","calendar":{"zone":"Mars"}}`:                 "calendar.zone",
+		`{"key":"a","calendar":{"at":"25:00"}}`:                  "calendar.at",
+		`{"key":"a","calendar":{"every":"day"}}`:                 "calendar.every",
+		`{"key":"a","calendar":{}}`:                              "calendar",
+		`{"key":"a","calendar":[]}`:                              "calendar",
+		`{"key":"a","blocked":true,"calendar":{"at":"05:30"}}`:   "calendar",
+		`{"key":"a","unlimited":true,"calendar":{"at":"05:30"}}`: "calendar",
+	} {
+		a := f.do(http.MethodPost, "/ratelimit/rules/1/overrides", body).want(422)
+		if diff := cmp.Diff([]string{want}, a.fields()); diff != "" {
+			t.Errorf("%s: %s", body, diff)
+		}
+	}
+	f.importCSV("", "key,limit,calendar\nuser:a,,zone=Europe/Berlin anchor_day=15\nuser:b,9,at=05:30\n").want(200)
+	out := f.do(http.MethodGet, "/ratelimit/rules/1/overrides/export", "").want(200).body
+	for _, line := range []string{"user:a,,,false,false,zone=Europe/Berlin anchor_day=15,,", "user:b,9,,false,false,at=05:30,,"} {
+		if !strings.Contains(out, line) {
+			t.Errorf("no %s in\n%s", line, out)
+		}
+	}
+	f.importCSV("", "key,calendar\nuser:c,every=day\n").want(422)
+	if o := f.do(http.MethodGet, "/ratelimit/rules/1/overrides/1", "").want(200).object(); fmt.Sprint(o["calendar"]) !=
+		"map[anchor_day:15 zone:Europe/Berlin]" {
+		t.Errorf("got %v", o)
+	}
+}
+
 func TestOverrides_ImportAndExportAreInverse(t *testing.T) {
 	f := overriding(t)
 	const file = "\ufeffkey,limit,blocked,unlimited,reason,expires_at\r\n" +
@@ -261,10 +299,10 @@ func TestOverrides_ImportAndExportAreInverse(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := [][]string{
-		{"key", "limit", "burst", "unlimited", "blocked", "reason", "expires_at"},
-		{"user:a", "5", "", "false", "false", `'=HYPERLINK("http://evil")`, ""},
-		{"user:b*", "", "", "false", "true", "'quoted", "2027-01-01T00:00:00.5Z"},
-		{"user:c", "", "", "true", "false", "'+1,-2", ""},
+		{"key", "limit", "burst", "unlimited", "blocked", "calendar", "reason", "expires_at"},
+		{"user:a", "5", "", "false", "false", "", `'=HYPERLINK("http://evil")`, ""},
+		{"user:b*", "", "", "false", "true", "", "'quoted", "2027-01-01T00:00:00.5Z"},
+		{"user:c", "", "", "true", "false", "", "'+1,-2", ""},
 	}
 	if diff := cmp.Diff(want, lines); diff != "" {
 		t.Error(diff)
@@ -383,7 +421,7 @@ func TestOverrides_OfNetworksAreExplainedAndImported(t *testing.T) {
 	f.do(http.MethodPost, path, "key,limit,blocked\n10.0.0.0/8,,true\nip:2001:db8::/32,9,\n",
 		"Content-Type", "text/csv").want(200)
 	if a := f.do(http.MethodGet, "/ratelimit/rules/1/overrides/export", "").want(200); !strings.Contains(a.body,
-		"\nip:10.0.0.0/8,,,false,true,,\nip:2001:db8::/32,9,") {
+		"\nip:10.0.0.0/8,,,false,true,,,\nip:2001:db8::/32,9,") {
 		t.Errorf("exported as %s", a.body)
 	}
 	f.do(http.MethodPost, "/ratelimit/rules/1/overrides", `{"key":"10.0.0.0/8","unlimited":true}`).want(409)

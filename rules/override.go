@@ -23,8 +23,8 @@ const (
 var ErrOverrideExists = errors.New("the rule has an override for this key")
 
 // Override is an exception from one rule for certain values of its scope: another limit, no
-// limit, or a block. Exactly one of Limit, Unlimited and Blocked is set. An exact key takes
-// precedence over wildcards, and a longer wildcard over a shorter one.
+// limit, or a block, or periods of their own. Exactly one of Limit, Unlimited and Blocked is set, or a Calendar alone. An
+// exact key takes precedence over wildcards, and a longer wildcard over a shorter one.
 type Override struct {
 	ID     int64 `json:"id"`
 	RuleID int64 `json:"rule_id"`
@@ -39,6 +39,9 @@ type Override struct {
 	Burst     *int64 `json:"burst"`
 	Unlimited bool   `json:"unlimited"`
 	Blocked   bool   `json:"blocked"`
+	// Calendar replaces parts of the rule's calendar; nil replaces nothing. Alone, without Limit, it leaves the limits of
+	// the rule and its tiers.
+	Calendar *OverrideCalendar `json:"calendar"`
 	// Reason is for colleagues; callers never see it.
 	Reason string `json:"reason"`
 	// ExpiresAt is the instant at which the override ends, in whole milliseconds; nil means never.
@@ -53,6 +56,8 @@ type Override struct {
 	// sets both.
 	Match  string `json:"-"`
 	Prefix bool   `json:"-"`
+	// First is set by BeginCalendar.
+	First FirstPeriod `json:"-"`
 }
 
 // overrideFields lists the editable fields of an override, in the order of the columns of a file.
@@ -62,6 +67,10 @@ var overrideFields = []field.Field[Override]{
 	{Name: "burst", At: func(o *Override) any { return &o.Burst }},
 	{Name: "unlimited", At: func(o *Override) any { return &o.Unlimited }},
 	{Name: "blocked", At: func(o *Override) any { return &o.Blocked }},
+	{
+		Name: "calendar", At: func(o *Override) any { return &o.Calendar },
+		Composite: field.Part(overrideCalendarFields),
+	},
 	{Name: "reason", At: func(o *Override) any { return &o.Reason }, Bytes: MaxReason},
 	{Name: "expires_at", At: func(o *Override) any { return &o.ExpiresAt }},
 }
@@ -127,7 +136,7 @@ type OverrideImported struct {
 // Same reports whether two overrides of one key have the same effect, reason and expiry.
 func (o *Override) Same(b *Override) bool {
 	return equalPtr(o.Limit, b.Limit) && equalPtr(o.Burst, b.Burst) && o.Unlimited == b.Unlimited &&
-		o.Blocked == b.Blocked && o.Reason == b.Reason &&
+		o.Blocked == b.Blocked && equalPtr(o.Calendar, b.Calendar) && o.Reason == b.Reason &&
 		(o.ExpiresAt == nil) == (b.ExpiresAt == nil) && (o.ExpiresAt == nil || o.ExpiresAt.Equal(*b.ExpiresAt))
 }
 
@@ -151,7 +160,7 @@ func (o *Override) Problems(r *Rule, now time.Time) []field.Problem {
 	return ps
 }
 
-// validateEffect checks limit, burst, unlimited and blocked.
+// validateEffect checks limit, burst, unlimited, blocked and calendar.
 func (o *Override) validateEffect(r *Rule, ps *field.Problems) {
 	said := 0
 	for _, given := range []bool{o.Limit != nil, o.Unlimited, o.Blocked} {
@@ -159,8 +168,13 @@ func (o *Override) validateEffect(r *Rule, ps *field.Problems) {
 			said++
 		}
 	}
-	if said != 1 {
-		ps.Add("limit", "exactly one of limit, unlimited and blocked must be given")
+	switch {
+	case said > 1 || said == 0 && o.Calendar == nil:
+		ps.Add("limit", "exactly one of limit, unlimited and blocked must be given, or a calendar alone")
+	case o.Calendar != nil && (o.Unlimited || o.Blocked):
+		ps.Add("calendar", "does not apply to a key that is unlimited or blocked; leave it out")
+	case o.Calendar != nil:
+		o.Calendar.validate(r, ps)
 	}
 	if o.Burst != nil && o.Limit == nil {
 		ps.Add("burst", "can be set only together with limit")

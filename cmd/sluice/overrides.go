@@ -162,6 +162,13 @@ func (c *overridesListCmd) Run(p *process) error {
 }
 
 func effect(o *rules.Override) string {
+	if o.Calendar != nil {
+		alone := *o
+		if alone.Calendar = nil; o.Limit == nil {
+			return o.Calendar.String()
+		}
+		return effect(&alone) + ", " + o.Calendar.String()
+	}
 	switch {
 	case o.Blocked:
 		return "blocked"
@@ -189,6 +196,7 @@ type overridesSetCmd struct {
 	Burst     *int64        `name:"burst" placeholder:"N" help:"Burst for the key, for bucket algorithms; equals --limit if not set."`
 	Unlimited bool          `name:"unlimited" help:"Do not limit the key."`
 	Blocked   bool          `name:"blocked" help:"Deny every request of the key."`
+	Calendar  string        `name:"calendar" placeholder:"MEMBERS" help:"What differs from the rule's calendar, as in zone=Europe/Berlin anchor_day=15."`
 	Reason    string        `name:"reason" placeholder:"TEXT" help:"Reason, shown to colleagues."`
 	Expires   time.Duration `name:"expires" placeholder:"TIME" help:"Lifetime, such as 720h; unlimited if not set."`
 	JSON      bool          `name:"json" help:"Print JSON."`
@@ -200,13 +208,20 @@ func (c *overridesSetCmd) Run(p *process) error {
 	if c.Expires < 0 {
 		return errors.New("--expires must not be negative")
 	}
+	var calendar *rules.OverrideCalendar
+	if c.Calendar != "" {
+		var err error
+		if calendar, err = rules.ParseOverrideCalendar(c.Calendar); err != nil {
+			return fmt.Errorf("--calendar %w", err)
+		}
+	}
 	o, err := c.open(p)
 	if err != nil {
 		return err
 	}
 	defer o.Close()
 	body := map[string]any{"key": c.Key, "limit": c.Limit, "burst": c.Burst, "unlimited": c.Unlimited,
-		"blocked": c.Blocked, "reason": c.Reason}
+		"blocked": c.Blocked, "calendar": calendar, "reason": c.Reason}
 	if c.Expires > 0 {
 		body["expires_at"] = p.now().Add(c.Expires).UTC().Format(time.RFC3339Nano)
 	}
@@ -268,7 +283,7 @@ func (c *overridesDeleteCmd) Run(p *process) error {
 
 type overridesImportCmd struct {
 	ruleFlags `embed:""`
-	File      string `name:"file" short:"f" required:"" placeholder:"FILE" help:"CSV file with the columns key, limit, burst, unlimited, blocked, reason and expires_at; - reads standard input."`
+	File      string `name:"file" short:"f" required:"" placeholder:"FILE" help:"CSV file with the columns key, limit, burst, unlimited, blocked, calendar, reason and expires_at; - reads standard input."`
 	DryRun    bool   `name:"dry-run" help:"Show what would change without changing it."`
 	Prune     bool   `name:"prune" help:"Delete overrides of the rule that are missing from the file."`
 	JSON      bool   `name:"json" help:"Print JSON."`

@@ -158,15 +158,20 @@ func (im *overrideImport) store(items []rules.ImportedOverride) error {
 	}
 	rows := make([]overrideRow, 0, len(items))
 	for i := range items {
-		row := overrideRowOf(&items[i].Override)
-		row.ID, row.Seq, row.Version, row.CreatedAt, row.UpdatedAt = 0, im.version, 1, im.at, im.at
-		if old := was[overrideName{row.MatchKey, row.IsPrefix}]; old != nil {
+		o := &items[i].Override
+		old := was[overrideName{o.Match, o.Prefix}]
+		var before *rules.Override
+		if old != nil {
 			im.step("put", old)
-			before := old.override()
-			if before.Same(&items[i].Override) {
+			if before = new(old.override()); before.Same(o) {
 				im.done.Unchanged++
 				continue
 			}
+		}
+		o.BeginCalendar(before, &im.rule, im.at.Time)
+		row := overrideRowOf(o)
+		row.ID, row.Seq, row.Version, row.CreatedAt, row.UpdatedAt = 0, im.version, 1, im.at, im.at
+		if old != nil {
 			row.Version = old.Version + 1
 			im.done.Updated++
 		} else {
@@ -182,19 +187,19 @@ func (im *overrideImport) store(items []rules.ImportedOverride) error {
 }
 
 // putColumns are the columns that differ between the rows of an import.
-const putColumns = "rule_id, key, match_key, is_prefix, limit_count, burst, unlimited, blocked, reason, expires_at, " +
+const putColumns = "rule_id, key, match_key, is_prefix, limit_count, burst, unlimited, blocked, calendar, reason, expires_at, " +
 	"version, seq, created_at, updated_at"
 
 // putFrom reads the rows from one JSON array, because thousands of parameters cost more than the rows.
 var putFrom = map[dialect]string{
 	dialectPostgres: `SELECT ?, j.key, j.match_key, j.is_prefix, j.limit_count, j.burst, j.unlimited, j.blocked,
-			j.reason, j.expires_at, j.version, ?, ?, ?
+			j.calendar, j.reason, j.expires_at, j.version, ?, ?, ?
 		FROM json_to_recordset(?::json) AS j(key TEXT, match_key TEXT, is_prefix BOOLEAN, limit_count BIGINT,
 			burst BIGINT, unlimited BOOLEAN, blocked BOOLEAN,
-			reason TEXT, expires_at TIMESTAMPTZ, version BIGINT) WHERE TRUE`,
+			calendar TEXT, reason TEXT, expires_at TIMESTAMPTZ, version BIGINT) WHERE TRUE`,
 	dialectSQLite: `SELECT ?, j.value->>'key', j.value->>'match_key', j.value->>'is_prefix', j.value->>'limit_count',
 		j.value->>'burst', j.value->>'unlimited',
-		j.value->>'blocked', j.value->>'reason', j.value->>'expires_at', j.value->>'version',
+		j.value->>'blocked', j.value->>'calendar', j.value->>'reason', j.value->>'expires_at', j.value->>'version',
 		?, ?, ? FROM json_each(?) AS j WHERE TRUE`,
 }
 
@@ -207,6 +212,7 @@ type putRow struct {
 	Burst      *int64  `json:"burst"`
 	Unlimited  bool    `json:"unlimited"`
 	Blocked    bool    `json:"blocked"`
+	Calendar   *string `json:"calendar"`
 	Reason     string  `json:"reason"`
 	ExpiresAt  *string `json:"expires_at"`
 	Version    int64   `json:"version"`
@@ -219,7 +225,7 @@ func (im *overrideImport) put(rows []overrideRow) error {
 		r := &rows[i]
 		list[i] = putRow{
 			Key: r.Key, MatchKey: r.MatchKey, IsPrefix: r.IsPrefix, LimitCount: r.LimitCount, Burst: r.Burst,
-			Unlimited: r.Unlimited, Blocked: r.Blocked, Reason: r.Reason, Version: r.Version,
+			Unlimited: r.Unlimited, Blocked: r.Blocked, Calendar: r.Calendar, Reason: r.Reason, Version: r.Version,
 		}
 		if r.ExpiresAt != nil {
 			text := r.ExpiresAt.UTC().Format(rowTimeLayout)
@@ -233,7 +239,7 @@ func (im *overrideImport) put(rows []overrideRow) error {
 	return im.tx.Exec("INSERT INTO rule_overrides ("+putColumns+") "+putFrom[im.dialect]+`
 		ON CONFLICT (rule_id, match_key, is_prefix) DO UPDATE SET
 		limit_count = excluded.limit_count, burst = excluded.burst, unlimited = excluded.unlimited,
-		blocked = excluded.blocked, reason = excluded.reason,
+		blocked = excluded.blocked, calendar = excluded.calendar, reason = excluded.reason,
 		expires_at = excluded.expires_at, version = excluded.version,
 		seq = excluded.seq, updated_at = excluded.updated_at`,
 		im.in.RuleID, im.version, im.at, im.at, string(data)).Error

@@ -9,6 +9,7 @@ import (
 	"gorm.io/gorm"
 
 	"sluice/rules"
+	"sluice/rules/match"
 	"sluice/rules/override"
 )
 
@@ -120,7 +121,8 @@ func eachTombstone(tx *gorm.DB, each func(override.Row)) error {
 // eachOverride streams rows, because there may be millions.
 func eachOverride(tx *gorm.DB, each func(override.Row)) (err error) {
 	rows, err := tx.Model(&overrideRow{}).
-		Select("id", "rule_id", "match_key", "is_prefix", "limit_count", "burst", "unlimited", "blocked", "expires_at").Rows()
+		Select("id", "rule_id", "match_key", "is_prefix", "limit_count", "burst", "unlimited", "blocked", "calendar", "expires_at").
+		Rows()
 	if err != nil {
 		return err
 	}
@@ -128,14 +130,20 @@ func eachOverride(tx *gorm.DB, each func(override.Row)) (err error) {
 	for rows.Next() {
 		var s override.Row
 		var limit, burst sql.NullInt64
+		var calendar *string
 		var expires rowTime
 		if err := rows.Scan(&s.ID, &s.RuleID, &s.Match, &s.Prefix, &limit, &burst, &s.Unlimited, &s.Blocked,
-			&expires); err != nil {
+			&calendar, &expires); err != nil {
 			return err
 		}
 		s.Limit, s.Burst = orNone(limit), orNone(burst)
 		if !expires.IsZero() {
 			s.ExpiresMS = expires.UnixMilli()
+		}
+		if calendar != nil {
+			var o rules.Override
+			loadCalendar(calendar, &o)
+			s.Calendar = match.OverrideRow(&o).Calendar
 		}
 		each(s)
 	}

@@ -1,6 +1,10 @@
 package database
 
-import "sluice/rules"
+import (
+	"encoding/json"
+
+	"sluice/rules"
+)
 
 // overrideRow is a row of rule_overrides.
 type overrideRow struct {
@@ -13,6 +17,7 @@ type overrideRow struct {
 	Burst      *int64   `gorm:"column:burst"`
 	Unlimited  bool     `gorm:"column:unlimited"`
 	Blocked    bool     `gorm:"column:blocked"`
+	Calendar   *string  `gorm:"column:calendar"`
 	Reason     string   `gorm:"column:reason"`
 	ExpiresAt  *rowTime `gorm:"column:expires_at"`
 	Version    int64    `gorm:"column:version"`
@@ -27,17 +32,44 @@ func (overrideRow) TableName() string { return "rule_overrides" }
 func overrideRowOf(o *rules.Override) overrideRow {
 	return overrideRow{
 		ID: o.ID, RuleID: o.RuleID, Key: o.Key, MatchKey: o.Match, IsPrefix: o.Prefix, LimitCount: o.Limit, Burst: o.Burst,
-		Unlimited: o.Unlimited, Blocked: o.Blocked, Reason: o.Reason, ExpiresAt: optionalRowTime(o.ExpiresAt),
-		Version: o.Version, CreatedAt: newRowTime(o.CreatedAt), UpdatedAt: newRowTime(o.UpdatedAt),
+		Unlimited: o.Unlimited, Blocked: o.Blocked, Calendar: storedCalendar(o), Reason: o.Reason,
+		ExpiresAt: optionalRowTime(o.ExpiresAt),
+		Version:   o.Version, CreatedAt: newRowTime(o.CreatedAt), UpdatedAt: newRowTime(o.UpdatedAt),
 	}
 }
 
 func (row *overrideRow) override() rules.Override {
-	return rules.Override{
+	o := rules.Override{
 		ID: row.ID, RuleID: row.RuleID, Key: row.Key, Match: row.MatchKey, Prefix: row.IsPrefix, Limit: row.LimitCount,
 		Burst:     row.Burst,
 		Unlimited: row.Unlimited, Blocked: row.Blocked, Reason: row.Reason, ExpiresAt: row.ExpiresAt.optional(),
 		Version: row.Version, CreatedAt: row.CreatedAt.Time, UpdatedAt: row.UpdatedAt.Time,
+	}
+	loadCalendar(row.Calendar, &o)
+	return o
+}
+
+// calendarColumn is the JSON value of the column calendar.
+type calendarColumn struct {
+	Calendar *rules.OverrideCalendar `json:"calendar,omitempty"`
+	First    rules.FirstPeriod       `json:"first,omitzero"`
+}
+
+// storedCalendar returns what the column calendar of an override holds, nil for NULL.
+func storedCalendar(o *rules.Override) *string {
+	if o.Calendar == nil && o.First == (rules.FirstPeriod{}) {
+		return nil
+	}
+	text, _ := json.Marshal(calendarColumn{o.Calendar, o.First}) // of texts and numbers, so that it does not fail
+	return new(string(text))
+}
+
+// loadCalendar sets the members of an override that the column calendar holds. One that someone has damaged by hand
+// replaces nothing.
+func loadCalendar(column *string, o *rules.Override) {
+	var c calendarColumn
+	if column != nil && json.Unmarshal([]byte(*column), &c) == nil {
+		o.Calendar, o.First = c.Calendar, c.First
 	}
 }
 

@@ -93,6 +93,64 @@ func TestOverrides_ComeBackAsStored(t *testing.T) {
 	})
 }
 
+// Nodes get what an override replaces of the calendar, and the period in which it was edited goes on, whether it was
+// edited by itself or with a file.
+func TestOverrides_KeepThePeriodInWhichTheirCalendarIsEdited(t *testing.T) {
+	onEach(t, func(t *testing.T, d *DB) {
+		monthly := sample("a")
+		monthly.Algorithm, monthly.WindowMS, monthly.Burst = "fixed_window", 0, nil
+		monthly.Calendar = &rules.Calendar{Every: rules.EveryMonth}
+		r := mustCreate(t, d, monthly)
+		day := func(day int64) *rules.OverrideCalendar { return &rules.OverrideCalendar{AnchorDay: day} }
+		other := int64(time.Now().UTC().AddDate(0, 0, 14).Day()) // of today, so that the period differs
+		o := mustOverride(t, d, rules.Override{RuleID: r.ID, Key: "42", Calendar: day(other)})
+		mustOverride(t, d, rules.Override{RuleID: r.ID, Key: "43", Limit: ptr[int64](5)})
+		is := func(what string, id int64, first bool) rules.Override {
+			t.Helper()
+			got, err := d.GetOverride(t.Context(), r.ID, id)
+			if err != nil || got.First == (rules.FirstPeriod{}) == first {
+				t.Errorf("%s: got %+v, %v", what, got, err)
+			}
+			rows, _, _ := loaded(t, d, -1)
+			for _, row := range rows {
+				if row.ID == id && row.Calendar != match.OverrideRow(&got).Calendar {
+					t.Errorf("%s: nodes get %+v of %+v", what, row, got)
+				}
+			}
+			return got
+		}
+		made := is("created", o.ID, other != 1)
+		o.Reason = "a word"
+		if _, err := d.UpdateOverride(t.Context(), ada, o, 1, match.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		if again := is("a word", o.ID, other != 1); again.First != made.First || *again.Calendar != *day(other) {
+			t.Errorf("a word makes %+v of %+v", again, made)
+		}
+		in := rules.OverrideImport{RuleID: r.ID, Items: []rules.ImportedOverride{
+			{Line: 2, Override: rules.Override{Key: "user:42", Limit: ptr[int64](9)}},
+			{Line: 3, Override: rules.Override{Key: "user:44", Calendar: day(other)}},
+		}}
+		if _, err := d.ImportOverrides(t.Context(), ada, in, match.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		if got := is("without", o.ID, false); got.Calendar != nil {
+			t.Errorf("the calendar is still %+v", got.Calendar)
+		}
+		p, err := d.ListOverrides(t.Context(), rules.OverrideQuery{RuleID: r.ID, Match: "{user:44}"})
+		if err != nil || len(p.Overrides) != 1 {
+			t.Fatalf("got %+v, %v", p, err)
+		}
+		if got := is("imported", p.Overrides[0].ID, other != 1); got.First != made.First {
+			t.Errorf("imported: %+v, want %+v", got.First, made.First)
+		}
+		_, err = d.CreateOverride(t.Context(), ada, rules.Override{RuleID: r.ID, Key: "user:1"}, match.Options{})
+		if invalid := new(field.ValidationError); !errors.As(err, &invalid) {
+			t.Errorf("neither limit nor calendar: %v", err)
+		}
+	})
+}
+
 func TestOverrides_OneForEachKey(t *testing.T) {
 	onEach(t, func(t *testing.T, d *DB) {
 		ctx := t.Context()

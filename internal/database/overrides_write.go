@@ -38,6 +38,7 @@ func (d *DB) CreateOverride(ctx context.Context, actor rules.Actor, o rules.Over
 		if err := c.dropEnded(&o); err != nil {
 			return err
 		}
+		o.BeginCalendar(nil, &r, c.at.Time)
 		row := overrideRowOf(&o)
 		row.ID, row.Version, row.Seq, row.CreatedAt, row.UpdatedAt = 0, 1, c.version, c.at, c.at
 		if err := c.tx.Create(&row).Error; err != nil {
@@ -75,6 +76,7 @@ func (d *DB) UpdateOverride(ctx context.Context, actor rules.Actor, o rules.Over
 			o = was
 			return errUnchanged
 		}
+		o.BeginCalendar(&was, &r, c.at.Time)
 		row := overrideRowOf(&o)
 		row.Version, row.Seq, row.CreatedAt, row.UpdatedAt = was.Version+1, c.version, newRowTime(was.CreatedAt), c.at
 		res := c.tx.Model(&overrideRow{}).Where("id = ? AND version = ?", was.ID, was.Version).

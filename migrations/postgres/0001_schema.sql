@@ -145,13 +145,15 @@ CREATE TABLE rule_overrides (
     burst       BIGINT      CHECK (burst IS NULL OR limit_count IS NOT NULL AND burst BETWEEN 0 AND 9007199254740991),
     unlimited   BOOLEAN     NOT NULL,
     blocked     BOOLEAN     NOT NULL,
+    calendar    TEXT,
     reason      TEXT        NOT NULL,
     expires_at  TIMESTAMPTZ,
     version     BIGINT      NOT NULL CHECK (version >= 1),
     seq         BIGINT      NOT NULL DEFAULT 0,
     created_at  TIMESTAMPTZ NOT NULL,
     updated_at  TIMESTAMPTZ NOT NULL,
-    CONSTRAINT rule_overrides_one CHECK (num_nonnulls(limit_count) + unlimited::INT + blocked::INT = 1),
+    CONSTRAINT rule_overrides_one
+        CHECK (num_nonnulls(limit_count) + unlimited::INT + blocked::INT BETWEEN (calendar IS NULL)::INT AND 1),
     CONSTRAINT rule_overrides_key UNIQUE (rule_id, match_key, is_prefix)
 );
 CREATE INDEX rule_overrides_rule_id ON rule_overrides (rule_id, id);

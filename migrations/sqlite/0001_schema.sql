@@ -131,13 +131,15 @@ CREATE TABLE rule_overrides (
     burst       INTEGER CHECK (burst IS NULL OR limit_count IS NOT NULL AND burst BETWEEN 0 AND 9007199254740991),
     unlimited   INTEGER NOT NULL CHECK (unlimited IN (0, 1)),
     blocked     INTEGER NOT NULL CHECK (blocked IN (0, 1)),
+    calendar    TEXT,
     reason      TEXT    NOT NULL,
     expires_at  TEXT    CHECK (expires_at LIKE '____-__-__T__:__:__.___Z'),
     version     INTEGER NOT NULL CHECK (version >= 1),
     seq         INTEGER NOT NULL,
     created_at  TEXT    NOT NULL CHECK (created_at LIKE '____-__-__T__:__:__.___Z'),
     updated_at  TEXT    NOT NULL CHECK (updated_at LIKE '____-__-__T__:__:__.___Z'),
-    CONSTRAINT rule_overrides_one CHECK ((limit_count IS NOT NULL) + unlimited + blocked = 1),
+    CONSTRAINT rule_overrides_one
+        CHECK ((limit_count IS NOT NULL) + unlimited + blocked BETWEEN (calendar IS NULL) AND 1),
     CONSTRAINT rule_overrides_key UNIQUE (rule_id, match_key, is_prefix)
 ) STRICT;
 CREATE INDEX rule_overrides_rule_id ON rule_overrides (rule_id, id);

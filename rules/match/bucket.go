@@ -76,9 +76,6 @@ func (s *Set) FindBucket(c *Compiled, text string, now time.Time) (Bucket, error
 	several := len(c.facts) > 1
 	b.Name = displayFacts(string(full), several, nil)
 	b.Exception = displayFacts(string(short), several, nil)
-	if !p.cut {
-		b.Key = ofPeriod(limiter.Key(string(full)+c.suffix), b.Limit)
-	}
 	if o := s.overrides.Of(c.Rule.ID); o != nil {
 		if p.cut { // wildcards are not for hashes
 			k := s.keyer(&Descriptor{IP: p.d.IP})
@@ -87,6 +84,9 @@ func (s *Set) FindBucket(c *Compiled, text string, now time.Time) (Bucket, error
 			k := s.keyer(&p.d)
 			b.applied(o, &k, full, at)
 		}
+	}
+	if !p.cut {
+		b.Key = ofPeriod(limiter.Key(string(full)+c.suffix), b.Limit)
 	}
 	return b.withCandidate(), nil
 }
@@ -103,7 +103,7 @@ func (b *Bucket) apply(a override.Applied, f *override.Effect, now int64) {
 	}
 	b.Override, b.Former = a, b.Rule.formerBase(a, f, now)
 	if !a.Unlimited {
-		b.Limit = f.Apply(b.Rule.Base(now))
+		b.Limit = b.Rule.overridden(b.Rule.Base(now), f, now)
 	}
 }
 

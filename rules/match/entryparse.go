@@ -235,15 +235,15 @@ func (s *Set) findEntries(c *Compiled, text string, now int64) (Bucket, error) {
 	b := Bucket{Rule: c, Limit: c.Base(now), Name: displayEntries(string(full), nil),
 		Exception: displayEntries(string(short), nil)}
 	b.Former = c.formerBase(b.Override, nil, now)
-	if !p.cut {
-		b.Key = ofPeriod(limiter.Key(string(full)+c.suffix), b.Limit)
-	}
 	if o := s.overrides.Of(c.Rule.ID); o != nil {
 		a, f := exactOverride(o, short, now)
 		if f == nil && o.HasWildcards() { // a wildcard inside a value is not for hashes
 			a, f = wildcardOfEntries(o, &c.Rule, p.list, now)
 		}
 		b.apply(a, f, now)
+	}
+	if !p.cut {
+		b.Key = ofPeriod(limiter.Key(string(full)+c.suffix), b.Limit)
 	}
 	return b.withCandidate(), nil
 }

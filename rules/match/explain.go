@@ -190,7 +190,7 @@ func (k *keyer) considerPolicy(c *Compiled, weight, now int64) (Reason, func() s
 			return fmt.Sprintf("%s makes the key unlimited.", overrideName(a, k.set.overriddenNetwork(a, k.d.IP)))
 		}
 	}
-	if _, limited := c.For(k.d.Tier, now); !limited && !found {
+	if _, limited := c.For(k.d.Tier, now); !limited && (!found || a.KeepsLimit) {
 		return ReasonUnlimited, func() string {
 			return fmt.Sprintf("The rule does not limit the tier %q.", k.d.Tier)
 		}
@@ -295,7 +295,18 @@ func overrideSentence(a override.Applied, network string, l limiter.Limit) strin
 	case a.Blocked:
 		return fmt.Sprintf(" %s blocks the key.", overrideName(a, network))
 	}
-	return fmt.Sprintf(" %s sets its limit to %d.", overrideName(a, network), l.Count)
+	does := fmt.Sprintf("sets its limit to %d", l.Count)
+	if a.Calendar {
+		from, until := time.UnixMilli(l.Anchor), time.UnixMilli(l.Anchor+l.Window)
+		period := fmt.Sprintf("makes its period last from %s to %s", field.FormatInstant(&from),
+			field.FormatInstant(&until))
+		if a.KeepsLimit {
+			does = period
+		} else {
+			does += " and " + period
+		}
+	}
+	return fmt.Sprintf(" %s %s.", overrideName(a, network), does)
 }
 
 // keptSentence says where the limit of a rule with a limit_field is from, "" for other limits.

@@ -39,7 +39,7 @@ func compileFormer(r *rules.Rule, is limiter.Limit) *former {
 // of returns what a former limit is with an override, nil for none, or nil once its window has passed.
 func (f *former) of(l limiter.Limit, e *override.Effect, now int64) *FormerLimit {
 	if l = l.At(now); e != nil {
-		l = e.Apply(l)
+		l = periodsOf(&f.limits, e.Apply(l), e, now)
 	}
 	until := f.at + countsFor(l)
 	if now >= until {
@@ -62,11 +62,13 @@ func countsFor(l limiter.Limit) int64 {
 // former returns the former limit of a bucket of rule c, which has one. facts is the part of the bucket's key before
 // the rule. A key that is blocked, or was or is unlimited, has none: what it spent waits for the end of the override.
 func (k *keyer) former(c *Compiled, o *override.OfRule, facts []byte, now int64) *FormerLimit {
-	if l := c.former.limits.Base(now); !l.Algorithm.Bucketed() && now >= c.former.at+l.Window {
-		return nil // neither a tier nor an override changes that
+	if l := c.former.limits.Base(now); !l.Algorithm.Bucketed() && now >= c.former.at+2*l.Window {
+		return nil // no tier changes that, and a calendar of an override makes at most two periods one
 	}
+	var e *override.Effect
 	if o != nil {
-		if a, e := k.find(o, c, facts, now); e != nil {
+		var a override.Applied
+		if a, e = k.find(o, c, facts, now); e != nil && !a.KeepsLimit {
 			return c.formerBase(a, e, now)
 		}
 	}
@@ -74,7 +76,7 @@ func (k *keyer) former(c *Compiled, o *override.OfRule, facts []byte, now int64)
 	if !limited {
 		return nil
 	}
-	return c.former.of(l, nil, now)
+	return c.former.of(l, e, now)
 }
 
 // formerBase is keyer.former for a key without a tier, with the override a and its effect e, nil for none. The rule

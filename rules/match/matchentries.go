@@ -64,7 +64,7 @@ func (s *Set) matchEntries(c *Compiled, list []entries.Entry, now int64) Match {
 			m.Override = a
 		}
 		if f != nil && !a.Unlimited {
-			m.Limit = f.Apply(m.Limit)
+			m.Limit = c.overridden(m.Limit, f, now)
 		}
 	}
 	m.Former = c.formerBase(m.Override, f, now)
@@ -111,7 +111,7 @@ func appendClearPart(dst []byte, value string) []byte {
 // Unlimited reports whether the rule of a descriptor does not limit it: an override makes the key
 // unlimited, or the rule is unlimited and no override of the key sets a limit.
 func (m *Match) Unlimited() bool {
-	return m.Override.Unlimited || m.Rule.Rule.Unlimited && m.Override.ID == 0
+	return m.Override.Unlimited || m.Rule.Rule.Unlimited && (m.Override.ID == 0 || m.Override.KeepsLimit)
 }
 
 // EntriesKey returns the bucket of a descriptor whose limit, in a fixed window, comes with the

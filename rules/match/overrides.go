@@ -5,6 +5,7 @@ import (
 	"net/netip"
 
 	"sluice/limiter"
+	"sluice/rules"
 	"sluice/rules/override"
 	"sluice/rules/scope"
 )
@@ -20,6 +21,31 @@ func (s *Set) WithOverrides(o *override.Table) *Set {
 // Overrides returns the overrides in force with the set, nil if none were ever set.
 func (s *Set) Overrides() *override.Table { return s.overrides }
 
+// OverrideRow returns a row of an override whose key is resolved.
+func OverrideRow(o *rules.Override) override.Row {
+	row := override.Row{RuleID: o.RuleID, ID: o.ID, Match: o.Match, Prefix: o.Prefix, Unlimited: o.Unlimited,
+		Blocked: o.Blocked, Limit: -1, Burst: -1, Calendar: overrideCalendar(o)}
+	if o.Limit != nil {
+		row.Limit = *o.Limit
+	}
+	if o.Burst != nil {
+		row.Burst = *o.Burst
+	}
+	if o.ExpiresAt != nil {
+		row.ExpiresMS = o.ExpiresAt.UnixMilli()
+	}
+	return row
+}
+
+// overrideCalendar returns the calendar of an override in its compact form.
+func overrideCalendar(o *rules.Override) override.Calendar {
+	out := override.Calendar{From: o.First.From, Until: o.First.Until}
+	if c := o.Calendar; c != nil {
+		out.Zone, out.Day, out.Month, out.At = c.Zone, uint8(c.AnchorDay), uint8(c.AnchorMonth), c.At
+	}
+	return out
+}
+
 // override applies the overrides o of rule c to a limit and reports whether the rule limits the
 // request at all. key is the bucket's; limit and limited hold without an override; now is in ms
 // since the epoch.
@@ -31,10 +57,31 @@ func (k *keyer) override(o *override.OfRule, c *Compiled, key []byte, limit limi
 		return limit, a, limited
 	case a.Unlimited:
 		return limit, a, false
+	case a.KeepsLimit:
+		return c.periods(limit, f, now), a, limited
 	}
 	base := c.Base(now)
 	base.Kept = limiter.KeptIgnored // the override goes before the limit_field
-	return f.Apply(base), a, true
+	return c.overridden(base, f, now), a, true
+}
+
+// overridden returns the limit that an override with the effect f makes of the rule's own limit l.
+func (c *Compiled) overridden(l limiter.Limit, f *override.Effect, now int64) limiter.Limit {
+	return c.periods(f.Apply(l), f, now)
+}
+
+// periods returns the limit l in the periods of an override's key.
+func (c *Compiled) periods(l limiter.Limit, f *override.Effect, now int64) limiter.Limit {
+	return periodsOf(&c.Limits, l, f, now)
+}
+
+func periodsOf(limits *rules.Limits, l limiter.Limit, f *override.Effect, now int64) limiter.Limit {
+	c := f.Calendar()
+	if c == (override.Calendar{}) {
+		return l
+	}
+	return limits.CalendarOf(l, &rules.OverrideCalendar{Zone: c.Zone, AnchorDay: int64(c.Day),
+		AnchorMonth: int64(c.Month), At: c.At}, rules.FirstPeriod{From: c.From, Until: c.Until}, now)
 }
 
 // find returns the override of a bucket of rule c: by its exact key, else the smallest network around its address, else

@@ -26,18 +26,8 @@ func stored(t testing.TB, r *rules.Rule, id int64, o rules.Override) override.Ro
 	if err := ResolveOverride(&o, r, Options{}, overrideNow); err != nil {
 		t.Fatal(err)
 	}
-	s := override.Row{RuleID: r.ID, ID: id, Match: o.Match, Prefix: o.Prefix, Unlimited: o.Unlimited, Blocked: o.Blocked,
-		Limit: -1, Burst: -1}
-	if o.Limit != nil {
-		s.Limit = *o.Limit
-	}
-	if o.Burst != nil {
-		s.Burst = *o.Burst
-	}
-	if o.ExpiresAt != nil {
-		s.ExpiresMS = o.ExpiresAt.UnixMilli()
-	}
-	return s
+	o.RuleID, o.ID = r.ID, id
+	return OverrideRow(&o)
 }
 
 // withOverrides compiles one rule with overrides whose ids count from 1.
@@ -160,6 +150,55 @@ func TestOverrides_KeepTheBucketAndTheCalendar(t *testing.T) {
 	over.Limit.Count = plain.Limit.Count
 	if over.Limit != plain.Limit {
 		t.Errorf("got %+v, want the period of %+v", over.Limit, plain.Limit)
+	}
+}
+
+// An override with a calendar alone leaves the limits of tiers, has periods of its own, and keeps the bucket of the
+// period in which it is made.
+func TestOverrides_WithACalendarAlone(t *testing.T) {
+	r := rule(7, func(r *rules.Rule) {
+		r.Algorithm, r.Limit, r.WindowMS = "fixed_window", 10, 0
+		r.Calendar, r.KeepPeriods = &rules.Calendar{Every: rules.EveryMonth}, ptr(int64(3))
+		r.Tiers = map[string]rules.TierLimit{"pro": {Limit: ptr(int64(90))}, "free": {Unlimited: true}}
+	})
+	r.Normalize()
+	o := rules.Override{Key: "user:42", Calendar: &rules.OverrideCalendar{AnchorDay: 15}}
+	o.BeginCalendar(nil, &r, overrideNow)
+	s := withOverrides(t, r, o)
+	day := func(m time.Month, d int) time.Time { return time.Date(2026, m, d, 12, 0, 0, 0, time.UTC) }
+	nov, dec := day(11, 1).Truncate(24*time.Hour).UnixMilli(), day(12, 15).Truncate(24*time.Hour).UnixMilli()
+	for _, c := range []struct {
+		user, tier string
+		at         time.Time
+		from       int64
+		limit      int64
+	}{
+		{"42", "", overrideNow, nov, 10},
+		{"42", "pro", day(12, 14), nov, 90},
+		{"42", "pro", day(12, 15), dec, 90},
+		{"1", "pro", overrideNow, nov, 90},
+	} {
+		m := matchOne(s, Descriptor{User: c.user, Tier: c.tier}, c.at)
+		want := fmt.Sprintf("{user:%s}|7|fw.%d", c.user, c.from)
+		if m == nil || m.Limit.Anchor != c.from || m.Limit.Count != c.limit || string(m.Key) != want {
+			t.Errorf("%+v: got %+v, want %s", c, m, want)
+			continue
+		}
+		b, err := s.FindBucket(m.Rule, "user:"+c.user, c.at)
+		if err != nil || string(b.Key) != want || b.Limit.Anchor != c.from || b.Override != m.Override {
+			t.Errorf("%+v: found %+v, %v", c, b, err)
+		}
+	}
+	if m := matchOne(s, Descriptor{User: "42", Tier: "free"}, overrideNow); m != nil {
+		t.Errorf("an unlimited tier is limited: %+v", m)
+	}
+	const sentence = "The rule applies. Override 1 makes its period last from 2026-11-01T00:00:00Z to 2026-12-15T00:00:00Z."
+	if all := s.Explain(&Descriptor{User: "42"}, 1, overrideNow); len(all) != 1 || all[0].Sentence != sentence {
+		t.Errorf("got %+v", all)
+	}
+	if all := s.Explain(&Descriptor{User: "42", Tier: "free"}, 1, overrideNow); len(all) != 1 ||
+		all[0].Reason != ReasonUnlimited {
+		t.Errorf("an unlimited tier: got %+v", all)
 	}
 }
 

@@ -70,7 +70,7 @@ func (s *Set) overridden(o *override.OfRule, c *Compiled, key limiter.Key, limit
 		if a.Unlimited {
 			return limit
 		}
-		return f.Apply(limit)
+		return c.overridden(limit, f, now.UnixMilli())
 	}
 	if o.HasNetworks() || o.HasWildcards() {
 		if b, err := s.FindBucket(c, BucketName(key), now); err == nil {

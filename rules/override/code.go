@@ -11,7 +11,7 @@ import (
 )
 
 // format is the only one that Write writes and Read reads.
-const format = 2
+const format = 3
 
 // maxStoredKey bounds a wildcard's text when it is read; it has at most MaxWildcard bytes, each
 // written as up to three.
@@ -22,7 +22,8 @@ const maxStoredKey = 4 * MaxWildcard
 // big-endian:
 //
 //	format uint32, seed 2 × uint64, seq int64, rules uint64, and of each rule
-//	id int64, effects uint64 × (limit, burst, expires int64, kind uint8),
+//	id int64, effects uint64 × (limit, burst, expires int64, calendars uint8 × (day, month uint8,
+//	from, until int64, zone, at: length uint8, text)), calendars being 0 or 1,
 //	exact uint64 × (hash 2 × uint64, id int64, effect uint32),
 //	wildcards uint64 × (id int64, effect, length uint32, text),
 //	effects as above,
@@ -90,7 +91,17 @@ func (w *writer) text(s string) {
 
 func (w *writer) effect(e *Effect) {
 	w.put64(uint64(e.limit), uint64(e.burst), uint64(e.expires))
-	w.write([]byte{byte(e.kind)})
+	c := e.Calendar()
+	if c == (Calendar{}) {
+		w.write([]byte{0})
+		return
+	}
+	w.write([]byte{1, c.Day, c.Month})
+	w.put64(uint64(c.From), uint64(c.Until))
+	for _, s := range []string{c.Zone, c.At} {
+		w.write([]byte{byte(len(s))})
+		w.text(s)
+	}
 }
 
 func (w *writer) effects(es []Effect) {
@@ -178,12 +189,19 @@ func (r *reader) count(size int) int {
 }
 
 func (r *reader) effect() Effect {
-	e := Effect{limit: int64(r.get64()), burst: int64(r.get64()), expires: int64(r.get64()),
-		kind: effectKind(r.take(1)[0])}
-	if e.kind > effectBlocked || e.kind == effectLimit && e.limit < 0 || e.limit < -1 || e.burst < -1 {
+	e := Effect{limit: int64(r.get64()), burst: int64(r.get64()), expires: int64(r.get64())}
+	calendars := r.take(1)[0]
+	if e.limit < blocked || e.burst < -1 || calendars > 1 {
 		r.failed = true
 	}
-	return e
+	if calendars != 1 || r.failed {
+		return e
+	}
+	c := Calendar{Day: r.take(1)[0], Month: r.take(1)[0], From: int64(r.get64()), Until: int64(r.get64())}
+	for _, s := range []*string{&c.Zone, &c.At} {
+		*s = string(r.take(int(r.take(1)[0])))
+	}
+	return e.with(c)
 }
 
 func (r *reader) effects() []Effect {

@@ -36,8 +36,11 @@ type Row struct {
 	// Deleted reports that the override was deleted.
 	Deleted            bool
 	Unlimited, Blocked bool
-	// Limit and Burst are in units, -1 where not given.
+	// Limit and Burst are in units, -1 where not given. A row that gives no limit, and is neither Unlimited nor Blocked,
+	// leaves the rule's.
 	Limit, Burst int64
+	// Calendar replaces parts of the rule's calendar; the zero Calendar is none.
+	Calendar Calendar
 	// ExpiresMS is in ms since the epoch, 0 for never.
 	ExpiresMS int64
 }
@@ -50,6 +53,9 @@ type Applied struct {
 	Prefix bool
 	// Unlimited and Blocked are its effect, if it does not set another limit.
 	Unlimited, Blocked bool
+	// KeepsLimit reports that it leaves the rule's limit and the tiers'. Calendar reports that its key has periods of its
+	// own.
+	KeepsLimit, Calendar bool
 	// Network is the prefix length of the network that its key names plus 1, 0 if it names one bucket or a wildcard.
 	Network uint8
 }
@@ -126,15 +132,15 @@ func (e *Edit) Add(s Row) {
 		r = &ruleEdit{prefixes: map[string]*prefixEntry{}}
 		e.rules[s.RuleID] = r
 	}
-	f := Effect{limit: s.Limit, burst: s.Burst, expires: s.ExpiresMS}
+	f := Effect{limit: s.Limit, burst: s.Burst, expires: s.ExpiresMS}.with(s.Calendar)
 	switch {
 	case s.Deleted && s.Match == "":
 		*r = ruleEdit{cleared: true, prefixes: map[string]*prefixEntry{}}
 		return
 	case s.Blocked:
-		f.kind = effectBlocked
+		f.limit = blocked
 	case s.Unlimited:
-		f.kind = effectUnlimited
+		f.limit = unlimited
 	}
 	if s.Prefix {
 		r.prefixes[s.Match] = nil

@@ -37,6 +37,8 @@ func TestOverrides_AgreeWithAMap(t *testing.T) {
 				s := Row{
 					RuleID: 7, ID: rapid.Int64Range(1, 1000).Draw(t, "id"), Match: "{user:" + rapid.SampledFrom(users).Draw(t, "key"),
 					Limit: rapid.Int64Range(0, 3).Draw(t, "limit"), Burst: -1,
+					Calendar: rapid.SampledFrom([]Calendar{{}, {}, {Day: 15}, {Zone: "Asia/Tokyo", Month: 4, At: "05:30", From: 7,
+						Until: 9}}).Draw(t, "calendar"),
 					Prefix: rapid.Bool().Draw(t, "wildcard"), Deleted: rapid.IntRange(0, 3).Draw(t, "delete") == 0,
 				}
 				if rapid.Bool().Draw(t, "ends") {
@@ -80,7 +82,7 @@ func TestOverrides_AgreeWithAMap(t *testing.T) {
 					want = s
 				}
 				a, f := lookUp(o, user, at)
-				if a.ID != want.ID || (f != nil) != (want.ID != 0) || f != nil && f.limit != want.Limit {
+				if a.ID != want.ID || (f != nil) != (want.ID != 0) || f != nil && (f.limit != want.Limit || f.Calendar() != want.Calendar) {
 					t.Fatalf("user %s: got %+v, want %+v", user, a, want)
 				}
 			}

@@ -24,7 +24,7 @@ func TestParseOverrides_KeepsTheBlankBeforeAReason(t *testing.T) {
 		if err := match.ResolveOverride(&o, &r, match.Options{}, time.Unix(0, 0)); err != nil || o.Reason != want {
 			t.Errorf("reason %q, %v; want %q", o.Reason, err, want)
 		}
-		if got := OverrideRecord(&o)[5]; got != want {
+		if got := OverrideRecord(&o)[6]; got != want {
 			t.Errorf("exported as %q, want %q", got, want)
 		}
 	}

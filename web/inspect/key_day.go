@@ -299,5 +299,8 @@ func effectWords(b *match.Bucket) string {
 	case b.Override.Unlimited:
 		return "unlimited"
 	}
+	if b.Override.KeepsLimit {
+		return "periods of its own"
+	}
 	return "limit " + view.Count(b.Limit.Count)
 }

@@ -1153,6 +1153,10 @@ func overrideSays(o *rules.Override) string {
 		return "blocked"
 	case o.Unlimited:
 		return "unlimited"
+	case o.Calendar != nil && o.Limit != nil:
+		return view.Count(*o.Limit) + ", calendar " + o.Calendar.String()
+	case o.Calendar != nil:
+		return "that of the rule, calendar " + o.Calendar.String()
 	case o.Limit != nil:
 		return view.Count(*o.Limit)
 	}

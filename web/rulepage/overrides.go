@@ -2,6 +2,7 @@ package rulepage
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -45,13 +46,21 @@ func overrideWords(o *rules.Override) string {
 	case o.Unlimited:
 		return "unlimited"
 	case o.Limit == nil:
-		return ""
+		return calendarWords(o, "")
 	}
 	s := view.Count(*o.Limit)
 	if o.Burst != nil && *o.Burst != *o.Limit {
 		s += ", bursts of " + view.Count(*o.Burst)
 	}
-	return s
+	return s + calendarWords(o, ", ")
+}
+
+// calendarWords says what an override replaces of the rule's calendar, after a separator; "" for nothing.
+func calendarWords(o *rules.Override, after string) string {
+	if o.Calendar == nil {
+		return ""
+	}
+	return after + "calendar " + o.Calendar.String()
 }
 
 // OverrideTable is the page of a rule's overrides.
@@ -83,6 +92,12 @@ func (p *Pages) editOverride(v *kit.Visit) error {
 	}
 	if o.Burst != nil {
 		form.Set("burst", strconv.FormatInt(*o.Burst, 10))
+	}
+	if c := o.Calendar; c != nil {
+		putCalendar(form, c)
+		if o.Limit == nil {
+			form.Set("kind", "calendar")
+		}
 	}
 	if o.Unlimited {
 		form.Set("kind", "unlimited")
@@ -168,13 +183,69 @@ func readOverride(form url.Values) (rules.Override, []field.Problem) {
 		o.Unlimited, rd.Errs = true, kit.MustBeEmpty(form, "limit", "burst")
 	case "blocked":
 		o.Blocked, rd.Errs = true, kit.MustBeEmpty(form, "limit", "burst")
+	case "calendar":
+		rd.Errs = kit.MustBeEmpty(form, "limit", "burst")
 	default:
 		if o.Limit, o.Burst = rd.Whole("limit"), rd.Whole("burst"); o.Limit == nil {
 			rd.Wrong("limit", "is required")
 		}
 	}
+	o.Calendar = readCalendar(rd)
 	o.ExpiresAt = rd.Instant("expires_at", "expires_at.zone")
 	return o, rd.Errs
+}
+
+// putCalendar fills in the inputs of a calendar.
+func putCalendar(form url.Values, c *rules.OverrideCalendar) {
+	for _, f := range rules.OverrideCalendarFields() {
+		if v := f.Value(c); v != "" && v != int64(0) {
+			form.Set("calendar."+f.Name, fmt.Sprint(v))
+		}
+	}
+}
+
+// readCalendar reads the inputs of a calendar, nil if all are empty.
+func readCalendar(rd *bind.Reader) *rules.OverrideCalendar {
+	var c rules.OverrideCalendar
+	for _, f := range rules.OverrideCalendarFields() {
+		switch p := f.At(&c).(type) {
+		case *string:
+			*p = rd.Text("calendar." + f.Name)
+		case *int64:
+			if n := rd.Whole("calendar." + f.Name); n != nil {
+				if *p = *n; *n == 0 {
+					rd.Wrong("calendar."+f.Name, "must not be 0; leave it empty for the rule's")
+				}
+			}
+		}
+	}
+	if c == (rules.OverrideCalendar{}) {
+		return nil
+	}
+	return &c
+}
+
+// hasCalendar reports whether an override of the rule can have a calendar of its own, or the form has one already.
+func (m *OverrideForm) hasCalendar() bool {
+	if m.Rule.Calendar != nil {
+		return true
+	}
+	for _, f := range rules.OverrideCalendarFields() {
+		if m.Form.Get("calendar."+f.Name) != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// overrideKinds are the choices of the form.
+func (m *OverrideForm) overrideKinds() []view.Choice {
+	kinds := []view.Choice{{"limit", "Custom limit"}, {"unlimited", "Unlimited"},
+		{"blocked", "Blocked: all requests are denied"}}
+	if m.hasCalendar() {
+		kinds = append(kinds, view.Choice{"calendar", "The rule's limit, with periods of its own"})
+	}
+	return kinds
 }
 
 // overrideOf is the rule and the override of the path.

@@ -56,6 +56,46 @@ func TestOverrides_NameThePeriodOfACalendar(t *testing.T) {
 	}
 }
 
+func TestOverrides_HaveCalendarsOfTheirOwn(t *testing.T) {
+	w := webtest.Start(t, webtest.Full)
+	r := &w.Rules.List[0]
+	b := w.As(access.RoleEditor)
+	if page := b.Get("/console/rules/1/overrides/new"); page.Has("calendar.anchor_day") {
+		t.Error("a rule without a calendar has inputs for one")
+	}
+	r.Algorithm, r.WindowMS, r.Burst, r.Calendar = "fixed_window", 0, nil, &rules.Calendar{Every: rules.EveryMonth}
+	r.Tiers, r.Schedule = nil, nil
+	r.Normalize()
+	page := b.Post("/console/rules/1/overrides", url.Values{"key": {"user:77"}, "kind": {"calendar"},
+		"calendar.anchor_day": {"15"}, "calendar.zone": {"Europe/Berlin"}})
+	if page.Code != http.StatusSeeOther || len(w.Overrides.List) != 4 || w.Overrides.List[3].Limit != nil ||
+		*w.Overrides.List[3].Calendar != (rules.OverrideCalendar{Zone: "Europe/Berlin", AnchorDay: 15}) {
+		t.Fatalf("adding gave %d\n%s", page.Code, page.Body)
+	}
+	if page := b.Get("/console/rules/1/overrides"); !page.Has("calendar zone=Europe/Berlin anchor_day=15") {
+		t.Errorf("the list: %d\n%s", page.Code, page.Body)
+	}
+	if page := b.Get("/console/rules/1/overrides/4/edit"); !page.Has(`value="15"`, `value="Europe/Berlin"`,
+		`value="calendar" selected`) {
+		t.Errorf("the form: %d\n%s", page.Code, page.Body)
+	}
+	for name, c := range map[string]struct {
+		form url.Values
+		want string
+	}{
+		"a bad day":  {url.Values{"kind": {"calendar"}, "calendar.anchor_day": {"32"}}, "must be between 1 and 31"},
+		"zero":       {url.Values{"kind": {"calendar"}, "calendar.anchor_day": {"0"}}, "must not be 0"},
+		"nothing":    {url.Values{"kind": {"calendar"}}, "or a calendar alone"},
+		"of blocked": {url.Values{"kind": {"blocked"}, "calendar.at": {"05:30"}}, "does not apply to a key that is"},
+	} {
+		c.form.Set("key", "user:78")
+		page := b.Post("/console/rules/1/overrides", c.form)
+		if page.Code != http.StatusUnprocessableEntity || !page.Has(c.want) {
+			t.Errorf("%s: %d\n%s", name, page.Code, page.Body)
+		}
+	}
+}
+
 func TestOverrides_KeepWhatWasTyped(t *testing.T) {
 	w := webtest.Start(t, webtest.Full)
 	b := w.As(access.RoleEditor)

@@ -44,7 +44,7 @@ func overrideImportPage(f view.Frame, m OverrideImport) templ.Component {
 			}
 			ctx = templ.InitializeContext(ctx)
 			templ_7745c5c3_Err = view.PageHead("Import overrides of "+m.Rule.Name,
-				"CSV with a header line that names the columns: key, limit, burst, unlimited, blocked, reason, expires_at. Only "+
+				"CSV with a header line that names the columns: key, limit, burst, unlimited, blocked, calendar, reason, expires_at. Only "+
 					"key is required.").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err

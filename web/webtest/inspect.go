@@ -155,19 +155,7 @@ func (f *Overrides) apply(set *match.Set) *match.Set {
 	}
 	edit := override.New().Replace()
 	for i := range f.List {
-		o := &f.List[i]
-		s := override.Row{RuleID: o.RuleID, ID: o.ID, Match: o.Match, Prefix: o.Prefix, Unlimited: o.Unlimited,
-			Blocked: o.Blocked, Limit: -1, Burst: -1}
-		if o.Limit != nil {
-			s.Limit = *o.Limit
-		}
-		if o.Burst != nil {
-			s.Burst = *o.Burst
-		}
-		if o.ExpiresAt != nil {
-			s.ExpiresMS = o.ExpiresAt.UnixMilli()
-		}
-		edit.Add(s)
+		edit.Add(match.OverrideRow(&f.List[i]))
 	}
 	return set.WithOverrides(edit.Done(1, Now.UnixMilli()))
 }
