@@ -22,8 +22,8 @@ end
 local function text(n) return ('%.0f'):format(n) end
 
 local function add(units, sign)
-  for rule, n in pairs(cjson.decode(units)) do
-    if redis.call('HINCRBY', sums, rule, text(sign * n)) <= 0 then redis.call('HDEL', sums, rule) end
+  for rule, n in pairs(cjson.decode(units)) do -- Redis does not read the -0 that no units would be
+    if n > 0 and redis.call('HINCRBY', sums, rule, text(sign * n)) <= 0 then redis.call('HDEL', sums, rule) end
   end
 end
 
