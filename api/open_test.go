@@ -265,3 +265,28 @@ func TestReservations_ListAndFiguresOfWhatIsOpen(t *testing.T) {
 		}
 	})
 }
+
+const reserveNothing = `{"user":"42","weight":0,"fields":{"tokens":0},"ttl_ms":60000%s}`
+
+// The node that settles is lost before it has taken the reservation off the list.
+func TestReservation_OfNoUnitsIsSettledForGood(t *testing.T) {
+	onLists(t, twoLevels(), func(t *testing.T, a, b *fixture) {
+		r := a.post("/ratelimit/reserve", fmt.Sprintf(reserveNothing, `,"on_expire":"refund"`)).reply()
+		b.settle(r.Reservation, `"weight":1,"fields":{"tokens":300}`)
+		for range 30 {
+			advance(a, b, 5000)
+			a.checker.ExpireReservations(t.Context())
+		}
+		if got := a.holds(); got != "9700 99" {
+			t.Errorf("left %s", got)
+		}
+	})
+}
+
+func TestReservation_OfNoUnitsIsRenewedAboveTheLimit(t *testing.T) {
+	onLists(t, twoLevels(), func(t *testing.T, a, b *fixture) {
+		r := a.post("/ratelimit/reserve", fmt.Sprintf(reserveNothing, "")).reply()
+		a.post("/ratelimit/charge", `{"user":"42","fields":{"tokens":12000}}`).want(http.StatusOK)
+		b.post("/ratelimit/renew", fmt.Sprintf(`{"reservation":%q}`, r.Reservation)).want(http.StatusOK)
+	})
+}

@@ -117,7 +117,8 @@ func (c *Checker) renewReservation(ctx context.Context, n *Renewal, a *Answer) e
 			c.observeFailure(err)
 			return err
 		}
-		if apart := i < len(r.calls) && r.calls[i].kind&resApart != 0; !calls[i].Result.Allowed && !apart {
+		looks := i < len(r.calls) && r.calls[i].kind&(resApart|resBare) != 0 // or does not affect the answer
+		if !calls[i].Result.Allowed && !looks {
 			return r.ended()
 		}
 	}
@@ -157,10 +158,7 @@ func (r *reservation) keepAlive(ms int64) []limiter.Call {
 		req := r.calls[i].request(limiter.OpSettle)
 		req.Keep, req.Attempt = ms, limiter.MaxExact
 		if r.calls[i].kind&resBare != 0 {
-			req.Op, req.ID, req.Keep, req.Attempt = limiter.OpPeek, "", 0, 0
-			for k := range req.Asks {
-				req.Asks[k].Weight = 0
-			}
+			req = r.calls[i].look()
 		}
 		calls = append(calls, limiter.Call{Request: req})
 	}
@@ -177,6 +175,16 @@ func (c *reservedCall) request(op limiter.Op) limiter.Request {
 	req := limiter.Request{Op: op, ID: c.id, Asks: make([]limiter.Ask, len(c.asks))}
 	for i := range c.asks {
 		req.Asks[i] = c.asks[i].Ask
+	}
+	return req
+}
+
+// look returns a request that only looks at the buckets of a call.
+func (c *reservedCall) look() limiter.Request {
+	req := c.request(limiter.OpPeek)
+	req.ID = ""
+	for k := range req.Asks {
+		req.Asks[k].Weight = 0
 	}
 	return req
 }

@@ -338,6 +338,10 @@ func (r *reservation) settle(s *Settlement) []limiter.Call {
 			}
 			continue
 		}
+		if s.expired && r.calls[i].kind&resBare != 0 { // it spent nothing, and what a settlement has charged stays
+			calls[i].Request = r.calls[i].look()
+			continue
+		}
 		r.calls[i].weigh(s, asks, more)
 		for k := range asks {
 			if added := more[asks[k].Key]; added > 0 {
@@ -395,7 +399,11 @@ func (c *Checker) answerSettlement(ctx context.Context, r *reservation, calls []
 	*a = Answer{Op: limiter.OpSettle, Verdict: Allowed, Strictest: -1, Limits: a.Limits[:0]}
 	set := c.opt.Sets.Load()
 	for i := range calls {
-		if err := c.bare(ctx, r.calls[i].kind, &calls[i]); err != nil {
+		err := calls[i].Err
+		if !s.expired {
+			err = c.bare(ctx, r.calls[i].kind, &calls[i])
+		}
+		if err != nil {
 			c.observeFailure(err)
 			return err
 		}
