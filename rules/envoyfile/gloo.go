@@ -15,6 +15,7 @@ import (
 	"sluice/rules/field"
 	"sluice/rules/rulefile"
 	"sluice/rules/tree"
+	"sluice/rules/when"
 )
 
 // Gloo Gateway has the descriptors of envoyproxy/ratelimit in objects of Kubernetes, with names in another case. Its
@@ -105,7 +106,9 @@ func (r *reader) sets(d *domain, list []tree.Value, line int) error {
 		case len(r.rules) == rulefile.MaxFileRules:
 			return rulefile.TooLarge("has more than %d rules", rulefile.MaxFileRules)
 		}
-		r.set(d, &list[i], attributes)
+		if r.set(d, &list[i], attributes); r.comparisons > maxComparisons {
+			return rulefile.TooLarge("has too many sets with many keys")
+		}
 	}
 	if len(attributes) > 0 {
 		profile, err := json.Marshal(map[string]any{"domain": d.name, "entries": attributes})
@@ -155,6 +158,7 @@ func (r *reader) set(d *domain, v *tree.Value, attributes map[string]string) {
 		r.problem(limit.Line, "unlimited and replaces have no meaning in a set")
 		return
 	}
+	r.comparisons += len(d.sets) * (1 + len(s))
 	if i := slices.IndexFunc(d.sets, func(e set) bool { return maps.Equal(e, s) }); i >= 0 {
 		r.problem(v.Line, "the set stands twice, first at %s", d.places[i])
 		return
@@ -169,9 +173,14 @@ func (r *reader) set(d *domain, v *tree.Value, attributes map[string]string) {
 			tree.Shown(fullKey(d.name, steps(descriptor))), d.places[first])
 		return
 	}
+	if len(conditions) > when.MaxBytes {
+		r.problem(v.Line, "the condition of the set would have more than %d bytes: it has the values of the set, and those "+
+			"of the sets before it that can apply to the same requests", when.MaxBytes)
+		return
+	}
 	f.rule.Scope = s.scope()
-	if len(conditions) > 0 {
-		f.rule.When = new(strings.Join(conditions, " and "))
+	if conditions != "" {
+		f.rule.When = &conditions
 	}
 	d.sets, d.places = append(d.sets, s), append(d.places, f.place)
 	r.rules = append(r.rules, &f)
@@ -190,35 +199,64 @@ func (s set) scope() string {
 	return strings.Join(parts, "+")
 }
 
-// conditions returns what must hold for the set to be the first that applies, beside the facts of its scope. first is
-// the index of an earlier set that applies to all requests of this one, -1 if there is none.
-func (s set) conditions(earlier []set) (conditions []string, first int) {
+// conditions returns what must hold for the set to be the first that applies, beside the facts of its scope. It ends
+// soon after what a condition can have. first is the index of an earlier set that applies to all requests of this one,
+// -1 if there is none.
+func (s set) conditions(earlier []set) (conditions string, first int) {
+	var b strings.Builder
+	and := func(texts ...string) {
+		for _, text := range texts {
+			if b.Len() > 0 {
+				b.WriteString(" and ")
+			}
+			b.WriteString(text)
+		}
+	}
 	for _, key := range s.keys() {
 		if s[key] != "" {
-			conditions = append(conditions, condition(key, s[key]))
+			and(condition(key, s[key]))
 		}
 	}
 	for i, e := range earlier {
-		var more []string // that e asks for
-		apart := false
-		for _, key := range e.keys() {
-			value, same := s[key]
-			switch {
-			case !same, value == "" && e[key] != "":
-				more = append(more, condition(key, e[key]))
-			case e[key] != "" && e[key] != value:
-				apart = true
-			}
-		}
 		switch {
-		case apart:
-		case more == nil:
-			return nil, i
-		default:
-			conditions = append(conditions, "not ("+strings.Join(more, " and ")+")")
+		case s.apart(e):
+		case s.within(e):
+			return "", i
+		case b.Len() <= when.MaxBytes:
+			and("not (" + strings.Join(s.lacks(e), " and ") + ")")
 		}
 	}
-	return conditions, -1
+	return b.String(), -1
+}
+
+// apart reports whether no request has all values of both sets.
+func (s set) apart(e set) bool {
+	for key, value := range s {
+		if other := e[key]; value != "" && other != "" && value != other {
+			return true
+		}
+	}
+	return false
+}
+
+// within reports whether every request that has all values of s has those of e, which is not apart from it.
+func (s set) within(e set) bool {
+	for key, other := range e {
+		if value, same := s[key]; !same || value == "" && other != "" {
+			return false
+		}
+	}
+	return true
+}
+
+// lacks returns what e asks for that s does not.
+func (s set) lacks(e set) (conditions []string) {
+	for _, key := range e.keys() {
+		if value, same := s[key]; !same || value == "" && e[key] != "" {
+			conditions = append(conditions, condition(key, e[key]))
+		}
+	}
+	return conditions
 }
 
 func condition(key, value string) string {

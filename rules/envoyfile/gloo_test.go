@@ -1,6 +1,7 @@
 package envoyfile
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -13,6 +14,7 @@ import (
 
 	"sluice/rules"
 	"sluice/rules/match"
+	"sluice/rules/rulefile"
 )
 
 const glooSettings = `apiVersion: gloo.solo.io/v1
@@ -115,6 +117,39 @@ func TestParse_SetsThatAreRefused(t *testing.T) {
 		return strings.Contains(n.Message, "is left out: the set at line 3 comes first")
 	}) {
 		t.Errorf("%d rules, %v", in.Rules(), in.Report)
+	}
+}
+
+// manySets returns a domain of sets of several keys. If apart, no request has all values of two of them.
+func manySets(domain string, sets, keys int, apart bool) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "---\ndomain: %s\nsetDescriptors:\n", domain)
+	for i := range sets {
+		b.WriteString("- rateLimit: {unit: DAY}\n  simpleDescriptors:\n")
+		for k := range keys {
+			name := fmt.Sprintf("k%d", k)
+			if !apart {
+				name = fmt.Sprintf("k%d.%d", i, k)
+			}
+			fmt.Fprintf(&b, "  - {key: %s, value: v%d}\n", name, i)
+		}
+	}
+	return b.String()
+}
+
+func TestParse_ManySetsMakeNoLongConditions(t *testing.T) {
+	_, err := Parse([]Source{{Data: []byte(manySets("shop", 300, 5, false))}}, Options{})
+	if problems := problemsOf(t, err); !strings.Contains(problems[0].Message, "would have more than 1024 bytes") {
+		t.Errorf("got %v", problems[:min(3, len(problems))])
+	}
+	in := parse(t, manySets("shop", 300, 5, true), Options{})
+	if in.Rules() != 300 {
+		t.Errorf("%d rules of sets that are apart", in.Rules())
+	}
+	file := manySets("a", 1000, 25, true) + manySets("b", 1000, 25, true)
+	_, err = Parse([]Source{{Data: []byte(file)}}, Options{})
+	if large := new(rulefile.TooLargeError); !errors.As(err, &large) || !strings.Contains(err.Error(), "too many sets") {
+		t.Errorf("many keys: %.300v", err)
 	}
 }
 

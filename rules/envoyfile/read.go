@@ -154,7 +154,7 @@ type reader struct {
 	// What bounds the work.
 	documents   int
 	elements    int // of lists, those of aliases each time
-	comparisons int // of patterns with earlier ones
+	comparisons int // of patterns, and of keys of sets, with earlier ones
 }
 
 // Bounds of all files together.
