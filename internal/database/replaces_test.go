@@ -135,3 +135,37 @@ func TestReplaces_APlanMayWriteRulesInAnyOrder(t *testing.T) {
 		}
 	})
 }
+
+// Others may be 100,000, which takes longer to read than a change may take.
+func TestReplaces_AChangeReadsOnlyTheRulesThatItConcerns(t *testing.T) {
+	onEach(t, func(t *testing.T, d *DB) {
+		for _, name := range []string{"a_b", "axb", "free"} {
+			mustCreate(t, d, sample(name))
+		}
+		for name, of := range map[string]string{"one": "a_b", "two": "axb", "three": "free"} {
+			mustCreate(t, d, replacing(name, of))
+		}
+		for i, tt := range []struct {
+			named namedRules
+			want  []string
+		}{
+			{namedRules{written: map[string]bool{"three": true}}, []string{"three"}},
+			{namedRules{gone: []string{"axb"}}, []string{"two"}},
+			{namedRules{renamed: map[string]string{"free": "freed"}, written: map[string]bool{"three": true, "two": true}},
+				[]string{"three", "two"}},
+			{namedRules{gone: []string{"a_b"}}, []string{"one", "two"}}, // too many, which is no harm
+			{namedRules{kinds: true}, []string{"one", "three", "two"}},
+			{namedRules{gone: make([]string, fewNames+1)}, []string{"one", "three", "two"}},
+		} {
+			c := change{tx: d.write.WithContext(t.Context()), named: tt.named}
+			list, err := c.concernedRules()
+			var got []string
+			for i := range list {
+				got = append(got, list[i].Name)
+			}
+			if err != nil || !slices.Equal(got, tt.want) {
+				t.Errorf("%d: got %v, %v, want %v", i, got, err, tt.want)
+			}
+		}
+	})
+}
