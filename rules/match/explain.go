@@ -114,11 +114,12 @@ func (s *Set) ExplainSome(d *Descriptor, weight int64, now time.Time, others int
 func (s *Set) explainMatched(d *Descriptor, weight int64, now time.Time) []Considered {
 	var out []Considered
 	k := s.keyer(d)
-	for _, m := range s.Match(d, weight, now, nil) {
+	matched := s.Match(d, weight, now, nil)
+	for _, m := range matched {
 		network := s.overriddenNetwork(m.Override, d.IP)
 		out = append(out, Considered{
 			Rule: m.Rule, Matched: true, Reason: ReasonMatched,
-			Sentence: "The rule applies." + k.headSentence(m.Rule) + wouldReplace(m.Rule) + k.failureSentence(&m) +
+			Sentence: "The rule applies." + k.headSentence(m.Rule) + wouldReplace(m.Rule, matched) + k.failureSentence(&m) +
 				overrideSentence(m.Override, network, m.Limit) + m.keptSentence() + m.Former.sentence(),
 			Key: m.Key, Display: m.Display(), Limit: m.Limit, Weight: m.Weight, Override: m.Override, Network: network,
 		})
@@ -232,13 +233,21 @@ func namesOf(replacing []*Compiled, c *Compiled) (names []string) {
 	return names
 }
 
-// wouldReplace says which rules a shadow rule would replace if it were enforced, "" for none.
-func wouldReplace(c *Compiled) string {
+// wouldReplace says which of the rules that apply a shadow rule would replace if it were enforced, "" for none.
+func wouldReplace(c *Compiled, matched []Match) string {
 	if !c.Shadow || len(c.Rule.Replaces) == 0 {
 		return ""
 	}
-	return fmt.Sprintf(" In shadow mode it replaces nothing; enforced, it would replace %s.",
-		strings.Join(c.Rule.Replaces, " and "))
+	var names []string
+	for i := range matched {
+		if c.names(matched[i].Rule) {
+			names = append(names, matched[i].Rule.Rule.Name)
+		}
+	}
+	if names == nil {
+		return ""
+	}
+	return fmt.Sprintf(" In shadow mode it replaces nothing; enforced, it would replace %s.", strings.Join(names, " and "))
 }
 
 // headSentence says that a rule for GET counts the request, which is HEAD; "" for others.

@@ -101,7 +101,7 @@ func TestMatch_OverridesOfAReplacingRuleReplaceToo(t *testing.T) {
 
 func TestExplain_SaysWhatAShadowRuleWouldReplace(t *testing.T) {
 	s := compile(t, rule(1, func(r *rules.Rule) { r.Name = "general" }),
-		rule(2, func(r *rules.Rule) { r.Replaces, r.Mode = []string{"general"}, rules.ModeShadow }))
+		rule(2, func(r *rules.Rule) { r.Replaces, r.Mode = []string{"general", "absent"}, rules.ModeShadow }))
 	all := s.Explain(&Descriptor{User: "42"}, 1, noon)
 	if want := "The rule applies. In shadow mode it replaces nothing; enforced, it would replace general."; len(all) !=
 		2 || !all[0].Matched || all[1].Sentence != want {
