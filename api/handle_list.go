@@ -233,6 +233,7 @@ func (s *Server) readRules(c echo.Context, body []byte, prune bool) (planner, er
 			return err
 		}
 		answer.Plan = rules.MakeFilePlan(current, wanted, prune)
+		s.deps.FailDefaults.NoteIn(&answer.Plan)
 		return nil
 	}, nil
 }

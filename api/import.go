@@ -86,6 +86,12 @@ func writePlan(c echo.Context, p *importPlan) error {
 	if p.FailModes != nil {
 		writeList(&w, "fail_modes", p.FailModes)
 	}
+	if p.OpenWrites != nil {
+		writeList(&w, "open_writes", p.OpenWrites)
+	}
+	if p.Renamed != nil {
+		writeList(&w, "renamed", p.Renamed)
+	}
 	if p.Report != nil {
 		writeList(&w, "report", p.Report)
 	}

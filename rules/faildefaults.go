@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"sluice/rules/field"
 	"sluice/rules/route"
 )
 
@@ -23,6 +24,7 @@ type failDefault struct {
 	methods []string // in capitals; nil for a route
 	route   string   // without the star at its end
 	below   bool     // the route had a star: every rule whose route begins with it
+	fold    bool     // routes are compared in lower case, as route is
 	mode    string
 }
 
@@ -78,16 +80,74 @@ func parseFailDefault(entry string) (d failDefault, problem string) {
 	return d, ""
 }
 
-func (d *failDefault) matches(r *Rule) bool {
-	switch {
-	case d.methods != nil:
-		return r.Method != nil && slices.Contains(d.methods, *r.Method)
-	case r.Route == nil:
-		return false
-	case d.below:
-		return strings.HasPrefix(*r.Route, d.route)
+// Folded returns the entries for a server that compares routes without regard to the case of ASCII letters.
+func (d FailDefaults) Folded() FailDefaults {
+	out := slices.Clone(d)
+	for i := range out {
+		out[i].fold, out[i].route = true, route.Fold(out[i].route)
 	}
-	return *r.Route == d.route
+	return out
+}
+
+func (d *failDefault) matches(r *Rule) bool {
+	if d.methods != nil {
+		return r.Method != nil && slices.Contains(d.methods, *r.Method)
+	}
+	if r.Route == nil {
+		return false
+	}
+	path := *r.Route
+	if d.fold {
+		path = route.Fold(path)
+	}
+	return path == d.route || d.below && strings.HasPrefix(path, d.route)
+}
+
+// OpenWrites warns of a rule for a method that writes and whose fail mode is open, where no FailDefaults are set: while the
+// counter store is unavailable it limits nothing. It returns nil for other rules.
+func (d FailDefaults) OpenWrites(r *Rule) []field.Problem {
+	if len(d) > 0 || r.Method == nil || r.FailMode != FailOpen || r.Unlimited || r.Mode == ModeShadow || !r.IsActive {
+		return nil
+	}
+	switch *r.Method {
+	case "POST", "PUT", "PATCH", "DELETE":
+		return []field.Problem{{Field: "fail_mode", Message: "A rule for " + *r.Method + " has the fail mode open, so that " +
+			"it limits nothing while the counter store is unavailable. SLUICE_FAIL_DEFAULTS, which is not set, gives new " +
+			"rules for writes another one: POST,PUT,PATCH,DELETE=closed."}}
+	}
+	return nil
+}
+
+// NoteIn fills in OpenWrites of a plan.
+func (d FailDefaults) NoteIn(p *Plan) {
+	note := func(r *Rule) {
+		if d.OpenWrites(r) != nil {
+			p.OpenWrites = append(p.OpenWrites, r.Name)
+		}
+	}
+	for i := range p.Create {
+		note(&p.Create[i])
+	}
+	for i := range p.Update {
+		note(&p.Update[i].New)
+	}
+}
+
+// openWritesNamed is how many rules OpenWritesWords names.
+const openWritesNamed = 10
+
+// OpenWritesWords says which rules for writes have the fail mode open, "" for none.
+func (p *Plan) OpenWritesWords() string {
+	n := len(p.OpenWrites)
+	if n == 0 {
+		return ""
+	}
+	names := strings.Join(p.OpenWrites[:min(n, openWritesNamed)], ", ")
+	if n > openWritesNamed {
+		names += fmt.Sprintf(" and %d more", n-openWritesNamed)
+	}
+	return "These rules for writes have the fail mode open, and SLUICE_FAIL_DEFAULTS is not set, so that they limit nothing " +
+		"while the counter store is unavailable: " + names
 }
 
 // Fill gives a normalised rule that left fail_mode out the one of d, and says so in FailFrom. It changes no other

@@ -29,6 +29,50 @@ func TestFailDefaults_FirstMatchByMethodOrRoute(t *testing.T) {
 	}
 }
 
+func TestFailDefaults_FoldedComparesWithoutCase(t *testing.T) {
+	d, err := ParseFailDefaults("/Payments*=closed;/search=local")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string][2]string{
+		"/payments/x": {FailOpen, FailClosed}, "/PAYMENTS/x": {FailOpen, FailClosed}, "/Payments": {FailClosed, FailClosed},
+		"/Search": {FailOpen, FailLocal}, "/searches": {FailOpen, FailOpen},
+	} {
+		for i, defaults := range []FailDefaults{d, d.Folded()} {
+			r := Rule{Name: "a", Scope: "user", Limit: 1, WindowMS: 1000, Route: &path}
+			r.Normalize()
+			if defaults.Fill(&r); r.FailMode != want[i] {
+				t.Errorf("%s, folded %v: got %s, want %s", path, i == 1, r.FailMode, want[i])
+			}
+		}
+	}
+}
+
+func TestFailDefaults_WarnOfOpenWritesWhereNoneAreSet(t *testing.T) {
+	some, err := ParseFailDefaults("GET=closed")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, method := range []string{"POST", "PUT", "PATCH", "DELETE", "GET", "HEAD"} {
+		r := Rule{Name: "a", Scope: "user", Limit: 1, WindowMS: 1000, Method: &method, IsActive: true}
+		r.Normalize()
+		closed := r.Clone()
+		closed.FailMode = FailClosed
+		want := method != "GET" && method != "HEAD"
+		if got := FailDefaults(nil).OpenWrites(&r); (len(got) == 1 && got[0].Field == "fail_mode") != want {
+			t.Errorf("%s: got %v", method, got)
+		}
+		if some.OpenWrites(&r) != nil || FailDefaults(nil).OpenWrites(&closed) != nil {
+			t.Errorf("%s: a warning without cause", method)
+		}
+		plan := MakePlan(nil, []Rule{r}, false)
+		FailDefaults(nil).NoteIn(&plan)
+		if strings.Contains(plan.String(), "fail mode open, and SLUICE_FAIL_DEFAULTS is not set") != want {
+			t.Errorf("%s: the plan says %s", method, &plan)
+		}
+	}
+}
+
 func TestFailDefaults_ChangeOnlyNewRulesThatLeaveItOut(t *testing.T) {
 	d, err := ParseFailDefaults("POST=closed")
 	if err != nil {

@@ -29,6 +29,8 @@ type Plan struct {
 	Profiles ProfilePlan `json:"profiles"`
 	// FailModes are those of rules to create that leave theirs out, if the server has FailDefaults.
 	FailModes []FailModeFrom `json:"fail_modes,omitempty"`
+	// OpenWrites are the names of the rules to create or to update of which FailDefaults.OpenWrites warns.
+	OpenWrites []string `json:"open_writes,omitempty"`
 	// Renamed are the rules to create that equal one to delete but for the name. Their counters begin anew, because keys
 	// have the id of the rule.
 	Renamed []RenamedRule `json:"renamed,omitempty"`
@@ -160,6 +162,9 @@ func (p *Plan) String() string {
 	}
 	for i := range p.Delete {
 		fmt.Fprintf(&b, "- %s\n", p.Delete[i].Name)
+	}
+	if len(p.OpenWrites) > 0 {
+		fmt.Fprintf(&b, "    warning: %s\n", p.OpenWritesWords())
 	}
 	for _, r := range p.Renamed {
 		fmt.Fprintf(&b, "    warning: %s is %s under another name, and its counters begin anew: rename the stored rule "+

@@ -53,6 +53,11 @@ func (c *rulesValidateCmd) Run(p *process) error {
 	valid := len(bad.Fields) == 0
 	warn(p, c.File, list)
 	defaults.FillAll(list)
+	for i := range list {
+		for _, w := range defaults.OpenWrites(&list[i]) {
+			fmt.Fprintf(p.errs, "warning: %s: rules[%d].%s: %s\n", c.File, i, w.Field, w.Message)
+		}
+	}
 	plan := rules.MakePlan(nil, list, false)
 	if c.JSON {
 		out := map[string]any{"valid": valid, "rules": len(list), "errors": bad.Fields}

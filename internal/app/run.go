@@ -250,6 +250,9 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	if err != nil {
 		return err
 	}
+	if options.FoldRoute {
+		failDefaults = failDefaults.Folded()
+	}
 	hooks, worker, err := openWebhooks(&cfg.Alerts, options.NAT64, &host, db, build.Version, metrics)
 	if err != nil {
 		return err

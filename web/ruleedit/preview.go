@@ -99,6 +99,7 @@ func (p *Pages) preview(v *kit.Visit, d *draft) RulePreview {
 		was = &live.Get(d.id).Rule
 		m.Warnings = append(m.Warnings, rules.EditWarnings(was, &r)...)
 	}
+	m.Warnings = append(m.Warnings, p.FailDefaults.OpenWrites(&r)...)
 	l, spare, err := previewLimit(&r, p.Now())
 	if err != nil || r.Scope == "" && r.Descriptor == nil {
 		return m

@@ -97,7 +97,9 @@ func (in *importing) read(defaults rules.FailDefaults) (func(stored rules.File) 
 		if err := wanted.CheckUnique(stored, in.how.Prune); err != nil {
 			return rules.Plan{}, err
 		}
-		return rules.MakeFilePlan(stored, wanted, in.how.Prune), nil
+		plan := rules.MakeFilePlan(stored, wanted, in.how.Prune)
+		defaults.NoteIn(&plan)
+		return plan, nil
 	}, nil
 }
 
