@@ -11,7 +11,7 @@ type Answer struct {
 	Figures
 	// RetryAfterS is RetryAfterMS in seconds, rounded up.
 	RetryAfterS *int64 `json:"retry_after_s,omitempty"`
-	// DelayMS is how long to wait before an allowed request starts, for leaky_queue.
+	// DelayMS is how long to wait before an allowed request starts, or before a denial is sent.
 	DelayMS int64 `json:"delay_ms"`
 	// Degraded is "", or the fail mode that decided. ByClient says whose it was.
 	Degraded string `json:"degraded"`

@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"sluice/api/client"
@@ -42,6 +43,9 @@ type Options struct {
 	// it denies is not sent to the service and spends nothing there; one that the service denies has spent of the guard.
 	// The bucket of a request is that of LocalLimit.Key. Each process has its own.
 	Guard *client.LocalLimit
+	// MostWaiting is how many requests, at least 1, may wait at once because the answer asks for a delay; 0 is 1,000.
+	// While so many wait, further ones pass or are denied at once.
+	MostWaiting int
 	// OnError is told that a request could not be checked although the service is available: the token does not permit
 	// it, or the check is invalid. The fail mode of the client then decides. nil logs with slog at level error.
 	OnError func(*http.Request, error)
@@ -58,7 +62,10 @@ type Limiter struct {
 	trusted []netip.Prefix
 	ipField string // the canonical name of the header with the client's address
 	headers map[string]bool
+	waiting atomic.Int64
 }
+
+const defaultWaiting = 1000
 
 const defaultIPHeader = "X-Forwarded-For"
 
@@ -66,6 +73,9 @@ const defaultIPHeader = "X-Forwarded-For"
 func New(c *client.Client, opt Options) (*Limiter, error) {
 	if c == nil {
 		return nil, errors.New("httplimit: the client is nil")
+	}
+	if opt.MostWaiting < 0 {
+		return nil, errors.New("httplimit: MostWaiting must be at least 1")
 	}
 	p := opt.Profile.Clone()
 	p.Name = "httplimit" // which only has to be valid
@@ -98,6 +108,9 @@ func New(c *client.Client, opt Options) (*Limiter, error) {
 		if l.guard, err = client.NewGuard(opt.Guard); err != nil {
 			return nil, fmt.Errorf("httplimit: Guard: %w", err)
 		}
+	}
+	if l.opt.MostWaiting == 0 {
+		l.opt.MostWaiting = defaultWaiting
 	}
 	if l.opt.OnError == nil {
 		l.opt.OnError = logError
@@ -178,13 +191,23 @@ func (l *Limiter) Serve(w http.ResponseWriter, r *http.Request, route string, ne
 	}
 	l.setHeaders(w.Header(), r, a)
 	switch {
+	case !l.wait(r.Context(), time.Duration(a.DelayMS)*time.Millisecond):
+		w.WriteHeader(http.StatusServiceUnavailable)
 	case !a.Allowed:
 		writeProblem(w, a.Status, l.bodyOf(a))
-	case a.DelayMS > 0 && !tick.Wait(r.Context(), time.Duration(a.DelayMS)*time.Millisecond):
-		w.WriteHeader(http.StatusServiceUnavailable)
 	default:
 		next(r.WithContext(context.WithValue(r.Context(), answerKey{}, a)))
 	}
+}
+
+// wait waits as long as an answer asks for, unless as many requests wait already as may. It returns false if the
+// request's context ends.
+func (l *Limiter) wait(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return true
+	}
+	defer l.waiting.Add(-1)
+	return l.waiting.Add(1) > int64(l.opt.MostWaiting) || tick.Wait(ctx, d)
 }
 
 // read finds the facts of a request.

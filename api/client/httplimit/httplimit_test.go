@@ -366,6 +366,26 @@ func TestHandler_DelayIsWaitedForUnlessTheContextEnds(t *testing.T) {
 	}
 }
 
+func TestHandler_WaitsWithAtMostSoManyRequests(t *testing.T) {
+	s, l := newSeen(t, httplimit.Options{MostWaiting: 1})
+	s.answer = `,"delay_ms":3600000`
+	ctx, cancel := context.WithCancel(t.Context())
+	ran := make(chan int, 2)
+	for range 2 { // one waits until its context ends
+		go func() { ran <- status(t, l.Handler(ok), request(t, "GET", "/").WithContext(ctx)) }()
+	}
+	if got := <-ran; got != 200 {
+		t.Errorf("the request for which there was no room: %d", got)
+	}
+	cancel()
+	if got := <-ran; got != 503 {
+		t.Errorf("the request that waited: %d", got)
+	}
+	if _, err := httplimit.New(newClient(t, "http://127.0.0.1:1", client.Options{}), httplimit.Options{MostWaiting: -1}); err == nil {
+		t.Error("a negative number was accepted")
+	}
+}
+
 func TestHandler_FailModeShowsInTheHeader(t *testing.T) {
 	gone := httptest.NewServer(nil)
 	gone.Close()
