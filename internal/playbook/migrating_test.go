@@ -59,7 +59,7 @@ func TestMigrating_NginxAdmitsTheSame(t *testing.T) {
 		burst int
 	}{{"", 1}, {"burst=4 nodelay", 5}} {
 		t.Run(c.nginx, func(t *testing.T) {
-			url := startNginx(t, c.nginx)
+			url := startNginx(t, "1r/m", c.nginx, "")
 			there := 0
 			for range sent {
 				if status := get(t, url); status == http.StatusOK {
@@ -81,22 +81,23 @@ func TestMigrating_NginxAdmitsTheSame(t *testing.T) {
 	}
 }
 
-// startNginx serves a file behind limit_req and returns its URL.
-func startNginx(t *testing.T, options string) string {
+// startNginx serves a file behind limit_req and returns its URL. more is of the main configuration.
+func startNginx(t *testing.T, rate, options, more string) string {
 	t.Helper()
 	dir, addr := t.TempDir(), testenv.FreeAddr(t)
 	own := ""
 	for _, kind := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
 		own += kind + "_temp_path " + filepath.Join(dir, kind) + ";\n"
 	}
-	conf := fmt.Sprintf(`events {}
+	conf := fmt.Sprintf(`%s
+events {}
 http {
 	access_log off;
 	%s
-	limit_req_zone $binary_remote_addr zone=perip:1m rate=1r/m;
+	limit_req_zone $binary_remote_addr zone=perip:1m rate=%s;
 	server { listen %s; root %s; location / { limit_req zone=perip %s; } }
 }
-`, own, addr, dir, options)
+`, more, own, rate, addr, dir, options)
 	path := filepath.Join(dir, "nginx.conf")
 	for name, text := range map[string]string{path: conf, filepath.Join(dir, "page"): "served\n"} {
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
