@@ -21,8 +21,42 @@ local DENIED = {"retry-after", "content-type"}
 -- one with more than 100 headers can crash it. Clients must cause neither.
 local MAX_VALUES, MAX_BYTES = 50, 12 * 1024
 
+-- <- How many requests may wait at once for X-RateLimit-Delay-Ms. While so many wait, further ones pass or are denied at
+-- once.
+local MOST_WAITING = 1000
+
 local function first(headers, name)
 	return headers[name] and headers[name][0]
+end
+
+-- The ends of the waits by their number. A request whose client leaves may not come back here, so a wait also ends with
+-- its time.
+local waits, waiting, number = {}, 0, 0
+
+local function room(now)
+	if waiting >= MOST_WAITING then
+		for n, ends in pairs(waits) do
+			if ends < now then
+				waits[n], waiting = nil, waiting - 1
+			end
+		end
+	end
+	return waiting < MOST_WAITING
+end
+
+local function wait(answer)
+	local ms, time = tonumber(first(answer.headers, "x-ratelimit-delay-ms")), core.now()
+	local now = time.sec * 1000 + time.usec // 1000
+	if not ms or not room(now) then
+		return
+	end
+	number, waiting = number + 1, waiting + 1
+	local mine = number
+	waits[mine] = now + ms
+	core.msleep(ms)
+	if waits[mine] then
+		waits[mine], waiting = nil, waiting - 1
+	end
 end
 
 core.register_action("sluice", {"http-req"}, function(txn, profile)
@@ -62,6 +96,7 @@ core.register_action("sluice", {"http-req"}, function(txn, profile)
 		txn:done(txn:reply{status = 500})
 		return
 	end
+	wait(answer)
 	if answer.status == 200 then
 		for _, name in ipairs(SHOW) do
 			if first(answer.headers, name) then

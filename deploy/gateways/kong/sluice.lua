@@ -13,6 +13,18 @@ local SHOWN = {"RateLimit-Policy", "RateLimit", "X-RateLimit-Limit", "X-RateLimi
 
 local sluice = {}
 
+-- How many requests of this worker wait for X-RateLimit-Delay-Ms.
+local waiting = 0
+
+local function wait(answer, most)
+  local ms = tonumber(answer.headers["X-RateLimit-Delay-Ms"])
+  if ms and waiting < most then
+    waiting = waiting + 1
+    ngx.sleep(ms / 1000)
+    waiting = waiting - 1
+  end
+end
+
 local function pick(from)
   local headers = {}
   for _, name in ipairs(SHOWN) do
@@ -22,7 +34,8 @@ local function pick(from)
 end
 
 -- options: url, profile; token, from the environment if not set; request_headers, the headers of the client that the
--- profile reads; timeout in milliseconds, 100 if not set.
+-- profile reads; timeout in milliseconds, 100 if not set; most_waiting, how many requests of a worker may
+-- wait at once, 1,000 if not set. While so many wait, further ones pass or are denied at once.
 function sluice.new(options)
   local url = options.url .. "/ratelimit/forward/" .. options.profile
   local token = options.token or os.getenv("SLUICE_TOKEN")
@@ -47,6 +60,7 @@ function sluice.new(options)
       kong.log.warn("no decision: ", err or answer.body)
       return -- fail-open
     end
+    wait(answer, options.most_waiting or 1000)
     if answer.status == 200 then
       kong.ctx.shared.sluice = pick(answer.headers)
       return

@@ -26,7 +26,8 @@ kong = {
   log = {warn = function() warned = true end, err = function() failed = true end},
   ctx = {shared = {}},
 }
-ngx = {var = {request_uri = "/users/17?x=1"}}
+slept = 0
+ngx = {var = {request_uri = "/users/17?x=1"}, sleep = function(seconds) slept = slept + seconds end}
 shown = {}
 package.preload["resty.http"] = function()
   return {new = function()
@@ -149,6 +150,20 @@ func TestKong_PassesOnDenialsAndFailsOpen(t *testing.T) {
 		retry, server := text(t, l, `exited.headers["Retry-After"]`), text(t, l, "exited.headers.Server")
 		if status != tt.exited || body != tt.body || retry != tt.retry || server != "nil" {
 			t.Errorf("%s: status %s, body %s, Retry-After %s, Server %s", tt.answer, status, body, retry, server)
+		}
+	}
+}
+
+// A request and a denial wait as long as the answer says, unless as many wait already as may.
+func TestKong_Waits(t *testing.T) {
+	for _, status := range []string{"200", "429"} {
+		for most, want := range map[string]string{"1": "0.25", "0": "0"} {
+			l := ask(t, `{status = `+status+`, headers = {["X-RateLimit-Delay-Ms"] = "250"}}`)
+			if err := l.DoString(`assert(slept == 0.25); slept = 0
+				require("sluice").new{url = "", profile = "", token = "", request_headers = {}, most_waiting = ` + most + `}()
+				assert(slept == ` + want + `, slept)`); err != nil {
+				t.Errorf("%s, at most %s: %v", status, most, err)
+			}
 		}
 	}
 }
