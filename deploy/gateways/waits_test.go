@@ -8,14 +8,27 @@ import (
 	"testing"
 )
 
-// HAProxy waits as long as an answer says before it passes or denies, with at most so many requests at once.
+// These gateways wait as long as an answer says before they pass or deny, with at most so many requests at once.
 func TestHAProxy_Waits(t *testing.T) {
+	waits(t, startHAProxy, "MOST_WAITING = 1000", "MOST_WAITING = 1")
+}
+func TestNjs_Waits(t *testing.T) {
+	waits(t, startNginx("nginx-njs.conf"), "limit_conn waiting 1000;", "limit_conn waiting 1;")
+}
+
+func waits(t *testing.T, start func(*testing.T, *setup) *gateway, most, one string) {
+	t.Helper()
 	const hour = "3600000"
 	sluice := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if status, delay, asked := strings.Cut(r.Header.Get("X-Api-Key"), " "); asked {
 			w.Header().Set("Content-Type", "application/problem+json")
 			w.Header().Set("X-RateLimit-Delay-Ms", delay)
-			w.WriteHeader(map[string]int{"pass": http.StatusOK, "deny": http.StatusTooManyRequests}[status])
+			code := map[string]int{"pass": http.StatusOK, "deny": http.StatusTooManyRequests}[status]
+			if code != http.StatusOK && strings.HasPrefix(r.URL.Path, "/ratelimit/nginx/") {
+				w.Header().Set("X-RateLimit-Status", "429")
+				code = http.StatusForbidden
+			}
+			w.WriteHeader(code)
 		}
 	}))
 	t.Cleanup(sluice.Close)
@@ -24,8 +37,8 @@ func TestHAProxy_Waits(t *testing.T) {
 	for _, verdict := range []string{"pass", "deny"} {
 		t.Run(verdict, func(t *testing.T) {
 			want := map[string]int{"pass": http.StatusOK, "deny": http.StatusTooManyRequests}[verdict]
-			g := startHAProxy(t, &setup{product: &product{token: "none"}, nodes: []string{sluice.Listener.Addr().String()},
-				app: app.Listener.Addr().String(), replaced: map[string]string{"MOST_WAITING = 1000": "MOST_WAITING = 1"}})
+			g := start(t, &setup{product: &product{token: "none"}, nodes: []string{sluice.Listener.Addr().String()},
+				app: app.Listener.Addr().String(), replaced: map[string]string{most: one}})
 			if got := g.send(http.MethodGet, "/", nil, "X-Api-Key", verdict+" 1"); got.status != want {
 				t.Errorf("a short wait: %d, want %d", got.status, want)
 			}

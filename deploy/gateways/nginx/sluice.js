@@ -18,6 +18,10 @@ async function limit(r) {
     for (const name in shown) {
         r.variables[shown[name]] = answer.headersOut[name] || '';
     }
+    const delay = answer.headersOut['X-RateLimit-Delay-Ms'];
+    if (delay) {
+        await r.subrequest('/_wait', { method: 'GET', body: '', args: delay });
+    }
     if (answer.status === 200 || answer.status >= 500) {
         // Allowed; or Sluice is unreachable or slow (fail-open).
         r.internalRedirect('@app');
@@ -45,4 +49,9 @@ async function limit(r) {
     r.return(denied, answer.responseText);
 }
 
-export default { limit };
+// pause answers after the milliseconds of its query.
+function pause(r) {
+    setTimeout(() => r.return(204), Number(r.variables.args));
+}
+
+export default { limit, pause };
