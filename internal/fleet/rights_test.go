@@ -1,9 +1,11 @@
 package fleet_test
 
 import (
+	"errors"
 	"testing"
 	"time"
 
+	"sluice/internal/fleet"
 	"sluice/internal/history"
 	"sluice/internal/testenv"
 )
@@ -24,6 +26,28 @@ func TestRights_ThoseDocumentedAreEnoughForEverything(t *testing.T) {
 	}
 	if v, _ := reports(t, l); v[0] != 1 {
 		t.Errorf("read %v", v)
+	}
+	open, err := fleet.NewReservations(fleet.ReservationOptions{Client: client(t, url), Prefix: "sl:"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := open.Put(t.Context(), "a.1", 60_000, []byte("{}"), map[string]int64{"rule": 1}); err != nil {
+		t.Error(err)
+	}
+	if body, _, err := open.Find(t.Context(), "a"); err != nil || string(body) != "{}" {
+		t.Errorf("found %s, %v", body, err)
+	}
+	if bodies, _, err := open.Page(t.Context(), "", 1); err != nil {
+		t.Errorf("a page of %d, %v", len(bodies), err)
+	}
+	if units, err := open.Units(t.Context()); err != nil || units["rule"] != 1 {
+		t.Errorf("open are %v, %v", units, err)
+	}
+	if _, _, err := open.Due(t.Context(), 1); err != nil {
+		t.Error(err)
+	}
+	if err := errors.Join(open.Settle(t.Context(), "a.1", 1), open.Remove(t.Context(), "a.1")); err != nil {
+		t.Error(err)
 	}
 	secrets(t, newSecret(t, url, newClock()), false)
 	b := history.NewRedisBoard(client(t, url), "sl:")
