@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"strings"
@@ -289,4 +290,36 @@ func TestReservation_OfNoUnitsIsRenewedAboveTheLimit(t *testing.T) {
 		a.post("/ratelimit/charge", `{"user":"42","fields":{"tokens":12000}}`).want(http.StatusOK)
 		b.post("/ratelimit/renew", fmt.Sprintf(`{"reservation":%q}`, r.Reservation)).want(http.StatusOK)
 	})
+}
+
+// busyList is a list of a node that reserves more while each entry is written.
+type busyList struct {
+	decide.ReservationList
+	reserve   func()
+	puts, due int
+}
+
+func (l *busyList) Put(context.Context, string, int64, []byte, map[string]int64) error {
+	if l.puts++; l.puts < 100 {
+		l.reserve()
+	}
+	return nil
+}
+
+func (l *busyList) Due(context.Context, int) ([]string, [][]byte, error) {
+	l.due = l.puts
+	return nil, nil, nil
+}
+
+func TestReservations_EndWhileMoreBeginThanTheListTakes(t *testing.T) {
+	l := &busyList{}
+	f := pooled(t, "memory", nil, twoLevels(), sealing, func(o *decide.CheckerOptions, _ *Deps) {
+		o.Open = decide.NewOpenReservations(l)
+	})
+	l.reserve = func() { f.post("/ratelimit/reserve", `{"user":"42","fields":{"tokens":1}}`).want(http.StatusOK) }
+	l.reserve()
+	f.checker.ExpireReservations(t.Context())
+	if l.due != 1 {
+		t.Errorf("%d entries were written before what was due was settled", l.due)
+	}
 }

@@ -96,14 +96,20 @@ func (o *OpenReservations) later(change func(context.Context) error) {
 	}
 }
 
-// flush carries out the changes that wait.
+// flush carries out the changes that wait, and none that come meanwhile.
 func (o *OpenReservations) flush(ctx context.Context) {
-	for {
+	for range len(o.queue) {
+		_ = (<-o.queue)(ctx) // else the entry is removed when it is due
+	}
+}
+
+// write carries out changes until ctx ends, in their order.
+func (o *OpenReservations) write(ctx context.Context) {
+	for ctx.Err() == nil {
 		select {
+		case <-ctx.Done():
 		case change := <-o.queue:
-			_ = change(ctx) // the entry is removed when it is due
-		default:
-			return
+			_ = change(ctx)
 		}
 	}
 }
@@ -112,16 +118,16 @@ func (o *OpenReservations) flush(ctx context.Context) {
 // list that wait are written, or two seconds have passed.
 func (c *Checker) RunReservations(ctx context.Context) {
 	o := c.opt.Open
+	var writer sync.WaitGroup
+	writer.Go(func() { o.write(ctx) }) // so that what is due does not wait for a long queue
 	var turns int
 	wait := time.NewTicker(openTurn)
 	defer wait.Stop()
 	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
-		case change := <-o.queue:
-			_ = change(ctx)
 		case <-wait.C:
-			c.ExpireReservations(ctx)
+			c.settleDue(ctx)
 			if turns++; turns%5 == 1 {
 				if units, err := o.list.Units(ctx); err == nil {
 					o.mu.Lock()
@@ -131,15 +137,22 @@ func (c *Checker) RunReservations(ctx context.Context) {
 			}
 		}
 	}
+	writer.Wait()
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*openTurn)
 	defer cancel()
 	o.flush(last)
 }
 
-// ExpireReservations is one turn of RunReservations: it writes what waits, and settles what is due.
+// ExpireReservations does at once what RunReservations does in turns: it writes what waits, and settles what is due. Not
+// for use beside RunReservations, which writes changes in their order.
 func (c *Checker) ExpireReservations(ctx context.Context) {
+	c.opt.Open.flush(ctx)
+	c.settleDue(ctx)
+}
+
+// settleDue settles what is due.
+func (c *Checker) settleDue(ctx context.Context) {
 	o := c.opt.Open
-	o.flush(ctx)
 	for {
 		names, bodies, err := o.list.Due(ctx, dueBatch)
 		if err != nil || len(names) == 0 {
