@@ -10,6 +10,10 @@ import (
 	"sluice/limiter/redisstore"
 )
 
+// openConnections is how many changes of the list a node makes at once. A reserve waits for its own, and a batch has 100
+// of them. Without a connection within a few ms it would lose its on_expire.
+const openConnections = 64
+
 // openReservations opens the list of open reservations: in Redis, shared by all nodes that share its counters, or in
 // memory if the counters are. url is the file with the URL of Redis, or nil.
 func openReservations(cfg *config.Serve, host *Host, url *secretfile.File, stops *stops) (*decide.OpenReservations,
@@ -17,7 +21,7 @@ func openReservations(cfg *config.Serve, host *Host, url *secretfile.File, stops
 	if !cfg.Redis() {
 		return decide.NewOpenReservations(decide.NewReservationList(host.Now)), nil
 	}
-	client, err := redisClient(cfg, url, redisstore.ClientOptions{PoolSize: 4})
+	client, err := redisClient(cfg, url, redisstore.ClientOptions{PoolSize: openConnections})
 	if err != nil {
 		return nil, err // names REDIS_URL, never its password
 	}
