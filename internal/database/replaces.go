@@ -202,19 +202,27 @@ func (c *change) kindsOf(replacing []rules.Rule) (map[string]bool, error) {
 	return kinds, nil
 }
 
-// namedBeyond returns, for the rules that a bulk edit may delete, those that other rules name in replaces.
+// namedBeyond returns, for the rules that a bulk edit may delete, those that rules name in replaces which stay: others,
+// and those that the edit skips.
 func (c *change) namedBeyond(seen []rules.SeenVersion) (map[string][]string, error) {
 	replacing, err := c.replacingRules()
 	if err != nil {
 		return nil, err
 	}
-	going := make(map[int64]bool, len(seen))
+	going := make(map[int64]int64, len(seen))
 	for i := range seen {
-		going[seen[i].ID] = true
+		going[seen[i].ID] = seen[i].Version
 	}
-	by := map[string][]string{}
-	for i := range replacing {
-		if r := &replacing[i]; r.Descriptor == nil && !going[r.ID] {
+	by, noted := map[string][]string{}, make([]bool, len(replacing))
+	for more := true; more; { // a rule that stays keeps those that it names
+		more = false
+		for i := range replacing {
+			r := &replacing[i]
+			version, goes := going[r.ID]
+			if noted[i] || r.Descriptor != nil || goes && version == r.Version && by[r.Name] == nil {
+				continue
+			}
+			noted[i], more = true, true
 			for _, name := range r.Replaces {
 				by[name] = append(by[name], r.Name)
 			}

@@ -169,3 +169,18 @@ func TestReplaces_AChangeReadsOnlyTheRulesThatItConcerns(t *testing.T) {
 		}
 	})
 }
+
+func TestDeleteRules_SkipsWhatASkippedRuleNames(t *testing.T) {
+	onEach(t, func(t *testing.T, d *DB) {
+		ctx := t.Context()
+		general, free := mustCreate(t, d, sample("general")), mustCreate(t, d, sample("free"))
+		vip := mustCreate(t, d, replacing("vip", "general"))
+		mustCreate(t, d, replacing("top", "vip"))
+		gold := mustCreate(t, d, replacing("gold", "free"))
+		done, err := d.DeleteRules(ctx, ada, []rules.SeenVersion{{ID: general.ID, Version: 1}, {ID: vip.ID, Version: 1},
+			{ID: free.ID, Version: 1}, {ID: gold.ID, Version: 9}}) // gold has changed since
+		if err != nil || done.Changed != 0 || len(done.Skipped) != 4 {
+			t.Errorf("got %+v, %v, want all four skipped", done, err)
+		}
+	})
+}
