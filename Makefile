@@ -107,6 +107,13 @@ test-clients-sdks: deps ## run the SDKs of OpenAI and Anthropic behind a gateway
 	python3 -m venv "$$dir" && "$$dir/bin/pip" install -q -r clients/sdks/requirements.txt && \
 	cd clients/sdks && GO="$(GO)" "$$dir/bin/python" -m unittest -b
 
+# It needs python3 with venv and PyPI, and takes some minutes. CI does not run it.
+.PHONY: test-litellm
+test-litellm: ## run the hooks for LiteLLM in its proxy, beside a real node
+	@dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; \
+	python3 -m venv "$$dir" && "$$dir/bin/pip" install -q -r deploy/gateways/litellm/requirements.txt && \
+	cd deploy/gateways/litellm && GO="$(GO)" "$$dir/bin/python" -m unittest -b
+
 # It needs java, maven, python3, node 18, cargo and a C linker, and the registries npm, PyPI, Maven Central and crates.io.
 .PHONY: test-clients
 test-clients: deps test-clients-python test-clients-typescript test-clients-sdks ## generate clients with many generators, and play a journey
