@@ -94,7 +94,7 @@ func (c *Checker) prepareRetry(w *work, r retry, attempt int32) {
 	limits, pools := w.limits[r.from:r.to], w.pools[r.poolsFrom:r.poolsEnd]
 	said, over := call.Result.Limits, false
 	for i := range limits {
-		if p := &limits[i]; p.banned(said) || !said[p.ask].Allowed &&
+		if p := &limits[i]; p.banned(said) || !said[p.ask].Allowed && !p.meter() &&
 			(!p.elastic || p.raised > 0 || p.weight > p.limit.Capacity()+p.spare || !c.poolHasRoom(w, p)) {
 			return
 		}
@@ -109,7 +109,11 @@ func (c *Checker) prepareRetry(w *work, r retry, attempt int32) {
 		}
 	}
 	for i := range limits {
-		if p := &limits[i]; !said[p.ask].Allowed {
+		switch p := &limits[i]; {
+		case said[p.ask].Allowed:
+		case p.meter(): // it counts what it still can, and denies nothing
+			asks[p.ask].Weight = max(0, said[p.ask].Remaining)
+		default:
 			p.raised, p.wait = attempt, said[p.ask].RetryAfter
 			asks[p.ask].Limit, asks[p.ask].Spare = p.limit.Widen(p.spare), p.spare
 			if at := int(p.pool) - 1; c.requireRoom(&w.pools[at], p) {
@@ -120,6 +124,9 @@ func (c *Checker) prepareRetry(w *work, r retry, attempt int32) {
 	}
 	w.repeat(call, r)
 }
+
+// meter reports whether the limit is that of a meter, which denies nothing: its bucket counts up to limiter.MaxExact.
+func (p *plannedLimit) meter() bool { return p.rule != nil && p.rule.Rule.IsMeter() }
 
 // repeat plans another attempt at a call.
 func (w *work) repeat(call *limiter.Call, r retry) {

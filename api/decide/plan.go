@@ -47,7 +47,7 @@ type plan struct {
 	poolsEnd    int
 	from, to    int        // in work.calls
 	hasLeases   bool       // any limit is concurrency
-	hasElastic  bool       // any limit is elastic or counts into a pool
+	hasElastic  bool       // any limit is elastic, counts into a pool, or is a meter
 	failsLocal  bool       // an enforced limit has fail mode local
 	forReports  bool       // a charge or refund of the limits that are charged by report
 	op          limiter.Op // of a call of descriptors as a whole
@@ -129,7 +129,7 @@ func (p *plannedLimit) answer(call *limiter.Call) LimitAnswer {
 	}
 	if p.rule != nil {
 		la.Message, la.Of, la.Notify = p.rule.Message, &p.rule.Rule, p.rule.Notify
-		la.Meter = p.limit.Count == limiter.MaxExact && p.rule.Rule.IsMeter()
+		la.Meter = p.limit.Count == limiter.MaxExact && p.meter()
 		la.Rule, la.Version = p.rule.Rule.Name, p.rule.Rule.Version
 		if !p.sent && !p.candidate {
 			la.Period = p.rule.Period
@@ -200,8 +200,9 @@ func (w *work) add(ctx context.Context, q *Question, set *match.Set, now time.Ti
 		l := &w.limits[i]
 		p.hasLeases = p.hasLeases || l.limit.Algorithm.Traits().Slots
 		p.failsLocal = p.failsLocal || l.failMode == rules.FailLocal
+		p.hasElastic = p.hasElastic || l.limit.Count == limiter.MaxExact && l.meter()
 	}
-	p.hasElastic = len(w.pools) > p.pools
+	p.hasElastic = p.hasElastic || len(w.pools) > p.pools
 	w.hasElastic = w.hasElastic || p.hasElastic
 
 	id, unrepeated := q.RequestID, false
