@@ -87,7 +87,7 @@ func (c *calendar) replaced(o *OverrideCalendar) calendar {
 	return out
 }
 
-// period returns the period of a key with an override at an instant, in ms since the epoch.
+// periodOf returns the period of a key with an override at an instant, in ms since the epoch.
 func (c *calendar) periodOf(o *OverrideCalendar, first FirstPeriod, now int64) (from, until int64) {
 	replaced := c.replaced(o)
 	from, until = replaced.around(now)
@@ -97,8 +97,8 @@ func (c *calendar) periodOf(o *OverrideCalendar, first FirstPeriod, now int64) (
 	return from, until
 }
 
-// CalendarOf returns the limit l of a key, which holds at an instant (ms since the epoch), in the periods of the
-// calendar of its override. Without a calendar of the rule it returns l.
+// CalendarOf returns the limit of a key, which holds at an instant (ms since the epoch), in the periods of the
+// calendar of its override. Without a calendar of the rule it returns the limit as it is.
 func (l *Limits) CalendarOf(limit limiter.Limit, o *OverrideCalendar, first FirstPeriod, now int64) limiter.Limit {
 	if l.timed == nil || l.timed.calendar == nil {
 		return limit
