@@ -381,7 +381,8 @@ func TestHandler_WaitsWithAtMostSoManyRequests(t *testing.T) {
 	if got := <-ran; got != 503 {
 		t.Errorf("the request that waited: %d", got)
 	}
-	if _, err := httplimit.New(newClient(t, "http://127.0.0.1:1", client.Options{}), httplimit.Options{MostWaiting: -1}); err == nil {
+	c := newClient(t, "http://127.0.0.1:1", client.Options{})
+	if _, err := httplimit.New(c, httplimit.Options{MostWaiting: -1}); err == nil {
 		t.Error("a negative number was accepted")
 	}
 }

@@ -21,8 +21,8 @@ local DENIED = {"retry-after", "content-type"}
 -- one with more than 100 headers can crash it. Clients must cause neither.
 local MAX_VALUES, MAX_BYTES = 50, 12 * 1024
 
--- <- How many requests may wait at once for X-RateLimit-Delay-Ms. While so many wait, further ones pass or are denied at
--- once.
+-- <- How many requests may wait at once for X-RateLimit-Delay-Ms. While so many wait, further
+-- ones pass or are denied at once.
 local MOST_WAITING = 1000
 
 local function first(headers, name)
