@@ -82,8 +82,8 @@ func validateDelay(r *Rule, ps *field.Problems) {
 
 // Of returns how long a request has to wait, in ms, after which a decision on limit l was made.
 //
-// A bucket drains all the time, so that what counts in it has a fraction. The time until it is empty gives that, rounded
-// up to what drains in a millisecond.
+// A bucket drains all the time, so that what counts in it has a fraction. The time until it is empty gives that,
+// rounded up to what drains in a millisecond.
 func (d *Delay) Of(l *limiter.Limit, made *limiter.Decision) int64 {
 	scale, over := int64(1), made.Used-*d.After
 	if over <= 0 {

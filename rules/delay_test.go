@@ -69,7 +69,8 @@ func TestDelay_OfABucketFollowsItsLevel(t *testing.T) {
 	l := limiter.Limit{Algorithm: limiter.TokenBucket, Count: 10, Window: 1000, Burst: 20}
 	d := &Delay{After: new(int64(4)), StepMS: 100, MostMS: 550}
 	for _, c := range []struct{ used, reset, want int64 }{
-		{4, 400, 0}, {5, 401, 1}, {5, 450, 50}, {5, 500, 100}, {9, 900, 500}, {10, 940, 540}, {10, 1000, 550}, {20, 2000, 550},
+		{4, 400, 0}, {5, 401, 1}, {5, 450, 50}, {5, 500, 100}, {9, 900, 500}, {10, 940, 540}, {10, 1000, 550},
+		{20, 2000, 550},
 		{5, limiter.Never, 100}, // nothing drains
 		{5, 900, 100},           // the clock was set back
 		{7, 500, 300},           // other regions' units

@@ -5,8 +5,8 @@ import (
 	"sluice/rules"
 )
 
-// slow sets the delays of the first limits of an answer whose rules have a delay or a tarpit_ms. It can be repeated when
-// the verdict has changed. Shadow limits, looks, charges and fail modes have none.
+// slow sets the delays of the first limits of an answer whose rules have a delay or a tarpit_ms. It can be repeated
+// when the verdict has changed. Shadow limits, looks, charges and fail modes have none.
 func (a *Answer) slow(limits []plannedLimit) {
 	for i := range limits {
 		la := &a.Limits[i]
