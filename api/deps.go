@@ -72,6 +72,8 @@ type Deps struct {
 	Stats history.Source
 	// Usage has the statements of what keys spent. If nil, its route does not exist.
 	Usage Usage
+	// UsageRestorer charges what counters lack of statements. If nil, its route does not exist.
+	UsageRestorer UsageRestorer
 	// Figures takes figures of nodes at a read replica. If nil, its route does not exist.
 	Figures Figures
 	// DecisionLogs are the accounts of the decision logs of this node, by sink. If nil, it has none.

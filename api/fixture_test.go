@@ -71,7 +71,8 @@ func newFixture(t testing.TB, rs []rules.Rule, edit ...func(*decide.CheckerOptio
 	}
 	deps := Deps{
 		Rules: f.book, Writer: f.book, History: f.book, Pools: f.book.shelfOfPools(),
-		Usage: statements{}, Profiles: f.book.shelfOfProfiles(), Overrides: f.book, Webhooks: f.book.shelfOfWebhooks(),
+		Usage: statements{}, UsageRestorer: restorer{}, Profiles: f.book.shelfOfProfiles(),
+		Overrides: f.book, Webhooks: f.book.shelfOfWebhooks(),
 		OverrideWriter: f.book,
 		Access:         &f.access, OpenMode: true,
 		Changed: func(context.Context) bool {

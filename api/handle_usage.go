@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/csv"
+	"encoding/json"
 	"net/http"
 	"strconv"
 	"time"
@@ -18,7 +19,11 @@ import (
 	"sluice/rules/match"
 )
 
-const usagePath = "/ratelimit/usage"
+// Paths of statements.
+const (
+	usagePath        = "/ratelimit/usage"
+	usageRestorePath = usagePath + "/restore"
+)
 
 // mostPeriods is the largest number of periods in one answer.
 const mostPeriods = 100
@@ -28,6 +33,11 @@ type Usage interface {
 	Usage(ctx context.Context, q usage.Query) ([]usage.Row, error)
 	UsagePeriods(ctx context.Context, rule int64, most int) ([]int64, error)
 	UsageTotals(ctx context.Context, rule int64, key string, periods []int64) ([]usage.Total, error)
+}
+
+// UsageRestorer charges what counters lack of statements; usage.Recorder implements it.
+type UsageRestorer interface {
+	Restore(ctx context.Context, from usage.Place, dry bool) (usage.Restored, error)
 }
 
 // usageRow is a line of a statement: of one key by key, of all keys or the one asked for by period.
@@ -184,4 +194,59 @@ func writeUsageCSV(c echo.Context, page *usagePage) error {
 	}
 	w.Flush()
 	return w.Error()
+}
+
+// missingUsage is a key whose counter lacked units of its statement.
+type missingUsage struct {
+	Rule   string `json:"rule"`
+	Period string `json:"period"`
+	Key    string `json:"key"`
+	Spent  int64  `json:"spent"`
+	Units  int64  `json:"units"`
+}
+
+type restoredPage struct {
+	DryRun        bool           `json:"dry_run"`
+	Lost          bool           `json:"lost"`
+	Read          int            `json:"read"`
+	Missing       []missingUsage `json:"missing"`
+	NextPageToken string         `json:"next_page_token"`
+}
+
+// restoreUsage charges what the counters of a page of statements lack.
+func (s *Server) restoreUsage(c echo.Context) error {
+	q, err := parseQuery(c, "dry_run", "page_token")
+	if err != nil {
+		return err
+	}
+	dry := q.boolean("dry_run")
+	var from usage.Place
+	if text := q.values.Get("page_token"); text != "" {
+		data, err := base64.RawURLEncoding.DecodeString(text)
+		if err != nil || json.Unmarshal(data, &from) != nil || from.Lost <= 0 || from.Rule <= 0 {
+			q.wrong("page_token", "must be a next_page_token from a response")
+		}
+	}
+	if err := q.err(); err != nil {
+		return err
+	}
+	page := restoredPage{DryRun: dry != nil && *dry, Missing: []missingUsage{}}
+	done, err := s.deps.UsageRestorer.Restore(c.Request().Context(), from, page.DryRun)
+	if err != nil {
+		return settleProblem(err)
+	}
+	page.Lost, page.Read = done.Lost, done.Read
+	for i := range done.Missing {
+		m := &done.Missing[i]
+		page.Missing = append(page.Missing, missingUsage{Rule: m.RuleName, Period: periodWord(m.Period),
+			Key: match.DisplayKey(limiter.Key(m.Key)), Spent: m.Spent, Units: m.Units})
+	}
+	if done.Next != nil {
+		data, err := json.Marshal(done.Next)
+		if err != nil {
+			return err
+		}
+		page.NextPageToken = base64.RawURLEncoding.EncodeToString(data)
+	}
+	return writeJSON(c, http.StatusOK, page)
 }

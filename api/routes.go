@@ -141,6 +141,7 @@ var table = []Route{
 	{http.MethodGet, webhooksPath + "/:name/deliveries", access.ScopeAdmin, (*Server).listDeliveries},
 
 	{http.MethodGet, usagePath, access.ScopeRulesRead, (*Server).getUsage},
+	{http.MethodPost, usageRestorePath, access.ScopeCounters, (*Server).restoreUsage},
 	{http.MethodGet, overridesPath, access.ScopeRulesRead, (*Server).listOverrides},
 	{http.MethodPost, overridesPath, access.ScopeRulesWrite, (*Server).createOverride},
 	{http.MethodGet, overridesPath + "/export", access.ScopeRulesRead, (*Server).exportOverrides},
@@ -169,7 +170,7 @@ func (s *Server) Routes(e *echo.Echo) {
 		if r.Path == history.PathOfRows && s.deps.Figures == nil {
 			continue
 		}
-		if r.Path == usagePath && s.deps.Usage == nil {
+		if r.Path == usagePath && s.deps.Usage == nil || r.Path == usageRestorePath && s.deps.UsageRestorer == nil {
 			continue
 		}
 		if r.Path == rlsPath && s.deps.RLS == nil {

@@ -32,6 +32,42 @@ func (statements) UsageTotals(_ context.Context, _ int64, key string, periods []
 	return []usage.Total{{Period: periods[1], Keys: 3, Spent: 30}, {Period: periods[0], Keys: 2, Spent: 12}}, nil
 }
 
+// restorer has two pages.
+type restorer struct{}
+
+func (restorer) Restore(_ context.Context, from usage.Place, dry bool) (usage.Restored, error) {
+	if from.Rule != 0 {
+		return usage.Restored{Lost: dry}, nil
+	}
+	row := usage.Row{Rule: 1, Period: 0, Key: "{user:a}", Spent: 9}
+	return usage.Restored{Lost: true, Read: 2, Missing: []usage.Missing{{Row: row, RuleName: "budget", Units: 4}},
+		Next: &usage.Place{Lost: 1, Rule: 1, Key: "{user:a}"}}, nil
+}
+
+func TestUsageRestore_GoesOnPageByPage(t *testing.T) {
+	f := newFixture(t, nil, func(_ *decide.CheckerOptions, d *Deps) { d.UsageRestorer = restorer{} })
+	post := func(query string) *answered { return f.do("POST", usageRestorePath+"?"+query, "") }
+	for _, tt := range []struct {
+		query  string
+		status int
+		want   string
+	}{
+		{"", 200, `"lost":true,"read":2,"missing":[{"rule":"budget","period":"1970-01-01T00:00:00.000Z","key":"user:a",` +
+			`"spent":9,"units":4}]`},
+		{"", 200, `"next_page_token":"eyJsIjoxLCJyIjoxLCJwIjowLCJrIjoie3VzZXI6YX0ifQ"`},
+		{"page_token=eyJsIjoxLCJyIjoxLCJwIjowLCJrIjoie3VzZXI6YX0ifQ", 200,
+			`{"dry_run":false,"lost":false,"read":0,"missing":[],"next_page_token":""}`},
+		{"dry_run=true&page_token=eyJsIjoxLCJyIjoxLCJwIjowLCJrIjoie3VzZXI6YX0ifQ", 200, `"dry_run":true,"lost":true`},
+		{"page_token=e30", 422, `"page_token"`},
+		{"dry_run=perhaps", 422, `"dry_run"`},
+		{"rule=budget", 422, `"rule"`},
+	} {
+		if res := post(tt.query); res.status != tt.status || !strings.Contains(res.body, tt.want) {
+			t.Errorf("%s: %d %s, want %s", tt.query, res.status, res.body, tt.want)
+		}
+	}
+}
+
 func TestUsage_PagesAndFormats(t *testing.T) {
 	f := newFixture(t, nil, func(_ *decide.CheckerOptions, d *Deps) { d.Usage = statements{} })
 	f.do("POST", "/ratelimit/rules", `{"name": "budget", "scope": "user", "algorithm": "fixed_window", "limit": 10, "window_ms": 86400000,

@@ -48,6 +48,7 @@ type cli struct {
 	Check       checkCmd       `cmd:"" help:"Check one request on a running server. Exits with 0 if allowed, 1 if denied."`
 	Rules       rulesCmd       `cmd:"" help:"Validate, plan, apply and export rules files."`
 	Overrides   overridesCmd   `cmd:"" help:"List, set, delete, import and export overrides: exceptions from a rule for certain keys."`
+	Usage       usageCmd       `cmd:"" help:"Show what keys of rules with keep_periods have spent, and restore counters after a loss of Redis."`
 	Backtest    backtestCmd    `cmd:"" help:"Try rules on recorded traffic: replay a decision log, and show what would change."`
 	Deferred    deferredCmd    `cmd:"" help:"Deliver deferred requests (of rules with over_limit: defer)."`
 	Plan        planCmd        `cmd:"" help:"Estimate capacity: nodes, Redis shards, memory, cost."`

@@ -304,7 +304,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 		HotEverywhere: figures.hotEverywhere, Metrics: metrics.Handler(), MetricsPublic: cfg.MetricsPublic,
 		ResetDelta: cfg.ResetHeader == "delta", TrustedProxies: trusted, Panicked: metrics.CountPanic, Logger: host.Log,
 		Checked: metrics.CountHTTPCheck, LargeRefused: metrics.CountLargeRefused, WriteTimeout: writeTimeout,
-		Now: host.Now, Stats: past, Figures: db, Usage: db, DecisionLogs: accounts,
+		Now: host.Now, Stats: past, Figures: db, Usage: db, UsageRestorer: statements, DecisionLogs: accounts,
 		Incidents: deps.Incidents, Webhooks: hooks, Regions: messages,
 	}, pages, metrics.CountQuestion, spans)
 	if err != nil {

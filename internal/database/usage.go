@@ -17,22 +17,22 @@ func (d *DB) WriteUsage(ctx context.Context, rows []usage.Row, floored bool) err
 		return nil
 	}
 	var b strings.Builder
-	b.WriteString("INSERT INTO usage (rule, period, key, spent, open, seen) VALUES ")
-	args := make([]any, 0, 6*len(rows))
+	b.WriteString("INSERT INTO usage (rule, period, key, spent, seen) VALUES ")
+	args := make([]any, 0, 5*len(rows))
 	for i := range rows {
 		if i > 0 {
 			b.WriteString(", ")
 		}
-		b.WriteString("(?, ?, ?, ?, ?, ?)")
+		b.WriteString("(?, ?, ?, ?, ?)")
 		r := &rows[i]
-		args = append(args, r.Rule, r.Period, r.Key, r.Spent, r.Open, r.Seen)
+		args = append(args, r.Rule, r.Period, r.Key, r.Spent, r.Seen)
 	}
 	spent := "excluded.spent"
 	if floored {
 		spent = "CASE WHEN usage.spent > excluded.spent THEN usage.spent ELSE excluded.spent END"
 	}
 	b.WriteString(" ON CONFLICT (rule, period, key) DO UPDATE SET spent = " + spent +
-		", open = excluded.open, seen = excluded.seen WHERE usage.seen < excluded.seen")
+		", seen = excluded.seen WHERE usage.seen < excluded.seen")
 	return d.writeIn(ctx, func(tx *gorm.DB) error { return tx.Exec(b.String(), args...).Error })
 }
 
@@ -66,8 +66,8 @@ func (d *DB) UsageTotals(ctx context.Context, rule int64, key string, periods []
 		return nil, nil
 	}
 	err = d.readIn(ctx, statsTimeout, func(tx *gorm.DB) error {
-		tx = tx.Table("usage").Select("period, COUNT(*) AS keys, CAST(SUM(spent) AS BIGINT) AS spent, "+
-			"CAST(SUM(open) AS BIGINT) AS open").Where("rule = ? AND period IN ?", rule, periods)
+		tx = tx.Table("usage").Select("period, COUNT(*) AS keys, CAST(SUM(spent) AS BIGINT) AS spent").
+			Where("rule = ? AND period IN ?", rule, periods)
 		if key != "" {
 			tx = tx.Where("key = ?", key)
 		}
@@ -111,7 +111,13 @@ func (d *DB) UsageLost(ctx context.Context) (at int64, err error) {
 // SetUsageLost implements usage.Database.
 func (d *DB) SetUsageLost(ctx context.Context, at int64) error {
 	return d.writeIn(ctx, func(tx *gorm.DB) error {
-		return tx.Exec("UPDATE usage_state SET lost_at = ? WHERE id = 1 AND (? = 0 OR EXISTS (SELECT 1 FROM usage))",
-			at, at).Error
+		return tx.Exec("UPDATE usage_state SET lost_at = ? WHERE id = 1 AND EXISTS (SELECT 1 FROM usage)", at).Error
+	})
+}
+
+// ClearUsageLost implements usage.Database.
+func (d *DB) ClearUsageLost(ctx context.Context, at int64) error {
+	return d.writeIn(ctx, func(tx *gorm.DB) error {
+		return tx.Exec("UPDATE usage_state SET lost_at = 0 WHERE id = 1 AND lost_at = ?", at).Error
 	})
 }

@@ -14,3 +14,6 @@ func (r *Recorder) Looker() func() {
 	l := leader{Recorder: r, nodes: r.opt.Nodes(), looked: r.opt.Now()}
 	return l.look
 }
+
+// The troubles of a Recorder.
+var Lost, Unread, Unwritten = lost, unreadable, unwritten

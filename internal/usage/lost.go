@@ -37,7 +37,10 @@ func (r *Recorder) found(ctx context.Context) (at int64, err error) {
 	limited, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	r.opt.Store.DoAll(limited, calls)
-	return at, firstError(calls)
+	if err := firstError(calls); err != nil {
+		return at, err
+	}
+	return r.lostAt(ctx)
 }
 
 // lostAt returns when the counter store was found to have lost its data, ms, 0 for never or once no period of that time
@@ -48,9 +51,11 @@ func (r *Recorder) lostAt(ctx context.Context) (int64, error) {
 		return 0, err
 	}
 	if at == 0 || !r.goesOn(at) {
+		r.saidLost.Store(false)
 		r.opt.Trouble.Clear(lost, "")
 		return 0, nil
 	}
+	r.saidLost.Store(true)
 	r.opt.Trouble.Note(lost, "", errors.New("sluice usage restore charges what is missing"))
 	return at, nil
 }

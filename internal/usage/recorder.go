@@ -64,6 +64,8 @@ type Recorder struct {
 	since int64
 
 	written, wholes atomic.Int64
+	// saidLost: this node says that the counters are lost.
+	saidLost atomic.Bool
 }
 
 // nobody is no instant of Recorder.since.
@@ -107,7 +109,7 @@ func (r *Recorder) Record(ctx context.Context) {
 	if overflowed {
 		since = 0
 	}
-	if len(noted) == 0 && since == nobody {
+	if len(noted) == 0 && since == nobody && !r.saidLost.Load() {
 		return
 	}
 	lostAt, err := r.lostAt(ctx)

@@ -11,61 +11,177 @@ import (
 	"sluice/rules/match"
 )
 
+// Place is where Restore goes on: behind a key of a period of a rule, for the loss of an instant, ms. The zero value is
+// the beginning.
+type Place struct {
+	Lost   int64  `json:"l"`
+	Rule   int64  `json:"r"`
+	Period int64  `json:"p"`
+	Key    string `json:"k"`
+}
+
 // Missing is what the counter of a key lacks of its statement.
 type Missing struct {
 	Row
-	// Units are Spent less the count in the store.
-	Units int64
+	// RuleName is the name of the rule, and Units are Spent less the count in the store.
+	RuleName string
+	Units    int64
 }
 
-// Restore compares a page of the statement of a rule's present period with the counters, and charges what they lack,
-// unless dry. It returns the keys whose counters lack something, and after which key the next page begins, "" at the
-// end. A counter that has more stays as it is. A charge has an id of its rule, period, key and reading, so that it is
-// made once if the call is repeated. Errors are those of the store and of the database; some keys may be charged then.
-func (r *Recorder) Restore(ctx context.Context, c *match.Compiled, after string, dry bool) (list []Missing, next string,
-	err error) {
-	l := c.Base(r.opt.Now().UnixMilli())
-	rows, err := r.opt.Database.Usage(ctx, Query{Rule: c.Rule.ID, Period: l.Anchor, After: after, Most: WriteBatch})
-	if err != nil {
-		return nil, "", err
+// Restored is what one call of Restore found.
+type Restored struct {
+	// Missing are the keys whose counters lack something, and Read is how many keys were compared.
+	Missing []Missing
+	Read    int
+	// Next is where the next call goes on, nil at the end.
+	Next *Place
+	// Lost: the counters still lack what statements have. At the end it says that the call was dry, or that the counters
+	// were lost again meanwhile.
+	Lost bool
+}
+
+// Restore compares up to WriteBatch keys of statements with the counters, and charges what they lack, unless dry. It
+// looks at periods that began before the loss and can still be read. At the end statements follow the counters down
+// again. A counter that has more than its statement stays as it is. A charge has an id of its rule, period, key and
+// loss: for one loss each key is charged once, however often Restore is repeated, also at the same time. Errors are those
+// of the store and of the database; some keys may be charged then.
+func (r *Recorder) Restore(ctx context.Context, from Place, dry bool) (Restored, error) {
+	at, err := r.losses(ctx)
+	if err != nil || at == 0 {
+		return Restored{}, err
 	}
-	store := r.Watch(r.opt.Store)
+	if from.Lost == 0 {
+		from.Lost = at
+	}
+	c, period, err := r.restorable(ctx, from)
+	switch {
+	case err != nil:
+		return Restored{}, err
+	case c == nil && !dry:
+		if err := r.opt.Database.ClearUsageLost(ctx, from.Lost); err != nil {
+			return Restored{}, err
+		}
+		at, err = r.lostAt(ctx)
+		return Restored{Lost: at != 0}, err
+	case c == nil:
+		return Restored{Lost: true}, nil
+	}
+	after := ""
+	if c.Rule.ID == from.Rule && period == from.Period {
+		after = from.Key
+	}
+	rows, err := r.opt.Database.Usage(ctx, Query{Rule: c.Rule.ID, Period: period, After: after, Most: WriteBatch})
+	if err != nil {
+		return Restored{}, err
+	}
+	l := c.Base(period)
+	out := Restored{Read: len(rows), Lost: true, Next: &Place{Lost: from.Lost, Rule: c.Rule.ID, Period: period, Key: lastKey}}
+	if len(rows) == WriteBatch {
+		out.Next.Key = rows[len(rows)-1].Key
+	}
 	for some := range slices.Chunk(rows, readBatch) {
-		looks := make([]limiter.Call, len(some))
-		for i := range some {
-			key, limit := some[i].Bucket(l)
-			looks[i].Request = limiter.Request{Op: limiter.OpPeek, Asks: []limiter.Ask{{Key: key, Limit: limit}}}
+		missing, err := r.missing(ctx, some, l, from.Lost, dry)
+		if err != nil {
+			return Restored{}, err
 		}
-		if err := decided(ctx, store, looks); err != nil {
-			return list, "", err
+		for i := range missing {
+			missing[i].RuleName = c.Rule.Name
 		}
-		var charges []limiter.Call
-		for i := range some {
-			units := some[i].Spent - looks[i].Result.Limits[0].Used
-			if units <= 0 {
-				continue
+		out.Missing = append(out.Missing, missing...)
+	}
+	return out, nil
+}
+
+// lastKey is behind the keys of all rows, which begin with a brace.
+const lastKey = "~"
+
+// losses returns when the counters were found to be lost, 0 for never, also if nobody has found it yet.
+func (r *Recorder) losses(ctx context.Context) (int64, error) {
+	if intact, err := r.read(ctx, nil); err != nil {
+		return 0, err
+	} else if !intact {
+		return r.found(ctx)
+	}
+	return r.opt.Database.UsageLost(ctx)
+}
+
+// restorable returns the next rule and period at or behind a place whose counters can be restored, nil at the end.
+func (r *Recorder) restorable(ctx context.Context, from Place) (*match.Compiled, int64, error) {
+	set, now := r.opt.Sets.Load(), r.opt.Now().UnixMilli()
+	for id := from.Rule; ; id++ {
+		c := nextKept(set, id)
+		if c == nil {
+			return nil, 0, nil
+		}
+		id = c.Rule.ID
+		periods, err := r.opt.Database.UsagePeriods(ctx, id, mostReadable)
+		if err != nil {
+			return nil, 0, err
+		}
+		for _, period := range slices.Backward(periods) {
+			behind := id == from.Rule && (period < from.Period || period == from.Period && from.Key == lastKey)
+			l := c.Base(period)
+			l.Anchor = period
+			if !behind && period < from.Lost && l.PeriodEnd()+limiter.PeriodKept > now {
+				return c, period, nil
 			}
-			list = append(list, Missing{some[i], units})
-			req := looks[i].Request
-			req.Op, req.ID, req.Keep = limiter.OpCharge, some[i].restoreID(), limiter.RecordKeepMax
-			req.Asks = []limiter.Ask{{Key: req.Asks[0].Key, Limit: req.Asks[0].Limit, Weight: units}}
-			charges = append(charges, limiter.Call{Request: req})
 		}
-		if dry || len(charges) == 0 {
+	}
+}
+
+// mostReadable is how many periods of a rule can be read at once: those of a day, the present one, and one that has just
+// begun on another node's clock.
+const mostReadable = int(limiter.PeriodKept/limiter.MinPeriod) + 2
+
+// nextKept returns the rule in force with the smallest id from an id on whose periods are kept.
+func nextKept(set *match.Set, id int64) (next *match.Compiled) {
+	for i := 0; set != nil && i < set.Len(); i++ {
+		c := set.At(i)
+		if c.Limit.PerPeriod && c.Rule.ID >= id && (next == nil || c.Rule.ID < next.Rule.ID) {
+			next = c
+		}
+	}
+	return next
+}
+
+// missing returns what the counters of some rows lack, and charges it, unless dry.
+func (r *Recorder) missing(ctx context.Context, rows []Row, l limiter.Limit, lostAt int64, dry bool) ([]Missing, error) {
+	store := r.Watch(r.opt.Store)
+	looks := make([]limiter.Call, len(rows))
+	for i := range rows {
+		key, limit := rows[i].Bucket(l)
+		looks[i].Request = limiter.Request{Op: limiter.OpPeek, Asks: []limiter.Ask{{Key: key, Limit: limit}}}
+	}
+	if err := decided(ctx, store, looks); err != nil {
+		return nil, err
+	}
+	var list []Missing
+	var charges []limiter.Call
+	for i := range rows {
+		units := rows[i].Spent - looks[i].Result.Limits[0].Used
+		if units <= 0 {
 			continue
 		}
-		if err := decided(ctx, store, charges); err != nil {
-			return list, "", err
+		list = append(list, Missing{Row: rows[i], Units: units})
+		req := looks[i].Request
+		req.Op, req.ID, req.Keep = limiter.OpCharge, rows[i].restoreID(lostAt), limiter.RecordKeepMax
+		req.Asks = []limiter.Ask{{Key: req.Asks[0].Key, Limit: req.Asks[0].Limit, Weight: units}}
+		charges = append(charges, limiter.Call{Request: req})
+	}
+	if dry || len(charges) == 0 {
+		return list, nil
+	}
+	if err := decided(ctx, store, charges); err != nil {
+		return nil, err
+	}
+	charged := list[:0]
+	for i := range list {
+		if !charges[i].Result.Replayed {
+			charged = append(charged, list[i])
 		}
 	}
-	if len(rows) == WriteBatch {
-		next = rows[len(rows)-1].Key
-	}
-	return list, next, nil
+	return charged, nil
 }
-
-// Restored says that the counters are those of the statements again: from now on statements follow them down too.
-func (r *Recorder) Restored(ctx context.Context) error { return r.opt.Database.SetUsageLost(ctx, 0) }
 
 // decided makes some calls.
 func decided(ctx context.Context, store limiter.Store, calls []limiter.Call) error {
@@ -75,8 +191,8 @@ func decided(ctx context.Context, store limiter.Store, calls []limiter.Call) err
 	return firstError(calls)
 }
 
-// restoreID is the id of the charge that restores a row.
-func (r *Row) restoreID() string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%d|%d|%s|%d", r.Rule, r.Period, r.Key, r.Seen))
+// restoreID is the id of the charge that restores a row after a loss.
+func (r *Row) restoreID(lostAt int64) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%d|%d|%s|%d", r.Rule, r.Period, r.Key, lostAt))
 	return "restore:" + base64.RawURLEncoding.EncodeToString(sum[:])
 }

@@ -12,9 +12,8 @@ type Row struct {
 	Rule, Period int64
 	// Key is the part of the bucket's key before the rule, such as {user:42}.
 	Key string
-	// Spent is the count of the bucket, as it was at Seen on the clock of the counter store, ms. Open is how much of it
-	// was reserved and not settled then.
-	Spent, Open, Seen int64
+	// Spent is the count of the bucket, as it was at Seen on the clock of the counter store, ms.
+	Spent, Seen int64
 }
 
 // Bucket returns the key of the row's bucket, of a rule whose windows are those of l.
@@ -24,7 +23,7 @@ func (r *Row) Bucket(l limiter.Limit) (limiter.Key, limiter.Limit) {
 }
 
 // Total is what the keys of a rule have spent in one period.
-type Total struct{ Period, Keys, Spent, Open int64 }
+type Total struct{ Period, Keys, Spent int64 }
 
 // Query selects rows of a rule, ordered by key.
 type Query struct {
@@ -53,8 +52,10 @@ type Database interface {
 	CleanUsage(ctx context.Context, rule, before int64, limit int) (int64, error)
 	// UsageLost returns when the counters were found to be lost, ms since the epoch; 0 for never.
 	UsageLost(ctx context.Context) (int64, error)
-	// SetUsageLost says that the counters were lost at an instant, if there are rows; 0 says that they are restored.
+	// SetUsageLost says that the counters were lost at an instant, if there are rows.
 	SetUsageLost(ctx context.Context, at int64) error
+	// ClearUsageLost says that the counters are restored, unless they were found to be lost at another instant.
+	ClearUsageLost(ctx context.Context, at int64) error
 }
 
 // WriteBatch is the largest number of rows in one statement.

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -15,6 +17,7 @@ import (
 	"sluice/api/decide"
 	"sluice/internal/database"
 	"sluice/internal/testenv"
+	"sluice/internal/trouble"
 	"sluice/internal/usage"
 	"sluice/limiter"
 	"sluice/limiter/memstore"
@@ -115,18 +118,31 @@ func (w *world) now() time.Time { return time.UnixMilli(w.clock.Now()) }
 type node struct {
 	*decide.Checker
 	*usage.Recorder
+	trouble *trouble.Registry
+}
+
+// Record records until everything was read and written, since calls may time out on a busy machine.
+func (n *node) Record(ctx context.Context) {
+	n.Recorder.Record(ctx)
+	for range 20 {
+		if !n.trouble.On(usage.Unread, "") && !n.trouble.On(usage.Unwritten, "") {
+			return
+		}
+		n.Recorder.Record(ctx)
+	}
 }
 
 func (w *world) node() *node {
 	w.t.Helper()
+	problems := trouble.New(slog.New(slog.DiscardHandler), w.now, nil)
 	r := usage.NewRecorder(usage.Options{Store: w.store, Lister: w.store, Database: w.db, Sets: &w.sets,
-		Nodes: func() int { return 2 }, Now: w.now})
+		Nodes: func() int { return 2 }, Now: w.now, Trouble: problems})
 	c, err := decide.NewChecker(decide.CheckerOptions{Sets: &w.sets, Store: r.Watch(w.store), Now: w.now, Timeout: -1,
 		Secrets: oneSecret{}})
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return &node{c, r}
+	return &node{c, r, problems}
 }
 
 type oneSecret struct{}
@@ -378,42 +394,159 @@ func TestRestore_ChargesWhatRedisLost(t *testing.T) {
 		if w.redis == nil {
 			return // memory that is lost is lost with its marks, which a snapshot has
 		}
-		n, ctx := w.node(), t.Context()
+		n, other, ctx := w.node(), w.node(), t.Context()
 		w.do(n, question(limiter.OpTake, "a", 60))
 		w.do(n, question(limiter.OpTake, "b", 10))
 		w.clock.Advance(1)
 		n.Record(ctx)
-		if _, err := w.redis.Command(ctx, "FLUSHALL"); err != nil {
-			t.Fatal(err)
-		}
+		w.flush()
 		w.do(n, question(limiter.OpTake, "a", 5))
-		w.do(n, question(limiter.OpTake, "c", 7))
+		w.do(other, question(limiter.OpTake, "c", 7))
 		w.clock.Advance(1)
 		n.Record(ctx)
+		other.Record(ctx)
 		w.wants(1, map[string]int64{"0 {user:a}": 60, "0 {user:b}": 10, "0 {user:c}": 7})
 		restore := func(dry bool, want map[string]int64) {
 			t.Helper()
-			list, next, err := n.Restore(ctx, w.sets.Load().Get(1), "", dry)
-			got := map[string]int64{}
-			for _, m := range list {
-				got[m.Key] = m.Units
-			}
-			if diff := cmp.Diff(want, got); diff != "" || next != "" || err != nil {
-				t.Errorf("restored, then %q, %v:\n%s", next, err, diff)
+			if diff := cmp.Diff(want, w.restore(n, dry)); diff != "" {
+				t.Errorf("restored:\n%s", diff)
 			}
 		}
-		restore(true, map[string]int64{"{user:a}": 55, "{user:b}": 10})
-		restore(false, map[string]int64{"{user:a}": 55, "{user:b}": 10})
+		all := map[string]int64{"1 0 {user:a}": 55, "1 0 {user:b}": 10, "2 0 {attr:team:t}": 58}
+		restore(true, all)
+		if !w.lost(other) || !w.lost(n) {
+			t.Error("the counters are no longer lost after a dry run")
+		}
+		restore(false, all)
 		restore(false, map[string]int64{})
+		if w.lost(other) || w.lost(n) {
+			t.Error("the counters are lost although they were restored")
+		}
 		if used := w.do(n, question(limiter.OpPeek, "a", 0)).Limits[0].Decision.Used; used != 60 {
 			t.Errorf("the counter has %d", used)
-		}
-		if err := n.Restored(ctx); err != nil {
-			t.Fatal(err)
 		}
 		w.do(n, question(limiter.OpRefund, "a", 20))
 		w.clock.Advance(1)
 		n.Record(ctx)
 		w.wants(1, map[string]int64{"0 {user:a}": 40, "0 {user:b}": 10, "0 {user:c}": 7})
 	})
+}
+
+// restore restores in pages, and returns what was missing, by rule, day and key.
+func (w *world) restore(n *node, dry bool) map[string]int64 {
+	w.t.Helper()
+	missing := map[string]int64{}
+	for from := new(usage.Place); from != nil; {
+		r, err := n.Restore(w.t.Context(), *from, dry)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		for _, m := range r.Missing {
+			missing[fmt.Sprintf("%d %d %s", m.Rule, (m.Period-start)/day, m.Key)] += m.Units
+		}
+		from = r.Next
+	}
+	return missing
+}
+
+// lost reports whether a node says that the counters are lost, after its next look, with nothing noted.
+func (w *world) lost(n *node) bool {
+	w.t.Helper()
+	n.Record(w.t.Context())
+	return n.trouble.On(usage.Lost, "")
+}
+
+// A period that has ended is restored while its bucket can be read, so that a late settlement finds it.
+func TestRestore_CoversPeriodsThatHaveEnded(t *testing.T) {
+	onEach(t, func(w *world) {
+		if w.redis == nil {
+			return
+		}
+		n, ctx := w.node(), t.Context()
+		w.clock.Set(start + day - hour/2)
+		w.do(n, question(limiter.OpTake, "a", 60))
+		w.clock.Advance(1)
+		n.Record(ctx)
+		w.flush()
+		late := w.reserve(n, "a", 30)
+		w.clock.Set(start + day + 1)
+		w.do(n, question(limiter.OpTake, "a", 1))
+		w.clock.Advance(1)
+		n.Record(ctx)
+		want := map[string]int64{"1 0 {user:a}": 30, "2 0 {attr:team:t}": 30}
+		if diff := cmp.Diff(want, w.restore(n, false)); diff != "" {
+			t.Errorf("restored:\n%s", diff)
+		}
+		w.settle(n, late, 10)
+		w.clock.Advance(1)
+		n.Record(ctx)
+		w.wants(1, map[string]int64{"0 {user:a}": 40, "1 {user:a}": 1})
+	})
+}
+
+// Restoring at the same time charges once, and another loss meanwhile leaves the counters lost.
+func TestRestore_TwiceAndThroughAnotherLoss(t *testing.T) {
+	onEach(t, func(w *world) {
+		if w.redis == nil {
+			return
+		}
+		n, ctx, want := w.node(), t.Context(), map[string]int64{}
+		for i := range usage.WriteBatch + 20 {
+			user := fmt.Sprintf("u%d", i)
+			w.do(n, question(limiter.OpTake, user, 3))
+			want["0 {user:"+user+"}"] = 3
+		}
+		w.clock.Advance(1)
+		n.Record(ctx)
+		w.flush()
+		var both sync.WaitGroup
+		errs := make(chan error, 2)
+		for range 2 {
+			both.Go(func() {
+				r, err := n.Restore(ctx, usage.Place{}, false)
+				if err == nil && (r.Read != usage.WriteBatch || r.Next == nil) {
+					err = fmt.Errorf("the first page is of %d keys, then %+v", r.Read, r.Next)
+				}
+				errs <- err
+			})
+		}
+		both.Wait()
+		for range 2 {
+			if err := <-errs; err != nil {
+				t.Fatal(err)
+			}
+		}
+		first, err := n.Restore(ctx, usage.Place{}, false)
+		if err != nil || len(first.Missing) != 0 {
+			t.Fatalf("%d keys lack something after two restores, %v", len(first.Missing), err)
+		}
+		w.clock.Advance(1)
+		w.flush()
+		last := first
+		for last.Next != nil {
+			if last, err = n.Restore(ctx, *last.Next, false); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !last.Lost {
+			t.Error("the counters count as restored although they were lost again")
+		}
+		w.restore(n, false)
+		w.clock.Advance(1)
+		n.AskAll()
+		n.Record(ctx)
+		w.wants(1, want)
+		w.wants(2, map[string]int64{"0 {attr:team:t}": 3 * int64(len(want))})
+		if w.lost(n) {
+			t.Error("the counters are lost although they were restored")
+		}
+	})
+}
+
+// flush makes Redis lose everything.
+func (w *world) flush() {
+	w.t.Helper()
+	if _, err := w.redis.Command(w.t.Context(), "FLUSHALL"); err != nil {
+		w.t.Fatal(err)
+	}
 }

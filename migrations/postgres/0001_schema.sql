@@ -231,7 +231,6 @@ CREATE TABLE usage (
     period BIGINT NOT NULL,
     key    TEXT   NOT NULL,
     spent  BIGINT NOT NULL,
-    open   BIGINT NOT NULL,
     seen   BIGINT NOT NULL,
     PRIMARY KEY (rule, period, key)
 );

@@ -205,7 +205,6 @@ CREATE TABLE usage (
     period INTEGER NOT NULL,
     key    TEXT    NOT NULL,
     spent  INTEGER NOT NULL,
-    open   INTEGER NOT NULL,
     seen   INTEGER NOT NULL,
     PRIMARY KEY (rule, period, key)
 ) WITHOUT ROWID;
