@@ -181,6 +181,9 @@ func refunded(a *decide.Answer) (units int64) {
 // figures of the decision if they are known.
 func appendFigures(b []byte, la *decide.LimitAnswer) []byte {
 	d := &la.Decision
+	if la.Meter {
+		return appendCounted(b, la)
+	}
 	limit, burst, bucketed := d.InForce(la.Limit.Algorithm)
 	b = appendMember(b, "limit", limit)
 	if bucketed {
@@ -193,6 +196,15 @@ func appendFigures(b []byte, la *decide.LimitAnswer) []byte {
 	b = appendMember(b, "used", d.Used)
 	b = appendMember(b, "reset_ms", d.Reset)
 	return appendMember(b, "retry_after_ms", d.RetryAfter)
+}
+
+// appendCounted writes the figures of a meter, which has no limit.
+func appendCounted(b []byte, la *decide.LimitAnswer) []byte {
+	if !la.Known {
+		return b
+	}
+	b = appendMember(b, "used", la.Decision.Used)
+	return appendMember(b, "reset_ms", la.Decision.Reset)
 }
 
 func appendLimit(b []byte, op limiter.Op, la *decide.LimitAnswer) []byte {

@@ -1,30 +1,47 @@
 package api
 
 import (
+	"strings"
 	"testing"
+	"time"
 
 	"sluice/rules"
 )
 
-// A meter denies nothing, also when its bucket has as many units as it can count.
-func TestMeter_DeniesNothingWhenItIsFull(t *testing.T) {
-	meter := rules.Rule{Name: "meter", Scope: "user", Algorithm: "fixed_window", Unlimited: true, WindowMS: 3_600_000,
-		WeightField: new("cost")}
-	reserving(t, nil, []rules.Rule{meter, aMinute("limit", 4)}, func(t *testing.T, f *fixture) {
-		for i, step := range []struct {
-			cost    string
-			allowed bool
-		}{
-			{"9007199254740990", true}, {"5", true}, {"9007199254740991", true}, {"1", true}, {"1", false},
-		} {
-			a := f.check(`{"user":"42","fields":{"cost":` + step.cost + `}}`)
-			if a.Allowed != step.allowed || a.Allowed && *a.Remaining != int64(3-i) || !a.Allowed && *a.Rule != "limit" {
-				t.Errorf("request %d: %+v", i, a)
+// The number by which stores count for a meter is in no answer to a check.
+func TestMeter_ShowsNoLimit(t *testing.T) {
+	meter := rules.Rule{Name: "meter", Scope: "user", Algorithm: "fixed_window", Unlimited: true,
+		WindowMS: 3_600_000, IsActive: true}
+	budget := rules.Rule{Name: "budget", Scope: "attr:team", Algorithm: "fixed_window", Limit: 10,
+		WindowMS: 3_600_000, IsActive: true}
+	f := newFixture(t, []rules.Rule{meter, budget})
+	const one, both = `{"user": "ada"}`, `{"user": "ada", "attributes": {"team": "t"}}`
+	clean := func(what string, res *answered) {
+		t.Helper()
+		if res.status >= 300 {
+			t.Errorf("%s: %d %s", what, res.status, res.body)
+		}
+		text := res.body
+		for name, values := range res.header {
+			text += name + ": " + strings.Join(values, ", ") + "\n"
+		}
+		for _, figure := range []string{"900719925474", "9,007,199", "9.007"} {
+			if strings.Contains(text, figure) {
+				t.Errorf("%s says %s:\n%s", what, figure, text)
 			}
 		}
-		r := f.reserve(`{"user":"7","fields":{"cost":9007199254740991}}`)
-		if again := f.reserve(`{"user":"7","fields":{"cost":9}}`); !r.Allowed || !again.Allowed {
-			t.Errorf("reserved: %+v, %+v", r, again)
+	}
+	for _, body := range []string{one, both} {
+		for _, path := range []string{"check", "charge", "reserve", "reset"} {
+			clean(path+" "+body, f.do("POST", "/ratelimit/"+path, body))
 		}
-	})
+		clean("batch "+body, f.do("POST", "/ratelimit/check/batch", `{"checks": [`+body+`]}`))
+	}
+	for _, path := range []string{"rules", "rules/1", "rules/export", "doctor"} {
+		clean(path, f.do("GET", "/ratelimit/"+path, ""))
+	}
+	f.now.Add(time.Hour.Milliseconds())
+	for range 11 {
+		clean("a check of both", f.do("POST", "/ratelimit/check", both))
+	}
 }
