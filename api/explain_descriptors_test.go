@@ -34,7 +34,7 @@ func TestExplain_OfDescriptors(t *testing.T) {
 	}
 	user, plan, who := e.Descriptors[0], e.Descriptors[1], e.Descriptors[2]
 	if !user.Matched || user.Reason != match.EntriesMatched || user.Rule.Name != "per-user" || user.Key != "shop:user=b" ||
-		user.Over || user.Bucket == nil || user.Bucket.Limit != 5 || user.Bucket.Remaining != 5 || *user.After != 3 {
+		user.Over || user.Bucket == nil || *user.Bucket.Limit != 5 || *user.Bucket.Remaining != 5 || *user.After != 3 {
 		t.Errorf("user: %+v with %+v", user, user.Bucket)
 	}
 	if plan.Matched || plan.Reason != match.EntriesUnlimited || plan.Rule.Name != "staff" || plan.Bucket != nil {
@@ -102,7 +102,7 @@ func TestExplain_OfDescriptorsThatAProfileReads(t *testing.T) {
 			t.Fatalf("got %+v", e)
 		}
 		if got := e.Rules[0]; !got.Matched || got.Name != "per-user" || got.Key != "user:b" || *got.Weight != 3 ||
-			got.Bucket.Remaining != 5 || !got.Bucket.Allowed {
+			*got.Bucket.Remaining != 5 || !got.Bucket.Allowed {
 			t.Errorf("got %+v with %+v", got, got.Bucket)
 		}
 	}

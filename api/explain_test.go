@@ -25,7 +25,7 @@ func TestExplain_SaysWhyAndSpendsNothing(t *testing.T) {
 		t.Fatalf("got %+v", e)
 	}
 	all, posts := e.Rules[0], e.Rules[1]
-	if !all.Matched || all.Key != "user:42" || *all.Weight != 1 || all.Bucket == nil || all.Bucket.Remaining != 2 {
+	if !all.Matched || all.Key != "user:42" || *all.Weight != 1 || all.Bucket == nil || *all.Bucket.Remaining != 2 {
 		t.Errorf("all: %+v with bucket %+v", all, all.Bucket)
 	}
 	if posts.Matched || posts.Reason != match.ReasonMethod || posts.Bucket != nil || posts.Message == "" {
@@ -54,8 +54,8 @@ func TestExplain_ShowsCandidateAndPool(t *testing.T) {
 	f := pooled(t, "memory", shop(100), []rules.Rule{r, inPool(aMinute("other", 9), "shop", "normal")})
 	f.check(`{"user":"42"}`)
 	got := f.explain(`{"user":"42"}`).Rules
-	if len(got) != 2 || got[0].Bucket.Limit != 2 || got[0].Bucket.Remaining != 1 || got[0].Candidate.Limit != 1 ||
-		got[0].Candidate.Remaining != 0 {
+	if len(got) != 2 || *got[0].Bucket.Limit != 2 || *got[0].Bucket.Remaining != 1 || *got[0].Candidate.Limit != 1 ||
+		*got[0].Candidate.Remaining != 0 {
 		t.Fatalf("got %+v", got)
 	}
 	if p := got[0].Pool; p.Name != "shop" || p.Priority != "low" || p.SharePercent != 50 || *p.Used != 1 ||

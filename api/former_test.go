@@ -89,7 +89,7 @@ func TestEditOfTheAlgorithm_ResetsAndExplains(t *testing.T) {
 		f.spend(5, "u")
 		edits["patch"](f, "fixed_window", "token_bucket")
 		e := f.explain(`{"user":"u"}`)
-		if r := e.Rules[0]; r.Bucket == nil || r.Bucket.Remaining != 0 ||
+		if r := e.Rules[0]; r.Bucket == nil || *r.Bucket.Remaining != 0 ||
 			!strings.HasSuffix(r.Message, " the figures include what was spent under fixed_window.") {
 			t.Errorf("explained as %+v", r)
 		}

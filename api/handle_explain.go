@@ -62,10 +62,10 @@ type overrideFigure struct {
 // bucketFigure is the state of a bucket.
 type bucketFigure struct {
 	Allowed      bool   `json:"allowed"`
-	Limit        int64  `json:"limit"`
+	Limit        *int64 `json:"limit,omitempty"`
 	Burst        *int64 `json:"burst,omitempty"`
 	WholeLimit   int64  `json:"whole_limit,omitempty"`
-	Remaining    int64  `json:"remaining"`
+	Remaining    *int64 `json:"remaining,omitempty"`
 	Used         int64  `json:"used"`
 	ResetMS      int64  `json:"reset_ms"`
 	RetryAfterMS int64  `json:"retry_after_ms"`
@@ -154,7 +154,7 @@ func figureOf(l *decide.ConsideredLimit) *bucketFigure {
 		return nil
 	}
 	d := &l.Decision
-	figure := &bucketFigure{Allowed: d.Allowed, Remaining: d.Remaining, Used: d.Used, ResetMS: d.Reset,
+	figure := &bucketFigure{Allowed: d.Allowed, Used: d.Used, ResetMS: d.Reset,
 		RetryAfterMS: d.RetryAfter, BanMS: l.Ban, Shed: l.Shed != "", Held: d.Held, WholeLimit: l.Whole}
 	for _, r := range l.Regions {
 		figure.Regions = append(figure.Regions, regionUnits(r))
@@ -162,8 +162,12 @@ func figureOf(l *decide.ConsideredLimit) *bucketFigure {
 	for _, h := range l.HeldBy {
 		figure.HeldBy = append(figure.HeldBy, heldUnits(h))
 	}
+	if l.Meter {
+		return figure
+	}
 	limit, burst, bucketed := d.InForce(l.Limit.Algorithm)
-	if figure.Limit = limit; bucketed {
+	figure.Limit, figure.Remaining = &limit, &d.Remaining
+	if bucketed {
 		figure.Burst = &burst
 	}
 	return figure

@@ -32,7 +32,7 @@ func TestMeter_ShowsNoLimit(t *testing.T) {
 		}
 	}
 	for _, body := range []string{one, both} {
-		for _, path := range []string{"check", "charge", "reserve", "reset"} {
+		for _, path := range []string{"check", "charge", "reserve", "explain", "reset"} {
 			clean(path+" "+body, f.do("POST", "/ratelimit/"+path, body))
 		}
 		clean("batch "+body, f.do("POST", "/ratelimit/check/batch", `{"checks": [`+body+`]}`))
