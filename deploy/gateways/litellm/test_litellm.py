@@ -156,6 +156,11 @@ class Budgets(unittest.TestCase):
             cost = round(usage.prompt_tokens * 0.15 + usage.completion_tokens * 0.6)
         self.expect("ada", {"money": 3 * cost, "tokens": tokens, "streams": 0})
 
+    def test_a_client_that_names_two_calls_alike_pays_for_both(self) -> None:
+        tokens = sum(self.ask("eve", extra_headers={"x-litellm-call-id": "11111111-2222-4333-8444-555555555555"}).usage.total_tokens
+                     for _ in range(2))
+        self.expect("eve", {"money": 2 * 14, "tokens": tokens, "streams": 0})
+
     def test_a_stream_is_settled_at_its_end(self) -> None:
         chunks: List[Any] = list(self.ask("bo", stream=True, stream_options={"include_usage": True}))
         usage = next(chunk.usage for chunk in chunks if chunk.usage)
