@@ -150,7 +150,7 @@ func TestGenerators_WordsOfAnAnswerMayBecomeMore(t *testing.T) {
 // operationId is the name of a method: a verb first, or a name that an integrator knows as a verb.
 func TestGenerators_OperationsAreCalledByVerbs(t *testing.T) {
 	verb := regexp.MustCompile(`^(ack|charge|check|create|delete|exchange|explain|export|get|import|list|patch|` +
-		`promote|put|refund|release|renew|report|reserve|reset|rollback|rotate|settle|test)([A-Z]|$)`)
+		`promote|put|refund|release|renew|report|reserve|reset|restore|rollback|rotate|settle|test)([A-Z]|$)`)
 	known := []string{"shouldRateLimit", "forwardAuth", "nginxAuth", "extAuthz"}
 	for path, item := range loadCommitted(t).Paths.Map() {
 		for method, op := range item.Operations() {
