@@ -269,7 +269,8 @@ func TestOverrides_WithACalendar(t *testing.T) {
 	}
 	f.importCSV("", "key,limit,calendar\nuser:a,,zone=Europe/Berlin anchor_day=15\nuser:b,9,at=05:30\n").want(200)
 	out := f.do(http.MethodGet, "/ratelimit/rules/1/overrides/export", "").want(200).body
-	for _, line := range []string{"user:a,,,false,false,zone=Europe/Berlin anchor_day=15,,", "user:b,9,,false,false,at=05:30,,"} {
+	for _, line := range []string{"user:a,,,false,false,zone=Europe/Berlin anchor_day=15,,",
+		"user:b,9,,false,false,at=05:30,,"} {
 		if !strings.Contains(out, line) {
 			t.Errorf("no %s in\n%s", line, out)
 		}

@@ -103,8 +103,8 @@ func (d *failDefault) matches(r *Rule) bool {
 	return path == d.route || d.below && strings.HasPrefix(path, d.route)
 }
 
-// OpenWrites warns of a rule for a method that writes and whose fail mode is open, where no FailDefaults are set: while the
-// counter store is unavailable it limits nothing. It returns nil for other rules.
+// OpenWrites warns of a rule for a method that writes and whose fail mode is open, where no FailDefaults are set: while
+// the counter store is unavailable it limits nothing. It returns nil for other rules.
 func (d FailDefaults) OpenWrites(r *Rule) []field.Problem {
 	if len(d) > 0 || r.Method == nil || r.FailMode != FailOpen || r.Unlimited || r.Mode == ModeShadow || !r.IsActive {
 		return nil
@@ -146,7 +146,8 @@ func (p *Plan) OpenWritesWords() string {
 	if n > openWritesNamed {
 		names += fmt.Sprintf(" and %d more", n-openWritesNamed)
 	}
-	return "These rules for writes have the fail mode open, and SLUICE_FAIL_DEFAULTS is not set, so that they limit nothing " +
+	return "These rules for writes have the fail mode open, and SLUICE_FAIL_DEFAULTS is not set, so that they limit " +
+		"nothing " +
 		"while the counter store is unavailable: " + names
 }
 

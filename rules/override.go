@@ -23,8 +23,8 @@ const (
 var ErrOverrideExists = errors.New("the rule has an override for this key")
 
 // Override is an exception from one rule for certain values of its scope: another limit, no
-// limit, or a block, or periods of their own. Exactly one of Limit, Unlimited and Blocked is set, or a Calendar alone. An
-// exact key takes precedence over wildcards, and a longer wildcard over a shorter one.
+// limit, or a block, or periods of their own. Exactly one of Limit, Unlimited and Blocked is set, or a Calendar alone.
+// An exact key takes precedence over wildcards, and a longer wildcard over a shorter one.
 type Override struct {
 	ID     int64 `json:"id"`
 	RuleID int64 `json:"rule_id"`

@@ -12,8 +12,8 @@ import (
 	"sluice/rules/field"
 )
 
-// OverrideCalendar replaces parts of the calendar of an override's rule. A member left out is that of the rule. Every is
-// always the rule's.
+// OverrideCalendar replaces parts of the calendar of an override's rule. A member left out is that of the rule. Every
+// is always the rule's.
 type OverrideCalendar struct {
 	// Zone, AnchorDay, AnchorMonth and At are as in Calendar.
 	Zone        string `json:"zone,omitempty"`
@@ -68,8 +68,8 @@ func (o *OverrideCalendar) validate(r *Rule, ps *field.Problems) {
 	c.compile(zone, at, ps)
 }
 
-// replaced returns the calendar with the members that o replaces. Members that do not fit the rule's period, because the
-// rule was edited since, are ignored.
+// replaced returns the calendar with the members that o replaces. Members that do not fit the rule's period, because
+// the rule was edited since, are ignored.
 func (c *calendar) replaced(o *OverrideCalendar) calendar {
 	out := *c
 	if zone, err := loadZone(o.Zone); err == nil {
@@ -108,8 +108,8 @@ func (l *Limits) CalendarOf(limit limiter.Limit, o *OverrideCalendar, first Firs
 	return limit
 }
 
-// BeginCalendar sets First of an override of rule r that is stored in place of was, nil for a new one, at an instant. The
-// key's period goes on until the first one of the new calendar begins: nothing that it counts is lost.
+// BeginCalendar sets First of an override of rule r that is stored in place of was, nil for a new one, at an instant.
+// The key's period goes on until the first one of the new calendar begins: nothing that it counts is lost.
 func (o *Override) BeginCalendar(was *Override, r *Rule, at time.Time) {
 	o.First = FirstPeriod{}
 	if r.Calendar == nil {

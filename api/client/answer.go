@@ -51,7 +51,8 @@ type Answer struct {
 	Refunded int64 `json:"refunded,omitempty"`
 	// Reset is the number of limits that a Reset reached, 0 if no rule applied; nil for other operations.
 	Reset *int64 `json:"reset,omitempty"`
-	// Ended, of a Reset of the kind close, says whether a bucket was closed until its window ends; nil for other operations.
+	// Ended, of a Reset of the kind close, says whether a bucket was closed until its window ends; nil for other
+	// operations.
 	Ended *bool `json:"ended,omitempty"`
 	// Limits are all limits that applied. Only those of mode enforce can deny.
 	Limits []LimitAnswer `json:"limits"`

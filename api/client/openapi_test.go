@@ -48,7 +48,8 @@ func TestTypes_HaveTheMembersOfTheDocument(t *testing.T) {
 		but     string // members that are arguments of methods, or of calls that the client does not make
 		also    string // members that only another call has
 	}{
-		{of: Check{}, also: "on_expire", schemas: []*openapi3.Schema{schema("DirectCheck"), schema("LimitsCheck"), schema("RequestCheck")}},
+		{of: Check{}, also: "on_expire",
+			schemas: []*openapi3.Schema{schema("DirectCheck"), schema("LimitsCheck"), schema("RequestCheck")}},
 		{of: DirectLimit{}, schemas: []*openapi3.Schema{schema("DirectLimit")}},
 		{of: Check{}, but: "ttl_ms times least",
 			schemas: []*openapi3.Schema{schema("DirectReserve"), schema("LimitsReserve"), schema("RequestCheck"),

@@ -143,8 +143,8 @@ func (c *Checker) RunReservations(ctx context.Context) {
 	o.flush(last)
 }
 
-// ExpireReservations does at once what RunReservations does in turns: it writes what waits, and settles what is due. Not
-// for use beside RunReservations, which writes changes in their order.
+// ExpireReservations does at once what RunReservations does in turns: it writes what waits, and settles what is due.
+// Not for use beside RunReservations, which writes changes in their order.
 func (c *Checker) ExpireReservations(ctx context.Context) {
 	c.opt.Open.flush(ctx)
 	c.settleDue(ctx)

@@ -187,7 +187,8 @@ func (im *overrideImport) store(items []rules.ImportedOverride) error {
 }
 
 // putColumns are the columns that differ between the rows of an import.
-const putColumns = "rule_id, key, match_key, is_prefix, limit_count, burst, unlimited, blocked, calendar, reason, expires_at, " +
+const putColumns = "rule_id, key, match_key, is_prefix, limit_count, burst, unlimited, blocked, calendar, reason, " +
+	"expires_at, " +
 	"version, seq, created_at, updated_at"
 
 // putFrom reads the rows from one JSON array, because thousands of parameters cost more than the rows.

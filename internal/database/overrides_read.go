@@ -121,7 +121,8 @@ func eachTombstone(tx *gorm.DB, each func(override.Row)) error {
 // eachOverride streams rows, because there may be millions.
 func eachOverride(tx *gorm.DB, each func(override.Row)) (err error) {
 	rows, err := tx.Model(&overrideRow{}).
-		Select("id", "rule_id", "match_key", "is_prefix", "limit_count", "burst", "unlimited", "blocked", "calendar", "expires_at").
+		Select("id", "rule_id", "match_key", "is_prefix", "limit_count", "burst", "unlimited", "blocked",
+			"calendar", "expires_at").
 		Rows()
 	if err != nil {
 		return err

@@ -9,7 +9,8 @@ import (
 
 func TestReservations_OfNoUnitsEnd(t *testing.T) {
 	now := int64(1_000_000)
-	l, err := fleet.NewReservations(fleet.ReservationOptions{Client: client(t, testenv.SharedRedis(t).URL()), Prefix: "none:",
+	l, err := fleet.NewReservations(fleet.ReservationOptions{
+		Client: client(t, testenv.SharedRedis(t).URL()), Prefix: "none:",
 		Clock: func() int64 { return now }})
 	if err != nil {
 		t.Fatal(err)

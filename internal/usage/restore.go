@@ -43,8 +43,8 @@ type Restored struct {
 // Restore compares up to WriteBatch keys of statements with the counters, and charges what they lack, unless dry. It
 // looks at periods that began before the loss and can still be read. At the end statements follow the counters down
 // again. A counter that has more than its statement stays as it is. A charge has an id of its rule, period, key and
-// loss: for one loss each key is charged once, however often Restore is repeated, also at the same time. Errors are those
-// of the store and of the database; some keys may be charged then.
+// loss: for one loss each key is charged once, however often Restore is repeated, also at the same time. Errors are
+// those of the store and of the database; some keys may be charged then.
 func (r *Recorder) Restore(ctx context.Context, from Place, dry bool) (Restored, error) {
 	at, err := r.losses(ctx)
 	if err != nil || at == 0 {
@@ -75,7 +75,8 @@ func (r *Recorder) Restore(ctx context.Context, from Place, dry bool) (Restored,
 		return Restored{}, err
 	}
 	l := c.Base(period)
-	out := Restored{Read: len(rows), Lost: true, Next: &Place{Lost: from.Lost, Rule: c.Rule.ID, Period: period, Key: lastKey}}
+	out := Restored{Read: len(rows), Lost: true,
+		Next: &Place{Lost: from.Lost, Rule: c.Rule.ID, Period: period, Key: lastKey}}
 	if len(rows) == WriteBatch {
 		out.Next.Key = rows[len(rows)-1].Key
 	}
@@ -129,8 +130,8 @@ func (r *Recorder) restorable(ctx context.Context, from Place) (*match.Compiled,
 	}
 }
 
-// mostReadable is how many periods of a rule can be read at once: those of a day, the present one, and one that has just
-// begun on another node's clock.
+// mostReadable is how many periods of a rule can be read at once: those of a day, the present one, and one that has
+// just begun on another node's clock.
 const mostReadable = int(limiter.PeriodKept/limiter.MinPeriod) + 2
 
 // nextKept returns the rule in force with the smallest id from an id on whose periods are kept.
@@ -145,7 +146,8 @@ func nextKept(set *match.Set, id int64) (next *match.Compiled) {
 }
 
 // missing returns what the counters of some rows lack, and charges it, unless dry.
-func (r *Recorder) missing(ctx context.Context, rows []Row, l limiter.Limit, lostAt int64, dry bool) ([]Missing, error) {
+func (r *Recorder) missing(ctx context.Context, rows []Row, l limiter.Limit, lostAt int64, dry bool) ([]Missing,
+	error) {
 	store := r.Watch(r.opt.Store)
 	looks := make([]limiter.Call, len(rows))
 	for i := range rows {

@@ -192,7 +192,8 @@ func TestOverrides_WithACalendarAlone(t *testing.T) {
 	if m := matchOne(s, Descriptor{User: "42", Tier: "free"}, overrideNow); m != nil {
 		t.Errorf("an unlimited tier is limited: %+v", m)
 	}
-	const sentence = "The rule applies. Override 1 makes its period last from 2026-11-01T00:00:00Z to 2026-12-15T00:00:00Z."
+	const sentence = "The rule applies. Override 1 makes its period last from 2026-11-01T00:00:00Z to " +
+		"2026-12-15T00:00:00Z."
 	if all := s.Explain(&Descriptor{User: "42"}, 1, overrideNow); len(all) != 1 || all[0].Sentence != sentence {
 		t.Errorf("got %+v", all)
 	}

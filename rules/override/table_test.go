@@ -82,7 +82,8 @@ func TestOverrides_AgreeWithAMap(t *testing.T) {
 					want = s
 				}
 				a, f := lookUp(o, user, at)
-				if a.ID != want.ID || (f != nil) != (want.ID != 0) || f != nil && (f.limit != want.Limit || f.Calendar() != want.Calendar) {
+				if a.ID != want.ID || (f != nil) != (want.ID != 0) ||
+					f != nil && (f.limit != want.Limit || f.Calendar() != want.Calendar) {
 					t.Fatalf("user %s: got %+v, want %+v", user, a, want)
 				}
 			}

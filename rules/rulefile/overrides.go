@@ -36,7 +36,8 @@ var overrideColumns = func() (names []string) {
 // ParseOverrides parses a file of overrides: CSV (RFC 4180) in UTF-8 whose first line names
 // columns from key, limit, burst, unlimited, blocked, calendar, reason and expires_at, in any order. Only
 // key is required. An empty cell means that the setting is not given; truths are true or false;
-// calendar is read by rules.ParseOverrideCalendar; expires_at is RFC 3339. rules.Override.Resolve validates keys and limits later. The error is a
+// calendar is read by rules.ParseOverrideCalendar; expires_at is RFC 3339. rules.Override.Resolve validates keys and
+// limits later. The error is a
 // *field.ValidationError with the field file, or fields such as line[17] or line[17].limit; with
 // the latter two it also returns the lines that could be read.
 func ParseOverrides(file []byte) ([]rules.ImportedOverride, error) {
