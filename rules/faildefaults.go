@@ -147,8 +147,7 @@ func (p *Plan) OpenWritesWords() string {
 		names += fmt.Sprintf(" and %d more", n-openWritesNamed)
 	}
 	return "These rules for writes have the fail mode open, and SLUICE_FAIL_DEFAULTS is not set, so that they limit " +
-		"nothing " +
-		"while the counter store is unavailable: " + names
+		"nothing while the counter store is unavailable: " + names
 }
 
 // Fill gives a normalised rule that left fail_mode out the one of d, and says so in FailFrom. It changes no other

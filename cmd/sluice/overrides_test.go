@@ -36,7 +36,7 @@ func TestOverrides_SetListDeleteImportExport(t *testing.T) {
 		{args: []string{"overrides", "import", "per-user", "-f", file, "--prune"},
 			want: "2 created, 0 updated, 0 unchanged, 1 deleted; done"},
 		{args: []string{"check", "--server=" + r.url, "--user=bad"}, code: exitNo, want: "denied (429)"},
-		{args: []string{"overrides", "export", "per-user"}, want: "user:bad,,,false,true,,\nuser:vip-*,7,,false,false,,\n"},
+		{args: []string{"overrides", "export", "per-user"}, want: "user:bad,,,false,true,,,\nuser:vip-*,7,,false,false,,,\n"},
 		{args: []string{"overrides", "export", "per-user", "-f", exported}},
 		{args: []string{"overrides", "import", "per-user", "-f", exported}, want: "2 unchanged"},
 		{args: []string{"overrides", "delete", "per-user", "bad"}, want: "user:bad: override deleted"},

@@ -67,7 +67,7 @@ var rooms = []room{
 	{
 		path: "rules/envoyfile",
 		may: []string{"limiter", "rules", "rules/chars", "rules/entries", "rules/field", "rules/redact",
-			"rules/rulefile", "rules/tree", "rules/yamltree"},
+			"rules/rulefile", "rules/tree", "rules/when", "rules/yamltree"},
 		inTests: []string{"rules/match"}, foreign: []string{yaml},
 	},
 	{path: "rules/words", may: []string{"rules", "rules/entries", "rules/match", "rules/scope"}},
