@@ -49,7 +49,7 @@ func render(a *client.Answer, w io.Writer) {
 	for i := range a.Limits {
 		l := &a.Limits[i]
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", cmp.Or(l.Rule, "-"), chars.Shown(l.Key), decision(l),
-			number(l.Remaining), number(l.Used), inForce(l.Limit, l.Burst), ms(l.RetryAfterMS), ms(l.ResetMS), l.Mode)
+			remaining(l), number(l.Used), inForce(l.Limit, l.Burst), ms(l.RetryAfterMS), ms(l.ResetMS), l.Mode)
 	}
 	_ = t.Flush() // a broken pipe is not an error
 }
@@ -73,6 +73,14 @@ func decision(l *client.LimitAnswer) string {
 	return decided
 }
 
+// remaining is what remains of a limit, "-" of a meter, which has none.
+func remaining(l *client.LimitAnswer) string {
+	if l.Limit == nil && l.Used != nil {
+		return "-"
+	}
+	return number(l.Remaining)
+}
+
 func number(n *int64) string {
 	if n == nil {
 		return "?"
@@ -80,8 +88,11 @@ func number(n *int64) string {
 	return fmt.Sprint(*n)
 }
 
-// inForce renders a limit, with the burst of a bucket algorithm beside it.
+// inForce renders a limit, with the burst of a bucket algorithm beside it. A meter has no limit.
 func inForce(limit, burst *int64) string {
+	if limit == nil {
+		return "no limit"
+	}
 	if burst == nil {
 		return number(limit)
 	}

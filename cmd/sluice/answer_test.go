@@ -34,6 +34,16 @@ func TestRender_SaysThatARequestWasOverloaded(t *testing.T) {
 	}
 }
 
+func TestRender_SaysThatAMeterHasNoLimit(t *testing.T) {
+	var out strings.Builder
+	render(&client.Answer{Allowed: true, Limits: []client.LimitAnswer{{Rule: "meter", Key: "user:42", Mode: "enforce",
+		Allowed: true, Figures: client.Figures{Used: new(int64(5)), ResetMS: new(int64(1000))}}}}, &out)
+	line := strings.Split(out.String(), "\n")[2]
+	if got := strings.Join(strings.Fields(line), " "); got != "meter user:42 allowed - 5 no limit ? 1s enforce" {
+		t.Errorf("got %q", got)
+	}
+}
+
 func TestRender_NoKeyWritesToTheTerminal(t *testing.T) {
 	var out strings.Builder
 	render(&client.Answer{Limits: []client.LimitAnswer{{Key: "a\x1b[2J\r\nb\u202e\xff", Mode: "enforce"}}}, &out)
