@@ -225,6 +225,8 @@ type BucketFigures struct {
 	Known                bool
 	// Used is how many units count now. It may exceed the limit.
 	Used int64
+	// NoLimit: units are counted up to the largest number that stores hold, as for a meter.
+	NoLimit bool
 	// Whole is the limit of all regions together if Limit is a part of it, else 0.
 	Whole int64
 	// Reset and RetryAfter are waits in ms, -1 for never.
@@ -278,7 +280,7 @@ func (b *BucketFigures) regionWords() string {
 func FiguresOf(l limiter.Limit, d limiter.Decision) *BucketFigures {
 	f := &BucketFigures{
 		Allowed: d.Allowed, Before: d.Remaining, After: d.Remaining, Known: true, Reset: d.Reset, RetryAfter: d.RetryAfter,
-		Held: d.Held, Used: d.Used,
+		Held: d.Held, Used: d.Used, NoLimit: l.Count == limiter.MaxExact,
 	}
 	limit, burst, bucketed := d.InForce(l.Algorithm)
 	if f.Limit = limit; bucketed {
@@ -289,14 +291,28 @@ func FiguresOf(l limiter.Limit, d limiter.Decision) *BucketFigures {
 
 // limitWords is the limit in force, with its burst.
 func (b *BucketFigures) limitWords() string {
+	if b.NoLimit {
+		return "no limit"
+	}
 	if b.Burst == nil {
 		return view.Count(b.Limit)
 	}
 	return view.Count(b.Limit) + ", burst " + view.Count(*b.Burst)
 }
 
+// countLeft writes what remains, "–" without a limit.
+func (b *BucketFigures) countLeft(n int64) string {
+	if b.NoLimit {
+		return "–"
+	}
+	return view.Count(n)
+}
+
 // leftWords is what remains, as in "3 of 100".
 func (b *BucketFigures) leftWords() string {
+	if b.NoLimit {
+		return b.limitWords()
+	}
 	if b.Burst == nil {
 		return view.Count(b.Before) + " of " + view.Count(b.Limit)
 	}

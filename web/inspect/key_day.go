@@ -247,7 +247,7 @@ func (b *BucketFigures) usedWidth() string { return strconv.FormatInt(min(100, b
 
 // usedWords is usedPercent for people, "" if there is nothing to use.
 func (b *BucketFigures) usedWords() string {
-	if b.most() <= 0 {
+	if b.NoLimit || b.most() <= 0 {
 		return ""
 	}
 	return strconv.FormatInt(b.usedPercent(), 10) + "%"

@@ -613,7 +613,7 @@ func keyRule(m *KeyPage, r *KeyRule, here bool) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		if r.Figures != nil && !r.Bucket.Override.Unlimited {
+		if r.Figures != nil && !r.Figures.NoLimit && !r.Bucket.Override.Unlimited {
 			templ_7745c5c3_Err = fillBar(r.Figures).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err

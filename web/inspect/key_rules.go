@@ -168,7 +168,7 @@ func actsOf(f view.Frame, b *match.Bucket) Acts {
 		return a
 	}
 	a.Block = true
-	if limit := max(b.Limit.Count, b.Rule.Rule.Limit); !b.Override.Unlimited && limit <= math.MaxInt64/2 {
+	if limit := max(b.Limit.Count, b.Rule.Rule.Limit); !b.Override.Unlimited && limit <= limiter.MaxExact/2 {
 		a.Raised = 2 * limit
 	}
 	return a
