@@ -87,7 +87,8 @@ func (s *Server) getUsage(c echo.Context) error {
 		case b.Key == "":
 			q.wrong("key", "must have its hash in full")
 		default:
-			key = factsOf(b.Key)
+			row, _ := usage.RowOf(b.Key)
+			key = row.Key
 		}
 	}
 	if err := q.err(); err != nil {
@@ -107,16 +108,6 @@ func (s *Server) getUsage(c echo.Context) error {
 		return writeUsageCSV(c, &page)
 	}
 	return writeJSON(c, http.StatusOK, page)
-}
-
-// factsOf is the part of a bucket's key that statements have.
-func factsOf(key limiter.Key) string {
-	for i := range key {
-		if key[i] == '|' {
-			return string(key[:i])
-		}
-	}
-	return string(key)
 }
 
 // keptRule returns the rule in force of the parameter rule, its name or id, nil after an error.

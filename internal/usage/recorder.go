@@ -5,7 +5,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -209,7 +208,7 @@ func (r *Recorder) batch(ctx context.Context, keys []limiter.Key, noted map[limi
 			}
 		}
 		for i, key := range some {
-			row, ok := rowOf(key)
+			row, ok := RowOf(key)
 			seen[at+i] = calls[i].Result.At
 			row.Spent, row.Seen = calls[i].Result.Limits[0].Used, calls[i].Result.At
 			switch {
@@ -242,14 +241,6 @@ func (r *Recorder) batch(ctx context.Context, keys []limiter.Key, noted map[limi
 		}
 	}
 	return lostAt, nil
-}
-
-// rowOf returns the row of a bucket, without its count.
-func rowOf(key limiter.Key) (Row, bool) {
-	id, known := match.RuleID(key)
-	_, start, ok := key.Period()
-	facts, _, _ := strings.Cut(string(key), "|")
-	return Row{Rule: id, Period: start, Key: facts}, known && ok
 }
 
 // read makes some calls, and says whether the store still had its data after them.

@@ -2,8 +2,10 @@ package usage
 
 import (
 	"context"
+	"strings"
 
 	"sluice/limiter"
+	"sluice/rules/match"
 )
 
 // Row is what one key of a rule has spent in one period.
@@ -20,6 +22,14 @@ type Row struct {
 func (r *Row) Bucket(l limiter.Limit) (limiter.Key, limiter.Limit) {
 	l.Anchor = r.Period
 	return limiter.Key(r.Key) + limiter.Key(limiter.RuleSuffix(r.Rule, l)), l
+}
+
+// RowOf returns the row of a bucket, without its count. ok is false if it is not one of a limit that is PerPeriod.
+func RowOf(key limiter.Key) (row Row, ok bool) {
+	id, known := match.RuleID(key)
+	_, start, kept := key.Period()
+	facts, _, _ := strings.Cut(string(key), "|")
+	return Row{Rule: id, Period: start, Key: facts}, known && kept
 }
 
 // Total is what the keys of a rule have spent in one period.
