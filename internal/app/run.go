@@ -266,7 +266,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 		Pools:   poolDeps(checker, db), Profiles: db.Profiles(), Inspect: inspectDeps(&cfg, checker, deciding.Regions, db),
 		People: web.People{People: db, Tokens: db, Audit: db, TokensChanged: reload.changedTokens}, Transfer: db,
 	}
-	deps.Stats, deps.DecisionLogs = past, accounts
+	deps.Stats, deps.Statements, deps.DecisionLogs = past, db, accounts
 	var messages api.Regions // nil without regions
 	if regions != nil {
 		messages, deps.Regions = regions, regions.Overview

@@ -288,7 +288,7 @@ var rooms = []room{
 		"internal/access", "internal/heap", "web/kit", "web/view"}, foreign: []string{templ},
 		inTests: []string{"rules/entries"}},
 	{
-		path: "web/kit", may: []string{"internal/trouble", "internal/history", "internal/history/incident",
+		path: "web/kit", may: []string{"internal/usage", "internal/trouble", "internal/history", "internal/history/incident",
 			"limiter", "rules",
 			"rules/field", "rules/match", "internal/access",
 			"web/static", "web/view"},
@@ -300,7 +300,7 @@ var rooms = []room{
 		"web/static"},
 		foreign: []string{templ}},
 	{path: "web/static"},
-	{path: "web/webtest", may: []string{"internal/trouble", "internal/alerts", "internal/backtest",
+	{path: "web/webtest", may: []string{"internal/usage", "internal/trouble", "internal/alerts", "internal/backtest",
 		"internal/records",
 		"internal/region",
 		"internal/history", "internal/history/incident",

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"sluice/internal/history"
+	"sluice/internal/usage"
 	"sluice/limiter"
 	"sluice/rules"
 	"sluice/rules/field"
@@ -102,6 +103,9 @@ func (p *Pages) bucket(v *kit.Visit, status int, b *match.Bucket, form url.Value
 		m.Peeked, m.CountersDown, m.HomeDown = peeked, err != nil, limiter.CauseOf(err) == limiter.CauseHome
 		if node := p.Node(); b.Rule.Spans(b.Key) {
 			m.CutOff = node.CutOff
+		}
+		if row, kept := usage.RowOf(b.Key); kept {
+			m.Statement = p.StatementOf(v.Ctx, &b.Rule.Rule, row.Key)
 		}
 	}
 	if id := b.Override.ID; id > 0 {
@@ -331,6 +335,14 @@ func (p *KeyPage) partWords() string {
 	return ""
 }
 
+// over is how much the key has spent above its limit in this period, 0 for nothing.
+func (p *KeyPage) over() int64 {
+	if p.Figures.NoLimit || p.Bucket.Override.Unlimited {
+		return 0
+	}
+	return max(0, p.Figures.Used-p.Figures.Limit)
+}
+
 // KeyPage is the page of one bucket.
 type KeyPage struct {
 	// Lookup is the form that finds a key; Rules are suggested names.
@@ -341,6 +353,8 @@ type KeyPage struct {
 	Peeked
 	// CountersDown means that the counter store is unreachable, or the home region of the key if HomeDown.
 	CountersDown, HomeDown bool
+	// Statement is what the key spent in its periods, nil if the rule keeps none.
+	Statement *kit.Statement
 	// Home is the region that has the bucket, "" if each region has one.
 	Home string
 	// CutOff are the regions that are cut off from this one, if the limit spans regions.

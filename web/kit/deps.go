@@ -13,6 +13,7 @@ import (
 	"sluice/internal/history"
 	"sluice/internal/history/incident"
 	"sluice/internal/trouble"
+	"sluice/internal/usage"
 	"sluice/limiter"
 	"sluice/rules"
 	"sluice/rules/match"
@@ -50,6 +51,8 @@ type Deps struct {
 	// Stats has the figures of what was decided, Marks what happened meanwhile.
 	Stats history.Source
 	Marks history.MarkSource
+	// Statements has what keys of rules with keep_periods have spent.
+	Statements Statements
 	// ActiveAlerts returns how many alerts are active; known is false until that was read once. Every page calls it, so it
 	// must answer from memory. Package web sets it.
 	ActiveAlerts func() (n int, known bool)
@@ -120,6 +123,12 @@ type Sessions interface {
 // Fleet reports on all nodes. Its data is at most one second old, or Live.Err is set.
 type Fleet interface {
 	Live(ctx context.Context) history.Live
+}
+
+// Statements reads statements, as usage.Database does. Errors wrap rules.ErrUnavailable.
+type Statements interface {
+	UsagePeriods(ctx context.Context, rule int64, most int) ([]int64, error)
+	UsageTotals(ctx context.Context, rule int64, key string, periods []int64) ([]usage.Total, error)
 }
 
 // DenialLog returns sampled requests of all nodes, newest first.

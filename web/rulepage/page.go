@@ -53,6 +53,7 @@ func (p *Pages) show(v *kit.Visit) error {
 	m.Overrides, m.MoreOverrides = list.Overrides, list.More
 	p.logFigures(&m.Rule, p.figures(v, &m, p.findTrial))
 	m.Doctor = p.examine(v, &m)
+	m.Statement = p.StatementOf(v.Ctx, &m.Rule, "")
 	return v.Page(m.Timeline.Range.Status(), rulePage(v.Frame(r.Name, kit.PathRules), m))
 }
 
@@ -114,6 +115,8 @@ type Page struct {
 	// Trial is nil unless the rule is in shadow mode or has a candidate.
 	Trial    *Trial
 	Timeline view.Timeline
+	// Statement is nil for a rule without keep_periods, and if the database is unreachable.
+	Statement *kit.Statement
 	// Doctor is the report about the rule, nil if there is none.
 	Doctor *doctor.Report
 	// Partial says what is missing of the timeline, nil if nothing is.
@@ -142,6 +145,9 @@ func (m *Page) settings() []field.Change {
 	for _, c := range rules.Diff(nil, &m.Rule) {
 		switch c.Field {
 		case "name", "description", "is_active":
+			continue
+		}
+		if c.Field == "limit" && m.Rule.IsMeter() {
 			continue
 		}
 		if c.New != nil {

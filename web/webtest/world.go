@@ -73,6 +73,8 @@ type World struct {
 	Fleet     *Fleet
 	// Stats has the figures that last, and marks.
 	Stats *Stats
+	// Statements has what keys spent in each period.
+	Statements *Statements
 	// Incidents has what went wrong.
 	Incidents *Incidents
 	// Figures, Overrides and Pools are what the pages of rules show.
@@ -144,6 +146,7 @@ func New(kind Kind) (*World, error) {
 		w.Provider = &Provider{world: w}
 	}
 	w.Rules.remember()
+	w.Statements = &Statements{}
 	w.Stats, w.Incidents = newStats(w.Rules, w.Clock.Now), newIncidents()
 	w.Stats.Quiet = !full
 	w.Figures, w.Overrides, w.Pools = newFigures(), sampleOverrides(w.Rules), &Objects[rules.Pool]{kind: rules.PoolKind}
@@ -233,7 +236,7 @@ func (w *World) Deps(welcome *web.Welcome) web.Deps {
 	for sink := range w.Logs {
 		d.DecisionLogs[sink] = func() records.Totals { return w.Logs[sink] }
 	}
-	d.Stats, d.Marks, d.Incidents = w.Stats, w.Stats, w.Incidents
+	d.Stats, d.Marks, d.Incidents, d.Statements = w.Stats, w.Stats, w.Incidents, w.Statements
 	return d
 }
 
