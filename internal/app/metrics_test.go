@@ -26,6 +26,7 @@ import (
 	"sluice/internal/telemetry"
 	"sluice/internal/traces"
 	"sluice/internal/trouble"
+	"sluice/internal/usage"
 	"sluice/limiter/nearstore"
 	"sluice/limiter/redisstore"
 )
@@ -60,6 +61,7 @@ func everyMetric() *prometheus.Registry {
 	m.MustRegister(new(trouble.Registry))
 	m.MemoryStore(nil)
 	m.Ledger(nil)
+	m.Reservations(nil)
 	newRuleMetrics(m, time.Now)
 	snapshotMetric(m)
 	publishSecretFile(m, "X", nil)
@@ -73,7 +75,7 @@ func everyMetric() *prometheus.Registry {
 	for _, part := range []interface{ Register(prometheus.Registerer) }{
 		new(database.DB), new(deliver.Worker), new(updates.Exchange), new(fleet.Bus), new(fleet.Presence),
 		new(home.Receiver), new(home.Store), new(nearstore.Store), new(redisstore.Store), new(share.Shares),
-		new(starvation.Meter), new(history.Writer), new(traces.Traces),
+		new(starvation.Meter), new(history.Writer), new(traces.Traces), new(usage.Recorder),
 	} {
 		part.Register(m)
 	}
