@@ -299,11 +299,12 @@ type busyList struct {
 	puts, due int
 }
 
-func (l *busyList) Put(context.Context, string, int64, []byte, map[string]int64) error {
-	if l.puts++; l.puts < 100 {
-		l.reserve()
+func (l *busyList) Write(_ context.Context, changes []*decide.ListChange) {
+	for range changes {
+		if l.puts++; l.puts < 100 {
+			l.reserve()
+		}
 	}
-	return nil
 }
 
 func (l *busyList) Due(context.Context, int) ([]string, [][]byte, error) {

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"sluice/internal/gather"
 	"sluice/internal/tick"
 	"sluice/limiter"
 	"sluice/rules/match"
@@ -17,15 +18,11 @@ import (
 // ReservationList keeps what is known of open reservations, for all nodes that share a counter store. It is safe for
 // concurrent use. Bodies are opaque to it. The group of a name is what precedes its dot.
 type ReservationList interface {
-	// Put adds an entry, or replaces the one with its name. It is due in life ms. units are what it holds, by rule.
-	Put(ctx context.Context, name string, life int64, body []byte, units map[string]int64) error
+	// Write makes changes and sets the Err of each. Changes of one entry are made in their order.
+	Write(ctx context.Context, changes []*ListChange)
 	// Find returns the body of the entry of a group, nil for none. several is true if more than one was put while
 	// another was there.
 	Find(ctx context.Context, group string) (body []byte, several bool, err error)
-	// Settle forgets the units of an entry and hides it from Page. The entry stays for after ms for Find.
-	Settle(ctx context.Context, name string, after int64) error
-	// Remove removes an entry.
-	Remove(ctx context.Context, name string) error
 	// Due returns up to most entries that are due, and nothing of what was settled. It does not return them again for two
 	// seconds, to whichever node.
 	Due(ctx context.Context, most int) (names []string, bodies [][]byte, err error)
@@ -36,14 +33,36 @@ type ReservationList interface {
 	Units(ctx context.Context) (map[string]int64, error)
 }
 
+// ListOp is what a change does with an entry of a ReservationList.
+type ListOp uint8
+
+const (
+	// ListPut adds an entry, or replaces the one with its name.
+	ListPut ListOp = iota
+	// ListSettle forgets the units of an entry and hides it from Page. Find still finds it.
+	ListSettle
+	// ListRemove removes an entry.
+	ListRemove
+)
+
+// ListChange is a change of an entry of a ReservationList.
+type ListChange struct {
+	Op   ListOp
+	Name string
+	// MS is in how many ms an entry that is put is due, or for how many ms a settled one stays.
+	MS int64
+	// Body and Units are those of an entry that is put. Units are what it holds, by rule.
+	Body  []byte
+	Units map[string]int64
+	// Err is why the change was not made, if it was not.
+	Err error
+}
+
 const (
 	// dueBatch is how many expired reservations a node settles in a turn.
 	dueBatch = 200
 	// openTurn is how often a node looks for expired reservations.
 	openTurn = time.Second
-	// openQueue is how many changes of the list wait to be written. More are lost, and the list is wrong until their
-	// reservations expire.
-	openQueue = 16_384
 	// listTimeout bounds a call that lists reservations; listLook is for how long it looks at more of the list.
 	listTimeout, listLook = 2 * time.Second, time.Second
 )
@@ -55,11 +74,13 @@ var ErrSeveralReservations = errors.New("several open reservations have this req
 // no goroutine: Run does the work that no request waits for.
 type OpenReservations struct {
 	list  ReservationList
-	queue chan func(context.Context) error
+	queue chan *ListChange
+	turns chan struct{} // holds one for each batch of changes that requests wait for and that is being written
 
 	mu      sync.Mutex
 	open    map[string]int64
 	expired map[ExpiredUnits]int64
+	waiting gather.Queue[*listWait]
 }
 
 // ExpiredUnits are units of reservations that expired. Kept is true for those that stayed charged.
@@ -70,8 +91,8 @@ type ExpiredUnits struct {
 
 // NewOpenReservations returns one on a list.
 func NewOpenReservations(list ReservationList) *OpenReservations {
-	return &OpenReservations{list: list, queue: make(chan func(context.Context) error, openQueue),
-		expired: map[ExpiredUnits]int64{}}
+	return &OpenReservations{list: list, queue: make(chan *ListChange, openQueue),
+		turns: make(chan struct{}, listWriters), expired: map[ExpiredUnits]int64{}}
 }
 
 // Units returns how many units open reservations held a few seconds ago, by rule.
@@ -86,32 +107,6 @@ func (o *OpenReservations) Expired() map[ExpiredUnits]int64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return maps.Clone(o.expired)
-}
-
-// later carries out a change of the list that no request waits for.
-func (o *OpenReservations) later(change func(context.Context) error) {
-	select {
-	case o.queue <- change:
-	default:
-	}
-}
-
-// flush carries out the changes that wait, and none that come meanwhile.
-func (o *OpenReservations) flush(ctx context.Context) {
-	for range len(o.queue) {
-		_ = (<-o.queue)(ctx) // else the entry is removed when it is due
-	}
-}
-
-// write carries out changes until ctx ends, in their order.
-func (o *OpenReservations) write(ctx context.Context) {
-	for ctx.Err() == nil {
-		select {
-		case <-ctx.Done():
-		case change := <-o.queue:
-			_ = change(ctx)
-		}
-	}
 }
 
 // RunReservations settles expired reservations until ctx ends. One call a Checker. It returns once the changes of the
@@ -158,11 +153,13 @@ func (c *Checker) settleDue(ctx context.Context) {
 		if err != nil || len(names) == 0 {
 			return
 		}
+		var done []*ListChange
 		for i := range names {
 			if c.expire(ctx, bodies[i]) {
-				_ = o.list.Remove(ctx, names[i]) // else it is due once more, which changes nothing
+				done = append(done, &ListChange{Op: ListRemove, Name: names[i]})
 			}
 		}
+		o.list.Write(ctx, done) // one that fails is due once more, which changes nothing
 		if len(names) < dueBatch || !tick.Wait(ctx, 0) {
 			return
 		}
@@ -338,22 +335,20 @@ func (c *Checker) listOpen(ctx context.Context, r *reservation, token, requestID
 		return err
 	}
 	life := r.expires - c.opt.Now().UnixMilli()
-	put := func(ctx context.Context) error { return c.opt.Open.list.Put(ctx, r.name, life, body, units) }
+	put := ListChange{Op: ListPut, Name: r.name, MS: life, Body: body, Units: units}
 	if r.keeps == 100 && requestID == "" {
-		c.opt.Open.later(put)
+		c.opt.Open.later(&put)
 		return nil
 	}
 	ctx, cancel := c.limited(ctx)
 	defer cancel()
-	return put(ctx)
+	return c.writeNow(ctx, &put)
 }
 
 // unlist takes a settled reservation off the list. A repeat of its settlement finds it for a while.
 func (c *Checker) unlist(name string) {
 	if name != "" && c.opt.Open != nil {
-		c.opt.Open.later(func(ctx context.Context) error {
-			return c.opt.Open.list.Settle(ctx, name, limiter.ReplayWindow)
-		})
+		c.opt.Open.later(&ListChange{Op: ListSettle, Name: name, MS: limiter.ReplayWindow})
 	}
 }
 

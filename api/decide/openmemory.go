@@ -42,9 +42,23 @@ const dueMargin, claimed = 1000, 2000
 
 func listGroup(name string) string { return name[:strings.IndexByte(name, '.')] }
 
-func (m *memoryList) Put(_ context.Context, name string, life int64, body []byte, units map[string]int64) error {
+func (m *memoryList) Write(_ context.Context, changes []*ListChange) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	for _, c := range changes {
+		switch c.Op {
+		case ListPut:
+			m.put(c)
+		case ListSettle:
+			m.settle(c)
+		default:
+			m.remove(c.Name)
+		}
+	}
+}
+
+func (m *memoryList) put(c *ListChange) {
+	name, units := c.Name, c.Units
 	if other, ok := m.groups[listGroup(name)]; !ok || other == name || other != "" && m.entries[other] == nil {
 		m.groups[listGroup(name)] = name
 	} else {
@@ -56,13 +70,12 @@ func (m *memoryList) Put(_ context.Context, name string, life int64, body []byte
 	if units == nil {
 		units = map[string]int64{}
 	}
-	e := &memoryEntry{name: name, body: body, units: units}
+	e := &memoryEntry{name: name, body: c.Body, units: units}
 	m.entries[name] = e
-	m.dueAt(e, m.now().UnixMilli()+life+dueMargin)
+	m.dueAt(e, m.now().UnixMilli()+c.MS+dueMargin)
 	for rule, n := range units {
 		m.units[rule] += n
 	}
-	return nil
 }
 
 // dueAt says when an entry is due that is not among those of a second.
@@ -110,22 +123,12 @@ func (m *memoryList) Find(_ context.Context, group string) ([]byte, bool, error)
 	return nil, ok && name == "", nil
 }
 
-func (m *memoryList) Settle(_ context.Context, name string, after int64) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if e := m.entries[name]; e != nil {
+func (m *memoryList) settle(c *ListChange) {
+	if e := m.entries[c.Name]; e != nil {
 		m.release(e)
 		m.takeOut(e)
-		m.dueAt(e, m.now().UnixMilli()+after)
+		m.dueAt(e, m.now().UnixMilli()+c.MS)
 	}
-	return nil
-}
-
-func (m *memoryList) Remove(_ context.Context, name string) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.remove(name)
-	return nil
 }
 
 // remove forgets an entry, and its group. The others of a group of several are then not found by it.

@@ -27,6 +27,13 @@ func pages(t *testing.T, list ReservationList, most int) (names []string) {
 	}
 }
 
+func change(t *testing.T, list ReservationList, c *ListChange) {
+	t.Helper()
+	if list.Write(t.Context(), []*ListChange{c}); c.Err != nil {
+		t.Fatal(c.Err)
+	}
+}
+
 func TestMemoryList_IsAPlainListInOrder(t *testing.T) {
 	now := time.UnixMilli(1_800_000_000_000)
 	list := NewReservationList(func() time.Time { return now })
@@ -36,11 +43,11 @@ func TestMemoryList_IsAPlainListInOrder(t *testing.T) {
 		name := fmt.Sprintf("g%d.x", r.IntN(200))
 		switch r.IntN(8) {
 		case 0:
-			_ = list.Remove(t.Context(), name)
+			change(t, list, &ListChange{Op: ListRemove, Name: name})
 			delete(due, name)
 			delete(held, name)
 		case 1, 2:
-			_ = list.Settle(t.Context(), name, 5000)
+			change(t, list, &ListChange{Op: ListSettle, Name: name, MS: 5000})
 			delete(due, name)
 		case 3:
 			now = now.Add(time.Duration(r.IntN(700)) * time.Millisecond)
@@ -53,7 +60,7 @@ func TestMemoryList_IsAPlainListInOrder(t *testing.T) {
 			}
 		default:
 			life := int64(r.IntN(20_000))
-			_ = list.Put(t.Context(), name, life, []byte(name), map[string]int64{"rule": life})
+			change(t, list, &ListChange{Name: name, MS: life, Body: []byte(name), Units: map[string]int64{"rule": life}})
 			due[name] = now.UnixMilli() + life + dueMargin
 			held[name] = life
 		}
@@ -78,7 +85,7 @@ func TestMemoryList_APageDoesNotSortTheList(t *testing.T) {
 	now := time.UnixMilli(1_800_000_000_000)
 	list := NewReservationList(func() time.Time { return now })
 	for i := range 20_000 {
-		_ = list.Put(t.Context(), fmt.Sprintf("g%d.x", i), int64(i), nil, nil)
+		change(t, list, &ListChange{Name: fmt.Sprintf("g%d.x", i), MS: int64(i)})
 	}
 	allocs := testing.AllocsPerRun(1, func() { _, _, _ = list.Page(t.Context(), "0:1800000005000:g3.x", 10) })
 	if allocs > 100 {

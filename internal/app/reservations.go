@@ -10,8 +10,8 @@ import (
 	"sluice/limiter/redisstore"
 )
 
-// openConnections is how many changes of the list a node makes at once. A reserve waits for its own, and a batch has
-// 100 of them. Without a connection within a few ms it would lose its on_expire.
+// openConnections is how many calls to the list a node makes at once. Changes go out in batches; each settlement by the
+// id of its reserve needs a call of its own.
 const openConnections = 64
 
 // openReservations opens the list of open reservations: in Redis, shared by all nodes that share its counters, or in

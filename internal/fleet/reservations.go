@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"sluice/api/decide"
 )
 
 //go:embed reservations.lua
@@ -61,12 +63,17 @@ func placeOf(group string) int {
 	return int(h.Sum32() % reservationPlaces)
 }
 
-func (r *Reservations) run(ctx context.Context, place int, op string, args ...any) *redis.Cmd {
+// arguments are those of the script.
+func (r *Reservations) arguments(op string, args ...any) []any {
 	now := ""
 	if r.opt.Clock != nil {
 		now = strconv.FormatInt(r.opt.Clock(), 10)
 	}
-	return r.script.Run(ctx, r.opt.Client, r.keys(place), append([]any{op, now}, args...)...)
+	return append([]any{op, now}, args...)
+}
+
+func (r *Reservations) run(ctx context.Context, place int, op string, args ...any) *redis.Cmd {
+	return r.script.Run(ctx, r.opt.Client, r.keys(place), r.arguments(op, args...)...)
 }
 
 func groupOf(name string) string {
@@ -74,14 +81,47 @@ func groupOf(name string) string {
 	return group
 }
 
-// Put implements decide.ReservationList.
-func (r *Reservations) Put(ctx context.Context, name string, life int64, body []byte, units map[string]int64) error {
-	held, err := json.Marshal(units)
-	if err != nil {
-		return err
+// Write implements decide.ReservationList, in one round trip, or two if a server does not know the script.
+func (r *Reservations) Write(ctx context.Context, changes []*decide.ListChange) {
+	if len(changes) == 0 || r.write(ctx, r.script.EvalSha, changes) {
+		return
 	}
-	group := groupOf(name)
-	return r.run(ctx, placeOf(group), "put", name, group, life+reservationMargin.Milliseconds(), body, held).Err()
+	r.write(ctx, r.script.Eval, changes) // all of them: a change that is made twice is made once
+}
+
+// evaluate runs a script by its hash or by its text.
+type evaluate func(ctx context.Context, on redis.Scripter, keys []string, args ...any) *redis.Cmd
+
+// write reports whether every server knew the script.
+func (r *Reservations) write(ctx context.Context, run evaluate, changes []*decide.ListChange) (known bool) {
+	p := r.opt.Client.Pipeline()
+	commands := make([]*redis.Cmd, len(changes))
+	for i, c := range changes {
+		group := groupOf(c.Name)
+		var args []any
+		switch c.Op {
+		case decide.ListPut:
+			units, err := json.Marshal(c.Units)
+			if c.Err = err; err != nil {
+				continue
+			}
+			args = r.arguments("put", c.Name, group, c.MS+reservationMargin.Milliseconds(), c.Body, units)
+		case decide.ListSettle:
+			args = r.arguments("settle", c.Name, c.MS)
+		default:
+			args = r.arguments("remove", c.Name, group)
+		}
+		commands[i] = run(ctx, p, r.keys(placeOf(group)), args...)
+	}
+	_, _ = p.Exec(ctx) // each command has its error
+	known = true
+	for i, command := range commands {
+		if command != nil {
+			changes[i].Err = command.Err()
+			known = known && !redis.HasErrorPrefix(changes[i].Err, "NOSCRIPT")
+		}
+	}
+	return known
 }
 
 // Find implements decide.ReservationList.
@@ -99,16 +139,6 @@ func (r *Reservations) Find(ctx context.Context, group string) (body []byte, sev
 		return nil, false, nil
 	}
 	return body, false, err
-}
-
-// Settle implements decide.ReservationList.
-func (r *Reservations) Settle(ctx context.Context, name string, after int64) error {
-	return r.run(ctx, placeOf(groupOf(name)), "settle", name, after).Err()
-}
-
-// Remove implements decide.ReservationList.
-func (r *Reservations) Remove(ctx context.Context, name string) error {
-	return r.run(ctx, placeOf(groupOf(name)), "remove", name, groupOf(name)).Err()
 }
 
 // Due implements decide.ReservationList.

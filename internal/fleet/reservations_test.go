@@ -1,33 +1,101 @@
 package fleet_test
 
 import (
+	"context"
+	"fmt"
 	"testing"
 
+	"github.com/redis/go-redis/v9"
+
+	"sluice/api/decide"
 	"sluice/internal/fleet"
 	"sluice/internal/testenv"
 )
 
-func TestReservations_OfNoUnitsEnd(t *testing.T) {
-	now := int64(1_000_000)
-	l, err := fleet.NewReservations(fleet.ReservationOptions{
-		Client: client(t, testenv.SharedRedis(t).URL()), Prefix: "none:",
-		Clock: func() int64 { return now }})
+// change makes changes one by one.
+func change(t *testing.T, l *fleet.Reservations, changes ...*decide.ListChange) {
+	t.Helper()
+	for _, c := range changes {
+		if l.Write(t.Context(), []*decide.ListChange{c}); c.Err != nil {
+			t.Fatalf("%s: %v", c.Name, c.Err)
+		}
+	}
+}
+
+// reservations is a list of its own whose time stands still.
+func reservations(t *testing.T, c redis.UniversalClient, prefix string, now *int64) *fleet.Reservations {
+	t.Helper()
+	l, err := fleet.NewReservations(fleet.ReservationOptions{Client: c, Prefix: prefix,
+		Clock: func() int64 { return *now }})
 	if err != nil {
 		t.Fatal(err)
 	}
+	return l
+}
+
+func TestReservations_OfNoUnitsEnd(t *testing.T) {
+	now := int64(1_000_000)
+	l := reservations(t, client(t, testenv.SharedRedis(t).URL()), "none:", &now)
 	for _, name := range []string{"a.1", "b.1"} {
-		if err := l.Put(t.Context(), name, 1000, []byte("{}"), map[string]int64{"money": 0}); err != nil {
-			t.Fatal(err)
-		}
+		change(t, l, &decide.ListChange{Name: name, MS: 1000, Body: []byte("{}"), Units: map[string]int64{"money": 0}})
 	}
-	if err := l.Settle(t.Context(), "a.1", 1000); err != nil {
-		t.Error(err)
-	}
-	if err := l.Remove(t.Context(), "b.1"); err != nil {
-		t.Error(err)
-	}
+	change(t, l, &decide.ListChange{Op: decide.ListSettle, Name: "a.1", MS: 1000},
+		&decide.ListChange{Op: decide.ListRemove, Name: "b.1"})
 	now += 10_000
 	if names, _, err := l.Due(t.Context(), 10); err != nil || len(names) > 0 {
 		t.Errorf("%v are due, %v", names, err)
+	}
+}
+
+// trips counts round trips.
+type trips struct{ n int }
+
+func (*trips) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (h *trips) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		h.n++
+		return next(ctx, cmd)
+	}
+}
+
+func (h *trips) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		h.n++
+		return next(ctx, cmds)
+	}
+}
+
+func TestReservations_WritesManyChangesInOneRoundTrip(t *testing.T) {
+	now := int64(1_000_000)
+	c := client(t, testenv.SharedRedis(t).URL())
+	l := reservations(t, c, "many:", &now)
+	var counted trips
+	c.AddHook(&counted)
+	for round := range 2 {
+		if round == 0 { // the server does not know the script
+			if err := c.ScriptFlush(t.Context()).Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var changes []*decide.ListChange
+		for i := range 150 { // each is open at the end
+			name := fmt.Sprintf("g%d-%d.1", round, i)
+			put := decide.ListChange{Name: name, MS: 1000, Body: []byte("{}"), Units: map[string]int64{"rule": 2}}
+			again := put
+			changes = append(changes, &put, &decide.ListChange{Op: decide.ListRemove, Name: name}, &again)
+		}
+		counted.n = 0
+		if l.Write(t.Context(), changes); round == 1 && counted.n != 1 {
+			t.Errorf("%d changes took %d round trips", len(changes), counted.n)
+		}
+		for _, c := range changes {
+			if c.Err != nil {
+				t.Fatal(c.Err)
+			}
+		}
+		if got, err := l.Units(t.Context()); err != nil || got["rule"] != int64(300*(round+1)) {
+			t.Errorf("open are %v, %v", got, err)
+		}
 	}
 }

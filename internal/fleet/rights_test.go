@@ -1,10 +1,10 @@
 package fleet_test
 
 import (
-	"errors"
 	"testing"
 	"time"
 
+	"sluice/api/decide"
 	"sluice/internal/fleet"
 	"sluice/internal/history"
 	"sluice/internal/testenv"
@@ -31,9 +31,7 @@ func TestRights_ThoseDocumentedAreEnoughForEverything(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := open.Put(t.Context(), "a.1", 60_000, []byte("{}"), map[string]int64{"rule": 1}); err != nil {
-		t.Error(err)
-	}
+	change(t, open, &decide.ListChange{Name: "a.1", MS: 60_000, Body: []byte("{}"), Units: map[string]int64{"rule": 1}})
 	if body, _, err := open.Find(t.Context(), "a"); err != nil || string(body) != "{}" {
 		t.Errorf("found %s, %v", body, err)
 	}
@@ -46,9 +44,8 @@ func TestRights_ThoseDocumentedAreEnoughForEverything(t *testing.T) {
 	if _, _, err := open.Due(t.Context(), 1); err != nil {
 		t.Error(err)
 	}
-	if err := errors.Join(open.Settle(t.Context(), "a.1", 1), open.Remove(t.Context(), "a.1")); err != nil {
-		t.Error(err)
-	}
+	change(t, open, &decide.ListChange{Op: decide.ListSettle, Name: "a.1", MS: 1})
+	change(t, open, &decide.ListChange{Op: decide.ListRemove, Name: "a.1"})
 	secrets(t, newSecret(t, url, newClock()), false)
 	b := history.NewRedisBoard(client(t, url), "sl:")
 	if err := b.Append(t.Context(), "recent", []string{"a line"}, 1); err != nil {
