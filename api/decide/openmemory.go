@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -33,7 +34,7 @@ type memoryEntry struct {
 	name  string
 	body  []byte
 	due   int64            // ms since the epoch
-	units map[string]int64 // nil once it is settled
+	units map[string]int64 // that are in the sums; nil once it is settled
 }
 
 // dueMargin is how much later than its end a reservation is settled, because clocks of nodes differ, and claimed for
@@ -58,7 +59,7 @@ func (m *memoryList) Write(_ context.Context, changes []*ListChange) {
 }
 
 func (m *memoryList) put(c *ListChange) {
-	name, units := c.Name, c.Units
+	name, units := c.Name, map[string]int64{}
 	if other, ok := m.groups[listGroup(name)]; !ok || other == name || other != "" && m.entries[other] == nil {
 		m.groups[listGroup(name)] = name
 	} else {
@@ -67,15 +68,15 @@ func (m *memoryList) put(c *ListChange) {
 	if was := m.entries[name]; was != nil {
 		m.drop(was)
 	}
-	if units == nil {
-		units = map[string]int64{}
+	for rule, n := range c.Units {
+		if n <= math.MaxInt64-m.units[rule] { // else the sum stays as it is
+			units[rule] = n
+			m.units[rule] += n
+		}
 	}
 	e := &memoryEntry{name: name, body: c.Body, units: units}
 	m.entries[name] = e
 	m.dueAt(e, m.now().UnixMilli()+c.MS+dueMargin)
-	for rule, n := range units {
-		m.units[rule] += n
-	}
 }
 
 // dueAt says when an entry is due that is not among those of a second.

@@ -80,6 +80,22 @@ func TestMemoryList_IsAPlainListInOrder(t *testing.T) {
 	}
 }
 
+func TestMemoryList_OfMoreUnitsThanASumHolds(t *testing.T) {
+	list := NewReservationList(time.Now)
+	for i := range 1100 {
+		change(t, list, &ListChange{Name: fmt.Sprintf("a.%d", i), MS: 1000, Units: map[string]int64{"rule": 1 << 53}})
+	}
+	if got, _ := list.Units(t.Context()); got["rule"] <= 0 {
+		t.Errorf("open are %v", got)
+	}
+	for i := range 1100 {
+		change(t, list, &ListChange{Op: ListRemove, Name: fmt.Sprintf("a.%d", i)})
+	}
+	if got, _ := list.Units(t.Context()); len(got) > 0 {
+		t.Errorf("after all ended: %v", got)
+	}
+}
+
 // A page is read under the lock that reserves wait for.
 func TestMemoryList_APageDoesNotSortTheList(t *testing.T) {
 	now := time.UnixMilli(1_800_000_000_000)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -195,7 +196,7 @@ func (r *Reservations) Units(ctx context.Context) (map[string]int64, error) {
 			if err != nil {
 				return nil, err
 			}
-			sum[rule] += n
+			sum[rule] += min(n, math.MaxInt64-sum[rule])
 		}
 	}
 	return sum, nil

@@ -21,16 +21,23 @@ if not now then
 end
 local function text(n) return ('%.0f'):format(n) end
 
-local function add(units, sign)
-  for rule, n in pairs(cjson.decode(units)) do -- Redis does not read the -0 that no units would be
-    if n > 0 and redis.call('HINCRBY', sums, rule, text(sign * n)) <= 0 then redis.call('HDEL', sums, rule) end
+-- add adds units to the sums, and returns those that it added. A sum that would exceed 64 bits stays as it is.
+local function add(units)
+  local added = {}
+  for rule, n in pairs(cjson.decode(units)) do
+    if n > 0 and type(redis.pcall('HINCRBY', sums, rule, text(n))) == 'number' then
+      added[#added + 1] = cjson.encode(rule) .. ':' .. text(n) -- cjson would round n
+    end
   end
+  return '{' .. table.concat(added, ',') .. '}'
 end
 
 local function release(name)
   local units = redis.call('HGET', held, name)
   if units then
-    add(units, -1)
+    for rule, n in pairs(cjson.decode(units)) do
+      if redis.call('HINCRBY', sums, rule, text(-n)) <= 0 then redis.call('HDEL', sums, rule) end
+    end
     redis.call('HDEL', held, name)
   end
 end
@@ -54,8 +61,7 @@ if op == 'put' then
     redis.call('HSET', groups, group, name)
   end
   release(name)
-  add(ARGV[7], 1)
-  redis.call('HSET', held, name, ARGV[7])
+  redis.call('HSET', held, name, add(ARGV[7]))
   redis.call('HSET', bodies, name, ARGV[6])
   redis.call('ZADD', due, text(now + ARGV[5]), name)
 elseif op == 'settle' then

@@ -47,6 +47,36 @@ func TestReservations_OfNoUnitsEnd(t *testing.T) {
 	}
 }
 
+func TestReservations_OfMoreUnitsThanASumHolds(t *testing.T) {
+	now := int64(1_000_000)
+	l := reservations(t, client(t, testenv.SharedRedis(t).URL()), "huge:", &now)
+	var changes []*decide.ListChange
+	for i := range 1100 { // in one place of the list
+		changes = append(changes, &decide.ListChange{Name: fmt.Sprintf("a.%d", i), MS: 1000, Body: []byte("{}"),
+			Units: map[string]int64{"a \"quoted\" rule": 1 << 53, "small": 1}})
+	}
+	write := func() {
+		t.Helper()
+		l.Write(t.Context(), changes)
+		for _, c := range changes {
+			if c.Err != nil {
+				t.Fatalf("%s: %v", c.Name, c.Err)
+			}
+		}
+	}
+	write()
+	if got, err := l.Units(t.Context()); err != nil || got["small"] != 1100 || got["a \"quoted\" rule"] <= 0 {
+		t.Errorf("open are %v, %v", got, err)
+	}
+	for i := range changes {
+		changes[i].Op = decide.ListRemove
+	}
+	write()
+	if got, err := l.Units(t.Context()); err != nil || len(got) > 0 {
+		t.Errorf("after all ended: %v, %v", got, err)
+	}
+}
+
 // trips counts round trips.
 type trips struct{ n int }
 
