@@ -292,6 +292,7 @@ func (d *nearCalls) again(s *nearSettlement, err error) bool {
 		return false
 	}
 	d.settlements.Push(&s.place, s, 1, len(s.body)+1)
+	d.due = d.ending || d.due && d.reserves.Len() > 0 // else the service would be asked again at once
 	return true
 }
 
