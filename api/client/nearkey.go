@@ -338,6 +338,9 @@ func (k *nearKey) tidy(now int64) {
 	}
 	k.gone = k.gone || k.filling == nil && l == nil && now-k.idleFrom >= nearForgotten
 	gone := k.gone
+	if gone {
+		k.report(now) // nobody looks at it again
+	}
 	k.mu.Unlock()
 	if gone {
 		k.near.table.remove(k)
