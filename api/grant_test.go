@@ -367,6 +367,38 @@ func TestGrant_RefusesWhatItCannotMean(t *testing.T) {
 	}
 }
 
+// The token of a denied grant reports denials, and nothing else.
+func TestGrant_TheTokenOfADenialChargesNothing(t *testing.T) {
+	reserving(t, nil, []rules.Rule{fixedMinute("a", 10)}, func(t *testing.T, f *fixture) {
+		f.check(`{"user":"42","weight":6}`)
+		token := f.reserve(grant).Reservation
+		for _, tt := range []struct {
+			path, body string
+			status     int
+			field      string
+		}{
+			{"settle", settleBody(token, `"weight":1`), http.StatusUnprocessableEntity, "reservation"},
+			{"settle", settleBody(token, `"weight":1,"decisions":{"denied":2}`), http.StatusUnprocessableEntity, "reservation"},
+			{"settle", settleBody(token, `"fields":{"n":1}`), http.StatusUnprocessableEntity, "reservation"},
+			{"settle", settleBody(token, `"decisions":{"allowed":1}`), http.StatusUnprocessableEntity, "decisions.allowed"},
+			{"renew", `{"reservation":"` + token + `"}`, http.StatusUnprocessableEntity, "reservation"},
+			{"renew", `{"reservation":"` + token + `","more":{"weight":1}}`, http.StatusUnprocessableEntity, "reservation"},
+			{"renew", `{"lease":"` + token + `"}`, http.StatusUnprocessableEntity, "lease"},
+			{"release", `{"lease":"` + token + `"}`, http.StatusUnprocessableEntity, "lease"},
+			{"release", `{"reservation":"` + token + `"}`, http.StatusBadRequest, ""},
+			{"settle", settleBody(token, `"weight":0,"decisions":{"denied":2}`), http.StatusOK, ""},
+		} {
+			a := f.do(http.MethodPost, "/ratelimit/"+tt.path, tt.body).want(tt.status)
+			if tt.field != "" && !strings.Contains(a.body, `"field":"`+tt.field+`"`) {
+				t.Errorf("%s %s: %s", tt.path, strings.ReplaceAll(tt.body, token, "…"), a.body)
+			}
+		}
+		if left := f.left("a", `{"user":"42"}`); left != 4 {
+			t.Errorf("%d left, want 4", left)
+		}
+	})
+}
+
 // A grant that its caller could not settle would lose what is left of it. One request is charged then.
 func TestGrant_OfMoreLimitsThanATokenHolds(t *testing.T) {
 	var rs []rules.Rule

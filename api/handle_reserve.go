@@ -127,6 +127,9 @@ func settleProblem(err error) error {
 	case errors.Is(err, decide.ErrNoDecisions):
 		return &field.ValidationError{Fields: []field.Problem{
 			{Field: "decisions", Message: "is allowed only for a reservation of requests that its caller decides"}}}
+	case errors.Is(err, decide.ErrNothingCharged):
+		return &field.ValidationError{Fields: []field.Problem{
+			{Field: "reservation", Message: "is of a denied reserve, so only denied decisions are allowed with it"}}}
 	case errors.As(err, &exceeded):
 		return &field.ValidationError{Fields: []field.Problem{{Field: "decisions.allowed",
 			Message: "must be at most " + strconv.FormatInt(exceeded.Granted, 10) + ", as many as were granted"}}}

@@ -220,6 +220,9 @@ type Decisions struct{ Allowed, Denied int64 }
 // decide.
 var ErrNoDecisions = errors.New("the caller of this reservation decides nothing")
 
+// ErrNothingCharged means that a settle has a weight or fields, and its reservation is of a denied grant.
+var ErrNothingCharged = errors.New("the reservation is of a denied grant, for which nothing was charged")
+
 // GrantExceededError means that a settle reports more requests as allowed than were granted.
 type GrantExceededError struct{ Granted int64 }
 
@@ -233,8 +236,8 @@ func (e *GrantExceededError) Error() string {
 // much that less counts than if the actual weight had been charged at first. A repeat gets the
 // same answer and changes nothing. Leases of the reserve are released. A grant that shrinks stays
 // charged as it is. The token of a denied grant only reports denials, with each settlement those since the last.
-// Errors are ErrBadReservation, ErrReservationEnded, ErrNoDecisions, *GrantExceededError, or the store's; after an
-// error of the store the settlement can be repeated.
+// Errors are ErrBadReservation, ErrReservationEnded, ErrNoDecisions, ErrNothingCharged, *GrantExceededError, or the
+// store's; after an error of the store the settlement can be repeated.
 func (c *Checker) SettleReservation(ctx context.Context, s *Settlement, a *Answer) error {
 	if c.opt.Trace == nil {
 		return c.settle(ctx, s, a)
@@ -267,6 +270,9 @@ func (c *Checker) settle(ctx context.Context, s *Settlement, a *Answer) error {
 		return &GrantExceededError{r.granted}
 	}
 	if r.denier > 0 {
+		if s.Weight > 0 || len(s.Fields) > 0 {
+			return ErrNothingCharged
+		}
 		c.settleDenials(r, start, s, a)
 		return nil
 	}
