@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"errors"
 	"time"
 
 	"sluice/limiter"
@@ -9,6 +10,9 @@ import (
 
 // A grant that was denied where the limits permit its caller to decide is no decision about a request: the caller
 // asks ahead, and for many at once. What it denies by itself meanwhile counts when it reports that.
+
+// ErrNothingCharged means that a settle has a weight or fields, and its reservation is of a denied grant.
+var ErrNothingCharged = errors.New("the reservation is of a denied grant, for which nothing was charged")
 
 // deniedGrant returns the token with which the caller of a denied grant reports its denials until an instant, in ms
 // since the epoch.
@@ -23,7 +27,10 @@ func deniedGrant(w *work, p *plan, a *Answer, until int64) string {
 }
 
 // settleDenials reports what the caller of a denied grant has denied. The limit that denied the grant counts it.
-func (c *Checker) settleDenials(r *reservation, start time.Time, s *Settlement, a *Answer) {
+func (c *Checker) settleDenials(r *reservation, start time.Time, s *Settlement, a *Answer) error {
+	if s.Weight > 0 || len(s.Fields) > 0 {
+		return ErrNothingCharged
+	}
 	*a = Answer{Op: limiter.OpSettle, Verdict: Denied, Strictest: int(r.denier) - 1, Limits: a.Limits[:0]}
 	set := c.opt.Sets.Load()
 	of := &r.calls[0]
@@ -42,4 +49,5 @@ func (c *Checker) settleDenials(r *reservation, start time.Time, s *Settlement, 
 	}
 	c.opt.Observe.ObserveDecision(&Decision{Answer: a, Took: c.opt.Now().Sub(start), ID: of.id, Origin: s.Origin,
 		Settled: s})
+	return nil
 }

@@ -220,9 +220,6 @@ type Decisions struct{ Allowed, Denied int64 }
 // decide.
 var ErrNoDecisions = errors.New("the caller of this reservation decides nothing")
 
-// ErrNothingCharged means that a settle has a weight or fields, and its reservation is of a denied grant.
-var ErrNothingCharged = errors.New("the reservation is of a denied grant, for which nothing was charged")
-
 // GrantExceededError means that a settle reports more requests as allowed than were granted.
 type GrantExceededError struct{ Granted int64 }
 
@@ -270,11 +267,7 @@ func (c *Checker) settle(ctx context.Context, s *Settlement, a *Answer) error {
 		return &GrantExceededError{r.granted}
 	}
 	if r.denier > 0 {
-		if s.Weight > 0 || len(s.Fields) > 0 {
-			return ErrNothingCharged
-		}
-		c.settleDenials(r, start, s, a)
-		return nil
+		return c.settleDenials(r, start, s, a)
 	}
 	if r.shrinks { // what it spent may be spent later than it drains, so nothing of it comes back
 		s.Weight, s.Fields = -1, nil
