@@ -4,6 +4,8 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"strconv"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -176,4 +178,32 @@ func TestService_ALumpOfAnEndedStreamGoesBack(t *testing.T) {
 			cancel()
 		})
 	}
+}
+
+// Streams that report and die at any time leave nothing.
+func TestService_StreamsThatDieLeaveNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1, perUser(nil), 1)
+		s := NewService(Deps{Checker: w.checker, Now: time.Now, Observe: nopObserver{},
+			Logger: slog.New(slog.DiscardHandler)})
+		var wg sync.WaitGroup
+		for i := range 300 {
+			wg.Go(func() {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*100*time.Millisecond)
+				defer cancel()
+				send := func(*quotav3.RateLimitQuotaResponse) error {
+					if i%3 == 0 {
+						return status.Error(codes.Aborted, "dead")
+					}
+					return nil
+				}
+				after := time.Duration(i%7) * time.Millisecond
+				_ = s.Stream(&proxyConn{ctx, after, send}, strconv.Itoa(i%2), func() error { return nil }, nil)
+			})
+		}
+		wg.Wait()
+		if s.streams != 0 || len(s.callers) != 0 || s.book.holders != 0 || s.book.names != 0 || len(s.book.shared) != 0 {
+			t.Errorf("%d streams, %d callers, %+v", s.streams, len(s.callers), s.book)
+		}
+	})
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -49,12 +50,12 @@ type entry struct {
 
 type countingStore struct {
 	limiter.Store
-	calls int64
+	calls atomic.Int64
 	lose  func(ctx context.Context) bool // nil: it loses no answer
 }
 
 func (s *countingStore) Do(ctx context.Context, r *limiter.Request, res *limiter.Result) error {
-	s.calls++
+	s.calls.Add(1)
 	if err := s.Store.Do(ctx, r, res); err != nil || s.lose == nil || !s.lose(ctx) {
 		return err
 	}
@@ -447,5 +448,5 @@ func (w *world) wantNoneOver() {
 }
 
 func (w *world) String() string {
-	return fmt.Sprintf("%d requests, %d calls of the store, %d exchanges", w.requests, w.store.calls, w.exchange)
+	return fmt.Sprintf("%d requests, %d calls of the store, %d exchanges", w.requests, w.store.calls.Load(), w.exchange)
 }

@@ -57,7 +57,7 @@ func TestVirtual_AnHourOfTwentyProxies(t *testing.T) {
 	if used*100 < could*95 {
 		t.Errorf("%d of %d units used", used, could)
 	}
-	if calls := w.store.calls + 3*w.exchange; w.requests < 50*calls {
+	if calls := w.store.calls.Load() + 3*w.exchange; w.requests < 50*calls {
 		t.Errorf("%d requests needed %d operations of Redis", w.requests, calls)
 	}
 }
