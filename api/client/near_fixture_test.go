@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"sync"
@@ -46,7 +47,10 @@ type fault struct {
 	unheard       bool          // the answer does not arrive
 }
 
-var errLost = errors.New("the network lost it")
+var (
+	errLost   = errors.New("the network lost it")
+	errDialed = &net.OpError{Op: "dial", Err: errors.New("connection refused")}
+)
 
 // unitsOf counts what the service has charged.
 type unitsOf struct {
@@ -178,7 +182,7 @@ func (s *near) RoundTrip(r *http.Request) (*http.Response, error) {
 		f = trip(r.URL.Path)
 	}
 	if err := passes(r.Context(), f.before); f.lost && err == nil {
-		return nil, errLost
+		return nil, errDialed
 	}
 	w := httptest.NewRecorder() // a request that has left arrives, also if its caller has left
 	in := httptest.NewRequestWithContext(context.WithoutCancel(r.Context()), r.Method, r.URL.Path, bytes.NewReader(body))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net"
 	"net/http"
 	"sync"
 	"time"
@@ -282,7 +283,9 @@ func (d *nearCalls) settled(s *nearSettlement, got nearResult, err error) {
 // again queues a settlement that failed, and reports whether it does.
 func (d *nearCalls) again(s *nearSettlement, err error) bool {
 	var p *Problem
-	undone := errors.Is(err, errBreaker) || errors.As(err, &p) && p.Status == http.StatusServiceUnavailable
+	var dial *net.OpError
+	undone := errors.Is(err, errBreaker) || errors.As(err, &p) && p.Status == http.StatusServiceUnavailable ||
+		errors.As(err, &dial) && dial.Op == "dial"
 	now := d.near.now()
 	s.tries++
 	s.by = now + nearRetry
