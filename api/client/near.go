@@ -152,7 +152,7 @@ func (k *nearKey) decide(now int64) *Answer {
 // add makes a question near, if there is room for it.
 func (n *Near) add(h uint64, q *Check) *nearKey {
 	k := &nearKey{near: n, hash: h, q: q.clone(), weight: 1}
-	k.q.UserAgent, k.q.TraceID = "", ""
+	k.q.UserAgent, k.q.TraceID, k.q.OnExpire = "", "", nil // an expired lease stays charged
 	if q.Weight != nil {
 		k.weight = *q.Weight
 	}

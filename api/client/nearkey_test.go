@@ -18,7 +18,8 @@ func TestNear_EveryMemberOfACheckTellsQuestionsApart(t *testing.T) {
 		"Weight":     func(c *Check) { c.Weight = new(int64(2)) },
 	}
 	// Those that decide nothing, and those with which Near.Check asks each time.
-	other := map[string]bool{"UserAgent": true, "TraceID": true, "RequestID": true, "Payload": true, "Dialect": true}
+	other := map[string]bool{"UserAgent": true, "TraceID": true, "RequestID": true, "Payload": true, "Dialect": true,
+		"OnExpire": true}
 	fields := reflect.TypeFor[Check]()
 	for i := range fields.NumField() {
 		name := fields.Field(i).Name
