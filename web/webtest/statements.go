@@ -68,6 +68,7 @@ func Keep(w *World, meter bool) (month int64) {
 	month = c.Base(w.Clock.Now().UnixMilli()).Anchor
 	before := c.Base(month - 1).Anchor
 	w.Statements.Rows = []usage.Row{{Rule: r.ID, Period: month, Key: "{user:43}", Spent: 1200},
-		{Rule: r.ID, Period: month, Key: "{user:7}", Spent: 34}, {Rule: r.ID, Period: before, Key: "{user:43}", Spent: 90_500}}
+		{Rule: r.ID, Period: month, Key: "{user:7}", Spent: 34},
+		{Rule: r.ID, Period: before, Key: "{user:43}", Spent: 90_500}}
 	return month
 }
