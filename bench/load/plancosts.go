@@ -45,7 +45,8 @@ func storeBenchmarks(ctx context.Context) (string, error) {
 }
 
 func goBench(ctx context.Context, pattern, time string) (string, error) {
-	cmd := exec.CommandContext(ctx, "go", "test", "-run", "^$", "-bench", pattern, "-benchtime", time, "./limiter/redisstore")
+	cmd := exec.CommandContext(ctx, "go", "test", "-run", "^$", "-bench", pattern, "-benchtime", time,
+		"./limiter/redisstore")
 	cmd.Dir = ".."
 	out, err := cmd.CombinedOutput()
 	if err != nil {
@@ -84,7 +85,8 @@ func planCosts(old *capacity.Costs, results []result, printed string) (*capacity
 		}
 		return capacity.Cost{}, fmt.Errorf("%q was not measured, and sluice plan needs it", name)
 	}
-	c := &capacity.Costs{Measured: fmt.Sprintf("%d cores, %s", runtime.NumCPU(), runtime.Version()), CallChecks: callChecks,
+	c := &capacity.Costs{Measured: fmt.Sprintf("%d cores, %s", runtime.NumCPU(), runtime.Version()),
+		CallChecks: callChecks,
 		CallMicros: map[string]float64{}, KeyBytes: map[string]float64{logAlgorithm: old.KeyBytes[logAlgorithm]}}
 	var one capacity.Cost
 	for _, of := range []struct {
@@ -104,7 +106,8 @@ func planCosts(old *capacity.Costs, results []result, printed string) (*capacity
 	if err != nil {
 		return nil, err
 	}
-	c.FurtherRule = capacity.Cost{Node: rounded((three.Node-one.Node)/2, 100), Redis: rounded((three.Redis-one.Redis)/2, 100)}
+	c.FurtherRule = capacity.Cost{Node: rounded((three.Node-one.Node)/2, 100),
+		Redis: rounded((three.Redis-one.Redis)/2, 100)}
 	batch, err := cost(batches)
 	if err != nil {
 		return nil, err

@@ -58,7 +58,8 @@ func TestPlanCosts_FollowFromTheResults(t *testing.T) {
 	}
 	for i := range results {
 		less := append(append([]result{}, results[:i]...), results[i+1:]...)
-		if _, err := planCosts(old, less, printedByStore); err == nil || !strings.Contains(err.Error(), results[i].scenario.name) {
+		if _, err := planCosts(old, less, printedByStore); err == nil ||
+			!strings.Contains(err.Error(), results[i].scenario.name) {
 			t.Errorf("without %q: %v", results[i].scenario.name, err)
 		}
 	}
