@@ -87,7 +87,7 @@ func checks(ctx context.Context, c *client.ClientWithResponses, name string) {
 	reply, err := c.CheckWithResponse(ctx, nil, several)
 	assert.No(err, "limits")
 	assert.True(reply.JSON200 != nil && reply.JSON200.Allowed && len(reply.JSON200.Limits) == 2 &&
-		reply.JSON200.Limits[1].Limit == 7, "limits", reply)
+		*reply.JSON200.Limits[1].Limit == 7, "limits", reply)
 
 	var question client.Question
 	assert.No(question.FromDirectCheck(client.DirectCheck{Key: name + "-batch", Limit: 9, WindowMs: minute}), "batch")

@@ -93,7 +93,7 @@ func checks(ctx context.Context, c *client.Client, name string) {
 	answer := check(client.NewLimitsCheckCheck(client.LimitsCheck{Limits: client.DirectLimits{
 		{Key: name + "-a", Limit: 5, WindowMs: minute}, {Key: name + "-b", Limit: 7, WindowMs: minute},
 	}}), "limits")
-	assert.True(answer.Allowed && len(answer.Limits) == 2 && answer.Limits[1].Limit == 7, "limits", answer)
+	assert.True(answer.Allowed && len(answer.Limits) == 2 && answer.Limits[1].Limit.Value == 7, "limits", answer)
 
 	question := client.NewDirectCheckQuestion(client.DirectCheck{Key: name + "-batch", Limit: 9, WindowMs: minute})
 	reply, err := c.CheckBatch(ctx, &client.BatchCheck{Checks: []client.Question{question, question}},

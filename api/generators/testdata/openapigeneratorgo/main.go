@@ -96,7 +96,7 @@ func checks(ctx context.Context, c *client.APIClient, name string) {
 		*client.NewDirectLimit(name+"-a", 5, minute), *client.NewDirectLimit(name+"-b", 7, minute),
 	})
 	answer := check(client.LimitsCheckAsCheck(several), "limits")
-	assert.True(answer.Allowed && len(answer.Limits) == 2 && answer.Limits[1].Limit == 7, "limits", answer)
+	assert.True(answer.Allowed && len(answer.Limits) == 2 && answer.Limits[1].GetLimit() == 7, "limits", answer)
 
 	question := client.DirectCheckAsQuestion(client.NewDirectCheck(name+"-batch", 9, minute))
 	batch, _, err := c.DecisionsAPI.CheckBatch(ctx).

@@ -95,7 +95,7 @@ async fn checks(node: &Configuration, name: &str) {
         models::DirectLimit::new(format!("{name}-b"), 7, MINUTE),
     ]);
     let answer = decide(node, Check::LimitsCheck(Box::new(several))).await;
-    assert!(answer.allowed && answer.limits.len() == 2 && answer.limits[1].limit == 7, "{answer:?}");
+    assert!(answer.allowed && answer.limits.len() == 2 && answer.limits[1].limit == Some(7), "{answer:?}");
 
     let question = models::Question::DirectCheck(Box::new(DirectCheck::new(format!("{name}-batch"), 9, MINUTE)));
     let batch = models::BatchCheck::new(vec![question.clone(), question]);
