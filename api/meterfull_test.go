@@ -9,7 +9,7 @@ import (
 // A meter denies nothing, also when its bucket has as many units as it can count.
 func TestMeter_DeniesNothingWhenItIsFull(t *testing.T) {
 	meter := rules.Rule{Name: "meter", Scope: "user", Algorithm: "fixed_window", Unlimited: true, WindowMS: 3_600_000,
-		WeightField: new("cost")}
+		WeightField: new("cost"), IsActive: true}
 	reserving(t, nil, []rules.Rule{meter, aMinute("limit", 4)}, func(t *testing.T, f *fixture) {
 		for i, step := range []struct {
 			cost    string
