@@ -240,7 +240,7 @@ func (c *reservedCall) grown(n *Renewal) (asks []reservedAsk) {
 			pools[ask.pool] = max(pools[ask.pool], ask.Weight)
 		}
 		if ask.Weight > 0 {
-			ask.pool = 0 // its pools are asks of their own, whose weights are settled alike
+			ask.pool = 0 // its pools are asks of their own, whose weights are settled in the same way
 			asks = append(asks, ask)
 		}
 	}

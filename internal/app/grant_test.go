@@ -63,19 +63,20 @@ func TestGrant_WhatItsCallerDecidesCounts(t *testing.T) {
 		return of.Allowed == 250 && of.Denied == 30
 	})
 	n.stop()
-	var told []records.Event
+	var logged []records.Event
 	for _, line := range linesIn(t, filepath.Join(cfg.DataDir, "decisions")) {
 		var e records.Event
 		if err := json.Unmarshal(line, &e); err != nil {
 			t.Fatal(err)
 		}
 		if e.By != "" {
-			told = append(told, e)
+			logged = append(logged, e)
 		}
 	}
-	if len(told) != 1 || told[0].By != "caller" || *told[0].Decisions != (records.Decisions{Allowed: 250, Denied: 30}) ||
-		told[0].Rule != "near" || told[0].Op != "settle" {
-		t.Errorf("the decision log has %+v", told)
+	if len(logged) != 1 || logged[0].By != "caller" ||
+		*logged[0].Decisions != (records.Decisions{Allowed: 250, Denied: 30}) || logged[0].Rule != "near" ||
+		logged[0].Op != "settle" {
+		t.Errorf("the decision log has %+v", logged)
 	}
 }
 
@@ -121,7 +122,7 @@ func TestGrant_WhatItsCallerDeniesCounts(t *testing.T) {
 		return sums.sums()["used-up"].Denied == reports*each
 	})
 	n.stop()
-	told := int64(0)
+	logged := int64(0)
 	for _, line := range linesIn(t, filepath.Join(cfg.DataDir, "decisions")) {
 		var e records.Event
 		if err := json.Unmarshal(line, &e); err != nil {
@@ -129,12 +130,12 @@ func TestGrant_WhatItsCallerDeniesCounts(t *testing.T) {
 		}
 		switch {
 		case e.By == "caller" && e.Rule == "used-up" && !e.Allowed && e.Folded == 0:
-			told += e.Decisions.Denied
+			logged += e.Decisions.Denied
 		case !e.Allowed:
 			t.Errorf("the decision log has %+v", e)
 		}
 	}
-	if told != reports*each {
-		t.Errorf("the decision log has %d denials, want %d", told, reports*each)
+	if logged != reports*each {
+		t.Errorf("the decision log has %d denials, want %d", logged, reports*each)
 	}
 }

@@ -75,17 +75,17 @@ func TestQuota_WhatEnvoysReportCounts(t *testing.T) {
 		return of.Allowed == 100 && of.Denied == 35
 	})
 	n.stop()
-	var told records.Decisions
+	var logged records.Decisions
 	for _, line := range linesIn(t, filepath.Join(cfg.DataDir, "decisions")) {
 		var e records.Event
 		if err := json.Unmarshal(line, &e); err != nil {
 			t.Fatal(err)
 		}
 		if e.By == "caller" && e.Rule == "quota" && e.Face == "envoy_quota" {
-			told.Allowed, told.Denied = told.Allowed+e.Decisions.Allowed, told.Denied+e.Decisions.Denied
+			logged.Allowed, logged.Denied = logged.Allowed+e.Decisions.Allowed, logged.Denied+e.Decisions.Denied
 		}
 	}
-	if told != (records.Decisions{Allowed: 100, Denied: 35}) {
-		t.Errorf("the decision log has %+v", told)
+	if logged != (records.Decisions{Allowed: 100, Denied: 35}) {
+		t.Errorf("the decision log has %+v", logged)
 	}
 }
