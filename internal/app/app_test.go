@@ -230,7 +230,7 @@ func (n *node) create(rule string) map[string]any {
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	const least, most = 5 * time.Millisecond, 100 * time.Millisecond
-	limit := time.NewTimer(20 * time.Second)
+	limit := time.NewTimer(time.Minute)
 	defer limit.Stop()
 	for began := time.Now(); !ok(); {
 		select {

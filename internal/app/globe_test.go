@@ -251,7 +251,7 @@ func (g *globe) everywhere(what string, ok func(map[string]any) bool, body strin
 // eventuallyOr polls, and says what is wrong in the end.
 func eventuallyOr(t *testing.T, ok func() bool, wrong func()) {
 	t.Helper()
-	deadline := time.NewTimer(20 * time.Second)
+	deadline := time.NewTimer(time.Minute)
 	defer deadline.Stop()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
