@@ -129,7 +129,7 @@ func (a *agreement) findID(ctx context.Context) {
 		return
 	}
 	if a.id != "" {
-		a.log.Warn("another rules database is in place of the one before", "before", a.id, "database", id)
+		a.log.Warn("the rules database was replaced by another one", "before", a.id, "database", id)
 		a.leave(ctx) // this node keeps the counters for the former one no longer
 	}
 	a.id = id
@@ -252,8 +252,8 @@ func (a *agreement) claim(ctx context.Context) (other, err error) {
 			"Redis or --key-prefix (SLUICE_KEY_PREFIX). To move the counters to this database, stop every node of the other "+
 			"one first; a killed node counts as live for %s", a.id, c.Before, claimLife), nil
 	case c.Before != "" && c.Before != a.id:
-		a.log.Warn("the counters belonged to another rules database, of which no node is live: they belong to that of this "+
-			"node now", "before", c.Before, "database", a.id)
+		a.log.Warn("the counters belonged to another rules database without a live node; from now on they belong to the "+
+			"rules database of this node", "before", c.Before, "database", a.id)
 	}
 	return nil, nil //nolint:nilnil // as above
 }

@@ -115,7 +115,7 @@ func (p *Pages) acceptInvite(v *kit.Visit, form url.Values) error {
 		return err
 	}
 	if err := p.Sessions.DeleteSession(v.Ctx, inviteKey(secret)); err != nil {
-		p.Logger.Warn("could not delete a link that was used; it is void all the same", "error", err)
+		p.Logger.Warn("could not delete a link that was used; it is void", "error", err)
 	}
 	if err := v.Begin(u); err != nil {
 		return err

@@ -199,7 +199,7 @@ func (r *Runner) leave(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
 	defer cancel()
 	if err := r.opt.Store.ReleaseAlerts(ctx, r.opt.Holder); err != nil {
-		r.opt.Log.Warn("the lease of alerts could not be released; it ends by itself", "error", err)
+		r.opt.Log.Warn("could not release the lease of alerts; it expires", "error", err)
 	}
 }
 

@@ -239,7 +239,7 @@ func (x *Exchange) confirmNow(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, arrivalsWait)
 	defer cancel()
 	if err := x.confirm(ctx); err != nil && ctx.Err() == nil {
-		x.opt.Log.Debug("what the other regions have received cannot be confirmed", "error", err)
+		x.opt.Log.Debug("cannot confirm which updates the other regions have received", "error", err)
 	}
 }
 
