@@ -40,11 +40,11 @@ const (
 // and remembers m in heard, at time now (ms). own are this region's own sums. It returns whether any of
 // them changed.
 //
-// Sums may be lost, repeated and reordered: in the end every region has the sum of what all have spent. A
-// unit counts in the window in which it was spent, by the clock of the region that spent it: units of a
-// window that is over are dropped, or counted in the previous window where that still counts. A bucket that
-// drains and a log book them at now; units that are two windows old (or times in which the bucket drains)
-// have ceased to count. If the clock of the other region is ahead, the bucket moves on to its window.
+// Sums may be lost, repeated and reordered: in the end every region counts the units of all regions. A unit counts in
+// the window in which it was spent, by the clock of the region that spent it: units of a window that is over are
+// dropped, or counted in the previous window where that still counts. A bucket that drains and a log book them at now;
+// units that are two windows old (or times in which the bucket drains) have ceased to count. If the clock of the other
+// region is ahead, the bucket moves on to its window.
 //
 // A later Reset in m empties the bucket of everything that was born before it.
 func Apply(l Limit, s *State, own *Sums, received *Received, region string, m *Sums, now int64) (Outcome, bool) {
@@ -111,8 +111,8 @@ func bookWindows(l Limit, s *State, m, last *Sums, now int64) {
 	}
 }
 
-// book books units that were spent in a window elsewhere, or takes them back if they are negative. It returns
-// those that are to be booked now instead.
+// book books units that were spent in a window elsewhere, or takes them back if they are negative. It returns the units
+// that the caller must book at the present time instead.
 func book(l Limit, s *State, shape, number, units, now int64) (arrived int64) {
 	g := gridOf(l)
 	if g.firstHit && shape == g.shape() {
@@ -125,7 +125,7 @@ func book(l Limit, s *State, shape, number, units, now int64) (arrived int64) {
 	}
 	ahead := number - g.number(at)
 	switch {
-	case shape != g.shape(), ahead > g.parts: // another limit, or clocks too far apart
+	case shape != g.shape(), ahead > g.parts: // another limit, or clocks that differ too much
 		return units
 	case ahead <= -g.kept: // it no longer counts
 	case !g.dated:
@@ -145,7 +145,7 @@ func book(l Limit, s *State, shape, number, units, now int64) (arrived int64) {
 func bookFirstHit(l Limit, s *State, start, units, now int64) {
 	at := max(now, start)
 	switch {
-	case start-now > l.Window: // clocks too far apart
+	case start-now > l.Window: // clocks that differ too much
 		at = now
 	case at-start >= l.Window: // it is over
 		return

@@ -4,29 +4,28 @@ import "strings"
 
 // Bounds of a ban.
 const (
-	// MaxBanDenials is the largest number of denials that begin a ban.
+	// MaxBanDenials is the largest number of denials after which a ban may begin.
 	MaxBanDenials int64 = 1_000_000
 	// MaxBanGrow is the largest factor between one ban and the next.
 	MaxBanGrow int64 = 10
 )
 
-// A ban denies a bucket for a time after too many denials. It is an ask of its own, directly behind
-// the ask whose denials it counts, in the same request:
+// A ban denies a bucket for a time after too many denials. It is a separate ask that directly follows the ask whose
+// denials it counts, in the same request:
 //
 //	{Key: BanKey(key), Limit: BanLimit(after, within, for, grow, most)}
 //
-// with weight 0. A take counts a denial of the ask before it whose weight is above 0, whether or not
-// other limits deny too. The denials within some time of the first counted one count together. The
-// one that makes them enough begins the ban at its own time. A ban lasts a fixed time, or as long as
-// the ban before times a factor if it begins soon enough after that one has ended. Denials during a
-// ban are not counted, so they do not lengthen it.
+// with weight 0. A take counts a denial of the preceding ask if that ask has a weight above 0, whether or not other
+// limits deny too. Denials count together if they are within some time of the first counted one. The denial that
+// completes the number begins the ban at its time. A ban lasts a fixed time. If it begins soon enough after an earlier
+// ban has ended, it lasts as long as that ban times a factor. Denials during a ban are not counted, so they do not
+// lengthen it.
 //
-// The decision of a ban denies while it lasts; RetryAfter and Reset are then the time to its end.
-// Otherwise it allows, and Remaining is the number of denials that are left until a ban begins. Only
-// takes count, unless the ban's ask has Look. A reset of the ban's ask ends the ban and forgets what was counted.
+// The decision of a ban denies while it lasts; RetryAfter and Reset are then the time to its end. Otherwise it allows,
+// and Remaining is the number of denials that are left until a ban begins. Only takes count, unless the ban's ask has
+// Look. A reset of the ban's ask ends the ban and clears its count.
 //
-// The counting is that of fixed_window with align first_hit. Cloudflare calls a ban without growth a
-// mitigation timeout.
+// A ban counts as fixed_window with align first_hit does. Cloudflare calls a ban without growth a mitigation timeout.
 
 // BanLimit returns the limit of a ban: after denials (1 to MaxBanDenials) within some ms (1 to
 // MaxWindow) begin it. It lasts ms (1 to MaxWindow), or grow (1 to MaxBanGrow) times the ban before,
@@ -42,7 +41,7 @@ func IsBan(l Limit) bool {
 		in(l.Burst, 1, MaxWindow) && in(l.Buckets, 1, MaxBanGrow) && in(l.Anchor, l.Burst, MaxWindow)
 }
 
-// BanKey returns the key of the ban beside the bucket of a key.
+// BanKey returns the key of the ban that belongs to the bucket of a key.
 func BanKey(k Key) Key { return k[:strings.LastIndexByte(string(k), '|')+1] + Key(traits[Ban].Kind) }
 
 // IsBanKey reports whether k is the key of a ban.
@@ -143,7 +142,7 @@ func (k banKernel) count(l Limit, s *State, now int64) int64 {
 	return length
 }
 
-// countDenials lets the bans among the asks of a denied take count.
+// countDenials counts a denied take in the bans among its asks.
 func countDenials(asks []Ask, states []*State, now int64, changed []bool, out []Decision) {
 	for i := 1; i < len(asks); i++ {
 		denied := !out[i-1].Allowed && !out[i-1].Held && asks[i-1].Weight > 0

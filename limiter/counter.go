@@ -1,9 +1,8 @@
 package limiter
 
-// counterKernel estimates a sliding window from two counters: the current
-// aligned window in full and the previous one in proportion to what of it the
-// sliding window still covers. The test prev*(W-e) + (cur+w)*W <= L*W is made
-// on integers; see docs/algorithms.md for where it comes from.
+// counterKernel estimates a sliding window from two counters: the current aligned window in full and the previous one
+// in proportion to the part that the sliding window still covers. The test prev*(W-e) + (cur+w)*W <= L*W is made on
+// integers; docs/algorithms.md derives it.
 type counterKernel struct{}
 
 // window returns the counts as they stand at t = max(now, s.At), the start of
@@ -58,7 +57,7 @@ func (k counterKernel) spend(l Limit, s *State, now, w int64, _ string) int64 {
 	return s.At
 }
 
-// backdate books w in the window before that of now.
+// backdate books w in the window before the present one.
 func (k counterKernel) backdate(l Limit, s *State, now, w int64) {
 	cur, prev, start, e := k.window(l, s, now)
 	s.Used, s.Prev, s.At = cur, addExact(prev, w), start+e

@@ -1,6 +1,6 @@
 package limiter
 
-// Charged is what a take or charge booked in one bucket, for a later refund.
+// Charged records the units that a take or charge booked in one bucket, for a later refund.
 type Charged struct {
 	// At is the time the charge was booked at, ms.
 	At int64
@@ -12,7 +12,7 @@ type Charged struct {
 	// Limit is the limit at that time. The zero Limit stands for an unknown one,
 	// which counts as unchanged.
 	Limit Limit
-	// Born is that of the bucket's state.
+	// Born is the number of the bucket (State.Born).
 	Born uint32
 }
 
@@ -37,22 +37,21 @@ type kernel interface {
 	expires(l Limit, s *State) int64
 }
 
-// Decide runs a take, peek or charge of all asks together at time now (ms).
-// states[i] is the bucket of asks[i] and is changed in place; changed[i]
-// reports whether it must be stored; out[i] receives the decision and
-// charged[i] what was booked (weight 0 for nothing, as for Ask.Look in a take). All slices have the length
-// of asks. It returns whether every limit allowed.
+// Decide runs a take, peek or charge of all asks together at time now (ms). states[i] is the bucket of asks[i] and is
+// changed in place; changed[i] reports whether it must be stored; out[i] receives the decision and charged[i] receives
+// the booked units (weight 0 if there are none, as for Ask.Look in a take). All slices have the length of asks. It
+// returns whether every limit allowed.
 //
-// A state is stored though nothing is spent if its clock was rebased to now, or if a ban counted a denial.
+// Even if nothing is spent, a state must be stored after its clock was rebased to now, or after a ban counted a denial.
 func Decide(
 	op Op, asks []Ask, id string, states []*State, now int64, changed []bool, out []Decision, charged []Charged,
 ) bool {
 	return DecideHeld(op, asks, id, states, now, changed, out, charged, nil)
 }
 
-// DecideHeld is Decide with something that may hold takes back. hold is called for each ask i whose weight fits, unless
-// op is OpCharge. It returns whether the ask is denied all the same, the wait to try again, and the weight that would
-// pass now.
+// DecideHeld is Decide with a function that may hold back takes. hold is called for each ask i whose weight fits,
+// unless op is OpCharge. It returns whether the ask is denied although it fits, the wait before the next attempt, and
+// the weight that would pass now.
 func DecideHeld(
 	op Op, asks []Ask, id string, states []*State, now int64, changed []bool, out []Decision, charged []Charged,
 	hold func(i int) (left, wait int64, held bool),
@@ -100,7 +99,8 @@ func DecideHeld(
 	return all
 }
 
-// lowerDenied lowers the limits that buckets keep below what is spent in them, for the takes that they deny.
+// lowerDenied lowers the limits that buckets keep, for denied takes whose limit is below the units that are already
+// spent.
 func lowerDenied(asks []Ask, states []*State, now int64, changed []bool, out []Decision) {
 	for i := range asks {
 		a, k := &asks[i], fixedKernel{}
@@ -136,9 +136,9 @@ func (d *Decision) figures(l Limit, s *State, now int64) {
 	d.Reset = reset
 }
 
-// Refund gives back c to one bucket at time now and returns the decision
-// (Allowed, Remaining, Reset and Refunded) and whether the state changed. It
-// gives back nothing if the bucket began anew since then, or an edit has mixed c with other charges.
+// Refund gives back c to one bucket at time now and returns the decision (Allowed, Remaining, Reset and Refunded) and
+// whether the state changed. It gives back nothing if the bucket has started empty since then, or if an edit has mixed
+// c with other charges.
 func Refund(l Limit, s *State, now int64, c Charged) (Decision, bool) {
 	k := l.Algorithm.Traits().kernel
 	d := Decision{Allowed: true, Limit: l.Capacity(), Rate: l.Rate()}
@@ -167,7 +167,7 @@ func RefundNow(l Limit, s *State, now, w int64) (Decision, bool) {
 	return d, changed
 }
 
-// refundAt gives back up to w units of those that were booked at the times, in their order.
+// refundAt gives back up to w units that were booked at the given times, in the order of the times.
 func refundAt(k kernel, l Limit, s *State, now, w int64, times ...int64) (units int64, changed bool) {
 	for _, at := range times {
 		gave, did := k.refund(l, s, now, Charged{At: at, Weight: w - units})

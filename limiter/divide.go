@@ -10,10 +10,10 @@ import (
 // floor if that is more, so that a holder that is silent can begin at once. The result has the order of
 // demands.
 //
-// The shares add up to limit, or to what all need together if that is less. A holder gets more than
-// another that is short of its need by at most one unit, and that only because it comes before it. More
-// demand never means a smaller share. Negative numbers count as 0, and floor as at most an equal part of
-// limit. Nothing is rounded up and nothing overflows.
+// The shares add up to limit, or to the sum of all needs if that is less. A holder whose need is not met gets at most
+// one unit less than any other holder, and only if the other comes first. More demand never means a smaller share.
+// Negative numbers count as 0, and floor as at most an equal part of limit. Nothing is rounded up and nothing
+// overflows.
 //
 // The algorithm is progressive filling, also called water-filling: the holders with the smallest need
 // get it, as long as that is at most an equal part of what is left; the others divide the rest equally

@@ -1,7 +1,7 @@
 package limiter
 
-// fixedKernel counts units in windows that do not overlap. A bucket may keep a limit of its own until its window ends;
-// see Kept.
+// fixedKernel counts units in windows that do not overlap. A bucket may keep a smaller limit until its window ends; see
+// Kept.
 type fixedKernel struct{}
 
 // window returns what is used in the window that holds max(now, s.At), and the

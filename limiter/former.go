@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// FormerKey returns the key of the bucket that the ask's limit had as Former.
+// FormerKey returns the key of the bucket that the ask's limit used before it was edited, as Former describes.
 func (a *Ask) FormerKey() Key {
 	return a.Key[:strings.LastIndexByte(string(a.Key), '|')+1] + Key(a.Former.Suffix())
 }
@@ -29,8 +29,8 @@ func Movable(a, b Limit) bool {
 		counts(b.Algorithm.Traits())
 }
 
-// Move charges the bucket to of an ask with what is spent in its former bucket at time now (ms), at most the ask's
-// capacity. The former bucket is then to be deleted. It reports whether it changed to.
+// Move charges the units that are spent in an ask's former bucket to its bucket to at time now (ms), at most the ask's
+// capacity. The caller then deletes the former bucket. Move reports whether it changed to.
 func Move(a *Ask, former, to *State, now int64) bool {
 	if !former.Exists {
 		return false
@@ -50,10 +50,11 @@ func Move(a *Ask, former, to *State, now int64) bool {
 	return true
 }
 
-// WideLook returns what a store is to look at in place of req, if that is a peek at limits with a Former: also at the
-// former buckets, behind the others. ok is false for all other requests. Narrow makes its answer that of req.
+// WideLook returns the request that a store answers in place of req, if req is a peek at limits with a Former: it also
+// peeks at the former buckets, which follow the others. ok is false for all other requests. Narrow turns the answer
+// into that for req.
 //
-// So a look moves nothing.
+// A peek thus moves no units.
 func WideLook(req *Request) (wide Request, ok bool) {
 	if req.Op != OpPeek {
 		return Request{}, false
@@ -72,10 +73,10 @@ func WideLook(req *Request) (wide Request, ok bool) {
 	return wide, ok
 }
 
-// Narrow makes res, the answer to WideLook of req, that of req: as if what is spent in the former buckets had moved. It
-// must have the decisions of that answer: after an error it has those of an earlier request.
-// Where somebody has moved it already, and a node that does not know the edit has spent more since, the waits are those
-// of units that were all spent now.
+// Narrow turns res, the answer to WideLook of req, into the answer to req, as if the units of the former buckets had
+// moved. res must hold the decisions of that answer: after an error it still holds the decisions of an earlier request.
+// If the units have already moved, and a node that has not loaded the edit has spent more since, the waits are computed
+// as if all units were spent now.
 func Narrow(req *Request, res *Result) {
 	n := len(req.Asks)
 	former := res.Limits[n:]
@@ -92,7 +93,7 @@ func Narrow(req *Request, res *Result) {
 	}
 }
 
-// fresh is what a look at a bucket says in which only the given units have been spent, now.
+// fresh is the decision of a peek at a bucket in which only the given units have been spent, all of them now.
 func fresh(a *Ask, spent, now int64) Decision {
 	var s State
 	a.Limit.Algorithm.Traits().kernel.spend(a.Limit, &s, now, spent, "")

@@ -2,8 +2,8 @@ package limiter
 
 import "math"
 
-// GuardMode says whether a take of a limit that spans regions is held to the region's part of what is left, and what
-// that part is before the other regions have been heard. The zero value is GuardOff.
+// GuardMode says whether a take of a limit that spans regions may spend only the region's part of the units that are
+// left, and how large that part is before the other regions have sent their sums. The zero value is GuardOff.
 type GuardMode uint8
 
 const (
@@ -18,18 +18,18 @@ const (
 // FullShare is Guard.Share of a region that may spend all that is left.
 const FullShare int64 = 1 << 16
 
-// MostTold is the most that a guard knows the others to have heard of in a window. So what is untold says whether a
-// charge was so large that sums are nearly full.
+// MostTold is the largest number of units of a window that a guard counts as received by the other regions. The rest
+// then says whether a charge was so large that sums are nearly full.
 const MostTold = MaxExact / 4
 
-// Guard bounds what a region spends of one bucket between two pieces of news: at most its share of what was left when
-// the others last heard of it. It is kept beside the region's own sums and does not travel.
+// Guard bounds the units that a region spends of one bucket between two updates: at most its share of the units that
+// were left when the other regions last received its sums. It is stored with the region's own sums and is not sent.
 type Guard struct {
-	// Share is the region's share of what is left, in 1/FullShare; 0 if the others have not heard of it yet. The part
-	// is rounded down, or up if Lead: of all regions one at most should lead.
+	// Share is the region's share of the units that are left, in 1/FullShare; 0 until the other regions have received
+	// its first sums. The part is rounded down, or up if Lead: at most one of all regions should lead.
 	Share int64
 	Lead  bool
-	// Told is how many units of the newest window the others have heard of.
+	// Told is the number of units of the newest window that the other regions have received.
 	Told int64
 }
 
@@ -37,7 +37,7 @@ type Guard struct {
 type Regions struct {
 	// Count is the number of regions, with this one.
 	Count int64
-	// Wait is Decision.RetryAfter of a take that is held back, ms: about the time to the next news.
+	// Wait is Decision.RetryAfter of a take that is held back, ms: about the time until the next update.
 	Wait int64
 	// Parts is of how many parts of its limit a bucket must hold more than one before takes are exported; 0 for all.
 	// See WorthParts.
@@ -60,8 +60,9 @@ func (r Regions) share(mode GuardMode, g Guard) (share int64, lead bool) {
 }
 
 // Held reports whether the region's guard holds back a take of w units that fits the bucket s at time now (ms), and if
-// so how many units it would let pass. What is left is what the region may count on and what it has spent since the
-// others heard of it: by now it knows what those had spent by then.
+// so how many units it would let pass. The part is taken of the units that are left now plus the units that the region
+// has spent since the other regions received its sums: the region has by now received the units that those had spent at
+// that time.
 func (m *Sums) Held(l Limit, s *State, now, w int64, mode GuardMode, r Regions) (left int64, held bool) {
 	share, lead := r.share(mode, m.Guard)
 	if share == FullShare || w == 0 {
@@ -86,7 +87,7 @@ func (m *Sums) Held(l Limit, s *State, now, w int64, mode GuardMode, r Regions) 
 	return max(0, int64(part)-(mine-w)), true
 }
 
-// numberNow is the number of the window in which a take at time now is booked.
+// numberNow returns the number of the window that counts a take at time now.
 func (m *Sums) numberNow(l Limit, s *State, now int64) int64 {
 	g := m.grid(l)
 	switch {
@@ -98,7 +99,7 @@ func (m *Sums) numberNow(l Limit, s *State, now int64) int64 {
 	return g.number(now)
 }
 
-// Deny counts units that were held back, so that the others learn what the region was asked for.
+// Deny counts units that were held back, so that the other regions learn the demand of this region.
 func (m *Sums) Deny(now, w int64) {
 	if m.Born == 0 {
 		m.Born = max(now, 1, m.Reset)

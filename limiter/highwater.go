@@ -2,13 +2,12 @@ package limiter
 
 import "context"
 
-// HighWater names a high-water mark: the most units that have counted at once in any bucket of a group. It bounds what
-// any of them still holds, also after answers that were lost. An Ask names the group of its bucket.
+// HighWater names a high-water mark: the most units that have counted at once in any bucket of a group. It bounds the
+// units that any of these buckets still holds, even after answers were lost. An Ask names the group of its bucket.
 type HighWater struct {
-	// Name is that of the group, at most 64 bytes.
+	// Name is the name of the group, at most 64 bytes.
 	Name string
-	// Life is for how long, ms, a unit counts at the most after it was spent, where a Decision's Reset does not say it;
-	// 0 where it does.
+	// Life is the longest time, ms, for which a spent unit counts, if a Decision's Reset does not say it; 0 if it does.
 	Life int64
 	// Margin is added to how long a unit counts, ms.
 	Margin int64
@@ -22,7 +21,7 @@ type HighWaterReader interface {
 }
 
 // Water is a high-water mark as it is stored: Level counts until Until (ms), and then Next until NextUntil, which is
-// less and later. The zero value is that of nothing.
+// less and later. The zero value means that no unit counts.
 type Water struct{ Level, Until, Next, NextUntil int64 }
 
 // At returns the mark at a time.
@@ -51,8 +50,8 @@ func (m Water) Raise(level, until, now int64) Water {
 	return m
 }
 
-// waterGrains is into how many steps Life is divided. How long units count is rounded up to steps, so that a mark is
-// not written anew with each of them.
+// waterGrains is the number of steps into which Life is divided. The time for which units count is rounded up to steps,
+// so that not every unit rewrites the mark.
 const waterGrains = 8
 
 // Note returns the mark after a request on a bucket of the group was decided at a time. d is the decision on a.

@@ -22,7 +22,7 @@ func (m *HotMode) UnmarshalText(text []byte) error {
 
 // Heat says how busy a bucket is.
 type Heat struct {
-	// Rate is the current number of takes per second.
+	// Rate is the present number of takes per second.
 	Rate int64 `json:"rate"`
 	// Hot: the rate reached the one from which a key is hot, and has not fallen below half of it
 	// since.

@@ -25,9 +25,8 @@ type Key string
 //
 //	{key:user:42}|w60000|sc
 //
-// The window in ms, after a w, stands where a rule's bucket has the rule's id.
-// Nothing else of the limit counts, so a changed count or burst keeps what was
-// spent.
+// The window in ms, after a w, stands where a rule's bucket has the rule's id. The other members of the limit do not
+// matter, so a changed count or burst keeps the spent units.
 func DirectKey(key string, l Limit) Key {
 	b := make([]byte, 0, len(key)+32)
 	b = append(b, "{key:"...)
@@ -87,9 +86,8 @@ func AppendValue(dst []byte, v string) []byte {
 	return dst
 }
 
-// AppendHashed appends %h and the SHA-256 of v in base64url (43 characters).
-// It serves values too long to store, and those that must not be stored in
-// clear, such as API keys.
+// AppendHashed appends %h and the SHA-256 of v in base64url (43 characters). It is used for values that are too long to
+// store, and for values that must not be stored in clear, such as API keys.
 func AppendHashed(dst []byte, v string) []byte {
 	sum := sha256.Sum256([]byte(v))
 	dst = append(dst, '%', 'h')

@@ -17,9 +17,9 @@ func (l *Limit) Leasable() bool {
 	return l.Window/max(1, l.Buckets) > leasePart
 }
 
-// LeaseLife returns for how many ms after its charge a lease of the limit, which is Leasable, may be spent, and
-// whether what may be spent shrinks evenly to nothing meanwhile. d is the decision that charged it, so something
-// counts now.
+// LeaseLife returns for how many ms after its charge a lease of the limit, which is Leasable, may be spent, and whether
+// the units that may be spent shrink evenly to nothing during that time. d is the decision that charged the lease, so
+// some units count now.
 //
 // Windows: until the window (or sub-window) that it was charged in ends, because there its units count the same
 // whenever they are spent. Buckets: the level in the store drains whether or not the units are spent, so they must not

@@ -36,7 +36,7 @@ func (k levelKernel) fits(l Limit, s *State, now, w int64, _ string) (bool, int6
 	return bucketFits(l, level, w, t-now)
 }
 
-// bucketFits tests a scaled level; skew is added to the wait.
+// bucketFits reports whether w units fit above a scaled level, and the wait if not; skew is added to the wait.
 func bucketFits(l Limit, level, w, skew int64) (bool, int64) {
 	if w > l.Burst {
 		return false, Never
@@ -107,7 +107,7 @@ func (k levelKernel) expires(l Limit, s *State) int64 {
 	return t + ceilDiv(level, l.Count)
 }
 
-// delay is how long an admitted request waits for what is queued before it.
+// delay is how long an admitted request waits for the requests that are queued before it.
 func delay(l Limit, s *State, now int64, allowed bool) int64 {
 	if !l.Algorithm.Traits().Queues {
 		return 0

@@ -63,25 +63,25 @@ type Limit struct {
 	// Window is in milliseconds, 1 to MaxWindow. For concurrency it is how long
 	// a slot is held unless it is renewed.
 	Window int64
-	// Burst is the capacity of the bucket algorithms, in units. The caller has set
-	// it to Count if none was given. Of a log it is what Sparing says.
+	// Burst is the capacity of the bucket algorithms, in units. The caller has set it to Count if none was given. For a
+	// log, see Sparing.
 	Burst int64
 	// Align and Anchor (ms since the epoch, may be negative) place the windows
 	// of fixed_window.
 	Align  Align
 	Anchor int64
-	// Kept, of fixed_window only, says whether the bucket may keep a smaller limit of its own. Such a limit does not
-	// span regions, and is not divided.
+	// Kept, for fixed_window only, says whether the bucket may keep a smaller limit. Such a limit does not span
+	// regions, and is not divided.
 	Kept Kept
 	// Buckets is the number of sub-windows of sliding_window_buckets.
 	Buckets int64
 	// PerPeriod: fixed_window with AlignCalendar has a bucket for each period, which stays readable for a while after its
 	// end; see At. The key of an ask has the period (Suffix).
 	PerPeriod bool
-	// Of a Ban, these have other meanings; see BanLimit.
+	// In a Ban, these fields have other meanings; see BanLimit.
 }
 
-// Kept says what the limit that a bucket keeps has to do with a Limit. The bucket forgets it when its window ends.
+// Kept says how a Limit uses the limit that its bucket keeps. The bucket drops that limit when its window ends.
 type Kept uint8
 
 const (
@@ -90,8 +90,9 @@ const (
 	// KeptObeyed lets the smaller of Limit.Count and the kept limit count.
 	KeptObeyed
 	// KeptSet is KeptObeyed, and a take or charge that spends something makes Limit.Count the kept limit if it is
-	// smaller. A take that this limit denies does so too if more than Limit.Count is spent already, so that lowering the
-	// limit below that stops everybody. Other denied takes change nothing, nor do looks and settlements.
+	// smaller. A take that this limit denies does so too if more than Limit.Count is already spent, so that lowering
+	// the limit below the spent units stops all takes. Other denied takes change nothing. Looks and settlements change
+	// nothing either.
 	KeptSet
 )
 
@@ -220,8 +221,8 @@ const Never int64 = -1
 // Decision is the decision of one limit on one request. All times are milliseconds
 // measured from the request's own time. The zero value is a denial.
 type Decision struct {
-	// Allowed: the weight fits. Of several limits taken together, each has its own
-	// answer; nothing was spent unless all of them allowed.
+	// Allowed: the weight fits. If several limits are taken together, each has a separate answer; nothing was spent
+	// unless all of them allowed.
 	Allowed bool
 	// Limit is the largest weight that the bucket ever admits: the count, or the
 	// burst of a bucket algorithm.
@@ -233,13 +234,13 @@ type Decision struct {
 	// this decision; never negative.
 	Remaining int64
 	// Used is how many units count after this decision, rounded up. It exceeds Limit after a charge or a settlement of
-	// more than was left, or while a lowered limit holds what was spent before. It stops at MaxExact, divided by the
-	// window where fractions count. A denial from a cache may have that of a moment before.
+	// more than was left, or while a lowered limit still counts units that were spent before. It stops at MaxExact,
+	// divided by the window where fractions count. A denial from a cache may show a slightly older number.
 	Used int64
-	// RetryAfter is 0 if allowed, else the smallest wait after which the same
-	// request is admitted if there are no others, or Never.
+	// RetryAfter is 0 if allowed. Otherwise it is the smallest wait after which the same request is admitted if there
+	// are no other requests, or Never.
 	RetryAfter int64
-	// Reset is the wait until nothing counts as spent: 0 if nothing does, or Never.
+	// Reset is the wait until no unit counts as spent, 0 if none counts now, or Never.
 	Reset int64
 	// Delay is the wait that leaky_queue imposes on an admitted request; Never if it
 	// denied the request, and 0 for other algorithms.
@@ -248,8 +249,8 @@ type Decision struct {
 	Refunded int64
 	// BanBegan: this decision, of a ban or of a limit with one, began it.
 	BanBegan bool
-	// Held: the limit has room, but the region has spent its part of it until the next news (see Guard). Remaining
-	// is what is left of that part.
+	// Held: the limit has room, but the region has spent its part until the next update (see Guard). Remaining is the
+	// rest of that part.
 	Held bool
 }
 

@@ -40,7 +40,7 @@ func (logKernel) held(live []Entry, limit int64) int64 {
 	return n
 }
 
-// readLoose counts the entries that stand by themselves, for a test.
+// readLoose counts the entries outside blocks, for a test.
 func readLoose(es []Entry) {
 	if countRead != nil {
 		for i := range es {

@@ -5,19 +5,19 @@ import (
 	"slices"
 )
 
-// A log that holds many entries keeps those in its middle in blocks, so that a decision reads a bounded part of it: the
-// entries that stand by themselves, the sums of the blocks, and the entries of one or two blocks.
+// A log with many entries packs the entries in its middle into blocks, so that a decision reads a bounded part of it:
+// the entries outside blocks, the sums of the blocks, and the entries of one or two blocks.
 //
-// A block is one element of State.Entries: At is the time of its newest entry, Weight the sum of its units (MaxExact if
-// it is that much or more), and ID its entries, packed. ID is empty of an entry that stands by itself. Packed are as
-// varints the number of the entries, the time from the oldest to the newest, and for each entry, newest first, how long
-// before the one that follows it, and its units.
+// A block is one element of State.Entries: At is the time of its newest entry, Weight the sum of its units (at most
+// MaxExact), and ID its packed entries. An entry outside blocks has an empty ID. The packed form holds varints: the
+// number of entries, the time from the oldest to the newest, and for each entry, newest first, the time to the next
+// newer entry and its units.
 const (
 	// blockSize is the most entries of a block.
 	blockSize = 128
 	// mostJoins is how often a charge above the limit joins the two oldest entries.
 	mostJoins = 512
-	// looseMax is how many of the newest entries stand by themselves before the older half of them becomes a block.
+	// looseMax is the number of newest entries outside blocks at which the older half of them becomes a block.
 	looseMax = 2 * blockSize
 )
 
@@ -99,7 +99,7 @@ func (e *Entry) unpack(limit int64) []Entry {
 	return out
 }
 
-// pack makes a block of entries that stand by themselves, oldest first, at least one.
+// pack makes a block of one or more entries, oldest first.
 func pack(es []Entry) Entry {
 	newest := es[len(es)-1].At
 	b := binary.AppendUvarint(make([]byte, 0, 16+4*len(es)), uint64(len(es)))
@@ -141,7 +141,7 @@ func (s *State) split(i int, limit int64) {
 	s.Entries = slices.Replace(s.Entries, i, i+1, es...)
 }
 
-// gather makes a block of the older half of the newest entries that stand by themselves, if there are enough.
+// gather makes a block of the older half of the newest entries outside blocks, if there are enough.
 func (s *State) gather() {
 	n := len(s.Entries)
 	if n < looseMax {
@@ -155,7 +155,7 @@ func (s *State) gather() {
 	s.join(n-looseMax, n-looseMax+blockSize)
 }
 
-// join makes one block of the elements from i to before j, whose units are few enough to be told exactly.
+// join makes one block of the elements from i to before j. The sum of their units must be below MaxExact.
 func (s *State) join(i, j int) {
 	var es []Entry
 	for k := i; k < j; k++ {
@@ -200,7 +200,7 @@ func (s *State) joinOldest(n int64) {
 }
 
 // thin joins the block at i, of which an entry was removed, with a neighbour if both together are small. The number of
-// blocks thus stays in proportion to that of the entries.
+// blocks thus stays in proportion to the number of entries.
 func (s *State) thin(i int) {
 	for _, k := range [2]int{i, i - 1} {
 		if k < 0 || k+1 >= len(s.Entries) || !s.Entries[k].isBlock() || !s.Entries[k+1].isBlock() {

@@ -2,17 +2,18 @@ package limiter
 
 // Part is what a region makes of an ask.
 type Part struct {
-	// Asked is the ask in its place. Its limit is the part of this region.
+	// Asked is the ask that replaces it. Its limit is the part of this region.
 	Asked Ask
-	// Limit is that of Asked without its Spare units, and Whole the count of the limit that it is a part of, 0 if the
-	// limit is not divided.
+	// Limit is the limit of Asked without its Spare units. Whole is the count of the whole limit, 0 if the limit is not
+	// divided.
 	Limit Limit
 	Whole int64
-	// CutOff: another region is not heard of, and the rule says what this one may spend meanwhile. Shut: nothing, so that
-	// Asked has a limit of 0. Limit is the whole one then.
+	// CutOff: this region receives no updates from another one, and the rule says how much it may spend until then.
+	// Shut: it may spend nothing, so the limit of Asked is 0, and Limit is the whole limit.
 	CutOff, Shut bool
-	// Holders is how many regions decide by themselves while the home of the bucket cannot, each by an equal share, and
-	// Elsewhere says that this home is another region. Both are only known after an error; 0 for a bucket without a home.
+	// Holders is the number of regions that decide by an equal share while the home of the bucket cannot decide.
+	// Elsewhere says that this home is another region. Both are known only after an error, and are zero for a bucket
+	// without a home.
 	Holders   int64
 	Elsewhere bool
 }

@@ -16,13 +16,13 @@ const (
 	periodLead int64 = 3_600_000
 )
 
-// A limit with PerPeriod has a bucket of its own for each period. The bucket's key ends in the period's start, as in
+// A limit with PerPeriod uses a separate bucket for each period. The bucket's key ends in the period's start, as in
 //
 //	{user:42}|17|fw.1767225600000
 //
-// Stores count in it until PeriodKept after the period's end: it can be read until then, and a settlement that comes
-// late is counted in the period that the request was in. The node's clock chooses the period. So two nodes whose clocks
-// differ count a request at the boundary in one of two periods, never in both.
+// Stores keep it until PeriodKept after the period's end: it can be read until then, and a late settlement counts in
+// the period of its request. The node's clock chooses the period. So two nodes whose clocks differ count a request at
+// the boundary in one of two periods, never in both.
 
 // At returns the limit for a request at an instant (ms): of a limit that is PerPeriod, the period that contains it
 // begins at Anchor.
@@ -62,8 +62,8 @@ type PeriodLister interface {
 	PeriodKeys(ctx context.Context, at string) (keys []Key, next string, err error)
 }
 
-// Period splits a key into that of the rule's buckets and the start of a period, ms. ok is false if the bucket is not
-// one of a limit that is PerPeriod.
+// Period splits a key into the key of the rule's buckets and the start of a period, ms. ok is false if the limit of the
+// bucket is not PerPeriod.
 func (k Key) Period() (of Key, start int64, ok bool) {
 	text := string(k)
 	kind := strings.LastIndexByte(text, '|') + 1
@@ -86,7 +86,7 @@ func (l Limit) Stored() Limit {
 	return l
 }
 
-// PeriodWait returns how long a wait until the end of the window of Stored is until the period's end, at least 1 ms. It
+// PeriodWait turns a wait until the end of the window of Stored into the wait until the period's end, at least 1 ms. It
 // leaves 0 and Never as they are.
 func PeriodWait(wait int64) int64 {
 	if wait <= 0 {

@@ -10,9 +10,9 @@ const Restored = ""
 
 // Restore books in the bucket s the units that this region had spent in it before its store lost its data. m is the
 // sums that another region has received from this one, and own the sums since the loss, which then continue the
-// incarnation of m. So the other regions book the difference to the sums that they have, as if the store had lost its
-// last writes alone. own must not have been exported since the loss: a region that has received a later incarnation
-// ignores earlier ones.
+// incarnation of m. The other regions thus book only the difference to the sums that they have, as if the store had
+// lost just its last writes. own must not have been exported since the loss: a region that has received a later
+// incarnation ignores earlier ones.
 //
 // Regions may have received different sums. The largest of one incarnation counts, and the latest incarnation of
 // several, in whatever order they arrive, and however often.

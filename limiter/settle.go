@@ -21,9 +21,9 @@ func Settle(l Limit, s *State, now int64, c Charged, actual int64) (Decision, bo
 	return d, changed
 }
 
-// separable reports whether the bucket s, whose limit is now l, can still tell the units
-// of c from others. It has none of them if it began anew, and cannot after an edit that moved
-// them to another window or changed how fast they drain.
+// separable reports whether the bucket s, whose limit is now l, can still separate the units of c from others. It holds
+// none of them if it has started empty since, and cannot separate them after an edit that moved them to another window
+// or changed how fast they drain.
 func (c *Charged) separable(l Limit, s *State) bool {
 	was, t := &c.Limit, l.Algorithm.Traits()
 	switch {

@@ -6,9 +6,9 @@ import (
 	"sort"
 )
 
-// The slots of a concurrency limit are kept in the order of their start, of one millisecond in that of their ids. Up to
-// looseMax of them stand in State.Entries; of more, State.Slots has them in chunks with a sum each, and finds them by
-// their ids. So a decision reads the sums and a chunk or two.
+// The slots of a concurrency limit are sorted by start, and within a millisecond by id. Up to looseMax of them are in
+// State.Entries. If there are more, State.Slots holds them in chunks, each with its sum, and finds them by id. A
+// decision thus reads the sums and one or two chunks.
 
 // Slots are the many slots of one bucket. It belongs to the State that points to it.
 type Slots struct {
@@ -33,7 +33,7 @@ func bySlot(a, b Entry) int {
 	return cmp.Compare(a.ID, b.ID)
 }
 
-// sum returns the units of entries that stand by themselves.
+// sum returns the units of entries outside chunks.
 func sum(es []Entry) int64 {
 	var n int64
 	for i := range es {
@@ -48,7 +48,7 @@ func after(es []Entry, limit int64) int {
 	return sort.Search(len(es), func(i int) bool { return es[i].At > limit })
 }
 
-// liveSlots are those that count, of a state as it is: the first chunk without what does not.
+// liveSlots are the slots of a state that still count: the first chunk without its ended slots, and the others.
 type liveSlots struct {
 	first []Entry
 	units int64 // of first
@@ -169,7 +169,7 @@ func (s *Slots) add(e Entry) {
 	if len(c.entries) <= looseMax {
 		return
 	}
-	// Most are added at the end; what stays is then nearly full.
+	// Most slots are added at the end; the chunk that stays is then nearly full.
 	at := looseMax / 2
 	if n == len(s.chunks)-1 {
 		at = looseMax * 7 / 8
@@ -215,7 +215,7 @@ func (s *Slots) remove(e Entry) {
 	}
 }
 
-// dropSlots drops those that do not count.
+// dropSlots drops the slots that have ended.
 func (s *State) dropSlots(limit int64) {
 	if s.Slots == nil {
 		s.dropFirst(after(s.Entries, limit))
@@ -244,7 +244,7 @@ func (s *Slots) forget(es []Entry) {
 	}
 }
 
-// loosen lets the slots stand by themselves again once they are few.
+// loosen moves the slots back to State.Entries once they are few.
 func (s *State) loosen() {
 	if b := s.Slots; len(b.starts) <= blockSize {
 		s.Slots = nil
@@ -271,7 +271,7 @@ func (s *State) AllEntries() []Entry {
 	return s.Entries
 }
 
-// GatherSlots orders the slots in Entries of a state from outside, and reports whether each has an id of its own.
+// GatherSlots sorts the slots in Entries of a state that was read from outside, and reports whether their ids differ.
 func GatherSlots(s *State) bool {
 	slices.SortFunc(s.Entries, bySlot)
 	ids := make(map[string]bool, len(s.Entries))

@@ -2,15 +2,15 @@ package limiter
 
 import "context"
 
-// Spent is what is known of one bucket that spans regions: this region's own sums, and the latest heard of each other
-// one, at time Now (ms) of the store.
+// Spent is what this region knows of one bucket that spans regions: its own sums, and the latest sums received from
+// each other region, at time Now (ms) of the store.
 type Spent struct {
 	Own      Sums
 	Received Received
 	Now      int64
 }
 
-// SpentReader is a Store that tells what each region has spent. It is safe for concurrent use.
+// SpentReader is a Store that reads the units that each region has spent. It is safe for concurrent use.
 type SpentReader interface {
 	// Spent reads a bucket whose limit spans regions. It changes nothing. Errors are a *StoreError.
 	Spent(ctx context.Context, key Key) (Spent, error)
@@ -29,9 +29,9 @@ func (m *Sums) Over(l Limit, now int64) bool {
 	return m.Reset == 0 && (m.Born == 0 || m.Shape == m.grid(l).shape() && m.Counting(l, now) == 0)
 }
 
-// Counting is how many units of the sums are in windows that still count at time now (ms): of the last two of a
-// sliding window counter, and of the last two periods of a bucket that drains or of a log, where a part of them may not
-// count any more. It is 0 if the sums are those of another shape of limit.
+// Counting is the number of units of the sums in windows that still count at time now (ms). For a sliding window
+// counter these are the last two windows; for a bucket that drains and for a log the last two periods, where some of
+// the units may no longer count. It is 0 if the sums have another shape of limit.
 func (m *Sums) Counting(l Limit, now int64) (units int64) {
 	g := gridOf(l)
 	if l.Algorithm.Traits().Decay == DecayDrain { // whose limits may differ

@@ -18,8 +18,8 @@ import "math/bits"
 //	bn  At: first counted denial; Used: counted ones; Prev: end of the last ban, Scale: its length
 type State struct {
 	Exists bool
-	// Born is the number that the store gave the bucket when it began, also after a reset. It tells a bucket from those
-	// that had its key before.
+	// Born is the number that the store gave the bucket when it began, also after a reset. It distinguishes a bucket
+	// from earlier buckets with the same key.
 	Born    uint32
 	At      int64
 	Used    int64

@@ -18,10 +18,9 @@ const (
 	// OpCharge spends whether or not the weight fits; Allowed says whether it did.
 	// It does not apply to concurrency.
 	OpCharge
-	// OpRefund gives back units; Decision.Refunded is their number. With an ID it
-	// gives back the take or charge recorded under that ID, once, and never leaves
-	// less than without that charge. Without an ID it gives back the units spent last,
-	// up to the weight.
+	// OpRefund gives back units; Decision.Refunded is their number. With an ID it gives back the take or charge
+	// recorded under that ID, once, and never leaves less than without that charge. Without an ID it gives back the
+	// most recently spent units, up to the weight.
 	OpRefund
 	// OpReset deletes the buckets.
 	OpReset
@@ -32,22 +31,20 @@ const (
 	// OpRenew restarts the concurrency slot held under ID; Allowed is false if
 	// none is held.
 	OpRenew
-	// OpSettle changes the take or charge recorded under ID to each ask's Weight:
-	// the difference is charged, whether or not it fits, or refunded
-	// (Decision.Refunded says how much). Once: a repeat gets the stored answer.
-	// Without such a record Allowed is false and nothing changes. Slots, asks that
-	// look and limits that are not in the record do not change.
-	// With Keep and an Attempt of MaxExact it settles nothing: the record is kept for so long from now, and Allowed says
-	// whether there is one that has not been settled.
+	// OpSettle changes the take or charge recorded under ID to each ask's Weight: the difference is charged, whether or
+	// not it fits, or refunded (Decision.Refunded says how much). Once: a repeat gets the stored answer. Without such a
+	// record Allowed is false and nothing changes. Slots, asks that look and limits that are not in the record do not
+	// change. With Keep and an Attempt of MaxExact it settles nothing: it prolongs the record to Keep from now, and
+	// Allowed says whether there is an unsettled record.
 	OpSettle
-	// OpApply books in the one ask's bucket, which spans regions, what the region named by
-	// ID spent in it: Request.Sums, of which only the difference to those applied before
-	// counts; see Apply. Replayed says that they told nothing new. Allowed is false if they
-	// contradict those before (Shrunk); then nothing changed.
+	// OpApply books the units that the region named by ID spent in the one ask's bucket, which spans regions:
+	// Request.Sums, of which only the difference to the sums applied before counts; see Apply. Replayed says that the
+	// sums are not newer. Allowed is false if they contradict earlier ones (Shrunk); then nothing changed.
 	OpApply
-	// OpRestore books in the one ask's bucket, which spans regions, what this region itself had spent in it before the
-	// store lost its data, as another region knows it (Request.Sums); see Restore. Replayed is as for OpApply. Allowed is
-	// false, and nothing changed, if the store is not being restored (Exporter.BeginRestore), or as for OpApply.
+	// OpRestore books the units that this region had spent in the one ask's bucket, which spans regions, before the
+	// store lost its data, as another region knows them (Request.Sums); see Restore. Replayed is as for OpApply.
+	// Allowed is false, and nothing changed, if the store is not being restored (Exporter.BeginRestore), or as for
+	// OpApply.
 	OpRestore
 )
 
@@ -83,20 +80,19 @@ type Ask struct {
 	// the others are taken all or nothing. If it denies, all are denied. Other
 	// operations ignore it.
 	Look bool
-	// Spans: the limit spans regions. The bucket keeps Sums of what is spent in it, for
-	// other regions to apply. Only where Traits.Spans.
+	// Spans: the limit spans regions. The bucket keeps Sums of the units that are spent in it, for other regions to
+	// apply. Only if Traits.Spans.
 	Spans bool
-	// Guard says whether a take of a limit that spans regions is held to the region's part of it. Without one the limit
-	// may be a part itself, so that other regions do not hear of it (Sums.Count).
+	// Guard says whether a take of a limit that spans regions may spend only the region's part. Without a guard the
+	// limit may already be a part; then its size is not sent to other regions (Sums.Count).
 	Guard GuardMode
 	// SpanOf is the id of the rule by whose span a region may have to spend only a part of Limit, 0 for none. A store
 	// that knows the other regions puts the part in place of Limit (Part.Asked). Other stores ignore it.
 	SpanOf int64
 	// Spare is how many units of Limit are above that of the rule of SpanOf.
 	Spare int64
-	// NotAfter is until when, ms on the store's clock, the limit is known to be that of this
-	// bucket; 0 for always. A store that begins to decide later returns CauseTimeout.
-	// Stores in memory, which decide at once, ignore it.
+	// NotAfter is the time, ms on the store's clock, until which this limit applies to the bucket; 0 for always. A
+	// store that begins to decide later returns CauseTimeout. Stores in memory, which decide at once, ignore it.
 	NotAfter int64
 	// HighWater names the high-water mark that covers this bucket; nil for none. Stores write it in one step with what
 	// is spent.
@@ -110,9 +106,9 @@ type Ask struct {
 	// the bucket is hot and Hot is not HotExact. Stores that keep buckets ignore it.
 	HotRaise int64
 	// Former is the limit that the bucket had under an algorithm of another kind, nil for none. Its bucket is that of
-	// FormerKey. The store first moves what is spent in it: it charges at most Limit's capacity to this one and deletes
-	// that one, in one step; then it decides. A peek tells what that would give and moves nothing. Neither algorithm may
-	// be concurrency, and the limit does not span regions.
+	// FormerKey. The store first moves its spent units: in one step it charges them, at most Limit's capacity, to this
+	// bucket and deletes the former one; then it decides. A peek reports the same decision and moves nothing. Neither
+	// algorithm may be concurrency, and the limit does not span regions.
 	Former *Limit
 }
 
@@ -126,8 +122,8 @@ type HotMode uint8
 const (
 	// HotExact decides every request in the store.
 	HotExact HotMode = iota
-	// HotLeased lets a node lease parts of the limit and spend them by itself:
-	// never over the limit, possibly a little under it.
+	// HotLeased lets a node lease parts of the limit and spend them in its memory: never over the limit, possibly a
+	// little under it.
 	HotLeased
 	// HotSharded splits the bucket among several keys, each with a part of the
 	// limit: never over the limit, but a weight above a part never passes.
@@ -144,12 +140,11 @@ type Request struct {
 	// Unrepeated: the ID was made for this request, and nobody repeats it after a failure. A store of several places
 	// then gives back what the request may have taken. Other stores ignore it.
 	Unrepeated bool
-	// Keep is the least time for which the record of a take or charge is kept, so
-	// that it can be settled or refunded until then; of an OpSettle see there. In ms, 0 to RecordKeepMax; 0
-	// leaves it to RecordTTL.
+	// Keep is the least time for which the record of a take or charge is kept, so that it can be settled or refunded
+	// until then; for OpSettle see there. In ms, 0 to RecordKeepMax; 0 leaves it to RecordTTL.
 	Keep int64
-	// Attempt tells a take or charge from its repeats under the same ID, and is then given to the OpRefund that gives
-	// back what this one took: other repeats may rely on it. 1 to MaxExact, 0 for none; see ReplayWindow.
+	// Attempt distinguishes a take or charge from its repeats under the same ID. OpRefund names it to give back what
+	// this attempt took, because other repeats may rely on the charge. 1 to MaxExact, 0 for none; see ReplayWindow.
 	Attempt int64
 	// Brief: nobody needs the record of a take or charge after RecordBrief; Keep is 0.
 	Brief bool
@@ -162,13 +157,13 @@ type Request struct {
 	// Late: the request has waited for its turn for as long as it may before it came here. While a store with a queue
 	// answers, it refuses such a request with CauseOverload. Others ignore it.
 	Late bool
-	// Partly: if another region does not decide a take or peek, those of the first so many asks that are not at home there
-	// are decided all the same; see Result.Rest. A store that knows no other regions ignores it.
+	// Partly: if another region does not decide a take or peek, the store still decides those of the first Partly asks
+	// whose home is not that region; see Result.Rest. A store that knows no other regions ignores it.
 	Partly int
-	// Again: the same units were asked for before, by the same caller. A store that counts what is asked for does not
-	// count them twice; others ignore it.
+	// Again: the same caller has asked for the same units before. A store that counts demand does not count them twice;
+	// other stores ignore it.
 	Again bool
-	// Sums are those of OpApply and OpRestore, not changed by them.
+	// Sums are the sums for OpApply and OpRestore, which do not change them.
 	Sums *Sums
 	// Asks are 1 to MaxLimits limits with distinct keys.
 	Asks []Ask
@@ -189,13 +184,13 @@ type Result struct {
 	At int64
 	// Limits has one decision an Ask, in order.
 	Limits []Decision
-	// Parts says what the region makes of each Ask, nil where that is nothing, and Rest is what was decided although
-	// another region did not decide; both also with an error. Only a store that knows the other regions sets them.
+	// Parts holds for each Ask how the region changed it, nil if it did not. Rest is what was decided although another
+	// region did not decide. Both are set even with an error, and only by a store that knows the other regions.
 	Parts []*Part
 	Rest  *Call
 }
 
-// Part is that of an Ask, nil for none.
+// Part returns the Part of an Ask, nil if there is none.
 func (r *Result) Part(ask int) *Part {
 	if r.Parts == nil {
 		return nil
@@ -219,8 +214,8 @@ type Call struct {
 type Store interface {
 	// Do decides one request within the deadline of ctx.
 	Do(ctx context.Context, req *Request, res *Result) error
-	// DoAll decides each call by itself, in order, and sets Result and Err. A
-	// failure does not affect the other calls.
+	// DoAll decides the calls independently, in order, and sets Result and Err of each. A failure does not affect the
+	// other calls.
 	DoAll(ctx context.Context, calls []Call)
 }
 

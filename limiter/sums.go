@@ -5,15 +5,15 @@ import (
 	"slices"
 )
 
-// Sums is what one region has spent in one bucket whose limit spans regions (Ask.Spans). It is kept beside
-// the bucket, which also holds what other regions spent. The zero value is a region that has spent nothing.
+// Sums holds the units that one region has spent in one bucket whose limit spans regions (Ask.Spans). It is stored with
+// the bucket, which also counts the units of other regions. The zero value is a region that has spent nothing.
 //
 // Taken and Given only grow within an incarnation. So of two sums of one incarnation the one with the
 // greater numbers is the later one, in whatever order they arrive. A region that receives sums books the
 // difference to those it booked last from the same region (Apply).
 type Sums struct {
-	// Born is when the incarnation began, in ms since the epoch. It grows from one incarnation to the next,
-	// also if the clock steps back. 0: nothing was counted yet.
+	// Born is when the incarnation began, in ms since the epoch. It grows from one incarnation to the next, even if the
+	// clock steps back. 0: nothing was counted yet.
 	Born int64
 	// Reset is when the bucket was last reset in any region, as far as this region knows: incarnations that
 	// were born before it are void. 0: never.
@@ -23,16 +23,16 @@ type Sums struct {
 	// Taken and Given are the units taken or charged, and those given back, since the incarnation began.
 	Taken, Given int64
 	// Denied are the units that the limit had room for and the region's guard held back since the incarnation began.
-	// Together with Taken they are what the region was asked for while there was room.
+	// Together with Taken they are the demand on the region while there was room.
 	Denied int64
-	// Count and Burst are those of the limit of a recent take or charge, of a bucket that drains: a tier may have others
-	// than the rule. Both are 0 of other buckets, and until there was one with a guard (Ask.Guard).
+	// Count and Burst belong to the limit of a recent take or charge of a bucket that drains: a tier may differ from
+	// the rule. Both are 0 for other buckets, and until there was a take or charge with a guard (Ask.Guard).
 	Count, Burst int64
-	// Windows are the units taken less those given back, by the window in which they were taken, newest
-	// first: of a windowed bucket those windows (or sub-windows) that still count, of others the present
-	// period and the one before it.
+	// Windows are the units taken less those given back, by the window in which they were taken, newest first: for a
+	// bucket with windows, the windows (or sub-windows) that still count; for others, the present and the previous
+	// period.
 	Windows []WindowUnits
-	// Guard is that of the region itself. It does not travel.
+	// Guard is the guard of this region. It is not sent.
 	Guard Guard
 }
 
@@ -46,13 +46,13 @@ const MaxSumWindows = int(MaxBuckets) + 1
 // they were applied. It is far longer than a message between regions lives.
 const SumsMargin int64 = 60_000
 
-// WorthParts is of how many parts of its limit a bucket must hold more than one to be worth telling so many regions:
-// all that is not told adds up to 1 % of the limit at most.
+// WorthParts returns the number of parts for Worth among so many regions. All sums that are not sent then add up to at
+// most 1 % of the limit.
 func WorthParts(regions int64) int64 { return 100 * max(regions, 1) }
 
-// Worth reports whether sums are worth telling: whether they hold more than one of so many parts of the limit, or tell
-// of a reset, or of units given back or held back. Of a first_hit window the first unit is, because regions must agree
-// where it begins. 0 parts: all sums are.
+// Worth reports whether sums are worth sending: they hold more than one of so many parts of the limit, or show a reset,
+// or units given back or held back. In a first_hit window the first unit is worth sending, because regions must agree
+// where the window begins. With 0 parts all sums are worth sending.
 func (m *Sums) Worth(l Limit, parts int64) bool {
 	if parts == 0 || m.Reset > 0 || m.Given > 0 || m.Denied > 0 {
 		return true
@@ -136,8 +136,9 @@ func gridOf(l Limit) grid {
 	return grid{length: l.Window, parts: 1, kept: 2}
 }
 
-// grid is that of a limit, for these sums. Limits of a bucket that drains have a period each, and requests of several
-// tiers may use it in turn. The windows are those of the longest period, so that an incarnation goes on.
+// grid returns the windows of a limit for these sums. The limits of a bucket that drains differ in their periods, and
+// requests of several tiers may use one bucket in turn. The longest period sets the windows, so that an incarnation
+// continues.
 func (m *Sums) grid(l Limit) grid {
 	g := gridOf(l)
 	if l.Algorithm.Traits().Decay == DecayDrain && m.Shape > g.shape() {
@@ -155,7 +156,7 @@ func (g grid) shape() int64 {
 	return g.length*(MaxBuckets+1) + parts
 }
 
-// number is the window of time t. Of a first_hit window it is t itself.
+// number returns the number of the window at time t. For first_hit it is t.
 func (g grid) number(t int64) int64 {
 	if g.firstHit {
 		return t
@@ -198,7 +199,7 @@ func (m *Sums) Life(l Limit) int64 {
 	return min(ceilDiv((g.kept+1)*g.length, g.parts)+SumsMargin, MaxWindow)
 }
 
-// NoteLimit keeps the limit of a take or charge.
+// NoteLimit notes the limit of a take or charge.
 func (m *Sums) NoteLimit(l Limit) {
 	if l.Algorithm.Traits().Decay == DecayDrain {
 		m.Count, m.Burst = l.Count, l.Burst
@@ -288,8 +289,8 @@ func drained(l Limit, s *State, now int64) (level int64) {
 	return level
 }
 
-// giveAs counts what a refund has given back, of units booked at time at. Of a bucket that drains, whose level
-// was before it, that need not be whole units; sums have the nearest whole number.
+// giveAs counts what a refund has given back, of units booked at time at. A bucket that drains, whose level was before,
+// may give back a fraction of a unit; the sums count the nearest whole number.
 func (m *Sums) giveAs(l Limit, s *State, now, at, before, units int64) {
 	g := m.grid(l)
 	if l.Algorithm.Traits().Decay == DecayDrain {

@@ -20,10 +20,10 @@ const (
 	LeakyBucket
 	LeakyQueue
 	Concurrency
-	// Ban is no algorithm of a limit but of a ban beside one; see BanLimit.
+	// Ban is the algorithm of a ban, not of a limit; see BanLimit.
 	Ban
-	// Tally is that of a pool that only counts: a sliding_window_counter that never denies and counts up to its limit. It
-	// shares its state with SlidingWindowCounter, whose takes of the same bucket may be denied.
+	// Tally is the algorithm of a pool that only counts: a sliding_window_counter that never denies and counts up to
+	// its limit. It shares its state with SlidingWindowCounter, whose takes of the same bucket may be denied.
 	Tally
 	algorithmsEnd
 )
@@ -40,7 +40,7 @@ type Traits struct {
 	// read each other's state, so an edit between them keeps the bucket; the kind
 	// is part of a bucket's key, so an edit to another kind needs Ask.Former.
 	Kind string
-	// Setting is the one that a limit has beside Count and Window.
+	// Setting is the setting that a limit has in addition to Count and Window.
 	Setting Setting
 	// Decay is how charged units cease to count.
 	Decay Decay
@@ -63,7 +63,7 @@ type Traits struct {
 	kernel kernel
 }
 
-// Setting is what a limit may say beside Count and Window.
+// Setting is a setting of a limit in addition to Count and Window.
 type Setting uint8
 
 // The settings.
@@ -81,7 +81,7 @@ type Decay uint8
 const (
 	DecayNone    Decay = iota
 	DecayAtOnce        // all units of a window, when it ends
-	DecaySliding       // those of a window or sub-window fade after it has ended
+	DecaySliding       // the units of a window or sub-window fade after it has ended
 	DecayEach          // each charge, one window after it was booked
 	DecayDrain         // the level drains at Count units per Window
 )
@@ -130,8 +130,8 @@ var traits = [algorithmsEnd]Traits{
 	Ban: {Name: "ban", Title: "Ban", Kind: "bn", kernel: banKernel{}, Decay: DecayAtOnce, Internal: true},
 }
 
-// Traits returns the algorithm's row, or that of the zero value if the algorithm does not exist.
-// It must not be changed.
+// Traits returns the algorithm's row, or the row of the zero value if the algorithm does not exist. It must not be
+// changed.
 func (a Algorithm) Traits() *Traits {
 	if a >= algorithmsEnd {
 		a = 0
