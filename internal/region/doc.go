@@ -3,7 +3,7 @@
 //
 //   - package updates, for span global: every region sends to the others what it has spent.
 //   - package share, for span local_then_global: every region has a part of the limit, and lends what it does not need.
-//   - package home, for span global_exact: every key has one home region, and the others ask it.
+//   - package home, for span global_exact: every key has one home region, and the other regions ask that region.
 //
 // Store stands in front of the counter store. The Checker only sets Ask.SpanOf, and reads Result.Parts: Store finds the
 // rule, asks the three rooms what this region may spend of its limit, and decides by that. A Link carries the messages

@@ -30,7 +30,7 @@ var (
 type Head struct {
 	// From and To are the names of the regions, each of 1 to 64 bytes.
 	From, To string
-	// Prefix is that of the keys in the Redis of the sender, 1 to 64 bytes. It is the same in all regions.
+	// Prefix begins the keys in the Redis of the sender, 1 to 64 bytes. It is the same in all regions.
 	Prefix string
 	// At is the time of sending, ms since the epoch on the sender's clock.
 	At int64

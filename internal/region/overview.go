@@ -8,7 +8,7 @@ const SkewLimit = 2 * time.Second
 // Overview is what a node knows of all regions.
 type Overview struct {
 	Self string
-	// Interval is that of the exports.
+	// Interval is the time between two exports.
 	Interval time.Duration
 	Peers    []Status
 	// Exported is how many buckets this node has exported, Waiting how many of them some region lacks, Refused how many
@@ -35,7 +35,7 @@ type Status struct {
 	// the last message and of the last 256. Lags is how many there were.
 	LagNow, LagP99 time.Duration
 	Lags           int
-	// Skew is how far its clock is ahead of that of this node, if SkewKnown.
+	// Skew is how far its clock is ahead of the clock of this node, if SkewKnown.
 	Skew      time.Duration
 	SkewKnown bool
 	// Sent and Received are bytes, Messages and Failures what this node has sent, Accepted the buckets in them.
@@ -55,7 +55,7 @@ type Status struct {
 	RefusedAt time.Time
 }
 
-// ClocksApart reports whether the clock of the region and that of this node are too far apart.
+// ClocksApart reports whether the clocks of the region and of this node differ by more than SkewLimit.
 func (s *Status) ClocksApart() bool { return s.SkewKnown && s.Skew.Abs() > SkewLimit }
 
 // Fate says what became of the buckets in messages.
@@ -84,11 +84,13 @@ type Calls struct {
 	Since           time.Time
 }
 
-// Estimate is by how much a rule may let through too much because of this region: what it spends of one key before the
-// others have received it, as a part of the limit. The sum over all regions is that of the published formula.
+// Estimate is by how much a rule may admit too much because of this region: the units of one key that the region spends
+// before the other regions have received them, as a part of the limit. The published formula gives the sum over all
+// regions.
 type Estimate struct {
 	Rule string
-	// OverPercent is that of the busiest key in the last ten to twenty seconds, and MaxOverPercent what the rule says.
+	// OverPercent is the estimate for the busiest key in the last ten to twenty seconds, and MaxOverPercent the bound
+	// in the rule.
 	OverPercent    float64
 	MaxOverPercent int64
 }
@@ -105,7 +107,7 @@ type Shares struct {
 	Rules   []RuleShares `json:"rules"`
 }
 
-// RuleShares are those of one rule, in units of its limit.
+// RuleShares are the shares of one rule, in units of its limit.
 type RuleShares struct {
 	Rule string `json:"rule"`
 	// Limit is all that is divided, Share what this region may spend now, and Unused what nobody may spend: it waits to

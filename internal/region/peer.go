@@ -48,7 +48,7 @@ func NewLink(p Peer, client *http.Client, token func() string, node uint32) *Lin
 	return l
 }
 
-// Wake wakes the goroutine that waits for Awake. It does not block.
+// Wake makes Awake ready. It does not block.
 func (l *Link) Wake() {
 	select {
 	case l.wake <- struct{}{}:

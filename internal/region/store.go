@@ -53,7 +53,7 @@ func (s *Store) Do(ctx context.Context, req *limiter.Request, res *limiter.Resul
 	return s.finish(ctx, req, parts, res, err)
 }
 
-// DoAll decides each call by itself.
+// DoAll decides the calls independently.
 func (s *Store) DoAll(ctx context.Context, calls []limiter.Call) {
 	own, parts := slices.Clone(calls), make([][]*limiter.Part, len(calls))
 	for i := range calls {
@@ -92,10 +92,10 @@ func (s *Store) localize(req *limiter.Request) (*limiter.Request, []*limiter.Par
 
 // part returns what this region may spend of an ask, nil for all of it.
 //
-// Of a limit with span local_then_global that is what the region has of it. Units are not taken once that may be
-// another part; what is given back always is. Of one with span global it is all, but held back by a guard, while every
-// region is connected. Otherwise the rule's cut_off says what it is: an equal part, so that all regions together stay
-// within the limit; all of it; or nothing. Regions that have their parts together are held to shares of that.
+// For span local_then_global this is the region's share. Takes are refused once the share may have changed; units can
+// always be given back. For span global it is the whole limit, held back by a guard, while every region is connected.
+// Otherwise the rule's cut_off decides: an equal part, so that all regions together stay within the limit; the whole
+// limit; or nothing. A guard divides a part that connected regions use together.
 func (s *Store) part(req *limiter.Request, a limiter.Ask) *limiter.Part {
 	set := s.opt.Sets.Load()
 	if a.SpanOf == 0 || set == nil {
@@ -140,8 +140,8 @@ func (s *Store) part(req *limiter.Request, a limiter.Ask) *limiter.Part {
 // whole is the limit of the rule that an ask is about.
 func whole(a *limiter.Ask) limiter.Limit { return a.Limit.Widen(-a.Spare) }
 
-// finish adds to an answer what the region made of the request. What a part will never admit can be admitted when this
-// region has more of the limit, or is no longer cut off.
+// finish adds to an answer how the region changed the asks of the request. A request that a part never admits may be
+// admitted when this region has a larger part, or is connected again.
 func (s *Store) finish(ctx context.Context, req *limiter.Request, parts []*limiter.Part, res *limiter.Result,
 	err error) error {
 	if res.Parts, res.Rest = parts, nil; err != nil {
@@ -159,9 +159,9 @@ func (s *Store) finish(ctx context.Context, req *limiter.Request, parts []*limit
 	return nil
 }
 
-// failed adds to an error which buckets have a home. If that is another region, the limits that are not at home there
-// are decided all the same, so that its loss does not open or close them too. The error is that of the request, or that
-// these limits found no turn.
+// failed adds to an error which buckets have a home. If the home is another region, the limits with another home are
+// still decided, so that the loss of that region does not open or close them too. The error is the error of the
+// request, or says that these limits met an overloaded store.
 func (s *Store) failed(ctx context.Context, req *limiter.Request, res *limiter.Result, err error) error {
 	elsewhere := false
 	for i := range req.Asks {
@@ -201,7 +201,7 @@ func (s *Store) failed(ctx context.Context, req *limiter.Request, res *limiter.R
 }
 
 // restOf returns the call for the asks of a request that failed which are not at home in another region, and their
-// places. If the others deny anyway, it only looks.
+// places. If the other asks deny anyway, the call only looks.
 func restOf(req *limiter.Request, parts []*limiter.Part) (rest *limiter.Call, places []int) {
 	rest = &limiter.Call{Request: limiter.Request{Op: req.Op, ID: req.ID, Keep: req.Keep, Impatient: req.Impatient,
 		Again: true}}

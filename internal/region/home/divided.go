@@ -15,14 +15,15 @@ import (
 )
 
 const (
-	// maxUndos bounds the takes that wait to be given back.
+	// maxUndos is the largest number of takes that wait to be given back.
 	maxUndos = 10_000
-	// undoFirst is the pause of a region after a failure, and before the first try for a take that may still be on its
-	// way. It doubles up to undoMost. undoLife is for how long it is tried.
+	// undoFirst is the pause of a region after a failure, and before the first attempt to undo a take that may still be
+	// in transit. The pause doubles up to undoMost. Attempts end after undoLife.
 	undoFirst, undoMost = 500 * time.Millisecond, 8 * time.Second
 	undoLife            = time.Minute
-	// undoSure is for how long a take that may still be on its way is given back again although there was nothing to give
-	// back. A region carries out no message that is older than maxAge; the difference is for clocks that differ.
+	// undoSure is the time for which the undo of a take that may still be in transit is repeated although there was
+	// nothing to give back. A region carries out no message that is older than maxAge; the difference is for clocks
+	// that differ.
 	undoSure = 20 * time.Second
 )
 
@@ -60,11 +61,12 @@ func (s *Store) spread(ctx context.Context, set *match.Set, calls []limiter.Call
 	}
 }
 
-// madeHere is how the id of a take begins that had none. No id of a caller is like it, because those are text.
+// madeHere begins the id that this package makes for a take without one. No id of a caller begins with it, because ids
+// of callers are text.
 const madeHere = "\xff"
 
-// randomID is that of a take without one. With it a take whose answer is lost can be given back, and a message that
-// arrives twice counts once. Nobody needs its record after that: it is brief.
+// randomID returns an id for a take without one. With it a take whose answer is lost can be given back, and a message
+// that arrives twice counts once. The record is brief, because nobody needs it later.
 func randomID() string {
 	first, second := rand.Uint64(), rand.Uint64() //nolint:gosec // unique
 	return madeHere + strconv.FormatUint(first, 36) + strconv.FormatUint(second, 36)
@@ -95,8 +97,8 @@ func (s *Store) divide(set *match.Set, req *limiter.Request) *across.Request {
 	return r
 }
 
-// carry makes the calls of one round, those of each place together. What undoes goes by itself, because it does not
-// end when the caller leaves: a repeat by the id must not find a charge that is about to be given back.
+// carry makes the calls of one round, those of each place together. Undos are carried separately, because they continue
+// after the caller has left: a repeat by the id must not find a charge that is about to be given back.
 func (s *Store) carry(ctx context.Context, round []*across.Part) {
 	type group struct {
 		place  int
@@ -106,7 +108,7 @@ func (s *Store) carry(ctx context.Context, round []*across.Part) {
 	for _, p := range round {
 		g := group{p.Place, p.Step == across.Undo}
 		if g.undoes && p.Unsure() {
-			continue // the take may still be on its way: its lost answer stays that of the undo, which is repeated later
+			continue // the take may still be in transit: the undo counts as unanswered and is repeated later
 		}
 		groups[g] = append(groups[g], p)
 	}
@@ -137,7 +139,7 @@ func (s *Store) ask(ctx context.Context, place int, parts []*across.Part) {
 	if parts[0].Step == across.Undo {
 		until, bounded := ctx.Deadline()
 		ctx = context.WithoutCancel(ctx)
-		if bounded && place != 0 { // this region has a bound of its own
+		if bounded && place != 0 { // this region is bounded by Local
 			var cancel context.CancelFunc
 			ctx, cancel = context.WithDeadline(ctx, until)
 			defer cancel()

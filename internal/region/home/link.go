@@ -17,12 +17,14 @@ import (
 )
 
 const (
-	// maxMessages is how many messages are under way to one region. Calls that come meanwhile wait and go together.
+	// maxMessages is the largest number of messages in transit to one region. Calls that arrive when it is reached wait
+	// and share a message.
 	maxMessages = 32
-	// paced is from how many messages under way the next one waits for a part of a round trip, at most maxPause, so that
-	// messages do not all leave at once and all come back at once: calls would wait for a second round trip.
+	// paced is the number of messages in transit from which the next one waits for a part of a round trip, at most
+	// maxPause. Otherwise all messages would leave at once and be answered at once, and calls would wait for a second
+	// round trip.
 	paced, maxPause = maxMessages / 2, 20 * time.Millisecond
-	// maxWaiting bounds the calls that wait for that; more are refused.
+	// maxWaiting is the largest number of calls that wait for a message; further calls are refused.
 	maxWaiting = 10_000
 	// maxTogether is how many calls go in one message unless one batch has more, and enough the length in bytes from which
 	// a message has no further batch.
@@ -144,8 +146,8 @@ func (l *link) note(why string) {
 	l.shown.Failing = why
 }
 
-// homeCause is the cause of a failed call for this region: nothing is wrong with its own counter store. Callers that
-// have left stay what they are, and so does overload: the home region answers, and no fail mode may decide.
+// homeCause is the cause of a failed call for this region: nothing is wrong with its own counter store. The causes for
+// callers that have left and for overload do not change: the home region answers, and no fail mode may decide.
 func homeCause(c limiter.Cause) limiter.Cause {
 	if c == limiter.CauseCanceled || c == limiter.CauseOverload {
 		return c
@@ -153,7 +155,7 @@ func homeCause(c limiter.Cause) limiter.Cause {
 	return limiter.CauseHome
 }
 
-// send sends calls and waits for their answers. The error is that of all calls.
+// send sends calls and waits for their answers. An error concerns all calls.
 func (l *link) send(ctx context.Context, calls []limiter.Call) (*limiter.StoreError, string) {
 	if l.isCutOff() {
 		return &limiter.StoreError{Cause: limiter.CauseConnection,
@@ -280,7 +282,7 @@ type messageError struct {
 	reason string
 }
 
-// Error returns that of the store's error.
+// Error returns the text of the store's error.
 func (e *messageError) Error() string { return e.StoreError.Error() }
 
 // post sends one message and fills the answers of its batches.
@@ -322,8 +324,9 @@ func (l *link) post(together []*batch) {
 	}
 }
 
-// tryAddresses sends a message to the address in use, and to the next one as long as it has certainly not arrived or
-// was refused: that repeats nothing. A node may refuse what another takes, because its settings are those of before.
+// tryAddresses sends a message to the address in use. While the message has certainly not arrived, or was refused, it
+// tries the next address, which repeats nothing. A node with outdated settings may refuse a message that another node
+// accepts.
 func (l *link) tryAddresses(ctx context.Context, body []byte, asks []int, calls []limiter.Call) *messageError {
 	for tries := 1; ; tries++ {
 		node := l.Node()
@@ -365,8 +368,8 @@ func (l *link) exchange(ctx context.Context, node uint32, body []byte, asks []in
 	return reply.Closes, nil
 }
 
-// refusal is the error of an answer with another status. Of one that is not Sluice's own, but that of a proxy in
-// between, it is not known whether the message has arrived.
+// refusal is the error of an answer with another status. If a proxy sent the answer, and not Sluice, it is unknown
+// whether the message has arrived.
 func refusal(reply *region.Reply, fail func(limiter.Cause, string, bool, error) *messageError) *messageError {
 	err := reply.Refusal()
 	switch {

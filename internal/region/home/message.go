@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// MediaType is that of messages and of answers.
+	// MediaType is the media type of messages and of answers.
 	MediaType = "application/vnd.sluice.regions.asks"
 	// Version is the first byte of both. Another version is refused. 1 had no used units in answers.
 	Version = 2
@@ -22,7 +22,8 @@ const (
 	maxKey, maxID, maxCause = 2048, 64, 32
 	// maxWait bounds the time that a sender waits, in ms.
 	maxWait = 10_000
-	// minCall and minAsk are the shortest forms, in bytes: what is shorter cannot hold as many as it says.
+	// minCall and minAsk are the shortest forms of a call and an ask, in bytes: a shorter message cannot hold the
+	// number that it states.
 	minCall, minAsk = 4, 11
 )
 
@@ -105,7 +106,7 @@ func appendBool(b []byte, v bool) []byte {
 	return append(b, 0)
 }
 
-// decode reads a message. It refuses whatever no sender writes.
+// decode reads a message. It refuses everything that no sender writes.
 func decode(b []byte) (*message, error) {
 	r, err := open(b)
 	if err != nil {
@@ -200,7 +201,7 @@ func appendAnswer(b []byte, c *limiter.Call) []byte {
 	return b
 }
 
-// minDecision is the shortest form of a decision, in bytes, and minAnswer that of an answer to a call.
+// minDecision is the shortest form of a decision, in bytes, and minAnswer the shortest form of an answer to a call.
 const minDecision, minAnswer = 9, 1
 
 // decodeAnswers reads the answers to calls with so many asks each into results, and returns false if they are not that.

@@ -51,7 +51,7 @@ func (s *Store) Register(to prometheus.Registerer) {
 			Help: "Takes that are still to be given back."}, func() float64 { return float64(s.Stats().Pending) }))
 }
 
-// Register registers the metrics of what this node has answered other regions.
+// Register registers the metrics of the answers of this node to other regions.
 func (r *Receiver) Register(to prometheus.Registerer) {
 	const name, help = "sluice_region_answers_total", "Calls of other regions for keys that are at home here, by " +
 		"result: decided, failed (the counter store could not) or foreign (no such rule here, or another span or " +

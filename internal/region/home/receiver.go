@@ -16,13 +16,13 @@ import (
 // maxAnswering is how many messages are answered at once; further ones are refused.
 const maxAnswering = 128
 
-// maxAge is the greatest age of a message that is carried out, by the clocks of both regions. What an older one takes,
-// because it waited in a node that was frozen, may have been given back. A message from as far in the future is refused
-// too: by such clocks an old one looks young.
+// maxAge is the greatest age of a message that is carried out, by the clocks of both regions. The sender may already
+// have given back the units of an older message, for example one that waited in a frozen node. A message whose time is
+// that far in the future is refused too: with such clocks an old message looks young.
 const maxAge = 10 * time.Second
 
-// leastTime is what the store has for a message even if its sender waits for less. With less, calls of a healthy store
-// time out, its circuit breaker opens, and the checks of this region fail too.
+// leastTime is the least time that the store gets for a message, even if its sender waits for less. With less, calls of
+// a healthy store time out, its circuit breaker opens, and the checks of this region fail too.
 const leastTime = 25 * time.Millisecond
 
 // maxAtOnce is how many limits are decided in one call of the store, unless one request has more, so that checks do not

@@ -21,7 +21,7 @@ type Options struct {
 	Self string
 	// Peers are the other regions. One address of each is used until it fails.
 	Peers []region.Peer
-	// Prefix is that of the keys in Redis. It is the same in all regions.
+	// Prefix begins the keys in Redis. It is the same in all regions.
 	Prefix string
 	// Store has the buckets of this region. It is not closed with this one.
 	Store limiter.Store
@@ -31,7 +31,8 @@ type Options struct {
 	Token  func() string
 	// CutOff reports whether this region is cut off from another one: nothing is sent there then. It must not block.
 	CutOff func(region string) bool
-	// Timeout bounds the calls of a request that go to another region, and Local those beside them that stay here.
+	// Timeout bounds the calls of a request to another region. Local bounds the calls of the same request that stay in
+	// this region.
 	Timeout, Local time.Duration
 	// Observe receives every call that was to go to another region: why it has failed, "" if it has not, and how long it
 	// took. It must not block.
@@ -54,7 +55,7 @@ type Store struct {
 	links map[string]*link
 	start time.Time
 
-	ctx    context.Context //nolint:containedctx // that of the goroutines: it ends with Close
+	ctx    context.Context //nolint:containedctx // the context of the goroutines, which ends with Close
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 	undos  *across.Undos[limiter.Request]
@@ -133,7 +134,8 @@ type here struct{}
 // Here returns a context whose calls are decided in this region.
 func Here(ctx context.Context) context.Context { return context.WithValue(ctx, here{}, true) }
 
-// Home returns the region whose store has a bucket, which may be this one; "" for a bucket that each region has.
+// Home returns the region whose store has a bucket, which may be this one; "" for a bucket that every region keeps for
+// itself.
 func (s *Store) Home(key limiter.Key) string {
 	if !s.exact(s.opt.Sets.Load(), key) {
 		return ""
@@ -165,7 +167,7 @@ func (s *Store) Do(ctx context.Context, req *limiter.Request, res *limiter.Resul
 	return calls[0].Err
 }
 
-// DoAll decides each call by itself. Those of one place are in order.
+// DoAll decides the calls independently. The calls of one place are decided in order.
 func (s *Store) DoAll(ctx context.Context, calls []limiter.Call) {
 	set := s.opt.Sets.Load()
 	for i := range calls {

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Limit is the limit of the key that is measured, in units a window.
+// Limit is the limit of the measured key, in units per window.
 const Limit = 1000
 
 // Cell is one place of the matrix, with what was measured there.
@@ -27,7 +27,7 @@ type Cell struct {
 	Most  float64 `json:"most"`
 	Under float64 `json:"under"`
 	Bound float64 `json:"bound"`
-	// Wait is the median of what a check waits, where that is measured.
+	// Wait is the median time that a check waits, if it is measured.
 	Wait time.Duration `json:"wait,omitempty"`
 }
 
@@ -39,7 +39,7 @@ var (
 	Splits  = []string{"even", "80/10/10", "one region"}
 )
 
-// Cells are those of a span: three regions, and windows of at least so long.
+// Cells returns the cells of a span: three regions, and windows of at least a length.
 func Cells(mode string, least time.Duration) (cells []Cell) {
 	for _, window := range Windows {
 		for _, demand := range Demands {
@@ -67,7 +67,7 @@ func (c *Cell) Parts() []float64 {
 	return slices.Repeat([]float64{1 / float64(c.Regions)}, c.Regions)
 }
 
-// Count adds a window of several to the figures: what it admitted of what was offered, both in units.
+// Count adds one of several windows to the figures: the admitted and the offered units.
 func (c *Cell) Count(admitted int64, offered float64, windows int) {
 	over := 100 * float64(admitted-Limit) / Limit
 	c.Over += max(0, over) / float64(windows)

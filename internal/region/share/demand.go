@@ -8,14 +8,14 @@ import (
 	"sluice/limiter"
 )
 
-// cells is how many groups the keys of a rule are divided into. The demand for a rule is that of the busiest group:
-// of a rule with one key or a few busy ones that is the busiest key.
+// cells is how many groups the keys of a rule are divided into. The demand for a rule is the demand of its busiest
+// group. For a rule with one or a few busy keys this is the busiest key.
 const cells = 256
 
 var seed = maphash.MakeSeed()
 
-// demand counts what this node is asked for of one rule, and keeps what its checks need for an interval. ask is safe
-// for concurrent use, and so is marks.
+// demand counts the units of one rule that callers ask this node for, and keeps the values that its checks need for an
+// interval. ask and marks are safe for concurrent use.
 type demand struct {
 	cells [cells]atomic.Int64
 	sent  int64

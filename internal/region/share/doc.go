@@ -5,11 +5,12 @@
 // each check what this region may spend of a limit.
 //
 // All nodes of a region do the same. Redis settles which of them acts. Two nodes that act at once do no harm: a state
-// is kept only if no other node has kept one meanwhile, and no message is sent of a state that was not kept.
+// is kept only if no other node has kept one since it was read, and no message is sent from a state that was not kept.
 //
-// A worked example. Three regions have a limit of 90 in a second, 30 each. us is asked for 200 a second, the others
-// for nothing. eu lowers its own limit to 1 and waits until its nodes know (Config.Valid). What no key has used by then
-// (Marks) is free, the rest when what was spent no longer counts (Life). us asks, and gets 29 for three intervals:
+// A worked example. Three regions have a limit of 90 in a second, 30 each. Callers ask us for 200 per second, and the
+// other regions for nothing. eu lowers its own limit to 1 and waits until its nodes know (Config.Valid). Units that no
+// key has used by then (Marks) are free at once; the rest are free when the spent units no longer count (Life). us
+// asks, and gets 29 for three intervals:
 //
 //	s.Tick(&config, specs, asked, marks, now)     // of eu: lends and returns by demand
 //	m := s.Message(&config, "eu", specs, now)     // of us, every interval

@@ -48,7 +48,7 @@ func NewMarks(levels map[string]int64, at int64) *Marks {
 	for name, level := range levels {
 		var n [3]int64
 		for i, text := range strings.SplitN(name, ":", len(n)) {
-			n[i], _ = strconv.ParseInt(text, 10, 64) // what is not of a rule has the number 0, as no rule has
+			n[i], _ = strconv.ParseInt(text, 10, 64) // a key that belongs to no rule gets the number 0, which no rule has
 		}
 		m.Rules[n[0]] = append(m.Rules[n[0]], Mark{Count: n[1], Burst: n[2], Level: level})
 	}
@@ -60,7 +60,7 @@ func (s *State) covers(c *Config, sp Spec, at int64) bool {
 	return sp.New && sp.Marked-s.Began >= c.Skew || at-max(sp.Marked, s.Began) >= c.Valid+c.Skew+sp.Life
 }
 
-// fit reports whether no bucket holds more than what some parts are of its limit.
+// fit reports whether no bucket holds more units than some parts of its limit.
 func fit(marks []Mark, parts Spans) bool {
 	return !slices.ContainsFunc(marks, func(m Mark) bool {
 		l := limiter.Limit{Algorithm: limiter.FixedWindow, Count: m.Count}
@@ -85,7 +85,7 @@ func (s *State) free(c *Config, r *Rule, marks []Mark, at, now int64) {
 	}
 	for _, b := range r.Borrowed {
 		waits = waits || slices.ContainsFunc(b.Leaving, due)
-		if now < b.Until { // else its owner need not wait for it any more
+		if now < b.Until { // otherwise its owner no longer needs to wait for it
 			rest = rest.Plus(b.used())
 			for _, h := range b.Leaving {
 				if !h.Free {

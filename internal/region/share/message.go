@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// Version is that of messages. Another one is refused.
+	// Version is the version of messages. Messages of another version are refused.
 	Version = 1
 	// mostAhead is how far epochs and numbers may be ahead of the receiver's clock, in ms: a hundred years. Epochs are
 	// times, and numbers never come near one. Without a bound, one message with the greatest of them would leave none for
@@ -20,8 +20,8 @@ const (
 	mostAhead = 100 * 365 * 24 * 3_600_000
 )
 
-// Message is what a region sends to another one every interval: what it is asked for, what it holds of the other's
-// segment, and what it wants.
+// Message is sent by a region to another one every interval: the demand on the sender, the spans that it holds of the
+// receiver's segment, and the spans that it wants.
 type Message struct {
 	Version int `json:"version"`
 	// From, To and Prefix are as in region.Head, and Set is the version of the sender's rules.
@@ -29,9 +29,9 @@ type Message struct {
 	To     string `json:"to"`
 	Prefix string `json:"prefix"`
 	Set    int64  `json:"set"`
-	// Regions are those that the sender knows. Segments follow from them.
+	// Regions are the regions that the sender knows. They determine the segments.
 	Regions []string `json:"regions"`
-	// Epoch is the sender's, and Yours that of the receiver as the sender knows it.
+	// Epoch is the epoch of the sender, and Yours the epoch of the receiver as the sender knows it.
 	Epoch int64 `json:"epoch"`
 	Yours int64 `json:"yours"`
 	// Lost: the sender does not know what it has lent to the receiver.
@@ -51,7 +51,7 @@ type Ask struct {
 
 // Answer answers a Message.
 type Answer struct {
-	// From is the region that answers, Epoch its epoch, and For that of the message.
+	// From is the region that answers, Epoch its epoch, and For the epoch of the message.
 	From  string `json:"from"`
 	Epoch int64  `json:"epoch"`
 	For   int64  `json:"for"`
@@ -60,21 +60,21 @@ type Answer struct {
 	// Term is for how long, in ms from the sending of the message, the grants count.
 	Term   int64   `json:"term"`
 	Grants []Grant `json:"grants,omitempty"`
-	// Held is what the region that answers has of the sender's segment, if the sender has Lost it. It is in place of
-	// what the sender knows.
+	// Held are the spans of the sender's segment that the answering region holds, if the sender has Lost its state.
+	// They replace what the sender knows.
 	HasHeld bool  `json:"has_held,omitempty"`
 	Held    []Ask `json:"held,omitempty"`
 }
 
-// Grant is all that the receiver of a message has granted of a rule.
+// Grant holds all spans of a rule that the receiver of a message has granted.
 type Grant struct {
 	Rule   int64 `json:"rule"`
 	Number int64 `json:"number"`
 	Spans  Spans `json:"spans,omitempty"`
 }
 
-// Decode reads a message that arrives at a time. It refuses whatever no region writes, such as members that are unknown
-// or there twice, and what is out of range.
+// Decode reads a message that arrives at a time. It refuses everything that no region writes, such as unknown or
+// repeated members, and values out of range.
 func Decode(b []byte, now int64) (*Message, error) {
 	m := &Message{}
 	if err := decode(b, m); err != nil {
@@ -155,7 +155,7 @@ func (s *State) Message(c *Config, to string, specs map[int64]Spec, now int64) *
 	return m
 }
 
-// Answer takes a message of another region and answers it. What it grants counts once the state is kept.
+// Answer takes a message of another region and answers it. Its grants are valid once the state is kept.
 func (s *State) Answer(c *Config, m *Message, specs map[int64]Spec, now int64) *Answer {
 	a := &Answer{From: c.Self, Epoch: s.Epoch, For: m.Epoch, Known: max(s.Known[m.From], m.Epoch), Term: c.Term}
 	if m.Epoch < a.Known {
@@ -167,7 +167,7 @@ func (s *State) Answer(c *Config, m *Message, specs map[int64]Spec, now int64) *
 		a.HasHeld = true
 		for id, r := range s.Rules {
 			if b := r.Borrowed[m.From]; b != nil {
-				s.end(c, r, specs[id], now) // a region that stood still holds nothing of what has ended meanwhile
+				s.end(c, r, specs[id], now) // a region that was frozen holds no part of loans that have ended
 				a.Held = append(a.Held, Ask{Rule: id, Number: b.Number, Held: b.held()})
 			}
 		}
@@ -181,7 +181,8 @@ func (s *State) Answer(c *Config, m *Message, specs map[int64]Spec, now int64) *
 		if !ok || s.unsure(c, sp, now) || s.Rules[ask.Rule] == nil && (ask.Number == 0 || len(s.Rules) >= MostRules) {
 			continue
 		}
-		// What is kept here goes by the demand that came with the message: else a loan ends, and begins anew much later.
+		// The demand in the message decides which spans are withheld here. Otherwise a loan would end, and begin again
+		// much later.
 		s.withhold(c, s.rule(c, ask.Rule), sp, s.plan(c, ask.Rule, sp, now).lends, now)
 		a.Grants = append(a.Grants, s.grant(c, m.From, ask, sp, now))
 	}
@@ -211,7 +212,7 @@ func (s *State) grant(c *Config, to string, ask *Ask, sp Spec, now int64) Grant 
 		l.Number, changed = ask.Number, true
 	}
 	own := c.own()[0]
-	granted := l.all().And(Spans{{r.Keep, own.To}}.Plus(nil)) // what is wanted here is not lent again
+	granted := l.all().And(Spans{{r.Keep, own.To}}.Plus(nil)) // spans that this region wants are not lent again
 	for region, other := range r.Lent {
 		if region != to { // after a loss two may say that they hold the same: neither gets it again
 			granted = granted.Minus(other.all())

@@ -58,8 +58,8 @@ func (s *State) plan(c *Config, id int64, sp Spec, now int64) plan {
 	return out
 }
 
-// divide divides units by demand. What is left is divided like the rest, so that a region whose demand grows has
-// room.
+// divide divides units by demand. Units that no demand needs are divided in the same way, so that a region whose demand
+// grows has room.
 func divide(c *Config, total, units int64, demands []int64) []int64 {
 	if c.small(units) {
 		if slices.Max(demands) == 0 {
@@ -82,7 +82,7 @@ func divide(c *Config, total, units int64, demands []int64) []int64 {
 	return targets
 }
 
-// Asked returns what a region is asked for, and whether its report is recent.
+// Asked returns the demand on a region, and whether its report is recent.
 func (s *State) Asked(c *Config, region string, id, now int64) (int64, bool) {
 	h := s.Received[region]
 	if h == nil || now-h.At > missed*c.Interval+c.Interval/2 || h.At-now > c.Skew {

@@ -10,7 +10,7 @@ import (
 	"sluice/internal/region"
 )
 
-// hurried is how many times an interval a region asks that lacks something.
+// hurried is the number of times in an interval that a region asks while it lacks units.
 const hurried = 4
 
 // sendTo sends to a peer what is due until ctx ends.
@@ -72,8 +72,8 @@ func (x *Shares) send(ctx context.Context, p *region.Link) (kept bool, err error
 	return true, x.step(ctx, specs, func(s *State, now int64) { s.Accept(&x.cfg, a, specs, sent, now) })
 }
 
-// due reports whether this node is to send a message now. One that did not reach the peer leaves the turns to nodes
-// that may, and tries by itself now and then, to learn when it reaches the peer again.
+// due reports whether this node is to send a message now. A node that did not reach the peer leaves its turns to the
+// other nodes, and makes an attempt now and then to learn when it reaches the peer again.
 func (x *Shares) due(ctx context.Context, p *region.Link, turn string, pause time.Duration) (bool, error) {
 	if _, tried, failed := p.Failure(); failed != nil {
 		return x.opt.Now().Sub(tried) >= min(pause, max(x.opt.Interval/hurried, x.every)), nil

@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	// MediaType is that of messages.
+	// MediaType is the media type of messages.
 	MediaType = "application/vnd.sluice.regions.shares"
 	// bookWait bounds what is done in Redis, sendWait one message.
 	bookWait, sendWait = time.Second, 2 * time.Second
@@ -149,7 +149,7 @@ func (x *Shares) Run(ctx context.Context) {
 	}
 }
 
-// turn is one reading, and what this node then does for its region.
+// turn reads the state once and then acts for the region.
 func (x *Shares) turn(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, bookWait)
 	defer cancel()
@@ -171,7 +171,7 @@ func (x *Shares) turn(ctx context.Context) error {
 		switch {
 		case err != nil || r.lost:
 			return err
-		case r.added: // else a node that knows no better goes on with the state as it is
+		case r.added: // otherwise the node continues with the state as it is
 			return x.step(ctx, specs, func(*State, int64) {})
 		}
 		x.publish(r, specs)
@@ -266,7 +266,7 @@ type reading struct {
 	began time.Time
 	lost  bool // it is a new one, because what was lent may have been lost
 	alien bool // it is of another list of regions, which nodes that are newer know
-	added bool // it began anew without what this node knows that the region has borrowed, which is in it now
+	added bool // the state had started empty, and the loans that this node knows were added to it
 }
 
 // judge decides whether a state is the last one that was kept.
@@ -317,8 +317,8 @@ func (x *Shares) judge(kept *Kept, began, ended time.Time) *reading {
 	return r
 }
 
-// remember adds to a state that began anew what this node knows that its region has borrowed, and reports whether that
-// was missing. x.mu is held.
+// remember adds the loans that this node knows to a state that has started empty, and reports whether they were
+// missing. x.mu is held.
 func (x *Shares) remember(r *reading) bool {
 	before := Parse(x.last)
 	return before != nil && r.state.Remember(&x.cfg, before, r.kept.At)
@@ -359,7 +359,7 @@ func (x *Shares) step(ctx context.Context, specs map[int64]Spec, do func(s *Stat
 	return fmt.Errorf("%w: %d times another node came first", region.ErrBusy, attempts)
 }
 
-// publish makes a reading the one that checks go by, unless theirs is newer.
+// publish makes a reading the basis of checks, unless the present one is newer.
 func (x *Shares) publish(r *reading, specs map[int64]Spec) {
 	t := &table{read: r.began, at: r.kept.At, until: r.kept.At + x.cfg.Valid, rules: map[int64]part{}, state: r.state}
 	c := x.cfg
@@ -378,8 +378,8 @@ func (x *Shares) publish(r *reading, specs map[int64]Spec) {
 	}
 }
 
-// Share returns the part of a limit that this region may spend by itself, and until when that is so, ms on the clock
-// of the counter store; 0 for always. units are what is asked for.
+// Share returns the part of a limit that this region may spend without asking others, and until when, ms on the clock
+// of the counter store; 0 for always. units are the units of the request.
 func (x *Shares) Share(rule int64, key limiter.Key, l limiter.Limit, units int64) (limiter.Limit, int64) {
 	if units > 0 {
 		if d := (*x.counting.Load())[rule]; d != nil {

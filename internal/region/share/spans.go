@@ -9,7 +9,7 @@ import (
 )
 
 // Whole is how many parts every limit has. Which of them a region may spend is independent of the limit, so that an
-// edit of it, a tier and an override change nothing in what regions have lent each other.
+// edit of the limit, a tier and an override do not affect loans between regions.
 const Whole int64 = 1 << 20
 
 // Span is the parts from From to To, without To.
@@ -121,8 +121,9 @@ func (s Spans) valid() bool {
 	return len(s) <= mostSpans
 }
 
-// Units is how many units of a limit are divided: those that it admits, or of a bucket the fewer of its count and its
-// burst, so that whoever has a unit has something of both. Of one that never drains they are its burst.
+// Units is the number of units of a limit that are divided. For a window this is its count. For a bucket it is the
+// smaller of count and burst, so that a holder of one unit has a part of both. For a bucket that never drains it is its
+// burst.
 func Units(l limiter.Limit) int64 {
 	switch {
 	case l.Algorithm.Traits().Setting != limiter.SettingBurst:
@@ -133,8 +134,8 @@ func Units(l limiter.Limit) int64 {
 	return min(l.Count, l.Burst)
 }
 
-// Limit is the part of a limit that a region may spend by itself. Parts of it that do not overlap add up to the limit
-// at most; of whole parts nothing is lost but what is left when count and burst do not divide.
+// Limit is the part of a limit that a region may spend without asking others. Parts that do not overlap add up to at
+// most the limit. If the parts cover the whole limit, only the remainders of dividing count and burst are lost.
 func Limit(l limiter.Limit, s Spans) limiter.Limit {
 	all := Units(l)
 	units := s.Units(all)
@@ -155,12 +156,13 @@ func fraction(n, units, all int64) int64 {
 	return int64(quotient)                         //nolint:gosec // at most n
 }
 
-// Life is for how long, in ms, what a region has spent counts at most after its part was made smaller: until then the
-// difference must not be spent elsewhere.
+// Life is the longest time, in ms, for which units count that a region spent before its part was made smaller. Until
+// then no other region may spend the difference.
 //
-// Of a bucket that drains it is the time in which the difference of the burst drains at the difference of the rate.
-// With exact parts that is burst/count windows. Rounding makes the difference of the burst greater by less than a
-// unit, or that of the count less than half as small, so that twice the time and a window more are enough.
+// For a bucket that drains it is the time in which the difference of the bursts drains at the difference of the rates.
+// With exact parts that is burst/count windows. Rounding makes the difference of the bursts greater by less than a
+// unit, or the difference of the counts smaller by less than half, so that twice the time and one more window are
+// enough.
 func Life(l limiter.Limit) int64 {
 	switch l.Algorithm.Traits().Decay {
 	case limiter.DecaySliding:

@@ -25,21 +25,21 @@ type Config struct {
 	// Self is one of Regions, which are all regions by name. Segments follow their order.
 	Self    string
 	Regions []string
-	// Prefix is that of the keys in Redis. It is the same in all regions.
+	// Prefix begins the keys in Redis. It is the same in all regions.
 	Prefix string
-	// Interval is the time between two messages to a region, and Term that of a loan.
+	// Interval is the time between two messages to a region, and Term the length of a loan.
 	Interval, Term int64
 	// Valid is for how long a node uses what it has read: then every node knows of a change.
 	Valid int64
-	// Skew is by how much two clocks may differ, or one may step, while something is waited for.
+	// Skew is the largest difference of two clocks, or step of one clock, that a wait allows for.
 	Skew int64
 }
 
 // Spec is what must be known of the limit of a rule.
 type Spec struct {
-	// Units are those that are divided; see Units.
+	// Units is the number of units that are divided; see the function Units.
 	Units int64
-	// Life is that of the rule's limits, the longest; see Life.
+	// Life is the longest life of the rule's limits; see the function Life.
 	Life int64
 	// Marked is since when all that is spent of the rule has been covered by Marks, where they were kept, in ms;
 	// limiter.MaxExact for never. New: nothing was spent before.
@@ -50,7 +50,7 @@ type Spec struct {
 // State is what a region knows of the shares. All of its nodes have the same, in their Redis; each step begins with
 // the last, and is kept before anything of it is sent. Times are ms of the clock of that Redis. Use NewState.
 type State struct {
-	// Regions are those that the segments are of.
+	// Regions are the regions that own the segments.
 	Regions []string `json:"regions"`
 	// Began is since when nodes of the region keep Marks.
 	Began int64 `json:"began"`
@@ -60,10 +60,10 @@ type State struct {
 	Lost *Lost `json:"lost,omitempty"`
 	// Known are the epochs of others.
 	Known map[string]int64 `json:"known,omitempty"`
-	// Demand is what this region is asked for, and Received what the others have reported.
+	// Demand is the demand on this region by rule, and Received the reports of the other regions.
 	Demand   map[int64]int64    `json:"demand,omitempty"`
 	Received map[string]*Report `json:"received,omitempty"`
-	// Rules are those of which something was ever lent or borrowed in this epoch.
+	// Rules are the rules with at least one loan in this epoch.
 	Rules map[int64]*Rule `json:"rules,omitempty"`
 }
 
@@ -75,7 +75,7 @@ type Lost struct {
 	Before   Spans    `json:"before"`
 }
 
-// Report is what a region is asked for: of each rule, units of its limit within a window.
+// Report is the demand on a region: for each rule, the units of its limit within a window.
 type Report struct {
 	At     int64           `json:"at"`
 	Demand map[int64]int64 `json:"demand,omitempty"`
@@ -100,7 +100,8 @@ type Hold struct {
 	Free  bool  `json:"free,omitempty"`
 }
 
-// Lent is what one region has of this one's segment. Number is that of the last grant, and Granted are its spans.
+// Lent are the spans of this region's segment that another region holds. Number is the number of the last grant, and
+// Granted are its spans.
 type Lent struct {
 	Number  int64   `json:"number"`
 	Granted Spans   `json:"granted,omitempty"`
@@ -258,8 +259,8 @@ func (s *State) rule(c *Config, id int64) *Rule {
 	return r
 }
 
-// Use returns what this region may spend of a rule now, and until when: its own part less what it withholds and has
-// lent, and what it has borrowed.
+// Use returns what this region may spend of a rule now, and until when: its own part, less the withheld and lent spans,
+// plus the borrowed spans.
 func (s *State) Use(c *Config, id int64, sp Spec, now int64) (use Spans, until int64) {
 	own, until := c.own(), limiter.MaxExact
 	if s.unsure(c, sp, now) {
@@ -297,7 +298,7 @@ func (l *Lent) all() (all Spans) {
 	return all
 }
 
-// lendable is what this region withholds and what nothing counts any more that was spent under it.
+// lendable are the withheld spans under which no spent unit counts any more.
 func (r *Rule) lendable(c *Config, sp Spec, now int64) (all Spans) {
 	for i := range r.Withheld {
 		if c.settled(&r.Withheld[i], sp, now) {
@@ -325,8 +326,8 @@ func without(holds []Hold, gone Spans) []Hold {
 	return out
 }
 
-// Tick does what is due: it ends what has ended, and lends and returns by what regions are asked for. asked is what
-// this region is asked for since the last report, nil if no report is due. marks are nil if they were not read.
+// Tick does what is due: it removes ended loans, and lends and returns spans by demand. asked is the demand on this
+// region since the last report, nil if no report is due. marks are nil if they were not read.
 func (s *State) Tick(c *Config, specs map[int64]Spec, asked map[int64]int64, marks *Marks, now int64) {
 	if asked != nil {
 		s.measure(asked)

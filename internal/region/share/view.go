@@ -39,16 +39,16 @@ func (s *State) Lacks(c *Config, of string, specs map[int64]Spec, now int64) boo
 type Kept struct {
 	// At is the time of Redis then, ms.
 	At int64
-	// Server identifies the process of Redis that has answered, Kept the one that the state was written to: others may
-	// have lost a later one. Kept is "" without a state.
+	// Server identifies the Redis process that has answered. Kept identifies the process to which the state was
+	// written, "" if there is none: another process may have lost a later state.
 	Server, Kept string
 	// Version grows with each state.
 	Version int64
 	State   []byte
 }
 
-// Idle is what nobody may spend: what this region withholds, and what it does not spend any more of what others have
-// lent it. r may be nil.
+// Idle are the spans that nobody may spend: the spans that this region withholds, and borrowed spans that it no longer
+// spends. r may be nil.
 func (r *Rule) Idle() (idle Spans) {
 	if r == nil {
 		return nil
@@ -63,8 +63,8 @@ func (r *Rule) Idle() (idle Spans) {
 	return idle
 }
 
-// With returns what a region has of this one's part, what this one may spend of that one's, and until when: 0 for
-// nothing. r may be nil.
+// With returns the spans of this region's part that the other region holds, the spans of the other's part that this one
+// may spend, and until when: 0 if there are none. r may be nil.
 func (r *Rule) With(region string, now int64) (lent, borrowed Spans, until int64) {
 	if r == nil {
 		return nil, nil, 0

@@ -7,7 +7,7 @@ import (
 	"sluice/limiter"
 )
 
-// floorParts is the part of an equal share that a region keeps that asks for nothing, so that it can begin at once.
+// floorParts is the part of an equal share that a region without demand keeps, so that it can begin at once.
 const floorParts = 4
 
 // Demands measures what each region asks for, and computes guards by it. It remembers up to a number of buckets and
@@ -20,7 +20,7 @@ type Demands struct {
 	last     map[limiter.Key]demands
 }
 
-// demands are those of all regions at an instant.
+// demands are the demands on all regions at an instant.
 type demands struct {
 	at time.Time
 	of []demand
@@ -39,14 +39,13 @@ func NewDemands(most int, interval time.Duration, self string, peers ...string) 
 		last: map[limiter.Key]demands{}}
 }
 
-// Guard returns the guard of this region for the time after the others have these sums. It divides what is left by what
-// each region was asked for since the last call for the bucket, three quarters by demand and a quarter equally.
+// Guard returns the guard of this region for the time after the others have these sums. It divides the units that are
+// left: three quarters by the demand on each region since the last call for the bucket, and a quarter equally.
 //
-// If nothing was taken though something was asked for, the parts are too small for what is asked: then the region that
-// was asked for the most may spend all. Of several with the same demand the first by name leads. Where all together ask
-// for less than a unit a region and interval every region leads: two rarely want the last unit at once. At the first
-// call a region without an update yet counts as one that is asked for as much as this one: a storm begins
-// everywhere.
+// If there was demand and nothing was taken, the parts are too small for the requests: then the region with the most
+// demand may spend all units. If several have the same demand, the first by name leads. If the demand of all regions is
+// below one unit for each region in an interval, every region leads: two rarely want the last unit at once. At the
+// first call, a region that has sent no update yet counts with the demand of this one: a storm begins everywhere.
 func (d *Demands) Guard(s *limiter.Exported, at time.Time) limiter.Guard {
 	now := make([]demand, len(d.regions))
 	for i, name := range d.regions {
@@ -84,7 +83,7 @@ func (d *Demands) Guard(s *limiter.Exported, at time.Time) limiter.Guard {
 	return g
 }
 
-// shareOf is the share of region self by what each was asked for. took: something was taken.
+// shareOf is the share of region self by the demand on each region. took says whether any unit was taken.
 func shareOf(asked []int64, took bool, lead, self int) int64 {
 	var sum float64
 	for _, a := range asked {

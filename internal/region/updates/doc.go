@@ -20,8 +20,8 @@
 //	box.Accepted("us", updates)                     // it has answered
 //	err = store.Confirm(ctx, box.Confirmed())
 //
-// A worked example. A limit of 100 in a minute, three regions, an exchange every 200 ms, 100 ms of delay. Each region
-// is asked for 40 a second. After 0.8 s they have admitted 96 together and know of 60. Without a Guard they go on until
-// each knows of 100: the bound is 120 a second times 0.3 s times 2/3, 24 units over. With a limiter.Guard each spends
-// at most a third of the 40 that were left by the updates that the others had received.
+// A worked example. A limit of 100 in a minute, three regions, an exchange every 200 ms, 100 ms of delay. Callers ask
+// each region for 40 per second. After 0.8 s the regions have admitted 96 together, and each counts 60. Without a Guard
+// they continue until each counts 100: the bound is 120 per second times 0.3 s times 2/3, 24 units over. With a
+// limiter.Guard each spends at most a third of the 40 that were left by the updates that the others had received.
 package updates

@@ -18,10 +18,10 @@ import (
 )
 
 const (
-	// mostExported is how many buckets a node exports in an interval, and mostWaiting how many it remembers that some
-	// region lacks; further ones stay in the store.
+	// mostExported is the number of buckets that a node exports in an interval, and mostWaiting the number of buckets
+	// that it keeps for regions that lack them; further buckets stay in the store.
 	mostExported, mostWaiting = 10_000, 100_000
-	// mostMeasured is of how many buckets a node remembers what each region was asked for.
+	// mostMeasured is the number of buckets for which a node remembers the demand on each region.
 	mostMeasured = 50_000
 	// missed is after how many intervals without updates a region is cut off.
 	missed = 3
@@ -32,8 +32,8 @@ const (
 )
 
 // Arrivals is what the nodes of a region share about the messages of others; see fleet.RegionArrivals. It is kept for a
-// time to live. Connected returns what the last message of each region said (Received), of those regions that have also
-// accepted one. Turn reports whether this node is the one that exports in an interval.
+// time to live. Connected returns what the last message of each region said (Received), for the regions that have also
+// accepted a message. Turn reports whether it is the turn of this node to export in an interval.
 type Arrivals interface {
 	Received(ctx context.Context, region, what string, ttl time.Duration) error
 	Accepted(ctx context.Context, region string, ttl time.Duration) error
@@ -47,7 +47,7 @@ type Options struct {
 	Peers []region.Peer
 	// Interval is the time between two exports.
 	Interval time.Duration
-	// Prefix is that of the keys in Redis. It is the same in all regions.
+	// Prefix begins the keys in Redis. It is the same in all regions.
 	Prefix string
 	// Token returns the credential that is sent to the others.
 	Token func() string
@@ -90,7 +90,7 @@ type Exchange struct {
 	cut      atomic.Pointer[cut]
 	applying chan struct{}
 	counts   counts
-	lost     chan bool   // whether this node restores the data that the store has lost, or adds to that
+	lost     chan bool   // whether this node restores the lost data of the store, or adds to a restore
 	failing  atomic.Bool // the last export, confirmation or reading of arrivals failed
 }
 
@@ -171,7 +171,7 @@ func (x *Exchange) export(ctx context.Context) error {
 		}
 	}
 	x.mu.Lock()
-	since := x.exported // what was exported was spent after that
+	since := x.exported // exported units were spent after this instant
 	if due {
 		x.exported = now
 	} else if last := now.Add(-x.opt.Interval); turnErr == nil && last.After(since) {
@@ -206,8 +206,8 @@ func (x *Exchange) turn(ctx context.Context) (bool, error) {
 // yields reports whether another node had better export, because this one does not reach all regions.
 func (x *Exchange) yields() bool { return slices.ContainsFunc(x.peers, (*peer).fails) }
 
-// lease is for how long an export is leased. While a region is cut off, what it lacks stays with the node that has
-// exported it.
+// lease is the length of the lease of an export. While a region is disconnected, the buckets that it lacks stay with
+// the node that exported them.
 func (x *Exchange) lease() time.Duration {
 	if x.CutOff() {
 		return max(cutLease, 5*x.opt.Interval)
@@ -223,7 +223,7 @@ func (x *Exchange) confirm(ctx context.Context) error {
 	if len(sums) == 0 {
 		return nil
 	}
-	return x.opt.Store.Confirm(ctx, sums) // what is not confirmed is exported again
+	return x.opt.Store.Confirm(ctx, sums) // unconfirmed sums are exported again
 }
 
 // accepted notes for the nodes of this region that a peer has accepted a message.
@@ -243,7 +243,7 @@ func (x *Exchange) confirmNow(ctx context.Context) {
 	}
 }
 
-// readArrivals looks which regions are cut off: those that send no updates, and those that accept none.
+// readArrivals finds the disconnected regions: those that send no updates, and those that accept none.
 func (x *Exchange) readArrivals(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, arrivalsWait)
 	defer cancel()
@@ -278,9 +278,10 @@ func (x *Exchange) CutOff() bool { return len(x.cut.Load().from) > 0 }
 func (x *Exchange) CutOffFrom(name string) bool { return slices.Contains(x.cut.Load().from, name) }
 
 // Part returns what this region may spend of a limit of a key while it is cut off: each region has an equal part.
-// Connected regions that are all cut off from the same others count each other's units, and so have their parts
-// together: all but those of the others. Otherwise, as where only the link between two regions is cut, each region has
-// its own: two regions that are both connected with a third, and not with each other, would have its part twice.
+// Connected regions that are all disconnected from the same others count each other's units, so they use their parts
+// together: the limit without the parts of the others. Otherwise, for example if only the link between two regions
+// fails, each region uses its own part: two regions that are both connected with a third, and not with each other,
+// would use its part twice.
 func (x *Exchange) Part(key limiter.Key, l limiter.Limit) (part limiter.Limit, together bool) {
 	of := func(name string) limiter.Limit {
 		return l.Part(int64(region.Rank(key, name, x.all)), int64(len(x.all)))

@@ -154,9 +154,9 @@ func held(m *limiter.Sums) (units int64) {
 	return units
 }
 
-// Decode reads a message that arrives at a time, ms since the epoch. It refuses whatever Encode would not write, and
-// times that are far ahead: an incarnation that begins at the end of time leaves none for the next, so that this region
-// would send what others refuse.
+// Decode reads a message that arrives at a time, ms since the epoch. It refuses everything that Encode would not write,
+// and times that are far ahead: an incarnation that begins at the largest time leaves no time for the next one, so that
+// this region would send messages that others refuse.
 func Decode(b []byte, now int64) (*Message, error) {
 	if len(b) == 0 || len(b) > region.MaxMessage {
 		return nil, fmt.Errorf("%w: %d bytes, must be 1 to %d", region.ErrMessage, len(b), region.MaxMessage)

@@ -7,15 +7,15 @@ import (
 )
 
 // Outbox is what a region has exported and other regions do not have yet, the latest export of each bucket. It holds up
-// to a number of buckets. For further ones it drops those that have waited longest, most likely for a region that is
-// unreachable. The store exports a dropped bucket again when its lease has ended. It is not safe for concurrent use.
+// to a number of buckets. To make room it drops the buckets that have waited longest, most likely for an unreachable
+// region. The store exports a dropped bucket again when its lease has ended. It is not safe for concurrent use.
 type Outbox struct {
 	peers     []string
-	cutOff    []string // those of the peers that are cut off
+	cutOff    []string // the peers that are disconnected
 	most      int
 	last      int64 // the number of the latest export
 	waiting   map[limiter.Key]*item
-	order     []*item // of arrival; may have items that wait no longer
+	order     []*item // in order of arrival; may hold items that no longer wait
 	confirmed []limiter.Exported
 }
 
@@ -141,7 +141,7 @@ func (o *Outbox) Lost(peer string, updates []Update) {
 	o.order = slices.Concat(kept, last)
 }
 
-// SetCutOff says which peers are cut off. What the other peers have then sets the guard.
+// SetCutOff sets the disconnected peers. The guard then depends on the sums that the other peers have.
 func (o *Outbox) SetCutOff(peers []string) { o.cutOff = peers }
 
 // check confirms the latest export that every peer has of a bucket, and the guard of the latest export that the
@@ -183,8 +183,8 @@ func (o *Outbox) Waiting() (updates []Update) {
 // Len is the number of buckets that a peer lacks.
 func (o *Outbox) Len() int { return len(o.waiting) }
 
-// Confirmed returns, for limiter.Exporter.Confirm, what every peer has since the last call; also leases without a
-// guard, which later leases have replaced, and guards without a lease.
+// Confirmed returns, for limiter.Exporter.Confirm, the sums that every peer has received since the last call. It
+// includes leases without a guard, which later leases have replaced, and guards without a lease.
 func (o *Outbox) Confirmed() []limiter.Exported {
 	out := o.confirmed
 	o.confirmed = nil

@@ -7,8 +7,8 @@ import (
 	"sluice/internal/wire"
 )
 
-// Ask is the message of a region that has lost its data. It asks another region for a page of the sums that this one
-// has received from it, and of those of that region.
+// Ask is the message of a region that has lost its data. It asks another region for a page of two kinds of sums: those
+// which that region has received from the sender, and its own.
 type Ask struct {
 	region.Head
 

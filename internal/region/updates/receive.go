@@ -173,9 +173,9 @@ func broken(err error) bool {
 	return errors.As(err, &se) && (se.Cause == limiter.CauseBadState || se.Cause == limiter.CauseWrongType)
 }
 
-// arrivalOf is what the nodes of this region keep of a message: the version of the sender's rules; how far the sender's
-// clock is ahead of that of this node, in ms, less the time that the message has travelled; and which regions the
-// sender is cut off from.
+// arrivalOf is the part of a message that the nodes of this region keep: the version of the sender's rules; how far the
+// sender's clock is ahead of the clock of this node, in ms, less the time that the message was in transit; and the
+// regions from which the sender is disconnected.
 func arrivalOf(m *Message, now time.Time) string {
 	what := strconv.FormatInt(m.Set, 10) + " " + strconv.FormatInt(m.At-now.UnixMilli(), 10)
 	if len(m.CutOff) > 0 {

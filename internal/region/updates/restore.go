@@ -19,12 +19,13 @@ import (
 const (
 	// RecallType is the media type of a Ask and of the page that answers it.
 	RecallType = "application/vnd.sluice.regions.recall"
-	// askWait bounds the wait for a page, and restoreWait a restore. During a restore nothing is exported, so that other
-	// regions do not count the units that this one spends.
+	// askWait bounds the wait for a page, and restoreWait the length of a restore. During a restore nothing is
+	// exported, so that other regions do not count the units that this one spends.
 	askWait, restoreWait = 5 * time.Second, 30 * time.Second
 	// pageBuckets is about the number of sums in a page. A node collects them for pageWait, and sends fewer then.
 	pageBuckets, pageWait = 5000, 500 * time.Millisecond
-	// pageWindows is how many windows end a page: those of a thousand buckets more, the most there may be, still fit.
+	// pageWindows is the number of windows that ends a page: the windows of another thousand buckets, the largest
+	// number that can follow, still fit.
 	pageWindows = 300_000
 	// restoreShown is for how long it is at least shown that a region did not answer, unless it answers a later restore:
 	// longer than people let an alert wait.
@@ -49,8 +50,8 @@ func (x *Exchange) restoreWhenLost(ctx context.Context) {
 	}
 }
 
-// refusals are the buckets that the store has not taken in a restore, because the shard that has them did not answer. A
-// nil one takes none. It is safe for concurrent use.
+// refusals are the buckets that a restore has left out because the shard that holds them did not answer. A nil
+// *refusals records none. It is safe for concurrent use.
 type refusals struct {
 	mu   sync.Mutex
 	keys []limiter.Key
@@ -71,12 +72,11 @@ func (r *refusals) add(ctx context.Context, key limiter.Key, err error) bool {
 	return true
 }
 
-// restore counts the units again that were spent before the store lost its data: those that this node had exported and
-// another region lacks, and, if it is this node's turn, those that other regions know. Nothing is exported until that
-// ends. It takes two intervals at least, so that the other nodes of this region add what they had exported. Several
-// nodes may restore at the same time, and repeat it. After an error, or after another loss, the next export is refused
-// again. If some slots of a cluster did not answer, that is so in them only: nothing can be exported from there
-// meanwhile.
+// restore counts units again that were spent before the store lost its data: the units that this node had exported and
+// another region lacks, and, if it is this node's turn, the units that other regions know. Nothing is exported until
+// that ends. It takes two intervals at least, so that the other nodes of this region add what they had exported.
+// Several nodes may restore at the same time, and repeat it. After an error, or after another loss, the next export is
+// refused again. If some slots of a cluster did not answer, only their buckets cannot be exported until then.
 func (x *Exchange) restore(ctx context.Context, turn bool) error {
 	x.mu.Lock()
 	mine := x.box.Waiting()
@@ -178,8 +178,8 @@ func (x *Exchange) page(ctx context.Context, p *peer, cursor string, older bool)
 	}
 }
 
-// knowsRules returns an error if the rules of the node that has answered a page are older than those of this one: it
-// leaves out the buckets of rules that it does not have.
+// knowsRules returns an error if the node that answered a page has older rules than this one: such a node leaves out
+// the buckets of rules that it does not have.
 func (x *Exchange) knowsRules(page *Page) error {
 	own := x.opt.Sets.Load().Version()
 	for _, m := range page.Messages {
@@ -203,8 +203,9 @@ func (x *Exchange) pageOf(ctx context.Context, p *peer, node uint32, cursor stri
 	return DecodePage(reply, now)
 }
 
-// Recall answers a region that has lost its data with a page: the sums of this region, and those that it has received
-// from that one, unless nothing of them counts any more. Errors are those of Receive.
+// Recall answers a region that has lost its data with a page: the sums of this region, and the sums that it has
+// received from the asking region, without sums of which no unit counts any more. It returns the same errors as
+// Receive.
 func (x *Exchange) Recall(ctx context.Context, body []byte) ([]byte, error) {
 	select {
 	case x.applying <- struct{}{}:
@@ -230,7 +231,7 @@ func (x *Exchange) Recall(ctx context.Context, body []byte) ([]byte, error) {
 	theirs := &Message{Head: own.Head}
 	theirs.From = ask.From
 	page := &Page{Next: ask.Cursor, Messages: []*Message{own, theirs}}
-	seen := map[limiter.Key]bool{} // a message has each bucket once
+	seen := map[limiter.Key]bool{} // a message contains each bucket once
 	windows := 0
 	for {
 		known, next, err := x.opt.Store.Recall(ctx, ask.From, page.Next)

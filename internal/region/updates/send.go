@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// MediaType is that of messages.
+	// MediaType is the media type of messages.
 	MediaType = "application/vnd.sluice.regions"
 	// sendWait bounds one message.
 	sendWait = 2 * time.Second
@@ -29,14 +29,14 @@ type peer struct {
 	*region.Link
 
 	mu    sync.Mutex
-	since time.Time // what waits to be sent was spent after that; zero for nothing
+	since time.Time // units that wait to be sent were spent after this instant; zero if none wait
 	beat  bool      // a message is due even without buckets: it says that this region is there
 	state peerState
 
 	unanswered time.Time // when it last did not answer a restore, zero if it answered, or if that is not shown any more
 }
 
-// nudge wakes the goroutine that sends. exported: buckets that were spent after an instant wait for it.
+// nudge wakes the sending goroutine. exported says that buckets wait whose units were spent after since.
 func (p *peer) nudge(since time.Time, exported, beat bool) {
 	p.mu.Lock()
 	if exported && p.since.IsZero() {

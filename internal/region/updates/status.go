@@ -17,7 +17,7 @@ import (
 // lags is how many of the last lags are kept.
 const lags = 256
 
-// counts are those of this node since its start.
+// counts holds what this node has counted since its start.
 type counts struct {
 	exported, refused, invalid atomic.Int64
 }
@@ -207,7 +207,7 @@ const (
 	mostEstimated, mostRules = 20_000, 1000
 )
 
-// estimates are those of the rules whose buckets this node exports.
+// estimates holds the estimates of the rules whose buckets this node exports.
 type estimates struct {
 	last     map[limiter.Key]lastTaken
 	now, old map[int64]region.Estimate
