@@ -27,18 +27,18 @@ type Part struct {
 	Place int
 	// Step is under way, or was done last.
 	Step Step
-	// Request has the asks of this place, in memory of its own. The caller of New may change everything else of it.
+	// Request holds the asks of this place in separate memory. The caller of New may change its other members.
 	Request limiter.Request
 	// Kept is for the caller of New to set: what the part took stays after a failure, for a repeat to rely on.
 	Kept bool
 	// Got is for the caller of Run to set in each round.
 	Got Answer
 
-	positions []int // of each ask in the request
+	positions []int // the index of each ask in the request
 	units     int64 // how many such requests its narrowest limit admits at once
-	bans      []int // which asks are bans that count the denials of the ask before; none of those counts by itself
+	bans      []int // the asks that are bans and count the denials of the preceding ask; none of them counts on its own
 	lowering  []int // which asks have a limit that a denial may lower (limiter.KeptSet)
-	counting  []int // those of both that do so now
+	counting  []int // the bans that count in this round
 
 	result  limiter.Result
 	answers int  // in this attempt
@@ -64,7 +64,7 @@ func (p *Part) Spends() bool { return p.units < math.MaxInt64 }
 // Unsure reports whether the part may have taken something, because the answer was lost.
 func (p *Part) Unsure() bool { return p.unsure }
 
-// Asks are those of the step under way.
+// Asks returns the asks of the present step.
 func (p *Part) Asks() []limiter.Ask {
 	if p.Step != Count {
 		return p.Request.Asks
@@ -89,7 +89,7 @@ type Request struct {
 	round     []*Part // under way; none: the request is done
 	undoing   bool    // that round undoes
 	denied    bool
-	lost      bool // to another request, after the look had allowed
+	lost      bool // the units went to another request after the look had allowed
 	err       *limiter.StoreError
 	left      []*Part // whose undo is not confirmed
 	undone    int64
@@ -242,7 +242,7 @@ func (r *Request) fail(p *Part) {
 }
 
 // allowLooks makes parts that only look allow a repeat: one of which every part that spends is answered by its record.
-// Those that look leave no record, and what they say now must not undo what was admitted before.
+// Looks leave no record, and their present answer must not undo an earlier admission.
 func (r *Request) allowLooks() {
 	repeat := false
 	for _, p := range r.Parts {
@@ -263,8 +263,8 @@ func (r *Request) allowLooks() {
 	}
 }
 
-// proceed goes on with a take as long as everything fits: first with the parts that have not taken, then with those
-// that rely on an earlier attempt. That one may still find itself denied and undo, unless they confirm.
+// proceed continues a take while everything fits: first with the parts that have not taken, then with the parts that
+// rely on an earlier attempt. That attempt may still be denied and undo, unless they confirm.
 func (r *Request) proceed() {
 	for _, p := range r.Parts {
 		if !p.asked && (r.lookFirst || len(r.round) == 0) {
@@ -281,8 +281,8 @@ func (r *Request) proceed() {
 	}
 }
 
-// undo prepares the round after a failure or a denial: it undoes what was taken. After a denial the other parts look,
-// so that the answer has every limit, and bans count it.
+// undo prepares the round after a failure or a denial: it undoes the takes. After a denial the other parts look, so
+// that the answer lists every limit, and bans count the denial.
 func (r *Request) undo() {
 	if !r.takes() {
 		for _, p := range r.Parts { // what else changes buckets cannot be undone
@@ -332,8 +332,8 @@ func (p *Part) denials() (denials []int) {
 	return denials
 }
 
-// endUndo reads the answers of the round that undid. What was not confirmed is left to be repeated: a denial stays one
-// meanwhile. A count that failed is not repeated.
+// endUndo reads the answers of the round that undid. Unconfirmed undos are left to be repeated: until then a denial
+// stays a denial. A failed count is not repeated.
 func (r *Request) endUndo() {
 	for _, p := range r.round {
 		switch got := &p.Got; {
@@ -381,8 +381,8 @@ func (r *Request) endUndo() {
 	}
 }
 
-// unseen is the answer of a part that could not be looked at. Another part has denied, which is certain. Nothing is
-// said to remain.
+// unseen is the answer of a part whose look failed. Another part has certainly denied. The answer says that nothing
+// remains.
 func (p *Part) unseen() {
 	p.result = limiter.Result{Allowed: true, Limits: make([]limiter.Decision, len(p.Request.Asks))}
 	for i := range p.Request.Asks {
@@ -405,8 +405,8 @@ func gaveBack(res *limiter.Result) bool {
 	return slices.ContainsFunc(res.Limits, func(d limiter.Decision) bool { return d.Refunded > 0 })
 }
 
-// givesParts reports whether the part has taken from a bucket that drains. What that gives back may be less than a
-// unit, which Refunded leaves out.
+// givesParts reports whether the part has taken from a bucket that drains. Its undo may give back less than a unit,
+// which Refunded leaves out.
 func (p *Part) givesParts() bool {
 	return p.took && !p.result.Replayed && slices.ContainsFunc(p.Request.Asks, func(a limiter.Ask) bool {
 		return a.Spends(p.Of.op) && a.Limit.Rate() > 0
@@ -441,7 +441,7 @@ func (r *Request) Answer(res *limiter.Result) error {
 	return nil
 }
 
-// agreeOnSettle makes parts without a record agree with those that had one: they had nothing to settle.
+// agreeOnSettle makes parts without a record agree with the others: they had nothing to settle.
 func (r *Request) agreeOnSettle() {
 	if !slices.ContainsFunc(r.Parts, func(p *Part) bool { return p.result.Allowed }) {
 		return

@@ -14,7 +14,8 @@ type UndoOptions[U any] struct {
 	Most, Batch int
 	// First and Last bound the pauses between two tries, and after Life an undo is lost.
 	First, Last, Life time.Duration
-	// Sure is for how long a take that may still be on its way is undone again although there was nothing to give back.
+	// Sure is the time for which the undo of a take that may still be in transit is repeated although there was nothing
+	// to give back.
 	Sure time.Duration
 	// Of returns how to undo a part, and the queue that it waits in.
 	Of func(*Part) (queue int, u U)
@@ -67,7 +68,7 @@ func (u *Undos[U]) Keep(r *Request, since time.Time) {
 	}
 }
 
-// try sends the undos of one queue and returns when to try each again.
+// try sends the undos of one queue and returns the pause before the next attempt of each.
 func (u *Undos[U]) try(queue int, undos []*undo[U]) []time.Duration {
 	us, again := make([]U, len(undos)), make([]time.Duration, len(undos))
 	for i, it := range undos {

@@ -180,7 +180,7 @@ type work struct {
 	states  []*limiter.State
 	sums    []*regional
 	changed []bool
-	moved   []bool // what a former bucket held is in the state
+	moved   []bool // the state includes the units of a former bucket
 	charged []limiter.Charged
 	hashes  []uint64
 	order   []int // the shards to lock, ascending, each once

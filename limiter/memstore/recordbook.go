@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// defaultMaxRecordBytes is the default of Options.MaxRecordBytes, and what every node has: a minute of about 1,800
-	// named requests a second. A node with more is one for Redis, where records expire.
+	// defaultMaxRecordBytes is the default of Options.MaxRecordBytes. It holds the records of a minute with about 1,800
+	// named requests per second. For more, use Redis, where records expire.
 	defaultMaxRecordBytes = 64 << 20
 	// keyFraction is the part of MaxRecordBytes that the IDs of one key may use: an eighth.
 	keyFraction = 8

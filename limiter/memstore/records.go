@@ -130,7 +130,7 @@ func (r *record) repeats(req *limiter.Request, now int64) bool {
 		now >= r.at && now-r.at <= limiter.ReplayWindow && r.names(req.Asks)
 }
 
-// names reports whether the record has the keys of the asks in their order, bans aside.
+// names reports whether the record names the keys of the asks in their order, without bans.
 func (r *record) names(asks []limiter.Ask) bool {
 	skip := func() {
 		for len(asks) > 0 && asks[0].Limit.Algorithm == limiter.Ban {

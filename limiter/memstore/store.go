@@ -28,15 +28,14 @@ type Options struct {
 	// Steady: Clock never steps back and never stands still for good, so that expiry follows it too. For replays, in
 	// which it runs faster than the wall clock.
 	Steady bool
-	// MaxKeys is the largest number of buckets; 0 means 5 million (about 1 GB of
-	// plain counters). At the limit a new bucket evicts the one of a small random
-	// sample that expires first.
+	// MaxKeys is the largest number of buckets; 0 means 5 million (about 1 GB of plain counters). At the limit a new
+	// bucket evicts a bucket: of a small random sample, the one that expires first.
 	MaxKeys int
 	// MaxRecordBytes is about the memory for the stored answers of named requests; 0
 	// means 64 MiB. The IDs of one entity (limiter.Key.Tag) use up to an eighth of
 	// it. At the limit the oldest records are dropped.
 	MaxRecordBytes int64
-	// Regions are those that limits span; the zero value holds no take back.
+	// Regions are the regions that limits span; the zero value holds no take back.
 	Regions limiter.Regions
 }
 
@@ -250,8 +249,8 @@ func (s *Store) do(ctx context.Context, left <-chan struct{}, req *limiter.Reque
 	return nil
 }
 
-// DoAll decides each call by itself, in order, as Do does. A caller who leaves stops it between two calls; the rest of
-// them have an error then.
+// DoAll decides the calls independently, in order, as Do does. A caller who leaves stops it between two calls; the
+// remaining calls then fail.
 func (s *Store) DoAll(ctx context.Context, calls []limiter.Call) {
 	left := leaving(ctx)
 	for i := range calls {

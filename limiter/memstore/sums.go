@@ -12,7 +12,7 @@ import (
 
 var _ limiter.Exporter = (*Store)(nil)
 
-// regional is what is kept beside a bucket that spans regions. The lock of the bucket's shard guards it.
+// regional is the data kept with a bucket that spans regions. The lock of the bucket's shard guards it.
 type regional struct {
 	own      limiter.Sums
 	received limiter.Received
@@ -33,7 +33,7 @@ func (r *regional) spend(a *limiter.Ask, s *limiter.State, now int64, c limiter.
 	}
 }
 
-// hold returns what holds back the takes of a request, nil if nothing does.
+// hold returns the function that holds back takes of a request, nil if there is none.
 func (s *Store) hold(
 	req *limiter.Request, states []*limiter.State, sums []*regional, now int64,
 ) func(int) (int64, int64, bool) {
@@ -103,7 +103,7 @@ func (r *regional) apply(req *limiter.Request, s *limiter.State, now int64, res 
 	case restoring:
 		outcome, changed = limiter.Restore(a.Limit, s, &r.own, &r.received, req.Sums, now)
 	}
-	// A reset that was heard of is passed on, and so is what was restored, which another region may lack.
+	// A received reset is passed on. Restored units are passed on too, because another region may lack them.
 	r.touched = r.own.Reset != reset || req.Op == limiter.OpRestore && outcome == limiter.Applied
 	res.Limits[0], _ = limiter.RefundNow(a.Limit, s, now, 0)
 	res.Limits[0].Allowed = outcome != limiter.Shrunk
@@ -111,7 +111,7 @@ func (r *regional) apply(req *limiter.Request, s *limiter.State, now int64, res 
 	return changed
 }
 
-// loadSums returns what is kept beside the bucket of an ask that spans regions, nil for others.
+// loadSums returns the data kept with the bucket of an ask that spans regions, nil for others.
 func (sh *shard) loadSums(hash uint64, a *limiter.Ask) *regional {
 	if !a.Spans {
 		return nil
@@ -123,8 +123,8 @@ func (sh *shard) loadSums(hash uint64, a *limiter.Ask) *regional {
 	return &regional{}
 }
 
-// storeSums keeps r for as long as its units, and those that were just heard of, can count anywhere, and lists the
-// bucket for the export if its own sums have changed.
+// storeSums keeps r for as long as its units, and the units just received, can count anywhere, and lists the bucket for
+// the export if its own sums have changed.
 func (s *Store) storeSums(sh *shard, hash uint64, a *limiter.Ask, r *regional, received *limiter.Sums, at instant) {
 	if r == nil || r.own.Born == 0 && r.own.Reset == 0 && len(r.received) == 0 {
 		return
@@ -318,7 +318,7 @@ func (s *Store) EndRestore(ctx context.Context, name string, but ...limiter.Key)
 	return true, nil
 }
 
-// Recall implements limiter.Exporter. A call reads a shard.
+// Recall implements limiter.Exporter. A call reads one shard.
 func (s *Store) Recall(ctx context.Context, region, cursor string) (known []limiter.Exported, next string, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, "", storeError(err)

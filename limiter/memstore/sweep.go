@@ -104,9 +104,8 @@ func (s *Store) evictBucket() {
 	}
 }
 
-// soonestShard returns the one of a few random shards whose element expires first.
-// look returns the soonest deadline of a shard, or false if it is empty; empty
-// shards are skipped.
+// soonestShard returns, of a few random shards, the shard whose element expires first. look returns the soonest
+// deadline of a shard, or false if it is empty; empty shards are skipped.
 func soonestShard(look func(i int) (int64, bool)) int {
 	best, soonest, found := 0, int64(0), 0
 	first := rand.IntN(shardCount)

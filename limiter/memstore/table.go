@@ -2,11 +2,10 @@ package memstore
 
 import "math/rand/v2"
 
-// table is a hash map whose elements expire. They are in one dense slice, so that a
-// sweep is a sequential read and a sample is one random number. An open-addressed
-// index of 4 bytes per cell finds them: a look-up reads one cell and one slot, and
-// the index of a million elements is only a few pages. Callers compute the hash. It
-// is not safe for concurrent use.
+// table is a hash map whose elements expire. They are in one dense slice, so that a sweep is a sequential read and a
+// sample is one random number. An open-addressed index of 4 bytes per cell finds them: a lookup reads one cell and one
+// slot, and the index of a million elements is only a few pages. Callers compute the hash. It is not safe for
+// concurrent use.
 type table[K comparable, V any] struct {
 	// cells holds, from the first cell of the hash on, the highest byte of the hash
 	// and the slot's number plus one; 0 is free. Its length is a power of two and at

@@ -27,12 +27,12 @@ const (
 
 // denial is the store's decision on one limit of a denied request.
 type denial struct {
-	// limit, weight and look identify it, beside the key: any edit is another.
+	// limit, weight and look identify the denial together with the key: any edit makes another denial.
 	limit  limiter.Limit
 	weight int64
 	look   bool
-	// sure: until then it is denied with figures that follow from these by time
-	// alone. The others only stand beside a sure one in the same answer.
+	// sure: until then takes are denied, with figures that follow from these by time alone. Denials that are not sure
+	// only accompany a sure one in the same answer.
 	sure bool
 	d    limiter.Decision
 	// at is the store's time of the decision, ms; got when the answer arrived and
@@ -72,8 +72,8 @@ func (c *denyCache) stripe(k limiter.Key) *stripe {
 	return &c.stripes[maphash.String(c.seed, string(k))%denyStripes]
 }
 
-// find is the live denial of an ask at local time now, nil if there is none. A
-// bucket whose request is older than what is remembered of it is forgotten: the clock has been set back.
+// find is the live denial of an ask at local time now, nil if there is none. If the remembered denial is later than
+// now, the clock was set back, and the denial is dropped.
 func (c *denyCache) find(a *limiter.Ask, now int64) (found *denial) {
 	es, ok := c.cache.GetIfPresent(a.Key)
 	if !ok {
@@ -102,8 +102,8 @@ func (c *denyCache) looked(asks []limiter.Ask, now int64) {
 	}
 }
 
-// answer decides a take from memory: every limit of it is remembered, and at
-// least one surely denies. It reports whether it could.
+// answer decides a take from memory if every limit of it is remembered and at least one surely denies. It reports
+// whether it did.
 func (c *denyCache) answer(req *limiter.Request, res *limiter.Result, now int64) bool {
 	if len(req.Asks) > maxAsks {
 		return false
@@ -144,11 +144,10 @@ func (e *denial) after(ms int64) limiter.Decision {
 // certainty is for how many ms after a denial its figures follow from time
 // alone, 0 if they do not.
 //
-// Nothing remains, so no take of any weight can change the bucket before the
-// wait is over. What remains stays 0 until then if the weight is 1 (as soon as
-// one unit fits, the request passes), or if the bucket empties all at once. The
-// instants of retry and reset do not move: every algorithm computes them from
-// its state, and a state that nobody changes is read the same later on. A ban denies until its end.
+// Nothing remains, so no take of any weight can change the bucket before the wait is over. Remaining stays 0 until then
+// if the weight is 1 (as soon as one unit fits, the request passes), or if the bucket empties all at once. The instants
+// of retry and reset do not move: every algorithm computes them from its state, and a state that nobody changes is read
+// the same later on. A ban denies until its end.
 func certainty(a *limiter.Ask, d *limiter.Decision) int64 {
 	if a.Limit.Algorithm == limiter.Ban {
 		return d.RetryAfter // nothing lengthens it, and it allows while there is none
@@ -192,7 +191,7 @@ func (c *denyCache) learn(req *limiter.Request, res *limiter.Result, sent, got i
 		ms := certainty(a, d)
 		switch {
 		case c.exact && d.Used > d.Limit:
-			continue // the use above the limit falls meanwhile
+			continue // the use above the limit falls during the wait
 		case ms >= denyWorth:
 			e.sure = true
 		case c.exact || a.Limit.Algorithm.Traits().Slots || len(req.Asks) == 1:

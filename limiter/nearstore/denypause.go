@@ -2,9 +2,8 @@ package nearstore
 
 import "sluice/limiter"
 
-// denyPause is a time in which a leased bucket denies takes of one unit without a call:
-// the store has just denied one, and what comes back is too little to be worth a call
-// each. What is not taken meanwhile stays in the bucket.
+// denyPause is a time in which a leased bucket denies takes of one unit without a call: the store has just denied one,
+// and too few units drain to be worth a call each. Units that nobody takes during the pause stay in the bucket.
 type denyPause struct {
 	limit limiter.Limit
 	d     limiter.Decision // of the store
@@ -30,9 +29,9 @@ func (h *hotKey) denyInPause(a *limiter.Ask, now int64, g *grant) bool {
 	return true
 }
 
-// pauseAgain begins another pause when the one before has hardly ended and the store,
-// called since, has less than is worth a lease, but something: a take after the pause finds
-// it. If it has nothing, only the store knows how long to wait. h.mu is held.
+// pauseAgain begins another pause if the previous one has just ended and the store, called since, has some units but
+// fewer than are worth a lease: a take after the pause finds them. If it has none, only the store knows how long to
+// wait. h.mu is held.
 func (h *hotKey) pauseAgain(a *limiter.Ask, now int64) bool {
 	p := &h.denyPause
 	if a.Limit != p.limit || !p.heard || h.remaining < 1 || now < p.until || now-p.until > pauseAgainFor {

@@ -1,13 +1,12 @@
-// Package nearstore answers in this node what needs no call to the counter store. It
-// stands in front of a limiter.Store that is reached over a network.
+// Package nearstore answers requests in this node that need no call to the counter store. It stands in front of a
+// limiter.Store that is reached over a network.
 //
-// A denial that holds until a known instant is answered from memory until then. A
-// hot bucket's limit may be taken in leases that this node spends by itself, or
-// be split among several keys. Nothing of it lets more through than the store
-// would have; docs/hotkeys.md has the argument and the bounds.
+// A denial that holds until a known instant is answered from memory until then. A hot bucket's limit may be taken in
+// leases that this node spends from memory, or be split among several keys. None of this admits more than the store
+// would have; docs/hotkeys.md gives the argument and the bounds.
 //
-// A worked example, 10,000 units a second in fixed windows, two nodes, 2,000
-// takes a second on this one, hot_keys leased:
+// A worked example, 10,000 units per second in fixed windows, two nodes, 2,000 takes per second on this one, hot_keys
+// leased:
 //
 //	t=0 ms    take 1         calls the store: it is not hot yet
 //	…

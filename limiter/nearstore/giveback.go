@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// maxReturns bounds the ended leases that wait to be returned, maxAlerts the hot keys
-	// that wait to be reported.
+	// maxReturns is the largest number of ended leases that wait to be returned, maxAlerts the largest number of hot
+	// keys that wait to be reported.
 	maxReturns, maxAlerts = 1024, 64
 	// tidyEvery is how often old leases are ended.
 	tidyEvery = 50 * time.Millisecond
@@ -25,8 +25,8 @@ type endedLease struct {
 	id   string
 	ask  limiter.Ask // its weight is what was spent
 	left int64
-	// drains: the units drain in the store by themselves. To return them would take from
-	// the level that the leases of other nodes rely on.
+	// drains: the units drain in the store without a return. Returning them would lower the level on which the leases
+	// of other nodes rely.
 	drains bool
 }
 
@@ -161,7 +161,7 @@ func (s *Store) serveHot(h *hotKey, a *limiter.Ask, turned bool) {
 	select {
 	case s.alerts <- limiter.HotKey{Key: h.key, Heat: limiter.Heat{Rate: int64(s.opt.HotRate), Hot: true, Since: h.since,
 		State: a.Hot}}:
-	default: // counted all the same
+	default: // counted although it is dropped
 	}
 }
 

@@ -31,8 +31,8 @@ const (
 	leaseShort = 20 * ms
 	// leaseLeast is the smallest lease that is worth an operation of the store, in units.
 	leaseLeast = 8
-	// firstPart and laterPart bound a lease, after division by the number of live nodes: to a
-	// part of the capacity until the store has said what remains, then to a part of that.
+	// firstPart and laterPart bound a lease, after division by the number of live nodes: to a part of the capacity
+	// until the store has reported the remaining units, then to a part of those.
 	firstPart, laterPart = 8, 2
 )
 
@@ -50,12 +50,12 @@ type hotKey struct {
 	pause     int64         // local time before which no lease is taken
 	edge      int64         // local time at which the last lease's window ends
 	want      int64         // units that the next lease should have
-	known     bool          // the store has said what remains
+	known     bool          // the store has reported the remaining units
 	remaining int64         // what the store said
 	denyPause denyPause
 }
 
-// grant is what one limit of a take got from a lease.
+// grant holds the units that one limit of a take got from a lease.
 type grant struct {
 	h  *hotKey
 	id string
@@ -188,7 +188,7 @@ func (s *Store) refill(ctx context.Context, h *hotKey, a *limiter.Ask, extra int
 		if next.id != "" && h.gen == gen {
 			h.lease, h.edge = next, next.until
 		} else if next.id != "" {
-			s.count.lost.Add(next.left) // recalled meanwhile
+			s.count.lost.Add(next.left) // recalled in the meantime
 		}
 		h.filling = nil
 		h.mu.Unlock()
@@ -255,8 +255,8 @@ type lease struct {
 	total int64            // units charged
 	units int64            // of these, units kept for later takes
 	left  int64            // of these, unspent units
-	// sent, got and until are local times: when the lease was requested, when it was granted,
-	// and from when on it is never spent. until counts from sent, so it is never late.
+	// sent, got and until are local times: when the lease was requested, when it was granted, and the time after which
+	// it is never spent. until counts from sent, so it is never late.
 	sent, got, until int64
 	// leaks: it loses units steadily, down to none at until.
 	leaks bool
@@ -284,8 +284,8 @@ func proportion(units, part, whole int64) int64 {
 	return int64(q)                                   //nolint:gosec // at most units
 }
 
-// decision returns the decision of a take from the lease. What remains is what
-// remained in the store when the lease was taken, plus the rest of the lease.
+// decision returns the decision of a take from the lease. Remaining is the number that remained in the store when the
+// lease was taken, plus the rest of the lease.
 func (l *lease) decision(now int64) limiter.Decision {
 	d := l.d
 	d.SetRoom(d.Limit - d.Used + l.left)

@@ -6,12 +6,12 @@ import (
 	"sluice/limiter"
 )
 
-// rest is what the shards of a bucket hold beside the one that a take goes to.
+// rest holds the state of the shards of a bucket other than the shard of a take.
 type rest struct {
 	known     bool
 	remaining int64 // of all of them
 	used      int64 // of all of them
-	most      int64 // of the one that has most left
+	most      int64 // the units left in the shard with the most of them
 	reset     int64 // the longest
 }
 
@@ -23,10 +23,8 @@ func (r *rest) add(d *limiter.Decision) {
 	r.reset = longer(r.reset, d.Reset)
 }
 
-// looks appends a look at each shard of r's cold buckets beside the one that the
-// take goes to, so that the answer can say what remains in the whole bucket. A look
-// is a plain take without weight, which a store decides in the same round trip as
-// the take.
+// looks appends a look at each other shard of r's cold buckets, so that the answer can state the units that remain in
+// the whole bucket. A look is a plain take without weight, which a store decides in the same round trip as the take.
 func (r *request) looks(calls []limiter.Call) []limiter.Call {
 	for i := range r.shards {
 		sh := &r.shards[i]
@@ -39,8 +37,8 @@ func (r *request) looks(calls []limiter.Call) []limiter.Call {
 	return calls
 }
 
-// looked takes in the answers to looks and returns the calls behind them. A
-// bucket of which one could not be looked at is known by its estimate.
+// looked takes in the answers to looks and returns the calls behind them. If the look at one shard failed, the bucket
+// is estimated.
 func (r *request) looked(calls []limiter.Call) []limiter.Call {
 	for i := range r.shards {
 		sh := &r.shards[i]
@@ -61,8 +59,7 @@ func (r *request) looked(calls []limiter.Call) []limiter.Call {
 	return calls
 }
 
-// doWithLooks sends a request that has shards to the store, and with it the looks that
-// belong to it.
+// doWithLooks sends a request that has shards to the store, together with its looks.
 func (s *Store) doWithLooks(ctx context.Context, r *request, res *limiter.Result) error {
 	r.calls = r.looks(append(r.calls[:0], limiter.Call{}))
 	if len(r.calls) == 1 {
@@ -77,8 +74,8 @@ func (s *Store) doWithLooks(ctx context.Context, r *request, res *limiter.Result
 	return err
 }
 
-// lookAround adds to the answer of a settlement, which concerns one shard of each
-// bucket, what the others say.
+// lookAround adds the figures of the other shards to the answer of a settlement, which concerns one shard of each
+// bucket.
 func (s *Store) lookAround(ctx context.Context, req *limiter.Request, res *limiter.Result) {
 	var r request
 	for i := range req.Asks {

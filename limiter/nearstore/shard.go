@@ -12,8 +12,8 @@ import (
 
 const defaultShards = 8
 
-// sharding is one limit of a take whose bucket is split. The take goes to the shards
-// one after another, from first on round to the one before it, until one admits.
+// sharding is one limit of a take whose bucket is split. The take tries the shards one after another, beginning with
+// first and wrapping around, until one admits.
 type sharding struct {
 	at     int // position among the asks
 	whole  limiter.Ask
@@ -23,7 +23,7 @@ type sharding struct {
 	next   int // how many came before the one whose turn it is
 	single bool
 	hot    bool             // its other parts are not looked at
-	best   limiter.Decision // the least strict denial so far, with what all of them say remains
+	best   limiter.Decision // the least strict denial so far, with the sum of the remaining units of all of them
 	rest   rest
 }
 
@@ -169,8 +169,8 @@ func (r *request) sharding(at int) *sharding {
 	return nil
 }
 
-// note keeps the least strict denial: whoever admits first ends the wait. What
-// remains is the sum of the shards that denied.
+// note keeps the least strict denial, because the first shard that admits ends the wait. Remaining is the sum over the
+// shards that denied.
 func (sh *sharding) note(d limiter.Decision) {
 	if sh.next == 0 {
 		sh.best = d
@@ -185,7 +185,7 @@ func (sh *sharding) note(d limiter.Decision) {
 	sh.best = least
 }
 
-// longer of two waits, of which Never is the longest.
+// longer returns the longer of two waits. Never is the longest.
 func longer(a, b int64) int64 {
 	if a == limiter.Never || b == limiter.Never {
 		return limiter.Never
@@ -193,10 +193,9 @@ func longer(a, b int64) int64 {
 	return max(a, b)
 }
 
-// summary is the decision of the whole bucket, from that of the last shard.
-// What remains is the sum of all shards where the others were looked at or have
-// denied. Otherwise it is an estimate: the other shards are taken to be as full as
-// this one, because requests are spread over them.
+// summary is the decision of the whole bucket, made from the decision of the last shard. Remaining is the sum over all
+// shards if the others were looked at or have denied. Otherwise it is an estimate: the other shards are assumed to be
+// as full as this one, because requests are spread over them.
 func (sh *sharding) summary(d limiter.Decision) limiter.Decision {
 	whole := sh.whole.Limit
 	switch {
@@ -270,8 +269,8 @@ func (s *Store) spread(ctx context.Context, req *limiter.Request, res *limiter.R
 	return nil
 }
 
-// spreadAsk appends the shards of one ask, the one of a named request first: its
-// record belongs to the first key.
+// spreadAsk appends the shards of one ask. The shard of a named request comes first, because its record belongs to the
+// first key.
 func (s *Store) spreadAsk(dst []limiter.Ask, req *limiter.Request, a *limiter.Ask) []limiter.Ask {
 	n := s.shards(a)
 	if n < 2 {
@@ -283,7 +282,7 @@ func (s *Store) spreadAsk(dst []limiter.Ask, req *limiter.Request, a *limiter.As
 	}
 	many := n
 	if req.Op == limiter.OpSettle {
-		many = 1 // what a take recorded
+		many = 1 // the record of a take
 	}
 	for ; sh.next < many; sh.next++ {
 		var part limiter.Ask
@@ -296,7 +295,7 @@ func (s *Store) spreadAsk(dst []limiter.Ask, req *limiter.Request, a *limiter.As
 	return dst
 }
 
-// gather makes one decision of those of the shards.
+// gather combines the decisions of the shards into one.
 func gather(op limiter.Op, a *limiter.Ask, ds []limiter.Decision) limiter.Decision {
 	if len(ds) == 1 && op != limiter.OpSettle {
 		return ds[0]

@@ -17,8 +17,8 @@ const (
 	partCounters = 64
 	// second is one epoch of the sketch on the local clock, ns.
 	second = int64(1e9)
-	// namedFrom is how many takes in one epoch make a bucket worth naming: the
-	// many that come once cost no memory of their own.
+	// namedFrom is the number of takes in one epoch that makes a bucket worth naming: the many buckets with a single
+	// take cost no memory each.
 	namedFrom = 8
 )
 
@@ -26,11 +26,10 @@ const (
 type counter struct {
 	hash uint64
 	key  limiter.Key // "" until namedFrom
-	// count orders the counters: it is halved every second, and a counter that is
-	// taken over goes on from what it had, so it is never too low.
+	// count orders the counters: it is halved every second, and a counter that is taken over continues from its count,
+	// so it is never too low.
 	count uint64
-	// cur and last are exact: takes in this second and in the one before, since
-	// this bucket has the counter.
+	// cur and last are exact: takes in this second and in the previous one, since this bucket has the counter.
 	cur, last uint64
 	hot       *hotKey // while it is hot
 }
@@ -41,7 +40,7 @@ type counter struct {
 // a counter.
 type sketch struct {
 	seed  maphash.Seed
-	rate  uint64           // takes a second from which a bucket is hot
+	rate  uint64           // takes per second from which a bucket is hot
 	wall  func() time.Time // for hotKey.since
 	parts [sketchParts]part
 }

@@ -18,11 +18,11 @@ type Stats struct {
 	Remembered, Answered, Dropped, Held int64
 	// Hot is how many buckets are hot right now, TurnedHot how often one turned.
 	Hot, TurnedHot int64
-	// Leases is how many leases were taken or tried. Leased is the units they held
-	// beyond the take that needed one, Spent the units that takes got from or with
-	// leases, Returned those given back, Lost those neither spent nor given back.
+	// Leases is how many leases were taken or tried. Leased counts the units that they held beyond the take that needed
+	// one, Spent the units that takes got from or with leases, Returned the units given back, Lost the units neither
+	// spent nor given back.
 	Leases, Leased, Spent, Returned, Lost int64
-	// Probes is how often a take went on to a further shard because one had denied.
+	// Probes is how often a take tried another shard because one had denied.
 	Probes int64
 }
 

@@ -23,8 +23,8 @@ type Options struct {
 	// denial. Otherwise one is enough, and the figures of the other limits are up to a
 	// second old; the cached denial decides in any case.
 	DenyExact bool
-	// HotRate is the number of takes a second from which a bucket is hot on this node.
-	// With 0 no bucket is hot, and HotLeased and HotSharded act like HotExact.
+	// HotRate is the number of takes per second from which a bucket is hot on this node. With 0 no bucket is hot, and
+	// HotLeased and HotSharded act like HotExact.
 	HotRate int
 	// Shards is the number of keys into which HotSharded splits a bucket, 8 if 0. It
 	// must be the same on all nodes.
@@ -35,8 +35,8 @@ type Options struct {
 	// Tell, if not nil, makes other nodes call Forget with the same arguments. It
 	// must not block, and may fail silently.
 	Tell func(k limiter.Key, leases bool)
-	// TurnedHot, if not nil, is called for each bucket that has just turned hot, by a
-	// goroutine of the Store, at most a few dozen times a second.
+	// TurnedHot, if not nil, is called for each bucket that has just turned hot, by a goroutine of the Store, at most a
+	// few dozen times per second.
 	TurnedHot func(limiter.HotKey)
 }
 
@@ -58,7 +58,7 @@ type Store struct {
 
 	returnsMu sync.Mutex // never held during a call of the store
 	returns   []endedLease
-	returning *returning // the one that is under way
+	returning *returning // the present return
 	wake      chan struct{}
 
 	alerts chan limiter.HotKey
@@ -173,7 +173,7 @@ func (s *Store) dropDenials(req *limiter.Request, res *limiter.Result) {
 		return
 	}
 	if req.Op == limiter.OpApply || req.Op == limiter.OpRestore {
-		// What another region has spent makes no room, unless it has given something back.
+		// Units spent by another region make no room. Units given back do.
 		if sums := req.Sums; sums == nil || res.Replayed || sums.Given == 0 && sums.Reset == 0 {
 			return
 		}
@@ -205,10 +205,9 @@ func lowers(op limiter.Op) bool {
 	return op == limiter.OpRefund || op == limiter.OpReset || op == limiter.OpRelease || op == limiter.OpSettle
 }
 
-// Forget drops the cached denials of a bucket, because another node has made room in
-// it. leases is true after a refund or a reset. The units that it gave back may be
-// those of this node's leases, so the leases end and their unspent units are lost. It
-// is false after another node has returned a lease: those units were its own.
+// Forget drops the cached denials of a bucket, because another node has made room in it. leases is true after a refund
+// or a reset. The units that it gave back may belong to this node's leases, so the leases end and their unspent units
+// are lost. It is false after another node has returned a lease: those units belonged to that node.
 func (s *Store) Forget(k limiter.Key, leases bool) {
 	if s.deny != nil {
 		s.deny.drop(k)

@@ -7,9 +7,8 @@ import (
 	"sluice/limiter"
 )
 
-// request is one take that the Store decides: the caller's request, the request that goes to the
-// store behind in its place, and the units of leases that it uses. Requests are pooled; each
-// belongs to one goroutine.
+// request is one take that the Store decides: the caller's request, the request that is sent to the inner store
+// instead, and the units of leases that it uses. Requests are pooled; each belongs to one goroutine.
 type request struct {
 	req *limiter.Request
 	// out is what goes to the store: req itself, or sub.
@@ -58,7 +57,7 @@ func (s *Store) Do(ctx context.Context, req *limiter.Request, res *limiter.Resul
 	return err
 }
 
-// take decides a take, here or at the store. A denied one may go on at another shard.
+// take decides a take, here or at the store. A denied take may try another shard.
 func (s *Store) take(ctx context.Context, r *request, res *limiter.Result) error {
 	for !s.answer(ctx, r, res) {
 		var err error
@@ -87,7 +86,7 @@ type batch struct {
 // maxBatch keeps the memory of the largest batches out of the pool.
 const maxBatch = 1024
 
-// DoAll decides each call by itself, in order.
+// DoAll decides the calls independently, in order.
 func (s *Store) DoAll(ctx context.Context, calls []limiter.Call) {
 	for i := range calls {
 		if s.closed.Load() || calls[i].Request.Op != limiter.OpTake {
@@ -150,8 +149,7 @@ func (s *Store) free(r *request) {
 	s.requests.Put(r)
 }
 
-// answer answers a take without the store if it can. Otherwise r.out is what the
-// store must decide.
+// answer answers a take without the store if it can. Otherwise r.out is the request that the store must decide.
 func (s *Store) answer(ctx context.Context, r *request, res *limiter.Result) bool {
 	now := s.tick()
 	if !r.ready {
@@ -190,8 +188,7 @@ func (s *Store) answer(ctx context.Context, r *request, res *limiter.Result) boo
 	return false
 }
 
-// prepare counts the take and replaces its limits by those to enforce: raised ones of hot buckets,
-// and shards.
+// prepare counts the take and replaces its limits by the limits to enforce: raised limits of hot buckets, and shards.
 func (s *Store) prepare(r *request, now int64) {
 	same := true
 	for i := range r.req.Asks {
@@ -296,8 +293,8 @@ func (s *Store) learn(r *request, res *limiter.Result, err error) {
 	}
 }
 
-// learnHot records what the store says of hot buckets. It reports whether a denial begins a pause that outlasts
-// the wait that the store said.
+// learnHot records the figures of hot buckets in the answer of the store. It reports whether a denial begins a pause
+// that outlasts the wait in that answer.
 func (s *Store) learnHot(r *request, answer *limiter.Result) (outlasts bool) {
 	if !r.isHot || len(r.out.Asks) > maxAsks {
 		return false

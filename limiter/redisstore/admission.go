@@ -2,12 +2,12 @@ package redisstore
 
 import "time"
 
-// terms say until when a request may wait, and for what. The zero value waits for as long as its caller does.
+// terms say how long a request may wait, and for which event. The zero value waits for as long as its caller does.
 //
-// A request that waits for its turn is not given up at the deadline as long as the server answers: it would be
-// decided by a fail mode although nothing has failed. Until its turn has passed it is held. Then it is overload, which
-// is denied and never decided by a fail mode. Only if the server does not answer is the deadline the end, for what
-// waits and for what was sent. An example with a store timeout of 21 ms and a caller who waits for 100 ms:
+// A request that waits for its turn is not given up at the deadline while the server answers: a fail mode would decide
+// it although nothing has failed. The store holds it until its turn has passed. Then it counts as overload, which
+// denies and never engages a fail mode. Only if the server does not answer does the deadline end the wait, for waiting
+// and for sent requests. An example with a store timeout of 21 ms and a caller who waits for 100 ms:
 //
 //	the server answers, and the turn comes after 60 ms     decided then
 //	the server answers others, and no turn comes           overload after 80 ms
@@ -25,11 +25,11 @@ type terms struct {
 // is 100 ms in Linux. A node that gets nothing done in ten periods is not late but stopped, and its callers are gone.
 const mostGiven = time.Second
 
-// leastSilence is how long the server must have answered nobody before that is taken for silence: longer than the
-// calls of a busy server, and shorter than the patience of a gateway that waits 20 ms.
+// leastSilence is the time without any answer from the server after which it counts as silent: longer than the calls of
+// a busy server, and shorter than the patience of a gateway that waits 20 ms.
 const leastSilence = 5 * time.Millisecond
 
-// fate is what becomes of a request that waits.
+// fate is the outcome of a waiting request.
 type fate uint8
 
 const (
@@ -38,7 +38,7 @@ const (
 	unanswered             // the server does not answer: its fail mode decides
 )
 
-// circumstances are those in which requests wait.
+// circumstances are the conditions under which requests wait.
 type circumstances struct {
 	failing   bool                 // the server does not answer
 	succeeded time.Time            // when the server answered last
@@ -60,7 +60,7 @@ func (t *terms) waiting(now time.Time, c *circumstances) (fate, time.Time) {
 	return t.until(t.turn, now, c)
 }
 
-// refuses returns what becomes at now of the impatient requests among those that are held.
+// refuses returns the outcome at now of the held requests that are impatient.
 func (t *terms) refuses(now time.Time, c *circumstances) (fate, time.Time) {
 	end := t.deadline
 	if t.turn.Before(end) {
@@ -95,8 +95,8 @@ func (t *terms) until(end, now time.Time, c *circumstances) (fate, time.Time) {
 	return unanswered, time.Time{}
 }
 
-// sent returns whether a request that was sent is to be given up at now: the server does not answer, or the caller's
-// own deadline has passed. Otherwise again is when to look again; zero: never, since its call ends by itself.
+// sent returns whether to give up a sent request at now: the server does not answer, or the deadline of the caller has
+// passed. Otherwise again is the time of the next check. Zero means never, because its call ends without one.
 func (t *terms) sent(now time.Time, failing bool) (ended bool, again time.Time) {
 	switch {
 	case failing && !t.deadline.IsZero():

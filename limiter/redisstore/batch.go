@@ -39,7 +39,7 @@ const (
 	expired          // the server does not answer, or the caller's own deadline passed
 	noTurn           // it waited for its turn for as long as it may
 	left             // its caller left before it was sent
-	leftOut          // each of its requests has an error of its own
+	leftOut          // each of its requests has a separate error
 )
 
 func newBatch(n int) *batch {
@@ -116,8 +116,8 @@ func (b *batch) refuseImpatient() (none bool) {
 	return none
 }
 
-// leaveOut answers the requests whose callers have left, and those that came too late, unless the server does not
-// answer. It reports whether none is left.
+// leaveOut answers requests whose callers have left and late requests, unless the server does not answer. It reports
+// whether none is left.
 func (b *batch) leaveOut(failing bool) (none bool) {
 	none = true
 	for i := range b.requests {

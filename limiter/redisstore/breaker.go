@@ -36,8 +36,8 @@ func (s BreakerState) String() string {
 }
 
 const (
-	// tripRun consecutive failures open a breaker, and so do tripShare of the
-	// last tripOf calls: one slow call does not.
+	// tripRun consecutive failures open a breaker, and so do tripShare failures in the last tripOf calls. One slow call
+	// does not.
 	tripRun   = 5
 	tripShare = 10
 	tripOf    = 20

@@ -20,10 +20,10 @@ import (
 
 var _ limiter.Exporter = (*Store)(nil)
 
-// changes finds the buckets that span regions and have changed. The server knows them itself (see
-// script/export.lua), in one set on a single server, and in one a hash slot on a cluster. There the store
-// remembers the slots to which it has sent such requests. Those of other nodes, and those of nodes that died,
-// it finds by and by, because every export also asks a few more slots.
+// changes finds the buckets that span regions and have changed. The server knows them itself (see script/export.lua),
+// in one set on a single server, and in one set for each hash slot on a cluster. On a cluster the store remembers the
+// slots to which it has sent such requests. It finds the slots of other nodes, and of nodes that died, over time,
+// because every export also asks a few more slots.
 type changes struct {
 	slots [slots / 64]atomic.Uint64
 	sweep atomic.Uint32 // the next slot to ask in any case
@@ -74,7 +74,7 @@ var slotTags = sync.OnceValue(func() *[slots]string {
 	return &tags
 })
 
-// arguments are those of the script call of some requests, on a cluster of one slot.
+// arguments returns the arguments of a script call that carries requests, on a cluster the requests of one slot.
 func (s *Store) arguments(requests []*script.Request, arg []byte) []any {
 	changed, notAfter := "", int64(0)
 	for _, r := range requests {
@@ -122,8 +122,8 @@ func (s *Store) Changed(ctx context.Context) (int, error) {
 	return int(n), nil
 }
 
-// Export implements limiter.Exporter. An error may come with sums: those that could be exported before it, on a cluster
-// those of the slots that could be asked.
+// Export implements limiter.Exporter. An error may come with sums that were exported before it; on a cluster, with the
+// sums of the slots that answered.
 func (s *Store) Export(ctx context.Context, most int, lease time.Duration) ([]limiter.Exported, error) {
 	var out []limiter.Exported
 	restores := 0
@@ -131,7 +131,7 @@ func (s *Store) Export(ctx context.Context, most int, lease time.Duration) ([]li
 		restores = 1
 	}
 	if s.cluster == nil {
-		// What changes meanwhile is left for the next time: under load there is always something.
+		// Buckets that change during the export are left for the next one: under load some always do.
 		keys := s.changedKeys(0)
 		due, err := s.due(ctx, keys)
 		if err != nil {
@@ -192,7 +192,7 @@ func (s *Store) due(ctx context.Context, keys [2]string) (int, error) {
 	return int(changed + bucketsAtOnce*ended), err
 }
 
-// changed returns the time of the server and how many sums have changed, or ErrLost, also if none has.
+// changed returns the time of the server and how many sums have changed, or ErrLost, even if none has.
 func (s *Store) changed(ctx context.Context, set string) (now time.Time, n int64, err error) {
 	p := s.opt.Client.Pipeline()
 	at, changed, mark := p.Time(ctx), p.SCard(ctx, set), p.Get(ctx, set+script.KeptSuffix)

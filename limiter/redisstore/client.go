@@ -56,9 +56,8 @@ type target struct {
 // The list may also be whole addresses separated by commas. rediss+sentinel
 // uses TLS. Query parameters: sentinel_user and sentinel_password.
 //
-// The client never repeats a command by itself, because a repeated script would
-// charge twice, and honours the deadlines of contexts. It does not connect
-// here. An error names REDIS_URL and never contains the password.
+// The client never repeats a command, because a repeated script would charge twice, and honours the deadlines of
+// contexts. It does not connect here. An error names REDIS_URL and never contains the password.
 func NewClient(rawURL string, opt ClientOptions) (redis.UniversalClient, error) {
 	t, err := parseTarget(rawURL)
 	if err != nil {
@@ -201,7 +200,7 @@ var (
 	bareSentinels = regexp.MustCompile(`^([A-Za-z0-9._-]+),([A-Za-z0-9.-]+:[0-9]+(,[A-Za-z0-9.-]+:[0-9]+)*)$`)
 )
 
-// rightForm says how addresses without a scheme are written here: those of other programs, such as
+// rightForm says how to write an address without a scheme. Other programs use such addresses, for example
 // envoyproxy/ratelimit, which writes the name of a Sentinel primary before the addresses.
 func rightForm(raw string) string {
 	if strings.HasPrefix(raw, "/") {

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// maxUndos bounds the undos that wait to be repeated.
+	// maxUndos is the largest number of undos that wait to be repeated.
 	maxUndos = 100_000
 	// nameLife is for how long Redis keeps what was booked under a name: NAME_LIFE
 	// in script/operations.lua.
@@ -29,7 +29,7 @@ const (
 func (c *cluster) doAll(ctx context.Context, calls []*limiter.Call) {
 	began := wallTime()
 	c.spanning.Add(int64(len(calls)))
-	c.closing.RLock() // what is under way may have to undo before the store closes
+	c.closing.RLock() // requests in progress may have to undo before the store closes
 	defer c.closing.RUnlock()
 	if c.closed {
 		for _, call := range calls {
@@ -55,7 +55,7 @@ func (c *cluster) split(req *limiter.Request) *across.Request {
 	if req.Op != limiter.OpRefund && req.Op != limiter.OpSettle && script.HasRecord(req) {
 		r.Whole = nameOf(req)
 		if req.Attempt == 0 {
-			// What an attempt relies on it must be able to let go: it may be denied or fail after that.
+			// An attempt must be able to release the records that it relies on: it may still be denied or fail.
 			attempt := 1 + rand.Int64N(limiter.MaxExact) //nolint:gosec // unique, not a secret
 			for _, p := range r.Parts {
 				p.Request.Attempt = attempt
@@ -88,7 +88,7 @@ func nameOf(req *limiter.Request) string {
 	return base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:12])
 }
 
-// carry sends the parts of a round, those of each dispatcher in a batch.
+// carry sends the parts of a round, one batch for each dispatcher.
 func (c *cluster) carry(ctx context.Context, round []*across.Part) {
 	var count [clusterDispatchers]int
 	for _, p := range round {
@@ -116,11 +116,11 @@ func (c *cluster) carry(ctx context.Context, round []*across.Part) {
 	}
 }
 
-// steps are the operations of the script for steps, but for across.Ask.
+// steps maps steps to operations of the script, except across.Ask.
 var steps = [...]limiter.Op{across.Look: limiter.OpPeek, across.Confirm: script.OpCommit, across.Undo: script.OpUndo,
 	across.Count: script.OpCount}
 
-// encode fills o with what p does in the coming round.
+// encode fills o with the operation of p in the coming round.
 func (c *cluster) encode(p *across.Part, o *script.Request) {
 	req, name := p.Request, ""
 	if p.Step != across.Ask {
@@ -128,8 +128,8 @@ func (c *cluster) encode(p *across.Part, o *script.Request) {
 	}
 	switch o.Slot = p.Place; req.Op {
 	case limiter.OpRefund, limiter.OpSettle, script.OpCount:
-		// The first two look for the record as an undivided one would, so that they find those of parts and of whole
-		// requests.
+		// The first two look for the record as an undivided request would, so that they find records of parts and of
+		// whole requests.
 		req.Asks = p.Asks()
 		o.Encode(&c.store.names, &req)
 		return
@@ -159,8 +159,8 @@ type undo struct {
 	slot        int
 }
 
-// newUndos starts the queue of undos that could not be carried out at once, by dispatcher. After nameLife they are
-// hopeless: the name is forgotten.
+// newUndos starts the queue of undos that could not be carried out at once, by dispatcher. After nameLife they cannot
+// succeed, because the server has dropped the name.
 func (c *cluster) newUndos() *across.Undos[undo] {
 	return across.NewUndos(across.UndoOptions[undo]{Most: maxUndos, Batch: c.store.opt.MaxBatch, First: undoFirst,
 		Last: undoMost, Life: nameLife, Of: undoOf, Send: c.sendUndos, Now: wallTime})
@@ -192,8 +192,8 @@ func (c *cluster) sendUndos(dispatcher int, undos []undo) []across.Answer {
 	return answers
 }
 
-// finishUndos tries the undos a last time and counts what is left as lost. Dispatchers must still be open. It may be
-// called twice.
+// finishUndos attempts the undos a last time and counts the remaining ones as lost. Dispatchers must still be open. It
+// may be called twice.
 func (c *cluster) finishUndos() {
 	c.closing.Lock()
 	c.closed = true

@@ -12,10 +12,9 @@ import (
 	"sluice/limiter/redisstore/script"
 )
 
-// hops is how often a script call is sent at most: to the primary of its slot, to
-// the server that this one names (MOVED, ASK), to the one that the second names, and
-// once more if the migration of the slot has ended meanwhile. Only calls that
-// certainly have not run are sent again.
+// hops is the largest number of times that a script call is sent: to the primary of its slot, to the server that this
+// one names (MOVED, ASK), to the server that the second names, and once more if the migration of the slot has just
+// ended. Only calls that certainly have not run are sent again.
 const hops = 4
 
 // slotCall is the script call of one hash slot.

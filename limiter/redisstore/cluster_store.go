@@ -14,8 +14,7 @@ import (
 	"sluice/limiter/redisstore/script"
 )
 
-// clusterDispatchers splits a cluster's slots, so that a node that hangs holds up
-// only the requests of its own slots.
+// clusterDispatchers splits a cluster's slots, so that a hanging node delays only the requests of its slots.
 const clusterDispatchers = 16
 
 // cluster is what only a cluster needs: where each hash slot is (cluster_topology.go),
@@ -102,8 +101,8 @@ func divided(req *limiter.Request, err error) bool {
 		errors.As(err, &se) && strings.HasPrefix(se.Err.Error(), "TRYAGAIN")
 }
 
-// apart decides a request that is divided, one key at a time. A ban that begins after it was looked at does
-// not deny the request.
+// apart decides a request that is divided, one key at a time. A ban that begins after its look does not deny the
+// request.
 func (c *cluster) apart(ctx context.Context, req *limiter.Request, res *limiter.Result) error {
 	var own, ban limiter.Result
 	bans := limiter.Request{Op: limiter.OpPeek, Asks: req.Asks[1:]}

@@ -10,8 +10,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// reloadRest is the pause between two reloads of the view of a cluster. However
-// many calls fail, each node of Sluice requests it at most ten times a second.
+// reloadRest is the pause between two reloads of the view of a cluster. However many calls fail, each node of Sluice
+// requests it at most ten times per second.
 const reloadRest = 100 * time.Millisecond
 
 // topology is which node of a cluster serves which slot, as far as the client
@@ -84,7 +84,7 @@ func (t *topology) at(addr string, from *redis.Client) *redis.Client {
 	return c
 }
 
-// options are those that the client uses for its nodes.
+// options returns the options that the client uses for its nodes.
 func (t *topology) options(addr string) *redis.Options {
 	o := t.client.Options()
 	return &redis.Options{

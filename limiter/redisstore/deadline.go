@@ -74,8 +74,8 @@ func (c *callTime) unwritten(err error, dialing bool) bool {
 	return false
 }
 
-// noConnection reports whether an error of a call is that the context ended before there was a connection. A read or a
-// write that takes too long ends with another error, os.ErrDeadlineExceeded.
+// noConnection reports whether a call failed because the context ended before there was a connection. A slow read or
+// write ends with another error, os.ErrDeadlineExceeded.
 func noConnection(err error) bool { return errors.Is(err, context.DeadlineExceeded) }
 
 // lateness is how late something may be without this node lacking the CPU: timers of a calm process are about a

@@ -23,20 +23,20 @@ import (
 //   - Busy: the batch waits in a bounded queue (submit, wait). When a call may start, one
 //     of the dispatcher's goroutines takes what has queued, in order of arrival, up to
 //     MaxBatch requests, and makes the call (next, finish).
-//   - A call may start when none is under way; beside others, when it has at least half
-//     as many requests as those carry. Fewer are better off in the call after them,
-//     since Redis runs one script at a time in any case.
+//   - A call may start when no other call is in progress. While other calls are, it may start if it carries at least
+//     half as many requests as they do. Fewer requests do better in the next call, since Redis runs one script at a
+//     time in any case.
 //
-// Until when a batch waits, and whether it is then overload or the server's failure, is said by its terms
-// (admission.go). A call ends by itself when the server has had it for the store timeout (deadline.go), so a batch that
-// was sent needs no timer, unless its caller has a deadline of its own or the server does not answer. For the others
-// one timer rings at the earliest end of a wait: a timer for each request would cost more than deciding it. The error
-// of a batch says whether it was sent. If it was, it may have been applied, so it is never sent again.
+// The terms of a batch (admission.go) say how long it waits, and whether it then counts as overload or as a failure of
+// the server. The deadline of the connection ends a call after the store timeout (deadline.go), so a sent batch needs
+// no timer, unless its caller set a deadline or the server does not answer. One timer serves all other batches and
+// rings at the earliest end of a wait: a timer for each request would cost more than deciding it. The error of a batch
+// says whether it was sent. A sent batch may have been applied, so it is never sent again.
 //
 // The server does not answer (failing) from when a call is refused, or two calls get no answer of which one was made
-// after the other had failed, with no answer to any call since, until a call succeeds. A single silence would not do: a
-// server that lacked the CPU for as long as the store timeout has all calls under way, and everything that waits while
-// more arrives than can be decided would be given up at once.
+// after the other had failed, with no answer to any call since, until a call succeeds. One silent call is not enough: a
+// server that lacked CPU for the store timeout leaves all calls in progress unanswered, and while more arrives than can
+// be decided, all waiting requests would be given up at once.
 type dispatcher struct {
 	maxBatch, maxQueue int
 	timings            Timings // may be nil
@@ -48,13 +48,13 @@ type dispatcher struct {
 	calls   [inFlight]call
 	running int         // calls under way
 	carried int         // requests in them
-	timer   *time.Timer // for the ends of waits
+	timer   *time.Timer // rings at the earliest end of a wait
 	rings   time.Time   // when; zero if it is not set
 	silence time.Time   // when a call got no answer, since when none succeeded; zero for never
 	circumstances
 }
 
-// ringEvery is the least time between two looks at what waits.
+// ringEvery is the least time between two checks of the waiting batches.
 const ringEvery = time.Millisecond
 
 // call is a script call under way.
@@ -124,7 +124,7 @@ func (d *dispatcher) claim(b *batch, start time.Time) (call int, ok bool, err er
 	if d.queue.Len() > 0 || d.closed || !d.mayStart(len(b.requests)) {
 		return 0, false, d.enqueue(b)
 	}
-	b.isSent, b.watched = true, false // the call ends by itself
+	b.isSent, b.watched = true, false // the deadline of the connection ends the call
 	call = d.begin(len(b.requests), start)
 	d.calls[call].batches = append(d.calls[call].batches, b)
 	return call, true, nil
@@ -148,9 +148,8 @@ func (d *dispatcher) begin(n int, now time.Time) int {
 	panic("more script calls under way than a dispatcher has room for")
 }
 
-// next waits until a call may start and claims it: whole batches in order of arrival,
-// appended to into, but for those that are not worth sending. It returns none when the
-// dispatcher is closed and empty. The caller calls finish.
+// next waits until a call may start and claims it: whole batches in order of arrival, appended to into, without batches
+// that are not worth sending. It returns none when the dispatcher is closed and empty. The caller calls finish.
 func (d *dispatcher) next(into []*batch) (batches []*batch, call int, now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -221,9 +220,8 @@ const (
 	nothing                // the call says nothing about the server
 )
 
-// finish ends a call and answers its batches: none for a caller who made its own call.
-// An expired batch was answered before. One whose call was never written goes back to the
-// front of the queue. waits are those of the batches.
+// finish ends a call and answers its batches: none for a caller who made its own call. An expired batch was answered
+// before. A batch whose call was never written goes back to the front of the queue. waits are the waits of the batches.
 func (d *dispatcher) finish(call int, batches []*batch, waits []Wait, how ended) {
 	now := wallTime()
 	d.mu.Lock()
@@ -276,7 +274,7 @@ func (d *dispatcher) learn(how ended, began, now time.Time) bool {
 	return true
 }
 
-// requeue puts those of batches back whose call was never written, in front of the others, and returns the rest. The
+// requeue puts the batches whose call was never written back to the front of the queue, and returns the rest. The
 // caller holds mu.
 func (d *dispatcher) requeue(batches []*batch) (rest []*batch) {
 	for _, b := range slices.Backward(batches) {
@@ -337,8 +335,8 @@ func (d *dispatcher) expire() {
 	d.look(wallTime())
 }
 
-// look answers every batch whose wait is over, takes those that were not sent out of the queue, and makes the timer
-// ring for the others. The caller holds mu.
+// look answers every batch whose wait is over, removes the unsent ones from the queue, and sets the timer for the
+// others. The caller holds mu.
 func (d *dispatcher) look(now time.Time) {
 	for b := range d.queue.All() {
 		out, again := d.waiting(b, now)
@@ -392,8 +390,8 @@ func (d *dispatcher) close() {
 	d.wake.Broadcast()
 }
 
-// drain waits for the calls under way of a closed dispatcher whose goroutines have
-// returned: those that callers make themselves.
+// drain waits for the calls that callers of a closed dispatcher still make. The goroutines of the dispatcher have
+// returned.
 func (d *dispatcher) drain() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -13,10 +13,9 @@ type placed struct {
 	request *script.Request
 }
 
-// DoAll decides each call by itself, in order, filling Result and Err. It sends
-// them in chunks of at most MaxBatch, each after the answer to the one before.
-// Takes that span slots of a cluster are decided together, after the others of
-// their chunk; what else spans slots is a chunk of its own.
+// DoAll decides the calls independently, in order, filling Result and Err. It sends chunks of at most MaxBatch calls,
+// each after the answer to the previous chunk. Takes that span slots of a cluster are decided together, after the other
+// calls of their chunk; each other operation that spans slots is a separate chunk.
 func (s *Store) DoAll(ctx context.Context, calls []limiter.Call) {
 	narrow := widen(calls)
 	for at := 0; at < len(calls); {
@@ -30,7 +29,7 @@ func (s *Store) DoAll(ctx context.Context, calls []limiter.Call) {
 	}
 }
 
-// widen makes each look at a limit with a former one a limiter.WideLook, and returns what those requests were.
+// widen replaces each look at a limit that has a Former by its limiter.WideLook, and returns the original requests.
 func widen(calls []limiter.Call) (narrow map[int]limiter.Request) {
 	for i := range calls {
 		req := &calls[i].Request
@@ -94,7 +93,7 @@ func (s *Store) chunk(ctx context.Context, calls []limiter.Call) int {
 		}
 	}
 	for d, b := range batches {
-		if failed[d] == nil { // else it may still be in use
+		if failed[d] == nil { // a failed batch may still be in use
 			s.batches.Put(b)
 		}
 	}
@@ -123,8 +122,8 @@ func (s *Store) place(batches map[*dispatcher]*batch, req *limiter.Request) *scr
 	return r
 }
 
-// sendAll sends the batches of different dispatchers at once and waits for them all.
-// It returns those that failed.
+// sendAll sends the batches of different dispatchers at once and waits for them all. It returns the errors of the
+// failed ones.
 func (s *Store) sendAll(ctx context.Context, batches map[*dispatcher]*batch) map[*dispatcher]error {
 	if hasLeft(ctx) {
 		failed := make(map[*dispatcher]error, len(batches))

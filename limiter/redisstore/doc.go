@@ -17,9 +17,8 @@
 // call. One that meets a foreign value at its key fails alone and writes
 // nothing.
 //
-// All keys that the script touches are declared. On a cluster one call serves
-// one hash slot. What only a cluster needs is in cluster_*.go, and the Store
-// enters there through cluster (cluster_store.go). A request whose limits name
-// several entities (see [limiter.Key.Tag]) is all or nothing: it goes in rounds, as
-// package across says (cluster_across.go).
+// All keys that the script touches are declared. On a cluster one call serves one hash slot. The code that only a
+// cluster needs is in cluster_*.go, and the Store enters there through cluster (cluster_store.go). A request whose
+// limits name several entities (see [limiter.Key.Tag]) is all or nothing: it is decided in rounds, as package across
+// describes (cluster_across.go).
 package redisstore

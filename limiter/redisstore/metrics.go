@@ -22,8 +22,8 @@ var (
 		"Times the slot map of the cluster was reloaded after an error.", nil, nil)
 )
 
-// Register registers the metrics of s: those of its circuit breakers, and those of a Redis Cluster, which are 0 for a
-// single server.
+// Register registers the metrics of the circuit breakers of s and of a Redis Cluster. The latter are 0 for a single
+// server.
 func (s *Store) Register(to prometheus.Registerer) { to.MustRegister(metrics{s.Breakers, s.Stats}) }
 
 // metrics serves the figures of a Store at each scrape.

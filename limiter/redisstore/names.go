@@ -21,9 +21,8 @@ const shortName = 14
 //	value   four bytes for label "ip:"; else six bits a letter, padded with zero
 //	        bits
 //
-// The first byte of the packed form is above 127; that of a readable key is a brace.
-// Two keys never share a name. On a cluster names stay readable, because slots are
-// hashed from them.
+// The first byte of the packed form is above 127; the first byte of a readable key is a brace. Two keys never share a
+// name. On a cluster names stay readable, because slots are hashed from them.
 type naming struct {
 	prefix string
 	plain  *atomic.Bool // readable names only

@@ -42,8 +42,8 @@ func (s *Store) EndRestore(ctx context.Context, name string, but ...limiter.Key)
 	return s.mark(ctx, name, 1, but)
 }
 
-// mark begins or ends a restore, on a cluster in all slots but those of some buckets, and reports whether it did so in
-// any. The next export from a slot that did not answer is refused again.
+// mark begins or ends a restore, on a cluster in all slots except the slots of the buckets but, and reports whether it
+// did so in any. The next export from a slot that did not answer is refused again.
 func (s *Store) mark(ctx context.Context, name string, ends int, but []limiter.Key) (done bool, err error) {
 	count, left := 1, map[int]bool{}
 	if s.cluster != nil {
@@ -139,8 +139,8 @@ func (s *Store) recall(ctx context.Context, c redis.Cmdable, region string, at u
 	if err != nil {
 		return nil, 0, err
 	}
-	// The marks are read before and after the sums: those of a store that is not restored yet may begin an incarnation
-	// that ends with the restore, and are not for other regions.
+	// The marks are read before and after the sums: sums of a store that is not restored yet may belong to an
+	// incarnation that ends with the restore, and must not be sent to other regions.
 	type bucket struct {
 		key                            limiter.Key
 		before, value, received, after *redis.StringCmd

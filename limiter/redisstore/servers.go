@@ -16,8 +16,7 @@ import (
 	"sluice/limiter/redisstore/script"
 )
 
-// servers are those that a store's client talks to, each with its breaker, and the
-// goroutines that probe them.
+// servers are the servers that a store's client calls, each with its breaker, and the goroutines that probe them.
 type servers struct {
 	script  *script.Script
 	empty   []byte // a script call without requests
@@ -35,8 +34,8 @@ type servers struct {
 	all    []*server
 }
 
-// server is one server behind its breaker. Only script calls concern the breaker: who
-// makes one asks admit first and reports how it went.
+// server is one server behind its breaker. Only script calls concern the breaker: their callers ask admit first and
+// report the result.
 type server struct {
 	*breaker
 	client redis.UniversalClient
@@ -48,7 +47,8 @@ type server struct {
 	dialTimeout time.Duration // how long that may take; 0: unknown
 }
 
-// fairPart: of the store timeout, at most one part in fairPart+1 is not the server's, but that of the answer.
+// fairPart: at most one part in fairPart+1 of the store timeout is reserved for the answer, and the rest belongs to the
+// server.
 const fairPart = 5
 
 func newServers(s *Store) *servers {
@@ -120,8 +120,8 @@ func (ss *servers) close() {
 	ss.wg.Wait()
 }
 
-// snapshot shows the servers that the client still talks to. The client closes
-// what it has for a server that left the cluster a minute after it noticed.
+// snapshot returns the servers that the client still calls. The client closes its connections to a server that left the
+// cluster a minute after it noticed.
 func (ss *servers) snapshot() []Breaker {
 	ss.mu.Lock()
 	if !ss.closed {
@@ -146,11 +146,9 @@ func (ss *servers) snapshot() []Breaker {
 // of address.
 func (s *Store) Breakers() []Breaker { return s.servers.snapshot() }
 
-// probe runs the script without requests: what fails for want of a right, of
-// memory, of a writable primary, fails here too, and nothing is written. The
-// connection may take probeWait: what a frozen server is sent it answers the moment
-// it goes on, while what was swallowed on the way must be given up and sent anew.
-// The script may take only as long as a check.
+// probe runs the script without requests: a missing permission, a lack of memory or a primary that is not writable
+// makes it fail too, and it writes nothing. The connection may take probeWait: a frozen server answers as soon as it
+// continues, while a lost message must be given up and sent again. The script may take only as long as a check.
 func (sv *server) probe(ctx context.Context) error {
 	dial, cancel := context.WithTimeout(ctx, probeWait)
 	defer cancel()
@@ -204,7 +202,7 @@ func (sv *server) judge(c *callTime, err error) (ended, error) {
 		sv.heard()
 		return succeeded, se
 	case failing:
-		if se.Cause == limiter.CauseTimeout || errors.Is(err, os.ErrDeadlineExceeded) { // that of a dial
+		if se.Cause == limiter.CauseTimeout || errors.Is(err, os.ErrDeadlineExceeded) { // the deadline of a dial
 			return silent, se
 		}
 		return failed, se
@@ -245,7 +243,7 @@ func verdictOf(se *limiter.StoreError, reply bool) verdict {
 	case limiter.CauseCanceled, limiter.CauseClosed, limiter.CauseCluster, limiter.CauseBreaker:
 		return inconclusive
 	}
-	return healthy // it answered; what is wrong is in one request or in the script
+	return healthy // it answered; the fault is in one request or in the script
 }
 
 // dialHook is the hook of a client that watches its attempts to connect.

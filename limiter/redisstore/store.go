@@ -21,9 +21,8 @@ type Options struct {
 	Client redis.UniversalClient
 	// Prefix starts every key, "sl:" if empty. It must not contain braces.
 	Prefix string
-	// PlainKeys keeps every name in Redis readable. Otherwise short keys have a
-	// packed name, which saves 16 bytes a bucket; KeyOf reads it. Names of a
-	// cluster are always readable. Nodes that share buckets must agree;
+	// PlainKeys keeps every name in Redis readable. Otherwise short keys have a packed name, which saves 16 bytes for
+	// each bucket; KeyOf reads it. Names of a cluster are always readable. Nodes that share buckets must agree;
 	// UsePlainKeys changes it later.
 	PlainKeys bool
 	// Clock replaces the server's clock, ms since the epoch; for tests. nil
@@ -31,8 +30,8 @@ type Options struct {
 	Clock func() int64
 	// MaxBatch is the most requests one script call carries, 100 if 0.
 	MaxBatch int
-	// MaxQueue is the most requests that wait for a script call on one dispatcher (see
-	// Store), 4096 if 0. More are refused with limiter.CauseOverload.
+	// MaxQueue is the largest number of requests that wait for a script call on one dispatcher (see Store), 4096 if 0.
+	// Further requests are refused with limiter.CauseOverload.
 	MaxQueue int
 	// MaxWait bounds the time that the server has for a call whose requests have no deadline. 1 s if 0.
 	MaxWait time.Duration
@@ -41,9 +40,9 @@ type Options struct {
 	// ProbeLimit is how quick a server must answer a probe to be let back in:
 	// the time that a check may take. 25 ms if 0.
 	ProbeLimit time.Duration
-	// Regions are those that limits span; the zero value holds no take back.
+	// Regions are the regions that limits span; the zero value holds no take back.
 	Regions limiter.Regions
-	// Timings, if not nil, is told how long requests wait and how long calls take.
+	// Timings, if not nil, receives how long requests wait and how long calls take.
 	Timings Timings
 	// Trace, if not nil, records script calls.
 	Trace Tracer
@@ -61,8 +60,8 @@ type Timings interface {
 	Called(took time.Duration, requests int, waits []Wait)
 }
 
-// Wait is the time from the start of the check of one or more requests to the script call that
-// carried them. Requests without a bound that tells their start have none.
+// Wait is the time from the start of the check of one or more requests to the script call that carried them. Requests
+// without a bound have no known start and are left out.
 type Wait struct {
 	Time     time.Duration
 	Requests int
@@ -82,9 +81,8 @@ const (
 
 // Store keeps buckets in Redis. It is safe for concurrent use.
 //
-// Requests go through a dispatcher: one for a single server, one for each of sixteen
-// ranges of hash slots on a cluster. What only a cluster needs is behind cluster, in the
-// files cluster_*.go.
+// Requests go through a dispatcher: one for a single server, one for each of sixteen ranges of hash slots on a cluster.
+// The code that only a cluster needs is behind cluster, in the files cluster_*.go.
 type Store struct {
 	opt         Options
 	naming      naming
@@ -301,8 +299,8 @@ func (s *Store) callAlone(d *dispatcher, call int, b *batch) (written bool) {
 	return !b.unwritten()
 }
 
-// call makes a script call that begins now, for which the server has the limit, or MaxWait if it is 0, but never
-// beyond hard, if that is not zero. It fills Result or Err of every request: errUnwritten of those that were never
+// call makes a script call that begins now, for which the server has the limit, or MaxWait if it is 0, but never beyond
+// hard, if that is not zero. It fills Result or Err of every request: errUnwritten for requests that were never
 // written. On a cluster it is one script call for each hash slot.
 func (s *Store) call(now time.Time, limit time.Duration, hard time.Time, requests []*script.Request) ended {
 	if limit == 0 || limit > s.opt.MaxWait {
@@ -328,8 +326,8 @@ func (s *Store) call(now time.Time, limit time.Duration, hard time.Time, request
 	return how
 }
 
-// run calls the script on one server. A server that does not know it (a restart,
-// a failover, SCRIPT FLUSH) has not run it either, so it is sent in full at once.
+// run calls the script on one server. A server that does not know the script (a restart, a failover, SCRIPT FLUSH) has
+// not run it, so the script is sent in full at once.
 func run(ctx context.Context, c redis.Scripter, s *script.Script, keys []string, args ...any) (string, error) {
 	reply, err := c.EvalSha(ctx, s.SHA, keys, args...).Text()
 	if err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") {
@@ -364,7 +362,7 @@ func (s *Store) work(d *dispatcher) {
 				waits = append(waits, Wait{now.Sub(b.start), len(b.requests)})
 			}
 			for i := range b.requests {
-				if b.requests[i].Err == nil { // else it waits no longer
+				if b.requests[i].Err == nil { // a request with an error no longer waits
 					requests = append(requests, &b.requests[i])
 				}
 			}

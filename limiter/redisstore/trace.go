@@ -8,12 +8,12 @@ import (
 	"sluice/limiter"
 )
 
-// Tracer records script calls that carry requests which are recorded. It is safe for concurrent use and must not block.
+// Tracer records the script calls of traced requests. It is safe for concurrent use and must not block.
 type Tracer interface {
 	// Traced returns what stands for the request of ctx, nil if it is not recorded.
 	Traced(ctx context.Context) Traced
-	// Called is told of a script call that carried such requests, after its end and before they are answered. It keeps
-	// nothing of c.
+	// Called receives a script call that carried such requests, after its end and before they are answered. It keeps no
+	// part of c.
 	Called(c *TracedCall)
 }
 
@@ -27,7 +27,7 @@ type TracedCall struct {
 	// first of those.
 	Requests, Failed int
 	Cause            limiter.Cause
-	// Carried has those that are recorded, at least one.
+	// Carried are the traced requests, at least one.
 	Carried []TracedWait
 }
 
@@ -37,14 +37,15 @@ type TracedWait struct {
 	Wait   time.Duration
 }
 
-// trace makes the Tracer hear of the call that will carry b for the request of ctx. There must be a Tracer.
+// trace marks b, so that the Tracer receives the call that carries it, if the request of ctx is traced. There must be a
+// Tracer.
 func (s *Store) trace(ctx context.Context, b *batch) {
 	if b.traced = s.opt.Trace.Traced(ctx); b.traced != nil {
 		b.arrived = wallTime()
 	}
 }
 
-// traceCall tells the Tracer of a call that carried batches and has ended, unless none of them is recorded.
+// traceCall passes a call that carried batches and has ended to the Tracer, unless none of them is traced.
 func (s *Store) traceCall(began time.Time, batches ...*batch) {
 	if !slices.ContainsFunc(batches, func(b *batch) bool { return b.traced != nil }) {
 		return

@@ -12,8 +12,8 @@ type undialled struct{ err error }
 
 var _ syscall.Conn = (*undialled)(nil)
 
-// notDialled wraps why a connection could not be made, so that it is known that
-// nothing was sent. (The client takes a bare net.OpError apart.)
+// notDialled wraps the reason why a connection could not be made. It shows that nothing was sent. (The client unwraps a
+// bare net.OpError.)
 type notDialled struct {
 	err error
 	// late: the dial took longer than it may take, so this node lacked the CPU, and it says nothing about the server.

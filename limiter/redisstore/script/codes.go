@@ -15,14 +15,15 @@ const (
 	OpUndo = limiter.OpRestore + 1
 	// OpCommit takes, or confirms a stored answer so that nobody undoes it.
 	OpCommit = limiter.OpRestore + 2
-	// OpCount lets bans count one denial each, and limits that buckets keep fall below what is spent; all of them
-	// belong to a take that was denied.
+	// OpCount counts one denial in each ban, and lowers limits that buckets keep below their spent units; all of them
+	// belong to a denied take.
 	OpCount = limiter.OpRestore + 3
-	// OpMove stands before a request, for one of its asks: what is spent in the former bucket moves to the ask's.
+	// OpMove precedes a request, for one of its asks: it moves the spent units of the former bucket to the bucket of
+	// the ask.
 	OpMove = limiter.OpRestore + 4
 )
 
-// operations names the codes of operations, which are those of limiter.Op.
+// operations names the codes of operations, which equal limiter.Op.
 var operations = [...]string{
 	limiter.OpTake:    "TAKE",
 	limiter.OpPeek:    "PEEK",
@@ -102,12 +103,12 @@ const (
 	// The first bytes of the marks. No state begins with one of them.
 	headUnlisted = sumsUnlisted >> 16
 	headListed   = sumsListed >> 16
-	// plainWeight is the most units of a take that is decided without a look at all that was taken: even billions of
-	// them in a window do not pass what sums can hold, unless more than limiter.MostTold are untold.
+	// plainWeight is the largest weight of a take that is decided without reading the total of its sums: even billions
+	// of such takes in a window do not exceed what sums can hold, unless more than limiter.MostTold units are unsent.
 	plainWeight = 1 << 20
 	// lead is added to the share of a guard.
 	lead = 2 * limiter.FullShare
-	// held stands for a delay in the answer of a take that a guard holds back.
+	// held replaces the delay in the answer of a take that a guard holds back.
 	held = -2
 	// keepLife stands for how long a state counts that is stored for long enough already.
 	keepLife = -1
@@ -116,8 +117,7 @@ const (
 // oneOff is how long a quota that never drains is kept, ms: 366 days.
 const oneOff = 31_622_400_000
 
-// codes gives the code of each algorithm and align; 0, which the script refuses,
-// for what algorithms does not list.
+// codes gives the code of each algorithm and align; 0, which the script refuses, for algorithms that are not listed.
 var codes = func() (of [256][2]uint8) {
 	for code, a := range algorithms {
 		if a.algorithm != 0 && !a.kept {

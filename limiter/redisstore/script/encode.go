@@ -17,28 +17,28 @@ type Request struct {
 	Keys []string
 	// Slot is for the caller: the cluster slot of all Keys, 0 on a single node.
 	Slot int
-	// Impatient, Late and Gone are those of the encoded request.
+	// Impatient, Late and Gone are copied from the encoded request.
 	Impatient, Late bool
 	Gone            *atomic.Bool
 
 	// Result is the answer, unless Err says why there is none.
 	Result limiter.Result
 	Err    error
-	// Booked says, of a part, what each ask has put into its bucket.
+	// Booked holds, for a part, what each ask has booked in its bucket.
 	Booked []Booking
 	// Committed: Result is a stored answer that is committed.
 	Committed bool
 
 	elements []byte // its elements of the flat array that batch.lua describes
 	count    int    // how many
-	moves    []byte // those that stand before them, where limits have a former one
+	moves    []byte // the moves that precede the asks, for limits that have a Former
 	moved    int    // how many
-	most     []most // of each ask
+	most     []most // for each ask
 	part     bool   // of a request that spans slots: its answer says what it booked
 	spans    bool   // one of its limits spans regions
-	notAfter int64  // the first of those of its asks, 0 for none
+	notAfter int64  // the earliest NotAfter of its asks, 0 if none has one
 	high     []covered
-	plain    bool // described by its asks alone; see encodePlain
+	plain    bool // the asks describe the request completely; see encodePlain
 }
 
 // Names says how keys are called in Redis.
@@ -49,7 +49,7 @@ type Names struct {
 	Bucket func(limiter.Key) string
 }
 
-// Of is the name of an ask's bucket. One that spans regions has a name of its own, since its value also holds sums.
+// Of is the name of an ask's bucket. A bucket that spans regions has another name, since its value also holds sums.
 func (n *Names) Of(a *limiter.Ask) string {
 	if a.Spans {
 		return n.Bucket(a.Key) + SpansSuffix
@@ -96,8 +96,8 @@ func (r *Request) hurry(a *limiter.Ask) {
 	}
 }
 
-// most is Limit and Rate of a decision, and whether it is that of a ban, of a limit that the bucket may lower, or of
-// one with PerPeriod.
+// most holds Limit and Rate of a decision, and whether the decision is about a ban, about a limit that the bucket may
+// lower, or about a limit with PerPeriod.
 type most struct {
 	limit, rate        int64
 	ban, kept, periods bool
@@ -109,7 +109,7 @@ func mostOf(l *limiter.Limit) most {
 		kept: l.Kept != limiter.KeptIgnored, periods: l.PerPeriod}
 }
 
-// Booking is what one ask of a part has put into its bucket.
+// Booking is what one ask of a part has booked in its bucket.
 type Booking struct {
 	At     int64 // the time it was booked at, ms
 	Weight int64 // units; 0 for nothing, or for a lease that was held before
@@ -143,8 +143,8 @@ func (r *Request) EncodePart(names *Names, req *limiter.Request, whole, name str
 	}
 }
 
-// encodePlain writes the short form of a plain request, which its asks alone describe: a take
-// without an ID in which no ask only looks or holds a slot. It returns false for all others.
+// encodePlain writes the short form of a plain request, which its asks alone describe: a take without an ID in which no
+// ask only looks or holds a slot. It returns false for all other requests.
 func (r *Request) encodePlain(names *Names, req *limiter.Request) bool {
 	if req.Op != limiter.OpTake || req.ID != "" {
 		return false

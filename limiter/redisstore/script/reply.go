@@ -103,12 +103,13 @@ func (r *Request) decodePlain(in *reader, now int64, delayed bool) {
 	}
 }
 
-// shorten makes the waits of a decision on a limit with PerPeriod those until its period's end.
+// shorten changes the waits of a decision on a limit with PerPeriod to waits until its period's end.
 func shorten(d *limiter.Decision) {
 	d.RetryAfter, d.Reset = limiter.PeriodWait(d.RetryAfter), limiter.PeriodWait(d.Reset)
 }
 
-// readDelay reads what stands in the place of a delay: that a ban began, or what passes of a take that is held back.
+// readDelay reads the value in the place of a delay: it may say that a ban began, or how many units of a held-back take
+// would pass.
 func readDelay(d *limiter.Decision, ban, stored bool) {
 	switch {
 	case ban:

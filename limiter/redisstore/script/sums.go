@@ -10,8 +10,8 @@ import (
 	"sluice/limiter"
 )
 
-// SpansSuffix is behind the name of a bucket that spans regions, sumsSuffix behind that where the sums have a
-// key of their own.
+// SpansSuffix follows the name of a bucket that spans regions. sumsSuffix follows it where the sums have a separate
+// key.
 const SpansSuffix, sumsSuffix = ":z", ":t"
 
 // NameOfMember returns the name of the bucket, as Names.Bucket gives it, that stands for a member of the set of
@@ -20,7 +20,7 @@ func NameOfMember(member string) (string, bool) {
 	return strings.CutSuffix(strings.TrimSuffix(member, sumsSuffix), SpansSuffix)
 }
 
-// Exporting is the script that hands out changed sums, and Confirming the one that ends leases of them.
+// Exporting is the script that exports changed sums, and Confirming the script that ends their leases.
 func Exporting() Script { return ofFile("export.lua") }
 
 // Confirming is the script that ends leases of exported sums.
@@ -29,7 +29,7 @@ func Confirming() Script { return ofFile("confirm.lua") }
 // Restoring is the script that begins and ends a restore of what was lost.
 func Restoring() Script { return ofFile("restore.lua") }
 
-// KeptSuffix is behind the name of a set of changed buckets, in that of the mark that their data are kept.
+// KeptSuffix follows the name of a set of changed buckets in the name of the mark that says that their data are kept.
 const KeptSuffix = ":kept"
 
 // Member is a bucket that changed, as the script that exports knows it.
@@ -148,7 +148,7 @@ func storedForm(m *limiter.Sums) []byte {
 	for _, n := range [...]int64{m.Shape, m.Born, m.Reset} {
 		b = append(b, binary.BigEndian.AppendUint64(nil, uint64(n))[1:]...) //nolint:gosec // not negative
 	}
-	b = binary.LittleEndian.AppendUint64(b, 0) // nothing is told
+	b = binary.LittleEndian.AppendUint64(b, 0) // no units were sent
 	if n := 3 + 2*len(older); n < 16 {
 		b = append(b, 0x90+byte(n))
 	} else {
@@ -209,8 +209,8 @@ func DecodeSums(s string) (m limiter.Sums, err error) {
 	return m, m.Check()
 }
 
-// SpentNames returns the keys at which the sums of a bucket are: behind its value, and what was heard of other regions.
-// name is that of the bucket, as Names.Bucket gives it.
+// SpentNames returns the keys that hold the sums of a bucket: its own, and those received from other regions. name is
+// the name of the bucket, as Names.Bucket returns it.
 func SpentNames(name string, isLog bool) (value, received string) {
 	value, received = name+SpansSuffix, name+SpansSuffix+heardSuffix
 	if isLog {
