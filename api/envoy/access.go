@@ -45,8 +45,8 @@ type sender struct {
 	chains               [][]*x509.Certificate
 }
 
-// identity is equal for all calls with the same token or client certificate, and for those without credentials. It is a
-// hash.
+// identity is a hash. It is equal for all calls with the same token or client certificate, and for all calls without
+// credentials.
 func (s *sender) identity() string {
 	h := sha256.New()
 	switch {
@@ -103,8 +103,8 @@ func senderOf(ctx context.Context) *sender {
 	return s
 }
 
-// authorize returns the status of a call without sufficient credentials, and what became of it. For the others the
-// error is nil. It judges the authority and the metadata of proxies as the HTTP API judges Host and headers.
+// authorize returns a status as error, and the result to count, for a call without sufficient credentials. For other
+// calls the error is nil. It judges the authority and the metadata of proxies as the HTTP API judges Host and headers.
 func (s *Server) authorize(f face, from *sender) (result string, _ error) {
 	authorization, token := from.authorization, from.token
 	call := access.Call{Endpoint: origins[f], Authorization: authorization, Host: from.authority,

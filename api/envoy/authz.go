@@ -102,7 +102,7 @@ func (s *Server) writeAuthorization(x *buffers) {
 	x.out.deny(a, s.style, reply.Status(a), x.body)
 }
 
-// describe fills in the client's request. Without the header that has the client's address, the address is that of the
+// describe fills in the client's request. Without the header for the client's address, it uses the address of the
 // connection to Envoy.
 func (x *buffers) describe(p *usable) {
 	c := &x.check

@@ -37,7 +37,7 @@ func addendOf(r *ratelimitv3.RateLimitRequest, d *commonv3.RateLimitDescriptor) 
 	return max(1, units), units > 0
 }
 
-// unitOf returns the largest unit of which the window is a multiple, or zeros.
+// unitOf returns the largest unit that divides the window and how often it does, or zeros.
 func unitOf(window int64) (unit uint64, multiplier int64) {
 	for _, u := range entries.Units {
 		if window >= u.Window && window%u.Window == 0 && window/u.Window <= math.MaxUint32 {

@@ -28,7 +28,7 @@ func (c *checkCall) forget() {
 // extensionProfile is the context extension with the name of the profile.
 const extensionProfile = "sluice-profile"
 
-// decode reads a message. Of the parts that it reads, it finds what the generated code finds.
+// decode reads a message. In the parts that it reads, it finds the same values as the generated code.
 func (c *checkCall) decode(text string) error {
 	c.forget()
 	return decodeIn(text, 1, c.decodeAttributes)

@@ -25,10 +25,11 @@ const (
 	maxStreams        = 1024
 	maxHeaderList     = 16 << 10
 	connectionTimeout = 2 * time.Second // to the end of the handshake of HTTP/2
-	// maxAgeGrace is how long calls may go on after a connection was asked to move on.
+	// maxAgeGrace is how long calls may continue after the client of a connection was asked to open another one.
 	maxAgeGrace = 30 * time.Second
-	// workers is how many goroutines take one call after the other. A new goroutine for each call would spend a seventh
-	// of the CPU of the call on growing its stack. Calls have one of their own while all workers are busy.
+	// workers is the number of goroutines that serve one call after the other. A new goroutine for each call would
+	// spend a seventh of the CPU of the call on growing its stack. While all workers are busy, each further call runs
+	// in a new goroutine.
 	workers = 128
 	// pingInterval is how long the other end may be silent before it is asked whether it is still there, and
 	// pingTimeout how long it has to say so.
@@ -38,7 +39,7 @@ const (
 	minPing = 5 * time.Second
 )
 
-// The services have descriptions of their own, because the generated ones decode into, and encode, generated types.
+// These descriptions replace the generated ones, which decode into, and encode, generated types.
 var (
 	rateLimitService = describe(ratelimitv3.RateLimitService_ServiceDesc, &limitCall)
 	authService      = describe(authv3.Authorization_ServiceDesc, &authorizationCall)
@@ -104,7 +105,7 @@ func (s *Server) Serve(l net.Listener) error {
 	return nil
 }
 
-// Unready says to those who watch the node's health that it changed. Calls are still answered.
+// Unready notifies callers that watch the node's health of the change. Calls are still answered.
 func (s *Server) Unready() { s.health.changed() }
 
 // Close asks every connection to move on (GOAWAY) and waits until all calls have finished. When ctx ends, it closes

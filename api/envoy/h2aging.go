@@ -7,7 +7,7 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// Why clients are asked to move on, as grpc-go says it.
+// The reasons to ask clients for a new connection, in the words of grpc-go.
 const (
 	drainStop = "graceful_stop"
 	drainAge  = "max_age"
@@ -16,7 +16,7 @@ const (
 // drainPing is sent after the first GOAWAY. Calls that a client sends until it answers are answered.
 var drainPing = [8]byte{'g', 'o', 'i', 'n', 'g'}
 
-// drainLimit is how long the answer to drainPing is waited for.
+// drainLimit bounds the wait for the answer to drainPing.
 const drainLimit = 5 * time.Second
 
 // aging is what happens on a connection as time passes. Its zero times are never.
@@ -24,13 +24,14 @@ type aging struct {
 	timer *time.Timer
 	heard time.Time // when something was read last
 	asked time.Time // when the client was asked whether it is still there, unless something was read since
-	// When the client is asked to move on, when that is final, and when the connection is closed.
+	// The times at which the client is asked for a new connection, at which that is final, and at which this connection
+	// is closed.
 	old, final, over time.Time
-	drainReason      string // "" until the client is asked to move on
+	drainReason      string // "" until the client is asked for a new connection
 	moved            bool   // later calls are not answered
 }
 
-// ageJitter is the part of the greatest age by which that of each connection differs at most.
+// ageJitter: the greatest ages of connections differ by up to one ageJitter-th.
 const ageJitter = 10
 
 // startAging starts the timer of the connection.
@@ -111,7 +112,7 @@ func (c *h2conn) drain(why string) {
 	now := clock()
 	c.beginDrain(why, now)
 	c.setTimer(now)
-	if c.timer == nil && !c.closed { // before the first settings, which have a limit of their own
+	if c.timer == nil && !c.closed { // before the first settings, for which another limit applies
 		c.timer = time.AfterFunc(drainLimit, c.age)
 	}
 	c.mu.Unlock()

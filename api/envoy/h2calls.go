@@ -14,7 +14,7 @@ import (
 	"sluice/api/decide"
 )
 
-// batch is calls that are decided together. Its memory is reused.
+// batch holds calls that are decided together. Its memory is reused.
 type batch struct {
 	calls []call
 	parts []decide.DescriptorPart
@@ -31,12 +31,12 @@ type call struct {
 	apart   bool // it waits for another time than the first of its batch
 }
 
-// closeness is by which part of the shorter time those of two calls may differ that are decided together: the earlier
-// one is the deadline of both.
+// closeness: two calls are decided together if their times differ by at most one closeness-th of the shorter one. The
+// earlier deadline applies to both.
 const closeness = 8
 
-// answer decides and answers a batch. Callers that wait for very different times are rare: all calls but those like
-// the first one have batches and goroutines of their own, as far as maxBatches allows.
+// answer decides and answers a batch. Callers that wait for very different times are rare. Calls that differ from the
+// first one are decided in further batches and goroutines, up to maxBatches.
 func (c *h2conn) answer(b *batch) {
 	now := clock()
 	for rest := b.apart(now); rest != nil; {
@@ -229,8 +229,8 @@ func (one *call) asking(what asks) bool {
 	return one.err == nil && one.buffers != nil && one.buffers.asks == what
 }
 
-// decideFacts decides the calls by facts of a batch with one call of the store. What is given back is rare, and takes
-// two calls for each.
+// decideFacts decides the calls by facts of a batch with one call of the store. Giving back is rare, and takes two
+// calls each.
 func (s *Server) decideFacts(ctx context.Context, b *batch) {
 	b.asked = b.asked[:0]
 	for i := range b.calls {
@@ -258,8 +258,8 @@ func (s *Server) decideBack(ctx context.Context, one *call) {
 	s.failed(one, s.decide(ctx, one.buffers))
 }
 
-// recoverBatch makes a panic that is under way the error of all calls that were decided together. Nothing is decided
-// again: the store may have spent.
+// recoverBatch turns a panic into the error of all calls that were decided together. Nothing is decided again, because
+// the store may have charged units.
 func (s *Server) recoverBatch(b *batch) {
 	if v := recover(); v != nil {
 		stack := debug.Stack()

@@ -18,14 +18,14 @@ import (
 
 // h2conn is a connection of the loop.
 //
-// One goroutine at a time has the role of the reader: it parses what one read brought, decides the calls that are
-// complete, writes the answers, and reads again. While that takes long, the role passes on to another goroutine, so
-// that pings, cancellations and other calls do not wait for one slow batch; see readOn.
+// One goroutine at a time has the role of the reader: it reads once, parses the frames, decides the complete calls,
+// writes the answers, and reads again. If that takes long, the role passes to another goroutine, so that pings,
+// cancellations and other calls do not wait for one slow batch; see readOn.
 type h2conn struct {
 	net.Conn
 	loop   *loop
 	chains [][]*x509.Certificate
-	ctx    context.Context //nolint:containedctx // ends with the connection, and is that of each of its calls
+	ctx    context.Context //nolint:containedctx // the context of all its calls, which ends with the connection
 	cancel context.CancelFunc
 	watched
 
@@ -65,8 +65,8 @@ type h2conn struct {
 	send    flow
 	initial int64       // what the other end receives on a new stream
 	blocked []*h2stream // their answers wait for the window, in order
-	widened bool        // they are to be looked at, see unblock
-	credit  int64       // what the other end may still send
+	widened bool        // the windows were widened, see unblock
+	credit  int64       // bytes that the other end may still send
 	limits
 	aging
 }
@@ -87,7 +87,7 @@ const (
 	receiveWindow = 1 << 20
 	defaultWindow = 1<<16 - 1
 	maxWindow     = 1<<31 - 1
-	// maxHeld bounds what is kept for grpc-go.
+	// maxHeld bounds the bytes that are kept for grpc-go.
 	maxHeld = 64 << 10
 	// maxBatches bounds the batches of a connection that are under way. Above it reading pauses.
 	maxBatches = 8
@@ -154,7 +154,7 @@ func (c *h2conn) turn() *batch {
 	c.now = clock()
 	c.heard = c.now
 	if c.closing {
-		c.in.r = c.in.w // what comes after the last frame that was sent
+		c.in.r = c.in.w // drops the input behind the last frame
 	}
 	if c.stage == stagePreface {
 		switch ok, known := c.in.preface(); {
@@ -214,7 +214,7 @@ func (c *h2conn) readOn(turn int64) {
 	c.spawn(func() { c.run(role) })
 }
 
-// spawn runs a goroutine of the connection. A panic ends the connection; those of single calls are contained before.
+// spawn runs a goroutine of the connection. A panic ends the connection; panics of single calls are handled before.
 func (c *h2conn) spawn(f func()) {
 	c.loop.running.Go(func() {
 		defer func() {

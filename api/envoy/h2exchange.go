@@ -142,7 +142,7 @@ func (e *exchange) Flush() {
 	for len(e.out) > 0 && !e.gone() {
 		n := min(int64(len(e.out)), c.send.left, st.send.left)
 		switch {
-		case n <= 0 && len(c.out) > 0: // what the client waits for before it allows more
+		case n <= 0 && len(c.out) > 0: // the client waits for these bytes before it allows more
 			c.mu.Unlock()
 			c.flush()
 			c.mu.Lock()

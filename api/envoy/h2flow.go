@@ -39,8 +39,8 @@ func (c *h2conn) onWindow(f *http2.WindowUpdateFrame) {
 // isIdle reports whether a stream was never opened.
 func (c *h2conn) isIdle(id uint32) bool { return id > c.last || id%2 == 0 }
 
-// received takes up n bytes of a DATA frame, of which the stream may have none. It reports false if they are more than
-// the client may send. What a connection receives is given back at once, so that one stream does not hold up others.
+// received counts n bytes of a DATA frame, even if its stream no longer exists. It reports false if they are more than
+// the client may send. The window of the connection is widened again at once, so that one stream does not delay others.
 func (c *h2conn) received(st *h2stream, n int64) bool {
 	if c.credit -= n; c.credit < 0 {
 		c.fail(http2.ErrCodeFlowControl, "")
@@ -104,7 +104,7 @@ func (c *h2conn) head200(st *h2stream) {
 	c.headers(st.id, block, false)
 }
 
-// unblock sends what the windows allow of the answers that wait for them, once for all that widened the windows.
+// unblock sends the waiting answers as far as the windows allow, once for all frames that widened the windows.
 func (c *h2conn) unblock() {
 	if !c.widened {
 		return

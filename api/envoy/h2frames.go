@@ -10,8 +10,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Frames that are written. Header blocks have no entries of the dynamic table, whose order would be that of the writes,
-// so that the blocks of all answers can be written beforehand.
+// Frames that are written. Header blocks do not use the dynamic table, whose entries depend on the order of the writes,
+// so that the blocks of all answers can be prepared in advance.
 
 // appendFrame appends the head of a frame with n bytes.
 func appendFrame(b []byte, n int, kind http2.FrameType, flags http2.Flags, stream uint32) []byte {
@@ -52,7 +52,7 @@ func appendGoAway(b []byte, last uint32, code http2.ErrCode, why string) []byte 
 const (
 	fieldOK          = 0x88 // :status: 200
 	fieldStatus      = 0x08 // :status, with a value
-	fieldTableSize   = 0x20 // the dynamic table has 0 bytes
+	fieldTableSize   = 0x20 // sets the dynamic table to 0 bytes
 	fieldNew         = 0x00 // with a name and a value
 	longIndex        = 0x0f // an index from 15 on, of which 15 is taken off
 	indexContentType = 31 - 15

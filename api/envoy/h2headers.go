@@ -240,7 +240,7 @@ var timeoutUnits = map[byte]time.Duration{
 	'H': time.Hour, 'M': time.Minute, 'S': time.Second, 'm': time.Millisecond, 'u': time.Microsecond, 'n': time.Nanosecond,
 }
 
-// timeoutOf reads a grpc-timeout. The errors are those of grpc-go.
+// timeoutOf reads a grpc-timeout. It returns the same errors as grpc-go.
 func timeoutOf(s string) (time.Duration, error) {
 	const shortest, longest = 2, 9 // up to 8 digits and the unit
 	switch n := len(s); {

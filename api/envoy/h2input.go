@@ -6,8 +6,8 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// Sizes of what is read at once. A connection that fills smallRead gets largeRead, until smallReads reads in a row
-// bring less than an eighth of it.
+// The sizes of one read. A connection that fills smallRead gets largeRead, until smallReads reads in a row bring less
+// than an eighth of it.
 const (
 	smallRead  = 4 << 10
 	largeRead  = 32 << 10
@@ -74,7 +74,8 @@ func (in *input) fill(from io.Reader) error {
 	return err
 }
 
-// preface removes the preface of the client. It reports whether it was there, and whether enough was read to say so.
+// preface removes the preface of the client. It reports whether the input begins with it, and whether enough was read
+// to know.
 func (in *input) preface() (ok, known bool) {
 	b := in.buf[in.r:in.w]
 	n := min(len(b), len(http2.ClientPreface))

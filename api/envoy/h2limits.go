@@ -6,7 +6,8 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// Reasons why a connection was closed: its client kept it busy with frames that ask nothing. Values of a metric label.
+// Reasons why a connection was closed: its client kept it busy with frames that make no calls. Values of a metric
+// label.
 const (
 	floodResets        = "resets"        // calls that are canceled before they are complete, and errors of streams
 	floodSettings      = "settings"      // changes of settings
@@ -67,8 +68,8 @@ func (c *h2conn) flood(reason string) {
 	c.fail(http2.ErrCodeEnhanceYourCalm, why)
 }
 
-// onPing answers a ping. Like grpc-go, it counts those that come earlier than minPing after the one before, if nothing
-// was sent in between.
+// onPing answers a ping. Like grpc-go, it counts pings that arrive earlier than minPing after the previous one, if
+// nothing was sent in between.
 func (c *h2conn) onPing(f *http2.PingFrame) {
 	if f.IsAck() {
 		if f.Data == drainPing {
@@ -121,7 +122,7 @@ func (c *h2conn) onSettings(f *http2.SettingsFrame) {
 	c.widened = true
 }
 
-// setInitial changes what the other end receives on a new stream, and on those that are open.
+// setInitial changes the window of new streams, and of the open ones.
 func (c *h2conn) setInitial(n int64) error {
 	more := n - c.initial
 	c.initial = n

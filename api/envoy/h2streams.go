@@ -83,13 +83,13 @@ type h2stream struct {
 	left    atomic.Bool
 	message []byte    // what was sent, with prefixes
 	until   time.Time // when its caller waits no longer; zero if it has not said so
-	// expires is when it ends unless its message has come, or its answer has gone; zero for never. Its client is not told
-	// why if hard: it has set this time itself.
+	// expires is when the stream ends unless its message has arrived, or its answer was sent; zero for never. If hard,
+	// the client set this time and receives no reason.
 	expires time.Time
 	hard    bool
 	send    flow
-	credit  int64  // what the client may send
-	owed    int64  // what was taken up since it was last told
+	credit  int64  // bytes that the client may send
+	owed    int64  // bytes received since the last window update
 	out     []byte // the rest of its answer, which waits for the window
 	other   *exchange
 }
@@ -147,7 +147,8 @@ func (c *h2conn) end(st *h2stream) {
 }
 
 const (
-	// maxFree bounds the streams that are kept for reuse, and maxSmall the memory of each for its message.
+	// maxFree is the largest number of streams kept for reuse, and maxSmall the most memory that each keeps for its
+	// message.
 	maxFree  = 128
 	maxSmall = 2 << 10
 )

@@ -13,7 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// health is grpc.health.v1.Health. It answers for the node ("") and for each service, all alike, and needs no token.
+// health is grpc.health.v1.Health. It gives the same answer for the node ("") and for each service, and needs no token.
 type health struct {
 	grpc_health_v1.UnimplementedHealthServer
 	ready func() error
@@ -30,7 +30,7 @@ func newHealth(ready func() error) *health {
 	return &health{ready: ready, update: make(chan struct{}), stopped: make(chan struct{}), watching: map[string]int{}}
 }
 
-// changed wakes those who watch.
+// changed wakes the watching calls.
 func (h *health) changed() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -38,7 +38,7 @@ func (h *health) changed() {
 	h.update = make(chan struct{})
 }
 
-// stop ends the calls of those who watch, which would never end by themselves.
+// stop ends the watching calls, which would never end otherwise.
 func (h *health) stop() { h.once.Do(func() { close(h.stopped) }) }
 
 func (h *health) state() grpc_health_v1.HealthCheckResponse_ServingStatus {
@@ -99,7 +99,7 @@ func (h *health) bound(srv any, stream grpc.ServerStream, info *grpc.StreamServe
 	return watch(srv, stream)
 }
 
-// watchInterval is how often a watch compares the state, besides changes that it is told of.
+// watchInterval is how often a watch compares the state even without a notification.
 const watchInterval = time.Second
 
 // Watch implements grpc_health_v1.HealthServer.

@@ -19,7 +19,7 @@ import (
 type loop struct {
 	server *Server
 	others *grpc.Server // serves streams of other methods on connections of the loop
-	quotas *grpc.Server // serves those of the quota service, whose messages are larger
+	quotas *grpc.Server // serves the calls of the quota service, whose messages are larger
 	passed *passed      // the connections that grpc-go gets
 	watch  watch
 

@@ -131,8 +131,8 @@ func limitsEntry(b []byte, a *decide.Answer) []byte {
 	return end(end(end(b, list), value), entry)
 }
 
-// passedEntry appends the metadata of the rules that let the call pass, without those that another rule replaces. Of
-// one name, the last rule counts.
+// passedEntry appends the metadata of the rules that let the call pass, without those that another rule replaces. If
+// rules share a name, the last one counts.
 func passedEntry(b []byte, statuses []decide.DescriptorStatus) []byte {
 	var entry, value, object int
 	found := false

@@ -11,7 +11,7 @@ import (
 	"sluice/rules/profile"
 )
 
-// profiles has the profiles that are ready for use, by name. The zero value has none.
+// profiles holds the compiled profiles by name. The zero value is empty.
 type profiles struct {
 	log      *slog.Logger
 	compiled atomic.Pointer[map[string]*usable]

@@ -34,8 +34,8 @@ type quotaServer struct {
 	server *Server
 }
 
-// StreamRateLimitQuotas implements quotav3.RateLimitQuotaServiceServer. The credentials of a stream are those of its
-// headers. They are looked at as long as it lasts.
+// StreamRateLimitQuotas implements quotav3.RateLimitQuotaServiceServer. The headers of a stream contain its
+// credentials. They are checked for as long as it lasts.
 func (q quotaServer) StreamRateLimitQuotas(conn generatedConn) error {
 	s := q.server
 	from := senderOf(conn.Context())

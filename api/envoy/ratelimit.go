@@ -70,7 +70,7 @@ func (s *Server) writeLimit(x *buffers) {
 	s.rest(x, x.known, x.a.Statuses)
 }
 
-// finish says what became of a call that was answered.
+// finish reports the result of an answered call to the observer.
 func (x *buffers) finish(a *decide.Answer, unknown string, known bool) {
 	switch {
 	case !known:

@@ -20,8 +20,8 @@ type response struct {
 	scratch []byte
 	// put is addHeader; a method value would be allocated for each call.
 	put func(name string, value []byte)
-	// Headers are written to the field with this number, as HeaderValueOption or as HeaderValue. shows has those of the
-	// profile.
+	// Headers are written to the field with this number, as HeaderValueOption or as HeaderValue. shows holds the
+	// headers of the profile.
 	field   protowire.Number
 	options bool
 	shows   headerSet
@@ -71,8 +71,8 @@ func headersOf(p *profile.Profile) (s headerSet) {
 // namesLimits are the headers that have the names of limits. Without any of them a denial does not have them either.
 var namesLimits = headersOf(&profile.Profile{Headers: []string{"RateLimit", "RateLimit-Policy"}})
 
-// Headers of the answers besides those of package reply. The first three are those of the faces for gateways, the
-// others those of envoyproxy/ratelimit.
+// Headers of the answers in addition to those of package reply. The first three belong to the endpoints for gateways,
+// the others to envoyproxy/ratelimit.
 const (
 	headerMode      = "X-RateLimit-Mode"
 	headerDelay     = "X-RateLimit-Delay-Ms"

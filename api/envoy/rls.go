@@ -16,8 +16,8 @@ import (
 	"sluice/api/reply"
 )
 
-// RLS answers a RateLimitRequest in the JSON form of proto3. The status is that of the HTTP answer: 200, 429, or 503 if
-// a closed fail mode denied. The caller is authorised. Errors are those that reply.ProblemOf knows.
+// RLS answers a RateLimitRequest in the JSON form of proto3. status is for the HTTP answer: 200, 429, or 503 if a
+// closed fail mode denied. The caller is authorised. reply.ProblemOf knows all errors.
 func (s *Server) RLS(ctx context.Context, body []byte) (status int, answer []byte, err error) {
 	x, _ := s.buffers.Get().(*buffers)
 	x.face, x.asks, x.result = rls, asksNothing, resultError

@@ -45,9 +45,9 @@ type Deps struct {
 	LimitHeaders bool
 	// Quotas has the demand of other nodes for what proxies hold; nil if there are none.
 	Quotas quota.Board
-	// MaxAge is the age at which connections are asked to move on; 0 for never.
+	// MaxAge is the age at which clients are asked for a new connection; 0 for never.
 	MaxAge time.Duration
-	// Observe hears of every call. It may be nil.
+	// Observe receives every call. It may be nil.
 	Observe Observer
 	// Trace makes the spans of calls; nil makes none. With it, grpc-go serves all connections.
 	Trace stats.Handler
@@ -61,7 +61,7 @@ type Deps struct {
 
 // Observer counts calls. Its methods must be safe for concurrent use.
 type Observer interface {
-	// CountCall counts a call by its face and by what became of it, words of Faces and of Results.
+	// CountCall counts a call by its endpoint and by its result, words of Faces and of Results.
 	CountCall(face, result string)
 	// CountDomain counts a call of the RateLimitService by its domain, which has rules or a profile.
 	CountDomain(domain, result string)
@@ -92,10 +92,10 @@ const (
 
 var faceNames = [faceCount]string{"ratelimit", "ext_authz", "rls", "quota"}
 
-// origins are the faces in records, beside those of gateways.
+// origins are the names of the endpoints in records.
 var origins = [faceCount]string{"envoy_ratelimit", "envoy_ext_authz", "envoy_rls", quota.Face}
 
-// Endpoints are the endpoints that Deps.Refused receives: those of gRPC. RLS is called behind a gate.
+// Endpoints are the gRPC endpoints that Deps.Refused receives. RLS is called behind a gate.
 func Endpoints() []string {
 	return []string{origins[rateLimit], origins[authorization], origins[quotas]}
 }
@@ -135,7 +135,7 @@ type Server struct {
 	quotas   *quota.Service
 	buffers  sync.Pool // of *buffers
 	profiles profiles
-	// messageWait is that of the package, except in tests.
+	// messageWait equals the constant of the package, except in tests.
 	messageWait time.Duration
 }
 
@@ -234,7 +234,7 @@ func (s *Server) logPanic(f face, v any, stack []byte) error {
 // invalid is the error of a call that has no meaning.
 type invalid struct{ error }
 
-// fail returns the status of a call that was not answered, and says what became of it.
+// fail returns the status of a call that was not answered, and reports its result to the observer.
 func (x *buffers) fail(err error) error {
 	var bad invalid
 	var store *limiter.StoreError
@@ -260,8 +260,8 @@ func (x *buffers) fail(err error) error {
 	return status.Error(code, err.Error())
 }
 
-// margin is what is left of the caller's time for the way back. A quarter of the rest, and at most maxReserve, is left
-// for the fail modes and for the timers, as the engine leaves it of its own timeout.
+// margin is the part of the caller's time that is reserved for the way back. A quarter of the rest, and at most
+// maxReserve, is reserved for the fail modes and for the timers, as the engine does with its own timeout.
 const (
 	margin      = 3 * time.Millisecond
 	reservePart = 4

@@ -13,14 +13,14 @@ import (
 )
 
 // messageWait bounds the time from the headers of a call until its message has arrived. A client that begins calls and
-// never sends a message holds their memory no longer, and does not hold up a drain.
+// never sends a message thus holds their memory no longer, and does not delay a drain.
 const messageWait = 2 * time.Second
 
 // longestCall bounds the time of a call whose caller sets no shorter one. It is above the longest time for a check, so
 // that it ends only calls whose callers do not read the answer.
 const longestCall = 15 * time.Second
 
-// refusedWait is messageWait for a call that will be refused when its message has arrived.
+// refusedWait replaces messageWait for a call that will be refused when its message has arrived.
 const refusedWait = 20 * time.Millisecond
 
 // arrival is the key of the function to call when the message of a call has arrived.

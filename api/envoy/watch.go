@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// watch looks at the connections of the loop that are in use, every few milliseconds: at calls whose messages do not
-// come, at writes that a client does not read, and at batches that take long, during which another goroutine reads on.
-// Idle connections cost nothing.
+// watch checks the connections in use every few milliseconds. It finds calls whose messages do not arrive, writes that
+// a client does not read, and long batches, during which another goroutine continues to read. Idle connections cost
+// nothing.
 type watch struct {
-	conns []*h2conn // are looked at; only run uses it
+	conns []*h2conn // the connections to check; only run uses it
 	mu    sync.Mutex
-	added []*h2conn     // are looked at from the next tick on
+	added []*h2conn     // to be checked from the next tick on
 	wake  chan struct{} // holds a token if there may be some
 }
 
@@ -118,7 +118,7 @@ func (c *h2conn) look(now time.Time) bool {
 	c.quiet = 0
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	// What has begun since is seen here, and what begins now lists the connection.
+	// Work that has begun since is seen here, and work that begins later lists the connection again.
 	used := c.busy.Load() != 0 || c.writes.Load() != 0 || !c.soonest.IsZero()
 	c.listed.Store(used)
 	return used

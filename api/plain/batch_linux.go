@@ -17,7 +17,7 @@ type worker struct {
 	arena []byte    // what was read in this turn
 	again []*owned  // the worker's, to be looked at again: something has happened to them
 	spare []*owned  // memory of again
-	ready []pending // are decided together: their callers wait as long
+	ready []pending // requests to decide together: their callers wait equally long
 	asks  []Ask     // of ready
 	outs  [][]byte  // memory of answers
 	stamps
@@ -95,7 +95,8 @@ func (w *worker) attend(c *owned) {
 	}
 }
 
-// read reads once, and returns how much: 0 if c is not to be read on. It ended, or waits, or this turn has no room.
+// read reads once, and returns the number of bytes. 0 means that no more can be read from c now: it ended, or waits, or
+// this turn has no room.
 func (w *worker) read(c *owned) int {
 	var to []byte
 	if at := len(w.arena); len(c.in) > 0 {
@@ -156,7 +157,7 @@ func (w *worker) await(c *owned, found finding) {
 	}
 }
 
-// lookAgain keeps c for another look.
+// lookAgain keeps c for another read.
 func (w *worker) lookAgain(c *owned) {
 	c.keep()
 	w.again = append(w.again, c)
@@ -171,11 +172,11 @@ func (w *worker) take(c *owned, h *head) {
 		c.leavesLater(number)
 	}
 	w.ready = append(w.ready, pending{c: c, head: *h, waited: c.waited})
-	c.waited = 0 // what follows in a pipeline waits for this answer anyway
+	c.waited = 0 // later requests of a pipeline wait for this answer anyway
 }
 
-// divide leaves those requests in the batch whose callers wait as long as that of the first. The others are answered at
-// the same time, by workers of their own.
+// divide keeps the requests whose callers wait as long as the first caller in the batch. Other workers answer the other
+// requests at the same time.
 func (w *worker) divide() {
 	for i := range w.ready {
 		if w.ready[i].head.timeout != w.ready[0].head.timeout {
@@ -231,7 +232,7 @@ func (w *worker) decide() {
 	}
 	s.d.CheckAll(ctx, w.asks)
 	ended := now()
-	for len(w.ready) > 0 { // what was answered is not the worker's any more
+	for len(w.ready) > 0 { // answered requests no longer belong to the worker
 		i := len(w.ready) - 1
 		s.d.Checked()
 		r := w.ready[i]
@@ -300,7 +301,7 @@ func (w *worker) flush(c *owned) {
 			return
 		}
 	}
-	c.out, c.empty = nil, false // what has arrived meanwhile was told, and not read
+	c.out, c.empty = nil, false // the kernel has reported later input, which was not read
 	w.answered(c, now())
 }
 

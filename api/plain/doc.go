@@ -13,10 +13,11 @@
 //
 //	{"route":"/v1/charges","user":"7"}
 //
-// With "Content-Length: +34", a second Host, "Expect: 100-continue" or a line that ends in LF alone, it is net/http's.
+// With "Content-Length: +34", a second Host, "Expect: 100-continue" or a line that ends in LF alone, the request goes
+// to net/http.
 //
 // head.go is the reader: a strict grammar, a subset of what net/http accepts, which reads it in the same way. plain.go
 // is the loop of one connection. answer.go writes the head of a response. watch.go notices clients that left, and
-// writes that take too long. What a check means is not known here: Deps.Check answers it, by the functions of the
+// writes that take too long. This package does not interpret checks: Deps.Check answers them, with the functions of the
 // route.
 package plain

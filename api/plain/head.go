@@ -23,7 +23,7 @@ const requestLine = "POST /ratelimit/check HTTP/1.1\r\n"
 const (
 	otherRequest = "other_request" // the request line is another
 	badHeader    = "header"        // a line is no plain header, or a header means more than plain ones
-	tooLarge     = "size"          // the head or the body is larger than that of a plain request
+	tooLarge     = "size"          // the head or the body is too large for a plain request
 	slow         = "slow"          // the request did not arrive within patience
 	cutShort     = "cut_short"     // the connection ended within a request
 	clientLeft   = "client_left"   // the client left while its request was decided
@@ -41,7 +41,7 @@ const (
 	nothing finding = iota // no request: the connection is idle
 	part                   // a part of a plain request
 	whole                  // a plain request
-	foreign                // no plain request, for the reason that is told
+	foreign                // no plain request; a reason comes with it
 )
 
 // scan reads the request with which in begins into h. used: a request of the connection was answered before. It returns

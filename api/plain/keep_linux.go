@@ -8,14 +8,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// keeper ends the waits of connections: idle ones, requests that do not arrive, and answers that are not read.
+// keeper closes idle connections, and connections whose requests do not arrive or whose answers are not read.
 type keeper struct {
 	mu    sync.Mutex
-	early []*owned      // those that are due soon
+	early []*owned      // the connections that are due soon
 	woken chan struct{} // holds a token if there is something to keep
 }
 
-// idleParts: idle connections are looked at so often within their limit, which may last as much longer.
+// idleParts is how often an idle connection is checked within its limit. The limit may thus last longer by one part.
 const idleParts = 60
 
 func newKeeper() keeper { return keeper{woken: make(chan struct{}, 1)} }
@@ -72,7 +72,7 @@ func (l *Loop) keep(ctx context.Context) {
 		select {
 		case <-ring:
 		case <-l.woken:
-			quiet = 0 // else each turn of a calm loop would wake the keeper anew
+			quiet = 0 // otherwise each turn of a calm loop would wake the keeper again
 		case <-ctx.Done():
 			return
 		}
@@ -117,8 +117,8 @@ func (l *Loop) look(c *owned, at int64) {
 	}
 }
 
-// giveBack makes c free, and a worker look at what has happened meanwhile. The kernel is asked to tell it again while c
-// is still the caller's: afterwards the descriptor may belong to another connection.
+// giveBack releases c and makes a worker read what has happened since. It asks the kernel to report that again while
+// the caller still owns c: afterwards the descriptor may belong to another connection.
 func (l *Loop) giveBack(c *owned) {
 	for told := false; !told; told = c.release() {
 		_ = l.control(unix.EPOLL_CTL_MOD, c)
@@ -130,8 +130,8 @@ func (l *Loop) has(c *owned) bool {
 	return l.conns[c.fd/len(chunk{})].Load()[c.fd%len(chunk{})].Load() == c
 }
 
-// Drain closes the connections that have been idle: those that have not sent a request for the first time, the others
-// for the second. It is called repeatedly during a drain.
+// Drain closes connections that have been idle for fresh, if they have not sent a request yet, or else for used. It is
+// called repeatedly during a drain.
 func (l *Loop) Drain(fresh, used time.Duration) {
 	at := now()
 	l.each(func(c *owned) {

@@ -13,12 +13,12 @@ import (
 )
 
 // Loop reads plain checks from many connections without a goroutine for each of them. A worker waits for all of them on
-// one epoll. It reads what is ready, has all whole requests decided together, and writes the answers; what arrives
-// meanwhile is the next batch. If that takes long, another worker has its turn meanwhile (turn.go). Whatever is not a
-// plain check goes to net/http with its connection, as Server.Serve has it.
+// one epoll. It reads what is ready, decides all complete requests together, and writes the answers; requests that
+// arrive during that time form the next batch. If that takes long, another worker gets the turn (turn_linux.go). A
+// request that is no plain check goes to net/http with its connection, as in Server.Serve.
 //
-// A connection belongs to the worker that took it, until it is released: all that the kernel tells of it meanwhile is
-// noted, and looked at then. An idle connection has no buffer and no goroutine.
+// A connection belongs to the worker that took it, until it is released. Events that the kernel reports before that are
+// noted, and handled at the release. An idle connection has no buffer and no goroutine.
 //
 //	loop_linux.go   the connections and the epoll
 //	turn_linux.go   whose turn it is to wait
@@ -90,7 +90,8 @@ func (l *Loop) Add(fd int) error {
 	}
 	at.Load()[fd%len(chunk{})].Store(c)
 	first := l.open.Add(1) == 1
-	// Edges: each is told once. What a worker does not read to the end it looks at again by itself.
+	// Edge-triggered: the kernel reports each event once. A worker that does not read to the end must read again
+	// without an event.
 	if err := l.control(unix.EPOLL_CTL_ADD, c); err != nil {
 		at.Load()[fd%len(chunk{})].Store(nil)
 		l.open.Add(-1)
@@ -108,10 +109,10 @@ func (l *Loop) control(op int, c *owned) error {
 		Events: unix.EPOLLIN | unix.EPOLLOUT | unix.EPOLLRDHUP | unix.EPOLLET&0xffffffff})
 }
 
-// Open is how many connections the loop has, with those that are just handed over.
+// Open is the number of connections of the loop, including connections that are just handed over.
 func (l *Loop) Open() int { return int(l.open.Load()) }
 
-// Run serves the connections until ctx ends, and closes those that are left.
+// Run serves the connections until ctx ends, and then closes the remaining ones.
 func (l *Loop) Run(ctx context.Context) {
 	l.passOn(l.nobody)
 	l.keep(ctx)

@@ -18,7 +18,7 @@ type LoopDeps struct {
 	Freed    func()
 }
 
-// NewLoop fails: each connection is read by itself here.
+// NewLoop fails: on this system each connection is read by its own goroutine.
 func NewLoop(*Server, LoopDeps) (*Loop, error) {
 	return nil, errors.New("plain: there is no loop on this system")
 }

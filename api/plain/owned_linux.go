@@ -9,14 +9,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// owned is a connection of a Loop. Its fields are those of its owner, unless they are atomic.
+// owned is a connection of a Loop. Only its owner uses its fields, except the atomic ones.
 type owned struct {
 	loop   *Loop
 	fd     int
-	gen    int32 // tells it from an earlier connection with the descriptor
+	gen    int32 // distinguishes it from an earlier connection with the same descriptor
 	state  atomic.Int32
 	in     []byte        // was read and is not answered
-	own    bool          // in is memory of its own; else it is the worker's
+	own    bool          // the connection owns in; otherwise the worker does
 	empty  bool          // all that had arrived was read
 	last   bool          // it is to be closed after out
 	waited time.Duration // what was read last, to be read
@@ -25,9 +25,9 @@ type owned struct {
 	drained int         // bytes of requests that were answered during a drain
 	used    atomic.Bool // a request was answered
 	half    atomic.Bool // the client has closed its side
-	// rested is when it was added or answered last, by now. due is when the keeper ends its wait.
+	// rested is when it was last added or answered. due is when the keeper ends its wait.
 	rested, due atomic.Int64
-	early       bool        // the keeper has it on its list of those that are due soon; under its lock
+	early       bool        // the keeper lists it as due soon; under the lock of the keeper
 	gone        atomic.Bool // the client has left
 	// Of the request that is decided: whether something that follows it was read, and its number, which is set later.
 	follows atomic.Bool
@@ -45,9 +45,9 @@ const (
 // may only have said all that it had to say, so a quick answer reaches it.
 const leaveAfter = 2 * watchTick
 
-// event notes what the kernel tells of c, and reports whether the caller owns c from now on. That the client has closed
-// its side is told once, so it is noted for the owner, who may read up to that end without meeting it. After a reset
-// nobody gets an answer, though requests may be unread.
+// event notes events that the kernel reports for c, and returns whether the caller owns c from now on. The kernel
+// reports only once that the client has closed its side, so that is noted for the owner, who may stop reading just
+// before that end. After a reset nobody gets an answer, though requests may be unread.
 func (c *owned) event(events uint32) bool {
 	if events&unix.EPOLLRDHUP != 0 {
 		c.half.Store(true)
@@ -73,11 +73,11 @@ func (c *owned) event(events uint32) bool {
 	}
 }
 
-// leaves notes that the client of a request that is decided may have left. Others may own c, and may close it
-// meanwhile: then nobody reads what is noted.
+// leaves notes that the client of a request that is decided may have left. Another worker may own c and close it at the
+// same time: then nobody reads the note.
 func (c *owned) leaves(events uint32) {
 	if events&unix.EPOLLRDHUP != 0 {
-		number := c.number.Load() // first: the owner may take the next request meanwhile, which is not meant
+		number := c.number.Load() // first: the owner may already take the next request, which is not meant
 		if more, closed := unread(c.fd); !more && closed && !c.follows.Load() {
 			c.leavesLater(number)
 		}
@@ -101,15 +101,16 @@ func (c *owned) release() bool {
 	return false
 }
 
-// keep gives what was read memory of its own.
+// keep copies the read bytes to memory that the connection owns.
 func (c *owned) keep() {
 	if !c.own && len(c.in) > 0 {
 		c.in, c.own = append(make([]byte, 0, len(c.in)+len(c.in)/2), c.in...), true
 	}
 }
 
-// grow makes room for more of a request. Memory doubles when it is full, as far as the largest plain request and the
-// beginning of the next one need: a client has sent half of what is kept for it, however long it says that its body is.
+// grow makes room for more of a request. Memory doubles when it is full, up to the size of the largest plain request
+// and the beginning of the next one. A client has thus sent at least half of the memory that is kept for it, whatever
+// length it states for its body.
 func (c *owned) grow() {
 	if c.own && len(c.in) < cap(c.in) {
 		return
@@ -143,7 +144,7 @@ func (l *Loop) contain(c *owned) {
 	}
 }
 
-// handOver gives the connection to net/http, with what was read and is not answered.
+// handOver gives the connection to net/http, with the bytes that were read and are not answered.
 func (c *owned) handOver(why string) {
 	c.number.Add(1)
 	c.loop.forget(c)
@@ -173,7 +174,7 @@ func netConn(fd int) (net.Conn, error) {
 	}
 	file := os.NewFile(uintptr(second), "connection") //nolint:gosec // a descriptor
 	conn, err := net.FileConn(file)
-	_ = file.Close() // conn has a descriptor of its own
+	_ = file.Close() // conn uses another descriptor
 	return conn, err
 }
 

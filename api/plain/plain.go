@@ -43,7 +43,7 @@ type Deps struct {
 	Logger *slog.Logger
 }
 
-// Ask is one of several checks that are answered together. What it refers to is good until CheckAll returns.
+// Ask is one of several checks that are answered together. Its memory is valid until CheckAll returns.
 type Ask struct {
 	Call        access.Call
 	Client      net.Addr
@@ -61,8 +61,8 @@ type Conn interface {
 	net.Conn
 	// Rest says that every request that was read is answered, so that the connection is idle until bytes are read.
 	Rest()
-	// Left reports whether the client has left: it has reset the connection, or it has closed its side and nothing of
-	// what it sent is unread. If more is true, something that was read is not answered, and only a reset counts.
+	// Left reports whether the client has left: it has reset the connection, or it has closed its side and all its
+	// bytes were read. If more is true, some bytes that were read are not answered, and only a reset counts.
 	Left(more bool) bool
 	// Chains are the verified chains of the client certificate, as in tls.ConnectionState.
 	Chains() [][]*x509.Certificate
@@ -108,9 +108,10 @@ const (
 	// patience is how long the rest of a request may take before net/http gets it, whose limits for slow clients apply
 	// from then on.
 	patience = 100 * time.Millisecond
-	// smallBuffer is the buffer of a connection after its first request, and largestKept that of an idle connection.
+	// smallBuffer is the size of the buffer of a connection after its first request, and largestKept the largest buffer
+	// of an idle connection.
 	smallBuffer, largestKept = 2 << 10, 4 << 10
-	// smallOut holds a response about a few limits; larger ones up to largestOut are kept for reuse.
+	// smallOut is enough for a response with a few limits. Larger buffers up to largestOut are kept for reuse.
 	smallOut, largestOut = 2 << 10, 64 << 10
 	// glance is how long a connection is read once more, during a drain, before its last answer, and mostDrained how
 	// many bytes of requests are answered before that.
@@ -130,7 +131,7 @@ type conn struct {
 	used    bool   // a request was answered
 	drained int    // bytes of requests that were answered during a drain
 	sender
-	// ctx ends when the client leaves. It is that of every request: after it has ended there is none.
+	// ctx ends when the client leaves. Every request uses it: no request follows after it has ended.
 	ctx    context.Context //nolint:containedctx // see above
 	cancel context.CancelFunc
 	watched
@@ -168,8 +169,8 @@ func (s *Server) Serve(nc Conn, first []byte) (unread []byte, handOver bool) {
 	}
 }
 
-// next reads until c.in begins with a whole plain request, or until it is known that there is none: why is the reason
-// why net/http gets the connection. The error is that of a connection that ended between requests.
+// next reads until c.in begins with a complete plain request, or until that is impossible: why is the reason why
+// net/http gets the connection. An error means that the connection ended between requests.
 func (c *conn) next() (why string, err error) {
 	var late time.Time // when the rest of a request is late
 	for waited := false; ; {
@@ -201,8 +202,8 @@ func (c *conn) next() (why string, err error) {
 	}
 }
 
-// read reads once. The buffer doubles when it is full, as far as the largest plain request needs: a client has sent
-// half of what is kept for it, however long it says that its body is.
+// read reads once. The buffer doubles when it is full, up to the size of the largest plain request. A client has thus
+// sent at least half of the memory that is kept for it, whatever length it states for its body.
 func (c *conn) read() error {
 	if len(c.in) == cap(c.in) {
 		if size := cap(c.buffer); len(c.in) == size {

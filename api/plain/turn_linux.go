@@ -9,10 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// turns say which worker waits for the connections. One worker at a time is cheapest: what arrives while it answers a
-// batch is its next one, and nobody is woken. But a batch that takes long must not hold what arrives meanwhile, and one
-// worker has one processor. So the turn is passed on before a batch is decided if that is large or the one before took
-// longer than longTurn, and by the keeper if a batch surprises.
+// turns say which worker waits for the connections. One worker at a time is cheapest: requests that arrive while it
+// answers a batch form its next batch, and no other worker wakes. But a long batch must not delay later requests, and
+// one worker uses one processor. So the worker passes the turn on before it decides a batch, if the batch is large or
+// the previous one took longer than longTurn. The keeper passes it on if a batch takes unexpectedly long.
 type turns struct {
 	workers sync.WaitGroup // all workers
 	mine    sync.Mutex
@@ -21,7 +21,7 @@ type turns struct {
 	busy    int       // workers that have or had a turn and have not ended
 	idle    []*worker // the memory of workers that ended
 	slow    atomic.Bool
-	calm    atomic.Int64 // when nothing was left to read after a turn had begun: what is read now has arrived since
+	calm    atomic.Int64 // when nothing was left to read after a turn had begun: bytes read later have arrived since
 	minded  atomic.Bool  // the keeper watches the turn
 }
 
@@ -42,8 +42,8 @@ var many = max(mostReady/10, 2*mostReady/runtime.GOMAXPROCS(0))
 // sockets.
 func mostWorkers() int { return 2*runtime.GOMAXPROCS(0) + 2 }
 
-// waited is how long what was read just now has waited, if it arrived then, ns since 1970; 0: not known. The clock of
-// the system may step, so it is never longer than the time since all was read.
+// waited is how long bytes that were just read have waited, if they arrived at that time, ns since 1970; 0 if it is
+// unknown. The clock of the system may step, so the result is never longer than the time since everything was read.
 func (l *Loop) waited(arrived int64) time.Duration {
 	if arrived == 0 {
 		return 0
@@ -57,7 +57,7 @@ func newTurns() turns {
 	return turns{leader: nobody, nobody: nobody}
 }
 
-// passOn makes it the turn of another worker, if it is that of w.
+// passOn gives the turn to another worker if w has it.
 func (l *Loop) passOn(w *worker) {
 	l.mine.Lock()
 	defer l.mine.Unlock()

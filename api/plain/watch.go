@@ -13,14 +13,14 @@ import (
 // connections cost nothing.
 type watch struct {
 	write time.Duration // the limit of requests
-	conns []*conn       // are looked at; only Run uses it
+	conns []*conn       // the connections to check; only Run uses it
 	mu    sync.Mutex
-	added []*conn       // are looked at from the next tick on
+	added []*conn       // to be checked from the next tick on
 	wake  chan struct{} // holds a token if there may be some
 }
 
 const (
-	// watchTick is how often connections are looked at. A request is looked at from its second tick on, so that a client
+	// watchTick is how often connections are checked. A request is checked from its second tick on, so that a client
 	// that left is noticed within two ticks, which is less than 10 ms.
 	watchTick = 4 * time.Millisecond
 	// quietTicks is after how many ticks without a request a connection is not looked at until the next one.
@@ -49,9 +49,8 @@ const (
 
 func newWatch(write time.Duration) watch { return watch{write: write, wake: make(chan struct{}, 1)} }
 
-// begin says that a request is decided from now on. more is true if something that follows it was read: a client that
-// sent more and closed its side waits for all answers, unlike one that reset the connection. net/http ends the contexts
-// of both.
+// begin says that a request is decided from now on. more is true if bytes after it were read: a client that sent more
+// and closed its side waits for all answers, unlike one that reset the connection. net/http ends the contexts of both.
 func (w *watch) begin(c *conn, more bool) (busy int64) {
 	c.number++
 	busy = c.number << 1

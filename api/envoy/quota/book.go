@@ -18,8 +18,8 @@ const (
 	maxSilence, forgetAfter = 11 * second, maxLife
 	// maxDelay is how long a question to the store takes at most, unless its answer is lost and asked for again.
 	maxDelay = 2 * second
-	// idleReports is after how many reports without requests a bucket is abandoned, and endReports after how many
-	// reports since its end all that was spent of a lump is known.
+	// idleReports is the number of reports without requests after which a bucket is abandoned. endReports is the number
+	// of reports after the end of a lump by which all its spent units are known.
 	idleReports, endReports = 2, 2
 	// endWait is how long after the end of a lump the first of these reports comes at least, and endEvery the next one
 	// after it. Reports that were held up come at once, and may have been sent before the end.
@@ -31,8 +31,8 @@ const (
 	// floorPart: all holders of a bucket together get at least this part of it, whatever their demand is: a demand may
 	// grow, or be unknown. A further lump of a holder that has spent its share is at most as large.
 	floorPart = 20
-	// leastPart: where units become free all the time, a holder waits until this part of what it wants is free. A tiny
-	// lump would keep it from a larger one until its next report.
+	// leastPart: if units become free continuously, a holder waits until this part of its demand is free. A tiny lump
+	// would keep it from a larger one until its next report.
 	leastPart = 4
 	// minRetry and maxRetry bound the time between two questions to the store about a holder.
 	minRetry, maxRetry = second, maxLife
@@ -59,7 +59,7 @@ type Rule struct {
 	// Limit is in units per Window. A lump lives no longer than a Part of it, a window or sub-window. Both are in ms.
 	Limit, Window, Part int64
 	Kind                Kind
-	// Capacity is that of a bucket that drains.
+	// Capacity is the capacity of a bucket that drains.
 	Capacity int64
 	// Refused: there are no lumps. Unlimited: none are needed.
 	Refused, Unlimited bool
@@ -86,7 +86,7 @@ func (r *Rule) Free() int64 {
 	return int64(math.Ceil(float64(r.Limit) * float64(r.life()) / float64(r.Window)))
 }
 
-// Demand is that of the holders of one bucket on one node, and what they have.
+// Demand is the demand of the holders of one bucket on one node, and their units.
 type Demand struct {
 	Holders   int
 	PerSecond float64
@@ -189,7 +189,7 @@ func (b *Book) Want(h *Holder, r Rule, others Demand, now int64) (want, least in
 	b.join(h, r.Key)
 	life := r.life()
 	whole, span := r.Limit, r.Window
-	if r.Kind == Drains { // what drains meanwhile, and the rest if nobody else wants it
+	if r.Kind == Drains { // the units that drain in this time, and the rest if no other holder wants it
 		span = life
 		whole = max(1, int64(float64(r.Limit)*float64(life)/float64(r.Window)))
 	}
@@ -209,7 +209,7 @@ func (b *Book) Want(h *Holder, r Rule, others Demand, now int64) (want, least in
 		demands = append(demands, units(others.PerSecond/float64(others.Holders), span))
 	}
 	floor := floorPart * all
-	divided := whole // those that are looked at get their part of it
+	divided := whole // the part for the holders that are considered
 	if looked := int64(len(demands)); looked < all {
 		divided = max(1, int64(float64(whole)*float64(looked)/float64(all)))
 	}
@@ -229,5 +229,5 @@ func (b *Book) Want(h *Holder, r Rule, others Demand, now int64) (want, least in
 	return want, max(1, want/leastPart)
 }
 
-// maxSeen bounds the holders of this node, and those of other nodes, that are looked at.
+// maxSeen bounds the holders of this node, and of other nodes, that are considered.
 const maxSeen = 200

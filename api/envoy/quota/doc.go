@@ -1,4 +1,5 @@
-// Package quota is Envoy's RateLimitQuotaService: it hands units to proxies, which decide requests by themselves.
+// Package quota is Envoy's RateLimitQuotaService: it assigns units to proxies, which decide requests in their own
+// memory.
 //
 // # A worked example
 //
@@ -12,40 +13,40 @@
 //
 // # What a lump is
 //
-// A lump is units that are charged before the message is sent. The proxy replaces what it had by DENY_ALL, and that by
-// a full token bucket: a changed token bucket alone would begin with new_max × left/old_max tokens. A lump that is lost
-// on its way, or whose proxy dies, stays charged, so what proxies spend is never more than what was charged. A further
-// lump for the same bucket comes when the proxy's reports say that it has spent the last one, or when that has ended.
-// What a replaced lump still has is lost to it, and nothing is spent twice.
+// A lump is a number of units that are charged before the message is sent. The proxy replaces its former assignment by
+// DENY_ALL, and then DENY_ALL by a full token bucket: a changed token bucket alone would begin with new_max ×
+// left/old_max tokens. A lump that is lost in transit, or whose proxy dies, stays charged, so proxies never spend more
+// than was charged. A further lump for the same bucket follows when the proxy's reports say that it has spent the last
+// one, or when the last one has ended. The proxy loses the rest of a replaced lump, so no unit is spent twice.
 //
 // # Windows
 //
-// Units of a fixed window count the same whenever they are spent until it ends, and those of a sliding window until the
-// window or sub-window ends in which they were charged. The store says how long that is, in ms from the moment of
-// sending. Proxies know whole seconds, so the time to live is what is left of it less margin, without its fraction.
-// It is at most maxLife, so that what a dead proxy had, and what a rule said before its last edit, ends within a
-// minute. Proxies know nothing shorter than a second: such a lump is given back at once.
+// In a fixed window it does not matter when units are spent, until the window ends. In a sliding window it does not
+// matter until the end of the window or sub-window in which they were charged. The store says how long that is, in ms
+// from the moment of sending. Proxies use whole seconds, so the time to live is the rest of that time less margin,
+// rounded down. It is at most maxLife, so that the lump of a dead proxy, or of a rule that was edited, ends within a
+// minute. A proxy cannot use a lump that lasts less than a second, so such a lump is given back at once.
 //
 // # Buckets that drain
 //
-// Let a bucket have the rate r and the capacity C, and let a lump be spent at most T after its charge. What is spent
-// from a to b comes from lumps charged from a-T to b. If the charges alone follow a bucket of the rate r and the
-// capacity C', they are at most C' + r(b-a+T). That is at most C + r(b-a), what the bucket permits, if C' = C - rT. So
-// a lump must leave rT of the capacity free. T is a tenth of the time in which the capacity drains, from 3 s to 10 s,
-// and one second for the way. A rule needs a capacity of 30 s of its rate, so that this costs little of it.
+// Let a bucket have the rate r and the capacity C, and let a lump be spent at most T after its charge. Units that are
+// spent from a to b come from lumps that were charged from a-T to b. If the charges alone follow a bucket of the rate r
+// and the capacity C', they are at most C' + r(b-a+T). That is at most C + r(b-a), what the bucket permits, if C' = C -
+// rT. So a lump must leave rT of the capacity free. T is a tenth of the time in which the capacity drains, from 3 s to
+// 10 s, and one second for the way. A rule needs a capacity of 30 s of its rate, so that this costs little of it.
 //
 // If callers ask for requests of the same bucket one by one (RateLimitService, check), those are charged when they are
 // spent and may use all of C. All charges from a-T to b are then at most C + r(b-a+T), so both together spend at most
-// rT more than the bucket permits. Of a window they never spend more than the limit.
+// rT more than the bucket permits. In a window they never spend more than the limit.
 //
 // # Give back
 //
-// A proxy reports what it has allowed, every 5 s. A report that was sent after the end of a lump covers all that was
-// spent of it, with the reports before, and perhaps some of the next lump. All that is above that is given back as if
-// it had never been charged (OpSettle). A report does not say when it was sent. So two must arrive, the first one at
-// least 6 s after the end and the second one at least 4 s after the first: the second one was sent after the end if it
-// was on its way for less than 10 s, less the delay of the lump. If reports are lost, the stream is broken, and its
-// lumps stay charged. So do lumps of gcra.
+// A proxy reports its allowed requests every 5 s. Together with earlier reports, a report that was sent after the end
+// of a lump covers all units that were spent of it, and perhaps some of the next lump. The units of the lump above that
+// are given back as if they had never been charged (OpSettle). A report does not say when it was sent. So two must
+// arrive, the first one at least 6 s after the end and the second one at least 4 s after the first: the second one was
+// sent after the end if it was in transit for less than 10 s, less the delay of the lump. If reports are lost, the
+// stream is broken, and its lumps stay charged. Lumps of gcra stay charged too.
 //
 // # What this relies on
 //

@@ -31,8 +31,8 @@ func ruleOf(r *decide.LumpRule) Rule {
 	return out
 }
 
-// take asks the store for a lump for a holder. A failure is an Answer without units. Only the one that asks the store
-// for the holder may call it.
+// take asks the store for a lump for a holder. A failure is an Answer without units. Only one goroutine at a time may
+// ask the store for a holder.
 func take(ctx context.Context, c *decide.Checker, h *Holder, r *decide.LumpRule, want, least, sent int64) Answer {
 	a := Answer{Rule: ruleOf(r)}
 	l, doubt, err := c.TakeLump(ctx, r, &decide.LumpWant{Units: want, Least: least, Free: a.Rule.Free(),

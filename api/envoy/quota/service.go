@@ -36,9 +36,10 @@ const (
 	firstWait = 15 * time.Second
 	// writeWait is how long a proxy may not read.
 	writeWait = 10 * time.Second
-	// admitEvery is how often the credentials of a stream are looked at.
+	// admitEvery is how often the credentials of a stream are checked.
 	admitEvery = time.Second
-	// exchangeEvery is how often the demand of other nodes is asked for, and boardLife how long one holds at least, ms.
+	// exchangeEvery is how often a node asks for the demand of other nodes, and boardLife the least time for which a
+	// demand is valid, ms.
 	exchangeEvery, boardLife = 5 * second, 10 * second
 )
 

@@ -43,7 +43,7 @@ type serving struct {
 	level    int64 // of a leaky bucket of reports
 	levelAt  int64
 	reported chan struct{} // holds a token after a report
-	failed   chan error    // receives at most one error of the reader and of each take
+	failed   chan error    // receives at most one error from the reader and from each take
 
 	// Of the goroutine of Service.Stream.
 	takes   sync.WaitGroup
@@ -84,7 +84,8 @@ func (x *serving) read(conn Conn) (err error) {
 	}
 }
 
-// decode reads a message. An empty usage of two bytes would take a hundred in memory, so it counts them first.
+// decode reads a message. An empty usage of two bytes would take a hundred bytes of memory, so it counts the usages
+// first.
 func decode(b []byte) (*quotav3.RateLimitQuotaUsageReports, error) {
 	const usages = 2 // the number of the field
 	count := 0
@@ -266,10 +267,10 @@ func (x *serving) advance(ctx context.Context) (time.Duration, bool) {
 		}
 	}
 	at, ok := x.stream.Next()
-	return time.Duration(max(1, at-now)) * time.Millisecond, ok && x.running < maxTakes // else the next that ends advances
+	return time.Duration(max(1, at-now)) * time.Millisecond, ok && x.running < maxTakes // otherwise the next take that ends advances
 }
 
-// run does something in a goroutine of its own, and what it returns in that of the stream.
+// run calls do in a new goroutine, and then the function that it returned in the goroutine of the stream.
 func (x *serving) run(do func() func()) {
 	x.running++
 	guarded := func() (done func(), err error) {
@@ -331,8 +332,8 @@ func (x *serving) take(ctx context.Context, h *Holder, rule *decide.LumpRule, se
 	return a
 }
 
-// exchange sends the demand of this node, in which h has so many units if they are more than 0, and returns that of the
-// others.
+// exchange sends the demand of this node, in which h holds units if they are above 0, and returns the demand of the
+// other nodes.
 func (s *Service) exchange(ctx context.Context, h *Holder, r *Rule, units int64) (Demand, error) {
 	var own Demand
 	s.locked(func() {

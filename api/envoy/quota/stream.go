@@ -42,13 +42,13 @@ type Holder struct {
 	asking bool
 	next   *Answer // waits to be sent
 	lump   *lump   // the last that was sent
-	owed   []*lump // those before it that have ended
-	// No lump is asked for before notBefore, and none because the last one has ended before renew.
+	owed   []*lump // the earlier lumps that have ended
+	// The holder asks for no lump before notBefore, and, if only because the last one has ended, not before renew.
 	notBefore, renew int64
 	// got is what it got in the window that ends at gotUntil.
 	got, gotUntil int64
-	// others is the demand of other nodes at othersAt, and doubt a lump that may be charged although the store did not
-	// say so; only the one that asks the store uses them.
+	// others is the demand of other nodes at othersAt. doubt is a lump that may be charged although the store did not
+	// confirm it. Only the goroutine that asks the store uses them.
 	others   Demand
 	othersAt int64
 	doubt    *decide.LumpDoubt
@@ -91,7 +91,7 @@ type Answer struct {
 	// Units were charged, Token stands for them, and they may be spent for Life ms from Sent.
 	Units, Life, Sent int64
 	Token             any
-	// RetryAfter is that of a denial, and of a failure 0.
+	// RetryAfter is the wait after a denial; 0 after a failure.
 	RetryAfter int64
 
 	windowEnd int64
@@ -102,7 +102,7 @@ func (b *Book) Open(c *Caller, most int) *Stream {
 	return &Stream{book: b, caller: c, holders: map[string]*Holder{}, most: most}
 }
 
-// Close forgets a stream. What its holders have stays charged.
+// Close removes a stream. The units of its holders stay charged.
 func (s *Stream) Close() {
 	for _, h := range s.holders {
 		s.drop(h)
@@ -156,7 +156,8 @@ func (s *Stream) Report(id string, bucket map[string]string, allowed, denied, no
 	return nil
 }
 
-// settle counts what was allowed against the lumps, and returns the rest of those of which all is known.
+// settle counts allowed requests against the lumps, and returns the rest of the lumps whose spending is completely
+// known.
 func (h *Holder) settle(allowed, now int64) {
 	if h.lump != nil && h.lump.report(allowed, now) {
 		h.stream.giveBack(h.lump, now)
@@ -259,7 +260,7 @@ func (s *Stream) send(h *Holder, a *Answer) {
 	s.out = append(s.out, h)
 }
 
-// Answered takes up the answer about a holder that was due. The stream may have closed meanwhile.
+// Answered processes the answer for a holder that was due. The stream may have closed meanwhile.
 func (s *Stream) Answered(h *Holder, a *Answer, now int64) {
 	if h.asking = false; s.holders[h.ID] != h {
 		return
@@ -289,7 +290,7 @@ func (s *Stream) Answered(h *Holder, a *Answer, now int64) {
 	s.schedule(h, now)
 }
 
-// Act says what a proxy is to do with a bucket.
+// Act is what a proxy must do with a bucket.
 type Act uint8
 
 // The acts.
