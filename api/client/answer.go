@@ -28,7 +28,7 @@ type Answer struct {
 	Overloaded bool `json:"overloaded,omitempty"`
 	// Replayed: the stored answer to an earlier request with the same RequestID; nothing was spent.
 	Replayed bool `json:"replayed,omitempty"`
-	// Advice is what a rule advises whose key has used much of its limit; nil for nothing.
+	// Advice is the advice of a rule whose key has used much of its limit; nil if there is none.
 	Advice *Advice `json:"advice,omitempty"`
 	// Lease is for Release and Renew, if concurrency slots were taken.
 	Lease string `json:"lease,omitempty"`
@@ -85,7 +85,8 @@ type Figures struct {
 	Used *int64 `json:"used,omitempty"`
 	// ResetMS is the time until nothing counts as spent, -1 for never.
 	ResetMS *int64 `json:"reset_ms,omitempty"`
-	// RetryAfterMS is the time until the same request passes if no other spends meanwhile; -1 if waiting does not help.
+	// RetryAfterMS is the time until the same request passes, if no other request spends before; -1 if waiting does not
+	// help.
 	RetryAfterMS *int64 `json:"retry_after_ms,omitempty"`
 	// BanMS is the time until the ban of the key ends; nil if it is not banned.
 	BanMS *int64 `json:"ban_ms,omitempty"`
@@ -93,7 +94,7 @@ type Figures struct {
 
 // LimitAnswer is the decision of one limit.
 type LimitAnswer struct {
-	// Rule is the rule's name, or that of one of several direct limits; "" for a single direct limit.
+	// Rule is the name of the rule, or of one of several direct limits; "" for a single direct limit.
 	Rule string `json:"rule"`
 	// Key names the bucket. Credentials in it are hashed.
 	Key     string `json:"key"`
@@ -122,8 +123,8 @@ type Explanation struct {
 	// Decision is what a check would get now.
 	Decision Answer           `json:"decision"`
 	Rules    []ConsideredRule `json:"rules"`
-	// Profile is the profile that read the descriptors of a call of Envoy as one request, and Message says what it did.
-	// Both are "" in other explanations.
+	// Profile is the profile that read the descriptors of a call of Envoy as one request, and Message describes its
+	// result. Both are "" in other explanations.
 	Profile string `json:"profile,omitempty"`
 	Message string `json:"message,omitempty"`
 }
@@ -139,9 +140,9 @@ type ConsideredRule struct {
 	// ReplacedBy are the rules that replace it, with the reason replaced.
 	ReplacedBy []string `json:"replaced_by,omitempty"`
 	Mode       string   `json:"mode"`
-	// Summary is the rule in words.
+	// Summary describes the rule in a sentence.
 	Summary string `json:"summary"`
-	// Key and Weight are those of a rule that matched, Bucket and Candidate the state of its limits.
+	// Key and Weight are set for a rule that matched. Bucket and Candidate are the state of its limits.
 	Key string `json:"key,omitempty"`
 	// Home is the region whose Redis has the bucket, of a rule with span global_exact.
 	Home      string        `json:"home,omitempty"`

@@ -19,8 +19,8 @@ const maxSmallChecks, maxSmallBytes = 100, 64 << 10
 // are as for Check.
 //
 // If the service is overloaded and refuses the call, the same checks are sent in calls of at most 100 while
-// Options.Timeout lasts. What is not decided then is denied, with Overloaded. An invalid check is an error in that case
-// too, but checks before it may have been decided.
+// Options.Timeout lasts. Checks that are still undecided then are denied, with Overloaded. An invalid check is an error
+// in that case too, but checks before it may have been decided.
 func (c *Client) Batch(ctx context.Context, checks []Check) ([]Answer, error) {
 	if len(checks) == 0 {
 		return nil, nil
@@ -75,8 +75,7 @@ func (c *Client) batch(within, own context.Context, bodies [][]byte) ([]Answer, 
 	return answers, nil
 }
 
-// complete returns the result of a call for checks: its answers, those that stand in for them, or the error of the
-// caller.
+// complete returns the result of a call for checks: its answers, the answers of fail modes, or the error of the caller.
 func (c *Client) complete(ctx context.Context, checks []Check, answers []Answer, err error) ([]Answer, error) {
 	if err := c.failed(ctx, err); err != nil {
 		return nil, err

@@ -98,8 +98,8 @@ const (
 	maxSaidWait   = time.Second
 )
 
-// waits is the value of timeoutHeader for a call: what is left of its time, so that an overloaded service denies it
-// before the fail mode decides. A call of several callers has no end of its own; each of them waits for the timeout.
+// waits is the value of timeoutHeader for a call: the rest of its time, so that an overloaded service denies it before
+// the fail mode decides. A call of several callers has no deadline; each of them waits for the timeout.
 func (c *Client) waits(ctx context.Context) string {
 	left := c.timeout
 	if until, ok := ctx.Deadline(); ok {
@@ -109,7 +109,7 @@ func (c *Client) waits(ctx context.Context) string {
 }
 
 // Do sends one request to a path of the service and returns the body of a 2xx response. Any other response is a
-// *Problem, no response an *UnavailableError. It is for paths that have no method here, such as those of rules: no fail
+// *Problem, no response an *UnavailableError. It is for paths without a method here, such as /ratelimit/rules: no fail
 // mode and no circuit breaker apply, and Options.CallTimeout bounds it. headers are additional headers, names and
 // values alternating.
 func (c *Client) Do(ctx context.Context, method, path, contentType string, body []byte, headers ...string) ([]byte,

@@ -51,8 +51,8 @@ type Options struct {
 	MaxConns int
 	// TLS configures https: the certificates to trust, and a client certificate. nil trusts what the system trusts.
 	TLS *tls.Config
-	// OnDegraded, if set, is told of every answer that the fail mode gave, and why. It must return quickly, and is called
-	// concurrently.
+	// OnDegraded, if set, is called for every answer of the fail mode, with the reason. It must return quickly, and is
+	// called concurrently.
 	OnDegraded func(error)
 }
 
@@ -79,7 +79,8 @@ const (
 	defaultTimeout     = 25 * time.Millisecond
 	defaultCallTimeout = time.Second
 	defaultConns       = 64
-	// idleTimeout is shorter than that of the service, so that a connection is rarely closed while a check is sent.
+	// idleTimeout is shorter than the idle timeout of the service, so that a connection is rarely closed while a check
+	// is sent.
 	idleTimeout = 30 * time.Second
 	// maxReleases is how many releases of ReleaseLater are under way at once.
 	maxReleases = 64
@@ -163,8 +164,8 @@ func (o *Options) token(now func() time.Time) (func() string, error) {
 	return file.Value, nil
 }
 
-// Close ends the calls that carry batches, waits for the client's goroutines and closes its connections. Every method
-// returns ErrClosed from then on. A second Close does nothing.
+// Close ends the calls that carry batches, waits for the client's goroutines and closes its connections. Every later
+// call of a method returns ErrClosed. A second Close does nothing.
 func (c *Client) Close() {
 	c.nearMu.Lock()
 	nears := c.nears
@@ -206,9 +207,9 @@ func (c *Client) Check(ctx context.Context, q Check) (*Answer, error) {
 	return a, nil
 }
 
-// Reserve is a Check whose weight is an estimate. If it is allowed, the answer has a Reservation to Settle within ttl
-// (1 s to 1 h, 60 s if 0); an estimate that is not settled stays charged, unless
-// its OnExpire says otherwise. An answer of a fail mode has no Reservation.
+// Reserve is a Check whose weight is an estimate. If it is allowed, the answer contains a Reservation to Settle within
+// ttl (1 s to 1 h, 60 s if 0); an estimate that is not settled stays charged, unless its OnExpire says otherwise. An
+// answer of a fail mode has no Reservation.
 func (c *Client) Reserve(ctx context.Context, q Check, ttl time.Duration) (*Answer, error) {
 	body, err := q.encode()
 	if err != nil {
@@ -283,7 +284,7 @@ func (c *Client) ReleaseLater(token string) {
 	}
 }
 
-// ReleaseCheck ends the slots of a check that had a RequestID, also if its answer was lost.
+// ReleaseCheck ends the slots of a check that had a RequestID, even if its answer was lost.
 func (c *Client) ReleaseCheck(ctx context.Context, q Check) (*Answer, error) {
 	return c.operateOn(ctx, "/ratelimit/release", q)
 }
@@ -293,8 +294,8 @@ func (c *Client) Renew(ctx context.Context, token string) (*Answer, error) {
 	return c.operate(ctx, "/ratelimit/renew", lease{token})
 }
 
-// RenewReservation lets a reservation live for longer, with its slots, and adds to its estimate. If what it adds does
-// not fit, Allowed is false and nothing changes. Else the answer has a Reservation that replaces the old one.
+// RenewReservation prolongs a reservation with its slots, and adds to its estimate. If the addition does not fit,
+// Allowed is false and nothing changes. Otherwise the answer contains a Reservation that replaces the old one.
 func (c *Client) RenewReservation(ctx context.Context, r Renewal) (*Answer, error) {
 	return c.operate(ctx, "/ratelimit/renew", r)
 }

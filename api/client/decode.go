@@ -99,9 +99,9 @@ type scanner struct {
 	s      string
 	i      int
 	failed bool
-	// decided: the answer has the member allowed.
+	// decided: the answer contains the member allowed.
 	decided bool
-	// limits and figures are memory for those of an answer.
+	// limits and figures are memory for the limits and figures of an answer.
 	limits  []LimitAnswer
 	figures []int64
 }

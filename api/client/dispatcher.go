@@ -29,9 +29,9 @@ const (
 // call may start; its caller then makes the call, unless the last batch had several checks. The others queue. When a
 // call may start, a goroutine takes what has queued as one batch.
 //
-// A call may start when none is in flight; beside others, up to maxCalls, when it carries at least as many checks as
-// those together. Fewer are better off in the call after them: the service needs less time for a check, the more
-// checks share a call.
+// A call may start when no call is in progress. While others are, up to maxCalls, it may start if it carries at least
+// as many checks as they do together. Fewer checks do better in the next call: the more checks share a call, the less
+// time the service needs for each.
 type dispatcher struct {
 	client *Client
 	ctx    context.Context // of all batches
@@ -65,7 +65,7 @@ type waiter struct {
 type batch struct {
 	waiters []*waiter
 	waiting int             // callers who still wait; the last one that leaves cancels the call
-	late    bool            // one of those that left had waited for the client's whole timeout
+	late    bool            // a caller that left had waited for the whole timeout of the client
 	ctx     context.Context // of the call
 	cancel  context.CancelFunc
 }
@@ -157,7 +157,7 @@ func (d *dispatcher) startCalls() {
 }
 
 // carry sends one batch. Callers whose last checks were answered together are about to check again together: it lets
-// those that are ready to run go first.
+// callers that are ready to run go first.
 func (d *dispatcher) carry() {
 	runtime.Gosched()
 	b := &batch{}
@@ -181,8 +181,8 @@ func (d *dispatcher) carry() {
 	d.send(b.ctx, b, b.waiters)
 }
 
-// leave ends the wait of a caller because of end; late says that it was the client's timeout. The error is what its
-// check gets, nil if there is a result after all. A check that was not sent yet never is.
+// leave ends the wait of a caller because of end; late says that the client's timeout ended it. The error is the result
+// of its check, nil if there is a result after all. An unsent check is never sent later.
 func (d *dispatcher) leave(w *waiter, end error, late bool) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -206,9 +206,9 @@ func (d *dispatcher) leave(w *waiter, end error, late bool) error {
 }
 
 // send makes one call for the checks of ws, which are all or some of a batch, and gives each its result. If the service
-// refuses the batch because of invalid checks, it has charged none: those that it names are refused, the others are
-// sent again. If it is overloaded, it has charged none either: they are sent again in small calls. Checks whose callers
-// have left are not sent.
+// refuses the batch because of invalid checks, it has charged none: the checks that it names are refused, the others
+// are sent again. An overloaded service has charged none either: all are sent again in small calls. Checks whose
+// callers have left are not sent.
 func (d *dispatcher) send(ctx context.Context, b *batch, ws []*waiter) {
 	if ws = d.stillWaiting(ws); len(ws) == 0 {
 		return
@@ -247,8 +247,8 @@ func (d *dispatcher) send(ctx context.Context, b *batch, ws []*waiter) {
 	}
 }
 
-// refuse notes why the checks of ws, which are to be sent again, were not decided. A caller who leaves meanwhile hears
-// that, and not that the service is unavailable.
+// refuse notes why the checks of ws, which will be sent again, were not decided. A caller who leaves before gets this
+// error, and not that the service is unavailable.
 func (d *dispatcher) refuse(ws []*waiter, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -257,8 +257,8 @@ func (d *dispatcher) refuse(ws []*waiter, err error) {
 	}
 }
 
-// stillWaiting returns those of ws whose callers have not left. They are about to be sent, so what refused them before
-// no longer counts.
+// stillWaiting returns the waiters of ws whose callers have not left. Their checks are about to be sent, so their
+// earlier errors no longer count.
 func (d *dispatcher) stillWaiting(ws []*waiter) []*waiter {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -19,8 +19,8 @@ type LocalLimit struct {
 	Limit, Burst int64
 	// Window is a whole number of milliseconds.
 	Window time.Duration
-	// Key names the bucket of a check. By default it is the key of a direct check, else the user, the API key or the
-	// address, the first that is not empty.
+	// Key names the bucket of a check. By default it is the key of a direct check, and otherwise the first of user, API
+	// key and address that is not empty.
 	Key func(*Check) string
 	// MaxKeys bounds the buckets; 10,000 if 0. Further keys share one bucket while all of these are in use.
 	MaxKeys int
@@ -124,8 +124,8 @@ func (x *localLimiter) bucket(key string, now int64) *localBucket {
 	return b
 }
 
-// instead answers a check that the service did not decide: denied if it is overloaded, which is no outage, else by the
-// fail mode.
+// instead answers a check that the service did not decide. An overloaded service, which is no outage, denies; otherwise
+// the fail mode decides.
 func (c *Client) instead(q Check, err error) *Answer {
 	if !Overloaded(err) {
 		if errors.As(err, new(unreadableError)) && c.log != nil {

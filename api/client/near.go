@@ -10,7 +10,7 @@ import (
 
 // NearOptions configure a Near. The zero NearOptions suit most programs.
 type NearOptions struct {
-	// Rate is how many times a second a question must be asked to go near; 20 if 0.
+	// Rate is the number of equal checks per second from which they are decided near; 20 if 0.
 	Rate int64
 	// Target is how long the requests of one call should last; 100 ms if 0.
 	Target time.Duration
@@ -24,10 +24,11 @@ const (
 	defaultNearKeys   = 10_000
 )
 
-// Near decides questions that a program asks often in its own memory, from requests that the service has charged ahead:
-// a unit is charged in every bucket of a question before it can be spent, so no limit is exceeded. What the limits do
-// not permit (Answer.SpendWithinMS), what is asked rarely, and checks with a RequestID, a Payload, a Dialect or a
-// Weight of 0 are asked each time, as by Client.Check. docs/client.md has the bounds. It is safe for concurrent use.
+// Near decides frequent checks of a program in its memory, from requests that the service has charged ahead: a unit is
+// charged in every bucket of a check before it can be spent, so no limit is exceeded. Near asks the service each time,
+// as Client.Check does, for rare checks, for checks whose limits do not permit this (Answer.SpendWithinMS), and for
+// checks with a RequestID, a Payload, a Dialect or a Weight of 0. docs/client.md states the bounds. It is safe for
+// concurrent use.
 type Near struct {
 	c      *Client
 	opt    NearOptions
@@ -45,14 +46,14 @@ type Near struct {
 
 // NearStats count requests. Granted is Spent, Returned, Lost and Held together.
 type NearStats struct {
-	// Granted were charged ahead. Spent of these were admitted, Returned were given back, and Lost were neither: they
-	// drained, could not be given back, or their window had ended.
+	// Granted requests were charged ahead. Of these, Spent were admitted, Returned were given back, and Lost were
+	// neither: they drained, could not be given back, or their window had ended.
 	Granted, Spent, Returned, Lost int64
 	// Held may still be spent or given back.
 	Held int64
 	// Denied were denied here.
 	Denied int64
-	// Calls are those of reserves and settlements, many of which share one, and of refunds.
+	// Calls counts the calls for reserves and settlements, many of which share one, and for refunds.
 	Calls int64
 	// Questions are near now.
 	Questions int
@@ -69,7 +70,7 @@ const (
 	nearIdle, nearForgotten = 500 * ms, 2000 * ms
 )
 
-// NewNear returns a Near that asks c. Closing c closes it.
+// NewNear returns a Near that uses c. Closing c closes it.
 func NewNear(c *Client, opt NearOptions) *Near {
 	n := &Near{c: c, stop: make(chan struct{}), opt: NearOptions{
 		Rate: cmp.Or(max(opt.Rate, 0), defaultNearRate), Target: cmp.Or(max(opt.Target, 0), defaultNearTarget),
@@ -93,9 +94,9 @@ func NewNear(c *Client, opt NearOptions) *Near {
 func (n *Near) now() int64 { return int64(n.c.breaker.now().Sub(n.start)) }
 
 // Check is Client.Check. An answer that was decided here may be shared by several callers, so it must not be changed.
-// Its Remaining, Headers and those of its limits are what the service said plus what is left of what it granted, except
-// for a check with Fields, whose limits may each count another weight; of a denial, RetryAfterMS may be up to a
-// second too long.
+// Its Remaining and Headers, and the figures of its limits, are the figures of the service plus the unspent granted
+// requests, except for a check with Fields, whose limits may each count another weight. RetryAfterMS of a denial may be
+// up to a second too long.
 func (n *Near) Check(ctx context.Context, q Check) (*Answer, error) {
 	if q.RequestID != "" || q.Payload != nil || q.Dialect != "" || q.Weight != nil && *q.Weight < 1 || n.closed.Load() {
 		return n.c.Check(ctx, q)

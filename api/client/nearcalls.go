@@ -12,10 +12,10 @@ import (
 	"sluice/internal/gather"
 )
 
-// nearCalls makes the calls of a Near. A call carries everything that waits: settlements, and behind them reserves,
-// which may take what those give back. A reserve that somebody waits for goes as soon as a call may start, under the
-// same condition as for checks (see dispatcher). The others wait for it, but only for a bounded time: a reserve ahead
-// for nearGather, a settlement as it says.
+// nearCalls makes the calls of a Near. A call carries everything that waits: settlements, followed by reserves, which
+// may take the units that the settlements give back. A reserve for which a caller waits is sent as soon as a call may
+// start, under the same condition as for checks (see dispatcher). The others wait for such a call, but only for a
+// bounded time: a reserve ahead for nearGather, a settlement for its own time.
 type nearCalls struct {
 	near   *Near
 	ctx    context.Context // of all calls
@@ -27,7 +27,7 @@ type nearCalls struct {
 	settlements gather.Queue[*nearSettlement]
 	calls       int         // in flight
 	carried     int         // reserves and settlements in them
-	due         bool        // what waits goes as soon as a call may start
+	due         bool        // the queue is sent as soon as a call may start
 	timer       *time.Timer // makes it due, nil if none runs
 	lost        []Check     // reserves whose answers were lost, to be refunded by their ids
 	refunding   bool
@@ -156,7 +156,7 @@ type nearBatch struct {
 
 func (b *nearBatch) size() int { return len(b.settlements) + len(b.reserves) }
 
-// take takes a batch of what waits. d.mu is held.
+// take removes a batch from the queue. d.mu is held.
 func (d *nearCalls) take() *nearBatch {
 	b := &nearBatch{}
 	b.settlements, _ = d.settlements.Take(nil, maxNearItems, maxNearBytes, nil)
@@ -192,8 +192,8 @@ func (d *nearCalls) send(b *nearBatch) {
 	}
 }
 
-// exchange makes one call. It sets the results of the reserves, and returns those of the settlements. The error is that
-// of all.
+// exchange makes one call. It sets the results of the reserves, and returns the results of the settlements. An error
+// concerns all of them.
 func (d *nearCalls) exchange(b *nearBatch) ([]nearResult, error) {
 	c, wait := d.near.c, d.near.c.timeout
 	if len(b.reserves) == 0 {
@@ -259,7 +259,7 @@ type nearResult struct {
 	Problem *Problem        `json:"problem"`
 }
 
-// settled ends a settlement, or queues it again. err is that of its call.
+// settled ends a settlement, or queues it again. err is the error of its call.
 func (d *nearCalls) settled(s *nearSettlement, got nearResult, err error) {
 	var a struct {
 		Refunded int64 `json:"refunded"`
@@ -295,7 +295,7 @@ func (d *nearCalls) again(s *nearSettlement, err error) bool {
 		return false
 	}
 	d.settlements.Push(&s.place, s, 1, len(s.body)+1)
-	d.due = d.ending || d.due && d.reserves.Len() > 0 // else the service would be asked again at once
+	d.due = d.ending || d.due && d.reserves.Len() > 0 // otherwise the service would be asked again at once
 	return true
 }
 
@@ -331,7 +331,7 @@ func (d *nearCalls) refundAll() {
 	}
 }
 
-// close sends what waits, for at most so long. What is left then is lost.
+// close sends the queue, for at most within. The rest is then lost.
 func (d *nearCalls) close(within time.Duration) {
 	defer d.cancel()
 	defer time.AfterFunc(within, d.cancel).Stop()

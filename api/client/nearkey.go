@@ -68,7 +68,7 @@ func (k *nearKey) fill(ctx context.Context, now int64) (*Answer, error) {
 	if k.gone {
 		k.mu.Unlock()
 		k.far.Store(now + nearFar)
-		return nil, nil //nolint:nilnil // the caller asks by itself
+		return nil, nil //nolint:nilnil // the caller asks the service
 	}
 	if next := k.next; next != nil {
 		k.next = nil
@@ -97,7 +97,7 @@ func (k *nearKey) fill(ctx context.Context, now int64) (*Answer, error) {
 	}
 }
 
-// begin makes l the lease that is spent, and returns the one before. k.mu is held.
+// begin makes l the present lease, and returns the previous one. k.mu is held.
 func (k *nearKey) begin(l *nearLease, now int64) (old *nearLease) {
 	if l != nil {
 		l.began = now
@@ -137,7 +137,7 @@ func (k *nearKey) start(ahead bool, now int64) *nearFill {
 	return f
 }
 
-// learn records what the service answered, for all that wait for it.
+// learn records the answer of the service, for all callers that wait for it.
 func (k *nearKey) learn(r *nearReserve) {
 	k.mu.Lock()
 	old := k.use(r.fill, &r.answer, r.err, r.sent)
@@ -222,7 +222,7 @@ func (k *nearKey) decideOne(f *nearFill, a *Answer, sent int64) {
 	k.far.Store(sent + pause)
 	if a.Reservation != "" && (a.Granted > used || a.SpendWithinMS > 0) {
 		s := k.settlement(a.Reservation, used)
-		if a.SpendWithinMS > 0 { // else the service has counted one
+		if a.SpendWithinMS > 0 { // otherwise the service has counted a denial
 			s.Decisions = &CallerDecisions{Allowed: used}
 		}
 		k.near.calls.settle(newSettlement(s, 0, k.near.now(), sent))
@@ -294,7 +294,7 @@ func (k *nearKey) report(now int64) {
 	k.reportsAt = now
 }
 
-// settlement is that of a lease of which so many requests were spent.
+// settlement returns the settlement of a lease of which spent requests were spent.
 func (k *nearKey) settlement(token string, spent int64) Settlement {
 	s := Settlement{Reservation: token, Weight: new(spent * k.weight)}
 	if len(k.q.Fields) > 0 {

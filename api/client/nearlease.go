@@ -16,7 +16,8 @@ type nearLease struct {
 	asked   atomic.Bool // for the next lease
 	granted int64
 	weight  int64 // of one request, 0 if it has fields: then limits have several
-	// sent is when it was asked for, and until the end of its life, ns. The life counts from sent, so it is never late.
+	// sent is the time of its request, and until the end of its life, ns. The life counts from sent, so its end is
+	// never late.
 	sent, until int64
 	began       int64 // when it was the first to be spent, ns
 	within      int64 // ms
@@ -51,9 +52,10 @@ type nearFailure struct {
 const (
 	// nearShort is the shortest life of a lease, ms: of a shorter one the rest is given back.
 	nearShort = 5
-	// nearLeast is the least that a lease is asked for, nearFirst what the first one is, in requests.
+	// nearLeast is the smallest lease to ask for, nearFirst the size of the first one, in requests.
 	nearLeast, nearFirst int64 = 8, 16
-	// nearLeastShrinks is nearLeast of a lease that shrinks, if as many are asked for: of each it loses a part of one.
+	// nearLeastShrinks replaces nearLeast for a lease that shrinks, if the demand is that high: rounding loses a part
+	// of a request of each lease.
 	nearLeastShrinks int64 = 64
 	// nearPart and nearLonger bound a lease that is larger than its target: at most this part of what is left, and of
 	// half the time that is left, so that leases are small again before the limit is used up or its window ends; and at
@@ -106,8 +108,9 @@ func (l *nearLease) undrained(now int64) int64 {
 	return int64(n)                                                        //nolint:gosec // at most granted
 }
 
-// low reports whether so little is left that the next lease is asked for: a quarter, and less of one that drains while
-// it waits. After one that was all that was left, there is hardly another before somebody needs it.
+// low reports whether so few requests are left that it is time to ask for the next lease: a quarter, and fewer of a
+// lease that drains during the wait. If the last lease took all units of the limit, another one is unlikely before a
+// caller needs it.
 func (l *nearLease) low(left int64) bool {
 	if l.granted < nearLeast {
 		return false
@@ -189,9 +192,9 @@ func addToItems(value string, units int64) string {
 	return strings.Join(parts, `";r=`)
 }
 
-// size returns how many requests leases should have, as many as are asked for in target at the rate at which this one
-// was spent, and how many the next one. While much of the limits is left, that one has more. It may end with this one.
-// last is what leases should have had before.
+// size returns the number of requests that leases should hold, which is the demand in target at the rate at which this
+// one was spent, and the number for the next lease. While much of the limits is left, the next lease holds more. It may
+// end with this one. last is the former number.
 func (l *nearLease) size(last, now int64, target time.Duration) (want, next int64) {
 	spent := max(0, l.state.Load()) >> 32
 	rate := float64(spent) / float64(max(ms, now-l.began))

@@ -33,7 +33,7 @@ func powerAbove(n int) int {
 	return p
 }
 
-// hash is that of all facts of a question. It does not depend on the order of maps.
+// hash returns a hash of all facts of a check. It does not depend on the order of maps.
 func (t *nearTable) hash(q *Check) uint64 {
 	h := uint64(0)
 	mix := func(text string) {
@@ -184,7 +184,7 @@ func (l *Limit) clone() Limit {
 	return c
 }
 
-// same reports whether two checks ask the same question. weight is that of q.
+// same reports whether two checks ask the same. weight is the weight of q.
 func (q *Check) same(r *Check, weight int64) bool {
 	if r.Weight == nil && weight != 1 || r.Weight != nil && *r.Weight != weight {
 		return false

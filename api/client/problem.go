@@ -47,8 +47,8 @@ func (p *Problem) Error() string {
 	return b.String()
 }
 
-// UnavailableError says that no complete answer came: the service was unreachable or too slow, the connection broke, or
-// the circuit breaker is open. What was sent may have been charged nevertheless.
+// UnavailableError says that no complete answer arrived: the service was unreachable or too slow, the connection broke,
+// or the circuit breaker is open. The service may still have charged the request.
 type UnavailableError struct{ Err error }
 
 // Error returns the text of the cause.

@@ -11,15 +11,15 @@ import (
 // that key. With Limits there are several of them. With neither, the facts (Method to Fields) say which rules of the
 // service apply; at least one is needed, and an empty one is absent.
 type Check struct {
-	// Key, up to 1,024 bytes, is that of a direct check. Key, Algorithm and WindowMS name the bucket: a changed count or
-	// burst keeps what was spent, a changed window begins anew.
+	// Key, up to 1,024 bytes, is the key of a direct check. Key, Algorithm and WindowMS name the bucket: a changed
+	// count or burst keeps the spent units, a changed window starts an empty bucket.
 	Key string `json:"key,omitempty"`
 	*Limit
 	// Limits are 1 to 16 direct limits that are taken all together or not at all.
 	Limits []DirectLimit `json:"limits,omitempty"`
 
 	Method string `json:"method,omitempty"`
-	// Route is a path, such as /v1/charges, a URL, of which the path counts, or the template that it matched.
+	// Route is a path, such as /v1/charges, a URL, whose path counts, or the template that the request matched.
 	Route string `json:"route,omitempty"`
 	// Host is the host that the request is for, with or without a port.
 	Host string `json:"host,omitempty"`
@@ -38,14 +38,14 @@ type Check struct {
 	// RequestID, up to 64 bytes, identifies the request: a repeat within a minute gets the stored answer and is not
 	// charged again. It also identifies the charge to refund and the lease to release.
 	RequestID string `json:"request_id,omitempty"`
-	// UserAgent and TraceID are those of the client's request, for the decision log; they decide nothing. The first 512
-	// and 64 bytes are recorded.
+	// UserAgent and TraceID of the client's request are for the decision log; they do not affect the decision. The
+	// first 512 and 64 bytes are recorded.
 	UserAgent string `json:"user_agent,omitempty"`
 	TraceID   string `json:"trace_id,omitempty"`
 	// Dialect is what Headers and Body of the answer are for besides the usual: openai, anthropic or mcp; none if empty.
 	Dialect string `json:"dialect,omitempty"`
-	// Payload is stored with a request that a rule defers, up to 16 KiB; it may be empty. Without one a request is never
-	// deferred. Only Check accepts it, and sends such a check by itself.
+	// Payload is stored with a request that a rule defers, up to 16 KiB; it may be empty. Without one a request is
+	// never deferred. Only Check accepts it, and sends such a check in a separate call.
 	Payload *string `json:"payload,omitempty"`
 	// OnExpire is what happens with the estimate of a Reserve that nobody settles in time; nil keeps it charged. Only
 	// Reserve accepts it.
@@ -60,7 +60,7 @@ type OnExpire struct {
 
 // DirectLimit is one of several direct limits. No two of a check have the same Key, Algorithm and WindowMS.
 type DirectLimit struct {
-	// Name tells it from the others in the answer and in client headers, like the name of a rule. It is default-1,
+	// Name identifies the limit in the answer and in client headers, like the name of a rule. It is default-1,
 	// default-2 and so on if empty.
 	Name string `json:"name,omitempty"`
 	// Key names the bucket as in Check.
@@ -91,14 +91,14 @@ type Limit struct {
 // Settlement corrects a reservation to what was used. At least one of Weight, Fields and Decisions is needed; weights
 // that are not given stay as estimated.
 type Settlement struct {
-	// Reservation is that of the answer, or RequestID that of the reserve, which finds the newest reservation.
+	// Set one of the two: Reservation from the answer, or RequestID of the reserve, which finds the newest reservation.
 	Reservation string `json:"reservation,omitempty"`
 	RequestID   string `json:"request_id,omitempty"`
 	// Weight is in units, 0 to 2^53-1.
 	Weight *int64 `json:"weight,omitempty"`
 	// Fields are for rules with a weight_field.
 	Fields map[string]int64 `json:"fields,omitempty"`
-	// Decisions are those that the caller made by itself of what was granted to it.
+	// Decisions are the decisions that the caller made in its own memory, from granted requests.
 	Decisions *CallerDecisions `json:"decisions,omitempty"`
 }
 

@@ -10,16 +10,17 @@ import (
 	"sluice/rules/profile"
 )
 
-// A dialect is what the client's SDK understands besides the usual headers and members: the headers by which an API
-// says what is left and whether a call is worth repeating, and error as an object. The SDKs of OpenAI and Anthropic
-// obey retry-after-ms and x-should-retry, and show the body of a denial in the text of their exception. They sleep for
-// a Retry-After of any length or ignore a long one, so a wait above maxSDKWait is said to be none.
+// A dialect adds headers and members for the client's SDK to the usual ones: the headers in which an API states the
+// remaining units and whether a call is worth repeating, and error as an object. The SDKs of OpenAI and Anthropic obey
+// retry-after-ms and x-should-retry, and show the body of a denial in the text of their exception. They sleep for a
+// Retry-After of any length or ignore a long one, so for a wait above maxSDKWait the answer says that waiting does not
+// help.
 //
 // An example: tokens left are x-ratelimit-remaining-tokens: 120 in openai, with x-ratelimit-reset-tokens: 6m0s, and
 // anthropic-ratelimit-tokens-remaining: 120 in anthropic, with an instant of RFC 3339 as reset. In mcp the body of a
 // denial is an error of JSON-RPC 2.0, without the id of its request, which a gateway does not read.
 
-// maxSDKWait is the longest wait, in ms, after which an SDK should try again by itself.
+// maxSDKWait is the longest wait, in ms, after which an SDK should retry on its own.
 const maxSDKWait = 60_000
 
 // The headers of dialects of SDKs.
@@ -44,7 +45,7 @@ var dialectNames = map[string][2][3]string{
 // dialectKinds are the kinds of limits that dialectNames has headers for.
 var dialectKinds = [2]string{rules.CountsRequests, rules.CountsTokens}
 
-// ofSDK reports whether an answer is for an SDK with headers of its own.
+// ofSDK reports whether an answer is for an SDK that reads its own headers.
 func ofSDK(a *decide.Answer) bool {
 	return a.Dialect == profile.DialectOpenAI || a.Dialect == profile.DialectAnthropic
 }
@@ -79,7 +80,7 @@ func dialectHeaders(a *decide.Answer, scratch []byte, send func(name string, val
 	return scratch[:0]
 }
 
-// codeMCP is the code of a denial in JSON-RPC, the first of those that a server defines.
+// codeMCP is the code of a denial in JSON-RPC, the first code that servers may define.
 const codeMCP = "-32000"
 
 // appendError begins error as an object, up to the value of its message. word is the code of the usual form.

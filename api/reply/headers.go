@@ -15,7 +15,7 @@ type HeaderStyle struct {
 	ResetDelta bool
 }
 
-// Values of the headers of answers of the API: media types, and those that forbid sniffing and caching.
+// Values of headers in answers of the API: media types, and values that forbid sniffing and caching.
 const (
 	JSONType    = "application/json"
 	ProblemType = "application/problem+json"
@@ -42,12 +42,11 @@ const (
 	millisecondsInSecond = 1000
 )
 
-// Headers calls emit with each client header of an answer: RateLimit-Policy and RateLimit
-// as in draft-ietf-httpapi-ratelimit-headers-11, Retry-After as in RFC 9110 (not for a
-// deferred request, which must not be sent again), and the customary X-RateLimit headers.
-// Shadow limits and those of hidden rules are omitted. The dialect of the question adds headers. Names
-// of rules need no escaping. Values are written into scratch, which may be nil, and are valid only
-// during the call; Headers returns the scratch for the next call.
+// Headers calls emit with each client header of an answer: RateLimit-Policy and RateLimit as in
+// draft-ietf-httpapi-ratelimit-headers-11, Retry-After as in RFC 9110 (not for a deferred request, which must not be
+// sent again), and the customary X-RateLimit headers. Shadow limits and limits of hidden rules are omitted. The dialect
+// of the request adds headers. Names of rules need no escaping. Values are written into scratch, which may be nil, and
+// are valid only during the call; Headers returns the scratch for the next call.
 func (st HeaderStyle) Headers(a *decide.Answer, scratch []byte, emit func(name string, value []byte)) []byte {
 	send := func(name string, value []byte) {
 		scratch = value[:0]
@@ -82,7 +81,7 @@ func (st HeaderStyle) Headers(a *decide.Answer, scratch []byte, emit func(name s
 	send(headerLimit, strconv.AppendInt(scratch, d.Limit, 10))
 	send(headerRemaining, strconv.AppendInt(scratch, d.Remaining, 10))
 	if !a.Allowed() && a.Verdict != decide.Deferred {
-		d = &a.Limits[a.Strictest].Decision // its wait is that of the answer, even if a hidden rule denied
+		d = &a.Limits[a.Strictest].Decision // its wait is the wait of the answer, even if a hidden rule denied
 	}
 	switch wait := wait(a, d); {
 	case wait == limiter.Never:
@@ -94,8 +93,8 @@ func (st HeaderStyle) Headers(a *decide.Answer, scratch []byte, emit func(name s
 	return scratch
 }
 
-// Shown returns the index of the limit whose figures clients receive: the strictest of those that are not of hidden
-// rules, -1 if there is none.
+// Shown returns the index of the limit whose figures clients receive: the strictest limit of a rule that is not hidden,
+// -1 if there is none.
 func Shown(a *decide.Answer) int {
 	if a.Strictest < 0 || !a.Limits[a.Strictest].Hidden() {
 		return a.Strictest

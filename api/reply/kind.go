@@ -41,13 +41,13 @@ const (
 // PagePath is the path under which each kind has a page, before its name.
 const PagePath = "/problems/"
 
-// Description says what a kind of problem means and what to do about it. Its texts are sentences without markup.
+// Description explains a kind of problem and what to do about it. Its texts are sentences without markup.
 type Description struct {
 	// Name is a stable word, the last segment of the path of the page.
 	Name string
 	// Type is the type of the problem document. Clients branch on it.
 	Type string
-	// Title and Status are those of the document.
+	// Title and Status are the title and the status of the document.
 	Title  string
 	Status int
 	// Meaning says what happened, Cause why it happens, and Action what a caller does.

@@ -41,8 +41,8 @@ func (p *Problem) JSON() []byte {
 	return b
 }
 
-// ForClient returns the document for the client of a gateway, to whom the paths of this API mean nothing. Its title is
-// phrase, that of the status.
+// ForClient returns the document for the client of a gateway, who cannot use the paths of this API. Its title is
+// phrase, the phrase of the status.
 func (p *Problem) ForClient(phrase string) *Problem {
 	client := *p
 	client.Type, client.Title = "about:blank", phrase

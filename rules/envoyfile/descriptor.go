@@ -15,7 +15,7 @@ import (
 	"sluice/rules/tree"
 )
 
-// level is a list of descriptors: the children of one descriptor, or those of a domain.
+// level is a list of descriptors: the children of one descriptor, or the descriptors of a domain.
 type level struct {
 	// composite holds the first descriptor with each composite key: the key, or the key and the value joined by "_".
 	composite map[string]sibling
@@ -38,7 +38,7 @@ func newLevel() level {
 // step is one descriptor on the way from the domain to a rule.
 type step struct {
 	key, value    string
-	pattern, wide bool // the value has a *; all its values share their limits
+	pattern, wide bool // the value contains a *; all its values share their limits
 }
 
 func (s step) composite() string {
@@ -182,7 +182,7 @@ func (r *reader) rateLimit(d *domain, path []step, v *tree.Value, m map[string]*
 	return nil
 }
 
-// setAlgorithm sets the algorithm of a new rule, with what belongs to it.
+// setAlgorithm sets the algorithm of a new rule, with the members that belong to it.
 func setAlgorithm(r *rules.Rule, name string) {
 	r.Algorithm, r.Addend = name, rules.AddendCharge
 	if name == "" {

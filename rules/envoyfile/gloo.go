@@ -18,14 +18,14 @@ import (
 	"sluice/rules/when"
 )
 
-// Gloo Gateway has the descriptors of envoyproxy/ratelimit in objects of Kubernetes, with names in another case. Its
-// sets apply to requests that have all of their values, in any order and beside others. A rule of Sluice with a
+// Gloo Gateway keeps the descriptors of envoyproxy/ratelimit in objects of Kubernetes, with names in another case. Its
+// sets apply to requests that contain all of their values, in any order and among others. A rule of Sluice with a
 // descriptor does not, so a set becomes a rule on attributes, which a profile reads from the descriptors.
 
 // glooDomain is the domain of the limits in Gloo's settings.
 const glooDomain = "custom"
 
-// maxSets bounds the sets of a domain, each of which is compared with those before it.
+// maxSets bounds the sets of a domain, because each set is compared with all earlier ones.
 const maxSets = 1000
 
 // setMark begins the names of rules that were sets.
@@ -92,7 +92,7 @@ func (s set) keys() []string {
 	return keys
 }
 
-// sets reads the sets of a domain. line is that of the domain.
+// sets reads the sets of a domain. line is the line of the domain.
 func (r *reader) sets(d *domain, list []tree.Value, line int) error {
 	attributes := map[string]string{}
 	for i := range list {
@@ -199,9 +199,9 @@ func (s set) scope() string {
 	return strings.Join(parts, "+")
 }
 
-// conditions returns what must hold for the set to be the first that applies, beside the facts of its scope. It ends
-// soon after what a condition can have. first is the index of an earlier set that applies to all requests of this one,
-// -1 if there is none.
+// conditions returns the condition, in addition to the facts of its scope, under which the set is the first that
+// applies. It stops soon after the greatest length of a condition. first is the index of an earlier set that applies to
+// all requests of this one, -1 if there is none.
 func (s set) conditions(earlier []set) (conditions string, first int) {
 	var b strings.Builder
 	and := func(texts ...string) {
@@ -239,7 +239,7 @@ func (s set) apart(e set) bool {
 	return false
 }
 
-// within reports whether every request that has all values of s has those of e, which is not apart from it.
+// within reports whether every request with all values of s also has all values of e. The two sets are not apart.
 func (s set) within(e set) bool {
 	for key, other := range e {
 		if value, same := s[key]; !same || value == "" && other != "" {

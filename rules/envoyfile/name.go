@@ -16,7 +16,7 @@ import (
 // Lengths of names, in bytes.
 const (
 	maxName = 63
-	// hashDigits are as many as keep a hundred thousand rules apart.
+	// hashDigits are enough to distinguish a hundred thousand rules.
 	hashDigits = 12
 )
 
@@ -26,9 +26,9 @@ var plainName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,62}$`)
 // unfit is what a name cannot contain.
 var unfit = regexp.MustCompile(`[^a-z0-9._-]+`)
 
-// nameRules names the rules. A name depends on the descriptor only: it is the domain and the path in lower case, cut
-// and with a hash if that is not a name, or if it is that of two descriptors. A value that looks like a credential is
-// left out in favour of the hash: clients, metrics and logs see names.
+// nameRules names the rules. A name depends on the descriptor only: it is the domain and the path in lower case. If
+// that is not a valid name, or if two descriptors would share it, it is cut and gets a hash. A value that looks like a
+// credential is left out in favour of the hash, because clients, metrics and logs see names.
 func (r *reader) nameRules() {
 	taken := make(map[string]int, len(r.rules))
 	names := make([]string, len(r.rules))
@@ -69,7 +69,7 @@ func steps(d *rules.RuleDescriptor) []step {
 	return path
 }
 
-// hashedName makes a name of any text, which the hash of the descriptor keeps apart from others.
+// hashedName makes a name of any text. The hash of the descriptor makes it unique.
 func hashedName(text string, d *rules.RuleDescriptor) string {
 	text = strings.TrimLeft(unfit.ReplaceAllString(text, "-"), "._-")
 	if most := maxName - hashDigits - 1; len(text) > most {

@@ -68,8 +68,8 @@ func (in *Import) Plan(stored []rules.Rule, keep bool) (rules.Plan, error) {
 	return plan, nil
 }
 
-// Notes returns the report about an import over the stored rules: the rules that stay disabled, because people have
-// disabled them, those that keep the window of their calendar, and what Report lists.
+// Notes returns the report about an import over the stored rules: the rules that stay disabled because people have
+// disabled them, the rules that keep the window of their calendar, and the notes of Report.
 func (in *Import) Notes(stored []rules.Rule) []Note {
 	byDescriptor := in.byDescriptor(stored)
 	var out []Note
@@ -86,7 +86,7 @@ func (in *Import) Notes(stored []rules.Rule) []Note {
 	return append(out, in.Report...)
 }
 
-// kept says what of a rule of the files has no effect on the stored one, "" for nothing.
+// kept names the members of a rule in the files that have no effect on the stored one, "" if there are none.
 func (in *Import) kept(f *found, stored *rules.Rule) string {
 	var out []string
 	if stored == nil {
@@ -152,7 +152,7 @@ func (in *Import) has(domain string) bool {
 	return found
 }
 
-// sooner reports whether a is the one of two rules with the same descriptor that applies.
+// sooner reports whether a, and not b, applies. Both rules have the same descriptor.
 func sooner(a, b *rules.Rule) bool {
 	if a.IsActive != b.IsActive {
 		return a.IsActive
@@ -178,7 +178,7 @@ func (p *planner) wanted(f *found, stored *rules.Rule, takenBy map[string]*rules
 	case counts != limiter.FixedWindow.String():
 		r.Calendar = nil
 	case r.Calendar != nil:
-		r.WindowMS = 0 // that of the calendar
+		r.WindowMS = 0 // the calendar sets it
 	}
 	if stored == nil {
 		if takenBy[r.Name] != nil {

@@ -15,8 +15,8 @@ import (
 
 // Options say how files become rules.
 type Options struct {
-	// Algorithm is that of the rules. "" is fixed_window, which counts as envoyproxy/ratelimit does, for new rules, and
-	// the stored one for stored rules.
+	// Algorithm is the algorithm of the rules. "" means fixed_window, which counts as envoyproxy/ratelimit does, for
+	// new rules, and no change for stored rules.
 	Algorithm string
 	// MergeDomains allows several documents for one domain. Their descriptors stand side by side, in the order of the
 	// files.
@@ -47,7 +47,7 @@ type Note struct {
 	Message string `json:"message"`
 }
 
-// MaxNotes bounds a report. The last note counts those that are missing.
+// MaxNotes bounds a report. The last note counts the missing ones.
 const MaxNotes = 200
 
 // String returns the note as compilers write messages.
@@ -74,7 +74,7 @@ func (p place) String() string {
 	return p.file + ":" + strconv.Itoa(p.line)
 }
 
-// found is a rule with its place and what refers to it.
+// found is a rule with its place in the files.
 type found struct {
 	rule  rules.Rule
 	place place
@@ -85,7 +85,7 @@ type found struct {
 	replaces []label
 }
 
-// descriptor is what the files have for the rule.
+// descriptor returns the descriptor of the rule in the files.
 func (f *found) descriptor() *rules.RuleDescriptor {
 	if f.set != nil {
 		return f.set
@@ -93,7 +93,7 @@ func (f *found) descriptor() *rules.RuleDescriptor {
 	return f.rule.Descriptor
 }
 
-// identity tells the stored rule of f from others.
+// identity identifies the stored rule of f.
 func (f *found) identity() string {
 	if f.set != nil {
 		return f.rule.Name
@@ -153,7 +153,7 @@ type reader struct {
 
 	// What bounds the work.
 	documents   int
-	elements    int // of lists, those of aliases each time
+	elements    int // elements of lists; elements of aliases count each time
 	comparisons int // of patterns, and of keys of sets, with earlier ones
 }
 
@@ -169,12 +169,12 @@ type domain struct {
 	name  string
 	first place
 	root  level
-	// sets are those that can apply, in their order, and places where they stand.
+	// sets are the sets that can apply, in their order, and places their positions.
 	sets   []set
 	places []place
 }
 
-// problem adds a problem. line is that of the document.
+// problem adds a problem. line is the line in the document.
 func (r *reader) problem(line int, format string, args ...any) {
 	if len(r.problems) <= rules.MaxFileErrors { // which is enough to say that there are more
 		r.problems = append(r.problems, field.Problem{Field: r.at(line).String(), Message: fmt.Sprintf(format, args...)})
@@ -271,15 +271,15 @@ func (r *reader) document(root *tree.Value) error {
 	return r.descriptors(d, &d.root, nil, list)
 }
 
-// keys are those that a configuration may have, at any place: envoyproxy/ratelimit accepts them everywhere and ignores
-// them where they have no meaning.
+// keys are the keys that a configuration may contain, at any place: envoyproxy/ratelimit accepts them everywhere and
+// ignores them where they have no meaning.
 var keys = []string{
 	"domain", "key", "value", "descriptors", "rate_limit", "unit", "requests_per_unit", "unlimited", "shadow_mode",
 	"quota_mode", "name", "replaces", "detailed_metric", "value_to_metric", "share_threshold", "metadata",
 	"unit_multiplier",
 }
 
-// members returns the members of an object by name: those that have a meaning there.
+// members returns the members of an object that have a meaning there, by name.
 func (r *reader) members(v *tree.Value, meant ...string) map[string]*tree.Member {
 	out := make(map[string]*tree.Member, len(v.Members))
 	for i := range v.Members {

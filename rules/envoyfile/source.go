@@ -21,7 +21,7 @@ const sourceMark = "# Source: "
 // maxSourceName is the longest name of a file in a stream, in bytes.
 const maxSourceName = 300
 
-// Join writes files as one stream that Split takes apart again.
+// Join writes files as one stream that Split can separate.
 func Join(files []Source) []byte {
 	var b bytes.Buffer
 	for _, f := range files {
@@ -34,8 +34,7 @@ func Join(files []Source) []byte {
 	return b.Bytes()
 }
 
-// Split takes a stream of documents apart into the files that Join has put together. Without the marks of Join it is
-// one file.
+// Split separates a stream into the files that Join has put together. A stream without the marks of Join is one file.
 func Split(stream []byte) []Source {
 	var out []Source
 	current, begin := "", 0
@@ -94,8 +93,8 @@ type document struct {
 	before int
 }
 
-// documents takes a file apart at its document separators (---) and end marks (...). Directives (%YAML) stay with the
-// document after them.
+// documents splits a file at its document separators (---) and end marks (...). Directives (%YAML) stay with the next
+// document.
 func documents(data []byte) iter.Seq[document] {
 	return func(yield func(document) bool) {
 		data = bytes.TrimPrefix(data, []byte("\ufeff"))

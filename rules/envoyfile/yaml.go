@@ -23,9 +23,9 @@ const (
 	maxDocument = 16 << 20 // bytes
 	// maxWeight bounds the memory that the library takes.
 	maxWeight = 1_500_000
-	// maxDepth is how deep values may be nested, with those of aliases.
+	// maxDepth is the greatest nesting of values, including values of aliases.
 	maxDepth = 100
-	// maxValues bounds the values, where those of an alias count each time.
+	// maxValues bounds the values. Values of an alias count each time.
 	maxValues = 2_000_000
 )
 
@@ -36,8 +36,8 @@ const split = "split its descriptors into several documents (--- and the domain 
 // loading is locked while a large document is read, so that only one takes much memory at a time.
 var loading sync.Mutex
 
-// yaml reads a YAML document and calls found if it has a value. The library has the grammar of the one that
-// envoyproxy/ratelimit uses, and so reads the same files.
+// yaml reads a YAML document and calls found if it contains a value. The library accepts the same grammar as the
+// library of envoyproxy/ratelimit, and so reads the same files.
 func (r *reader) yaml(data []byte, found func(tree.Value) error) error {
 	if len(data) > maxDocument {
 		return rulefile.TooLarge("has a document of more than %d bytes (16 MiB) at %s: %s", maxDocument, r.at(1), split)

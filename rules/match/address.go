@@ -100,7 +100,8 @@ func embedded(prefix netip.Prefix, ip netip.Addr) netip.Addr {
 }
 
 // NormalAddr returns the address by which a client is counted and compared: the IPv4 address inside an IPv4-mapped
-// address or one under a prefix of NAT64, else the address itself, without its zone. The zero Addr stays zero.
+// address or inside an address under a prefix of NAT64, and otherwise the address itself, without its zone. The zero
+// Addr stays zero.
 func (o Options) NormalAddr(ip netip.Addr) netip.Addr {
 	ip = ip.Unmap().WithZone("")
 	if !ip.Is6() {

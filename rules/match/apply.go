@@ -30,10 +30,9 @@ type Delta struct {
 // index is cheaper than changing it rule by rule.
 const rebuildPart = 16
 
-// Apply returns the set that CompileSource would build from the active rules of s with d applied,
-// with the overrides and options of s. It takes time in proportion to d: unchanged parts are
-// shared with s, which is not modified and may be read meanwhile. The errors are those of
-// CompileSource, ordered by rule id.
+// Apply returns the set that CompileSource would build from the active rules of s with d applied, with the overrides
+// and options of s. It takes time in proportion to d: unchanged parts are shared with s, which is not modified and may
+// be read at the same time. It returns the errors of CompileSource, ordered by rule id.
 func (s *Set) Apply(d Delta) (*Set, error) {
 	out := *s
 	out.version = d.Version

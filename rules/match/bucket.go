@@ -34,8 +34,7 @@ type Bucket struct {
 	CandidateLimit limiter.Limit
 }
 
-// BucketName returns the name by which FindBucket finds a bucket: that of DisplayKey, with every
-// hash in full.
+// BucketName returns the name by which FindBucket finds a bucket: the name of DisplayKey, with every hash in full.
 func BucketName(key limiter.Key) string {
 	facts, _, _ := strings.Cut(string(key), "|")
 	if isEntries(facts) {
@@ -180,7 +179,7 @@ func (p *bucketParser) note(f *scope.Fact, v string) {
 	case scope.Tier:
 		p.d.Tier = v
 	case scope.Route:
-		if !strings.HasPrefix(v, hashMark) { // a route is hashed by its looks only
+		if !strings.HasPrefix(v, hashMark) { // a route is hashed only if it looks like a credential
 			p.d.Route = v
 		}
 	case scope.Method:

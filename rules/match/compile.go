@@ -131,7 +131,7 @@ func (s *Set) build() {
 
 func (s *Set) compileRule(r *rules.Rule) (*Compiled, error) {
 	c := &Compiled{Rule: *r}
-	field.Detach(reflect.ValueOf(&c.Rule).Elem()) // Clone would need memory of its own
+	field.Detach(reflect.ValueOf(&c.Rule).Elem()) // Clone would need its own memory
 	c.Rule.Normalize()
 	fail := func(err error) (*Compiled, error) {
 		return nil, fmt.Errorf("rule %q (id %d): %w", r.Name, r.ID, err)

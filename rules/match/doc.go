@@ -1,5 +1,5 @@
 // Package match finds the rules that apply to a request: a Set is all active rules, compiled, immutable and safe for
-// concurrent use; Compile makes one, Apply one that differs a little, Match and Explain ask it.
+// concurrent use; Compile makes one, Apply makes a changed one, Match and Explain use it.
 //
 // A worked example. The rule
 //
@@ -12,11 +12,10 @@
 //
 // # Keys
 //
-// The first fact of a key, in braces, is its entity: user before apikey, before
-// attributes by name, before ip, tier, route and method, whatever the order in
-// the scope. So {user:42}|7|sc and {user:42}+ip:203.0.113.7|9|sc share a slot of
-// a Redis cluster, and user+ip names the same buckets as ip+user. API keys, and
-// other values that look like credentials, stand there hashed.
+// The first fact of a key, in braces, is its entity: user before apikey, before attributes by name, before ip, tier,
+// route and method, whatever the order in the scope. So {user:42}|7|sc and {user:42}+ip:203.0.113.7|9|sc share a slot
+// of a Redis cluster, and user+ip names the same buckets as ip+user. API keys, and other values that look like
+// credentials, are hashed in it.
 //
 // # Routes
 //

@@ -14,11 +14,11 @@ import (
 //
 //	{shop:path=/pay+user=b}|17|fw
 //
-// with the domain, and the key and the value of every entry. A byte that could be taken for a
-// separator is written %XX in each of them, so that different descriptors never have the same key. A
-// value that looks like a credential, and a part that is too long, is its hash; see
-// limiter.AppendHashed. If all values that fit a pattern share a bucket, the pattern stands for them,
-// with its * in clear. A key that is too long as a whole has the hash of it behind the domain.
+// with the domain, and the key and the value of every entry. A byte that could be taken for a separator is written %XX
+// in each of them, so that different descriptors never have the same key. A value that looks like a credential, and a
+// part that is too long, is replaced by its hash; see limiter.AppendHashed. If all values that fit a pattern share a
+// bucket, the pattern replaces them, with its * in clear. A key that is too long as a whole consists of the domain and
+// a hash.
 
 // maxEntriesFacts is the longest key of a descriptor that is written in clear, in bytes.
 const maxEntriesFacts = 1024
@@ -113,7 +113,7 @@ func boundEntries(dst []byte, start, behind int) []byte {
 	return dst
 }
 
-// displayEntries writes the facts of a key for people, or those of a wildcard as far as they go.
+// displayEntries writes the facts of a key for people, or the given facts of a wildcard.
 func displayEntries(facts string, show Show) string {
 	domain, list, _ := strings.Cut(strings.TrimSuffix(facts[1:], "}"), ":")
 	out := append(displayPart(nil, domain, ":"), ':')
@@ -137,7 +137,7 @@ func displayPart(dst []byte, part, separators string) []byte {
 	if hash, ok := strings.CutPrefix(part, "%h"); ok {
 		return append(append(dst, hashWord...), hash...)
 	}
-	for i, text := range strings.Split(part, "*") { // a * in clear is that of a pattern
+	for i, text := range strings.Split(part, "*") { // a * in clear belongs to a pattern
 		if i > 0 {
 			dst = append(dst, '*')
 		}

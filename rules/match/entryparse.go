@@ -150,7 +150,7 @@ func (p *entryParser) entry(i int, part string, open bool) error {
 	return p.fixed(e, appendEntryValue(nil, value, ""))
 }
 
-// fixed appends a whole value, which must be that of the rule if the rule has one.
+// fixed appends a whole value, which must equal the value of the rule if the rule has one.
 func (p *entryParser) fixed(e *entries.Element, value []byte) error {
 	if own := appendEntryValue(nil, e.Value, ""); e.Value != "" &&
 		string(appendShort(nil, own)) != string(appendShort(nil, value)) {
@@ -196,8 +196,8 @@ func ResolveOverride(o *rules.Override, r *rules.Rule, opt Options, now time.Tim
 	return nil
 }
 
-// ReadOverrideKey reads the key of an override of the rule. It is ParseOverrideKey for an ordinary rule;
-// for one with a descriptor the form is that of displayed keys too:
+// ReadOverrideKey reads the key of an override of the rule. It is ParseOverrideKey for an ordinary rule; for a rule
+// with a descriptor the form also equals displayed keys:
 //
 //	shop:path=/pay+user=b    shop:path=/pay+user=acme-*    shop:path=/files/*
 func ReadOverrideKey(r *rules.Rule, opt Options, text string) (OverrideKey, error) {

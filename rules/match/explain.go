@@ -20,7 +20,7 @@ const ExplainOthers = 200
 // Reason says why a rule applies to a descriptor or not. It is part of the API.
 type Reason string
 
-// The reasons, from a rule that applies to the one that is furthest from it.
+// The reasons, from a rule that applies to the reason that is furthest from it.
 const (
 	// ReasonMatched: the rule applies.
 	ReasonMatched Reason = "matched"
@@ -69,9 +69,9 @@ type Considered struct {
 	ReplacedBy []string
 }
 
-// Explain considers every active rule. It returns first those that apply, exactly as Match does,
-// then up to ExplainOthers of the rest, the nearest misses first and by id among equals. It reads
-// all rules, so do not use it on the path of a check.
+// Explain considers every active rule. It returns first the rules that apply, exactly as Match does, then up to
+// ExplainOthers of the rest, the nearest misses first and by id among equals. It reads all rules, so do not use it on
+// the path of a check.
 func (s *Set) Explain(d *Descriptor, weight int64, now time.Time) []Considered {
 	return s.ExplainSome(d, weight, now, ExplainOthers)
 }
@@ -127,7 +127,7 @@ func (s *Set) explainMatched(d *Descriptor, weight int64, now time.Time) []Consi
 	return out
 }
 
-// consider evaluates one rule by itself, without the index. The sentence is built only on demand.
+// consider evaluates a single rule, without the index. The sentence is built only on demand.
 func (k *keyer) consider(c *Compiled, weight int64, now time.Time) (Reason, func() string) {
 	if c.route != nil && !c.route.Matches(k.route) {
 		return ReasonRoute, func() string {
@@ -223,7 +223,7 @@ func (k *keyer) replacing(weight int64, now time.Time) (out []*Compiled) {
 	return out
 }
 
-// namesOf returns the names of those of some rules that replace another one.
+// namesOf returns the names of the given rules that replace c.
 func namesOf(replacing []*Compiled, c *Compiled) (names []string) {
 	for _, by := range replacing {
 		if by.names(c) {

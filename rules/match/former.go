@@ -36,7 +36,8 @@ func compileFormer(r *rules.Rule, is limiter.Limit) *former {
 	return &former{at: r.Former.AtMS, limits: l}
 }
 
-// of returns what a former limit is with an override, nil for none, or nil once its window has passed.
+// of returns the former limit under an override, which is nil if there is none. It returns nil once the window of the
+// former limit has passed.
 func (f *former) of(l limiter.Limit, e *override.Effect, now int64) *FormerLimit {
 	if l = l.At(now); e != nil {
 		l = periodsOf(&f.limits, e.Apply(l), e, now)
@@ -60,7 +61,8 @@ func countsFor(l limiter.Limit) int64 {
 }
 
 // former returns the former limit of a bucket of rule c, which has one. facts is the part of the bucket's key before
-// the rule. A key that is blocked, or was or is unlimited, has none: what it spent waits for the end of the override.
+// the rule. A key that is blocked, or was or is unlimited, has none: its spent units are kept until the end of the
+// override.
 func (k *keyer) former(c *Compiled, o *override.OfRule, facts []byte, now int64) *FormerLimit {
 	if l := c.former.limits.Base(now); !l.Algorithm.Bucketed() && now >= c.former.at+2*l.Window {
 		return nil // no tier changes that, and a calendar of an override makes at most two periods one

@@ -29,7 +29,7 @@ type methodRules struct {
 	rules  []*Compiled
 }
 
-// node is one segment shared by the patterns that start alike.
+// node is a segment that patterns with the same beginning share.
 type node struct {
 	static *textmap.Map[*node]
 	param  *node

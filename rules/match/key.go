@@ -139,8 +139,8 @@ func (s *Set) appendIP(dst []byte, ip netip.Addr) []byte {
 // countedUnder returns the network that an address is counted under.
 func (s *Set) countedUnder(ip netip.Addr) netip.Prefix { return s.opt.Network(ip) }
 
-// Network returns the network that an address is counted under: that of its normal address with the prefix of its kind.
-// A prefix that is out of range counts as the whole address.
+// Network returns the network under which an address is counted: its normal address with the prefix of its kind. A
+// prefix that is out of range counts as the whole address.
 func (o Options) Network(ip netip.Addr) netip.Prefix {
 	ip = o.NormalAddr(ip)
 	p, err := ip.Prefix(o.countedBits(ip))
@@ -171,8 +171,8 @@ func ofPeriod(key limiter.Key, l limiter.Limit) limiter.Key {
 	return limiter.Key(limiter.AppendPeriod([]byte(key), l))
 }
 
-// candidateSuffix is keySuffix for a rule's candidate. It never equals that of a rule, because an
-// id contains no dot.
+// candidateSuffix is keySuffix for a rule's candidate. It never equals the suffix of a rule, because an id contains no
+// dot.
 func candidateSuffix(id int64, a limiter.Algorithm) string {
 	return "|" + strconv.FormatInt(id, 10) + ".c|" + a.Kind()
 }
@@ -223,7 +223,7 @@ func plainFact(facts string) (fact string, ok bool) {
 	return facts[1:n], strings.Count(facts, ":") == colons
 }
 
-// isEntries reports whether facts are those of a descriptor of Envoy.
+// isEntries reports whether facts come from a descriptor of Envoy.
 func isEntries(facts string) bool {
 	label, _, ok := strings.Cut(strings.TrimPrefix(facts, "{"), ":")
 	return ok && !ownLabel(label)
@@ -232,8 +232,8 @@ func isEntries(facts string) bool {
 // ownLabel reports whether a text begins the keys of other rules, or of callers who send a limit.
 func ownLabel(text string) bool { return text == "key" || slices.Contains(scope.Names[:], text) }
 
-// DisplayKeyWith is DisplayKey with each value as show returns it. show gets the value as DisplayKey
-// writes it, and what stands before it: user:, attr:tenant: or, of descriptors, path= and the like.
+// DisplayKeyWith is DisplayKey with each value as show returns it. show gets the value as DisplayKey writes it, and the
+// text before it: user:, attr:tenant: or, for descriptors, path= and similar.
 func DisplayKeyWith(key limiter.Key, show Show) string {
 	facts, _, _ := strings.Cut(string(key), "|")
 	if fact, ok := plainFact(facts); ok && show != nil {
@@ -320,8 +320,7 @@ func displayFact(dst []byte, part string, several bool) []byte {
 	})
 }
 
-// cutLabel splits a fact into its label and its value. own reports that the label is that of a
-// known fact.
+// cutLabel splits a fact into its label and its value. own reports that the label names a known fact.
 func cutLabel(part string) (label, value string, own bool) {
 	at := strings.IndexByte(part, ':')
 	if at < 0 {

@@ -11,11 +11,10 @@ import (
 	"sluice/rules/scope"
 )
 
-// Match appends to dst the rules that apply to a descriptor, ordered by id, each with its bucket,
-// limit and weight. A rule applies if its route, method and host match, the descriptor has every fact of
-// its scope and the field of its weight_field, now is within its life span, its condition is true,
-// and neither its override nor its tiers make the request unlimited. All rules that apply count,
-// except those that another rule replaces (rules.Rule.Replaces).
+// Match appends to dst the rules that apply to a descriptor, ordered by id, each with its bucket, limit and weight. A
+// rule applies if its route, method and host match, the descriptor has every fact of its scope and the field of its
+// weight_field, now is within its life span, its condition is true, and neither its override nor its tiers make the
+// request unlimited. All rules that apply count, except rules that another rule replaces (rules.Rule.Replaces).
 //
 // weight is the request's own weight in units, now the wall clock. Pass dst[:0] to reuse memory:
 // then only the keys are allocated, one string each. Match changes neither d
@@ -51,7 +50,7 @@ func (s *Set) MatchBuckets(ctx context.Context, d *Descriptor, weight int64, now
 func (s *Set) match(ctx context.Context, d *Descriptor, weight, since int64, now time.Time, anyAmount bool,
 	dst []Match) ([]Match, error) {
 	var (
-		found     [64]*Compiled // grows beyond that on the heap
+		found     [64]*Compiled // a larger one grows on the heap
 		buf       [256]byte
 		replacing []*Compiled
 	)
@@ -125,8 +124,8 @@ func (s *Set) match(ctx context.Context, d *Descriptor, weight, since int64, now
 	return dst, nil
 }
 
-// withoutReplaced removes the matches, from the given one on, whose rules are named by one of those that replace. A
-// rule that is replaced replaces all the same.
+// withoutReplaced removes the matches, from the given one on, whose rules a replacing rule names. A replaced rule still
+// replaces others.
 func withoutReplaced(list []Match, from int, replacing []*Compiled) []Match {
 	kept := list[:from]
 	for i := range list[from:] {

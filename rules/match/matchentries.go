@@ -72,8 +72,8 @@ func (s *Set) matchEntries(c *Compiled, list []entries.Entry, now int64) Match {
 	return m
 }
 
-// wildcardOfEntries returns the longest wildcard that applies to a descriptor: the one that names the
-// most entries, then the one with the most of the last value. See keyer.wildcard.
+// wildcardOfEntries returns the longest wildcard that applies to a descriptor: the wildcard that names the most
+// entries, then the one with the most of the last value. See keyer.wildcard.
 func wildcardOfEntries(o *override.OfRule, r *rules.Rule, list []entries.Entry, now int64) (found override.Applied,
 	effect *override.Effect) {
 	var whole, open, one [256]byte
@@ -114,8 +114,8 @@ func (m *Match) Unlimited() bool {
 	return m.Override.Unlimited || m.Rule.Rule.Unlimited && (m.Override.ID == 0 || m.Override.KeepsLimit)
 }
 
-// EntriesKey returns the bucket of a descriptor whose limit, in a fixed window, comes with the
-// request. It is never that of a rule.
+// EntriesKey returns the bucket of a descriptor whose limit, in a fixed window, comes with the request. It never equals
+// the bucket of a rule.
 func (s *Set) EntriesKey(domain string, list []entries.Entry) limiter.Key {
 	var buf [256]byte
 	return limiter.Key(append(appendEntries(buf[:0], nil, domain, list), entriesKind...))

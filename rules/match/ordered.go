@@ -9,8 +9,8 @@ import (
 // maxChunk is the largest number of rules in one chunk of an ordered list.
 const maxChunk = 256
 
-// ordered is an immutable ordered list of rules in chunks, so that a changed list shares all
-// chunks except those that differ. The zero value is empty.
+// ordered is an immutable ordered list of rules in chunks, so that a changed list shares all chunks that do not differ.
+// The zero value is empty.
 type ordered struct {
 	chunks []chunk
 }

@@ -38,20 +38,17 @@ const hashLen = 43
 // hashWord precedes a displayed hash.
 const hashWord = "sha256:"
 
-// ParseOverrideKey reads the key of an override of a rule with the given scope.
-// Its form is that of displayed bucket keys, in the order of those:
+// ParseOverrideKey reads the key of an override of a rule with the given scope. It is written as displayed bucket keys
+// are, in the same order:
 //
 //	user:42    user:acme-*    user:42+ip:203.0.113.7    user:42+ip:*
 //
-// What DisplayKey says about a bucket names that bucket and no other. For a scope
-// of one fact the value alone will do. A bare * at the end is a wildcard. Inside
-// values * is written %2A, any byte may be written %XX, and % must be written %25
-// before two hexadecimal digits, + %2B where it could be taken for the next fact. An
-// address stands for the network it is counted under. A larger network, as in
-// ip:10.0.0.0/8, names all buckets of its addresses. API keys, and values that look
-// like credentials, may be given raw or as the sha256:… that is displayed; they are
-// hashed before anything stores them, and have no wildcards. Errors say what is
-// wrong, without repeating values other than networks.
+// The text of DisplayKey for a bucket names that bucket and no other. For a scope of one fact the value alone is
+// enough. A bare * at the end is a wildcard. Inside values * is written %2A, any byte may be written %XX, and % must be
+// written %25 before two hexadecimal digits, + %2B where it could be taken for the next fact. An address names the
+// network under which it is counted. A larger network, as in ip:10.0.0.0/8, names all buckets of its addresses. API
+// keys, and values that look like credentials, may be given raw or as the displayed sha256:…; they are hashed before
+// anything stores them, and have no wildcards. Errors say what is wrong, without repeating values other than networks.
 func ParseOverrideKey(scopeText string, opt Options, text string) (OverrideKey, error) {
 	facts, err := scope.Parse(scopeText)
 	if err != nil {

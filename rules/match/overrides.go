@@ -84,7 +84,7 @@ func periodsOf(limits *rules.Limits, l limiter.Limit, f *override.Effect, now in
 		AnchorMonth: int64(c.Month), At: c.At}, rules.FirstPeriod{From: c.From, Until: c.Until}, now)
 }
 
-// find returns the override of a bucket of rule c: by its exact key, else the smallest network around its address, else
+// find returns the override of a bucket of rule c: by its exact key, then the smallest network around its address, then
 // the longest wildcard. facts is the part of the bucket's key before the rule, now is in ms since the epoch. Without
 // networks and wildcards it costs one hash.
 func (k *keyer) find(o *override.OfRule, c *Compiled, facts []byte, now int64) (override.Applied, *override.Effect) {
@@ -128,9 +128,9 @@ func (s *Set) overriddenNetwork(a override.Applied, ip netip.Addr) string {
 	return netip.PrefixFrom(s.opt.NormalAddr(ip), int(a.Network)-1).Masked().String()
 }
 
-// wildcard returns the longest wildcard: the one that names the most facts, then the one with the
-// most of the last fact. Whole values are compared as in keys. The last one is compared in clear,
-// so that a value that is too long for a key, or looks like a credential, matches too.
+// wildcard returns the longest wildcard: the wildcard that names the most facts, then the one with the most of the last
+// fact. Whole values are compared as in keys. The last one is compared in clear, so that a value that is too long for a
+// key, or looks like a credential, matches too.
 func (k *keyer) wildcard(o *override.OfRule, c *Compiled, now int64) (found override.Applied, effect *override.Effect) {
 	var whole, open, one [256]byte
 	before := append(whole[:0], '{')

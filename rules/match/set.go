@@ -27,7 +27,7 @@ type Set struct {
 	names    ordered // the same, by name
 	pools    map[string]*CompiledPool
 	profiles map[string]*profile.Profile
-	domains  map[string]*profile.Profile // those that have a domain, by domain
+	domains  map[string]*profile.Profile // the profiles with a domain, by domain
 	index    index                       // of ordinary rules
 	entries  byEntries                   // of rules with a descriptor
 	keys     *byKeys                     // the orders of their keys
@@ -45,7 +45,7 @@ type Compiled struct {
 	Rule rules.Rule
 	// Limits are the rule's over time, with defaults applied. Match.Limit is the limit of a request.
 	rules.Limits
-	// Period is that of the rule's calendar, nil without one.
+	// Period is the period of the rule's calendar, nil without one.
 	Period *rules.Period
 	// SoftPercent and ElasticPercent say how far above the limit the rule goes with ThrottleSoft and ThrottleElastic, 0
 	// otherwise.
@@ -58,7 +58,7 @@ type Compiled struct {
 	// Candidate is the candidate's limit, nil for none. Match.Candidate returns it for one
 	// request.
 	Candidate *limiter.Limit
-	// Ban is the limit of the ban beside the rule's own, nil for none.
+	// Ban is the limit of the rule's ban, nil if it has none.
 	Ban *limiter.Limit
 	// Message is the text for denied clients, nil for the usual one.
 	Message *rules.Message
@@ -80,8 +80,8 @@ type Compiled struct {
 	Exact bool
 	// Shares: the limit is divided among the regions, and there are several.
 	Shares bool
-	// SpanOf is the rule's id if a region may have to spend only a part of the limit, else 0, and Guard is that of a
-	// limit that is Global; see limiter.Ask.
+	// SpanOf is the rule's id if a region may have to spend only a part of the limit, and 0 otherwise. Guard is the
+	// guard mode of a limit that is Global; see limiter.Ask.
 	SpanOf int64
 	Guard  limiter.GuardMode
 	// Hot says how hot buckets may be served.
@@ -106,7 +106,7 @@ type Compiled struct {
 
 type candidate struct {
 	suffix  string // "|17.c|sc"
-	follows bool   // its windows are those of the calendar
+	follows bool   // the calendar sets its windows
 }
 
 // Match is one rule that applies to a descriptor.
@@ -154,8 +154,8 @@ func (s *Set) Get(id int64) *Compiled {
 	return nil
 }
 
-// ForRoute returns the active rules whose route and method match, whatever else they ask of a request: its host, facts
-// and conditions. They are in order of id. It looks at every rule.
+// ForRoute returns the active rules whose route and method match, without regard to host, facts and conditions. They
+// are in order of id. It reads every rule.
 func (s *Set) ForRoute(method, path string) []*Compiled {
 	k := s.keyer(&Descriptor{Method: method, Route: path})
 	var out []*Compiled

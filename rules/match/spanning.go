@@ -8,12 +8,13 @@ import (
 	"sluice/rules/override"
 )
 
-// Spanning returns the rule and the limit of a bucket that spans regions, of which another region tells. It returns
-// false if the bucket does not belong to a rule of this set whose limit does, by the algorithm that it has now.
+// Spanning returns the rule and the limit of a bucket that spans regions and about which another region has sent sums.
+// It returns false if the bucket does not belong to a rule of this set whose limit, with its present algorithm, spans
+// regions.
 //
-// The limit is that of a request without a tier at an instant, with an override of the key. It is for counting what
-// was spent elsewhere, where only the window and, of a bucket that drains, the rate matter; limiter.Sums.Limit has the
-// rate of a tier.
+// The limit applies to a request without a tier at an instant, with an override of the key. It serves to count the
+// units that other regions spent, for which only the window and, for a bucket that drains, the rate matter;
+// limiter.Sums.Limit holds the rate of a tier.
 func (s *Set) Spanning(key limiter.Key, now time.Time) (*Compiled, limiter.Limit, bool) {
 	id, ok := RuleID(key)
 	if !ok {
@@ -29,18 +30,18 @@ func (s *Set) Spanning(key limiter.Key, now time.Time) (*Compiled, limiter.Limit
 		limit = s.overridden(o, c, key, limit, now)
 	}
 	if limit.Algorithm.Traits().Decay == limiter.DecayEach {
-		limit = c.widest(limit) // what does not fit a log is not booked
+		limit = c.widest(limit) // units that do not fit a log are not booked
 	}
 	return c, limit, true
 }
 
-// Spans reports whether a bucket, which belongs to the rule, spans regions: that of the rule's own limit, not that of
-// its candidate or ban.
+// Spans reports whether a bucket, which belongs to the rule, spans regions: only the bucket of the rule's own limit
+// does, not the buckets of its candidate and ban.
 func (c *Compiled) Spans(key limiter.Key) bool {
 	return c.Global && c.Own(key)
 }
 
-// Own reports whether a bucket, which belongs to the rule, is that of the rule's own limit.
+// Own reports whether a bucket, which belongs to the rule, holds the rule's own limit.
 func (c *Compiled) Own(key limiter.Key) bool {
 	if c.Limit.PerPeriod {
 		key, _, _ = key.Period()
@@ -48,8 +49,8 @@ func (c *Compiled) Own(key limiter.Key) bool {
 	return strings.HasSuffix(string(key), c.suffix)
 }
 
-// Exact returns the rule of a bucket that has a home region (SpanGlobalExact), nil for any other: a bucket of such a
-// rule's own limit or of its ban, not that of its candidate.
+// Exact returns the rule of a bucket that has a home region (SpanGlobalExact), nil for any other bucket. The rule's own
+// limit and its ban have a home region, its candidate does not.
 func (s *Set) Exact(key limiter.Key) *Compiled {
 	id, ok := RuleID(key)
 	if !ok {
@@ -80,7 +81,7 @@ func (s *Set) overridden(o *override.OfRule, c *Compiled, key limiter.Key, limit
 	return limit
 }
 
-// widest returns the largest of a limit and those of the rule's tiers.
+// widest returns the largest of a limit and the limits of the rule's tiers.
 func (c *Compiled) widest(limit limiter.Limit) limiter.Limit {
 	for _, t := range c.Tiers {
 		if !t.Unlimited && t.Limit.Count > limit.Count {
@@ -91,7 +92,7 @@ func (c *Compiled) widest(limit limiter.Limit) limiter.Limit {
 }
 
 // Divided calls yield with each rule whose limit is divided among regions and with its limits without overrides: its
-// own, and those of its tiers.
+// own, and the limits of its tiers.
 func (s *Set) Divided(yield func(c *Compiled, limits []limiter.Limit)) {
 	for c := range s.rules.all() {
 		if !c.Shares {

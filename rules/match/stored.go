@@ -33,10 +33,9 @@ type storedDescriptor struct {
 	Fields     map[string]int64  `json:"fields,omitempty"`
 }
 
-// MarshalStored encodes a descriptor so that it can be stored and matched later. The API key, and
-// every other value that looks like a credential, is replaced by its hash: the result of
-// UnmarshalStored matches the same buckets. A condition on such a value sees the hash. The route
-// and the host are unchanged.
+// MarshalStored encodes a descriptor so that it can be stored and matched later. The API key, and every other value
+// that looks like a credential, is replaced by its hash: the result of UnmarshalStored matches the same buckets. In a
+// condition on such a value, the hash is used. The route and the host are unchanged.
 func (d *Descriptor) MarshalStored() ([]byte, error) {
 	s := storedDescriptor{
 		Method: d.Method, Route: d.Route, Host: d.Host, IP: d.IP, User: concealed(d.User), Tier: concealed(d.Tier),

@@ -9,6 +9,6 @@
 //
 // A request of 203.0.113.7 for /users/17 is checked with the method GET, the route /users/{id}, the address 203.0.113.7
 // and the host it was sent to. If a rule denies it, the client gets the status 429 with Retry-After, RateLimit,
-// X-RateLimit-Limit and their like, and a problem document; the handler does not run. An allowed response has the
-// headers too.
+// X-RateLimit-Limit and similar headers, and a problem document; the handler does not run. An allowed response contains
+// the headers too.
 package httplimit

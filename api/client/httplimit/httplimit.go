@@ -37,16 +37,17 @@ type Options struct {
 	Describe func(*http.Request, *client.Check)
 	// Skip, if set, names requests that are not checked.
 	Skip func(*http.Request) bool
-	// Near: what is asked often is decided in this process; see client.Near. Closing the client gives back what is left.
+	// Near: this process decides frequent checks in its memory; see client.Near. Closing the client gives unused units
+	// back.
 	Near bool
-	// Guard, if set, is a limit in this process that always holds, whether the service is available or not. A request that
-	// it denies is not sent to the service and spends nothing there; one that the service denies has spent of the guard.
-	// The bucket of a request is that of LocalLimit.Key. Each process has its own.
+	// Guard, if set, is a limit in this process that always holds, whether the service is available or not. A request
+	// that it denies is not sent to the service and spends nothing there. A request that the service denies has spent
+	// units of the guard. LocalLimit.Key names the bucket of a request. Each process counts for itself.
 	Guard *client.LocalLimit
 	// MostWaiting is how many requests, at least 1, may wait at once because the answer asks for a delay; 0 is 1,000.
 	// While so many wait, further ones pass or are denied at once.
 	MostWaiting int
-	// OnError is told that a request could not be checked although the service is available: the token does not permit
+	// OnError is called if a request could not be checked although the service is available: the token does not permit
 	// it, or the check is invalid. The fail mode of the client then decides. nil logs with slog at level error.
 	OnError func(*http.Request, error)
 }
@@ -69,7 +70,7 @@ const defaultWaiting = 1000
 
 const defaultIPHeader = "X-Forwarded-For"
 
-// New returns a Limiter that asks c. An error names what is wrong with the options.
+// New returns a Limiter that checks requests with c. An error names the wrong option.
 func New(c *client.Client, opt Options) (*Limiter, error) {
 	if c == nil {
 		return nil, errors.New("httplimit: the client is nil")
@@ -126,8 +127,9 @@ func logError(r *http.Request, err error) {
 }
 
 // Handler returns a handler that runs next for the requests that are allowed. If next is an http.ServeMux, or if the
-// handler is registered with one, the route is the pattern that matched, such as /users/{id}; a pattern that ends in /
-// leaves the path to the handler behind it. Otherwise it is the best match among Profile.Routes, or else the path.
+// handler is registered with one, the route is the pattern that matched, such as /users/{id}; if a pattern ends in /,
+// the inner handler sees the rest of the path. Otherwise the route is the best match among Profile.Routes, or the path
+// if none matches.
 func (l *Limiter) Handler(next http.Handler) http.Handler {
 	mux, _ := next.(*http.ServeMux)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -158,7 +160,7 @@ func routeOf(pattern string) string {
 	return path
 }
 
-// Serve checks one request and either runs next or writes the denial. It is for routers with middleware of their own
+// Serve checks one request and either runs next or writes the denial. It is for routers whose middleware has another
 // form. route is the template that the router matched, in the form of Sluice, or "" if it is unknown. The request that
 // next gets carries the answer, see Answer.
 func (l *Limiter) Serve(w http.ResponseWriter, r *http.Request, route string, next func(*http.Request)) {
@@ -256,7 +258,7 @@ func userAgent(r *http.Request) string {
 	return strings.ToValidUTF8(agent[:min(len(agent), most)], "")
 }
 
-// traceID is that of the header traceparent (https://www.w3.org/TR/trace-context/), "" if it has none.
+// traceID returns the trace id of the header traceparent (https://www.w3.org/TR/trace-context/), "" if there is none.
 func traceID(r *http.Request) string {
 	const length = 32
 	if parts := strings.SplitN(r.Header.Get("Traceparent"), "-", 4); len(parts) == 4 && len(parts[1]) == length {
@@ -265,7 +267,8 @@ func traceID(r *http.Request) string {
 	return ""
 }
 
-// ask returns the answer to a check, nil if the request's context has ended. What the guard denies is not asked.
+// ask returns the answer to a check, nil if the request's context has ended. If the guard denies, the service is not
+// asked.
 func (l *Limiter) ask(r *http.Request, q client.Check) *client.Answer {
 	if l.guard != nil {
 		if a := l.guard.Deny(&q); a != nil {

@@ -19,8 +19,8 @@ import (
 	"sluice/api/client/httplimit"
 )
 
-// New returns a middleware that asks c, to be added with Use. Added with Pre, before Echo has found the route, it uses
-// the routes of the profile.
+// New returns a middleware that checks requests with c. Add it with Use. If it is added with Pre, before Echo has found
+// the route, it uses the routes of the profile.
 func New(c *client.Client, opt httplimit.Options) (echo.MiddlewareFunc, error) {
 	limit, err := httplimit.New(c, opt)
 	if err != nil {
