@@ -57,8 +57,8 @@ type Answer struct {
 	Ticket, NotDeferred string
 	// Impatient: an enforced limit of an overloaded request says deny. Otherwise it has waited for its turn.
 	Impatient bool
-	// Degraded is the fail mode that decided at least one enforced limit (closed before local
-	// before open), else DegradedRegion if one spans regions and another region is not heard of, else "".
+	// Degraded is the fail mode that decided at least one enforced limit (closed before local before open). If there is
+	// none, it is DegradedRegion if a limit spans regions and another region is disconnected, and "" otherwise.
 	Degraded string
 	// Cause is why the store could not decide, if Degraded is a fail mode.
 	Cause limiter.Cause
@@ -74,25 +74,24 @@ type Answer struct {
 	ExpiresIn   int64
 	// Returns is the percentage of what was reserved that goes back if nobody settles it in time.
 	Returns int64
-	// Granted is how many requests an allowed reserve of several has charged. Its caller may decide them by itself for
-	// SpendWithin ms from the moment of sending, 0 for not at all; if none was granted, it may deny them for so long.
-	// Shrinks: how many it may still admit falls evenly to 0 within that time.
+	// Granted is the number of requests that an allowed reserve of several has charged. Its caller may decide them for
+	// SpendWithin ms from the moment of sending, not at all if it is 0; if none was granted, it may deny them for that
+	// time. Shrinks: the number that it may still admit falls evenly to 0 within that time.
 	Granted     int64
 	SpendWithin int64
 	Shrinks     bool
 	// At is the store's time of the decision in ms since the epoch, 0 if unknown.
 	At int64
-	// Route is the path of the request as it was sent, "" if none was. Dialect is that of the question.
+	// Route is the path of the request as it was sent, "" if none was. Dialect is the dialect of the question.
 	Route, Dialect string
-	// Strictest is the index in Limits of the limit whose figures are those of the
-	// answer, -1 if there is none.
+	// Strictest is the index in Limits of the limit whose figures the answer shows, -1 if there is none.
 	Strictest int
 	// Limits has one entry for every limit that applied, enforced ones first.
 	Limits []LimitAnswer
 }
 
-// DegradedRegion is what answers say of a limit that spans regions while another region is not heard of. Unlike a
-// fail mode it says nothing about the counter store, which has decided.
+// DegradedRegion marks answers about a limit that spans regions while another region is disconnected. Unlike a fail
+// mode it says nothing about the counter store, which has decided.
 const DegradedRegion = "region"
 
 // ByFailMode reports whether Degraded of an answer or a limit is a fail mode of the counter store.
@@ -110,8 +109,8 @@ func (a *Answer) Forget() {
 	*a = Answer{Limits: a.Limits[:0]}
 }
 
-// apply applies the store's decisions on the enforced limits of a plan to the answer. The
-// strictest limit provides the answer's figures. pools are those that the call counts into.
+// apply applies the store's decisions on the enforced limits of a plan to the answer. The strictest limit provides the
+// answer's figures. pools are the pools that the call counts into.
 func (a *Answer) apply(p *plan, limits []plannedLimit, pools []plannedPool, call *limiter.Call) {
 	res, shut, slows := &call.Result, false, false
 	a.At, a.Replayed = res.At, res.Replayed
@@ -188,8 +187,8 @@ func (c *Checker) applyApart(w *work, a *Answer, limits []plannedLimit, calls []
 	}
 }
 
-// Resets returns the number of limits that a reset, or an OpClose, reached, those of shadow rules and candidates
-// included.
+// Resets returns the number of limits that a reset, or an OpClose, reached, including limits of shadow rules and
+// candidates.
 func (a *Answer) Resets() (n int64) {
 	for i := range a.Limits {
 		if la := &a.Limits[i]; !la.Overloaded && !ByFailMode(la.Degraded) {
@@ -202,8 +201,8 @@ func (a *Answer) Resets() (n int64) {
 // returns reports whether an operation gives back units.
 func returns(op limiter.Op) bool { return op == limiter.OpRefund || op == limiter.OpRelease }
 
-// Delay is how long an allowed request should wait before it starts, in ms: the longest delay of its limits. Of a
-// denied one it is how long its denial should wait: the longest tarpit_ms of the limits that deny.
+// Delay is how long an allowed request should wait before it starts, in ms: the longest delay of its limits. For a
+// denied request it is how long its denial should wait: the longest tarpit_ms of the limits that deny.
 func (a *Answer) Delay() int64 {
 	var delay int64
 	if a.Verdict != Allowed && a.Verdict != Denied {
@@ -269,22 +268,22 @@ type LimitAnswer struct {
 	Soft, Elastic bool
 	// Ban is the time in ms until the key's ban ends, 0 if it has none. Decision.BanBegan says that this request began it.
 	Ban int64
-	// Shed is the pool that had no room for the request, "" if the limit itself denies or the pool does not.
-	// Priority is then that of the limit's rule.
+	// Shed is the pool that had no room for the request, "" if the limit itself denies or the pool does not. Priority
+	// is then the priority of the limit's rule.
 	Shed, Priority string
 	// Overloaded: the counter store had no turn for this limit, so that nothing was decided on it. An enforced one then
 	// denies, and a shadow one or a candidate counts as allowed.
 	Overloaded bool
-	// shut: nothing may be spent of it while another region is not heard of.
+	// shut: no unit of the limit may be spent while another region is disconnected.
 	shut bool
 	// ConditionFailed: the rule applies because its condition could not be evaluated, which counts as true.
 	ConditionFailed bool
-	// Degraded is the fail mode that decided this limit, "" for the store, and DegradedRegion for the store while another
-	// region is not heard of.
+	// Degraded is the fail mode that decided this limit, "" for the store, and DegradedRegion for the store while
+	// another region is disconnected.
 	Degraded string
 }
 
-// shutOff turns the decision on a limit that is shut into that of a closed fail mode: without figures.
+// shutOff turns the decision on a limit that is shut into a decision of a closed fail mode, without figures.
 func (la *LimitAnswer) shutOff() {
 	if la.shut {
 		la.Decision, la.Known = limiter.Decision{Limit: la.Limit.Capacity(), Rate: la.Limit.Rate()}, false
@@ -331,7 +330,7 @@ func (la *LimitAnswer) Display() string {
 	return match.DisplayKey(la.Key)
 }
 
-// stronger returns the one of two fail modes that the answer as a whole reports.
+// stronger returns which of two fail modes the whole answer reports.
 func stronger(a, b string) string {
 	rank := func(m string) int {
 		switch m {

@@ -7,8 +7,8 @@ import (
 	"sluice/rules"
 )
 
-// answerDescriptors turns the decisions of the store on a call of descriptors into its answer, and
-// tells the observer what became of the units.
+// answerDescriptors turns the decisions of the store on a call of descriptors into its answer, and reports the result
+// for the units to the observer.
 func (c *Checker) answerDescriptors(ctx context.Context, w *work, p *plan, q *DescriptorQuestion, a *DescriptorAnswer) {
 	a.Answer = Answer{Op: p.op, Verdict: Allowed, Strictest: -1, Limits: a.Limits[:0]}
 	limits, calls := w.limits[p.first:p.end], w.calls[p.from:p.to]
@@ -63,7 +63,7 @@ func (c *Checker) answerDescriptors(ctx context.Context, w *work, p *plan, q *De
 	a.finish(q, limits, p, spent)
 }
 
-// applyAlone appends the decision on an enforced limit that has a call of its own.
+// applyAlone appends the decision on an enforced limit with a separate call.
 func (c *Checker) applyAlone(ctx context.Context, a *Answer, limits []plannedLimit, call *limiter.Call) {
 	l, op := &limits[0], call.Request.Op
 	la := l.answer(call)
@@ -98,8 +98,8 @@ func (c *Checker) applyAlone(ctx context.Context, a *Answer, limits []plannedLim
 	a.Limits = append(a.Limits, la)
 }
 
-// decideAlone completes the verdict by the enforced limits that have calls of their own. Quotas deny
-// only if all quotas of the call do.
+// decideAlone completes the verdict with the enforced limits that have separate calls. Quotas deny only if all quotas
+// of the call do.
 func (a *Answer) decideAlone(p *plan, alone []plannedLimit) {
 	answers, over := a.Limits[p.enforced:], false
 	for i := range alone {
@@ -157,7 +157,7 @@ func (a *DescriptorAnswer) finish(q *DescriptorQuestion, limits []plannedLimit, 
 		case la.Shadow && st.Over:
 			st.Remaining, st.Over = 0, false
 		case st.Limit < p.enforced && l.weight > 0 && la.Known:
-			// Of several descriptors of a bucket those are over that do not fit with the earlier ones.
+			// If several descriptors share a bucket, those that do not fit with the earlier ones are over the limit.
 			units := q.Descriptors[i].units(q.Look)
 			upTo, last := l.weight-l.after, l.after == 0 && units > 0
 			if spent {

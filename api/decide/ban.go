@@ -5,13 +5,13 @@ import (
 	"sluice/rules/match"
 )
 
-// A ban is an ask of its own, behind that of the rule's limit whose denials it counts; see
-// limiter.BanLimit. An answer shows both as one limit.
+// A ban is a separate ask that follows the ask of the rule's limit, whose denials it counts; see limiter.BanLimit. An
+// answer shows both as one limit.
 
 // plannedBan is the ban of a limit.
 type plannedBan struct {
-	ban      *limiter.Limit // its limit, whose ask follows that of the limit; nil for none
-	lifts    bool           // only that ask is sent
+	ban      *limiter.Limit // the limit of the ban, whose ask follows the ask of the limit; nil for none
+	lifts    bool           // only the ask of the ban is sent
 	banLooks bool           // it counts no denial
 }
 
@@ -34,7 +34,7 @@ func (p *plannedLimit) banAsk() limiter.Ask {
 	return limiter.Ask{Key: limiter.BanKey(p.key), Limit: *p.ban, Look: p.banLooks}
 }
 
-// decided sets the decision of a limit from those of its call, without its ban.
+// decided sets the decision of a limit from the decisions of its call, without its ban.
 func (p *plannedLimit) decided(la *LimitAnswer, decisions []limiter.Decision) {
 	if p.lifts {
 		la.Decision = limiter.Decision{Allowed: true, Limit: la.Limit.Capacity(), Rate: la.Limit.Rate()}
@@ -43,7 +43,7 @@ func (p *plannedLimit) decided(la *LimitAnswer, decisions []limiter.Decision) {
 	la.Decision, la.Known = decisions[p.ask], true
 }
 
-// addBan adds the decision of a limit's ban to that of the limit.
+// addBan adds the decision of a limit's ban to the decision of the limit.
 func (p *plannedLimit) addBan(la *LimitAnswer, decisions []limiter.Decision) {
 	if p.ban == nil || p.lifts {
 		return

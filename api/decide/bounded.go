@@ -9,9 +9,8 @@ import (
 	"sluice/limiter"
 )
 
-// bounded is a limiter.Bounded: context.WithTimeout, but the timer starts only when Done is
-// called. A store that watches deadlines by itself never calls it, and a timer for each
-// check would cost a tenth of the check.
+// bounded is a limiter.Bounded: context.WithTimeout, but the timer starts only when Done is called. A store that
+// watches deadlines with its own timer never calls it, and a timer for each check would cost a tenth of the check.
 type bounded struct {
 	context.Context // the caller's
 	bound           limiter.Bound
@@ -25,11 +24,11 @@ type bounded struct {
 var _ limiter.Bounded = (*bounded)(nil)
 
 // The patience of a caller is how long it waits for an answer. A request waits for its turn for four fifths of it; the
-// rest is for the way back, so that the caller has a denial in hand before it decides by itself.
+// rest is for the way back, so that the caller receives a denial before it stops waiting.
 const (
-	// DefaultPatience is that of a caller that does not say how long it waits. The examples for gateways wait as long.
+	// DefaultPatience is the patience of a caller that does not state one. The examples for gateways wait as long.
 	DefaultPatience = 100 * time.Millisecond
-	// MaxPatience is the longest that counts: a longer queue only moves the wait.
+	// MaxPatience is the longest patience that counts: a longer queue only moves the wait.
 	MaxPatience  = time.Second
 	turnOfFifths = 4
 )
@@ -54,14 +53,14 @@ type callerWait struct {
 type patienceKey struct{}
 
 // WithPatience returns a context for requests of a caller that waits for d from now on, 0 < d <= MaxPatience. Like a
-// deadline of ctx, it bounds a request as a whole.
+// deadline of ctx, it bounds the whole request.
 func WithPatience(ctx context.Context, d time.Duration) context.Context {
 	return withPatience(ctx, callerWait{until: time.Now().Add(d), hard: true}) //nolint:forbidigo // see within
 }
 
-// WithGatewayPatience is WithPatience where clients of the caller might have set d, because gateways pass headers on.
-// It only shortens the wait for a turn, so that a client can neither cut the store short, which would let a fail mode
-// decide, nor make a request outlast its gateway.
+// WithGatewayPatience is WithPatience for a d that clients of the caller might have set, because gateways pass headers
+// on. It only shortens the wait for a turn, so that a client can neither cut the store short, which would let a fail
+// mode decide, nor make a request outlast its gateway.
 func WithGatewayPatience(ctx context.Context, d time.Duration) context.Context {
 	d = min(d, DefaultPatience)
 	return withPatience(ctx, callerWait{until: time.Now().Add(d)}) //nolint:forbidigo // see within
@@ -71,7 +70,7 @@ func withPatience(ctx context.Context, p callerWait) context.Context {
 	return context.WithValue(ctx, patienceKey{}, p)
 }
 
-// within bounds ctx by d from now, and by what its caller waits. The caller calls release when done with it.
+// within bounds ctx by d from now, and by the patience of its caller. The caller calls release afterwards.
 func (c *Checker) within(ctx context.Context, d time.Duration) *bounded {
 	start := time.Now() //nolint:forbidigo // a deadline of sockets and timers, which know no other clock
 	b := limiter.Bound{Start: start, Deadline: start.Add(d), Canceled: ctx.Done()}

@@ -39,8 +39,8 @@ type CheckerOptions struct {
 	// records what they admitted. Its local store must be Local. If nil, each node enforces the
 	// whole limit and starts with empty buckets.
 	Ledger *Ledger
-	// Timeout is the time for a request. The store has it less the reserve for the answer; see
-	// maxReserve. 0 means DefaultTimeout, a negative value no bound but that of the caller.
+	// Timeout is the time for a request. The store gets it less the reserve for the answer; see maxReserve. 0 means
+	// DefaultTimeout, a negative value no bound except the deadline of the caller.
 	Timeout time.Duration
 	// Patience is how long a caller waits who does not say so, at most MaxPatience. 0 means DefaultPatience.
 	Patience time.Duration
@@ -57,7 +57,7 @@ type CheckerOptions struct {
 	// Now is the wall clock, for durations and for the schedules of rules. Buckets use the
 	// clock of the store. Required.
 	Now func() time.Time
-	// Observe is told of every decision. It may be nil.
+	// Observe receives every decision. It may be nil.
 	Observe Observer
 	// Trace records decisions as spans. If nil, nothing is recorded.
 	Trace Tracer
@@ -152,10 +152,10 @@ func (c *Checker) do(ctx context.Context, q *Question, a *Answer) error {
 	return nil
 }
 
-// DoAll answers many takes or peeks, each by itself, with one call of the store. as has the
-// length of qs. All of them see the same set. The error is ErrNoSet, or that of ctx if the
-// caller left before the store was called; then nothing is spent. large is called once, before anything is spent, if
-// more than LargeBatch limits apply; its error ends the call too. A nil func admits any number.
+// DoAll answers many takes or peeks, independently, with one call of the store. as and qs have the same length. All of
+// them see the same set. The error is ErrNoSet, or the error of ctx if the caller left before the store was called;
+// then nothing is spent. large is called once, before anything is spent, if more than LargeBatch limits apply; its
+// error ends the call too. A nil func admits any number.
 func (c *Checker) DoAll(ctx context.Context, qs []Question, as []Answer, large func() error) error {
 	if c.opt.Trace == nil {
 		return c.doAll(ctx, qs, as, large)
@@ -203,8 +203,8 @@ func (c *Checker) doAll(ctx context.Context, qs []Question, as []Answer, large f
 	return nil
 }
 
-// decide makes the one call of the store, and a second one for requests that elastic limits
-// may allow after all, or for quotas beside other limits.
+// decide makes the one call of the store, and a second one for requests that elastic limits may still allow, or for
+// quotas together with other limits.
 func (c *Checker) decide(ctx context.Context, w *work) {
 	calls := w.calls
 	if timeout := c.timeout(calls); timeout > 0 && len(calls) > 0 {
@@ -280,7 +280,8 @@ func (c *Checker) answer(ctx context.Context, w *work, p *plan, a *Answer) error
 	return nil
 }
 
-// observeFailure tells the observer that the store failed, or had no turn for an operation, where no fail mode decides.
+// observeFailure reports to the observer that the store failed or was overloaded in an operation that no fail mode
+// decides.
 func (c *Checker) observeFailure(err error) {
 	if isOverload(err) {
 		c.opt.Observe.ObserveOverload(false) // only takes and looks are impatient

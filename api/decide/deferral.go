@@ -46,10 +46,10 @@ func (c *Checker) observeDeferral(rule, what, reason string, n int) {
 	}
 }
 
-// postpone puts a denied request into the queue of the rule that decided, if every limit that
-// denied it defers, the store decided all of them, and waiting can help. It has a timeout of its
-// own, as long as that of a check. If the outcome is unknown, the request is withdrawn; while that
-// does not succeed within another such timeout, the answer is a deferral without a ticket.
+// postpone puts a denied request into the queue of the rule that decided, if every limit that denied it defers, the
+// store decided all of them, and waiting can help. It has a separate timeout, as long as the timeout of a check. If the
+// outcome is unknown, the request is withdrawn; while that does not succeed within another such timeout, the answer is
+// a deferral without a ticket.
 func (c *Checker) postpone(ctx context.Context, q *Question, limits []plannedLimit, a *Answer) {
 	rule := deferring(limits, a)
 	if rule == nil {

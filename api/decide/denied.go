@@ -8,8 +8,8 @@ import (
 	"sluice/rules"
 )
 
-// A grant that was denied where the limits permit its caller to decide is no decision about a request: the caller
-// asks ahead, and for many at once. What it denies by itself meanwhile counts when it reports that.
+// If the limits permit the caller of a grant to decide, a denied grant is no decision about a request: the caller asks
+// ahead, and for many requests at once. The requests that it then denies count when it reports them.
 
 // ErrNothingCharged means that a settle has a weight or fields, and its reservation is of a denied grant.
 var ErrNothingCharged = errors.New("the reservation is of a denied grant, for which nothing was charged")
@@ -40,7 +40,7 @@ func (c *Checker) settleDenials(r *reservation, start time.Time, s *Settlement, 
 		la.Decision = limiter.Decision{Allowed: i != a.Strictest, Limit: ask.Limit.Capacity(), Rate: ask.Limit.Rate()}
 		la.Decision.SetRoom(la.Decision.Limit - r.used[i])
 		la.name(set, ask)
-		la.Notify = nil // the use is that of the grant
+		la.Notify = nil // the use belongs to the grant
 		a.Limits = append(a.Limits, la)
 		if s.Decisions != nil && s.Decisions.Denied > 0 {
 			n := s.Decisions.Denied

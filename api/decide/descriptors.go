@@ -14,8 +14,8 @@ import (
 // MaxDescriptors is the most descriptors of a call. The faces refuse calls with more.
 const MaxDescriptors = 64
 
-// DescriptorQuestion is one call of Envoy: several descriptors of a domain, each with a rule of its own. They are taken
-// together or not at all, except for reports; see AskedDescriptor. Domain must not be empty.
+// DescriptorQuestion is one call of Envoy: several descriptors of a domain, each with its rule. They are taken together
+// or not at all, except for reports; see AskedDescriptor. Domain must not be empty.
 type DescriptorQuestion struct {
 	Domain string
 	// Descriptors are at most MaxDescriptors.
@@ -24,7 +24,7 @@ type DescriptorQuestion struct {
 	Look bool
 	// Origin is for records only.
 	Origin Origin
-	// Gone is that of Question.
+	// Gone is as in Question.
 	Gone *atomic.Bool
 }
 
@@ -55,8 +55,8 @@ type SentLimit struct {
 	Window int64
 }
 
-// DescriptorAnswer is the answer to a DescriptorQuestion. The embedded Answer is that of the call as a whole: its
-// verdict, and the limits from which headers and bodies for the client are made.
+// DescriptorAnswer is the answer to a DescriptorQuestion. The embedded Answer concerns the whole call: its verdict, and
+// the limits from which headers and bodies for the client are made.
 type DescriptorAnswer struct {
 	Answer
 	// Statuses has one element for each descriptor, in order.
@@ -94,20 +94,20 @@ const (
 	StateLimited
 )
 
-// DoDescriptors answers a call. The error is ErrNoSet: a caller like Envoy lets every request pass
-// after an error, so limits that the store cannot decide are decided by their fail modes, those for which it has no
-// turn deny, and refunds that fail are only counted. It keeps nothing of q. The slices of a are reused.
+// DoDescriptors answers a call. The error is ErrNoSet: a caller like Envoy lets every request pass after an error, so
+// fail modes decide limits that the store cannot decide, limits deny while the store is overloaded, and failed refunds
+// are only counted. It keeps no part of q. The slices of a are reused.
 //
-// What the descriptors ask for is decided in groups:
+// The descriptors are decided in groups:
 //
 //   - Takes are made together or not at all, in one request to the store. Descriptors of one
 //     bucket are added up.
-//   - A report (see AskedDescriptor.Explicit) is charged by itself, whatever becomes of the others.
-//     It is over its limit if it did not fit. Then the call is denied, and its takes are undone.
-//   - Negative addends are given back by themselves, and are never over a limit.
-//   - Quotas are taken by themselves where there is room, after the takes and only if these
-//     were allowed. They are over their limits if all quotas of the call are; then the takes are undone.
-//   - Shadow rules and candidates are decided by themselves and are never over a limit.
+//   - A report (see AskedDescriptor.Explicit) is charged independently of the other descriptors. It is over its limit
+//     if it did not fit. Then the call is denied, and its takes are undone.
+//   - Negative addends are given back independently, and are never over a limit.
+//   - Quotas are taken independently where there is room, after the takes and only if the takes were allowed. They are
+//     over their limits if all quotas of the call are; then the takes are undone.
+//   - Shadow rules and candidates are decided independently and are never over a limit.
 func (c *Checker) DoDescriptors(ctx context.Context, q *DescriptorQuestion, a *DescriptorAnswer) error {
 	if c.opt.Trace == nil {
 		return c.doDescriptors(ctx, q, a)

@@ -9,7 +9,7 @@ import (
 	"sluice/rules/match"
 )
 
-// Part is one of several questions that are decided together, each by itself.
+// Part is one of several questions that one call of the store decides independently.
 type Part struct {
 	Question *Question
 	Answer   *Answer
@@ -26,8 +26,9 @@ type Panic struct {
 // Error implements error.
 func (p *Panic) Error() string { return fmt.Sprint("panic: ", p.Value) }
 
-// DoEach answers questions of different callers with one call of the store, each as Do answers it: an error is that of
-// its question only. All of them see the same set. The caller's wait in ctx is that of all of them. It makes no spans.
+// DoEach answers questions of different callers with one call of the store, each as Do answers it: an error concerns
+// only its question. All of them see the same set. The wait of the caller in ctx applies to all of them. It makes no
+// spans.
 func (c *Checker) DoEach(ctx context.Context, parts []Part) {
 	w := c.work()
 	start, lost := c.opt.Now(), c.lost()

@@ -8,7 +8,7 @@ import (
 	"sluice/rules/match"
 )
 
-// DescriptorPart is one of several calls of descriptors that are decided together, each by itself.
+// DescriptorPart is one of several calls of descriptors that one call of the store decides independently.
 type DescriptorPart struct {
 	Question *DescriptorQuestion
 	Answer   *DescriptorAnswer
@@ -17,9 +17,9 @@ type DescriptorPart struct {
 }
 
 // DoDescriptorsEach answers calls of different callers with one call of the store, each as DoDescriptors answers it: an
-// error is that of its call only. All of them see the same set. The caller's wait in ctx is that of all of them.
+// error concerns only its call. All of them see the same set. The wait of the caller in ctx applies to all of them.
 func (c *Checker) DoDescriptorsEach(ctx context.Context, parts []DescriptorPart) {
-	if c.opt.Trace != nil { // each has a span of its own, which the call of the store belongs to
+	if c.opt.Trace != nil { // each call needs its own span, to which the call of the store belongs
 		for i := range parts {
 			parts[i].Err = c.DoDescriptors(ctx, parts[i].Question, parts[i].Answer)
 		}

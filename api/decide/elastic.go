@@ -15,7 +15,7 @@ const attempts = 4
 // millionthsOfPercent converts the share of a pool to the unit of reports.
 const millionthsOfPercent = 10_000
 
-// plannedThrottle says what a soft or elastic limit admits above it.
+// plannedThrottle says what a soft or elastic limit admits beyond its count.
 type plannedThrottle struct {
 	// spare is the number of units admitted above the limit: always if it is soft, while its
 	// pool has room if it is elastic.
@@ -125,7 +125,7 @@ func (c *Checker) prepareRetry(w *work, r retry, attempt int32) {
 	w.repeat(call, r)
 }
 
-// meter reports whether the limit is that of a meter, which denies nothing: its bucket counts up to limiter.MaxExact.
+// meter reports whether the limit belongs to a meter, which denies nothing: its bucket counts up to limiter.MaxExact.
 func (p *plannedLimit) meter() bool { return p.rule != nil && p.rule.Rule.IsMeter() }
 
 // repeat plans another attempt at a call.
@@ -163,7 +163,7 @@ func (c *Checker) requireRoom(p *plannedPool, l *plannedLimit) bool {
 	return true
 }
 
-// acceptRetry replaces the result of a call with that of another attempt.
+// acceptRetry replaces the result of a call by the result of another attempt.
 func (c *Checker) acceptRetry(w *work, i int, attempt int32) {
 	again, r := &w.again[i], w.retried[i]
 	call := &w.calls[r.call]
@@ -192,7 +192,7 @@ func (c *Checker) acceptRetry(w *work, i int, attempt int32) {
 func (p *plannedLimit) subtractSpare(la *LimitAnswer, op limiter.Op, said bool, pool *limiter.Decision) {
 	d := &la.Decision
 	spare := d.Limit - la.Limit.Capacity() // 0 for an elastic limit that was not raised
-	if spare <= 0 || p.spare == 0 {        // a replayed answer has the limit of the first request
+	if spare <= 0 || p.spare == 0 {        // a replayed answer shows the limit of the first request
 		return
 	}
 	left := d.Remaining

@@ -21,8 +21,8 @@ type Explanation struct {
 // ConsideredRule describes whether and how one rule applies to the request.
 type ConsideredRule struct {
 	match.Considered
-	// Bucket is the rule's bucket and Candidate that of its candidate, nil if the rule does not
-	// apply or has none.
+	// Bucket is the rule's bucket and Candidate the bucket of its candidate, nil if the rule does not apply or has
+	// none.
 	Bucket, Candidate *ConsideredLimit
 	// Pool is the state of the rule's pool, nil if the rule does not apply or has none.
 	Pool *PoolShare
@@ -73,8 +73,8 @@ type PoolShare struct {
 	PoolState
 }
 
-// Explain answers a question like Do with a peek, and lists the rules that were considered in
-// the same set; none for a direct question. Errors are those of Do.
+// Explain answers a question like Do with a peek, and lists the rules that were considered in the same set; none for a
+// direct question. It returns the same errors as Do.
 func (c *Checker) Explain(ctx context.Context, q *Question) (*Explanation, error) {
 	w := c.work()
 	defer w.release()
@@ -168,8 +168,8 @@ type ExplainedDescriptor struct {
 	Bucket *ConsideredLimit
 }
 
-// ExplainDescriptors answers a call like DoDescriptors with a look, and explains the rule of each descriptor. Errors
-// are those of DoDescriptors.
+// ExplainDescriptors answers a call like DoDescriptors with a look, and explains the rule of each descriptor. It
+// returns the same errors as DoDescriptors.
 func (c *Checker) ExplainDescriptors(ctx context.Context, q *DescriptorQuestion) (*DescriptorExplanation, error) {
 	set := c.opt.Sets.Load()
 	if set == nil {

@@ -10,13 +10,12 @@ import (
 	"sluice/rules"
 )
 
-// degrade decides the enforced limits of a take or peek, or the one limit of a report, by their
-// fail modes, because the store could not. Open allows, closed denies with status 503, and local
-// lets this node's own store decide, by the node's share of the limit if there is a Ledger. If any
-// limit is closed, the request is denied. Otherwise the local limits decide, all or nothing. An
-// override that blocks always denies, because that needs no store. Limits that the store has decided nevertheless
-// (limiter.Result.Rest) are not up to fail modes. If the store only had no turn for the request, no fail mode decides:
-// see overload.
+// degrade applies the fail modes to the enforced limits of a take or peek, or to the limit of a report, because the
+// store could not. Open allows, closed denies with status 503, and local lets this node's own store decide, by the
+// node's share of the limit if there is a Ledger. If any limit is closed, the request is denied. Otherwise the local
+// limits decide, all or nothing. An override that blocks always denies, because that needs no store. Fail modes do not
+// apply to limits that the store has still decided (limiter.Result.Rest). If the store was only overloaded, no fail
+// mode decides: see overload.
 func (c *Checker) degrade(ctx context.Context, a *Answer, limits []plannedLimit, failed *limiter.Call) {
 	if isOverload(failed.Err) {
 		a.overload(limits, failed)
@@ -127,7 +126,7 @@ func (c *Checker) decideLocally(ctx context.Context, a *Answer, limits []planned
 		if la := &a.Limits[i]; la.Degraded == rules.FailLocal {
 			ask := limits[i].asked(failed)
 			la.Limit, ask.Limit = c.opt.Ledger.share(la.Limit), c.opt.Ledger.share(ask.Limit)
-			if part := failed.Result.Part(limits[i].ask); part != nil { // other regions decide by themselves too
+			if part := failed.Result.Part(limits[i].ask); part != nil { // other regions also decide by their fail modes
 				la.Limit, ask.Limit = la.Limit.Share(part.Holders), ask.Limit.Share(part.Holders)
 			}
 			ask.Former = c.opt.Ledger.shareOf(ask.Former)
@@ -172,9 +171,9 @@ func (c *Checker) decideLocally(ctx context.Context, a *Answer, limits []planned
 }
 
 // releaseLocally releases the oldest lease of one limit with fail mode local in this node's own store, because the
-// counter store could not: the takes of an outage are there, and copies of those before it. Otherwise the node's share
-// would be used up until their window ends. It reports whether it did so. A lease that is also in the counter store
-// ends there after its window. A store that only had no turn is no outage: the takes are there.
+// counter store could not: this node's store holds the takes of an outage and copies of earlier ones. Otherwise the
+// node's share would be used up until their window ends. It reports whether it did so. If the lease is also in the
+// counter store, it ends there after its window. An overloaded store is no outage: it holds the takes.
 func (c *Checker) releaseLocally(ctx context.Context, l *plannedLimit, failed *limiter.Call) (limiter.Decision, bool) {
 	if failed.Request.Op != limiter.OpRelease || l.failMode != rules.FailLocal || c.opt.Local == nil ||
 		isOverload(failed.Err) {
@@ -189,8 +188,8 @@ func (c *Checker) releaseLocally(ctx context.Context, l *plannedLimit, failed *l
 	return res.Limits[0], true
 }
 
-// oweAll records in the Ledger what the local limits admitted without the counter store. What the store may have taken
-// is not charged again, unless it was sent to a home in another region, where it is given back.
+// oweAll records in the Ledger what the local limits admitted without the counter store. Units that the store may have
+// taken are not charged again, unless they were sent to a home in another region, which gives them back.
 func (c *Checker) oweAll(a *Answer, limits []plannedLimit, failed *limiter.Call, shares []limiter.Ask, now int64) {
 	var se *limiter.StoreError
 	unknown := !errors.As(failed.Err, &se) || se.Unknown

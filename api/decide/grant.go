@@ -10,8 +10,8 @@ import (
 	"sluice/rules/match"
 )
 
-// A grant is a reserve of several equal requests, which its caller may decide by itself: what it may spend is charged
-// before the answer. docs/hotkeys.md has the argument why that never exceeds a limit.
+// A grant is a reserve of several equal requests, which its caller then decides in its memory: the units that it may
+// spend are charged before the answer. docs/hotkeys.md explains why that never exceeds a limit.
 
 const (
 	// MaxTimes is the largest number of requests that a reserve can ask for.
@@ -137,7 +137,7 @@ func (c *Checker) takeGrant(ctx context.Context, w *work, p *plan) {
 		call.Err = c.opt.Store.Do(ctx, &call.Request, &call.Result)
 	}
 	if call.Err == nil && !call.Result.Allowed { // reported as the denial of one request
-		none := n > 1 && w.room(p, &call.Result) == 0 && !w.drains(p) // what drains is worth waiting for more of it
+		none := n > 1 && w.room(p, &call.Result) == 0 && !w.drains(p) // in a bucket that drains, it is worth waiting for more units
 		w.multiply(p, 1)
 		if none {
 			c.whenOne(ctx, call)
@@ -223,8 +223,8 @@ func (c *Checker) drainingGrant(ctx context.Context, w *work, p *plan) int64 {
 	return min(n, w.room(p, &res), MaxTimes)
 }
 
-// spendWithin returns for how long the grant that the store has allowed may be spent, and whether it shrinks. If the
-// store has denied, it returns for how long the caller may deny.
+// spendWithin returns the time for which the allowed grant may be spent, and whether it shrinks. If the store has
+// denied, it returns the time for which the caller may deny.
 func (w *work) spendWithin(p *plan) (within int64, shrinks bool) {
 	within = maxSpendWithin
 	res := &w.calls[p.from].Result
@@ -243,7 +243,7 @@ func (w *work) spendWithin(p *plan) (within int64, shrinks bool) {
 }
 
 // holds reports whether the same rules with the same limits apply from one instant of the wall clock until another, a
-// second later at most. Life spans may be as short as they like. A window of a schedule has a minute at least, so the
+// second later at most. Life spans may be arbitrarily short. A window of a schedule lasts at least a minute, so the
 // limit at the end shows whether one begins or ends, and overrides only end.
 func (*Checker) holds(ctx context.Context, w *work, p *plan, set *match.Set, since, until time.Time) bool {
 	var err error

@@ -121,7 +121,7 @@ func (c *Checker) lease(ctx context.Context, op limiter.Op, token string, from *
 	set := c.opt.Sets.Load()
 	var id string
 	for _, call := range append(shared, local...) {
-		if id == "" { // that of the enforced limits, which come first
+		if id == "" { // the id of the enforced limits, which come first
 			id = call.Request.ID
 		}
 		if call.Err != nil {
@@ -211,8 +211,8 @@ func parseLease(token string, op limiter.Op) (shared, local []limiter.Call, err 
 	return shared, local, nil
 }
 
-// isLeaseKey reports whether a key is that of a bucket of leases, so that a forged token cannot
-// reach buckets of another kind.
+// isLeaseKey reports whether a key names a bucket of leases, so that a forged token cannot reach buckets of another
+// kind.
 func isLeaseKey(key string) bool {
 	if !strings.HasPrefix(key, "{") || !strings.HasSuffix(key, "|"+limiter.Concurrency.Kind()) ||
 		strings.Count(key, "|") != 2 {

@@ -15,15 +15,15 @@ const maxDebts = 100_000
 
 // LedgerOptions configure a Ledger.
 type LedgerOptions struct {
-	// Local is this node's own store, which decides for fail mode local. Required. It is the
-	// same as that of the Checker.
+	// Local is this node's own store, which decides for fail mode local. Required. It is the same store as
+	// Checker.Local.
 	Local limiter.Store
 	// Nodes is the number of live nodes, each of which enforces its share of a limit. If nil,
 	// this node is the only one.
 	Nodes func() int
 	// Now is the wall clock, the same as that of the local store. Required.
 	Now func() time.Time
-	// MaxDebts bounds the buckets that wait to be reconciled, 100,000 if 0.
+	// MaxDebts is the largest number of buckets that wait to be reconciled, 100,000 if 0.
 	MaxDebts int
 }
 
@@ -65,8 +65,8 @@ type LedgerStats struct {
 	Pending int64
 }
 
-// debt is the units that one bucket has admitted while the counter store was unavailable. They
-// are charged to a state of their own, in which they drain and expire like in the algorithm.
+// debt is the units that one bucket has admitted while the counter store was unavailable. They are charged to a
+// separate state, in which they drain and expire as in the algorithm.
 type debt struct {
 	key   limiter.Key
 	limit limiter.Limit // as the counter store enforces it
@@ -122,8 +122,8 @@ func (l *Ledger) shareOf(limit *limiter.Limit) *limiter.Limit {
 	return &share
 }
 
-// mirror repeats in memory what the counter store has done to limits with fail mode local. Its
-// failures do not matter: at worst an outage begins with an emptier bucket.
+// mirror repeats in memory the operations of the counter store on limits with fail mode local. Its failures do not
+// matter: at worst an outage begins with an emptier bucket.
 func (l *Ledger) mirror(limits []plannedLimit, call *limiter.Call) {
 	if l == nil || call.Result.Replayed {
 		return

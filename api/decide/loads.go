@@ -23,9 +23,8 @@ type LoadBoard interface {
 	Get(ctx context.Context, pools []string) (millionths []int64, left []time.Duration, err error)
 }
 
-// Loads holds the load of pools that the fleet reports, as known to this node. Reports expire,
-// also while the board is unavailable. It is safe for concurrent use. A nil Loads has no
-// reports.
+// Loads holds the load of pools that the fleet reports, as known to this node. Reports expire even while the board is
+// unavailable. It is safe for concurrent use. A nil Loads has no reports.
 type Loads struct {
 	board LoadBoard
 	now   func() time.Time
@@ -92,8 +91,8 @@ func (l *Loads) Follow(ctx context.Context, pools func() []string) {
 	}
 }
 
-// refresh replaces the reports with those on the board for the existing pools. Reports that
-// were made here during the read are newer and stay.
+// refresh replaces the reports by the reports on the board for the existing pools. Reports that this node made during
+// the read are newer and stay.
 func (l *Loads) refresh(ctx context.Context, pools []string) {
 	l.mu.RLock()
 	before := l.count

@@ -110,16 +110,16 @@ type Lump struct {
 	// Life is for how many ms from Sent the lump may be spent, so that its units count the same as if they were charged
 	// when they are spent; 0 for a bucket that drains.
 	Life int64
-	// Sent is that of the LumpWant with which the units were charged.
+	// Sent is copied from the LumpWant with which the units were charged.
 	Sent int64
-	// RetryAfter is that of a denial, ms.
+	// RetryAfter is the wait after a denial, ms.
 	RetryAfter int64
 
 	ask limiter.Ask
 	id  string
 }
 
-// LumpWant is what TakeLump is asked for.
+// LumpWant describes the lump that TakeLump should charge.
 type LumpWant struct {
 	// Units are wanted, or all that are left if these are at least Least.
 	Units, Least int64
@@ -140,20 +140,19 @@ type LumpDoubt struct {
 	sent int64
 }
 
-// repeats reports whether the take can be repeated as one of ask, for units of which all count the same.
+// repeats reports whether the take can be repeated as a take of ask, whose units all count in the same way.
 func (d *LumpDoubt) repeats(ask *limiter.Ask, sent int64) bool {
 	return d != nil && d.ask.Key == ask.Key && d.ask.Limit == ask.Limit && sent-d.sent < limiter.ReplayWindow/2
 }
 
-// TakeLump charges a lump. No fail mode decides: an error means that there is no lump. Its units may be charged then,
-// which the doubt stands for: the next TakeLump gets them, or gives them back if the rule has changed meanwhile or they
-// are old.
+// TakeLump charges a lump. No fail mode decides: an error means that there is no lump. Its units may still be charged;
+// the doubt represents them: the next TakeLump gets them, or gives them back if the rule has changed or they are old.
 func (c *Checker) TakeLump(ctx context.Context, r *LumpRule, w *LumpWant) (Lump, *LumpDoubt, error) {
 	ctx, release := c.lumpContext(ctx)
 	defer release()
 	ask, least := limiter.Ask{Key: r.Key, Limit: r.Limit, Weight: w.Units, Former: r.former}, w.Least
 	instant := r.Limit.Algorithm.Traits().Instant
-	if instant { // its state forgets what is above the burst, so it is charged for a moment
+	if instant { // its state drops units above the burst, so it is charged for a moment
 		ask.Weight, least = w.Units+w.Free, least+w.Free
 	} else {
 		ask.Limit.Burst -= min(w.Free, ask.Limit.Burst)
@@ -198,7 +197,7 @@ func (c *Checker) TakeLump(ctx context.Context, r *LumpRule, w *LumpWant) (Lump,
 	return l, nil, nil
 }
 
-// takeLump asks the store for the units of a take. With an error, it returns the take that may have been charged.
+// takeLump takes the units of a lump from the store. With an error, it returns the take that may have been charged.
 func (c *Checker) takeLump(ctx context.Context, take *LumpDoubt, w *LumpWant) (limiter.Result, *LumpDoubt, error) {
 	req := limiter.Request{Op: limiter.OpTake, ID: take.id, Keep: w.Keep, Asks: []limiter.Ask{take.ask}}
 	var res limiter.Result

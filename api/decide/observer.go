@@ -8,9 +8,8 @@ import (
 	"sluice/rules"
 )
 
-// Observer is told what the engine does: for metrics, for the figures of the fleet, for logs.
-// Many goroutines call its methods during checks, so they must be fast, must not block and
-// cannot fail.
+// Observer receives the actions of the engine: for metrics, for the statistics of the fleet, for logs. Many goroutines
+// call its methods during checks, so they must be fast, must not block and cannot fail.
 //
 // A type that needs only some events embeds NopObserver. One that must not miss any implements
 // all methods itself, so that the compiler reports new ones.
@@ -19,16 +18,15 @@ type Observer interface {
 	// peeks, after the answer is complete and before it is sent. It is not called for Explain
 	// and Buckets, which serve people.
 	ObserveDecision(d *Decision)
-	// ObserveUnits is called with the result for the units of one limit of a take or charge,
-	// and for units that a refund, a release or a settlement gave back.
+	// ObserveUnits receives the result for the units of one limit of a take or charge, and the units that a refund, a
+	// release or a settlement gave back.
 	ObserveUnits(u Units)
-	// ObserveDoubt is called with units of one limit that the counter store may have spent
-	// although its response was lost.
+	// ObserveDoubt receives units of one limit that the counter store may have spent although its response was lost.
 	ObserveDoubt(d Doubt)
 	// ObserveDegraded is called for one limit that the counter store could not decide.
 	ObserveDegraded(d Degraded)
-	// ObserveOverload is called for a request that the counter store had no turn for: a take or peek that was denied for
-	// that, or another operation that failed. impatient: a limit says deny, so that it did not wait.
+	// ObserveOverload is called for a request that failed because the counter store was overloaded: a take or peek that
+	// was denied, or another operation that failed. impatient: a limit says deny, so it did not wait.
 	ObserveOverload(impatient bool)
 	// ObserveDeferral is called when the state of deferred requests changes.
 	ObserveDeferral(d Deferral)
@@ -50,11 +48,11 @@ type Decision struct {
 	// Outcome is the result of a take or charge to which an enforced limit applied
 	// (OutcomeAdmitted and so on), and By what decided it. Otherwise both are "".
 	Outcome, By string
-	// ID is the id under which the store has the operation, "" if it has none.
+	// ID is the id under which the store records the operation, "" if there is none.
 	ID     string
 	Origin Origin
-	// Lease: nothing was decided about a request. Its caller decides those that were charged, or denies while none is
-	// left, and reports that when it settles.
+	// Lease: no request was decided. The caller decides the charged requests, or denies while none is left, and reports
+	// its decisions when it settles.
 	Lease bool
 	// Settled is what a settle asked for, nil for other operations.
 	Settled *Settlement
@@ -91,7 +89,7 @@ type Deferral struct {
 	// dropped, full or unavailable for refused, and "" for the others.
 	What, Reason string
 	Count        int
-	// Err is the error of an unavailable queue, of which the outcome may be unknown; nil otherwise.
+	// Err is the error of an unavailable queue, whose outcome may be unknown; nil otherwise.
 	Err error
 }
 
@@ -117,7 +115,7 @@ const (
 	ByStore = "store"
 	// ByLimit is the counter store, denying.
 	ByLimit = "limit"
-	// ByCaller is the caller, from what was granted to it before.
+	// ByCaller means that the caller decided, from units that were granted to it before.
 	ByCaller = "caller"
 )
 

@@ -10,10 +10,11 @@ const (
 
 // Origin says where a question came from. It decides nothing.
 type Origin struct {
-	// Face is where it came in: http, or that of a gateway or of Envoy. It is not what the caller sent.
+	// Face is the endpoint that received the request: http, or the name of an endpoint for a gateway or Envoy. The
+	// caller does not set it.
 	Face string
-	// UserAgent is that of the client's request, and TraceID the id of its trace; "" if unknown. Longer ones than
-	// MaxUserAgent and MaxTraceID are cut where they are recorded.
+	// UserAgent is the user agent of the client's request, and TraceID the id of its trace; "" if unknown. They are cut
+	// to MaxUserAgent and MaxTraceID where they are recorded.
 	UserAgent, TraceID string
 }
 
@@ -32,7 +33,7 @@ func TraceOf(traceparent string) string {
 		return ""
 	case version == "ff" || rest != "" && rest[0] != '-':
 		return ""
-	case version == "00" && (rest != "" || flags > "03"): // as OpenTelemetry does, so that spans have the same trace
+	case version == "00" && (rest != "" || flags > "03"): // as OpenTelemetry does, so that spans belong to the same trace
 		return ""
 	}
 	return id

@@ -8,9 +8,9 @@ import (
 // isOverload reports whether the store answers and only had no turn for a request in time, so that nothing was sent.
 func isOverload(err error) bool { return err != nil && limiter.CauseOf(err) == limiter.CauseOverload }
 
-// overload denies a take or peek that had no turn. Nobody has looked at its limits, so none of them has figures or
-// denies by itself, and no fail mode decides, because the store is not unavailable. An override that blocks denies
-// nevertheless, because that needs no store.
+// overload denies a take or peek because the store is overloaded. The store has not evaluated the limits, so none of
+// them has figures or denies, and no fail mode decides, because the store is available. An override that blocks still
+// denies, because that needs no store.
 func (a *Answer) overload(limits []plannedLimit, failed *limiter.Call) {
 	a.Verdict, a.Strictest, a.Impatient = Overloaded, -1, failed.Request.Impatient
 	for i := range limits {
@@ -39,8 +39,8 @@ func (w *work) impatient(limits []plannedLimit) bool {
 	return false
 }
 
-// hurry makes the takes and looks of a plan impatient if its enforced limits are; without any, those that are apart
-// decide. A charge or what gives units back always waits: nobody else makes up for it.
+// hurry makes the takes and looks of a plan impatient if its enforced limits are; if there are none, its separate
+// limits decide that. Charges and operations that give units back always wait, because nothing else replaces them.
 func (w *work) hurry(p *plan, enforced int) {
 	limits := w.limits[p.first : p.first+enforced]
 	if enforced == 0 {

@@ -27,23 +27,21 @@ type work struct {
 	loads      *Loads // the checker's
 }
 
-// plan holds the limits of one question and the calls of the store that decide it. The
-// enforced limits, if there are any, are decided by its first call, all together and
-// with the pools that they count into; each shadow limit and each candidate by a call
-// of its own.
+// plan holds the limits of one question and the calls of the store that decide it. The enforced limits, if there are
+// any, are decided by its first call, all together and with the pools that they count into. Each shadow limit and each
+// candidate has a separate call.
 //
-// A call of descriptors is one plan without a question. The enforced limits of it that are
-// not taken together follow those that are, each with a call of its own: first the quotas,
-// then the charges and refunds.
+// A call of descriptors is one plan without a question. Its enforced limits that are not taken together follow the
+// others, each with a separate call: first the quotas, then the charges and refunds.
 type plan struct {
 	q           *Question
 	first       int  // in work.limits
 	enforced    int  // how many from first on
-	alone       int  // how many enforced limits follow that have a call of their own
+	alone       int  // the number of following enforced limits with separate calls
 	quotas      int  // how many of these are quotas that are taken
 	quotasLater bool // after the other limits, see takeQuotas
 	end         int
-	pools       int // in work.pools, those of the enforced limits
+	pools       int // the number of pools of the enforced limits in work.pools
 	poolsEnd    int
 	from, to    int        // in work.calls
 	hasLeases   bool       // any limit is concurrency
@@ -52,7 +50,7 @@ type plan struct {
 	forReports  bool       // a charge or refund of the limits that are charged by report
 	op          limiter.Op // of a call of descriptors as a whole
 	outcome, by string
-	id          string // that of the store's records, "" for none
+	id          string // the id of the store's records, "" for none
 	grant       granted
 }
 
@@ -68,12 +66,12 @@ type plannedLimit struct {
 	former   *limiter.Limit
 	failMode string
 	weight   int64
-	// ask is the place of its ask in its call.
+	// ask is the index of its ask in its call.
 	ask       int
 	look      bool // a take spends nothing here
 	candidate bool
 	blocked   bool // an override denies the key, even if the store cannot decide
-	// conditionFailed is that of a match.Match.
+	// conditionFailed is copied from match.Match.
 	conditionFailed bool
 	plannedBan
 	plannedThrottle
@@ -167,8 +165,8 @@ func (w *work) release() {
 	workPool.Put(w)
 }
 
-// add plans one question under a set, at an instant of the wall clock. The error is ErrNoSet,
-// or that of ctx if the caller has left.
+// add plans one question under a set, at an instant of the wall clock. The error is ErrNoSet, or the error of ctx if
+// the caller has left.
 func (w *work) add(ctx context.Context, q *Question, set *match.Set, now time.Time) error {
 	p := plan{q: q, first: len(w.limits), from: len(w.calls), pools: len(w.pools), poolsEnd: len(w.pools)}
 	switch {

@@ -240,7 +240,7 @@ func (d *AskedDescriptor) op(r *match.Compiled, l *limiter.Limit, look bool) lim
 	return limiter.OpTake
 }
 
-// units returns the weight of a descriptor. There is nothing to see in a look at a refund.
+// units returns the weight of a descriptor. A look at a refund has no weight.
 func (d *AskedDescriptor) units(look bool) int64 {
 	if look && d.Negative {
 		return 0

@@ -5,8 +5,8 @@ import (
 	"sluice/rules/match"
 )
 
-// ModeCandidate is the mode of a candidate in answers and metrics: a second limit of a rule
-// that is evaluated beside the enforced one.
+// ModeCandidate is the mode of a candidate in answers and metrics: a second limit of a rule that is evaluated in
+// addition to the enforced one.
 const ModeCandidate = "candidate"
 
 // plannedPool is one pool that limits of a call count into. A request counts
@@ -97,8 +97,8 @@ func (w *work) pool(p *plan, l *plannedLimit, r *match.Compiled) {
 	l.pool = int32(len(w.pools)) //nolint:gosec // as above
 }
 
-// join adds another limit of the same request. The weights of limits that spend count before
-// those of limits that look.
+// join adds another limit of the same request. The weights of limits that spend count before the weights of limits that
+// look.
 func (p *plannedPool) join(weight int64, look bool) {
 	switch {
 	case p.look == look:

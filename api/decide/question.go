@@ -19,8 +19,8 @@ type Question struct {
 	// is not used.
 	IsDirect bool
 	Direct   Direct
-	// Several are up to MaxDirect limits with names, each with a bucket of its own. They are taken all
-	// together or not at all, and the strictest of their fail modes decides for all.
+	// Several are up to MaxDirect limits with names, each with a separate bucket. They are taken all together or not at
+	// all, and the strictest of their fail modes decides for all.
 	Several    []Direct
 	Descriptor match.Descriptor
 	// Weight is in units, 0 to limiter.MaxExact; 0 looks without spending.
@@ -39,7 +39,7 @@ type Question struct {
 	Times, Least int64
 	// Returns is the percentage, 0 to 100, of what a reserve charged that goes back if nobody settles it in time.
 	Returns int64
-	// Dialect is that of the answer to the client, a word of package profile; "" is none.
+	// Dialect is the dialect of the answer to the client, a word of package profile; "" is none.
 	Dialect string
 	// Origin is for records only.
 	Origin Origin
@@ -58,7 +58,7 @@ const MaxDirect = 16
 
 // Direct is a limit that the caller sends.
 type Direct struct {
-	// Name tells it from the others of its question; "" if it is the only one.
+	// Name identifies the limit within its question; "" if it is the only one.
 	Name string
 	// Key is the caller's own name. It names the bucket together with the window of Limit and the
 	// kind of its algorithm.

@@ -26,17 +26,16 @@ type Queue interface {
 	// ErrQueueUnavailable or ErrQueueInvalid. A Put that may have been carried out, or may still
 	// be, wraps ErrQueueUnsure too; Withdraw ends the doubt.
 	Put(ctx context.Context, rule int64, it QueueItem, b QueueBounds) (ticket string, err error)
-	// Withdraw takes back the Put with the nonce, within MaxWithdraw of it. It returns "" if that
-	// Put has no item in the queue and never will have, also if it arrives later. An item that was
-	// leased and not returned, or whose ticket another Put returned, stays: Withdraw returns its
-	// ticket, even if the item was removed since.
+	// Withdraw takes back the Put with the nonce, within MaxWithdraw of it. It returns "" if that Put has no item in
+	// the queue and never will have, even if it arrives later. An item that was leased and not returned, or whose
+	// ticket another Put returned, stays: Withdraw returns its ticket, even if the item was removed since.
 	Withdraw(ctx context.Context, rule int64, nonce string) (ticket string, err error)
 	// Lease leases the oldest waiting items, in order. It reads a bounded number of items, so
 	// it may return none although some wait behind very many excluded ones.
 	Lease(ctx context.Context, rule int64, w QueueWant) ([]QueueItem, error)
-	// Finish removes the items with the tickets done and returns those with the tickets back
-	// to their places, as if they had not been leased. It ignores tickets of items that are
-	// not leased. It returns the number of removed items.
+	// Finish removes the items with the tickets done and returns the items with the tickets back to their places, as if
+	// they had not been leased. It ignores tickets of items that are not leased. It returns the number of removed
+	// items.
 	Finish(ctx context.Context, rule int64, done, back []string) (int, error)
 	// Drop removes up to MaxQueueLease of the oldest items, leased or not, that were added no later than until, in ms
 	// since the epoch on the queue's clock. It returns their number. Their tickets are worthless then.

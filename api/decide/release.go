@@ -171,8 +171,8 @@ func (r *releasing) giveBack(ctx context.Context) {
 	}
 }
 
-// Acknowledge removes deferred requests from the queue and returns their number. It ignores
-// those that are not released or do not exist.
+// Acknowledge removes deferred requests from the queue and returns their number. It ignores requests that are not
+// released or do not exist.
 func (c *Checker) Acknowledge(ctx context.Context, rule int64, name string, tickets []string) (int, error) {
 	if c.opt.Deferred == nil {
 		return 0, nil
@@ -185,8 +185,8 @@ func (c *Checker) Acknowledge(ctx context.Context, rule int64, name string, tick
 }
 
 // DropDeferred drops the items of a rule's queue that were added no later than until, in ms since the epoch on the
-// queue's clock, and returns their number. name is the rule's, "" if it is not in force. If it fails half way, the
-// number is that of the items that are gone. The context bounds it.
+// queue's clock, and returns their number. name is the rule's, "" if it is not in force. If it fails half way, it
+// returns the number of items that were dropped. The context bounds it.
 func (c *Checker) DropDeferred(ctx context.Context, rule int64, name string, until int64) (int, error) {
 	if c.opt.Deferred == nil {
 		return 0, nil

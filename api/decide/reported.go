@@ -5,9 +5,9 @@ import (
 	"sluice/rules/match"
 )
 
-// ObserveReported counts requests of a bucket that a proxy has decided by itself and reports, as decisions of a caller.
-// They count once for each call, in the series of the bucket's rule, or only as requests if the rule denies nothing
-// because it is unlimited or in shadow mode. A bucket without a rule counts nowhere.
+// ObserveReported counts requests of a bucket that a proxy has decided and reports, as decisions of a caller. They
+// count once for each call, in the series of the bucket's rule, or only as requests if the rule denies nothing because
+// it is unlimited or in shadow mode. A bucket without a rule counts nowhere.
 func (c *Checker) ObserveReported(domain string, bucket map[string]string, reported Decisions, from Origin) {
 	set := c.opt.Sets.Load()
 	if set == nil || reported == (Decisions{}) {

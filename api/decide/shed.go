@@ -7,9 +7,9 @@ import (
 	"sluice/rules"
 )
 
-// shedding is what a shedding pool asks of a call: its use plus the weight of the call is at most the part
-// of the capacity that the priorities of its rules may fill. The store checks it in the request that takes
-// the limits, unless a load report already decides.
+// shedding is the condition of a shedding pool for a call: its use plus the weight of the call is at most the part of
+// the capacity that the priorities of its rules may fill. The store checks it in the request that takes the limits,
+// unless a load report already decides.
 type shedding struct {
 	// percent is the smallest part that the count is compared with, while needsRoom.
 	percent int64
@@ -40,8 +40,8 @@ func (p *plannedPool) shed(priority string, loads *Loads) {
 // full reports whether a load report sheds the call.
 func (p *plannedPool) full() bool { return p.reported && p.weight > p.room }
 
-// anyFull reports whether a load report sheds a call that counts into the pools. Such a call only looks, and is denied
-// whatever the store says: its answer has the time to wait.
+// anyFull reports whether a load report sheds a call that counts into the pools. Such a call only looks, and is always
+// denied: the answer of the store supplies the time to wait.
 func anyFull(pools []plannedPool) bool {
 	for i := range pools {
 		if pools[i].full() {
@@ -66,14 +66,14 @@ func (p *plannedPool) sheds(l *plannedLimit, said *limiter.Decision) bool {
 	switch {
 	case !p.full():
 		return !said.Allowed && p.needsRoom && p.pool.SharePercent(priority) <= p.percent
-	case priority == rules.PriorityCritical: // which the count decides; the ask was about the part of another priority
+	case priority == rules.PriorityCritical: // the count decides for it; the ask was about the part of another priority
 		return p.weight > p.pool.Share(priority).Count-said.Used
 	}
 	return p.pool.SharePercent(priority) == p.pool.SharePercent(p.priority)
 }
 
-// addShed adds the decision of a limit's pool, the last asks of the call, to that of the limit. pools are
-// those of the call, the first with index first in work.pools.
+// addShed adds the decision of a limit's pool, which is among the last asks of the call, to the decision of the limit.
+// pools are the pools of the call; the first has the index first in work.pools.
 func (p *plannedLimit) addShed(la *LimitAnswer, pools []plannedPool, first int, decisions []limiter.Decision) {
 	if p.pool == 0 || p.lifts {
 		return
@@ -94,7 +94,7 @@ func (p *plannedLimit) addShed(la *LimitAnswer, pools []plannedPool, first int, 
 	d.Allowed, d.Delay, d.RetryAfter = false, 0, later(d.RetryAfter, wait)
 }
 
-// onlyShed reports whether no enforced limit of a denied request denies by itself.
+// onlyShed reports whether only pools, and no enforced limit, deny a request.
 func (a *Answer) onlyShed() bool {
 	shed := false
 	for i := range a.Limits {

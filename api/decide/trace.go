@@ -13,14 +13,14 @@ type Tracer interface {
 type Span interface {
 	// TraceID is the id of the trace, as a traceparent writes it.
 	TraceID() string
-	// Decided adds an answer, of which the span keeps nothing that a caller sent.
+	// Decided adds an answer. The span keeps no text that a caller sent.
 	Decided(a *Answer)
 	// End ends the span. err is why there is no answer, nil if there is one.
 	End(err error)
 }
 
-// traced calls decide in the span of a decision, if the request of ctx is recorded. from is its caller: one that names
-// no trace is recorded with that of the span.
+// traced calls decide in the span of a decision, if the request of ctx is recorded. from is its caller: without a trace
+// id it is recorded with the trace id of the span.
 func (c *Checker) traced(ctx context.Context, from *Origin, a *Answer, decide func(context.Context) error) (err error) {
 	ctx, span := c.opt.Trace.Decide(ctx, 1)
 	if span == nil {

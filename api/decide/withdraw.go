@@ -23,7 +23,7 @@ const (
 // concurrent use.
 type Withdrawals struct {
 	queue Queue
-	ctx   context.Context //nolint:containedctx // that of its goroutines, which outlast the checks that start them
+	ctx   context.Context //nolint:containedctx // the context of its goroutines, which outlast the checks that start them
 	end   context.CancelFunc
 
 	mu      sync.Mutex

@@ -1,12 +1,10 @@
-// Package capacity works out what a load needs: nodes, Redis shards, memory and
-// money, from what one check costs. It is arithmetic on measured figures and
-// knows nothing of the machine it runs on.
+// Package capacity works out what a load needs: nodes, Redis shards, memory and money, from what one check costs. It is
+// arithmetic on measured figures and does not depend on the machine that it runs on.
 //
-// A worked example: 50,000 checks a second with one rule each. A node spends
-// 23 µs on a check, so the fleet is busy 50,000 × 23 µs = 1.15 cores; at 60 %
-// that is 1.92 cores, so two cores, one node of 4 cores and one to spare. Redis
-// spends 6 µs a limit: 50,000 × 6 µs = 0.3 of its one thread; at 60 % that is
-// half a shard, so one, with its replica.
+// A worked example: 50,000 checks per second with one rule each. A node spends 23 µs on a check, so the fleet uses
+// 50,000 × 23 µs = 1.15 cores; at 60 % that is 1.92 cores, so two cores, one node of 4 cores and one to spare. Redis
+// spends 6 µs on a limit: 50,000 × 6 µs = 0.3 of its one thread; at 60 % that is half a shard, so one, with its
+// replica.
 package capacity
 
 import (
@@ -17,7 +15,7 @@ import (
 
 // Load is what is to be served.
 type Load struct {
-	// PerSecond is the peak, checks a second; 1 to 1e9.
+	// PerSecond is the peak in checks per second; 1 to 1e9.
 	PerSecond float64
 	// Keys is how many buckets are alive at once, of all rules together; 0 to 1e12.
 	Keys float64
@@ -70,9 +68,9 @@ type Plan struct {
 	Cores     float64 `json:"cores"`
 	// Nodes is with one to spare, so that one may fail or restart at the peak.
 	Nodes int `json:"nodes"`
-	// BusyShards is what Redis uses at the peak, in threads. ShardsForLoad and
-	// ShardsForMemory are what each asks for; Shards is the larger, and each has
-	// a replica, so there are twice as many RedisServers.
+	// BusyShards is the CPU that Redis uses at the peak, in threads. ShardsForLoad and ShardsForMemory are the shards
+	// that load and memory need; Shards is the larger number, and each shard has a replica, so there are twice as many
+	// RedisServers.
 	BusyShards      float64 `json:"busy_shards"`
 	ShardsForLoad   int     `json:"shards_for_load"`
 	ShardsForMemory int     `json:"shards_for_memory"`
@@ -91,7 +89,7 @@ type Plan struct {
 	// CallChecks is how many checks share a script call in RedisMicros, 0 if unknown.
 	CallChecks int `json:"checks_per_call,omitempty"`
 	// Few is the plan for the same load over few busy connections to each node, Connections of them. It is nil for
-	// batches, which fill script calls by themselves.
+	// batches, which fill script calls anyway.
 	Few         *Plan `json:"few_gateways,omitempty"`
 	Connections int   `json:"connections,omitempty"`
 }
@@ -128,7 +126,7 @@ func (f *Figures) Make(l Load, s Sizing) (Plan, error) {
 	return p, nil
 }
 
-// plan works a plan out for what a check costs a node and Redis, µs.
+// plan works out a plan from the cost of a check for a node and for Redis, µs.
 func (f *Figures) plan(l *Load, s *Sizing, micros, redisMicros float64) Plan {
 	p := Plan{Load: *l, Sizing: *s, Micros: micros, RedisMicros: redisMicros}
 	p.KeyBytes = f.KeyBytes[l.Algorithm]
@@ -231,5 +229,5 @@ func (f *Figures) check(l *Load, s *Sizing) error {
 // logAlgorithm is the one whose buckets grow with their limit.
 const logAlgorithm = "sliding_window_log"
 
-// defaultEntries is how many entries a log has if nobody says.
+// defaultEntries is the number of entries of a log, unless the load states it.
 const defaultEntries = 100

@@ -45,7 +45,7 @@ var costsFile []byte
 // measuredBy is the algorithm of the rules in Connections and FurtherRule.
 const measuredBy = "sliding_window_counter"
 
-// ReadCosts reads a table. The error says what is missing in it.
+// ReadCosts reads a table. An error names the missing member.
 func ReadCosts(text []byte) (*Costs, error) {
 	c := &Costs{}
 	d := json.NewDecoder(bytes.NewReader(text))
@@ -87,7 +87,7 @@ func (c *Costs) apply(f *Figures) {
 		RedisMicros: least.Redis - c.CallMicros[measuredBy], RuleRedisMicros: c.FurtherRule.Redis - c.CallMicros[measuredBy]}
 }
 
-// measured returns the figures of costs.json beside others. A test reads the file, so that it cannot be invalid here.
+// measured adds the figures of costs.json to others. A test reads the file, so that it cannot be invalid here.
 func measured(others Figures) Figures {
 	c, err := ReadCosts(costsFile)
 	if err != nil {

@@ -3,9 +3,8 @@ package capacity
 // Figures are what one check costs, as measured. Every number of a plan comes
 // from here; docs/capacity.md quotes them.
 type Figures struct {
-	// NodeMicros is the processor time of a node for a check with one rule,
-	// RuleMicros that of each further rule, µs. BatchMicros is that of a check
-	// in a batch of a hundred.
+	// NodeMicros is the processor time of a node for a check with one rule, RuleMicros the time for each further rule,
+	// µs. BatchMicros is the time for a check in a batch of a hundred.
 	NodeMicros, RuleMicros, BatchMicros float64
 	// RedisMicros is the processor time of Redis for one limit while CallChecks
 	// checks share a script call, µs; KeyBytes is the memory of one bucket, with
@@ -14,8 +13,8 @@ type Figures struct {
 	RedisMicros, KeyBytes map[string]float64
 	// Few has what differs with few busy connections to a node; nil if unknown.
 	Few *FewFigures
-	// LogBytes is the memory of a log without entries, EntryBytes that of an
-	// entry: a line through the measured 624 bytes of 100 entries and 2,736 of 500.
+	// LogBytes is the memory of a log without entries, EntryBytes the memory of an entry: a line through the measured
+	// 624 bytes of 100 entries and 2,736 of 500.
 	LogBytes, EntryBytes float64
 	// Regions are the costs of what regions exchange.
 	Regions RegionFigures
@@ -27,8 +26,8 @@ type FewFigures struct {
 	Connections int
 	// NodeMicros is as in Figures.
 	NodeMicros float64
-	// RedisMicros is what Redis needs for a check beyond Figures.RedisMicros of its first limit, RuleRedisMicros beyond
-	// that of each further one.
+	// RedisMicros is the time of Redis for a check in addition to Figures.RedisMicros of its first limit,
+	// RuleRedisMicros the additional time for each further limit.
 	RedisMicros, RuleRedisMicros float64
 }
 
@@ -36,8 +35,8 @@ type FewFigures struct {
 type RegionFigures struct {
 	// GlobalTake is how many times as long Redis takes for a limit with span global as for one of a region, in full calls.
 	GlobalTake float64
-	// TellRedis and TellNode are the times of Redis and of a node for a bucket that the other regions are told of, all of
-	// them together, HearRedis (by algorithm) and HearNode those for a bucket that is heard of from one of them.
+	// TellRedis and TellNode are the times of Redis and of a node to send a bucket to all other regions together.
+	// HearRedis (by algorithm) and HearNode are the times to receive a bucket from one of them.
 	TellRedis, TellNode, HearNode float64
 	HearRedis                     map[string]float64
 	// SumsBytes is what a bucket takes in addition, by algorithm.
@@ -45,33 +44,36 @@ type RegionFigures struct {
 	// BucketWire is a bucket in a message, compressed, MessageWire a message without buckets or calls and the answer to
 	// it, with the headers of HTTP, and CallWire a call of span global_exact and its answer; bytes.
 	BucketWire, MessageWire, CallWire float64
-	// LendMS is how long a part of a limit waits before it is lent, beside the time for which spent units count.
+	// LendMS is how long a part of a limit waits before it is lent, in addition to the time for which spent units
+	// count.
 	LendMS float64
-	// CallNode and MessageNode are the times of nodes for a call of span global_exact and for a message, those of the
-	// region that asks and of the one that answers together. NamedRedis is how much longer Redis takes for a take with
-	// an id. RecordBytes is the memory of what it leaves.
+	// CallNode and MessageNode are the times of nodes for a call of span global_exact and for a message, in the asking
+	// and the answering region together. NamedRedis is how much longer Redis needs for a take with an id. RecordBytes
+	// is the memory of its record.
 	CallNode, MessageNode, NamedRedis, RecordBytes float64
 }
 
-// SumsBytes is the memory of the sums of a bucket with span global, bytes: its own, those of the first region that it
-// has heard of, and of each further one.
+// SumsBytes is the memory of the sums of a bucket with span global, bytes: its own sums, the sums of the first other
+// region, and of each further region.
 type SumsBytes struct{ Own, First, Further float64 }
 
 // of is what a bucket takes in addition if all of some regions spend in it.
 func (b SumsBytes) of(regions int) float64 { return b.Own + b.First + float64(regions-2)*b.Further }
 
-// What a node does at most; the constants of the code have the same values.
+// The bounds of a node; the constants of the code have the same values.
 const (
-	// ExportMost is how many buckets a node tells of in an interval.
+	// ExportMost is the number of buckets that a node sends in an interval.
 	ExportMost = 10_000
 	// ExchangeConnections are the connections of a node to an address of another region, for messages.
 	ExchangeConnections = 8
-	// HomeConnections are those for calls of span global_exact. A message of calls takes one until it is answered.
+	// HomeConnections is the number of connections for calls of span global_exact. A message of calls uses one until it
+	// is answered.
 	HomeConnections = 32
 )
 
-// Measured are the figures of docs/benchmarks.md: those of costs.json, which `make bench` writes with the page, a line
-// through the memory of logs, and what regions exchange (docs/capacity.md). Other machines differ: measure yours.
+// Measured are the figures of docs/benchmarks.md: the figures in costs.json, which `make bench` writes with the page, a
+// line through the memory of logs, and the costs of the exchange of regions (docs/capacity.md). Other machines differ:
+// measure yours.
 var Measured = measured(Figures{
 	LogBytes: 96, EntryBytes: 5.28,
 	Regions: RegionFigures{

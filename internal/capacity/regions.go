@@ -23,15 +23,15 @@ type Regions struct {
 	Span  string
 	// DelayMS is the time from one region to another one way, 1 to 5,000 ms.
 	DelayMS float64
-	// WindowMS is that of the rules, 1 ms to 400 days, Limit their limit, 0 to 2^53; 0 if it is not known.
+	// WindowMS is the window of the rules, 1 ms to 400 days, Limit their limit, 0 to 2^53; 0 if it is unknown.
 	WindowMS, Limit int64
-	// KeyPerSecond is what the busiest key is asked for in all regions together, units a second, 0 to 1e9; 0 if it is not
-	// known.
+	// KeyPerSecond is the demand for the busiest key in all regions together, units per second, 0 to 1e9; 0 if it is
+	// unknown.
 	KeyPerSecond float64
 }
 
-// RegionPlan is what regions add to a plan. The plan's nodes, shards and memory are those of each region: enough for
-// its part of the load when one region is lost. Its hours and costs are those of all.
+// RegionPlan is the part of a plan about regions. The plan's nodes, shards and memory are for each region: enough for
+// its part of the load when one region is lost. Its hours and costs are for all regions.
 type RegionPlan struct {
 	// PerSecond are the checks of each region, LeftPerSecond those when one is lost. Keys are the buckets that its Redis
 	// has then.
@@ -40,15 +40,15 @@ type RegionPlan struct {
 	Keys          float64 `json:"keys"`
 	// Work is what the exchange with other regions adds to the checks of a region, at most.
 	Work []Work `json:"work,omitempty"`
-	// LeastNodes is how many nodes of a region can tell of that many buckets, without a spare one.
+	// LeastNodes is the number of nodes of a region that can send that many buckets, without a spare one.
 	LeastNodes int `json:"least_nodes,omitempty"`
 	// Bytes and Messages go from one region to each other one, a second, with the answers, at most. Connections are those
 	// of a node to all other regions, if each has one address.
 	Bytes       float64 `json:"bytes_per_second_to_each,omitempty"`
 	Messages    float64 `json:"messages_per_second_to_each,omitempty"`
 	Connections int     `json:"connections_per_node,omitempty"`
-	// OverMS bounds what span global lets through beyond the limit of a key: what the key is asked for in that time.
-	// OverUnits and OverPercent are that in units, and of the limit, if the load says them.
+	// OverMS bounds the units that span global admits beyond the limit of a key: the demand for the key in that time.
+	// OverUnits and OverPercent are that number, and its part of the limit, if the load states them.
 	OverMS      float64 `json:"over_ms,omitempty"`
 	OverUnits   float64 `json:"over_units,omitempty"`
 	OverPercent float64 `json:"over_percent,omitempty"`
@@ -64,7 +64,7 @@ type RegionPlan struct {
 	costs *RegionFigures
 }
 
-// Work is something that a region does beside its checks.
+// Work is work of a region in addition to its checks.
 type Work struct {
 	What      string  `json:"what"`
 	PerSecond float64 `json:"per_second"`
@@ -159,8 +159,8 @@ func (r *Regions) plan(f *RegionFigures, l *Load, nodeMicros float64, s *Sizing)
 	return p
 }
 
-// changes is how many buckets a second a region has to tell of if every check changes another one, as long as there
-// are as many keys.
+// changes is the number of buckets per second that a region must send if every check changes another one, up to the
+// number of keys.
 func (r *Regions) changes(perSecond float64, l *Load) float64 {
 	n := perSecond * float64(l.Rules)
 	if l.Keys > 0 {

@@ -16,7 +16,7 @@ func (p Plan) String() string {
 	row := func(what, result, how string, args ...any) {
 		fmt.Fprintf(w, "%s\t%s\t%s\n", what, result, fmt.Sprintf(how, args...))
 	}
-	// both is a row of which the other column may differ.
+	// both adds a row whose second column may differ.
 	both := func(what string, result func(*Plan) string, how string, args ...any) {
 		row(what, result(&p)+few(result), how, args...)
 	}
@@ -103,7 +103,7 @@ func (w *Work) each() string {
 	return fmt.Sprintf("%.1f µs of a node and %.1f µs of Redis each", w.Micros, w.RedisMicros)
 }
 
-// exchangeRows are those of what regions send each other.
+// exchangeRows adds the rows about the exchange of regions.
 func (p Plan) exchangeRows(row func(what, result, how string, args ...any)) {
 	r, in, f := p.Regions, p.Load.Regions, p.Regions.costs
 	others := in.Count - 1
