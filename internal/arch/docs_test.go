@@ -70,8 +70,11 @@ func headings(t *testing.T, path string) map[string]bool {
 
 // Every link of the documentation to a file or a heading leads there.
 func TestDocs_LinksLeadSomewhere(t *testing.T) {
-	pages := []string{filepath.Join(top, "README.md"), filepath.Join(top, "CHANGELOG.md")}
-	for _, dir := range []string{"docs", "deploy", "bench", "clients/python"} {
+	var pages []string
+	for _, page := range []string{"README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"} {
+		pages = append(pages, filepath.Join(top, page))
+	}
+	for _, dir := range []string{"docs", "deploy", "bench", "clients"} {
 		if err := filepath.WalkDir(filepath.Join(top, dir), func(path string, _ fs.DirEntry, err error) error {
 			if strings.HasSuffix(path, ".md") {
 				pages = append(pages, path)
