@@ -12,8 +12,8 @@ type Ban struct {
 	After    int64 `json:"after"`
 	WithinMS int64 `json:"within_ms"`
 	ForMS    int64 `json:"for_ms"`
-	// Grow, 1 to limiter.MaxBanGrow, multiplies the length of a ban that begins within MostMS of the end
-	// of the one before; 0 is 1. No ban is longer than MostMS; 0 is defaultBanMost times ForMS.
+	// Grow, 1 to limiter.MaxBanGrow, multiplies the length of a ban that begins within MostMS of the end of the
+	// previous one; 0 is 1. No ban is longer than MostMS; 0 is defaultBanMost times ForMS.
 	Grow   int64 `json:"grow"`
 	MostMS int64 `json:"most_ms"`
 }
@@ -67,8 +67,8 @@ func (b *Ban) Limit() *limiter.Limit {
 	return &l
 }
 
-// validateBan checks the ban and what it can be combined with. It counts denials that the rule's own
-// limit decides exactly and at once.
+// validateBan checks the ban and its combinations with other members. It counts denials that the rule's own limit
+// decides exactly and at once.
 func validateBan(r *Rule, ps *field.Problems) {
 	b := r.Ban
 	if b == nil {

@@ -8,7 +8,7 @@ type SeenVersion struct{ ID, Version int64 }
 
 // BulkResult is the result of a bulk edit.
 type BulkResult struct {
-	// Changed counts edited rules, Same those that already had the wanted content.
+	// Changed counts edited rules, Same the rules that already had the wanted content.
 	Changed, Same int
 	// Skipped lists the rules that were not edited.
 	Skipped []SkippedRule

@@ -61,7 +61,7 @@ const (
 )
 
 // compile validates the anchors of a calendar and returns it compiled, nil if its period is unknown, which is reported
-// elsewhere. Problems are those of fields whose names begin with at.
+// elsewhere. The names of fields in problems begin with at.
 func (c *Calendar) compile(zone *time.Location, at string, ps *field.Problems) *calendar {
 	p := c.Period()
 	if p == nil {
@@ -103,9 +103,8 @@ type calendar struct {
 	minutes    int // the time of day at which a period begins
 }
 
-// apply sets the limits of p to those of the period that contains an instant: Anchor is its start
-// and Window its length. Neither depends on the instant, so all nodes agree on both and read the
-// bucket's consumption in the same period.
+// apply sets the limits of p to the period that contains an instant: Anchor is its start and Window its length. Neither
+// depends on the instant, so all nodes agree on both and read the bucket's consumption in the same period.
 //
 // The node's clock chooses the period, and the store's clock reads it. If the store's clock is
 // a little ahead, it is in the window after Window, which starts exactly where the next period
@@ -136,7 +135,7 @@ func (c *calendar) around(now int64) (from, until int64) {
 		return c.hour(now)
 	}
 	y, m, d := time.UnixMilli(now).In(c.zone).Date()
-	n := 0 // periods from the one of that date
+	n := 0 // periods counted from the period of that date
 	for {
 		from, until = c.start(y, m, d, n), c.start(y, m, d, n+1)
 		switch {
@@ -179,7 +178,7 @@ func (c *calendar) hour(now int64) (from, until int64) {
 	}
 }
 
-// start is the beginning of the period n after the one that a date is in, or of one beside it.
+// start returns the beginning of the nth period after the period of a date, or of a neighbouring one.
 func (c *calendar) start(y int, m time.Month, d, n int) int64 {
 	switch c.period.Every {
 	case EveryDay:
@@ -203,8 +202,8 @@ func (c *calendar) start(y int, m time.Month, d, n int) int64 {
 // daysIn is the number of days of the month that begins at first.
 func daysIn(first time.Time) int { return first.AddDate(0, 1, -1).Day() }
 
-// begin is the instant at which periods that begin on a date do. A clock change may skip that time
-// of the wall clock, and then the change is the beginning; or repeat it, and then the first one counts.
+// begin returns the instant at which a period begins on a date. If a clock change skips that time of the wall clock,
+// the period begins with the change. If the time occurs twice, the first one counts.
 func (c *calendar) begin(y int, m time.Month, d int) int64 {
 	wall := time.Date(y, m, d, 0, c.minutes, 0, 0, time.UTC).UnixMilli()
 	near := time.Date(y, m, d, 0, c.minutes, 0, 0, c.zone)

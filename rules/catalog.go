@@ -43,7 +43,7 @@ func CheckReason(reason string) error {
 type Query struct {
 	// Text has words, each of which is part of the name, description, route or host, in any order and case. See Words.
 	Text string
-	// Equal selects by field values, by name, among them those of Filters; "" selects everything.
+	// Equal selects by field values, by name, including the names of Filters; "" selects everything.
 	Equal  map[string]string
 	Active *bool
 	// IDs selects only these rules, nil any; Except selects all but these.

@@ -15,7 +15,7 @@ type Delay struct {
 	MostMS int64  `json:"most_ms"`
 }
 
-// MaxDelay is the longest delay of an admitted request and MaxTarpit that of a denied one, in ms.
+// MaxDelay is the longest delay of an admitted request, and MaxTarpit of a denied one, in ms.
 const (
 	MaxDelay         int64 = 3_600_000
 	DefaultDelayMost int64 = 10_000
@@ -45,7 +45,7 @@ func (d *Delay) normalized() *Delay {
 	return &out
 }
 
-// validateDelay checks the delays of admitted and of denied requests, and what they can be combined with.
+// validateDelay checks the delays of admitted and of denied requests, and their combinations with other members.
 func validateDelay(r *Rule, ps *field.Problems) {
 	if r.TarpitMS != nil {
 		switch {
@@ -100,9 +100,9 @@ func (d *Delay) Of(l *limiter.Limit, made *limiter.Decision) int64 {
 	return min(d.MostMS, (over*d.StepMS+scale-1)/scale)
 }
 
-// lacking returns what the level of a bucket lacks of the units that Used rounds it up to, in parts of which a unit has
-// as many as its window has milliseconds. It is 0 where the reset does not tell: units of other regions are in Used
-// only, and a clock that was set back makes the reset longer.
+// lacking returns the difference between Used, which is rounded up to whole units, and the level of a bucket, in parts
+// of a unit. A unit has as many parts as its window has milliseconds. It is 0 where the reset does not show the level:
+// units of other regions are in Used only, and a clock that was set back makes the reset longer.
 func lacking(l *limiter.Limit, made *limiter.Decision) int64 {
 	if made.Reset == limiter.Never || made.Used > limiter.MaxExact/l.Window || made.Reset > limiter.MaxExact/l.Count {
 		return 0

@@ -11,9 +11,9 @@ import (
 // sets. Two nil rules do not differ.
 func Diff(oldRule, newRule *Rule) []field.Change { return field.Diff(ruleFields, oldRule, newRule) }
 
-// Merge returns theirs with the named fields, by their JSON names, taken from ours. Identity,
-// version and times stay those of theirs. An unknown name is an error. It serves two people who
-// edited the same rule. The result may be invalid; call Validate.
+// Merge returns theirs with the named fields, by their JSON names, taken from ours. Identity, version and times are
+// taken from theirs. An unknown name is an error. Merge serves two people who edited the same rule. The result may be
+// invalid; call Validate.
 func Merge(theirs, ours *Rule, fromOurs []string) (Rule, error) {
 	r, from := theirs.Clone(), ours.Clone()
 	for _, name := range fromOurs {

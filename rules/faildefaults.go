@@ -63,7 +63,7 @@ func parseFailDefault(entry string) (d failDefault, problem string) {
 		d.route, d.below = strings.CutSuffix(what, "*")
 		rest := ""
 		if d.below {
-			rest = "x" // what a star stands for
+			rest = "x" // the text in place of a star
 		}
 		if normal := route.Normalize(d.route + rest); normal != d.route+rest {
 			return d, fmt.Sprintf("must have a route as rules have it; write %s%s", strings.TrimSuffix(normal, rest),
@@ -150,8 +150,8 @@ func (p *Plan) OpenWritesWords() string {
 		"nothing while the counter store is unavailable: " + names
 }
 
-// Fill gives a normalised rule that left fail_mode out the one of d, and says so in FailFrom. It changes no other
-// rule, and none if d is empty.
+// Fill sets the fail mode of a normalised rule without fail_mode from d, and notes that in FailFrom. It changes no
+// other rule, and no rule if d is empty.
 func (d FailDefaults) Fill(r *Rule) {
 	if len(d) == 0 || r.FailFrom != FailLeftOut || r.IsMeter() { // which stays open
 		return
@@ -183,7 +183,7 @@ func (r *Rule) FailModeWords() string {
 	return "fail_mode " + r.FailMode + " (" + r.FailFrom + ")"
 }
 
-// KeepFailMode gives a rule that replaces a stored one, and whose fail mode is from FailDefaults, that of the stored.
+// KeepFailMode gives a rule whose fail mode comes from FailDefaults the fail mode of the stored rule that it replaces.
 func (r *Rule) KeepFailMode(stored *Rule) {
 	if r.failDefaulted() {
 		r.FailMode, r.FailFrom = stored.FailMode, ""

@@ -6,9 +6,9 @@ import (
 	"sluice/rules/field"
 )
 
-// Former is what limited the keys of a rule before the last edit that changed the kind of its algorithm
-// (limiter.Traits.Kind). Under another kind a key has another bucket, so nodes send the limit of the old one with their
-// questions for one of its windows, and the store moves what was spent. People do not write it.
+// Former is the limit of the keys of a rule before the last edit that changed the kind of its algorithm
+// (limiter.Traits.Kind). Under another kind a key uses another bucket, so nodes send the former limit with their
+// requests for one of its windows, and the store moves the spent units. People do not write it.
 type Former struct {
 	// AtMS is the instant of the edit, in ms since the epoch.
 	AtMS      int64                `json:"at_ms"`
@@ -22,14 +22,14 @@ type Former struct {
 	Tiers     map[string]TierLimit `json:"tiers,omitempty"`
 	Schedule  *Schedule            `json:"schedule,omitempty"`
 	Calendar  *Calendar            `json:"calendar,omitempty"`
-	// KeepPeriods and Unlimited are those of the rule.
+	// KeepPeriods and Unlimited are copied from the rule.
 	KeepPeriods *int64 `json:"keep_periods,omitempty"`
 	Unlimited   bool   `json:"unlimited,omitempty"`
 }
 
-// FormerAfter returns the Former of a rule after an edit at an instant: what limited it before the edit if that changed
-// the kind, or whether periods are kept, and keeps what was spent, nil if it loses that (see EditWarnings), and the one
-// that it has if the kind stays.
+// FormerAfter returns the Former of a rule after an edit at an instant. If the edit changed the kind, or whether
+// periods are kept, it is the limit before the edit, or nil if the edit loses the spent units (see EditWarnings).
+// Otherwise it stays.
 func FormerAfter(was, is *Rule, at time.Time) *Former {
 	switch {
 	case sameBuckets(was, is):

@@ -14,7 +14,7 @@ type Kind[T any] struct {
 	Noun string
 	// New returns an object whose fields are at their defaults.
 	New func() T
-	// Fields are those that people write, in the order of the JSON form.
+	// Fields are the fields that people write, in the order of the JSON form.
 	Fields []field.Field[T]
 	// Normalize and Validate are the methods and functions of that name. Diff lists what changed;
 	// was is nil for a creation, is for a deletion.

@@ -10,8 +10,8 @@ import (
 // Limits are the limits of a rule over time. They are immutable and safe for concurrent use; copies share what they
 // remember.
 type Limits struct {
-	// Limit is the rule's own, outside of schedule and calendar. With a limit_field it obeys what the bucket keeps
-	// (limiter.KeptObeyed), as those of the schedule do. The limits of tiers do not.
+	// Limit is the rule's own, outside of schedule and calendar. With a limit_field it obeys the limit that the bucket
+	// keeps (limiter.KeptObeyed). The limits of the schedule obey it too, the limits of tiers do not.
 	Limit limiter.Limit
 	// Tiers replace it for the requests of a tier; nil for none.
 	Tiers map[string]Variant

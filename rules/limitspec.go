@@ -15,7 +15,7 @@ type LimitSpec struct {
 	Align     *string
 	AnchorMS  *int64
 	Buckets   *int64
-	// PerPeriod is that of the limit, of fixed_window with windows by the clock; others ignore it.
+	// PerPeriod is copied to the limit, for fixed_window with windows by the clock; other limits ignore it.
 	PerPeriod bool
 }
 
@@ -42,7 +42,7 @@ func (s LimitSpec) Resolve() (limiter.Limit, error) {
 	return l, nil
 }
 
-// settings fills in the settings of l's algorithm and reports those that do not apply to it.
+// settings fills in the settings of l's algorithm and reports settings that do not apply to it.
 func (s LimitSpec) settings(l *limiter.Limit, ps *field.Problems) {
 	own := l.Algorithm.Traits().Setting
 	for _, given := range []struct {

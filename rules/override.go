@@ -22,9 +22,9 @@ const (
 // ErrOverrideExists says that the rule has an override for that key already.
 var ErrOverrideExists = errors.New("the rule has an override for this key")
 
-// Override is an exception from one rule for certain values of its scope: another limit, no
-// limit, or a block, or periods of their own. Exactly one of Limit, Unlimited and Blocked is set, or a Calendar alone.
-// An exact key takes precedence over wildcards, and a longer wildcard over a shorter one.
+// Override is an exception from one rule for certain values of its scope: another limit, no limit, a block, or other
+// periods. Exactly one of Limit, Unlimited and Blocked is set, or a Calendar alone. An exact key takes precedence over
+// wildcards, and a longer wildcard over a shorter one.
 type Override struct {
 	ID     int64 `json:"id"`
 	RuleID int64 `json:"rule_id"`
@@ -133,7 +133,7 @@ type OverrideImported struct {
 	Plan string `json:"-"`
 }
 
-// Same reports whether two overrides of one key have the same effect, reason and expiry.
+// Same reports whether two overrides of a key have the same effect, reason and expiry.
 func (o *Override) Same(b *Override) bool {
 	return equalPtr(o.Limit, b.Limit) && equalPtr(o.Burst, b.Burst) && o.Unlimited == b.Unlimited &&
 		o.Blocked == b.Blocked && equalPtr(o.Calendar, b.Calendar) && o.Reason == b.Reason &&

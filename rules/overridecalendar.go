@@ -12,8 +12,8 @@ import (
 	"sluice/rules/field"
 )
 
-// OverrideCalendar replaces parts of the calendar of an override's rule. A member left out is that of the rule. Every
-// is always the rule's.
+// OverrideCalendar replaces parts of the calendar of an override's rule. An omitted member, and always Every, comes
+// from the rule.
 type OverrideCalendar struct {
 	// Zone, AnchorDay, AnchorMonth and At are as in Calendar.
 	Zone        string `json:"zone,omitempty"`
@@ -150,8 +150,8 @@ func (o OverrideCalendar) String() string {
 	return strings.Join(parts, " ")
 }
 
-// ParseOverrideCalendar reads members as files and the command line have them: name=value, divided by blanks. The error
-// is a sentence about the text without a subject.
+// ParseOverrideCalendar reads members in the form of files and of the command line: name=value, divided by blanks. The
+// error is a sentence about the text without a subject.
 func ParseOverrideCalendar(text string) (*OverrideCalendar, error) {
 	out := &OverrideCalendar{}
 	for _, part := range strings.Fields(text) {

@@ -8,8 +8,8 @@ import (
 )
 
 // CheckPatterns refuses a rule with a pattern above when.MaxPattern, or whose condition compares ip with a network,
-// unless its condition is that of was, the stored rule, which is nil for a new one. The error is a
-// *field.ValidationError of the field when.
+// unless was, the stored rule, has the same condition. was is nil for a new rule. The error is a *field.ValidationError
+// of the field when.
 func CheckPatterns(was, is *Rule) error {
 	if was != nil && sameText(was.When, is.When) {
 		return nil

@@ -27,12 +27,12 @@ type Plan struct {
 	// Pools are changed in an order in which every rule finds its pool.
 	Pools    PoolPlan    `json:"pools"`
 	Profiles ProfilePlan `json:"profiles"`
-	// FailModes are those of rules to create that leave theirs out, if the server has FailDefaults.
+	// FailModes are the fail modes of rules to create that omit it, if the server has FailDefaults.
 	FailModes []FailModeFrom `json:"fail_modes,omitempty"`
 	// OpenWrites are the names of the rules to create or to update of which FailDefaults.OpenWrites warns.
 	OpenWrites []string `json:"open_writes,omitempty"`
-	// Renamed are the rules to create that equal one to delete but for the name. Their counters begin anew, because keys
-	// have the id of the rule.
+	// Renamed are the rules to create that equal a rule to delete except for the name. Their counters start empty,
+	// because keys contain the id of the rule.
 	Renamed []RenamedRule `json:"renamed,omitempty"`
 }
 
@@ -78,7 +78,7 @@ type Edit struct {
 	Old     Rule           `json:"old"`
 	New     Rule           `json:"new"`
 	Changes []field.Change `json:"changes"`
-	// Warnings are those of EditWarnings.
+	// Warnings are the result of EditWarnings.
 	Warnings []field.Problem `json:"warnings,omitempty"`
 }
 

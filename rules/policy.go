@@ -196,8 +196,8 @@ var deferFields = []field.Field[Defer]{
 	},
 }
 
-// Candidate is a second limit that is evaluated beside the rule's own, on separate buckets, and
-// never denies. A nil or empty field is that of the rule.
+// Candidate is a second limit that is evaluated in addition to the rule's own, on separate buckets, and never denies. A
+// nil or empty field means the value of the rule.
 type Candidate struct {
 	Algorithm string  `json:"algorithm,omitempty"`
 	Limit     *int64  `json:"limit"`

@@ -124,8 +124,8 @@ func validateHot(r *Rule, ps *field.Problems) {
 	ps.Belongs("hot_raise_percent", r.HotRaisePercent != nil, !exact, false, "hot_keys leased or sharded")
 }
 
-// validateLimitField checks the field that holds a key's limit, and what does not go with it: the limit is kept in one
-// bucket, which decides every request.
+// validateLimitField checks the field that holds a key's limit, and its combinations with other members: one bucket
+// keeps the limit and decides every request.
 func validateLimitField(r *Rule, ps *field.Problems) {
 	if r.LimitField == nil {
 		return
@@ -153,8 +153,8 @@ func validateLimitField(r *Rule, ps *field.Problems) {
 	}
 }
 
-// validateSpan checks the span and what belongs to it. A limit that spans regions counts units, in one bucket a key,
-// and its window is long beside the time in which regions hear from each other.
+// validateSpan checks the span and its members. A limit that spans regions counts units, in one bucket for each key,
+// and its window is long compared with the time between updates of regions.
 func validateSpan(r *Rule, ps *field.Problems) {
 	if r.Span == SpanGlobalExact {
 		validateExact(r, ps)
@@ -331,7 +331,7 @@ func validateCandidate(r *Rule, base limiter.Limit, ps *field.Problems) *limiter
 		ps.Add("candidate.algorithm", "must not be %s with throttle %s", t.Name, r.Throttle)
 		return nil
 	}
-	switch { // else it could not be promoted
+	switch { // otherwise it could not be promoted
 	case r.Span == SpanGlobal && !l.Algorithm.Traits().Spans():
 		ps.Add("candidate.algorithm", "must not be %s with span global", l.Algorithm)
 	case r.Span == SpanGlobal && l.Window < MinGlobalWindow:

@@ -2,10 +2,10 @@ package rules
 
 import "sluice/rules/field"
 
-// Promote ends a trial: the candidate becomes the rule's limit and is removed, or, if there is
-// none, mode shadow becomes enforce. What was spent under the rule's own limit counts on, as with every
-// edit of it (see Former), and what the candidate counted is dropped. The error is a *field.ValidationError if there is
-// nothing to promote. The result may be invalid as a whole; call Validate.
+// Promote ends a shadow comparison: the candidate becomes the rule's limit and is removed, or, if there is none, mode
+// shadow becomes enforce. Units spent under the rule's own limit still count, as after every edit (see Former), and the
+// counts of the candidate are dropped. The error is a *field.ValidationError if there is nothing to promote. The result
+// may be invalid as a whole; call Validate.
 func (r *Rule) Promote() error {
 	c := r.Candidate
 	switch {

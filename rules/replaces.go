@@ -19,7 +19,7 @@ func (e *NamedError) Error() string {
 	return fmt.Sprintf("rule %s is named in replaces by %s", e.Name, strings.Join(e.By, ", "))
 }
 
-// validateReplaces checks the names by themselves; ReplacesProblems compares them with the rules that exist.
+// validateReplaces checks only the names; ReplacesProblems compares them with the existing rules.
 func validateReplaces(r *Rule, ps *field.Problems) {
 	for i, name := range r.Replaces {
 		switch at := field.Path("replaces", i); {
@@ -33,8 +33,8 @@ func validateReplaces(r *Rule, ps *field.Problems) {
 	}
 }
 
-// ReplacesProblems returns what is wrong with the names in replaces. kinds tells of each rule that exists whether it
-// has a descriptor. A rule with a descriptor may name one that does not exist, as in envoyproxy/ratelimit.
+// ReplacesProblems returns the wrong names in replaces. kinds says for each existing rule whether it has a descriptor.
+// A rule with a descriptor may name a rule that does not exist, as in envoyproxy/ratelimit.
 func (r *Rule) ReplacesProblems(kinds map[string]bool) []field.Problem {
 	var ps field.Problems
 	for i, name := range r.Replaces {
@@ -51,8 +51,8 @@ func (r *Rule) ReplacesProblems(kinds map[string]bool) []field.Problem {
 	return ps
 }
 
-// CheckReplaces refuses an import of the file after which a rule would replace one that does not exist, or one of the
-// other kind. current and prune are those of MakeFilePlan. The error is a *field.ValidationError.
+// CheckReplaces refuses an import of the file after which a rule would replace a rule that does not exist, or one of
+// the other kind. current and prune are as in MakeFilePlan. The error is a *field.ValidationError.
 func (f *File) CheckReplaces(current File, prune bool) error {
 	var ps field.Problems
 	kinds := make(map[string]bool, len(f.Rules)+len(current.Rules))

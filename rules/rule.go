@@ -25,13 +25,13 @@ type Rule struct {
 	// host, route, method and attr:<name>, such as user+ip. The rule applies only to descriptors that
 	// have all of them. It is "" for a rule with Descriptor.
 	Scope string `json:"scope"`
-	// Route is nil for every route; else an exact path, a path with {param} segments, or one that
-	// ends in /* (which also matches the path before it).
+	// Route is nil for every route; otherwise an exact path, a path with {param} segments, or one that ends in /*
+	// (which also matches the path before it).
 	Route *string `json:"route"`
 	// Method is nil for every method, else one in upper case.
 	Method *string `json:"method"`
-	// Host is nil for every host, else the name of one in the form of host.Parse, or *.example.com for every name below
-	// example.com, however deep, but not example.com itself.
+	// Host is nil for every host, and otherwise the name of a host in the form of host.Parse, or *.example.com for
+	// every name below example.com, however deep, but not example.com itself.
 	Host *string `json:"host"`
 	// Descriptor makes it a rule for descriptors of Envoy, which needs no scope, route or method. It is
 	// nil for an ordinary rule.
@@ -67,8 +67,8 @@ type Rule struct {
 	Schedule *Schedule            `json:"schedule"`
 	// Calendar requires fixed_window; WindowMS is then nominal.
 	Calendar *Calendar `json:"calendar"`
-	// KeepPeriods is for how many periods the rules database keeps what each key has spent; nil for none. It requires
-	// fixed_window with windows that are the same for all keys.
+	// KeepPeriods is the number of past periods for which the rules database keeps the spent units of each key; nil for
+	// none. It requires fixed_window with windows that are the same for all keys.
 	KeepPeriods *int64 `json:"keep_periods"`
 	// ActiveFrom (inclusive) and ActiveUntil (exclusive) bound the time in which
 	// the rule applies, in whole milliseconds; nil is no bound.
@@ -118,9 +118,9 @@ type Rule struct {
 	HotRaisePercent *int64 `json:"hot_raise_percent"`
 	// Span is region, global, local_then_global or global_exact: how far the limit reaches. The other three belong to
 	// global: the over-admission, in percent of the limit, from which an estimate of it is an alert (nil is
-	// DefaultMaxOver); what a region may spend of a key before the others have heard of it (open, all; share, an equal
-	// part; nil is open); and while it hears from one of them no more (share, an equal part; alone or closed; nil is
-	// share).
+	// DefaultMaxOver); the units of a key that a region may spend before the others have received the key (open, all;
+	// share, an equal part; nil is open); and while it receives no updates from one of them (share, an equal part;
+	// alone or closed; nil is share).
 	Span           string  `json:"span"`
 	MaxOverPercent *int64  `json:"max_over_percent"`
 	Cold           *string `json:"cold"`
@@ -130,7 +130,7 @@ type Rule struct {
 
 	// Addend is take or charge. With charge an explicit addend is charged whether or not it fits.
 	Addend string `json:"addend"`
-	// Unlimited: the rule limits nothing, and Limit may be 0. With a scope it counts all the same; see IsMeter.
+	// Unlimited: the rule limits nothing, and Limit may be 0. With a scope it still counts; see IsMeter.
 	Unlimited bool `json:"unlimited"`
 	// Quota: a call is over its limit only if every descriptor with a quota rule is.
 	Quota bool `json:"quota"`
@@ -147,8 +147,8 @@ type Rule struct {
 	// FailFrom says where FailMode is from if the rule left it out: FailLeftOut, or what FailDefaults.Fill wrote. ""
 	// if it was given, as in every stored rule.
 	FailFrom string `json:"-"`
-	// Overload is deny or wait: whether a request that the counter store has no turn for is denied at once, or waits for
-	// one as long as its caller does; nil for that of the server.
+	// Overload is deny or wait: while the counter store is overloaded, a request is denied at once, or waits as long as
+	// its caller does; nil for the setting of the server.
 	Overload *string `json:"overload"`
 	IsActive bool    `json:"is_active"`
 	// Former is what limited the rule's keys before the last edit of its algorithm; nil for none. The rule database
@@ -321,7 +321,7 @@ func FieldNamed(name string) *field.Field[Rule] { return field.Named(ruleFields,
 // FilterDomain filters rules by the domain of their descriptor.
 const FilterDomain = "domain"
 
-// Filters returns the names by which listings and exports can be filtered: those of fields, and FilterDomain.
+// Filters returns the names by which listings and exports can be filtered: names of fields, and FilterDomain.
 func Filters() (names []string) {
 	for i := range ruleFields {
 		if ruleFields[i].Filter {

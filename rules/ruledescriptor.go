@@ -12,8 +12,8 @@ import (
 	"sluice/rules/field"
 )
 
-// RuleDescriptor says to which descriptors of Envoy a rule applies: those of a domain that have as
-// many entries as Entries, each of which fits the element in its place.
+// RuleDescriptor says to which descriptors of Envoy a rule applies: descriptors of a domain with as many entries as
+// Entries, each of which fits the element in its place.
 type RuleDescriptor struct {
 	Domain  string            `json:"domain"`
 	Entries []entries.Element `json:"entries"`
@@ -63,8 +63,7 @@ func validateOrdinary(r *Rule, ps *field.Problems) {
 	}
 }
 
-// validateDescriptor checks the descriptor of a rule that has one, what belongs to it, and what does
-// not.
+// validateDescriptor checks the descriptor of a rule that has one, and its combinations with other members.
 func validateDescriptor(r *Rule, ps *field.Problems) {
 	for _, f := range []struct {
 		name  string

@@ -27,7 +27,7 @@ type schedule struct {
 type scheduleWindow struct {
 	days     uint8 // bit 0 is Monday
 	from, to int
-	// own is the rule's limit in this window, tiers those of its tiers; nil means unchanged.
+	// own is the rule's limit in this window, tiers the limits of its tiers; nil means unchanged.
 	own   limiter.Limit
 	tiers map[string]Variant
 }

@@ -39,7 +39,7 @@ func DescriptorTaken(names ...string) *TakenError {
 func domainTaken(other string) string { return "is already used by the profile " + other }
 
 // CheckUnique refuses an import of the file after which two profiles would have the same domain, or two active rules
-// the same descriptor. current and prune are those of MakeFilePlan. The error is a *field.ValidationError.
+// the same descriptor. current and prune are as in MakeFilePlan. The error is a *field.ValidationError.
 func (f *File) CheckUnique(current File, prune bool) error {
 	var ps field.Problems
 	f.uniqueDomains(current, prune, &ps)

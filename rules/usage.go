@@ -12,7 +12,7 @@ const MaxKeepPeriods = 1000
 // rule with a descriptor counts nothing.
 func (r *Rule) IsMeter() bool { return r.Unlimited && r.Descriptor == nil }
 
-// validateKeep checks keep_periods: periods are the same for all keys of a rule, and one store has the whole bucket.
+// validateKeep checks keep_periods: periods are the same for all keys of a rule, and one store holds the whole bucket.
 func validateKeep(r *Rule, ps *field.Problems) {
 	if r.KeepPeriods == nil {
 		return

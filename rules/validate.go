@@ -28,7 +28,7 @@ func Validate(r *Rule) error {
 // Parsed holds the parsed values of a valid rule.
 type Parsed struct {
 	Limits
-	// Facts are those of the scope, in the order of keys.
+	// Facts are the facts of the scope, in the order of keys.
 	Facts []scope.Fact
 	Route *route.Pattern // nil for every route
 	Host  string         // as parseHostPattern returns it, "" for every host

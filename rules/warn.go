@@ -8,7 +8,7 @@ import (
 	"sluice/rules/field"
 )
 
-// Warn is advice for the caller of a check whose key has used much of its limit: which model to take, for example. It
+// Warn is advice for the caller of a check whose key has used much of its limit: the model to use, for example. It
 // changes no decision.
 type Warn struct {
 	// Percent is 1 to 100 percent of the limit.

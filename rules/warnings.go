@@ -13,7 +13,7 @@ import (
 // logNoted is the most units of a sliding_window_log that need no warning. A bucket may store an entry for each.
 const logNoted = 10_000
 
-// callRequests is the most requests that a client with its default settings sends by itself in one call that is denied:
+// callRequests is the largest number of requests that a client with its default settings sends in one denied call:
 // undici sends a GET six times, go-retryablehttp and Feign a POST five times (the table of docs/for-api-consumers.md).
 const callRequests = 6
 

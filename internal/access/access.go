@@ -19,10 +19,10 @@ import (
 // Scope is one permission of a token.
 type Scope string
 
-// The scopes. Admin includes every other; rules:write includes rules:read.
-// Counters is separate from check because it allows changes to any bucket: resets, and
-// refunds without a request_id. Deferred is separate from check because released
-// requests contain the payloads of other clients. Regions is what other regions use to tell what they have spent.
+// The scopes. Admin includes every other; rules:write includes rules:read. Counters is separate from check because it
+// allows changes to any bucket: resets, and refunds without a request_id. Deferred is separate from check because
+// released requests contain the payloads of other clients. Other regions use Regions to send the units that they have
+// spent.
 const (
 	ScopeCheck      Scope = "check"
 	ScopeCounters   Scope = "counters"

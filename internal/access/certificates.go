@@ -79,8 +79,8 @@ func (c *Certificates) add(entry string) error {
 	return nil
 }
 
-// find returns a token with the scopes of the client certificate of verified chains. Its name is that of the map which
-// the certificate has first.
+// find returns a token with the scopes of the client certificate of verified chains. Its name is the first name of the
+// certificate that is in the map.
 func (c *Certificates) find(chains [][]*x509.Certificate) (token Token, ok bool) {
 	if c == nil || len(chains) == 0 || len(chains[0]) == 0 {
 		return Token{}, false

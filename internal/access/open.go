@@ -20,9 +20,9 @@ const LocalName = "local"
 // openToken is the token of open calls.
 var openToken = Token{Scopes: []Scope{ScopeCheck}}
 
-// admitOpen decides about calls without a credential while there are no tokens. Of the open calls it rejects those of
-// web pages in a browser on this machine, which are recognised by their origin, or by the Host if an attacker's name
-// resolves to this machine. It also rejects those that a proxy on this machine says it forwarded.
+// admitOpen decides about calls without a credential while there are no tokens. Of the open calls it rejects calls of
+// web pages in a browser on this machine, which it recognises by their origin, or by the Host if an attacker's name
+// resolves to this machine. It also rejects calls that a proxy on this machine marks as forwarded.
 func admitOpen(call Call) (Token, *Refusal) {
 	const createToken = " Create a token with sluice token create."
 	switch {

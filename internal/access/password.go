@@ -87,8 +87,8 @@ func (h *Hasher) HashPassword(ctx context.Context, lane Lane, password string) (
 		b64.EncodeToString(salt), b64.EncodeToString(hash)), nil
 }
 
-// decoy is compared with if there is no account, so that the rejection of an unknown name
-// takes as long as that of a wrong password.
+// decoy replaces the hash of an account that does not exist, so that rejecting an unknown name takes as long as
+// rejecting a wrong password.
 const decoy = "$argon2id$v=19$m=19456,t=2,p=1$c2x1aWNlLWRlY295LXNhbA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
 
 // CheckPassword reports whether a password has this hash. An empty or invalid hash takes

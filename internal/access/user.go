@@ -17,7 +17,7 @@ var (
 	ErrLastAdmin = errors.New("cannot disable, demote or delete the last administrator who can sign in")
 )
 
-// Role says what a person may do in the console. Each includes the one before.
+// Role says what a person may do in the console. Each includes the previous one.
 type Role string
 
 // The roles.
@@ -62,8 +62,8 @@ type User struct {
 	Role Role
 	// PasswordHash is the result of HashPassword; "" matches no password.
 	PasswordHash string `json:"-"`
-	// Issuer and Subject are those of the Identity that signs in to the account; both are
-	// "" for accounts with a password. They never change.
+	// Issuer and Subject identify the Identity that signs in to the account; both are "" for accounts with a password.
+	// They never change.
 	Issuer, Subject string
 	// Disabled is true if nobody can sign in to the account.
 	Disabled bool

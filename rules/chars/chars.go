@@ -56,8 +56,8 @@ func AppendEscaped(b []byte, c byte) []byte {
 	return append(b, '%', upperHex[c>>4], upperHex[c&15])
 }
 
-// Escape writes the characters of a text that a line would not keep or show as %XX: % itself, those that are
-// invisible or Unsafe, blanks at the ends, and those of also. Unescape returns the text.
+// Escape writes the characters of a text that a line would not keep or show as %XX: % itself, characters that are
+// invisible or Unsafe, blanks at the ends, and the characters in also. Unescape reverses it.
 func Escape(text, also string) string {
 	trimmed := strings.TrimSpace(text)
 	start := strings.Index(text, trimmed)

@@ -26,6 +26,6 @@ type Element struct {
 	Key     string `json:"key"`
 	Value   string `json:"value,omitempty"`
 	Pattern string `json:"pattern,omitempty"`
-	// Shared, only with a Pattern: all values that fit have one bucket. Otherwise each value has its own.
+	// Shared, only with a Pattern: all values that fit share one bucket. Otherwise each value uses a separate bucket.
 	Shared bool `json:"shared,omitempty"`
 }

@@ -50,10 +50,9 @@ const (
 	NoValue
 )
 
-// Walk finds the value of a descriptor. It compares entry by entry: an exact value beats a pattern,
-// and a pattern beats an element that fits every value. It never goes back. Of the patterns that fit,
-// the one with the most characters other than * is chosen, among equals the first in the order of
-// texts. at is the number of entries that fit.
+// Walk finds the value of a descriptor. It compares entry by entry: an exact value beats a pattern, and a pattern beats
+// an element that fits every value. It does not backtrack. If several patterns fit, it chooses the pattern with the
+// most characters other than *, and among equals the first in alphabetical order. at is the number of entries that fit.
 func (t Tree[V]) Walk(domain string, list []Entry) (v V, end End, at int) {
 	n := t.domains.Get(domain)
 	if n == nil {
@@ -138,8 +137,8 @@ func (p pattern[V]) compare(other pattern[V]) int {
 	return cmp.Or(cmp.Compare(other.literals, p.literals), strings.Compare(p.text, other.text))
 }
 
-// Before reports whether the pattern p applies rather than q to a value that fits both: the one with more literal
-// characters, else the one that sorts first.
+// Before reports whether the pattern p applies rather than q to a value that fits both: the pattern with more literal
+// characters, and among equals the one that sorts first.
 func Before(p, q string) bool { return newPattern[struct{}](p).compare(newPattern[struct{}](q)) < 0 }
 
 // Put returns the tree with a value for a list of elements. With inPlace, which requires that nobody
@@ -220,8 +219,7 @@ func (c *choice[V]) setPattern(text string, is *node[V], inPlace bool) {
 	}
 }
 
-// own returns a node or choice that may be changed: a new one for nil, else a copy, or p itself with
-// inPlace.
+// own returns a node or choice that may be changed: a new one for nil, p itself with inPlace, and otherwise a copy.
 func own[T any](p *T, inPlace bool) *T {
 	switch {
 	case p == nil:
@@ -233,7 +231,7 @@ func own[T any](p *T, inPlace bool) *T {
 	return &same
 }
 
-// Fits reports whether a value fits a pattern, in which each * stands for any text, also for none.
+// Fits reports whether a value fits a pattern, in which each * stands for any text, including the empty one.
 func Fits(pattern, value string) bool {
 	before, rest, star := strings.Cut(pattern, "*")
 	if !star {

@@ -5,7 +5,8 @@ package entries
 type Unit struct {
 	// Name is the lower-case name in files.
 	Name string
-	// Number is that of envoy.type.v3.RateLimitUnit and of RateLimitResponse.RateLimit.Unit. Only the second has a week.
+	// Number is the number of the unit in envoy.type.v3.RateLimitUnit and in RateLimitResponse.RateLimit.Unit. Only the
+	// second has a week.
 	Number uint64
 	// Window is the length in milliseconds. A month has 30 days and a year 365, as in envoyproxy/ratelimit.
 	Window int64

@@ -1,6 +1,6 @@
 // Package facts reads the facts about a client's request from its headers, as a profile says.
 //
-// A worked example. A profile takes user from the header X-User, else from the cookie uid, has the
+// A worked example. A profile reads user from the header X-User or, if that is missing, from the cookie uid, has the
 // route /users/{id} and trusts 10.0.0.0/8. The request
 //
 //	GET /users//17?full=1

@@ -36,10 +36,10 @@ func (r *Reader) addEntries(p *profile.Profile) {
 }
 
 // ReadEntries reads the facts of the request that the descriptors of one call describe, by Profile.Entries, and
-// replaces those in out, whose maps it reuses. The first entry that has a fact counts. An empty value is none, and
-// neither is one that is no address or no number where one is meant: it may be a client's, who must not make the call
-// an error, because Envoy then lets the request pass. Missing facts are treated as those of Read; the sources of
-// Profile.Facts do not count. The weight is 1.
+// replaces the facts in out, whose maps it reuses. The first entry with a fact counts. An empty value counts as
+// missing. So does a value that is no address or no number where one is required: a client may have sent it, and must
+// not turn the call into an error, because Envoy then lets the request pass. Missing facts are treated as in Read; the
+// sources of Profile.Facts do not apply. The weight is 1.
 func (r *Reader) ReadEntries(list [][]entries.Entry, out *Facts) {
 	out.Forget()
 	out.Weight = 1

@@ -50,8 +50,8 @@ func (r *Request) AddHeader(line string) bool {
 
 // Facts are the facts about one request.
 type Facts struct {
-	// Descriptor has the facts that were found. The attribute host is the request's host, unless the
-	// profile has sources for an attribute of that name. Host is what the attribute names.
+	// Descriptor holds the facts that were found. The attribute host is the request's host, unless the profile has
+	// sources for an attribute of that name. Host is the host in that attribute.
 	Descriptor match.Descriptor
 	// Weight is in units, 0 to limiter.MaxExact.
 	Weight int64
@@ -78,7 +78,7 @@ type HeaderError struct {
 
 func (e *HeaderError) Error() string { return e.Header + " " + e.Problem }
 
-// Names of facts in Profile.Missing, and the prefixes of those of attributes and fields.
+// Names of facts in Profile.Missing, and the prefixes of the names of attributes and fields.
 const (
 	factIP, factUser, factAPIKey, factTier = "ip", "user", "api_key", "tier"
 	attrPrefix, fieldPrefix                = "attr:", "field:"
@@ -261,8 +261,8 @@ func compileSource(s profile.Source, number bool) (source, error) {
 	return v, nil
 }
 
-// Read reads the facts of a request and replaces those in out, whose maps it reuses. Its error is a
-// *HeaderError about the weight.
+// Read reads the facts of a request and replaces the facts in out, whose maps it reuses. Its error is a *HeaderError
+// about the weight.
 func (r *Reader) Read(req *Request, out *Facts) error {
 	out.Forget()
 	out.Weight = 1
@@ -295,8 +295,8 @@ func (r *Reader) Read(req *Request, out *Facts) error {
 	return r.readWeight(req, out)
 }
 
-// readWeight reads the weight, which is 1 without the header. Of several values it is the last: what the gateway
-// added, if it adds to what the client sent.
+// readWeight reads the weight, which is 1 without the header. Of several values the last counts: the gateway added it,
+// if it adds to the values of the client.
 func (r *Reader) readWeight(req *Request, out *Facts) error {
 	v := ""
 	if values := req.Header[r.weight]; len(values) > 0 {
@@ -331,7 +331,7 @@ func (w *request) set(f *fact, out *Facts) bool {
 	return true
 }
 
-// replace puts what the profile has for a missing fact into f. It reports false if it has nothing.
+// replace sets a missing fact in f to the value in the profile. It reports false if the profile has none.
 func (f *Facts) replace(missing *fact) bool {
 	switch {
 	case missing.value == "":
@@ -365,7 +365,7 @@ func (f *Facts) setField(name string, n int64) {
 	f.Descriptor.Fields[name] = min(n, limiter.MaxExact)
 }
 
-// setHost sets the host to that of the attribute, none if that is no host.
+// setHost sets the host to the value of the attribute, and clears it if that is no host.
 func (f *Facts) setHost() {
 	if name := f.Descriptor.Attributes[hostAttribute]; name != "" {
 		f.Descriptor.Host, _ = host.Parse(name)

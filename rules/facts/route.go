@@ -59,7 +59,7 @@ func (r *Reader) addRoute(template string) error {
 	}
 	switch {
 	case *at == "":
-	case r.fold: // the first of those that differ in case
+	case r.fold: // the first of several templates that differ in case
 		return nil
 	default:
 		return errAmbiguous
@@ -92,7 +92,7 @@ func (n *node) match(rest string, more bool) string {
 	return n.tail
 }
 
-// route returns the route of a request: the template that fits best, or else its path.
+// route returns the route of a request: the template that fits best, or its path if none fits.
 func (r *Reader) route(target string) string {
 	path := route.Normalize(target)
 	if r.raw {

@@ -50,8 +50,8 @@ func (w *request) number(f *fact) (int64, bool) {
 	return 0, false
 }
 
-// value returns the text of one source, "" if the request does not have it. Of several values of a
-// header or cookie it is the first that is not empty.
+// value returns the text of one source, "" if the request does not have it. If a header or cookie has several values,
+// it is the first that is not empty.
 func (w *request) value(s *source) string {
 	switch s.from {
 	case fromHeader:

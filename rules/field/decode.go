@@ -97,7 +97,7 @@ func decodeField[T any](d *Decoder, f *Field[T], t *T, at string, v *tree.Value,
 	}
 }
 
-// Composite reads a value into what a field's At returns. The noun is that of the field.
+// Composite reads a value into the result of a field's At. The noun describes the field.
 type Composite func(d *Decoder, at, noun string, v *tree.Value, p any)
 
 // As is p with its type, which the field of a composite has.

@@ -49,7 +49,7 @@ type Field[T any] struct {
 	Filter bool
 	// Policy fields are stored together in one JSON column. A new one needs no migration.
 	Policy bool
-	// Spelled reports whether a file has the field even at its default; nil for never.
+	// Spelled reports whether a file contains the field even at its default; nil for never.
 	Spelled func(*T) bool
 	// File returns the value that files show, if it differs from Value.
 	File func(*T) any
@@ -129,7 +129,7 @@ func (f *Field[T]) IsDefault(t *T) bool {
 // Needed reports whether an object without the field is refused.
 func (f *Field[T]) Needed(t *T) bool { return f.Required && (f.Waived == nil || !f.Waived(t)) }
 
-// Assign sets the field of dst to that of src; both then share what it points to.
+// Assign copies the field of src to dst; both then share the value that it points to.
 func (f *Field[T]) Assign(dst, src *T) {
 	reflect.ValueOf(f.At(dst)).Elem().Set(reflect.ValueOf(f.At(src)).Elem())
 }

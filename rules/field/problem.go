@@ -71,7 +71,7 @@ func (ps *Problems) Under(path string, fields []Problem) {
 // Path names an element of a list in a field error.
 func Path(list string, i int) string { return fmt.Sprintf("%s[%d]", list, i) }
 
-// namePattern is the form of the names of rules, pools and profiles. NameHelp says it in words.
+// namePattern is the form of the names of rules, pools and profiles. NameHelp describes it.
 var namePattern = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,62}$`)
 
 // NameHelp says what a valid name is.

@@ -143,7 +143,7 @@ func Normal(s string) string {
 	return key
 }
 
-// Matches reports whether a host is that of a rule; of is the result of ParsePattern.
+// Matches reports whether a host matches the host of a rule; of is the result of ParsePattern.
 func Matches(of, host string) bool {
 	if of[0] == '.' {
 		return len(host) > len(of) && strings.HasSuffix(host, of)

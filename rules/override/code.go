@@ -29,8 +29,7 @@ const maxStoredKey = 4 * MaxWildcard
 //	effects as above,
 //	networks uint64 × (hash 2 × uint64, address 2 × uint64, id int64, bits uint8, effect uint32)
 //
-// Edits kept apart are merged on the way; now (ms since the epoch) leaves out
-// what has ended.
+// Write merges edits that are kept separately, and leaves out overrides that have ended by now (ms since the epoch).
 func (o *Table) Write(w io.Writer, now int64) error {
 	out := writer{w: bufio.NewWriterSize(w, 64<<10)}
 	out.put32(format)

@@ -24,7 +24,8 @@ const (
 	blocked                     // the key is blocked
 )
 
-// Calendar is what an override replaces of its rule's calendar. A zero Zone, Day, Month or At leaves that of the rule.
+// Calendar is the part of its rule's calendar that an override replaces. A zero Zone, Day, Month or At leaves the value
+// of the rule.
 type Calendar struct {
 	Zone       string
 	Day, Month uint8

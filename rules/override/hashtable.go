@@ -22,7 +22,7 @@ type hashEntry struct {
 	a, b   uint64 // the hash of the key
 	id     int64
 	effect uint32 // in effects, or one of the two below
-	// order tells edits of one key apart while a table is made.
+	// order distinguishes edits of one key while a table is made.
 	order uint32
 }
 
@@ -37,8 +37,7 @@ func compareEntries(x, y hashEntry) int {
 	return cmp.Or(cmp.Compare(x.a, y.a), cmp.Compare(x.b, y.b), cmp.Compare(x.order, y.order))
 }
 
-// makeTable builds a table from entries in any order and keeps entries. Of those with one key the
-// last counts.
+// makeTable builds a table from entries in any order and keeps entries. If several have the same key, the last counts.
 func makeTable(entries []hashEntry, effects []Effect) *hashTable {
 	for i := range entries {
 		entries[i].order = uint32(i)
@@ -118,8 +117,8 @@ func (in *interner) add(e Effect) uint32 {
 	return i
 }
 
-// merge combines two tables, of which the newer takes precedence and either may be nil. It drops
-// tombstones and overrides that have expired by now (ms since the epoch).
+// merge combines two tables. The newer takes precedence, and either may be nil. It drops tombstones and overrides that
+// have expired by now (ms since the epoch).
 func merge(older, newer *hashTable, now int64) *hashTable {
 	var in interner
 	var out []hashEntry

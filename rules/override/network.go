@@ -79,7 +79,7 @@ func (n *network) valid() bool {
 	return n.bits <= 32+96*uint8(n.a&1) && n.hi&^hi == 0 && n.lo&^lo == 0
 }
 
-// before reports whether n precedes m: by key, then by address, a network before those in it.
+// before reports whether n precedes m: by key, then by address, a network before the networks in it.
 func (n *network) before(m *network) bool {
 	switch {
 	case n.a != m.a:
@@ -120,7 +120,8 @@ func (t *networkTable) len() int {
 	return len(t.entries)
 }
 
-// makeNetworks builds a table from entries in any order and keeps entries. Of those for one network the last counts.
+// makeNetworks builds a table from entries in any order and keeps entries. If several are for the same network, the
+// last counts.
 func makeNetworks(entries []networkEntry, effects []Effect) *networkTable {
 	slices.SortStableFunc(entries, func(x, y networkEntry) int {
 		return cmp.Or(cmp.Compare(x.a, y.a), cmp.Compare(x.b, y.b), cmp.Compare(x.hi, y.hi), cmp.Compare(x.lo, y.lo),
@@ -150,8 +151,8 @@ func linkNetworks(entries []networkEntry, effects []Effect) *networkTable {
 	return &networkTable{entries: entries, effects: effects}
 }
 
-// mergeNetworks combines two tables, of which the newer takes precedence. Of a base it drops tombstones and
-// overrides that have expired by now (ms since the epoch).
+// mergeNetworks combines two tables. The newer takes precedence. From a base it drops tombstones and overrides that
+// have expired by now (ms since the epoch).
 func mergeNetworks(older, newer *networkTable, base bool, now int64) *networkTable {
 	var in interner
 	out := make([]networkEntry, 0, older.len()+newer.len())
@@ -190,8 +191,8 @@ func mergeNetworks(older, newer *networkTable, base bool, now int64) *networkTab
 
 // smallest returns the smallest network that contains n, nil if there is none.
 //
-// Every network around n is the last one not behind n in the order, or a parent of it: what lies between the two is a
-// part of it as well.
+// Every network around n is the last network not behind n in the order, or a parent of that network: networks between
+// the two are parts of it as well.
 func (t *networkTable) smallest(n *network) *networkEntry {
 	if t == nil {
 		return nil
@@ -220,8 +221,8 @@ func (t *networkTable) parent(e *networkEntry) *networkEntry {
 	return &t.entries[e.parent]
 }
 
-// Network returns the override for the smallest network that contains the addresses counted, among those for keys that
-// differ from facts in the address only, and that has not expired by now (ms since the epoch); nil if there is none.
+// Network returns the override for the smallest network that contains the network counted, among overrides for keys
+// that differ from facts in the address only and have not expired by now (ms since the epoch); nil if there is none.
 // facts is a bucket's key without the rule, and counted the network that its address is counted under.
 func (r *OfRule) Network(facts []byte, counted netip.Prefix, now int64) (Applied, *Effect) {
 	before, _, after, ok := cutAddress(facts)
@@ -246,7 +247,7 @@ func (r *OfRule) Network(facts []byte, counted netip.Prefix, now int64) (Applied
 		}
 		if f := &t.effects[e.effect]; !f.ended(now) {
 			a := applied(e.id, false, f)
-			if e.bits < n.bits { // else it is the key of one bucket
+			if e.bits < n.bits { // otherwise it is the key of one bucket
 				a.Network = e.bits + 1
 			}
 			return a, f

@@ -46,8 +46,8 @@ func (t prefixTable) with(edits map[string]*prefixEntry, now int64) prefixTable 
 // longest returns the longest wildcard that text begins with, that has at least
 // the given length and has not ended; nil if there is none.
 //
-// Every wildcard that text begins with is the last one not above text in the
-// order, or a parent of it: what lies between the two begins with it as well.
+// Every wildcard that text begins with is the last wildcard not above text in the order, or a parent of that one: texts
+// between the two begin with it as well.
 func (t prefixTable) longest(text []byte, least int, now int64) *prefixEntry {
 	lo, hi := 0, len(t)
 	for lo < hi {

@@ -53,8 +53,8 @@ type Applied struct {
 	Prefix bool
 	// Unlimited and Blocked are its effect, if it does not set another limit.
 	Unlimited, Blocked bool
-	// KeepsLimit reports that it leaves the rule's limit and the tiers'. Calendar reports that its key has periods of its
-	// own.
+	// KeepsLimit reports that it leaves the limits of the rule and of its tiers. Calendar reports that its key has
+	// other periods.
 	KeepsLimit, Calendar bool
 	// Network is the prefix length of the network that its key names plus 1, 0 if it names one bucket or a wildcard.
 	Network uint8
@@ -227,7 +227,7 @@ func (r *ruleEdit) over(was *OfRule, now int64) *OfRule {
 	return &is
 }
 
-// overlay combines two small tables, of which the newer takes precedence, and keeps tombstones.
+// overlay combines two small tables and keeps tombstones. The newer table takes precedence.
 func overlay(older, newer *hashTable) *hashTable {
 	var in interner
 	all := make([]hashEntry, 0, older.count+newer.count)

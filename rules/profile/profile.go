@@ -1,5 +1,5 @@
-// Package profile has the profiles of gateways: from where in a gateway's question the facts about a client's request
-// come. Package facts reads them.
+// Package profile defines the profiles of gateways: the places in a gateway's request from which the facts about a
+// client's request are read. Package facts reads them.
 package profile
 
 import (
@@ -58,9 +58,9 @@ type Profile struct {
 	// Missing says what happens if a fact has no value. Its keys are ip, user, api_key, tier, attr:NAME and
 	// field:NAME; the default is MissingSkip.
 	Missing map[string]MissingFact `json:"missing"`
-	// Domain is the domain of Envoy's descriptors that the profile reads, "" for none. Of several profiles one at most
-	// has a domain. Entries says which fact the entries of a key have: ip, user, api_key, tier, path, method, host,
-	// attr:NAME or field:NAME. Entries of other keys are ignored.
+	// Domain is the domain of Envoy's descriptors that the profile reads, "" for none. At most one profile has a given
+	// domain. Entries maps the key of an entry to a fact: ip, user, api_key, tier, path, method, host, attr:NAME or
+	// field:NAME. Entries of other keys are ignored.
 	Domain  string            `json:"domain"`
 	Entries map[string]string `json:"entries"`
 	// Headers are the client headers to send; a name may end in *.
@@ -86,7 +86,7 @@ type Facts struct {
 	Fields     map[string][]Source `json:"fields"`
 }
 
-// Source is one place that a fact is read from. Exactly one field is not empty.
+// Source is one place from which a fact is read. Exactly one field is not empty.
 type Source struct {
 	Header string `json:"header,omitempty"`
 	Cookie string `json:"cookie,omitempty"`

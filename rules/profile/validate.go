@@ -317,7 +317,7 @@ func checkNetworks(ps *field.Problems, at string, list []string) {
 	checkDistinct(ps, at, list)
 }
 
-// checkDistinct refuses a text that a list has twice.
+// checkDistinct refuses a text that occurs twice in a list.
 func checkDistinct(ps *field.Problems, at string, list []string) {
 	for i, s := range list {
 		if slices.Contains(list[:i], s) {

@@ -8,8 +8,8 @@ import (
 	"sluice/rules/chars"
 )
 
-// Within reports whether a value looks like a credential, or a word of it does, as in token:sk_live_… and
-// "sk_live_…", also with the escapes of URLs and of names of buckets.
+// Within reports whether a value looks like a credential, or a word of it does, as in token:sk_live_… and "sk_live_…",
+// even with the escapes of URLs and of names of buckets.
 func Within(v string) bool {
 	const escaped = 3 // times at most, such as a URL in a URL whose escapes the name of a bucket escapes
 	for range escaped {
@@ -25,7 +25,7 @@ func Within(v string) bool {
 }
 
 // secretWord reports whether a word of a value looks like a credential, where letters, digits, _ and - make a word, and
-// dots if it says so: those of a JWT are within, others are not.
+// dots too if dots is true, as in a JWT.
 func secretWord(v string, dots bool) bool {
 	from := 0
 	for i := 0; i <= len(v); {

@@ -66,9 +66,8 @@ func elements[T any](b *strings.Builder, k *rules.Kind[T], list []T) {
 	}
 }
 
-// FormatDraft writes a rules file with one rule as Format does, but takes a rule
-// that is not valid as well, which Parse then refuses: it is for a rule that
-// someone is still writing.
+// FormatDraft writes a rules file with one rule as Format does, but also accepts an invalid rule, which Parse then
+// refuses: it is for a rule that someone is still writing.
 func FormatDraft(r *rules.Rule) []byte {
 	draft := r.Clone()
 	draft.Normalize()

@@ -48,14 +48,12 @@ func TooLarge(format string, args ...any) error {
 //	  - name: shop
 //	    facts: {user: [{header: X-User}]}
 //
-// It is strict: unknown and repeated members, wrong types and anything that
-// Validate refuses are errors, all reported at once in a *field.ValidationError under
-// names such as "rules[3].scope", with the line. What does not even have the
-// form of a file is reported under its place, such as "line 3:7". Rules come
-// back normalised, in the order of the file, without identity: id, version,
-// created_at and updated_at, as an export through the API has them, are ignored.
-// A rule without is_active is active. An empty list is legal, and pools and
-// profiles may be left out. Whether the pools that rules name exist is for CheckPools.
+// It is strict: unknown and repeated members, wrong types and anything that Validate refuses are errors, all reported
+// at once in a *field.ValidationError under names such as "rules[3].scope", with the line. Text that does not even have
+// the form of a file is reported under its place, such as "line 3:7". Rules come back normalised, in the order of the
+// file, without identity: id, version, created_at and updated_at, as an export through the API has them, are ignored. A
+// rule without is_active is active. An empty list is legal, and pools and profiles may be left out. Whether the pools
+// that rules name exist is for CheckPools.
 func Parse(data []byte) (rules.File, error) {
 	if len(data) > MaxFile {
 		return rules.File{}, TooLarge("has more than %d bytes (64 MiB)", MaxFile)
@@ -134,8 +132,8 @@ func (ps *problems) add(member, format string, args ...any) {
 // path names an element of a list in a field error.
 func path(list string, i int) string { return fmt.Sprintf("%s[%d]", list, i) }
 
-// section is one list of a file. No fields are allowed except those of the kind and, beside them,
-// those that an export of the API adds.
+// section is one list of a file. The only allowed fields are the fields of the kind and the fields that an export of
+// the API adds.
 type section[T any] struct {
 	kind   *rules.Kind[T]
 	most   int // elements
@@ -232,7 +230,7 @@ func (d *fileDecoder) noList(m *tree.Member) {
 // element takes the next element of a section.
 func (d *fileDecoder) element(section string, it tree.Value) error { return d.section(section).add(it) }
 
-// begin notes that the file has the section.
+// begin notes that the file contains the section.
 func (s *section[T]) begin() {
 	s.there = true
 	s.out, s.names = []T{}, map[string]int{}

@@ -47,8 +47,9 @@ func scalar(n *yaml.Node) (kind tree.Kind, text, problem string) {
 	return plainKind(n.Value), n.Value, ""
 }
 
-// plainKind returns the kind of a text without quotes. A number has digits, which _ can separate, after a sign or none,
-// and 0x, 0o, 0b or 0 before those of another base. One that 64 bits cannot hold is text, unless it is in plain digits.
+// plainKind returns the kind of a text without quotes. A number has an optional sign and digits, which _ can separate,
+// with 0x, 0o, 0b or 0 before digits of another base. A number that 64 bits cannot hold is text, unless it is in plain
+// digits.
 func plainKind(text string) tree.Kind {
 	switch text {
 	case "", "~", "null", "Null", "NULL":

@@ -12,9 +12,9 @@ import (
 // longSection matches the line that starts a section of a long file.
 var longSection = regexp.MustCompile(`^([A-Za-z0-9_-]+):[ \t]*(\[\])?[ \t]*(?:#.*)?$`)
 
-// readLongYAML reads a file that is too long to be read at once, in the form that an export
-// writes: each section starts on a separate line, and each element from a line that starts with a
-// dash to the next such line at the same column. Elements are read as in a short file, a batch at a time.
+// readLongYAML reads a file that is too long for one read, in the form that an export writes: each section starts on a
+// separate line, and each element from a line that starts with a dash to the next such line at the same column.
+// Elements are read as in a short file, a batch at a time.
 func readLongYAML(data []byte, d *fileDecoder) error {
 	r := longReader{d: d, seen: map[string]bool{}, indent: -1}
 	for n := 1; len(data) > 0; n++ {

@@ -15,9 +15,9 @@ const MaxFacts = 6
 // Global is the scope without facts: one bucket for all requests.
 const Global = "global"
 
-// Kind is one kind of fact. The order is the priority by which the entity of a key is chosen:
-// Redis Cluster hashes the first kind present in a scope, so that the buckets of one user (or else
-// one API key, and so on) share a slot whatever else the scopes name.
+// Kind is one kind of fact. The order is the priority by which the entity of a key is chosen: Redis Cluster hashes the
+// first kind present in a scope, so that the buckets of one user (or, without a user, of one API key, and so on) share
+// a slot whatever other facts the scopes name.
 type Kind uint8
 
 // The kinds of facts.

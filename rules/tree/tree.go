@@ -108,7 +108,7 @@ func (v *Value) MoveDown(by int) {
 	}
 }
 
-// IsWhole reports whether the text of a number is that of a Whole.
+// IsWhole reports whether the text of a number is a Whole.
 func IsWhole(text string) bool {
 	if len(text) > 1 && text[0] == '-' {
 		text = text[1:]

@@ -15,7 +15,7 @@ import (
 // nameCIDR is a function of conditions.
 const nameCIDR = "cidr"
 
-// networks are those of one call of cidr.
+// networks are the networks in one call of cidr.
 type networks []netip.Prefix
 
 // cidr is the function cidr(ip, "10.0.0.0/8", …). whenVisitor has replaced the networks by one *networks.
@@ -58,7 +58,8 @@ func (v *whenVisitor) networks(call *ast.CallNode) {
 	call.Arguments = []ast.Node{call.Arguments[0], all}
 }
 
-// Normalize replaces each network of the condition by what normal returns for it. It must not run beside Holds.
+// Normalize replaces each network of the condition by what normal returns for it. It must not run concurrently with
+// Holds.
 func (c *Condition) Normalize(normal func(netip.Prefix) netip.Prefix) {
 	for _, in := range c.cidrs {
 		for i, p := range *in {
@@ -67,8 +68,8 @@ func (c *Condition) Normalize(normal func(netip.Prefix) netip.Prefix) {
 	}
 }
 
-// comparedNetwork returns the part of a comparison that compares ip with a text that looks like a network, and what to
-// write instead, nil if there is none. No address equals such a text.
+// comparedNetwork returns the part of a comparison that compares ip with a text that looks like a network, and the text
+// to write instead, nil if there is none. No address equals such a text.
 func comparedNetwork(n *ast.BinaryNode) (ast.Node, string) {
 	if !slices.Contains([]string{"==", "!=", "in"}, n.Operator) {
 		return nil, ""

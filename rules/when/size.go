@@ -3,8 +3,8 @@ package when
 import "github.com/expr-lang/expr/ast"
 
 // sizeOf returns the number of nodes that a condition has if each variable is replaced by its value, or more: a
-// variable counts as all that stands before the end of its value. Doubling a variable in the value of the next takes
-// few nodes, and makes a text of any length or a list that takes any time to compare.
+// variable counts as everything before the end of its value. Doubling a variable in the value of the next needs few
+// nodes, and makes a text of any length, or a list whose comparison takes any time.
 func sizeOf(root *ast.Node) int {
 	s := sizeVisitor{values: map[ast.Node]string{}, sizes: map[string]int{}}
 	ast.Walk(root, valueVisitor(s.values))

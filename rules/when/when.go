@@ -1,8 +1,8 @@
-// Package when has the conditions of rules, such as
+// Package when compiles and evaluates the conditions of rules, such as
 //
 //	tier == "free" && cidr(ip, "10.0.0.0/8")
 //
-// A condition has no loops and its patterns are bounded, so its time is bounded by its size and that of the request.
+// A condition has no loops and its patterns are bounded, so its size and the size of the request bound its time.
 package when
 
 import (
@@ -43,17 +43,17 @@ type Env struct {
 	Weight int64 `expr:"weight"`
 }
 
-// Bounds of a condition. It has no loops, so the number of nodes, with those that variables stand
-// for, bounds its time and the texts that it may build, except for patterns, which have their own
-// bounds (MaxPattern). The budget bounds the lists.
+// Bounds of a condition. It has no loops, so the number of nodes, including the nodes behind variables, bounds its time
+// and the texts that it may build, except for patterns, which have their own bounds (MaxPattern). The budget bounds the
+// lists.
 const (
 	maxWhenNodes  = 256
 	maxWhenSize   = 2000
 	maxWhenMemory = 10_000
 )
 
-// whenFunctions lists the functions of expr that a condition may call: those that take time in
-// proportion to the size of the request and depend on nothing else. See also cidr, least and greatest.
+// whenFunctions lists the functions of expr that a condition may call: functions whose time is in proportion to the
+// size of the request and that depend on nothing else. See also cidr, least and greatest.
 var whenFunctions = []string{
 	"len", "lower", "upper", "trim", "trimPrefix", "trimSuffix", "hasPrefix", "hasSuffix", "indexOf", "abs",
 }
@@ -63,7 +63,7 @@ type Condition struct {
 	program  *vm.Program
 	ip       bool // it speaks of the address
 	patterns PatternSize
-	names    []string // of conditionEnv, those that it uses, in order
+	names    []string // the names of conditionEnv that the condition uses, in order
 	cidrs    []*networks
 }
 
@@ -91,7 +91,7 @@ func Compile(source string) (*Condition, error) {
 	if err == nil && len(v.values) > 0 {
 		v.refuse(v.values[0], "a function has no value of its own; call it")
 	}
-	if v.err != nil { // more to the point than what the compiler makes of it
+	if v.err != nil { // more precise than the error of the compiler
 		return nil, v.err
 	}
 	var at *file.Error
@@ -112,7 +112,7 @@ func Compile(source string) (*Condition, error) {
 	}, nil
 }
 
-// Names returns the names that the condition uses, in order: facts, functions, and variables of its own.
+// Names returns the names that the condition uses, in order: facts, functions, and its variables.
 func (c *Condition) Names() []string { return c.names }
 
 // UsesIP reports whether the condition speaks of the address.
@@ -145,7 +145,7 @@ type whenVisitor struct {
 	source string
 	ip     bool // as in condition
 	names  []string
-	envs   []ast.Node // those that no name follows
+	envs   []ast.Node // environments that no name follows
 	values []ast.Node // names of functions that are not called
 	cidrs  []*networks
 	err    error

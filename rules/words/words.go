@@ -79,7 +79,7 @@ func Limit(r *rules.Rule) string {
 	return s
 }
 
-// Besides lists what else a rule does, as the end of what Limit says: ", a quota, replaces shop.all".
+// Besides lists the other effects of a rule, to follow the text of Limit: ", a quota, replaces shop.all".
 func Besides(r *rules.Rule) string {
 	s := ""
 	if r.Quota {
@@ -194,8 +194,8 @@ func metered(who string) string {
 // capital makes the first letter a capital.
 func capital(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
-// senders names who has a limit of its own. each are the parts of the scope that belong to the request instead:
-// its route, its method and its host.
+// senders names the senders that are limited separately. each are the parts of the scope that belong to the request
+// instead: its route, its method and its host.
 func senders(r *rules.Rule) (who string, each []string) {
 	var senders []string
 	for _, p := range facts(r.Scope) {
@@ -486,7 +486,7 @@ func window(r *rules.Rule, w *rules.ScheduleWindow) string {
 	return s
 }
 
-// candidate is a sentence about the limit that is tested beside the rule's own.
+// candidate is a sentence about the limit that is tested in addition to the rule's own.
 func candidate(r *rules.Rule) []string {
 	c := r.Candidate
 	if c == nil || c.Limit == nil {
@@ -521,7 +521,7 @@ func outage(r *rules.Rule) string {
 	return "If Redis is unreachable, " + what + "."
 }
 
-// overload says what happens to the requests that find no turn, "" for what the server is set up to do.
+// overload says what happens to requests while the counter store is overloaded, "" for the setting of the server.
 func overload(r *rules.Rule) string {
 	if r.Mode == rules.ModeShadow || r.Overload == nil {
 		return ""

@@ -20,11 +20,11 @@ import (
 //
 // The library keeps aliases as references, which only the Reader follows, so that nothing expands in memory.
 type Reader struct {
-	// Depth is how deep values may be nested, with those of aliases.
+	// Depth is the greatest nesting of values, including values of aliases.
 	Depth int
-	// Values bounds the values of a document, where those of an alias count each time.
+	// Values bounds the values of a document. Values of an alias count each time.
 	Values int
-	// Plain stands for what rules files have: one document without anchors, aliases, merge keys and tags.
+	// Plain restricts documents to the form of rules files: one document without anchors, aliases, merge keys and tags.
 	Plain bool
 	// Scalar returns the kind and the text of a scalar. A problem that is not "" is what is wrong with it.
 	Scalar func(n *yaml.Node) (kind tree.Kind, text, problem string)
@@ -240,7 +240,7 @@ func (r *Reader) elements(v *tree.Value, n *yaml.Node, depth int) (height int, e
 	return height, nil
 }
 
-// members reads the members of an object. The member << adds those of other objects that the object does not have.
+// members reads the members of an object. The member << adds members of other objects that the object lacks.
 func (r *Reader) members(v *tree.Value, n *yaml.Node, depth int) (height int, err error) {
 	var merged []tree.Value
 	for i := 0; i+1 < len(n.Content); i += 2 {
