@@ -151,7 +151,7 @@ func (in *checkInput) read(s *scanner, depth int) error {
 			}
 		}
 		if i < 0 || (in.under == "" && i == inName) || (in.under != "" && i > inFailMode) {
-			return s.fail("unknown member %s", strconv.Quote(clip(string(name))))
+			return s.fail("unknown member %s%s", strconv.Quote(clip(string(name))), meant(string(name), checkMembers[:]))
 		}
 		if in.given(i) {
 			return s.fail("member %q appears twice", checkMembers[i])

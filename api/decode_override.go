@@ -23,7 +23,7 @@ func decodeOverride(body []byte, rule, id int64) (rules.Override, error) {
 	}
 	in.requireID("id", v, id)
 	in.requireID("rule_id", v, rule)
-	if err := decodeMembers(&in, v, &o, rules.OverrideFieldNamed, "id", "rule_id"); err != nil {
+	if err := decodeMembers(&in, v, &o, rules.OverrideFields(), "id", "rule_id"); err != nil {
 		return o, err
 	}
 	return o, in.err()

@@ -37,7 +37,7 @@ func decodeRule(body []byte, id int64) (rules.Rule, error) {
 	}
 	r := rules.Rule{IsActive: true}
 	var in input
-	if err := decodeMembers(&in, v, &r, rules.FieldNamed, "id"); err != nil {
+	if err := decodeMembers(&in, v, &r, rules.Fields(), "id"); err != nil {
 		return r, err
 	}
 	var missing input
@@ -72,7 +72,7 @@ func decodePatch(body []byte, r *rules.Rule) error {
 			in.wrong(name, "cannot be changed")
 		}
 	}
-	if err := decodeMembers(&in, v, r, rules.FieldNamed, "id"); err != nil {
+	if err := decodeMembers(&in, v, r, rules.Fields(), "id"); err != nil {
 		return err
 	}
 	r.Normalize()
@@ -90,14 +90,14 @@ func requireMembers[T any](in *input, v *tree.Value, t *T, fields []field.Field[
 
 // decodeMembers reads every member into t, except read-only members and ids. An unknown
 // member makes the body malformed. An empty member that others of t replace is read last.
-func decodeMembers[T any](in *input, v *tree.Value, t *T, named func(string) *field.Field[T], ids ...string) error {
+func decodeMembers[T any](in *input, v *tree.Value, t *T, fields []field.Field[T], ids ...string) error {
 	var last []*tree.Member
 	for i := range v.Members {
 		m := &v.Members[i]
-		f := named(m.Name)
+		f := field.Named(fields, m.Name)
 		if f == nil {
 			if !slices.Contains(given, m.Name) && !slices.Contains(ids, m.Name) {
-				return unknownMember(m.Name)
+				return unknownMember(m.Name, field.Names(fields)...)
 			}
 			continue
 		}
@@ -108,7 +108,7 @@ func decodeMembers[T any](in *input, v *tree.Value, t *T, named func(string) *fi
 		in.decode(f.Decode(t, &m.Value, field.FromRequest))
 	}
 	for _, m := range last {
-		if f := named(m.Name); f.Waived(t) {
+		if f := field.Named(fields, m.Name); f.Waived(t) {
 			f.Reset(t)
 		} else {
 			in.decode(f.Decode(t, &m.Value, field.FromRequest))
@@ -124,8 +124,17 @@ func (in *input) decode(problems []field.LineProblem) {
 	}
 }
 
-func unknownMember(name string) error {
-	return &malformedError{message: "unknown member " + strconv.Quote(clip(name))}
+// unknownMember refuses a member, and names the known one that may have been meant.
+func unknownMember(name string, known ...string) error {
+	return &malformedError{message: "unknown member " + strconv.Quote(clip(name)) + meant(name, known)}
+}
+
+// meant is the end of a message about an unknown name: the known one that may have been meant, "" for none.
+func meant(name string, known []string) string {
+	if near := field.Nearest(clip(name), known); near != "" {
+		return "; did you mean " + near + "?"
+	}
+	return ""
 }
 
 // addValidation adds the errors of the validation to those that were found before, one

@@ -153,7 +153,7 @@ func (o *objects[T]) decode(body []byte, name string) (T, error) {
 			in.wrong(f.Name, "is required")
 		}
 	}
-	if err := decodeMembers(&in, v, &t, o.kind.Field, o.shows...); err != nil {
+	if err := decodeMembers(&in, v, &t, o.kind.Fields, o.shows...); err != nil {
 		return t, err
 	}
 	if name != "" && *own != name && field.ValidName(*own) {

@@ -8,7 +8,7 @@ var kinds = [kindCount]Description{
 		Meaning: "The request could not be read.",
 		Cause:   "The body is not valid JSON or has an unknown or repeated member, or a header or the query is malformed.",
 		Action:  "Correct the request as detail says. The same request fails again.",
-		Example: `"detail":"unknown member \"limt\" (line 1, byte 29)."`,
+		Example: `"detail":"unknown member \"limt\"; did you mean limit? (line 1, byte 29)."`,
 	},
 	Credentials: {
 		Name: "unauthorized", Status: 401, Title: "Missing or invalid credentials",

@@ -139,14 +139,38 @@ func TestServe_EndsCleanlyOnSIGTERMAndKeepsItsCounters(t *testing.T) {
 	}
 }
 
-func TestServe_JSONLogsAreOneObjectALine(t *testing.T) {
-	r := launch(t, []string{"SLUICE_LOG_FORMAT=json"}, serveArgs(dataDir(t))...)
-	r.terminate()
-	for line := range strings.Lines(r.errs.String()) {
+// With JSON logs, programs read both outputs: standard error has one object a line, and standard output has nothing.
+func TestServe_JSONLogsAreAllThatItWrites(t *testing.T) {
+	cmd := exec.CommandContext(t.Context(), os.Args[0], serveArgs(dataDir(t))...)
+	cmd.Env = append(os.Environ(), asSluice+"=1", "SLUICE_LOG_FORMAT=json")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	var out bytes.Buffer
+	cmd.Stdout = &out
+	errs, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	said := map[any]bool{}
+	for lines := bufio.NewScanner(errs); lines.Scan(); {
 		var v map[string]any
-		if err := json.Unmarshal([]byte(line), &v); err != nil {
-			t.Errorf("log line %q: %v", line, err)
+		if err := json.Unmarshal(lines.Bytes(), &v); err != nil {
+			t.Errorf("log line %q: %v", lines.Text(), err)
 		}
+		said[v["msg"]] = true
+		if v["msg"] == "the console has no account" { // the last line of the start
+			if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+	if out.Len() > 0 || !said["listening"] || !said["the console has no account"] {
+		t.Errorf("standard output: %q; messages: %v", out.String(), said)
 	}
 }
 

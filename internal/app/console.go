@@ -124,6 +124,13 @@ func (c *console) printGreeting(w io.Writer, cfg *config.Serve, addr net.Addr) {
 	printConsoleURL(w, base, c.welcome)
 }
 
+// logWelcome says in the log how to create the first account, in place of a sign-in link: a log holds no secrets.
+func (c *console) logWelcome(log *slog.Logger) {
+	if c != nil && c.welcome != "" {
+		log.Info("the console has no account", "advice", "create one with sluice user create NAME --role admin")
+	}
+}
+
 // headersOf returns the function that makes the response headers of a decision by one limit of one rule.
 func headersOf(resetDelta bool) func(*rules.Rule, limiter.Limit, limiter.Decision, int64) []web.Header {
 	style := reply.HeaderStyle{ResetDelta: resetDelta}

@@ -340,8 +340,12 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	}
 
 	host.Log.Info("listening", "address", addr.String(), "version", build.Version, "revision", build.Revision)
-	printGreeting(host.Out, &cfg, addr, grpcAddr, keyring, localFile)
-	pages.printGreeting(host.Out, &cfg, addr)
+	if cfg.LogFormat == "json" { // programs read the output
+		pages.logWelcome(host.Log)
+	} else {
+		printGreeting(host.Out, &cfg, addr, grpcAddr, keyring, localFile)
+		pages.printGreeting(host.Out, &cfg, addr)
+	}
 	if host.Listening != nil {
 		host.Listening(addr)
 	}

@@ -25,19 +25,19 @@ func Settings(of ...any) []Setting {
 	return out
 }
 
-// field is a field that is a setting, or a secret.
-type field struct {
+// settingField is a field that is a setting, or a secret.
+type settingField struct {
 	setting Setting
 	index   []int // as reflect.Value.FieldByIndex takes it
 	tag     reflect.StructTag
 	kind    reflect.Type
 }
 
-func (f *field) isSecret() bool { return f.kind == reflect.TypeFor[Secret]() }
+func (f *settingField) isSecret() bool { return f.kind == reflect.TypeFor[Secret]() }
 
 // fieldsOf lists the fields of a struct that are settings. Those of Fixed have no variable.
-func fieldsOf(t reflect.Type, group string) []field {
-	var out []field
+func fieldsOf(t reflect.Type, group string) []settingField {
+	var out []settingField
 	for i := range t.NumField() {
 		switch f := t.Field(i); {
 		case f.Anonymous:
@@ -46,7 +46,7 @@ func fieldsOf(t reflect.Type, group string) []field {
 				out = append(out, inner)
 			}
 		case f.Tag.Get("env") != "":
-			out = append(out, field{index: []int{i}, tag: f.Tag, kind: f.Type, setting: Setting{
+			out = append(out, settingField{index: []int{i}, tag: f.Tag, kind: f.Type, setting: Setting{
 				Group: group, Flag: "--" + f.Tag.Get("name"), Env: f.Tag.Get("env"),
 				Default: f.Tag.Get("default"), Help: f.Tag.Get("help"),
 			}})

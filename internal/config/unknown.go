@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"sluice/rules/field"
 )
 
 const (
@@ -20,9 +22,12 @@ var serviceLink = regexp.MustCompile(`_(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|
 // Unknown returns a sentence for each environment variable that begins with SLUICE_ and that no command reads. It has
 // the variable's name and the setting with a similar name, never a value.
 func Unknown(environ []string) []string {
-	var known, unknown []string
+	var known, named, unknown []string
 	for _, s := range Settings(Serve{}, Client{}) {
 		known = append(known, s.Env)
+		if own, ok := strings.CutPrefix(s.Env, ownPrefix); ok {
+			named = append(named, own)
+		}
 	}
 	inKubernetes := slices.ContainsFunc(environ, func(v string) bool {
 		return strings.HasPrefix(v, "KUBERNETES_SERVICE_HOST=")
@@ -39,41 +44,9 @@ func Unknown(environ []string) []string {
 	unknown = unknown[:min(len(unknown), maxUnknown)]
 	for i, name := range unknown {
 		unknown[i] = name + " is not a setting and has no effect"
-		if near := nearest(name, known); near != "" {
-			unknown[i] += fmt.Sprintf("; did you mean %s?", near)
+		if near := field.Nearest(strings.TrimPrefix(name, ownPrefix), named); near != "" {
+			unknown[i] += fmt.Sprintf("; did you mean %s?", ownPrefix+near)
 		}
 	}
 	return unknown
-}
-
-// nearest returns the known name that the fewest edits make of name, "" if that changes more than a third of it.
-func nearest(name string, known []string) (near string) {
-	least := (len(name)-len(ownPrefix))/3 + 1
-	for _, k := range known {
-		if n := edits(name, k); n < least {
-			near, least = k, n
-		}
-	}
-	return near
-}
-
-// edits is the number of bytes to insert, delete or replace that make b of a.
-func edits(a, b string) int {
-	row := make([]int, len(b)+1) // row[j]: from the part of a so far to b[:j]
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			replaced := diagonal
-			if a[i] != b[j] {
-				replaced++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(replaced, row[j+1]+1, row[j]+1)
-		}
-	}
-	return row[len(b)]
 }

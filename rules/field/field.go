@@ -365,6 +365,15 @@ func Named[T any](fields []Field[T], name string) *Field[T] {
 	return nil
 }
 
+// Names returns the names of fields, in their order.
+func Names[T any](fields []Field[T]) []string {
+	names := make([]string, len(fields))
+	for i := range fields {
+		names[i] = fields[i].Name
+	}
+	return names
+}
+
 // Change is one differing field. Old and New are JSON values.
 type Change struct {
 	Field string `json:"field"`

@@ -267,7 +267,11 @@ func (s *section[T]) read(i int, v *tree.Value) T {
 		if f == nil {
 			if !slices.Contains(s.beside, m.Name) {
 				bad[m.Name] = true
-				s.ps.add(prefix+"."+field.SafeField(m.Name), "is not a field of a %s (line %d)", s.kind.Noun, m.Line)
+				message := "is not a field of a " + s.kind.Noun
+				if near := field.Nearest(m.Name, field.Names(s.kind.Fields)); near != "" {
+					message += "; did you mean " + near + "?"
+				}
+				s.ps.add(prefix+"."+field.SafeField(m.Name), "%s (line %d)", message, m.Line)
 			}
 			continue
 		}
