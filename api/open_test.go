@@ -27,7 +27,7 @@ func onLists(t *testing.T, rs []rules.Rule, test func(t *testing.T, a, b *fixtur
 			node := func() (f *fixture) {
 				f = pooled(t, "memory", nil, rs, sealing, func(o *decide.CheckerOptions, _ *Deps) {
 					if url == nil {
-						o.Open = decide.NewOpenReservations(decide.NewReservationList(o.Now))
+						o.Open = decide.NewOpenReservations(decide.NewReservationList(o.Now), nil)
 						return
 					}
 					client, err := redisstore.NewClient(url(), redisstore.ClientOptions{DialTimeout: patience, Timeout: patience})
@@ -40,7 +40,7 @@ func onLists(t *testing.T, rs []rules.Rule, test func(t *testing.T, a, b *fixtur
 					if err != nil {
 						t.Fatal(err)
 					}
-					o.Open = decide.NewOpenReservations(list)
+					o.Open = decide.NewOpenReservations(list, nil)
 					s, err := redisstore.New(redisstore.Options{Client: client, Prefix: prefix,
 						Clock: func() int64 { return f.now.Load() }, MaxWait: patience, ProbeLimit: patience})
 					if err != nil {
@@ -171,6 +171,28 @@ func TestReservation_OfARenewalThatNobodySettlesComesBackWhole(t *testing.T) {
 		b.checker.ExpireReservations(t.Context())
 		if got := a.holds(); got != "9250 99" {
 			t.Errorf("left %s, want half of 1500 back, and half of one request rounded up", got)
+		}
+	})
+}
+
+// The caller repeats a reserve whose answer it lost, while another of its threads has renewed the reservation.
+func TestReservation_RepeatedAfterItsRenewalStaysRenewed(t *testing.T) {
+	onLists(t, twoLevels(), func(t *testing.T, a, b *fixture) {
+		reserve := fmt.Sprintf(reserveTokens, `,"on_expire":"refund","request_id":"job"`)
+		r := a.post("/ratelimit/reserve", reserve).reply()
+		advance(a, b, 1000)
+		renew := fmt.Sprintf(`{"reservation":%q,"ttl_ms":60000,"more":{"fields":{"tokens":500}}}`, r.Reservation)
+		if got := b.post("/ratelimit/renew", renew).reply(); !got.Allowed {
+			t.Fatal("the renewal was denied")
+		}
+		advance(a, b, 1000)
+		if got := a.post("/ratelimit/reserve", reserve).reply(); !got.Replayed || a.holds() != "8500 99" {
+			t.Fatalf("the repeat: replayed %t, left %s", got.Replayed, a.holds())
+		}
+		advance(a, b, 62_000)
+		b.checker.ExpireReservations(t.Context())
+		if got := a.holds(); got != "10000 100" {
+			t.Errorf("left %s after the end, want all", got)
 		}
 	})
 }
@@ -307,15 +329,15 @@ func (l *busyList) Write(_ context.Context, changes []*decide.ListChange) {
 	}
 }
 
-func (l *busyList) Due(context.Context, int) ([]string, [][]byte, error) {
+func (l *busyList) Due(context.Context, int) ([]decide.DueEntry, error) {
 	l.due = l.puts
-	return nil, nil, nil
+	return nil, nil
 }
 
 func TestReservations_EndWhileMoreBeginThanTheListTakes(t *testing.T) {
 	l := &busyList{}
 	f := pooled(t, "memory", nil, twoLevels(), sealing, func(o *decide.CheckerOptions, _ *Deps) {
-		o.Open = decide.NewOpenReservations(l)
+		o.Open = decide.NewOpenReservations(l, nil)
 	})
 	l.reserve = func() { f.post("/ratelimit/reserve", `{"user":"42","fields":{"tokens":1}}`).want(http.StatusOK) }
 	l.reserve()

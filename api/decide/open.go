@@ -5,12 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
+	"math"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"sluice/internal/gather"
-	"sluice/internal/tick"
 	"sluice/limiter"
 	"sluice/rules/match"
 )
@@ -25,7 +26,7 @@ type ReservationList interface {
 	Find(ctx context.Context, group string) (body []byte, several bool, err error)
 	// Due returns up to most entries that are due, and nothing of what was settled. It does not return them again for two
 	// seconds, to whichever node.
-	Due(ctx context.Context, most int) (names []string, bodies [][]byte, err error)
+	Due(ctx context.Context, most int) ([]DueEntry, error)
 	// Page returns up to most entries behind a place in the list, "" for its beginning, and the place behind them, "" at
 	// its end. There may be more although it returns fewer.
 	Page(ctx context.Context, after string, most int) (bodies [][]byte, next string, err error)
@@ -37,11 +38,11 @@ type ReservationList interface {
 type ListOp uint8
 
 const (
-	// ListPut adds an entry, or replaces the one with its name.
+	// ListPut adds an entry. It replaces the one with its name, unless that one is open and of a later version.
 	ListPut ListOp = iota
 	// ListSettle forgets the units of an entry and hides it from Page. Find still finds it.
 	ListSettle
-	// ListRemove removes an entry.
+	// ListRemove removes an entry, unless it is of a later version.
 	ListRemove
 )
 
@@ -49,6 +50,9 @@ const (
 type ListChange struct {
 	Op   ListOp
 	Name string
+	// Version orders entries that are put under one name, and is that of the entry that is to be removed. It is 0 for a
+	// reserve and the time of a renewal, ms since the epoch: a reserve that is repeated does not replace what was renewed.
+	Version int64
 	// MS is in how many ms an entry that is put is due, or for how many ms a settled one stays.
 	MS int64
 	// Body and Units are those of an entry that is put. Units are what it holds, by rule.
@@ -58,9 +62,22 @@ type ListChange struct {
 	Err error
 }
 
+// DueEntry is an entry of a ReservationList that is due.
+type DueEntry struct {
+	Name    string
+	Version int64
+	Body    []byte
+}
+
 const (
 	// dueBatch is how many expired reservations a node settles in a turn.
 	dueBatch = 200
+	// dueAtOnce is how many of them it settles at the same time: one after the other, each would wait for the round trips
+	// of those before it.
+	dueAtOnce = 64
+	// giveUpAfter is how long after its end a reservation is given up whose settlement fails each time. The counter store
+	// has forgotten by then what it charged, so no settlement can change anything.
+	giveUpAfter = 2 * reservationGrace
 	// openTurn is how often a node looks for expired reservations.
 	openTurn = time.Second
 	// listTimeout bounds a call that lists reservations; listLook is for how long it looks at more of the list.
@@ -73,9 +90,12 @@ var ErrSeveralReservations = errors.New("several open reservations have this req
 // OpenReservations lists open reservations, and settles those that nobody settled in time. A Checker that has it owns
 // no goroutine: Run does the work that no request waits for.
 type OpenReservations struct {
-	list  ReservationList
-	queue chan *ListChange
-	turns chan struct{} // holds one for each batch of changes that requests wait for and that is being written
+	list   ReservationList
+	gaveUp func(n int, err error)
+	queue  chan *ListChange
+	turns  chan struct{} // holds one for each batch of changes that requests wait for and that is being written
+
+	queueDrops, listDrops, givenUp atomic.Int64
 
 	mu      sync.Mutex
 	open    map[string]int64
@@ -83,15 +103,20 @@ type OpenReservations struct {
 	waiting gather.Queue[*listWait]
 }
 
+// OpenDrops are changes of the list that were not made: Queue because too many waited to be written, List because the
+// list in memory was full.
+type OpenDrops struct{ Queue, List int64 }
+
 // ExpiredUnits are units of reservations that expired. Kept is true for those that stayed charged.
 type ExpiredUnits struct {
 	Rule string
 	Kept bool
 }
 
-// NewOpenReservations returns one on a list.
-func NewOpenReservations(list ReservationList) *OpenReservations {
-	return &OpenReservations{list: list, queue: make(chan *ListChange, openQueue),
+// NewOpenReservations returns one on a list. gaveUp, if not nil, is called after a turn in which n expired reservations
+// were given up, with the error of one of them.
+func NewOpenReservations(list ReservationList, gaveUp func(n int, err error)) *OpenReservations {
+	return &OpenReservations{list: list, gaveUp: gaveUp, queue: make(chan *ListChange, openQueue),
 		turns: make(chan struct{}, listWriters), expired: map[ExpiredUnits]int64{}}
 }
 
@@ -109,6 +134,14 @@ func (o *OpenReservations) Expired() map[ExpiredUnits]int64 {
 	return maps.Clone(o.expired)
 }
 
+// Drops returns how many changes of the list this node has dropped.
+func (o *OpenReservations) Drops() OpenDrops {
+	return OpenDrops{o.queueDrops.Load(), o.listDrops.Load()}
+}
+
+// GivenUp returns how many expired reservations this node has given up, because each settlement of them failed.
+func (o *OpenReservations) GivenUp() int64 { return o.givenUp.Load() }
+
 // RunReservations settles expired reservations until ctx ends. One call a Checker. It returns once the changes of the
 // list that wait are written, or two seconds have passed.
 func (c *Checker) RunReservations(ctx context.Context) {
@@ -124,11 +157,7 @@ func (c *Checker) RunReservations(ctx context.Context) {
 		case <-wait.C:
 			c.settleDue(ctx)
 			if turns++; turns%5 == 1 {
-				if units, err := o.list.Units(ctx); err == nil {
-					o.mu.Lock()
-					o.open = units
-					o.mu.Unlock()
-				}
+				o.readUnits(ctx)
 			}
 		}
 	}
@@ -138,82 +167,22 @@ func (c *Checker) RunReservations(ctx context.Context) {
 	o.flush(last)
 }
 
+// readUnits reads how many units are open.
+func (o *OpenReservations) readUnits(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
+	if units, err := o.list.Units(ctx); err == nil {
+		o.mu.Lock()
+		o.open = units
+		o.mu.Unlock()
+	}
+}
+
 // ExpireReservations does at once what RunReservations does in turns: it writes what waits, and settles what is due.
 // Not for use beside RunReservations, which writes changes in their order.
 func (c *Checker) ExpireReservations(ctx context.Context) {
 	c.opt.Open.flush(ctx)
 	c.settleDue(ctx)
-}
-
-// settleDue settles what is due.
-func (c *Checker) settleDue(ctx context.Context) {
-	o := c.opt.Open
-	for {
-		names, bodies, err := o.list.Due(ctx, dueBatch)
-		if err != nil || len(names) == 0 {
-			return
-		}
-		var done []*ListChange
-		for i := range names {
-			if c.expire(ctx, bodies[i]) {
-				done = append(done, &ListChange{Op: ListRemove, Name: names[i]})
-			}
-		}
-		o.list.Write(ctx, done) // one that fails is due once more, which changes nothing
-		if len(names) < dueBatch || !tick.Wait(ctx, 0) {
-			return
-		}
-	}
-}
-
-// expire does with a reservation what is to happen at its end, and reports whether that is done.
-func (c *Checker) expire(ctx context.Context, body []byte) bool {
-	var e openEntry
-	if json.Unmarshal(body, &e) != nil {
-		return true
-	}
-	r, err := c.open(ctx, e.Token)
-	if err != nil {
-		return errors.Is(err, ErrBadReservation)
-	}
-	if r.keeps == 100 {
-		calls := r.keepAlive(1)[:len(r.calls)]
-		c.opt.Store.DoAll(ctx, calls)
-		open := false
-		for i := range calls {
-			if calls[i].Err != nil {
-				return false
-			}
-			open = open || r.calls[i].kind == resEnforced && calls[i].Result.Allowed
-		}
-		if open {
-			c.opt.Open.count(&e, true)
-		}
-		return true
-	}
-	var a Answer
-	s := &Settlement{Reservation: e.Token, Weight: -1, expired: true, keeps: r.keeps, Origin: Origin{}}
-	err = c.settleOpened(ctx, r, s, c.opt.Now(), &a)
-	if err == nil && !a.Replayed {
-		c.opt.Open.count(&e, false)
-	}
-	return err == nil || errors.Is(err, ErrReservationEnded)
-}
-
-// count counts the units of an expired reservation.
-func (o *OpenReservations) count(e *openEntry, kept bool) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for _, l := range e.Limits {
-		stays := l.Units
-		if !kept {
-			stays = l.Units/100*e.Keeps + (l.Units%100*e.Keeps+99)/100
-		}
-		if l.Rule != "" {
-			o.expired[ExpiredUnits{l.Rule, true}] += stays
-			o.expired[ExpiredUnits{l.Rule, false}] += l.Units - stays
-		}
-	}
 }
 
 // OpenReservation is one that has not been settled.
@@ -309,12 +278,13 @@ func (c *Checker) shelve(r *reservation, p *plan) {
 	r.name = reservationGroup(id) + "." + shortHash(string(r.calls[0].asks[0].Key))[:10]
 }
 
-// listOpen puts a reservation on the list. A caller who relies on that waits for it.
-func (c *Checker) listOpen(ctx context.Context, r *reservation, token, requestID string) error {
+// listOpen puts a reservation on the list. A caller who relies on that waits for it. version is 0 for a reserve and the
+// time of a renewal, ms since the epoch.
+func (c *Checker) listOpen(ctx context.Context, r *reservation, token string, version int64) error {
 	if r.name == "" {
 		return nil
 	}
-	e := openEntry{Token: token, RequestID: requestID, Began: r.began, Expires: r.expires, Keeps: r.keeps}
+	e := openEntry{Token: token, RequestID: r.request, Began: r.began, Expires: r.expires, Keeps: r.keeps}
 	set, units := c.opt.Sets.Load(), map[string]int64{}
 	for i := range r.calls {
 		for k := range r.calls[i].asks {
@@ -335,8 +305,8 @@ func (c *Checker) listOpen(ctx context.Context, r *reservation, token, requestID
 		return err
 	}
 	life := r.expires - c.opt.Now().UnixMilli()
-	put := ListChange{Op: ListPut, Name: r.name, MS: life, Body: body, Units: units}
-	if r.keeps == 100 && requestID == "" {
+	put := ListChange{Op: ListPut, Name: r.name, Version: version, MS: life, Body: body, Units: units}
+	if r.keeps == 100 && r.request == "" {
 		c.opt.Open.later(&put)
 		return nil
 	}
@@ -345,10 +315,15 @@ func (c *Checker) listOpen(ctx context.Context, r *reservation, token, requestID
 	return c.writeNow(ctx, &put)
 }
 
-// unlist takes a settled reservation off the list. A repeat of its settlement finds it for a while.
-func (c *Checker) unlist(name string) {
-	if name != "" && c.opt.Open != nil {
-		c.opt.Open.later(&ListChange{Op: ListSettle, Name: name, MS: limiter.ReplayWindow})
+// unlist takes a settled reservation off the list. If its reserve had a request id, a repeat of its settlement finds it
+// by that for a while.
+func (c *Checker) unlist(r *reservation) {
+	switch {
+	case r.name == "" || c.opt.Open == nil:
+	case r.request == "":
+		c.opt.Open.later(&ListChange{Op: ListRemove, Name: r.name, Version: math.MaxInt64})
+	default:
+		c.opt.Open.later(&ListChange{Op: ListSettle, Name: r.name, MS: limiter.ReplayWindow})
 	}
 }
 

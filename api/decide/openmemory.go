@@ -3,6 +3,7 @@ package decide
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -13,10 +14,21 @@ import (
 	"time"
 )
 
+const (
+	// memoryListBytes bounds the list in memory: about 100,000 reservations, open or settled in the last minute.
+	memoryListBytes = 128 << 20
+	// memoryEntryBytes is what an entry takes beside its name and body.
+	memoryEntryBytes = 512
+)
+
+// errListFull means that the list in memory has no room for another reservation. It is not listed, and stays charged at
+// its end if nobody settles it.
+var errListFull = errors.New("the list of open reservations is full")
+
 // NewReservationList returns a list in the memory of one node, for counters that are in its memory too. What is open at
 // a restart stays charged.
 func NewReservationList(now func() time.Time) ReservationList {
-	return &memoryList{now: now, entries: map[string]*memoryEntry{}, groups: map[string]string{},
+	return &memoryList{now: now, most: memoryListBytes, entries: map[string]*memoryEntry{}, groups: map[string]string{},
 		seconds: map[int64]map[string]*memoryEntry{}, units: map[string]int64{}}
 }
 
@@ -24,6 +36,8 @@ func NewReservationList(now func() time.Time) ReservationList {
 type memoryList struct {
 	now     func() time.Time
 	mu      sync.Mutex
+	most    int // bytes
+	bytes   int // of all entries
 	entries map[string]*memoryEntry
 	groups  map[string]string                 // the name of each group's entry, "" for several
 	seconds map[int64]map[string]*memoryEntry // by the second in which they are due; lives are short, so they are few
@@ -31,10 +45,11 @@ type memoryList struct {
 }
 
 type memoryEntry struct {
-	name  string
-	body  []byte
-	due   int64            // ms since the epoch
-	units map[string]int64 // that are in the sums; nil once it is settled
+	name    string
+	version int64 // of the change that put it
+	body    []byte
+	due     int64            // ms since the epoch
+	units   map[string]int64 // that are in the sums; nil once it is settled
 }
 
 // dueMargin is how much later than its end a reservation is settled, because clocks of nodes differ, and claimed for
@@ -49,23 +64,32 @@ func (m *memoryList) Write(_ context.Context, changes []*ListChange) {
 	for _, c := range changes {
 		switch c.Op {
 		case ListPut:
-			m.put(c)
+			c.Err = m.put(c)
 		case ListSettle:
 			m.settle(c)
 		default:
-			m.remove(c.Name)
+			if e := m.entries[c.Name]; e == nil || e.version <= c.Version {
+				m.remove(c.Name)
+			}
 		}
 	}
 }
 
-func (m *memoryList) put(c *ListChange) {
-	name, units := c.Name, map[string]int64{}
+func (m *memoryList) put(c *ListChange) error {
+	name, units, was := c.Name, map[string]int64{}, m.entries[c.Name]
+	e := &memoryEntry{name: name, version: c.Version, body: c.Body, units: units}
+	switch {
+	case was == nil && m.bytes+e.size() > m.most:
+		return errListFull
+	case was != nil && was.units != nil && was.version > c.Version:
+		return nil
+	}
 	if other, ok := m.groups[listGroup(name)]; !ok || other == name || other != "" && m.entries[other] == nil {
 		m.groups[listGroup(name)] = name
 	} else {
 		m.groups[listGroup(name)] = ""
 	}
-	if was := m.entries[name]; was != nil {
+	if was != nil {
 		m.drop(was)
 	}
 	for rule, n := range c.Units {
@@ -74,10 +98,14 @@ func (m *memoryList) put(c *ListChange) {
 			m.units[rule] += n
 		}
 	}
-	e := &memoryEntry{name: name, body: c.Body, units: units}
 	m.entries[name] = e
+	m.bytes += e.size()
 	m.dueAt(e, m.now().UnixMilli()+c.MS+dueMargin)
+	return nil
 }
+
+// size is how many bytes an entry takes.
+func (e *memoryEntry) size() int { return memoryEntryBytes + len(e.name) + len(e.body) }
 
 // dueAt says when an entry is due that is not among those of a second.
 func (m *memoryList) dueAt(e *memoryEntry, at int64) {
@@ -112,6 +140,7 @@ func (m *memoryList) drop(e *memoryEntry) {
 	m.release(e)
 	m.takeOut(e)
 	delete(m.entries, e.name)
+	m.bytes -= e.size()
 }
 
 func (m *memoryList) Find(_ context.Context, group string) ([]byte, bool, error) {
@@ -142,7 +171,7 @@ func (m *memoryList) remove(name string) {
 	}
 }
 
-func (m *memoryList) Due(_ context.Context, most int) (names []string, bodies [][]byte, err error) {
+func (m *memoryList) Due(_ context.Context, most int) (due []DueEntry, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := m.now().UnixMilli()
@@ -155,16 +184,16 @@ func (m *memoryList) Due(_ context.Context, most int) (names []string, bodies []
 			case e.due > now:
 			case e.units == nil:
 				m.remove(name)
-			case len(names) == most:
-				return names, bodies, nil
+			case len(due) == most:
+				return due, nil
 			default:
 				m.takeOut(e)
 				m.dueAt(e, now+claimed)
-				names, bodies = append(names, name), append(bodies, e.body)
+				due = append(due, DueEntry{name, e.version, e.body})
 			}
 		}
 	}
-	return names, bodies, nil
+	return due, nil
 }
 
 func (m *memoryList) Page(_ context.Context, after string, most int) (bodies [][]byte, next string, err error) {

@@ -51,8 +51,9 @@ func TestMemoryList_IsAPlainListInOrder(t *testing.T) {
 			delete(due, name)
 		case 3:
 			now = now.Add(time.Duration(r.IntN(700)) * time.Millisecond)
-			found, _, _ := list.Due(t.Context(), 3)
-			for _, name := range found {
+			found, _ := list.Due(t.Context(), 3)
+			for _, e := range found {
+				name := e.Name
 				if at, open := due[name]; !open || at > now.UnixMilli() {
 					t.Fatalf("step %d: %s is not due", step, name)
 				}
@@ -123,7 +124,7 @@ func (l *slowList) Page(ctx context.Context, _ string, _ int) ([][]byte, string,
 
 func TestListReservations_HasMoreTimeThanACheck(t *testing.T) {
 	list := &slowList{}
-	c := &Checker{opt: CheckerOptions{Open: NewOpenReservations(list), Timeout: DefaultTimeout}}
+	c := &Checker{opt: CheckerOptions{Open: NewOpenReservations(list, nil), Timeout: DefaultTimeout}}
 	_, next, err := c.ListReservations(t.Context(), &OpenWant{Rule: "no such", Before: 1, Most: 5})
 	if err != nil || next != "0:1:x" || list.short {
 		t.Errorf("next %q, %v; within the time of a check: %t", next, err, list.short)

@@ -2,13 +2,14 @@ package decide
 
 import (
 	"context"
+	"errors"
 
 	"sluice/internal/gather"
 )
 
 const (
-	// openQueue is how many changes of the list wait to be written while no request waits for them. More are lost, and
-	// the list is wrong until their reservations expire.
+	// openQueue is how many changes of the list wait to be written while no request waits for them. More are dropped and
+	// counted, and the list is wrong until their reservations expire.
 	openQueue = 16_384
 	// listBatch is how many changes go out together. A batch takes Redis a few ms.
 	listBatch = 256
@@ -22,6 +23,7 @@ func (o *OpenReservations) later(change *ListChange) {
 	select {
 	case o.queue <- change:
 	default:
+		o.queueDrops.Add(1)
 	}
 }
 
@@ -31,8 +33,18 @@ func (o *OpenReservations) writeQueued(ctx context.Context, most int, batch ...*
 	for len(batch) < most && len(o.queue) > 0 { // only one goroutine takes from the queue
 		batch = append(batch, <-o.queue)
 	}
-	o.list.Write(ctx, batch)
+	o.writeList(ctx, batch)
 	return len(batch)
+}
+
+// writeList makes changes of the list, and counts those that it has no room for.
+func (o *OpenReservations) writeList(ctx context.Context, batch []*ListChange) {
+	o.list.Write(ctx, batch)
+	for _, change := range batch {
+		if errors.Is(change.Err, errListFull) {
+			o.listDrops.Add(1)
+		}
+	}
 }
 
 // flush writes the changes that wait, and none that come meanwhile.
@@ -109,7 +121,7 @@ func (c *Checker) writeWaiting(ctx context.Context, w *listWait) (taken bool) {
 	ctx, cancel := c.limited(context.WithoutCancel(ctx))
 	go func() {
 		defer cancel()
-		o.list.Write(ctx, changes)
+		o.writeList(ctx, changes)
 		<-o.turns
 		for _, w := range batch {
 			close(w.done)

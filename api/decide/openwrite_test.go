@@ -38,7 +38,7 @@ func (l *heldList) Write(ctx context.Context, changes []*ListChange) {
 func TestOpenReservations_WriteWhatWaitsTogetherInOrder(t *testing.T) {
 	l := &heldList{release: make(chan struct{})}
 	close(l.release)
-	o := NewOpenReservations(l)
+	o := NewOpenReservations(l, nil)
 	for i := range 1000 {
 		o.later(&ListChange{Name: fmt.Sprint(i)})
 	}
@@ -60,7 +60,7 @@ func TestOpenReservations_WriteWhatWaitsTogetherInOrder(t *testing.T) {
 func TestOpenReservations_RequestsThatWaitAreWrittenTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &heldList{release: make(chan struct{})}
-		c := &Checker{opt: CheckerOptions{Open: NewOpenReservations(l), Timeout: time.Second}}
+		c := &Checker{opt: CheckerOptions{Open: NewOpenReservations(l, nil), Timeout: time.Second}}
 		var all sync.WaitGroup
 		for range 204 {
 			all.Go(func() {
@@ -82,7 +82,7 @@ func TestOpenReservations_RequestsThatWaitAreWrittenTogether(t *testing.T) {
 func TestOpenReservations_ARequestThatEndsDoesNotEndTheOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &heldList{release: make(chan struct{})}
-		c := &Checker{opt: CheckerOptions{Open: NewOpenReservations(l), Timeout: time.Second}}
+		c := &Checker{opt: CheckerOptions{Open: NewOpenReservations(l, nil), Timeout: time.Second}}
 		for range listWriters { // so that the next ones wait for their turn
 			go func() { _ = c.writeNow(t.Context(), &ListChange{Name: "first"}) }()
 		}

@@ -140,7 +140,7 @@ func (c *Checker) renewReservation(ctx context.Context, n *Renewal, a *Answer) e
 	if a.Allowed() {
 		r.expires = now + n.TTL
 		token := r.seal(secrets[0])
-		if err := c.listOpen(ctx, r, token, r.request); err != nil {
+		if err := c.listOpen(ctx, r, token, now); err != nil {
 			return &limiter.StoreError{Cause: limiter.CauseConnection, Err: err} // a repeat takes nothing again
 		}
 		a.Reservation, a.ExpiresIn, a.Returns = token, n.TTL, 100-r.keeps

@@ -116,7 +116,7 @@ func (c *Checker) reserved(ctx context.Context, w *work, p *plan, a *Answer) str
 	if len(token) > maxReservation { // because the names of fields are very long
 		return ""
 	}
-	if c.listOpen(ctx, &out, token, p.q.RequestID) != nil { // nobody could do anything at its end
+	if c.listOpen(ctx, &out, token, 0) != nil { // nobody could do anything at its end
 		out.keeps, out.name = 100, ""
 		token = out.seal(p.q.secret)
 	}
@@ -275,7 +275,7 @@ func (c *Checker) settle(ctx context.Context, s *Settlement, a *Answer) error {
 	if err := c.settleOpened(ctx, r, s, start, a); err != nil {
 		return err
 	}
-	c.unlist(r.name)
+	c.unlist(r)
 	return nil
 }
 

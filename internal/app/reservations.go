@@ -18,8 +18,12 @@ const openConnections = 64
 // memory if the counters are. url is the file with the URL of Redis, or nil.
 func openReservations(cfg *config.Serve, host *Host, url *secretfile.File, stops *stops) (*decide.OpenReservations,
 	error) {
+	gaveUp := func(n int, err error) {
+		host.Log.Error("expired reservations stay charged, because each settlement of them failed", "reservations", n,
+			"error", err)
+	}
 	if !cfg.Redis() {
-		return decide.NewOpenReservations(decide.NewReservationList(host.Now)), nil
+		return decide.NewOpenReservations(decide.NewReservationList(host.Now), gaveUp), nil
 	}
 	client, err := redisClient(cfg, url, redisstore.ClientOptions{PoolSize: openConnections})
 	if err != nil {
@@ -30,5 +34,5 @@ func openReservations(cfg *config.Serve, host *Host, url *secretfile.File, stops
 	if err != nil {
 		return nil, err
 	}
-	return decide.NewOpenReservations(list), nil
+	return decide.NewOpenReservations(list, gaveUp), nil
 }

@@ -54,7 +54,7 @@ func NewReservations(opt ReservationOptions) (*Reservations, error) {
 
 func (r *Reservations) keys(place int) []string {
 	base := r.opt.Prefix + "{rsv:" + strconv.Itoa(place) + "}:"
-	return []string{base + "e", base + "d", base + "w", base + "q", base + "u"}
+	return []string{base + "e", base + "d", base + "w", base + "q", base + "u", base + "v"}
 }
 
 // placeOf is where a group's entries are.
@@ -106,11 +106,12 @@ func (r *Reservations) write(ctx context.Context, run evaluate, changes []*decid
 			if c.Err = err; err != nil {
 				continue
 			}
-			args = r.arguments("put", c.Name, group, c.MS+reservationMargin.Milliseconds(), c.Body, units)
+			args = r.arguments("put", c.Name, group, c.MS+reservationMargin.Milliseconds(), c.Body, units,
+				c.Version)
 		case decide.ListSettle:
 			args = r.arguments("settle", c.Name, c.MS)
 		default:
-			args = r.arguments("remove", c.Name, group)
+			args = r.arguments("remove", c.Name, group, c.Version)
 		}
 		commands[i] = run(ctx, p, r.keys(placeOf(group)), args...)
 	}
@@ -143,17 +144,21 @@ func (r *Reservations) Find(ctx context.Context, group string) (body []byte, sev
 }
 
 // Due implements decide.ReservationList.
-func (r *Reservations) Due(ctx context.Context, most int) (names []string, bodies [][]byte, err error) {
-	for place := 0; place < reservationPlaces && len(names) < most; place++ {
-		found, err := r.run(ctx, place, "due", most-len(names), reservationClaim.Milliseconds()).StringSlice()
+func (r *Reservations) Due(ctx context.Context, most int) (due []decide.DueEntry, err error) {
+	for place := 0; place < reservationPlaces && len(due) < most; place++ {
+		found, err := r.run(ctx, place, "due", most-len(due), reservationClaim.Milliseconds()).StringSlice()
 		if err != nil {
-			return names, bodies, err
+			return due, err
 		}
-		for i := 0; i+1 < len(found); i += 2 {
-			names, bodies = append(names, found[i]), append(bodies, []byte(found[i+1]))
+		for i := 0; i+2 < len(found); i += 3 {
+			version, err := strconv.ParseInt(found[i+1], 10, 64)
+			if err != nil {
+				return due, err
+			}
+			due = append(due, decide.DueEntry{Name: found[i], Version: version, Body: []byte(found[i+2])})
 		}
 	}
-	return names, bodies, nil
+	return due, nil
 }
 
 // Page implements decide.ReservationList. A place in the list is the number of a slot, a time and a name.

@@ -5,15 +5,17 @@
 -- KEYS[3]  hash: the units of each entry that is not settled, as JSON by rule
 -- KEYS[4]  hash: the name of each group's entry, '' for several
 -- KEYS[5]  hash: the units of all entries, by rule
+-- KEYS[6]  hash: the version of each entry that was renewed; 0 for all others
 -- ARGV[1]  the operation; ARGV[2] the time, ms, or '' for that of the server
--- put      ARGV[3] name, [4] group, [5] ms until it is due, [6] body, [7] units
+-- put      ARGV[3] name, [4] group, [5] ms until it is due, [6] body, [7] units, [8] version; an open entry
+--          of a later version stays
 -- settle   ARGV[3] name, [4] ms until it is due
--- remove   ARGV[3] name, [4] group
--- due      ARGV[3] most, [4] for how many ms they are claimed; returns names and bodies in turn
+-- remove   ARGV[3] name, [4] group, [5] version; an entry of a later version stays
+-- due      ARGV[3] most, [4] for how many ms they are claimed; returns names, versions and bodies in turn
 -- page     ARGV[3] when the entry is due behind which the page begins, [4] its name or '', [5] most; returns those of
 --          the next page, or '' and '' at the end, and then bodies
 
-local due, bodies, held, groups, sums = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local due, bodies, held, groups, sums, versions = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local now = tonumber(ARGV[2])
 if not now then
   local t = redis.call('TIME')
@@ -32,6 +34,9 @@ local function add(units)
   return '{' .. table.concat(added, ',') .. '}'
 end
 
+-- version returns the version of an entry.
+local function version(name) return redis.call('HGET', versions, name) or '0' end
+
 local function release(name)
   local units = redis.call('HGET', held, name)
   if units then
@@ -47,6 +52,7 @@ local function remove(name, group)
   release(name)
   redis.call('ZREM', due, name)
   redis.call('HDEL', bodies, name)
+  redis.call('HDEL', versions, name)
   local of = redis.call('HGET', groups, group)
   if of == name or of == '' then redis.call('HDEL', groups, group) end
 end
@@ -54,6 +60,9 @@ end
 local op = ARGV[1]
 if op == 'put' then
   local name, group = ARGV[3], ARGV[4]
+  if tonumber(version(name)) > tonumber(ARGV[8]) and redis.call('HEXISTS', held, name) == 1 then
+    return redis.status_reply('OK')
+  end
   local of = redis.call('HGET', groups, group)
   if of and of ~= name and (of == '' or redis.call('HEXISTS', bodies, of) == 1) then
     redis.call('HSET', groups, group, '')
@@ -63,6 +72,7 @@ if op == 'put' then
   release(name)
   redis.call('HSET', held, name, add(ARGV[7]))
   redis.call('HSET', bodies, name, ARGV[6])
+  if ARGV[8] == '0' then redis.call('HDEL', versions, name) else redis.call('HSET', versions, name, ARGV[8]) end
   redis.call('ZADD', due, text(now + ARGV[5]), name)
 elseif op == 'settle' then
   if redis.call('HEXISTS', bodies, ARGV[3]) == 1 then
@@ -70,14 +80,14 @@ elseif op == 'settle' then
     redis.call('ZADD', due, text(now + ARGV[4]), ARGV[3])
   end
 elseif op == 'remove' then
-  remove(ARGV[3], ARGV[4])
+  if tonumber(version(ARGV[3])) <= tonumber(ARGV[5]) then remove(ARGV[3], ARGV[4]) end
 elseif op == 'due' then
   local out = {}
   for _, name in ipairs(redis.call('ZRANGEBYSCORE', due, '-inf', text(now), 'LIMIT', 0, ARGV[3])) do
     local body = redis.call('HGET', bodies, name)
     if body and redis.call('HEXISTS', held, name) == 1 then
       redis.call('ZADD', due, text(now + ARGV[4]), name)
-      out[#out + 1], out[#out + 2] = name, body
+      out[#out + 1], out[#out + 2], out[#out + 3] = name, version(name), body
     else
       remove(name, name:match('^[^.]*'))
     end

@@ -42,9 +42,45 @@ func TestReservations_OfNoUnitsEnd(t *testing.T) {
 	change(t, l, &decide.ListChange{Op: decide.ListSettle, Name: "a.1", MS: 1000},
 		&decide.ListChange{Op: decide.ListRemove, Name: "b.1"})
 	now += 10_000
-	if names, _, err := l.Due(t.Context(), 10); err != nil || len(names) > 0 {
-		t.Errorf("%v are due, %v", names, err)
+	if due, err := l.Due(t.Context(), 10); err != nil || len(due) > 0 {
+		t.Errorf("%v are due, %v", due, err)
 	}
+}
+
+// A reserve is repeated after a renewal, and a node removes what was due before it.
+func TestReservations_KeepALaterVersion(t *testing.T) {
+	now := int64(1_000_000)
+	l := reservations(t, client(t, testenv.SharedRedis(t).URL()), "versions:", &now)
+	put := func(version int64, units int64) {
+		t.Helper()
+		change(t, l, &decide.ListChange{Name: "a.1", Version: version, MS: 1000, Body: []byte("{}"),
+			Units: map[string]int64{"tokens": units}})
+	}
+	due := func(want int64) {
+		t.Helper()
+		now += 5000
+		if got, err := l.Due(t.Context(), 10); err != nil || len(got) != 1 || got[0].Version != want {
+			t.Fatalf("due: %+v, %v, want version %d", got, err, want)
+		}
+	}
+	holds := func(want int64) {
+		t.Helper()
+		if got, err := l.Units(t.Context()); err != nil || got["tokens"] != want {
+			t.Errorf("open are %v, %v, want %d", got, err, want)
+		}
+	}
+	put(0, 10)
+	due(0)
+	put(1_800_000_000_000, 15)
+	put(0, 10)
+	holds(15)
+	change(t, l, &decide.ListChange{Op: decide.ListRemove, Name: "a.1"})
+	holds(15)
+	due(1_800_000_000_000)
+	change(t, l, &decide.ListChange{Op: decide.ListRemove, Name: "a.1", Version: 1_800_000_000_000})
+	holds(0)
+	put(0, 10) // the id is used anew
+	holds(10)
 }
 
 func TestReservations_OfMoreUnitsThanASumHolds(t *testing.T) {

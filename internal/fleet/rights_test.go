@@ -41,7 +41,7 @@ func TestRights_ThoseDocumentedAreEnoughForEverything(t *testing.T) {
 	if units, err := open.Units(t.Context()); err != nil || units["rule"] != 1 {
 		t.Errorf("open are %v, %v", units, err)
 	}
-	if _, _, err := open.Due(t.Context(), 1); err != nil {
+	if _, err := open.Due(t.Context(), 1); err != nil {
 		t.Error(err)
 	}
 	change(t, open, &decide.ListChange{Op: decide.ListSettle, Name: "a.1", MS: 1})

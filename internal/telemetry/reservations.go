@@ -12,6 +12,11 @@ var (
 	expiredUnits = prometheus.NewDesc("sluice_reservations_expired_units_total",
 		"Units of reservations that nobody settled in time and that this node dealt with, by rule and fate: kept (they stay "+
 			"charged) or refunded.", []string{"rule", "fate"}, nil)
+	droppedChanges = prometheus.NewDesc("sluice_reservations_dropped_changes_total",
+		"Changes of the list of open reservations that this node dropped, because too many waited to be written (queue) or "+
+			"the list in memory was full (list).", []string{"reason"}, nil)
+	givenUp = prometheus.NewDesc("sluice_reservations_given_up_total",
+		"Expired reservations that this node gave up, because each settlement of them failed. They stay charged.", nil, nil)
 )
 
 // reservations serves the units of reservations at each scrape.
@@ -24,6 +29,8 @@ func (m *Metrics) Reservations(of *decide.OpenReservations) { m.MustRegister(res
 func (reservations) Describe(out chan<- *prometheus.Desc) {
 	out <- openUnits
 	out <- expiredUnits
+	out <- droppedChanges
+	out <- givenUp
 }
 
 // Collect implements prometheus.Collector.
@@ -38,4 +45,8 @@ func (r reservations) Collect(out chan<- prometheus.Metric) {
 		}
 		out <- prometheus.MustNewConstMetric(expiredUnits, prometheus.CounterValue, float64(n), e.Rule, fate)
 	}
+	drops := r.of.Drops()
+	out <- prometheus.MustNewConstMetric(droppedChanges, prometheus.CounterValue, float64(drops.Queue), "queue")
+	out <- prometheus.MustNewConstMetric(droppedChanges, prometheus.CounterValue, float64(drops.List), "list")
+	out <- prometheus.MustNewConstMetric(givenUp, prometheus.CounterValue, float64(r.of.GivenUp()))
 }
