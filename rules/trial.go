@@ -4,6 +4,12 @@ package rules
 // shadow, or its candidate.
 func (r *Rule) OnTrial() bool { return r.Mode == ModeShadow || r.Candidate != nil }
 
+// WouldReplace reports whether the rule is a shadow rule that replaces others once it is enforced. Rules for descriptors
+// do so in shadow mode too.
+func (r *Rule) WouldReplace() bool {
+	return r.Mode == ModeShadow && r.Descriptor == nil && len(r.Replaces) > 0
+}
+
 // SameTrial reports whether two versions of a rule try the same limit on the same requests, so
 // that their counts can be added. A label, a fail mode, and disabling and enabling the rule do not
 // matter. If the candidate sets the limit, neither does the rule's own limit.

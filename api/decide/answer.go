@@ -1,6 +1,8 @@
 package decide
 
 import (
+	"slices"
+
 	"sluice/limiter"
 	"sluice/rules"
 	"sluice/rules/match"
@@ -328,6 +330,13 @@ func (la *LimitAnswer) Display() string {
 		return match.DisplayDirectKey(la.Key)
 	}
 	return match.DisplayKey(la.Key)
+}
+
+// WouldReplace reports whether this is the limit of a shadow rule which, if it were enforced, would replace the rule of
+// another limit of the answer.
+func (la *LimitAnswer) WouldReplace(other *LimitAnswer) bool {
+	return la.Of != nil && la.Of.WouldReplace() && !la.ConditionFailed && other.Of != nil &&
+		slices.Contains(la.Of.Replaces, other.Rule)
 }
 
 // stronger returns which of two fail modes the whole answer reports.

@@ -70,7 +70,8 @@ func (f *fleetReporter) ObserveDecision(d *decide.Decision) {
 	}
 	whole := history.Decided{Allowed: a.Allowed(), Soft: a.Soft, Elastic: a.Elastic, Shed: a.Verdict == decide.Shed,
 		Degraded: decide.ByFailMode(a.Degraded)}
-	rescued := !whole.Allowed // every limit that denied has a candidate that allows
+	// Every limit that denied has a candidate that allows, or a shadow rule that allows would replace it.
+	rescued := !whole.Allowed
 	weight, denied := f.recorder.Weight(), false
 	for i := range a.Limits {
 		la := &a.Limits[i]
@@ -95,7 +96,7 @@ func (f *fleetReporter) ObserveDecision(d *decide.Decision) {
 			decided(a, i, &one)
 			f.recorder.Limit(name, &one)
 			whole.WouldDeny = whole.WouldDeny || whole.Allowed && one.WouldDeny
-			rescued = rescued && (one.Allowed || one.WouldAllow)
+			rescued = rescued && (one.Allowed || one.WouldAllow || replacedOnTrial(a, la))
 			if weight > 0 {
 				f.countTop(q, name, la.Display(), one.Allowed, weight)
 			}
@@ -163,6 +164,10 @@ func decided(a *decide.Answer, i int, d *history.Decided) {
 	d.Soft, d.Elastic = la.Soft && !la.Shadow, la.Elastic && !la.Shadow
 	d.Shed = !d.Allowed && la.Shed != ""
 	d.WouldDeny = la.Shadow && !la.Decision.Allowed
+	if la.Shadow && la.Known && la.Decision.Allowed {
+		allowed, known := withoutTrial(a, la)
+		d.WouldAllow = known && !allowed
+	}
 	for j := i + 1; j < len(a.Limits); j++ {
 		if c := &a.Limits[j]; c.Candidate && c.Known && !c.Returned && c.Rule == la.Rule {
 			d.WouldDeny = d.Allowed && !c.Decision.Allowed
@@ -193,8 +198,8 @@ func factsOf(la *decide.LimitAnswer) string {
 func tried(a *decide.Answer, i int) history.Tried {
 	la := &a.Limits[i]
 	t := history.Tried{Allowed: la.Decision.Allowed}
-	if !la.Candidate { // a shadow rule denies nothing
-		t.Was, t.Compared = true, true
+	if !la.Candidate {
+		t.Was, t.Compared = withoutTrial(a, la)
 		return t
 	}
 	facts := factsOf(la)
@@ -206,6 +211,41 @@ func tried(a *decide.Answer, i int) history.Tried {
 		}
 	}
 	return t
+}
+
+// withoutTrial returns how a request was decided without a shadow rule, whose limit is la, and whether the counter
+// store decided all of that. A shadow rule denies nothing, so only the limits count that it would replace. If another limit
+// denies the request as well, the shadow rule would change nothing, whatever it decides.
+func withoutTrial(a *decide.Answer, la *decide.LimitAnswer) (allowed, known bool) {
+	if la.Of == nil || !la.Of.WouldReplace() {
+		return true, true
+	}
+	allowed, known = true, true
+	others := true // the limits that it would not replace allow the request
+	for i := range a.Limits {
+		now := &a.Limits[i]
+		switch {
+		case now.Shadow:
+		case la.WouldReplace(now):
+			allowed, known = allowed && now.Decision.Allowed, known && now.Known
+		default:
+			others = others && now.Decision.Allowed
+		}
+	}
+	if !others {
+		allowed = la.Decision.Allowed
+	}
+	return allowed, known
+}
+
+// replacedOnTrial reports whether a shadow rule that allows the request would replace the rule of an enforced limit.
+func replacedOnTrial(a *decide.Answer, la *decide.LimitAnswer) bool {
+	for i := range a.Limits {
+		if by := &a.Limits[i]; by.Known && by.Decision.Allowed && by.WouldReplace(la) {
+			return true
+		}
+	}
+	return false
 }
 
 // countTop counts a decision by its key, route and tenant, without credentials.

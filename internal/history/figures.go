@@ -16,7 +16,8 @@ type Figures struct {
 	Degraded int64
 	// WouldDeny were allowed by the rule, and its candidate or the shadow rule denies them.
 	WouldDeny int64
-	// WouldAllow were denied by the rule, and its candidate allows them.
+	// WouldAllow were denied by the rule, and its candidate allows them; or they were denied by rules that a shadow rule
+	// would replace, and it allows them.
 	WouldAllow int64
 	// Use is the highest use of the limit by one key, as UseOf returns it; 0 if it is not known, as it is of requests as
 	// a whole.

@@ -22,8 +22,8 @@ type Trial struct{ Rule, Version int64 }
 type TrialCounts struct {
 	// Seen counts all of them, Denied those that it would have denied.
 	Seen, Denied int64
-	// Compared are those of Seen of which the decision of the rule as it stands is known too. It is less if that was
-	// left to a fail mode.
+	// Compared are those of Seen of which the decision of the rule as it stands is known too; of a shadow rule, the
+	// decision of the rules that it would replace. It is less if a fail mode decided.
 	Compared int64
 	// NewlyDenied were allowed by the rule, NewlyAllowed were denied by it, and the trial decided otherwise.
 	NewlyDenied, NewlyAllowed int64
@@ -55,7 +55,8 @@ func (c *TrialCounts) Add(o TrialCounts) {
 // Tried says how a limit on trial decided a request.
 type Tried struct {
 	Allowed bool
-	// Was is how the rule as it stands decided. It has a meaning if Compared is set.
+	// Was is how the rule as it stands decided, or those that a shadow rule would replace. It has a meaning if Compared
+	// is set.
 	Was, Compared bool
 }
 

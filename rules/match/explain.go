@@ -235,7 +235,7 @@ func namesOf(replacing []*Compiled, c *Compiled) (names []string) {
 
 // wouldReplace says which of the rules that apply a shadow rule would replace if it were enforced, "" for none.
 func wouldReplace(c *Compiled, matched []Match) string {
-	if !c.Shadow || len(c.Rule.Replaces) == 0 {
+	if !c.Rule.WouldReplace() {
 		return ""
 	}
 	var names []string

@@ -62,12 +62,12 @@ func confirmPage(f view.Frame, m Confirm) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				if m.Trial.candidate() && !m.Trial.Unknown {
-					templ_7745c5c3_Err = view.Tile("Newly denied", view.Count(m.Trial.newlyDenied()), "allowed by the present limit").Render(ctx, templ_7745c5c3_Buffer)
+				if m.Trial.canAllow() && !m.Trial.Unknown {
+					templ_7745c5c3_Err = view.Tile("Newly denied", view.Count(m.Trial.newlyDenied()), "allowed by "+m.Trial.present()).Render(ctx, templ_7745c5c3_Buffer)
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
 					}
-					templ_7745c5c3_Err = view.Tile("Newly allowed", view.Count(m.Trial.Counts.NewlyAllowed), "denied by the present limit").Render(ctx, templ_7745c5c3_Buffer)
+					templ_7745c5c3_Err = view.Tile("Newly allowed", view.Count(m.Trial.Counts.NewlyAllowed), "denied by "+m.Trial.present()).Render(ctx, templ_7745c5c3_Buffer)
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
 					}

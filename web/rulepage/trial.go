@@ -88,12 +88,23 @@ type Trial struct {
 	Now  time.Time
 }
 
-// candidate reports whether the trial is of a candidate, which can also allow what its rule denies.
-func (t *Trial) candidate() bool { return t.Rule.Candidate != nil }
+// replacing reports whether the trial is of a shadow rule that would replace others.
+func (t *Trial) replacing() bool { return t.Rule.WouldReplace() }
 
-// newlyDenied is the number of requests that the rule allowed and the trial would deny.
+// canAllow reports whether the trial can also allow what is denied now.
+func (t *Trial) canAllow() bool { return t.Rule.Candidate != nil || t.replacing() }
+
+// present is what the trial is compared with.
+func (t *Trial) present() string {
+	if t.replacing() {
+		return "the rules that it would replace"
+	}
+	return "the present limit"
+}
+
+// newlyDenied is the number of requests that are allowed now and that the trial would deny.
 func (t *Trial) newlyDenied() int64 {
-	if t.candidate() {
+	if t.canAllow() {
 		return t.Counts.NewlyDenied
 	}
 	return t.Counts.Denied // a shadow rule denies nothing yet
@@ -101,7 +112,7 @@ func (t *Trial) newlyDenied() int64 {
 
 // of is the number of requests that are compared.
 func (t *Trial) of() int64 {
-	if t.candidate() {
+	if t.canAllow() {
 		return t.Counts.Compared
 	}
 	return t.Counts.Seen
@@ -112,7 +123,7 @@ func (t *Trial) changes() int64 { return t.newlyDenied() + t.Counts.NewlyAllowed
 
 // label is what the trial counts.
 func (t *Trial) label() string {
-	if t.candidate() {
+	if t.canAllow() {
 		return "Would change"
 	}
 	return "Would have denied"
@@ -139,7 +150,7 @@ func (t *Trial) share() string {
 
 // sentence says what a promotion would change.
 func (t *Trial) sentence() string {
-	if !t.candidate() {
+	if !t.canAllow() {
 		return fmt.Sprintf("%s of %s would be denied.", view.Count(t.changes()), view.Plural(t.of(), "request"))
 	}
 	return fmt.Sprintf("%s of %s would change: %s newly denied, %s newly allowed.", view.Count(t.changes()),
@@ -176,7 +187,7 @@ func (t *Trial) doubts() []string {
 		out = append(out, fmt.Sprintf("requests were seen for %s, and %s", spanWords(got), why))
 	}
 	if left := t.Counts.Seen - t.of(); left*10 > t.Counts.Seen {
-		out = append(out, were(left, "request")+" not compared with the rule, because a fail mode decided")
+		out = append(out, were(left, "request")+" not compared, because a fail mode decided")
 	}
 	if k := t.dominant(); k != nil {
 		out = append(out, fmt.Sprintf("one key, %s, makes %s of the %s changes", k.Key, view.Count(k.Allowed+k.Denied),

@@ -266,7 +266,7 @@ func changedKeys(t *Trial, most int) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			if t.candidate() {
+			if t.canAllow() {
 				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 13, "<th scope=\"col\" class=\"number\">Newly allowed</th>")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
@@ -321,7 +321,7 @@ func changedKeys(t *Trial, most int) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				if t.candidate() {
+				if t.canAllow() {
 					templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 19, "<td class=\"number\" data-label=\"Newly allowed\">")
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err

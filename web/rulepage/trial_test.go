@@ -66,7 +66,7 @@ func TestEvidence_TooLittleSaysWhy(t *testing.T) {
 		"one key of few": {func(c *history.TrialCounts, _ *rules.Rule) { c.NewlyDenied, c.Keys.Entries[0].Denied = 9, 9 },
 			""},
 		"not compared": {func(c *history.TrialCounts, _ *rules.Rule) { c.Compared = 4000 },
-			"1,000 requests were not compared with the rule"},
+			"1,000 requests were not compared, because a fail mode decided"},
 		"two reasons": {func(c *history.TrialCounts, _ *rules.Rule) { c.Seen, c.Compared, c.First = 5, 5, webtest.Now },
 			"usual; requests were seen for 1 minute"},
 	} {
