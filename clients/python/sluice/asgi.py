@@ -17,7 +17,7 @@ from typing import Any, Awaitable, Callable, List, MutableMapping, Optional, Seq
 from .client import AsyncClient
 from .documents import Answer, Check
 from .errors import ClosedError, Problem, SluiceError
-from .requests import Reader, denial, escaped, without_host
+from .requests import MOST_WAITING, Reader, Waiting, denial, escaped, without_host
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -37,16 +37,19 @@ class LimitMiddleware:
                  describe: Optional[Callable[[Scope, Check], Optional[Check]]] = None,
                  skip: Optional[Callable[[Scope], bool]] = None,
                  on_error: Optional[Callable[[Scope, Exception], None]] = None,
-                 headers: Optional[Sequence[str]] = None) -> None:
+                 headers: Optional[Sequence[str]] = None, most_waiting: int = MOST_WAITING) -> None:
         """trusted_proxies are addresses and networks: only for their connections the client's address comes from
         client_ip_header. route names the template of a request's path, "" if unknown; by default it is that of
         Starlette's routes. describe completes a check, as by the authenticated user, or returns another. skip names
         requests that are not checked. on_error gets requests that could not be checked although the service is
         available; the fail mode then decides. headers are the client headers that are sent; None sends all.
+        At most most_waiting requests wait at once because the answer asks for a delay; while so many wait, further ones
+        pass or are denied at once.
         """
         self._app, self._client = app, client
         self._reader = Reader(trusted_proxies, client_ip_header, route or starlette_route, describe, skip, on_error,
                               headers)
+        self._waiting = Waiting(most_waiting)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket") or self._reader.skips(scope):
@@ -90,11 +93,13 @@ class LimitMiddleware:
 
     async def _serve(self, answer: Answer, scope: Scope, receive: Receive, send: Send) -> None:
         fields = self._reader.headers_of(answer)
+        if answer.delay_ms > 0:
+            with self._waiting.place() as place:
+                if place:
+                    await asyncio.sleep(answer.delay_ms / 1000)
         if not answer.allowed:
             await _deny(answer, fields, scope, receive, send)
             return
-        if answer.delay_ms > 0:
-            await asyncio.sleep(answer.delay_ms / 1000)
         replaced = {name.lower() for name, _ in fields}
 
         async def with_headers(message: Message) -> None:

@@ -251,7 +251,7 @@ class Answer(_Figures):
     status: int = 0
     #: retry_after_ms in seconds, rounded up.
     retry_after_s: Optional[int] = None
-    #: How long to wait before an allowed request starts, for leaky_queue.
+    #: How long an allowed request waits before it starts, or a denial before it is sent.
     delay_ms: int = 0
     #: None, or the fail mode that decided. by_client says whose it was.
     degraded: Optional[str] = None

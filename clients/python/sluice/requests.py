@@ -6,14 +6,18 @@ import ipaddress
 import json
 import logging
 import re
+import threading
+from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, Callable, List, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Iterator, List, Optional, Sequence, Tuple, Union
 from urllib.parse import quote
 
 from .documents import Answer, Check
 from .errors import Problem
 
 _Address = Union[ipaddress.IPv4Address, ipaddress.IPv6Address]
+# How many requests wait at once unless the program says otherwise.
+MOST_WAITING = 1000
 # The longest method and route, and how much of a user agent the decision log has, in bytes.
 _MAX_TEXT, _MAX_AGENT = 1024, 512
 _HOST = re.compile(r"(?=.{1,253}$)[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?)*")
@@ -84,6 +88,25 @@ class Reader:
 
     def _trusts(self, address: _Address) -> bool:
         return any(address in network for network in self._trusted)
+
+
+class Waiting:
+    """The places for requests that wait because the answer asks for a delay. It is safe for concurrent use."""
+
+    def __init__(self, most: int) -> None:
+        if most < 1:
+            raise ValueError("most_waiting must be at least 1")
+        self._places = threading.BoundedSemaphore(most)
+
+    @contextmanager
+    def place(self) -> Iterator[bool]:
+        """A place for as long as the context lasts, False if all are taken."""
+        taken = self._places.acquire(blocking=False)
+        try:
+            yield taken
+        finally:
+            if taken:
+                self._places.release()
 
 
 def without_host(check: Check, error: Exception) -> Optional[Check]:

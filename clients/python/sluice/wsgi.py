@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, Iterator, List,
 from .client import Client
 from .documents import Answer, Check
 from .errors import Problem, SluiceError
-from .requests import Reader, denial, escaped, without_host
+from .requests import MOST_WAITING, Reader, Waiting, denial, escaped, without_host
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication
@@ -36,11 +36,12 @@ class LimitMiddleware:
                  describe: Optional[Callable[[Environ, Check], Optional[Check]]] = None,
                  skip: Optional[Callable[[Environ], bool]] = None,
                  on_error: Optional[Callable[[Environ, Exception], None]] = None,
-                 headers: Optional[Sequence[str]] = None) -> None:
+                 headers: Optional[Sequence[str]] = None, most_waiting: int = MOST_WAITING) -> None:
         """The options are those of sluice.asgi.LimitMiddleware. Without route, the route of a check is the path."""
         self._app, self._client = app, client
         self._reader = Reader(trusted_proxies, client_ip_header, route or (lambda _: ""), describe, skip, on_error,
                               headers)
+        self._waiting = Waiting(most_waiting)
         self._ip_key = "HTTP_" + client_ip_header.upper().replace("-", "_")
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
@@ -48,14 +49,16 @@ class LimitMiddleware:
             return self._app(environ, start_response)
         answer = self._ask(environ)
         fields = self._reader.headers_of(answer)
+        if answer.delay_ms > 0:
+            with self._waiting.place() as place:
+                if place:
+                    time.sleep(answer.delay_ms / 1000)
         if not answer.allowed:
             extra, body = denial(answer)
             start_response(_status(answer.status), fields + extra)
             if answer.lease:
                 self._client.release_later(answer.lease)
             return [body]
-        if answer.delay_ms > 0:
-            time.sleep(answer.delay_ms / 1000)
         replaced = {name.lower() for name, _ in fields}
 
         def with_headers(status: str, own: List[Tuple[str, str]], *exc_info: Any) -> Callable[[bytes], object]:

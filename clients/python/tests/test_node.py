@@ -21,6 +21,8 @@ rules:
      align: first_hit}
   - {name: files, scope: ip, route: "/files/*", limit: 1, window_ms: 3600000, algorithm: fixed_window, align: first_hit}
   - {name: slots, scope: ip, route: /slots, limit: 1, window_ms: 3600000, algorithm: concurrency}
+  - {name: tarpit, scope: ip, route: /tarpit, limit: 1, window_ms: 3600000, algorithm: fixed_window, align: first_hit,
+     tarpit_ms: 1234}
   - {name: queue, scope: ip, route: /queue, limit: 10, window_ms: 3600000, burst: 10, algorithm: leaky_queue}
   - {name: shop, scope: ip, host: shop.test, route: /host, limit: 1, window_ms: 3600000, algorithm: fixed_window,
      align: first_hit}
@@ -283,6 +285,43 @@ class AsgiTest(unittest.IsolatedAsyncioTestCase):
         self.assertGreater(answer.delay_ms, 1_000_000)
         pause.assert_awaited_once_with(answer.delay_ms / 1000)
 
+    async def test_a_denial_is_held_back(self) -> None:
+        with mock.patch("sluice.asgi.asyncio.sleep", mock.AsyncMock()) as pause:
+            got = [(await self.ask("/tarpit", "203.0.113.9"))[0] for _ in range(2)]
+        self.assertEqual(got, [200, 429])
+        pause.assert_awaited_once_with(1.234)
+
+    async def test_no_more_requests_wait_at_once_than_may(self) -> None:
+        middleware = asgi.LimitMiddleware(self.app, client=self.client, most_waiting=2)
+        answers = [sluice.Answer(allowed=True, delay_ms=3_600_000), sluice.Answer(status=429, delay_ms=3_600_000)]
+        sent: List[Any] = []
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        def serve(answer: sluice.Answer) -> Any:
+            return middleware._serve(answer, {"type": "http"}, None, send)
+
+        waiting = [asyncio.ensure_future(serve(answers[0])) for _ in range(2)]
+        await asyncio.sleep(0)  # both wait
+        for answer, want in zip(answers, (200, 429)):
+            sent.clear()
+            await serve(answer)
+            self.assertEqual(sent[0]["status"], want)
+        sent.clear()
+        waiting[0].cancel()  # and gives its place back
+        with self.assertRaises(asyncio.CancelledError):
+            await waiting[0]
+        third = asyncio.ensure_future(serve(answers[0]))
+        await asyncio.sleep(0)
+        self.assertEqual(sent, [])
+        for task in (waiting[1], third):
+            task.cancel()
+            with self.assertRaises(asyncio.CancelledError):
+                await task
+        with self.assertRaises(ValueError):
+            asgi.LimitMiddleware(self.app, client=self.client, most_waiting=0)
+
     async def test_websockets_are_checked(self) -> None:
         self.assertEqual((await self.ask("/items/1", "203.0.113.8", kind="websocket"))[0], "websocket.accept")
         self.assertEqual((await self.ask("/items/1", "203.0.113.8", kind="websocket"))[0], 1013)
@@ -362,6 +401,37 @@ class WsgiTest(unittest.TestCase):
             for _ in range(2):
                 self.ask("/queue", "198.51.100.7", describe=lambda s, c: setattr(c, "weight", 5))
         pause.assert_called_once_with(wsgi.answer_of(self.seen[-1]).delay_ms / 1000)
+
+    def test_a_denial_is_held_back(self) -> None:
+        with mock.patch("sluice.wsgi.time.sleep") as pause:
+            got = [self.ask("/tarpit", "198.51.100.8")[0][:3] for _ in range(2)]
+        self.assertEqual(got, ["200", "429"])
+        pause.assert_called_once_with(1.234)
+
+    def test_no_more_requests_wait_at_once_than_may(self) -> None:
+        middleware = wsgi.LimitMiddleware(self.app, client=self.client, most_waiting=1)
+        waits, ends = threading.Event(), threading.Event()
+
+        def pause(seconds: float) -> None:
+            waits.set()
+            ends.wait(PATIENCE / 1000)
+
+        def ask() -> str:
+            started: List[str] = []
+            middleware({}, lambda status, headers, *rest: started.append(status))
+            return started[0]
+
+        middleware._ask = lambda environ: sluice.Answer(status=429, delay_ms=5000)
+        with mock.patch("sluice.wsgi.time.sleep", mock.Mock(side_effect=pause)) as sleep:
+            first = threading.Thread(target=ask)
+            first.start()
+            self.assertTrue(waits.wait(PATIENCE / 1000))
+            self.assertEqual(ask(), "429 Too Many Requests")
+            sleep.assert_called_once_with(5)
+            ends.set()
+            first.join()
+        with self.assertRaises(ValueError):
+            wsgi.LimitMiddleware(self.app, client=self.client, most_waiting=0)
 
     def test_slots_end_when_the_response_is_closed(self) -> None:
         self.assertEqual(self.ask("/slots", "198.51.100.4", close=False)[0][:3], "200")

@@ -18,6 +18,8 @@ import { BlockList, isIP } from 'node:net';
 const maxFact = 1024;
 const maxAgent = 512;
 
+const defaultWaiting = 1000;
+
 /** @type {WeakMap<object, Answer>} */
 const answers = new WeakMap();
 
@@ -40,6 +42,8 @@ export class Limiter {
   #header;
   /** @type {Set<string> | undefined} */
   #headers;
+  #mostWaiting;
+  #waiting = 0;
 
   /**
    * @param {import('./index.js').Client} client
@@ -50,6 +54,10 @@ export class Limiter {
     this.#options = options;
     this.#header = (options.clientIpHeader ?? 'X-Forwarded-For').toLowerCase();
     this.#headers = options.headers && new Set(options.headers.map((name) => name.toLowerCase()));
+    this.#mostWaiting = options.mostWaiting ?? defaultWaiting;
+    if (!Number.isSafeInteger(this.#mostWaiting) || this.#mostWaiting < 1) {
+      throw new TypeError('mostWaiting must be an integer, at least 1');
+    }
     for (const network of options.trustedProxies ?? []) {
       const [address, prefix, more] = network.split('/');
       const version = isIP(address);
@@ -91,18 +99,36 @@ export class Limiter {
       if (answer.lease) {
         this.#release(response, answer.lease);
       }
+      if (answer.delay_ms && !await this.#wait(answer.delay_ms, left.signal)) {
+        return unanswered();
+      }
       const headers = this.#shown(answer);
       if (!answer.allowed) {
         return denial(answer, headers);
-      }
-      if (answer.delay_ms && !await pause(answer.delay_ms, left.signal)) {
-        return unanswered();
       }
       answers.set(raw, answer);
       answers.set(/** @type {any} */ (request), answer);
       return pass(headers);
     } finally {
       response.off('close', leave);
+    }
+  }
+
+  /**
+   * Waits as long as an answer asks for, unless as many requests wait already as may. It reports false if the signal
+   * came first.
+   * @param {number} ms
+   * @param {AbortSignal} signal
+   */
+  async #wait(ms, signal) {
+    if (this.#waiting >= this.#mostWaiting) {
+      return true;
+    }
+    this.#waiting++;
+    try {
+      return await pause(ms, signal);
+    } finally {
+      this.#waiting--;
     }
   }
 

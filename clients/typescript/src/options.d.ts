@@ -25,6 +25,11 @@ export interface LimitOptions<R> {
   onError?: (request: R, error: unknown) => void;
   /** The names of the client headers to send; all of the answer if absent. */
   headers?: string[];
+  /**
+   * How many requests, at least 1, may wait at once because the answer asks for a delay; 1,000 if absent. While so many
+   * wait, further ones pass or are denied at once.
+   */
+  mostWaiting?: number;
 }
 
 /** The answer that allowed a request, undefined for one that was not checked. */

@@ -151,7 +151,7 @@ export interface Answer extends Figures {
   status: number;
   /** retry_after_ms in seconds, rounded up. */
   retry_after_s?: number;
-  /** How long to wait before an allowed request starts, for leaky_queue. */
+  /** How long an allowed request waits before it starts, or a denial before it is sent. */
   delay_ms?: number;
   /** null, or the fail mode that decided. byClient says whose it was. */
   degraded: string | null;

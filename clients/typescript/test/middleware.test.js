@@ -149,6 +149,48 @@ test('an outage and a wrong token are decided by the fail mode', async (t) => {
   assert.equal(errors.length, 2);
 });
 
+test('a denial is held back, and a client may leave meanwhile', async (t) => {
+  let delay = 1;
+  const denied = (/** @type {any} */ check) => ({ ...allowed(check), allowed: false, status: 429, delay_ms: delay });
+  fake.script = (call) => ({ status: 200, body: JSON.stringify(denied(call.checks[0])) });
+  for (const { name, url } of await servers(t, clientOf(t, fake.url), {}, () => assert.fail('a denied request ran'))) {
+    delay = 1;
+    assert.equal((await fetch(url)).status, 429, name);
+    delay = 3_600_000;
+    const left = new AbortController();
+    const seen = fake.seen.length;
+    const request = fetch(url, { signal: left.signal });
+    while (fake.seen.length === seen) {
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    left.abort();
+    await assert.rejects(request);
+  }
+  fake.script = () => undefined;
+});
+
+test('no more requests wait at once than may', async (t) => {
+  const client = clientOf(t, fake.url);
+  for (const outcome of [{ allowed: true, status: 200 }, { allowed: false, status: 429 }]) {
+    fake.script = (call) => ({ status: 200,
+      body: JSON.stringify({ ...allowed(call.checks[0]), ...outcome, delay_ms: 3_600_000 }) });
+    for (const { name, url } of await servers(t, client, { mostWaiting: 2 }, () => 'ok')) {
+      const left = new AbortController();
+      const three = [1, 2, 3].map(() => fetch(url, { signal: left.signal }));
+      const first = await Promise.race(three);
+      assert.equal(first.status, outcome.status, `${name}: the one for which there is no room`);
+      await first.text();
+      left.abort();
+      const ends = await Promise.allSettled(three);
+      assert.equal(ends.filter((end) => end.status === 'rejected').length, 2, `${name}: those that waited`);
+    }
+  }
+  fake.script = () => undefined;
+  for (const mostWaiting of [0, -1, 1.5, NaN]) {
+    assert.throws(() => limitRequests(client, { mostWaiting }), TypeError);
+  }
+});
+
 test('a delayed request waits, and does not run if its client leaves', async (t) => {
   let ran = 0;
   let delay = 1;
