@@ -6,6 +6,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -185,6 +187,42 @@ func TestAlerts_DenialsOfARule(t *testing.T) {
 	eventually(t, "the end is told", func() bool { return len(r.alerts(t)) == 2 })
 	if a := r.alerts(t)[1]; a.Type != "rule_denials" || a.Data.State != "off" {
 		t.Errorf("received %+v", a)
+	}
+}
+
+// The page of alerts says since when a rule denies much, with figures of now. The message keeps those of its instant.
+func TestAlerts_ThePageHasLiveFigures(t *testing.T) {
+	t.Parallel()
+	cfg := settings(t)
+	cfg.WebhookAllow, cfg.Console = []string{"127.0.0.1"}, withConsole(t).Console
+	n, r := start(t, cfg), receive(t)
+	p := asAdmin(t, n)
+	r.hook(n, "")
+	n.create(`{"name": "one-an-hour", "scope": "user", "limit": 1, "window_ms": 3600000, "mode": "enforce"}`)
+	for range 40 {
+		n.check(`{"user": "ada"}`)
+	}
+	eventually(t, "the denials are told", func() bool { return len(r.alerts(t)) == 1 })
+	text, denied := r.alerts(t)[0].Data.Text, r.alerts(t)[0].Data.Numbers["denied"]
+	if !regexp.MustCompile(`denied \d+ of \d+ requests .* in the minute before \d\d:\d\d:\d\d UTC\.$`).MatchString(text) {
+		t.Errorf("told %q", text)
+	}
+	live := regexp.MustCompile(`has denied many requests since \d\d:\d\d:\d\d UTC: (\d+) of \d+ \(\d+ %\) in the minute ` +
+		`before \d\d:\d\d:\d\d UTC\.`)
+	eventually(t, "the figures of the page rise", func() bool {
+		for range 10 {
+			n.check(`{"user": "ada"}`)
+		}
+		_, body := p.get(n.url + "/console/alerts")
+		got := live.FindStringSubmatch(body)
+		if got == nil {
+			return false
+		}
+		now, err := strconv.ParseInt(got[1], 10, 64)
+		return err == nil && now > denied && strings.Contains(body, text)
+	})
+	if a := r.alerts(t); len(a) != 1 {
+		t.Errorf("told %d times", len(a))
 	}
 }
 

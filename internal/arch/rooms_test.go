@@ -149,7 +149,7 @@ var rooms = []room{
 		foreign: []string{kong}},
 	{path: "internal/alerts", may: []string{"limiter", "rules", "rules/field", "rules/match", "rules/redact"},
 		foreign: []string{"golang.org/x/net/idna"}},
-	{path: "internal/alerts/evaluate", may: []string{"internal/trouble", "internal/alerts", "internal/tick"}},
+	{path: "internal/alerts/evaluate", may: []string{"internal/trouble", "internal/alerts", "internal/tick", "rules"}},
 	{path: "internal/alerts/sense", may: []string{"internal/trouble", "internal/alerts",
 		"internal/alerts/evaluate", "internal/tick",
 		"api/decide", "limiter",

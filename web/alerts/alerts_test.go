@@ -22,17 +22,18 @@ func TestAlerts_ListsWhatIsActiveAndWhatHappened(t *testing.T) {
 	w := webtest.Start(t, webtest.Full)
 	b := w.As(access.RoleViewer)
 	page := b.Get(path)
-	if !page.Has("Active now: 3", "denies 62% of its requests", "2 earlier alerts not sent", `href="/console/rules/1"`,
+	if !page.Has("Active now: 3", "since 11:46:00 UTC: 1,080 of 1,742 (62 %) in the minute before",
+		"2 earlier alerts not sent", `href="/console/rules/1"`,
 		"/console/keys?key=user%3A42", "Idle rule", `hx-sse:connect="/console/events?of=alerts"`) {
 		t.Errorf("%d\n%s", page.Code, page.Body)
 	}
 	page = b.Get(path + "?kind=rule_idle")
-	if !page.Has("Active now: 3", "matched no request for a week") || page.Has("Fail modes decide requests") ||
+	if !page.Has("Active now: 3", "matched no request in the week") || page.Has("Fail modes have decided requests") ||
 		!page.Has(`of=alerts`, `<option value="rule_idle" selected>`) {
 		t.Errorf("of a kind: %d\n%s", page.Code, page.Body)
 	}
 	page = b.Get(path + "?rule=search-per-user")
-	if n := strings.Count(page.Body, "is hot: 1,240"); n != 4 { // twice each: the text, and the name of the link
+	if n := strings.Count(page.Body, "1,240 requests a second"); n != 4 { // twice each: the text, and the name of the link
 		t.Errorf("of a rule it is told %d times", n)
 	}
 	if page = b.Get(path + "?kind=set_old"); !page.Has("No matching alerts", "Show all alerts") {
@@ -177,7 +178,7 @@ func TestAlerts_AMessageHasTheBellAndWhatIsActive(t *testing.T) {
 	w := webtest.Start(t, webtest.Full)
 	b := w.As(access.RoleViewer)
 	if page := b.Get("/console/events?of=alerts&once=1"); !page.Has(`hx-target="#live-active"`, "Active now: 3",
-		`hx-target="#live-past"`, "Fail modes decide requests", `hx-target="#bell"`, "Alerts: 3 active") {
+		`hx-target="#live-past"`, "Fail modes have decided requests", `hx-target="#bell"`, "Alerts: 3 active") {
 		t.Errorf("%d\n%s", page.Code, page.Body)
 	}
 	if page := b.Get("/console/events?once=1"); !page.Has(`hx-target="#bell-top"`) {

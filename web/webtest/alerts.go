@@ -80,6 +80,9 @@ func event(id int64, age time.Duration, state string, s alerts.Subject, text str
 	return e
 }
 
+const usageText = "The key user:42 reached 80 % of its limit of the rule charges-per-user at 11:58:00 UTC: 83 of 100 " +
+	"at 11:59:52 UTC."
+
 func sampleAlerts() *Alerts {
 	denials := alerts.Subject{Kind: alerts.KindRuleDenials, Rule: "charges-per-user", Level: "50%,0/s"}
 	usage := alerts.Subject{Kind: alerts.KindKeyUsage, Rule: "charges-per-user", Key: "user:42", Level: "80"}
@@ -87,17 +90,20 @@ func sampleAlerts() *Alerts {
 	fails := alerts.Subject{Kind: alerts.KindFailModeEngaged}
 	f := &Alerts{ReadAt: Now}
 	f.On = []alerts.Event{
-		event(9, 2*time.Minute, alerts.On, usage, "Key user:42 has used 83 of 100 of the rule charges-per-user (80%)."),
-		event(8, 14*time.Minute, alerts.On, denials, "Rule charges-per-user denies 62% of its requests (18 per second)."),
-		event(7, 3*time.Hour, alerts.On, hot, "Key user:7 of the rule search-per-user is hot: 1,240 checks per second."),
+		event(9, 2*time.Minute, alerts.On, usage, usageText),
+		event(8, 14*time.Minute, alerts.On, denials, "The rule charges-per-user has denied many requests since "+
+			"11:46:00 UTC: 1,080 of 1,742 (62 %) in the minute before 11:59:58 UTC."),
+		event(7, 3*time.Hour, alerts.On, hot, "The key user:7 of the rule search-per-user has been hot since 09:00:00 UTC: "+
+			"1,240 requests a second at 11:59:57 UTC."),
 	}
 	f.On[1].Data.Suppressed = 2
-	off := event(6, 5*time.Hour, alerts.Off, fails, "Fail modes no longer decide requests.")
-	on := event(5, 6*time.Hour, alerts.On, fails, "Fail modes decide requests on 3 nodes.")
+	off := event(6, 5*time.Hour, alerts.Off, fails, "The counter store decides requests again; fail modes no longer do.")
+	on := event(5, 6*time.Hour, alerts.On, fails, "Fail modes have decided requests since 06:00:00 UTC, because the "+
+		"counter store cannot: connection refused.")
 	on.Data.Cause = "connection refused"
 	f.Past = append(slices.Clone(f.On), off, on,
 		event(4, 26*time.Hour, alerts.On, alerts.Subject{Kind: alerts.KindRuleIdle, Rule: "export-per-tenant"},
-			"Rule export-per-tenant has matched no request for a week."))
+			"The rule export-per-tenant matched no request in the week before 2026-11-20 10:00:00 UTC."))
 	return f
 }
 
@@ -277,7 +283,7 @@ func sampleWebhooks() *Webhooks {
 func delivery(id int64, age time.Duration, state string, kind alerts.Kind,
 	edit func(*alerts.Delivery)) alerts.Delivery {
 	at := Now.Add(-age)
-	data := alerts.Data{State: alerts.On, Text: "Key user:42 has used 83 of 100 of the rule charges-per-user (80%).",
+	data := alerts.Data{State: alerts.On, Text: usageText,
 		Rule: "charges-per-user", Key: "user:42", Numbers: map[string]int64{"limit": 100, "used": 83}, Since: &at}
 	d := alerts.Delivery{ID: id, State: state, Message: alerts.Message{ID: fmt.Sprintf("msg_%026d", id), At: at,
 		Type: string(kind), Body: alerts.BodyOf(alerts.FormatStandard, string(kind), at, &data)}}

@@ -64,10 +64,12 @@ func (e *evaluation) seeDenials() {
 		id, inForce := e.Rules[rule]
 		m := e.Minute[rule]
 		for _, level := range names {
-			if inForce && levels[level].on(m) {
-				e.figure(alerts.Subject{Kind: alerts.KindRuleDenials, Rule: rule, Level: level}, alerts.On, Details{RuleID: id,
-					Numbers: map[string]int64{"denied": m.Denied, "requests": m.Requests,
-						"denied_percent": m.Denied * 100 / max(1, m.Requests)}})
+			of := alerts.Subject{Kind: alerts.KindRuleDenials, Rule: rule, Level: level}
+			known := e.states.subjects[of.String()]
+			lasts := known != nil && known.On && !levels[level].off(m)
+			if inForce && (lasts || levels[level].on(m)) {
+				e.figure(of, alerts.On, Details{RuleID: id, Numbers: map[string]int64{"denied": m.Denied,
+					"requests": m.Requests, "denied_percent": m.Denied * 100 / max(1, m.Requests)}})
 			}
 		}
 	}

@@ -2,7 +2,8 @@
 // lease in the rule database.
 //
 // Evaluate is pure: states and facts go in, events, messages and changed states come out. A Runner holds the lease,
-// gathers the facts and stores the result. A Board is what every node knows of the conditions that are met.
+// gathers the facts and stores the result. While a condition lasts, its figures are renewed (refresh.go). A Board is
+// what every node knows of the conditions that are met.
 //
 // An example with a quiet time of 15 minutes. At 12:00:00 node A reports that user:42 reached 80 % of charges-per-user:
 // an event and a message to each webhook. Node B reports it too: nothing new. At 12:00:40 both say that it fell below

@@ -94,6 +94,8 @@ type evaluation struct {
 	events         []alerts.Event
 	read           []int64
 	counts         Counts
+	// refreshed counts the conditions whose figures were renewed.
+	refreshed int
 	// over are the names of conditions that figures found to be over.
 	over []string
 }
@@ -103,9 +105,9 @@ func (e *evaluation) correctClock() {
 	now := e.Now.UnixMilli()
 	soon := now + time.Second.Milliseconds() // Since may be a little later than it was
 	for name, s := range e.states.subjects {
-		if s.ToldAt > now || s.Since > soon {
+		if s.ToldAt > now || s.Since > soon || s.Figures > now {
 			s = e.edit(name)
-			s.ToldAt, s.Since = min(s.ToldAt, now), min(s.Since, soon)
+			s.ToldAt, s.Since, s.Figures = min(s.ToldAt, now), min(s.Since, soon), min(s.Figures, now)
 		}
 	}
 	for name, b := range e.states.budgets {
@@ -168,6 +170,7 @@ func (e *evaluation) see(s *Sighting) {
 	}
 	at.last, at.Seq = e.Now, max(at.Seq, s.Seq)
 	e.settle(name, s)
+	e.refresh(name, s)
 }
 
 // room makes room for another subject of a kind, if it can: by forgetting one that is over, the oldest.
@@ -202,6 +205,7 @@ func (e *evaluation) settle(name string, by *Sighting) {
 			s.Since = by.At
 		}
 		s.Since = max(s.Since, before+1) // it is part of the id, and two changes may have one time
+		s.Figures, s.By = e.figuresAt(by), by.Node
 		s.Data = dataOf(s, alerts.On, &by.Details)
 		if !e.quiet(s) {
 			e.tell(name, alerts.On)
@@ -258,7 +262,7 @@ func digest(texts ...string) string {
 // dataOf is what an event of a subject says.
 func dataOf(s *subject, state string, d *Details) alerts.Data {
 	since := time.UnixMilli(s.Since).UTC()
-	out := alerts.Data{State: state, Text: textOf(&s.Subject, state, d), Rule: s.Subject.Rule, Key: s.Subject.Key,
+	out := alerts.Data{State: state, Text: textOf(s, state, d), Rule: s.Subject.Rule, Key: s.Subject.Key,
 		Numbers: d.Numbers, Cause: d.Cause, Since: &since, Path: pathOf(&s.Subject, d)}
 	if state == alerts.On {
 		out.Nodes = s.addresses()

@@ -125,7 +125,7 @@ func TestEvaluate_TellsABeginningAndAnEndOnce(t *testing.T) {
 	}
 	m := &r.Changes.Messages[0]
 	b := body(t, m)
-	const text = "The key user:42 has reached 80 % of its limit of the rule charges: 80 of 100."
+	const text = "The key user:42 reached 80 % of its limit of the rule charges at 12:00:00 UTC: 80 of 100."
 	if m.Type != "key_usage" || b.Data.Text != text || b.Data.Path != "/console/rules/7" || b.Data.State != "on" {
 		t.Errorf("a message of the type %s: %+v", m.Type, b.Data)
 	}
@@ -518,12 +518,14 @@ func TestEvaluate_RegionsInWords(t *testing.T) {
 		state string
 		want  string
 	}{
-		{cut, alerts.On, "The regions eu and us are cut off from each other."},
+		{cut, alerts.On, "The regions eu and us have been cut off from each other since 12:00:00 UTC."},
 		{cut, alerts.Off, "The regions eu and us hear each other again."},
-		{old, alerts.On, "The region us has lacked edits of the rules for five minutes (version 8, elsewhere 12)."},
+		{old, alerts.On, "The region us has lacked edits of the rules for over five minutes since 12:00:00 UTC: it has " +
+			"version 8, others have 12."},
 		{old, alerts.Off, "The region us has the edits of the rules that it lacked."},
 	} {
-		if got := textOf(&c.s, c.state, &lacks); got != c.want || pathOf(&c.s, &lacks) != "/console/regions" {
+		s := &subject{Subject: c.s, Since: noon.UnixMilli(), Figures: noon.UnixMilli()}
+		if got := textOf(s, c.state, &lacks); got != c.want || pathOf(&c.s, &lacks) != "/console/regions" {
 			t.Errorf("%s %s: %q, %s", c.s.Kind, c.state, got, pathOf(&c.s, &lacks))
 		}
 	}

@@ -41,8 +41,10 @@ type subject struct {
 	ToldAt int64  `json:"told_at,omitempty"`
 	// Counted is how many alerts were not told since then.
 	Counted int64 `json:"counted,omitempty"`
-	// Data says what is on now, or was last.
-	Data alerts.Data `json:"data"`
+	// Data says what is on now, or was last. Its numbers are of the instant Figures (ms), reported by the node By.
+	Data    alerts.Data `json:"data"`
+	Figures int64       `json:"figures,omitempty"`
+	By      string      `json:"by,omitempty"`
 	// Seen are the places that see the condition, by node.
 	Seen map[string]*seen `json:"seen,omitempty"`
 	// Changed is when this was last changed, ms since the epoch.

@@ -3,84 +3,109 @@ package evaluate
 import (
 	"fmt"
 	"strconv"
+	"time"
 
 	"sluice/internal/alerts"
+	"sluice/rules"
 )
 
-// textOf says in a sentence what is on, or over.
-func textOf(s *alerts.Subject, state string, d *Details) string {
-	on, n := state == alerts.On, d.Numbers
-	switch s.Kind {
+// textOf says in a sentence what is on, or over. What is on has a beginning and figures of an instant, and the sentence
+// names both: it stays true however late it is read.
+func textOf(s *subject, state string, d *Details) string {
+	if state == alerts.On {
+		return onText(s, d)
+	}
+	of := &s.Subject
+	switch of.Kind {
 	case alerts.KindKeyUsage:
-		if on {
-			return fmt.Sprintf("The key %s has reached %s %% of its limit of the rule %s: %d of %d.", s.Key, s.Level, s.Rule,
-				n["used"], n["limit"])
-		}
-		return fmt.Sprintf("The key %s is below %s %% of its limit of the rule %s again.", s.Key, s.Level, s.Rule)
+		return fmt.Sprintf("The key %s is below %s %% of its limit of the rule %s again.", of.Key, of.Level, of.Rule)
 	case alerts.KindRuleDenials:
-		if on {
-			return fmt.Sprintf("The rule %s denied %d of %d requests (%d %%) in the last minute.", s.Rule, n["denied"],
-				n["requests"], n["denied_percent"])
-		}
-		return fmt.Sprintf("The rule %s denies fewer requests again.", s.Rule)
+		return fmt.Sprintf("The rule %s denies fewer requests again.", of.Rule)
 	case alerts.KindKeyHot:
-		if on {
-			return fmt.Sprintf("The key %s of the rule %s is hot: %d requests a second.", s.Key, s.Rule, n["per_second"])
-		}
-		return fmt.Sprintf("The key %s of the rule %s is no longer hot.", s.Key, s.Rule)
+		return fmt.Sprintf("The key %s of the rule %s is no longer hot.", of.Key, of.Rule)
 	case alerts.KindFailModeEngaged, alerts.KindFailModeEnded:
-		switch {
-		case on && d.Cause != "":
-			return "Fail modes decide requests, because the counter store cannot: " + d.Cause + "."
-		case on:
-			return "Fail modes decide requests, because the counter store cannot."
-		}
 		return "The counter store decides requests again; fail modes no longer do."
 	case alerts.KindRuleIdle:
-		if on {
-			return fmt.Sprintf("The rule %s matched no request for a week.", s.Rule)
-		}
-		return fmt.Sprintf("The rule %s matches requests again, or was edited.", s.Rule)
+		return fmt.Sprintf("The rule %s matches requests again, or was edited.", of.Rule)
 	case alerts.KindSetRefused:
-		if on {
-			return fmt.Sprintf("The stored rules do not compile (version %d). Nodes keep the previous ones.", n["version"])
-		}
 		return "The stored rules compile again."
 	case alerts.KindSetOld:
-		if on {
-			return fmt.Sprintf("A node decides by rules that the rules database has not confirmed for %d seconds.", n["age_s"])
-		}
 		return "The rules database confirms the rules of every node again."
 	case alerts.KindRegionCutOff:
-		if on {
-			return fmt.Sprintf("The regions %s are cut off from each other.", s.Level)
-		}
-		return fmt.Sprintf("The regions %s hear each other again.", s.Level)
+		return fmt.Sprintf("The regions %s hear each other again.", of.Level)
 	case alerts.KindRegionSetOld:
-		if on {
-			return fmt.Sprintf("The region %s has lacked edits of the rules for five minutes (version %d, elsewhere %d).",
-				s.Level, n["version"], n["elsewhere"])
-		}
-		return fmt.Sprintf("The region %s has the edits of the rules that it lacked.", s.Level)
+		return fmt.Sprintf("The region %s has the edits of the rules that it lacked.", of.Level)
 	case alerts.KindLogDropping:
-		if on {
-			return fmt.Sprintf("The decision log (%s) loses events: %d so far.", s.Level, n["dropped"])
-		}
-		return fmt.Sprintf("The decision log (%s) loses no more events.", s.Level)
+		return fmt.Sprintf("The decision log (%s) loses no more events.", of.Level)
 	case alerts.KindNodeStarved:
-		if on {
-			return fmt.Sprintf("A node lacks CPU: %d of its %d checks of 30 seconds were late by more than the store timeout. "+
-				"Raise its CPU limit.", n["late"], n["checks"])
-		}
 		return "No node lacks CPU any more."
 	case alerts.KindTokenRefused:
-		if on {
-			return fmt.Sprintf("The API token %s is %s and still used: its calls are refused. Give its client a new token, or "+
-				"stop the client.", s.Level, d.Cause)
-		}
-		return fmt.Sprintf("No call with the API token %s was refused for an hour.", s.Level)
+		return fmt.Sprintf("No call with the API token %s was refused for an hour.", of.Level)
 	}
-	return string(s.Kind) + " is " + state + "."
+	return string(of.Kind) + " is " + state + "."
+}
+
+// onText says what is on.
+func onText(s *subject, d *Details) string {
+	of, n := &s.Subject, func(name string) string { return rules.CountWords(d.Numbers[name]) }
+	at := time.UnixMilli(s.Figures)
+	then, since, first := clock(at, at), clock(time.UnixMilli(s.Since), at), s.Figures-s.Since < time.Second.Milliseconds()
+	switch of.Kind {
+	case alerts.KindKeyUsage:
+		text := fmt.Sprintf("The key %s reached %s %% of its limit of the rule %s at %s: %s of %s", of.Key, of.Level, of.Rule,
+			since, n("used"), n("limit"))
+		if first {
+			return text + "."
+		}
+		return text + " at " + then + "."
+	case alerts.KindRuleDenials:
+		if first {
+			return fmt.Sprintf("The rule %s denied %s of %s requests (%s %%) in the minute before %s.", of.Rule, n("denied"),
+				n("requests"), n("denied_percent"), then)
+		}
+		return fmt.Sprintf("The rule %s has denied many requests since %s: %s of %s (%s %%) in the minute before %s.",
+			of.Rule, since, n("denied"), n("requests"), n("denied_percent"), then)
+	case alerts.KindKeyHot:
+		return fmt.Sprintf("The key %s of the rule %s has been hot since %s: %s requests a second at %s.", of.Key, of.Rule,
+			since, n("per_second"), then)
+	case alerts.KindFailModeEngaged, alerts.KindFailModeEnded:
+		text := "Fail modes have decided requests since " + since + ", because the counter store cannot"
+		if d.Cause != "" {
+			text += ": " + d.Cause
+		}
+		return text + "."
+	case alerts.KindRuleIdle:
+		return fmt.Sprintf("The rule %s matched no request in the week before %s.", of.Rule, since)
+	case alerts.KindSetRefused:
+		return fmt.Sprintf("The stored rules have not compiled since %s (version %d). Nodes keep the previous ones.", since,
+			d.Numbers["version"])
+	case alerts.KindSetOld:
+		confirmed := at.Add(-time.Duration(d.Numbers["age_s"]) * time.Second)
+		return "A node has decided by rules that the rules database has not confirmed since " + clock(confirmed, at) + "."
+	case alerts.KindRegionCutOff:
+		return fmt.Sprintf("The regions %s have been cut off from each other since %s.", of.Level, since)
+	case alerts.KindRegionSetOld:
+		return fmt.Sprintf("The region %s has lacked edits of the rules for over five minutes since %s: it has version %d, "+
+			"others have %d.", of.Level, since, d.Numbers["version"], d.Numbers["elsewhere"])
+	case alerts.KindLogDropping:
+		return fmt.Sprintf("The decision log (%s) has lost events since %s: %s by %s.", of.Level, since, n("dropped"), then)
+	case alerts.KindNodeStarved:
+		return fmt.Sprintf("A node has lacked CPU since %s: %s of its %s checks in the 30 seconds before %s were late by "+
+			"more than the store timeout. Raise its CPU limit.", since, n("late"), n("checks"), then)
+	case alerts.KindTokenRefused:
+		return fmt.Sprintf("The API token %s is %s and has been used since %s: its calls are refused. Give its client a new "+
+			"token, or stop the client.", of.Level, d.Cause, since)
+	}
+	return string(of.Kind) + " has been on since " + since + "."
+}
+
+// clock is an instant of UTC, with its day unless that is the day of by.
+func clock(t, by time.Time) string {
+	t, by = t.UTC(), by.UTC()
+	if t.Format(time.DateOnly) != by.Format(time.DateOnly) {
+		return t.Format(time.DateTime) + " UTC"
+	}
+	return t.Format(time.TimeOnly) + " UTC"
 }
 
 // pathOf is the page of the console that shows a subject.

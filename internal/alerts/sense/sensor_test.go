@@ -118,6 +118,34 @@ func TestUsage_TheKeyHasNoCredentialWithinIt(t *testing.T) {
 	})
 }
 
+// The figures of a level that lasts are those of now: it is reported again after its use changed, but few at once.
+func TestUsage_ReportsChangedUseAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture()
+		for i := range mostMoved + 3 {
+			f.use(fmt.Sprint(i), 80)
+		}
+		f.Tick(t.Context())
+		f.shelf.told()
+		pass(moved)
+		f.expect(t)
+		for i := range mostMoved + 3 {
+			f.use(fmt.Sprint(i), 97)
+		}
+		for _, want := range []int{mostMoved, 3, 0} {
+			f.Tick(t.Context())
+			for _, s := range f.shelf.got {
+				if s.Numbers["used"] != 97 || s.State != alerts.On {
+					t.Errorf("reported %+v", s)
+				}
+			}
+			if got := len(f.shelf.told()); got != want {
+				t.Errorf("%d are reported at once, want %d", got, want)
+			}
+		}
+	})
+}
+
 func TestUsage_ReportsEachLevelOnceUntilItIsLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture()

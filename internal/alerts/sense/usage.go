@@ -25,8 +25,10 @@ const (
 	// leastLife and mostLife bound how long a key is known after its last request, which is the window otherwise: by then
 	// it has used nothing.
 	leastLife, mostLife = 10 * time.Second, 24 * time.Hour
-	// leastAgain and mostAgain bound how long a level is not reported again while it lasts.
+	// leastAgain and mostAgain bound how long a level is not reported again while it lasts. One whose use changed is
+	// reported again after moved, at most mostMoved of them a second.
 	leastAgain, mostAgain = 5 * time.Minute, 15 * time.Minute
+	moved, mostMoved      = 10 * time.Second, 10
 )
 
 // usage knows the keys that are at a level of Rule.NotifyPercent.
@@ -56,6 +58,7 @@ type keyUse struct {
 type levelUse struct {
 	percent  int64
 	reported time.Time
+	used     int64 // when it was reported
 }
 
 func newUsage() *usage {
@@ -137,7 +140,7 @@ func (k *keyUse) enter(s *Sensor, percent int64, now time.Time) {
 	if free < 0 { // the levels of the rule were edited; those of before are left at the end of their life
 		return
 	}
-	k.levels[free] = levelUse{percent, now}
+	k.levels[free] = levelUse{percent, now, k.used}
 	s.add(k.sighting(percent, alerts.On), now)
 }
 
@@ -155,8 +158,10 @@ func (k *keyUse) sighting(percent int64, state string) evaluate.Sighting {
 // again is how long a level is not reported again.
 func (k *keyUse) again() time.Duration { return min(max(k.life, leastAgain), mostAgain) }
 
-// sweepUsage reports which keys made no request for long, and again which are still at a level.
+// sweepUsage reports which keys made no request for long, and again which are still at a level: from time to time, and
+// when their use changed.
 func (s *Sensor) sweepUsage(now time.Time) {
+	again := 0
 	for i := range s.usage.shards {
 		shard := &s.usage.shards[i]
 		shard.mu.Lock()
@@ -170,7 +175,11 @@ func (s *Sensor) sweepUsage(now time.Time) {
 					s.add(k.sighting(l.percent, alerts.Off), now)
 				case now.Sub(l.reported) >= k.again():
 					s.add(k.sighting(l.percent, alerts.On), now)
-					l.reported = now
+					l.reported, l.used = now, k.used
+				case k.used != l.used && again < mostMoved && now.Sub(l.reported) >= moved:
+					again++
+					s.add(k.sighting(l.percent, alerts.On), now)
+					l.reported, l.used = now, k.used
 				}
 			}
 			if over {

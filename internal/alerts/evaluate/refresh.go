@@ -1,0 +1,54 @@
+package evaluate
+
+import (
+	"maps"
+	"time"
+
+	"sluice/internal/alerts"
+)
+
+const (
+	// refreshEvery is how often the figures of a condition that lasts are renewed, and sameEvery how often if they are
+	// the same: the text names their instant.
+	refreshEvery = 5 * time.Second
+	sameEvery    = time.Minute
+	// maxRefreshed is how many conditions an evaluation renews. With more, each is renewed less often.
+	maxRefreshed = 100
+)
+
+// refresh renews the figures of a condition that lasts. What was told before keeps its own.
+func (e *evaluation) refresh(name string, by *Sighting) {
+	s := e.states.subjects[name]
+	ofAnother := s.By != by.Node && !s.ofFleet() && s.Seen[s.By] != nil
+	if !s.On || by.Numbers == nil || ofAnother || e.refreshed >= maxRefreshed {
+		return
+	}
+	at := e.figuresAt(by)
+	age := time.Duration(at-s.Figures) * time.Millisecond
+	if age < refreshEvery || age < sameEvery && maps.Equal(by.Numbers, s.Data.Numbers) {
+		return
+	}
+	e.refreshed++
+	s = e.edit(name)
+	s.Figures, s.By = at, by.Node
+	s.Data = dataOf(s, alerts.On, &by.Details)
+}
+
+// ofFleet reports whether every node has the same figures. Those of other conditions are of one node, as long as it
+// sees the condition.
+func (s *subject) ofFleet() bool {
+	switch s.Subject.Kind {
+	case alerts.KindRuleDenials, alerts.KindKeyUsage, alerts.KindKeyHot:
+		return true
+	}
+	return false
+}
+
+// figuresAt is the instant of the figures of a sighting, in ms: when a node reported them, or now.
+func (e *evaluation) figuresAt(s *Sighting) int64 {
+	now := e.Now.UnixMilli()
+	if s.Seq > 0 && s.At > 0 {
+		return min(s.At, now)
+	}
+	return now
+}
