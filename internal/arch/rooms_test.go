@@ -140,6 +140,8 @@ var rooms = []room{
 	{path: "internal/history/incident", may: []string{"rules/chars", "internal/trouble",
 		"rules/field"}, inTests: []string{"rules"}},
 	{path: "internal/history/historytest", may: []string{"internal/history"}},
+	{path: "internal/attention", may: []string{"internal/history", "internal/history/incident", "rules", "rules/field",
+		"rules/match", "rules/scope"}},
 	{path: "internal/doctor", may: []string{"internal/history", "limiter", "rules", "rules/match", "rules/scope"}},
 	{path: "internal/fleet", may: []string{"api/decide", "internal/tick", "limiter", "limiter/redisstore",
 		"internal/region/share", "internal/wire"},

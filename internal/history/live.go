@@ -98,6 +98,14 @@ type LiveReader struct {
 	shared   map[string]sharedTables
 
 	denied, allowed sampleList
+
+	keysMu sync.Mutex // held while denied keys are read
+	// keys are the denied keys as they were last read, keysErr the error of that read.
+	keys      []KeyDenials
+	keysErr   error
+	keysAsked time.Time
+	// deniedTens are the tens of the shared board.
+	deniedTens map[int64]deniedTen
 }
 
 // fresh is how long a read of the board is shared.
@@ -107,7 +115,7 @@ const fresh = time.Second
 func NewLiveReader(board Board, now func() time.Time) *LiveReader {
 	return &LiveReader{board: board, now: now, tens: map[int64]map[string]Figures{}, summed: map[int64]summedTen{},
 		shared: map[string]sharedTables{}, minutes: map[int64]*summedMinute{}, denied: sampleList{name: deniedList},
-		allowed: sampleList{name: allowedList}}
+		allowed: sampleList{name: allowedList}, deniedTens: map[int64]deniedTen{}}
 }
 
 // Live returns the state of the fleet, at most a second old. It never fails: if the

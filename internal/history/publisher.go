@@ -69,6 +69,7 @@ type Publisher struct {
 type postedSecond struct {
 	total Figures
 	rules map[string]Figures
+	keys  map[ruleKey]denied
 	dirty bool // it is to be posted
 }
 
@@ -123,13 +124,17 @@ func (p *Publisher) take(now time.Time) {
 	p.opt.Own.add(second, p.opt.Status().Address, &g)
 	s := p.seconds[second]
 	if s == nil {
-		s = &postedSecond{rules: map[string]Figures{}}
+		s = &postedSecond{rules: map[string]Figures{}, keys: map[ruleKey]denied{}}
 		p.seconds[second] = s
 	}
 	s.dirty = true
 	s.total.Add(g.total)
 	for rule, f := range g.rules {
 		add(s.rules, rule, f)
+	}
+	for k, of := range g.keys { // twice as many at most, if two posts fall into a second
+		was := s.keys[k]
+		s.keys[k] = denied{was.count + of.count, was.variance + of.variance}
 	}
 	if len(s.rules) > maxPostedSecond {
 		most := map[string]Figures{}
@@ -172,6 +177,10 @@ func (p *Publisher) appendSecond(out []Entry, second int64, s *postedSecond) []E
 	total := appendPosted([]byte{postedVersion}, "", &s.total)
 	out = append(out, Entry{Table: secondsTable(second / 60), Field: fieldOf(p.node, second%60), Value: string(total),
 		TTL: secondsTTL})
+	if len(s.keys) > 0 {
+		out = append(out, Entry{Table: deniedTable(second / 10), Field: fieldOf(p.node, second%10), Value: packKeys(s.keys),
+			TTL: secondsTTL})
+	}
 	if len(s.rules) == 0 {
 		return out
 	}

@@ -31,6 +31,7 @@ type Recorder struct {
 	knownTrials atomic.Int64
 
 	tops    tops
+	keys    deniedCounts
 	allowed allowed
 
 	sampleMu sync.Mutex
@@ -132,11 +133,12 @@ type gathered struct {
 	trials  map[Trial]TrialCounts
 	denied  []Request
 	allowed []Request
+	keys    map[ruleKey]denied
 }
 
 // gather empties the recorder, but for the keys.
 func (r *Recorder) gather() gathered {
-	g := gathered{total: r.all.take(), rules: map[string]Figures{}, trials: r.gatherTrials()}
+	g := gathered{total: r.all.take(), rules: map[string]Figures{}, trials: r.gatherTrials(), keys: r.keys.take()}
 	r.rules.Range(func(k, v any) bool {
 		name, _ := k.(string)
 		t, _ := v.(*tally)

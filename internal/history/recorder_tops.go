@@ -57,6 +57,9 @@ func (t *tops) pace() {
 // Top counts a decision of a rule ("" for the request as a whole) by a key, route or tenant, as ByKey says.
 // weight is that of Weight.
 func (r *Recorder) Top(rule, by, value string, allowed bool, weight int64) {
+	if by == ByKey && rule != "" && !allowed {
+		r.keys.add(rule, value, weight)
+	}
 	r.tops.count(rule, weight, func(s *Sketches) { s.Add(by, value, allowed, weight) })
 }
 

@@ -66,9 +66,7 @@ func (s *Sketches) Denied(key string) { s.denied = s.denied.add(key) }
 // Space-Saving (Metwally, Agrawal, El Abbadi 2005): without room, a new value takes the place of the least active one,
 // and may have had as many decisions as that.
 func (s *Sketches) Add(by, value string, allowed bool, weight int64) {
-	if len(value) > maxKeyBytes {
-		value = strings.ToValidUTF8(value[:maxKeyBytes], "")
-	}
+	value = cutKey(value)
 	entries := s.by[by]
 	if entries == nil {
 		entries = map[string]*TopEntry{}
@@ -90,6 +88,14 @@ func (s *Sketches) Add(by, value string, allowed bool, weight int64) {
 		e.Denied += weight
 	}
 	e.Variance += weight * (weight - 1)
+}
+
+// cutKey is the part of a key that is counted.
+func cutKey(key string) string {
+	if len(key) > maxKeyBytes {
+		return strings.ToValidUTF8(key[:maxKeyBytes], "")
+	}
+	return key
 }
 
 func leastOf(entries map[string]*TopEntry) *TopEntry {

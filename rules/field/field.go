@@ -45,6 +45,9 @@ type Field[T any] struct {
 	Millis bool
 	// Label fields are for people: editing one changes no decision.
 	Label bool
+	// Aside fields change no decision of the limit either, but what happens beside it: what becomes of requests that it
+	// does not decide, what denied clients receive, what is tried or kept.
+	Aside bool
 	// Filter fields can filter listings and exports. The column in the database, or the policy, has the same name.
 	Filter bool
 	// Policy fields are stored together in one JSON column. A new one needs no migration.

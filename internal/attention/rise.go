@@ -1,0 +1,121 @@
+package attention
+
+import (
+	"time"
+
+	"sluice/internal/history"
+	"sluice/rules"
+	"sluice/rules/field"
+)
+
+const (
+	// EditsOf is for how long after an edit a rise is looked for.
+	EditsOf = 24 * time.Hour
+	// compared is the time before an edit, and that after it, in which requests are compared.
+	compared = 10 * time.Minute
+	// settles is how long after an edit all nodes decide by it.
+	settles = 2 * time.Second
+	// enoughRequests are the fewest requests of a time that say which share of them is denied.
+	enoughRequests = 20
+	// enoughRise are the fewest denials, and the smallest share of denials in percent, that are a rise.
+	enoughRise, leastPercent = 10, 2
+	// riseTimes is how many times the share of denials before the edit is a rise.
+	riseTimes = 2
+)
+
+// Counts are decisions of the limit of a rule: those of fail modes are left out. The zero value is unknown.
+type Counts struct {
+	Requests, Denied int64
+}
+
+// countsOf are the decisions of a rule without those of fail modes, which may have been denials.
+func countsOf(f history.Figures) Counts {
+	return Counts{max(0, f.Total()-f.Degraded), max(0, f.Denied-f.Degraded)}
+}
+
+func (c *Counts) add(f history.Figures) {
+	of := countsOf(f)
+	c.Requests += of.Requests
+	c.Denied += of.Denied
+}
+
+// Edit is an edit of a rule that can change what its limit decides.
+type Edit struct {
+	Version int64
+	At      time.Time
+	// Who made it, and Why if they said so.
+	Who, Why string
+	// Changes are those fields that can change decisions.
+	Changes []field.Change
+}
+
+// EditsIn are the edits of revisions, in the order of the revisions. The creation of a rule is none.
+func EditsIn(past []rules.Revision) (out []Edit) {
+	for i := range past {
+		r := &past[i]
+		changes := rules.Decisive(r.Changes)
+		if r.Version < 2 || changes == nil {
+			continue
+		}
+		out = append(out, Edit{Version: r.Version, At: r.At, Who: r.Actor.Name, Why: r.Reason, Changes: changes})
+	}
+	return out
+}
+
+// Edited is an edit with what the rule decided around it.
+type Edited struct {
+	Edit
+	// Before are the last minutes before the edit, Soon the first ones after it, Now the last minute, as far as it is
+	// after the edit.
+	Before, Soon, Now Counts
+}
+
+// Rise says that a rule denies a larger share of its requests since an edit.
+type Rise struct {
+	Edit
+	Before, Now Counts
+}
+
+// Times is how many times the share of denials before the edit is that of now; 0 if there were none before.
+func (r *Rise) Times() int64 {
+	if r.Before.Denied == 0 {
+		return 0
+	}
+	return (r.Now.Denied*r.Before.Requests + r.Now.Requests*r.Before.Denied/2) / (r.Now.Requests * r.Before.Denied)
+}
+
+// RiseOf returns the newest edit since which the rule denies more, nil if there is none. edits are newest first. The
+// share of denials must be higher soon after the edit and now: what rises an hour later has another cause.
+func RiseOf(edits []Edited) *Rise {
+	for i := range edits {
+		e := &edits[i]
+		if e.Before.Requests >= enoughRequests && e.Now.Denied >= enoughRise &&
+			rose(e.Before, e.Soon) && rose(e.Before, e.Now) {
+			return &Rise{e.Edit, e.Before, e.Now}
+		}
+	}
+	return nil
+}
+
+func rose(before, after Counts) bool {
+	return after.Requests >= enoughRequests && after.Denied*100 >= leastPercent*after.Requests &&
+		after.Denied*before.Requests >= riseTimes*before.Denied*after.Requests
+}
+
+// Around adds up the points of a step before and after an edit. earlier is the time of the edit before it, zero for
+// none. Points that contain the edit count as neither.
+func Around(e *Edit, earlier time.Time, points []history.Point, step time.Duration) (before, soon Counts) {
+	from, until := e.At.Add(-compared), e.At.Add(settles+compared)
+	if earlier.Add(settles).After(from) {
+		from = earlier.Add(settles)
+	}
+	for i := range points {
+		switch at := points[i].At; {
+		case !at.Before(from) && !at.Add(step).After(e.At):
+			before.add(points[i].Figures)
+		case !at.Before(e.At.Add(settles)) && !at.Add(step).After(until):
+			soon.add(points[i].Figures)
+		}
+	}
+	return before, soon
+}
