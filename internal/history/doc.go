@@ -16,7 +16,7 @@
 //
 //	s:29400123   one minute   node-1:07 -> 812 14 …   requests in second 7
 //	t:176400741  ten seconds  node-1:4  -> charges-per-user 812 14 …   in the fifth of them
-//	k:176400741  ten seconds  node-1:4  -> charges-per-user user:42 47 …   the keys that were denied most in that second
+//	k:176400741  ten seconds  node-1:4  -> charges-per-user user:42 47 …   the keys that were denied most in it
 //	nodes                     node-1    -> {"set_version":7,…}
 //	hot                       node-1    -> {"keys":[{"key":"user:42","rate":4200,…}]}
 package history

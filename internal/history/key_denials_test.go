@@ -44,7 +44,8 @@ func TestKeyDenials_OfAllNodesSinceTheirRunBegan(t *testing.T) {
 				t.Fatalf("%+v, %v", got, err)
 			}
 			k := got[0]
-			if k.Rule != "charges" || k.Key != "user:9" || k.Minute != 200 || !k.Since.Equal(began) || k.Longer || k.Error != 0 ||
+			if k.Rule != "charges" || k.Key != "user:9" || k.Minute != 200 || !k.Since.Equal(began) || k.Longer ||
+				k.Error != 0 ||
 				!k.Last.Equal(began.Add(39*time.Second)) || len(k.Line) != 60 || k.PerSecond() != 3 {
 				t.Errorf("%+v, %v/s", k, k.PerSecond())
 			}
