@@ -7,6 +7,7 @@
 //
 // One worked example: search-per-user had a limit of 60 a minute, and 5 of 600 requests were denied in the ten minutes
 // before version 2, which cut the limit to 3. In the minute since, 61 of 100 requests were denied. That is 61 % against
-// 0.8 %, so the finding is a Rise of version 2 with Times 73. In the same minute charges-per-user denied 3,000 requests,
-// 2,850 of them of user:flood-9. That is 95 %, at least half, so the finding is a Flood, which comes first.
+// 0.8 %, so there is a finding with the Rise of version 2, whose Times is 73. In the same minute charges-per-user
+// denied 3,000 requests, 2,850 of them of user:flood-9. That is 95 %, at least half, so there is a finding with that
+// Key, and it comes first.
 package attention

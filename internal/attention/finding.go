@@ -19,7 +19,7 @@ const (
 	floodShare, enoughDenied = 50, 30
 )
 
-// Finding is one of Flood, Risen and Outage, which the other two fields say: exactly one of the three is not nil.
+// Finding is one of three: exactly one of Key, Rise and Outage is not nil.
 type Finding struct {
 	// Denied are the requests denied in the last minute, by which findings are ordered.
 	Denied int64

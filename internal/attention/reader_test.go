@@ -35,8 +35,10 @@ func (w *world) RuleHistory(_ context.Context, id int64, _ int, _ int64) ([]rule
 	return w.past[id], w.err
 }
 
-func (w *world) Incidents(context.Context, incident.Query) ([]incident.Incident, error) { return w.running, nil }
-func (w *world) Running(context.Context) ([]incident.Incident, error)                   { return w.running, nil }
+func (w *world) Incidents(context.Context, incident.Query) ([]incident.Incident, error) {
+	return w.running, nil
+}
+func (w *world) Running(context.Context) ([]incident.Incident, error) { return w.running, nil }
 
 // Stats has minutes in which one of ten requests was denied, and from the wrong edit on nine.
 func (w *world) Stats(_ context.Context, q history.Query) (history.Result, error) {
