@@ -30,6 +30,7 @@ func TestProcess(t *testing.T) {
 		"a stream of fresh connections loses no request":       freshConnections,
 		"a killed node takes only what was in flight with it":  killedNode,
 		"alerts outlive the node that evaluates them":          killedEvaluator,
+		"statements are exact although nodes are killed":       killedStatements,
 		"without descriptors it goes on for those it serves":   noDescriptors,
 		"with few descriptors it serves all in turn":           fewDescriptors,
 		"a flood of keys stays within its memory":              floodOfKeys,
