@@ -64,10 +64,10 @@ type counters struct {
 	arrivals *fleet.RegionArrivals
 	// shares keeps the shares of limits that are divided among regions; nil without Redis.
 	shares *fleet.RegionShares
-	// periods finds the buckets whose periods are kept, and nodes is how many nodes share them. shared is the store below
-	// the deny cache, by which local decisions are reconciled; nil without Redis.
+	// periods finds the buckets whose periods are kept, and left is how many nodes that shared them have gone. shared is
+	// the store below the deny cache, by which local decisions are reconciled; nil without Redis.
 	periods limiter.PeriodLister
-	nodes   func() int
+	left    func() int64
 	shared  limiter.Store
 	// agreed compares the settings that nodes share; nil without Redis.
 	agreed *agreement
@@ -92,7 +92,7 @@ func openCounters(ctx context.Context, cfg *config.Serve, host *Host, files secr
 			host.Log.Warn("REDIS_URL is not set: this node counts alone, and each of several nodes allows the full limit")
 		}
 		startSnapshots(cfg, memory, host.Log, outcomes, stops)
-		return &counters{store: memory, periods: memory, nodes: func() int { return 1 },
+		return &counters{store: memory, periods: memory, left: func() int64 { return 0 },
 			loads: decide.NewLoads(nil, host.Now), board: history.NewMemory(host.Now),
 			kind: "memory", breakers: func() []history.Breaker { return nil }}, nil
 	}
@@ -161,7 +161,7 @@ func openRedis(ctx context.Context, cfg *config.Serve, host *Host, files secretF
 		return nil, err
 	}
 	return &counters{
-		store: near, periods: store, nodes: presence.Live, shared: shared, hot: hot, local: memory, ledger: ledger,
+		store: near, periods: store, left: presence.Left, shared: shared, hot: hot, local: memory, ledger: ledger,
 		loads: decide.NewLoads(loadBoard, host.Now),
 		board: history.NewRedisBoard(client, cfg.KeyPrefix), kind: "redis",
 		breakers: func() []history.Breaker { return shownBreakers(store.Breakers()) },

@@ -17,7 +17,7 @@ import (
 func openUsage(host *Host, buckets *counters, db *database.DB, sets *match.Current, metrics prometheus.Registerer,
 	stops *stops) *usage.Recorder {
 	r := usage.NewRecorder(usage.Options{Store: buckets.store, Lister: buckets.periods, Database: db, Sets: sets,
-		Nodes: buckets.nodes, Now: host.Now, Trouble: host.trouble})
+		Left: buckets.left, Now: host.Now, Trouble: host.trouble})
 	r.Register(metrics)
 	stops.add("statements", task(r.Run))
 	if buckets.ledger != nil {

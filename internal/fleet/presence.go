@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -43,6 +44,7 @@ type Presence struct {
 	id   string
 	key  string
 	live atomic.Int64
+	left atomic.Int64
 	ok   atomic.Bool
 
 	cancel context.CancelFunc
@@ -51,7 +53,7 @@ type Presence struct {
 }
 
 // announceScript adds a node to the sorted set of nodes by the server's clock,
-// removes expired ones, and counts.
+// removes expired ones, and returns those that are left.
 // KEYS[1] the set; ARGV[1] the node, ARGV[2] its lifetime in ms, 0 to leave.
 const announceScript = `
 local t = redis.call('TIME')
@@ -63,7 +65,7 @@ if tonumber(ARGV[2]) > 0 then
 else
   redis.call('ZREM', KEYS[1], ARGV[1])
 end
-return redis.call('ZCARD', KEYS[1])`
+return redis.call('ZRANGE', KEYS[1], 0, -1)`
 
 // NewPresence starts to announce this node. Close it to leave immediately instead of
 // after the lifetime.
@@ -97,6 +99,10 @@ func NewPresence(opt PresenceOptions) (*Presence, error) {
 // answer of Redis it is the last known number.
 func (p *Presence) Live() int { return int(p.live.Load()) }
 
+// Left is how many nodes this one has seen go since it started, whether or not others came meanwhile. A node that could
+// not announce itself for its lifetime is one of them.
+func (p *Presence) Left() int64 { return p.left.Load() }
+
 // Connected reports whether the last announcement succeeded.
 func (p *Presence) Connected() bool { return p.ok.Load() }
 
@@ -119,13 +125,19 @@ func (p *Presence) run(ctx context.Context) {
 	defer tick.Stop()
 	hold := p.hold()
 	reported := p.opt.Known
+	var known []string
 	for {
-		n, err := p.announce(ctx, p.opt.Lifetime)
+		nodes, err := p.announce(ctx, p.opt.Lifetime)
 		if ctx.Err() != nil {
 			return
 		}
 		p.ok.Store(err == nil)
-		live := hold(n, err, p.opt.Now())
+		if err == nil {
+			gone := slices.DeleteFunc(known, func(id string) bool { return slices.Contains(nodes, id) })
+			p.left.Add(int64(len(gone)))
+			known = nodes
+		}
+		live := hold(len(nodes), err, p.opt.Now())
 		p.live.Store(int64(live))
 		if err == nil && live != reported && p.opt.Counted != nil {
 			reported = live
@@ -155,8 +167,8 @@ func (p *Presence) hold() func(n int, err error, now time.Time) int {
 	}
 }
 
-func (p *Presence) announce(ctx context.Context, lifetime time.Duration) (int, error) {
+func (p *Presence) announce(ctx context.Context, lifetime time.Duration) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, min(p.opt.Every, time.Second))
 	defer cancel()
-	return p.opt.Client.Eval(ctx, announceScript, []string{p.key}, p.id, lifetime.Milliseconds()).Int()
+	return p.opt.Client.Eval(ctx, announceScript, []string{p.key}, p.id, lifetime.Milliseconds()).StringSlice()
 }

@@ -42,6 +42,18 @@ func TestPresence_NodesCountEachOther(t *testing.T) {
 	eventually(t, "one has left", all(2, a, b))
 }
 
+func TestPresence_SeesThatANodeWasReplaced(t *testing.T) {
+	url := testenv.SharedRedis(t).URL()
+	a, b := announce(t, url, "replaced:"), announce(t, url, "replaced:")
+	eventually(t, "each counts two", all(2, a, b))
+	c := announce(t, url, "replaced:")
+	eventually(t, "each counts three", all(3, a, b, c))
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "one has left", func() bool { return a.Left() == 1 && c.Left() == 1 && a.Live() == 2 })
+}
+
 func TestPresence_CountOutlivesRedis(t *testing.T) {
 	srv := testenv.Redis(t)
 	a, b := announce(t, srv.URL(), ""), announce(t, srv.URL(), "")

@@ -11,7 +11,7 @@ func (r *Recorder) Noted() int { noted, _ := r.notes.size(); return noted }
 
 // Looker returns what the node with the lease does at each look.
 func (r *Recorder) Looker() func() {
-	l := leader{Recorder: r, nodes: r.opt.Nodes(), looked: r.opt.Now()}
+	l := leader{Recorder: r, left: r.opt.Left(), looked: r.opt.Now()}
 	return l.look
 }
 

@@ -24,7 +24,7 @@ const (
 // lease: it reads all at its beginning, because the node that led before may be lost.
 func (r *Recorder) Lead(ctx context.Context) {
 	r.ask(0)
-	l := leader{Recorder: r, nodes: r.opt.Nodes(), looked: r.opt.Now()}
+	l := leader{Recorder: r, left: r.opt.Left(), looked: r.opt.Now()}
 	for range tick.Every(ctx, leadEvery) {
 		l.look()
 		if now := r.opt.Now(); now.Sub(l.cleaned) >= cleanEvery {
@@ -37,20 +37,20 @@ func (r *Recorder) Lead(ctx context.Context) {
 // leader is what Lead remembers.
 type leader struct {
 	*Recorder
-	nodes           int
+	left            int64
 	looked, cleaned time.Time
 }
 
 // look asks for a reading if a node was lost or a period ended since the last look.
 func (l *leader) look() {
-	nodes, now := l.opt.Nodes(), l.opt.Now()
-	if nodes < l.nodes {
+	left, now := l.opt.Left(), l.opt.Now()
+	if left != l.left { // also if another node has come in its place
 		l.ask(0)
 	}
 	if l.ended(l.looked.Add(-closeAfter).UnixMilli(), now.Add(-closeAfter).UnixMilli()) {
 		l.ask(now.Add(-2 * time.Hour).UnixMilli())
 	}
-	l.nodes, l.looked = nodes, now
+	l.left, l.looked = left, now
 }
 
 // ended reports whether a period of any rule ended between two instants, ms.

@@ -35,8 +35,8 @@ type Options struct {
 	Lister   limiter.PeriodLister
 	Database Database
 	Sets     *match.Current
-	// Nodes is the number of live nodes that share the counters, this one included.
-	Nodes   func() int
+	// Left is how many of the nodes that share the counters have gone, as far as this one has seen. It grows only.
+	Left    func() int64
 	Now     func() time.Time
 	Trouble *trouble.Registry // nil discards
 }

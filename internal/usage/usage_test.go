@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -44,6 +45,7 @@ type world struct {
 		limiter.PeriodLister
 	}
 	db    *gate
+	left  atomic.Int64 // how many nodes have gone
 	sets  match.Current
 	redis *testenv.RedisServer
 }
@@ -136,7 +138,7 @@ func (w *world) node() *node {
 	w.t.Helper()
 	problems := trouble.New(slog.New(slog.DiscardHandler), w.now, nil)
 	r := usage.NewRecorder(usage.Options{Store: w.store, Lister: w.store, Database: w.db, Sets: &w.sets,
-		Nodes: func() int { return 2 }, Now: w.now, Trouble: problems})
+		Left: w.left.Load, Now: w.now, Trouble: problems})
 	c, err := decide.NewChecker(decide.CheckerOptions{Sets: &w.sets, Store: r.Watch(w.store), Now: w.now, Timeout: -1,
 		Secrets: oneSecret{}})
 	if err != nil {
@@ -344,6 +346,23 @@ func TestRecorder_ReadsAllBeyondItsBound(t *testing.T) {
 		n.Record(t.Context())
 		w.wants(1, want)
 		w.wants(2, map[string]int64{"0 {attr:team:t}": 700})
+	})
+}
+
+// Another node comes in the place of one that is lost, so that their number stays the same.
+func TestLead_ReadsAllAfterALoss(t *testing.T) {
+	onEach(t, func(w *world) {
+		leader, lost := w.node(), w.node()
+		look := leader.Looker()
+		w.do(lost, question(limiter.OpTake, "a", 5))
+		w.clock.Advance(1)
+		look()
+		leader.Record(t.Context())
+		w.wants(1, map[string]int64{})
+		w.left.Add(1)
+		look()
+		leader.Record(t.Context())
+		w.wants(1, map[string]int64{"0 {user:a}": 5})
 	})
 }
 
