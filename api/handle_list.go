@@ -175,7 +175,7 @@ func (s *Server) importRules(c echo.Context) error {
 	answer := importPlan{DryRun: dry != nil && *dry}
 	var plan planner
 	if envoy != nil {
-		plan, err = envoy.read(body)
+		plan, err = envoy.read(body, s.deps.FailDefaults)
 	} else {
 		plan, err = s.readRules(c, body, prune != nil && *prune)
 	}

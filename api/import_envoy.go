@@ -48,8 +48,8 @@ func importsEnvoy(q *query) *envoyImport {
 	return &e
 }
 
-// read reads the files and returns what plans their import.
-func (e *envoyImport) read(body []byte) (planner, error) {
+// read reads the files and returns what plans their import. defaults are those of the server.
+func (e *envoyImport) read(body []byte, defaults rules.FailDefaults) (planner, error) {
 	in, err := envoyfile.Parse(envoyfile.Split(body), e.opt)
 	var large *rulefile.TooLargeError
 	if errors.As(err, &large) {
@@ -62,7 +62,9 @@ func (e *envoyImport) read(body []byte) (planner, error) {
 		if answer.Report = in.Notes(current.Rules); answer.Report == nil {
 			answer.Report = []envoyfile.Note{}
 		}
-		answer.Plan, err = in.Plan(current.Rules, e.keep)
+		if answer.Plan, err = in.Plan(current.Rules, e.keep); err == nil {
+			defaults.NoteIn(&answer.Plan)
+		}
 		return err
 	}, nil
 }

@@ -23,6 +23,18 @@ descriptors:
   rate_limit: {unit: hour, requests_per_unit: 100}
 `
 
+func TestImportEnvoy_NamesOpenWrites(t *testing.T) {
+	const file = "domain: shop\ndescriptors:\n- key: verb\n  value: POST\n" +
+		"  rate_limit: {unit: minute, requests_per_unit: 5}\n" +
+		"- key: verb\n  value: GET\n  rate_limit: {unit: minute, requests_per_unit: 5}\n"
+	var p importPlan
+	newFixture(t, nil).do(http.MethodPost, "/ratelimit/rules/import?format=envoy&dry_run=true", file,
+		"Content-Type", "application/yaml").want(200).decode(&p)
+	if !slices.Equal(p.OpenWrites, []string{"shop.verb_post"}) {
+		t.Errorf("got %q of %d rules", p.OpenWrites, len(p.Create))
+	}
+}
+
 func TestImportEnvoy_PlansAppliesAndReports(t *testing.T) {
 	f := newFixture(t, []rules.Rule{perUser("ordinary", 1)})
 	yaml := []string{"Content-Type", "application/yaml", "Sluice-Reason", "we move"}

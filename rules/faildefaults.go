@@ -106,16 +106,39 @@ func (d *failDefault) matches(r *Rule) bool {
 // OpenWrites warns of a rule for a method that writes and whose fail mode is open, where no FailDefaults are set: while
 // the counter store is unavailable it limits nothing. It returns nil for other rules.
 func (d FailDefaults) OpenWrites(r *Rule) []field.Problem {
-	if len(d) > 0 || r.Method == nil || r.FailMode != FailOpen || r.Unlimited || r.Mode == ModeShadow || !r.IsActive {
+	if len(d) > 0 || r.FailMode != FailOpen || r.Unlimited || r.Mode == ModeShadow || !r.IsActive {
 		return nil
 	}
-	switch *r.Method {
-	case "POST", "PUT", "PATCH", "DELETE":
-		return []field.Problem{{Field: "fail_mode", Message: "A rule for " + *r.Method + " has the fail mode open, so that " +
-			"it limits nothing while the counter store is unavailable. SLUICE_FAIL_DEFAULTS, which is not set, gives new " +
-			"rules for writes another one: POST,PUT,PATCH,DELETE=closed."}}
+	method := r.writes()
+	if method == "" {
+		return nil
 	}
-	return nil
+	text := "A rule for " + method + " has the fail mode open, so that it limits nothing while the counter store is " +
+		"unavailable."
+	if r.Descriptor == nil { // no FailDefaults match another
+		text += " SLUICE_FAIL_DEFAULTS, which is not set, gives new rules for writes another one: " +
+			"POST,PUT,PATCH,DELETE=closed."
+	}
+	return []field.Problem{{Field: "fail_mode", Message: text}}
+}
+
+// writes returns the method of a rule for requests that write, "" for other rules. A rule for descriptors has it as the
+// value of an entry, whatever the entry's key is.
+func (r *Rule) writes() string {
+	is := func(method string) bool {
+		return method == "POST" || method == "PUT" || method == "PATCH" || method == "DELETE"
+	}
+	switch {
+	case r.Method != nil && is(*r.Method):
+		return *r.Method
+	case r.Descriptor != nil:
+		for i := range r.Descriptor.Entries {
+			if value := r.Descriptor.Entries[i].Value; is(value) {
+				return value
+			}
+		}
+	}
+	return ""
 }
 
 // NoteIn fills in OpenWrites of a plan.

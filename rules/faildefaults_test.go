@@ -3,6 +3,8 @@ package rules
 import (
 	"strings"
 	"testing"
+
+	"sluice/rules/entries"
 )
 
 func TestFailDefaults_FirstMatchByMethodOrRoute(t *testing.T) {
@@ -44,6 +46,18 @@ func TestFailDefaults_FoldedComparesWithoutCase(t *testing.T) {
 			if defaults.Fill(&r); r.FailMode != want[i] {
 				t.Errorf("%s, folded %v: got %s, want %s", path, i == 1, r.FailMode, want[i])
 			}
+		}
+	}
+}
+
+func TestFailDefaults_WarnOfOpenWritesOfDescriptors(t *testing.T) {
+	for value, want := range map[string]bool{"POST": true, "DELETE": true, "GET": false, "post": false, "": false} {
+		r := Rule{Name: "a", Limit: 1, WindowMS: 1000, IsActive: true, Descriptor: &RuleDescriptor{Domain: "shop",
+			Entries: []entries.Element{{Key: "user"}, {Key: "verb", Value: value}}}}
+		r.Normalize()
+		got := FailDefaults(nil).OpenWrites(&r)
+		if (len(got) == 1) != want || want && strings.Contains(got[0].Message, "SLUICE_FAIL_DEFAULTS") {
+			t.Errorf("%q: got %v", value, got)
 		}
 	}
 }

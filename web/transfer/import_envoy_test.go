@@ -19,6 +19,16 @@ descriptors:
   rate_limit: {unit: minute, requests_per_unit: 5}
 `
 
+func TestImport_NamesOpenWritesOfEnvoysConfiguration(t *testing.T) {
+	b := webtest.Start(t, webtest.Full).As(access.RoleEditor)
+	const file = "domain: shop\ndescriptors:\n- key: verb\n  value: POST\n" +
+		"  rate_limit: {unit: minute, requests_per_unit: 5}\n"
+	page := b.Post("/console/import", url.Values{"text": {file}, "format": {"envoy"}})
+	if !page.Has("These rules for writes have the fail mode open", "shop.verb_post") {
+		t.Errorf("the plan: %d\n%s", page.Code, page.Body)
+	}
+}
+
 func TestImport_TakesEnvoysConfiguration(t *testing.T) {
 	w := webtest.Start(t, webtest.Full)
 	b := w.As(access.RoleEditor)

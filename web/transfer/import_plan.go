@@ -76,7 +76,11 @@ func (in *importing) read(defaults rules.FailDefaults) (func(stored rules.File) 
 		}
 		return func(stored rules.File) (rules.Plan, error) {
 			in.report = file.Notes(stored.Rules)
-			return file.Plan(stored.Rules, false)
+			plan, err := file.Plan(stored.Rules, false)
+			if err == nil {
+				defaults.NoteIn(&plan)
+			}
+			return plan, err
 		}, nil
 	}
 	wanted, err := rulefile.Parse([]byte(in.file.Text))
