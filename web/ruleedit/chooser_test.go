@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"sluice/limiter"
+	"sluice/rules"
 )
 
 var update = flag.Bool("update", false, "write the picture of docs/choosing.md anew")
@@ -69,7 +70,7 @@ func drawChooser() string {
 			if i == 0 {
 				fmt.Fprintf(&b, `<text x="%d" y="24" fill="#444">%s</text>`+"\n", left, panel.title)
 			}
-			p := simulate(l, nil, 0, panel.shape, defaultLoad, 0, nil, nil)
+			p := simulate(l, nil, 0, panel.shape, defaultLoad, 0, nil, new(rules.Rule))
 			fmt.Fprintf(&b, `<g transform="translate(%d %d) scale(%.4f %.4f)">`, left, top, float64(chooserPanel)/plotWidth,
 				float64(chooserBar)/plotHeight)
 			fmt.Fprintf(&b, `<path d="%s" stroke="#999" stroke-dasharray="4 6"/><path d="M0 %dh%d" stroke="#bbb"/>`,

@@ -23,18 +23,18 @@ import (
 func TestPreview_UsesTheRealArithmetic(t *testing.T) {
 	const now = 1_700_000_010_000
 	limit := limiter.Limit{Algorithm: limiter.FixedWindow, Count: 10, Window: 60_000}
-	p := ruleedit.Simulate(limit, nil, 0, "boundary", 100, now, nil, nil)
+	p := ruleedit.Simulate(limit, nil, 0, "boundary", 100, now, nil, new(rules.Rule))
 	if p.AllowedUnits != 20 || p.DeniedUnits != 0 {
 		t.Errorf("a fixed window lets %d through across its end, denies %d; want 20 and 0", p.AllowedUnits, p.DeniedUnits)
 	}
 	limit.Algorithm = limiter.SlidingWindowLog
-	if p = ruleedit.Simulate(limit, nil, 0, "boundary", 100, now, nil, nil); p.AllowedUnits != 10 || p.DeniedUnits != 10 {
+	if p = ruleedit.Simulate(limit, nil, 0, "boundary", 100, now, nil, new(rules.Rule)); p.AllowedUnits != 10 || p.DeniedUnits != 10 {
 		t.Errorf("a log lets %d through, denies %d; want 10 and 10", p.AllowedUnits, p.DeniedUnits)
 	}
-	if p = ruleedit.Simulate(limit, nil, 0, "steady", 80, now, nil, nil); p.DeniedUnits != 0 || p.AllowedUnits != 24 {
+	if p = ruleedit.Simulate(limit, nil, 0, "steady", 80, now, nil, new(rules.Rule)); p.DeniedUnits != 0 || p.AllowedUnits != 24 {
 		t.Errorf("below the limit %d pass, %d are denied; want 24 and 0", p.AllowedUnits, p.DeniedUnits)
 	}
-	if p = ruleedit.Simulate(limit, nil, 0, "burst", 300, now, nil, nil); p.AllowedUnits != 20 || p.DeniedUnits != 40 {
+	if p = ruleedit.Simulate(limit, nil, 0, "burst", 300, now, nil, new(rules.Rule)); p.AllowedUnits != 20 || p.DeniedUnits != 40 {
 		t.Errorf("of two bursts %d pass, %d are denied; want 20 and 40", p.AllowedUnits, p.DeniedUnits)
 	}
 	for _, a := range limiter.Algorithms() {
@@ -45,7 +45,7 @@ func TestPreview_UsesTheRealArithmetic(t *testing.T) {
 		if a == limiter.SlidingWindowBuckets {
 			l.Buckets = 60
 		}
-		p := ruleedit.Simulate(l, nil, 0, "steady", 300, now, nil, nil)
+		p := ruleedit.Simulate(l, nil, 0, "steady", 300, now, nil, new(rules.Rule))
 		var drawn, listed int64
 		for _, s := range p.Slots {
 			drawn += s.Allowed + s.Denied
@@ -147,7 +147,14 @@ func TestPreview_SaysWhatTheRuleDoes(t *testing.T) {
 				"Ban after at least 7 denials."},
 		"leases": {webtest.RuleForm("algorithm", "concurrency", "limit", "2"), "allowed"},
 		"queue": {webtest.RuleForm("algorithm", "leaky_queue", "burst", "10", "preview.shape", "burst"),
-			"delayed by up to"},
+			"of the allowed delayed by up to"},
+		"delay": {slowForm("delay.after", "6", "delay.step_ms", "100"), ", 12 of the allowed delayed by up to 400 ms<"},
+		"delay and its bound": {slowForm("delay.after", "0", "delay.step_ms", "100", "delay.most_ms", "250ms"),
+			", 30 of the allowed delayed by up to 250 ms<"},
+		"delay that is not reached": {slowForm("delay.after", "10", "delay.step_ms", "100"), "15 denied"},
+		"delay without a step":      {slowForm("delay.after", "0"), "15 denied"},
+		"delay without a beginning": {slowForm("delay.step_ms", "100"), "15 denied"},
+		"tarpit":                    {slowForm("tarpit_ms", "2000"), ", each denial delayed by 2 s<"},
 		"calendar": {webtest.RuleForm("algorithm", "fixed_window", "window_ms", "", "calendar.every", "month"),
 			"calendar month (UTC)"},
 		"longest": {webtest.RuleForm("algorithm", "token_bucket", "limit", "1", "window_ms", "315576000000",
@@ -169,6 +176,11 @@ func TestPreview_SaysWhatTheRuleDoes(t *testing.T) {
 		!page.Has("Recent denials are unavailable") {
 		t.Errorf("without the board: %d", page.Code)
 	}
+}
+
+// slowForm is a rule of which each of three windows has 10 allowed and 5 denied requests.
+func slowForm(more ...string) url.Values {
+	return webtest.RuleForm(append([]string{"algorithm", "fixed_window", "limit", "10", "preview.load", "150"}, more...)...)
 }
 
 // typed is what stands in the text of the YAML tab.

@@ -63,6 +63,12 @@ func simulate(l limiter.Limit, ban *limiter.Limit, spare int64, shape string, lo
 	p.Slots = make([]Slot, slotsFor(total/p.Unit))
 	s := simulation{limit: coarse(l.Widen(spare), p.Unit), preview: &p, start: startOf(l, now), weight: p.Unit,
 		capacity: l.Capacity() + spare}
+	if d := r.Delay; d != nil && d.After != nil && d.StepMS > 0 {
+		s.delay = d
+	}
+	if r.TarpitMS != nil {
+		p.Tarpit = *r.TarpitMS
+	}
 	if ban != nil { // a simulated request stands for several
 		s.ban = new(*ban)
 		s.ban.Count = (ban.Count + p.Unit - 1) / p.Unit
@@ -138,6 +144,7 @@ type simulation struct {
 	start    int64
 	weight   int64
 	capacity int64
+	delay    *rules.Delay // nil for none
 
 	requests, denials   int64
 	firstDenied         limiter.Decision
@@ -187,8 +194,19 @@ func (s *simulation) request(at int64) {
 	slot.Allowed, slot.Denied = slot.Allowed+weight, slot.Denied+s.weight-weight
 	row.Allowed, row.Denied = row.Allowed+weight, row.Denied+s.weight-weight
 	p.AllowedUnits, p.DeniedUnits = p.AllowedUnits+weight, p.DeniedUnits+s.weight-weight
-	p.Delay = max(p.Delay, out[0].Delay)
+	if wait := s.wait(out[0]); wait > 0 {
+		p.Waits, p.Delay = p.Waits+weight, max(p.Delay, wait)
+	}
 	s.lastAllowed, s.allowedAt = out[0], now
+}
+
+// wait is how long an admitted request has to wait, in ms: in a leaky queue, or for the delay of the rule.
+func (s *simulation) wait(made limiter.Decision) int64 {
+	if s.delay == nil {
+		return made.Delay
+	}
+	made.Used = min(made.Used, s.capacity) // the limit of a simulation may be larger, see coarse
+	return s.delay.Of(&s.limit, &made)
 }
 
 // previewLimit is the limit to simulate, in the current calendar period, and what a soft or elastic throttle allows
@@ -222,8 +240,9 @@ type Preview struct {
 	AllowedUnits, DeniedUnits int64
 	// Bans is how many bans begin.
 	Bans int64
-	// Delay is the longest delay of a leaky queue, in ms.
-	Delay int64
+	// Waits is how many units wait before they start, in a leaky queue or for the delay of the rule, and Delay the
+	// longest wait. Tarpit is how long a denial waits. Both are in ms.
+	Waits, Delay, Tarpit int64
 	// Headers are those of the first denied answer, or of the last answer if Denied is false.
 	Headers []Header
 	Denied  bool

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"sluice/limiter"
+	"sluice/rules"
 )
 
 // A simulated request can stand for more requests than the burst admits. What passes is still what the rate and the
@@ -22,7 +23,7 @@ func TestSimulate_CountsWhatASmallBurstLetsThrough(t *testing.T) {
 			{"a burst above the bound", 1_000_000_000_000, day, 1, 150, 3 * day, 4_500_000_000_000 - 3*day, 3 * day},
 		} {
 			l := limiter.Limit{Algorithm: a, Count: tt.limit, Window: tt.window, Burst: tt.burst}
-			p := simulate(l, nil, 0, shapeSteady, tt.load, 0, nil, nil)
+			p := simulate(l, nil, 0, shapeSteady, tt.load, 0, nil, new(rules.Rule))
 			if p.AllowedUnits < tt.allowed-tt.difference || p.AllowedUnits > tt.allowed+tt.difference ||
 				p.DeniedUnits < tt.denied-tt.difference || p.DeniedUnits > tt.denied+tt.difference {
 				t.Errorf("%s, %s: %d allowed, %d denied, want %d and %d", a, tt.name, p.AllowedUnits, p.DeniedUnits, tt.allowed,
