@@ -4,8 +4,8 @@ package rules
 // shadow, or its candidate.
 func (r *Rule) OnTrial() bool { return r.Mode == ModeShadow || r.Candidate != nil }
 
-// WouldReplace reports whether the rule is a shadow rule that replaces others once it is enforced. Rules for descriptors
-// do so in shadow mode too.
+// WouldReplace reports whether the rule is a shadow rule that replaces others once it is enforced. Rules for
+// descriptors do so in shadow mode too.
 func (r *Rule) WouldReplace() bool {
 	return r.Mode == ModeShadow && r.Descriptor == nil && len(r.Replaces) > 0
 }

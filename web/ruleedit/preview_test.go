@@ -22,19 +22,20 @@ import (
 
 func TestPreview_UsesTheRealArithmetic(t *testing.T) {
 	const now = 1_700_000_010_000
+	draft := new(rules.Rule)
 	limit := limiter.Limit{Algorithm: limiter.FixedWindow, Count: 10, Window: 60_000}
-	p := ruleedit.Simulate(limit, nil, 0, "boundary", 100, now, nil, new(rules.Rule))
+	p := ruleedit.Simulate(limit, nil, 0, "boundary", 100, now, nil, draft)
 	if p.AllowedUnits != 20 || p.DeniedUnits != 0 {
 		t.Errorf("a fixed window lets %d through across its end, denies %d; want 20 and 0", p.AllowedUnits, p.DeniedUnits)
 	}
 	limit.Algorithm = limiter.SlidingWindowLog
-	if p = ruleedit.Simulate(limit, nil, 0, "boundary", 100, now, nil, new(rules.Rule)); p.AllowedUnits != 10 || p.DeniedUnits != 10 {
+	if p = ruleedit.Simulate(limit, nil, 0, "boundary", 100, now, nil, draft); p.AllowedUnits != 10 || p.DeniedUnits != 10 {
 		t.Errorf("a log lets %d through, denies %d; want 10 and 10", p.AllowedUnits, p.DeniedUnits)
 	}
-	if p = ruleedit.Simulate(limit, nil, 0, "steady", 80, now, nil, new(rules.Rule)); p.DeniedUnits != 0 || p.AllowedUnits != 24 {
+	if p = ruleedit.Simulate(limit, nil, 0, "steady", 80, now, nil, draft); p.DeniedUnits != 0 || p.AllowedUnits != 24 {
 		t.Errorf("below the limit %d pass, %d are denied; want 24 and 0", p.AllowedUnits, p.DeniedUnits)
 	}
-	if p = ruleedit.Simulate(limit, nil, 0, "burst", 300, now, nil, new(rules.Rule)); p.AllowedUnits != 20 || p.DeniedUnits != 40 {
+	if p = ruleedit.Simulate(limit, nil, 0, "burst", 300, now, nil, draft); p.AllowedUnits != 20 || p.DeniedUnits != 40 {
 		t.Errorf("of two bursts %d pass, %d are denied; want 20 and 40", p.AllowedUnits, p.DeniedUnits)
 	}
 	for _, a := range limiter.Algorithms() {
@@ -45,7 +46,7 @@ func TestPreview_UsesTheRealArithmetic(t *testing.T) {
 		if a == limiter.SlidingWindowBuckets {
 			l.Buckets = 60
 		}
-		p := ruleedit.Simulate(l, nil, 0, "steady", 300, now, nil, new(rules.Rule))
+		p := ruleedit.Simulate(l, nil, 0, "steady", 300, now, nil, draft)
 		var drawn, listed int64
 		for _, s := range p.Slots {
 			drawn += s.Allowed + s.Denied
@@ -141,20 +142,20 @@ func TestPreview_SaysWhatTheRuleDoes(t *testing.T) {
 		"on trial":      {webtest.RuleForm("mode", "shadow"), "sends no headers"},
 		"jitter":        {webtest.RuleForm("retry_jitter_ms", "2500ms"), "extended by up to 2.5 s"},
 		"ban": {webtest.RuleForm("ban.after", "3", "ban.within_ms", "1", "ban.within_ms.unit", "minute", "ban.for_ms", "1",
-			"ban.for_ms.unit", "day"), ", 1 ban<"},
+			"ban.for_ms.unit", "day"), ">1 ban.<"},
 		"ban of one call": {webtest.RuleForm("ban.after", "6", "ban.within_ms", "1", "ban.for_ms", "1"),
 			"One call can begin a ban: some HTTP clients send a denied request up to 6 times by themselves. " +
 				"Ban after at least 7 denials."},
 		"leases": {webtest.RuleForm("algorithm", "concurrency", "limit", "2"), "allowed"},
 		"queue": {webtest.RuleForm("algorithm", "leaky_queue", "burst", "10", "preview.shape", "burst"),
-			"of the allowed delayed by up to"},
-		"delay": {slowForm("delay.after", "6", "delay.step_ms", "100"), ", 12 of the allowed delayed by up to 400 ms<"},
+			"Of the allowed, "},
+		"delay": {slowForm("delay.after", "6", "delay.step_ms", "100"), "Of the allowed, 12 wait, up to 400 ms each."},
 		"delay and its bound": {slowForm("delay.after", "0", "delay.step_ms", "100", "delay.most_ms", "250ms"),
-			", 30 of the allowed delayed by up to 250 ms<"},
+			"Of the allowed, 30 wait, up to 250 ms each."},
 		"delay that is not reached": {slowForm("delay.after", "10", "delay.step_ms", "100"), "15 denied"},
 		"delay without a step":      {slowForm("delay.after", "0"), "15 denied"},
 		"delay without a beginning": {slowForm("delay.step_ms", "100"), "15 denied"},
-		"tarpit":                    {slowForm("tarpit_ms", "2000"), ", each denial delayed by 2 s<"},
+		"tarpit":                    {slowForm("tarpit_ms", "2000"), "Each denial waits 2 s."},
 		"calendar": {webtest.RuleForm("algorithm", "fixed_window", "window_ms", "", "calendar.every", "month"),
 			"calendar month (UTC)"},
 		"longest": {webtest.RuleForm("algorithm", "token_bucket", "limit", "1", "window_ms", "315576000000",
@@ -180,7 +181,11 @@ func TestPreview_SaysWhatTheRuleDoes(t *testing.T) {
 
 // slowForm is a rule of which each of three windows has 10 allowed and 5 denied requests.
 func slowForm(more ...string) url.Values {
-	return webtest.RuleForm(append([]string{"algorithm", "fixed_window", "limit", "10", "preview.load", "150"}, more...)...)
+	form := webtest.RuleForm(more...)
+	for name, value := range map[string]string{"algorithm": "fixed_window", "limit": "10", "preview.load": "150"} {
+		form.Set(name, value)
+	}
+	return form
 }
 
 // typed is what stands in the text of the YAML tab.

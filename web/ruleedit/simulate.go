@@ -336,6 +336,20 @@ func (p *Preview) label() string {
 		spanShort(p.Span), view.Count(p.AllowedUnits), view.Count(p.DeniedUnits))
 }
 
+// beside says what else becomes of the requests: bans and waits.
+func (p *Preview) beside() (out []string) {
+	if p.Bans > 0 {
+		out = append(out, view.Plural(p.Bans, "ban")+".")
+	}
+	if p.Waits > 0 {
+		out = append(out, fmt.Sprintf("Of the allowed, %s wait, up to %s each.", view.Count(p.Waits), spanShort(p.Delay)))
+	}
+	if p.Tarpit > 0 && p.DeniedUnits > 0 {
+		out = append(out, fmt.Sprintf("Each denial waits %s.", spanShort(p.Tarpit)))
+	}
+	return out
+}
+
 // headerText is the headers as in HTTP.
 func (p *Preview) headerText() string {
 	var b strings.Builder
