@@ -73,6 +73,7 @@ func (f *fleetReporter) ObserveDecision(d *decide.Decision) {
 	// Every limit that denied has a candidate that allows, or a shadow rule that allows would replace it.
 	rescued := !whole.Allowed
 	weight, denied := f.recorder.Weight(), false
+	number := f.numberOf(weight)
 	for i := range a.Limits {
 		la := &a.Limits[i]
 		if la.Returned {
@@ -89,6 +90,9 @@ func (f *fleetReporter) ObserveDecision(d *decide.Decision) {
 				f.recorder.Denied(name, func() history.Request { return f.sample(q, a, la, la.Display()) })
 			}
 			denied, rescued = denied || !la.Decision.Allowed, rescued && la.Shadow
+			if weight > 0 && !la.Candidate {
+				f.recorder.TopKey(number, la.Display(), la.Decision.Allowed || la.Shadow, weight)
+			}
 			continue
 		}
 		if !la.Candidate { // the enforced limit counts the request
@@ -98,7 +102,9 @@ func (f *fleetReporter) ObserveDecision(d *decide.Decision) {
 			whole.WouldDeny = whole.WouldDeny || whole.Allowed && one.WouldDeny
 			rescued = rescued && (one.Allowed || one.WouldAllow || replacedOnTrial(a, la))
 			if weight > 0 {
-				f.countTop(q, name, la.Display(), one.Allowed, weight)
+				key := la.Display()
+				f.countTop(q, name, key, one.Allowed, weight)
+				f.recorder.TopKey(number, key, one.Allowed, weight)
 			}
 			if !one.Allowed {
 				f.recorder.DeniedKey(name, factsOf(la))
@@ -119,12 +125,16 @@ func (f *fleetReporter) ObserveDecision(d *decide.Decision) {
 		f.recorder.DeniedKey("", factsOf(&a.Limits[a.Strictest]))
 	}
 	if weight > 0 {
-		key := ""
-		if a.Strictest >= 0 && a.Strictest < len(a.Limits) {
-			key = a.Limits[a.Strictest].Display()
-		}
-		f.countTop(q, "", key, whole.Allowed, weight)
+		f.countTop(q, "", "", whole.Allowed, weight) // its keys are counted
 	}
+}
+
+// numberOf is the number under which a request is counted by its keys, 0 if it is not drawn.
+func (f *fleetReporter) numberOf(weight int64) uint64 {
+	if weight == 0 {
+		return 0
+	}
+	return f.recorder.Number()
 }
 
 // countCaller counts what the caller of a lease has decided. The strictest limit is the one that denied.
@@ -138,20 +148,20 @@ func (f *fleetReporter) countCaller(a *decide.Answer, by *decide.Decisions) {
 			continue
 		}
 		f.recorder.Requests(&history.Decided{Allowed: n.allowed}, n.count)
+		number := f.numberOf(weight)
 		for i := range a.Limits {
 			la := &a.Limits[i]
 			allowed := n.allowed || i != a.Strictest
 			f.recorder.Limits(la.Series(), &history.Decided{Allowed: allowed, Use: useOf(la)}, n.count)
 			if weight > 0 {
-				f.countTop(nil, la.Series(), la.Display(), allowed, weight*n.count)
+				key := la.Display()
+				f.countTop(nil, la.Series(), key, allowed, weight*n.count)
+				f.recorder.TopKey(number, key, allowed, weight*n.count)
 			}
 			if !allowed {
 				f.recorder.DeniedKey(la.Series(), factsOf(la))
 				f.recorder.DeniedKey("", factsOf(la))
 			}
-		}
-		if weight > 0 && a.Strictest >= 0 {
-			f.countTop(nil, "", a.Limits[a.Strictest].Display(), n.allowed, weight*n.count)
 		}
 	}
 }
@@ -248,7 +258,7 @@ func replacedOnTrial(a *decide.Answer, la *decide.LimitAnswer) bool {
 	return false
 }
 
-// countTop counts a decision by its key, route and tenant, without credentials.
+// countTop counts a decision by its key, route and tenant, without credentials. A key of "" is not counted.
 func (f *fleetReporter) countTop(q *decide.Question, rule, key string, allowed bool, weight int64) {
 	if key != "" {
 		f.recorder.Top(rule, history.ByKey, key, allowed, weight)

@@ -3,6 +3,7 @@ package app
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"sync"
@@ -234,6 +235,27 @@ func TestStats_AddUpToTheAnswers(t *testing.T) {
 
 	sent.traffic(c)
 	sent.addUp(t, begin, []string{"second", "minute"}, c)
+}
+
+// TestStats_ByKeyARequestCountsUnderEachOfItsKeys: once, although two rules have the key, and as denied under the keys
+// whose limit denied it.
+func TestStats_ByKeyARequestCountsUnderEachOfItsKeys(t *testing.T) {
+	t.Parallel()
+	n := start(t, settings(t))
+	n.create(`{"name":"few","scope":"user","route":"/v1/x","limit":4,"window_ms":86400000}`)
+	n.create(`{"name":"many","scope":"user","route":"/v1/x","limit":1000,"window_ms":86400000}`)
+	n.create(`{"name":"all","scope":"attr:tenant","route":"/v1/x","limit":1000,"window_ms":86400000}`)
+	for i := range 20 {
+		n.check(fmt.Sprintf(`{"user":"u%d","route":"/v1/x","attributes":{"tenant":"acme"}}`, i%2))
+	}
+	want := map[string][2]int64{"user:u0": {4, 6}, "user:u1": {4, 6}, "attr:tenant:acme": {20, 0}}
+	eventually(t, fmt.Sprintf("the keys are %v", want), func() bool {
+		got := map[string][2]int64{}
+		for _, row := range n.figures(url.Values{"by": {"key"}}).Top {
+			got[row.Key] = [2]int64{row.Allowed, row.Denied}
+		}
+		return maps.Equal(got, want)
+	})
 }
 
 // allAddUp reports whether the series and rows of all rules are those of the answers.

@@ -27,6 +27,9 @@ type tops struct {
 	seed    maphash.Seed
 	hour    atomic.Uint64
 
+	// requests numbers those that are counted by their keys.
+	requests atomic.Uint64
+
 	mu    sync.Mutex
 	rules map[string]*Sketches
 	// beyond are the rules above maxTops, at most maxRules, with how many of their decisions were not counted.
@@ -61,6 +64,15 @@ func (r *Recorder) Top(rule, by, value string, allowed bool, weight int64) {
 		r.keys.add(rule, value, weight)
 	}
 	r.tops.count(rule, weight, func(s *Sketches) { s.Add(by, value, allowed, weight) })
+}
+
+// Number returns the number of a request for TopKey.
+func (r *Recorder) Number() uint64 { return r.tops.requests.Add(1) }
+
+// TopKey counts a request as a whole by one of its keys, as denied if a limit with this key denies it. A key that
+// several limits of the request have counts once. request is that of Number, weight that of Weight.
+func (r *Recorder) TopKey(request uint64, key string, allowed bool, weight int64) {
+	r.tops.count("", weight, func(s *Sketches) { s.AddRequest(request, ByKey, key, allowed, weight) })
 }
 
 // DeniedKey counts a key that a rule denied ("" for the request as a whole) among the distinct ones.

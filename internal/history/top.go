@@ -50,13 +50,21 @@ var counted = []string{ByKey, ByRoute, ByTenant}
 
 // Sketches count keys, routes and tenants of one rule in bounded memory. They are not safe for concurrent use.
 type Sketches struct {
-	by     map[string]map[string]*TopEntry
+	by     map[string]map[string]*sketchEntry
 	denied Distinct
+}
+
+// sketchEntry is a value that a sketch has. request is the last request that AddRequest counted, denied whether as a
+// denied one.
+type sketchEntry struct {
+	TopEntry
+	request uint64
+	denied  bool
 }
 
 // NewSketches creates empty ones.
 func NewSketches() *Sketches {
-	return &Sketches{by: map[string]map[string]*TopEntry{}, denied: noKeys()}
+	return &Sketches{by: map[string]map[string]*sketchEntry{}, denied: noKeys()}
 }
 
 // Denied counts a key that was denied. Every denial is counted, not a sample.
@@ -66,15 +74,34 @@ func (s *Sketches) Denied(key string) { s.denied = s.denied.add(key) }
 // Space-Saving (Metwally, Agrawal, El Abbadi 2005): without room, a new value takes the place of the least active one,
 // and may have had as many decisions as that.
 func (s *Sketches) Add(by, value string, allowed bool, weight int64) {
+	s.entry(by, value).add(allowed, weight)
+}
+
+// AddRequest is Add for a request that several limits decide, with a number of its own that is not 0. A value that
+// several of these limits have counts once, as denied if one of them denies.
+func (s *Sketches) AddRequest(request uint64, by, value string, allowed bool, weight int64) {
+	e := s.entry(by, value)
+	if e.request != request {
+		e.request, e.denied = request, !allowed
+		e.add(allowed, weight)
+	} else if !allowed && !e.denied {
+		e.denied = true
+		e.Allowed -= weight
+		e.Denied += weight
+	}
+}
+
+// entry is the entry of a value.
+func (s *Sketches) entry(by, value string) *sketchEntry {
 	value = cutKey(value)
 	entries := s.by[by]
 	if entries == nil {
-		entries = map[string]*TopEntry{}
+		entries = map[string]*sketchEntry{}
 		s.by[by] = entries
 	}
 	e := entries[value]
 	if e == nil {
-		e = &TopEntry{Key: value}
+		e = &sketchEntry{TopEntry: TopEntry{Key: value}}
 		if len(entries) >= sketchKeys {
 			least := leastOf(entries)
 			e.Over = least.total()
@@ -82,6 +109,10 @@ func (s *Sketches) Add(by, value string, allowed bool, weight int64) {
 		}
 		entries[value] = e
 	}
+	return e
+}
+
+func (e *sketchEntry) add(allowed bool, weight int64) {
 	if allowed {
 		e.Allowed += weight
 	} else {
@@ -90,16 +121,8 @@ func (s *Sketches) Add(by, value string, allowed bool, weight int64) {
 	e.Variance += weight * (weight - 1)
 }
 
-// cutKey is the part of a key that is counted.
-func cutKey(key string) string {
-	if len(key) > maxKeyBytes {
-		return strings.ToValidUTF8(key[:maxKeyBytes], "")
-	}
-	return key
-}
-
-func leastOf(entries map[string]*TopEntry) *TopEntry {
-	var least *TopEntry
+func leastOf(entries map[string]*sketchEntry) *sketchEntry {
+	var least *sketchEntry
 	for _, e := range entries {
 		if least == nil || e.total() < least.total() {
 			least = e
@@ -114,7 +137,7 @@ func (s *Sketches) Tops() Tops {
 	for by, entries := range s.by {
 		var t Top
 		for _, e := range entries {
-			t.Entries = append(t.Entries, *e)
+			t.Entries = append(t.Entries, e.TopEntry)
 		}
 		if len(entries) >= sketchKeys {
 			t.Rest = leastOf(entries).total()
