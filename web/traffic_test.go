@@ -168,6 +168,37 @@ func TestTraffic_SharesOfHoursAreOfTheWholeHours(t *testing.T) {
 	}
 }
 
+// TestTraffic_TrendsHaveOnlyWhatIsKnown: hours where only hours are known, without the one that still grows.
+func TestTraffic_TrendsHaveOnlyWhatIsKnown(t *testing.T) {
+	hours := func(line ...int64) *webtest.Browser {
+		return withFigures(t, func(q history.Query) (history.Result, error) {
+			r := answer(q, hourOf(q, 0, history.Figures{Allowed: 50}), history.Row{Key: "user:1", Allowed: 40, Peak: -1,
+				Line: line})
+			r.TopTo = webtest.Now.Truncate(time.Hour).Add(time.Hour)
+			r.TopFrom, r.LineStep = r.TopTo.Add(-time.Duration(len(line))*time.Hour), time.Hour
+			return r, nil
+		})
+	}
+	page := hours(4, history.LineUnknown, 8, 6, 9).Get("/console/traffic?by=key&range=3h")
+	// The fall of the running hour is not drawn, nor the unknown one.
+	if !page.Has(`d="M0.0 14.0h1M80.0 2.0L120.0 8.0"`, "Trends are by hour", "A request counts under each of its keys") {
+		t.Error("the trend has other parts than the known hours")
+	}
+	page = hours(4, 9).Get("/console/traffic?by=key")
+	if got := rowOf(t, page.Body, "user:1"); got["Trend"] != "–" ||
+		!page.Has("There are no trends: keys are counted by the hour") {
+		t.Errorf("one hour has the trend %q", got["Trend"])
+	}
+	none := withFigures(t, func(q history.Query) (history.Result, error) {
+		r := answer(q, hourOf(q, 0, history.Figures{Allowed: 50}))
+		r.TopRest = 7
+		return r, nil
+	})
+	if page := none.Get("/console/traffic?by=key"); !page.Has("No key stands out", "none has more than 7 requests") {
+		t.Error("keys that are all rare are not told")
+	}
+}
+
 func TestTraffic_IsSortedByEachColumn(t *testing.T) {
 	b := withFigures(t, func(q history.Query) (history.Result, error) {
 		return answer(q, hourOf(q, 0, history.Figures{Allowed: 9}), history.Row{Key: "a", Allowed: 2, Denied: 30, Peak: 1},

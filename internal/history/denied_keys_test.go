@@ -68,7 +68,8 @@ func TestDeniedKeys_OfRulesBeyondTheBoundAreUnknown(t *testing.T) {
 			w.add(time.Second)
 			w.tick(full, other)
 		}
-		if n, known, rest := w.deniedKeys("beyond", at); known || rest != 12 {
+		// The row of user:2 would be 1 ± 12, so there is none.
+		if n, known, rest := w.deniedKeys("beyond", at); known || rest != 13 {
 			t.Errorf("hour %d: %d keys were denied (known %v), any other had at most %d decisions", hour, n, known, rest)
 		}
 		if n, known, _ := w.deniedKeys("rule-999", at); n != 2 || !known {

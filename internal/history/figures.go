@@ -173,6 +173,10 @@ type Row struct {
 	Error int64
 	// Peak is the largest number of decisions in a second, -1 if it is not known.
 	Peak int64
-	// Line are the decisions of equal parts of the range, oldest first, for a small chart.
+	// Line are the decisions of equal parts of the range, oldest first, for a small chart; LineUnknown for a part of which
+	// they are not known.
 	Line []int64
 }
+
+// LineUnknown is the part of a Line of which nothing is known.
+const LineUnknown = -1

@@ -76,6 +76,8 @@ type Result struct {
 	// the range, widened to the whole minutes, hours or days by which such rows are counted.
 	Top            []Row
 	TopFrom, TopTo time.Time
+	// LineStep is the length of a part of the Line of a row. The first part begins at TopFrom.
+	LineStep time.Duration
 	// TopRest is the largest number of decisions that a key, route or tenant which is not among the rows may have had.
 	TopRest int64
 	// Denied are the distinct keys that were denied in that time; nil without rows by key.

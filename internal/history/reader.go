@@ -407,7 +407,7 @@ func (l *loader) rows(ctx context.Context, q *Query, out *Result) {
 		step = time.Hour
 	}
 	from, to = from.Truncate(step), wholeSteps(to, step)
-	out.TopFrom, out.TopTo = from, to
+	out.TopFrom, out.TopTo, out.LineStep = from, to, lineStep(from, to, step)
 	if q.Rule == "" && (q.By == ByRule || q.By == ByNode) {
 		key := tableKey{q.By, from.Unix(), to.Unix(), step}
 		out.Top = l.keptRows(key, func() []Row { return l.counted(ctx, q, from, to, step) })
@@ -417,49 +417,60 @@ func (l *loader) rows(ctx context.Context, q *Query, out *Result) {
 		out.Top = l.counted(ctx, q, from, to, step)
 		return
 	}
-	table := newTable(from, to)
-	width, merged := l.tops(ctx, q, from, to, table)
-	out.TopRest, out.Denied = merged.Rest, merged.Denied
-	out.TopFrom, out.TopTo = from.Truncate(width), wholeSteps(to, width)
-	out.Top = table.rows()
+	width := time.Hour
+	if to.Sub(from) > 8*Day || l.now.Sub(from) > MinutesKept {
+		width = Day
+	}
+	from, to = from.Truncate(width), wholeSteps(to, width)
+	out.TopFrom, out.TopTo, out.LineStep = from, to, lineStep(from, to, width)
+	table := newTable(from, to, width)
+	merged := l.tops(ctx, q, from, to, width, table)
+	var unsure int64
+	out.Top, unsure = table.rows()
+	out.TopRest, out.Denied = max(merged.Rest, unsure), merged.Denied
 }
 
 // counted are the rows of rules or nodes, which are counted exactly.
 func (l *loader) counted(ctx context.Context, q *Query, from, to time.Time, step time.Duration) []Row {
 	if q.Rule != "" {
-		table := newTable(from, to)
-		l.collect(ctx, []string{q.Rule}, from, to, step, table.counter(q.By))
-		return table.rows()
+		table := newTable(from, to, step)
+		l.collect(ctx, []string{q.Rule, ""}, from, to, step, table.counter(q.By))
+		rows, _ := table.rows()
+		return rows
 	}
 	table := l.begin(ctx, q.By, from, to, step).clone()
 	l.liveMinutes(ctx, nil, from, to, table.counter(q.By))
-	return table.rows()
+	rows, _ := table.rows()
+	return rows
 }
 
-// tops adds the most active keys, routes or tenants of the hours or days that a range touches, and returns which of
-// both, and their sum.
-func (l *loader) tops(ctx context.Context, q *Query, from, to time.Time, table *table) (time.Duration, Top) {
-	kind, width := KindMinutes, time.Hour
-	if to.Sub(from) > 8*Day || l.now.Sub(from) > MinutesKept {
-		kind, width = KindHours, Day
+// tops adds the most active keys, routes or tenants of a range of whole hours or days (width), and returns their sum.
+func (l *loader) tops(ctx context.Context, q *Query, from, to time.Time, width time.Duration, table *table) Top {
+	kind := KindMinutes
+	if width == Day {
+		kind = KindHours
 	}
 	parts := []Part{
 		{kind, from.Unix() / int64(width/time.Second), (to.Unix() - 1) / int64(width/time.Second), false},
-		{KindLive, from.Truncate(width).Unix() / 3600, (wholeSteps(to, width).Unix() - 1) / 3600, false},
+		{KindLive, from.Unix() / 3600, (to.Unix() - 1) / 3600, false},
 	}
+	l.collect(ctx, []string{""}, from, to, width, func(_ string, at int64, _ *slot) { table.see(at, 0) })
 	var all []Top
 	see := func(row *StoredRow) {
 		period := width
 		if row.Kind == KindLive {
 			period = time.Hour
 		}
-		if t := unpackTops(row.Tops); t != nil {
-			top := t[q.By]
-			all = append(all, top)
-			at := max(from.Unix(), row.Period*int64(period/time.Second))
-			for _, e := range top.Entries {
-				table.line(table.row(e.Key), at, e.Allowed+e.Denied)
-			}
+		t := unpackTops(row.Tops)
+		if t == nil {
+			return
+		}
+		at := row.Period * int64(period/time.Second)
+		top := t[q.By]
+		all = append(all, top)
+		table.see(at, top.Rest)
+		for _, e := range top.Entries {
+			table.line(table.row(e.Key), at, e.Allowed+e.Denied)
 		}
 	}
 	if l.storeErr == nil {
@@ -471,7 +482,7 @@ func (l *loader) tops(ctx context.Context, q *Query, from, to time.Time, table *
 	for _, e := range merged.Entries {
 		table.count(e)
 	}
-	return width, merged
+	return merged
 }
 
 // maxBegunTables is the largest number of begun tables that a Reader keeps.
@@ -509,7 +520,7 @@ func (l *loader) begin(ctx context.Context, by string, from, to time.Time, step 
 		return b.table
 	}
 	l.mu.Unlock()
-	b.table = newTable(from, to)
+	b.table = newTable(from, to, step)
 	l.stored(ctx, nil, from, to, step, b.counter(by))
 	if l.storeErr == nil {
 		l.mu.Lock()

@@ -11,16 +11,30 @@ import (
 type table struct {
 	from  time.Time
 	part  time.Duration // each of the parts of a small chart
-	parts int
+	parts []linePart
 	byKey map[string]*Row
 	// last is the row that was asked for last: figures of one key often follow each other.
 	last *Row
 }
 
-// newTable creates a table of a range, whose small charts have up to lines parts.
-func newTable(from, to time.Time) *table {
-	part := max(time.Minute, (to.Sub(from)+lines-1)/lines)
-	return &table{from: from, part: part, parts: int((to.Sub(from) + part - 1) / part), byKey: map[string]*Row{}}
+// linePart is what is known of a part of the small charts: whether anything is, and the largest number of decisions of a
+// key that has no entry in it.
+type linePart struct {
+	known bool
+	rest  int64
+}
+
+// newTable creates a table of a range of whole steps, which is read in steps.
+func newTable(from, to time.Time, step time.Duration) *table {
+	part := lineStep(from, to, step)
+	return &table{from: from, part: part, parts: make([]linePart, (to.Sub(from)+part-1)/part), byKey: map[string]*Row{}}
+}
+
+// lineStep is the length of the parts of the small charts of a range that is read in steps: of whole steps, because
+// nothing is known of less, and such that there are up to lines parts.
+func lineStep(from, to time.Time, step time.Duration) time.Duration {
+	part := max(step, (to.Sub(from)+lines-1)/lines)
+	return (part + step - 1) / step * step
 }
 
 func (t *table) row(key string) *Row {
@@ -29,7 +43,7 @@ func (t *table) row(key string) *Row {
 	}
 	r := t.byKey[key]
 	if r == nil {
-		r = &Row{Key: key, Peak: -1, Line: make([]int64, t.parts)}
+		r = &Row{Key: key, Peak: -1, Line: make([]int64, len(t.parts))}
 		t.byKey[key] = r
 	}
 	t.last = r
@@ -45,11 +59,15 @@ func (t *table) add(key string, at int64, s *slot) {
 	t.line(r, at, s.Allowed+s.Denied)
 }
 
-// counter adds the figures that it visits: of rules, or of nodes if by is ByNode.
+// counter adds the figures that it visits: of rules, or of nodes if by is ByNode. Those of all requests say what is
+// known.
 func (t *table) counter(by string) visit {
 	return func(rule string, at int64, s *slot) {
-		node, isNode := strings.CutPrefix(rule, NodePrefix)
-		if rule != "" && isNode == (by == ByNode) {
+		if rule == "" {
+			t.see(at, 0)
+			return
+		}
+		if node, isNode := strings.CutPrefix(rule, NodePrefix); isNode == (by == ByNode) {
 			t.add(node, at, s)
 		}
 	}
@@ -58,12 +76,13 @@ func (t *table) counter(by string) visit {
 // clone copies a table.
 func (t *table) clone() *table {
 	c := *t
-	c.last, c.byKey = nil, make(map[string]*Row, len(t.byKey))
-	rows, lines := make([]Row, 0, len(t.byKey)), make([]int64, 0, len(t.byKey)*t.parts)
+	c.last, c.byKey, c.parts = nil, make(map[string]*Row, len(t.byKey)), slices.Clone(t.parts)
+	n := len(t.parts)
+	rows, lines := make([]Row, 0, len(t.byKey)), make([]int64, 0, len(t.byKey)*n)
 	for key, r := range t.byKey {
 		lines = append(lines, r.Line...)
 		rows = append(rows, *r)
-		rows[len(rows)-1].Line = lines[len(lines)-t.parts : len(lines) : len(lines)]
+		rows[len(rows)-1].Line = lines[len(lines)-n : len(lines) : len(lines)]
 		c.byKey[key] = &rows[len(rows)-1]
 	}
 	return &c
@@ -71,10 +90,24 @@ func (t *table) clone() *table {
 
 // line adds decisions of a period that begins at at, in s since 1970, to the small chart of a row.
 func (t *table) line(r *Row, at, n int64) {
-	since := time.Duration(at-t.from.Unix()) * time.Second
-	if i := int(since / t.part); since >= 0 && i < t.parts {
+	if i, in := t.partAt(at); in {
 		r.Line[i] += n
 	}
+}
+
+// see notes that figures of a period are known, but for keys without an entry, which may have had up to rest decisions.
+func (t *table) see(at, rest int64) {
+	if i, in := t.partAt(at); in {
+		t.parts[i].known = true
+		t.parts[i].rest += rest
+	}
+}
+
+// partAt is the part in which a period begins.
+func (t *table) partAt(at int64) (i int, in bool) {
+	since := time.Duration(at-t.from.Unix()) * time.Second
+	i = int(since / t.part)
+	return i, since >= 0 && i < len(t.parts)
 }
 
 // count sets the figures of a key from a sketch.
@@ -83,16 +116,24 @@ func (t *table) count(e TopEntry) {
 	r.Allowed, r.Denied, r.Error = e.Allowed, e.Denied, e.Error()
 }
 
-// rows returns the rows with decisions, the most denied first, then the most active.
-func (t *table) rows() []Row {
-	var out []Row
+// rows returns the rows with decisions, the most denied first, then the most active. A row of which most may not have
+// been is left out; unsure is the largest number of decisions that such a row may have.
+func (t *table) rows() (out []Row, unsure int64) {
 	for _, r := range t.byKey {
-		if r.Allowed+r.Denied > 0 {
+		n := r.Allowed + r.Denied
+		if r.Error > n {
+			unsure = max(unsure, n+r.Error)
+		} else if n > 0 {
+			for i, p := range t.parts {
+				if !p.known || r.Line[i] == 0 && p.rest > 0 {
+					r.Line[i] = LineUnknown
+				}
+			}
 			out = append(out, *r)
 		}
 	}
 	slices.SortFunc(out, func(a, b Row) int {
 		return cmp.Or(cmp.Compare(b.Denied, a.Denied), cmp.Compare(b.Allowed, a.Allowed), cmp.Compare(a.Key, b.Key))
 	})
-	return out
+	return out, unsure
 }

@@ -91,23 +91,12 @@ func (p *Pages) readRow(ctx context.Context, q history.Query, name string) (row 
 	return nil, res.Partial, nil
 }
 
-// partsKnown are the decisions of each step of a range, -1 for those that are not known: a sketch has no key without
-// decisions. The decisions of a step are in the part of the row in which the step begins, and a part is at most a step
-// long.
+// partsKnown are the decisions of each step of a range, -1 for those that are not known. A part of a row by key or tenant
+// is a step long: such a row has no less than hours, or days.
 func partsKnown(row *history.Row, from, to time.Time, step time.Duration) []int64 {
-	out := make([]int64, to.Sub(from)/step)
-	for i := range out {
-		out[i] = -1
-		if row == nil || len(row.Line) < len(out) {
-			continue
-		}
-		sum := int64(0)
-		for _, n := range row.Line[i*len(row.Line)/len(out) : (i+1)*len(row.Line)/len(out)] {
-			sum += n
-		}
-		if sum > 0 {
-			out[i] = sum
-		}
+	out := slices.Repeat([]int64{history.LineUnknown}, int(to.Sub(from)/step))
+	if row != nil && len(row.Line) == len(out) {
+		copy(out, row.Line)
 	}
 	return out
 }

@@ -3,6 +3,7 @@ package inspect_test
 import (
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -145,17 +146,17 @@ func TestExplain_HasTheActionsAndLeadsBackToTheDenial(t *testing.T) {
 	}
 }
 
-// With 30 parts for 24 hours, the decisions of an hour are in the part in which it begins.
+// A part of the row is an hour. One of which it is known that the key had no request is 0, not unknown.
 func TestKey_HoursAreThoseInWhichTheKeyWasActive(t *testing.T) {
 	w := webtest.Start(t, webtest.Full)
-	line := make([]int64, 30)
-	line[0], line[5] = 7, 9 // the first hour, and the fifth
+	line := slices.Repeat([]int64{history.LineUnknown}, 24)
+	line[0], line[4], line[7] = 7, 9, 0
 	w.Stats.Change(func(f *webtest.Stats) {
 		f.Keys = []history.Row{{Key: "user:99", Allowed: 16, Error: 3, Line: line}}
 	})
 	page := w.As(access.RoleViewer).Get("/console/keys?rule=search-per-user&key=user%3A99")
-	if !page.Has("Decisions in 2 known hours of the last 24", "search-per-user 16", "16 ± 3",
-		`data-label="search-per-user">7<`, `data-label="search-per-user">–<`, "in the hour from ") {
+	if !page.Has("Decisions in 3 known hours of the last 24", "search-per-user 16", "16 ± 3",
+		`data-label="search-per-user">7<`, `data-label="search-per-user">0<`, `data-label="search-per-user">–<`, "in the hour from ") {
 		t.Errorf("%s", page.Body)
 	}
 }

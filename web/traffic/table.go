@@ -25,6 +25,10 @@ type Table struct {
 	// steps.
 	From, To time.Time
 	Wider    bool
+	// LineStep is how long a part of the trend of a row is, 0 if that is not known. Rest is the largest number of
+	// decisions that a key, route or tenant without a row may have had.
+	LineStep time.Duration
+	Rest     int64
 }
 
 // Line is a row of a Table.
@@ -137,6 +141,29 @@ func known(n int64, known bool) string {
 	return view.Count(n)
 }
 
+// hasTrend reports whether enough of a row is known over time for a small chart.
+func (l *Line) hasTrend() bool {
+	known := 0
+	for _, n := range l.Line {
+		if n != history.LineUnknown {
+			known++
+		}
+	}
+	return known > 1
+}
+
+// trendAbout says in which steps the trends are drawn, or why there are none.
+func (t *Table) trendAbout() string {
+	switch {
+	case t.LineStep < time.Hour:
+		return ""
+	case !slices.ContainsFunc(t.Lines, func(l Line) bool { return l.hasTrend() }):
+		return " There are no trends: " + pivots[t.By] + "s are counted by the " + view.StepWords(t.LineStep) +
+			", and fewer than two of them have ended in this range."
+	}
+	return " Trends are by " + view.StepWords(t.LineStep) + ", up to the last one that has ended. A gap is not known."
+}
+
 // floats are the values of a small chart.
 func floats(line []int64) []float64 {
 	out := make([]float64, len(line))
@@ -160,10 +187,13 @@ func (t *Table) about(rule string) string {
 	if t.ofAll(rule) {
 		s += " Nodes are counted for all rules together, so the rows are of all requests."
 	}
+	if t.By == history.ByKey && rule == "" {
+		s += " A request counts under each of its keys, and as denied under those whose limit denied it."
+	}
 	if slices.ContainsFunc(t.Lines, func(l Line) bool { return l.Error > 0 }) {
 		s += " These are the most active " + noun + "s. ± is by how much a count may differ, because it is an estimate."
 	}
-	return s
+	return s + t.trendAbout()
 }
 
 // none says why no row matches the filter.

@@ -130,10 +130,14 @@ func (p *Pages) read(v *kit.Visit, m *Page) error {
 	if err := p.whole(v, t, &rest); err != nil {
 		return err
 	}
-	t.Bounded = len(rest.Top) >= history.MaxRows
+	t.Bounded, t.Rest = len(rest.Top) >= history.MaxRows, rest.TopRest
+	t.LineStep = rest.LineStep
 	ids := p.IDs(keysOf(rest.Top)...)
 	for _, row := range rest.Top {
 		l := Line{Row: row}
+		if t.LineStep > 0 { // what still grows would look like a fall
+			l.Line = l.Line[:min(len(l.Line), max(0, int(p.Now().Sub(t.From)/t.LineStep)))]
+		}
 		m.lead(&l, ids)
 		t.Lines = append(t.Lines, l)
 	}

@@ -11,39 +11,44 @@ const (
 	sparkHeight = 28
 )
 
-// sparkPath draws values as a line from left to right, the largest at the top.
-// Closed goes down to the base line, for the area below.
+// sparkPath draws values as a line from left to right, the largest at the top. It leaves out negative values, which are
+// not known. Closed goes down to the base line, for the area below.
 func sparkPath(values []float64, closed bool) string {
-	if len(values) == 0 {
-		return ""
-	}
 	top := 0.0
 	for _, v := range values {
 		top = max(top, v)
 	}
-	var b strings.Builder
-	for i, v := range values {
-		x, y := 0.0, float64(sparkHeight-2)
+	at := func(i int) (x, y string) {
+		left, down := 0.0, float64(sparkHeight-2)
 		if len(values) > 1 {
-			x = float64(i) * sparkWidth / float64(len(values)-1)
+			left = float64(i) * sparkWidth / float64(len(values)-1)
 		}
 		if top > 0 {
-			y = 2 + (sparkHeight-4)*(1-v/top)
+			down = 2 + (sparkHeight-4)*(1-values[i]/top)
 		}
-		b.WriteString([]string{"L", "M"}[btoi(i == 0)])
-		b.WriteString(Tenths(x) + " " + Tenths(y))
+		return Tenths(left), Tenths(down)
 	}
-	if closed {
-		b.WriteString("L" + Tenths(sparkWidth) + " " + Tenths(sparkHeight) + "L0 " + Tenths(sparkHeight) + "Z")
+	var b strings.Builder
+	for i := 0; i < len(values); i++ {
+		if values[i] < 0 {
+			continue
+		}
+		first, y := at(i)
+		b.WriteString("M" + first + " " + y)
+		last := first
+		for i+1 < len(values) && values[i+1] >= 0 {
+			i++
+			last, y = at(i)
+			b.WriteString("L" + last + " " + y)
+		}
+		switch {
+		case last == first: // one value alone
+			b.WriteString("h1")
+		case closed:
+			b.WriteString("L" + last + " " + Tenths(sparkHeight) + "L" + first + " " + Tenths(sparkHeight) + "Z")
+		}
 	}
 	return b.String()
-}
-
-func btoi(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 // Tenths writes a number with one decimal.

@@ -140,18 +140,22 @@ func (t *Timeline) ticks() []time.Time {
 
 // step is the length of a point, as in "per minute".
 func (t *Timeline) step() string {
-	w, of := t.Range.Width, ""
-	if w >= history.Day {
-		of = " of UTC"
+	if t.Range.Width >= history.Day {
+		return StepWords(t.Range.Width) + " of UTC"
 	}
+	return StepWords(t.Range.Width)
+}
+
+// StepWords is a whole number of days, hours, minutes or seconds, as in "by hour" or "by 2 hours".
+func StepWords(w time.Duration) string {
 	for _, u := range []struct {
 		name   string
 		length time.Duration
 	}{{"day", history.Day}, {"hour", time.Hour}, {"minute", time.Minute}, {"second", time.Second}} {
 		if n := w / u.length; n > 1 && w%u.length == 0 {
-			return strconv.Itoa(int(n)) + " " + u.name + "s" + of
-		} else if n == 1 {
-			return u.name + of
+			return strconv.Itoa(int(n)) + " " + u.name + "s"
+		} else if n == 1 && w%u.length == 0 {
+			return u.name
 		}
 	}
 	return w.String()

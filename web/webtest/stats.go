@@ -80,6 +80,7 @@ func (f *Stats) Stats(_ context.Context, q history.Query) (history.Result, error
 			width = time.Hour
 		}
 		out.TopFrom, out.TopTo = q.From.Truncate(width), q.To.Add(width-1).Truncate(width)
+		out.LineStep = width
 	}
 	names := []string{q.Rule}
 	if q.Series && q.Rule == "" && q.By == history.ByRule {
