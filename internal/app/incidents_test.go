@@ -116,6 +116,7 @@ func two(t *testing.T) (a, b *node, redis *testenv.RedisServer, postgres *testen
 	cfg[1] = settings(t)
 	for i := range cfg {
 		cfg[i].DatabaseURL.Value, cfg[i].RedisURL.Value, cfg[i].StoreTimeout = postgres.DSN("postgres"), redis.URL(), deadline
+		cfg[i].Console = withConsole(t).Console
 	}
 	a = start(t, cfg[0])
 	b = start(t, cfg[1])

@@ -52,14 +52,26 @@ func (m *marks) Marks(ctx context.Context, rule string, from, to time.Time) ([]h
 		out = append(out, history.Mark{At: e.At, Kind: history.MarkNode, Node: e.Node,
 			Text: "node " + e.Node + " " + strings.TrimPrefix(e.Kind, "node_")})
 	}
-	out = slices.DeleteFunc(out, func(mark history.Mark) bool { return mark.At.Before(from) || !mark.At.Before(to) })
+	out = slices.DeleteFunc(out, func(mark history.Mark) bool { return !mark.Overlaps(from, to) })
 	slices.SortStableFunc(out, func(a, b history.Mark) int { return a.At.Compare(b.At) })
-	return out[max(0, len(out)-history.MaxMarks):], errors.Join(err, err2, err3)
+	return newest(out, from), errors.Join(err, err2, err3)
+}
+
+// newest are the newest MaxMarks of marks, oldest first, and incidents that began before the time from.
+func newest(all []history.Mark, from time.Time) []history.Mark {
+	early := slices.IndexFunc(all, func(mark history.Mark) bool { return !mark.At.Before(from) })
+	if more := len(all) - history.MaxMarks; more > 0 && early >= 0 {
+		all = slices.Delete(all, early, min(early+more, len(all)))
+	}
+	return all[max(0, len(all)-history.MaxMarks):]
 }
 
 // incidentMarks are the begin and the end of an incident.
 func incidentMarks(i *incident.Incident) []history.Mark {
-	begin := history.Mark{At: i.Begin, Kind: history.MarkBreaker, Node: i.Node}
+	begin := history.Mark{At: i.Begin, Kind: history.MarkBreaker, Node: i.Node, Incident: true, Until: i.End}
+	if i.Lost {
+		begin.Until = i.Updated
+	}
 	end := history.Mark{At: i.End, Kind: history.MarkBreaker, Node: i.Node}
 	switch i.Kind {
 	case incident.Breaker:
@@ -75,6 +87,9 @@ func incidentMarks(i *incident.Incident) []history.Mark {
 	}
 	if i.Cause != "" {
 		begin.Text += ": " + i.Cause
+	}
+	if n := len(i.Nodes); n > 1 {
+		begin.Text += fmt.Sprintf(" (%s nodes)", rules.CountWords(int64(n)))
 	}
 	if i.End.IsZero() || i.Stopped { // the node's own mark says so
 		return []history.Mark{begin}

@@ -17,7 +17,7 @@ const (
 	MarkNode = "node"
 )
 
-// Mark is what happened at a moment, for charts.
+// Mark is what happened at a moment, for charts. That of an incident's begin also has its length.
 type Mark struct {
 	At   time.Time
 	Kind string
@@ -29,10 +29,19 @@ type Mark struct {
 	Who, Why        string
 	// Node is the address of the node.
 	Node string
+	// Incident: At is when an incident began. Until is when it ended, the zero time while it lasts. That of one whose end
+	// is not known is when its nodes last reported it.
+	Incident bool
+	Until    time.Time
 }
 
-// MarkSource finds marks, oldest first, at most MaxMarks: the newest. rule is a name, "" for every rule. Errors wrap
-// rules.ErrUnavailable; the marks that are known come with it.
+// Overlaps reports whether a mark is in a time, to excluded, or is an incident that was not over at its beginning.
+func (m *Mark) Overlaps(from, to time.Time) bool {
+	return m.At.Before(to) && (!m.At.Before(from) || m.Incident && (m.Until.IsZero() || m.Until.After(from)))
+}
+
+// MarkSource finds the marks that overlap a time, oldest first, at most MaxMarks: the newest, and incidents that began
+// before it. rule is a name, "" for every rule. Errors wrap rules.ErrUnavailable; the marks that are known come with it.
 type MarkSource interface {
 	Marks(ctx context.Context, rule string, from, to time.Time) ([]Mark, error)
 }

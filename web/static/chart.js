@@ -22,12 +22,16 @@
     return Math.max(0, Math.min(n - 1, Math.floor((x - box.left) / box.width * n)));
   }
 
-  // What happened in a point.
+  // What happened in a point, and which incidents lasted then.
   function marks(figure, row) {
     const start = Number(row.dataset.at), end = start + Number(figure.dataset.width);
-    return [...figure.querySelectorAll("[data-mark]")]
-      .filter((m) => Number(m.dataset.mark) >= start && Number(m.dataset.mark) < end)
-      .map((m) => "; " + m.querySelector("[data-mark-text]").textContent).join("");
+    const words = (m) => {
+      const at = Number(m.dataset.mark), text = m.querySelector("[data-mark-text]").textContent;
+      if (at >= start && at < end) return "; " + text;
+      const lasts = at < start && Number(m.dataset.until) > start;
+      return lasts ? "; since " + m.querySelector("time").textContent.trim() + ": " + text : "";
+    };
+    return [...figure.querySelectorAll("[data-mark]")].map(words).join("");
   }
 
   const startOf = (row) => row.cells[0].textContent.trim();

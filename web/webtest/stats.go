@@ -52,9 +52,9 @@ func newStats(list *Rules, now func() time.Time) *Stats {
 			{At: Now.Add(-26 * time.Hour), Kind: history.MarkChange, Text: "version 3: limit 120 to 100",
 				Rule: "charges-per-user", RuleID: 1, Version: 3, Who: "edda", Why: "The card processor asked for it."},
 			{At: Now.Add(-50 * time.Minute), Kind: history.MarkBreaker,
-				Text: "breaker of 10.0.0.9:6379 opened: connection refused",
-				Node: "10.0.0.1:8080"},
-			{At: Now.Add(-49 * time.Minute), Kind: history.MarkBreaker, Text: "breaker of 10.0.0.9:6379 closed",
+				Text: "breaker of 10.0.0.9:6379 opened: connection refused (2 nodes)",
+				Node: "10.0.0.1:8080", Incident: true, Until: Now.Add(-48*time.Minute - 56*time.Second)},
+			{At: Now.Add(-48*time.Minute - 56*time.Second), Kind: history.MarkBreaker, Text: "breaker of 10.0.0.9:6379 closed",
 				Node: "10.0.0.1:8080"},
 			{At: Now.Add(-20 * time.Minute), Kind: history.MarkNode, Text: "node 10.0.0.2:8080 started", Node: "10.0.0.2:8080"},
 		},
@@ -188,7 +188,7 @@ func (f *Stats) Marks(_ context.Context, rule string, from, to time.Time) ([]his
 		return nil, fmt.Errorf("%w: %w", rules.ErrUnavailable, f.Err)
 	}
 	return slices.DeleteFunc(slices.Clone(f.Marked), func(m history.Mark) bool {
-		return m.At.Before(from) || !m.At.Before(to) || rule != "" && m.Rule != "" && m.Rule != rule
+		return !m.Overlaps(from, to) || rule != "" && m.Rule != "" && m.Rule != rule
 	}), nil
 }
 
