@@ -56,6 +56,28 @@ func TestBands_EveryChartShowsIncidents(t *testing.T) {
 	}
 }
 
+// A chart names the versions that edits made. Of edits close together it names the newest.
+func TestBands_ChangesCarryTheirVersion(t *testing.T) {
+	w := world(t, webtest.Full)
+	for version, ago := range map[int64]time.Duration{4: 30 * time.Minute, 5: 29 * time.Minute, 6: time.Minute} {
+		w.Stats.Marked = append(w.Stats.Marked, history.Mark{At: webtest.Now.Add(-ago), Kind: history.MarkChange,
+			Rule: "charges-per-user", RuleID: 1, Version: version, Text: fmt.Sprintf("version %d: limit 1 to 2", version)})
+	}
+	page := w.As(access.RoleViewer).Get("/console/rules/1?range=1h")
+	var got []string
+	for _, m := range regexp.MustCompile(`<text class="([a-z]*)" x="[0-9.]*%" y="32">(v\d+)</text>`).
+		FindAllStringSubmatch(page.Body, -1) {
+		got = append(got, m[2]+" "+m[1])
+	}
+	if len(got) != 2 || !strings.Contains(strings.Join(got, ","), "v5 start") ||
+		!strings.Contains(strings.Join(got, ","), "v6 end") {
+		t.Errorf("the chart names the versions %q", got)
+	}
+	if !page.Has("<title>charges-per-user version 4: limit 1 to 2</title>", "version 6: limit 1 to 2</span>") {
+		t.Error("a mark does not name its version")
+	}
+}
+
 // The band of an incident that lasts covers the chart in light and dark, and a point within it says so.
 func TestJourney_AnIncidentIsABand(t *testing.T) {
 	t.Parallel()
