@@ -8,6 +8,7 @@ import (
 
 	"sluice/rules/field"
 	"sluice/rules/profile"
+	"sluice/rules/quantity"
 )
 
 // MaxFileErrors bounds how many problems of one rules file are reported.
@@ -123,8 +124,8 @@ func (f *File) CheckPools(stored []Pool) error {
 
 // Summary describes a pool in one line.
 func (p *Pool) Summary() string {
-	text := fmt.Sprintf("%d per %s, normal %d %%, low %d %%", p.Limit, WindowWords(p.WindowMS), p.NormalPercent,
-		p.LowPercent)
+	text := quantity.Amount(p.Limit) + " per " + quantity.Period(p.WindowMS) + ", normal " +
+		quantity.Percent(p.NormalPercent) + ", low " + quantity.Percent(p.LowPercent)
 	if p.Shed {
 		text += ", sheds"
 	}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"sluice/rules/quantity"
 )
 
 // MaxMessage is the longest message of a rule, in characters.
@@ -99,5 +101,5 @@ func (v *MessageValues) window() string {
 	if v.Period != nil {
 		return v.Period.Every
 	}
-	return WindowWords(v.WindowMS)
+	return quantity.Period(v.WindowMS)
 }

@@ -9,6 +9,7 @@ import (
 
 	"sluice/rules/field"
 	"sluice/rules/profile"
+	"sluice/rules/quantity"
 )
 
 // Plan lists the changes that turn the stored rules into the wanted ones. Each list is ordered by
@@ -184,11 +185,11 @@ func (r *Rule) Summary() string {
 	case r.IsMeter():
 		fmt.Fprintf(&b, "unlimited, counted per %s, by %s", r.PeriodWords(), r.Scope)
 	case r.Descriptor == nil:
-		fmt.Fprintf(&b, "%d per %s (%s) by %s", r.Limit, r.PeriodWords(), r.Algorithm, r.Scope)
+		fmt.Fprintf(&b, "%s per %s (%s) by %s", quantity.Amount(r.Limit), r.PeriodWords(), r.Algorithm, r.Scope)
 	case r.Unlimited:
 		fmt.Fprintf(&b, "unlimited for %s", r.Descriptor)
 	default:
-		fmt.Fprintf(&b, "%d per %s (%s) for %s", r.Limit, r.PeriodWords(), r.Algorithm, r.Descriptor)
+		fmt.Fprintf(&b, "%s per %s (%s) for %s", quantity.Amount(r.Limit), r.PeriodWords(), r.Algorithm, r.Descriptor)
 	}
 	if r.Method != nil || r.Route != nil {
 		b.WriteString(" on")

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"sluice/rules/field"
+	"sluice/rules/quantity"
 )
 
 // Words of Rule.Counts.
@@ -71,13 +72,13 @@ func (r *Rule) Noun() string {
 func (r *Rule) AmountWords(n int64) string {
 	noun := r.Noun()
 	if noun == "" {
-		return CountWords(n)
+		return quantity.Amount(n)
 	}
 	scale := int64(1)
 	if r.UnitScale != nil {
 		scale = *r.UnitScale
 	}
-	s := CountWords(n / scale)
+	s := quantity.Amount(n / scale)
 	if rest := n % scale; rest != 0 { // as many digits as the scale has zeros
 		s += "." + strings.TrimRight(strconv.FormatInt(scale+rest, 10)[1:], "0")
 	}

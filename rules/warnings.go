@@ -7,6 +7,7 @@ import (
 
 	"sluice/limiter"
 	"sluice/rules/field"
+	"sluice/rules/quantity"
 	"sluice/rules/route"
 )
 
@@ -26,8 +27,9 @@ func Warnings(r *Rule) []field.Problem {
 			" is not a registered HTTP method. The rule applies only to requests sent with exactly this method."})
 	}
 	if r.Algorithm == limiter.SlidingWindowLog.String() && r.Limit > logNoted {
-		out = append(out, field.Problem{Field: "limit", Message: fmt.Sprintf("%s may store an entry for each of %d requests "+
-			"a key. sliding_window_counter and sliding_window_buckets store a few numbers.", r.Algorithm, r.Limit)})
+		out = append(out, field.Problem{Field: "limit", Message: fmt.Sprintf("%s may store an entry for each of %s requests "+
+			"a key. sliding_window_counter and sliding_window_buckets store a few numbers.", r.Algorithm,
+			quantity.Amount(r.Limit))})
 	}
 	if r.Ban != nil && r.Ban.After >= 1 && r.Ban.After <= callRequests {
 		out = append(out, field.Problem{Field: "ban.after", Message: fmt.Sprintf("One call can begin a ban: some HTTP "+
@@ -49,7 +51,7 @@ func unreachable(r *Rule) (out []field.Problem) {
 		if each > l.Burst {
 			out = append(out, field.Problem{Field: member, Message: fmt.Sprintf("%s rate of %s per %s cannot be reached: a "+
 				"burst of %s admits at most that many in each millisecond. Set burst to at least %s.", whose,
-				CountWords(l.Count), WindowWords(l.Window), CountWords(l.Burst), CountWords(each))})
+				quantity.Amount(l.Count), quantity.Period(l.Window), quantity.Amount(l.Burst), quantity.Amount(each))})
 		}
 	}
 	note("burst", "The", r.spec())

@@ -17,7 +17,7 @@ func TestHotKeys_OfThisNodeAloneAreSaidToBe(t *testing.T) {
 	w.Fleet.Change(func(l *history.Live) {
 		l.Own, l.Err, l.At = true, http.ErrHandlerTimeout, webtest.Now
 		other := l.Nodes[0]
-		other.ID, other.Address, other.Unknown, other.HotKeys = "b", "10.0.0.9:8080", true, 7654
+		other.ID, other.Address, other.Unknown, other.HotKeys = "b", "10.0.0.9:8080", true, 7651
 		other.Breakers = []history.Breaker{{Server: "10.0.0.7:6379", State: "closed", Opened: 9876}}
 		l.Nodes = append(l.Nodes, other)
 	})
@@ -28,7 +28,7 @@ func TestHotKeys_OfThisNodeAloneAreSaidToBe(t *testing.T) {
 		t.Error("hot keys of one node are shown as those of all")
 	}
 	for _, path := range []string{"/console", "/console/fail-modes"} {
-		if page := b.Get(path); !page.Has("10.0.0.9:8080", "unknown since") || page.Has("7654") || page.Has("9,876") {
+		if page := b.Get(path); !page.Has("10.0.0.9:8080", "unknown since") || page.Has("7,651") || page.Has("9,876") {
 			t.Errorf("%s: %d, tells figures of a node that cannot be asked, or nothing of it: %v", path, page.Code,
 				page.Has("10.0.0.9:8080"))
 		}

@@ -168,7 +168,7 @@ func TestJourney_AKeyIsResetBlockedAndLetGo(t *testing.T) {
 		chromedp.WaitVisible(`form[action="/console/keys/lift"]`),
 	)
 	if got := shownText(t, tab, "main"); !strings.Contains(got, "Ticket 9: card testing.") ||
-		!strings.Contains(got, "blocked") || !strings.Contains(got, "0 of 0") {
+		!strings.Contains(got, "blocked") || !strings.Contains(got, "blocked, limit 0") || strings.Contains(got, "0 of 0") {
 		t.Errorf("blocked:\n%s", got)
 	}
 	steps(t, tab, chromedp.Click(`form[action="/console/keys/lift"] button`),

@@ -103,7 +103,7 @@ func TestTraffic_SharesAreOfAllAndOfAllDenied(t *testing.T) {
 	if got := rowOf(t, page.Body, "search-per-user"); fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
-	if !page.Has(">5,400<", ">600<", "10% of all", ">300<", "5.0% of all", ">7<", "± is by how much") {
+	if !page.Has(">5,400<", ">600<", "10% of all", ">300<", "5% of all", ">7<", "± is by how much") {
 		t.Error("the totals are wrong")
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"sluice/internal/history/incident"
 	"sluice/rules"
 	"sluice/rules/field"
+	"sluice/rules/quantity"
 )
 
 const (
@@ -89,7 +90,7 @@ func incidentMarks(i *incident.Incident) []history.Mark {
 		begin.Text += ": " + i.Cause
 	}
 	if n := len(i.Nodes); n > 1 {
-		begin.Text += fmt.Sprintf(" (%s nodes)", rules.CountWords(int64(n)))
+		begin.Text += fmt.Sprintf(" (%s nodes)", quantity.Amount(int64(n)))
 	}
 	if i.End.IsZero() || i.Stopped { // the node's own mark says so
 		return []history.Mark{begin}

@@ -6,6 +6,8 @@ import (
 	"io"
 	"strings"
 	"time"
+
+	"sluice/rules/quantity"
 )
 
 // The size of a picture of demand, in units of its view box.
@@ -58,9 +60,9 @@ func (d *Demand) Label() string {
 		}
 	}
 	return fmt.Sprintf("%s: the busiest key asked for up to %s units in a window of %s, with a limit of %s; "+
-		"above the limit in %d of %d columns",
-		d.Rule, Count(float64(most)), (time.Duration(d.WindowMS) * time.Millisecond).String(), Count(float64(limit)), over,
-		len(d.Demand))
+		"above the limit in %s of %s columns",
+		d.Rule, quantity.Amount(most), quantity.Exactly(d.WindowMS), quantity.Amount(limit), quantity.Amount(int64(over)),
+		quantity.Amount(int64(len(d.Demand))))
 }
 
 // WriteSVG draws demand against limit over time, one picture below the other for each rule.

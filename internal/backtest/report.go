@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"sluice/api/decide"
 	"sluice/rules/chars"
+	"sluice/rules/quantity"
 )
 
 // What a report compares the proposed rules with.
@@ -84,13 +84,14 @@ func (s Scaled) String() string {
 	if s.Checks == 0 {
 		return ""
 	}
-	times := func(rate float64) string { return strconv.FormatFloat(100/rate, 'g', 4, 64) }
+	times := func(rate float64) string { return quantity.Decimal(math.Round(100/rate*100) / 100) }
 	if s.most > s.Rate {
-		return fmt.Sprintf("Of %s checks, the log has those of %g%% to %g%% of the users: each counts as %s to %s.",
-			Count(float64(s.Checks)), s.Rate, s.most, times(s.most), times(s.Rate))
+		return fmt.Sprintf("Of %s checks, the log has those of %s%% to %s%% of the users: each counts as %s to %s.",
+			quantity.Amount(s.Checks), quantity.Decimal(s.Rate), quantity.Decimal(s.most),
+			times(s.most), times(s.Rate))
 	}
-	return fmt.Sprintf("Of %s checks, the log has those of %g%% of the users: each counts as %s.",
-		Count(float64(s.Checks)), s.Rate, times(s.Rate))
+	return fmt.Sprintf("Of %s checks, the log has those of %s%% of the users: each counts as %s.",
+		quantity.Amount(s.Checks), quantity.Decimal(s.Rate), times(s.Rate))
 }
 
 // LogReport says how well a log could be read.
@@ -178,7 +179,8 @@ func (o Outcome) String() string {
 	}
 	parts := make([]string, len(list))
 	for i, l := range list {
-		parts[i] = fmt.Sprintf("%s (%s): %d of %d", chars.Shown(l.Rule), chars.Shown(l.Key), l.Used, l.Limit)
+		parts[i] = fmt.Sprintf("%s (%s): %s of %s", chars.Shown(l.Rule), chars.Shown(l.Key), quantity.Amount(l.Used),
+			quantity.Amount(l.Limit))
 		if !o.Allowed && l.RetryAfterMS > 0 {
 			parts[i] += ", again after " + wait(l.RetryAfterMS)
 		}
@@ -211,7 +213,7 @@ func (r *Report) NotJudged(rule string) (events int64) {
 }
 
 func (l *Left) text() string {
-	n := Count(float64(l.Events))
+	n := quantity.Amount(l.Events)
 	switch l.Reason {
 	case leftDescriptors:
 		return "events of descriptors, whose facts are not in the log: " + n
@@ -273,15 +275,6 @@ func (d *Demand) Most() int64 { return slices.Max(append(slices.Clone(d.Demand),
 // Until is the end of the last column, ms since the epoch.
 func (d *Demand) Until() int64 { return d.From + int64(len(d.Demand))*d.StepMS }
 
-// Count writes a number of requests for people.
-func Count(n float64) string {
-	text := fmt.Sprintf("%d", int64(math.Round(n)))
-	for i := len(text) - 3; i > 0; i -= 3 {
-		text = text[:i] + "," + text[i:]
-	}
-	return text
-}
-
 // String writes the report for people.
 func (r *Report) String() string {
 	var b strings.Builder
@@ -291,8 +284,8 @@ func (r *Report) String() string {
 		r.writeDoubts(&b)
 		return b.String()
 	}
-	fmt.Fprintf(&b, "%s to %s UTC: %s events, %s replayed\n", day(r.From), day(r.Until), Count(float64(r.Events)),
-		Count(float64(r.Replayed)))
+	fmt.Fprintf(&b, "%s to %s UTC: %s events, %s replayed\n", day(r.From), day(r.Until), quantity.Amount(r.Events),
+		quantity.Amount(r.Replayed))
 	if r.Cut {
 		b.WriteString("The log goes on: only its first events were replayed.\n")
 	}
@@ -303,24 +296,26 @@ func (r *Report) String() string {
 	if r.Compared == ComparedRules {
 		before = "by today's rules"
 	}
-	fmt.Fprintf(&b, "\n%s checks, denied: %s %s, %s by the proposed rules\n", Count(r.Checks),
-		Count(r.DeniedBefore), before,
-		Count(r.DeniedAfter))
-	fmt.Fprintf(&b, "newly denied: %s, newly allowed: %s\n", Count(r.NewlyDenied), Count(r.NewlyAllowed))
+	fmt.Fprintf(&b, "\n%s checks, denied: %s %s, %s by the proposed rules\n", quantity.About(r.Checks),
+		quantity.About(r.DeniedBefore), before,
+		quantity.About(r.DeniedAfter))
+	fmt.Fprintf(&b, "newly denied: %s, newly allowed: %s\n", quantity.About(r.NewlyDenied), quantity.About(r.NewlyAllowed))
 	if len(r.Rules) > 0 {
 		fmt.Fprintf(&b, "\n%-40s %14s %14s %14s %14s\n", "RULE", "DENIED BEFORE", "AFTER", "NEWLY DENIED", "NEWLY ALLOWED")
 		for _, c := range r.Rules {
-			fmt.Fprintf(&b, "%-40s %14s %14s %14s %14s\n", chars.Shown(c.Rule), Count(c.DeniedBefore), Count(c.DeniedAfter),
-				Count(c.NewlyDenied), Count(c.NewlyAllowed))
+			fmt.Fprintf(&b, "%-40s %14s %14s %14s %14s\n", chars.Shown(c.Rule), quantity.About(c.DeniedBefore),
+				quantity.About(c.DeniedAfter),
+				quantity.About(c.NewlyDenied), quantity.About(c.NewlyAllowed))
 		}
 	}
 	if len(r.Keys) > 0 {
 		fmt.Fprintf(&b, "\n%-40s %14s %14s %14s %14s\n", "KEY", "DENIED BEFORE", "AFTER", "NEWLY DENIED", "NEWLY ALLOWED")
 		for _, k := range r.Keys {
-			fmt.Fprintf(&b, "%-40s %14s %14s %14s %14s  %s\n", chars.Shown(k.Key), Count(k.DeniedBefore), Count(k.DeniedAfter),
-				Count(k.NewlyDenied), Count(k.NewlyAllowed), chars.Shown(k.Rule))
+			fmt.Fprintf(&b, "%-40s %14s %14s %14s %14s  %s\n", chars.Shown(k.Key), quantity.About(k.DeniedBefore),
+				quantity.About(k.DeniedAfter),
+				quantity.About(k.NewlyDenied), quantity.About(k.NewlyAllowed), chars.Shown(k.Rule))
 		}
-		fmt.Fprintf(&b, "keys with changes: %s", Count(float64(r.ChangedKeys)))
+		fmt.Fprintf(&b, "keys with changes: %s", quantity.Amount(int64(r.ChangedKeys)))
 		if r.MoreKeys {
 			b.WriteString(" and more")
 		}
@@ -347,11 +342,11 @@ func (r *Report) writeDoubts(b *strings.Builder) {
 	}
 	if r.Log.Late > 0 {
 		fmt.Fprintf(b, "\nEvents that came too late to be sorted, replayed at the time of the one before: %s\n",
-			Count(float64(r.Log.Late)))
+			quantity.Amount(r.Log.Late))
 	}
 	for i, p := range r.Log.Problems {
 		if i == 0 {
-			fmt.Fprintf(b, "\nProblems of the log (lines that are no events: %s)\n", Count(float64(r.Log.Corrupt)))
+			fmt.Fprintf(b, "\nProblems of the log (lines that are no events: %s)\n", quantity.Amount(r.Log.Corrupt))
 		}
 		b.WriteString("  " + p.String() + "\n")
 	}

@@ -12,6 +12,7 @@ import (
 	"sluice/api/decide"
 	"sluice/limiter"
 	"sluice/rules/match"
+	"sluice/rules/quantity"
 )
 
 // Bounds of suggestions.
@@ -329,8 +330,8 @@ func (s *Suggestions) String() string {
 	if s.Events == 0 {
 		return s.Rule + ": the log has no events in this range.\n"
 	}
-	fmt.Fprintf(&b, "%s, %s to %s UTC: %s requests of %s keys\n", s.Rule, day(s.From), day(s.Until), Count(s.Requests),
-		Count(s.Keys))
+	fmt.Fprintf(&b, "%s, %s to %s UTC: %s requests of %s keys\n", s.Rule, day(s.From), day(s.Until),
+		quantity.About(s.Requests), quantity.About(s.Keys))
 	if s.Cut {
 		b.WriteString("The log goes on: only its first events were counted.\n")
 	}
@@ -339,10 +340,10 @@ func (s *Suggestions) String() string {
 	}
 	for _, w := range s.Windows {
 		fmt.Fprintf(&b, "\nin a window of %s, with a headroom of %g\n%12s %14s %14s  %s\n",
-			time.Duration(w.WindowMS)*time.Millisecond, s.Headroom, "KEYS BELOW", "PEAK", "LIMIT", "WOULD HAVE DENIED")
+			quantity.Exactly(w.WindowMS), s.Headroom, "KEYS BELOW", "PEAK", "LIMIT", "WOULD HAVE DENIED")
 		for _, l := range w.Limits {
-			fmt.Fprintf(&b, "%10g %% %14s %14s  %.3g %% of the requests, of %s keys\n", l.Percentile, Count(float64(l.Peak)),
-				Count(float64(l.Limit)), l.Denied, Count(l.DeniedKeys))
+			fmt.Fprintf(&b, "%10g%% %14s %14s  %s of the requests, of %s keys\n", l.Percentile, quantity.Amount(l.Peak),
+				quantity.Amount(l.Limit), quantity.Percent(l.Denied), quantity.About(l.DeniedKeys))
 		}
 	}
 	r := Report{Left: s.Left, Log: s.Log}

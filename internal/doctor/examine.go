@@ -13,6 +13,7 @@ import (
 	"sluice/limiter"
 	"sluice/rules"
 	"sluice/rules/match"
+	"sluice/rules/quantity"
 	"sluice/rules/scope"
 )
 
@@ -80,7 +81,7 @@ func denies(f *Facts) *Finding {
 	}
 	return &Finding{Finding: DeniesMost, Since: since, Link: f.traffic(),
 		Numbers: map[string]int64{"requests": of.Total(), "denied": denied, "denied_percent": denied * 100 / of.Total()},
-		Text:    fmt.Sprintf("The rule denied %d of %d requests.", denied, of.Total())}
+		Text:    fmt.Sprintf("The rule denied %s of %s requests.", quantity.Amount(denied), quantity.Amount(of.Total()))}
 }
 
 // surelyDenied are the keys that were denied, the most denied first, with as many denials as are sure.
@@ -113,7 +114,8 @@ func abuse(f *Facts) *Finding {
 	return &Finding{Finding: Abuse, Since: since, Link: f.traffic(),
 		Numbers: map[string]int64{"denied": of.Denied, "keys": int64(len(keys)), "denied_of_keys": few,
 			"denied_of_keys_percent": few * 100 / of.Denied},
-		Text: fmt.Sprintf("%s made %d of %d denials.", plural(int64(len(keys)), "key"), few, of.Denied)}
+		Text: fmt.Sprintf("%s made %s of %s denials.", quantity.Plural(int64(len(keys)), "key"), quantity.Amount(few),
+			quantity.Amount(of.Denied))}
 }
 
 func strict(f *Facts) *Finding {
@@ -158,7 +160,8 @@ func (f *Facts) littleDenied() *Finding {
 		return nil
 	}
 	return &Finding{Numbers: map[string]int64{"keys": int64(len(keys)), "keys_little_above": little},
-		Text: fmt.Sprintf("At least %d keys were denied, %d of them only a little above the limit", len(keys), little)}
+		Text: fmt.Sprintf("At least %s keys were denied, %s of them only a little above the limit",
+			quantity.Amount(int64(len(keys))), quantity.Amount(little))}
 }
 
 // littleDeniedTogether begins a finding if many keys were denied, and together a little: too many keys for the counts
@@ -180,8 +183,8 @@ func (f *Facts) littleDeniedTogether(of history.Figures) *Finding {
 		return nil
 	}
 	return &Finding{Numbers: map[string]int64{"keys": keys, "denied": of.Denied, "passed_of_keys": passed},
-		Text: fmt.Sprintf("At least %d keys were denied, together at most %d %% of their requests", keys,
-			(of.Denied*100+of.Denied+passed-1)/(of.Denied+passed))}
+		Text: fmt.Sprintf("At least %s keys were denied, together at most %s of their requests", quantity.Amount(keys),
+			quantity.Percent((of.Denied*100+of.Denied+passed-1)/(of.Denied+passed)))}
 }
 
 // surelyPassed is how many requests of a period surely passed within the limit.
@@ -218,8 +221,8 @@ func burst(f *Facts) *Finding {
 	}
 	return &Finding{Finding: UselessInBursts, Since: since, Link: f.page("/edit"),
 		Numbers: map[string]int64{"passed": passed, "limit": f.Rule.Limit, "times": times, "keys": keys},
-		Text: fmt.Sprintf("%d requests of a key passed in one second, %d times limit/window. A bucket with a burst would "+
-			"spread them.", passed, times)}
+		Text: fmt.Sprintf("%s requests of a key passed in one second, %s times limit/window. A bucket with a burst would "+
+			"spread them.", quantity.Amount(passed), quantity.Amount(times))}
 }
 
 func boundary(f *Facts) *Finding {
@@ -254,8 +257,8 @@ func boundary(f *Facts) *Finding {
 	}
 	return &Finding{Finding: WindowBoundary, Since: since, Link: f.page("/edit"),
 		Numbers: map[string]int64{"passed": passed, "limit": f.Rule.Limit, "passed_percent": passed * 100 / f.Rule.Limit},
-		Text: fmt.Sprintf("%d requests of a key passed in less than a window of %d, across its boundary. A sliding window "+
-			"has none.", passed, f.Rule.Limit)}
+		Text: fmt.Sprintf("%s requests of a key passed in less than a window of %s, across its boundary. A sliding window "+
+			"has none.", quantity.Amount(passed), quantity.Amount(f.Rule.Limit))}
 }
 
 // secondsUpTo is the window from which the boundary shows in minutes.
@@ -270,8 +273,8 @@ func shadowed(f *Facts) *Finding {
 		if by.Denied > 0 {
 			return &Finding{Finding: Shadowed, Since: since, Link: f.page(""),
 				Numbers: map[string]int64{"requests": of.Total(), "denied": 0, "denied_by_stricter": by.Denied},
-				Text: fmt.Sprintf("The stricter rule %s applies to every request of this rule and denied %d. This one "+
-					"denied none of %d.", by.Rule, by.Denied, of.Total())}
+				Text: fmt.Sprintf("The stricter rule %s applies to every request of this rule and denied %s. This one "+
+					"denied none of %s.", by.Rule, quantity.Amount(by.Denied), quantity.Amount(of.Total()))}
 		}
 	}
 	return nil
@@ -289,7 +292,8 @@ func far(f *Facts) *Finding {
 	}
 	return &Finding{Finding: FarAboveUse, Since: since, Link: f.page("/edit"),
 		Numbers: map[string]int64{"requests": of.Total(), "limit": f.Rule.Limit, "use_percent": of.UsePercent()},
-		Text:    fmt.Sprintf("No key used more than %d %% of the limit in %d requests.", of.UsePercent(), of.Total())}
+		Text: fmt.Sprintf("No key used more than %s of the limit in %s requests.", quantity.Percent(of.UsePercent()),
+			quantity.Amount(of.Total()))}
 }
 
 // shownOverrides is how many overrides a text names.
@@ -334,7 +338,7 @@ func overrides(f *Facts) *Finding {
 	}
 	return &Finding{Finding: UnusedOverride, Since: since, Link: f.page("/overrides"),
 		Numbers: map[string]int64{"overrides": int64(len(unused)), "requests": of.Total()},
-		Text:    fmt.Sprintf("No request had the key of %s: %s.", plural(int64(len(unused)), "override"), shown)}
+		Text:    fmt.Sprintf("No request had the key of %s: %s.", quantity.Plural(int64(len(unused)), "override"), shown)}
 }
 
 func trial(f *Facts) *Finding {
@@ -348,7 +352,8 @@ func trial(f *Facts) *Finding {
 	}
 	return &Finding{Finding: QuietTrial, Since: since, Link: f.page("/turn?to=promote"),
 		Numbers: map[string]int64{"requests": of.Total(), "changed": 0},
-		Text:    fmt.Sprintf("The %s would have changed none of %d requests. Promote it?", what, of.Total())}
+		Text: fmt.Sprintf("The %s would have changed none of %s requests. Promote it?", what,
+			quantity.Amount(of.Total()))}
 }
 
 func condition(f *Facts) *Finding {
@@ -358,8 +363,8 @@ func condition(f *Facts) *Finding {
 	}
 	return &Finding{Finding: ConditionFailed, Since: since, Link: f.page("/edit"),
 		Numbers: map[string]int64{"requests": of.Total(), "failed": of.Failed},
-		Text: fmt.Sprintf("The condition failed for %d of %d requests, so that the rule applied to them. Explain says why.",
-			of.Failed, of.Total())}
+		Text: fmt.Sprintf("The condition failed for %s of %s requests, so that the rule applied to them. Explain says why.",
+			quantity.Amount(of.Failed), quantity.Amount(of.Total()))}
 }
 
 func field(f *Facts) *Finding {
@@ -373,12 +378,4 @@ func field(f *Facts) *Finding {
 		Text: fmt.Sprintf("The rule does not apply to requests without the field %s. To deny them, add a rule with limit 0 "+
 			"and the condition %s. If they may pass, give this rule the condition %q in fields.", *f.Rule.WeightField,
 			f.Rule.FieldGuard(), *f.Rule.WeightField)}
-}
-
-// plural is "1 key" or "2 keys".
-func plural(n int64, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return strconv.FormatInt(n, 10) + " " + noun + "s"
 }

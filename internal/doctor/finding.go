@@ -3,6 +3,8 @@ package doctor
 import (
 	"fmt"
 	"time"
+
+	"sluice/rules/quantity"
 )
 
 // The findings.
@@ -62,33 +64,33 @@ var Kinds = []Kind{
 	{MatchesNothing, "Matches nothing",
 		"the rule decided no request for a week"},
 	{DeniesMost, "Denies nearly everything",
-		fmt.Sprintf("in the last day, at least %d %% of at least %d requests were denied",
+		fmt.Sprintf("in the last day, at least %d%% of at least %d requests were denied",
 			mostDenied, enoughInADay)},
 	{TooStrict, "Too strict",
-		fmt.Sprintf("in the last day, at least %d keys were denied; %d %% of them had at most %d %% of their "+
-			"requests denied, or all of them together, if they are too many to be known one by one; and in %d %% "+
+		fmt.Sprintf("in the last day, at least %d keys were denied; %d%% of them had at most %d%% of their "+
+			"requests denied, or all of them together, if they are too many to be known one by one; and in %d%% "+
 			"of the minutes with denials, or in the minute after, more passed than was denied", manyKeys, nearlyAll,
 			littleDenied, nearlyAll)},
 	{Abuse, "Few keys make most denials",
-		fmt.Sprintf("in the last day, at most %d of at least %d keys made at least %d %% of at least %d "+
+		fmt.Sprintf("in the last day, at most %d of at least %d keys made at least %d%% of at least %d "+
 			"denials", fewKeys, manyKeys, abuseShare, enoughInADay)},
 	{UselessInBursts, "Useless in bursts",
 		fmt.Sprintf("in the worst second of the last day, a key passed at least %d times, which is at least "+
-			"%d times limit/window and at least %d %% of the limit", burstLeast, burstTimes, burstShare)},
+			"%d times limit/window and at least %d%% of the limit", burstLeast, burstTimes, burstShare)},
 	{WindowBoundary, "The boundary of the window shows",
-		fmt.Sprintf("in less than a fixed window, a key passed at least %d %% of the limit", boundaryShare)},
+		fmt.Sprintf("in less than a fixed window, a key passed at least %d%% of the limit", boundaryShare)},
 	{Shadowed, "A stricter rule decides first",
-		fmt.Sprintf("in a week, the rule denied none of at least %d requests, and a stricter rule that "+
-			"applies to all of them denied some", enoughInAWeek)},
+		fmt.Sprintf("in a week, the rule denied none of at least %s requests, and a stricter rule that "+
+			"applies to all of them denied some", quantity.Amount(enoughInAWeek))},
 	{FarAboveUse, "Far above real use",
-		fmt.Sprintf("in a week of at least %d requests, no key used more than %d %% of the limit",
-			enoughInAWeek, littleUsed)},
+		fmt.Sprintf("in a week of at least %s requests, no key used more than %d%% of the limit",
+			quantity.Amount(enoughInAWeek), littleUsed)},
 	{UnusedOverride, "An override that nobody uses",
 		"every key of seven days is known, and no request had the key of the override; or the " +
 			"rule decided no request for a week"},
 	{QuietTrial, "Quiet for a week",
-		fmt.Sprintf("in a week of at least %d requests, the shadow rule or the candidate would have changed "+
-			"none", enoughInAWeek)},
+		fmt.Sprintf("in a week of at least %s requests, the shadow rule or the candidate would have changed "+
+			"none", quantity.Amount(enoughInAWeek))},
 	{ConditionFailed, "The condition fails",
 		"in the last day, the condition of the rule failed for a request, which counts as true"},
 	{UnguardedField, "Requests without the field pass",

@@ -131,8 +131,8 @@ func (l *Live) HotKeys() int {
 		}
 	}
 	for i := range l.Nodes {
-		if !l.Nodes[i].Silent {
-			most = max(most, l.Nodes[i].HotKeys)
+		if n := &l.Nodes[i]; !n.Silent && !n.Unknown {
+			most = max(most, n.HotKeys)
 		}
 	}
 	return max(named, most)

@@ -91,6 +91,14 @@ func (s *Sketches) AddRequest(request uint64, by, value string, allowed bool, we
 	}
 }
 
+// cutKey is the part of a key that is counted.
+func cutKey(key string) string {
+	if len(key) > maxKeyBytes {
+		return strings.ToValidUTF8(key[:maxKeyBytes], "")
+	}
+	return key
+}
+
 // entry is the entry of a value.
 func (s *Sketches) entry(by, value string) *sketchEntry {
 	value = cutKey(value)

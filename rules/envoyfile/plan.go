@@ -10,6 +10,7 @@ import (
 	"sluice/limiter"
 	"sluice/rules"
 	"sluice/rules/field"
+	"sluice/rules/quantity"
 	"sluice/rules/tree"
 )
 
@@ -98,7 +99,7 @@ func (in *Import) kept(f *found, stored *rules.Rule) string {
 	if p := stored.Calendar.Period(); p != nil && !in.setsAlgorithm(stored) && !f.rule.Unlimited &&
 		f.rule.WindowMS != p.Unit.Window*p.Multiplier {
 		out = append(out, "has a calendar of every "+p.Every+", which stays, so the window of the file, "+
-			rules.WindowWords(f.rule.WindowMS)+", is not imported; remove the calendar to import it")
+			quantity.Period(f.rule.WindowMS)+", is not imported; remove the calendar to import it")
 	}
 	if out == nil {
 		return ""

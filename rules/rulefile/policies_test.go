@@ -197,7 +197,7 @@ func TestMakeFilePlan_LeavesPoolsAloneThatTheFileSaysNothingAbout(t *testing.T) 
 		p.Pools.Update[0].New.Version != 3 {
 		t.Fatalf("got %+v", p.Pools)
 	}
-	want := "+ pool fresh: 5 per second, normal 80 %, low 50 %\n~ pool shop\n    limit: 5 -> 9\n- pool old\n1 to " +
+	want := "+ pool fresh: 5 per second, normal 80%, low 50%\n~ pool shop\n    limit: 5 -> 9\n- pool old\n1 to " +
 		"create, 1 to update, 1 to delete, 0 unchanged\n"
 	if got := p.String(); got != want {
 		t.Errorf("got %q", got)

@@ -4,6 +4,5 @@
 // gives "100 per minute per user", Match gives "POST /v1/charges", and Summary gives "Each user may send 100 POST
 // requests per minute to /v1/charges; the rest are denied. If Redis is unreachable, all of these requests pass."
 //
-// The functions for single numbers and windows (rules.CountWords, rules.WindowWords) are in package rules, because
-// its plans use them too.
+// Single numbers, windows and shares are written by package quantity.
 package words

@@ -3,12 +3,12 @@ package words
 import (
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"sluice/rules"
 	"sluice/rules/match"
+	"sluice/rules/quantity"
 	"sluice/rules/scope"
 )
 
@@ -50,7 +50,7 @@ func Shed(r *rules.Rule, p *match.CompiledPool) string {
 		priority = new(rules.PriorityNormal)
 	}
 	return "The pool " + p.Pool.Name + " sheds: these requests, of " + *priority + " priority, pass only while at most " +
-		strconv.FormatInt(p.SharePercent(*priority), 10) + "% of it are in use. Others get status 503."
+		quantity.Percent(p.SharePercent(*priority)) + " of it are in use. Others get status 503."
 }
 
 // Limit describes a rule's limit in a few words: "100 per minute per user".
@@ -144,15 +144,6 @@ func list(parts []string) string {
 		return strings.Join(parts, "")
 	}
 	return strings.Join(parts[:len(parts)-1], ", ") + " and " + parts[len(parts)-1]
-}
-
-// Duration is rules.WindowWords that always has a number: "1 minute".
-func Duration(ms int64) string {
-	w := rules.WindowWords(ms)
-	if !strings.Contains(w, " ") {
-		return "1 " + w
-	}
-	return w
 }
 
 // allowance says who may send how many of which requests.
@@ -289,16 +280,17 @@ func excess(r *rules.Rule) string {
 	more, rest := "", "the rest "
 	switch {
 	case r.Throttle == rules.ThrottleSoft && r.SoftPercent != nil:
-		more = "up to " + rules.CountWords(*r.SoftPercent) + "% more pass, marked as over the limit, and "
+		more = "up to " + quantity.Percent(*r.SoftPercent) + " more pass, marked as over the limit, and "
 	case r.Throttle == rules.ThrottleElastic && r.ElasticPercent != nil && r.Pool != nil:
-		more = "up to " + rules.CountWords(*r.ElasticPercent) + "% more pass while the pool " + *r.Pool + " has room, and "
+		more = "up to " + quantity.Percent(*r.ElasticPercent) + " more pass while the pool " + *r.Pool +
+			" has room, and "
 	}
 	switch {
 	case r.Mode == rules.ModeShadow:
 		rest += "would be denied, but the rule is in shadow mode: it counts and denies nothing"
 	case r.OverLimit == rules.OverLimitDefer && r.Defer != nil:
-		rest += "wait in a queue of up to " + rules.CountWords(r.Defer.MaxItems) + " requests" +
-			" for up to " + Duration(r.Defer.MaxAgeMS)
+		rest += "wait in a queue of up to " + quantity.Amount(r.Defer.MaxItems) + " requests" +
+			" for up to " + quantity.Exactly(r.Defer.MaxAgeMS)
 	case r.OverLimit == rules.OverLimitDefer:
 		rest += "wait in a queue"
 	default:
@@ -311,28 +303,28 @@ func excess(r *rules.Rule) string {
 func details(r *rules.Rule) []string {
 	var s []string
 	if r.Traits().Slots {
-		s = append(s, "A request that is not released stops counting after "+Duration(r.WindowMS)+".")
+		s = append(s, "A request that is not released stops counting after "+quantity.Exactly(r.WindowMS)+".")
 	}
 	denies := r.Mode != rules.ModeShadow && r.OverLimit != rules.OverLimitDefer
 	if denies && r.RetryJitterMS != nil && *r.RetryJitterMS > 0 {
-		s = append(s, "Denied clients are told to wait up to "+Duration(*r.RetryJitterMS)+" longer, at random.")
+		s = append(s, "Denied clients are told to wait up to "+quantity.Exactly(*r.RetryJitterMS)+" longer, at random.")
 	}
 	if d := r.Delay; d != nil && d.After != nil && r.Mode != rules.ModeShadow {
-		s = append(s, "Above "+r.AmountWords(*d.After)+" used, each request is told to wait "+Duration(d.StepMS)+
-			" for every unit more, up to "+Duration(d.MostMS)+".")
+		s = append(s, "Above "+r.AmountWords(*d.After)+" used, each request is told to wait "+quantity.Exactly(d.StepMS)+
+			" for every unit more, up to "+quantity.Exactly(d.MostMS)+".")
 	}
 	if denies && r.TarpitMS != nil && *r.TarpitMS > 0 {
-		s = append(s, "Denials are held back for "+Duration(*r.TarpitMS)+".")
+		s = append(s, "Denials are held back for "+quantity.Exactly(*r.TarpitMS)+".")
 	}
 	if d := r.Denial; d != nil && denies {
 		wait := "."
 		if d.Retry == rules.RetryNever {
 			wait = " and no Retry-After."
 		}
-		s = append(s, "Denied clients receive the status "+strconv.FormatInt(d.Status, 10)+wait)
+		s = append(s, "Denied clients receive the status "+quantity.Digits(d.Status)+wait)
 	}
 	if r.KeepPeriods != nil {
-		kept := "What each key has spent is kept for " + rules.CountWords(*r.KeepPeriods) + " periods."
+		kept := "What each key has spent is kept for " + quantity.Amount(*r.KeepPeriods) + " periods."
 		s = append(s, strings.Replace(kept, " 1 periods.", " 1 period.", 1))
 	}
 	if r.Hidden {
@@ -351,7 +343,7 @@ func details(r *rules.Rule) []string {
 		s = append(s, "The field "+*r.LimitField+" of its first request sets a lower limit for a key.")
 	}
 	if w := r.Warn; w != nil {
-		s = append(s, "From "+strconv.FormatInt(w.Percent, 10)+"% of the limit on, answers advise "+
+		s = append(s, "From "+quantity.Percent(w.Percent)+" of the limit on, answers advise "+
 			list(slices.Sorted(maps.Keys(w.Set)))+".")
 	}
 	if b := r.Ban; b != nil && denies {
@@ -395,22 +387,22 @@ func span(r *rules.Rule) string {
 func percentages(numbers []int64) string {
 	var texts []string
 	for _, n := range slices.Sorted(slices.Values(numbers)) {
-		texts = append(texts, strconv.FormatInt(n, 10)+"%")
+		texts = append(texts, quantity.Percent(n))
 	}
 	return strings.Join(texts, " or ")
 }
 
 // ban are sentences about keys that are denied too often.
 func ban(b *rules.Ban) []string {
-	times := rules.CountWords(b.After) + " times"
+	times := quantity.Amount(b.After) + " times"
 	if b.After == 1 {
 		times = "once"
 	}
-	s := []string{"A key that is denied " + times + " within " + Duration(b.WithinMS) + " is banned for " +
-		Duration(b.ForMS) + "."}
+	s := []string{"A key that is denied " + times + " within " + quantity.Exactly(b.WithinMS) + " is banned for " +
+		quantity.Exactly(b.ForMS) + "."}
 	if b.Grow > 1 && b.MostMS > b.ForMS {
-		s = append(s, "A ban that begins within "+Duration(b.MostMS)+" after the last one is "+rules.CountWords(b.Grow)+
-			" times as long, up to "+Duration(b.MostMS)+".")
+		s = append(s, "A ban that begins within "+quantity.Exactly(b.MostMS)+" after the last one is "+
+			quantity.Amount(b.Grow)+" times as long, up to "+quantity.Exactly(b.MostMS)+".")
 	}
 	return s
 }
@@ -476,7 +468,7 @@ func window(r *rules.Rule, w *rules.ScheduleWindow) string {
 	s := days + " from " + w.From + " to " + w.To
 	switch {
 	case w.Percent != nil:
-		s += ", " + rules.CountWords(*w.Percent) + "% of the limit"
+		s += ", " + quantity.Percent(*w.Percent) + " of the limit"
 	case w.Limit != nil:
 		s += ", a limit of " + r.AmountWords(*w.Limit)
 	}
@@ -494,7 +486,7 @@ func candidate(r *rules.Rule) []string {
 	}
 	per := r.PeriodWords()
 	if c.WindowMS != nil {
-		per = rules.WindowWords(*c.WindowMS)
+		per = quantity.Period(*c.WindowMS)
 	}
 	s := "A candidate limit of " + r.AmountWords(*c.Limit) + " per " + per
 	if c.Algorithm != "" && c.Algorithm != r.Algorithm {

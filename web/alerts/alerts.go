@@ -153,7 +153,7 @@ func (p *Pages) Feed(v *kit.Visit) kit.Feed {
 func (m *Alerts) stream() string { return m.Query.At("/console/events").With("of", "alerts") }
 
 // older is the address of the next page.
-func (m *Alerts) older() string { return m.Query.With("before", strconv.FormatInt(m.Older, 10)) }
+func (m *Alerts) older() string { return m.Query.With("before", view.Digits(m.Older)) }
 
 // kindChoices are the choices of the filter by kind.
 func (m *Alerts) kindChoices() []view.Choice {

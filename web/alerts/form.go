@@ -11,6 +11,7 @@ import (
 	"sluice/rules/field"
 	"sluice/web/bind"
 	"sluice/web/kit"
+	"sluice/web/view"
 )
 
 // labels are the inputs of the form by the names of the webhook's fields.
@@ -35,9 +36,9 @@ func values(w *alerts.Webhook) url.Values {
 	form := url.Values{
 		"name": {w.Name}, "description": {w.Description}, "url": {w.URL}, "format": {w.Format},
 		"kinds": slices.Clone(w.Kinds), "rules": {strings.Join(w.Rules, "\n")},
-		"denied_percent":    {strconv.FormatInt(w.DeniedPercent, 10)},
-		"denied_per_second": {strconv.FormatInt(w.DeniedPerSecond, 10)},
-		"version":           {strconv.FormatInt(w.Version, 10)},
+		"denied_percent":    {view.Digits(w.DeniedPercent)},
+		"denied_per_second": {view.Digits(w.DeniedPerSecond)},
+		"version":           {view.Digits(w.Version)},
 	}
 	if w.IsActive {
 		form.Set("is_active", "on")

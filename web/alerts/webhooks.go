@@ -99,7 +99,7 @@ func (p *Pages) test(v *kit.Visit) error {
 	case err != nil:
 		return err
 	}
-	return v.SeeOther(webhookPath(v.Param("name")) + "?test=" + strconv.FormatInt(d.ID, 10))
+	return v.SeeOther(webhookPath(v.Param("name")) + "?test=" + view.Digits(d.ID))
 }
 
 // rotate gives a webhook a new secret and shows it once.

@@ -134,9 +134,9 @@ func TestWebhooks_ATestSaysWhatBecameOfIt(t *testing.T) {
 	}{
 		{alerts.Attempt{Took: 34 * time.Millisecond, Status: 204}, "Test delivered: the receiver answered 204 after 34 ms."},
 		{alerts.Attempt{Took: time.Second, Status: 500, Error: "answered 500"},
-			"Test failed after 1,000 ms: the receiver answered 500."},
+			"Test failed after 1 s: the receiver answered 500."},
 		{alerts.Attempt{Took: 5 * time.Second, Error: "no answer within 5 s"},
-			"Test failed after 5,000 ms: no answer within 5 s."},
+			"Test failed after 5 s: no answer within 5 s."},
 	} {
 		w.Webhooks.Answer = c.answer
 		page := b.Post(hooks+"/chat/test", url.Values{})

@@ -55,7 +55,7 @@ func titles(kinds []string) string {
 func thresholdWords(w *alerts.Webhook) string {
 	var parts []string
 	if w.DeniedPercent > 0 {
-		parts = append(parts, view.Count(w.DeniedPercent)+"% of a rule's requests")
+		parts = append(parts, view.PercentOf(w.DeniedPercent)+" of a rule's requests")
 	}
 	if w.DeniedPerSecond > 0 {
 		parts = append(parts, view.Count(w.DeniedPerSecond)+" denials per second")
@@ -93,10 +93,10 @@ func stateWords(d *alerts.Delivery) string {
 
 // outcome says what became of a test: "the receiver answered 200 after 34 ms".
 func outcome(d *alerts.Delivery) string {
-	took := fmt.Sprintf("after %s ms", view.Count(d.Took.Milliseconds()))
+	took := "after " + view.Length(d.Took)
 	switch {
 	case d.State == alerts.DeliveryDelivered:
-		return fmt.Sprintf("Test delivered: the receiver answered %d %s.", d.Status, took)
+		return fmt.Sprintf("Test delivered: the receiver answered %s %s.", view.Digits(d.Status), took)
 	case d.Status != 0:
 		return fmt.Sprintf("Test failed %s: the receiver %s.", took, d.Error)
 	}

@@ -3,11 +3,11 @@ package bind
 import (
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"sluice/rules/field"
+	"sluice/web/view"
 )
 
 // Put writes the fields of an object, except composite ones.
@@ -35,7 +35,7 @@ func Put[T any](form url.Values, under string, fields []field.Field[T], t *T) {
 			if f.Millis {
 				PutMillis(form, name, &v)
 			} else {
-				form.Set(name, strconv.FormatInt(v, 10))
+				form.Set(name, view.Digits(v))
 			}
 		case bool:
 			if v {
@@ -49,7 +49,7 @@ func Put[T any](form url.Values, under string, fields []field.Field[T], t *T) {
 func listOf(numbers []int64) string {
 	texts := make([]string, len(numbers))
 	for i, n := range numbers {
-		texts[i] = strconv.FormatInt(n, 10)
+		texts[i] = view.Digits(n)
 	}
 	return strings.Join(texts, ", ")
 }
@@ -68,7 +68,7 @@ func PutMillis(f url.Values, name string, ms *int64) {
 	}
 	for _, u := range timeUnits {
 		if *ms%u.ms == 0 && (*ms != 0 || u.ms == 1) {
-			f.Set(name, strconv.FormatInt(*ms/u.ms, 10))
+			f.Set(name, view.Digits(*ms/u.ms))
 			f.Set(name+UnitSuffix, u.name)
 			return
 		}

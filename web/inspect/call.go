@@ -146,7 +146,7 @@ func callOf(form url.Values) (*AskedCall, []field.Problem) {
 	}
 	call := &AskedCall{Domain: chars.Unescape(strings.TrimSpace(form.Get("domain"))), Addend: 1}
 	if n := len(call.Domain); n < 1 || n > entries.MaxDomain {
-		wrong("domain", "must have 1 to %d bytes", entries.MaxDomain)
+		wrong("domain", "must have 1 to %s bytes", view.Count(entries.MaxDomain))
 	}
 	if text := strings.TrimSpace(form.Get("addend")); text != "" {
 		n, err := strconv.ParseInt(text, 10, 64)
@@ -174,7 +174,7 @@ func descriptorsOf(text string) (list [][]entries.Entry, problem string) {
 		}
 		key, value, ok := strings.Cut(line, "=")
 		if key = chars.Unescape(strings.TrimSpace(key)); key == "" || !ok {
-			return nil, fmt.Sprintf("line %d: must have the form key=value, or key= for an empty value", number)
+			return nil, "line " + view.Digits(number) + ": must have the form key=value, or key= for an empty value"
 		}
 		if begin {
 			list, begin = append(list, nil), false
@@ -182,7 +182,8 @@ func descriptorsOf(text string) (list [][]entries.Entry, problem string) {
 		last := &list[len(list)-1]
 		*last = append(*last, entries.Entry{Key: key, Value: chars.Unescape(strings.TrimSpace(value))})
 		if len(*last) > rules.MaxEntries || len(list) > maxDescriptors {
-			return nil, fmt.Sprintf("must have at most %d descriptors of %d entries", maxDescriptors, rules.MaxEntries)
+			return nil, "must have at most " + view.Count(maxDescriptors) + " descriptors of " +
+				view.Count(rules.MaxEntries) + " entries"
 		}
 	}
 	if len(list) == 0 {

@@ -112,28 +112,10 @@ func depthKind(q *DeferredQueue) string {
 	return "info"
 }
 
-// span writes a duration in one unit: "95 seconds", "3 hours".
-func span(d time.Duration) string {
-	unit := time.Second
-	switch {
-	case d >= 72*time.Hour:
-		unit = 24 * time.Hour
-	case d >= 3*time.Hour:
-		unit = time.Hour
-	case d >= 3*time.Minute:
-		unit = time.Minute
-	}
-	words := view.Window(d.Round(unit).Milliseconds())
-	if words != "" && (words[0] < '0' || words[0] > '9') {
-		words = "1 " + words
-	}
-	return words
-}
-
 // queueName names a queue.
 func queueName(q *DeferredQueue) string {
 	if q.Rule == "" {
-		return "rule " + strconv.FormatInt(q.RuleID, 10)
+		return "rule " + view.Digits(q.RuleID)
 	}
 	return q.Rule
 }

@@ -20,7 +20,7 @@ func TestDeferred_ShowsQueuesAndDropsWhatWasShown(t *testing.T) {
 	}
 	w.Deferrals.List = webtest.SampleDeferrals()
 	page := b.Get("/console/deferred")
-	if page.Code != http.StatusOK || !page.Has(`href="/console/rules/6"`, "of 10,000", "95 seconds", "of 1 day",
+	if page.Code != http.StatusOK || !page.Has(`href="/console/rules/6"`, "of 10,000", "1 min 35 s", "of 1 day",
 		`<span class="badge warn">3</span>`,
 		"no longer defers", "newsletters", "rule 78", "Drop 412 requests?") {
 		t.Errorf("%d %s", page.Code, page.Body)

@@ -5,8 +5,8 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
+	"time"
 
 	"github.com/a-h/templ"
 
@@ -151,7 +151,7 @@ func tooLong(form url.Values) (errs []field.Problem) {
 func fromSample(d *history.Request) (url.Values, []string) {
 	form := url.Values{
 		"method": {d.Method}, "route": {d.Route}, "host": {d.Host}, "ip": {d.IP}, "user": {d.User}, "tier": {d.Tier},
-		"weight":     {strconv.FormatInt(d.Weight, 10)},
+		"weight":     {view.Digits(d.Weight)},
 		"attributes": {lines(d.Attributes, escapeValue)},
 	}
 	notes := []string{"API keys and fields are not stored. Re-enter them if a rule uses them."}
@@ -166,21 +166,15 @@ func fromSample(d *history.Request) (url.Values, []string) {
 	return form, notes
 }
 
-// Wait writes a wait given in ms: "12 s", "never".
+// Wait writes a wait given in ms: "1 min 46 s", "never".
 func Wait(ms int64) string {
 	switch {
 	case ms == limiter.Never:
 		return "never"
 	case ms <= 0:
 		return "now"
-	case ms < 1000:
-		return view.Count(ms) + " ms"
-	case ms < 120_000:
-		return view.Tenths(float64((ms+99)/100)/10) + " s"
-	case ms < 7_200_000:
-		return view.Count((ms+59_999)/60_000) + " min"
 	}
-	return view.Count((ms+3_599_999)/3_600_000) + " h"
+	return view.LengthUp(time.Duration(ms) * time.Millisecond)
 }
 
 // Explanation is what the rules in force do with a request. Nothing is charged.
@@ -308,12 +302,14 @@ func (b *BucketFigures) countLeft(n int64) string {
 	return view.Count(n)
 }
 
-// leftWords is what remains, as in "3 of 100".
+// leftWords is what remains, as in "3 of 100". A limit of 0 leaves nothing to count.
 func (b *BucketFigures) leftWords() string {
-	if b.NoLimit {
+	switch {
+	case b.NoLimit:
 		return b.limitWords()
-	}
-	if b.Burst == nil {
+	case b.most() == 0:
+		return "blocked, limit 0"
+	case b.Burst == nil:
 		return view.Count(b.Before) + " of " + view.Count(b.Limit)
 	}
 	return view.Count(b.Before) + " (limit " + b.limitWords() + ")"
@@ -437,7 +433,7 @@ func (d *explained) link() string {
 	if d.Allowed {
 		path = kit.PathRequests
 	}
-	return view.NewQuery(path, nil).With("before", strconv.FormatInt(d.At+1, 10)) + "#request-" + url.PathEscape(d.ID)
+	return view.NewQuery(path, nil).With("before", view.Digits(d.At+1)) + "#request-" + url.PathEscape(d.ID)
 }
 
 // decidedWords says in a few words why an answer is degraded.

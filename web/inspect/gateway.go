@@ -4,7 +4,6 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 
 	"sluice/rules/facts"
@@ -82,9 +81,9 @@ func fromFacts(read *facts.Facts) url.Values {
 	form := url.Values{
 		"method": {d.Method}, "route": {d.Route}, "host": {d.Host}, "user": {d.User}, "api_key": {d.APIKey},
 		"tier":       {d.Tier},
-		"weight":     {strconv.FormatInt(read.Weight, 10)},
+		"weight":     {view.Digits(read.Weight)},
 		"attributes": {lines(d.Attributes, escapeValue)},
-		"fields":     {lines(d.Fields, func(v int64) string { return strconv.FormatInt(v, 10) })},
+		"fields":     {lines(d.Fields, func(v int64) string { return view.Digits(v) })},
 	}
 	if d.IP.IsValid() {
 		form.Set("ip", d.IP.String())

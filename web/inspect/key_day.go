@@ -7,7 +7,6 @@ import (
 	"math"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -212,7 +211,7 @@ func (d *KeyDay) words() string {
 }
 
 // layerClass is the color of a layer.
-func layerClass(i int) string { return "layer-" + strconv.Itoa(i+1) }
+func layerClass(i int) string { return "layer-" + view.Digits(i+1) }
 
 // most is the largest number of units that can be in use within the limit, 0 for a blocked key.
 func (b *BucketFigures) most() int64 {
@@ -232,14 +231,14 @@ func (b *BucketFigures) usedPercent() int64 {
 }
 
 // usedWidth is the width of the used part of a bar of 100.
-func (b *BucketFigures) usedWidth() string { return strconv.FormatInt(min(100, b.usedPercent()), 10) }
+func (b *BucketFigures) usedWidth() string { return view.Digits(min(100, b.usedPercent())) }
 
 // usedWords is usedPercent for people, "" if there is nothing to use.
 func (b *BucketFigures) usedWords() string {
 	if b.NoLimit || b.most() <= 0 {
 		return ""
 	}
-	return strconv.FormatInt(b.usedPercent(), 10) + "%"
+	return view.Percent(b.Used, b.most())
 }
 
 // barWords describe the bar of what is in use.

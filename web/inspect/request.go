@@ -16,6 +16,7 @@ import (
 	"sluice/rules/host"
 	"sluice/rules/match"
 	"sluice/rules/redact"
+	"sluice/web/view"
 )
 
 // pastedRequest is the JSON form of a request, as POST /ratelimit/check takes it.
@@ -86,10 +87,10 @@ func fromJSON(text string) (url.Values, error) {
 		"method": {in.Method}, "route": {in.Route}, "host": {in.Host}, "ip": {in.IP}, "user": {in.User},
 		"api_key": {in.APIKey}, "tier": {in.Tier},
 		"attributes": {lines(in.Attributes, escapeValue)},
-		"fields":     {lines(in.Fields, func(v int64) string { return strconv.FormatInt(v, 10) })},
+		"fields":     {lines(in.Fields, func(v int64) string { return view.Digits(v) })},
 	}
 	if in.Weight != nil {
-		form.Set("weight", strconv.FormatInt(*in.Weight, 10))
+		form.Set("weight", view.Digits(*in.Weight))
 	}
 	return form, nil
 }

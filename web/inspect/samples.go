@@ -80,7 +80,7 @@ func (p *Pages) samplesOf(v *kit.Visit, all bool) (Samples, error) {
 		m.Since = own.Since
 	}
 	if len(found) > samplesPerPage {
-		m.Older = m.Query.With("before", strconv.FormatInt(found[samplesPerPage].At+1, 10))
+		m.Older = m.Query.With("before", view.Digits(found[samplesPerPage].At+1))
 	}
 	return m, err
 }
@@ -248,7 +248,7 @@ func fromWords(d *history.Request) string {
 	return chars.Shown(strings.Join(parts, ", "))
 }
 
-func statusWords(status int) string { return strconv.Itoa(status) }
+func statusWords(status int) string { return view.Digits(status) }
 
 // waitWords is Wait as part of a sentence: "in 12 s", "never".
 func waitWords(ms int64) string {

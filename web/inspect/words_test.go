@@ -37,6 +37,15 @@ func TestBadges_SayThatARegionIsTheReason(t *testing.T) {
 	}
 }
 
+func TestWait_HasTwoUnitsAndIsNeverTooShort(t *testing.T) {
+	for ms, want := range map[int64]string{0: "now", limiter.Never: "never", 340: "340 ms", 105_400: "1 min 46 s",
+		7_200_001: "2 h 1 min"} {
+		if got := Wait(ms); got != want {
+			t.Errorf("Wait(%d) = %q, want %q", ms, got, want)
+		}
+	}
+}
+
 // A home region that is lost is not said to be a fault of this region's counter store.
 func TestFigures_SayThatTheHomeRegionDidNotDecide(t *testing.T) {
 	for want, b := range map[string]*BucketFigures{

@@ -3,9 +3,7 @@ package kit
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/netip"
-	"strconv"
 	"time"
 
 	"sluice/internal/access"
@@ -52,7 +50,7 @@ func guardKey(what string, values ...string) limiter.Key {
 // signInLimits are the limits on the attempt of a visitor to sign in to an account, which is zero if none has the name.
 func (v *Visit) signInLimits(name string, u *access.User) []limiter.Ask {
 	if nonce := v.knownBrowser(u); nonce != "" {
-		return []limiter.Ask{{Key: guardKey("known", strconv.FormatInt(u.ID, 10), nonce), Limit: guardKnown, Weight: 1}}
+		return []limiter.Ask{{Key: guardKey("known", view.Digits(u.ID), nonce), Limit: guardKnown, Weight: 1}}
 	}
 	address := v.kit.addressOf(v.RealIP())
 	return appendNetwork([]limiter.Ask{
@@ -122,15 +120,7 @@ func (k *Kit) take(ctx context.Context, store limiter.Store, op limiter.Op, asks
 type tooMany struct{ wait time.Duration }
 
 func (e *tooMany) Error() string {
-	return fmt.Sprintf("Too many attempts. Try again in %s.", waitWords(e.wait))
-}
-
-// waitWords is a wait for people, rounded up: "45 seconds", "5 minutes".
-func waitWords(wait time.Duration) string {
-	if wait < 2*time.Minute {
-		return view.Plural(int64((wait+time.Second-1)/time.Second), "second")
-	}
-	return view.Plural(int64((wait+time.Minute-1)/time.Minute), "minute")
+	return "Too many attempts. Try again in " + view.LengthUp(e.wait) + "."
 }
 
 // printable is a typed name for the log. People sometimes type their password into the name field, so anything that

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"sluice/internal/access"
+	"sluice/web/view"
 )
 
 // knownLife is how long a browser is known to an account after it signed in.
@@ -24,14 +25,14 @@ const knownPrefix = "sluice_known_"
 // cookies of the account.
 func knownMAC(u *access.User, expires, nonce string) string {
 	h := hmac.New(sha256.New, []byte(u.PasswordHash))
-	h.Write([]byte("sluice known browser:" + strconv.FormatInt(u.ID, 10) + ":" + expires + ":" + nonce))
+	h.Write([]byte("sluice known browser:" + view.Digits(u.ID) + ":" + expires + ":" + nonce))
 	return base64.RawURLEncoding.EncodeToString(h.Sum(nil))
 }
 
 // knownCookie is the cookie of an account without its value. Its attributes are those of the session's cookie, except
 // that no other site can make a browser send it.
 func (k *Kit) knownCookie(u *access.User) http.Cookie {
-	name := knownPrefix + strconv.FormatInt(u.ID, 10)
+	name := knownPrefix + view.Digits(u.ID)
 	if k.sessions.Cookie.Secure {
 		name = "__Host-" + name
 	}
@@ -48,7 +49,7 @@ func (v *Visit) remember(u *access.User) {
 	var raw [16]byte
 	_, _ = rand.Read(raw[:]) // crypto/rand.Read never returns an error
 	nonce := base64.RawURLEncoding.EncodeToString(raw[:])
-	expires := strconv.FormatInt(v.kit.Now().Add(knownLife).Unix(), 10)
+	expires := view.Digits(v.kit.Now().Add(knownLife).Unix())
 	c := v.kit.knownCookie(u)
 	c.Value, c.MaxAge = expires+"."+nonce+"."+knownMAC(u, expires, nonce), int(knownLife/time.Second)
 	v.SetCookie(&c)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 
 	"github.com/a-h/templ"
@@ -150,7 +149,7 @@ func (o *Objects[T]) conflict(v *Visit, form url.Values, m ObjectForm, theirs, o
 		v.Flash("Someone else has saved the same changes to %s %s.", o.Kind.Noun, m.Name)
 		return v.SeeOther(o.Saved(m.Name))
 	}
-	form.Set("version", strconv.FormatInt(o.Kind.Version(theirs), 10))
+	form.Set("version", view.Digits(o.Kind.Version(theirs)))
 	m.Form = view.NewForm(form, nil)
 	return o.show(v, http.StatusConflict, m)
 }

@@ -5,13 +5,13 @@ import (
 	"errors"
 	"math"
 	"net/http"
-	"strconv"
 	"time"
 
 	"sluice/internal/access"
 	"sluice/limiter"
 	"sluice/rules"
 	"sluice/rules/field"
+	"sluice/web/view"
 )
 
 // Hash sets the password hash of an account that is not stored yet. If too many passwords are being hashed, it returns
@@ -127,5 +127,5 @@ func (v *Visit) RetryAfter(err error) {
 	default:
 		return
 	}
-	v.Response().Header().Set("Retry-After", strconv.FormatInt(int64(math.Ceil(float64(wait)/float64(time.Second))), 10))
+	v.Response().Header().Set("Retry-After", view.Digits(int64(math.Ceil(float64(wait)/float64(time.Second)))))
 }

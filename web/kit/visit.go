@@ -6,7 +6,6 @@ import (
 	"context"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -78,7 +77,7 @@ func (v *Visit) Page(status int, page templ.Component) error {
 		body = packed.Bytes()
 		h.Set("Content-Encoding", "gzip")
 	}
-	h.Set("Content-Length", strconv.Itoa(len(body)))
+	h.Set("Content-Length", view.Digits(len(body)))
 	v.Response().WriteHeader(status)
 	if v.Request().Method != http.MethodHead {
 		_, _ = v.Response().Write(body) // the client may be gone

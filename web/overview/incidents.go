@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -272,19 +271,5 @@ func lasted(i *incident.Incident, now time.Time) string {
 	case end.IsZero():
 		end = now
 	}
-	return lengthWords(end.Sub(i.Begin))
-}
-
-// lengthWords is a length of time: "0.4 s", "48 s", "1 min 35 s", "2 h 5 min".
-func lengthWords(d time.Duration) string {
-	d = max(d, 0)
-	switch {
-	case d < 10*time.Second:
-		return strconv.FormatFloat(d.Round(100*time.Millisecond).Seconds(), 'f', -1, 64) + " s"
-	case d < time.Minute:
-		return view.Count(int64(d/time.Second)) + " s"
-	case d < time.Hour:
-		return view.Count(int64(d/time.Minute)) + " min " + view.Count(int64(d%time.Minute/time.Second)) + " s"
-	}
-	return view.Count(int64(d/time.Hour)) + " h " + view.Count(int64(d%time.Hour/time.Minute)) + " min"
+	return view.Length(end.Sub(i.Begin))
 }

@@ -68,7 +68,7 @@ func cutAdvice(s *region.Status) string {
 func (m *RegionPage) stateWords(s *region.Status) (kind, words string) {
 	switch {
 	case s.CutOff:
-		return "bad", "cut off for " + waitWords(s.CutFor)
+		return "bad", "cut off for " + view.Length(s.CutFor)
 	case m.Failing:
 		return "warn", "not known"
 	case s.Failure != "":
@@ -88,7 +88,7 @@ func lagWords(s *region.Status) (now, p99 string) {
 	case s.Lags == 0:
 		return "not measured", ""
 	}
-	return waitWords(s.LagNow), "99% within " + waitWords(s.LagP99)
+	return view.Length(s.LagNow), "99% within " + view.Length(s.LagP99)
 }
 
 // clockWords say how far a clock is ahead or behind.
@@ -97,24 +97,11 @@ func clockWords(s *region.Status) string {
 	case !s.SkewKnown:
 		return "not known"
 	case s.Skew >= time.Millisecond:
-		return waitWords(s.Skew) + " ahead"
+		return view.Length(s.Skew) + " ahead"
 	case s.Skew <= -time.Millisecond:
-		return waitWords(-s.Skew) + " behind"
+		return view.Length(-s.Skew) + " behind"
 	}
 	return "the same"
-}
-
-// waitWords are a duration: "216 ms", "2.6 s", "5 min".
-func waitWords(d time.Duration) string {
-	switch {
-	case d < time.Second:
-		return view.Count(max(1, d.Milliseconds())) + " ms"
-	case d < 10*time.Second:
-		return view.Tenths(d.Seconds()) + " s"
-	case d < 2*time.Minute:
-		return view.Count(int64(d/time.Second)) + " s"
-	}
-	return view.Count(int64(d/time.Minute)) + " min"
 }
 
 // versionWords say how the version of the rules there differs from the one here.

@@ -41,7 +41,7 @@ func TestStateWords_NothingIsKnownWithoutRedis(t *testing.T) {
 		want    string
 	}{
 		{&connected, false, "connected"}, {&connected, true, "not known"}, {&refusing, false, "does not take messages"},
-		{&refusing, true, "not known"}, {&away, false, "cut off for 60 s"}, {&away, true, "cut off for 60 s"},
+		{&refusing, true, "not known"}, {&away, false, "cut off for 1 min"}, {&away, true, "cut off for 1 min"},
 	} {
 		m := RegionPage{Overview: region.Overview{Failing: of.failing}}
 		if _, got := m.stateWords(of.s); got != of.want {

@@ -5,7 +5,6 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"maps"
 	"net/http"
@@ -108,9 +107,9 @@ func subjectLink(e *audit.Entry) string {
 	case e.SubjectID == 0: // several rows at once, changed in the database by hand
 		return ""
 	case e.SubjectKind == "user":
-		return fmt.Sprintf("/console/people/%d", e.SubjectID)
+		return personPath(e.SubjectID)
 	case e.SubjectKind == "rule" && e.Action != "delete":
-		return fmt.Sprintf("/console/rules/%d", e.SubjectID)
+		return view.RulePath(e.SubjectID)
 	case e.SubjectKind == "profile" && e.Action != "delete":
 		return kit.PathProfiles + "/" + url.PathEscape(e.SubjectName)
 	case e.SubjectKind == "webhook" && e.Action != "delete":
@@ -140,7 +139,11 @@ func detailsOf(e *audit.Entry) []detail {
 		}
 		value := d[name]
 		if list, ok := value.([]any); ok {
-			value = strings.Trim(fmt.Sprint(list), "[]")
+			parts := make([]string, len(list))
+			for i := range list {
+				parts[i] = view.DiffText(list[i])
+			}
+			value = strings.Join(parts, ", ")
 		}
 		out = append(out, detail{strings.ReplaceAll(name, "_", " "), value})
 	}
@@ -236,9 +239,9 @@ func writeCSV(w io.Writer, list []audit.Entry, first bool) error {
 	for i := range list {
 		e := &list[i]
 		err := c.Write([]string{
-			strconv.FormatInt(e.ID, 10), e.At.UTC().Format(time.RFC3339Nano), chars.Cell(e.Actor.Kind),
+			view.Digits(e.ID), e.At.UTC().Format(time.RFC3339Nano), chars.Cell(e.Actor.Kind),
 			chars.Cell(e.Actor.Name), chars.Cell(e.Action),
-			chars.Cell(e.SubjectKind), strconv.FormatInt(e.SubjectID, 10), chars.Cell(e.SubjectName),
+			chars.Cell(e.SubjectKind), view.Digits(e.SubjectID), chars.Cell(e.SubjectName),
 			chars.Cell(string(e.Details)),
 		})
 		if err != nil {

@@ -3,10 +3,10 @@ package people
 import (
 	"net/http"
 	"net/url"
-	"strconv"
 
 	"sluice/internal/access"
 	"sluice/web/kit"
+	"sluice/web/view"
 )
 
 // person shows an account and its actions.
@@ -33,7 +33,7 @@ func (p *Pages) personOf(v *kit.Visit) (access.User, error) {
 }
 
 // personPath is where the page of an account is.
-func personPath(id int64) string { return kit.PathPeople + "/" + strconv.FormatInt(id, 10) }
+func personPath(id int64) string { return kit.PathPeople + "/" + view.Digits(id) }
 
 // changePerson edits the current version of the account in the path. If someone else changes the account at the same
 // time, it fails with rules.ErrStale.

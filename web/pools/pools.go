@@ -3,13 +3,13 @@ package pools
 import (
 	"net/http"
 	"net/url"
-	"strconv"
 	"time"
 
 	"sluice/rules"
 	"sluice/rules/field"
 	"sluice/web/bind"
 	"sluice/web/kit"
+	"sluice/web/view"
 )
 
 // list shows the capacity of pools and how much of it is in use.
@@ -94,7 +94,7 @@ func values(p *rules.Pool) url.Values {
 		if n == 0 && p.Version == 0 {
 			return []string{""}
 		}
-		return []string{strconv.FormatInt(n, 10)}
+		return []string{view.Digits(n)}
 	}
 	form := url.Values{
 		"name": {p.Name}, "description": {p.Description}, "limit": text(p.Limit),

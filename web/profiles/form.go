@@ -7,7 +7,6 @@ import (
 	"maps"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 
 	"sluice/rules/field"
@@ -85,7 +84,7 @@ func lines(text string) iter.Seq[string] {
 // values fills in the form of a profile. Lists have one line per element.
 func values(p *profile.Profile) url.Values {
 	form := url.Values{
-		"name": {p.Name}, "description": {p.Description}, "version": {strconv.FormatInt(p.Version, 10)},
+		"name": {p.Name}, "description": {p.Description}, "version": {view.Digits(p.Version)},
 		"facts.user": {sourceLines("", p.Facts.User)}, "facts.api_key": {sourceLines("", p.Facts.APIKey)},
 		"facts.tier": {sourceLines("", p.Facts.Tier)}, "facts.attributes": {sourceMap(p.Facts.Attributes)},
 		"facts.fields": {sourceMap(p.Facts.Fields)}, "missing": {missingLines(p.Missing)},
@@ -234,7 +233,7 @@ func (rd *reader) wrong(input string, line int, format string, args ...any) {
 func (rd *reader) list(name string) []string {
 	list := []string{}
 	rd.each(name, func(line int, text string) {
-		rd.at[fmt.Sprintf("%s[%d]", name, len(list))] = place{name, line}
+		rd.at[name+"["+view.Digits(len(list))+"]"] = place{name, line}
 		list = append(list, text)
 	})
 	return list
@@ -248,7 +247,7 @@ func (rd *reader) sources(name string) []profile.Source {
 		if !ok {
 			rd.wrong(name, line, "must be header, cookie, claim or value, and then its name, such as header X-User")
 		}
-		rd.at[fmt.Sprintf("%s[%d]", name, len(list))] = place{name, line}
+		rd.at[name+"["+view.Digits(len(list))+"]"] = place{name, line}
 		list = append(list, s)
 	})
 	return list
@@ -289,7 +288,7 @@ func (rd *reader) named(name, example string) map[string][]profile.Source {
 		if _, known := rd.at[path]; !known {
 			rd.at[path] = place{name, line}
 		}
-		rd.at[fmt.Sprintf("%s[%d]", path, len(m[fact]))] = place{name, line}
+		rd.at[path+"["+view.Digits(len(m[fact]))+"]"] = place{name, line}
 		m[fact] = append(m[fact], s)
 	})
 	return m
@@ -347,7 +346,7 @@ func (rd *reader) refused(f field.Problem, unreadable []lineError) {
 			}
 			message, other := f.Message, f.Message[strings.LastIndex(f.Message, " ")+1:]
 			if first, ok := rd.at[other]; ok { // such as the same route in another line
-				message = strings.TrimSuffix(f.Message, other) + "line " + strconv.Itoa(first.line)
+				message = strings.TrimSuffix(f.Message, other) + "line " + view.Digits(first.line)
 			}
 			rd.wrong(at.input, at.line, "%s", message)
 			return
@@ -368,7 +367,7 @@ func (rd *reader) combined() (fields []field.Problem) {
 	wrong := map[string]int{}
 	for _, e := range rd.errs {
 		if e.line > 0 {
-			e.message = fmt.Sprintf("Line %d: %s", e.line, e.message)
+			e.message = "Line " + view.Digits(e.line) + ": " + e.message
 		}
 		wrong[e.input]++
 		i := slices.IndexFunc(fields, func(f field.Problem) bool { return f.Field == e.input })
@@ -381,7 +380,7 @@ func (rd *reader) combined() (fields []field.Problem) {
 	}
 	for i := range fields {
 		if rest := wrong[fields[i].Field] - mostLines; rest > 0 {
-			fields[i].Message += fmt.Sprintf("\nand %d more", rest)
+			fields[i].Message += "\nand " + view.Count(rest) + " more"
 		}
 	}
 	return fields

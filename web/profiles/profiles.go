@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 
 	"sluice/rules"
@@ -100,7 +99,7 @@ func proofWords(p *profile.Profile) string {
 func listed(names []string) string {
 	const most = 6
 	if len(names) > most {
-		return strings.Join(names[:most], ", ") + " and " + strconv.Itoa(len(names)-most) + " more"
+		return strings.Join(names[:most], ", ") + " and " + view.Count(len(names)-most) + " more"
 	}
 	return strings.Join(names, ", ")
 }

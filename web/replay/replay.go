@@ -134,8 +134,8 @@ func notStarted(err error) string {
 	if errors.Is(err, backtest.ErrNoLog) {
 		return "This node keeps no decision log, so there is no traffic to replay."
 	}
-	return fmt.Sprintf("This node is reading its decision log for %d other people. Try again in a minute.",
-		backtest.MaxJobs)
+	return fmt.Sprintf("This node is reading its decision log for %s other people. Try again in a minute.",
+		view.Count(backtest.MaxJobs))
 }
 
 func jobLink(path, id string) string { return path + "?" + url.Values{jobParam: {id}}.Encode() }
@@ -255,8 +255,8 @@ func (m *Result) sentence() string {
 	case r.NewlyDenied == 0 && r.NewlyAllowed == 0:
 		return "Nothing would change: the rules as edited answer every replayed request as today's do."
 	}
-	return fmt.Sprintf("Of %s requests, %s would be newly denied and %s newly allowed.", backtest.Count(r.Checks),
-		backtest.Count(r.NewlyDenied), backtest.Count(r.NewlyAllowed))
+	return fmt.Sprintf("Of %s requests, %s would be newly denied and %s newly allowed.", view.About(r.Checks),
+		view.About(r.NewlyDenied), view.About(r.NewlyAllowed))
 }
 
 // share is a part of the checks, as in "1.3% of the requests".

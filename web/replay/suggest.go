@@ -139,11 +139,11 @@ func suggestForm(form url.Values) (windows []time.Duration, headroom float64, er
 		}
 	}
 	if len(errs) == 0 && (len(windows) == 0 || len(windows) > backtest.MaxWindows) {
-		wrong("windows", "must have 1 to %d durations", backtest.MaxWindows)
+		wrong("windows", "must have 1 to %s durations", view.Count(backtest.MaxWindows))
 	}
 	headroom, err := strconv.ParseFloat(strings.TrimSpace(form.Get("headroom")), 64)
 	if err != nil || math.IsNaN(headroom) || headroom < 1 || headroom > backtest.MaxHeadroom {
-		wrong("headroom", "must be a number between 1 and %d", backtest.MaxHeadroom)
+		wrong("headroom", "must be a number between 1 and %s", view.Count(backtest.MaxHeadroom))
 	}
 	return windows, headroom, errs
 }
@@ -211,11 +211,11 @@ func suggestionWords(s *backtest.Suggestion) string {
 	if s.DeniedKeys == 0 {
 		return "nothing"
 	}
-	keys := backtest.Count(s.DeniedKeys) + " keys"
+	keys := view.About(s.DeniedKeys) + " keys"
 	if math.Round(s.DeniedKeys) == 1 {
 		keys = "1 key"
 	}
-	return fmt.Sprintf("%s%% of the requests, of %s", strconv.FormatFloat(s.Denied, 'g', 3, 64), keys)
+	return view.PercentOf(s.Denied) + " of the requests, of " + keys
 }
 
 // percentileWords names the keys below a peak.
@@ -223,7 +223,7 @@ func percentileWords(p float64) string {
 	if p == 100 {
 		return "All keys"
 	}
-	return strconv.FormatFloat(p, 'g', -1, 64) + "% of the keys"
+	return view.PercentOf(p) + " of the keys"
 }
 
 // same reports whether a suggestion is the limit of the rule.

@@ -1,7 +1,6 @@
 package ruleedit
 
 import (
-	"fmt"
 	"net/url"
 	"slices"
 	"strconv"
@@ -12,6 +11,7 @@ import (
 	"sluice/rules/entries"
 	"sluice/rules/field"
 	"sluice/web/bind"
+	"sluice/web/view"
 )
 
 // The field kind says to what a rule applies.
@@ -173,7 +173,7 @@ func toDescriptorField(e field.Problem) field.Problem {
 				return e
 			}
 			return field.Problem{Field: list,
-				Message: fmt.Sprintf("line %d: %s", i+1, strings.TrimSpace(strings.TrimPrefix(part, ".")+" "+e.Message))}
+				Message: "line " + view.Digits(i+1) + ": " + strings.TrimSpace(strings.TrimPrefix(part, ".")+" "+e.Message)}
 		}
 	}
 	if e.Field == "descriptor" {

@@ -224,9 +224,9 @@ func (m *Editor) failModes() []view.Choice {
 }
 
 // row is the name of a field in a row of a list.
-func row(list string, i int, field string) string { return fmt.Sprintf("%s[%d].%s", list, i, field) }
+func row(list string, i int, field string) string { return element(list, i) + "." + field }
 
-func number(n int64) string { return strconv.FormatInt(n, 10) }
+func number(n int64) string { return view.Digits(n) }
 
 // action is the address that the form is sent to.
 func (m *Editor) action() string {

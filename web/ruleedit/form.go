@@ -10,6 +10,7 @@ import (
 	"sluice/rules"
 	"sluice/rules/field"
 	"sluice/web/bind"
+	"sluice/web/view"
 )
 
 // activeZone is the field for the time zone of active_from and active_until.
@@ -178,7 +179,7 @@ func (rd *ruleReader) warn() *rules.Warn {
 }
 
 // element is the name of an element of a list in the form.
-func element(list string, i int) string { return fmt.Sprintf("%s[%d]", list, i) }
+func element(list string, i int) string { return list + "[" + view.Digits(i) + "]" }
 
 // rowFields are the fields of the rows of each list in the form.
 var rowFields = map[string][]string{

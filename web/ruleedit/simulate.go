@@ -2,7 +2,6 @@ package ruleedit
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
@@ -157,7 +156,7 @@ func (s *simulation) request(at int64) {
 	now := s.start + at
 	id := ""
 	if s.limit.Algorithm.Traits().Slots {
-		id = strconv.FormatInt(s.requests, 10)
+		id = view.Digits(s.requests)
 	}
 	s.requests++
 	var (
@@ -291,7 +290,7 @@ func (p *Preview) bars(denied bool) string {
 func (p *Preview) borders() string {
 	var b strings.Builder
 	for at := p.Window; at < p.Span; at += p.Window {
-		fmt.Fprintf(&b, "M%s 0v%d", view.Tenths(float64(at)/float64(p.Span)*plotWidth), plotHeight)
+		fmt.Fprintf(&b, "M%s 0v%s", view.Tenths(float64(at)/float64(p.Span)*plotWidth), view.Digits(plotHeight))
 	}
 	return b.String()
 }
@@ -306,34 +305,18 @@ type previewRow struct {
 func (p *Preview) rows() []previewRow {
 	rows := make([]previewRow, len(p.Rows))
 	for i, s := range p.Rows {
-		rows[i] = previewRow{From: spanShort(p.Span * int64(i) / int64(len(p.Rows))), Allowed: s.Allowed, Denied: s.Denied}
+		rows[i] = previewRow{From: span(p.Span * int64(i) / int64(len(p.Rows))), Allowed: s.Allowed, Denied: s.Denied}
 	}
 	return rows
 }
 
-// spanShort writes ms as 0 s, 1.5 s, 15 min, 6 h, 2 d, 3,653 d.
-func spanShort(ms int64) string {
-	for _, u := range []struct {
-		ms   int64
-		name string
-	}{{86_400_000, "d"}, {3_600_000, "h"}, {60_000, "min"}, {1000, "s"}} {
-		if ms >= 100*u.ms {
-			return view.Count((ms+u.ms/2)/u.ms) + " " + u.name
-		}
-		if ms >= u.ms {
-			return strconv.FormatFloat(float64(ms)/float64(u.ms), 'g', 3, 64) + " " + u.name
-		}
-	}
-	if ms == 0 {
-		return "0 s"
-	}
-	return strconv.FormatInt(ms, 10) + " ms"
-}
+// span writes ms.
+func span(ms int64) string { return view.Length(time.Duration(ms) * time.Millisecond) }
 
 // label describes the chart.
 func (p *Preview) label() string {
 	return fmt.Sprintf("Of %s units over %s, %s are allowed and %s denied.", view.Count(p.AllowedUnits+p.DeniedUnits),
-		spanShort(p.Span), view.Count(p.AllowedUnits), view.Count(p.DeniedUnits))
+		span(p.Span), view.Count(p.AllowedUnits), view.Count(p.DeniedUnits))
 }
 
 // beside says what else becomes of the requests: bans and waits.
@@ -342,10 +325,10 @@ func (p *Preview) beside() (out []string) {
 		out = append(out, view.Plural(p.Bans, "ban")+".")
 	}
 	if p.Waits > 0 {
-		out = append(out, fmt.Sprintf("Of the allowed, %s wait, up to %s each.", view.Count(p.Waits), spanShort(p.Delay)))
+		out = append(out, fmt.Sprintf("Of the allowed, %s wait, up to %s each.", view.Count(p.Waits), span(p.Delay)))
 	}
 	if p.Tarpit > 0 && p.DeniedUnits > 0 {
-		out = append(out, fmt.Sprintf("Each denial waits %s.", spanShort(p.Tarpit)))
+		out = append(out, fmt.Sprintf("Each denial waits %s.", span(p.Tarpit)))
 	}
 	return out
 }

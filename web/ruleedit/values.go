@@ -3,18 +3,18 @@ package ruleedit
 import (
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 
 	"sluice/rules"
 	"sluice/web/bind"
+	"sluice/web/view"
 )
 
 // valuesOf fills the form of a rule; ruleOf reads the same rule from it.
 func valuesOf(r *rules.Rule) url.Values {
 	f := url.Values{}
 	bind.Put(f, "", rules.Fields(), r)
-	f.Set("limit", strconv.FormatInt(r.Limit, 10)) // also when it is 0
+	f.Set("limit", view.Digits(r.Limit)) // also when it is 0
 	if r.Calendar != nil {
 		f.Del("window_ms")
 		f.Del("window_ms" + bind.UnitSuffix)
@@ -47,12 +47,12 @@ func putComposites(f url.Values, r *rules.Rule) {
 		f.Set("calendar.at", c.At)
 		for name, n := range map[string]int64{"anchor_day": c.AnchorDay, "anchor_month": c.AnchorMonth} {
 			if n != 0 {
-				f.Set("calendar."+name, strconv.FormatInt(n, 10))
+				f.Set("calendar."+name, view.Digits(n))
 			}
 		}
 	}
 	if d := r.Defer; d != nil {
-		f.Set("defer.max_items", strconv.FormatInt(d.MaxItems, 10))
+		f.Set("defer.max_items", view.Digits(d.MaxItems))
 		bind.PutMillis(f, "defer.max_age_ms", &d.MaxAgeMS)
 	}
 	if b := r.Ban; b != nil {

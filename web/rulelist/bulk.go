@@ -76,7 +76,7 @@ func tickedIDs(form url.Values) []int64 {
 
 // bulkOne edits the current version of a rule, so that nothing else of it changes.
 func (p *Pages) bulkOne(v *kit.Visit, id int64, edit func(*rules.Rule)) (name string, changed bool, err error) {
-	name = "rule " + strconv.FormatInt(id, 10)
+	name = "rule " + view.Digits(id)
 	for range bulkAttempts {
 		r, err := p.Rules.GetRule(v.Ctx, id)
 		if err != nil {
@@ -174,7 +174,7 @@ func (p *Pages) bulkConfirm(v *kit.Visit, act *bulkAct, back string, ticked []in
 		if act.edit != nil && len(rules.Diff(r, &edited)) == 0 {
 			return
 		}
-		seen = append(seen, fmt.Sprintf("%d.%d", r.ID, r.Version))
+		seen = append(seen, view.Digits(r.ID)+"."+view.Digits(r.Version))
 		if len(m.Sample) < bulkSample {
 			m.Sample = append(m.Sample, l)
 		}
@@ -271,7 +271,7 @@ func (p *Pages) bulkDone(v *kit.Visit, form url.Values, act *bulkAct, back strin
 	for i, l := range done.Skipped {
 		name := l.Name
 		if name == "" {
-			name = "rule " + strconv.FormatInt(l.ID, 10)
+			name = "rule " + view.Digits(l.ID)
 		}
 		left[i] = name + " (" + leftReason(l.Err) + ")"
 	}

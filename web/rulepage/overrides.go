@@ -86,12 +86,12 @@ func (p *Pages) editOverride(v *kit.Visit) error {
 		return err
 	}
 	form := url.Values{"kind": {"limit"}, "key": {o.Key}, "reason": {o.Reason},
-		"version": {strconv.FormatInt(o.Version, 10)}}
+		"version": {view.Digits(o.Version)}}
 	if o.Limit != nil {
-		form.Set("limit", strconv.FormatInt(*o.Limit, 10))
+		form.Set("limit", view.Digits(*o.Limit))
 	}
 	if o.Burst != nil {
-		form.Set("burst", strconv.FormatInt(*o.Burst, 10))
+		form.Set("burst", view.Digits(*o.Burst))
 	}
 	if c := o.Calendar; c != nil {
 		putCalendar(form, c)
@@ -170,7 +170,7 @@ func (p *Pages) staleOverride(v *kit.Visit, rule, id int64, form url.Values) (*r
 	if err != nil {
 		return nil, err
 	}
-	form.Set("version", strconv.FormatInt(theirs.Version, 10))
+	form.Set("version", view.Digits(theirs.Version))
 	return &theirs, nil
 }
 

@@ -159,8 +159,8 @@ func (m *Page) settings() []field.Change {
 
 // stream is the address of the page's stream.
 func (m *Page) stream() string {
-	return m.Query.At("/console/events").Set(append(m.Timeline.Range.Params(), "rule", strconv.FormatInt(m.Rule.ID, 10),
-		"version", strconv.FormatInt(m.Rule.Version, 10))...).URL()
+	return m.Query.At("/console/events").Set(append(m.Timeline.Range.Params(), "rule", view.Digits(m.Rule.ID),
+		"version", view.Digits(m.Rule.Version))...).URL()
 }
 
 // busy reports whether the list of denied keys will probably grow while the page is open.

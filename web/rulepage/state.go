@@ -85,7 +85,7 @@ func (p *Pages) rollbackRule(v *kit.Visit, id int64, form url.Values) error {
 		return &field.ValidationError{Fields: []field.Problem{{Field: "to", Message: "must be a version"}}}
 	}
 	r, err := p.Rules.RollbackRule(v.Ctx, v.ActorWithReason(form), id, to, kit.Version(form))
-	return v.AfterChange(id, form, err, view.RulePath(id), "Rule %q rolled back to version %d.", r.Name, to)
+	return v.AfterChange(id, form, err, view.RulePath(id), "Rule %q rolled back to version %s.", r.Name, view.Digits(to))
 }
 
 // Rollback is an earlier version to go back to.
@@ -124,6 +124,6 @@ func (m *Rollback) lead() string {
 	if m.counterWords() == countersKept {
 		kept = countersKept + " "
 	}
-	return fmt.Sprintf("From version %d back to version %d. %sBoth versions stay in history.",
-		m.Rule.Version, m.To.Version, kept)
+	return fmt.Sprintf("From version %s back to version %s. %sBoth versions stay in history.",
+		view.Digits(m.Rule.Version), view.Digits(m.To.Version), kept)
 }

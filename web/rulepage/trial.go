@@ -184,7 +184,7 @@ func (t *Trial) doubts() []string {
 		whole, why = 7*history.Day, "the limit follows a schedule, so a whole week shows how it works"
 	}
 	if got := t.seenFor(); got < whole {
-		out = append(out, fmt.Sprintf("requests were seen for %s, and %s", spanWords(got), why))
+		out = append(out, fmt.Sprintf("requests were seen for %s, and %s", view.Length(got), why))
 	}
 	if left := t.Counts.Seen - t.of(); left*10 > t.Counts.Seen {
 		out = append(out, were(left, "request")+" not compared, because a fail mode decided")
@@ -211,7 +211,7 @@ func (t *Trial) dominant() *history.TopEntry {
 
 // enough describes the evidence when it is enough.
 func (t *Trial) enough() string {
-	return fmt.Sprintf("Enough evidence: %s in %s.", view.Plural(t.Counts.Seen, "request"), spanWords(t.seenFor()))
+	return fmt.Sprintf("Enough evidence: %s in %s.", view.Plural(t.Counts.Seen, "request"), view.Length(t.seenFor()))
 }
 
 // tooLittle describes the doubts.
@@ -230,17 +230,6 @@ func were(n int64, noun string) string {
 		return "1 " + noun + " was"
 	}
 	return view.Plural(n, noun) + " were"
-}
-
-// spanWords is a time for people, in whole units.
-func spanWords(d time.Duration) string {
-	switch {
-	case d < time.Hour:
-		return view.Plural(max(1, int64(d/time.Minute)), "minute")
-	case d < 2*history.Day:
-		return view.Plural(int64(d/time.Hour), "hour")
-	}
-	return view.Plural(int64(d/history.Day), "day")
 }
 
 // askAgain shows the page that asks before a promotion again, if there is too little evidence and nobody has confirmed

@@ -12,6 +12,7 @@ import (
 	"sluice/rules/chars"
 	"sluice/rules/field"
 	"sluice/web/kit"
+	"sluice/web/view"
 )
 
 // download sends the table of the page, or with of=series its figures over time, as CSV. What is not known is an empty
@@ -73,7 +74,7 @@ func (m *Page) seriesCSV() [][]string {
 	return out
 }
 
-func number(n int64) string { return strconv.FormatInt(n, 10) }
+func number(n int64) string { return view.Digits(n) }
 
 // unless is a number, or an empty cell if it is unknown.
 func unless(unknown bool, n int64) string {

@@ -1,8 +1,6 @@
 package view
 
 import (
-	"fmt"
-
 	"sluice/internal/history"
 )
 
@@ -48,7 +46,7 @@ func UseWords(uses []int64) string {
 	case most > 100:
 		return "Use of the limit: more than all of it, by a key that was denied"
 	}
-	return fmt.Sprintf("Use of the limit: up to %d%% by one key", most)
+	return "Use of the limit: up to " + PercentOf(most) + " by one key"
 }
 
 // heat is the color of a cell of a HeatStrip.

@@ -2,7 +2,6 @@ package view
 
 import (
 	"net/url"
-	"strconv"
 
 	"github.com/a-h/templ"
 
@@ -39,7 +38,7 @@ func KeyOfRequest(d *history.Request) string {
 }
 
 // RulePath is the path of a rule's page.
-func RulePath(id int64) string { return "/console/rules/" + strconv.FormatInt(id, 10) }
+func RulePath(id int64) string { return "/console/rules/" + Digits(id) }
 
 // RuleURL is the URL of a page below a rule's page.
 func RuleURL(id int64, rest string) templ.SafeURL { return templ.SafeURL(RulePath(id) + rest) }

@@ -1,7 +1,6 @@
 package view
 
 import (
-	"strconv"
 	"time"
 
 	"sluice/internal/history"
@@ -34,7 +33,7 @@ func (m *Marks) rollbackLink(one *history.Mark) string {
 	if !m.CanEdit || one.RuleID == 0 || one.Version < 2 {
 		return ""
 	}
-	return string(RuleURL(one.RuleID, "/rollback?to="+strconv.FormatInt(one.Version-1, 10)))
+	return string(RuleURL(one.RuleID, "/rollback?to="+Digits(one.Version-1)))
 }
 
 // markKind is the color of a mark.

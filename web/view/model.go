@@ -4,7 +4,6 @@ import (
 	"maps"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -55,7 +54,7 @@ func (b Bell) figure() string {
 	if b.Active > 99 {
 		return "99+"
 	}
-	return strconv.Itoa(b.Active)
+	return Count(b.Active)
 }
 
 // NavItem is an entry of the navigation.
@@ -248,7 +247,7 @@ func (p Pager) link(q Query, page int) string {
 	if page <= 1 {
 		return q.With("page", "")
 	}
-	return q.With("page", strconv.Itoa(page))
+	return q.With("page", Digits(page))
 }
 
 // RuleLine is a row of a table of rules.

@@ -3,7 +3,6 @@ package view
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -105,7 +104,7 @@ func (t *Timeline) gaps() string {
 			i++
 		}
 		if i > from {
-			fmt.Fprintf(&b, "M%s 0h%sv%dh-%sz", Tenths(float64(from)*width), Tenths(float64(i-from)*width), chartHeight,
+			fmt.Fprintf(&b, "M%s 0h%sv%sh-%sz", Tenths(float64(from)*width), Tenths(float64(i-from)*width), Digits(chartHeight),
 				Tenths(float64(i-from)*width))
 		}
 	}
@@ -146,20 +145,8 @@ func (t *Timeline) step() string {
 	return StepWords(t.Range.Width)
 }
 
-// StepWords is a whole number of days, hours, minutes or seconds, as in "by hour" or "by 2 hours".
-func StepWords(w time.Duration) string {
-	for _, u := range []struct {
-		name   string
-		length time.Duration
-	}{{"day", history.Day}, {"hour", time.Hour}, {"minute", time.Minute}, {"second", time.Second}} {
-		if n := w / u.length; n > 1 && w%u.length == 0 {
-			return strconv.Itoa(int(n)) + " " + u.name + "s"
-		} else if n == 1 && w%u.length == 0 {
-			return u.name
-		}
-	}
-	return w.String()
-}
+// StepWords is Window for a length of time: "hour", "2 hours".
+func StepWords(w time.Duration) string { return Window(w.Milliseconds()) }
 
 // day is a day of UTC, by which days are counted.
 func day(at time.Time) string { return at.UTC().Format("2006-01-02") }

@@ -2,10 +2,8 @@ package view
 
 import (
 	"encoding/json"
-	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -14,42 +12,52 @@ import (
 	"sluice/rules/chars"
 	"sluice/rules/field"
 	"sluice/rules/match"
+	"sluice/rules/quantity"
 	"sluice/rules/words"
 )
 
-// Count writes a number with commas between thousands.
-func Count(n int64) string { return rules.CountWords(n) }
+// Numbers on pages are written by these functions only: amounts, lengths of time, shares, and names that are numbers.
 
-// Bytes writes a number of bytes: "512 B", "42.5 kB", "1.8 MB".
-func Bytes(n int64) string {
-	f, unit := float64(n), "B"
-	for _, larger := range []string{"kB", "MB", "GB", "TB"} {
-		if f < 1000 {
-			break
-		}
-		f, unit = f/1000, larger
-	}
-	if unit == "B" {
-		return Count(n) + " B"
-	}
-	return Tenths(f) + " " + unit
-}
+// Count is quantity.Amount: "1,240".
+func Count[N int | int64](n N) string { return quantity.Amount(int64(n)) }
 
-// Plural is Count with its noun: "1 rule", "2 rules".
-func Plural(n int64, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return Count(n) + " " + noun + "s"
-}
+// About is quantity.About, for estimates.
+func About(n float64) string { return quantity.About(n) }
+
+// Decimal is quantity.Decimal: "1.25".
+func Decimal(n float64) string { return quantity.Decimal(n) }
+
+// Bytes is quantity.Bytes: "42.5 kB".
+func Bytes(n int64) string { return quantity.Bytes(n) }
+
+// Plural is quantity.Plural: "1 rule", "2 rules".
+func Plural[N int | int64](n N, noun string) string { return quantity.Plural(int64(n), noun) }
+
+// PerSecond is quantity.Rate: "1,240/s".
+func PerSecond(r float64) string { return quantity.Rate(r) }
+
+// Percent is quantity.Share: "99.7%".
+func Percent(part, whole int64) string { return quantity.Share(part, whole) }
+
+// PercentOf is quantity.Percent, for what is known in percent only.
+func PercentOf[N int64 | float64](p N) string { return quantity.Percent(p) }
+
+// Length is quantity.Length: "1 min 35 s".
+func Length(d time.Duration) string { return quantity.Length(d) }
+
+// LengthUp is quantity.Wait: a length of time that is rounded up.
+func LengthUp(d time.Duration) string { return quantity.Wait(d) }
+
+// Window is quantity.Period, as in "per minute".
+func Window(ms int64) string { return quantity.Period(ms) }
+
+// Digits is quantity.Digits, for a number that is a name, such as a version, or that a machine reads.
+func Digits[N int | int64](n N) string { return quantity.Digits(n) }
 
 // MissingWords says what is missing, for an error with one line for each thing, such as history.Result.Partial.
 func MissingWords(err error) string {
 	return "Some figures are missing: " + strings.ReplaceAll(err.Error(), "\n", "; ") + "."
 }
-
-// Window is rules.WindowWords.
-func Window(ms int64) string { return rules.WindowWords(ms) }
 
 // LimitWords is words.Limit. The keys of a long descriptor are cut.
 func LimitWords(r *rules.Rule) string { return cutDescriptor(r, words.Limit(r)) }
@@ -101,18 +109,6 @@ func Stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 // Clock is a time as shown without JavaScript.
 func Clock(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC") }
 
-// Percent writes a part of a whole, "0%" if the whole is 0.
-func Percent(part, whole int64) string {
-	if whole <= 0 {
-		return "0%"
-	}
-	p := float64(part) / float64(whole) * 100
-	if p > 0 && p < 10 {
-		return fmt.Sprintf("%.1f%%", p)
-	}
-	return fmt.Sprintf("%.0f%%", p)
-}
-
 // MomentOf is the moment that a JSON value names.
 func MomentOf(v any) (time.Time, bool) {
 	text, ok := v.(string)
@@ -156,20 +152,12 @@ func numberWords(v any) string {
 	for _, name := range slices.Sorted(maps.Keys(object)) {
 		n := int64(object[name])
 		if short, ok := strings.CutSuffix(name, "_ms"); ok && n > 0 {
-			out = append(out, short+" "+words.Duration(n))
+			out = append(out, short+" "+quantity.Exactly(n))
 		} else {
-			out = append(out, strings.ReplaceAll(name, "_", " ")+" "+strconv.FormatFloat(object[name], 'f', -1, 64))
+			out = append(out, strings.ReplaceAll(name, "_", " ")+" "+Decimal(object[name]))
 		}
 	}
 	return chars.ShownLines(strings.Join(out, ", "))
-}
-
-// PerSecond writes a rate: "1,240/s", "0.3/s".
-func PerSecond(r float64) string {
-	if r > 0 && r < 10 {
-		return strconv.FormatFloat(r, 'f', 1, 64) + "/s"
-	}
-	return Count(int64(r+0.5)) + "/s"
 }
 
 // Millis is a time given in milliseconds since the epoch; 0 is the zero time.

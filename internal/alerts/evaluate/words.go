@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"sluice/internal/alerts"
-	"sluice/rules"
+	"sluice/rules/quantity"
 )
 
 // textOf says in a sentence what is on, or over. What is on has a beginning and figures of an instant, and the sentence
@@ -47,7 +47,7 @@ func textOf(s *subject, state string, d *Details) string {
 
 // onText says what is on.
 func onText(s *subject, d *Details) string {
-	of, n := &s.Subject, func(name string) string { return rules.CountWords(d.Numbers[name]) }
+	of, n := &s.Subject, func(name string) string { return quantity.Amount(d.Numbers[name]) }
 	at := time.UnixMilli(s.Figures)
 	then, since, first := clock(at, at), clock(time.UnixMilli(s.Since), at), s.Figures-s.Since < time.Second.Milliseconds()
 	switch of.Kind {
