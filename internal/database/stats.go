@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -91,6 +92,23 @@ func (d *DB) WriteStats(ctx context.Context, rows []history.LiveRow) (leftOut in
 		return 0, err
 	}
 	return leftOut, nil
+}
+
+// WritePastStats stores rows of any hour, as of processes that ended long ago: sluice demo begins with a past. FoldStats
+// adds up those that are old enough.
+func (d *DB) WritePastStats(ctx context.Context, rows []history.LiveRow) error {
+	some := make([]liveRow, len(rows))
+	for i, r := range rows {
+		some[i] = liveRow{Rule: r.Rule, Hour: r.Hour, Writer: r.Writer, Data: r.Data, Tops: r.Tops}
+	}
+	return d.writeIn(ctx, func(tx *gorm.DB) error {
+		for batch := range slices.Chunk(some, statsBatch) {
+			if err := replaceLive(tx, batch); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // replaceLive stores rows in place of earlier ones. A row without tops leaves those that are there.

@@ -180,7 +180,7 @@ func (g *growing) pack() []byte {
 }
 
 // PackHour packs minutes of an hour that a process decided by a rule, and its most active keys, routes and tenants. It
-// serves measurements: a Writer writes what an Own has.
+// serves measurements and sluice demo: a Writer writes what an Own has.
 func PackHour(writer int64, rule string, hour int64, minutes []Point, tops Tops) LiveRow {
 	g := newGrowing()
 	for i := range minutes {
