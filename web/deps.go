@@ -70,6 +70,8 @@ type (
 	Alerts = alerts.Deps
 	// SSO is a single sign-on provider.
 	SSO = kit.SSO
+	// TourStop is a page of a tour of the console.
+	TourStop = kit.TourStop
 	// Welcome is the one-time link that creates the first account.
 	Welcome = signin.Welcome
 	// Node is the state of this node.

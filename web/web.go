@@ -84,9 +84,12 @@ func (s *Server) routes() []Route {
 		s.ruleedit.Routes(), s.replay.Routes(), s.pools.Routes(), s.inspect.Routes(), s.people.Routes(),
 		s.profiles.Routes(), s.transfer.Routes(), s.traffic.Routes(), s.alerts.Routes(), []Route{
 			{Method: http.MethodPost, Path: "/console/theme", Offline: true, Handle: kit.Theme},
+			{Method: http.MethodPost, Path: "/console/tour", Role: access.RoleViewer, Offline: true, Handle: s.closeTour},
 			{Method: http.MethodGet, Path: "/console/events", Role: access.RoleViewer, Stream: true, Handle: s.events},
 		})
 }
+
+func (s *Server) closeTour(v *kit.Visit) error { return s.kit.CloseTour(v) }
 
 // events is the stream of live data of a page: what the other parameters select if the parameter of is denials,
 // requests, traffic, incidents, alerts or regions; else the page of a rule if the parameter rule is set; else the

@@ -68,6 +68,8 @@ type Deps struct {
 	TrustedProxies []netip.Prefix
 	// SessionIdle is how long a session lasts without a page. 0 means 12 hours.
 	SessionIdle time.Duration
+	// Tour leads through the console. Only sluice demo has one.
+	Tour []TourStop
 	// Logger is for operators; nil discards.
 	Logger *slog.Logger
 	// Now is the wall clock.

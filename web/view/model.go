@@ -30,6 +30,8 @@ type Frame struct {
 	// Banners are warnings. Live are those that come and go while the page is open.
 	Live, Banners []Banner
 	Alerts        Bell
+	// Tour is the stop of a tour that the page is, nil if it is none.
+	Tour *Tour
 }
 
 // Bell is the number of active alerts, unless that is unknown.

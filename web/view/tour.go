@@ -1,0 +1,38 @@
+package view
+
+import (
+	"fmt"
+	"net/url"
+)
+
+// TourStop is a page of a tour of the console, which sluice demo has.
+type TourStop struct {
+	// Title is a few words, About what there is to see.
+	Title, About string
+	// Path is the path and query of the page.
+	Path string
+}
+
+// Tour is the stop of a tour that a page is.
+type Tour struct {
+	Stops []TourStop
+	// Number of the stop, from 1.
+	Number int
+}
+
+func (t *Tour) stop() *TourStop { return &t.Stops[t.Number-1] }
+
+// place is "Stop 2 of 6".
+func (t *Tour) place() string { return fmt.Sprintf("Stop %d of %d", t.Number, len(t.Stops)) }
+
+// at is the address of a stop, counted from 1.
+func (t *Tour) at(number int) string {
+	u, err := url.Parse(t.Stops[number-1].Path)
+	if err != nil {
+		return "/console"
+	}
+	q := u.Query()
+	q.Set("tour", fmt.Sprint(number))
+	u.RawQuery = q.Encode()
+	return u.String()
+}
