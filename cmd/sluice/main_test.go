@@ -203,7 +203,7 @@ func TestDemo_MakesTrafficAndLeavesNothingBehind(t *testing.T) {
 	deadline := time.Now().Add(20 * time.Second)
 	for {
 		code, out, errs := sluice(t, "", "check", "--server="+r.url, "--data-dir="+filepath.Dir(tokens[0]),
-			"--user=demo-user-1", "--method=POST", "--route=/v1/charges", "--explain", "--json")
+			"--user=user-1", "--method=POST", "--route=/v1/charges", "--explain", "--json")
 		if code == exitError {
 			t.Fatalf("explain: %s", errs)
 		}
@@ -211,8 +211,8 @@ func TestDemo_MakesTrafficAndLeavesNothingBehind(t *testing.T) {
 		if err := json.Unmarshal([]byte(out), &e); err != nil {
 			t.Fatal(err)
 		}
-		if e.ActiveRules != 5 {
-			t.Fatalf("%d sample rules, want 5", e.ActiveRules)
+		if e.ActiveRules != 6 {
+			t.Fatalf("%d sample rules, want 6", e.ActiveRules)
 		}
 		if l := e.Decision.Limits; len(l) > 0 && l[0].Remaining != nil && *l[0].Remaining < *l[0].Limit {
 			break // somebody else has spent from the bucket

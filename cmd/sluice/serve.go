@@ -5,6 +5,7 @@ import (
 
 	"sluice/internal/app"
 	"sluice/internal/config"
+	"sluice/internal/demo"
 	"sluice/internal/telemetry"
 )
 
@@ -28,7 +29,8 @@ type demoCmd struct {
 
 // Run runs the demo until a signal stops it.
 func (c *demoCmd) Run(p *process) error {
-	return app.Demo(p.ctx, c.Listener, c.Log, host(p, c.Log))
+	d := demo.Demo{Listener: c.Listener, Log: c.Log, FirstFlood: demo.FirstFlood}
+	return d.Run(p.ctx, host(p, c.Log))
 }
 
 func host(p *process, log config.Log) app.Host {

@@ -92,9 +92,13 @@ func openCounters(ctx context.Context, cfg *config.Serve, host *Host, files secr
 			host.Log.Warn("REDIS_URL is not set: this node counts alone, and each of several nodes allows the full limit")
 		}
 		startSnapshots(cfg, memory, host.Log, outcomes, stops)
-		return &counters{store: memory, periods: memory, left: func() int64 { return 0 },
+		c := &counters{store: memory, periods: memory, left: func() int64 { return 0 },
 			loads: decide.NewLoads(nil, host.Now), board: history.NewMemory(host.Now),
-			kind: "memory", breakers: func() []history.Breaker { return nil }}, nil
+			kind: "memory", breakers: func() []history.Breaker { return nil }}
+		if host.Demo != nil {
+			return c, c.openDemo(cfg, host, stops)
+		}
+		return c, nil
 	}
 	return openRedis(ctx, cfg, host, files, sets, memory, metrics, spans, meter, stops)
 }

@@ -51,6 +51,18 @@ func openNearStore(cfg *config.Serve, host *Host, metrics prometheus.Registerer,
 	return near, near.HotKeys, nil
 }
 
+// openDemo detects hot keys in front of counters in memory, and shows the figures of the demo's past.
+func (c *counters) openDemo(cfg *config.Serve, host *Host, stops *stops) error {
+	near, err := nearstore.New(nearstore.Options{Store: c.store, Now: host.Now, HotRate: cfg.HotKeyRate,
+		TurnedHot: (&hotKeyLog{log: host.Log, now: host.Now}).becameHot})
+	if err != nil {
+		return err
+	}
+	stops.add("hot keys", near.Close)
+	c.store, c.hot, c.board = near, near.HotKeys, host.Demo.Board
+	return nil
+}
+
 // denyCacheSize is how many buckets the deny cache holds, of some 500 bytes each.
 const denyCacheSize = 100_000
 

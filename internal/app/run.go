@@ -19,6 +19,7 @@ import (
 	"sluice/internal/access"
 	"sluice/internal/config"
 	"sluice/internal/database"
+	"sluice/internal/history"
 	"sluice/internal/history/incident"
 	"sluice/internal/telemetry"
 	"sluice/internal/trouble"
@@ -46,11 +47,20 @@ type Host struct {
 	Listening func(net.Addr)
 	// ListeningGRPC, if not nil, is called before Listening if the gRPC services are served.
 	ListeningGRPC func(net.Addr)
-	// Traffic, if not nil, runs until the server stops. sluice demo sends its requests
-	// with it.
-	Traffic func(context.Context, *decide.Checker)
+	// Demo is what sluice demo adds to the server; nil elsewhere.
+	Demo *Demo
 
 	trouble *trouble.Registry // made by Run
+}
+
+// Demo is what sluice demo adds to a server with counters in memory. The server then detects hot keys too.
+type Demo struct {
+	// Board has the figures of the seconds before the start.
+	Board history.Board
+	// Tour leads through the console.
+	Tour []web.TourStop
+	// Traffic sends requests until the server stops.
+	Traffic func(context.Context, *decide.Checker)
 }
 
 // errNoCredentials is the error of a server on a network address without tokens.
@@ -273,6 +283,9 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	}
 	deps.Incidents = incident.NewReader(incidents, db, host.Now)
 	deps.Sets, deps.Changed, deps.FailDefaults = sets, reload.changed, failDefaults
+	if host.Demo != nil {
+		deps.Tour = host.Demo.Tour
+	}
 	pages, err := openConsole(ctx, &cfg, &host, files[&cfg.OIDCClientSecret], deps, db, figures, stops)
 	if err != nil {
 		return err
@@ -335,8 +348,8 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	publishTLS(metrics, certificates, append(grpcListener, server.listener)...)
 	figures.address.Store(addr.String())
 	incidents.Started(addr.String())
-	if host.Traffic != nil {
-		stops.add("traffic", task(func(ctx context.Context) { host.Traffic(ctx, checker) }))
+	if host.Demo != nil {
+		stops.add("traffic of the demo", task(func(ctx context.Context) { host.Demo.Traffic(ctx, checker) }))
 	}
 
 	host.Log.Info("listening", "address", addr.String(), "version", build.Version, "revision", build.Revision)

@@ -314,7 +314,7 @@ var rooms = []room{
 		"rules/redact", "internal/access", "internal/audit", "web"}, foreign: []string{echo}},
 	{path: "web/browsertest", may: []string{"internal/access", "internal/history"},
 		foreign: []string{"github.com/chromedp"}},
-	{path: "web/gallery", may: []string{"internal/history", "web/browsertest", "web/static", "web/webtest"},
+	{path: "web/gallery", may: []string{"web/browsertest", "web/static", "web/webtest"},
 		foreign: []string{"github.com/chromedp"}},
 
 	{
@@ -337,11 +337,16 @@ var rooms = []room{
 			"github.com/KimMachineGun/automemlimit"},
 		inTests: []string{"api/client", "internal/capacity", "internal/traces/collector", "rules/profile"},
 	},
+	{path: "internal/demo", may: []string{"api/decide", "internal/alerts", "internal/app", "internal/config",
+		"internal/database", "internal/history", "internal/history/incident", "internal/tick", "internal/trouble",
+		"limiter", "rules", "rules/match", "web"}, inTests: []string{"web/browsertest"}},
+	{path: "internal/demo/pictures", may: []string{"internal/app", "internal/config", "internal/demo", "web/browsertest"},
+		foreign: []string{"github.com/chromedp"}},
 	{
 		// Besides serve, the commands use one edge each: token and migrate the database, rules a
 		// file, check and the rest the client.
 		path: "cmd/sluice", may: []string{"api/client", "internal/app", "internal/capacity", "internal/config",
-			"internal/access",
+			"internal/access", "internal/demo",
 			"internal/database", "internal/deferred/runner", "internal/localtoken", "internal/secretfile",
 			"internal/telemetry", "internal/tick", "limiter", "limiter/redisstore", "rules", "rules/chars",
 			"rules/envoyfile", "rules/facts", "rules/field", "rules/match", "rules/profile", "rules/rulefile",

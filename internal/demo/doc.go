@@ -1,0 +1,13 @@
+// Package demo is sluice demo: a server in a temporary directory with rules, a day of figures, and requests of a shop
+// that does not exist.
+//
+//	rules.go    what people wrote in the last days: rules, a pool, overrides, an edit
+//	shape.go    how many requests arrive at a second, and how they are decided
+//	past.go     the figures, the trial, the incident and the alert of the last day, written as nodes write them
+//	traffic.go  the requests from the start on, which the server decides
+//	tour.go     the tour of the console
+//
+// The past is computed from the time and a seed, so that a second always has the same figures. An example: a day has its
+// least traffic at 02:00 UTC, 7.5 requests a second, and most at 14:00, 25 a second. In every sixth minute one address
+// tries 160 passwords in eight seconds. Almost all of them are denied, which is most of the 3 % of requests that are.
+package demo

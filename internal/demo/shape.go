@@ -1,0 +1,145 @@
+package demo
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"net/netip"
+
+	"sluice/api/decide"
+	"sluice/internal/history"
+	"sluice/limiter"
+	"sluice/rules/match"
+)
+
+const (
+	// perSecond is how many requests arrive in a second of the busiest time of the day, without those of floods.
+	perSecond = 25
+	// users is the number of users, heavyUsers how many of them send heavy times as many requests as another one.
+	users, heavyUsers, heavy = 30, 3, 2
+	// floodPerSecond is the number of requests of a flood in each of its floodSeconds. It is above hotRate, from which on
+	// a key is hot; no other key comes near.
+	floodPerSecond, floodSeconds, hotRate = 20, 8, 15
+	// floodMinutes is how many minutes lie between the beginnings of two floods.
+	floodMinutes = 6
+	// flooder is the address that tries passwords.
+	flooder = "203.0.113.99"
+	// seed makes the figures of a second always the same.
+	seed = 52
+)
+
+// tenants are those of the users, in turn.
+var tenants = []string{"acorn", "birch", "cedar", "elm", "fir", "hazel", "ivy", "juniper", "linden", "maple"}
+
+// flow is a kind of request.
+type flow struct {
+	method, route string
+	// rule counts it, besides quota.
+	rule string
+	// percent is its part of the requests, denied the part of them that its rule denies at the busiest time, and used the
+	// percentage of the limit that the busiest key has used then.
+	percent, denied, used float64
+}
+
+var flows = []flow{
+	{"POST", "/v1/charges", charges, 30, 0.022, 96},
+	{"GET", "/v1/search", search, 36, 0.004, 60},
+	{"POST", "/v1/login", logins, 3, 0, 50},
+	{"GET", "/v1/reports", reports, 5, 0.015, 90},
+	{"GET", "/v1/invoices", invoices, 26, 0.01, 92},
+}
+
+// wave is the part of perSecond that arrives at a second since 1970: 0.3 at 02:00 UTC, 1 at 14:00.
+func wave(second int64) float64 {
+	hour := float64(second%86_400) / 3600
+	return 0.65 - 0.35*math.Cos((hour-2)*math.Pi/12)
+}
+
+// flooding reports whether the past has a flood at a second.
+func flooding(second int64) bool {
+	into := second % (floodMinutes * 60)
+	return into >= 20 && into < 20+floodSeconds
+}
+
+// counted are the figures of a second by flow, and of all requests.
+type counted struct {
+	flows []history.Figures
+	// flood are the denied requests of a flood, which is not among flows.
+	flood int64
+	all   history.Figures
+}
+
+// decidedAt is what was decided in a second of the past. starved: the node lacked CPU.
+func decidedAt(second int64, starved bool) counted {
+	rng := rand.New(rand.NewPCG(seed, uint64(second))) //nolint:gosec // not a secret
+	part := func(of float64) int64 { return int64(of + rng.Float64()) }
+	busy := wave(second)
+	c := counted{flows: make([]history.Figures, len(flows))}
+	for i := range flows {
+		f := &flows[i]
+		n := part(perSecond * busy * f.percent / 100 * (0.8 + 0.4*rng.Float64()))
+		over := min(n, part(float64(n)*f.denied*busy))
+		of := history.Figures{Allowed: n - over, Denied: over}
+		switch f.rule {
+		case charges:
+			of.WouldAllow = min(over, part(float64(over)*0.9)) // by the candidate
+		case reports:
+			of.Elastic = min(of.Allowed, part(float64(n)*0.06))
+		case invoices:
+			of = history.Figures{Allowed: n, WouldDeny: over} // in shadow mode
+		}
+		if of.Use = history.UseOf(int64(f.used*(0.4+0.6*busy)), 100); over > 0 {
+			of.Use = history.UseOf(104, 100)
+		}
+		if starved {
+			of.Degraded = min(of.Allowed, 1)
+		}
+		c.flows[i] = of
+		c.all.Add(of)
+	}
+	if flooding(second) {
+		c.flood = floodPerSecond
+		c.all.Denied += c.flood
+	}
+	return c
+}
+
+// userName, ipOf and tenantOf are the facts of a user, counted from 1.
+func userName(user int) string { return fmt.Sprint("user-", user) }
+func ipOf(user int) netip.Addr { return netip.AddrFrom4([4]byte{198, 51, 100, byte(user)}) } //nolint:gosec // below 31
+func tenantOf(user int) string { return tenants[(user-1)%len(tenants)] }
+
+// userAt is the user of a place in [0, places).
+func userAt(place int) int {
+	if place < heavyUsers*heavy {
+		return place/heavy + 1
+	}
+	return place - heavyUsers*heavy + heavyUsers + 1
+}
+
+// placeOf is the first place of a user.
+func placeOf(user int) int {
+	if user <= heavyUsers {
+		return (user - 1) * heavy
+	}
+	return heavyUsers*heavy + user - heavyUsers - 1
+}
+
+// places is the number of users, of whom heavy ones count several times.
+const places = users + heavyUsers*(heavy-1)
+
+// question is a request of a flow by the user at a place.
+func question(f *flow, place int) decide.Question {
+	user := userAt(place)
+	return decide.Question{Op: limiter.OpTake, Weight: 1, Descriptor: match.Descriptor{
+		Method: f.method, Route: f.route, User: userName(user), IP: ipOf(user),
+		Attributes: map[string]string{"tenant": tenantOf(user)},
+	}}
+}
+
+// attempt is a request of a flood. Nobody is signed in yet, so that it has neither user nor tenant.
+func attempt() decide.Question {
+	return decide.Question{Op: limiter.OpTake, Weight: 1, Descriptor: match.Descriptor{
+		Method: "POST", Route: "/v1/login", IP: netip.MustParseAddr(flooder),
+	}}
+}
