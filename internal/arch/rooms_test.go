@@ -339,7 +339,7 @@ var rooms = []room{
 	},
 	{path: "internal/demo", may: []string{"api/decide", "internal/alerts", "internal/app", "internal/config",
 		"internal/database", "internal/history", "internal/history/incident", "internal/tick", "internal/trouble",
-		"limiter", "rules", "rules/match", "web"}, inTests: []string{"web/browsertest"}},
+		"limiter", "rules", "rules/match", "web"}},
 	{path: "internal/demo/pictures", may: []string{"internal/app", "internal/config", "internal/demo", "web/browsertest"},
 		foreign: []string{"github.com/chromedp"}},
 	{
