@@ -25,7 +25,7 @@ TEST := $(GO) test -vet=off -timeout $(TEST_TIMEOUT)
 RACE := CGO_ENABLED=1 $(TEST) -race -gcflags='modernc.org/sqlite/lib=-race=false -d=checkptr=0'
 # Tests with these names have one caller and much arithmetic, which the race detector makes up to seven times as slow.
 # They run without it. Those that count allocations cannot run with it.
-ONE_CALLER := ^Test(Model|Seeds|Simulation)_
+ONE_CALLER := ^Test(Model|Seeds|Simulation|Words)_
 GOLANGCI := $(TOOLS)/golangci-lint-$(GOLANGCI_VERSION)
 
 .PHONY: help
@@ -48,7 +48,7 @@ build: ## build bin/sluice, one static binary
 test: deps ## run the tests, on real servers, with the race detector
 	$(MAKE) --no-print-directory generate-check
 	$(RACE) -shuffle=on -skip '$(ONE_CALLER)' ./...
-	$(TEST) -shuffle=on -run '$(ONE_CALLER)|Allocat' $$(grep -rlE '^func Test(Model|Seeds|Simulation)_|^//go:build !race' \
+	$(TEST) -shuffle=on -run '$(ONE_CALLER)|Allocat' $$(grep -rlE '^func Test(Model|Seeds|Simulation|Words)_|^//go:build !race' \
 	--include='*_test.go' api internal limiter rules web | xargs dirname | sort -u | sed 's|^|./|')
 	cd bench && $(RACE) ./...
 	cd bench && $(TEST) ./oracle
