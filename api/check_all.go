@@ -16,13 +16,13 @@ import (
 type checks struct {
 	enc   encoder
 	parts []decide.Part
-	at    []int // the indexes of parts among the asks
+	at    []int // the index of each part among the asks
 	qs    []decide.Question
 	as    []decide.Answer
 }
 
-// CheckAll answers checks of different callers, each as Check does, with one call of the counter store. A problem, and
-// a bug of the program, is that of its check only.
+// CheckAll answers checks of different callers, each as Check does, with one call of the counter store. A problem, or a
+// bug of the program, concerns only its check.
 func (s *Server) CheckAll(ctx context.Context, asks []plain.Ask) {
 	x, _ := s.checks.Get().(*checks)
 	defer s.putBackChecks(x, len(asks))
@@ -54,7 +54,7 @@ func (s *Server) CheckAll(ctx context.Context, asks []plain.Ask) {
 	apart.Wait()
 }
 
-// checkApart decides one check by itself.
+// checkApart decides one check in a separate call.
 func (s *Server) checkApart(ctx context.Context, ask *plain.Ask, q *decide.Question, a *decide.Answer) {
 	if err := func() (err error) {
 		defer decide.Contain(&err)

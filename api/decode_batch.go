@@ -55,7 +55,7 @@ type batchInput struct {
 	count int
 	qs    []decide.Question
 	errs  []field.Problem
-	ins   [2]checkInput // the check that is being read, and the one before it
+	ins   [2]checkInput // the present check and the previous one
 }
 
 func (b *batchInput) result() ([]decide.Question, error) {

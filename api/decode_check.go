@@ -384,7 +384,7 @@ func (in *checkInput) payload(q *decide.Question) {
 	}
 }
 
-// alone refuses the members from one to another beside a member that excludes them.
+// alone refuses the members from one to another together with a member that excludes them.
 func (in *checkInput) alone(with string, from, to int, instead string) {
 	for i := from; i <= to; i++ {
 		if in.given(i) {

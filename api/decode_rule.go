@@ -28,8 +28,8 @@ func (in *input) requireID(field string, v *tree.Value, want int64) {
 // them; a patch must not.
 var given = []string{"version", "created_at", "updated_at"}
 
-// decodeRule reads a whole rule, for POST and PUT. id is that of the rule, or 0 for a
-// new one. The result is normalised and valid.
+// decodeRule reads a whole rule, for POST and PUT. id is the id of the rule, or 0 for a new one. The result is
+// normalised and valid.
 func decodeRule(body []byte, id int64) (rules.Rule, error) {
 	v, err := parseJSON(body)
 	if err != nil {
@@ -137,8 +137,7 @@ func meant(name string, known []string) string {
 	return ""
 }
 
-// addValidation adds the errors of the validation to those that were found before, one
-// for each field.
+// addValidation adds the errors of the validation to the errors that were found before, one for each field.
 func (in *input) addValidation(err error) error {
 	if ve, ok := err.(*field.ValidationError); ok { //nolint:errorlint // validation promises exactly this type
 		seen := map[string]bool{}

@@ -78,7 +78,7 @@ type Deps struct {
 	Figures Figures
 	// DecisionLogs are the accounts of the decision logs of this node, by sink. If nil, it has none.
 	DecisionLogs map[string]func() records.Totals
-	// Incidents has those of all nodes. If nil, there are none.
+	// Incidents lists the incidents of all nodes. If nil, there are none.
 	Incidents IncidentLister
 	// Webhooks are where alerts are sent. If nil, the routes of webhooks do not exist.
 	Webhooks Webhooks
@@ -143,7 +143,7 @@ type RuleWriter interface {
 	ApplyPlan(ctx context.Context, actor rules.Actor, p rules.Plan) error
 }
 
-// OverrideReader reads overrides. Errors are those of RuleReader.
+// OverrideReader reads overrides. It returns the same errors as RuleReader.
 type OverrideReader interface {
 	ListOverrides(ctx context.Context, q rules.OverrideQuery) (rules.OverridePage, error)
 	GetOverride(ctx context.Context, ruleID, id int64) (rules.Override, error)

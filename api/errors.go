@@ -48,8 +48,8 @@ func statusProblem(status int) (*reply.Problem, bool) {
 // timeoutResponseTime is the time to send a 408 response.
 const timeoutResponseTime = time.Second
 
-// problem converts an error to a problem document and logs an unknown error. The address of the client is asked for
-// only then.
+// problem converts an error to a problem document and logs an unknown error. It asks for the address of the client only
+// then.
 func (s *Server) problem(err error, route, method string, client func() string) *reply.Problem {
 	p, known := problemFor(err)
 	if !known {

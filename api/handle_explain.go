@@ -15,13 +15,13 @@ import (
 type explanation struct {
 	// SetVersion is the version of the rules that were considered.
 	SetVersion int64 `json:"set_version"`
-	// ActiveRules is the number of active rules. Rules lists those that apply and those
-	// that almost apply.
+	// ActiveRules is the number of active rules. Rules lists the rules that apply and the rules that almost apply.
 	ActiveRules int `json:"active_rules"`
 	// Decision is the response that a check would get now.
 	Decision json.RawMessage  `json:"decision"`
 	Rules    []consideredRule `json:"rules"`
-	// Profile is the profile that read the descriptors of a call of Envoy as one request, and Message says what it did.
+	// Profile is the profile that read the descriptors of a call of Envoy as one request, and Message describes its
+	// result.
 	Profile string `json:"profile,omitempty"`
 	Message string `json:"message,omitempty"`
 }

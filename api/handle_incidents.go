@@ -59,7 +59,8 @@ type incidentRule struct {
 	byFailMode
 }
 
-// listIncidents sends when nodes could not use Redis or the rule database, and what was decided meanwhile.
+// listIncidents sends when nodes could not use Redis or the rules database, and the decisions of fail modes during that
+// time.
 func (s *Server) listIncidents(c echo.Context) error {
 	q, err := parseQuery(c, "from", "to", "node", "rule", "format")
 	if err != nil {
@@ -130,7 +131,7 @@ func incidentOf(in *incident.Incident, rule string) incidentReply {
 	return out
 }
 
-// rulesOf are the rules of an incident in a response: one, or those with the most decisions.
+// rulesOf are the rules of an incident in a response: one, or the rules with the most decisions.
 func rulesOf(in *incident.Incident, rule string) (out []incident.Rule) {
 	if rule != "" {
 		r, _ := in.Rule(rule)

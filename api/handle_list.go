@@ -151,9 +151,8 @@ func decodeFile(c echo.Context, body []byte) (rules.File, error) {
 	return wanted, err
 }
 
-// importRules imports the rules, pools and profiles of a file, all or nothing. With prune
-// it deletes stored rules that are missing from the file, and stored pools and profiles if
-// the file has a list of them.
+// importRules imports the rules, pools and profiles of a file, all or nothing. With prune it deletes stored rules that
+// are missing from the file, and stored pools and profiles if the file contains a list of them.
 func (s *Server) importRules(c echo.Context) error {
 	q, err := parseQuery(c, "dry_run", "prune", "format", "algorithm", "keep", "merge_domains", "calendar_months")
 	if err != nil {

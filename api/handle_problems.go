@@ -134,7 +134,7 @@ func prefersHTML(accept []string) bool {
 	return html.q > plain.q
 }
 
-// quality is that of a media type: the most specific range that matches it decides.
+// quality is the preference for a media type: the most specific range that matches it decides.
 type quality struct {
 	q        float64
 	specific int

@@ -20,8 +20,8 @@ import (
 
 // Regions takes the messages of other regions, and knows how they go.
 type Regions interface {
-	// Receive carries out a message of a media type: one of package exchange, or that of home or share. An answer that
-	// is a []byte is of the same type, others are JSON.
+	// Receive carries out a message of a media type of package updates, home or share. An answer that is a []byte has
+	// the same type, others are JSON.
 	Receive(ctx context.Context, kind string, body []byte) (answer any, err error)
 	Overview() region.Overview
 }
@@ -114,7 +114,7 @@ type regionState struct {
 	Calls         callsState `json:"calls"`
 }
 
-// callsState is what became of the decisions that a region was asked for.
+// callsState counts the results of the decisions for which another region was asked.
 type callsState struct {
 	Decided int64      `json:"decided"`
 	Failed  int64      `json:"failed"`

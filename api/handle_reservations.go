@@ -18,7 +18,7 @@ import (
 
 // openReservation is one of the reservations that nobody has settled.
 type openReservation struct {
-	// RequestID is that of the reserve; null if it had none.
+	// RequestID is the request id of the reserve; null if it had none.
 	RequestID *string `json:"request_id"`
 	BeganMS   int64   `json:"began_ms"`
 	ExpiresMS int64   `json:"expires_ms"`

@@ -170,7 +170,7 @@ func decodeSettlement(body []byte) (*decide.Settlement, error) {
 	return s, d.err()
 }
 
-// settlement reads a settlement. The error is that of an unknown member.
+// settlement reads a settlement. An error names an unknown member.
 func (d *amountReader) settlement(v *tree.Value) (*decide.Settlement, error) {
 	s := &decide.Settlement{Weight: -1, Origin: decide.Origin{Face: faceHTTP}}
 	for i := range v.Members {

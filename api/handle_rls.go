@@ -2,8 +2,8 @@ package api
 
 import "github.com/labstack/echo/v4"
 
-// rls answers a call of Envoy's RateLimitService as JSON. Package envoy reads the body, because its form is that of
-// proto3 and not that of this API.
+// rls answers a call of Envoy's RateLimitService as JSON. Package envoy reads the body, because it has the form of
+// proto3 and not of this API.
 func (s *Server) rls(c echo.Context) error {
 	body, err := readJSON(c)
 	if err != nil {

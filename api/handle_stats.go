@@ -73,7 +73,7 @@ func (q *query) figures(now time.Time) history.Query {
 		q.wrong("from", "must be before now, unless to is given")
 	}
 	if q.complained("from") || q.complained("to") {
-		out.From, out.To = now.Add(-usualRange), now // has no errors of its own
+		out.From, out.To = now.Add(-usualRange), now // cannot fail
 	}
 	if step := q.values.Get("step"); step != "" {
 		out.Step = history.ParseStep(step)
@@ -224,7 +224,7 @@ func appendTime(b []byte, t time.Time) []byte {
 // statsHeader is the first line of figures as CSV. A test compares it with the members of Figures.
 var statsHeader = append([]string{"time", "rule"}, history.FigureNames[:]...)
 
-// statsRecords yields a line for each point; what is unknown is empty.
+// statsRecords yields a line for each point; unknown values are empty.
 func statsRecords(r *history.Result) func(yield func([]string) bool) {
 	return func(yield func([]string) bool) {
 		cells := make([]string, 2+history.NumFigures)

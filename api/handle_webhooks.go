@@ -28,7 +28,7 @@ type deliveryPage struct {
 	NextPageToken string     `json:"next_page_token"`
 }
 
-// delivery is a message to a webhook and what became of it.
+// delivery is a message to a webhook and the state of its delivery.
 type delivery struct {
 	// ID is the webhook-id of the message.
 	ID   string `json:"id"`
@@ -36,7 +36,7 @@ type delivery struct {
 	// State is waiting, delivered or failed.
 	State    string `json:"state"`
 	Attempts int64  `json:"attempts"`
-	// Status is that of the last answer, Error why the last attempt failed; null if there is none.
+	// Status is the status of the last answer, Error the reason why the last attempt failed; null if there is none.
 	Status *int    `json:"status"`
 	Error  *string `json:"error"`
 	TookMS int64   `json:"took_ms"`

@@ -28,8 +28,8 @@ func (s *Server) livez(c echo.Context) error {
 }
 
 // readyz reports whether this node should receive traffic. Old rules do not make it unready, because they are better
-// than none; the response describes them, and lists the codes of what is wrong on the node. The status depends on none
-// of these, and the codes say nothing that not everybody may know.
+// than none; the response describes them, and lists the codes of the troubles of the node. The status does not depend
+// on these, and the codes reveal no secrets.
 func (s *Server) readyz(c echo.Context) error {
 	if err := s.deps.Ready(); err != nil {
 		return reply.NotReady.Problem(err.Error())

@@ -13,8 +13,8 @@ import (
 	"sluice/internal/heap"
 )
 
-// Deadlines of an import, instead of those of other requests: to send its file, and
-// then to receive the whole response.
+// Deadlines of an import, which replace the deadlines of other requests: to send its file, and then to receive the
+// whole response.
 const (
 	importSend   = time.Minute
 	importAnswer = 10 * time.Minute

@@ -32,8 +32,8 @@ type outcome struct {
 	err error
 }
 
-// reserveBatch settles reservations, and then reserves, each by itself. What units the settlements give back is there
-// for the reserves.
+// reserveBatch settles reservations, and then reserves, each independently. The reserves can use the units that the
+// settlements give back.
 func (s *Server) reserveBatch(c echo.Context) error {
 	body, err := readJSON(c)
 	if err != nil {

@@ -37,7 +37,7 @@ const (
 	refundPath = "/ratelimit/refund"
 	// refundEndpoint is its Endpoint.
 	refundEndpoint = "refund"
-	// reservePath is the path of a reserve, and reserveBatchPath that of several with settlements.
+	// reservePath is the path of a reserve, and reserveBatchPath the path of several reserves with settlements.
 	reservePath, reserveBatchPath = "/ratelimit/reserve", "/ratelimit/reserve/batch"
 	// rlsPath is the path of Envoy's RateLimitService as JSON.
 	rlsPath = "/ratelimit/rls"

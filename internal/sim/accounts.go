@@ -14,7 +14,7 @@ type tally struct {
 // own adds up what a node's own store charged in its life.
 func (t *tally) own(b *bank) { t.charged += b.books.sums.charged.heard }
 
-// Accounts is the sum of one run, in units of takes over every enforced limit that counts units:
+// Accounts adds up one run, in units of takes over every enforced limit that counts units:
 //
 //	Admitted = Within + Lost + Emptied + Local + Open
 //

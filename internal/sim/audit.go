@@ -18,7 +18,7 @@ type audit struct {
 	now           int64
 	before, after map[limiter.Key]*limiter.State
 	record        *record            // of the request's name, before
-	pre, post     []limiter.Decision // a look at each ask's bucket, before and after
+	pre, post     []limiter.Decision // looks at each ask's bucket, before and after
 }
 
 // run checks everything except the bounds and returns the entry for the books.

@@ -11,8 +11,8 @@ import (
 	"sluice/limiter"
 )
 
-// bank is one counter store with its books: the shared store, or that of a node. It applies,
-// records and audits every request that reaches the store.
+// bank is one counter store with its books: the shared store, or the store of a node. It applies, records and audits
+// every request that reaches the store.
 type bank struct {
 	name    string
 	model   *model

@@ -13,7 +13,7 @@ type entry struct {
 	write int
 	req   limiter.Request
 	res   limiter.Result
-	// moved holds the units that each ask charged or refunded.
+	// moved counts the units that each ask charged or refunded.
 	moved []int64
 	// claims marks, in a named refund, the asks whose charge it refunded.
 	claims []bool
@@ -76,7 +76,7 @@ func lease(req *limiter.Request, i int) bool {
 	return req.Asks[i].Limit.Algorithm.Traits().Slots
 }
 
-// shadowCall reports whether a request is that of a shadow rule, by its rule.
+// shadowCall reports whether a request belongs to a shadow rule.
 func shadowCall(req *limiter.Request, shadows map[string]bool) bool {
 	return shadows[ruleOf(req.Asks[0].Key)]
 }

@@ -34,7 +34,7 @@ func (a *audit) figures() error {
 	return nil
 }
 
-// checkDecision checks one decision by itself.
+// checkDecision checks a single decision.
 func checkDecision(d *limiter.Decision, weight int64) error {
 	switch {
 	case d.Remaining < 0 || d.Remaining > d.Limit:

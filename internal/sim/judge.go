@@ -126,7 +126,7 @@ func checkNoLimits(a *decide.Answer) error {
 	return nil
 }
 
-// checkStoreAnswer checks that the answer is exactly that of the store.
+// checkStoreAnswer checks that the answer equals the answer of the store.
 func (w *world) checkStoreAnswer(q *decide.Question, a *decide.Answer, main *delivery, enforced int) error {
 	want := main.res.Allowed || q.Op == limiter.OpRefund || q.Op == limiter.OpReset
 	switch {

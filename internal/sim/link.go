@@ -95,7 +95,7 @@ func (l *link) send(calls []limiter.Call) {
 
 var errFault = errors.New("injected")
 
-// ownStore is a node's local store with the books kept beside it.
+// ownStore is a node's local store with its books.
 type ownStore struct {
 	node *node
 	asks []delivery // of the node's latest question

@@ -129,7 +129,7 @@ func (m *model) Do(_ context.Context, req *limiter.Request, res *limiter.Result)
 	return nil
 }
 
-// DoAll decides each call by itself, in order.
+// DoAll decides the calls independently, in order.
 func (m *model) DoAll(ctx context.Context, calls []limiter.Call) {
 	for i := range calls {
 		calls[i].Err = m.Do(ctx, &calls[i].Request, &calls[i].Result)

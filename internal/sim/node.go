@@ -20,7 +20,7 @@ type node struct {
 	own     ownStore
 	ledger  *decide.Ledger
 	bank    *bank
-	skew    int64 // of its own clock, ms
+	skew    int64 // of the clock of the node, ms
 	down    bool
 	heard   observer
 }

@@ -7,9 +7,8 @@ import (
 	"sluice/limiter"
 )
 
-// ledgerStore is the store through which a node's Ledger charges the shared store with what the
-// node admitted by itself. All of its calls succeed or all fail, because the order of the Ledger's
-// map must not matter.
+// ledgerStore is the store through which a node's Ledger charges the shared store with the units that the node admitted
+// alone. All of its calls succeed or all fail, because the order of the Ledger's map must not matter.
 type ledgerStore struct {
 	w       *world
 	charged int64 // units that arrived
@@ -67,7 +66,7 @@ func (w *world) reconcileOne() error {
 	return w.failed
 }
 
-// checkLedger checks that a node's Ledger accounts for everything the node admitted by itself.
+// checkLedger checks that a node's Ledger accounts for everything that the node admitted alone.
 func (n *node) checkLedger() error {
 	s := n.ledger.Stats()
 	if s.Spent != s.Reconciled+s.Expired+s.Doubtful+s.Dropped+s.Pending {

@@ -11,7 +11,7 @@ import (
 	"sluice/limiter"
 )
 
-// Bans checks bans: asks that deny after too many denials of the ask before them.
+// Bans checks bans: asks that deny after too many denials of the preceding ask.
 func Bans(t *testing.T, h Harness) {
 	tests := map[string]func(*recorder){
 		"BeginsWithTheLastDenial":           banBegins,
@@ -380,8 +380,8 @@ func banModel(t *testing.T, h Harness, a limiter.Algorithm) {
 	})
 }
 
-// banStorm denies from many callers of two nodes at once: of all denials exactly enough are
-// counted, and one of them begins the ban. The limit may stand beside a narrower one with room.
+// banStorm denies from many callers of two nodes at once: exactly enough denials are counted, and one of them begins
+// the ban. The request may also have a narrower limit with room.
 func banStorm(t *testing.T, h Harness, beside bool) {
 	stores := pair(t, h)
 	who, full := newEntity(), slowLimit(limiter.SlidingWindowCounter, 3)

@@ -9,7 +9,7 @@ import (
 )
 
 // Births checks that a refund and a settlement give back only units of the bucket in which they were charged: after a
-// reset its key has another one, whose units are those of others.
+// reset its key has another bucket, whose units belong to others.
 func Births(t *testing.T, h Harness) {
 	for _, a := range limiter.Algorithms() {
 		if a.Traits().Slots {

@@ -66,7 +66,7 @@ func (e *edited) spend(t failer, w int64) {
 	e.transplant = min(d.Used, d.Limit, e.to.Capacity())
 }
 
-// agree makes the operation on the edited bucket and on the one that never had another, and compares the answers.
+// agree makes the operation on the edited bucket and on a bucket that was never edited, and compares the answers.
 func (e *edited) agree(t failer, op limiter.Op, w int64) {
 	t.Helper()
 	got, want := e.do(t, op, e.ask, w), e.do(t, op, e.same, w)
@@ -115,7 +115,7 @@ func moves(t *testing.T, e *edited, spent int64) {
 		e.do(t, limiter.OpCharge, e.same, e.transplant)
 	}
 	e.agree(t, limiter.OpPeek, 1)
-	e.agree(t, limiter.OpTake, e.to.Capacity()) // denied where anything has moved: it moves all the same
+	e.agree(t, limiter.OpTake, e.to.Capacity()) // denied if any units have moved: they move even so
 	if d := e.do(t, limiter.OpPeek, e.old, 0); d.Used != 0 || d.Reset != 0 {
 		t.Fatalf("the former bucket is still there: %+v", d)
 	}
@@ -199,8 +199,8 @@ func formerOperations(t *testing.T, h Harness) {
 	})
 }
 
-// formerBack checks that a charge from before two edits, of which the second brings back the former algorithm, gives
-// back nothing of what others spent since.
+// formerBack checks that a charge from before two edits, the second of which restores the former algorithm, gives back
+// none of the units that others have spent since.
 func formerBack(t *testing.T, h Harness) {
 	for _, from := range formerLimits {
 		for _, to := range formerLimits {
@@ -230,7 +230,7 @@ func formerBack(t *testing.T, h Harness) {
 	}
 }
 
-// formerSeveral checks a request with several limits of which some were edited, in a batch.
+// formerSeveral checks a request with several limits, some of them edited, in a batch.
 func formerSeveral(t *testing.T, h Harness) {
 	e := newEdited(t, h, formerLimits[1], formerLimits[3])
 	e.spend(t, 5)
@@ -276,7 +276,7 @@ func formerRefused(t *testing.T, h Harness) {
 	}
 }
 
-// formerUnanswered checks that a look that fails leaves what its result held before.
+// formerUnanswered checks that a failed look leaves its result unchanged.
 func formerUnanswered(t *testing.T, h Harness) {
 	a, b := newEdited(t, h, formerLimits[0], formerLimits[4]), newEdited(t, h, formerLimits[1], formerLimits[5])
 	b.ask.Key = a.who.key(3, b.to.Algorithm) // in the same slot of a cluster

@@ -11,20 +11,19 @@ import (
 
 // Harness creates the stores under test. The suite closes nothing: use t.Cleanup.
 type Harness struct {
-	// New returns a store whose time is clock, in ms; nil means the store's own
-	// clock. The suite uses keys of its own in every test, so stores may share a
-	// backend.
+	// New returns a store whose time is clock, in ms; nil means the store's own clock. Every test of the suite uses
+	// other keys, so stores may share a backend.
 	//
 	// The given clock may step in both directions and stand still while real
 	// time passes, so a store that also expires state by real time must keep it
 	// for at least a minute when a clock was given.
 	New func(t *testing.T, clock func() int64) limiter.Store
-	// Pair, if set, returns two stores over one backend and its own clock, as
-	// two nodes would be. Without it the storm runs on one store.
+	// Pair, if set, returns two stores over one backend and its own clock, as two nodes would be. Without Pair the
+	// storm runs on one store.
 	Pair func(t *testing.T) (a, b limiter.Store)
 }
 
-// Model compares the answers to one caller with what they must be, as subtests of t. It starts no goroutine, so the
+// Model compares the answers to one caller with the expected ones, as subtests of t. It starts no goroutine, so the
 // race detector would only make it slow.
 func Model(t *testing.T, h Harness) {
 	t.Run("Properties", func(t *testing.T) { Properties(t, h) })

@@ -9,8 +9,8 @@ import (
 	"sluice/limiter"
 )
 
-// HighWater checks that a store's high-water marks are those of limiter.Water, and that none is lower than what counts
-// in a bucket that it covers.
+// HighWater checks that a store's high-water marks equal limiter.Water, and that none is lower than the units that
+// count in a bucket that it covers.
 func HighWater(t *testing.T, h Harness) {
 	clock := NewClock(1_795_000_000_000)
 	store := h.New(t, clock.Now)

@@ -46,7 +46,7 @@ func (s *twins) do(op limiter.Op, id string, w int64) limiter.Decision {
 }
 
 // LongLogs checks that a request reads a bounded part of a log of 60,000 entries, and answers as the reference does.
-// reads returns how many entries the store has read so far.
+// reads returns the number of entries that the store has read.
 func LongLogs(t *testing.T, h Harness, reads func() int64) {
 	const held, start = 60_000, 1_790_000_000_000
 	clock := NewClock(start)

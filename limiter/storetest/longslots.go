@@ -10,7 +10,7 @@ import (
 )
 
 // LongSlots checks that a request reads a bounded part of a bucket that holds thousands of slots, and answers as the
-// reference does. reads returns how many slots the store has read so far.
+// reference does. reads returns the number of slots that the store has read.
 func LongSlots(t *testing.T, h Harness, reads func() int64) {
 	tests := map[string]struct {
 		held, each, heavy int64 // so many slots, each of them so long after the one before it, this one of two units
@@ -94,7 +94,7 @@ func longSlots(s *twins, start, held, each int64) {
 	every()
 	s.clock.Set(start + window + held/2*each)
 	every()
-	s.limit.Window = 2 * window // what a take has forgotten stays forgotten
+	s.limit.Window = 2 * window // slots that a take has dropped stay dropped
 	every()
 	s.limit.Window = window
 	s.clock.Advance(-4 * window) // the slots began further ahead than the window
@@ -103,7 +103,7 @@ func longSlots(s *twins, start, held, each int64) {
 	every()
 	s.clock.Advance(3 * window)
 	take(2)
-	for s.do(limiter.OpRelease, "", 1).Refunded > 0 { // what a take has forgotten does not hold the time
+	for s.do(limiter.OpRelease, "", 1).Refunded > 0 { // slots that a take has dropped do not hold the time
 	}
 	s.clock.Advance(-3*window - window/4)
 	take(2)
@@ -134,7 +134,7 @@ func SlotWalks(t *testing.T, h Harness) {
 				}
 			}
 			fill()
-			clock.Advance(-10_000) // the slots are moved to this time, and one take drops the last of them
+			clock.Advance(-10_000) // the slots move to this time, and a take drops the last of them
 			for s.do(limiter.OpRelease, "", 1).Remaining < limiter.MaxSlots-40 {
 			}
 			clock.Advance(4000)

@@ -41,7 +41,7 @@ func (r *recorder) releaseOldest(limits ...limiter.Limit) []int64 {
 	return out
 }
 
-// holds returns whether the slots of ids are held, and renews those that are.
+// holds returns whether the slots of ids are held, and renews the held ones.
 func (r *recorder) holds(l limiter.Limit, ids ...string) []bool {
 	r.Helper()
 	var out []bool

@@ -35,8 +35,8 @@ func Periods(t *testing.T, h Harness) {
 	t.Run("Edits", func(t *testing.T) { periodsEdits(t, h) })
 }
 
-// periodsLikeOthers compares the decisions of a limit that is kept with those of the same one that is not, as long as
-// nothing is settled across a boundary.
+// periodsLikeOthers compares the decisions of a limit that keeps periods with the decisions of the same limit that does
+// not, as long as nothing is settled across a boundary.
 func periodsLikeOthers(t *testing.T, h Harness) {
 	rapid.Check(t, func(rt *rapid.T) {
 		clock := NewClock(periodStart + rapid.Int64Range(0, 24*hour-1).Draw(rt, "begin"))

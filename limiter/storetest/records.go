@@ -46,7 +46,7 @@ func Records(t *testing.T, h Harness) {
 	}
 }
 
-// recorder is a store with a clock and an entity of its own.
+// recorder is a store with a separate clock and entity.
 type recorder struct {
 	*testing.T
 	clock *Clock

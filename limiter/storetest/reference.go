@@ -10,9 +10,8 @@ import (
 	"sluice/limiter"
 )
 
-// Reference is a slow, exact limiter.Store that follows the definitions of
-// docs/algorithms.md: levels are fractions, and waits are found by search. It shares
-// no arithmetic with the stores under test, never expires anything by itself, and is
+// Reference is a slow, exact limiter.Store that follows the definitions of docs/algorithms.md: levels are fractions,
+// and waits are found by search. It shares no arithmetic with the stores under test, never expires anything, and is
 // safe for concurrent use.
 type Reference struct {
 	clock func() int64
@@ -53,7 +52,7 @@ func NewReference(clock func() int64) *Reference {
 	return &Reference{clock: clock, buckets: map[limiter.Key]model{}, records: map[recordName]*record{}}
 }
 
-// DoAll decides each call by itself, in order.
+// DoAll decides the calls independently, in order.
 func (r *Reference) DoAll(ctx context.Context, calls []limiter.Call) {
 	for i := range calls {
 		calls[i].Err = r.Do(ctx, &calls[i].Request, &calls[i].Result)
@@ -227,8 +226,8 @@ func (r *Reference) refund(rec *record, id string, a limiter.Ask, now int64) lim
 	return d
 }
 
-// unmixed reports whether units charged under one limit can be told from others under
-// another: window, alignment and rate must be the same.
+// unmixed reports whether units charged under one limit can be separated from others under another: window, alignment
+// and rate must be the same.
 func unmixed(was, is limiter.Limit) bool {
 	switch t := is.Algorithm.Traits(); {
 	case t.Decay == limiter.DecayEach:

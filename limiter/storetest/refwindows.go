@@ -76,7 +76,7 @@ func (m *fixedModel) refund(l limiter.Limit, now int64, c charge) int64 {
 
 func (m *fixedModel) lastSpent(_ limiter.Limit, now int64) []int64 { return []int64{m.at(now)} }
 
-// counterModel: the counts of the window of the last change and of the one before.
+// counterModel: the counts of the window of the last change and of the previous window.
 type counterModel struct {
 	used      bool
 	last      int64
@@ -164,8 +164,8 @@ func number(l limiter.Limit, t int64) int64 {
 	return floor(over(times(whole(t), l.Buckets), l.Window))
 }
 
-// under returns the units booked again under l: those of a sub-window move to its
-// end, or to the last change if that is earlier.
+// under returns the units booked again under l: units of a sub-window move to its end, or to the last change if that is
+// earlier.
 func (m *bucketsModel) under(l limiter.Limit) map[int64]int64 {
 	out := map[int64]int64{}
 	for j, u := range m.units {

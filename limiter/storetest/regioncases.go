@@ -75,8 +75,8 @@ func contradiction(t *testing.T, r *regions) {
 	}
 }
 
-// lostWrites: the Redis of a region has failed over and lost a refund that it has told. What it takes from then on is
-// booked, though it may never give back as much again.
+// lostWrites: the Redis of a region has failed over and lost a refund that it had sent. Units that it takes from then
+// on are booked, though it may never give back as much again.
 func lostWrites(t *testing.T, r *regions) {
 	r.use(tenInTen)
 	r.do(t, 0, limiter.OpTake, "a", 4)
@@ -188,8 +188,8 @@ func clockAhead(t *testing.T, r *regions) {
 	r.remaining(t, 1, 2)
 }
 
-// A region opens the window of the first units that it hears of, unless one is open. What it hears of counts in its own
-// window until that ends.
+// A region opens the window of the first units that it receives, unless a window is open. Received units count in its
+// own window until that ends.
 func firstHitApart(t *testing.T, r *regions) {
 	l := tenInTen
 	l.Align = limiter.AlignFirstHit
@@ -211,7 +211,7 @@ func firstHitApart(t *testing.T, r *regions) {
 	r.remaining(t, 0, 3)
 	r.remaining(t, 1, 3)
 	r.clock.Advance(7000)
-	r.remaining(t, 0, 10) // a new one; that of the other region goes on
+	r.remaining(t, 0, 10) // a new window; the window of the other region continues
 	r.remaining(t, 1, 3)
 	r.clock.Advance(3000)
 	r.remaining(t, 1, 10)
@@ -263,8 +263,8 @@ func hugeCharge(t *testing.T, r *regions) {
 	r.remaining(t, 1, 4)
 }
 
-// hugeChargeDrains: a bucket that forgets what goes beyond its burst has room again soon after a charge of nearly all
-// that sums can hold. What is spent then is heard of.
+// hugeChargeDrains: a bucket that drops units beyond its burst has room again soon after a charge of nearly all that
+// sums can hold. Other regions receive units that are spent then.
 func hugeChargeDrains(t *testing.T, r *regions) {
 	r.use(limiter.Limit{Algorithm: limiter.GCRA, Count: 10, Window: 10_000, Burst: 10})
 	r.clock.Advance(10_000 - r.clock.Now()%10_000) // to the beginning of a period
@@ -276,7 +276,7 @@ func hugeChargeDrains(t *testing.T, r *regions) {
 	r.remaining(t, 1, 2)
 }
 
-// hugeSum: a region hears of a reset and, in the same message, of as many units as a store holds. It has more.
+// hugeSum: a region receives, in one message, a reset and as many units as a store holds. It has more.
 func hugeSum(t *testing.T, r *regions) {
 	r.use(limiter.Limit{Algorithm: limiter.SlidingWindowLog, Count: 10, Window: 10_000})
 	r.do(t, 0, limiter.OpReset, "", 0)
@@ -301,8 +301,8 @@ func restartedPeer(t *testing.T, r *regions) {
 	r.remaining(t, 1, 4)
 }
 
-// limitTravels: of a bucket that drains, what is told says at which limit units are to be counted: that of the last
-// take or charge of a whole limit before the bucket was listed.
+// limitTravels: the sums of a bucket that drains say at which limit to count the units: the limit of the last take or
+// charge of a whole limit before the bucket was listed.
 func limitTravels(t *testing.T, r *regions, a limiter.Algorithm) {
 	whole := limiter.Limit{Algorithm: a, Count: 100, Window: 10_000}
 	if a.Bucketed() {

@@ -10,8 +10,8 @@ import (
 )
 
 // regionsAgree checks that regions agree once everything has arrived, whatever was spent, given back and reset anywhere
-// before others had heard of it, and in whatever order it arrives. What one region would have is not defined then:
-// units that are spent between a reset and hearing of it are forgotten.
+// before the others received it, and in whatever order it arrives. The total is not defined then: units that are spent
+// between a reset and its arrival are dropped.
 func regionsAgree(t *testing.T, h RegionHarness, a limiter.Algorithm) {
 	clock := NewClock(clockMin)
 	var stores []limiter.Exporter
@@ -47,7 +47,7 @@ func regionsAgree(t *testing.T, h RegionHarness, a limiter.Algorithm) {
 			}
 		}
 		r.flush(rt)
-		r.flush(rt) // what a reset elsewhere has made void
+		r.flush(rt) // units that a reset elsewhere has cleared
 		want := r.do(rt, 0, limiter.OpPeek, "", 1).Limits[0]
 		for at := range r.all {
 			if got := r.do(rt, at, limiter.OpPeek, "", 1).Limits[0]; got != want {

@@ -14,11 +14,11 @@ import (
 
 // RegionHarness creates the stores of regions.
 type RegionHarness struct {
-	// New returns a store with buckets of its own, one of TwoRegions, whose time is clock, in ms.
+	// New returns a store with separate buckets, one of TwoRegions, whose time is clock, in ms.
 	New func(t *testing.T, clock func() int64) limiter.Exporter
 }
 
-// TwoRegions are those of the worked cases.
+// TwoRegions are the regions of the worked cases.
 var TwoRegions = limiter.Regions{Count: 2, Wait: 200}
 
 // mostRegions is how many regions the suite has.
@@ -204,7 +204,7 @@ type charged struct {
 	over   bool // refunded or settled
 }
 
-// life is one run of regions beside one store that has all their units.
+// life is one run of regions, compared with one store that holds all their units.
 type life struct {
 	*regions
 	one     limiter.Store

@@ -33,7 +33,7 @@ func RestoreCases(t *testing.T, h RegionHarness) {
 	}
 }
 
-// Restores checks that a region which has lost its store has what it had, once others have said it.
+// Restores checks that a region which has lost its store has its units again, once others have sent them.
 func Restores(t *testing.T, h RegionHarness) {
 	RestoreCases(t, h)
 	for _, a := range limiter.Algorithms() {
@@ -43,7 +43,7 @@ func Restores(t *testing.T, h RegionHarness) {
 	}
 }
 
-// lossy is regions of which the first loses its store.
+// lossy holds regions, the first of which loses its store.
 type lossy struct {
 	regions
 
@@ -141,7 +141,7 @@ func restoredSumsGoOn(t *testing.T, r *lossy) {
 	r.remaining(t, 1, 2)
 }
 
-// mostCounts: one region has heard of 3 units, another one of 5, and the other way round.
+// mostCounts: one region has received 3 units, another one 5, and the other way round.
 func mostCounts(t *testing.T, r *lossy) {
 	for _, order := range [][2]int{{1, 2}, {2, 1}} {
 		r.use(tenInTen)
@@ -168,7 +168,8 @@ func mostCounts(t *testing.T, r *lossy) {
 	}
 }
 
-// laterIncarnation: one region has heard of 3 units of an incarnation, and another one of a later one with 2 as well.
+// laterIncarnation: one region has received 3 units of an incarnation, and another one also 2 units of a later
+// incarnation.
 func laterIncarnation(t *testing.T, r *lossy) {
 	for _, earlierFirst := range []bool{true, false} {
 		r.use(tenInTen)
@@ -263,7 +264,8 @@ func nothingWasLost(t *testing.T, r *lossy) {
 	}
 }
 
-// restoreAfterEdit: the limit has another window since. The units count, and the sums begin anew, as after each edit.
+// restoreAfterEdit: the limit has got another window since. The units count, and the sums start empty, as after each
+// edit.
 func restoreAfterEdit(t *testing.T, r *lossy) {
 	r.use(tenInTen)
 	r.do(t, 0, limiter.OpTake, "", 4)

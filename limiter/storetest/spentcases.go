@@ -8,7 +8,8 @@ import (
 	"sluice/limiter"
 )
 
-// spentByRegion checks, for an algorithm, that a store says what each region has spent, until it no longer counts.
+// spentByRegion checks, for an algorithm, that a store reports the units that each region has spent, until they no
+// longer count.
 func spentByRegion(t *testing.T, r *regions, a limiter.Algorithm) {
 	l := limiter.Limit{Algorithm: a, Count: 10, Window: 10_000}
 	if a.Bucketed() {

@@ -122,8 +122,8 @@ func leaseID(a limiter.Algorithm, caller, call int) string {
 	return fmt.Sprintf("%d/%d", caller, call)
 }
 
-// wideAndNarrow: every caller has a narrow limit of its own and a wide one that all
-// share. A denial of the narrow one must not spend from the wide one.
+// wideAndNarrow: every caller has a separate narrow limit, and all share a wide one. A denial of a narrow limit must
+// not spend from the wide one.
 func wideAndNarrow(t *testing.T, h Harness) {
 	nodes := pair(t, h)
 	const narrow, wide = 11, stormCallers * stormCalls * 2

@@ -115,9 +115,8 @@ func compareAnswer(res *limiter.Result, want *vectorAnswer) error {
 	return errors.Join(errs...)
 }
 
-// overall reduces the decisions of a request to the figures of a vectors file:
-// the longest retry-after of those that deny, the smallest remaining, the
-// longest delay, the most refunded, and the reset of the strictest limit.
+// overall reduces the decisions of a request to the figures of a vectors file: the longest retry-after of the limits
+// that deny, the smallest remaining, the longest delay, the most refunded, and the reset of the strictest limit.
 func overall(res *limiter.Result) limiter.Decision {
 	out := res.Limits[limiter.Strictest(res.Limits)]
 	out.Allowed = res.Allowed
