@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"sync"
 	"time"
 
 	"sluice/internal/access"
@@ -98,15 +99,55 @@ func (k *Kit) takeLimits(ctx context.Context, asks []limiter.Ask, who ...any) (r
 		return nil, errUndecided
 	}
 	if !res.Allowed {
-		wait := time.Duration(max(1000, res.Limits[limiter.Strictest(res.Limits)].RetryAfter)) * time.Millisecond
 		k.Logger.Warn("too many attempts to sign in", who...)
-		return nil, &tooMany{wait: wait}
+		return nil, &tooMany{wait: time.Duration(k.underWay.wait(asks, res.Limits)) * time.Millisecond}
 	}
 	return func() {
 		if err := k.take(context.WithoutCancel(ctx), store, limiter.OpRefund, asks, &res); err != nil {
 			k.Logger.Warn("could not give back an attempt to sign in", "error", err)
 		}
 	}, nil
+}
+
+// attempts counts the attempts of this node that are under way, by the limits that they have taken. A right one is
+// refunded at its end, which is near. The zero value is empty, and it is safe for concurrent use.
+type attempts struct {
+	mu    sync.Mutex
+	units map[limiter.Key]int64
+}
+
+// begin counts an attempt until end is called.
+func (a *attempts) begin(asks []limiter.Ask) (end func()) {
+	a.add(asks, 1)
+	return func() { a.add(asks, -1) }
+}
+
+func (a *attempts) add(asks []limiter.Ask, n int64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.units == nil {
+		a.units = map[limiter.Key]int64{}
+	}
+	for i := range asks {
+		key := asks[i].Key
+		if a.units[key] += n; a.units[key] == 0 {
+			delete(a.units, key)
+		}
+	}
+}
+
+// wait is how long a denied attempt should wait, in ms, at least a second: as long as the limits say that are full even
+// without the attempts under way.
+func (a *attempts) wait(asks []limiter.Ask, limits []limiter.Decision) int64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	wait := int64(1000)
+	for i := range limits {
+		if d := &limits[i]; !d.Allowed && d.Used-a.units[asks[i].Key]+asks[i].Weight > asks[i].Limit.Count {
+			wait = max(wait, d.RetryAfter)
+		}
+	}
+	return wait
 }
 
 func (k *Kit) take(ctx context.Context, store limiter.Store, op limiter.Op, asks []limiter.Ask,

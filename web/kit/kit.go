@@ -31,6 +31,8 @@ type Kit struct {
 	stored   *sessionStore
 	// origins rejects requests that a browser sends on behalf of another site.
 	origins *http.CrossOriginProtection
+	// underWay are the attempts to sign in, or to confirm an act, that have not ended.
+	underWay attempts
 	// Streams counts open streams of live data.
 	Streams atomic.Int64
 }

@@ -81,6 +81,7 @@ func (v *Visit) compare(lane access.Lane, asks []limiter.Ask, name, password str
 	if err != nil {
 		return err
 	}
+	defer k.underWay.begin(asks)()
 	ctx, cancel := v.turn()
 	defer cancel()
 	ok, err := k.Passwords.CheckPassword(ctx, lane, u.PasswordHash, password)

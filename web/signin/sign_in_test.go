@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -78,6 +79,36 @@ func TestSignIn_GuessingIsLimited(t *testing.T) {
 	w.Clock.Add(11 * time.Minute)
 	if page := b.Post("/console/sign-in", webtest.Credentials("ada", webtest.Password)); page.Code != http.StatusSeeOther {
 		t.Errorf("later: %d", page.Code)
+	}
+}
+
+// TestSignIn_AttemptsUnderWayMakeNobodyWaitLong: right ones are given back in a moment, and only wrong ones count.
+func TestSignIn_AttemptsUnderWayMakeNobodyWaitLong(t *testing.T) {
+	w := webtest.Start(t, webtest.Full)
+	entered, leave := make(chan struct{}, 10), make(chan struct{})
+	w.Passwords.Entered, w.Passwords.Leave = entered, leave
+	var right sync.WaitGroup
+	for range 5 {
+		right.Go(func() { w.Browser().Post("/console/sign-in", webtest.Credentials("ada", webtest.Password)) })
+	}
+	for range 5 {
+		<-entered
+	}
+	page := w.Browser().Post("/console/sign-in", webtest.Credentials("ada", webtest.Password))
+	if page.Code != http.StatusTooManyRequests || page.Header.Get("Retry-After") != "1" || !page.Has("Try again in 1 second") {
+		t.Errorf("beside five under way: %d, Retry-After %q", page.Code, page.Header.Get("Retry-After"))
+	}
+	close(leave)
+	right.Wait()
+	for i := range 5 {
+		page := w.Browser().Post("/console/sign-in", webtest.Credentials("ada", "guess"))
+		if page.Code != http.StatusUnprocessableEntity {
+			t.Errorf("wrong attempt %d after right ones: %d", i+1, page.Code)
+		}
+	}
+	page = w.Browser().Post("/console/sign-in", webtest.Credentials("ada", webtest.Password))
+	if wait, _ := strconv.Atoi(page.Header.Get("Retry-After")); page.Code != http.StatusTooManyRequests || wait < 60 {
+		t.Errorf("after five wrong ones: %d, Retry-After %q", page.Code, page.Header.Get("Retry-After"))
 	}
 }
 

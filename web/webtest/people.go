@@ -34,6 +34,9 @@ type Passwords struct {
 	Busy map[access.Lane]bool
 	// Stuck lets everyone wait for a turn until their context ends.
 	Stuck bool
+	// Entered, if not nil, receives for everyone who has a turn, who then waits until Leave is closed.
+	Entered chan<- struct{}
+	Leave   <-chan struct{}
 }
 
 // turn returns once the caller may hash.
@@ -44,6 +47,10 @@ func (p *Passwords) turn(ctx context.Context, lane access.Lane) error {
 	if p.Stuck {
 		<-ctx.Done()
 		return context.Cause(ctx)
+	}
+	if p.Entered != nil {
+		p.Entered <- struct{}{}
+		<-p.Leave
 	}
 	return nil
 }
