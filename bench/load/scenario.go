@@ -147,8 +147,21 @@ var (
 	threeRule = append(twoRules[:2:2], rule("per-ip", "ip", "fixed_window"))
 	byAddress = []string{rule("per-ip", "ip", "sliding_window_counter")}
 	banning   = []string{with(oneRule[0], `"ban":{"after":20,"within_ms":60000,"for_ms":600000,"grow":2}`)}
-	pooled    = []string{with(oneRule[0], `"pool":"shop"`)}
+	// delaying makes every second request of a user wait, as far as callers of the bench obey it.
+	delaying = []string{with(oneRule[0], `"delay":{"after":1,"step_ms":10,"most_ms":1000}`)}
+	daily    = []string{calendar(`"every":"day","zone":"Europe/Berlin"`)}
+	dailyAt  = []string{calendar(`"every":"day","zone":"Europe/Berlin","at":"05:30"`)}
+	// replacing has a second rule that does not apply, because the first one replaces it.
+	replacing = []string{strings.Replace(everyRoute[0], "per-user", "everyone", 1),
+		with(oneRule[0], `"replaces":["everyone"]`)}
+	pooled = []string{with(oneRule[0], `"pool":"shop"`)}
 )
+
+// calendar is a rule of a fixed window with a calendar.
+func calendar(members string) string {
+	return with(strings.Replace(rule("per-user", "user", "fixed_window"), `,"window_ms":60000`, "", 1),
+		`"calendar":{`+members+`}`)
+}
 
 // with returns a JSON object with one more member.
 func with(object, member string) string { return strings.TrimSuffix(object, "}") + "," + member + "}" }
@@ -208,6 +221,10 @@ var scenarios = []scenario{
 	{name: rulePool, kind: sluice, redis: true, path: check, body: described, rules: pooled, pool: pool},
 	{name: ruleShed, kind: sluice, redis: true, path: check, body: described, rules: pooled,
 		pool: with(pool, `"shed":true`)},
+	{name: ruleDelay, kind: sluice, redis: true, path: check, body: described, rules: delaying},
+	{name: ruleReplaces, kind: sluice, redis: true, path: check, body: described, rules: replacing},
+	{name: ruleDaily, kind: sluice, redis: true, path: check, body: described, rules: daily},
+	{name: ruleDailyAt, kind: sluice, redis: true, path: check, body: described, rules: dailyAt},
 	{name: perAddress, kind: sluice, redis: true, path: check, body: addressed, rules: byAddress},
 	{name: perNetwork, kind: sluice, redis: true, path: check, body: addressed, rules: byAddress, networks: 10_000},
 	{name: logOff, kind: sluice, redis: true, path: check, body: described, rules: oneRule},
@@ -244,10 +261,14 @@ const (
 	with8        = ", 8 connections"
 	with512      = ", 512 connections"
 	// The same as one rule, once more beside the rows that are compared to it.
-	ruleAlone = "sluice on Redis, a rule alone"
-	ruleBan   = "sluice on Redis, a rule with a ban"
-	rulePool  = "sluice on Redis, a rule in a pool"
-	ruleShed  = "sluice on Redis, a rule in a pool that sheds"
+	ruleAlone    = "sluice on Redis, a rule alone"
+	ruleBan      = "sluice on Redis, a rule with a ban"
+	rulePool     = "sluice on Redis, a rule in a pool"
+	ruleShed     = "sluice on Redis, a rule in a pool that sheds"
+	ruleDelay    = "sluice on Redis, a rule with a delay"
+	ruleReplaces = "sluice on Redis, a rule that replaces another"
+	ruleDaily    = "sluice on Redis, a rule with a calendar"
+	ruleDailyAt  = "sluice on Redis, a rule with a calendar and a time of day"
 	// The same as one rule, once more, and with a decision log.
 	logOff       = "sluice on Redis, no decision log"
 	logAllKafka  = "sluice on Redis, decision log of everything in Kafka"
