@@ -153,3 +153,29 @@ func Unescape(s string) string {
 	}
 	return string(b)
 }
+
+// UnescapeShown reverses Escape in a text that people may have edited: a %XX that Escape would not write, such as %41,
+// stands for itself.
+func UnescapeShown(s string) string {
+	var b strings.Builder
+	for i := 0; i < len(s); {
+		end := i
+		for end+2 < len(s) && s[end] == '%' && IsHex(s[end+1]) && IsHex(s[end+2]) {
+			end += 3
+		}
+		for plain := Unescape(s[i:end]); plain != ""; {
+			_, size := utf8.DecodeRuneInString(plain)
+			typed := s[i : i+3*size]
+			if Escape(plain[:size], "") == strings.ToUpper(typed) {
+				typed = plain[:size]
+			}
+			b.WriteString(typed)
+			plain, i = plain[size:], i+3*size
+		}
+		if i < len(s) {
+			b.WriteByte(s[i])
+			i++
+		}
+	}
+	return b.String()
+}

@@ -56,3 +56,27 @@ func TestCell_IsNoFormulaAndOneLine(t *testing.T) {
 		}
 	}
 }
+
+func TestUnescapeShown_LeavesWhatEscapeDoesNotWrite(t *testing.T) {
+	for typed, want := range map[string]string{
+		"":             "",
+		"100%":         "100%",
+		"%41":          "%41",
+		"a%0Ab%41":     "a\nb%41",
+		"%0a%25":       "\n%",
+		"%2541":        "%41",
+		"%C3%A9":       "%C3%A9", // é, which is shown as it is
+		"%E2%80%AE x":  "\u202e x",
+		"%FF%41%E2%80": "\xff%41\xe2\x80",
+		"%4":           "%4",
+	} {
+		if got := UnescapeShown(typed); got != want {
+			t.Errorf("%q: got %q, want %q", typed, got, want)
+		}
+	}
+	for _, text := range []string{"a\nb", "%41", "\xff\u202e%", "é %0A"} {
+		if got := UnescapeShown(Escape(text, "")); got != text {
+			t.Errorf("%q: got %q", text, got)
+		}
+	}
+}

@@ -117,7 +117,7 @@ func NewQuery(path string, from url.Values, keep ...string) Query {
 	for _, k := range keep {
 		v := from.Get(k)
 		if slices.Contains(from[escapedParam], k) {
-			v = chars.Unescape(v)
+			v = chars.UnescapeShown(v)
 		}
 		if v != "" {
 			q.values.Set(k, v)
