@@ -27,6 +27,8 @@ var (
 		"This page does not exist, or the object that it showed was deleted."}
 	errCrossOrigin = &Problem{http.StatusForbidden, "Request rejected",
 		"The request came from another website, so nothing was changed. Open the console and try again there."}
+	errLongQuery = &Problem{http.StatusUnprocessableEntity, "Filter too long",
+		"The filters of a page can have 8,192 bytes together, as the address of the page has them. Shorten the text."}
 	errPanic       = &Problem{http.StatusInternalServerError, "Internal error", "The error was logged. Try again."}
 	ErrUnavailable = &Problem{http.StatusServiceUnavailable, "The rules database is unreachable",
 		"Requests are still being rate-limited with the last loaded rules. Nothing was changed; changes are disabled " +

@@ -87,11 +87,18 @@ func (k *Kit) Wrap(r *Route) echo.HandlerFunc {
 	}
 }
 
+// maxQuery bounds what a page is filtered by, in bytes of its URL. Redirects and links have it too, and browsers and
+// proxies refuse long headers.
+const maxQuery = 8 << 10
+
 // serve authorizes the request and calls the handler.
 func (k *Kit) serve(v *Visit) error {
 	r := v.Request()
 	if k.origins.Check(r) != nil {
 		return errCrossOrigin
+	}
+	if v.route.Role != "" && len(r.URL.RawQuery) > maxQuery {
+		return errLongQuery
 	}
 	r.Body = http.MaxBytesReader(v.Response(), r.Body, v.route.upload().Most)
 	if node := k.Node(); node.Replica {
