@@ -181,7 +181,7 @@ func TestTraffic_TrendsHaveOnlyWhatIsKnown(t *testing.T) {
 	}
 	page := hours(4, history.LineUnknown, 8, 6, 9).Get("/console/traffic?by=key&range=3h")
 	// The fall of the running hour is not drawn, nor the unknown one.
-	if !page.Has(`d="M0.0 14.0h1M80.0 2.0L120.0 8.0"`, "Trends are by hour", "A request counts under each of its keys") {
+	if !page.Has(`d="M0.0 14.0m-1.5 0h3M80.0 2.0L120.0 8.0"`, "Trends are by hour", "A request counts under each of its keys") {
 		t.Error("the trend has other parts than the known hours")
 	}
 	page = hours(4, 9).Get("/console/traffic?by=key")
@@ -196,6 +196,35 @@ func TestTraffic_TrendsHaveOnlyWhatIsKnown(t *testing.T) {
 	})
 	if page := none.Get("/console/traffic?by=key"); !page.Has("No key stands out", "none has more than 7 requests") {
 		t.Error("keys that are all rare are not told")
+	}
+}
+
+// TestTraffic_FailModesCoverNoDenial: what a fail mode decided is allowed or denied all the same, and is marked by a
+// strip above the bars.
+func TestTraffic_FailModesCoverNoDenial(t *testing.T) {
+	b := withFigures(t, func(q history.Query) (history.Result, error) {
+		s := hourOf(q, len(hourOf(q, 0, history.Figures{}).Points)-1,
+			history.Figures{Allowed: 744, Denied: 168, Degraded: 912, DegradedDenied: 168})
+		return answer(q, s), nil
+	})
+	page := b.Get("/console/traffic?range=5m")
+	paths := map[string]string{}
+	for _, m := range regexp.MustCompile(`class="bars (\w+)" d="([^"]*)"`).FindAllStringSubmatch(page.Body, -1) {
+		paths[m[1]] = m[2]
+	}
+	const allowed, denied = "v-127.3h", "v-28.7h" // of 156 for 912 requests
+	if !strings.Contains(paths["good"], allowed) || !strings.Contains(paths["bad"], denied) ||
+		!strings.Contains(paths["bad"], " 32.7h") || !regexp.MustCompile(`^M\S+ 0h\S+v4h`).MatchString(paths["warn"]) {
+		t.Errorf("the bars are %v", paths)
+	}
+	if !page.Has("744 allowed, 168 denied, 912 by fail modes (744 allowed, 168 denied)",
+		`data-label="By fail modes">912 (168 denied)<`, "100% of all: 744 allowed, 168 denied") {
+		t.Error("the words do not say how fail modes decided")
+	}
+	file := b.Get("/console/traffic.csv?of=series&range=5m")
+	rows, err := csv.NewReader(strings.NewReader(file.Body)).ReadAll()
+	if err != nil || rows[0][10] != "degraded_denied" || rows[len(rows)-1][10] != "168" || rows[1][10] != "" {
+		t.Errorf("the file has %q (%v)", rows, err)
 	}
 }
 
@@ -327,13 +356,13 @@ func TestTraffic_FilesAreThoseOfThePage(t *testing.T) {
 		t.Errorf("the filter is lost: %q", rows)
 	}
 	series := read("?of=series")
-	if first := strings.Join(series[1][2:11], ""); len(series) < 60 || first != "" || series[1][11] != "false" {
+	if first := strings.Join(series[1][2:12], ""); len(series) < 60 || first != "" || series[1][12] != "false" {
 		t.Errorf("an unknown minute is %q", series[1])
 	}
-	if got := strings.Join(series[2][1:], " "); got != "60 3 1 0 0 0 0 2 0 7 true" {
+	if got := strings.Join(series[2][1:], " "); got != "60 3 1 0 0 0 0 2 0 0 7 true" {
 		t.Errorf("a minute is %q", got)
 	}
-	if last := series[len(series)-1]; last[11] != "false" {
+	if last := series[len(series)-1]; last[12] != "false" {
 		t.Errorf("a minute that may grow is %q", last)
 	}
 }

@@ -54,7 +54,7 @@ func (a *alertFacts) gather(ctx context.Context) (evaluate.Facts, error) {
 		f.Minute = map[string]evaluate.Minute{}
 		for i := range live.Rules {
 			m := &live.Rules[i].Minute
-			f.Minute[live.Rules[i].Name] = evaluate.Minute{Requests: m.Total(), Denied: max(0, m.Denied-m.Degraded)}
+			f.Minute[live.Rules[i].Name] = evaluate.Minute{Requests: m.Total(), Denied: m.Denied - m.DegradedDenied}
 		}
 		f.Sightings = append(a.hot(&live), oldNodes(&live)...)
 	}

@@ -67,7 +67,8 @@ func TestAlertFacts_FiguresOfTheFleet(t *testing.T) {
 	f, _, live, now := gathering(t, "a", "b")
 	at := now.UnixMilli()
 	hot := limiter.Heat{Rate: 900, Hot: true, Since: at - 5000}
-	live.Rules = []history.RuleLive{{Name: "a", Minute: history.Figures{Allowed: 10, Denied: 30, Degraded: 5}}}
+	live.Rules = []history.RuleLive{{Name: "a", Minute: history.Figures{Allowed: 10, Denied: 30, Degraded: 9,
+		DegradedDenied: 5}}}
 	live.Hot = []history.HotLive{
 		{HotKey: history.HotKey{Key: "user:1", RuleID: 2, Heat: hot}, Nodes: []history.HotNode{{Address: "n1", Heat: hot},
 			{Address: "n2", Heat: limiter.Heat{Rate: 3}}}},

@@ -22,9 +22,11 @@ type Figures struct {
 	// Use is the highest use of the limit by one key, as UseOf returns it; 0 if it is not known, as it is of requests as
 	// a whole.
 	Use int64
-	// Failed is how often the condition of the rule failed, so that the rule applied. The points of GET /ratelimit/stats
-	// have neither Use nor Failed.
+	// Failed is how often the condition of the rule failed, so that the rule applied.
 	Failed int64
+	// DegradedDenied are those of Degraded that were denied. The points of GET /ratelimit/stats have neither these nor Use
+	// and Failed.
+	DegradedDenied int64
 }
 
 // maxUse bounds a use, in percent.
@@ -77,8 +79,8 @@ func (d *Decided) counts() [NumFigures]bool {
 	return [...]bool{d.Allowed, !d.Allowed, d.Soft, d.Elastic, d.Shed, d.Degraded, d.WouldDeny, d.WouldAllow}
 }
 
-// allFigures are the counts, Use and Failed, as nodes post and pack them.
-type allFigures [NumFigures + 2]int64
+// allFigures are the counts, Use, Failed and DegradedDenied, as nodes post and pack them.
+type allFigures [NumFigures + 3]int64
 
 func (f *Figures) all() (a allFigures) {
 	for i := range a {
@@ -94,7 +96,7 @@ func (a *allFigures) figures() (f Figures) {
 	return f
 }
 
-// at is the count with a place in the order of Array, then Use and Failed.
+// at is the count with a place in the order of Array, then Use, Failed and DegradedDenied.
 func (f *Figures) at(i int) *int64 {
 	switch i {
 	case 0:
@@ -115,8 +117,10 @@ func (f *Figures) at(i int) *int64 {
 		return &f.WouldAllow
 	case NumFigures:
 		return &f.Use
+	case NumFigures + 1:
+		return &f.Failed
 	}
-	return &f.Failed
+	return &f.DegradedDenied
 }
 
 // Add adds o. The use is the higher one.
@@ -131,6 +135,7 @@ func (f *Figures) Add(o Figures) {
 	f.WouldAllow += o.WouldAllow
 	f.Use = max(f.Use, o.Use)
 	f.Failed += o.Failed
+	f.DegradedDenied += o.DegradedDenied
 }
 
 // Total is the number of enforced decisions.

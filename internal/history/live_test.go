@@ -101,6 +101,7 @@ func TestFigures_OfAllNodesAddUp(t *testing.T) {
 			b.Limit("charges", &history.Decided{Allowed: true, WouldDeny: true, Degraded: true, Use: history.UseOf(6, 10)})
 			a.Limit("charges", &history.Decided{Allowed: true, Failed: true, Use: history.UseOf(9, 10)})
 			a.Limit("charges", &history.Decided{Allowed: true, Use: history.UseOf(1, 10)})
+			a.Limit("charges", &history.Decided{Degraded: true})
 			at := c.now()
 			a.Post(ctx)
 			b.Post(ctx)
@@ -121,7 +122,8 @@ func TestFigures_OfAllNodesAddUp(t *testing.T) {
 			if want := (history.Figures{Allowed: 15, Denied: 3}); sum != want {
 				t.Errorf("seconds add up to %+v, want %+v", sum, want)
 			}
-			want := history.Figures{Allowed: 18, Denied: 3, WouldDeny: 1, Degraded: 1, Failed: 1, Use: history.UseOf(9, 10)}
+			want := history.Figures{Allowed: 18, Denied: 4, WouldDeny: 1, Degraded: 2, DegradedDenied: 1, Failed: 1,
+				Use: history.UseOf(9, 10)}
 			if len(live.Rules) != 2 || live.Rules[0].Name != "charges" || live.Rules[0].Minute != want {
 				t.Errorf("rules = %+v, want charges first with %+v", live.Rules, want)
 			}

@@ -42,7 +42,7 @@ const (
 	// sumSlot is the number of the first slot of a row, which is the sum of the others.
 	sumSlot = 255
 	// SumBytes is the largest number of bytes to the end of that slot.
-	SumBytes = 2 + 2 + (NumFigures+3)*9
+	SumBytes = 2 + 2 + (NumFigures+4)*9
 )
 
 // appendSlot writes the slot of a row: its number, which of its figures are not 0, and those. The peak is the first of
@@ -73,7 +73,7 @@ func appendSlot(out []byte, number byte, s *slot) []byte {
 // readSlot reads what appendSlot wrote.
 func readSlot(in *wire.Reader, s *slot) (number byte) {
 	*s, number = slot{Peak: -1}, in.Byte()
-	for which := uint64(in.Number(1<<(NumFigures+3) - 1)); which != 0; which &= which - 1 {
+	for which := uint64(in.Number(1<<(NumFigures+4) - 1)); which != 0; which &= which - 1 {
 		v := in.Number(math.MaxInt64)
 		if bit := bits.TrailingZeros64(which); bit > 0 {
 			*s.at(bit - 1) = v

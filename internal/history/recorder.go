@@ -43,6 +43,8 @@ type Recorder struct {
 type tally struct {
 	counts [NumFigures]atomic.Int64
 	failed atomic.Int64
+	// degradedDenied were denied by a fail mode.
+	degradedDenied atomic.Int64
 
 	_   [64]byte     // a cache line of its own, because it is read by each decision and rarely written
 	use atomic.Int64 // the highest
@@ -69,6 +71,9 @@ func (t *tally) count(d *Decided, n int64) {
 	if d.Failed {
 		t.failed.Add(n)
 	}
+	if d.Degraded && !d.Allowed {
+		t.degradedDenied.Add(n)
+	}
 }
 
 // take returns the counts since the last call.
@@ -78,7 +83,7 @@ func (t *tally) take() Figures {
 		a[i] = t.counts[i].Swap(0)
 	}
 	f := FiguresOf(a)
-	f.Failed, f.Use = t.failed.Swap(0), t.use.Swap(0)
+	f.Failed, f.DegradedDenied, f.Use = t.failed.Swap(0), t.degradedDenied.Swap(0), t.use.Swap(0)
 	return f
 }
 

@@ -31,7 +31,7 @@ func TestUseOf_IsInPercentAndUnknownIsNotZero(t *testing.T) {
 // A row that cannot be read says nothing.
 func TestPack_KeepsEveryFigureAndReadsNothingElse(t *testing.T) {
 	s := slots{3: {Figures{Allowed: 7, Denied: 2, WouldAllow: 1, Use: UseOf(84, 100)}, 5}, 9: {Figures{Allowed: 1}, -1},
-		11: {Figures{Allowed: 2, Failed: 2}, 1}}
+		11: {Figures{Allowed: 2, Denied: 3, Failed: 2, Degraded: 4, DegradedDenied: 3}, 1}}
 	if got := unpackSlots(s.pack()); !reflect.DeepEqual(got, s) {
 		t.Errorf("%v became %v", s, got)
 	}

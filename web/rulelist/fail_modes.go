@@ -46,7 +46,7 @@ func (p *Pages) failModes(v *kit.Visit) error {
 		}
 	}
 	for _, second := range live.Seconds {
-		m.Degraded, m.Total = m.Degraded+second.Degraded, m.Total+second.Total()
+		m.Seconds.Add(second.Figures)
 	}
 	for i := range m.Nodes {
 		if m.Nodes[i].Unknown {
@@ -93,8 +93,8 @@ type FailModes struct {
 	// Open, Closed, Local and Active count rules in force.
 	Open, Closed, Local, Active int
 	Nodes                       []history.NodeLive
-	// Degraded of Total decisions in the last three minutes were made by fail modes.
-	Degraded, Total int64
+	// Seconds are the decisions of the last three minutes.
+	Seconds history.Figures
 	// Stale means that the metrics could not be read again, Own that they are of this node only. ReadAt is when they were
 	// read.
 	Stale, Own bool

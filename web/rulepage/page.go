@@ -157,6 +157,15 @@ func (m *Page) settings() []field.Change {
 	return out
 }
 
+// degradedNote describes the decisions of the fail mode in the last minute.
+func (m *Page) degradedNote() string {
+	s := "by fail mode, in the last minute"
+	if m.Minute.Degraded > 0 {
+		s += ": " + view.FailModeWords(&m.Minute)
+	}
+	return s
+}
+
 // stream is the address of the page's stream.
 func (m *Page) stream() string {
 	return m.Query.At("/console/events").Set(append(m.Timeline.Range.Params(), "rule", view.Digits(m.Rule.ID),

@@ -60,13 +60,14 @@ func (m *Page) tableCSV() [][]string {
 // seriesCSV are the points of the chart.
 func (m *Page) seriesCSV() [][]string {
 	out := [][]string{slices.Concat([]string{"from", "step_seconds"}, history.FigureNames[:],
-		[]string{"peak_per_second", "complete"})}
+		[]string{"degraded_denied", "peak_per_second", "complete"})}
 	for i := range m.Series.Points {
 		p := &m.Series.Points[i]
 		row := []string{moment(p.At), number(int64(m.Range.Step / time.Second))}
 		for _, n := range p.Array() {
 			row = append(row, unless(!p.Known, n))
 		}
+		row = append(row, unless(!p.Known, p.DegradedDenied))
 		grows := m.Growing && p.At.Add(m.Range.Step).After(m.CompleteUntil)
 		complete := strconv.FormatBool(p.Known && !grows)
 		out = append(out, append(row, unless(!p.Known || p.Peak < 0, p.Peak), complete))

@@ -246,3 +246,11 @@ func (m *Page) partOf(n int64) string {
 	}
 	return view.Percent(n, m.Sum.Total()) + " of all"
 }
+
+// byFailModes describes the decisions of fail modes, "" if there are none.
+func (m *Page) byFailModes() string {
+	if !m.Known || m.Sum.Degraded == 0 {
+		return m.partOf(m.Sum.Degraded)
+	}
+	return m.partOf(m.Sum.Degraded) + ": " + view.FailModeWords(&m.Sum)
+}

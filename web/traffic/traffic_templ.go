@@ -658,7 +658,7 @@ func tiles(m Page) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = view.Tile("Decided by fail modes", known(m.Sum.Degraded, m.Known), m.partOf(m.Sum.Degraded)).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = view.Tile("Decided by fail modes", known(m.Sum.Degraded, m.Known), m.byFailModes()).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

@@ -34,6 +34,10 @@ func sparkPath(values []float64, closed bool) string {
 			continue
 		}
 		first, y := at(i)
+		if i+1 == len(values) || values[i+1] < 0 { // one value alone is a dash
+			b.WriteString("M" + first + " " + y + "m-1.5 0h3")
+			continue
+		}
 		b.WriteString("M" + first + " " + y)
 		last := first
 		for i+1 < len(values) && values[i+1] >= 0 {
@@ -41,10 +45,7 @@ func sparkPath(values []float64, closed bool) string {
 			last, y = at(i)
 			b.WriteString("L" + last + " " + y)
 		}
-		switch {
-		case last == first: // one value alone
-			b.WriteString("h1")
-		case closed:
+		if closed {
 			b.WriteString("L" + last + " " + Tenths(sparkHeight) + "L" + first + " " + Tenths(sparkHeight) + "Z")
 		}
 	}

@@ -30,25 +30,26 @@ type Timeline struct {
 const (
 	chartWidth  = 600
 	chartHeight = 160
+	stripHeight = 4 // of the strip above the bars
 )
 
-// layer is a part of the bars of a chart: what it counts, and what is below it.
+// layer is a part of the bars of a chart: what it counts, and what is below it. A strip is above all bars.
 type layer struct {
 	kind, label string
 	count, base func(f *history.Figures) int64
+	strip       bool
 }
 
-// layers are the parts of the bars, the lowest first. Decisions of fail modes are allowed or denied too, so they are
-// drawn over the others.
+// layers are the parts of the bars, the lowest first. What a fail mode decided is allowed or denied too, so it has no
+// part of its own: a strip marks the points in which fail modes decided.
 var layers = []layer{
 	{"good", "Allowed", func(f *history.Figures) int64 { return f.Allowed - f.WouldDeny },
-		func(*history.Figures) int64 { return 0 }},
+		func(*history.Figures) int64 { return 0 }, false},
 	{"info", "Would deny", func(f *history.Figures) int64 { return f.WouldDeny },
-		func(f *history.Figures) int64 { return f.Allowed - f.WouldDeny }},
+		func(f *history.Figures) int64 { return f.Allowed - f.WouldDeny }, false},
 	{"bad", "Denied", func(f *history.Figures) int64 { return f.Denied },
-		func(f *history.Figures) int64 { return f.Allowed }},
-	{"warn", "By fail modes", func(f *history.Figures) int64 { return f.Degraded },
-		func(*history.Figures) int64 { return 0 }},
+		func(f *history.Figures) int64 { return f.Allowed }, false},
+	{"warn", "By fail modes", func(f *history.Figures) int64 { return f.Degraded }, nil, true},
 }
 
 // Sum are the known figures of the range.
@@ -86,8 +87,12 @@ func (t *Timeline) bars(l layer) string {
 		if !t.Points[i].Known || n <= 0 {
 			continue
 		}
+		if l.strip { // neighbours touch
+			fmt.Fprintf(&b, "M%s 0h%sv%dh-%sz", Tenths(float64(i)*width), Tenths(width), stripHeight, Tenths(width))
+			continue
+		}
 		height := float64(n) / top * (chartHeight - 4)
-		bottom := chartHeight - float64(l.base(f))/top*(chartHeight-4)
+		bottom := chartHeight - float64(l.base(f))/top*(chartHeight-stripHeight)
 		fmt.Fprintf(&b, "M%s %sh%sv-%sh-%sz", Tenths(float64(i)*width+gap/2), Tenths(bottom), Tenths(width-gap),
 			Tenths(max(height, .5)), Tenths(width-gap))
 	}
@@ -122,7 +127,7 @@ func (t *Timeline) before() string {
 			continue
 		}
 		b.WriteString(draw + Tenths((float64(i)+.5)*width) + " " +
-			Tenths(chartHeight-float64(t.Earlier[i].Total())/top*(chartHeight-4)))
+			Tenths(chartHeight-float64(t.Earlier[i].Total())/top*(chartHeight-stripHeight)))
 		draw = "L"
 	}
 	return b.String()
@@ -162,7 +167,7 @@ func (t *Timeline) totals() string {
 		s += ", " + Count(f.WouldDeny) + " that would be denied"
 	}
 	if f.Degraded > 0 {
-		s += ", " + Count(f.Degraded) + " by fail modes"
+		s += ", " + Count(f.Degraded) + " by fail modes (" + FailModeWords(&f) + ")"
 	}
 	return s + " in " + t.Range.Words()
 }
@@ -191,10 +196,18 @@ func (t *Timeline) moment(at time.Time) string {
 	return t.Moment.Set(between(at, at.Add(t.Range.Width))...).URL()
 }
 
+// FailModeWords says how fail modes decided, as in "744 allowed, 168 denied".
+func FailModeWords(f *history.Figures) string {
+	return Count(f.Degraded-f.DegradedDenied) + " allowed, " + Count(f.DegradedDenied) + " denied"
+}
+
 // countOf is a figure of a point for people.
 func countOf(p history.Point, l layer) string {
 	if !p.Known {
 		return "–"
+	}
+	if l.strip && p.DegradedDenied > 0 {
+		return Count(p.Degraded) + " (" + Count(p.DegradedDenied) + " denied)"
 	}
 	return Count(l.count(&p.Figures))
 }
