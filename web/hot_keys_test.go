@@ -56,6 +56,18 @@ func TestHotKeys_AreTheFleetsWithTheirRulesAndNodes(t *testing.T) {
 		!page.Has("live data unavailable", "user:user-40") {
 		t.Errorf("without the board: %d", page.Code)
 	}
+	w.Fleet.Change(func(l *history.Live) {
+		l.Hot = nil
+		for i := range l.Nodes {
+			l.Nodes[i].HotKeys = 0
+		}
+	})
+	for path, want := range map[string]string{"/console/hot-keys": "Hot keys are unknown",
+		"/console/rules/1": "Unknown while Redis is unreachable", "/console": "unknown while Redis is unreachable"} {
+		if page := b.Get(path); !page.Has(want) || page.HasAny("No keys yet", "No hot keys", ">0 keys<") {
+			t.Errorf("%s without Redis does not say that hot keys are unknown", path)
+		}
+	}
 	w.Fleet.Change(func(l *history.Live) { l.Err, l.Hot = nil, nil })
 	if page := b.Get("/console/hot-keys"); !page.Has("No keys yet") || page.HasAny("is hot", "are hot") {
 		t.Error("no traffic is not told")
