@@ -266,6 +266,23 @@ func (o *Own) row(hour int64, rule string, tops bool) (r LiveRow, ok bool) {
 	return r, false
 }
 
+// trialRows are the rows of trials in memory that have some names.
+func (o *Own) trialRows(names []string) (out []LiveRow) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for hour, h := range o.hours {
+		for _, name := range names {
+			if h.trials[name] == nil {
+				continue
+			}
+			if r, ok := o.row(hour, name, true); ok {
+				out = append(out, r)
+			}
+		}
+	}
+	return out
+}
+
 func (o *Own) hasTops(h *ownHour, rule string) bool {
 	if h.tops != nil {
 		return h.tops[rule] != nil

@@ -60,8 +60,9 @@ type Publisher struct {
 	cold bool // the last post listed no busy keys
 
 	seconds map[int64]*postedSecond
-	waiting postedSamples // for the board
-	fresh   postedSamples // of the last second
+	trials  map[string]bool // names of those whose row is to be posted
+	waiting postedSamples   // for the board
+	fresh   postedSamples   // of the last second
 	serial  int64
 }
 
@@ -79,7 +80,7 @@ func NewPublisher(opt PublisherOptions) *Publisher {
 		opt.Own = NewOwn(1, opt.Recorder)
 	}
 	return &Publisher{opt: opt, node: opt.Status().ID, cold: true, seconds: map[int64]*postedSecond{},
-		waiting: postedSamples{}, fresh: postedSamples{}}
+		trials: map[string]bool{}, waiting: postedSamples{}, fresh: postedSamples{}}
 }
 
 // Run posts every second until ctx ends, then once more, and removes the node from the list.
@@ -122,6 +123,11 @@ func (p *Publisher) take(now time.Time) {
 	p.opt.Recorder.tops.pace()
 	second := now.Unix()
 	p.opt.Own.add(second, p.opt.Status().Address, &g)
+	for t := range g.trials {
+		if len(p.trials) < maxTrials {
+			p.trials[t.name()] = true
+		}
+	}
 	s := p.seconds[second]
 	if s == nil {
 		s = &postedSecond{rules: map[string]Figures{}, keys: map[ruleKey]denied{}}
@@ -158,6 +164,9 @@ func (p *Publisher) post(ctx context.Context, now time.Time) error {
 			entries = p.appendSecond(entries, second, s)
 		}
 	}
+	trials := slices.Collect(maps.Keys(p.trials))
+	trials = trials[:min(len(trials), maxPostedTrials)]
+	entries = appendTrials(entries, p.opt.Own.trialRows(trials))
 	p.postFallback(ctx, entries, p.fresh)
 	for list := range p.fresh {
 		p.fresh[list] = p.fresh[list][:0]
@@ -169,6 +178,9 @@ func (p *Publisher) post(ctx context.Context, now time.Time) error {
 	}
 	for _, s := range posted {
 		s.dirty = false
+	}
+	for _, name := range trials {
+		delete(p.trials, name)
 	}
 	return p.postSamples(ctx)
 }

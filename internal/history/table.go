@@ -17,8 +17,8 @@ type table struct {
 	last *Row
 }
 
-// linePart is what is known of a part of the small charts: whether anything is, and the largest number of decisions of a
-// key that has no entry in it.
+// linePart is what is known of a part of the small charts: whether anything is, and how many decisions a key without an
+// entry in it may have had.
 type linePart struct {
 	known bool
 	rest  int64

@@ -5,6 +5,9 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -179,19 +182,82 @@ func unpackTrial(data, tops []byte) TrialCounts {
 	return c
 }
 
-// Trial adds up the counts of all nodes of a trial that several versions of a rule share. Those of other nodes are
-// up to
-// two minutes old. Errors wrap rules.ErrUnavailable.
+// Trial adds up the counts of all nodes of a trial that several versions of a rule share. Those of the last seconds are
+// from the board, as the figures of the rule are. While the board is unavailable, those of other nodes are up to two
+// minutes old.
+// Errors wrap rules.ErrUnavailable.
 func (r *Reader) Trial(ctx context.Context, rule int64, versions []int64) (TrialCounts, error) {
 	names := make([]string, len(versions))
 	for i, v := range versions {
 		names[i] = Trial{rule, v}.name()
 	}
+	type ofHour struct {
+		writer, hour int64
+		name         string
+	}
+	newest := map[ofHour]TrialCounts{}
 	var sum TrialCounts
-	err := r.read(ctx, names, []Part{{KindTrials, 0, math.MaxInt64, false}, {KindLive, 0, math.MaxInt64, false}}, Both,
-		func(row *StoredRow) { sum.Add(unpackTrial(row.Data, row.Tops)) })
-	if err != nil {
+	see := func(row *StoredRow) {
+		c := unpackTrial(row.Data, row.Tops)
+		if row.Kind != KindLive {
+			sum.Add(c)
+			return
+		}
+		of := ofHour{row.Writer, row.Period, row.Rule}
+		if was := newest[of]; c.Seen+c.Compared+c.Changes() >= was.Seen+was.Compared+was.Changes() { // a row only grows
+			newest[of] = c
+		}
+	}
+	parts := []Part{{KindTrials, 0, math.MaxInt64, false}, {KindLive, 0, math.MaxInt64, false}}
+	if err := r.read(ctx, names, parts, Both, see); err != nil {
 		return TrialCounts{}, fmt.Errorf("read the trial of rule %d: %w", rule, err)
 	}
+	r.opt.Live.trials(ctx, names, see)
+	for _, c := range newest {
+		sum.Add(c)
+	}
 	return sum, nil
+}
+
+const (
+	// trialsTTL is how long the rows of trials of an hour are kept on the board: until every node has written them.
+	trialsTTL = 2 * time.Hour
+	// maxPostedTrials is the largest number of rows of trials in a post. The others are in the next ones.
+	maxPostedTrials = 100
+)
+
+// trialsTable has the rows of trials of an hour, by node and name.
+func trialsTable(hour int64) string { return fmt.Sprintf("r:%d", hour) }
+
+// appendTrials writes rows of trials.
+func appendTrials(out []Entry, rows []LiveRow) []Entry {
+	for i := range rows {
+		r := &rows[i]
+		packed := wire.AppendText(wire.AppendText(nil, string(r.Data)), string(r.Tops))
+		out = append(out, Entry{Table: trialsTable(r.Hour), Field: NodeID(r.Writer) + " " + r.Rule, Value: string(packed),
+			TTL: trialsTTL})
+	}
+	return out
+}
+
+// trials visits the rows of trials with some names that nodes posted in this hour and in the one before. Rows of older
+// hours are in the store.
+func (r *LiveReader) trials(ctx context.Context, names []string, see func(*StoredRow)) {
+	hour := r.now().Unix() / 3600
+	read, _ := r.tables(ctx, []string{trialsTable(hour - 1), trialsTable(hour)}) // the store has most without the board
+	for i, fields := range read {
+		for field, text := range fields {
+			node, name, _ := strings.Cut(field, " ")
+			writer, err := strconv.ParseInt(node, 36, 64)
+			if err != nil || !slices.Contains(names, name) {
+				continue
+			}
+			in := wire.Read([]byte(text))
+			row := StoredRow{Kind: KindLive, Writer: writer, Rule: name, Period: hour - 1 + int64(i),
+				Data: []byte(in.Text(maxRowBytes)), Tops: []byte(in.Text(maxRowBytes))}
+			if in.Done() {
+				see(&row)
+			}
+		}
+	}
 }

@@ -69,6 +69,34 @@ func TestTrial_CountsByVersionOnAllNodes(t *testing.T) {
 	}
 }
 
+// TestTrial_IsOfTheInstantOfTheFigures: the evidence of another node is there with its figures, before any is written,
+// and is not counted again once it is.
+func TestTrial_IsOfTheInstantOfTheFigures(t *testing.T) {
+	w := newWorld(t, hourBegun)
+	a, b := w.start(), w.start()
+	a.Post(t.Context())
+	trial := history.Trial{Rule: 17, Version: 4}
+	for range 7 {
+		b.Limit("quiet", &history.Decided{Allowed: true, WouldDeny: true})
+	}
+	b.see(trial, 7, "user:1", true, false)
+	b.Post(t.Context())
+	for _, later := range []time.Duration{2 * time.Second, 5 * time.Minute} {
+		w.add(later)
+		figures, err := a.reader.Stats(t.Context(), history.Query{Rule: "quiet", From: w.now().Add(-10 * time.Minute),
+			To: w.now(), Step: time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := a.reader.Trial(t.Context(), 17, []int64{4})
+		if f := sumOf(figures); err != nil || f.WouldDeny != 7 || got.Seen != 7 || got.Denied != 7 ||
+			len(got.Keys.Entries) != 1 || got.Keys.Entries[0].Denied != 7 {
+			t.Errorf("%v later the chart has %+v and the evidence %+v (%v), want 7 each", later, f, got, err)
+		}
+		w.run(2 * time.Minute) // it is written
+	}
+}
+
 // TestTrial_AreBounded: a flood of versions does not grow, and an hour later others have room.
 func TestTrial_AreBounded(t *testing.T) {
 	w := newWorld(t, hourBegun)
