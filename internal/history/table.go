@@ -34,7 +34,7 @@ func newTable(from, to time.Time, step time.Duration) *table {
 // nothing is known of less, and such that there are up to lines parts.
 func lineStep(from, to time.Time, step time.Duration) time.Duration {
 	part := max(step, (to.Sub(from)+lines-1)/lines)
-	return (part + step - 1) / step * step
+	return (part + step - 1).Truncate(step)
 }
 
 func (t *table) row(key string) *Row {

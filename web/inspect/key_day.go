@@ -90,8 +90,8 @@ func (p *Pages) readRow(ctx context.Context, q history.Query, name string) (row 
 	return nil, res.Partial, nil
 }
 
-// partsKnown are the decisions of each step of a range, -1 for those that are not known. A part of a row by key or tenant
-// is a step long: such a row has no less than hours, or days.
+// partsKnown are the decisions of each step of a range, -1 for those that are not known. A part of a row by key or
+// tenant is a step long: such a row has no less than hours, or days.
 func partsKnown(row *history.Row, from, to time.Time, step time.Duration) []int64 {
 	out := slices.Repeat([]int64{history.LineUnknown}, int(to.Sub(from)/step))
 	if row != nil && len(row.Line) == len(out) {
