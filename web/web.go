@@ -60,7 +60,7 @@ func New(d Deps) (*Server, error) {
 		overview: &overview.Pages{Kit: k, Settings: d.Settings, Tokens: d.People.Tokens.ListTokens,
 			DecisionLogs: d.DecisionLogs, Regions: d.Regions, Watching: d.Watching},
 		rulelist: &rulelist.Pages{Kit: k},
-		rulepage: &rulepage.Pages{Kit: k, Trials: d.Trials, Watching: d.Watching},
+		rulepage: &rulepage.Pages{Kit: k, Trials: d.Trials, Audit: d.People.Audit, Watching: d.Watching},
 		ruleedit: &ruleedit.Pages{Kit: k, Headers: d.Headers, Replay: tries},
 		replay:   tries,
 		pools:    &pools.Pages{Kit: k, Deps: d.Pools},

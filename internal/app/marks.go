@@ -118,7 +118,7 @@ func (m *marks) ofChanges(ctx context.Context, rule string, from, to time.Time) 
 		}
 		for i := range page {
 			e := &page[i]
-			if q.Subject != "" && e.SubjectName != rule || strings.HasPrefix(e.Action, "override_") ||
+			if q.Subject != "" && e.SubjectName != rule || e.OfOverride() ||
 				e.Action == "reset" || e.Action == "drop" {
 				continue
 			}

@@ -8,7 +8,10 @@
 package audit
 
 import (
+	"cmp"
 	"encoding/json"
+	"slices"
+	"strings"
 	"time"
 
 	"sluice/rules"
@@ -27,7 +30,7 @@ type Entry struct {
 	SubjectID   int64  `json:"subject_id"`
 	SubjectName string `json:"subject_name"`
 	// Details is a JSON object: version and changes for a rule or pool, scopes and
-	// expires_at for a token, role for an account.
+	// expires_at for a token, role for an account, an override before (was) and after (is).
 	Details json.RawMessage `json:"details"`
 }
 
@@ -57,9 +60,57 @@ func Actions() []string {
 func Subjects() []string { return []string{"rule", "pool", "profile", "webhook", "token", "user"} }
 
 // Changes are the fields that an entry's details say were changed, nil where
-// they say nothing of the kind.
+// they say nothing of the kind. The key of an override is not among them.
 func (e *Entry) Changes() []field.Change {
+	if o := e.override(); o.Was != nil || o.Is != nil {
+		return o.changes()
+	}
 	return e.details().Changes
+}
+
+// OfOverride reports whether an entry is about overrides of a rule.
+func (e *Entry) OfOverride() bool { return strings.HasPrefix(e.Action, "override_") }
+
+// Key is that of the override that an entry is about, "" if it is about none or several.
+func (e *Entry) Key() string {
+	switch o := e.override(); {
+	case o.Is != nil:
+		return o.Is.Key
+	case o.Was != nil:
+		return o.Was.Key
+	}
+	return ""
+}
+
+// override is the override of an entry before and after.
+func (e *Entry) override() (o overrideChange) {
+	if !e.OfOverride() || json.Unmarshal(e.Details, &o) != nil {
+		return overrideChange{}
+	}
+	return o
+}
+
+// overrideChange is an override before and after; nil for one that did not exist.
+type overrideChange struct {
+	Was *rules.Override `json:"was"`
+	Is  *rules.Override `json:"is"`
+}
+
+// changes are the fields that differ. Of a new or deleted override they are those that are set.
+func (o *overrideChange) changes() []field.Change {
+	was, is := cmp.Or(o.Was, &rules.Override{}), cmp.Or(o.Is, &rules.Override{})
+	out := slices.DeleteFunc(field.Diff(rules.OverrideFields(), was, is), func(c field.Change) bool {
+		return c.Field == "key"
+	})
+	for i := range out {
+		if o.Was == nil {
+			out[i].Old = nil
+		}
+		if o.Is == nil {
+			out[i].New = nil
+		}
+	}
+	return out
 }
 
 // Reason is why it was done, "" if nobody said.

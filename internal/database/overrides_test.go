@@ -318,6 +318,17 @@ func TestOverrides_ChangesAreInTheAuditLogOfTheirRule(t *testing.T) {
 			!strings.Contains(details, "user:a") {
 			t.Errorf("details %s", details)
 		}
+		fields := [][]field.Change{
+			nil,
+			{{Field: "blocked", Old: true}, {Field: "reason", Old: "spam"}},
+			{{Field: "reason", Old: "abuse", New: "spam"}},
+			{{Field: "blocked", New: true}, {Field: "reason", New: "abuse"}},
+		}
+		for i, want := range fields {
+			if diff := cmp.Diff(want, entries[i].Changes()); diff != "" || (entries[i].Key() == "user:a") != (i > 0) {
+				t.Errorf("%s of %q: %s", entries[i].Action, entries[i].Key(), diff)
+			}
+		}
 	})
 }
 

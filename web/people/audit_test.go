@@ -46,6 +46,35 @@ func TestAudit_IsFilteredPagedAndDownloaded(t *testing.T) {
 	}
 }
 
+// A change of an override is told field by field, as an edit of a rule is. The file keeps what is stored.
+func TestAudit_OverridesAreToldInWords(t *testing.T) {
+	w := webtest.Start(t, webtest.Full)
+	stored := `{"was":{"id":4,"key":"user:a<b","limit":100,"reason":"trial"},"is":{"id":4,"key":"user:a<b","limit":10000,` +
+		`"reason":"trial","expires_at":"2027-01-20T12:00:00Z"}}`
+	w.Log.List = []audit.Entry{
+		{ID: 3, Action: "override_update", SubjectKind: "rule", SubjectID: 1, SubjectName: "charges-per-user",
+			Details: []byte(stored)},
+		{ID: 2, Action: "override_delete", SubjectKind: "rule", SubjectID: 1, SubjectName: "charges-per-user",
+			Details: []byte(`{"was":{"id":3,"key":"user:7","blocked":true},"is":null}`)},
+		{ID: 1, Action: "override_import", SubjectKind: "rule", SubjectID: 1, SubjectName: "charges-per-user",
+			Details: []byte(`{"created":12,"updated":0,"unchanged":3,"deleted":1}`)},
+	}
+	b := w.As(access.RoleAdmin)
+	page := b.Get("/console/audit")
+	if !page.Has("2 fields: limit, expires_at", "<code>user:a&lt;b</code>", "<del>100</del>", "<ins>10,000</ins>",
+		`datetime="2027-01-20T12:00:00Z"`, "1 field: blocked", "<del>yes</del>", "<code>user:7</code>", "created 12",
+		"deleted 1") {
+		t.Errorf("the page lacks a field:\n%s", page.Body)
+	}
+	if page.Has("rule_id") || page.Has("{&#34;") || page.Has(`{"`) {
+		t.Error("the page has JSON")
+	}
+	rows, err := csv.NewReader(strings.NewReader(b.Get("/console/audit/download?format=csv").Body)).ReadAll()
+	if err != nil || len(rows) != 4 || rows[1][8] != stored {
+		t.Errorf("the file has %q (%v)", rows, err)
+	}
+}
+
 func TestAudit_DaysAreOfTheZoneThatIsNamed(t *testing.T) {
 	w := webtest.Start(t, webtest.Full)
 	b := w.As(access.RoleViewer)

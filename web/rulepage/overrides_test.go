@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"sluice/internal/access"
+	"sluice/internal/audit"
 	"sluice/rules"
 	"sluice/web/webtest"
 )
@@ -129,5 +130,30 @@ func TestOverrides_KeepWhatWasTyped(t *testing.T) {
 	page := b.Post("/console/rules/1/overrides", url.Values{"key": {"user:9"}, "kind": {"blocked"}, "reason": {"typed"}})
 	if page.Code != http.StatusServiceUnavailable || !page.Has("typed", "Nothing was saved") || w.Changes != 0 {
 		t.Errorf("without the database: %d", page.Code)
+	}
+}
+
+// The history of a rule has the changes of its overrides, field by field.
+func TestRulePage_HasTheChangesOfItsOverrides(t *testing.T) {
+	w := webtest.Start(t, webtest.Full)
+	w.Log.List = []audit.Entry{
+		{ID: 3, Action: "override_create", SubjectKind: "rule", SubjectID: 2, SubjectName: "search-per-user",
+			Details: []byte(`{"was":null,"is":{"key":"user:other","blocked":true}}`)},
+		{ID: 2, Action: "override_create", SubjectKind: "rule", SubjectID: 1, SubjectName: "charges-per-user",
+			Actor:   rules.Actor{Kind: "user", Name: "edda"},
+			Details: []byte(`{"was":null,"is":{"key":"user:a<b","limit":10000,"reason":"contract"}}`)},
+		{ID: 1, Action: "update", SubjectKind: "rule", SubjectID: 1, SubjectName: "charges-per-user",
+			Details: []byte(`{"changes":[{"field":"limit","old":7,"new":8}]}`)},
+	}
+	b := w.As(access.RoleViewer)
+	page := b.Get("/console/rules/1")
+	if !page.Has("Recent changes of overrides: 1", "<code>user:a&lt;b</code>", "created by edda", "<ins>10,000</ins>",
+		"<ins>contract</ins>", `href="/console/audit?kind=rule&amp;subject=charges-per-user"`) ||
+		page.Has("user:other") {
+		t.Errorf("%d %s", page.Code, page.Body)
+	}
+	w.Log.List = nil
+	if page = b.Get("/console/rules/1"); page.Has("Recent changes of overrides") {
+		t.Error("without changes there is a list of them")
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strconv"
 
+	"sluice/internal/audit"
 	"sluice/internal/doctor"
 	"sluice/internal/history"
 	"sluice/rules"
@@ -51,6 +52,9 @@ func (p *Pages) show(v *kit.Visit) error {
 		return err
 	}
 	m.Overrides, m.MoreOverrides = list.Overrides, list.More
+	if m.OverrideLog, err = p.overrideLog(v, id); err != nil {
+		return err
+	}
 	p.logFigures(&m.Rule, p.figures(v, &m, p.findTrial))
 	m.Doctor = p.examine(v, &m)
 	m.Statement = p.StatementOf(v.Ctx, &m.Rule, "")
@@ -135,6 +139,8 @@ type Page struct {
 	History       []rules.Revision
 	// Older means that History does not start with the newest version.
 	Older bool
+	// OverrideLog has the newest changes of its overrides.
+	OverrideLog []audit.Entry
 	// StoredUnavailable means that overrides and history could not be read.
 	StoredUnavailable bool
 }

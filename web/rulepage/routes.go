@@ -20,6 +20,7 @@ type Trials interface {
 type Pages struct {
 	*kit.Kit
 	Trials Trials
+	Audit  AuditLog
 	// Watching means that this node detects hot keys.
 	Watching bool
 }

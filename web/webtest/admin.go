@@ -157,19 +157,21 @@ func (f *Tokens) RevokeToken(_ context.Context, _ rules.Actor, id int64) error {
 
 // Log is an audit log in memory. Last is what it was asked last.
 type Log struct {
+	mu   sync.Mutex
 	List []audit.Entry // newest first
 	Last audit.Query
 	Err  error
 }
 
-// ListAudit implements people.AuditLog; of the filters it knows actor, action and
-// kind.
+// ListAudit implements people.AuditLog; of the filters it knows actor, action, kind and subject.
 func (f *Log) ListAudit(_ context.Context, q audit.Query) ([]audit.Entry, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	f.Last = q
 	var out []audit.Entry
 	for _, e := range f.List {
 		if (q.BeforeID == 0 || e.ID < q.BeforeID) && strings.HasPrefix(e.Actor.Name, q.Actor) &&
-			(q.Action == "" || q.Action == e.Action) &&
+			(q.SubjectID == 0 || q.SubjectID == e.SubjectID) && (q.Action == "" || q.Action == e.Action) &&
 			(q.SubjectKind == "" || q.SubjectKind == e.SubjectKind) && strings.HasPrefix(e.SubjectName, q.Subject) &&
 			(q.Limit == 0 || len(out) < q.Limit) {
 			out = append(out, e)
@@ -189,6 +191,11 @@ func entries(n int) []audit.Entry {
 			`{"version":1,"changes":[{"field":"name","old":null,"new":"search-per-user"},{"field":"limit","old":null,"new":60},{"field":"tiers","old":null,"new":{"pro":{"limit":500}}}]}`},
 		{"delete", "pool", "nightly", `{"version":2,"changes":[{"field":"limit","old":5000,"new":null}]}`},
 		{"revoke", "token", "old-gateway", `{"scopes":["check"],"expires_at":null}`},
+		{"override_update", "rule", "charges-per-user",
+			`{"was":{"id":4,"rule_id":1,"key":"user:acme-*","limit":100,"burst":null,"unlimited":false,"blocked":false,` +
+				`"calendar":null,"reason":"trial","expires_at":null,"version":1},"is":{"id":4,"rule_id":1,` +
+				`"key":"user:acme-*","limit":10000,"burst":null,"unlimited":false,"blocked":false,"calendar":null,` +
+				`"reason":"contract","expires_at":"2027-01-20T12:00:00Z","version":2}}`},
 	}
 	list := make([]audit.Entry, n)
 	for i := range list {
@@ -198,6 +205,9 @@ func entries(n int) []audit.Entry {
 			Actor:  rules.Actor{Kind: "user", Name: []string{"ada", "edda"}[i%2]},
 			Action: k.action, SubjectKind: k.kind, SubjectID: int64(i%7 + 1), SubjectName: k.name,
 			Details: json.RawMessage(k.details),
+		}
+		if k.name == "charges-per-user" {
+			list[i].SubjectID = 1
 		}
 	}
 	return list
