@@ -3,6 +3,7 @@ package attention
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -187,15 +188,15 @@ func (r *Reader) edited(ctx context.Context, rule *rules.Rule, l *history.RuleLi
 		case age < recently:
 			e.Before, e.Soon = Around(&e.Edit, earlier, l.Tens, tens)
 		default:
-			q := history.Query{Rule: rule.Name, From: e.At.Add(-compared), To: e.At.Add(settles + compared), Step: time.Minute}
-			answer, err := r.Stats.Stats(ctx, q)
+			from, to, step := AroundOf(&e.Edit, now)
+			answer, err := r.Stats.Stats(ctx, history.Query{Rule: rule.Name, From: from, To: to, Step: step})
 			if err == nil {
 				err = answer.Partial
 			}
 			if err != nil {
 				return out, err
 			}
-			e.Before, e.Soon = Around(&e.Edit, earlier, answer.Series[0].Points, time.Minute)
+			e.Before, e.Soon = Around(&e.Edit, earlier, answer.Series[0].Points, step)
 			if age > compared+late {
 				known.around[e.Version] = [2]Counts{e.Before, e.Soon}
 			}
@@ -207,17 +208,13 @@ func (r *Reader) edited(ctx context.Context, rule *rules.Rule, l *history.RuleLi
 }
 
 // nowOf is what a rule decided in the last minute, as far as it is after an edit.
-func nowOf(e *Edit, l *history.RuleLive, now time.Time) (out Counts) {
+func nowOf(e *Edit, l *history.RuleLive, now time.Time) Counts {
 	from := now.Add(-time.Minute - tens)
 	if e.At.Add(settles).Before(from) {
-		return countsOf(l.Minute)
+		return CountsOf(l.Minute)
 	}
-	for i := range l.Tens {
-		if at := l.Tens[i].At; !at.Before(from) && !at.Before(e.At.Add(settles)) {
-			out.add(l.Tens[i].Figures)
-		}
-	}
-	return out
+	i := slices.IndexFunc(l.Tens, func(p history.Point) bool { return !p.At.Before(from) })
+	return After(e, l.Tens[max(0, i):])
 }
 
 // mostKnown is the largest number of rules whose edits are remembered.

@@ -1,6 +1,9 @@
 package attention
 
 import (
+	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"sluice/internal/history"
@@ -23,18 +26,23 @@ const (
 	riseTimes = 2
 )
 
+// RiseWhen says when there is a Rise.
+var RiseWhen = fmt.Sprintf("in the last day, an edit changed what the limit decides; the share of denied requests is "+
+	"at least %d times that of the last minutes before the edit and at least %d %%, in the first minutes after it and in "+
+	"the last minute, each of at least %d requests", riseTimes, leastPercent, enoughRequests)
+
 // Counts are decisions of the limit of a rule: those of fail modes are left out. The zero value is unknown.
 type Counts struct {
 	Requests, Denied int64
 }
 
-// countsOf are the decisions of a rule without those of fail modes, which may have been denials.
-func countsOf(f history.Figures) Counts {
+// CountsOf are the decisions of a rule without those of fail modes, which may have been denials.
+func CountsOf(f history.Figures) Counts {
 	return Counts{max(0, f.Total()-f.Degraded), max(0, f.Denied-f.Degraded)}
 }
 
 func (c *Counts) add(f history.Figures) {
-	of := countsOf(f)
+	of := CountsOf(f)
 	c.Requests += of.Requests
 	c.Denied += of.Denied
 }
@@ -47,6 +55,40 @@ type Edit struct {
 	Who, Why string
 	// Changes are those fields that can change decisions.
 	Changes []field.Change
+}
+
+// mostNamed is how many changed fields What names, and mostValue the longest value in it, in characters.
+const mostNamed, mostValue = 3, 40
+
+// What says what changed, as in "limit 60 to 3, route none to /v1/search".
+func (e *Edit) What() string {
+	var parts []string
+	for i, c := range e.Changes {
+		if i == mostNamed {
+			parts = append(parts, strconv.Itoa(len(e.Changes)-i)+" more")
+			break
+		}
+		parts = append(parts, strings.ReplaceAll(c.Field, "_", " ")+" "+valueWords(c.Old)+" to "+valueWords(c.New))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// valueWords is a JSON value for people.
+func valueWords(v any) string {
+	text := field.JSONText(v)
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+		return rules.CountWords(n)
+	}
+	switch v := v.(type) {
+	case nil:
+		return "none"
+	case string:
+		text = v
+	}
+	if all := []rune(text); len(all) > mostValue {
+		return string(all[:mostValue]) + "…"
+	}
+	return text
 }
 
 // EditsIn are the edits of revisions, in the order of the revisions. The creation of a rule is none.
@@ -102,6 +144,21 @@ func rose(before, after Counts) bool {
 		after.Denied*before.Requests >= riseTimes*before.Denied*after.Requests
 }
 
+// AroundOf is the time that Around needs points of, and their step: seconds for an edit of the last minutes.
+func AroundOf(e *Edit, now time.Time) (from, to time.Time, step time.Duration) {
+	from, to, step = e.At.Add(-compared), e.At.Add(settles+compared), time.Minute
+	if now.Sub(e.At) < recently {
+		step = time.Second
+	}
+	if kept := now.Add(-history.SecondsKept); step == time.Second && from.Before(kept) {
+		from = kept
+	}
+	if to.After(now) {
+		to = now
+	}
+	return from, to, step
+}
+
 // Around adds up the points of a step before and after an edit. earlier is the time of the edit before it, zero for
 // none. Points that contain the edit count as neither.
 func Around(e *Edit, earlier time.Time, points []history.Point, step time.Duration) (before, soon Counts) {
@@ -118,4 +175,14 @@ func Around(e *Edit, earlier time.Time, points []history.Point, step time.Durati
 		}
 	}
 	return before, soon
+}
+
+// After adds up the points after an edit.
+func After(e *Edit, points []history.Point) (out Counts) {
+	for i := range points {
+		if !points[i].At.Before(e.At.Add(settles)) {
+			out.add(points[i].Figures)
+		}
+	}
+	return out
 }

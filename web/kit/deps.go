@@ -125,6 +125,9 @@ type Sessions interface {
 // Fleet reports on all nodes. Its data is at most one second old, or Live.Err is set.
 type Fleet interface {
 	Live(ctx context.Context) history.Live
+	// DeniedKeys returns the keys that were denied in the last minute, the most denied first. With an error they are those
+	// of this node only, or missing.
+	DeniedKeys(ctx context.Context) ([]history.KeyDenials, error)
 }
 
 // Statements reads statements, as usage.Database does. Errors wrap rules.ErrUnavailable.

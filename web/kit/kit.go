@@ -19,6 +19,7 @@ import (
 	"github.com/alexedwards/scs/v2"
 	"github.com/labstack/echo/v4"
 
+	"sluice/internal/attention"
 	"sluice/rules"
 	"sluice/web/static"
 )
@@ -27,8 +28,10 @@ import (
 // goroutine; time limits on connections are the http.Server's.
 type Kit struct {
 	Deps
-	sessions *scs.SessionManager
-	stored   *sessionStore
+	// Attention finds who is denied unusually.
+	Attention *attention.Reader
+	sessions  *scs.SessionManager
+	stored    *sessionStore
 	// origins rejects requests that a browser sends on behalf of another site.
 	origins *http.CrossOriginProtection
 	// underWay are the attempts to sign in, or to confirm an act, that have not ended.
@@ -51,7 +54,8 @@ func New(d Deps) (*Kit, error) {
 	d.Logger = cmp.Or(d.Logger, slog.New(slog.DiscardHandler))
 	d.SessionIdle = cmp.Or(max(0, d.SessionIdle), 12*time.Hour)
 	d.PublicURL = strings.TrimSuffix(d.PublicURL, "/")
-	k := &Kit{Deps: d, origins: http.NewCrossOriginProtection()}
+	k := &Kit{Deps: d, origins: http.NewCrossOriginProtection(), Attention: &attention.Reader{Fleet: d.Fleet,
+		Stats: d.Stats, Past: d.Rules, Incidents: d.Incidents, Set: d.Sets.Load, Now: d.Now}}
 	if d.PublicURL != "" {
 		if err := k.origins.AddTrustedOrigin(d.PublicURL); err != nil {
 			return nil, fmt.Errorf("web: public URL: %w", err)

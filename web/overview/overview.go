@@ -52,6 +52,7 @@ func (p *Pages) live(v *kit.Visit) Overview {
 			return i.Kind == incident.Regions
 		})
 	}
+	m.Attention = p.attention(v)
 	set := p.Sets.Load()
 	m.HotKeys, m.Hot = m.Live.HotKeys(), hotLines(set, m.Live.Hot, true)
 	m.Denied, m.Busy = p.topRules(m.Live.Rules, set)
@@ -176,6 +177,8 @@ type Overview struct {
 	Latest            []history.Request
 	LatestIDs         map[string]int64
 	LatestUnavailable bool
+	// Attention says who is denied unusually.
+	Attention Attention
 	// Incidents are those that last.
 	Incidents []incident.Incident
 	// Newest is the newest rules version of any node. HotKeys counts the hot keys of all nodes, Hot lists some of them.

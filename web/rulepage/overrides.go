@@ -1,6 +1,7 @@
 package rulepage
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -73,10 +74,45 @@ type OverrideTable struct {
 	Query       view.Query
 }
 
-// newOverride is the form for a new override; the URL may name the key.
+// newOverride is the form for a new override. The URL may fill it in: the key, the kind, the limit, and how long the
+// override lasts, as in 1h. If the key has an override, it is the form of that one, filled in.
 func (p *Pages) newOverride(v *kit.Visit, r rules.Rule) error {
-	form := url.Values{"kind": {"limit"}, "key": {v.QueryParam("key")}}
-	return p.overrideForm(v, http.StatusOK, OverrideForm{Rule: r, Form: view.NewForm(form, nil)})
+	m, err := p.ofSameKey(v, &r, v.QueryParam("key"))
+	if err != nil {
+		return err
+	}
+	form := url.Values{"kind": {cmp.Or(v.QueryParam("kind"), "limit")}, "key": {v.QueryParam("key")},
+		"limit": {v.QueryParam("limit")}}
+	if m.Theirs != nil {
+		form.Set("key", m.Theirs.Key)
+		form.Set("version", strconv.FormatInt(m.Theirs.Version, 10))
+		form.Set("reason", m.Theirs.Reason)
+	}
+	if length, err := time.ParseDuration(v.QueryParam("for")); err == nil && length > 0 {
+		end := p.Now().Add(length).Truncate(time.Second)
+		bind.PutInstant(form, "expires_at", &end)
+	}
+	m.Form = view.NewForm(form, nil)
+	return p.overrideForm(v, http.StatusOK, m)
+}
+
+// ofSameKey is the form of the override that a key has; that of a new one if it has none, or if key is "".
+func (p *Pages) ofSameKey(v *kit.Visit, r *rules.Rule, key string) (OverrideForm, error) {
+	m := OverrideForm{Rule: *r}
+	asked, err := match.ReadOverrideKey(r, p.Options(), key)
+	if key == "" || err != nil {
+		return m, nil //nolint:nilerr // saving says what is wrong with the key
+	}
+	found, err := p.Overrides.ListOverrides(v.Ctx, rules.OverrideQuery{RuleID: r.ID, Match: asked.Match, Prefix: asked.Prefix,
+		IncludeExpired: true, PageSize: 1})
+	if err != nil {
+		return m, err
+	}
+	if len(found.Overrides) > 0 {
+		m.Theirs, m.Replaces = &found.Overrides[0], true
+		m.ID = m.Theirs.ID
+	}
+	return m, nil
 }
 
 // editOverride is the form of an existing override.
@@ -283,8 +319,10 @@ type OverrideForm struct {
 	ID      int64
 	Form    view.Form
 	Problem string
-	// Theirs is the version that someone else saved in the meantime, nil for none.
-	Theirs *rules.Override
+	// Theirs is the version that someone else saved in the meantime, nil for none. With Replaces it is the one that the
+	// key has, which the form replaces.
+	Theirs   *rules.Override
+	Replaces bool
 }
 
 // keySample is an example of a key of a rule.

@@ -59,6 +59,9 @@ func (f *Overrides) ListOverrides(_ context.Context, q rules.OverrideQuery) (rul
 		o := &f.List[i]
 		text := strings.ToLower(o.Key + "\n" + o.Reason)
 		found := strings.Contains(text, strings.ToLower(q.Text)) || slices.Contains(q.Around, o.Match)
+		if q.Match != "" && (o.Match != q.Match || o.Prefix != q.Prefix) {
+			continue
+		}
 		if o.RuleID != q.RuleID || o.ID <= q.AfterID || !found || !q.IncludeExpired && o.Expired(Now) {
 			continue
 		}

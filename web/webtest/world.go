@@ -373,13 +373,22 @@ func ownerOf(r *rules.Rule) string {
 	return *r.Owner
 }
 
-// Fleet has canned figures. Err, if not nil, is what reading denials fails with.
+// Fleet has canned figures. Err, if not nil, is what reading denials fails with, and KeysErr what reading keys does.
 type Fleet struct {
 	mu      sync.Mutex
 	Figures history.Live
 	Denied  []history.Request
 	Allowed []history.Request
+	Keys    []history.KeyDenials
 	Err     error
+	KeysErr error
+}
+
+// DeniedKeys implements kit.Fleet.
+func (f *Fleet) DeniedKeys(context.Context) ([]history.KeyDenials, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.Keys), f.KeysErr
 }
 
 // Live implements kit.Fleet.
