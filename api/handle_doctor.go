@@ -37,7 +37,7 @@ func (s *Server) examine(c echo.Context) error {
 	if set == nil {
 		return rules.ErrUnavailable
 	}
-	d := doctor.Doctor{Stats: s.deps.Stats, Overrides: s.deps.Overrides, Set: set, Now: s.deps.Now()}
+	d := doctor.Doctor{Stats: s.deps.Stats, Overrides: s.deps.Overrides, Past: s.deps.History, Set: set, Now: s.deps.Now()}
 	page := doctorPage{Findings: []doctor.Finding{}}
 	if name != "" {
 		r := set.Named(name)

@@ -142,7 +142,7 @@ var rooms = []room{
 		"rules/field"}, inTests: []string{"rules"}},
 	{path: "internal/history/historytest", may: []string{"internal/history"}},
 	{path: "internal/attention", may: []string{"internal/history", "internal/history/incident", "rules", "rules/field",
-		"rules/match", "rules/scope"}},
+		"rules/match", "rules/quantity", "rules/scope"}},
 	{path: "internal/doctor", may: []string{"internal/attention", "internal/history", "limiter", "rules", "rules/match",
 		"rules/quantity",
 		"rules/scope"}},

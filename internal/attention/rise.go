@@ -9,6 +9,7 @@ import (
 	"sluice/internal/history"
 	"sluice/rules"
 	"sluice/rules/field"
+	"sluice/rules/quantity"
 )
 
 const (
@@ -77,7 +78,7 @@ func (e *Edit) What() string {
 func valueWords(v any) string {
 	text := field.JSONText(v)
 	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
-		return rules.CountWords(n)
+		return quantity.Amount(n)
 	}
 	switch v := v.(type) {
 	case nil:

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"sluice/internal/attention"
 	"sluice/internal/history"
 	"sluice/limiter"
 	"sluice/rules"
@@ -22,6 +23,8 @@ type Doctor struct {
 	Stats history.Source
 	// Overrides may be nil: then nothing is found that depends on them.
 	Overrides OverrideLister
+	// Past has the versions of rules. It may be nil: then what is known of a rule begins anew with every edit.
+	Past attention.Past
 	// Set is in force.
 	Set *match.Set
 	Now time.Time
@@ -32,6 +35,11 @@ type Report struct {
 	Findings []Finding
 	// Since is the first hour of the last week of which there are figures, the zero time if there are none.
 	Since time.Time
+	// Same is since when the rule decides as it does, and Version the version that began it, 0 if that is not known.
+	// Seen are its decisions since then, at most those of the last day.
+	Same    time.Time
+	Version int64
+	Seen    attention.Counts
 	// Partial says why something is missing that is normally there, nil if nothing is. Then nothing is found.
 	Partial error
 }
@@ -43,6 +51,12 @@ const maxOverrides = 500
 func (d *Doctor) Rule(ctx context.Context, r *rules.Rule) (Report, error) {
 	f := Facts{Rule: *r, Now: d.Now, Options: d.Set.Options(), Guarded: d.guarded(r)}
 	var out Report
+	var edits []attention.Edit
+	var err error
+	if f.Same, out.Version, edits, err = d.same(ctx, r); err != nil {
+		return out, err
+	}
+	out.Same = f.Same
 	// read answers a query, unless one before failed.
 	var failed error
 	read := func(q history.Query) (points []history.Point, keys Keys) {
@@ -72,7 +86,13 @@ func (d *Doctor) Rule(ctx context.Context, r *rules.Rule) (Report, error) {
 		f.Overrides = page.Overrides
 	}
 	if of, _ := sum(f.Hours); of.Total() > 0 {
-		if from, to = DayOf(r, d.Now); from.Before(to) {
+		if from, to = RecentOf(f.Same, d.Now); from.Before(to) {
+			f.Recent, _ = read(history.Query{Rule: r.Name, From: from, To: to, Step: time.Minute})
+			of, _, _ := f.recently()
+			out.Seen = attention.CountsOf(of)
+		}
+		f.Edits = d.edited(r, edits, read)
+		if from, to = DayOf(f.Same, d.Now); from.Before(to) {
 			f.Minutes, f.Keys = read(history.Query{Rule: r.Name, By: history.ByKey, From: from, To: to, Step: time.Minute})
 		}
 		if len(f.Overrides) > 0 {
@@ -81,7 +101,7 @@ func (d *Doctor) Rule(ctx context.Context, r *rules.Rule) (Report, error) {
 				Step: history.Day})
 		}
 		if r.Traits().Decay == limiter.DecayAtOnce && r.WindowMS < secondsUpTo.Milliseconds() {
-			if from, to = secondsOf(r, d.Now); from.Before(to) {
+			if from, to = secondsOf(f.Same, d.Now); from.Before(to) {
 				f.Seconds, _ = read(history.Query{Rule: r.Name, From: from, To: to, Step: time.Second})
 			}
 		}
@@ -96,6 +116,65 @@ func (d *Doctor) Rule(ctx context.Context, r *rules.Rule) (Report, error) {
 	}
 	return out, failed
 }
+
+// pastRead is how many versions of a rule are read.
+const pastRead = 50
+
+// same is since when a rule decides as it does, the version that began it, and the edits of the last day that could
+// change decisions, newest first.
+func (d *Doctor) same(ctx context.Context, r *rules.Rule) (since time.Time, version int64, edits []attention.Edit,
+	err error) {
+	from, _ := WeekOf(d.Now)
+	if d.Past == nil || r.UpdatedAt.Before(from) {
+		return r.UpdatedAt, 0, nil, nil
+	}
+	past, err := d.Past.RuleHistory(ctx, r.ID, pastRead, r.Version+1)
+	if err != nil || len(past) == 0 {
+		return r.UpdatedAt, 0, nil, err
+	}
+	first := slices.IndexFunc(past, func(rev rules.Revision) bool {
+		for _, c := range rev.Changes {
+			if c.Field == "name" { // figures are under it
+				return true
+			}
+		}
+		return rules.Decisive(rev.Changes) != nil
+	})
+	if first < 0 {
+		first = len(past) - 1
+	}
+	edits = attention.EditsIn(past)
+	edits = slices.DeleteFunc(edits, func(e attention.Edit) bool { return d.Now.Sub(e.At) > attention.EditsOf })
+	return past[first].At, past[first].Version, edits, nil
+}
+
+// mostEdits is the largest number of edits that are examined: the newest.
+const mostEdits = 5
+
+// edited are edits of a rule with what it decided around them.
+func (d *Doctor) edited(r *rules.Rule, edits []attention.Edit,
+	read func(history.Query) ([]history.Point, Keys)) (out []attention.Edited) {
+	edits = edits[:min(len(edits), mostEdits)]
+	if len(edits) == 0 {
+		return nil
+	}
+	last, _ := read(history.Query{Rule: r.Name, From: d.Now.Add(-lastMinute), To: d.Now, Step: time.Second})
+	for i := range edits {
+		e := attention.Edited{Edit: edits[i], Now: attention.After(&edits[i], last)}
+		var earlier time.Time
+		if i+1 < len(edits) {
+			earlier = edits[i+1].At
+		}
+		from, to, step := attention.AroundOf(&e.Edit, d.Now)
+		points, _ := read(history.Query{Rule: r.Name, From: from, To: to, Step: step})
+		e.Before, e.Soon = attention.Around(&e.Edit, earlier, points, step)
+		out = append(out, e)
+	}
+	return out
+}
+
+// lastMinute is a minute, and the seconds of which nothing is known yet.
+const lastMinute = time.Minute + 2*time.Second
 
 // guarded reports whether requests without the field of a rule's weight are denied, or the rule's condition decides
 // about them.

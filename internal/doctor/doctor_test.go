@@ -403,7 +403,7 @@ func overridesOf(key string) []rules.Override {
 }
 
 func TestDoctor_FindsOnOneSideOfEachThreshold(t *testing.T) {
-	tried := map[string]bool{}
+	tried := map[string]bool{doctor.DeniesMore: true} // edited_test.go plays it
 	for _, s := range sides {
 		tried[s.finding] = true
 		t.Run(s.finding+", "+s.name, func(t *testing.T) {

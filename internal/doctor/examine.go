@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"sluice/internal/attention"
 	"sluice/internal/history"
 	"sluice/limiter"
 	"sluice/rules"
@@ -22,7 +23,7 @@ func Examine(f *Facts) []Finding {
 	if !f.Rule.IsActive {
 		return nil
 	}
-	finders := []func(*Facts) *Finding{denies, abuse, strict, boundary, burst, shadowed}
+	finders := []func(*Facts) *Finding{more, denies, abuse, strict, boundary, burst, shadowed}
 	if f.Options.Regions <= 1 { // they conclude from traffic that is missing, and that of other regions is not known
 		finders = append(finders, idle, far, overrides)
 	}
@@ -70,8 +71,26 @@ func idle(f *Facts) *Finding {
 		Numbers: map[string]int64{"requests": 0, "hours": int64(week / time.Hour)}, Text: text}
 }
 
+func more(f *Facts) *Finding {
+	rise := attention.RiseOf(f.Edits)
+	if rise == nil || !f.enforced() {
+		return nil
+	}
+	percent := func(c attention.Counts) int64 { return c.Denied * 100 / c.Requests }
+	before := "before none"
+	if rise.Before.Denied > 0 {
+		before = fmt.Sprintf("before %d of %d", rise.Before.Denied, rise.Before.Requests)
+	}
+	return &Finding{Finding: DeniesMore, Since: rise.At, Link: f.page(fmt.Sprintf("/rollback?to=%d", rise.Version-1)),
+		Numbers: map[string]int64{"version": rise.Version, "requests": rise.Now.Requests, "denied": rise.Now.Denied,
+			"denied_percent": percent(rise.Now), "requests_before": rise.Before.Requests,
+			"denied_before": rise.Before.Denied, "denied_before_percent": percent(rise.Before)},
+		Text: fmt.Sprintf("Since version %d (%s), the rule denies more: %d of %d requests in the last minute, %s.",
+			rise.Version, rise.What(), rise.Now.Denied, rise.Now.Requests, before)}
+}
+
 func denies(f *Facts) *Finding {
-	of, since, ok := f.lastDay()
+	of, since, ok := f.recently()
 	if !ok || !f.enforced() || f.Rule.Limit == 0 || of.Total() < enoughInADay {
 		return nil
 	}
@@ -343,7 +362,8 @@ func overrides(f *Facts) *Finding {
 
 func trial(f *Facts) *Finding {
 	of, since, ok := f.wholeWeek()
-	if !ok || !f.Rule.OnTrial() || of.Total() < enoughInAWeek || of.WouldDeny+of.WouldAllow > 0 {
+	edited := ok && f.Rule.UpdatedAt.After(f.Hours[0].At) // perhaps the candidate, which changes no decision
+	if !ok || edited || !f.Rule.OnTrial() || of.Total() < enoughInAWeek || of.WouldDeny+of.WouldAllow > 0 {
 		return nil
 	}
 	what := "shadow rule"
@@ -357,7 +377,7 @@ func trial(f *Facts) *Finding {
 }
 
 func condition(f *Facts) *Finding {
-	of, since, ok := f.lastDay()
+	of, since, ok := f.recently()
 	if !ok || of.Failed == 0 {
 		return nil
 	}
@@ -368,7 +388,7 @@ func condition(f *Facts) *Finding {
 }
 
 func field(f *Facts) *Finding {
-	of, since, ok := f.lastDay()
+	of, since, ok := f.recently()
 	if f.Rule.WeightField == nil || f.Guarded || !ok || !f.enforced() || of.Total() == 0 ||
 		f.Rule.ChargeOn == rules.ChargeOnReport {
 		return nil

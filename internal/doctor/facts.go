@@ -3,6 +3,7 @@ package doctor
 import (
 	"time"
 
+	"sluice/internal/attention"
 	"sluice/internal/history"
 	"sluice/rules"
 	"sluice/rules/match"
@@ -12,8 +13,15 @@ import (
 // Facts are the figures of a rule. Times are of UTC.
 type Facts struct {
 	Rule rules.Rule
+	// Same is since when the rule decides as it does: that of its last edit that could change decisions. Zero means that
+	// only the last edit of all is known.
+	Same time.Time
+	// Edits are those of the last day that could change decisions, newest first.
+	Edits []attention.Edited
 	// Now is the time of the examination.
 	Now time.Time
+	// Recent are the minutes of the time that RecentOf returns; empty if that is.
+	Recent []history.Point
 	// Hours are those that WeekOf returns, oldest first.
 	Hours []history.Point
 	// Minutes and Keys are of the time that DayOf returns; both are empty if that is.
@@ -53,22 +61,30 @@ func WeekOf(now time.Time) (from, to time.Time) {
 	return now.UTC().Truncate(time.Hour).Add(-week), now.UTC()
 }
 
-// DayOf is the last day of whole hours in which a rule was as it is. It is empty if to is not after from.
-func DayOf(r *rules.Rule, now time.Time) (from, to time.Time) {
+// DayOf is the last day of whole hours in which a rule decided as it does since an instant: the time of which keys are
+// known. It is empty if to is not after from.
+func DayOf(same, now time.Time) (from, to time.Time) {
 	to = now.UTC().Truncate(time.Hour)
-	return unchanged(r, to.Add(-day), time.Hour), to
+	return unchanged(same, to.Add(-day), time.Hour), to
 }
 
-// secondsOf is the time of which seconds are known and in which a rule was as it is. It is empty if to is not after
-// from.
-func secondsOf(r *rules.Rule, now time.Time) (from, to time.Time) {
+// RecentOf is the time of whole minutes until now in which a rule decided as it does since an instant, at most that of
+// DayOf and the hour that has begun. It is empty if to is not after from.
+func RecentOf(same, now time.Time) (from, to time.Time) {
+	to = now.UTC().Truncate(time.Minute)
+	return unchanged(same, to.Truncate(time.Hour).Add(-day), time.Minute), to
+}
+
+// secondsOf is the time of which seconds are known and in which a rule decided as it does since an instant. It is empty
+// if to is not after from.
+func secondsOf(same, now time.Time) (from, to time.Time) {
 	to = now.UTC()
-	return unchanged(r, to.Add(-history.SecondsKept), time.Second), to
+	return unchanged(same, to.Add(-history.SecondsKept), time.Second), to
 }
 
-// unchanged is the first whole step from an instant on in which a rule is as it is.
-func unchanged(r *rules.Rule, from time.Time, step time.Duration) time.Time {
-	if changed := r.UpdatedAt.UTC().Add(step - 1).Truncate(step); changed.After(from) {
+// unchanged is the first whole step from an instant on in which a rule decides as it does since same.
+func unchanged(same, from time.Time, step time.Duration) time.Time {
+	if changed := same.UTC().Add(step - 1).Truncate(step); changed.After(from) {
 		return changed
 	}
 	return from
@@ -103,16 +119,34 @@ func (f *Facts) wholeWeek() (of history.Figures, since time.Time, ok bool) {
 // sameSince reports whether the rule is in force as it is since an instant.
 func (f *Facts) sameSince(at time.Time) bool {
 	r := &f.Rule
-	return !r.UpdatedAt.After(at) && (r.ActiveFrom == nil || !r.ActiveFrom.After(at)) &&
+	return !f.same().After(at) && (r.ActiveFrom == nil || !r.ActiveFrom.After(at)) &&
 		(r.ActiveUntil == nil || r.ActiveUntil.After(f.Now))
 }
 
-// lastDay are the figures of the last day, as far as they are known, and since when that is. ok is false if nothing is.
+// same is since when the rule decides as it does.
+func (f *Facts) same() time.Time {
+	if f.Same.IsZero() {
+		return f.Rule.UpdatedAt
+	}
+	return f.Same
+}
+
+// recently are the figures of the last day until now, as far as they are known, and since when that is. ok is false if
+// nothing is.
+func (f *Facts) recently() (of history.Figures, since time.Time, ok bool) { return knownOf(f.Recent) }
+
+// lastDay are the figures of the last day of whole hours, as far as they are known, and since when that is. ok is false
+// if nothing is.
 func (f *Facts) lastDay() (of history.Figures, since time.Time, ok bool) {
-	for i := range f.Minutes {
-		if f.Minutes[i].Known {
-			of, _ = sum(f.Minutes)
-			return of, f.Minutes[i].At, true
+	return knownOf(f.Minutes)
+}
+
+// knownOf adds up what is known, and says since when that is. ok is false if nothing is.
+func knownOf(points []history.Point) (of history.Figures, since time.Time, ok bool) {
+	for i := range points {
+		if points[i].Known {
+			of, _ = sum(points)
+			return of, points[i].At, true
 		}
 	}
 	return of, since, false

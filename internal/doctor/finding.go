@@ -4,11 +4,13 @@ import (
 	"fmt"
 	"time"
 
+	"sluice/internal/attention"
 	"sluice/rules/quantity"
 )
 
 // The findings.
 const (
+	DeniesMore      = "denies_more"
 	MatchesNothing  = "matches_nothing"
 	DeniesMost      = "denies_most"
 	TooStrict       = "too_strict"
@@ -22,6 +24,9 @@ const (
 	ConditionFailed = "condition_failed"
 	UnguardedField  = "unguarded_field"
 )
+
+// Enough is the fewest requests in a day that are evidence.
+const Enough = enoughInADay
 
 // The thresholds. Kinds says them in words.
 const (
@@ -61,6 +66,7 @@ type Kind struct {
 
 // Kinds are the findings, with their thresholds.
 var Kinds = []Kind{
+	{DeniesMore, "Denies more since an edit", attention.RiseWhen},
 	{MatchesNothing, "Matches nothing",
 		"the rule decided no request for a week"},
 	{DeniesMost, "Denies nearly everything",
