@@ -3,7 +3,9 @@ package rulepage
 import (
 	"errors"
 	"strconv"
+	"time"
 
+	"sluice/internal/attention"
 	"sluice/internal/audit"
 	"sluice/internal/doctor"
 	"sluice/internal/history"
@@ -56,7 +58,7 @@ func (p *Pages) show(v *kit.Visit) error {
 		return err
 	}
 	p.logFigures(&m.Rule, p.figures(v, &m, p.findTrial))
-	m.Doctor = p.examine(v, &m)
+	m.Doctor, m.Now = p.examine(v, &m), p.Now()
 	m.Statement = p.StatementOf(v.Ctx, &m.Rule, "")
 	return v.Page(m.Timeline.Range.Status(), rulePage(v.Frame(r.Name, kit.PathRules), m))
 }
@@ -99,12 +101,16 @@ func (p *Pages) figures(v *kit.Visit, m *Page, find trialFinder) error {
 		}
 	}
 	m.Watching = p.Watching
+	rise, err3 := p.Attention.Rise(v.Ctx, &m.Rule)
+	if rise != nil {
+		m.Risen = v.Remarks([]attention.Finding{{Denied: m.Minute.Denied, Rule: &m.Rule, Rise: rise}})
+	}
 	for _, k := range m.Live.Hot {
 		if k.RuleID == m.Rule.ID && len(m.Hot) < topHot {
 			m.Hot = append(m.Hot, view.HotLineOf(p.Sets.Load(), &k))
 		}
 	}
-	return errors.Join(err, trialErr)
+	return errors.Join(err, trialErr, err3)
 }
 
 // Page is the page of one rule.
@@ -116,11 +122,15 @@ type Page struct {
 	// Minute is the last complete minute, from Live.
 	Minute history.Figures
 	Live   history.Live
+	// Risen is empty unless the rule denies more since an edit.
+	Risen view.Remarks
 	// Trial is nil unless the rule is in shadow mode or has a candidate.
 	Trial    *Trial
 	Timeline view.Timeline
 	// Statement is nil for a rule without keep_periods, and if the database is unreachable.
 	Statement *kit.Statement
+	// Now is when the page was made.
+	Now time.Time
 	// Doctor is the report about the rule, nil if there is none.
 	Doctor *doctor.Report
 	// Partial says what is missing of the timeline, nil if nothing is.
