@@ -8,6 +8,7 @@ import (
 	"sluice/internal/history"
 	"sluice/internal/history/incident"
 	"sluice/rules"
+	"sluice/rules/match"
 	"sluice/rules/scope"
 )
 
@@ -103,8 +104,8 @@ func (r *RuleFacts) flood() *history.KeyDenials {
 	return k
 }
 
-// outageOf is what running incidents say about Redis, nil if there is no outage. list are the rules in force.
-func outageOf(running []incident.Incident, list []*rules.Rule, live *history.Live) *Outage {
+// outageOf is what running incidents say about Redis, nil if there is no outage. set are the rules in force.
+func outageOf(running []incident.Incident, set *match.Set, live *history.Live) *Outage {
 	var out *Outage
 	nodes, down := map[string]bool{}, map[string]bool{}
 	for i := range running {
@@ -143,7 +144,8 @@ func outageOf(running []incident.Incident, list []*rules.Rule, live *history.Liv
 		}
 	}
 	out.Servers, out.Down = len(servers), len(down)
-	for _, r := range list {
+	for i := range set.Len() {
+		r := &set.At(i).Rule
 		if r.Mode == rules.ModeShadow || r.Unlimited {
 			continue
 		}

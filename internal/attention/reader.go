@@ -109,7 +109,10 @@ func (r *Reader) read(ctx context.Context) Report {
 		return out
 	}
 	denied, byRule := map[string]int64{}, map[string][]history.KeyDenials{}
-	for i := range live.Rules {
+	for i := range live.Rules { // the most denied first
+		if live.Rules[i].Minute.Denied == 0 {
+			break
+		}
 		denied[live.Rules[i].Name] = live.Rules[i].Minute.Denied
 	}
 	for i := range keys {
@@ -121,7 +124,7 @@ func (r *Reader) read(ctx context.Context) Report {
 		byRule[k.Rule] = append(byRule[k.Rule], keys[i])
 	}
 	var facts Facts
-	for i := range live.Rules { // the most denied first
+	for i := range live.Rules {
 		l := &live.Rules[i]
 		if len(facts.Rules) == examined || l.Minute.Denied == 0 {
 			break
@@ -137,11 +140,7 @@ func (r *Reader) read(ctx context.Context) Report {
 		facts.Rules = append(facts.Rules, f)
 	}
 	running, _ := r.Incidents.Running(ctx) // with an error come those of this node
-	var list []*rules.Rule
-	for i := range set.Len() {
-		list = append(list, &set.At(i).Rule)
-	}
-	facts.Outage = outageOf(running, list, &live)
+	facts.Outage = outageOf(running, set, &live)
 	out.Findings = Find(&facts)
 	return out
 }
