@@ -82,7 +82,7 @@ func TestDenied_SaysInPlaceWhyNothingCanBeChanged(t *testing.T) {
 		want    string
 	}{
 		"a viewer": {webtest.Full, access.RoleViewer, func(*webtest.World) {},
-			"To change something needs the role editor. You have the role viewer."},
+			"Changing something needs the role editor. You have the role viewer."},
 		"a replica": {webtest.Replica, access.RoleEditor, func(*webtest.World) {},
 			"Nothing can be changed here: the rules database of this region is a read replica."},
 		"no database": {webtest.Full, access.RoleEditor, func(w *webtest.World) { w.Sessions.Err = rules.ErrUnavailable },

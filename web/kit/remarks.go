@@ -63,7 +63,7 @@ func (v *Visit) refusal(role access.Role) string {
 	case v.DatabaseDown:
 		return "Nothing can be changed while the rules database is unreachable."
 	case !v.User.Role.Includes(role):
-		return fmt.Sprintf("To change something needs the role %s. You have the role %s.", role, v.User.Role)
+		return fmt.Sprintf("Changing something needs the role %s. You have the role %s.", role, v.User.Role)
 	}
 	return ""
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"sluice/rules"
+	"sluice/rules/chars"
 	"sluice/rules/field"
 	"sluice/rules/match"
 	"sluice/rules/scope"
@@ -323,6 +324,19 @@ type OverrideForm struct {
 	// key has, which the form replaces.
 	Theirs   *rules.Override
 	Replaces bool
+}
+
+// theirsWords say what the override is that saving replaces.
+func (m *OverrideForm) theirsWords() string {
+	is := overrideWords(m.Theirs)
+	if m.Theirs.Reason != "" {
+		is += " (" + chars.Shown(m.Theirs.Reason) + ")"
+	}
+	if m.Replaces {
+		return "This key has an override: " + is + ". Saving replaces it."
+	}
+	return "Someone else changed this override in the meantime, so nothing was saved. It is now: " + is +
+		". Saving again replaces it with yours."
 }
 
 // keySample is an example of a key of a rule.
