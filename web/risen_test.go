@@ -17,6 +17,9 @@ func TestDenied_TheRulePageSaysWhichEditItWas(t *testing.T) {
 		!strings.Contains(text, "Changed: limit 60 to 3, burst 20 to 3.") || !page.Has(`"/console/rules/2/rollback?to=2"`) {
 		t.Error(text)
 	}
+	if text := said(page); !strings.Contains(text, "The rule decides as it does since version 3, 2026-11-21 11:57 UTC") {
+		t.Errorf("the doctor: %s", text)
+	}
 	if page := b.Get("/console/rules/1"); page.Has(`class="remark"`) {
 		t.Error("a rule that does not deny more says that it does")
 	}

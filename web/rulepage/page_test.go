@@ -307,6 +307,7 @@ func TestRule_ItsPageAndTheListSayThatItBans(t *testing.T) {
 func TestRulePage_ShowsWhatTheDoctorFinds(t *testing.T) {
 	w := webtest.Start(t, webtest.Full)
 	w.Rules.List[0].UpdatedAt = webtest.Now.Add(-2 * history.Day)
+	w.Rules.Revisions[1][0].At = w.Rules.List[0].UpdatedAt
 	w.Stats.Change(func(s *webtest.Stats) { s.Last.Denied = 100_000_000 })
 	page := w.As(access.RoleViewer).Get("/console/rules/1")
 	if !page.Has("Denies nearly everything", "Traffic by key",
