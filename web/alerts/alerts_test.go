@@ -22,7 +22,7 @@ func TestAlerts_ListsWhatIsActiveAndWhatHappened(t *testing.T) {
 	w := webtest.Start(t, webtest.Full)
 	b := w.As(access.RoleViewer)
 	page := b.Get(path)
-	if !page.Has("Active now: 3", "since 11:46:00 UTC: 1,080 of 1,742 (62 %) in the minute before",
+	if !page.Has("Active now: 3", "since 11:46:00 UTC: 1,080 of 1,742 (62%) in the minute before",
 		"2 earlier alerts not sent", `href="/console/rules/1"`,
 		"/console/keys?key=user%3A42", "Idle rule", `hx-sse:connect="/console/events?of=alerts"`) {
 		t.Errorf("%d\n%s", page.Code, page.Body)

@@ -80,7 +80,7 @@ func event(id int64, age time.Duration, state string, s alerts.Subject, text str
 	return e
 }
 
-const usageText = "The key user:42 reached 80 % of its limit of the rule charges-per-user at 11:58:00 UTC: 83 of 100 " +
+const usageText = "The key user:42 reached 80% of its limit of the rule charges-per-user at 11:58:00 UTC: 83 of 100 " +
 	"at 11:59:52 UTC."
 
 func sampleAlerts() *Alerts {
@@ -92,7 +92,7 @@ func sampleAlerts() *Alerts {
 	f.On = []alerts.Event{
 		event(9, 2*time.Minute, alerts.On, usage, usageText),
 		event(8, 14*time.Minute, alerts.On, denials, "The rule charges-per-user has denied many requests since "+
-			"11:46:00 UTC: 1,080 of 1,742 (62 %) in the minute before 11:59:58 UTC."),
+			"11:46:00 UTC: 1,080 of 1,742 (62%) in the minute before 11:59:58 UTC."),
 		event(7, 3*time.Hour, alerts.On, hot, "The key user:7 of the rule search-per-user has been hot since 09:00:00 UTC: "+
 			"1,240 requests a second at 11:59:57 UTC."),
 	}
@@ -104,8 +104,8 @@ func sampleAlerts() *Alerts {
 	f.Past = append(slices.Clone(f.On), off, on,
 		event(4, 26*time.Hour, alerts.On, alerts.Subject{Kind: alerts.KindRuleIdle, Rule: "export-per-tenant"},
 			"The rule export-per-tenant matched no request in the week before 10:00:00 UTC."))
-	f.Past[0].Data.Text = "The key user:42 reached 80 % of its limit of the rule charges-per-user at 11:58:00 UTC: 80 of 100."
-	f.Past[1].Data.Text = "The rule charges-per-user denied 1,020 of 1,700 requests (60 %) in the minute before 11:46:00 UTC."
+	f.Past[0].Data.Text = "The key user:42 reached 80% of its limit of the rule charges-per-user at 11:58:00 UTC: 80 of 100."
+	f.Past[1].Data.Text = "The rule charges-per-user denied 1,020 of 1,700 requests (60%) in the minute before 11:46:00 UTC."
 	return f
 }
 

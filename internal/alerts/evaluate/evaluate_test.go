@@ -125,7 +125,7 @@ func TestEvaluate_TellsABeginningAndAnEndOnce(t *testing.T) {
 	}
 	m := &r.Changes.Messages[0]
 	b := body(t, m)
-	const text = "The key user:42 reached 80 % of its limit of the rule charges at 12:00:00 UTC: 80 of 100."
+	const text = "The key user:42 reached 80% of its limit of the rule charges at 12:00:00 UTC: 80 of 100."
 	if m.Type != "key_usage" || b.Data.Text != text || b.Data.Path != "/console/rules/7" || b.Data.State != "on" {
 		t.Errorf("a message of the type %s: %+v", m.Type, b.Data)
 	}

@@ -31,7 +31,7 @@ func TestRefresh_DenialsThatLastHaveLiveFigures(t *testing.T) {
 		return tb.evaluate(after)
 	}
 	told := minute(0, 54, 100).Changes
-	const first = "The rule charges denied 54 of 100 requests (54 %) in the minute before 12:00:00 UTC."
+	const first = "The rule charges denied 54 of 100 requests (54%) in the minute before 12:00:00 UTC."
 	if got := body(t, &told.Messages[0]).Data.Text; got != first || tb.active().Text != first {
 		t.Errorf("told %q, on is %q", got, tb.active().Text)
 	}
@@ -39,7 +39,7 @@ func TestRefresh_DenialsThatLastHaveLiveFigures(t *testing.T) {
 		t.Error("the figures were stored again after four seconds")
 	}
 	minute(time.Minute, 11_750, 12_500)
-	const later = "The rule charges has denied many requests since 12:00:00 UTC: 11,750 of 12,500 (94 %) in the minute " +
+	const later = "The rule charges has denied many requests since 12:00:00 UTC: 11,750 of 12,500 (94%) in the minute " +
 		"before 12:01:04 UTC."
 	if got := tb.active(); got.Text != later || got.Numbers["denied_percent"] != 94 || !got.Since.Equal(noon) {
 		t.Errorf("on is %+v", got)
@@ -53,7 +53,7 @@ func TestRefresh_DenialsThatLastHaveLiveFigures(t *testing.T) {
 		t.Errorf("between the thresholds %d %% are denied", got)
 	}
 	minute(24*time.Hour, 99, 100)
-	const nextDay = "The rule charges has denied many requests since 2026-11-24 12:00:00 UTC: 99 of 100 (99 %) in the " +
+	const nextDay = "The rule charges has denied many requests since 2026-11-24 12:00:00 UTC: 99 of 100 (99%) in the " +
 		"minute before 12:01:14 UTC."
 	if got := tb.active().Text; got != nextDay {
 		t.Errorf("a day later %q", got)
@@ -114,7 +114,7 @@ func TestRefresh_FiguresOfNodes(t *testing.T) {
 	more.Numbers["used"] = 97
 	tb.report("b", alerts.On, usageOf("user:42"), more)
 	tb.evaluate(time.Second)
-	const usage = "The key user:42 reached 80 % of its limit of the rule charges at 12:00:00 UTC: 97 of 100 at " +
+	const usage = "The key user:42 reached 80% of its limit of the rule charges at 12:00:00 UTC: 97 of 100 at " +
 		"12:01:00 UTC."
 	if got := tb.active().Text; got != usage {
 		t.Errorf("of the key: %q", got)

@@ -18,7 +18,7 @@ func textOf(s *subject, state string, d *Details) string {
 	of := &s.Subject
 	switch of.Kind {
 	case alerts.KindKeyUsage:
-		return fmt.Sprintf("The key %s is below %s %% of its limit of the rule %s again.", of.Key, of.Level, of.Rule)
+		return fmt.Sprintf("The key %s is below %s%% of its limit of the rule %s again.", of.Key, of.Level, of.Rule)
 	case alerts.KindRuleDenials:
 		return fmt.Sprintf("The rule %s denies fewer requests again.", of.Rule)
 	case alerts.KindKeyHot:
@@ -48,11 +48,12 @@ func textOf(s *subject, state string, d *Details) string {
 // onText says what is on.
 func onText(s *subject, d *Details) string {
 	of, n := &s.Subject, func(name string) string { return quantity.Amount(d.Numbers[name]) }
+	share := quantity.Share(d.Numbers["denied"], d.Numbers["requests"])
 	at := time.UnixMilli(s.Figures)
 	then, since, first := clock(at, at), clock(time.UnixMilli(s.Since), at), s.Figures-s.Since < time.Second.Milliseconds()
 	switch of.Kind {
 	case alerts.KindKeyUsage:
-		text := fmt.Sprintf("The key %s reached %s %% of its limit of the rule %s at %s: %s of %s", of.Key, of.Level, of.Rule,
+		text := fmt.Sprintf("The key %s reached %s%% of its limit of the rule %s at %s: %s of %s", of.Key, of.Level, of.Rule,
 			since, n("used"), n("limit"))
 		if first {
 			return text + "."
@@ -60,11 +61,11 @@ func onText(s *subject, d *Details) string {
 		return text + " at " + then + "."
 	case alerts.KindRuleDenials:
 		if first {
-			return fmt.Sprintf("The rule %s denied %s of %s requests (%s %%) in the minute before %s.", of.Rule, n("denied"),
-				n("requests"), n("denied_percent"), then)
+			return fmt.Sprintf("The rule %s denied %s of %s requests (%s) in the minute before %s.", of.Rule, n("denied"),
+				n("requests"), share, then)
 		}
-		return fmt.Sprintf("The rule %s has denied many requests since %s: %s of %s (%s %%) in the minute before %s.",
-			of.Rule, since, n("denied"), n("requests"), n("denied_percent"), then)
+		return fmt.Sprintf("The rule %s has denied many requests since %s: %s of %s (%s) in the minute before %s.",
+			of.Rule, since, n("denied"), n("requests"), share, then)
 	case alerts.KindKeyHot:
 		return fmt.Sprintf("The key %s of the rule %s has been hot since %s: %s requests a second at %s.", of.Key, of.Rule,
 			since, n("per_second"), then)
@@ -131,15 +132,12 @@ func pathOf(s *alerts.Subject, d *Details) string {
 
 // summaryText says how many alerts a summary has, and how many of them ended: a reader must not take ends for alerts.
 func summaryText(kind alerts.Kind, n, ended int64) string {
-	noun := "alerts"
-	if n == 1 {
-		noun = "alert"
-	}
 	switch ended {
 	case 0:
-		return fmt.Sprintf("%d %s of the kind %s began.", n, noun, kind)
+		return fmt.Sprintf("%s of the kind %s began.", quantity.Plural(n, "alert"), kind)
 	case n:
-		return fmt.Sprintf("%d %s of the kind %s ended.", n, noun, kind)
+		return fmt.Sprintf("%s of the kind %s ended.", quantity.Plural(n, "alert"), kind)
 	}
-	return fmt.Sprintf("%d alerts of the kind %s: %d began, %d ended.", n, kind, n-ended, ended)
+	return fmt.Sprintf("%s of the kind %s: %s began, %s ended.", quantity.Plural(n, "alert"), kind,
+		quantity.Amount(n-ended), quantity.Amount(ended))
 }
