@@ -224,8 +224,8 @@ func tried(a *decide.Answer, i int) history.Tried {
 }
 
 // withoutTrial returns how a request was decided without a shadow rule, whose limit is la, and whether the counter
-// store decided all of that. A shadow rule denies nothing, so only the limits count that it would replace. If another limit
-// denies the request as well, the shadow rule would change nothing, whatever it decides.
+// store decided all of that. A shadow rule denies nothing, so only the limits count that it would replace. If another
+// limit denies the request as well, the shadow rule would change nothing, whatever it decides.
 func withoutTrial(a *decide.Answer, la *decide.LimitAnswer) (allowed, known bool) {
 	if la.Of == nil || !la.Of.WouldReplace() {
 		return true, true

@@ -29,7 +29,8 @@ func TestPreview_UsesTheRealArithmetic(t *testing.T) {
 		t.Errorf("a fixed window lets %d through across its end, denies %d; want 20 and 0", p.AllowedUnits, p.DeniedUnits)
 	}
 	limit.Algorithm = limiter.SlidingWindowLog
-	if p = ruleedit.Simulate(limit, nil, 0, "boundary", 100, now, nil, draft); p.AllowedUnits != 10 || p.DeniedUnits != 10 {
+	p = ruleedit.Simulate(limit, nil, 0, "boundary", 100, now, nil, draft)
+	if p.AllowedUnits != 10 || p.DeniedUnits != 10 {
 		t.Errorf("a log lets %d through, denies %d; want 10 and 10", p.AllowedUnits, p.DeniedUnits)
 	}
 	if p = ruleedit.Simulate(limit, nil, 0, "steady", 80, now, nil, draft); p.DeniedUnits != 0 || p.AllowedUnits != 24 {

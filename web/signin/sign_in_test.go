@@ -95,7 +95,8 @@ func TestSignIn_AttemptsUnderWayMakeNobodyWaitLong(t *testing.T) {
 		<-entered
 	}
 	page := w.Browser().Post("/console/sign-in", webtest.Credentials("ada", webtest.Password))
-	if page.Code != http.StatusTooManyRequests || page.Header.Get("Retry-After") != "1" || !page.Has("Try again in 1 second") {
+	if page.Code != http.StatusTooManyRequests || page.Header.Get("Retry-After") != "1" ||
+		!page.Has("Try again in 1 second") {
 		t.Errorf("beside five under way: %d, Retry-After %q", page.Code, page.Header.Get("Retry-After"))
 	}
 	close(leave)
