@@ -43,7 +43,8 @@ func openDecisionLogs(cfg *config.Serve, host *Host, db *database.DB, password *
 		if err != nil {
 			return err
 		}
-		log, err := records.New(records.Options{Sink: to, Account: account, Rate: cfg.LogRate, Address: cfg.LogClientIP,
+		log, err := records.New(records.Options{Sink: to, Account: account, Rate: cfg.LogRate,
+			WholeWhileQuiet: cfg.Embedded(), Address: cfg.LogClientIP,
 			Network: cfg.Options().Network, Omit: cfg.LogOmit, Secret: key.get, Node: node,
 			Now: host.Now})
 		if err != nil {

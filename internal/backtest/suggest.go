@@ -88,8 +88,8 @@ func (e *UnknownRuleError) Error() string {
 // counted are the units of one key in one window of the clock, and its peak.
 type counted struct {
 	from, units, peak int64
-	times             float64 // how many keys it stands for
-	requests          int64   // in this window
+	times             float64 // how many keys it stands for: as few as any of its requests
+	requests          float64 // in this window, as what they stand for
 }
 
 // window collects the counts of one window.
@@ -104,7 +104,7 @@ type window struct {
 }
 
 // ended are the windows of keys that had the same number of units.
-type ended struct{ windows, requests float64 }
+type ended struct{ requests float64 }
 
 // Suggest counts the requests of a rule by key and window and suggests limits. The memory grows with the number of
 // keys, which is bounded.
@@ -217,8 +217,10 @@ func (w *window) add(ts int64, key limiter.Key, units int64, times float64) {
 		w.endWindow(c)
 		c.from = from
 	}
+	// Who is drawn at one rate is drawn at every higher one. So the highest rate says how many keys this one stands for.
+	c.times = min(c.times, times)
 	c.units = min(c.units+units, limiter.MaxExact)
-	c.requests++
+	c.requests += times
 	w.requests += times
 	c.peak = max(c.peak, c.units)
 }
@@ -227,8 +229,7 @@ func (w *window) add(ts int64, key limiter.Key, units int64, times float64) {
 func (w *window) endWindow(c *counted) {
 	if c.requests > 0 {
 		at := w.ended[c.units]
-		at.windows += c.times
-		at.requests += c.times * float64(c.requests)
+		at.requests += c.requests
 		w.ended[c.units] = at
 	}
 	c.units, c.requests = 0, 0

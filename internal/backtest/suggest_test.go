@@ -51,6 +51,18 @@ func TestWindow_SharesAreOfTheCountedKeys(t *testing.T) {
 	}
 }
 
+// A key that is seen at several rates stands for as few keys as its highest rate says, and each request for as many as
+// its own says.
+func TestWindow_WeighsEachRequestByItsRate(t *testing.T) {
+	w := &window{ms: 1000, keys: map[limiter.Key]*counted{}, ended: map[int64]ended{}, most: 10}
+	w.add(1_000_000, "busy", 1, 100)
+	w.add(1_001_000, "busy", 1, 1)
+	w.add(1_001_000, "quiet", 1, 1)
+	if _, keys := w.suggest(1); keys != 2 || w.requests != 102 || w.ended[1].requests != 102 {
+		t.Errorf("%g keys, %g requests, %g in windows", keys, w.requests, w.ended[1].requests)
+	}
+}
+
 func TestWait_IsForPeople(t *testing.T) {
 	for ms, want := range map[int64]string{200: "200ms", 9572: "9.6s", 60_572: "1m1s", 3_600_000: "1h0m0s"} {
 		if got := wait(ms); got != want {

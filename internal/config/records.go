@@ -13,7 +13,7 @@ import (
 type Records struct {
 	DecisionLog []string `name:"decision-log" env:"SLUICE_DECISION_LOG" placeholder:"WHERE" help:"Where decisions are recorded, one event for each. off, file, kafka, or file,kafka. Empty: file if rules and counters are embedded, else off."`
 	MaxLogBytes Bytes    `name:"decision-log-max-bytes" env:"SLUICE_DECISION_LOG_MAX_BYTES" default:"64MiB" placeholder:"SIZE" help:"Space for the files of the decision log. Beyond it, the oldest are removed. 1MiB to 1024GiB."`
-	LogRate     float64  `name:"decision-log-rate" env:"SLUICE_DECISION_LOG_RATE" default:"1" placeholder:"PERCENT" help:"Percentage of entities (users, else API keys, else addresses) whose allowed requests are recorded. Denials always are. 0 to 100."`
+	LogRate     float64  `name:"decision-log-rate" env:"SLUICE_DECISION_LOG_RATE" default:"1" placeholder:"PERCENT" help:"Percentage of entities (users, else API keys, else addresses) whose allowed requests are recorded. Denials always are. If rules and counters are embedded, all allowed requests are recorded while the last minute had at most 50 per second. 0 to 100."`
 	LogClientIP string   `name:"decision-log-client-ip" env:"SLUICE_DECISION_LOG_CLIENT_IP" default:"prefix" placeholder:"HOW" help:"How addresses of clients are recorded. prefix: the first 24 bits of an IPv4 address and 48 of an IPv6 address, and a keyed hash where limits by address need one. whole: as they are. hash: as a keyed hash. none: as little as the keys of limits by address allow, a keyed hash."`
 	LogOmit     []string `name:"decision-log-omit" env:"SLUICE_DECISION_LOG_OMIT" placeholder:"FACTS" help:"Facts that are never recorded, as in user_agent,attr:email,field:amount. Of a fact that names a bucket, the key has a keyed hash. user, api_key, ip, host, route, method, tier, user_agent, attr:NAME and field:NAME."`
 }
@@ -77,8 +77,11 @@ func (r *Records) off() bool { return slices.Contains(r.DecisionLog, DecisionLog
 
 // RecordsToFile reports whether decisions are recorded in files.
 func (s *Serve) RecordsToFile() bool {
-	return slices.Contains(s.DecisionLog, DecisionLogFile) || len(s.DecisionLog) == 0 && !s.Postgres() && !s.Redis()
+	return slices.Contains(s.DecisionLog, DecisionLogFile) || len(s.DecisionLog) == 0 && s.Embedded()
 }
+
+// Embedded reports whether rules and counters are those of this process alone.
+func (s *Serve) Embedded() bool { return !s.Postgres() && !s.Redis() }
 
 // RecordsToKafka reports whether decisions are recorded in Kafka.
 func (r *Records) RecordsToKafka() bool { return slices.Contains(r.DecisionLog, DecisionLogKafka) }

@@ -42,6 +42,9 @@ type Options struct {
 	Account *Account
 	// Rate is the percentage of entities whose allowed requests are recorded, 0 to 100.
 	Rate float64
+	// WholeWhileQuiet records all allowed requests while the last minute had at most QuietRate of them per second. Rate
+	// is that of busier times. With a Rate of 0 it does nothing.
+	WholeWhileQuiet bool
 	// Address is AddressPrefix, AddressWhole, AddressHash or AddressNone.
 	Address string
 	// Network returns what an address is counted under (match.Options): addresses that rules count together are one
@@ -66,6 +69,7 @@ type Log struct {
 	folds   *folds
 	conceal conceal
 	network func(netip.Addr) netip.Prefix // that an address is counted under
+	quiet   quiet
 
 	stop  chan struct{}
 	ended chan struct{}
@@ -105,7 +109,7 @@ func (l *Log) ObserveDecision(d *decide.Decision) {
 	if !recorded(d.Answer.Op) || d.Lease && !d.Answer.Allowed() { // a lease that was denied decides nothing
 		return
 	}
-	by := drawn{rate: rateOf(d, l.opt.Rate)}
+	by := drawn{rate: rateOf(d, l.rateNow(d))}
 	by.drawn = draw(d, by.rate, l.network)
 	denied, counts := !d.Answer.Allowed(), decisionsOf(d)
 	if !by.drawn && !denied && (counts == nil || counts.Denied == 0) {
@@ -122,6 +126,17 @@ func (l *Log) ObserveDecision(d *decide.Decision) {
 		}
 	}
 	l.add(by.now, write)
+}
+
+// rateNow is the percentage for a decision whose rules name none. It counts the decision if that was allowed.
+func (l *Log) rateNow(d *decide.Decision) float64 {
+	if !l.opt.WholeWhileQuiet || l.opt.Rate == 0 {
+		return l.opt.Rate
+	}
+	if l.quiet.now(l.opt.Now().UnixMilli(), d.Answer.Allowed()) {
+		return 100
+	}
+	return l.opt.Rate
 }
 
 // add produces one event.

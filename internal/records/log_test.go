@@ -107,6 +107,33 @@ func TestEvent_HasDirectLimitsWhole(t *testing.T) {
 	}
 }
 
+// While the last minute had few allowed requests, all of them are recorded. Each event carries the rate of its time.
+func TestLog_IsWholeWhileQuiet(t *testing.T) {
+	f := newFixture(t, []rules.Rule{perUser("r", 1_000_000)}, func(o *Options) { o.Rate, o.WholeWhileQuiet = 1, true })
+	for i := range quietMost + 2000 {
+		f.ask(user(fmt.Sprintf("u%d", i)))
+	}
+	f.now.Add(61_000) // a minute without requests
+	for i := range 10 {
+		f.ask(user(fmt.Sprintf("later%d", i)))
+	}
+	whole, drawn := 0, 0
+	for _, e := range f.events() {
+		switch {
+		case !e.Drawn:
+			t.Fatalf("%s: rate %v, not drawn", e.Key, e.Rate)
+		case e.Rate == 100:
+			whole++
+		case e.Rate == 1:
+			drawn++
+		}
+	}
+	// 20 of 2,000 are expected at 1 %; the standard deviation is 4.4.
+	if whole != quietMost+10 || drawn < 1 || drawn > 45 {
+		t.Errorf("%d events at 100%% and %d at 1%%", whole, drawn)
+	}
+}
+
 func TestLog_DrawsByEntity(t *testing.T) {
 	f := newFixture(t, []rules.Rule{perUser("r", 1000)}, func(o *Options) { o.Rate = 10 })
 	const users, each = 2000, 3
