@@ -5,14 +5,16 @@ import (
 
 	"sluice/internal/backtest"
 	"sluice/internal/config"
+	"sluice/internal/records"
 	"sluice/internal/records/kafkasink"
 	"sluice/internal/secretfile"
+	"sluice/rules/quantity"
 )
 
 // openReplays returns what reads the decision log of this node for the console: its files or, if it has none, the
 // topic, which has the events of all nodes.
 func openReplays(cfg *config.Serve, host *Host, password *secretfile.File, stops *stops) *backtest.Jobs {
-	opt := backtest.JobOptions{Now: host.Now, Logger: host.Log}
+	opt := backtest.JobOptions{Now: host.Now, Logger: host.Log, Has: logHas(cfg), OneNode: cfg.RecordsToFile()}
 	switch {
 	case cfg.RecordsToFile():
 		dir := cfg.RecordsDir()
@@ -33,6 +35,22 @@ func openReplays(cfg *config.Serve, host *Host, password *secretfile.File, stops
 	jobs := backtest.NewJobs(opt)
 	stops.add("replays of the decision log", jobs.Close)
 	return jobs
+}
+
+// logHas says which requests the decision log has.
+func logHas(cfg *config.Serve) string {
+	rate := quantity.Decimal(cfg.LogRate) + "%"
+	const more = " SLUICE_DECISION_LOG_RATE=100 records all, and log_percent of a rule those of the rule."
+	switch {
+	case cfg.LogRate == 100:
+		return "The log has all requests."
+	case cfg.LogRate == 0:
+		return "The log has denials only." + more
+	case cfg.Embedded():
+		return "The log has all denials. It has all allowed requests of times with at most " +
+			quantity.Amount(records.QuietRate) + " per second, else those of " + rate + " of the users." + more
+	}
+	return "The log has all denials, and the allowed requests of " + rate + " of the users." + more
 }
 
 // OpenKafkaLog opens what the topic of a connection has now, from an instant on, in ms since the epoch; 0 is all.

@@ -53,8 +53,12 @@ type JobOptions struct {
 	Open func(ctx context.Context, from int64) (log *Log, closeLog func(), err error)
 	// Source says for people where the log is.
 	Source string
-	Now    func() time.Time
-	Logger *slog.Logger
+	// Has says for people which requests the log has, and which setting changes that.
+	Has string
+	// OneNode means that the log has only what one node decided.
+	OneNode bool
+	Now     func() time.Time
+	Logger  *slog.Logger
 }
 
 // JobState is the state of a Job.
@@ -104,6 +108,12 @@ func NewJobs(opt JobOptions) *Jobs { return &Jobs{opt: opt, of: map[string]*job{
 
 // Source says where the log is; ok is false if there is none.
 func (j *Jobs) Source() (source string, ok bool) { return j.opt.Source, j.opt.Open != nil }
+
+// Has says which requests the log has, "" if that is not known.
+func (j *Jobs) Has() string { return j.opt.Has }
+
+// OneNode reports whether the log has only what one node decided.
+func (j *Jobs) OneNode() bool { return j.opt.OneNode }
 
 // Start starts a job on the events since from, in ms since the epoch, in place of the owner's last one, which is
 // cancelled. subject is kept with it. The error is ErrNoLog or ErrBusy.

@@ -324,6 +324,21 @@ func (w *window) suggest(headroom float64) (WindowSuggestion, float64) {
 	return out, keys
 }
 
+// Times returns the suggestions for a fleet, of which the log has one part in factor: peaks and limits grow by it.
+func (s *Suggestions) Times(factor float64) *Suggestions {
+	out := *s
+	out.Windows = slices.Clone(s.Windows)
+	for i := range out.Windows {
+		w := &out.Windows[i]
+		w.Limits = slices.Clone(w.Limits)
+		for k := range w.Limits {
+			l := &w.Limits[k]
+			l.Peak, l.Limit = withHeadroom(l.Peak, factor), withHeadroom(l.Limit, factor)
+		}
+	}
+	return &out
+}
+
 // String writes the suggestions for people.
 func (s *Suggestions) String() string {
 	var b strings.Builder

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/a-h/templ"
@@ -62,7 +63,7 @@ var wrongRange = field.Problem{Field: rangeField, Message: "must be hour, day or
 // Card is the part of the editor of a rule that starts a replay.
 func (p *Pages) Card(f view.Form) templ.Component {
 	_, hasLog := p.Jobs.Source()
-	return card(f, hasLog)
+	return card(f, hasLog, p.Jobs.Has())
 }
 
 // Start tries an edited rule on recent traffic and returns the address of the replay, which leads back to form.
@@ -186,14 +187,16 @@ func (p *Pages) cancel(v *kit.Visit, form url.Values) error {
 func (p *Pages) findJob(v *kit.Visit) Job {
 	job, _ := p.Jobs.Find(v.SessionID(), v.QueryParam(jobParam), v.HTMX())
 	source, _ := p.Jobs.Source()
-	return Job{Job: job, Source: source, Now: p.Now(), Path: v.Request().URL.Path}
+	return Job{Job: job, Source: source, Has: p.Jobs.Has(), Now: p.Now(), Path: v.Request().URL.Path}
 }
 
 // Job is a job on a page.
 type Job struct {
 	backtest.Job
 	Source string
-	Now    time.Time
+	// Has says which requests the log has.
+	Has string
+	Now time.Time
 	// Path is the path of the page.
 	Path string
 }
@@ -249,7 +252,8 @@ func (m *Result) sentence() string {
 	r := m.Report
 	switch unknown := r.NotJudged(m.Name); {
 	case r.Checks == 0:
-		return "No request of the log could be replayed, so nothing is known about the change."
+		return strings.TrimSpace("No request of the log could be replayed, so nothing is known about the change. " +
+			m.Job.Has)
 	case r.NewlyDenied == 0 && r.NewlyAllowed == 0 && unknown > 0:
 		return fmt.Sprintf("No change was found, but %s could not be tried on %s.", m.Name, view.Plural(unknown, "event"))
 	case r.NewlyDenied == 0 && r.NewlyAllowed == 0:

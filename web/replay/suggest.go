@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"sluice/internal/backtest"
+	"sluice/internal/history"
 	"sluice/limiter"
 	"sluice/rules"
 	"sluice/rules/field"
@@ -37,7 +38,7 @@ func (p *Pages) suggest(v *kit.Visit, status int, r rules.Rule, form url.Values,
 	of, ok := m.Job.Subject.(*suggested)
 	switch {
 	case !ok || of.rule != r.ID:
-		m.Job = Job{}
+		m.Job = Job{Has: m.Job.Has}
 	case v.HTMX() && m.Job.Running():
 		return v.Page(http.StatusOK, jobProgress(m.Job))
 	case v.HTMX():
@@ -55,6 +56,7 @@ func (p *Pages) suggest(v *kit.Visit, status int, r rules.Rule, form url.Values,
 	m.Form = view.NewForm(form, errs)
 	m.LogSource, m.HasLog = p.Jobs.Source()
 	m.Nodes = len(p.Fleet.Live(v.Ctx).Nodes)
+	p.scale(v, &m)
 	return v.Page(status, suggestPageOf(v.Frame("Suggested limits of "+r.Name, kit.PathRules), m))
 }
 
@@ -192,12 +194,70 @@ type Suggest struct {
 	Nodes int
 	// Result is nil if there is none.
 	Result *backtest.Suggestions
+	// Part is which part of the rule's requests the log has, if several nodes decide and it has those of one: 0 if that
+	// is not known. Fleet says it, "" if one log has all.
+	Part  float64
+	Fleet string
 }
+
+// scale scales the figures of one node up to those of all.
+func (p *Pages) scale(v *kit.Visit, m *Suggest) {
+	if m.Nodes < 2 || !p.Jobs.OneNode() || m.Result == nil || m.Result.Keys == 0 {
+		return
+	}
+	m.Part = p.partOf(v, m.Result)
+	if m.Part == 0 {
+		m.Fleet = "The log has only what this node decided, and it is not known which part of the rule's requests that is. " +
+			"So the limits are those of this node alone, and none can become a candidate. A log in Kafka has all requests."
+		return
+	}
+	m.Result = m.Result.Times(1 / m.Part)
+	m.Fleet = "The log has only what this node decided, about " + view.PercentOf(m.Part*100) +
+		" of the rule's requests. Peaks and limits are scaled up by that part."
+}
+
+// partOf is which part of a rule's requests suggestions are made from, 0 if that is not known.
+func (p *Pages) partOf(v *kit.Visit, s *backtest.Suggestions) float64 {
+	from, to := time.UnixMilli(s.From), time.UnixMilli(s.Until)
+	step := time.Minute
+	if p.Now().Sub(from) > history.MinutesKept {
+		step = time.Hour
+	}
+	if to.Sub(from) < fewSteps*step || to.Sub(from) > history.MaxPoints*step || s.Cut {
+		return 0 // the first and the last step count for too much
+	}
+	all, err := p.Stats.Stats(v.Ctx, history.Query{Rule: s.Rule, From: from, To: to, Step: step})
+	if err != nil || all.Partial != nil || len(all.Series) != 1 {
+		return 0
+	}
+	for i := range all.Series[0].Points {
+		if !all.Series[0].Points[i].Known {
+			return 0
+		}
+	}
+	sum, _ := all.Series[0].Sum()
+	if sum.Total() == 0 {
+		return 0
+	}
+	part := s.Requests / float64(sum.Total())
+	if part > 1+tolerance {
+		return 0 // the history lacks something
+	}
+	return min(1, part)
+}
+
+// tolerance is by how much a log may exceed the history, because its figures are estimates.
+const tolerance = 0.1
+
+// fewSteps is the least number of steps of the history that a log must span to be compared with it.
+const fewSteps = 10
 
 // barred is the reason why the rule cannot have a candidate, "" if it can.
 func (m *Suggest) barred() string {
 	a, _ := limiter.ParseAlgorithm(m.Rule.Algorithm)
 	switch {
+	case m.Fleet != "" && m.Part == 0:
+		return m.Fleet
 	case a.Traits().Slots:
 		return "The rule counts requests at a time. What the log has, their number in a window, suggests no limit for it."
 	case m.Rule.Mode == rules.ModeShadow:

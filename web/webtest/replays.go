@@ -18,7 +18,8 @@ import (
 // newReplays reads the log of a world.
 func newReplays(w *World) *backtest.Jobs {
 	return backtest.NewJobs(backtest.JobOptions{Now: w.Clock.Now, Logger: slog.New(slog.DiscardHandler),
-		Source: "the files in /var/lib/sluice/decisions",
+		Source: "the files in /var/lib/sluice/decisions", OneNode: true,
+		Has: "The log has all denials, and the allowed requests of 10% of the users.",
 		Open: func(ctx context.Context, from int64) (*backtest.Log, func(), error) {
 			if w.OpenLog != nil {
 				return w.OpenLog(ctx, from)
@@ -76,6 +77,16 @@ var sampleLog = sync.OnceValue(func() string {
 	}
 	return string(b)
 })
+
+// DenialsOnly is a decision log with a denial of a user that was not drawn.
+func DenialsOnly() string {
+	for line := range strings.Lines(sampleLog()) {
+		if strings.Contains(line, `"drawn":false`) {
+			return line
+		}
+	}
+	return ""
+}
 
 // Try starts a replay of a rule of the sample, with a limit, from the editor, and returns the path of its page.
 func (b *Browser) Try(limit string) string {
