@@ -23,7 +23,7 @@ import (
 type Demo struct {
 	Listener config.Listener
 	Log      config.Log
-	// FirstFlood is how long after the start the first flood begins; the next ones follow every floodMinutes.
+	// FirstFlood is how long after the start the first flood begins. Others are every floodMinutes before and after it.
 	FirstFlood time.Duration
 }
 
@@ -46,7 +46,7 @@ func (d *Demo) Run(ctx context.Context, host app.Host) (err error) {
 	if cfg.Listen, err = freeAddress(ctx, asked); err != nil {
 		return err
 	}
-	host.Demo, err = prepare(ctx, &cfg, host.Now, host.Log)
+	host.Demo, err = d.prepare(ctx, &cfg, host.Now, host.Log)
 	if err != nil {
 		return fmt.Errorf("sample data: %w", err)
 	}
@@ -72,6 +72,7 @@ func (d *Demo) settings(dataDir string) config.Serve {
 		Stats:    config.Stats{TenantAttribute: "tenant"},
 		Records: config.Records{DecisionLog: []string{config.DecisionLogFile}, MaxLogBytes: 64 << 20, LogRate: 100,
 			LogClientIP: "whole"},
+		Alerts:  config.Alerts{WebhookAllow: []string{"127.0.0.0/8", "::1/128"}}, // to try webhooks
 		Console: config.Console{Console: true, SessionIdle: 12 * time.Hour},
 		Log:     d.Log,
 	}
@@ -80,7 +81,8 @@ func (d *Demo) settings(dataDir string) config.Serve {
 }
 
 // prepare writes rules and a past into the data directory.
-func prepare(ctx context.Context, cfg *config.Serve, now func() time.Time, log *slog.Logger) (out *app.Demo, err error) {
+func (d *Demo) prepare(ctx context.Context, cfg *config.Serve, now func() time.Time, log *slog.Logger) (out *app.Demo,
+	err error) {
 	if err := os.MkdirAll(cfg.DataDir, 0o700); err != nil {
 		return nil, err
 	}
@@ -98,7 +100,7 @@ func prepare(ctx context.Context, cfg *config.Serve, now func() time.Time, log *
 		return nil, fmt.Errorf("rules: %w", err)
 	}
 	clock.at = now()
-	before := newPast(db, clock.at, cfg.Listen, byName)
+	before := newPast(db, clock.at, d.FirstFlood, cfg.Listen, byName)
 	if err := before.write(ctx); err != nil {
 		return nil, err
 	}

@@ -21,8 +21,8 @@ const (
 	pastHours = 25
 	// writer is the number of the process that decided the past.
 	writer = 1
-	// starvedAge is how long before the start the node lacked CPU, and starvedFor for how long.
-	starvedAge, starvedFor = 7 * time.Hour, 95 * time.Second
+	// starvedAge is how long before the start the node lacked CPU, and starvedSeconds for how long.
+	starvedAge, starvedSeconds = 7 * time.Hour, 95
 )
 
 // past writes what an earlier process on the node at an address decided until now.
@@ -31,18 +31,28 @@ type past struct {
 	now     time.Time
 	address string
 	rules   map[string]rules.Rule
-	// begun is the time at which the node lacked CPU.
-	begun time.Time
+	// begun is the second at which the node lacked CPU, flood that at which the first flood after the start begins.
+	begun, flood int64
 }
 
-func newPast(db *database.DB, now time.Time, address string, byName map[string]rules.Rule) *past {
-	return &past{db: db, now: now, address: address, rules: byName, begun: now.Add(-starvedAge).Truncate(time.Second)}
+func newPast(db *database.DB, now time.Time, firstFlood time.Duration, address string, byName map[string]rules.Rule,
+) *past {
+	return &past{db: db, now: now, address: address, rules: byName, begun: now.Add(-starvedAge).Unix(),
+		flood: now.Add(firstFlood).Unix()}
+}
+
+// decided is what was decided in a second.
+func (p *past) decided(second int64) counted {
+	into := (second - p.flood) % (floodMinutes * 60)
+	if into < 0 {
+		into += floodMinutes * 60
+	}
+	return decidedAt(second, p.starved(second), into < floodSeconds)
 }
 
 // starved reports whether the node lacked CPU at a second.
 func (p *past) starved(second int64) bool {
-	since := time.Duration(second-p.begun.Unix()) * time.Second
-	return since >= 0 && since < starvedFor
+	return second >= p.begun && second < p.begun+starvedSeconds
 }
 
 func (p *past) write(ctx context.Context) error {
@@ -85,7 +95,7 @@ func (p *past) hour(hour int64) []history.LiveRow {
 			of[i] = history.Point{At: time.Unix(minute*60, 0), Known: true}
 		}
 		for second := minute * 60; second < minute*60+60 && second < p.now.Unix(); second++ {
-			c := decidedAt(second, p.starved(second))
+			c := p.decided(second)
 			for i, f := range c.byRule() {
 				of[i].Add(f)
 				of[i].Peak = max(of[i].Peak, f.Total())
@@ -159,8 +169,8 @@ func (p *past) trial(f *flow, sum history.Figures) *history.TrialCounts {
 
 // overAt is the user that makes the denial with a number: mostly a heavy one.
 func overAt(i int64) int {
-	if i%5 == 4 {
-		return heavyUsers + 1 + int(i/5%(users-heavyUsers))
+	if i%8 == 7 {
+		return heavyUsers + 1 + int(i/8%regularUsers)
 	}
 	return 1 + int(i%heavyUsers)
 }
@@ -181,11 +191,8 @@ func topsOf(f *flow, sum history.Figures, flood int64) history.Tops {
 			e.Denied += n
 		}
 	}
-	for place := range places { // a part of what is allowed each
-		user, n := userAt(place), sum.Allowed/places
-		if int64(place) < sum.Allowed%places {
-			n++
-		}
+	for user := 1; user <= users; user++ { // a part of what is allowed each
+		n := sum.Allowed * weight(user) / weights
 		count(keys, keyOf(f, user), true, n)
 		count(byTenant, tenantOf(user), true, n)
 	}
@@ -224,8 +231,8 @@ func keyOf(f *flow, user int) string {
 // topsOfQuota are the tenants in an hour.
 func topsOfQuota(sum history.Figures) history.Tops {
 	keys, byTenant := map[string]*history.TopEntry{}, map[string]*history.TopEntry{}
-	for place := range places {
-		tenant, n := tenantOf(userAt(place)), sum.Allowed/places
+	for user := 1; user <= users; user++ {
+		tenant, n := tenantOf(user), sum.Allowed*weight(user)/weights
 		if keys[tenant] == nil {
 			keys[tenant] = &history.TopEntry{Key: "attr:tenant:" + tenant}
 			byTenant[tenant] = &history.TopEntry{Key: tenant}
@@ -247,23 +254,24 @@ func entries(of map[string]*history.TopEntry) (out []history.TopEntry) {
 
 // writeIncident writes that the node lacked CPU for a while, so that fail modes decided some requests.
 func (p *past) writeIncident(ctx context.Context) error {
-	clock := &settable{at: p.begun}
+	clock := &settable{at: time.Unix(p.begun, 0)}
 	log := incident.NewLog("demo", "", clock.now)
 	lacked := &trouble.Trouble{Condition: &trouble.Condition{Code: incident.CodeStarved, Incident: incident.Starved},
-		Since: p.begun, Cause: "this node lacks CPU: raise its CPU limit"}
+		Since: clock.at, Cause: "this node lacks CPU: raise its CPU limit"}
 	log.Started(p.address)
 	log.Note(lacked, true)
-	for second := p.begun.Unix(); p.starved(second); second++ {
+	for second := p.begun; p.starved(second); second++ {
 		clock.at = time.Unix(second, 0)
-		c := decidedAt(second, true)
+		c := p.decided(second)
 		for i, f := range c.flows {
+			rule, mode := flows[i].rule, p.rules[flows[i].rule].FailMode
 			for range f.Degraded {
-				open := incident.ByFailMode{Mode: rules.FailOpen}
-				log.Decided(incident.CodeStarved, open, []incident.ByFailMode{{Rule: flows[i].rule, Mode: rules.FailOpen}})
+				log.Decided(incident.CodeStarved, incident.ByFailMode{Mode: mode},
+					[]incident.ByFailMode{{Rule: rule, Mode: mode}})
 			}
 		}
 	}
-	clock.at = p.begun.Add(starvedFor)
+	clock.at = time.Unix(p.begun+starvedSeconds, 0)
 	log.Note(lacked, false)
 	incident.NewWriter(log, p.db, nil).Write(ctx)
 	return nil
@@ -276,15 +284,15 @@ func (p *past) writeAlert(ctx context.Context) error {
 	if err != nil || !held {
 		return fmt.Errorf("lease of alerts: held %v: %w", held, err)
 	}
-	begun := time.Unix(p.now.Add(-9*time.Hour).Unix()/(floodMinutes*60)*(floodMinutes*60)+26, 0)
+	begun := time.Unix(p.flood-90*floodMinutes*60+6, 0) // of the ninetieth flood before the start
 	subject := alerts.Subject{Kind: alerts.KindRuleDenials, Rule: logins, Level: level()}
 	var events []alerts.Event
 	for i, state := range []string{alerts.On, alerts.Off} {
 		at := begun.Add(time.Duration(i) * 70 * time.Second)
 		d := alerts.Data{State: state, Rule: logins, Text: "The rule " + logins + " denies fewer requests again."}
 		if state == alerts.On {
-			d.Text = "The rule " + logins + " denied 120 of 148 requests (81 %) in the last minute."
-			d.Numbers = map[string]int64{"denied": 120, "requests": 148, "denied_percent": 81}
+			d.Text = "The rule " + logins + " denied 112 of 149 requests (75 %) in the last minute."
+			d.Numbers = map[string]int64{"denied": 112, "requests": 149, "denied_percent": 75}
 		}
 		d.Since = &begun
 		d.Path = fmt.Sprint("/console/rules/", p.rules[logins].ID)
@@ -322,7 +330,7 @@ func (p *past) board(ctx context.Context, now func() time.Time) (*history.Memory
 	rng := rand.New(rand.NewPCG(seed, seed)) //nolint:gosec // not a secret
 	for second := p.now.Unix() - boardMinutes*60; second < p.now.Unix(); second++ {
 		clock.at = time.Unix(second, 0)
-		c := decidedAt(second, p.starved(second))
+		c := p.decided(second)
 		for i, f := range c.byRule() {
 			name := ""
 			switch {
@@ -371,7 +379,7 @@ func sample(r *history.Recorder, set *match.Set, rng *rand.Rand, second int64, c
 	}
 	for i, of := range c.flows {
 		for n := range of.Denied {
-			keep(flows[i].rule, question(&flows[i], placeOf(overAt(second+n))), false)
+			keep(flows[i].rule, question(&flows[i], overAt(second+n)), false)
 		}
 	}
 	for range c.flood {

@@ -38,18 +38,19 @@ const (
 func shopRules() []rules.Rule {
 	list := []rules.Rule{
 		{Name: charges, Description: "Protects the card processor.", Owner: new("payments"), Scope: "user",
-			Route: new("/v1/charges"), Method: new("POST"), Limit: 25, WindowMS: 60_000,
-			Candidate: &rules.Candidate{Limit: new(int64(40))}},
+			Route: new("/v1/charges"), Method: new("POST"), Limit: 40, WindowMS: 60_000,
+			FailMode: rules.FailLocal, Candidate: &rules.Candidate{Limit: new(int64(60))}},
 		{Name: search, Description: "One search per second on average.", Owner: new("catalogue"), Scope: "user",
 			Route: new("/v1/search"), Algorithm: "token_bucket", Limit: 1, WindowMS: 1000, Burst: new(int64(5))},
 		{Name: logins, Description: "Slows down the guessing of passwords. Who goes on is banned.", Owner: new("identity"),
-			Scope: "ip", Route: new("/v1/login"), Method: new("POST"), Algorithm: "sliding_window_log", Limit: 20,
-			WindowMS: 300_000, Ban: &rules.Ban{After: 50, WithinMS: 60_000, ForMS: 900_000}},
+			Scope: "ip", Route: new("/v1/login"), Method: new("POST"), Algorithm: "sliding_window_log", Limit: 30,
+			WindowMS: 300_000, FailMode: rules.FailClosed,
+			Ban: &rules.Ban{After: 50, WithinMS: 60_000, ForMS: 900_000}},
 		{Name: reports, Description: "Twice as many while report servers are idle.", Owner: new("analytics"),
 			Scope: "attr:tenant", Route: new("/v1/reports"), Limit: 10, WindowMS: 60_000, Throttle: rules.ThrottleElastic,
 			ElasticPercent: new(int64(100)), Pool: new(pool)},
 		{Name: invoices, Description: "On trial: it counts and denies nothing.", Owner: new("payments"), Scope: "user",
-			Route: new("/v1/invoices"), Method: new("GET"), Limit: 25, WindowMS: 60_000, Mode: rules.ModeShadow},
+			Route: new("/v1/invoices"), Method: new("GET"), Limit: 40, WindowMS: 60_000, Mode: rules.ModeShadow},
 		{Name: quota, Description: "The quota in the contract, by the day.", Owner: new("sales"), Scope: "attr:tenant",
 			Algorithm: "fixed_window", Limit: 500_000, WindowMS: 86_400_000},
 	}
@@ -86,7 +87,7 @@ func writeRules(ctx context.Context, db *database.DB, clock *settable, now time.
 	}
 	clock.at = now.Add(-ageOfOverrides)
 	for _, o := range []rules.Override{
-		{RuleID: byName[charges].ID, Key: "user:user-4", Limit: new(int64(200)), Reason: "A reseller, by contract."},
+		{RuleID: byName[charges].ID, Key: "user:reseller-7", Limit: new(int64(400)), Reason: "A reseller, by contract."},
 		{RuleID: byName[logins].ID, Key: "ip:192.0.2.0/24", Unlimited: true, Reason: "Our own checks from outside."},
 		{RuleID: byName[search].ID, Key: "user:crawler", Blocked: true, Reason: "Copies the whole catalogue.",
 			ExpiresAt: new(now.Add(20 * time.Hour).Truncate(time.Minute))},

@@ -15,8 +15,9 @@ import (
 const (
 	// perSecond is how many requests arrive in a second of the busiest time of the day, without those of floods.
 	perSecond = 25
-	// users is the number of users, heavyUsers how many of them send heavy times as many requests as another one.
-	users, heavyUsers, heavy = 30, 3, 2
+	// users is the number of users. The first heavyUsers send most, the next regularUsers more than the others. The store
+	// keeps ten keys of a rule and hour, so that those of these users are always among them.
+	users, heavyUsers, regularUsers = 18, 3, 4
 	// floodPerSecond is the number of requests of a flood in each of its floodSeconds. It is above hotRate, from which on
 	// a key is hot; no other key comes near.
 	floodPerSecond, floodSeconds, hotRate = 20, 8, 15
@@ -42,23 +43,17 @@ type flow struct {
 }
 
 var flows = []flow{
-	{"POST", "/v1/charges", charges, 30, 0.022, 96},
-	{"GET", "/v1/search", search, 36, 0.004, 60},
+	{"POST", "/v1/charges", charges, 30, 0.035, 96},
+	{"GET", "/v1/search", search, 36, 0.006, 60},
 	{"POST", "/v1/login", logins, 3, 0, 50},
-	{"GET", "/v1/reports", reports, 5, 0.015, 90},
-	{"GET", "/v1/invoices", invoices, 26, 0.01, 92},
+	{"GET", "/v1/reports", reports, 5, 0.02, 90},
+	{"GET", "/v1/invoices", invoices, 26, 0.015, 92},
 }
 
 // wave is the part of perSecond that arrives at a second since 1970: 0.3 at 02:00 UTC, 1 at 14:00.
 func wave(second int64) float64 {
 	hour := float64(second%86_400) / 3600
 	return 0.65 - 0.35*math.Cos((hour-2)*math.Pi/12)
-}
-
-// flooding reports whether the past has a flood at a second.
-func flooding(second int64) bool {
-	into := second % (floodMinutes * 60)
-	return into >= 20 && into < 20+floodSeconds
 }
 
 // counted are the figures of a second by flow, and of all requests.
@@ -69,8 +64,8 @@ type counted struct {
 	all   history.Figures
 }
 
-// decidedAt is what was decided in a second of the past. starved: the node lacked CPU.
-func decidedAt(second int64, starved bool) counted {
+// decidedAt is what was decided in a second of the past. starved: the node lacked CPU, flooding: somebody tried passwords.
+func decidedAt(second int64, starved, flooding bool) counted {
 	rng := rand.New(rand.NewPCG(seed, uint64(second))) //nolint:gosec // not a secret
 	part := func(of float64) int64 { return int64(of + rng.Float64()) }
 	busy := wave(second)
@@ -78,7 +73,7 @@ func decidedAt(second int64, starved bool) counted {
 	for i := range flows {
 		f := &flows[i]
 		n := part(perSecond * busy * f.percent / 100 * (0.8 + 0.4*rng.Float64()))
-		over := min(n, part(float64(n)*f.denied*busy))
+		over := min(n, part(float64(n)*f.denied*max(0, 2*busy-1)))
 		of := history.Figures{Allowed: n - over, Denied: over}
 		switch f.rule {
 		case charges:
@@ -91,14 +86,14 @@ func decidedAt(second int64, starved bool) counted {
 		if of.Use = history.UseOf(int64(f.used*(0.4+0.6*busy)), 100); over > 0 {
 			of.Use = history.UseOf(104, 100)
 		}
-		if starved {
+		if starved && f.rule != logins {
 			of.Degraded = min(of.Allowed, 1)
 		}
 		c.flows[i] = of
 		c.all.Add(of)
 	}
-	if flooding(second) {
-		c.flood = floodPerSecond
+	if flooding {
+		c.flood = part(floodPerSecond * (0.5 + 0.5*busy))
 		c.all.Denied += c.flood
 	}
 	return c
@@ -109,28 +104,36 @@ func userName(user int) string { return fmt.Sprint("user-", user) }
 func ipOf(user int) netip.Addr { return netip.AddrFrom4([4]byte{198, 51, 100, byte(user)}) } //nolint:gosec // below 31
 func tenantOf(user int) string { return tenants[(user-1)%len(tenants)] }
 
-// userAt is the user of a place in [0, places).
-func userAt(place int) int {
-	if place < heavyUsers*heavy {
-		return place/heavy + 1
+// weight is how much a user sends, compared with others.
+func weight(user int) int64 {
+	switch {
+	case user <= heavyUsers:
+		return 20
+	case user <= heavyUsers+regularUsers:
+		return 12
 	}
-	return place - heavyUsers*heavy + heavyUsers + 1
+	return 9
 }
 
-// placeOf is the first place of a user.
-func placeOf(user int) int {
-	if user <= heavyUsers {
-		return (user - 1) * heavy
+// weights is the sum of the weights of all users.
+var weights = func() (sum int64) {
+	for user := 1; user <= users; user++ {
+		sum += weight(user)
 	}
-	return heavyUsers*heavy + user - heavyUsers - 1
+	return sum
+}()
+
+// userOf is the user of a number in [0, weights).
+func userOf(n int64) int {
+	user := 1
+	for n -= weight(user); n >= 0; n -= weight(user) {
+		user++
+	}
+	return user
 }
 
-// places is the number of users, of whom heavy ones count several times.
-const places = users + heavyUsers*(heavy-1)
-
-// question is a request of a flow by the user at a place.
-func question(f *flow, place int) decide.Question {
-	user := userAt(place)
+// question is a request of a flow by a user.
+func question(f *flow, user int) decide.Question {
 	return decide.Question{Op: limiter.OpTake, Weight: 1, Descriptor: match.Descriptor{
 		Method: f.method, Route: f.route, User: userName(user), IP: ipOf(user),
 		Attributes: map[string]string{"tenant": tenantOf(user)},

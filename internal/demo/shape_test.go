@@ -13,7 +13,7 @@ func TestDecidedAt_ADayHasAWaveAndAFewDenials(t *testing.T) {
 	var hours [24]history.Figures
 	var sum history.Figures
 	for second := range int64(86_400) {
-		c := decidedAt(day+second, false)
+		c := decidedAt(day+second, false, second%360 < floodSeconds)
 		hours[second/3600].Add(c.all)
 		sum.Add(c.all)
 	}
@@ -23,7 +23,7 @@ func TestDecidedAt_ADayHasAWaveAndAFewDenials(t *testing.T) {
 	if night, noon := hours[2].Total(), hours[14].Total(); noon < 2*night || noon > 4*night {
 		t.Errorf("%d requests in the hour from 02:00, %d in that from 14:00", night, noon)
 	}
-	if again := decidedAt(day, false); again.all != decidedAt(day, false).all {
+	if again := decidedAt(day, false, true); again.all != decidedAt(day, false, true).all {
 		t.Error("a second has other figures the second time")
 	}
 }
@@ -45,10 +45,14 @@ func TestTraffic_HasTheFlowsOfThePast(t *testing.T) {
 	}
 }
 
-func TestPlaceOf_IsThePlaceOfTheUser(t *testing.T) {
+func TestUserOf_EveryUserHasTheirWeight(t *testing.T) {
+	count := map[int]int64{}
+	for n := range weights {
+		count[userOf(n)]++
+	}
 	for user := 1; user <= users; user++ {
-		if at := placeOf(user); userAt(at) != user || at >= places {
-			t.Errorf("user %d has place %d, which is that of user %d", user, at, userAt(at))
+		if count[user] != weight(user) {
+			t.Errorf("user %d has %d of %d numbers, want %d", user, count[user], weights, weight(user))
 		}
 	}
 }

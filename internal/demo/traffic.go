@@ -51,5 +51,5 @@ func (t *traffic) next() decide.Question {
 			break
 		}
 	}
-	return question(f, t.rng.IntN(places))
+	return question(f, userOf(t.rng.Int64N(weights)))
 }
