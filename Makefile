@@ -37,7 +37,7 @@ run: ## run the service with nothing else installed (http://127.0.0.1:8080)
 	$(GO) run ./cmd/sluice serve
 
 .PHONY: demo
-demo: ## run it on a temporary folder with sample rules and traffic
+demo: ## run it on a temporary folder with a day of history and sample traffic
 	$(GO) run ./cmd/sluice demo
 
 .PHONY: build
@@ -265,8 +265,8 @@ pictures: ## pictures of those pages, light, dark and on a phone, in bin/gallery
 	$(GO) run ./web/gallery -out bin/gallery -pictures bin/gallery/pictures
 
 .PHONY: screenshots
-screenshots: ## take the pictures of docs/console.md anew
-	$(GO) run ./web/gallery -docs docs/console
+screenshots: ## take the pictures of README.md and docs/console.md anew, from a demo in Chromium (one minute)
+	$(GO) run ./internal/demo/pictures -out docs/console
 
 .PHONY: deps
 deps: ## install the servers that the tests start (Debian packages, as root)

@@ -1,7 +1,6 @@
 // Command gallery writes every page of the console, with canned data, to a
-// folder, and pictures of them: light, dark and on a phone. With -docs it takes
-// the pictures of docs/console.md instead. make gallery, make pictures and make
-// screenshots run it.
+// folder, and pictures of them: light, dark and on a phone. make gallery and make
+// pictures run it.
 package main
 
 import (
@@ -27,13 +26,8 @@ func main() {
 	out := flag.String("out", "gallery", "folder to write pages to")
 	pictures := flag.String("pictures", "", "folder to write pictures to as well")
 	only := flag.String("only", "", "write only pages whose name contains this")
-	docs := flag.String("docs", "", "folder to write the pictures of the documentation to, and nothing else")
 	flag.Parse()
-	act := func() error { return run(os.Stdout, *out, *pictures, *only) }
-	if *docs != "" {
-		act = func() error { return document(os.Stdout, *docs) }
-	}
-	if err := act(); err != nil {
+	if err := run(os.Stdout, *out, *pictures, *only); err != nil {
 		fmt.Fprintln(os.Stderr, "gallery:", err)
 		os.Exit(1)
 	}

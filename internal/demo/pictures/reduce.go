@@ -13,13 +13,17 @@ import (
 const maxColours = 256
 
 // reduce makes a picture of the screen small: with a palette of its most frequent
-// colours, which on pages of plain surfaces and small type looks the same.
-func reduce(picture []byte) ([]byte, error) {
+// colours, which on pages of plain surfaces and small type looks the same. What is
+// below so many pixels is cut off, unless that is 0.
+func reduce(picture []byte, tallest int) ([]byte, error) {
 	from, err := png.Decode(bytes.NewReader(picture))
 	if err != nil {
 		return nil, err
 	}
 	box := from.Bounds()
+	if tallest > 0 {
+		box.Max.Y = min(box.Max.Y, box.Min.Y+tallest)
+	}
 	often := map[color.RGBA]int{}
 	at := func(x, y int) color.RGBA {
 		c, _ := color.RGBAModel.Convert(from.At(x, y)).(color.RGBA)
