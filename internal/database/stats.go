@@ -94,8 +94,8 @@ func (d *DB) WriteStats(ctx context.Context, rows []history.LiveRow) (leftOut in
 	return leftOut, nil
 }
 
-// WritePastStats stores rows of any hour, as of processes that ended long ago: sluice demo begins with a past. FoldStats
-// adds up those that are old enough.
+// WritePastStats stores rows of any hour, as of processes that ended long ago: sluice demo begins with a past.
+// FoldStats adds up those that are old enough.
 func (d *DB) WritePastStats(ctx context.Context, rows []history.LiveRow) error {
 	some := make([]liveRow, len(rows))
 	for i, r := range rows {

@@ -130,8 +130,8 @@ func (p *past) hour(hour int64) []history.LiveRow {
 		history.PackHour(writer, history.NodePrefix+p.address, hour, points[of+1], nil))
 }
 
-// byRule are the figures by flow, with the flood in that of logins; then those of quota, which counts what has a tenant,
-// and those of all requests.
+// byRule are the figures by flow, with the flood in that of logins; then those of quota, which counts what has a
+// tenant, and those of all requests.
 func (c *counted) byRule() []history.Figures {
 	out := make([]history.Figures, 0, len(flows)+2)
 	var tenants history.Figures
@@ -326,7 +326,8 @@ func (p *past) board(ctx context.Context, now func() time.Time) (*history.Memory
 	board, clock := history.NewMemory(now), &settable{}
 	recorder := history.NewRecorder()
 	status := func() history.Status { return history.Status{ID: history.NodeID(writer), Address: p.address} }
-	post := history.NewPublisher(history.PublisherOptions{Recorder: recorder, Board: board, Status: status, Now: clock.now})
+	post := history.NewPublisher(history.PublisherOptions{Recorder: recorder, Board: board, Status: status,
+		Now: clock.now})
 	rng := rand.New(rand.NewPCG(seed, seed)) //nolint:gosec // not a secret
 	for second := p.now.Unix() - boardMinutes*60; second < p.now.Unix(); second++ {
 		clock.at = time.Unix(second, 0)

@@ -64,7 +64,8 @@ type counted struct {
 	all   history.Figures
 }
 
-// decidedAt is what was decided in a second of the past. starved: the node lacked CPU, flooding: somebody tried passwords.
+// decidedAt is what was decided in a second of the past. starved: the node lacked CPU, flooding: an address tried
+// passwords.
 func decidedAt(second int64, starved, flooding bool) counted {
 	rng := rand.New(rand.NewPCG(seed, uint64(second))) //nolint:gosec // not a secret
 	part := func(of float64) int64 { return int64(of + rng.Float64()) }

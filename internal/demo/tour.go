@@ -15,7 +15,8 @@ func tour(byName map[string]rules.Rule) []web.TourStop {
 		{Title: "Who is denied?", Path: "/console",
 			About: fmt.Sprintf("This page shows all requests and who is denied now. Every %d minutes %s tries passwords "+
 				"for %d seconds.", floodMinutes, flooder, floodSeconds)},
-		{Title: "The key that floods", Path: "/console/keys?" + url.Values{"rule": {logins}, "key": {"ip:" + flooder}}.Encode(),
+		{Title: "The key that floods",
+			Path: "/console/keys?" + url.Values{"rule": {logins}, "key": {"ip:" + flooder}}.Encode(),
 			About: "One key of one rule: what it has left, when it was denied, and whether it is banned. " +
 				"You can unban it, block it or give it another limit here."},
 		{Title: "The rule that stops it", Path: page(logins) + "?range=24h",

@@ -159,9 +159,11 @@ func (c *TrialCounts) pack() []byte {
 	return out
 }
 
-// PackTrial packs what a process counted of a trial in an hour. It serves measurements and sluice demo, as PackHour does.
+// PackTrial packs what a process counted of a trial in an hour. It serves measurements and sluice demo, as PackHour
+// does.
 func PackTrial(writer int64, t Trial, hour int64, c *TrialCounts) LiveRow {
-	return LiveRow{Writer: writer, Rule: t.name(), Hour: hour, Data: c.pack(), Tops: packTops(Tops{ByKey: c.Keys}, topKeys)}
+	return LiveRow{Writer: writer, Rule: t.name(), Hour: hour, Data: c.pack(),
+		Tops: packTops(Tops{ByKey: c.Keys}, topKeys)}
 }
 
 // unpackTrial reads what pack wrote. Anything else counts as zero.

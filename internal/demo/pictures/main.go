@@ -40,8 +40,8 @@ func run(ctx context.Context, out, only string) error {
 	said, listening, ended := &said{}, make(chan net.Addr, 1), make(chan error, 1)
 	d := demo.Demo{Listener: config.Listener{Listen: "127.0.0.1:8080", ResetHeader: "epoch"},
 		Log: config.Log{LogLevel: "warn", LogFormat: "text"}}
-	host := app.Host{Out: said, Log: slog.New(slog.DiscardHandler), Now: time.Now,
-		Listening: func(a net.Addr) { listening <- a }}
+	host := app.Host{Out: said, Log: slog.New(slog.DiscardHandler), Listening: func(a net.Addr) { listening <- a },
+		Now: time.Now} //nolint:forbidigo // a command wires the clock
 	go func() { ended <- d.Run(ctx, host) }()
 	select {
 	case err := <-ended:
