@@ -16,7 +16,8 @@ func keptPages() []Shown {
 		{Name: "rules-bulk-too-many", About: "Too many rules at once", Role: access.RoleEditor, Path: "/console/rules/bulk",
 			Form: url.Values{"act": {"off"}, "all": {"1"}}, Prepare: func(w *World) { w.Rules.List = ManyRules(10_000) }},
 		{Name: "overview-hot", About: "Overview with hot keys", Role: access.RoleViewer, Path: "/console", Prepare: HeatUp},
-		{Name: "overview-tour", About: "Overview, a stop of a tour", Role: access.RoleViewer, Path: "/console", Prepare: Tour},
+		{Name: "overview-tour", About: "Overview, a stop of a tour", Role: access.RoleViewer, Path: "/console",
+			Prepare: Tour},
 		{Name: "signed-out", About: "Signed out while filling in a form", Path: "/console/rules",
 			Form: url.Values{"name": {"charges-per-user"}, "limit": {"100"}}},
 	}
