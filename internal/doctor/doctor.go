@@ -158,7 +158,7 @@ func (d *Doctor) edited(r *rules.Rule, edits []attention.Edit,
 	if len(edits) == 0 {
 		return nil
 	}
-	last, _ := read(history.Query{Rule: r.Name, From: d.Now.Add(-lastMinute), To: d.Now, Step: time.Second})
+	last, _ := read(history.Query{Rule: r.Name, From: d.Now.Add(-justNow), To: d.Now, Step: time.Second})
 	for i := range edits {
 		e := attention.Edited{Edit: edits[i], Now: attention.After(&edits[i], last)}
 		var earlier time.Time
@@ -173,8 +173,8 @@ func (d *Doctor) edited(r *rules.Rule, edits []attention.Edit,
 	return out
 }
 
-// lastMinute is a minute, and the seconds of which nothing is known yet.
-const lastMinute = time.Minute + 2*time.Second
+// justNow is the last minute, and the seconds of which nothing is known yet.
+const justNow = time.Minute + 2*time.Second
 
 // guarded reports whether requests without the field of a rule's weight are denied, or the rule's condition decides
 // about them.

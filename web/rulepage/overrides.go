@@ -104,8 +104,8 @@ func (p *Pages) ofSameKey(v *kit.Visit, r *rules.Rule, key string) (OverrideForm
 	if key == "" || err != nil {
 		return m, nil //nolint:nilerr // saving says what is wrong with the key
 	}
-	found, err := p.Overrides.ListOverrides(v.Ctx, rules.OverrideQuery{RuleID: r.ID, Match: asked.Match, Prefix: asked.Prefix,
-		IncludeExpired: true, PageSize: 1})
+	found, err := p.Overrides.ListOverrides(v.Ctx, rules.OverrideQuery{RuleID: r.ID, Match: asked.Match,
+		Prefix: asked.Prefix, IncludeExpired: true, PageSize: 1})
 	if err != nil {
 		return m, err
 	}
