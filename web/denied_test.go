@@ -145,6 +145,33 @@ func TestDenied_TheFormOfAnOverrideIsFilledIn(t *testing.T) {
 	}
 }
 
+// An action that is refused says so on the page that it was sent from, and offers it again.
+func TestDenied_ARefusedActionSaysWhy(t *testing.T) {
+	w := world(t, webtest.Full)
+	webtest.WrongEdit(w)
+	b := w.As(access.RoleEditor)
+	blocked := url.Values{"key": {"user:flood-9"}, "kind": {"blocked"}}
+	back := url.Values{"to": {"2"}, "version": {"2"}}
+	refused := func(what string, b *webtest.Browser, path string, form url.Values, code int, texts ...string) {
+		t.Helper()
+		if page := b.Post(path, form); page.Code != code || !page.Has(texts...) {
+			t.Errorf("%s: %d\n%s", what, page.Code, said(page))
+		}
+	}
+	refused("a rollback of a rule that someone else edited", b, "/console/rules/2/rollback", back, http.StatusConflict,
+		"Changed in the meantime", `action="/console/rules/2/rollback"`)
+	refused("a block of a key that someone else gave an override", b, "/console/rules/1/overrides",
+		url.Values{"key": {"user:42"}, "kind": {"blocked"}}, http.StatusConflict, "already has an override")
+	w.Overrides.Err, w.Rules.Err = rules.ErrUnavailable, rules.ErrUnavailable
+	refused("a rollback without a database", b, "/console/rules/2/rollback", back, http.StatusServiceUnavailable,
+		"The rules database is unreachable")
+	w.Rules.Err = nil
+	refused("a block without a database", b, "/console/rules/1/overrides", blocked, http.StatusServiceUnavailable,
+		"Nothing was saved", `value="user:flood-9"`)
+	refused("a block by a viewer", w.As(access.RoleViewer), "/console/rules/1/overrides", blocked, http.StatusForbidden,
+		"This requires the role editor")
+}
+
 // A flood appears on the page while it is open, and is ended with two clicks: Block, and Save.
 func TestJourney_BlocksAFloodWithTwoClicks(t *testing.T) {
 	t.Parallel()
