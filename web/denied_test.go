@@ -36,7 +36,7 @@ func TestDenied_HomeSaysWhoWhyAndSinceWhen(t *testing.T) {
 		"user:flood-9 makes 95% of the denials of charges-per-user since 2026-11-21 11:59 UTC (48/s)",
 		"665 of 700 denials in the last minute. The limit is 100 per minute per user.",
 		"search-per-user denies 12 × more since version 3 (by API, 2026-11-21 11:57 UTC )",
-		"366 of 600 requests denied in the last minute, 61%; before the edit 5.0%. Changed: limit 60 to 3, burst 20 to 3.",
+		"366 of 600 requests denied in the last minute, 61%; before the edit 5%. Changed: limit 60 to 3, burst 20 to 3.",
 		"6 rules let everything pass, 2 refuse everything and 2 enforce each node's share while Redis is unreachable, " +
 			"since 2026-11-21 11:58:25 UTC",
 		"Fail modes denied 140 requests in the last minute.",

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"net/url"
-	"strconv"
 
 	"sluice/internal/access"
 	"sluice/internal/attention"
@@ -29,7 +28,7 @@ func (v *Visit) remark(f attention.Finding) view.Remark {
 	case f.Outage != nil:
 		r.Explain = PathIncidents
 	case f.Rise != nil:
-		r.RollBack = view.RulePath(f.Rule.ID) + "/rollback?to=" + strconv.FormatInt(f.Rise.Version-1, 10)
+		r.RollBack = view.RulePath(f.Rule.ID) + "/rollback?to=" + view.Digits(f.Rise.Version-1)
 		r.Explain = cmp.Or(v.explainDenial(f.Rule.Name, ""), view.RulePath(f.Rule.ID)+"#doctor")
 	default:
 		r.Explain = cmp.Or(v.explainDenial(f.Rule.Name, f.Key.Key), view.KeyLink(f.Rule.Name, f.Key.Key))

@@ -2,7 +2,6 @@ package view
 
 import (
 	"net/url"
-	"strconv"
 	"strings"
 
 	"sluice/internal/attention"
@@ -33,7 +32,7 @@ func BlockURL(r *rules.Rule, key string) string { return newOverride(r, key, "ki
 
 // RaiseURL is the form that raises the limit of a key of a rule for an hour, filled in.
 func RaiseURL(r *rules.Rule, key string) string {
-	return newOverride(r, key, "limit", strconv.FormatInt(max(1, r.Limit)*raiseTimes, 10), "for", raiseFor)
+	return newOverride(r, key, "limit", Digits(max(1, r.Limit)*raiseTimes), "for", raiseFor)
 }
 
 func newOverride(r *rules.Rule, key string, rest ...string) string {

@@ -88,7 +88,7 @@ func (t *Timeline) bars(l layer) string {
 			continue
 		}
 		if l.strip { // neighbours touch
-			fmt.Fprintf(&b, "M%s 0h%sv%dh-%sz", Tenths(float64(i)*width), Tenths(width), stripHeight, Tenths(width))
+			fmt.Fprintf(&b, "M%s 0h%sv%sh-%sz", Tenths(float64(i)*width), Tenths(width), Digits(stripHeight), Tenths(width))
 			continue
 		}
 		height := float64(n) / top * (chartHeight - 4)

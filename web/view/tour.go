@@ -1,7 +1,6 @@
 package view
 
 import (
-	"fmt"
 	"net/url"
 )
 
@@ -23,7 +22,7 @@ type Tour struct {
 func (t *Tour) stop() *TourStop { return &t.Stops[t.Number-1] }
 
 // place is "Stop 2 of 6".
-func (t *Tour) place() string { return fmt.Sprintf("Stop %d of %d", t.Number, len(t.Stops)) }
+func (t *Tour) place() string { return "Stop " + Count(t.Number) + " of " + Count(len(t.Stops)) }
 
 // at is the address of a stop, counted from 1.
 func (t *Tour) at(number int) string {
@@ -32,7 +31,7 @@ func (t *Tour) at(number int) string {
 		return "/console"
 	}
 	q := u.Query()
-	q.Set("tour", fmt.Sprint(number))
+	q.Set("tour", Digits(number))
 	u.RawQuery = q.Encode()
 	return u.String()
 }
