@@ -11,8 +11,8 @@ import (
 	"sluice/internal/history/incident"
 )
 
-// Redis is killed under two nodes. Every surface of both nodes tells one outage: the API with the nodes that had it, CSV,
-// the console's pages, and one band in the charts.
+// Redis is killed under two nodes. Every surface of both nodes tells one outage: the API with the nodes that had it,
+// the file, the console's pages, and one band in the charts.
 func TestIncidents_OneOutageOfTwoNodesIsOneOnEverySurface(t *testing.T) {
 	t.Parallel()
 	a, b, redis, _, _ := two(t)

@@ -41,7 +41,8 @@ func (m *Mark) Overlaps(from, to time.Time) bool {
 }
 
 // MarkSource finds the marks that overlap a time, oldest first, at most MaxMarks: the newest, and incidents that began
-// before it. rule is a name, "" for every rule. Errors wrap rules.ErrUnavailable; the marks that are known come with it.
+// before it. rule is a name, "" for every rule. Errors wrap rules.ErrUnavailable; the marks that are known come with
+// it.
 type MarkSource interface {
 	Marks(ctx context.Context, rule string, from, to time.Time) ([]Mark, error)
 }
