@@ -104,8 +104,10 @@ func sampleAlerts() *Alerts {
 	f.Past = append(slices.Clone(f.On), off, on,
 		event(4, 26*time.Hour, alerts.On, alerts.Subject{Kind: alerts.KindRuleIdle, Rule: "export-per-tenant"},
 			"The rule export-per-tenant matched no request in the week before 10:00:00 UTC."))
-	f.Past[0].Data.Text = "The key user:42 reached 80% of its limit of the rule charges-per-user at 11:58:00 UTC: 80 of 100."
-	f.Past[1].Data.Text = "The rule charges-per-user denied 1,020 of 1,700 requests (60%) in the minute before 11:46:00 UTC."
+	f.Past[0].Data.Text = "The key user:42 reached 80% of its limit of the rule charges-per-user at 11:58:00 UTC: " +
+		"80 of 100."
+	f.Past[1].Data.Text = "The rule charges-per-user denied 1,020 of 1,700 requests (60%) in the minute before " +
+		"11:46:00 UTC."
 	return f
 }
 
