@@ -126,6 +126,10 @@ func (c *figured) reader() *history.LiveReader {
 
 func (c *figured) Live(ctx context.Context) history.Live { return c.reader().Live(ctx) }
 
+func (c *figured) DeniedKeys(ctx context.Context) ([]history.KeyDenials, error) {
+	return c.reader().DeniedKeys(ctx)
+}
+
 func (c *figured) Requests(ctx context.Context, f history.Filter, n int) ([]history.Request, error) {
 	return c.reader().Requests(ctx, f, n)
 }
