@@ -291,7 +291,8 @@ func (p *past) writeAlert(ctx context.Context) error {
 		at := begun.Add(time.Duration(i) * 70 * time.Second)
 		d := alerts.Data{State: state, Rule: logins, Text: "The rule " + logins + " denies fewer requests again."}
 		if state == alerts.On {
-			d.Text = "The rule " + logins + " denied 112 of 149 requests (75 %) in the last minute."
+			d.Text = "The rule " + logins + " denied 112 of 149 requests (75%) in the minute before " +
+				at.UTC().Format(time.TimeOnly) + " UTC."
 			d.Numbers = map[string]int64{"denied": 112, "requests": 149, "denied_percent": 75}
 		}
 		d.Since = &begun
