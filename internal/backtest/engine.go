@@ -76,7 +76,7 @@ func (e *engine) use(set *match.Set) {
 
 func (e *engine) close() error { return e.store.Close() }
 
-// do decides an event at its time. The error is a leftOut, or that of ctx.
+// do decides an event at its time. The error is a leftOut or the error of ctx.
 func (e *engine) do(ctx context.Context, from *records.Event, ts int64, a *decide.Answer) error {
 	e.now.Store(ts)
 	var q decide.Question
@@ -164,7 +164,7 @@ type partial struct {
 	whole  bool    // every limit of the present event is judged
 	direct bool    // the caller sent its limits
 	drawn  factSet // the fact by which the event's entity was drawn, 0 if all events are in the log
-	hashed factSet // the facts of which the event has hashes only
+	hashed factSet // the facts of the event that are hashes
 
 	// left counts, for each rule and reason, the events for which its limit was not judged.
 	left map[leftLimit]int64

@@ -104,8 +104,8 @@ func needsOf(set *match.Set, c *match.Compiled) needs {
 	return n
 }
 
-// concealed returns the facts of an event whose values are hashes. bare is true if one of them is hidden altogether, so
-// that equal values cannot be told from others.
+// concealed returns the facts of an event whose values are hashes. bare is true if a value is hidden without a hash, so
+// that nobody can see which values are equal.
 func concealed(f *records.Facts) (hashed factSet, bare bool) {
 	look := func(fact factSet, v string) {
 		if is, equal := records.Concealed(v); is {
@@ -132,8 +132,8 @@ func omitted(e *records.Event) (out factSet) {
 	return out
 }
 
-// entity returns the fact by which the allowed requests of an event were drawn, 0 for direct limits: each of their
-// buckets is drawn by itself.
+// entity returns the fact by which allowed requests were sampled for the log, 0 for direct limits: each of their
+// buckets is sampled separately.
 func entity(f *records.Facts) factSet {
 	switch {
 	case f == nil:
@@ -279,8 +279,8 @@ func directQuestion(e *records.Event, q *decide.Question) error {
 	return nil
 }
 
-// address reads the address of an event. The hash of an address becomes an address of its own, the same for equal ones,
-// that differs from others in its first 64 bits, by which IPv6 addresses are counted.
+// address reads the address of an event. The hash of an address becomes an IPv6 address: equal hashes give equal
+// addresses, and different hashes differ in the first 64 bits, by which IPv6 addresses are counted.
 func address(text string) (netip.Addr, bool) {
 	if ip, err := netip.ParseAddr(text); err == nil {
 		return ip, true

@@ -20,7 +20,7 @@ const (
 
 	// maxFiles bounds the files that are open at once.
 	maxFiles = 256
-	// snapshots is how often a directory is read again because its files were rotated meanwhile.
+	// snapshots is how often a directory is read again because its files were rotated during the reading.
 	snapshots = 5
 	// modified is how much earlier than its last event a file may have been modified, by the clock of its disk.
 	modified = time.Hour
@@ -37,10 +37,10 @@ type files struct {
 	problems []Problem
 }
 
-// OpenFiles opens logs: files, compressed or not, and directories of them, which a node may be writing to. Of the file
-// that grows it reads what is there now. Files of a directory that were last modified long before from, in ms since the
-// epoch, are left out; those that cannot be read are problems of the log. Close the files when the log is no longer
-// used. The error wraps ErrNoFiles for a directory without logs.
+// OpenFiles opens logs: files, compressed or not, and directories of them, to which a node may be writing. It reads a
+// growing file up to its present end. Files of a directory that were last modified long before from, in ms since the
+// epoch, are left out. Unreadable files become problems of the log. Close the files when the log is no longer used. The
+// error wraps ErrNoFiles for a directory without logs.
 func OpenFiles(names []string, from int64) (log *Log, closeFiles func(), err error) {
 	f := &files{from: from}
 	for _, name := range names {
@@ -100,8 +100,7 @@ func (f *files) add(name string, file *os.File) error {
 	return nil
 }
 
-// directory opens the logs of a directory as they are at one moment: a rotation meanwhile would hide the file that was
-// renamed.
+// directory opens the logs of a directory as they are at one moment: a rotation in between would hide the renamed file.
 func (f *files) directory(dir string) error {
 	open, places, problems := len(f.open), len(f.places), len(f.problems)
 	for try := 1; ; try++ {
@@ -119,12 +118,12 @@ func (f *files) directory(dir string) error {
 	}
 }
 
-// once is directory without the second look. same is false if the current file was replaced meanwhile.
+// once opens the logs of a directory in one attempt. same is false if the current file was replaced during it.
 func (f *files) once(dir string) (same bool, err error) {
 	path := filepath.Join(dir, currentFile)
 	current, currentErr := os.Open(path) //nolint:gosec // the user names its directory
 	if currentErr == nil {
-		// It is read last: of events of the same time, those of earlier files come first.
+		// The current file is read last: among events with the same time, events of earlier files come first.
 		defer func() { err = errors.Join(err, f.add(path, current)) }()
 	} else if !errors.Is(currentErr, fs.ErrNotExist) {
 		f.problem(path, currentErr)
@@ -154,7 +153,7 @@ func (f *files) once(dir string) (same bool, err error) {
 		err := f.file(path)
 		if plain && errors.Is(err, fs.ErrNotExist) {
 			path += ".gz"
-			err = f.file(path) // it was compressed meanwhile
+			err = f.file(path) // it was compressed after the listing
 		}
 		if err != nil {
 			f.problem(path, err)

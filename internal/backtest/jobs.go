@@ -18,22 +18,22 @@ import (
 const (
 	// MaxJobs is how many jobs run at once on a node.
 	MaxJobs = 2
-	// JobTime is how long a job reads a log. It then reports on what it has read.
+	// JobTime is how long a job reads a log. It then reports on the part that it has read.
 	JobTime = time.Minute
-	// JobKeys is the MaxKeys for a job: a node that answers checks has no memory to spare. Both sets of rules of a replay
-	// take about 40 MB with it.
+	// JobKeys is the MaxKeys of a job: a node that answers checks has no memory to spare. With this bound, the two rule
+	// sets of a replay take about 40 MB together.
 	JobKeys = 100_000
 
 	// jobSlack is how much longer than JobTime a job may take, such as for a topic that is silent.
 	jobSlack = 15 * time.Second
-	// unwatched is how long a job goes on after its page was last asked for, once it has asked by itself.
+	// unwatched is how long a job continues after the last request of a page that polls for its progress.
 	unwatched = 10 * time.Second
 	// keepJobs and maxKept bound how long ended jobs are kept, and how many.
 	keepJobs = 15 * time.Minute
 	maxKept  = 16
 	// A job works and rests by turns, for turn each, so that it takes at most half of one processor.
 	turn = 5 * time.Millisecond
-	// lookEvery is the number of lines between two looks at the clock.
+	// lookEvery is the number of lines between two readings of the clock.
 	lookEvery = 16
 )
 
@@ -72,7 +72,7 @@ const (
 	JobFailed    JobState = "failed"
 )
 
-// Job is what is known of a job at one moment.
+// Job is the state of a job at one moment.
 type Job struct {
 	ID      string
 	Subject any // as given to Start
@@ -80,7 +80,7 @@ type Job struct {
 	Began   time.Time
 	// Events is how many events were read, from First to At, in ms since the epoch.
 	Events, First, At int64
-	// Result is that of the Work of a job that is done, Err the error of one that failed.
+	// Result is the result of the Work of a finished job, Err the error of a failed job.
 	Result any
 	Err    error
 }
@@ -98,7 +98,7 @@ type Jobs struct {
 type job struct {
 	Job
 	cancel context.CancelFunc
-	// watched is when the page was last asked for by itself, zero if never.
+	// watched is the time of the last poll by the page of the job, zero if there was none.
 	watched time.Time
 	ended   time.Time
 }
@@ -147,7 +147,7 @@ func (j *Jobs) Start(owner string, from int64, subject any, work Work) (id strin
 	return jb.ID, nil
 }
 
-// forget removes jobs that ended long ago, and the oldest of those that are too many.
+// forget removes jobs that ended long ago, and the oldest ended jobs beyond maxKept.
 func (j *Jobs) forget() {
 	ended, oldest := 0, ""
 	for owner, jb := range j.of {
@@ -182,7 +182,8 @@ func (j *Jobs) do(ctx context.Context, jb *job, from int64, work Work) (result a
 	return work(ctx, Span{Log: log, From: from, Each: j.pace(ctx, jb)})
 }
 
-// pace returns the Each of a job: it lets everything else of the node go first, notes how far the job is, and ends it.
+// pace returns the function Each of a job. It lets all other work of the node go first, notes the progress of the job,
+// and ends it.
 func (j *Jobs) pace(ctx context.Context, jb *job) func(lines, ts int64) bool {
 	rested, calls := j.opt.Now(), 0
 	return func(lines, ts int64) bool {
@@ -224,8 +225,8 @@ func (j *Jobs) end(jb *job, result any, err error) {
 	}
 }
 
-// Find returns the owner's job with an ID. watched says that its page asks by itself: once it stops to, the job is
-// cancelled.
+// Find returns the owner's job with an ID. watched says that the page polls for progress: once the polls stop, the job
+// is cancelled.
 func (j *Jobs) Find(owner, id string, watched bool) (Job, bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -13,7 +13,8 @@ import (
 )
 
 const (
-	// maxLine bounds a line of a log, in bytes. An event has at most 16 KiB, but other programs may have rewritten it.
+	// maxLine bounds a line of a log, in bytes. An event takes at most 16 KiB, but other programs may have rewritten
+	// it.
 	maxLine = 256 << 10
 	// A log shrinks to about a tenth when it is compressed. A file that grows to more than maxGrowth times its size, and
 	// to more than freeGrowth bytes, is no log.
@@ -136,7 +137,7 @@ func isCut(err error) bool {
 		errors.Is(err, gzip.ErrHeader) || errors.Is(err, errGrowth)
 }
 
-// rest reads a line that is longer than the buffer, of which begin is the beginning.
+// rest reads a line that is longer than the buffer. begin is the first part of the line.
 func (l *fileLines) rest(ctx context.Context, begin []byte) ([]byte, error) {
 	l.long = append(l.long[:0], begin...)
 	for long := false; ; {

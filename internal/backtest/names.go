@@ -8,8 +8,8 @@ import (
 	"sluice/rules/match"
 )
 
-// nameOf returns the name of a bucket for people. Of values that the log has as hashes it has what the log has: the
-// bucket of the replay is named after what stands for them here, which nobody has seen.
+// nameOf returns the name of a bucket for people. Values that are hashes in the log are shown as these hashes: the name
+// of the bucket in the replay contains stand-ins for them, which nobody knows.
 func nameOf(la *decide.LimitAnswer, from *records.Event) string {
 	f := from.Facts
 	if la.Direct || f == nil {

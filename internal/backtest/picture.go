@@ -18,8 +18,8 @@ const (
 	plotBottom    = 150
 )
 
-// Paths are the lines of a picture in a view box of pictureWidth by pictureHeight: the demand that fits into the limit,
-// what is above it, and the limit.
+// Paths returns the lines of a picture in a view box of pictureWidth by pictureHeight: the demand within the limit, the
+// demand above it, and the limit.
 func (d *Demand) Paths() (within, above, limit string) {
 	top := int64(1)
 	for i := range d.Demand {
@@ -48,7 +48,7 @@ func (d *Demand) Paths() (within, above, limit string) {
 	return in.String(), over.String(), line.String()
 }
 
-// Label says in words what the picture shows.
+// Label describes the picture in a sentence.
 func (d *Demand) Label() string {
 	most, limit, over := int64(0), int64(0), 0
 	for i, v := range d.Demand {

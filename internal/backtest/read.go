@@ -72,14 +72,15 @@ type Log struct {
 	decoder  records.Decoder
 	more     func() bool // whether to read another line; nil for all
 
-	// Lines are the lines that were read, Corrupt those that are no events, Late the events that were replayed later than
-	// they happened because they came too late to be sorted.
+	// Lines counts the lines that were read, Corrupt the lines that are no events, and Late the events that were
+	// replayed later than they happened, because they stood too late in the log to be sorted.
 	Lines, Corrupt, Late int64
 	// Problems are the first problems.
 	Problems []Problem
 }
 
-// NewLog returns a log of the events of some places. Of events of the same time, those of the first place come first.
+// NewLog returns a log of the events of some places. Among events with the same time, events of the first place come
+// first.
 func NewLog(places ...Lines) *Log { return &Log{places: places, heads: make([]*Entry, len(places))} }
 
 // Next returns the next event, io.EOF at the end. An event that stands for several denials comes again, spread over a
@@ -116,7 +117,7 @@ func (l *Log) Next(ctx context.Context) (*Entry, error) {
 	e, _ := heap.Pop(&l.waiting).(*Entry)
 	if e.repeat < e.Event.Folded {
 		again := *e
-		if again.repeat++; e.Event.RequestID != "" { // it is that of the first request alone
+		if again.repeat++; e.Event.RequestID != "" { // only the first request had it
 			event := *e.Event
 			event.RequestID = ""
 			again.Event = &event
@@ -180,7 +181,7 @@ func (l *Log) problem(i int, line int64, text string) {
 	}
 }
 
-// SchemaError means that a log has events of another schema.
+// SchemaError means that a log contains events of another schema.
 type SchemaError struct {
 	File   string
 	Line   int64
@@ -231,7 +232,8 @@ func clip(s string) string {
 	return s
 }
 
-// entryHeap has the earliest entry first, and of those of one time the one of the first place, as it was read.
+// entryHeap puts the earliest entry first. Entries with the same time are in the order of their places, and then in the
+// order of reading.
 type entryHeap []*Entry
 
 func (h entryHeap) Len() int      { return len(h) }

@@ -15,7 +15,7 @@ import (
 
 // What a report compares the proposed rules with.
 const (
-	// ComparedLog: what the log says was decided.
+	// ComparedLog: the decisions in the log.
 	ComparedLog = "log"
 	// ComparedRules: today's rules, replayed too.
 	ComparedRules = "rules"
@@ -51,20 +51,20 @@ type Report struct {
 	NewlyAllowed float64 `json:"newly_allowed"`
 
 	Rules []RuleChange `json:"rules"`
-	// Keys are those with the most changes, and then with the most denials. ChangedKeys is how many have changes.
-	// MoreKeys: there are more.
+	// Keys are the keys with the most changes, then the keys with the most denials. ChangedKeys is the number of keys
+	// with changes. MoreKeys says that there are more.
 	Keys        []KeyChange  `json:"keys"`
 	ChangedKeys int          `json:"changed_keys"`
 	MoreKeys    bool         `json:"more_keys"`
 	First       []Difference `json:"first"`
-	// Left is what was not replayed, or not as it was.
+	// Left counts the events that were not replayed, or not exactly.
 	Left    []Left   `json:"not_replayed"`
 	Traffic Traffic  `json:"traffic"`
 	Demand  []Demand `json:"demand"`
 }
 
-// Scaled says how many replayed checks stand for others too, because the log has only some entities. Rate is the least
-// percentage of them.
+// Scaled counts the replayed checks that stand for others too, because the log contains a sample of the entities. Rate
+// is the lowest sampling percentage of these checks.
 type Scaled struct {
 	Checks int64   `json:"checks"`
 	Rate   float64 `json:"rate"`
@@ -144,7 +144,7 @@ type Outcome struct {
 	Degraded string `json:"degraded,omitempty"`
 	// Overloaded: denied because the store had no turn for the check, so no limit denied it.
 	Overloaded bool `json:"overloaded,omitempty"`
-	// Strictest is the strictest limit, nil if none applied. Limits are those that denied.
+	// Strictest is the strictest limit, nil if none applied. Limits are the limits that denied.
 	Strictest *OutcomeLimit  `json:"strictest"`
 	Limits    []OutcomeLimit `json:"denied_by,omitempty"`
 }
@@ -256,8 +256,8 @@ type Traffic struct {
 	DeniedAfter  []float64 `json:"denied_after"`
 }
 
-// Demand is what the busiest bucket of a rule asked for, beside its limit: in each column the most units that one
-// bucket asked for in one window of the clock.
+// Demand compares the demand of the busiest bucket of a rule with its limit: each column contains the most units that
+// were demanded of one bucket in one clock-aligned window.
 type Demand struct {
 	Rule     string  `json:"rule"`
 	WindowMS int64   `json:"window_ms"`

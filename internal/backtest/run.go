@@ -19,7 +19,7 @@ const (
 	maxFirst    = 10
 	maxTop      = 20
 	maxPictures = 20
-	// maxChanged bounds the keys whose differences are counted by key.
+	// maxChanged bounds the number of keys whose differences are counted separately.
 	maxChanged = 100_000
 )
 
@@ -56,8 +56,8 @@ type run struct {
 
 type ruleKey struct{ rule, key string }
 
-// Run decides the events of a log by the proposed rules, and by today's, and returns what would change. It stops when
-// ctx ends, with its error. The memory that it takes does not grow with the log but for the buckets, which are bounded.
+// Run decides the events of a log by the proposed rules, and by today's, and reports the differences. It stops when ctx
+// ends, with the error of ctx. Its memory does not grow with the log, except for the buckets, whose number is bounded.
 func Run(ctx context.Context, opt Options) (_ *Report, err error) {
 	if opt.Log == nil || opt.Proposed == nil {
 		return nil, errors.New("backtest: Log and Proposed are required")
@@ -203,7 +203,7 @@ func (r *run) differs(e *Entry, before, after *Outcome, times float64) {
 	}
 }
 
-// key returns the counts of a bucket; those that are too many share one.
+// key returns the counts of a bucket. Buckets beyond maxChanged share one.
 func (r *run) key(l *OutcomeLimit) *KeyChange {
 	at := ruleKey{l.Rule, l.Key}
 	k := r.keys[at]

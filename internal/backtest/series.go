@@ -7,7 +7,7 @@ const (
 	maxColumns = 240
 	// firstColumn is the width of the columns of the traffic at first, in ms.
 	firstColumn = 1000
-	// maxPeakKeys bounds the keys whose demand is added up at once, those of all rules together.
+	// maxPeakKeys bounds the number of keys, over all rules, whose demand is added up at once.
 	maxPeakKeys = 200_000
 )
 
@@ -42,14 +42,14 @@ func (s *series[T]) at(ts int64) *T {
 	return &s.columns[i]
 }
 
-// traffic is a column of requests, each counted as what it stands for.
+// traffic is a column of requests. A sampled request counts as the number of requests that it represents.
 type traffic struct{ checks, before, after float64 }
 
 func addTraffic(a, b traffic) traffic {
 	return traffic{a.checks + b.checks, a.before + b.before, a.after + b.after}
 }
 
-// peak is a column of the busiest bucket of a rule: the most units that were asked for in one window, and the capacity
+// peak is a column of the busiest bucket of a rule: the most units that were demanded in one window, and the capacity
 // of that bucket.
 type peak struct{ demand, limit int64 }
 
@@ -60,7 +60,7 @@ func higher(a, b peak) peak {
 	return a
 }
 
-// demand finds the busiest bucket of a rule in each of its windows. The windows are those of the clock.
+// demand finds the busiest bucket of a rule in each of its windows, which are aligned to the clock.
 type demand struct {
 	rule    string
 	window  int64

@@ -47,17 +47,18 @@ type Suggestions struct {
 	Events   int64   `json:"events"`
 	Cut      bool    `json:"cut"`
 	Headroom float64 `json:"headroom"`
-	// Requests and Keys are those that the rule counts, as what the events stand for.
+	// Requests and Keys are the numbers that the rule counts, scaled by the sampling of the log.
 	Requests float64            `json:"requests"`
 	Keys     float64            `json:"keys"`
 	Windows  []WindowSuggestion `json:"windows"`
-	// Left is what could not be counted.
+	// Left counts the events that could not be counted.
 	Left   []Left    `json:"not_counted"`
 	Scaled Scaled    `json:"scaled"`
 	Log    LogReport `json:"log"`
 }
 
-// WindowSuggestion has the suggestions for one window. Windows are those of the clock, as fixed_window counts them.
+// WindowSuggestion contains the suggestions for one window length. Windows are aligned to the clock, as in
+// fixed_window.
 type WindowSuggestion struct {
 	WindowMS int64        `json:"window_ms"`
 	Limits   []Suggestion `json:"limits"`
@@ -99,7 +100,7 @@ type window struct {
 	ended map[int64]ended // by units
 	most  int             // keys
 	lost  int64           // requests of further keys
-	// requests are those of the counted keys, as what they stand for.
+	// requests is the number of requests of the counted keys, scaled by the sampling of the log.
 	requests float64
 }
 

@@ -18,10 +18,9 @@ import (
 
 // BusOptions configure a Bus. Client and Received are required.
 type BusOptions struct {
-	// Client talks to the servers; it may be the one of the counter store.
+	// Client talks to the servers; it may be the client of the counter store.
 	Client redis.UniversalClient
-	// Prefix is that of the counter store: nodes that share buckets share a channel.
-	// "sl:" if empty.
+	// Prefix is the prefix of the counter store: nodes that share buckets share a channel. "sl:" if empty.
 	Prefix string
 	// Received is called by one goroutine for each bucket that another node named.
 	// It must not block.
@@ -29,7 +28,7 @@ type BusOptions struct {
 }
 
 const (
-	// maxQueued is the largest number of buckets that wait to be sent.
+	// maxQueued is the largest number of buckets in the queue for sending.
 	maxQueued = 1024
 	// busBatch is the largest number of buckets in one message.
 	busBatch = 64
@@ -78,8 +77,8 @@ func NewBus(opt BusOptions) (*Bus, error) {
 	return b, nil
 }
 
-// Send tells the other nodes that a bucket has more room than before, and, with leases,
-// that their leases of it must end. It never blocks and may fail silently.
+// Send informs the other nodes that a bucket has more room than before, and, if leases is set, that their leases of it
+// must end. It never blocks and may fail silently.
 func (b *Bus) Send(k limiter.Key, leases bool) {
 	if len(k) > busKey {
 		b.lost.Add(1)

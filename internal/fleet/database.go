@@ -11,11 +11,12 @@ import (
 // databaseField is the field of SettingsKey with the id of the rules database that the counters belong to.
 const databaseField = "database"
 
-// claimScript claims the counters for a rules database, or confirms that a node of it is live. A node of another one
-// gets them if no node of the stored one is live. It is one step, so that of two nodes that start together one wins.
-// KEYS[1] the settings; KEYS[2] the live nodes of the stored database, by the server's time in ms at which they expire.
-// ARGV[1] the node, ARGV[2] the id of its database, ARGV[3] for how many ms it counts as live. Returns the id that was
-// stored before, which is empty for none, and 1 if it stays because one of its nodes is live.
+// claimScript claims the counters for a rules database, or confirms that a node of it is live. A node of another
+// database gets them if no node of the stored database is live. The script is one atomic step, so that only one of two
+// nodes that start together wins. KEYS[1] the settings; KEYS[2] the live nodes of the stored database, by the server's
+// time in ms at which they expire. ARGV[1] the node, ARGV[2] the id of its database, ARGV[3] for how many ms it counts
+// as live. Returns the id that was stored before, which is empty for none, and 1 if it stays because one of its nodes
+// is live.
 const claimScript = `
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)

@@ -19,8 +19,8 @@ type LoadBoard struct {
 	prefix string
 }
 
-// NewLoadBoard stores reports through a client, which may be the one of the counter
-// store, under the prefix of that store ("sl:" if empty).
+// NewLoadBoard stores reports through a client, which may be the client of the counter store, under the prefix of that
+// store ("sl:" if empty).
 func NewLoadBoard(client redis.UniversalClient, prefix string) (*LoadBoard, error) {
 	if client == nil {
 		return nil, errors.New("loads: a client is required")

@@ -15,10 +15,9 @@ import (
 
 // PresenceOptions configure a Presence. Client and Now are required.
 type PresenceOptions struct {
-	// Client talks to the servers; it may be the one of the counter store.
+	// Client talks to the servers; it may be the client of the counter store.
 	Client redis.UniversalClient
-	// Prefix is that of the counter store: nodes that share buckets count each
-	// other. "sl:" if empty.
+	// Prefix is the prefix of the counter store: nodes that share buckets count each other. "sl:" if empty.
 	Prefix string
 	// Every is the time between two announcements, 1 s if 0.
 	Every time.Duration
@@ -52,9 +51,8 @@ type Presence struct {
 	once   sync.Once
 }
 
-// announceScript adds a node to the sorted set of nodes by the server's clock,
-// removes expired ones, and returns those that are left.
-// KEYS[1] the set; ARGV[1] the node, ARGV[2] its lifetime in ms, 0 to leave.
+// announceScript adds a node to the sorted set of nodes by the server's clock, removes expired ones, and returns the
+// remaining ones. KEYS[1] the set; ARGV[1] the node, ARGV[2] its lifetime in ms, 0 to leave.
 const announceScript = `
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
@@ -99,8 +97,8 @@ func NewPresence(opt PresenceOptions) (*Presence, error) {
 // answer of Redis it is the last known number.
 func (p *Presence) Live() int { return int(p.live.Load()) }
 
-// Left is how many nodes this one has seen go since it started, whether or not others came meanwhile. A node that could
-// not announce itself for its lifetime is one of them.
+// Left is the number of nodes that have disappeared since this one started, whether or not others have come. A node
+// that could not announce itself for its lifetime counts as disappeared.
 func (p *Presence) Left() int64 { return p.left.Load() }
 
 // Connected reports whether the last announcement succeeded.
@@ -113,7 +111,7 @@ func (p *Presence) Close() error {
 		p.cancel()
 		<-p.done
 		if p.ok.Load() {
-			_, _ = p.announce(context.Background(), 0) // else the lifetime ends it
+			_, _ = p.announce(context.Background(), 0) // on an error, the entry expires
 		}
 	})
 	return nil

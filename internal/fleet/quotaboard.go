@@ -13,8 +13,8 @@ import (
 	"sluice/limiter/redisstore"
 )
 
-// QuotaBoard has, for each bucket whose units proxies hold, what those of each node demand and have: one hash, with a
-// field for each node, which expires. It is safe for concurrent use and owns no goroutine.
+// QuotaBoard stores, for each bucket whose units proxies hold, the demand and the units of the proxies of each node:
+// one hash per bucket, with a field for each node, which expires. It is safe for concurrent use and owns no goroutine.
 type QuotaBoard struct {
 	client       redis.UniversalClient
 	prefix, node string
@@ -31,7 +31,7 @@ func NewQuotaBoard(client redis.UniversalClient, prefix, node string) (*QuotaBoa
 	return &QuotaBoard{client: client, prefix: prefix, node: node}, nil
 }
 
-// QuotaDemand is what holders of a bucket demand and have.
+// QuotaDemand is the demand and the units of the holders of a bucket.
 type QuotaDemand struct {
 	// Holders demand PerSecond units per second together.
 	Holders   int
@@ -59,7 +59,7 @@ func (q *QuotaBoard) Exchange(ctx context.Context, bucket string, own QuotaDeman
 	}
 	others, ended := q.sum(all.Val(), now)
 	if len(ended) > 0 {
-		_ = q.client.HDel(ctx, key, ended...).Err() // else the next one does it
+		_ = q.client.HDel(ctx, key, ended...).Err() // on an error, the next exchange removes them
 	}
 	return others, nil
 }
@@ -74,7 +74,7 @@ func (q *QuotaBoard) Others(ctx context.Context, bucket string, now time.Time) (
 	return others, nil
 }
 
-// sum adds up the fields of other nodes, and returns those that have ended.
+// sum adds up the fields of other nodes, and returns the nodes whose fields have expired.
 func (q *QuotaBoard) sum(all map[string]string, now time.Time) (sum QuotaDemand, ended []string) {
 	for node, text := range all {
 		until, d, ok := parseDemand(text)

@@ -12,13 +12,13 @@ import (
 	"sluice/limiter/redisstore"
 )
 
-// RegionArrivals is what the nodes of one region share in their Redis about other regions: which regions have sent
-// something to any of these nodes and have accepted something, and which node's turn it is to export what this region
-// has spent. It is safe for concurrent use and owns no goroutine.
+// RegionArrivals is the data about other regions that the nodes of one region share in their Redis: which regions have
+// sent messages to any of these nodes, which have accepted messages, and which node has the turn to export the spent
+// units of this region. It is safe for concurrent use and owns no goroutine.
 type RegionArrivals struct {
 	client redis.UniversalClient
 	prefix string
-	node   string // what this node is called in turns
+	node   string // the name of this node in turns
 }
 
 // NewRegionArrivals uses a client, which it does not close, under a prefix such as "sl:".
@@ -26,7 +26,7 @@ func NewRegionArrivals(client redis.UniversalClient, prefix string) *RegionArriv
 	return &RegionArrivals{client: client, prefix: prefix + "region:", node: rand.Text()} // keys of buckets have braces
 }
 
-// Received notes that a message has arrived from a region, for ttl. what says something about it.
+// Received notes, for ttl, that a message has arrived from a region. what describes the message.
 func (n *RegionArrivals) Received(ctx context.Context, region, what string, ttl time.Duration) error {
 	if err := n.client.Set(ctx, n.prefix+"from:"+region, what, ttl).Err(); err != nil {
 		return redisstore.Classify(err)
@@ -73,9 +73,9 @@ if who and who ~= ARGV[1] and redis.call('PTTL', KEYS[1]) > tonumber(ARGV[3]) th
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
 return 1`)
 
-// Turn reports whether this node is the one that exports in this interval. Nodes that yield all are, as long as no
-// other node has had the turn for nearly two intervals. A node keeps its turn if it asks for the next one a little
-// early.
+// Turn reports whether this node exports in this interval. Without yields, one node at a time has the turn, and keeps
+// it if it asks for the next turn a little early. A node with yields exports as long as no other node has had the turn
+// for nearly two intervals.
 func (n *RegionArrivals) Turn(ctx context.Context, interval time.Duration, yields bool) (bool, error) {
 	key := n.prefix + "turn"
 	if yields {

@@ -33,7 +33,7 @@ type ReservationOptions struct {
 	Client redis.UniversalClient
 	// Prefix is the beginning of every key.
 	Prefix string
-	// Clock is the time in ms since the epoch, for tests; nil is that of the server.
+	// Clock is the time in ms since the epoch, for tests; nil is the clock of the server.
 	Clock func() int64
 }
 
@@ -64,7 +64,7 @@ func placeOf(group string) int {
 	return int(h.Sum32() % reservationPlaces)
 }
 
-// arguments are those of the script.
+// arguments returns the arguments of the script.
 func (r *Reservations) arguments(op string, args ...any) []any {
 	now := ""
 	if r.opt.Clock != nil {

@@ -14,18 +14,17 @@ import (
 
 // SecretOptions configure a Secret. Client and Now are required.
 type SecretOptions struct {
-	// Client talks to the servers; it may be the one of the counter store.
+	// Client talks to the servers; it may be the client of the counter store.
 	Client redis.UniversalClient
-	// Prefix is that of the counter store, "sl:" if empty.
+	// Prefix is the prefix of the counter store, "sl:" if empty.
 	Prefix string
 	// Now is the wall clock.
 	Now func() time.Time
 }
 
-// Secret is a random secret that all nodes with the same counter store share. It is
-// stored beside the counters and lost with them, because it seals reservations of
-// them. The first node that reads it creates it. It is safe for concurrent use and
-// owns no goroutine.
+// Secret is a random secret that all nodes with the same counter store share. It is stored with the counters and lost
+// with them, because it seals reservations of their units. The first node that reads it creates it. It is safe for
+// concurrent use and owns no goroutine.
 type Secret struct {
 	opt SecretOptions
 	key string
@@ -33,7 +32,7 @@ type Secret struct {
 	turn chan struct{}
 
 	mu    sync.Mutex
-	known [][]byte // the present one, then the one before it
+	known [][]byte // the present one, then the previous one
 	asked time.Time
 }
 
@@ -57,9 +56,8 @@ func NewSecret(opt SecretOptions) (*Secret, error) {
 	return &Secret{opt: opt, key: opt.Prefix + "secret", turn: make(chan struct{}, 1)}, nil
 }
 
-// Secrets returns the present secret and the one before it. With again it reads
-// them anew unless that was done within the last second. Once the secret is known,
-// an unreachable server does not matter.
+// Secrets returns the present secret and the previous one. With again it reads them from the server, unless it has done
+// so within the last second. Once the secret is known, an unreachable server does not matter.
 func (s *Secret) Secrets(ctx context.Context, again bool) ([][]byte, error) {
 	known, due := s.look(again)
 	if len(known) > 0 && !due {

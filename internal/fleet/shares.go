@@ -14,8 +14,8 @@ import (
 	"sluice/limiter/redisstore"
 )
 
-// RegionShares keeps, in the Redis of a region, the state of its shares and what its nodes are asked for. It is safe
-// for concurrent use and owns no goroutine.
+// RegionShares keeps, in the Redis of a region, the state of its shares and the demand that its nodes receive. It is
+// safe for concurrent use and owns no goroutine.
 type RegionShares struct {
 	client redis.UniversalClient
 	prefix string
@@ -26,7 +26,7 @@ func NewRegionShares(client redis.UniversalClient, prefix string) *RegionShares 
 	return &RegionShares{client: client, prefix: prefix + "region:shares"}
 }
 
-// The run_id of a server changes when it starts, and that of a replica that is promoted is another one.
+// The run_id of a server changes when it starts, and a promoted replica has another run_id.
 const serverOf = `
 local info = redis.call('INFO', 'server')
 local server = string.match(info, 'run_id:(%w+)') or ''
@@ -59,8 +59,8 @@ func (s *RegionShares) Read(ctx context.Context) (*share.Kept, error) {
 	return k, nil
 }
 
-// Write keeps a state that follows from the one that was read. It returns false, and changes nothing, if there is
-// another one by now.
+// Write stores a state that follows from the state that was read. It returns false, and changes nothing, if another
+// state was stored since, or if the server is another one.
 func (s *RegionShares) Write(ctx context.Context, read *share.Kept, version int64, state []byte) (bool, error) {
 	n, err := writeShares.Run(ctx, s.client, []string{s.prefix}, read.Version, read.Server, version, state).Int()
 	if err != nil {
@@ -69,7 +69,7 @@ func (s *RegionShares) Write(ctx context.Context, read *share.Kept, version int6
 	return n == 1, nil
 }
 
-// Turn reports whether this node is the one that does something, for a time.
+// Turn reports whether this node has the turn for a task. No other node gets the turn for ttl.
 func (s *RegionShares) Turn(ctx context.Context, what string, ttl time.Duration) (bool, error) {
 	first, err := s.client.SetNX(ctx, s.prefix+":turn:"+what, 1, ttl).Result()
 	if err != nil {
@@ -78,7 +78,7 @@ func (s *RegionShares) Turn(ctx context.Context, what string, ttl time.Duration)
 	return first, nil
 }
 
-// Ask adds what this node was asked for, by rule.
+// Ask adds the units that were demanded of this node, by rule.
 func (s *RegionShares) Ask(ctx context.Context, units map[int64]int64) error {
 	if len(units) == 0 {
 		return nil
@@ -100,7 +100,8 @@ local all = redis.call('HGETALL', KEYS[1])
 redis.call('DEL', KEYS[1])
 return all`)
 
-// Asked returns what the nodes were asked for, and begins again. What a node adds meanwhile is of the next time.
+// Asked returns the units that were demanded of the nodes since the last call, and sets them to zero. Units that a node
+// adds later belong to the next call.
 func (s *RegionShares) Asked(ctx context.Context) (map[int64]int64, error) {
 	all, err := takeAsked.Run(ctx, s.client, []string{s.prefix + ":asked"}).StringSlice()
 	if err != nil {

@@ -41,7 +41,7 @@ type decision struct {
 // TraceID implements decide.Span.
 func (d *decision) TraceID() string { return d.span.SpanContext().TraceID().String() }
 
-// Decided implements decide.Span. Of several decisions, only denials are named.
+// Decided implements decide.Span. If a span covers several decisions, it names only denials.
 func (d *decision) Decided(a *decide.Answer) {
 	d.seen++
 	if !a.Allowed() {
@@ -64,7 +64,8 @@ func (d *decision) End(err error) {
 	end(d.span, err)
 }
 
-// attributes are what a span says about an answer. Names of rules are the only texts that people chose.
+// attributes returns the attributes of a span that describe an answer. Names of rules are the only texts in them that
+// people chose.
 func attributes(a *decide.Answer) []attribute.KeyValue {
 	op := a.Op.String()
 	if a.Op == limiter.OpTake {
@@ -82,7 +83,7 @@ func attributes(a *decide.Answer) []attribute.KeyValue {
 }
 
 // decisive is the rule of the strictest limit. If fail modes decided, there are no figures to compare, and it is the
-// first rule that denies, or else the first.
+// first rule that denies, or the first rule if none denies.
 func decisive(a *decide.Answer) (rule string) {
 	if a.Strictest >= 0 {
 		return a.Limits[a.Strictest].Series()

@@ -9,17 +9,18 @@ import (
 	"sluice/internal/trouble"
 )
 
-// export sends spans to the collector in batches and counts what becomes of each. It is the SpanProcessor in front of
-// the SDK's batches and the SpanExporter behind them. What does not fit is dropped, so that no request waits.
+// export sends spans to the collector in batches and counts the exported and dropped ones. It is the SpanProcessor in
+// front of the SDK's batches and the SpanExporter behind them. Spans beyond the room of the queue are dropped, so that
+// no request waits.
 type export struct {
 	batches sdk.SpanProcessor
 	to      sdk.SpanExporter
-	room    int64 // for spans that wait
+	room    int64 // the most queued spans
 	log     *pacedLog
 
 	waiting, exported, dropped atomic.Int64
 	closed                     atomic.Bool
-	// stopped ends what is under way when the time for it is over.
+	// stopped ends running exports when their time is over.
 	stopped context.Context //nolint:containedctx // of all exports
 	stop    context.CancelFunc
 }
@@ -56,7 +57,7 @@ func (e *export) ForceFlush(ctx context.Context) error { return e.batches.ForceF
 // Shutdown implements sdk.SpanProcessor.
 func (e *export) Shutdown(ctx context.Context) error { return e.batches.Shutdown(ctx) }
 
-// close exports what waits until ctx ends. shutdown is that of the SDK.
+// close exports the queued spans until ctx ends. shutdown is the Shutdown of the SDK.
 func (e *export) close(ctx context.Context, shutdown func(context.Context) error) error {
 	e.closed.Store(true)
 	unhook := context.AfterFunc(ctx, e.stop)

@@ -35,8 +35,8 @@ func (t *Traces) Handler(next http.Handler, route func(*http.Request) string) ht
 	})
 }
 
-// Begin begins the span of an HTTP request. route is that of this API, or "" if it is not known yet. If the request is
-// recorded, it has the returned context, and done, which is nil otherwise, ends its span.
+// Begin begins the span of an HTTP request. route is the route of this API, or "" if it is not known yet. If the
+// request is recorded, use the returned context for it, and call done to end its span. Otherwise done is nil.
 func (t *Traces) Begin(ctx context.Context, traceparent, method, route string) (inner context.Context,
 	done func(status int)) {
 	method = knownMethod(method)

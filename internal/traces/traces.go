@@ -23,7 +23,7 @@ import (
 
 // Options configure Traces. Log and Now are required.
 type Options struct {
-	// Version is that of the program.
+	// Version is the version of the program.
 	Version string
 	// Log receives failures of the export.
 	Log *slog.Logger
@@ -81,7 +81,7 @@ func describe(version string) (*resource.Resource, error) {
 	return about, nil
 }
 
-// Close exports the spans that wait, until ctx ends, and drops the rest.
+// Close exports the queued spans until ctx ends, and drops the rest.
 func (t *Traces) Close(ctx context.Context) error {
 	if t == nil {
 		return nil
@@ -89,7 +89,7 @@ func (t *Traces) Close(ctx context.Context) error {
 	return t.export.close(ctx, t.provider.Shutdown)
 }
 
-// Counts is what became of the spans that were to be exported. The others wait.
+// Counts counts the exported and the dropped spans. Queued spans are in neither count.
 type Counts struct{ Exported, Dropped int64 }
 
 // Counts returns the counts since the start.
@@ -98,7 +98,7 @@ func (t *Traces) Counts() Counts {
 }
 
 // begin begins the span of a request whose traceparent is given, which may be empty or not valid. The span is nil if it
-// is not recorded. Only the ids and the flags of the parent count: a tracestate is text of the caller's.
+// is not recorded. Only the ids and the flags of the parent count: a tracestate is text of the caller.
 func (t *Traces) begin(ctx context.Context, traceparent, name string, attributes ...attribute.KeyValue) (
 	context.Context, trace.Span) {
 	if traceparent != "" {
@@ -111,7 +111,7 @@ func (t *Traces) begin(ctx context.Context, traceparent, name string, attributes
 	return inner, span
 }
 
-// child begins a span inside that of ctx. The span is nil if that of ctx is not recorded.
+// child begins a child of the span of ctx. The child is nil if the span of ctx is not recorded.
 func (t *Traces) child(ctx context.Context, name string, attributes ...attribute.KeyValue) (context.Context,
 	trace.Span) {
 	if !trace.SpanFromContext(ctx).IsRecording() {
@@ -120,7 +120,7 @@ func (t *Traces) child(ctx context.Context, name string, attributes ...attribute
 	return t.tracer.Start(ctx, name, trace.WithAttributes(attributes...))
 }
 
-// end ends a span with the error of what it stands for.
+// end ends a span with the error of its operation.
 func end(span trace.Span, err error) {
 	if err != nil {
 		span.SetStatus(codes.Error, cause(err))
@@ -128,7 +128,7 @@ func end(span trace.Span, err error) {
 	span.End()
 }
 
-// cause is the word for an error. The text of an error may have addresses and what callers sent.
+// cause is the word for an error. The text of an error may contain addresses and input of callers.
 func cause(err error) string {
 	var store *limiter.StoreError
 	switch {
@@ -146,8 +146,8 @@ func cause(err error) string {
 	return "failed"
 }
 
-// Database returns a function that begins the span of an operation of the rules database, inside that of ctx. It is nil
-// if there are no traces.
+// Database returns a function that begins the span of an operation of the rules database, as a child of the span of
+// ctx. The function is nil if there are no traces.
 func (t *Traces) Database() func(ctx context.Context, operation string) (context.Context, func(error)) {
 	if t == nil {
 		return nil
@@ -173,7 +173,7 @@ func (t *Traces) Root() func(ctx context.Context, operation string) (context.Con
 	}
 }
 
-// pacedLog logs one line a minute.
+// pacedLog logs at most one line per minute.
 type pacedLog struct {
 	log  *slog.Logger
 	now  func() time.Time

@@ -73,7 +73,7 @@ func checkValues(setting func(name string) string) error {
 	return errors.Join(errs...)
 }
 
-// headerChars are those of the names of headers.
+// headerChars are the characters allowed in names of headers.
 const headerChars = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_."
 
 // validHeaders reports whether each header can be sent. The SDK sends no span if one of them cannot.

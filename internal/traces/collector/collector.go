@@ -146,7 +146,7 @@ func (s Span) Text(key string) string { return Text(s.GetAttributes(), key) }
 // Number returns an attribute of the span that is an integer, 0 if there is none.
 func (s Span) Number(key string) int64 { return Number(s.GetAttributes(), key) }
 
-// Has reports whether the span has an attribute.
+// Has reports whether an attribute of the span is set.
 func (s Span) Has(key string) bool { return Has(s.GetAttributes(), key) }
 
 // In reports whether the span is a child of another.
@@ -154,7 +154,7 @@ func (s Span) In(parent Span) bool {
 	return bytes.Equal(s.GetParentSpanId(), parent.GetSpanId()) && bytes.Equal(s.GetTraceId(), parent.GetTraceId())
 }
 
-// Links reports whether the span has a link to another.
+// Links reports whether the span links to another.
 func (s Span) Links(to Span) bool {
 	return slices.ContainsFunc(s.GetLinks(), func(l *otlp.Span_Link) bool {
 		return bytes.Equal(l.GetSpanId(), to.GetSpanId()) && bytes.Equal(l.GetTraceId(), to.GetTraceId())
