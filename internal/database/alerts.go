@@ -97,7 +97,8 @@ func (d *DB) lockLease(tx *gorm.DB, holder string) error {
 	return res.Error
 }
 
-// AddAlertReports stores reports. One whose UID is known is ignored, also for an hour after it was read.
+// AddAlertReports stores reports. It ignores a report whose UID is known. A UID stays known for an hour after its
+// report was read.
 func (d *DB) AddAlertReports(ctx context.Context, reports []alerts.Report) error {
 	if len(reports) == 0 {
 		return nil
@@ -146,8 +147,8 @@ func (d *DB) AlertStates(ctx context.Context) ([]alerts.State, error) {
 	return out, nil
 }
 
-// SaveAlerts stores the result of an evaluation in one transaction, if holder has the lease. Else it stores nothing and
-// the error is alerts.ErrLeaseLost. Events and messages that are stored already are left as they are.
+// SaveAlerts stores the result of an evaluation in one transaction, if holder has the lease. Otherwise it stores
+// nothing and the error is alerts.ErrLeaseLost. Events and messages that are already stored stay unchanged.
 func (d *DB) SaveAlerts(ctx context.Context, holder string, c *alerts.Changes) error {
 	events := make([]alertEventRow, len(c.Events))
 	for i := range c.Events {
@@ -224,7 +225,7 @@ func (d *DB) AlertEvents(ctx context.Context, before int64, limit int) ([]alerts
 	}
 	out := make([]alerts.Event, len(rows))
 	for i := range rows {
-		// Of an event that was damaged by hand the columns are left.
+		// If the data of an event was damaged by hand, its columns are still used.
 		e, row := &out[i], &rows[i]
 		_ = json.Unmarshal([]byte(row.Data), e)
 		e.ID, e.UID, e.At, e.Kind = row.ID, row.UID, instant(row.At), alerts.Kind(row.Kind)

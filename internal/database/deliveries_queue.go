@@ -28,9 +28,9 @@ const (
 // tooManyError is the error of a message that gave way to newer ones.
 var tooManyError = fmt.Sprintf("given up: more than %d messages waited", alerts.MaxWaiting)
 
-// DueDeliveries returns up to limit messages of each active webhook that are to be sent now. Of each subject it is the
-// oldest one that waits, so that messages about a subject are sent in order. The error is alerts.ErrLeaseLost unless
-// holder has the lease.
+// DueDeliveries returns up to limit due messages of each active webhook. For each subject it returns only the oldest
+// waiting message, so that messages about a subject are sent in order. The error is alerts.ErrLeaseLost unless holder
+// has the lease.
 func (d *DB) DueDeliveries(ctx context.Context, holder string, limit int) (due []alerts.DueDelivery, err error) {
 	err = d.readIn(ctx, d.callTimeout, func(tx *gorm.DB) error {
 		if err := d.checkLease(tx, holder); err != nil {
@@ -74,7 +74,7 @@ func (d *DB) EndDelivery(ctx context.Context, id int64, a alerts.Attempt) error 
 	set := noted(&a)
 	set["state"], set["ended"] = endState(&a), gorm.Expr(d.nowMS())
 	states := []int16{rowWaiting}
-	if a.Delivered() { // also if it was given up meanwhile
+	if a.Delivered() { // even if it was given up during the attempt
 		states = append(states, rowFailed)
 	}
 	return d.noteAttempt(ctx, id, states, set)
@@ -100,7 +100,7 @@ func (d *DB) noteAttempt(ctx context.Context, id int64, states []int16, set map[
 	})
 }
 
-// AlertBacklog counts the messages that wait for active webhooks.
+// AlertBacklog counts the queued messages to active webhooks.
 func (d *DB) AlertBacklog(ctx context.Context) (out alerts.Backlog, err error) {
 	var rows []struct{ WebhookID, Waiting, Age int64 }
 	var hooks []webhookRow
@@ -128,7 +128,8 @@ func (d *DB) AlertBacklog(ctx context.Context) (out alerts.Backlog, err error) {
 }
 
 // CleanAlerts gives up messages that have waited for a day, and the oldest of more than alerts.MaxWaiting to a webhook.
-// It deletes what is no longer shown: old messages, those of deleted webhooks, old events, and reports that were read.
+// It deletes data that is no longer shown: old messages, messages of deleted webhooks, old events, and reports that
+// were read.
 func (d *DB) CleanAlerts(ctx context.Context) (given alerts.GivenUp, err error) {
 	err = d.writeIn(ctx, func(tx *gorm.DB) error {
 		given = alerts.GivenUp{}
@@ -169,10 +170,10 @@ func (d *DB) giveUp(tx *gorm.DB, why string, ids *gorm.DB) (int64, error) {
 	return res.RowsAffected, res.Error
 }
 
-// deleteEnded deletes what a webhook's page no longer shows.
+// deleteEnded deletes the messages that a webhook's page no longer shows.
 func (d *DB) deleteEnded(tx *gorm.DB, webhook int64) error {
 	ended := func() *gorm.DB { return tx.Model(&deliveryRow{}).Where("webhook_id = ? AND state <> 0", webhook) }
-	// nth is the id of the newest message but n, of those that have ended.
+	// nth returns the id of an ended message that n newer ended messages follow, 0 if there is none.
 	nth := func(n int) (id int64, err error) {
 		var ids []int64
 		err = ended().Order("id DESC").Limit(1).Offset(n).Pluck("id", &ids).Error

@@ -82,8 +82,7 @@ func (d *DB) awaitDisk() {
 	d.trouble.Clear(unwritable, d.dsn)
 }
 
-// tryDisk writes a file beside the database, removes it, and then writes existing content to the
-// database again.
+// tryDisk writes a file next to the database, removes it, and then writes existing content to the database again.
 func (d *DB) tryDisk(ctx context.Context) error {
 	f, err := os.CreateTemp(filepath.Dir(d.dsn), filepath.Base(d.dsn)+".*.tmp")
 	if err != nil {

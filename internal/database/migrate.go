@@ -40,11 +40,11 @@ type Migration struct {
 	AppliedAt *time.Time `json:"applied_at"`
 }
 
-// Migrate brings the schema up to date. Any number of nodes may call it at once: on Postgres they
-// take turns under a session lock, on SQLite each step is one transaction and the second caller
-// finds it done. Errors: ErrUnavailable if the database is unavailable or busy, else a problem of
-// the schema: ErrSchema is one that this build does not know, which is left as it is. On a read replica Migrate changes
-// nothing, and the error is ErrUnavailable until the primary has migrated, unless it is ErrSchema.
+// Migrate brings the schema up to date. Any number of nodes may call it at once: on Postgres they take turns under a
+// session lock, on SQLite each step is one transaction and the second caller finds it done. Errors: ErrUnavailable if
+// the database is unavailable or busy; ErrSchema if this build does not know the schema, which stays unchanged; any
+// other error is a problem of the schema. On a read replica Migrate changes nothing, and the error is ErrUnavailable
+// until the primary has migrated, unless it is ErrSchema.
 func (d *DB) Migrate(ctx context.Context) error {
 	replica, err := d.findReplica(ctx)
 	if err != nil {

@@ -7,9 +7,9 @@ import (
 	"gorm.io/gorm"
 )
 
-// removeOverrides deletes all overrides of rules that are about to be deleted, and blocks new ones
-// meanwhile. It deletes a few thousand rows immediately and leaves the others to the next
-// cleaning; without their rule nobody sees them.
+// removeOverrides deletes all overrides of rules that are about to be deleted, and blocks new ones until the change
+// ends. It deletes a few thousand rows immediately and leaves the others to the next cleaning. Overrides without their
+// rule are invisible.
 func (c *change) removeOverrides(ruleIDs []int64) (err error) {
 	if c.overrides == 0 {
 		if c.overrides, err = bump(c.tx, areaOverrides); err != nil {

@@ -219,7 +219,7 @@ type putRow struct {
 	Version    int64   `json:"version"`
 }
 
-// put stores rows and replaces those with the same keys.
+// put stores rows and replaces stored rows with the same keys.
 func (im *overrideImport) put(rows []overrideRow) error {
 	list := make([]putRow, len(rows))
 	for i := range rows {

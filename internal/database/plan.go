@@ -13,10 +13,9 @@ import (
 // machine writes per second.
 const planRate = 500
 
-// ApplyPlan applies a plan in one transaction, all of it or nothing. A rule that was changed or
-// deleted since the plan was computed gives ErrStale, a name that was taken meanwhile
-// ErrNameTaken, a pool in use ErrPoolUsed, an invalid rule a *ValidationError. An empty plan does
-// nothing and leaves no audit entry.
+// ApplyPlan applies a plan in one transaction, all of it or nothing. A rule that was changed or deleted since the plan
+// was computed gives ErrStale, a name that was taken since then ErrNameTaken, a pool in use ErrPoolUsed, an invalid
+// rule a *ValidationError. An empty plan does nothing and leaves no audit entry.
 func (d *DB) ApplyPlan(ctx context.Context, actor rules.Actor, p rules.Plan) error {
 	if actor.Kind == "" || actor.Name == "" {
 		return ErrNoActor

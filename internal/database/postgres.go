@@ -52,8 +52,7 @@ func (d *DB) postgresConfig() (*pgx.ConnConfig, error) {
 	return cfg, nil
 }
 
-// useCurrentCredentials replaces the user and password of a connection that is about to be opened by
-// those in force.
+// useCurrentCredentials sets the current user and password in the configuration of a new connection.
 func (d *DB) useCurrentCredentials(_ context.Context, cfg *pgx.ConnConfig) error {
 	if d.currentDSN == nil {
 		return nil

@@ -11,7 +11,7 @@ import (
 	"sluice/rules"
 )
 
-// recordKeyBytes is the length of the key of records: that of the hash it is used with.
+// recordKeyBytes is the length of the key of records. It equals the length of the hash that uses the key.
 const recordKeyBytes = 32
 
 // recordKeyRow is the row of record_key.

@@ -9,10 +9,10 @@ import (
 	"sluice/rules/field"
 )
 
-// namedRules notes what a change does to names that rules have in replaces.
+// namedRules notes the effects of a change on the names in the member replaces of rules.
 type namedRules struct {
-	// written has the names of stored rules with replaces, gone those of deleted rules, renamed the new name by the former
-	// one. kinds: a rule gained or lost its descriptor.
+	// written contains the names of stored rules with replaces, gone the names of deleted rules, and renamed the new
+	// names of rules by their former names. kinds: a rule gained or lost its descriptor.
 	written map[string]bool
 	gone    []string
 	renamed map[string]string
@@ -48,11 +48,12 @@ func (c *change) replacingRules() ([]rules.Rule, error) {
 	return rulesOf(rows), nil
 }
 
-// fewNames is for how many names rules are searched. Above it, reading all that have replaces takes less time.
+// fewNames is the largest number of names for which rules are searched. For more names, reading all rules with replaces
+// takes less time.
 const fewNames = 20
 
-// concernedRules reads the rules with replaces that the change may concern, in order of name: those that it stores, and
-// those that name a rule which it deletes or renames. A change of one rule so takes little time among 100,000.
+// concernedRules reads the rules with replaces that the change may concern, in order of name: the rules that it stores,
+// and the rules that name a rule which it deletes or renames. So a change of one rule among 100,000 takes little time.
 func (c *change) concernedRules() ([]rules.Rule, error) {
 	n := &c.named
 	names := slices.AppendSeq(slices.Clone(n.gone), maps.Keys(n.renamed))
@@ -178,7 +179,7 @@ func (c *change) moveNames(replacing []rules.Rule) error {
 	return nil
 }
 
-// kindsOf tells of each rule that is named in replaces, if it exists, whether it has a descriptor.
+// kindsOf reports, for each existing rule that is named in replaces, whether it has a descriptor.
 func (c *change) kindsOf(replacing []rules.Rule) (map[string]bool, error) {
 	kinds := map[string]bool{}
 	var names []string
@@ -202,8 +203,8 @@ func (c *change) kindsOf(replacing []rules.Rule) (map[string]bool, error) {
 	return kinds, nil
 }
 
-// namedBeyond returns, for the rules that a bulk edit may delete, those that rules name in replaces which stay: others,
-// and those that the edit skips.
+// namedBeyond returns, for each rule that a bulk edit may delete, the remaining rules that name it in replaces. Rules
+// remain if the edit does not select them, or skips them.
 func (c *change) namedBeyond(seen []rules.SeenVersion) (map[string][]string, error) {
 	replacing, err := c.replacingRules()
 	if err != nil {
@@ -214,7 +215,7 @@ func (c *change) namedBeyond(seen []rules.SeenVersion) (map[string][]string, err
 		going[seen[i].ID] = seen[i].Version
 	}
 	by, noted := map[string][]string{}, make([]bool, len(replacing))
-	for more := true; more; { // a rule that stays keeps those that it names
+	for more := true; more; { // a remaining rule also keeps the rules that it names
 		more = false
 		for i := range replacing {
 			r := &replacing[i]

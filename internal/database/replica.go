@@ -12,9 +12,9 @@ import (
 )
 
 // Replica reports whether the database was a read replica (a Postgres standby) when it last answered Migrate or
-// Versions. Every change returns a *rules.ReplicaError then, Listen waits, and what nodes do in the background, such as
-// deleting expired rows, is left to the nodes of the primary. A replica that is promoted, or a primary that becomes a
-// replica, is noticed by the next Versions.
+// Versions. On a replica every change returns a *rules.ReplicaError, Listen waits, and the nodes of the primary do the
+// work in the background, such as deleting expired rows. The next Versions detects that a replica was promoted, or that
+// a primary became a replica.
 func (d *DB) Replica() bool { return d.replica.Load() }
 
 // writable returns the error of a change while the database is a read replica.

@@ -39,9 +39,9 @@ func (d *DB) EditRules(ctx context.Context, actor rules.Actor, seen []rules.Seen
 	return out, nil
 }
 
-// DeleteRules deletes many rules in one transaction, with their overrides, each with its own revision and audit
-// entry. A rule that changed since it was seen, or that a rule beside them names in replaces, is skipped and
-// reported. Errors: ErrUnavailable; then nothing was deleted.
+// DeleteRules deletes many rules in one transaction, with their overrides, each with its own revision and audit entry.
+// A rule that changed since it was seen, or that a remaining rule names in replaces, is skipped and reported. Errors:
+// ErrUnavailable; then nothing was deleted.
 func (d *DB) DeleteRules(ctx context.Context, actor rules.Actor, seen []rules.SeenVersion) (rules.BulkResult, error) {
 	var out rules.BulkResult
 	timeout := d.callTimeout + time.Duration(len(seen)/planRate)*time.Second
@@ -67,7 +67,7 @@ func (d *DB) DeleteRules(ctx context.Context, actor rules.Actor, seen []rules.Se
 	return out, nil
 }
 
-// deleteSome deletes as many rules as one query may name. named has those that others name in replaces.
+// deleteSome deletes as many rules as one query may name. named contains the rules that others name in replaces.
 func (c *change) deleteSome(seen []rules.SeenVersion, named map[string][]string, out *rules.BulkResult) error {
 	byID, err := c.rowsOf(seen)
 	if err != nil {

@@ -19,8 +19,8 @@ func (e *edits) add(was, is *rules.Rule) {
 	e.was, e.is = append(e.was, *was), append(e.is, *is)
 }
 
-// seenRules reads rules within the change, as lockedRule reads one. A rule that was deleted or has
-// another version than the one that was seen gives ErrStale.
+// seenRules reads rules within the change, as lockedRule reads one. A rule that was deleted, or whose version is not
+// the seen one, gives ErrStale.
 func (c *change) seenRules(seen []rules.Rule) ([]rules.Rule, error) {
 	var rows []ruleRow
 	if err := c.tx.Where("id IN ?", idsOf(seen)).Find(&rows).Error; err != nil {

@@ -137,8 +137,8 @@ func checked(r rules.Rule) (rules.Rule, error) {
 	return r, nil
 }
 
-// lockedRule reads a rule within the change. Nobody else can write it until the change ends,
-// because every writer holds the row of versions.
+// lockedRule reads a rule within the change. No other transaction can write the rule until the change ends, because
+// every writer locks the row of versions.
 func (c *change) lockedRule(id, ifVersion int64) (rules.Rule, error) {
 	var row ruleRow
 	err := c.tx.Where("id = ?", id).Take(&row).Error

@@ -74,8 +74,8 @@ func (d *DB) ReplaceSession(ctx context.Context, old string, s access.Session) (
 	return found && err == nil, err
 }
 
-// A replaced session's token is kept for a while with the token of its successor, so that signing
-// out also ends a session that was replaced meanwhile.
+// A replaced session's token is kept for successorLife with the token of its successor, so that signing out with the
+// old token also ends the new session.
 const (
 	successorOf   = "next:" // not a hash, so no session has such a token
 	successorLife = 10 * time.Minute

@@ -55,7 +55,7 @@ func (d *DB) openSQLite(ctx context.Context, path string) error {
 	return nil
 }
 
-// walRetry is the wait before a failed switch to WAL is retried.
+// walRetry is the delay before a failed switch to WAL is retried.
 const walRetry = 5 * time.Millisecond
 
 // switchToWAL switches the file to write-ahead logging, which the file stores. SQLite does not

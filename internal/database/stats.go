@@ -94,8 +94,8 @@ func (d *DB) WriteStats(ctx context.Context, rows []history.LiveRow) (leftOut in
 	return leftOut, nil
 }
 
-// WritePastStats stores rows of any hour, as of processes that ended long ago: sluice demo begins with a past.
-// FoldStats adds up those that are old enough.
+// WritePastStats stores rows of any hour, as if they came from processes that ended long ago: sluice demo begins with a
+// history. FoldStats adds up rows that are old enough.
 func (d *DB) WritePastStats(ctx context.Context, rows []history.LiveRow) error {
 	some := make([]liveRow, len(rows))
 	for i, r := range rows {
@@ -111,7 +111,7 @@ func (d *DB) WritePastStats(ctx context.Context, rows []history.LiveRow) error {
 	})
 }
 
-// replaceLive stores rows in place of earlier ones. A row without tops leaves those that are there.
+// replaceLive stores rows and replaces earlier ones. A row without tops keeps the stored tops.
 func replaceLive(tx *gorm.DB, rows []liveRow) error {
 	if len(rows) == 0 {
 		return nil
@@ -182,7 +182,7 @@ func (d *DB) FoldStats(ctx context.Context, limit int) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	// If the clock of the database jumps ahead, processes still write the rows of these hours once it is back.
+	// If the clock of the database jumps ahead and is then corrected, processes still write rows of these hours.
 	return d.foldBefore(ctx, min(hour, d.now().Unix()/3600)-history.FoldAfter, limit)
 }
 

@@ -7,8 +7,9 @@ import (
 	"gorm.io/gorm"
 )
 
-// Trace begins the span of an operation, if that of ctx is recorded. operation is one of this package's own words, such
-// as "change rules" or "query rules". The returned context is that of the operation, which end ends with its error.
+// Trace begins the span of an operation, if the span of ctx is recorded. operation is a constant text of this package,
+// such as "change rules" or "query rules". inner is the context of the operation. Call end with the error of the
+// operation when it ends.
 type Trace func(ctx context.Context, operation string) (inner context.Context, end func(error))
 
 // spanKey is where a statement keeps the function that ends its span.

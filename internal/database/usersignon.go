@@ -92,7 +92,8 @@ func (c *change) welcome(row *userRow, id access.Identity) error {
 	return c.record(actionCreate, subjectUser, row.ID, row.Name, userDetails{Role: id.Role, Subject: id.Subject})
 }
 
-// follow sets the role of an account to that of its identity, or ends its sessions if it has none.
+// follow sets the role of an account to the role of its identity, or ends the sessions of the account if the identity
+// has none.
 func (c *change) follow(row *userRow, id access.Identity) error {
 	if row.Role == string(id.Role) {
 		return nil // someone else was quicker

@@ -84,7 +84,8 @@ func (d *DB) Webhooks() rules.Store[alerts.Webhook] {
 	return stored[webhookRow, alerts.Webhook]{&webhooks, d}
 }
 
-// RotateWebhook gives a webhook a new secret. The one before signs messages too for a day. Errors are those of Update.
+// RotateWebhook gives a webhook a new secret. The previous secret also signs messages for a day. RotateWebhook returns
+// the same errors as Update.
 func (d *DB) RotateWebhook(ctx context.Context, actor rules.Actor, name, secret string,
 	ifVersion int64) (alerts.Webhook, error) {
 	var w alerts.Webhook
@@ -126,7 +127,7 @@ func (d *DB) WebhookSecrets(ctx context.Context, id int64) ([]string, error) {
 	return row.secrets(d.now()), nil
 }
 
-// secrets are those that sign messages at an instant.
+// secrets returns the secrets that sign messages at an instant, the newest first.
 func (r *webhookRow) secrets(now time.Time) []string {
 	out := []string{r.Secret}
 	if r.OldSecret != "" && now.UnixMilli() < r.OldUntil {

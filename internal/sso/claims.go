@@ -16,8 +16,8 @@ const maxGroups = 5000
 // claims are the claims of a provider about a person.
 type claims map[string]any
 
-// find returns the value of a claim: the claim with exactly that name, or else the one
-// at the path that its dots separate.
+// find returns the value of the claim with exactly that name. If there is none, it reads the name as a path with dots
+// and returns the value at that path.
 func (c claims) find(name string) (any, bool) {
 	if v, ok := c[name]; ok {
 		return v, v != nil

@@ -21,10 +21,9 @@ const (
 	maxSubject = 255
 )
 
-// Exchange exchanges a code of the provider for the identity of the person. The
-// challenge must be the one of AuthURL. The identity may have no role. The error wraps
-// access.ErrProviderUnavailable or access.ErrIdentity; its text is for the log and
-// contains no secret.
+// Exchange exchanges a code of the provider for the identity of the person. The challenge must be the one given to
+// AuthURL. The identity may have no role. The error wraps access.ErrProviderUnavailable or access.ErrIdentity; its text
+// is for the log and contains no secret.
 func (p *Provider) Exchange(ctx context.Context, code string, c access.Challenge) (access.Identity, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -104,8 +103,8 @@ func (k *known) verify(ctx context.Context, token *oauth2.Token, client, nonce s
 	return id, nil
 }
 
-// more adds to said what the provider tells of the person beside the ID token;
-// some tell groups nowhere else. What the ID token says stays.
+// more adds to said the claims of the userinfo endpoint: some providers report groups only there. Claims of the ID
+// token stay unchanged.
 func (k *known) more(ctx context.Context, token *oauth2.Token, subject string, said claims) error {
 	info, err := k.provider.UserInfo(ctx, oauth2.StaticTokenSource(token))
 	switch {
@@ -121,7 +120,7 @@ func (k *known) more(ctx context.Context, token *oauth2.Token, subject string, s
 		return rejected(err)
 	}
 	if _, ok := said["email"]; !ok {
-		delete(said, "email_verified") // of another address, for all we know
+		delete(said, "email_verified") // it may belong to another address
 	}
 	for name, value := range extra {
 		if _, ok := said[name]; !ok {

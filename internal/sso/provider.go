@@ -26,8 +26,8 @@ const (
 	stale = time.Hour
 )
 
-// algorithms are the accepted signature algorithms: those with a private key of the
-// provider. HS256 and none are never accepted.
+// algorithms are the accepted signature algorithms, which all use a private key of the provider. HS256 and none are
+// never accepted.
 var algorithms = []string{
 	oidc.RS256, oidc.RS384, oidc.RS512, oidc.ES256, oidc.ES384, oidc.ES512, oidc.PS256, oidc.PS384, oidc.PS512, oidc.EdDSA,
 }
@@ -83,8 +83,8 @@ func New(o Options) *Provider {
 	return &Provider{opt: o, client: newClient(Loopback(o.Issuer)), turn: make(chan struct{}, 1)}
 }
 
-// AuthURL returns the URL at which a person signs in to the provider. The error is
-// access.ErrProviderUnavailable or that of ctx.
+// AuthURL returns the URL at which a person signs in to the provider. The error is access.ErrProviderUnavailable or the
+// error of ctx.
 func (p *Provider) AuthURL(ctx context.Context, c access.Challenge) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()

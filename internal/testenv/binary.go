@@ -7,9 +7,8 @@ import (
 	"slices"
 )
 
-// findBinary returns the path of a server program: from PATH, or else from the
-// newest match of the glob patterns, which cover programs that Debian keeps out
-// of PATH. The error names the Debian package.
+// findBinary returns the path of a server program: from PATH, or otherwise the newest match of the glob patterns, which
+// cover programs that Debian keeps out of PATH. The error names the Debian package.
 func findBinary(name, debianPackage string, globs ...string) (string, error) {
 	if path, err := exec.LookPath(name); err == nil {
 		return path, nil

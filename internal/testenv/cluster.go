@@ -66,9 +66,9 @@ var sharedCluster = sync.OnceValues(func() (*RedisCluster, error) {
 	return c, err
 })
 
-// SharedCluster returns the test binary's common cluster, started on first use and stopped by Main:
-// a cluster takes seconds to agree on its state. Nothing empties it between tests: each takes keys
-// of its own, and none may stop or freeze a node or let a replica take over.
+// SharedCluster returns the test binary's common cluster, started on first use and stopped by Main: a cluster takes
+// seconds to agree on its state. Nothing empties it between tests. Each test uses separate keys, and must not stop or
+// freeze a node or let a replica take over.
 func SharedCluster(t testing.TB) *RedisCluster {
 	t.Helper()
 	c, err := sharedCluster()

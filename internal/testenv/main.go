@@ -6,14 +6,14 @@ import (
 	"testing"
 )
 
-// shared holds what outlives one test: the stops of the servers that belong to
-// the whole test binary, newest last.
+// shared holds the state that outlives one test: the stop functions of the servers that the whole test binary shares,
+// newest last.
 var shared struct {
 	sync.Mutex
 	stops []func()
 }
 
-// atExit registers a stop that Main runs after the last test.
+// atExit registers a function that Main runs after the last test.
 func atExit(stop func()) {
 	shared.Lock()
 	defer shared.Unlock()
@@ -49,8 +49,8 @@ func (r Runner) Run() int {
 	return r.m.Run()
 }
 
-// Main runs the tests, stops every shared server and exits. Use it as the body
-// of TestMain in a package that takes a shared server.
+// Main runs the tests, stops every shared server and exits. Use it as the body of TestMain in a package that uses a
+// shared server.
 func Main(m *testing.M) {
 	os.Exit(Wrap(m).Run())
 }

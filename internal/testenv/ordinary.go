@@ -10,9 +10,9 @@ import (
 	"syscall"
 )
 
-// ordinaryDir makes a temporary directory for a server that refuses to run as
-// root. It returns the credential to start the server with: nil unless we are
-// root, else that of an ordinary user who then owns the directory.
+// ordinaryDir makes a temporary directory for a server that refuses to run as root. It returns the credential to start
+// the server with: nil unless we are root, and otherwise the credential of an ordinary user, who then owns the
+// directory.
 func ordinaryDir() (string, *syscall.Credential, error) {
 	base := os.TempDir()
 	if os.Geteuid() != 0 {

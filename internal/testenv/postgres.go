@@ -26,8 +26,8 @@ type PostgresServer struct {
 // superuser is the one role of a test server.
 const superuser = "sluice"
 
-// PrivatePostgres starts a Postgres for this test alone, for tests that stop,
-// freeze or restart it. It takes seconds: others use Postgres.
+// PrivatePostgres starts a Postgres for this test alone, for tests that stop, freeze or restart it. It takes seconds:
+// other tests use Postgres.
 func PrivatePostgres(t testing.TB) *PostgresServer {
 	t.Helper()
 	s, err := newPostgres()
@@ -174,7 +174,7 @@ func (s *PostgresServer) start(ctx context.Context) error {
 	return nil
 }
 
-// query runs use on a connection of its own to one database.
+// query runs use on a new connection to one database.
 func (s *PostgresServer) query(ctx context.Context, database string, use func(*pgx.Conn) error) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// Replica starts a streaming replica of the server, with pg_basebackup and on a port of its own. It answers reads once
-// this returns, and lags a little.
+// Replica starts a streaming replica of the server on another port, with pg_basebackup. The replica answers reads once
+// Replica returns, and lags a little.
 func (s *PostgresServer) Replica(t testing.TB) *PostgresServer {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)
@@ -47,10 +47,11 @@ func (s *PostgresServer) Replica(t testing.TB) *PostgresServer {
 // Promote makes a replica a primary. It returns once the server accepts writes.
 func (s *PostgresServer) Promote() { s.report(s.exec("SELECT pg_promote(true, 60)")) }
 
-// Log is the end of what the server has written since its start.
+// Log returns the end of the log of the server since its start.
 func (s *PostgresServer) Log() string { return tail(s.logPath()) }
 
-// Follow makes the server a replica of another one, at the address that it has. What it alone has is lost.
+// Follow makes the server a replica of primary. The server keeps its address, and loses data that primary does not
+// contain.
 func (s *PostgresServer) Follow(primary *PostgresServer) {
 	s.Stop()
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)

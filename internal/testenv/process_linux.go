@@ -30,7 +30,7 @@ func children(pid int) ([]int, error) {
 		}
 		fields, err := statFields(fmt.Sprintf("/proc/%d/stat", child))
 		if err != nil {
-			continue // it ended meanwhile
+			continue // the process has ended
 		}
 		if fields[1] == strconv.Itoa(pid) {
 			found = append(found, child)

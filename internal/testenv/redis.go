@@ -53,9 +53,8 @@ var sharedRedis = sync.OnceValues(func() (*RedisServer, error) {
 	return s, err
 })
 
-// SharedRedis returns the test binary's common redis-server, started on first
-// use and stopped by Main. Nothing empties it between tests: each takes a key
-// prefix of its own, and none may stop, freeze or reconfigure it.
+// SharedRedis returns the test binary's common redis-server, started on first use and stopped by Main. Nothing empties
+// it between tests. Each test uses a separate key prefix, and must not stop, freeze or reconfigure the server.
 func SharedRedis(t testing.TB) *RedisServer {
 	t.Helper()
 	s, err := sharedRedis()
@@ -96,8 +95,8 @@ func newRedis(args []string) (*RedisServer, error) {
 // URL returns the server's address as redis://host:port/0.
 func (s *RedisServer) URL() string { return "redis://" + s.Addr + "/0" }
 
-// Command sends one command, such as "PTTL", "key", on a connection of its own. The error says so
-// if the reply is an error, a null or an array.
+// Command sends one command, such as "PTTL", "key", on a new connection. A reply that is an error, a null or an array
+// is returned as an error.
 func (s *RedisServer) Command(ctx context.Context, args ...string) (string, error) {
 	return command(ctx, s.Addr, args...)
 }

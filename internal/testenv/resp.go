@@ -12,11 +12,9 @@ import (
 	"time"
 )
 
-// command sends one Redis command on a connection of its own and returns the
-// reply as text: a simple string, a bulk string or an integer. An error reply
-// is an error, an array or a null too (no command used here answers so). A
-// connection per command is slow and leaves nothing behind, which is what
-// starting a server needs.
+// command sends one Redis command on a new connection and returns the reply as text: a simple string, a bulk string or
+// an integer. An error reply is returned as an error, and so is an array or a null (no command used here has such a
+// reply). A connection per command is slow but leaves nothing behind, which suits the start of a server.
 func command(ctx context.Context, addr string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()

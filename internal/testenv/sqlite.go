@@ -14,8 +14,9 @@ var sqlite struct {
 }
 
 // SQLiteFrom writes the file of an embedded database with content, and makes its folder. The content is a copy of the
-// file that prepare makes the first time, at a path with the same name (run the migrations there): making one takes
-// most of a start. prepare must close it before it returns. There is one prepare within a test binary.
+// file that prepare makes on the first call, at a path with the same name (run the migrations there): making this file
+// takes most of the time of a start. prepare must close the file before it returns. A test binary must use only one
+// prepare.
 func SQLiteFrom(t testing.TB, path string, prepare func(path string) error) {
 	t.Helper()
 	sqlite.Lock()

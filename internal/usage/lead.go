@@ -44,7 +44,7 @@ type leader struct {
 // look asks for a reading if a node was lost or a period ended since the last look.
 func (l *leader) look() {
 	left, now := l.opt.Left(), l.opt.Now()
-	if left != l.left { // also if another node has come in its place
+	if left != l.left { // even if another node has replaced it
 		l.ask(0)
 	}
 	if l.ended(l.looked.Add(-closeAfter).UnixMilli(), now.Add(-closeAfter).UnixMilli()) {
@@ -76,7 +76,7 @@ func (r *Recorder) Clean(ctx context.Context) error {
 	return err
 }
 
-// clean deletes those of one rule.
+// clean deletes the periods of one rule that are no longer kept.
 func (r *Recorder) clean(ctx context.Context, id int64) error {
 	before := r.opt.Now().Add(-keptWithoutRule).UnixMilli()
 	if set := r.opt.Sets.Load(); set == nil {

@@ -26,8 +26,9 @@ func markCalls(op limiter.Op) []limiter.Call {
 	return calls
 }
 
-// found notes that the counter store has lost its data, or has none yet, and returns when: first in the database, then
-// in the store. So a node that is killed in between leaves it to the next.
+// found notes that the counter store has lost its data, or contains none yet, and returns the time of the loss, ms. It
+// writes to the database first and to the store second: if this node is killed in between, the next node detects the
+// loss again.
 func (r *Recorder) found(ctx context.Context) (at int64, err error) {
 	at = r.opt.Now().UnixMilli()
 	if err := r.opt.Database.SetUsageLost(ctx, at); err != nil {
@@ -43,8 +44,8 @@ func (r *Recorder) found(ctx context.Context) (at int64, err error) {
 	return r.lostAt(ctx)
 }
 
-// lostAt returns when the counter store was found to have lost its data, ms, 0 for never or once no period of that time
-// goes on. No statement of a period that began before it becomes lower.
+// lostAt returns the time at which the loss of the counter store's data was detected, ms. It is 0 if there was no loss,
+// or once all periods of that time have ended. Statements of periods that began before the loss never decrease.
 func (r *Recorder) lostAt(ctx context.Context) (int64, error) {
 	at, err := r.opt.Database.UsageLost(ctx)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 // maxNotes is the largest number of buckets that a node remembers until they are read, of some 200 bytes each.
 const maxNotes = 100_000
 
-// note is a bucket that was touched. at is the latest time of that on the clock of the store, ms: a reading that is not
-// later may lack it.
+// note is a bucket that requests have touched. at is the time of the latest such request on the clock of the store, ms:
+// a reading that is not later than at may lack that request.
 type note struct {
 	limit limiter.Limit
 	at    int64
@@ -61,13 +61,14 @@ func (n *notes) size() (noted int, dropped int64) {
 	return len(n.of), n.dropped
 }
 
-// watched notes what passes through a store.
+// watched notes the requests that pass through a store.
 type watched struct {
 	limiter.Store
 	notes *notes
 }
 
-// Watch returns a store that does as of does, and notes the buckets of limits that are kept which it may have changed.
+// Watch returns a store that passes requests on to of, and notes the buckets with kept periods that they may have
+// changed.
 func (r *Recorder) Watch(of limiter.Store) limiter.Store { return &watched{of, r.notes} }
 
 // Do implements limiter.Store.
@@ -85,8 +86,9 @@ func (w *watched) DoAll(ctx context.Context, calls []limiter.Call) {
 	}
 }
 
-// note notes the buckets of a request. One that failed may have changed them a moment later, so they are read until
-// a reading is certain to be later: the time of the first reading takes the place of that of the request.
+// note notes the buckets of a request. A request that failed may have changed them a moment later. Its buckets are read
+// until a reading is certain to be later than the request: the time of the first reading replaces the unknown time of
+// the request.
 func (w *watched) note(req *limiter.Request, res *limiter.Result, err error) {
 	if req.Op == limiter.OpPeek || err == nil && req.Op == limiter.OpTake && !res.Allowed {
 		return

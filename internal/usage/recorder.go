@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// recordEvery is how often a node reads and writes what it noted.
+	// recordEvery is how often a node reads the noted buckets and writes their counts.
 	recordEvery = 10 * time.Second
 	// readBatch is how many buckets are read in one call, and readPause the pause after each, so that reading takes a
 	// small part of Redis.
@@ -35,7 +35,7 @@ type Options struct {
 	Lister   limiter.PeriodLister
 	Database Database
 	Sets     *match.Current
-	// Left is how many of the nodes that share the counters have gone, as far as this one has seen. It grows only.
+	// Left is the number of nodes sharing the counters that this node has seen disappear. It never decreases.
 	Left    func() int64
 	Now     func() time.Time
 	Trouble *trouble.Registry // nil discards
@@ -52,8 +52,8 @@ var (
 		Ends:   "the counters are those of the statements again"})
 )
 
-// Recorder keeps statements up to date with what this node touches. Run it in one goroutine; its other methods are safe
-// for concurrent use.
+// Recorder keeps the statements of the buckets that this node touches up to date. Run it in one goroutine; its other
+// methods are safe for concurrent use.
 type Recorder struct {
 	opt   Options
 	notes *notes
@@ -100,8 +100,8 @@ func (r *Recorder) asked() (since int64) {
 	return since
 }
 
-// Record reads and writes what was noted, and all buckets if that was asked for or notes were dropped. What cannot be
-// read or written stays noted.
+// Record reads the noted buckets and writes their counts. It does so for all buckets if that was asked for or notes
+// were dropped. Buckets that cannot be read or written stay noted.
 func (r *Recorder) Record(ctx context.Context) {
 	noted, overflowed := r.notes.take()
 	since := r.asked()

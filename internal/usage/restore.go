@@ -30,21 +30,21 @@ type Missing struct {
 
 // Restored is what one call of Restore found.
 type Restored struct {
-	// Missing are the keys whose counters lack something, and Read is how many keys were compared.
+	// Missing are the keys whose counters lack units, and Read is the number of compared keys.
 	Missing []Missing
 	Read    int
-	// Next is where the next call goes on, nil at the end.
+	// Next is where the next call continues, nil at the end.
 	Next *Place
-	// Lost: the counters still lack what statements have. At the end it says that the call was dry, or that the counters
-	// were lost again meanwhile.
+	// Lost says that the counters still lack units of statements. At the end it says that the call was dry, or that the
+	// counters were lost again during the restore.
 	Lost bool
 }
 
-// Restore compares up to WriteBatch keys of statements with the counters, and charges what they lack, unless dry. It
-// looks at periods that began before the loss and can still be read. At the end statements follow the counters down
-// again. A counter that has more than its statement stays as it is. A charge has an id of its rule, period, key and
-// loss: for one loss each key is charged once, however often Restore is repeated, also at the same time. Errors are
-// those of the store and of the database; some keys may be charged then.
+// Restore compares up to WriteBatch keys of statements with the counters, and charges the missing units, unless dry. It
+// covers periods that began before the loss and can still be read. At the end, statements may decrease with the
+// counters again. A counter that is above its statement stays unchanged. The id of a charge consists of rule, period,
+// key and loss. So each key is charged once for a loss, however often Restore is repeated, even concurrently. Errors
+// come from the store or the database; on an error some keys may have been charged.
 func (r *Recorder) Restore(ctx context.Context, from Place, dry bool) (Restored, error) {
 	at, err := r.losses(ctx)
 	if err != nil || at == 0 {
@@ -96,7 +96,8 @@ func (r *Recorder) Restore(ctx context.Context, from Place, dry bool) (Restored,
 // lastKey is behind the keys of all rows, which begin with a brace.
 const lastKey = "~"
 
-// losses returns when the counters were found to be lost, 0 for never, also if nobody has found it yet.
+// losses returns the time at which the loss of the counters was detected, 0 if there was none. It detects a new loss
+// itself.
 func (r *Recorder) losses(ctx context.Context) (int64, error) {
 	if intact, err := r.read(ctx, nil); err != nil {
 		return 0, err
@@ -130,8 +131,8 @@ func (r *Recorder) restorable(ctx context.Context, from Place) (*match.Compiled,
 	}
 }
 
-// mostReadable is how many periods of a rule can be read at once: those of a day, the present one, and one that has
-// just begun on another node's clock.
+// mostReadable is the number of periods of a rule that can be read at once: the periods of a day, the present one, and
+// one that has just begun on another node's clock.
 const mostReadable = int(limiter.PeriodKept/limiter.MinPeriod) + 2
 
 // nextKept returns the rule in force with the smallest id from an id on whose periods are kept.

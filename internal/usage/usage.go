@@ -8,7 +8,7 @@ import (
 	"sluice/rules/match"
 )
 
-// Row is what one key of a rule has spent in one period.
+// Row counts the units that one key of a rule has spent in one period.
 type Row struct {
 	// Rule is the id of the rule, and Period the start of the period in ms since the epoch.
 	Rule, Period int64
@@ -18,13 +18,13 @@ type Row struct {
 	Spent, Seen int64
 }
 
-// Bucket returns the key of the row's bucket, of a rule whose windows are those of l.
+// Bucket returns the key and the limit of the row's bucket. l is the limit of the rule.
 func (r *Row) Bucket(l limiter.Limit) (limiter.Key, limiter.Limit) {
 	l.Anchor = r.Period
 	return limiter.Key(r.Key) + limiter.Key(limiter.RuleSuffix(r.Rule, l)), l
 }
 
-// RowOf returns the row of a bucket, without its count. ok is false if it is not one of a limit that is PerPeriod.
+// RowOf returns the row of a bucket, without its count. ok is false if the limit of the bucket is not PerPeriod.
 func RowOf(key limiter.Key) (row Row, ok bool) {
 	id, known := match.RuleID(key)
 	_, start, kept := key.Period()
@@ -32,7 +32,7 @@ func RowOf(key limiter.Key) (row Row, ok bool) {
 	return Row{Rule: id, Period: start, Key: facts}, known && kept
 }
 
-// Total is what the keys of a rule have spent in one period.
+// Total counts the units that all keys of a rule have spent in one period.
 type Total struct{ Period, Keys, Spent int64 }
 
 // Query selects rows of a rule, ordered by key.
