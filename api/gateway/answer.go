@@ -12,10 +12,10 @@ import (
 	"sluice/rules/profile"
 )
 
-// Headers of the faces besides those of package reply.
+// Headers that only faces send. Package reply names the others.
 const (
-	// headerStatus is the status for the client, where the status of the answer cannot say it. It
-	// is sent whatever the profile's headers are.
+	// headerStatus is the status for the client, for faces whose answers need another status. It does not depend on the
+	// headers of the profile.
 	headerStatus = "X-RateLimit-Status"
 	headerMode   = "X-RateLimit-Mode"
 	headerDelay  = "X-RateLimit-Delay-Ms"
@@ -35,20 +35,21 @@ func headersOf(p *profile.Profile) (s headerSet) {
 	return s
 }
 
-// namesLimits are the headers that have the names of limits. Without any of them a denial does not have them either.
+// namesLimits are the headers that contain the names of limits. If a profile sends none of them, its denials do not
+// name limits either.
 var namesLimits = headersOf(&profile.Profile{Headers: []string{"RateLimit", "RateLimit-Policy"}})
 
 // answer writes the answer to one question. It is reused.
 type answer struct {
 	w      http.ResponseWriter
 	head   bool // the question has the method HEAD
-	length bool // net/http does not add Content-Length by itself
+	length bool // Content-Length must be set: net/http does not add it
 	face   face
 	shows  headerSet
 	result string
 	sent   bool
 
-	// values has the values of the headers, text the bytes that they share; scratch serves
+	// values holds the values of the headers, text the bytes that they share; scratch is memory for
 	// HeaderStyle.Headers.
 	text, scratch []byte
 	ends          []headerEnd

@@ -39,7 +39,7 @@ type Deps struct {
 	Now func() time.Time
 	// ResetDelta makes X-RateLimit-Reset seconds from now instead of seconds since the epoch.
 	ResetDelta bool
-	// Asked hears of every question: its face and what became of it, a word of Results. It may be nil.
+	// Asked is called for every question with its face and its result, a word of Results. It may be nil.
 	Asked func(face, result string)
 	// Panicked is called after a panic; it may be nil.
 	Panicked func()
@@ -321,7 +321,7 @@ func peer(r *http.Request) netip.Addr {
 	return addr.Addr()
 }
 
-// callOf describes the sender of a question by what no client of the gateway can set.
+// callOf describes the sender of a question by facts that no client of the gateway can set.
 func callOf(r *http.Request) access.GatewayCall {
 	call := access.GatewayCall{Token: r.Header["Sluice-Token"], Peer: peer(r)}
 	if r.TLS != nil {
@@ -330,9 +330,9 @@ func callOf(r *http.Request) access.GatewayCall {
 	return call
 }
 
-// sendFirst makes net/http send the answer before the body has arrived, for which it would wait.
-// Some gateways copy the Content-Length of the client's request and send no body. What follows on
-// such a connection could be the body or another question, so it is closed.
+// sendFirst makes net/http send the answer without waiting for the body. Some gateways copy the Content-Length of the
+// client's request and send no body. The next bytes on such a connection could be the body or another question, so the
+// connection is closed.
 func sendFirst(w http.ResponseWriter, r *http.Request) {
 	c := http.NewResponseController(w)
 	// Where this is not supported, the answer may wait for the body until the read timeout.
@@ -344,8 +344,8 @@ func sendFirst(w http.ResponseWriter, r *http.Request) {
 	_ = c.SetReadDeadline(longAgo)
 }
 
-// maxBody is how much of a chunked body is read to keep its connection, in bytes. lingering is how long the rest
-// is read before the connection is closed, so that the gateway reads the answer and no reset.
+// maxBody is the number of bytes of a chunked body that are read to keep its connection. lingering is how long the rest
+// is read before the connection is closed, so that the gateway receives the answer and no reset.
 const (
 	maxBody   = 64 << 10
 	lingering = 500 * time.Millisecond

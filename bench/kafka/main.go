@@ -1,4 +1,4 @@
-// Command kafka is a Kafka broker in memory, kfake, as a process of its own, for measurements of the decision log. It
+// Command kafka runs a Kafka broker in memory, kfake, in a separate process, for measurements of the decision log. It
 // prints its addresses and runs until it is stopped.
 //
 //	go run ./kafka -ports 19092,19093 -discard

@@ -8,9 +8,9 @@ import (
 	"slices"
 )
 
-// beside measures this version and an earlier one in turn, in the scenarios of sluice, and prints the processor time of
-// a check in each, and the ratios of that, of throughput and of p99, round by round: on a busy machine both sides of a
-// round have the same neighbours.
+// beside measures this version and an earlier one in turn, in the scenarios of sluice. It prints the processor time per
+// check of each version, and the ratios of processor time, throughput and p99 in each round: on a busy machine, other
+// programs disturb both versions in a round equally.
 func beside(ctx context.Context, s settings, chosen []scenario, dir string) error {
 	chosen = slices.DeleteFunc(chosen, func(sc scenario) bool { return sc.kind != sluice })
 	built, err := buildAll(ctx, dir, []kind{sluice})

@@ -74,8 +74,8 @@ func bars(title string, bs []bar, form string) string {
 	return b.String()
 }
 
-// distribution draws the latency by percentile of the main scenarios, on logarithmic axes. Each
-// line is that of the median round.
+// distribution draws the latency by percentile of the main scenarios, on logarithmic axes. Each line shows the median
+// round.
 func distribution(title string, results []result) string {
 	names := []string{constant, oneOnRedis, embeddedOne, naivePath, envoy,
 		"redis_rate behind Echo"}

@@ -32,7 +32,7 @@ const (
 	editRules  = 100_000
 	editTurns  = 4
 	editCount  = 15  // in each turn
-	editRate   = 200 // checks a second on each node
+	editRate   = 200 // checks per second on each node
 	editConns  = 16  // on each node
 	editEvery  = time.Second
 	editLimit  = 10 * time.Minute
@@ -140,7 +140,7 @@ func cpuOf(nodes []server) (sum time.Duration) {
 	return sum
 }
 
-// startFleet starts all servers. stop stops them, also after an error.
+// startFleet starts all servers. stop stops them; call it even after an error.
 func startFleet(ctx context.Context, dir, bin string) (nodes []server, stop func(), err error) {
 	var stops []func()
 	stop = func() {

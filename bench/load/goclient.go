@@ -18,7 +18,7 @@ func goClient(ctx context.Context, to process.Target, sc scenario, keys int, len
 	if sc.alone {
 		clients = make([]*client.Client, sc.callers)
 	}
-	// A check that waits longer would be decided by the client, and not be measured.
+	// The client would decide a check that waits longer, and the check would not be measured.
 	opt := client.Options{Timeout: 5 * time.Second}
 	if sc.hot { // leases need a token
 		var err error

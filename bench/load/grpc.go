@@ -13,8 +13,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Envoy has few connections to its rate-limit service, and many calls share one. So do the callers of every scenario
-// over gRPC.
+// Envoy has few connections to its rate-limit service, and many calls share one. The callers of every scenario over
+// gRPC do the same.
 const (
 	grpcConns   = 4
 	grpcCallers = 64
@@ -23,7 +23,7 @@ const (
 // grpcCall is what a scenario calls over gRPC.
 type grpcCall struct {
 	method string
-	// message is that of call number n.
+	// message returns the message of call number n.
 	message func(n, keys int) proto.Message
 	// allows reports whether an encoded answer allows.
 	allows func(answer []byte) bool

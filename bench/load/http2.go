@@ -51,7 +51,7 @@ type h2call struct {
 const (
 	// window is what a server may send on a connection before it hears that it was read. It never waits for that.
 	window = 1 << 30
-	// initialWindow is that of HTTP/2 for connections and streams.
+	// initialWindow is the initial flow-control window of HTTP/2 for connections and streams.
 	initialWindow = 65535
 	// messagePrefix is the length of what gRPC writes before a message.
 	messagePrefix = 5

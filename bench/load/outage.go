@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// outageRate is the number of checks a second during an outage of Kafka, each of them an event.
+	// outageRate is the number of checks per second during an outage of Kafka. Each check is an event.
 	outageRate = 2000
 	// outageCalm is how long is measured before the outage, and after it.
 	outageCalm = 20 * time.Second

@@ -27,9 +27,9 @@ var (
 
 const (
 	callChecks = 50
-	// fullMore is the expiry of a key, which MEMORY USAGE leaves out, less what a packed name saves.
+	// fullMore is the memory of the expiry of a key, which MEMORY USAGE leaves out, minus the savings of a packed name.
 	fullMore = 40 - 16
-	// logAlgorithm has no memory of its own in the table: a plan knows what an entry takes.
+	// logAlgorithm is not in the table of memory: a plan knows the size of an entry.
 	logAlgorithm = "sliding_window_log"
 )
 
@@ -130,7 +130,7 @@ func storeCosts(c *capacity.Costs, printed string) error {
 		c.KeyBytes["sliding_window_buckets"] = number(m[1]) + fullMore
 	}
 	for name := range c.CallMicros {
-		if c.KeyBytes[name] == 0 { // a variant of a benchmark, such as that of a ban
+		if c.KeyBytes[name] == 0 { // a variant of a benchmark, such as the one with a ban
 			delete(c.CallMicros, name)
 		}
 	}

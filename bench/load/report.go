@@ -112,7 +112,7 @@ func (r *result) shown() string {
 	return r.scenario.name
 }
 
-// comparison is a figure of scenario a to that of scenario b.
+// comparison relates a figure of scenario a to the same figure of scenario b.
 type comparison struct {
 	text, a, b, goal string
 	figure           func(measurement) float64
@@ -196,7 +196,8 @@ func ratios(w io.Writer, results []result) {
 	}
 }
 
-// ratio is a figure of a to that of b, round by round: the median, the least and the greatest.
+// ratio returns the ratio of a figure of a to the same figure of b in each round: the median, the least and the
+// greatest.
 func ratio(a, b *result, figure func(measurement) float64) string {
 	vs := make([]float64, len(a.rounds))
 	for i := range vs {

@@ -27,14 +27,14 @@ type scenario struct {
 	env           []string // of kind sluice: settings
 	// kafka, of kind sluice, starts a broker for the decision log, which keeps nothing.
 	kafka bool
-	// networks is the number of overrides of networks that the first rule has.
+	// networks is the number of network overrides of the first rule.
 	networks int
-	// path and body return those of request number n. checks is the number of checks in each
-	// request, 0 for one.
+	// path is the path of all requests, and body returns the body of request number n. checks is the number of checks
+	// in each request, 0 for one.
 	path   string
 	body   func(n, keys int) string
 	checks int
-	// headers, in place of body, make a GET without a body, as gateways ask it.
+	// headers replaces body for requests in the form of gateways: a GET without a body.
 	headers func(n, keys int) string
 	// lines are headers of every request, each with its line end. token adds one with a token, and tls sends all over TLS.
 	lines      string
@@ -166,7 +166,7 @@ func calendar(members string) string {
 // with returns a JSON object with one more member.
 func with(object, member string) string { return strings.TrimSuffix(object, "}") + "," + member + "}" }
 
-// pool has room for all checks. One that sheds beside it differs in nothing else.
+// pool has room for all checks. The pool that sheds differs from it in nothing else.
 const pool = `{"name":"shop","limit":1000000000,"window_ms":60000}`
 
 const check = "/ratelimit/check"
@@ -260,7 +260,7 @@ const (
 	oneProcessor = "sluice on Redis, one rule, GOMAXPROCS=1"
 	with8        = ", 8 connections"
 	with512      = ", 512 connections"
-	// The same as one rule, once more beside the rows that are compared to it.
+	// The scenario with one rule, repeated next to the rows that are compared with it.
 	ruleAlone    = "sluice on Redis, a rule alone"
 	ruleBan      = "sluice on Redis, a rule with a ban"
 	rulePool     = "sluice on Redis, a rule in a pool"
@@ -269,7 +269,7 @@ const (
 	ruleReplaces = "sluice on Redis, a rule that replaces another"
 	ruleDaily    = "sluice on Redis, a rule with a calendar"
 	ruleDailyAt  = "sluice on Redis, a rule with a calendar and a time of day"
-	// The same as one rule, once more, and with a decision log.
+	// The scenario with one rule, repeated without and with a decision log.
 	logOff       = "sluice on Redis, no decision log"
 	logAllKafka  = "sluice on Redis, decision log of everything in Kafka"
 	logSomeKafka = "sluice on Redis, decision log of 1 % in Kafka"

@@ -10,7 +10,7 @@ const (
 	busyLength = 10 * time.Second
 	// openSockets bounds the connections, or the calls in flight, of an open loop.
 	openSockets = 4096
-	// callersWait is how long callers wait for an answer before they decide by themselves.
+	// callersWait is how long callers wait for an answer before they decide without the node.
 	callersWait = 100 * time.Millisecond
 	// ofCapacity is the part of the capacity that a node must still decide.
 	ofCapacity = 0.9
@@ -105,7 +105,7 @@ func (b *bench) beyond(ctx context.Context, name string, f face, loadOf func(n *
 	return nil
 }
 
-// measure runs a load on a node and reads what the node has counted meanwhile.
+// measure runs a load on a node and returns the increase of the counters of the node during the load.
 func (n *node) measure(ctx context.Context, l *load) (*measured, error) {
 	before, err := n.counters(ctx)
 	if err != nil {

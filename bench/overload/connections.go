@@ -65,8 +65,8 @@ func measureConnections(ctx context.Context, b *bench) error {
 	return nil
 }
 
-// residentAfter runs a load and returns the greatest resident memory of the node meanwhile, in MiB, and that after its
-// connections were idle for a while.
+// residentAfter runs a load and returns the resident memory of the node in MiB: the peak during the load, and the value
+// after the connections have been idle for a while.
 func (n *node) residentAfter(ctx context.Context, name string, l *load) (m *measured, peak, kept float64, err error) {
 	progress(name)
 	l.during = func() (func() error, error) {

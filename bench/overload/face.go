@@ -12,10 +12,10 @@ import (
 // users is the number of keys in the traffic, so many that none of them is hot.
 const users = 10_000
 
-// face is how callers ask a node.
+// face is a protocol by which callers ask a node.
 type face struct {
 	name  string
-	rules []string // one rule a user, whose limit is never reached
+	rules []string // a rule by user whose limit is never reached
 	// load returns callers with that many calls in flight.
 	load func(n *node, inFlight int) *load
 }

@@ -38,7 +38,7 @@ const (
 	messagePrefix = 5
 	// ownWindow is what the server may send before it gets an update.
 	ownWindow = 1 << 30
-	// initialWindow is that of HTTP/2.
+	// initialWindow is the initial flow-control window of HTTP/2.
 	initialWindow = 65535
 )
 

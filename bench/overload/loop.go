@@ -22,7 +22,7 @@ type wire interface {
 	// read consumes the answers at the beginning of in, calls got for each, and returns the number of bytes consumed. It
 	// appends to out what the protocol has to say to that.
 	read(in, out []byte, got func(*answer)) (consumed int, _ []byte, err error)
-	// open calls lost for each request that has no answer.
+	// open calls lost for each request without an answer.
 	open(lost func(*answer))
 }
 
@@ -32,24 +32,26 @@ type load struct {
 	addr  string
 	conns int
 	wire  func() wire
-	// rate is the number of checks a second of an open loop. 0 is a closed loop: each connection is kept full.
+	// rate is the number of checks per second of an open loop. 0 means a closed loop: each connection is kept full.
 	rate   int
 	length time.Duration
-	// right reports whether an answer is as the case expects. nil takes all.
+	// right reports whether an answer is as the case expects. nil accepts every answer.
 	right func(*answer) bool
-	// inTurn uses connections with one check at a time in turn, and not the last one first, as pools of connections do.
+	// inTurn uses connections with one check at a time in turn. Without it the last used connection is used first, as
+	// in connection pools.
 	inTurn bool
 	// fromSending counts latency from sending in an open loop too, not from when a check was due.
 	fromSending bool
-	// during begins what goes on while checks are sent and answered, and returns what ends it. nil is nothing.
+	// during starts work that runs while checks are sent and answered, and returns the function that ends it. It may be
+	// nil.
 	during func() (end func() error, err error)
 }
 
 const (
-	// grace is how long the answers to the last checks are waited for.
+	// grace is how long a load waits for the answers to the last checks.
 	grace = 5 * time.Second
-	// tick is how long the thread sleeps between two turns. A turn for each answer would take the processor away from the
-	// node as often. Latencies are longer by up to a tick.
+	// tick is how long the thread sleeps between two turns. A turn for each answer would take the processor from the
+	// node too often. Latencies are longer by up to a tick.
 	tick       = 500 * time.Microsecond
 	readBuffer = 64 << 10
 )
@@ -58,8 +60,8 @@ const (
 type socket struct {
 	fd     int
 	wire   wire
-	in     []byte // what arrived and is no whole answer yet
-	out    []byte // what is not sent yet
+	in     []byte // received bytes of an incomplete answer
+	out    []byte // unsent bytes
 	dirty  bool   // waits for a flush
 	listed bool   // among the free ones
 	dead   bool
@@ -71,7 +73,7 @@ type looper struct {
 	tally   *tally
 	poll    int
 	sockets []*socket
-	free    []*socket // with room; those that were free for longest come first
+	free    []*socket // sockets with room; longest free first
 	dirty   []*socket
 	next    int // number of the next check
 	open    int // checks without an answer

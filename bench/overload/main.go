@@ -1,6 +1,6 @@
-// Command overload measures a node that gets more checks than it can decide, or less of a processor than it needs, and
-// what a failing Redis does to it. It builds the node, starts it on free ports of loopback with a Redis of its own for
-// each case, and prints a Markdown table. It fails if a target is missed. Run it from the folder bench:
+// Command overload measures a node that receives more checks than it can decide, gets less of a processor than it
+// needs, or uses a failing Redis. It builds the node, starts it with a new Redis on free loopback ports for each case,
+// and prints a Markdown table. It fails if a target is missed. Run it from the folder bench:
 //
 //	go run ./overload -only busy,open
 package main

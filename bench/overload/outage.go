@@ -14,9 +14,9 @@ const (
 	outageRate    = 2000
 	outageLength  = 8 * time.Second
 	outageSockets = 1024
-	// Of the length of a load, Redis fails at a quarter and is there again at five eighths.
+	// Redis fails after a quarter of the length of a load and is reachable again after five eighths.
 	failsAt, returnsAt = 0.25, 0.625
-	// outageTail is what 99.9 % of the answers must not exceed, from sending on.
+	// outageTail is the longest allowed latency of 99.9 % of the answers, from sending.
 	outageTail = 50 * time.Millisecond
 	// normalAgain is how long after the return of Redis the last answer by a fail mode may come.
 	normalAgain = 700 * time.Millisecond

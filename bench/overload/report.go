@@ -19,7 +19,7 @@ type row struct {
 	name string
 	measured
 	capacity int    // 0 if the case is not compared with it
-	note     string // what the columns do not say
+	note     string // a remark that no column contains
 	goals    []goal
 }
 
@@ -112,7 +112,7 @@ func orDash(text string) string {
 	return text
 }
 
-// loadAverage is that of the last minute.
+// loadAverage is the load average of the last minute.
 func loadAverage() string {
 	b, _ := os.ReadFile("/proc/loadavg")
 	first, _, _ := strings.Cut(string(b), " ")

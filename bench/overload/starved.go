@@ -19,7 +19,7 @@ const (
 	starvedRate    = 200
 	starvedLength  = leastChecks / starvedRate * time.Second
 	starvedSockets = 256
-	// pulsePeriod is that of a CPU quota.
+	// pulsePeriod is the usual period of a CPU quota.
 	pulsePeriod = 100 * time.Millisecond
 	hogs        = 6
 	// redisNice gives Redis a processor whenever it needs one.
@@ -51,7 +51,7 @@ func measureStopped(ctx context.Context, b *bench) error {
 	return nil
 }
 
-// measureHogs puts busy loops beside the node. Redis is not affected.
+// measureHogs runs busy loops on the same processors as the node. Redis is not affected.
 func measureHogs(ctx context.Context, b *bench) error {
 	return b.starve(ctx, fmt.Sprintf("beside %d hogs", hogs), func(n *node) (func() error, error) {
 		if err := unix.Setpriority(unix.PRIO_PROCESS, n.redis.Pid(), redisNice); err != nil {
@@ -61,8 +61,8 @@ func measureHogs(ctx context.Context, b *bench) error {
 	}, 0, 0)
 }
 
-// starve measures a node while something takes its processor away, and adds the row. take begins that and returns what
-// ends it. modes and turns are the largest parts by fail modes and overloaded, in percent.
+// starve measures a node while other work takes its processor, and adds the row. take starts this work and returns the
+// function that ends it. modes and turns are the largest parts by fail modes and overloaded, in percent.
 func (b *bench) starve(ctx context.Context, name string, take func(*node) (func() error, error),
 	modes, turns float64) error {
 	progress(name)

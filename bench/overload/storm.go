@@ -19,12 +19,12 @@ const (
 	stormLimit   = 3000 // of each user
 	stormCallers = 4
 	stormHogs    = 2
-	// stormTime bounds the storm and the hogs beside it.
+	// stormTime bounds the duration of the storm and of the hogs.
 	stormTime = 2 * time.Minute
 )
 
-// measureEmbedded sends a storm of batches to a node that counts in its own memory, beside two hogs. Nothing can be
-// unavailable there, so exactly the limit passes.
+// measureEmbedded sends a storm of batches to a node that counts in memory, while two hogs run. The node needs no other
+// server, so exactly the limit passes.
 func measureEmbedded(ctx context.Context, b *bench) error {
 	const name = "embedded, storm in batches beside 2 hogs"
 	progress(name)

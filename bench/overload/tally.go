@@ -85,7 +85,7 @@ func (t *tally) share(v verdict) float64 {
 	return float64(t.verdicts[v]) / float64(max(1, t.answered()))
 }
 
-// rate is the number of checks a second that were decided while the load lasted.
+// rate is the number of decided checks per second during the load.
 func (t *tally) rate() float64 { return float64(t.during) / t.length.Seconds() }
 
 // late is the number of answers that took longer than limit.

@@ -21,7 +21,7 @@ type Cluster struct {
 	Addr string
 	// Bin is the folder of Postgres's programs.
 	Bin string
-	// Cred is the account that the server must run as, nil for that of this process.
+	// Cred is the account that the server must run as, nil for the account of this process.
 	Cred *syscall.Credential
 	// Program and Args start the server. SIGINT stops it.
 	Program string

@@ -18,7 +18,8 @@ func StartRedis(ctx context.Context, dir string) (*Process, string, error) {
 	return p, addrs[0], err
 }
 
-// StartRedisAt starts one on an address, such as that of one that was killed, and waits until it accepts connections.
+// StartRedisAt starts a Redis on an address, such as the address of a killed one, and waits until it accepts
+// connections.
 func StartRedisAt(ctx context.Context, dir, addr string) (*Process, error) {
 	_, port, err := net.SplitHostPort(addr)
 	if err != nil {

@@ -21,7 +21,7 @@ type Target struct {
 	Addr   string
 	Secure bool
 	Token  string // "" for none
-	// DataDir is that of a sluice node that has no token, whose local token is used; "" for none.
+	// DataDir is the data directory of a sluice node whose local token is used if Token is empty; "" for none.
 	DataDir string
 }
 

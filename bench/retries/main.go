@@ -1,6 +1,6 @@
-// Command retries measures what HTTP clients do by themselves on denials. It prints the table of
-// docs/for-api-consumers.md. Each client makes one call for each case, in a process of its own, against a server on
-// loopback that denies everything. A call that runs longer than -wait after its first request is stopped.
+// Command retries measures the built-in reaction of HTTP clients to denials. It prints the table of
+// docs/for-api-consumers.md. Each client makes one call for each case, in a separate process, to a server on loopback
+// that denies everything. A call that runs longer than -wait after its first request is stopped.
 package main
 
 import (

@@ -9,7 +9,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 )
 
-// constant answers every call alike.
+// constant gives every call the same answer.
 type constant struct {
 	rls.UnimplementedRateLimitServiceServer
 }

@@ -24,7 +24,7 @@ type bucket struct {
 	wide        bool
 }
 
-// What an audit does after reading.
+// The action of an audit after reading.
 const (
 	lookOnly = "look"
 	// thenFlush empties Redis in the same instant.

@@ -22,8 +22,8 @@ type class struct {
 	name      string
 	algorithm string
 	failMode  string
-	// ids: every request has an id, so it is repeated if it gets no answer, and the store's
-	// records show what was applied.
+	// ids: every request has an id. So a request without an answer is repeated, and the records of the store show which
+	// requests were applied.
 	ids bool
 	// wide adds a second rule that all users share, in another slot.
 	wide bool

@@ -16,8 +16,7 @@ import (
 	"sluice/internal/localtoken"
 )
 
-// node is one sluice node that may be killed and started again. Its current process can be read at
-// any time.
+// node is one sluice node, which may be killed and restarted. Its current process can be read at any time.
 type node struct {
 	name, addr, binary, data string
 	env                      []string
@@ -95,7 +94,7 @@ type fleet struct {
 	postgres *postgresServer
 	nodes    []*node
 	rules    map[string]ruleOf // by id
-	limit    int64             // of each user, but for what edits add
+	limit    int64             // of each user, before edits add to it
 	turn     atomic.Uint64
 	stopPoll context.CancelFunc
 	polls    sync.WaitGroup

@@ -115,8 +115,8 @@ func until(ctx context.Context, p *process, ready func(context.Context) error) e
 	}
 }
 
-// freeAddr returns a loopback address whose port is free now and below those of outgoing
-// connections, so that a server can restart on it.
+// freeAddr returns a loopback address whose port is free now and below the ports of outgoing connections, so that a
+// server can restart on it.
 func freeAddr(ctx context.Context) (string, error) {
 	var last error
 	for port := 20000 + int(time.Now().UnixNano()%11000); port < 32500; port++ {

@@ -88,7 +88,7 @@ func number(n *int64) string {
 	return fmt.Sprint(*n)
 }
 
-// inForce renders a limit, with the burst of a bucket algorithm beside it. A meter has no limit.
+// inForce renders a limit, followed by the burst of a bucket algorithm. A meter has no limit.
 func inForce(limit, burst *int64) string {
 	if limit == nil {
 		return "no limit"

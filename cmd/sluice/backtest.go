@@ -162,7 +162,7 @@ func (c *backtestCmd) open(ctx context.Context, from int64) (*backtest.Log, func
 	return backtest.OpenFiles(c.Log, 0)
 }
 
-// openKafka opens the topic, from an instant to what is in it now.
+// openKafka opens the topic, from an instant to its present end.
 func (c *backtestCmd) openKafka(ctx context.Context, from int64) (*backtest.Log, func(), error) {
 	if len(c.Brokers) == 0 {
 		return nil, nil, errors.New("--kafka needs --brokers, as in --brokers kafka-1:9092")

@@ -16,9 +16,9 @@ import (
 	"sluice/rules/profile"
 )
 
-// readByProfile fetches the profile, reads the request as a gateway with that profile does, and
-// returns the question. If the profile decides by itself, it prints the decision and returns no
-// question, and errNo for a denial.
+// readByProfile fetches the profile, reads the request as a gateway with that profile does, and returns the question.
+// If the profile decides without a check, readByProfile prints the decision and returns no question, and errNo for a
+// denial.
 func (c *checkCmd) readByProfile(p *process, server *client.Client) (question map[string]any, err error) {
 	request, err := c.request()
 	if err != nil {

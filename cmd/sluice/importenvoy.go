@@ -64,7 +64,7 @@ func (c *rulesImportEnvoyCmd) Run(p *process) error {
 	return c.send(p, server, files)
 }
 
-// read reads the files, those of a folder in the order of their names.
+// read reads the files. Files of a folder are read in the order of their names.
 func (c *rulesImportEnvoyCmd) read(p *process) ([]envoyfile.Source, error) {
 	var files []envoyfile.Source
 	size := 0

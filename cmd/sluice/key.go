@@ -125,7 +125,7 @@ func (c *keyCmd) explain(p *process, text, suffix string) error {
 // bucketKey is the form of a key; its second part is the rule, or the window of a direct check.
 var bucketKey = regexp.MustCompile(`^\{[^{}|]+\}[^{}|]*\|([1-9][0-9]*(\.c)?|w[1-9][0-9]*)?\|[a-z]{2}$`)
 
-// shardMark is what the name of a shard of a hot key has at the end of its braces.
+// shardMark matches the mark of a shard of a hot key, at the end of the braces in its name.
 var shardMark = regexp.MustCompile(`%s([1-9][0-9]?)\}`)
 
 // shownKey is a key as the console shows it.

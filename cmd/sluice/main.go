@@ -133,7 +133,7 @@ func allErrors(parser *kong.Kong, args []string, err error) error {
 		switch {
 		case !isMissing || len(removed) == 0:
 			bad = append(bad, err)
-		case len(flags) > 0: // without those that were removed above
+		case len(flags) > 0: // without the flags that were removed above
 			bad = append(bad, errors.New("missing flags: "+strings.Join(flags, ", ")))
 		}
 	}

@@ -25,8 +25,8 @@ type tokenCreateCmd struct {
 	JSON           bool          `name:"json" help:"Print JSON."`
 }
 
-// Run creates the token. Only the secret is written to standard output, so that
-// SLUICE_TOKEN=$(sluice token create …) works.
+// Run creates the token. It writes only the secret to standard output, so that SLUICE_TOKEN=$(sluice token create …)
+// works.
 func (c *tokenCreateCmd) Run(p *process) error {
 	scopes, err := access.ParseScopes(c.Scopes)
 	if err != nil {

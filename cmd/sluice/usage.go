@@ -130,7 +130,7 @@ type restoredKey struct {
 }
 
 // Run restores page by page, and prints each key whose counter lacked units. It exits with 1 if the counters were lost
-// once more meanwhile.
+// again during the restore.
 func (c *usageRestoreCmd) Run(p *process) error {
 	server, err := connectTo(p.ctx, &c.Client, callTimeout)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"sluice/rules/envoyfile"
 )
 
-// watchInterval is how often files are looked at.
+// watchInterval is how often files are read.
 var watchInterval = time.Second // shorter in tests
 
 // longestPause is the longest time between two tries to reach the server, in intervals.
@@ -23,7 +23,8 @@ const longestPause = 32
 type watching struct {
 	cmd    *rulesImportEnvoyCmd
 	server *client.Client
-	// seen is the content of the last look, done the content that was imported or refused, and told the last message.
+	// seen is the hash of the content at the last look, done the hash of the content that was imported or refused, and
+	// told the last message.
 	seen, done [sha256.Size]byte
 	told       string
 	// unreadable: the files could not be read at the last look.
@@ -42,8 +43,8 @@ func (c *rulesImportEnvoyCmd) watch(p *process, server *client.Client) error {
 	return nil
 }
 
-// look imports the files if they differ from those of the last import and are the same as at the last look. While files
-// are being written, they can be incomplete and valid: an import would delete the rules that are not written yet.
+// look imports the files if their content differs from the last import and has not changed since the last look. While
+// files are being written, they can be incomplete and valid: an import would delete the rules that are not written yet.
 func (w *watching) look(p *process) {
 	if w.waited < w.pause {
 		w.waited++

@@ -1,9 +1,8 @@
-// Package browsertest drives a headless Chromium, for the tests of the console's
-// journeys and for the pictures of its pages. One browser serves a whole test
-// binary; every Tab is a window of its own with its own cookies.
+// Package browsertest drives a headless Chromium, for the tests of the console's journeys and for the pictures of its
+// pages. One browser serves a whole test binary; every Tab is a separate window with separate cookies.
 //
-// A Tab collects what a page complains about: errors in the console, exceptions
-// of scripts, and violations of the Content-Security-Policy. A test fails on any.
+// A Tab collects the complaints of a page: errors in the console, exceptions of scripts, and violations of the
+// Content-Security-Policy. A test fails on any.
 package browsertest
 
 import (

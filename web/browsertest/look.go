@@ -32,9 +32,9 @@ func (t *Tab) WithoutScripts() error {
 	return err
 }
 
-// Canary makes the function canary known to every page from now on; calling it is
-// a complaint, and so is opening a dialog. With unguarded the pages are shown as
-// if they had no Content-Security-Policy, so that only escaping protects them.
+// Canary defines the function canary on every page from now on. A call of canary is a complaint; an opened dialog is
+// one too. With unguarded, pages are shown as if they had no Content-Security-Policy, so that only escaping protects
+// them.
 func (t *Tab) Canary(unguarded bool) error {
 	script := page.AddScriptToEvaluateOnNewDocumentParams{
 		Source: `window.canary = (n) => console.error("the canary was called by payload", n);`}
@@ -79,9 +79,9 @@ func Script(script string) chromedp.Action[chromedp.Void] {
 	}
 }
 
-// Leave does what leads to another page and waits until that has loaded. The
-// event that RunResponse waits for may be that of the page before, so the page
-// itself is asked too: the page before is marked, and never answers.
+// Leave runs a step that leads to another page and waits until the new page has loaded. The event that RunResponse
+// waits for may belong to the previous page. Therefore Leave also evaluates a script on the page: the previous page is
+// marked, and its script never finishes.
 func (t *Tab) Leave(step chromedp.Action[chromedp.Void]) error {
 	if _, err := chromedp.Run(t.Ctx, Script("window.isLeft = true")); err != nil {
 		return err
@@ -106,17 +106,16 @@ func (t *Tab) Status() (int, error) {
 	return chromedp.Run(t.Ctx, chromedp.Evaluate[int](`performance.getEntriesByType("navigation")[0].responseStatus`))
 }
 
-// Weight is how many bytes the page on show and everything it has loaded so far
-// are on the wire. 300 bytes of headers count for each answer, as browsers count
-// them; an asset counts whether or not an earlier page brought it.
+// Weight is the number of transferred bytes of the page on show and of everything that it has loaded so far. Each
+// response counts 300 bytes of headers, as in browsers. An asset counts whether or not an earlier page has loaded it.
 func (t *Tab) Weight() (int, error) {
 	return chromedp.Run(t.Ctx, chromedp.Evaluate[int](
 		`[...performance.getEntriesByType("navigation"), ...performance.getEntriesByType("resource")]
 		.reduce((sum, e) => sum + e.encodedBodySize + 300, 0)`))
 }
 
-// Stray are the complaints except those about the status of the page on show,
-// which a page that says what was wrong has on purpose.
+// Stray returns the complaints, except complaints about the status of the page on show: a page that reports an error
+// has such a status on purpose.
 func (t *Tab) Stray() []string {
 	status, err := t.Status()
 	if err != nil {

@@ -16,8 +16,7 @@ import (
 //go:embed testdata/axe.min.js
 var axe string
 
-// SetCookies gives the tab the cookies of a site, such as those of a
-// webtest.Browser.
+// SetCookies gives the tab the cookies of a site, such as the cookies of a webtest.Browser.
 func (t *Tab) SetCookies(site string, cookies map[string]string) error {
 	for name, value := range cookies {
 		p := network.SetCookieParams{Name: name, Value: value, URL: site}
@@ -28,7 +27,7 @@ func (t *Tab) SetCookies(site string, cookies map[string]string) error {
 	return nil
 }
 
-// Cookies are those that the tab would send to the page on show.
+// Cookies returns the cookies that the tab would send to the page on show.
 func (t *Tab) Cookies() (map[string]string, error) {
 	got, err := chromedp.Call(t.Ctx, network.GetCookies, network.GetCookiesParams{})
 	if err != nil {

@@ -13,10 +13,9 @@ type Payload struct {
 	Text string
 }
 
-// Payloads are over 200 texts, made of classes: ways out of where a text stands,
-// crossed with ways to run; then those that need no way out, because the text
-// already stands in an attribute, an address, a script or a template; then
-// disguises, for code that looks for known evil instead of escaping.
+// Payloads returns over 200 texts in several classes. The first class combines exits from the place of a text with ways
+// to run code. The next classes need no exit, because the text is already in an attribute, an address, a script or a
+// template. The last class disguises payloads, against code that searches for known attacks instead of escaping.
 func Payloads() []Payload {
 	var all []Payload
 	add := func(class, text string) {
@@ -48,13 +47,13 @@ func Payloads() []Payload {
 	return all
 }
 
-// exits leave what a text may stand in.
+// exits end the elements that may contain a text.
 var exits = []string{
 	"", `">`, `'>`, "-->", "</title>", "</textarea>", "</option></select>", "</script>", "</style>", "</template>",
 	"</time></td></tr></table>", "]]>",
 }
 
-// vectors run something as soon as they are markup.
+// vectors run code as soon as they are parsed as markup.
 var vectors = []string{
 	"<script>RUN</script>",
 	"<script src=data:text/javascript,RUN></script>",
@@ -95,7 +94,7 @@ var templates = []string{
 	"*{RUN}", "@{RUN}", "%{RUN}",
 }
 
-// disguises change the looks of a payload.
+// disguises change the appearance of a payload.
 var disguises = []func(string) string{
 	strings.ToUpper,
 	func(s string) string { return strings.ReplaceAll(s, " ", "/") },

@@ -16,11 +16,12 @@ import (
 // Deferrals lists and drops deferred requests. Errors wrap rules.ErrUnavailable while the rules database is
 // unreachable; any other error means that the queue is.
 type Deferrals interface {
-	// Deferred returns up to most queues: those of rules in force that defer, and all others that are not empty, in order
-	// of the rules' ids.
+	// Deferred returns up to most queues in order of rule id: the queues of rules in force that defer, and all other
+	// queues that are not empty.
 	Deferred(ctx context.Context, most int) ([]DeferredQueue, error)
 	// DropDeferred drops the requests of a rule that were deferred no later than until, in ms since the epoch on the
-	// queue's clock, records it, and returns their number. With an error that is how many are gone all the same.
+	// queue's clock, records it, and returns their number. With an error it also returns the number of requests that
+	// were dropped.
 	DropDeferred(ctx context.Context, actor rules.Actor, ruleID, until int64) (int, error)
 }
 

@@ -166,7 +166,7 @@ func fromSample(d *history.Request) (url.Values, []string) {
 	return form, notes
 }
 
-// Wait writes a wait given in ms: "1 min 46 s", "never".
+// Wait writes a duration in ms as text: "1 min 46 s", "never".
 func Wait(ms int64) string {
 	switch {
 	case ms == limiter.Never:
@@ -177,13 +177,13 @@ func Wait(ms int64) string {
 	return view.LengthUp(time.Duration(ms) * time.Millisecond)
 }
 
-// Explanation is what the rules in force do with a request. Nothing is charged.
+// Explanation is the effect of the rules in force on a request. Nothing is charged.
 type Explanation struct {
-	// SetVersion is the version of the rules, Active how many there are.
+	// SetVersion is the version of the rules, Active their number.
 	SetVersion int64
 	Active     int
-	// Allowed and Status are what a check would answer now, Degraded the fail mode that would decide. Soft and Elastic
-	// mean that the request is allowed over a limit.
+	// Allowed and Status are the answer that a check would get now, Degraded the fail mode that would decide. Soft and
+	// Elastic mean that the request is allowed over a limit.
 	Allowed       bool
 	Status        int
 	Degraded      string
@@ -192,12 +192,13 @@ type Explanation struct {
 	Shed bool
 	// Overloaded: the counter store had no turn for the request, so nothing is known of its limits.
 	Overloaded bool
-	// Strictest is the rule whose numbers the answer would show, "" for none. RetryAfter is its wait in ms.
+	// Strictest is the rule whose numbers the answer would show, "" for none. RetryAfter is the Retry-After of that
+	// rule in ms.
 	Strictest  string
 	RetryAfter int64
 	// Rules are the rules that apply and the closest of the others.
 	Rules []ConsideredRule
-	// Descriptors are those of a call of Envoy, which has no Rules.
+	// Descriptors are the descriptors of a call of Envoy. Such a call has no Rules.
 	Descriptors []ExplainedDescriptor
 }
 
@@ -232,7 +233,8 @@ type BucketFigures struct {
 	Home string
 	// Banned: the key is banned.
 	Banned bool
-	// Held: within the limit, and the region has spent its share of what is left until the next news of the others.
+	// Held: within the limit, but the region has spent its share of the remaining units until the next update from
+	// other regions.
 	Held bool
 	// Shed: within the limit, and the pool has no room.
 	Shed bool
@@ -374,7 +376,7 @@ func passesWords(ms int64) string {
 	return "The same request would pass " + waitWords(ms) + "."
 }
 
-// appliesWords says how many rules apply, of those in force.
+// appliesWords says how many of the active rules apply.
 func appliesWords(n, active int) string {
 	if n == 1 {
 		return "1 of " + view.Plural(int64(active), "active rule") + " applies."
@@ -427,7 +429,7 @@ func (d *explained) noun() string {
 	return "denial"
 }
 
-// link is the address of the request in its list, with those before it.
+// link is the address of the request in a list that continues with earlier requests.
 func (d *explained) link() string {
 	path := kit.PathDenials
 	if d.Allowed {

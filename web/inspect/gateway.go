@@ -13,7 +13,8 @@ import (
 	"sluice/web/view"
 )
 
-// explainGateway reads a request as a gateway with a profile does, fills in the form with the facts, and explains them.
+// explainGateway reads a request as a gateway with a profile does, fills the form with the facts, and explains the
+// decision on them.
 func (p *Pages) explainGateway(v *kit.Visit, form url.Values) error {
 	var m Explain
 	filled, decided, err := p.readByProfile(form, &m)
@@ -30,8 +31,8 @@ func (p *Pages) explainGateway(v *kit.Visit, form url.Values) error {
 	return p.showExplained(v, filled, m)
 }
 
-// readByProfile returns the facts as the form's fields. decided means that the profile decides by itself; the notes of
-// m then say how.
+// readByProfile returns the facts as the form's fields. decided means that the profile decides without rules; the notes
+// of m then describe the decision.
 func (p *Pages) readByProfile(form url.Values, m *Explain) (filled url.Values, decided bool, err error) {
 	var profile *profile.Profile
 	if set := p.Sets.Load(); set != nil {

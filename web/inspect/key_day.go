@@ -24,10 +24,11 @@ type KeyDay struct {
 	From, To time.Time
 	// Layers are the rules with the most decisions, the most active first. The last one may stand for the rest.
 	Layers []KeyLayer
-	// Unreadable means that the figures of some rule could not be read. Partial says what else is missing, nil if nothing.
+	// Unreadable means that the figures of some rule could not be read. Partial describes other missing data, nil if
+	// there is none.
 	Unreadable bool
 	Partial    error
-	// Marks are what happened meanwhile.
+	// Marks are the events between From and To.
 	Marks view.Marks
 }
 
@@ -35,23 +36,23 @@ type KeyDay struct {
 type KeyLayer struct {
 	// Rule is the name of a rule, or words for the rest.
 	Rule string
-	// Hours are decisions, -1 for the hours that are not known.
+	// Hours are the decisions of each hour, -1 for unknown hours.
 	Hours []int64
 }
 
-// mostLayers is how many rules have a color of their own.
+// mostLayers is the largest number of rules that have a separate color.
 const mostLayers = 5
 
-// RuleDay is what a rule decided on a key or a tenant in the range of a KeyDay.
+// RuleDay counts the decisions of a rule on a key or a tenant in the range of a KeyDay.
 type RuleDay struct {
 	Rule string
 	// Day are the decisions, nil if it was never among the most active ones.
 	Day *history.Row
-	// Hours are the decisions of each hour, -1 for those that are not known.
+	// Hours are the decisions of each hour, -1 for unknown hours.
 	Hours []int64
 }
 
-// dayOf reads what rules decided on the key or the tenant (by) called name, into list.
+// dayOf reads the decisions of rules on the key or the tenant (by) called name, into list.
 func (p *Pages) dayOf(ctx context.Context, by, name string, list []*RuleDay) KeyDay {
 	end := p.Now().UTC().Truncate(time.Hour).Add(time.Hour)
 	d := KeyDay{From: end.Add(-hoursOfDay * time.Hour), To: end}
@@ -90,8 +91,8 @@ func (p *Pages) readRow(ctx context.Context, q history.Query, name string) (row 
 	return nil, res.Partial, nil
 }
 
-// partsKnown are the decisions of each step of a range, -1 for those that are not known. A part of a row by key or
-// tenant is a step long: such a row has no less than hours, or days.
+// partsKnown returns the decisions of each step of a range, -1 for unknown steps. A part of a row by key or tenant is
+// one step long: the parts of such a row are hours or days.
 func partsKnown(row *history.Row, from, to time.Time, step time.Duration) []int64 {
 	out := slices.Repeat([]int64{history.LineUnknown}, int(to.Sub(from)/step))
 	if row != nil && len(row.Line) == len(out) {
@@ -221,7 +222,7 @@ func (b *BucketFigures) most() int64 {
 	return b.Limit
 }
 
-// usedPercent is the part of a limit that is in use, in percent. It may exceed 100. Of a limit of 0 it is 100.
+// usedPercent is the part of a limit that is in use, in percent. It may exceed 100. For a limit of 0 it is 100.
 func (b *BucketFigures) usedPercent() int64 {
 	limit := b.most()
 	if limit <= 0 {
@@ -277,7 +278,7 @@ func rowWords(row *history.Row, figure func(*history.Row) int64) string {
 func allowedOf(r *history.Row) int64 { return r.Allowed }
 func deniedOf(r *history.Row) int64  { return r.Denied }
 
-// effectWords says what the override of a bucket does, "" if it has none.
+// effectWords describes the effect of the override of a bucket, "" if there is no override.
 func effectWords(b *match.Bucket) string {
 	switch {
 	case b.Override.ID == 0:

@@ -27,8 +27,8 @@ type KeyRule struct {
 	RuleDay
 }
 
-// rulesThatCount are the rules in force that count a key, that of b first, then the most denied ones, and how many
-// there are. Those that count it together with something else have other keys and are not among them.
+// rulesThatCount returns the rules in force that count a key, and their number: first the rule of b, then the rules
+// with the most denials. Rules that count the key together with another fact have other keys and are not included.
 func (p *Pages) rulesThatCount(b *match.Bucket, live *history.Live) (list []KeyRule, all int) {
 	set, rank := p.Sets.Load(), rankOf(live)
 	var same []*match.Compiled
@@ -51,7 +51,8 @@ func (p *Pages) rulesThatCount(b *match.Bucket, live *history.Live) (list []KeyR
 	return list, len(same) + 1
 }
 
-// rankOf orders rules by their denials: the most denied one has the lowest rank, rules without figures have 0.
+// rankOf orders rules by their denials: the rule with the most denials has the lowest rank, rules without figures have
+// 0.
 func rankOf(live *history.Live) map[string]int {
 	rank := make(map[string]int, len(live.Rules))
 	for i := range live.Rules {
@@ -91,8 +92,9 @@ func (p *Pages) fill(ctx context.Context, m *KeyPage) {
 	}
 }
 
-// rulesFor finds the rule in force for the page of a key that was asked for without a rule: the most denied one of
-// those that count it. The key must say what it is, as in user:42. It is nil if none counts it.
+// rulesFor returns the bucket for the page of a key that was requested without a rule: the bucket of the rule in force
+// with the most denials among the rules that count the key. The key must name its fact, as in user:42. The bucket is
+// nil if no rule counts the key.
 func (p *Pages) rulesFor(ctx context.Context, key string) *match.Bucket {
 	set := p.Sets.Load()
 	if set == nil {
@@ -113,7 +115,7 @@ func (p *Pages) rulesFor(ctx context.Context, key string) *match.Bucket {
 	return found
 }
 
-// labelled reports whether a key says that it is of a scope.
+// labelled reports whether a key names a fact of a scope.
 func labelled(scopeText, key string) bool {
 	first, _, named := strings.Cut(key, ":")
 	if !named {
@@ -125,8 +127,8 @@ func labelled(scopeText, key string) bool {
 	return scopeText != scope.Global && slices.Contains(strings.Split(scopeText, "+"), first)
 }
 
-// lastRequests are the last requests of a key that are stored, newest first. Of a key that stands for all requests they
-// are those of its rule.
+// lastRequests returns the last stored requests of a key, newest first. For a key that stands for all requests, it
+// returns the requests of the rule.
 func (p *Pages) lastRequests(ctx context.Context, b *match.Bucket) ([]history.Request, error) {
 	f := history.Filter{Key: cmp.Or(b.Exception, b.Name), WholeKey: true}
 	if b.Exception == "" {
@@ -135,7 +137,7 @@ func (p *Pages) lastRequests(ctx context.Context, b *match.Bucket) ([]history.Re
 	return p.Denials.Requests(ctx, f, recentOfKey)
 }
 
-// partsOf are the nodes that report a key among their busiest ones. known is false if that cannot be read.
+// partsOf returns the nodes that report a key among their busiest keys. known is false if that cannot be read.
 func partsOf(b *match.Bucket, live *history.Live) (nodes []history.HotNode, known bool) {
 	for i := range live.Hot {
 		if h := &live.Hot[i]; h.RuleID == b.Rule.Rule.ID && h.Bucket == b.Name {
@@ -174,10 +176,10 @@ func actsOf(f view.Frame, b *match.Bucket) Acts {
 	return a
 }
 
-// Seen is when a key was decided about, as far as that is known.
+// Seen says when requests of a key were decided, as far as that is known.
 type Seen struct {
-	// First is the start of the first known day, Last the last known decision; the zero time if none is known. LastHour
-	// means that it was in the hour that begins then.
+	// First is the start of the first known day, Last the time of the last known decision; both are zero if unknown.
+	// LastHour means that the decision was in the hour that begins at Last.
 	First, Last time.Time
 	LastHour    bool
 	// Unreadable means that the figures could not be read.
@@ -187,7 +189,7 @@ type Seen struct {
 // daysSeen is how far Seen.First goes back.
 const daysSeen = 24
 
-// seen finds when a key of a rule was decided about. day are its decisions of the last hours.
+// seen finds out when requests of the key on page m were decided. name is the name of the key in figures.
 func (p *Pages) seen(v *kit.Visit, name string, m *KeyPage) Seen {
 	var s Seen
 	today := p.Now().UTC().Truncate(history.Day)

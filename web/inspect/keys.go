@@ -23,8 +23,9 @@ import (
 // recentOfKey is how many requests the page of a key shows.
 const recentOfKey = 10
 
-// keyPage shows a key: what all rules decided on it, its remaining quota, its override, and recent requests. Without a
-// rule it leads to the most denied one that counts the key, and without a key it asks for them.
+// keyPage shows a key: the decisions of all rules on it, its remaining quota, its override, and recent requests.
+// Without a rule it redirects to the rule with the most denials that counts the key. Without a rule and a key it shows
+// a form for both.
 func (p *Pages) keyPage(v *kit.Visit) error {
 	q := v.QueryParams()
 	if q.Get("rule") == "" && q.Get("key") == "" {
@@ -40,8 +41,8 @@ func (p *Pages) keyPage(v *kit.Visit) error {
 	return p.bucket(v, http.StatusOK, b, url.Values{"does": {"blocked"}}, nil)
 }
 
-// findKey redirects to the page of a key. It is a POST, so that a typed credential is not in an address: that of the
-// page has its hash.
+// findKey redirects to the page of a key. The form uses POST, so that a typed credential is not in an address. The
+// address of the page contains its hash.
 func (p *Pages) findKey(v *kit.Visit, form url.Values) error {
 	if key := strings.TrimSpace(form.Get("key")); strings.TrimSpace(form.Get("rule")) == "" && key != "" {
 		if b := p.rulesFor(v.Ctx, key); b != nil {
@@ -142,7 +143,7 @@ func (p *Pages) investigate(v *kit.Visit, m *KeyPage) {
 	m.Seen = p.seen(v, name, m)
 }
 
-// Peeked is what is in a bucket, its ban, and its candidate's bucket.
+// Peeked is the content of a bucket, its ban, and its candidate's bucket.
 type Peeked struct {
 	// Figures and Candidate are the numbers of the buckets, nil if unknown.
 	Figures, Candidate *BucketFigures
@@ -150,7 +151,7 @@ type Peeked struct {
 	Ban *limiter.Decision
 }
 
-// peek reads a bucket whose key is known.
+// peek reads the bucket of b, its ban and its candidate's bucket. Nothing is charged.
 func (p *Pages) peek(ctx context.Context, b *match.Bucket) (m Peeked, err error) {
 	asks := asksOf(b)
 	var res limiter.Result
@@ -178,7 +179,7 @@ func (p *Pages) peek(ctx context.Context, b *match.Bucket) (m Peeked, err error)
 	return m, nil
 }
 
-// asksOf are the asks for a rule's bucket, its ban, and its candidate's bucket.
+// asksOf returns the asks for a rule's bucket, its ban, and its candidate's bucket.
 func asksOf(b *match.Bucket) []limiter.Ask {
 	asks := append([]limiter.Ask{{Key: b.Key, Limit: b.Limit, Weight: 1}}, bansOf(b)...)
 	if b.Former != nil {
@@ -190,7 +191,7 @@ func asksOf(b *match.Bucket) []limiter.Ask {
 	return asks
 }
 
-// bansOf is the ask for the ban of a bucket, if its rule has one.
+// bansOf returns the ask for the ban of a bucket, if its rule has one.
 func bansOf(b *match.Bucket) []limiter.Ask {
 	if b.Rule.Ban == nil {
 		return nil
@@ -335,7 +336,7 @@ func (p *KeyPage) partWords() string {
 	return ""
 }
 
-// over is how much the key has spent above its limit in this period, 0 for nothing.
+// over is the number of units that the key has spent above its limit in this period, 0 if within the limit.
 func (p *KeyPage) over() int64 {
 	if p.Figures.NoLimit || p.Bucket.Override.Unlimited {
 		return 0
@@ -348,12 +349,12 @@ type KeyPage struct {
 	// Lookup is the form that finds a key; Rules are suggested names.
 	Lookup view.Form
 	Rules  []string
-	// Bucket is nil until one is found.
+	// Bucket is nil until a bucket is found.
 	Bucket *match.Bucket
 	Peeked
 	// CountersDown means that the counter store is unreachable, or the home region of the key if HomeDown.
 	CountersDown, HomeDown bool
-	// Statement is what the key spent in its periods, nil if the rule keeps none.
+	// Statement is the spent units of the key in its periods, nil if the rule keeps none.
 	Statement *kit.Statement
 	// Home is the region that has the bucket, "" if each region has one.
 	Home string
@@ -361,15 +362,15 @@ type KeyPage struct {
 	CutOff []string
 	// Override is the override of the key, nil for none or if OverrideUnknown.
 	Override *rules.Override
-	// OverrideUnknown means that the key has an override that cannot be read.
+	// OverrideUnknown means that the override of the key cannot be read.
 	OverrideUnknown bool
-	// Counting are the rules that count the key, that of Bucket first, and CountingAll is how many there are.
+	// Counting are the rules that count the key, the rule of Bucket first, and CountingAll is their number.
 	Counting    []KeyRule
 	CountingAll int
-	// Day is what they decided, Seen when.
+	// Day contains the decisions of these rules, Seen their times.
 	Day  KeyDay
 	Seen Seen
-	// Nodes are those that report the key among their busiest ones. NodesKnown is false if that cannot be read.
+	// Nodes are the nodes that report the key among their busiest keys. NodesKnown is false if that cannot be read.
 	Nodes      []history.HotNode
 	NodesKnown bool
 	// Acts are the actions offered. Link is the address of the page for others; a credential in it is a hash.
@@ -386,7 +387,8 @@ type KeyPage struct {
 	Now  time.Time
 }
 
-// banWords says when the ban ends, or when one would begin. What an override decides does not count towards one.
+// banWords says when the ban ends, or after how many more denials a ban would begin. Denials by an override do not
+// count towards a ban.
 func banWords(d *limiter.Decision, b *match.Bucket) string {
 	if !d.Allowed {
 		return "ends " + waitWords(d.RetryAfter)

@@ -43,7 +43,7 @@ func outcomes(all bool) []view.Choice {
 // candidate is the mode of a sample whose limit is a candidate.
 const candidate = "candidate"
 
-// listSamples is the page of sampled requests, allowed ones too, and that of denials.
+// listSamples shows the page of sampled requests, allowed ones too, or the page of denials.
 func (p *Pages) listSamples(v *kit.Visit) error {
 	m, err := p.samplesOf(v, v.Path() == kit.PathRequests)
 	if kit.Unreadable(err) {
@@ -85,8 +85,8 @@ func (p *Pages) samplesOf(v *kit.Visit, all bool) (Samples, error) {
 	return m, err
 }
 
-// filter reads the address, but for the name of the attribute of a tenant. It sets From and To, and notes what is
-// wrong.
+// filter returns the filter in the address, without the name of the attribute of a tenant. It sets From and To, and
+// notes problems.
 func (m *Samples) filter() history.Filter {
 	q := m.Query
 	f := history.Filter{Rule: q.Get("rule"), Key: q.Get("key"), Route: q.Get("route"), Node: q.Get("node"),
@@ -117,7 +117,7 @@ func (m *Samples) filter() history.Filter {
 	return f
 }
 
-// moment is a time of the address, in UTC unless it says otherwise; zero if there is none.
+// moment returns a time in the address, zero if there is none. A time without a zone is in UTC.
 func (m *Samples) moment(name string) time.Time {
 	text := m.Query.Get(name)
 	if text == "" {
@@ -170,9 +170,9 @@ type Samples struct {
 	// All means that the page is about allowed requests too.
 	All   bool
 	Query view.Query
-	// From and To are the times between which the requests were, zero if there is no such bound.
+	// From and To bound the times of the requests, zero if there is no such bound.
 	From, To time.Time
-	// Problems are what is wrong with the address. The page shows what else it asks for.
+	// Problems are the invalid parts of the address. The page applies the valid parts.
 	Problems []field.Problem
 	// Older is the address of the requests before the last line, "" if there are none.
 	Older string
@@ -183,7 +183,8 @@ type Samples struct {
 	IDs map[string]int64
 	// Now is the time of the page.
 	Now time.Time
-	// Own means that these are requests of this node only, because those of others cannot be read since Since.
+	// Own means that Lines contains only requests of this node, because requests of other nodes cannot be read since
+	// Since.
 	Own   bool
 	Since time.Time
 }

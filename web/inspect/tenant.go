@@ -20,13 +20,14 @@ const maxTenant = 1024
 // active ones.
 const rulesOfTenant = 10
 
-// TenantPage is what is known of the requests of a tenant, whether or not a rule counts by it.
+// TenantPage contains the known data about the requests of a tenant, whether or not a rule counts by tenant.
 type TenantPage struct {
 	Name string
 	// All are the decisions on all requests of the tenant in the range of Day, nil if they are not known.
 	All *history.Row
 	Day KeyDay
-	// Rules are those with known decisions on the tenant, of Asked rules; there are Active rules.
+	// Rules are the rules with known decisions on the tenant, among Asked rules whose figures were read. Active is the
+	// number of active rules.
 	Rules         []RuleDay
 	Asked, Active int
 	// Counts are the keys of rules in force that count by tenant.
@@ -34,7 +35,7 @@ type TenantPage struct {
 	// Recent are the last requests.
 	Recent           []history.Request
 	RecentUnreadable bool
-	// RecentOwn means that Recent is of this node alone, since RecentSince.
+	// RecentOwn means that Recent contains only requests of this node, since RecentSince.
 	RecentOwn   bool
 	RecentSince time.Time
 	IDs         map[string]int64

@@ -45,7 +45,7 @@ func (p *Pages) listAudit(v *kit.Visit) error {
 	return v.Page(http.StatusOK, auditPage(v.Frame("Audit log", kit.PathAudit), m))
 }
 
-// auditQuery reads the filters. Days are in the zone of the filters, else in UTC, and include the last one.
+// auditQuery reads the filters. Days are in the zone of the filters, in UTC by default, and include the last day.
 func auditQuery(q url.Values) audit.Query {
 	want := audit.Query{
 		Actor: strings.TrimSpace(q.Get("actor")), Subject: strings.TrimSpace(q.Get("subject")),

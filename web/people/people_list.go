@@ -38,7 +38,7 @@ type PersonLine struct {
 	Self bool
 }
 
-// PeopleList is the page of accounts. Admins counts those who can sign in.
+// PeopleList is the page of accounts. Admins counts the admins who can sign in.
 type PeopleList struct {
 	Lines  []PersonLine
 	Admins int

@@ -21,8 +21,8 @@ type Deps struct {
 	TokensChanged func(ctx context.Context) bool
 }
 
-// People manages accounts. Errors are those of kit.Users, or wrap
-// access.ErrLastAdmin or rules.ErrStale.
+// People manages accounts. It returns the same errors as kit.Users, and errors that wrap access.ErrLastAdmin or
+// rules.ErrStale.
 type People interface {
 	ListUsers(ctx context.Context) ([]access.User, error)
 	// UpdateUser writes role, password hash and disabled, and ends the account's sessions if any of them differs.

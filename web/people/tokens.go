@@ -16,7 +16,7 @@ import (
 	"sluice/web/view"
 )
 
-// listTokens shows the active API tokens, and those that are expired or revoked.
+// listTokens shows the active API tokens, and the expired or revoked ones.
 func (p *Pages) listTokens(v *kit.Visit) error {
 	tokens, err := p.Tokens.ListTokens(v.Ctx)
 	if err != nil {

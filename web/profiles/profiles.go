@@ -66,7 +66,7 @@ func differences(theirs, ours url.Values) (changes []field.Change) {
 // oneLine writes the lines of a text one after the other.
 func oneLine(text string) string { return strings.Join(slices.Collect(lines(text)), ", ") }
 
-// factNames are the facts that a profile reads, in words.
+// factNames returns the names, for people, of the facts that a profile reads.
 func factNames(p *profile.Profile) []string {
 	var names []string
 	for _, f := range []struct {

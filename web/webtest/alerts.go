@@ -26,7 +26,7 @@ type Alerts struct {
 	Reads int
 }
 
-// Change changes the alerts while pages are looked at.
+// Change changes the alerts. It is safe while pages are served.
 func (f *Alerts) Change(how func(*Alerts)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

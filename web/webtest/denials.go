@@ -12,7 +12,7 @@ import (
 // evil is what someone sends who hopes that a page shows it as markup.
 const evil = `"><script>alert(1)</script><img src=x onerror=alert(2)>`
 
-// SampleDenials are a few of every sort after those of charges-per-user.
+// SampleDenials returns a few denials of every sort, for a list that begins with denials of charges-per-user.
 func SampleDenials() []history.Request {
 	hash := string(limiter.AppendHashed(nil, "sk_live_example"))[len("%h"):]
 	list := []history.Request{
@@ -46,7 +46,7 @@ func SampleDenials() []history.Request {
 	return list
 }
 
-// sampleAllowed are a few requests that were allowed, one of them by a fail mode, and one that no rule is about.
+// sampleAllowed returns a few allowed requests. A fail mode allowed one of them, and no rule applied to another.
 func sampleAllowed() []history.Request {
 	list := []history.Request{
 		{Rule: "search-per-user", Key: "user:42", Bucket: "user:42", Limit: 30, Remaining: 12, Method: "GET",

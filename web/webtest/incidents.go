@@ -20,7 +20,7 @@ type Incidents struct {
 	List []incident.Incident
 }
 
-// Change changes the incidents while pages are looked at.
+// Change changes the incidents. It is safe while pages are served.
 func (f *Incidents) Change(how func(*Incidents)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

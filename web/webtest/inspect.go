@@ -73,7 +73,7 @@ func (f *Counters) Explain(ctx context.Context, d *match.Descriptor, weight int6
 	return e, nil
 }
 
-// ExplainCall implements what web.Inspect asks for, for descriptors that are each taken by themselves.
+// ExplainCall implements the method of web.Inspect. It decides each descriptor separately.
 func (f *Counters) ExplainCall(ctx context.Context, call *web.AskedCall) (web.Explanation, error) {
 	set := f.world.Sets.Load()
 	e := web.Explanation{SetVersion: set.Version(), Active: set.Len(), Allowed: true, Status: 200}
@@ -119,12 +119,12 @@ func (f *Counters) Held(_ context.Context, rule *match.Compiled, _ limiter.Key) 
 	return []web.Held{{Kind: "envoy_quota", Holders: 2, Units: 950}}
 }
 
-// Spent is that of regions.
+// Spent returns canned units of two regions.
 func (f *Counters) Spent(context.Context, limiter.Key, limiter.Limit) []limiter.RegionUnits {
 	return []limiter.RegionUnits{{Region: "eu", Units: 412}, {Region: "us", Units: 96}}
 }
 
-// Home is that of regions: keys of rules with span global_exact are at home in us.
+// Home returns the home region of a key: us for rules with span global_exact, "" for others.
 func (f *Counters) Home(key limiter.Key) string {
 	if set := f.world.Sets.Load(); set != nil && set.Exact(key) != nil {
 		return "us"

@@ -73,7 +73,7 @@ func (s objectStore[T]) Create(_ context.Context, _ rules.Actor, t T) (T, error)
 	return t, nil
 }
 
-// Update implements rules.Store. Like the database it returns nothing beside an error.
+// Update implements rules.Store. Like the database, it returns the zero value with an error.
 func (s objectStore[T]) Update(_ context.Context, _ rules.Actor, t T, ifVersion int64) (T, error) {
 	var none T
 	is := s.kind.Identity(&t)

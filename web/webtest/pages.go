@@ -213,9 +213,9 @@ func (s *Shown) Visit() (Page, error) {
 	return b.Do(http.MethodPost, w.Fill(s.Path), form), nil
 }
 
-// Fill puts the secret of the first start where $WELCOME stands in a path or
-// value, that of a new link to choose a password where $INVITE stands, and the way
-// back of who is arriving from the provider where $ARRIVE stands. A path of a job is that of fillJob.
+// Fill replaces placeholders in a path or value: $WELCOME by the secret of the first start, $INVITE by the secret of a
+// new link to choose a password, and $ARRIVE by the path with which the arriving person returns from the provider.
+// fillJob replaces the placeholders of jobs.
 func (w *World) Fill(text string) string {
 	text = strings.ReplaceAll(text, "$WELCOME", w.WelcomeSecret)
 	if strings.Contains(text, "$INVITE") {
@@ -227,8 +227,8 @@ func (w *World) Fill(text string) string {
 	return w.fillJob(text)
 }
 
-// invite lets the admin make a link for the viewer and gives its secret. It panics
-// if there is none, for then nothing else will work.
+// invite creates a link for the viewer as the admin and returns the secret of the link. It panics on failure, because
+// the other pages could not work either.
 func (w *World) invite() string {
 	page := w.As(access.RoleAdmin).Post("/console/people/1/link", url.Values{})
 	_, rest, found := strings.Cut(page.Body, "/console/invite?token=")

@@ -9,8 +9,8 @@ import (
 	"sluice/rules"
 )
 
-// errorPages are the pages that say no: refused, gone, away, changed in the meantime,
-// too often, and the one that asks for the password again.
+// errorPages returns the pages of errors: forbidden, gone, unavailable, conflict, too many attempts, and the page that
+// asks for the password again.
 func errorPages() []Shown {
 	return []Shown{
 		{Name: "forbidden", About: "403", Role: access.RoleViewer, Path: "/console/rules/new"},
@@ -69,8 +69,7 @@ func errorPages() []Shown {
 	}
 }
 
-// guessALot uses up what is allowed from the address of canned browsers and of
-// those on this machine.
+// guessALot uses up the allowed sign-in attempts from the addresses of canned browsers and of browsers on this machine.
 func guessALot(w *World) {
 	for _, from := range []string{"192.0.2.1", "127.0.0.1"} {
 		b := w.Browser()

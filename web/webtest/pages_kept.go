@@ -6,7 +6,7 @@ import (
 	"sluice/internal/access"
 )
 
-// keptPages are the pages that ask once more, and those that keep what was typed.
+// keptPages returns the pages that ask for confirmation, and the forms that keep rejected input.
 func keptPages() []Shown {
 	return []Shown{
 		{Name: "rules-bulk", About: "Disable many rules", Role: access.RoleEditor, Path: "/console/rules/bulk",

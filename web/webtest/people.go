@@ -26,13 +26,12 @@ func people() []access.User {
 	return list
 }
 
-// Passwords is a Hasher of which lanes can be full. Checking the password of an
-// account that does not exist costs as little as checking that of one that does.
-// Busy may be changed between requests.
+// Passwords is a Hasher whose lanes can be full. Checking a password costs equally little, whether or not the account
+// exists. Busy may be changed between requests.
 type Passwords struct {
 	*access.Hasher
 	Busy map[access.Lane]bool
-	// Stuck lets everyone wait for a turn until their context ends.
+	// Stuck makes every caller wait for a turn until the context of the caller ends.
 	Stuck bool
 	// Entered, if not nil, receives for everyone who has a turn, who then waits until Leave is closed.
 	Entered chan<- struct{}

@@ -110,7 +110,7 @@ func (b *Browser) start(path string, form url.Values) string {
 	return path
 }
 
-// fillJob puts the page of a job of the session that was begun last where $REPLAY, $RUNNING or $SUGGEST stands.
+// fillJob replaces $REPLAY, $RUNNING or $SUGGEST by the path of a new job in the session that was begun last.
 func (w *World) fillJob(path string) string {
 	switch path {
 	case "$REPLAY":

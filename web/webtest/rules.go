@@ -187,7 +187,7 @@ func denials() []history.Request {
 	return out
 }
 
-// headers are those that a client would get, in short.
+// headers returns the main headers that a client would get.
 func headers(r *rules.Rule, l limiter.Limit, d limiter.Decision, _ int64) []web.Header {
 	policy := web.Header{Name: "RateLimit-Policy",
 		Value: strconv.Quote(r.Name) + ";q=" + strconv.FormatInt(l.Count, 10) + ";w=" +

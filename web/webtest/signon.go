@@ -13,16 +13,15 @@ import (
 // Issuer is the provider of a world with single sign-on.
 const Issuer = "https://id.example.com"
 
-// Provider lets in whom it is told to, without being asked over a network. It is
-// safe for concurrent use.
+// Provider signs in the people that the test names, without a network. It is safe for concurrent use.
 type Provider struct {
 	world *World
 
 	mu sync.Mutex
-	// who is let in by the code that says so.
+	// who maps codes to the identities that they sign in.
 	who  map[string]access.Identity
 	last access.Challenge
-	// Err, if not nil, is what every call fails with.
+	// Err, if not nil, is the error of every call.
 	Err error
 	// Arriving, if not nil, is who is on the way back in the browser of nobody, that
 	// World.As("") gives. World.Fill has their path.
@@ -73,8 +72,7 @@ func (f *Provider) Last() access.Challenge {
 	return f.last
 }
 
-// Answer gives the path, with a code for an identity, to which the provider sends
-// the browser of the attempt begun last.
+// Answer returns the path, with a code for an identity, to which the provider sends the browser of the last attempt.
 func (f *Provider) Answer(id access.Identity) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -32,7 +32,7 @@ type Stats struct {
 	now   func() time.Time
 }
 
-// Change changes the figures while pages are looked at.
+// Change changes the figures. It is safe while pages are served.
 func (f *Stats) Change(how func(*Stats)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -38,8 +38,7 @@ var Now = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 // Password is everyone's.
 const Password = "correct horse battery"
 
-// passwordHash is of Password at the least cost there is: tests sign in thousands
-// of times.
+// passwordHash is the hash of Password at the lowest possible cost: tests sign in thousands of times.
 const passwordHash = "$argon2id$v=19$m=8,t=1,p=1$Y2FubmVkLXNhbHQtMDAwMQ$Rlm3P1Vc64MAe5Uzqj0n9SEvXsYWF/GeQ1bE1TxQNLo"
 
 // Kind says how much there is in a World.
@@ -55,8 +54,7 @@ const (
 	Fresh
 	// SignOn is Full, and people sign in elsewhere: As goes there.
 	SignOn
-	// Failing is Full while Redis is away and the rule database does not answer
-	// the nodes.
+	// Failing is Full while Redis is unreachable and the rule database does not answer the nodes.
 	Failing
 	// Replica is Full, and the rule database is a read replica. As signs in at the primary.
 	Replica
@@ -71,24 +69,24 @@ type World struct {
 	// Passwords hashes new ones at the cost of a real one.
 	Passwords *Passwords
 	Fleet     *Fleet
-	// Stats has the figures that last, and marks.
+	// Stats contains the stored figures, and marks.
 	Stats *Stats
-	// Statements has what keys spent in each period.
+	// Statements contains the spent units of keys in each period.
 	Statements *Statements
-	// Incidents has what went wrong.
+	// Incidents contains the incidents.
 	Incidents *Incidents
-	// Figures, Overrides and Pools are what the pages of rules show.
+	// Figures, Overrides and Pools are the data on the pages of rules.
 	Figures   *Figures
 	Overrides *Overrides
 	Pools     *Objects[rules.Pool]
 	// Profiles are the profiles of gateways.
 	Profiles *Objects[profile.Profile]
-	// Alerts has what ops are told, Webhooks where it is sent.
+	// Alerts contains the alerts, Webhooks the receivers of their messages.
 	Alerts   *Alerts
 	Webhooks *Webhooks
 	// Logs are the accounts of the decision logs.
 	Logs map[string]records.Totals
-	// Regions is what this node knows of other regions, nil without regions.
+	// Regions returns the known data about other regions, nil without regions.
 	Regions func() region.Overview
 	Sets    *match.Current
 	Node    web.Node
@@ -400,21 +398,21 @@ func (f *Fleet) Live(context.Context) history.Live {
 	return live
 }
 
-// SetErr sets Err while pages are looked at.
+// SetErr sets Err. It is safe while pages are served.
 func (f *Fleet) SetErr(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.Err = err
 }
 
-// Deny adds a denial while pages are looked at.
+// Deny adds a denial. It is safe while pages are served.
 func (f *Fleet) Deny(d history.Request) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.Denied = append([]history.Request{d}, f.Denied...)
 }
 
-// Change edits the figures of rules while pages are looked at.
+// Change edits the figures of rules. It is safe while pages are served.
 func (f *Fleet) Change(edit func(*history.Live)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
