@@ -20,7 +20,7 @@ const (
 	grpcCallers = 64
 )
 
-// grpcCall is what a scenario calls over gRPC.
+// grpcCall is the gRPC call of a scenario.
 type grpcCall struct {
 	method string
 	// message returns the message of call number n.

@@ -18,9 +18,9 @@ import (
 )
 
 // h2conn is a connection over which callers make unary calls of gRPC at the same time. A client of gRPC would use as
-// much of the CPU as the servers do, and Envoy uses far less. So it sends frames that are encoded in advance: after the
-// first call, the headers are a few bytes from the table of HPACK. Frames of callers that go on together leave in one
-// write.
+// much of the CPU as the servers do, and Envoy uses far less. Therefore h2conn sends frames that are encoded in
+// advance: after the first call, the headers are a few bytes from the table of HPACK. Frames of callers that continue
+// together are sent in one write.
 type h2conn struct {
 	net    net.Conn
 	header []byte // the headers of every call but the first
@@ -49,7 +49,8 @@ type h2call struct {
 }
 
 const (
-	// window is what a server may send on a connection before it hears that it was read. It never waits for that.
+	// window is the number of bytes that a server may send on a connection before they are acknowledged. It is so large
+	// that servers never wait.
 	window = 1 << 30
 	// initialWindow is the initial flow-control window of HTTP/2 for connections and streams.
 	initialWindow = 65535
@@ -307,7 +308,7 @@ func (c *h2conn) reply(write func(*http2.Framer) error) {
 	c.flush()
 }
 
-// settings takes over what the server sets, and says so.
+// settings applies the settings of the server, and acknowledges them.
 func (c *h2conn) settings(f *http2.SettingsFrame) {
 	if f.IsAck() {
 		return

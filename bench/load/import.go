@@ -21,7 +21,7 @@ const (
 // the API, and some time after it.
 type imported struct{ started, peak, settled int64 }
 
-// measureImport imports rules on a node with the collector's settings of one that is started without any.
+// measureImport imports rules on a node with the default settings of the garbage collector.
 func measureImport(ctx context.Context, dir, bin string) (m imported, err error) {
 	fmt.Fprintf(os.Stderr, "import of %d rules\n", importRules)
 	node, err := startServer(ctx, bin, scenario{kind: sluice}, dir, "", "")

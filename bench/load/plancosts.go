@@ -33,7 +33,7 @@ const (
 	logAlgorithm = "sliding_window_log"
 )
 
-// storeBenchmarks runs the benchmarks of the Redis store that a plan needs, and returns what they print.
+// storeBenchmarks runs the benchmarks of the Redis store that a plan needs, and returns their output.
 func storeBenchmarks(ctx context.Context) (string, error) {
 	fmt.Fprintln(os.Stderr, "the Redis store: memory of a bucket, calls of 50 checks")
 	memory, err := goBench(ctx, "Memory", "1x")
@@ -75,7 +75,7 @@ func writeCosts(results []result, printed string) error {
 	return os.WriteFile(costsPath, text, 0o644) //nolint:gosec // part of the source
 }
 
-// planCosts returns the table that follows from the results and from what the benchmarks of the Redis store print.
+// planCosts returns the table that follows from the results and from the output of the benchmarks of the Redis store.
 func planCosts(old *capacity.Costs, results []result, printed string) (*capacity.Costs, error) {
 	cost := func(name string) (capacity.Cost, error) {
 		for _, r := range results {
@@ -116,7 +116,7 @@ func planCosts(old *capacity.Costs, results []result, printed string) (*capacity
 	return c, storeCosts(c, printed)
 }
 
-// storeCosts adds what the benchmarks of the Redis store print.
+// storeCosts adds the output of the benchmarks of the Redis store.
 func storeCosts(c *capacity.Costs, printed string) error {
 	for _, m := range callLine.FindAllStringSubmatch(printed, -1) {
 		c.CallMicros[m[1]] = rounded(number(m[2]), 10)

@@ -139,7 +139,7 @@ var (
 	twoRules = append(oneRule[:1:1], rule("per-user-burst", "user", "token_bucket"))
 	// anyMethod is oneRule for every method: ext_authz asks with the client's.
 	anyMethod = []string{strings.Replace(oneRule[0], `"method":"POST",`, "", 1)}
-	// everyRoute is oneRule for requests of which only the user is known.
+	// everyRoute is oneRule for requests whose only known fact is the user.
 	everyRoute = []string{strings.Replace(anyMethod[0], `"route":"/v1/charges",`, "", 1)}
 	// byTree is oneRule for a descriptor.
 	byTree = []string{`{"name":"per-user","descriptor":{"domain":"bench","entries":[{"key":"user"}]},` +

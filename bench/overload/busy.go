@@ -69,7 +69,7 @@ func measureOpen(ctx context.Context, b *bench) error {
 	return nil
 }
 
-// measured is what a load and the node have counted.
+// measured contains the counts of a load and of the node.
 type measured struct {
 	*tally
 	counters

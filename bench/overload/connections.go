@@ -11,7 +11,7 @@ const (
 	manyConns = 10_000
 	// onceRate is how many of them are used a second, so that few checks are under way at once.
 	onceRate = 5000
-	// memorySettles is how long a node is left alone before its memory is read.
+	// memorySettles is how long a node is idle before its memory is read.
 	memorySettles = 10 * time.Second
 	// idleMemory is the most that idle connections may add to an idle node, in MiB.
 	idleMemory = 20

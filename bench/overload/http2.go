@@ -36,7 +36,7 @@ type grpcCall struct {
 const (
 	frameHeader   = 9
 	messagePrefix = 5
-	// ownWindow is what the server may send before it gets an update.
+	// ownWindow is the number of bytes that the server may send before it gets an update.
 	ownWindow = 1 << 30
 	// initialWindow is the initial flow-control window of HTTP/2.
 	initialWindow = 65535

@@ -13,14 +13,14 @@ import (
 
 // wire is the protocol of one connection. It encodes requests and recognizes answers.
 type wire interface {
-	// begin appends what the connection begins with to out.
+	// begin appends the first bytes of the connection to out.
 	begin(out []byte) []byte
-	// room reports whether the connection takes another request now.
+	// room reports whether the connection can send another request now.
 	room() bool
 	// request appends a request to out.
 	request(out []byte, a *answer) []byte
-	// read consumes the answers at the beginning of in, calls got for each, and returns the number of bytes consumed. It
-	// appends to out what the protocol has to say to that.
+	// read consumes the answers at the beginning of in, calls got for each, and returns the number of bytes consumed.
+	// It appends the acknowledgements of the protocol to out.
 	read(in, out []byte, got func(*answer)) (consumed int, _ []byte, err error)
 	// open calls lost for each request without an answer.
 	open(lost func(*answer))
@@ -82,7 +82,7 @@ type looper struct {
 	now     time.Duration
 }
 
-// run sends the checks and returns what was answered.
+// run sends the checks and returns the counts of their answers.
 func (l *load) run(ctx context.Context) (*tally, error) {
 	defer urgent()()
 	poll, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
@@ -173,7 +173,7 @@ func (lp *looper) serve(ctx context.Context) error {
 	}
 }
 
-// turn writes what is to be sent, sleeps for a tick, and reads what has arrived.
+// turn writes the pending requests, sleeps for a tick, and reads the received bytes.
 func (lp *looper) turn(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -199,7 +199,7 @@ func (lp *looper) turn(ctx context.Context) error {
 	return nil
 }
 
-// send sends what is due: in an open loop by the clock, in a closed loop wherever there is room.
+// send sends the due checks: in an open loop by the clock, in a closed loop wherever there is room.
 func (lp *looper) send() {
 	if lp.rate == 0 {
 		for len(lp.free) > 0 && lp.now < lp.length {
@@ -284,7 +284,7 @@ func (lp *looper) flush() {
 	lp.dirty = lp.dirty[:0]
 }
 
-// receive reads what a connection has.
+// receive reads the available bytes of a connection.
 func (lp *looper) receive(s *socket) error {
 	for !s.dead {
 		n, err := unix.Read(s.fd, lp.buffer)

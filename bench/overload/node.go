@@ -42,7 +42,7 @@ func (b *bench) build(ctx context.Context) error {
 	return nil
 }
 
-// node is a started node and what it depends on.
+// node is a started node with the servers that it depends on.
 type node struct {
 	*process.Process
 	process.Target
@@ -145,7 +145,7 @@ func (n *node) stop() {
 	}
 }
 
-// counters are what the node itself has counted.
+// counters are the counters of the node.
 type counters struct{ breaker, overloaded, starved float64 }
 
 func (n *node) counters(ctx context.Context) (c counters, err error) {

@@ -89,7 +89,7 @@ func (b *bench) starve(ctx context.Context, name string, take func(*node) (func(
 }
 
 // pulse lets a process run at the beginning of every period and stops it for the rest, until ended is closed. Then the
-// process goes on. It returns the part of the time that the process was not stopped.
+// process continues. It returns the part of the time that the process was not stopped.
 func pulse(p *process.Process, run time.Duration, ended <-chan struct{}) float64 {
 	defer urgent()()
 	defer p.Signal(syscall.SIGCONT)

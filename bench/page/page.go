@@ -1,4 +1,4 @@
-// Package page writes what the programs of bench measure into the pages of docs.
+// Package page writes the results of the programs of bench into the pages of docs.
 package page
 
 import (

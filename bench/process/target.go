@@ -16,7 +16,7 @@ import (
 	"sluice/internal/localtoken"
 )
 
-// Target is how to reach a server.
+// Target describes how to reach a server.
 type Target struct {
 	Addr   string
 	Secure bool

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// answer is what the server says to each request of one case.
+// answer is the answer of the server to each request of one case.
 type answer struct {
 	title  string // the head of the column
 	method string

@@ -1,7 +1,6 @@
-// Command soak runs sluice under steady load while its parts fail, and compares what clients were
-// told with what Redis says was spent. It starts a Redis, a Postgres and two nodes on free
-// loopback ports, breaks one of them at intervals in an order determined by the seed, stops all
-// of them and prints a Markdown report. Run it from the folder bench:
+// Command soak runs sluice under steady load while its parts fail, and compares the answers to clients with the spent
+// units in Redis. It starts a Redis, a Postgres and two nodes on free loopback ports, breaks one of them at intervals
+// in an order determined by the seed, stops all of them and prints a Markdown report. Run it from the folder bench:
 //
 //	go run ./soak -minutes 5 -seed 7
 //

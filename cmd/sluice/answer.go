@@ -61,7 +61,7 @@ func word(allowed bool) string {
 	return "denied"
 }
 
-// decision is what the column of a limit says. On one that had no turn nothing was decided.
+// decision returns the text of the column for a limit. Nothing was decided on a limit that got no turn.
 func decision(l *client.LimitAnswer) string {
 	decided := word(l.Allowed)
 	if l.Overloaded {

@@ -59,7 +59,7 @@ func (c *checkCmd) readByProfile(p *process, server *client.Client) (question ma
 	return c.described(&read.Descriptor), nil
 }
 
-// decided prints what a profile decides without asking the server.
+// decided prints the decision of a profile that needs no check.
 func (c *checkCmd) decided(p *process, a client.Answer, words string) error {
 	if c.JSON {
 		words = field.JSONText(map[string]any{"allowed": a.Allowed, "status": a.Status})
@@ -122,7 +122,7 @@ func (c *checkCmd) described(d *match.Descriptor) map[string]any {
 	return q
 }
 
-// printFacts prints what a profile read.
+// printFacts prints the facts that a profile has read.
 func printFacts(p *process, profile *profile.Profile, read *facts.Facts) error {
 	fmt.Fprintf(p.out, "profile %s, version %d, reads\n", profile.Name, profile.Version)
 	w := tabwriter.NewWriter(p.out, 0, 0, 2, ' ', 0)

@@ -28,7 +28,7 @@ type finding struct {
 	Link    string           `json:"link"`
 }
 
-// Run prints what is remarkable about the rules of a server, page by page.
+// Run prints the findings about the rules of a server, page by page.
 func (c *rulesDoctorCmd) Run(p *process) error {
 	server, err := connectTo(p.ctx, &c.Client, callTimeout)
 	if err != nil {

@@ -172,7 +172,7 @@ func (c *usageRestoreCmd) Run(p *process) error {
 	}
 }
 
-// sum says what was done, on standard error after lines of JSON.
+// sum prints a summary, on standard error after lines of JSON.
 func (c *usageRestoreCmd) sum(p *process, read, missing int, units int64, lost bool) error {
 	out := p.out
 	if c.JSON {

@@ -33,7 +33,7 @@ type engine struct {
 	order   []string // of the tokens
 }
 
-// token is what a check got for later operations.
+// token contains the tokens of a check for later operations.
 type token struct {
 	lease, reservation string
 }
@@ -46,7 +46,7 @@ func (secret) Secrets(context.Context, bool) ([][]byte, error) {
 	return [][]byte{[]byte("reservations of a replay, unseen")}, nil
 }
 
-// newEngine returns an engine with at most so many buckets; close ends it.
+// newEngine returns an engine with at most maxKeys buckets; close ends it.
 func newEngine(set *match.Set, maxKeys int) (*engine, error) {
 	e := &engine{sets: &match.Current{}, tokens: map[string]token{}}
 	e.store = memstore.New(memstore.Options{Clock: e.now.Load, Steady: true, MaxKeys: maxKeys})
@@ -64,7 +64,7 @@ func newEngine(set *match.Set, maxKeys int) (*engine, error) {
 	return e, nil
 }
 
-// use replaces the rules, as an edit does: what was consumed stays.
+// use replaces the rules, as an edit does: consumed units stay.
 func (e *engine) use(set *match.Set) {
 	e.sets.Store(set)
 	e.part.judged = map[int64]needs{}

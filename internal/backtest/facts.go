@@ -68,7 +68,7 @@ func (s factSet) String() string {
 	return strings.Join(names, ", ")
 }
 
-// needs is what a rule must know of a request to be replayed.
+// needs is the set of facts of a request that a rule needs for a replay.
 type needs struct {
 	name string
 	// values are the facts whose own values it compares: with a condition, with an override, with a tier. A hash is not
@@ -80,7 +80,7 @@ type needs struct {
 	scope factSet
 }
 
-// needsOf returns what a rule must know.
+// needsOf returns the needs of a rule.
 func needsOf(set *match.Set, c *match.Compiled) needs {
 	n := needs{name: c.Rule.Name}
 	for _, name := range c.ScopeFacts() {

@@ -21,7 +21,7 @@ const (
 	ComparedRules = "rules"
 )
 
-// Reasons of Left that concern what was replayed.
+// Reasons of Left that concern replayed events.
 const (
 	leftFailMode   = "fail_mode"
 	leftOverloaded = "overloaded"
@@ -29,7 +29,7 @@ const (
 	leftKeys       = "too_many_keys"
 )
 
-// Report is the result of a replay. Counts of requests say what the events stand for: an event that was drawn at 1 %
+// Report is the result of a replay. Counts of requests are scaled by the sampling of the log: an event sampled at 1 %
 // counts as 100.
 type Report struct {
 	// Compared is ComparedLog or ComparedRules.
@@ -37,7 +37,8 @@ type Report struct {
 	// From and Until are the times of the first and the last event, ms since the epoch.
 	From  int64 `json:"from"`
 	Until int64 `json:"until"`
-	// Events were read, Replayed of them were decided again. Cut: the log goes on after the last one.
+	// Events is the number of read events, Replayed the number of events that were decided again. Cut: the log
+	// continues after the last event.
 	Events   int64     `json:"events"`
 	Replayed int64     `json:"replayed"`
 	Cut      bool      `json:"cut"`
@@ -94,7 +95,7 @@ func (s Scaled) String() string {
 		quantity.Amount(s.Checks), quantity.Decimal(s.Rate), times(s.Rate))
 }
 
-// LogReport says how well a log could be read.
+// LogReport describes problems of reading a log.
 type LogReport struct {
 	Lines    int64     `json:"lines"`
 	Corrupt  int64     `json:"corrupt"`
@@ -194,7 +195,7 @@ func (o Outcome) String() string {
 // Left is something that was not replayed.
 type Left struct {
 	Reason string `json:"reason"`
-	// Rule is the rule or the pool that was not judged, Facts what it needs.
+	// Rule is the rule or the pool that was not judged, Facts the facts that it needs.
 	Rule   string `json:"rule,omitempty"`
 	Facts  string `json:"facts,omitempty"`
 	Events int64  `json:"events"`

@@ -26,12 +26,12 @@ const (
 // Options configure Run. Log and Proposed are required.
 type Options struct {
 	Span
-	// Today are the rules to compare with. If nil, it is what the log says was decided.
+	// Today are the rules to compare with. If nil, Run compares with the decisions in the log.
 	Today *match.Set
 	// Proposed are the rules to try.
 	Proposed *match.Set
-	// MaxKeys bounds the buckets of each set of rules; 0 means 500,000, which take about 100 MB. Beyond it, those that
-	// expire first are dropped, and counted.
+	// MaxKeys bounds the buckets of each set of rules; 0 means 500,000, which take about 100 MB. Beyond it, the buckets
+	// that expire first are dropped, and counted.
 	MaxKeys int
 }
 
@@ -246,7 +246,7 @@ func (r *run) judged(c *match.Compiled) bool {
 	return p.whole || n.values&p.hashed == 0 && (p.drawn == 0 || n.scope&p.drawn != 0)
 }
 
-// fromEvent is what the log says of a check.
+// fromEvent returns the outcome of a check in the log.
 func fromEvent(e *records.Event) Outcome {
 	o := Outcome{Allowed: e.Allowed, Degraded: e.Degraded, Overloaded: e.Overloaded}
 	for i := range e.Limits {
@@ -353,7 +353,7 @@ func (r *run) endDemands() {
 	})
 }
 
-// endLeft names what was not replayed.
+// endLeft names the events that were not replayed.
 func (r *run) endLeft() {
 	r.report.Left = []Left{}
 	add := func(l Left) {

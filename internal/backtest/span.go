@@ -18,7 +18,7 @@ type Span struct {
 	Each func(lines, ts int64) (more bool)
 }
 
-// read calls do for each event. cut is true if the log goes on.
+// read calls do for each event. cut is true if the log continues.
 func (s *Span) read(ctx context.Context, do func(*Entry) error) (cut bool, err error) {
 	last := int64(0)
 	more := func() bool {

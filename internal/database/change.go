@@ -83,7 +83,7 @@ type change struct {
 	pools map[string]bool
 	// descriptors are the columns scope of active rules with a descriptor that the change stores.
 	descriptors []string
-	// named is what the change does to names in replaces.
+	// named notes the effects of the change on names in replaces.
 	named namedRules
 	// patterns is the number of instructions that the change adds to conditions.
 	patterns int

@@ -14,14 +14,14 @@ import (
 const (
 	// deliveryLife is how long a message waits before it is given up.
 	deliveryLife = 24 * time.Hour
-	// endedLife is how long the messages are kept that were delivered or given up. Of each webhook the last keptEnded stay
-	// longer, and no more than maxEnded stay at all.
+	// endedLife is how long delivered and given-up messages are kept. The last keptEnded of each webhook are kept
+	// longer, and never more than maxEnded.
 	endedLife            = 7 * 24 * time.Hour
 	keptEnded, maxEnded  = 50, 1000
 	tooOldError          = "given up: not delivered within a day"
 	cleanBatch           = 5000
 	eventLife, maxEvents = 30 * 24 * time.Hour, 100_000
-	// reportLife is how long a report is kept after it was read, so that a repetition of it is known.
+	// reportLife is how long a report is kept after it was read, so that a repetition of it is recognised.
 	reportLife = time.Hour
 )
 
@@ -194,7 +194,7 @@ func (d *DB) deleteEnded(tx *gorm.DB, webhook int64) error {
 	return tx.Where("id IN (SELECT id FROM (?) AS old)", old).Delete(&deliveryRow{}).Error
 }
 
-// deleteOld deletes the messages of webhooks that are gone, old events, and reports that were read.
+// deleteOld deletes the messages of deleted webhooks, old events, and reports that were read.
 func (d *DB) deleteOld(tx *gorm.DB, hooks []int64) error {
 	var owners []int64
 	if err := tx.Model(&deliveryRow{}).Distinct().Pluck("webhook_id", &owners).Error; err != nil {

@@ -215,7 +215,7 @@ func (o *objects[R, T]) record(c *change, action string, head *Head, was, is *T)
 		Changes: o.kind.Diff(was, is), Reason: c.actor.Reason})
 }
 
-// checkPlan validates what a plan creates and updates.
+// checkPlan validates the objects that a plan creates and updates.
 func (o *objects[R, T]) checkPlan(p *rules.SectionPlan[T]) error {
 	for i := range p.Create {
 		if err := o.kind.Validate(&p.Create[i]); err != nil {

@@ -57,7 +57,7 @@ type Options struct {
 	SignOnIssuer string
 	// Log receives background events, such as a lost LISTEN connection; nil disables logging.
 	Log *slog.Logger
-	// Trouble has what is wrong with the database; it may be nil.
+	// Trouble receives the troubles of the database; it may be nil.
 	Trouble *trouble.Registry
 	// Trace makes spans of changes and statements; nil makes none.
 	Trace Trace
@@ -81,9 +81,9 @@ type DB struct {
 	// signOnIssuer, primaryURL and trace are as in Options.
 	signOnIssuer, primaryURL string
 	trace                    Trace
-	// replica is what the database last said about itself.
+	// replica is true if the database last reported that it is a read replica.
 	replica atomic.Bool
-	// loggedReplica is what was last logged about that.
+	// loggedReplica is the last logged value of replica.
 	loggedReplica atomic.Bool
 
 	// stop ends the listeners, which listeners counts; mu prevents a new one from starting while
@@ -179,7 +179,7 @@ func closePool(g *gorm.DB) error {
 }
 
 // wrapPool opens gorm on a pool. It logs nothing (statements contain what people typed), opens no transactions
-// implicitly and names every column, so that a node goes on while a newer version adds columns.
+// implicitly and names every column, so that a node still works while a newer version adds columns.
 func wrapPool(dial gorm.Dialector) (*gorm.DB, error) {
 	return gorm.Open(dial, &gorm.Config{
 		Logger:                 logger.Discard,

@@ -74,10 +74,10 @@ func (d *DB) GetOverride(ctx context.Context, ruleID, id int64) (rules.Override,
 	return row.override(), nil
 }
 
-// LoadOverrides passes to each what a node with the version since lacks, and returns the current
-// version. full reports that everything follows, because since is NoVersion, too old, or from
-// another history; the node must then drop its overrides. Otherwise deletions are passed too, each
-// before the rows stored later under its key. It reads one moment. An error of each ends it.
+// LoadOverrides calls each for every row that a node with the version since lacks, and returns the current version.
+// full reports that all rows follow, because since is NoVersion, too old, or from another history; the node must then
+// drop its overrides. Otherwise deletions are passed too, each before the rows stored later under its key. It reads one
+// moment. An error of each ends it.
 func (d *DB) LoadOverrides(ctx context.Context, since Version, begin func(full bool),
 	each func(override.Row)) (is Version, err error) {
 	err = d.longSnapshot(ctx, func(tx *gorm.DB, progress func()) error {

@@ -5,9 +5,8 @@ import (
 	"sluice/rules/when"
 )
 
-// countPatterns refuses a rule with a pattern that is too large, unless it was stored with the
-// same condition, and adds up what the change adds. was is nil for a new rule, is is nil for a
-// deleted one.
+// countPatterns refuses a rule with a pattern that is too large, unless it was stored with the same condition, and adds
+// up the patterns that the change adds. was is nil for a new rule, is is nil for a deleted one.
 func (c *change) countPatterns(was, is *rules.Rule) error {
 	var before, after *string
 	if was != nil {

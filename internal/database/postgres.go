@@ -65,8 +65,8 @@ func (d *DB) useCurrentCredentials(_ context.Context, cfg *pgx.ConnConfig) error
 	return nil
 }
 
-// idleTransaction is how long a transaction may wait for its node. The server ends one whose node stopped in the
-// middle, which would hold the row of versions and block every other writer.
+// idleTransaction is how long a transaction may wait for its node. The server ends the transaction of a node that
+// stopped in the middle: it would hold the row of versions and block every other writer.
 const idleTransaction = 10 * time.Second
 
 func prepareSession(ctx context.Context, conn *pgx.Conn) error {

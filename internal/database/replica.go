@@ -25,8 +25,8 @@ func (d *DB) writable() error {
 	return nil
 }
 
-// noteReplica notes what the database says about itself to a node that follows it, and logs it if it is another thing
-// than before. A command, which does not follow it, has nothing to log: its error says where to make changes.
+// noteReplica notes whether the database is a read replica, and logs a change of that on a node that follows the
+// database. A command, which does not follow it, logs nothing: its error says where to make changes.
 func (d *DB) noteReplica(ctx context.Context, replica bool) {
 	d.replica.Store(replica)
 	if d.loggedReplica.Swap(replica) == replica {

@@ -56,8 +56,8 @@ func rowOf(r *rules.Rule) (ruleRow, error) {
 	}, err
 }
 
-// rule converts the row. Policies that were damaged by hand become ones that validation refuses:
-// then the rule is listed, but the set does not compile.
+// rule converts the row. Policies that were damaged by hand become values that validation refuses: the rule is then
+// listed, but the set does not compile.
 func (row *ruleRow) rule() rules.Rule {
 	r := rules.Rule{
 		ID: row.ID, Name: row.Name, Description: row.Description, Owner: row.Owner, Scope: row.Scope, Route: row.Route,

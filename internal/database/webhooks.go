@@ -30,7 +30,7 @@ type webhookRow struct {
 // TableName implements gorm's Tabler.
 func (webhookRow) TableName() string { return "webhooks" }
 
-// oldSecretLife is how long the secret of before a rotation signs messages too.
+// oldSecretLife is how long the previous secret also signs messages after a rotation.
 const oldSecretLife = 24 * time.Hour
 
 var webhooks = objects[webhookRow, alerts.Webhook]{

@@ -42,8 +42,8 @@ func (n *RegionArrivals) Accepted(ctx context.Context, region string, ttl time.D
 	return nil
 }
 
-// Connected returns what was noted of the last message of each region that has sent one and has accepted one. What was
-// noted longer ago than its ttl does not count.
+// Connected returns, for each region that has both sent and accepted a message, the description of its last message.
+// Messages noted longer ago than their ttl do not count.
 func (n *RegionArrivals) Connected(ctx context.Context, regions []string) (map[string]string, error) {
 	values, accepted := make([]*redis.StringCmd, len(regions)), make([]*redis.IntCmd, len(regions))
 	_, _ = n.client.Pipelined(ctx, func(p redis.Pipeliner) error {

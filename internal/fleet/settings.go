@@ -12,10 +12,9 @@ import (
 // prefix a bucket's name has a brace or a byte above 127.
 func SettingsKey(prefix string) string { return prefix + "settings" }
 
-// CompareSettings stores those settings of this node that no node has stored yet,
-// and returns all that are stored. Where none is missing it only reads, so that a
-// server that refuses to write, or to let this user write, does not keep the node
-// from learning what the others use.
+// CompareSettings stores the settings of this node that no node has stored yet, and returns all stored settings. If
+// none is missing it only reads, so that a server that refuses writes does not prevent the node from reading the
+// settings of the others.
 func CompareSettings(
 	ctx context.Context, client redis.UniversalClient, prefix string, own map[string]string,
 ) (map[string]string, error) {

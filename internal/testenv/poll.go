@@ -12,9 +12,8 @@ const (
 	pollEvery    = 10 * time.Millisecond
 )
 
-// poll calls ready until it returns nil. It gives up when ctx ends or when gone
-// is closed (the process exited), with the last error of ready that is more than
-// the end of ctx.
+// poll calls ready until it returns nil. It gives up when ctx ends or when gone is closed (the process exited), with
+// the last error of ready that is not only the end of ctx.
 func poll(ctx context.Context, gone <-chan struct{}, ready func(context.Context) error) error {
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()

@@ -15,9 +15,9 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// PostgresServer is a private Postgres on a loopback port, without durability (fsync off) and
-// without passwords. It runs as an ordinary user, because Postgres refuses root. Methods are safe
-// for concurrent use; one that fails marks the owning test as failed.
+// PostgresServer is a private Postgres on a loopback port, without durability (fsync off) and without passwords. It
+// runs as an ordinary user, because Postgres refuses root. Methods are safe for concurrent use; a failing method marks
+// the owning test as failed.
 type PostgresServer struct {
 	server
 	cred *syscall.Credential

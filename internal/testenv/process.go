@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// spec says how to run one server process in the foreground.
+// spec describes how to run one server process in the foreground.
 type spec struct {
 	path    string
 	args    []string
@@ -139,7 +139,7 @@ func signalPid(pid int, sig syscall.Signal) error {
 	return nil
 }
 
-// log returns the end of what the child wrote, at most 4 KiB.
+// log returns the end of the output of the child, at most 4 KiB.
 func (p *process) log() string { return tail(p.spec.logPath) }
 
 // tail returns the last 4 KiB of a log file, or a line saying why not.

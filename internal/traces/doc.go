@@ -13,6 +13,6 @@
 // A script call carries many checks. It is one span, inside the first of them and linked with each of them. Changes of
 // the rules and statements of the rules database have spans by Database.
 //
-// A span never has what a caller sent, except for the id of its trace: no keys, users, addresses, tokens, paths or
+// A span never contains input of a caller, except for the id of its trace: no keys, users, addresses, tokens, paths or
 // queries. It names rules, routes of the API, operations and causes.
 package traces

@@ -66,7 +66,7 @@ func dialable(u *url.URL) bool {
 	return u.Hostname() != "" && u.User == nil && (u.Port() == "" || err == nil && port > 0)
 }
 
-// problems are what the SDK reports while it reads the settings.
+// problems collects the reports of the SDK while it reads the settings.
 type problems struct {
 	mu   sync.Mutex
 	over bool
@@ -74,8 +74,8 @@ type problems struct {
 	log  *pacedLog
 }
 
-// listen takes up what the SDK reports, for the whole process: first the settings that it does not understand, then
-// what fails later.
+// listen receives the reports of the SDK for the whole process: first about settings that it does not understand, then
+// about later failures.
 func listen(log *pacedLog) *problems {
 	p := &problems{log: log}
 	otel.SetErrorHandler(p)
@@ -83,7 +83,7 @@ func listen(log *pacedLog) *problems {
 	return p
 }
 
-// done ends the reading of the settings and returns what is wrong with them.
+// done ends the reading of the settings and returns the problems of the settings.
 func (p *problems) done() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -12,8 +12,8 @@ import (
 // Names of settings that exist for all signals and, with TRACES_, for traces alone.
 const exporter = "OTEL_EXPORTER_OTLP_"
 
-// numbers are the settings with a whole number. The SDK ignores what is no number. It takes others as they are: with a
-// negative batch it panics, and without a delay it spins.
+// numbers are the settings with a whole number. The SDK ignores values that are no numbers, but does not check the
+// others: with a negative batch it panics, and without a delay it runs a busy loop.
 var numbers = []struct {
 	name string
 	most int64

@@ -8,9 +8,9 @@ import (
 )
 
 const (
-	// leadEvery is how often the node with the lease looks whether a node was lost or a period ended.
+	// leadEvery is how often the node with the lease checks whether a node has disappeared or a period has ended.
 	leadEvery = 10 * time.Second
-	// closeAfter is how long after a period's end all buckets are read: nodes have written what they noted by then.
+	// closeAfter is the delay after a period's end before all buckets are read: by then nodes have written their notes.
 	closeAfter = 30 * time.Second
 	// cleanEvery is how often old periods are deleted, cleanBatch how many rows at once.
 	cleanEvery = 10 * time.Minute
@@ -41,7 +41,7 @@ type leader struct {
 	looked, cleaned time.Time
 }
 
-// look asks for a reading if a node was lost or a period ended since the last look.
+// look requests a reading of all buckets if a node has disappeared or a period has ended since the last look.
 func (l *leader) look() {
 	left, now := l.opt.Left(), l.opt.Now()
 	if left != l.left { // even if another node has replaced it

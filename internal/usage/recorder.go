@@ -92,7 +92,7 @@ func (r *Recorder) ask(since int64) {
 	r.since = min(r.since, since)
 }
 
-// asked returns what was asked, and forgets it.
+// asked returns since when ask has asked for a reading, nobody if it was not called, and resets it.
 func (r *Recorder) asked() (since int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

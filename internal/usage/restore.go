@@ -11,8 +11,8 @@ import (
 	"sluice/rules/match"
 )
 
-// Place is where Restore goes on: behind a key of a period of a rule, for the loss of an instant, ms. The zero value is
-// the beginning.
+// Place is where Restore continues: after a key of a period of a rule, for the loss at the time Lost, ms. The zero
+// value is the beginning.
 type Place struct {
 	Lost   int64  `json:"l"`
 	Rule   int64  `json:"r"`
@@ -20,10 +20,10 @@ type Place struct {
 	Key    string `json:"k"`
 }
 
-// Missing is what the counter of a key lacks of its statement.
+// Missing is a key whose counter is below its statement.
 type Missing struct {
 	Row
-	// RuleName is the name of the rule, and Units are Spent less the count in the store.
+	// RuleName is the name of the rule, and Units is Spent minus the count in the store.
 	RuleName string
 	Units    int64
 }
@@ -146,7 +146,7 @@ func nextKept(set *match.Set, id int64) (next *match.Compiled) {
 	return next
 }
 
-// missing returns what the counters of some rows lack, and charges it, unless dry.
+// missing returns the units that the counters of some rows lack, and charges them, unless dry.
 func (r *Recorder) missing(ctx context.Context, rows []Row, l limiter.Limit, lostAt int64, dry bool) ([]Missing,
 	error) {
 	store := r.Watch(r.opt.Store)

@@ -131,7 +131,7 @@ func (t *Tab) Close() {
 	t.close = nil
 }
 
-// Complaints are what the pages complained about so far.
+// Complaints returns the complaints of the pages so far.
 func (t *Tab) Complaints() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -79,15 +79,15 @@ func (t *Tab) Checker() error {
 	return err
 }
 
-// Violations runs axe-core on the page as it stands, in a tab with a Checker, and
-// lists what is serious or critical, by WCAG 2.2 A and AA and axe's best practices.
-// With rules, such as "color-contrast", it runs those alone, which is quicker.
+// Violations runs axe-core on the present page, in a tab with a Checker, and lists serious and critical violations of
+// WCAG 2.2 A and AA and of axe's best practices. With rules, such as "color-contrast", it runs only these rules, which
+// takes less time.
 func (t *Tab) Violations(rules ...string) ([]string, error) {
 	only, err := json.Marshal(rules)
 	if err != nil {
 		return nil, err
 	}
-	// A rule that finds nothing but what is minor or moderate need not run.
+	// A rule that finds only minor or moderate violations need not run.
 	const check = `(only => axe.run(document, {resultTypes: ["violations"], ...(only ? {runOnly: only} : {
 		rules: Object.fromEntries(axe._audit.rules
 			.filter(r => r.impact === "minor" || r.impact === "moderate").map(r => [r.id, {enabled: false}])),

@@ -7,7 +7,7 @@ import (
 
 // Payload is text that would call canary if a page did not escape it.
 type Payload struct {
-	// Class says what it tries.
+	// Class is the class of the attack.
 	Class string
 	// Text holds the number of the payload, as in canary(17).
 	Text string

@@ -35,7 +35,7 @@ type AskedCall struct {
 	Explicit bool
 }
 
-// ExplainedDescriptor is what the rules in force do with one descriptor of a call of Envoy.
+// ExplainedDescriptor is the effect of the rules in force on one descriptor of a call of Envoy.
 type ExplainedDescriptor struct {
 	match.Explained
 	// Replaced: the rule of another descriptor of the call replaces its rule. Full: its quota is used up, and another
@@ -58,8 +58,8 @@ func (d *ExplainedDescriptor) sentence() string {
 	return d.Sentence
 }
 
-// explainCall shows what the rules do with the call of Envoy that the form describes. If a profile reads the domain,
-// it fills in the form with the facts and explains these.
+// explainCall shows the effect of the rules on the call of Envoy that the form describes. If a profile reads the
+// domain, it fills in the form with the facts and explains these.
 func (p *Pages) explainCall(v *kit.Visit, form url.Values) error {
 	call, errs := callOf(form)
 	m := Explain{}

@@ -27,8 +27,8 @@ const attributesHint = "One per line, for example tenant=acme. `%25` stands for 
 // lineFacts are the fields of one line that hold what callers wrote.
 var lineFacts = []string{"method", "route", "host", "user", "ip", "api_key", "tier"}
 
-// escapedFacts has the names of the fields of one line that the form shows with %XX, as browsers change the ends of
-// lines in them.
+// escapedFacts is the form field with the names of the one-line fields that the form shows with %XX, because browsers
+// change line ends in such fields.
 const escapedFacts = "escaped"
 
 // escapeFacts returns a form as the page shows it: the fields of one line whose text is not all visible have %XX.
@@ -96,7 +96,7 @@ func (p *Pages) explainPage(v *kit.Visit, m Explain) templ.Component {
 	return explainPage(v.Frame("Explain", kit.PathExplain), m)
 }
 
-// explain shows what the rules do with the request that was described or pasted. It charges nothing.
+// explain shows the effect of the rules on the described or pasted request. It charges nothing.
 func (p *Pages) explain(v *kit.Visit, form url.Values) error {
 	switch {
 	case form.Get("profile") != "":
@@ -240,7 +240,7 @@ type BucketFigures struct {
 	Shed bool
 	// Overloaded: the counter store had no turn for the limit.
 	Overloaded bool
-	// Regions is what each region has spent, of a limit that spans regions; nil if that is unknown.
+	// Regions are the spent units of each region, for a limit that spans regions; nil if they are unknown.
 	Regions []limiter.RegionUnits
 	// HeldBy is who holds units of the bucket.
 	HeldBy []Held
@@ -410,7 +410,7 @@ func (d *explained) outcome() string {
 	return "allowed, and would have been denied"
 }
 
-// by names the rule that denied the request, or would have denied it. No rule denied one that was overloaded.
+// by names the rule that denied the request, or would have denied it. No rule denied an overloaded request.
 func (d *explained) by() string {
 	switch {
 	case d.Allowed:
@@ -421,7 +421,7 @@ func (d *explained) by() string {
 	return " by " + d.Rule
 }
 
-// noun is what the request is called in its list.
+// noun is the name for the request in its list.
 func (d *explained) noun() string {
 	if d.Allowed {
 		return "request"

@@ -76,7 +76,7 @@ func unreadable(p *profile.Profile, err error) string {
 	return "cannot be read: the profile " + p.Name + " is invalid: " + err.Error()
 }
 
-// fromFacts fills in the form with what a profile read.
+// fromFacts fills the form with the facts that a profile has read.
 func fromFacts(read *facts.Facts) url.Values {
 	d := &read.Descriptor
 	form := url.Values{

@@ -70,13 +70,14 @@ func (p *Pages) dayOf(ctx context.Context, by, name string, list []*RuleDay) Key
 	return d
 }
 
-// rowOf is readRow without what is missing.
+// rowOf is readRow without partial.
 func (p *Pages) rowOf(ctx context.Context, q history.Query, name string) (*history.Row, error) {
 	row, _, err := p.readRow(ctx, q, name)
 	return row, err
 }
 
-// readRow is the row of a name in an answer, nil if it is not among its rows. partial says what the answer misses.
+// readRow returns the row of a name in an answer, nil if the answer does not contain it. partial describes missing data
+// of the answer.
 func (p *Pages) readRow(ctx context.Context, q history.Query, name string) (row *history.Row, partial, err error) {
 	res, err := p.Stats.Stats(ctx, q)
 	if err != nil {
@@ -127,7 +128,7 @@ func (d *KeyDay) stack(list []*RuleDay) {
 	}
 }
 
-// total is what is known of an hour, -1 if nothing is.
+// total returns the known decisions of an hour, -1 if none are known.
 func (d *KeyDay) total(hour int) int64 {
 	sum := int64(-1)
 	for i := range d.Layers {
@@ -172,7 +173,7 @@ func (d *KeyDay) bars(layer int) string {
 	return b.String()
 }
 
-// gaps draws the hours of which nothing is known.
+// gaps draws the unknown hours.
 func (d *KeyDay) gaps() string {
 	var b strings.Builder
 	const width = dayWidth / hoursOfDay
@@ -242,7 +243,7 @@ func (b *BucketFigures) usedWords() string {
 	return view.Percent(b.Used, b.most())
 }
 
-// barWords describe the bar of what is in use.
+// barWords describes the bar of the used part.
 func (b *BucketFigures) barWords() string {
 	if words := b.usedWords(); words != "" {
 		return words + " in use"

@@ -18,7 +18,7 @@ import (
 
 // Deps is what the area needs besides the kit. Every field is required.
 type Deps struct {
-	// Explain returns what the rules in force do with a request, without charging anything. Errors wrap
+	// Explain returns the effect of the rules in force on a request, without charging anything. Errors wrap
 	// rules.ErrUnavailable while there are no rules.
 	Explain func(ctx context.Context, d *match.Descriptor, weight int64) (Explanation, error)
 	// ExplainCall is Explain for a call of Envoy whose domain no profile reads.

@@ -205,7 +205,7 @@ func (m *Samples) Title() string {
 	return "Denials"
 }
 
-// noun is what a line is.
+// noun is the name for a line.
 func (m *Samples) noun() string {
 	if m.All {
 		return "request"

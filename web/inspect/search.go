@@ -21,7 +21,7 @@ const (
 	maxSearched = 500
 )
 
-// Hit is a result of the search: a link, and what it leads to.
+// Hit is a result of the search: a link, and the kind of its target.
 type Hit struct {
 	Label, Path, About, Icon string
 }
@@ -58,7 +58,7 @@ func (p *Pages) searchPage(v *kit.Visit) error {
 	return v.Page(http.StatusOK, searchPage(v.Frame("Search", kit.PathSearch), m))
 }
 
-// searchFor shows what is found. It is a POST, so that a typed credential is not in an address.
+// searchFor shows the results of a search. The form uses POST, so that a typed credential is not in an address.
 func (p *Pages) searchFor(v *kit.Visit, form url.Values) error {
 	m := p.search(v, form.Get("q"))
 	if v.HTMX() {
@@ -67,7 +67,7 @@ func (p *Pages) searchFor(v *kit.Visit, form url.Values) error {
 	return v.Page(http.StatusOK, searchPage(v.Frame("Search", kit.PathSearch), m))
 }
 
-// search finds pages, actions, rules and keys. Each word must be in what is found, in any order and case.
+// search finds pages, actions, rules and keys. Each result must contain each word, in any order and case.
 func (p *Pages) search(v *kit.Visit, text string) Search {
 	text = strings.TrimSpace(text)
 	m := Search{Text: text}
@@ -113,7 +113,7 @@ func places(words string) (hits []Hit) {
 	return hits
 }
 
-// actions are what the person may begin.
+// actions returns the actions that the person may begin.
 func actions(v *kit.Visit, words string) (hits []Hit) {
 	for _, a := range []struct {
 		role  access.Role

@@ -155,7 +155,7 @@ func (f *Tokens) RevokeToken(_ context.Context, _ rules.Actor, id int64) error {
 	return rules.ErrNotFound
 }
 
-// Log is an audit log in memory. Last is what it was asked last.
+// Log is an audit log in memory. Last is the last query.
 type Log struct {
 	mu   sync.Mutex
 	List []audit.Entry // newest first
@@ -225,8 +225,8 @@ func settings() []web.SettingGroup {
 	}
 }
 
-// Book is all rules and pools of a world, for export and import. ApplyErr is what
-// carrying out a plan fails with, Applied what was carried out.
+// Book is all rules and pools of a world, for export and import. ApplyErr is the error of applying a plan, Applied a
+// text for each applied plan.
 type Book struct {
 	w        *World
 	Stored   []rules.Pool

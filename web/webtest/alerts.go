@@ -128,7 +128,7 @@ func manyAlerts(n int) []alerts.Event {
 	return out
 }
 
-// Webhooks are the webhooks of a world, with what was sent to them.
+// Webhooks are the webhooks of a world, with their deliveries.
 type Webhooks struct {
 	*Objects[alerts.Webhook]
 	rules.Store[alerts.Webhook]
@@ -136,7 +136,7 @@ type Webhooks struct {
 	// Sent are the deliveries by the ID of the webhook, newest first. Asked is the largest number that a page asked for.
 	Sent  map[int64][]alerts.Delivery
 	Asked int
-	// Answer is what the receiver of a test answers, TestErr what sending one fails with.
+	// Answer is the answer of the receiver to a test, TestErr the error of sending a test.
 	Answer  alerts.Attempt
 	TestErr error
 	// Secrets counts the secrets that were shown.

@@ -111,5 +111,5 @@ func (b *Browser) Do(method, path string, form url.Values) Page {
 	return Page{Code: w.Code, Header: w.Header(), Body: w.Body.String()}
 }
 
-// Cookies are what the browser keeps.
+// Cookies are the cookies of the browser.
 func (b *Browser) Cookies() map[string]string { return b.cookies }

@@ -9,7 +9,7 @@ import (
 	"sluice/rules"
 )
 
-// Credentials are what the form to sign in sends.
+// Credentials returns the form values of a sign-in.
 func Credentials(name, password string) url.Values {
 	return url.Values{"name": {name}, "password": {password}}
 }

@@ -184,7 +184,7 @@ func samplePools() *Objects[rules.Pool] {
 	return f
 }
 
-// poolState is what a pool holds.
+// poolState is the state of a pool.
 func (w *World) poolState(_ context.Context, p *match.CompiledPool) web.PoolState {
 	s := web.PoolState{Capacity: p.Pool.Limit}
 	if w.Pools.Err != nil {

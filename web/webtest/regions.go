@@ -6,7 +6,7 @@ import (
 	"sluice/internal/region"
 )
 
-// sampleRegions is a region that two others hear, of which one has been cut off for a while.
+// sampleRegions returns the state of a region with two others. One of them has been cut off for a while.
 func sampleRegions() region.Overview {
 	return region.Overview{
 		Self: "eu", Interval: 200 * time.Millisecond, Exported: 81_204, Waiting: 312,

@@ -44,8 +44,8 @@ func NeverRead(w *World) {
 	}
 }
 
-// sampleLog is the decision log of the last 50 minutes: ten users who charge, two of them too much, and one that is not
-// drawn, in a log of 10 % of the users. One line is corrupt.
+// sampleLog is the decision log of the last 50 minutes: ten users who charge, two of them too much, and one who is not
+// sampled, in a log of 10 % of the users. One line is corrupt.
 var sampleLog = sync.OnceValue(func() string {
 	var b []byte
 	add := func(at time.Time, user string, drawn, allowed bool) {

@@ -31,7 +31,7 @@ func (f *Rules) find(id int64) int {
 	return slices.IndexFunc(f.List, func(r rules.Rule) bool { return r.ID == id })
 }
 
-// checked is what the rule database refuses.
+// checked returns the rule, or the error with which the rule database would refuse it.
 func (f *Rules) checked(actor rules.Actor, r rules.Rule) (rules.Rule, error) {
 	if f.Err != nil {
 		return r, f.Err

@@ -77,7 +77,7 @@ func ManyLive(list []rules.Rule) []history.RuleLive {
 	return out
 }
 
-// node is what this node says of itself.
+// node returns the state of this node.
 func node(set *match.Set) history.Status {
 	return history.Status{
 		ID: "a1b2c3", Address: "127.0.0.1:8080", Version: "v1.0.0", Started: Now.Add(-50 * time.Hour).UnixMilli(),

@@ -92,9 +92,9 @@ type World struct {
 	Node    web.Node
 	nodeMu  sync.Mutex
 	Clock   *Clock
-	// Changes counts the changes that the console told of.
+	// Changes counts the changes that the console has reported.
 	Changes int
-	// NotYetInForce has the node answer that what was saved is not in force yet.
+	// NotYetInForce makes the node answer that a saved change is not in force yet.
 	NotYetInForce bool
 	// Deferrals are the queues of deferred requests.
 	Deferrals *Deferrals

@@ -88,14 +88,14 @@ func (p *Provider) Person(subject, name string, groups ...string) {
 	p.Claims(map[string]any{"sub": subject, "preferred_username": name, "groups": list})
 }
 
-// Claims are what is said, in ID tokens, of who signs in from now on.
+// Claims sets the claims in ID tokens of the person who signs in next.
 func (p *Provider) Claims(claims map[string]any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.person = maps.Clone(claims)
 }
 
-// Info is what the user info endpoint says; with nil there is none, as at first.
+// Info sets the answer of the user info endpoint; nil means that there is no such endpoint, which is the default.
 func (p *Provider) Info(claims map[string]any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -123,8 +123,8 @@ func (p *Provider) Asked(path string) int {
 	return p.asked[path]
 }
 
-// Approve does what the person's browser does at the address that the client gave
-// it, and gives the address to which it is sent back.
+// Approve acts like the person's browser at the address that the client gave it, and returns the address to which the
+// browser is sent back.
 func (p *Provider) Approve(authURL string) (string, error) {
 	u, err := url.Parse(authURL)
 	if err != nil {
