@@ -11,12 +11,12 @@ import (
 type Entry struct {
 	// Value replaces the value of Field in the table called Table.
 	Table, Field, Value string
-	// TTL is how long the table is kept from now on.
+	// TTL is how long the table is kept after the post.
 	TTL time.Duration
 }
 
-// Board is where nodes post their figures and read those of all nodes. It is safe
-// for concurrent use. An error means that it is unreachable; a post may be repeated.
+// Board is where nodes post their figures and read the figures of all nodes. It is safe for concurrent use. An error
+// means that the board is unreachable; a post may be repeated.
 type Board interface {
 	// Post writes entries in any order.
 	Post(ctx context.Context, entries []Entry) error
@@ -115,7 +115,7 @@ func (m *Memory) Append(_ context.Context, list string, lines []string, keep int
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.lists[list] = append(m.lists[list], lines...)
-	// Lines are dropped many at a time, so that an append rarely moves those that stay.
+	// Lines are dropped many at a time, so that an append rarely moves the kept lines.
 	if all := m.lists[list]; len(all) > keep+keep/4 {
 		m.lists[list] = slices.Clone(all[len(all)-keep:])
 	}

@@ -83,7 +83,7 @@ func (d *deniedCounts) add(rule, key string, weight int64) {
 	d.keys[k] = of
 }
 
-// take returns the most denied keys and begins anew.
+// take returns the most denied keys and resets the counts.
 func (d *deniedCounts) take() map[ruleKey]denied {
 	d.mu.Lock()
 	keys := d.keys
@@ -101,7 +101,7 @@ func (d *deniedCounts) take() map[ruleKey]denied {
 	return keys
 }
 
-// deniedTable has the denied keys of ten seconds: a field for each node and second.
+// deniedTable is the table of the denied keys of ten seconds, with a field for each node and second.
 func deniedTable(ten int64) string { return fmt.Sprintf("k:%d", ten) }
 
 // packKeys writes the denied keys of a second.
@@ -115,7 +115,7 @@ func packKeys(keys map[ruleKey]denied) string {
 	return string(out)
 }
 
-// eachKey visits the denied keys that a node posted of a second. What cannot be read counts as nothing.
+// eachKey visits the denied keys that a node posted for a second. It skips unreadable entries.
 func eachKey(text string, see func(k ruleKey, of denied)) {
 	in := wire.Read([]byte(text))
 	if in.Byte() != postedVersion {
@@ -133,14 +133,14 @@ func eachKey(text string, see func(k ruleKey, of denied)) {
 // deniedSeconds are the denials of a key by second since 1970.
 type deniedSeconds map[int64]denied
 
-// deniedTen is what the nodes posted of ten seconds. It is not changed.
+// deniedTen is the posts of all nodes for ten seconds. It is immutable.
 type deniedTen struct {
 	hash uint64
 	keys map[ruleKey]deniedSeconds
 }
 
 // DeniedKeys returns the keys that were denied in the last minute, the most denied first, at most a second old. Callers
-// must not change them. With an *OwnError they are those of this node only.
+// must not change them. With an *OwnError they are the keys of this node only.
 func (r *LiveReader) DeniedKeys(ctx context.Context) ([]KeyDenials, error) {
 	r.keysMu.Lock()
 	defer r.keysMu.Unlock()

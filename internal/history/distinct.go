@@ -10,7 +10,7 @@ import (
 const distinctBits, distinctRegisters, maxRank = 8, 1 << distinctBits, 64 - distinctBits + 1
 
 // Distinct counts distinct keys in 256 bytes: the registers of HyperLogLog (Flajolet, Fusy, Gandouet, Meunier 2007).
-// Nil is unknown, one byte is no key. Sketches of the same keys on several nodes merge into the one of all of them.
+// Nil is unknown, one byte is no key. Sketches of several nodes merge into one sketch of all their keys.
 type Distinct []byte
 
 // noKeys is the sketch of no key.

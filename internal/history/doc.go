@@ -1,18 +1,18 @@
-// Package history keeps and reads what was decided: by second, minute, hour and day, for each rule and for all
-// requests,
-// which keys, routes and tenants made the traffic, and what limits on trial would have changed. No check waits for it.
+// Package history keeps and reads figures about decisions, for each rule and for all requests: counts by second,
+// minute, hour and day, the most active keys, routes and tenants, and the effect of limits on trial. No check waits for
+// it.
 //
 //	Recorder ─ each second ─┬─▶ Own: this process's last two hours ─ Writer, each minute ─▶ Store (the rules database)
 //	                        └─▶ Publisher ─▶ Board (Redis, or memory): the last minutes of all nodes, by second
 //
-// Every process writes its own rows, of absolute figures, under a random number: to write again after a lost answer
-// changes nothing, and no process waits for another one. Rows that are a few hours old are added up over processes by
-// whichever node comes first (Fold), in one transaction that deletes them, so that nothing is counted twice.
+// Every process writes its own rows of absolute figures under a random number. So a repeated write after a lost answer
+// changes nothing, and no process waits for another one. After a few hours, any node adds up the rows of all processes
+// (Fold) and deletes them in the same transaction, so that nothing is counted twice.
 //
-// A Reader takes each minute of a process from one place. While the store is unavailable, an Own has two hours; what no
-// place has is unknown, which is not 0.
+// A Reader reads each minute of a process from one place. While the store is unavailable, an Own still holds two hours.
+// A minute that no place holds is unknown, which is not 0.
 //
-// A table on the Board belongs to a period and has a field for each node, so posting again changes nothing:
+// A table on the Board belongs to a period and contains a field for each node, so a repeated post changes nothing:
 //
 //	s:29400123   one minute   node-1:07 -> 812 14 …   requests in second 7
 //	t:176400741  ten seconds  node-1:4  -> charges-per-user 812 14 …   in the fifth of them

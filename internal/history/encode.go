@@ -28,11 +28,12 @@ const rowsHead = "sluice figures 1\n"
 
 const (
 	maxNumber = 1 << 62
-	// maxRowName is the longest name of a row, maxRowBytes what one of its columns has at most.
+	// maxRowName is the longest name of a row, maxRowBytes the largest size of a column, both in bytes.
 	maxRowName  = 512
 	maxRowBytes = 1 << 20
-	// maxCount is the largest count of a minute, maxTopCount that of a key in an hour, and maxVariance its variance: far
-	// above what a process can decide, so that sums of what others send do not overflow.
+	// maxCount is the largest count of a minute, maxTopCount the largest count of a key in an hour, and maxVariance the
+	// largest variance of that count. They are far above the counts of a real process, so that sums of received figures
+	// do not overflow.
 	maxCount, maxTopCount, maxVariance = 1 << 32, 1 << 40, 1 << 50
 )
 

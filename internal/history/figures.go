@@ -2,38 +2,37 @@ package history
 
 import "time"
 
-// Figures are the counts of a period, in requests. For a rule they count what its limit decided, without a rule what
-// was decided on requests as a whole.
+// Figures are the counts of a period, in requests. For a rule they count the decisions of its limit, without a rule the
+// decisions on requests as a whole.
 type Figures struct {
-	// Allowed and Denied were enforced; Denied includes Shed and, of requests as a whole, those that were overloaded: no
-	// rule has decided on them.
+	// Allowed and Denied were enforced. Denied includes Shed; for requests as a whole it also includes overload
+	// denials, which no rule decided.
 	Allowed, Denied int64
-	// Soft and Elastic were allowed above the limit. Allowed includes them.
+	// Soft and Elastic count requests that were allowed above the limit. Allowed includes them.
 	Soft, Elastic int64
-	// Shed were denied because a pool had no room.
+	// Shed counts requests that were denied because a pool had no room.
 	Shed int64
-	// Degraded were decided by a fail mode. Allowed and Denied include them.
+	// Degraded counts decisions of fail modes. Allowed and Denied include them.
 	Degraded int64
 	// WouldDeny were allowed by the rule, and its candidate or the shadow rule denies them.
 	WouldDeny int64
 	// WouldAllow were denied by the rule, and its candidate allows them; or they were denied by rules that a shadow rule
 	// would replace, and it allows them.
 	WouldAllow int64
-	// Use is the highest use of the limit by one key, as UseOf returns it; 0 if it is not known, as it is of requests as
-	// a whole.
+	// Use is the highest use of the limit by one key, as UseOf returns it; 0 if it is unknown. It is always unknown for
+	// requests as a whole.
 	Use int64
 	// Failed is how often the condition of the rule failed, so that the rule applied.
 	Failed int64
-	// DegradedDenied are those of Degraded that were denied. The points of GET /ratelimit/stats have neither these nor Use
-	// and Failed.
+	// DegradedDenied counts the decisions of Degraded that denied. The points of GET /ratelimit/stats contain neither
+	// DegradedDenied nor Use nor Failed.
 	DegradedDenied int64
 }
 
 // maxUse bounds a use, in percent.
 const maxUse = 999
 
-// UseOf is the use of a limit of so many units, in percent of it, plus 1, so that 0 is an unknown one. A limit of 0 is
-// always used up.
+// UseOf returns the use of a limit in percent, plus 1, so that 0 means unknown. A limit of 0 is always used up.
 func UseOf(used, limit int64) int64 {
 	if limit <= 0 {
 		return 100 + 1
@@ -67,7 +66,7 @@ func FiguresOf(a [NumFigures]int64) (f Figures) {
 	return f
 }
 
-// Decided says how a request, or one limit of it, was decided. The fields are those of Figures.
+// Decided is the decision on a request, or on one limit of it. The fields correspond to the fields of Figures.
 type Decided struct {
 	Allowed, Soft, Elastic, Shed, Degraded, WouldDeny, WouldAllow, Failed bool
 	// Use is UseOf the limit, 0 if it is not known.

@@ -47,8 +47,8 @@ func (r *foldRow) addTops(packed []byte) {
 	}
 }
 
-// Fold adds rows of processes to the rows of minutes, hours, days and trials that read returns, and returns those: by
-// kind, for read at a time the rules and the first and last period. What cannot be read counts as nothing.
+// Fold adds rows of processes to the rows of minutes, hours, days and trials that read returns, and returns the sums.
+// It calls read once for each kind, with the rules and the first and last period. Unreadable rows count as empty.
 func Fold(rows []LiveRow, read func(kind Kind, rules []string, first, last int64) ([]StoredRow, error)) ([]StoredRow,
 	error) {
 	sums := folded{}

@@ -40,10 +40,10 @@ func ShowHot(k limiter.HotKey) HotKey {
 
 // HotLive is a busy key of the fleet.
 type HotLive struct {
-	// HotKey is that of the busiest node, but Rate is the sum of all nodes, Hot is
-	// true if it is on any, and Since is the earliest.
+	// HotKey is the entry of the busiest node, but Rate is the sum over all nodes, Hot is true if the key is hot on any
+	// node, and Since is the earliest.
 	HotKey
-	// Nodes are those that posted the key, busiest first.
+	// Nodes are the nodes that posted the key, busiest first.
 	Nodes []HotNode
 }
 
@@ -121,8 +121,8 @@ func (h *HotLive) add(k HotKey, address string) {
 	h.Nodes = append(h.Nodes, HotNode{address, k.Heat})
 }
 
-// HotKeys is the number of keys that are hot on any node: the number of those that
-// were posted, or that of a node with more than it posts.
+// HotKeys is the number of keys that are hot on any node: the number of posted hot keys, or the count of a node that
+// has more hot keys than it posts.
 func (l *Live) HotKeys() int {
 	named, most := 0, 0
 	for i := range l.Hot {

@@ -16,20 +16,19 @@ import (
 
 // Live is the present state of the fleet.
 type Live struct {
-	// At is the time of the read. Err is why later reads failed, nil if they did
-	// not; with an error everything else is what was last known.
+	// At is the time of the read. Err is the error of later reads, nil if there was none. With an error all other
+	// fields hold the last known state.
 	At  time.Time
 	Err error
-	// Own: the figures are those of this node only, because the board is unavailable
-	// since At.
+	// Own: the figures count this node only, because the board is unavailable since At.
 	Own bool
 	// Seconds are the requests of the last minutes, a point a second without
 	// gaps, oldest first. The last point is two seconds old, because nodes post
 	// once a second.
 	Seconds []Point
-	// Rules are those with activity in the last ten minutes, the most denied first.
+	// Rules are the rules with activity in the last ten minutes, the most denied first.
 	Rules []RuleLive
-	// Nodes are in order of address. One that stopped posting stays for a minute.
+	// Nodes are in order of address. A node that stopped posting stays for a minute.
 	Nodes []NodeLive
 	// Hot are the busiest keys of the fleet, busiest first.
 	Hot []HotLive
@@ -87,9 +86,10 @@ type LiveReader struct {
 	// one reader per second.
 	asked time.Time
 	tens  map[int64]map[string]Figures // periods that no longer change
-	// summed are the other ones.
+	// summed are the periods that may still change.
 	summed map[int64]summedTen
-	// seconds are the tables of seconds that were read last, allTens the sums of ten seconds, minutes those of minutes.
+	// seconds are the tables of seconds that were read last, allTens the sums of ten seconds, minutes the sums of
+	// minutes.
 	seconds map[int64]map[string]string
 	allTens map[int64]map[string]Figures
 	minutes map[int64]*summedMinute
@@ -267,7 +267,7 @@ func secondsOf(tables []map[string]string, first, last int64) []Point {
 	return out
 }
 
-// tenOf adds up the posts of ten seconds, unless they are those of the last call. The lock of live is held.
+// tenOf adds up the posts of ten seconds, unless they have not changed since the last call. The lock of live is held.
 func (r *LiveReader) tenOf(ten int64, posts map[string]string) map[string]Figures {
 	hash := hashOf(posts)
 	if s, there := r.summed[ten]; there && s.hash == hash {
@@ -329,9 +329,8 @@ func rulesOf(tens map[int64]map[string]Figures, last int64, minute map[string]Fi
 	return out
 }
 
-// tables reads tables through from: with an *OwnError they are those of this node.
-// A read is shared for a second, so that many viewers of a rule cost as much as
-// one. Callers must not change it.
+// tables reads tables through from: with an *OwnError they are the tables of this node. A read is shared for a second,
+// so that many viewers of a rule cost no more than one. Callers must not change the result.
 func (r *LiveReader) tables(ctx context.Context, names []string) (read []map[string]string, err error) {
 	key := strings.Join(names, "\n")
 	r.sharedMu.Lock()

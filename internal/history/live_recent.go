@@ -10,26 +10,27 @@ import (
 	"time"
 )
 
-// RecentMinute is what nodes posted of a minute.
+// RecentMinute contains the posts of all nodes for a minute.
 type RecentMinute struct {
 	Minute int64
-	// Nodes are those that posted a second of it: by their id the address, "" if it is not known any more.
+	// Nodes maps the ids of the nodes that posted a second of the minute to their addresses, "" if the address is no
+	// longer known.
 	Nodes map[string]string
 	// Rules are the figures by rule, of all requests under "", and of the requests of each node under NodePrefix and its
 	// address.
 	Rules map[string]Figures
-	// Peak is the largest number of requests in a second of it.
+	// Peak is the largest number of requests in a second of the minute.
 	Peak int64
 }
 
-// summedMinute is the sum of the tens of a minute. It is not changed.
+// summedMinute is the sum of the tens of a minute. It is immutable.
 type summedMinute struct {
 	tens  [6]map[string]Figures
 	rules map[string]Figures
 }
 
-// Minutes returns the minutes from first to last, of which the board has the last three and the running one. With an
-// *OwnError they are those of this node only. Callers must not change them.
+// Minutes returns the minutes from first to last. The board holds only the last three and the running one. With an
+// *OwnError they contain the figures of this node only. Callers must not change them.
 func (r *LiveReader) Minutes(ctx context.Context, first, last int64) ([]RecentMinute, error) {
 	live := r.withoutRules(ctx)
 	if live.Err != nil && !live.Own {
@@ -66,7 +67,7 @@ func (r *LiveReader) Minutes(ctx context.Context, first, last int64) ([]RecentMi
 	return out, nil
 }
 
-// minuteOf adds up the tens of a minute, unless they are those of the last call. The lock of live is held.
+// minuteOf adds up the tens of a minute, unless they have not changed since the last call. The lock of live is held.
 func (r *LiveReader) minuteOf(minute int64) map[string]Figures {
 	var m summedMinute
 	same := true
@@ -91,12 +92,11 @@ func (r *LiveReader) minuteOf(minute int64) map[string]Figures {
 	return m.rules
 }
 
-// maxRecent is the largest number of minutes that a reader remembers: those that are not read from the store.
+// maxRecent is the largest number of minutes that a reader remembers: the minutes that are not read from the store.
 const maxRecent = 5
 
-// Seconds returns a point for each second from first to last: of a rule, or of all requests (""). With an *OwnError
-// they
-// are those of this node only.
+// Seconds returns a point for each second from first to last, of a rule or of all requests (""). With an *OwnError the
+// points count this node only.
 func (r *LiveReader) Seconds(ctx context.Context, rule string, first, last int64) ([]Point, error) {
 	var tables []string
 	for minute := first / 60; minute <= last/60; minute++ {
@@ -167,7 +167,7 @@ func (r *LiveReader) Peaks(ctx context.Context, node string, minute int64) map[s
 	}
 	read, err := r.tables(ctx, tables)
 	if err != nil {
-		return nil // each node has the peaks of its own
+		return nil // each node keeps its own peaks
 	}
 	seconds := map[int64]map[string]int64{}
 	for i, fields := range read {

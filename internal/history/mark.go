@@ -17,25 +17,27 @@ const (
 	MarkNode = "node"
 )
 
-// Mark is what happened at a moment, for charts. That of an incident's begin also has its length.
+// Mark is an event at a moment, for charts. The begin of an incident is a mark with a length.
 type Mark struct {
 	At   time.Time
 	Kind string
-	// Text says what happened, as in "version 7: limit 100 to 50" or "breaker of redis-1 opened: connection refused".
+	// Text describes the event, as in "version 7: limit 100 to 50" or "breaker of redis-1 opened: connection refused".
 	Text string
-	// Rule, RuleID and Version are those of a change; Who made it, and Why if they said so.
+	// Rule, RuleID and Version belong to a change of a rule. Who is the person that made it, Why the reason if one was
+	// given.
 	Rule            string
 	RuleID, Version int64
 	Who, Why        string
 	// Node is the address of the node.
 	Node string
-	// Incident: At is when an incident began. Until is when it ended, the zero time while it lasts. That of one whose end
-	// is not known is when its nodes last reported it.
+	// Incident: At is when an incident began. Until is when it ended, the zero time while it lasts. If the end is
+	// unknown, Until is when the nodes last reported the incident.
 	Incident bool
 	Until    time.Time
 }
 
-// Overlaps reports whether a mark is in a time, to excluded, or is an incident that was not over at its beginning.
+// Overlaps reports whether a mark is in the time from from to to, to excluded, or is an incident that had not ended at
+// from.
 func (m *Mark) Overlaps(from, to time.Time) bool {
 	return m.At.Before(to) && (!m.At.Before(from) || m.Incident && (m.Until.IsZero() || m.Until.After(from)))
 }

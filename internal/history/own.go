@@ -9,16 +9,16 @@ import (
 	"time"
 )
 
-// Own is what this process decided in the running hour and in the one before, by minute: the rows that it writes, and
-// that a Reader on this node takes from here. It holds what a Recorder counted, about 500 bytes for a rule and hour. It
-// is safe for concurrent use and owns no goroutine.
+// Own counts the decisions of this process in the running hour and the previous one, by minute: the rows that the
+// process writes, and that a Reader on this node reads from here. It holds the counts of a Recorder, about 500 bytes
+// for a rule and hour. It is safe for concurrent use and owns no goroutine.
 type Own struct {
 	writer   int64
 	recorder *Recorder
 	seed     maphash.Seed
 
 	mu sync.Mutex
-	// running is the present minute, ended the one before until it is settled.
+	// running is the present minute, ended the previous one until it is settled.
 	running, ended *ownMinute
 	hours          map[int64]*ownHour
 }
@@ -29,7 +29,7 @@ type ownMinute struct {
 	rules  map[string]*ownCount
 }
 
-// ownCount is what a rule decided in a minute.
+// ownCount counts the decisions of a rule in a minute.
 type ownCount struct {
 	slot
 	second, inSecond int64
@@ -39,18 +39,18 @@ type ownCount struct {
 type ownHour struct {
 	rows   map[string]*growing
 	trials map[string]*TrialCounts // by name
-	// tops are those of a rule, once the hour is over.
+	// tops are the most active keys, routes and tenants by rule, once the hour is over.
 	tops map[string]Tops
-	// dirty are the names of rows that are not written, false if only their tops are not.
+	// dirty are the names of unwritten rows. The value is false if only the tops are unwritten.
 	dirty map[string]bool
 }
 
-// NewOwn creates an Own of the process with a random number, of what a Recorder counts.
+// NewOwn creates an Own for the counts of a Recorder. writer is the random number of the process.
 func NewOwn(writer int64, recorder *Recorder) *Own {
 	return &Own{writer: writer, recorder: recorder, seed: maphash.MakeSeed(), hours: map[int64]*ownHour{}}
 }
 
-// add adds what the recorder counted in a second on the node with an address.
+// add adds the counts of the recorder in a second. address is the address of the node.
 func (o *Own) add(second int64, address string, g *gathered) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -61,7 +61,7 @@ func (o *Own) add(second int64, address string, g *gathered) {
 		}
 		o.running.add(rule, second, f)
 	}
-	o.running.add("", second, g.total) // also without requests, so that the minute is known
+	o.running.add("", second, g.total) // even without requests, so that the minute is known
 	if address != "" {
 		o.running.add(NodePrefix+address, second, g.total)
 	}
@@ -188,8 +188,8 @@ type ownRow struct {
 	rule string
 }
 
-// dirty names the rows that are not written, those of the older hour first; with all also those of which only the tops
-// are not, although they are not due.
+// dirty names the unwritten rows, rows of the older hour first. A row with only unwritten tops is included if the tops
+// are due, or if all is set.
 func (o *Own) dirty(all bool) (out []ownRow) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -204,9 +204,8 @@ func (o *Own) dirty(all bool) (out []ownRow) {
 	return out
 }
 
-// topsAreDue reports whether a row is written with its tops: every topsEvery minutes if there are many rows, and
-// when its
-// hour is over.
+// topsAreDue reports whether a row is written with its tops: every topsEvery minutes if there are many rows, and when
+// its hour is over.
 func (o *Own) topsAreDue(h *ownHour, rule string) bool {
 	return h.tops != nil || len(h.rows) <= MaxWritten ||
 		(uint64(o.running.number)+maphash.String(o.seed, rule))%topsEvery == 0

@@ -10,10 +10,10 @@ import (
 	"sluice/internal/wire"
 )
 
-// slot are the figures of one period within a row.
+// slot contains the figures of one period within a row.
 type slot struct {
 	Figures
-	// Peak is that of a Point.
+	// Peak is the Peak of a Point.
 	Peak int64
 }
 
@@ -102,7 +102,7 @@ type row struct {
 	slots   [maxSlots]slot
 }
 
-// unpack reads what pack wrote. A row that cannot be read is empty: what it had is unknown.
+// unpack reads the encoding of pack. An unreadable row becomes empty: its figures are unknown.
 func (r *row) unpack(data []byte) {
 	in := wire.Read(data)
 	if r.n = 0; in.Byte() != packedSlots {

@@ -21,8 +21,8 @@ func appendPosted(out []byte, rule string, f *Figures) []byte {
 	return out
 }
 
-// eachPosted visits the figures of rules that a node posted of a second. What cannot be read counts as nothing, because
-// figures on a screen are not worth an error.
+// eachPosted visits the figures of rules that a node posted for a second. It skips unreadable figures, because figures
+// on a page are not worth an error.
 func eachPosted(text string, see func(rule string, f Figures)) {
 	in := wire.Read([]byte(text))
 	if in.Byte() != postedVersion {
@@ -40,7 +40,7 @@ func eachPosted(text string, see func(rule string, f Figures)) {
 	}
 }
 
-// postedOf are the figures of a rule in what a node posted of a second.
+// postedOf returns the figures of a rule in the post of a node for a second.
 func postedOf(text, rule string) (of Figures) {
 	eachPosted(text, func(name string, f Figures) {
 		if name == rule {

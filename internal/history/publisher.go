@@ -18,17 +18,18 @@ const (
 	// secondsTTL is how long seconds are kept on the board, nodesTTL the states of nodes.
 	secondsTTL = SecondsKept + 5*time.Minute
 	nodesTTL   = 24 * time.Hour
-	// maxPostedSecond is the largest number of rules with figures of a second: the most active ones. Minutes have all.
+	// maxPostedSecond is the largest number of rules with figures by second: the most active ones. Minutes contain all
+	// rules.
 	maxPostedSecond = 1000
 	// postTimeout bounds one post.
 	postTimeout = 800 * time.Millisecond
-	// backlog is how long figures wait for an unavailable board, which may come back empty.
+	// backlog is how long figures wait for an unavailable board, which may be empty when it is reachable again.
 	backlog = 5 * time.Minute
-	// maxUnposted is the largest number of samples of a list that wait for an unavailable board.
+	// maxUnposted is the largest number of samples of a list that are queued for an unavailable board.
 	maxUnposted = 500
 )
 
-// unshared: pages of other nodes lack what this node decided in the last seconds.
+// unshared: pages of other nodes lack the decisions of this node in the last seconds.
 var unshared = trouble.Declare(trouble.Condition{Code: "figures_unshared",
 	Starts: "figures for the console cannot be shared; retrying", Ends: "figures for the console are shared again"})
 

@@ -19,7 +19,7 @@ var steps = []struct {
 	step time.Duration
 }{{"second", time.Second}, {"minute", time.Minute}, {"hour", time.Hour}, {"day", Day}}
 
-// What rows are counted by.
+// The facts by which rows are counted.
 const (
 	ByRule   = "rule"
 	ByKey    = "key"
@@ -34,7 +34,8 @@ var Pivots = []string{ByRule, ByKey, ByRoute, ByTenant, ByNode}
 const (
 	// MaxPoints is the largest number of points of a series.
 	MaxPoints = 5000
-	// MaxSeries is the largest number of series of an answer by rule: those of the most denied, then most active rules.
+	// MaxSeries is the largest number of series of an answer by rule: the rules with the most denials, then the most
+	// active ones.
 	MaxSeries = 100
 	// MaxAllPoints is the largest number of points of all series together. With more, there are fewer series.
 	MaxAllPoints = 100_000
@@ -50,7 +51,7 @@ const (
 type Query struct {
 	// Rule is the name of a rule, "" for all requests.
 	Rule string
-	// By is what the rows are counted by, "" for no rows.
+	// By is the fact by which rows are counted, a value of Pivots; "" for no rows.
 	By string
 	// From and To bound the time; To is excluded. They are widened to whole steps.
 	From, To time.Time
@@ -65,10 +66,10 @@ type Query struct {
 
 // Result answers a Query.
 type Result struct {
-	// From and To are those of the query, widened to whole steps.
+	// From and To are the bounds of the query, widened to whole steps.
 	From, To time.Time
 	Step     time.Duration
-	// CompleteUntil is the time until which the figures do not change any more; the zero time if nothing is complete.
+	// CompleteUntil is the time until which the figures no longer change; the zero time if nothing is complete.
 	CompleteUntil time.Time
 	// Series is the series of Query.Rule, or of all requests; with Query.Series one for each rule.
 	Series []Series

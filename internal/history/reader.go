@@ -27,22 +27,23 @@ const (
 
 // ReaderOptions configure a Reader.
 type ReaderOptions struct {
-	// Live has the last minutes and seconds, Store the minutes before them, and Own what of them this process wrote.
+	// Live holds the last minutes and seconds, Store the earlier minutes, and Own the minutes of this process.
 	Live  *LiveReader
 	Store Store
 	Own   *Own
-	// Exists reports whether a rule of that name is in force. Rules that are not may have figures all the same.
+	// Exists reports whether a rule of that name is in force. Rules that are not in force may still have figures.
 	Exists func(rule string) bool
 	Now    func() time.Time
 }
 
-// Reader answers queries. Each minute of a process is taken from one place: its Own, the store if it is older than two
-// minutes, or else the live board. It is safe for concurrent use.
+// Reader answers queries. It reads each minute of a process from one place: from the Own for minutes of this process,
+// from the store for minutes older than two minutes, and otherwise from the live board. It is safe for concurrent use.
 type Reader struct {
 	opt ReaderOptions
 
 	askMu sync.Mutex // held while the store is asked
-	// complete is the instant until which all nodes had written at the time asked, failed the error of that read.
+	// complete is the instant until which all nodes had written their minutes, asked the time at which this was read,
+	// and failed the error of that read.
 	complete, asked time.Time
 	failed          error
 
@@ -98,10 +99,9 @@ func wholeSteps(t time.Time, step time.Duration) time.Time {
 	return t
 }
 
-// read visits rows of the store, and in place of those that this process wrote what it has in memory, also if the store
-// fails.
+// read visits rows of the store. The rows of this process come from memory instead, even if the store fails.
 func (r *Reader) read(ctx context.Context, names []string, parts []Part, columns Columns, see func(*StoredRow)) error {
-	mine := r.ownRows(names, parts, columns, see) // before the store: an hour that ends meanwhile is missing in none
+	mine := r.ownRows(names, parts, columns, see) // before the store, or an hour that ends now could be missing in both
 	return r.opt.Store.ReadStats(ctx, names, parts, columns, func(row *StoredRow) {
 		if row.Writer != r.opt.Own.writer || !mine[row.Period] {
 			see(row)
@@ -143,7 +143,7 @@ func (r *Reader) completeUntil(ctx context.Context) (time.Time, error) {
 	if err == nil {
 		r.complete = completeOf(ends, posting, now)
 	}
-	if ctx.Err() == nil { // else it says nothing about the store
+	if ctx.Err() == nil { // otherwise the error says nothing about the store
 		r.asked, r.failed = now, err
 	}
 	return r.complete, err
@@ -238,7 +238,7 @@ func (l *loader) points(ctx context.Context, rule string, from, to time.Time, st
 	return out
 }
 
-// seconds returns the series of a rule by second, of which the last ten minutes are known.
+// seconds returns the series of a rule by second. Only the last ten minutes are known.
 func (l *loader) seconds(ctx context.Context, rule string, from, to time.Time) []Point {
 	out := make([]Point, 0, to.Sub(from)/time.Second)
 	for at := from.Unix(); at < to.Unix(); at++ {
@@ -284,7 +284,7 @@ func (l *loader) parts(from, to time.Time, step time.Duration) []Part {
 	return slices.DeleteFunc([]Part{over, live, older}, func(p Part) bool { return p.First > p.Last })
 }
 
-// stored visits what the store has, and what of it is in memory.
+// stored visits the rows of the store, and the rows of this process in memory.
 func (l *loader) stored(ctx context.Context, names []string, from, to time.Time, step time.Duration, see visit) {
 	first, end, live := from.Unix(), to.Unix(), l.live.Unix() // whole minutes
 	var r row

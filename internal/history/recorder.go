@@ -46,7 +46,7 @@ type tally struct {
 	// degradedDenied were denied by a fail mode.
 	degradedDenied atomic.Int64
 
-	_   [64]byte     // a cache line of its own, because it is read by each decision and rarely written
+	_   [64]byte     // a separate cache line for use, because each decision reads it and few write it
 	use atomic.Int64 // the highest
 	_   [56]byte
 }
@@ -141,7 +141,7 @@ type gathered struct {
 	keys    map[ruleKey]denied
 }
 
-// gather empties the recorder, but for the keys.
+// gather returns the counts and samples of the recorder and resets them. The counts by key, route and tenant stay.
 func (r *Recorder) gather() gathered {
 	g := gathered{total: r.all.take(), rules: map[string]Figures{}, trials: r.gatherTrials(), keys: r.keys.take()}
 	r.rules.Range(func(k, v any) bool {

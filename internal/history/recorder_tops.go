@@ -10,34 +10,34 @@ import (
 const (
 	// maxTops is the largest number of rules whose keys, routes and tenants a node counts.
 	maxTops = 1000
-	// maxDrawn is how many decisions a node counts by key before it halves the part that it counts; each second begins
-	// anew. It bounds what this costs.
+	// maxDrawn is how many decisions in a second a node counts by key before it halves the sampling rate. It bounds the
+	// cost of counting.
 	maxDrawn = 1000
 )
 
 // tops counts keys, routes and tenants by rule, of a sample of the decisions.
 type tops struct {
-	// A decision is counted with the probability 1/stride, a power of two, and counts that often. drawn are those that
-	// were counted in this second.
+	// A decision is counted with the probability 1/stride, and counts stride times. stride is a power of two. drawn is
+	// the number of decisions that were counted in this second.
 	stride, drawn atomic.Int64
 
 	// counted are hashes of the last denied keys that were counted, so that a flood of denials costs no lock. seed is
-	// that of the hashes, and hour a number that changes when the counts begin anew.
+	// the seed of the hashes, and hour a number that changes when the counts are reset.
 	counted [1024]atomic.Uint64
 	seed    maphash.Seed
 	hour    atomic.Uint64
 
-	// requests numbers those that are counted by their keys.
+	// requests numbers the requests that are counted by their keys.
 	requests atomic.Uint64
 
 	mu    sync.Mutex
 	rules map[string]*Sketches
-	// beyond are the rules above maxTops, at most maxRules, with how many of their decisions were not counted.
+	// beyond maps the rules beyond maxTops, at most maxRules, to the number of their uncounted decisions.
 	beyond map[string]int64
 }
 
-// Weight draws whether a decision is counted by key, route and tenant: for how many it counts then, else 0. While a
-// node decides up to a thousand requests a second, all are counted.
+// Weight decides at random whether a decision is counted by key, route and tenant. It returns the number of decisions
+// for which this one counts, 0 if it is not counted. Up to a thousand requests per second, all decisions are counted.
 func (r *Recorder) Weight() int64 {
 	t := &r.tops
 	stride := t.stride.Load()
@@ -50,15 +50,15 @@ func (r *Recorder) Weight() int64 {
 	return stride
 }
 
-// pace begins a second: the part that is counted grows again if few were drawn.
+// pace begins a second. It doubles the sampling rate again if few decisions were drawn in the last one.
 func (t *tops) pace() {
 	if stride := t.stride.Load(); t.drawn.Swap(0) < maxDrawn/4 && stride > 1 {
 		t.stride.CompareAndSwap(stride, stride/2)
 	}
 }
 
-// Top counts a decision of a rule ("" for the request as a whole) by a key, route or tenant, as ByKey says.
-// weight is that of Weight.
+// Top counts a decision of a rule ("" for the request as a whole) by a key, route or tenant, selected by ByKey, ByRoute
+// or ByTenant. weight is the result of Weight.
 func (r *Recorder) Top(rule, by, value string, allowed bool, weight int64) {
 	if by == ByKey && rule != "" && !allowed {
 		r.keys.add(rule, value, weight)
@@ -70,7 +70,7 @@ func (r *Recorder) Top(rule, by, value string, allowed bool, weight int64) {
 func (r *Recorder) Number() uint64 { return r.tops.requests.Add(1) }
 
 // TopKey counts a request as a whole by one of its keys, as denied if a limit with this key denies it. A key that
-// several limits of the request have counts once. request is that of Number, weight that of Weight.
+// several limits of the request share counts once. request is the result of Number, weight the result of Weight.
 func (r *Recorder) TopKey(request uint64, key string, allowed bool, weight int64) {
 	r.tops.count("", weight, func(s *Sketches) { s.AddRequest(request, ByKey, key, allowed, weight) })
 }

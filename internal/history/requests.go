@@ -12,7 +12,7 @@ import (
 )
 
 // Request is one sampled request. Everyone who can read rules may see it: its creator has left out values that look
-// like credentials. Samples are for looking at; no figure is computed from them.
+// like credentials. Samples are examples for people; no figure is computed from them.
 type Request struct {
 	// ID is unique.
 	ID string `json:"id"`
@@ -20,8 +20,8 @@ type Request struct {
 	At int64 `json:"at"`
 	// Node made the decision.
 	Node string `json:"node"`
-	// Allowed: no limit denied the request, or would have denied it. The limit below is then the strictest one. Else it
-	// is the one that denied.
+	// Allowed: no limit denied the request, or would have denied it. The limit below is then the strictest one.
+	// Otherwise it is the limit that denied.
 	Allowed bool `json:"allowed,omitempty"`
 	// Rule is the rule's name, "" if no rule applied. Key is the bucket's display name, Mode enforce, shadow or
 	// candidate.
@@ -35,7 +35,8 @@ type Request struct {
 	Bucket string `json:"bucket,omitempty"`
 	// Status is the status for the client: 200 for a limit on trial.
 	Status int `json:"status"`
-	// The figures of the limit. Times are in ms; RetryAfter is -1 for never. Remaining is of allowed requests only.
+	// The figures of the limit. Times are in ms; RetryAfter is -1 for never. Remaining is set for allowed requests
+	// only.
 	Limit      int64  `json:"limit"`
 	Remaining  int64  `json:"remaining,omitempty"`
 	Weight     int64  `json:"weight"`
@@ -44,7 +45,7 @@ type Request struct {
 	// Shed is the pool that had no room, "" if the limit itself denies. Banned: the key has a ban.
 	Shed   string `json:"shed,omitempty"`
 	Banned bool   `json:"banned,omitempty"`
-	// Overloaded: the counter store had no turn for the request, so that no limit was looked at.
+	// Overloaded: the counter store had no turn for the request, so that no limit was checked.
 	Overloaded bool `json:"overloaded,omitempty"`
 	// The request, as far as it may be shown.
 	Method     string            `json:"method,omitempty"`
@@ -90,7 +91,7 @@ type Filter struct {
 	// counted.
 	Rule, Mode, Node, Key, Route string
 	WholeKey                     bool
-	// Value must be that of the attribute called Attribute.
+	// Value must equal the value of the attribute called Attribute.
 	Attribute, Value string
 	// From and To bound the time; To is excluded.
 	From, To time.Time
@@ -116,7 +117,7 @@ func (f *Filter) matchRoute(r *Request) bool {
 	return several && method == r.Method && strings.Contains(r.Route, route)
 }
 
-// The lists of samples on the board: allowed requests have one of their own, so that they push no denial out.
+// The lists of samples on the board. Allowed requests have a separate list, so that they displace no denial.
 const (
 	deniedList  = "recent"
 	allowedList = "allowed"
@@ -125,7 +126,7 @@ const (
 // sampleLists are the lists, with the number of samples that each keeps.
 var sampleLists = map[string]int{deniedList: 2000, allowedList: 8000}
 
-// sampleChunk is the largest number of lines that are read at once, so that decisions never wait long behind them.
+// sampleChunk is the largest number of lines in one read, so that decisions never wait long behind a read.
 const sampleChunk = 500
 
 // sampleList is a list of samples as a LiveReader last read it.
@@ -133,7 +134,7 @@ type sampleList struct {
 	name string
 
 	mu sync.Mutex
-	// newest are the samples, newest first, and not to be changed. err is that of the read.
+	// newest are the samples, newest first; they must not be changed. err is the error of the last read.
 	newest []Request
 	err    error
 	asked  time.Time
@@ -142,7 +143,7 @@ type sampleList struct {
 }
 
 // Requests returns up to n sampled requests that match, newest first, at most a second old. Callers must not change
-// them. With an *OwnError they are those of this node only.
+// them. With an *OwnError they are requests of this node only.
 func (r *LiveReader) Requests(ctx context.Context, f Filter, n int) ([]Request, error) {
 	denied, err := r.samples(ctx, &r.denied)
 	allowed, allowedErr := r.samples(ctx, &r.allowed)
@@ -163,7 +164,7 @@ func (r *LiveReader) Requests(ctx context.Context, f Filter, n int) ([]Request, 
 	return out, err
 }
 
-// Denials is Requests without allowed ones, of which the board keeps more time.
+// Denials returns like Requests up to n matching samples, but only denials. The board keeps denials for a longer time.
 func (r *LiveReader) Denials(ctx context.Context, f Filter, n int) ([]Request, error) {
 	denied, err := r.samples(ctx, &r.denied)
 	var out []Request

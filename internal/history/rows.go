@@ -99,8 +99,9 @@ func (l *loader) tops(ctx context.Context, q *Query, from, to time.Time, width t
 // maxBegunTables is the largest number of begun tables that a Reader keeps.
 const maxBegunTables = 4
 
-// begunTable is a table of all rules or nodes with what the store has. Within a minute the store has the same, but for
-// what a node writes late. With 10,000 rules, adding it up is most of the work. It is not changed.
+// begunTable is a table of all rules or nodes with the figures of the store. The store returns the same figures for a
+// minute, except rows that a node writes late. With 10,000 rules, adding them up is most of the work. A begunTable is
+// immutable.
 type begunTable struct {
 	by             string
 	from, to, live int64

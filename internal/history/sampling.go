@@ -72,7 +72,7 @@ func (p *Publisher) takeSamples(denied, allowed []Request) {
 	}
 }
 
-// postSamples adds the samples that wait to the lists on the board.
+// postSamples appends the queued samples to the lists on the board.
 func (p *Publisher) postSamples(ctx context.Context) error {
 	for list, waiting := range p.waiting {
 		if err := p.opt.Board.Append(ctx, list, waiting, sampleLists[list]); err != nil {

@@ -2,8 +2,7 @@ package history
 
 // Status describes a node. Each node posts its own every second.
 type Status struct {
-	// ID names the process, Address is where it listens, Version is that of its
-	// build.
+	// ID names the process, Address is where it listens, Version is the version of its build.
 	ID      string `json:"id"`
 	Address string `json:"address"`
 	Version string `json:"version"`

@@ -26,26 +26,25 @@ const (
 	daysABlock    = 32
 )
 
-// LiveRow is what one process decided in an hour by one rule. The store does not look into Data and Tops.
+// LiveRow contains the figures of one process for one rule in an hour. The store does not interpret Data and Tops.
 type LiveRow struct {
 	// Writer is the random number of the process.
 	Writer int64
-	// Rule is the name of a rule, "" for all requests, NodePrefix and the address of a node for what that node decided,
-	// or the name of a trial.
+	// Rule is the name of a rule, "" for all requests, NodePrefix and the address of a node for the decisions of that
+	// node, or the name of a trial.
 	Rule string
 	// Hour is the number of the hour since 1970.
 	Hour int64
-	// Data are the packed minutes. Tops are the packed most active keys, routes and tenants; nil leaves those of the
-	// store.
+	// Data are the packed minutes. Tops are the packed most active keys, routes and tenants; nil keeps the stored ones.
 	Data, Tops []byte
 }
 
 // StoredRow is a row of the store that was added up over processes.
 type StoredRow struct {
 	Kind Kind
-	// Writer is that of a LiveRow, else 0.
+	// Writer is the Writer of a LiveRow, 0 for other kinds.
 	Writer int64
-	// Rule is that of a LiveRow.
+	// Rule has the same meaning as in LiveRow.
 	Rule string
 	// Period is the number of the hour, day, or 32 days since 1970.
 	Period int64
@@ -57,14 +56,14 @@ type StoredRow struct {
 type Part struct {
 	Kind        Kind
 	First, Last int64
-	// Sums: of Data only the beginning is needed, which has the sum of the periods of a row.
+	// Sums: only the beginning of Data is needed, which contains the sum of the periods of a row.
 	Sums bool
 }
 
-// Columns are what is read of rows.
+// Columns selects the columns that are read.
 type Columns int
 
-// The columns that are read of rows.
+// The selections of columns.
 const (
 	// OnlyData leaves Tops nil, OnlyTops leaves Data nil.
 	OnlyData Columns = iota
@@ -74,27 +73,28 @@ const (
 
 // Store keeps packed rows in the rule database. Errors wrap rules.ErrUnavailable. It is safe for concurrent use.
 type Store interface {
-	// WriteStats stores rows in place of those of the same writer, rule and hour, at most MaxWritten of them, in one
-	// transaction. By the clock of the database, it stores rows of the running hour, the one before, and the next one,
-	// which a clock that is ahead has begun. It leaves out the others, and returns how many: they may have been added up
-	// already.
+	// WriteStats stores at most MaxWritten rows in one transaction. A row replaces the stored row of the same writer,
+	// rule and hour. By the clock of the database, WriteStats stores rows of the running hour, the previous one, and
+	// the next one, which a fast clock may have begun. It leaves out other rows, because they may already have been
+	// added up, and returns their number.
 	WriteStats(ctx context.Context, rows []LiveRow) (leftOut int, err error)
-	// ReadStats visits the rows of some parts as they are at one moment: of the named rules, or of all if rules is nil (""
-	// names all requests). A row is valid during its visit only.
+	// ReadStats visits the rows of some parts as they are at one moment, of the named rules or of all if rules is nil.
+	// The name "" means all requests. A row is valid during its visit only.
 	ReadStats(ctx context.Context, rules []string, parts []Part, columns Columns, see func(*StoredRow)) error
-	// FoldStats adds up to limit rows of processes, of hours that ended more than FoldAfter ago by the clock of the
-	// database and by that of this process, to the rows of the other kinds, and deletes them, in one transaction. It
-	// returns how many they were: 0 too if another node does so at this moment.
+	// FoldStats adds up to limit rows of processes to the rows of the other kinds and deletes them, in one transaction.
+	// It covers hours that ended more than FoldAfter ago by the clocks of both the database and this process. It
+	// returns the number of these rows, 0 also if another node is folding at this moment.
 	FoldStats(ctx context.Context, limit int) (int, error)
-	// CleanStats deletes up to limit rows of a kind with a period before one, and returns how many.
+	// CleanStats deletes up to limit rows of a kind whose period is before before, and returns their number.
 	CleanStats(ctx context.Context, kind Kind, before int64, limit int) (int64, error)
 }
 
 const (
-	// MaxWritten is the largest number of rows that are written at once.
+	// MaxWritten is the largest number of rows in one write.
 	MaxWritten = 200
-	// FoldAfter is the number of whole hours after its end from which on rows of an hour are added up. A process writes
-	// only the running hour, the one before and the next, so that no row is written again after that.
+	// FoldAfter is the number of whole hours after the end of an hour from which its rows are added up. A process
+	// writes only the running hour, the previous one and the next one, so that no row is written again after it was
+	// added up.
 	FoldAfter = 3
 )
 

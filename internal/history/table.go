@@ -13,12 +13,12 @@ type table struct {
 	part  time.Duration // each of the parts of a small chart
 	parts []linePart
 	byKey map[string]*Row
-	// last is the row that was asked for last: figures of one key often follow each other.
+	// last is the row of the last access: figures of one key often follow each other.
 	last *Row
 }
 
-// linePart is what is known of a part of the small charts: whether anything is, and how many decisions a key without an
-// entry in it may have had.
+// linePart describes a part of the small charts: whether its figures are known, and rest, the most decisions that a key
+// without an entry in it may have had.
 type linePart struct {
 	known bool
 	rest  int64
@@ -95,7 +95,7 @@ func (t *table) line(r *Row, at, n int64) {
 	}
 }
 
-// see notes that figures of a period are known, but for keys without an entry, which may have had up to rest decisions.
+// see notes that the figures of a period are known. A key without an entry may have had up to rest decisions in it.
 func (t *table) see(at, rest int64) {
 	if i, in := t.partAt(at); in {
 		t.parts[i].known = true

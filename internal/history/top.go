@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// sketchKeys is the number of keys that are counted, topKeys the number of those that are posted.
+	// sketchKeys is the number of counted keys, topKeys the number of posted ones.
 	sketchKeys = 48
 	topKeys    = 20
 	// maxKeyBytes is the longest key that is counted; longer ones are cut.
@@ -20,9 +20,10 @@ type TopEntry struct {
 	Key     string `json:"k"`
 	Allowed int64  `json:"a,omitempty"`
 	Denied  int64  `json:"d,omitempty"`
-	// Over is how many more decisions the key may have had, because it was not counted all the time.
+	// Over is the largest number of further decisions that the key may have had, because it was not counted all the
+	// time.
 	Over int64 `json:"o,omitempty"`
-	// Variance is that of the count, because a sample was counted.
+	// Variance is the variance of the count, because only a sample of the decisions is counted.
 	Variance int64 `json:"v,omitempty"`
 }
 
@@ -77,8 +78,8 @@ func (s *Sketches) Add(by, value string, allowed bool, weight int64) {
 	s.entry(by, value).add(allowed, weight)
 }
 
-// AddRequest is Add for a request that several limits decide, with a number of its own that is not 0. A value that
-// several of these limits have counts once, as denied if one of them denies.
+// AddRequest is Add for a request that several limits decide. request is a unique number that is not 0. A value that
+// several of these limits share counts once, as denied if one of them denies.
 func (s *Sketches) AddRequest(request uint64, by, value string, allowed bool, weight int64) {
 	e := s.entry(by, value)
 	if e.request != request {
@@ -158,7 +159,7 @@ func (s *Sketches) Tops() Tops {
 	return out
 }
 
-// UnknownTops are those of a rule of which nobody counted the keys, routes and tenants of so many decisions.
+// UnknownTops returns the tops of a rule whose decisions were not counted by key, route and tenant.
 func UnknownTops(decisions int64) Tops {
 	out := Tops{}
 	for _, by := range counted {

@@ -15,7 +15,8 @@ import (
 	"sluice/internal/wire"
 )
 
-// maxTrials is the largest number of trials that a node counts in an hour. It does not count requests of others.
+// maxTrials is the largest number of trials that a node counts in an hour. It does not count requests of further
+// trials.
 const maxTrials = 1000
 
 // Trial names a limit on trial, which never denies, by the version of its rule.
@@ -23,17 +24,18 @@ type Trial struct{ Rule, Version int64 }
 
 // TrialCounts counts the requests of a trial since it began.
 type TrialCounts struct {
-	// Seen counts all of them, Denied those that it would have denied.
+	// Seen counts all requests, Denied the requests that the trial would have denied.
 	Seen, Denied int64
-	// Compared are those of Seen of which the decision of the rule as it stands is known too; of a shadow rule, the
-	// decision of the rules that it would replace. It is less if a fail mode decided.
+	// Compared counts the requests of Seen for which the decision of the present rule is also known; for a shadow rule,
+	// the decision of the rules that it would replace. It is less than Seen if a fail mode decided.
 	Compared int64
-	// NewlyDenied were allowed by the rule, NewlyAllowed were denied by it, and the trial decided otherwise.
+	// NewlyDenied counts requests that the rule allowed and the trial denied, NewlyAllowed requests that the rule
+	// denied and the trial allowed.
 	NewlyDenied, NewlyAllowed int64
-	// Keys are those of the requests that would change, in the form of samples of denials: Denied of an entry are newly
-	// denied, Allowed newly allowed.
+	// Keys are the keys of the requests that would change, in the form of samples of denials. Denied of an entry counts
+	// newly denied requests, Allowed newly allowed ones.
 	Keys Top
-	// First is the time of the first one, zero without any.
+	// First is the time of the first request, zero without requests.
 	First time.Time
 }
 
@@ -55,11 +57,11 @@ func (c *TrialCounts) Add(o TrialCounts) {
 	}
 }
 
-// Tried says how a limit on trial decided a request.
+// Tried is the decision of a limit on trial on a request.
 type Tried struct {
 	Allowed bool
-	// Was is how the rule as it stands decided, or those that a shadow rule would replace. It has a meaning if Compared
-	// is set.
+	// Was is the decision of the present rule, or of the rules that a shadow rule would replace. It is valid only if
+	// Compared is set.
 	Was, Compared bool
 }
 
@@ -135,7 +137,7 @@ func (r *Recorder) gatherTrials() map[Trial]TrialCounts {
 		return true
 	})
 	if r.knownTrials.Load() >= maxTrials {
-		r.trials.Clear() // also of trials that have ended
+		r.trials.Clear() // including trials that have ended
 		r.knownTrials.Store(0)
 	}
 	return out
@@ -184,10 +186,9 @@ func unpackTrial(data, tops []byte) TrialCounts {
 	return c
 }
 
-// Trial adds up the counts of all nodes of a trial that several versions of a rule share. Those of the last seconds are
-// from the board, as the figures of the rule are. While the board is unavailable, those of other nodes are up to two
-// minutes old.
-// Errors wrap rules.ErrUnavailable.
+// Trial adds up the counts of all nodes for a trial that several versions of a rule share. The counts of the last
+// seconds come from the board, like the figures of the rule. While the board is unavailable, counts of other nodes are
+// up to two minutes old. Errors wrap rules.ErrUnavailable.
 func (r *Reader) Trial(ctx context.Context, rule int64, versions []int64) (TrialCounts, error) {
 	names := make([]string, len(versions))
 	for i, v := range versions {
@@ -242,11 +243,11 @@ func appendTrials(out []Entry, rows []LiveRow) []Entry {
 	return out
 }
 
-// trials visits the rows of trials with some names that nodes posted in this hour and in the one before. Rows of older
-// hours are in the store.
+// trials visits the rows of the named trials that nodes posted in this hour and the previous one. Rows of older hours
+// are in the store.
 func (r *LiveReader) trials(ctx context.Context, names []string, see func(*StoredRow)) {
 	hour := r.now().Unix() / 3600
-	read, _ := r.tables(ctx, []string{trialsTable(hour - 1), trialsTable(hour)}) // the store has most without the board
+	read, _ := r.tables(ctx, []string{trialsTable(hour - 1), trialsTable(hour)}) // without the board, the store has most
 	for i, fields := range read {
 		for field, text := range fields {
 			node, name, _ := strings.Cut(field, " ")

@@ -21,10 +21,10 @@ const (
 	writeWithin = 45 * time.Second
 	// writeRetry is the pause after a failure.
 	writeRetry = 5 * time.Second
-	// writeTimeout bounds a call of the store, stopTimeout what is written at a stop.
+	// writeTimeout bounds a call of the store, stopTimeout all writing at a stop.
 	writeTimeout = 20 * time.Second
 	stopTimeout  = 5 * time.Second
-	// tidyEvery is about how often a node adds up and deletes what is old, tidyTime how long it does so at once.
+	// tidyEvery is about how often a node adds up and deletes old rows, tidyTime the longest duration of one such run.
 	tidyEvery = 10 * time.Minute
 	tidyTime  = time.Minute
 	// foldRows and cleanRows are the largest numbers of rows of a transaction.
@@ -40,22 +40,21 @@ var unwritten = trouble.Declare(trouble.Condition{Code: "figures_unwritten",
 type WriterOptions struct {
 	Own   *Own
 	Store Store
-	// Peaks returns the largest number of decisions in a second of a minute over all nodes by rule, if this is the node
-	// that looks for them; else nil.
+	// Peaks returns, by rule, the largest number of decisions of all nodes in a second of a minute. It returns nil on
+	// nodes that do not compute them.
 	Peaks func(ctx context.Context, minute int64) map[string]int64
-	// Unsent is the path of the file for what cannot be written at a stop; "" for none.
+	// Unsent is the path of the file for rows that cannot be written at a stop; "" for none.
 	Unsent string
 	// Keep is how long hours and days are kept.
 	Keep time.Duration
 	Now  func() time.Time
-	// Trouble notes whether Store is there.
+	// Trouble notes whether Store is available.
 	Trouble *trouble.Registry
 	Log     *slog.Logger
 }
 
-// Writer writes what an Own has to the rule database, each row at most once a minute, and adds up what is old there.
-// Run
-// it in one goroutine.
+// Writer writes the rows of an Own to the rule database, each row at most once a minute, and adds up old rows there.
+// Run it in one goroutine.
 type Writer struct {
 	opt WriterOptions
 	// left are rows of an earlier process that it could not write.
@@ -100,7 +99,7 @@ func (w *Writer) Run(ctx context.Context) {
 	w.stop(context.WithoutCancel(ctx))
 }
 
-// Step writes what is due. What fails is written later.
+// Step writes the due rows. After a failure they are written later.
 func (w *Writer) Step(ctx context.Context) {
 	now := w.opt.Now()
 	w.plan(ctx, now)
@@ -114,7 +113,7 @@ func (w *Writer) Step(ctx context.Context) {
 	}
 }
 
-// noted notes whether the store is there.
+// noted notes whether the store is available.
 func (w *Writer) noted(ctx context.Context, err error) {
 	if ctx.Err() != nil {
 		return
@@ -145,8 +144,8 @@ func (w *Writer) plan(ctx context.Context, now time.Time) {
 	w.next = now
 }
 
-// enqueue lists the rows that are not written: first those that are still listed, so that each has its turn when time
-// is short, and last those of all requests, because they say which minutes are complete.
+// enqueue fills the queue with the unwritten rows. Rows that are still queued come first, so that each row has its turn
+// when time is short. The rows of all requests come last, because they show which minutes are complete.
 func (w *Writer) enqueue() {
 	listed := make(map[ownRow]bool, len(w.queue))
 	for _, r := range w.queue {
@@ -165,7 +164,7 @@ func (w *Writer) enqueue() {
 	slices.SortStableFunc(w.queue, func(a, b ownRow) int { return cmp.Compare(turn(a), turn(b)) })
 }
 
-// write writes the next rows: those of an earlier process first, then those of the queue.
+// write writes the next rows: rows of an earlier process first, then rows of the queue.
 func (w *Writer) write(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
@@ -204,7 +203,7 @@ func (w *Writer) store(ctx context.Context, rows []LiveRow) error {
 	return err
 }
 
-// stop writes the running minute and everything else that is left, or keeps it in a file.
+// stop writes the running minute and all other unwritten rows, or stores them in a file.
 func (w *Writer) stop(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, stopTimeout)
 	defer cancel()

@@ -214,8 +214,8 @@ func BusyHour(writer, hour int64, minutes, n int) []history.LiveRow {
 	return out
 }
 
-// busy are the figures of a rule in a minute: one rule in ten decides 100,000 requests a minute, the others a thousand;
-// one in ten has a candidate, one in ten has soft and elastic limits and a pool.
+// busy returns the figures of a rule in a minute. One rule in ten decides 100,000 requests per minute, the others a
+// thousand; one in ten has a candidate, and one in ten has soft and elastic limits and a pool.
 func busy(rule int, minute int64) history.Figures {
 	rng := rand.New(rand.NewPCG(uint64(rule), uint64(minute))) //nolint:gosec // not a secret
 	n := int64(1000)

@@ -1,4 +1,5 @@
-// Package incident keeps when nodes could not work as usual, and what fail modes decided meanwhile.
+// Package incident keeps the times in which nodes could not work normally, and counts the decisions of fail modes in
+// them.
 package incident
 
 import (
@@ -25,8 +26,8 @@ const (
 	Timeouts = "timeouts"
 	// Database: the rule database was unavailable. Checks were decided as usual.
 	Database = "database"
-	// Regions: other regions were cut off from that of the node. Rules that span regions were decided by their
-	// cut_off, which is not counted here.
+	// Regions: other regions were cut off from the region of the node. The setting cut_off decided rules that span
+	// regions. These decisions are not counted here.
 	Regions = "regions"
 	// Starved: the node lacked CPU, so that checks were late. It says nothing about Redis.
 	Starved = "node_starved"
@@ -46,9 +47,8 @@ const (
 )
 
 // Incident is a time in which nodes could not use Redis or the rule database, received nothing from another region, or
-// a node lacked CPU.
-// Breakers that are open at the same time are one incident, and so are openings less than 10 s apart; and so it is with
-// regions. A Source makes one incident of those that several nodes had of one outage.
+// a node lacked CPU. Breakers that are open at the same time belong to one incident, and so do breakers that open again
+// within 10 s. The same holds for regions. A Source merges the incidents of several nodes in one outage.
 type Incident struct {
 	// ID is unique and does not change while the incident is updated.
 	ID   string `json:"id"`
@@ -58,25 +58,25 @@ type Incident struct {
 	Key string `json:"key"`
 	// Begin is when a breaker opened, a fail mode decided the first request, the first region was cut off, or too many
 	// checks had been late. End is when the last breaker closed, a fail mode decided the last request, all regions were
-	// heard, or few checks were late again; it is zero while the incident lasts, and for one that is Lost.
+	// connected, or few checks were late again; it is zero while the incident lasts, and for a Lost incident.
 	Begin time.Time `json:"begin"`
 	End   time.Time `json:"end,omitzero"`
 	// Updated is when the node last reported the incident.
 	Updated time.Time `json:"updated"`
-	// Lost: the node stopped reporting before the end, so that the end is not known and the figures are those until
-	// Updated. Only a source sets it.
+	// Lost: the node stopped reporting before the end, so that the end is unknown and the figures count until Updated.
+	// Only a Source sets it.
 	Lost bool `json:"-"`
 	// Stopped: the incident ended because the node stopped.
 	Stopped bool `json:"stopped,omitempty"`
 	// Node is the address of the node that had the incident first, NodeID names its process. Nodes are the addresses of
-	// all that had it, which only a source sets.
+	// all nodes that had it; only a Source sets them.
 	Node   string   `json:"node"`
 	NodeID string   `json:"node_id"`
 	Nodes  []string `json:"-"`
 	// Server lists the Redis servers with an open breaker, or the regions that were cut off, separated by ", ". It is ""
 	// for other kinds.
 	Server string `json:"server,omitempty"`
-	// Cause says why, in words for people, as in "connection refused". It contains no key and no password.
+	// Cause is the reason for people, such as "connection refused". It contains no key and no password.
 	Cause string `json:"cause"`
 	// Opened is how often a breaker opened.
 	Opened int64 `json:"opened,omitempty"`
@@ -84,19 +84,19 @@ type Incident struct {
 	Total Rule `json:"total"`
 	// Rules counts by rule, the most decided first.
 	Rules []Rule `json:"rules,omitempty"`
-	// Merged is how many other incidents are counted in this one, because the rule database was unavailable for so long
-	// that the node could not keep them apart.
+	// Merged is the number of other incidents that are included in this one, because the rule database was unavailable
+	// for so long that the node could not keep them separate.
 	Merged int64 `json:"merged,omitempty"`
 }
 
-// Rule are the requests that fail modes decided.
+// Rule counts the requests that fail modes decided.
 type Rule struct {
 	Rule string `json:"rule,omitempty"`
 	// Open, Local and Closed are decisions by each fail mode.
 	Open   int64 `json:"open"`
 	Local  int64 `json:"local"`
 	Closed int64 `json:"closed"`
-	// Denied is how many of them were denied: all of Closed, and those of Local over the node's share.
+	// Denied is the number of denials: all of Closed, and the part of Local over the node's share.
 	Denied int64 `json:"denied"`
 }
 
@@ -170,7 +170,7 @@ func (q *Query) Match(i *Incident) bool {
 // *field.ValidationError or wrap rules.ErrUnavailable; with the latter come the incidents that this node knows.
 type Source interface {
 	Incidents(ctx context.Context, q Query) ([]Incident, error)
-	// Running are those that last, at most a second old. Callers must not change them.
+	// Running returns the running incidents, at most a second old. Callers must not change them.
 	Running(ctx context.Context) ([]Incident, error)
 }
 

@@ -13,21 +13,22 @@ const (
 	// resumeWithin is how long after its end an incident continues if the same happens again, and how long decisions
 	// that were under way count to it.
 	resumeWithin = 10 * time.Second
-	// timeoutsQuiet is how long after its last decision an incident of timeouts has ended, timeoutsApart how long after
-	// it the next such decision is a new incident, and timeoutsMost how long one lasts at most.
+	// An incident of timeouts has ended once timeoutsQuiet has passed since its last decision. After timeoutsApart, the
+	// next such decision begins a new incident. timeoutsMost is the longest duration of an incident of timeouts.
 	timeoutsQuiet = 10 * time.Second
 	timeoutsApart = 5 * time.Minute
 	timeoutsMost  = time.Hour
-	// opensWithin: timeouts that began this long before a breaker opened are the begin of its incident.
+	// opensWithin: if timeouts began at most this long before a breaker opened, the incident of the breaker begins with
+	// them.
 	opensWithin = time.Minute
 	// maxBegun is the largest number of incidents of a kind that a node begins in an hour. Beyond it the last one
 	// continues.
 	maxBegun = 20
-	// maxWaiting is the largest number of events that wait for the rule database.
+	// maxWaiting is the largest number of events that are queued for the rule database.
 	maxWaiting = 300
 )
 
-// ByFailMode is what a fail mode decided: a request, or one limit of it.
+// ByFailMode is a decision of a fail mode on a request, or on one limit of it.
 type ByFailMode struct {
 	// Rule is the name of the limit's rule, "" for a request.
 	Rule, Mode string
@@ -196,7 +197,7 @@ func (r *running) again(now time.Time) {
 	}
 }
 
-// settle ends what has ended for good, so that what happens next is an incident of its own.
+// settle ends incidents that can no longer continue, so that the next failure begins a new incident.
 func (l *Log) settle(now time.Time) {
 	for _, r := range l.present {
 		switch quiet := now.Sub(r.decided); {

@@ -8,7 +8,8 @@ import (
 )
 
 const (
-	// maxCauses is the largest number of causes that an incident names, maxServers that of servers or regions.
+	// maxCauses is the largest number of causes that an incident names, maxServers the largest number of servers or
+	// regions.
 	maxCauses, maxServers = 3, 1000
 	listed                = ", "
 )
@@ -84,8 +85,8 @@ type outage struct {
 	until map[string]time.Time // when the last incident of each process ended, the zero time while it lasts
 }
 
-// overNodes makes one incident of those that several nodes had of one outage. Each process has one outage at a time, so
-// two of its incidents are the same only if that of another node lasted meanwhile.
+// overNodes merges the incidents of several nodes in one outage. Each process has one outage at a time. So two
+// incidents of a process belong to one outage only if the outage lasted on another node between them.
 func overNodes(all []Incident) []Incident {
 	byKey := map[string][]*outage{}
 	slices.SortFunc(all, func(a, b Incident) int {
@@ -129,7 +130,8 @@ func (o *outage) lastsAt(i *Incident) bool {
 	return false
 }
 
-// join adds the incident of a node. The outage lasts as long as one node has it; its end is known if one node tells it.
+// join adds the incident of a node. The outage lasts as long as any node has it. Its end is known if one node reports
+// it.
 func (o *outage) join(i *Incident) {
 	merged := o.plus(i)
 	if i.Kind == Breaker {

@@ -33,8 +33,7 @@ func (e *Event) incident() (i Incident, ok bool) {
 	return i, true
 }
 
-// Writer writes the events of a log to the rule database, and deletes those that are no longer kept. Run it in one
-// goroutine.
+// Writer writes the events of a log to the rule database, and deletes expired ones. Run it in one goroutine.
 type Writer struct {
 	log     *Log
 	store   Store
@@ -46,7 +45,7 @@ var unwritten = trouble.Declare(trouble.Condition{Code: "incidents_unwritten",
 	Starts: "incidents cannot be written to the rules database; they wait in memory",
 	Ends:   "incidents are written to the rules database again"})
 
-// NewWriter creates an Writer.
+// NewWriter creates a Writer.
 func NewWriter(log *Log, store Store, known *trouble.Registry) *Writer {
 	return &Writer{log: log, store: store, trouble: known}
 }
@@ -70,7 +69,7 @@ func (w *Writer) Run(ctx context.Context) {
 	}
 }
 
-// Write writes what there is to write. What cannot be written waits.
+// Write writes the queued events. After a failure they stay in the queue.
 func (w *Writer) Write(ctx context.Context) {
 	events := w.log.take()
 	if len(events) == 0 {
@@ -85,7 +84,7 @@ func (w *Writer) Write(ctx context.Context) {
 	w.trouble.Note(unwritten, "", err)
 }
 
-// clean deletes what is no longer kept, once an hour. Every node may do so at any time.
+// clean deletes expired events, once an hour. Every node may do so at any time.
 func (w *Writer) clean(ctx context.Context) {
 	now := w.log.now()
 	if w.trouble.On(unwritten, "") || now.Sub(w.cleaned) < cleanEvery {
@@ -102,8 +101,8 @@ func (w *Writer) clean(ctx context.Context) {
 	}
 }
 
-// Reader reads incidents from the rule database, and those of this node from memory. It is safe for concurrent
-// use.
+// Reader reads incidents of all nodes from the rule database, and incidents of this node from memory. It is safe for
+// concurrent use.
 type Reader struct {
 	log   *Log
 	store Store
@@ -115,7 +114,7 @@ type Reader struct {
 	err     error
 }
 
-// NewReader creates an Reader.
+// NewReader creates a Reader.
 func NewReader(log *Log, store Store, now func() time.Time) *Reader {
 	return &Reader{log: log, store: store, now: now}
 }

@@ -17,8 +17,8 @@ func (l *Log) incidentEvent(r *running) Event {
 	return Event{ID: i.ID, Kind: EventIncident, At: i.Begin, End: i.End, Node: i.Node, Data: data}
 }
 
-// wait appends an event to those that wait, in place of an older state of it. Without room, the two oldest incidents of
-// a kind become one, or else the oldest event is lost.
+// wait queues an event, or replaces an older state of it in the queue. If the queue is full, the two oldest incidents
+// of a kind are merged. If there are no two of a kind, the oldest event is lost.
 func (l *Log) wait(e Event) {
 	if i := slices.IndexFunc(l.waiting, func(w Event) bool { return w.ID == e.ID }); i >= 0 {
 		l.waiting[i] = e
