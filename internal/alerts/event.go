@@ -8,21 +8,21 @@ import (
 	"time"
 )
 
-// Subject is what an alert is about. Two alerts about one subject are told in order.
+// Subject is what an alert is about. Alerts about one subject are sent in order.
 type Subject struct {
 	Kind Kind `json:"kind"`
 	// Rule is the name of a rule, "" for none. Key is the displayed name of a bucket, without credentials.
 	Rule string `json:"rule,omitempty"`
 	Key  string `json:"key,omitempty"`
-	// Level is the percentage of key_usage, the thresholds of rule_denials, or what else tells subjects apart.
+	// Level distinguishes subjects of one kind: the percentage of key_usage, or the thresholds of rule_denials.
 	Level string `json:"level,omitempty"`
 }
 
 // maxSubject bounds the name of a subject in bytes: a row of an index on Postgres holds less than 2,700.
 const maxSubject = 512
 
-// String is the name of a subject. No two subjects have the same. It is valid UTF-8 without control characters and has
-// at most maxSubject bytes: of a longer key it has the beginning and a hash.
+// String is the name of a subject. It is unique. It is valid UTF-8 without control characters and at most maxSubject
+// bytes long: a longer name is cut and ends with a hash.
 func (s Subject) String() string {
 	name := fmt.Sprintf("%s|%s|%s|%q", s.Kind, s.Rule, s.Level, s.Key)
 	if len(name) <= maxSubject {
@@ -32,9 +32,9 @@ func (s Subject) String() string {
 	return strings.ToValidUTF8(name[:maxSubject-2*len(hash)-1], "") + "~" + hex.EncodeToString(hash[:])
 }
 
-// Event is one alert: a subject that came into a state, or left it.
+// Event is one alert: a condition of a subject has begun or ended.
 type Event struct {
-	// ID is that of the row; 0 before it is stored. A later event has a larger one.
+	// ID is the id of the row; 0 before it is stored. Later events have larger ids.
 	ID int64 `json:"-"`
 	// UID is unique and names the event in every place.
 	UID     string    `json:"uid"`
@@ -45,7 +45,7 @@ type Event struct {
 	Data    Data      `json:"data"`
 }
 
-// Data is what a message says.
+// Data is the content of a message.
 type Data struct {
 	// State is On or Off, "" for a summary and a test.
 	State string `json:"state,omitempty"`
@@ -53,36 +53,36 @@ type Data struct {
 	Text string `json:"text"`
 	Rule string `json:"rule,omitempty"`
 	Key  string `json:"key,omitempty"`
-	// Kind is that of the alerts of a summary.
+	// Kind is the kind of the alerts in a summary.
 	Kind Kind `json:"kind,omitempty"`
 	// Numbers are the figures behind the text, by name.
 	Numbers map[string]int64 `json:"numbers,omitempty"`
-	// Nodes are the addresses of the nodes concerned, Cause says why, in words without addresses.
+	// Nodes are the addresses of the nodes concerned, Cause is the reason for people, without addresses.
 	Nodes []string `json:"nodes,omitempty"`
 	Cause string   `json:"cause,omitempty"`
-	// Since is when it began.
+	// Since is when the condition began.
 	Since *time.Time `json:"since,omitempty"`
 	// Suppressed is how many earlier alerts about the subject were not sent, because of its quiet time.
 	Suppressed int64 `json:"suppressed,omitempty"`
-	// Path is the page of the console that shows it.
+	// Path is the page of the console that shows the alert.
 	Path string `json:"path,omitempty"`
 	// Count is the number of alerts in a summary, Alerts are the first of them.
 	Count  int64  `json:"count,omitempty"`
 	Alerts []Data `json:"alerts,omitempty"`
 }
 
-// Thresholds are those of rule_denials as a level of a subject.
+// Thresholds returns the thresholds of rule_denials as the level of a subject.
 func (w *Webhook) Thresholds() string { return levelOf(w.DeniedPercent, w.DeniedPerSecond) }
 
 func levelOf(percent, perSecond int64) string { return fmt.Sprintf("%d%%,%d/s", percent, perSecond) }
 
-// Message is what one webhook gets.
+// Message is a message to one webhook.
 type Message struct {
-	// ID is the same each time the message is sent, so that a receiver can tell a repetition.
+	// ID is the same each time the message is sent, so that a receiver can recognise a repetition.
 	ID string
 	// Webhook is the id of the webhook's row.
 	Webhook int64
-	// Subject orders messages: those of one subject and webhook are sent one after the other.
+	// Subject orders messages: messages with the same subject and webhook are sent one after the other.
 	Subject string
 	Type    string
 	Body    []byte
@@ -96,20 +96,20 @@ const (
 	DeliveryFailed    = "failed"
 )
 
-// Delivery is a message and what became of it.
+// Delivery is a message and its delivery state.
 type Delivery struct {
 	ID      int64
 	Message Message
 	// State is waiting, delivered or failed.
 	State string
-	// Attempts is how often it was sent. Status is that of the last answer, 0 without one; Error says why the last attempt
-	// failed, and Took how long it took.
+	// Attempts is the number of attempts. Status is the status of the last answer, 0 without an answer; Error is the
+	// reason if the last attempt failed, and Took the duration of the last attempt.
 	Attempts int64
 	Status   int
 	Error    string
 	Took     time.Duration
-	// Tried is the time of the last attempt, Next that of the next one, Ended when it was delivered or given up. They are
-	// zero if there is none.
+	// Tried is the time of the last attempt, Next the time of the next one, Ended when the message was delivered or
+	// given up. Each is zero if it does not apply.
 	Tried, Next, Ended time.Time
 }
 
@@ -117,7 +117,7 @@ type Delivery struct {
 type Attempt struct {
 	At   time.Time
 	Took time.Duration
-	// Status is that of the answer, 0 without one.
+	// Status is the status of the answer, 0 without an answer.
 	Status int
 	// Error is "" if the message was delivered.
 	Error string
@@ -127,7 +127,7 @@ type Attempt struct {
 	Refused bool
 }
 
-// Delivered reports whether the receiver has the message.
+// Delivered reports whether the receiver accepted the message.
 func (a *Attempt) Delivered() bool { return a.Error == "" }
 
 // Result says in a word what became of an attempt, for metrics.

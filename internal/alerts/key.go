@@ -12,16 +12,16 @@ import (
 // shownHash is the number of characters of a hash that are shown, as in the names of buckets.
 const shownHash = 12
 
-// ShownKey is the name of a bucket of a rule as messages have it. Values with a credential in them, such as
-// token:sk_live_…, are a hash, so that different keys stay different.
+// ShownKey returns the name of a bucket of a rule for messages. Values that contain a credential, such as
+// token:sk_live_…, are replaced by a hash, so that different keys stay different.
 func ShownKey(key limiter.Key) string {
 	return match.DisplayKeyWith(key, func(_, v string) string {
 		return ShownText(v)
 	})
 }
 
-// ShownText is a text as messages have it, such as the name of a bucket of which the key is not known: a hash if there
-// is a credential in it.
+// ShownText returns a text for messages, such as the name of a bucket whose key is unknown. A text that contains a
+// credential is replaced by a hash.
 func ShownText(v string) string {
 	if !redact.Within(v) {
 		return v

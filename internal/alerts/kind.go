@@ -1,15 +1,15 @@
 package alerts
 
-// Kind says what an alert is about. It is the type of the message.
+// Kind is the kind of an alert. It is the type of the message.
 type Kind string
 
 // The kinds of alerts.
 const (
-	// KindRuleDenials: a rule denies more than a share of its requests, or more than so many a second.
+	// KindRuleDenials: a rule denies more than a share of its requests, or more than a number per second.
 	KindRuleDenials Kind = "rule_denials"
-	// KindKeyUsage: a key has used up a percentage of a rule that asks for it with notify_percent.
+	// KindKeyUsage: a key has used up a percentage that its rule lists in notify_percent.
 	KindKeyUsage Kind = "key_usage"
-	// KindKeyHot: a key is asked for so often that nodes treat it as hot.
+	// KindKeyHot: a key gets so many requests that nodes treat it as hot.
 	KindKeyHot Kind = "key_hot"
 	// KindFailModeEngaged and KindFailModeEnded: fail modes decide requests, because the counter store cannot.
 	KindFailModeEngaged Kind = "failmode_engaged"
@@ -18,11 +18,11 @@ const (
 	KindRuleIdle Kind = "rule_idle"
 	// KindSetRefused: the stored rules do not compile, so that nodes keep the previous ones.
 	KindSetRefused Kind = "set_refused"
-	// KindSetOld: a node decides by rules that the rule database has not confirmed for long.
+	// KindSetOld: a node decides by rules that the rule database has not confirmed for a long time.
 	KindSetOld Kind = "set_old"
 	// KindRegionCutOff: two regions are cut off from each other.
 	KindRegionCutOff Kind = "region_cut_off"
-	// KindRegionSetOld: a region has lacked an edit of the rules for long.
+	// KindRegionSetOld: a region has lacked an edit of the rules for a long time.
 	KindRegionSetOld Kind = "region_set_old"
 	// KindLogDropping: the decision log loses events.
 	KindLogDropping Kind = "decision_log_dropping"
@@ -32,11 +32,11 @@ const (
 	KindTokenRefused Kind = "token_refused"
 )
 
-// Types of messages that are about no single alert.
+// Types of messages that do not describe a single alert.
 const (
-	// TypeSummary has several alerts of one kind.
+	// TypeSummary contains several alerts of one kind.
 	TypeSummary = "summary"
-	// TypeTest is what the test of a webhook sends.
+	// TypeTest is the message of a test of a webhook.
 	TypeTest = "test"
 )
 
@@ -49,8 +49,8 @@ func Kinds() []string {
 
 // States of an alert.
 const (
-	// On: what the kind says has begun.
+	// On: the condition has begun.
 	On = "on"
-	// Off: it is over.
+	// Off: the condition has ended.
 	Off = "off"
 )

@@ -37,27 +37,26 @@ const (
 
 // Webhook is where alerts are sent.
 type Webhook struct {
-	// ID is that of the row; 0 before it is stored.
+	// ID is the id of the row; 0 before it is stored.
 	ID int64 `json:"-"`
 	// Name is unique among webhooks and has the form of a rule's name.
 	Name        string `json:"name"`
 	Description string `json:"description"`
-	// URL is where messages are posted. Part of it is often a secret, so logs and the audit log have only its host.
+	// URL is where messages are posted. Part of it is often a secret, so logs and the audit log contain only its host.
 	URL string `json:"url"`
 	// Format is FormatStandard or FormatSlack.
 	Format string `json:"format"`
 	// Kinds are the kinds that are sent; empty means all.
 	Kinds []string `json:"kinds"`
-	// Rules are the names of the rules whose alerts are sent; empty means all. Alerts that are about no rule are always
-	// sent.
+	// Rules are the names of the rules whose alerts are sent; empty means all. Alerts without a rule are always sent.
 	Rules []string `json:"rules"`
-	// DeniedPercent is the share of a rule's requests, 0 to 100, from which its denials are an alert, DeniedPerSecond
-	// the number of denials a second. 0 turns a threshold off.
+	// DeniedPercent is the share of a rule's requests, 0 to 100, from which its denials cause an alert, DeniedPerSecond
+	// the number of denials per second. 0 turns a threshold off.
 	DeniedPercent   int64 `json:"denied_percent"`
 	DeniedPerSecond int64 `json:"denied_per_second"`
-	// IsActive: messages are sent. Those that wait are kept for a day while it is false.
+	// IsActive: messages are sent. While it is false, queued messages are kept for a day.
 	IsActive bool `json:"is_active"`
-	// DisabledReason says why Sluice made the webhook inactive by itself, "" if it did not. A store ignores it.
+	// DisabledReason says why Sluice itself made the webhook inactive, "" if it did not. A store ignores it.
 	DisabledReason string `json:"disabled_reason"`
 	// Version starts at 1 and grows by 1 with every edit; it is the ETag.
 	Version   int64     `json:"version"`
@@ -158,7 +157,7 @@ func checkURL(text string) string {
 	return ""
 }
 
-// validPort reports whether a port can be dialled; "" is that of the scheme.
+// validPort reports whether a port can be dialled; "" means the default port of the scheme.
 func validPort(port string) bool {
 	n, err := strconv.ParseUint(port, 10, 16)
 	return port == "" || err == nil && n > 0

@@ -37,34 +37,34 @@ type Account struct {
 	dropped                               [reasons]atomic.Int64
 }
 
-// Deliver counts n events that the sink has for good.
+// Deliver counts n events that the sink has finally stored.
 func (a *Account) Deliver(n int) { a.delivered.Add(int64(n)) }
 
-// Drop counts n events that the sink certainly does not have.
+// Drop counts n events that the sink certainly did not store.
 func (a *Account) Drop(r Reason, n int) { a.dropped[r].Add(int64(n)) }
 
-// Doubt counts n events that were sent and given up, at a forced stop or after the sink's time for delivery, and of
-// which no answer says whether they arrived.
+// Doubt counts n events that were sent but given up, at a forced stop or after the delivery timeout of the sink,
+// without an answer that says whether they arrived.
 func (a *Account) Doubt(n int) { a.doubtful.Add(int64(n)) }
 
-// Totals are the counts of an account since the start of the node. Produced is the sum of the others but for Folded,
-// once Buffered is 0.
+// Totals are the counts of an account since the start of the node. Once Buffered is 0, Produced is the sum of
+// Delivered, Dropped and Doubtful.
 type Totals struct {
 	Produced  int64            `json:"produced"`
 	Delivered int64            `json:"delivered"`
 	Dropped   map[string]int64 `json:"dropped"`
 	Doubtful  int64            `json:"doubtful"`
-	// Buffered are events of which it is not known yet what becomes of them.
+	// Buffered counts events whose result is not known yet.
 	Buffered int64 `json:"buffered"`
-	// Folded is the number of denials that events of others stand for.
+	// Folded is the number of denials that the events of other denials represent.
 	Folded int64 `json:"folded"`
-	// Age is that of the oldest buffered event, 0 if there is none or if nobody asked the Log.
+	// Age is the age of the oldest buffered event, 0 if there is none. Only Log.Totals sets it.
 	Age time.Duration `json:"-"`
 }
 
 // Totals returns the counts.
 func (a *Account) Totals() Totals {
-	// What became of events is read before how many there were, so that Buffered is never negative.
+	// The results of events are read before their number, so that Buffered is never negative.
 	t := Totals{Delivered: a.delivered.Load(), Doubtful: a.doubtful.Load(), Folded: a.folded.Load(),
 		Dropped: make(map[string]int64, reasons)}
 	settled := t.Delivered + t.Doubtful

@@ -5,12 +5,12 @@ import (
 	"sync"
 )
 
-// maxBuffered bounds the raw events that wait for the goroutine of a Log, in bytes. That is some 16,000 of them. The
-// goroutine works on as many at the same time.
+// maxBuffered bounds the raw events that are queued for the goroutine of a Log, in bytes: about 16,000 events. The
+// goroutine encodes as many at the same time.
 const maxBuffered = 8 << 20
 
-// buffer is a bounded queue of raw events, each behind its length. Many goroutines add and one takes. It is safe for
-// concurrent use.
+// buffer is a bounded queue of raw events, each preceded by its length. Many goroutines add events and one takes them.
+// It is safe for concurrent use.
 type buffer struct {
 	// filled receives a value once events wait.
 	filled chan struct{}
@@ -18,13 +18,13 @@ type buffer struct {
 	mu      sync.Mutex
 	waiting []byte
 	since   int64 // when the first of them was added, ms since the epoch
-	taken   int64 // when the first of those was added that are taken and not done
+	taken   int64 // when the oldest taken but unfinished event was added
 	closed  bool
 }
 
 func newBuffer() *buffer { return &buffer{filled: make(chan struct{}, 1)} }
 
-// What became of an event that was added.
+// Results of add.
 type added uint8
 
 const (

@@ -22,7 +22,7 @@ const (
 	AddressNone   = "none"
 )
 
-// The networks that AddressPrefix shows, in bits. They are those that web analytics keep of an address.
+// The networks that AddressPrefix shows, in bits. Web analytics usually keep the same part of an address.
 const (
 	shownBits4 = 24
 	shownBits6 = 48
@@ -34,7 +34,7 @@ const hashWord = "hash:"
 // shownHash is the number of bytes of a keyed hash that are written: 96 bits.
 const shownHash = 12
 
-// conceal hides what the log must not show. It is used by one goroutine.
+// conceal hides what the log must not show. One goroutine uses it.
 type conceal struct {
 	// secret returns the key of hashes, which is the same on every node; nil while it is unknown.
 	secret  func() []byte
@@ -140,8 +140,8 @@ func (c *conceal) clientIP(ip netip.Addr) string {
 	return ""
 }
 
-// factIP is the address among the facts. Unless addresses are shown whole it is the hash of what it is counted under,
-// as in the names of buckets, so that a limit by address can be replayed.
+// factIP returns the address for the facts. Unless addresses are shown whole, it is the hash of the network under which
+// the address is counted, as in the names of buckets, so that a limit by address can be replayed.
 func (c *conceal) factIP(ip netip.Addr) string {
 	switch {
 	case !ip.IsValid() || c.address == AddressNone:
@@ -186,7 +186,7 @@ func (c *conceal) addresses(text string) string {
 		return s
 	}
 	return split(text, "+,;|@= ", func(part string) string {
-		for n := 0; ; { // the end of the part first: an address of IPv6 has colons of its own
+		for n := 0; ; { // longest suffix first: an IPv6 address contains colons
 			if isAddress(part[n:]) {
 				return part[:n] + c.hash(part[n:])
 			}
@@ -199,7 +199,7 @@ func (c *conceal) addresses(text string) string {
 	})
 }
 
-// directKey is the name of a bucket that the caller named in a way of its own, such as user:42 or job:7|ip:203.0.113.7.
+// directKey conceals the name of a bucket that the caller chose, such as user:42 or job:7|ip:203.0.113.7.
 func (c *conceal) directKey(display string) string {
 	return split(display, "+,;|", func(part string) string {
 		if strings.HasPrefix(part, hashOfKey) || isAddress(part) {
@@ -216,7 +216,7 @@ func (c *conceal) directKey(display string) string {
 	})
 }
 
-// isAddress reports an address or a network, also with the escapes of names of buckets.
+// isAddress reports whether a text is an address or a network, possibly with the escapes of bucket names.
 func isAddress(v string) bool {
 	if len(v) < 2 || !strings.ContainsAny(v, ".:%") || !strings.ContainsRune("0123456789abcdefABCDEF:[%", rune(v[0])) {
 		return false // without the work of parsing

@@ -12,14 +12,14 @@ const (
 	maxSharedText = 64
 )
 
-// Decoder decodes events as encoding/json does, and those that Append wrote with much less work: a replay reads
-// millions of them. Equal texts share their memory. The zero value is ready. It belongs to one goroutine.
+// Decoder decodes events as encoding/json does. Events written by Append take much less work: a replay reads millions
+// of them. Equal texts share their memory. The zero value is ready. It belongs to one goroutine.
 type Decoder struct {
 	shared map[string]string
 	b      []byte // what is not read yet
 }
 
-// Decode decodes one event. The error is that of encoding/json.
+// Decode decodes one event. The error is the error of encoding/json.
 func (d *Decoder) Decode(line []byte) (*Event, error) {
 	e := &Event{}
 	if d.b = line; d.event(e) && len(d.b) == 0 {

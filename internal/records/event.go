@@ -1,26 +1,27 @@
 package records
 
-// Schema is the number of the present form of an event. It changes when a member changes its meaning or goes.
+// Schema is the number of the present form of an event. It changes when a member changes its meaning or is removed.
 const Schema = 1
 
-// Event is one line of the decision log: one operation and its answer, or several equal denials of one bucket. Its
-// key, rule, limit and used are those of the strictest limit, and "" and 0 if no limit applied.
+// Event is one line of the decision log: one operation and its answer, or several equal denials of one bucket. Its key,
+// rule, limit and used come from the strictest limit; they are "" and 0 if no limit applied.
 type Event struct {
 	// Schema is Schema.
 	Schema int `json:"schema"`
 	// TS is the time of the decision by the clock of the counter store, ms since the epoch. If the store did not
-	// decide, or gave the stored answer to a repeat, it is by the clock of the node.
+	// decide, or returned a stored answer for a repeat, it is by the clock of the node.
 	TS int64 `json:"ts"`
 	// Key is the bucket's name for people.
 	Key         string `json:"key"`
 	Rule        string `json:"rule"`
 	RuleVersion int64  `json:"rule_version"`
-	// Limit is the capacity of the limit in units. Used is how many units count after the operation, which may be more.
+	// Limit is the capacity of the limit in units. Used is the number of units that count after the operation; it may
+	// exceed Limit.
 	Limit   int64 `json:"limit"`
 	Used    int64 `json:"used"`
 	Allowed bool  `json:"allowed"`
-	// Weight is in units; it counts for every limit unless the limit has its own. For a settle it is the actual weight, -1
-	// for as estimated.
+	// Weight is in units; it counts for every limit unless the limit has its own. For a settle it is the actual weight,
+	// -1 if it equals the estimate.
 	Weight int64 `json:"weight"`
 	// Status is the status for the client: 200, 202, 402, 403, 429 or 503.
 	Status    int    `json:"status"`
@@ -36,35 +37,37 @@ type Event struct {
 	Only string `json:"only,omitempty"`
 	// ReserveMS is the lifetime of the reservation that the check got, in ms.
 	ReserveMS int64 `json:"reserve_ms,omitempty"`
-	// Granted is how many requests like this one a reserve has charged for its caller to decide; Weight is that of all.
+	// Granted is the number of requests like this one that a reserve has charged for its caller to decide; Weight is
+	// the weight of all of them.
 	Granted int64 `json:"granted,omitempty"`
-	// By is caller if Decisions has what the caller of such a reserve decided, which a settle reports.
+	// By is caller if a settle reports decisions of the caller of such a reserve; Decisions counts them.
 	By        string     `json:"by,omitempty"`
 	Decisions *Decisions `json:"decisions,omitempty"`
-	// Face is where the question came in: http, grpc, or that of a gateway.
+	// Face is the interface that received the question: http, grpc, or the face of a gateway.
 	Face string `json:"face"`
 	Node string `json:"node"`
-	// Mode is that of the strictest limit: enforce, shadow or candidate.
+	// Mode is the mode of the strictest limit: enforce, shadow or candidate.
 	Mode string `json:"mode"`
 	// Degraded is the fail mode that decided, "" for the store.
 	Degraded string `json:"degraded"`
-	// Overloaded: denied because the counter store had no turn for the request. Nothing was decided on its limits.
+	// Overloaded: denied because the counter store had no turn for the request. Its limits were not checked.
 	Overloaded bool `json:"overloaded,omitempty"`
 	// Deferred is unknown if the status is 202 and the request may or may not be in its queue.
 	Deferred string `json:"deferred,omitempty"`
 	// RetryAfterMS is 0 if allowed, and -1 for never.
 	RetryAfterMS int64 `json:"retry_after_ms"`
-	// Rate is the percentage of entities whose allowed requests are recorded, and Drawn says whether this one's are.
+	// Rate is the percentage of entities whose allowed requests are recorded, and Drawn says whether the entity of this
+	// event is among them.
 	Rate  float64 `json:"rate"`
 	Drawn bool    `json:"drawn"`
-	// Folded is how many more denials this event stands for.
+	// Folded is the number of further denials that this event represents.
 	Folded int64 `json:"folded"`
-	// Facts is what the rules saw, null if they saw none: direct limits, operations by a token, and descriptors. Those of
-	// a settle are the actual weights by field.
+	// Facts are the facts that the rules used, null if there were none: for direct limits, operations by a token, and
+	// descriptors. The facts of a settle are the actual weights by field.
 	Facts *Facts `json:"facts"`
-	// Omitted names the facts that this log never has.
+	// Omitted names the facts that this log never contains.
 	Omitted []string `json:"omitted,omitempty"`
-	// Limits has each limit that applied, enforced ones first.
+	// Limits contains each limit that applied, enforced ones first.
 	Limits []Limit `json:"limits"`
 	// Shortened names the members that were cut or left out because the event was too long.
 	Shortened []string `json:"shortened,omitempty"`
@@ -106,11 +109,11 @@ type Limit struct {
 	Overloaded bool `json:"overloaded,omitempty"`
 	// ConditionFailed: the rule's condition could not be evaluated, which counts as true.
 	ConditionFailed bool `json:"condition_failed,omitempty"`
-	// Direct is the limit itself if the caller sent it, else nil: then the rule has it.
+	// Direct is the limit itself if the caller sent it. It is nil for a limit of a rule.
 	Direct *Direct `json:"direct,omitempty"`
 }
 
-// Direct is a limit that the caller sent; the members are those of POST /ratelimit/check.
+// Direct is a limit that the caller sent; it has the same members as in POST /ratelimit/check.
 type Direct struct {
 	Algorithm string `json:"algorithm"`
 	Limit     int64  `json:"limit"`
@@ -121,7 +124,7 @@ type Direct struct {
 	Buckets   int64  `json:"buckets,omitempty"`
 }
 
-// OnlyBans is the value of Event.Only, DeferredUnknown that of Event.Deferred.
+// OnlyBans is the value of Event.Only, DeferredUnknown the value of Event.Deferred.
 const (
 	OnlyBans        = "bans"
 	DeferredUnknown = "unknown"

@@ -20,8 +20,8 @@ import (
 	"sluice/internal/trouble"
 )
 
-// The files of a log: the one that is written, and the earlier ones with the time in UTC at which they ended, which
-// sort by age. An earlier file is compressed into one with gzipEnd.
+// The files of a log: the current file, and earlier files, whose names contain the time in UTC at which they ended and
+// sort by age. An earlier file is compressed into a file with gzipEnd.
 const (
 	currentFile = "decisions.jsonl"
 	earlierName = "decisions-20060102T150405.000000000Z"
@@ -31,13 +31,13 @@ const (
 )
 
 const (
-	// parts is into how many files the space of a log is divided, at least.
+	// parts is the smallest number of files into which the space of a log is divided.
 	parts = 8
 	// maxAge is the age at which a file is ended.
 	maxAge = 24 * time.Hour
 )
 
-// FileOptions configure a FileSink. All are required but Trouble.
+// FileOptions configure a FileSink. All are required except Trouble.
 type FileOptions struct {
 	// Dir is the directory, which only this process writes to.
 	Dir string
@@ -79,7 +79,7 @@ func OpenFiles(opt FileOptions) (*FileSink, error) {
 	return s, nil
 }
 
-// open opens the current file. If its last line is torn, the next event begins a line of its own.
+// open opens the current file. If its last line is incomplete, the next event begins a new line.
 func (s *FileSink) open() error {
 	f, err := os.OpenFile(filepath.Join(s.opt.Dir, currentFile), os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600)
 	if err != nil {
@@ -148,11 +148,11 @@ func (s *FileSink) find() {
 
 // drop closes the file, so that the next event opens it.
 func (s *FileSink) drop() {
-	_ = s.file.Close() // what was written is not in memory of this process
+	_ = s.file.Close() // written data is no longer in memory of this process
 	s.file, s.size = nil, 0
 }
 
-// append writes s.text. If only a part could be written, it is cut off again.
+// append writes s.text. If only a part could be written, that part is removed again.
 func (s *FileSink) append() error {
 	if s.file == nil {
 		if err := os.MkdirAll(s.opt.Dir, 0o700); err != nil {
@@ -192,12 +192,12 @@ func (s *FileSink) account(n int, err error) {
 // fileBytes is the size at which a file is ended.
 func (s *FileSink) fileBytes() int64 { return s.opt.MaxBytes / parts }
 
-// due reports whether the file is to be ended. Its age is also that of a clock that was set back.
+// due reports whether the file must be ended. Its age also counts if the clock was set back.
 func (s *FileSink) due() bool {
 	return s.size > 0 && (s.size >= s.fileBytes() || s.opt.Now().Sub(s.began).Abs() >= maxAge)
 }
 
-// rotateAgain is how long after a failure it is tried again to end a file.
+// rotateAgain is the pause after which a failed end of a file is retried.
 const rotateAgain = time.Second
 
 // errStuck is the error of a file that is full and that could not be ended a moment ago.
@@ -230,7 +230,7 @@ func (s *FileSink) rotate() error {
 	return nil
 }
 
-// unused is the path of the file that ends now. It sorts after all earlier ones, also if the clock was set back.
+// unused returns the path for the file that ends now. It sorts after all earlier files, even if the clock was set back.
 func (s *FileSink) unused(now time.Time) (string, error) {
 	names, err := earlier(s.opt.Dir)
 	at := now.UTC()
@@ -327,8 +327,8 @@ func (w while) Read(b []byte) (int, error) {
 	return w.from.Read(b)
 }
 
-// removeOldest removes the oldest earlier files until the rest has at most so many bytes. It begins with the oldest, so
-// that who reads meanwhile finds no gap.
+// removeOldest removes the oldest earlier files until the rest has at most most bytes. It begins with the oldest, so
+// that a reader finds no gap.
 func removeOldest(dir string, most int64) error {
 	names, err := earlier(dir)
 	slices.Reverse(names) // newest first

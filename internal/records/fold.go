@@ -17,8 +17,8 @@ const (
 	maxFoldBytes = 4 << 20
 )
 
-// folds are the denials of the present second. Equal ones above foldAbove become one event. It is safe for concurrent
-// use.
+// folds are the denials of the present second. Equal denials beyond foldAbove become one event. It is safe for
+// concurrent use.
 type folds struct {
 	mu     sync.Mutex
 	of     map[foldKey]*fold
@@ -26,7 +26,7 @@ type folds struct {
 	closed bool
 }
 
-// foldKey says which denials are equal: an event can stand for several only if they are.
+// foldKey identifies equal denials: an event can represent only equal ones.
 type foldKey struct {
 	key      limiter.Key
 	weight   int64
@@ -41,27 +41,28 @@ type foldKey struct {
 // fold are equal denials of one second.
 type fold struct {
 	alone int // recorded one by one, at most foldAbove
-	// others and drawn are those above: of entities that are not drawn and of those that are. An event cannot stand for
-	// both, because a drawn one stands for the entities that are not.
+	// others and drawn are the denials beyond foldAbove: others of entities that are not sampled, drawn of sampled
+	// entities. An event cannot represent both, because in a replay a sampled entity also stands for entities that are
+	// not sampled.
 	others, drawn held
 }
 
-// held are denials for which one event stands.
+// held are denials that one event represents.
 type held struct {
-	raw  []byte // of the first
+	raw  []byte // of the first denial
 	more int64
 }
 
 func newFolds() *folds { return &folds{of: map[foldKey]*fold{}} }
 
-// hold reports whether a denial need not be recorded now, because an event at the end of the second stands for it.
-// first is true if it is the denial of that event, which is what write appends.
+// hold reports whether a denial need not be recorded now, because an event at the end of the second represents it.
+// first is true if it is the denial of that event, which write appends.
 func (f *folds) hold(d *decide.Decision, by drawn, write func([]byte) []byte) (held, first bool) {
 	a := d.Answer
 	if len(a.Limits) == 0 {
 		return false, false
 	}
-	la := &a.Limits[max(0, a.Strictest)] // the one that the event has; a fail mode that denies leaves no strictest
+	la := &a.Limits[max(0, a.Strictest)] // the limit of the event; a fail mode that denies leaves no strictest
 	k := foldKey{la.Key, la.Weight, la.Version, a.Degraded, a.Op, a.Verdict, a.DeferralUnknown(), by.rate}
 	f.mu.Lock()
 	defer f.mu.Unlock()

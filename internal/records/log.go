@@ -13,15 +13,16 @@ import (
 	"sluice/rules/match"
 )
 
-// Sink takes the encoded events of a Log, one call at a time.
+// Sink receives the encoded events of a Log, one call at a time.
 type Sink interface {
-	// Write takes events in order. It says of each, at once or later, what became of it, by exactly one call of the
-	// account of its Log. It may block: the Log drops events meanwhile. It keeps nothing of b after it returns.
+	// Write receives events in order. It reports the result of each event, at once or later, by exactly one call of the
+	// account of its Log. It may block: until it returns, the Log drops events that do not fit. It does not keep b
+	// after it returns.
 	Write(b Batch)
-	// Oldest is when the oldest event came of which it is not known yet what became of it, and zero if there is none.
-	// It is safe for concurrent use.
+	// Oldest returns when the oldest event without a result was received, zero if there is none. It is safe for
+	// concurrent use.
 	Oldest() time.Time
-	// Close delivers what the sink still has until ctx ends, and says of the rest what became of it.
+	// Close delivers the remaining events until ctx ends, and reports the results of the rest.
 	Close(ctx context.Context) error
 }
 
@@ -47,8 +48,8 @@ type Options struct {
 	WholeWhileQuiet bool
 	// Address is AddressPrefix, AddressWhole, AddressHash or AddressNone.
 	Address string
-	// Network returns what an address is counted under (match.Options): addresses that rules count together are one
-	// entity, and have one hash among the facts. Nil is the default.
+	// Network returns the network under which an address is counted (match.Options): addresses that rules count
+	// together are one entity, and have one hash among the facts. Nil is the default.
 	Network func(netip.Addr) netip.Prefix
 	// Omit are facts that are never recorded: user, api_key, ip, route, method, host, tier, user_agent, attr:NAME and
 	// field:NAME.
@@ -60,15 +61,15 @@ type Options struct {
 	Now func() time.Time
 }
 
-// Log is the decision log of a node with one sink. It observes decisions without blocking and without fail: what does
-// not fit into its buffer is dropped and counted. It is safe for concurrent use and owns one goroutine, Run.
+// Log is the decision log of a node with one sink. It observes decisions without blocking: events that do not fit into
+// its buffer are dropped and counted. It is safe for concurrent use and owns one goroutine, Run.
 type Log struct {
 	decide.NopObserver
 	opt     Options
 	buffer  *buffer
 	folds   *folds
 	conceal conceal
-	network func(netip.Addr) netip.Prefix // that an address is counted under
+	network func(netip.Addr) netip.Prefix // under which an address is counted
 	quiet   quiet
 
 	stop  chan struct{}
@@ -104,9 +105,10 @@ func New(opt Options) (*Log, error) {
 	return l, nil
 }
 
-// ObserveDecision implements decide.Observer. Denials are always recorded, and what is allowed if its entity is drawn.
+// ObserveDecision implements decide.Observer. It always records denials, and records allowed requests of sampled
+// entities.
 func (l *Log) ObserveDecision(d *decide.Decision) {
-	if !recorded(d.Answer.Op) || d.Lease && !d.Answer.Allowed() { // a lease that was denied decides nothing
+	if !recorded(d.Answer.Op) || d.Lease && !d.Answer.Allowed() { // a denied lease decides nothing
 		return
 	}
 	by := drawn{rate: rateOf(d, l.rateNow(d))}
@@ -117,7 +119,7 @@ func (l *Log) ObserveDecision(d *decide.Decision) {
 	}
 	by.now = l.opt.Now().UnixMilli()
 	write := func(b []byte) []byte { return appendRaw(b, by, d) }
-	if denied && counts == nil { // what callers report is a number already
+	if denied && counts == nil { // reports of callers already are sums
 		if held, first := l.folds.hold(d, by, write); held {
 			if !first {
 				l.opt.Account.folded.Add(1)
@@ -150,7 +152,7 @@ func (l *Log) add(now int64, write func([]byte) []byte) {
 	}
 }
 
-// Age is the age of the oldest event of which it is not known yet what became of it, 0 if there is none.
+// Age returns the age of the oldest event without a result, 0 if there is none.
 func (l *Log) Age() time.Duration {
 	oldest := l.opt.Sink.Oldest()
 	if at := l.buffer.oldest(); at > 0 && (oldest.IsZero() || time.UnixMilli(at).Before(oldest)) {
@@ -162,14 +164,14 @@ func (l *Log) Age() time.Duration {
 	return max(0, l.opt.Now().Sub(oldest))
 }
 
-// Totals are those of the account, with the age of the oldest buffered event.
+// Totals returns the totals of the account, with the age of the oldest buffered event.
 func (l *Log) Totals() Totals {
 	t := l.opt.Account.Totals()
 	t.Age = l.Age()
 	return t
 }
 
-// Close writes what waits and closes the sink, within ctx. Decisions after it are dropped.
+// Close writes the buffered events and closes the sink, within ctx. Later decisions are dropped.
 func (l *Log) Close(ctx context.Context) error {
 	l.once.Do(func() {
 		l.wait = ctx
@@ -201,8 +203,8 @@ func (l *Log) run() {
 	}
 }
 
-// gatherFor is how long events gather before they are encoded: to wake for each of them would cost more than the work.
-// The buffer fills in that time at 800,000 events a second.
+// gatherFor is how long events are collected before they are encoded: a wake-up for each event would cost more than the
+// encoding. At 800,000 events per second, the buffer becomes full in that time.
 const gatherFor = 20 * time.Millisecond
 
 // gather waits for more events, or for Close.
@@ -215,7 +217,7 @@ func (l *Log) gather() {
 	}
 }
 
-// endFolds produces the events that stand for the denials of the last second. last is at the end of the log.
+// endFolds produces the events that represent the denials of the last second. last is set at the end of the log.
 func (l *Log) endFolds(last bool) {
 	now := l.opt.Now().UnixMilli()
 	l.folds.end(last, func(raw []byte) {
@@ -223,7 +225,7 @@ func (l *Log) endFolds(last bool) {
 	})
 }
 
-// drain gives to the sink what waits in the buffer. What is left when ctx ends is dropped.
+// drain passes the buffered events to the sink. It drops the rest when ctx ends.
 func (l *Log) drain(ctx context.Context) {
 	took := l.buffer.take(l.spare)
 	defer l.buffer.done()

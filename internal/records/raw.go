@@ -119,7 +119,7 @@ func appendRaw(b []byte, by drawn, d *decide.Decision) []byte {
 	return appendLimits(b, a)
 }
 
-// grantedOf is how many requests a check was for which its caller decides, else 0.
+// grantedOf returns the number of requests that a check grants for its caller to decide, 0 for other checks.
 func grantedOf(d *decide.Decision) int64 {
 	if !d.Lease {
 		return 0
@@ -127,7 +127,7 @@ func grantedOf(d *decide.Decision) int64 {
 	return d.Answer.Granted
 }
 
-// decisionsOf is what a settle reports of its caller's decisions, nil for nothing.
+// decisionsOf returns the decisions of the caller that a settle reports, nil if there are none.
 func decisionsOf(d *decide.Decision) *decide.Decisions {
 	if d.Settled == nil {
 		return nil
@@ -205,10 +205,10 @@ func appendLimit(b []byte, la *decide.LimitAnswer) []byte {
 	return b
 }
 
-// setFolded says of a raw event for how many more it stands.
+// setFolded sets the number of further denials that a raw event represents.
 func setFolded(raw []byte, n int64) { binary.LittleEndian.PutUint64(raw, uint64(n)) } //nolint:gosec // n is positive
 
-// readRaw reads an event. Its texts share one copy of raw, and its slices are reused.
+// readRaw decodes raw into e. The texts share one copy of raw, and the slices of e are reused.
 func (e *rawEvent) readRaw(raw []byte) {
 	r := reader{text: string(raw)}
 	*e = rawEvent{attributes: e.attributes[:0], fields: e.fields[:0], limits: e.limits[:0]}

@@ -8,13 +8,13 @@ import (
 	"sluice/limiter"
 )
 
-// Allowed requests are drawn by entity, not by request: either all events of a user are recorded or none, because a
-// rate per key cannot be seen in one request of a hundred. The entity is the user, else the API key, else the network
-// that the address is counted under, else the bucket. Every node draws alike, and who is drawn at 1 % is drawn at 10 %
-// too.
+// Allowed requests are sampled by entity, not by request: either all events of a user are recorded or none, because one
+// request in a hundred does not show the rate of a key. The entity is the first of these that exists: the user, the API
+// key, the network under which the address is counted, the bucket. Every node selects the same entities, and an entity
+// that is selected at 1 % is also selected at 10 %.
 
-// rateOf is the percentage of entities whose allowed requests are recorded: the largest of those that the rules of a
-// decision name, else the usual one.
+// rateOf returns the percentage of entities whose allowed requests are recorded: the largest log_percent of the rules
+// of a decision, or usual if none sets it.
 func rateOf(d *decide.Decision, usual float64) float64 {
 	named := int64(-1)
 	for i := range d.Answer.Limits {
@@ -28,8 +28,8 @@ func rateOf(d *decide.Decision, usual float64) float64 {
 	return usual
 }
 
-// draw reports whether the entity of a decision belongs to the given percentage of all of them.
-// network is what an address is counted under.
+// draw reports whether the entity of a decision belongs to the given percentage of all entities. network returns the
+// network under which an address is counted.
 func draw(d *decide.Decision, percent float64, network func(netip.Addr) netip.Prefix) bool {
 	switch {
 	case percent >= 100:
@@ -59,7 +59,7 @@ func entity(d *decide.Decision, network func(netip.Addr) netip.Prefix) uint64 {
 	// The part before the rule's number: all algorithms of a caller's key are one entity.
 	facts, _, _ := strings.Cut(string(d.Answer.Limits[max(0, d.Answer.Strictest)].Key), "|")
 	if user, ok := strings.CutPrefix(facts, "{user:"); ok {
-		return hash("user", strings.TrimSuffix(user, "}")) // that of the checks before it
+		return hash("user", strings.TrimSuffix(user, "}")) // the same hash as for its checks
 	}
 	return hash("bucket", facts)
 }
@@ -81,5 +81,5 @@ func hash(kind, value string) uint64 {
 	return h ^ h>>33
 }
 
-// recorded reports whether an operation has an event: those that look only have none.
+// recorded reports whether an operation is recorded: peeks are not.
 func recorded(op limiter.Op) bool { return op != limiter.OpPeek }

@@ -6,12 +6,13 @@ import "slices"
 const MaxEvent = 16 << 10
 
 const (
-	// shortText and fewLimits are what is left of a text and of the limits of an event that is too long.
+	// shortText and fewLimits bound the texts, in bytes, and the limits of an event that was too long.
 	shortText = 256
 	fewLimits = 16
 )
 
-// cuts shorten an event that is too long, the least telling member first. Each is applied until the event fits.
+// cuts shorten an event that is too long, the least important member first. They are applied in order until the event
+// fits.
 var cuts = []struct {
 	member string
 	cut    func(*Event)

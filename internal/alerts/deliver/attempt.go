@@ -12,17 +12,19 @@ import (
 const (
 	// firstRetry and lastRetry are the shortest and the longest time between two attempts.
 	firstRetry, lastRetry = 5 * time.Second, time.Hour
-	// retrySpread is by how much of it a time is made longer at random, so that messages do not come all at once.
+	// retrySpread is the largest part by which a delay is prolonged at random, so that messages do not arrive all at
+	// once.
 	retrySpread = 0.2
 	// retryFor is the age at which a message is given up.
 	retryFor = 24 * time.Hour
-	// noteTimeout bounds noting an attempt; noteAgain is the time until that is tried again.
+	// noteTimeout bounds the storing of an attempt; noteAgain is the pause before it is tried again.
 	noteTimeout, noteAgain = 3 * time.Second, time.Second
 	// goneReason is why a webhook is disabled.
 	goneReason = "the receiver answered 410: it wants no more messages"
 )
 
-// deliver sends a message once and notes that. What ctx cuts short is not noted: who has the lease next sends it again.
+// deliver sends a message once and stores the attempt. An attempt that ctx interrupts is not stored: the next node with
+// the lease sends the message again.
 func (w *Worker) deliver(ctx context.Context, m *alerts.DueDelivery) alerts.Attempt {
 	a := w.opt.Send(ctx, m.URL, m.Secrets, &m.Message)
 	if ctx.Err() != nil && !a.Delivered() {
@@ -36,7 +38,7 @@ func (w *Worker) deliver(ctx context.Context, m *alerts.DueDelivery) alerts.Atte
 			t.TooOld++
 		}
 	})
-	// The message stays under way until the note is stored, so that it is not sent again meanwhile.
+	// The message counts as in flight until the attempt is stored, so that it is not sent again before.
 	for away := false; ; away = true {
 		err := w.note(ctx, m, a, last, after)
 		if err == nil {
@@ -52,7 +54,7 @@ func (w *Worker) deliver(ctx context.Context, m *alerts.DueDelivery) alerts.Atte
 	}
 }
 
-// note stores what became of a message, also if ctx has just ended. Doing so again changes nothing but the number of
+// note stores the result of an attempt, even if ctx has just ended. Storing it again changes only the number of
 // attempts.
 func (w *Worker) note(ctx context.Context, m *alerts.DueDelivery, a alerts.Attempt, last bool,
 	after time.Duration) error {
@@ -69,8 +71,9 @@ func (w *Worker) note(ctx context.Context, m *alerts.DueDelivery, a alerts.Attem
 	return w.opt.Queue.RetryDelivery(ctx, m.ID, a, after)
 }
 
-// retryAfter is the time until the next attempt after some that failed before the last one: 5 s, 10 s, 20 s and so on
-// to 50 minutes, made longer by a part of a fifth.
+// retryAfter returns the delay before the next attempt. before is the number of failed attempts before the last one.
+// The delay is 5 s, 10 s, 20 s and so on up to 50 minutes, prolonged by up to a fifth; part, from 0 to 1, is the used
+// part of this fifth.
 func retryAfter(before int64, part float64) time.Duration {
 	most := float64(lastRetry) / (1 + retrySpread)
 	base := min(float64(firstRetry)*float64(int64(1)<<min(max(before, 0), 20)), most)

@@ -35,8 +35,9 @@ func NewGuard(allowed alerts.Allowed, nat64 ...netip.Prefix) *Guard {
 }
 
 // refused are the networks that are not public: this host, private, shared (CGNAT), link-local with the metadata
-// service of clouds, reserved for protocols, documentation and benchmarks, multicast, and those of IPv6 that embed an
-// IPv4 address (local NAT64, 6to4, Teredo, IPv4-compatible). An address behind NAT64 counts as the IPv4 address in it.
+// service of clouds, reserved for protocols, documentation and benchmarks, multicast, and the IPv6 networks that embed
+// an IPv4 address (local NAT64, 6to4, Teredo, IPv4-compatible). An address behind NAT64 counts as the IPv4 address in
+// it.
 var refused = prefixes("0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12",
 	"192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24",
 	"203.0.113.0/24", "224.0.0.0/3",
@@ -61,13 +62,14 @@ func (g *Guard) allows(host string, addr netip.Addr, open bool) bool {
 		return true
 	}
 	contains := func(p netip.Prefix) bool { return p.Contains(at) }
-	// What remains under a prefix of NAT64 has no address inside, and a translator may find one all the same.
+	// An address that is still under a NAT64 prefix here embeds no valid IPv4 address, but a translator might still
+	// find one in it.
 	return !open && at.IsValid() && !slices.ContainsFunc(refused, contains) &&
 		!slices.ContainsFunc(g.reach.NAT64, contains)
 }
 
 // Check refuses a URL that must not be reached now; the error is a *field.ValidationError about url. A host without
-// addresses passes, because names may be known later; so does every URL while names cannot be looked up.
+// addresses passes, because its name may be defined later. While name lookups fail, every URL passes.
 func (g *Guard) Check(ctx context.Context, text string) error {
 	u, err := url.Parse(text)
 	if err != nil {
@@ -98,7 +100,7 @@ func wrongURL(message string) error {
 	return &field.ValidationError{Fields: []field.Problem{{Field: "url", Message: message}}}
 }
 
-// addresses are those of a host, which may be an address itself.
+// addresses returns the addresses of a host. The host may be an address itself.
 func (g *Guard) addresses(ctx context.Context, host string) ([]netip.Addr, error) {
 	if addr, err := netip.ParseAddr(host); err == nil {
 		return []netip.Addr{addr}, nil
@@ -111,8 +113,8 @@ func (g *Guard) addresses(ctx context.Context, host string) ([]netip.Addr, error
 // maxAddresses is how many addresses of a host are tried.
 const maxAddresses = 4
 
-// dial connects to one of the addresses of a host that are allowed at this moment. It takes up to sendTimeout, also if
-// whoever asked has given up: net/http leaves a dial running then.
+// dial connects to one of the addresses of a host that are allowed at this moment. It may run for up to sendTimeout,
+// even if the caller has given up: net/http leaves such a dial running.
 func (g *Guard) dial(ctx context.Context, network, address string, open bool) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()

@@ -32,14 +32,15 @@ const (
 type SenderOptions struct {
 	Guard *Guard
 	Now   func() time.Time
-	// Roots are the authorities that certificates of receivers are checked against; nil means those of the system.
+	// Roots are the authorities that certificates of receivers are checked against; nil means the authorities of the
+	// system.
 	Roots *x509.CertPool
-	// Version is that of the build, for the header User-Agent.
+	// Version is the version of the build, for the header User-Agent.
 	Version string
 }
 
 // Sender posts messages. It follows no redirects, uses no proxy and keeps no connection, so that each attempt checks
-// the address anew. It is safe for concurrent use.
+// the address again. It is safe for concurrent use.
 type Sender struct {
 	opt    SenderOptions
 	client *http.Client
@@ -64,8 +65,8 @@ func NewSender(opt SenderOptions) *Sender {
 	}}
 }
 
-// bySchema sends requests in the clear and over TLS by transports of their own, because the addresses differ that each
-// may reach.
+// bySchema sends plain requests and requests over TLS by separate transports, because they may reach different
+// addresses.
 type bySchema struct{ plain, secure http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.
@@ -76,7 +77,7 @@ func (b bySchema) RoundTrip(r *http.Request) (*http.Response, error) {
 	return b.plain.RoundTrip(r)
 }
 
-// Send posts a message once, signed with each of the secrets. What went wrong is in words without addresses.
+// Send posts a message once, signed with each of the secrets. The error text of the attempt contains no addresses.
 func (s *Sender) Send(ctx context.Context, url string, secrets []string, m *alerts.Message) alerts.Attempt {
 	at := s.opt.Now()
 	a := alerts.Attempt{At: at}

@@ -9,7 +9,7 @@ import (
 	"sluice/rules"
 )
 
-// Store has webhooks, their secrets, and what was sent to them. Errors are those of rules.Store.
+// Store stores webhooks, their secrets, and their deliveries. It returns the same errors as rules.Store.
 type Store interface {
 	Webhooks() rules.Store[alerts.Webhook]
 	RotateWebhook(ctx context.Context, actor rules.Actor, name, secret string, ifVersion int64) (alerts.Webhook, error)
@@ -19,12 +19,12 @@ type Store interface {
 	AddAttempted(ctx context.Context, m alerts.Message, a alerts.Attempt) (alerts.Delivery, error)
 	// ListDeliveries returns up to limit deliveries of a webhook before an id (0: from the newest), newest first.
 	ListDeliveries(ctx context.Context, webhook, before int64, limit int) ([]alerts.Delivery, error)
-	// WebhookStatuses returns how the deliveries of each webhook go, by its id, without webhooks that have none.
+	// WebhookStatuses returns the delivery status of each webhook, by its id, without webhooks that have no deliveries.
 	WebhookStatuses(ctx context.Context) (map[int64]alerts.WebhookStatus, error)
 }
 
-// Webhooks is what people do with webhooks, in the API and in the console alike. It is a rules.Store that also checks
-// the addresses, and is safe for concurrent use.
+// Webhooks manages webhooks for both the API and the console. It is a rules.Store that also checks the addresses, and
+// is safe for concurrent use.
 type Webhooks struct {
 	rules.Store[alerts.Webhook]
 	store  Store
@@ -77,8 +77,8 @@ func (s *Webhooks) Update(ctx context.Context, actor rules.Actor, w alerts.Webho
 	return s.Store.Update(ctx, actor, w, ifVersion)
 }
 
-// Rotate gives a webhook a new secret, which only the returned one has. Messages are signed with the one before too,
-// for a day. Errors are those of Update.
+// Rotate gives a webhook a new secret. Only the returned webhook contains it. For a day messages are also signed with
+// the previous secret. Rotate returns the same errors as Update.
 func (s *Webhooks) Rotate(ctx context.Context, actor rules.Actor, name string, ifVersion int64) (alerts.Webhook,
 	error) {
 	secret := alerts.NewSecret()

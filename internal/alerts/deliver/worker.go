@@ -13,19 +13,19 @@ import (
 )
 
 const (
-	// perWebhook is how many messages are sent to one webhook at once, and maxParallel how many in all: a receiver that
-	// does not answer holds up nobody else.
+	// perWebhook is how many messages are sent to one webhook at once, and maxParallel how many to all webhooks: a
+	// receiver that does not answer delays no other receiver.
 	perWebhook, maxParallel = 2, alerts.MaxWebhooks * perWebhook
-	// pollEvery is how often the queue is asked for messages that are to be sent again.
+	// pollEvery is how often the worker polls the queue for messages to retry.
 	pollEvery = time.Second
-	// countEvery and cleanEvery are how often what waits is counted, and what is old removed.
+	// countEvery is how often queued messages are counted, cleanEvery how often old ones are removed.
 	countEvery, cleanEvery = 10 * time.Second, time.Minute
 )
 
-// Queue has the messages that wait. Errors wrap rules.ErrUnavailable.
+// Queue stores the waiting messages. Errors wrap rules.ErrUnavailable.
 type Queue interface {
-	// DueDeliveries returns up to limit messages of each active webhook that are to be sent now: of each subject the
-	// oldest that waits. The error is alerts.ErrLeaseLost unless holder has the lease.
+	// DueDeliveries returns up to limit due messages of each active webhook. For each subject it returns only the
+	// oldest waiting message. The error is alerts.ErrLeaseLost unless holder has the lease.
 	DueDeliveries(ctx context.Context, holder string, limit int) ([]alerts.DueDelivery, error)
 	// EndDelivery notes the last attempt to send a message: it was delivered, or is given up.
 	EndDelivery(ctx context.Context, id int64, a alerts.Attempt) error
@@ -33,9 +33,9 @@ type Queue interface {
 	RetryDelivery(ctx context.Context, id int64, a alerts.Attempt, after time.Duration) error
 	// DisableWebhook makes a webhook inactive for a reason, unless it has changed since the version.
 	DisableWebhook(ctx context.Context, id, version int64, reason string) error
-	// AlertBacklog counts what waits for active webhooks.
+	// AlertBacklog counts the queued messages to active webhooks.
 	AlertBacklog(ctx context.Context) (alerts.Backlog, error)
-	// CleanAlerts gives up what has waited for too long, and deletes what is no longer shown.
+	// CleanAlerts gives up messages that have waited for too long, and deletes data that is no longer shown.
 	CleanAlerts(ctx context.Context) (alerts.GivenUp, error)
 }
 
@@ -132,13 +132,13 @@ type line struct {
 	subject string
 }
 
-// flight is a message that was sent, and what became of it.
+// flight is a message that was sent, and the result.
 type flight struct {
 	m *alerts.DueDelivery
 	a alerts.Attempt
 }
 
-// flights are the messages under way. One goroutine uses them.
+// flights are the messages in flight. One goroutine uses them.
 type flights struct {
 	busy    map[line]bool
 	each    map[int64]int

@@ -17,8 +17,8 @@ const (
 	maxActive = 1000
 )
 
-// Board is what a node knows of the conditions that are met. It is kept while the rule database is unavailable. It is
-// safe for concurrent use.
+// Board holds the active conditions that a node knows. It keeps them while the rule database is unavailable. It is safe
+// for concurrent use.
 type Board struct {
 	store interface {
 		AlertStates(ctx context.Context) ([]alerts.State, error)
@@ -28,7 +28,7 @@ type Board struct {
 	read    atomic.Pointer[boardRead]
 }
 
-// boardRead is what was read at once. It is not changed.
+// boardRead is the result of one read. It is immutable.
 type boardRead struct {
 	at     time.Time
 	active []alerts.Event
@@ -73,8 +73,8 @@ func (b *Board) set(stored []alerts.State) {
 	b.read.Store(out)
 }
 
-// Active returns the conditions that are met, at most 1,000: first those of all nodes, then those of rules, then of
-// keys, each newest first. It does no I/O; do not change the result.
+// Active returns the active conditions, at most 1,000: first conditions of all nodes, then of rules, then of keys, each
+// newest first. It does no I/O; do not change the result.
 func (b *Board) Active() []alerts.Event {
 	if r := b.read.Load(); r != nil {
 		return r.active

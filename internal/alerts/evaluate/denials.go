@@ -31,8 +31,8 @@ func (t threshold) off(m Minute) bool {
 		(t.perSecond == 0 || m.Denied*100 < t.perSecond*seconds*offShare)
 }
 
-// thresholds are those of the webhooks, by their level. Without a webhook they are those that a new one would have, for
-// the console.
+// thresholds returns the thresholds of the webhooks, by their level. Without a webhook it returns the default
+// thresholds of a new one, for the console.
 func (e *evaluation) thresholds() map[string]threshold {
 	out := map[string]threshold{}
 	add := func(w *alerts.Webhook) {

@@ -11,12 +11,12 @@ import (
 	"sluice/internal/alerts"
 )
 
-// Facts are what an evaluation looks at.
+// Facts are the input of an evaluation.
 type Facts struct {
 	Now time.Time
 	// Quiet is how long after an alert further ones about its subject are only counted.
 	Quiet time.Duration
-	// Reports are those that were not read yet, oldest first.
+	// Reports are the unread reports, oldest first.
 	Reports []alerts.Report
 	// Sightings are of figures that all nodes share.
 	Sightings []Sighting
@@ -29,10 +29,10 @@ type Facts struct {
 	Idle map[string]bool
 }
 
-// Minute are requests of a rule in the last minute. Denied are those that its limit denied, no fail mode.
+// Minute counts the requests of a rule in the last minute. Denied counts denials by the limit, not by fail modes.
 type Minute struct{ Requests, Denied int64 }
 
-// Counts say what became of the sightings of an evaluation.
+// Counts counts the sightings of an evaluation that were not used.
 type Counts struct {
 	// Ignored are sightings of subjects beyond the bound, by kind. Unreadable are reports that this build does not
 	// understand.
@@ -40,21 +40,21 @@ type Counts struct {
 	Unreadable int64
 }
 
-// Result is what an evaluation changes. States are those after it: take them over once Changes are stored.
+// Result is the result of an evaluation. States are the states after it: use them once Changes are stored.
 type Result struct {
 	Changes alerts.Changes
 	States  *States
 	Counts  Counts
 }
 
-// figuresNode is the place that sees conditions of shared figures.
+// figuresNode names the place that observes conditions of shared figures.
 const figuresNode = "figures"
 
-// goneAfter is how long the condition of a rule is kept that a node reports and that is not in force: this node may
-// hear of a new rule later than the other one.
+// goneAfter is how long a reported condition is kept if its rule is not in force here: this node may load a new rule
+// later than the reporting node.
 const goneAfter = 15 * time.Second
 
-// Evaluate decides what is told. It is pure and changes neither of its arguments.
+// Evaluate decides which events and messages are sent. It is pure and changes neither of its arguments.
 func Evaluate(states *States, f *Facts) Result {
 	e := evaluation{Facts: f, states: states.clone(), changed: map[string]bool{}, owned: map[string]bool{},
 		counts: Counts{Ignored: map[alerts.Kind]int64{}}}
@@ -229,7 +229,7 @@ func (e *evaluation) quiet(s *subject) bool {
 	return s.ToldAt > 0 && e.Now.Sub(time.UnixMilli(s.ToldAt)) < e.Quiet
 }
 
-// tell makes an event of what a subject came to.
+// tell creates the event for the new state of a subject.
 func (e *evaluation) tell(name, state string) {
 	s := e.edit(name)
 	event := alerts.Event{UID: s.uid(state), At: e.Now.UTC().Truncate(time.Millisecond), Kind: s.Subject.Kind,
@@ -248,7 +248,7 @@ func (e *evaluation) tell(name, state string) {
 	e.events = append(e.events, event)
 }
 
-// uid is that of the event of a state. It is the same if the evaluation has to be done again.
+// uid returns the UID of the event of a state. It is the same if the evaluation is repeated.
 func (s *subject) uid(state string) string {
 	return digest(s.Subject.String(), state, fmt.Sprint(s.Since))
 }
@@ -295,12 +295,12 @@ func (e *evaluation) forgetOld(name string) {
 	e.settle(name, &Sighting{})
 }
 
-// tellLate tells that a condition is met which began in a quiet time that is over.
+// tellLate creates the event for a condition that began in a quiet time which has ended.
 func (e *evaluation) tellLate(name string) {
 	s := e.states.subjects[name]
 	if s.On && s.Told != alerts.On && !e.quiet(s) {
 		late := e.edit(name)
-		late.Counted = max(0, late.Counted-1) // it was counted, and is told now
+		late.Counted = max(0, late.Counted-1) // it was counted, and is sent now
 		e.tell(name, alerts.On)
 	}
 }

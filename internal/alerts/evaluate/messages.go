@@ -25,8 +25,8 @@ type outgoing struct {
 	place int
 }
 
-// messages are what the webhooks get of the events: alerts of a kind one by one, while they are few, and a summary at
-// the end of the period of those that are more. Many at once are a summary immediately.
+// messages returns the messages of the events to the webhooks. A few alerts of a kind are sent one by one; further ones
+// are summarised at the end of the period. Many alerts at once are summarised immediately.
 func (e *evaluation) messages() (out []alerts.Message) {
 	asked := map[string]bool{} // budgets that are still of a webhook
 	for i := range e.Webhooks {
@@ -56,7 +56,7 @@ func (e *evaluation) messages() (out []alerts.Message) {
 	return out
 }
 
-// spend returns the messages of a kind to a webhook about the events at some places, and keeps to the budget.
+// spend returns the messages of a kind to a webhook about the events at some places, within the budget.
 func (e *evaluation) spend(name string, w *alerts.Webhook, kind alerts.Kind, places []int) (out []outgoing) {
 	var b budget
 	if open := e.states.budgets[name]; open != nil {
@@ -71,7 +71,7 @@ func (e *evaluation) spend(name string, w *alerts.Webhook, kind alerts.Kind, pla
 			out = append(out, outgoing{e.summary(w, kind, &b), -1})
 		}
 		b, began = budget{}, false
-		if many && len(places) > 0 { // the flood goes on: no alert of it is told alone
+		if many && len(places) > 0 { // the flood continues: none of its alerts is sent alone
 			b, began = budget{Began: now, Sent: oneByOne}, true
 		}
 	}
@@ -137,7 +137,7 @@ func message(w *alerts.Webhook, ev *alerts.Event) alerts.Message {
 		At: ev.At, Body: alerts.BodyOf(w.Format, string(ev.Kind), ev.At, &ev.Data)}
 }
 
-// summary is a message about the events that wait.
+// summary returns a message about the waiting events.
 func (e *evaluation) summary(w *alerts.Webhook, kind alerts.Kind, b *budget) alerts.Message {
 	data := alerts.Data{Text: summaryText(kind, b.Counted, b.Ended), Kind: kind, Count: b.Counted, Alerts: b.First,
 		Path: "/console/alerts"}
@@ -146,13 +146,13 @@ func (e *evaluation) summary(w *alerts.Webhook, kind alerts.Kind, b *budget) ale
 		Subject: alerts.TypeSummary + "|" + string(kind), Body: alerts.BodyOf(w.Format, alerts.TypeSummary, at, &data)}
 }
 
-// messageID is the id of a message. It is the same if the evaluation has to be done again.
+// messageID returns the id of a message. It is the same if the evaluation is repeated.
 func messageID(w *alerts.Webhook, of ...string) string {
 	return "msg_" + digest(append([]string{strconv.FormatInt(w.ID, 10)}, of...)...)
 }
 
-// active are the conditions that are met, at most most: first those of all nodes, then those of rules, then those of
-// keys, each newest first. Keys can be many, and must not hide that fail modes decide.
+// active returns the active conditions, at most most: first conditions of all nodes, then of rules, then of keys, each
+// newest first. Conditions of keys can be many, and must not hide that fail modes decide.
 func (st *States) active(most int) []alerts.Event {
 	var out []alerts.Event
 	for _, name := range slices.Sorted(maps.Keys(st.subjects)) {

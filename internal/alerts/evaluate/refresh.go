@@ -8,15 +8,15 @@ import (
 )
 
 const (
-	// refreshEvery is how often the figures of a condition that lasts are renewed, and sameEvery how often if they are
-	// the same: the text names their instant.
+	// refreshEvery is how often the figures of an active condition are renewed. If they have not changed, they are
+	// renewed every sameEvery, because the text names their time.
 	refreshEvery = 5 * time.Second
 	sameEvery    = time.Minute
 	// maxRefreshed is how many conditions an evaluation renews. With more, each is renewed less often.
 	maxRefreshed = 100
 )
 
-// refresh renews the figures of a condition that lasts. What was told before keeps its own.
+// refresh renews the figures of an active condition. Earlier events keep their figures.
 func (e *evaluation) refresh(name string, by *Sighting) {
 	s := e.states.subjects[name]
 	ofAnother := s.By != by.Node && !s.ofFleet() && s.Seen[s.By] != nil
@@ -34,8 +34,8 @@ func (e *evaluation) refresh(name string, by *Sighting) {
 	s.Data = dataOf(s, alerts.On, &by.Details)
 }
 
-// ofFleet reports whether every node has the same figures. Those of other conditions are of one node, as long as it
-// sees the condition.
+// ofFleet reports whether the figures are the same on every node. The figures of other conditions come from one node,
+// as long as it observes the condition.
 func (s *subject) ofFleet() bool {
 	switch s.Subject.Kind {
 	case alerts.KindRuleDenials, alerts.KindKeyUsage, alerts.KindKeyHot:

@@ -12,8 +12,8 @@ type Sighting struct {
 	Subject alerts.Subject `json:"subject"`
 	// State is alerts.On or alerts.Off.
 	State string `json:"state"`
-	// Node names the process that saw it. Seq grows with its reports, so that an old one that is read again counts for
-	// nothing; 0 for a sighting that no node reported.
+	// Node names the process that saw it. Seq grows with its reports, so that an old report that is read again is
+	// ignored; 0 for a sighting that no node reported.
 	Node string `json:"node"`
 	Seq  int64  `json:"seq,omitempty"`
 	// At is when it was seen, ms since the epoch, by the clock of the node.
@@ -23,14 +23,14 @@ type Sighting struct {
 	Details
 }
 
-// Details are what the texts of alerts are made of. The caller's values in it have no credentials.
+// Details contains the data for the texts of alerts. Values of callers in it contain no credentials.
 type Details struct {
-	// Address is that of the node.
+	// Address is the address of the node.
 	Address string `json:"address,omitempty"`
 	RuleID  int64  `json:"rule_id,omitempty"`
 	// Numbers are named as in docs/alerts.md.
 	Numbers map[string]int64 `json:"numbers,omitempty"`
-	// Cause says why, in words without addresses and keys.
+	// Cause is the reason for people, without addresses and keys.
 	Cause string `json:"cause,omitempty"`
 }
 

@@ -37,13 +37,13 @@ type Deliverer interface {
 const (
 	// evaluateEvery is how often alerts are evaluated.
 	evaluateEvery = time.Second
-	// compareEvery is how often the states are compared with those of the store, which may be another database since the
-	// last evaluation, as it was some time ago.
+	// compareEvery is how often the states are compared with the stored states. The database may have been replaced
+	// since the last evaluation by an older copy.
 	compareEvery = 5 * time.Second
 	// callTimeout bounds a call of the store, factsTimeout gathering the facts.
 	callTimeout  = 3 * time.Second
 	factsTimeout = 4 * time.Second
-	// releaseTimeout bounds giving the lease back at shutdown.
+	// releaseTimeout bounds the release of the lease at shutdown.
 	releaseTimeout = time.Second
 	// maxRead is how many reports an evaluation reads.
 	maxRead = 1000
@@ -56,7 +56,7 @@ type RunnerOptions struct {
 	Holder string
 	// Lease is how long a lease is taken for. It is renewed three times in that time.
 	Lease time.Duration
-	// Facts gathers facts but for Now, Quiet and Reports. Nothing is evaluated after an error.
+	// Facts gathers the facts except Now, Quiet and Reports. Nothing is evaluated after an error.
 	Facts func(context.Context) (Facts, error)
 	// Deliver sends the messages while the node holds the lease.
 	Deliver Deliverer
@@ -119,8 +119,8 @@ func NewRunner(opt RunnerOptions) *Runner {
 	return &Runner{opt: opt, counts: runnerCounts{ignored: map[alerts.Kind]int64{}}}
 }
 
-// Run holds the lease as far as it can, and evaluates and delivers meanwhile, until ctx ends. It then releases the
-// lease, so that another node takes over at once.
+// Run tries to hold the lease until ctx ends, and evaluates and delivers while it holds it. It then releases the lease,
+// so that another node takes over at once.
 func (r *Runner) Run(ctx context.Context) {
 	defer r.leave(ctx)
 	r.hold(ctx)

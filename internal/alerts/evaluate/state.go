@@ -26,57 +26,58 @@ type States struct {
 	budgets  map[string]*budget
 	// ofKind counts the subjects.
 	ofKind map[alerts.Kind]int
-	// unsaved are the names of states that the database does not have in this form.
+	// unsaved are the names of states that differ from the database.
 	unsaved map[string]bool
 }
 
-// subject is what is remembered of a subject.
+// subject is the state of a subject.
 type subject struct {
 	Subject alerts.Subject `json:"subject"`
 	// On: the condition is met, since Since (ms since the epoch).
 	On    bool  `json:"on"`
 	Since int64 `json:"since,omitempty"`
-	// Told is the state that was told last, "" for none, and ToldAt when On was last told (ms).
+	// Told is the state of the last event, "" for none, and ToldAt the time of the last event with On (ms).
 	Told   string `json:"told,omitempty"`
 	ToldAt int64  `json:"told_at,omitempty"`
-	// Counted is how many alerts were not told since then.
+	// Counted is the number of alerts since ToldAt without an event.
 	Counted int64 `json:"counted,omitempty"`
-	// Data says what is on now, or was last. Its numbers are of the instant Figures (ms), reported by the node By.
+	// Data describes the active condition, or the last one. Its numbers were true at Figures (ms), and the node By
+	// reported them.
 	Data    alerts.Data `json:"data"`
 	Figures int64       `json:"figures,omitempty"`
 	By      string      `json:"by,omitempty"`
-	// Seen are the places that see the condition, by node.
+	// Seen are the places that observe the condition, by node.
 	Seen map[string]*seen `json:"seen,omitempty"`
 	// Changed is when this was last changed, ms since the epoch.
 	Changed int64 `json:"changed"`
 }
 
-// seen is one place that sees a condition.
+// seen is one place that observes a condition.
 type seen struct {
 	Seq     int64  `json:"seq,omitempty"`
 	Address string `json:"address,omitempty"`
 	LifeMS  int64  `json:"life_ms,omitempty"`
-	// last is when it was last seen. It is not stored: after a restart the life begins anew.
+	// last is the time of the last observation. It is not stored: after a restart the life begins again.
 	last time.Time
 }
 
-// budget bounds the messages of a kind to a webhook: in the minute from Began (ms) on, Sent were told one by one. The
-// Counted other alerts wait for a summary, with the first of them. Ended of them are ends.
+// budget bounds the messages of a kind to a webhook. In the minute from Began (ms) on, Sent alerts were sent one by
+// one. Counted other alerts wait for a summary; First are the first of them, and Ended of them are ends of conditions.
 type budget struct {
 	Began   int64         `json:"began"`
 	Sent    int           `json:"sent"`
 	Counted int64         `json:"counted,omitempty"`
 	Ended   int64         `json:"ended,omitempty"`
 	First   []alerts.Data `json:"first,omitempty"`
-	// UID is that of the first event that waits.
+	// UID is the UID of the first waiting event.
 	UID     string `json:"uid,omitempty"`
 	Changed int64  `json:"changed"`
 }
 
-// budgetPrefix begins the names of budgets among the names of states. No kind is called so.
+// budgetPrefix begins the names of budgets among the names of states. No kind has this name.
 const budgetPrefix = "budget|"
 
-// LoadStates reads stored states. It leaves out those that it does not understand.
+// LoadStates reads stored states. It leaves out states that it does not understand.
 func LoadStates(stored []alerts.State, now time.Time) *States {
 	st := &States{}
 	st.init()
@@ -158,14 +159,14 @@ func (st *States) compare(database *States) {
 	}
 }
 
-// clone is a copy to which an evaluation may add. What it contains is shared.
+// clone returns a copy to which an evaluation may add. The copy shares its subjects and budgets with the original.
 func (st *States) clone() *States {
 	out := &States{subjects: maps.Clone(st.subjects), budgets: maps.Clone(st.budgets), ofKind: maps.Clone(st.ofKind)}
 	out.init()
 	return out
 }
 
-// clone is a copy that an evaluation may change.
+// clone returns a copy that an evaluation may change.
 func (s *subject) clone() *subject {
 	c := *s
 	c.Seen = make(map[string]*seen, len(s.Seen))
@@ -176,7 +177,7 @@ func (s *subject) clone() *subject {
 	return &c
 }
 
-// stored returns states as they are stored; a state that is gone has no data.
+// stored returns states as they are stored; a deleted state has no data.
 func (st *States) stored(changed map[string]bool) []alerts.State {
 	out := make([]alerts.State, 0, len(changed))
 	for _, name := range slices.Sorted(maps.Keys(changed)) {
@@ -195,7 +196,7 @@ func (st *States) stored(changed map[string]bool) []alerts.State {
 	return out
 }
 
-// addresses are those of the nodes that see a condition, in order.
+// addresses returns the addresses of the nodes that observe a condition, in order.
 func (s *subject) addresses() []string {
 	var out []string
 	for _, at := range s.Seen {

@@ -9,8 +9,8 @@ import (
 	"sluice/rules/quantity"
 )
 
-// textOf says in a sentence what is on, or over. What is on has a beginning and figures of an instant, and the sentence
-// names both: it stays true however late it is read.
+// textOf describes an active or ended condition in a sentence. For an active condition the sentence names its beginning
+// and the time of its figures, so that it stays true however late it is read.
 func textOf(s *subject, state string, d *Details) string {
 	if state == alerts.On {
 		return onText(s, d)

@@ -43,14 +43,14 @@ func (b *buffer) first() []evaluate.Sighting {
 	return slices.Clip(b.waiting)
 }
 
-// drop forgets the first n that wait.
+// drop removes the first n waiting reports.
 func (b *buffer) drop(n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.waiting = slices.Clone(b.waiting[n:])
 }
 
-// counts are reports by kind and by what became of them.
+// counts counts reports by kind and result.
 type counts struct{ stored, dropped [kinds]atomic.Int64 }
 
 // kinds bounds the number of kinds.

@@ -55,7 +55,7 @@ func (m *metrics) Collect(out chan<- prometheus.Metric) {
 		send(reportsTotal, prometheus.CounterValue, float64(n.Stored), kind, "stored")
 		send(reportsTotal, prometheus.CounterValue, float64(n.Dropped), kind, "dropped")
 		send(reportsTotal, prometheus.CounterValue, float64(runner.Ignored[alerts.Kind(kind)]), kind, "ignored")
-		if kind != string(alerts.KindFailModeEnded) { // the end of the one before it
+		if kind != string(alerts.KindFailModeEnded) { // it is the end of KindFailModeEngaged
 			send(alertsActive, prometheus.GaugeValue, float64(m.active(alerts.Kind(kind))), kind)
 		}
 	}

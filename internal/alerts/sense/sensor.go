@@ -22,15 +22,15 @@ const (
 // Options configure a Sensor.
 type Options struct {
 	Store interface {
-		// AddAlertReports stores reports. One whose UID is known is ignored.
+		// AddAlertReports stores reports. It ignores a report whose UID is known.
 		AddAlertReports(ctx context.Context, reports []alerts.Report) error
 	}
 	// Node names this process, Address is where it listens ("" before it does).
 	Node    string
 	Address func() string
-	// Conditions are those that are met on this node now. It is called once a second and must not block.
+	// Conditions returns the active conditions of this node. It is called once a second and must not block.
 	Conditions func() []Condition
-	// Cause is, in words, why the counter store could not decide.
+	// Cause returns a text for people that says why the counter store could not decide.
 	Cause   func(limiter.Cause) string
 	Now     func() time.Time
 	Trouble *trouble.Registry // nil discards
@@ -56,15 +56,15 @@ func New(opt Options) *Sensor {
 	return &Sensor{opt: opt, usage: newUsage(), met: map[alerts.Subject]*metCondition{}}
 }
 
-// ObserveDecision sees the use of the limits that ask for it, after each operation that changes it, and what fail modes
-// decide.
+// ObserveDecision observes the use of limits with notify levels, after each operation that changes it, and the
+// decisions of fail modes.
 func (s *Sensor) ObserveDecision(d *decide.Decision) {
 	a := d.Answer
 	decides := a.Op == limiter.OpTake || a.Op == limiter.OpCharge
 	if decides && decide.ByFailMode(a.Degraded) && a.Cause.OfStore() {
 		s.fails.decided(a.Degraded)
 	}
-	if a.Op == limiter.OpPeek || a.Replayed { // nothing has changed, and a stored answer has the figures of its time
+	if a.Op == limiter.OpPeek || a.Replayed { // nothing has changed; the figures of a stored answer are old
 		return
 	}
 	for i := range a.Limits {
@@ -77,7 +77,7 @@ func (s *Sensor) ObserveDecision(d *decide.Decision) {
 // ObserveDegraded notes why fail modes decide.
 func (s *Sensor) ObserveDegraded(d decide.Degraded) { s.fails.failed(&d) }
 
-// Run reports once a second until ctx ends, and then what there is to say before the node stops.
+// Run reports once a second until ctx ends, and then reports the end of the conditions of this node.
 func (s *Sensor) Run(ctx context.Context) {
 	for range tick.Every(ctx, flushEvery) {
 		s.Tick(ctx)
@@ -88,7 +88,7 @@ func (s *Sensor) Run(ctx context.Context) {
 	s.flush(context.WithoutCancel(ctx))
 }
 
-// Tick looks at the conditions and stores the reports. Run calls it once a second.
+// Tick checks the conditions and stores the reports. Run calls it once a second.
 func (s *Sensor) Tick(ctx context.Context) {
 	now := s.opt.Now()
 	s.watch(now)
@@ -96,7 +96,7 @@ func (s *Sensor) Tick(ctx context.Context) {
 	s.flush(ctx)
 }
 
-// flush stores what waits. What cannot be stored waits for the next time, under the same UIDs.
+// flush stores the waiting reports. After a failure they wait for the next flush, with the same UIDs.
 func (s *Sensor) flush(ctx context.Context) {
 	waiting := s.buffer.first()
 	if len(waiting) == 0 {

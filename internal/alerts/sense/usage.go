@@ -35,7 +35,7 @@ const (
 type usage struct {
 	seed   maphash.Seed
 	shards [usageShards]usageShard
-	// keys counts those of all shards. While it is 0, a request of a key below its levels takes no lock.
+	// keys is the number of keys in all shards. While it is 0, a request of a key below its levels takes no lock.
 	keys atomic.Int64
 }
 
@@ -82,7 +82,7 @@ func useOf(la *decide.LimitAnswer) (used, limit int64, known bool) {
 	return la.Decision.Used, limit, true
 }
 
-// observe sees the use of a key. It is called for limits with levels only.
+// observe notes the use of a key. It is called only for limits with levels.
 func (s *Sensor) observe(la *decide.LimitAnswer) {
 	used, limit, known := useOf(la)
 	u := s.usage
@@ -137,7 +137,7 @@ func (k *keyUse) enter(s *Sensor, percent int64, now time.Time) {
 			free = i
 		}
 	}
-	if free < 0 { // the levels of the rule were edited; those of before are left at the end of their life
+	if free < 0 { // the levels of the rule were edited; the old levels end after their life
 		return
 	}
 	k.levels[free] = levelUse{percent, now, k.used}

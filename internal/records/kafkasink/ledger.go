@@ -29,7 +29,7 @@ type event struct {
 	finished   bool // the client has nothing more to do with it
 }
 
-// verdict is what an answer says about a batch.
+// verdict is the result of a batch according to an answer.
 type verdict uint8
 
 const (
@@ -38,20 +38,20 @@ const (
 	unsure                 // nobody knows
 )
 
-// ledger has the events that the client has, and counts each of them in the account once. It is safe for concurrent
-// use.
+// ledger tracks the events of the client, and counts each of them once in the account. It is safe for concurrent use.
 type ledger struct {
 	account *records.Account
-	// delivered is called when events were delivered, and noticed with the codes of other answers, without a lock.
+	// delivered is called when events were delivered, noticed with the error codes of other answers. Both are called
+	// without a lock.
 	delivered func()
 	noticed   func(error)
 
 	mu   sync.Mutex
 	last uint64
-	// open is how many events are not in the account yet, and size their bytes.
+	// open is the number of events that are not in the account yet, and size their total size in bytes.
 	open, size int
-	// events are these, and those which an answer said are in the topic and which the client may still send again: it
-	// ignores an answer that comes out of turn. Kafka knows them by their sequence and takes them once.
+	// events are the open events, and confirmed events that the client may still send again, because it ignores answers
+	// that arrive out of order. Kafka recognises repeated events by their sequence and stores them once.
 	events map[uint64]*event
 	// head is a ring of the open events by age: head.next is the oldest.
 	head event
@@ -68,7 +68,7 @@ func newLedger(account *records.Account) *ledger {
 	return l
 }
 
-// add takes an event of size bytes in. It is nil if there is no room.
+// add adds an event of size bytes. It returns nil if there is no room.
 func (l *ledger) add(size int, now time.Time) *event {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -85,21 +85,21 @@ func (l *ledger) add(size int, now time.Time) *event {
 	return e
 }
 
-// oldest is when the oldest event came, and zero if there is none.
+// oldest returns when the oldest open event was added, zero if there is none.
 func (l *ledger) oldest() time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.head.next.since
 }
 
-// encode notes that a batch with this hash has these events.
+// encode notes the events of a batch by the hash of the batch.
 func (l *ledger) encode(batch uint64, ids []uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	events := make([]*event, 0, len(ids))
 	for _, id := range ids {
 		e := l.events[id]
-		if e == nil { // then write refuses the batch
+		if e == nil { // write will refuse the batch
 			return
 		}
 		delete(l.encoded, e.batch)
@@ -247,7 +247,7 @@ func (l *ledger) settle(e *event) {
 	}
 }
 
-// forget takes an event out. A batch that was encoded with it can then not be written.
+// forget removes an event. A batch that was encoded with the event can no longer be written.
 func (l *ledger) forget(e *event) {
 	delete(l.events, e.id)
 	delete(l.encoded, e.batch)

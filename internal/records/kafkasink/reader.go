@@ -14,14 +14,15 @@ import (
 )
 
 const (
-	// askFor is how long Kafka may take to describe the topic, and readFor how long it may be silent afterwards.
+	// askFor bounds the description of the topic by Kafka, and readFor the silence of Kafka while events are read.
 	askFor  = 10 * time.Second
 	readFor = 30 * time.Second
-	// maxAhead is the number of events of a partition at which it is read no further until they are taken.
+	// maxAhead is the number of buffered events of a partition at which reading of the partition pauses until they are
+	// used.
 	maxAhead = 4096
 )
 
-// Reader reads the events that a topic has when it is opened. It belongs to one goroutine.
+// Reader reads the events that a topic contains when it is opened. It belongs to one goroutine.
 type Reader struct {
 	client     *kgo.Client
 	topic      string
@@ -38,7 +39,7 @@ type Partition struct {
 	paused    bool
 }
 
-// OpenReader finds the events that were written at from, in ms since the epoch, or later; 0 is all.
+// OpenReader opens a reader for events written at or after from, in ms since the epoch; 0 means all events.
 func OpenReader(ctx context.Context, c Connection, from int64) (*Reader, error) {
 	if len(c.Brokers) == 0 || c.Topic == "" {
 		return nil, errors.New("kafka: Brokers and Topic are required")
@@ -110,7 +111,7 @@ func (r *Reader) Close() { r.client.Close() }
 // Name names the partition.
 func (p *Partition) Name() string { return fmt.Sprintf("%s, partition %d", p.reader.topic, p.number) }
 
-// Next returns the next event and its offset, io.EOF after those that the topic had when it was opened.
+// Next returns the next event and its offset, io.EOF after the last event that the topic contained when it was opened.
 func (p *Partition) Next(ctx context.Context) (line []byte, offset int64, err error) {
 	for {
 		for len(p.waiting) > 0 {

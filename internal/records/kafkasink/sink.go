@@ -167,8 +167,8 @@ func (s *Sink) reopen() {
 // Oldest implements records.Sink.
 func (s *Sink) Oldest() time.Time { return s.ledger.oldest() }
 
-// flush waits until it is known of all events what became of them. The client's own Flush sends at once what lingers,
-// but does not wait for answers about events that it gave up.
+// flush waits until the results of all events are known. The Flush of the client sends lingering events at once, but
+// does not wait for answers about events that it gave up.
 func (s *Sink) flush(ctx context.Context) error {
 	if err := s.client.Flush(ctx); err != nil {
 		return err
@@ -176,9 +176,9 @@ func (s *Sink) flush(ctx context.Context) error {
 	return s.ledger.wait(ctx)
 }
 
-// Close implements records.Sink. It waits for Kafka until ctx ends. Events that are left were then certainly not sent,
-// and are dropped as records.Shutdown, or are doubtful. That is logged and no error: a node that stops while Kafka does
-// not answer has done what it can.
+// Close implements records.Sink. It waits for Kafka until ctx ends. Remaining events that were certainly not sent are
+// dropped as records.Shutdown; the others are doubtful. Close logs them and returns no error: a stopping node can do
+// nothing more while Kafka does not answer.
 func (s *Sink) Close(ctx context.Context) error {
 	err := s.flush(ctx)
 	s.cancel()

@@ -28,7 +28,7 @@ var (
 		Banner: "Kafka refuses the events of the decision log. They are dropped."})
 )
 
-// status notes that Kafka does not take events, and that it does again. It is safe for concurrent use.
+// status notes that Kafka does not accept events, and that it accepts them again. It is safe for concurrent use.
 type status struct {
 	opt    *Options
 	oldest func() time.Time
@@ -39,8 +39,8 @@ type status struct {
 	worked time.Time
 }
 
-// patience is how long an event waits before a failure is logged that may pass by itself: a broker that restarts
-// while the others take its partitions.
+// patience is how long an event waits before a failure that may be temporary is logged. For example, a broker restarts
+// and others take over its partitions.
 const patience = 5 * time.Second
 
 // fail notes a failure during which events wait, unless they are dropped.
@@ -50,8 +50,8 @@ func (s *status) fail(err error) {
 	}
 }
 
-// refuse notes a failure during which events are dropped at once. If events waited before, that line is no longer true,
-// so this one follows it.
+// refuse notes a failure during which events are dropped at once. If an earlier line says that events wait, it is no
+// longer true, so this line follows.
 func (s *status) refuse(err error) {
 	s.opt.Trouble.Forget(waits, s.opt.Topic)
 	s.opt.Trouble.Note(refuses, s.opt.Topic, err, "brokers", s.opt.Brokers)
@@ -67,14 +67,14 @@ func (s *status) works() {
 	s.opt.Trouble.Clear(refuses, s.opt.Topic)
 }
 
-// noticed logs a failure that may pass, if events have waited.
+// noticed logs a failure that may be temporary, if events have waited for patience.
 func (s *status) noticed(err error) {
 	if err == nil || errors.Is(err, kgo.ErrClientClosed) || errors.Is(err, context.Canceled) {
 		return
 	}
 	s.mu.Lock()
 	if errors.Is(s.last, err) {
-		err = s.last // which says more
+		err = s.last // it contains more detail
 	}
 	s.last = err
 	s.mu.Unlock()

@@ -25,16 +25,16 @@ const (
 	digits     = 16
 )
 
-// seed is that of the hashes of batches.
+// seed is the seed of the hashes of batches.
 var seed = maphash.MakeSeed()
 
-// compressor notes which events are in a batch, and compresses it. Unlike the client's own it keeps its encoders, of
-// which each has a megabyte, between collections of garbage.
+// compressor notes which events are in a batch, and compresses it. Unlike the compressor of the client, it keeps its
+// encoders, a megabyte each, between garbage collections.
 type compressor struct {
 	ledger *ledger
 	codec  kgo.CompressionCodecType
 	zstd   *zstd.Encoder
-	gzip   chan *gzip.Writer // those that are not in use
+	gzip   chan *gzip.Writer // idle encoders
 }
 
 // encoders is how many batches are compressed at once.
@@ -64,8 +64,8 @@ func newCompressor(l *ledger, compression string) (c compressor, err error) {
 	return c, err
 }
 
-// Compress implements kgo.Compressor. The client calls it just before it writes a batch, and holds the lock that keeps
-// the batch's events from being given up meanwhile.
+// Compress implements kgo.Compressor. The client calls it just before it writes a batch, and holds the lock that
+// prevents it from giving up the events of the batch at the same time.
 func (c compressor) Compress(dst *bytes.Buffer, src []byte, flags ...kgo.CompressFlag,
 ) ([]byte, kgo.CompressionCodecType) {
 	out, codec := src, kgo.CodecNone
@@ -126,8 +126,8 @@ type request struct {
 // errGaveUp ends a connection that is about to write events which the account says were not written.
 var errGaveUp = errors.New("the events of a request were given up before it was written")
 
-// conn is a connection to a broker, in clear: TLS is below it. It tells the ledger which batches are on the wire, and
-// what is answered.
+// conn is an unencrypted connection to a broker: TLS is in a layer below. It reports the written batches and their
+// answers to the ledger.
 type conn struct {
 	net.Conn
 	ledger *ledger
@@ -136,7 +136,7 @@ type conn struct {
 	closed   bool
 	requests map[int32]request // by correlation id
 
-	// Of the answer that is being read, by the one goroutine that reads:
+	// The present answer. Only the reading goroutine uses these fields.
 	size []byte // the four bytes of its length
 	left int    // bytes to come
 	keep bool   // it may be the answer of a produce request
@@ -235,7 +235,7 @@ func (c *conn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// read takes answers apart: four bytes of length, and as many bytes.
+// read splits b into answers: four bytes of length, followed by that many bytes.
 func (c *conn) read(b []byte) {
 	for len(b) > 0 {
 		if c.left == 0 {
