@@ -29,7 +29,7 @@ const (
 	claimLife = 10 * time.Second
 )
 
-// The forms of key names, as Redis stores them beside the settings.
+// The forms of key names, as Redis stores them with the settings.
 const (
 	namesField  = "names"
 	regionField = "region" // absent without regions
@@ -37,28 +37,27 @@ const (
 	namesPlain  = "plain"
 )
 
-// agreement compares the settings that decide which key counts a request, and the
-// rules database, with those that are stored beside the counters. The first node
-// stores its own. The form of key names is no setting of a node: it takes over what
-// is stored. Its methods are not safe for concurrent use, except differ.
+// agreement compares the settings that decide which key counts a request, and the rules database, with the values that
+// are stored with the counters. The first node stores its values. The form of key names is no setting of a node: the
+// node uses the stored form. Its methods are not safe for concurrent use, except differ.
 type agreement struct {
 	client  redis.UniversalClient
 	prefix  string
 	log     *slog.Logger
 	trouble *trouble.Registry // nil discards
-	// plain is the form of key names in use; usePlain tells the store. usePlain is
-	// nil on a cluster, whose names are always readable.
+	// plain is the form of key names in use; usePlain sets it in the store. usePlain is nil on a cluster, whose names
+	// are always readable.
 	plain    bool
 	usePlain func(bool)
 	own      []agreedSetting
-	// node names this node among those of its database.
+	// node names this node among the nodes of its database.
 	node string
 	// readID returns the id of the rules database, and id is the last one that it returned. readID is nil until database
 	// is called.
 	readID func(context.Context) (string, error)
 	id     string
 
-	// agreed: this node has once had the settings that are stored.
+	// agreed: the settings of this node were once equal to the stored ones.
 	agreed bool
 	// differ is how many settings differ now, -1 if the last comparison failed.
 	differ atomic.Int64
@@ -74,7 +73,7 @@ func (s *agreedSetting) command(key string) string {
 	return "HSET " + key + " " + s.field + " " + s.value
 }
 
-// errDiffers: this node must not count beside the others.
+// errDiffers: this node must not count together with the others.
 var errDiffers = errors.New("settings differ from those of the nodes that share the counters")
 
 func newAgreement(cfg *config.Serve, client redis.UniversalClient, usePlain func(bool), log *slog.Logger) *agreement {
@@ -160,9 +159,9 @@ func (a *agreement) notCompared(err error) {
 	a.trouble.Note(notCompared, "", err, "key", fleet.SettingsKey(a.prefix))
 }
 
-// run compares until ctx ends. A node whose settings differ and never agreed passes
-// the error to fatal. One that agreed before goes on, so that the settings of a fleet can be
-// changed node by node, and so does one that learns late that its rules database is another one.
+// run compares until ctx ends. A node whose settings differ and never agreed passes the error to fatal. A node that
+// agreed before continues, so that the settings of a fleet can be changed node by node. A node that detects late that
+// its rules database is another one also continues.
 func (a *agreement) run(ctx context.Context, fatal func(error)) {
 	for range tick.Every(ctx, compareInterval) {
 		a.findID(ctx)

@@ -17,7 +17,7 @@ import (
 
 const (
 	// alertQuiet is the time after an alert in which further ones about its subject are only counted. A quarter of an
-	// hour reminds people often enough of what goes on and does not flood a channel.
+	// hour reminds people often enough of a lasting condition and does not flood a channel.
 	alertQuiet = 15 * time.Minute
 	// alertLease is how long a node evaluates alerts without renewing its lease, and so how long they wait when it dies.
 	// The embedded database has one node, whose successor has the same name: nobody waits for the end of its lease, and

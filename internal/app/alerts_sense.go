@@ -22,7 +22,7 @@ const (
 	nodeLinger = 30 * time.Second
 )
 
-// openSensor starts what this node sees of alerts by itself.
+// openSensor starts the sensor, which observes conditions for alerts on this node.
 func openSensor(host *Host, db *database.DB, ready *readiness, figures *fleetReporter, home *homeStore,
 	accounts map[string]func() records.Totals, region string, refused *refusedWatch, stops *stops) *sense.Sensor {
 	own := &ownConditions{ready: ready, accounts: accounts, trouble: host.trouble, region: region,
@@ -42,22 +42,22 @@ func (f *fleetReporter) listensAt() string {
 	return address
 }
 
-// ownConditions are those of this node that only it knows. One goroutine uses it.
+// ownConditions finds the conditions that only this node knows. One goroutine uses it.
 type ownConditions struct {
 	ready    *readiness
 	accounts map[string]func() records.Totals
 	trouble  *trouble.Registry
-	region   string // that of this node
-	// refused are the conditions about tokens that are used although they are expired or revoked.
+	region   string // the region of this node
+	// refused returns the conditions about tokens that are used although they are expired or revoked.
 	refused func() []sense.Condition
 	now     func() time.Time
-	// dropped are the events that each decision log had lost when it was last looked at.
+	// dropped is the number of events that each decision log had lost at the last check.
 	dropped map[string]int64
-	// regions are those about other regions, nil without regions.
+	// regions finds the conditions about other regions, nil without regions.
 	regions *regionConditions
 }
 
-// met returns the conditions that are met now.
+// met returns the active conditions.
 func (o *ownConditions) met() []sense.Condition {
 	out := o.refused()
 	for _, t := range o.trouble.Current() {

@@ -15,8 +15,7 @@ import (
 	"sluice/rules"
 )
 
-// commandTimeout bounds one command on the rules database, including the wait for a
-// migration by another process.
+// commandTimeout bounds a command on the rules database, including the wait for a migration by another process.
 const commandTimeout = 2 * time.Minute
 
 // withDatabase opens the rules database for one command and closes it afterwards. A

@@ -71,7 +71,7 @@ func (d deferrals) DropDeferred(ctx context.Context, actor rules.Actor, ruleID, 
 	err = d.db.NoteDrop(ctx, actor, ruleID, name, st.Depth, func(ctx context.Context) error {
 		dropped, failed = d.checker.DropDeferred(ctx, ruleID, inForce, until)
 		if dropped > 0 {
-			return nil // what is gone must be recorded
+			return nil // dropped requests must be recorded
 		}
 		return failed
 	})

@@ -54,8 +54,8 @@ type copies[T any] struct {
 	written uint64 // seq of the file
 }
 
-// save makes content that of the next copy, which is written soon if something changed and
-// otherwise at the next interval. It does not block and is safe for concurrent use.
+// save sets the content of the next copy, which is written soon if something changed and otherwise at the next
+// interval. It does not block and is safe for concurrent use.
 func (c *copies[T]) save(content T, changed bool) {
 	c.mu.Lock()
 	c.latest = content
@@ -70,8 +70,8 @@ func (c *copies[T]) save(content T, changed bool) {
 	}
 }
 
-// writeLatest writes the latest content unless the file has it, and calls pause often
-// meanwhile. A failure, such as a full disk, is logged once and counted each time.
+// writeLatest writes the latest content unless the file already contains it. It calls pause often while it writes. A
+// failure, such as a full disk, is logged once and counted each time.
 func (c *copies[T]) writeLatest(pause func()) {
 	c.mu.Lock()
 	content, seq := c.latest, c.seq

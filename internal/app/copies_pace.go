@@ -13,12 +13,12 @@ import (
 const (
 	// maxSlice is how long a copy is written before it pauses.
 	maxSlice = time.Millisecond
-	// pauseFactor is the length of a pause as a multiple of the slice before it.
-	// maxPause bounds it, so that a machine that stalls does not delay a copy for long.
+	// pauseFactor is the length of a pause as a multiple of the preceding slice. maxPause bounds it, so that a machine
+	// that stalls does not delay a copy for long.
 	pauseFactor = 9
 	maxPause    = 50 * time.Millisecond
-	// totalPauseFactor is the total length of all pauses as a multiple of the work. The
-	// remainder follows the write; nothing else is written meanwhile.
+	// totalPauseFactor is the total length of all pauses as a multiple of the work. The remaining pause follows the
+	// write; nothing else is written during it.
 	totalPauseFactor = 20
 )
 

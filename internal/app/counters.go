@@ -33,17 +33,17 @@ import (
 	"sluice/rules/match"
 )
 
-// counters is the counter store and what belongs to it.
+// counters is the counter store with the parts that depend on it.
 type counters struct {
 	// store decides requests.
 	store limiter.Store
-	// local decides for fail mode local while Redis is unavailable, and ledger records
-	// what it admitted. Both are nil without Redis.
+	// local decides for fail mode local while Redis is unavailable, and ledger records the requests that it admitted.
+	// Both are nil without Redis.
 	local  limiter.Store
 	ledger *decide.Ledger
 	// loads holds the load reports of pools.
 	loads *decide.Loads
-	// quotas has what proxies of other nodes demand; nil without Redis.
+	// quotas holds the demand of the proxies of other nodes; nil without Redis.
 	quotas quota.Board
 	// board is where the nodes that share these counters publish their figures. kind is
 	// redis or memory. breakers returns the state of the circuit breakers.
@@ -52,8 +52,8 @@ type counters struct {
 	breakers func() []history.Breaker
 	// hot lists the busiest keys of this node; nil without hot-key detection.
 	hot func(most int) []limiter.HotKey
-	// sums has what this region has spent of limits that span regions and its high-water marks, and news what its nodes
-	// know of other regions. Both are nil without Redis.
+	// sums reads the spent units of this region in limits that span regions, and its high-water marks. It is nil
+	// without Redis.
 	sums interface {
 		limiter.Exporter
 		limiter.SpentReader
@@ -64,8 +64,8 @@ type counters struct {
 	arrivals *fleet.RegionArrivals
 	// shares keeps the shares of limits that are divided among regions; nil without Redis.
 	shares *fleet.RegionShares
-	// periods finds the buckets whose periods are kept, and left is how many nodes that shared them have gone. shared is
-	// the store below the deny cache, by which local decisions are reconciled; nil without Redis.
+	// periods finds the buckets whose periods are kept, and left returns the number of nodes sharing them that have
+	// disappeared. shared is the store below the deny cache, which reconciles local decisions; nil without Redis.
 	periods limiter.PeriodLister
 	left    func() int64
 	shared  limiter.Store

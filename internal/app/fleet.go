@@ -34,8 +34,8 @@ type fleetReporter struct {
 	address       atomic.Value // string; set once the listener is open
 	ready         *readiness
 	counters      *counters
-	// own has the minutes of this node, live reads the last minutes of all nodes. fallback holds those of this node, for
-	// when the board is unavailable; it is nil if the board is in memory.
+	// own holds the minutes of this node, live reads the last minutes of all nodes. fallback holds the last minutes of
+	// this node for times when the board is unavailable; it is nil if the board is in memory.
 	own      *history.Own
 	live     *history.LiveReader
 	fallback *history.Memory
@@ -55,13 +55,13 @@ func newFleetReporter(now func() time.Time, tenant, version string, ready *readi
 	return f
 }
 
-// ObserveDecision implements decide.Observer. Only takes are counted, and what callers decided by themselves.
+// ObserveDecision implements decide.Observer. It counts only takes, and the decisions that callers report.
 func (f *fleetReporter) ObserveDecision(d *decide.Decision) {
 	q, a := d.Question, d.Answer
 	if d.Settled != nil && d.Settled.Decisions != nil {
 		f.countCaller(a, d.Settled.Decisions)
 	}
-	if d.Lease && !a.Allowed() { // a sample of what its caller denies, and reports later
+	if d.Lease && !a.Allowed() { // a sample of the denials that its caller will report
 		la := &a.Limits[a.Strictest]
 		f.recorder.Denied(la.Series(), func() history.Request { return f.sample(q, a, la, la.Display()) })
 	}
@@ -137,7 +137,7 @@ func (f *fleetReporter) numberOf(weight int64) uint64 {
 	return f.recorder.Number()
 }
 
-// countCaller counts what the caller of a lease has decided. The strictest limit is the one that denied.
+// countCaller counts the decisions of the caller of a lease. The strictest limit is the limit that denied.
 func (f *fleetReporter) countCaller(a *decide.Answer, by *decide.Decisions) {
 	weight := f.recorder.Weight()
 	for _, n := range [...]struct {
@@ -295,15 +295,16 @@ func (f *fleetReporter) status() history.Status {
 	return st
 }
 
-// keep writes the figures of this node to the rules database, publishes those of the last seconds on the board, and
-// returns what reads the figures of all nodes from both. What cannot be written at a stop goes to the file unsent.
+// keep writes the figures of this node to the rules database, publishes the figures of the last seconds on the board,
+// and returns a Reader of the figures of all nodes in both. Figures that cannot be written at a stop are stored in the
+// file unsent.
 func (f *fleetReporter) keep(cfg *config.Tuning, store history.Store, unsent string, metrics prometheus.Registerer,
 	known *trouble.Registry, log *slog.Logger, stops *stops) *history.Reader {
 	w := history.NewWriter(history.WriterOptions{Own: f.own, Store: store, Unsent: unsent,
 		Peaks: func(ctx context.Context, minute int64) map[string]int64 { return f.live.Peaks(ctx, f.node, minute) },
 		Keep:  time.Duration(cfg.StatsDays) * history.Day, Now: f.now, Trouble: known, Log: log})
 	w.Register(metrics)
-	stops.add("figures", task(w.Run)) // stopped after what it writes
+	stops.add("figures", task(w.Run)) // stopped after the parts whose figures it writes
 	p := history.NewPublisher(history.PublisherOptions{Recorder: f.recorder, Own: f.own, Board: f.counters.board,
 		Fallback: f.fallback, Status: f.status, Behind: f.live.Behind, Hot: f.hot(), Now: f.now,
 		Trouble: known})

@@ -46,7 +46,7 @@ func listenGRPC(ctx context.Context, addr string, g grpcServer, fatal func(error
 
 // close drains the server, as httpServer.close does. The node's health is NOT_SERVING at once. After the delay the
 // connections that the kernel has queued are accepted, and then every connection is asked to move on (GOAWAY). Calls in
-// flight have the timeout to finish.
+// flight may run until the timeout.
 func (g *grpcServer) close(context.Context) error {
 	g.readiness.drain()
 	g.calls.Unready()

@@ -18,16 +18,17 @@ import (
 // homeConnections is the number of connections to a node of another region for keys that are at home there.
 const homeConnections = 32
 
-// homeStore is the store that asks other regions, and the exchange, which begins after it and knows who is cut off.
+// homeStore is the store that asks other regions, and the exchange, which starts after it and knows which regions are
+// cut off.
 type homeStore struct {
 	*home.Store
 
 	exchange atomic.Pointer[updates.Exchange]
-	dial     func() *tls.Config // of a new connection to another region
+	dial     func() *tls.Config // the configuration of a new connection to another region
 }
 
-// openHome returns the store in front of the region's own, nil without regions. token is the file with the credential
-// for the others, or nil.
+// openHome returns the store in front of the store of this region, nil without regions. token is the file with the
+// credential for the others, or nil.
 func openHome(cfg *config.Serve, host *Host, token *secretfile.File, sets *match.Current, store limiter.Store,
 	metrics prometheus.Registerer, stops *stops) (*homeStore, error) {
 	peers, names, err := otherRegions(cfg)

@@ -11,7 +11,7 @@ import (
 	"sluice/limiter/redisstore"
 )
 
-// watchTrouble creates the registry of what is wrong on this node, and the log of the incidents that follow from it.
+// watchTrouble creates the registry of troubles of this node, and the log of the incidents that they cause.
 func watchTrouble(host *Host, region string) *incident.Log {
 	incidents := incident.NewLog(strings.ToLower(rand.Text()[:12]), region, host.Now)
 	host.trouble = trouble.New(host.Log, host.Now, incidents.Note)

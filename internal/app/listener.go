@@ -24,9 +24,8 @@ import (
 // If plain is set, it answers plain checks first. A connection is returned from Accept once
 // a request is not plain.
 //
-// With TLS, the handshake comes first, within handshakeTimeout, and the first byte is
-// that of a request. Everything below is about bytes of requests, so that deadlines and
-// drain work as they do without TLS.
+// With TLS, the handshake comes first, within handshakeTimeout, and the first byte is the first byte of a request. All
+// following rules concern bytes of requests, so that deadlines and drain work as they do without TLS.
 //
 // It tracks every open connection, so that drain can close them without losing a
 // request whose bytes have arrived. It is safe for concurrent use.
@@ -228,15 +227,15 @@ func (f *firstByteListener) send(a acceptResult) bool {
 const (
 	// newConnGrace is how long a new connection may stay without a first byte.
 	newConnGrace = time.Second
-	// idleGrace is the same for a connection after a response. The responses told
-	// clients to close the connection, so only those without traffic are left.
+	// idleGrace is the same for a connection after a response. The responses have asked clients to close the
+	// connection, so only idle connections remain.
 	idleGrace = 100 * time.Millisecond
 	// finalRead is how long a connection is read once more before it is closed.
 	finalRead = 20 * time.Millisecond
 	// drainTick is how often a drain checks its connections.
 	drainTick = 5 * time.Millisecond
 	// starvedGrace is how long a drain of a node that lacked CPU closes no idle connection. Their grace times may have
-	// passed while the node was not run, and what delayed the node delays clients on the same machine too.
+	// passed while the node was not run, and the same cause may delay clients on the same machine.
 	starvedGrace = 500 * time.Millisecond
 )
 
@@ -298,8 +297,8 @@ func (f *firstByteListener) refuse(ctx context.Context, mayStay func(*trackedCon
 	return nil
 }
 
-// drained ends the waits of idle connections in a drain that began at a time. It reports whether all connections that
-// are left may stay, and no other can arrive.
+// drained ends the waits of idle connections in a drain that began at a time. It reports whether all remaining
+// connections may stay, and no other can arrive.
 func (f *firstByteListener) drained(began, now time.Time, mayStay func(*trackedConn) bool) bool {
 	// A loss below finalRead harms nobody: the last read of a connection takes that long.
 	closes := now.Sub(began) >= starvedGrace || f.lost.since() < finalRead

@@ -12,15 +12,14 @@ import (
 	"time"
 )
 
-// firstRead is how many bytes of the first request are read at once, which is
-// enough for a small request.
+// firstRead is the number of bytes of the first request that are read at once. It is enough for a small request.
 const firstRead = 512
 
 // trackedConn is a connection of a firstByteListener.
 type trackedConn struct {
 	net.Conn
 	listener *firstByteListener
-	first    []byte               // has been read from Conn and is returned by the next Read
+	first    []byte               // bytes already read from Conn, for the next Read
 	secure   *tls.ConnectionState // nil without TLS
 	untrack  sync.Once
 	begun    atomic.Bool // the server has begun to read
@@ -33,10 +32,9 @@ type trackedConn struct {
 	since time.Time
 	grace time.Duration
 	few   int
-	// deadline is the read deadline that the server set, and armed the one that Conn
-	// has, which is not later: a deadline that moves with every request is set again
-	// only after an earlier one has passed. expired is true while the deadline of a
-	// drain is in force instead, and final during the last read that follows.
+	// deadline is the read deadline that the server set, and armed the deadline of Conn, which is not later: a deadline
+	// that moves with every request is set again only after an earlier one has passed. expired is true while the
+	// deadline of a drain is in force instead, and final during the last read that follows.
 	deadline, armed time.Time
 	expired, final  bool
 }
@@ -62,10 +60,9 @@ func (c *trackedConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// shouldReadAgain reports whether to repeat a read that an earlier deadline than the
-// server's cut short. After the deadline of a drain it is repeated once: bytes may have
-// arrived that the read did not return. It is repeated again only if there are such bytes:
-// if the process was not run meanwhile, the deadline is noticed before them.
+// shouldReadAgain reports whether to repeat a read that ended at an earlier deadline than the server's. After the
+// deadline of a drain it is repeated once: bytes may have arrived that the read did not return. It is repeated again
+// only if there are such bytes: if the process was not run for a while, the deadline is noticed before the bytes.
 func (c *trackedConn) shouldReadAgain(err error) bool {
 	if !errors.Is(err, os.ErrDeadlineExceeded) {
 		return false
@@ -97,9 +94,8 @@ func (c *trackedConn) SetReadDeadline(t time.Time) error {
 	return c.Conn.SetReadDeadline(t)
 }
 
-// expireIdle ends the wait for a request if the connection has been idle for its
-// grace time. It is called repeatedly, because the server may set its own deadline
-// afterwards.
+// expireIdle stops waiting for a request if the connection has been idle for its grace time. It is called repeatedly,
+// because the server may set its own deadline afterwards.
 func (c *trackedConn) expireIdle(now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -108,7 +104,7 @@ func (c *trackedConn) expireIdle(now time.Time) {
 	}
 }
 
-// restart begins the wait for the first request, after the handshake.
+// restart starts waiting for the first request, after the handshake.
 func (c *trackedConn) restart() {
 	c.mu.Lock()
 	c.since = time.Now()
@@ -122,8 +118,8 @@ func (c *trackedConn) Close() error {
 	return err
 }
 
-// CloseWrite tells the client that the response is complete. net/http does so before it closes a
-// connection whose request it did not read to the end: without it, the client may lose the response.
+// CloseWrite signals to the client that the response is complete. net/http calls it before it closes a connection whose
+// request it did not read to the end: without it, the client may lose the response.
 func (c *trackedConn) CloseWrite() error {
 	if conn, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return conn.CloseWrite()

@@ -36,8 +36,9 @@ func (f *firstByteListener) addToLoop(tcp *net.TCPConn) {
 	}
 }
 
-// own closes tcp and returns a descriptor of its connection: the lowest that is free then, which is that of tcp. The
-// descriptors of a listener have no gaps, so the next one tells how many are in use; see waitForDescriptors.
+// own closes tcp and returns another descriptor of its connection. It is the lowest free descriptor, which is the
+// former descriptor of tcp. The descriptors of a listener have no gaps, so the next one shows how many are in use; see
+// waitForDescriptors.
 func own(tcp *net.TCPConn) (fd int, err error) {
 	raw, err := tcp.SyscallConn()
 	if err != nil {
@@ -87,6 +88,6 @@ func (f *firstByteListener) drainLoop(closes bool) bool {
 func (f *firstByteListener) closeLoop() {
 	if f.loop != nil {
 		<-f.stopped
-		_ = f.stopLoop(context.Background()) // batches under way have limits of their own
+		_ = f.stopLoop(context.Background()) // running batches have separate time limits
 	}
 }

@@ -33,9 +33,9 @@ func openCertificates(cfg *config.Serve, host *Host, stops *stops) (*certificate
 	return source, nil
 }
 
-// serverTLS is the TLS configuration of the HTTP listener. It offers HTTP/1.1 only: a
-// gateway that keeps one HTTP/2 connection would send all its requests to one node, and
-// a draining node could not tell it to go elsewhere between two requests.
+// serverTLS is the TLS configuration of the HTTP listener. It offers HTTP/1.1 only: a gateway that keeps one HTTP/2
+// connection would send all its requests to one node, and a draining node could not send it to another node between two
+// requests.
 func serverTLS(source *certificate.Source) *tls.Config { return tlsFor(source, "http/1.1") }
 
 // grpcTLS is the TLS configuration of the gRPC listener.

@@ -55,12 +55,13 @@ func (l *localToken) follow(ring *access.Keyring) *access.Keyring {
 
 // keep is called after each pass with the keyring in force. It writes the file again if another server on this data
 // directory has removed its own. After the first token, it removes the file, and replaces the secret: should the
-// database lose its tokens, a secret that has ended is not valid again.
+// database lose its tokens, a secret that has ended does not become valid again.
 func (l *localToken) keep(ring *access.Keyring) {
 	switch {
 	case l.dir == "" || ring == nil:
 	case l.open(ring):
-		// A directory that was taken away is not made anew: other files are missed there, and their owners say so.
+		// A removed directory is not created again: it held other files too, and their owners report that they are
+		// missing.
 		if _, err := os.Stat(l.dir); localtoken.Missing(l.dir) && (err == nil || !l.written) {
 			l.write()
 		}

@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// auditPage is how many audit entries are read at once, auditPages how often: a large import of overrides does not
-	// hide the changes of rules before it.
+	// auditPage is the number of audit entries in one read, auditPages the largest number of reads: a large import of
+	// overrides must not hide earlier changes of rules.
 	auditPage, auditPages = 500, 4
 	// maxMarkFields is how many changed fields a mark names with their values.
 	maxMarkFields = 3
@@ -67,7 +67,7 @@ func newest(all []history.Mark, from time.Time) []history.Mark {
 	return all[max(0, len(all)-history.MaxMarks):]
 }
 
-// incidentMarks are the begin and the end of an incident.
+// incidentMarks returns the marks of the begin and the end of an incident.
 func incidentMarks(i *incident.Incident) []history.Mark {
 	begin := history.Mark{At: i.Begin, Kind: history.MarkBreaker, Node: i.Node, Incident: true, Until: i.End}
 	if i.Lost {

@@ -13,23 +13,23 @@ import (
 	"sluice/internal/tick"
 )
 
-// How often this process looks at its memory.
+// How often this process checks its memory.
 const (
 	// heapCheckInterval is how often the garbage collector's target is adapted to the live heap. Between two checks the
-	// heap may grow to five times what was live at a collection (maxGCPercent); two large batches fill 100 MB meanwhile.
+	// heap may grow to five times the live heap of the last collection (maxGCPercent); two large batches fill 100 MB in
+	// that time.
 	heapCheckInterval = 100 * time.Millisecond
-	// shrinkCheckInterval is how often shrinkDetector looks at the counters.
+	// shrinkCheckInterval is how often shrinkDetector checks the size of the counters.
 	shrinkCheckInterval = time.Second
 )
 
 // garbageBudget is the memory budget of the heap, in MiB; see applyMemoryBudget.
 const garbageBudget = 64
 
-// applyMemoryBudget lets the heap grow to a budget in MiB before garbage is collected.
-// By default Go collects each time the heap has doubled, which is many times a second
-// for the few MiB of a node without counters in memory. It returns a function that
-// restores the default. A budget of 0, or GOGC in the environment, disables it.
-// GOMEMLIMIT applies in any case.
+// applyMemoryBudget lets the heap grow to a budget in MiB before garbage is collected. By default Go collects each time
+// the heap has doubled, which happens many times per second for the few MiB of a node without counters in memory. It
+// returns a function that restores the default. A budget of 0, or GOGC in the environment, disables it. GOMEMLIMIT
+// applies in any case.
 func applyMemoryBudget(budget int) func(context.Context) error {
 	if budget <= 0 || os.Getenv("GOGC") != "" {
 		return func(context.Context) error { return nil }
@@ -90,11 +90,10 @@ const (
 	minStableChecks = 5
 )
 
-// shrinkDetector detects that the counters in memory freed a large part of their
-// memory. By itself Go would keep it for later allocations: for minutes on an idle
-// node, and forever on a busy one.
+// shrinkDetector detects that the counters in memory freed a large part of their memory. Go would keep it for later
+// allocations: for minutes on an idle node, and forever on a busy one.
 type shrinkDetector struct {
-	// largest is the largest size since the last release, last that of the last check.
+	// largest is the largest size since the last release, last the size at the last check.
 	largest, last int64
 	stable        int // checks in a row without a change
 }

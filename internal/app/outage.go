@@ -20,14 +20,14 @@ type outageLog struct {
 	decide.NopObserver
 	log *slog.Logger
 	now func() time.Time
-	// incidents is told of failures and of what fail modes decided.
+	// incidents receives failures and the decisions of fail modes.
 	incidents *incident.Log
 	// When the last line was written, ms: about each cause (limiter.Cause to *atomic.Int64), and about queues.
 	causes    sync.Map
 	lastQueue atomic.Int64
 }
 
-// due reports whether the interval since the last line has passed, and begins the next.
+// due reports whether outageLogInterval has passed since the last line. If so, it begins the next interval.
 func (o *outageLog) due(last *atomic.Int64) bool {
 	now, before := o.now().UnixMilli(), last.Load()
 	return now-before >= outageLogInterval.Milliseconds() && last.CompareAndSwap(before, now)
@@ -45,7 +45,7 @@ func (o *outageLog) ObserveDeferral(d decide.Deferral) {
 }
 
 // ObserveDegraded logs the cause, unless it has logged the same one within the interval. A client that closed the
-// request is no error of the store, and about a node that lacks CPU there is a log line of its own (see starvedWatch).
+// request is no error of the store, and starvedWatch logs that a node lacks CPU.
 func (o *outageLog) ObserveDegraded(d decide.Degraded) {
 	if d.Cause == limiter.CauseCanceled || d.Cause == limiter.CauseStarved {
 		return

@@ -27,9 +27,9 @@ func openPlain(server *api.Server, ready *readiness, metrics *telemetry.Metrics,
 	return checks, nil
 }
 
-// loops reports whether plain checks are read in a loop. Connections are read one by one where the loop would do harm
-// or what it does not do is asked for: over TLS; with spans, of which each check has its own; and in a region, where
-// a check that asks another region would hold those of its batch for as long as the way there takes.
+// loops reports whether plain checks are read in a loop. The loop is not used over TLS, which it does not support; with
+// traces, because each check needs a separate span; and in a region, because a check that asks another region would
+// delay the other checks of its batch.
 func loops(cfg *config.Serve, spans *traces.Traces) bool {
 	return runtime.GOOS == "linux" && cfg.Loop == "on" && !cfg.TLS() && spans == nil && cfg.Region == ""
 }

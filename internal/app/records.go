@@ -78,10 +78,10 @@ func openDecisionLogs(cfg *config.Serve, host *Host, db *database.DB, password *
 	return logs, nil
 }
 
-// leastFlush is how long what waits may be written when requests took the whole drain timeout.
+// leastFlush is the shortest time for writing buffered events, even if requests took the whole drain timeout.
 const leastFlush = time.Second
 
-// untilDrained returns a context that ends with the drain timeout, if wait is that of the shutdown.
+// untilDrained returns a context that ends with the drain timeout. wait is the context of the shutdown.
 func untilDrained(wait context.Context) (context.Context, context.CancelFunc) {
 	end, ok := wait.Deadline()
 	if !ok {
@@ -94,8 +94,8 @@ func untilDrained(wait context.Context) (context.Context, context.CancelFunc) {
 	return context.WithDeadline(wait, drained)
 }
 
-// closeDecisionLog writes what waits until the drain timeout ends, and logs what became of the events: nobody can ask
-// the node any more. What is stopped after it, such as the last snapshot of the counters, needs the rest of wait.
+// closeDecisionLog writes the buffered events until the drain timeout ends, and logs the totals, because the node no
+// longer answers requests for them. Later stops, such as the last snapshot of the counters, need the rest of wait.
 func closeDecisionLog(wait context.Context, log *records.Log, sink string, account *records.Account, to *slog.Logger,
 ) error {
 	ctx, cancel := untilDrained(wait)

@@ -35,21 +35,21 @@ type refusedWatch struct {
 
 	mu     sync.Mutex
 	seen   map[refusedCaller]*refusedCalls
-	tokens int // of those in seen
+	tokens int // the number of tokens in seen
 }
 
-// refusedCaller says whose calls share log lines: those of a token, those of a client certificate by its name, or those
-// without a known token by the reason, which is 0 otherwise.
+// refusedCaller identifies the calls that share log lines: the calls of a token, the calls of a client certificate by
+// its name, or the calls without a known token by their reason. The reason is 0 for tokens and certificates.
 type refusedCaller struct {
 	token  int64
 	name   string
 	reason access.Reason
 }
 
-// furtherTokens is the caller of tokens that found no room.
+// furtherTokens is the common caller of all tokens beyond maxRefusedTokens.
 var furtherTokens = refusedCaller{token: -1}
 
-// refusedCalls is what is known of the refused calls of a caller.
+// refusedCalls describes the refused calls of a caller.
 type refusedCalls struct {
 	token    access.Token
 	reason   access.Reason // of the last call

@@ -22,17 +22,18 @@ import (
 )
 
 const (
-	// Connections to other regions are kept for a while after their last message, and given up if they are not there soon.
+	// Connections to other regions are kept for a while after their last message, and given up if they do not open
+	// soon.
 	regionIdle, regionDial = time.Minute, time.Second
 	regionConnections      = 8
 )
 
-// regions is what this node does for the exchange between regions, nil without regions.
+// regions contains the parts of this node for the exchange between regions, nil without regions.
 type regions struct {
 	exchange *updates.Exchange
 	receiver *home.Receiver
 	shares   *share.Shares
-	// calls is what became of the decisions that another region was asked for.
+	// calls returns the results of the decisions that another region was asked for.
 	calls func(to string) region.Calls
 }
 
@@ -70,7 +71,8 @@ func (r *regions) Overview() region.Overview {
 	return o
 }
 
-// shareSkew is by how much the clocks of regions may differ, and that of a Redis may step, without a unit too much.
+// shareSkew is the largest difference of the clocks of regions, and the largest step of the clock of a Redis, with
+// which no unit is spent twice.
 var shareSkew = 10 * time.Second // shorter in tests
 
 // openRegions starts the exchange. token is the file with the credential for the others, or nil.

@@ -14,23 +14,23 @@ import (
 )
 
 const (
-	// cutIncident is how long a region is cut off until that is an incident. A node that starts is cut off until it has
-	// heard of all, which is none.
+	// cutIncident is how long a region is cut off until that is an incident. A starting node is cut off from all
+	// regions until it has received a message of each; this is no incident.
 	cutIncident = 3 * time.Second
-	// lackedEdit is how long a region lacks an edit of the rules until that is an alert.
+	// lackedEdit is how long a region lacks an edit of the rules until that causes an alert.
 	lackedEdit = 5 * time.Minute
 )
 
-// cutAlert is how long a region is cut off until that is an alert, and cutLinger how long it must be heard until that
-// is over. Both are shorter in tests.
+// cutAlert is how long a region is cut off until that causes an alert, and cutLinger how long it must be connected
+// until the alert ends. Both are shorter in tests.
 var cutAlert, cutLinger = 30 * time.Second, setLinger
 
-// regionConditions are what this node knows of other regions that people are told of. One goroutine uses it.
+// regionConditions finds the conditions about other regions that cause alerts. One goroutine uses it.
 type regionConditions struct {
-	// overview is what is known of them, false while there is nothing to know.
+	// overview returns the state of other regions, false while it is unknown.
 	overview func() (region.Overview, bool)
 	now      func() time.Time
-	// versions are those that were in force here since lackedEdit ago and the one before them, the oldest first.
+	// versions lists the versions in force here within lackedEdit, and the preceding one, the oldest first.
 	versions []versionSince
 }
 
@@ -39,7 +39,7 @@ type versionSince struct {
 	since   time.Time
 }
 
-// met returns the conditions that are met now. version is that of the rules of this node.
+// met returns the active conditions. version is the version of the rules on this node.
 func (c *regionConditions) met(version int64) (out []sense.Condition) {
 	o, ok := c.overview()
 	if !ok {
@@ -57,8 +57,9 @@ func (c *regionConditions) met(version int64) (out []sense.Condition) {
 	return out
 }
 
-// versionBefore is the version of the rules that every region should have by now: the one that was in force here
-// lackedEdit ago, 0 if that is not known. If an older database has come back since, it is the present one.
+// versionBefore returns the version of the rules that every region should have by now: the version that was in force
+// here lackedEdit ago, 0 if it is unknown. If an older database was restored since then, it returns the present
+// version. is is the present version.
 func (c *regionConditions) versionBefore(is int64) int64 {
 	now := c.now()
 	if n := len(c.versions); n == 0 || c.versions[n-1].version != is {

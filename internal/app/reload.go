@@ -88,19 +88,18 @@ type reloader struct {
 	loadedRules, loadedTokens, loadedOverrides, refused database.Version
 	server                                              string
 	migrated                                            bool
-	// behind is true if the last pass did not put in force what the database holds.
+	// behind is true if the last pass did not put the content of the database in force.
 	behind bool
 	// loadFailed is true if a load of the current pass failed.
 	loadFailed bool
-	// origin is the source of the set in force, stamp that of its version, and confirmed
-	// the time when the database last confirmed it. tokens are those in force.
-	// copyOutdated is true if the set or the tokens were not passed to saveCopy yet.
-	// copyTried is true once the local copy was tried.
+	// origin is the source of the set in force, stamp the stamp of its version, and confirmed the time when the
+	// database last confirmed it. tokens are the tokens in force. copyOutdated is true if the set or the tokens were
+	// not passed to saveCopy yet. copyTried is true once the local copy was tried.
 	origin, stamp           string
 	confirmed               time.Time
 	tokens                  []access.Token
 	copyOutdated, copyTried bool
-	// overrides are those in force; nil before the first are loaded.
+	// overrides are the overrides in force; nil before the first load.
 	overrides *override.Table
 }
 
@@ -145,7 +144,7 @@ func (r *reloader) first(ctx context.Context, copied bool) error {
 const openInterval = 500 * time.Millisecond
 
 // run starts a pass whenever it is notified, and at every interval, or at openInterval while no token exists. One pass
-// answers all writers that wait. It returns when ctx ends or after a call of fatal.
+// answers all waiting writers. It returns when ctx ends or after a call of fatal.
 func (r *reloader) run(ctx context.Context, every time.Duration) {
 	defer close(r.ended)
 	interval := func() time.Duration {
@@ -232,9 +231,8 @@ func (r *reloader) await(ctx context.Context, tokens bool) bool {
 	return false
 }
 
-// pass migrates the schema if that was not done yet, reads the versions, and loads
-// what differs. What is in force is replaced only by a complete successor. It returns
-// only errors that a retry cannot resolve.
+// pass migrates the schema if that was not done yet, reads the versions, and loads the changed parts. Only a complete
+// successor replaces rules, tokens or overrides in force. pass returns only errors that a retry cannot resolve.
 func (r *reloader) pass(ctx context.Context) error {
 	defer func() {
 		r.local.keep(r.access.Load())
@@ -291,7 +289,7 @@ func (r *reloader) pass(ctx context.Context) error {
 	return nil
 }
 
-// traced calls load in a span of its own.
+// traced calls load in a new span.
 func (r *reloader) traced(ctx context.Context, what string, load func(context.Context) error) error {
 	ctx, end := r.trace(ctx, what)
 	err := load(ctx)

@@ -70,8 +70,8 @@ func (r *reloader) putCopyInForce(c *rulecopy.Copy) error {
 	return nil
 }
 
-// save passes what is in force to saveCopy, once tokens were loaded from the database.
-// The rules may still be those of the copy while the stored rules do not compile.
+// save passes the rules and tokens in force to saveCopy, once tokens were loaded from the database. The rules may still
+// come from the copy while the stored rules do not compile.
 func (r *reloader) save(confirmed bool) {
 	set := r.sets.Load()
 	if set == nil || r.loadedTokens.N < 0 || !confirmed && !r.copyOutdated {

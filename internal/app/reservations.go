@@ -10,8 +10,8 @@ import (
 	"sluice/limiter/redisstore"
 )
 
-// openConnections is how many calls to the list a node makes at once. Changes go out in batches; each settlement by the
-// id of its reserve needs a call of its own.
+// openConnections is how many calls to the list a node makes at once. Changes are sent in batches; each settlement by
+// the id of its reserve needs a separate call.
 const openConnections = 64
 
 // openReservations opens the list of open reservations: in Redis, shared by all nodes that share its counters, or in

@@ -180,8 +180,8 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 		}
 		return err
 	}
-	// After the schema: stopping writes the counters and figures of a data directory anew, and one with a database that is
-	// refused stays as it is.
+	// The counters are opened after the schema: a stop rewrites the counters and figures of the data directory, and a
+	// directory with a refused database must stay unchanged.
 	buckets, err := openCounters(ctx, &cfg, &host, files, sets, metrics, spans, meter, stops)
 	if err != nil {
 		return err

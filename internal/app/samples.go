@@ -61,7 +61,7 @@ func limited(d *history.Request, q *decide.Question, la *decide.LimitAnswer, key
 	}
 }
 
-// described is the request of a sample, without API keys and values that look like credentials.
+// described returns the request for a sample, without API keys and values that look like credentials.
 func (f *fleetReporter) described(q *decide.Question, a *decide.Answer) history.Request {
 	d := history.Request{At: f.now().UnixMilli(), Status: reply.Status(a)}
 	if q == nil { // descriptors

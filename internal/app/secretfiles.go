@@ -54,7 +54,7 @@ func publishSecretFile(metrics prometheus.Registerer, setting string, failing fu
 	}, func() float64 { return oneIf(failing()) }))
 }
 
-// current returns a function that returns the value of a secret. file is that of the secret, or nil.
+// current returns a function that returns the value of a secret. file is the file of the secret, or nil.
 func current(s config.Secret, file *secretfile.File) func() string {
 	if file != nil {
 		return file.Value
@@ -62,8 +62,7 @@ func current(s config.Secret, file *secretfile.File) func() string {
 	return func() string { return s.Value }
 }
 
-// databaseOptions are the options of database.Open that say where the database is. file is that
-// of the URL, or nil.
+// databaseOptions returns the options of database.Open that locate the database. file is the file of the URL, or nil.
 func databaseOptions(cfg *config.Storage, file *secretfile.File) database.Options {
 	opt := database.Options{DSN: cfg.Database(), PrimaryURL: strings.TrimSuffix(cfg.PrimaryURL, "/")}
 	if file != nil {

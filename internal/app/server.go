@@ -115,10 +115,9 @@ func (d *httpServer) wrap(h http.Handler) http.Handler {
 	})
 }
 
-// close drains the server. The node is unready at once and keeps serving for the
-// delay. Then it accepts no new connections and lets the requests that have arrived
-// finish, for at most the timeout. Shutdown of net/http drops requests that it reads
-// after it began, so it is called when no connection is left.
+// close drains the server. The node is unready at once and keeps serving for the delay. Then it accepts no new
+// connections and lets the requests that have arrived finish, for at most the timeout. Shutdown of net/http drops
+// requests that it reads after it began, so it is called when no connection remains.
 func (d *httpServer) close(context.Context) error {
 	d.readiness.drain()
 	d.log.Info("draining", "delay", d.delay.String(), "timeout", d.timeout.String())

@@ -25,7 +25,7 @@ const (
 	starvedAdvice = "this node lacks CPU: raise its CPU limit"
 )
 
-// nodeStarved has log lines of its own, which count the checks.
+// nodeStarved has separate log lines, which count the checks.
 var nodeStarved = trouble.Declare(trouble.Condition{Code: incident.CodeStarved, Incident: incident.Starved,
 	Severe: true})
 

@@ -20,7 +20,7 @@ type namedStop struct {
 	stop func(context.Context) error
 }
 
-// add registers the function that stops what was just started.
+// add registers the function that stops the part that has just started.
 func (s *stops) add(name string, stop func(context.Context) error) {
 	s.named = append(s.named, namedStop{name, stop})
 }

@@ -16,7 +16,7 @@ import (
 	"sluice/internal/traces"
 )
 
-// flushTraces is how long a node that stops waits at most for the collector of its spans.
+// flushTraces is the longest time that a stopping node waits for the collector of its spans.
 const flushTraces = 3 * time.Second
 
 // openTraces opens the export of spans, or returns nil if the environment asks for none.
@@ -38,7 +38,8 @@ func openTraces(host *Host, build telemetry.Build, metrics prometheus.Registerer
 	return spans, nil
 }
 
-// traceRoutes names the spans of requests after the routes of e. What matches no route has the path that was sent.
+// traceRoutes names the spans of requests after the routes of e. The span of a request without a route has the path of
+// the request.
 func traceRoutes(e *echo.Echo, spans *traces.Traces) {
 	if spans == nil {
 		return

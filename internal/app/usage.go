@@ -12,8 +12,8 @@ import (
 	"sluice/rules/match"
 )
 
-// openUsage starts what keeps statements of what keys have spent. Local decisions are reconciled from now on, so that
-// statements have them.
+// openUsage starts the Recorder of statements. Local decisions are reconciled from now on, so that statements include
+// them.
 func openUsage(host *Host, buckets *counters, db *database.DB, sets *match.Current, metrics prometheus.Registerer,
 	stops *stops) *usage.Recorder {
 	r := usage.NewRecorder(usage.Options{Store: buckets.store, Lister: buckets.periods, Database: db, Sets: sets,

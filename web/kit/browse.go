@@ -126,7 +126,7 @@ func (k *Kit) RuleNames() []string {
 	return names
 }
 
-// Options are the settings that decide which addresses are counted together.
+// Options returns the settings that decide which addresses are counted together.
 func (k *Kit) Options() match.Options {
 	if set := k.Sets.Load(); set != nil {
 		return set.Options()

@@ -27,8 +27,8 @@ type Deps struct {
 	Sets *match.Current
 	// Overrides stores overrides of rules.
 	Overrides Overrides
-	// Changed is called after every change of the rules. It waits until the change is in force on this node, and
-	// reports false if that takes too long.
+	// Changed is called after every change of the rules. It waits until the change is in force on this node. It returns
+	// false if the change takes too long.
 	Changed func(ctx context.Context) bool
 	// FailDefaults fill in the fail mode of new rules that leave it out.
 	FailDefaults rules.FailDefaults
@@ -39,7 +39,7 @@ type Deps struct {
 	Passwords Passwords
 	// SSO is the single sign-on provider, nil for none.
 	SSO *SSO
-	// Guard decides the limits on sign-in attempts, GuardLocal those that Guard cannot decide. GuardLocal may be nil:
+	// Guard decides the limits on sign-in attempts, and GuardLocal decides them if Guard cannot. GuardLocal may be nil:
 	// then such an attempt fails.
 	Guard      limiter.Store
 	GuardLocal limiter.Store
@@ -48,10 +48,10 @@ type Deps struct {
 	// Fleet returns metrics of all nodes, Denials sampled requests.
 	Fleet   Fleet
 	Denials DenialLog
-	// Stats has the figures of what was decided, Marks what happened meanwhile.
+	// Stats holds the figures of decisions, Marks the events at the same time.
 	Stats history.Source
 	Marks history.MarkSource
-	// Statements has what keys of rules with keep_periods have spent.
+	// Statements holds the spent units of keys of rules with keep_periods.
 	Statements Statements
 	// ActiveAlerts returns how many alerts are active; known is false until that was read once. Every page calls it, so it
 	// must answer from memory. Package web sets it.
@@ -102,8 +102,8 @@ type Users interface {
 	NoteLogin(ctx context.Context, id int64, at time.Time) error
 }
 
-// Passwords hashes and checks passwords, as *access.Hasher does. Errors are
-// access.ErrBusy or those of the context; nothing was compared then.
+// Passwords hashes and checks passwords, as *access.Hasher does. Errors are access.ErrBusy or errors of the context.
+// After an error, nothing was compared.
 type Passwords interface {
 	HashPassword(ctx context.Context, lane access.Lane, password string) (string, error)
 	CheckPassword(ctx context.Context, lane access.Lane, hash, password string) (bool, error)
@@ -169,7 +169,7 @@ type Node struct {
 	// it can, "" if unknown.
 	Replica bool
 	Primary string
-	// Region is that of this node, "" without regions. Figures of all nodes are those of its nodes.
+	// Region is the region of this node, "" without regions. Figures of all nodes cover the nodes of this region.
 	Region string
 	// CutOff are the regions that are cut off from this one.
 	CutOff []string

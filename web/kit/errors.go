@@ -13,7 +13,7 @@ import (
 	"sluice/web/view"
 )
 
-// Problem is an error with a page of its own. Its texts are for people.
+// Problem is an error that has a page. Its texts are for people.
 type Problem struct {
 	Status        int
 	Title, Detail string
@@ -21,7 +21,7 @@ type Problem struct {
 
 func (p *Problem) Error() string { return p.Title + ": " + p.Detail }
 
-// Errors with a page of their own. Areas return the exported ones.
+// Errors that have a page. Areas return the exported ones.
 var (
 	ErrMissing = &Problem{http.StatusNotFound, "Not found",
 		"This page does not exist, or the object that it showed was deleted."}
@@ -52,7 +52,8 @@ var (
 			"sign-in, and it has no password here."}
 )
 
-// NotSaved says why a form could not be saved, when it is shown again. err has a page of its own.
+// NotSaved returns the reason why a form could not be saved, for the form that is shown again. err is an error that has
+// a page.
 func NotSaved(err error) string {
 	p := ProblemOf(err)
 	if p == ErrUnavailable {

@@ -136,8 +136,8 @@ func (v *Visit) File() (f File, err error) {
 // unixLines replaces the line ends that browsers send.
 func unixLines(text string) string { return strings.ReplaceAll(text, "\r\n", "\n") }
 
-// Local returns path if it leads to a page of the console, else the home page, so that a form or link cannot lead
-// to another site.
+// Local returns path if it leads to a page of the console, and otherwise the path of the home page, so that a form or
+// link cannot lead to another site.
 func Local(path string) string {
 	u, err := url.Parse(path)
 	if err != nil || u.Scheme != "" || u.Host != "" || u.Opaque != "" || strings.ContainsAny(path, "\\\r\n\t") ||
@@ -148,7 +148,7 @@ func Local(path string) string {
 	return u.RequestURI()
 }
 
-// Unreadable reports whether metrics are missing: neither those of all nodes nor those of this node could be read.
+// Unreadable reports whether figures are missing: neither figures of all nodes nor figures of this node could be read.
 func Unreadable(err error) bool {
 	var own *history.OwnError
 	return err != nil && !errors.As(err, &own)

@@ -178,8 +178,8 @@ func printable(name string) string {
 	return name
 }
 
-// addressOf is the address that sign-in attempts are counted by: an IPv4 address, also one behind NAT64,
-// or an IPv6 /64.
+// addressOf returns the address by which sign-in attempts are counted: an IPv4 address, which may be behind NAT64, or
+// an IPv6 /64.
 func (k *Kit) addressOf(text string) string {
 	a, err := netip.ParseAddr(text)
 	if err != nil {

@@ -29,7 +29,7 @@ func knownMAC(u *access.User, expires, nonce string) string {
 	return base64.RawURLEncoding.EncodeToString(h.Sum(nil))
 }
 
-// knownCookie is the cookie of an account without its value. Its attributes are those of the session's cookie, except
+// knownCookie returns the cookie of an account without its value. It has the attributes of the session cookie, except
 // that no other site can make a browser send it.
 func (k *Kit) knownCookie(u *access.User) http.Cookie {
 	name := knownPrefix + view.Digits(u.ID)
@@ -55,8 +55,8 @@ func (v *Visit) remember(u *access.User) {
 	v.SetCookie(&c)
 }
 
-// knownBrowser identifies the browser if it has a valid cookie of the account; else it is "". u is zero if there is no
-// such account.
+// knownBrowser identifies the browser if it sent a valid cookie of the account; otherwise it returns "". u is zero if
+// there is no such account.
 func (v *Visit) knownBrowser(u *access.User) string {
 	want := v.kit.knownCookie(u)
 	c, err := v.Cookie(want.Name)

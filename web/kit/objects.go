@@ -20,8 +20,8 @@ type Objects[T any] struct {
 	*Kit
 	Kind  *rules.Kind[T]
 	Store rules.Store[T]
-	// List is the path of the list, Nav that of the entry of the navigation; "" means List. Page is the form of one
-	// object.
+	// List is the path of the list, Nav the path of its entry in the navigation; "" means List. Page renders the form
+	// of one object.
 	List, Nav string
 	Page      func(view.Frame, ObjectForm) templ.Component
 	// New is the start of a new object. Values fills in the form, Read reads it and validates the object.

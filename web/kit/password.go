@@ -67,14 +67,15 @@ func (v *Visit) Authenticate(name, password string) (access.User, error) {
 	return u, nil
 }
 
-// ConfirmPassword compares a password with that of the signed-in person. Attempts are counted for the session, so that
-// nobody without it can use them up. Errors are those of Authenticate.
+// ConfirmPassword compares a password with the password of the signed-in person. Attempts are counted for the session,
+// so that nobody without the session can use them up. It returns the same errors as Authenticate.
 func (v *Visit) ConfirmPassword(password string) error {
 	asks := []limiter.Ask{{Key: guardKey("session", presentedIn(v.Ctx).token), Limit: guardSession, Weight: 1}}
 	return v.compare(access.LaneSignedIn, asks, v.User.Name, password, &v.User)
 }
 
-// compare takes the limits and compares a password with that of an account, which is zero if none has the name.
+// compare charges the limits and compares a password with the password of an account. u is zero if no account has the
+// name.
 func (v *Visit) compare(lane access.Lane, asks []limiter.Ask, name, password string, u *access.User) error {
 	k, address := v.kit, v.kit.addressOf(v.RealIP())
 	done, err := k.takeLimits(v.Ctx, asks, "user", printable(name), "address", address)
@@ -100,7 +101,7 @@ func (v *Visit) compare(lane access.Lane, asks []limiter.Ask, name, password str
 // busy is shown with the form if too many passwords are being hashed.
 const busy = "Too many passwords are being checked right now. Nothing was changed. Try again in a few seconds."
 
-// Refusal is the status and text with which to show the form again, or 0 if the error has a page of its own.
+// Refusal returns the status and text with which to show the form again, or 0 if the error has a page.
 func Refusal(err error) (int, string) {
 	var many *tooMany
 	switch {

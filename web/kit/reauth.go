@@ -8,7 +8,7 @@ import (
 	"sluice/internal/access"
 )
 
-// Fields of the page that asks people to confirm their identity.
+// Form fields of the page on which people confirm their identity.
 const (
 	// confirmField carries the password.
 	confirmField = "confirm_password"
@@ -77,7 +77,7 @@ func (v *Visit) ConfirmIdentity() error {
 	return err
 }
 
-// confirm is the page that asks for the password and carries a form.
+// confirm is the model of the page that asks for the password. The page carries the interrupted form.
 type confirm struct {
 	Method, Action string
 	Carried        url.Values

@@ -82,7 +82,7 @@ func (r *recall) databaseUp() {
 	r.since, r.failed = time.Time{}, time.Time{}
 }
 
-// databaseDown records that the database is unreachable; confirmed is when this node last heard from it.
+// databaseDown records that the database is unreachable; confirmed is when the database last answered this node.
 func (r *recall) databaseDown(now, confirmed time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

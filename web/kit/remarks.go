@@ -32,7 +32,7 @@ func (v *Visit) remark(f attention.Finding) view.Remark {
 		r.Explain = cmp.Or(v.explainDenial(f.Rule.Name, ""), view.RulePath(f.Rule.ID)+"#doctor")
 	default:
 		r.Explain = cmp.Or(v.explainDenial(f.Rule.Name, f.Key.Key), view.KeyLink(f.Rule.Name, f.Key.Key))
-		// An override cannot name every key: a cut one, for instance.
+		// An override cannot name every key, for example not a cut one.
 		if _, err := match.ReadOverrideKey(f.Rule, v.kit.Options(), f.Key.Key); err == nil {
 			r.Block = view.BlockURL(f.Rule, f.Key.Key)
 			if !f.Rule.Unlimited {
@@ -43,11 +43,11 @@ func (v *Visit) remark(f attention.Finding) view.Remark {
 	return r
 }
 
-// explainDenial is the address of the explanation of the newest denial of a rule, of one key unless key is "". It is ""
-// if none is kept.
+// explainDenial returns the address of the explanation of the newest denial of a rule, of one key unless key is "". It
+// returns "" if no denial is kept.
 func (v *Visit) explainDenial(rule, key string) string {
 	f := history.Filter{Outcome: history.Denied, Rule: rule, Key: key, WholeKey: key != "", Mode: rules.ModeEnforce}
-	newest, _ := v.kit.Denials.Denials(v.Ctx, f, 1) // with an error come those of this node
+	newest, _ := v.kit.Denials.Denials(v.Ctx, f, 1) // with an error, these are denials of this node
 	if len(newest) == 0 {
 		return ""
 	}

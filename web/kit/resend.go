@@ -23,7 +23,8 @@ var errSignedOut = &Problem{
 var secretFields = []string{"password", "repeat", "current", confirmField}
 
 // kept returns the form of a failed request, so that it can be sent again from the error page; nil for none. It leaves
-// out passwords, and keeps nothing of requests that were rejected before authorization, such as those of another site.
+// out passwords, and returns nil for requests that were rejected before authorization, such as requests of another
+// site.
 func (v *Visit) kept() url.Values {
 	if v.Request().Method != http.MethodPost || v.route == nil || v.route.Role == "" {
 		return nil

@@ -14,8 +14,8 @@ type Route struct {
 	Path string
 	// Role is the required role; "" means that no session is required.
 	Role access.Role
-	// Reauth asks for the password unless it was entered recently. It is set for deleting, resetting, tokens,
-	// people and webhooks.
+	// Reauth requires the password unless it was entered recently. It is set for deleting, resetting, tokens, people
+	// and webhooks.
 	Reauth bool
 	// Accounts means that the route can end sessions of other people. It needs a Role; a handler without one calls
 	// ForgetSessions itself.

@@ -20,10 +20,10 @@ type RuleStore interface {
 	CreateRule(ctx context.Context, actor rules.Actor, r rules.Rule) (rules.Rule, error)
 	UpdateRule(ctx context.Context, actor rules.Actor, r rules.Rule, ifVersion int64) (rules.Rule, error)
 	DeleteRule(ctx context.Context, actor rules.Actor, id, ifVersion int64) error
-	// EditRules edits many rules. It skips those that have changed since they were seen.
+	// EditRules edits many rules. It skips rules that have changed since they were seen.
 	EditRules(ctx context.Context, actor rules.Actor, seen []rules.SeenVersion,
 		edit func(*rules.Rule)) (rules.BulkResult, error)
-	// DeleteRules deletes many rules. It skips those that have changed since they were seen.
+	// DeleteRules deletes many rules. It skips rules that have changed since they were seen.
 	DeleteRules(ctx context.Context, actor rules.Actor, seen []rules.SeenVersion) (rules.BulkResult, error)
 	// RuleHistory returns the versions of a rule before a version (0 for all), newest first.
 	RuleHistory(ctx context.Context, id int64, limit int, before int64) ([]rules.Revision, error)

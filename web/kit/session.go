@@ -24,7 +24,7 @@ const (
 	sessionBegan      = "began"      // int64, ms: time of sign-in
 	sessionAddress    = "address"    // string, IP address at sign-in
 	sessionAgent      = "agent"      // string, browser at sign-in
-	// Areas store strings of their own with Stash.
+	// Areas store further strings with Stash.
 )
 
 // reauthWindow is how long a confirmation by password is valid.

@@ -17,7 +17,7 @@ const extendEvery = time.Minute
 // errEnded means that the session of the request ended in the meantime.
 var errEnded = errors.New("the session has ended")
 
-// presented is the session of a request and what its next commit does. It is in the context that scs passes to the
+// presented is the session of a request and the effect of its next commit. It is in the context that scs passes to the
 // store.
 type presented struct {
 	// token is the hash under which the session is stored, "" if the request has no valid session.
@@ -25,9 +25,8 @@ type presented struct {
 	expires time.Time
 	// asked is the hash of the secret in the request, even if it belongs to no valid session.
 	asked string
-	// renewing turns the next deletion into a replacement at the next commit.
-	// replaced is the hash of the session to replace, "" for none. Unless must is
-	// set, the new session is stored also if that one has ended.
+	// renewing turns the next deletion into a replacement at the next commit. replaced is the hash of the session to
+	// replace, "" for none. Unless must is set, the new session is stored even if the replaced session has ended.
 	renewing, must bool
 	replaced       string
 	// epoch is the epoch of recall before the session was read; offline is set if the session is only remembered.
@@ -53,8 +52,7 @@ type sessionStore struct {
 	to   Sessions
 	idle time.Duration
 	now  func() time.Time
-	// recall remembers sessions, confirmed is when this node last heard from the
-	// database.
+	// recall remembers sessions, confirmed returns when the database last answered this node.
 	recall    *recall
 	confirmed func() time.Time
 }
@@ -183,7 +181,7 @@ func (s *sessionStore) DeleteCtx(ctx context.Context, token string) error {
 	return err
 }
 
-// Find, Commit and Delete implement scs.Store; scs calls those with a context.
+// Find, Commit and Delete implement scs.Store; scs itself calls the variants with a context.
 func (s *sessionStore) Find(token string) ([]byte, bool, error) {
 	return s.FindCtx(context.Background(), token)
 }

@@ -22,11 +22,11 @@ const (
 	beat = time.Second
 	// checkEvery is after how many messages a stream checks its session.
 	checkEvery = 10
-	// wholeEvery is after how many messages everything is sent again, in case a page missed a message.
+	// wholeEvery is the number of messages after which all parts are sent again, in case a page missed a message.
 	wholeEvery = 30
 	// unchecked is how many session checks in a row may fail with an error.
 	unchecked = 6
-	// writeWait is how long a browser may take to read a message.
+	// writeWait is the longest time for a browser to read a message.
 	writeWait = 5 * time.Second
 )
 
@@ -157,12 +157,12 @@ const nothingNew = "data:\n\n"
 // endOfPart ends each part in a message.
 const endOfPart = "</hx-partial>"
 
-// lineEnds turns every end of a line of a stream, CR LF, LF or CR, into LF. A CR that stays would let a text on the
-// page begin an event of its own.
+// lineEnds turns every end of a line of a stream, CR LF, LF or CR, into LF. A remaining CR would let a text on the page
+// begin a separate event.
 var lineEnds = strings.NewReplacer("\r\n", "\n", "\r", "\n")
 
-// message renders parts as one message, without those in sent, which the page already has. It also returns the set of
-// all parts.
+// message renders parts as one message, without the parts in sent, which the page already shows. It also returns the
+// set of all parts.
 func (v *Visit) message(parts templ.Component, sent map[string]bool) (text string, all map[string]bool, err error) {
 	var buf bytes.Buffer
 	if err := parts.Render(v.Ctx, &buf); err != nil {

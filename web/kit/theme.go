@@ -9,7 +9,7 @@ const themeCookie = "sluice_theme"
 
 var themes = []string{"system", "light", "dark"}
 
-// Theme stores the selected theme in a cookie of its own, which outlives the session.
+// Theme stores the selected theme in a separate cookie, which outlives the session.
 func Theme(v *Visit) error {
 	form, err := v.Form()
 	if err != nil {

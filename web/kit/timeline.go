@@ -8,8 +8,9 @@ import (
 	"sluice/web/view"
 )
 
-// Timeline is the chart of a rule ("" for all requests) over a range, with its marks, and the answer that it shows. by
-// is that of a history.Query. page is the address of the page. With an error, the chart says that it could not be read.
+// Timeline returns the chart of a rule ("" for all requests) over a range, with its marks, and the answer that it
+// shows. by has the meaning of By in a history.Query. page is the address of the page. With an error, the chart says
+// that its figures could not be read.
 func (v *Visit) Timeline(rule, by string, r view.Range, page view.Query) (view.Timeline, history.Result, error) {
 	t := view.Timeline{ID: "timeline", Range: r, Page: page,
 		Moment: view.NewQuery(PathRequests, nil).Set("rule", rule)}
@@ -31,7 +32,7 @@ func (v *Visit) Timeline(rule, by string, r view.Range, page view.Query) (view.T
 	return t, answer, nil
 }
 
-// Marks are those of a rule, or of all if rule is "", for a chart.
+// Marks returns the marks of a rule for a chart, or the marks of all rules if rule is "".
 func (v *Visit) Marks(rule string, from, to time.Time) view.Marks {
 	list, err := v.kit.Marks.Marks(v.Ctx, rule, from, to)
 	return view.Marks{From: from, To: to, List: list, Few: err != nil, CanEdit: v.CanChange(access.RoleEditor)}

@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// tourParam is the parameter of a page that is a stop of the tour, by its number.
+	// tourParam is the query parameter that marks a page as a stop of the tour. Its value is the number of the stop.
 	tourParam = "tour"
 	// tourCookie closes the tour of a node in a browser. Its value is the ID of the node's process: the next demo has a
 	// tour again.
@@ -18,7 +18,8 @@ const (
 // TourStop is a page of a tour of the console.
 type TourStop = view.TourStop
 
-// tour is the stop that a page is, nil if it is none, or this browser closed the tour. The home page is the first stop.
+// tour returns the stop of the tour at this page. It is nil if the page is no stop, or if this browser closed the tour.
+// The home page is the first stop.
 func (v *Visit) tour() *view.Tour {
 	stops := v.kit.Tour
 	if len(stops) == 0 {

@@ -41,7 +41,7 @@ type Visit struct {
 	NotYetInForce bool
 }
 
-// WaitInForce waits until a saved change is in force on this node. If that takes too long, the flash says so.
+// WaitInForce waits until a saved change is in force on this node. If the wait is too long, the flash says so.
 func (v *Visit) WaitInForce(inForce func(context.Context) bool) { v.NotYetInForce = !inForce(v.Ctx) }
 
 const notInForce = "Not in force on this node yet."

@@ -32,7 +32,7 @@ func (p *Pages) attention(v *kit.Visit) Attention {
 	return m
 }
 
-// missing reports whether an error means that figures are missing, and not only those of other nodes.
+// missing reports whether an error means that all figures are missing, and not only figures of other nodes.
 func missing(err error) bool { return err != nil && !errors.As(err, new(*history.OwnError)) }
 
 // floats are counts as values of a small chart.

@@ -47,7 +47,7 @@ type Step struct {
 	Offered, Permitted bool
 }
 
-// begin looks at what has been done. What cannot be read is left out.
+// begin finds out which steps of the checklist are done. It leaves out steps whose state cannot be read.
 func (p *Pages) begin(v *kit.Visit, m *Overview) Begin {
 	if m.Active >= begunRules || beginHidden(v) {
 		return Begin{}
@@ -107,7 +107,7 @@ func (p *Pages) wasAsked(v *kit.Visit, m *Overview) bool {
 	return len(asked) > 0
 }
 
-// gateways are those that the checklist has a configuration for, with its file in deploy/gateways.
+// gateways are the gateways for which the checklist offers a configuration, with its file in deploy/gateways.
 var gateways = [][2]string{
 	{"nginx", "nginx/nginx.conf"}, {"Envoy", "envoy/envoy.yaml"}, {"Traefik", "traefik/dynamic.yaml"},
 	{"HAProxy", "haproxy/haproxy.cfg"}, {"Caddy", "caddy/Caddyfile"}, {"Kong", "kong/kong.yaml"},

@@ -19,7 +19,7 @@ func (p *Pages) hotKeys(v *kit.Visit) error {
 	return v.Page(http.StatusOK, hotKeysPage(v.Frame("Hot keys", kit.PathHotKeys), m))
 }
 
-// hotLines are the rows of busy keys, busiest first, or only of those that are hot.
+// hotLines returns the rows of busy keys, busiest first, or only the rows of hot keys.
 func hotLines(set *match.Set, keys []history.HotLive, onlyHot bool) []view.HotLine {
 	var out []view.HotLine
 	for i := range keys {

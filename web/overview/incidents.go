@@ -56,7 +56,7 @@ type Incidents struct {
 	Now          time.Time
 }
 
-// incidents lists incidents. An address that asks for something impossible is answered with 422.
+// incidents lists incidents. An address with an impossible filter gets the status 422.
 func (p *Pages) incidents(v *kit.Visit) error {
 	m, err := p.incidentsOf(v)
 	if err != nil {

@@ -46,7 +46,7 @@ func (p *Pages) live(v *kit.Visit) Overview {
 	}
 	latest, err := p.Denials.Denials(v.Ctx, history.Filter{Mode: rules.ModeEnforce}, maxLatest)
 	m.Latest, m.LatestIDs, m.LatestUnavailable = latest, p.RuleIDs(latest), kit.Unreadable(err)
-	m.Incidents, _ = p.Incidents.Running(v.Ctx) // with an error come those of this node
+	m.Incidents, _ = p.Incidents.Running(v.Ctx) // with an error, these are incidents of this node
 	if len(node.CutOff) > 0 {                   // a banner says so already
 		m.Incidents = slices.DeleteFunc(slices.Clone(m.Incidents), func(i incident.Incident) bool {
 			return i.Kind == incident.Regions
@@ -85,7 +85,7 @@ const maxLatest = 5
 // maxTopRules is how many rules the overview names in each list.
 const maxTopRules = 6
 
-// topRules are the rules that deny most and those that decide most.
+// topRules returns the rules with the most denials and the rules with the most decisions.
 func (p *Pages) topRules(live []history.RuleLive, set *match.Set) (denied, busy []RuleRate) {
 	live = slices.Clone(live)
 	named := map[string]bool{}
@@ -179,7 +179,7 @@ type Overview struct {
 	LatestUnavailable bool
 	// Attention says who is denied unusually.
 	Attention Attention
-	// Incidents are those that last.
+	// Incidents are the running incidents.
 	Incidents []incident.Incident
 	// Newest is the newest rules version of any node. HotKeys counts the hot keys of all nodes, Hot lists some of them.
 	Newest                          int64

@@ -80,7 +80,8 @@ func (m *RegionPage) stateWords(s *region.Status) (kind, words string) {
 // cutSince is when the region was cut off.
 func (m *RegionPage) cutSince(s *region.Status) time.Time { return m.Now.Add(-s.CutFor) }
 
-// lagWords are a lag now and its 99th percentile. What was measured before a cut says nothing about now.
+// lagWords returns texts for the present lag and its 99th percentile. Measurements from before a cut say nothing about
+// the present.
 func lagWords(s *region.Status) (now, p99 string) {
 	switch {
 	case s.CutOff:
@@ -148,7 +149,7 @@ func failingWords(s *region.Status) string {
 	return s.Calls.Failing
 }
 
-// unitsWords are what this region may spend of a divided limit, and what nobody may.
+// unitsWords says how many units of a divided limit this region may spend, and how many no region may spend.
 func unitsWords(r *region.RuleShares) string {
 	text := "This region may spend " + view.Count(r.Share) + " of " + view.Count(r.Limit) + " now."
 	if r.Unused > 0 {
@@ -157,7 +158,7 @@ func unitsWords(r *region.RuleShares) string {
 	return text
 }
 
-// askedWords say what a region is asked for at present.
+// askedWords says how many units a region is asked for at present.
 func askedWords(s *region.RegionShare) string {
 	if s.Asked == nil {
 		return "not heard"

@@ -35,12 +35,12 @@ func (p *Pages) confirm(v *kit.Visit, status int, r rules.Rule, to string, form 
 	return v.Page(status, confirmPage(v.Frame(m.Title(), kit.PathRules), m))
 }
 
-// Confirm is the page that asks whether to promote a rule, switch it to shadow mode or disable it.
+// Confirm is the page that asks for confirmation before a rule is promoted, switched to shadow mode or disabled.
 type Confirm struct {
 	Rule, After rules.Rule
 	// To is promote, shadow or off.
 	To string
-	// Trial is set for promoting, nil for the others.
+	// Trial is set for a promotion, nil otherwise.
 	Trial *Trial
 	// Form is what was typed.
 	Form view.Form

@@ -36,7 +36,7 @@ func (m *Page) auditLink() string {
 	return view.NewQuery(kit.PathAudit, nil).Set("kind", "rule", "subject", m.Rule.Name).URL()
 }
 
-// overrideDone says what was done to overrides, as in "Override of user:42 edited".
+// overrideDone describes a change of overrides, as in "Override of user:42 edited".
 func overrideDone(e *audit.Entry) string {
 	switch e.Action {
 	case "override_create":

@@ -75,8 +75,8 @@ type OverrideTable struct {
 	Query       view.Query
 }
 
-// newOverride is the form for a new override. The URL may fill it in: the key, the kind, the limit, and how long the
-// override lasts, as in 1h. If the key has an override, it is the form of that one, filled in.
+// newOverride shows the form for a new override. The URL may supply values: the key, the kind, the limit, and how long
+// the override lasts, as in 1h. If the key already has an override, newOverride shows the filled form of that override.
 func (p *Pages) newOverride(v *kit.Visit, r rules.Rule) error {
 	m, err := p.ofSameKey(v, &r, v.QueryParam("key"))
 	if err != nil {
@@ -97,7 +97,8 @@ func (p *Pages) newOverride(v *kit.Visit, r rules.Rule) error {
 	return p.overrideForm(v, http.StatusOK, m)
 }
 
-// ofSameKey is the form of the override that a key has; that of a new one if it has none, or if key is "".
+// ofSameKey returns the form of the override of a key. It returns the form of a new override if there is none, or if
+// key is "".
 func (p *Pages) ofSameKey(v *kit.Visit, r *rules.Rule, key string) (OverrideForm, error) {
 	m := OverrideForm{Rule: *r}
 	asked, err := match.ReadOverrideKey(r, p.Options(), key)
@@ -262,7 +263,7 @@ func readCalendar(rd *bind.Reader) *rules.OverrideCalendar {
 	return &c
 }
 
-// hasCalendar reports whether an override of the rule can have a calendar of its own, or the form has one already.
+// hasCalendar reports whether an override of the rule can have a separate calendar, or the form already contains one.
 func (m *OverrideForm) hasCalendar() bool {
 	if m.Rule.Calendar != nil {
 		return true
@@ -320,8 +321,8 @@ type OverrideForm struct {
 	ID      int64
 	Form    view.Form
 	Problem string
-	// Theirs is the version that someone else saved in the meantime, nil for none. With Replaces it is the one that the
-	// key has, which the form replaces.
+	// Theirs is the version that someone else saved in the meantime, nil for none. With Replaces it is the present
+	// override of the key, which the form replaces.
 	Theirs   *rules.Override
 	Replaces bool
 }

@@ -155,7 +155,7 @@ type Page struct {
 	StoredUnavailable bool
 }
 
-// settings are the fields that are set, except those that the page shows elsewhere.
+// settings returns the fields that are set, except fields that the page shows elsewhere.
 func (m *Page) settings() []field.Change {
 	var out []field.Change
 	for _, c := range rules.Diff(nil, &m.Rule) {
@@ -226,7 +226,7 @@ func readerOf(r *rules.Rule, set *match.Set) *profile.Profile {
 	return set.ProfileOf(r.Descriptor.Domain)
 }
 
-// reachWords say how far a limit reaches, "" for each region by itself.
+// reachWords says how far a limit reaches, "" if each region counts separately.
 func reachWords(span string) string {
 	switch span {
 	case rules.SpanGlobal:

@@ -95,8 +95,8 @@ type Rollback struct {
 	Changes []field.Change
 }
 
-// counterWords say whether a rollback keeps what was counted: buckets are named by what they count and how, and those
-// that all regions have together are others than those of one region.
+// counterWords says whether a rollback keeps the counters. The name of a bucket contains what it counts and how, and
+// buckets of all regions differ from buckets of one region.
 func (m *Rollback) counterWords() string {
 	for _, c := range m.Changes {
 		switch c.Field {
@@ -107,10 +107,10 @@ func (m *Rollback) counterWords() string {
 	return keptWords(&m.Rule, &m.To.Rule)
 }
 
-// countersKept says that an edit keeps what was counted.
+// countersKept says that an edit keeps the counters.
 const countersKept = "Counters are kept."
 
-// keptWords say whether an edit of the limit keeps what was counted.
+// keptWords says whether an edit of the limit keeps the counters.
 func keptWords(was, is *rules.Rule) string {
 	for _, w := range rules.EditWarnings(was, is) {
 		return w.Message
@@ -118,7 +118,7 @@ func keptWords(was, is *rules.Rule) string {
 	return countersKept
 }
 
-// lead introduces the page of a rollback. A loss of what was counted is a notice of its own.
+// lead introduces the page of a rollback. A separate notice warns of lost counters.
 func (m *Rollback) lead() string {
 	kept := ""
 	if m.counterWords() == countersKept {

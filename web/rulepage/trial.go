@@ -232,8 +232,8 @@ func were(n int64, noun string) string {
 	return view.Plural(n, noun) + " were"
 }
 
-// askAgain shows the page that asks before a promotion again, if there is too little evidence and nobody has confirmed
-// that. It returns false if the promotion may go on.
+// askAgain shows the confirmation page of a promotion again, if there is too little evidence and the person has not
+// confirmed that. It returns false if the promotion may proceed.
 func (p *Pages) askAgain(v *kit.Visit, id int64, form url.Values) (asked bool, err error) {
 	if form.Get(littleEvidence) == "on" {
 		return false, nil

@@ -12,7 +12,7 @@ const (
 	UseIdle = int64(-2)
 )
 
-// UseOf is the use of a limit in a period of which the figures are known, in percent, or one of the words above.
+// UseOf returns the use of a limit in a period with known figures, in percent, or one of the constants above.
 func UseOf(f *history.Figures) int64 {
 	if f.Total() == 0 {
 		return UseIdle
@@ -20,7 +20,7 @@ func UseOf(f *history.Figures) int64 {
 	return f.UsePercent()
 }
 
-// UsesOf are the uses of a limit over time.
+// UsesOf returns the uses of a limit over time.
 func UsesOf(points []history.Point) []int64 {
 	out := make([]int64, len(points))
 	for i := range points {

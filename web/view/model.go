@@ -27,10 +27,10 @@ type Frame struct {
 	Version string
 	// Flash is a message about the last action, shown once.
 	Flash string
-	// Banners are warnings. Live are those that come and go while the page is open.
+	// Banners are warnings. Live are warnings that appear and disappear while the page is open.
 	Live, Banners []Banner
 	Alerts        Bell
-	// Tour is the stop of a tour that the page is, nil if it is none.
+	// Tour is the stop of a tour at this page, nil if the page is no stop.
 	Tour *Tour
 }
 

@@ -13,7 +13,7 @@ import (
 
 // Range is the time that a page with charts shows, from its address: range=1h, or from and to.
 type Range struct {
-	// From and To bound it; To is excluded. They are in UTC and whole in Width, but for the present.
+	// From and To bound the range; To is excluded. They are in UTC and multiples of Width, except for the present time.
 	From, To time.Time
 	// Name is one of the fixed lengths, "" if the address has from and to. A range with a name ends now.
 	Name string
@@ -48,7 +48,7 @@ var widths = []struct{ length, step, width time.Duration }{
 // RangeParams are the parameters of an address that make a range.
 var RangeParams = []string{"range", "from", "to", "zone", "compare"}
 
-// compared are the values of Range.Compare, in words.
+// compared are the values of Range.Compare with their names for people.
 var compared = [][2]string{{"", "Nothing"}, {"previous", "The period before"}, {"yesterday", "A day earlier"}}
 
 // ParseRange reads a range. Where the parameters are wrong it is the one named def, with Problems.
@@ -159,7 +159,8 @@ func lengthOf(name string) time.Duration {
 	return 0
 }
 
-// Status is that of a page with the range: 422 if its address asks for one that does not exist, else 200.
+// Status is the HTTP status of a page with the range: 422 if its address names a range that does not exist, otherwise
+// 200.
 func (r *Range) Status() int {
 	if len(r.Problems) > 0 {
 		return http.StatusUnprocessableEntity

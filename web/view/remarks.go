@@ -9,22 +9,21 @@ import (
 	"sluice/rules/chars"
 )
 
-// Remarks say who is denied unusually, with what can be done about it.
+// Remarks are findings about unusual denials, with the actions that people can take.
 type Remarks struct {
 	List []Remark
-	// Refusal says why nothing can be changed, "" if it can. Primary is then the address of the console where it can, ""
-	// if there is none.
+	// Refusal says why nothing can be changed, "" if changes are possible. With a Refusal, Primary is the address of
+	// the console where changes are possible, "" if there is none.
 	Refusal, Primary string
 }
 
-// Remark is a finding with the addresses of what can be done about it, "" for what cannot.
+// Remark is a finding with the addresses of actions against it, "" for an impossible action.
 type Remark struct {
 	attention.Finding
 	Block, Raise, RollBack, Explain string
 }
 
-// raiseTimes is how many times the limit of a rule a raised limit is that the form offers, and raiseFor how long it
-// lasts.
+// raiseTimes is the factor by which the offered form raises the limit of a rule, and raiseFor how long the raise lasts.
 const raiseTimes, raiseFor = 2, "1h"
 
 // BlockURL is the form that blocks a key of a rule, filled in.

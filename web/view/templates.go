@@ -2,7 +2,7 @@ package view
 
 // Template is a rule from the recipes to begin with.
 type Template struct {
-	// Rule is the name of the rule, File that of its recipe.
+	// Rule is the name of the rule, File the file of its recipe.
 	Rule, File string
 	// Title says what it limits, About how.
 	Title, About, Icon string

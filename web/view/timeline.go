@@ -14,12 +14,13 @@ type Timeline struct {
 	// ID begins the IDs of its elements, which are unique on the page.
 	ID    string
 	Range Range
-	// Points are the figures, each of the width of the range. Earlier are those of the range that it is compared with,
-	// nil if there is none.
+	// Points are the figures, each of the width of the range. Earlier are the figures of the range for comparison, nil
+	// if there is none.
 	Points, Earlier []history.Point
 	// Marks are what happened in the range.
 	Marks Marks
-	// Page is the address of the page, which zooming changes. Moment is that of the requests of a moment, "" for none.
+	// Page is the address of the page, which zooming changes. Moment is the address of the requests of a moment, "" for
+	// none.
 	Page   Query
 	Moment Query
 	// Unreadable means that the figures could not be read.
@@ -33,15 +34,16 @@ const (
 	stripHeight = 4 // of the strip above the bars
 )
 
-// layer is a part of the bars of a chart: what it counts, and what is below it. A strip is above all bars.
+// layer is a part of the bars of a chart: count is its height, base the height of the layers below it. A strip is above
+// all bars.
 type layer struct {
 	kind, label string
 	count, base func(f *history.Figures) int64
 	strip       bool
 }
 
-// layers are the parts of the bars, the lowest first. What a fail mode decided is allowed or denied too, so it has no
-// part of its own: a strip marks the points in which fail modes decided.
+// layers are the parts of the bars, the lowest first. Decisions of fail modes are included in allowed and denied ones,
+// so they are no separate part: a strip marks the points in which fail modes decided.
 var layers = []layer{
 	{"good", "Allowed", func(f *history.Figures) int64 { return f.Allowed - f.WouldDeny },
 		func(*history.Figures) int64 { return 0 }, false},
@@ -52,7 +54,7 @@ var layers = []layer{
 	{"warn", "By fail modes", func(f *history.Figures) int64 { return f.Degraded }, nil, true},
 }
 
-// Sum are the known figures of the range.
+// Sum returns the sum of the known figures of the range.
 func (t *Timeline) Sum() history.Figures {
 	s := history.Series{Points: t.Points}
 	sum, _ := s.Sum()
@@ -156,7 +158,7 @@ func StepWords(w time.Duration) string { return Window(w.Milliseconds()) }
 // day is a day of UTC, by which days are counted.
 func day(at time.Time) string { return at.UTC().Format("2006-01-02") }
 
-// totals describes the chart in words.
+// totals describes the chart in a sentence.
 func (t *Timeline) totals() string {
 	if !t.known() {
 		return "Nothing is known of " + t.Range.Words()

@@ -6,8 +6,8 @@ import (
 	"sluice/internal/history"
 )
 
-// versionApart is how far two versions in a chart are apart at least, in percent of its width. Of those that are nearer
-// the newest is shown.
+// versionApart is the smallest distance between two versions in a chart, in percent of its width. If versions are
+// nearer, only the newest is shown.
 const versionApart = 8
 
 // versions are the changes that have the number of their version in the chart.

@@ -85,7 +85,7 @@ func Shedding(r *rules.Rule, set *match.Set) string {
 	return words.Shed(r, set.Pool(*r.Pool))
 }
 
-// RuleWords describes a rule in one line: what it matches and limits, and what else it does.
+// RuleWords describes a rule in one line: the matched requests, the limit, and other effects.
 func RuleWords(r *rules.Rule) string { return MatchWords(r) + ": " + LimitWords(r) + words.Besides(r) }
 
 // cutDescriptor cuts the words about a long descriptor in the middle: similar rules often differ at their ends.
