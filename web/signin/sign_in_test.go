@@ -96,7 +96,7 @@ func TestSignIn_AttemptsUnderWayMakeNobodyWaitLong(t *testing.T) {
 	}
 	page := w.Browser().Post("/console/sign-in", webtest.Credentials("ada", webtest.Password))
 	if page.Code != http.StatusTooManyRequests || page.Header.Get("Retry-After") != "1" ||
-		!page.Has("Try again in 1 second") {
+		!page.Has("Try again in 1 s.") {
 		t.Errorf("beside five under way: %d, Retry-After %q", page.Code, page.Header.Get("Retry-After"))
 	}
 	close(leave)
