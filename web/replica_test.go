@@ -94,7 +94,7 @@ func TestReplica_WhatWasTypedIsGivenBack(t *testing.T) {
 	w.Node.Replica = true
 	page := b.Post("/console/rules/1", url.Values{"name": {"charges"}, "reason": {"two\nlines"}, "version": {"3"},
 		"current": {"a password"}})
-	if page.Code != http.StatusServiceUnavailable || !page.Has("What you typed is kept on this page. Copy it",
+	if page.Code != http.StatusServiceUnavailable || !page.Has("This page keeps your input. Copy it",
 		"<dt>reason</dt>", "two\nlines", `name="version" value="3"`, webtest.Primary+`/console/rules/1/edit"`) ||
 		page.HasAny("a password", "<dt>version</dt>") {
 		t.Errorf("%d\n%s", page.Code, page.Body)

@@ -384,7 +384,7 @@ func webhookRow(f view.Frame, l *WebhookLine) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			templ_7745c5c3_Err = view.DeleteRow("delete-"+l.Webhook.Name, "the webhook "+l.Webhook.Name,
-				"Its deliveries are deleted too, also those that wait.", webhookURL(l.Webhook.Name, "/delete"), l.Webhook.Version).Render(ctx, templ_7745c5c3_Buffer)
+				"Its deliveries are deleted too, including waiting ones.", webhookURL(l.Webhook.Name, "/delete"), l.Webhook.Version).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -1602,7 +1602,7 @@ func formPage(f view.Frame, m kit.ObjectForm) templ.Component {
 					return templ_7745c5c3_Err
 				}
 			} else {
-				templ_7745c5c3_Err = view.PageHead("Webhook "+m.Name, "Editing a webhook keeps its secret and the messages that wait.").Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = view.PageHead("Webhook "+m.Name, "An edited webhook keeps its secret and its waiting messages.").Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}

@@ -509,10 +509,10 @@ func regionBody(m *RegionPage) templ.Component {
 					return templ_7745c5c3_Err
 				}
 				var templ_7745c5c3_Var25 string
-				templ_7745c5c3_Var25, templ_7745c5c3_Err = templ.JoinStringErrs("What the busiest key of a rule may be let through too much because of this region, at the measured lag. The " +
-					"shares of what is left prevent most of it, and this estimate leaves them out: the real excess is smaller.")
+				templ_7745c5c3_Var25, templ_7745c5c3_Err = templ.JoinStringErrs("How much the busiest key of a rule may exceed its limit because of this region, at the measured lag. Regions " +
+					"divide the rest of the limit, which prevents most of it. The estimate leaves that out: the real excess is smaller.")
 				if templ_7745c5c3_Err != nil {
-					return templ.Error{Err: templ_7745c5c3_Err, FileName: `overview/regions.templ`, Line: 116, Col: 111}
+					return templ.Error{Err: templ_7745c5c3_Err, FileName: `overview/regions.templ`, Line: 116, Col: 120}
 				}
 				_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var25))
 				if templ_7745c5c3_Err != nil {

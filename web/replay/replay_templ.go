@@ -313,7 +313,7 @@ func lostJob() templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 14, "<span>This node has no such result. Results are kept for 15 minutes, until the session starts another one, and only on the node that read its log: several nodes behind one address need sticky sessions for this page. <a href=\"/console/rules\">Start again</a></span></div>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 14, "<span>This result does not exist on this node. A node keeps a result for 15 minutes, or until the session starts another one. Only the node that read its log keeps it: several nodes behind one address need sticky sessions for this page. <a href=\"/console/rules\">Start again</a></span></div>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

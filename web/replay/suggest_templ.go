@@ -429,7 +429,7 @@ func suggestions(m Suggest) templ.Component {
 						return templ_7745c5c3_Err
 					}
 				}
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 32, " <p class=\"hint\">Windows are those of the clock, as a fixed window counts them, and the limits are the peaks times ")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 32, " <p class=\"hint\">Windows follow the clock, as in a fixed window, and each limit is the peak times ")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -442,7 +442,7 @@ func suggestions(m Suggest) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 33, ". A candidate counts beside the rule and denies nothing; its algorithm is the rule's. ")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 33, ". A candidate counts in addition to the rule and denies nothing. It uses the algorithm of the rule. ")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}

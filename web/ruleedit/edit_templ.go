@@ -1074,7 +1074,7 @@ func answersPart(m Editor) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			templ_7745c5c3_Err = view.Select(m.Form, "denial.retry", "Trying again", "",
-				[]view.Choice{{"", "Default (helps)"}, {"wait", "Helps after the wait"}, {"never", "Never helps: no Retry-After"}}).Render(ctx, templ_7745c5c3_Buffer)
+				[]view.Choice{{"", "Default (helps)"}, {"wait", "Helps after Retry-After"}, {"never", "Never helps: no Retry-After"}}).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -1333,11 +1333,11 @@ func timePart(m Editor) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = numberField(m.Form, "calendar.anchor_day", "First day", "Of the month, or of the week (1 is Monday).", "1").Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = numberField(m.Form, "calendar.anchor_day", "First day", "The day of the month, or of the week (1 is Monday).", "1").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = numberField(m.Form, "calendar.anchor_month", "First month", "Of the year, or of a quarter.", "1").Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = numberField(m.Form, "calendar.anchor_month", "First month", "The month of the year, or of a quarter.", "1").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -1727,7 +1727,7 @@ func countingPart(m Editor) templ.Component {
 				"Global: a little too much can pass at the moment a key reaches its limit. Local then global: never too much, and "+
 					"a region may have less than the limit for a while. Global exact: checks in other regions wait for a "+
 					"round trip. Regions count together only if the server has SLUICE_REGIONS.",
-				[]view.Choice{{"region", "Region: each by itself"}, {"global", "Global: all regions together"},
+				[]view.Choice{{"region", "Region: each region alone"}, {"global", "Global: all regions together"},
 					{"local_then_global", "Local then global: all regions, each with its part"},
 					{"global_exact", "Global exact: all regions, each key decided in one of them"}}).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
@@ -1741,7 +1741,7 @@ func countingPart(m Editor) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = view.Select(m.Form, "cold", "Before news of a key",
+			templ_7745c5c3_Err = view.Select(m.Form, "cold", "Before the first update of a key",
 				"", []view.Choice{{"", "Default: the whole limit"}, {"open", "The whole limit"},
 					{"share", "An equal part"}}).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
@@ -1763,7 +1763,7 @@ func countingPart(m Editor) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			templ_7745c5c3_Err = view.Input(m.Form, "notify_percent", "Alert at percent of the limit", "text",
-				"An alert when a key has used so much. Up to four numbers, such as 80, 100. Empty means none.", "off", false).Render(ctx, templ_7745c5c3_Buffer)
+				"Raises an alert when a key has used this percentage. Up to four numbers, such as 80, 100. Empty means none.", "off", false).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

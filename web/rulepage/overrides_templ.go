@@ -708,7 +708,7 @@ func calendarInputs(m OverrideForm) templ.Component {
 		}
 		ctx = templ.InitializeContext(ctx)
 		ctx = templ.ClearChildren(ctx)
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 55, "<fieldset class=\"stack\"><legend>Calendar</legend><p class=\"muted\">What is empty is as in the rule. The present period ends when the first one of the new calendar begins, and its count goes on until then.</p>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 55, "<fieldset class=\"stack\"><legend>Calendar</legend><p class=\"muted\">Empty fields come from the rule. The present period lasts, with its count, until the first period of the new calendar begins.</p>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

@@ -150,7 +150,7 @@ func transferPage(f view.Frame, m Transfer) templ.Component {
 					return templ_7745c5c3_Err
 				}
 				templ_7745c5c3_Err = view.Check(form, "prune", "Delete rules missing from the file",
-					"For rules files. Also deletes missing pools and profiles, if the file has a section for them. "+
+					"For rules files. Also deletes missing pools and profiles, if the file contains a section for them. "+
 						"Otherwise what is missing from the file stays unchanged.").Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err

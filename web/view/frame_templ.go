@@ -1378,7 +1378,7 @@ func errorBody(m Failure) templ.Component {
 		}
 		if a := m.Resend; a != nil {
 			if len(a.Typed) > 0 {
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 87, "<p>What you typed is kept on this page. Copy it to the other console, or send it again once this one is no longer read-only.</p><dl class=\"facts typed\">")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 87, "<p>This page keeps your input. Copy it to the other console, or send it again once this one is no longer read-only.</p><dl class=\"facts typed\">")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -1416,7 +1416,7 @@ func errorBody(m Failure) templ.Component {
 					return templ_7745c5c3_Err
 				}
 			} else if !a.SignIn {
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 89, "<p>What you typed is kept on this page. You can send it again.</p>")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 89, "<p>This page keeps your input. You can send it again.</p>")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
