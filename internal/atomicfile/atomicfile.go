@@ -13,14 +13,12 @@ import (
 	"path/filepath"
 )
 
-// Pattern returns the pattern for filepath.Glob that finds the temporary files that
-// killed processes left beside path.
+// Pattern returns the pattern for filepath.Glob that finds the temporary files that killed processes left next to path.
 func Pattern(path string) string { return path + ".*.tmp" }
 
-// Write replaces the file at path with what write writes, readable by its owner only. It
-// writes a temporary file beside path, syncs and renames it, and syncs the directory, so
-// several processes may write the same path. After an error the temporary file is removed,
-// and path is unchanged unless only the sync of the directory failed.
+// Write replaces the file at path with the output of write, readable by its owner only. It writes a temporary file next
+// to path, syncs and renames it, and syncs the directory, so several processes may write the same path. After an error
+// the temporary file is removed, and path is unchanged unless only the sync of the directory failed.
 func Write(path string, write func(*os.File) error) error {
 	dir := filepath.Dir(path)
 	f, err := os.CreateTemp(dir, Pattern(filepath.Base(path))) // mode 0600

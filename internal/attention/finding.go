@@ -55,7 +55,7 @@ type Facts struct {
 	Outage *Outage
 }
 
-// RuleFacts are those of one rule in force that denied requests in the last minute.
+// RuleFacts are the facts of a rule in force that denied requests in the last minute.
 type RuleFacts struct {
 	Rule   *rules.Rule
 	Minute history.Figures

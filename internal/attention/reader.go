@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// examined is how many rules are examined: those that denied most in the last minute.
+	// examined is the number of examined rules: the rules with the most denials in the last minute.
 	examined = 10
 	// pastRead is how many versions of a rule are read.
 	pastRead = 20
@@ -28,7 +28,8 @@ const (
 	late = 3 * time.Minute
 )
 
-// Fleet has the figures of all nodes of the last minutes. With an error, they are those of this node only, or missing.
+// Fleet returns the figures of all nodes for the last minutes. With an error, the figures cover this node only, or are
+// missing.
 type Fleet interface {
 	Live(ctx context.Context) history.Live
 	DeniedKeys(ctx context.Context) ([]history.KeyDenials, error)
@@ -73,8 +74,8 @@ type Report struct {
 	Findings []Finding
 	// Keys are the keys that were denied in the last minute, the most denied first.
 	Keys []Key
-	// KeysErr is why Keys are those of this node only or missing, Err the same for other figures; nil for neither.
-	// EditsErr is why edits are not known.
+	// KeysErr is the error because of which Keys cover this node only or are missing, Err the same for other figures;
+	// both are nil if the data is complete. EditsErr is the error because of which edits are unknown.
 	KeysErr, Err, EditsErr error
 }
 
@@ -139,7 +140,7 @@ func (r *Reader) read(ctx context.Context) Report {
 		}
 		facts.Rules = append(facts.Rules, f)
 	}
-	running, _ := r.Incidents.Running(ctx) // with an error come those of this node
+	running, _ := r.Incidents.Running(ctx) // with an error, these are incidents of this node
 	facts.Outage = outageOf(running, set, &live)
 	out.Findings = Find(&facts)
 	return out

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// EditsOf is for how long after an edit a rise is looked for.
+	// EditsOf is how long after an edit a rise is attributed to it.
 	EditsOf = 24 * time.Hour
 	// compared is the time before an edit, and that after it, in which requests are compared.
 	compared = 10 * time.Minute
@@ -32,12 +32,12 @@ var RiseWhen = fmt.Sprintf("in the last day, an edit changed what the limit deci
 	"at least %d times that of the last minutes before the edit and at least %d %%, in the first minutes after it and in "+
 	"the last minute, each of at least %d requests", riseTimes, leastPercent, enoughRequests)
 
-// Counts are decisions of the limit of a rule: those of fail modes are left out. The zero value is unknown.
+// Counts counts the decisions of the limit of a rule, without decisions of fail modes. The zero value means unknown.
 type Counts struct {
 	Requests, Denied int64
 }
 
-// CountsOf are the decisions of a rule without those of fail modes, which may have been denials.
+// CountsOf returns the counts of the decisions of a rule, without the decisions of fail modes.
 func CountsOf(f history.Figures) Counts {
 	return Counts{max(0, f.Total()-f.Degraded), max(0, f.Denied-f.Degraded)}
 }
@@ -105,7 +105,7 @@ func EditsIn(past []rules.Revision) (out []Edit) {
 	return out
 }
 
-// Edited is an edit with what the rule decided around it.
+// Edited is an edit with the decisions of the rule before and after it.
 type Edited struct {
 	Edit
 	// Before are the last minutes before the edit, Soon the first ones after it, Now the last minute, as far as it is
@@ -119,7 +119,8 @@ type Rise struct {
 	Before, Now Counts
 }
 
-// Times is how many times the share of denials before the edit is that of now; 0 if there were none before.
+// Times returns the ratio of the present share of denials to the share before the edit; 0 if there were no denials
+// before.
 func (r *Rise) Times() int64 {
 	if r.Before.Denied == 0 {
 		return 0
@@ -128,7 +129,7 @@ func (r *Rise) Times() int64 {
 }
 
 // RiseOf returns the newest edit since which the rule denies more, nil if there is none. edits are newest first. The
-// share of denials must be higher soon after the edit and now: what rises an hour later has another cause.
+// share of denials must be higher both soon after the edit and now: a rise an hour later has another cause.
 func RiseOf(edits []Edited) *Rise {
 	for i := range edits {
 		e := &edits[i]

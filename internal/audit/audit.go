@@ -1,5 +1,5 @@
-// Package audit has the entries of the audit log: who changed what, and when. The rules
-// database writes them in the transaction of the change.
+// Package audit defines the entries of the audit log: who changed what, and when. The rules database writes them in the
+// transaction of the change.
 //
 // An example: edda raises the limit of the rule charges-per-user from 100
 // to 120: the entry has the actor user/edda, the action update, the subject
@@ -20,7 +20,7 @@ import (
 
 // Entry says who changed what, and when.
 type Entry struct {
-	// ID is larger than that of every earlier entry and is never reused.
+	// ID is larger than the ID of every earlier entry and is never reused.
 	ID     int64       `json:"id"`
 	At     time.Time   `json:"at"`
 	Actor  rules.Actor `json:"actor"`
@@ -71,7 +71,7 @@ func (e *Entry) Changes() []field.Change {
 // OfOverride reports whether an entry is about overrides of a rule.
 func (e *Entry) OfOverride() bool { return strings.HasPrefix(e.Action, "override_") }
 
-// Key is that of the override that an entry is about, "" if it is about none or several.
+// Key returns the key of the override that an entry is about, "" if it is about none or several.
 func (e *Entry) Key() string {
 	switch o := e.override(); {
 	case o.Is != nil:
@@ -96,7 +96,7 @@ type overrideChange struct {
 	Is  *rules.Override `json:"is"`
 }
 
-// changes are the fields that differ. Of a new or deleted override they are those that are set.
+// changes returns the fields that differ. For a new or deleted override it returns the fields that are set.
 func (o *overrideChange) changes() []field.Change {
 	was, is := cmp.Or(o.Was, &rules.Override{}), cmp.Or(o.Is, &rules.Override{})
 	out := slices.DeleteFunc(field.Diff(rules.OverrideFields(), was, is), func(c field.Change) bool {
@@ -116,7 +116,7 @@ func (o *overrideChange) changes() []field.Change {
 // Reason is why it was done, "" if nobody said.
 func (e *Entry) Reason() string { return e.details().Reason }
 
-// known is what details of every kind call alike.
+// known contains the members that have the same name in details of every kind.
 type known struct {
 	Changes []field.Change `json:"changes"`
 	Reason  string         `json:"reason"`

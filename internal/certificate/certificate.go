@@ -30,7 +30,7 @@ const checkInterval = time.Second
 // Settings are the settings of files, as errors name them.
 type Settings struct{ Cert, Key, CA string }
 
-// The settings of the listeners, and those of connections to other regions.
+// The settings of the listeners, and the settings of connections to other regions.
 var (
 	Listener = Settings{"--tls-cert-file (SLUICE_TLS_CERT_FILE)", "--tls-key-file (SLUICE_TLS_KEY_FILE)",
 		"--tls-client-ca-file (SLUICE_TLS_CLIENT_CA_FILE)"}
@@ -89,8 +89,8 @@ func Open(files Files, log *slog.Logger, now func() time.Time) (*Source, error) 
 	return s, nil
 }
 
-// authenticated are the suites of TLS 1.2: those with forward secrecy and authenticated encryption (AEAD). Go's own
-// list has suites of AES in CBC mode as well. TLS 1.3 has no others.
+// authenticated are the suites of TLS 1.2 with forward secrecy and authenticated encryption (AEAD). The default list of
+// Go also contains suites of AES in CBC mode. All suites of TLS 1.3 are of this kind.
 var authenticated = []uint16{
 	tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256, tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
 	tls.TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384, tls.TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
@@ -117,8 +117,8 @@ func (s *Source) Config(protocols ...string) *tls.Config {
 	}
 }
 
-// ClientConfig returns the configuration of a new connection to a server: with the certificate that is in force, if
-// there is one, and the authorities of the CA, or else those of the system.
+// ClientConfig returns the configuration of a new connection to a server: with the certificate in force, if there is
+// one, and the authorities of the CA, or the authorities of the system if no CA is set.
 func (s *Source) ClientConfig() *tls.Config {
 	l := s.current.Load()
 	c := &tls.Config{MinVersion: tls.VersionTLS12, CipherSuites: authenticated, RootCAs: l.ca}

@@ -61,7 +61,7 @@ func (d *Demo) Run(ctx context.Context, host app.Host) (err error) {
 	return app.Run(ctx, cfg, host)
 }
 
-// settings are those of the demo.
+// settings returns the settings of the demo.
 func (d *Demo) settings(dataDir string) config.Serve {
 	cfg := config.Serve{
 		Listener: d.Listener,
@@ -111,8 +111,8 @@ func (d *Demo) prepare(ctx context.Context, cfg *config.Serve, now func() time.T
 	return &app.Demo{Board: board, Tour: tour(byName)}, nil
 }
 
-// freeAddress is the address to listen on: that of the setting, or one with a free port if another program listens on
-// it already.
+// freeAddress returns the address to listen on: the given address, or an address with a free port if another program
+// already listens there.
 func freeAddress(ctx context.Context, address string) (string, error) {
 	var listen net.ListenConfig
 	l, err := listen.Listen(ctx, "tcp", address)

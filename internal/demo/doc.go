@@ -7,7 +7,8 @@
 //	traffic.go  the requests from the start on, which the server decides
 //	tour.go     the tour of the console
 //
-// The past is computed from the time and a seed, so that a second always has the same figures. An example: a day has
-// its least traffic at 02:00 UTC, 7.5 requests a second, and most at 14:00, 25 a second. Every six minutes one address
-// tries 160 passwords in eight seconds. Almost all of them are denied, which is most of the 3 % of requests that are.
+// The past is computed from the time and a seed, so that a second always has the same figures. An example: the traffic
+// of a day is lowest at 02:00 UTC, with 7.5 requests per second, and highest at 14:00, with 25 per second. Every six
+// minutes one address tries 160 passwords in eight seconds. Almost all of them are denied, which is most of the 3 % of
+// requests that are.
 package demo

@@ -130,8 +130,8 @@ func (p *past) hour(hour int64) []history.LiveRow {
 		history.PackHour(writer, history.NodePrefix+p.address, hour, points[of+1], nil))
 }
 
-// byRule are the figures by flow, with the flood in that of logins; then those of quota, which counts what has a
-// tenant, and those of all requests.
+// byRule returns the figures of each flow, including the flood in the flow of logins, followed by the figures of quota,
+// which counts requests with a tenant, and by the figures of all requests.
 func (c *counted) byRule() []history.Figures {
 	out := make([]history.Figures, 0, len(flows)+2)
 	var tenants history.Figures

@@ -13,10 +13,10 @@ import (
 )
 
 const (
-	// perSecond is how many requests arrive in a second of the busiest time of the day, without those of floods.
+	// perSecond is the number of requests in a second of the busiest time of the day, without floods.
 	perSecond = 25
-	// users is the number of users. The first heavyUsers send most, the next regularUsers more than the others. The store
-	// keeps ten keys of a rule and hour, so that those of these users are always among them.
+	// users is the number of users. The first heavyUsers send most, the next regularUsers more than the others. The
+	// store keeps ten keys of a rule and hour, so that the keys of these users are always among them.
 	users, heavyUsers, regularUsers = 18, 3, 4
 	// floodPerSecond is the number of requests of a flood in each of its floodSeconds. It is above hotRate, from which on
 	// a key is hot; no other key comes near.
@@ -29,7 +29,7 @@ const (
 	seed = 52
 )
 
-// tenants are those of the users, in turn.
+// tenants are the tenants of the users, in turn.
 var tenants = []string{"acorn", "birch", "cedar", "elm", "fir", "hazel", "ivy", "juniper", "linden", "maple"}
 
 // flow is a kind of request.
@@ -37,8 +37,8 @@ type flow struct {
 	method, route string
 	// rule counts it, besides quota.
 	rule string
-	// percent is its part of the requests, denied the part of them that its rule denies at the busiest time, and used the
-	// percentage of the limit that the busiest key has used then.
+	// percent is its part of the requests, denied the part of them that its rule denies at the busiest time, and used
+	// the percentage of the limit that the busiest key uses at that time.
 	percent, denied, used float64
 }
 

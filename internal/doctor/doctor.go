@@ -23,7 +23,7 @@ type Doctor struct {
 	Stats history.Source
 	// Overrides may be nil: then nothing is found that depends on them.
 	Overrides OverrideLister
-	// Past has the versions of rules. It may be nil: then what is known of a rule begins anew with every edit.
+	// Past returns the versions of rules. It may be nil: then every edit of a rule restarts its figures.
 	Past attention.Past
 	// Set is in force.
 	Set *match.Set
@@ -35,8 +35,8 @@ type Report struct {
 	Findings []Finding
 	// Since is the first hour of the last week of which there are figures, the zero time if there are none.
 	Since time.Time
-	// Same is since when the rule decides as it does, and Version the version that began it, 0 if that is not known.
-	// Seen are its decisions since then, at most those of the last day.
+	// Same is since when the rule decides in the present way, and Version the version with which that began, 0 if
+	// unknown. Seen counts its decisions since then, at most of the last day.
 	Same    time.Time
 	Version int64
 	Seen    attention.Counts
@@ -44,7 +44,7 @@ type Report struct {
 	Partial error
 }
 
-// maxOverrides is the largest number of overrides of a rule that are looked at: the oldest.
+// maxOverrides is the largest number of overrides of a rule that are examined: the oldest ones.
 const maxOverrides = 500
 
 // Rule examines a rule of the set. Errors wrap rules.ErrUnavailable.

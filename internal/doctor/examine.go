@@ -37,7 +37,7 @@ func Examine(f *Facts) []Finding {
 	return out
 }
 
-// page is the path of a page below that of the rule.
+// page returns the path of a page below the page of the rule.
 func (f *Facts) page(rest string) string {
 	return "/console/rules/" + strconv.FormatInt(f.Rule.ID, 10) + rest
 }
@@ -94,7 +94,7 @@ func denies(f *Facts) *Finding {
 	if !ok || !f.enforced() || f.Rule.Limit == 0 || of.Total() < enoughInADay {
 		return nil
 	}
-	denied := max(0, of.Denied-of.Degraded) // what fail modes denied is not of the limit
+	denied := max(0, of.Denied-of.Degraded) // the limit did not decide denials by fail modes
 	if denied*100 < mostDenied*of.Total() {
 		return nil
 	}

@@ -13,16 +13,16 @@ import (
 // Facts are the figures of a rule. Times are of UTC.
 type Facts struct {
 	Rule rules.Rule
-	// Same is since when the rule decides as it does: that of its last edit that could change decisions. Zero means that
-	// only the last edit of all is known.
+	// Same is since when the rule decides in the present way: the time of its last edit that could change decisions.
+	// Zero means that only the last edit of any kind is known.
 	Same time.Time
-	// Edits are those of the last day that could change decisions, newest first.
+	// Edits are the edits of the last day that could change decisions, newest first.
 	Edits []attention.Edited
 	// Now is the time of the examination.
 	Now time.Time
 	// Recent are the minutes of the time that RecentOf returns; empty if that is.
 	Recent []history.Point
-	// Hours are those that WeekOf returns, oldest first.
+	// Hours are the hours that WeekOf returns, oldest first.
 	Hours []history.Point
 	// Minutes and Keys are of the time that DayOf returns; both are empty if that is.
 	Minutes []history.Point
@@ -32,7 +32,7 @@ type Facts struct {
 	// Days are seven whole days, with DayKeys; both are empty if nobody asked for them.
 	Days    []history.Point
 	DayKeys Keys
-	// Overrides are those of the rule, with Match and Prefix. Options are those of the set in force.
+	// Overrides are the overrides of the rule, with Match and Prefix. Options are the options of the set in force.
 	Overrides []rules.Override
 	Options   match.Options
 	// Guarded: requests without the field of the rule's weight are denied, or its condition decides about them.
@@ -50,7 +50,7 @@ type Keys struct {
 	Denied history.Distinct
 }
 
-// Denials are those of a rule.
+// Denials describes the denials of a rule.
 type Denials struct {
 	Rule   string
 	Denied int64
@@ -103,7 +103,7 @@ func sum(points []history.Point) (of history.Figures, known bool) {
 	return of, known
 }
 
-// wholeWeek are the figures of a week. ok is false if any hour is unknown, or if the rule changed meanwhile.
+// wholeWeek returns the figures of a week. ok is false if any hour is unknown, or if the rule changed within the week.
 func (f *Facts) wholeWeek() (of history.Figures, since time.Time, ok bool) {
 	const whole = int(week / time.Hour)
 	if len(f.Hours) < whole || !f.sameSince(f.Hours[0].At) {

@@ -28,7 +28,7 @@ const (
 // Enough is the fewest requests in a day that are evidence.
 const Enough = enoughInADay
 
-// The thresholds. Kinds says them in words.
+// The thresholds. Kinds describes them for people.
 const (
 	// week is what slow findings look at, day what the other ones do: whole hours that have ended.
 	week = 7 * 24 * time.Hour

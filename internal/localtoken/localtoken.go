@@ -75,7 +75,7 @@ func Read(dir string) (string, error) {
 	return secret, nil
 }
 
-// Remove removes the file if it contains this secret. Otherwise it is that of another server, and stays.
+// Remove removes the file if it contains this secret. Otherwise the file belongs to another server, and stays.
 func Remove(dir, secret string) error {
 	switch found, err := Read(dir); {
 	case errors.Is(err, fs.ErrNotExist):
@@ -96,7 +96,7 @@ func Discard(dir string) error {
 	return nil
 }
 
-// Missing reports whether there is no file, nor a link or anything else in its place.
+// Missing reports whether nothing exists at the path of the file: no file, no link, and nothing else.
 func Missing(dir string) bool {
 	_, err := os.Lstat(Path(dir))
 	return errors.Is(err, fs.ErrNotExist)

@@ -22,8 +22,9 @@ type Options[P comparable, T any] struct {
 	First, Last time.Duration
 	// Life is the age at which an item is lost.
 	Life time.Duration
-	// Try tries items of one place, the oldest first. Of each it returns Done, Failed, or after what time to try it again
-	// although the place works. It bounds its time by itself. One call for each place is under way at a time.
+	// Try tries items of one place, the oldest first. For each item it returns Done, Failed, or the pause before the
+	// item is tried again although the place works. Try must bound its time. At most one call for each place runs at a
+	// time.
 	Try func(at P, items []T) []time.Duration
 	Now func() time.Time
 }
@@ -43,11 +44,11 @@ type Queue[P comparable, T any] struct {
 
 	mu            sync.Mutex
 	places        map[P]*place[T]
-	waiting, lost int64 // waiting has those that are being tried, too
+	waiting, lost int64 // waiting includes items that are being tried
 	closed        bool
 }
 
-// place has the items of one place, but for those that are being tried. It rests until due.
+// place holds the items of one place, except items that are being tried. No item is tried before due.
 type place[T any] struct {
 	ready  items[T] // which are due
 	later  items[T]
@@ -126,7 +127,7 @@ func (q *Queue[P, T]) Add(at P, value T, since, due time.Time) bool {
 	return true
 }
 
-// nudge makes the goroutine look what is due.
+// nudge wakes the goroutine, which tries the due items.
 func (q *Queue[P, T]) nudge() {
 	select {
 	case q.wake <- struct{}{}:

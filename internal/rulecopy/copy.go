@@ -19,14 +19,14 @@ import (
 type Copy struct {
 	// At is when the database last confirmed the rules, in whole milliseconds.
 	At time.Time
-	// Version is that of the rules as a whole, 0 or greater.
+	// Version is the version of the rules as a whole, 0 or greater.
 	Version int64
 	// Stamp distinguishes two states of one Version.
 	Stamp string
 	// Rules are the active rules. They are not validated here: compiling them
 	// does that, as it does for rules from the database.
 	Rules []rules.Rule
-	// Pools are those that the rules may name.
+	// Pools are the pools that the rules may name.
 	Pools []rules.Pool
 	// Profiles are all profiles.
 	Profiles []profile.Profile
@@ -43,11 +43,11 @@ type content struct {
 	Pools    []rules.Pool      `json:"pools"`
 	Profiles []profile.Profile `json:"profiles"`
 	Tokens   []token           `json:"tokens"`
-	// Formers are those of the rules, by id.
+	// Formers are the former limits of the rules, by id of the rule.
 	Formers map[int64]*rules.Former `json:"formers"`
 }
 
-// token is access.Token with its hash, which that type never prints by itself.
+// token is access.Token with its hash, which access.Token never prints.
 type token struct {
 	ID        int64      `json:"id"`
 	Name      string     `json:"name"`

@@ -13,10 +13,10 @@ import (
 	"sluice/rules"
 )
 
-// SaveRules writes the file with the rules rs in place of those of c, readable by its owner only. It appears whole or
-// not at all: it is written beside path, synced and renamed, so several nodes may share a path. identity says which
-// database the copy is of; the same database must always have the same. SaveRules holds one rule at a time in memory,
-// and calls rest after each piece that it has written.
+// SaveRules writes c to the file at path, readable by its owner only, with the rules rs instead of the rules of c. The
+// file appears whole or not at all: it is written next to path, synced and renamed, so several nodes may share a path.
+// identity identifies the database of the copy and must always be the same for one database. SaveRules holds one rule
+// at a time in memory, and calls rest after each written piece.
 func SaveRules(path, identity string, c *Copy, rest func(), rs iter.Seq[*rules.Rule]) error {
 	return replaceFile(path, func(f *os.File) error {
 		if _, err := f.Seek(int64(headerSize), io.SeekStart); err != nil {

@@ -41,8 +41,8 @@ type delays struct {
 	size int // how many of ring are set
 }
 
-// add adds the delay of a tick, and those of the ticks that it stands for: a gap of 50 ms has delayed work that began 5
-// ms into it by 45 ms, and so on. Without them a single long gap would be one sample among 2,000.
+// add adds the delay of a tick, and the delays of the ticks that it represents: a gap of 50 ms has delayed work that
+// began 5 ms into it by 45 ms, and so on. Without them a single long gap would be one sample among 2,000.
 func (d *delays) add(late time.Duration) {
 	late = max(0, min(late, mostLost))
 	for {

@@ -14,7 +14,7 @@ type Meter struct {
 	start time.Time
 	cpu   func() time.Duration // the CPU time that this process has used
 	lost  atomic.Int64
-	// asked is set by Lost and cleared every 10 s. wake holds a token once Lost has set it.
+	// Lost sets asked, which is cleared every 10 s. wake holds a token once Lost has set asked.
 	asked atomic.Bool
 	wake  chan struct{}
 	// due is when the next tick is due, in ns since start; 0 during a pause.
@@ -112,8 +112,8 @@ func (m *Meter) Lost() time.Duration {
 }
 
 // Refresh counts what was lost since the last tick and returns the lost time. A caller that wakes up after a gap,
-// perhaps before the tick, learns the length of the gap from it. Without a gap it costs one look at the clock and takes
-// no lock. Unlike Lost it does not end a pause.
+// perhaps before the tick, gets the length of the gap from Refresh. Without a gap it reads the clock once and takes no
+// lock. Unlike Lost it does not end a pause.
 func (m *Meter) Refresh() time.Duration {
 	if due := time.Duration(m.due.Load()); due > 0 && m.now()-due >= leastLate {
 		m.refresh()

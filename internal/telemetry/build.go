@@ -11,7 +11,7 @@ type Build struct {
 	Revision string `json:"revision"`
 	// Time is when the revision was committed, RFC 3339; empty if unknown.
 	Time string `json:"time"`
-	// Modified is true if the working copy had changes that are not in the revision.
+	// Modified is true if the working copy contained changes that are not in the revision.
 	Modified bool   `json:"modified"`
 	Go       string `json:"go"`
 }

@@ -22,13 +22,13 @@ type checks struct {
 	callers struct{ allowed, denied atomic.Int64 }
 }
 
-// checkKind is what is told apart. Its values are from bounded lists. The fields that differ most
-// often come first, because kinds are compared in a row.
+// checkKind distinguishes the kinds of checks that are counted separately. Its values come from bounded lists. The
+// fields that differ most often come first, because kinds are compared in a row.
 type checkKind struct {
 	op       limiter.Op
 	allowed  bool
 	failMode bool // a fail mode decided
-	// outcome and by are those of decide.Decision.
+	// outcome and by have the same meaning as in decide.Decision.
 	outcome, by string
 }
 

@@ -7,9 +7,9 @@ import (
 	"sync/atomic"
 )
 
-// The caches below find the series of a vector by their labels, which are the key K. Without them, each would cost a
-// hash of all label values, a lock and a comparison, several times a check. Reading takes no lock, and adding copies
-// the cache, so keys must come from bounded lists.
+// The caches below find the series of a vector by their labels, which are the key K. Without them, each access would
+// cost a hash of all label values, a lock and a comparison, several times per check. Reading takes no lock, and adding
+// copies the cache, so keys must come from bounded lists.
 
 // handles is a cache of many series. It is safe for concurrent use.
 type handles[K comparable, S any] struct {

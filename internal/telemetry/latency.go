@@ -129,7 +129,7 @@ func (l *latency) observe(d time.Duration, n int64) {
 	}
 }
 
-// observeAll counts the waits of one call. Those in a row that are about as long are counted at once.
+// observeAll counts the waits of one call. Successive waits of similar length are counted at once.
 func (l *latency) observeAll(waits []redisstore.Wait) {
 	s := l.stripe()
 	var ns, n int64

@@ -8,8 +8,8 @@ type MemoryStore interface {
 	// because SLUICE_MAX_KEYS was reached.
 	Keys() int
 	Evicted() uint64
-	// RecordBytes is the memory of stored responses. DroppedRecords counts those that were
-	// dropped before they expired, by reason.
+	// RecordBytes is the memory of stored responses. DroppedRecords counts the responses that were dropped before they
+	// expired, by reason.
 	RecordBytes() int64
 	DroppedRecords() (room, key uint64)
 }

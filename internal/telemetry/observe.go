@@ -86,7 +86,7 @@ func (m *Metrics) ObserveDecision(d *decide.Decision) {
 	}
 }
 
-// observeCaller counts what a caller has decided by itself. The strictest limit is the one that denied. Requests
+// observeCaller counts decisions that a caller has reported. The strictest limit is the limit that denied. Requests
 // without a limit are not counted.
 func (m *Metrics) observeCaller(a *decide.Answer, by *decide.Decisions) {
 	if len(a.Limits) > 0 {
@@ -192,7 +192,7 @@ type limitKey struct {
 	allowed bool
 }
 
-// ofRule returns the series of a rule. All rules beyond the bound on names share those of otherNames.
+// ofRule returns the series of a rule. All rules beyond the bound on names share the series of otherNames.
 func (m *Metrics) ofRule(name string) *ruleSeries {
 	if of, ok := m.series.rules.find(name); ok {
 		return of

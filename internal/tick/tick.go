@@ -10,9 +10,8 @@ import (
 	"time"
 )
 
-// Every returns an iterator that waits for every before each iteration and ends with
-// ctx. After an iteration that takes longer, the next one begins at once and none is
-// added.
+// Every returns an iterator that pauses for every before each iteration and ends with ctx. After an iteration that
+// takes longer, the next one begins at once; missed iterations are not made up for.
 func Every(ctx context.Context, every time.Duration) func(yield func() bool) {
 	return func(yield func() bool) {
 		tick := time.NewTicker(every)

@@ -1,5 +1,5 @@
-// Package trouble is the one registry of what is wrong on a node. A condition is declared once, with its words. Who
-// notices that it begins or ends says so to the Registry of the node, as often as it likes:
+// Package trouble is the registry of the troubles of a node. A condition is declared once, with its texts. Code that
+// detects its beginning or end reports it to the Registry of the node, as often as it likes:
 //
 //	var unwritable = trouble.Declare(trouble.Condition{Code: "rules_copy_failing", Of: "file",
 //		Starts: "saving the local copy failed", Ends: "saving the local copy works again"})

@@ -26,7 +26,7 @@ type Trouble struct {
 	// Subject is what is concerned, such as a region; "" for the whole node. It is never text of a caller.
 	Subject string
 	Since   time.Time
-	// Cause says why, in words for people. It contains no address, no key and no password.
+	// Cause is the reason for people. It contains no address, no key and no password.
 	Cause string
 	// Numbers are figures about it, by their names in messages of alerts; nil for none. They are not changed.
 	Numbers map[string]int64
@@ -51,13 +51,13 @@ type key struct {
 // noted is what is known of a condition and its subject.
 type noted struct {
 	Trouble
-	on, logged bool // logged: the log has its beginning, and not its end
+	on, logged bool // logged: the log contains its beginning, but not its end
 	reason     string
 	at         time.Time // of the last line about its beginning
 }
 
-// New creates the registry of a node. follow, if not nil, is called with every condition that is set, each time, and
-// with those that end. It must not call the registry.
+// New creates the registry of a node. follow, if not nil, is called each time a condition is set, and when a condition
+// ends. It must not call the registry.
 func New(log *slog.Logger, now func() time.Time, follow func(t *Trouble, on bool)) *Registry {
 	return &Registry{log: log, now: now, follow: follow, noted: map[key]*noted{}}
 }

@@ -207,7 +207,7 @@ func (j *Job) Running() bool { return j.State == backtest.JobRunning }
 // link is the address of the page.
 func (j *Job) link() string { return jobLink(j.Path, j.ID) }
 
-// percent is how much of the time range was read, 0 to 100. Traffic is not equal at all times, so it is an estimate.
+// percent is the part of the time range that was read, 0 to 100. Traffic varies over time, so it is an estimate.
 func (j *Job) percent() int64 {
 	span := j.Now.UnixMilli() - j.First
 	if j.First == 0 || span <= 0 {
@@ -219,13 +219,13 @@ func (j *Job) percent() int64 {
 // Result is the page of a replay.
 type Result struct {
 	Job Job
-	// Name is that of the tried rule, Range is what of the log was read.
+	// Name is the name of the tried rule, Range the part of the log that was read.
 	Name, Range string
 	// Draft is the form of the editor.
 	Draft url.Values
 	// Report is the result, nil if there is none.
 	Report *backtest.Report
-	// Pictures are the pictures, that of the tried rule first.
+	// Pictures are the pictures, with the picture of the tried rule first.
 	Pictures []backtest.Demand
 	// Nodes is the number of nodes that decide.
 	Nodes int

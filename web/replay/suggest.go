@@ -31,7 +31,7 @@ func (p *Pages) suggestPage(v *kit.Visit, r rules.Rule) error {
 	return p.suggest(v, http.StatusOK, r, nil, nil, "")
 }
 
-// suggest is suggestPage with a status, what was typed, and what is wrong with it.
+// suggest shows suggestPage with a status, the typed values, and the problems of these values.
 func (p *Pages) suggest(v *kit.Visit, status int, r rules.Rule, form url.Values, errs []field.Problem,
 	problem string) error {
 	m := Suggest{Rule: r, Job: p.findJob(v), Problem: problem}
@@ -150,7 +150,7 @@ func suggestForm(form url.Values) (windows []time.Duration, headroom float64, er
 	return windows, headroom, errs
 }
 
-// makeCandidate makes a limit the candidate of a rule, which counts beside it and denies nothing.
+// makeCandidate makes a limit the candidate of a rule. The candidate counts in parallel and denies nothing.
 func (p *Pages) makeCandidate(v *kit.Visit, id int64, form url.Values) error {
 	r, err := p.Rules.GetRule(v.Ctx, id)
 	if err != nil {
@@ -194,13 +194,13 @@ type Suggest struct {
 	Nodes int
 	// Result is nil if there is none.
 	Result *backtest.Suggestions
-	// Part is which part of the rule's requests the log has, if several nodes decide and it has those of one: 0 if that
-	// is not known. Fleet says it, "" if one log has all.
+	// Part is the part of the rule's requests that the log contains, if several nodes decide and the log contains the
+	// requests of one node: 0 if unknown. Fleet describes it for people, "" if one log contains all requests.
 	Part  float64
 	Fleet string
 }
 
-// scale scales the figures of one node up to those of all.
+// scale scales the figures of one node up to all nodes.
 func (p *Pages) scale(v *kit.Visit, m *Suggest) {
 	if m.Nodes < 2 || !p.Jobs.OneNode() || m.Result == nil || m.Result.Keys == 0 {
 		return

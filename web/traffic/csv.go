@@ -15,8 +15,8 @@ import (
 	"sluice/web/view"
 )
 
-// download sends the table of the page, or with of=series its figures over time, as CSV. What is not known is an empty
-// cell.
+// download sends the table of the page, or with of=series its figures over time, as CSV. Unknown figures are empty
+// cells.
 func (p *Pages) download(v *kit.Visit) error {
 	m := p.ask(v)
 	if problems := slices.Concat(m.Range.Problems, m.Problems); len(problems) > 0 {

@@ -21,8 +21,8 @@ type Table struct {
 	// Of is what the rows are shares of, unless it is not Known.
 	Of    history.Figures
 	Known bool
-	// From and To are the time that the rows cover, which is Wider than that of the page if they are counted by longer
-	// steps.
+	// From and To bound the time that the rows cover. It is Wider than the time of the page if the rows are counted by
+	// longer steps.
 	From, To time.Time
 	Wider    bool
 	// LineStep is how long a part of the trend of a row is, 0 if that is not known. Rest is the largest number of
@@ -54,7 +54,7 @@ type column struct {
 	compare   func(a, b *Line) int
 }
 
-// columns are those of the table, in order. The first of the sort of a page without one is sortedFirst, descending.
+// columns are the columns of the table, in order. A page without a sort is sorted by sortedFirst, descending.
 var columns = []column{
 	{"name", "", true, func(a, b *Line) int { return cmp.Compare(a.Key, b.Key) }},
 	{"allowed", "Allowed", false, func(a, b *Line) int { return cmp.Compare(a.Allowed, b.Allowed) }},

@@ -24,16 +24,16 @@ type Page struct {
 	// Rule is the rule that the page is filtered by, "" for all requests. RuleID is 0 if none in force has the name.
 	Rule   string
 	RuleID int64
-	// Problems are what is wrong with the address, besides its range. The page shows what else it asks for.
+	// Problems are the invalid parts of the address, except its range. The page applies the valid parts.
 	Problems []field.Problem
 	// Failed says why there are no figures, "" if there are.
 	Failed string
-	// Series are the figures over time, Sum and Peak those of the range, unless it is not Known.
+	// Series are the figures over time, Sum and Peak the figures of the range if it is Known.
 	Series history.Series
 	Sum    history.Figures
 	Peak   int64
 	Known  bool
-	// KnownSince is the first known point if nothing is known before it in the range, else the zero time.
+	// KnownSince is the first known point if no earlier point of the range is known, otherwise the zero time.
 	KnownSince time.Time
 	// Growing means that figures of the range may still grow: those after CompleteUntil, or all if that is the zero time.
 	Growing       bool
@@ -51,7 +51,7 @@ const usualRange = "1h"
 // kept are the parameters of the address.
 var kept = append([]string{"by", "rule", "q", "sort", "desc"}, view.RangeParams...)
 
-// show is the page. An address that asks for something impossible is answered with 422 and the page without it.
+// show shows the page. An address with an impossible filter gets the status 422 and the page without that filter.
 func (p *Pages) show(v *kit.Visit) error {
 	m := p.model(v)
 	status := http.StatusOK
@@ -145,7 +145,7 @@ func (p *Pages) read(v *kit.Visit, m *Page) error {
 	return nil
 }
 
-// answers are the figures of the chart, and the rows, which come from another answer if they are those of all requests.
+// answers returns the figures of the chart, and the rows. The rows come from another answer if they cover all requests.
 func (p *Pages) answers(v *kit.Visit, m *Page) (series, rows history.Result, err error) {
 	by := m.Table.By
 	if m.Table.ofAll(m.Rule) {
@@ -161,8 +161,8 @@ func (p *Pages) answers(v *kit.Visit, m *Page) (series, rows history.Result, err
 	return series, rows, err
 }
 
-// whole finds what the rows of an answer are shares of. That is the sum of its series, unless the rows are counted by
-// longer steps.
+// whole finds the total to which the shares of rows refer. It is the sum of the series of the answer, unless the rows
+// are counted by longer steps.
 func (p *Pages) whole(v *kit.Visit, t *Table, res *history.Result) error {
 	series := res.Series
 	if t.Wider {

@@ -34,7 +34,7 @@ func main() {
 	}
 }
 
-// run takes the pictures from a demo of its own.
+// run starts a demo and takes the pictures from it.
 func run(ctx context.Context, out, only string) error {
 	ctx, cancel := context.WithCancel(ctx)
 	said, listening, ended := &said{}, make(chan net.Addr, 1), make(chan error, 1)

@@ -54,8 +54,8 @@ func reduce(picture []byte, tallest int) ([]byte, error) {
 // the others are the edges of letters and lines.
 const keptColours = 64
 
-// paletteOf picks the most frequent colours, and of the rest those that differ from
-// one another, by more the more colours there are.
+// paletteOf picks the most frequent colours, and further colours that differ from one another. The more colours there
+// are, the larger the required difference.
 func paletteOf(often map[color.RGBA]int) color.Palette {
 	all := make([]color.RGBA, 0, len(often))
 	for c := range often {

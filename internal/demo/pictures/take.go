@@ -18,7 +18,8 @@ import (
 
 // picture is a page of the documentation.
 type picture struct {
-	// Name is that of the file, Path that of the page. Of a page that a link of Path leads to, Link selects the link.
+	// Name is the name of the file, Path the path of the page. If the page is the target of a link on Path, Link
+	// selects the link.
 	Name, Path, Link string
 	// Form, if not nil, is posted to Path.
 	Form url.Values
@@ -114,7 +115,7 @@ const (
 	playedFor = 10 * time.Second
 )
 
-// loadedAndLive is true when a page has loaded and, if it is live, has its first update.
+// loadedAndLive is true when a page has loaded and, if it is live, has received its first update.
 const loadedAndLive = `(() => {
 	const live = document.querySelector("[data-live]");
 	return document.readyState === "complete" && (!live || live.dataset.state === "live");
