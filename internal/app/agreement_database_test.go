@@ -55,7 +55,7 @@ func TestAgreement_ANodeOfAnotherDatabaseIsRefusedWhileOneIsLive(t *testing.T) {
 				first.stop()
 			}
 			late := start(t, other)
-			if text := late.log.String(); !strings.Contains(text, "no node is live") || !strings.Contains(text, stored) {
+			if text := late.log.String(); !strings.Contains(text, "without a live node") || !strings.Contains(text, stored) {
 				t.Errorf("the log does not say that the counters changed hands: %s", text)
 			}
 			if _, err := tryStart(t, cfg); err == nil {
@@ -167,7 +167,7 @@ func TestAgreement_ADatabaseThatIsReplacedIsNoticed(t *testing.T) {
 		}
 		a.readID = func(context.Context) (string, error) { return "two", nil }
 		a.findID(t.Context())
-		if text := logs[i].String(); !strings.Contains(text, "another rules database is in place") {
+		if text := logs[i].String(); !strings.Contains(text, "the rules database was replaced by another one") {
 			t.Errorf("node %d does not log it: %s", i, text)
 		}
 	}

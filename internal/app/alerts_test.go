@@ -207,7 +207,7 @@ func TestAlerts_ThePageHasLiveFigures(t *testing.T) {
 	if !regexp.MustCompile(`denied \d+ of \d+ requests .* in the minute before \d\d:\d\d:\d\d UTC\.$`).MatchString(text) {
 		t.Errorf("told %q", text)
 	}
-	live := regexp.MustCompile(`has denied many requests since \d\d:\d\d:\d\d UTC: (\d+) of \d+ \(\d+ %\) in the minute ` +
+	live := regexp.MustCompile(`has denied many requests since \d\d:\d\d:\d\d UTC: ([\d,]+) of [\d,]+ \([^)]+%\) in the minute ` +
 		`before \d\d:\d\d:\d\d UTC\.`)
 	eventually(t, "the figures of the page rise", func() bool {
 		for range 10 {
@@ -218,7 +218,7 @@ func TestAlerts_ThePageHasLiveFigures(t *testing.T) {
 		if got == nil {
 			return false
 		}
-		now, err := strconv.ParseInt(got[1], 10, 64)
+		now, err := strconv.ParseInt(strings.ReplaceAll(got[1], ",", ""), 10, 64)
 		return err == nil && now > denied && strings.Contains(body, text)
 	})
 	if a := r.alerts(t); len(a) != 1 {
