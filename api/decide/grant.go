@@ -137,7 +137,8 @@ func (c *Checker) takeGrant(ctx context.Context, w *work, p *plan) {
 		call.Err = c.opt.Store.Do(ctx, &call.Request, &call.Result)
 	}
 	if call.Err == nil && !call.Result.Allowed { // reported as the denial of one request
-		none := n > 1 && w.room(p, &call.Result) == 0 && !w.drains(p) // in a bucket that drains, it is worth waiting for more units
+		// In a bucket that drains, it is worth waiting for more units.
+		none := n > 1 && w.room(p, &call.Result) == 0 && !w.drains(p)
 		w.multiply(p, 1)
 		if none {
 			c.whenOne(ctx, call)

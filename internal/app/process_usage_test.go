@@ -108,8 +108,8 @@ func (s *settlements) send(path, body string) (answer struct{ Reservation string
 			return answer
 		}
 		s.mu.Lock()
-		defer s.mu.Unlock()
 		s.broken = append(s.broken, fmt.Sprintf("%s: %d %v %.200s", path, status, err, doc))
+		s.mu.Unlock()
 		return answer
 	}
 }

@@ -296,7 +296,8 @@ var rooms = []room{
 		"internal/access", "internal/heap", "web/kit", "web/view"}, foreign: []string{templ},
 		inTests: []string{"rules/entries"}},
 	{
-		path: "web/kit", may: []string{"internal/attention", "internal/usage", "internal/trouble", "internal/history", "internal/history/incident",
+		path: "web/kit", may: []string{"internal/attention", "internal/usage", "internal/trouble", "internal/history",
+			"internal/history/incident",
 			"limiter", "rules",
 			"rules/field", "rules/match", "internal/access",
 			"web/static", "web/view"},

@@ -16,8 +16,8 @@ import (
 // has the form of then, if that is set, and not of unless.
 type turn struct{ find, unless, then *regexp.Regexp }
 
-// turns are the commonest ones of the first versions of these texts; CONTRIBUTING.md says how to write instead. They are
-// a lower bound: a text without them can still be unclear.
+// turns are the commonest ones of the first versions of these texts. CONTRIBUTING.md says how to write. The turns are a
+// lower bound: a text without them can still be unclear.
 var turns = []turn{
 	{find: regexp.MustCompile(`\b(is|are|was|were|be|been|being) told\b|\btells? (the|it|them|other|others|each|nodes|of|` +
 		`checks|what)\b|\btelling\b|\bhears? (of|from)\b|\bheard (of|from)\b|\bto be told\b|\bnews\b|\bspoken of\b|` +
@@ -94,7 +94,10 @@ func prose(lines []string) (out []string) {
 func commentsOf(lines []string) (out []string) {
 	for _, line := range lines {
 		m := goComment.FindStringSubmatch(line)
-		if m != nil && strings.TrimSpace(m[1]) != "" && !strings.HasPrefix(m[1], "nolint") && !strings.HasPrefix(m[1], "go:") {
+		if len(m) == 0 || strings.HasPrefix(m[1], "nolint") || strings.HasPrefix(m[1], "go:") {
+			continue
+		}
+		if strings.TrimSpace(m[1]) != "" {
 			out = append(out, m[1])
 		}
 	}
@@ -107,9 +110,9 @@ func descriptionsOf(lines []string) (out []string) {
 	for _, line := range lines {
 		indent := len(line) - len(strings.TrimLeft(line, " "))
 		switch m := description.FindStringSubmatch(line); {
-		case m != nil && slices.Contains([]string{"", "|", ">", "|-", ">-"}, m[1]):
+		case len(m) > 0 && slices.Contains([]string{"", "|", ">", "|-", ">-"}, m[1]):
 			block = indent
-		case m != nil:
+		case len(m) > 0:
 			block = -1
 			out = append(out, m[1])
 		case block >= 0 && strings.TrimSpace(line) != "" && indent <= block:
@@ -145,28 +148,30 @@ func sentencesOf(lines []string) (out []string) {
 	return out
 }
 
-// Texts get clearer: the lines with one of the turns may only become fewer. Lower a number when you have rewritten lines.
+// Texts get clearer: the lines with one of the turns may only become fewer. Lower a number when lines were rewritten.
 func TestWords_OnlyGetClearer(t *testing.T) {
 	for _, area := range []struct {
 		name, glob string
 		read       func([]string) []string
 		most       int // of 1,000 lines
 	}{
-		{"docs", "*.md", prose, 50},
+		{"docs", "*.md", prose, 25},
 		{"openapi", "openapi.yaml", descriptionsOf, 12},
-		{"comments", "*.go", commentsOf, 60},
+		{"comments", "*.go", commentsOf, 32},
 		{"logs", "*.go", messagesOf, 0},
-		{"console", "web/*.templ", sentencesOf, 40},
+		{"console", "web/*.templ", sentencesOf, 8},
 	} {
 		t.Run(area.name, func(t *testing.T) {
-			out, err := exec.CommandContext(t.Context(), "git", "-C", top, "-c", "safe.directory=*", "ls-files", area.glob).Output()
+			out, err := exec.CommandContext(t.Context(), "git", "-C", top, "-c", "safe.directory=*", "ls-files",
+				area.glob).Output()
 			if err != nil {
 				t.Fatal(err)
 			}
 			total, unclear := 0, 0
 			for name := range strings.Lines(string(out)) {
 				name = strings.TrimSpace(name)
-				if strings.HasSuffix(name, "_test.go") || strings.HasSuffix(name, "_templ.go") || strings.Contains(name, "testdata/") {
+				if strings.HasSuffix(name, "_test.go") || strings.HasSuffix(name, "_templ.go") ||
+					strings.Contains(name, "testdata/") {
 					continue
 				}
 				text, err := os.ReadFile(filepath.Join(top, name)) //nolint:gosec // a file of this repository

@@ -5,9 +5,9 @@ import "strings"
 // maxNear is the length of the longest name that is compared, in bytes, so that the time of Nearest is bounded.
 const maxNear = 64
 
-// Nearest returns the known name that somebody who wrote name may have meant, "" for none: the first that continues it
-// after an underscore, as window_ms continues window, or the one that the fewest edits make of it. Edits that change more
-// than a third of the name do not count. A name above 64 bytes has none near it.
+// Nearest returns the known name that the writer of name may have meant, "" for none. It is the first known name that
+// continues name after an underscore, as window_ms continues window, or the one that the fewest edits make of name.
+// Edits that change more than a third of name do not count. A name above 64 bytes has no nearest one.
 func Nearest(name string, known []string) (near string) {
 	if len(name) > maxNear {
 		return ""

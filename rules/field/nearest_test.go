@@ -8,14 +8,14 @@ import (
 func TestNearest_NamesWhatWasMeant(t *testing.T) {
 	known := []string{"limit", "limits", "window_ms", "algorithm", "burst", "request_id"}
 	for name, want := range map[string]string{
-		"window":     "window_ms",
-		"windowms":   "window_ms",
-		"limt":       "limit",
-		"algorithem": "algorithm",
-		"requestId":  "request_id",
-		"owner":      "",
-		"":           "",
-		"x":          "",
+		"window":    "window_ms",
+		"windowms":  "window_ms",
+		"limt":      "limit",
+		"algoritm":  "algorithm",
+		"requestId": "request_id",
+		"owner":     "",
+		"":          "",
+		"x":         "",
 
 		strings.Repeat("window", 1<<20): "",
 	} {

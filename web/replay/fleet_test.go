@@ -70,7 +70,8 @@ func TestReplay_OfNothingSaysWhy(t *testing.T) {
 	path := b.Try("50")
 	w.Replays.Wait()
 	page := b.Get(path)
-	if !page.Has("nothing is known about the change. The log has all denials, and the allowed requests of 10% of the users.") ||
+	if !page.Has("nothing is known about the change. The log has all denials, and the allowed requests of 10% of the "+
+		"users.") ||
 		page.Has("0% of the requests") {
 		t.Errorf("a replay of nothing:\n%s", page.Body)
 	}

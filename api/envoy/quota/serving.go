@@ -267,7 +267,8 @@ func (x *serving) advance(ctx context.Context) (time.Duration, bool) {
 		}
 	}
 	at, ok := x.stream.Next()
-	return time.Duration(max(1, at-now)) * time.Millisecond, ok && x.running < maxTakes // otherwise the next take that ends advances
+	// With maxTakes running, the next one that ends advances.
+	return time.Duration(max(1, at-now)) * time.Millisecond, ok && x.running < maxTakes
 }
 
 // run calls do in a new goroutine, and then the function that it returned in the goroutine of the stream.
