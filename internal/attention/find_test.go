@@ -62,7 +62,9 @@ func TestFind_SaysWhatTheFactsShow(t *testing.T) {
 		"a rule with one key": {attention.Facts{Rules: []attention.RuleFacts{with(denying("a", 100, 100),
 			func(r *attention.RuleFacts) { r.Rule.Scope = "global" })}}, nil},
 		"denials of a fail mode": {attention.Facts{Rules: []attention.RuleFacts{with(denying("a", 100, 95),
-			func(r *attention.RuleFacts) { r.Minute.Degraded = 51 })}}, nil},
+			func(r *attention.RuleFacts) { r.Minute.Degraded, r.Minute.DegradedDenied = 51, 51 })}}, nil},
+		"denials of the limit, and requests that a fail mode let pass": {attention.Facts{Rules: []attention.RuleFacts{with(
+			denying("a", 100, 95), func(r *attention.RuleFacts) { r.Minute.Degraded = 90 })}}, []string{"flood of a"}},
 		"a wrong edit": {attention.Facts{Rules: []attention.RuleFacts{with(denying("a", 61, 20),
 			func(r *attention.RuleFacts) { r.Edits = []attention.Edited{edited(2, 5, 61, 61)} })}}, []string{"rise of a"}},
 		"the most denied first": {attention.Facts{Outage: &attention.Outage{Denied: 70}, Rules: []attention.RuleFacts{
@@ -78,6 +80,14 @@ func TestFind_SaysWhatTheFactsShow(t *testing.T) {
 		if !slices.Equal(got, tt.want) {
 			t.Errorf("%s: %q, want %q", name, got, tt.want)
 		}
+	}
+}
+
+// What a fail mode let pass takes nothing from what a limit denied.
+func TestCountsOf_LeavesOutFailModes(t *testing.T) {
+	got := attention.CountsOf(history.Figures{Allowed: 80, Denied: 107, Degraded: 75, DegradedDenied: 5})
+	if want := (attention.Counts{Requests: 112, Denied: 102}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
 	}
 }
 

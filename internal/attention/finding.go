@@ -94,7 +94,7 @@ func Find(f *Facts) []Finding {
 // flood is the key that makes most denials of a rule, nil if none does or if that is not sure.
 func (r *RuleFacts) flood() *history.KeyDenials {
 	denied := r.Minute.Denied
-	if len(r.Keys) == 0 || r.Rule.Scope == scope.Global || denied < enoughDenied || 2*r.Minute.Degraded > denied {
+	if len(r.Keys) == 0 || r.Rule.Scope == scope.Global || denied < enoughDenied || 2*r.Minute.DegradedDenied > denied {
 		return nil
 	}
 	k := &r.Keys[0]
@@ -159,8 +159,7 @@ func outageOf(running []incident.Incident, set *match.Set, live *history.Live) *
 		}
 	}
 	for i := range live.Rules {
-		m := &live.Rules[i].Minute
-		out.Denied += min(m.Denied, m.Degraded)
+		out.Denied += live.Rules[i].Minute.DegradedDenied
 	}
 	return out
 }

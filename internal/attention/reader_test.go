@@ -152,7 +152,7 @@ func TestReader_SaysThatEditsAreUnknown(t *testing.T) {
 func TestReader_AnOutageHasTheFailModesInForce(t *testing.T) {
 	w, r := newWorld(t, 10)
 	began := now.Add(-5 * time.Second)
-	w.live.Rules[0].Minute.Degraded = 40
+	w.live.Rules[0].Minute.Degraded, w.live.Rules[0].Minute.DegradedDenied = 40, 15 // of more denials
 	w.live.Nodes = []history.NodeLive{
 		{Status: history.Status{Address: "a", Breakers: []history.Breaker{{Server: "r1", State: "open"}, {Server: "r2",
 			State: "closed"}}}},
@@ -165,7 +165,7 @@ func TestReader_AnOutageHasTheFailModesInForce(t *testing.T) {
 			got = f.Outage
 		}
 	}
-	want := attention.Outage{Since: began, Open: 4, Closed: 3, Local: 3, Down: 1, Servers: 2, On: 1, Nodes: 2, Denied: 40}
+	want := attention.Outage{Since: began, Open: 4, Closed: 3, Local: 3, Down: 1, Servers: 2, On: 1, Nodes: 2, Denied: 15}
 	if got == nil || *got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}

@@ -39,7 +39,7 @@ type Counts struct {
 
 // CountsOf returns the counts of the decisions of a rule, without the decisions of fail modes.
 func CountsOf(f history.Figures) Counts {
-	return Counts{max(0, f.Total()-f.Degraded), max(0, f.Denied-f.Degraded)}
+	return Counts{max(0, f.Total()-f.Degraded), max(0, f.Denied-f.DegradedDenied)}
 }
 
 func (c *Counts) add(f history.Figures) {
