@@ -201,7 +201,7 @@ func (r *Reader) edited(ctx context.Context, rule *rules.Rule, l *history.RuleLi
 				known.around[e.Version] = [2]Counts{e.Before, e.Soon}
 			}
 		}
-		e.Now = nowOf(&e.Edit, l, now)
+		e.Now, e.Young = nowOf(&e.Edit, l, now), e.IsYoung(now)
 		out = append(out, e)
 	}
 	return out, nil

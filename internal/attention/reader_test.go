@@ -131,6 +131,18 @@ func TestReader_RemembersWhatWasDecidedAroundAnEdit(t *testing.T) {
 }
 
 // Without the rules database a rise is not known, and the report says why. It asks again some seconds later.
+// The figures of an edit younger than a minute are those since it, also in words.
+func TestReader_KnowsThatAnEditIsYoung(t *testing.T) {
+	for ago, want := range map[time.Duration]string{3 * time.Minute: "in the last minute",
+		40 * time.Second: "since the edit"} {
+		w, r := newWorld(t, 10)
+		w.now = wrongEdit.Add(ago)
+		if got, err := r.Rise(t.Context(), &w.set.Get(1).Rule); err != nil || got == nil || got.When() != want {
+			t.Errorf("%s after the edit: %+v, %v, want %s", ago, got, err, want)
+		}
+	}
+}
+
 func TestReader_SaysThatEditsAreUnknown(t *testing.T) {
 	w, r := newWorld(t, 3)
 	w.err = rules.ErrUnavailable

@@ -111,12 +111,15 @@ type Edited struct {
 	// Before are the last minutes before the edit, Soon the first ones after it, Now the last minute, as far as it is
 	// after the edit.
 	Before, Soon, Now Counts
+	// Young means that the edit is younger than the last minute, so that Now is what was decided since.
+	Young bool
 }
 
 // Rise says that a rule denies a larger share of its requests since an edit.
 type Rise struct {
 	Edit
 	Before, Now Counts
+	Young       bool
 }
 
 // Times returns the ratio of the present share of denials to the share before the edit; 0 if there were no denials
@@ -128,6 +131,14 @@ func (r *Rise) Times() int64 {
 	return (r.Now.Denied*r.Before.Requests + r.Now.Requests*r.Before.Denied/2) / (r.Now.Requests * r.Before.Denied)
 }
 
+// When is the time of Now, behind "denied".
+func (r *Rise) When() string {
+	if r.Young {
+		return "since the edit"
+	}
+	return "in the last minute"
+}
+
 // RiseOf returns the newest edit since which the rule denies more, nil if there is none. edits are newest first. The
 // share of denials must be higher both soon after the edit and now: a rise an hour later has another cause.
 func RiseOf(edits []Edited) *Rise {
@@ -135,7 +146,7 @@ func RiseOf(edits []Edited) *Rise {
 		e := &edits[i]
 		if e.Before.Requests >= enoughRequests && e.Now.Denied >= enoughRise &&
 			rose(e.Before, e.Soon) && rose(e.Before, e.Now) {
-			return &Rise{e.Edit, e.Before, e.Now}
+			return &Rise{e.Edit, e.Before, e.Now, e.Young}
 		}
 	}
 	return nil
@@ -145,6 +156,9 @@ func rose(before, after Counts) bool {
 	return after.Requests >= enoughRequests && after.Denied*100 >= leastPercent*after.Requests &&
 		after.Denied*before.Requests >= riseTimes*before.Denied*after.Requests
 }
+
+// IsYoung reports whether an edit has not been in force for the whole last minute.
+func (e *Edit) IsYoung(now time.Time) bool { return e.At.Add(settles).After(now.Add(-time.Minute)) }
 
 // AroundOf is the time that Around needs points of, and their step: seconds for an edit of the last minutes.
 func AroundOf(e *Edit, now time.Time) (from, to time.Time, step time.Duration) {

@@ -160,7 +160,7 @@ func (d *Doctor) edited(r *rules.Rule, edits []attention.Edit,
 	}
 	last, _ := read(history.Query{Rule: r.Name, From: d.Now.Add(-justNow), To: d.Now, Step: time.Second})
 	for i := range edits {
-		e := attention.Edited{Edit: edits[i], Now: attention.After(&edits[i], last)}
+		e := attention.Edited{Edit: edits[i], Now: attention.After(&edits[i], last), Young: edits[i].IsYoung(d.Now)}
 		var earlier time.Time
 		if i+1 < len(edits) {
 			earlier = edits[i+1].At

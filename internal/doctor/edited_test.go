@@ -93,6 +93,22 @@ func TestDoctor_NamesTheEditBeforeARise(t *testing.T) {
 	}
 }
 
+// Half a minute after an edit, what was denied since is not what was denied in the last minute.
+func TestDoctor_CountsSinceAnEditYoungerThanAMinute(t *testing.T) {
+	for ago, want := range map[time.Duration]string{
+		40 * time.Second: "of 3,800 requests since the edit, before 4,800 of 48,000.",
+		2 * time.Minute:  "of 6,200 requests in the last minute, before 4,800 of 48,000.",
+	} {
+		p := &played{}
+		each(p, now.Add(-ago-8*time.Minute), now.Add(-ago), 90, 10)
+		each(p, now.Add(-ago), now, 10, 90)
+		got := edited(t, p, limitCut(ago)).Findings[0]
+		if got.Finding != doctor.DeniesMore || !strings.Contains(got.Text, want) {
+			t.Errorf("%s ago: %s", ago, got.Text)
+		}
+	}
+}
+
 func TestDoctor_NamesNoEditWithoutARise(t *testing.T) {
 	cut, words := limitCut(2*time.Minute), described(2*time.Minute)
 	for name, tt := range map[string]struct {

@@ -79,14 +79,15 @@ func more(f *Facts) *Finding {
 	percent := func(c attention.Counts) int64 { return c.Denied * 100 / c.Requests }
 	before := "before none"
 	if rise.Before.Denied > 0 {
-		before = fmt.Sprintf("before %d of %d", rise.Before.Denied, rise.Before.Requests)
+		before = fmt.Sprintf("before %s of %s", quantity.Amount(rise.Before.Denied), quantity.Amount(rise.Before.Requests))
 	}
 	return &Finding{Finding: DeniesMore, Since: rise.At, Link: f.page(fmt.Sprintf("/rollback?to=%d", rise.Version-1)),
 		Numbers: map[string]int64{"version": rise.Version, "requests": rise.Now.Requests, "denied": rise.Now.Denied,
 			"denied_percent": percent(rise.Now), "requests_before": rise.Before.Requests,
 			"denied_before": rise.Before.Denied, "denied_before_percent": percent(rise.Before)},
-		Text: fmt.Sprintf("Since version %d (%s), the rule denies more: %d of %d requests in the last minute, %s.",
-			rise.Version, rise.What(), rise.Now.Denied, rise.Now.Requests, before)}
+		Text: fmt.Sprintf("Since version %d (%s), the rule denies more: %s of %s requests %s, %s.",
+			rise.Version, rise.What(), quantity.Amount(rise.Now.Denied), quantity.Amount(rise.Now.Requests), rise.When(),
+			before)}
 }
 
 func denies(f *Facts) *Finding {

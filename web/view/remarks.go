@@ -55,7 +55,7 @@ func remarkIcon(r *Remark) string {
 
 // RiseEvidence has the shares before and after an edit, and what it changed.
 func RiseEvidence(r *attention.Rise) string {
-	text := Count(r.Now.Denied) + " of " + Plural(r.Now.Requests, "request") + " denied in the last minute"
+	text := Count(r.Now.Denied) + " of " + Plural(r.Now.Requests, "request") + " denied " + r.When()
 	if r.Times() > 0 {
 		text += ", " + Percent(r.Now.Denied, r.Now.Requests) + "; before the edit " +
 			Percent(r.Before.Denied, r.Before.Requests)
