@@ -20,8 +20,10 @@ const (
 	pastRead = 20
 	// shared is how long a report is shared by everyone who asks.
 	shared = time.Second
-	// retryAfter is how long after a failure the versions of rules are not read.
+	// retryAfter is how long after a failure neither the versions of rules nor figures around edits are read.
 	retryAfter = 5 * time.Second
+	// rereadAfter is how long figures around an edit are shared that may still change.
+	rereadAfter = 10 * time.Second
 	// tens is the step of history.RuleLive.Tens, and recently how old an edit is around which they are all known.
 	tens, recently = 10 * time.Second, 8 * time.Minute
 	// late is how long after their end the figures of minutes do not change any more, usually.
@@ -64,8 +66,15 @@ type Reader struct {
 type ruleEdits struct {
 	version int64
 	edits   []Edit
-	// around has, by version, what was decided around edits, once that does not change any more.
-	around map[int64][2]Counts
+	// around has, by version, what was decided around edits of which not all is known by ten seconds.
+	around map[int64]around
+}
+
+// around is what was decided around an edit. fixed means that it does not change any more.
+type around struct {
+	before, soon Counts
+	read         time.Time
+	fixed        bool
 }
 
 // Report is what the console says about the last minute.
@@ -181,12 +190,14 @@ func (r *Reader) edited(ctx context.Context, rule *rules.Rule, l *history.RuleLi
 		if i+1 < len(known.edits) {
 			earlier = known.edits[i+1].At
 		}
-		around, fixed := known.around[e.Version]
+		was := known.around[e.Version]
 		switch {
-		case fixed:
-			e.Before, e.Soon = around[0], around[1]
+		case was.fixed || !was.read.IsZero() && now.Sub(was.read) < rereadAfter:
+			e.Before, e.Soon = was.before, was.soon
 		case age < recently:
 			e.Before, e.Soon = Around(&e.Edit, earlier, l.Tens, tens)
+		case now.Sub(r.failed) < retryAfter:
+			return out, rules.ErrUnavailable
 		default:
 			from, to, step := AroundOf(&e.Edit, now)
 			answer, err := r.Stats.Stats(ctx, history.Query{Rule: rule.Name, From: from, To: to, Step: step})
@@ -194,12 +205,11 @@ func (r *Reader) edited(ctx context.Context, rule *rules.Rule, l *history.RuleLi
 				err = answer.Partial
 			}
 			if err != nil {
+				r.failed = r.Now() // the read may have taken long
 				return out, err
 			}
 			e.Before, e.Soon = Around(&e.Edit, earlier, answer.Series[0].Points, step)
-			if age > compared+late {
-				known.around[e.Version] = [2]Counts{e.Before, e.Soon}
-			}
+			known.around[e.Version] = around{e.Before, e.Soon, now, age > compared+late}
 		}
 		e.Now, e.Young = nowOf(&e.Edit, l, now), e.IsYoung(now)
 		out = append(out, e)
@@ -231,11 +241,11 @@ func (r *Reader) known(ctx context.Context, rule *rules.Rule, now time.Time) (*r
 	past, err := r.Past.RuleHistory(ctx, rule.ID, pastRead, rule.Version+1)
 	if err != nil {
 		if !errors.Is(err, rules.ErrNotFound) {
-			r.failed = now
+			r.failed = r.Now() // the read may have taken long
 		}
 		return nil, err
 	}
-	k := &ruleEdits{rule.Version, EditsIn(past), map[int64][2]Counts{}}
+	k := &ruleEdits{rule.Version, EditsIn(past), map[int64]around{}}
 	if r.edits == nil || len(r.edits) >= mostKnown {
 		r.edits = map[int64]*ruleEdits{}
 	}

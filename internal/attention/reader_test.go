@@ -24,6 +24,8 @@ type world struct {
 	err     error
 	reads   []int64 // rules whose versions were read
 	asked   int     // for figures
+	partial error   // of figures
+	hang    time.Duration
 }
 
 func (w *world) Live(context.Context) history.Live { return w.live }
@@ -32,6 +34,7 @@ func (w *world) DeniedKeys(context.Context) ([]history.KeyDenials, error) { retu
 
 func (w *world) RuleHistory(_ context.Context, id int64, _ int, _ int64) ([]rules.Revision, error) {
 	w.reads = append(w.reads, id)
+	w.now = w.now.Add(w.hang)
 	return w.past[id], w.err
 }
 
@@ -43,6 +46,7 @@ func (w *world) Running(context.Context) ([]incident.Incident, error) { return w
 // Stats has minutes in which one of ten requests was denied, and from the wrong edit on nine.
 func (w *world) Stats(_ context.Context, q history.Query) (history.Result, error) {
 	w.asked++
+	w.now = w.now.Add(w.hang)
 	var points []history.Point
 	for at := q.From.Truncate(q.Step); at.Before(q.To); at = at.Add(q.Step) {
 		p := history.Point{At: at, Known: true, Figures: history.Figures{Allowed: 9, Denied: 1}}
@@ -51,7 +55,7 @@ func (w *world) Stats(_ context.Context, q history.Query) (history.Result, error
 		}
 		points = append(points, p)
 	}
-	return history.Result{Series: []history.Series{{Rule: q.Rule, Points: points}}}, nil
+	return history.Result{Series: []history.Series{{Rule: q.Rule, Points: points}}, Partial: w.partial}, nil
 }
 
 var wrongEdit = now.Add(-3 * time.Minute)
@@ -158,6 +162,55 @@ func TestReader_SaysThatEditsAreUnknown(t *testing.T) {
 	w.err, w.now = nil, w.now.Add(5*time.Second)
 	if got := r.Report(t.Context()); got.EditsErr != nil || len(got.Findings) != 1 {
 		t.Errorf("%+v", got)
+	}
+}
+
+// manyEdited has ten rules that deny, each with 19 edits since begin.
+func manyEdited(t *testing.T, begin time.Time) (*world, *attention.Reader) {
+	t.Helper()
+	w, r := newWorld(t, 10)
+	w.live.Rules = nil
+	for i := range w.set.Len() {
+		rule := &w.set.At(i).Rule
+		rule.Version, rule.UpdatedAt = 20, begin.Add(20*time.Second)
+		was := rule.Clone()
+		was.Limit = 1000
+		w.past[rule.ID] = nil
+		for v := int64(20); v > 1; v-- {
+			w.past[rule.ID] = append(w.past[rule.ID], rules.Revision{Version: v,
+				At: begin.Add(time.Duration(v) * time.Second), Changes: rules.Diff(&was, rule)})
+		}
+		w.live.Rules = append(w.live.Rules, history.RuleLive{Name: rule.Name,
+			Minute: history.Figures{Allowed: 6, Denied: 54}})
+	}
+	return w, r
+}
+
+// The overview asks every second while it is open. What was decided around edits ten minutes ago may still change, but
+// hardly in a second.
+func TestReader_SharesWhatMayStillChange(t *testing.T) {
+	w, r := manyEdited(t, now.Add(-10*time.Minute))
+	for range 10 {
+		if got := r.Report(t.Context()); got.EditsErr != nil {
+			t.Fatalf("%+v", got)
+		}
+		w.now = w.now.Add(time.Second)
+	}
+	if w.asked != 190 {
+		t.Errorf("for 190 edits figures were read %d times in ten seconds", w.asked)
+	}
+}
+
+// A database that hangs delays a report once, and not for each rule.
+func TestReader_WaitsOnceForADatabaseThatHangs(t *testing.T) {
+	w, r := manyEdited(t, now.Add(-time.Hour))
+	w.partial, w.hang = rules.ErrUnavailable, 1500*time.Millisecond
+	began := w.now
+	if got := r.Report(t.Context()); got.EditsErr == nil {
+		t.Errorf("%+v", got)
+	}
+	if w.asked != 1 || w.now.Sub(began) > 2*w.hang {
+		t.Errorf("figures were read %d times, which took %s", w.asked, w.now.Sub(began))
 	}
 }
 
