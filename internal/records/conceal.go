@@ -199,8 +199,26 @@ func (c *conceal) addresses(text string) string {
 	})
 }
 
-// directKey conceals the name of a bucket that the caller chose, such as user:42 or job:7|ip:203.0.113.7.
+// apiKeyLabels precede an API key in keys that callers choose.
+var apiKeyLabels = [...]string{"apikey:", "apikey=", "api_key:", "api_key="}
+
+// directKey conceals the name of a bucket that the caller chose, such as user:42 or job:7|ip:203.0.113.7. Everything
+// after apikey: is hashed, because an API key may look like a name and contain separators.
 func (c *conceal) directKey(display string) string {
+	end := len(display)
+	for _, label := range apiKeyLabels {
+		if i := strings.Index(display[:end], label); i >= 0 && i+len(label) < len(display) {
+			end = i + len(label)
+		}
+	}
+	if end < len(display) {
+		return c.directParts(display[:end]) + c.hash(display[end:])
+	}
+	return c.directParts(display)
+}
+
+// directParts is directKey for a key without an API key.
+func (c *conceal) directParts(display string) string {
 	return split(display, "+,;|", func(part string) string {
 		if strings.HasPrefix(part, hashOfKey) || isAddress(part) {
 			return c.keyValue("", part)

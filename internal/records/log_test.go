@@ -412,8 +412,13 @@ func TestConceal_KeepsEqualValuesEqual(t *testing.T) {
 		"limit:ip:2001:db8::1":       {"limit:ip:" + c.hash("2001:db8::1"), "limit:ip:2001:db8::1"},
 		"job:7|user:ann@b.c|ip:1.2.3.4": {"job:7|user:" + c.hash("ann@b.c") + "|ip:" + c.hash("1.2.3.4"),
 			"job:7|user:ann@b.c|ip:1.2.3.4"},
-		"sha256:AZaz09-_AZaz": {shown, shown},
-		"at 12:30":            {"at 12:30", "at 12:30"},
+		"sha256:AZaz09-_AZaz":        {shown, shown},
+		"apikey:sha256:AZaz09-_AZaz": {"apikey:" + shown, "apikey:" + shown},
+		"apikey:plain":               {"apikey:" + c.hash("plain"), "apikey:" + c.hash("plain")},
+		"job:7|api_key=a+b,c|d":      {"job:7|api_key=" + c.hash("a+b,c|d"), "job:7|api_key=" + c.hash("a+b,c|d")},
+		"apikey:api_key:a":           {"apikey:" + c.hash("api_key:a"), "apikey:" + c.hash("api_key:a")},
+		"apikey:":                    {"apikey:", "apikey:"},
+		"at 12:30":                   {"at 12:30", "at 12:30"},
 	} {
 		if got := [2]string{c.directKey(in), whole.directKey(in)}; got != want {
 			t.Errorf("the caller's key %s is %s, want %s", in, got, want)
