@@ -311,7 +311,7 @@ func (in *checkInput) readAttributes(s *scanner, depth int) error {
 		func(name string) bool { _, dup := in.attributes[name]; return dup },
 		func(name string) error {
 			var v string
-			err := in.string(s, "attributes."+clip(name), maxText, &v, depth+1)
+			err := in.string(s, "attributes."+shownName(name), maxText, &v, depth+1)
 			in.attributes[name] = v
 			return err
 		})
@@ -323,7 +323,7 @@ func (in *checkInput) readFields(s *scanner, depth int) error {
 		func(name string) bool { _, dup := in.fields[name]; return dup },
 		func(name string) error {
 			var v int64
-			err := in.integer(s, "fields."+clip(name), 0, limiter.MaxExact, &v, depth+1)
+			err := in.integer(s, "fields."+shownName(name), 0, limiter.MaxExact, &v, depth+1)
 			in.fields[name] = v
 			return err
 		})

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"reflect"
 	"strings"
 	"testing"
@@ -134,6 +135,22 @@ func TestCheck_ErrorsAreBounded(t *testing.T) {
 	a := newFixture(t, nil).do(http.MethodPost, "/ratelimit/check", `{"fields":`+manyMembers(3000, `"x"`)+`}`).want(422)
 	if n := len(a.fields()); n != maxFieldErrors {
 		t.Errorf("%d errors named, want %d", n, maxFieldErrors)
+	}
+}
+
+func TestErrors_ShowNamesOfMembersEscaped(t *testing.T) {
+	f := newFixture(t, []rules.Rule{perUser("r", 5)})
+	const name, shown = "a\u202e\x1bb", "a%E2%80%AE%1Bb"
+	quoted := `{"a\u202e\u001bb":null}`
+	for _, tt := range []struct{ method, path, body, want string }{
+		{http.MethodPost, "/ratelimit/check", `{"user":"42","fields":` + quoted + `}`, "fields." + shown},
+		{http.MethodPost, "/ratelimit/check", `{"user":"42","attributes":` + quoted + `}`, "attributes." + shown},
+		{http.MethodGet, "/ratelimit/stats?" + url.QueryEscape(name) + "=1", "", shown},
+	} {
+		a := f.do(tt.method, tt.path, tt.body).want(http.StatusUnprocessableEntity)
+		if diff := cmp.Diff([]string{tt.want}, a.fields()); diff != "" {
+			t.Errorf("%s: fields (-want +got):\n%s", tt.path, diff)
+		}
 	}
 }
 

@@ -231,7 +231,7 @@ func (d *amountReader) fields(member string, v *tree.Value) map[string]int64 {
 	out := make(map[string]int64, len(v.Members))
 	for i := range v.Members {
 		name := v.Members[i].Name
-		out[name] = d.amount(member+"."+clip(name), &v.Members[i].Value)
+		out[name] = d.amount(member+"."+shownName(name), &v.Members[i].Value)
 	}
 	return out
 }

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"sluice/rules/chars"
 )
 
 // scanner reads one JSON text (RFC 8259) strictly: valid UTF-8, no half
@@ -308,3 +310,7 @@ func clip(v string) string {
 	}
 	return v[:n] + "…"
 }
+
+// shownName is clip for the name of a member that a caller chose, as the field of an error: people read errors, and a
+// mark that turns the direction of text, for instance, would change what follows.
+func shownName(v string) string { return chars.Shown(clip(v)) }

@@ -42,7 +42,7 @@ func parseQuery(c echo.Context, known ...string) (*query, error) {
 	for _, name := range names {
 		switch v := values[name]; {
 		case !slices.Contains(known, name):
-			q.wrong(clip(strings.ToValidUTF8(name, "�")),
+			q.wrong(shownName(strings.ToValidUTF8(name, "�")),
 				"is not a parameter of this path; allowed: "+strings.Join(known, ", "))
 		case len(v) > 1:
 			q.wrong(name, "must not be repeated")
