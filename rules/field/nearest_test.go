@@ -6,7 +6,7 @@ import (
 )
 
 func TestNearest_NamesWhatWasMeant(t *testing.T) {
-	known := []string{"limit", "limits", "window_ms", "algorithm", "burst", "request_id"}
+	known := []string{"limit", "limits", "window_ms", "algorithm", "burst", "request_id", "fail_mode"}
 	for name, want := range map[string]string{
 		"window":    "window_ms",
 		"windowms":  "window_ms",
