@@ -209,7 +209,7 @@ func tableAbout(t *Table, rule string) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = view.Time(t.To).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = view.TimeThen(t.To, ".").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
