@@ -224,7 +224,7 @@ func keyDay(d *KeyDay, noun string) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = view.When(d.From.Add(time.Duration(i)*hoursOfDay*time.Hour/5)).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = view.Tick(d.From.Add(time.Duration(i)*hoursOfDay*time.Hour/5)).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
