@@ -104,6 +104,7 @@ func TestRiseOf_NamesTheEditBeforeTheRise(t *testing.T) {
 		"none before":                   {[]attention.Edited{edited(2, 0, 61, 61)}, 2, 0},
 		"less than twice as much":       {[]attention.Edited{edited(2, 30, 59, 59)}, 0, 0},
 		"rolled back":                   {[]attention.Edited{edited(3, 60, 5, 5), edited(2, 5, 60, 5)}, 0, 0},
+		"rolled back a moment ago":      {[]attention.Edited{{Young: true}, edited(2, 5, 60, 60)}, 0, 0},
 		"edited again, in vain":         {[]attention.Edited{edited(3, 61, 60, 60), edited(2, 5, 61, 60)}, 2, 12},
 		"a rise that came much later":   {[]attention.Edited{edited(2, 5, 5, 60)}, 0, 0},
 		"too few requests before":       {[]attention.Edited{few}, 0, 0},

@@ -138,7 +138,7 @@ func TestReader_RemembersWhatWasDecidedAroundAnEdit(t *testing.T) {
 // The figures of an edit younger than a minute are those since it, also in words.
 func TestReader_KnowsThatAnEditIsYoung(t *testing.T) {
 	for ago, want := range map[time.Duration]string{3 * time.Minute: "in the last minute",
-		40 * time.Second: "since the edit"} {
+		40 * time.Second: "since the last edit"} {
 		w, r := newWorld(t, 10)
 		w.now = wrongEdit.Add(ago)
 		if got, err := r.Rise(t.Context(), &w.set.Get(1).Rule); err != nil || got == nil || got.When() != want {

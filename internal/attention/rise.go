@@ -134,19 +134,20 @@ func (r *Rise) Times() int64 {
 // When is the time of Now, behind "denied".
 func (r *Rise) When() string {
 	if r.Young {
-		return "since the edit"
+		return "since the last edit"
 	}
 	return "in the last minute"
 }
 
 // RiseOf returns the newest edit since which the rule denies more, nil if there is none. edits are newest first. The
-// share of denials must be higher both soon after the edit and now: a rise an hour later has another cause.
+// share of denials must be higher both soon after the edit and now: a rise an hour later has another cause. Only requests
+// after the newest edit count as now, so that a rollback ends the rise at once.
 func RiseOf(edits []Edited) *Rise {
 	for i := range edits {
-		e := &edits[i]
-		if e.Before.Requests >= enoughRequests && e.Now.Denied >= enoughRise &&
-			rose(e.Before, e.Soon) && rose(e.Before, e.Now) {
-			return &Rise{e.Edit, e.Before, e.Now, e.Young}
+		e, last := &edits[i], &edits[0]
+		if e.Before.Requests >= enoughRequests && last.Now.Denied >= enoughRise &&
+			rose(e.Before, e.Soon) && rose(e.Before, last.Now) {
+			return &Rise{e.Edit, e.Before, last.Now, last.Young}
 		}
 	}
 	return nil

@@ -96,7 +96,7 @@ func TestDoctor_NamesTheEditBeforeARise(t *testing.T) {
 // Half a minute after an edit, what was denied since is not what was denied in the last minute.
 func TestDoctor_CountsSinceAnEditYoungerThanAMinute(t *testing.T) {
 	for ago, want := range map[time.Duration]string{
-		40 * time.Second: "of 3,800 requests since the edit, before 4,800 of 48,000.",
+		40 * time.Second: "of 3,800 requests since the last edit, before 4,800 of 48,000.",
 		2 * time.Minute:  "of 6,200 requests in the last minute, before 4,800 of 48,000.",
 	} {
 		p := &played{}
