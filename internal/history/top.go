@@ -51,8 +51,14 @@ var counted = []string{ByKey, ByRoute, ByTenant}
 
 // Sketches count keys, routes and tenants of one rule in bounded memory. They are not safe for concurrent use.
 type Sketches struct {
-	by     map[string]map[string]*sketchEntry
+	by     map[string]*sketch
 	denied Distinct
+}
+
+// sketch has the most active values. list has the entries of at: a list is searched for the least active one faster.
+type sketch struct {
+	at   map[string]*sketchEntry
+	list []*sketchEntry
 }
 
 // sketchEntry is a value that a sketch has. request is the last request that AddRequest counted, denied whether as a
@@ -65,7 +71,7 @@ type sketchEntry struct {
 
 // NewSketches creates empty ones.
 func NewSketches() *Sketches {
-	return &Sketches{by: map[string]map[string]*sketchEntry{}, denied: noKeys()}
+	return &Sketches{by: map[string]*sketch{}, denied: noKeys()}
 }
 
 // Denied counts a key that was denied. Every denial is counted, not a sample.
@@ -103,20 +109,22 @@ func cutKey(key string) string {
 // entry is the entry of a value.
 func (s *Sketches) entry(by, value string) *sketchEntry {
 	value = cutKey(value)
-	entries := s.by[by]
-	if entries == nil {
-		entries = map[string]*sketchEntry{}
-		s.by[by] = entries
+	of := s.by[by]
+	if of == nil {
+		of = &sketch{at: map[string]*sketchEntry{}}
+		s.by[by] = of
 	}
-	e := entries[value]
+	e := of.at[value]
 	if e == nil {
-		e = &sketchEntry{TopEntry: TopEntry{Key: value}}
-		if len(entries) >= sketchKeys {
-			least := leastOf(entries)
-			e.Over = least.total()
-			delete(entries, least.Key)
+		if len(of.list) < sketchKeys {
+			e = &sketchEntry{TopEntry: TopEntry{Key: value}}
+			of.list = append(of.list, e)
+		} else { // a flood of values takes no memory
+			e = of.least()
+			delete(of.at, e.Key)
+			*e = sketchEntry{TopEntry: TopEntry{Key: value, Over: e.total()}}
 		}
-		entries[value] = e
+		of.at[value] = e
 	}
 	return e
 }
@@ -130,11 +138,12 @@ func (e *sketchEntry) add(allowed bool, weight int64) {
 	e.Variance += weight * (weight - 1)
 }
 
-func leastOf(entries map[string]*sketchEntry) *sketchEntry {
-	var least *sketchEntry
-	for _, e := range entries {
-		if least == nil || e.total() < least.total() {
-			least = e
+// least is the least active entry.
+func (s *sketch) least() *sketchEntry {
+	least, total := s.list[0], s.list[0].total()
+	for _, e := range s.list[1:] {
+		if n := e.total(); n < total {
+			least, total = e, n
 		}
 	}
 	return least
@@ -143,13 +152,13 @@ func leastOf(entries map[string]*sketchEntry) *sketchEntry {
 // Tops returns the most active values.
 func (s *Sketches) Tops() Tops {
 	out := Tops{}
-	for by, entries := range s.by {
+	for by, of := range s.by {
 		var t Top
-		for _, e := range entries {
+		for _, e := range of.list {
 			t.Entries = append(t.Entries, e.TopEntry)
 		}
-		if len(entries) >= sketchKeys {
-			t.Rest = leastOf(entries).total()
+		if len(of.list) >= sketchKeys {
+			t.Rest = of.least().total()
 		}
 		out[by] = t.cut(topKeys)
 	}
