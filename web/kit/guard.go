@@ -12,26 +12,27 @@ import (
 	"sluice/web/view"
 )
 
-// Limits on sign-in attempts. A successful attempt is refunded.
+// Limits on sign-in attempts. A successful attempt is refunded. They are logs, which hold in every window: a counter
+// admits up to twice as many around the end of a window.
 var (
 	// guardPair limits guesses at one account from one address.
-	guardPair = limiter.Limit{Algorithm: limiter.SlidingWindowCounter, Count: 5, Window: 5 * 60_000}
+	guardPair = limiter.Limit{Algorithm: limiter.SlidingWindowLog, Count: 5, Window: 5 * 60_000}
 	// guardAccount limits guesses at one account from all addresses. It is wide, because it also affects the owner.
-	guardAccount = limiter.Limit{Algorithm: limiter.SlidingWindowCounter, Count: 50, Window: 15 * 60_000}
+	guardAccount = limiter.Limit{Algorithm: limiter.SlidingWindowLog, Count: 50, Window: 15 * 60_000}
 	// guardAddress limits guesses at all accounts from one address.
-	guardAddress = limiter.Limit{Algorithm: limiter.SlidingWindowCounter, Count: 30, Window: 15 * 60_000}
+	guardAddress = limiter.Limit{Algorithm: limiter.SlidingWindowLog, Count: 30, Window: 15 * 60_000}
 	// guardNetwork limits guesses from an IPv6 /48, which one customer of a provider may own, over all of its 65,536
 	// addresses as addressOf counts them.
-	guardNetwork = limiter.Limit{Algorithm: limiter.SlidingWindowCounter, Count: 60, Window: 15 * 60_000}
+	guardNetwork = limiter.Limit{Algorithm: limiter.SlidingWindowLog, Count: 60, Window: 15 * 60_000}
 	// guardKnown limits guesses at one account from a browser that has signed in to it before, in place of the limits
 	// above: whoever guesses elsewhere does not lock its owner out.
-	guardKnown = limiter.Limit{Algorithm: limiter.SlidingWindowCounter, Count: 5, Window: 5 * 60_000}
+	guardKnown = limiter.Limit{Algorithm: limiter.SlidingWindowLog, Count: 5, Window: 5 * 60_000}
 	// guardSession limits guesses in one session, by which a signed-in person confirms an act.
-	guardSession = limiter.Limit{Algorithm: limiter.SlidingWindowCounter, Count: 5, Window: 5 * 60_000}
+	guardSession = limiter.Limit{Algorithm: limiter.SlidingWindowLog, Count: 5, Window: 5 * 60_000}
 	// guardSignOn limits visits to the single sign-on provider from one address. Going and coming back count one each.
-	guardSignOn = limiter.Limit{Algorithm: limiter.SlidingWindowCounter, Count: 40, Window: 15 * 60_000}
+	guardSignOn = limiter.Limit{Algorithm: limiter.SlidingWindowLog, Count: 40, Window: 15 * 60_000}
 	// guardSignOnNetwork is guardSignOn for an IPv6 /48.
-	guardSignOnNetwork = limiter.Limit{Algorithm: limiter.SlidingWindowCounter, Count: 80, Window: 15 * 60_000}
+	guardSignOnNetwork = limiter.Limit{Algorithm: limiter.SlidingWindowLog, Count: 80, Window: 15 * 60_000}
 )
 
 // guardTimeout bounds one call to the store.
@@ -45,7 +46,7 @@ func guardKey(what string, values ...string) limiter.Key {
 		b = append(b, ':')
 		b = limiter.AppendHashed(b, v)
 	}
-	return limiter.Key(append(b, "}||sc"...))
+	return limiter.Key(append(b, "}||sl"...))
 }
 
 // signInLimits are the limits on the attempt of a visitor to sign in to an account, which is zero if none has the name.

@@ -82,6 +82,29 @@ func TestSignIn_GuessingIsLimited(t *testing.T) {
 	}
 }
 
+// TestSignIn_NoFiveMinutesHaveMoreThanFiveGuesses, wherever they begin.
+func TestSignIn_NoFiveMinutesHaveMoreThanFiveGuesses(t *testing.T) {
+	w := webtest.Start(t, webtest.Full)
+	const window = 5 * time.Minute
+	w.Clock.Add(window - w.Clock.Now().Sub(w.Clock.Now().Truncate(window)) - time.Second) // before the end of a fixed one
+	var passed []time.Duration
+	for at := time.Duration(0); at < 20*time.Minute; at += 20 * time.Second {
+		for w.Browser().Post("/console/sign-in",
+			webtest.Credentials("ada", "guess")).Code == http.StatusUnprocessableEntity {
+			passed = append(passed, at)
+		}
+		w.Clock.Add(20 * time.Second)
+	}
+	for i := 5; i < len(passed); i++ {
+		if length := passed[i] - passed[i-5]; length < window {
+			t.Fatalf("six guesses within %v: %v", length, passed)
+		}
+	}
+	if len(passed) != 20 {
+		t.Errorf("%d guesses passed in 20 minutes, want 20", len(passed))
+	}
+}
+
 // TestSignIn_AttemptsUnderWayMakeNobodyWaitLong: right ones are given back in a moment, and only wrong ones count.
 func TestSignIn_AttemptsUnderWayMakeNobodyWaitLong(t *testing.T) {
 	w := webtest.Start(t, webtest.Full)
