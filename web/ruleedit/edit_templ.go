@@ -1074,7 +1074,8 @@ func answersPart(m Editor) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			templ_7745c5c3_Err = view.Select(m.Form, "denial.retry", "Trying again", "",
-				[]view.Choice{{"", "Default (helps)"}, {"wait", "Helps after Retry-After"}, {"never", "Never helps: no Retry-After"}}).Render(ctx, templ_7745c5c3_Buffer)
+				[]view.Choice{{"", "Default (helps)"}, {"wait", "Helps after Retry-After"},
+					{"never", "Never helps: no Retry-After"}}).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -1212,7 +1213,7 @@ func tierPart(m Editor) templ.Component {
 				var templ_7745c5c3_Var33 string
 				templ_7745c5c3_Var33, templ_7745c5c3_Err = templ.JoinStringErrs(number(int64(i + 1)))
 				if templ_7745c5c3_Err != nil {
-					return templ.Error{Err: templ_7745c5c3_Err, FileName: `ruleedit/edit.templ`, Line: 343, Col: 54}
+					return templ.Error{Err: templ_7745c5c3_Err, FileName: `ruleedit/edit.templ`, Line: 344, Col: 54}
 				}
 				_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var33))
 				if templ_7745c5c3_Err != nil {
@@ -1383,7 +1384,7 @@ func timePart(m Editor) templ.Component {
 				var templ_7745c5c3_Var36 string
 				templ_7745c5c3_Var36, templ_7745c5c3_Err = templ.JoinStringErrs(number(int64(i + 1)))
 				if templ_7745c5c3_Err != nil {
-					return templ.Error{Err: templ_7745c5c3_Err, FileName: `ruleedit/edit.templ`, Line: 393, Col: 56}
+					return templ.Error{Err: templ_7745c5c3_Err, FileName: `ruleedit/edit.templ`, Line: 394, Col: 56}
 				}
 				_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var36))
 				if templ_7745c5c3_Err != nil {
@@ -1441,7 +1442,7 @@ func timePart(m Editor) templ.Component {
 					var templ_7745c5c3_Var39 string
 					templ_7745c5c3_Var39, templ_7745c5c3_Err = templruntime.NewAttributeExpression(row("schedule.windows", i, "days")).Resolve(ctx)
 					if templ_7745c5c3_Err != nil {
-						return templ.Error{Err: templ_7745c5c3_Err, FileName: `ruleedit/edit.templ`, Line: 397, Col: 77}
+						return templ.Error{Err: templ_7745c5c3_Err, FileName: `ruleedit/edit.templ`, Line: 398, Col: 77}
 					}
 					_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ_7745c5c3_Var39)
 					if templ_7745c5c3_Err != nil {
@@ -1454,7 +1455,7 @@ func timePart(m Editor) templ.Component {
 					var templ_7745c5c3_Var40 string
 					templ_7745c5c3_Var40, templ_7745c5c3_Err = templruntime.NewAttributeExpression(d.Value()).Resolve(ctx)
 					if templ_7745c5c3_Err != nil {
-						return templ.Error{Err: templ_7745c5c3_Err, FileName: `ruleedit/edit.templ`, Line: 397, Col: 97}
+						return templ.Error{Err: templ_7745c5c3_Err, FileName: `ruleedit/edit.templ`, Line: 398, Col: 97}
 					}
 					_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ_7745c5c3_Var40)
 					if templ_7745c5c3_Err != nil {
@@ -1477,7 +1478,7 @@ func timePart(m Editor) templ.Component {
 					var templ_7745c5c3_Var41 string
 					templ_7745c5c3_Var41, templ_7745c5c3_Err = templ.JoinStringErrs(d.Label())
 					if templ_7745c5c3_Err != nil {
-						return templ.Error{Err: templ_7745c5c3_Err, FileName: `ruleedit/edit.templ`, Line: 398, Col: 93}
+						return templ.Error{Err: templ_7745c5c3_Err, FileName: `ruleedit/edit.templ`, Line: 399, Col: 93}
 					}
 					_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var41))
 					if templ_7745c5c3_Err != nil {
@@ -1763,7 +1764,8 @@ func countingPart(m Editor) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			templ_7745c5c3_Err = view.Input(m.Form, "notify_percent", "Alert at percent of the limit", "text",
-				"Raises an alert when a key has used this percentage. Up to four numbers, such as 80, 100. Empty means none.", "off", false).Render(ctx, templ_7745c5c3_Buffer)
+				"Raises an alert when a key has used this percentage. Up to four numbers, such as 80, 100. Empty means none.",
+				"off", false).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
