@@ -226,8 +226,13 @@ func deniedOf(tens map[int64]deniedTen, last int64) []KeyDenials {
 	for k := range sums {
 		one := KeyDenials{Rule: k.rule, Key: k.key, Line: make([]int64, keySeconds)}
 		var variance, oldest, newest int64
+		ten, seconds := int64(-1), deniedSeconds(nil)
 		for second := last; second > last-int64(SecondsKept/time.Second); second-- {
-			of, known := tens[second/10].keys[k][second]
+			if second/10 != ten { // the names of keys are long, and looked for once in ten seconds
+				ten = second / 10
+				seconds = tens[ten].keys[k]
+			}
+			of, known := seconds[second]
 			if !known {
 				if newest != 0 && oldest-second > int64(quietAfter/time.Second) {
 					break
