@@ -55,7 +55,7 @@ func WrongEdit(w *World) {
 func Outage(w *World) {
 	w.Incidents.List = append(w.Incidents.List, RunningIncident())
 	w.Fleet.Change(func(l *history.Live) {
-		l.Rules[2].Minute = history.Figures{Denied: 140, Degraded: 140}
+		l.Rules[2].Minute = history.Figures{Denied: 140, Degraded: 140, DegradedDenied: 140}
 	})
 }
 
