@@ -129,7 +129,7 @@ var sides = []struct {
 		name: "denials of fail modes", finding: doctor.DeniesMost, not: 6, found: 5,
 		play: func(p *played, n int64) {
 			p.deny("user:a", hour, 100-n)
-			p.play("r", "user:a", hour, n, history.Figures{Denied: 1, Degraded: 1})
+			p.play("r", "user:a", hour, n, history.Figures{Denied: 1, Degraded: 1, DegradedDenied: 1})
 		},
 	},
 	{

@@ -95,7 +95,7 @@ func denies(f *Facts) *Finding {
 	if !ok || !f.enforced() || f.Rule.Limit == 0 || of.Total() < enoughInADay {
 		return nil
 	}
-	denied := max(0, of.Denied-of.Degraded) // the limit did not decide denials by fail modes
+	denied := max(0, of.Denied-of.DegradedDenied) // the limit did not decide denials by fail modes
 	if denied*100 < mostDenied*of.Total() {
 		return nil
 	}
