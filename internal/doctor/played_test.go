@@ -40,7 +40,7 @@ func (p *played) play(rule, key string, at time.Time, times int64, one history.F
 		counts[i] *= times
 	}
 	d.Figures = history.FiguresOf(counts)
-	d.Use, d.Failed = one.Use, one.Failed*times
+	d.Use, d.Failed, d.DegradedDenied = one.Use, one.Failed*times, one.DegradedDenied*times
 	p.decisions = append(p.decisions, d)
 }
 
