@@ -17,8 +17,8 @@ import (
 	"sluice/web/webtest"
 )
 
-// maxPage is the most bytes of a page on the wire, with every asset it loads.
-const maxPage = 100_000
+// maxPage is the most bytes of the HTML of a page on the wire.
+const maxPage = 40_000
 
 func TestGallery_EveryPageIsSmallAndWhole(t *testing.T) {
 	for _, s := range visitGallery(t) {

@@ -207,6 +207,28 @@ func TestJourney_TrafficIsAccessible(t *testing.T) {
 	tab.Forgive() // the browser notes the 422
 }
 
+// TestJourney_TrafficDoesNotMoveWhileItLoads, on a phone: a browser calls a layout shift below 0.1 good.
+func TestJourney_TrafficDoesNotMoveWhileItLoads(t *testing.T) {
+	t.Parallel()
+	w := world(t, webtest.Full)
+	url := serve(t, w)
+	tab := signedIn(t, w, url, access.RoleViewer)
+	steps(t, tab, chromedp.EmulateViewport(390, 844), chromedp.Navigate(url+"/console/traffic"),
+		chromedp.WaitReady(".traffic"))
+	until(t, tab, live)
+	_ = value[bool](t, tab, `{
+		window.shift = -1;
+		new PerformanceObserver((all) => {
+			window.shift = all.getEntries().reduce((sum, e) => sum + e.value, Math.max(0, window.shift));
+		}).observe({ type: "layout-shift", buffered: true });
+		requestAnimationFrame(() => requestAnimationFrame(() => { window.shift = Math.max(0, window.shift); }));
+	} true`)
+	until(t, tab, `window.shift >= 0`)
+	if got := value[float64](t, tab, `window.shift`); got >= .1 {
+		t.Errorf("layout shift %.2f", got)
+	}
+}
+
 // TestJourney_TrafficChangesInPlace: the focus stays, and nothing moves.
 func TestJourney_TrafficChangesInPlace(t *testing.T) {
 	t.Parallel()
