@@ -189,7 +189,8 @@ func everyInterfaceLeavesATrace(t *testing.T, loop string) {
 	eventually(t, "the message arrives", func() bool { return len(hooks.alerts(t)) > 0 })
 	text := regexp.MustCompile(`^The API token 2 \(leaver\) is revoked and has been used since \d\d:\d\d:\d\d UTC: its ` +
 		`calls are refused\. Give its client a new token, or stop the client\.$`)
-	if a := hooks.alerts(t)[0]; a.Type != "token_refused" || a.Data.Numbers["token"] != 2 || !text.MatchString(a.Data.Text) {
+	a := hooks.alerts(t)[0]
+	if a.Type != "token_refused" || a.Data.Numbers["token"] != 2 || !text.MatchString(a.Data.Text) {
 		t.Errorf("the message is %+v", a)
 	}
 }

@@ -140,8 +140,8 @@ func (r *Rise) When() string {
 }
 
 // RiseOf returns the newest edit since which the rule denies more, nil if there is none. edits are newest first. The
-// share of denials must be higher both soon after the edit and now: a rise an hour later has another cause. Only requests
-// after the newest edit count as now, so that a rollback ends the rise at once.
+// share of denials must be higher both soon after the edit and now: a rise an hour later has another cause. Only
+// requests after the newest edit count as now, so that a rollback ends the rise at once.
 func RiseOf(edits []Edited) *Rise {
 	for i := range edits {
 		e, last := &edits[i], &edits[0]

@@ -11,7 +11,6 @@ func TestNearest_NamesWhatWasMeant(t *testing.T) {
 		"window":    "window_ms",
 		"windowms":  "window_ms",
 		"limt":      "limit",
-		"algoritm":  "algorithm",
 		"requestId": "request_id",
 		"owner":     "",
 		"":          "",

@@ -54,17 +54,18 @@ func TestLayout_TimesBelowAChartStandApart(t *testing.T) {
 	t.Parallel()
 	s := serve(t, webtest.Full, nil)
 	tab := s.tab(t, "editor")
-	const close = `(() => {
+	const tooClose = `(() => {
 		const all = [...document.querySelectorAll(".graph-times span")].filter((e) => e.checkVisibility())
 			.map((e) => [e.textContent, e.firstElementChild.getBoundingClientRect()]);
 		return all.length < 2 ? "no times" : all.slice(1).filter(([_, r], i) => r.left < all[i][1].right + 8)
 			.map(([text]) => text).join(", ");
 	})()`
-	for _, path := range []string{"/console/keys?key=user:acme-batch&rule=charges-per-user", "/console/traffic?range=24h"} {
+	for _, path := range []string{"/console/keys?key=user:acme-batch&rule=charges-per-user",
+		"/console/traffic?range=24h"} {
 		for _, width := range []int64{320, 390} {
 			try(t, tab.Show(width, 800, false))
 			try(t, tab.Go(s.url+path))
-			if got := value[string](t, tab, close); got != "" {
+			if got := value[string](t, tab, tooClose); got != "" {
 				t.Errorf("%s, %d pixels wide: too close to the time before: %s", path, width, got)
 			}
 		}
