@@ -134,7 +134,7 @@ func (c *calls) run(ctx context.Context, client ratelimitv3.RateLimitServiceClie
 			return
 		case <-tick.C:
 		}
-		a, err := client.ShouldRateLimit(ctx, domainCall("load", "u"))
+		a, err := c.call(ctx, client)
 		if err == nil && a.GetOverallCode() == ratelimitv3.RateLimitResponse_OK {
 			c.allowed.Add(1)
 			continue
@@ -143,4 +143,12 @@ func (c *calls) run(ctx context.Context, client ratelimitv3.RateLimitServiceClie
 		c.failed = append(c.failed, fmt.Sprintf("%v %v", a, err))
 		c.mu.Unlock()
 	}
+}
+
+// call makes a call with a deadline: without one, a busy machine would deny it as overload after 80 ms.
+func (*calls) call(ctx context.Context, client ratelimitv3.RateLimitServiceClient) (*ratelimitv3.RateLimitResponse,
+	error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	return client.ShouldRateLimit(ctx, domainCall("load", "u"))
 }
