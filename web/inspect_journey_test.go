@@ -85,7 +85,7 @@ func TestJourney_ADenialAppearsInTheListItIsOf(t *testing.T) {
 	}
 	steps(t, tab, chromedp.Navigate(url+"/console/denials?key=late"), chromedp.WaitVisible("[data-denial='n1']"))
 	w.Fleet.SetErr(rules.ErrUnavailable)
-	until(t, tab, `document.getElementById("live-notes").innerText.includes("read last")`)
+	until(t, tab, `document.getElementById("live-notes").innerText.includes("last known")`)
 	if !value[bool](t, tab, `document.querySelector("[data-denial='n1']") !== null`) {
 		t.Error("what was known is gone")
 	}

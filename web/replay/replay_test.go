@@ -34,7 +34,7 @@ func TestReplay_SaysWhatTheEditWouldChange(t *testing.T) {
 		w.Sets.Load().Named(r.Name).Rule.Limit != 100 {
 		t.Errorf("the rule was changed: %d, %d changes", r.Limit, w.Changes)
 	}
-	if other := w.As(access.RoleEditor).Get(path); !other.Has("This node has no such result") || other.Has("user:47") {
+	if other := w.As(access.RoleEditor).Get(path); !other.Has("This result does not exist on this node") || other.Has("user:47") {
 		t.Error("another session sees the result")
 	}
 	// The way back to the editor keeps what was typed.
