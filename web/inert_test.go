@@ -73,7 +73,7 @@ func inertAttribute(tag, name, value string) error {
 	switch {
 	case strings.HasPrefix(name, "on"), name == "style", name == "srcdoc", name == "srcset", name == "x",
 		name == "autofocus" && strings.Contains(value, "canary"):
-		if name == "x" && tag != "form" && numeric(value) { // of an SVG
+		if name == "x" && tag != "form" && numeric(strings.TrimSuffix(value, "%")) { // of an SVG
 			return nil
 		}
 		return fmt.Errorf("attribute %s", name)

@@ -34,7 +34,8 @@ func TestReplay_SaysWhatTheEditWouldChange(t *testing.T) {
 		w.Sets.Load().Named(r.Name).Rule.Limit != 100 {
 		t.Errorf("the rule was changed: %d, %d changes", r.Limit, w.Changes)
 	}
-	if other := w.As(access.RoleEditor).Get(path); !other.Has("This result does not exist on this node") || other.Has("user:47") {
+	other := w.As(access.RoleEditor).Get(path)
+	if !other.Has("This result does not exist on this node") || other.Has("user:47") {
 		t.Error("another session sees the result")
 	}
 	// The way back to the editor keeps what was typed.
