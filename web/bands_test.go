@@ -59,9 +59,9 @@ func TestBands_EveryChartShowsIncidents(t *testing.T) {
 // A chart names the versions that edits made. Of edits close together it names the newest.
 func TestBands_ChangesCarryTheirVersion(t *testing.T) {
 	w := world(t, webtest.Full)
-	for version, ago := range map[int64]time.Duration{4: 30 * time.Minute, 5: 29 * time.Minute, 6: time.Minute} {
+	for i, ago := range []time.Duration{30 * time.Minute, 29 * time.Minute, time.Minute} { // as the history lists them
 		w.Stats.Marked = append(w.Stats.Marked, history.Mark{At: webtest.Now.Add(-ago), Kind: history.MarkChange,
-			Rule: "charges-per-user", RuleID: 1, Version: version, Text: fmt.Sprintf("version %d: limit 1 to 2", version)})
+			Rule: "charges-per-user", RuleID: 1, Version: int64(4 + i), Text: fmt.Sprintf("version %d: limit 1 to 2", 4+i)})
 	}
 	page := w.As(access.RoleViewer).Get("/console/rules/1?range=1h")
 	var got []string
