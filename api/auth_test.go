@@ -80,7 +80,8 @@ func TestRoutes_EachWithEveryKindOfCredential(t *testing.T) {
 }
 
 // openRoutes are all routes that a node answers without a credential while no token exists.
-var openRoutes = []string{"GET /livez", "GET /readyz", "GET /openapi.yaml", "GET /problems/:name",
+var openRoutes = []string{"GET /livez", "GET /readyz", "GET /openapi.yaml", "GET /docs", "GET /docs/:name",
+	"GET /problems/:name",
 	"POST /ratelimit/check", "POST /ratelimit/check/batch", "POST /ratelimit/rls"}
 
 func withMetrics(public bool) func(*decide.CheckerOptions, *Deps) {
@@ -202,7 +203,8 @@ func TestRefund_WithoutARequestNeedsTheScopeCounters(t *testing.T) {
 }
 
 func TestRoutes_EveryRowIsProtectedOrKnownToBePublic(t *testing.T) {
-	public := map[string]bool{"/livez": true, "/readyz": true, "/openapi.yaml": true, "/problems/:name": true}
+	public := map[string]bool{"/livez": true, "/readyz": true, "/openapi.yaml": true, "/docs": true, "/docs/:name": true,
+		"/problems/:name": true}
 	for _, r := range Table() {
 		if (r.Scope == "") != public[r.Path] {
 			t.Errorf("%s %s has scope %q", r.Method, r.Path, r.Scope)

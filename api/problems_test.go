@@ -17,6 +17,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"sluice/api/pages"
 	"sluice/api/reply"
 	"sluice/internal/access"
 )
@@ -184,6 +185,32 @@ func TestProblems_AreOpenToEveryone(t *testing.T) {
 	}
 }
 
+// The reference of the API is open to everyone too, and each of its pages has what the pages of problems have.
+func TestReference_IsServedToBrowsers(t *testing.T) {
+	f := newFixture(t, nil)
+	f.token, f.host = "", "sluice.example"
+	names, err := pages.Reference()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, page := range names {
+		path := "/docs"
+		if name != "" {
+			path += "/" + name
+		}
+		a := f.do(http.MethodGet, path, "", "X-Forwarded-For", "203.0.113.7").want(http.StatusOK)
+		if a.body != string(page) || a.header.Get("Content-Type") != "text/html; charset=utf-8" ||
+			!strings.Contains(a.header.Get("Content-Security-Policy"), "default-src 'none'") {
+			t.Errorf("%s: %v", path, a.header)
+		}
+	}
+	a := f.do(http.MethodGet, "/docs/nothing", "").want(http.StatusNotFound)
+	if a.header.Get("Content-Type") != reply.ProblemType || a.header.Get("Cache-Control") != "no-store" ||
+		!strings.Contains(a.body, "GET /docs lists its pages") {
+		t.Errorf("an unknown page: %v %s", a.header, a.body)
+	}
+}
+
 var styleBlock = regexp.MustCompile(`(?s)<style>(.*?)</style>`)
 
 // A browser applies only the style sheet whose hash the policy names.
@@ -209,7 +236,11 @@ func TestProblems_ColoursAreThoseOfTheConsole(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tokens := regexp.MustCompile(`(?m)^  --.*;$`).FindAllString(problemCSS, -1)
+	style, err := os.ReadFile("pages/style.css")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tokens := regexp.MustCompile(`(?m)^  --.*;$`).FindAllString(string(style), -1)
 	if len(tokens) == 0 {
 		t.Error("the style sheet has no tokens")
 	}
@@ -262,7 +293,7 @@ func errorsPage() string {
 	}
 	for _, d := range reply.Table() {
 		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n- Type: `%s`\n- Cause: %s\n- What to do: %s\n\n```http\n%s\n```\n",
-			d.Name, d.Meaning, d.Type, d.Cause, d.Action, exampleResponse(&d))
+			d.Name, d.Meaning, d.Type, d.Cause, d.Action, pages.ExampleResponse(&d))
 	}
 	return b.String()
 }

@@ -78,6 +78,8 @@ var table = []Route{
 	{http.MethodGet, "/livez", "", (*Server).livez},
 	{http.MethodGet, "/readyz", "", (*Server).readyz},
 	{http.MethodGet, "/openapi.yaml", "", (*Server).openapi},
+	{http.MethodGet, "/docs", "", (*Server).referencePage},
+	{http.MethodGet, "/docs/:name", "", (*Server).referencePage},
 	{http.MethodGet, reply.PagePath + ":name", "", (*Server).problemPage},
 	{http.MethodGet, "/metrics", access.ScopeRulesRead, (*Server).metrics},
 

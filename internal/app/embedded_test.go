@@ -69,7 +69,7 @@ func TestEmbedded_SecondServerOnTheSameDirectoryIsRefused(t *testing.T) {
 func TestEmbedded_GreetingShowsARequestThatWorks(t *testing.T) {
 	t.Parallel()
 	n := standing(t)
-	eventually(t, "a greeting", func() bool { return strings.Contains(n.out.String(), "openapi.yaml") })
+	eventually(t, "a greeting", func() bool { return strings.Contains(n.out.String(), "API reference") })
 	out := n.out.String()
 	_, rest, _ := strings.Cut(out, "-d '")
 	body, _, ok := strings.Cut(rest, "'")

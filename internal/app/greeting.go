@@ -50,7 +50,7 @@ Run this six times. Five requests are allowed and the sixth is denied:
   curl -s %[1]s/ratelimit/check -H 'Content-Type: application/json'%[3]s \
     -d '{"key": "user:42", "limit": 5, "window_ms": 60000}'
 
-%[5]sAPI reference: %[1]s/openapi.yaml
+%[5]sAPI reference: %[1]s/docs
 
 `, url, places, authorize, forEnvoy, everythingElse)
 }

@@ -4,6 +4,8 @@ import (
 	"io"
 	"net/http"
 	"testing"
+
+	"sluice/web/browsertest"
 )
 
 // A node serves the pages of problems with the console and without it, also on a connection that plain checks use.
@@ -50,5 +52,50 @@ func TestProblems_EveryNodeHasThePages(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// The pages of the API are accessible on a screen and on a phone, in both themes, and load nothing that is refused.
+func TestProblems_PagesInABrowser(t *testing.T) {
+	t.Parallel()
+	n := standing(t)
+	b, err := browsertest.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.Close)
+	tab, err := b.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(tab.Close)
+	if err := tab.Checker(); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"/docs", "/docs/decisions", "/docs/schemas", "/problems/overloaded"} {
+		for _, width := range []int64{1280, 320} {
+			if err := tab.Show(width, 800, width == 320); err != nil {
+				t.Fatal(err)
+			}
+			if err := tab.Go(n.url + path); err != nil {
+				t.Fatal(err)
+			}
+			// Of rules that take long on long pages, the contrast is the one that a theme changes.
+			bad, err := tab.Violations("color-contrast", "link-in-text-block", "heading-order", "list", "definition-list",
+				"scrollable-region-focusable", "target-size", "page-has-heading-one", "region", "duplicate-id-aria")
+			if err != nil {
+				t.Fatal(err)
+			}
+			wide, err := tab.Wide()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(bad) > 0 || wide > 0 {
+				t.Errorf("%s at %d: %v, %d px too wide", path, width, bad, wide)
+			}
+		}
+	}
+	if said := tab.Complaints(); len(said) > 0 {
+		t.Errorf("the browser says %v", said)
 	}
 }

@@ -144,7 +144,7 @@ POST /ratelimit/check          check one request
 POST /ratelimit/check/batch    check up to 1,000 requests
      /ratelimit/rules          list, create, update and delete rules
 POST /ratelimit/explain        which rules apply to a request, and why
-GET  /openapi.yaml             API reference
+GET  /docs, /openapi.yaml      API reference
 GET  /problems/{name}          what a problem type means, and what to do
 GET  /metrics                  Prometheus metrics
 GET  /livez, /readyz           health checks

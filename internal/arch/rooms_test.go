@@ -202,11 +202,12 @@ var rooms = []room{
 		inTests: []string{"internal/playbook"}},
 	{path: "api/reply", may: []string{"rules/profile", "api/decide", "limiter", "rules", "rules/field", "rules/redact",
 		"internal/access"}},
+	{path: "api/pages", may: []string{"api/reply", ""}, foreign: []string{yaml}},
 	{
 		path: "api", may: []string{"internal/usage", "internal/alerts", "internal/doctor", "internal/history",
 			"internal/history/incident", "internal/records", "",
 			"api/decide",
-			"api/plain", "api/reply", "limiter", "rules", "rules/chars", "rules/entries", "rules/envoyfile",
+			"api/pages", "api/plain", "api/reply", "limiter", "rules", "rules/chars", "rules/entries", "rules/envoyfile",
 			"rules/facts", "rules/field", "rules/host", "rules/match", "rules/profile", "rules/rulefile",
 			"rules/tree", "internal/access", "internal/heap", "internal/region",
 			"internal/region/home", "internal/region/share", "internal/region/updates"},
