@@ -15,6 +15,7 @@ MINUTES ?= 5
 
 GOLANGCI_VERSION := v2.15.0
 VULNCHECK_VERSION := v1.8.0
+CYCLONEDX_VERSION := v1.10.0
 REDOCLY_VERSION := 2.77.0
 SPECTRAL_VERSION := 6.16.3
 TOOLS := $(CURDIR)/.cache/bin
@@ -252,6 +253,11 @@ vulncheck: ## look for known vulnerabilities in what is linked (asks the Go vuln
 	$(GO) run golang.org/x/vuln/cmd/govulncheck@$(VULNCHECK_VERSION) ./...
 	cd bench && $(GO) run golang.org/x/vuln/cmd/govulncheck@$(VULNCHECK_VERSION) ./...
 
+# CI does not run it: four platforms take some minutes.
+.PHONY: release
+release: ## build the archives, checksums, licences and bills of materials of this commit into dist (ten minutes)
+	VULNCHECK_VERSION=$(VULNCHECK_VERSION) CYCLONEDX_VERSION=$(CYCLONEDX_VERSION) GO="$(GO)" bash .ci/release
+
 .PHONY: road
 road: deps ## list the files and functions that one check runs through on a node on Redis (part of test)
 	$(TEST) -count=1 -tags road -run '^TestRoad$$' -v ./internal/road
@@ -274,7 +280,7 @@ deps: ## install the servers that the tests start (Debian packages, as root)
 
 .PHONY: clean
 clean: ## remove what was built (data folders stay)
-	rm -rf bin .cache
+	rm -rf bin dist .cache
 	find . -name '*.test' -not -path './.git/*' -delete
 
 # Built once from the module proxy: about a minute on two cores.

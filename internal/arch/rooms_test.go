@@ -365,6 +365,7 @@ var rooms = []room{
 	{path: "deploy", may: []string{"internal/config"}, inTests: []string{"internal/localtoken"}},
 	{path: "internal/arch"},
 	{path: "internal/sim", may: []string{"api/decide", "limiter", "limiter/memstore", "rules", "rules/match"}},
+	{path: "internal/notices"},
 	{path: "internal/road/node", may: []string{"internal/app", "internal/config"}, foreign: []string{kong}},
 	{path: "internal/playbook", may: []string{"internal/app", "internal/config", "internal/localtoken",
 		"internal/testenv"}},

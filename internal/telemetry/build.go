@@ -2,8 +2,8 @@ package telemetry
 
 import "runtime/debug"
 
-// release is the version in semver form. It ends in -dev until that version is released.
-const release = "1.0.0-dev"
+// release is the version in semver form.
+const release = "1.0.0"
 
 // Build identifies a build of sluice.
 type Build struct {
