@@ -17,7 +17,7 @@ type serveCmd struct {
 func (c *serveCmd) Run(p *process) error {
 	host := host(p, c.Log)
 	for _, unknown := range config.Unknown(os.Environ()) {
-		host.Log.Warn(unknown)
+		host.Log.Warn("a variable of the environment is no setting", "problem", unknown)
 	}
 	return app.Run(p.ctx, c.Serve, host)
 }

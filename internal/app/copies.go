@@ -92,10 +92,12 @@ func (c *copies[T]) writeLatest(pause func()) {
 }
 
 var (
-	ruleCopyFailing = trouble.Declare(trouble.Condition{Code: "rules_copy_failing", Of: "file", Severe: true,
+	ruleCopyFailing = trouble.Declare(trouble.Condition{Code: "rules_copy_failing",
+		Advice: "see to the disk and the rights of the data directory", Of: "file", Severe: true,
 		Starts: "saving the local copy of the rules failed; without a copy this node cannot start while the rules database " +
 			"is unavailable", Ends: "saving the local copy of the rules works again"})
-	overrideCopyFailing = trouble.Declare(trouble.Condition{Code: "overrides_copy_failing", Of: "file", Severe: true,
+	overrideCopyFailing = trouble.Declare(trouble.Condition{Code: "overrides_copy_failing",
+		Advice: "see to the disk and the rights of the data directory", Of: "file", Severe: true,
 		Starts: "saving the local copy of the overrides failed; without a copy this node starts without overrides " +
 			"while the rules database is unavailable", Ends: "saving the local copy of the overrides works again"})
 )

@@ -85,7 +85,9 @@ func cutCause(self string, p *region.Status) string {
 	return self + " hears nothing from " + p.Name
 }
 
-var regionCutOff = trouble.Declare(trouble.Condition{Code: "region_cut_off", Incident: incident.Regions, Of: "region",
+var regionCutOff = trouble.Declare(trouble.Condition{Code: "region_cut_off",
+	Advice:   "see to the nodes of that region, and to the network between the regions",
+	Incident: incident.Regions, Of: "region",
 	Starts: "a region is cut off; cut_off of each rule with span global says what this one may spend",
 	Ends:   "a region is not cut off any more"})
 

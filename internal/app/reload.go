@@ -384,10 +384,12 @@ func (r *reloader) loadTokens(ctx context.Context) error {
 }
 
 var (
-	loadFailing = trouble.Declare(trouble.Condition{Code: "reload_failing", Of: "what", Severe: true, EachReason: true,
+	loadFailing = trouble.Declare(trouble.Condition{Code: "reload_failing",
+		Advice: "the attribute error says why; checks go on with the last rules", Of: "what", Severe: true, EachReason: true,
 		Starts: "reload failed; nothing changed", Ends: "reloading works again"})
 	// rulesRefused is logged as a failure to load them.
-	rulesRefused = trouble.Declare(trouble.Condition{Code: "set_refused", Severe: true,
+	rulesRefused = trouble.Declare(trouble.Condition{Code: "set_refused",
+		Advice: "correct the rule that the attribute error names", Severe: true,
 		Banner: "The stored rules do not compile. The previous version stays in force."})
 )
 
@@ -399,6 +401,7 @@ func (r *reloader) failed(what string, err error) {
 }
 
 var databaseUnavailable = trouble.Declare(trouble.Condition{Code: "rules_database_unavailable",
+	Advice:   "see to the rules database; checks go on with the last rules, and edits fail",
 	Incident: incident.Database, EachReason: true,
 	Starts: "the rules database is unavailable; retrying", Ends: "the rules database is available again"})
 

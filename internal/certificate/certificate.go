@@ -46,7 +46,8 @@ type Files struct {
 	Trouble       *trouble.Registry // nil discards
 }
 
-var unusable = trouble.Declare(trouble.Condition{Code: "tls_files_unusable", Of: "setting", EachReason: true,
+var unusable = trouble.Declare(trouble.Condition{Code: "tls_files_unusable",
+	Advice: "correct the files that the attribute error names; the node reads them again by itself", Of: "setting", EachReason: true,
 	Starts: "the changed TLS files are not usable; the previous certificate stays in force",
 	Ends:   "the TLS files are usable again"})
 

@@ -21,7 +21,8 @@ const (
 	diskRoom = 64 << 10
 )
 
-var unwritable = trouble.Declare(trouble.Condition{Code: "rules_database_unwritable", Of: "file", Severe: true,
+var unwritable = trouble.Declare(trouble.Condition{Code: "rules_database_unwritable",
+	Advice: "free space on the disk that has the file", Of: "file", Severe: true,
 	Starts: "the rules database cannot be written; changes are refused until the disk accepts writes again",
 	Ends:   "the rules database can be written again",
 	Banner: "The rules database cannot be written: its disk is full or failing. Changes are refused."})

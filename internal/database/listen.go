@@ -50,6 +50,7 @@ func (d *DB) Listen(ctx context.Context, fn func()) error {
 }
 
 var notListening = trouble.Declare(trouble.Condition{Code: "rule_changes_polled",
+	Advice: "see to the rules database; edits are in force within a second all the same",
 	Starts: "listening for rule changes was interrupted; polling continues", Ends: "listening for rule changes again"})
 
 // errListenReplica is why nobody listens on a read replica: Postgres refuses LISTEN there. Polling follows it.

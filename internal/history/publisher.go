@@ -31,6 +31,7 @@ const (
 
 // unshared: pages of other nodes lack the decisions of this node in the last seconds.
 var unshared = trouble.Declare(trouble.Condition{Code: "figures_unshared",
+	Advice: "see to Redis; decisions are not affected",
 	Starts: "figures for the console cannot be shared; retrying", Ends: "figures for the console are shared again"})
 
 // PublisherOptions configure a Publisher. Own, Fallback, Behind, Hot and Trouble are optional.

@@ -33,6 +33,7 @@ const (
 
 // unwritten: the rules database lacks minutes of this node, which wait in memory for up to an hour.
 var unwritten = trouble.Declare(trouble.Condition{Code: "figures_unwritten",
+	Advice: "see whether the rules database answers; decisions are not affected",
 	Starts: "figures cannot be written to the rules database; they wait in memory for up to an hour",
 	Ends:   "figures are written to the rules database again"})
 

@@ -174,7 +174,8 @@ func (s *FileSink) append() error {
 	return err
 }
 
-var unwritten = trouble.Declare(trouble.Condition{Code: "decision_log_unwritten", Of: "dir", Severe: true,
+var unwritten = trouble.Declare(trouble.Condition{Code: "decision_log_unwritten",
+	Advice: "see to the disk and the rights of the directory of SLUICE_DECISION_LOG", Of: "dir", Severe: true,
 	Starts: "the decision log cannot be written; its events are dropped and counted in " +
 		"sluice_decision_log_dropped_total until it can", Ends: "the decision log is written again",
 	Banner: "The decision log cannot be written. Its events are dropped."})

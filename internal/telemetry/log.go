@@ -7,7 +7,7 @@ import (
 
 // Log creates the logger of the process. level is debug, info, warn or error; format is
 // text or json (one object per line). Other values mean info and text; the configuration
-// rejects them before.
+// rejects them before. A line of a known kind has the attribute event: see Events.
 func Log(w io.Writer, level, format string) *slog.Logger {
 	var l slog.Level
 	if err := l.UnmarshalText([]byte(level)); err != nil {
@@ -15,7 +15,7 @@ func Log(w io.Writer, level, format string) *slog.Logger {
 	}
 	opts := &slog.HandlerOptions{Level: l}
 	if format == "json" {
-		return slog.New(slog.NewJSONHandler(w, opts))
+		return slog.New(named{slog.NewJSONHandler(w, opts)})
 	}
-	return slog.New(slog.NewTextHandler(w, opts))
+	return slog.New(named{slog.NewTextHandler(w, opts)})
 }

@@ -72,6 +72,7 @@ func (e *export) close(ctx context.Context, shutdown func(context.Context) error
 }
 
 var exportFailing = trouble.Declare(trouble.Condition{Code: "traces_not_exported",
+	Advice: "see to the collector; requests are not affected",
 	Starts: "exporting spans failed; they are dropped, and requests go on", Ends: "spans are exported again"})
 
 // sender is the SpanExporter of an export. It reports no errors, so that each is counted and logged once.

@@ -109,7 +109,7 @@ func (r *Registry) set(t *Trouble, reason string, args []any) {
 		if c.Advice != "" {
 			args = append(args, "advice", c.Advice)
 		}
-		r.line(level, c.Starts, n, args)
+		r.line(level, c.Starts, c.Code, n, args)
 	}
 	if r.follow != nil {
 		r.follow(&n.Trouble, true)
@@ -149,8 +149,8 @@ func (r *Registry) end(c *Condition, subject string, logs bool, args []any) {
 	n.on = false
 	r.on.Add(-1)
 	if n.logged && logs {
-		r.line(slog.LevelInfo, c.Ends, n, append([]any{"after", r.now().Sub(n.Since).Round(time.Millisecond).String()},
-			args...))
+		after := r.now().Sub(n.Since).Round(time.Millisecond)
+		r.line(slog.LevelInfo, c.Ends, c.Code+"_ended", n, append([]any{"after", after.String()}, args...))
 	}
 	n.logged = false
 	if r.follow != nil {
@@ -158,11 +158,12 @@ func (r *Registry) end(c *Condition, subject string, logs bool, args []any) {
 	}
 }
 
-func (r *Registry) line(level slog.Level, words string, n *noted, args []any) {
+func (r *Registry) line(level slog.Level, words, event string, n *noted, args []any) {
+	line := []any{"event", event}
 	if n.Of != "" {
-		args = append([]any{n.Of, n.Subject}, args...)
+		line = append(line, n.Of, n.Subject)
 	}
-	r.log.Log(context.Background(), level, words, args...)
+	r.log.Log(context.Background(), level, words, append(line, args...)...)
 }
 
 // On reports whether a condition is set.

@@ -43,11 +43,14 @@ type Options struct {
 
 var (
 	unwritten = trouble.Declare(trouble.Condition{Code: "usage_unwritten",
+		Advice: "see whether the rules database answers; the node writes them when it does",
 		Starts: "statements cannot be written to the rules database; they wait", Ends: "statements are written again"})
 	unreadable = trouble.Declare(trouble.Condition{Code: "usage_unread",
+		Advice: "see to Redis",
 		Starts: "what keys have spent cannot be read for statements; they wait",
 		Ends:   "what keys have spent can be read for statements again"})
 	lost = trouble.Declare(trouble.Condition{Code: "usage_lost",
+		Advice: "run sluice usage restore",
 		Starts: "the counter store has lost its data, so keys may spend again what statements say they have spent",
 		Ends:   "the counters are those of the statements again"})
 )

@@ -69,10 +69,13 @@ type RunnerOptions struct {
 
 var (
 	leaseUnknown = trouble.Declare(trouble.Condition{Code: "alert_lease_unknown",
+		Advice: "see whether the rules database answers; alerts go on when it does",
 		Starts: "the lease of alerts cannot be renewed; alerts wait", Ends: "the lease of alerts can be renewed again"})
 	unevaluated = trouble.Declare(trouble.Condition{Code: "alerts_unevaluated",
+		Advice: "see whether the rules database and Redis answer; alerts go on when they do",
 		Starts: "alerts cannot be evaluated; they wait", Ends: "alerts are evaluated again"})
 	unread = trouble.Declare(trouble.Condition{Code: "alerts_unread",
+		Advice: "see whether the rules database answers",
 		Starts: "the alerts that are on cannot be read; the console shows the last known ones",
 		Ends:   "the alerts that are on can be read again"})
 )

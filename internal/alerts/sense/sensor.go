@@ -37,6 +37,7 @@ type Options struct {
 }
 
 var unreported = trouble.Declare(trouble.Condition{Code: "alerts_unreported",
+	Advice: "see whether the rules database answers; the node reports them when it does",
 	Starts: "alerts of this node cannot be reported to the rules database; they wait in memory",
 	Ends:   "alerts of this node are reported to the rules database again"})
 

@@ -42,6 +42,7 @@ type Writer struct {
 }
 
 var unwritten = trouble.Declare(trouble.Condition{Code: "incidents_unwritten",
+	Advice: "see whether the rules database answers; decisions are not affected",
 	Starts: "incidents cannot be written to the rules database; they wait in memory",
 	Ends:   "incidents are written to the rules database again"})
 

@@ -15,7 +15,10 @@ func TestReader_ReadsWhatTheTopicHas(t *testing.T) {
 	c := fake(t, kfake.NumBrokers(2))
 	f := newSink(t, c.ListenAddrs(), Options{})
 	const n = 20_000 // more than a partition may be ahead
-	f.write(n)
+	for range 2 { // all at once they could be more than the client holds
+		f.write(n / 2)
+		f.flush()
+	}
 	f.close()
 	f.want(n, nil, 0)
 	to := Connection{Brokers: c.ListenAddrs(), Topic: topicName}

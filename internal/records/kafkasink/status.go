@@ -17,11 +17,13 @@ import (
 )
 
 var (
-	waits = trouble.Declare(trouble.Condition{Code: "decision_log_kafka_waits", Severe: true, Of: "topic",
+	waits = trouble.Declare(trouble.Condition{Code: "decision_log_kafka_waits",
+		Advice: "see to the brokers, and to the network between them and this node", Severe: true, Of: "topic",
 		Starts: "Kafka does not take the events of the decision log: they wait, and those it does not take in time " +
 			"are dropped and counted in sluice_decision_log_dropped_total",
 		Ends: "Kafka takes the events of the decision log again"})
-	refuses = trouble.Declare(trouble.Condition{Code: "decision_log_kafka_refuses", Severe: true, Of: "topic",
+	refuses = trouble.Declare(trouble.Condition{Code: "decision_log_kafka_refuses",
+		Advice: "the attribute error says why: usually the rights or the size limit of the topic", Severe: true, Of: "topic",
 		Starts: "Kafka refuses the events of the decision log: they are dropped and counted in " +
 			"sluice_decision_log_dropped_total until it takes them",
 		Ends:   "Kafka takes the events of the decision log again",

@@ -41,7 +41,8 @@ type Options struct {
 	Trouble *trouble.Registry // nil discards
 }
 
-var homeFailing = trouble.Declare(trouble.Condition{Code: "region_calls_failing", Of: "region",
+var homeFailing = trouble.Declare(trouble.Condition{Code: "region_calls_failing",
+	Advice: "see to the nodes of that region, and to the network between the regions", Of: "region",
 	Starts: "a region does not decide keys that are at home there; fail modes decide",
 	Ends:   "a region decides keys that are at home there again"})
 

@@ -59,9 +59,11 @@ type Options struct {
 
 var (
 	sharesFailing = trouble.Declare(trouble.Condition{Code: "region_shares_failing",
+		Advice: "see to the Redis of this region",
 		Starts: "the shares of this region cannot be read or kept; its nodes use the least part",
 		Ends:   "the shares of this region can be read and kept again"})
-	messagesFailing = trouble.Declare(trouble.Condition{Code: "region_share_messages_failing", Of: "region",
+	messagesFailing = trouble.Declare(trouble.Condition{Code: "region_share_messages_failing",
+		Advice: "the attribute error says why: usually the token or the clock of one region", Of: "region",
 		Starts: "a region does not accept messages about shares; loans from it end",
 		Ends:   "a region accepts messages about shares again"})
 )

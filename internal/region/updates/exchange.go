@@ -66,9 +66,11 @@ type Options struct {
 
 var (
 	exchangeFailing = trouble.Declare(trouble.Condition{Code: "region_exchange_failing",
+		Advice: "see to Redis, and to the network between the regions",
 		Starts: "this region cannot send spent units to other regions",
 		Ends:   "this region sends spent units to other regions again"})
-	messagesRefused = trouble.Declare(trouble.Condition{Code: "region_messages_failing", Of: "region",
+	messagesRefused = trouble.Declare(trouble.Condition{Code: "region_messages_failing",
+		Advice: "the attribute error says why: usually the token or the clock of one region", Of: "region",
 		Starts: "a region does not accept the spent units of this one; they are sent again",
 		Ends:   "a region accepts the spent units of this one again"})
 )

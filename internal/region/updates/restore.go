@@ -32,7 +32,8 @@ const (
 	restoreShown = 10 * time.Minute
 )
 
-var restoreFailing = trouble.Declare(trouble.Condition{Code: "region_restore_failing", Of: "region",
+var restoreFailing = trouble.Declare(trouble.Condition{Code: "region_restore_failing",
+	Advice: "see to the nodes of that region, and to the network between the regions", Of: "region",
 	Starts: "the Redis of this region was empty, and another region did not answer what this one had spent",
 	Ends:   "that region answered a later restore, or ten minutes are over; it may count units that this one does not"})
 
