@@ -366,6 +366,7 @@ var rooms = []room{
 	{path: "internal/arch"},
 	{path: "internal/sim", may: []string{"api/decide", "limiter", "limiter/memstore", "rules", "rules/match"}},
 	{path: "internal/notices"},
+	{path: "examples/full", inTests: []string{"internal/config", "internal/testenv"}},
 	{path: "internal/road/node", may: []string{"internal/app", "internal/config"}, foreign: []string{kong}},
 	{path: "internal/playbook", may: []string{"internal/app", "internal/config", "internal/localtoken",
 		"internal/testenv"}},
